@@ -1,0 +1,284 @@
+// Package store is the contract between an election and the place where its
+// records live: a set of named registers with get, compare-and-swap and,
+// optionally, watch.
+//
+// The package needs the standard library alone, so that an implementation for
+// another system pulls in nothing of ours but these few types. An
+// implementation proves itself with one call:
+//
+//	func TestConformance(t *testing.T) { storetest.Run(t, newMyStore, storetest.Caps{...}) }
+//
+// # What a store must guarantee
+//
+// The safety of an election rests on four promises, and on nothing else that a
+// store does. A store that can not keep one of them must not implement Store.
+//
+//  1. Compare-and-swap is atomic and linearizable per key: of any number of
+//     writes that state the same expected revision at most one is ever applied,
+//     whichever process sent them and whenever they arrive.
+//  2. The revisions of a key strictly increase: every applied write has a
+//     revision larger than every earlier one of that key, also across deletion
+//     by other tools and re-creation. Gaps are fine. Revision 0 is never given to
+//     a write: it means that the store knows nothing of the key.
+//  3. A write that CompareAndSwap acknowledged stays, unless a later write to the
+//     same key replaces it or an operator destroys it.
+//  4. Outcomes are honest (see the next section).
+//
+// Everything else may be weak. Get may be stale, Watch may lose, repeat and
+// delay: that costs time, never safety, since whatever a candidate believes is
+// confirmed by the compare-and-swap that it acts on.
+//
+// # Outcomes
+//
+// A call ends in one of five ways, told apart by [Classify] and, for programs, by
+// errors.Is on the sentinels of this package:
+//
+//	OK         the write was applied, the revision is its own
+//	Conflict   the write was refused and never will be applied: the register
+//	           stood at another revision than the expected one
+//	Transient  the call had no effect and never will have: try again
+//	Permanent  the call had no effect and never will have, and a repetition ends
+//	           the same way until a person changes something (permission, a missing
+//	           bucket, a size limit)
+//	Unknown    the write may have been applied, or may yet be, also long after
+//	           the call returned
+//
+// When in doubt the answer is Unknown: an election resolves it by looking, and
+// its safety depends on never being told Transient, Permanent or Conflict about
+// a write that lands later.
+package store
+
+import (
+	"context"
+	"errors"
+	"time"
+)
+
+// The outcomes of a failed call. An implementation wraps the cause:
+//
+//	return 0, fmt.Errorf("%w: key %q stands at revision %d: %w", store.ErrConflict, key, rev, cause)
+var (
+	// ErrConflict: the register's revision was not the expected one. The write was
+	// refused and will not be applied later.
+	ErrConflict = errors.New("conflict: the register stands at another revision")
+	// ErrTransient: nothing was applied and nothing will be; try again.
+	ErrTransient = errors.New("transient failure")
+	// ErrPermanent: nothing was applied and nothing will be; trying again is in vain
+	// until somebody changes permissions, limits or the store itself.
+	ErrPermanent = errors.New("permanent failure")
+	// ErrUnknown: the write may have been applied or may be applied later.
+	ErrUnknown = errors.New("unknown outcome: the write may or may not be applied")
+	// ErrInvalid refines ErrPermanent: the key or the value is one that this store
+	// can not hold. It is decided without contacting the store where that is possible.
+	ErrInvalid error = invalidError{}
+)
+
+type invalidError struct{}
+
+func (invalidError) Error() string   { return "invalid key or value" }
+func (invalidError) Is(e error) bool { return e == ErrPermanent }
+
+// An Outcome is the class of a call's result.
+type Outcome uint8
+
+// The outcomes, as the package documentation defines them.
+const (
+	OK Outcome = iota
+	Conflict
+	Transient
+	Permanent
+	Unknown
+)
+
+// String returns the outcome's name in lower case, as logs and metrics show it.
+func (o Outcome) String() string {
+	switch o {
+	case OK:
+		return "ok"
+	case Conflict:
+		return "conflict"
+	case Transient:
+		return "transient"
+	case Permanent:
+		return "permanent"
+	default:
+		return "unknown"
+	}
+}
+
+// Classify tells the class of an error that a Store returned. An error that
+// claims no class is Unknown, the only safe reading of it; an error that claims
+// to be Unknown besides something else is Unknown too.
+func Classify(err error) Outcome {
+	switch {
+	case err == nil:
+		return OK
+	case errors.Is(err, ErrUnknown):
+		return Unknown
+	case errors.Is(err, ErrConflict):
+		return Conflict
+	case errors.Is(err, ErrPermanent):
+		return Permanent
+	case errors.Is(err, ErrTransient):
+		return Transient
+	default:
+		return Unknown
+	}
+}
+
+// An Entry is what a store knows of one register at some instant.
+type Entry struct {
+	// Key is the register's name.
+	Key string
+	// Revision is the revision of the write that left the register as it is, or 0
+	// if the store knows nothing of the key (never written, or every trace of it
+	// destroyed). With revision 0 the other fields are zero.
+	Revision uint64
+	// Value is what the last write stored. It is never modified after delivery, by
+	// either side. It is empty when a foreign tool deleted the key.
+	Value []byte
+	// Tombstone tells that the register reads as deleted to the store's ordinary
+	// tools: by a write of ours with Tombstone set (Value then holds what was
+	// written) or by a foreign deletion, purge or expiry (Value is then empty).
+	Tombstone bool
+}
+
+// A Write is a compare-and-swap on one register.
+type Write struct {
+	// Key names the register. See [ValidKey] for the alphabet that every store takes.
+	Key string
+	// Expected is the revision at which the register must stand for the write to be
+	// applied; 0 means that the store must know nothing of the key. There is no
+	// way to write without a condition.
+	Expected uint64
+	// Value is the new content. The store must not keep a reference to it after the
+	// call returned. Stores take values of at least [MaxValue] bytes.
+	Value []byte
+	// Tombstone asks that the register read as deleted to the store's ordinary tools,
+	// while Get and Watch still deliver Value. A store without such a thing keeps
+	// the flag beside the value.
+	Tombstone bool
+}
+
+// MaxValue is the size in bytes of a value that every store must accept. A
+// store may accept larger ones, and refuses what it can not hold with ErrInvalid.
+const MaxValue = 16 << 10
+
+// MaxKey is the length in bytes of the longest key that every store must accept.
+const MaxKey = 256
+
+// A Store is a set of registers. All methods may be called concurrently, and
+// return when ctx is done: CompareAndSwap then with ErrUnknown unless it can
+// prove that the write never left.
+type Store interface {
+	// Get returns the register's state as some replica of the store knows it. It may be
+	// stale. A key of which the store knows nothing is not an error: its entry has
+	// revision 0. Errors are ErrTransient or ErrPermanent.
+	Get(ctx context.Context, key string) (Entry, error)
+
+	// CompareAndSwap applies w if the register stands at w.Expected, and returns the
+	// write's revision, which is larger than w.Expected. It sends the write at most
+	// once, with one exception: it may repeat one that the store provably refused to look at.
+	CompareAndSwap(ctx context.Context, w Write) (revision uint64, err error)
+}
+
+// A Watcher is a Store that tells of changes by itself. An election polls a
+// store that is not one.
+type Watcher interface {
+	Store
+
+	// Watch delivers the present state of each key (revision 0 for one of which the
+	// store knows nothing) and then its changes, until ctx is done or the returned
+	// stop function is called. An error means that nothing is watched.
+	//
+	// Calls of deliver never overlap for one watch, must not be made before
+	// Watch has all it needs to succeed, and end before stop returns, unless deliver
+	// itself calls stop. deliver must return quickly and must not block.
+	//
+	// Delivery may be late, repeat an entry, and skip states that were replaced
+	// meanwhile. Per key and watch, revisions do not decrease but for one reason: the
+	// store lost its state or was made anew. After every interruption (a lost
+	// connection, a restarted server, a bucket made again) the store resumes by
+	// itself and delivers the present state of each key once more; no interruption
+	// may leave a watch deaf for good.
+	Watch(ctx context.Context, keys []string, deliver func(Entry)) (stop func(), err error)
+}
+
+// A ConnState is the state of a store's connection to its servers.
+type ConnState uint8
+
+// The states of a connection.
+const (
+	Connected ConnState = iota
+	Disconnected
+	Closed
+)
+
+// String returns CONNECTED, DISCONNECTED or CLOSED.
+func (c ConnState) String() string {
+	switch c {
+	case Connected:
+		return "CONNECTED"
+	case Disconnected:
+		return "DISCONNECTED"
+	default:
+		return "CLOSED"
+	}
+}
+
+// A ConnReporter is a Store that knows whether it is connected. Stores without a
+// connection of their own do not implement it and count as connected.
+type ConnReporter interface {
+	// ConnState returns the present state. It does not block.
+	ConnState() ConnState
+	// OnConnState registers f to be called after each change of the state, one call
+	// at a time, until stop is called. f must not block.
+	OnConnState(f func(ConnState)) (stop func())
+}
+
+// A Checker is a Store that can tell, before it is used, whether it suits an
+// election.
+type Checker interface {
+	// Check examines the store for leases of the length that req states. A finding
+	// that makes an election unsafe or impossible is an error, classified like all
+	// others, whose text says what to change. What only weakens a guarantee is returned as
+	// warnings.
+	Check(ctx context.Context, req CheckRequest) (Report, error)
+}
+
+// A CheckRequest says what an election needs of a store.
+type CheckRequest struct {
+	// TTL is the lease's length.
+	TTL time.Duration
+}
+
+// A Report is what Check found.
+type Report struct {
+	// Warnings are full sentences for people, each with what and why.
+	Warnings []string
+	// Forgetful tells that the store may lose acknowledged writes in an ordinary
+	// restart, or expire them by a clock of its own (memory storage, a server-side TTL).
+	// Elections on such a store cool down before they promote.
+	Forgetful bool
+}
+
+// ValidKey reports whether every store takes the key: 1 to [MaxKey] bytes out
+// of letters, digits and -_=/. (slash and dot), with no dot at either end and
+// no two dots in a row. It is the alphabet of NATS key-value buckets
+// (nats.go, jetstream/kv.go, validKeyRe), which the other stores contain.
+func ValidKey(key string) bool {
+	if len(key) == 0 || len(key) > MaxKey || key[0] == '.' || key[len(key)-1] == '.' {
+		return false
+	}
+	for i := range len(key) {
+		c := key[i]
+		switch {
+		case 'a' <= c && c <= 'z', 'A' <= c && c <= 'Z', '0' <= c && c <= '9':
+		case c == '-', c == '_', c == '=', c == '/':
+		case c == '.' && key[i-1] != '.':
+		default:
+			return false
+		}
+	}
+	return true
+}
