@@ -1,0 +1,91 @@
+package machine
+
+// claimIfDue challenges the register as it was seen, once that is allowed.
+func (c *step) claimIfDue() {
+	if c.s.View.Kind == Unseen || c.s.Undrained || c.now.Mono < max(c.s.DueAt, c.s.StandBackUntil) {
+		return
+	}
+	c.s.Reason = c.claimReason()
+	c.s.Phase = Claiming
+	// A claim has a token of its own, so that no earlier claim is mistaken for it.
+	c.s.Grant = Grant{Token: c.ev.Token}
+	c.begin(Acquire, c.s.View.Rev)
+}
+
+func (c *step) claimReason() Reason {
+	switch c.s.View.Kind {
+	case Held:
+		if c.s.View.Rec.Token == c.s.Grant.Token {
+			return ReasonRemnant
+		}
+		return ReasonExpired
+	case Vacant:
+		return ReasonVacant
+	case Bare, Garbled:
+		return ReasonUnowned
+	default:
+		return ReasonAbsent
+	}
+}
+
+// resolveClaim ends a claim when the register is seen past the revision that the
+// claim expects: now it is either in the register or never will be.
+func (c *step) resolveClaim(seen Seen) {
+	if c.ours(seen) {
+		if c.s.Write.Maybe {
+			c.note(NoteResolved)
+		}
+		// The first attempt may be the one that was applied, so the lease counts from
+		// there. Counting from now would be trust that nobody granted.
+		c.granted(seen.Rev, c.s.Write.First)
+		return
+	}
+	if seen.Kind == Held {
+		c.s.Losses = min(c.s.Losses+1, 250)
+		c.s.RTT = c.now.since(c.s.Write.Sent)
+		c.note(NoteLost)
+	}
+	c.backToWatching(seen)
+	c.s.Reason = ReasonLostRace
+}
+
+func (c *step) backToWatching(seen Seen) {
+	c.s.Phase, c.s.Write = Watching, Write{}
+	c.adopt(seen)
+}
+
+func (c *step) ours(seen Seen) bool {
+	return seen.Kind == Held && seen.Rec.Token == c.s.Grant.Token
+}
+
+// granted begins a term's grant: the claim stands at rev, and was sent at sent.
+func (c *step) granted(rev uint64, sent Instant) {
+	ttl := max(c.m.TTL, c.s.HeldTTL)
+	c.s.Phase, c.s.Write, c.s.Losses = Holding, Write{}, 0
+	c.s.Grant.Term = rev
+	c.extend(rev, sent)
+	if c.s.Grant.Trust.Reached(c.now) {
+		c.lose(Exit{Reason: ReasonLate})
+		return
+	}
+	c.s.Grant.PromoteAt = c.s.DoubtUntil
+	if c.m.CoolDown {
+		c.s.Grant.PromoteAt = c.now.Mono + int64(c.m.wait(ttl))
+	}
+}
+
+// extend takes in that our record stands at rev, by a write that left at sent. The
+// lease is counted from the latter (river's leadership package anchors its trust the same way).
+func (c *step) extend(rev uint64, sent Instant) {
+	c.s.Grant.Rev, c.s.Grant.Sent = rev, sent
+	c.s.Grant.Trust = sent.Add(c.m.trust(c.m.TTL))
+	c.adopt(Seen{Kind: Held, Rev: rev, Rec: c.record()})
+}
+
+// record is what our latest acknowledged write stored.
+func (c *step) record() Record {
+	g := c.s.Grant
+	return Record{
+		ID: c.m.ID, Token: g.Token, TTL: c.m.TTL, Term: g.Term, Renewal: g.Renewal, Priority: c.m.Priority,
+	}
+}

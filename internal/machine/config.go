@@ -1,0 +1,68 @@
+package machine
+
+import "time"
+
+// A Machine is the protocol with one candidate's settings. It is immutable and
+// may be shared. The caller has validated the settings.
+type Machine struct {
+	// ID is the candidate's InstanceID.
+	ID string
+	// TTL is the length of the leases that this candidate writes.
+	TTL time.Duration
+	// Heartbeat is the time from one renewal to the next, send to send.
+	Heartbeat time.Duration
+	// MaxTTL bounds the lease length that is believed of anybody's record.
+	MaxTTL time.Duration
+	// Drift is how far the rate of a clock may be off, as a fraction.
+	Drift float64
+	// CoolDown: promote only Wait(TTL) after the acknowledgement of a claim.
+	CoolDown bool
+	// DisconnectGrace is how long a leader keeps its term without a connection;
+	// 0 leaves that to the trust window alone.
+	DisconnectGrace time.Duration
+	// DrainBudget is how long the release waits for the work to stop.
+	DrainBudget time.Duration
+	// HeadStart is how long a named successor is left alone with a vacancy.
+	HeadStart time.Duration
+	// Retry paces the repetition of writes that failed.
+	Retry Retry
+	// Priority is written into the records.
+	Priority int
+}
+
+// Retry paces repetitions: Initial × Multiplier^n up to Max, each varied by ±Jitter.
+type Retry struct {
+	// MaxAttempts bounds the attempts of one write in a row; 0 means no bound.
+	MaxAttempts  int
+	Initial, Max time.Duration
+	Multiplier   float64
+	Jitter       float64
+}
+
+// after returns the rest after the nth failed attempt (from 1) in a row.
+func (r Retry) after(n int, rand uint64) time.Duration {
+	d := float64(r.Initial)
+	for i := 1; i < n && d < float64(r.Max); i++ {
+		d *= r.Multiplier
+	}
+	d = min(d, float64(r.Max))
+	d += d * r.Jitter * (2*unit(rand) - 1)
+	return time.Duration(d)
+}
+
+// unit maps a random number to [0, 1).
+func unit(rand uint64) float64 { return float64(rand>>11) / (1 << 53) }
+
+func (m Machine) trust(ttl time.Duration) time.Duration { return Trust(ttl, m.Drift) }
+
+func (m Machine) wait(ttl time.Duration) time.Duration { return Wait(ttl, m.Drift) }
+
+// believed is the lease length that a record is credited with. Believing less
+// than an honest leader's TTL would be unsafe, and believing any number would let one
+// hostile record block the group: hence one bound, the same for everyone.
+func (m Machine) believed(ttl time.Duration) time.Duration {
+	if ttl <= 0 || ttl > m.MaxTTL {
+		return m.MaxTTL
+	}
+	return ttl
+}

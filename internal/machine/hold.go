@@ -1,0 +1,90 @@
+package machine
+
+// hold does what a holder has due: the promotion after a cool-down, the renewal, the end
+// of the disconnect grace.
+func (c *step) hold() {
+	if !c.s.Grant.Promoted && c.now.Mono >= c.s.Grant.PromoteAt {
+		c.s.Grant.Promoted = true
+		c.do(Action{Kind: Promote, Reason: c.s.Reason})
+	}
+	if g := c.m.DisconnectGrace; g > 0 && c.s.Down && c.now.Mono >= c.s.DownSince+int64(g) {
+		c.lose(Exit{Reason: ReasonDisconnected})
+		return
+	}
+	if c.s.Write.Kind == NoWrite && (c.s.Prove || c.now.Mono >= c.m.renewAt(c.s)) {
+		c.begin(Renew, c.s.Grant.Rev)
+		return
+	}
+	c.resendIfDue()
+}
+
+// sightHolding takes in a sight of the register past our own latest write.
+func (c *step) sightHolding(seen Seen) {
+	if c.ours(seen) && c.s.Write.Kind == Renew && seen.Rec.Renewal == c.s.Grant.Renewal+1 {
+		if c.s.Write.Maybe {
+			c.note(NoteResolved)
+		}
+		c.renewed(seen.Rev, c.s.Write.First)
+		return
+	}
+	c.adopt(seen)
+	x := Exit{Reason: ReasonOverwritten, Vacate: c.mayVacate(seen)}
+	switch seen.Kind {
+	case Held:
+		x.Reason, x.By = ReasonSuperseded, seen.Rec.ID
+	case Bare:
+		// An operator's delete asks for a change of leader: stand back.
+		x.Reason, x.StandBack = ReasonDeleted, true
+	default:
+	}
+	c.lose(x)
+}
+
+// renewed takes in that our renewal stands at rev and left at sent.
+func (c *step) renewed(rev uint64, sent Instant) {
+	c.s.Grant.Renewal++
+	c.s.Write = Write{}
+	c.extend(rev, sent)
+}
+
+// leave ends the term because somebody asked for it.
+func (c *step) leave(x Exit) {
+	x.StandBack = true
+	c.lose(x)
+}
+
+// lose ends our hold of the record: the work stops first, the release comes after it.
+func (c *step) lose(x Exit) {
+	c.s.Exit, c.s.Reason, c.s.Prove = x, x.Reason, false
+	if c.s.Write.Stage != Flying {
+		c.s.Write = Write{}
+	}
+	if !c.s.Grant.Promoted {
+		c.s.Phase = Draining // for release, which has nothing to wait for
+		c.release()
+		return
+	}
+	c.s.Phase = Draining
+	c.s.Grant.Promoted = false
+	c.s.Undrained = true
+	c.s.DrainBy = c.now.Mono + int64(c.m.DrainBudget)
+	c.do(Action{Kind: Demote, Reason: x.Reason})
+}
+
+// mayVacate permits the vacancy over a deletion or over garbage, by its revision, if
+// these replaced our own record for certain. They did if our trust window is still
+// open: until then nobody else could have claimed the register. Later somebody
+// may have, and a vacancy over *its* deleted record would let a third one in beside it.
+func (c *step) mayVacate(seen Seen) uint64 {
+	if (seen.Kind == Bare || seen.Kind == Garbled) && !c.s.Grant.Trust.Reached(c.now) {
+		return seen.Rev
+	}
+	return 0
+}
+
+func (c *step) drained() {
+	c.s.Undrained = false
+	if c.s.Phase == Draining {
+		c.release()
+	}
+}

@@ -1,0 +1,256 @@
+package machine
+
+import (
+	"math"
+	"time"
+)
+
+// A Phase is what a candidate is doing.
+type Phase uint8
+
+// The phases; the package documentation draws them.
+const (
+	Idle      Phase = iota // not started
+	Watching               // knows or awaits the record, and challenges it when it is due
+	Claiming               // an acquisition is under way
+	Holding                // the record is ours: leading, or cooling down before
+	Draining               // no longer leading; the work is being stopped
+	Releasing              // the work has stopped; the vacancy is being written
+	Stopped                // over for good
+)
+
+var phaseNames = [...]string{"idle", "watching", "claiming", "holding", "draining", "releasing", "stopped"}
+
+// String returns the phase's name.
+func (p Phase) String() string { return phaseNames[p] }
+
+// A Kind tells what stands in the register.
+type Kind uint8
+
+// The kinds of content.
+const (
+	Unseen  Kind = iota // nothing was read yet
+	Absent              // the store knows nothing of the key
+	Held                // a holder's record
+	Vacant              // a vacancy that a holder wrote when its work had stopped
+	Bare                // deleted by somebody who was not the holder, or expired
+	Garbled             // not a record
+)
+
+var kindNames = [...]string{"unseen", "absent", "held", "vacant", "bare", "garbled"}
+
+// String returns the kind's name.
+func (k Kind) String() string { return kindNames[k] }
+
+// A Record is what the protocol reads and writes of the register's content.
+type Record struct {
+	ID        string        // the holder; empty in a vacancy
+	Token     string        // identifies the claim; in a vacancy, the claim that ended
+	TTL       time.Duration // the lease's length as its holder counts it
+	Term      uint64        // revision of the acquiring write; 0 in that write itself
+	Renewal   uint64        // renewals of this claim so far
+	Priority  int
+	Reason    Reason // vacancy: why the holder left
+	By        string // vacancy: who asked for it, or the holder itself
+	Successor string // vacancy: the candidate asked to take over; others give it a head start
+}
+
+// A Seen is one sight of the register.
+type Seen struct {
+	Kind Kind
+	Rev  uint64
+	Rec  Record // of kinds Held and Vacant
+}
+
+// A Grant is a claim of ours that the store acknowledged.
+type Grant struct {
+	Token   string
+	Term    uint64
+	Rev     uint64 // revision of our latest write
+	Renewal uint64
+	// Sent is when the latest acknowledged write left: renewals are due from it.
+	Sent Instant
+	// Trust is when the trust window closes, if no renewal is acknowledged before.
+	Trust Instant
+	// PromoteAt is when the cool-down ends (monotonic), 0 without one.
+	PromoteAt int64
+	Promoted  bool
+}
+
+// A WriteKind tells what a write is for.
+type WriteKind uint8
+
+// The kinds of writes.
+const (
+	NoWrite WriteKind = iota
+	Acquire
+	Renew
+	Release
+)
+
+var writeNames = [...]string{"none", "acquire", "renew", "release"}
+
+// String returns the kind's name.
+func (k WriteKind) String() string { return writeNames[k] }
+
+// A Stage tells how far a write is.
+type Stage uint8
+
+// The stages of a write.
+const (
+	NoStage Stage = iota
+	Flying        // sent, no answer yet
+	Resting       // answered, to be sent again at Write.Due
+	Reading       // refused: the register is being read to learn by what
+)
+
+// A Write is the one logical write that a candidate may have under way: repeated
+// with the same condition and content until its outcome is known.
+type Write struct {
+	Kind     WriteKind
+	Stage    Stage
+	Op       uint64 // the call that is out: answers to others are stale
+	Expected uint64
+	First    Instant // when the first attempt that may have been applied left
+	Sent     Instant // when the latest attempt left
+	Maybe    bool    // an attempt's outcome is unknown
+	Tries    uint8   // attempts, and reads that did not help
+	Stale    uint8   // reads in a row that showed a register older than we know
+	Due      int64   // monotonic end of Resting
+}
+
+// An Exit says why a term ends, and what is to follow.
+type Exit struct {
+	Reason    Reason
+	By        string
+	Successor string
+	StandBack bool   // stay away from the vacancy, since we left on purpose
+	Vacate    uint64 // a revision not ours that we may vacate all the same; see lose
+}
+
+// A State is all that a candidate knows and is about to do. The zero value is a
+// candidate that was not started. States are comparable.
+type State struct {
+	Phase Phase
+
+	// View is the latest sight of the register, and ViewAt when it arrived (monotonic).
+	View   Seen
+	ViewAt int64
+	// DueAt is when the register may be claimed (monotonic); meaningful while Watching.
+	DueAt int64
+	// HeldTTL is the lease length of the latest holder's record seen, ours included;
+	// 0 if none ever was.
+	HeldTTL time.Duration
+	// DoubtUntil is set when the register went back to an older revision: the store has
+	// lost writes, and a leader whose record is gone may trust it until then
+	// (monotonic). Nothing is promoted before, whatever the settings say.
+	DoubtUntil int64
+
+	Grant Grant
+	Write Write
+	Exit  Exit
+	// DrainBy is when the release stops waiting for the work (monotonic).
+	DrainBy int64
+	// Undrained: a Demote was not answered by Drained yet. Such a candidate does not
+	// campaign: it could not begin a term before the work of the last one stopped.
+	Undrained bool
+	// ReleaseBy is when the release is given up (monotonic): the lease has run out by then.
+	ReleaseBy int64
+
+	// StandBackUntil keeps a candidate that left on purpose from coming straight back.
+	StandBackUntil int64
+	// Losses counts races lost since the last one won, RTT how long the last one took.
+	Losses uint8
+	RTT    time.Duration
+
+	Down      bool  // the connection is lost
+	DownSince int64 // since when (monotonic)
+
+	Stopping bool // a stop was asked for
+	Leave    bool // and the record is to be left to expire
+	Prove    bool // a validation waits for a renewal that was not sent yet
+
+	// Reason says why the latest transition happened.
+	Reason Reason
+
+	ops uint64
+}
+
+// Leading tells whether the candidate may act at now: it was promoted and its trust
+// window is open. It is the definition of a leader.
+func (s State) Leading(now Instant) bool {
+	return s.Phase == Holding && s.Grant.Promoted && !s.Grant.Trust.Reached(now)
+}
+
+// Public is the state's name in the API.
+type Public uint8
+
+// The public states.
+const (
+	Init Public = iota
+	Candidate
+	Leader
+	Follower
+	Demoted
+	Ended
+)
+
+// Public returns the state's name in the API.
+func (s State) Public() Public {
+	switch s.Phase {
+	case Idle:
+		return Init
+	case Watching:
+		if s.View.Kind == Held && s.View.Rec.Token != s.Grant.Token {
+			return Follower
+		}
+		return Candidate
+	case Claiming:
+		return Candidate
+	case Holding:
+		if s.Grant.Promoted {
+			return Leader
+		}
+		return Candidate
+	case Draining, Releasing:
+		return Demoted
+	default:
+		return Ended
+	}
+}
+
+// Never is what Wake returns when only an event can change anything.
+const Never = math.MaxInt64
+
+// Wake returns the monotonic instant at which Step wants a Tick.
+func (m Machine) Wake(s State) int64 {
+	wake := int64(Never)
+	if s.Write.Stage == Resting {
+		wake = s.Write.Due
+	}
+	switch s.Phase {
+	case Watching:
+		if s.View.Kind != Unseen && !s.Undrained {
+			wake = min(wake, max(s.DueAt, s.StandBackUntil))
+		}
+	case Holding:
+		wake = min(wake, s.Grant.Trust.Mono)
+		if s.Write.Kind == NoWrite {
+			wake = min(wake, m.renewAt(s))
+		}
+		if !s.Grant.Promoted {
+			wake = min(wake, s.Grant.PromoteAt)
+		}
+		if s.Down && m.DisconnectGrace > 0 {
+			wake = min(wake, s.DownSince+int64(m.DisconnectGrace))
+		}
+	case Draining:
+		wake = min(wake, s.DrainBy)
+	case Releasing:
+		wake = min(wake, s.ReleaseBy)
+	default:
+	}
+	return wake
+}
+
+func (m Machine) renewAt(s State) int64 { return s.Grant.Sent.Mono + int64(m.Heartbeat) }

@@ -1,0 +1,144 @@
+package machine
+
+// step is one call of Step while it runs.
+type step struct {
+	m   Machine
+	s   State
+	ev  Event
+	now Instant
+	out []Action
+}
+
+// Step tells what a candidate in state s knows and does after ev happened at
+// now. The actions are to be performed in their order. now must not be earlier than in
+// the call before, on the monotonic clock.
+func (m Machine) Step(s State, ev Event, now Instant) (State, []Action) {
+	if s.Phase == Stopped {
+		if ev.Kind == Drained {
+			s.Undrained = false
+		}
+		return s, nil
+	}
+	c := step{m: m, s: s, ev: ev, now: now}
+	// Before anything else: a window that closed has ended the term, whatever the
+	// event says. An acknowledgement that was queued behind a stall must not revive it.
+	c.expire()
+	c.handle()
+	c.advance()
+	return c.s, c.out
+}
+
+func (c *step) expire() {
+	if c.s.Phase == Holding && c.s.Grant.Trust.Reached(c.now) {
+		c.lose(Exit{Reason: ReasonTrust})
+	}
+}
+
+func (c *step) handle() {
+	switch c.ev.Kind {
+	case Tick:
+	case Start:
+		if c.s.Phase == Idle {
+			c.s.Phase, c.s.Reason = Watching, ReasonStarted
+		}
+	case Sight:
+		c.sight(c.ev.Seen)
+	case Written:
+		c.written()
+	case Read:
+		c.read()
+	case Drained:
+		c.drained()
+	case Closed:
+		if c.s.Phase == Holding && c.s.Grant.Term == c.ev.Term {
+			c.lose(Exit{Reason: ReasonTrust})
+		}
+	case Asked:
+		// A request is meant for one term. Without that, one that is delivered late or
+		// again would depose a later leader.
+		if c.s.Phase == Holding && c.s.Grant.Term == c.ev.Term {
+			c.leave(c.ev.Exit)
+		}
+	case Leave:
+		if c.s.Phase == Holding {
+			c.leave(c.ev.Exit)
+		}
+	case Validate:
+		c.s.Prove = c.s.Phase == Holding
+	case ConnDown:
+		if !c.s.Down {
+			c.s.Down, c.s.DownSince = true, c.now.Mono
+		}
+	case ConnUp:
+		c.connUp()
+	case StopRelease, StopLeave:
+		c.stop(c.ev.Kind == StopLeave)
+	}
+}
+
+// connUp hurries what was waiting for the connection.
+func (c *step) connUp() {
+	c.s.Down = false
+	if c.s.Write.Stage == Resting {
+		c.s.Write.Due = c.now.Mono
+	}
+}
+
+// advance does what is due at now. Each pass may make another thing due.
+func (c *step) advance() {
+	for range 4 {
+		before := c.s.Phase
+		switch c.s.Phase {
+		case Watching:
+			c.claimIfDue()
+		case Claiming, Releasing:
+			c.resendIfDue()
+		case Holding:
+			c.hold()
+		case Draining:
+			if c.now.Mono >= c.s.DrainBy {
+				c.note(NoteOverrun)
+				c.release()
+			}
+		default:
+		}
+		if c.s.Phase == before {
+			return
+		}
+	}
+}
+
+func (c *step) stop(leave bool) {
+	c.s.Stopping, c.s.Leave = true, leave
+	switch c.s.Phase {
+	case Claiming:
+		// The claim may yet be applied. A vacancy written on the revision that it
+		// expects either keeps it out for good or, refused, shows that it is in.
+		if leave {
+			c.finish()
+			return
+		}
+		c.s.Exit = Exit{Reason: ReasonStopped}
+		c.beginRelease(c.s.Write.Expected)
+	case Holding:
+		c.lose(Exit{Reason: ReasonStopped})
+	case Draining:
+	case Releasing:
+		if leave {
+			c.finish()
+		}
+	default:
+		c.finish()
+	}
+}
+
+func (c *step) finish() {
+	c.s.Phase, c.s.Reason, c.s.Write = Stopped, ReasonStopped, Write{}
+	c.do(Action{Kind: Finish, Reason: ReasonStopped})
+}
+
+func (c *step) do(a Action) { c.out = append(c.out, a) }
+
+func (c *step) note(k NoteKind) {
+	c.do(Action{Kind: Note, Note: k, Write: c.s.Write.Kind, Outcome: c.ev.Outcome, Reason: c.s.Exit.Reason})
+}

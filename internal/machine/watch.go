@@ -1,0 +1,149 @@
+package machine
+
+import "time"
+
+// sight takes in what the watch delivered. Nothing that a watch says is proof of
+// the present: it may be late, repeated or (after the store lost its state)
+// older than what came before. All of it is safe, since a claim is a
+// compare-and-swap on exactly the revision that was seen.
+func (c *step) sight(seen Seen) {
+	switch c.s.Phase {
+	case Idle, Watching:
+		if c.s.View.Kind == Unseen || seen.Rev != c.s.View.Rev {
+			c.adopt(seen)
+		}
+	case Claiming:
+		if seen.Rev > c.s.Write.Expected {
+			c.resolveClaim(seen)
+		}
+	case Holding:
+		if seen.Rev > c.s.Grant.Rev {
+			c.sightHolding(seen)
+		}
+	case Draining:
+		if seen.Rev > c.s.View.Rev {
+			c.adopt(seen)
+			c.s.Exit.Vacate = c.mayVacate(seen)
+		}
+	case Releasing:
+		if seen.Rev > c.s.Write.Expected {
+			c.sightReleasing(seen)
+		}
+	default:
+	}
+}
+
+// adopt makes seen the latest knowledge, and plans when it may be challenged. The wait
+// is counted from this instant: a record that arrives late is waited for longer,
+// never shorter.
+func (c *step) adopt(seen Seen) {
+	if seen.Rev < c.s.View.Rev {
+		c.regressed()
+	}
+	c.s.View, c.s.ViewAt = seen, c.now.Mono
+	if seen.Kind == Held {
+		c.s.HeldTTL = c.m.believed(seen.Rec.TTL)
+	}
+	if seen.Kind == Held && !c.ours(seen) || seen.Rec.Successor == c.m.ID {
+		c.s.StandBackUntil = 0
+	}
+	if c.s.Phase == Watching {
+		c.s.Reason = sightReason(seen.Kind)
+	}
+	c.s.DueAt = c.now.Mono + int64(c.delay(seen))
+}
+
+// regressed notes that the store has lost writes. Whoever led by a record that is
+// gone noticed nothing yet, and trusts its lease for the rest of its window.
+func (c *step) regressed() {
+	c.note(NoteRegressed)
+	if !c.ours(c.s.View) {
+		c.s.DoubtUntil = c.now.Mono + int64(c.m.wait(c.heldTTL()))
+	}
+}
+
+// heldTTL is the lease length to reckon with if somebody held the register and we can not
+// see the record any more.
+func (c *step) heldTTL() time.Duration {
+	if c.s.HeldTTL == 0 {
+		return c.m.TTL
+	}
+	return c.s.HeldTTL
+}
+
+func sightReason(k Kind) Reason {
+	switch k {
+	case Held:
+		return ReasonFollow
+	case Vacant:
+		return ReasonVacant
+	case Bare:
+		return ReasonDeleted
+	case Garbled:
+		return ReasonOverwritten
+	default:
+		return ReasonAbsent
+	}
+}
+
+// delay is how long seen is to be left alone.
+func (c *step) delay(seen Seen) time.Duration {
+	switch seen.Kind {
+	case Held:
+		if seen.Rec.Token == c.s.Grant.Token {
+			return 0 // a remnant of our own, whose term is over: we drained it
+		}
+		return c.m.wait(c.s.HeldTTL) + c.expiryJitter()
+	case Vacant:
+		switch seen.Rec.Successor {
+		case c.m.ID:
+			return 0
+		case "":
+			return c.contention()
+		default:
+			return c.m.HeadStart + c.contention()
+		}
+	case Bare:
+		// No permission: whoever deleted the record was not its holder, who may
+		// be leading still, with a renewal that we missed. Hence a full wait from
+		// here, not the rest of the wait for the record seen last.
+		return c.m.wait(c.heldTTL()) + c.expiryJitter()
+	case Garbled:
+		// Perhaps a record of a version that we can not read, with any TTL.
+		return c.m.wait(c.m.MaxTTL) + c.expiryJitter()
+	default:
+		return c.contention()
+	}
+}
+
+const (
+	// expiryWindow bounds the random delay before an expired lease is challenged,
+	// which spreads the challenges of candidates that all saw the last renewal at once.
+	expiryWindow = 10 * time.Millisecond
+	// contentionFloor is the least window that a lost race leads to.
+	contentionFloor = 2 * time.Millisecond
+	// contentionTrips is the window after one lost race, in round trips as that race
+	// showed them: among n rivals that many windows let about n/contentionTrips go
+	// before the first winner is known to the rest.
+	contentionTrips = 8
+)
+
+func (c *step) expiryJitter() time.Duration {
+	return c.uniform(max(min(c.m.TTL/100, expiryWindow), c.contentionWindow()))
+}
+
+// contention is the delay at a vacancy: none until a race was lost, so that two or three
+// candidates hand over at once, and growing with every loss, so that hundreds do not storm.
+func (c *step) contention() time.Duration { return c.uniform(c.contentionWindow()) }
+
+func (c *step) contentionWindow() time.Duration {
+	if c.s.Losses == 0 {
+		return 0
+	}
+	w := max(contentionFloor, contentionTrips*c.s.RTT)
+	return min(w<<min(c.s.Losses-1, 8), c.m.TTL/2)
+}
+
+func (c *step) uniform(window time.Duration) time.Duration {
+	return time.Duration(unit(c.ev.Rand) * float64(window))
+}

@@ -1,0 +1,185 @@
+package machine
+
+import "time"
+
+func (i Instant) since(j Instant) time.Duration { return time.Duration(i.Mono - j.Mono) }
+
+// begin starts the one write that may be under way. An earlier one that is still
+// flying is forgotten: whatever it does, the compare-and-swap of the new one meets it.
+func (c *step) begin(k WriteKind, expected uint64) {
+	c.s.Write = Write{Kind: k, Expected: expected}
+	c.send()
+}
+
+// send sends the write, or sends it again with the same condition and content.
+func (c *step) send() {
+	w := &c.s.Write
+	c.s.ops++
+	w.Op, w.Stage, w.Sent = c.s.ops, Flying, c.now
+	w.Tries = min(w.Tries+1, 250)
+	if !w.Maybe {
+		w.First = c.now
+	}
+	if w.Kind == Renew {
+		c.s.Prove = false
+	}
+	c.do(Action{Kind: Send, Op: w.Op, Write: w.Kind, Expected: w.Expected, Rec: c.content(), Reason: c.s.Reason})
+}
+
+// content is what the write stores.
+func (c *step) content() Record {
+	r := c.record()
+	switch c.s.Write.Kind {
+	case Renew:
+		r.Renewal++
+	case Release:
+		r = Record{Token: r.Token, Term: r.Term, Reason: c.s.Exit.Reason, By: c.s.Exit.By, Successor: c.s.Exit.Successor}
+		if r.By == "" {
+			r.By = c.m.ID
+		}
+	default:
+	}
+	return r
+}
+
+func (c *step) resendIfDue() {
+	if c.s.Phase == Releasing && c.now.Mono >= c.s.ReleaseBy {
+		c.note(NoteGaveUp)
+		c.depart()
+		return
+	}
+	if c.s.Write.Stage == Resting && c.now.Mono >= c.s.Write.Due {
+		c.send()
+	}
+}
+
+// written takes in the answer to the write that is out. Answers to writes that were
+// forgotten are ignored: what they did shows in the register.
+func (c *step) written() {
+	w := &c.s.Write
+	if w.Stage != Flying || w.Op != c.ev.Op {
+		return
+	}
+	if c.s.Phase == Draining {
+		c.writtenDraining()
+		return
+	}
+	switch c.ev.Outcome {
+	case OK:
+		c.applied()
+	case Conflict:
+		c.look()
+	case Unknown:
+		w.Maybe = true
+		c.failed()
+	default:
+		c.failed()
+	}
+}
+
+// writtenDraining takes in the answer to a renewal that was out when the term ended: it
+// tells which revision the release has to expect, and extends nothing.
+func (c *step) writtenDraining() {
+	c.s.Write = Write{}
+	if c.ev.Outcome == OK && c.ev.Rev > c.s.View.Rev {
+		c.s.Grant.Renewal++
+		c.s.Grant.Rev = c.ev.Rev
+		c.adopt(Seen{Kind: Held, Rev: c.ev.Rev, Rec: c.record()})
+	}
+}
+
+func (c *step) applied() {
+	w := c.s.Write
+	switch w.Kind {
+	case Acquire:
+		c.granted(c.ev.Rev, w.Sent)
+	case Renew:
+		c.renewed(c.ev.Rev, w.Sent)
+	default:
+		c.adopt(Seen{Kind: Vacant, Rev: c.ev.Rev, Rec: c.content()})
+		c.depart()
+	}
+}
+
+// failed rests before the write is sent again. The same condition and content make the
+// repetition harmless, whatever became of the attempts before.
+func (c *step) failed() {
+	w := &c.s.Write
+	c.note(NoteFailed)
+	if n := c.m.Retry.MaxAttempts; n > 0 && int(w.Tries) >= n {
+		if w.Kind == Renew {
+			c.lose(Exit{Reason: ReasonRetries})
+			return
+		}
+		w.Tries = 0
+		c.rest(c.m.Retry.Max)
+		return
+	}
+	c.rest(c.m.Retry.after(int(w.Tries), c.ev.Rand))
+}
+
+func (c *step) rest(d time.Duration) {
+	if c.s.Write.Kind == Renew {
+		d = min(d, c.m.Heartbeat)
+	}
+	c.s.Write.Stage, c.s.Write.Due = Resting, c.now.Mono+int64(d)
+}
+
+// look reads the register after a refusal, to learn what stands there.
+func (c *step) look() {
+	c.s.ops++
+	c.s.Write.Op, c.s.Write.Stage = c.s.ops, Reading
+	c.do(Action{Kind: Look, Op: c.s.ops, Write: c.s.Write.Kind})
+}
+
+// staleReads is how many reads in a row must show a register older than known
+// before that is taken for what it looks like: a store that lost its state. No read is
+// linearizable on NATS: a direct get is answered by any replica.
+const staleReads = 3
+
+// read takes in the answer to look.
+func (c *step) read() {
+	w := &c.s.Write
+	if w.Stage != Reading || w.Op != c.ev.Op {
+		return
+	}
+	if c.ev.Outcome != OK {
+		c.failed()
+		return
+	}
+	seen := c.ev.Seen
+	if seen.Rev <= w.Expected {
+		c.readStale(seen)
+		return
+	}
+	switch w.Kind {
+	case Acquire:
+		c.resolveClaim(seen)
+	case Renew:
+		c.sightHolding(seen)
+	default:
+		w.Stage = NoStage
+		c.sightReleasing(seen)
+	}
+}
+
+// readStale handles a read that does not explain the refusal: it came from a
+// replica that lags, or the refusal did, or the store has lost writes. The write is tried
+// again, since only a compare-and-swap can tell.
+func (c *step) readStale(seen Seen) {
+	w := &c.s.Write
+	c.note(NoteStale)
+	if seen.Rev < w.Expected {
+		w.Stale = min(w.Stale+1, 250)
+	}
+	if w.Stale < staleReads || w.Kind == Renew {
+		c.failed()
+		return
+	}
+	if w.Kind == Release {
+		c.adopt(seen)
+		c.depart()
+		return
+	}
+	c.backToWatching(seen)
+}
