@@ -2,7 +2,7 @@ package machine
 
 // claimIfDue challenges the register as it was seen, once that is allowed.
 func (c *step) claimIfDue() {
-	if c.s.View.Kind == Unseen || c.s.Undrained || c.now.Mono < max(c.s.DueAt, c.s.StandBackUntil) {
+	if !c.s.mayClaim() || c.now.Mono < max(c.s.DueAt, c.s.StandBackUntil) {
 		return
 	}
 	c.s.Reason = c.claimReason()

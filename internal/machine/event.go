@@ -29,7 +29,7 @@ const (
 	ReasonSteppedDown  Reason = "stepped-down"  // an operator asked through the control key
 	ReasonStopped      Reason = "stopped"       // the candidate stops taking part
 	ReasonPanicked     Reason = "panicked"      // a callback panicked
-	ReasonInvalidToken Reason = "token-invalid" // a validation found another claim in the register
+	ReasonUnhealthy    Reason = "unhealthy"     // the program's health check failed too often
 )
 
 // An EventKind tells what happened.
@@ -51,11 +51,13 @@ const (
 	ConnUp                       // the connection is back
 	StopRelease                  // stop taking part, release the record
 	StopLeave                    // stop taking part, let the record expire
+	Unfit                        // the program is not fit to lead: Exit tells why
+	Fit                          // the program is fit to lead again
 )
 
 var eventNames = [...]string{
 	"tick", "start", "sight", "written", "read", "drained", "closed", "asked", "leave", "validate",
-	"conn-down", "conn-up", "stop-release", "stop-leave",
+	"conn-down", "conn-up", "stop-release", "stop-leave", "unfit", "fit",
 }
 
 // String returns the kind's name.

@@ -163,6 +163,7 @@ type State struct {
 	Losses uint8
 	RTT    time.Duration
 
+	Unfit     bool  // not fit to lead: does not campaign
 	Down      bool  // the connection is lost
 	DownSince int64 // since when (monotonic)
 
@@ -230,7 +231,7 @@ func (m Machine) Wake(s State) int64 {
 	}
 	switch s.Phase {
 	case Watching:
-		if s.View.Kind != Unseen && !s.Undrained {
+		if s.mayClaim() {
 			wake = min(wake, max(s.DueAt, s.StandBackUntil))
 		}
 	case Holding:
@@ -252,5 +253,8 @@ func (m Machine) Wake(s State) int64 {
 	}
 	return wake
 }
+
+// mayClaim tells whether nothing but time keeps the candidate from claiming.
+func (s State) mayClaim() bool { return s.View.Kind != Unseen && !s.Undrained && !s.Unfit }
 
 func (m Machine) renewAt(s State) int64 { return s.Grant.Sent.Mono + int64(m.Heartbeat) }

@@ -71,6 +71,13 @@ func (c *step) handle() {
 		}
 	case ConnUp:
 		c.connUp()
+	case Unfit:
+		c.s.Unfit = true
+		if c.s.Phase == Holding {
+			c.leave(c.ev.Exit)
+		}
+	case Fit:
+		c.s.Unfit = false
 	case StopRelease, StopLeave:
 		c.stop(c.ev.Kind == StopLeave)
 	}
