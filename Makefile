@@ -1,0 +1,130 @@
+# Everything here needs Go, make, git and, for the race detector, a C compiler. The
+# modules are those of go.work, found through the go command's package pattern "work":
+# a new module needs a line in go.work and none here.
+
+SHELL := /bin/sh
+.DEFAULT_GOAL := help
+
+# A test fails by its own deadlines; this one only ends a test that hangs, on the slowest machine.
+TIMEOUT  ?= 20m
+SEEDS    ?= 10000
+FUZZTIME ?= 30s
+BENCH    ?= ./test/bench
+ARGS     ?=
+# The database of known vulnerabilities; make vuln VULNFLAGS=-require fails where it can not be reached.
+VULNDB    ?= https://vuln.go.dev
+VULNFLAGS ?=
+PLATFORMS ?= linux/amd64 linux/arm64 darwin/amd64 darwin/arm64 windows/amd64 windows/arm64
+
+MODULES = $(shell go list -m -f '{{.Dir}}')
+# Tools are built once per version of Go: a linter built with an older one refuses newer code.
+BIN    := $(CURDIR)/.bin/$(shell go env GOVERSION)
+LINTER := $(BIN)/golangci-lint
+# The tools' module is not part of the workspace (see tools/go.mod).
+TOOLS  := cd tools && GOWORK=off
+
+.PHONY: help
+help: ## show this list
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' Makefile
+
+.PHONY: demo
+demo: ## watch a live election on an embedded NATS server (ARGS="--workers 3")
+	go run ./cmd/leader demo $(ARGS)
+
+.PHONY: test
+test: ## run every test of every module with the race detector, shuffled
+	@# The explorer visits every world within its bounds; under the race detector that takes
+	@# ten times as long and finds nothing more, since the core has no goroutine. Hence first
+	@# in full without it, and below with it in small.
+	go test -count=1 -timeout $(TIMEOUT) ./internal/machine
+	go test -race -shuffle=on -count=1 -timeout $(TIMEOUT) work
+
+.PHONY: check
+check: format vet lint vuln tidy-check cross ## format, vet, lint, vulnerabilities, go.mod files, six platforms
+	@echo "check: all passed"
+
+.PHONY: precommit
+precommit: fmt ## format the code, then check and test
+	@$(MAKE) --no-print-directory check
+	@$(MAKE) --no-print-directory test
+
+.PHONY: bench
+bench: ## measure, and print the table (ARGS=... goes to the benchmark)
+	go run $(BENCH) $(ARGS)
+
+.PHONY: sim
+sim: ## run SEEDS=10000 simulated fault schedules
+	go test -count=1 -timeout 60m -v -run '^TestSimulation$$' . -args -seeds=$(SEEDS)
+
+.PHONY: fuzz
+fuzz: ## run every fuzz target for FUZZTIME=30s
+	@go list work | while read -r pkg; do \
+		targets=$$(go test -list '^Fuzz' "$$pkg") || { echo "$$targets"; exit 1; }; \
+		for target in $$(echo "$$targets" | grep '^Fuzz'); do \
+			echo "fuzz: $$pkg $$target"; \
+			go test -run '^$$' -fuzz "^$$target\$$" -fuzztime $(FUZZTIME) "$$pkg" || exit 1; \
+		done; \
+	done
+
+.PHONY: cover
+cover: ## measure the root module's coverage by the tests of all modules
+	@mkdir -p .out
+	go test -count=1 -timeout $(TIMEOUT) -coverprofile=.out/cover.out \
+		-coverpkg="$$(cd $(CURDIR) && GOWORK=off go list ./... | paste -s -d , -)" work
+	@go tool cover -func=.out/cover.out | tail -n 1
+	@go tool cover -html=.out/cover.out -o .out/cover.html && echo "cover: .out/cover.html"
+
+.PHONY: fmt
+fmt: $(LINTER) ## format the code
+	$(LINTER) fmt
+
+.PHONY: tidy
+tidy: ## tidy go.mod and go.sum of every module
+	@$(TOOLS) go run ./tidy -C .. -write tools
+
+# The parts of check.
+
+.PHONY: format
+format: $(LINTER)
+	@echo "check: format"
+	@$(LINTER) fmt --diff || { echo "check: not formatted: run make fmt" >&2; exit 1; }
+
+.PHONY: vet
+vet:
+	@echo "check: vet"
+	@go vet work
+	@$(TOOLS) go vet ./...
+
+.PHONY: lint
+lint: $(LINTER)
+	@for dir in $(MODULES); do \
+		echo "check: lint $$dir"; \
+		(cd "$$dir" && $(LINTER) run ./...) || exit 1; \
+	done
+	@echo "check: lint tools"
+	@$(TOOLS) $(LINTER) run ./...
+
+.PHONY: vuln
+vuln: $(LINTER)
+	@echo "check: known vulnerabilities"
+	@modules="$(MODULES)"; $(TOOLS) go run ./vulncheck -tool $(BIN)/govulncheck -db $(VULNDB) $(VULNFLAGS) $$modules
+
+.PHONY: tidy-check
+tidy-check:
+	@echo "check: go.mod and go.sum of every module"
+	@$(TOOLS) go run ./tidy -C .. tools
+
+# vet after build, since it compiles the tests too.
+.PHONY: cross
+cross:
+	@for platform in $(PLATFORMS); do \
+		echo "check: build for $$platform"; \
+		export GOOS=$${platform%/*} GOARCH=$${platform#*/} CGO_ENABLED=0; \
+		go build work && go vet work || exit 1; \
+	done
+
+# All tools are built by one command; the linter's file stands for them.
+$(LINTER): tools/go.mod tools/go.sum
+	@echo "building the tools that tools/go.mod pins (once, some minutes)"
+	@$(TOOLS) GOBIN=$(BIN) go install tool
+	@touch $@
