@@ -1,0 +1,127 @@
+package natsstore
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/nats-io/nats.go/jetstream"
+	"github.com/seed-ff2cb582/leader/store"
+)
+
+// A BucketConfig describes a bucket for elections. Its zero value, but for
+// Bucket, is a good one.
+type BucketConfig struct {
+	// Bucket is the bucket's name.
+	Bucket string
+	// Description is shown by `nats kv info`.
+	Description string
+	// Replicas is the number of servers that keep the bucket: 1, 3 or 5. Zero means
+	// 3 where the cluster has as many, else 1.
+	Replicas int
+	// Storage is where the servers keep it: on file (the zero value) or in memory, which a restart erases.
+	Storage jetstream.StorageType
+	// MaxBytes bounds the bucket's size; zero means no bound. Accounts may demand one.
+	// A bucket that is full refuses renewals.
+	MaxBytes int64
+	// Placement constrains the servers, by cluster and by tags; nil means any.
+	Placement *jetstream.Placement
+	// Republish is the prefix of the subjects on which stored records are republished,
+	// ending in a dot. Empty means "leader.<bucket>.".
+	Republish string
+}
+
+// EnsureBucket makes the bucket if there is none of that name, and leaves an
+// existing one as it is, whatever its configuration. Any number of processes
+// may call it at once. Errors are those of package store; the call ends with ctx.
+//
+// The bucket differs from one of `nats kv add` in what protects elections:
+//
+//   - Rollups and purges are refused. With rollups a candidate that may write its own
+//     key alone can erase every key of the bucket.
+//   - Nothing expires: a record's age is judged by those who watch, not by the
+//     server's wall clock.
+//   - Sequences begin at the present time in microseconds, so that deleting the bucket and
+//     making it anew brings no revision back. They stay below 2^53 for two centuries.
+//   - Stored records are republished, so that a watch costs the server nothing.
+func EnsureBucket(ctx context.Context, js jetstream.JetStream, cfg BucketConfig) error {
+	if !validBucket(cfg.Bucket) {
+		return fmt.Errorf("%w: bucket %q: must be one or more of letters, digits, - and _", store.ErrInvalid, cfg.Bucket)
+	}
+	replicas := []int{cfg.Replicas}
+	if cfg.Replicas == 0 {
+		replicas = []int{3, 1}
+	}
+	var err error
+	for _, r := range replicas {
+		_, err = js.CreateStream(ctx, cfg.stream(r, time.Now()))
+		if !tooManyReplicas(err) {
+			break
+		}
+	}
+	if err == nil || errors.Is(err, jetstream.ErrStreamNameAlreadyInUse) {
+		return nil
+	}
+	return fmt.Errorf("%w: making bucket %q: %w", createClass(err), cfg.Bucket, err)
+}
+
+// createClass: an explicit refusal stays one until the configuration or the account
+// changes; anything else is worth another try, since making a bucket is idempotent.
+func createClass(err error) error {
+	var api *jetstream.APIError
+	if errors.As(err, &api) && api.Code < 500 {
+		return store.ErrPermanent
+	}
+	return store.ErrTransient
+}
+
+// tooManyReplicas reports whether the servers can not keep as many replicas.
+func tooManyReplicas(err error) bool {
+	var api *jetstream.APIError
+	return errors.As(err, &api) && (api.ErrorCode == codeReplicasNotHere || api.ErrorCode == codeNoPeers)
+}
+
+func (cfg BucketConfig) stream(replicas int, now time.Time) jetstream.StreamConfig {
+	subjects := "$KV." + cfg.Bucket + ".>"
+	republish := cfg.Republish
+	if republish == "" {
+		republish = "leader." + cfg.Bucket + "."
+	}
+	maxBytes := cfg.MaxBytes
+	if maxBytes == 0 {
+		maxBytes = -1
+	}
+	return jetstream.StreamConfig{
+		Name:              "KV_" + cfg.Bucket,
+		Description:       cfg.Description,
+		Subjects:          []string{subjects},
+		Storage:           cfg.Storage,
+		Replicas:          replicas,
+		Placement:         cfg.Placement,
+		MaxMsgsPerSubject: 1,
+		MaxMsgs:           -1,
+		MaxConsumers:      -1,
+		MaxMsgSize:        -1,
+		MaxBytes:          maxBytes,
+		Discard:           jetstream.DiscardNew,
+		DenyDelete:        true,
+		DenyPurge:         true,
+		AllowDirect:       true,
+		FirstSeq:          uint64(now.UnixMicro()),
+		RePublish:         &jetstream.RePublish{Source: subjects, Destination: republish + ">"},
+	}
+}
+
+// validBucket: nats.go, jetstream/kv.go, validBucketRe.
+func validBucket(name string) bool {
+	for i := range len(name) {
+		c := name[i]
+		switch {
+		case 'a' <= c && c <= 'z', 'A' <= c && c <= 'Z', '0' <= c && c <= '9', c == '-', c == '_':
+		default:
+			return false
+		}
+	}
+	return name != ""
+}

@@ -1,0 +1,132 @@
+package natsstore
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+
+	"github.com/nats-io/nats.go/jetstream"
+	"github.com/seed-ff2cb582/leader/store"
+)
+
+// maxRecordMessage is what a record, its subject and its headers may need in the stream.
+const maxRecordMessage = store.MaxValue + 1<<10
+
+// Check implements [store.Checker]: it reads the bucket's configuration and
+// refuses what makes elections unsafe or impossible. If the options say so it first makes a
+// bucket that is missing. A user who may not read the configuration gets a warning.
+func (s *Store) Check(ctx context.Context, req store.CheckRequest) (store.Report, error) {
+	ctx, cancel := s.bounded(ctx)
+	defer cancel()
+	if err := s.sendable(ctx); err != nil {
+		return store.Report{}, err
+	}
+	before := s.sighting()
+	info, err := s.infoOrCreate(ctx)
+	if err != nil {
+		if denied := s.deniedSince(before, s.infoSubject()); denied != nil {
+			return store.Report{Warnings: []string{s.unread(denied)}}, nil
+		}
+		return store.Report{}, s.checkError(ctx, before, err)
+	}
+	return s.judge(&info.Config, info.Cluster, req)
+}
+
+func (s *Store) unread(denied error) string {
+	return fmt.Sprintf("The configuration of bucket %q could not be read, so that nothing is known of its expiry, storage and limits:"+
+		" the user needs permission to publish to %s (%v).", s.bucket, s.infoSubject(), denied)
+}
+
+func (s *Store) checkError(ctx context.Context, before sighting, err error) error {
+	switch {
+	case store.Classify(err) != store.Unknown:
+		return err // of EnsureBucket
+	case errors.Is(err, jetstream.ErrStreamNotFound):
+		return s.missing(ctx, err)
+	case classifyRead(err) == errNoStream:
+		return fmt.Errorf("%w: bucket %q: JetStream does not answer; it may be disabled on this server or account, or starting: %w",
+			store.ErrTransient, s.bucket, err)
+	}
+	return s.readError(ctx, before, s.infoSubject(), err)
+}
+
+func (s *Store) infoOrCreate(ctx context.Context) (*jetstream.StreamInfo, error) {
+	info, err := s.info(ctx)
+	if s.opts.Create == nil || !errors.Is(err, jetstream.ErrStreamNotFound) {
+		return info, err
+	}
+	if err := s.create(ctx); err != nil {
+		return nil, err
+	}
+	return s.info(ctx)
+}
+
+// judge says what a stream's configuration means for elections.
+func (s *Store) judge(c *jetstream.StreamConfig, cluster *jetstream.ClusterInfo, req store.CheckRequest) (store.Report, error) {
+	if err := s.refuse(c, req); err != nil {
+		return store.Report{}, err
+	}
+	var r store.Report
+	warn := func(when bool, format string, args ...any) {
+		if when {
+			r.Warnings = append(r.Warnings, fmt.Sprintf("Bucket %q "+format, append([]any{s.bucket}, args...)...))
+		}
+	}
+	// A cluster's name is empty on a server that stands alone.
+	clustered := cluster != nil && cluster.Name != ""
+
+	warn(c.MaxAge > 0, "expires records %v after their last write, by the server's wall clock: a clock that leaps ends a leader's lease early."+
+		" Elections cool down before they promote; a bucket without TTL needs no such wait.", c.MaxAge)
+	warn(c.MaxAge > 0 && c.SubjectDeleteMarkerTTL == 0, "leaves no markers when a record expires: those who watch hear nothing of it."+
+		" Set a limit marker TTL (`nats kv add --marker-ttl`), or use no TTL.")
+	warn(c.Storage == jetstream.MemoryStorage, "is kept in memory: a restart of its servers forgets leaders and terms."+
+		" Elections cool down before they promote; file storage needs no such wait.")
+	warn(clustered && c.Replicas == 1, "has one replica in a cluster: no leader can be elected or kept while that server is down. Use three.")
+	warn(c.AllowRollup && !c.DenyPurge, "allows rollups: a candidate that may write only its own key can erase every key with the header Nats-Rollup."+
+		" Buckets that this library makes refuse them.")
+	warn(!c.DenyDelete, "allows the deletion of single messages, after which a record may read as an earlier one. Set deny_delete.")
+	warn(!c.AllowDirect, "refuses direct gets: candidates need permission for %sSTREAM.MSG.GET.%s, which reads every key. Set allow_direct.", s.api, s.stream)
+	warn(c.Discard == jetstream.DiscardOld && (c.MaxBytes > 0 || c.MaxMsgs > 0), "drops its oldest records when it is full: they may be a leader's. Use the discard policy new.")
+	warn(c.Discard == jetstream.DiscardNew && (c.MaxBytes > 0 || c.MaxMsgs > 0), "has a size limit (%d bytes, %d messages; -1 is none), at which renewals are refused and leaders lost.", c.MaxBytes, c.MaxMsgs)
+	r.Forgetful = c.MaxAge > 0 || c.Storage == jetstream.MemoryStorage
+	return r, nil
+}
+
+// refuse reports every property that makes elections unsafe or impossible.
+func (s *Store) refuse(c *jetstream.StreamConfig, req store.CheckRequest) error {
+	var faults []error
+	fault := func(when bool, format string, args ...any) {
+		if when {
+			faults = append(faults, fmt.Errorf(format, args...))
+		}
+	}
+	if err := s.checkSubjects(c); err != nil {
+		faults = append(faults, err)
+	}
+	fault(c.Mirror != nil, "it mirrors another stream, and reads from it may be of any age: use the origin")
+	fault(len(c.Sources) > 0, "it has sources, whose records would replace an elected leader's: use a bucket without")
+	fault(c.SubjectTransform != nil, "it transforms subjects: use a bucket that does not")
+	fault(c.MaxAge > 0 && c.MaxAge < req.TTL, "it expires records after %v, before a lease of %v ends: "+
+		"use a bucket without TTL, or one of at least the lease's", c.MaxAge, req.TTL)
+	fault(c.Sealed, "it is sealed and takes no writes: use another")
+	fault(c.NoAck, "it acknowledges no writes: make it without no_ack")
+	fault(c.Retention != jetstream.LimitsPolicy, "its retention policy %v removes records that were read: use limits", c.Retention)
+	fault(c.DiscardNewPerSubject, "it refuses to replace a record (discard_new_per_subject): make it without")
+	fault(c.MaxMsgSize > 0 && c.MaxMsgSize < maxRecordMessage, "it takes messages of at most %d bytes: records need %d", c.MaxMsgSize, maxRecordMessage)
+	fault(c.MaxBytes > 0 && c.MaxBytes < maxRecordMessage, "it holds at most %d bytes: a record needs %d", c.MaxBytes, maxRecordMessage)
+	fault(c.AllowMsgCounter, "it counts instead of storing (allow_msg_counter): use another")
+	if len(faults) == 0 {
+		return nil
+	}
+	return fmt.Errorf("%w: bucket %q does not suit elections: %w", store.ErrPermanent, s.bucket, errors.Join(faults...))
+}
+
+// checkSubjects: writes must arrive in the stream under the very subject that reads ask for.
+func (s *Store) checkSubjects(c *jetstream.StreamConfig) error {
+	if c.Mirror != nil || slices.Contains(c.Subjects, s.stored+">") {
+		return nil
+	}
+	return fmt.Errorf("%w: stream %s stores the subjects %q and not %s>: it is no key-value bucket, use another name",
+		store.ErrPermanent, s.stream, c.Subjects, s.stored)
+}

@@ -1,0 +1,476 @@
+package natsstore
+
+import (
+	"crypto/rand"
+	"errors"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
+	"github.com/seed-ff2cb582/leader/store"
+)
+
+// Times and sizes of the hub. None of them bears on safety.
+const (
+	// queueSize is how many messages may wait for the hub's goroutine.
+	queueSize = 2048
+	// maxReads bounds the reads under way, so that their answers never fill the queue.
+	maxReads = queueSize / 4
+	// requestTimeout is when a request of the hub counts as lost.
+	requestTimeout = time.Second
+	// retryMin and retryMax bound the growing pause between attempts.
+	retryMin = 25 * time.Millisecond
+	retryMax = 500 * time.Millisecond
+	// confirmAfter is when, in a cluster, a key is read a second time: a subscription travels
+	// to the other servers by itself, and what the stream's leader published
+	// before its arrival is lost.
+	confirmAfter = 500 * time.Millisecond
+	// auditEvery is how often the bucket's configuration is read, to notice a bucket
+	// that was made anew, perhaps without republishing, while the connection stood.
+	auditEvery = 30 * time.Second
+)
+
+// A hub serves all watches and registrations of a Store with one goroutine. It
+// works by reconciliation: whatever happens only notes what is wanted (a register
+// is stale, a feed is down), and work does what is due.
+//
+// Its fields are guarded by the store's mutex, but for the channels. Functions of
+// callers run on the hub's goroutine without the mutex.
+type hub struct {
+	s      *Store
+	in     chan *nats.Msg // every subscription of the hub delivers here
+	wake   chan struct{}
+	quit   chan struct{}
+	done   chan struct{}
+	status chan nats.Status
+	timer  *time.Timer
+
+	loop    uint64     // number of the hub's goroutine, once it runs
+	calling any        // the watch or listener whose function is running
+	called  *sync.Cond // the function returned
+	ended   bool
+
+	plan      plan
+	planned   bool
+	watches   map[*watch]struct{}
+	listeners []*listener
+	told      store.ConnState // what the listeners heard last
+
+	registers map[string]*register
+	feeds     map[*nats.Subscription]*feed
+	whole     *feed // serves all keys, if the options say so
+
+	inbox    string // requests are answered on inbox.<token>
+	replies  *nats.Subscription
+	requests map[string]*request
+	reads    int // registers being read
+
+	reconnects uint64 // the connection's count, as last seen
+	auditAt    time.Time
+	auditing   bool
+	lastErr    error // of the latest failed request
+}
+
+// A request waits for its answer: nil if none came in time.
+type request struct {
+	deadline time.Time
+	done     func(*nats.Msg)
+}
+
+func newHub(s *Store) *hub {
+	return &hub{
+		s:          s,
+		in:         make(chan *nats.Msg, queueSize),
+		wake:       make(chan struct{}, 1),
+		quit:       make(chan struct{}),
+		done:       make(chan struct{}),
+		status:     s.nc.StatusChanged(),
+		timer:      time.NewTimer(time.Hour),
+		called:     sync.NewCond(&s.mu),
+		watches:    make(map[*watch]struct{}),
+		told:       s.ConnState(),
+		registers:  make(map[string]*register),
+		feeds:      make(map[*nats.Subscription]*feed),
+		requests:   make(map[string]*request),
+		reconnects: s.nc.Stats().Reconnects,
+	}
+}
+
+func (h *hub) run() {
+	defer close(h.done)
+	s := h.s
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	h.loop = goroutineID()
+	for !h.ended {
+		s.mu.Unlock()
+		event := h.next()
+		s.mu.Lock()
+		if !h.ended {
+			event()
+		}
+		if !h.ended {
+			h.timer.Reset(h.work(time.Now()))
+		}
+	}
+}
+
+// next waits for something to happen and returns what to do about it, besides work.
+func (h *hub) next() func() {
+	select {
+	case m := <-h.in:
+		return func() {
+			h.receive(m)
+			h.drain()
+		}
+	case st := <-h.status: // closed only by shutdown
+		return func() { h.tell(connState(st)) }
+	case <-h.quit:
+	case <-h.wake:
+	case <-h.timer.C:
+	}
+	return func() {}
+}
+
+// drain takes what else is waiting, so that a burst is followed by one round of
+// work instead of one for each message.
+func (h *hub) drain() {
+	for range queueSize {
+		select {
+		case m := <-h.in:
+			if h.ended {
+				return
+			}
+			h.receive(m)
+		default:
+			return
+		}
+	}
+}
+
+// nudge makes the loop look for work.
+func (h *hub) nudge() {
+	select {
+	case h.wake <- struct{}{}:
+	default:
+	}
+}
+
+// onLoop reports whether the caller is a function that the hub calls.
+func (h *hub) onLoop() bool { return h.calling != nil && goroutineID() == h.loop }
+
+// call runs a caller's function without the mutex, and lets stop wait for it.
+func (h *hub) call(owner any, f func()) {
+	h.calling = owner
+	h.s.mu.Unlock()
+	f()
+	h.s.mu.Lock()
+	h.calling = nil
+	h.called.Broadcast()
+}
+
+// settle waits until owner's function is not running, unless it is the caller.
+func (h *hub) settle(owner any) {
+	for h.calling == owner && !h.onLoop() {
+		h.called.Wait()
+	}
+}
+
+// shutdown ends the hub. Its goroutine follows.
+func (h *hub) shutdown() {
+	if h.ended {
+		return
+	}
+	h.ended = true
+	close(h.quit)
+	h.s.nc.RemoveStatusListener(h.status)
+	for w := range h.watches {
+		w.stopped = true
+		w.unhook()
+	}
+	for sub := range h.feeds {
+		_ = sub.Unsubscribe() // fails only if the connection is gone, and the subscription with it
+	}
+	if h.replies != nil {
+		_ = h.replies.Unsubscribe()
+	}
+	if h.s.hub == h {
+		h.s.hub = nil
+	}
+}
+
+// add begins to serve a watch.
+func (h *hub) add(w *watch, p plan) error {
+	if !h.planned {
+		h.plan, h.planned = p, true
+		h.auditAt = time.Now().Add(auditEvery)
+	}
+	if h.replies == nil {
+		h.inbox = h.s.nc.NewInbox()
+		sub, err := h.s.nc.ChanSubscribe(h.inbox+".*", h.in)
+		if err != nil {
+			return h.s.subscribeError(err)
+		}
+		h.replies = sub
+	}
+	w.unhook = func() bool { return true }
+	h.watches[w] = struct{}{}
+	for _, key := range w.keys {
+		w.pending[key] = true
+		r := h.registers[key]
+		if r == nil {
+			r = &register{key: key}
+			h.registers[key] = r
+		}
+		r.watches = append(r.watches, w)
+		r.stale, r.nextRead, r.confirm = true, time.Time{}, true
+		if err := h.feed(r); err != nil {
+			return h.s.subscribeError(err)
+		}
+	}
+	h.begun(w)
+	h.nudge()
+	return nil
+}
+
+// begun closes the watch's ready channel once nothing is pending.
+func (h *hub) begun(w *watch) {
+	if !w.begun && len(w.pending) == 0 {
+		w.begun = true
+		close(w.ready)
+	}
+}
+
+// remove ends a watch, and the hub with the last of its users.
+func (h *hub) remove(w *watch) {
+	if w.stopped {
+		return
+	}
+	w.stopped = true
+	w.unhook()
+	delete(h.watches, w)
+	for _, key := range w.keys {
+		if r := h.registers[key]; r != nil {
+			r.watches = slices.DeleteFunc(r.watches, func(x *watch) bool { return x == w })
+			h.dropUnwatched(r)
+		}
+	}
+	h.endIfIdle()
+}
+
+func (h *hub) dropUnwatched(r *register) {
+	if len(r.watches) > 0 {
+		return
+	}
+	delete(h.registers, r.key)
+	if r.reading {
+		h.reads--
+	}
+	if r.feed != nil && r.feed != h.whole {
+		h.unsubscribe(r.feed)
+	}
+}
+
+func (h *hub) endIfIdle() {
+	if len(h.watches) == 0 && len(h.listeners) == 0 {
+		h.shutdown()
+	}
+}
+
+// stop is what Watch returns.
+func (h *hub) stop(w *watch) {
+	h.s.mu.Lock()
+	defer h.s.mu.Unlock()
+	h.remove(w)
+	h.settle(w)
+}
+
+func (h *hub) stopListening(l *listener) {
+	h.s.mu.Lock()
+	defer h.s.mu.Unlock()
+	if !l.stopped {
+		l.stopped = true
+		h.listeners = slices.DeleteFunc(h.listeners, func(x *listener) bool { return x == l })
+		if !h.ended {
+			h.endIfIdle()
+		}
+	}
+	h.settle(l)
+}
+
+// tell passes a change of the connection's state on.
+func (h *hub) tell(st store.ConnState) {
+	if st == h.told {
+		return
+	}
+	h.told = st
+	for _, l := range slices.Clone(h.listeners) {
+		if !l.stopped && !h.ended {
+			h.call(l, func() { l.f(st) })
+		}
+	}
+}
+
+// receive handles one message of any of the hub's subscriptions.
+func (h *hub) receive(m *nats.Msg) {
+	if len(h.in) >= queueSize-1 {
+		h.overflowed()
+	}
+	if m.Sub == h.replies {
+		token := strings.TrimPrefix(m.Subject, h.inbox+".")
+		if q := h.requests[token]; q != nil {
+			delete(h.requests, token)
+			q.done(m)
+		}
+		return
+	}
+	if f := h.feeds[m.Sub]; f != nil {
+		h.heard(f, m)
+	}
+}
+
+// overflowed: messages may have been dropped, since the queue was full. Consumers
+// notice by their numbering; republished records are lost without a trace.
+func (h *hub) overflowed() {
+	for _, r := range h.registers {
+		r.stale = true
+	}
+}
+
+// ask sends a request whose answer, or nil after the time is up, goes to done.
+func (h *hub) ask(now time.Time, subject string, body []byte, done func(*nats.Msg)) {
+	token := rand.Text()
+	err := h.s.nc.PublishMsg(&nats.Msg{Subject: subject, Reply: h.inbox + "." + token, Data: body})
+	if err != nil {
+		h.lastErr = err
+	}
+	// After a failed publish too: its retry must wait like any other.
+	h.requests[token] = &request{deadline: now.Add(requestTimeout), done: done}
+}
+
+// work does what is due and returns the time until the next of it.
+func (h *hub) work(now time.Time) time.Duration {
+	h.tell(h.s.ConnState())
+	if h.ended || len(h.watches) == 0 || !h.s.nc.IsConnected() {
+		return auditEvery // the connection's return wakes the loop
+	}
+	if n := h.s.nc.Stats().Reconnects; n != h.reconnects {
+		h.reconnects = n
+		h.interrupted()
+	}
+	h.expire(now)
+	next := now.Add(auditEvery)
+	due := func(t time.Time) {
+		if t.Before(next) {
+			next = t
+		}
+	}
+	h.audit(now, due)
+	for _, f := range h.feeds {
+		h.tend(f, now, due)
+	}
+	for _, r := range h.registers {
+		h.refresh(r, now, due)
+	}
+	for _, q := range h.requests {
+		due(q.deadline)
+	}
+	return max(time.Until(next), time.Millisecond)
+}
+
+// expire ends the requests whose answer is overdue.
+func (h *hub) expire(now time.Time) {
+	for token, q := range h.requests {
+		if now.After(q.deadline) {
+			delete(h.requests, token)
+			q.done(nil)
+		}
+	}
+}
+
+// interrupted: the connection was lost and is back. Whatever was sent meanwhile is
+// lost, and consumers may be gone.
+func (h *hub) interrupted() {
+	clear(h.requests)
+	h.auditing, h.auditAt, h.reads = false, time.Time{}, 0
+	for _, r := range h.registers {
+		r.unreadable = false // reconnecting may have brought other permissions
+		r.reading = false
+		r.interrupted()
+	}
+	for _, f := range h.feeds {
+		if f.consumer {
+			h.down(f, time.Time{})
+		}
+	}
+}
+
+// audit reads the bucket's configuration now and then.
+func (h *hub) audit(now time.Time, due func(time.Time)) {
+	switch {
+	case h.auditing || h.s.opts.Republished != "":
+	case now.Before(h.auditAt):
+		due(h.auditAt)
+	default:
+		h.auditing = true
+		h.auditAt = now.Add(auditEvery)
+		h.ask(now, h.s.infoSubject(), nil, h.audited)
+	}
+}
+
+func (h *hub) audited(m *nats.Msg) {
+	h.auditing = false
+	if m == nil {
+		return
+	}
+	info := new(jetstream.StreamInfo)
+	if err := apiReply(m, info); err != nil {
+		h.lastErr = err
+		if errors.Is(err, nats.ErrNoResponders) || errors.Is(err, jetstream.ErrStreamNotFound) {
+			h.auditAt = time.Now().Add(retryMax)
+		}
+		return
+	}
+	h.adopt(info)
+}
+
+// adopt takes over what the stream's leader says of the stream: perhaps that it is another one.
+func (h *hub) adopt(info *jetstream.StreamInfo) {
+	p := h.s.planFor(info)
+	anew := !h.plan.created.IsZero() && !p.created.Equal(h.plan.created)
+	moved := p.republished != h.plan.republished
+	h.plan = p
+	if moved {
+		h.resubscribe()
+	}
+	for _, r := range h.registers {
+		if anew {
+			r.known = false // revisions may begin anew
+		}
+		if anew || moved {
+			r.interrupted()
+		}
+	}
+}
+
+// resubscribe replaces every feed: the bucket republishes elsewhere now, or no longer.
+func (h *hub) resubscribe() {
+	for _, f := range h.feeds {
+		h.unsubscribe(f)
+	}
+	h.whole = nil
+	for _, r := range h.registers {
+		if err := h.feed(r); err != nil {
+			h.lastErr = err
+			h.auditAt = time.Now().Add(retryMax)
+			h.plan.republished = unsettled
+			return
+		}
+	}
+}
+
+// unsettled is a prefix that no bucket has: the next audit subscribes anew.
+const unsettled = " "

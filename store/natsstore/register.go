@@ -1,0 +1,203 @@
+package natsstore
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
+	"github.com/seed-ff2cb582/leader/store"
+)
+
+// maxDoubts is how often in a row a register must show an older state than the one
+// known before that is believed although the stream's leader can not be asked.
+const maxDoubts = 4
+
+// A register is a key that somebody watches.
+type register struct {
+	key     string
+	feed    *feed
+	watches []*watch
+
+	// entry is the newest state known, and what the watches heard last; known tells
+	// that there is one which older states must not replace.
+	known bool
+	entry store.Entry
+
+	stale      bool // the present state is to be read
+	reading    bool // and is being read
+	unreadable bool // the user may not read; only live messages tell the state
+	nextRead   time.Time
+	attempts   int
+	confirm    bool      // the next successful read is to be confirmed
+	confirmAt  time.Time // when; zero: no confirmation is due
+	doubts     int       // older states seen in a row
+}
+
+// interrupted: something may have been missed. The present state is read, and delivered
+// to every watch even if it is the known one.
+func (r *register) interrupted() {
+	r.stale, r.nextRead, r.attempts, r.confirm = true, time.Time{}, 0, true
+	for _, w := range r.watches {
+		w.pending[r.key] = true
+	}
+}
+
+// renounce gives up reading a key that the user may not read.
+func (h *hub) renounce(key string) {
+	r := h.registers[key]
+	if r == nil || r.unreadable {
+		return
+	}
+	r.unreadable = true
+	for _, w := range slices.Clone(r.watches) {
+		delete(w.pending, key)
+		h.begun(w)
+	}
+}
+
+// refresh reads the register if that is due.
+func (h *hub) refresh(r *register, now time.Time, due func(time.Time)) {
+	if !r.confirmAt.IsZero() {
+		if now.Before(r.confirmAt) {
+			due(r.confirmAt)
+		} else {
+			r.confirmAt, r.stale = time.Time{}, true
+		}
+	}
+	switch {
+	case !r.stale || r.reading || r.unreadable:
+	case now.Before(r.nextRead):
+		due(r.nextRead)
+	case h.reads < maxReads: // else an answer brings the loop back here
+		h.read(r, now)
+	}
+}
+
+func (h *hub) read(r *register, now time.Time) {
+	r.stale, r.reading = false, true
+	h.reads++
+	subject, body, decode := h.s.directSubject(r.key), []byte(nil), directEntry
+	if h.s.noDirect.Load() {
+		subject, body, decode = h.s.api+"STREAM.MSG.GET."+h.s.stream, h.s.lastMessageRequest(r.key), indirectEntry
+	}
+	h.ask(now, subject, body, func(m *nats.Msg) {
+		if h.registers[r.key] != r {
+			return
+		}
+		r.reading = false
+		h.reads--
+		if m == nil {
+			h.retry(r)
+			return
+		}
+		e, err := decode(r.key, m)
+		if err != nil {
+			h.lastErr = fmt.Errorf("reading %q: %w", r.key, err)
+			h.auditSoon(err)
+			h.retry(r)
+			return
+		}
+		h.found(r, e)
+	})
+}
+
+// auditSoon: when nobody answers, the stream may be gone, or refuse direct gets.
+func (h *hub) auditSoon(err error) {
+	if errors.Is(err, nats.ErrNoResponders) {
+		if soon := time.Now().Add(retryMax); h.auditAt.After(soon) {
+			h.auditAt = soon
+		}
+	}
+}
+
+// retry reads the register again after a growing pause.
+func (h *hub) retry(r *register) {
+	r.stale = true
+	r.nextRead = time.Now().Add(min(retryMin<<min(r.attempts, 8), retryMax))
+	r.attempts++
+}
+
+// found handles the state that a read brought.
+func (h *hub) found(r *register, e store.Entry) {
+	r.attempts = 0
+	if r.known && e.Revision < r.entry.Revision {
+		h.doubt(r, e)
+		return
+	}
+	if !r.feed.live() {
+		// Nothing will tell of changes until the consumer stands.
+		r.stale, r.nextRead = true, time.Now().Add(retryMax)
+	} else if r.confirm {
+		r.confirm = false
+		if !r.feed.consumer && h.s.nc.ConnectedClusterName() != "" {
+			r.confirmAt = time.Now().Add(confirmAfter)
+		}
+	}
+	h.observe(r, e)
+}
+
+// observe records a state and delivers it to those who do not know it.
+func (h *hub) observe(r *register, e store.Entry) {
+	changed := !r.known || e.Revision != r.entry.Revision
+	r.known, r.entry, r.doubts = true, e, 0
+	for _, w := range slices.Clone(r.watches) {
+		if w.stopped || h.ended || !changed && !w.pending[r.key] {
+			continue
+		}
+		delete(w.pending, r.key)
+		h.call(w, func() { w.deliver(e) })
+		h.begun(w)
+	}
+}
+
+// doubt handles a read that shows an older state than the known one: either the answering
+// replica lags behind, or the stream has lost its state or is another one. The stream's
+// leader is asked which; without its answer only repetition counts.
+func (h *hub) doubt(r *register, e store.Entry) {
+	r.doubts++
+	if r.doubts > maxDoubts {
+		h.observe(r, e)
+		return
+	}
+	h.ask(time.Now(), h.s.infoSubject(), mustJSON(map[string]string{"subjects_filter": h.s.stored + r.key}), func(m *nats.Msg) {
+		info := new(jetstream.StreamInfo)
+		if m == nil || apiReply(m, info) != nil || h.registers[r.key] != r {
+			h.retry(r)
+			return
+		}
+		r.nextRead = time.Time{}
+		if h.adopt(info); !r.known {
+			return
+		}
+		erased := e.Revision == 0 && info.State.Subjects[h.s.stored+r.key] == 0
+		if erased || info.State.LastSeq < r.entry.Revision {
+			r.known = false
+			r.interrupted()
+			return
+		}
+		// The replica lags. What is known was stored, and what is newer will follow.
+		r.doubts = 0
+		h.observe(r, r.entry)
+		h.retry(r)
+	})
+}
+
+// lived handles a message that tells of a write.
+func (h *hub) lived(r *register, e store.Entry) {
+	switch {
+	case !r.known || e.Revision > r.entry.Revision:
+		h.observe(r, e)
+	case e.Revision == r.entry.Revision:
+		r.doubts = 0
+	default:
+		// A straggler, or the first write to a stream that begins anew.
+		if r.doubts++; r.doubts > maxDoubts {
+			h.observe(r, e)
+			return
+		}
+		r.stale = true
+	}
+}

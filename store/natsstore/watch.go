@@ -1,0 +1,261 @@
+package natsstore
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"runtime"
+	"slices"
+	"time"
+
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
+	"github.com/seed-ff2cb582/leader/store"
+)
+
+// A watch is one call of Watch. The hub's goroutine delivers to it.
+type watch struct {
+	deliver func(store.Entry)
+	unhook  func() bool     // ends the watch's hold on its context
+	keys    []string        // without repetitions
+	pending map[string]bool // keys whose present state is still to be delivered
+	ready   chan struct{}   // closed when the first state of every key was delivered
+	begun   bool            // ready is closed
+	stopped bool
+}
+
+// Watch implements [store.Watcher]. It returns when the present state of each key was delivered, or
+// with an error when that took longer than [Options.Timeout].
+func (s *Store) Watch(ctx context.Context, keys []string, deliver func(store.Entry)) (stop func(), err error) {
+	for _, key := range keys {
+		if !store.ValidKey(key) {
+			return nil, fmt.Errorf("%w: key %q", store.ErrInvalid, key)
+		}
+	}
+	if err := s.sendable(ctx); err != nil {
+		return nil, err
+	}
+	beginning, cancel := context.WithTimeout(ctx, s.opts.Timeout)
+	defer cancel()
+	before := s.sighting()
+	plan, err := s.plan(beginning)
+	if err != nil {
+		return nil, err
+	}
+	w, h, err := s.startWatch(ctx, plan, keys, deliver)
+	if err != nil {
+		return nil, err
+	}
+	if err := s.awaitBeginning(beginning, before, h, w); err != nil {
+		h.stop(w)
+		return nil, err
+	}
+	return func() { h.stop(w) }, nil
+}
+
+func (s *Store) startWatch(ctx context.Context, plan plan, keys []string, deliver func(store.Entry)) (*watch, *hub, error) {
+	keys = slices.Clone(keys)
+	slices.Sort(keys)
+	w := &watch{deliver: deliver, keys: slices.Compact(keys), pending: make(map[string]bool, len(keys)), ready: make(chan struct{})}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	h, err := s.hubLocked()
+	if err != nil {
+		return nil, nil, err
+	}
+	if err := h.add(w, plan); err != nil {
+		h.remove(w)
+		return nil, nil, err
+	}
+	w.unhook = context.AfterFunc(ctx, func() { h.stop(w) })
+	return w, h, nil
+}
+
+// awaitBeginning waits until the watch has its first states. A missing permission shows itself only as an
+// error of the connection, which is looked for meanwhile instead of at the end of the wait alone.
+func (s *Store) awaitBeginning(ctx context.Context, before sighting, h *hub, w *watch) error {
+	look := time.NewTicker(20 * time.Millisecond)
+	defer look.Stop()
+	for {
+		select {
+		case <-w.ready:
+			// A denied subscription does not keep a key from being read. Its violation was sent
+			// before the answer to the read, and so is known by now.
+			return s.deniedWatch(before, h, w)
+		case <-h.quit:
+			return fmt.Errorf("%w: watching bucket %q: the store or the watch was closed", store.ErrPermanent, s.bucket)
+		case <-ctx.Done():
+			if err := s.deniedWatch(before, h, w); err != nil {
+				return err
+			}
+			return s.noBeginning(ctx, h)
+		case <-look.C:
+			if err := s.deniedWatch(before, h, w); err != nil {
+				return err
+			}
+		}
+	}
+}
+
+// noBeginning explains a watch that did not begin in time.
+func (s *Store) noBeginning(ctx context.Context, h *hub) error {
+	s.mu.Lock()
+	cause := h.lastErr
+	s.mu.Unlock()
+	class := store.ErrTransient
+	if errors.Is(cause, jetstream.ErrStreamNotFound) {
+		class = store.ErrPermanent
+	}
+	return fmt.Errorf("%w: watching bucket %q: %w", class, s.bucket, errors.Join(context.Cause(ctx), cause))
+}
+
+// deniedWatch reports a permission whose lack keeps the watch from hearing of writes, or from its
+// beginning where that can not be done without.
+func (s *Store) deniedWatch(before sighting, h *hub, w *watch) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if w.stopped {
+		return fmt.Errorf("%w: watching bucket %q: stopped", store.ErrTransient, s.bucket)
+	}
+	subjects := []string{s.api + "CONSUMER.CREATE." + s.stream + ".", s.inboxPrefix()}
+	for _, key := range w.keys {
+		if f := h.feedOf(key); f != nil && f.sub != nil {
+			subjects = append(subjects, f.sub.Subject)
+		}
+	}
+	if denied := s.deniedSince(before, subjects...); denied != nil {
+		return fmt.Errorf("%w: watching bucket %q: the user lacks a permission: %w", store.ErrPermanent, s.bucket, denied)
+	}
+	for _, key := range w.keys {
+		denied := s.deniedSince(before, s.directSubject(key))
+		switch {
+		case denied == nil:
+		case h.plan.republished == "":
+			return fmt.Errorf("%w: watching bucket %q: the user may not publish to %s: %w", store.ErrPermanent, s.bucket, s.directSubject(key), denied)
+		default:
+			// Who may not read learns the state with the next write.
+			h.renounce(key)
+		}
+	}
+	return nil
+}
+
+// A plan is how the hub watches the bucket, from the bucket's configuration.
+type plan struct {
+	republished string    // prefix of the subjects of republished records; empty: consumers
+	created     time.Time // when the stream was made; zero if unknown
+}
+
+// plan learns how to watch the bucket, unless the hub knows already.
+func (s *Store) plan(ctx context.Context) (plan, error) {
+	if s.opts.Republished != "" {
+		return plan{republished: s.opts.Republished}, nil
+	}
+	s.mu.Lock()
+	if h := s.hub; h != nil && h.planned {
+		defer s.mu.Unlock()
+		return h.plan, nil
+	}
+	s.mu.Unlock()
+	before := s.sighting()
+	// Half of the time: a user who may not ask is told so by silence, and then needs the other half.
+	asking, cancel := context.WithTimeout(ctx, s.opts.Timeout/2)
+	defer cancel()
+	info, err := s.infoOrCreate(asking)
+	switch {
+	case err == nil:
+		if err := s.checkSubjects(&info.Config); err != nil {
+			return plan{}, err
+		}
+		return s.planFor(info), nil
+	case ctx.Err() == nil && s.deniedSince(before, s.infoSubject()) != nil:
+		return plan{}, nil
+	}
+	return plan{}, s.checkError(ctx, before, err)
+}
+
+func (s *Store) planFor(info *jetstream.StreamInfo) plan {
+	s.noDirect.Store(!info.Config.AllowDirect)
+	p := plan{republished: s.opts.Republished, created: info.Created}
+	if p.republished == "" {
+		p.republished = republishedPrefix(info.Config.RePublish, s.stored)
+	}
+	return p
+}
+
+// suspect has the hub read a key again because a write found it in a state that
+// nobody told of.
+func (s *Store) suspect(key string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.hub == nil {
+		return
+	}
+	if r := s.hub.registers[key]; r != nil {
+		r.stale = true
+		s.hub.auditAt = time.Time{}
+		s.hub.nudge()
+	}
+}
+
+// hubLocked returns the store's hub, starting it if there is none.
+func (s *Store) hubLocked() (*hub, error) {
+	if s.closed {
+		return nil, fmt.Errorf("%w: the store was closed", store.ErrPermanent)
+	}
+	if s.hub == nil {
+		s.hub = newHub(s)
+		go s.hub.run()
+	}
+	return s.hub, nil
+}
+
+// ConnState implements [store.ConnReporter].
+func (s *Store) ConnState() store.ConnState { return connState(s.nc.Status()) }
+
+func connState(st nats.Status) store.ConnState {
+	switch st {
+	case nats.CONNECTED, nats.DRAINING_SUBS, nats.DRAINING_PUBS:
+		return store.Connected
+	case nats.CLOSED:
+		return store.Closed
+	default:
+		return store.Disconnected
+	}
+}
+
+// A listener is one registration of OnConnState.
+type listener struct {
+	f       func(store.ConnState)
+	stopped bool
+}
+
+// OnConnState implements [store.ConnReporter]. It leaves the connection's handlers
+// alone. After Close it does nothing.
+func (s *Store) OnConnState(f func(store.ConnState)) (stop func()) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	h, err := s.hubLocked()
+	if err != nil {
+		return func() {}
+	}
+	l := &listener{f: f}
+	h.listeners = append(h.listeners, l)
+	return func() { h.stopListening(l) }
+}
+
+// goroutineID returns the number of the calling goroutine, which only a stack
+// trace tells. The contract lets deliver call stop, while stop must wait for a
+// deliver that runs elsewhere: nothing but the goroutine's identity tells the two apart.
+func goroutineID() (id uint64) {
+	var buf [64]byte
+	b := buf[:runtime.Stack(buf[:], false)]
+	for _, c := range bytes.TrimPrefix(b, []byte("goroutine ")) {
+		if c < '0' || c > '9' {
+			break
+		}
+		id = 10*id + uint64(c-'0')
+	}
+	return id
+}
