@@ -110,8 +110,11 @@ func (c *Client) call(ctx context.Context, call Call, perform func(Fate, bool) f
 	c.f.mu.Lock()
 	fate := c.fate(call)
 	c.depart(ctx, call, fate, func() {
-		result := perform(fate, ctx.Err() != nil)
-		c.reply(fate, func() { answer <- result })
+		givenUp := ctx.Err() != nil
+		result := perform(fate, givenUp)
+		if !givenUp {
+			c.reply(fate, func() { answer <- result })
+		}
 	})
 	c.f.mu.Unlock()
 	select {
