@@ -41,6 +41,8 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	for _, dir := range flags.Args() {
 		cmd := exec.CommandContext(ctx, *tool, "-db", *db, "-test", "./...")
 		cmd.Dir, cmd.Stdout, cmd.Stderr = dir, stdout, stderr
+		// This command runs outside the workspace; the modules need theirs.
+		cmd.Env = append(os.Environ(), "GOWORK=")
 		if err := cmd.Run(); err != nil {
 			fmt.Fprintf(stderr, "vulncheck: %s: %v\n", dir, err)
 			code = 1
