@@ -1,0 +1,403 @@
+package storetest_test
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"math"
+	"os"
+	"os/exec"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/seed-ff2cb582/leader/store"
+	"github.com/seed-ff2cb582/leader/store/memstore"
+	"github.com/seed-ff2cb582/leader/store/storetest"
+)
+
+// A wrapper is a memstore with parts replaced by wrong ones.
+type wrapper struct {
+	*memstore.Store
+	get   func(context.Context, string) (store.Entry, error)
+	cas   func(context.Context, store.Write) (uint64, error)
+	watch func(context.Context, []string, func(store.Entry)) (func(), error)
+}
+
+func (w *wrapper) Get(ctx context.Context, key string) (store.Entry, error) { return w.get(ctx, key) }
+func (w *wrapper) CompareAndSwap(ctx context.Context, x store.Write) (uint64, error) {
+	return w.cas(ctx, x)
+}
+func (w *wrapper) Watch(ctx context.Context, keys []string, deliver func(store.Entry)) (func(), error) {
+	return w.watch(ctx, keys, deliver)
+}
+
+// A defect is a way to break a store that somebody has shipped, or nearly so, and the
+// claim that must catch it.
+type defect struct {
+	name   string
+	claim  string
+	inject func(m *memstore.Store, w *wrapper, h *storetest.Harness)
+}
+
+var defects = []defect{
+	{"writes without a condition", "EarlierRevisionConflicts", func(m *memstore.Store, w *wrapper, _ *storetest.Harness) {
+		w.cas = func(_ context.Context, x store.Write) (uint64, error) { return m.Put(x.Key, x.Value), nil }
+	}},
+	{"compares and then writes", "OneOfFiftyCreatesWins", func(m *memstore.Store, w *wrapper, _ *storetest.Harness) {
+		w.cas = func(ctx context.Context, x store.Write) (uint64, error) {
+			if e, err := m.Get(ctx, x.Key); err != nil || e.Revision != x.Expected {
+				return 0, errors.Join(store.ErrConflict, err)
+			}
+			<-time.After(time.Millisecond)
+			return m.Put(x.Key, x.Value), nil
+		}
+	}},
+	{"counts revisions anew after a deletion", "RevisionsIncreaseAcrossForeignDeletion", func(m *memstore.Store, _ *wrapper, h *storetest.Harness) {
+		h.Delete = func(string) error { m.Restore(nil, 0); return nil }
+	}},
+	{"takes the largest revision for any", "LargestRevisionConflicts", func(m *memstore.Store, w *wrapper, _ *storetest.Harness) {
+		w.cas = func(ctx context.Context, x store.Write) (uint64, error) {
+			if x.Expected == math.MaxUint64 {
+				return m.Put(x.Key, x.Value), nil
+			}
+			return m.CompareAndSwap(ctx, x)
+		}
+	}},
+	{"takes expected zero for a missing or deleted key", "ExpectedZeroConflictsOnATombstone", func(m *memstore.Store, w *wrapper, _ *storetest.Harness) {
+		w.cas = func(ctx context.Context, x store.Write) (uint64, error) {
+			if e, _ := m.Get(ctx, x.Key); x.Expected == 0 && e.Tombstone {
+				x.Expected = e.Revision
+			}
+			return m.CompareAndSwap(ctx, x)
+		}
+	}},
+	{"saves writes that change nothing", "SameValueIsANewRevision", func(m *memstore.Store, w *wrapper, _ *storetest.Harness) {
+		w.cas = func(ctx context.Context, x store.Write) (uint64, error) {
+			e, err := m.Get(ctx, x.Key)
+			if err == nil && e.Revision == x.Expected && e.Revision > 0 && bytes.Equal(e.Value, x.Value) {
+				return e.Revision, nil
+			}
+			return m.CompareAndSwap(ctx, x)
+		}
+	}},
+	{"gives a conflict no class", "EarlierRevisionConflicts", func(m *memstore.Store, w *wrapper, _ *storetest.Harness) {
+		w.cas = func(ctx context.Context, x store.Write) (uint64, error) {
+			rev, err := m.CompareAndSwap(ctx, x)
+			if err != nil {
+				err = errors.New("wrong last sequence")
+			}
+			return rev, err
+		}
+	}},
+	{"calls a timed-out write a conflict", "WriteAbandonedInFlightIsNeverToldAConflict", func(m *memstore.Store, w *wrapper, _ *storetest.Harness) {
+		w.cas = func(ctx context.Context, x store.Write) (uint64, error) {
+			rev, err := m.CompareAndSwap(context.Background(), x)
+			if ctx.Err() != nil {
+				return 0, fmt.Errorf("%w: timeout", store.ErrConflict)
+			}
+			return rev, err
+		}
+	}},
+	{"calls an applied write transient", "CancelledContextEndsAWriteHonestly", func(m *memstore.Store, w *wrapper, _ *storetest.Harness) {
+		w.cas = func(ctx context.Context, x store.Write) (uint64, error) {
+			rev, err := m.CompareAndSwap(context.Background(), x)
+			if ctx.Err() != nil {
+				return 0, fmt.Errorf("%w: %w", store.ErrTransient, ctx.Err())
+			}
+			return rev, err
+		}
+	}},
+	{"ignores the context", "CancelledContextEndsARead", func(m *memstore.Store, w *wrapper, _ *storetest.Harness) {
+		w.get = func(_ context.Context, key string) (store.Entry, error) { return m.Get(context.Background(), key) }
+	}},
+	{"fails for unknown keys", "UnknownKeyHasRevisionZeroAndIsNoError", func(m *memstore.Store, w *wrapper, _ *storetest.Harness) {
+		w.get = func(ctx context.Context, key string) (store.Entry, error) {
+			e, err := m.Get(ctx, key)
+			if err == nil && e.Revision == 0 {
+				err = fmt.Errorf("%w: key not found", store.ErrPermanent)
+			}
+			return e, err
+		}
+	}},
+	{"keeps the caller's buffer", "CallersBufferIsNotKept", func(m *memstore.Store, w *wrapper, _ *storetest.Harness) {
+		var kept sync.Map
+		w.cas = func(ctx context.Context, x store.Write) (uint64, error) {
+			rev, err := m.CompareAndSwap(ctx, x)
+			kept.Store(rev, x.Value)
+			return rev, err
+		}
+		w.get = func(ctx context.Context, key string) (store.Entry, error) {
+			e, err := m.Get(ctx, key)
+			if v, ok := kept.Load(e.Revision); ok {
+				e.Value = v.([]byte)
+			}
+			return e, err
+		}
+	}},
+	{"reuses the buffer that it returned", "DeliveredValueNeverChanges", func(m *memstore.Store, w *wrapper, _ *storetest.Harness) {
+		buf := make([]byte, 1<<20)
+		w.get = func(ctx context.Context, key string) (store.Entry, error) {
+			e, err := m.Get(ctx, key)
+			e.Value = buf[:copy(buf, e.Value)]
+			return e, err
+		}
+	}},
+	{"drops a tombstone's value", "TombstoneKeepsRevisionAndValue", func(m *memstore.Store, w *wrapper, _ *storetest.Harness) {
+		w.cas = func(ctx context.Context, x store.Write) (uint64, error) {
+			if x.Tombstone {
+				x.Value = nil
+			}
+			return m.CompareAndSwap(ctx, x)
+		}
+	}},
+	{"takes an empty value for a deletion", "EmptyValueIsAValueAndNoDeletion", func(m *memstore.Store, w *wrapper, _ *storetest.Harness) {
+		w.get = func(ctx context.Context, key string) (store.Entry, error) {
+			e, err := m.Get(ctx, key)
+			e.Tombstone = e.Revision != 0 && len(e.Value) == 0
+			return e, err
+		}
+	}},
+	{"folds the case of keys", "SimilarKeysAreDistinct", func(m *memstore.Store, w *wrapper, _ *storetest.Harness) {
+		w.cas = func(ctx context.Context, x store.Write) (uint64, error) {
+			x.Key = strings.ToLower(x.Key)
+			return m.CompareAndSwap(ctx, x)
+		}
+	}},
+	{"truncates values", "LargestValueRoundTrips", func(m *memstore.Store, w *wrapper, _ *storetest.Harness) {
+		w.cas = func(ctx context.Context, x store.Write) (uint64, error) {
+			x.Value = x.Value[:min(len(x.Value), 4096)]
+			return m.CompareAndSwap(ctx, x)
+		}
+	}},
+	{"calls an oversize value transient", "OversizeValueIsInvalidAndChangesNothing", func(m *memstore.Store, w *wrapper, _ *storetest.Harness) {
+		w.cas = func(ctx context.Context, x store.Write) (uint64, error) {
+			rev, err := m.CompareAndSwap(ctx, x)
+			if errors.Is(err, store.ErrInvalid) {
+				err = store.ErrTransient
+			}
+			return rev, err
+		}
+	}},
+	{"skips the present state", "WatchBeginsWithThePresentState", func(m *memstore.Store, w *wrapper, _ *storetest.Harness) {
+		w.watch = func(ctx context.Context, keys []string, deliver func(store.Entry)) (func(), error) {
+			first := true
+			return m.Watch(ctx, keys, func(e store.Entry) {
+				if !first {
+					deliver(e)
+				}
+				first = false
+			})
+		}
+	}},
+	{"skips unknown keys", "WatchBeginsWithRevisionZeroForAnUnknownKey", func(m *memstore.Store, w *wrapper, _ *storetest.Harness) {
+		w.watch = func(ctx context.Context, keys []string, deliver func(store.Entry)) (func(), error) {
+			return m.Watch(ctx, keys, func(e store.Entry) {
+				if e.Revision != 0 {
+					deliver(e)
+				}
+			})
+		}
+	}},
+	{"reads and then subscribes", "WriteBetweenReadAndSubscriptionIsHeard", func(m *memstore.Store, w *wrapper, _ *storetest.Harness) {
+		w.watch = func(ctx context.Context, keys []string, deliver func(store.Entry)) (func(), error) {
+			before, err := m.Get(ctx, keys[0])
+			<-time.After(10 * time.Millisecond)
+			first := true
+			stop, werr := m.Watch(ctx, keys, func(e store.Entry) {
+				if first {
+					e = before
+				}
+				first = false
+				deliver(e)
+			})
+			return stop, errors.Join(err, werr)
+		}
+	}},
+	{"hears deletions as nothing", "WatchHearsOfAForeignDeletion", func(m *memstore.Store, w *wrapper, _ *storetest.Harness) {
+		w.watch = func(ctx context.Context, keys []string, deliver func(store.Entry)) (func(), error) {
+			return m.Watch(ctx, keys, func(e store.Entry) {
+				if !e.Tombstone {
+					deliver(e)
+				}
+			})
+		}
+	}},
+	{"ends all watches with one", "WatchOutlivesTheStopOfAnother", func(m *memstore.Store, w *wrapper, _ *storetest.Harness) {
+		var mu sync.Mutex
+		var stops []func()
+		w.watch = func(ctx context.Context, keys []string, deliver func(store.Entry)) (func(), error) {
+			stop, err := m.Watch(ctx, keys, deliver)
+			mu.Lock()
+			defer mu.Unlock()
+			stops = append(stops, stop)
+			return func() {
+				mu.Lock()
+				defer mu.Unlock()
+				for _, stop := range stops {
+					stop()
+				}
+			}, err
+		}
+	}},
+	{"hears of a neighbour", "WatchOfOneKeyHearsOfNoOther", func(m *memstore.Store, w *wrapper, _ *storetest.Harness) {
+		w.watch = func(ctx context.Context, keys []string, deliver func(store.Entry)) (func(), error) {
+			return m.Watch(ctx, []string{keys[0], keys[0] + ".b"}, deliver)
+		}
+	}},
+	{"delivers from many goroutines", "DeliverCallsDoNotOverlap", func(m *memstore.Store, w *wrapper, _ *storetest.Harness) {
+		w.watch = func(ctx context.Context, keys []string, deliver func(store.Entry)) (func(), error) {
+			return m.Watch(ctx, keys, func(e store.Entry) {
+				var wg sync.WaitGroup
+				for range 20 {
+					wg.Go(func() { deliver(e) })
+				}
+				wg.Wait()
+			})
+		}
+	}},
+	{"delivers in the wrong order", "WatchHearsOfEachWriteThatStands", func(m *memstore.Store, w *wrapper, _ *storetest.Harness) {
+		w.watch = func(ctx context.Context, keys []string, deliver func(store.Entry)) (func(), error) {
+			var old store.Entry
+			return m.Watch(ctx, keys, func(e store.Entry) {
+				deliver(e)
+				if old.Key != "" {
+					deliver(old)
+				}
+				old = e
+			})
+		}
+	}},
+	{"delivers after stop", "StoppedWatchIsSilent", func(m *memstore.Store, w *wrapper, _ *storetest.Harness) {
+		w.watch = func(ctx context.Context, keys []string, deliver func(store.Entry)) (func(), error) {
+			_, err := m.Watch(ctx, keys, deliver)
+			return func() {}, err
+		}
+	}},
+	{"ignores the watch's context", "CancelledContextEndsTheWatch", func(m *memstore.Store, w *wrapper, _ *storetest.Harness) {
+		w.watch = func(_ context.Context, keys []string, deliver func(store.Entry)) (func(), error) {
+			return m.Watch(context.Background(), keys, deliver)
+		}
+	}},
+	{"returns from stop too early", "StopWaitsForARunningDeliver", func(m *memstore.Store, w *wrapper, _ *storetest.Harness) {
+		w.watch = func(ctx context.Context, keys []string, deliver func(store.Entry)) (func(), error) {
+			ctx, cancel := context.WithCancel(ctx)
+			_, err := m.Watch(ctx, keys, deliver)
+			return cancel, err
+		}
+	}},
+	{"waits for itself in stop", "StopWithinDeliverReturns", func(m *memstore.Store, w *wrapper, _ *storetest.Harness) {
+		w.watch = func(ctx context.Context, keys []string, deliver func(store.Entry)) (func(), error) {
+			var running sync.Mutex
+			stop, err := m.Watch(ctx, keys, func(e store.Entry) {
+				running.Lock()
+				defer running.Unlock()
+				deliver(e)
+			})
+			return func() {
+				running.Lock()
+				defer running.Unlock()
+				stop()
+			}, err
+		}
+	}},
+	{"leaks a goroutine for each watch", "EndedWatchesLeaveNoGoroutine", func(m *memstore.Store, w *wrapper, _ *storetest.Harness) {
+		w.watch = func(ctx context.Context, keys []string, deliver func(store.Entry)) (func(), error) {
+			go func() { select {} }()
+			return m.Watch(ctx, keys, deliver)
+		}
+	}},
+	{"is deaf after an interruption", "WatchHearsOfWritesAfterAnInterruption", func(m *memstore.Store, w *wrapper, h *storetest.Harness) {
+		var deaf atomic.Bool
+		h.Interrupt = func() error { deaf.Store(true); return nil }
+		w.watch = func(ctx context.Context, keys []string, deliver func(store.Entry)) (func(), error) {
+			return m.Watch(ctx, keys, func(e store.Entry) {
+				if !deaf.Load() {
+					deliver(e)
+				}
+			})
+		}
+	}},
+	{"forgets writes in an interruption", "WritesSurviveAnInterruption", func(m *memstore.Store, _ *wrapper, h *storetest.Harness) {
+		h.Interrupt = func() error { m.Purge("live"); return nil }
+	}},
+}
+
+// harness is a memstore with the defect, or a sound one if d is nil.
+func harness(d *defect) storetest.Factory {
+	return func(t testing.TB) storetest.Harness {
+		m := memstore.New()
+		w := &wrapper{Store: m, get: m.Get, cas: m.CompareAndSwap, watch: m.Watch}
+		h := storetest.Harness{
+			Open:   func(testing.TB) store.Store { return w },
+			Delete: func(key string) error { m.Delete(key); return nil },
+			Put:    func(key string, value []byte) error { m.Put(key, value); return nil },
+			Purge:  func(key string) error { m.Purge(key); return nil },
+			Visible: func(key string) (bool, error) {
+				e, err := m.Get(t.Context(), key)
+				return e.Revision != 0 && !e.Tombstone, err
+			},
+			Interrupt: func() error { return nil },
+		}
+		if d != nil {
+			d.inject(m, w, &h)
+		}
+		return h
+	}
+}
+
+// The suite can fail only a real *testing.T, so each defect is judged in a child process: this
+// test binary again, told by the environment which defect to have.
+const child = "STORETEST_DEFECT"
+
+func TestEachDefectIsCaughtByItsClaim(t *testing.T) {
+	if name, ok := os.LookupEnv(child); ok {
+		judge(t, name)
+		return
+	}
+	for _, d := range defects {
+		t.Run(d.name, func(t *testing.T) {
+			t.Parallel()
+			out, err := examine(t, d.name, d.claim)
+			var exit *exec.ExitError
+			if !errors.As(err, &exit) {
+				t.Fatalf("the store with the defect passed claim %s (%v):\n%s", d.claim, err, out)
+			}
+			if !strings.Contains(out, "--- FAIL: TestEachDefectIsCaughtByItsClaim/"+d.claim+" ") || strings.Contains(out, "panic: test timed out") {
+				t.Fatalf("the child ended without a verdict on claim %s:\n%s", d.claim, out)
+			}
+			if out, err := examine(t, "", d.claim); err != nil || !strings.Contains(out, "--- PASS: TestEachDefectIsCaughtByItsClaim/"+d.claim+" ") {
+				t.Fatalf("a sound store does not pass claim %s, so the defect's failure proves nothing:\n%s", d.claim, out)
+			}
+		})
+	}
+}
+
+// examine runs one claim against the defect in a child process.
+func examine(t *testing.T, name, claim string) (output string, err error) {
+	t.Helper()
+	exe, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	cmd := exec.CommandContext(t.Context(), exe, "-test.v", "-test.timeout=5m", "-test.run=^TestEachDefectIsCaughtByItsClaim$/^"+claim+"$")
+	cmd.Env = append(os.Environ(), child+"="+name, "GORACE=atexit_sleep_ms=0") // a second for each child otherwise
+	out, err := cmd.CombinedOutput()
+	return string(out), err
+}
+
+// judge runs the suite in the child.
+func judge(t *testing.T, name string) {
+	caps := storetest.Caps{MaxValue: 1 << 20}
+	var d *defect
+	for i := range defects {
+		if defects[i].name == name {
+			d = &defects[i]
+			caps.Patience = time.Second // what is awaited will not come
+		}
+	}
+	storetest.Run(t, harness(d), caps)
+}
