@@ -66,3 +66,9 @@ func (m Machine) believed(ttl time.Duration) time.Duration {
 	}
 	return ttl
 }
+
+// Template returns a record as large as this candidate ever writes one.
+func (m Machine) Template() Record {
+	const uuid = "00000000-0000-0000-0000-000000000000"
+	return Record{ID: m.ID, Token: uuid, TTL: m.TTL, Term: 1 << 53, Renewal: 1 << 53, Priority: m.Priority}
+}

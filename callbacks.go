@@ -1,0 +1,63 @@
+package leader
+
+import (
+	"context"
+	"time"
+
+	"github.com/seed-ff2cb582/leader/internal/machine"
+)
+
+// callPromote calls OnPromote for a term, unless that is over already: a callback is never
+// told of a term that it could only act on too late.
+func (e *election) callPromote(g *grant) {
+	if !g.open() {
+		return
+	}
+	g.promoted = true
+	begun := time.Now()
+	for _, f := range e.promoteCallbacks() {
+		if !shielded(func() { f(g.ctx, g.term.Token) }, e.reportPanic("OnPromote")) {
+			e.mail.event(machine.Event{
+				Kind: machine.Asked, Term: g.term.Number, Exit: machine.Exit{Reason: machine.ReasonPanicked},
+			})
+			break
+		}
+	}
+	e.reportCallback(Callback{Kind: "promote", Term: g.term, Took: time.Since(begun)})
+}
+
+// callDemote calls OnDemote for a term that OnPromote was called for.
+func (e *election) callDemote(g *grant) {
+	if !g.promoted {
+		return
+	}
+	begun := time.Now()
+	for _, f := range e.demoteCallbacks() {
+		shielded(f, e.reportPanic("OnDemote"))
+	}
+	e.reportCallback(Callback{Kind: "demote", Term: g.term, Took: time.Since(begun)})
+}
+
+func (e *election) promoteCallbacks() []func(context.Context, string) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	return e.promoted
+}
+
+func (e *election) demoteCallbacks() []func() {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	return e.demoted
+}
+
+// tellLeader hands who leads now to the observers and the callbacks.
+func (e *election) tellLeader(info LeaderInfo) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	for slot := range e.watchers {
+		slot.put(info)
+	}
+	for _, f := range e.changed {
+		e.courier.hand(func() { shielded(func() { f(info) }, e.reportPanic("OnLeaderChange")) })
+	}
+}

@@ -1,0 +1,298 @@
+package leader
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"math"
+	"regexp"
+	"strings"
+	"time"
+	"unicode"
+	"unicode/utf8"
+
+	"github.com/seed-ff2cb582/leader/internal/machine"
+	"github.com/seed-ff2cb582/leader/internal/record"
+	"github.com/seed-ff2cb582/leader/store"
+)
+
+// MaxTTL is the longest lease, for everyone. It is one constant and no setting, since it is
+// also how long a candidate at the most believes a record that states
+// a longer one: believing less than an honest leader's TTL would be unsafe.
+const MaxTTL = time.Hour
+
+// MinTTL is the shortest lease. Below it the scheduling of a busy machine alone costs terms.
+const MinTTL = 50 * time.Millisecond
+
+// DefaultClockDrift is how far the rates of clocks are assumed to be off if the
+// configuration says nothing: 10 %. chrony may slew a clock by 8.3 % (maxslewrate).
+const DefaultClockDrift = 0.10
+
+const maxIDLen = 256
+
+// An ElectionConfig describes one candidate in one election. The zero values of the
+// optional fields are good defaults. Candidates of one group should agree on TTL
+// and must agree on ClockDrift.
+type ElectionConfig struct {
+	// Bucket is the NATS KV bucket: letters, digits, dashes and underscores. It is
+	// required with NATS and unused by NewElectionWithStore.
+	Bucket string
+	// Group names the election, and is the record's key: see store.ValidKey for the alphabet.
+	// Keys that begin with "_ctl." belong to the control records. Required.
+	Group string
+	// InstanceID names this candidate, unlike any other of the group. 1 to 256 bytes of
+	// printable text. Required.
+	InstanceID string
+	// TTL is the length of the lease: how long nobody else leads after a leader fell
+	// silent. MinTTL to MaxTTL, in whole milliseconds, and at least 3 × HeartbeatInterval. Required.
+	TTL time.Duration
+	// HeartbeatInterval is the time from one renewal to the next. Required.
+	HeartbeatInterval time.Duration
+
+	// Priority is written into the record, for observers. Higher is preferred.
+	Priority int
+	// Logger receives what happens. Nil: silent.
+	Logger *slog.Logger
+	// Address, optional, tells clients where they reach this candidate when it leads.
+	Address string
+	// Meta, optional, is written into the record, for people and observers.
+	Meta map[string]string
+
+	// ConnectionTimeout bounds each call to the store. Default: TTL/4.
+	ConnectionTimeout time.Duration
+	// DisconnectGracePeriod is how long a leader keeps its term after the connection
+	// was lost. Default 0: as long as its trust window is open. The trust
+	// window ends the term in any case.
+	DisconnectGracePeriod time.Duration
+
+	// Fencing says how Do and the background validate the token.
+	Fencing FencingConfig
+
+	// HealthChecker, optional, is asked each HeartbeatInterval whether this
+	// instance is fit to lead. After MaxConsecutiveFailures failures in a row a leader
+	// stops its work and releases, and a follower does not campaign, until a check
+	// succeeds. A check that panics or takes longer than HeartbeatInterval has failed.
+	HealthChecker HealthChecker
+	// MaxConsecutiveFailures: default 3.
+	MaxConsecutiveFailures int
+
+	// RetryConfig paces the repetition of writes that failed.
+	RetryConfig RetryConfig
+
+	// BucketAutoCreate makes the bucket if there is none, in the way that is safest:
+	// see natsstore.EnsureBucket.
+	BucketAutoCreate bool
+	// JetStreamDomain is the JetStream domain in which the bucket lives. Across leaf
+	// nodes it should be given: the same bucket name in two domains is two elections.
+	JetStreamDomain string
+
+	// DeleteOnStop makes Stop release the record, so that another candidate leads at
+	// once. Without it the lease runs out.
+	DeleteOnStop bool
+
+	// ClockDrift is how far the rate of any candidate's clock may be off, as a
+	// fraction. More than 0 and at most 0.3; default DefaultClockDrift. All candidates of a
+	// group must use the same.
+	ClockDrift float64
+	// AcquireGrace is the cool-down: hold the record, but lead only after
+	// TTL × (1 + ClockDrift). It keeps two leaders apart even where the store forgets what it
+	// acknowledged. Default: GraceAuto.
+	AcquireGrace AcquireGrace
+	// DemoteTimeout is how long the release waits for OnPromote and OnDemote to return after
+	// a term ended. Default: the larger of TTL and 5 seconds.
+	DemoteTimeout time.Duration
+	// Hooks tell metrics and traces what happens.
+	Hooks Hooks
+}
+
+// FencingConfig says how the token is validated. The zero value caches it.
+type FencingConfig struct {
+	// ValidationInterval is how often a leader validates its token in the background,
+	// by a renewal that the store acknowledges. 0: the heartbeat alone does.
+	ValidationInterval time.Duration
+	// ValidateOnCriticalOps makes Do validate the token with the store before
+	// every operation.
+	ValidateOnCriticalOps bool
+	// CacheToken lets Do rely on the latest acknowledged renewal if it is not older than
+	// ValidationInterval (the trust window, if that is 0). It is the default: without it, and
+	// with another field of FencingConfig set, Do validates every time.
+	CacheToken bool
+}
+
+// RetryConfig paces the repetition of writes. Zero fields take the defaults.
+type RetryConfig struct {
+	// MaxAttempts bounds the attempts of one write in a row. A renewal that fails so
+	// often ends the term; an acquisition then rests for MaxBackoff and goes on. 0: no
+	// bound; a leader tries for as long as its trust window is open.
+	MaxAttempts int
+	// InitialBackoff is the rest after the first failure. Default: TTL/50, at most 50 ms.
+	InitialBackoff time.Duration
+	// MaxBackoff is the longest rest. Default: TTL/4, at most 5 s.
+	MaxBackoff time.Duration
+	// BackoffMultiplier is the growth of the rest. Default 2.
+	BackoffMultiplier float64
+	// Jitter varies each rest by ± this fraction. Default 0.1.
+	Jitter float64
+}
+
+// AcquireGrace says whether a new leader cools down before it is promoted.
+type AcquireGrace uint8
+
+// The settings of AcquireGrace.
+const (
+	// GraceAuto cools down where the store may forget: memory storage, server-side expiry.
+	GraceAuto AcquireGrace = iota
+	// GraceOn always cools down.
+	GraceOn
+	// GraceOff never does, unless the store is caught forgetting.
+	GraceOff
+)
+
+// A HealthChecker tells whether an instance is fit to lead.
+type HealthChecker interface {
+	// Check returns true if the instance is healthy. It must respect ctx.
+	Check(ctx context.Context) bool
+}
+
+func (c ElectionConfig) withDefaults() ElectionConfig {
+	def(&c.ConnectionTimeout, c.TTL/4)
+	def(&c.DemoteTimeout, max(c.TTL, 5*time.Second))
+	def(&c.MaxConsecutiveFailures, 3)
+	def(&c.ClockDrift, DefaultClockDrift)
+	def(&c.RetryConfig.InitialBackoff, min(c.TTL/50, 50*time.Millisecond))
+	def(&c.RetryConfig.MaxBackoff, max(c.RetryConfig.InitialBackoff, min(c.TTL/4, 5*time.Second)))
+	def(&c.RetryConfig.BackoffMultiplier, 2)
+	def(&c.RetryConfig.Jitter, 0.1)
+	if (c.Fencing == FencingConfig{}) {
+		c.Fencing.CacheToken = true
+	}
+	return c
+}
+
+func def[T comparable](field *T, value T) {
+	var zero T
+	if *field == zero {
+		*field = value
+	}
+}
+
+// Validate reports every rule that the configuration breaks, as one error that matches
+// ErrInvalidConfig, or nil. It is called by NewElection; the bucket's name is not among what it checks
+// here, since only NATS has one.
+func (c ElectionConfig) Validate() error {
+	var v validator
+	c = c.withDefaults()
+	c.validateNames(&v)
+	c.validateTimes(&v)
+	c.validateRetry(&v)
+	c.validateRecord(&v)
+	return v.err()
+}
+
+func (c ElectionConfig) validateNames(v *validator) {
+	v.check(c.Group != "", "Group", c.Group, "is required")
+	v.check(c.Group == "" || store.ValidKey(c.Group), "Group", c.Group,
+		"must be 1 to 256 letters, digits or -_=/. without a dot at an end or two in a row")
+	v.check(!strings.HasPrefix(c.Group, record.ControlKey("")), "Group", c.Group,
+		`must not begin with "_ctl.", the prefix of control records`)
+	v.check(len(c.Group) <= store.MaxKey-len(record.ControlKey("")), "Group", c.Group,
+		"must leave room for the prefix of its control record: at most 251 bytes")
+	v.check(c.InstanceID != "", "InstanceID", c.InstanceID, "is required")
+	v.check(len(c.InstanceID) <= maxIDLen && printable(c.InstanceID), "InstanceID", c.InstanceID,
+		"must be at most 256 bytes of printable UTF-8")
+}
+
+func (c ElectionConfig) validateTimes(v *validator) {
+	v.check(c.TTL >= MinTTL && c.TTL <= MaxTTL, "TTL", c.TTL, fmt.Sprintf("must be from %v to %v", MinTTL, MaxTTL))
+	v.check(c.TTL%time.Millisecond == 0, "TTL", c.TTL, "must be a whole number of milliseconds, the record's unit")
+	v.check(c.HeartbeatInterval > 0, "HeartbeatInterval", c.HeartbeatInterval, "is required and must be positive")
+	v.check(c.TTL >= 3*c.HeartbeatInterval, "TTL", c.TTL,
+		fmt.Sprintf("must be at least 3 × HeartbeatInterval (%v)", c.HeartbeatInterval))
+	v.check(c.ConnectionTimeout >= 0 && c.ConnectionTimeout <= c.TTL, "ConnectionTimeout", c.ConnectionTimeout,
+		"must not be negative, nor longer than TTL")
+	v.notNegative("DisconnectGracePeriod", c.DisconnectGracePeriod)
+	v.notNegative("DemoteTimeout", c.DemoteTimeout)
+	v.notNegative("Fencing.ValidationInterval", c.Fencing.ValidationInterval)
+	v.check(c.ClockDrift > 0 && c.ClockDrift <= 0.3, "ClockDrift", c.ClockDrift, "must be more than 0 and at most 0.3")
+	v.check(c.MaxConsecutiveFailures > 0, "MaxConsecutiveFailures", c.MaxConsecutiveFailures, "must not be negative")
+	v.check(c.AcquireGrace <= GraceOff, "AcquireGrace", c.AcquireGrace, "must be GraceAuto, GraceOn or GraceOff")
+}
+
+func (c ElectionConfig) validateRetry(v *validator) {
+	r := c.RetryConfig
+	v.check(r.MaxAttempts >= 0, "RetryConfig.MaxAttempts", r.MaxAttempts, "must not be negative")
+	v.notNegative("RetryConfig.InitialBackoff", r.InitialBackoff)
+	v.check(r.MaxBackoff >= r.InitialBackoff, "RetryConfig.MaxBackoff", r.MaxBackoff,
+		fmt.Sprintf("must be at least InitialBackoff (%v)", r.InitialBackoff))
+	v.check(r.BackoffMultiplier >= 1 && !math.IsInf(r.BackoffMultiplier, 0), "RetryConfig.BackoffMultiplier", r.BackoffMultiplier,
+		"must be a number of at least 1")
+	v.check(r.Jitter >= 0 && r.Jitter <= 1, "RetryConfig.Jitter", r.Jitter, "must be from 0 to 1")
+}
+
+// validateRecord refuses what would only fail at the first write: a record that no store takes.
+func (c ElectionConfig) validateRecord(v *validator) {
+	r := record.Of(c.machine(false).Template(), c.Meta, c.Address)
+	if _, err := r.Encode(); err != nil {
+		v.check(false, "Meta", fmt.Sprintf("(%d entries)", len(c.Meta)), "makes the record too large: "+err.Error())
+	}
+}
+
+var bucketName = regexp.MustCompile(`^[a-zA-Z0-9_-]{1,255}$`)
+
+func (c ElectionConfig) validateBucket() error {
+	var v validator
+	v.check(c.Bucket != "", "Bucket", c.Bucket, "is required")
+	v.check(c.Bucket == "" || bucketName.MatchString(c.Bucket), "Bucket", c.Bucket,
+		"must be 1 to 255 letters, digits, dashes or underscores")
+	return v.err()
+}
+
+func printable(s string) bool {
+	return utf8.ValidString(s) && !strings.ContainsFunc(s, func(r rune) bool { return !unicode.IsPrint(r) })
+}
+
+// machine returns the protocol with these settings.
+func (c ElectionConfig) machine(coolDown bool) machine.Machine {
+	return machine.Machine{
+		ID:              c.InstanceID,
+		TTL:             c.TTL,
+		Heartbeat:       c.HeartbeatInterval,
+		MaxTTL:          MaxTTL,
+		Drift:           c.ClockDrift,
+		CoolDown:        coolDown,
+		DisconnectGrace: c.DisconnectGracePeriod,
+		DrainBudget:     c.DemoteTimeout,
+		// Long enough for a delivery and a write, short against a lease: a
+		// successor that is gone must not cost the group more than an expiry would.
+		HeadStart: min(c.TTL/2, 2*time.Second),
+		Priority:  c.Priority,
+		Retry: machine.Retry{
+			MaxAttempts: c.RetryConfig.MaxAttempts,
+			Initial:     c.RetryConfig.InitialBackoff,
+			Max:         c.RetryConfig.MaxBackoff,
+			Multiplier:  c.RetryConfig.BackoffMultiplier,
+			Jitter:      c.RetryConfig.Jitter,
+		},
+	}
+}
+
+// A validator collects broken rules.
+type validator struct{ errs []error }
+
+func (v *validator) check(ok bool, field string, value any, rule string) {
+	if !ok {
+		v.errs = append(v.errs, &ConfigError{Field: field, Value: value, Rule: rule})
+	}
+}
+
+func (v *validator) notNegative(field string, d time.Duration) {
+	v.check(d >= 0, field, d, "must not be negative")
+}
+
+func (v *validator) err() error {
+	if len(v.errs) == 0 {
+		return nil
+	}
+	return fmt.Errorf("%w:\n%w", ErrInvalidConfig, errors.Join(v.errs...))
+}

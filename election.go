@@ -1,0 +1,484 @@
+package leader
+
+import (
+	"context"
+	"fmt"
+	"iter"
+	"log/slog"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/seed-ff2cb582/leader/internal/machine"
+	"github.com/seed-ff2cb582/leader/store"
+)
+
+// An Election is one candidate in one election. All methods may be called
+// concurrently and, unless their own documentation says otherwise, from within callbacks.
+type Election interface {
+	// Start begins to take part, in the background. It checks the store first: what
+	// makes an election impossible or unsafe there (a missing bucket, a permission) is returned, with
+	// the remedy in the text, and Start may be called again. A store that can
+	// not be reached is no error: it is awaited. When ctx is done, the election stops as by Stop.
+	Start(ctx context.Context) error
+
+	// Stop stops taking part: the term's context is cancelled, OnDemote runs to its end, and
+	// then, with DeleteOnStop, the record is released. It returns when all that is done, and
+	// may be called repeatedly. Called from a callback, it does not wait for that callback.
+	Stop() error
+
+	// StopWithContext is Stop with options. It gives up waiting when ctx is done or
+	// opts.Timeout has passed, and returns ErrStopTimeout; the record then expires by itself.
+	StopWithContext(ctx context.Context, opts StopOptions) error
+
+	// IsLeader reports whether this candidate leads at this instant: whether its trust window
+	// is open, on the monotonic and on the wall clock. It does not block nor allocate.
+	// The answer is about the past as soon as it is given: see the package documentation.
+	IsLeader() bool
+
+	// LeaderID returns who leads as far as this candidate knows, or "".
+	LeaderID() string
+
+	// Token returns the token of the present term, or "" if this candidate does not lead.
+	Token() string
+
+	// Term returns the present term, or the zero Term if this candidate does not lead.
+	Term() Term
+
+	// TrustUntil returns the end of the trust window, or the zero time if this candidate does not lead.
+	TrustUntil() time.Time
+
+	// Status returns what this candidate knows.
+	Status() ElectionStatus
+
+	// OnPromote registers a callback for the beginning of each term. ctx ends with the term at
+	// the latest, its cause is a *LossError, and TermFromContext finds the term in it. The
+	// callback may last as long as the term; OnDemote waits for it to return.
+	// A panic in it is reported and ends the term. Register before Start.
+	OnPromote(func(ctx context.Context, token string))
+
+	// OnDemote registers a callback for the end of each term that OnPromote was called
+	// for. The record is released only when it has returned or DemoteTimeout has passed. Register before Start.
+	OnDemote(func())
+
+	// OnLeaderChange registers a callback for every change of who leads, as this
+	// candidate sees it. Callbacks of all kinds are delivered one at a time, in order. Register before Start.
+	OnLeaderChange(func(LeaderInfo))
+
+	// Observe yields who leads, as this candidate sees it: the present state first, then
+	// each change, until ctx is done or the election stopped. A slow reader skips states.
+	Observe(ctx context.Context) iter.Seq[LeaderInfo]
+
+	// ValidateToken proves that this candidate led at some instant during the call: it renews the
+	// lease by compare-and-swap and waits for the store's answer. A read could not prove it, since
+	// reads may come from a replica that lags. The error matches ErrNotLeader if the
+	// term is over, and ctx.Err() if no answer came in time.
+	ValidateToken(ctx context.Context) error
+
+	// Do runs a critical operation: it validates the token as the FencingConfig says and
+	// calls op with a context that ends with the term. It returns an error that
+	// matches ErrNotLeader, without calling op, if this candidate does not lead.
+	Do(ctx context.Context, op func(ctx context.Context) error) error
+
+	// Resign ends the present term: the work stops, the record is released, and this
+	// candidate stands back until another has led or TTL × (1 + ClockDrift) has
+	// passed. It returns when the release is written or given up; ErrNotLeader if there is nothing to resign.
+	Resign(ctx context.Context) error
+
+	// Transfer is Resign with a successor: the vacancy names it, and the other candidates give it a
+	// head start. A successor that is not there costs the group that head start, no more.
+	Transfer(ctx context.Context, instanceID string) error
+}
+
+// StopOptions say how to stop.
+type StopOptions struct {
+	// DeleteKey releases the record after the work stopped, so that another candidate
+	// leads at once.
+	DeleteKey bool
+	// WaitForDemote waits until OnDemote has returned. Without it, StopWithContext
+	// returns once this candidate leads no more, and what is left (OnDemote, then the
+	// release) is done in the background within DemoteTimeout.
+	WaitForDemote bool
+	// Timeout bounds the call, besides its context. 0: no bound.
+	Timeout time.Duration
+}
+
+// NewElectionWithStore returns a candidate whose records live in st. Nothing happens before Start.
+// Elections may share a store; it is not closed by them.
+func NewElectionWithStore(st store.Store, cfg ElectionConfig) (Election, error) {
+	if st == nil {
+		return nil, fmt.Errorf("%w: the store is nil", ErrInvalidConfig)
+	}
+	if err := cfg.Validate(); err != nil {
+		return nil, err
+	}
+	return newElection(st, cfg), nil
+}
+
+func newElection(st store.Store, cfg ElectionConfig) *election {
+	cfg = cfg.withDefaults()
+	log := cfg.Logger
+	if log == nil {
+		log = slog.New(slog.DiscardHandler)
+	}
+	e := &election{
+		cfg: cfg, store: st, clock: clock{time.Now()}, mail: newMailbox(), done: make(chan struct{}),
+		log: log.With("group", cfg.Group, "instance", cfg.InstanceID),
+	}
+	e.snap.Store(&snapshot{at: e.clock.origin, state: machine.Init})
+	return e
+}
+
+type election struct {
+	cfg   ElectionConfig
+	store store.Store
+	clock clock
+	log   *slog.Logger
+	mail  *mailbox
+	// dispose, optional, ends what the election owns of the store.
+	dispose func()
+
+	current atomic.Pointer[grant] // the present term, nil without one
+	snap    atomic.Pointer[snapshot]
+	courier courier
+	overran atomic.Bool // a callback outlived DemoteTimeout
+	done    chan struct{}
+
+	mu       sync.Mutex
+	started  bool
+	stopped  bool
+	promoted []func(context.Context, string)
+	demoted  []func()
+	changed  []func(LeaderInfo)
+	watchers map[*mailslot]struct{}
+
+	loop loop
+}
+
+// A snapshot is what readers see, besides the grant. It is immutable.
+type snapshot struct {
+	state     machine.Public
+	at        time.Time // since when
+	reason    Reason
+	heartbeat time.Time
+	revision  uint64
+	leader    LeaderInfo // another candidate, or why there is none
+}
+
+func (e *election) IsLeader() bool {
+	g := e.current.Load()
+	return g != nil && g.open()
+}
+
+func (e *election) Term() Term {
+	if g := e.current.Load(); g != nil && g.open() {
+		return g.term
+	}
+	return Term{}
+}
+
+func (e *election) Token() string { return e.Term().Token }
+
+func (e *election) TrustUntil() time.Time {
+	if g := e.current.Load(); g != nil && g.open() {
+		return e.clock.time(g.mono.Load())
+	}
+	return time.Time{}
+}
+
+func (e *election) LeaderID() string { return e.leader().ID }
+
+// leader returns who leads now, as far as known.
+func (e *election) leader() LeaderInfo {
+	if g := e.current.Load(); g != nil && g.open() {
+		return e.self(g)
+	}
+	return e.snap.Load().leader.asOf(time.Now())
+}
+
+// asOf returns the info as it reads at now: a lease that ran out names nobody.
+func (l LeaderInfo) asOf(now time.Time) LeaderInfo {
+	if l.ID == "" || now.Before(l.Until) {
+		return l
+	}
+	return LeaderInfo{Group: l.Group, Term: l.Term, Reason: ReasonExpired}
+}
+
+func (e *election) self(g *grant) LeaderInfo {
+	return LeaderInfo{
+		Group: e.cfg.Group, ID: e.cfg.InstanceID, Term: g.term.Number, Priority: e.cfg.Priority,
+		Address: e.cfg.Address, Meta: e.cfg.Meta, Until: e.clock.time(g.mono.Load()),
+	}
+}
+
+func (e *election) Status() ElectionStatus {
+	s := e.snap.Load()
+	st := ElectionStatus{
+		State: stateNames[s.state], LastTransition: s.at, Reason: s.reason,
+		ConnectionStatus: e.connState().String(),
+	}
+	g := e.current.Load()
+	if g != nil && g.open() {
+		st.IsLeader, st.State = true, StateLeader
+		st.LeaderID, st.Token, st.Term = e.cfg.InstanceID, g.term.Token, g.term.Number
+		st.TrustUntil, st.LastHeartbeat, st.Revision = e.clock.time(g.mono.Load()), s.heartbeat, s.revision
+		return st
+	}
+	if s.state == machine.Leader {
+		// The window has passed, and the election's goroutine has not got to it.
+		st.State, st.Reason = StateDemoted, ReasonTrustExpired
+	}
+	st.LeaderID = s.leader.asOf(time.Now()).ID
+	return st
+}
+
+func (e *election) connState() store.ConnState {
+	if c, ok := e.store.(store.ConnReporter); ok {
+		return c.ConnState()
+	}
+	return store.Connected
+}
+
+func (e *election) Start(ctx context.Context) error {
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	if err := e.claimStart(); err != nil {
+		return err
+	}
+	rules, err := e.ready(ctx)
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	switch {
+	case e.stopped: // meanwhile; its Stop waits for done
+		close(e.done)
+		return ErrStopped
+	case store.Classify(err) == store.Permanent:
+		e.started = false
+		return err
+	}
+	e.loop.begin(e, ctx, rules, err)
+	return nil
+}
+
+func (e *election) claimStart() error {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	switch {
+	case e.stopped:
+		return ErrStopped
+	case e.started:
+		return ErrAlreadyStarted
+	}
+	e.started = true
+	return nil
+}
+
+// ready has the store checked. It returns the rules that suit the store.
+func (e *election) ready(ctx context.Context) (machine.Machine, error) {
+	ctx, cancel := context.WithTimeout(ctx, max(e.cfg.ConnectionTimeout, 2*time.Second))
+	defer cancel()
+	coolDown := e.cfg.AcquireGrace == GraceOn
+	if c, ok := e.store.(store.Checker); ok {
+		report, err := c.Check(ctx, store.CheckRequest{TTL: e.cfg.TTL})
+		if err != nil {
+			return machine.Machine{}, err
+		}
+		for _, w := range report.Warnings {
+			e.mail.put(letter{note: &Note{At: time.Now(), Kind: NoteWarning, Text: w}})
+		}
+		coolDown = coolDown || report.Forgetful && e.cfg.AcquireGrace == GraceAuto
+	}
+	return e.cfg.machine(coolDown), nil
+}
+
+func (e *election) Stop() error {
+	return e.StopWithContext(context.Background(), StopOptions{DeleteKey: e.cfg.DeleteOnStop, WaitForDemote: true})
+}
+
+func (e *election) StopWithContext(ctx context.Context, opts StopOptions) error {
+	if !e.askStop(opts.DeleteKey) {
+		return nil
+	}
+	if e.courier.inside() {
+		return nil // the caller is what the stop has to wait for
+	}
+	if opts.Timeout > 0 {
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeout(ctx, opts.Timeout)
+		defer cancel()
+	}
+	if !opts.WaitForDemote {
+		return e.await(ctx, func(s machine.State) (bool, error) { return s.Phase > machine.Holding, nil })
+	}
+	select {
+	case <-e.done:
+	case <-ctx.Done():
+		e.mail.event(machine.Event{Kind: machine.StopLeave})
+		return fmt.Errorf("%w: %w", ErrStopTimeout, ctx.Err())
+	}
+	if e.overran.Load() {
+		return ErrDemoteTimeout
+	}
+	return nil
+}
+
+// askStop tells the loop to stop, and reports whether there is one.
+func (e *election) askStop(release bool) bool {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	first := !e.stopped
+	e.stopped = true
+	if !e.started {
+		return false
+	}
+	if first {
+		kind := machine.StopLeave
+		if release {
+			kind = machine.StopRelease
+		}
+		e.mail.event(machine.Event{Kind: kind})
+	}
+	return true
+}
+
+func (e *election) OnPromote(f func(ctx context.Context, token string)) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.promoted = append(e.promoted, f)
+}
+
+func (e *election) OnDemote(f func()) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.demoted = append(e.demoted, f)
+}
+
+func (e *election) OnLeaderChange(f func(LeaderInfo)) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.changed = append(e.changed, f)
+}
+
+func (e *election) Resign(ctx context.Context) error {
+	return e.giveUp(ctx, machine.Exit{Reason: machine.ReasonResigned})
+}
+
+func (e *election) Transfer(ctx context.Context, instanceID string) error {
+	if instanceID == "" || instanceID == e.cfg.InstanceID {
+		return &ConfigError{Field: "instanceID", Value: instanceID, Rule: "must name another candidate"}
+	}
+	return e.giveUp(ctx, machine.Exit{Reason: machine.ReasonTransferred, Successor: instanceID})
+}
+
+func (e *election) giveUp(ctx context.Context, x machine.Exit) error {
+	term := e.Term()
+	if term.IsZero() {
+		return ErrNotLeader
+	}
+	// Asked names the term, so that a call that comes late does not end a later one.
+	e.mail.event(machine.Event{Kind: machine.Asked, Term: term.Number, Exit: x})
+	if e.courier.inside() {
+		return nil // the release follows when the callback that calls us has returned
+	}
+	return e.await(ctx, func(s machine.State) (bool, error) {
+		over := s.Phase != machine.Draining && s.Phase != machine.Releasing
+		return over && (s.Phase != machine.Holding || s.Grant.Term != term.Number), nil
+	})
+}
+
+// await waits until the state satisfies done, the election has stopped, or ctx is done.
+func (e *election) await(ctx context.Context, done func(machine.State) (bool, error)) error {
+	w := &waiter{done: done, answer: make(chan error, 1)}
+	e.mail.put(letter{wait: w})
+	select {
+	case err := <-w.answer:
+		return err
+	case <-e.done:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+// A waiter waits for a state of the loop.
+type waiter struct {
+	done   func(machine.State) (bool, error)
+	answer chan error
+}
+
+func (e *election) ValidateToken(ctx context.Context) error {
+	term := e.Term()
+	if term.IsZero() {
+		return ErrNotLeader
+	}
+	asked := e.clock.now().Mono
+	e.mail.event(machine.Event{Kind: machine.Validate})
+	err := e.await(ctx, func(s machine.State) (bool, error) {
+		switch {
+		case s.Phase != machine.Holding || s.Grant.Term != term.Number:
+			return true, &LossError{Term: term, Reason: Reason(s.Exit.Reason)}
+		default:
+			// A renewal that left before the question proves nothing about now.
+			return s.Grant.Sent.Mono >= asked, nil
+		}
+	})
+	if err == nil && !e.IsLeader() {
+		return ErrNotLeader
+	}
+	return err
+}
+
+func (e *election) Do(ctx context.Context, op func(ctx context.Context) error) error {
+	g := e.current.Load()
+	if g == nil || !g.open() {
+		return ErrNotLeader
+	}
+	if !e.cached(g) {
+		if err := e.ValidateToken(ctx); err != nil {
+			return err
+		}
+	}
+	opCtx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	defer context.AfterFunc(g.ctx, func() { cancel(context.Cause(g.ctx)) })()
+	if !g.open() {
+		return ErrNotLeader
+	}
+	return op(opCtx)
+}
+
+// cached tells whether the latest acknowledged renewal is proof enough for Do.
+func (e *election) cached(g *grant) bool {
+	f := e.cfg.Fencing
+	if f.ValidateOnCriticalOps || !f.CacheToken {
+		return false
+	}
+	sent := g.mono.Load() - int64(machine.Trust(e.cfg.TTL, e.cfg.ClockDrift))
+	return f.ValidationInterval == 0 || e.clock.now().Mono-sent <= int64(f.ValidationInterval)
+}
+
+func (e *election) Observe(ctx context.Context) iter.Seq[LeaderInfo] {
+	return func(yield func(LeaderInfo) bool) {
+		slot := newMailslot()
+		e.mu.Lock()
+		if e.watchers == nil {
+			e.watchers = map[*mailslot]struct{}{}
+		}
+		e.watchers[slot] = struct{}{}
+		e.mu.Unlock()
+		defer func() {
+			e.mu.Lock()
+			delete(e.watchers, slot)
+			e.mu.Unlock()
+		}()
+		slot.put(e.leader())
+		for info := range slot.all(ctx, e.done) {
+			if !yield(info) {
+				return
+			}
+		}
+	}
+}
+
+var _ Election = (*election)(nil)

@@ -1,0 +1,61 @@
+package leader
+
+import (
+	"errors"
+	"fmt"
+)
+
+// Errors of this package, for errors.Is. Errors that come from a store match
+// the sentinels of package store besides, which class them: ErrConflict,
+// ErrTransient, ErrPermanent, ErrUnknown.
+var (
+	// ErrInvalidConfig: the configuration breaks a rule. The error lists every
+	// broken rule, each as a *ConfigError.
+	ErrInvalidConfig = errors.New("leader: invalid configuration")
+	// ErrAlreadyStarted: Start was called before. An Election is started once.
+	ErrAlreadyStarted = errors.New("leader: election already started")
+	// ErrStopped: the election has been stopped.
+	ErrStopped = errors.New("leader: election stopped")
+	// ErrNotLeader: the call needs a leader, and this candidate is none (any more).
+	ErrNotLeader = errors.New("leader: not the leader")
+	// ErrStopTimeout: the time for a stop ran out. The record was left to expire; what of
+	// the caller's own callbacks still runs can not be ended from outside.
+	ErrStopTimeout = errors.New("leader: stop did not complete in time")
+	// ErrDemoteTimeout: OnPromote or OnDemote did not return within DemoteTimeout after
+	// the term had ended.
+	ErrDemoteTimeout = errors.New("leader: a callback did not return within DemoteTimeout")
+)
+
+// A ConfigError is one broken rule of a configuration.
+type ConfigError struct {
+	// Field is the name of the field, as in Go: "RetryConfig.Jitter".
+	Field string
+	// Value is what was given.
+	Value any
+	// Rule is what the field has to satisfy, as a phrase: "must be at least …".
+	Rule string
+}
+
+// Error names the field, the value and the rule.
+func (e *ConfigError) Error() string {
+	if s, ok := e.Value.(string); ok {
+		return fmt.Sprintf("%s %q %s", e.Field, s, e.Rule)
+	}
+	return fmt.Sprintf("%s %v %s", e.Field, e.Value, e.Rule)
+}
+
+// A LossError is the cause (context.Cause) of the end of a term's context.
+type LossError struct {
+	// Term is the term that ended.
+	Term Term
+	// Reason says why.
+	Reason Reason
+}
+
+// Error says which term ended and why.
+func (e *LossError) Error() string {
+	return fmt.Sprintf("leader: term %d ended: %s", e.Term.Number, e.Reason)
+}
+
+// Is makes a LossError match ErrNotLeader.
+func (e *LossError) Is(target error) bool { return target == ErrNotLeader }

@@ -1,0 +1,196 @@
+package leader
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/seed-ff2cb582/leader/internal/machine"
+	"github.com/seed-ff2cb582/leader/internal/record"
+	"github.com/seed-ff2cb582/leader/store"
+)
+
+// send performs a Send of the core: one compare-and-swap, whose answer goes into the mailbox.
+func (e *election) send(ctx context.Context, a machine.Action) {
+	ctx, cancel := context.WithTimeout(ctx, e.cfg.ConnectionTimeout)
+	defer cancel()
+	call := Call{Kind: a.Write.String(), Sent: time.Now()}
+	var rev uint64
+	rev, call.Err = e.write(ctx, a)
+	call.Took, call.Outcome = time.Since(call.Sent), store.Classify(call.Err)
+	e.mail.put(letter{call: &call, ev: machine.Event{
+		Kind: machine.Written, Op: a.Op, Outcome: machine.Outcome(call.Outcome), Rev: rev,
+	}})
+}
+
+func (e *election) write(ctx context.Context, a machine.Action) (uint64, error) {
+	value, err := record.Of(a.Rec, e.cfg.Meta, e.cfg.Address).Encode()
+	if err != nil {
+		return 0, fmt.Errorf("%w: %w", store.ErrInvalid, err)
+	}
+	return e.store.CompareAndSwap(ctx, store.Write{
+		Key: e.cfg.Group, Expected: a.Expected, Value: value, Tombstone: a.Write == machine.Release,
+	})
+}
+
+// look performs a Look of the core: one read, whose answer goes into the mailbox.
+func (e *election) look(ctx context.Context, a machine.Action) {
+	ctx, cancel := context.WithTimeout(ctx, e.cfg.ConnectionTimeout)
+	defer cancel()
+	call := Call{Kind: "read", Sent: time.Now()}
+	entry, err := e.store.Get(ctx, e.cfg.Group)
+	call.Took, call.Outcome, call.Err = time.Since(call.Sent), store.Classify(err), err
+	l := letter{call: &call, ev: machine.Event{Kind: machine.Read, Op: a.Op, Outcome: machine.Outcome(call.Outcome)}}
+	if err == nil {
+		l.entry = &entry
+	}
+	e.mail.put(l)
+}
+
+// join makes the store ready if it is not yet, hands the loop its rules, and sets up the watch. It
+// goes on trying for as long as the election runs: nothing here is given up for good.
+func (e *election) join(ctx context.Context, rules machine.Machine, err error) {
+	ok := e.persist(ctx, func() error {
+		if err != nil {
+			rules, err = e.ready(ctx)
+		}
+		return err
+	})
+	if !ok {
+		return
+	}
+	e.mail.put(letter{rules: &rules})
+	w, ok := e.store.(store.Watcher)
+	if !ok {
+		e.poll(ctx)
+		return
+	}
+	keys := []string{e.cfg.Group, record.ControlKey(e.cfg.Group)}
+	e.persist(ctx, func() error {
+		// The watch ends with ctx.
+		_, err := w.Watch(ctx, keys, func(entry store.Entry) {
+			e.mail.sight(entry, entry.Key != e.cfg.Group)
+		})
+		return err
+	})
+}
+
+// persist repeats try until it succeeds (true) or ctx is done (false).
+func (e *election) persist(ctx context.Context, try func() error) bool {
+	r := e.cfg.RetryConfig
+	for wait := r.InitialBackoff; ; wait = min(time.Duration(float64(wait)*r.BackoffMultiplier), r.MaxBackoff) {
+		err := try()
+		if err == nil {
+			return true
+		}
+		if ctx.Err() != nil {
+			return false
+		}
+		e.mail.put(letter{note: &Note{At: time.Now(), Kind: NoteWatch, Text: err.Error()}})
+		if !sleep(ctx, wait) {
+			return false
+		}
+	}
+}
+
+// poll stands for the watch with a store that has none.
+func (e *election) poll(ctx context.Context) {
+	for {
+		for _, key := range []string{e.cfg.Group, record.ControlKey(e.cfg.Group)} {
+			if entry, err := e.pollOne(ctx, key); err == nil {
+				e.mail.sight(entry, key != e.cfg.Group)
+			}
+		}
+		if !sleep(ctx, e.cfg.HeartbeatInterval) {
+			return
+		}
+	}
+}
+
+func (e *election) pollOne(ctx context.Context, key string) (store.Entry, error) {
+	ctx, cancel := context.WithTimeout(ctx, e.cfg.ConnectionTimeout)
+	defer cancel()
+	return e.store.Get(ctx, key)
+}
+
+// followConn turns changes of the connection into events until stop is called.
+func (e *election) followConn() (stop func()) {
+	c, ok := e.store.(store.ConnReporter)
+	if !ok {
+		return func() {}
+	}
+	tell := func(s store.ConnState) {
+		kind := machine.ConnDown
+		if s == store.Connected {
+			kind = machine.ConnUp
+		}
+		e.mail.event(machine.Event{Kind: kind})
+	}
+	stop = c.OnConnState(tell)
+	if s := c.ConnState(); s != store.Connected {
+		tell(s)
+	}
+	return stop
+}
+
+// followHealth asks the HealthChecker and tells the loop when its verdict changes. A check
+// that hangs fails again with every interval, but no second one is begun beside it.
+func (e *election) followHealth(ctx context.Context) {
+	failures := 0
+	verdict := make(chan bool, 1)
+	for running := false; sleep(ctx, e.cfg.HeartbeatInterval); {
+		if !running {
+			running = true
+			go func() { verdict <- e.healthy(ctx) }()
+		}
+		ok := false
+		t := time.NewTimer(e.cfg.HeartbeatInterval)
+		select {
+		case ok = <-verdict:
+			running = false
+		case <-t.C:
+		case <-ctx.Done():
+		}
+		t.Stop()
+		if ok {
+			if failures >= e.cfg.MaxConsecutiveFailures {
+				e.mail.event(machine.Event{Kind: machine.Fit})
+			}
+			failures = 0
+			continue
+		}
+		if failures++; failures == e.cfg.MaxConsecutiveFailures {
+			e.mail.event(machine.Event{Kind: machine.Unfit, Exit: machine.Exit{Reason: machine.ReasonUnhealthy}})
+		}
+	}
+}
+
+// healthy makes one check. One that returns after its time has failed.
+func (e *election) healthy(ctx context.Context) bool {
+	ctx, cancel := context.WithTimeout(ctx, e.cfg.HeartbeatInterval)
+	defer cancel()
+	var ok bool
+	shielded(func() { ok = e.cfg.HealthChecker.Check(ctx) }, e.reportPanic("health check"))
+	return ok && ctx.Err() == nil
+}
+
+func (e *election) validatePeriodically(ctx context.Context) {
+	for sleep(ctx, e.cfg.Fencing.ValidationInterval) {
+		if e.IsLeader() {
+			// The outcome shows by itself: the window is extended or closes.
+			_ = e.ValidateToken(ctx)
+		}
+	}
+}
+
+// sleep waits for d, and reports whether ctx was not done before.
+func sleep(ctx context.Context, d time.Duration) bool {
+	t := time.NewTimer(d)
+	defer t.Stop()
+	select {
+	case <-t.C:
+		return ctx.Err() == nil
+	case <-ctx.Done():
+		return false
+	}
+}

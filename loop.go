@@ -1,0 +1,332 @@
+package leader
+
+import (
+	"context"
+	"crypto/rand"
+	"fmt"
+	mrand "math/rand/v2"
+	"sync"
+	"time"
+
+	"github.com/seed-ff2cb582/leader/internal/machine"
+	"github.com/seed-ff2cb582/leader/internal/record"
+	"github.com/seed-ff2cb582/leader/store"
+)
+
+// A loop is the goroutine that owns an election's state: it turns what happens
+// into events, and performs the actions that the core answers with. Only it
+// touches the fields.
+type loop struct {
+	e     *election
+	rules machine.Machine
+	state machine.State
+	timer *time.Timer
+
+	ctx    context.Context // of all I/O
+	cancel context.CancelFunc
+	io     sync.WaitGroup
+
+	token   string        // fresh, for the next claim
+	record  record.Record // what the latest sight said in full
+	ending  *grant        // the term whose demotion is due
+	waiters []*waiter
+	told    LeaderInfo // what observers were told last
+}
+
+// begin starts the goroutine. err is why rules are not known yet, if so.
+func (l *loop) begin(e *election, parent context.Context, rules machine.Machine, err error) {
+	l.e, l.rules = e, rules
+	l.ctx, l.cancel = context.WithCancel(context.WithoutCancel(parent))
+	l.timer = time.NewTimer(time.Hour)
+	stopConn := e.followConn()
+	l.io.Go(func() { e.join(l.ctx, rules, err) })
+	if e.cfg.HealthChecker != nil {
+		l.io.Go(func() { e.followHealth(l.ctx) })
+	}
+	if e.cfg.Fencing.ValidationInterval > 0 {
+		l.io.Go(func() { e.validatePeriodically(l.ctx) })
+	}
+	go func() {
+		defer close(e.done)
+		l.run(parent)
+		l.cancel()
+		stopConn()
+		l.io.Wait()
+		if e.dispose != nil {
+			e.dispose()
+		}
+		l.awaitCallbacks()
+	}()
+}
+
+func (l *loop) run(parent context.Context) {
+	defer l.timer.Stop()
+	stop := parent.Done()
+	for l.state.Phase != machine.Stopped {
+		select {
+		case <-l.e.mail.wake:
+			l.takeMail()
+		case <-l.timer.C:
+			l.step(machine.Event{Kind: machine.Tick})
+		case <-stop:
+			stop = nil
+			l.e.askStop(l.e.cfg.DeleteOnStop)
+		}
+		l.schedule()
+	}
+	l.answerWaiters()
+}
+
+// schedule sets the timer to when the core wants to be called next.
+func (l *loop) schedule() {
+	wake := l.rules.Wake(l.state)
+	if wake == machine.Never {
+		l.timer.Stop()
+		return
+	}
+	l.timer.Reset(time.Duration(wake - l.e.clock.now().Mono))
+}
+
+func (l *loop) takeMail() {
+	letters, sight, control := l.e.mail.take()
+	for _, letter := range letters {
+		l.open(letter)
+	}
+	if control != nil {
+		l.control(*control)
+	}
+	if sight != nil {
+		l.sight(*sight)
+	}
+	l.answerWaiters()
+}
+
+func (l *loop) open(letter letter) {
+	switch {
+	case letter.rules != nil:
+		l.rules = *letter.rules
+		l.step(machine.Event{Kind: machine.Start})
+	case letter.wait != nil:
+		l.waiters = append(l.waiters, letter.wait)
+	case letter.note != nil:
+		l.e.report(*letter.note)
+	default:
+		if letter.call != nil {
+			l.e.reportCall(*letter.call)
+		}
+		if letter.entry != nil {
+			letter.ev.Seen, l.record = record.Read(*letter.entry)
+		}
+		l.step(letter.ev)
+	}
+}
+
+func (l *loop) sight(entry store.Entry) {
+	seen, rec := record.Read(entry)
+	l.record = rec
+	l.step(machine.Event{Kind: machine.Sight, Seen: seen})
+}
+
+func (l *loop) control(entry store.Entry) {
+	req, ok := record.ReadRequest(entry)
+	if !ok {
+		return
+	}
+	x := machine.Exit{Reason: machine.ReasonSteppedDown, By: req.By}
+	if req.Op == record.OpTransfer {
+		x.Reason, x.Successor = machine.ReasonTransferred, req.Successor
+	}
+	l.step(machine.Event{Kind: machine.Asked, Term: req.Term, Exit: x})
+}
+
+// step puts one event to the core and does what it answers.
+func (l *loop) step(ev machine.Event) {
+	if l.token == "" {
+		l.token = newToken()
+	}
+	ev.Token, ev.Rand = l.token, mrand.Uint64()
+	before := l.state
+	state, actions := l.rules.Step(before, ev, l.e.clock.now())
+	l.state = state
+	if state.Grant.Token == l.token {
+		l.token = ""
+	}
+	l.syncGrant()
+	l.publish(before)
+	for _, a := range actions {
+		l.perform(a)
+	}
+}
+
+// syncGrant brings the readers' view of the term in line with the state, before anything
+// else is done about it: a term that is over is over for readers first.
+func (l *loop) syncGrant() {
+	g := l.e.current.Load()
+	if g == nil {
+		l.beginTerm()
+		return
+	}
+	if l.state.Phase != machine.Holding || l.state.Grant.Term != g.term.Number {
+		g.close(Reason(l.state.Exit.Reason))
+		l.e.current.Store(nil)
+		l.ending = g
+		return
+	}
+	if until := l.state.Grant.Trust; until.Mono != g.mono.Load() {
+		g.extend(until) // if it fails, onClose has told us
+	}
+}
+
+func (l *loop) perform(a machine.Action) {
+	switch a.Kind {
+	case machine.Send:
+		l.io.Go(func() { l.e.send(l.ctx, a) })
+	case machine.Look:
+		l.io.Go(func() { l.e.look(l.ctx, a) })
+	case machine.Promote:
+		g := l.e.current.Load()
+		l.e.courier.hand(func() { l.e.callPromote(g) })
+	case machine.Demote:
+		l.demote()
+	case machine.Note:
+		if a.Note == machine.NoteOverrun {
+			l.e.overran.Store(true)
+		}
+		l.e.report(noteOf(a))
+	case machine.Finish:
+	}
+}
+
+// beginTerm opens the term that the state has just been promoted to, if it was.
+func (l *loop) beginTerm() {
+	s := l.state.Grant
+	if l.state.Phase != machine.Holding || !s.Promoted {
+		return
+	}
+	term := Term{Number: s.Term, Token: s.Token}
+	g := newGrant(l.ctx, l.e.clock, term, s.Trust, func() {
+		l.e.mail.event(machine.Event{Kind: machine.Closed, Term: term.Number})
+	})
+	l.e.current.Store(g)
+}
+
+func (l *loop) demote() {
+	g := l.ending
+	l.ending = nil
+	l.e.courier.hand(func() {
+		l.e.callDemote(g)
+		l.e.mail.event(machine.Event{Kind: machine.Drained})
+	})
+}
+
+// publish makes the new state visible to readers, and reports a transition.
+func (l *loop) publish(before machine.State) {
+	s, e := l.state, l.e
+	old := e.snap.Load()
+	next := &snapshot{state: s.Public(), at: old.at, reason: old.reason, leader: l.leader()}
+	if s.Phase == machine.Holding {
+		next.heartbeat, next.revision = e.clock.time(s.Grant.Sent.Mono), s.Grant.Rev
+	}
+	changed := next.state != old.state
+	if changed {
+		next.at, next.reason = time.Now(), Reason(s.Reason)
+	}
+	e.snap.Store(next)
+	l.tell()
+	if changed {
+		e.reportTransition(Transition{
+			At: next.at, From: stateNames[old.state], To: stateNames[next.state], Reason: next.reason,
+			Term: transitionTerm(before, s), LeaderID: l.told.ID,
+		})
+	}
+}
+
+// transitionTerm is the term that began or ended between two states, if one did.
+func transitionTerm(before, after machine.State) Term {
+	switch {
+	case after.Phase == machine.Holding && after.Grant.Promoted:
+		return Term{Number: after.Grant.Term, Token: after.Grant.Token}
+	case before.Phase == machine.Holding && before.Grant.Promoted:
+		return Term{Number: before.Grant.Term, Token: before.Grant.Token}
+	default:
+		return Term{}
+	}
+}
+
+// leader is who leads by the register as it was seen last. Our own record does not name
+// us: readers look at our window for that.
+func (l *loop) leader() LeaderInfo {
+	v, r := l.state.View, l.record
+	info := LeaderInfo{Group: l.e.cfg.Group, Term: termOf(v)}
+	switch {
+	case v.Kind == machine.Held && v.Rec.Token == l.state.Grant.Token:
+		info.Reason = Reason(l.state.Reason)
+	case v.Kind == machine.Held && l.state.Phase == machine.Claiming:
+		info.Reason = ReasonExpired
+	case v.Kind == machine.Held:
+		info.ID, info.Until = v.Rec.ID, l.e.clock.time(l.state.DueAt)
+		if r.Token == v.Rec.Token {
+			info.Priority, info.Address, info.Meta = r.Priority, r.Address, r.Meta
+		}
+	case v.Kind == machine.Vacant:
+		info.Reason, info.By, info.Successor = Reason(v.Rec.Reason), v.Rec.By, v.Rec.Successor
+	default:
+		info.Reason = Reason(l.state.Reason)
+	}
+	return info
+}
+
+// termOf is the number of the term that a sight is about.
+func termOf(v machine.Seen) uint64 {
+	if v.Kind == machine.Held && v.Rec.Term == 0 {
+		return v.Rev // the acquiring write itself
+	}
+	return v.Rec.Term
+}
+
+// tell tells observers and callbacks who leads, if that changed.
+func (l *loop) tell() {
+	info := l.e.leader()
+	if info.ID == l.told.ID && info.Term == l.told.Term && info.Reason == l.told.Reason {
+		return
+	}
+	l.told = info
+	l.e.tellLeader(info)
+}
+
+func (l *loop) answerWaiters() {
+	rest := l.waiters[:0]
+	for _, w := range l.waiters {
+		if ok, err := w.done(l.state); ok {
+			w.answer <- err
+		} else {
+			rest = append(rest, w)
+		}
+	}
+	clear(l.waiters[len(rest):])
+	l.waiters = rest
+}
+
+// awaitCallbacks waits for the callbacks that are under way or due, for as long as
+// callbacks may take.
+func (l *loop) awaitCallbacks() {
+	idle := l.e.courier.drained()
+	if idle == nil || l.e.overran.Load() {
+		return
+	}
+	t := time.NewTimer(l.e.cfg.DemoteTimeout)
+	defer t.Stop()
+	select {
+	case <-idle:
+	case <-t.C:
+		l.e.overran.Store(true)
+	}
+}
+
+// newToken returns a random UUID (RFC 9562, version 4).
+func newToken() string {
+	var b [16]byte
+	_, _ = rand.Read(b[:]) // never fails, as its documentation says
+	b[6], b[8] = b[6]&0x0f|0x40, b[8]&0x3f|0x80
+	return fmt.Sprintf("%x-%x-%x-%x-%x", b[0:4], b[4:6], b[6:8], b[8:10], b[10:])
+}

@@ -1,0 +1,65 @@
+package leader
+
+import (
+	"sync"
+
+	"github.com/seed-ff2cb582/leader/internal/machine"
+	"github.com/seed-ff2cb582/leader/store"
+)
+
+// A letter is one thing that happened, on its way to the goroutine that owns the state.
+type letter struct {
+	ev    machine.Event
+	call  *Call            // the call to the store that ev is the answer to
+	entry *store.Entry     // the sight of the record that ev is about
+	rules *machine.Machine // the rules from now on
+	wait  *waiter          // somebody who waits for something from now on
+	note  *Note            // something to report
+}
+
+// A mailbox takes in what happens, from any goroutine. Nobody blocks on it. It is
+// bounded by what is under way: of each register only the latest sight is
+// kept, as a store may skip states anyway, so that a flood of foreign writes costs no memory.
+type mailbox struct {
+	mu      sync.Mutex
+	letters []letter
+	record  *store.Entry
+	control *store.Entry
+	wake    chan struct{}
+}
+
+func newMailbox() *mailbox { return &mailbox{wake: make(chan struct{}, 1)} }
+
+func (m *mailbox) put(l letter) { m.with(func() { m.letters = append(m.letters, l) }) }
+
+func (m *mailbox) event(ev machine.Event) { m.put(letter{ev: ev}) }
+
+// sight takes in what the watch delivered, of the record or of the control register.
+func (m *mailbox) sight(e store.Entry, control bool) {
+	m.with(func() {
+		if control {
+			m.control = &e
+		} else {
+			m.record = &e
+		}
+	})
+}
+
+func (m *mailbox) with(f func()) {
+	m.mu.Lock()
+	f()
+	m.mu.Unlock()
+	select {
+	case m.wake <- struct{}{}:
+	default:
+	}
+}
+
+// take empties the mailbox.
+func (m *mailbox) take() (letters []letter, record, control *store.Entry) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	letters, record, control = m.letters, m.record, m.control
+	m.letters, m.record, m.control = nil, nil, nil
+	return letters, record, control
+}

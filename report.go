@@ -1,0 +1,103 @@
+package leader
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"time"
+
+	"github.com/seed-ff2cb582/leader/internal/machine"
+	"github.com/seed-ff2cb582/leader/store"
+)
+
+// reportTransition logs a change of state and tells the hook.
+func (e *election) reportTransition(t Transition) {
+	level := slog.LevelInfo
+	if t.From == StateLeader && involuntary(t.Reason) {
+		level = slog.LevelWarn
+	}
+	attrs := []slog.Attr{
+		slog.String("from", t.From), slog.String("to", t.To), slog.String("reason", string(t.Reason)),
+		slog.String("leader", t.LeaderID),
+	}
+	if !t.Term.IsZero() {
+		attrs = append(attrs, slog.Any("term", t.Term))
+	}
+	e.log.LogAttrs(context.Background(), level, "transition", attrs...)
+	if h := e.cfg.Hooks.Transition; h != nil {
+		h(t)
+	}
+}
+
+// involuntary tells reasons of loss that nobody asked for.
+func involuntary(r Reason) bool {
+	switch r {
+	case ReasonResigned, ReasonTransferred, ReasonSteppedDown, ReasonStopped:
+		return false
+	default:
+		return true
+	}
+}
+
+func (e *election) reportCall(c Call) {
+	level := slog.LevelDebug
+	if c.Outcome == store.Permanent {
+		level = slog.LevelWarn
+	}
+	if e.log.Enabled(context.Background(), level) {
+		e.log.LogAttrs(context.Background(), level, "call", slog.String("kind", c.Kind),
+			slog.String("outcome", c.Outcome.String()), slog.Duration("took", c.Took), slog.Any("error", c.Err))
+	}
+	if h := e.cfg.Hooks.Call; h != nil {
+		h(c)
+	}
+}
+
+func (e *election) report(n Note) {
+	level := slog.LevelDebug
+	switch n.Kind {
+	case NoteWarning, NoteOverrun, NoteGaveUp, NoteRegressed, NoteWatch:
+		level = slog.LevelWarn
+	case NotePanic:
+		level = slog.LevelError
+	}
+	e.log.LogAttrs(context.Background(), level, "note", slog.String("kind", n.Kind),
+		slog.String("call", n.Call), slog.String("text", n.Text))
+	if h := e.cfg.Hooks.Note; h != nil {
+		h(n)
+	}
+}
+
+// reportPanic returns a function that reports a panic of the named callback, by way of
+// the mailbox, since hooks are called from one goroutine.
+func (e *election) reportPanic(what string) func(value any, stack []byte) {
+	return func(value any, stack []byte) {
+		e.mail.put(letter{note: &Note{
+			At: time.Now(), Kind: NotePanic, Text: fmt.Sprintf("%s panicked: %v\n%s", what, value, stack),
+		}})
+	}
+}
+
+func (e *election) reportCallback(c Callback) {
+	if h := e.cfg.Hooks.Callback; h != nil {
+		h(c)
+	}
+}
+
+var noteTexts = map[machine.NoteKind]string{
+	machine.NoteResolved:  "a write without an answer was found to have been applied",
+	machine.NoteStale:     "a read showed an older state of the record than known",
+	machine.NoteRegressed: "the record went back to an older revision: the store has lost writes",
+	machine.NoteLost:      "another candidate's claim came first",
+	machine.NoteFailed:    "an attempt failed and will be repeated",
+	machine.NoteOverrun:   "a callback did not return within DemoteTimeout; the record is released all the same",
+	machine.NoteGaveUp:    "the release could not be written; the record will expire by itself",
+}
+
+func noteOf(a machine.Action) Note {
+	n := Note{At: time.Now(), Kind: a.Note.String(), Text: noteTexts[a.Note]}
+	if a.Write != machine.NoWrite {
+		n.Call = a.Write.String()
+	}
+	return n
+}

@@ -1,0 +1,65 @@
+package leader
+
+import (
+	"context"
+
+	"github.com/nats-io/nats.go"
+
+	"github.com/seed-ff2cb582/leader/store"
+)
+
+// Run campaigns on NATS and calls lead for each term that it wins, until ctx is done.
+// It is the short way to an Election:
+//
+//   - lead's context ends with the term; lead should then return soon. Run campaigns again
+//     once it has returned.
+//   - If lead returns while its term lasts, the work is done: Run releases the
+//     leadership and returns what lead returned.
+//   - When ctx is done, lead's context is cancelled, lead returns, the record is
+//     released, and Run returns nil.
+//   - A panic of lead is reported through the Logger and ends the term, not the program.
+//
+// An error is returned at once if the configuration or the bucket does not allow an election.
+func Run(ctx context.Context, nc *nats.Conn, cfg ElectionConfig, lead func(ctx context.Context, term Term) error) error {
+	e, err := NewElection(nc, cfg)
+	if err != nil {
+		return err
+	}
+	return run(ctx, e, lead)
+}
+
+// RunWithStore is Run on a store other than NATS.
+func RunWithStore(ctx context.Context, st store.Store, cfg ElectionConfig, lead func(ctx context.Context, term Term) error) error {
+	e, err := NewElectionWithStore(st, cfg)
+	if err != nil {
+		return err
+	}
+	return run(ctx, e, lead)
+}
+
+func run(ctx context.Context, e Election, lead func(context.Context, Term) error) error {
+	finished := make(chan error, 1)
+	e.OnPromote(func(ctx context.Context, _ string) {
+		term, _ := TermFromContext(ctx)
+		err := lead(ctx, term)
+		if ctx.Err() == nil {
+			finished <- err
+			// The term stays ours until Run has stopped the election.
+			<-ctx.Done()
+		}
+	})
+	// Not ctx itself: its end is to release the record, whatever DeleteOnStop says.
+	if err := e.Start(context.WithoutCancel(ctx)); err != nil {
+		return err
+	}
+	var err error
+	select {
+	case <-ctx.Done():
+	case err = <-finished:
+	}
+	stopErr := e.StopWithContext(context.Background(), StopOptions{DeleteKey: true, WaitForDemote: true})
+	if err == nil {
+		err = stopErr
+	}
+	return err
+}

@@ -1,0 +1,130 @@
+package leader
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"fmt"
+	"log/slog"
+	"time"
+
+	"github.com/seed-ff2cb582/leader/internal/machine"
+)
+
+// The states of an election, as ElectionStatus.State and Transition show them.
+const (
+	StateInit      = "INIT"      // not started
+	StateCandidate = "CANDIDATE" // there is no leader that we know of, and we try or prepare to be it
+	StateLeader    = "LEADER"    // this candidate leads
+	StateFollower  = "FOLLOWER"  // another candidate holds the record
+	StateDemoted   = "DEMOTED"   // the term is over; its work is being stopped and its record released
+	StateStopped   = "STOPPED"   // for good
+)
+
+var stateNames = map[machine.Public]string{
+	machine.Init: StateInit, machine.Candidate: StateCandidate, machine.Leader: StateLeader,
+	machine.Follower: StateFollower, machine.Demoted: StateDemoted, machine.Ended: StateStopped,
+}
+
+// A Reason says in one word why something happened. Logs, hooks, records
+// and the command line use the same words; docs/protocol.md explains each.
+type Reason string
+
+// The reasons why a candidate begins to lead, or follows.
+const (
+	ReasonStarted  = Reason(machine.ReasonStarted)
+	ReasonAbsent   = Reason(machine.ReasonAbsent)
+	ReasonVacant   = Reason(machine.ReasonVacant)
+	ReasonExpired  = Reason(machine.ReasonExpired)
+	ReasonUnowned  = Reason(machine.ReasonUnowned)
+	ReasonRemnant  = Reason(machine.ReasonRemnant)
+	ReasonLostRace = Reason(machine.ReasonLostRace)
+	ReasonFollow   = Reason(machine.ReasonFollow)
+)
+
+// The reasons why a term ends.
+const (
+	ReasonTrustExpired = Reason(machine.ReasonTrust)
+	ReasonSuperseded   = Reason(machine.ReasonSuperseded)
+	ReasonDeleted      = Reason(machine.ReasonDeleted)
+	ReasonOverwritten  = Reason(machine.ReasonOverwritten)
+	ReasonDisconnected = Reason(machine.ReasonDisconnected)
+	ReasonRetriesSpent = Reason(machine.ReasonRetries)
+	ReasonLateGrant    = Reason(machine.ReasonLate)
+	ReasonResigned     = Reason(machine.ReasonResigned)
+	ReasonTransferred  = Reason(machine.ReasonTransferred)
+	ReasonSteppedDown  = Reason(machine.ReasonSteppedDown)
+	ReasonStopped      = Reason(machine.ReasonStopped)
+	ReasonPanicked     = Reason(machine.ReasonPanicked)
+	ReasonUnhealthy    = Reason(machine.ReasonUnhealthy)
+)
+
+// A Term is one unbroken reign: its number orders it among all terms of the group,
+// its token identifies it. The zero Term is no term.
+//
+// A protected resource accepts a term if its number is larger than any that it has
+// seen, or equal with the same token: see [Term.Supersedes].
+type Term struct {
+	// Number is the fencing token: larger than that of every earlier term of the
+	// group. It is the store's revision of the acquiring write, and below 2^53 on NATS.
+	Number uint64
+	// Token is unique to the term. It is no order, and is best kept out of logs.
+	Token string
+}
+
+// IsZero reports whether t is no term.
+func (t Term) IsZero() bool { return t == Term{} }
+
+// Supersedes reports whether a resource whose latest accepted term is last may accept t.
+func (t Term) Supersedes(last Term) bool {
+	return t.Number > last.Number || t.Number == last.Number && t.Token == last.Token
+}
+
+// String shows the number and a short hash of the token.
+func (t Term) String() string { return fmt.Sprintf("%d/%s", t.Number, t.hash()) }
+
+// LogValue keeps the token out of logs: it shows a short hash in its place.
+func (t Term) LogValue() slog.Value {
+	return slog.GroupValue(slog.Uint64("number", t.Number), slog.String("hash", t.hash()))
+}
+
+func (t Term) hash() string {
+	sum := sha256.Sum256([]byte(t.Token))
+	return hex.EncodeToString(sum[:4])
+}
+
+// An ElectionStatus is what one candidate knew at the instant of the call.
+type ElectionStatus struct {
+	State            string    // one of the State constants
+	IsLeader         bool      // IsLeader() at the same instant
+	LeaderID         string    // who leads, as far as this candidate knows; empty if nobody or unknown
+	Token            string    // of the present term, if this candidate leads
+	Term             uint64    // number of the present term, if this candidate leads
+	TrustUntil       time.Time // end of the trust window, if this candidate leads
+	LastHeartbeat    time.Time // when the last acknowledged renewal (or the acquisition) left, if this candidate leads
+	LastTransition   time.Time // when State last changed
+	Reason           Reason    // why it did
+	Revision         uint64    // of the latest write of this candidate's record, if it leads
+	ConnectionStatus string    // CONNECTED, DISCONNECTED, CLOSED
+}
+
+// A LeaderInfo is who leads a group, as seen from one place.
+type LeaderInfo struct {
+	// Group is the group's name.
+	Group string
+	// ID is the leader's InstanceID; empty if nobody leads as far as can be seen.
+	ID string
+	// Term is the number of the leader's term; of the last one if nobody leads.
+	Term uint64
+	// Priority, Address and Meta are what the leader says of itself.
+	Priority int
+	Address  string
+	Meta     map[string]string
+	// Until is when the lease as seen from here runs out, unless it is renewed:
+	// nobody else leads before, if nobody releases. Zero if nobody leads.
+	Until time.Time
+	// Reason, By and Successor say why nobody leads: why the last leader left, who asked
+	// for it and whom it asked to take over.
+	Reason    Reason
+	By        string
+	Successor string
+}
