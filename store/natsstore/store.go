@@ -244,8 +244,44 @@ func (s *Store) request(ctx context.Context, subject string, body []byte) (*nats
 	if !s.nc.IsConnected() && !s.nc.IsClosed() {
 		return nil, before, nats.ErrDisconnected
 	}
+	ctx, release := s.attended(ctx)
+	defer release()
 	m, err := s.nc.RequestWithContext(ctx, subject, body)
-	return m, before, err
+	return m, before, interrupted(ctx, err)
+}
+
+// errInterrupted ends a call whose connection broke: its answer will never come.
+var errInterrupted = errors.New("the connection broke during the call")
+
+// attention is how often a call that waits looks at its connection.
+const attention = 20 * time.Millisecond
+
+// attended returns a context that ends when the connection breaks. The client
+// library would let the call wait for its deadline, though the answer went to a connection that is gone.
+func (s *Store) attended(parent context.Context) (ctx context.Context, release func()) {
+	ctx, cancel := context.WithCancelCause(parent)
+	reconnects := s.nc.Stats().Reconnects
+	var look *time.Timer
+	look = time.AfterFunc(time.Hour, func() {
+		if !s.nc.IsConnected() || s.nc.Stats().Reconnects != reconnects {
+			cancel(errInterrupted)
+		} else if ctx.Err() == nil {
+			look.Reset(attention)
+		}
+	})
+	look.Reset(attention)
+	return ctx, func() {
+		look.Stop()
+		cancel(nil)
+	}
+}
+
+// interrupted replaces the cancellation by which attended ended a call.
+func interrupted(ctx context.Context, err error) error {
+	if err != nil && context.Cause(ctx) == errInterrupted {
+		return errInterrupted
+	}
+	return err
 }
 
 // CompareAndSwap implements [store.Store]. It repeats a write only while the
@@ -262,12 +298,9 @@ func (s *Store) CompareAndSwap(ctx context.Context, w store.Write) (uint64, erro
 			return 0, err
 		}
 		before := s.sighting()
-		ack, err := s.js.PublishMsg(ctx, s.message(w),
-			jetstream.WithExpectLastSequencePerSubject(w.Expected),
-			// A repetition after "no response" could meet its own first attempt.
-			jetstream.WithRetryAttempts(0))
+		rev, err := s.publish(ctx, w)
 		if err == nil {
-			return ack.Sequence, nil
+			return rev, nil
 		}
 		if classifyWrite(err) != errInFlight {
 			return 0, s.writeError(ctx, before, w, err)
@@ -276,6 +309,20 @@ func (s *Store) CompareAndSwap(ctx context.Context, w store.Write) (uint64, erro
 			return 0, fmt.Errorf("%w: key %q: %w: %w", store.ErrTransient, w.Key, errInFlight, err)
 		}
 	}
+}
+
+// publish sends the write once.
+func (s *Store) publish(ctx context.Context, w store.Write) (uint64, error) {
+	ctx, release := s.attended(ctx)
+	defer release()
+	ack, err := s.js.PublishMsg(ctx, s.message(w),
+		jetstream.WithExpectLastSequencePerSubject(w.Expected),
+		// A repetition after "no response" could meet its own first attempt.
+		jetstream.WithRetryAttempts(0))
+	if err != nil {
+		return 0, interrupted(ctx, err)
+	}
+	return ack.Sequence, nil
 }
 
 // maxInFlightWait bounds the waits for another write's replication, which takes

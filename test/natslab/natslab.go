@@ -1,0 +1,235 @@
+// Package natslab starts NATS servers for the project's tests: real ones, in
+// the test's own process, on random ports of the loopback interface, with their
+// files in the test's temporary directory.
+//
+// Every wait of this package is bounded by [Patience] and ends the test when it runs out.
+package natslab
+
+import (
+	"context"
+	"net"
+	"net/url"
+	"strconv"
+	"testing"
+	"time"
+
+	"github.com/nats-io/nats-server/v2/server"
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
+)
+
+// Patience bounds every wait. It is generous, since a passing test never waits that long.
+const Patience = 30 * time.Second
+
+// An Option changes the configuration of a server before it starts.
+type Option func(*server.Options)
+
+// Domain puts the server's JetStream into a domain.
+func Domain(name string) Option {
+	return func(o *server.Options) { o.JetStreamDomain = name }
+}
+
+// Users gives the server users; without any, everyone may do everything.
+func Users(users ...*server.User) Option {
+	return func(o *server.Options) { o.Users = users }
+}
+
+// User returns a user who may publish and subscribe only to the subjects given.
+func User(name string, publish, subscribe []string) *server.User {
+	return &server.User{Username: name, Password: name, Permissions: &server.Permissions{
+		Publish:   &server.SubjectPermission{Allow: publish},
+		Subscribe: &server.SubjectPermission{Allow: subscribe},
+	}}
+}
+
+// Admin is a user named admin who may do everything.
+func Admin() *server.User { return &server.User{Username: "admin", Password: "admin"} }
+
+// InProcess keeps the server from listening; only [InProcess] connections of [Server.Connect] reach it.
+func InProcess() Option {
+	return func(o *server.Options) { o.DontListen = true }
+}
+
+// A Server is one nats-server with JetStream.
+type Server struct {
+	tb   testing.TB
+	opts *server.Options
+	srv  *server.Server
+}
+
+// Start starts a server that stands alone, and stops it when the test ends.
+func Start(tb testing.TB, opts ...Option) *Server {
+	tb.Helper()
+	o := options(tb.TempDir())
+	for _, opt := range opts {
+		opt(o)
+	}
+	s := &Server{tb: tb, opts: o}
+	s.Run()
+	tb.Cleanup(s.Stop)
+	return s
+}
+
+func options(dir string) *server.Options {
+	return &server.Options{
+		Host:      "127.0.0.1",
+		Port:      server.RANDOM_PORT,
+		JetStream: true,
+		StoreDir:  dir,
+		NoLog:     true,
+		NoSigs:    true,
+	}
+}
+
+// Run starts the server if it does not run, on the port that it had before.
+func (s *Server) Run() {
+	s.tb.Helper()
+	if s.srv != nil {
+		return
+	}
+	// The server writes into its options.
+	srv, err := server.NewServer(s.opts.Clone())
+	if err != nil {
+		s.tb.Fatalf("natslab: %v", err)
+	}
+	srv.Start()
+	s.srv = srv
+	if !srv.ReadyForConnections(Patience) {
+		s.tb.Fatal("natslab: the server is not ready for connections")
+	}
+	if addr, ok := srv.Addr().(*net.TCPAddr); ok {
+		s.opts.Port = addr.Port
+	}
+}
+
+// Stop shuts the server down as a signal would, and waits for the end. Its files stay.
+func (s *Server) Stop() {
+	if s.srv == nil {
+		return
+	}
+	s.srv.Shutdown()
+	s.srv.WaitForShutdown()
+	s.srv = nil
+}
+
+// Restart stops the server and starts it again on the same port and files.
+func (s *Server) Restart() {
+	s.tb.Helper()
+	s.Stop()
+	s.Run()
+}
+
+// Inner returns the running server itself, or nil.
+func (s *Server) Inner() *server.Server { return s.srv }
+
+// Addr returns host:port of the server, also while it is stopped.
+func (s *Server) Addr() string {
+	return net.JoinHostPort(s.opts.Host, strconv.Itoa(s.opts.Port))
+}
+
+// URL returns the server's URL.
+func (s *Server) URL() string { return (&url.URL{Scheme: "nats", Host: s.Addr()}).String() }
+
+// DropClients closes the connections of all clients.
+func (s *Server) DropClients() {
+	s.tb.Helper()
+	conns, err := s.srv.Connz(&server.ConnzOptions{Limit: 1 << 16})
+	if err != nil {
+		s.tb.Fatalf("natslab: %v", err)
+	}
+	for _, c := range conns.Conns {
+		_ = s.srv.DisconnectClientByID(c.Cid) // it may have left by itself
+	}
+}
+
+// Consumers returns how many consumers a stream of the default account has.
+func (s *Server) Consumers(stream string) int {
+	s.tb.Helper()
+	acc, err := s.srv.LookupAccount(server.DEFAULT_GLOBAL_ACCOUNT)
+	if err != nil {
+		s.tb.Fatalf("natslab: %v", err)
+	}
+	info, err := s.srv.JszAccount(&server.JSzOptions{Account: acc.Name, Streams: true, Consumer: true})
+	if err != nil {
+		s.tb.Fatalf("natslab: %v", err)
+	}
+	for _, st := range info.Streams {
+		if st.Name == stream {
+			return len(st.Consumer)
+		}
+	}
+	return 0
+}
+
+// Connect returns a connection that reconnects quickly and for ever, and is closed when the test ends.
+func (s *Server) Connect(tb testing.TB, opts ...nats.Option) *nats.Conn {
+	tb.Helper()
+	if s.opts.DontListen {
+		opts = append(opts, nats.InProcessServer(s.srv))
+	}
+	return Connect(tb, s.URL(), opts...)
+}
+
+// Connect returns a connection to the URLs, as [Server.Connect] does.
+func Connect(tb testing.TB, urls string, opts ...nats.Option) *nats.Conn {
+	tb.Helper()
+	base := []nats.Option{
+		nats.MaxReconnects(-1),
+		nats.ReconnectWait(20 * time.Millisecond),
+		nats.ReconnectJitter(0, 0),
+		nats.Timeout(Patience),
+		// The default prints to stderr what tests provoke on purpose.
+		nats.ErrorHandler(func(*nats.Conn, *nats.Subscription, error) {}),
+	}
+	nc, err := nats.Connect(urls, append(base, opts...)...)
+	if err != nil {
+		tb.Fatalf("natslab: %v", err)
+	}
+	tb.Cleanup(nc.Close)
+	return nc
+}
+
+// KV makes a bucket as other people's tools do, and returns it.
+func KV(tb testing.TB, nc *nats.Conn, cfg jetstream.KeyValueConfig) jetstream.KeyValue {
+	tb.Helper()
+	js := JetStream(tb, nc)
+	var kv jetstream.KeyValue
+	Eventually(tb, "bucket "+cfg.Bucket+" made", func(ctx context.Context) (err error) {
+		kv, err = js.CreateKeyValue(ctx, cfg)
+		return err
+	})
+	return kv
+}
+
+// JetStream returns the connection's JetStream.
+func JetStream(tb testing.TB, nc *nats.Conn) jetstream.JetStream {
+	tb.Helper()
+	js, err := jetstream.New(nc)
+	if err != nil {
+		tb.Fatalf("natslab: %v", err)
+	}
+	return js
+}
+
+// Eventually tries f, with pauses, until it returns nil, and fails the test
+// naming what it waited for if that never happens.
+func Eventually(tb testing.TB, what string, f func(context.Context) error) {
+	tb.Helper()
+	ctx, cancel := context.WithTimeout(context.Background(), Patience)
+	defer cancel()
+	pause := time.NewTicker(10 * time.Millisecond)
+	defer pause.Stop()
+	for {
+		attempt, done := context.WithTimeout(ctx, 2*time.Second)
+		err := f(attempt)
+		done()
+		if err == nil {
+			return
+		}
+		select {
+		case <-ctx.Done():
+			tb.Fatalf("natslab: never: %s: %v", what, err)
+		case <-pause.C:
+		}
+	}
+}

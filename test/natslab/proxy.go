@@ -1,0 +1,199 @@
+package natslab
+
+import (
+	"io"
+	"net"
+	"sync"
+	"testing"
+	"time"
+)
+
+// A Proxy stands between clients and a server and can spoil their connections.
+// It changes nothing but the time and the fate of the bytes.
+type Proxy struct {
+	tb       testing.TB
+	target   string
+	listener net.Listener
+
+	mu     sync.Mutex
+	moved  *sync.Cond // the fields below changed
+	flow   [2]gate    // by direction
+	refuse bool       // new connections are closed at once
+	conns  map[net.Conn]struct{}
+	closed bool
+	wg     sync.WaitGroup
+}
+
+// A Direction is the way that bytes take through a Proxy.
+type Direction int
+
+// The directions.
+const (
+	ToServer Direction = iota
+	ToClient
+)
+
+type gate struct {
+	held  bool          // nothing passes
+	delay time.Duration // each piece passes so much later
+}
+
+// NewProxy starts a proxy to host:port, and stops it when the test ends.
+func NewProxy(tb testing.TB, target string) *Proxy {
+	tb.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		tb.Fatalf("natslab: %v", err)
+	}
+	p := &Proxy{tb: tb, target: target, listener: l, conns: make(map[net.Conn]struct{})}
+	p.moved = sync.NewCond(&p.mu)
+	p.wg.Go(p.accept)
+	tb.Cleanup(p.close)
+	return p
+}
+
+// URL returns the URL by which clients reach the server through the proxy.
+func (p *Proxy) URL() string { return "nats://" + p.listener.Addr().String() }
+
+// Hold lets nothing pass in the given directions: a black hole, in which bytes
+// wait and connections stay open.
+func (p *Proxy) Hold(ds ...Direction) { p.set(func(g *gate) { g.held = true }, ds) }
+
+// Resume ends Hold and Delay in both directions, and Cut. What was held passes now.
+func (p *Proxy) Resume() {
+	p.set(func(g *gate) { *g = gate{} }, []Direction{ToServer, ToClient})
+	p.mu.Lock()
+	p.refuse = false
+	p.mu.Unlock()
+}
+
+// Delay lets bytes pass in the given directions so much later.
+func (p *Proxy) Delay(d time.Duration, ds ...Direction) { p.set(func(g *gate) { g.delay = d }, ds) }
+
+func (p *Proxy) set(change func(*gate), ds []Direction) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for _, d := range ds {
+		change(&p.flow[d])
+	}
+	p.moved.Broadcast()
+}
+
+// Drop closes all connections; what was held is lost. New ones are welcome.
+func (p *Proxy) Drop() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.dropLocked()
+}
+
+func (p *Proxy) dropLocked() {
+	for c := range p.conns {
+		_ = c.Close() // ends the copying, which cleans up
+	}
+	p.moved.Broadcast()
+}
+
+// Cut closes all connections and refuses new ones until Resume.
+func (p *Proxy) Cut() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.refuse = true
+	p.dropLocked()
+}
+
+func (p *Proxy) close() {
+	_ = p.listener.Close()
+	p.mu.Lock()
+	p.closed = true
+	p.dropLocked()
+	p.mu.Unlock()
+	p.wg.Wait()
+}
+
+func (p *Proxy) accept() {
+	for {
+		client, err := p.listener.Accept()
+		if err != nil {
+			return // closed
+		}
+		p.mu.Lock()
+		refuse := p.refuse || p.closed
+		p.mu.Unlock()
+		if refuse {
+			_ = client.Close()
+			continue
+		}
+		p.wg.Go(func() { p.join(client) })
+	}
+}
+
+func (p *Proxy) join(client net.Conn) {
+	server, err := net.Dial("tcp", p.target)
+	if err != nil {
+		_ = client.Close()
+		return
+	}
+	if !p.track(client, server) {
+		return
+	}
+	var both sync.WaitGroup
+	both.Go(func() { p.copy(server, client, ToServer) })
+	both.Go(func() { p.copy(client, server, ToClient) })
+	both.Wait()
+	p.mu.Lock()
+	delete(p.conns, client)
+	delete(p.conns, server)
+	p.mu.Unlock()
+}
+
+func (p *Proxy) track(conns ...net.Conn) bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for _, c := range conns {
+		if p.refuse || p.closed {
+			_ = c.Close()
+			continue
+		}
+		p.conns[c] = struct{}{}
+	}
+	return !p.refuse && !p.closed
+}
+
+// copy moves bytes until either side is closed, and then closes both.
+func (p *Proxy) copy(dst, src net.Conn, d Direction) {
+	defer func() {
+		_ = dst.Close()
+		_ = src.Close()
+		p.moved.Broadcast()
+	}()
+	buf := make([]byte, 64<<10)
+	for {
+		n, err := src.Read(buf)
+		if n > 0 && (!p.pass(src, d) || write(dst, buf[:n]) != nil) || err != nil {
+			return
+		}
+	}
+}
+
+func write(w io.Writer, b []byte) error {
+	_, err := w.Write(b)
+	return err
+}
+
+// pass waits until bytes may pass; false means that their connection was dropped meanwhile.
+func (p *Proxy) pass(src net.Conn, d Direction) bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if delay := p.flow[d].delay; delay > 0 {
+		p.mu.Unlock()
+		time.Sleep(delay) // this is the fault, not a wait for something
+		p.mu.Lock()
+	}
+	for p.flow[d].held && !p.closed && open(src) {
+		p.moved.Wait()
+	}
+	return !p.closed
+}
+
+// open reports whether this side has not closed c.
+func open(c net.Conn) bool { return c.SetReadDeadline(time.Time{}) == nil }

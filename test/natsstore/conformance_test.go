@@ -1,0 +1,126 @@
+package natsstore_test
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"time"
+
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
+
+	"github.com/seed-ff2cb582/leader/store"
+	"github.com/seed-ff2cb582/leader/store/natsstore"
+	"github.com/seed-ff2cb582/leader/store/storetest"
+	"github.com/seed-ff2cb582/leader/test/natslab"
+)
+
+// A bed is where a conformance run takes place.
+type bed struct {
+	connect   func(testing.TB) *nats.Conn
+	make      func(tb testing.TB, nc *nats.Conn, bucket string)
+	opts      natsstore.Options
+	interrupt func()
+}
+
+// harness gives each claim a bucket of its own.
+func (b bed) harness(tb testing.TB) storetest.Harness {
+	bucket := newBucket()
+	admin := b.connect(tb)
+	b.make(tb, admin, bucket)
+	js, err := jetstream.New(admin)
+	if b.opts.Domain != "" {
+		js, err = jetstream.NewWithDomain(admin, b.opts.Domain)
+	}
+	if err != nil {
+		tb.Fatal(err)
+	}
+	kv, err := js.KeyValue(within(tb), bucket)
+	if err != nil {
+		tb.Fatal(err)
+	}
+	return storetest.Harness{
+		Open:   func(tb testing.TB) store.Store { return open(tb, b.connect(tb), bucket, b.opts) },
+		Delete: func(key string) error { return kv.Delete(within(tb), key) },
+		Put: func(key string, value []byte) error {
+			_, err := kv.Put(within(tb), key, value)
+			return err
+		},
+		Purge: func(key string) error {
+			s, err := js.Stream(within(tb), "KV_"+bucket)
+			if err != nil {
+				return err
+			}
+			return s.Purge(within(tb), jetstream.WithPurgeSubject("$KV."+bucket+"."+key))
+		},
+		Visible: func(key string) (bool, error) {
+			_, err := kv.Get(within(tb), key)
+			if errors.Is(err, jetstream.ErrKeyNotFound) {
+				return false, nil
+			}
+			return err == nil, err
+		},
+		Interrupt: func() error { b.interrupt(); return nil },
+	}
+}
+
+func makeOurs(cfg natsstore.BucketConfig) func(testing.TB, *nats.Conn, string) {
+	return func(tb testing.TB, nc *nats.Conn, bucket string) {
+		cfg.Bucket = bucket
+		ensure(tb, nc, cfg)
+	}
+}
+
+func makeForeign(cfg jetstream.KeyValueConfig) func(testing.TB, *nats.Conn, string) {
+	return func(tb testing.TB, nc *nats.Conn, bucket string) {
+		cfg.Bucket = bucket
+		natslab.KV(tb, nc, cfg)
+	}
+}
+
+// noPurge: a bucket of ours refuses what would destroy records.
+const noPurge = "the bucket denies purges"
+
+func TestConformance(t *testing.T) {
+	srv := natslab.Start(t, natslab.Domain("hub"))
+	connect := func(tb testing.TB) *nats.Conn { return srv.Connect(tb) }
+	for _, c := range []struct {
+		name string
+		make func(testing.TB, *nats.Conn, string)
+		opts natsstore.Options
+		caps storetest.Caps
+	}{
+		{"Ours", makeOurs(natsstore.BucketConfig{}), natsstore.Options{}, storetest.Caps{NoPurge: noPurge}},
+		{"OursInMemory", makeOurs(natsstore.BucketConfig{Storage: jetstream.MemoryStorage}), natsstore.Options{}, storetest.Caps{NoPurge: noPurge}},
+		{"OursWatchedWhole", makeOurs(natsstore.BucketConfig{}), natsstore.Options{WatchWholeBucket: true}, storetest.Caps{NoPurge: noPurge}},
+		{"OursInADomain", makeOurs(natsstore.BucketConfig{}), natsstore.Options{Domain: "hub"}, storetest.Caps{NoPurge: noPurge}},
+		{"Foreign", makeForeign(jetstream.KeyValueConfig{}), natsstore.Options{}, storetest.Caps{}},
+		{"ForeignWatchedWhole", makeForeign(jetstream.KeyValueConfig{}), natsstore.Options{WatchWholeBucket: true}, storetest.Caps{}},
+		{"ForeignWithHistory", makeForeign(jetstream.KeyValueConfig{History: 64}), natsstore.Options{}, storetest.Caps{}},
+		{"ForeignWithTTL", makeForeign(jetstream.KeyValueConfig{TTL: time.Hour}), natsstore.Options{}, storetest.Caps{}},
+		{"ForeignWithTTLAndMarkers", makeForeign(jetstream.KeyValueConfig{TTL: time.Hour, LimitMarkerTTL: time.Minute, Compression: true}),
+			natsstore.Options{}, storetest.Caps{}},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			storetest.Run(t, bed{connect: connect, make: c.make, opts: c.opts, interrupt: srv.DropClients}.harness, c.caps)
+		})
+	}
+}
+
+func TestConformanceInACluster(t *testing.T) {
+	cluster := natslab.StartCluster(t, 3)
+	b := bed{
+		connect: func(tb testing.TB) *nats.Conn { return cluster.Connect(tb) },
+		make:    makeOurs(natsstore.BucketConfig{Replicas: 3}),
+		interrupt: func() {
+			for _, node := range cluster.Nodes {
+				node.DropClients()
+			}
+		},
+	}
+	t.Run("Ours", func(t *testing.T) { storetest.Run(t, b.harness, storetest.Caps{NoPurge: noPurge}) })
+	b.make = makeForeign(jetstream.KeyValueConfig{Replicas: 3})
+	t.Run("Foreign", func(t *testing.T) { storetest.Run(t, b.harness, storetest.Caps{}) })
+}
+
+var _ = context.Background

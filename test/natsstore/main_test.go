@@ -1,0 +1,149 @@
+// Package natsstore_test judges the NATS store on real servers.
+package natsstore_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
+	"go.uber.org/goleak"
+
+	"github.com/seed-ff2cb582/leader/store"
+	"github.com/seed-ff2cb582/leader/store/natsstore"
+	"github.com/seed-ff2cb582/leader/test/natslab"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// bucketNumber makes the buckets' names unique among all tests.
+var bucketNumber atomic.Int64
+
+func newBucket() string { return fmt.Sprintf("b%d", bucketNumber.Add(1)) }
+
+// open returns a store over the bucket that is closed when the test ends.
+func open(tb testing.TB, nc *nats.Conn, bucket string, opts natsstore.Options) *natsstore.Store {
+	tb.Helper()
+	s, err := natsstore.New(nc, bucket, opts)
+	if err != nil {
+		tb.Fatal(err)
+	}
+	tb.Cleanup(s.Close)
+	return s
+}
+
+// ensure makes a bucket of ours.
+func ensure(tb testing.TB, nc *nats.Conn, cfg natsstore.BucketConfig) {
+	tb.Helper()
+	js := natslab.JetStream(tb, nc)
+	natslab.Eventually(tb, "bucket "+cfg.Bucket+" made", func(ctx context.Context) error {
+		if err := natsstore.EnsureBucket(ctx, js, cfg); err != nil {
+			return err
+		}
+		// A replicated bucket may be acknowledged before it has a leader.
+		_, err := js.KeyValue(ctx, cfg.Bucket)
+		return err
+	})
+}
+
+func within(tb testing.TB) context.Context {
+	tb.Helper()
+	ctx, cancel := context.WithTimeout(context.Background(), natslab.Patience)
+	tb.Cleanup(cancel)
+	return ctx
+}
+
+func must(tb testing.TB, s store.Store, w store.Write) uint64 {
+	tb.Helper()
+	rev, err := s.CompareAndSwap(within(tb), w)
+	if err != nil {
+		tb.Fatal(err)
+	}
+	return rev
+}
+
+// eventually writes until the write is acknowledged or found, as a store's user does across faults.
+func eventually(tb testing.TB, s store.Store, key string, expected uint64, value string) (rev uint64) {
+	tb.Helper()
+	natslab.Eventually(tb, "write of "+key, func(ctx context.Context) (err error) {
+		rev, err = s.CompareAndSwap(ctx, store.Write{Key: key, Expected: expected, Value: []byte(value)})
+		if errors.Is(err, store.ErrConflict) {
+			e, err := s.Get(ctx, key)
+			if err != nil || string(e.Value) == value {
+				rev = e.Revision
+				return err
+			}
+			expected = e.Revision
+		}
+		return err
+	})
+	return rev
+}
+
+// outcome fails the test unless err is of the class, and contains what a person needs.
+func outcome(tb testing.TB, err error, want store.Outcome, words ...string) {
+	tb.Helper()
+	if got := store.Classify(err); got != want {
+		tb.Fatalf("got %v, want %v: %v", got, want, err)
+	}
+	for _, w := range words {
+		if !strings.Contains(err.Error(), w) {
+			tb.Errorf("the error does not say %q: %v", w, err)
+		}
+	}
+}
+
+// heard collects what a watch delivers.
+type heard struct {
+	tb      testing.TB
+	entries chan store.Entry
+	at      chan time.Time
+}
+
+func listen(tb testing.TB, s store.Watcher, keys ...string) *heard {
+	tb.Helper()
+	h := &heard{tb: tb, entries: make(chan store.Entry, 1<<16)}
+	stop, err := s.Watch(context.Background(), keys, func(e store.Entry) { h.entries <- e })
+	if err != nil {
+		tb.Fatal(err)
+	}
+	tb.Cleanup(stop)
+	return h
+}
+
+// until waits for an entry that satisfies ok.
+func (h *heard) until(what string, ok func(store.Entry) bool) store.Entry {
+	h.tb.Helper()
+	ctx := within(h.tb)
+	var last store.Entry
+	for {
+		select {
+		case last = <-h.entries:
+			if ok(last) {
+				return last
+			}
+		case <-ctx.Done():
+			h.tb.Fatalf("never heard: %s; last: %q revision %d tombstone %v", what, last.Value, last.Revision, last.Tombstone)
+		}
+	}
+}
+
+func (h *heard) value(v string) store.Entry {
+	h.tb.Helper()
+	return h.until(fmt.Sprintf("value %q", v), func(e store.Entry) bool { return string(e.Value) == v })
+}
+
+func (h *heard) revision(rev uint64) store.Entry {
+	h.tb.Helper()
+	return h.until(fmt.Sprintf("revision %d", rev), func(e store.Entry) bool { return e.Revision == rev })
+}
+
+// foreign is a bucket as `nats kv add` makes it.
+func foreign(bucket string) jetstream.KeyValueConfig {
+	return jetstream.KeyValueConfig{Bucket: bucket, History: 1}
+}
