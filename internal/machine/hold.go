@@ -20,11 +20,7 @@ func (c *step) hold() {
 
 // sightHolding takes in a sight of the register past our own latest write.
 func (c *step) sightHolding(seen Seen) {
-	if c.ours(seen) && c.s.Write.Kind == Renew && seen.Rec.Renewal == c.s.Grant.Renewal+1 {
-		if c.s.Write.Maybe {
-			c.note(NoteResolved)
-		}
-		c.renewed(seen.Rev, c.s.Write.First)
+	if c.resolveRenewal(seen) {
 		return
 	}
 	c.adopt(seen)
@@ -40,6 +36,18 @@ func (c *step) sightHolding(seen Seen) {
 	c.lose(x)
 }
 
+// resolveRenewal ends a renewal if seen is what it wrote.
+func (c *step) resolveRenewal(seen Seen) bool {
+	if !c.ours(seen) || c.s.Write.Kind != Renew || seen.Rec.Renewal != c.s.Grant.Renewal+1 {
+		return false
+	}
+	if c.s.Write.Maybe {
+		c.note(NoteResolved)
+	}
+	c.renewed(seen.Rev, c.s.Write.First)
+	return true
+}
+
 // renewed takes in that our renewal stands at rev and left at sent.
 func (c *step) renewed(rev uint64, sent Instant) {
 	c.s.Grant.Renewal++
@@ -49,7 +57,7 @@ func (c *step) renewed(rev uint64, sent Instant) {
 
 // leave ends the term because somebody asked for it.
 func (c *step) leave(x Exit) {
-	x.StandBack = true
+	x.StandBack, x.Keep = true, true
 	c.lose(x)
 }
 
@@ -80,6 +88,40 @@ func (c *step) mayVacate(seen Seen) uint64 {
 		return seen.Rev
 	}
 	return 0
+}
+
+// drain waits for the work to stop. A term that ended by our own will keeps its record
+// meanwhile, so that nobody else leads beside work that takes longer than the lease to stop.
+func (c *step) drain() {
+	switch {
+	case c.now.Mono >= c.s.DrainBy:
+		c.note(NoteOverrun)
+		c.release()
+	case !c.s.keeps():
+	case c.s.Grant.Trust.Reached(c.now):
+		c.unkeep() // others may have it by now
+	case c.s.Write.Kind == NoWrite && c.now.Mono >= c.m.renewAt(c.s):
+		c.begin(Renew, c.s.Grant.Rev)
+	default:
+		c.resendIfDue()
+	}
+}
+
+func (c *step) unkeep() {
+	c.s.Exit.Keep = false
+	c.s.Write = Write{}
+}
+
+// sightDraining takes in a sight of the register past what we knew while the work stops.
+func (c *step) sightDraining(seen Seen) {
+	if c.resolveRenewal(seen) {
+		return
+	}
+	c.adopt(seen)
+	c.s.Exit.Vacate = c.mayVacate(seen)
+	if !c.ours(seen) {
+		c.unkeep()
+	}
 }
 
 func (c *step) drained() {

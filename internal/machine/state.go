@@ -125,7 +125,8 @@ type Exit struct {
 	By        string
 	Successor string
 	StandBack bool   // stay away from the vacancy, since we left on purpose
-	Vacate    uint64 // a revision not ours that we may vacate all the same; see lose
+	Keep      bool   // renew until the work has stopped, since nobody took the record from us
+	Vacate    uint64 // a revision not ours that we may vacate all the same; see mayVacate
 }
 
 // A State is all that a candidate knows and is about to do. The zero value is a
@@ -247,11 +248,19 @@ func (m Machine) Wake(s State) int64 {
 		}
 	case Draining:
 		wake = min(wake, s.DrainBy)
+		if s.Write.Kind == NoWrite && s.keeps() {
+			wake = min(wake, m.renewAt(s))
+		}
 	case Releasing:
 		wake = min(wake, s.ReleaseBy)
 	default:
 	}
 	return wake
+}
+
+// keeps tells whether a record whose term is over is still to be renewed.
+func (s State) keeps() bool {
+	return s.Exit.Keep && s.View.Kind == Held && s.View.Rec.Token == s.Grant.Token
 }
 
 // mayClaim tells whether nothing but time keeps the candidate from claiming.

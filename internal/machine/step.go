@@ -103,10 +103,7 @@ func (c *step) advance() {
 		case Holding:
 			c.hold()
 		case Draining:
-			if c.now.Mono >= c.s.DrainBy {
-				c.note(NoteOverrun)
-				c.release()
-			}
+			c.drain()
 		default:
 		}
 		if c.s.Phase == before {
@@ -128,7 +125,7 @@ func (c *step) stop(leave bool) {
 		c.s.Exit = Exit{Reason: ReasonStopped}
 		c.beginRelease(c.s.Write.Expected)
 	case Holding:
-		c.lose(Exit{Reason: ReasonStopped})
+		c.lose(Exit{Reason: ReasonStopped, Keep: true})
 	case Draining:
 	case Releasing:
 		if leave {

@@ -22,8 +22,7 @@ func (c *step) sight(seen Seen) {
 		}
 	case Draining:
 		if seen.Rev > c.s.View.Rev {
-			c.adopt(seen)
-			c.s.Exit.Vacate = c.mayVacate(seen)
+			c.sightDraining(seen)
 		}
 	case Releasing:
 		if seen.Rev > c.s.Write.Expected {

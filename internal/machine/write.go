@@ -77,14 +77,18 @@ func (c *step) written() {
 	}
 }
 
-// writtenDraining takes in the answer to a renewal that was out when the term ended: it
-// tells which revision the release has to expect, and extends nothing.
+// writtenDraining takes in the answer to a renewal while the work stops. It tells which
+// revision the release has to expect, and keeps others off; the term stays over.
 func (c *step) writtenDraining() {
-	c.s.Write = Write{}
-	if c.ev.Outcome == OK && c.ev.Rev > c.s.View.Rev {
-		c.s.Grant.Renewal++
-		c.s.Grant.Rev = c.ev.Rev
-		c.adopt(Seen{Kind: Held, Rev: c.ev.Rev, Rec: c.record()})
+	switch {
+	case c.ev.Outcome == OK && c.ev.Rev > c.s.View.Rev:
+		c.renewed(c.ev.Rev, c.s.Write.Sent)
+	case c.ev.Outcome == OK || c.ev.Outcome == Conflict || !c.s.Exit.Keep:
+		c.unkeep()
+	default:
+		c.s.Write.Maybe = c.s.Write.Maybe || c.ev.Outcome == Unknown
+		c.note(NoteFailed)
+		c.rest(c.m.Retry.after(int(c.s.Write.Tries), c.ev.Rand))
 	}
 }
 
