@@ -1,0 +1,1138 @@
+package machine
+
+import (
+	"fmt"
+	"math/bits"
+	"strings"
+)
+
+// This file is the world that the explorer visits: candidates with clocks of
+// their own, one register, and a network between them that delays, loses and repeats.
+//
+// # Time
+//
+// Real time passes in ticks, the same for all. In each tick a candidate's clock advances
+// by its rate: 3, 4 or 5 units. With Drift = 1/4 these are the slowest clock
+// allowed, the true one and the fastest. TTL = 20 units makes Trust = 15 units, 5 ticks
+// of the slowest clock, and Wait = 25 units, 5 ticks of the fastest: the two windows
+// meet exactly, so a margin that is one unit short on either side shows.
+//
+// Within a tick everything that can happen is interleaved in every order. Whatever
+// is ready must happen before the tick ends, unless a fault holds it back.
+//
+// # What is left out, and why that loses nothing
+//
+//   - Op numbers are only ever compared for equality with the write under way, so they
+//     are renumbered after each step. An answer to a forgotten call is dropped: to
+//     Step it is a Tick (TestStaleAnswersAreTicks).
+//   - A request that expects a revision other than the register's will be refused
+//     whenever it arrives, since revisions never recur. Copies and stragglers of that
+//     kind are dropped.
+//   - Fields that nothing reads in the candidate's phase are zeroed, instants that
+//     have passed are all the same instant (canon).
+//   - Random numbers are 0: the shortest delays, hence the earliest challenges. Losses
+//     and RTT only stretch delays, so they are zeroed too.
+//   - A candidate is stepped by time only when Wake says so
+//     (TestSteppingAtWakeIsSteppingAlways).
+//   - A sight that can not change anything now (the revision that the candidate
+//     knows already) is taken at once. Holding it back to do harm later is still explored: by
+//     holding it back before.
+//   - Something held back, a pause and a crash last into the next tick at least. Shorter
+//     ones are one of the interleavings within the tick.
+
+const maxCandidates = 3
+
+// A kind is a kind of transition of the world.
+type kind uint8
+
+const (
+	// Ordinary life, without a limit.
+	kStart kind = iota
+	kTick
+	kApply
+	kRefuse
+	kReply
+	kRead
+	kReadReply
+	kSight
+	kDrained
+	kLateCommit
+	kResume
+	kRestart
+	kConnUp
+	kAsked
+	kAskedAgain
+	kAdvance
+
+	// Faults and interventions: at most one of each in a world, and
+	// at most config.faults of all.
+	kDelayWrite
+	kLoseWrite
+	kGiveUpWrite
+	kLoseReply
+	kDelayReply
+	kTransient
+	kPermanent
+	kFalseConflict
+	kFailRead
+	kStaleRead
+	kDelaySight
+	kLoseSight
+	kDupSight
+	kSlowWork
+	kCrash
+	kPause
+	kSuspend
+	kConnDown
+	kDelete
+	kGarbage
+	kStepDown
+	kTransfer
+	kResign
+	kStopRelease
+	kStopLeave
+	kValidate
+	kClosed
+	kRollback
+	kWipe
+	kinds
+)
+
+var kindTitles = [kinds]string{
+	kStart: "start", kTick: "timer", kApply: "write applied", kRefuse: "write refused", kReply: "reply",
+	kRead: "read", kReadReply: "read reply", kSight: "watch delivery", kDrained: "work stopped",
+	kLateCommit: "late commit of a given-up write", kResume: "resumed", kRestart: "restarted", kConnUp: "connection back",
+	kAsked: "control request delivered", kAskedAgain: "control request delivered again", kAdvance: "time passes (clocks at different rates)",
+	kDelayWrite: "write delayed", kLoseWrite: "write lost", kGiveUpWrite: "write given up in flight",
+	kLoseReply: "reply lost", kDelayReply: "reply delayed", kTransient: "transient failure",
+	kPermanent: "permanent failure", kFalseConflict: "false conflict", kFailRead: "read failed",
+	kStaleRead: "stale read", kDelaySight: "watch delayed", kLoseSight: "watch message lost",
+	kDupSight: "watch message duplicated", kSlowWork: "work slow to stop", kCrash: "crash", kPause: "pause",
+	kSuspend: "suspend", kConnDown: "connection lost", kDelete: "operator deletes", kGarbage: "operator writes garbage",
+	kStepDown: "operator asks to step down", kTransfer: "operator asks to transfer", kResign: "resign",
+	kStopRelease: "stop and release", kStopLeave: "stop and leave", kValidate: "validate", kClosed: "window closed by the runtime",
+	kRollback: "store loses its last write", kWipe: "store loses everything",
+}
+
+func (k kind) String() string { return kindTitles[k] }
+
+// A kindSet is a set of faults.
+type kindSet uint64
+
+func setOf(ks ...kind) (s kindSet) {
+	for _, k := range ks {
+		s |= 1 << k
+	}
+	return s
+}
+
+// storeLoss are the faults that G1 excludes: a store that forgets what it acknowledged.
+var (
+	storeLoss = setOf(kRollback, kWipe)
+	allFaults = (kindSet(1)<<kinds - kindSet(1)<<kDelayWrite) &^ storeLoss
+)
+
+// held says for how long something is held back.
+type held uint8
+
+const (
+	free held = iota
+	heldNow   // until the next tick at least
+	heldOver  // may go on at any time, or never
+)
+
+func (h *held) advance() {
+	if *h == heldNow {
+		*h = heldOver
+	}
+}
+
+// The modes of a candidate.
+const (
+	up uint8 = iota
+	paused
+	suspended
+	crashed
+	missing // not in this world
+)
+
+// The stages of a term's context.
+const (
+	noTerm uint8 = iota
+	live
+	cancelled
+)
+
+// The stages of a term's work.
+const (
+	idle uint8 = iota
+	working
+	stopping
+)
+
+// The stages of a call to the store.
+const (
+	noCall uint8 = iota
+	request
+	reply
+	readRequest
+	readReply
+)
+
+// A call is the store call that a candidate waits for.
+type call struct {
+	rec, seen     uint16 // what is written; what was read
+	stage         uint8
+	held          held
+	write         WriteKind
+	expected, rev uint8
+	out           Outcome
+}
+
+// A straggler is a write that nobody waits for any more, still in flight.
+type straggler struct {
+	rec      uint16
+	who      uint8
+	write    WriteKind
+	expected uint8
+	there    bool
+}
+
+const queueLen = 4
+
+// A participant is one candidate and its machine's clocks.
+type participant struct {
+	state   uint32 // interned State
+	lag     int16  // how much the monotonic clock has missed in suspensions
+	drainBy int16
+	queue   [queueLen]uint16 // watch deliveries to come, 0 is none
+	call    call
+	mode    uint8
+	modeFor held
+	tokens  uint8 // used so far
+	term    uint8 // noTerm, live, cancelled
+	work    uint8
+	slow    held
+	watch   held
+}
+
+// A world is everything there is, as a comparable value.
+type world struct {
+	used      kindSet
+	c         [maxCandidates]participant
+	late      [2]straggler
+	reg, prev uint16 // what the register holds, and what it held before
+	tick      uint8
+	faults    uint8
+	rev       uint8 // of the last write
+	lastTerm  uint8 // highest term that was promoted
+	askTerm   uint8 // the control request: its term, its kind, deliveries left
+	askExit   uint8
+	askLeft   uint8
+}
+
+// A config is a family of worlds to visit.
+type config struct {
+	name     string
+	rates    []int64
+	machines []Machine
+	horizon  int     // ticks
+	faults   int     // how many in one world
+	kinds    kindSet // which faults
+	storeMay bool    // the store may forget, so terms may recur: check G1 only
+	mutant   mutant
+	shortest bool // breadth first: for short counterexamples
+}
+
+func unitMachine(id string) Machine {
+	return Machine{
+		ID: id, TTL: 20, Heartbeat: 6, MaxTTL: 20, Drift: 0.25, DrainBudget: 4, HeadStart: 5,
+		Retry: Retry{Initial: 3, Max: 6, Multiplier: 2},
+	}
+}
+
+func machines(n int, change func(*Machine)) []Machine {
+	var ms []Machine
+	for i := range n {
+		m := unitMachine(string(rune('a' + i)))
+		if change != nil {
+			change(&m)
+		}
+		ms = append(ms, m)
+	}
+	return ms
+}
+
+// A table gives small numbers to large values.
+type table[T comparable] struct {
+	ids map[T]uint32
+	all []T
+}
+
+func newTable[T comparable](zero T) *table[T] {
+	return &table[T]{ids: map[T]uint32{zero: 0}, all: []T{zero}}
+}
+
+func (t *table[T]) id(v T) uint32 {
+	if id, ok := t.ids[v]; ok {
+		return id
+	}
+	id := uint32(len(t.all))
+	t.ids[v], t.all = id, append(t.all, v)
+	return id
+}
+
+// A stepKey is all that one call of Step depends on.
+type stepKey struct {
+	state      uint32
+	mono, wall int16
+	seen       uint16
+	who        uint8
+	kind       EventKind
+	out        Outcome
+	rev, term  uint8
+	exit       uint8
+	tokens     uint8
+}
+
+type stepResult struct {
+	state   uint32
+	actions []Action
+}
+
+// sim computes the transitions of the worlds of one config.
+type sim struct {
+	config
+	states *table[State]
+	seens  *table[Seen]
+	recs   *table[Record]
+	memo   map[stepKey]stepResult
+
+	next  []next
+	bad   string // the first violation in the transition under construction
+	trace *strings.Builder
+
+	count       [kinds]int
+	eventCount  [len(eventNames)]int
+	actionCount [len(actionNames)]int
+}
+
+// next is one transition.
+type next struct {
+	w    world
+	kind kind
+	who  uint8
+	bad  string
+}
+
+func newSim(cfg config) *sim {
+	x := &sim{
+		config: cfg, states: newTable(State{}), seens: newTable(Seen{}), recs: newTable(Record{}),
+		memo: map[stepKey]stepResult{},
+	}
+	return x
+}
+
+func (x *sim) root() world {
+	var w world
+	w.reg = x.seen(Seen{Kind: Absent})
+	w.prev = w.reg
+	for i := range w.c {
+		if i >= len(x.machines) {
+			w.c[i].mode = missing
+			continue
+		}
+		w.c[i].queue[0] = w.reg
+	}
+	return w
+}
+
+func (x *sim) seen(s Seen) uint16 { return uint16(x.seens.id(s)) }
+
+func (x *sim) state(w *world, i int) State { return x.states.all[w.c[i].state] }
+
+// now reads the clocks of candidate i.
+func (x *sim) now(w *world, i int) Instant {
+	t := int64(w.tick) * x.rates[i]
+	return Instant{Mono: t - int64(w.c[i].lag), Wall: t}
+}
+
+func (x *sim) fail(invariant, format string, args ...any) {
+	if x.bad == "" {
+		x.bad = invariant + ": " + fmt.Sprintf(format, args...)
+	}
+}
+
+// canon zeroes what can not matter any more.
+func canon(s State, now Instant) State {
+	s.Reason, s.ViewAt, s.Losses, s.RTT = "", 0, 0, 0
+	s.ops, s.Write.Op = 0, 0
+	if s.Write.Stage == Flying || s.Write.Stage == Reading {
+		s.ops, s.Write.Op = 1, 1
+	}
+	if s.Write.Stage != Resting {
+		s.Write.Due = 0
+	}
+	if s.Write.Stage != Flying {
+		s.Write.Sent = Instant{} // only an OK counts from it
+	}
+	if s.Write.Stage == Resting && !s.Write.Maybe {
+		s.Write.First = Instant{} // the next attempt is the first that counts
+	}
+	for _, t := range []*int64{&s.DueAt, &s.DoubtUntil, &s.StandBackUntil} {
+		if *t <= now.Mono {
+			*t = 0
+		}
+	}
+	s.Write.Tries = min(s.Write.Tries, 2) // pauses do not grow any more, and attempts are unbounded here
+	if !s.Down {
+		s.DownSince = 0
+	}
+	if s.Phase != Draining {
+		s.DrainBy = 0
+	}
+	if s.Phase != Releasing {
+		s.ReleaseBy = 0
+	}
+	switch s.Phase {
+	case Watching:
+		s.Grant, s.Exit = Grant{Token: s.Grant.Token}, Exit{}
+	case Claiming, Holding:
+		s.Exit = Exit{}
+	case Draining, Releasing:
+		s.Exit.Reason, s.Exit.By = "", ""
+	case Stopped:
+		s = State{Phase: Stopped, Undrained: s.Undrained}
+	default:
+	}
+	return s
+}
+
+// plain drops what a vacancy says to people.
+func plain(r Record) Record {
+	r.Reason, r.By = "", ""
+	return r
+}
+
+var tokenNames = func() (t [maxCandidates][64]string) {
+	for i := range t {
+		for j := range t[i] {
+			t[i][j] = fmt.Sprintf("%c%d", 'a'+i, j+1)
+		}
+	}
+	return t
+}()
+
+func (x *sim) exit(e uint8, who int) Exit {
+	switch e {
+	case 1:
+		return Exit{Reason: ReasonSteppedDown, By: "operator"}
+	case 2:
+		return Exit{Reason: ReasonTransferred, By: "operator", Successor: x.machines[(who+1)%len(x.machines)].ID}
+	case 3:
+		return Exit{Reason: ReasonResigned}
+	default:
+		return Exit{}
+	}
+}
+
+// step lets ev happen to candidate i and performs what comes of it.
+func (x *sim) step(w *world, i int, ev Event, seen uint16, exit uint8) {
+	p := &w.c[i]
+	now := x.now(w, i)
+	key := stepKey{
+		state: p.state, mono: int16(now.Mono), wall: int16(now.Wall), seen: seen, who: uint8(i), kind: ev.Kind,
+		out: ev.Outcome, rev: uint8(ev.Rev), term: uint8(ev.Term), exit: exit, tokens: p.tokens,
+	}
+	r, ok := x.memo[key]
+	if !ok {
+		s := x.states.all[p.state]
+		ev.Token = tokenNames[i][p.tokens]
+		ev.Seen, ev.Exit, ev.Op = x.seens.all[seen], x.exit(exit, i), s.Write.Op
+		t, actions := x.mutant.doStep(x.machines[i], s, ev, now)
+		r = stepResult{x.states.id(canon(t, now)), actions}
+		x.memo[key] = r
+	}
+	x.eventCount[ev.Kind]++
+	before := &x.states.all[p.state]
+	p.state = r.state
+	after := &x.states.all[r.state]
+	if before.Grant.Token != after.Grant.Token && after.Grant.Token == tokenNames[i][p.tokens] {
+		p.tokens++
+	}
+	if x.trace != nil {
+		x.narrate(w, i, ev, seen, r.actions)
+	}
+	for _, a := range r.actions {
+		x.actionCount[a.Kind]++
+		x.perform(w, i, before, after, a, now)
+	}
+	x.sane(w, i, before, after)
+	x.dropForgotten(w, i)
+}
+
+// perform does action a of candidate i, and checks what each action must satisfy.
+func (x *sim) perform(w *world, i int, before, after *State, a Action, now Instant) {
+	p := &w.c[i]
+	id := x.machines[i].ID
+	switch a.Kind {
+	case Send:
+		undrained := p.work != idle
+		if a.Write == Release && undrained && (p.work == working || now.Mono < int64(p.drainBy)) {
+			x.fail("G4", "%s releases while its work runs", id)
+		}
+		if a.Write == Acquire && undrained {
+			x.fail("G4", "%s claims while the work of its last term runs", id)
+		}
+		x.orphan(w, i)
+		p.call = call{
+			stage: request, write: a.Write, expected: uint8(a.Expected), rec: uint16(x.recs.id(plain(a.Rec))),
+		}
+	case Look:
+		x.orphan(w, i)
+		p.call = call{stage: readRequest}
+	case Promote:
+		term := after.Grant.Term
+		switch {
+		case p.term != noTerm:
+			x.fail("G3", "%s is promoted twice", id)
+		case p.work != idle:
+			x.fail("G3", "%s is promoted while the work of its last term runs", id)
+		case x.mutant.reached(after.Grant.Trust, now) && after.Phase == Holding:
+			x.fail("G3", "%s is promoted for term %d, whose window is closed", id, term)
+		case uint8(term) <= w.lastTerm && !x.storeMay:
+			x.fail("G2", "%s is promoted for term %d after term %d", id, term, w.lastTerm)
+		}
+		w.lastTerm = max(w.lastTerm, uint8(term))
+		p.term, p.work = live, working
+	case Demote:
+		if p.term == noTerm {
+			x.fail("G3", "%s is demoted without having led", id)
+		}
+		if (a.Reason == ReasonSteppedDown || a.Reason == ReasonTransferred) && before.Grant.Term != uint64(w.askTerm) {
+			x.fail("control", "%s ends term %d by a request for term %d", id, before.Grant.Term, w.askTerm)
+		}
+		p.term, p.work = noTerm, stopping
+		p.drainBy = int16(now.Mono + int64(x.machines[i].DrainBudget))
+	case Finish:
+		if p.term != noTerm || p.work == working || p.work == stopping && now.Mono < int64(p.drainBy) {
+			x.fail("stop", "%s is finished while its work runs", id)
+		}
+	case Note:
+	}
+	if before.Phase == Stopped {
+		x.fail("stop", "%s acts after its end: %v", id, a.Kind)
+	}
+}
+
+// orphan leaves the request that candidate i waited for to its fate.
+func (x *sim) orphan(w *world, i int) {
+	if c := w.c[i].call; c.stage == request {
+		x.straggle(w, straggler{rec: c.rec, who: uint8(i), write: c.write, expected: c.expected, there: true})
+	}
+	w.c[i].call = call{}
+}
+
+// straggle puts s in flight with nobody waiting. If there are too many, the oldest is lost.
+func (x *sim) straggle(w *world, s straggler) {
+	for _, o := range w.late {
+		if o == s {
+			return
+		}
+	}
+	if w.late[0].there {
+		w.late[1] = w.late[0]
+	}
+	w.late[0] = s
+	x.prune(w)
+}
+
+// prune drops the stragglers that will be refused for certain.
+func (x *sim) prune(w *world) {
+	rev := uint8(x.seens.all[w.reg].Rev)
+	for k := range w.late {
+		s := &w.late[k]
+		if s.there && s.expected != rev && !x.mutant.blind(s.write) && !x.storeMay {
+			*s = straggler{}
+		}
+	}
+	if !w.late[0].there {
+		w.late[0], w.late[1] = w.late[1], straggler{}
+	}
+}
+
+// dropForgotten forgets an answer that the candidate does not wait for.
+func (x *sim) dropForgotten(w *world, i int) {
+	s := &x.states.all[w.c[i].state]
+	want := noCall
+	switch s.Write.Stage {
+	case Flying:
+		want = request
+	case Reading:
+		want = readRequest
+	default:
+	}
+	c := &w.c[i].call
+	if c.stage != want && c.stage != want+1 || want == noCall {
+		x.orphan(w, i)
+	}
+}
+
+// commit applies a write if the register stands where it expects, and tells so.
+func (x *sim) commit(w *world, wk WriteKind, expected uint8, rec uint16) bool {
+	at := x.seens.all[w.reg]
+	if uint8(at.Rev) != expected && !x.mutant.accepts(wk, at, uint64(expected)) {
+		return false
+	}
+	k := Held
+	if wk == Release {
+		k = Vacant
+	}
+	x.put(w, k, x.recs.all[rec])
+	return true
+}
+
+// put makes the register's next revision.
+func (x *sim) put(w *world, k Kind, rec Record) {
+	w.rev++
+	w.prev, w.reg = w.reg, x.seen(Seen{Kind: k, Rev: uint64(w.rev), Rec: rec})
+	x.publish(w)
+}
+
+// publish puts the register's content on everybody's watch.
+func (x *sim) publish(w *world) {
+	for i := range w.c {
+		if m := w.c[i].mode; m != missing && m != crashed && x.state(w, i).Phase != Stopped {
+			enqueue(&w.c[i].queue, w.reg)
+		}
+	}
+	x.prune(w)
+}
+
+// enqueue adds a delivery; one that overflows pushes out the oldest, which is a lost message.
+func enqueue(q *[queueLen]uint16, id uint16) {
+	for k := range q {
+		if q[k] == 0 {
+			q[k] = id
+			return
+		}
+	}
+	copy(q[:], q[1:])
+	q[queueLen-1] = id
+}
+
+func dequeue(q *[queueLen]uint16) {
+	copy(q[:], q[1:])
+	q[queueLen-1] = 0
+}
+
+// sane checks what must hold of a candidate's state after each step.
+func (x *sim) sane(w *world, i int, before, s *State) {
+	id := x.machines[i].ID
+	wk, stage := s.Write.Kind, s.Write.Stage
+	switch {
+	case s.Grant.Promoted && s.Phase != Holding:
+		x.fail("state", "%s is promoted and %v", id, s.Phase)
+	case s.Phase == Holding && s.Grant.Term == 0:
+		x.fail("state", "%s holds without a term", id)
+	case s.Phase == Holding && s.Undrained:
+		x.fail("state", "%s holds while undrained", id)
+	case s.Phase == Watching && s.Write != Write{}:
+		x.fail("state", "%s watches with a write under way", id)
+	case s.Phase == Claiming && wk != Acquire, s.Phase == Releasing && wk != Release,
+		(s.Phase == Holding || s.Phase == Draining) && wk != NoWrite && wk != Renew:
+		x.fail("state", "%s is %v with a write %v", id, s.Phase, wk)
+	case (s.Phase == Claiming || s.Phase == Releasing) && (stage == NoStage || s.Write.Tries == 0 && stage == Flying):
+		x.fail("state", "%s is %v and its write is nowhere", id, s.Phase)
+	case (stage == Flying || stage == Reading) && w.c[i].call.stage == noCall:
+		x.fail("state", "%s awaits an answer to nothing", id)
+	case before.Phase == Stopped && s.Phase != Stopped:
+		x.fail("stop", "%s rises from the dead", id)
+	case s.Phase == Stopped && (s.Write != Write{} || x.machines[i].Wake(*s) != Never):
+		x.fail("stop", "%s is stopped with something under way", id)
+	}
+}
+
+// check looks at the whole world at one instant.
+func (x *sim) check(w *world) {
+	leaders, contexts := 0, 0
+	for i := range x.machines {
+		p := &w.c[i]
+		if p.mode == crashed {
+			continue
+		}
+		s, now := &x.states.all[p.state], x.now(w, i)
+		if p.term == live && x.mutant.reached(s.Grant.Trust, now) {
+			p.term = cancelled // by the runtime's timer, whatever the event loop does
+		}
+		leads := x.mutant.leads(s, now)
+		if leads {
+			leaders++
+		}
+		if p.term == live {
+			contexts++
+		}
+		if leads && p.term != live {
+			x.fail("G3", "%s leads after the end of its term's context", x.machines[i].ID)
+		}
+	}
+	if leaders > 1 {
+		x.fail("G1", "%d candidates lead", leaders)
+	}
+	if contexts > 1 {
+		x.fail("G1", "%d term contexts live", contexts)
+	}
+}
+
+// due tells whether candidate i wants a Tick.
+func (x *sim) due(w *world, i int) bool {
+	s, now := &x.states.all[w.c[i].state], x.now(w, i)
+	return x.machines[i].Wake(*s) <= now.Mono || s.Phase == Holding && x.mutant.reached(s.Grant.Trust, now)
+}
+
+// emit adds the transition to w, which it completes.
+func (x *sim) emit(w *world, k kind, who int) {
+	if k >= kDelayWrite {
+		w.used |= 1 << k
+		w.faults++
+	}
+	x.settle(w)
+	x.check(w)
+	x.next = append(x.next, next{*w, k, uint8(who), x.bad})
+	x.bad = ""
+}
+
+// settle takes the deliveries that can not change anything.
+func (x *sim) settle(w *world) {
+	for i := range x.machines {
+		p := &w.c[i]
+		for p.queue[0] != 0 && p.watch == free && p.mode == up {
+			s, seen := &x.states.all[p.state], &x.seens.all[p.queue[0]]
+			known := s.Phase == Watching && s.View.Kind != Unseen && seen.Rev == s.View.Rev ||
+				s.Phase == Holding && seen.Rev == s.Grant.Rev || s.Phase == Stopped
+			if !known {
+				break
+			}
+			dequeue(&p.queue)
+		}
+		if p.queue[0] == 0 {
+			p.watch = free
+		}
+	}
+}
+
+func (x *sim) may(w *world, k kind) bool {
+	return x.kinds&(1<<k) != 0 && w.used&(1<<k) == 0 && int(w.faults) < x.faults
+}
+
+// successors lists every transition of w in x.next.
+func (x *sim) successors(w *world) []next {
+	x.next = x.next[:0]
+	if int(w.tick) >= x.horizon {
+		return nil
+	}
+	for i := range x.machines {
+		switch w.c[i].mode {
+		case crashed:
+			x.ofCrashed(w, i)
+		case paused, suspended:
+			x.ofCall(w, i, false)
+			x.ofPaused(w, i)
+		default:
+			x.ofClock(w, i)
+			x.ofCall(w, i, true)
+			x.ofWatch(w, i)
+			x.ofWork(w, i)
+			x.ofProcess(w, i)
+		}
+	}
+	x.ofStragglers(w)
+	x.ofOperator(w)
+	x.ofTime(w)
+	return x.next
+}
+
+func (x *sim) ofCrashed(w *world, i int) {
+	if w.c[i].modeFor != heldOver {
+		return
+	}
+	n := *w
+	n.c[i].mode, n.c[i].modeFor = up, free
+	n.c[i].queue[0] = n.reg
+	x.emit(&n, kRestart, i)
+	if x.may(w, kStaleRead) && w.prev != w.reg {
+		n := *w
+		n.c[i].mode, n.c[i].modeFor = up, free
+		n.c[i].queue[0] = n.prev
+		x.emit(&n, kStaleRead, i)
+	}
+}
+
+func (x *sim) ofPaused(w *world, i int) {
+	if w.c[i].modeFor == heldOver {
+		n := *w
+		n.c[i].mode, n.c[i].modeFor = up, free
+		x.emit(&n, kResume, i)
+	}
+}
+
+func (x *sim) ofClock(w *world, i int) {
+	s := &x.states.all[w.c[i].state]
+	if s.Phase == Idle {
+		n := *w
+		x.step(&n, i, Event{Kind: Start}, 0, 0)
+		x.emit(&n, kStart, i)
+		return
+	}
+	if x.due(w, i) {
+		n := *w
+		x.step(&n, i, Event{Kind: Tick}, 0, 0)
+		x.emit(&n, kTick, i)
+	}
+}
+
+// ofCall goes on with the call that candidate i waits for.
+func (x *sim) ofCall(w *world, i int, running bool) {
+	c := &w.c[i].call
+	if c.held == heldNow {
+		return
+	}
+	switch c.stage {
+	case request:
+		x.ofRequest(w, i)
+	case readRequest:
+		x.ofReadRequest(w, i)
+	case reply:
+		if !running {
+			return
+		}
+		n := *w
+		n.c[i].call = call{}
+		x.step(&n, i, Event{Kind: Written, Outcome: c.out, Rev: uint64(c.rev)}, 0, 0)
+		x.emit(&n, kReply, i)
+		if c.held == free {
+			x.hold(w, i, kDelayReply)
+		}
+		if c.out != Unknown && x.may(w, kLoseReply) {
+			n := *w
+			n.c[i].call.out, n.c[i].call.rev = Unknown, 0
+			x.emit(&n, kLoseReply, i)
+		}
+	case readReply:
+		if !running {
+			return
+		}
+		n := *w
+		n.c[i].call = call{}
+		x.step(&n, i, Event{Kind: Read, Outcome: c.out}, c.seen, 0)
+		x.emit(&n, kReadReply, i)
+		if c.held == free {
+			x.hold(w, i, kDelayReply)
+		}
+	default:
+	}
+}
+
+// hold spends fault k on holding back the call of candidate i.
+func (x *sim) hold(w *world, i int, k kind) {
+	if x.may(w, k) {
+		n := *w
+		n.c[i].call.held = heldNow
+		x.emit(&n, k, i)
+	}
+}
+
+// answer makes the reply to the call of candidate i.
+func (x *sim) answer(w *world, i int, out Outcome, rev uint8) {
+	w.c[i].call = call{stage: reply, out: out, rev: rev}
+}
+
+func (x *sim) ofRequest(w *world, i int) {
+	c := w.c[i].call
+	n := *w
+	if x.commit(&n, c.write, c.expected, c.rec) {
+		x.answer(&n, i, OK, n.rev)
+		x.emit(&n, kApply, i)
+		if x.may(w, kFalseConflict) {
+			n := *w
+			x.answer(&n, i, Conflict, 0)
+			x.emit(&n, kFalseConflict, i)
+		}
+	} else {
+		x.answer(&n, i, Conflict, 0)
+		x.emit(&n, kRefuse, i)
+	}
+	if c.held == free {
+		x.hold(w, i, kDelayWrite)
+	}
+	for _, f := range [...]struct {
+		k   kind
+		out Outcome
+	}{{kLoseWrite, Unknown}, {kGiveUpWrite, Unknown}, {kTransient, Transient}, {kPermanent, Permanent}} {
+		if !x.may(w, f.k) {
+			continue
+		}
+		n := *w
+		if f.k == kGiveUpWrite {
+			x.orphan(&n, i)
+		}
+		x.answer(&n, i, f.out, 0)
+		x.emit(&n, f.k, i)
+	}
+}
+
+func (x *sim) ofReadRequest(w *world, i int) {
+	n := *w
+	n.c[i].call = call{stage: readReply, seen: w.reg}
+	x.emit(&n, kRead, i)
+	if x.may(w, kStaleRead) && w.prev != w.reg {
+		n := *w
+		n.c[i].call = call{stage: readReply, seen: w.prev}
+		x.emit(&n, kStaleRead, i)
+	}
+	if x.may(w, kFailRead) {
+		n := *w
+		n.c[i].call = call{stage: readReply, out: Transient}
+		x.emit(&n, kFailRead, i)
+	}
+}
+
+func (x *sim) ofWatch(w *world, i int) {
+	p := &w.c[i]
+	head := p.queue[0]
+	if head == 0 || p.watch == heldNow {
+		return
+	}
+	n := *w
+	dequeue(&n.c[i].queue)
+	n.c[i].watch = free
+	x.step(&n, i, Event{Kind: Sight}, head, 0)
+	x.emit(&n, kSight, i)
+	if x.may(w, kLoseSight) {
+		n := *w
+		dequeue(&n.c[i].queue)
+		x.emit(&n, kLoseSight, i)
+	}
+	if p.watch == free && x.may(w, kDelaySight) {
+		n := *w
+		n.c[i].watch = heldNow
+		x.emit(&n, kDelaySight, i)
+	}
+	if p.queue[queueLen-1] == 0 && x.may(w, kDupSight) {
+		n := *w
+		q := &n.c[i].queue
+		copy(q[1:], q[:queueLen-1])
+		x.step(&n, i, Event{Kind: Sight}, head, 0)
+		dequeue(q)
+		// The copy comes at any later time, behind what comes now.
+		enqueue(q, head)
+		n.c[i].watch = heldNow
+		x.emit(&n, kDupSight, i)
+	}
+}
+
+func (x *sim) ofWork(w *world, i int) {
+	p := &w.c[i]
+	if p.work != stopping || p.slow == heldNow {
+		return
+	}
+	n := *w
+	n.c[i].work, n.c[i].slow, n.c[i].drainBy = idle, free, 0
+	x.step(&n, i, Event{Kind: Drained}, 0, 0)
+	x.emit(&n, kDrained, i)
+	if p.slow == free && x.may(w, kSlowWork) {
+		n := *w
+		n.c[i].slow = heldNow
+		x.emit(&n, kSlowWork, i)
+	}
+}
+
+// ofProcess is what befalls a running program, or what it asks for.
+func (x *sim) ofProcess(w *world, i int) {
+	s := &x.states.all[w.c[i].state]
+	if s.Phase == Stopped {
+		return
+	}
+	if x.may(w, kCrash) {
+		n := *w
+		x.orphan(&n, i)
+		q := n.c[i]
+		n.c[i] = participant{lag: q.lag, tokens: q.tokens, mode: crashed, modeFor: heldNow}
+		x.emit(&n, kCrash, i)
+	}
+	for m, k := range [...]kind{paused: kPause, suspended: kSuspend} {
+		if k != kStart && x.may(w, k) {
+			n := *w
+			n.c[i].mode, n.c[i].modeFor = uint8(m), heldNow
+			x.emit(&n, k, i)
+		}
+	}
+	for _, f := range [...]struct {
+		k      kind
+		ev     EventKind
+		exit   uint8
+		useful bool
+	}{
+		{kConnDown, ConnDown, 0, !s.Down},
+		{kResign, Leave, 3, s.Phase == Holding},
+		{kStopRelease, StopRelease, 0, true},
+		{kStopLeave, StopLeave, 0, true},
+		{kValidate, Validate, 0, s.Phase == Holding},
+		{kClosed, Closed, 0, s.Phase == Holding},
+	} {
+		if f.useful && x.may(w, f.k) {
+			n := *w
+			x.step(&n, i, Event{Kind: f.ev, Term: s.Grant.Term}, 0, f.exit)
+			x.emit(&n, f.k, i)
+		}
+	}
+	if s.Down {
+		n := *w
+		x.step(&n, i, Event{Kind: ConnUp}, 0, 0)
+		x.emit(&n, kConnUp, i)
+	}
+	// A request has an effect on a holder only.
+	if w.askLeft > 0 && s.Phase == Holding {
+		n := *w
+		n.askLeft--
+		k := kAsked
+		if n.askLeft == 0 {
+			k = kAskedAgain
+		}
+		x.step(&n, i, Event{Kind: Asked, Term: uint64(w.askTerm)}, 0, w.askExit)
+		x.emit(&n, k, i)
+	}
+}
+
+func (x *sim) ofStragglers(w *world) {
+	for k, s := range w.late {
+		if !s.there {
+			continue
+		}
+		n := *w
+		n.late[k] = straggler{}
+		x.prune(&n)
+		if x.commit(&n, s.write, s.expected, s.rec) {
+			x.emit(&n, kLateCommit, int(s.who))
+		}
+	}
+}
+
+func (x *sim) ofOperator(w *world) {
+	at := &x.seens.all[w.reg]
+	if at.Rev == 0 {
+		return
+	}
+	if at.Kind != Bare && x.may(w, kDelete) {
+		n := *w
+		x.put(&n, Bare, Record{})
+		x.emit(&n, kDelete, 0)
+	}
+	if at.Kind != Garbled && x.may(w, kGarbage) {
+		n := *w
+		x.put(&n, Garbled, Record{})
+		x.emit(&n, kGarbage, 0)
+	}
+	for e, k := range [...]kind{1: kStepDown, 2: kTransfer} {
+		if e > 0 && at.Kind == Held && w.askExit == 0 && x.may(w, k) {
+			n := *w
+			n.askExit, n.askLeft, n.askTerm = uint8(e), 2, uint8(at.Rec.Term)
+			if at.Rec.Term == 0 {
+				n.askTerm = uint8(at.Rev)
+			}
+			x.emit(&n, k, 0)
+		}
+	}
+	if x.may(w, kRollback) && w.prev != w.reg {
+		n := *w
+		n.reg, n.rev = n.prev, uint8(x.seens.all[n.prev].Rev)
+		x.publish(&n)
+		x.emit(&n, kRollback, 0)
+	}
+	if x.may(w, kWipe) {
+		n := *w
+		n.reg, n.rev = x.seen(Seen{Kind: Absent}), 0
+		n.prev = n.reg
+		x.publish(&n)
+		x.emit(&n, kWipe, 0)
+	}
+}
+
+// ready tells whether something must happen before time passes.
+func (x *sim) ready(w *world) bool {
+	for i := range x.machines {
+		p := &w.c[i]
+		switch {
+		case p.mode == crashed:
+			continue
+		case (p.call.stage == request || p.call.stage == readRequest) && p.call.held == free:
+			return true
+		case p.mode != up:
+			continue
+		case (p.call.stage == reply || p.call.stage == readReply) && p.call.held == free,
+			p.queue[0] != 0 && p.watch == free,
+			p.work == stopping && p.slow == free,
+			x.states.all[p.state].Phase == Idle,
+			x.due(w, i):
+			return true
+		}
+	}
+	return false
+}
+
+func (x *sim) ofTime(w *world) {
+	if x.ready(w) {
+		return
+	}
+	n := *w
+	n.tick++
+	for i := range x.machines {
+		p := &n.c[i]
+		p.call.held.advance()
+		p.modeFor.advance()
+		p.slow.advance()
+		p.watch.advance()
+		if p.mode == suspended {
+			p.lag += int16(x.rates[i])
+		}
+		if p.mode != crashed {
+			s := x.states.all[p.state]
+			p.state = x.states.id(canon(s, x.now(&n, i)))
+		}
+	}
+	x.emit(&n, kAdvance, 0)
+}
+
+// narrate writes one line of a counterexample.
+func (x *sim) narrate(w *world, i int, ev Event, seen uint16, actions []Action) {
+	s := x.states.all[w.c[i].state]
+	now := x.now(w, i)
+	fmt.Fprintf(x.trace, "      %s@%d %v", x.machines[i].ID, now.Mono, ev.Kind)
+	switch ev.Kind {
+	case Sight, Read:
+		fmt.Fprintf(x.trace, " %v", x.seens.all[seen])
+	case Written:
+		fmt.Fprintf(x.trace, " %v rev=%d", ev.Outcome, ev.Rev)
+	default:
+	}
+	fmt.Fprintf(x.trace, " ⇒ %v", s.Phase)
+	if x.mutant.leads(&s, now) {
+		fmt.Fprintf(x.trace, ", leads term %d until %d", s.Grant.Term, s.Grant.Trust.Mono)
+	}
+	if s.Phase == Watching {
+		fmt.Fprintf(x.trace, ", due at %d", max(s.DueAt, s.StandBackUntil))
+	}
+	for _, a := range actions {
+		switch a.Kind {
+		case Send:
+			fmt.Fprintf(x.trace, "; send %v expecting %d", a.Write, a.Expected)
+		case Note:
+			fmt.Fprintf(x.trace, "; note %v", a.Note)
+		default:
+			fmt.Fprintf(x.trace, "; %v (%s)", a.Kind, a.Reason)
+		}
+	}
+	x.trace.WriteByte('\n')
+}
+
+func (s kindSet) len() int { return bits.OnesCount64(uint64(s)) }
