@@ -37,16 +37,13 @@ func newWatch(wg *sync.WaitGroup, keys []string, deliver func(store.Entry)) *wat
 	return w
 }
 
-// push queues an entry. It is not due before those pushed earlier: a watch may be late,
-// but does not turn the order of changes round.
+// push queues an entry. It waits for those pushed before it, however early it is due: a
+// watch may be late, but does not turn the order of changes round.
 func (w *watch) push(at time.Time, e store.Entry) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if w.closed {
 		return
-	}
-	if n := len(w.queue); n > 0 && at.Before(w.queue[n-1].at) {
-		at = w.queue[n-1].at
 	}
 	w.queue = append(w.queue, due{at, e})
 	if w.runner == 0 {
