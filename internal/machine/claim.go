@@ -68,6 +68,11 @@ func (c *step) granted(rev uint64, sent Instant) {
 		c.lose(Exit{Reason: ReasonLate})
 		return
 	}
+	if c.s.Unfit {
+		// Since the claim left. Standing back is what Unfit does to a holder.
+		c.leave(Exit{Reason: ReasonUnhealthy})
+		return
+	}
 	c.s.Grant.PromoteAt = c.s.DoubtUntil
 	if c.m.CoolDown {
 		c.s.Grant.PromoteAt = c.now.Mono + int64(c.m.wait(ttl))
