@@ -44,7 +44,7 @@ func TestInvalidRefinesPermanentAndNothingElse(t *testing.T) {
 		t.Error("ErrPermanent is ErrInvalid")
 	}
 	for _, other := range []error{store.ErrConflict, store.ErrTransient, store.ErrUnknown} {
-		if errors.Is(store.ErrInvalid, other) {
+		if errors.Is(store.ErrInvalid, other) { //nolint:staticcheck // SA1032: what is asked is what ErrInvalid claims to be
 			t.Errorf("ErrInvalid is %v", other)
 		}
 	}
@@ -89,7 +89,7 @@ func FuzzValidKey(f *testing.F) {
 		if len(key) == 0 || len(key) > store.MaxKey {
 			t.Fatalf("a key of %d bytes is valid", len(key))
 		}
-		for _, token := range strings.Split(key, ".") {
+		for token := range strings.SplitSeq(key, ".") {
 			if token == "" || strings.ContainsAny(token, " \t\r\n*>\x00") {
 				t.Fatalf("%q is valid, but no NATS subject", key)
 			}

@@ -1,7 +1,7 @@
 // Package faultstore is a store behind a network that fails on demand. Each
 // candidate of a simulation reaches the same registers through a link of its own:
 //
-//	f := faultstore.New(faultstore.Options{Policy: faultstore.Random(seed, faultstore.Rough)})
+//	f := faultstore.New(faultstore.Options{Policy: faultstore.Random(seed, faultstore.Rough())})
 //	defer f.Close()
 //	a, b := f.Client("a"), f.Client("b")
 //	f.Partition("a")

@@ -32,12 +32,12 @@ const (
 	kinds
 )
 
-var names = [kinds]string{
-	"delayed request", "delayed reply", "lost request", "lost reply", "late commit", "late refusal", "refusal",
-	"false conflict", "stale read", "delayed event", "lost event", "repeated event", "gap", "partition", "forgotten"}
-
 // String returns the fault's name in lower case.
 func (f Fault) String() string {
+	names := [kinds]string{
+		"delayed request", "delayed reply", "lost request", "lost reply", "late commit", "late refusal", "refusal",
+		"false conflict", "stale read", "delayed event", "lost event", "repeated event", "gap", "partition", "forgotten",
+	}
 	if f < kinds {
 		return names[f]
 	}
@@ -120,11 +120,13 @@ type Rates struct {
 	MaxGap     time.Duration // of at most so long
 }
 
-// Rough are rates under which every kind of fault happens every few dozen calls.
-var Rough = Rates{
-	Delay: 20 * time.Millisecond, Lose: .03, Reply: .03, Late: .03, MaxLate: 3 * time.Second,
-	Refuse: .03, Conflict: .02, Stale: .1, MaxStale: 5 * time.Second,
-	EventDelay: 50 * time.Millisecond, LoseEvent: .05, Repeat: .05, Gap: .01, MaxGap: 3 * time.Second,
+// Rough returns rates under which every kind of fault happens every few dozen calls.
+func Rough() Rates {
+	return Rates{
+		Delay: 20 * time.Millisecond, Lose: .03, Reply: .03, Late: .03, MaxLate: 3 * time.Second,
+		Refuse: .03, Conflict: .02, Stale: .1, MaxStale: 5 * time.Second,
+		EventDelay: 50 * time.Millisecond, LoseEvent: .05, Repeat: .05, Gap: .01, MaxGap: 3 * time.Second,
+	}
 }
 
 // Random returns a policy that draws every call's fate from the seed and the call

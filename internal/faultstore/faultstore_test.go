@@ -110,7 +110,7 @@ func TestLateWriteIsAppliedAfterItsCallerGaveUp(t *testing.T) {
 		if e := f.Entry(key); e.Revision != 0 {
 			t.Fatal("the write was applied too early")
 		}
-		time.Sleep(1)
+		time.Sleep(1 * time.Nanosecond)
 		synctest.Wait()
 		if e := f.Entry(key); string(e.Value) != "v" {
 			t.Fatalf("the late write was not applied: %+v", e)
@@ -165,7 +165,7 @@ type hearing struct {
 func listen(t *testing.T, c *faultstore.Client, keys ...string) *hearing {
 	t.Helper()
 	h := &hearing{start: time.Now()}
-	stop, err := c.Watch(context.Background(), keys, func(e store.Entry) {
+	stop, err := c.Watch(t.Context(), keys, func(e store.Entry) {
 		h.mu.Lock()
 		defer h.mu.Unlock()
 		h.heard = append(h.heard, fmt.Sprintf("%d@%v", e.Revision, time.Since(h.start)))
@@ -304,7 +304,7 @@ func TestCloseEndsCallsAndForgetsLateWrites(t *testing.T) {
 		listen(t, f.Client("a"), key)
 		outcome := make(chan store.Outcome)
 		go func() {
-			_, err := f.Client("a").CompareAndSwap(context.Background(), store.Write{Key: key})
+			_, err := f.Client("a").CompareAndSwap(t.Context(), store.Write{Key: key})
 			outcome <- store.Classify(err)
 		}()
 		synctest.Wait()
@@ -323,7 +323,7 @@ func TestCloseEndsCallsAndForgetsLateWrites(t *testing.T) {
 // storm lets clients count in one register while everything goes wrong, and returns the
 // acknowledged increments, the final count and how often each fault happened.
 func storm(t *testing.T, seed uint64) (acked, unknown, final int, f *faultstore.Faults) {
-	f = faultstore.New(faultstore.Options{Policy: faultstore.Random(seed, faultstore.Rough)})
+	f = faultstore.New(faultstore.Options{Policy: faultstore.Random(seed, faultstore.Rough())})
 	var mu sync.Mutex
 	var wg sync.WaitGroup
 	for i := range 4 {
@@ -338,6 +338,7 @@ func storm(t *testing.T, seed uint64) (acked, unknown, final int, f *faultstore.
 					acked++
 				case store.Unknown:
 					unknown++
+				case store.Conflict, store.Transient, store.Permanent: // no effect
 				}
 				mu.Unlock()
 			}
@@ -358,7 +359,7 @@ func storm(t *testing.T, seed uint64) (acked, unknown, final int, f *faultstore.
 // listenQuietly watches the key, if the network lets it.
 func listenQuietly(t *testing.T, c *faultstore.Client) {
 	for {
-		stop, err := c.Watch(context.Background(), []string{key}, func(store.Entry) {})
+		stop, err := c.Watch(t.Context(), []string{key}, func(store.Entry) {})
 		if err == nil {
 			t.Cleanup(stop)
 			return
@@ -404,7 +405,7 @@ func TestNoFaultBreaksCompareAndSwapAndEachHappens(t *testing.T) {
 
 func TestFatesRepeatForTheSameSeed(t *testing.T) {
 	call := faultstore.Call{Client: "a", Op: faultstore.CompareAndSwap, Key: key}
-	p, q, r := faultstore.Random(1, faultstore.Rough), faultstore.Random(1, faultstore.Rough), faultstore.Random(2, faultstore.Rough)
+	p, q, r := faultstore.Random(1, faultstore.Rough()), faultstore.Random(1, faultstore.Rough()), faultstore.Random(2, faultstore.Rough())
 	differs := 0
 	for call.N = range 100 {
 		if p(call) != q(call) {

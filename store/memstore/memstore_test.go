@@ -98,7 +98,7 @@ func (h *hearing) demand(t *testing.T, want ...string) {
 	}
 }
 
-func listen(t *testing.T, s *memstore.Store, ctx context.Context, keys ...string) (h *hearing, stop func()) {
+func listen(ctx context.Context, t *testing.T, s *memstore.Store, keys ...string) (h *hearing, stop func()) {
 	t.Helper()
 	h = &hearing{}
 	stop, err := s.Watch(ctx, keys, h.deliver)
@@ -112,7 +112,7 @@ func TestWatchTakesNoTime(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := memstore.New()
 		start := time.Now()
-		h, stop := listen(t, s, t.Context(), "a", "b", "a")
+		h, stop := listen(t.Context(), t, s, "a", "b", "a")
 		defer stop()
 		h.demand(t, "a@0", "b@0")
 		write(t, s, "b", 0, "v")
@@ -156,9 +156,9 @@ func TestWatchLeavesNothingBehind(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				s := memstore.New()
-				ctx, cancel := context.WithCancel(context.Background())
+				ctx, cancel := context.WithCancel(t.Context())
 				defer cancel()
-				h, stop := listen(t, s, ctx, "a")
+				h, stop := listen(ctx, t, s, "a")
 				h.demand(t, "a@0")
 				end(stop, cancel)
 				synctest.Wait()
@@ -172,7 +172,7 @@ func TestWatchLeavesNothingBehind(t *testing.T) {
 func TestTwoWatchesMayStopEachOther(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := memstore.New()
-		h, stopFirst := listen(t, s, t.Context(), "a")
+		h, stopFirst := listen(t.Context(), t, s, "a")
 		defer stopFirst()
 		synctest.Wait()
 		stopSecond, err := s.Watch(t.Context(), []string{"a"}, func(store.Entry) { stopFirst() })
@@ -212,9 +212,9 @@ func TestRestoreTakesBackWritesAndTellsTheWatches(t *testing.T) {
 		was, _ := s.Get(t.Context(), "a")
 		write(t, s, "a", 1, "2")
 		write(t, s, "b", 0, "3")
-		a, stopA := listen(t, s, t.Context(), "a")
+		a, stopA := listen(t.Context(), t, s, "a")
 		defer stopA()
-		b, stopB := listen(t, s, t.Context(), "b")
+		b, stopB := listen(t.Context(), t, s, "b")
 		defer stopB()
 		synctest.Wait()
 		s.Restore([]store.Entry{was, {Key: "c"}}, 1)

@@ -1,6 +1,7 @@
 package storetest
 
 import (
+	"bytes"
 	"context"
 	"fmt"
 	"time"
@@ -13,27 +14,27 @@ var contextClaims = []claim{
 		s := x.open()
 		ctx, cancel := context.WithCancel(context.Background())
 		cancel()
-		x.doomed(s, ctx)
+		x.doomed(ctx, s)
 	}},
 	{"PassedDeadlineEndsAWriteHonestly", 0, func(x *exam) {
 		s := x.open()
 		ctx, cancel := context.WithDeadline(context.Background(), time.Now().Add(-time.Second))
 		defer cancel()
-		x.doomed(s, ctx)
+		x.doomed(ctx, s)
 	}},
 	{"CancelledContextEndsARead", 0, func(x *exam) {
 		s := x.open()
 		x.put(s, key, 0, "v")
 		ctx, cancel := context.WithCancel(context.Background())
 		cancel()
-		x.doomedRead(s, ctx)
+		x.doomedRead(ctx, s)
 	}},
 	{"PassedDeadlineEndsARead", 0, func(x *exam) {
 		s := x.open()
 		x.put(s, key, 0, "v")
 		ctx, cancel := context.WithDeadline(context.Background(), time.Now().Add(-time.Second))
 		defer cancel()
-		x.doomedRead(s, ctx)
+		x.doomedRead(ctx, s)
 	}},
 	{"AbandonedCallsDoNotHarmLaterOnes", 0, func(x *exam) {
 		s, rev := x.open(), uint64(0)
@@ -81,7 +82,7 @@ func delays() []time.Duration {
 
 // doomed sends a write under a context that is done already, and demands that the call
 // ends with an honest outcome.
-func (x *exam) doomed(s store.Store, ctx context.Context) {
+func (x *exam) doomed(ctx context.Context, s store.Store) {
 	x.Helper()
 	a := attempt{write: store.Write{Key: key, Value: []byte("doomed")}}
 	x.returns("CompareAndSwap", func() { a.rev, a.err = s.CompareAndSwap(ctx, a.write) })
@@ -92,7 +93,7 @@ func (x *exam) doomed(s store.Store, ctx context.Context) {
 }
 
 // doomedRead reads under a context that is done already.
-func (x *exam) doomedRead(s store.Store, ctx context.Context) {
+func (x *exam) doomedRead(ctx context.Context, s store.Store) {
 	x.Helper()
 	var err error
 	x.returns("Get", func() { _, err = s.Get(ctx, key) })
@@ -185,7 +186,7 @@ func (x *exam) cancelledRace(cs []store.Store, k string, d time.Duration) {
 	if err := lost[string(e.Value)]; err != nil {
 		x.Fatalf("key %q holds %s, which was told that it was not applied: %v", k, brief(e.Value), err)
 	}
-	if len(won) == 1 && string(e.Value) != string(won[0].write.Value) {
+	if len(won) == 1 && !bytes.Equal(e.Value, won[0].write.Value) {
 		x.Fatalf("key %q holds %s, but %s was acknowledged", k, brief(e.Value), brief(won[0].write.Value))
 	}
 }

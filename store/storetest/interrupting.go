@@ -145,6 +145,7 @@ func (x *exam) eventually(s store.Store, expected uint64, value string) (rev uin
 			return true
 		case store.Permanent:
 			x.Fatalf("a write after the interruption: %v", err)
+		case store.Transient, store.Unknown: // not recovered yet
 		}
 		return false
 	})

@@ -135,12 +135,11 @@ func (r *recorder) await(what string, ok func(store.Entry) bool) store.Entry {
 	limit := time.After(r.x.caps.Patience)
 	for {
 		r.mu.Lock()
-		i, news := slices.IndexFunc(r.heard, ok), r.news
-		if i >= 0 {
-			defer r.mu.Unlock()
-			return r.heard[i]
-		}
+		heard, news := r.heard, r.news // only appended to
 		r.mu.Unlock()
+		if i := slices.IndexFunc(heard, ok); i >= 0 {
+			return heard[i]
+		}
 		select {
 		case <-news:
 		case <-limit:
