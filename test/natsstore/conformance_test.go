@@ -1,7 +1,6 @@
 package natsstore_test
 
 import (
-	"context"
 	"errors"
 	"testing"
 	"time"
@@ -123,4 +122,3 @@ func TestConformanceInACluster(t *testing.T) {
 	t.Run("Foreign", func(t *testing.T) { storetest.Run(t, b.harness, storetest.Caps{}) })
 }
 
-var _ = context.Background

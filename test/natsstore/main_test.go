@@ -8,7 +8,6 @@ import (
 	"strings"
 	"sync/atomic"
 	"testing"
-	"time"
 
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
@@ -102,7 +101,6 @@ func outcome(tb testing.TB, err error, want store.Outcome, words ...string) {
 type heard struct {
 	tb      testing.TB
 	entries chan store.Entry
-	at      chan time.Time
 }
 
 func listen(tb testing.TB, s store.Watcher, keys ...string) *heard {

@@ -1,0 +1,423 @@
+package election_test
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/nats-io/nats.go"
+
+	"github.com/seed-ff2cb582/leader"
+	"github.com/seed-ff2cb582/leader/store"
+	"github.com/seed-ff2cb582/leader/store/natsstore"
+	"github.com/seed-ff2cb582/leader/test/natslab"
+)
+
+// The lengths of leases. No test depends on either: with the long one nothing expires while a
+// test runs, so that whatever happens was not an expiry; with the short one everything does soon.
+const (
+	long  = time.Minute
+	short = 600 * time.Millisecond
+)
+
+// A group is the candidates of one election. For as long as the test runs it looks for
+// two leaders at one instant, and at its end for terms that did not grow.
+type group struct {
+	tb           testing.TB
+	bucket, name string
+	moved        chan struct{} // something happened; holds one
+
+	mu      sync.Mutex
+	members []*member
+	reigns  []reign
+	fault   string // the first violation seen
+}
+
+// A reign is one promotion.
+type reign struct {
+	id   string
+	term leader.Term
+	at   time.Time
+}
+
+// A member is one candidate and what its hooks told.
+type member struct {
+	leader.Election
+	g  *group
+	id string
+
+	mu       sync.Mutex
+	calls    map[string]int // by "kind" and by "kind outcome"
+	notes    []leader.Note
+	passages []leader.Transition
+	story    []string // "promote" and "demote", as callbacks
+	heard    []leader.LeaderInfo
+	lastErr  error // of a call that failed
+}
+
+// A tweak changes a candidate's configuration.
+type tweak func(*leader.ElectionConfig)
+
+func ttl(d time.Duration) tweak {
+	return func(c *leader.ElectionConfig) { c.TTL, c.HeartbeatInterval = d, d/4 }
+}
+
+// newGroup begins an election in a bucket. Create it after the servers and the
+// connections, so that its candidates stop before them.
+func newGroup(tb testing.TB, bucket string) *group {
+	tb.Helper()
+	g := &group{tb: tb, bucket: bucket, name: "g", moved: make(chan struct{}, 1)}
+	ctx, cancel := context.WithCancel(context.Background())
+	var sampler sync.WaitGroup
+	sampler.Go(func() { g.sample(ctx) })
+	tb.Cleanup(func() {
+		g.stopAll()
+		cancel()
+		sampler.Wait()
+		g.verdict()
+	})
+	return g
+}
+
+// config is that of a candidate who releases when stopped.
+func (g *group) config(id string, tweaks []tweak) leader.ElectionConfig {
+	cfg := leader.ElectionConfig{
+		Bucket: g.bucket, Group: g.name, InstanceID: id,
+		TTL: long, HeartbeatInterval: time.Second,
+		BucketAutoCreate: true, DeleteOnStop: true,
+	}
+	for _, t := range tweaks {
+		t(&cfg)
+	}
+	return cfg
+}
+
+// candidate makes a candidate that is not started.
+func (g *group) candidate(nc *nats.Conn, id string, tweaks ...tweak) *member {
+	g.tb.Helper()
+	m := &member{g: g, id: id, calls: map[string]int{}}
+	cfg := g.config(id, tweaks)
+	m.watch(&cfg)
+	e, err := leader.NewElection(nc, cfg)
+	if err != nil {
+		g.tb.Fatal(err)
+	}
+	m.enlist(e)
+	return m
+}
+
+// over makes a candidate over a store that others may share.
+func (g *group) over(st store.Store, id string, tweaks ...tweak) *member {
+	g.tb.Helper()
+	m := &member{g: g, id: id, calls: map[string]int{}}
+	cfg := g.config(id, tweaks)
+	m.watch(&cfg)
+	e, err := leader.NewElectionWithStore(st, cfg)
+	if err != nil {
+		g.tb.Fatal(err)
+	}
+	m.enlist(e)
+	return m
+}
+
+func (m *member) enlist(e leader.Election) {
+	m.Election = e
+	e.OnPromote(func(context.Context, string) { m.note("promote") })
+	e.OnDemote(func() { m.note("demote") })
+	e.OnLeaderChange(func(info leader.LeaderInfo) {
+		m.mu.Lock()
+		m.heard = append(m.heard, info)
+		m.mu.Unlock()
+		m.g.stir()
+	})
+	m.g.mu.Lock()
+	m.g.members = append(m.g.members, m)
+	m.g.mu.Unlock()
+}
+
+func (m *member) note(word string) {
+	m.mu.Lock()
+	m.story = append(m.story, word)
+	m.mu.Unlock()
+	m.g.stir()
+}
+
+// watch takes the candidate's hooks.
+func (m *member) watch(cfg *leader.ElectionConfig) {
+	cfg.Hooks = leader.Hooks{
+		Transition: func(t leader.Transition) {
+			m.mu.Lock()
+			m.passages = append(m.passages, t)
+			m.mu.Unlock()
+			m.g.transition(m, t)
+		},
+		Call: func(c leader.Call) {
+			m.mu.Lock()
+			m.calls[c.Kind]++
+			m.calls[c.Kind+" "+c.Outcome.String()]++
+			if c.Err != nil {
+				m.lastErr = c.Err
+			}
+			m.mu.Unlock()
+			m.g.stir()
+		},
+		Note: func(n leader.Note) {
+			m.mu.Lock()
+			m.notes = append(m.notes, n)
+			m.mu.Unlock()
+			m.g.stir()
+		},
+	}
+}
+
+// join makes a candidate and starts it.
+func (g *group) join(nc *nats.Conn, id string, tweaks ...tweak) *member {
+	g.tb.Helper()
+	m := g.candidate(nc, id, tweaks...)
+	m.start()
+	return m
+}
+
+func (m *member) start() {
+	m.g.tb.Helper()
+	if err := m.Start(context.Background()); err != nil {
+		m.g.tb.Fatalf("starting %s: %v", m.id, err)
+	}
+}
+
+// resign has the member leave its term.
+func (m *member) resign() {
+	m.g.tb.Helper()
+	if err := m.Resign(within(m.g.tb)); err != nil {
+		m.g.tb.Fatalf("%s resigns: %v", m.id, err)
+	}
+}
+
+func (m *member) stop(opts leader.StopOptions) {
+	m.g.tb.Helper()
+	if err := m.StopWithContext(within(m.g.tb), opts); err != nil {
+		m.g.tb.Errorf("stopping %s: %v", m.id, err)
+	}
+}
+
+// count is how many calls of a kind, or of a kind and outcome, ended so far.
+func (m *member) count(call string) int {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.calls[call]
+}
+
+// noted returns the texts of the notes of a kind.
+func (m *member) noted(kind string) []string {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	var texts []string
+	for _, n := range m.notes {
+		if n.Kind == kind {
+			texts = append(texts, n.Text)
+		}
+	}
+	return texts
+}
+
+// failure is the latest call's error.
+func (m *member) failure() error {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.lastErr
+}
+
+// told is the callbacks' story so far.
+func (m *member) told() string {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return strings.Join(m.story, " ")
+}
+
+// lost is why the member's latest term ended.
+func (m *member) lost() leader.Reason {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	for _, p := range slices.Backward(m.passages) {
+		if p.From == leader.StateLeader {
+			return p.Reason
+		}
+	}
+	return ""
+}
+
+// stir makes await look again.
+func (g *group) stir() {
+	select {
+	case g.moved <- struct{}{}:
+	default:
+	}
+}
+
+func (g *group) transition(m *member, t leader.Transition) {
+	if t.To == leader.StateLeader {
+		g.mu.Lock()
+		g.reigns = append(g.reigns, reign{m.id, t.Term, t.At})
+		g.inspect()
+		g.mu.Unlock()
+	}
+	g.stir()
+}
+
+// sample looks for two leaders now and then, besides the looks at each promotion.
+func (g *group) sample(ctx context.Context) {
+	tick := time.NewTicker(2 * time.Millisecond)
+	defer tick.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-tick.C:
+			g.mu.Lock()
+			g.inspect()
+			g.mu.Unlock()
+		}
+	}
+}
+
+// inspect looks for two leaders at one instant: one who leads in the same term before and
+// after another was seen to lead.
+func (g *group) inspect() {
+	var a *member
+	var term leader.Term
+	for _, b := range g.members {
+		other := b.Term()
+		if other.IsZero() {
+			continue
+		}
+		if a != nil && a.Term() == term && g.fault == "" {
+			g.fault = fmt.Sprintf("two leaders at one instant: %s in %v and %s in %v", a.id, term, b.id, other)
+		}
+		a, term = b, other
+	}
+}
+
+// verdict fails the test for what went wrong in its course.
+func (g *group) verdict() {
+	g.tb.Helper()
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if g.fault != "" {
+		g.tb.Error(g.fault)
+	}
+	slices.SortFunc(g.reigns, func(a, b reign) int { return a.at.Compare(b.at) })
+	for i := 1; i < len(g.reigns); i++ {
+		if a, b := g.reigns[i-1], g.reigns[i]; b.term.Number <= a.term.Number {
+			g.tb.Errorf("terms do not grow: %s leads in %v after %s in %v", b.id, b.term, a.id, a.term)
+		}
+	}
+}
+
+func (g *group) stopAll() {
+	g.mu.Lock()
+	members := slices.Clone(g.members)
+	g.mu.Unlock()
+	var all sync.WaitGroup
+	for _, m := range members {
+		all.Go(func() { _ = m.StopWithContext(context.Background(), leader.StopOptions{WaitForDemote: true}) })
+	}
+	all.Wait()
+}
+
+// await waits until the condition holds, looking whenever something happened.
+func (g *group) await(what string, cond func() bool) {
+	g.tb.Helper()
+	ctx := within(g.tb)
+	look := time.NewTicker(20 * time.Millisecond)
+	defer look.Stop()
+	for !cond() {
+		select {
+		case <-g.moved:
+		case <-look.C: // a lease may have run out, which nothing tells of
+		case <-ctx.Done():
+			g.tb.Fatalf("never: %s\n%s", what, g.report())
+		}
+	}
+}
+
+// report says what everybody knows.
+func (g *group) report() string {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	var b strings.Builder
+	for i, m := range g.members {
+		if i == 10 {
+			fmt.Fprintf(&b, "and %d more\n", len(g.members)-i)
+			break
+		}
+		s := m.Status()
+		m.mu.Lock()
+		fmt.Fprintf(&b, "%s: %s (%s) since %s, leader %q, %s; calls %v, last failure: %v\n",
+			m.id, s.State, s.Reason, s.LastTransition.Format("05.000"), s.LeaderID, s.ConnectionStatus, m.calls, m.lastErr)
+		for _, p := range m.passages {
+			fmt.Fprintf(&b, "    %s %s -> %s: %s\n", p.At.Format("05.000"), p.From, p.To, p.Reason)
+		}
+		for _, n := range m.notes {
+			fmt.Fprintf(&b, "    %s %s %s: %s\n", n.At.Format("05.000"), n.Kind, n.Call, n.Text)
+		}
+		m.mu.Unlock()
+	}
+	return b.String()
+}
+
+// leader waits until one of the members leads, and returns it.
+func (g *group) leader() *member {
+	g.tb.Helper()
+	return g.leaderAfter(nil)
+}
+
+// leaderAfter waits until a member other than old leads.
+func (g *group) leaderAfter(old *member) *member {
+	g.tb.Helper()
+	var found *member
+	g.await("a leader", func() bool {
+		g.mu.Lock()
+		defer g.mu.Unlock()
+		for _, m := range g.members {
+			if m != old && m.IsLeader() {
+				found = m
+			}
+		}
+		return found != nil
+	})
+	return found
+}
+
+// follows waits until the member knows that the leader leads.
+func (m *member) follows(l *member) {
+	m.g.tb.Helper()
+	m.g.await(m.id+" follows "+l.id, func() bool {
+		s := m.Status()
+		return s.State == leader.StateFollower && s.LeaderID == l.id
+	})
+}
+
+// within bounds a wait.
+func within(tb testing.TB) context.Context {
+	tb.Helper()
+	ctx, cancel := context.WithTimeout(context.Background(), natslab.Patience)
+	tb.Cleanup(cancel)
+	return ctx
+}
+
+// ensure makes a bucket of ours before anybody uses it.
+func ensure(tb testing.TB, nc *nats.Conn, cfg natsstore.BucketConfig) {
+	tb.Helper()
+	js := natslab.JetStream(tb, nc)
+	natslab.Eventually(tb, "bucket "+cfg.Bucket+" made", func(ctx context.Context) error {
+		if err := natsstore.EnsureBucket(ctx, js, cfg); err != nil {
+			return err
+		}
+		_, err := js.KeyValue(ctx, cfg.Bucket)
+		return err
+	})
+}
