@@ -108,8 +108,12 @@ func (c *step) delay(seen Seen) time.Duration {
 		// here, not the rest of the wait for the record seen last.
 		return c.m.wait(c.heldTTL()) + c.expiryJitter()
 	case Garbled:
-		// Perhaps a record of a version that we can not read, with any TTL.
-		return c.m.wait(c.m.MaxTTL) + c.expiryJitter()
+		// As Bare, if we know the lease that may be running. If we know none, it may be any.
+		ttl := c.s.HeldTTL
+		if ttl == 0 {
+			ttl = c.m.MaxTTL
+		}
+		return c.m.wait(ttl) + c.expiryJitter()
 	default:
 		return c.contention()
 	}
