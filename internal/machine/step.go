@@ -113,6 +113,7 @@ func (c *step) advance() {
 }
 
 func (c *step) stop(leave bool) {
+	again := c.s.Stopping
 	c.s.Stopping, c.s.Leave = true, leave
 	switch c.s.Phase {
 	case Claiming:
@@ -127,6 +128,9 @@ func (c *step) stop(leave bool) {
 	case Holding:
 		c.lose(Exit{Reason: ReasonStopped, Keep: true})
 	case Draining:
+		if again && leave {
+			c.unkeep() // nobody waits for the work any more: the lease runs out
+		}
 	case Releasing:
 		if leave {
 			c.finish()
