@@ -42,7 +42,6 @@
 //
 // and subscribes to leader.b.g (where the bucket republishes) and to its own
 // inboxes. The server tells of a missing permission only on the connection, not
-// in the reply: a denied call ends at its deadline, and is then recognised by
-// [nats.Conn.LastError]. With [Options.Republished] set, an observer needs no right to publish
+// in the reply: a call that waits looks for it at [nats.Conn.LastError]. With [Options.Republished] set, an observer needs no right to publish
 // at all; it then learns the state with the first write that follows.
 package natsstore

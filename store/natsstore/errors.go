@@ -158,9 +158,9 @@ func (s *Store) inboxPrefix() string {
 	return nats.InboxPrefix
 }
 
-// ended reports whether err is the end of a call's context or time.
+// ended reports whether err is the end of a call without an answer, but for a broken connection.
 func ended(err error) bool {
-	return errors.Is(err, context.DeadlineExceeded) || errors.Is(err, context.Canceled) || errors.Is(err, nats.ErrTimeout)
+	return errors.Is(err, errDenied) || errors.Is(err, context.DeadlineExceeded) || errors.Is(err, context.Canceled) || errors.Is(err, nats.ErrTimeout)
 }
 
 // readError classifies and explains a failed request that changes nothing.

@@ -177,7 +177,8 @@ func (h *hub) heard(f *feed, m *nats.Msg) {
 // consumed handles a message of a consumer: a heartbeat or a record.
 func (h *hub) consumed(f *feed, m *nats.Msg) {
 	f.heardAt = time.Now()
-	if status := m.Header.Get(hdrStatus); status != "" && len(m.Data) == 0 {
+	if m.Reply == "" { // every record has one, though it is not to be acknowledged
+		status := m.Header.Get(hdrStatus)
 		last, err := strconv.ParseUint(m.Header.Get(hdrLastDeliver), 10, 64)
 		if status == statusHeartbeat && err == nil && last != f.delivery {
 			h.down(f, time.Time{})
@@ -256,7 +257,7 @@ func (h *hub) make(f *feed, now time.Time) {
 		DeliverSubject:    sub.Subject,
 		IdleHeartbeat:     heartbeat,
 	}})
-	h.ask(now, h.s.api+"CONSUMER.CREATE."+h.s.stream+"."+name+"."+filter, body, func(m *nats.Msg) {
+	h.ask(now.Add(makeTimeout), h.s.api+"CONSUMER.CREATE."+h.s.stream+"."+name+"."+filter, body, func(m *nats.Msg) {
 		if f.sub == sub && h.feeds[sub] == f {
 			h.made(f, m)
 		}

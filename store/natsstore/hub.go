@@ -19,8 +19,10 @@ const (
 	queueSize = 2048
 	// maxReads bounds the reads under way, so that their answers never fill the queue.
 	maxReads = queueSize / 4
-	// requestTimeout is when a request of the hub counts as lost.
-	requestTimeout = time.Second
+	// readTimeout and makeTimeout are when a request of the hub counts as lost. Making
+	// a consumer takes an agreement of the servers; many at once take their time.
+	readTimeout = time.Second
+	makeTimeout = 5 * time.Second
 	// retryMin and retryMax bound the growing pause between attempts.
 	retryMin = 25 * time.Millisecond
 	retryMax = 500 * time.Millisecond
@@ -340,15 +342,15 @@ func (h *hub) overflowed() {
 	}
 }
 
-// ask sends a request whose answer, or nil after the time is up, goes to done.
-func (h *hub) ask(now time.Time, subject string, body []byte, done func(*nats.Msg)) {
+// ask sends a request whose answer, or nil after the deadline, goes to done.
+func (h *hub) ask(deadline time.Time, subject string, body []byte, done func(*nats.Msg)) {
 	token := rand.Text()
 	err := h.s.nc.PublishMsg(&nats.Msg{Subject: subject, Reply: h.inbox + "." + token, Data: body})
 	if err != nil {
 		h.lastErr = err
 	}
 	// After a failed publish too: its retry must wait like any other.
-	h.requests[token] = &request{deadline: now.Add(requestTimeout), done: done}
+	h.requests[token] = &request{deadline: deadline, done: done}
 }
 
 // work does what is due and returns the time until the next of it.
@@ -417,7 +419,7 @@ func (h *hub) audit(now time.Time, due func(time.Time)) {
 	default:
 		h.auditing = true
 		h.auditAt = now.Add(auditEvery)
-		h.ask(now, h.s.infoSubject(), nil, h.audited)
+		h.ask(now.Add(readTimeout), h.s.infoSubject(), nil, h.audited)
 	}
 }
 

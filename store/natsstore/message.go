@@ -62,18 +62,18 @@ func appended(h nats.Header, name string) string {
 
 // directEntry reads the answer to a direct get.
 func directEntry(key string, m *nats.Msg) (store.Entry, error) {
-	// A stored value may be empty too, but then its headers have a sequence; a
-	// status line makes the client library add a Status that no record has.
-	if status := m.Header.Get(hdrStatus); len(m.Data) == 0 && status != "" {
-		switch status {
-		case statusNotFound:
-			return store.Entry{Key: key}, nil
-		case statusNoResponders:
-			return store.Entry{}, nats.ErrNoResponders
-		}
-		return store.Entry{}, fmt.Errorf("%w: status %s %s", errNotRecord, status, m.Header.Get(hdrDescription))
+	// A record has a sequence, and may have a Status of its writer's making.
+	if appended(m.Header, jetstream.SequenceHeader) != "" {
+		return recordEntry(key, m)
 	}
-	return recordEntry(key, m)
+	switch status := m.Header.Get(hdrStatus); status {
+	case statusNotFound:
+		return store.Entry{Key: key}, nil
+	case statusNoResponders:
+		return store.Entry{}, nats.ErrNoResponders
+	default:
+		return store.Entry{}, fmt.Errorf("%w: status %q %s", errNotRecord, status, m.Header.Get(hdrDescription))
+	}
 }
 
 // apiReply decodes the answer of a JetStream API request into v; an error that it carries

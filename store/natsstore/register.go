@@ -11,8 +11,8 @@ import (
 	"github.com/seed-ff2cb582/leader/store"
 )
 
-// maxDoubts is how often in a row a register must show an older state than the one
-// known before that is believed although the stream's leader can not be asked.
+// maxDoubts is how often in a row a register may show an older state than the one
+// known before that is believed of a stream which was not made anew.
 const maxDoubts = 4
 
 // A register is a key that somebody watches.
@@ -83,7 +83,7 @@ func (h *hub) read(r *register, now time.Time) {
 	if h.s.noDirect.Load() {
 		subject, body, decode = h.s.api+"STREAM.MSG.GET."+h.s.stream, h.s.lastMessageRequest(r.key), indirectEntry
 	}
-	h.ask(now, subject, body, func(m *nats.Msg) {
+	h.ask(now.Add(readTimeout), subject, body, func(m *nats.Msg) {
 		if h.registers[r.key] != r {
 			return
 		}
@@ -122,11 +122,11 @@ func (h *hub) retry(r *register) {
 
 // found handles the state that a read brought.
 func (h *hub) found(r *register, e store.Entry) {
-	r.attempts = 0
 	if r.known && e.Revision < r.entry.Revision {
 		h.doubt(r, e)
 		return
 	}
+	r.attempts = 0
 	if !r.feed.live() {
 		// Nothing will tell of changes until the consumer stands.
 		r.stale, r.nextRead = true, time.Now().Add(retryMax)
@@ -154,33 +154,36 @@ func (h *hub) observe(r *register, e store.Entry) {
 }
 
 // doubt handles a read that shows an older state than the known one: either the answering
-// replica lags behind, or the stream has lost its state or is another one. The stream's
-// leader is asked which; without its answer only repetition counts.
+// replica lags behind, or the stream lost its state or is another one. The stream's leader is
+// asked which. A stream made at another time is another one. Else a state is believed to be lost when
+// several reads in a row show it so and the leader never contradicts; once is not enough, since the
+// leader itself may store a record a little later than the replica from which it came.
 func (h *hub) doubt(r *register, e store.Entry) {
-	r.doubts++
-	if r.doubts > maxDoubts {
+	if r.doubts++; r.doubts > maxDoubts {
+		r.known = false
+		r.interrupted()
 		h.observe(r, e)
 		return
 	}
-	h.ask(time.Now(), h.s.infoSubject(), mustJSON(map[string]string{"subjects_filter": h.s.stored + r.key}), func(m *nats.Msg) {
+	subject := h.s.stored + r.key
+	h.ask(time.Now().Add(readTimeout), h.s.infoSubject(), mustJSON(map[string]string{"subjects_filter": subject}), func(m *nats.Msg) {
+		if h.registers[r.key] != r {
+			return
+		}
 		info := new(jetstream.StreamInfo)
-		if m == nil || apiReply(m, info) != nil || h.registers[r.key] != r {
+		if m == nil || apiReply(m, info) != nil {
 			h.retry(r)
 			return
 		}
-		r.nextRead = time.Time{}
 		if h.adopt(info); !r.known {
 			return
 		}
-		erased := e.Revision == 0 && info.State.Subjects[h.s.stored+r.key] == 0
-		if erased || info.State.LastSeq < r.entry.Revision {
-			r.known = false
-			r.interrupted()
-			return
+		erased := e.Revision == 0 && info.State.Subjects[subject] == 0
+		if !erased && info.State.LastSeq >= r.entry.Revision {
+			// The replica lags. What is known was stored, and what is newer will follow.
+			r.doubts = 0
+			h.observe(r, r.entry)
 		}
-		// The replica lags. What is known was stored, and what is newer will follow.
-		r.doubts = 0
-		h.observe(r, r.entry)
 		h.retry(r)
 	})
 }

@@ -244,28 +244,34 @@ func (s *Store) request(ctx context.Context, subject string, body []byte) (*nats
 	if !s.nc.IsConnected() && !s.nc.IsClosed() {
 		return nil, before, nats.ErrDisconnected
 	}
-	ctx, release := s.attended(ctx)
+	ctx, release := s.attended(ctx, before, subject)
 	defer release()
 	m, err := s.nc.RequestWithContext(ctx, subject, body)
 	return m, before, interrupted(ctx, err)
 }
 
-// errInterrupted ends a call whose connection broke: its answer will never come.
-var errInterrupted = errors.New("the connection broke during the call")
+// Why attended ended a call before its time.
+var (
+	errInterrupted = errors.New("the connection broke during the call")
+	errDenied      = errors.New("the user lacks a permission")
+)
 
 // attention is how often a call that waits looks at its connection.
 const attention = 20 * time.Millisecond
 
-// attended returns a context that ends when the connection breaks. The client
-// library would let the call wait for its deadline, though the answer went to a connection that is gone.
-func (s *Store) attended(parent context.Context) (ctx context.Context, release func()) {
+// attended returns a context that ends when the connection breaks, or reports that the
+// user may not publish to the subject or hear the answer. The client library
+// would let the call wait for its deadline, though no answer will come.
+func (s *Store) attended(parent context.Context, before sighting, subject string) (ctx context.Context, release func()) {
 	ctx, cancel := context.WithCancelCause(parent)
-	reconnects := s.nc.Stats().Reconnects
 	var look *time.Timer
 	look = time.AfterFunc(time.Hour, func() {
-		if !s.nc.IsConnected() || s.nc.Stats().Reconnects != reconnects {
+		switch {
+		case !s.nc.IsConnected() || s.nc.Stats().Reconnects != before.reconnects:
 			cancel(errInterrupted)
-		} else if ctx.Err() == nil {
+		case s.deniedSince(before, subject, s.inboxPrefix()) != nil:
+			cancel(errDenied)
+		case ctx.Err() == nil:
 			look.Reset(attention)
 		}
 	})
@@ -276,10 +282,11 @@ func (s *Store) attended(parent context.Context) (ctx context.Context, release f
 	}
 }
 
-// interrupted replaces the cancellation by which attended ended a call.
+// interrupted replaces the cancellation by which attended ended a call with its reason.
 func interrupted(ctx context.Context, err error) error {
-	if err != nil && context.Cause(ctx) == errInterrupted {
-		return errInterrupted
+	cause := context.Cause(ctx)
+	if err != nil && (cause == errInterrupted || cause == errDenied) {
+		return cause
 	}
 	return err
 }
@@ -298,7 +305,7 @@ func (s *Store) CompareAndSwap(ctx context.Context, w store.Write) (uint64, erro
 			return 0, err
 		}
 		before := s.sighting()
-		rev, err := s.publish(ctx, w)
+		rev, err := s.publish(ctx, before, w)
 		if err == nil {
 			return rev, nil
 		}
@@ -312,8 +319,8 @@ func (s *Store) CompareAndSwap(ctx context.Context, w store.Write) (uint64, erro
 }
 
 // publish sends the write once.
-func (s *Store) publish(ctx context.Context, w store.Write) (uint64, error) {
-	ctx, release := s.attended(ctx)
+func (s *Store) publish(ctx context.Context, before sighting, w store.Write) (uint64, error) {
+	ctx, release := s.attended(ctx, before, s.put+w.Key)
 	defer release()
 	ack, err := s.js.PublishMsg(ctx, s.message(w),
 		jetstream.WithExpectLastSequencePerSubject(w.Expected),
@@ -395,12 +402,16 @@ func (s *Store) storeFailure(ctx context.Context, w store.Write) error {
 	}
 	c, st := info.Config, info.State
 	full := c.MaxMsgs > 0 && st.Msgs >= uint64(c.MaxMsgs) ||
-		c.MaxBytes > 0 && st.Bytes+uint64(len(w.Value)+len(w.Key)) > uint64(c.MaxBytes)
+		c.MaxBytes > 0 && st.Bytes+uint64(len(s.stored)+len(w.Key)+len(w.Value)+recordOverhead) > uint64(c.MaxBytes)
 	if !full {
 		return store.ErrUnknown
 	}
 	return store.ErrPermanent
 }
+
+// recordOverhead is about what a stored record needs besides subject and value: the frame of a file store's
+// record and the headers, which are stored too (nats-server, filestore.go, fileStoreMsgSizeRaw).
+const recordOverhead = 128
 
 // info asks for the stream's configuration and state.
 func (s *Store) info(ctx context.Context) (*jetstream.StreamInfo, error) {

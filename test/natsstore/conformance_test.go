@@ -90,13 +90,11 @@ func TestConformance(t *testing.T) {
 		caps storetest.Caps
 	}{
 		{"Ours", makeOurs(natsstore.BucketConfig{}), natsstore.Options{}, storetest.Caps{NoPurge: noPurge}},
-		{"OursInMemory", makeOurs(natsstore.BucketConfig{Storage: jetstream.MemoryStorage}), natsstore.Options{}, storetest.Caps{NoPurge: noPurge}},
 		{"OursWatchedWhole", makeOurs(natsstore.BucketConfig{}), natsstore.Options{WatchWholeBucket: true}, storetest.Caps{NoPurge: noPurge}},
 		{"OursInADomain", makeOurs(natsstore.BucketConfig{}), natsstore.Options{Domain: "hub"}, storetest.Caps{NoPurge: noPurge}},
 		{"Foreign", makeForeign(jetstream.KeyValueConfig{}), natsstore.Options{}, storetest.Caps{}},
 		{"ForeignWatchedWhole", makeForeign(jetstream.KeyValueConfig{}), natsstore.Options{WatchWholeBucket: true}, storetest.Caps{}},
 		{"ForeignWithHistory", makeForeign(jetstream.KeyValueConfig{History: 64}), natsstore.Options{}, storetest.Caps{}},
-		{"ForeignWithTTL", makeForeign(jetstream.KeyValueConfig{TTL: time.Hour}), natsstore.Options{}, storetest.Caps{}},
 		{"ForeignWithTTLAndMarkers", makeForeign(jetstream.KeyValueConfig{TTL: time.Hour, LimitMarkerTTL: time.Minute, Compression: true}),
 			natsstore.Options{}, storetest.Caps{}},
 	} {
@@ -121,4 +119,3 @@ func TestConformanceInACluster(t *testing.T) {
 	b.make = makeForeign(jetstream.KeyValueConfig{Replicas: 3})
 	t.Run("Foreign", func(t *testing.T) { storetest.Run(t, b.harness, storetest.Caps{}) })
 }
-

@@ -1,0 +1,155 @@
+package election_test
+
+import (
+	"context"
+	"strings"
+	"testing"
+
+	"github.com/nats-io/nats-server/v2/server"
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
+
+	"github.com/seed-ff2cb582/leader"
+	"github.com/seed-ff2cb582/leader/store"
+	"github.com/seed-ff2cb582/leader/store/natsstore"
+	"github.com/seed-ff2cb582/leader/test/natslab"
+)
+
+// refused starts a candidate that can not, and checks that the error is a permanent one that
+// tells what to do. The candidate may then be started again.
+func refused(t *testing.T, m *member, words ...string) {
+	t.Helper()
+	err := m.Start(within(t))
+	if err == nil {
+		t.Fatal("Start succeeded")
+	}
+	if store.Classify(err) != store.Permanent {
+		t.Errorf("the error is %v: %v", store.Classify(err), err)
+	}
+	for _, w := range words {
+		if !strings.Contains(err.Error(), w) {
+			t.Errorf("the error does not say %q: %v", w, err)
+		}
+	}
+}
+
+func TestStartWithoutItsBucketSaysHowToMakeIt(t *testing.T) {
+	srv := natslab.Start(t)
+	nc := srv.Connect(t)
+	g := newGroup(t, "nowhere")
+	a := g.candidate(nc, "a", func(c *leader.ElectionConfig) { c.BucketAutoCreate = false })
+	refused(t, a, "nowhere", "BucketAutoCreate", "nats kv add nowhere")
+	ensure(t, nc, natsstore.BucketConfig{Bucket: "nowhere"})
+	a.start()
+	g.await("a leads", a.IsLeader)
+}
+
+func TestStartRefusesABucketThatExpiresLeases(t *testing.T) {
+	srv := natslab.Start(t)
+	nc := srv.Connect(t)
+	natslab.KV(t, nc, jetstream.KeyValueConfig{Bucket: "b", TTL: short})
+	g := newGroup(t, "b")
+	refused(t, g.candidate(nc, "a"), "expires", "without TTL")
+}
+
+func TestStartWithoutAServerWaitsForIt(t *testing.T) {
+	srv := natslab.Start(t)
+	nc := srv.Connect(t)
+	g := newGroup(t, "b")
+	srv.Stop()
+	natslab.Eventually(t, "the connection is lost", func(context.Context) error {
+		if nc.IsConnected() {
+			return nats.ErrConnectionClosed
+		}
+		return nil
+	})
+	a := g.join(nc, "a")
+	srv.Run()
+	g.await("a leads", a.IsLeader)
+}
+
+// candidateRights are what the documentation of natsstore says a candidate of group g needs
+// in a bucket of ours named b.
+func candidateRights() (publish, subscribe []string) {
+	return []string{"$KV.b.g", "$JS.API.DIRECT.GET.KV_b.$KV.b.g", "$JS.API.DIRECT.GET.KV_b.$KV.b._ctl.g", "$JS.API.STREAM.INFO.KV_b"},
+		[]string{"leader.b.g", "leader.b._ctl.g", "_INBOX.>"}
+}
+
+func TestCandidateNeedsNoMoreThanTheDocumentedRights(t *testing.T) {
+	pub, sub := candidateRights()
+	srv := natslab.Start(t, natslab.Users(natslab.Admin(), natslab.User("cand", pub, sub)))
+	ensure(t, srv.Connect(t, nats.UserInfo("admin", "admin")), natsstore.BucketConfig{Bucket: "b"})
+	g := newGroup(t, "b")
+	a := g.join(srv.Connect(t, nats.UserInfo("cand", "cand")), "a")
+	g.leader()
+	b := g.join(srv.Connect(t, nats.UserInfo("cand", "cand")), "b")
+	b.follows(a)
+	g.handover(a, b)
+	srv.DropClients()
+	g.handover(b, a)
+}
+
+// Without the right to write its record a candidate leads nobody, says why, and goes on
+// trying: when the right is granted, it leads without a restart.
+func TestCandidateWithoutTheRightToWriteGoesOnTrying(t *testing.T) {
+	pub, sub := candidateRights()
+	users := func(pub []string) natslab.Option { return natslab.Users(natslab.Admin(), natslab.User("cand", pub, sub)) }
+	var options *server.Options
+	srv := natslab.Start(t, users(pub[1:]), capture(&options))
+	ensure(t, srv.Connect(t, nats.UserInfo("admin", "admin")), natsstore.BucketConfig{Bucket: "b"})
+	g := newGroup(t, "b")
+	a := g.candidate(srv.Connect(t, nats.UserInfo("cand", "cand")), "a", ttl(short))
+	if err := a.Start(within(t)); err != nil {
+		// As good: the candidate says so at once, and may be started again.
+		if store.Classify(err) != store.Permanent || !strings.Contains(err.Error(), "$KV.b.g") {
+			t.Errorf("Start: %v", err)
+		}
+		grant(t, srv, &options, users(pub))
+		a.start()
+	} else {
+		g.await("a is refused", func() bool { return a.count("acquire permanent") > 1 })
+		if err := a.failure(); !strings.Contains(err.Error(), "may not publish to $KV.b.g") {
+			t.Errorf("the failure does not name the right: %v", err)
+		}
+		grant(t, srv, &options, users(pub))
+	}
+	g.await("a leads", a.IsLeader)
+}
+
+// A leader that loses its right to write stops in time, and another leads.
+func TestLeaderThatMayNoLongerWriteIsSucceeded(t *testing.T) {
+	pub, sub := candidateRights()
+	both := func(first []string) natslab.Option {
+		return natslab.Users(natslab.Admin(), natslab.User("first", first, sub), natslab.User("second", pub, sub))
+	}
+	var options *server.Options
+	srv := natslab.Start(t, both(pub), capture(&options))
+	ensure(t, srv.Connect(t, nats.UserInfo("admin", "admin")), natsstore.BucketConfig{Bucket: "b"})
+	g := newGroup(t, "b")
+	a := g.join(srv.Connect(t, nats.UserInfo("first", "first")), "a", ttl(short))
+	g.leader()
+	b := g.join(srv.Connect(t, nats.UserInfo("second", "second")), "b", ttl(short))
+	b.follows(a)
+	grant(t, srv, &options, both(pub[1:]))
+	g.await("b leads", b.IsLeader)
+	a.follows(b)
+	grant(t, srv, &options, both(pub))
+	b.resign()
+	g.await("a leads again", a.IsLeader)
+}
+
+// grant gives the running server's users the rights that opt says. The captured options are
+// those that the server was started with.
+func grant(t *testing.T, srv *natslab.Server, options **server.Options, opt natslab.Option) {
+	t.Helper()
+	now := (*options).Clone()
+	opt(now)
+	if err := srv.Inner().ReloadOptions(now); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// capture keeps a server's options.
+func capture(options **server.Options) natslab.Option {
+	return func(o *server.Options) { *options = o }
+}

@@ -1,0 +1,223 @@
+package election_test
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/nats-io/nats.go/jetstream"
+
+	"github.com/seed-ff2cb582/leader"
+	"github.com/seed-ff2cb582/leader/store/natsstore"
+	"github.com/seed-ff2cb582/leader/test/natslab"
+)
+
+// Writes that replace the record of a leader whose trust window is open. It stops its work, and what
+// it then writes lets the others go at once: leases are long here, and nobody waits one out.
+func TestForeignWriteOverALeadersRecordCostsTheTermOnly(t *testing.T) {
+	srv := natslab.Start(t)
+	admin := srv.Connect(t)
+	put := func(value string) func(context.Context, jetstream.KeyValue) error {
+		return func(ctx context.Context, kv jetstream.KeyValue) error {
+			_, err := kv.Put(ctx, "g", []byte(value))
+			return err
+		}
+	}
+	for name, c := range map[string]struct {
+		do     func(context.Context, jetstream.KeyValue) error
+		reason leader.Reason
+	}{
+		"Garbage":      {put(string(garbage(100))), leader.ReasonOverwritten},
+		"Oversize":     {put(string(garbage(512 << 10))), leader.ReasonOverwritten},
+		"LongJSON":     {put(`{"id":"x","token":"` + strings.Repeat("y", 64<<10) + `"}`), leader.ReasonOverwritten},
+		"EmptyValue":   {put(""), leader.ReasonOverwritten},
+		"EmptyObject":  {put("{}"), leader.ReasonOverwritten},
+		"Null":         {put("null"), leader.ReasonOverwritten},
+		"Array":        {put(`[{"id":"x"}]`), leader.ReasonOverwritten},
+		"DeepNesting":  {put(strings.Repeat(`{"a":`, 3000)), leader.ReasonOverwritten},
+		"DeepArrays":   {put(`{"meta":` + strings.Repeat("[", 15000) + `}`), leader.ReasonOverwritten},
+		"WrongTypes":   {put(`{"id":7,"token":true,"ttl":"long"}`), leader.ReasonOverwritten},
+		"NegativeTTL":  {put(`{"id":"x","token":"y","ttl":-5}`), leader.ReasonOverwritten},
+		"HugeNumber":   {put(`{"id":"x","token":"y","ttl":1e400}`), leader.ReasonOverwritten},
+		"HugeTerm":     {put(`{"id":"x","token":"y","ttl":1000,"term":18446744073709551615}`), leader.ReasonOverwritten},
+		"AnotherClaim": {put(`{"id":"x","token":"y","ttl":500}`), leader.ReasonSuperseded},
+		"Vacancy":      {put(`{"reason":"operator","by":"operator"}`), leader.ReasonOverwritten},
+		"Delete": {func(ctx context.Context, kv jetstream.KeyValue) error {
+			return kv.Delete(ctx, "g")
+		}, leader.ReasonDeleted},
+	} {
+		t.Run(name, func(t *testing.T) {
+			g := newGroup(t, name)
+			a := g.join(srv.Connect(t), "a")
+			g.leader()
+			b := g.join(srv.Connect(t), "b")
+			b.follows(a)
+			kv, err := natslab.JetStream(t, admin).KeyValue(within(t), name)
+			if err != nil {
+				t.Fatal(err)
+			}
+			first := a.Term()
+			if err := c.do(within(t), kv); err != nil {
+				t.Fatal(err)
+			}
+			g.await("somebody leads again", func() bool {
+				return a.Term().Number > first.Number || b.Term().Number > first.Number
+			})
+			if why := a.lost(); why != c.reason {
+				t.Errorf("a's reason is %q, want %q", why, c.reason)
+			}
+			// Nobody has gone deaf.
+			from, to := a, b
+			if b.IsLeader() {
+				from, to = b, a
+			}
+			g.handover(from, to)
+		})
+	}
+}
+
+// What stands in the key when nobody leads is no permission, unless it is a vacancy. A deletion by an
+// operator gets the key going, after the wait that a lease seen before it takes.
+func TestRecordsThatNobodyCanReadKeepEverybodyWaiting(t *testing.T) {
+	srv := natslab.Start(t)
+	admin := srv.Connect(t)
+	ensure(t, admin, natsstore.BucketConfig{Bucket: "b"})
+	kv, err := natslab.JetStream(t, admin).KeyValue(within(t), "b")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, c := range map[string]struct {
+		value string
+		state string
+	}{
+		"garbage":   {string(garbage(1000)), leader.StateCandidate},
+		"object":    {"{}", leader.StateCandidate},
+		"faraway":   {`{"id":"x","token":"y","ttl":9007199254740992}`, leader.StateFollower},
+		"timeless":  {`{"id":"x","token":"y"}`, leader.StateFollower},
+		"unlimited": {`{"id":"x","token":"y","ttl":1e30}`, leader.StateCandidate},
+	} {
+		t.Run(name, func(t *testing.T) {
+			g := newGroup(t, "b")
+			g.name = name
+			if _, err := kv.Put(within(t), name, []byte(c.value)); err != nil {
+				t.Fatal(err)
+			}
+			a := g.join(srv.Connect(t), "a", ttl(short))
+			g.await("a has seen it", func() bool {
+				s := a.Status()
+				return s.State == c.state && s.Reason != leader.ReasonStarted
+			})
+			if n := a.count("acquire"); n != 0 {
+				t.Fatalf("%d claims", n)
+			}
+			// The way out for an operator that needs no waiting: a vacancy, said in so many words.
+			if _, err := kv.Put(within(t), name, []byte(`{"reason":"cleared","by":"operator"}`)); err != nil {
+				t.Fatal(err)
+			}
+			g.await("a leads", a.IsLeader)
+		})
+	}
+}
+
+// An operator deletes a key that nobody serves any more.
+func TestDeletionIsWaitedOutAndThenTaken(t *testing.T) {
+	srv := natslab.Start(t)
+	admin := srv.Connect(t)
+	ensure(t, admin, natsstore.BucketConfig{Bucket: "b"})
+	kv, err := natslab.JetStream(t, admin).KeyValue(within(t), "b")
+	if err != nil {
+		t.Fatal(err)
+	}
+	g := newGroup(t, "b")
+	if _, err := kv.Put(within(t), "g", garbage(100)); err != nil {
+		t.Fatal(err)
+	}
+	if err := kv.Delete(within(t), "g"); err != nil {
+		t.Fatal(err)
+	}
+	begun := time.Now()
+	g.join(srv.Connect(t), "a", ttl(short))
+	g.leader()
+	if took := time.Since(begun); took < short {
+		t.Errorf("led %v after a bare deletion; its lease is %v", took, short)
+	}
+}
+
+// Buckets as `nats kv add` makes them. Each is written to by KV tools under a running election.
+func TestBucketsMadeByOthers(t *testing.T) {
+	srv := natslab.Start(t)
+	admin := srv.Connect(t)
+	for name, c := range map[string]struct {
+		cfg      jetstream.KeyValueConfig
+		warning  string // a word of it
+		coolDown bool
+	}{
+		"plain":   {cfg: jetstream.KeyValueConfig{}, warning: "rollup"},
+		"history": {cfg: jetstream.KeyValueConfig{History: 64}, warning: "rollup"},
+		"ttl":     {cfg: jetstream.KeyValueConfig{TTL: 2 * short}, warning: "expires records", coolDown: true},
+		"markers": {cfg: jetstream.KeyValueConfig{TTL: 2 * short, LimitMarkerTTL: time.Second}, warning: "expires records", coolDown: true},
+		"memory":  {cfg: jetstream.KeyValueConfig{Storage: jetstream.MemoryStorage}, warning: "memory", coolDown: true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			c.cfg.Bucket = name
+			kv := natslab.KV(t, admin, c.cfg)
+			g := newGroup(t, name)
+			found := func(c *leader.ElectionConfig) { c.BucketAutoCreate = false }
+			begun := time.Now()
+			a := g.join(srv.Connect(t), "a", ttl(short), found)
+			g.leader()
+			if took := time.Since(begun); c.coolDown && took < short {
+				t.Errorf("promoted after %v, without a cool-down", took)
+			}
+			g.await("a warning that says "+c.warning, func() bool {
+				return strings.Contains(strings.Join(a.noted(leader.NoteWarning), "\n"), c.warning)
+			})
+			b := g.join(srv.Connect(t), "b", ttl(short), found)
+			b.follows(a)
+
+			a.resign()
+			g.await("b leads", b.IsLeader)
+			for i, spoil := range []func(context.Context) error{
+				func(ctx context.Context) error { return kv.Delete(ctx, "g") },
+				func(ctx context.Context) error { return kv.Purge(ctx, "g") },
+				func(ctx context.Context) error { _, err := kv.PutString(ctx, "g", "hello"); return err },
+			} {
+				before := g.leader().Term()
+				if err := spoil(within(t)); err != nil {
+					t.Fatal(err)
+				}
+				g.await(fmt.Sprintf("a leader after spoiling %d", i), func() bool {
+					return a.Term().Number > before.Number || b.Term().Number > before.Number
+				})
+			}
+		})
+	}
+}
+
+// A bucket of ours refuses the purge of a key, which would bring its revisions back to nothing.
+func TestOurBucketRefusesPurges(t *testing.T) {
+	srv := natslab.Start(t)
+	g := newGroup(t, "b")
+	a := g.join(srv.Connect(t), "a")
+	term := g.leader().Term()
+	js := natslab.JetStream(t, srv.Connect(t))
+	kv, err := js.KeyValue(within(t), "b")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := kv.Purge(within(t), "g"); err == nil {
+		t.Error("kv.Purge succeeded")
+	}
+	stream, err := js.Stream(within(t), "KV_b")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := stream.Purge(within(t)); err == nil {
+		t.Error("a purge of the stream succeeded")
+	}
+	if err := a.ValidateToken(within(t)); err != nil || a.Term() != term {
+		t.Errorf("term %v, was %v: %v", a.Term(), term, err)
+	}
+}

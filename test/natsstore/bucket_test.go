@@ -1,0 +1,309 @@
+package natsstore_test
+
+import (
+	"context"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
+
+	"github.com/seed-ff2cb582/leader/store"
+	"github.com/seed-ff2cb582/leader/store/natsstore"
+	"github.com/seed-ff2cb582/leader/test/natslab"
+)
+
+func TestFiftyProcessesMayMakeTheSameBucket(t *testing.T) {
+	srv := natslab.Start(t)
+	ctx := within(t)
+	var wg sync.WaitGroup
+	for range 50 {
+		nc := srv.Connect(t)
+		wg.Go(func() {
+			js, err := jetstream.New(nc)
+			if err != nil {
+				t.Error(err)
+				return
+			}
+			if err := natsstore.EnsureBucket(ctx, js, natsstore.BucketConfig{Bucket: "b"}); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	wg.Wait()
+	must(t, open(t, srv.Connect(t), "b", natsstore.Options{}), store.Write{Key: "g"})
+}
+
+func TestBucketHasAsManyReplicasAsTheClusterAllows(t *testing.T) {
+	replicas := func(t *testing.T, nc *nats.Conn) int {
+		ensure(t, nc, natsstore.BucketConfig{Bucket: "b"})
+		s, err := natslab.JetStream(t, nc).Stream(within(t), "KV_b")
+		if err != nil {
+			t.Fatal(err)
+		}
+		return s.CachedInfo().Config.Replicas
+	}
+	t.Run("Alone", func(t *testing.T) {
+		if n := replicas(t, natslab.Start(t).Connect(t)); n != 1 {
+			t.Errorf("%d replicas", n)
+		}
+	})
+	t.Run("ClusterOfThree", func(t *testing.T) {
+		if n := replicas(t, natslab.StartCluster(t, 3).Connect(t)); n != 3 {
+			t.Errorf("%d replicas", n)
+		}
+	})
+}
+
+func TestKeyValueToolsReadOurBucket(t *testing.T) {
+	nc := natslab.Start(t).Connect(t)
+	ensure(t, nc, natsstore.BucketConfig{Bucket: "b"})
+	s := open(t, nc, "b", natsstore.Options{})
+	kv, err := natslab.JetStream(t, nc).KeyValue(within(t), "b")
+	if err != nil {
+		t.Fatal(err)
+	}
+	w, err := kv.Watch(within(t), "g")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = w.Stop() }()
+	next := func() jetstream.KeyValueEntry {
+		for e := range w.Updates() {
+			if e != nil {
+				return e
+			}
+		}
+		return nil
+	}
+	rev := must(t, s, store.Write{Key: "g", Value: []byte("held")})
+	if e := next(); string(e.Value()) != "held" || e.Revision() != rev {
+		t.Errorf("watched %q at %d", e.Value(), e.Revision())
+	}
+	if keys, err := kv.Keys(within(t)); err != nil || !slices.Equal(keys, []string{"g"}) {
+		t.Errorf("keys %q, %v", keys, err)
+	}
+	rev = must(t, s, store.Write{Key: "g", Expected: rev, Value: []byte("vacant"), Tombstone: true})
+	if e := next(); string(e.Value()) != "vacant" || e.Operation() != jetstream.KeyValueDelete {
+		t.Errorf("watched %q, %v", e.Value(), e.Operation())
+	}
+	if _, err := kv.Get(within(t), "g"); err == nil {
+		t.Error("a vacancy reads as a key")
+	}
+	if _, err := kv.Keys(within(t)); err != jetstream.ErrNoKeysFound {
+		t.Errorf("keys of a vacancy: %v", err)
+	}
+	// The operator's bare deletion works, and is told from a vacancy by its empty value.
+	must(t, s, store.Write{Key: "g", Expected: rev, Value: []byte("held")})
+	if err := kv.Delete(within(t), "g"); err != nil {
+		t.Fatal(err)
+	}
+	if e, err := s.Get(within(t), "g"); err != nil || !e.Tombstone || len(e.Value) != 0 {
+		t.Errorf("after a bare deletion: %+v, %v", e, err)
+	}
+}
+
+// Attack: a candidate that may write only its own key erases all of the bucket.
+func TestOurBucketRefusesToForget(t *testing.T) {
+	srv := natslab.Start(t, natslab.Users(natslab.Admin(), natslab.User("c", []string{"$KV.b.mine"}, []string{"_INBOX.>"})))
+	admin := srv.Connect(t, nats.UserInfo("admin", "admin"))
+	ensure(t, admin, natsstore.BucketConfig{Bucket: "b"})
+	s := open(t, admin, "b", natsstore.Options{})
+	rev := must(t, s, store.Write{Key: "theirs", Value: []byte("held")})
+	mine := must(t, s, store.Write{Key: "mine", Value: []byte("held")})
+
+	candidate := natslab.JetStream(t, srv.Connect(t, nats.UserInfo("c", "c")))
+	for _, rollup := range []string{"all", "sub"} {
+		m := nats.NewMsg("$KV.b.mine")
+		m.Header.Set("Nats-Rollup", rollup)
+		if _, err := candidate.PublishMsg(within(t), m); err == nil {
+			t.Errorf("rollup %q accepted", rollup)
+		}
+	}
+	kv, err := natslab.JetStream(t, admin).KeyValue(within(t), "b")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := kv.Purge(within(t), "theirs"); err == nil {
+		t.Error("purge of a key accepted")
+	}
+	stream, err := natslab.JetStream(t, admin).Stream(within(t), "KV_b")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := stream.Purge(within(t)); err == nil {
+		t.Error("purge of the bucket accepted")
+	}
+	if err := stream.DeleteMsg(within(t), rev); err == nil {
+		t.Error("deletion of a message accepted")
+	}
+	for key, want := range map[string]uint64{"theirs": rev, "mine": mine} {
+		if e, err := s.Get(within(t), key); err != nil || e.Revision != want {
+			t.Errorf("key %s stands at %d, want %d (%v)", key, e.Revision, want, err)
+		}
+	}
+}
+
+// The server puts its own headers after those of the writer, who may have forged them.
+func TestForgedSequenceIsNotBelieved(t *testing.T) {
+	nc := natslab.Start(t).Connect(t)
+	ensure(t, nc, natsstore.BucketConfig{Bucket: "b"})
+	s := open(t, nc, "b", natsstore.Options{})
+	h := listen(t, s, "g")
+	h.revision(0)
+	m := nats.NewMsg("$KV.b.g")
+	m.Data = []byte("forged")
+	m.Header.Set("Nats-Sequence", "9000000000000000000")
+	m.Header.Set("Status", "404")
+	ack, err := natslab.JetStream(t, nc).PublishMsg(within(t), m)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if e := h.value("forged"); e.Revision != ack.Sequence {
+		t.Errorf("watched revision %d, want %d", e.Revision, ack.Sequence)
+	}
+	if e, err := s.Get(within(t), "g"); err != nil || e.Revision != ack.Sequence {
+		t.Errorf("read revision %d, want %d (%v)", e.Revision, ack.Sequence, err)
+	}
+}
+
+func TestExpiryByTheServerReadsAsATombstoneOrUnknown(t *testing.T) {
+	nc := natslab.Start(t).Connect(t)
+	for _, marker := range []time.Duration{0, time.Minute} {
+		bucket := newBucket()
+		natslab.KV(t, nc, jetstream.KeyValueConfig{Bucket: bucket, TTL: time.Second, LimitMarkerTTL: marker})
+		s := open(t, nc, bucket, natsstore.Options{})
+		rev := must(t, s, store.Write{Key: "g", Value: []byte("held")})
+		h := listen(t, s, "g")
+		h.revision(rev)
+		if marker > 0 {
+			h.until("the marker", func(e store.Entry) bool { return e.Tombstone && e.Revision > rev && len(e.Value) == 0 })
+			continue
+		}
+		natslab.Eventually(t, "expired", func(ctx context.Context) error {
+			e, err := s.Get(ctx, "g")
+			if err == nil && e.Revision != 0 {
+				err = context.DeadlineExceeded
+			}
+			return err
+		})
+	}
+}
+
+// A bucket that refuses direct gets is read by another request.
+func TestBucketWithoutDirectGetsWorks(t *testing.T) {
+	nc := natslab.Start(t).Connect(t)
+	_, err := natslab.JetStream(t, nc).CreateStream(within(t), jetstream.StreamConfig{
+		Name: "KV_b", Subjects: []string{"$KV.b.>"}, MaxMsgsPerSubject: 1,
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := open(t, nc, "b", natsstore.Options{})
+	if e, err := s.Get(within(t), "g"); err != nil || e.Revision != 0 {
+		t.Fatalf("%+v, %v", e, err)
+	}
+	h := listen(t, s, "g")
+	h.revision(0)
+	rev := must(t, s, store.Write{Key: "g", Value: []byte("vacant"), Tombstone: true})
+	h.revision(rev)
+	if e, err := s.Get(within(t), "g"); err != nil || e.Revision != rev || !e.Tombstone || string(e.Value) != "vacant" {
+		t.Errorf("%+v, %v", e, err)
+	}
+}
+
+func TestCheck(t *testing.T) {
+	const ttl = 10 * time.Second
+	nc := natslab.Start(t).Connect(t)
+	js := natslab.JetStream(t, nc)
+	origin := newBucket()
+	natslab.KV(t, nc, foreign(origin))
+	for _, c := range []struct {
+		name      string
+		alter     func(*jetstream.StreamConfig)
+		refused   string // part of the error; empty: accepted
+		warnings  []string
+		forgetful bool
+	}{
+		{name: "fine", alter: func(*jetstream.StreamConfig) {}},
+		{name: "history of 64", alter: func(c *jetstream.StreamConfig) { c.MaxMsgsPerSubject = 64 }},
+		{name: "compression", alter: func(c *jetstream.StreamConfig) { c.Compression = jetstream.S2Compression }},
+		{name: "message TTLs and atomic batches allowed", alter: func(c *jetstream.StreamConfig) { c.AllowMsgTTL, c.AllowAtomicPublish = true, true }},
+		{name: "short TTL", alter: func(c *jetstream.StreamConfig) { c.MaxAge = ttl - time.Second }, refused: "before a lease"},
+		{name: "TTL", alter: func(c *jetstream.StreamConfig) { c.MaxAge = ttl }, warnings: []string{"wall clock", "no markers"}, forgetful: true},
+		{name: "TTL with markers", alter: func(c *jetstream.StreamConfig) {
+			c.MaxAge, c.SubjectDeleteMarkerTTL, c.AllowMsgTTL, c.AllowRollup, c.DenyPurge = ttl, time.Minute, true, true, false
+		}, warnings: []string{"wall clock", "Nats-Rollup"}, forgetful: true},
+		{name: "memory", alter: func(c *jetstream.StreamConfig) { c.Storage = jetstream.MemoryStorage }, warnings: []string{"memory"}, forgetful: true},
+		{name: "rollups", alter: func(c *jetstream.StreamConfig) { c.AllowRollup, c.DenyPurge = true, false }, warnings: []string{"Nats-Rollup"}},
+		{name: "deletions", alter: func(c *jetstream.StreamConfig) { c.DenyDelete = false }, warnings: []string{"deny_delete"}},
+		{name: "no direct gets", alter: func(c *jetstream.StreamConfig) { c.AllowDirect = false }, warnings: []string{"STREAM.MSG.GET"}},
+		{name: "drops the oldest", alter: func(c *jetstream.StreamConfig) { c.Discard, c.MaxBytes = jetstream.DiscardOld, 1<<20 }, warnings: []string{"oldest"}},
+		{name: "size limit", alter: func(c *jetstream.StreamConfig) { c.MaxBytes = 1 << 20 }, warnings: []string{"size limit"}},
+		{name: "tiny", alter: func(c *jetstream.StreamConfig) { c.MaxBytes = 1 << 10 }, refused: "at most 1024 bytes"},
+		{name: "small messages", alter: func(c *jetstream.StreamConfig) { c.MaxMsgSize = 1 << 10 }, refused: "messages of at most 1024"},
+		{name: "no acknowledgements", alter: func(c *jetstream.StreamConfig) { c.NoAck = true }, refused: "no_ack"},
+		{name: "work queue", alter: func(c *jetstream.StreamConfig) { c.Retention = jetstream.WorkQueuePolicy }, refused: "retention"},
+		{name: "refuses replacement", alter: func(c *jetstream.StreamConfig) { c.DiscardNewPerSubject = true }, refused: "discard_new_per_subject"},
+		{name: "other subjects", alter: func(c *jetstream.StreamConfig) { c.Subjects = []string{c.Name + ".>"} }, refused: "no key-value bucket"},
+		{name: "mirror", alter: func(c *jetstream.StreamConfig) {
+			c.Subjects, c.Mirror = nil, &jetstream.StreamSource{Name: "KV_" + origin}
+		}, refused: "mirrors"},
+		{name: "sources", alter: func(c *jetstream.StreamConfig) {
+			c.Sources = []*jetstream.StreamSource{{Name: "KV_" + origin}}
+		}, refused: "sources"},
+		{name: "two faults", alter: func(c *jetstream.StreamConfig) { c.NoAck, c.MaxAge = true, time.Second }, refused: "no_ack"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			bucket := newBucket()
+			cfg := jetstream.StreamConfig{
+				Name: "KV_" + bucket, Subjects: []string{"$KV." + bucket + ".>"}, MaxMsgsPerSubject: 1,
+				Discard: jetstream.DiscardNew, AllowDirect: true, DenyDelete: true, DenyPurge: true,
+			}
+			c.alter(&cfg)
+			if _, err := js.CreateStream(within(t), cfg); err != nil {
+				t.Fatal(err)
+			}
+			r, err := open(t, nc, bucket, natsstore.Options{}).Check(within(t), store.CheckRequest{TTL: ttl})
+			if c.refused != "" {
+				outcome(t, err, store.Permanent, c.refused)
+				return
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+			if r.Forgetful != c.forgetful {
+				t.Errorf("forgetful %v, want %v", r.Forgetful, c.forgetful)
+			}
+			if len(r.Warnings) != len(c.warnings) {
+				t.Errorf("warnings %q, want %q", r.Warnings, c.warnings)
+			}
+			for i, w := range r.Warnings {
+				if i < len(c.warnings) && !strings.Contains(w, c.warnings[i]) {
+					t.Errorf("warning %q, want one with %q", w, c.warnings[i])
+				}
+			}
+		})
+	}
+}
+
+func TestCheckWarnsOfOneReplicaInACluster(t *testing.T) {
+	nc := natslab.StartCluster(t, 3).Connect(t)
+	ensure(t, nc, natsstore.BucketConfig{Bucket: "b", Replicas: 1})
+	r, err := open(t, nc, "b", natsstore.Options{}).Check(within(t), store.CheckRequest{TTL: time.Second})
+	if err != nil || len(r.Warnings) != 1 || !strings.Contains(r.Warnings[0], "one replica") {
+		t.Errorf("%+v, %v", r, err)
+	}
+}
+
+func TestCheckWithoutPermissionWarns(t *testing.T) {
+	srv := natslab.Start(t, natslab.Users(natslab.User("c", []string{"$KV.b.g"}, []string{"_INBOX.>"})))
+	s := open(t, srv.Connect(t, nats.UserInfo("c", "c")), "b", natsstore.Options{})
+	r, err := s.Check(within(t), store.CheckRequest{TTL: time.Second})
+	if err != nil || len(r.Warnings) != 1 || !strings.Contains(r.Warnings[0], "$JS.API.STREAM.INFO.KV_b") {
+		t.Errorf("%+v, %v", r, err)
+	}
+}
