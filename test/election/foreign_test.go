@@ -89,14 +89,15 @@ func TestRecordsThatNobodyCanReadKeepEverybodyWaiting(t *testing.T) {
 		t.Fatal(err)
 	}
 	for name, c := range map[string]struct {
-		value string
-		state string
+		value  string
+		leader string
+		reason leader.Reason // why nobody leads
 	}{
-		"garbage":   {string(garbage(1000)), leader.StateCandidate},
-		"object":    {"{}", leader.StateCandidate},
-		"faraway":   {`{"id":"x","token":"y","ttl":9007199254740992}`, leader.StateFollower},
-		"timeless":  {`{"id":"x","token":"y"}`, leader.StateFollower},
-		"unlimited": {`{"id":"x","token":"y","ttl":1e30}`, leader.StateCandidate},
+		"garbage":   {string(garbage(1000)), "", leader.ReasonOverwritten},
+		"object":    {"{}", "", leader.ReasonOverwritten},
+		"unlimited": {`{"id":"x","token":"y","ttl":1e30}`, "", leader.ReasonOverwritten},
+		"faraway":   {`{"id":"x","token":"y","ttl":9007199254740992}`, "x", ""},
+		"timeless":  {`{"id":"x","token":"y"}`, "x", ""},
 	} {
 		t.Run(name, func(t *testing.T) {
 			g := newGroup(t, "b")
@@ -106,8 +107,8 @@ func TestRecordsThatNobodyCanReadKeepEverybodyWaiting(t *testing.T) {
 			}
 			a := g.join(srv.Connect(t), "a", ttl(short))
 			g.await("a has seen it", func() bool {
-				s := a.Status()
-				return s.State == c.state && s.Reason != leader.ReasonStarted
+				info := a.latest()
+				return info.ID == c.leader && info.Reason == c.reason
 			})
 			if n := a.count("acquire"); n != 0 {
 				t.Fatalf("%d claims", n)

@@ -231,6 +231,16 @@ func (m *member) failure() error {
 	return m.lastErr
 }
 
+// latest is what the member heard last about who leads.
+func (m *member) latest() leader.LeaderInfo {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if len(m.heard) == 0 {
+		return leader.LeaderInfo{}
+	}
+	return m.heard[len(m.heard)-1]
+}
+
 // told is the callbacks' story so far.
 func (m *member) told() string {
 	m.mu.Lock()
