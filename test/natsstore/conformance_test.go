@@ -90,11 +90,9 @@ func TestConformance(t *testing.T) {
 		caps storetest.Caps
 	}{
 		{"Ours", makeOurs(natsstore.BucketConfig{}), natsstore.Options{}, storetest.Caps{NoPurge: noPurge}},
-		{"OursWatchedWhole", makeOurs(natsstore.BucketConfig{}), natsstore.Options{WatchWholeBucket: true}, storetest.Caps{NoPurge: noPurge}},
-		{"OursInADomain", makeOurs(natsstore.BucketConfig{}), natsstore.Options{Domain: "hub"}, storetest.Caps{NoPurge: noPurge}},
+		{"OursWatchedWholeInADomain", makeOurs(natsstore.BucketConfig{}), natsstore.Options{Domain: "hub", WatchWholeBucket: true}, storetest.Caps{NoPurge: noPurge}},
 		{"Foreign", makeForeign(jetstream.KeyValueConfig{}), natsstore.Options{}, storetest.Caps{}},
-		{"ForeignWatchedWhole", makeForeign(jetstream.KeyValueConfig{}), natsstore.Options{WatchWholeBucket: true}, storetest.Caps{}},
-		{"ForeignWithHistory", makeForeign(jetstream.KeyValueConfig{History: 64}), natsstore.Options{}, storetest.Caps{}},
+		{"ForeignWatchedWholeWithHistory", makeForeign(jetstream.KeyValueConfig{History: 64}), natsstore.Options{WatchWholeBucket: true}, storetest.Caps{}},
 		{"ForeignWithTTLAndMarkers", makeForeign(jetstream.KeyValueConfig{TTL: time.Hour, LimitMarkerTTL: time.Minute, Compression: true}),
 			natsstore.Options{}, storetest.Caps{}},
 	} {
