@@ -378,7 +378,7 @@ func (w *simWorld) calmDown() {
 	time.Sleep(3*time.Second + 3*w.ttl + 2*w.drain)
 	if string(w.faults.Entry("g").Value) == "garbage" {
 		// Candidates that never saw a holder leave garbage alone for MaxTTL. The
-		// remedy is the operator's, as docs/operations.md says: delete the key.
+		// remedy is the operator's: delete the key.
 		w.note("remedy")
 		w.faults.Delete("g")
 	}

@@ -1,0 +1,66 @@
+// Package leader elects one of several copies of a program to act, over a NATS
+// JetStream key-value bucket or another compare-and-swap store.
+//
+// The short way is [Run]: it campaigns, calls a function for each term that it
+// wins, and campaigns again. The long way is an [Election], made by
+// [NewElection] or [NewElectionWithStore].
+//
+// # What is guaranteed
+//
+// At most one leader acts while clock rates stay within the drift
+// ([ElectionConfig].ClockDrift) and the store keeps its acknowledgements; beyond that, fenced resources
+// stay correct. In detail:
+//
+//   - At no instant do two candidates of a group both answer IsLeader() == true, nor do
+//     the contexts of two terms live. Wall clocks are never compared between machines.
+//   - The number of a [Term] is larger than that of every earlier term of the group, across release,
+//     expiry, deletion and restart.
+//   - OnPromote and OnDemote alternate, never overlap, and are never called for a term that
+//     is already over. The context given to OnPromote is cancelled at the latest when the trust
+//     window closes, even if the election's own goroutine is stuck.
+//   - Work stops before the release: the context is cancelled, OnDemote has returned (or
+//     DemoteTimeout has passed), and only then another candidate is let in.
+//   - After any fault that ends, a live candidate stands again within 2 × TTL, without a restart.
+//   - A write whose acknowledgement was lost is neither success nor failure: it is resolved.
+//   - No record, however malformed, crashes a candidate; a bad configuration is refused with every fault named.
+//
+// The argument for this, and the tests behind each part of it, stand in docs/protocol.md.
+//
+// # What is left to the caller
+//
+// No election can stop what was begun. Between an answer of IsLeader and the act
+// that follows, the program may be paused for any length; a request that left before
+// the demotion arrives after it. Where that matters, give the term to the protected resource, and let
+// it refuse a term that does not supersede all it has seen ([Term.Supersedes]).
+// OnPromote must return soon after its context ended: work that does not stop is not stopped.
+//
+// # The trust window
+//
+// A leader trusts its lease until sent + TTL × (1 − ClockDrift), where sent is the instant
+// before the last acknowledged renewal left: a slow answer does not extend it.
+// The others leave the lease alone for TTL × (1 + ClockDrift) from the instant at which they
+// received that renewal. IsLeader, Token, Term and the term's context compare the window at every call,
+// on the monotonic and on the wall clock, the earlier verdict winning. Once closed, a term's
+// window never opens again.
+//
+// # States
+//
+//	INIT ──Start──▶ CANDIDATE ◀──────────────▶ FOLLOWER
+//	                    │  no leader │ another holds the record
+//	              claim │ acknowledged
+//	                    ▼
+//	                 LEADER ──loss, resignation, stop──▶ DEMOTED ──▶ CANDIDATE, FOLLOWER
+//
+//	STOPPED follows every state after Stop, or when the context of Start ends.
+//
+// In DEMOTED the term is over, its work is being stopped and its record released.
+// Every transition has a [Reason], the same word in logs, hooks and records.
+//
+// # Failures
+//
+// A store that can not be reached is awaited; writes are repeated with the same
+// condition, as [RetryConfig] says. A leader that can not renew is demoted when its window closes, or
+// earlier by DisconnectGracePeriod. What a person has to mend (a missing bucket, a permission)
+// is returned by Start with the remedy, and logged and retried with patience if it shows up later.
+// A panic in a callback is reported and ends the term, not the program.
+package leader
