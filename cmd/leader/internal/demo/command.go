@@ -1,0 +1,185 @@
+// Package demo is leader demo: an election of real processes on a real NATS server, to be watched and
+// to be broken.
+//
+// A stage starts the workers, strikes them with faults, and measures what follows. What happens is
+// told as one stream of events, which the view, the plain lines and the JSON lines show. Each
+// worker is a process of its own, so that a freeze is a SIGSTOP and a crash a SIGKILL.
+package demo
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"time"
+
+	"github.com/nats-io/nats.go"
+
+	"github.com/seed-ff2cb582/leader"
+	"github.com/seed-ff2cb582/leader/cmd/leader/internal/natsconn"
+)
+
+// ErrTwoLeaders: at some instant two workers led. It should be impossible.
+var ErrTwoLeaders = errors.New("two leaders were seen at one instant")
+
+// Streams are the standard streams of the command.
+type Streams struct {
+	In  io.Reader
+	Out io.Writer
+	Err io.Writer
+}
+
+// A Command is the command line of the demo.
+type Command struct {
+	natsconn.Flags
+
+	Workers   int           `default:"10" env:"WORKERS" placeholder:"N" help:"How many workers take part (1 to 200)."`
+	Key       string        `default:"demo" env:"KEY" placeholder:"GROUP" help:"The group, which is the key in the bucket."`
+	Bucket    string        `default:"demo-elections" help:"The key-value bucket; made if there is none."`
+	TTL       time.Duration `default:"2s" name:"ttl" help:"The length of the lease."`
+	Heartbeat time.Duration `placeholder:"TTL/4" help:"The time from one renewal to the next."`
+	NoSplay   bool          `env:"NOSPLAY" help:"Start all workers at once, not spread over one TTL."`
+	Port      int           `placeholder:"PORT" help:"The port of the demo's own server, on the loopback interface; any free one if not given."`
+	Plain     bool          `xor:"output" help:"Print one line per event, as without a terminal."`
+	JSON      bool          `xor:"output" name:"json" help:"Print one JSON object per event."`
+	For       time.Duration `placeholder:"TIME" help:"End after this time."`
+	Script    string        `placeholder:"STEPS" help:"Faults to play, like '2s crash; 6s freeze'; 'default' plays each once."`
+
+	script Script   // of Script
+	worker []string // the command that starts a worker; a test puts its own here
+}
+
+// Help is shown by leader demo --help, below the flags.
+func (*Command) Help() string {
+	return `Some workers, each a process of its own, elect a leader on a NATS server that the
+demo brings along (or on yours: --server, --context). Break it with the keys shown, or with a script.
+
+Faults: crash (kill -9), freeze (SIGSTOP for 2 × TTL), cut (its network, for 2 × TTL), resign,
+delete (the key, as nats kv del), restart (the demo's own server). They hit the leader.
+A step of a script waits until there is one. A script without --for ends when its last
+fault is dealt with.
+
+Each line of --json has t (seconds since the start) and event: begin, join, exit, transition, fault,
+healed, failover, kept, woke, note, two-leaders, end. The last one holds the summary.
+
+Examples:
+  leader demo
+  leader demo --workers 3 --ttl 500ms
+  leader demo --script default
+  leader demo --plain --for 20s --script "2s crash; 8s cut; 14s delete"
+  leader demo --json --script default | jq 'select(.event == "failover")'
+  leader demo --server nats://localhost:4222
+  leader demo --context staging --key my-group
+
+Exit status: 0 if there never were two leaders, 3 if there were, 2 for wrong usage, and
+1 if the demo failed, or ended before all steps of the script were played.`
+}
+
+// Validate checks what the parser can not. Each complaint names its flag.
+func (c *Command) Validate() error {
+	c.Heartbeat = cmp.Or(c.Heartbeat, c.TTL/4)
+	var errs []error
+	check := func(ok bool, format string, args ...any) {
+		if !ok {
+			errs = append(errs, fmt.Errorf(format, args...))
+		}
+	}
+	check(c.Workers >= 1 && c.Workers <= 200, "--workers %d: must be from 1 to 200", c.Workers)
+	check(c.For >= 0, "--for %v: must not be negative", c.For)
+	check(c.Port >= 0 && c.Port <= 65535, "--port %d: must be from 1 to 65535", c.Port)
+	check(c.Port == 0 || !c.Given(), "--port %d: is for the demo's own server, and --server or --context name another", c.Port)
+	if err := c.config().Validate(); err != nil {
+		errs = append(errs, err)
+	}
+	if c.Script != "" {
+		errs = append(errs, c.validateScript())
+	}
+	return errors.Join(errs...)
+}
+
+func (c *Command) validateScript() (err error) {
+	if c.Script == "default" {
+		c.script = defaultScript(c.TTL, !c.Given())
+	} else if c.script, err = ParseScript(c.Script); err != nil {
+		return fmt.Errorf("--script: %w", err)
+	}
+	var errs []error
+	for _, s := range c.script {
+		if c.For > 0 && s.At >= c.For {
+			errs = append(errs, fmt.Errorf("--script: %q: comes when --for %v is over", fmt.Sprintf("%v %s", s.At, s.Fault), c.For))
+		}
+		if s.Fault == Restart && c.Given() {
+			errs = append(errs, fmt.Errorf("--script: %q: a server that is not the demo's own is not restarted", fmt.Sprintf("%v %s", s.At, s.Fault)))
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// config is what all workers have in common.
+func (c *Command) config() leader.ElectionConfig {
+	return leader.ElectionConfig{
+		Bucket: c.Bucket, Group: c.Key, InstanceID: "w1", TTL: c.TTL, HeartbeatInterval: c.Heartbeat,
+	}
+}
+
+// Run plays the demo.
+func (c *Command) Run(ctx context.Context, std Streams) (err error) {
+	st, err := c.stage()
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, st.close()) }()
+	switch {
+	case c.JSON:
+		return st.play(ctx, jsonLines(std.Out))
+	case c.Plain || !terminal(std):
+		return st.play(ctx, plainLines(std.Out))
+	default:
+		return view(ctx, st, std)
+	}
+}
+
+// stage makes ready what the demo needs: the server, and a connection to it.
+func (c *Command) stage() (_ *stage, err error) {
+	st := newStage(c)
+	defer func() {
+		if err != nil {
+			err = errors.Join(err, st.close())
+		}
+	}()
+	conn := c.Flags
+	if !conn.Given() {
+		if st.server, err = startEmbedded(c.Port); err != nil {
+			return nil, err
+		}
+		conn.Server = st.server.url()
+	} else {
+		st.suffix = suffix()
+	}
+	settings, err := conn.Settings()
+	if err != nil {
+		return nil, err
+	}
+	if st.nc, err = settings.Connect("leader demo"); err != nil {
+		return nil, err
+	}
+	if _, err = leader.NewElection(st.nc, c.config()); err != nil {
+		return nil, err // the bucket's name, which only this checks
+	}
+	st.conn, st.url, st.domain = conn, settings.Shown(), settings.Domain
+	if st.worker, err = c.workerCommand(); err != nil {
+		return nil, err
+	}
+	return st, st.nc.FlushTimeout(nats.DefaultTimeout)
+}
+
+// workerCommand is how a worker is started: as this very program.
+func (c *Command) workerCommand() ([]string, error) {
+	if c.worker != nil {
+		return c.worker, nil
+	}
+	self, err := os.Executable()
+	return []string{self, "demo-worker"}, err
+}

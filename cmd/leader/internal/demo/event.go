@@ -1,0 +1,181 @@
+package demo
+
+import (
+	"fmt"
+	"strings"
+	"time"
+)
+
+// An Event is something that happened. The three ways to watch a demo show the same events: the view's log
+// and --plain show String, --json shows the fields.
+type Event struct {
+	T      float64   `json:"t"`     // seconds since the start of the demo, when it happened
+	Kind   EventKind `json:"event"` // what happened; the kinds say which other fields are set
+	Worker string    `json:"worker,omitempty"`
+	From   string    `json:"from,omitempty"`   // a state, or the leader before
+	To     string    `json:"to,omitempty"`     // a state, or the leader after
+	Reason string    `json:"reason,omitempty"` // as leader.Reason
+	Term   uint64    `json:"term,omitempty"`
+	Fault  Fault     `json:"fault,omitempty"`
+	// Took is in milliseconds: from the fault to the promotion that ended it, or how long a
+	// worker did not run.
+	Took float64 `json:"ms,omitempty"`
+	// Gap is in milliseconds: from the last instant at which the old leader was seen to lead
+	// to the promotion of the new one.
+	Gap     float64  `json:"gap_ms,omitempty"`
+	Text    string   `json:"text,omitempty"`
+	URL     string   `json:"url,omitempty"`
+	Bucket  string   `json:"bucket,omitempty"`
+	Group   string   `json:"group,omitempty"`
+	Workers int      `json:"workers,omitempty"`
+	PID     int      `json:"pid,omitempty"`
+	Summary *Summary `json:"summary,omitempty"`
+}
+
+// An EventKind is a kind of event.
+type EventKind string
+
+// The kinds of events, and the fields that they have besides t and event.
+const (
+	EventBegin      EventKind = "begin"       // url, bucket, group, workers, text (the TTL and so on)
+	EventJoin       EventKind = "join"        // worker, pid: its process started
+	EventExit       EventKind = "exit"        // worker, text: its process ended by itself
+	EventTransition EventKind = "transition"  // worker, from, to, reason, term (if one began or ended)
+	EventFault      EventKind = "fault"       // fault, worker (who it hits), term (that ran)
+	EventHealed     EventKind = "healed"      // fault, worker, text: the fault is over
+	EventFailover   EventKind = "failover"    // fault, from, to, term, reason, ms, gap_ms: a new leader
+	EventKept       EventKind = "kept"        // fault, worker, term: the leader outlived the fault
+	EventWoke       EventKind = "woke"        // worker, ms, text: it had not run for that long
+	EventNote       EventKind = "note"        // text, worker (if it is about one)
+	EventTwoLeaders EventKind = "two-leaders" // text: the proof
+	EventEnd        EventKind = "end"         // summary
+)
+
+// A Summary is what a demo saw.
+type Summary struct {
+	Seconds    float64   `json:"seconds"`
+	Terms      int       `json:"terms"` // promotions
+	Outcomes   []Outcome `json:"faults"`
+	Samples    uint64    `json:"samples"`     // questions to IsLeader
+	TwoLeaders uint64    `json:"two_leaders"` // instants at which two workers led
+}
+
+// An Outcome is what became of one fault.
+type Outcome struct {
+	Fault  Fault   `json:"fault"`
+	T      float64 `json:"t"` // when, in seconds
+	Worker string  `json:"worker"`
+	Term   uint64  `json:"term"` // that ran
+	Kept   bool    `json:"kept"` // the leader outlived it
+	// What followed it; empty if the demo ended before. Times are in milliseconds, as in Event.
+	Leader   string  `json:"leader,omitempty"`
+	NextTerm uint64  `json:"next_term,omitempty"`
+	Reason   string  `json:"reason,omitempty"` // of the promotion
+	Took     float64 `json:"ms,omitempty"`
+	Gap      float64 `json:"gap_ms,omitempty"`
+}
+
+// String is a sentence, without the time.
+func (e Event) String() string {
+	switch e.Kind {
+	case EventBegin:
+		return fmt.Sprintf("%d workers, group %s, bucket %s on %s, %s", e.Workers, e.Group, e.Bucket, e.URL, e.Text)
+	case EventJoin:
+		return fmt.Sprintf("%s joins (process %d)", e.Worker, e.PID)
+	case EventExit:
+		return fmt.Sprintf("%s is gone: %s", e.Worker, e.Text)
+	case EventTransition:
+		return e.transition()
+	case EventFault:
+		return faultSentence(e.Fault, e.Worker)
+	case EventHealed:
+		return e.Text
+	case EventFailover:
+		return fmt.Sprintf("%s leads after %s, %s after the %s (%s without a leader)",
+			e.To, e.From, ms(e.Took), e.Fault, ms(e.Gap))
+	case EventKept:
+		return fmt.Sprintf("%s outlived the %s and keeps term %d", e.Worker, e.Fault, e.Term)
+	case EventWoke:
+		return fmt.Sprintf("%s had not run for %s; %s", e.Worker, ms(e.Took), e.Text)
+	case EventTwoLeaders:
+		return "TWO LEADERS: " + e.Text
+	case EventEnd:
+		return e.Summary.String()
+	default:
+		return strings.TrimPrefix(e.Worker+": "+e.Text, ": ")
+	}
+}
+
+func (e Event) transition() string {
+	s := fmt.Sprintf("%s %s → %s (%s)", e.Worker, e.From, e.To, e.Reason)
+	if e.Term != 0 {
+		s += fmt.Sprintf(" term %d", e.Term)
+	}
+	return s
+}
+
+func faultSentence(f Fault, worker string) string {
+	switch f {
+	case Crash:
+		return fmt.Sprintf("crash: %s is killed (SIGKILL), nothing is released", worker)
+	case Freeze:
+		return fmt.Sprintf("freeze: %s is stopped in mid-run (SIGSTOP)", worker)
+	case Cut:
+		return fmt.Sprintf("cut: nothing passes between %s and the server", worker)
+	case Resign:
+		return fmt.Sprintf("resign: %s is asked to step back", worker)
+	case Delete:
+		return fmt.Sprintf("delete: the key is deleted under %s, as by nats kv del", worker)
+	case Restart:
+		return fmt.Sprintf("restart: the server goes down under %s", worker)
+	default:
+		return string(f)
+	}
+}
+
+// String says it in lines of text.
+func (s *Summary) String() string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "%.1f s, %d terms, %d faults", s.Seconds, s.Terms, len(s.Outcomes))
+	for _, o := range s.Outcomes {
+		fmt.Fprintf(&b, "\n  %-8s %s", o.Fault, o)
+	}
+	fmt.Fprintf(&b, "\n  instants with two leaders: %d (of %s samples)", s.TwoLeaders, thousands(s.Samples))
+	return b.String()
+}
+
+// String says what became of the fault.
+func (o Outcome) String() string {
+	switch {
+	case o.Kept:
+		return fmt.Sprintf("%-5s kept its term", o.Worker)
+	case o.Leader == "":
+		return fmt.Sprintf("%-5s had no successor by the end", o.Worker)
+	default:
+		return fmt.Sprintf("%-5s → %-5s %9s to the next leader, %9s without one (%s)",
+			o.Worker, o.Leader, ms(o.Took), ms(o.Gap), o.Reason)
+	}
+}
+
+// ms shows milliseconds for people.
+func ms(f float64) string {
+	switch {
+	case f < 10:
+		return fmt.Sprintf("%.1f ms", f)
+	case f < 10_000:
+		return fmt.Sprintf("%.0f ms", f)
+	default:
+		return fmt.Sprintf("%.1f s", f/1000)
+	}
+}
+
+func millis(d time.Duration) float64 { return float64(d.Microseconds()) / 1000 }
+
+// thousands groups the digits.
+func thousands(n uint64) string {
+	s := fmt.Sprint(n)
+	for i := len(s) - 3; i > 0; i -= 3 {
+		s = s[:i] + "," + s[i:]
+	}
+	return s
+}

@@ -1,0 +1,202 @@
+package demo
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/nats-io/nats.go/jetstream"
+)
+
+// A trial is a fault and what followed.
+type trial struct {
+	Outcome
+	at   int64
+	hit  *process
+	over int64 // when the fault itself had ended, if its leader may outlive it
+	done bool
+}
+
+// errNoLeader: a fault found nobody to hit.
+var errNoLeader = errors.New("nobody leads at the moment")
+
+// errNotOurs: a fault would hit a server that the demo only visits.
+var errNotOurs = errors.New("the server is not the demo's own, and is not restarted")
+
+// downTime is how long the server is down at a restart, besides what stopping and starting take.
+const downTime = 300 * time.Millisecond
+
+// strike hits the leader with a fault.
+func (st *stage) strike(f Fault) error {
+	p := st.leader()
+	switch {
+	case st.leaving:
+		return errors.New("the demo is ending")
+	case p == nil:
+		return errNoLeader
+	case f == Restart && st.server == nil:
+		return errNotOurs
+	case f == Restart && st.restarting:
+		return errors.New("the server is restarting already")
+	}
+	t := st.trial(f, p)
+	st.emit(Event{T: t.T, Kind: EventFault, Fault: f, Worker: p.id, Term: t.Term})
+	switch f {
+	case Crash:
+		p.fault, p.leaving = Crash, true
+		p.kill()
+		st.replaceLater(p)
+	case Freeze, Cut:
+		st.hold(p, t)
+	case Resign:
+		p.tell(orderResign)
+	case Delete:
+		go st.deleteKey()
+	case Restart:
+		st.restart(t)
+	}
+	return nil
+}
+
+func (st *stage) trial(f Fault, p *process) *trial {
+	now := monoNow()
+	t := &trial{at: now, hit: p, Outcome: Outcome{Fault: f, T: st.offset(now), Worker: p.id, Term: p.last.Seen}}
+	st.trials = append(st.trials, t)
+	return t
+}
+
+// hold freezes a worker or cuts its network, for a while.
+func (st *stage) hold(p *process, t *trial) {
+	p.fault = t.Fault
+	if t.Fault == Freeze && canFreeze {
+		if err := freeze(p.cmd.Process); err != nil {
+			st.emit(Event{Kind: EventNote, Worker: p.id, Text: "freeze: " + err.Error()})
+		}
+	} else {
+		p.tell(orderCut)
+	}
+	st.after(st.respite(), func() {
+		if p.gone {
+			return
+		}
+		st.mend(p)
+		t.over = monoNow()
+	})
+}
+
+// mend ends a freeze or a cut.
+func (st *stage) mend(p *process) {
+	text := p.id + " is reached by the network again"
+	if p.fault == Freeze && canFreeze {
+		text = p.id + " runs on (SIGCONT)"
+		if err := thaw(p.cmd.Process); err != nil {
+			text = p.id + ": thaw: " + err.Error()
+		}
+	} else {
+		p.tell(orderHeal)
+	}
+	st.emit(Event{Kind: EventHealed, Fault: p.fault, Worker: p.id, Text: text})
+	p.fault = ""
+}
+
+// deleteKey deletes the group's key as nats kv del does: with no regard to who holds it.
+func (st *stage) deleteKey() {
+	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
+	defer cancel()
+	if err := st.deleteBare(ctx); err != nil {
+		st.post(func() { st.emit(Event{Kind: EventNote, Text: "delete: " + err.Error()}) })
+	}
+}
+
+func (st *stage) deleteBare(ctx context.Context) error {
+	js, err := jetstream.New(st.nc)
+	if st.domain != "" {
+		js, err = jetstream.NewWithDomain(st.nc, st.domain)
+	}
+	if err != nil {
+		return err
+	}
+	kv, err := js.KeyValue(ctx, st.cmd.Bucket)
+	if err != nil {
+		return err
+	}
+	return kv.Delete(ctx, st.cmd.Key)
+}
+
+func (st *stage) restart(t *trial) {
+	st.restarting = true
+	go func() {
+		err := st.server.restart(downTime)
+		st.post(func() {
+			st.restarting = false
+			t.over = monoNow()
+			if err != nil {
+				st.fail(err)
+				return
+			}
+			st.emit(Event{Kind: EventHealed, Fault: Restart, Text: fmt.Sprintf(
+				"the server is back after %s", ms(millis(time.Duration(t.over-t.at))))})
+		})
+	}()
+}
+
+// promoted closes the trials that a new leader ends. Their outcome is told a little later, when the last
+// samples of the leader before have come in: they say how long nobody led.
+func (st *stage) promoted(p *process, r report) {
+	for _, t := range st.trials {
+		if t.done || r.Term <= t.Term {
+			continue
+		}
+		t.done = true
+		t.Leader, t.NextTerm, t.Reason = p.id, r.Term, r.Reason
+		t.Took = millis(time.Duration(r.At - t.at))
+		st.after(10*tellEvery, func() { st.tellOutcome(t, r.At) })
+	}
+}
+
+func (st *stage) tellOutcome(t *trial, promoted int64) {
+	if seen := st.reign(t.Worker, t.Term).seen; seen != 0 {
+		t.Gap = millis(time.Duration(max(0, promoted-seen)))
+	}
+	st.emit(Event{
+		Kind: EventFailover, Fault: t.Fault, From: t.Worker, To: t.Leader, Term: t.NextTerm, Reason: t.Reason,
+		Took: t.Took, Gap: t.Gap,
+	})
+}
+
+// kept closes the trials that the leader has outlived: the fault is over, and it has renewed since.
+func (st *stage) kept(p *process) {
+	for _, t := range st.trials {
+		if t.done || t.hit != p || t.over == 0 || !p.last.Leading || p.last.Seen != t.Term || p.last.Renewed < t.over {
+			continue
+		}
+		t.done, t.Kept = true, true
+		st.emit(Event{Kind: EventKept, Fault: t.Fault, Worker: p.id, Term: t.Term})
+	}
+}
+
+// open reports whether a fault is not dealt with yet.
+func (st *stage) open() bool {
+	for _, t := range st.trials {
+		if !t.done {
+			return true
+		}
+	}
+	return st.restarting
+}
+
+func (st *stage) summary() Summary {
+	s := Summary{
+		Seconds: st.offset(monoNow()), Samples: st.detector.Asked, TwoLeaders: st.detector.Double, Outcomes: []Outcome{},
+	}
+	for _, r := range st.reigns {
+		if r.from != 0 {
+			s.Terms++
+		}
+	}
+	for _, t := range st.trials {
+		s.Outcomes = append(s.Outcomes, t.Outcome)
+	}
+	return s
+}

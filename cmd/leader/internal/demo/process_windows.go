@@ -1,0 +1,22 @@
+//go:build windows
+
+package demo
+
+import (
+	"errors"
+	"os"
+	"os/exec"
+	"syscall"
+)
+
+// canFreeze: there is no SIGSTOP here; a cut network has to stand for it.
+const canFreeze = false
+
+// detach keeps the console's signals from a worker: an interrupt is the demo's to handle.
+func detach(cmd *exec.Cmd) {
+	cmd.SysProcAttr = &syscall.SysProcAttr{CreationFlags: syscall.CREATE_NEW_PROCESS_GROUP}
+}
+
+func freeze(*os.Process) error { return errors.ErrUnsupported }
+
+func thaw(*os.Process) error { return nil }

@@ -1,0 +1,73 @@
+package demo
+
+import (
+	"slices"
+	"time"
+)
+
+// A scene is what the view shows of one instant. It is immutable.
+type scene struct {
+	now     int64 // on the machine's clock
+	elapsed time.Duration
+	rows    []row
+	leader  string
+	ours    bool // the leader is one of our workers
+	term    uint64
+	since   time.Duration // for how long it has led
+	until   int64         // the end of its trust window
+	script  Script
+	samples uint64
+	double  uint64
+	last    *Outcome // the last fault that was dealt with
+	server  string   // what is wrong with the server, if anything
+	leaving bool
+}
+
+// A row is one worker.
+type row struct {
+	id, state, reason, conn string
+	seen                    uint64
+	leading                 bool
+	fault                   Fault
+	gone                    bool
+}
+
+// show makes the scene for the view.
+func (st *stage) show() {
+	now := monoNow()
+	s := &scene{
+		now: now, elapsed: time.Duration(now - st.begun), script: slices.Clone(st.script),
+		samples: st.detector.Asked, double: st.detector.Double, leaving: st.leaving,
+	}
+	if st.restarting {
+		s.server = "restarting"
+	}
+	for _, p := range st.processes {
+		s.add(p, now)
+	}
+	if s.term != 0 && s.ours {
+		s.since = time.Duration(now - st.reign(s.leader, s.term).from)
+	}
+	for _, t := range st.trials {
+		if t.done {
+			last := t.Outcome
+			s.last = &last
+		}
+	}
+	st.scene.Store(s)
+}
+
+// add adds a worker's row, and what it knows of the leader.
+func (s *scene) add(p *process, now int64) {
+	l := p.last
+	leading := l.Leading && now < l.Until && !p.gone && p.fault != Crash
+	s.rows = append(s.rows, row{
+		id: p.id, state: l.State, reason: l.Reason, conn: l.Conn, seen: l.Seen, leading: leading, fault: p.fault, gone: p.gone,
+	})
+	if leading && (!s.ours || l.Seen > s.term) {
+		s.leader, s.ours, s.term, s.until = p.id, true, l.Seen, l.Until
+	}
+	if !s.ours && !p.gone && p.fault == "" && l.Leader != "" && l.Seen > s.term {
+		s.leader, s.term = l.Leader, l.Seen
+	}
+}

@@ -1,0 +1,117 @@
+package demo
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+)
+
+// A Fault is something done to the election.
+type Fault string
+
+// The faults.
+const (
+	Crash   Fault = "crash"   // kill the leader's process; another joins later
+	Freeze  Fault = "freeze"  // stop the leader's process for 2 × TTL
+	Cut     Fault = "cut"     // let nothing pass on the leader's network for 2 × TTL
+	Resign  Fault = "resign"  // ask the leader to resign
+	Delete  Fault = "delete"  // delete the group's key, as nats kv del does
+	Restart Fault = "restart" // stop the server and start it again
+)
+
+// faults lists them in the order in which they are shown.
+func faults() []Fault { return []Fault{Crash, Freeze, Cut, Resign, Delete, Restart} }
+
+// A Step is one fault of a script.
+type Step struct {
+	At    time.Duration // since the start; later if nobody leads then
+	Fault Fault
+}
+
+// A Script is a sequence of faults, in order of time.
+type Script []Step
+
+// String returns the script as ParseScript reads it.
+func (s Script) String() string {
+	parts := make([]string, len(s))
+	for i, step := range s {
+		parts[i] = fmt.Sprintf("%v %s", step.At, step.Fault)
+	}
+	return strings.Join(parts, "; ")
+}
+
+// End is when the last step is due.
+func (s Script) End() time.Duration {
+	if len(s) == 0 {
+		return 0
+	}
+	return s[len(s)-1].At
+}
+
+// defaultScript plays each fault once, with time between them for what follows from it. The
+// restart of the server is left out where the server is not ours.
+func defaultScript(ttl time.Duration, ownServer bool) Script {
+	s := Script{
+		{At: ttl, Fault: Crash},
+		{At: 4 * ttl, Fault: Freeze},
+		{At: 7 * ttl, Fault: Cut},
+		{At: 10 * ttl, Fault: Resign},
+		{At: 11 * ttl, Fault: Delete},
+	}
+	if ownServer {
+		s = append(s, Step{At: 12 * ttl, Fault: Restart})
+	}
+	return s
+}
+
+// ParseScript reads steps like "2s crash; 6s freeze", separated by semicolons. The error
+// names every part that can not be read.
+func ParseScript(text string) (Script, error) {
+	var s Script
+	var errs []error
+	for part := range strings.SplitSeq(text, ";") {
+		part = strings.TrimSpace(part)
+		if part == "" {
+			continue
+		}
+		step, err := parseStep(part)
+		switch {
+		case err != nil:
+			errs = append(errs, fmt.Errorf("%q: %w", part, err))
+		case step.At < s.End():
+			errs = append(errs, fmt.Errorf("%q: comes after a step that is later (%v)", part, s.End()))
+		default:
+			s = append(s, step)
+		}
+	}
+	if len(s) == 0 && len(errs) == 0 {
+		errs = append(errs, errors.New(`there is no step; write steps like "2s crash; 6s freeze"`))
+	}
+	return s, errors.Join(errs...)
+}
+
+func parseStep(part string) (Step, error) {
+	words := strings.Fields(part)
+	if len(words) != 2 {
+		return Step{}, errors.New(`must be a time and a fault, like "2s crash"`)
+	}
+	at, err := time.ParseDuration(words[0])
+	if err != nil || at < 0 {
+		return Step{}, fmt.Errorf("%q is no time since the start, like 2s or 1m30s", words[0])
+	}
+	for _, f := range faults() {
+		if words[1] == string(f) {
+			return Step{At: at, Fault: f}, nil
+		}
+	}
+	return Step{}, fmt.Errorf("%q is no fault; there are %s", words[1], faultNames())
+}
+
+func faultNames() string {
+	names := make([]string, 0, len(faults()))
+	for _, f := range faults() {
+		names = append(names, string(f))
+	}
+	return strings.Join(names, ", ")
+}

@@ -1,0 +1,415 @@
+package demo
+
+import (
+	"context"
+	"crypto/rand"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	mrand "math/rand/v2"
+	"slices"
+	"sync/atomic"
+	"time"
+
+	"github.com/nats-io/nats.go"
+
+	"github.com/seed-ff2cb582/leader"
+	"github.com/seed-ff2cb582/leader/cmd/leader/internal/natsconn"
+)
+
+// A stage is where a demo plays: the server, the workers, what was done to them and what
+// followed. One goroutine, play's, owns all of it; what happens elsewhere is posted to it.
+type stage struct {
+	cmd    *Command
+	conn   natsconn.Flags
+	url    string // for people
+	domain string
+	suffix string // of the workers' names, where other demos may take part
+	worker []string
+	server *embedded // nil if it is not ours
+	nc     *nats.Conn
+
+	begun  int64 // on the machine's clock, as all times here
+	posted chan func()
+	done   chan struct{}
+	tell   func(Event)
+	scene  atomic.Pointer[scene] // for the view
+
+	processes  []*process // in the order of the view's rows
+	named      int
+	script     Script // what is still to be played
+	trials     []*trial
+	reigns     []reign
+	detector   detector
+	idleSince  int64 // since when a finished script left nothing open; 0 if it has
+	restarting bool
+	leaving    bool
+	finished   bool
+	failure    error
+}
+
+// A reign is one term as the samples show it.
+type reign struct {
+	worker string
+	term   uint64
+	from   int64 // its promotion
+	seen   int64 // the last instant at which its leader was seen to lead
+}
+
+func newStage(c *Command) *stage {
+	return &stage{cmd: c, script: c.script, posted: make(chan func(), 64), done: make(chan struct{})}
+}
+
+// suffix makes names unlike those of another demo in the same group.
+func suffix() string {
+	var b [2]byte
+	_, _ = rand.Read(b[:]) // never fails, as its documentation says
+	return "-" + hex.EncodeToString(b[:])
+}
+
+// close ends what stage made. The workers are gone by then.
+func (st *stage) close() error {
+	if st.nc != nil {
+		st.nc.Close()
+	}
+	if st.server != nil {
+		return st.server.close()
+	}
+	return nil
+}
+
+// play runs the demo to its end: until ctx is done, somebody leaves, or the script or the time is over.
+func (st *stage) play(ctx context.Context, tell func(Event)) error {
+	st.tell, st.begun = tell, monoNow()
+	defer close(st.done)
+	st.begin()
+	tick := time.NewTicker(25 * time.Millisecond)
+	defer tick.Stop()
+	stop := ctx.Done()
+	for !st.finished {
+		select {
+		case f := <-st.posted:
+			f()
+		case <-tick.C:
+			st.tick()
+		case <-stop:
+			stop = nil
+			st.leave()
+		}
+	}
+	return st.verdict()
+}
+
+// verdict tells the summary, and what of it is an error.
+func (st *stage) verdict() error {
+	sum := st.summary()
+	st.emit(Event{Kind: EventEnd, Summary: &sum})
+	st.show()
+	err := st.failure
+	if n := len(st.script); n > 0 && err == nil {
+		err = fmt.Errorf("%d steps of the script were not played: %s", n, st.script)
+	}
+	if sum.TwoLeaders > 0 {
+		err = errors.Join(ErrTwoLeaders, err)
+	}
+	return err
+}
+
+// post has f called by the stage's goroutine, unless that has ended.
+func (st *stage) post(f func()) {
+	select {
+	case st.posted <- f:
+	case <-st.done:
+	}
+}
+
+// after posts f after d. It does nothing once the demo is ending.
+func (st *stage) after(d time.Duration, f func()) {
+	time.AfterFunc(d, func() {
+		st.post(func() {
+			if !st.leaving {
+				f()
+			}
+		})
+	})
+}
+
+func (st *stage) emit(e Event) {
+	if e.T == 0 {
+		e.T = st.offset(monoNow())
+	}
+	st.tell(e)
+}
+
+// offset is t in seconds since the start.
+func (st *stage) offset(t int64) float64 {
+	return float64(time.Duration(t-st.begun).Microseconds()) / 1e6
+}
+
+func (st *stage) begin() {
+	c := st.cmd
+	st.emit(Event{
+		Kind: EventBegin, URL: st.url, Bucket: c.Bucket, Group: c.Key, Workers: c.Workers,
+		Text: fmt.Sprintf("TTL %v, heartbeat %v", c.TTL, c.Heartbeat),
+	})
+	for range c.Workers {
+		var delay time.Duration
+		if !c.NoSplay {
+			delay = mrand.N(c.TTL)
+		}
+		st.join(len(st.processes), delay)
+	}
+	if c.For > 0 {
+		st.after(c.For, st.leave)
+	}
+}
+
+// join starts a worker and gives it a row.
+func (st *stage) join(row int, delay time.Duration) {
+	st.named++
+	c := st.cmd
+	s := spec{
+		ID: fmt.Sprintf("w%d%s", st.named, st.suffix), Conn: st.conn, Bucket: c.Bucket, Group: c.Key,
+		TTL: c.TTL, Heartbeat: c.Heartbeat, Delay: delay,
+	}
+	p, err := launch(st.worker, s, func(m message) { st.post(func() { st.hear(m) }) })
+	if p == nil {
+		st.fail(fmt.Errorf("start a worker: %w", err))
+		return
+	}
+	if row < len(st.processes) {
+		st.processes[row] = p
+	} else {
+		st.processes = append(st.processes, p)
+	}
+	st.emit(Event{Kind: EventJoin, Worker: p.id, PID: p.cmd.Process.Pid})
+}
+
+// fail ends the demo for a reason.
+func (st *stage) fail(err error) {
+	if st.failure == nil {
+		st.failure = err
+	}
+	st.leave()
+}
+
+// hear takes a message of a worker.
+func (st *stage) hear(m message) {
+	switch {
+	case m.ended:
+		st.ended(m.from, m.err)
+	case m.stderr != "":
+		m.from.complaint = m.stderr
+		st.emit(Event{Kind: EventNote, Worker: m.from.id, Text: m.stderr})
+	default:
+		st.report(m.from, m.report)
+	}
+}
+
+func (st *stage) report(p *process, r report) {
+	switch r.Kind {
+	case reportStatus:
+		p.last, p.joined = *r.Status, true
+		st.kept(p)
+	case reportSamples:
+		st.samples(p, r.Samples)
+	case reportTransition:
+		st.transition(p, r)
+	case reportWoke:
+		says := "IsLeader says no at its first look"
+		if r.Leading {
+			says = "IsLeader says yes, its trust window is still open"
+		}
+		st.emit(Event{Kind: EventWoke, Worker: p.id, Took: millis(r.Gap), Text: says})
+	case reportNote:
+		if noteworthy(r.Note) {
+			st.emit(Event{Kind: EventNote, Worker: p.id, Text: r.Text})
+		}
+	case reportFailed:
+		st.emit(Event{Kind: EventNote, Worker: p.id, Text: r.Text})
+	}
+}
+
+// noteworthy tells which notes a person wants to see: not that one of ten lost a race or tries again.
+func noteworthy(kind string) bool {
+	switch kind {
+	case leader.NoteLostRace, leader.NoteFailed, leader.NoteStale, leader.NoteWatch:
+		return false
+	default:
+		return true
+	}
+}
+
+func (st *stage) samples(p *process, s *samples) {
+	st.detector.Asked += s.Asked
+	if len(s.Led) == 0 {
+		return
+	}
+	led := make([]sample, len(s.Led))
+	for i, x := range s.Led {
+		led[i] = sample{Before: x[0], After: x[1]}
+	}
+	st.reign(p.id, s.Term).seen = led[len(led)-1].After
+	if st.detector.observe(p.id, s.Run, s.Term, led) {
+		st.emit(Event{Kind: EventTwoLeaders, Text: st.detector.Evidence[len(st.detector.Evidence)-1]})
+	}
+}
+
+func (st *stage) reign(worker string, term uint64) *reign {
+	i := slices.IndexFunc(st.reigns, func(r reign) bool { return r.worker == worker && r.term == term })
+	if i < 0 {
+		st.reigns = append(st.reigns, reign{worker: worker, term: term})
+		i = len(st.reigns) - 1
+	}
+	return &st.reigns[i]
+}
+
+func (st *stage) transition(p *process, r report) {
+	st.emit(Event{
+		T: st.offset(r.At), Kind: EventTransition, Worker: p.id, From: r.From, To: r.To, Reason: r.Reason, Term: r.Term,
+	})
+	p.last.State, p.last.Reason = r.To, r.Reason
+	if r.To == leader.StateLeader {
+		st.reign(p.id, r.Term).from = r.At
+		st.promoted(p, r)
+	}
+	if r.From == leader.StateLeader {
+		p.last.Leading = false
+	}
+}
+
+// ended notes that a worker's process is gone.
+func (st *stage) ended(p *process, err error) {
+	expected := p.leaving
+	p.gone, p.leaving = true, true
+	switch {
+	case st.leaving:
+		st.leaveOn()
+	case expected:
+	case p.failed():
+		st.emit(Event{Kind: EventExit, Worker: p.id, Text: fmt.Sprint(err)})
+		if !slices.ContainsFunc(st.processes, (*process).alive) {
+			st.fail(fmt.Errorf("no worker is left; the last one said: %s", p.complaint))
+		}
+	default:
+		// Somebody else killed it, from another terminal: a crash like ours.
+		st.emit(Event{Kind: EventExit, Worker: p.id, Text: fmt.Sprint(err)})
+		if p.last.Leading {
+			st.trial(Crash, p)
+		}
+		st.replaceLater(p)
+	}
+}
+
+// replaceLater lets a new worker take the row of one that is gone.
+func (st *stage) replaceLater(p *process) {
+	st.after(st.respite(), func() {
+		if row := slices.Index(st.processes, p); row >= 0 {
+			st.join(row, 0)
+		}
+	})
+}
+
+// respite is how long a fault lasts: long enough for another to lead.
+func (st *stage) respite() time.Duration { return 2 * st.cmd.TTL }
+
+// leader returns the process that leads, or nil.
+func (st *stage) leader() *process {
+	now := monoNow()
+	var found *process
+	for _, p := range st.processes {
+		if p.leads(now) && p.fault == "" && (found == nil || p.last.Seen > found.last.Seen) {
+			found = p
+		}
+	}
+	return found
+}
+
+func (st *stage) tick() {
+	st.playScript()
+	st.show()
+}
+
+// playScript plays the step that is due, once a leader is there to be hit and
+// what was done before has had its effect.
+func (st *stage) playScript() {
+	if st.leaving || st.cmd.script == nil {
+		return
+	}
+	now := monoNow()
+	if len(st.script) > 0 {
+		due := now-st.begun >= int64(st.script[0].At)
+		if due && !st.open() && st.strike(st.script[0].Fault) == nil {
+			st.script = st.script[1:]
+		}
+		return
+	}
+	if st.cmd.For > 0 || st.open() || st.leader() == nil || slices.ContainsFunc(st.processes, (*process).impaired) {
+		st.idleSince = 0
+		return
+	}
+	if st.idleSince == 0 {
+		st.idleSince = now
+	}
+	if now-st.idleSince > int64(st.cmd.TTL) {
+		st.leave()
+	}
+}
+
+// leave ends the demo: first the followers stop and then the leader, so that its release
+// does not begin another term.
+func (st *stage) leave() {
+	if st.leaving {
+		st.leaveOn()
+		return
+	}
+	st.leaving = true
+	last := st.leader()
+	for _, p := range st.processes {
+		if p.fault == Freeze || p.fault == Cut {
+			st.mend(p)
+		}
+		if p != last {
+			p.stop()
+		}
+	}
+	time.AfterFunc(exitPatience, func() { st.post(st.killRest) })
+	st.leaveOn()
+}
+
+// leaveOn goes on with leaving once all followers are gone, and ends it once everybody is.
+func (st *stage) leaveOn() {
+	here := st.processes[:0:0]
+	for _, p := range st.processes {
+		if !p.gone {
+			here = append(here, p)
+		}
+	}
+	switch {
+	case len(here) == 0:
+		st.finished = true
+	case len(here) == 1:
+		here[0].stop()
+		time.AfterFunc(exitPatience, func() { st.post(st.killRest) })
+	}
+}
+
+func (st *stage) killRest() {
+	for _, p := range st.processes {
+		if !p.gone && p.leaving {
+			p.kill()
+		}
+	}
+}
+
+// abort ends the demo at once.
+func (st *stage) abort() {
+	st.leaving = true
+	for _, p := range st.processes {
+		if !p.gone {
+			p.leaving = true
+			p.kill()
+		}
+	}
+	st.leaveOn()
+}

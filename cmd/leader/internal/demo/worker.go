@@ -1,0 +1,266 @@
+package demo
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"sync/atomic"
+	"time"
+
+	"github.com/nats-io/nats.go"
+
+	"github.com/seed-ff2cb582/leader"
+	"github.com/seed-ff2cb582/leader/cmd/leader/internal/natsconn"
+)
+
+// A WorkerCommand is the process of one candidate of the demo.
+type WorkerCommand struct{}
+
+// stopPatience is how long a worker takes at the most to stop.
+const stopPatience = 2 * time.Second
+
+// Run takes part in the election until it is told to stop, or its input ends.
+func (WorkerCommand) Run(ctx context.Context, std Streams) error {
+	in := json.NewDecoder(std.In)
+	var s spec
+	if err := in.Decode(&s); err != nil {
+		return fmt.Errorf("demo-worker is for leader demo to start, and wants a line of JSON: %w", err)
+	}
+	w := &worker{spec: s, out: newOutbox(), net: newNetwork(s.TTL)}
+	written := make(chan error, 1)
+	go func() { written <- w.out.write(std.Out) }()
+	err := w.run(ctx, in)
+	w.out.close()
+	return errors.Join(err, <-written)
+}
+
+// A worker is a candidate that reports what it does.
+type worker struct {
+	spec spec
+	out  *outbox
+	net  *network
+	nc   *nats.Conn
+	e    leader.Election
+	seen atomic.Pointer[leader.LeaderInfo]
+}
+
+func (w *worker) run(ctx context.Context, in *json.Decoder) error {
+	settings, err := w.spec.Conn.Settings()
+	if err != nil {
+		return err
+	}
+	if err := w.connect(settings); err != nil {
+		return err
+	}
+	defer w.nc.Close()
+	if err := w.prepare(settings); err != nil {
+		return err
+	}
+	ctx, stop := context.WithCancelCause(ctx)
+	defer stop(nil)
+	go w.obey(ctx, stop, in)
+	go w.watch(ctx)
+	if pause(ctx, w.spec.Delay) {
+		if err := w.e.Start(context.WithoutCancel(ctx)); err != nil {
+			return err
+		}
+	}
+	<-ctx.Done()
+	if errors.Is(context.Cause(ctx), errAbandoned) {
+		return nil
+	}
+	return w.e.StopWithContext(context.Background(), leader.StopOptions{
+		DeleteKey: true, WaitForDemote: true, Timeout: stopPatience,
+	})
+}
+
+func (w *worker) connect(s natsconn.Settings) (err error) {
+	var base nats.Options
+	for _, opt := range s.Options {
+		if err := opt(&base); err != nil {
+			return err
+		}
+	}
+	if base.CustomDialer != nil {
+		w.net.through = base.CustomDialer
+	}
+	w.nc, err = s.Connect("leader demo "+w.spec.ID, nats.SetCustomDialer(w.net), nats.RetryOnFailedConnect(true))
+	return err
+}
+
+func (w *worker) prepare(s natsconn.Settings) (err error) {
+	w.e, err = leader.NewElection(w.nc, w.config(s.Domain))
+	if err != nil {
+		return err
+	}
+	// Kept for the status: what a follower has seen of the leader's term.
+	w.e.OnLeaderChange(func(info leader.LeaderInfo) { w.seen.Store(&info) })
+	return nil
+}
+
+func (w *worker) config(domain string) leader.ElectionConfig {
+	return leader.ElectionConfig{
+		Bucket: w.spec.Bucket, Group: w.spec.Group, InstanceID: w.spec.ID,
+		TTL: w.spec.TTL, HeartbeatInterval: w.spec.Heartbeat,
+		BucketAutoCreate: true, DeleteOnStop: true, JetStreamDomain: domain,
+		Hooks: leader.Hooks{Transition: w.onTransition, Note: w.onNote},
+	}
+}
+
+func (w *worker) onTransition(t leader.Transition) {
+	w.out.post(report{
+		Kind: reportTransition, At: mono(t.At), From: t.From, To: t.To, Reason: string(t.Reason),
+		Term: t.Term.Number, Leader: t.LeaderID,
+	})
+}
+
+func (w *worker) onNote(n leader.Note) {
+	w.out.post(report{Kind: reportNote, At: mono(n.At), Note: n.Kind, Text: n.Text})
+}
+
+// errAbandoned: the demo is gone, and nobody is left to tell anything. The
+// process ends without a release, as if it had been killed.
+var errAbandoned = errors.New("the demo is gone")
+
+// obey carries out orders until the input ends.
+func (w *worker) obey(ctx context.Context, stop context.CancelCauseFunc, in *json.Decoder) {
+	for {
+		var o order
+		if err := in.Decode(&o); err != nil {
+			stop(errAbandoned)
+			return
+		}
+		switch o {
+		case orderStop:
+			stop(nil)
+		case orderCut:
+			w.net.cut()
+		case orderHeal:
+			w.net.heal()
+		case orderResign:
+			go w.resign(ctx) // the order to heal may be what it waits for
+		}
+	}
+}
+
+func (w *worker) resign(ctx context.Context) {
+	if err := w.e.Resign(ctx); err != nil {
+		w.out.post(report{Kind: reportFailed, At: monoNow(), Text: "resign: " + err.Error()})
+	}
+}
+
+// The worker's rhythms.
+const (
+	askEvery    = 2 * time.Millisecond  // IsLeader
+	tellEvery   = 20 * time.Millisecond // the samples of a leader
+	statusEvery = 100 * time.Millisecond
+	// A process that did not run for so long was frozen, or its machine is very busy.
+	stallAfter = 700 * time.Millisecond
+)
+
+// watch asks IsLeader all the time and reports the answers, until ctx is done.
+func (w *worker) watch(ctx context.Context) {
+	ask := time.NewTicker(askEvery)
+	defer ask.Stop()
+	a := asker{e: w.e, out: w.out}
+	last := monoNow()
+	var told, shown int64
+	for {
+		select {
+		case <-ask.C:
+		case <-ctx.Done():
+			a.tell()
+			return
+		}
+		leading := a.ask()
+		now := monoNow()
+		if gap := time.Duration(now - last); gap > stallAfter {
+			w.out.post(report{Kind: reportWoke, At: now, Gap: gap, Leading: leading})
+		}
+		if now-told >= int64(tellEvery) {
+			told = now
+			a.tell()
+		}
+		if now-shown >= int64(statusEvery) {
+			shown = now
+			w.out.post(report{Kind: reportStatus, At: now, Status: w.status()})
+		}
+		last = now
+	}
+}
+
+// An asker asks IsLeader and keeps the answers until they are told.
+type asker struct {
+	e    leader.Election
+	out  *outbox
+	next samples
+}
+
+// ask asks once. The clock is read before and after: somewhere between lies
+// the instant that the answer is about. See detector.
+func (a *asker) ask() bool {
+	before := monoNow()
+	term := a.e.Term().Number
+	leading := a.e.IsLeader()
+	after := monoNow()
+	a.next.Asked++
+	if !leading || term == 0 || term != a.next.Term {
+		a.turn(leading, term)
+	}
+	if leading && term != 0 {
+		a.next.Led = append(a.next.Led, [2]int64{before, after})
+	}
+	return leading
+}
+
+// turn ends the run of yes that there was, if any, and begins the next.
+func (a *asker) turn(leading bool, term uint64) {
+	if a.next.Term != 0 {
+		a.tell()
+		a.next.Term = 0
+	}
+	if leading && term != 0 {
+		a.next.Run++
+		a.next.Term = term
+	}
+}
+
+func (a *asker) tell() {
+	if a.next.Asked == 0 {
+		return
+	}
+	told := a.next
+	a.out.post(report{Kind: reportSamples, At: monoNow(), Samples: &told})
+	a.next = samples{Run: told.Run, Term: told.Term}
+}
+
+func (w *worker) status() *status {
+	st := w.e.Status()
+	s := &status{
+		State: st.State, Reason: string(st.Reason), Leading: st.IsLeader, Leader: st.LeaderID,
+		Seen: st.Term, Conn: st.ConnectionStatus,
+	}
+	if info := w.seen.Load(); info != nil && s.Seen == 0 {
+		s.Seen = info.Term
+	}
+	if st.IsLeader {
+		s.Renewed, s.Until = mono(st.LastHeartbeat), mono(st.TrustUntil)
+	}
+	return s
+}
+
+// mono turns a time of this process into a reading of the machine's clock.
+func mono(t time.Time) int64 { return monoNow() + int64(time.Until(t)) }
+
+// pause waits for d, and reports whether ctx was not done before.
+func pause(ctx context.Context, d time.Duration) bool {
+	t := time.NewTimer(d)
+	defer t.Stop()
+	select {
+	case <-t.C:
+		return true
+	case <-ctx.Done():
+		return false
+	}
+}

@@ -1,0 +1,23 @@
+package natsconn
+
+import (
+	"net/url"
+	"strings"
+)
+
+// Shown returns the URL without credentials, for people.
+func (s Settings) Shown() string { return redacted(s.URL) }
+
+// redacted hides the user part of each of the URLs, which nats allows to be a list.
+func redacted(urls string) string {
+	list := strings.Split(urls, ",")
+	for i, one := range list {
+		one = strings.TrimSpace(one)
+		if u, err := url.Parse(one); err == nil && u.User != nil {
+			u.User = url.User("***")
+			one = u.String()
+		}
+		list[i] = one
+	}
+	return strings.Join(list, ",")
+}
