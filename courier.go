@@ -1,11 +1,10 @@
 package leader
 
 import (
-	"bytes"
-	"runtime"
 	"runtime/debug"
-	"strconv"
 	"sync"
+
+	"github.com/seed-ff2cb582/leader/internal/goid"
 )
 
 // A courier delivers callbacks one after the other, in the order in which they were
@@ -40,7 +39,7 @@ func (c *courier) deliver() {
 			go c.deliver()
 		}
 	}()
-	id := goid()
+	id := goid.Current()
 	for {
 		c.mu.Lock()
 		if len(c.queue) == 0 {
@@ -67,21 +66,12 @@ func (c *courier) drained() <-chan struct{} {
 }
 
 // inside reports whether the caller is a callback that this courier delivers. A Stop
-// from within a callback must not wait for that callback.
+// from within a callback must not wait for that callback, and nothing else tells it apart.
 func (c *courier) inside() bool {
 	c.mu.Lock()
 	id := c.goid
 	c.mu.Unlock()
-	return id != 0 && id == goid()
-}
-
-// goid returns the id of the calling goroutine. Go offers no other way to tell that a
-// caller is a callback of ours; it is used for nothing but not waiting for oneself.
-func goid() uint64 {
-	var buf [64]byte
-	b := bytes.TrimPrefix(buf[:runtime.Stack(buf[:], false)], []byte("goroutine "))
-	id, _ := strconv.ParseUint(string(b[:max(bytes.IndexByte(b, ' '), 0)]), 10, 64)
-	return id
+	return id != 0 && id == goid.Current()
 }
 
 // shielded calls f and reports a panic of f, with its stack, instead of letting it

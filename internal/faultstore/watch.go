@@ -1,11 +1,10 @@
 package faultstore
 
 import (
-	"bytes"
-	"runtime"
 	"sync"
 	"time"
 
+	"github.com/seed-ff2cb582/leader/internal/goid"
 	"github.com/seed-ff2cb582/leader/store"
 )
 
@@ -54,7 +53,7 @@ func (w *watch) push(at time.Time, e store.Entry) {
 
 // run delivers until nothing waits.
 func (w *watch) run() {
-	me := goroutineID()
+	me := goid.Current()
 	for {
 		e, wait, ok := w.next(me)
 		switch {
@@ -108,7 +107,7 @@ func (w *watch) close() {
 
 // wait returns when deliver does not run, or at once within deliver itself.
 func (w *watch) wait() {
-	me := goroutineID()
+	me := goid.Current()
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	for w.runner != 0 && w.runner != me {
@@ -118,17 +117,3 @@ func (w *watch) wait() {
 
 // starting stands for a runner that has not told its number yet. No goroutine has it.
 const starting = ^uint64(0)
-
-// goroutineID returns the number of the calling goroutine, which alone tells a stop
-// within deliver, that must not wait, from all others, that must.
-func goroutineID() (id uint64) {
-	var buf [40]byte
-	b := buf[:runtime.Stack(buf[:], false)]
-	for _, c := range bytes.TrimPrefix(b, []byte("goroutine ")) {
-		if c < '0' || c > '9' {
-			break
-		}
-		id = id*10 + uint64(c-'0')
-	}
-	return id
-}

@@ -1,12 +1,11 @@
 package memstore
 
 import (
-	"bytes"
 	"context"
 	"fmt"
-	"runtime"
 	"sync"
 
+	"github.com/seed-ff2cb582/leader/internal/goid"
 	"github.com/seed-ff2cb582/leader/store"
 )
 
@@ -102,7 +101,7 @@ func (w *watch) push(e store.Entry) {
 
 // run delivers until nothing waits.
 func (w *watch) run() {
-	me := goroutineID()
+	me := goid.Current()
 	for {
 		e, ok := w.next(me)
 		if !ok {
@@ -138,7 +137,7 @@ func (w *watch) close() {
 // wait returns when deliver does not run, or at once within deliver itself, where
 // waiting would never end.
 func (w *watch) wait() {
-	me := goroutineID()
+	me := goid.Current()
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	for w.runner != 0 && w.runner != me {
@@ -159,19 +158,3 @@ func (w *watch) keys() []string {
 
 // starting stands for a runner that has not told its number yet. No goroutine has it.
 const starting = ^uint64(0)
-
-// goroutineID returns the number of the calling goroutine. The contract lets
-// deliver call stop, and stop must wait for deliver in all other cases: only the
-// goroutine's identity tells the two apart, and a stack trace is the one
-// place that shows it. Nothing but this wait depends on it.
-func goroutineID() (id uint64) {
-	var buf [40]byte
-	b := buf[:runtime.Stack(buf[:], false)]
-	for _, c := range bytes.TrimPrefix(b, []byte("goroutine ")) {
-		if c < '0' || c > '9' {
-			break
-		}
-		id = id*10 + uint64(c-'0')
-	}
-	return id
-}
