@@ -1,5 +1,11 @@
 package machine
 
+import (
+	"slices"
+	"strings"
+	"testing"
+)
+
 // A mutant is a protocol with one mistake, made from outside: around Step, in the
 // store, or in the definition of a leader. The zero value is the protocol as it is.
 type mutant struct {
@@ -43,4 +49,280 @@ func (mu mutant) reached(i Instant, now Instant) bool {
 		now.Wall = -1 << 40
 	}
 	return i.Reached(now)
+}
+
+// after makes a mutant's step that lets Step do its work and then spoils the state.
+func after(spoil func(m Machine, before State, s *State, ev Event, now Instant)) func(Machine, State, Event, Instant) (State, []Action) {
+	return func(m Machine, s State, ev Event, now Instant) (State, []Action) {
+		t, actions := m.Step(s, ev, now)
+		spoil(m, s, &t, ev, now)
+		return t, actions
+	}
+}
+
+// before makes a mutant's step that spoils what Step gets to see.
+func before(spoil func(m Machine, s *State, ev *Event, now *Instant)) func(Machine, State, Event, Instant) (State, []Action) {
+	return func(m Machine, s State, ev Event, now Instant) (State, []Action) {
+		spoil(m, &s, &ev, &now)
+		return m.Step(s, ev, now)
+	}
+}
+
+func extended(before State, s *State) bool {
+	return s.Phase == Holding && s.Grant.Rev != before.Grant.Rev
+}
+
+func saw(k Kind, s *State, ev Event) bool {
+	return s.Phase == Watching && s.View.Kind == k && ev.Kind == Sight && ev.Seen.Rev == s.View.Rev
+}
+
+// A mutation is a mistake with the faults that bring it to light.
+type mutation struct {
+	mutant
+	bug    int      // its number in the list of bugs that the field has had, 0 if it is ours
+	want   []string // the invariants of which one must break
+	kinds  kindSet  // the faults to explore with; 0 is all, at most one in a world
+	faults int
+	change func([]Machine)
+}
+
+var mutations = []mutation{
+	{
+		mutant: mutant{name: "trust is stamped at the reply", step: after(func(m Machine, b State, s *State, ev Event, now Instant) {
+			if extended(b, s) && ev.Kind == Written {
+				s.Grant.Trust = now.Add(m.trust(m.TTL))
+			}
+		})},
+		bug: 1, want: []string{"G1"},
+	},
+	{
+		mutant: mutant{name: "leading is a flag", lead: func(s State, _ Instant) bool { return s.Phase == Holding && s.Grant.Promoted }},
+		bug:    2, want: []string{"G1", "G3"},
+	},
+	{
+		mutant: mutant{name: "challenge without margin", step: after(func(m Machine, _ State, s *State, ev Event, now Instant) {
+			if saw(Held, s, ev) && s.DueAt == now.Mono+int64(m.wait(m.TTL)) {
+				s.DueAt = now.Mono + int64(m.TTL)
+			}
+		})},
+		bug: 3, want: []string{"G1"},
+	},
+	{
+		mutant: mutant{name: "trust without margin", step: after(func(m Machine, b State, s *State, _ Event, _ Instant) {
+			if extended(b, s) {
+				s.Grant.Trust = s.Grant.Sent.Add(m.TTL)
+			}
+		})},
+		bug: 3, want: []string{"G1"},
+	},
+	{
+		mutant: mutant{name: "an unanswered write counts from its read-back", step: after(func(m Machine, b State, s *State, ev Event, now Instant) {
+			if extended(b, s) && ev.Kind != Written {
+				s.Grant.Sent, s.Grant.Trust = now, now.Add(m.trust(m.TTL))
+			}
+		})},
+		// Its own watch would tell it at once.
+		bug: 4, want: []string{"G1"}, kinds: setOf(kLoseReply, kLoseSight, kPause), faults: 3,
+	},
+	{
+		mutant: mutant{name: "an unanswered write is taken for a refused one", step: before(func(_ Machine, s *State, _ *Event, _ *Instant) {
+			s.Write.Maybe = false // so that First moves to the latest attempt
+		})},
+		bug: 4, want: []string{"G1"}, kinds: setOf(kLoseReply, kPause), faults: 2,
+	},
+	{
+		mutant: mutant{name: "a releaser adopts its own record again", step: func(m Machine, s State, ev Event, now Instant) (State, []Action) {
+			ours := ev.Seen.Kind == Held && ev.Seen.Rec.Token == s.Grant.Token && s.Grant.Term != 0
+			if s.Phase != Releasing || ev.Kind != Sight && ev.Kind != Read || !ours {
+				return m.Step(s, ev, now)
+			}
+			s.Phase, s.Write, s.Grant.Rev, s.Grant.Promoted = Holding, Write{}, ev.Seen.Rev, true
+			s.Grant.Sent, s.Grant.Trust = now, now.Add(m.trust(m.TTL))
+			return s, []Action{{Kind: Promote}}
+		}},
+		bug: 5, want: []string{"G1", "G2"}, kinds: setOf(kGiveUpWrite, kDelaySight, kResign), faults: 3,
+	},
+	{
+		mutant: mutant{name: "the release is unconditional", accept: func(k WriteKind, _ Seen, _ uint64) bool { return k == Release }},
+		bug:    6, want: []string{"G1", "G2"},
+	},
+	{
+		mutant: mutant{name: "release before the work has stopped", step: func(m Machine, s State, ev Event, now Instant) (State, []Action) {
+			t, actions := m.Step(s, ev, now)
+			if t.Phase == Draining && s.Phase == Holding {
+				u, more := m.Step(t, Event{Kind: Drained, Token: ev.Token}, now)
+				return u, append(actions, more...)
+			}
+			return t, actions
+		}},
+		bug: 7, want: []string{"G4"},
+	},
+	{
+		mutant: mutant{name: "challenge by the own TTL instead of the record's", step: after(func(m Machine, _ State, s *State, ev Event, now Instant) {
+			if saw(Held, s, ev) && s.DueAt > now.Mono {
+				s.DueAt = now.Mono + int64(m.wait(m.TTL))
+			}
+		})},
+		bug: 8, want: []string{"G1"}, change: shortTTL,
+	},
+	{
+		mutant: mutant{name: "a bare delete is permission", step: after(func(_ Machine, _ State, s *State, ev Event, now Instant) {
+			if saw(Bare, s, ev) {
+				s.DueAt = now.Mono
+			}
+		})},
+		bug: 9, want: []string{"G1"},
+	},
+	{
+		mutant: mutant{name: "garbage is permission", step: after(func(_ Machine, _ State, s *State, ev Event, now Instant) {
+			if saw(Garbled, s, ev) {
+				s.DueAt = now.Mono
+			}
+		})},
+		bug: 9, want: []string{"G1"},
+	},
+	{
+		mutant: mutant{name: "a bare delete is waited out with the rest of the wait before", step: after(func(_ Machine, b State, s *State, ev Event, _ Instant) {
+			if saw(Bare, s, ev) && b.View.Kind == Held {
+				s.DueAt = min(s.DueAt, b.DueAt)
+			}
+		})},
+		want: []string{"G1"}, kinds: setOf(kLoseSight, kDelete, kPause), faults: 3,
+	},
+	{
+		mutant: mutant{name: "create by absence, without a revision", accept: func(k WriteKind, at Seen, _ uint64) bool {
+			return k == Acquire && (at.Kind == Bare || at.Kind == Vacant)
+		}},
+		bug: 10, want: []string{"G1"},
+	},
+	{
+		mutant: mutant{name: "takeover without an expected revision", accept: func(k WriteKind, _ Seen, _ uint64) bool { return k == Acquire }},
+		bug:    12, want: []string{"G1"},
+	},
+	{
+		mutant: mutant{name: "renewal without an expected revision", accept: func(k WriteKind, _ Seen, _ uint64) bool { return k == Renew }},
+		bug:    12, want: []string{"G1", "G2"}, kinds: setOf(kDelayWrite, kPause), faults: 2,
+	},
+	{
+		mutant: mutant{name: "the monotonic clock alone", monoOnly: true, step: before(func(_ Machine, _ *State, _ *Event, now *Instant) {
+			now.Wall = now.Mono // as it would be without a suspension
+		})},
+		bug: 13, want: []string{"G1"},
+	},
+	{
+		mutant: mutant{name: "a late grant is promoted", step: before(func(_ Machine, s *State, ev *Event, now *Instant) {
+			if ev.Kind == Written && ev.Outcome == OK && s.Write.Kind == Acquire {
+				*now = s.Write.Sent
+			}
+		})},
+		bug: 14, want: []string{"G3"},
+	},
+	{
+		mutant: mutant{name: "a renewal is accepted after the window closed", step: before(func(_ Machine, s *State, ev *Event, now *Instant) {
+			if ev.Kind == Written && ev.Outcome == OK && s.Write.Kind == Renew {
+				*now = s.Write.Sent
+			}
+		})},
+		bug: 16, want: []string{"G1", "G3"}, kinds: setOf(kDelayReply, kPause), faults: 2,
+	},
+	{
+		mutant: mutant{name: "a request is obeyed whatever its term", step: before(func(_ Machine, s *State, ev *Event, _ *Instant) {
+			if ev.Kind == Asked {
+				ev.Term = s.Grant.Term
+			}
+		})},
+		want: []string{"control"},
+	},
+	{
+		mutant: mutant{name: "any deletion may be vacated", step: before(func(_ Machine, s *State, _ *Event, _ *Instant) {
+			if s.Phase == Draining {
+				s.Grant.Trust = Instant{1 << 40, 1 << 40}
+			}
+		})},
+		want: []string{"G1"}, kinds: setOf(kDelete, kPause), faults: 2,
+	},
+	{
+		mutant: mutant{name: "a claim does not wait for the last term's work", step: after(func(_ Machine, _ State, s *State, _ Event, _ Instant) {
+			if s.Phase == Watching {
+				s.Undrained = false
+			}
+		})},
+		want: []string{"G3", "G4"}, kinds: setOf(kSlowWork, kPause), faults: 2,
+	},
+	{
+		mutant: mutant{name: "an unfit winner is promoted", step: before(func(_ Machine, s *State, ev *Event, _ *Instant) {
+			if s.Phase == Claiming {
+				s.Unfit = false
+			}
+		})},
+		want: []string{"fitness"},
+	},
+	{
+		mutant: mutant{name: "a deposed holder claims its own record at once while leading", step: after(func(_ Machine, b State, s *State, _ Event, now Instant) {
+			// It forgets the drain: the term is over, the work is not.
+			if b.Phase == Holding && s.Phase == Draining {
+				s.Phase, s.Undrained, s.DueAt = Watching, false, now.Mono
+			}
+		})},
+		want: []string{"G3", "G4", "state"},
+	},
+	{
+		mutant: mutant{name: "an expired term is not noticed by the candidate", step: before(func(_ Machine, s *State, ev *Event, now *Instant) {
+			if s.Phase == Holding && s.Grant.Promoted {
+				s.Grant.Trust = Instant{1 << 40, 1 << 40}
+			}
+		})},
+		bug: 2, want: []string{"G1", "G3"},
+	},
+}
+
+// shortTTL gives the later candidates shorter leases than the first.
+func shortTTL(ms []Machine) {
+	for i := range ms[1:] {
+		ms[i+1].TTL, ms[i+1].Heartbeat = 8, 2
+	}
+}
+
+func (mu mutation) config() config {
+	const n = 2
+	cfg := config{
+		rates: []int64{3, 5, 4}[:n], machines: machines(n, nil), horizon: 14, faults: max(mu.faults, 1),
+		kinds: mu.kinds, shortest: true,
+	}
+	if mu.kinds == 0 {
+		cfg.kinds = allFaults
+	}
+	if mu.change != nil {
+		mu.change(cfg.machines)
+	}
+	return cfg
+}
+
+// TestMutations proves the explorer: each mistake must lead it to a counterexample, and the
+// protocol as it is must pass in the same worlds.
+func TestMutations(t *testing.T) {
+	for _, mu := range mutations {
+		t.Run(mu.name, func(t *testing.T) {
+			cfg := mu.config()
+			cfg.mutant = mu.mutant
+			x := newExplorer(cfg)
+			f := x.run()
+			if f.bad == "" {
+				t.Fatalf("not caught in %d worlds", f.worlds)
+			}
+			invariant, _, _ := strings.Cut(f.bad, ":")
+			t.Logf("caught after %d worlds by %s, in %d steps", f.worlds, f.bad, f.steps)
+			if !slices.Contains(mu.want, invariant) {
+				t.Errorf("caught by %s, want one of %v", invariant, mu.want)
+			}
+			t.Logf("\n%s", f.story)
+			if mu.kinds == 0 && mu.change == nil {
+				return // TestExploreTwo visits those worlds with the protocol as it is
+			}
+			cfg.mutant = mutant{}
+			if f := newExplorer(cfg).run(); f.bad != "" {
+				t.Errorf("caught without the mutant, too: %s\n%s", f.bad, f.story)
+			}
+		})
+	}
 }

@@ -55,11 +55,13 @@ const (
 	kRead
 	kReadReply
 	kSight
+	kSightAgain
 	kDrained
 	kLateCommit
 	kResume
 	kRestart
 	kConnUp
+	kFit
 	kAsked
 	kAskedAgain
 	kAdvance
@@ -84,6 +86,7 @@ const (
 	kPause
 	kSuspend
 	kConnDown
+	kUnfit
 	kDelete
 	kGarbage
 	kStepDown
@@ -100,15 +103,15 @@ const (
 
 var kindTitles = [kinds]string{
 	kStart: "start", kTick: "timer", kApply: "write applied", kRefuse: "write refused", kReply: "reply",
-	kRead: "read", kReadReply: "read reply", kSight: "watch delivery", kDrained: "work stopped",
-	kLateCommit: "late commit of a given-up write", kResume: "resumed", kRestart: "restarted", kConnUp: "connection back",
+	kRead: "read", kReadReply: "read reply", kSight: "watch delivery", kSightAgain: "watch delivery of a copy", kDrained: "work stopped",
+	kLateCommit: "late commit of a given-up write", kResume: "resumed", kRestart: "restarted", kConnUp: "connection back", kFit: "fit again",
 	kAsked: "control request delivered", kAskedAgain: "control request delivered again", kAdvance: "time passes (clocks at different rates)",
 	kDelayWrite: "write delayed", kLoseWrite: "write lost", kGiveUpWrite: "write given up in flight",
 	kLoseReply: "reply lost", kDelayReply: "reply delayed", kTransient: "transient failure",
 	kPermanent: "permanent failure", kFalseConflict: "false conflict", kFailRead: "read failed",
 	kStaleRead: "stale read", kDelaySight: "watch delayed", kLoseSight: "watch message lost",
 	kDupSight: "watch message duplicated", kSlowWork: "work slow to stop", kCrash: "crash", kPause: "pause",
-	kSuspend: "suspend", kConnDown: "connection lost", kDelete: "operator deletes", kGarbage: "operator writes garbage",
+	kSuspend: "suspend", kConnDown: "connection lost", kUnfit: "unfit", kDelete: "operator deletes", kGarbage: "operator writes garbage",
 	kStepDown: "operator asks to step down", kTransfer: "operator asks to transfer", kResign: "resign",
 	kStopRelease: "stop and release", kStopLeave: "stop and leave", kValidate: "validate", kClosed: "window closed by the runtime",
 	kRollback: "store loses its last write", kWipe: "store loses everything",
@@ -136,9 +139,9 @@ var (
 type held uint8
 
 const (
-	free held = iota
-	heldNow   // until the next tick at least
-	heldOver  // may go on at any time, or never
+	free     held = iota
+	heldNow       // until the next tick at least
+	heldOver      // may go on at any time, or never
 )
 
 func (h *held) advance() {
@@ -206,6 +209,7 @@ type participant struct {
 	lag     int16  // how much the monotonic clock has missed in suspensions
 	drainBy int16
 	queue   [queueLen]uint16 // watch deliveries to come, 0 is none
+	copied  uint16           // a copy of a delivery, which comes at any later time
 	call    call
 	mode    uint8
 	modeFor held
@@ -241,6 +245,7 @@ type config struct {
 	kinds    kindSet // which faults
 	storeMay bool    // the store may forget, so terms may recur: check G1 only
 	mutant   mutant
+	sample   int  // continue every sampleth world without faults
 	shortest bool // breadth first: for short counterexamples
 }
 
@@ -431,6 +436,8 @@ func (x *sim) exit(e uint8, who int) Exit {
 		return Exit{Reason: ReasonTransferred, By: "operator", Successor: x.machines[(who+1)%len(x.machines)].ID}
 	case 3:
 		return Exit{Reason: ReasonResigned}
+	case 4:
+		return Exit{Reason: ReasonUnhealthy}
 	default:
 		return Exit{}
 	}
@@ -496,6 +503,8 @@ func (x *sim) perform(w *world, i int, before, after *State, a Action, now Insta
 		switch {
 		case p.term != noTerm:
 			x.fail("G3", "%s is promoted twice", id)
+		case before.Unfit:
+			x.fail("fitness", "%s is promoted and not fit to lead", id)
 		case p.work != idle:
 			x.fail("G3", "%s is promoted while the work of its last term runs", id)
 		case x.mutant.reached(after.Grant.Trust, now) && after.Phase == Holding:
@@ -739,9 +748,13 @@ func (x *sim) successors(w *world) []next {
 			x.ofCall(w, i, false)
 			x.ofPaused(w, i)
 		default:
+			// Without a connection what was sent may yet arrive, and nothing comes in.
+			connected := !x.states.all[w.c[i].state].Down
 			x.ofClock(w, i)
-			x.ofCall(w, i, true)
-			x.ofWatch(w, i)
+			x.ofCall(w, i, connected)
+			if connected {
+				x.ofWatch(w, i)
+			}
 			x.ofWork(w, i)
 			x.ofProcess(w, i)
 		}
@@ -899,6 +912,12 @@ func (x *sim) ofReadRequest(w *world, i int) {
 
 func (x *sim) ofWatch(w *world, i int) {
 	p := &w.c[i]
+	if p.copied != 0 {
+		n := *w
+		n.c[i].copied = 0
+		x.step(&n, i, Event{Kind: Sight}, p.copied, 0)
+		x.emit(&n, kSightAgain, i)
+	}
 	head := p.queue[0]
 	if head == 0 || p.watch == heldNow {
 		return
@@ -908,7 +927,9 @@ func (x *sim) ofWatch(w *world, i int) {
 	n.c[i].watch = free
 	x.step(&n, i, Event{Kind: Sight}, head, 0)
 	x.emit(&n, kSight, i)
-	if x.may(w, kLoseSight) {
+	// The first sight is the runtime's own read, which it repeats until it has an answer:
+	// without one a candidate would wait for ever.
+	if x.state(w, i).View.Kind != Unseen && x.may(w, kLoseSight) {
 		n := *w
 		dequeue(&n.c[i].queue)
 		x.emit(&n, kLoseSight, i)
@@ -918,15 +939,12 @@ func (x *sim) ofWatch(w *world, i int) {
 		n.c[i].watch = heldNow
 		x.emit(&n, kDelaySight, i)
 	}
-	if p.queue[queueLen-1] == 0 && x.may(w, kDupSight) {
+	if p.copied == 0 && x.may(w, kDupSight) {
 		n := *w
-		q := &n.c[i].queue
-		copy(q[1:], q[:queueLen-1])
+		n.c[i].copied = head
+		dequeue(&n.c[i].queue)
+		n.c[i].watch = free
 		x.step(&n, i, Event{Kind: Sight}, head, 0)
-		dequeue(q)
-		// The copy comes at any later time, behind what comes now.
-		enqueue(q, head)
-		n.c[i].watch = heldNow
 		x.emit(&n, kDupSight, i)
 	}
 }
@@ -974,6 +992,7 @@ func (x *sim) ofProcess(w *world, i int) {
 		useful bool
 	}{
 		{kConnDown, ConnDown, 0, !s.Down},
+		{kUnfit, Unfit, 4, !s.Unfit},
 		{kResign, Leave, 3, s.Phase == Holding},
 		{kStopRelease, StopRelease, 0, true},
 		{kStopLeave, StopLeave, 0, true},
@@ -990,6 +1009,11 @@ func (x *sim) ofProcess(w *world, i int) {
 		n := *w
 		x.step(&n, i, Event{Kind: ConnUp}, 0, 0)
 		x.emit(&n, kConnUp, i)
+	}
+	if s.Unfit {
+		n := *w
+		x.step(&n, i, Event{Kind: Fit}, 0, 0)
+		x.emit(&n, kFit, i)
 	}
 	// A request has an effect on a holder only.
 	if w.askLeft > 0 && s.Phase == Holding {
@@ -1062,15 +1086,16 @@ func (x *sim) ofOperator(w *world) {
 func (x *sim) ready(w *world) bool {
 	for i := range x.machines {
 		p := &w.c[i]
+		connected := !x.states.all[p.state].Down
 		switch {
 		case p.mode == crashed:
 			continue
-		case (p.call.stage == request || p.call.stage == readRequest) && p.call.held == free:
+		case (p.call.stage == request || p.call.stage == readRequest) && p.call.held == free && connected:
 			return true
 		case p.mode != up:
 			continue
-		case (p.call.stage == reply || p.call.stage == readReply) && p.call.held == free,
-			p.queue[0] != 0 && p.watch == free,
+		case (p.call.stage == reply || p.call.stage == readReply) && p.call.held == free && connected,
+			p.queue[0] != 0 && p.watch == free && connected,
 			p.work == stopping && p.slow == free,
 			x.states.all[p.state].Phase == Idle,
 			x.due(w, i):
