@@ -67,7 +67,11 @@ func (l *loop) run(parent context.Context) {
 		case <-l.e.mail.wake:
 			l.takeMail()
 		case <-l.timer.C:
+			// What has arrived by now comes first: a process that was stalled would else
+			// challenge a record that it has been told is gone.
+			l.takeMail()
 			l.step(machine.Event{Kind: machine.Tick})
+			l.answerWaiters()
 		case <-stop:
 			stop = nil
 			l.e.askStop(l.e.cfg.DeleteOnStop)
