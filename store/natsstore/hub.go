@@ -10,6 +10,7 @@ import (
 
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
+	"github.com/seed-ff2cb582/leader/internal/goid"
 	"github.com/seed-ff2cb582/leader/store"
 )
 
@@ -106,7 +107,7 @@ func (h *hub) run() {
 	s := h.s
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	h.loop = goroutineID()
+	h.loop = goid.Current()
 	for !h.ended {
 		s.mu.Unlock()
 		event := h.next()
@@ -162,7 +163,7 @@ func (h *hub) nudge() {
 }
 
 // onLoop reports whether the caller is a function that the hub calls.
-func (h *hub) onLoop() bool { return h.calling != nil && goroutineID() == h.loop }
+func (h *hub) onLoop() bool { return h.calling != nil && goid.Current() == h.loop }
 
 // call runs a caller's function without the mutex, and lets stop wait for it.
 func (h *hub) call(owner any, f func()) {

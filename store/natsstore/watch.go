@@ -1,11 +1,9 @@
 package natsstore
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
-	"runtime"
 	"slices"
 	"time"
 
@@ -243,19 +241,4 @@ func (s *Store) OnConnState(f func(store.ConnState)) (stop func()) {
 	l := &listener{f: f}
 	h.listeners = append(h.listeners, l)
 	return func() { h.stopListening(l) }
-}
-
-// goroutineID returns the number of the calling goroutine, which only a stack
-// trace tells. The contract lets deliver call stop, while stop must wait for a
-// deliver that runs elsewhere: nothing but the goroutine's identity tells the two apart.
-func goroutineID() (id uint64) {
-	var buf [64]byte
-	b := buf[:runtime.Stack(buf[:], false)]
-	for _, c := range bytes.TrimPrefix(b, []byte("goroutine ")) {
-		if c < '0' || c > '9' {
-			break
-		}
-		id = 10*id + uint64(c-'0')
-	}
-	return id
 }
