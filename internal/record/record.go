@@ -170,5 +170,12 @@ func ReadRequest(e store.Entry) (r Request, ok bool) {
 	if err := json.Unmarshal(e.Value, &r); err != nil {
 		return Request{}, false
 	}
+	if len(r.By) > maxName || len(r.Successor) > maxName {
+		return Request{}, false
+	}
 	return r, r.Op == OpStepDown || r.Op == OpTransfer && r.Successor != ""
 }
+
+// maxName bounds the names of a request, in bytes. They go into the vacancy that answers
+// it: one that outgrew what stores take would let the release fail.
+const maxName = 256

@@ -1,0 +1,88 @@
+package record_test
+
+import (
+	"reflect"
+	"testing"
+
+	"github.com/seed-ff2cb582/leader/internal/machine"
+	"github.com/seed-ff2cb582/leader/internal/record"
+	"github.com/seed-ff2cb582/leader/store"
+)
+
+// FuzzRead reads whatever stands in a register. Its corpus is in testdata/fuzz.
+func FuzzRead(f *testing.F) {
+	f.Add([]byte(`{"id":"a","token":"t","priority":1,"meta":{"k":"v"},"ttl":3000,"term":4,"renewal":5,"address":"x"}`), uint64(5), false)
+	f.Add([]byte(`{"token":"t","term":4,"reason":"resigned","by":"a","successor":"b"}`), uint64(6), true)
+	f.Add([]byte(nil), uint64(7), true)
+	f.Add([]byte(nil), uint64(0), false)
+	f.Fuzz(func(t *testing.T, value []byte, rev uint64, tombstone bool) {
+		seen, r := record.Read(store.Entry{Key: "g", Revision: rev, Value: value, Tombstone: tombstone})
+		if seen.Rev != rev || seen.Rec.TTL < 0 {
+			t.Fatalf("%+v", seen)
+		}
+		switch seen.Kind {
+		case machine.Held:
+			mustHold(t, r.ID != "", seen, r)
+		case machine.Vacant:
+			mustHold(t, r.ID == "" && r.Reason != "", seen, r)
+		case machine.Garbled, machine.Absent, machine.Bare:
+			mustHold(t, seen.Rec == machine.Record{} && reflect.DeepEqual(r, record.Record{}), seen, r)
+			return
+		default:
+			t.Fatalf("%v", seen.Kind)
+		}
+		readsBack(t, seen, r)
+	})
+}
+
+// readsBack holds a record that was read to this: written again it is the same.
+func readsBack(t *testing.T, seen machine.Seen, r record.Record) {
+	t.Helper()
+	b, err := r.Encode()
+	if err != nil {
+		return // escapes made it longer than a register may be
+	}
+	again, r2 := record.Read(store.Entry{Key: "g", Revision: seen.Rev, Value: b})
+	if len(r.Meta) == 0 {
+		r.Meta = nil // an empty map is not written
+	}
+	mustHold(t, again == seen && reflect.DeepEqual(r2, r), again, r2)
+}
+
+// FuzzReadRequest reads whatever stands in a control register.
+func FuzzReadRequest(f *testing.F) {
+	f.Add([]byte(`{"op":"step-down","term":7,"by":"ops","reason":"maintenance"}`), uint64(1))
+	f.Add([]byte(`{"op":"transfer","term":7,"successor":"b"}`), uint64(2))
+	f.Fuzz(func(t *testing.T, value []byte, rev uint64) {
+		r, ok := record.ReadRequest(store.Entry{Key: "_ctl.g", Revision: rev, Value: value})
+		if !ok {
+			return
+		}
+		if rev == 0 || r.Op != record.OpStepDown && r.Op != record.OpTransfer || r.Op == record.OpTransfer && r.Successor == "" {
+			t.Fatalf("revision %d: %+v", rev, r)
+		}
+		vacancy := record.Of(machine.Record{Reason: "stepped-down", By: r.By, Successor: r.Successor}, nil, "")
+		mustEncode(t, vacancy)
+		again, ok := record.ReadRequest(store.Entry{Key: "_ctl.g", Revision: 1, Value: mustEncodeShort(t, r)})
+		if !ok || again != r {
+			t.Fatalf("%+v, want %+v", again, r)
+		}
+	})
+}
+
+// mustEncodeShort encodes a request, unless its reason is too long for that.
+func mustEncodeShort(t *testing.T, r record.Request) []byte {
+	t.Helper()
+	b, err := r.Encode()
+	if err != nil {
+		t.Skip("escapes made it longer than a register may be")
+	}
+	return b
+}
+
+func mustHold(t *testing.T, ok bool, seen machine.Seen, r record.Record) {
+	t.Helper()
+	if !ok {
+		t.Fatalf("%+v\n%+v", seen, r)
+	}
+}

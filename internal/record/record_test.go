@@ -1,0 +1,232 @@
+package record_test
+
+import (
+	"bytes"
+	"fmt"
+	"math"
+	"reflect"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/seed-ff2cb582/leader/internal/machine"
+	"github.com/seed-ff2cb582/leader/internal/record"
+	"github.com/seed-ff2cb582/leader/store"
+)
+
+func full() record.Record {
+	return record.Record{
+		ID: "worker-1", Token: "3f9a6f8d-1a2b-4cde-9f1a-c0b123456789", Priority: -7,
+		Meta: map[string]string{"zone": "eu\"west", "☃": ""}, TTL: 5000, Term: 1 << 53, Renewal: 17, Address: "[::1]:4222",
+	}
+}
+
+func vacancy() record.Record {
+	return record.Record{Token: "t", Term: 9, Reason: "resigned", By: "worker-1", Successor: "worker-2"}
+}
+
+func entry(value string) store.Entry {
+	return store.Entry{Key: "g", Revision: 12, Value: []byte(value)}
+}
+
+func mustEncode(t *testing.T, r interface{ Encode() ([]byte, error) }) []byte {
+	t.Helper()
+	b, err := r.Encode()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return b
+}
+
+func TestWhatIsWrittenIsReadBack(t *testing.T) {
+	for kind, want := range map[machine.Kind]record.Record{machine.Held: full(), machine.Vacant: vacancy()} {
+		for _, tombstone := range []bool{false, true} {
+			e := store.Entry{Revision: 12, Value: mustEncode(t, want), Tombstone: tombstone}
+			seen, got := record.Read(e)
+			if seen.Kind != kind || seen.Rev != 12 || !reflect.DeepEqual(got, want) {
+				t.Errorf("tombstone %v: read %v, rev %d\n%+v, want\n%+v", tombstone, seen.Kind, seen.Rev, got, want)
+			}
+			if back := record.Of(seen.Rec, got.Meta, got.Address); !reflect.DeepEqual(back, want) {
+				t.Errorf("through the core: %+v, want %+v", back, want)
+			}
+		}
+	}
+}
+
+// The seed's payload, written by another program, without the fields that came later.
+func TestForeignPayloadOfTheOriginalFormIsAHolder(t *testing.T) {
+	seen, r := record.Read(entry(`{
+		"id": "instance-1234", "token": "3f9a6f8d-1a2b-4cde-9f1a-c0b123456789", "priority": 10,
+		"meta": {"hostname": "node-01", "region": "eu-west-1"}}`))
+	if seen.Kind != machine.Held || seen.Rec.ID != "instance-1234" || seen.Rec.Priority != 10 || r.Meta["region"] != "eu-west-1" {
+		t.Fatalf("%v %+v", seen, r)
+	}
+	if seen.Rec.TTL != 0 {
+		t.Fatalf("a TTL of %v from nowhere", seen.Rec.TTL)
+	}
+}
+
+func TestUnknownFieldsChangeNothing(t *testing.T) {
+	plain, _ := record.Read(entry(`{"id":"a","token":"t","ttl":3000,"term":4}`))
+	more, _ := record.Read(entry(`{"id":"a","nested":{"id":"b","reason":["x"]},"token":"t","v":2,"ttl":3000,"term":4,"x":null}`))
+	if plain != more {
+		t.Fatalf("%+v\n%+v", plain, more)
+	}
+}
+
+func TestRevisionZeroIsAbsentAndAnEmptyTombstoneIsBare(t *testing.T) {
+	if seen, _ := record.Read(store.Entry{Key: "g"}); seen != (machine.Seen{Kind: machine.Absent}) {
+		t.Errorf("%+v", seen)
+	}
+	if seen, _ := record.Read(store.Entry{Key: "g", Revision: 3, Tombstone: true}); seen != (machine.Seen{Kind: machine.Bare, Rev: 3}) {
+		t.Errorf("%+v", seen)
+	}
+}
+
+func TestWhatIsNoRecordIsGarbledAndYieldsNothing(t *testing.T) {
+	for name, value := range map[string]string{
+		"nothing":             "",
+		"text":                "leader=a",
+		"an empty object":     "{}",
+		"null":                "null",
+		"an array":            `[{"id":"a"}]`,
+		"a string":            `"a"`,
+		"a number":            "1",
+		"cut off":             `{"id":"a","token":"t"`,
+		"two values":          `{"id":"a"}{"id":"b"}`,
+		"trailing zero bytes": "{\"id\":\"a\"}\x00\x00",
+		"a byte order mark":   "\ufeff" + `{"id":"a"}`,
+		"no id, no reason":    `{"token":"t","ttl":3000}`,
+		"empty id and reason": `{"id":"","reason":""}`,
+		"null id and reason":  `{"id":null,"reason":null}`,
+		"an id of a number":   `{"id":1}`,
+		"a negative TTL":      `{"id":"a","ttl":-1}`,
+		"a huge TTL":          `{"id":"a","ttl":9007199254740993}`,
+		"a TTL past int64":    `{"id":"a","ttl":9223372036854775808}`,
+		"a fractional TTL":    `{"id":"a","ttl":0.5}`,
+		"a TTL of text":       `{"id":"a","ttl":"3s"}`,
+		"an exponent":         `{"id":"a","term":1e99}`,
+		"a negative term":     `{"id":"a","term":-1}`,
+		"a huge term":         `{"id":"a","term":9007199254740993}`,
+		"a huge renewal":      `{"id":"a","renewal":18446744073709551615}`,
+		"a huge priority":     `{"id":"a","priority":1` + strings.Repeat("0", 40) + `}`,
+		"meta of numbers":     `{"id":"a","meta":{"n":1}}`,
+		"deep nesting":        `{"id":"a","x":` + strings.Repeat("[", 11000),
+		"an invalid escape":   `{"id":"\q"}`,
+		"a raw control byte":  "{\"id\":\"a\x01\"}",
+		"one id of a number":  `{"id":1,"id":"a"}`,
+		"too long":            `{"id":"a","x":"` + strings.Repeat("x", store.MaxValue) + `"}`,
+	} {
+		t.Run(name, func(t *testing.T) {
+			for _, tombstone := range []bool{false, true} {
+				if value == "" && tombstone {
+					continue // that is a bare tombstone
+				}
+				e := entry(value)
+				e.Tombstone = tombstone
+				seen, r := record.Read(e)
+				if (seen != machine.Seen{Kind: machine.Garbled, Rev: 12}) || !reflect.DeepEqual(r, record.Record{}) {
+					t.Errorf("tombstone %v: %+v %+v", tombstone, seen, r)
+				}
+			}
+		})
+	}
+}
+
+func TestDeepNestingWithinTheSizeDoesNotExhaustTheStack(t *testing.T) {
+	value := `{"id":"a","x":` + strings.Repeat("[", 8000) + strings.Repeat("]", 8000) + `}`
+	if seen, _ := record.Read(entry(value)); seen.Kind != machine.Held {
+		t.Fatalf("%v", seen.Kind)
+	}
+}
+
+func TestOfDuplicateFieldsTheLastCounts(t *testing.T) {
+	seen, _ := record.Read(entry(`{"id":"a","id":"b","ttl":1,"ttl":2000}`))
+	if seen.Kind != machine.Held || seen.Rec.ID != "b" || seen.Rec.TTL != 2*time.Second {
+		t.Fatalf("%+v", seen)
+	}
+}
+
+func TestInvalidUTF8IsReplacedAndNotTrusted(t *testing.T) {
+	seen, r := record.Read(entry("{\"id\":\"a\xff\",\"ttl\":1000}"))
+	if seen.Kind != machine.Held || r.ID != "a\ufffd" {
+		t.Fatalf("%+v %q", seen, r.ID)
+	}
+}
+
+func TestTTLNeverOverflowsNorTurnsNegative(t *testing.T) {
+	for _, ms := range []int64{0, 1, 3_600_000, math.MaxInt64/int64(time.Millisecond) + 1, 1 << 53} {
+		seen, _ := record.Read(entry(fmt.Sprintf(`{"id":"a","ttl":%d}`, ms)))
+		if seen.Kind != machine.Held || seen.Rec.TTL < 0 || ms > 3_600_000 && seen.Rec.TTL < time.Hour {
+			t.Errorf("ttl %d: %v %v", ms, seen.Kind, seen.Rec.TTL)
+		}
+	}
+}
+
+func TestRecordsBeyondWhatEveryStoreTakesAreNotEncoded(t *testing.T) {
+	r := full()
+	r.Meta = map[string]string{"x": strings.Repeat("x", store.MaxValue)}
+	if b, err := r.Encode(); err == nil {
+		t.Fatalf("%d bytes", len(b))
+	}
+	r.Meta = map[string]string{"x": strings.Repeat("x", store.MaxValue-400)}
+	if b := mustEncode(t, r); len(b) > store.MaxValue {
+		t.Fatalf("%d bytes", len(b))
+	}
+}
+
+func TestVacancyDoesNotCarryWhatTheHolderSaidOfItself(t *testing.T) {
+	v := record.Of(machine.Record{Token: "t", Reason: "stopped"}, map[string]string{"k": "v"}, "addr")
+	if b := mustEncode(t, v); bytes.Contains(b, []byte("meta")) || bytes.Contains(b, []byte("addr")) {
+		t.Fatalf("%s", b)
+	}
+}
+
+func TestRequestsAreReadBackAndOthersIgnored(t *testing.T) {
+	for _, want := range []record.Request{
+		{Op: record.OpStepDown, Term: 7, By: "ops", Reason: "maintenance"},
+		{Op: record.OpTransfer, Term: 7, Successor: "b"},
+	} {
+		got, ok := record.ReadRequest(store.Entry{Revision: 2, Value: mustEncode(t, want)})
+		if !ok || got != want {
+			t.Errorf("%+v %v, want %+v", got, ok, want)
+		}
+	}
+	for name, e := range map[string]store.Entry{
+		"never written":              {Key: "_ctl.g"},
+		"deleted":                    {Revision: 2, Tombstone: true},
+		"text":                       entry("step-down"),
+		"null":                       entry("null"),
+		"an array":                   entry("[]"),
+		"an unknown operation":       entry(`{"op":"reboot","term":7}`),
+		"a transfer to nobody":       entry(`{"op":"transfer","term":7}`),
+		"a negative term":            entry(`{"op":"step-down","term":-7}`),
+		"a fractional term":          entry(`{"op":"step-down","term":7.5}`),
+		"two requests":               entry(`{"op":"step-down","term":7}{}`),
+		"longer than stores promise": entry(`{"op":"step-down","term":7,"reason":"` + strings.Repeat("x", store.MaxValue) + `"}`),
+	} {
+		if r, ok := record.ReadRequest(e); ok {
+			t.Errorf("%s: %+v", name, r)
+		}
+	}
+}
+
+// The names go into the vacancy that answers the request. One that does not fit there
+// would let the release fail, and cost the group a whole lease.
+func TestRequestsWithNamesThatNoVacancyHoldsAreIgnored(t *testing.T) {
+	long := strings.Repeat("<", 300) // each takes six bytes in JSON
+	for _, r := range []record.Request{
+		{Op: record.OpStepDown, Term: 7, By: long},
+		{Op: record.OpTransfer, Term: 7, Successor: long},
+	} {
+		if _, ok := record.ReadRequest(store.Entry{Revision: 2, Value: mustEncode(t, r)}); ok {
+			t.Errorf("%.40v was taken", r)
+		}
+	}
+}
+
+func TestControlKeyIsAKeyOfItsOwn(t *testing.T) {
+	if k := record.ControlKey("roles/db"); k != "_ctl.roles/db" || !store.ValidKey(k) {
+		t.Fatal(k)
+	}
+}
