@@ -214,7 +214,7 @@ func (e *election) self(g *grant) LeaderInfo {
 func (e *election) Status() ElectionStatus {
 	s := e.snap.Load()
 	st := ElectionStatus{
-		State: stateNames[s.state], LastTransition: s.at, Reason: s.reason,
+		State: stateName(s.state), LastTransition: s.at, Reason: s.reason,
 		ConnectionStatus: e.connState().String(),
 	}
 	g := e.current.Load()
@@ -257,7 +257,7 @@ func (e *election) Start(ctx context.Context) error {
 		e.started = false
 		return err
 	}
-	e.loop.begin(e, ctx, rules, err)
+	e.loop.begin(ctx, e, rules, err)
 	return nil
 }
 

@@ -159,7 +159,8 @@ func (e *election) followHealth(ctx context.Context) {
 			failures = 0
 			continue
 		}
-		if failures++; failures == e.cfg.MaxConsecutiveFailures {
+		failures++
+		if failures == e.cfg.MaxConsecutiveFailures {
 			e.mail.event(machine.Event{Kind: machine.Unfit, Exit: machine.Exit{Reason: machine.ReasonUnhealthy}})
 		}
 	}

@@ -34,7 +34,7 @@ type loop struct {
 }
 
 // begin starts the goroutine. err is why rules are not known yet, if so.
-func (l *loop) begin(e *election, parent context.Context, rules machine.Machine, err error) {
+func (l *loop) begin(parent context.Context, e *election, rules machine.Machine, err error) {
 	l.e, l.rules = e, rules
 	l.ctx, l.cancel = context.WithCancel(context.WithoutCancel(parent))
 	l.timer = time.NewTimer(time.Hour)
@@ -239,7 +239,7 @@ func (l *loop) publish(before machine.State) {
 	l.tell()
 	if changed {
 		e.reportTransition(Transition{
-			At: next.at, From: stateNames[old.state], To: stateNames[next.state], Reason: next.reason,
+			At: next.at, From: stateName(old.state), To: stateName(next.state), Reason: next.reason,
 			Term: transitionTerm(before, s), LeaderID: l.told.ID,
 		})
 	}

@@ -84,18 +84,20 @@ func (e *election) reportCallback(c Callback) {
 	}
 }
 
-var noteTexts = map[machine.NoteKind]string{
-	machine.NoteResolved:  "a write without an answer was found to have been applied",
-	machine.NoteStale:     "a read showed an older state of the record than known",
-	machine.NoteRegressed: "the record went back to an older revision: the store has lost writes",
-	machine.NoteLost:      "another candidate's claim came first",
-	machine.NoteFailed:    "an attempt failed and will be repeated",
-	machine.NoteOverrun:   "a callback did not return within DemoteTimeout; the record is released all the same",
-	machine.NoteGaveUp:    "the release could not be written; the record will expire by itself",
+func noteText(k machine.NoteKind) string {
+	return [...]string{
+		machine.NoteResolved:  "a write without an answer was found to have been applied",
+		machine.NoteStale:     "a read showed an older state of the record than known",
+		machine.NoteRegressed: "the record went back to an older revision: the store has lost writes",
+		machine.NoteLost:      "another candidate's claim came first",
+		machine.NoteFailed:    "an attempt failed and will be repeated",
+		machine.NoteOverrun:   "a callback did not return within DemoteTimeout; the record is released all the same",
+		machine.NoteGaveUp:    "the release could not be written; the record will expire by itself",
+	}[k]
 }
 
 func noteOf(a machine.Action) Note {
-	n := Note{At: time.Now(), Kind: a.Note.String(), Text: noteTexts[a.Note]}
+	n := Note{At: time.Now(), Kind: a.Note.String(), Text: noteText(a.Note)}
 	if a.Write != machine.NoWrite {
 		n.Call = a.Write.String()
 	}

@@ -20,9 +20,11 @@ const (
 	StateStopped   = "STOPPED"   // for good
 )
 
-var stateNames = map[machine.Public]string{
-	machine.Init: StateInit, machine.Candidate: StateCandidate, machine.Leader: StateLeader,
-	machine.Follower: StateFollower, machine.Demoted: StateDemoted, machine.Ended: StateStopped,
+func stateName(p machine.Public) string {
+	return [...]string{
+		machine.Init: StateInit, machine.Candidate: StateCandidate, machine.Leader: StateLeader,
+		machine.Follower: StateFollower, machine.Demoted: StateDemoted, machine.Ended: StateStopped,
+	}[p]
 }
 
 // A Reason says in one word why something happened. Logs, hooks, records

@@ -26,9 +26,6 @@ func (i Instant) Reached(now Instant) bool {
 	return now.Mono >= i.Mono || now.Wall >= i.Wall
 }
 
-// before tells whether i is earlier than j on the monotonic clock.
-func (i Instant) before(j Instant) bool { return i.Mono < j.Mono }
-
 // Trust is how long a holder may act on a lease of length ttl, counted from the
 // instant at which the write left: the lease less the drift, rounded down.
 func Trust(ttl time.Duration, drift float64) time.Duration {

@@ -7,6 +7,7 @@ import (
 	"slices"
 
 	"github.com/nats-io/nats.go/jetstream"
+
 	"github.com/seed-ff2cb582/leader/store"
 )
 
@@ -44,7 +45,7 @@ func (s *Store) checkError(ctx context.Context, before sighting, err error) erro
 		return err // of EnsureBucket
 	case errors.Is(err, jetstream.ErrStreamNotFound):
 		return s.missing(ctx, err)
-	case classifyRead(err) == errNoStream:
+	case errors.Is(classifyRead(err), errNoStream):
 		return fmt.Errorf("%w: bucket %q: JetStream does not answer; it may be disabled on this server or account, or starting: %w",
 			store.ErrTransient, s.bucket, err)
 	}

@@ -9,6 +9,7 @@ import (
 
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
+
 	"github.com/seed-ff2cb582/leader/store"
 )
 
@@ -93,8 +94,7 @@ func classifyRead(err error) error {
 	var api *jetstream.APIError
 	switch {
 	case errors.As(err, &api):
-		switch api.ErrorCode {
-		case jetstream.JSErrCodeStreamNotFound, jetstream.JSErrCodeJetStreamNotEnabledForAccount:
+		if api.ErrorCode == jetstream.JSErrCodeStreamNotFound || api.ErrorCode == jetstream.JSErrCodeJetStreamNotEnabledForAccount {
 			return store.ErrPermanent
 		}
 		return store.ErrTransient
@@ -127,6 +127,7 @@ func (s *Store) sighting() sighting {
 // where the subject stands.
 func (s *Store) deniedSince(before sighting, subjects ...string) error {
 	err := s.nc.LastError()
+	//nolint:errorlint // the same value again is the same report, an equal text in another value is a new one
 	if err == before.err || s.nc.Stats().Reconnects != before.reconnects {
 		return nil
 	}
@@ -166,7 +167,7 @@ func ended(err error) bool {
 // readError classifies and explains a failed request that changes nothing.
 func (s *Store) readError(ctx context.Context, before sighting, subject string, err error) error {
 	class := classifyRead(err)
-	if class == errNoStream {
+	if errors.Is(class, errNoStream) {
 		return s.diagnose(ctx, err)
 	}
 	if ended(err) {

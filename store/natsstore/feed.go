@@ -2,6 +2,7 @@ package natsstore
 
 import (
 	"crypto/rand"
+	"errors"
 	"fmt"
 	"iter"
 	"strconv"
@@ -10,6 +11,7 @@ import (
 
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
+
 	"github.com/seed-ff2cb582/leader/store"
 )
 
@@ -65,7 +67,7 @@ func (s *Store) subscribeError(err error) error {
 
 // classifySubscribe: subscribing only fails for what the connection is.
 func classifySubscribe(err error) error {
-	if class := classifyRead(err); class == store.ErrPermanent {
+	if class := classifyRead(err); errors.Is(class, store.ErrPermanent) {
 		return class
 	}
 	return store.ErrTransient
@@ -181,7 +183,7 @@ func (h *hub) consumed(f *feed, m *nats.Msg) {
 		status := m.Header.Get(hdrStatus)
 		last, err := strconv.ParseUint(m.Header.Get(hdrLastDeliver), 10, 64)
 		if status == statusHeartbeat && err == nil && last != f.delivery {
-			h.down(f, time.Time{})
+			h.down(f)
 		}
 		return
 	}
@@ -190,7 +192,7 @@ func (h *hub) consumed(f *feed, m *nats.Msg) {
 		return
 	}
 	if md.Sequence.Consumer != f.delivery+1 {
-		h.down(f, time.Time{}) // a message went astray
+		h.down(f) // a message went astray
 		return
 	}
 	f.delivery++
@@ -199,10 +201,9 @@ func (h *hub) consumed(f *feed, m *nats.Msg) {
 	}
 }
 
-// down gives a consumer up; work makes another at the given time. Its keys are
-// read until that stands.
-func (h *hub) down(f *feed, again time.Time) {
-	f.standing, f.making, f.nextTry = false, false, again
+// down gives a consumer up; work makes another. Its keys are read until that stands.
+func (h *hub) down(f *feed) {
+	f.standing, f.making, f.nextTry = false, false, time.Time{}
 	for r := range h.served(f) {
 		r.interrupted()
 	}
@@ -216,7 +217,7 @@ func (h *hub) tend(f *feed, now time.Time, due func(time.Time)) {
 		due(f.heardAt.Add(maxSilence + time.Millisecond))
 	case f.standing:
 		if len(h.in) == 0 { // else its heartbeats may just be waiting for us
-			h.down(f, time.Time{})
+			h.down(f)
 			h.make(f, now)
 		}
 	case now.Before(f.nextTry):
@@ -287,6 +288,6 @@ func (h *hub) made(f *feed, m *nats.Msg) {
 // postpone makes the consumer again after a growing pause.
 func (h *hub) postpone(f *feed) {
 	f.making = false
-	f.nextTry = time.Now().Add(min(retryMin<<min(f.attempts, 8), retryMax))
+	f.nextTry = time.Now().Add(min(retryFirst<<min(f.attempts, 8), retryMost))
 	f.attempts++
 }

@@ -10,6 +10,7 @@ import (
 
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
+
 	"github.com/seed-ff2cb582/leader/internal/goid"
 	"github.com/seed-ff2cb582/leader/store"
 )
@@ -24,9 +25,9 @@ const (
 	// a consumer takes an agreement of the servers; many at once take their time.
 	readTimeout = time.Second
 	makeTimeout = 5 * time.Second
-	// retryMin and retryMax bound the growing pause between attempts.
-	retryMin = 25 * time.Millisecond
-	retryMax = 500 * time.Millisecond
+	// retryFirst and retryMost bound the growing pause between attempts.
+	retryFirst = 25 * time.Millisecond
+	retryMost  = 500 * time.Millisecond
 	// confirmAfter is when, in a cluster, a key is read a second time: a subscription travels
 	// to the other servers by itself, and what the stream's leader published
 	// before its arrival is lost.
@@ -406,7 +407,7 @@ func (h *hub) interrupted() {
 	}
 	for _, f := range h.feeds {
 		if f.consumer {
-			h.down(f, time.Time{})
+			h.down(f)
 		}
 	}
 }
@@ -433,7 +434,7 @@ func (h *hub) audited(m *nats.Msg) {
 	if err := apiReply(m, info); err != nil {
 		h.lastErr = err
 		if errors.Is(err, nats.ErrNoResponders) || errors.Is(err, jetstream.ErrStreamNotFound) {
-			h.auditAt = time.Now().Add(retryMax)
+			h.auditAt = time.Now().Add(retryMost)
 		}
 		return
 	}
@@ -468,7 +469,7 @@ func (h *hub) resubscribe() {
 	for _, r := range h.registers {
 		if err := h.feed(r); err != nil {
 			h.lastErr = err
-			h.auditAt = time.Now().Add(retryMax)
+			h.auditAt = time.Now().Add(retryMost)
 			h.plan.republished = unsettled
 			return
 		}

@@ -8,6 +8,7 @@ import (
 
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
+
 	"github.com/seed-ff2cb582/leader/store"
 )
 
@@ -107,7 +108,7 @@ func (h *hub) read(r *register, now time.Time) {
 // auditSoon: when nobody answers, the stream may be gone, or refuse direct gets.
 func (h *hub) auditSoon(err error) {
 	if errors.Is(err, nats.ErrNoResponders) {
-		if soon := time.Now().Add(retryMax); h.auditAt.After(soon) {
+		if soon := time.Now().Add(retryMost); h.auditAt.After(soon) {
 			h.auditAt = soon
 		}
 	}
@@ -116,7 +117,7 @@ func (h *hub) auditSoon(err error) {
 // retry reads the register again after a growing pause.
 func (h *hub) retry(r *register) {
 	r.stale = true
-	r.nextRead = time.Now().Add(min(retryMin<<min(r.attempts, 8), retryMax))
+	r.nextRead = time.Now().Add(min(retryFirst<<min(r.attempts, 8), retryMost))
 	r.attempts++
 }
 
@@ -129,7 +130,7 @@ func (h *hub) found(r *register, e store.Entry) {
 	r.attempts = 0
 	if !r.feed.live() {
 		// Nothing will tell of changes until the consumer stands.
-		r.stale, r.nextRead = true, time.Now().Add(retryMax)
+		r.stale, r.nextRead = true, time.Now().Add(retryMost)
 	} else if r.confirm {
 		r.confirm = false
 		if !r.feed.consumer && h.s.nc.ConnectedClusterName() != "" {
@@ -159,7 +160,8 @@ func (h *hub) observe(r *register, e store.Entry) {
 // several reads in a row show it so and the leader never contradicts; once is not enough, since the
 // leader itself may store a record a little later than the replica from which it came.
 func (h *hub) doubt(r *register, e store.Entry) {
-	if r.doubts++; r.doubts > maxDoubts {
+	r.doubts++
+	if r.doubts > maxDoubts {
 		r.known = false
 		r.interrupted()
 		h.observe(r, e)
@@ -175,7 +177,8 @@ func (h *hub) doubt(r *register, e store.Entry) {
 			h.retry(r)
 			return
 		}
-		if h.adopt(info); !r.known {
+		h.adopt(info)
+		if !r.known {
 			return
 		}
 		erased := e.Revision == 0 && info.State.Subjects[subject] == 0
@@ -197,7 +200,8 @@ func (h *hub) lived(r *register, e store.Entry) {
 		r.doubts = 0
 	default:
 		// A straggler, or the first write to a stream that begins anew.
-		if r.doubts++; r.doubts > maxDoubts {
+		r.doubts++
+		if r.doubts > maxDoubts {
 			h.observe(r, e)
 			return
 		}

@@ -12,6 +12,7 @@ import (
 
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
+
 	"github.com/seed-ff2cb582/leader/store"
 )
 
@@ -82,10 +83,10 @@ func New(nc *nats.Conn, bucket string, opts Options) (*Store, error) {
 		faults = append(faults, fmt.Errorf("bucket %q: must be one or more of letters, digits, - and _", bucket))
 	}
 	if opts.Domain != "" && opts.APIPrefix != "" {
-		faults = append(faults, fmt.Errorf("Domain %q, APIPrefix %q: only one of them may be set", opts.Domain, opts.APIPrefix))
+		faults = append(faults, fmt.Errorf("options: Domain %q, APIPrefix %q: only one of them may be set", opts.Domain, opts.APIPrefix))
 	}
 	if opts.Timeout < 0 {
-		faults = append(faults, fmt.Errorf("Timeout %v: must not be negative", opts.Timeout))
+		faults = append(faults, fmt.Errorf("options: Timeout %v: must not be negative", opts.Timeout))
 	}
 	if len(faults) > 0 {
 		return nil, fmt.Errorf("natsstore: %w", errors.Join(faults...))
@@ -221,7 +222,7 @@ func (s *Store) lastMessageRequest(key string) []byte {
 
 // mustJSON encodes what can always be encoded: maps and structs of strings and numbers.
 func mustJSON(v any) []byte {
-	b, _ := json.Marshal(v)
+	b, _ := json.Marshal(v) //nolint:errchkjson // see above
 	return b
 }
 
@@ -285,7 +286,7 @@ func (s *Store) attended(parent context.Context, before sighting, subject string
 // interrupted replaces the cancellation by which attended ended a call with its reason.
 func interrupted(ctx context.Context, err error) error {
 	cause := context.Cause(ctx)
-	if err != nil && (cause == errInterrupted || cause == errDenied) {
+	if err != nil && (errors.Is(cause, errInterrupted) || errors.Is(cause, errDenied)) {
 		return cause
 	}
 	return err
@@ -309,7 +310,7 @@ func (s *Store) CompareAndSwap(ctx context.Context, w store.Write) (uint64, erro
 		if err == nil {
 			return rev, nil
 		}
-		if classifyWrite(err) != errInFlight {
+		if !errors.Is(classifyWrite(err), errInFlight) {
 			return 0, s.writeError(ctx, before, w, err)
 		}
 		if !pause(ctx, wait) {
@@ -372,16 +373,16 @@ func (s *Store) message(w store.Write) *nats.Msg {
 // the answer alone does not tell.
 func (s *Store) writeError(ctx context.Context, before sighting, w store.Write, err error) error {
 	class := classifyWrite(err)
-	switch class {
-	case store.ErrConflict:
+	switch {
+	case errors.Is(class, store.ErrConflict):
 		s.suspect(w.Key)
-	case errNoStream:
+	case errors.Is(class, errNoStream):
 		s.suspect(w.Key)
 		return s.diagnose(ctx, err)
-	case errStoreFailed:
+	case errors.Is(class, errStoreFailed):
 		class = s.storeFailure(ctx, w)
 	}
-	if class == store.ErrUnknown && ended(err) {
+	if errors.Is(class, store.ErrUnknown) && ended(err) {
 		if denied := s.deniedSince(before, s.put+w.Key); denied != nil {
 			return fmt.Errorf("%w: the user may not publish to %s: %w", store.ErrPermanent, s.put+w.Key, denied)
 		}
@@ -438,7 +439,7 @@ func (s *Store) diagnose(ctx context.Context, cause error) error {
 		return s.explain(info, cause)
 	case errors.Is(err, jetstream.ErrStreamNotFound):
 		return s.missing(ctx, cause)
-	case classifyRead(err) == store.ErrPermanent:
+	case errors.Is(classifyRead(err), store.ErrPermanent):
 		return fmt.Errorf("%w: bucket %q: %w", store.ErrPermanent, s.bucket, err)
 	default:
 		return fmt.Errorf("%w: bucket %q: JetStream does not answer: %w", store.ErrTransient, s.bucket, errors.Join(cause, err))
