@@ -156,12 +156,13 @@ type HealthChecker interface {
 }
 
 func (c ElectionConfig) withDefaults() ElectionConfig {
-	def(&c.ConnectionTimeout, c.TTL/4)
-	def(&c.DemoteTimeout, max(c.TTL, 5*time.Second))
+	ttl := max(c.TTL, 0) // a wrong TTL is one fault, and not one of each field that follows from it
+	def(&c.ConnectionTimeout, ttl/4)
+	def(&c.DemoteTimeout, max(ttl, 5*time.Second))
 	def(&c.MaxConsecutiveFailures, 3)
 	def(&c.ClockDrift, DefaultClockDrift)
-	def(&c.RetryConfig.InitialBackoff, min(c.TTL/50, 50*time.Millisecond))
-	def(&c.RetryConfig.MaxBackoff, max(c.RetryConfig.InitialBackoff, min(c.TTL/4, 5*time.Second)))
+	def(&c.RetryConfig.InitialBackoff, min(ttl/50, 50*time.Millisecond))
+	def(&c.RetryConfig.MaxBackoff, max(c.RetryConfig.InitialBackoff, min(ttl/4, 5*time.Second)))
 	def(&c.RetryConfig.BackoffMultiplier, 2)
 	def(&c.RetryConfig.Jitter, 0.1)
 	if (c.Fencing == FencingConfig{}) {
@@ -207,9 +208,10 @@ func (c ElectionConfig) validateTimes(v *validator) {
 	v.check(c.TTL >= MinTTL && c.TTL <= MaxTTL, "TTL", c.TTL, fmt.Sprintf("must be from %v to %v", MinTTL, MaxTTL))
 	v.check(c.TTL%time.Millisecond == 0, "TTL", c.TTL, "must be a whole number of milliseconds, the record's unit")
 	v.check(c.HeartbeatInterval > 0, "HeartbeatInterval", c.HeartbeatInterval, "is required and must be positive")
-	v.check(c.TTL >= 3*c.HeartbeatInterval, "TTL", c.TTL,
+	// Not 3*HeartbeatInterval, which may overflow.
+	v.check(c.HeartbeatInterval <= c.TTL/3, "TTL", c.TTL,
 		fmt.Sprintf("must be at least 3 × HeartbeatInterval (%v)", c.HeartbeatInterval))
-	v.check(c.ConnectionTimeout >= 0 && c.ConnectionTimeout <= c.TTL, "ConnectionTimeout", c.ConnectionTimeout,
+	v.check(c.ConnectionTimeout >= 0 && c.ConnectionTimeout <= max(c.TTL, 0), "ConnectionTimeout", c.ConnectionTimeout,
 		"must not be negative, nor longer than TTL")
 	v.notNegative("DisconnectGracePeriod", c.DisconnectGracePeriod)
 	v.notNegative("DemoteTimeout", c.DemoteTimeout)
@@ -233,7 +235,12 @@ func (c ElectionConfig) validateRetry(v *validator) {
 // validateRecord refuses what would only fail at the first write: a record that no store takes.
 func (c ElectionConfig) validateRecord(v *validator) {
 	r := record.Of(c.machine(false).Template(), c.Meta, c.Address)
-	if _, err := r.Encode(); err != nil {
+	_, err := r.Encode()
+	switch {
+	case err == nil:
+	case len(c.Address) > store.MaxValue/2:
+		v.check(false, "Address", fmt.Sprintf("(%d bytes)", len(c.Address)), "makes the record too large: "+err.Error())
+	default:
 		v.check(false, "Meta", fmt.Sprintf("(%d entries)", len(c.Meta)), "makes the record too large: "+err.Error())
 	}
 }
@@ -252,6 +259,9 @@ func printable(s string) bool {
 	return utf8.ValidString(s) && !strings.ContainsFunc(s, func(r rune) bool { return !unicode.IsPrint(r) })
 }
 
+// forever stands for all longer times: an instant so much later still does not overflow.
+const forever = 100 * 365 * 24 * time.Hour
+
 // machine returns the protocol with these settings.
 func (c ElectionConfig) machine(coolDown bool) machine.Machine {
 	return machine.Machine{
@@ -261,16 +271,16 @@ func (c ElectionConfig) machine(coolDown bool) machine.Machine {
 		MaxTTL:          MaxTTL,
 		Drift:           c.ClockDrift,
 		CoolDown:        coolDown,
-		DisconnectGrace: c.DisconnectGracePeriod,
-		DrainBudget:     c.DemoteTimeout,
+		DisconnectGrace: min(c.DisconnectGracePeriod, forever),
+		DrainBudget:     min(c.DemoteTimeout, forever),
 		// Long enough for a delivery and a write, short against a lease: a
 		// successor that is gone must not cost the group more than an expiry would.
 		HeadStart: min(c.TTL/2, 2*time.Second),
 		Priority:  c.Priority,
 		Retry: machine.Retry{
 			MaxAttempts: c.RetryConfig.MaxAttempts,
-			Initial:     c.RetryConfig.InitialBackoff,
-			Max:         c.RetryConfig.MaxBackoff,
+			Initial:     min(c.RetryConfig.InitialBackoff, forever),
+			Max:         min(c.RetryConfig.MaxBackoff, forever),
 			Multiplier:  c.RetryConfig.BackoffMultiplier,
 			Jitter:      c.RetryConfig.Jitter,
 		},

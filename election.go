@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"iter"
 	"log/slog"
+	"maps"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -117,6 +118,7 @@ func NewElectionWithStore(st store.Store, cfg ElectionConfig) (Election, error) 
 
 func newElection(st store.Store, cfg ElectionConfig) *election {
 	cfg = cfg.withDefaults()
+	cfg.Meta = maps.Clone(cfg.Meta) // the caller may change theirs while we write
 	log := cfg.Logger
 	if log == nil {
 		log = slog.New(slog.DiscardHandler)

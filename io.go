@@ -78,7 +78,7 @@ func (e *election) join(ctx context.Context, rules machine.Machine, err error) {
 // persist repeats try until it succeeds (true) or ctx is done (false).
 func (e *election) persist(ctx context.Context, try func() error) bool {
 	r := e.cfg.RetryConfig
-	for wait := r.InitialBackoff; ; wait = min(time.Duration(float64(wait)*r.BackoffMultiplier), r.MaxBackoff) {
+	for wait := r.InitialBackoff; ; wait = time.Duration(min(float64(wait)*r.BackoffMultiplier, float64(min(r.MaxBackoff, forever)))) {
 		err := try()
 		if err == nil {
 			return true

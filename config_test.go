@@ -1,0 +1,293 @@
+package leader_test
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"math"
+	"slices"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/nats-io/nats.go"
+
+	"github.com/seed-ff2cb582/leader"
+	"github.com/seed-ff2cb582/leader/store"
+	"github.com/seed-ff2cb582/leader/store/memstore"
+)
+
+// faults returns the broken rules that an error lists.
+func faults(err error) (all []*leader.ConfigError) {
+	switch e := err.(type) { //nolint:errorlint // it walks the tree
+	case *leader.ConfigError:
+		return []*leader.ConfigError{e}
+	case interface{ Unwrap() []error }:
+		for _, err := range e.Unwrap() {
+			all = append(all, faults(err)...)
+		}
+	case interface{ Unwrap() error }:
+		return faults(e.Unwrap())
+	}
+	return all
+}
+
+func fields(err error) (names []string) {
+	for _, f := range faults(err) {
+		names = append(names, f.Field)
+	}
+	slices.Sort(names)
+	return slices.Compact(names)
+}
+
+func TestEveryRuleOfTheConfigurationIsEnforced(t *testing.T) {
+	type cfg = leader.ElectionConfig
+	const forever = time.Duration(math.MaxInt64)
+	for name, c := range map[string]struct {
+		edit   func(*cfg)
+		fields []string // those at fault
+	}{
+		"no group":                     {func(c *cfg) { c.Group = "" }, []string{"Group"}},
+		"a group with a space":         {func(c *cfg) { c.Group = "a b" }, []string{"Group"}},
+		"a group with a wildcard":      {func(c *cfg) { c.Group = "a.*" }, []string{"Group"}},
+		"a group with an end of line":  {func(c *cfg) { c.Group = "a\r\nPUB x 0" }, []string{"Group"}},
+		"a group with a leading dot":   {func(c *cfg) { c.Group = ".a" }, []string{"Group"}},
+		"a group with a final dot":     {func(c *cfg) { c.Group = "a." }, []string{"Group"}},
+		"a group with two dots":        {func(c *cfg) { c.Group = "a..b" }, []string{"Group"}},
+		"a group in another script":    {func(c *cfg) { c.Group = "führung" }, []string{"Group"}},
+		"a control record":             {func(c *cfg) { c.Group = "_ctl.g" }, []string{"Group"}},
+		"a group of 252 bytes":         {func(c *cfg) { c.Group = strings.Repeat("g", 252) }, []string{"Group"}},
+		"a group beyond all keys":      {func(c *cfg) { c.Group = strings.Repeat("g", 5000) }, []string{"Group"}},
+		"no instance":                  {func(c *cfg) { c.InstanceID = "" }, []string{"InstanceID"}},
+		"an instance of 257 bytes":     {func(c *cfg) { c.InstanceID = strings.Repeat("i", 257) }, []string{"InstanceID"}},
+		"an instance with a control":   {func(c *cfg) { c.InstanceID = "a\x1b[2J" }, []string{"InstanceID"}},
+		"an instance with a newline":   {func(c *cfg) { c.InstanceID = "a\n" }, []string{"InstanceID"}},
+		"an instance of invalid UTF-8": {func(c *cfg) { c.InstanceID = "a\xff" }, []string{"InstanceID"}},
+		"an invisible instance":        {func(c *cfg) { c.InstanceID = "a\u202e" }, []string{"InstanceID"}},
+
+		"no TTL":                        {func(c *cfg) { c.TTL = 0 }, []string{"TTL"}},
+		"a negative TTL":                {func(c *cfg) { c.TTL = -ttl }, []string{"TTL"}},
+		"a TTL of 49 ms":                {func(c *cfg) { c.TTL, c.HeartbeatInterval = 49*time.Millisecond, time.Millisecond }, []string{"TTL"}},
+		"a TTL of an hour and a bit":    {func(c *cfg) { c.TTL = time.Hour + time.Millisecond }, []string{"TTL"}},
+		"a TTL for ever":                {func(c *cfg) { c.TTL = forever }, []string{"TTL"}},
+		"a TTL of a fraction":           {func(c *cfg) { c.TTL = ttl + 1 }, []string{"TTL"}},
+		"no heartbeat":                  {func(c *cfg) { c.HeartbeatInterval = 0 }, []string{"HeartbeatInterval"}},
+		"a negative heartbeat":          {func(c *cfg) { c.HeartbeatInterval = -1 }, []string{"HeartbeatInterval"}},
+		"a heartbeat of TTL/3 and more": {func(c *cfg) { c.HeartbeatInterval = ttl/3 + 1 }, []string{"TTL"}},
+		"a heartbeat that overflows":    {func(c *cfg) { c.HeartbeatInterval = 1 << 62 }, []string{"TTL"}},
+		"a heartbeat for ever":          {func(c *cfg) { c.HeartbeatInterval = forever }, []string{"TTL"}},
+
+		"a negative timeout":        {func(c *cfg) { c.ConnectionTimeout = -1 }, []string{"ConnectionTimeout"}},
+		"a timeout beyond the TTL":  {func(c *cfg) { c.ConnectionTimeout = ttl + 1 }, []string{"ConnectionTimeout"}},
+		"a negative grace":          {func(c *cfg) { c.DisconnectGracePeriod = -1 }, []string{"DisconnectGracePeriod"}},
+		"a negative demotion":       {func(c *cfg) { c.DemoteTimeout = -1 }, []string{"DemoteTimeout"}},
+		"a negative validation":     {func(c *cfg) { c.Fencing.ValidationInterval = -1 }, []string{"Fencing.ValidationInterval"}},
+		"a negative drift":          {func(c *cfg) { c.ClockDrift = -0.1 }, []string{"ClockDrift"}},
+		"a drift of a third":        {func(c *cfg) { c.ClockDrift = 0.34 }, []string{"ClockDrift"}},
+		"a drift that is no number": {func(c *cfg) { c.ClockDrift = math.NaN() }, []string{"ClockDrift"}},
+		"an infinite drift":         {func(c *cfg) { c.ClockDrift = math.Inf(1) }, []string{"ClockDrift"}},
+		"negative failures":         {func(c *cfg) { c.MaxConsecutiveFailures = -1 }, []string{"MaxConsecutiveFailures"}},
+		"a grace that is none":      {func(c *cfg) { c.AcquireGrace = leader.GraceOff + 1 }, []string{"AcquireGrace"}},
+
+		"negative attempts":   {func(c *cfg) { c.RetryConfig.MaxAttempts = -1 }, []string{"RetryConfig.MaxAttempts"}},
+		"a negative rest":     {func(c *cfg) { c.RetryConfig.InitialBackoff = -1 }, []string{"RetryConfig.InitialBackoff"}},
+		"a negative bound":    {func(c *cfg) { c.RetryConfig.MaxBackoff = -1 }, []string{"RetryConfig.MaxBackoff"}},
+		"rests that shrink":   {func(c *cfg) { c.RetryConfig.BackoffMultiplier = 0.9 }, []string{"RetryConfig.BackoffMultiplier"}},
+		"rests of no number":  {func(c *cfg) { c.RetryConfig.BackoffMultiplier = math.NaN() }, []string{"RetryConfig.BackoffMultiplier"}},
+		"rests that explode":  {func(c *cfg) { c.RetryConfig.BackoffMultiplier = math.Inf(1) }, []string{"RetryConfig.BackoffMultiplier"}},
+		"a negative jitter":   {func(c *cfg) { c.RetryConfig.Jitter = -0.1 }, []string{"RetryConfig.Jitter"}},
+		"a jitter beyond 1":   {func(c *cfg) { c.RetryConfig.Jitter = 1.1 }, []string{"RetryConfig.Jitter"}},
+		"a jitter no number":  {func(c *cfg) { c.RetryConfig.Jitter = math.NaN() }, []string{"RetryConfig.Jitter"}},
+		"a jitter without en": {func(c *cfg) { c.RetryConfig.Jitter = math.Inf(-1) }, []string{"RetryConfig.Jitter"}},
+
+		"a bound below the first rest": {
+			func(c *cfg) { c.RetryConfig.InitialBackoff, c.RetryConfig.MaxBackoff = time.Second, time.Millisecond },
+			[]string{"RetryConfig.MaxBackoff"},
+		},
+		"a record that no store takes": {
+			func(c *cfg) { c.Meta = map[string]string{"x": strings.Repeat("x", store.MaxValue)} }, []string{"Meta"},
+		},
+		"an address that no store takes": {
+			func(c *cfg) { c.Address = strings.Repeat("x", store.MaxValue) }, []string{"Address"},
+		},
+		"everything at once": {
+			func(c *cfg) {
+				*c = cfg{Group: "*", InstanceID: "\n", ClockDrift: 1, MaxConsecutiveFailures: -1, DemoteTimeout: -1}
+				c.RetryConfig.Jitter = 2
+			},
+			[]string{"ClockDrift", "DemoteTimeout", "Group", "HeartbeatInterval", "InstanceID", "MaxConsecutiveFailures", "RetryConfig.Jitter", "TTL"},
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			cfg := config("a")
+			c.edit(&cfg)
+			e, err := leader.NewElectionWithStore(memstore.New(), cfg)
+			if e != nil || !errors.Is(err, leader.ErrInvalidConfig) {
+				t.Fatalf("%v, %v", e, err)
+			}
+			if got := fields(err); !slices.Equal(got, c.fields) {
+				t.Errorf("faults of %q, want %q:\n%v", got, c.fields, err)
+			}
+			for _, f := range faults(err) {
+				if f.Rule == "" || f.Value == nil || !strings.Contains(err.Error(), f.Error()) {
+					t.Errorf("%+v is not told in\n%v", f, err)
+				}
+			}
+		})
+	}
+}
+
+func TestConfigurationsAtTheEdgesOfTheRulesAreTaken(t *testing.T) {
+	type cfg = leader.ElectionConfig
+	const forever = time.Duration(math.MaxInt64)
+	for name, edit := range map[string]func(*cfg){
+		"only what is required": func(c *cfg) { *c = cfg{Group: "g", InstanceID: "a", TTL: ttl, HeartbeatInterval: heartbeat} },
+		"the shortest lease":    func(c *cfg) { c.TTL, c.HeartbeatInterval = leader.MinTTL, leader.MinTTL/3 },
+		"the longest lease":     func(c *cfg) { c.TTL = leader.MaxTTL },
+		"the longest group":     func(c *cfg) { c.Group = strings.Repeat("g", 251) },
+		"every letter":          func(c *cfg) { c.Group = "-/_=.azAZ09/x" },
+		"the longest instance":  func(c *cfg) { c.InstanceID = strings.Repeat("i", 256) },
+		"an instance of people": func(c *cfg) { c.InstanceID = "Jörg's 猫 #1 {}" },
+		"the largest drift":     func(c *cfg) { c.ClockDrift = 0.3 },
+		"the smallest drift":    func(c *cfg) { c.ClockDrift = math.SmallestNonzeroFloat64 },
+		"the full jitter":       func(c *cfg) { c.RetryConfig.Jitter = 1 },
+		"constant rests":        func(c *cfg) { c.RetryConfig.BackoffMultiplier = 1 },
+		"a long first rest":     func(c *cfg) { c.RetryConfig.InitialBackoff = time.Hour },
+		"times without end": func(c *cfg) {
+			c.DisconnectGracePeriod, c.DemoteTimeout, c.Fencing.ValidationInterval = forever, forever, forever
+			c.RetryConfig.MaxBackoff = forever
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			cfg := config("a")
+			edit(&cfg)
+			if err := cfg.Validate(); err != nil {
+				t.Fatal(err)
+			}
+		})
+	}
+}
+
+// A setting of for ever must not overflow into one of not at all.
+func TestTimesWithoutEndDoNotEnd(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		const forever = time.Duration(math.MaxInt64)
+		f, cfg := network(t, nil), config("a")
+		cfg.DisconnectGracePeriod, cfg.DemoteTimeout = forever, forever
+		a := candidate(t, f.Client("a"), cfg)
+		a.OnDemote(func() { time.Sleep(time.Minute) })
+		mustLead(t, started(t, a))
+		b := start(t, f.Client("b"), config("b"))
+		f.Partition("a")
+		time.Sleep(time.Millisecond)
+		mustLead(t, a, b)
+		f.Heal("a")
+		go func() { _ = a.Resign(context.Background()) }()
+		time.Sleep(59 * time.Second)
+		mustNotLead(t, a, b)
+		time.Sleep(2 * time.Second)
+		mustLead(t, b, a)
+	})
+}
+
+func TestTheLargestMultiplierDoesNotTurnRestsIntoNone(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		st := &checked{Store: memstore.New(), err: store.ErrTransient}
+		cfg := config("a")
+		cfg.RetryConfig.BackoffMultiplier = math.MaxFloat64
+		a := start(t, st, cfg)
+		time.Sleep(time.Minute)
+		if n := st.count(); n < 10 || n > 100 {
+			t.Fatalf("%d checks in a minute", n)
+		}
+		mustStop(t, a)
+	})
+}
+
+func TestDefaultsAreThoseOfTheDocumentation(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		j, f := newJournal(), network(t, nil)
+		cfg := leader.ElectionConfig{Group: "g", InstanceID: "a", TTL: ttl, HeartbeatInterval: heartbeat}
+		cfg.Hooks.Call = func(c leader.Call) {
+			if c.Err != nil {
+				j.note("%s ended after %v", c.Kind, c.Took)
+			}
+		}
+		cfg.Hooks.Transition = func(tr leader.Transition) { j.noteAt("%s", tr.To) }
+		a := start(t, f.Client("a"), cfg)
+		mustLead(t, a)
+		f.BlackHole("a")
+		time.Sleep(trust + 5*time.Second)
+		synctest.Wait()
+		// ConnectionTimeout is TTL/4, and ClockDrift 10 %.
+		if j.count("renew ended after 750ms") == 0 || j.count("2.7s DEMOTED") != 1 {
+			t.Fatalf("%q", j.all())
+		}
+	})
+}
+
+func TestConfigErrorNamesFieldValueAndRule(t *testing.T) {
+	for want, e := range map[string]leader.ConfigError{
+		`Group "a b" must not`:  {Field: "Group", Value: "a b", Rule: "must not"},
+		`TTL 1s must be longer`: {Field: "TTL", Value: time.Second, Rule: "must be longer"},
+	} {
+		if got := e.Error(); got != want {
+			t.Errorf("%q, want %q", got, want)
+		}
+	}
+}
+
+func TestNilStoreAndNilConnectionAreRefused(t *testing.T) {
+	cfg := config("a")
+	cfg.Bucket = "b"
+	lead := func(context.Context, leader.Term) error { return nil }
+	_, err := leader.NewElectionWithStore(nil, cfg)
+	_, err2 := leader.NewElection(nil, cfg)
+	for _, err := range []error{err, err2, leader.Run(t.Context(), nil, cfg, lead), leader.RunWithStore(t.Context(), nil, cfg, lead)} {
+		if !errors.Is(err, leader.ErrInvalidConfig) {
+			t.Errorf("%v", err)
+		}
+	}
+}
+
+func TestBucketNamesAreJudgedBesideTheRest(t *testing.T) {
+	for _, bucket := range []string{"", "a.b", "a b", "a*", "ä", strings.Repeat("b", 256)} {
+		cfg := config("a")
+		cfg.Bucket, cfg.Group = bucket, ""
+		_, err := leader.NewElection(new(nats.Conn), cfg)
+		if !errors.Is(err, leader.ErrInvalidConfig) || !slices.Equal(fields(err), []string{"Bucket", "Group"}) {
+			t.Errorf("%q: %v", bucket, err)
+		}
+	}
+	for _, err := range leader.Observe(t.Context(), new(nats.Conn), "a.b", "g") {
+		if err == nil {
+			t.Error("observed an invalid bucket")
+		}
+		break
+	}
+}
+
+func TestTermSupersedesLargerNumbersAndItself(t *testing.T) {
+	old, other, newer := leader.Term{Number: 4, Token: "a"}, leader.Term{Number: 4, Token: "b"}, leader.Term{Number: 5, Token: "c"}
+	for _, c := range []struct {
+		t, last leader.Term
+		want    bool
+	}{
+		{old, leader.Term{}, true}, {old, old, true}, {newer, old, true}, {old, newer, false}, {other, old, false}, {leader.Term{}, old, false},
+	} {
+		if got := c.t.Supersedes(c.last); got != c.want {
+			t.Errorf("%v after %v: %v", c.t, c.last, got)
+		}
+	}
+}
+
+func TestTermsDoNotShowTheirToken(t *testing.T) {
+	var b strings.Builder
+	term := leader.Term{Number: 4, Token: "3f9a6f8d-secret"}
+	slog.New(slog.NewTextHandler(&b, nil)).Info("x", "term", term, "error", &leader.LossError{Term: term, Reason: leader.ReasonStopped})
+	b.WriteString(term.String())
+	if s := b.String(); strings.Contains(s, "secret") || !strings.Contains(s, "number=4") || !strings.Contains(s, "4/") {
+		t.Fatal(s)
+	}
+}
