@@ -7,6 +7,7 @@ import (
 	"io"
 	"os"
 	"os/signal"
+	"strings"
 	"syscall"
 
 	"github.com/alecthomas/kong"
@@ -37,7 +38,7 @@ Exit status: 0 success, 1 failure, 2 wrong usage, 3 two leaders seen by the demo
 
 // run is the program. It returns the exit status.
 func run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.Writer) int {
-	ctx, stop := signal.NotifyContext(ctx, os.Interrupt, syscall.SIGTERM)
+	ctx, stop := signal.NotifyContext(ctx, os.Interrupt, syscall.SIGTERM, syscall.SIGHUP)
 	defer stop()
 	helped := false
 	parser, err := kong.New(&cli{},
@@ -50,6 +51,9 @@ func run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.
 	)
 	if err != nil {
 		return complain(stderr, err)
+	}
+	if len(args) == 0 {
+		args = []string{"--help"}
 	}
 	command, err := parser.Parse(args)
 	switch {
@@ -68,7 +72,7 @@ func complain(stderr io.Writer, err error) int {
 	if err == nil {
 		return exitOK
 	}
-	fmt.Fprintln(stderr, "leader:", err)
+	fmt.Fprintln(stderr, "leader:", strings.TrimPrefix(err.Error(), "leader: "))
 	switch {
 	case errors.Is(err, demo.ErrTwoLeaders):
 		return exitTwoLeaders

@@ -35,8 +35,8 @@ type Streams struct {
 type Command struct {
 	natsconn.Flags
 
-	Workers   int           `default:"10" env:"WORKERS" placeholder:"N" help:"How many workers take part (1 to 200)."`
-	Key       string        `default:"demo" env:"KEY" placeholder:"GROUP" help:"The group, which is the key in the bucket."`
+	Workers   int           `default:"10" env:"WORKERS" help:"How many workers take part (1 to 200)."`
+	Key       string        `default:"demo" env:"KEY" help:"The group, which is the key in the bucket."`
 	Bucket    string        `default:"demo-elections" help:"The key-value bucket; made if there is none."`
 	TTL       time.Duration `default:"2s" name:"ttl" help:"The length of the lease."`
 	Heartbeat time.Duration `placeholder:"TTL/4" help:"The time from one renewal to the next."`
@@ -103,15 +103,15 @@ func (c *Command) validateScript() (err error) {
 	if c.Script == "default" {
 		c.script = defaultScript(c.TTL, !c.Given())
 	} else if c.script, err = ParseScript(c.Script); err != nil {
-		return fmt.Errorf("--script: %w", err)
+		return err
 	}
 	var errs []error
 	for _, s := range c.script {
 		if c.For > 0 && s.At >= c.For {
-			errs = append(errs, fmt.Errorf("--script: %q: comes when --for %v is over", fmt.Sprintf("%v %s", s.At, s.Fault), c.For))
+			errs = append(errs, fmt.Errorf("--script: %q: comes when --for %v is over", s, c.For))
 		}
 		if s.Fault == Restart && c.Given() {
-			errs = append(errs, fmt.Errorf("--script: %q: a server that is not the demo's own is not restarted", fmt.Sprintf("%v %s", s.At, s.Fault)))
+			errs = append(errs, fmt.Errorf("--script: %q: %w", s, errNotOurs))
 		}
 	}
 	return errors.Join(errs...)

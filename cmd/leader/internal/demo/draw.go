@@ -78,10 +78,11 @@ func (m *model) draw() string {
 // minLog is how many lines the log keeps when the workers need more than there are.
 const minLog = 4
 
+// title names what is played where. What comes first is what a narrow terminal still shows.
 func (m *model) title(l look) string {
 	c := m.st.cmd
-	return l.strong.Render("leader demo") + l.quiet.Render(fmt.Sprintf("  group %s · bucket %s · TTL %v · ", c.Key, c.Bucket, c.TTL)) +
-		l.info.Render(m.st.url)
+	return l.strong.Render("leader demo") + "  " + l.info.Render(m.st.url) +
+		l.quiet.Render(fmt.Sprintf("  group %s · TTL %v · bucket %s", c.Key, c.TTL, c.Bucket))
 }
 
 // throne says who leads, and for how long that is certain.

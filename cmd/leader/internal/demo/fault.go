@@ -135,6 +135,10 @@ func (st *stage) restart(t *trial) {
 				st.fail(err)
 				return
 			}
+			if st.leaving {
+				st.leaveOn()
+				return
+			}
 			st.emit(Event{Kind: EventHealed, Fault: Restart, Text: fmt.Sprintf(
 				"the server is back after %s", ms(millis(time.Duration(t.over-t.at))))})
 		})

@@ -29,6 +29,9 @@ type Step struct {
 	Fault Fault
 }
 
+// String returns the step as ParseScript reads it.
+func (s Step) String() string { return fmt.Sprintf("%v %s", s.At, s.Fault) }
+
 // A Script is a sequence of faults, in order of time.
 type Script []Step
 
@@ -36,7 +39,7 @@ type Script []Step
 func (s Script) String() string {
 	parts := make([]string, len(s))
 	for i, step := range s {
-		parts[i] = fmt.Sprintf("%v %s", step.At, step.Fault)
+		parts[i] = step.String()
 	}
 	return strings.Join(parts, "; ")
 }
@@ -78,15 +81,15 @@ func ParseScript(text string) (Script, error) {
 		step, err := parseStep(part)
 		switch {
 		case err != nil:
-			errs = append(errs, fmt.Errorf("%q: %w", part, err))
+			errs = append(errs, fmt.Errorf("--script: %q: %w", part, err))
 		case step.At < s.End():
-			errs = append(errs, fmt.Errorf("%q: comes after a step that is later (%v)", part, s.End()))
+			errs = append(errs, fmt.Errorf("--script: %q: comes after a step that is later (%v)", part, s.End()))
 		default:
 			s = append(s, step)
 		}
 	}
 	if len(s) == 0 && len(errs) == 0 {
-		errs = append(errs, errors.New(`there is no step; write steps like "2s crash; 6s freeze"`))
+		errs = append(errs, errors.New(`--script: there is no step; write steps like "2s crash; 6s freeze"`))
 	}
 	return s, errors.Join(errs...)
 }

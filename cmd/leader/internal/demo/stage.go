@@ -102,6 +102,9 @@ func (st *stage) play(ctx context.Context, tell func(Event)) error {
 
 // verdict tells the summary, and what of it is an error.
 func (st *stage) verdict() error {
+	if st.server == nil {
+		st.emit(Event{Kind: EventNote, Text: fmt.Sprintf("the bucket %s stays on %s", st.cmd.Bucket, st.url)})
+	}
 	sum := st.summary()
 	st.emit(Event{Kind: EventEnd, Summary: &sum})
 	st.show()
@@ -387,7 +390,7 @@ func (st *stage) leaveOn() {
 	}
 	switch {
 	case len(here) == 0:
-		st.finished = true
+		st.finished = !st.restarting // which comes back here
 	case len(here) == 1:
 		here[0].stop()
 		time.AfterFunc(exitPatience, func() { st.post(st.killRest) })

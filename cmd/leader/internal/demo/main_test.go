@@ -1,0 +1,55 @@
+package demo
+
+import (
+	"encoding/json"
+	"fmt"
+	"os"
+	"testing"
+	"time"
+
+	"go.uber.org/goleak"
+)
+
+// TestMain makes the test's own binary serve as a worker, too: one that claims to lead whatever the others
+// do, or one that can not begin.
+func TestMain(m *testing.M) {
+	if len(os.Args) == 2 {
+		switch os.Args[1] {
+		case "lie":
+			lie()
+			return
+		case "fail":
+			fmt.Fprintln(os.Stderr, "no such luck")
+			os.Exit(1)
+		}
+	}
+	goleak.VerifyTestMain(m)
+}
+
+// lie reports that it leads, in a term of its own, until it is told to stop.
+func lie() {
+	in, out := json.NewDecoder(os.Stdin), json.NewEncoder(os.Stdout)
+	var s spec
+	if in.Decode(&s) != nil {
+		return
+	}
+	stop := make(chan struct{})
+	go func() {
+		var o order
+		for in.Decode(&o) == nil && o != orderStop {
+		}
+		close(stop)
+	}()
+	tick := time.NewTicker(10 * time.Millisecond)
+	for {
+		select {
+		case <-stop:
+			return
+		case <-tick.C:
+		}
+		now := monoNow()
+		_ = out.Encode(report{Kind: reportSamples, At: now, Samples: &samples{
+			Asked: 1, Run: 1, Term: uint64(os.Getpid()), Led: [][2]int64{{now, monoNow()}},
+		}})
+	}
+}
