@@ -93,7 +93,9 @@ func TestCandidateNeedsNoMoreThanTheDocumentedRights(t *testing.T) {
 // trying: when the right is granted, it leads without a restart.
 func TestCandidateWithoutTheRightToWriteGoesOnTrying(t *testing.T) {
 	pub, sub := candidateRights()
-	users := func(pub []string) natslab.Option { return natslab.Users(natslab.Admin(), natslab.User("cand", pub, sub)) }
+	users := func(pub []string) natslab.Option {
+		return natslab.Users(natslab.Admin(), natslab.User("cand", pub, sub))
+	}
 	var options *server.Options
 	srv := natslab.Start(t, users(pub[1:]), capture(&options))
 	ensure(t, srv.Connect(t, nats.UserInfo("admin", "admin")), natsstore.BucketConfig{Bucket: "b"})

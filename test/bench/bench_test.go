@@ -1,0 +1,52 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"os"
+	"slices"
+	"testing"
+
+	"go.uber.org/goleak"
+)
+
+func TestMain(m *testing.M) {
+	if slices.Contains(os.Args[1:], "-serve") { // bench runs itself for its servers
+		os.Exit(run(context.Background(), os.Args[1:], os.Stdin, os.Stdout, os.Stderr))
+	}
+	goleak.VerifyTestMain(m)
+}
+
+// No figure is judged here: a test must not depend on the machine being fast.
+func TestQuickRunMeasuresEverything(t *testing.T) {
+	var out, log bytes.Buffer
+	if code := run(t.Context(), []string{"-quick", "-json"}, nil, &out, &log); code != 0 {
+		t.Fatalf("exit code %d:\n%s", code, &log)
+	}
+	var r report
+	if err := json.Unmarshal(out.Bytes(), &r); err != nil {
+		t.Fatal(err)
+	}
+	judged := 0
+	for _, f := range r.Figures {
+		if f.OK != nil {
+			judged++
+		}
+	}
+	if judged < 15 {
+		t.Errorf("%d figures have a target:\n%s", judged, &out)
+	}
+	var table bytes.Buffer
+	if err := r.print(&table); err != nil {
+		t.Fatal(err)
+	}
+	t.Logf("%s", &table)
+}
+
+func TestWrongFlagsAreRefused(t *testing.T) {
+	var out, log bytes.Buffer
+	if code := run(t.Context(), []string{"-fast"}, nil, &out, &log); code != 2 {
+		t.Errorf("exit code %d", code)
+	}
+}

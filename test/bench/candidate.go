@@ -1,0 +1,155 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/nats-io/nats.go"
+
+	"github.com/seed-ff2cb582/leader"
+	"github.com/seed-ff2cb582/leader/store"
+)
+
+// patience bounds every wait.
+const patience = 60 * time.Second
+
+// A candidate is an election of which the hooks are kept.
+type candidate struct {
+	leader.Election
+	id string
+
+	mu     sync.Mutex
+	calls  map[string]int
+	ledAt  time.Time // when it began to lead, latest
+	acked  time.Time // when its latest acknowledged write of the lease left
+	onCall func(leader.Call)
+	moved  chan struct{} // shared: something happened; holds one
+}
+
+// plain is the configuration that the sections vary.
+func plain(bucket, group, id string, ttl time.Duration) leader.ElectionConfig {
+	return leader.ElectionConfig{
+		Bucket: bucket, Group: group, InstanceID: id, TTL: ttl, HeartbeatInterval: ttl / 3, DeleteOnStop: true,
+	}
+}
+
+// join makes a candidate on NATS and starts it. moved may be shared by candidates that are awaited together.
+func (l *lab) join(nc *nats.Conn, cfg leader.ElectionConfig, moved chan struct{}) (*candidate, error) {
+	c := &candidate{id: cfg.InstanceID, calls: map[string]int{}, moved: moved}
+	cfg.Hooks = leader.Hooks{Transition: c.transition, Call: c.call}
+	var err error
+	if c.Election, err = leader.NewElection(nc, cfg); err != nil {
+		return nil, err
+	}
+	// As a program has them.
+	c.OnPromote(func(context.Context, string) {})
+	c.OnDemote(func() {})
+	return c, c.Start(l.ctx)
+}
+
+func (c *candidate) transition(t leader.Transition) {
+	if t.To == leader.StateLeader {
+		c.mu.Lock()
+		c.ledAt = t.At
+		c.mu.Unlock()
+	}
+	c.stir()
+}
+
+func (c *candidate) call(call leader.Call) {
+	c.mu.Lock()
+	c.calls[call.Kind]++
+	if call.Outcome == store.OK && (call.Kind == "acquire" || call.Kind == "renew") {
+		c.acked = call.Sent
+	}
+	f := c.onCall
+	c.mu.Unlock()
+	if f != nil {
+		f(call)
+	}
+	c.stir()
+}
+
+func (c *candidate) stir() {
+	select {
+	case c.moved <- struct{}{}:
+	default:
+	}
+}
+
+func (c *candidate) count(kind string) int {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.calls[kind]
+}
+
+func (c *candidate) led() time.Time {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.ledAt
+}
+
+func (c *candidate) lastAcked() time.Time {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.acked
+}
+
+func (c *candidate) follows(id string) bool {
+	s := c.Status()
+	return s.State == leader.StateFollower && s.LeaderID == id
+}
+
+var errPatience = errors.New("it took too long")
+
+// await waits until the condition holds, looking whenever one of the candidates moved.
+func (l *lab) await(what string, moved <-chan struct{}, cond func() bool) error {
+	limit := time.NewTimer(patience)
+	defer limit.Stop()
+	look := time.NewTicker(20 * time.Millisecond)
+	defer look.Stop()
+	for !cond() {
+		select {
+		case <-moved:
+		case <-look.C:
+		case <-limit.C:
+			return fmt.Errorf("waiting for %s: %w", what, errPatience)
+		case <-l.ctx.Done():
+			return l.ctx.Err()
+		}
+	}
+	return nil
+}
+
+// eventually tries f until it succeeds.
+func (l *lab) eventually(what string, f func(context.Context) error) error {
+	ctx, cancel := context.WithTimeout(l.ctx, patience)
+	defer cancel()
+	for {
+		attempt, done := context.WithTimeout(ctx, 2*time.Second)
+		err := f(attempt)
+		done()
+		if err == nil {
+			return nil
+		}
+		select {
+		case <-ctx.Done():
+			return fmt.Errorf("waiting for %s: %w", what, err)
+		case <-time.After(10 * time.Millisecond):
+		}
+	}
+}
+
+// stopAll stops elections, all at once.
+func stopAll[E leader.Election](es []E) error {
+	errs := make([]error, len(es))
+	var all sync.WaitGroup
+	for i, e := range es {
+		all.Go(func() { errs[i] = e.Stop() })
+	}
+	all.Wait()
+	return errors.Join(errs...)
+}

@@ -1,0 +1,342 @@
+package main
+
+import (
+	"fmt"
+	"net"
+	"runtime"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/nats-io/nats.go"
+
+	"github.com/seed-ff2cb582/leader"
+	"github.com/seed-ff2cb582/leader/store/natsstore"
+)
+
+// A meter counts the bytes of connections.
+type meter struct{ up, down atomic.Int64 }
+
+// Dial implements nats.CustomDialer.
+func (m *meter) Dial(network, address string) (net.Conn, error) {
+	c, err := net.Dial(network, address)
+	return metered{c, m}, err
+}
+
+type metered struct {
+	net.Conn
+	m *meter
+}
+
+func (c metered) Read(b []byte) (int, error) {
+	n, err := c.Conn.Read(b)
+	c.m.down.Add(int64(n))
+	return n, err
+}
+
+func (c metered) Write(b []byte) (int, error) {
+	n, err := c.Conn.Write(b)
+	c.m.up.Add(int64(n))
+	return n, err
+}
+
+// measureRenewal: a leader alone.
+func measureRenewal(l *lab) error {
+	bucket, err := l.bucket(l.one)
+	if err != nil {
+		return err
+	}
+	var m meter
+	nc, err := l.one.connect(nats.SetCustomDialer(&m))
+	if err != nil {
+		return err
+	}
+	defer nc.Close()
+	moved := make(chan struct{}, 1)
+	cfg := plain(bucket, "group", "instance-1234", 3*time.Second)
+	cfg.HeartbeatInterval = 20 * time.Millisecond
+	c, err := l.join(nc, cfg, moved)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = c.Stop() }()
+	renewed := func(n int) error {
+		return l.await("renewals", moved, func() bool { return c.count("renew") >= n })
+	}
+	if err := renewed(10); err != nil {
+		return err
+	}
+	n := l.n(200, 20)
+	from, up, down, before := c.count("renew"), m.up.Load(), m.down.Load(), memory()
+	wire, err := l.one.traffic()
+	if err != nil {
+		return err
+	}
+	if err := renewed(from + n); err != nil {
+		return err
+	}
+	after := memory()
+	now, err := l.one.traffic()
+	if err != nil {
+		return err
+	}
+	did := float64(c.count("renew") - from)
+	sent := now.sub(wire)
+	each := func(what, unit string, total int64, v *verdict) {
+		l.report.add(figure{Name: "renewal, " + what, Unit: unit, Value: float64(total) / did}, v)
+	}
+	each("messages to the server", "", sent.In, &verdict{"1 write", float64(sent.In)/did < 1.05})
+	each("messages from the server (answer, own watch)", "", sent.Out, nil)
+	each("bytes on the wire, up", "B", m.up.Load()-up, nil)
+	each("bytes on the wire, down", "B", m.down.Load()-down, nil)
+	each("allocations", "", int64(after.Mallocs-before.Mallocs), nil)
+	each("allocated", "B", int64(after.TotalAlloc-before.TotalAlloc), nil)
+	return nil
+}
+
+func memory() (m runtime.MemStats) {
+	runtime.ReadMemStats(&m)
+	return m
+}
+
+// measureSteady: one leader and ten followers, each with a connection of its own.
+func measureSteady(l *lab) error {
+	const followers, heartbeat = 10, 100 * time.Millisecond
+	bucket, err := l.bucket(l.one)
+	if err != nil {
+		return err
+	}
+	moved := make(chan struct{}, 1)
+	var cs []*candidate
+	var conns []*nats.Conn
+	defer func() {
+		_ = stopAll(cs)
+		for _, nc := range conns {
+			nc.Close()
+		}
+	}()
+	for i := range followers + 1 {
+		nc, err := l.one.connect()
+		if err != nil {
+			return err
+		}
+		conns = append(conns, nc)
+		cfg := plain(bucket, "g", fmt.Sprint("c", i), 3*time.Second)
+		cfg.HeartbeatInterval = heartbeat
+		c, err := l.join(nc, cfg, moved)
+		if err != nil {
+			return err
+		}
+		cs = append(cs, c)
+		if err := l.await("a leader", moved, func() bool { return cs[0].IsLeader() }); err != nil {
+			return err
+		}
+	}
+	if err := l.await("followers", moved, func() bool {
+		return !slices.ContainsFunc(cs[1:], func(c *candidate) bool { return !c.follows("c0") })
+	}); err != nil {
+		return err
+	}
+	sentByFollowers := func() (n uint64) {
+		for _, nc := range conns[1:] {
+			n += nc.Stats().OutMsgs
+		}
+		return n
+	}
+	window := 31 * time.Second // longer than anything that is done now and then
+	if l.quick {
+		window = time.Second
+	}
+	wire, err := l.one.traffic()
+	if err != nil {
+		return err
+	}
+	renewals, byFollowers := cs[0].count("renew"), sentByFollowers()
+	time.Sleep(window)
+	now, err := l.one.traffic()
+	if err != nil {
+		return err
+	}
+	did, sent := float64(cs[0].count("renew")-renewals), now.sub(wire)
+	followed := float64(sentByFollowers() - byFollowers)
+	l.report.add(figure{Name: "1 leader, 10 followers: messages to the server per renewal", Unit: "",
+		Value: float64(sent.In) / did}, &verdict{"1 write", float64(sent.In)/did < 1.05})
+	l.report.add(figure{Name: "1 leader, 10 followers: messages from the server per renewal", Unit: "", Value: float64(sent.Out) / did}, nil)
+	l.report.add(figure{Name: "1 leader, 10 followers: messages that a follower sends", Unit: "/min",
+		Value: followed / followers / window.Minutes()}, &verdict{"no polling", followed/followers <= max(1, 2*window.Minutes()+1)})
+	return nil
+}
+
+// measureThousand: memory and goroutines of a thousand elections on one connection. The servers are
+// in another process.
+func measureThousand(l *lab) error {
+	n := l.n(1000, 100)
+	for _, shared := range []bool{true, false} {
+		bucket, err := l.bucket(l.one)
+		if err != nil {
+			return err
+		}
+		if err := l.crowd(bucket, n, shared); err != nil {
+			return err
+		}
+	}
+	c, err := l.one.consumers()
+	if err != nil {
+		return err
+	}
+	l.report.add(figure{Name: "consumers on the server", Unit: "", Value: float64(c)}, &verdict{"0", c == 0})
+	return nil
+}
+
+func (l *lab) crowd(bucket string, n int, shared bool) error {
+	how := "NewElection"
+	if shared {
+		how = "NewElectionWithStore"
+	}
+	var all []leader.Election
+	var conns []*nats.Conn
+	var stores []*natsstore.Store
+	defer func() {
+		_ = stopAll(all)
+		for _, st := range stores {
+			st.Close()
+		}
+		for _, nc := range conns {
+			nc.Close()
+		}
+	}()
+	for _, side := range []string{"leader", "follower"} {
+		nc, err := l.one.connect()
+		if err != nil {
+			return err
+		}
+		conns = append(conns, nc)
+		st, err := natsstore.New(nc, bucket, natsstore.Options{})
+		if err != nil {
+			return err
+		}
+		stores = append(stores, st)
+		before, goroutines := heap(), runtime.NumGoroutine()
+		es := make([]leader.Election, n)
+		for i := range es {
+			cfg := plain(bucket, fmt.Sprintf("g%d", i), side, time.Hour)
+			if shared {
+				es[i], err = leader.NewElectionWithStore(st, cfg)
+			} else {
+				es[i], err = leader.NewElection(nc, cfg)
+			}
+			if err != nil {
+				return err
+			}
+		}
+		all = append(all, es...)
+		if err := l.startAll(es); err != nil {
+			return err
+		}
+		err = l.await("all are "+side+"s", nil, func() bool {
+			return !slices.ContainsFunc(es, func(e leader.Election) bool {
+				return e.LeaderID() != "leader" || e.IsLeader() != (side == "leader")
+			})
+		})
+		if err != nil {
+			return err
+		}
+		bytes := float64(heap()-before) / float64(n)
+		each := float64(runtime.NumGoroutine()-goroutines) / float64(n)
+		name := fmt.Sprintf("%d elections by %s, %s side: ", n, how, side)
+		l.report.add(figure{Name: name + "heap each", Unit: "B", Value: bytes}, &verdict{"≤ 16 KiB", bytes <= 16<<10})
+		l.report.add(figure{Name: name + "goroutines each", Unit: "", Value: each}, &verdict{"≤ 2", each <= 2.05})
+	}
+	return nil
+}
+
+// startAll starts elections, some at a time.
+func (l *lab) startAll(es []leader.Election) error {
+	errs := make(chan error, len(es))
+	limit := make(chan struct{}, 50)
+	for _, e := range es {
+		limit <- struct{}{}
+		go func() {
+			errs <- e.Start(l.ctx)
+			<-limit
+		}()
+	}
+	for range es {
+		if err := <-errs; err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// heap is the live heap.
+func heap() int64 {
+	runtime.GC()
+	runtime.GC() // what pools and finalizers released
+	return int64(memory().HeapAlloc)
+}
+
+// measureHerd: claims at a release among two hundred candidates.
+func measureHerd(l *lab) error {
+	n, releases := l.n(200, 20), l.n(15, 3)
+	r := &relay{l: l, on: l.one, moved: make(chan struct{}, 1)}
+	var err error
+	if r.bucket, err = l.bucket(l.one); err != nil {
+		return err
+	}
+	defer r.close()
+	errs := make([]error, n)
+	var mu sync.Mutex
+	var starting sync.WaitGroup
+	for i := range n {
+		starting.Go(func() {
+			nc, err := l.one.connect()
+			if err != nil {
+				errs[i] = err
+				return
+			}
+			c, err := l.join(nc, plain(r.bucket, "g", fmt.Sprint("c", i), time.Minute), r.moved)
+			mu.Lock()
+			defer mu.Unlock()
+			r.conns, errs[i] = append(r.conns, nc), err
+			if err == nil {
+				r.runs = append(r.runs, c)
+			}
+		})
+	}
+	starting.Wait()
+	for _, err := range errs {
+		if err != nil {
+			return err
+		}
+	}
+	claims := func() (sum int) {
+		for _, c := range r.runs {
+			sum += c.count("acquire")
+		}
+		return sum
+	}
+	var counts []int
+	var took []time.Duration
+	for range releases {
+		if _, err := r.leader(); err != nil {
+			return err
+		}
+		before := claims()
+		d, err := r.pass(false)
+		if err != nil {
+			return err
+		}
+		if _, err := r.leader(); err != nil {
+			return err
+		}
+		counts, took = append(counts, claims()-before), append(took, d)
+	}
+	slices.Sort(counts)
+	median := counts[len(counts)/2]
+	l.report.add(figure{Name: fmt.Sprintf("claims at a release among %d candidates", n), N: releases, Unit: "",
+		Value: float64(median), P99: float64(counts[len(counts)-1])}, &verdict{"≤ 40", median <= 40})
+	l.report.durations(fmt.Sprintf("handover among %d candidates", n), took, "", nil)
+	return nil
+}

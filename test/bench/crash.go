@@ -1,0 +1,107 @@
+package main
+
+import (
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/nats-io/nats.go"
+
+	"github.com/seed-ff2cb582/leader"
+	"github.com/seed-ff2cb582/leader/store"
+)
+
+// measureCrash: from the last acknowledged renewal (the instant at which it left) of a leader that falls
+// silent to the successor's IsLeader.
+func measureCrash(l *lab) error {
+	for _, on := range []*servers{l.one, l.three} {
+		ttls := []time.Duration{300 * time.Millisecond, time.Second, 3 * time.Second}
+		if l.quick {
+			ttls = ttls[:1]
+		}
+		for _, ttl := range ttls {
+			samples, err := l.crashes(on, ttl, l.n(50, 6))
+			if err != nil {
+				return fmt.Errorf("R%d, TTL %v: %w", on.replicas, ttl, err)
+			}
+			wait := time.Duration(float64(ttl) * (1 + leader.DefaultClockDrift))
+			over := percentile(samples, 50) - wait
+			l.report.durations(fmt.Sprintf("crash failover, R%d file, TTL %v", on.replicas, ttl), samples,
+				fmt.Sprintf("TTL × 1.1 %+.1f ms", ms(over)), &verdict{"p50 ≤ TTL × 1.1 + 10 ms", over <= 10*time.Millisecond})
+		}
+	}
+	return nil
+}
+
+// crashes lets the leaders of n groups crash, spread over time so that they do not load each other.
+func (l *lab) crashes(on *servers, ttl time.Duration, n int) ([]time.Duration, error) {
+	bucket, err := l.bucket(on)
+	if err != nil {
+		return nil, err
+	}
+	sound, err := on.connect()
+	if err != nil {
+		return nil, err
+	}
+	defer sound.Close()
+	samples, errs := make([]time.Duration, n), make([]error, n)
+	var all sync.WaitGroup
+	for i := range n {
+		all.Go(func() {
+			time.Sleep(time.Duration(i) * max(ttl/time.Duration(n), 20*time.Millisecond))
+			samples[i], errs[i] = l.crash(on, sound, bucket, fmt.Sprintf("g%d", i), ttl)
+		})
+	}
+	all.Wait()
+	for _, err := range errs {
+		if err != nil {
+			return nil, err
+		}
+	}
+	return samples, nil
+}
+
+// crash closes the leader's connection after an acknowledged renewal, and waits for the successor.
+func (l *lab) crash(on *servers, sound *nats.Conn, bucket, group string, ttl time.Duration) (time.Duration, error) {
+	nc, err := on.connect()
+	if err != nil {
+		return 0, err
+	}
+	defer nc.Close()
+	moved := make(chan struct{}, 1)
+	victim, err := l.join(nc, plain(bucket, group, "victim", ttl), moved)
+	if err != nil {
+		return 0, err
+	}
+	defer func() { _ = victim.StopWithContext(l.ctx, leader.StopOptions{WaitForDemote: true}) }()
+	if err := l.await("the victim leads", moved, victim.IsLeader); err != nil {
+		return 0, err
+	}
+	heir, err := l.join(sound, plain(bucket, group, "heir", ttl), moved)
+	if err != nil {
+		return 0, err
+	}
+	defer func() { _ = heir.Stop() }()
+	if err := l.await("the heir follows", moved, func() bool { return heir.follows("victim") }); err != nil {
+		return 0, err
+	}
+	crashed := make(chan struct{})
+	var once sync.Once
+	victim.mu.Lock()
+	victim.onCall = func(c leader.Call) {
+		if c.Kind == "renew" && c.Outcome == store.OK {
+			// At once, so that no further renewal is on its way.
+			once.Do(func() { go func() { nc.Close(); close(crashed) }() })
+		}
+	}
+	victim.mu.Unlock()
+	select {
+	case <-crashed:
+	case <-time.After(patience):
+		return 0, errPatience
+	}
+	if err := l.await("the heir leads", moved, heir.IsLeader); err != nil {
+		return 0, err
+	}
+	return heir.led().Sub(victim.lastAcked()), nil
+}

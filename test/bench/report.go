@@ -1,0 +1,159 @@
+package main
+
+import (
+	"bufio"
+	"fmt"
+	"io"
+	"os"
+	"runtime"
+	"slices"
+	"strings"
+	"text/tabwriter"
+	"time"
+
+	"github.com/nats-io/nats-server/v2/server"
+	"github.com/nats-io/nats.go"
+)
+
+// A report is what was measured, and where.
+type report struct {
+	Command string   `json:"command"`
+	At      string   `json:"at"`
+	Machine machine  `json:"machine"`
+	Figures []figure `json:"figures"`
+}
+
+type machine struct {
+	CPU        string `json:"cpu"`
+	Cores      int    `json:"cores"`
+	OS         string `json:"os"`
+	Go         string `json:"go"`
+	NATSServer string `json:"nats_server"`
+	NATSGo     string `json:"nats_go"`
+	Load       string `json:"load,omitempty"`
+}
+
+// A figure is one row of the table.
+type figure struct {
+	Name  string  `json:"name"`
+	N     int     `json:"n,omitempty"`
+	Unit  string  `json:"unit"`
+	Value float64 `json:"value"`         // the median, where N > 1
+	P99   float64 `json:"p99,omitempty"` // with N > 1
+	// Relative says what the figure is relative to, and how it stands to that.
+	Relative string `json:"relative,omitempty"`
+	Target   string `json:"target,omitempty"`
+	OK       *bool  `json:"ok,omitempty"`
+}
+
+func newReport() *report {
+	return &report{
+		At: time.Now().UTC().Format(time.RFC3339),
+		Machine: machine{
+			CPU: cpu(), Cores: runtime.NumCPU(), OS: runtime.GOOS + "/" + runtime.GOARCH, Go: runtime.Version(),
+			NATSServer: server.VERSION, NATSGo: nats.Version, Load: load(),
+		},
+	}
+}
+
+// cpu is the processor's name, where the system tells.
+func cpu() string {
+	f, err := os.Open("/proc/cpuinfo")
+	if err != nil {
+		return "unknown"
+	}
+	defer func() { _ = f.Close() }()
+	for lines := bufio.NewScanner(f); lines.Scan(); {
+		if name, value, ok := strings.Cut(lines.Text(), ":"); ok && strings.TrimSpace(name) == "model name" {
+			return strings.TrimSpace(value)
+		}
+	}
+	return "unknown"
+}
+
+// load is the load average over one minute before the run: above the number of cores figures are worthless.
+func load() string {
+	b, err := os.ReadFile("/proc/loadavg")
+	if err != nil {
+		return ""
+	}
+	one, _, _ := strings.Cut(string(b), " ")
+	return one
+}
+
+// A verdict is a target and whether it was reached.
+type verdict struct {
+	target string
+	ok     bool
+}
+
+func (r *report) add(f figure, v *verdict) {
+	if v != nil {
+		f.Target, f.OK = v.target, &v.ok
+	}
+	r.Figures = append(r.Figures, f)
+}
+
+// durations adds the median and the 99th percentile of samples, in milliseconds.
+func (r *report) durations(name string, samples []time.Duration, relative string, v *verdict) {
+	r.add(figure{
+		Name: name, N: len(samples), Unit: "ms",
+		Value: ms(percentile(samples, 50)), P99: ms(percentile(samples, 99)), Relative: relative,
+	}, v)
+}
+
+// percentile is the smallest sample that is not less than p % of all.
+func percentile(samples []time.Duration, p int) time.Duration {
+	if len(samples) == 0 {
+		return 0
+	}
+	sorted := slices.Sorted(slices.Values(samples))
+	return sorted[(len(sorted)*p+99)/100-1]
+}
+
+func ms(d time.Duration) float64 { return float64(d) / float64(time.Millisecond) }
+
+func (r *report) print(w io.Writer) error {
+	m := r.Machine
+	fmt.Fprintf(w, "\n%s, %d cores, %s · %s · nats-server %s, nats.go %s · load before %s · %s\n%s\n\n",
+		m.CPU, m.Cores, m.OS, m.Go, m.NATSServer, m.NATSGo, m.Load, r.At, r.Command)
+	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
+	fmt.Fprintln(t, "figure\tn\tp50 or value\tp99\tunit\trelative\ttarget\t")
+	for _, f := range r.Figures {
+		fmt.Fprintf(t, "%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\n",
+			f.Name, some(float64(f.N)), number(f.Value), some(f.P99), f.Unit, f.Relative, f.Target, word(f.OK))
+	}
+	return t.Flush()
+}
+
+func number(x float64) string {
+	switch {
+	case x == 0:
+		return "0"
+	case x == float64(int64(x)):
+		return fmt.Sprintf("%d", int64(x))
+	case x < 10:
+		return fmt.Sprintf("%.3f", x)
+	default:
+		return fmt.Sprintf("%.1f", x)
+	}
+}
+
+// some is a number, or nothing for 0.
+func some(x float64) string {
+	if x == 0 {
+		return ""
+	}
+	return number(x)
+}
+
+func word(ok *bool) string {
+	switch {
+	case ok == nil:
+		return ""
+	case *ok:
+		return "ok"
+	default:
+		return "MISS"
+	}
+}

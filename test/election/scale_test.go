@@ -1,0 +1,195 @@
+package election_test
+
+import (
+	"context"
+	"fmt"
+	"runtime"
+	"slices"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/nats-io/nats.go"
+
+	"github.com/seed-ff2cb582/leader"
+	"github.com/seed-ff2cb582/leader/store/natsstore"
+	"github.com/seed-ff2cb582/leader/test/natslab"
+)
+
+// acquisitions is how many claims were sent and answered so far, by everybody.
+func (g *group) acquisitions() (n int) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	for _, m := range g.members {
+		n += m.count("acquire")
+	}
+	return n
+}
+
+// followers waits until everybody but the leader follows it.
+func (g *group) followers(l *member) {
+	g.tb.Helper()
+	g.await("everybody follows "+l.id, func() bool {
+		for _, m := range g.members {
+			if s := m.Status(); m != l && (s.State != leader.StateFollower || s.LeaderID != l.id) {
+				return false
+			}
+		}
+		return true
+	})
+}
+
+// herd bounds the claims that a release among 200 candidates may cost, in the median.
+const herd = 40
+
+func TestReleaseAmong200CandidatesCausesNoHerd(t *testing.T) {
+	const n, conns = 200, 20
+	srv := natslab.Start(t)
+	ensure(t, srv.Connect(t), natsstore.BucketConfig{Bucket: "b"})
+	var clients []*nats.Conn
+	for range conns {
+		clients = append(clients, srv.Connect(t))
+	}
+	g := newGroup(t, "b")
+	for i := range n {
+		g.candidate(clients[i%conns], fmt.Sprintf("c%03d", i))
+	}
+	var all sync.WaitGroup
+	for _, m := range g.members {
+		all.Go(m.start)
+	}
+	all.Wait()
+	l := g.leader()
+	g.followers(l)
+	t.Logf("claims at the start of all: %d", g.acquisitions())
+	var claims []int
+	for range 11 {
+		before := g.acquisitions()
+		l.resign()
+		l = g.leaderAfter(l)
+		g.followers(l)
+		claims = append(claims, g.acquisitions()-before)
+	}
+	t.Logf("claims at each release: %v", claims)
+	// Each candidate learns of the crowd by losing races, so the first releases may cost
+	// more; and where the machine stalls for longer than candidates wait, so may any.
+	slices.Sort(claims)
+	if median := claims[len(claims)/2]; median > herd {
+		t.Errorf("the median release cost %d claims, more than %d", median, herd)
+	}
+}
+
+// A process may take part in a thousand elections over one connection: little memory, few
+// goroutines, and nothing that the server keeps.
+func TestThousandElectionsOnOneConnection(t *testing.T) {
+	const n = 1000
+	const goroutinesEach, heapEach = 2, 16 << 10
+	srv := natslab.Start(t)
+	ensure(t, srv.Connect(t), natsstore.BucketConfig{Bucket: "b"})
+	for name, share := range map[string]bool{"OwnStores": false, "OneStore": true} {
+		t.Run(name, func(t *testing.T) {
+			make1000 := func(id string) []leader.Election {
+				t.Helper()
+				nc := srv.Connect(t)
+				var st *natsstore.Store
+				if share {
+					var err error
+					if st, err = natsstore.New(nc, "b", natsstore.Options{}); err != nil {
+						t.Fatal(err)
+					}
+					t.Cleanup(st.Close)
+				}
+				es := make([]leader.Election, n)
+				for i := range es {
+					cfg := leader.ElectionConfig{
+						Bucket: "b", Group: fmt.Sprintf("%s.g%04d", name, i), InstanceID: id, DeleteOnStop: true,
+						TTL: 10 * long, HeartbeatInterval: 3 * long, // the renewals would only disturb the count
+					}
+					var err error
+					if st != nil {
+						es[i], err = leader.NewElectionWithStore(st, cfg)
+					} else {
+						es[i], err = leader.NewElection(nc, cfg)
+					}
+					if err != nil {
+						t.Fatal(err)
+					}
+				}
+				return es
+			}
+			measure := func(id string, settled func(leader.Election) bool) {
+				t.Helper()
+				before := usage()
+				es := make1000(id)
+				begun := time.Now()
+				var all sync.WaitGroup
+				for _, e := range es {
+					all.Go(func() {
+						if err := e.Start(within(t)); err != nil {
+							t.Error(err)
+						}
+					})
+				}
+				all.Wait()
+				t.Logf("%s: started after %v", id, time.Since(begun))
+				natslab.Eventually(t, "all settled", func(context.Context) error {
+					for i, e := range es {
+						if !settled(e) {
+							return fmt.Errorf("election %d: %+v", i, e.Status())
+						}
+					}
+					return nil
+				})
+				t.Logf("%s: settled after %v", id, time.Since(begun))
+				t.Cleanup(func() { stopThem(t, es) })
+				used := usage().sub(before)
+				t.Logf("%s: %.2f goroutines and %d bytes of heap per election", id, float64(used.goroutines)/n, used.heap/n)
+				// What the connection itself needs, in the client and in the server of this process.
+				const besides = 50
+				if used.goroutines > goroutinesEach*n+besides {
+					t.Errorf("%s: %d goroutines for %d elections", id, used.goroutines, n)
+				}
+				if used.heap > 4*heapEach*n { // loosely: the race detector and the server are in it
+					t.Errorf("%s: %d bytes for %d elections", id, used.heap, n)
+				}
+				runtime.KeepAlive(es)
+			}
+			measure("leader", func(e leader.Election) bool { return e.IsLeader() })
+			measure("follower", func(e leader.Election) bool { return e.LeaderID() == "leader" })
+			if c := srv.Consumers("KV_b"); c != 0 {
+				t.Errorf("%d consumers on the server", c)
+			}
+		})
+	}
+}
+
+func stopThem(t *testing.T, es []leader.Election) {
+	begun := time.Now()
+	var all sync.WaitGroup
+	for _, e := range es {
+		all.Go(func() {
+			if err := e.Stop(); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	all.Wait()
+	t.Logf("stopped in %v", time.Since(begun))
+}
+
+type consumption struct {
+	goroutines int
+	heap       int64
+}
+
+func usage() consumption {
+	runtime.GC()
+	runtime.GC() // what finalizers and pools released
+	var m runtime.MemStats
+	runtime.ReadMemStats(&m)
+	return consumption{runtime.NumGoroutine(), int64(m.HeapAlloc)}
+}
+
+func (c consumption) sub(b consumption) consumption {
+	return consumption{c.goroutines - b.goroutines, c.heap - b.heap}
+}
