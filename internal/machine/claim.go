@@ -73,9 +73,11 @@ func (c *step) granted(rev uint64, sent Instant) {
 		c.leave(Exit{Reason: ReasonUnhealthy})
 		return
 	}
-	c.s.Grant.PromoteAt = c.s.DoubtUntil
-	if c.m.CoolDown {
+	switch {
+	case c.m.CoolDown:
 		c.s.Grant.PromoteAt = c.now.Mono + int64(c.m.wait(ttl))
+	case c.s.DoubtUntil > c.now.Mono:
+		c.s.Grant.PromoteAt = c.s.DoubtUntil
 	}
 }
 

@@ -3,7 +3,8 @@ package machine
 // hold does what a holder has due: the promotion after a cool-down, the renewal, the end
 // of the disconnect grace.
 func (c *step) hold() {
-	if !c.s.Grant.Promoted && c.now.Mono >= c.s.Grant.PromoteAt {
+	cooled := c.now.Mono >= c.s.Grant.PromoteAt
+	if !c.s.Grant.Promoted && c.s.Grant.Sent.Mono >= c.s.Grant.PromoteAt {
 		c.s.Grant.Promoted = true
 		c.do(Action{Kind: Promote, Reason: c.s.Reason})
 	}
@@ -11,7 +12,10 @@ func (c *step) hold() {
 		c.lose(Exit{Reason: ReasonDisconnected})
 		return
 	}
-	if c.s.Write.Kind == NoWrite && (c.s.Prove || c.now.Mono >= c.m.renewAt(c.s)) {
+	// After a cool-down the record must be shown to be ours still: where the store goes back to older
+	// revisions, a leader of before may have renewed *its* record in the place of ours.
+	prove := c.s.Prove || cooled && !c.s.Grant.Promoted
+	if c.s.Write.Kind == NoWrite && (prove || c.now.Mono >= c.m.renewAt(c.s)) {
 		c.begin(Renew, c.s.Grant.Rev)
 		return
 	}

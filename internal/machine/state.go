@@ -72,7 +72,8 @@ type Grant struct {
 	Sent Instant
 	// Trust is when the trust window closes, if no renewal is acknowledged before.
 	Trust Instant
-	// PromoteAt is when the cool-down ends (monotonic), 0 without one.
+	// PromoteAt is when the cool-down ends (monotonic), 0 without one. The promotion takes
+	// the acknowledgement of a write that left then or later.
 	PromoteAt int64
 	Promoted  bool
 }
@@ -114,6 +115,7 @@ type Write struct {
 	First    Instant // when the first attempt that may have been applied left
 	Sent     Instant // when the latest attempt left
 	Maybe    bool    // an attempt's outcome is unknown
+	Refused  bool    // an attempt was refused, and no read has explained it yet
 	Tries    uint8   // attempts, and reads that did not help
 	Stale    uint8   // reads in a row that showed a register older than we know
 	Due      int64   // monotonic end of Resting
@@ -178,6 +180,11 @@ type State struct {
 	ops uint64
 }
 
+// same tells whether two sights are of the same write.
+func (s Seen) same(o Seen) bool {
+	return s.Rev == o.Rev && s.Kind == o.Kind && s.Rec.Token == o.Rec.Token
+}
+
 // Leading tells whether the candidate may act at now: it was promoted and its trust
 // window is open. It is the definition of a leader.
 func (s State) Leading(now Instant) bool {
@@ -240,7 +247,7 @@ func (m Machine) Wake(s State) int64 {
 		if s.Write.Kind == NoWrite {
 			wake = min(wake, m.renewAt(s))
 		}
-		if !s.Grant.Promoted {
+		if !s.Grant.Promoted && s.Write.Kind == NoWrite {
 			wake = min(wake, s.Grant.PromoteAt)
 		}
 		if s.Down && m.DisconnectGrace > 0 {

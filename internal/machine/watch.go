@@ -9,7 +9,7 @@ import "time"
 func (c *step) sight(seen Seen) {
 	switch c.s.Phase {
 	case Idle, Watching:
-		if c.s.View.Kind == Unseen || seen.Rev != c.s.View.Rev {
+		if !seen.same(c.s.View) {
 			c.adopt(seen)
 		}
 	case Claiming:
@@ -17,7 +17,7 @@ func (c *step) sight(seen Seen) {
 			c.resolveClaim(seen)
 		}
 	case Holding:
-		if seen.Rev > c.s.Grant.Rev {
+		if seen.Rev >= c.s.Grant.Rev && !seen.same(c.s.View) {
 			c.sightHolding(seen)
 		}
 	case Draining:
@@ -36,7 +36,7 @@ func (c *step) sight(seen Seen) {
 // is counted from this instant: a record that arrives late is waited for longer,
 // never shorter.
 func (c *step) adopt(seen Seen) {
-	if seen.Rev < c.s.View.Rev {
+	if c.s.View.Kind != Unseen && seen.Rev <= c.s.View.Rev {
 		c.regressed()
 	}
 	c.s.View, c.s.ViewAt = seen, c.now.Mono

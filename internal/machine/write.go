@@ -48,7 +48,11 @@ func (c *step) resendIfDue() {
 		c.depart()
 		return
 	}
-	if c.s.Write.Stage == Resting && c.now.Mono >= c.s.Write.Due {
+	switch {
+	case c.s.Write.Stage != Resting || c.now.Mono < c.s.Write.Due:
+	case c.s.Write.Refused:
+		c.look()
+	default:
 		c.send()
 	}
 }
@@ -68,6 +72,7 @@ func (c *step) written() {
 	case OK:
 		c.applied()
 	case Conflict:
+		w.Refused = true
 		c.look()
 	case Unknown:
 		w.Maybe = true
@@ -105,8 +110,8 @@ func (c *step) applied() {
 	}
 }
 
-// failed rests before the write is sent again. The same condition and content make the
-// repetition harmless, whatever became of the attempts before.
+// failed rests before the write is sent again, or the register read again if the write was
+// refused. The same condition and content make the repetition harmless, whatever became of the attempts before.
 func (c *step) failed() {
 	w := &c.s.Write
 	c.note(NoteFailed)
@@ -152,7 +157,14 @@ func (c *step) read() {
 		return
 	}
 	seen := c.ev.Seen
-	if seen.Rev <= w.Expected {
+	switch {
+	case seen.same(c.s.View) && seen.Rev == w.Expected:
+		// The register stands as the write expects: whoever refused it lags behind.
+		c.note(NoteStale)
+		w.Refused = false
+		c.failed()
+		return
+	case seen.Rev <= w.Expected:
 		c.readStale(seen)
 		return
 	}
@@ -167,23 +179,25 @@ func (c *step) read() {
 	}
 }
 
-// readStale handles a read that does not explain the refusal: it came from a
-// replica that lags, or the refusal did, or the store has lost writes. The write is tried
-// again, since only a compare-and-swap can tell.
+// readStale handles a read that shows the register older than known: it came from a
+// replica that lags, or the store has lost writes. In the latter case revisions may come
+// again, and the write, repeated, could replace a stranger's record that has the
+// expected one by chance. So it is not sent again before a read shows our own.
 func (c *step) readStale(seen Seen) {
 	w := &c.s.Write
 	c.note(NoteStale)
-	if seen.Rev < w.Expected {
-		w.Stale = min(w.Stale+1, 250)
-	}
-	if w.Stale < staleReads || w.Kind == Renew {
+	w.Stale = min(w.Stale+1, 250)
+	again := seen.Rev == w.Expected // by another's hand
+	switch {
+	case w.Kind == Renew && again:
+		c.adopt(seen)
+		c.lose(Exit{Reason: ReasonSuperseded, By: seen.Rec.ID})
+	case w.Kind == Renew, w.Stale < staleReads && !again:
 		c.failed()
-		return
-	}
-	if w.Kind == Release {
+	case w.Kind == Release:
 		c.adopt(seen)
 		c.depart()
-		return
+	default:
+		c.backToWatching(seen)
 	}
-	c.backToWatching(seen)
 }
