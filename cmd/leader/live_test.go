@@ -1,0 +1,212 @@
+//go:build unix
+
+package main
+
+import (
+	"bufio"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/seed-ff2cb582/leader/cmd/leader/internal/demo"
+)
+
+// awaitGone waits until no process has the id.
+func awaitGone(t *testing.T, pid int) {
+	t.Helper()
+	pause := time.NewTicker(20 * time.Millisecond)
+	defer pause.Stop()
+	for end := time.Now().Add(patience); time.Now().Before(end); <-pause.C {
+		if errors.Is(syscall.Kill(pid, 0), syscall.ESRCH) || zombie(pid) {
+			return
+		}
+	}
+	t.Errorf("process %d lives on", pid)
+}
+
+// zombie reports whether a process is dead and only its parent, who is not us, has not noticed.
+func zombie(pid int) bool {
+	stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
+	return err == nil && strings.Contains(string(stat), ") Z ")
+}
+
+// A live is a demo under way.
+type live struct {
+	t      *testing.T
+	cmd    *exec.Cmd
+	events chan demo.Event
+	seen   []demo.Event
+}
+
+// start starts a demo that prints JSON.
+func start(t *testing.T, env []string, args ...string) *live {
+	t.Helper()
+	l := &live{t: t, cmd: command(t, env, append([]string{"demo", "--json"}, args...)...), events: make(chan demo.Event)}
+	out, err := l.cmd.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	l.cmd.Stderr = os.Stderr
+	if err := l.cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	go func() {
+		defer close(l.events)
+		for lines := bufio.NewScanner(out); lines.Scan(); {
+			var e demo.Event
+			if json.Unmarshal(lines.Bytes(), &e) == nil {
+				l.events <- e
+			}
+		}
+	}()
+	t.Cleanup(func() {
+		_ = l.cmd.Process.Kill()
+		for range l.events {
+		}
+		_ = l.cmd.Wait()
+	})
+	return l
+}
+
+// await returns the next event that fits.
+func (l *live) await(what string, fits func(demo.Event) bool) demo.Event {
+	l.t.Helper()
+	for e := range l.events {
+		l.seen = append(l.seen, e)
+		if fits(e) {
+			return e
+		}
+	}
+	l.t.Fatalf("the demo ended before: %s", what)
+	return demo.Event{}
+}
+
+func (l *live) awaitKind(kind demo.EventKind) demo.Event {
+	l.t.Helper()
+	return l.await(string(kind), func(e demo.Event) bool { return e.Kind == kind })
+}
+
+func (l *live) awaitPromotion() demo.Event {
+	l.t.Helper()
+	return l.await("promotion", func(e demo.Event) bool { return e.Kind == demo.EventTransition && e.To == "LEADER" })
+}
+
+// end reads the rest and returns the exit status.
+func (l *live) end() int {
+	l.t.Helper()
+	for e := range l.events {
+		l.seen = append(l.seen, e)
+	}
+	_ = l.cmd.Wait() // the status tells
+	return l.cmd.ProcessState.ExitCode()
+}
+
+func TestAnInterruptEndsTheDemoWithItsSummary(t *testing.T) {
+	l := start(t, nil, "--workers", "3", "--no-splay")
+	l.awaitPromotion()
+	if err := l.cmd.Process.Signal(os.Interrupt); err != nil {
+		t.Fatal(err)
+	}
+	if code := l.end(); code != 0 {
+		t.Errorf("exit status %d", code)
+	}
+	last := l.seen[len(l.seen)-1]
+	if last.Kind != demo.EventEnd || last.Summary.Terms != 1 {
+		t.Errorf("the last event is %+v, want the end of one term: the followers stop first", last)
+	}
+	checkGone(t, l.seen)
+}
+
+func TestNoWorkerOutlivesADemoThatIsKilled(t *testing.T) {
+	l := start(t, nil, "--workers", "3", "--no-splay", "--script", "0s freeze", "--ttl", "30s", "--heartbeat", "1s")
+	l.awaitKind(demo.EventFault) // one is frozen from here on
+	if err := l.cmd.Process.Kill(); err != nil {
+		t.Fatal(err)
+	}
+	l.end()
+	checkGone(t, l.seen)
+}
+
+func TestAWorkerKilledFromOutsideIsReplaced(t *testing.T) {
+	l := start(t, nil, "--workers", "2", "--no-splay", "--ttl", "1s")
+	leads := l.awaitPromotion()
+	for _, e := range pick(l.seen, demo.EventJoin) {
+		if e.Worker == leads.Worker {
+			if err := syscall.Kill(e.PID, syscall.SIGKILL); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	l.awaitKind(demo.EventExit)
+	if next := l.awaitPromotion(); next.Worker == leads.Worker || next.Term <= leads.Term {
+		t.Errorf("%+v follows %+v", next, leads)
+	}
+	l.await("a replacement", func(e demo.Event) bool { return e.Kind == demo.EventJoin && e.Worker == "w3" })
+}
+
+func TestADemoVisitsTheServerOfAnother(t *testing.T) {
+	host := start(t, nil, "--workers", "1", "--no-splay")
+	url := host.awaitKind(demo.EventBegin).URL
+	go func() {
+		for range host.events { // nothing else of it matters
+		}
+	}()
+
+	t.Run("by context", func(t *testing.T) {
+		home := t.TempDir()
+		writeContext(t, home, "there", url)
+		code, out, stderr := runProgram(t, []string{"XDG_CONFIG_HOME=" + home, "CONTEXT=there"},
+			"demo", "--json", "--workers", "2", "--no-splay", "--key", "other", "--script", "0s crash")
+		checkVisit(t, code, out, stderr, url)
+	})
+	t.Run("by URL", func(t *testing.T) {
+		code, out, stderr := runProgram(t, []string{"NATS_URL=" + url},
+			"demo", "--json", "--workers", "2", "--no-splay", "--key", "another", "--script", "0s delete")
+		checkVisit(t, code, out, stderr, url)
+	})
+	t.Run("no restart", func(t *testing.T) {
+		code, _, stderr := runProgram(t, nil, "demo", "--json", "--server", url, "--script", "1s restart")
+		if code != 2 || !strings.Contains(stderr, `"1s restart"`) {
+			t.Errorf("exit status %d, stderr %q", code, stderr)
+		}
+	})
+}
+
+func checkVisit(t *testing.T, code int, out, stderr, url string) {
+	t.Helper()
+	if code != 0 || stderr != "" {
+		t.Fatalf("exit status %d, stderr %q\n%s", code, stderr, out)
+	}
+	events := decode(t, out)
+	if events[0].URL != url {
+		t.Errorf("played on %s, want %s", events[0].URL, url)
+	}
+	sum := events[len(events)-1].Summary
+	if len(sum.Outcomes) != 1 || sum.Outcomes[0].NextTerm == 0 || sum.TwoLeaders != 0 {
+		t.Errorf("summary %+v", sum)
+	}
+	checkGone(t, events)
+}
+
+// writeContext writes a context as nats context add does.
+func writeContext(t *testing.T, home, name, url string) {
+	t.Helper()
+	dir := filepath.Join(home, "nats", "context")
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	data, err := json.Marshal(map[string]string{"description": "a test", "url": url})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(filepath.Join(dir, name+".json"), data, 0o600); err != nil {
+		t.Fatal(err)
+	}
+}

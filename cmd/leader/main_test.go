@@ -1,0 +1,251 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/seed-ff2cb582/leader/cmd/leader/internal/demo"
+)
+
+// patience bounds each run of the program. None that passes takes so long.
+const patience = 2 * time.Minute
+
+// program is the path of the built command.
+var program string
+
+func TestMain(m *testing.M) { os.Exit(buildAndRun(m)) }
+
+func buildAndRun(m *testing.M) int {
+	dir, err := os.MkdirTemp("", "leader-test-")
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		return 1
+	}
+	defer func() { _ = os.RemoveAll(dir) }()
+	program = filepath.Join(dir, "leader.exe") // a name that runs everywhere
+	if out, err := exec.Command("go", "build", "-o", program, ".").CombinedOutput(); err != nil {
+		fmt.Fprintf(os.Stderr, "%v\n%s", err, out)
+		return 1
+	}
+	return m.Run()
+}
+
+// command returns the program with arguments, in an environment that names no server.
+func command(t *testing.T, env []string, args ...string) *exec.Cmd {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	t.Cleanup(cancel)
+	cmd := exec.CommandContext(ctx, program, args...)
+	for _, e := range os.Environ() {
+		switch name, _, _ := strings.Cut(e, "="); name {
+		case "NATS_URL", "NATS_CONTEXT", "CONTEXT", "WORKERS", "KEY", "NOSPLAY":
+		default:
+			cmd.Env = append(cmd.Env, e)
+		}
+	}
+	// What a killed demo leaves behind goes away with the test.
+	cmd.Env = append(append(cmd.Env, "TMPDIR="+t.TempDir()), env...)
+	return cmd
+}
+
+// runProgram runs the program to its end.
+func runProgram(t *testing.T, env []string, args ...string) (code int, stdout, stderr string) {
+	t.Helper()
+	cmd := command(t, env, args...)
+	var out, errs bytes.Buffer
+	cmd.Stdout, cmd.Stderr = &out, &errs
+	err := cmd.Run()
+	var exit *exec.ExitError
+	if err != nil && !errors.As(err, &exit) {
+		t.Fatal(err)
+	}
+	return cmd.ProcessState.ExitCode(), out.String(), errs.String()
+}
+
+func decode(t *testing.T, out string) (events []demo.Event) {
+	t.Helper()
+	for line := range strings.Lines(out) {
+		var e demo.Event
+		dec := json.NewDecoder(strings.NewReader(line))
+		dec.DisallowUnknownFields()
+		if err := dec.Decode(&e); err != nil {
+			t.Fatalf("%q: %v", line, err)
+		}
+		events = append(events, e)
+	}
+	return events
+}
+
+func pick(events []demo.Event, kind demo.EventKind) (found []demo.Event) {
+	for _, e := range events {
+		if e.Kind == kind {
+			found = append(found, e)
+		}
+	}
+	return found
+}
+
+func TestEachFaultEndsWithOneLeader(t *testing.T) {
+	const script = "1s crash; 1s freeze; 1s cut; 1s resign; 1s delete; 1s restart"
+	code, out, stderr := runProgram(t, nil, "demo", "--json", "--workers", "4", "--no-splay", "--script", script)
+	if code != 0 || stderr != "" {
+		t.Fatalf("exit status %d, stderr %q\n%s", code, stderr, out)
+	}
+	events := decode(t, out)
+	end := events[len(events)-1]
+	if end.Kind != demo.EventEnd || end.Summary == nil {
+		t.Fatalf("the last event is %+v", end)
+	}
+	sum := end.Summary
+	if sum.TwoLeaders != 0 || sum.Samples == 0 {
+		t.Errorf("%d instants with two leaders, of %d samples", sum.TwoLeaders, sum.Samples)
+	}
+	want := []demo.Fault{demo.Crash, demo.Freeze, demo.Cut, demo.Resign, demo.Delete, demo.Restart}
+	if len(sum.Outcomes) != len(want) {
+		t.Fatalf("%d outcomes: %+v", len(sum.Outcomes), sum.Outcomes)
+	}
+	for i, o := range sum.Outcomes {
+		checkOutcome(t, o, want[i])
+	}
+	checkStory(t, events, sum)
+	checkGone(t, events)
+}
+
+// checkOutcome checks what became of one fault.
+func checkOutcome(t *testing.T, o demo.Outcome, want demo.Fault) {
+	t.Helper()
+	if o.Fault != want {
+		t.Errorf("fault %s, want %s", o.Fault, want)
+	}
+	if o.Kept && o.Fault == demo.Restart {
+		return // the server was back in time
+	}
+	if o.NextTerm <= o.Term || o.Leader == "" || o.Took <= 0 {
+		t.Errorf("%s: no new term followed: %+v", want, o)
+	}
+	switch reason := o.Reason; want {
+	case demo.Crash, demo.Freeze, demo.Cut:
+		if reason != "expired" || o.Leader == o.Worker {
+			t.Errorf("%s: %s leads for the reason %s, want another than %s after an expiry", want, o.Leader, reason, o.Worker)
+		}
+	case demo.Resign, demo.Delete:
+		// On a machine so slow that the lease ran out meanwhile, it may be another reason.
+		if reason != "vacant" && o.Took < 2000 {
+			t.Errorf("%s: a new leader for the reason %s, want vacant: %+v", want, reason, o)
+		}
+	case demo.Restart:
+	}
+}
+
+// checkStory checks that the events tell the same as the summary.
+func checkStory(t *testing.T, events []demo.Event, sum *demo.Summary) {
+	t.Helper()
+	told := len(pick(events, demo.EventFailover)) + len(pick(events, demo.EventKept))
+	if told != len(sum.Outcomes) || len(pick(events, demo.EventFault)) != len(sum.Outcomes) {
+		t.Errorf("%d faults end in the events, and %d in the summary", told, len(sum.Outcomes))
+	}
+	var last uint64
+	terms := 0
+	for _, e := range pick(events, demo.EventTransition) {
+		if e.To != "LEADER" {
+			continue
+		}
+		terms++
+		if e.Term <= last {
+			t.Errorf("term %d after term %d", e.Term, last)
+		}
+		last = e.Term
+	}
+	if terms != sum.Terms {
+		t.Errorf("%d promotions, and %d terms in the summary", terms, sum.Terms)
+	}
+	if runtime.GOOS != "windows" {
+		frozen := sum.Outcomes[1].Worker
+		for _, e := range pick(events, demo.EventWoke) {
+			if e.Worker == frozen && e.Took > 2000 && strings.Contains(e.Text, "says no") {
+				return
+			}
+		}
+		t.Errorf("%s did not wake as a follower", frozen)
+	}
+}
+
+// checkGone checks that no worker outlived the demo.
+func checkGone(t *testing.T, events []demo.Event) {
+	t.Helper()
+	joined := pick(events, demo.EventJoin)
+	if len(joined) == 0 {
+		t.Error("no worker joined")
+	}
+	for _, e := range joined {
+		awaitGone(t, e.PID)
+	}
+}
+
+func TestPlainLinesAreForPeople(t *testing.T) {
+	code, out, stderr := runProgram(t, []string{"WORKERS=2", "KEY=mine", "NOSPLAY=1"},
+		"demo", "--for", "4s", "--script", "0s resign")
+	if code != 0 || stderr != "" {
+		t.Fatalf("exit status %d, stderr %q\n%s", code, stderr, out)
+	}
+	for _, want := range []string{
+		"2 workers, group mine,", "nats://127.0.0.1:", "→ LEADER (absent) term", "resign: w", "after the resign",
+		"instants with two leaders: 0 (of ",
+	} {
+		if !strings.Contains(out, want) {
+			t.Errorf("no %q in:\n%s", want, out)
+		}
+	}
+}
+
+func TestWrongUsageIsTold(t *testing.T) {
+	for name, c := range map[string]struct {
+		args []string
+		code int
+		say  string
+	}{
+		"command":   {[]string{"dmeo"}, 2, "dmeo"},
+		"flag":      {[]string{"demo", "--wrkers", "3"}, 2, "--wrkers"},
+		"workers":   {[]string{"demo", "--workers", "0"}, 2, "--workers 0"},
+		"ttl":       {[]string{"demo", "--ttl", "1ms"}, 2, "TTL 1ms"},
+		"output":    {[]string{"demo", "--plain", "--json"}, 2, "--json"},
+		"script":    {[]string{"demo", "--script", "2s crash; 3s burn"}, 2, `"3s burn"`},
+		"too late":  {[]string{"demo", "--script", "5s crash", "--for", "4s"}, 2, `"5s crash"`},
+		"bucket":    {[]string{"demo", "--bucket", "a b"}, 2, `Bucket "a b"`},
+		"context":   {[]string{"demo", "--context", "no-such"}, 2, `"no-such"`},
+		"no server": {[]string{"demo", "--server", "nats://u:secret@127.0.0.1:1"}, 1, "127.0.0.1:1"},
+		"worker":    {[]string{"demo-worker"}, 1, "leader demo"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			code, out, stderr := runProgram(t, []string{"XDG_CONFIG_HOME=" + t.TempDir()}, c.args...)
+			if code != c.code || !strings.Contains(stderr, c.say) || out != "" {
+				t.Errorf("exit status %d, want %d; stdout %q, stderr %q, want %q in it", code, c.code, out, stderr, c.say)
+			}
+			if strings.Contains(stderr, "secret") {
+				t.Errorf("a password is shown: %q", stderr)
+			}
+		})
+	}
+}
+
+func TestHelpIsDataAndHasExamples(t *testing.T) {
+	code, out, stderr := runProgram(t, nil, "demo", "--help")
+	if code != 0 || stderr != "" || !strings.Contains(out, "leader demo --script default") {
+		t.Errorf("exit status %d, stderr %q\n%s", code, stderr, out)
+	}
+	for _, name := range []string{"$WORKERS", "$KEY", "$CONTEXT", "$NOSPLAY", "$NATS_URL", "Exit status"} {
+		if !strings.Contains(out, name) {
+			t.Errorf("the help does not name %s", name)
+		}
+	}
+}
