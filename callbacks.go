@@ -15,15 +15,21 @@ func (e *election) callPromote(g *grant) {
 	}
 	g.promoted = true
 	begun := time.Now()
+	// Deferred, since runtime.Goexit in a callback ends this goroutine, too.
+	defer func() { e.reportCallback(Callback{Kind: "promote", Term: g.term, Took: time.Since(begun)}) }()
+	report := e.reportPanic("OnPromote")
+	fail := func(value any, stack []byte) {
+		report(value, stack)
+		e.mail.event(machine.Event{
+			Kind: machine.Asked, Term: g.term.Number, Exit: machine.Exit{Reason: machine.ReasonPanicked},
+		})
+	}
 	for _, f := range e.promoteCallbacks() {
-		if !shielded(func() { f(g.ctx, g.term.Token) }, e.reportPanic("OnPromote")) {
-			e.mail.event(machine.Event{
-				Kind: machine.Asked, Term: g.term.Number, Exit: machine.Exit{Reason: machine.ReasonPanicked},
-			})
-			break
+		// The callback before this one may have lasted for the whole term.
+		if !g.open() || !shielded(func() { f(g.ctx, g.term.Token) }, fail) {
+			return
 		}
 	}
-	e.reportCallback(Callback{Kind: "promote", Term: g.term, Took: time.Since(begun)})
 }
 
 // callDemote calls OnDemote for a term that OnPromote was called for.
@@ -32,10 +38,17 @@ func (e *election) callDemote(g *grant) {
 		return
 	}
 	begun := time.Now()
-	for _, f := range e.demoteCallbacks() {
-		shielded(f, e.reportPanic("OnDemote"))
+	defer func() { e.reportCallback(Callback{Kind: "demote", Term: g.term, Took: time.Since(begun)}) }()
+	e.callEach(e.demoteCallbacks(), e.reportPanic("OnDemote"))
+}
+
+// callEach calls all of fs, whatever becomes of those before: runtime.Goexit runs what is deferred.
+func (e *election) callEach(fs []func(), report func(value any, stack []byte)) {
+	if len(fs) == 0 {
+		return
 	}
-	e.reportCallback(Callback{Kind: "demote", Term: g.term, Took: time.Since(begun)})
+	defer e.callEach(fs[1:], report)
+	shielded(fs[0], report)
 }
 
 func (e *election) promoteCallbacks() []func(context.Context, string) {

@@ -127,7 +127,7 @@ func newElection(st store.Store, cfg ElectionConfig) *election {
 		cfg: cfg, store: st, clock: clock{time.Now()}, mail: newMailbox(), done: make(chan struct{}),
 		log: log.With("group", cfg.Group, "instance", cfg.InstanceID),
 	}
-	e.snap.Store(&snapshot{at: e.clock.origin, state: machine.Init})
+	e.snap.Store(&snapshot{at: e.clock.origin, state: machine.Init, leader: LeaderInfo{Group: cfg.Group}})
 	return e
 }
 
@@ -253,7 +253,7 @@ func (e *election) Start(ctx context.Context) error {
 	defer e.mu.Unlock()
 	switch {
 	case e.stopped: // meanwhile; its Stop waits for done
-		close(e.done)
+		e.neverRan()
 		return ErrStopped
 	case store.Classify(err) == store.Permanent:
 		e.started = false
@@ -261,6 +261,15 @@ func (e *election) Start(ctx context.Context) error {
 	}
 	e.loop.begin(ctx, e, rules, err)
 	return nil
+}
+
+// neverRan ends an election that was stopped before its goroutine began.
+func (e *election) neverRan() {
+	e.snap.Store(&snapshot{state: machine.Ended, at: time.Now(), reason: ReasonStopped, leader: e.snap.Load().leader})
+	if e.dispose != nil {
+		e.dispose()
+	}
+	close(e.done)
 }
 
 func (e *election) claimStart() error {
@@ -311,18 +320,27 @@ func (e *election) StopWithContext(ctx context.Context, opts StopOptions) error 
 		defer cancel()
 	}
 	if !opts.WaitForDemote {
-		return e.await(ctx, func(s machine.State) (bool, error) { return s.Phase > machine.Holding, nil })
+		err := e.await(ctx, func(s machine.State) (bool, error) { return s.Phase > machine.Holding, nil })
+		if err != nil {
+			return e.stopLate(err)
+		}
+		return nil
 	}
 	select {
 	case <-e.done:
 	case <-ctx.Done():
-		e.mail.event(machine.Event{Kind: machine.StopLeave})
-		return fmt.Errorf("%w: %w", ErrStopTimeout, ctx.Err())
+		return e.stopLate(ctx.Err())
 	}
 	if e.overran.Load() {
 		return ErrDemoteTimeout
 	}
 	return nil
+}
+
+// stopLate gives up the release when nobody waits for it any more.
+func (e *election) stopLate(cause error) error {
+	e.mail.event(machine.Event{Kind: machine.StopLeave})
+	return fmt.Errorf("%w: %w", ErrStopTimeout, cause)
 }
 
 // askStop tells the loop to stop, and reports whether there is one.
@@ -332,6 +350,9 @@ func (e *election) askStop(release bool) bool {
 	first := !e.stopped
 	e.stopped = true
 	if !e.started {
+		if first {
+			e.neverRan()
+		}
 		return false
 	}
 	if first {
@@ -464,6 +485,9 @@ func (e *election) Observe(ctx context.Context) iter.Seq[LeaderInfo] {
 	return func(yield func(LeaderInfo) bool) {
 		slot := newMailslot()
 		e.mu.Lock()
+		// With the lock, which tellLeader needs: a state that is older than one told
+		// meanwhile must not take its place.
+		slot.put(e.leader())
 		if e.watchers == nil {
 			e.watchers = map[*mailslot]struct{}{}
 		}
@@ -474,7 +498,6 @@ func (e *election) Observe(ctx context.Context) iter.Seq[LeaderInfo] {
 			delete(e.watchers, slot)
 			e.mu.Unlock()
 		}()
-		slot.put(e.leader())
 		for info := range slot.all(ctx, e.done) {
 			if !yield(info) {
 				return

@@ -54,6 +54,7 @@ func started(t *testing.T, e leader.Election) leader.Election {
 	if err := e.Start(t.Context()); err != nil {
 		t.Fatal(err)
 	}
+	synctest.Wait() // for its first claim: who is started first, leads first
 	return e
 }
 

@@ -56,6 +56,7 @@ func (l *loop) begin(parent context.Context, e *election, rules machine.Machine,
 			e.dispose()
 		}
 		l.awaitCallbacks()
+		l.reportRest()
 	}()
 }
 
@@ -212,14 +213,16 @@ func (l *loop) beginTerm() {
 		l.e.mail.event(machine.Event{Kind: machine.Closed, Term: term.Number})
 	})
 	l.e.current.Store(g)
+	l.e.overran.Store(false) // whatever outlived its time has returned, or there were no term
 }
 
 func (l *loop) demote() {
 	g := l.ending
 	l.ending = nil
 	l.e.courier.hand(func() {
+		// Deferred, since a candidate that never hears of it would never campaign again.
+		defer l.e.mail.event(machine.Event{Kind: machine.Drained})
 		l.e.callDemote(g)
-		l.e.mail.event(machine.Event{Kind: machine.Drained})
 	})
 }
 
@@ -324,6 +327,16 @@ func (l *loop) awaitCallbacks() {
 	case <-idle:
 	case <-t.C:
 		l.e.overran.Store(true)
+	}
+}
+
+// reportRest reports what the last callbacks left to report.
+func (l *loop) reportRest() {
+	letters, _, _ := l.e.mail.take()
+	for _, letter := range letters {
+		if letter.note != nil {
+			l.e.report(*letter.note)
+		}
 	}
 }
 

@@ -46,6 +46,9 @@ func (s *mailslot) all(ctx context.Context, done <-chan struct{}) iter.Seq[Leade
 			case <-ctx.Done():
 				return
 			case <-done:
+				if news := s.take(); news != nil {
+					yield(*news)
+				}
 				return
 			}
 		}

@@ -72,6 +72,9 @@ func (e *election) report(n Note) {
 // the mailbox, since hooks are called from one goroutine.
 func (e *election) reportPanic(what string) func(value any, stack []byte) {
 	return func(value any, stack []byte) {
+		if value == nil {
+			value = "runtime.Goexit was called"
+		}
 		e.mail.put(letter{note: &Note{
 			At: time.Now(), Kind: NotePanic, Text: fmt.Sprintf("%s panicked: %v\n%s", what, value, stack),
 		}})

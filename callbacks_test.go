@@ -1,0 +1,276 @@
+package leader_test
+
+import (
+	"context"
+	"errors"
+	"runtime"
+	"slices"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/seed-ff2cb582/leader"
+	"github.com/seed-ff2cb582/leader/store/memstore"
+)
+
+// follow writes every callback of e into j.
+func follow(e leader.Election, j *journal) {
+	e.OnLeaderChange(func(l leader.LeaderInfo) { j.note("leader %q %s", l.ID, l.Reason) })
+	e.OnPromote(func(context.Context, string) { j.note("promote") })
+	e.OnDemote(func() { j.note("demote") })
+}
+
+func TestCallbacksComeInOrderAndAlternate(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		st, j := memstore.New(), newJournal()
+		a := candidate(t, st, config("a"))
+		follow(a, j)
+		started(t, a)
+		j.demand(t, `leader "" started`, `leader "" absent`, `leader "a" `, "promote")
+		st.Delete("g")
+		synctest.Wait()
+		time.Sleep(2 * wait)
+		mustLead(t, a)
+		mustStop(t, a)
+		got := slices.DeleteFunc(j.all(), func(l string) bool { return strings.HasPrefix(l, "leader") })
+		if !slices.Equal(got, []string{"promote", "demote", "promote", "demote"}) {
+			t.Fatalf("%q", j.all())
+		}
+	})
+}
+
+func TestSeveralCallbacksRunInTheOrderOfTheirRegistration(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		j, a := newJournal(), candidate(t, memstore.New(), config("a"))
+		for _, n := range []string{"1", "2", "3"} {
+			a.OnPromote(func(context.Context, string) { j.note("promote %s", n) })
+			a.OnDemote(func() { j.note("demote %s", n) })
+		}
+		started(t, a)
+		mustLead(t, a)
+		mustStop(t, a)
+		j.demand(t, "promote 1", "promote 2", "promote 3", "demote 1", "demote 2", "demote 3")
+	})
+}
+
+// A second OnPromote that waits behind a first must not be told of a term that ended meanwhile.
+func TestNoCallbackIsToldOfATermThatIsOver(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		j, a := newJournal(), candidate(t, memstore.New(), config("a"))
+		a.OnPromote(func(ctx context.Context, _ string) { j.note("first"); <-ctx.Done() })
+		a.OnPromote(func(ctx context.Context, _ string) { j.note("second: %v", ctx.Err()) })
+		started(t, a)
+		mustLead(t, a)
+		mustStop(t, a)
+		j.demand(t, "first")
+	})
+}
+
+func TestTermThatEndsBeforeItsCallbackIsNeitherPromotedNorDemoted(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		j, a := newJournal(), candidate(t, memstore.New(), config("a"))
+		a.OnLeaderChange(func(l leader.LeaderInfo) {
+			if l.ID == "a" {
+				time.Sleep(time.Minute) // the courier is busy
+			}
+		})
+		a.OnPromote(func(context.Context, string) { j.note("promote") })
+		a.OnDemote(func() { j.note("demote") })
+		started(t, a)
+		mustLead(t, a)
+		go func() { _ = a.Resign(context.Background()) }()
+		time.Sleep(30 * time.Second)
+		mustNotLead(t, a)
+		_ = a.StopWithContext(context.Background(), leader.StopOptions{})
+		time.Sleep(5 * time.Minute)
+		j.demand(t)
+	})
+}
+
+func TestPromoteMayLastAsLongAsTheTermAndDemoteWaitsForIt(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		st, j := memstore.New(), newJournal()
+		a := candidate(t, st, config("a"))
+		a.OnPromote(func(ctx context.Context, _ string) {
+			<-ctx.Done()
+			time.Sleep(time.Second)
+			j.noteAt("work stopped")
+		})
+		a.OnDemote(func() { j.noteAt("demoted") })
+		started(t, a)
+		time.Sleep(10 * time.Second)
+		mustLead(t, a)
+		mustStop(t, a)
+		j.demand(t, "11s work stopped", "11s demoted")
+	})
+}
+
+// misbehave are ways in which a callback ends as it should not.
+var misbehave = map[string]func(){ //nolint:gochecknoglobals // a table
+	"panic":     func() { panic("boom") },
+	"panic nil": func() { panic(nil) }, //nolint:govet // that is the case
+	"exit":      runtime.Goexit,
+	"nil map":   func() { map[string]int(nil)["x"] = 1 }, //nolint:staticcheck // that is the case
+}
+
+func TestPanicInPromoteEndsTheTermAndAnotherLeads(t *testing.T) {
+	for name, fail := range misbehave {
+		t.Run(name, func(t *testing.T) {
+			bubble(t, func(t *testing.T) {
+				st, j := memstore.New(), newJournal()
+				cfg := config("a")
+				cfg.Hooks.Note = func(n leader.Note) { j.note("%s %.17s", n.Kind, n.Text) }
+				a := candidate(t, st, cfg)
+				var ctx context.Context
+				a.OnPromote(func(c context.Context, _ string) { ctx = c; fail() }) //nolint:fatcontext // looked at later
+				a.OnPromote(func(context.Context, string) { t.Error("went on") })
+				a.OnDemote(func() { j.note("demote") })
+				started(t, a)
+				mustBe(t, a, leader.StateCandidate)
+				b := start(t, st, config("b"))
+				mustLead(t, b, a)
+				if j.count("panic OnPromote panicke") != 1 || j.count("demote") != 1 {
+					t.Errorf("%q", j.all())
+				}
+				if l := (*leader.LossError)(nil); !errors.As(context.Cause(ctx), &l) || l.Reason != leader.ReasonPanicked {
+					t.Errorf("%v", context.Cause(ctx))
+				}
+				mustStop(t, b)
+				time.Sleep(2 * wait)
+				if _, r := stored(t, st); r.ID != "" && r.ID != "a" {
+					t.Errorf("%+v", r)
+				}
+			})
+		})
+	}
+}
+
+func TestPanicInDemoteDoesNotKeepTheRecordNorTheCandidate(t *testing.T) {
+	for name, fail := range misbehave {
+		t.Run(name, func(t *testing.T) {
+			bubble(t, func(t *testing.T) {
+				st, j := memstore.New(), newJournal()
+				cfg := config("a")
+				cfg.Hooks.Note = func(n leader.Note) { j.note("%s", n.Kind) }
+				a := candidate(t, st, cfg)
+				a.OnDemote(fail)
+				a.OnDemote(func() { j.note("second") })
+				started(t, a)
+				b := start(t, st, config("b"))
+				mustLead(t, a, b)
+				if err := a.Resign(t.Context()); err != nil {
+					t.Fatal(err)
+				}
+				mustLead(t, b, a)
+				mustStop(t, b)
+				mustLead(t, a)
+				if j.count(leader.NotePanic) != 1 || j.count("second") != 1 {
+					t.Errorf("%q", j.all())
+				}
+				mustStop(t, a)
+			})
+		})
+	}
+}
+
+func TestPanicInLeaderChangeIsReportedAlsoTheLast(t *testing.T) {
+	for name, fail := range misbehave {
+		t.Run(name, func(t *testing.T) {
+			bubble(t, func(t *testing.T) {
+				j, cfg := newJournal(), config("a")
+				cfg.Hooks.Note = func(n leader.Note) { j.note("%s", n.Kind) }
+				a := candidate(t, memstore.NewWithOptions(memstore.Options{FirstRevision: 7}), cfg)
+				a.OnLeaderChange(func(l leader.LeaderInfo) {
+					if l.ID == "" && l.Reason == leader.ReasonStopped {
+						fail()
+					}
+				})
+				started(t, a)
+				mustLead(t, a)
+				mustStop(t, a)
+				j.demand(t, leader.NotePanic)
+			})
+		})
+	}
+}
+
+func TestCallsFromWithinCallbacksDoNotDeadlock(t *testing.T) {
+	calls := map[string]func(leader.Election) error{
+		"Stop":            func(e leader.Election) error { return e.Stop() },
+		"StopWithContext": func(e leader.Election) error { return e.StopWithContext(context.Background(), leader.StopOptions{}) },
+		"Resign":          func(e leader.Election) error { return e.Resign(context.Background()) },
+		"Transfer":        func(e leader.Election) error { return e.Transfer(context.Background(), "b") },
+		"Validate": func(e leader.Election) error {
+			_ = e.ValidateToken(context.Background())
+			return e.Stop()
+		},
+		"the readers": func(e leader.Election) error {
+			_, _, _, _, _ = e.IsLeader(), e.LeaderID(), e.Token(), e.Status(), e.TrustUntil()
+			for range e.Observe(context.Background()) {
+				break
+			}
+			return e.Stop()
+		},
+	}
+	register := map[string]func(leader.Election, func()){
+		"OnPromote":      func(e leader.Election, f func()) { e.OnPromote(func(context.Context, string) { f() }) },
+		"OnDemote":       func(e leader.Election, f func()) { e.OnDemote(f) },
+		"OnLeaderChange": func(e leader.Election, f func()) { e.OnLeaderChange(func(leader.LeaderInfo) { f() }) },
+	}
+	for call, do := range calls {
+		for callback, on := range register {
+			t.Run(call+" in "+callback, func(t *testing.T) {
+				bubble(t, func(t *testing.T) {
+					st := memstore.New()
+					a := candidate(t, st, config("a"))
+					n := 0
+					on(a, func() {
+						if n++; n > 20 {
+							return
+						}
+						if err := do(a); err != nil && !errors.Is(err, leader.ErrNotLeader) {
+							t.Errorf("%v", err)
+						}
+					})
+					begun := time.Now()
+					started(t, a)
+					synctest.Wait()
+					_ = a.Resign(context.Background())
+					mustStop(t, a)
+					if n == 0 || time.Since(begun) > 0 {
+						t.Errorf("called %d times, in %v", n, time.Since(begun))
+					}
+				})
+			})
+		}
+	}
+}
+
+func TestWorkThatOutlivesItsTimeIsReportedAndKeepsTheCandidateOff(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		st, j := memstore.New(), newJournal()
+		cfg := config("a")
+		cfg.Hooks.Note = func(n leader.Note) { j.noteAt("%s", n.Kind) }
+		cfg.DemoteTimeout = 4 * time.Second
+		a := candidate(t, st, cfg)
+		work := time.Minute
+		a.OnDemote(func() { time.Sleep(work); work = time.Second; j.noteAt("demoted") })
+		started(t, a)
+		mustLead(t, a)
+		j.mu.Lock()
+		j.lines = nil
+		j.mu.Unlock()
+		go func() { _ = a.Resign(context.Background()) }()
+		time.Sleep(time.Minute - 1)
+		mustNotLead(t, a)
+		if _, r := stored(t, st); r.ID != "" {
+			t.Fatalf("%+v", r)
+		}
+		time.Sleep(1)
+		mustLead(t, a)
+		j.demand(t, "4s overrun", "1m0s demoted")
+		// That is past: this stop is in time.
+		mustStop(t, a)
+	})
+}

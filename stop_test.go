@@ -1,0 +1,340 @@
+package leader_test
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/seed-ff2cb582/leader"
+	"github.com/seed-ff2cb582/leader/internal/faultstore"
+	"github.com/seed-ff2cb582/leader/internal/record"
+	"github.com/seed-ff2cb582/leader/store"
+	"github.com/seed-ff2cb582/leader/store/memstore"
+)
+
+// endings are the ways in which a candidate leaves its term by its own will.
+var endings = map[string]func(t *testing.T, st store.Store, e leader.Election, unhealthy func()){ //nolint:gochecknoglobals // a table
+	"stop": func(t *testing.T, _ store.Store, e leader.Election, _ func()) { go func() { _ = e.Stop() }() },
+	"resignation": func(t *testing.T, _ store.Store, e leader.Election, _ func()) {
+		go func() { _ = e.Resign(context.Background()) }()
+	},
+	"transfer": func(t *testing.T, _ store.Store, e leader.Election, _ func()) {
+		go func() { _ = e.Transfer(context.Background(), "b") }()
+	},
+	"step-down": func(t *testing.T, st store.Store, e leader.Election, _ func()) {
+		put(t, st, record.ControlKey("g"), record.Request{Op: record.OpStepDown, Term: e.Term().Number})
+	},
+	"bad health": func(_ *testing.T, _ store.Store, _ leader.Election, unhealthy func()) { unhealthy() },
+}
+
+// health is a HealthChecker that a test switches.
+type health struct {
+	mu    sync.Mutex
+	check func(context.Context) bool
+	n     int
+}
+
+func (h *health) Check(ctx context.Context) bool {
+	h.mu.Lock()
+	check := h.check
+	h.n++
+	h.mu.Unlock()
+	return check == nil || check(ctx)
+}
+
+func (h *health) set(check func(context.Context) bool) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.check = check
+}
+
+func TestWorkStopsBeforeTheReleaseHoweverTheTermIsLeft(t *testing.T) {
+	const work = 10 * time.Second // more than three leases
+	for name, end := range endings {
+		t.Run(name, func(t *testing.T) {
+			bubble(t, func(t *testing.T) {
+				j := newJournal()
+				f := network(t, func(c faultstore.Call) faultstore.Fate {
+					if c.Op == faultstore.CompareAndSwap && c.Write.Tombstone {
+						j.note("released by %s", c.Client)
+					}
+					return faultstore.Fate{}
+				})
+				h, cfg := &health{}, config("a")
+				cfg.DemoteTimeout, cfg.HealthChecker, cfg.MaxConsecutiveFailures = work+time.Second, h, 1
+				a := candidate(t, f.Client("a"), cfg)
+				a.OnPromote(func(ctx context.Context, _ string) {
+					<-ctx.Done()
+					j.note("context ended")
+					time.Sleep(work / 2)
+				})
+				a.OnDemote(func() {
+					time.Sleep(work / 2)
+					j.note("work stopped")
+				})
+				started(t, a)
+				mustLead(t, a)
+				b := candidate(t, f.Client("b"), config("b"))
+				b.OnPromote(func(context.Context, string) { j.note("b leads") })
+				started(t, b)
+				time.Sleep(ttl)
+				end(t, f.Client("b"), a, func() { h.set(func(context.Context) bool { return false }) })
+				time.Sleep(2*time.Second + work - time.Millisecond)
+				mustNotLead(t, a)
+				time.Sleep(10 * time.Second)
+				j.demand(t, "context ended", "work stopped", "released by a", "b leads")
+			})
+		})
+	}
+}
+
+func TestRecordIsReleasedWhenTheTimeOfTheWorkIsUp(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		st, cfg := memstore.New(), config("a")
+		cfg.DemoteTimeout = 7 * time.Second
+		a := candidate(t, st, cfg)
+		a.OnDemote(func() { time.Sleep(time.Minute) })
+		mustLead(t, started(t, a))
+		b := start(t, st, config("b"))
+		begun, stopped := time.Now(), make(chan error)
+		go func() { stopped <- a.Stop() }()
+		time.Sleep(7*time.Second - 1)
+		mustNotLead(t, a, b)
+		if err := <-stopped; !errors.Is(err, leader.ErrDemoteTimeout) || time.Since(begun) != 7*time.Second {
+			t.Fatalf("%v after %v", err, time.Since(begun))
+		}
+		mustLead(t, b, a)
+		time.Sleep(time.Minute) // the work ends
+	})
+}
+
+func TestEachStopOptionIsHonoured(t *testing.T) {
+	for name, c := range map[string]struct {
+		opts     leader.StopOptions
+		returns  time.Duration // after the call
+		err      error
+		released time.Duration // 0: never
+	}{
+		"nothing":        {leader.StopOptions{}, 0, nil, 0},
+		"delete":         {leader.StopOptions{DeleteKey: true}, 0, nil, 2 * time.Second},
+		"wait":           {leader.StopOptions{WaitForDemote: true}, 2 * time.Second, nil, 0},
+		"both":           {leader.StopOptions{DeleteKey: true, WaitForDemote: true}, 2 * time.Second, nil, 2 * time.Second},
+		"both, in time":  {leader.StopOptions{DeleteKey: true, WaitForDemote: true, Timeout: 3 * time.Second}, 2 * time.Second, nil, 2 * time.Second},
+		"both, too late": {leader.StopOptions{DeleteKey: true, WaitForDemote: true, Timeout: time.Second}, time.Second, leader.ErrStopTimeout, 0},
+		"wait, too late": {leader.StopOptions{WaitForDemote: true, Timeout: time.Second}, time.Second, leader.ErrStopTimeout, 0},
+	} {
+		t.Run(name, func(t *testing.T) {
+			bubble(t, func(t *testing.T) {
+				st, j := memstore.New(), newJournal()
+				a := candidate(t, st, config("a"))
+				a.OnDemote(func() { time.Sleep(2 * time.Second); j.noteAt("demoted") })
+				mustLead(t, started(t, a))
+				begun := time.Now()
+				err := a.StopWithContext(t.Context(), c.opts)
+				if !errors.Is(err, c.err) || time.Since(begun) != c.returns {
+					t.Errorf("%v after %v", err, time.Since(begun))
+				}
+				mustNotLead(t, a)
+				if c.released > 0 {
+					time.Sleep(c.released - time.Since(begun))
+				} else {
+					time.Sleep(time.Minute)
+				}
+				synctest.Wait()
+				if _, r := stored(t, st); (r.ID == "") != (c.released > 0) {
+					t.Errorf("after %v: %+v", time.Since(begun), r)
+				}
+				mustBe(t, a, leader.StateStopped)
+				j.demand(t, "2s demoted")
+			})
+		})
+	}
+}
+
+func TestStopGivesUpWhenItsContextIsDone(t *testing.T) {
+	for _, opts := range []leader.StopOptions{{WaitForDemote: true, DeleteKey: true}, {DeleteKey: true}, {}} {
+		bubble(t, func(t *testing.T) {
+			var stuck atomic.Bool
+			cfg := config("a")
+			cfg.DemoteTimeout = time.Second
+			cfg.Hooks.Call = func(leader.Call) {
+				if stuck.Load() {
+					time.Sleep(time.Second) // the election's goroutine does not answer
+				}
+			}
+			a := start(t, memstore.New(), cfg)
+			mustLead(t, a)
+			stuck.Store(true)
+			time.Sleep(heartbeat)
+			synctest.Wait()
+			ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
+			defer cancel()
+			err := a.StopWithContext(ctx, opts)
+			if !errors.Is(err, leader.ErrStopTimeout) || !errors.Is(err, context.DeadlineExceeded) {
+				t.Errorf("%+v: %v", opts, err)
+			}
+			stuck.Store(false)
+			time.Sleep(time.Second)
+			mustBe(t, a, leader.StateStopped)
+		})
+	}
+}
+
+func TestStopMayBeRepeatedAndConcurrent(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		a := candidate(t, memstore.New(), config("a"))
+		n := 0
+		a.OnDemote(func() { n++; time.Sleep(time.Second) })
+		mustLead(t, started(t, a))
+		var wg sync.WaitGroup
+		for range 10 {
+			wg.Go(func() {
+				if err := a.Stop(); err != nil {
+					t.Error(err)
+				}
+			})
+		}
+		wg.Wait()
+		mustStop(t, a, a)
+		if n != 1 {
+			t.Errorf("demoted %d times", n)
+		}
+		if err := a.StopWithContext(t.Context(), leader.StopOptions{}); err != nil {
+			t.Error(err)
+		}
+	})
+}
+
+func TestElectionIsStartedOnceAndStoppedForGood(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		a := start(t, memstore.New(), config("a"))
+		if err := a.Start(t.Context()); !errors.Is(err, leader.ErrAlreadyStarted) {
+			t.Error(err)
+		}
+		mustLead(t, a)
+		mustStop(t, a)
+		if err := a.Start(t.Context()); !errors.Is(err, leader.ErrStopped) {
+			t.Error(err)
+		}
+	})
+}
+
+func TestStopBeforeStartEndsTheElection(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		a := candidate(t, memstore.New(), config("a"))
+		mustBe(t, a, leader.StateInit)
+		observed := make(chan struct{})
+		go func() {
+			defer close(observed)
+			for range a.Observe(context.Background()) { //nolint:revive // only its end counts
+			}
+		}()
+		synctest.Wait()
+		mustStop(t, a, a)
+		mustBe(t, a, leader.StateStopped)
+		<-observed
+		if err := a.Start(t.Context()); !errors.Is(err, leader.ErrStopped) {
+			t.Error(err)
+		}
+	})
+}
+
+func TestStartWithADoneContextMayBeRepeated(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		a := candidate(t, memstore.New(), config("a"))
+		ctx, cancel := context.WithCancel(t.Context())
+		cancel()
+		if err := a.Start(ctx); !errors.Is(err, context.Canceled) {
+			t.Fatal(err)
+		}
+		mustLead(t, started(t, a))
+	})
+}
+
+func TestEndOfTheStartContextStops(t *testing.T) {
+	for _, release := range []bool{true, false} {
+		bubble(t, func(t *testing.T) {
+			st, cfg, j := memstore.New(), config("a"), newJournal()
+			cfg.DeleteOnStop = release
+			a := candidate(t, st, cfg)
+			a.OnDemote(func() { j.note("demote") })
+			ctx, cancel := context.WithCancel(t.Context())
+			if err := a.Start(ctx); err != nil {
+				t.Fatal(err)
+			}
+			mustLead(t, a)
+			cancel()
+			mustBe(t, a, leader.StateStopped)
+			if _, r := stored(t, st); (r.ID == "") != release {
+				t.Errorf("DeleteOnStop %v: %+v", release, r)
+			}
+			j.demand(t, "demote")
+			mustStop(t, a)
+		})
+	}
+}
+
+func TestStopDuringTheCheckOfStart(t *testing.T) {
+	for _, verdict := range []error{nil, store.ErrTransient, store.ErrPermanent} {
+		for _, waits := range []bool{true, false} {
+			bubble(t, func(t *testing.T) {
+				st := &checked{Store: memstore.New(), err: verdict, hold: make(chan struct{})}
+				a := candidate(t, st, config("a"))
+				startErr, stopErr := make(chan error, 1), make(chan error, 1)
+				go func() { startErr <- a.Start(t.Context()) }()
+				synctest.Wait()
+				if err := a.Start(t.Context()); !errors.Is(err, leader.ErrAlreadyStarted) {
+					t.Error(err)
+				}
+				go func() { stopErr <- a.StopWithContext(t.Context(), leader.StopOptions{WaitForDemote: waits}) }()
+				synctest.Wait()
+				close(st.hold)
+				if err := <-startErr; !errors.Is(err, leader.ErrStopped) {
+					t.Errorf("start: %v", err)
+				}
+				if err := <-stopErr; err != nil {
+					t.Errorf("stop: %v", err)
+				}
+				mustBe(t, a, leader.StateStopped)
+			})
+		}
+	}
+}
+
+func TestStopOfAFollowerTouchesNothing(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		st := memstore.New()
+		a := start(t, st, config("a"))
+		mustLead(t, a)
+		b := start(t, st, config("b"))
+		before, _ := stored(t, st)
+		mustStop(t, b)
+		if after, _ := stored(t, st); after.Revision != before.Revision {
+			t.Fatalf("%s", after.Value)
+		}
+		mustLead(t, a)
+	})
+}
+
+// A release writes on the revision that it knows: the successor's record is not its to delete.
+func TestStopDoesNotTouchTheRecordOfASuccessor(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		f := network(t, nil)
+		a := start(t, f.Client("a"), config("a"))
+		mustLead(t, a)
+		f.BlackHole("a")
+		b := start(t, f.Client("b"), config("b"))
+		time.Sleep(wait + jitter)
+		mustLead(t, b, a)
+		go func() { _ = a.Stop() }()
+		synctest.Wait()
+		f.Heal("a")
+		time.Sleep(time.Minute)
+		mustLead(t, b, a)
+		mustStop(t, a)
+	})
+}
