@@ -81,7 +81,7 @@ func TestWorkStopsBeforeTheReleaseHoweverTheTermIsLeft(t *testing.T) {
 				b := candidate(t, f.Client("b"), config("b"))
 				b.OnPromote(func(context.Context, string) { j.note("b leads") })
 				started(t, b)
-				time.Sleep(ttl)
+				time.Sleep(ttl + heartbeat/2)
 				end(t, f.Client("b"), a, func() { h.set(func(context.Context) bool { return false }) })
 				time.Sleep(2*time.Second + work - time.Millisecond)
 				mustNotLead(t, a)

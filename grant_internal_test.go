@@ -1,0 +1,201 @@
+package leader
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/seed-ff2cb582/leader/internal/machine"
+	"github.com/seed-ff2cb582/leader/store"
+	"github.com/seed-ff2cb582/leader/store/memstore"
+)
+
+// granted returns an election that holds a grant whose window ends after mono and wall.
+func granted(t *testing.T, mono, wall time.Duration) (*election, *grant) {
+	t.Helper()
+	e := newElection(memstore.New(), ElectionConfig{
+		Group: "g", InstanceID: "a", TTL: 3 * time.Second, HeartbeatInterval: time.Second,
+	})
+	now := e.clock.now()
+	until := machine.Instant{Mono: now.Mono + int64(mono), Wall: now.Wall + int64(wall)}
+	g := newGrant(t.Context(), e.clock, Term{Number: 7, Token: "t"}, until, func() {
+		e.mail.event(machine.Event{Kind: machine.Closed, Term: 7})
+	})
+	t.Cleanup(func() { g.close(ReasonStopped) })
+	e.current.Store(g)
+	return e, g
+}
+
+// Each clock has a way to lag: the monotonic one stands still while the machine sleeps, the
+// wall clock may be set back. So the earlier verdict counts.
+func TestEitherClockAloneEndsTheTerm(t *testing.T) {
+	for name, c := range map[string]struct{ mono, wall time.Duration }{
+		"monotonic": {-1, time.Hour}, "monotonic at the instant": {0, time.Hour},
+		"wall": {time.Hour, -1}, "wall at the instant": {time.Hour, 0},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				e, g := granted(t, c.mono, c.wall)
+				if err := g.ctx.Err(); !errors.Is(err, context.Canceled) {
+					t.Errorf("Err: %v", err)
+				}
+				if e.IsLeader() || !e.Term().IsZero() || e.Token() != "" || e.LeaderID() != "" || !e.TrustUntil().IsZero() {
+					t.Errorf("%v leads", e.Term())
+				}
+				if s := e.Status(); s.IsLeader || s.Token != "" || s.Term != 0 {
+					t.Errorf("%+v", s)
+				}
+				if err := e.ValidateToken(t.Context()); !errors.Is(err, ErrNotLeader) {
+					t.Errorf("ValidateToken: %v", err)
+				}
+				select {
+				case <-g.ctx.Done():
+				default:
+					t.Error("the context is not done")
+				}
+			})
+		})
+	}
+}
+
+func TestOpenWindowOnBothClocksIsATerm(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		e, g := granted(t, time.Second, time.Second)
+		if !e.IsLeader() || e.Term() != g.term || e.Token() != "t" || e.LeaderID() != "a" || g.ctx.Err() != nil {
+			t.Fatalf("%+v", e.Status())
+		}
+		if u := e.TrustUntil(); time.Until(u) != time.Second {
+			t.Errorf("trusted until %v", u)
+		}
+	})
+}
+
+// Nobody looks: the context ends by a timer of its own, and tells the election.
+func TestTermContextEndsWithoutAnybodyLooking(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		e, g := granted(t, 2*time.Second, time.Hour)
+		begun := time.Now()
+		<-g.ctx.Done()
+		if d := time.Since(begun); d != 2*time.Second {
+			t.Errorf("after %v", d)
+		}
+		synctest.Wait()
+		if letters, _, _ := e.mail.take(); len(letters) != 1 || letters[0].ev.Kind != machine.Closed || letters[0].ev.Term != 7 {
+			t.Errorf("%+v", letters)
+		}
+	})
+}
+
+func TestLeadershipNeverReturnsWithinATerm(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		e, g := granted(t, time.Second, time.Second)
+		time.Sleep(time.Second)
+		if e.IsLeader() {
+			t.Fatal("past the window")
+		}
+		// An acknowledgement that comes now moves nothing.
+		if g.extend(e.clock.now().Add(time.Hour)) || e.IsLeader() || g.ctx.Err() == nil {
+			t.Fatal("the term came back")
+		}
+	})
+}
+
+func TestExtendedTermLastsUntilTheNewEnd(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		e, g := granted(t, time.Second, time.Second)
+		time.Sleep(999 * time.Millisecond)
+		if !g.extend(e.clock.now().Add(time.Second)) {
+			t.Fatal("not extended")
+		}
+		time.Sleep(999 * time.Millisecond)
+		if !e.IsLeader() || g.ctx.Err() != nil {
+			t.Fatal("ended early")
+		}
+		time.Sleep(time.Millisecond)
+		if e.IsLeader() || g.ctx.Err() == nil {
+			t.Fatal("goes on")
+		}
+	})
+}
+
+func TestFirstReasonOfAnEndStands(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		_, g := granted(t, time.Second, time.Second)
+		g.close(ReasonResigned)
+		g.close(ReasonStopped)
+		var l *LossError
+		if !errors.As(context.Cause(g.ctx), &l) || l.Reason != ReasonResigned || l.Term != g.term {
+			t.Fatal(context.Cause(g.ctx))
+		}
+	})
+}
+
+func TestReadersAllocateNothing(t *testing.T) {
+	e, _ := granted(t, time.Hour, time.Hour)
+	for name, f := range map[string]func(){
+		"IsLeader":   func() { _ = e.IsLeader() },
+		"Term":       func() { _ = e.Term() },
+		"Token":      func() { _ = e.Token() },
+		"TrustUntil": func() { _ = e.TrustUntil() },
+	} {
+		if n := testing.AllocsPerRun(100, f); n != 0 {
+			t.Errorf("%s allocates %v times", name, n)
+		}
+	}
+}
+
+func TestMailboxKeepsOnlyTheLatestSightOfEachRegister(t *testing.T) {
+	m := newMailbox()
+	for i := range 100 {
+		m.sight(entryAt(uint64(i)), false)
+		m.sight(entryAt(uint64(1000+i)), true)
+	}
+	letters, record, control := m.take()
+	if len(letters) != 0 || record.Revision != 99 || control.Revision != 1099 {
+		t.Fatalf("%d letters, %v, %v", len(letters), record, control)
+	}
+	if letters, record, control := m.take(); len(letters) != 0 || record != nil || control != nil {
+		t.Fatal("the mailbox is not empty")
+	}
+}
+
+func TestCourierKnowsItsOwnGoroutineAndDeliversInOrder(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var c courier
+		n := 0
+		for i := range 100 {
+			c.hand(func() {
+				if n != i || !c.inside() {
+					t.Errorf("job %d after %d, inside %v", i, n, c.inside())
+				}
+				n++
+			})
+		}
+		if c.inside() {
+			t.Error("the test is no callback")
+		}
+		if idle := c.drained(); idle != nil {
+			<-idle
+		}
+		if n != 100 || c.drained() != nil || c.inside() {
+			t.Errorf("%d jobs", n)
+		}
+	})
+}
+
+func BenchmarkIsLeader(b *testing.B) {
+	e := newElection(memstore.New(), ElectionConfig{Group: "g", InstanceID: "a", TTL: 3 * time.Second, HeartbeatInterval: time.Second})
+	g := newGrant(b.Context(), e.clock, Term{Number: 7}, e.clock.now().Add(time.Hour), func() {})
+	defer g.close(ReasonStopped)
+	e.current.Store(g)
+	b.ReportAllocs()
+	for b.Loop() {
+		if !e.IsLeader() {
+			b.Fatal("not the leader")
+		}
+	}
+}
+
+func entryAt(rev uint64) store.Entry { return store.Entry{Key: "g", Revision: rev} }
