@@ -331,7 +331,7 @@ func explorations() []config {
 	return []config{
 		{
 			name: "two candidates, two faults", rates: []int64{3, 5}, machines: machines(2, nil), kinds: allFaults,
-			horizon: smaller(9, 3), faults: 2, sample: 50,
+			horizon: smaller(8, 2), faults: 2, sample: 50,
 		},
 		{
 			name: "two candidates, far ahead", rates: []int64{3, 5}, machines: machines(2, nil), kinds: allFaults,
@@ -356,13 +356,13 @@ func explorations() []config {
 		{
 			name: "cool-down over a store that forgets", rates: []int64{3, 5}, kinds: allFaults | storeLoss,
 			machines: machines(2, func(m *Machine) { m.CoolDown = true }), storeMay: true,
-			horizon: smaller(18, 10), faults: 1,
+			horizon: smaller(16, 10), faults: 1,
 		},
 		{
 			name: "cool-down over a store that forgets, two faults", rates: []int64{3, 5},
-			kinds:    setOf(kRollback, kWipe, kPause, kLoseReply, kDelayWrite, kLoseSight, kCrash, kGiveUpWrite),
+			kinds:    setOf(kRollback, kWipe, kPause, kLoseReply),
 			machines: machines(2, func(m *Machine) { m.CoolDown = true }), storeMay: true,
-			horizon: smaller(14, 6), faults: 2,
+			horizon: smaller(12, 6), faults: 2,
 		},
 	}
 }

@@ -34,7 +34,7 @@ import (
 //     and RTT only stretch delays, so they are zeroed too.
 //   - A candidate is stepped by time only when Wake says so
 //     (TestSteppingAtWakeIsSteppingAlways).
-//   - A sight that can not change anything now (the revision that the candidate
+//   - A sight that can not change anything now (what the candidate
 //     knows already) is taken at once. Holding it back to do harm later is still explored: by
 //     holding it back before.
 //   - Something held back, a pause and a crash last into the next tick at least. Shorter
@@ -717,8 +717,7 @@ func (x *sim) settle(w *world) {
 		p := &w.c[i]
 		for p.queue[0] != 0 && p.watch == free && p.mode == up {
 			s, seen := &x.states.all[p.state], &x.seens.all[p.queue[0]]
-			known := s.Phase == Watching && s.View.Kind != Unseen && seen.Rev == s.View.Rev ||
-				s.Phase == Holding && seen.Rev == s.Grant.Rev || s.Phase == Stopped
+			known := (s.Phase == Watching || s.Phase == Holding) && seen.same(s.View) || s.Phase == Stopped
 			if !known {
 				break
 			}
