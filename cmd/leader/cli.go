@@ -38,7 +38,8 @@ Exit status: 0 success, 1 failure, 2 wrong usage, 3 two leaders seen by the demo
 
 // run is the program. It returns the exit status.
 func run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.Writer) int {
-	ctx, stop := signal.NotifyContext(ctx, os.Interrupt, syscall.SIGTERM, syscall.SIGHUP)
+	// SIGPIPE too: who reads the output may leave, and the demo has workers and files to clear away.
+	ctx, stop := signal.NotifyContext(ctx, os.Interrupt, syscall.SIGTERM, syscall.SIGHUP, syscall.SIGPIPE)
 	defer stop()
 	helped := false
 	parser, err := kong.New(&cli{},

@@ -43,7 +43,7 @@ func buildAndRun(m *testing.M) int {
 // command returns the program with arguments, in an environment that names no server.
 func command(t *testing.T, env []string, args ...string) *exec.Cmd {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	t.Cleanup(cancel)
 	cmd := exec.CommandContext(ctx, program, args...)
 	for _, e := range os.Environ() {

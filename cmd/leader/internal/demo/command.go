@@ -21,7 +21,7 @@ import (
 	"github.com/seed-ff2cb582/leader/cmd/leader/internal/natsconn"
 )
 
-// ErrTwoLeaders: at some instant two workers led. It should be impossible.
+// ErrTwoLeaders says that at some instant two workers led. It should be impossible.
 var ErrTwoLeaders = errors.New("two leaders were seen at one instant")
 
 // Streams are the standard streams of the command.

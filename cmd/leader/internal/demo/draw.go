@@ -57,16 +57,16 @@ func (m *model) draw() string {
 	if m.scene == nil {
 		return l.quiet.Render(" starting …")
 	}
-	head := append([]string{m.title(l), ""}, m.throne(l)...)
+	head := slices.Concat([]string{m.title(l), ""}, m.throne(l))
 	foot := []string{m.verdict(l), m.keys(l)}
 	room := m.height - len(head) - len(foot)
 	table := m.table(l, room-minLog-3)
-	body := append(append([]string{""}, table...), "")
+	body := slices.Concat([]string{""}, table, []string{""})
 	if rest := room - len(body); rest > 0 {
 		body = append(body, m.journal(l, rest-1)...)
 		body = append(body, "")
 	}
-	lines := append(head, body...)
+	lines := slices.Concat(head, body)
 	lines = append(lines[:min(len(lines), max(0, m.height-len(foot)))], foot...)
 	clip := lipgloss.NewStyle().MaxWidth(m.width)
 	for i := range lines {
@@ -267,7 +267,7 @@ func (m *model) journal(l look, height int) []string {
 	end := len(events) - min(m.back, max(0, len(events)-height))
 	lines := make([]string, 0, height)
 	for _, e := range events[max(0, end-height):end] {
-		if e.Kind == EventEnd {
+		if e.Kind == EventEnd || e.Kind == EventBegin { // the title says it
 			continue
 		}
 		lines = append(lines, l.quiet.Render(fmt.Sprintf("%8.3f  ", e.T))+l.event(e).Render(e.String()))
@@ -280,6 +280,8 @@ func (m *model) journal(l look, height int) []string {
 
 func (l look) event(e Event) lipgloss.Style {
 	switch e.Kind {
+	default:
+		return lipgloss.NewStyle()
 	case EventFault:
 		return l.warn.Bold(true)
 	case EventFailover, EventKept:
@@ -289,15 +291,15 @@ func (l look) event(e Event) lipgloss.Style {
 	case EventHealed, EventWoke:
 		return l.info
 	case EventTransition:
-		if e.Term == 0 {
-			return l.quiet
+		if e.Term != 0 {
+			return lipgloss.NewStyle()
 		}
+		return l.quiet
 	case EventExit:
 		return l.bad
 	case EventJoin, EventBegin:
 		return l.quiet
 	}
-	return lipgloss.NewStyle()
 }
 
 // verdict is the line that must never change.

@@ -34,7 +34,7 @@ func (st *stage) strike(f Fault) error {
 	case st.leaving:
 		return errors.New("the demo is ending")
 	case p == nil:
-		return errNoLeader
+		return st.vacancy()
 	case f == Restart && st.server == nil:
 		return errNotOurs
 	case f == Restart && st.restarting:
@@ -57,6 +57,26 @@ func (st *stage) strike(f Fault) error {
 		st.restart(t)
 	}
 	return nil
+}
+
+// vacancy says why there is nobody to hit.
+func (st *stage) vacancy() error {
+	for _, p := range st.processes {
+		if p.alive() && p.last.Leader != "" && !st.owns(p.last.Leader) {
+			return fmt.Errorf("the leader %s is not a worker of this demo", p.last.Leader)
+		}
+	}
+	return errNoLeader
+}
+
+// owns reports whether a worker of this demo has, or had, the name.
+func (st *stage) owns(id string) bool {
+	for n := range st.named {
+		if id == st.name(n+1) {
+			return true
+		}
+	}
+	return false
 }
 
 func (st *stage) trial(f Fault, p *process) *trial {

@@ -48,8 +48,11 @@ func lie() {
 		case <-tick.C:
 		}
 		now := monoNow()
-		_ = out.Encode(report{Kind: reportSamples, At: now, Samples: &samples{
+		err := out.Encode(report{Kind: reportSamples, At: now, Samples: &samples{
 			Asked: 1, Run: 1, Term: uint64(os.Getpid()), Led: [][2]int64{{now, monoNow()}},
 		}})
+		if err != nil {
+			return
+		}
 	}
 }

@@ -77,8 +77,12 @@ func readReports(out io.Reader, deliver func(report)) {
 	}
 }
 
-// tell gives an order. A worker that can not be told any more ends by itself.
-func (p *process) tell(o order) { _ = p.orders.Encode(o) }
+// tell gives an order. A worker that can not be told any more is let go: it ends with its input.
+func (p *process) tell(o order) {
+	if err := p.orders.Encode(o); err != nil {
+		_ = p.in.Close()
+	}
+}
 
 // alive reports whether the process runs and takes part.
 func (p *process) alive() bool { return !p.gone && !p.leaving }

@@ -41,6 +41,8 @@ type stage struct {
 	trials     []*trial
 	reigns     []reign
 	detector   detector
+	waiting    int64 // since when a due step has found nobody to hit; 0 if it has not
+	waited     bool  // that was told
 	idleSince  int64 // since when a finished script left nothing open; 0 if it has
 	restarting bool
 	leaving    bool
@@ -172,7 +174,7 @@ func (st *stage) join(row int, delay time.Duration) {
 	st.named++
 	c := st.cmd
 	s := spec{
-		ID: fmt.Sprintf("w%d%s", st.named, st.suffix), Conn: st.conn, Bucket: c.Bucket, Group: c.Key,
+		ID: st.name(st.named), Conn: st.conn, Bucket: c.Bucket, Group: c.Key,
 		TTL: c.TTL, Heartbeat: c.Heartbeat, Delay: delay,
 	}
 	p, err := launch(st.worker, s, func(m message) { st.post(func() { st.hear(m) }) })
@@ -187,6 +189,9 @@ func (st *stage) join(row int, delay time.Duration) {
 	}
 	st.emit(Event{Kind: EventJoin, Worker: p.id, PID: p.cmd.Process.Pid})
 }
+
+// name is that of the nth worker.
+func (st *stage) name(n int) string { return fmt.Sprintf("w%d%s", n, st.suffix) }
 
 // fail ends the demo for a reason.
 func (st *stage) fail(err error) {
@@ -341,9 +346,8 @@ func (st *stage) playScript() {
 	}
 	now := monoNow()
 	if len(st.script) > 0 {
-		due := now-st.begun >= int64(st.script[0].At)
-		if due && !st.open() && st.strike(st.script[0].Fault) == nil {
-			st.script = st.script[1:]
+		if now-st.begun >= int64(st.script[0].At) && !st.open() {
+			st.playStep(now)
 		}
 		return
 	}
@@ -356,6 +360,23 @@ func (st *stage) playScript() {
 	}
 	if now-st.idleSince > int64(st.cmd.TTL) {
 		st.leave()
+	}
+}
+
+// playStep plays the next step, or says once why it has to wait for long.
+func (st *stage) playStep(now int64) {
+	step := st.script[0]
+	err := st.strike(step.Fault)
+	if err == nil {
+		st.script, st.waiting, st.waited = st.script[1:], 0, false
+		return
+	}
+	if st.waiting == 0 {
+		st.waiting = now
+	}
+	if now-st.waiting > int64(2*st.cmd.TTL) && !st.waited {
+		st.waited = true
+		st.emit(Event{Kind: EventNote, Text: fmt.Sprintf("the step %q waits: %v", step, err)})
 	}
 }
 

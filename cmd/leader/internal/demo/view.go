@@ -102,7 +102,8 @@ func (m *model) Update(msg tea.Msg) (tea.Model, tea.Cmd) {
 	case tea.WindowSizeMsg:
 		m.width, m.height = msg.Width, msg.Height
 	case tea.KeyPressMsg:
-		return m, m.key(msg.String())
+		cmd := m.key(msg.String())
+		return m, cmd
 	case playedMsg:
 		return m, tea.Quit
 	}

@@ -1,0 +1,27 @@
+package main
+
+import (
+	"bytes"
+	"errors"
+	"testing"
+
+	"github.com/seed-ff2cb582/leader"
+	"github.com/seed-ff2cb582/leader/cmd/leader/internal/demo"
+)
+
+func TestErrorsHaveTheirExitStatus(t *testing.T) {
+	for want, err := range map[int]error{
+		exitOK:         nil,
+		exitFailure:    errors.New("anything"),
+		exitUsage:      errors.Join(errors.New("so"), leader.ErrInvalidConfig),
+		exitTwoLeaders: errors.Join(demo.ErrTwoLeaders, errors.New("and more")),
+	} {
+		var stderr bytes.Buffer
+		if got := complain(&stderr, err); got != want {
+			t.Errorf("%v: exit status %d, want %d", err, got, want)
+		}
+		if (stderr.Len() == 0) != (err == nil) {
+			t.Errorf("%v: stderr %q", err, stderr.String())
+		}
+	}
+}
