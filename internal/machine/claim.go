@@ -15,7 +15,7 @@ func (c *step) claimIfDue() {
 func (c *step) claimReason() Reason {
 	switch c.s.View.Kind {
 	case Held:
-		if c.s.View.Rec.Token == c.s.Grant.Token {
+		if c.ours(c.s.View) {
 			return ReasonRemnant
 		}
 		return ReasonExpired
@@ -54,9 +54,9 @@ func (c *step) backToWatching(seen Seen) {
 	c.adopt(seen)
 }
 
-func (c *step) ours(seen Seen) bool {
-	return seen.Kind == Held && seen.Rec.Token == c.s.Grant.Token
-}
+func (c *step) ours(seen Seen) bool { return c.s.ours(seen) }
+
+func (c *step) theirs(seen Seen) bool { return seen.Kind == Held && !c.ours(seen) }
 
 // granted begins a term's grant: the claim stands at rev, and was sent at sent.
 func (c *step) granted(rev uint64, sent Instant) {

@@ -185,6 +185,12 @@ func (s Seen) same(o Seen) bool {
 	return s.Rev == o.Rev && s.Kind == o.Kind && s.Rec.Token == o.Rec.Token
 }
 
+// ours tells whether seen is a record of our latest claim. A record without a token, which somebody
+// may write by hand, is nobody's, also for a candidate that never claimed.
+func (s State) ours(seen Seen) bool {
+	return seen.Kind == Held && seen.Rec.Token == s.Grant.Token && seen.Rec.Token != ""
+}
+
 // Leading tells whether the candidate may act at now: it was promoted and its trust
 // window is open. It is the definition of a leader.
 func (s State) Leading(now Instant) bool {
@@ -210,7 +216,7 @@ func (s State) Public() Public {
 	case Idle:
 		return Init
 	case Watching:
-		if s.View.Kind == Held && s.View.Rec.Token != s.Grant.Token {
+		if s.View.Kind == Held && !s.ours(s.View) {
 			return Follower
 		}
 		return Candidate
@@ -255,8 +261,11 @@ func (m Machine) Wake(s State) int64 {
 		}
 	case Draining:
 		wake = min(wake, s.DrainBy)
-		if s.Write.Kind == NoWrite && s.keeps() {
-			wake = min(wake, m.renewAt(s))
+		if s.keeps() {
+			wake = min(wake, s.Grant.Trust.Mono)
+			if s.Write.Kind == NoWrite {
+				wake = min(wake, m.renewAt(s))
+			}
 		}
 	case Releasing:
 		wake = min(wake, s.ReleaseBy)
@@ -267,7 +276,7 @@ func (m Machine) Wake(s State) int64 {
 
 // keeps tells whether a record whose term is over is still to be renewed.
 func (s State) keeps() bool {
-	return s.Exit.Keep && s.View.Kind == Held && s.View.Rec.Token == s.Grant.Token
+	return s.Exit.Keep && s.ours(s.View)
 }
 
 // mayClaim tells whether nothing but time keeps the candidate from claiming.

@@ -89,7 +89,7 @@ func sightReason(k Kind) Reason {
 func (c *step) delay(seen Seen) time.Duration {
 	switch seen.Kind {
 	case Held:
-		if seen.Rec.Token == c.s.Grant.Token {
+		if c.ours(seen) {
 			return 0 // a remnant of our own, whose term is over: we drained it
 		}
 		return c.m.wait(c.s.HeldTTL) + c.expiryJitter()
