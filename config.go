@@ -200,7 +200,7 @@ func (c ElectionConfig) validateNames(v *validator) {
 	v.check(len(c.Group) <= store.MaxKey-len(record.ControlKey("")), "Group", c.Group,
 		"must leave room for the prefix of its control record: at most 251 bytes")
 	v.check(c.InstanceID != "", "InstanceID", c.InstanceID, "is required")
-	v.check(len(c.InstanceID) <= maxIDLen && printable(c.InstanceID), "InstanceID", c.InstanceID,
+	v.check(validID(c.InstanceID), "InstanceID", c.InstanceID,
 		"must be at most 256 bytes of printable UTF-8")
 }
 
@@ -255,8 +255,8 @@ func (c ElectionConfig) validateBucket() error {
 	return v.err()
 }
 
-func printable(s string) bool {
-	return utf8.ValidString(s) && !strings.ContainsFunc(s, func(r rune) bool { return !unicode.IsPrint(r) })
+func validID(s string) bool {
+	return len(s) <= maxIDLen && utf8.ValidString(s) && !strings.ContainsFunc(s, func(r rune) bool { return !unicode.IsPrint(r) })
 }
 
 // forever stands for all longer times: an instant so much later still does not overflow.

@@ -388,8 +388,8 @@ func (e *election) Resign(ctx context.Context) error {
 }
 
 func (e *election) Transfer(ctx context.Context, instanceID string) error {
-	if instanceID == "" || instanceID == e.cfg.InstanceID {
-		return &ConfigError{Field: "instanceID", Value: instanceID, Rule: "must name another candidate"}
+	if instanceID == "" || instanceID == e.cfg.InstanceID || !validID(instanceID) {
+		return &ConfigError{Field: "instanceID", Value: instanceID, Rule: "must be the InstanceID of another candidate"}
 	}
 	return e.giveUp(ctx, machine.Exit{Reason: machine.ReasonTransferred, Successor: instanceID})
 }

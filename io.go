@@ -133,37 +133,53 @@ func (e *election) followConn() (stop func()) {
 	return stop
 }
 
-// followHealth asks the HealthChecker and tells the loop when its verdict changes. A check
-// that hangs fails again with every interval, but no second one is begun beside it.
+// followHealth asks the HealthChecker with every HeartbeatInterval and tells the loop when its
+// verdict changes. A check that hangs fails again with every interval, but no second one is
+// begun beside it.
 func (e *election) followHealth(ctx context.Context) {
-	failures := 0
+	tick := time.NewTicker(e.cfg.HeartbeatInterval)
+	defer tick.Stop()
 	verdict := make(chan bool, 1)
-	for running := false; sleep(ctx, e.cfg.HeartbeatInterval); {
-		if !running {
+	failures := 0
+	running, failed := false, false // a check is under way, and has failed by its length
+	for {
+		select {
+		case ok := <-verdict:
+			if !failed {
+				failures = e.judgeHealth(failures, ok)
+			}
+			running, failed = false, false
+		case <-tick.C:
+			if running {
+				failed = true
+				failures = e.judgeHealth(failures, false)
+				continue
+			}
 			running = true
 			go func() { verdict <- e.healthy(ctx) }()
-		}
-		ok := false
-		t := time.NewTimer(e.cfg.HeartbeatInterval)
-		select {
-		case ok = <-verdict:
-			running = false
-		case <-t.C:
 		case <-ctx.Done():
-		}
-		t.Stop()
-		if ok {
-			if failures >= e.cfg.MaxConsecutiveFailures {
-				e.mail.event(machine.Event{Kind: machine.Fit})
+			if running {
+				// Nothing is to outlive Stop, but Stop does not hang with a check that does.
+				sleepUnless(verdict, e.cfg.HeartbeatInterval)
 			}
-			failures = 0
-			continue
-		}
-		failures++
-		if failures == e.cfg.MaxConsecutiveFailures {
-			e.mail.event(machine.Event{Kind: machine.Unfit, Exit: machine.Exit{Reason: machine.ReasonUnhealthy}})
+			return
 		}
 	}
+}
+
+// judgeHealth takes in one verdict after so many failures in a row, and returns how many there are now.
+func (e *election) judgeHealth(failures int, ok bool) int {
+	limit := e.cfg.MaxConsecutiveFailures
+	if ok {
+		if failures >= limit {
+			e.mail.event(machine.Event{Kind: machine.Fit})
+		}
+		return 0
+	}
+	if failures+1 == limit {
+		e.mail.event(machine.Event{Kind: machine.Unfit, Exit: machine.Exit{Reason: machine.ReasonUnhealthy}})
+	}
+	return failures + 1
 }
 
 // healthy makes one check. One that returns after its time has failed.
@@ -181,6 +197,16 @@ func (e *election) validatePeriodically(ctx context.Context) {
 			// The outcome shows by itself: the window is extended or closes.
 			_ = e.ValidateToken(ctx)
 		}
+	}
+}
+
+// sleepUnless waits for d, or until something comes in over c.
+func sleepUnless(c <-chan bool, d time.Duration) {
+	t := time.NewTimer(d)
+	defer t.Stop()
+	select {
+	case <-t.C:
+	case <-c:
 	}
 }
 

@@ -84,12 +84,21 @@ func (l *loop) run(parent context.Context) {
 
 // schedule sets the timer to when the core wants to be called next.
 func (l *loop) schedule() {
-	wake := l.rules.Wake(l.state)
+	wake := min(l.rules.Wake(l.state), l.expiry())
 	if wake == machine.Never {
 		l.timer.Stop()
 		return
 	}
 	l.timer.Reset(time.Duration(wake - l.e.clock.now().Mono))
+}
+
+// expiry is when the leader that observers were told of is seen to have fallen silent. The core does
+// not ask to be woken for that if it may not campaign.
+func (l *loop) expiry() int64 {
+	if until := l.e.snap.Load().leader.Until; time.Now().Before(until) {
+		return int64(until.Sub(l.e.clock.origin))
+	}
+	return machine.Never
 }
 
 func (l *loop) takeMail() {

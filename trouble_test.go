@@ -1,0 +1,385 @@
+package leader_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/seed-ff2cb582/leader"
+	"github.com/seed-ff2cb582/leader/internal/faultstore"
+	"github.com/seed-ff2cb582/leader/internal/record"
+	"github.com/seed-ff2cb582/leader/store"
+	"github.com/seed-ff2cb582/leader/store/memstore"
+)
+
+func TestDisconnectGraceEndsTheTermBeforeTheTrustDoes(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		f, cfg := network(t, nil), config("a")
+		cfg.DisconnectGracePeriod = 500 * time.Millisecond
+		a := candidate(t, f.Client("a"), cfg)
+		var ctx context.Context
+		a.OnPromote(func(c context.Context, _ string) { ctx = c }) //nolint:fatcontext // looked at later
+		mustLead(t, started(t, a))
+		f.Partition("a")
+		if s := a.Status().ConnectionStatus; s != "DISCONNECTED" {
+			t.Error(s)
+		}
+		time.Sleep(500*time.Millisecond - 1)
+		mustLead(t, a)
+		f.Heal("a") // in time
+		time.Sleep(time.Minute)
+		mustLead(t, a)
+		if s := a.Status().ConnectionStatus; s != "CONNECTED" {
+			t.Error(s)
+		}
+		f.Partition("a")
+		time.Sleep(500 * time.Millisecond)
+		mustNotLead(t, a)
+		if l := (*leader.LossError)(nil); !errors.As(context.Cause(ctx), &l) || l.Reason != leader.ReasonDisconnected {
+			t.Error(context.Cause(ctx))
+		}
+		f.Heal("a")
+		time.Sleep(2 * ttl)
+		mustLead(t, a)
+	})
+}
+
+func TestWithoutGraceADisconnectedLeaderLastsAsLongAsItsTrust(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		f := network(t, nil)
+		a := start(t, f.Client("a"), config("a"))
+		f.Partition("a")
+		time.Sleep(trust - 1)
+		mustLead(t, a)
+		time.Sleep(1)
+		mustNotLead(t, a)
+	})
+}
+
+func TestUnhealthyLeaderReleasesAndFollowsUntilItRecovers(t *testing.T) {
+	for name, sick := range map[string]func(context.Context) bool{
+		"says no": func(context.Context) bool { return false },
+		"panics":  func(context.Context) bool { panic("boom") },
+		"hangs":   func(context.Context) bool { time.Sleep(20 * time.Second); return true },
+	} {
+		t.Run(name, func(t *testing.T) {
+			bubble(t, func(t *testing.T) {
+				st, h, cfg := memstore.New(), &health{}, config("a")
+				cfg.HealthChecker = h
+				a, b := start(t, st, cfg), start(t, st, config("b"))
+				time.Sleep(10*time.Second + 1)
+				mustLead(t, a, b)
+				h.set(sick)
+				time.Sleep(2 * heartbeat)
+				mustLead(t, a, b) // the default is three failures in a row
+				time.Sleep(3 * heartbeat)
+				mustLead(t, b, a)
+				mustStop(t, b)
+				time.Sleep(10 * wait)
+				mustNotLead(t, a) // unfit, although nobody leads
+				if name == "says no" && a.Status().State != leader.StateCandidate {
+					t.Error(status(a))
+				}
+				h.set(nil)
+				time.Sleep(20*time.Second + wait)
+				mustLead(t, a)
+			})
+		})
+	}
+}
+
+func TestFailuresOfHealthCountOnlyInARow(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		n, h, cfg := 0, &health{}, config("a")
+		h.set(func(context.Context) bool { n++; return n%3 == 0 })
+		cfg.HealthChecker = h
+		a := start(t, memstore.New(), cfg)
+		time.Sleep(time.Hour)
+		mustLead(t, a)
+	})
+}
+
+// A check that respects its context and ends with it has failed once, and not again when its answer is read.
+func TestSlowHealthCheckFailsOnce(t *testing.T) {
+	for range 20 {
+		bubble(t, func(t *testing.T) {
+			n, h, cfg := 0, &health{}, config("a")
+			h.set(func(ctx context.Context) bool {
+				if n++; n <= 2 {
+					<-ctx.Done()
+					return false
+				}
+				return true
+			})
+			cfg.HealthChecker = h
+			a := candidate(t, memstore.New(), cfg)
+			a.OnDemote(func() {
+				if n <= 3 {
+					t.Errorf("demoted after %d checks", n)
+				}
+			})
+			started(t, a)
+			time.Sleep(20 * heartbeat)
+			mustLead(t, a)
+		})
+	}
+}
+
+func TestHealthIsAskedEachHeartbeat(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		h, cfg := &health{}, config("a")
+		h.set(func(context.Context) bool { time.Sleep(heartbeat * 9 / 10); return true })
+		cfg.HealthChecker = h
+		a := start(t, memstore.New(), cfg)
+		time.Sleep(100*heartbeat + heartbeat/2)
+		begun := time.Now()
+		mustStop(t, a) // waits for the check that is under way
+		if d := time.Since(begun); h.n != 100 || d != heartbeat*4/10 {
+			t.Fatalf("%d checks, stopped within %v", h.n, d)
+		}
+	})
+}
+
+func TestStopDoesNotHangWithAHealthCheck(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		h, cfg := &health{}, config("a")
+		h.set(func(context.Context) bool { time.Sleep(time.Minute); return true })
+		cfg.HealthChecker = h
+		a := start(t, memstore.New(), cfg)
+		time.Sleep(heartbeat * 3 / 2)
+		begun := time.Now()
+		mustStop(t, a)
+		if d := time.Since(begun); d > heartbeat {
+			t.Fatalf("stopped within %v", d)
+		}
+		time.Sleep(time.Minute)
+	})
+}
+
+// An unfit candidate does not campaign, but tells its program all the same that the leader is gone.
+func TestUnfitFollowerSeesASilentLeaderExpire(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		f, h, cfg, j := network(t, nil), &health{}, config("b"), newJournal()
+		h.set(func(context.Context) bool { return false })
+		cfg.HealthChecker = h
+		a, b := start(t, f.Client("a"), config("a")), candidate(t, f.Client("b"), cfg)
+		b.OnLeaderChange(func(l leader.LeaderInfo) { j.note("%q %s", l.ID, l.Reason) })
+		started(t, b)
+		time.Sleep(10 * heartbeat)
+		f.BlackHole("a")
+		time.Sleep(wait + jitter)
+		mustNotLead(t, a, b)
+		j.demand(t, `"" started`, `"a" `, `"" expired`)
+		if b.LeaderID() != "" {
+			t.Error(b.LeaderID())
+		}
+	})
+}
+
+func TestRenewalsAreRetriedUntilTheTrustEndsUnlessAttemptsAreBounded(t *testing.T) {
+	for _, attempts := range []int{0, 2} {
+		bubble(t, func(t *testing.T) {
+			refuse, failed := false, 0
+			f := network(t, func(c faultstore.Call) faultstore.Fate {
+				return faultstore.Fate{Refuse: refuse && c.Op == faultstore.CompareAndSwap}
+			})
+			cfg := config("a")
+			cfg.RetryConfig = leader.RetryConfig{MaxAttempts: attempts, InitialBackoff: 100 * time.Millisecond, MaxBackoff: 100 * time.Millisecond, Jitter: 1e-9}
+			var lost leader.Transition
+			cfg.Hooks.Transition = func(tr leader.Transition) {
+				if tr.From == leader.StateLeader {
+					lost = tr
+				}
+			}
+			cfg.Hooks.Note = func(n leader.Note) {
+				if n.Kind == leader.NoteFailed {
+					failed++
+				}
+			}
+			a := start(t, f.Client("a"), cfg)
+			mustLead(t, a)
+			begun := time.Now()
+			refuse = true
+			time.Sleep(ttl)
+			mustNotLead(t, a)
+			refuse = false
+			after := lost.At.Sub(begun).Round(time.Millisecond)
+			if attempts == 0 && (lost.Reason != leader.ReasonTrustExpired || after != trust) {
+				t.Errorf("%s after %v", lost.Reason, after)
+			}
+			if attempts == 2 && (lost.Reason != leader.ReasonRetriesSpent || after != heartbeat+100*time.Millisecond) {
+				t.Errorf("%s after %v", lost.Reason, after)
+			}
+			if failed < 2 {
+				t.Errorf("%d failures noted", failed)
+			}
+			time.Sleep(2 * ttl)
+			mustLead(t, a)
+		})
+	}
+}
+
+func TestRenewalWithoutAnAnswerIsResolvedAndTheTermGoesOn(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		f := network(t, func(c faultstore.Call) faultstore.Fate {
+			return faultstore.Fate{LoseReply: c.Op == faultstore.CompareAndSwap && c.N%5 == 3, Lose: c.Op == faultstore.Event}
+		})
+		j, cfg := newJournal(), config("a")
+		cfg.Hooks.Note = func(n leader.Note) { j.note("%s", n.Kind) }
+		a := start(t, f.Client("a"), cfg)
+		term := a.Term()
+		time.Sleep(time.Minute)
+		if mustLead(t, a); a.Term() != term || j.count(leader.NoteResolved) == 0 {
+			t.Fatalf("%v, was %v; %q", a.Term(), term, j.all())
+		}
+	})
+}
+
+func TestCoolDownComesBeforeThePromotionWhereTheStoreForgets(t *testing.T) {
+	for _, c := range []struct {
+		grace     leader.AcquireGrace
+		forgetful bool
+		cools     bool
+	}{
+		{leader.GraceAuto, false, false},
+		{leader.GraceAuto, true, true},
+		{leader.GraceOn, false, true},
+		{leader.GraceOff, true, false},
+	} {
+		t.Run(fmt.Sprint(c), func(t *testing.T) {
+			bubble(t, func(t *testing.T) {
+				st := &checked{Store: memstore.New(), report: store.Report{Forgetful: c.forgetful}}
+				cfg := config("a")
+				cfg.AcquireGrace = c.grace
+				a := start(t, st, cfg)
+				if !c.cools {
+					mustLead(t, a)
+					return
+				}
+				mustBe(t, a, leader.StateCandidate)
+				time.Sleep(wait - 1)
+				mustBe(t, a, leader.StateCandidate)
+				if _, r := stored(t, st); r.ID != "a" || r.Renewal == 0 {
+					t.Errorf("the claim is to be held meanwhile: %+v", r)
+				}
+				time.Sleep(1)
+				mustLead(t, a)
+			})
+		})
+	}
+}
+
+func TestPermanentFaultIsReturnedByStartWhichMayBeRepeated(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		fault := fmt.Errorf("%w: the bucket is missing", store.ErrPermanent)
+		st := &checked{Store: memstore.New(), err: fault}
+		a := candidate(t, st, config("a"))
+		for range 2 {
+			if err := a.Start(t.Context()); !errors.Is(err, fault) {
+				t.Fatal(err)
+			}
+			mustBe(t, a, leader.StateInit)
+		}
+		st.repair()
+		mustLead(t, started(t, a))
+	})
+}
+
+func TestStoreThatCanNotBeReachedIsAwaited(t *testing.T) {
+	for _, fault := range []error{store.ErrTransient, store.ErrUnknown, errors.New("of no class")} {
+		bubble(t, func(t *testing.T) {
+			st, j, cfg := &checked{Store: memstore.New(), err: fault}, newJournal(), config("a")
+			cfg.Hooks.Note = func(n leader.Note) { j.note("%s %s", n.Kind, n.Text) }
+			a := start(t, st, cfg)
+			time.Sleep(time.Hour)
+			mustBe(t, a, leader.StateInit)
+			st.repair()
+			time.Sleep(2 * ttl)
+			mustLead(t, a)
+			if j.count("watch-failed "+fault.Error()) < 10 {
+				t.Errorf("%d notes", len(j.all()))
+			}
+		})
+	}
+}
+
+func TestWatchThatCanNotBeSetUpIsTriedAgain(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		refuse := true
+		f := network(t, func(c faultstore.Call) faultstore.Fate {
+			return faultstore.Fate{Refuse: refuse && c.Op == faultstore.Watch}
+		})
+		a := start(t, f.Client("a"), config("a"))
+		time.Sleep(time.Hour)
+		mustNotLead(t, a)
+		refuse = false
+		time.Sleep(2 * ttl)
+		mustLead(t, a)
+	})
+}
+
+func TestStoreWithoutAWatchIsPolled(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		st := newPlain()
+		a, b := start(t, st, config("a")), start(t, st, config("b"))
+		time.Sleep(10*time.Second + heartbeat/2)
+		mustLead(t, a, b)
+		if b.LeaderID() != "a" {
+			t.Error(status(b))
+		}
+		put(t, st, record.ControlKey("g"), record.Request{Op: record.OpTransfer, Term: a.Term().Number, Successor: "b"})
+		time.Sleep(2 * heartbeat)
+		mustLead(t, b, a)
+		if err := b.StopWithContext(t.Context(), leader.StopOptions{}); err != nil { // silent
+			t.Fatal(err)
+		}
+		time.Sleep(wait + heartbeat + jitter)
+		mustLead(t, a, b)
+	})
+}
+
+func TestGarbageInTheRegisterCostsTheLeaderItsTermAndNothingElse(t *testing.T) {
+	for _, value := range []string{"garbage", "{}", "null", `{"id":5}`, strings.Repeat("x", 20_000)} {
+		bubble(t, func(t *testing.T) {
+			st := memstore.New()
+			a, b := start(t, st, config("a")), start(t, st, config("b"))
+			st.Put("g", []byte(value))
+			synctest.Wait()
+			time.Sleep(2 * wait)
+			if a.IsLeader() == b.IsLeader() {
+				t.Errorf("%.10q: %s; %s", value, status(a), status(b))
+			}
+		})
+	}
+}
+
+func TestGarbageThatStoodThereBeforeBlocksForTheLongestLeaseOnly(t *testing.T) {
+	for _, value := range []string{"garbage", `{"id":"x","ttl":9007199254740992}`} {
+		bubble(t, func(t *testing.T) {
+			st := memstore.New()
+			st.Put("g", []byte(value))
+			a := start(t, st, config("a"))
+			time.Sleep(leader.MaxTTL * 11 / 10)
+			mustNotLead(t, a)
+			time.Sleep(jitter)
+			mustLead(t, a)
+		})
+	}
+}
+
+func TestBareDeletionIsNoPermission(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		f := network(t, nil)
+		a, b := start(t, f.Client("a"), config("a")), start(t, f.Client("b"), config("b"))
+		f.BlackHole("a") // it hears nothing of the deletion
+		f.Delete("g")
+		time.Sleep(wait - 1)
+		mustNotLead(t, b)
+		time.Sleep(1 + jitter)
+		mustLead(t, b, a)
+	})
+}
