@@ -108,7 +108,7 @@ func (m *model) throne(l look) []string {
 // trust draws what is left of the trust window. The time goes by on the machine's clock,
 // so that the bar moves between two reports.
 func (m *model) trust(l look) string {
-	window := time.Duration(float64(m.st.cmd.TTL) * (1 - leader.DefaultClockDrift))
+	window := m.st.window()
 	left := max(0, time.Duration(m.scene.until-m.scene.now))
 	width := min(50, max(8, m.width-36))
 	full := min(width, int(float64(width)*float64(left)/float64(window)+0.5))

@@ -279,6 +279,8 @@ func (st *stage) transition(p *process, r report) {
 	p.last.State, p.last.Reason = r.To, r.Reason
 	if r.To == leader.StateLeader {
 		st.reign(p.id, r.Term).from = r.At
+		// Its next status has the true end of the window, within statusEvery.
+		p.last.Leading, p.last.Seen, p.last.Until = true, r.Term, r.At+int64(st.window())
 		st.promoted(p, r)
 	}
 	if r.From == leader.StateLeader {
@@ -316,6 +318,11 @@ func (st *stage) replaceLater(p *process) {
 			st.join(row, 0)
 		}
 	})
+}
+
+// window is the length of a trust window.
+func (st *stage) window() time.Duration {
+	return time.Duration(float64(st.cmd.TTL) * (1 - leader.DefaultClockDrift))
 }
 
 // respite is how long a fault lasts: long enough for another to lead.
