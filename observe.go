@@ -45,6 +45,7 @@ type observer struct {
 	group   string
 	entries chan store.Entry // the latest one, if it was not taken yet
 	last    LeaderInfo
+	rev     uint64 // of the entry that last is about
 	any     bool
 }
 
@@ -85,6 +86,10 @@ func (o *observer) run(ctx context.Context, yield func(LeaderInfo, error) bool) 
 		var info LeaderInfo
 		select {
 		case e := <-o.entries:
+			if o.any && e.Revision == o.rev {
+				continue // said again, by a poll or after an interruption: no renewal
+			}
+			o.rev = e.Revision
 			info = infoOf(o.group, e, time.Now())
 			expiry.Reset(time.Until(info.Until))
 		case <-expiry.C:

@@ -1,0 +1,190 @@
+package leader_test
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"log/slog"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/seed-ff2cb582/leader"
+	"github.com/seed-ff2cb582/leader/store"
+	"github.com/seed-ff2cb582/leader/store/memstore"
+)
+
+// A logbook takes in a logger's output.
+type logbook struct {
+	mu  sync.Mutex
+	buf bytes.Buffer
+}
+
+func (l *logbook) Write(p []byte) (int, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.buf.Write(p)
+}
+
+func (l *logbook) text() string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.buf.String()
+}
+
+// lines returns the attributes of all lines with the message.
+func (l *logbook) lines(t *testing.T, msg string) (all []map[string]any) {
+	t.Helper()
+	for line := range strings.Lines(l.text()) {
+		var m map[string]any
+		if err := json.Unmarshal([]byte(line), &m); err != nil {
+			t.Fatalf("%s: %v", line, err)
+		}
+		if m["msg"] == msg {
+			all = append(all, m)
+		}
+	}
+	return all
+}
+
+func TestTransitionsAreLoggedWithGroupInstanceAndReason(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		var book logbook
+		f, cfg := network(t, nil), config("a")
+		cfg.Logger = slog.New(slog.NewJSONHandler(&book, nil)) // INFO
+		a := start(t, f.Client("a"), cfg)
+		_ = a.Resign(t.Context())
+		time.Sleep(2 * wait)
+		mustLead(t, a)
+		f.BlackHole("a")
+		time.Sleep(ttl)
+		f.Heal("a")
+		time.Sleep(2 * wait)
+		mustStop(t, a)
+		var got []string
+		for _, m := range book.lines(t, "transition") {
+			if m["group"] != "g" || m["instance"] != "a" {
+				t.Errorf("%v", m)
+			}
+			got = append(got, fmt.Sprint(m["level"], " ", m["from"], " ", m["to"], " ", m["reason"]))
+		}
+		if !slices.Contains(got, "INFO CANDIDATE LEADER absent") || !slices.Contains(got, "INFO LEADER DEMOTED resigned") ||
+			!slices.Contains(got, "WARN LEADER DEMOTED trust-expired") || got[len(got)-1] != "INFO DEMOTED STOPPED stopped" {
+			t.Errorf("%s", strings.Join(got, "\n"))
+		}
+		if len(book.lines(t, "call")) != 0 {
+			t.Error("calls are for DEBUG")
+		}
+	})
+}
+
+func TestTokenIsInNoLogAndNoError(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		var book logbook
+		var tokens []string
+		cfg := config("a")
+		cfg.Logger = slog.New(slog.NewJSONHandler(&book, &slog.HandlerOptions{Level: slog.LevelDebug - 4}))
+		f := network(t, nil)
+		cfg.Hooks = leader.Hooks{
+			Transition: func(tr leader.Transition) { fmt.Fprintf(&book.buf, "{\"hook\":%q}\n", fmt.Sprintf("%v %+v", tr.Term, tr)) },
+		}
+		a := candidate(t, f.Client("a"), cfg)
+		a.OnPromote(func(ctx context.Context, token string) {
+			tokens = append(tokens, token)
+			<-ctx.Done()
+			fmt.Fprintf(&book, "{\"cause\":%q}\n", fmt.Sprintf("%v %+v", context.Cause(ctx), context.Cause(ctx)))
+			panic("boom")
+		})
+		started(t, a)
+		_ = a.Resign(t.Context())
+		time.Sleep(3 * wait)
+		f.Delete("g")
+		time.Sleep(3 * wait)
+		f.BlackHole("a")
+		fmt.Fprintf(&book, "{\"validate\":%q}\n", fmt.Sprintf("%+v", a.ValidateToken(t.Context())))
+		f.Heal("a")
+		time.Sleep(3 * wait)
+		mustStop(t, a)
+		if len(tokens) < 3 || len(book.lines(t, "call")) < 10 {
+			t.Fatalf("%d tokens in\n%s", len(tokens), book.text())
+		}
+		for _, token := range tokens {
+			if strings.Contains(book.text(), token) {
+				t.Errorf("token %s in\n%s", token, book.text())
+			}
+		}
+	})
+}
+
+func TestLevelsOfTheLogFitWhatHappened(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		var book logbook
+		st := &checked{Store: memstore.New(), report: store.Report{Warnings: []string{"One replica."}}}
+		cfg := config("a")
+		cfg.Logger = slog.New(slog.NewJSONHandler(&book, &slog.HandlerOptions{Level: slog.LevelDebug}))
+		a := candidate(t, st, cfg)
+		a.OnDemote(func() { panic("boom") })
+		started(t, a)
+		mustLead(t, a)
+		mustStop(t, a)
+		levels := map[any]any{}
+		for _, m := range book.lines(t, "note") {
+			levels[m["kind"]] = m["level"]
+			if m["kind"] == leader.NotePanic && !strings.Contains(m["text"].(string), "OnDemote panicked: boom\ngoroutine ") {
+				t.Errorf("%v", m["text"])
+			}
+		}
+		if levels[leader.NoteWarning] != "WARN" || levels[leader.NotePanic] != "ERROR" {
+			t.Errorf("%v", levels)
+		}
+		for _, m := range book.lines(t, "call") {
+			if m["level"] != "DEBUG" || m["outcome"] != "ok" {
+				t.Errorf("%v", m)
+			}
+		}
+	})
+}
+
+func TestHooksComeInOrderWithTheirContent(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		j, cfg := newJournal(), config("a")
+		cfg.Hooks = leader.Hooks{
+			Transition: func(tr leader.Transition) {
+				j.note("%s -> %s %s, term %d, leader %q", tr.From, tr.To, tr.Reason, tr.Term.Number, tr.LeaderID)
+				if time.Since(tr.At) != 0 {
+					t.Errorf("%+v", tr)
+				}
+			},
+			Call: func(c leader.Call) {
+				j.note("%s %v in %v, %v", c.Kind, c.Outcome, c.Took, c.Err)
+				if c.Sent.Before(j.begun) {
+					t.Errorf("%+v", c)
+				}
+			},
+			Callback: func(c leader.Callback) { j.note("%s of term %d took %v", c.Kind, c.Term.Number, c.Took) },
+		}
+		a := candidate(t, memstore.New(), cfg)
+		a.OnPromote(func(ctx context.Context, _ string) { <-ctx.Done() })
+		a.OnDemote(func() { time.Sleep(time.Second) })
+		started(t, a)
+		time.Sleep(heartbeat * 3 / 2)
+		_ = a.Resign(t.Context())
+		mustStop(t, a)
+		j.demand(t,
+			`INIT -> CANDIDATE started, term 0, leader ""`,
+			`acquire ok in 0s, <nil>`,
+			`CANDIDATE -> LEADER absent, term 1, leader "a"`,
+			`renew ok in 0s, <nil>`,
+			`LEADER -> DEMOTED resigned, term 1, leader ""`,
+			`promote of term 1 took 1.5s`,
+			`renew ok in 0s, <nil>`,
+			`demote of term 1 took 1s`,
+			`release ok in 0s, <nil>`,
+			`DEMOTED -> CANDIDATE resigned, term 0, leader ""`,
+			`CANDIDATE -> STOPPED stopped, term 0, leader ""`,
+		)
+	})
+}

@@ -1,0 +1,139 @@
+package leader_test
+
+import (
+	"context"
+	"errors"
+	"runtime"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/seed-ff2cb582/leader"
+	"github.com/seed-ff2cb582/leader/internal/faultstore"
+	"github.com/seed-ff2cb582/leader/store"
+	"github.com/seed-ff2cb582/leader/store/memstore"
+)
+
+func TestRunReturnsWhatTheWorkReturnsAndReleases(t *testing.T) {
+	for _, want := range []error{nil, errors.New("of the work")} {
+		bubble(t, func(t *testing.T) {
+			st, cfg := memstore.New(), config("a")
+			cfg.DeleteOnStop = false
+			err := leader.RunWithStore(t.Context(), st, cfg, func(ctx context.Context, term leader.Term) error {
+				if in, ok := leader.TermFromContext(ctx); !ok || in != term || term.IsZero() {
+					t.Errorf("%v, %v in the context", term, in)
+				}
+				time.Sleep(time.Minute)
+				return want
+			})
+			if err != want {
+				t.Errorf("%v, want %v", err, want)
+			}
+			if _, r := stored(t, st); r.ID != "" || r.Reason != "stopped" {
+				t.Errorf("%+v", r)
+			}
+		})
+	}
+}
+
+func TestRunEndsWithItsContextAndReleases(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		st, cfg, j := memstore.New(), config("a"), newJournal()
+		cfg.DeleteOnStop = false
+		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+		defer cancel()
+		err := leader.RunWithStore(ctx, st, cfg, func(ctx context.Context, _ leader.Term) error {
+			<-ctx.Done()
+			time.Sleep(time.Second)
+			j.noteAt("work stopped")
+			return ctx.Err()
+		})
+		if err != nil {
+			t.Error(err)
+		}
+		j.demand(t, "1m1s work stopped")
+		if _, r := stored(t, st); r.ID != "" {
+			t.Errorf("%+v", r)
+		}
+	})
+}
+
+func TestRunCampaignsAgainAfterALoss(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		f, terms := network(t, nil), []leader.Term(nil)
+		ctx, cancel := context.WithCancel(t.Context())
+		done := make(chan error)
+		go func() {
+			done <- leader.RunWithStore(ctx, f.Client("a"), config("a"), func(ctx context.Context, term leader.Term) error {
+				terms = append(terms, term)
+				<-ctx.Done()
+				return errors.New("lost")
+			})
+		}()
+		synctest.Wait()
+		for range 3 {
+			f.Delete("g")
+			time.Sleep(3 * wait)
+		}
+		cancel()
+		if err := <-done; err != nil || len(terms) != 4 || !terms[3].Supersedes(terms[2]) {
+			t.Fatalf("%v after %v", err, terms)
+		}
+	})
+}
+
+func TestRunSurvivesAPanicOfTheWork(t *testing.T) {
+	for name, fail := range map[string]func(){"panic": func() { panic("boom") }, "exit": runtime.Goexit} {
+		t.Run(name, func(t *testing.T) {
+			bubble(t, func(t *testing.T) {
+				n := 0
+				err := leader.RunWithStore(t.Context(), memstore.New(), config("a"), func(context.Context, leader.Term) error {
+					if n++; n < 3 {
+						fail()
+					}
+					return nil
+				})
+				if err != nil || n != 3 {
+					t.Errorf("%v after %d terms", err, n)
+				}
+			})
+		})
+	}
+}
+
+func TestRunTellsOfWorkThatIgnoresItsContext(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		st, cfg := memstore.New(), config("a")
+		cfg.DemoteTimeout = 2 * time.Second
+		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+		defer cancel()
+		begun := time.Now()
+		err := leader.RunWithStore(ctx, st, cfg, func(context.Context, leader.Term) error {
+			time.Sleep(time.Hour)
+			return nil
+		})
+		if d := time.Since(begun); !errors.Is(err, leader.ErrDemoteTimeout) || d != time.Minute+2*time.Second {
+			t.Errorf("%v after %v", err, d)
+		}
+		time.Sleep(time.Hour)
+	})
+}
+
+func TestRunReturnsWhatForbidsAnElection(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		lead := func(context.Context, leader.Term) error { t.Error("led"); return nil }
+		if err := leader.RunWithStore(t.Context(), memstore.New(), leader.ElectionConfig{}, lead); !errors.Is(err, leader.ErrInvalidConfig) {
+			t.Error(err)
+		}
+		st := &checked{Store: memstore.New(), err: store.ErrPermanent}
+		if err := leader.RunWithStore(t.Context(), st, config("a"), lead); !errors.Is(err, store.ErrPermanent) {
+			t.Error(err)
+		}
+		ctx, cancel := context.WithCancel(t.Context())
+		cancel()
+		f := network(t, func(faultstore.Call) faultstore.Fate { return faultstore.Fate{Lose: true} })
+		if err := leader.RunWithStore(ctx, f.Client("a"), config("a"), lead); err != nil {
+			t.Error(err)
+		}
+	})
+}
