@@ -57,6 +57,16 @@ func TestASingleSampleWithinASpanCounts(t *testing.T) {
 	}
 }
 
+func TestSpansThatOverlapBetweenSamplesCountOnce(t *testing.T) {
+	var d detector
+	// From 3 to 10 both led, for certain, though no sample lies within that as a whole.
+	d.observe("a", 1, 7, []sample{{1, 2}, {10, 12}})
+	d.observe("b", 1, 8, []sample{{1, 3}, {11, 13}})
+	if d.Double != 1 || len(d.Evidence) != 1 {
+		t.Errorf("counted %d instants, want 1: %q", d.Double, d.Evidence)
+	}
+}
+
 func TestAnInstantIsCountedOnce(t *testing.T) {
 	var d detector
 	d.observe("a", 1, 7, at(10, 20))
