@@ -32,7 +32,7 @@ func TestCallbacksComeInOrderAndAlternate(t *testing.T) {
 		synctest.Wait()
 		time.Sleep(2 * wait)
 		mustLead(t, a)
-		mustStop(t, a)
+		halt(t, a)
 		got := slices.DeleteFunc(j.all(), func(l string) bool { return strings.HasPrefix(l, "leader") })
 		if !slices.Equal(got, []string{"promote", "demote", "promote", "demote"}) {
 			t.Fatalf("%q", j.all())
@@ -49,7 +49,7 @@ func TestSeveralCallbacksRunInTheOrderOfTheirRegistration(t *testing.T) {
 		}
 		started(t, a)
 		mustLead(t, a)
-		mustStop(t, a)
+		halt(t, a)
 		j.demand(t, "promote 1", "promote 2", "promote 3", "demote 1", "demote 2", "demote 3")
 	})
 }
@@ -62,7 +62,7 @@ func TestNoCallbackIsToldOfATermThatIsOver(t *testing.T) {
 		a.OnPromote(func(ctx context.Context, _ string) { j.note("second: %v", ctx.Err()) })
 		started(t, a)
 		mustLead(t, a)
-		mustStop(t, a)
+		halt(t, a)
 		j.demand(t, "first")
 	})
 }
@@ -101,7 +101,7 @@ func TestPromoteMayLastAsLongAsTheTermAndDemoteWaitsForIt(t *testing.T) {
 		started(t, a)
 		time.Sleep(10 * time.Second)
 		mustLead(t, a)
-		mustStop(t, a)
+		halt(t, a)
 		j.demand(t, "11s work stopped", "11s demoted")
 	})
 }
@@ -136,7 +136,7 @@ func TestPanicInPromoteEndsTheTermAndAnotherLeads(t *testing.T) {
 				if l := (*leader.LossError)(nil); !errors.As(context.Cause(ctx), &l) || l.Reason != leader.ReasonPanicked {
 					t.Errorf("%v", context.Cause(ctx))
 				}
-				mustStop(t, b)
+				halt(t, b)
 				time.Sleep(2 * wait)
 				if _, r := stored(t, st); r.ID != "" && r.ID != "a" {
 					t.Errorf("%+v", r)
@@ -163,12 +163,12 @@ func TestPanicInDemoteDoesNotKeepTheRecordNorTheCandidate(t *testing.T) {
 					t.Fatal(err)
 				}
 				mustLead(t, b, a)
-				mustStop(t, b)
+				halt(t, b)
 				mustLead(t, a)
 				if j.count(leader.NotePanic) != 1 || j.count("second") != 1 {
 					t.Errorf("%q", j.all())
 				}
-				mustStop(t, a)
+				halt(t, a)
 			})
 		})
 	}
@@ -188,7 +188,7 @@ func TestPanicInLeaderChangeIsReportedAlsoTheLast(t *testing.T) {
 				})
 				started(t, a)
 				mustLead(t, a)
-				mustStop(t, a)
+				halt(t, a)
 				j.demand(t, leader.NotePanic)
 			})
 		})
@@ -237,7 +237,7 @@ func TestCallsFromWithinCallbacksDoNotDeadlock(t *testing.T) {
 					started(t, a)
 					synctest.Wait()
 					_ = a.Resign(context.Background())
-					mustStop(t, a)
+					halt(t, a)
 					if n == 0 || time.Since(begun) > 0 {
 						t.Errorf("called %d times, in %v", n, time.Since(begun))
 					}
@@ -271,6 +271,6 @@ func TestWorkThatOutlivesItsTimeIsReportedAndKeepsTheCandidateOff(t *testing.T) 
 		mustLead(t, a)
 		j.demand(t, "4s overrun", "1m0s demoted")
 		// That is past: this stop is in time.
-		mustStop(t, a)
+		halt(t, a)
 	})
 }

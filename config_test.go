@@ -201,7 +201,7 @@ func TestTheLargestMultiplierDoesNotTurnRestsIntoNone(t *testing.T) {
 		if n := st.count(); n < 10 || n > 100 {
 			t.Fatalf("%d checks in a minute", n)
 		}
-		mustStop(t, a)
+		halt(t, a)
 	})
 }
 

@@ -105,7 +105,7 @@ func status(e leader.Election) string {
 	return fmt.Sprintf("%s (%s) since %v, leader %q, term %d, %s", s.State, s.Reason, s.LastTransition.Format("05.000"), s.LeaderID, s.Term, s.ConnectionStatus)
 }
 
-func mustStop(t *testing.T, es ...leader.Election) {
+func halt(t *testing.T, es ...leader.Election) {
 	t.Helper()
 	for _, e := range es {
 		if err := e.Stop(); err != nil {
@@ -199,7 +199,7 @@ func TestFirstCandidateLeadsAndStopHandsOver(t *testing.T) {
 		if b.LeaderID() != "a" {
 			t.Fatal(status(b))
 		}
-		mustStop(t, a)
+		halt(t, a)
 		mustLead(t, b, a)
 		if b.LeaderID() != "b" {
 			t.Fatal(status(b))
@@ -260,7 +260,7 @@ func TestTermsOfAGroupOnlyGrow(t *testing.T) {
 				st.Delete("g")
 				mustNotLead(t, e)
 			}
-			mustStop(t, e)
+			halt(t, e)
 		}
 	})
 }

@@ -40,7 +40,7 @@ func TestTermContextCarriesTheTermAndTheValuesOfStart(t *testing.T) {
 		}
 		derived, cancel2 := context.WithCancel(ctx)
 		defer cancel2()
-		mustStop(t, a)
+		halt(t, a)
 		<-derived.Done()
 		for _, c := range []context.Context{ctx, derived} {
 			var l *leader.LossError
@@ -189,7 +189,7 @@ func TestWhoDoesNotLeadValidatesAndDoesNothing(t *testing.T) {
 				}
 			}
 		}
-		mustStop(t, a, b)
+		halt(t, a, b)
 		for _, err := range []error{a.ValidateToken(t.Context()), a.Do(t.Context(), op), a.Resign(t.Context())} {
 			if !errors.Is(err, leader.ErrNotLeader) {
 				t.Error(err)

@@ -48,7 +48,7 @@ func TestWhoResignedCampaignsAgainOnceAnotherHasLed(t *testing.T) {
 			t.Fatal(err)
 		}
 		mustLead(t, b, a)
-		mustStop(t, b)
+		halt(t, b)
 		mustLead(t, a, b)
 	})
 }
@@ -177,7 +177,7 @@ func TestControlRequestDoesNotDeposeALaterTerm(t *testing.T) {
 		mustLead(t, a)
 		c := start(t, st, config("c"))
 		mustLead(t, a, c)
-		mustStop(t, a)
+		halt(t, a)
 		mustLead(t, c)
 	})
 }

@@ -63,7 +63,7 @@ func TestTransitionsAreLoggedWithGroupInstanceAndReason(t *testing.T) {
 		time.Sleep(ttl)
 		f.Heal("a")
 		time.Sleep(2 * wait)
-		mustStop(t, a)
+		halt(t, a)
 		var got []string
 		for _, m := range book.lines(t, "transition") {
 			if m["group"] != "g" || m["instance"] != "a" {
@@ -89,7 +89,9 @@ func TestTokenIsInNoLogAndNoError(t *testing.T) {
 		cfg.Logger = slog.New(slog.NewJSONHandler(&book, &slog.HandlerOptions{Level: slog.LevelDebug - 4}))
 		f := network(t, nil)
 		cfg.Hooks = leader.Hooks{
-			Transition: func(tr leader.Transition) { fmt.Fprintf(&book.buf, "{\"hook\":%q}\n", fmt.Sprintf("%v %+v", tr.Term, tr)) },
+			Transition: func(tr leader.Transition) {
+				fmt.Fprintf(&book.buf, "{\"hook\":%q}\n", fmt.Sprintf("%v %+v", tr.Term, tr))
+			},
 		}
 		a := candidate(t, f.Client("a"), cfg)
 		a.OnPromote(func(ctx context.Context, token string) {
@@ -107,7 +109,7 @@ func TestTokenIsInNoLogAndNoError(t *testing.T) {
 		fmt.Fprintf(&book, "{\"validate\":%q}\n", fmt.Sprintf("%+v", a.ValidateToken(t.Context())))
 		f.Heal("a")
 		time.Sleep(3 * wait)
-		mustStop(t, a)
+		halt(t, a)
 		if len(tokens) < 3 || len(book.lines(t, "call")) < 10 {
 			t.Fatalf("%d tokens in\n%s", len(tokens), book.text())
 		}
@@ -129,7 +131,7 @@ func TestLevelsOfTheLogFitWhatHappened(t *testing.T) {
 		a.OnDemote(func() { panic("boom") })
 		started(t, a)
 		mustLead(t, a)
-		mustStop(t, a)
+		halt(t, a)
 		levels := map[any]any{}
 		for _, m := range book.lines(t, "note") {
 			levels[m["kind"]] = m["level"]
@@ -172,7 +174,7 @@ func TestHooksComeInOrderWithTheirContent(t *testing.T) {
 		started(t, a)
 		time.Sleep(heartbeat * 3 / 2)
 		_ = a.Resign(t.Context())
-		mustStop(t, a)
+		halt(t, a)
 		j.demand(t,
 			`INIT -> CANDIDATE started, term 0, leader ""`,
 			`acquire ok in 0s, <nil>`,

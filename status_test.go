@@ -116,7 +116,7 @@ func TestObserversSeeThePresentStateAndThenEachChange(t *testing.T) {
 		if got := j.all(); got[len(got)-1] != `"b" ` {
 			t.Errorf("%q", got)
 		}
-		mustStop(t, a, b)
+		halt(t, a, b)
 		<-done
 		if got := j.all(); got[len(got)-1] != `"" stopped` {
 			t.Errorf("the last: %q", got)
@@ -166,7 +166,7 @@ func TestObserverEndsWithItsContextAndByBreaking(t *testing.T) {
 		for range a.Observe(t.Context()) {
 			break
 		}
-		mustStop(t, a)
+		halt(t, a)
 		done = observe(t.Context(), a, j) // of one that stopped: its last state
 		<-done
 		j.demand(t, `"a" `, `"" stopped`)

@@ -199,7 +199,7 @@ func TestStopMayBeRepeatedAndConcurrent(t *testing.T) {
 			})
 		}
 		wg.Wait()
-		mustStop(t, a, a)
+		halt(t, a, a)
 		if n != 1 {
 			t.Errorf("demoted %d times", n)
 		}
@@ -216,7 +216,7 @@ func TestElectionIsStartedOnceAndStoppedForGood(t *testing.T) {
 			t.Error(err)
 		}
 		mustLead(t, a)
-		mustStop(t, a)
+		halt(t, a)
 		if err := a.Start(t.Context()); !errors.Is(err, leader.ErrStopped) {
 			t.Error(err)
 		}
@@ -234,7 +234,7 @@ func TestStopBeforeStartEndsTheElection(t *testing.T) {
 			}
 		}()
 		synctest.Wait()
-		mustStop(t, a, a)
+		halt(t, a, a)
 		mustBe(t, a, leader.StateStopped)
 		<-observed
 		if err := a.Start(t.Context()); !errors.Is(err, leader.ErrStopped) {
@@ -273,7 +273,7 @@ func TestEndOfTheStartContextStops(t *testing.T) {
 				t.Errorf("DeleteOnStop %v: %+v", release, r)
 			}
 			j.demand(t, "demote")
-			mustStop(t, a)
+			halt(t, a)
 		})
 	}
 }
@@ -312,7 +312,7 @@ func TestStopOfAFollowerTouchesNothing(t *testing.T) {
 		mustLead(t, a)
 		b := start(t, st, config("b"))
 		before, _ := stored(t, st)
-		mustStop(t, b)
+		halt(t, b)
 		if after, _ := stored(t, st); after.Revision != before.Revision {
 			t.Fatalf("%s", after.Value)
 		}
@@ -335,6 +335,6 @@ func TestStopDoesNotTouchTheRecordOfASuccessor(t *testing.T) {
 		f.Heal("a")
 		time.Sleep(time.Minute)
 		mustLead(t, b, a)
-		mustStop(t, a)
+		halt(t, a)
 	})
 }

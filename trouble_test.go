@@ -78,7 +78,7 @@ func TestUnhealthyLeaderReleasesAndFollowsUntilItRecovers(t *testing.T) {
 				mustLead(t, a, b) // the default is three failures in a row
 				time.Sleep(3 * heartbeat)
 				mustLead(t, b, a)
-				mustStop(t, b)
+				halt(t, b)
 				time.Sleep(10 * wait)
 				mustNotLead(t, a) // unfit, although nobody leads
 				if name == "says no" && a.Status().State != leader.StateCandidate {
@@ -137,7 +137,7 @@ func TestHealthIsAskedEachHeartbeat(t *testing.T) {
 		a := start(t, memstore.New(), cfg)
 		time.Sleep(100*heartbeat + heartbeat/2)
 		begun := time.Now()
-		mustStop(t, a) // waits for the check that is under way
+		halt(t, a) // waits for the check that is under way
 		if d := time.Since(begun); h.n != 100 || d != heartbeat*4/10 {
 			t.Fatalf("%d checks, stopped within %v", h.n, d)
 		}
@@ -152,7 +152,7 @@ func TestStopDoesNotHangWithAHealthCheck(t *testing.T) {
 		a := start(t, memstore.New(), cfg)
 		time.Sleep(heartbeat * 3 / 2)
 		begun := time.Now()
-		mustStop(t, a)
+		halt(t, a)
 		if d := time.Since(begun); d > heartbeat {
 			t.Fatalf("stopped within %v", d)
 		}
