@@ -351,7 +351,7 @@ func explorations() []config {
 		},
 		{
 			name: "three candidates, two faults of processes", rates: []int64{3, 5, 4}, machines: machines(3, grace), kinds: process,
-			horizon: smaller(5, 1), faults: 2, sample: 50,
+			horizon: smaller(4, 1), faults: 2, sample: 50,
 		},
 		{
 			name: "cool-down over a store that forgets", rates: []int64{3, 5}, kinds: allFaults | storeLoss,
