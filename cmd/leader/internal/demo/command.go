@@ -62,7 +62,9 @@ A step of a script waits until there is one. A script without --for ends when it
 fault is dealt with.
 
 Each line of --json has t (seconds since the start) and event: begin, join, exit, transition, fault,
-healed, failover, kept, woke, note, two-leaders, end. The last one holds the summary.
+healed, failover, kept, woke, note, two-leaders, end. By event it has worker, from, to, reason, term,
+fault, text; of a failover also ms (from the fault to the next promotion) and gap_ms (without a
+leader). The end has summary: seconds, terms, faults, samples, two_leaders.
 
 Examples:
   leader demo

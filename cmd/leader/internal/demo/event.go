@@ -79,7 +79,7 @@ type Outcome struct {
 func (e Event) String() string {
 	switch e.Kind {
 	case EventBegin:
-		return fmt.Sprintf("%d workers, group %s, bucket %s on %s, %s", e.Workers, e.Group, e.Bucket, e.URL, e.Text)
+		return fmt.Sprintf("%s, group %s, bucket %s on %s, %s", plural(e.Workers, "worker"), e.Group, e.Bucket, e.URL, e.Text)
 	case EventJoin:
 		return fmt.Sprintf("%s joins (process %d)", e.Worker, e.PID)
 	case EventExit:
@@ -136,7 +136,7 @@ func faultSentence(f Fault, worker string) string {
 // String says it in lines of text.
 func (s *Summary) String() string {
 	var b strings.Builder
-	fmt.Fprintf(&b, "%.1f s, %d terms, %d faults", s.Seconds, s.Terms, len(s.Outcomes))
+	fmt.Fprintf(&b, "%.1f s, %s, %s", s.Seconds, plural(s.Terms, "term"), plural(len(s.Outcomes), "fault"))
 	for _, o := range s.Outcomes {
 		fmt.Fprintf(&b, "\n  %-8s %s", o.Fault, o)
 	}
@@ -152,7 +152,7 @@ func (o Outcome) String() string {
 	case o.Leader == "":
 		return fmt.Sprintf("%-5s had no successor by the end", o.Worker)
 	default:
-		return fmt.Sprintf("%-5s → %-5s %9s to the next leader, %9s without one (%s)",
+		return fmt.Sprintf("%-5s → %-5s after %8s, %8s without a leader (%s)",
 			o.Worker, o.Leader, ms(o.Took), ms(o.Gap), o.Reason)
 	}
 }
@@ -170,6 +170,13 @@ func ms(f float64) string {
 }
 
 func millis(d time.Duration) float64 { return float64(d.Microseconds()) / 1000 }
+
+func plural(n int, what string) string {
+	if n != 1 {
+		what += "s"
+	}
+	return fmt.Sprintf("%d %s", n, what)
+}
 
 // thousands groups the digits.
 func thousands(n uint64) string {
