@@ -62,7 +62,8 @@ func (c *step) depart() {
 		return
 	}
 	c.s.Phase = Watching
-	if c.s.Exit.StandBack {
+	// A successor may have been seen already, while the release's answer was still out.
+	if c.s.Exit.StandBack && !c.theirs(c.s.View) {
 		c.s.StandBackUntil = c.now.Mono + int64(c.m.wait(c.m.TTL))
 	}
 	if c.ours(c.s.View) {
