@@ -22,7 +22,7 @@ func follow(e leader.Election, j *journal) {
 }
 
 func TestCallbacksComeInOrderAndAlternate(t *testing.T) {
-	bubble(t, func(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
 		st, j := memstore.New(), newJournal()
 		a := candidate(t, st, config("a"))
 		follow(a, j)
@@ -41,7 +41,7 @@ func TestCallbacksComeInOrderAndAlternate(t *testing.T) {
 }
 
 func TestSeveralCallbacksRunInTheOrderOfTheirRegistration(t *testing.T) {
-	bubble(t, func(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
 		j, a := newJournal(), candidate(t, memstore.New(), config("a"))
 		for _, n := range []string{"1", "2", "3"} {
 			a.OnPromote(func(context.Context, string) { j.note("promote %s", n) })
@@ -56,7 +56,7 @@ func TestSeveralCallbacksRunInTheOrderOfTheirRegistration(t *testing.T) {
 
 // A second OnPromote that waits behind a first must not be told of a term that ended meanwhile.
 func TestNoCallbackIsToldOfATermThatIsOver(t *testing.T) {
-	bubble(t, func(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
 		j, a := newJournal(), candidate(t, memstore.New(), config("a"))
 		a.OnPromote(func(ctx context.Context, _ string) { j.note("first"); <-ctx.Done() })
 		a.OnPromote(func(ctx context.Context, _ string) { j.note("second: %v", ctx.Err()) })
@@ -68,7 +68,7 @@ func TestNoCallbackIsToldOfATermThatIsOver(t *testing.T) {
 }
 
 func TestTermThatEndsBeforeItsCallbackIsNeitherPromotedNorDemoted(t *testing.T) {
-	bubble(t, func(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
 		j, a := newJournal(), candidate(t, memstore.New(), config("a"))
 		a.OnLeaderChange(func(l leader.LeaderInfo) {
 			if l.ID == "a" {
@@ -89,7 +89,7 @@ func TestTermThatEndsBeforeItsCallbackIsNeitherPromotedNorDemoted(t *testing.T) 
 }
 
 func TestPromoteMayLastAsLongAsTheTermAndDemoteWaitsForIt(t *testing.T) {
-	bubble(t, func(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
 		st, j := memstore.New(), newJournal()
 		a := candidate(t, st, config("a"))
 		a.OnPromote(func(ctx context.Context, _ string) {
@@ -117,7 +117,7 @@ var misbehave = map[string]func(){ //nolint:gochecknoglobals // a table
 func TestPanicInPromoteEndsTheTermAndAnotherLeads(t *testing.T) {
 	for name, fail := range misbehave {
 		t.Run(name, func(t *testing.T) {
-			bubble(t, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
 				st, j := memstore.New(), newJournal()
 				cfg := config("a")
 				cfg.Hooks.Note = func(n leader.Note) { j.note("%s %.17s", n.Kind, n.Text) }
@@ -149,7 +149,7 @@ func TestPanicInPromoteEndsTheTermAndAnotherLeads(t *testing.T) {
 func TestPanicInDemoteDoesNotKeepTheRecordNorTheCandidate(t *testing.T) {
 	for name, fail := range misbehave {
 		t.Run(name, func(t *testing.T) {
-			bubble(t, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
 				st, j := memstore.New(), newJournal()
 				cfg := config("a")
 				cfg.Hooks.Note = func(n leader.Note) { j.note("%s", n.Kind) }
@@ -177,7 +177,7 @@ func TestPanicInDemoteDoesNotKeepTheRecordNorTheCandidate(t *testing.T) {
 func TestPanicInLeaderChangeIsReportedAlsoTheLast(t *testing.T) {
 	for name, fail := range misbehave {
 		t.Run(name, func(t *testing.T) {
-			bubble(t, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
 				j, cfg := newJournal(), config("a")
 				cfg.Hooks.Note = func(n leader.Note) { j.note("%s", n.Kind) }
 				a := candidate(t, memstore.NewWithOptions(memstore.Options{FirstRevision: 7}), cfg)
@@ -221,7 +221,7 @@ func TestCallsFromWithinCallbacksDoNotDeadlock(t *testing.T) {
 	for call, do := range calls {
 		for callback, on := range register {
 			t.Run(call+" in "+callback, func(t *testing.T) {
-				bubble(t, func(t *testing.T) {
+				synctest.Test(t, func(t *testing.T) {
 					st := memstore.New()
 					a := candidate(t, st, config("a"))
 					n := 0
@@ -248,7 +248,7 @@ func TestCallsFromWithinCallbacksDoNotDeadlock(t *testing.T) {
 }
 
 func TestWorkThatOutlivesItsTimeIsReportedAndKeepsTheCandidateOff(t *testing.T) {
-	bubble(t, func(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
 		st, j := memstore.New(), newJournal()
 		cfg := config("a")
 		cfg.Hooks.Note = func(n leader.Note) { j.noteAt("%s", n.Kind) }

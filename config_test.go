@@ -171,7 +171,7 @@ func TestConfigurationsAtTheEdgesOfTheRulesAreTaken(t *testing.T) {
 
 // A setting of for ever must not overflow into one of not at all.
 func TestTimesWithoutEndDoNotEnd(t *testing.T) {
-	bubble(t, func(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
 		const forever = time.Duration(math.MaxInt64)
 		f, cfg := network(t, nil), config("a")
 		cfg.DisconnectGracePeriod, cfg.DemoteTimeout = forever, forever
@@ -192,7 +192,7 @@ func TestTimesWithoutEndDoNotEnd(t *testing.T) {
 }
 
 func TestTheLargestMultiplierDoesNotTurnRestsIntoNone(t *testing.T) {
-	bubble(t, func(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
 		st := &checked{Store: memstore.New(), err: store.ErrTransient}
 		cfg := config("a")
 		cfg.RetryConfig.BackoffMultiplier = math.MaxFloat64
@@ -206,7 +206,7 @@ func TestTheLargestMultiplierDoesNotTurnRestsIntoNone(t *testing.T) {
 }
 
 func TestDefaultsAreThoseOfTheDocumentation(t *testing.T) {
-	bubble(t, func(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
 		j, f := newJournal(), network(t, nil)
 		cfg := leader.ElectionConfig{Group: "g", InstanceID: "a", TTL: ttl, HeartbeatInterval: heartbeat}
 		cfg.Hooks.Call = func(c leader.Call) {

@@ -66,12 +66,6 @@ func network(t *testing.T, policy faultstore.Policy) *faultstore.Faults {
 	return f
 }
 
-// bubble runs a test in virtual time.
-func bubble(t *testing.T, f func(t *testing.T)) {
-	t.Helper()
-	synctest.Test(t, f)
-}
-
 // mustLead waits until nothing moves any more and demands that e and nobody else leads.
 func mustLead(t *testing.T, e leader.Election, others ...leader.Election) {
 	t.Helper()
@@ -189,7 +183,7 @@ func put(t *testing.T, st store.Store, key string, value any) {
 }
 
 func TestFirstCandidateLeadsAndStopHandsOver(t *testing.T) {
-	bubble(t, func(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
 		st := memstore.New()
 		a := start(t, st, config("a"))
 		mustLead(t, a)
@@ -208,7 +202,7 @@ func TestFirstCandidateLeadsAndStopHandsOver(t *testing.T) {
 }
 
 func TestSilentLeaderIsReplacedAfterItsLeaseAndNotBefore(t *testing.T) {
-	bubble(t, func(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
 		f := network(t, nil)
 		a := start(t, f.Client("a"), config("a"))
 		mustLead(t, a)
@@ -230,7 +224,7 @@ func TestSilentLeaderIsReplacedAfterItsLeaseAndNotBefore(t *testing.T) {
 }
 
 func TestLeaderKeepsItsTermForAsLongAsItRenews(t *testing.T) {
-	bubble(t, func(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
 		st := memstore.New()
 		a := start(t, st, config("a"))
 		mustLead(t, a)
@@ -246,7 +240,7 @@ func TestLeaderKeepsItsTermForAsLongAsItRenews(t *testing.T) {
 }
 
 func TestTermsOfAGroupOnlyGrow(t *testing.T) {
-	bubble(t, func(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
 		st := memstore.New()
 		var last leader.Term
 		for i := range 10 {
@@ -266,7 +260,7 @@ func TestTermsOfAGroupOnlyGrow(t *testing.T) {
 }
 
 func TestElectionsOfTwoGroupsDoNotMeet(t *testing.T) {
-	bubble(t, func(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
 		st := memstore.New()
 		a, cfg := start(t, st, config("a")), config("b")
 		cfg.Group = "other"
@@ -278,7 +272,7 @@ func TestElectionsOfTwoGroupsDoNotMeet(t *testing.T) {
 
 // The configuration is a value: what the caller does to its map later is no part of it.
 func TestMetaIsTakenOverWhenTheElectionIsMade(t *testing.T) {
-	bubble(t, func(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
 		st, cfg := memstore.New(), config("a")
 		cfg.Meta = map[string]string{"zone": "eu"}
 		a := candidate(t, st, cfg)

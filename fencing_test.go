@@ -17,7 +17,7 @@ import (
 type ctxKey struct{}
 
 func TestTermContextCarriesTheTermAndTheValuesOfStart(t *testing.T) {
-	bubble(t, func(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
 		a := candidate(t, memstore.New(), config("a"))
 		var ctx context.Context
 		var token string
@@ -52,7 +52,7 @@ func TestTermContextCarriesTheTermAndTheValuesOfStart(t *testing.T) {
 }
 
 func TestEachTermHasATokenOfItsOwn(t *testing.T) {
-	bubble(t, func(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
 		seen := map[string]bool{}
 		a := candidate(t, memstore.New(), config("a"))
 		a.OnPromote(func(_ context.Context, token string) {
@@ -75,7 +75,7 @@ func TestEachTermHasATokenOfItsOwn(t *testing.T) {
 
 // The election's goroutine is stuck in a hook: the window ends the term all the same.
 func TestTermEndsOnTimeAlthoughTheElectionIsStuck(t *testing.T) {
-	bubble(t, func(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
 		f, cfg := network(t, nil), config("a")
 		var stuck atomic.Bool
 		cfg.Hooks.Call = func(leader.Call) {
@@ -111,7 +111,7 @@ func TestTermEndsOnTimeAlthoughTheElectionIsStuck(t *testing.T) {
 }
 
 func TestValidationIsARenewalSentAfterTheCall(t *testing.T) {
-	bubble(t, func(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
 		var slow atomic.Bool
 		f := network(t, func(c faultstore.Call) faultstore.Fate {
 			if c.Op == faultstore.CompareAndSwap && slow.Load() {
@@ -139,7 +139,7 @@ func TestValidationIsARenewalSentAfterTheCall(t *testing.T) {
 
 // What a read would show is stale: only the compare-and-swap finds the successor.
 func TestValidationFailsWhenTheRecordWasReplacedUnseen(t *testing.T) {
-	bubble(t, func(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
 		f := network(t, func(c faultstore.Call) faultstore.Fate {
 			return faultstore.Fate{Lose: c.Op == faultstore.Event, Stale: time.Hour * time.Duration(c.Op&1^1)}
 		})
@@ -156,7 +156,7 @@ func TestValidationFailsWhenTheRecordWasReplacedUnseen(t *testing.T) {
 }
 
 func TestValidationDuringAPartitionEndsWithItsContextOrTheTerm(t *testing.T) {
-	bubble(t, func(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
 		f := network(t, nil)
 		a := start(t, f.Client("a"), config("a"))
 		mustLead(t, a)
@@ -176,7 +176,7 @@ func TestValidationDuringAPartitionEndsWithItsContextOrTheTerm(t *testing.T) {
 }
 
 func TestWhoDoesNotLeadValidatesAndDoesNothing(t *testing.T) {
-	bubble(t, func(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
 		st := memstore.New()
 		a, b := start(t, st, config("a")), start(t, st, config("b"))
 		op := func(context.Context) error { t.Error("called"); return nil }
@@ -213,7 +213,7 @@ func TestDoValidatesAsTheStrategySays(t *testing.T) {
 		"cached and older than that": {leader.FencingConfig{CacheToken: true, ValidationInterval: 800 * time.Millisecond}, 790 * time.Millisecond, false},
 	} {
 		t.Run(name, func(t *testing.T) {
-			bubble(t, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
 				renewals, cfg := 0, config("a")
 				cfg.Fencing = c.fencing
 				cfg.Hooks.Call = func(leader.Call) { renewals++ }
@@ -233,7 +233,7 @@ func TestDoValidatesAsTheStrategySays(t *testing.T) {
 }
 
 func TestDoWithAnOldProofAsksForANewOne(t *testing.T) {
-	bubble(t, func(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
 		f, cfg := network(t, nil), config("a")
 		cfg.Fencing = leader.FencingConfig{CacheToken: true, ValidationInterval: 1500 * time.Millisecond}
 		a := start(t, f.Client("a"), cfg)
@@ -252,7 +252,7 @@ func TestDoWithAnOldProofAsksForANewOne(t *testing.T) {
 }
 
 func TestBackgroundValidationRenewsAtItsInterval(t *testing.T) {
-	bubble(t, func(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
 		renewals, cfg := 0, config("a")
 		cfg.Fencing.ValidationInterval = heartbeat / 4
 		cfg.Hooks.Call = func(c leader.Call) {
@@ -270,7 +270,7 @@ func TestBackgroundValidationRenewsAtItsInterval(t *testing.T) {
 }
 
 func TestContextOfAnOperationEndsWithTheTerm(t *testing.T) {
-	bubble(t, func(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
 		a := start(t, memstore.New(), config("a"))
 		mustLead(t, a)
 		err := a.Do(context.WithValue(t.Context(), ctxKey{}, "v"), func(ctx context.Context) error {

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/seed-ff2cb582/leader"
@@ -13,7 +14,7 @@ import (
 )
 
 func TestResignationIsWrittenWhenItReturnsAndTheCandidateStandsBack(t *testing.T) {
-	bubble(t, func(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
 		st := memstore.New()
 		a := candidate(t, st, config("a"))
 		a.OnDemote(func() { time.Sleep(time.Second) })
@@ -40,7 +41,7 @@ func TestResignationIsWrittenWhenItReturnsAndTheCandidateStandsBack(t *testing.T
 }
 
 func TestWhoResignedCampaignsAgainOnceAnotherHasLed(t *testing.T) {
-	bubble(t, func(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
 		st := memstore.New()
 		a, b := start(t, st, config("a")), start(t, st, config("b"))
 		mustLead(t, a, b)
@@ -54,7 +55,7 @@ func TestWhoResignedCampaignsAgainOnceAnotherHasLed(t *testing.T) {
 }
 
 func TestResignationEndsWithItsContext(t *testing.T) {
-	bubble(t, func(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
 		a := candidate(t, memstore.New(), config("a"))
 		a.OnDemote(func() { time.Sleep(3 * time.Second) })
 		mustLead(t, started(t, a))
@@ -68,7 +69,7 @@ func TestResignationEndsWithItsContext(t *testing.T) {
 }
 
 func TestTransferGivesTheSuccessorAHeadStart(t *testing.T) {
-	bubble(t, func(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
 		st := memstore.New()
 		a := start(t, st, config("a"))
 		b, c := start(t, st, config("b")), start(t, st, config("c"))
@@ -87,7 +88,7 @@ func TestTransferGivesTheSuccessorAHeadStart(t *testing.T) {
 }
 
 func TestTransferToNobodyCostsTheHeadStartAndNoMore(t *testing.T) {
-	bubble(t, func(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
 		st := memstore.New()
 		a, b := start(t, st, config("a")), start(t, st, config("b"))
 		if err := a.Transfer(t.Context(), "nobody"); err != nil {
@@ -105,7 +106,7 @@ func TestTransferToNobodyCostsTheHeadStartAndNoMore(t *testing.T) {
 }
 
 func TestTransferDemandsTheNameOfAnotherCandidate(t *testing.T) {
-	bubble(t, func(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
 		a := start(t, memstore.New(), config("a"))
 		for _, id := range []string{"", "a", "b\n", "\xff", strings.Repeat("<", 20_000)} {
 			var ce *leader.ConfigError
@@ -140,7 +141,7 @@ func TestControlRequestsAreObeyedByTheTermTheyName(t *testing.T) {
 		}, false, ""},
 	} {
 		t.Run(name, func(t *testing.T) {
-			bubble(t, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
 				st := memstore.New()
 				a := start(t, st, config("a"))
 				b := candidate(t, st, config("b"))
@@ -168,7 +169,7 @@ func TestControlRequestsAreObeyedByTheTermTheyName(t *testing.T) {
 
 // The request still stands in the register when the candidate leads again.
 func TestControlRequestDoesNotDeposeALaterTerm(t *testing.T) {
-	bubble(t, func(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
 		st := memstore.New()
 		a := start(t, st, config("a"))
 		put(t, st, record.ControlKey("g"), record.Request{Op: record.OpStepDown, Term: a.Term().Number})

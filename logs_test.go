@@ -10,6 +10,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/seed-ff2cb582/leader"
@@ -51,7 +52,7 @@ func (l *logbook) lines(t *testing.T, msg string) (all []map[string]any) {
 }
 
 func TestTransitionsAreLoggedWithGroupInstanceAndReason(t *testing.T) {
-	bubble(t, func(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
 		var book logbook
 		f, cfg := network(t, nil), config("a")
 		cfg.Logger = slog.New(slog.NewJSONHandler(&book, nil)) // INFO
@@ -82,7 +83,7 @@ func TestTransitionsAreLoggedWithGroupInstanceAndReason(t *testing.T) {
 }
 
 func TestTokenIsInNoLogAndNoError(t *testing.T) {
-	bubble(t, func(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
 		var book logbook
 		var tokens []string
 		cfg := config("a")
@@ -90,7 +91,7 @@ func TestTokenIsInNoLogAndNoError(t *testing.T) {
 		f := network(t, nil)
 		cfg.Hooks = leader.Hooks{
 			Transition: func(tr leader.Transition) {
-				fmt.Fprintf(&book.buf, "{\"hook\":%q}\n", fmt.Sprintf("%v %+v", tr.Term, tr))
+				fmt.Fprintf(&book, "{\"hook\":%q}\n", fmt.Sprintf("%v %+v", tr.Term, tr))
 			},
 		}
 		a := candidate(t, f.Client("a"), cfg)
@@ -122,7 +123,7 @@ func TestTokenIsInNoLogAndNoError(t *testing.T) {
 }
 
 func TestLevelsOfTheLogFitWhatHappened(t *testing.T) {
-	bubble(t, func(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
 		var book logbook
 		st := &checked{Store: memstore.New(), report: store.Report{Warnings: []string{"One replica."}}}
 		cfg := config("a")
@@ -151,8 +152,8 @@ func TestLevelsOfTheLogFitWhatHappened(t *testing.T) {
 }
 
 func TestHooksComeInOrderWithTheirContent(t *testing.T) {
-	bubble(t, func(t *testing.T) {
-		j, cfg := newJournal(), config("a")
+	synctest.Test(t, func(t *testing.T) {
+		j, callbacks, cfg := newJournal(), newJournal(), config("a")
 		cfg.Hooks = leader.Hooks{
 			Transition: func(tr leader.Transition) {
 				j.note("%s -> %s %s, term %d, leader %q", tr.From, tr.To, tr.Reason, tr.Term.Number, tr.LeaderID)
@@ -166,7 +167,7 @@ func TestHooksComeInOrderWithTheirContent(t *testing.T) {
 					t.Errorf("%+v", c)
 				}
 			},
-			Callback: func(c leader.Callback) { j.note("%s of term %d took %v", c.Kind, c.Term.Number, c.Took) },
+			Callback: func(c leader.Callback) { callbacks.note("%s of term %d took %v", c.Kind, c.Term.Number, c.Took) },
 		}
 		a := candidate(t, memstore.New(), cfg)
 		a.OnPromote(func(ctx context.Context, _ string) { <-ctx.Done() })
@@ -181,12 +182,11 @@ func TestHooksComeInOrderWithTheirContent(t *testing.T) {
 			`CANDIDATE -> LEADER absent, term 1, leader "a"`,
 			`renew ok in 0s, <nil>`,
 			`LEADER -> DEMOTED resigned, term 1, leader ""`,
-			`promote of term 1 took 1.5s`,
 			`renew ok in 0s, <nil>`,
-			`demote of term 1 took 1s`,
 			`release ok in 0s, <nil>`,
 			`DEMOTED -> CANDIDATE resigned, term 0, leader ""`,
 			`CANDIDATE -> STOPPED stopped, term 0, leader ""`,
 		)
+		callbacks.demand(t, `promote of term 1 took 1.5s`, `demote of term 1 took 1s`)
 	})
 }

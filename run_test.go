@@ -16,7 +16,7 @@ import (
 
 func TestRunReturnsWhatTheWorkReturnsAndReleases(t *testing.T) {
 	for _, want := range []error{nil, errors.New("of the work")} {
-		bubble(t, func(t *testing.T) {
+		synctest.Test(t, func(t *testing.T) {
 			st, cfg := memstore.New(), config("a")
 			cfg.DeleteOnStop = false
 			err := leader.RunWithStore(t.Context(), st, cfg, func(ctx context.Context, term leader.Term) error {
@@ -37,7 +37,7 @@ func TestRunReturnsWhatTheWorkReturnsAndReleases(t *testing.T) {
 }
 
 func TestRunEndsWithItsContextAndReleases(t *testing.T) {
-	bubble(t, func(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
 		st, cfg, j := memstore.New(), config("a"), newJournal()
 		cfg.DeleteOnStop = false
 		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
@@ -59,7 +59,7 @@ func TestRunEndsWithItsContextAndReleases(t *testing.T) {
 }
 
 func TestRunCampaignsAgainAfterALoss(t *testing.T) {
-	bubble(t, func(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
 		f, terms := network(t, nil), []leader.Term(nil)
 		ctx, cancel := context.WithCancel(t.Context())
 		done := make(chan error)
@@ -85,7 +85,7 @@ func TestRunCampaignsAgainAfterALoss(t *testing.T) {
 func TestRunSurvivesAPanicOfTheWork(t *testing.T) {
 	for name, fail := range map[string]func(){"panic": func() { panic("boom") }, "exit": runtime.Goexit} {
 		t.Run(name, func(t *testing.T) {
-			bubble(t, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
 				n := 0
 				err := leader.RunWithStore(t.Context(), memstore.New(), config("a"), func(context.Context, leader.Term) error {
 					if n++; n < 3 {
@@ -102,7 +102,7 @@ func TestRunSurvivesAPanicOfTheWork(t *testing.T) {
 }
 
 func TestRunTellsOfWorkThatIgnoresItsContext(t *testing.T) {
-	bubble(t, func(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
 		st, cfg := memstore.New(), config("a")
 		cfg.DemoteTimeout = 2 * time.Second
 		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
@@ -120,7 +120,7 @@ func TestRunTellsOfWorkThatIgnoresItsContext(t *testing.T) {
 }
 
 func TestRunReturnsWhatForbidsAnElection(t *testing.T) {
-	bubble(t, func(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
 		lead := func(context.Context, leader.Term) error { t.Error("led"); return nil }
 		if err := leader.RunWithStore(t.Context(), memstore.New(), leader.ElectionConfig{}, lead); !errors.Is(err, leader.ErrInvalidConfig) {
 			t.Error(err)

@@ -16,7 +16,7 @@ import (
 )
 
 func TestStatusTellsWhatIsKnownInEveryState(t *testing.T) {
-	bubble(t, func(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
 		st, begun := memstore.New(), time.Now()
 		cfg := config("a")
 		cfg.DemoteTimeout = time.Minute
@@ -54,7 +54,7 @@ func TestStatusTellsWhatIsKnownInEveryState(t *testing.T) {
 }
 
 func TestLeaderIDGoesEmptyWhenTheLeaseIsSeenExpired(t *testing.T) {
-	bubble(t, func(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
 		f := network(t, nil)
 		a, b := start(t, f.Client("a"), config("a")), start(t, f.Client("b"), config("b"))
 		f.BlackHole("a", "b") // nobody can take over
@@ -70,7 +70,7 @@ func TestLeaderIDGoesEmptyWhenTheLeaseIsSeenExpired(t *testing.T) {
 }
 
 func TestFollowersKnowWhatTheLeaderSaysOfItself(t *testing.T) {
-	bubble(t, func(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
 		st, cfg := memstore.New(), config("a")
 		cfg.Priority, cfg.Address, cfg.Meta = -3, "tcp://[::1]:1", map[string]string{"zone": "eu"}
 		a := start(t, st, cfg)
@@ -93,14 +93,16 @@ func observe(ctx context.Context, e leader.Election, j *journal) (done chan stru
 	go func() {
 		defer close(done)
 		for l := range e.Observe(ctx) {
-			j.note("%q %s", l.ID, l.Reason)
+			if l.Reason != leader.ReasonStarted { // it lasts for no time, and may be skipped
+				j.note("%q %s", l.ID, l.Reason)
+			}
 		}
 	}()
 	return done
 }
 
 func TestObserversSeeThePresentStateAndThenEachChange(t *testing.T) {
-	bubble(t, func(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
 		st, j := memstore.New(), newJournal()
 		b := candidate(t, st, config("b"))
 		done := observe(t.Context(), b, j)
@@ -125,7 +127,7 @@ func TestObserversSeeThePresentStateAndThenEachChange(t *testing.T) {
 }
 
 func TestSlowObserverSkipsStatesAndHoldsNobodyUp(t *testing.T) {
-	bubble(t, func(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
 		st := memstore.New()
 		a := start(t, st, config("a"))
 		ctx, cancel := context.WithCancel(t.Context())
@@ -156,7 +158,7 @@ func TestSlowObserverSkipsStatesAndHoldsNobodyUp(t *testing.T) {
 }
 
 func TestObserverEndsWithItsContextAndByBreaking(t *testing.T) {
-	bubble(t, func(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
 		a, j := start(t, memstore.New(), config("a")), newJournal()
 		ctx, cancel := context.WithCancel(t.Context())
 		done := observe(ctx, a, j)
@@ -190,7 +192,7 @@ func watchGroup(ctx context.Context, st store.Store, j *journal) (done chan stru
 }
 
 func TestObservingWithoutTakingPart(t *testing.T) {
-	bubble(t, func(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
 		st, j := memstore.New(), newJournal()
 		ctx, cancel := context.WithCancel(t.Context())
 		done := watchGroup(ctx, st, j)
@@ -215,7 +217,7 @@ func TestObservingWithoutTakingPart(t *testing.T) {
 
 func TestObserverSeesASilentLeaderExpireAlsoByPolling(t *testing.T) {
 	for _, polled := range []bool{false, true} {
-		bubble(t, func(t *testing.T) {
+		synctest.Test(t, func(t *testing.T) {
 			j, mem := newJournal(), memstore.New()
 			var st store.Store = mem
 			if polled {
@@ -236,7 +238,7 @@ func TestObserverSeesASilentLeaderExpireAlsoByPolling(t *testing.T) {
 
 // A watch says again what it said before when it has been interrupted. That is no renewal.
 func TestRepeatedSightDoesNotProlongALeaseForAnObserver(t *testing.T) {
-	bubble(t, func(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
 		f, j := network(t, nil), newJournal()
 		put(t, f.Client("x"), "g", record.Record{ID: "x", Token: "t", TTL: ttl.Milliseconds(), Term: 5})
 		ctx, cancel := context.WithCancel(t.Context())
@@ -252,7 +254,7 @@ func TestRepeatedSightDoesNotProlongALeaseForAnObserver(t *testing.T) {
 }
 
 func TestObserverIsToldWhenTheStoreCanNotBeWatchedAndTriesAgain(t *testing.T) {
-	bubble(t, func(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
 		refusals := 0
 		f := network(t, func(c faultstore.Call) faultstore.Fate {
 			refuse := c.Op == faultstore.Watch && refusals < 3
@@ -278,7 +280,7 @@ func TestObserverIsToldWhenTheStoreCanNotBeWatchedAndTriesAgain(t *testing.T) {
 
 func TestObserverMayBreakAtAnyTime(t *testing.T) {
 	for _, polled := range []bool{false, true} {
-		bubble(t, func(t *testing.T) {
+		synctest.Test(t, func(t *testing.T) {
 			var st store.Store = memstore.New()
 			if polled {
 				st = newPlain()

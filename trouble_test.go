@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -17,7 +18,7 @@ import (
 )
 
 func TestDisconnectGraceEndsTheTermBeforeTheTrustDoes(t *testing.T) {
-	bubble(t, func(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
 		f, cfg := network(t, nil), config("a")
 		cfg.DisconnectGracePeriod = 500 * time.Millisecond
 		a := candidate(t, f.Client("a"), cfg)
@@ -49,7 +50,7 @@ func TestDisconnectGraceEndsTheTermBeforeTheTrustDoes(t *testing.T) {
 }
 
 func TestWithoutGraceADisconnectedLeaderLastsAsLongAsItsTrust(t *testing.T) {
-	bubble(t, func(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
 		f := network(t, nil)
 		a := start(t, f.Client("a"), config("a"))
 		f.Partition("a")
@@ -67,7 +68,7 @@ func TestUnhealthyLeaderReleasesAndFollowsUntilItRecovers(t *testing.T) {
 		"hangs":   func(context.Context) bool { time.Sleep(20 * time.Second); return true },
 	} {
 		t.Run(name, func(t *testing.T) {
-			bubble(t, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
 				st, h, cfg := memstore.New(), &health{}, config("a")
 				cfg.HealthChecker = h
 				a, b := start(t, st, cfg), start(t, st, config("b"))
@@ -93,7 +94,7 @@ func TestUnhealthyLeaderReleasesAndFollowsUntilItRecovers(t *testing.T) {
 }
 
 func TestFailuresOfHealthCountOnlyInARow(t *testing.T) {
-	bubble(t, func(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
 		n, h, cfg := 0, &health{}, config("a")
 		h.set(func(context.Context) bool { n++; return n%3 == 0 })
 		cfg.HealthChecker = h
@@ -106,7 +107,7 @@ func TestFailuresOfHealthCountOnlyInARow(t *testing.T) {
 // A check that respects its context and ends with it has failed once, and not again when its answer is read.
 func TestSlowHealthCheckFailsOnce(t *testing.T) {
 	for range 20 {
-		bubble(t, func(t *testing.T) {
+		synctest.Test(t, func(t *testing.T) {
 			n, h, cfg := 0, &health{}, config("a")
 			h.set(func(ctx context.Context) bool {
 				if n++; n <= 2 {
@@ -130,7 +131,7 @@ func TestSlowHealthCheckFailsOnce(t *testing.T) {
 }
 
 func TestHealthIsAskedEachHeartbeat(t *testing.T) {
-	bubble(t, func(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
 		h, cfg := &health{}, config("a")
 		h.set(func(context.Context) bool { time.Sleep(heartbeat * 9 / 10); return true })
 		cfg.HealthChecker = h
@@ -145,7 +146,7 @@ func TestHealthIsAskedEachHeartbeat(t *testing.T) {
 }
 
 func TestStopDoesNotHangWithAHealthCheck(t *testing.T) {
-	bubble(t, func(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
 		h, cfg := &health{}, config("a")
 		h.set(func(context.Context) bool { time.Sleep(time.Minute); return true })
 		cfg.HealthChecker = h
@@ -162,7 +163,7 @@ func TestStopDoesNotHangWithAHealthCheck(t *testing.T) {
 
 // An unfit candidate does not campaign, but tells its program all the same that the leader is gone.
 func TestUnfitFollowerSeesASilentLeaderExpire(t *testing.T) {
-	bubble(t, func(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
 		f, h, cfg, j := network(t, nil), &health{}, config("b"), newJournal()
 		h.set(func(context.Context) bool { return false })
 		cfg.HealthChecker = h
@@ -182,10 +183,11 @@ func TestUnfitFollowerSeesASilentLeaderExpire(t *testing.T) {
 
 func TestRenewalsAreRetriedUntilTheTrustEndsUnlessAttemptsAreBounded(t *testing.T) {
 	for _, attempts := range []int{0, 2} {
-		bubble(t, func(t *testing.T) {
-			refuse, failed := false, 0
+		synctest.Test(t, func(t *testing.T) {
+			var refuse atomic.Bool
+			failed := 0
 			f := network(t, func(c faultstore.Call) faultstore.Fate {
-				return faultstore.Fate{Refuse: refuse && c.Op == faultstore.CompareAndSwap}
+				return faultstore.Fate{Refuse: refuse.Load() && c.Op == faultstore.CompareAndSwap}
 			})
 			cfg := config("a")
 			cfg.RetryConfig = leader.RetryConfig{MaxAttempts: attempts, InitialBackoff: 100 * time.Millisecond, MaxBackoff: 100 * time.Millisecond, Jitter: 1e-9}
@@ -203,10 +205,10 @@ func TestRenewalsAreRetriedUntilTheTrustEndsUnlessAttemptsAreBounded(t *testing.
 			a := start(t, f.Client("a"), cfg)
 			mustLead(t, a)
 			begun := time.Now()
-			refuse = true
+			refuse.Store(true)
 			time.Sleep(ttl)
 			mustNotLead(t, a)
-			refuse = false
+			refuse.Store(false)
 			after := lost.At.Sub(begun).Round(time.Millisecond)
 			if attempts == 0 && (lost.Reason != leader.ReasonTrustExpired || after != trust) {
 				t.Errorf("%s after %v", lost.Reason, after)
@@ -224,7 +226,7 @@ func TestRenewalsAreRetriedUntilTheTrustEndsUnlessAttemptsAreBounded(t *testing.
 }
 
 func TestRenewalWithoutAnAnswerIsResolvedAndTheTermGoesOn(t *testing.T) {
-	bubble(t, func(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
 		f := network(t, func(c faultstore.Call) faultstore.Fate {
 			return faultstore.Fate{LoseReply: c.Op == faultstore.CompareAndSwap && c.N%5 == 3, Lose: c.Op == faultstore.Event}
 		})
@@ -251,7 +253,7 @@ func TestCoolDownComesBeforeThePromotionWhereTheStoreForgets(t *testing.T) {
 		{leader.GraceOff, true, false},
 	} {
 		t.Run(fmt.Sprint(c), func(t *testing.T) {
-			bubble(t, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
 				st := &checked{Store: memstore.New(), report: store.Report{Forgetful: c.forgetful}}
 				cfg := config("a")
 				cfg.AcquireGrace = c.grace
@@ -274,7 +276,7 @@ func TestCoolDownComesBeforeThePromotionWhereTheStoreForgets(t *testing.T) {
 }
 
 func TestPermanentFaultIsReturnedByStartWhichMayBeRepeated(t *testing.T) {
-	bubble(t, func(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
 		fault := fmt.Errorf("%w: the bucket is missing", store.ErrPermanent)
 		st := &checked{Store: memstore.New(), err: fault}
 		a := candidate(t, st, config("a"))
@@ -291,7 +293,7 @@ func TestPermanentFaultIsReturnedByStartWhichMayBeRepeated(t *testing.T) {
 
 func TestStoreThatCanNotBeReachedIsAwaited(t *testing.T) {
 	for _, fault := range []error{store.ErrTransient, store.ErrUnknown, errors.New("of no class")} {
-		bubble(t, func(t *testing.T) {
+		synctest.Test(t, func(t *testing.T) {
 			st, j, cfg := &checked{Store: memstore.New(), err: fault}, newJournal(), config("a")
 			cfg.Hooks.Note = func(n leader.Note) { j.note("%s %s", n.Kind, n.Text) }
 			a := start(t, st, cfg)
@@ -308,22 +310,23 @@ func TestStoreThatCanNotBeReachedIsAwaited(t *testing.T) {
 }
 
 func TestWatchThatCanNotBeSetUpIsTriedAgain(t *testing.T) {
-	bubble(t, func(t *testing.T) {
-		refuse := true
+	synctest.Test(t, func(t *testing.T) {
+		var refuse atomic.Bool
+		refuse.Store(true)
 		f := network(t, func(c faultstore.Call) faultstore.Fate {
-			return faultstore.Fate{Refuse: refuse && c.Op == faultstore.Watch}
+			return faultstore.Fate{Refuse: refuse.Load() && c.Op == faultstore.Watch}
 		})
 		a := start(t, f.Client("a"), config("a"))
 		time.Sleep(time.Hour)
 		mustNotLead(t, a)
-		refuse = false
+		refuse.Store(false)
 		time.Sleep(2 * ttl)
 		mustLead(t, a)
 	})
 }
 
 func TestStoreWithoutAWatchIsPolled(t *testing.T) {
-	bubble(t, func(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
 		st := newPlain()
 		a, b := start(t, st, config("a")), start(t, st, config("b"))
 		time.Sleep(10*time.Second + heartbeat/2)
@@ -344,7 +347,7 @@ func TestStoreWithoutAWatchIsPolled(t *testing.T) {
 
 func TestGarbageInTheRegisterCostsTheLeaderItsTermAndNothingElse(t *testing.T) {
 	for _, value := range []string{"garbage", "{}", "null", `{"id":5}`, strings.Repeat("x", 20_000)} {
-		bubble(t, func(t *testing.T) {
+		synctest.Test(t, func(t *testing.T) {
 			st := memstore.New()
 			a, b := start(t, st, config("a")), start(t, st, config("b"))
 			st.Put("g", []byte(value))
@@ -359,7 +362,7 @@ func TestGarbageInTheRegisterCostsTheLeaderItsTermAndNothingElse(t *testing.T) {
 
 func TestGarbageThatStoodThereBeforeBlocksForTheLongestLeaseOnly(t *testing.T) {
 	for _, value := range []string{"garbage", `{"id":"x","ttl":9007199254740992}`} {
-		bubble(t, func(t *testing.T) {
+		synctest.Test(t, func(t *testing.T) {
 			st := memstore.New()
 			st.Put("g", []byte(value))
 			a := start(t, st, config("a"))
@@ -372,7 +375,7 @@ func TestGarbageThatStoodThereBeforeBlocksForTheLongestLeaseOnly(t *testing.T) {
 }
 
 func TestBareDeletionIsNoPermission(t *testing.T) {
-	bubble(t, func(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
 		f := network(t, nil)
 		a, b := start(t, f.Client("a"), config("a")), start(t, f.Client("b"), config("b"))
 		f.BlackHole("a") // it hears nothing of the deletion
