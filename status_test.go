@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"slices"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -132,12 +133,12 @@ func TestSlowObserverSkipsStatesAndHoldsNobodyUp(t *testing.T) {
 		a := start(t, st, config("a"))
 		ctx, cancel := context.WithCancel(t.Context())
 		defer cancel()
-		n := 0
+		var n atomic.Int64
 		done := make(chan struct{})
 		go func() {
 			defer close(done)
 			for range a.Observe(ctx) {
-				n++
+				n.Add(1)
 				time.Sleep(time.Hour)
 			}
 		}()
@@ -146,13 +147,13 @@ func TestSlowObserverSkipsStatesAndHoldsNobodyUp(t *testing.T) {
 			time.Sleep(2 * wait)
 			mustLead(t, a)
 		}
-		if n != 1 {
-			t.Errorf("read %d states", n)
+		if n.Load() != 1 {
+			t.Errorf("read %d states", n.Load())
 		}
 		cancel()
 		<-done
-		if n > 2 {
-			t.Errorf("read %d states", n)
+		if n.Load() > 2 {
+			t.Errorf("read %d states", n.Load())
 		}
 	})
 }
