@@ -101,6 +101,20 @@ func TestReleaseHandsOverAtOnce(t *testing.T) {
 	}
 }
 
+// Handing over is fast enough for a successor's record to overtake the answer to the release,
+// and so on: whatever arrives first, somebody leads long before a lease is over.
+func TestLeadershipIsHandedToAndFro(t *testing.T) {
+	srv := natslab.Start(t)
+	g := newGroup(t, "b")
+	a := g.join(srv.Connect(t), "a")
+	g.leader()
+	b := g.join(srv.Connect(t), "b")
+	for range 150 {
+		g.handover(a, b)
+		g.handover(b, a)
+	}
+}
+
 func TestTransferReachesTheNamedSuccessor(t *testing.T) {
 	srv := natslab.Start(t)
 	g := newGroup(t, "b")
