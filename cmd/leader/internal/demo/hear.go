@@ -1,0 +1,94 @@
+package demo
+
+import (
+	"slices"
+
+	"github.com/seed-ff2cb582/leader"
+)
+
+// hear takes a message of a worker.
+func (st *stage) hear(m message) {
+	switch {
+	case m.ended:
+		st.ended(m.from, m.err)
+	case m.stderr != "":
+		m.from.complaint = m.stderr
+		st.emit(Event{Kind: EventNote, Worker: m.from.id, Text: m.stderr})
+	default:
+		st.report(m.from, m.report)
+	}
+}
+
+func (st *stage) report(p *process, r report) {
+	switch r.Kind {
+	case reportStatus:
+		p.last, p.joined = *r.Status, true
+		st.kept(p)
+	case reportSamples:
+		st.samples(p, r.Samples)
+	case reportTransition:
+		st.transition(p, r)
+	case reportWoke:
+		says := "IsLeader says no at its first look"
+		if r.Leading {
+			says = "IsLeader says yes, its trust window is still open"
+		}
+		st.emit(Event{Kind: EventWoke, Worker: p.id, Took: millis(r.Gap), Text: says})
+	case reportNote:
+		if noteworthy(r.Note) {
+			st.emit(Event{Kind: EventNote, Worker: p.id, Text: r.Text})
+		}
+	case reportFailed:
+		st.emit(Event{Kind: EventNote, Worker: p.id, Text: r.Text})
+	}
+}
+
+// noteworthy tells which notes a person wants to see: not that one of ten lost a race or tries again.
+func noteworthy(kind string) bool {
+	switch kind {
+	case leader.NoteLostRace, leader.NoteFailed, leader.NoteStale, leader.NoteWatch:
+		return false
+	default:
+		return true
+	}
+}
+
+func (st *stage) samples(p *process, s *samples) {
+	st.detector.Asked += s.Asked
+	if len(s.Led) == 0 {
+		return
+	}
+	led := make([]sample, len(s.Led))
+	for i, x := range s.Led {
+		led[i] = sample{Before: x[0], After: x[1]}
+	}
+	st.reign(p.id, s.Term).seen = led[len(led)-1].After
+	if st.detector.observe(p.id, s.Run, s.Term, led) {
+		st.emit(Event{Kind: EventTwoLeaders, Text: st.detector.Evidence[len(st.detector.Evidence)-1]})
+	}
+}
+
+func (st *stage) reign(worker string, term uint64) *reign {
+	i := slices.IndexFunc(st.reigns, func(r reign) bool { return r.worker == worker && r.term == term })
+	if i < 0 {
+		st.reigns = append(st.reigns, reign{worker: worker, term: term})
+		i = len(st.reigns) - 1
+	}
+	return &st.reigns[i]
+}
+
+func (st *stage) transition(p *process, r report) {
+	st.emit(Event{
+		T: st.offset(r.At), Kind: EventTransition, Worker: p.id, From: r.From, To: r.To, Reason: r.Reason, Term: r.Term,
+	})
+	p.last.State, p.last.Reason = r.To, r.Reason
+	if r.To == leader.StateLeader {
+		st.reign(p.id, r.Term).from = r.At
+		// Its next status has the true end of the window, within statusEvery.
+		p.last.Leading, p.last.Seen, p.last.Until = true, r.Term, r.At+int64(st.window())
+		st.promoted(p, r)
+	}
+	if r.From == leader.StateLeader {
+		p.last.Leading = false
+	}
+}

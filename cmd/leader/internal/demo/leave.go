@@ -1,0 +1,61 @@
+package demo
+
+import "time"
+
+// leave ends the demo: first the followers stop and then the leader, so that its release
+// does not begin another term.
+func (st *stage) leave() {
+	if st.leaving {
+		st.leaveOn()
+		return
+	}
+	st.leaving = true
+	last := st.leader()
+	for _, p := range st.processes {
+		if p.fault == Freeze || p.fault == Cut {
+			st.mend(p)
+		}
+		if p != last {
+			p.stop()
+		}
+	}
+	time.AfterFunc(exitPatience, func() { st.post(st.killRest) })
+	st.leaveOn()
+}
+
+// leaveOn goes on with leaving once all followers are gone, and ends it once everybody is.
+func (st *stage) leaveOn() {
+	here := st.processes[:0:0]
+	for _, p := range st.processes {
+		if !p.gone {
+			here = append(here, p)
+		}
+	}
+	switch {
+	case len(here) == 0:
+		st.finished = !st.restarting // which comes back here
+	case len(here) == 1:
+		here[0].stop()
+		time.AfterFunc(exitPatience, func() { st.post(st.killRest) })
+	}
+}
+
+func (st *stage) killRest() {
+	for _, p := range st.processes {
+		if !p.gone && p.leaving {
+			p.kill()
+		}
+	}
+}
+
+// abort ends the demo at once.
+func (st *stage) abort() {
+	st.leaving = true
+	for _, p := range st.processes {
+		if !p.gone {
+			p.leaving = true
+			p.kill()
+		}
+	}
+	st.leaveOn()
+}

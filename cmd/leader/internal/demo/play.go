@@ -1,0 +1,48 @@
+package demo
+
+import (
+	"fmt"
+	"slices"
+)
+
+// playScript plays the step that is due, once a leader is there to be hit and
+// what was done before has had its effect.
+func (st *stage) playScript() {
+	if st.leaving || st.cmd.script == nil {
+		return
+	}
+	now := monoNow()
+	if len(st.script) > 0 {
+		if now-st.begun >= int64(st.script[0].At) && !st.open() {
+			st.playStep(now)
+		}
+		return
+	}
+	if st.cmd.For > 0 || st.open() || st.leader() == nil || slices.ContainsFunc(st.processes, (*process).impaired) {
+		st.idleSince = 0
+		return
+	}
+	if st.idleSince == 0 {
+		st.idleSince = now
+	}
+	if now-st.idleSince > int64(st.cmd.TTL) {
+		st.leave()
+	}
+}
+
+// playStep plays the next step, or says once why it has to wait for long.
+func (st *stage) playStep(now int64) {
+	step := st.script[0]
+	err := st.strike(step.Fault)
+	if err == nil {
+		st.script, st.waiting, st.waited = st.script[1:], 0, false
+		return
+	}
+	if st.waiting == 0 {
+		st.waiting = now
+	}
+	if now-st.waiting > int64(2*st.cmd.TTL) && !st.waited {
+		st.waited = true
+		st.emit(Event{Kind: EventNote, Text: fmt.Sprintf("the step %q waits: %v", step, err)})
+	}
+}
