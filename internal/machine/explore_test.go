@@ -331,19 +331,19 @@ func explorations() []config {
 	return []config{
 		{
 			name: "two candidates, two faults", rates: []int64{3, 5}, machines: machines(2, nil), kinds: allFaults,
-			horizon: smaller(8, 2), faults: 2, sample: 50,
+			horizon: smaller(8, 1), faults: 2, sample: 50,
 		},
 		{
 			name: "two candidates, far ahead", rates: []int64{3, 5}, machines: machines(2, nil), kinds: allFaults,
-			horizon: smaller(26, 14), faults: 1, sample: 1,
+			horizon: smaller(26, 11), faults: 1, sample: 1,
 		},
 		{
 			name: "two candidates with leases of different lengths", rates: []int64{3, 5}, machines: mixed, kinds: allFaults,
-			horizon: smaller(16, 10), faults: 1, sample: 1,
+			horizon: smaller(16, 6), faults: 1, sample: 1,
 		},
 		{
 			name: "three candidates", rates: []int64{3, 5, 4}, machines: machines(3, grace), kinds: allFaults,
-			horizon: smaller(12, 3), faults: 1, sample: 20,
+			horizon: smaller(12, 2), faults: 1, sample: 20,
 		},
 		{
 			name: "three candidates, two faults of the network", rates: []int64{3, 5, 4}, machines: machines(3, nil), kinds: network,
@@ -356,13 +356,13 @@ func explorations() []config {
 		{
 			name: "cool-down over a store that forgets", rates: []int64{3, 5}, kinds: allFaults | storeLoss,
 			machines: machines(2, func(m *Machine) { m.CoolDown = true }), storeMay: true,
-			horizon: smaller(16, 10), faults: 1,
+			horizon: smaller(16, 6), faults: 1,
 		},
 		{
 			name: "cool-down over a store that forgets, two faults", rates: []int64{3, 5},
 			kinds:    setOf(kRollback, kWipe, kPause, kLoseReply),
 			machines: machines(2, func(m *Machine) { m.CoolDown = true }), storeMay: true,
-			horizon: smaller(12, 6), faults: 2,
+			horizon: smaller(12, 3), faults: 2,
 		},
 	}
 }
