@@ -24,7 +24,7 @@ func NewElection(nc *nats.Conn, cfg ElectionConfig) (Election, error) {
 	if err := errors.Join(cfg.Validate(), cfg.validateBucket()); err != nil {
 		return nil, err
 	}
-	opts := natsstore.Options{Domain: cfg.JetStreamDomain}
+	opts := natsstore.Options{Domain: cfg.JetStreamDomain, QueueSize: oneGroup}
 	if cfg.BucketAutoCreate {
 		opts.Create = &natsstore.BucketConfig{}
 	}
@@ -37,11 +37,15 @@ func NewElection(nc *nats.Conn, cfg ElectionConfig) (Election, error) {
 	return e, nil
 }
 
+// oneGroup is the queue of a store that watches one group: two keys, of which one changes
+// with each renewal.
+const oneGroup = 64
+
 // Observe is [ObserveWithStore] on a NATS key-value bucket. It needs the right to read the
 // group's key, and none to write.
 func Observe(ctx context.Context, nc *nats.Conn, bucket, group string) iter.Seq2[LeaderInfo, error] {
 	return func(yield func(LeaderInfo, error) bool) {
-		st, err := natsstore.New(nc, bucket, natsstore.Options{})
+		st, err := natsstore.New(nc, bucket, natsstore.Options{QueueSize: oneGroup})
 		if err != nil {
 			yield(LeaderInfo{Group: group}, fmt.Errorf("%w: %w", ErrInvalidConfig, err))
 			return

@@ -17,10 +17,8 @@ import (
 
 // Times and sizes of the hub. None of them bears on safety.
 const (
-	// queueSize is how many messages may wait for the hub's goroutine.
-	queueSize = 2048
-	// maxReads bounds the reads under way, so that their answers never fill the queue.
-	maxReads = queueSize / 4
+	// readShare is the part of the queue that the answers to reads may fill.
+	readShare = 4
 	// readTimeout and makeTimeout are when a request of the hub counts as lost. Making
 	// a consumer takes an agreement of the servers; many at once take their time.
 	readTimeout = time.Second
@@ -87,7 +85,7 @@ type request struct {
 func newHub(s *Store) *hub {
 	return &hub{
 		s:          s,
-		in:         make(chan *nats.Msg, queueSize),
+		in:         make(chan *nats.Msg, s.opts.QueueSize),
 		wake:       make(chan struct{}, 1),
 		quit:       make(chan struct{}),
 		done:       make(chan struct{}),
@@ -142,7 +140,7 @@ func (h *hub) next() func() {
 // drain takes what else is waiting, so that a burst is followed by one round of
 // work instead of one for each message.
 func (h *hub) drain() {
-	for range queueSize {
+	for range cap(h.in) {
 		select {
 		case m := <-h.in:
 			if h.ended {
@@ -320,7 +318,7 @@ func (h *hub) tell(st store.ConnState) {
 
 // receive handles one message of any of the hub's subscriptions.
 func (h *hub) receive(m *nats.Msg) {
-	if len(h.in) >= queueSize-1 {
+	if len(h.in) >= cap(h.in)-1 {
 		h.overflowed()
 	}
 	if m.Sub == h.replies {

@@ -72,7 +72,7 @@ func (h *hub) refresh(r *register, now time.Time, due func(time.Time)) {
 	case !r.stale || r.reading || r.unreadable:
 	case now.Before(r.nextRead):
 		due(r.nextRead)
-	case h.reads < maxReads: // else an answer brings the loop back here
+	case h.reads < cap(h.in)/readShare: // else an answer brings the loop back here
 		h.read(r, now)
 	}
 }

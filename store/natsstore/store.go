@@ -16,8 +16,11 @@ import (
 	"github.com/seed-ff2cb582/leader/store"
 )
 
-// DefaultTimeout is the value of [Options.Timeout] if that is zero.
-const DefaultTimeout = 5 * time.Second
+// The values of [Options.Timeout] and [Options.QueueSize] if those are zero.
+const (
+	DefaultTimeout   = 5 * time.Second
+	DefaultQueueSize = 2048
+)
 
 // Options are the settings of a Store. The zero value is a good one.
 type Options struct {
@@ -43,7 +46,14 @@ type Options struct {
 	// "leader.mybucket.". Empty means that the store learns it from the bucket's
 	// configuration. Setting it saves that request, and with it the permission to make it.
 	Republished string
+	// QueueSize is how many messages of its watches may wait for the store's goroutine, in all. Zero
+	// means [DefaultQueueSize], which serves thousands of keys and costs 16 KiB; a
+	// store for a single election does with a fraction. When the queue overflows, the keys are read anew.
+	QueueSize int
 }
+
+// minQueueSize lets a few reads and deliveries wait at once.
+const minQueueSize = 16
 
 // A Store is a [store.Store] over one key-value bucket. It is also a
 // [store.Watcher], [store.ConnReporter] and [store.Checker]. Its methods may be
@@ -87,6 +97,12 @@ func New(nc *nats.Conn, bucket string, opts Options) (*Store, error) {
 	}
 	if opts.Timeout < 0 {
 		faults = append(faults, fmt.Errorf("options: Timeout %v: must not be negative", opts.Timeout))
+	}
+	if opts.QueueSize == 0 {
+		opts.QueueSize = DefaultQueueSize
+	}
+	if opts.QueueSize < minQueueSize {
+		faults = append(faults, fmt.Errorf("QueueSize %d: must be at least %d", opts.QueueSize, minQueueSize))
 	}
 	if len(faults) > 0 {
 		return nil, fmt.Errorf("natsstore: %w", errors.Join(faults...))
