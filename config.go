@@ -179,15 +179,19 @@ func def[T comparable](field *T, value T) {
 }
 
 // Validate reports every rule that the configuration breaks, as one error that matches
-// ErrInvalidConfig, or nil. It is called by NewElection; the bucket's name is not among what it checks
-// here, since only NATS has one.
-func (c ElectionConfig) Validate() error {
+// ErrInvalidConfig, or nil. NewElection calls it, and demands a bucket besides.
+func (c ElectionConfig) Validate() error { return c.validate(false) }
+
+func (c ElectionConfig) validate(onNATS bool) error {
 	var v validator
 	c = c.withDefaults()
 	c.validateNames(&v)
 	c.validateTimes(&v)
 	c.validateRetry(&v)
 	c.validateRecord(&v)
+	v.check(c.Bucket != "" || !onNATS, "Bucket", c.Bucket, "is required")
+	v.check(c.Bucket == "" || bucketName.MatchString(c.Bucket), "Bucket", c.Bucket,
+		"must be 1 to 255 letters, digits, dashes or underscores")
 	return v.err()
 }
 
@@ -246,14 +250,6 @@ func (c ElectionConfig) validateRecord(v *validator) {
 }
 
 var bucketName = regexp.MustCompile(`^[a-zA-Z0-9_-]{1,255}$`)
-
-func (c ElectionConfig) validateBucket() error {
-	var v validator
-	v.check(c.Bucket != "", "Bucket", c.Bucket, "is required")
-	v.check(c.Bucket == "" || bucketName.MatchString(c.Bucket), "Bucket", c.Bucket,
-		"must be 1 to 255 letters, digits, dashes or underscores")
-	return v.err()
-}
 
 func validID(s string) bool {
 	return len(s) <= maxIDLen && utf8.ValidString(s) && !strings.ContainsFunc(s, func(r rune) bool { return !unicode.IsPrint(r) })

@@ -222,6 +222,7 @@ func (e *election) Status() ElectionStatus {
 	g := e.current.Load()
 	if g != nil && g.open() {
 		st.IsLeader, st.State = true, StateLeader
+		st.LeaderTerm = g.term.Number
 		st.LeaderID, st.Token, st.Term = e.cfg.InstanceID, g.term.Token, g.term.Number
 		st.TrustUntil, st.LastHeartbeat, st.Revision = e.clock.time(g.mono.Load()), s.heartbeat, s.revision
 		return st
@@ -230,7 +231,9 @@ func (e *election) Status() ElectionStatus {
 		// The window has passed, and the election's goroutine has not got to it.
 		st.State, st.Reason = StateDemoted, ReasonTrustExpired
 	}
-	st.LeaderID = s.leader.asOf(time.Now()).ID
+	if l := s.leader.asOf(time.Now()); l.ID != "" {
+		st.LeaderID, st.LeaderTerm = l.ID, l.Term
+	}
 	return st
 }
 

@@ -136,7 +136,7 @@ func TestLevelsOfTheLogFitWhatHappened(t *testing.T) {
 		levels := map[any]any{}
 		for _, m := range book.lines(t, "note") {
 			levels[m["kind"]] = m["level"]
-			if m["kind"] == leader.NotePanic && !strings.Contains(m["text"].(string), "OnDemote panicked: boom\ngoroutine ") {
+			if m["kind"] == leader.NotePanic && !strings.Contains(fmt.Sprint(m["text"]), "OnDemote panicked: boom\ngoroutine ") {
 				t.Errorf("%v", m["text"])
 			}
 		}
@@ -184,7 +184,7 @@ func TestHooksComeInOrderWithTheirContent(t *testing.T) {
 			`LEADER -> DEMOTED resigned, term 1, leader ""`,
 			`renew ok in 0s, <nil>`,
 			`release ok in 0s, <nil>`,
-			`DEMOTED -> CANDIDATE resigned, term 0, leader ""`,
+			`DEMOTED -> CANDIDATE standing-back, term 0, leader ""`,
 			`CANDIDATE -> STOPPED stopped, term 0, leader ""`,
 		)
 		callbacks.demand(t, `promote of term 1 took 1.5s`, `demote of term 1 took 1s`)

@@ -2,7 +2,6 @@ package leader
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"iter"
 
@@ -21,7 +20,7 @@ func NewElection(nc *nats.Conn, cfg ElectionConfig) (Election, error) {
 	if nc == nil {
 		return nil, fmt.Errorf("%w: the connection is nil", ErrInvalidConfig)
 	}
-	if err := errors.Join(cfg.Validate(), cfg.validateBucket()); err != nil {
+	if err := cfg.validate(true); err != nil {
 		return nil, err
 	}
 	opts := natsstore.Options{Domain: cfg.JetStreamDomain, QueueSize: oneGroup}

@@ -13,8 +13,11 @@ import (
 // reportTransition logs a change of state and tells the hook.
 func (e *election) reportTransition(t Transition) {
 	level := slog.LevelInfo
-	if t.From == StateLeader && involuntary(t.Reason) {
+	switch {
+	case t.From == StateLeader && involuntary(t.Reason):
 		level = slog.LevelWarn
+	case waiting(t.From) && waiting(t.To):
+		level = slog.LevelDebug // every vacancy takes every follower through these
 	}
 	attrs := []slog.Attr{
 		slog.String("from", t.From), slog.String("to", t.To), slog.String("reason", string(t.Reason)),
@@ -28,6 +31,9 @@ func (e *election) reportTransition(t Transition) {
 		h(t)
 	}
 }
+
+// waiting tells the states of a candidate that does not lead and is not about to end.
+func waiting(state string) bool { return state == StateCandidate || state == StateFollower }
 
 // involuntary tells reasons of loss that nobody asked for.
 func involuntary(r Reason) bool {

@@ -41,6 +41,8 @@ const (
 	ReasonRemnant  = Reason(machine.ReasonRemnant)
 	ReasonLostRace = Reason(machine.ReasonLostRace)
 	ReasonFollow   = Reason(machine.ReasonFollow)
+	// ReasonStandBack: the candidate left on purpose, and lets the others go first.
+	ReasonStandBack = Reason(machine.ReasonStandBack)
 )
 
 // The reasons why a term ends.
@@ -99,6 +101,7 @@ type ElectionStatus struct {
 	State            string    // one of the State constants
 	IsLeader         bool      // IsLeader() at the same instant
 	LeaderID         string    // who leads, as far as this candidate knows; empty if nobody or unknown
+	LeaderTerm       uint64    // number of that leader's term, 0 without one
 	Token            string    // of the present term, if this candidate leads
 	Term             uint64    // number of the present term, if this candidate leads
 	TrustUntil       time.Time // end of the trust window, if this candidate leads

@@ -36,11 +36,11 @@ func TestStatusTellsWhatIsKnownInEveryState(t *testing.T) {
 		time.Sleep(heartbeat + 1)
 		_, r := stored(t, st)
 		demand(a, leader.ElectionStatus{
-			State: leader.StateLeader, IsLeader: true, LeaderID: "a", Token: r.Token, Term: 1, TrustUntil: begun.Add(heartbeat + trust),
+			State: leader.StateLeader, IsLeader: true, LeaderID: "a", LeaderTerm: 1, Token: r.Token, Term: 1, TrustUntil: begun.Add(heartbeat + trust),
 			LastHeartbeat: begun.Add(heartbeat), LastTransition: begun, Reason: leader.ReasonAbsent, Revision: 2,
 		})
 		b := start(t, st, config("b"))
-		follows := leader.ElectionStatus{State: leader.StateFollower, LeaderID: "a", LastTransition: time.Now(), Reason: leader.ReasonFollow}
+		follows := leader.ElectionStatus{State: leader.StateFollower, LeaderID: "a", LeaderTerm: 1, LastTransition: time.Now(), Reason: leader.ReasonFollow}
 		demand(b, follows)
 		go func() { _ = a.Stop() }()
 		demand(a, leader.ElectionStatus{State: leader.StateDemoted, LastTransition: time.Now(), Reason: leader.ReasonStopped})
@@ -229,7 +229,7 @@ func TestObserverSeesASilentLeaderExpireAlsoByPolling(t *testing.T) {
 			done := watchGroup(ctx, st, j)
 			time.Sleep(wait - 1)
 			j.demand(t, `"x" term 5 `)
-			time.Sleep(1)
+			time.Sleep(time.Nanosecond)
 			j.demand(t, `"x" term 5 `, `"" term 5 expired`)
 			cancel()
 			<-done
@@ -272,7 +272,8 @@ func TestObserverIsToldWhenTheStoreCanNotBeWatchedAndTriesAgain(t *testing.T) {
 				}
 				break
 			}
-			if n++; !errors.Is(err, store.ErrTransient) || l.Group != "g" {
+			n++
+			if !errors.Is(err, store.ErrTransient) || l.Group != "g" {
 				t.Errorf("%+v %v", l, err)
 			}
 		}
@@ -287,7 +288,10 @@ func TestObserverMayBreakAtAnyTime(t *testing.T) {
 				st = newPlain()
 			}
 			var got []leader.Reason
-			for l := range leader.ObserveWithStore(t.Context(), st, "g") {
+			for l, err := range leader.ObserveWithStore(t.Context(), st, "g") {
+				if err != nil {
+					t.Error(err)
+				}
 				got = append(got, l.Reason)
 				break
 			}

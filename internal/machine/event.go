@@ -15,6 +15,8 @@ const (
 	ReasonRemnant  Reason = "remnant"   // our own record of an earlier term
 	ReasonLostRace Reason = "lost-race" // another candidate was faster
 	ReasonFollow   Reason = "following" // another candidate holds the record
+	// ReasonStandBack: it has left on purpose, and lets the others go first.
+	ReasonStandBack Reason = "standing-back"
 
 	// Away from leadership.
 	ReasonTrust        Reason = "trust-expired" // no renewal was acknowledged in time

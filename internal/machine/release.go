@@ -61,12 +61,13 @@ func (c *step) depart() {
 		c.finish()
 		return
 	}
-	c.s.Phase = Watching
+	c.s.Phase, c.s.Reason = Watching, sightReason(c.s.View.Kind)
 	// A successor may have been seen already, while the release's answer was still out.
 	if c.s.Exit.StandBack && !c.theirs(c.s.View) {
 		c.s.StandBackUntil = c.now.Mono + int64(c.m.wait(c.m.TTL))
+		c.s.Reason = ReasonStandBack
 	}
 	if c.ours(c.s.View) {
-		c.s.DueAt = c.now.Mono
+		c.s.DueAt, c.s.Reason = c.now.Mono, ReasonRemnant
 	}
 }
