@@ -79,10 +79,10 @@ func TestTermThatEndsBeforeItsCallbackIsNeitherPromotedNorDemoted(t *testing.T) 
 		a.OnDemote(func() { j.note("demote") })
 		started(t, a)
 		mustLead(t, a)
-		go func() { _ = a.Resign(context.Background()) }()
+		go func() { _ = a.Resign(t.Context()) }()
 		time.Sleep(30 * time.Second)
 		mustNotLead(t, a)
-		_ = a.StopWithContext(context.Background(), leader.StopOptions{})
+		_ = a.StopWithContext(t.Context(), leader.StopOptions{})
 		time.Sleep(5 * time.Minute)
 		j.demand(t)
 	})
@@ -107,9 +107,9 @@ func TestPromoteMayLastAsLongAsTheTermAndDemoteWaitsForIt(t *testing.T) {
 }
 
 // misbehave are ways in which a callback ends as it should not.
-var misbehave = map[string]func(){ //nolint:gochecknoglobals // a table
+var misbehave = map[string]func(){
 	"panic":     func() { panic("boom") },
-	"panic nil": func() { panic(nil) }, //nolint:govet // that is the case
+	"panic nil": func() { panic(nil) },
 	"exit":      runtime.Goexit,
 	"nil map":   func() { map[string]int(nil)["x"] = 1 }, //nolint:staticcheck // that is the case
 }
@@ -195,19 +195,44 @@ func TestPanicInLeaderChangeIsReportedAlsoTheLast(t *testing.T) {
 	}
 }
 
+func TestPanicOfACallbackThatEndsAfterTheElectionIsReported(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		j, cfg := newJournal(), config("a")
+		cfg.Hooks.Note = func(n leader.Note) {
+			if n.Kind != leader.NoteWarning {
+				j.noteAt("%s", n.Kind)
+			}
+		}
+		st := memstore.New()
+		start(t, st, config("b"))
+		a := candidate(t, st, cfg)
+		a.OnLeaderChange(func(l leader.LeaderInfo) {
+			if l.ID == "b" {
+				time.Sleep(time.Second)
+				panic("boom")
+			}
+		})
+		started(t, a)
+		halt(t, a) // waits for the callback
+		j.demand(t, "1s panic")
+	})
+}
+
 func TestCallsFromWithinCallbacksDoNotDeadlock(t *testing.T) {
-	calls := map[string]func(leader.Election) error{
-		"Stop":            func(e leader.Election) error { return e.Stop() },
-		"StopWithContext": func(e leader.Election) error { return e.StopWithContext(context.Background(), leader.StopOptions{}) },
-		"Resign":          func(e leader.Election) error { return e.Resign(context.Background()) },
-		"Transfer":        func(e leader.Election) error { return e.Transfer(context.Background(), "b") },
-		"Validate": func(e leader.Election) error {
-			_ = e.ValidateToken(context.Background())
+	calls := map[string]func(context.Context, leader.Election) error{
+		"Stop": func(_ context.Context, e leader.Election) error { return e.Stop() },
+		"StopWithContext": func(ctx context.Context, e leader.Election) error {
+			return e.StopWithContext(ctx, leader.StopOptions{})
+		},
+		"Resign":   func(ctx context.Context, e leader.Election) error { return e.Resign(ctx) },
+		"Transfer": func(ctx context.Context, e leader.Election) error { return e.Transfer(ctx, "b") },
+		"Validate": func(ctx context.Context, e leader.Election) error {
+			_ = e.ValidateToken(ctx)
 			return e.Stop()
 		},
-		"the readers": func(e leader.Election) error {
+		"the readers": func(ctx context.Context, e leader.Election) error {
 			_, _, _, _, _ = e.IsLeader(), e.LeaderID(), e.Token(), e.Status(), e.TrustUntil()
-			for range e.Observe(context.Background()) {
+			for range e.Observe(ctx) {
 				break
 			}
 			return e.Stop()
@@ -226,17 +251,18 @@ func TestCallsFromWithinCallbacksDoNotDeadlock(t *testing.T) {
 					a := candidate(t, st, config("a"))
 					n := 0
 					on(a, func() {
-						if n++; n > 20 {
+						n++
+						if n > 20 {
 							return
 						}
-						if err := do(a); err != nil && !errors.Is(err, leader.ErrNotLeader) {
+						if err := do(t.Context(), a); err != nil && !errors.Is(err, leader.ErrNotLeader) {
 							t.Errorf("%v", err)
 						}
 					})
 					begun := time.Now()
 					started(t, a)
 					synctest.Wait()
-					_ = a.Resign(context.Background())
+					_ = a.Resign(t.Context())
 					halt(t, a)
 					if n == 0 || time.Since(begun) > 0 {
 						t.Errorf("called %d times, in %v", n, time.Since(begun))
@@ -261,13 +287,13 @@ func TestWorkThatOutlivesItsTimeIsReportedAndKeepsTheCandidateOff(t *testing.T) 
 		j.mu.Lock()
 		j.lines = nil
 		j.mu.Unlock()
-		go func() { _ = a.Resign(context.Background()) }()
+		go func() { _ = a.Resign(t.Context()) }()
 		time.Sleep(time.Minute - 1)
 		mustNotLead(t, a)
 		if _, r := stored(t, st); r.ID != "" {
 			t.Fatalf("%+v", r)
 		}
-		time.Sleep(1)
+		time.Sleep(time.Nanosecond)
 		mustLead(t, a)
 		j.demand(t, "4s overrun", "1m0s demoted")
 		// That is past: this stop is in time.

@@ -183,7 +183,7 @@ func TestTimesWithoutEndDoNotEnd(t *testing.T) {
 		time.Sleep(time.Millisecond)
 		mustLead(t, a, b)
 		f.Heal("a")
-		go func() { _ = a.Resign(context.Background()) }()
+		go func() { _ = a.Resign(t.Context()) }()
 		time.Sleep(59 * time.Second)
 		mustNotLead(t, a, b)
 		time.Sleep(2 * time.Second)

@@ -81,7 +81,7 @@ func ExampleObserveWithStore() {
 				Group: "scheduler", InstanceID: "worker-1", TTL: 3 * time.Second, HeartbeatInterval: time.Second,
 			})
 			_ = e.Start(ctx)
-			defer func() { _ = e.Stop() }()
+			defer func() { _ = e.Stop() }() //nolint:gocritic // it is reached once
 		default:
 			fmt.Println(info.ID, "leads in term", info.Term)
 			return

@@ -32,7 +32,7 @@ func TestResignationIsWrittenWhenItReturnsAndTheCandidateStandsBack(t *testing.T
 		mustBe(t, a, leader.StateCandidate)
 		time.Sleep(wait - 1)
 		mustNotLead(t, a)
-		time.Sleep(1)
+		time.Sleep(time.Nanosecond)
 		mustLead(t, a) // alone, it comes back
 		if !a.Term().Supersedes(term) {
 			t.Fatalf("%v after %v", a.Term(), term)
@@ -100,7 +100,7 @@ func TestTransferToNobodyCostsTheHeadStartAndNoMore(t *testing.T) {
 		const headStart = ttl / 2
 		time.Sleep(headStart - 1)
 		mustNotLead(t, a, b)
-		time.Sleep(1)
+		time.Sleep(time.Nanosecond)
 		mustLead(t, b, a)
 	})
 }

@@ -26,7 +26,7 @@ func TestRunReturnsWhatTheWorkReturnsAndReleases(t *testing.T) {
 				time.Sleep(time.Minute)
 				return want
 			})
-			if err != want {
+			if !errors.Is(err, want) {
 				t.Errorf("%v, want %v", err, want)
 			}
 			if _, r := stored(t, st); r.ID != "" || r.Reason != "stopped" {
@@ -88,7 +88,8 @@ func TestRunSurvivesAPanicOfTheWork(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				n := 0
 				err := leader.RunWithStore(t.Context(), memstore.New(), config("a"), func(context.Context, leader.Term) error {
-					if n++; n < 3 {
+					n++
+					if n < 3 {
 						fail()
 					}
 					return nil

@@ -17,13 +17,13 @@ import (
 )
 
 // endings are the ways in which a candidate leaves its term by its own will.
-var endings = map[string]func(t *testing.T, st store.Store, e leader.Election, unhealthy func()){ //nolint:gochecknoglobals // a table
-	"stop": func(t *testing.T, _ store.Store, e leader.Election, _ func()) { go func() { _ = e.Stop() }() },
+var endings = map[string]func(t *testing.T, st store.Store, e leader.Election, unhealthy func()){
+	"stop": func(_ *testing.T, _ store.Store, e leader.Election, _ func()) { go func() { _ = e.Stop() }() },
 	"resignation": func(t *testing.T, _ store.Store, e leader.Election, _ func()) {
-		go func() { _ = e.Resign(context.Background()) }()
+		go func() { _ = e.Resign(t.Context()) }()
 	},
 	"transfer": func(t *testing.T, _ store.Store, e leader.Election, _ func()) {
-		go func() { _ = e.Transfer(context.Background(), "b") }()
+		go func() { _ = e.Transfer(t.Context(), "b") }()
 	},
 	"step-down": func(t *testing.T, st store.Store, e leader.Election, _ func()) {
 		put(t, st, record.ControlKey("g"), record.Request{Op: record.OpStepDown, Term: e.Term().Number})
@@ -232,7 +232,7 @@ func TestStopBeforeStartEndsTheElection(t *testing.T) {
 		observed := make(chan struct{})
 		go func() {
 			defer close(observed)
-			for range a.Observe(context.Background()) { //nolint:revive // only its end counts
+			for range a.Observe(t.Context()) {
 			}
 		}()
 		synctest.Wait()

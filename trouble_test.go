@@ -56,7 +56,7 @@ func TestWithoutGraceADisconnectedLeaderLastsAsLongAsItsTrust(t *testing.T) {
 		f.Partition("a")
 		time.Sleep(trust - 1)
 		mustLead(t, a)
-		time.Sleep(1)
+		time.Sleep(time.Nanosecond)
 		mustNotLead(t, a)
 	})
 }
@@ -110,7 +110,8 @@ func TestSlowHealthCheckFailsOnce(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			n, h, cfg := 0, &health{}, config("a")
 			h.set(func(ctx context.Context) bool {
-				if n++; n <= 2 {
+				n++
+				if n <= 2 {
 					<-ctx.Done()
 					return false
 				}
@@ -235,7 +236,8 @@ func TestRenewalWithoutAnAnswerIsResolvedAndTheTermGoesOn(t *testing.T) {
 		a := start(t, f.Client("a"), cfg)
 		term := a.Term()
 		time.Sleep(time.Minute)
-		if mustLead(t, a); a.Term() != term || j.count(leader.NoteResolved) == 0 {
+		mustLead(t, a)
+		if a.Term() != term || j.count(leader.NoteResolved) == 0 {
 			t.Fatalf("%v, was %v; %q", a.Term(), term, j.all())
 		}
 	})
@@ -268,7 +270,7 @@ func TestCoolDownComesBeforeThePromotionWhereTheStoreForgets(t *testing.T) {
 				if _, r := stored(t, st); r.ID != "a" || r.Renewal == 0 {
 					t.Errorf("the claim is to be held meanwhile: %+v", r)
 				}
-				time.Sleep(1)
+				time.Sleep(time.Nanosecond)
 				mustLead(t, a)
 			})
 		})
