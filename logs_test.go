@@ -169,7 +169,8 @@ func TestHooksComeInOrderWithTheirContent(t *testing.T) {
 			},
 			Callback: func(c leader.Callback) { callbacks.note("%s of term %d took %v", c.Kind, c.Term.Number, c.Took) },
 		}
-		a := candidate(t, memstore.New(), cfg)
+		// Without a watch, which may show the effect of a call before its answer comes.
+		a := candidate(t, newPlain(), cfg)
 		a.OnPromote(func(ctx context.Context, _ string) { <-ctx.Done() })
 		a.OnDemote(func() { time.Sleep(time.Second) })
 		started(t, a)
@@ -189,4 +190,15 @@ func TestHooksComeInOrderWithTheirContent(t *testing.T) {
 		)
 		callbacks.demand(t, `promote of term 1 took 1.5s`, `demote of term 1 took 1s`)
 	})
+}
+
+func TestEveryCallIsReportedAlsoTheLast(t *testing.T) {
+	for range 50 {
+		synctest.Test(t, func(t *testing.T) {
+			j, cfg := newJournal(), config("a")
+			cfg.Hooks.Call = func(c leader.Call) { j.note("%s", c.Kind) }
+			halt(t, start(t, memstore.New(), cfg))
+			j.demand(t, "acquire", "release")
+		})
+	}
 }

@@ -339,12 +339,15 @@ func (l *loop) awaitCallbacks() {
 	}
 }
 
-// reportRest reports what the last callbacks left to report.
+// reportRest reports what the last calls and callbacks left to report.
 func (l *loop) reportRest() {
 	letters, _, _ := l.e.mail.take()
 	for _, letter := range letters {
-		if letter.note != nil {
+		switch {
+		case letter.note != nil:
 			l.e.report(*letter.note)
+		case letter.call != nil:
+			l.e.reportCall(*letter.call) // the watch had shown its effect before
 		}
 	}
 }
