@@ -28,6 +28,7 @@ type loop struct {
 
 	token   string        // fresh, for the next claim
 	record  record.Record // what the latest sight said in full
+	watched uint64        // the revision that the watch told of last
 	ending  *grant        // the term whose demotion is due
 	waiters []*waiter
 	told    LeaderInfo // what observers were told last
@@ -136,6 +137,13 @@ func (l *loop) open(letter letter) {
 }
 
 func (l *loop) sight(entry store.Entry) {
+	// A watch tells of our own writes after their answers. What it says of the time before them is
+	// old, unless the watch itself goes back: then the store did.
+	old := entry.Revision < l.state.View.Rev && entry.Revision >= l.watched
+	l.watched = entry.Revision
+	if old {
+		return
+	}
 	seen, rec := record.Read(entry)
 	l.record = rec
 	l.step(machine.Event{Kind: machine.Sight, Seen: seen})
