@@ -2,6 +2,7 @@ package leader_test
 
 import (
 	"context"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -15,11 +16,14 @@ import (
 
 // A ledger is a protected resource that fences: it refuses a term that does not supersede all it has seen.
 type ledger struct {
+	mu                sync.Mutex
 	last              leader.Term
 	fenced, unguarded []uint64 // terms whose writes were accepted with the rule, and without it
 }
 
 func (l *ledger) write(t leader.Term) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
 	l.unguarded = append(l.unguarded, t.Number)
 	if t.Supersedes(l.last) {
 		l.last = t
@@ -39,6 +43,8 @@ func stale(terms []uint64) bool {
 
 func (l *ledger) judge(t *testing.T) {
 	t.Helper()
+	l.mu.Lock()
+	defer l.mu.Unlock()
 	if !stale(l.unguarded) {
 		t.Errorf("the hole was not there: writes of terms %v", l.unguarded)
 	}
@@ -66,7 +72,7 @@ func candidates(t *testing.T, grace leader.AcquireGrace) (net *faultstore.Faults
 
 func startOne(t *testing.T, e leader.Election) {
 	t.Helper()
-	if err := e.Start(context.Background()); err != nil {
+	if err := e.Start(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 	synctest.Wait()

@@ -26,10 +26,11 @@ type loop struct {
 	cancel context.CancelFunc
 	io     sync.WaitGroup
 
-	token   string        // fresh, for the next claim
-	record  record.Record // what the latest sight said in full
-	watched uint64        // the revision that the watch told of last
-	ending  *grant        // the term whose demotion is due
+	token   string         // fresh, for the next claim
+	record  record.Record  // what the latest sight said in full
+	watched uint64         // the revision that the watch told of last
+	request record.Request // the latest one at the control register
+	ending  *grant         // the term whose demotion is due
 	waiters []*waiter
 	told    LeaderInfo // what observers were told last
 }
@@ -113,6 +114,7 @@ func (l *loop) takeMail() {
 	if sight != nil {
 		l.sight(*sight)
 	}
+	l.obey()
 	l.answerWaiters()
 }
 
@@ -149,9 +151,19 @@ func (l *loop) sight(entry store.Entry) {
 	l.step(machine.Event{Kind: machine.Sight, Seen: seen})
 }
 
+// control takes in a request, for obey. It is kept: one for a term whose acknowledgement is still on
+// its way is meant for us, though we do not know it yet.
 func (l *loop) control(entry store.Entry) {
-	req, ok := record.ReadRequest(entry)
-	if !ok {
+	if req, ok := record.ReadRequest(entry); ok {
+		l.request = req
+	}
+}
+
+// obey puts the latest request to the core if it is meant for the present term. There it
+// ends the term, so that it is obeyed once.
+func (l *loop) obey() {
+	req := l.request
+	if l.state.Phase != machine.Holding || l.state.Grant.Term != req.Term {
 		return
 	}
 	x := machine.Exit{Reason: machine.ReasonSteppedDown, By: req.By}

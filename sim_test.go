@@ -2,6 +2,7 @@ package leader_test
 
 import (
 	"context"
+	"errors"
 	"flag"
 	"fmt"
 	"math/rand/v2"
@@ -201,8 +202,8 @@ func (p *simProc) begin() {
 	w := p.w
 	e, err := leader.NewElectionWithStore(w.faults.Client(p.name), leader.ElectionConfig{
 		Group: "g", InstanceID: p.name, TTL: w.ttl, HeartbeatInterval: (w.ttl / 4).Truncate(time.Millisecond),
-		AcquireGrace: w.grace, DemoteTimeout: w.drain, DeleteOnStop: w.rng.IntN(2) == 0,
-		DisconnectGracePeriod: time.Duration(w.rng.IntN(2)) * w.ttl / 4,
+		AcquireGrace: w.grace, DemoteTimeout: w.drain, DeleteOnStop: w.draw(2) == 0,
+		DisconnectGracePeriod: time.Duration(w.draw(2)) * w.ttl / 4,
 		Hooks: leader.Hooks{Transition: p.transition, Call: func(leader.Call) {
 			if d := p.stall.Swap(0); d > 0 {
 				w.note("%s stalls for %v", p.name, time.Duration(d))
@@ -230,7 +231,7 @@ func (p *simProc) election() leader.Election {
 }
 
 func (p *simProc) stop() {
-	if err := p.election().Stop(); err != nil && err != leader.ErrDemoteTimeout {
+	if err := p.election().Stop(); err != nil && !errors.Is(err, leader.ErrDemoteTimeout) {
 		p.w.t.Errorf("%s: stop: %v", p.name, err)
 	}
 	time.Sleep(2 * p.w.drain) // work that outlived its time ends, too
@@ -352,13 +353,13 @@ var simDeeds = []simDeed{
 
 // storm disturbs the election for a while.
 func (w *simWorld) storm() {
-	for range 10 + w.rng.IntN(40) {
+	for range 10 + w.draw(40) {
 		time.Sleep(time.Duration(w.draw(int64(2 * w.ttl))))
-		d := simDeeds[w.rng.IntN(len(simDeeds))]
+		d := simDeeds[w.draw(int64(len(simDeeds)))]
 		if d.forgets && w.grace != leader.GraceOn {
 			continue
 		}
-		p := w.procs[w.rng.IntN(len(w.procs))]
+		p := w.procs[w.draw(int64(len(w.procs)))]
 		w.note("%s of %s", d.name, p.name)
 		w.mu.Lock()
 		w.deeds[d.name]++

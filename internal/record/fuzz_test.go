@@ -42,7 +42,7 @@ func readsBack(t *testing.T, seen machine.Seen, r record.Record) {
 	if err != nil {
 		return // escapes made it longer than a register may be
 	}
-	again, r2 := record.Read(store.Entry{Key: "g", Revision: seen.Rev, Value: b})
+	again, r2 := record.Read(store.Entry{Key: "g", Revision: seen.Rev, Value: b, Tombstone: seen.Kind == machine.Vacant})
 	if len(r.Meta) == 0 {
 		r.Meta = nil // an empty map is not written
 	}

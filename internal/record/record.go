@@ -97,10 +97,18 @@ func Read(e store.Entry) (machine.Seen, Record) {
 		seen.Kind = machine.Garbled
 		return seen, Record{}
 	}
-	seen.Kind, seen.Rec = machine.Held, r.core()
-	if r.ID == "" {
+	switch {
+	case r.ID != "":
+		seen.Kind = machine.Held
+	case e.Tombstone:
 		seen.Kind = machine.Vacant
+	default:
+		// A vacancy is permission to lead at once. Ours are tombstones; a value without
+		// an id that somebody put there is data of theirs.
+		seen.Kind = machine.Garbled
+		return seen, Record{}
 	}
+	seen.Rec = r.core()
 	return seen, r
 }
 

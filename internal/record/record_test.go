@@ -38,9 +38,19 @@ func mustEncode(t *testing.T, r interface{ Encode() ([]byte, error) }) []byte {
 	return b
 }
 
+func TestAVacancyIsATombstone(t *testing.T) {
+	seen, got := record.Read(store.Entry{Revision: 12, Value: mustEncode(t, vacancy())})
+	if seen.Kind != machine.Garbled || !reflect.DeepEqual(got, record.Record{}) {
+		t.Errorf("a value with a reason alone, which anybody may have put there, reads as %v: %+v", seen.Kind, got)
+	}
+}
+
 func TestWhatIsWrittenIsReadBack(t *testing.T) {
 	for kind, want := range map[machine.Kind]record.Record{machine.Held: full(), machine.Vacant: vacancy()} {
 		for _, tombstone := range []bool{false, true} {
+			if kind == machine.Vacant && !tombstone {
+				continue // that is none: see TestAVacancyIsATombstone
+			}
 			e := store.Entry{Revision: 12, Value: mustEncode(t, want), Tombstone: tombstone}
 			seen, got := record.Read(e)
 			if seen.Kind != kind || seen.Rev != 12 || !reflect.DeepEqual(got, want) {
