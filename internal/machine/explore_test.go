@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"hash/maphash"
 	"runtime"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -16,9 +17,9 @@ var (
 	exploreFaults  = flag.Int("explore.faults", 0, "faults in one world; 0 takes each configuration's own")
 )
 
-// A print identifies a world. Two worlds share one with a chance of 2^-128,
+// A fingerprint identifies a world. Two worlds share one with a chance of 2^-128,
 // which is nothing beside the number of worlds visited.
-type print [2]uint64
+type fingerprint [2]uint64
 
 // A visit remembers how a world was reached, for the story of a counterexample.
 type visit struct {
@@ -43,7 +44,7 @@ type finding struct {
 type explorer struct {
 	*sim
 	seeds  [2]maphash.Seed
-	seen   map[print]struct{}
+	seen   map[fingerprint]struct{}
 	visits []visit
 
 	// Every sampleth world at the beginning of a tick is continued without faults, to
@@ -56,19 +57,19 @@ type explorer struct {
 
 func newExplorer(cfg config) *explorer {
 	return &explorer{
-		sim: newSim(cfg), seeds: [2]maphash.Seed{maphash.MakeSeed(), maphash.MakeSeed()}, seen: map[print]struct{}{},
+		sim: newSim(cfg), seeds: [2]maphash.Seed{maphash.MakeSeed(), maphash.MakeSeed()}, seen: map[fingerprint]struct{}{},
 	}
 }
 
-func (x *explorer) print(w *world) print {
-	return print{maphash.Comparable(x.seeds[0], *w), maphash.Comparable(x.seeds[1], *w)}
+func (x *explorer) fingerprint(w *world) fingerprint {
+	return fingerprint{maphash.Comparable(x.seeds[0], *w), maphash.Comparable(x.seeds[1], *w)}
 }
 
 // run visits all worlds, or stops at the first violation.
 func (x *explorer) run() finding {
 	var f finding
 	root := x.root()
-	x.seen[x.print(&root)] = struct{}{}
+	x.seen[x.fingerprint(&root)] = struct{}{}
 	x.visits = append(x.visits, visit{})
 	todo := []pending{{root, 0}}
 	var samples []pending
@@ -97,7 +98,7 @@ func (x *explorer) run() finding {
 				f.worlds = len(x.seen)
 				return f
 			}
-			id := x.print(&n.w)
+			id := x.fingerprint(&n.w)
 			if _, ok := x.seen[id]; ok {
 				continue
 			}
@@ -110,13 +111,15 @@ func (x *explorer) run() finding {
 			todo = append(todo, pending{n.w, uint32(len(x.visits) - 1)})
 		}
 		for _, p := range samples {
-			if bad, aftermath := x.stranded(p.w); bad != "" {
-				f.bad = bad
-				f.story, f.steps = x.story(p.visit, -1)
-				f.story += "  from here on, without faults:\n" + aftermath
-				f.worlds = len(x.seen)
-				return f
+			bad, aftermath := x.stranded(p.w)
+			if bad == "" {
+				continue
 			}
+			f.bad = bad
+			f.story, f.steps = x.story(p.visit, -1)
+			f.story += "  from here on, without faults:\n" + aftermath
+			f.worlds = len(x.seen)
+			return f
 		}
 		samples = samples[:0]
 	}
@@ -135,8 +138,8 @@ func (x *explorer) story(at uint32, choice int) (string, int) {
 	}
 	var b strings.Builder
 	w := x.root()
-	for k := len(choices) - 1; k >= 0; k-- {
-		n := x.successors(&w)[choices[k]]
+	for _, choice := range slices.Backward(choices) {
+		n := x.successors(&w)[choice]
 		x.tell(&b, &w, n)
 		w = n.w
 	}
@@ -150,25 +153,26 @@ func (x *explorer) tell(b *strings.Builder, w *world, n next) {
 		fmt.Fprintf(b, ": %s", x.machines[n.who].ID)
 	}
 	if n.w.reg != w.reg {
-		fmt.Fprintf(b, "  [register: %v]", x.sim.seens.all[n.w.reg])
+		fmt.Fprintf(b, "  [register: %v]", x.seens.all[n.w.reg])
 	}
 	b.WriteByte('\n')
 	for i := range x.machines {
-		if n.kind != kAdvance && n.w.c[i].state != w.c[i].state && n.w.c[i].mode == up {
-			s := x.state(&n.w, i)
-			now := x.now(&n.w, i)
-			fmt.Fprintf(b, "      %s@%d is %v", x.machines[i].ID, now.Mono, s.Phase)
-			switch {
-			case x.mutant.leads(&s, now):
-				fmt.Fprintf(b, " and leads term %d until %d", s.Grant.Term, s.Grant.Trust.Mono)
-			case s.Phase == Watching:
-				fmt.Fprintf(b, ", knows %v, due at %d", s.View, max(s.DueAt, s.StandBackUntil))
-			}
-			if s.Write.Kind != NoWrite {
-				fmt.Fprintf(b, "; %v expecting %d %s", s.Write.Kind, s.Write.Expected, stageNames[s.Write.Stage])
-			}
-			b.WriteByte('\n')
+		if n.kind == kAdvance || n.w.c[i].state == w.c[i].state || n.w.c[i].mode != up {
+			continue
 		}
+		s := x.state(&n.w, i)
+		now := x.now(&n.w, i)
+		fmt.Fprintf(b, "      %s@%d is %v", x.machines[i].ID, now.Mono, s.Phase)
+		switch {
+		case x.mutant.leads(&s, now):
+			fmt.Fprintf(b, " and leads term %d until %d", s.Grant.Term, s.Grant.Trust.Mono)
+		case s.Phase == Watching:
+			fmt.Fprintf(b, ", knows %v, due at %d", s.View, max(s.DueAt, s.StandBackUntil))
+		}
+		if s.Write.Kind != NoWrite {
+			fmt.Fprintf(b, "; %v expecting %d %s", s.Write.Kind, s.Write.Expected, stageNames[s.Write.Stage])
+		}
+		b.WriteByte('\n')
 	}
 	if n.bad != "" {
 		fmt.Fprintf(b, "  VIOLATION %s\n", n.bad)

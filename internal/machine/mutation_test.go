@@ -44,7 +44,7 @@ func (mu mutant) leads(s *State, now Instant) bool {
 	return s.Leading(now)
 }
 
-func (mu mutant) reached(i Instant, now Instant) bool {
+func (mu mutant) reached(i, now Instant) bool {
 	if mu.monoOnly {
 		now.Wall = -1 << 40
 	}
@@ -250,7 +250,7 @@ var mutations = []mutation{
 		want: []string{"G3", "G4"}, kinds: setOf(kSlowWork, kPause), faults: 2,
 	},
 	{
-		mutant: mutant{name: "an unfit winner is promoted", step: before(func(_ Machine, s *State, ev *Event, _ *Instant) {
+		mutant: mutant{name: "an unfit winner is promoted", step: before(func(_ Machine, s *State, _ *Event, _ *Instant) {
 			if s.Phase == Claiming {
 				s.Unfit = false
 			}
@@ -267,7 +267,7 @@ var mutations = []mutation{
 		want: []string{"G3", "G4", "state"},
 	},
 	{
-		mutant: mutant{name: "an expired term is not noticed by the candidate", step: before(func(_ Machine, s *State, ev *Event, now *Instant) {
+		mutant: mutant{name: "an expired term is not noticed by the candidate", step: before(func(_ Machine, s *State, _ *Event, _ *Instant) {
 			if s.Phase == Holding && s.Grant.Promoted {
 				s.Grant.Trust = Instant{1 << 40, 1 << 40}
 			}

@@ -419,7 +419,7 @@ func (st *stage) step(p *player, ev Event) {
 	if ev.Kind == Sight && len(actions) == 0 && p.s.Public() == before.Public() && p.s.View.Kind == before.View.Kind {
 		return // it knew
 	}
-	st.say(p.id, "%-22s %s", p.event(ev), p.situation(before, now))
+	st.say(p.id, "%-22s %s", p.event(ev), p.situation(now))
 	for _, a := range actions {
 		st.say("", "    %s", performed(a))
 		switch a.Kind {
@@ -456,7 +456,7 @@ func (p *player) event(ev Event) string {
 var publicNames = [...]string{"init", "candidate", "leader", "follower", "demoted", "ended"}
 
 // situation says what p is, until when, and what it waits for.
-func (p *player) situation(before State, now Instant) string {
+func (p *player) situation(now Instant) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "%s, %v", publicNames[p.s.Public()], p.s.Phase)
 	at := func(mono int64) string {

@@ -2,7 +2,6 @@ package machine
 
 import (
 	"fmt"
-	"math/bits"
 	"strings"
 )
 
@@ -509,7 +508,7 @@ func (x *sim) perform(w *world, i int, before, after *State, a Action, now Insta
 			x.fail("G3", "%s is promoted while the work of its last term runs", id)
 		case x.mutant.reached(after.Grant.Trust, now) && after.Phase == Holding:
 			x.fail("G3", "%s is promoted for term %d, whose window is closed", id, term)
-		case uint8(term) <= w.lastTerm && !x.storeMay:
+		case term <= uint64(w.lastTerm) && !x.storeMay:
 			x.fail("G2", "%s is promoted for term %d after term %d", id, term, w.lastTerm)
 		}
 		w.lastTerm = max(w.lastTerm, uint8(term))
@@ -590,7 +589,7 @@ func (x *sim) dropForgotten(w *world, i int) {
 // commit applies a write if the register stands where it expects, and tells so.
 func (x *sim) commit(w *world, wk WriteKind, expected uint8, rec uint16) bool {
 	at := x.seens.all[w.reg]
-	if uint8(at.Rev) != expected && !x.mutant.accepts(wk, at, uint64(expected)) {
+	if at.Rev != uint64(expected) && !x.mutant.accepts(wk, at, uint64(expected)) {
 		return false
 	}
 	k := Held
@@ -1158,5 +1157,3 @@ func (x *sim) narrate(w *world, i int, ev Event, seen uint16, actions []Action) 
 	}
 	x.trace.WriteByte('\n')
 }
-
-func (s kindSet) len() int { return bits.OnesCount64(uint64(s)) }
