@@ -124,6 +124,16 @@ func (l *lab) await(what string, moved <-chan struct{}, cond func() bool) error 
 	return nil
 }
 
+// pause lets time pass.
+func (l *lab) pause(d time.Duration) error {
+	select {
+	case <-time.After(d):
+		return nil
+	case <-l.ctx.Done():
+		return l.ctx.Err()
+	}
+}
+
 // eventually tries f until it succeeds.
 func (l *lab) eventually(what string, f func(context.Context) error) error {
 	ctx, cancel := context.WithTimeout(l.ctx, patience)

@@ -22,7 +22,7 @@ func measureCrash(l *lab) error {
 		for _, ttl := range ttls {
 			samples, err := l.crashes(on, ttl, l.n(50, 6))
 			if err != nil {
-				return fmt.Errorf("R%d, TTL %v: %w", on.replicas, ttl, err)
+				return fmt.Errorf("replicas %d, TTL %v: %w", on.replicas, ttl, err)
 			}
 			wait := time.Duration(float64(ttl) * (1 + leader.DefaultClockDrift))
 			over := percentile(samples, 50) - wait
@@ -48,7 +48,9 @@ func (l *lab) crashes(on *servers, ttl time.Duration, n int) ([]time.Duration, e
 	var all sync.WaitGroup
 	for i := range n {
 		all.Go(func() {
-			time.Sleep(time.Duration(i) * max(ttl/time.Duration(n), 20*time.Millisecond))
+			if errs[i] = l.pause(time.Duration(i) * max(ttl/time.Duration(n), 20*time.Millisecond)); errs[i] != nil {
+				return
+			}
 			samples[i], errs[i] = l.crash(on, sound, bucket, fmt.Sprintf("g%d", i), ttl)
 		})
 	}

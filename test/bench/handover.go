@@ -31,6 +31,7 @@ func measureIsLeader(l *lab) error {
 		return err
 	}
 	r := testing.Benchmark(func(b *testing.B) {
+		b.Helper()
 		b.ReportAllocs()
 		for b.Loop() {
 			if !c.IsLeader() {

@@ -28,9 +28,7 @@ import (
 )
 
 func main() {
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
-	defer stop()
-	os.Exit(run(ctx, os.Args[1:], os.Stdin, os.Stdout, os.Stderr))
+	os.Exit(run(context.Background(), os.Args[1:], os.Stdin, os.Stdout, os.Stderr))
 }
 
 // A lab is what the sections measure in.
@@ -73,13 +71,15 @@ func run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.
 	if *serve > 0 {
 		return serveServers(*serve, stdin, stdout, stderr)
 	}
+	ctx, stop := signal.NotifyContext(ctx, os.Interrupt)
+	defer stop()
 	testing.Init() // for testing.Benchmark
 	r, err := measure(ctx, *quick, *only, stderr)
 	if err != nil {
 		fmt.Fprintln(stderr, "bench:", err)
 		return 1
 	}
-	r.Command = strings.Join(append([]string{"go run ./test/bench"}, args...), " ")
+	r.Command = strings.Join(append([]string{"go run ./test/bench"}, args...), " ") // what make bench runs
 	if *asJSON {
 		enc := json.NewEncoder(stdout)
 		enc.SetIndent("", "  ")
@@ -96,12 +96,14 @@ func run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.
 
 func measure(ctx context.Context, quick bool, only string, progress io.Writer) (_ *report, err error) {
 	l := &lab{ctx: ctx, quick: quick, progress: progress, report: newReport()}
-	for n, s := range map[int]**servers{1: &l.one, 3: &l.three} {
-		if *s, err = startServers(ctx, n); err != nil {
-			return nil, err
-		}
-		defer func() { err = errors.Join(err, (*s).stop()) }()
+	if l.one, err = startServers(ctx, 1); err != nil {
+		return nil, err
 	}
+	defer func() { err = errors.Join(err, l.one.stop()) }()
+	if l.three, err = startServers(ctx, 3); err != nil {
+		return nil, err
+	}
+	defer func() { err = errors.Join(err, l.three.stop()) }()
 	for _, s := range sections {
 		if !strings.Contains(s.name, only) {
 			continue

@@ -61,9 +61,15 @@ func (s *servers) stop() error {
 }
 
 // serveServers is the other process.
-func serveServers(n int, stdin io.Reader, stdout, stderr io.Writer) int {
-	tb := &bench{stderr: stderr}
+func serveServers(n int, stdin io.Reader, stdout, stderr io.Writer) (code int) {
+	tb := &bench{}
 	defer tb.cleanup()
+	defer func() {
+		if fault := recover(); fault != nil {
+			fmt.Fprintln(stderr, fault)
+			code = 1
+		}
+	}()
 	monitor := func(o *server.Options) { o.HTTPHost, o.HTTPPort = "127.0.0.1", -1 }
 	var s servers
 	var nodes []*natslab.Server
@@ -89,7 +95,6 @@ func serveServers(n int, stdin io.Reader, stdout, stderr io.Writer) int {
 // A bench is what natslab needs of a test.
 type bench struct {
 	testing.TB
-	stderr   io.Writer
 	cleanups []func()
 }
 
@@ -99,9 +104,7 @@ func (b *bench) Cleanup(f func()) { b.cleanups = append(b.cleanups, f) }
 func (b *bench) Fatal(args ...any) { b.Fatalf("%s", fmt.Sprint(args...)) }
 
 func (b *bench) Fatalf(format string, args ...any) {
-	fmt.Fprintf(b.stderr, format+"\n", args...)
-	b.cleanup()
-	os.Exit(1)
+	panic(fmt.Sprintf(format, args...)) // which serveServers takes
 }
 
 func (b *bench) TempDir() string {
@@ -183,7 +186,7 @@ func (s *servers) consumers() (n int, err error) {
 }
 
 func get(url string, v any) error {
-	resp, err := http.Get(url) //nolint:gosec // a URL of our own process
+	resp, err := http.Get(url)
 	if err != nil {
 		return err
 	}

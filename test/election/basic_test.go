@@ -82,7 +82,7 @@ func TestReleaseHandsOverAtOnce(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			g := newGroup(t, name)
 			a := g.candidate(srv.Connect(t), "a")
-			ctx, cancel := context.WithCancel(context.Background())
+			ctx, cancel := context.WithCancel(t.Context())
 			defer cancel()
 			if err := a.Start(ctx); err != nil {
 				t.Fatal(err)
@@ -194,7 +194,7 @@ func TestObserverSeesEachChangeWithoutWriting(t *testing.T) {
 	b := g.join(srv.Connect(t), "b")
 	b.follows(a)
 	seen := make(chan leader.LeaderInfo)
-	ctx, cancel := context.WithCancel(context.Background())
+	ctx, cancel := context.WithCancel(t.Context())
 	done := make(chan struct{})
 	defer func() { cancel(); <-done }()
 	go func() {

@@ -18,7 +18,10 @@ type request struct {
 }
 
 func (r request) json() []byte {
-	b, _ := json.Marshal(r) // strings and a number
+	b, err := json.Marshal(r)
+	if err != nil {
+		panic(err) // of strings and a number
+	}
 	return b
 }
 

@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 
 	"github.com/seed-ff2cb582/leader"
@@ -95,6 +96,7 @@ func TestRecordsThatNobodyCanReadKeepEverybodyWaiting(t *testing.T) {
 	}{
 		"garbage":   {string(garbage(1000)), "", leader.ReasonOverwritten},
 		"object":    {"{}", "", leader.ReasonOverwritten},
+		"no-marker": {`{"reason":"cleared","by":"operator"}`, "", leader.ReasonOverwritten},
 		"unlimited": {`{"id":"x","token":"y","ttl":1e30}`, "", leader.ReasonOverwritten},
 		"faraway":   {`{"id":"x","token":"y","ttl":9007199254740992}`, "x", ""},
 		"timeless":  {`{"id":"x","token":"y"}`, "x", ""},
@@ -113,8 +115,12 @@ func TestRecordsThatNobodyCanReadKeepEverybodyWaiting(t *testing.T) {
 			if n := a.count("acquire"); n != 0 {
 				t.Fatalf("%d claims", n)
 			}
-			// The way out for an operator that needs no waiting: a vacancy, said in so many words.
-			if _, err := kv.Put(within(t), name, []byte(`{"reason":"cleared","by":"operator"}`)); err != nil {
+			// The way out for an operator that needs no waiting: a vacancy, which is a delete marker
+			// that says why.
+			vacancy := nats.NewMsg("$KV.b." + name)
+			vacancy.Header.Set("KV-Operation", "DEL")
+			vacancy.Data = []byte(`{"reason":"cleared","by":"operator"}`)
+			if _, err := natslab.JetStream(t, admin).PublishMsg(within(t), vacancy); err != nil {
 				t.Fatal(err)
 			}
 			g.await("a leads", a.IsLeader)

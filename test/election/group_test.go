@@ -71,7 +71,7 @@ func ttl(d time.Duration) tweak {
 func newGroup(tb testing.TB, bucket string) *group {
 	tb.Helper()
 	g := &group{tb: tb, bucket: bucket, name: "g", moved: make(chan struct{}, 1)}
-	ctx, cancel := context.WithCancel(context.Background())
+	ctx, cancel := context.WithCancel(context.WithoutCancel(tb.Context())) // until the cleanup below
 	var sampler sync.WaitGroup
 	sampler.Go(func() { g.sample(ctx) })
 	tb.Cleanup(func() {
@@ -414,7 +414,7 @@ func (m *member) follows(l *member) {
 // within bounds a wait.
 func within(tb testing.TB) context.Context {
 	tb.Helper()
-	ctx, cancel := context.WithTimeout(context.Background(), natslab.Patience)
+	ctx, cancel := context.WithTimeout(tb.Context(), natslab.Patience)
 	tb.Cleanup(cancel)
 	return ctx
 }

@@ -166,8 +166,8 @@ func build(t *testing.T, url, source string) string {
 	if err != nil {
 		t.Fatal(err)
 	}
-	replace, err := json.Marshal(map[string]any{
-		"Replace": map[string]string{filepath.Join(here, "program", "main.go"): file},
+	replace, err := json.Marshal(map[string]map[string]string{
+		"Replace": {filepath.Join(here, "program", "main.go"): file},
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -297,8 +297,11 @@ func holder(t *testing.T, url, bucket, group, id string) {
 			return err
 		}
 		var record struct{ ID string }
-		if err := json.Unmarshal(e.Value(), &record); err != nil || record.ID != id {
-			return fmt.Errorf("the record is %s (%v)", e.Value(), err)
+		if err := json.Unmarshal(e.Value(), &record); err != nil {
+			return err
+		}
+		if record.ID != id {
+			return fmt.Errorf("the record is %s", e.Value())
 		}
 		return nil
 	})

@@ -108,11 +108,11 @@ func TestStopWithoutDeleteKeyLeavesTheRecordToExpire(t *testing.T) {
 func TestStopGivesUpAfterItsTimeout(t *testing.T) {
 	for name, stop := range map[string]func(*member) error{
 		"Timeout": func(m *member) error {
-			return m.StopWithContext(context.Background(),
+			return m.StopWithContext(t.Context(),
 				leader.StopOptions{DeleteKey: true, WaitForDemote: true, Timeout: 50 * time.Millisecond})
 		},
 		"Context": func(m *member) error {
-			ctx, cancel := context.WithTimeout(context.Background(), 50*time.Millisecond)
+			ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
 			defer cancel()
 			return m.StopWithContext(ctx, leader.StopOptions{DeleteKey: true, WaitForDemote: true})
 		},
@@ -138,7 +138,7 @@ func TestSecondStopChangesNothing(t *testing.T) {
 			t.Error(err)
 		}
 	}
-	if err := p.a.Start(context.Background()); !errors.Is(err, leader.ErrStopped) {
+	if err := p.a.Start(t.Context()); !errors.Is(err, leader.ErrStopped) {
 		t.Errorf("Start after Stop: %v", err)
 	}
 	if s := p.a.Status().State; s != leader.StateStopped {
@@ -152,7 +152,7 @@ func TestRunReleasesWhenItsContextEnds(t *testing.T) {
 	g := newGroup(t, "b")
 	cfg := g.config("runner", nil)
 	cfg.DeleteOnStop = false
-	ctx, cancel := context.WithCancel(context.Background())
+	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
 	terms, done := make(chan leader.Term, 1), make(chan error, 1)
 	go func() {
