@@ -36,7 +36,7 @@ func (c *step) sight(seen Seen) {
 // is counted from this instant: a record that arrives late is waited for longer,
 // never shorter.
 func (c *step) adopt(seen Seen) {
-	if c.s.View.Kind != Unseen && seen.Rev <= c.s.View.Rev {
+	if c.s.View.Kind != Unseen && seen.Rev <= c.s.View.Rev && !seen.same(c.s.View) {
 		c.regressed()
 	}
 	c.s.View, c.s.ViewAt = seen, c.now.Mono
@@ -53,10 +53,11 @@ func (c *step) adopt(seen Seen) {
 }
 
 // regressed notes that the store has lost writes. Whoever led by a record that is
-// gone noticed nothing yet, and trusts its lease for the rest of its window.
+// gone noticed nothing yet, and trusts its lease for the rest of its window. It was us if the record
+// is ours and our window still open; later a successor may have led whom we never saw.
 func (c *step) regressed() {
 	c.note(NoteRegressed)
-	if !c.ours(c.s.View) {
+	if !c.ours(c.s.View) || c.s.Phase == Watching || c.s.Grant.Trust.Reached(c.now) {
 		c.s.DoubtUntil = c.now.Mono + int64(c.m.wait(c.heldTTL()))
 	}
 }
