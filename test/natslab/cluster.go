@@ -49,13 +49,16 @@ func StartCluster(tb testing.TB, n int, opts ...Option) *Cluster {
 func freePorts(tb testing.TB, n int) []int {
 	tb.Helper()
 	ports := make([]int, n)
+	listeners := make([]*net.TCPListener, n)
 	for i := range ports {
-		l, err := net.Listen("tcp", "127.0.0.1:0")
+		l, err := net.ListenTCP("tcp", &net.TCPAddr{IP: net.IPv4(127, 0, 0, 1)})
 		if err != nil {
 			tb.Fatalf("natslab: %v", err)
 		}
-		defer func() { _ = l.Close() }()
-		ports[i] = l.Addr().(*net.TCPAddr).Port
+		listeners[i], ports[i] = l, l.Addr().(*net.TCPAddr).Port //nolint:errcheck // a TCP listener has no other
+	}
+	for _, l := range listeners {
+		_ = l.Close() // only now, so that the ports differ
 	}
 	return ports
 }

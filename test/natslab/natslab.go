@@ -215,6 +215,7 @@ func JetStream(tb testing.TB, nc *nats.Conn) jetstream.JetStream {
 // naming what it waited for if that never happens.
 func Eventually(tb testing.TB, what string, f func(context.Context) error) {
 	tb.Helper()
+	//nolint:usetesting // it serves in cleanups, too, where the test's context has ended
 	ctx, cancel := context.WithTimeout(context.Background(), Patience)
 	defer cancel()
 	pause := time.NewTicker(10 * time.Millisecond)

@@ -186,7 +186,7 @@ func (p *Proxy) pass(src net.Conn, d Direction) bool {
 	defer p.mu.Unlock()
 	if delay := p.flow[d].delay; delay > 0 {
 		p.mu.Unlock()
-		time.Sleep(delay) // this is the fault, not a wait for something
+		time.Sleep(delay) //nolint:forbidigo // this is the fault, not a wait for something
 		p.mu.Lock()
 	}
 	for p.flow[d].held && !p.closed && open(src) {

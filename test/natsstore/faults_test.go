@@ -210,7 +210,7 @@ func TestUnusedStoreHasNoGoroutine(t *testing.T) {
 		t.Fatal(err)
 	}
 	must(t, s, store.Write{Key: "g", Value: []byte("v")})
-	stop, err := s.Watch(context.Background(), []string{"g"}, func(store.Entry) {})
+	stop, err := s.Watch(t.Context(), []string{"g"}, func(store.Entry) {})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -229,7 +229,7 @@ func TestEndOfAWatchsContextEndsTheWatch(t *testing.T) {
 	bucket := newBucket()
 	ensure(t, nc, natsstore.BucketConfig{Bucket: bucket})
 	s := open(t, nc, bucket, natsstore.Options{})
-	ctx, cancel := context.WithCancel(context.Background())
+	ctx, cancel := context.WithCancel(t.Context())
 	if _, err := s.Watch(ctx, []string{"g"}, func(store.Entry) {}); err != nil {
 		t.Fatal(err)
 	}
@@ -245,10 +245,11 @@ func TestEndOfAWatchsContextEndsTheWatch(t *testing.T) {
 
 func BenchmarkCompareAndSwap(b *testing.B) {
 	run := func(b *testing.B, nc *nats.Conn, bucket string) {
+		b.Helper()
 		s := open(b, nc, bucket, natsstore.Options{})
 		value := make([]byte, 256)
 		rev := eventually(b, s, "g", 0, string(value))
-		ctx := context.Background()
+		ctx := b.Context()
 		b.ReportAllocs()
 		for b.Loop() {
 			next, err := s.CompareAndSwap(ctx, store.Write{Key: "g", Expected: rev, Value: value})

@@ -52,7 +52,7 @@ func ensure(tb testing.TB, nc *nats.Conn, cfg natsstore.BucketConfig) {
 
 func within(tb testing.TB) context.Context {
 	tb.Helper()
-	ctx, cancel := context.WithTimeout(context.Background(), natslab.Patience)
+	ctx, cancel := context.WithTimeout(tb.Context(), natslab.Patience)
 	tb.Cleanup(cancel)
 	return ctx
 }
@@ -106,7 +106,7 @@ type heard struct {
 func listen(tb testing.TB, s store.Watcher, keys ...string) *heard {
 	tb.Helper()
 	h := &heard{tb: tb, entries: make(chan store.Entry, 1<<16)}
-	stop, err := s.Watch(context.Background(), keys, func(e store.Entry) { h.entries <- e })
+	stop, err := s.Watch(tb.Context(), keys, func(e store.Entry) { h.entries <- e })
 	if err != nil {
 		tb.Fatal(err)
 	}

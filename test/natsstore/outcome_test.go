@@ -20,7 +20,7 @@ import (
 // brief is a deadline for calls that are meant to miss it.
 func brief(tb testing.TB) context.Context {
 	tb.Helper()
-	ctx, cancel := context.WithTimeout(context.Background(), 300*time.Millisecond)
+	ctx, cancel := context.WithTimeout(tb.Context(), 300*time.Millisecond)
 	tb.Cleanup(cancel)
 	return ctx
 }
@@ -330,14 +330,14 @@ func TestPermissions(t *testing.T) {
 			c.opts.Timeout = 2 * time.Second
 			s := open(t, srv.Connect(t, nats.UserInfo("c", "c"), nats.CustomInboxPrefix("_INBOX_c")), "b", c.opts)
 			var got result
-			e, err := s.Get(context.Background(), "g")
+			e, err := s.Get(t.Context(), "g")
 			got.get = store.Classify(err)
 			t.Log("get:", err)
-			_, err = s.CompareAndSwap(context.Background(), store.Write{Key: "g", Expected: e.Revision, Value: []byte("v")})
+			_, err = s.CompareAndSwap(t.Context(), store.Write{Key: "g", Expected: e.Revision, Value: []byte("v")})
 			got.cas = store.Classify(err)
 			t.Log("write:", err)
 			entries := make(chan store.Entry, 100)
-			stop, err := s.Watch(context.Background(), []string{"g"}, func(e store.Entry) { entries <- e })
+			stop, err := s.Watch(t.Context(), []string{"g"}, func(e store.Entry) { entries <- e })
 			got.watch = store.Classify(err)
 			t.Log("watch:", err)
 			if got != c.want {
