@@ -257,7 +257,8 @@ type Report struct {
 	// Warnings are full sentences for people, each with what and why.
 	Warnings []string
 	// Forgetful tells that the store may lose acknowledged writes in an ordinary
-	// restart, or expire them by a clock of its own (memory storage, a server-side TTL).
+	// restart, expire them by a clock of its own, or drop them for room (memory storage, a
+	// server-side TTL, a size limit at which old records go).
 	// Elections on such a store cool down before they promote.
 	Forgetful bool
 }

@@ -76,6 +76,7 @@ func (s *Store) judge(c *jetstream.StreamConfig, cluster *jetstream.ClusterInfo,
 	}
 	// A cluster's name is empty on a server that stands alone.
 	clustered := cluster != nil && cluster.Name != ""
+	dropsOldest := c.Discard == jetstream.DiscardOld && (c.MaxBytes > 0 || c.MaxMsgs > 0)
 
 	warn(c.MaxAge > 0, "expires records %v after their last write, by the server's wall clock: a clock that leaps ends a leader's lease early."+
 		" Elections cool down before they promote; a bucket without TTL needs no such wait.", c.MaxAge)
@@ -88,9 +89,10 @@ func (s *Store) judge(c *jetstream.StreamConfig, cluster *jetstream.ClusterInfo,
 		" Buckets that this library makes refuse them.")
 	warn(!c.DenyDelete, "allows the deletion of single messages, after which a record may read as an earlier one. Set deny_delete.")
 	warn(!c.AllowDirect, "refuses direct gets: candidates need permission for %sSTREAM.MSG.GET.%s, which reads every key. Set allow_direct.", s.api, s.stream)
-	warn(c.Discard == jetstream.DiscardOld && (c.MaxBytes > 0 || c.MaxMsgs > 0), "drops its oldest records when it is full: they may be a leader's. Use the discard policy new.")
+	warn(dropsOldest, "drops its oldest records when it is full: they may be a leader's."+
+		" Elections cool down before they promote; with the discard policy new they need no such wait.")
 	warn(c.Discard == jetstream.DiscardNew && (c.MaxBytes > 0 || c.MaxMsgs > 0), "has a size limit (%d bytes, %d messages; -1 is none), at which renewals are refused and leaders lost.", c.MaxBytes, c.MaxMsgs)
-	r.Forgetful = c.MaxAge > 0 || c.Storage == jetstream.MemoryStorage
+	r.Forgetful = c.MaxAge > 0 || c.Storage == jetstream.MemoryStorage || dropsOldest
 	return r, nil
 }
 

@@ -242,7 +242,7 @@ func TestCheck(t *testing.T) {
 		{name: "rollups", alter: func(c *jetstream.StreamConfig) { c.AllowRollup, c.DenyPurge = true, false }, warnings: []string{"Nats-Rollup"}},
 		{name: "deletions", alter: func(c *jetstream.StreamConfig) { c.DenyDelete = false }, warnings: []string{"deny_delete"}},
 		{name: "no direct gets", alter: func(c *jetstream.StreamConfig) { c.AllowDirect = false }, warnings: []string{"STREAM.MSG.GET"}},
-		{name: "drops the oldest", alter: func(c *jetstream.StreamConfig) { c.Discard, c.MaxBytes = jetstream.DiscardOld, 1<<20 }, warnings: []string{"oldest"}},
+		{name: "drops the oldest", alter: func(c *jetstream.StreamConfig) { c.Discard, c.MaxBytes = jetstream.DiscardOld, 1<<20 }, warnings: []string{"oldest"}, forgetful: true},
 		{name: "size limit", alter: func(c *jetstream.StreamConfig) { c.MaxBytes = 1 << 20 }, warnings: []string{"size limit"}},
 		{name: "tiny", alter: func(c *jetstream.StreamConfig) { c.MaxBytes = 1 << 10 }, refused: "at most 1024 bytes"},
 		{name: "small messages", alter: func(c *jetstream.StreamConfig) { c.MaxMsgSize = 1 << 10 }, refused: "messages of at most 1024"},
