@@ -411,10 +411,11 @@ func (s *Store) writeError(ctx context.Context, before sighting, w store.Write, 
 }
 
 // storeFailure tells a bucket that is full, which refuses for certain, from a stream that could
-// not store for another reason.
+// not store for another reason. With several replicas it can not be told: the write may have been
+// stored by the peers of a leader that was being shut down, and be what filled the bucket.
 func (s *Store) storeFailure(ctx context.Context, w store.Write) error {
 	info, err := s.info(ctx)
-	if err != nil || info.Config.Discard != jetstream.DiscardNew {
+	if err != nil || info.Config.Discard != jetstream.DiscardNew || info.Config.Replicas > 1 {
 		return store.ErrUnknown
 	}
 	c, st := info.Config, info.State
