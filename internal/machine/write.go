@@ -88,12 +88,28 @@ func (c *step) writtenDraining() {
 	switch {
 	case c.ev.Outcome == OK && c.ev.Rev > c.s.View.Rev:
 		c.renewed(c.ev.Rev, c.s.Write.Sent)
+	case c.ev.Outcome == Conflict && c.s.Write.Maybe && c.s.Exit.Keep:
+		c.s.Write.Refused = true // perhaps by an earlier attempt of its own
+		c.look()
 	case c.ev.Outcome == OK || c.ev.Outcome == Conflict || !c.s.Exit.Keep:
 		c.unkeep()
 	default:
 		c.s.Write.Maybe = c.s.Write.Maybe || c.ev.Outcome == Unknown
 		c.note(NoteFailed)
 		c.rest(c.m.Retry.after(int(c.s.Write.Tries), c.ev.Rand))
+	}
+}
+
+// readDraining takes in the answer to look while the work stops: whether our renewal was applied after all.
+func (c *step) readDraining() {
+	seen := c.ev.Seen
+	switch {
+	case c.ev.Outcome != OK || seen.Rev <= c.s.View.Rev:
+		c.rest(c.m.Retry.after(int(c.s.Write.Tries), c.ev.Rand))
+	default:
+		if c.sightDraining(seen); c.s.Write.Stage == Reading {
+			c.unkeep()
+		}
 	}
 }
 
@@ -150,6 +166,10 @@ const staleReads = 3
 func (c *step) read() {
 	w := &c.s.Write
 	if w.Stage != Reading || w.Op != c.ev.Op {
+		return
+	}
+	if c.s.Phase == Draining {
+		c.readDraining()
 		return
 	}
 	if c.ev.Outcome != OK {
