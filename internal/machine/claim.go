@@ -43,6 +43,9 @@ func (c *step) resolveClaim(seen Seen) {
 	if seen.Kind == Held {
 		c.s.Losses = min(c.s.Losses+1, 250)
 		c.s.RTT = c.now.since(c.s.Write.Sent)
+		if c.s.View.Kind == Absent {
+			c.s.RTT = max(c.s.RTT, startWindow/contentionTrips) // see adopt
+		}
 		c.note(NoteLost)
 	}
 	c.backToWatching(seen)

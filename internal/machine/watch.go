@@ -39,6 +39,11 @@ func (c *step) adopt(seen Seen) {
 	if c.s.View.Kind != Unseen && seen.Rev <= c.s.View.Rev && !seen.same(c.s.View) {
 		c.regressed()
 	}
+	if c.s.View.Kind == Unseen && seen.Kind == Held && seen.Rec.Renewal == 0 && !c.ours(seen) {
+		// Whoever finds a record that was not renewed yet has just missed the race of a start, and
+		// has met contention without a claim of its own: perhaps hundreds were started at once.
+		c.s.Losses, c.s.RTT = 1, startWindow/contentionTrips
+	}
 	c.s.View, c.s.ViewAt = seen, c.now.Mono
 	if seen.Kind == Held {
 		c.s.HeldTTL = c.m.believed(seen.Rec.TTL)
@@ -126,6 +131,9 @@ const (
 	expiryWindow = 10 * time.Millisecond
 	// contentionFloor is the least window that a lost race leads to.
 	contentionFloor = 2 * time.Millisecond
+	// startWindow is the window after a start that others have just won. Among 200 candidates
+	// it lets about ten go before the news of the first has reached them all.
+	startWindow = 100 * time.Millisecond
 	// contentionTrips is the window after one lost race, in round trips as that race
 	// showed them: among n rivals that many windows let about n/contentionTrips go
 	// before the first winner is known to the rest.

@@ -39,7 +39,7 @@ func (g *group) followers(l *member) {
 	})
 }
 
-// herd bounds the claims that a release among 200 candidates may cost, in the median.
+// herd bounds the claims that a release among 200 candidates may cost.
 const herd = 40
 
 func TestReleaseAmong200CandidatesCausesNoHerd(t *testing.T) {
@@ -71,11 +71,10 @@ func TestReleaseAmong200CandidatesCausesNoHerd(t *testing.T) {
 		claims = append(claims, g.acquisitions()-before)
 	}
 	t.Logf("claims at each release: %v", claims)
-	// Each candidate learns of the crowd by losing races, so the first releases may cost
-	// more; and where the machine stalls for longer than candidates wait, so may any.
+	// Where the machine stalls for longer than candidates wait, a release may cost more.
 	slices.Sort(claims)
-	if median := claims[len(claims)/2]; median > herd {
-		t.Errorf("the median release cost %d claims, more than %d", median, herd)
+	if third := claims[len(claims)-3]; third > herd {
+		t.Errorf("three releases cost %d claims or more, above %d: %v", third, herd, claims)
 	}
 }
 
