@@ -28,38 +28,37 @@ func stateName(p machine.Public) string {
 }
 
 // A Reason says in one word why something happened. Logs, hooks, records
-// and the command line use the same words; docs/protocol.md explains each.
+// and the command line use the same words.
 type Reason string
 
 // The reasons why a candidate begins to lead, or follows.
 const (
-	ReasonStarted  = Reason(machine.ReasonStarted)
-	ReasonAbsent   = Reason(machine.ReasonAbsent)
-	ReasonVacant   = Reason(machine.ReasonVacant)
-	ReasonExpired  = Reason(machine.ReasonExpired)
-	ReasonUnowned  = Reason(machine.ReasonUnowned)
-	ReasonRemnant  = Reason(machine.ReasonRemnant)
-	ReasonLostRace = Reason(machine.ReasonLostRace)
-	ReasonFollow   = Reason(machine.ReasonFollow)
-	// ReasonStandBack: the candidate left on purpose, and lets the others go first.
-	ReasonStandBack = Reason(machine.ReasonStandBack)
+	ReasonStarted   = Reason(machine.ReasonStarted)   // the candidate began to take part
+	ReasonAbsent    = Reason(machine.ReasonAbsent)    // the store knows nothing of the record
+	ReasonVacant    = Reason(machine.ReasonVacant)    // the holder released the record
+	ReasonExpired   = Reason(machine.ReasonExpired)   // the holder's lease ran out
+	ReasonUnowned   = Reason(machine.ReasonUnowned)   // the record was deleted or unreadable for a whole lease
+	ReasonRemnant   = Reason(machine.ReasonRemnant)   // the record is this candidate's own, of an earlier claim
+	ReasonLostRace  = Reason(machine.ReasonLostRace)  // another candidate was faster
+	ReasonFollow    = Reason(machine.ReasonFollow)    // another candidate holds the record
+	ReasonStandBack = Reason(machine.ReasonStandBack) // the candidate left on purpose, and lets the others go first
 )
 
 // The reasons why a term ends.
 const (
-	ReasonTrustExpired = Reason(machine.ReasonTrust)
-	ReasonSuperseded   = Reason(machine.ReasonSuperseded)
-	ReasonDeleted      = Reason(machine.ReasonDeleted)
-	ReasonOverwritten  = Reason(machine.ReasonOverwritten)
-	ReasonDisconnected = Reason(machine.ReasonDisconnected)
-	ReasonRetriesSpent = Reason(machine.ReasonRetries)
-	ReasonLateGrant    = Reason(machine.ReasonLate)
-	ReasonResigned     = Reason(machine.ReasonResigned)
-	ReasonTransferred  = Reason(machine.ReasonTransferred)
-	ReasonSteppedDown  = Reason(machine.ReasonSteppedDown)
-	ReasonStopped      = Reason(machine.ReasonStopped)
-	ReasonPanicked     = Reason(machine.ReasonPanicked)
-	ReasonUnhealthy    = Reason(machine.ReasonUnhealthy)
+	ReasonTrustExpired = Reason(machine.ReasonTrust)        // no renewal was acknowledged before the trust window closed
+	ReasonSuperseded   = Reason(machine.ReasonSuperseded)   // another candidate's record took the place of this one's
+	ReasonDeleted      = Reason(machine.ReasonDeleted)      // somebody deleted the record, or the server expired it
+	ReasonOverwritten  = Reason(machine.ReasonOverwritten)  // somebody wrote something over the record
+	ReasonDisconnected = Reason(machine.ReasonDisconnected) // the connection was down for longer than DisconnectGracePeriod
+	ReasonRetriesSpent = Reason(machine.ReasonRetries)      // a renewal failed RetryConfig.MaxAttempts times in a row
+	ReasonLateGrant    = Reason(machine.ReasonLate)         // the claim was acknowledged after its trust window had closed; nobody was promoted
+	ReasonResigned     = Reason(machine.ReasonResigned)     // the program called Resign
+	ReasonTransferred  = Reason(machine.ReasonTransferred)  // handed to a named successor, by Transfer or by request
+	ReasonSteppedDown  = Reason(machine.ReasonSteppedDown)  // an operator asked for it through the control key
+	ReasonStopped      = Reason(machine.ReasonStopped)      // the election was stopped
+	ReasonPanicked     = Reason(machine.ReasonPanicked)     // OnPromote panicked
+	ReasonUnhealthy    = Reason(machine.ReasonUnhealthy)    // MaxConsecutiveFailures health checks failed in a row
 )
 
 // A Term is one unbroken reign: its number orders it among all terms of the group,
