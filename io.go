@@ -3,6 +3,7 @@ package leader
 import (
 	"context"
 	"fmt"
+	"sync"
 	"time"
 
 	"github.com/seed-ff2cb582/leader/internal/machine"
@@ -119,9 +120,14 @@ func (e *election) followConn() (stop func()) {
 	if !ok {
 		return func() {}
 	}
-	tell := func(s store.ConnState) {
+	// The present state, and not the one that is told: what is put last is then the latest, whichever
+	// of the store's call and our own first look comes first.
+	var mu sync.Mutex
+	tell := func(store.ConnState) {
+		mu.Lock()
+		defer mu.Unlock()
 		kind := machine.ConnDown
-		if s == store.Connected {
+		if c.ConnState() == store.Connected {
 			kind = machine.ConnUp
 		}
 		e.mail.event(machine.Event{Kind: kind})
