@@ -24,7 +24,8 @@
 //   - A write whose acknowledgement was lost is neither success nor failure: it is resolved.
 //   - No record, however malformed, crashes a candidate; a bad configuration is refused with every fault named.
 //
-// The argument for this, and the tests behind each part of it, stand in docs/protocol.md.
+// The argument for this, the tests behind each part of it, and the cases in which it does not hold
+// are in docs/protocol.md.
 //
 // # What is left to the caller
 //
@@ -58,9 +59,9 @@
 //
 // # Failures
 //
-// A store that can not be reached is awaited; writes are repeated with the same
-// condition, as [RetryConfig] says. A leader that can not renew is demoted when its window closes, or
+// A store that cannot be reached is awaited; writes are repeated with the same
+// condition, as [RetryConfig] says. A leader that cannot renew is demoted when its window closes, or
 // earlier by DisconnectGracePeriod. What a person has to mend (a missing bucket, a permission)
 // is returned by Start with the remedy, and logged and retried with patience if it shows up later.
-// A panic in a callback is reported and ends the term, not the program.
+// A panic in a callback is reported and does not end the program; in OnPromote it ends the term.
 package leader

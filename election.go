@@ -19,21 +19,27 @@ import (
 type Election interface {
 	// Start begins to take part, in the background. It checks the store first: what
 	// makes an election impossible or unsafe there (a missing bucket, a permission) is returned, with
-	// the remedy in the text, and Start may be called again. A store that can
-	// not be reached is no error: it is awaited. When ctx is done, the election stops as by Stop.
+	// the remedy in the text, and Start may be called again. A store that cannot be
+	// reached is no error: it is awaited, and the Logger told. Start blocks for no longer than
+	// this check, at most the larger of ConnectionTimeout and 2 seconds. When ctx is done, also
+	// after Start has returned, the election stops as by Stop.
+	//
+	// Other errors are ErrAlreadyStarted, ErrStopped and that of a ctx that is done already.
 	Start(ctx context.Context) error
 
 	// Stop stops taking part: the term's context is cancelled, OnDemote runs to its end, and
 	// then, with DeleteOnStop, the record is released. It returns when all that is done, and
-	// may be called repeatedly. Called from a callback, it does not wait for that callback.
+	// may be called repeatedly. Called from a callback, it returns at once, and the rest follows
+	// when the callback has returned. The error is ErrDemoteTimeout if a callback outlived DemoteTimeout.
 	Stop() error
 
 	// StopWithContext is Stop with options. It gives up waiting when ctx is done or
 	// opts.Timeout has passed, and returns ErrStopTimeout; the record then expires by itself.
+	// Of several calls the first decides whether the record is released.
 	StopWithContext(ctx context.Context, opts StopOptions) error
 
 	// IsLeader reports whether this candidate leads at this instant: whether its trust window
-	// is open, on the monotonic and on the wall clock. It does not block nor allocate.
+	// is open, on the monotonic and on the wall clock. It neither blocks nor allocates.
 	// The answer is about the past as soon as it is given: see the package documentation.
 	IsLeader() bool
 
@@ -83,11 +89,12 @@ type Election interface {
 
 	// Resign ends the present term: the work stops, the record is released, and this
 	// candidate stands back until another has led or TTL × (1 + ClockDrift) has
-	// passed. It returns when the release is written or given up; ErrNotLeader if there is nothing to resign.
+	// passed. It returns when the release is written or given up, or ctx is done (the resignation goes on
+	// then); called from a callback, at once. The error is ErrNotLeader if there is nothing to resign.
 	Resign(ctx context.Context) error
 
 	// Transfer is Resign with a successor: the vacancy names it, and the other candidates give it a
-	// head start. A successor that is not there costs the group that head start, no more.
+	// head start of TTL/2, at most 2 seconds. A successor that is not there costs the group that, no more.
 	Transfer(ctx context.Context, instanceID string) error
 }
 

@@ -11,15 +11,16 @@ import (
 // Run campaigns on NATS and calls lead for each term that it wins, until ctx is done.
 // It is the short way to an Election:
 //
-//   - lead's context ends with the term; lead should then return soon. Run campaigns again
-//     once it has returned.
+//   - lead's context ends with the term; lead should then return soon. Once it has, Run
+//     campaigns again, whatever it returned.
 //   - If lead returns while its term lasts, the work is done: Run releases the
 //     leadership and returns what lead returned.
 //   - When ctx is done, lead's context is cancelled, lead returns, the record is
-//     released, and Run returns nil.
+//     released, and Run returns nil, or ErrDemoteTimeout if lead did not return in time.
 //   - A panic of lead is reported through the Logger and ends the term, not the program.
 //
 // An error is returned at once if the configuration or the bucket does not allow an election.
+// A server that cannot be reached, or without JetStream, is awaited, and the Logger told.
 func Run(ctx context.Context, nc *nats.Conn, cfg ElectionConfig, lead func(ctx context.Context, term Term) error) error {
 	e, err := NewElection(nc, cfg)
 	if err != nil {
