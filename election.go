@@ -301,7 +301,7 @@ func (e *election) ready(ctx context.Context) (machine.Machine, error) {
 	defer cancel()
 	coolDown := e.cfg.AcquireGrace == GraceOn
 	if c, ok := e.store.(store.Checker); ok {
-		report, err := c.Check(ctx, store.CheckRequest{TTL: e.cfg.TTL})
+		report, err := c.Check(ctx, store.CheckRequest{TTL: e.cfg.TTL, Key: e.cfg.Group})
 		if err != nil {
 			return machine.Machine{}, err
 		}

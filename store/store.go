@@ -250,6 +250,9 @@ type Checker interface {
 type CheckRequest struct {
 	// TTL is the lease's length.
 	TTL time.Duration
+	// Key is the register that is to be written, if the caller knows it. A Checker that can find out
+	// whether the user may write there, without writing, does.
+	Key string
 }
 
 // A Report is what Check found.

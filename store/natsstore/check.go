@@ -15,8 +15,9 @@ import (
 const maxRecordMessage = store.MaxValue + 1<<10
 
 // Check implements [store.Checker]: it reads the bucket's configuration and
-// refuses what makes elections unsafe or impossible. If the options say so it first makes a
-// bucket that is missing. A user who may not read the configuration gets a warning.
+// refuses what makes elections unsafe or impossible, a missing permission to write the key
+// included. If the options say so it first makes a bucket that is missing. A user who may not read
+// the configuration gets a warning, and the bucket counts as forgetful.
 func (s *Store) Check(ctx context.Context, req store.CheckRequest) (store.Report, error) {
 	ctx, cancel := s.bounded(ctx)
 	defer cancel()
@@ -27,15 +28,35 @@ func (s *Store) Check(ctx context.Context, req store.CheckRequest) (store.Report
 	info, err := s.infoOrCreate(ctx)
 	if err != nil {
 		if denied := s.deniedSince(before, s.infoSubject()); denied != nil {
-			return store.Report{Warnings: []string{s.unread(denied)}}, nil
+			return store.Report{Warnings: []string{s.unread(denied)}, Forgetful: true}, s.mayWrite(ctx, req.Key)
 		}
 		return store.Report{}, s.checkError(ctx, before, err)
 	}
-	return s.judge(&info.Config, info.Cluster, req)
+	report, err := s.judge(&info.Config, info.Cluster, req)
+	if err == nil {
+		err = s.mayWrite(ctx, req.Key)
+	}
+	return report, err
+}
+
+// impossible is a revision that no register ever has.
+const impossible = 1 << 62
+
+// mayWrite finds out whether the user may write the key, by a write that the server
+// must refuse for its expected revision if it does not refuse it for the user.
+func (s *Store) mayWrite(ctx context.Context, key string) error {
+	if key == "" {
+		return nil
+	}
+	_, err := s.CompareAndSwap(ctx, store.Write{Key: key, Expected: impossible})
+	if errors.Is(err, store.ErrPermanent) {
+		return err
+	}
+	return nil // the rest shows, or passes, by itself
 }
 
 func (s *Store) unread(denied error) string {
-	return fmt.Sprintf("The configuration of bucket %q could not be read, so that nothing is known of its expiry, storage and limits:"+
+	return fmt.Sprintf("The configuration of bucket %q could not be read, so that nothing is known of its expiry, storage and limits, and elections cool down before they promote:"+
 		" the user needs permission to publish to %s (%v).", s.bucket, s.infoSubject(), denied)
 }
 
