@@ -68,10 +68,12 @@ func (e *election) join(ctx context.Context, rules machine.Machine, err error) {
 	}
 	keys := []string{e.cfg.Group, record.ControlKey(e.cfg.Group)}
 	e.persist(ctx, func() error {
-		// The watch ends with ctx.
-		_, err := w.Watch(ctx, keys, func(entry store.Entry) {
+		stop, err := w.Watch(ctx, keys, func(entry store.Entry) {
 			e.mail.sight(entry, entry.Key != e.cfg.Group)
 		})
+		if err == nil {
+			e.loop.unwatch = stop
+		}
 		return err
 	})
 }

@@ -25,6 +25,8 @@ type loop struct {
 	ctx    context.Context // of all I/O
 	cancel context.CancelFunc
 	io     sync.WaitGroup
+	// unwatch, set by join, ends the watch. That ends with ctx too, but only stop waits for its end.
+	unwatch func()
 
 	token   string         // fresh, for the next claim
 	record  record.Record  // what the latest sight said in full
@@ -54,6 +56,9 @@ func (l *loop) begin(parent context.Context, e *election, rules machine.Machine,
 		l.cancel()
 		stopConn()
 		l.io.Wait()
+		if l.unwatch != nil {
+			l.unwatch()
+		}
 		if e.dispose != nil {
 			e.dispose()
 		}
