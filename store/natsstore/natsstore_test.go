@@ -47,7 +47,7 @@ func TestOnlyAnExplicitRefusalIsAProofThatNothingWasStored(t *testing.T) {
 		{"an answer that is none", jetstream.ErrInvalidJSAck, store.ErrUnknown},
 		{"anything else", errors.New("?"), store.ErrUnknown},
 	} {
-		if got := classifyWrite(c.err); got != c.want {
+		if got := classifyWrite(c.err); !errors.Is(got, c.want) {
 			t.Errorf("%s: %v, want %v", c.name, got, c.want)
 		}
 	}
@@ -67,7 +67,7 @@ func TestReadsAreTransientOrPermanent(t *testing.T) {
 		{"deadline", context.DeadlineExceeded, store.ErrTransient},
 		{"nonsense", errNotRecord, store.ErrTransient},
 	} {
-		if got := classifyRead(c.err); got != c.want {
+		if got := classifyRead(c.err); !errors.Is(got, c.want) {
 			t.Errorf("%s: %v, want %v", c.name, got, c.want)
 		}
 	}

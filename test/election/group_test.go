@@ -224,13 +224,6 @@ func (m *member) noted(kind string) []string {
 	return texts
 }
 
-// failure is the latest call's error.
-func (m *member) failure() error {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	return m.lastErr
-}
-
 // latest is what the member heard last about who leads.
 func (m *member) latest() leader.LeaderInfo {
 	m.mu.Lock()
