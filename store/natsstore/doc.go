@@ -39,9 +39,14 @@
 //	$JS.API.DIRECT.GET.KV_b.$KV.b.g         reads
 //	$JS.API.STREAM.INFO.KV_b                how the bucket is configured
 //	$JS.API.CONSUMER.CREATE.KV_b.*.$KV.b.g  only where the bucket does not republish
+//	$JS.API.STREAM.CREATE.KV_b              only if it is to make the bucket
 //
 // and subscribes to leader.b.g (where the bucket republishes) and to its own
-// inboxes. The server tells of a missing permission only on the connection, not
-// in the reply: a call that waits looks for it at [nats.Conn.LastError]. With [Options.Republished] set, an observer needs no right to publish
-// at all; it then learns the state with the first write that follows.
+// inboxes. Of the control key _ctl.g it needs the same, but for the right to write, which is
+// for operators: $KV.b._ctl.g.
+//
+// The server tells of a missing permission only on the connection, not in the reply: a call
+// that waits looks for it at [nats.Conn.LastError]. With [Options.Republished] set, an
+// observer needs no right to publish at all; it then learns the state with the first
+// write that follows.
 package natsstore
