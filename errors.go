@@ -19,7 +19,7 @@ var (
 	// ErrNotLeader: the call needs a leader, and this candidate is none (any more).
 	ErrNotLeader = errors.New("leader: not the leader")
 	// ErrStopTimeout: the time for a stop ran out. The record was left to expire; what of
-	// the caller's own callbacks still runs can not be ended from outside.
+	// the caller's own callbacks still runs cannot be ended from outside.
 	ErrStopTimeout = errors.New("leader: stop did not complete in time")
 	// ErrDemoteTimeout: OnPromote or OnDemote did not return within DemoteTimeout after
 	// the term had ended.

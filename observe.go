@@ -19,7 +19,7 @@ const observerPoll = time.Second
 // A leader that falls silent is yielded as gone when its lease has run out as
 // seen from here (its TTL plus DefaultClockDrift after its latest renewal arrived).
 //
-// An error is yielded when the store can not be watched. If the reader goes on after
+// An error is yielded when the store cannot be watched. If the reader goes on after
 // it, it is tried again.
 func ObserveWithStore(ctx context.Context, st store.Store, group string) iter.Seq2[LeaderInfo, error] {
 	return func(yield func(LeaderInfo, error) bool) {

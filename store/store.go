@@ -11,7 +11,7 @@
 // # What a store must guarantee
 //
 // The safety of an election rests on four promises, and on nothing else that a
-// store does. A store that can not keep one of them must not implement Store.
+// store does. A store that cannot keep one of them must not implement Store.
 //
 //  1. Compare-and-swap is atomic and linearizable per key: of any number of
 //     writes that state the same expected revision at most one is ever applied,
@@ -69,7 +69,7 @@ var (
 	// ErrUnknown: the write may have been applied or may be applied later.
 	ErrUnknown = errors.New("unknown outcome: the write may or may not be applied")
 	// ErrInvalid refines ErrPermanent: the key or the value is one that this store
-	// can not hold. It is decided without contacting the store where that is possible.
+	// cannot hold. It is decided without contacting the store where that is possible.
 	ErrInvalid error = invalidError{}
 )
 
@@ -161,7 +161,7 @@ type Write struct {
 }
 
 // MaxValue is the size in bytes of a value that every store must accept. A
-// store may accept larger ones, and refuses what it can not hold with ErrInvalid.
+// store may accept larger ones, and refuses what it cannot hold with ErrInvalid.
 const MaxValue = 16 << 10
 
 // MaxKey is the length in bytes of the longest key that every store must accept.

@@ -9,7 +9,7 @@ import (
 	"strconv"
 )
 
-// Current returns the number of the calling goroutine, which is not used again, or 0 if it can not be told.
+// Current returns the number of the calling goroutine, which is not used again, or 0 if it cannot be told.
 func Current() uint64 {
 	var buf [64]byte
 	b := bytes.TrimPrefix(buf[:runtime.Stack(buf[:], false)], []byte("goroutine "))

@@ -67,7 +67,7 @@ func (c *step) regressed() {
 	}
 }
 
-// heldTTL is the lease length to reckon with if somebody held the register and we can not
+// heldTTL is the lease length to reckon with if somebody held the register and we cannot
 // see the record any more.
 func (c *step) heldTTL() time.Duration {
 	if c.s.HeldTTL == 0 {

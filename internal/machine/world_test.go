@@ -33,7 +33,7 @@ import (
 //     and RTT only stretch delays, so they are zeroed too.
 //   - A candidate is stepped by time only when Wake says so
 //     (TestSteppingAtWakeIsSteppingAlways).
-//   - A sight that can not change anything now (what the candidate
+//   - A sight that cannot change anything now (what the candidate
 //     knows already) is taken at once. Holding it back to do harm later is still explored: by
 //     holding it back before.
 //   - Something held back, a pause and a crash last into the next tick at least. Shorter
@@ -367,7 +367,7 @@ func (x *sim) fail(invariant, format string, args ...any) {
 	}
 }
 
-// canon zeroes what can not matter any more.
+// canon zeroes what cannot matter any more.
 func canon(s State, now Instant) State {
 	s.Reason, s.ViewAt, s.Losses, s.RTT = "", 0, 0, 0
 	s.ops, s.Write.Op = 0, 0
@@ -710,7 +710,7 @@ func (x *sim) emit(w *world, k kind, who int) {
 	x.bad = ""
 }
 
-// settle takes the deliveries that can not change anything.
+// settle takes the deliveries that cannot change anything.
 func (x *sim) settle(w *world) {
 	for i := range x.machines {
 		p := &w.c[i]

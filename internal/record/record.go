@@ -3,7 +3,7 @@
 //
 // The format is JSON. docs/protocol.md describes every field; the ones of the original
 // payload (id, token, priority, meta) have the meaning that other programs
-// already give them. Unknown fields change nothing. What can not be read
+// already give them. Unknown fields change nothing. What cannot be read
 // is Garbled, never an error that stops anybody.
 package record
 

@@ -89,7 +89,7 @@ func (s *Store) CompareAndSwap(ctx context.Context, w store.Write) (uint64, erro
 }
 
 // Check finds nothing that makes an election unsafe. It warns if revisions start
-// at 1 in each process, and never reports the store as forgetful: it can not lose
+// at 1 in each process, and never reports the store as forgetful: it cannot lose
 // its state while a candidate lives (see the package documentation).
 func (s *Store) Check(ctx context.Context, _ store.CheckRequest) (store.Report, error) {
 	if err := ctx.Err(); err != nil {

@@ -77,7 +77,7 @@ func createClass(err error) error {
 	return store.ErrTransient
 }
 
-// tooManyReplicas reports whether the servers can not keep as many replicas.
+// tooManyReplicas reports whether the servers cannot keep as many replicas.
 func tooManyReplicas(err error) bool {
 	var api *jetstream.APIError
 	return errors.As(err, &api) && (api.ErrorCode == codeReplicasNotHere || api.ErrorCode == codeNoPeers)

@@ -411,7 +411,7 @@ func (s *Store) writeError(ctx context.Context, before sighting, w store.Write, 
 }
 
 // storeFailure tells a bucket that is full, which refuses for certain, from a stream that could
-// not store for another reason. With several replicas it can not be told: the write may have been
+// not store for another reason. With several replicas it cannot be told: the write may have been
 // stored by the peers of a leader that was being shut down, and be what filled the bucket.
 func (s *Store) storeFailure(ctx context.Context, w store.Write) error {
 	info, err := s.info(ctx)

@@ -110,7 +110,7 @@ func (s *Store) noBeginning(ctx context.Context, h *hub) error {
 }
 
 // deniedWatch reports a permission whose lack keeps the watch from hearing of writes, or from its
-// beginning where that can not be done without.
+// beginning where that cannot be done without.
 func (s *Store) deniedWatch(before sighting, h *hub, w *watch) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()

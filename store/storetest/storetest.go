@@ -43,7 +43,7 @@ type Factory func(t testing.TB) Harness
 type Harness struct {
 	// Open returns another client of the same registers, as another process would
 	// hold it, with a connection of its own where there are connections. It closes
-	// the client with t.Cleanup, and fails t if it can not connect.
+	// the client with t.Cleanup, and fails t if it cannot connect.
 	Open func(t testing.TB) store.Store
 
 	// Delete deletes a key as the store's ordinary tools do, without a condition.
@@ -59,7 +59,7 @@ type Harness struct {
 	Interrupt func() error
 }
 
-// Caps says what a store can not do, and how it may be asked. The zero value is a
+// Caps says what a store cannot do, and how it may be asked. The zero value is a
 // store that can do everything; each of the reasons is a text for people that
 // appears where a claim is skipped, and is empty where the store can.
 type Caps struct {
@@ -126,7 +126,7 @@ func Run(t *testing.T, newHarness Factory, caps Caps) {
 	}
 }
 
-// A need is a set of things that a claim can not be examined without.
+// A need is a set of things that a claim cannot be examined without.
 type need uint8
 
 const (

@@ -15,7 +15,7 @@ import (
 	"github.com/seed-ff2cb582/leader/test/natslab"
 )
 
-// refused starts a candidate that can not, and checks that the error is a permanent one that
+// refused starts a candidate that cannot, and checks that the error is a permanent one that
 // tells what to do. The candidate may then be started again.
 func refused(t *testing.T, m *member, words ...string) {
 	t.Helper()

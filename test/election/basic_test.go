@@ -159,7 +159,7 @@ func TestCrashedCandidateThatRestartsUnderItsNameWaitsForItsOldLease(t *testing.
 	g := newGroup(t, "b")
 	old := g.join(cut, "a", ttl(short))
 	g.leader()
-	// The old incarnation can not be told from a process that hangs, and goes on leading
+	// The old incarnation cannot be told from a process that hangs, and goes on leading
 	// for as long as it may: the new one must not count as the same.
 	proxy.Hold(natslab.ToServer, natslab.ToClient)
 	first := old.Term()

@@ -1,7 +1,7 @@
 // Command tidy runs go mod tidy in every module of the workspace, and either
 // shows what it would change (the default) or writes it (-write).
 //
-// Plain go mod tidy can not serve here. The modules of the workspace require one
+// Plain go mod tidy cannot serve here. The modules of the workspace require one
 // another without a replace directive, because go install refuses a module that has
 // one, and tidy ignores go.work: it would look for versions that are not published
 // yet. So each module is tidied in a copy of its go.mod in which the others are

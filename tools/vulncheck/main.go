@@ -1,5 +1,5 @@
 // Command vulncheck runs govulncheck in each of the modules named on the command
-// line. Where the database of known vulnerabilities can not be reached it says so and
+// line. Where the database of known vulnerabilities cannot be reached it says so and
 // succeeds, unless -require is given: a check that could not be made must neither look
 // like one that passed nor stop the work of somebody without a network.
 package main
@@ -26,12 +26,12 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	flags.SetOutput(stderr)
 	tool := flags.String("tool", "govulncheck", "the `path` of govulncheck")
 	db := flags.String("db", "https://vuln.go.dev", "the database's `URL` (https or file)")
-	require := flags.Bool("require", false, "fail if the database can not be reached")
+	require := flags.Bool("require", false, "fail if the database cannot be reached")
 	if err := flags.Parse(args); err != nil {
 		return 2
 	}
 	if err := reach(ctx, *db); err != nil {
-		fmt.Fprintf(stdout, "vulncheck: NOT CHECKED for known vulnerabilities: the database at %s can not be reached: %v\n", *db, err)
+		fmt.Fprintf(stdout, "vulncheck: NOT CHECKED for known vulnerabilities: the database at %s cannot be reached: %v\n", *db, err)
 		if *require {
 			return 1
 		}

@@ -79,7 +79,7 @@ Exit status: 0 if there never were two leaders, 3 if there were, 2 for wrong usa
 1 if the demo failed, or ended before all steps of the script were played.`
 }
 
-// Validate checks what the parser can not. Each complaint names its flag.
+// Validate checks what the parser cannot. Each complaint names its flag.
 func (c *Command) Validate() error {
 	c.Heartbeat = cmp.Or(c.Heartbeat, c.TTL/4)
 	var errs []error

@@ -12,7 +12,7 @@ type sample struct{ Before, After int64 }
 
 // A detector counts the instants at which two workers provably led.
 //
-// Two workers can not be asked at the same instant, so that asking one and then the other shows two
+// Two workers cannot be asked at the same instant, so that asking one and then the other shows two
 // leaders at every hand-over, wrongly. Hence what counts is what each worker's answers prove
 // about the time between them. The argument:
 //

@@ -197,7 +197,7 @@ func connCell(r row, l look) (string, lipgloss.Style) {
 func leaderCell(r row, l look) (string, lipgloss.Style) {
 	switch {
 	case r.gone || r.fault == Crash || r.fault == Freeze:
-		return "-", l.quiet // it can not be asked
+		return "-", l.quiet // it cannot be asked
 	case r.leading:
 		return "yes", l.good.Bold(true)
 	default:

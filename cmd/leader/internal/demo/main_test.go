@@ -11,7 +11,7 @@ import (
 )
 
 // TestMain makes the test's own binary serve as a worker, too: one that claims to lead whatever the others
-// do, or one that can not begin.
+// do, or one that cannot begin.
 func TestMain(m *testing.M) {
 	if len(os.Args) == 2 {
 		switch os.Args[1] {

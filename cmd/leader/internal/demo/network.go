@@ -112,7 +112,7 @@ func (l *link) Read(b []byte) (int, error) {
 }
 
 // Write succeeds at once while the network is cut, as it does as long as the system has
-// room to buffer what it can not deliver.
+// room to buffer what it cannot deliver.
 func (l *link) Write(b []byte) (int, error) {
 	l.net.mu.Lock()
 	defer l.net.mu.Unlock()

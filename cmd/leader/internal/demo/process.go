@@ -77,7 +77,7 @@ func readReports(out io.Reader, deliver func(report)) {
 	}
 }
 
-// tell gives an order. A worker that can not be told any more is let go: it ends with its input.
+// tell gives an order. A worker that cannot be told any more is let go: it ends with its input.
 func (p *process) tell(o order) {
 	if err := p.orders.Encode(o); err != nil {
 		_ = p.in.Close()

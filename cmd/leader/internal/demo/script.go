@@ -69,7 +69,7 @@ func defaultScript(ttl time.Duration, ownServer bool) Script {
 }
 
 // ParseScript reads steps like "2s crash; 6s freeze", separated by semicolons. The error
-// names every part that can not be read.
+// names every part that cannot be read.
 func ParseScript(text string) (Script, error) {
 	var s Script
 	var errs []error

@@ -12,7 +12,7 @@ import (
 	"github.com/nats-io/nats.go"
 )
 
-// ErrContext says that the named context does not exist or can not be used.
+// ErrContext says that the named context does not exist or cannot be used.
 var ErrContext = errors.New("nats context")
 
 // Flags say where the server is. They travel to the demo's workers as JSON.
