@@ -119,7 +119,7 @@ type LeaderInfo struct {
 	ID string
 	// Term is the number of the leader's term; of the last one if nobody leads.
 	Term uint64
-	// Priority, Address and Meta are what the leader says of itself.
+	// Priority, Address and Meta are what the leader says of itself. Meta is shared: do not modify it.
 	Priority int
 	Address  string
 	Meta     map[string]string
