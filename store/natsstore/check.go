@@ -15,8 +15,8 @@ import (
 const maxRecordMessage = store.MaxValue + 1<<10
 
 // Check implements [store.Checker]: it reads the bucket's configuration and
-// refuses what makes elections unsafe or impossible, a missing permission to write the key
-// included. If the options say so it first makes a bucket that is missing. A user who may not read
+// refuses what makes elections unsafe or impossible, a missing permission to read or write
+// the key included. If the options say so it first makes a bucket that is missing. A user who may not read
 // the configuration gets a warning, and the bucket counts as forgetful.
 func (s *Store) Check(ctx context.Context, req store.CheckRequest) (store.Report, error) {
 	ctx, cancel := s.bounded(ctx)
@@ -28,13 +28,13 @@ func (s *Store) Check(ctx context.Context, req store.CheckRequest) (store.Report
 	info, err := s.infoOrCreate(ctx)
 	if err != nil {
 		if denied := s.deniedSince(before, s.infoSubject()); denied != nil {
-			return store.Report{Warnings: []string{s.unread(denied)}, Forgetful: true}, s.mayWrite(ctx, req.Key)
+			return store.Report{Warnings: []string{s.unread(denied)}, Forgetful: true}, s.mayUse(ctx, req.Key)
 		}
 		return store.Report{}, s.checkError(ctx, before, err)
 	}
 	report, err := s.judge(&info.Config, info.Cluster, req)
 	if err == nil {
-		err = s.mayWrite(ctx, req.Key)
+		err = s.mayUse(ctx, req.Key)
 	}
 	return report, err
 }
@@ -42,11 +42,15 @@ func (s *Store) Check(ctx context.Context, req store.CheckRequest) (store.Report
 // impossible is a revision that no register ever has.
 const impossible = 1 << 62
 
-// mayWrite finds out whether the user may write the key, by a write that the server
+// mayUse finds out whether the user may read the key, without which a candidate would wait for
+// somebody else's write, and whether they may write it, by a write that the server
 // must refuse for its expected revision if it does not refuse it for the user.
-func (s *Store) mayWrite(ctx context.Context, key string) error {
+func (s *Store) mayUse(ctx context.Context, key string) error {
 	if key == "" {
 		return nil
+	}
+	if _, err := s.Get(ctx, key); errors.Is(err, store.ErrPermanent) {
+		return err
 	}
 	_, err := s.CompareAndSwap(ctx, store.Write{Key: key, Expected: impossible})
 	if errors.Is(err, store.ErrPermanent) {
