@@ -79,7 +79,7 @@ func (c *step) granted(rev uint64, sent Instant) {
 	switch {
 	case c.m.CoolDown:
 		c.s.Grant.PromoteAt = c.now.Mono + int64(c.m.wait(ttl))
-	case c.s.DoubtUntil > c.now.Mono:
+	case c.doubts():
 		c.s.Grant.PromoteAt = c.s.DoubtUntil
 	}
 }

@@ -26,6 +26,8 @@ func (c *step) beginRelease(rev uint64) {
 func (c *step) vacatable() (uint64, bool) {
 	v := c.s.View
 	switch {
+	case c.doubts():
+		return 0, false
 	case c.ours(v):
 		return v.Rev, true
 	case v.Rev != 0 && v.Rev == c.s.Exit.Vacate:

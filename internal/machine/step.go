@@ -119,7 +119,7 @@ func (c *step) stop(leave bool) {
 	case Claiming:
 		// The claim may yet be applied. A vacancy written on the revision that it
 		// expects either keeps it out for good or, refused, shows that it is in.
-		if leave {
+		if leave || c.doubts() {
 			c.finish()
 			return
 		}

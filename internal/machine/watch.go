@@ -67,6 +67,10 @@ func (c *step) regressed() {
 	}
 }
 
+// doubts tells whether somebody may still lead by a record that the store has lost. A vacancy is
+// permission to lead at once, which is not ours to give then.
+func (c *step) doubts() bool { return c.s.DoubtUntil > c.now.Mono }
+
 // heldTTL is the lease length to reckon with if somebody held the register and we cannot
 // see the record any more.
 func (c *step) heldTTL() time.Duration {
