@@ -180,10 +180,12 @@ func def[T comparable](field *T, value T) {
 
 // Validate reports every rule that the configuration breaks, as one error that matches
 // ErrInvalidConfig, or nil. NewElection calls it, and demands a bucket besides.
-func (c ElectionConfig) Validate() error { return c.validate(false) }
+func (c ElectionConfig) Validate() error { return c.validate(false, "", true) }
 
-func (c ElectionConfig) validate(onNATS bool) error {
+// validate checks the configuration together with what the caller has to give besides.
+func (c ElectionConfig) validate(onNATS bool, what string, given bool) error {
 	var v validator
+	v.check(given, what, nil, "must not be nil")
 	c = c.withDefaults()
 	c.validateNames(&v)
 	c.validateTimes(&v)

@@ -114,10 +114,7 @@ type StopOptions struct {
 // NewElectionWithStore returns a candidate whose records live in st. Nothing happens before Start.
 // Elections may share a store; it is not closed by them.
 func NewElectionWithStore(st store.Store, cfg ElectionConfig) (Election, error) {
-	if st == nil {
-		return nil, fmt.Errorf("%w: the store is nil", ErrInvalidConfig)
-	}
-	if err := cfg.Validate(); err != nil {
+	if err := cfg.validate(false, "store", st != nil); err != nil {
 		return nil, err
 	}
 	return newElection(st, cfg), nil
@@ -438,57 +435,6 @@ func (e *election) await(ctx context.Context, done func(machine.State) (bool, er
 type waiter struct {
 	done   func(machine.State) (bool, error)
 	answer chan error
-}
-
-func (e *election) ValidateToken(ctx context.Context) error {
-	term := e.Term()
-	if term.IsZero() {
-		return ErrNotLeader
-	}
-	asked := e.clock.now().Mono
-	e.mail.event(machine.Event{Kind: machine.Validate})
-	err := e.await(ctx, func(s machine.State) (bool, error) {
-		switch {
-		case s.Phase != machine.Holding || s.Grant.Term != term.Number:
-			return true, &LossError{Term: term, Reason: Reason(s.Exit.Reason)}
-		default:
-			// A renewal that left before the question proves nothing about now.
-			return s.Grant.Sent.Mono >= asked, nil
-		}
-	})
-	if err == nil && !e.IsLeader() {
-		return ErrNotLeader
-	}
-	return err
-}
-
-func (e *election) Do(ctx context.Context, op func(ctx context.Context) error) error {
-	g := e.current.Load()
-	if g == nil || !g.open() {
-		return ErrNotLeader
-	}
-	if !e.cached(g) {
-		if err := e.ValidateToken(ctx); err != nil {
-			return err
-		}
-	}
-	opCtx, cancel := context.WithCancelCause(ctx)
-	defer cancel(nil)
-	defer context.AfterFunc(g.ctx, func() { cancel(context.Cause(g.ctx)) })()
-	if !g.open() {
-		return ErrNotLeader
-	}
-	return op(opCtx)
-}
-
-// cached tells whether the latest acknowledged renewal is proof enough for Do.
-func (e *election) cached(g *grant) bool {
-	f := e.cfg.Fencing
-	if f.ValidateOnCriticalOps || !f.CacheToken {
-		return false
-	}
-	sent := g.mono.Load() - int64(machine.Trust(e.cfg.TTL, e.cfg.ClockDrift))
-	return f.ValidationInterval == 0 || e.clock.now().Mono-sent <= int64(f.ValidationInterval)
 }
 
 func (e *election) Observe(ctx context.Context) iter.Seq[LeaderInfo] {

@@ -119,7 +119,7 @@ func TestHoleWriteInFlightAfterDemotion(t *testing.T) {
 			close(arrived)
 		})
 		stopAll(t, a) // and even a graceful hand-over does not call it back
-		synctest.Wait()
+		mustLead(t, b, a)
 		l.write(b.Term())
 		<-arrived
 		l.judge(t)
@@ -143,7 +143,7 @@ func TestHoleWorkThatIgnoresItsContext(t *testing.T) {
 		if err := a.Stop(); err == nil {
 			t.Error("Stop does not tell that the work went on")
 		}
-		synctest.Wait()
+		mustLead(t, b, a)
 		l.write(b.Term())
 		<-over
 		l.judge(t)

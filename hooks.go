@@ -55,16 +55,16 @@ type Note struct {
 
 // The kinds of notes.
 const (
-	NoteResolved  = "resolved"     // a write without an answer was found to have been applied
-	NoteStale     = "stale-read"   // a read showed an older state than known
-	NoteRegressed = "regressed"    // the register went back: the store has lost writes
-	NoteLostRace  = "lost-race"    // another candidate's claim came first
-	NoteFailed    = "failed"       // an attempt failed and is repeated
-	NoteOverrun   = "overrun"      // the work did not stop within DemoteTimeout
-	NoteGaveUp    = "gave-up"      // a release could not be written; the record will expire
-	NoteWarning   = "warning"      // the store weakens a guarantee
-	NoteWatch     = "watch-failed" // the watch could not be set up yet
-	NotePanic     = "panic"        // a callback panicked
+	NoteResolved  = "resolved"   // a write without an answer was found to have been applied
+	NoteStale     = "stale-read" // a read showed an older state than known
+	NoteRegressed = "regressed"  // the register went back: the store has lost writes
+	NoteLostRace  = "lost-race"  // another candidate's claim came first
+	NoteFailed    = "failed"     // an attempt failed and is repeated
+	NoteOverrun   = "overrun"    // the work did not stop within DemoteTimeout
+	NoteGaveUp    = "gave-up"    // a release could not be written; the record will expire
+	NoteWarning   = "warning"    // the store weakens a guarantee
+	NoteNotReady  = "not-ready"  // the store could not be checked or watched yet, and is tried again
+	NotePanic     = "panic"      // a callback panicked
 )
 
 // A Callback is a callback that returned.

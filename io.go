@@ -78,9 +78,13 @@ func (e *election) join(ctx context.Context, rules machine.Machine, err error) {
 	})
 }
 
+// sayAgain is how often a store that stays unready is reported anew.
+const sayAgain = time.Minute
+
 // persist repeats try until it succeeds (true) or ctx is done (false).
 func (e *election) persist(ctx context.Context, try func() error) bool {
 	r := e.cfg.RetryConfig
+	said, saidAt := "", time.Time{}
 	for wait := r.InitialBackoff; ; wait = time.Duration(min(float64(wait)*r.BackoffMultiplier, float64(min(r.MaxBackoff, forever)))) {
 		err := try()
 		if err == nil {
@@ -89,7 +93,10 @@ func (e *election) persist(ctx context.Context, try func() error) bool {
 		if ctx.Err() != nil {
 			return false
 		}
-		e.mail.put(letter{note: &Note{At: time.Now(), Kind: NoteWatch, Text: err.Error()}})
+		if now := time.Now(); err.Error() != said || now.Sub(saidAt) >= sayAgain {
+			said, saidAt = err.Error(), now
+			e.mail.put(letter{note: &Note{At: now, Kind: NoteNotReady, Text: said}})
+		}
 		if !sleep(ctx, wait) {
 			return false
 		}
@@ -197,15 +204,6 @@ func (e *election) healthy(ctx context.Context) bool {
 	var ok bool
 	shielded(func() { ok = e.cfg.HealthChecker.Check(ctx) }, e.reportPanic("health check"))
 	return ok && ctx.Err() == nil
-}
-
-func (e *election) validatePeriodically(ctx context.Context) {
-	for sleep(ctx, e.cfg.Fencing.ValidationInterval) {
-		if e.IsLeader() {
-			// The outcome shows by itself: the window is extended or closes.
-			_ = e.ValidateToken(ctx)
-		}
-	}
 }
 
 // sleepUnless waits for d, or until something comes in over c.

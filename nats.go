@@ -17,10 +17,7 @@ import (
 // Many elections of one bucket are best made with [NewElectionWithStore] on one natsstore.Store,
 // which they then share.
 func NewElection(nc *nats.Conn, cfg ElectionConfig) (Election, error) {
-	if nc == nil {
-		return nil, fmt.Errorf("%w: the connection is nil", ErrInvalidConfig)
-	}
-	if err := cfg.validate(true); err != nil {
+	if err := cfg.validate(true, "connection", nc != nil); err != nil {
 		return nil, err
 	}
 	opts := natsstore.Options{Domain: cfg.JetStreamDomain, QueueSize: oneGroup}

@@ -19,8 +19,8 @@ const observerPoll = time.Second
 // A leader that falls silent is yielded as gone when its lease has run out as
 // seen from here (its TTL plus DefaultClockDrift after its latest renewal arrived).
 //
-// An error is yielded when the store cannot be watched. If the reader goes on after
-// it, it is tried again.
+// An error is yielded when the store cannot be watched. If the reader goes on after it, it is tried
+// again. A store without a watch is polled, and a read that fails is passed over.
 func ObserveWithStore(ctx context.Context, st store.Store, group string) iter.Seq2[LeaderInfo, error] {
 	return func(yield func(LeaderInfo, error) bool) {
 		ctx, cancel := context.WithCancel(ctx)

@@ -62,13 +62,16 @@ func (e *election) reportCall(c Call) {
 func (e *election) report(n Note) {
 	level := slog.LevelDebug
 	switch n.Kind {
-	case NoteWarning, NoteOverrun, NoteGaveUp, NoteRegressed, NoteWatch:
+	case NoteWarning, NoteOverrun, NoteGaveUp, NoteRegressed, NoteNotReady:
 		level = slog.LevelWarn
 	case NotePanic:
 		level = slog.LevelError
 	}
-	e.log.LogAttrs(context.Background(), level, "note", slog.String("kind", n.Kind),
-		slog.String("call", n.Call), slog.String("text", n.Text))
+	attrs := []slog.Attr{slog.String("kind", n.Kind), slog.String("text", n.Text)}
+	if n.Call != "" {
+		attrs = append(attrs, slog.String("call", n.Call))
+	}
+	e.log.LogAttrs(context.Background(), level, "note", attrs...)
 	if h := e.cfg.Hooks.Note; h != nil {
 		h(n)
 	}

@@ -60,6 +60,7 @@ type simCount struct {
 	schedules int
 	virtual   time.Duration
 	terms     int
+	resolved  int
 	losses    map[leader.Reason]int
 	deeds     map[string]int
 	faults    map[faultstore.Fault]uint64
@@ -74,6 +75,7 @@ func (c *simCount) add(w *simWorld) {
 	c.schedules++
 	c.virtual += time.Since(w.begun)
 	c.terms += w.terms
+	c.resolved += w.resolved
 	for r, n := range w.losses {
 		c.losses[r] += n
 	}
@@ -86,11 +88,14 @@ func (c *simCount) add(w *simWorld) {
 }
 
 func (c *simCount) report(t *testing.T) {
-	t.Logf("schedules %d, virtual time %v, terms %d\nlosses %v\ndisturbances %v\nfaults %v",
-		c.schedules, c.virtual.Round(time.Second), c.terms, c.losses, c.deeds, c.faults)
+	t.Logf("schedules %d, virtual time %v, terms %d, unknown outcomes resolved %d\nlosses %v\ndisturbances %v\nfaults %v",
+		c.schedules, c.virtual.Round(time.Second), c.terms, c.resolved, c.losses, c.deeds, c.faults)
 }
 
 func (c *simCount) demandAll(t *testing.T) {
+	if c.resolved == 0 {
+		t.Error("no unknown outcome was ever resolved")
+	}
 	for _, d := range simDeeds {
 		if c.deeds[d.name] == 0 {
 			t.Errorf("disturbance %q never happened", d.name)
@@ -124,6 +129,7 @@ type simWorld struct {
 	procs  []*simProc
 
 	mu       sync.Mutex
+	resolved int
 	log      []string
 	lastTerm uint64
 	terms    int
@@ -204,7 +210,7 @@ func (p *simProc) begin() {
 		Group: "g", InstanceID: p.name, TTL: w.ttl, HeartbeatInterval: (w.ttl / 4).Truncate(time.Millisecond),
 		AcquireGrace: w.grace, DemoteTimeout: w.drain, DeleteOnStop: w.draw(2) == 0,
 		DisconnectGracePeriod: time.Duration(w.draw(2)) * w.ttl / 4,
-		Hooks: leader.Hooks{Transition: p.transition, Call: func(leader.Call) {
+		Hooks: leader.Hooks{Transition: p.transition, Note: p.noted, Call: func(leader.Call) {
 			if d := p.stall.Swap(0); d > 0 {
 				w.note("%s stalls for %v", p.name, time.Duration(d))
 				time.Sleep(time.Duration(d))
@@ -256,6 +262,7 @@ func (p *simProc) transition(tr leader.Transition) {
 			w.t.Errorf("G1: %s and %s lead at %v", p.name, other.name, time.Since(w.begun))
 		}
 	}
+	p.judgeClaim(tr.Term)
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.terms++
@@ -263,6 +270,26 @@ func (p *simProc) transition(tr leader.Transition) {
 		w.t.Errorf("G2: %s leads in term %d after term %d", p.name, tr.Term.Number, w.lastTerm)
 	}
 	w.lastTerm = tr.Term.Number
+}
+
+// judgeClaim judges G6: a term is never guessed. Its number is the revision of a write that the store
+// applied, and the register holds it, a renewal of it, or what replaced it since.
+func (p *simProc) judgeClaim(term leader.Term) {
+	if p.w.grace == leader.GraceOn { // the store may have forgotten it
+		return
+	}
+	e := p.w.faults.Entry("g")
+	if e.Revision < term.Number || e.Revision == term.Number && !strings.Contains(string(e.Value), term.Token) {
+		p.w.t.Errorf("G6: %s leads in term %d by a write that was not applied: %s", p.name, term.Number, value(e))
+	}
+}
+
+func (p *simProc) noted(n leader.Note) {
+	if n.Kind == leader.NoteResolved {
+		p.w.mu.Lock()
+		p.w.resolved++
+		p.w.mu.Unlock()
+	}
 }
 
 // promoted is the work of a leader. It judges G3, and takes a while to stop.

@@ -63,7 +63,7 @@ func TestLeaderIDGoesEmptyWhenTheLeaseIsSeenExpired(t *testing.T) {
 		if b.LeaderID() != "a" || a.LeaderID() != "" {
 			t.Errorf("%s; %s", status(a), status(b))
 		}
-		time.Sleep(1 + jitter)
+		time.Sleep(1 + startWindow)
 		if id := b.LeaderID(); id != "" || b.Status().LeaderID != "" {
 			t.Errorf("still %q", id)
 		}
@@ -115,7 +115,7 @@ func TestObserversSeeThePresentStateAndThenEachChange(t *testing.T) {
 		if err := a.Resign(t.Context()); err != nil {
 			t.Fatal(err)
 		}
-		synctest.Wait()
+		mustLead(t, b, a)
 		if got := j.all(); got[len(got)-1] != `"b" ` {
 			t.Errorf("%q", got)
 		}

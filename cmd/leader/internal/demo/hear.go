@@ -46,7 +46,7 @@ func (st *stage) report(p *process, r report) {
 // noteworthy tells which notes a person wants to see: not that one of ten lost a race or tries again.
 func noteworthy(kind string) bool {
 	switch kind {
-	case leader.NoteLostRace, leader.NoteFailed, leader.NoteStale, leader.NoteWatch:
+	case leader.NoteLostRace, leader.NoteFailed, leader.NoteStale, leader.NoteNotReady:
 		return false
 	default:
 		return true
