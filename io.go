@@ -105,9 +105,11 @@ func (e *election) persist(ctx context.Context, try func() error) bool {
 
 // poll stands for the watch with a store that has none.
 func (e *election) poll(ctx context.Context) {
+	keys := []string{e.cfg.Group, record.ControlKey(e.cfg.Group)}
+	answers := make([]polled, len(keys))
 	for {
-		for _, key := range []string{e.cfg.Group, record.ControlKey(e.cfg.Group)} {
-			if entry, err := e.pollOne(ctx, key); err == nil {
+		for i, key := range keys {
+			if entry, err := e.pollOne(ctx, key); err == nil && answers[i].believe(entry.Revision) {
 				e.mail.sight(entry, key != e.cfg.Group)
 			}
 		}
@@ -115,6 +117,26 @@ func (e *election) poll(ctx context.Context) {
 			return
 		}
 	}
+}
+
+// polled is what reads of one register have shown so far.
+type polled struct {
+	revision uint64
+	stale    int // reads in a row that showed an older state
+}
+
+// staleReads is how many reads in a row must show an older state before it is believed: one may come from
+// a replica that lags.
+const staleReads = 3
+
+// believe takes in a read, and tells whether it is to be passed on.
+func (p *polled) believe(revision uint64) bool {
+	if revision < p.revision && p.stale < staleReads-1 {
+		p.stale++
+		return false
+	}
+	p.revision, p.stale = revision, 0
+	return true
 }
 
 func (e *election) pollOne(ctx context.Context, key string) (store.Entry, error) {
