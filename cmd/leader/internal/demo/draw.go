@@ -81,8 +81,13 @@ const minLog = 4
 // title names what is played where. What comes first is what a narrow terminal still shows.
 func (m *model) title(l look) string {
 	c := m.st.cmd
-	return l.strong.Render("leader demo") + "  " + l.info.Render(m.st.url) +
-		l.quiet.Render(fmt.Sprintf("  group %s · TTL %v · bucket %s", c.Key, c.TTL, c.Bucket))
+	title := l.strong.Render("leader demo") + "  " + l.info.Render(m.st.url) +
+		l.quiet.Render(fmt.Sprintf("  group %s · TTL %v", c.Key, c.TTL))
+	bucket := l.quiet.Render(" · bucket " + c.Bucket)
+	if lipgloss.Width(title+bucket) > m.width-2 {
+		return title
+	}
+	return title + bucket
 }
 
 // throne says who leads, and for how long that is certain.
@@ -99,6 +104,11 @@ func (m *model) throne(l look) []string {
 		return []string{
 			l.strong.Render(s.leader+" leads") + l.quiet.Render(fmt.Sprintf(", not a worker of this demo  term %d", s.term)),
 			l.quiet.Render("trust  known to it alone"),
+		}
+	case s.silent != "":
+		return []string{
+			l.warn.Bold(true).Render("nobody leads") + l.quiet.Render("  the others wait out the lease of "+s.silent),
+			m.trust(l),
 		}
 	default:
 		return []string{l.warn.Bold(true).Render("nobody leads"), m.trust(l)}
@@ -141,8 +151,8 @@ func columns(width int) []column {
 	cols := []column{
 		{"WORKER", 9, func(r row, l look) (string, lipgloss.Style) { return r.id, l.emphasis(r) }},
 		{"STATE", 11, stateCell},
-		{"REASON", 15, func(r row, l look) (string, lipgloss.Style) { return r.reason, l.quiet }},
-		{"TERM SEEN", 18, func(r row, l look) (string, lipgloss.Style) { return number(r.seen), l.quiet }},
+		{"REASON", 15, ofLiving(func(r row) string { return r.reason })},
+		{"TERM SEEN", 18, ofLiving(func(r row) string { return number(r.seen) })},
 		{"CONNECTION", 14, connCell},
 		{"IsLeader", 8, leaderCell},
 	}
@@ -150,6 +160,16 @@ func columns(width int) []column {
 		cols = slices.Delete(cols, 2, 4)
 	}
 	return cols
+}
+
+// ofLiving shows what a worker said last, unless it is gone.
+func ofLiving(say func(row) string) func(row, look) (string, lipgloss.Style) {
+	return func(r row, l look) (string, lipgloss.Style) {
+		if r.gone || r.fault == Crash {
+			return "-", l.quiet
+		}
+		return say(r), l.quiet
+	}
 }
 
 func number(n uint64) string {

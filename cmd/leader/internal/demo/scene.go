@@ -11,7 +11,8 @@ type scene struct {
 	elapsed time.Duration
 	rows    []row
 	leader  string
-	ours    bool // the leader is one of our workers
+	ours    bool   // the leader is one of our workers
+	silent  string // a worker that leads no more, and whose lease the others wait out
 	term    uint64
 	since   time.Duration // for how long it has led
 	until   int64         // the end of its trust window
@@ -44,6 +45,9 @@ func (st *stage) show() {
 	}
 	for _, p := range st.processes {
 		s.add(p, now)
+	}
+	if i := slices.IndexFunc(s.rows, func(r row) bool { return r.id == s.leader }); !s.ours && i >= 0 {
+		s.silent, s.leader, s.term = s.leader, "", 0
 	}
 	if s.term != 0 && s.ours {
 		s.since = time.Duration(now - st.reign(s.leader, s.term).from)
