@@ -60,7 +60,8 @@ type Election interface {
 
 	// OnPromote registers a callback for the beginning of each term. ctx ends with the term at
 	// the latest, its cause is a *LossError, and TermFromContext finds the term in it. The
-	// callback may last as long as the term; OnDemote waits for it to return.
+	// callback may last as long as the term; OnDemote waits for it to return. After a suspension of the machine
+	// ctx.Err and IsLeader are right at once, and ctx.Done closes when the candidate next wakes.
 	// A panic in it is reported and ends the term. Register before Start.
 	OnPromote(func(ctx context.Context, token string))
 
@@ -69,7 +70,8 @@ type Election interface {
 	OnDemote(func())
 
 	// OnLeaderChange registers a callback for every change of who leads, as this
-	// candidate sees it. Callbacks of all kinds are delivered one at a time, in order. Register before Start.
+	// candidate sees it. Callbacks of all kinds are delivered one at a time, in order, so that it waits for
+	// an OnPromote that lasts: Observe does not. Register before Start.
 	OnLeaderChange(func(LeaderInfo))
 
 	// Observe yields who leads, as this candidate sees it: the present state first, then
@@ -318,7 +320,7 @@ func (e *election) StopWithContext(ctx context.Context, opts StopOptions) error 
 	if !e.askStop(opts.DeleteKey) {
 		return nil
 	}
-	if e.courier.inside() {
+	if e.courier.inside() || e.loop.inside() {
 		return nil // the caller is what the stop has to wait for
 	}
 	if opts.Timeout > 0 {
@@ -408,7 +410,7 @@ func (e *election) giveUp(ctx context.Context, x machine.Exit) error {
 	}
 	// Asked names the term, so that a call that comes late does not end a later one.
 	e.mail.event(machine.Event{Kind: machine.Asked, Term: term.Number, Exit: x})
-	if e.courier.inside() {
+	if e.courier.inside() || e.loop.inside() {
 		return nil // the release follows when the callback that calls us has returned
 	}
 	return e.await(ctx, func(s machine.State) (bool, error) {

@@ -8,7 +8,8 @@ import (
 
 // Hooks tell the outside what an election does: metrics, traces, tests. Nil means
 // off. They are called from the election's own goroutine, in order, and must return
-// quickly and not call the election back; what they are slow at, the election is late at.
+// quickly: what they are slow at, the election is late at. They may call the election's methods that do not
+// wait; Stop and Resign do not wait when a hook calls them, ValidateToken and Do would wait for the hook itself.
 type Hooks struct {
 	// Transition: the state changed.
 	Transition func(Transition)

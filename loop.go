@@ -6,8 +6,10 @@ import (
 	"fmt"
 	mrand "math/rand/v2"
 	"sync"
+	"sync/atomic"
 	"time"
 
+	"github.com/seed-ff2cb582/leader/internal/goid"
 	"github.com/seed-ff2cb582/leader/internal/machine"
 	"github.com/seed-ff2cb582/leader/internal/record"
 	"github.com/seed-ff2cb582/leader/store"
@@ -21,6 +23,7 @@ type loop struct {
 	rules machine.Machine
 	state machine.State
 	timer *time.Timer
+	goid  atomic.Uint64 // of the loop's goroutine, 0 without one
 
 	ctx    context.Context // of all I/O
 	cancel context.CancelFunc
@@ -67,7 +70,15 @@ func (l *loop) begin(parent context.Context, e *election, rules machine.Machine,
 	}()
 }
 
+// inside reports whether the caller is a hook, which runs on the loop's goroutine.
+func (l *loop) inside() bool {
+	id := l.goid.Load()
+	return id != 0 && id == goid.Current()
+}
+
 func (l *loop) run(parent context.Context) {
+	l.goid.Store(goid.Current())
+	defer l.goid.Store(0)
 	defer l.timer.Stop()
 	stop := parent.Done()
 	for l.state.Phase != machine.Stopped {

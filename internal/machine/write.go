@@ -173,6 +173,7 @@ func (c *step) read() {
 		return
 	}
 	if c.ev.Outcome != OK {
+		w.Tries = min(w.Tries+1, 250)
 		c.failed()
 		return
 	}
