@@ -103,13 +103,13 @@ func (c *step) writtenDraining() {
 // readDraining takes in the answer to look while the work stops: whether our renewal was applied after all.
 func (c *step) readDraining() {
 	seen := c.ev.Seen
-	switch {
-	case c.ev.Outcome != OK || seen.Rev <= c.s.View.Rev:
+	if c.ev.Outcome != OK || seen.Rev <= c.s.View.Rev {
 		c.rest(c.m.Retry.after(int(c.s.Write.Tries), c.ev.Rand))
-	default:
-		if c.sightDraining(seen); c.s.Write.Stage == Reading {
-			c.unkeep()
-		}
+		return
+	}
+	c.sightDraining(seen)
+	if c.s.Write.Stage == Reading {
+		c.unkeep()
 	}
 }
 
