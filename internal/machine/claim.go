@@ -43,9 +43,6 @@ func (c *step) resolveClaim(seen Seen) {
 	if seen.Kind == Held {
 		c.s.Losses = min(c.s.Losses+1, 250)
 		c.s.RTT = c.now.since(c.s.Write.Sent)
-		if c.s.View.Kind == Absent {
-			c.s.RTT = max(c.s.RTT, startWindow/contentionTrips) // see adopt
-		}
 		c.note(NoteLost)
 	}
 	c.backToWatching(seen)
@@ -64,7 +61,7 @@ func (c *step) theirs(seen Seen) bool { return seen.Kind == Held && !c.ours(seen
 // granted begins a term's grant: the claim stands at rev, and was sent at sent.
 func (c *step) granted(rev uint64, sent Instant) {
 	ttl := max(c.m.TTL, c.s.HeldTTL)
-	c.s.Phase, c.s.Write, c.s.Losses = Holding, Write{}, 0
+	c.s.Phase, c.s.Write, c.s.Losses, c.s.StartRace = Holding, Write{}, 0, false
 	c.s.Grant.Term = rev
 	c.extend(rev, sent)
 	if c.s.Grant.Trust.Reached(c.now) {

@@ -10,8 +10,10 @@ import (
 // vain, and those who came a moment too late to claim. A candidate that joins a group at rest meets none.
 func TestStartAmongOthersIsContention(t *testing.T) {
 	rival := func(renewal, rev uint64) Seen {
-		return Seen{Kind: Held, Rev: rev, Rec: Record{ID: "b", Token: "b1", TTL: time.Second, Term: 1, Renewal: renewal}}
+		return Seen{Kind: Held, Rev: rev, Rec: Record{ID: "b", Token: "b1", TTL: time.Second, Term: 1, Renewal: renewal, Start: renewal == 0}}
 	}
+	successor := rival(0, 5)
+	successor.Rec.Start = false
 	vacancy := Seen{Kind: Vacant, Rev: 9, Rec: Record{Token: "b1", Reason: ReasonResigned}}
 	for name, c := range map[string]struct {
 		sights []Seen
@@ -20,6 +22,7 @@ func TestStartAmongOthersIsContention(t *testing.T) {
 		"found a holder that just won": {[]Seen{rival(0, 1)}, startWindow},
 		"claimed in vain":              {[]Seen{{Kind: Absent}, rival(0, 1)}, startWindow},
 		"found a group at rest":        {[]Seen{rival(7, 8)}, 0},
+		"came after a handover":        {[]Seen{successor}, 0},
 	} {
 		t.Run(name, func(t *testing.T) {
 			m := unitMachine("a")

@@ -49,6 +49,7 @@ type Record struct {
 	TTL       time.Duration // the lease's length as its holder counts it
 	Term      uint64        // revision of the acquiring write; 0 in that write itself
 	Renewal   uint64        // renewals of this claim so far
+	Start     bool          // the acquiring write of a candidate that had seen no holder before
 	Priority  int
 	Reason    Reason // vacancy: why the holder left
 	By        string // vacancy: who asked for it, or the holder itself
@@ -164,7 +165,9 @@ type State struct {
 	StandBackUntil int64
 	// Losses counts races lost since the last one won, RTT how long the last one took.
 	Losses uint8
-	RTT    time.Duration
+	// StartRace: others were elected just as this candidate started, perhaps before hundreds like it.
+	StartRace bool
+	RTT       time.Duration
 
 	Unfit     bool  // not fit to lead: does not campaign
 	Down      bool  // the connection is lost

@@ -39,10 +39,10 @@ func (c *step) adopt(seen Seen) {
 	if c.s.View.Kind != Unseen && seen.Rev <= c.s.View.Rev && !seen.same(c.s.View) {
 		c.regressed()
 	}
-	if c.s.View.Kind == Unseen && seen.Kind == Held && seen.Rec.Renewal == 0 && !c.ours(seen) {
-		// Whoever finds a record that was not renewed yet has just missed the race of a start, and
-		// has met contention without a claim of its own: perhaps hundreds were started at once.
-		c.s.Losses, c.s.RTT = 1, startWindow/contentionTrips
+	if c.s.HeldTTL == 0 && seen.Kind == Held && seen.Rec.Start && !c.ours(seen) {
+		// We have just lost or missed the race of a start: perhaps hundreds were started at once, and
+		// most of them lost no race of which they could learn that.
+		c.s.StartRace = true
 	}
 	c.s.View, c.s.ViewAt = seen, c.now.Mono
 	if seen.Kind == Held {
@@ -135,8 +135,8 @@ const (
 	expiryWindow = 10 * time.Millisecond
 	// contentionFloor is the least window that a lost race leads to.
 	contentionFloor = 2 * time.Millisecond
-	// startWindow is the window after a start that others have just won. Among 200 candidates
-	// it lets about ten go before the news of the first has reached them all.
+	// startWindow is the window at a vacancy after a start that others have just won. Among 200
+	// candidates it lets about ten go before the news of the first has reached them all.
 	startWindow = 100 * time.Millisecond
 	// contentionTrips is the window after one lost race, in round trips as that race
 	// showed them: among n rivals that many windows let about n/contentionTrips go
@@ -150,7 +150,13 @@ func (c *step) expiryJitter() time.Duration {
 
 // contention is the delay at a vacancy: none until a race was lost, so that two or three
 // candidates hand over at once, and growing with every loss, so that hundreds do not storm.
-func (c *step) contention() time.Duration { return c.uniform(c.contentionWindow()) }
+func (c *step) contention() time.Duration {
+	w := c.contentionWindow()
+	if c.s.StartRace {
+		w = max(w, min(startWindow, c.m.TTL/2))
+	}
+	return c.uniform(w)
+}
 
 func (c *step) contentionWindow() time.Duration {
 	if c.s.Losses == 0 {

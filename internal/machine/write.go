@@ -30,6 +30,8 @@ func (c *step) send() {
 func (c *step) content() Record {
 	r := c.record()
 	switch c.s.Write.Kind {
+	case Acquire:
+		r.Start = c.s.HeldTTL == 0
 	case Renew:
 		r.Renewal++
 	case Release:

@@ -33,6 +33,9 @@ type Record struct {
 	Term uint64 `json:"term,omitempty"`
 	// Renewal counts the renewals of this claim.
 	Renewal uint64 `json:"renewal,omitempty"`
+	// Start marks the acquiring write of a candidate that had seen no holder before. Others that start
+	// and see it may have missed a race of many.
+	Start bool `json:"start,omitempty"`
 	// Address is where the leader's clients reach it.
 	Address string `json:"address,omitempty"`
 
@@ -147,7 +150,7 @@ func (r Record) check() error {
 
 func (r Record) core() machine.Record {
 	return machine.Record{
-		ID: r.ID, Token: r.Token, TTL: ttl(r.TTL), Term: r.Term, Renewal: r.Renewal, Priority: r.Priority,
+		ID: r.ID, Token: r.Token, TTL: ttl(r.TTL), Term: r.Term, Renewal: r.Renewal, Start: r.Start, Priority: r.Priority,
 		Reason: machine.Reason(r.Reason), By: r.By, Successor: r.Successor,
 	}
 }
@@ -161,7 +164,7 @@ func ttl(ms int64) time.Duration {
 // Of returns the record that the core wants written; meta and address are the writer's.
 func Of(c machine.Record, meta map[string]string, address string) Record {
 	r := Record{
-		ID: c.ID, Token: c.Token, Priority: c.Priority, TTL: c.TTL.Milliseconds(), Term: c.Term, Renewal: c.Renewal,
+		ID: c.ID, Token: c.Token, Priority: c.Priority, TTL: c.TTL.Milliseconds(), Term: c.Term, Renewal: c.Renewal, Start: c.Start,
 		Reason: string(c.Reason), By: c.By, Successor: c.Successor,
 	}
 	if c.ID != "" {
