@@ -19,7 +19,7 @@ import (
 )
 
 var (
-	simSeeds = flag.Int("seeds", 100, "schedules that TestSimulation runs")
+	simSeeds = flag.Int("seeds", 300, "schedules that TestSimulation runs")
 	simSeed  = flag.Uint64("seed", 0, "the only schedule that TestSimulation runs, as a failure printed it")
 )
 
@@ -49,7 +49,8 @@ func TestSimulation(t *testing.T) {
 			})
 		}
 	})
-	if *simSeeds >= 100 {
+	// The rarest, a term that ends superseded, happens about four times in a hundred schedules.
+	if *simSeeds >= 300 {
 		total.demandAll(t)
 	}
 }
