@@ -79,8 +79,10 @@ func (s *Store) awaitBeginning(ctx context.Context, before sighting, h *hub, w *
 	for {
 		select {
 		case <-w.ready:
-			// A denied subscription does not keep a key from being read. Its violation was sent
-			// before the answer to the read, and so is known by now.
+			// A denied subscription does not keep a key from being read, nor a denied read a consumer from
+			// bringing the record. The server reports a violation before it answers what was sent later: so all
+			// are known after one more round trip. Should that fail, the watch goes on as after any interruption.
+			_ = s.nc.FlushWithContext(ctx)
 			return s.deniedWatch(before, h, w)
 		case <-h.quit:
 			return fmt.Errorf("%w: watching bucket %q: the store or the watch was closed", store.ErrPermanent, s.bucket)
