@@ -204,6 +204,27 @@ type Watcher interface {
 	Watch(ctx context.Context, keys []string, deliver func(Entry)) (stop func(), err error)
 }
 
+// A PatternWatcher is a Store that tells of all keys of a kind by itself, of those too that nobody
+// knew of before. It serves observers of many groups; an election does without.
+type PatternWatcher interface {
+	Store
+
+	// WatchPattern is Watch of every key that matches the pattern ([MatchPattern]) and of which the store
+	// knows something, now or later, until ctx is done or stop is called. A pattern that is none
+	// ([ValidPattern]) is refused with ErrInvalid. An error means that nothing is watched.
+	//
+	// What Watch promises of deliver and stop holds here too, and for each key what it promises of delivery.
+	// A key of which the store no longer knows anything is delivered once more, with revision 0, as soon as
+	// that is noticed, which may be at the next interruption only.
+	//
+	// present marks the place where the present state is complete: whatever matching key is known to the store has
+	// been delivered before. It is called after the beginning, after each interruption, and perhaps
+	// at other times, in one sequence with the calls of deliver and under the same conditions. Its
+	// argument is nil, or an error that tells why the present state cannot be read (the user lacks the
+	// permission); deliver then tells of each key with its next change only.
+	WatchPattern(ctx context.Context, pattern string, deliver func(Entry), present func(error)) (stop func(), err error)
+}
+
 // A ConnState is the state of a store's connection to its servers.
 type ConnState uint8
 
@@ -253,6 +274,8 @@ type CheckRequest struct {
 	// Key is the register that is to be written, if the caller knows it. A Checker that can find out
 	// whether the user may write there, without writing, does.
 	Key string
+	// Reads are registers besides Key that are to be read.
+	Reads []string
 }
 
 // A Report is what Check found.

@@ -13,7 +13,7 @@ import (
 )
 
 // A Client is one candidate's link to the registers. It implements
-// [store.Watcher], [store.ConnReporter] and [store.Checker].
+// [store.Watcher], [store.PatternWatcher], [store.ConnReporter] and [store.Checker].
 type Client struct {
 	f    *Faults
 	name string
@@ -35,9 +35,10 @@ type callKind struct {
 }
 
 var (
-	_ store.Watcher      = (*Client)(nil)
-	_ store.ConnReporter = (*Client)(nil)
-	_ store.Checker      = (*Client)(nil)
+	_ store.Watcher        = (*Client)(nil)
+	_ store.PatternWatcher = (*Client)(nil)
+	_ store.ConnReporter   = (*Client)(nil)
+	_ store.Checker        = (*Client)(nil)
 )
 
 // Get implements [store.Store].
@@ -303,7 +304,29 @@ func (c *Client) Watch(ctx context.Context, keys []string, deliver func(store.En
 			return nil, err
 		}
 	}
-	w := newWatch(&c.f.wg, slices.Compact(slices.Sorted(slices.Values(keys))), deliver)
+	return c.start(ctx, newWatch(&c.f.wg, slices.Compact(slices.Sorted(slices.Values(keys))), deliver))
+}
+
+// WatchPattern implements [store.PatternWatcher], as Watch does.
+func (c *Client) WatchPattern(ctx context.Context, pattern string, deliver func(store.Entry), present func(error)) (stop func(), err error) {
+	if !store.ValidPattern(pattern) {
+		return nil, fmt.Errorf("%w: pattern %q", store.ErrInvalid, pattern)
+	}
+	if err := ctx.Err(); err != nil {
+		return nil, fmt.Errorf("%w: nothing was sent: %w", store.ErrTransient, err)
+	}
+	w := newWatch(&c.f.wg, nil, func(e store.Entry) {
+		if e.Key == complete {
+			present(nil)
+			return
+		}
+		deliver(e)
+	})
+	w.pattern = pattern
+	return c.start(ctx, w)
+}
+
+func (c *Client) start(ctx context.Context, w *watch) (stop func(), err error) {
 	if err := c.begin(ctx, w); err != nil {
 		return nil, err
 	}
@@ -318,7 +341,7 @@ func (c *Client) Watch(ctx context.Context, keys []string, deliver func(store.En
 // begin subscribes w, unless the network or the store prevent it.
 func (c *Client) begin(ctx context.Context, w *watch) error {
 	c.f.mu.Lock()
-	fate := c.fate(Call{Op: Watch, Key: append(w.keys, "")[0]})
+	fate := c.fate(Call{Op: Watch, Key: append(w.keys, w.pattern)[0]})
 	switch {
 	case c.f.closed || fate.Refuse:
 		c.f.counts[Refusal]++
@@ -335,8 +358,8 @@ func (c *Client) begin(ctx context.Context, w *watch) error {
 	}
 	defer c.f.mu.Unlock()
 	c.watches = append(c.watches, w)
-	for _, key := range w.keys {
-		w.push(time.Now().Add(fate.Delay), c.f.entry(key))
+	for _, e := range c.f.state(w) {
+		w.push(time.Now().Add(fate.Delay), e)
 	}
 	return nil
 }
@@ -402,7 +425,7 @@ func (c *Client) refresh(w *watch) {
 	if c.cut || !slices.Contains(c.watches, w) {
 		return
 	}
-	for _, key := range w.keys {
-		w.push(time.Now(), c.f.entry(key))
+	for _, e := range c.f.state(w) {
+		w.push(time.Now(), e)
 	}
 }

@@ -59,7 +59,7 @@ const (
 type Call struct {
 	Client string
 	Op     Op
-	Key    string      // of Watch: the first key
+	Key    string      // of Watch: the first key, or the pattern
 	N      uint64      // how many calls with the same Client, Op and Key came before
 	Write  store.Write // of CompareAndSwap; its value must not be changed
 }

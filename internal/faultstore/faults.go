@@ -212,11 +212,29 @@ func (f *Faults) changed(key string) {
 	f.past.add(time.Now(), f.opts.Memory, e, max(e.Revision, f.past.last()))
 	for _, c := range f.clients {
 		for _, w := range c.watches {
-			if slices.Contains(w.keys, key) {
+			if w.wants(key) {
 				c.event(w, e)
 			}
 		}
 	}
+}
+
+// state returns what a watch hears when it hears the present state. Of a pattern that is each key of which
+// anything was known within Options.Memory, so that a watch hears of those, too, that vanished. f.mu is held.
+func (f *Faults) state(w *watch) (entries []store.Entry) {
+	for _, key := range w.keys {
+		entries = append(entries, f.entry(key))
+	}
+	if w.pattern == "" {
+		return entries
+	}
+	past, _ := f.past.at(time.Now())
+	for _, key := range slices.Sorted(maps.Keys(past)) {
+		if w.wants(key) {
+			entries = append(entries, f.entry(key))
+		}
+	}
+	return append(entries, store.Entry{Key: complete})
 }
 
 // after lets do happen d later with f.mu held, unless f was closed. f.mu is held.

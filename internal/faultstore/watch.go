@@ -1,6 +1,7 @@
 package faultstore
 
 import (
+	"slices"
 	"sync"
 	"time"
 
@@ -11,7 +12,8 @@ import (
 // A watch is a queue of entries that become due, and at most one goroutine that
 // delivers them; it lives only while entries wait.
 type watch struct {
-	keys      []string // sorted
+	keys      []string // sorted; or
+	pattern   string
 	deliver   func(store.Entry)
 	deafUntil time.Time // guarded by Faults.mu
 	stopped   chan struct{}
@@ -35,6 +37,14 @@ func newWatch(wg *sync.WaitGroup, keys []string, deliver func(store.Entry)) *wat
 	w.ended.L = &w.mu
 	return w
 }
+
+// wants reports whether the watch is of the key.
+func (w *watch) wants(key string) bool {
+	return slices.Contains(w.keys, key) || w.pattern != "" && store.MatchPattern(w.pattern, key)
+}
+
+// complete stands in a pattern's queue for the end of the present state. No key is empty.
+const complete = ""
 
 // push queues an entry. It waits for those pushed before it, however early it is due: a
 // watch may be late, but does not turn the order of changes round.

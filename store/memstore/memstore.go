@@ -23,7 +23,7 @@ type Options struct {
 	FirstRevision uint64
 }
 
-// A Store is a set of registers in memory. It implements [store.Watcher] and
+// A Store is a set of registers in memory. It implements [store.Watcher], [store.PatternWatcher] and
 // [store.Checker]; having no connection that could break, it is no
 // [store.ConnReporter]. Its methods may be called concurrently. Make one with
 // [New] or [NewWithOptions]; it needs no closing.
@@ -34,11 +34,13 @@ type Store struct {
 	last    uint64                 // the revision given most recently, of any key
 	entries map[string]store.Entry // holds no entry with revision 0
 	watches map[string]map[*watch]struct{}
+	wide    map[*watch]string // watches of patterns
 }
 
 var (
-	_ store.Watcher = (*Store)(nil)
-	_ store.Checker = (*Store)(nil)
+	_ store.Watcher        = (*Store)(nil)
+	_ store.PatternWatcher = (*Store)(nil)
+	_ store.Checker        = (*Store)(nil)
 )
 
 // New returns an empty Store whose revisions start at 1.
@@ -52,6 +54,7 @@ func NewWithOptions(o Options) *Store {
 		last:    first - 1,
 		entries: make(map[string]store.Entry),
 		watches: make(map[string]map[*watch]struct{}),
+		wide:    make(map[*watch]string),
 	}
 }
 
@@ -137,5 +140,10 @@ func (s *Store) write(e store.Entry) uint64 {
 func (s *Store) tell(e store.Entry) {
 	for w := range s.watches[e.Key] {
 		w.push(e)
+	}
+	for w, pattern := range s.wide {
+		if store.MatchPattern(pattern, e.Key) {
+			w.push(e)
+		}
 	}
 }

@@ -2,6 +2,7 @@ package memstore
 
 import (
 	"bytes"
+	"maps"
 
 	"github.com/seed-ff2cb582/leader/store"
 )
@@ -52,8 +53,12 @@ func (s *Store) Restore(entries []store.Entry, last uint64) {
 			s.entries[e.Key] = e
 		}
 	}
-	for key := range s.watches {
-		if now := s.state(key); now.Revision != before[key].Revision || !bytes.Equal(now.Value, before[key].Value) {
+	changed := maps.Clone(s.entries)
+	for key := range before {
+		changed[key] = s.state(key)
+	}
+	for key, now := range changed {
+		if now.Revision != before[key].Revision || !bytes.Equal(now.Value, before[key].Value) {
 			s.tell(now)
 		}
 	}

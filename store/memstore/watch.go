@@ -22,6 +22,34 @@ func (s *Store) Watch(ctx context.Context, keys []string, deliver func(store.Ent
 	}
 	w := newWatch(deliver)
 	s.attach(w, keys)
+	return s.until(ctx, w), nil
+}
+
+// WatchPattern implements [store.PatternWatcher]. deliver and present run as deliver of [Store.Watch] does;
+// present is called once, since nothing interrupts.
+func (s *Store) WatchPattern(ctx context.Context, pattern string, deliver func(store.Entry), present func(error)) (stop func(), err error) {
+	if !store.ValidPattern(pattern) {
+		return nil, fmt.Errorf("%w: pattern %q", store.ErrInvalid, pattern)
+	}
+	if err := ctx.Err(); err != nil {
+		return nil, fmt.Errorf("%w: nothing is watched: %w", store.ErrTransient, err)
+	}
+	w := newWatch(func(e store.Entry) {
+		if e.Key == complete {
+			present(nil)
+			return
+		}
+		deliver(e)
+	})
+	s.attachWide(w, pattern)
+	return s.until(ctx, w), nil
+}
+
+// complete stands in a queue for the end of the present state. No key is empty.
+const complete = ""
+
+// until ends w with ctx or by the function that it returns.
+func (s *Store) until(ctx context.Context, w *watch) (stop func()) {
 	detach := sync.OnceFunc(func() {
 		w.close()
 		s.detach(w)
@@ -31,7 +59,20 @@ func (s *Store) Watch(ctx context.Context, keys []string, deliver func(store.Ent
 		forget()
 		detach()
 		w.wait()
-	}, nil
+	}
+}
+
+// attachWide lets w hear of the keys that match the pattern from now on.
+func (s *Store) attachWide(w *watch, pattern string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.wide[w] = pattern
+	for key, e := range s.entries {
+		if store.MatchPattern(pattern, key) {
+			w.push(e)
+		}
+	}
+	w.push(store.Entry{Key: complete})
 }
 
 // attach lets w hear of the keys from now on, beginning with their present state.
@@ -46,6 +87,7 @@ func (s *Store) attach(w *watch, keys []string) {
 			continue
 		}
 		s.watches[key][w] = struct{}{}
+		w.keys = append(w.keys, key)
 		w.push(s.state(key))
 	}
 }
@@ -54,7 +96,8 @@ func (s *Store) attach(w *watch, keys []string) {
 func (s *Store) detach(w *watch) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	for _, key := range w.keys() {
+	delete(s.wide, w)
+	for _, key := range w.keys {
 		delete(s.watches[key], w)
 		if len(s.watches[key]) == 0 {
 			delete(s.watches, key)
@@ -66,18 +109,18 @@ func (s *Store) detach(w *watch) {
 // one goroutine that delivers them.
 type watch struct {
 	deliver func(store.Entry)
+	keys    []string // guarded by Store.mu; none of a pattern's
 
 	mu     sync.Mutex
 	ended  sync.Cond              // signalled when runner becomes 0
-	latest map[string]store.Entry // of every key that is watched
-	queue  []string               // keys whose latest state waits, each at most once
-	queued map[string]bool
-	runner uint64 // the delivering goroutine, or 0
+	latest map[string]store.Entry // of every key whose state waits
+	queue  []string               // these keys, each once, those that wait longest first
+	runner uint64                 // the delivering goroutine, or 0
 	closed bool
 }
 
 func newWatch(deliver func(store.Entry)) *watch {
-	w := &watch{deliver: deliver, latest: make(map[string]store.Entry), queued: make(map[string]bool)}
+	w := &watch{deliver: deliver, latest: make(map[string]store.Entry)}
 	w.ended.L = &w.mu
 	return w
 }
@@ -87,11 +130,14 @@ func newWatch(deliver func(store.Entry)) *watch {
 func (w *watch) push(e store.Entry) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	w.latest[e.Key] = e
-	if w.closed || w.queued[e.Key] {
+	if w.closed {
 		return
 	}
-	w.queued[e.Key] = true
+	_, waits := w.latest[e.Key]
+	w.latest[e.Key] = e
+	if waits {
+		return
+	}
 	w.queue = append(w.queue, e.Key)
 	if w.runner == 0 {
 		w.runner = starting
@@ -123,8 +169,9 @@ func (w *watch) next(runner uint64) (e store.Entry, ok bool) {
 	w.runner = runner
 	key := w.queue[0]
 	w.queue = w.queue[1:]
-	delete(w.queued, key)
-	return w.latest[key], true
+	e = w.latest[key]
+	delete(w.latest, key)
+	return e, true
 }
 
 // close lets no further delivery begin.
@@ -143,17 +190,6 @@ func (w *watch) wait() {
 	for w.runner != 0 && w.runner != me {
 		w.ended.Wait()
 	}
-}
-
-// keys returns the keys that are watched.
-func (w *watch) keys() []string {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	keys := make([]string, 0, len(w.latest))
-	for key := range w.latest {
-		keys = append(keys, key)
-	}
-	return keys
 }
 
 // starting stands for a runner that has not told its number yet. No goroutine has it.

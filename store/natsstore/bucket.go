@@ -87,7 +87,7 @@ func (cfg BucketConfig) stream(replicas int, now time.Time) jetstream.StreamConf
 	subjects := "$KV." + cfg.Bucket + ".>"
 	republish := cfg.Republish
 	if republish == "" {
-		republish = "leader." + cfg.Bucket + "."
+		republish = defaultRepublish(cfg.Bucket)
 	}
 	maxBytes := cfg.MaxBytes
 	if maxBytes == 0 {
@@ -113,6 +113,9 @@ func (cfg BucketConfig) stream(replicas int, now time.Time) jetstream.StreamConf
 		RePublish:         &jetstream.RePublish{Source: subjects, Destination: republish + ">"},
 	}
 }
+
+// defaultRepublish is where our buckets republish.
+func defaultRepublish(bucket string) string { return "leader." + bucket + "." }
 
 // validBucket: nats.go, jetstream/kv.go, validBucketRe.
 func validBucket(name string) bool {

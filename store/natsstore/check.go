@@ -28,13 +28,17 @@ func (s *Store) Check(ctx context.Context, req store.CheckRequest) (store.Report
 	info, err := s.infoOrCreate(ctx)
 	if err != nil {
 		if denied := s.deniedSince(before, s.infoSubject()); denied != nil {
-			return store.Report{Warnings: []string{s.unread(denied)}, Forgetful: true}, s.mayUse(ctx, req.Key)
+			return store.Report{Warnings: []string{s.unread(denied)}, Forgetful: true}, s.mayUse(ctx, req)
+		}
+		if denied := s.deniedSince(before, s.createSubject()); denied != nil {
+			return store.Report{}, fmt.Errorf("%w: bucket %q is missing, and may not be made: the user needs permission to publish to %s: %w",
+				store.ErrPermanent, s.bucket, s.createSubject(), denied)
 		}
 		return store.Report{}, s.checkError(ctx, before, err)
 	}
 	report, err := s.judge(&info.Config, info.Cluster, req)
 	if err == nil {
-		err = s.mayUse(ctx, req.Key)
+		err = s.mayUse(ctx, req)
 	}
 	return report, err
 }
@@ -42,17 +46,19 @@ func (s *Store) Check(ctx context.Context, req store.CheckRequest) (store.Report
 // impossible is a revision that no register ever has.
 const impossible = 1 << 62
 
-// mayUse finds out whether the user may read the key, without which a candidate would wait for
-// somebody else's write, and whether they may write it, by a write that the server
+// mayUse finds out whether the user may read the keys, without which a candidate would wait for
+// somebody else's write, and whether they may write theirs, by a write that the server
 // must refuse for its expected revision if it does not refuse it for the user.
-func (s *Store) mayUse(ctx context.Context, key string) error {
-	if key == "" {
+func (s *Store) mayUse(ctx context.Context, req store.CheckRequest) error {
+	if req.Key == "" {
 		return nil
 	}
-	if _, err := s.Get(ctx, key); errors.Is(err, store.ErrPermanent) {
-		return err
+	for _, key := range append([]string{req.Key}, req.Reads...) {
+		if _, err := s.Get(ctx, key); errors.Is(err, store.ErrPermanent) {
+			return err
+		}
 	}
-	_, err := s.CompareAndSwap(ctx, store.Write{Key: key, Expected: impossible})
+	_, err := s.CompareAndSwap(ctx, store.Write{Key: req.Key, Expected: impossible})
 	if errors.Is(err, store.ErrPermanent) {
 		return err
 	}

@@ -31,22 +31,20 @@
 //
 // All watches of one Store share one goroutine, which ends with the last of them.
 //
+// A watch of a pattern has one subscription or one consumer, however many keys there are, and costs a
+// second goroutine. In a bucket that republishes, it reads the present state by one direct get of all keys, and by
+// a consumer made for it where there are more than 1,024 of them, the most that the server answers with.
+//
 // # Permissions
 //
-// A candidate of group g in bucket b publishes to
-//
-//	$KV.b.g                                 its record
-//	$JS.API.DIRECT.GET.KV_b.$KV.b.g         reads
-//	$JS.API.STREAM.INFO.KV_b                how the bucket is configured
-//	$JS.API.CONSUMER.CREATE.KV_b.*.$KV.b.g  only where the bucket does not republish
-//	$JS.API.STREAM.CREATE.KV_b              only if it is to make the bucket
-//
-// and subscribes to leader.b.g (where the bucket republishes) and to its own
-// inboxes. Of the control key _ctl.g it needs the same, but for the right to write, which is
-// for operators: $KV.b._ctl.g.
+// A candidate writes one key, reads two, and listens to two subjects; an observer of a bucket that
+// republishes needs to publish nothing. docs/operations.md lists the subjects for each role, with what happens without
+// each of them, and a test takes each away in turn. There, too, is what permissions cannot do: the users of one NATS account must
+// trust each other.
 //
 // The server tells of a missing permission only on the connection, not in the reply: a call
-// that waits looks for it at [nats.Conn.LastError]. With [Options.Republished] set, an
-// observer needs no right to publish at all; it then learns the state with the first
-// write that follows.
+// that waits looks for it at [nats.Conn.LastError]. Where neither the bucket's
+// configuration may be read nor a consumer be made, the bucket is assumed to republish as [EnsureBucket] makes it;
+// [Options.Republished] says otherwise. Without any right to publish, an observer learns the state of each key with the
+// first write that follows.
 package natsstore

@@ -42,10 +42,12 @@ var (
 	// at a limit, that is a refusal; a replicated stream whose leader is being
 	// shut down says the same of a write that its peers have stored.
 	errStoreFailed = errors.New("the stream did not store the message")
+	// errOtherStream: the stream that got the message is not the bucket's.
+	errOtherStream = errors.New("the message went to another stream")
 )
 
 // classifyWrite gives the class of a failed publish: one of the sentinels of
-// package store, or of the three above, which need a second look. Only an
+// package store, or of the four above, which need a second look. Only an
 // explicit refusal is a proof that nothing was stored; all else is unknown.
 func classifyWrite(err error) error {
 	var api *jetstream.APIError
@@ -81,8 +83,10 @@ func classifyRefusal(code jetstream.ErrorCode) error {
 		return store.ErrTransient
 	case jetstream.JSErrCodeStreamMessageExceedsMaximum, codeHeaderTooLarge:
 		return store.ErrInvalid
-	case codeAccountResources, codeMemoryExceeded, codeStorageExceeded, codeSealed, codeRollupDenied, codeNotMatch:
+	case codeAccountResources, codeMemoryExceeded, codeStorageExceeded, codeSealed, codeRollupDenied:
 		return store.ErrPermanent
+	case codeNotMatch:
+		return errOtherStream
 	default:
 		return store.ErrUnknown
 	}

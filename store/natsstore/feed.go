@@ -25,17 +25,22 @@ const (
 	abandonAfter = 5 * time.Second
 )
 
-// A feed brings the writes to one key, or to all keys of the bucket.
+// A feed brings the writes to one key, or to all that match a pattern.
 type feed struct {
-	key      string // empty: all keys
+	filter   string // the key or the pattern
+	wide     bool   // it may bring any number of messages at once
 	sub      *nats.Subscription
-	prefix   string // of the subjects of its messages, before the key
-	consumer bool   // by a consumer, which must be made; else by republished records
+	prefix   string  // of the subjects of its messages, before the key
+	consumer bool    // by a consumer, which must be made; else by republished records
+	views    []*view // that it serves; replaced when changed, so that it may be ranged over
+	reads    *view   // if not nil, the feed is there to read the present state of this view once
 
 	// Of a consumer.
 	standing bool      // it was made, and is heard
 	making   bool      // it is being made
 	delivery uint64    // number of its last message
+	present  uint64    // number of the message that completes the present state, once it stands
+	caughtUp bool      // the present state is complete
 	heardAt  time.Time // when it was last heard
 	nextTry  time.Time
 	attempts int
@@ -90,36 +95,39 @@ func (h *hub) feed(r *register) error {
 		r.feed = h.whole
 		return nil
 	}
-	f := &feed{key: r.key, prefix: h.plan.republished}
-	if h.s.opts.WatchWholeBucket {
-		f.key = ""
+	f, err := h.newFeed(&feed{filter: r.key})
+	if err == nil {
+		r.feed = f
 	}
-	subject := f.prefix + f.filter()
+	return err
+}
+
+// newFeed begins to listen, or returns the whole bucket's feed instead where the options say so.
+func (h *hub) newFeed(f *feed) (*feed, error) {
+	if h.s.opts.WatchWholeBucket {
+		if h.whole != nil {
+			return h.whole, nil
+		}
+		f.filter, f.wide = ">", true
+	}
+	f.prefix = h.plan.republished
+	subject := f.prefix + f.filter
 	if f.prefix == "" {
 		// Its messages have the subjects of the records, whatever subject it listens to.
 		f.consumer, f.prefix, subject = true, h.s.stored, h.s.nc.NewInbox()
 	}
 	if err := h.listen(f, subject); err != nil {
-		return err
+		return nil, err
 	}
-	r.feed = f
-	if f.key == "" {
+	if h.s.opts.WatchWholeBucket {
 		h.whole = f
 	}
-	return nil
-}
-
-// filter is the feed's key as the end of a subject.
-func (f *feed) filter() string {
-	if f.key == "" {
-		return ">"
-	}
-	return f.key
+	return f, nil
 }
 
 // listen subscribes the feed to a subject, instead of to the one before.
 func (h *hub) listen(f *feed, subject string) error {
-	sub, err := h.s.nc.ChanSubscribe(subject, h.in)
+	sub, err := h.subscribe(f.wide, subject)
 	if err != nil {
 		return err
 	}
@@ -132,6 +140,21 @@ func (h *hub) listen(f *feed, subject string) error {
 	return nil
 }
 
+// subscribe lets messages come to the hub: by a queue of fixed length, which drops what it cannot take, or by
+// one that the client library lets grow, at the cost of a goroutine. The latter is for subjects that bring all
+// keys of a bucket at once.
+func (h *hub) subscribe(wide bool, subject string) (*nats.Subscription, error) {
+	if !wide {
+		return h.s.nc.ChanSubscribe(subject, h.in)
+	}
+	return h.s.nc.Subscribe(subject, func(m *nats.Msg) {
+		select {
+		case h.bulk <- m:
+		case <-h.quit:
+		}
+	})
+}
+
 // unsubscribe ends a feed.
 func (h *hub) unsubscribe(f *feed) {
 	if f.sub != nil {
@@ -141,13 +164,19 @@ func (h *hub) unsubscribe(f *feed) {
 	for r := range h.served(f) {
 		r.feed = nil
 	}
+	for _, v := range f.views {
+		v.feed = nil
+	}
+	if f.reads != nil {
+		f.reads.reading = nil
+	}
 }
 
 // served returns the registers that the feed serves.
 func (h *hub) served(f *feed) iter.Seq[*register] {
 	return func(yield func(*register) bool) {
-		if f.key != "" {
-			if r := h.registers[f.key]; r != nil && r.feed == f {
+		if !store.Wild(f.filter) {
+			if r := h.registers[f.filter]; r != nil && r.feed == f {
 				yield(r)
 			}
 			return
@@ -162,17 +191,34 @@ func (h *hub) served(f *feed) iter.Seq[*register] {
 
 // heard handles a message of a feed.
 func (h *hub) heard(f *feed, m *nats.Msg) {
-	if f.consumer {
+	switch {
+	case f.consumer:
 		h.consumed(f, m)
+	case f.reads != nil:
+		h.answered(f.reads, m)
+	default:
+		// A message that is not of the stream's making is nobody's record, and one that was stored under another key
+		// is the answer to a request that asked for it here.
+		key := strings.TrimPrefix(m.Subject, f.prefix)
+		if e, err := recordEntry(key, m); err == nil && appended(m.Header, jetstream.SubjectHeader) == h.s.stored+key {
+			h.brought(f, e)
+		}
+	}
+}
+
+// brought passes on an entry to those whom the feed serves.
+func (h *hub) brought(f *feed, e store.Entry) {
+	if f.reads != nil {
+		h.seen(f.reads, e, true)
 		return
 	}
-	r := h.registers[strings.TrimPrefix(m.Subject, f.prefix)]
-	if r == nil {
-		return
-	}
-	// A message that is not of the stream's making is nobody's record.
-	if e, err := recordEntry(r.key, m); err == nil {
+	if r := h.registers[e.Key]; r != nil && r.feed == f {
 		h.lived(r, e)
+	}
+	for _, v := range f.views {
+		if store.MatchPattern(v.pattern, e.Key) {
+			h.seen(v, e, f.consumer && !f.caughtUp)
+		}
 	}
 }
 
@@ -182,8 +228,12 @@ func (h *hub) consumed(f *feed, m *nats.Msg) {
 	if m.Reply == "" { // every record has one, though it is not to be acknowledged
 		status := m.Header.Get(hdrStatus)
 		last, err := strconv.ParseUint(m.Header.Get(hdrLastDeliver), 10, 64)
-		if status == statusHeartbeat && err == nil && last != f.delivery {
+		switch {
+		case status != statusHeartbeat || err != nil:
+		case last != f.delivery:
 			h.down(f)
+		case f.standing:
+			h.caughtUp(f) // the server is idle: nothing is left to deliver
 		}
 		return
 	}
@@ -196,8 +246,23 @@ func (h *hub) consumed(f *feed, m *nats.Msg) {
 		return
 	}
 	f.delivery++
-	if r := h.registers[strings.TrimPrefix(m.Subject, f.prefix)]; r != nil {
-		h.lived(r, store.Entry{Key: r.key, Revision: md.Sequence.Stream, Value: m.Data, Tombstone: tombstone(m.Header)})
+	h.brought(f, stored(strings.TrimPrefix(m.Subject, f.prefix), md.Sequence.Stream, m.Data, m.Header, 0))
+	if h.feeds[m.Sub] == f && (md.NumPending == 0 || f.standing && f.delivery >= f.present) {
+		h.caughtUp(f)
+	}
+}
+
+// caughtUp notes that a consumer has delivered the present state.
+func (h *hub) caughtUp(f *feed) {
+	if f.caughtUp {
+		return
+	}
+	f.caughtUp = true
+	if f.reads != nil {
+		h.surveyed(f.reads)
+	}
+	for _, v := range f.views {
+		h.surveyed(v)
 	}
 }
 
@@ -206,6 +271,9 @@ func (h *hub) down(f *feed) {
 	f.standing, f.making, f.nextTry = false, false, time.Time{}
 	for r := range h.served(f) {
 		r.interrupted()
+	}
+	for _, v := range f.views {
+		v.repeat = true
 	}
 }
 
@@ -216,7 +284,7 @@ func (h *hub) tend(f *feed, now time.Time, due func(time.Time)) {
 	case f.standing && now.Sub(f.heardAt) <= maxSilence:
 		due(f.heardAt.Add(maxSilence + time.Millisecond))
 	case f.standing:
-		if len(h.in) == 0 { // else its heartbeats may just be waiting for us
+		if !h.waiting(f) { // else its heartbeats may just be waiting for us
 			h.down(f)
 			h.make(f, now)
 		}
@@ -243,8 +311,11 @@ func (h *hub) make(f *feed, now time.Time) {
 		h.postpone(f)
 		return
 	}
-	name, filter := rand.Text(), h.s.stored+f.filter()
-	f.making, f.delivery = true, 0
+	name, filter := rand.Text(), h.s.stored+f.filter
+	f.making, f.delivery, f.caughtUp = true, 0, false
+	for _, v := range f.views {
+		v.begin()
+	}
 	sub := f.sub
 	body := mustJSON(consumerRequest{Stream: h.s.stream, Action: "create", Config: jetstream.ConsumerConfig{
 		Name:              name,
@@ -270,19 +341,32 @@ func (h *hub) made(f *feed, m *nats.Msg) {
 	f.making = false
 	if m == nil {
 		h.postpone(f)
+		h.unread(f.reads)
 		return
 	}
-	if err := apiReply(m, nil); err != nil {
+	var info jetstream.ConsumerInfo
+	if err := apiReply(m, &info); err != nil {
 		h.lastErr = fmt.Errorf("making a consumer: %w", err)
 		h.postpone(f)
+		h.unread(f.reads)
 		return
 	}
 	f.standing, f.attempts, f.heardAt = true, 0, time.Now()
+	f.present = info.Delivered.Consumer + info.NumPending
 	for r := range h.served(f) {
 		// Once more: a read before the consumer stood may have missed a write, and an
 		// absent key is in no consumer.
 		r.stale, r.nextRead = true, time.Time{}
 	}
+	if f.delivery >= f.present {
+		h.caughtUp(f)
+	}
+}
+
+// waiting reports whether messages of the feed may wait for the hub.
+func (h *hub) waiting(f *feed) bool {
+	n, _, err := f.sub.Pending()
+	return len(h.in)+len(h.bulk) > 0 || f.wide && err == nil && n > 0
 }
 
 // postpone makes the consumer again after a growing pause.

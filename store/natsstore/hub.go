@@ -43,7 +43,8 @@ const (
 // callers run on the hub's goroutine without the mutex.
 type hub struct {
 	s      *Store
-	in     chan *nats.Msg // every subscription of the hub delivers here
+	in     chan *nats.Msg // the subscriptions of the hub deliver here,
+	bulk   chan *nats.Msg // or here, if they may bring any number of messages at once
 	wake   chan struct{}
 	quit   chan struct{}
 	done   chan struct{}
@@ -62,6 +63,7 @@ type hub struct {
 	told      store.ConnState // what the listeners heard last
 
 	registers map[string]*register
+	views     map[*view]struct{}
 	feeds     map[*nats.Subscription]*feed
 	whole     *feed // serves all keys, if the options say so
 
@@ -74,6 +76,7 @@ type hub struct {
 	auditAt    time.Time
 	auditing   bool
 	lastErr    error // of the latest failed request
+	denied     error // why the bucket is assumed to republish
 }
 
 // A request waits for its answer: nil if none came in time.
@@ -86,6 +89,7 @@ func newHub(s *Store) *hub {
 	return &hub{
 		s:          s,
 		in:         make(chan *nats.Msg, s.opts.QueueSize),
+		bulk:       make(chan *nats.Msg, minQueueSize),
 		wake:       make(chan struct{}, 1),
 		quit:       make(chan struct{}),
 		done:       make(chan struct{}),
@@ -95,6 +99,7 @@ func newHub(s *Store) *hub {
 		watches:    make(map[*watch]struct{}),
 		told:       s.ConnState(),
 		registers:  make(map[string]*register),
+		views:      make(map[*view]struct{}),
 		feeds:      make(map[*nats.Subscription]*feed),
 		requests:   make(map[string]*request),
 		reconnects: s.nc.Stats().Reconnects,
@@ -128,6 +133,11 @@ func (h *hub) next() func() {
 			h.receive(m)
 			h.drain()
 		}
+	case m := <-h.bulk:
+		return func() {
+			h.receive(m)
+			h.drain()
+		}
 	case st := <-h.status: // closed only by shutdown
 		return func() { h.tell(connState(st)) }
 	case <-h.quit:
@@ -141,15 +151,17 @@ func (h *hub) next() func() {
 // work instead of one for each message.
 func (h *hub) drain() {
 	for range cap(h.in) {
+		var m *nats.Msg
 		select {
-		case m := <-h.in:
-			if h.ended {
-				return
-			}
-			h.receive(m)
+		case m = <-h.in:
+		case m = <-h.bulk:
 		default:
 			return
 		}
+		if h.ended {
+			return
+		}
+		h.receive(m)
 	}
 }
 
@@ -220,6 +232,11 @@ func (h *hub) add(w *watch, p plan) error {
 	}
 	w.unhook = func() bool { return true }
 	h.watches[w] = struct{}{}
+	if w.view != nil {
+		if err := h.addView(w.view); err != nil {
+			return h.s.subscribeError(err)
+		}
+	}
 	for _, key := range w.keys {
 		w.pending[key] = true
 		r := h.registers[key]
@@ -254,6 +271,9 @@ func (h *hub) remove(w *watch) {
 	w.stopped = true
 	w.unhook()
 	delete(h.watches, w)
+	if w.view != nil {
+		h.removeView(w.view)
+	}
 	for _, key := range w.keys {
 		if r := h.registers[key]; r != nil {
 			r.watches = slices.DeleteFunc(r.watches, func(x *watch) bool { return x == w })
@@ -377,6 +397,9 @@ func (h *hub) work(now time.Time) time.Duration {
 	for _, r := range h.registers {
 		h.refresh(r, now, due)
 	}
+	for v := range h.views {
+		h.look(v, now, due)
+	}
 	for _, q := range h.requests {
 		due(q.deadline)
 	}
@@ -402,6 +425,9 @@ func (h *hub) interrupted() {
 		r.unreadable = false // reconnecting may have brought other permissions
 		r.reading = false
 		r.interrupted()
+	}
+	for v := range h.views {
+		h.startOver(v)
 	}
 	for _, f := range h.feeds {
 		if f.consumer {
@@ -445,16 +471,24 @@ func (h *hub) adopt(info *jetstream.StreamInfo) {
 	anew := !h.plan.created.IsZero() && !p.created.Equal(h.plan.created)
 	moved := p.republished != h.plan.republished
 	h.plan = p
-	if moved {
-		h.resubscribe()
-	}
 	for _, r := range h.registers {
-		if anew {
-			r.known = false // revisions may begin anew
-		}
-		if anew || moved {
-			r.interrupted()
-		}
+		// Revisions may begin anew: what is known is of another stream, and must not be taken for
+		// what a lagging replica of this one does not show yet.
+		r.known = r.known && !anew
+	}
+	if anew || moved {
+		h.move()
+	}
+}
+
+// move watches the bucket as the plan says now.
+func (h *hub) move() {
+	h.resubscribe()
+	for _, r := range h.registers {
+		r.interrupted()
+	}
+	for v := range h.views {
+		h.startOver(v)
 	}
 }
 
@@ -464,13 +498,17 @@ func (h *hub) resubscribe() {
 		h.unsubscribe(f)
 	}
 	h.whole = nil
+	var failed error
 	for _, r := range h.registers {
-		if err := h.feed(r); err != nil {
-			h.lastErr = err
-			h.auditAt = time.Now().Add(retryMost)
-			h.plan.republished = unsettled
-			return
-		}
+		failed = errors.Join(failed, h.feed(r))
+	}
+	for v := range h.views {
+		failed = errors.Join(failed, h.feedView(v))
+	}
+	if failed != nil {
+		h.lastErr = failed
+		h.auditAt = time.Now().Add(retryMost)
+		h.plan.republished = unsettled
 	}
 }
 

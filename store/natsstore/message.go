@@ -20,6 +20,7 @@ const (
 	hdrStatus      = "Status"
 	hdrDescription = "Description"
 	hdrLastDeliver = "Nats-Last-Consumer"
+	hdrPending     = "Nats-Num-Pending"
 
 	opDelete = "DEL"
 	opPurge  = "PURGE"
@@ -47,7 +48,17 @@ func recordEntry(key string, m *nats.Msg) (store.Entry, error) {
 	if err != nil || seq == 0 {
 		return store.Entry{}, fmt.Errorf("%w: no sequence for key %q", errNotRecord, key)
 	}
-	return store.Entry{Key: key, Revision: seq, Value: m.Data, Tombstone: tombstone(m.Header)}, nil
+	return stored(key, seq, m.Data, m.Header, 1), nil
+}
+
+// stored is the entry of a stored message. The server writes its answer to a request for one record wherever the request
+// says, over another record too, and asks nobody's permission: such a message has the server's headers already when it is stored, and
+// so more sequences than the server gives it when it is read (own). It is nobody's record, whatever it says.
+func stored(key string, seq uint64, value []byte, h nats.Header, own int) store.Entry {
+	if len(h.Values(jetstream.SequenceHeader)) > own {
+		return store.Entry{Key: key, Revision: seq}
+	}
+	return store.Entry{Key: key, Revision: seq, Value: value, Tombstone: tombstone(h)}
 }
 
 // appended returns the last value of a header. The server adds its headers after
@@ -118,10 +129,5 @@ func (s *storedMessage) entry(key string) (store.Entry, error) {
 			return store.Entry{}, fmt.Errorf("%w: %w", errNotRecord, err)
 		}
 	}
-	return store.Entry{
-		Key:       key,
-		Revision:  s.Message.Sequence,
-		Value:     bytes.Clone(s.Message.Data),
-		Tombstone: tombstone(h),
-	}, nil
+	return stored(key, s.Message.Sequence, bytes.Clone(s.Message.Data), h, 0), nil
 }

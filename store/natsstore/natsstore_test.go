@@ -28,6 +28,7 @@ func TestOnlyAnExplicitRefusalIsAProofThatNothingWasStored(t *testing.T) {
 		{"wrong last sequence", refusal(10071), store.ErrConflict},
 		{"in flight", refusal(10164), errInFlight},
 		{"store failed", refusal(10077), errStoreFailed},
+		{"another stream", refusal(10060), errOtherStream},
 		{"message too large", refusal(10054), store.ErrInvalid},
 		{"headers too large", refusal(10097), store.ErrInvalid},
 		{"account's limit", refusal(10002), store.ErrPermanent},

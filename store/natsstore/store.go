@@ -38,7 +38,7 @@ type Options struct {
 	// to begin. Zero means [DefaultTimeout].
 	Timeout time.Duration
 	// WatchWholeBucket watches all keys of the bucket with one subscription and
-	// picks the wanted ones here, instead of one subscription per key. It is right
+	// picks the wanted ones here, instead of one subscription per key and pattern. It is right
 	// for a process that takes part in most of the bucket's elections; the user then
 	// needs permission to read the whole bucket.
 	WatchWholeBucket bool
@@ -56,7 +56,7 @@ type Options struct {
 const minQueueSize = 16
 
 // A Store is a [store.Store] over one key-value bucket. It is also a
-// [store.Watcher], [store.ConnReporter] and [store.Checker]. Its methods may be
+// [store.Watcher], [store.PatternWatcher], [store.ConnReporter] and [store.Checker]. Its methods may be
 // called concurrently.
 type Store struct {
 	nc     *nats.Conn
@@ -76,9 +76,10 @@ type Store struct {
 }
 
 var (
-	_ store.Watcher      = (*Store)(nil)
-	_ store.ConnReporter = (*Store)(nil)
-	_ store.Checker      = (*Store)(nil)
+	_ store.Watcher        = (*Store)(nil)
+	_ store.PatternWatcher = (*Store)(nil)
+	_ store.ConnReporter   = (*Store)(nil)
+	_ store.Checker        = (*Store)(nil)
 )
 
 // New returns a store over the bucket. It sends nothing; use [Store.Check] to
@@ -341,6 +342,8 @@ func (s *Store) publish(ctx context.Context, before sighting, w store.Write) (ui
 	defer release()
 	ack, err := s.js.PublishMsg(ctx, s.message(w),
 		jetstream.WithExpectLastSequencePerSubject(w.Expected),
+		// After the bucket was deleted, another stream may have taken its subjects in.
+		jetstream.WithExpectStream(s.stream),
 		// A repetition after "no response" could meet its own first attempt.
 		jetstream.WithRetryAttempts(0))
 	if err != nil {
@@ -397,6 +400,9 @@ func (s *Store) writeError(ctx context.Context, before sighting, w store.Write, 
 		return s.diagnose(ctx, err)
 	case errors.Is(class, errStoreFailed):
 		class = s.storeFailure(ctx, w)
+	case errors.Is(class, errOtherStream):
+		return fmt.Errorf("%w: bucket %q: %w: a stream other than %s takes in what is published to %s:"+
+			" remove that subject from it, and make the bucket again", store.ErrPermanent, s.bucket, err, s.stream, s.put+w.Key)
 	}
 	if errors.Is(class, store.ErrUnknown) && ended(err) {
 		if denied := s.deniedSince(before, s.put+w.Key); denied != nil {
@@ -429,7 +435,7 @@ func (s *Store) storeFailure(ctx context.Context, w store.Write) error {
 
 // recordOverhead is about what a stored record needs besides subject and value: the frame of a file store's
 // record and the headers, which are stored too (nats-server, filestore.go, fileStoreMsgSizeRaw).
-const recordOverhead = 128
+const recordOverhead = 192
 
 // info asks for the stream's configuration and state.
 func (s *Store) info(ctx context.Context) (*jetstream.StreamInfo, error) {
@@ -445,6 +451,8 @@ func (s *Store) info(ctx context.Context) (*jetstream.StreamInfo, error) {
 }
 
 func (s *Store) infoSubject() string { return s.api + "STREAM.INFO." + s.stream }
+
+func (s *Store) createSubject() string { return s.api + "STREAM.CREATE." + s.stream }
 
 // diagnose finds out why no stream answered: the bucket is missing, or of the wrong
 // shape (permanent), or has no leader at the moment (transient). In all cases

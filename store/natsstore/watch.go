@@ -18,7 +18,8 @@ type watch struct {
 	deliver func(store.Entry)
 	unhook  func() bool     // ends the watch's hold on its context
 	keys    []string        // without repetitions
-	pending map[string]bool // keys whose present state is still to be delivered
+	view    *view           // of a pattern; there are no keys then
+	pending map[string]bool // keys (or "" for a pattern) whose present state is still to be delivered
 	ready   chan struct{}   // closed when the first state of every key was delivered
 	begun   bool            // ready is closed
 	stopped bool
@@ -32,6 +33,25 @@ func (s *Store) Watch(ctx context.Context, keys []string, deliver func(store.Ent
 			return nil, fmt.Errorf("%w: key %q", store.ErrInvalid, key)
 		}
 	}
+	keys = slices.Clone(keys)
+	slices.Sort(keys)
+	return s.begin(ctx, &watch{deliver: deliver, keys: slices.Compact(keys), pending: make(map[string]bool, len(keys))})
+}
+
+// WatchPattern implements [store.PatternWatcher]. It returns when the present state was delivered, or
+// with an error when that took longer than [Options.Timeout]. Where the bucket republishes and the user may
+// not read the present state, it returns too, and present was told so.
+func (s *Store) WatchPattern(ctx context.Context, pattern string, deliver func(store.Entry), present func(error)) (stop func(), err error) {
+	if !store.ValidPattern(pattern) {
+		return nil, fmt.Errorf("%w: pattern %q", store.ErrInvalid, pattern)
+	}
+	w := &watch{deliver: deliver, pending: map[string]bool{pattern: true}}
+	w.view = newView(w, pattern, present)
+	return s.begin(ctx, w)
+}
+
+// begin begins a watch, and waits for its first states.
+func (s *Store) begin(ctx context.Context, w *watch) (stop func(), err error) {
 	if err := s.sendable(ctx); err != nil {
 		return nil, err
 	}
@@ -42,7 +62,8 @@ func (s *Store) Watch(ctx context.Context, keys []string, deliver func(store.Ent
 	if err != nil {
 		return nil, err
 	}
-	w, h, err := s.startWatch(ctx, plan, keys, deliver)
+	w.ready = make(chan struct{})
+	h, err := s.startWatch(ctx, plan, w)
 	if err != nil {
 		return nil, err
 	}
@@ -53,22 +74,19 @@ func (s *Store) Watch(ctx context.Context, keys []string, deliver func(store.Ent
 	return func() { h.stop(w) }, nil
 }
 
-func (s *Store) startWatch(ctx context.Context, plan plan, keys []string, deliver func(store.Entry)) (*watch, *hub, error) {
-	keys = slices.Clone(keys)
-	slices.Sort(keys)
-	w := &watch{deliver: deliver, keys: slices.Compact(keys), pending: make(map[string]bool, len(keys)), ready: make(chan struct{})}
+func (s *Store) startWatch(ctx context.Context, plan plan, w *watch) (*hub, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	h, err := s.hubLocked()
 	if err != nil {
-		return nil, nil, err
+		return nil, err
 	}
 	if err := h.add(w, plan); err != nil {
 		h.remove(w)
-		return nil, nil, err
+		return nil, err
 	}
 	w.unhook = context.AfterFunc(ctx, func() { h.stop(w) })
-	return w, h, nil
+	return h, nil
 }
 
 // awaitBeginning waits until the watch has its first states. A missing permission shows itself only as an
@@ -77,6 +95,9 @@ func (s *Store) awaitBeginning(ctx context.Context, before sighting, h *hub, w *
 	look := time.NewTicker(20 * time.Millisecond)
 	defer look.Stop()
 	for {
+		if err := s.release(ctx, before, h, w); err != nil {
+			return err
+		}
 		select {
 		case <-w.ready:
 			// A denied subscription does not keep a key from being read, nor a denied read a consumer from
@@ -99,6 +120,28 @@ func (s *Store) awaitBeginning(ctx context.Context, before sighting, h *hub, w *
 	}
 }
 
+// release lets a view read once its feed is known not to be denied: of several denials at once, the connection
+// shows the last. A flush that fails is repeated with the next look.
+func (s *Store) release(ctx context.Context, before sighting, h *hub, w *watch) error {
+	for s.held(w) && s.nc.FlushWithContext(ctx) == nil {
+		if err := s.deniedWatch(before, h, w); err != nil {
+			return err
+		}
+		s.mu.Lock()
+		// If a denial has just moved the feed, it is to be known of the new one, too.
+		w.view.held, w.view.moved = w.view.moved, false
+		h.nudge()
+		s.mu.Unlock()
+	}
+	return nil
+}
+
+func (s *Store) held(w *watch) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return w.view != nil && w.view.held
+}
+
 // noBeginning explains a watch that did not begin in time.
 func (s *Store) noBeginning(ctx context.Context, h *hub) error {
 	s.mu.Lock()
@@ -119,14 +162,23 @@ func (s *Store) deniedWatch(before sighting, h *hub, w *watch) error {
 	if w.stopped {
 		return fmt.Errorf("%w: watching bucket %q: stopped", store.ErrTransient, s.bucket)
 	}
-	subjects := []string{s.api + "CONSUMER.CREATE." + s.stream + ".", s.inboxPrefix()}
+	if h.assumed(before, w) {
+		return nil
+	}
+	if w.view != nil {
+		return h.deniedView(before, w.view)
+	}
+	subjects := []string{s.inboxPrefix()}
+	if h.plan.republished == "" {
+		subjects = append(subjects, s.consumerSubject())
+	}
 	for _, key := range w.keys {
 		if f := h.feedOf(key); f != nil && f.sub != nil {
 			subjects = append(subjects, f.sub.Subject)
 		}
 	}
 	if denied := s.deniedSince(before, subjects...); denied != nil {
-		return fmt.Errorf("%w: watching bucket %q: the user lacks a permission: %w", store.ErrPermanent, s.bucket, denied)
+		return h.unwatchable(denied)
 	}
 	for _, key := range w.keys {
 		denied := s.deniedSince(before, s.directSubject(key))
@@ -142,10 +194,45 @@ func (s *Store) deniedWatch(before sighting, h *hub, w *watch) error {
 	return nil
 }
 
+// assumed reports whether a denial shows that the bucket, of whose configuration nothing is known, cannot be watched by
+// consumers, and has the hub assume that it republishes as ours do: who may neither ask nor read may still listen.
+func (h *hub) assumed(before sighting, w *watch) bool {
+	if !h.plan.unknown || h.plan.republished != "" {
+		return false
+	}
+	subjects := []string{h.s.consumerSubject(), h.s.inboxPrefix()}
+	for _, key := range w.keys {
+		subjects = append(subjects, h.s.directSubject(key))
+	}
+	if h.denied = h.s.deniedSince(before, subjects...); h.denied == nil {
+		return false
+	}
+	h.plan.republished = defaultRepublish(h.s.bucket)
+	h.move()
+	if w.view != nil {
+		w.view.held, w.view.moved = true, true
+	}
+	h.nudge()
+	return true
+}
+
+// unwatchable explains that the bucket cannot be watched.
+func (h *hub) unwatchable(denied error) error {
+	err := fmt.Errorf("%w: watching bucket %q: the user lacks a permission: %w", store.ErrPermanent, h.s.bucket, denied)
+	if h.plan.unknown && h.denied != nil {
+		err = fmt.Errorf("%w; before: %w", err, h.denied)
+	}
+	return err
+}
+
+// consumerSubject is the beginning of the subjects by which consumers are made.
+func (s *Store) consumerSubject() string { return s.api + "CONSUMER.CREATE." + s.stream + "." }
+
 // A plan is how the hub watches the bucket, from the bucket's configuration.
 type plan struct {
 	republished string    // prefix of the subjects of republished records; empty: consumers
 	created     time.Time // when the stream was made; zero if unknown
+	unknown     bool      // the user may not read the bucket's configuration
 }
 
 // plan learns how to watch the bucket, unless the hub knows already.
@@ -170,8 +257,8 @@ func (s *Store) plan(ctx context.Context) (plan, error) {
 			return plan{}, err
 		}
 		return s.planFor(info), nil
-	case ctx.Err() == nil && s.deniedSince(before, s.infoSubject()) != nil:
-		return plan{}, nil
+	case ctx.Err() == nil && s.deniedSince(before, s.infoSubject(), s.inboxPrefix()) != nil:
+		return plan{unknown: true}, nil
 	}
 	return plan{}, s.checkError(ctx, before, err)
 }
@@ -185,7 +272,7 @@ func (s *Store) planFor(info *jetstream.StreamInfo) plan {
 	return p
 }
 
-// suspect has the hub read a key again because a write found it in a state that
+// suspect has the hub read a key, and the patterns that it matches, again because a write found it in a state that
 // nobody told of.
 func (s *Store) suspect(key string) {
 	s.mu.Lock()
@@ -193,8 +280,16 @@ func (s *Store) suspect(key string) {
 	if s.hub == nil {
 		return
 	}
+	watched := false
 	if r := s.hub.registers[key]; r != nil {
-		r.stale = true
+		r.stale, watched = true, true
+	}
+	for v := range s.hub.views {
+		if store.MatchPattern(v.pattern, key) {
+			v.wanted, watched = true, true
+		}
+	}
+	if watched {
 		s.hub.auditAt = time.Time{}
 		s.hub.nudge()
 	}

@@ -25,6 +25,7 @@ type wrapper struct {
 	get   func(context.Context, string) (store.Entry, error)
 	cas   func(context.Context, store.Write) (uint64, error)
 	watch func(context.Context, []string, func(store.Entry)) (func(), error)
+	wide  func(context.Context, string, func(store.Entry), func(error)) (func(), error)
 }
 
 func (w *wrapper) Get(ctx context.Context, key string) (store.Entry, error) { return w.get(ctx, key) }
@@ -33,6 +34,9 @@ func (w *wrapper) CompareAndSwap(ctx context.Context, x store.Write) (uint64, er
 }
 func (w *wrapper) Watch(ctx context.Context, keys []string, deliver func(store.Entry)) (func(), error) {
 	return w.watch(ctx, keys, deliver)
+}
+func (w *wrapper) WatchPattern(ctx context.Context, pattern string, deliver func(store.Entry), present func(error)) (func(), error) {
+	return w.wide(ctx, pattern, deliver, present)
 }
 
 // A defect is a way to break a store that somebody has shipped, or nearly so, and the
@@ -320,6 +324,142 @@ var defects = []defect{
 			})
 		}
 	}},
+	{"skips a pattern's present state", "PatternWatchBeginsWithThePresentState", func(m *memstore.Store, w *wrapper, _ *storetest.Harness) {
+		w.wide = func(ctx context.Context, pattern string, deliver func(store.Entry), present func(error)) (func(), error) {
+			begun := false
+			return m.WatchPattern(ctx, pattern, func(e store.Entry) {
+				if begun {
+					deliver(e)
+				}
+			}, func(err error) { begun = true; present(err) })
+		}
+	}},
+	{"calls the present state complete too early", "PresentStateOfManyKeysIsComplete", func(m *memstore.Store, w *wrapper, _ *storetest.Harness) {
+		w.wide = func(ctx context.Context, pattern string, deliver func(store.Entry), present func(error)) (func(), error) {
+			n := 0
+			return m.WatchPattern(ctx, pattern, func(e store.Entry) {
+				if n++; n == 1025 {
+					present(nil)
+				}
+				deliver(e)
+			}, present)
+		}
+	}},
+	{"never calls the present state complete", "PatternWatchOfNothingIsComplete", func(m *memstore.Store, w *wrapper, _ *storetest.Harness) {
+		w.wide = func(ctx context.Context, pattern string, deliver func(store.Entry), present func(error)) (func(), error) {
+			some := false
+			return m.WatchPattern(ctx, pattern, func(e store.Entry) { some = true; deliver(e) }, func(err error) {
+				if some {
+					present(err)
+				}
+			})
+		}
+	}},
+	{"reads the keys once and watches those", "PatternWatchHearsOfKeysThatNobodyKnew", func(m *memstore.Store, w *wrapper, _ *storetest.Harness) {
+		w.wide = func(ctx context.Context, pattern string, deliver func(store.Entry), present func(error)) (func(), error) {
+			begun, known := false, map[string]bool{}
+			return m.WatchPattern(ctx, pattern, func(e store.Entry) {
+				known[e.Key] = known[e.Key] || !begun
+				if known[e.Key] {
+					deliver(e)
+				}
+			}, func(err error) { begun = true; present(err) })
+		}
+	}},
+	{"takes a pattern for a prefix", "PatternWatchHearsOfNoOtherKey", func(m *memstore.Store, w *wrapper, _ *storetest.Harness) {
+		w.wide = func(ctx context.Context, pattern string, deliver func(store.Entry), present func(error)) (func(), error) {
+			if prefix, ok := strings.CutSuffix(pattern, "*"); ok {
+				pattern = prefix + ">"
+			}
+			return m.WatchPattern(ctx, pattern, deliver, present)
+		}
+	}},
+	{"lets a pattern miss deletions", "PatternWatchHearsOfATombstoneWithItsValue", func(m *memstore.Store, w *wrapper, _ *storetest.Harness) {
+		w.wide = func(ctx context.Context, pattern string, deliver func(store.Entry), present func(error)) (func(), error) {
+			return m.WatchPattern(ctx, pattern, func(e store.Entry) {
+				if !e.Tombstone {
+					deliver(e)
+				}
+			}, present)
+		}
+	}},
+	{"calls present beside deliver", "PatternWatchBeginsWithThePresentState", func(m *memstore.Store, w *wrapper, _ *storetest.Harness) {
+		w.wide = func(ctx context.Context, pattern string, deliver func(store.Entry), present func(error)) (func(), error) {
+			return m.WatchPattern(ctx, pattern, func(e store.Entry) {
+				var wg sync.WaitGroup
+				for range 20 {
+					wg.Go(func() { present(nil) })
+					wg.Go(func() { deliver(e) })
+				}
+				wg.Wait()
+			}, present)
+		}
+	}},
+	{"ends all patterns with one", "PatternWatchesAndWatchesOfOneClientHearEach", func(m *memstore.Store, w *wrapper, _ *storetest.Harness) {
+		var mu sync.Mutex
+		var stops []func()
+		w.wide = func(ctx context.Context, pattern string, deliver func(store.Entry), present func(error)) (func(), error) {
+			stop, err := m.WatchPattern(ctx, pattern, deliver, present)
+			mu.Lock()
+			defer mu.Unlock()
+			stops = append(stops, stop)
+			return func() {
+				mu.Lock()
+				defer mu.Unlock()
+				for _, stop := range stops {
+					stop()
+				}
+			}, err
+		}
+	}},
+	{"delivers a pattern's keys after stop", "StoppedPatternWatchIsSilent", func(m *memstore.Store, w *wrapper, _ *storetest.Harness) {
+		w.wide = func(ctx context.Context, pattern string, deliver func(store.Entry), present func(error)) (func(), error) {
+			_, err := m.WatchPattern(ctx, pattern, deliver, present)
+			return func() {}, err
+		}
+	}},
+	{"ignores the context of a pattern", "CancelledContextEndsThePatternWatch", func(m *memstore.Store, w *wrapper, _ *storetest.Harness) {
+		w.wide = func(_ context.Context, pattern string, deliver func(store.Entry), present func(error)) (func(), error) {
+			return m.WatchPattern(context.Background(), pattern, deliver, present)
+		}
+	}},
+	{"leaks a goroutine for each pattern", "EndedPatternWatchesLeaveNoGoroutine", func(m *memstore.Store, w *wrapper, _ *storetest.Harness) {
+		w.wide = func(ctx context.Context, pattern string, deliver func(store.Entry), present func(error)) (func(), error) {
+			go func() { select {} }()
+			return m.WatchPattern(ctx, pattern, deliver, present)
+		}
+	}},
+	{"takes any pattern", "InvalidPatternIsRefused", func(m *memstore.Store, w *wrapper, _ *storetest.Harness) {
+		w.wide = func(ctx context.Context, pattern string, deliver func(store.Entry), present func(error)) (func(), error) {
+			if !store.ValidPattern(pattern) {
+				pattern = ">"
+			}
+			return m.WatchPattern(ctx, pattern, deliver, present)
+		}
+	}},
+	{"says nothing of a pattern's state after an interruption", "PatternWatchRepeatsThePresentStateAfterAnInterruption", func(_ *memstore.Store, _ *wrapper, h *storetest.Harness) {
+		h.Interrupt = func() error { return nil }
+	}},
+	{"leaves a pattern deaf after an interruption", "PatternWatchHearsOfWritesAfterAnInterruption", func(m *memstore.Store, w *wrapper, h *storetest.Harness) {
+		var deaf atomic.Bool
+		h.Interrupt = func() error { deaf.Store(true); return nil }
+		w.wide = func(ctx context.Context, pattern string, deliver func(store.Entry), present func(error)) (func(), error) {
+			return m.WatchPattern(ctx, pattern, func(e store.Entry) {
+				if !deaf.Load() {
+					deliver(e)
+				}
+			}, present)
+		}
+	}},
+	{"keeps vanished keys", "PatternWatchHearsOfAVanishedKeyAfterAnInterruption", func(m *memstore.Store, w *wrapper, _ *storetest.Harness) {
+		w.wide = func(ctx context.Context, pattern string, deliver func(store.Entry), present func(error)) (func(), error) {
+			return m.WatchPattern(ctx, pattern, func(e store.Entry) {
+				if e.Revision != 0 {
+					deliver(e)
+				}
+			}, present)
+		}
+	}},
 	{"has no hook and gives no reason", "ForeignDeletionDefeatsTheHeldRevision", func(_ *memstore.Store, _ *wrapper, h *storetest.Harness) {
 		h.Delete = nil
 	}},
@@ -328,11 +468,54 @@ var defects = []defect{
 	}},
 }
 
+// A link is a connection that can break: its watches of patterns then repeat the present state.
+type link struct {
+	m       *memstore.Store
+	repeats []func()
+}
+
+func (l *link) watchPattern(ctx context.Context, pattern string, deliver func(store.Entry), present func(error)) (func(), error) {
+	var mu sync.Mutex
+	latest := map[string]store.Entry{}
+	ctx, cancel := context.WithCancel(ctx)
+	l.repeats = append(l.repeats, func() {
+		mu.Lock()
+		defer mu.Unlock()
+		for _, e := range latest {
+			if ctx.Err() == nil {
+				deliver(e)
+			}
+		}
+		if ctx.Err() == nil {
+			present(nil)
+		}
+	})
+	stop, err := l.m.WatchPattern(ctx, pattern, func(e store.Entry) {
+		mu.Lock()
+		defer mu.Unlock()
+		latest[e.Key] = e
+		deliver(e)
+	}, func(err error) {
+		mu.Lock()
+		defer mu.Unlock()
+		present(err)
+	})
+	return func() { cancel(); stop() }, err
+}
+
+func (l *link) interrupt() error {
+	for _, repeat := range l.repeats {
+		repeat()
+	}
+	return nil
+}
+
 // harness is a memstore with the defect, or a sound one if d is nil.
 func harness(d *defect) storetest.Factory {
 	return func(t testing.TB) storetest.Harness {
 		m := memstore.New()
-		w := &wrapper{Store: m, get: m.Get, cas: m.CompareAndSwap, watch: m.Watch}
+		link := &link{m: m}
+		w := &wrapper{Store: m, get: m.Get, cas: m.CompareAndSwap, watch: m.Watch, wide: link.watchPattern}
 		h := storetest.Harness{
 			Open:   func(testing.TB) store.Store { return w },
 			Delete: func(key string) error { m.Delete(key); return nil },
@@ -342,7 +525,7 @@ func harness(d *defect) storetest.Factory {
 				e, err := m.Get(t.Context(), key)
 				return e.Revision != 0 && !e.Tombstone, err
 			},
-			Interrupt: func() error { return nil },
+			Interrupt: link.interrupt,
 		}
 		if d != nil {
 			d.inject(m, w, &h)

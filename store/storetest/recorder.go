@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"runtime"
 	"slices"
+	"strconv"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -16,18 +17,26 @@ import (
 // A recorder is a watch that keeps what it hears, and finds fault with what no
 // watch may do.
 type recorder struct {
-	x     *exam
-	keys  []string
-	stop  func()
-	lossy bool // the store's state is destroyed during the watch: revisions may decrease
+	x       *exam
+	keys    []string // that are watched, or
+	pattern string
+	stop    func()
+	lossy   bool // the store's state is destroyed during the watch: revisions may decrease
 
 	inside atomic.Int32
 
 	mu      sync.Mutex
 	heard   []store.Entry
+	marks   []mark        // the calls of present
 	news    chan struct{} // closed and replaced at each delivery
 	stopped bool
 	faults  []string
+}
+
+// A mark is one call of present.
+type mark struct {
+	after int // entries heard before
+	err   error
 }
 
 // watcher opens a client that can watch.
@@ -68,18 +77,50 @@ func (r *recorder) end() {
 	defer r.mu.Unlock()
 	r.stopped = true
 	for _, f := range r.faults {
-		r.x.Errorf("watch of %q: %s", r.keys, f)
+		r.x.Errorf("watch of %s: %s", r, f)
 	}
 	r.faults = nil
 }
 
+// wants reports whether the watch is of the key.
+func (r *recorder) wants(k string) bool {
+	return slices.Contains(r.keys, k) || r.pattern != "" && store.MatchPattern(r.pattern, k)
+}
+
+// String names what is watched.
+func (r *recorder) String() string {
+	if r.pattern != "" {
+		return strconv.Quote(r.pattern)
+	}
+	return fmt.Sprintf("%q", r.keys)
+}
+
 // deliver is what the store calls.
 func (r *recorder) deliver(e store.Entry) {
+	r.called(func() {
+		if fault := r.judge(e); fault != "" {
+			r.faults = append(r.faults, fault)
+		}
+		r.heard = append(r.heard, e)
+	})
+}
+
+// present is what the store calls at the end of the present state.
+func (r *recorder) present(err error) {
+	r.called(func() { r.marks = append(r.marks, mark{after: len(r.heard), err: err}) })
+}
+
+// called notes a call of the store's, which must not overlap with another.
+func (r *recorder) called(note func()) {
 	if r.inside.Add(1) != 1 {
 		r.fault("calls of deliver overlap")
 	}
 	runtime.Gosched() // an overlapping call gets its chance to be seen
-	r.note(e)
+	r.mu.Lock()
+	note()
+	close(r.news)
+	r.news = make(chan struct{})
+	r.mu.Unlock()
 	r.inside.Add(-1)
 }
 
@@ -89,20 +130,9 @@ func (r *recorder) fault(format string, args ...any) {
 	r.faults = append(r.faults, fmt.Sprintf(format, args...))
 }
 
-func (r *recorder) note(e store.Entry) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	if fault := r.judge(e); fault != "" {
-		r.faults = append(r.faults, fault)
-	}
-	r.heard = append(r.heard, e)
-	close(r.news)
-	r.news = make(chan struct{})
-}
-
 // judge says what is wrong with hearing e now. r.mu is held.
 func (r *recorder) judge(e store.Entry) string {
-	if !slices.Contains(r.keys, e.Key) {
+	if !r.wants(e.Key) {
 		return fmt.Sprintf("heard of key %q", e.Key)
 	}
 	if e.Revision == 0 && (len(e.Value) != 0 || e.Tombstone) {
@@ -143,7 +173,7 @@ func (r *recorder) await(what string, ok func(store.Entry) bool) store.Entry {
 		select {
 		case <-news:
 		case <-limit:
-			r.x.Fatalf("the watch of %q did not hear of %s within %v; it heard %s", r.keys, what, r.x.caps.Patience, r.summary())
+			r.x.Fatalf("the watch of %s did not hear of %s within %v; it heard %s", r, what, r.x.caps.Patience, r.summary())
 		}
 	}
 }

@@ -17,7 +17,8 @@
 //	}
 //
 // The name of a subtest is the claim that it examines. A claim that a store can
-// not be asked about is skipped, and the reason stands in the output; there is
+// not be asked about is skipped, and the reason stands in the output: one of [Caps], or that the store does
+// not implement an interface that it need not (store.ConnReporter, store.PatternWatcher). There is
 // no other way to leave one out.
 //
 // The suite waits for events, each up to [Caps.Patience], and never for a time to pass,
@@ -114,7 +115,7 @@ type claim struct {
 func Run(t *testing.T, newHarness Factory, caps Caps) {
 	t.Helper()
 	caps = caps.withDefaults()
-	for _, group := range [][]claim{getClaims, casClaims, keyClaims, valueClaims, raceClaims, contextClaims, watchClaims, interruptClaims} {
+	for _, group := range [][]claim{getClaims, casClaims, keyClaims, valueClaims, raceClaims, contextClaims, watchClaims, interruptClaims, patternClaims} {
 		for _, c := range group {
 			t.Run(c.name, func(t *testing.T) {
 				skipUnable(t, caps, c.needs)
