@@ -11,6 +11,8 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
+	"strings"
 	"time"
 
 	"github.com/seed-ff2cb582/leader/internal/machine"
@@ -39,29 +41,74 @@ type Record struct {
 	// Address is where the leader's clients reach it.
 	Address string `json:"address,omitempty"`
 
-	// Of a vacancy: why the holder left, who asked for it, and who is asked to take over.
+	// Version is that of the holder's program.
+	Version string `json:"version,omitempty"`
+	// Standings are those of the group's candidates, as far as its leaders have heard of them.
+	Standings []Standing `json:"standings,omitempty"`
+
+	// Of a vacancy: why the holder left, in one of our words, who asked for it, why in words of theirs,
+	// and who is asked to take over.
 	Reason    string `json:"reason,omitempty"`
 	By        string `json:"by,omitempty"`
+	Why       string `json:"why,omitempty"`
 	Successor string `json:"successor,omitempty"`
 }
 
-// A Request is the content of a group's control register, as JSON.
+// A Standing is by what a candidate is preferred to others or they to it.
+type Standing struct {
+	Priority int    `json:"priority,omitempty"`
+	Version  string `json:"version,omitempty"`
+	// Age counts the terms that have begun since a candidate of this standing was last heard of.
+	Age int `json:"age,omitempty"`
+}
+
+// A Control is the content of a group's control register, as JSON. Its parts are independent of each
+// other: who writes one keeps the others as they are.
+type Control struct {
+	Request
+	// Paused, if there, keeps everybody from campaigning.
+	Paused *Pause `json:"paused,omitempty"`
+	// Stand is the latest candidate that made its standing known.
+	Stand *Stand `json:"stand,omitempty"`
+}
+
+// A Request asks the holder to leave.
 type Request struct {
-	// Op is what the holder is asked for: see the constants.
-	Op string `json:"op"`
+	// Op is what the holder is asked for: see the constants. Without it nothing is asked.
+	Op string `json:"op,omitempty"`
 	// Term is the term that the request is meant for. Later terms ignore it.
-	Term uint64 `json:"term"`
-	// Successor is the candidate to hand over to, for OpTransfer.
+	Term uint64 `json:"term,omitempty"`
+	// Successor is the candidate to hand over to, for OpTransfer and OpBalance.
 	Successor string `json:"successor,omitempty"`
+	// Have is how many groups the successor leads, for OpBalance.
+	Have int `json:"have,omitempty"`
 	// By says who asks, and Reason why, for people.
 	By     string `json:"by,omitempty"`
 	Reason string `json:"reason,omitempty"`
+}
+
+// A Pause says who paused a group, and why.
+type Pause struct {
+	By     string `json:"by,omitempty"`
+	Reason string `json:"reason,omitempty"`
+}
+
+// A Stand is how a candidate makes its standing known to the holder of a term.
+type Stand struct {
+	ID       string `json:"id"`
+	Term     uint64 `json:"term"`
+	Priority int    `json:"priority,omitempty"`
+	Version  string `json:"version,omitempty"`
+	// Takeover asks the holder to hand over, if the standing is preferred to its own.
+	Takeover bool `json:"takeover,omitempty"`
 }
 
 // The operations of a Request.
 const (
 	OpStepDown = "step-down"
 	OpTransfer = "transfer"
+	// OpBalance is OpTransfer at the request of an instance that leads fewer groups than the holder.
+	OpBalance = "balance"
 )
 
 // ControlKey is the name of the control register that belongs to a group.
@@ -70,8 +117,8 @@ func ControlKey(group string) string { return "_ctl." + group }
 // Encode returns the record's bytes, or an error if they exceed what every store takes.
 func (r Record) Encode() ([]byte, error) { return encode(r) }
 
-// Encode returns the request's bytes, or an error if they exceed what every store takes.
-func (r Request) Encode() ([]byte, error) { return encode(r) }
+// Encode returns the control record's bytes, or an error if they exceed what every store takes.
+func (c Control) Encode() ([]byte, error) { return encode(c) }
 
 func encode(v any) ([]byte, error) {
 	b, err := json.Marshal(v)
@@ -129,7 +176,25 @@ func decode(b []byte) (Record, error) {
 	if err := json.Unmarshal(b, &r); err != nil {
 		return Record{}, err
 	}
+	// Standings only order who goes first: what is wrong with them must not cost the group a wait.
+	r.Standings = slices.DeleteFunc(r.Standings, func(s Standing) bool { return s.Age < 0 || !ValidVersion(s.Version) })
+	r.Standings = slices.Clip(r.Standings[:min(len(r.Standings), MaxStandings)])
+	if len(r.Standings) == 0 {
+		r.Standings = nil
+	}
 	return r, r.check()
+}
+
+// MaxStandings is how many standings a record holds.
+const MaxStandings = 8
+
+// ValidVersion tells whether v may stand in a record: at most MaxVersion letters, digits and .+-_, which
+// are one byte each in JSON.
+func ValidVersion(v string) bool {
+	return len(v) <= MaxVersion && !strings.ContainsFunc(v, func(r rune) bool {
+		return r != '.' && r != '+' && r != '-' && r != '_' &&
+			(r < '0' || r > '9') && (r < 'A' || r > 'Z') && (r < 'a' || r > 'z')
+	})
 }
 
 // maxNumber bounds terms, renewals and durations: beyond 2^53 other JSON readers lose
@@ -151,7 +216,7 @@ func (r Record) check() error {
 func (r Record) core() machine.Record {
 	return machine.Record{
 		ID: r.ID, Token: r.Token, TTL: ttl(r.TTL), Term: r.Term, Renewal: r.Renewal, Start: r.Start, Priority: r.Priority,
-		Reason: machine.Reason(r.Reason), By: r.By, Successor: r.Successor,
+		Reason: machine.Reason(r.Reason), By: r.By, Why: r.Why, Successor: r.Successor,
 	}
 }
 
@@ -161,32 +226,67 @@ func ttl(ms int64) time.Duration {
 	return time.Duration(min(ms, most)) * time.Millisecond
 }
 
-// Of returns the record that the core wants written; meta and address are the writer's.
-func Of(c machine.Record, meta map[string]string, address string) Record {
+// An About is what a record tells of its writer beside what the core has to know.
+type About struct {
+	Meta      map[string]string
+	Address   string
+	Version   string
+	Standings []Standing
+}
+
+// Of returns the record that the core wants written.
+func Of(c machine.Record, about About) Record {
 	r := Record{
 		ID: c.ID, Token: c.Token, Priority: c.Priority, TTL: c.TTL.Milliseconds(), Term: c.Term, Renewal: c.Renewal, Start: c.Start,
-		Reason: string(c.Reason), By: c.By, Successor: c.Successor,
+		Reason: string(c.Reason), By: c.By, Why: c.Why, Successor: c.Successor, Standings: about.Standings,
 	}
 	if c.ID != "" {
-		r.Meta, r.Address = meta, address
+		r.Meta, r.Address, r.Version = about.Meta, about.Address, about.Version
 	}
 	return r
 }
 
-// ReadRequest interprets a group's control register; ok is false if nothing is asked there.
-func ReadRequest(e store.Entry) (r Request, ok bool) {
-	if e.Revision == 0 || len(e.Value) == 0 || len(e.Value) > store.MaxValue {
-		return Request{}, false
+// ReadControl interprets a group's control register. What was deleted, or was never there, asks for
+// nothing. ok is false if the content is not a control record: then nothing is known to have changed.
+func ReadControl(e store.Entry) (c Control, ok bool) {
+	if e.Revision == 0 || len(e.Value) == 0 {
+		return Control{}, e.Revision == 0 || e.Tombstone
 	}
-	if err := json.Unmarshal(e.Value, &r); err != nil {
-		return Request{}, false
+	if len(e.Value) > store.MaxValue || json.Unmarshal(e.Value, &c) != nil {
+		return Control{}, false
 	}
-	if len(r.By) > maxName || len(r.Successor) > maxName {
-		return Request{}, false
-	}
-	return r, r.Op == OpStepDown || r.Op == OpTransfer && r.Successor != ""
+	return c, c.check()
 }
 
-// maxName bounds the names of a request, in bytes. They go into the vacancy that answers
-// it: one that outgrew what stores take would let the release fail.
-const maxName = 256
+func (c Control) check() bool {
+	p, s := c.Paused, c.Stand
+	switch {
+	case !c.Request.check():
+		return false
+	case p != nil && (len(p.By) > MaxName || len(p.Reason) > MaxWhy):
+		return false
+	case s != nil && (s.ID == "" || len(s.ID) > MaxName || !ValidVersion(s.Version)):
+		return false
+	}
+	return true
+}
+
+func (r Request) check() bool {
+	if len(r.By) > MaxName || len(r.Successor) > MaxName || len(r.Reason) > MaxWhy {
+		return false
+	}
+	switch r.Op {
+	case "", OpStepDown:
+		return true
+	default:
+		return (r.Op == OpTransfer || r.Op == OpBalance && r.Have >= 0) && r.Successor != ""
+	}
+}
+
+// The longest names, reasons and versions of a control record, in bytes. They go into the vacancy that
+// answers it: one that outgrew what stores take would let the release fail.
+const (
+	MaxName    = 256
+	MaxWhy     = 512
+	MaxVersion = 64
+)

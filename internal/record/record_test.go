@@ -56,7 +56,7 @@ func TestWhatIsWrittenIsReadBack(t *testing.T) {
 			if seen.Kind != kind || seen.Rev != 12 || !reflect.DeepEqual(got, want) {
 				t.Errorf("tombstone %v: read %v, rev %d\n%+v, want\n%+v", tombstone, seen.Kind, seen.Rev, got, want)
 			}
-			if back := record.Of(seen.Rec, got.Meta, got.Address); !reflect.DeepEqual(back, want) {
+			if back := record.Of(seen.Rec, record.About{Meta: got.Meta, Address: got.Address, Version: got.Version, Standings: got.Standings}); !reflect.DeepEqual(back, want) {
 				t.Errorf("through the core: %+v, want %+v", back, want)
 			}
 		}
@@ -186,27 +186,27 @@ func TestRecordsBeyondWhatEveryStoreTakesAreNotEncoded(t *testing.T) {
 }
 
 func TestVacancyDoesNotCarryWhatTheHolderSaidOfItself(t *testing.T) {
-	v := record.Of(machine.Record{Token: "t", Reason: "stopped"}, map[string]string{"k": "v"}, "addr")
+	v := record.Of(machine.Record{Token: "t", Reason: "stopped"}, record.About{Meta: map[string]string{"k": "v"}, Address: "addr", Version: "1"})
 	if b := mustEncode(t, v); bytes.Contains(b, []byte("meta")) || bytes.Contains(b, []byte("addr")) {
 		t.Fatalf("%s", b)
 	}
 }
 
 func TestRequestsAreReadBackAndOthersIgnored(t *testing.T) {
-	for _, want := range []record.Request{
-		{Op: record.OpStepDown, Term: 7, By: "ops", Reason: "maintenance"},
-		{Op: record.OpTransfer, Term: 7, Successor: "b"},
+	for _, want := range []record.Control{
+		{Request: record.Request{Op: record.OpStepDown, Term: 7, By: "ops", Reason: "maintenance"}},
+		{Request: record.Request{Op: record.OpTransfer, Term: 7, Successor: "b"}},
+		{Paused: &record.Pause{By: "ops", Reason: "upgrade"}},
+		{Stand: &record.Stand{ID: "b", Term: 7, Priority: -2, Version: "1.2.3", Takeover: true}},
+		{},
 	} {
-		got, ok := record.ReadRequest(store.Entry{Revision: 2, Value: mustEncode(t, want)})
-		if !ok || got != want {
+		got, ok := record.ReadControl(store.Entry{Revision: 2, Value: mustEncode(t, want)})
+		if !ok || !reflect.DeepEqual(got, want) {
 			t.Errorf("%+v %v, want %+v", got, ok, want)
 		}
 	}
 	for name, e := range map[string]store.Entry{
-		"never written":              {Key: "_ctl.g"},
-		"deleted":                    {Revision: 2, Tombstone: true},
 		"text":                       entry("step-down"),
-		"null":                       entry("null"),
 		"an array":                   entry("[]"),
 		"an unknown operation":       entry(`{"op":"reboot","term":7}`),
 		"a transfer to nobody":       entry(`{"op":"transfer","term":7}`),
@@ -215,9 +215,29 @@ func TestRequestsAreReadBackAndOthersIgnored(t *testing.T) {
 		"two requests":               entry(`{"op":"step-down","term":7}{}`),
 		"longer than stores promise": entry(`{"op":"step-down","term":7,"reason":"` + strings.Repeat("x", store.MaxValue) + `"}`),
 	} {
-		if r, ok := record.ReadRequest(e); ok {
+		if r, ok := record.ReadControl(e); ok {
 			t.Errorf("%s: %+v", name, r)
 		}
+	}
+	for name, e := range map[string]store.Entry{
+		"never written": {Key: "_ctl.g"}, "deleted": {Revision: 2, Tombstone: true}, "null": entry("null"),
+	} {
+		if r, ok := record.ReadControl(e); !ok || r != (record.Control{}) {
+			t.Errorf("%s: %v %+v", name, ok, r)
+		}
+	}
+}
+
+// Standings only order who goes first. Wrong ones are dropped; the record beside them stands.
+func TestWrongStandingsCostTheRecordNothing(t *testing.T) {
+	_, r := record.Read(entry(`{"id":"a","standings":[{"priority":3},{"priority":2,"age":-1},{"version":"<"},{"version":"` +
+		strings.Repeat("1", 65) + `"},{"version":"1.0-rc.1+b_2"}]}`))
+	if want := []record.Standing{{Priority: 3}, {Version: "1.0-rc.1+b_2"}}; !reflect.DeepEqual(r.Standings, want) {
+		t.Errorf("%+v, want %+v", r.Standings, want)
+	}
+	_, r = record.Read(entry(`{"id":"a","standings":[` + strings.Repeat(`{"priority":3},`, 20) + `{}]}`))
+	if r.ID != "a" || len(r.Standings) != record.MaxStandings {
+		t.Errorf("%+v", r)
 	}
 }
 
@@ -225,11 +245,17 @@ func TestRequestsAreReadBackAndOthersIgnored(t *testing.T) {
 // would let the release fail, and cost the group a whole lease.
 func TestRequestsWithNamesThatNoVacancyHoldsAreIgnored(t *testing.T) {
 	long := strings.Repeat("<", 300) // each takes six bytes in JSON
-	for _, r := range []record.Request{
-		{Op: record.OpStepDown, Term: 7, By: long},
-		{Op: record.OpTransfer, Term: 7, Successor: long},
+	for _, r := range []record.Control{
+		{Request: record.Request{Op: record.OpStepDown, Term: 7, By: long}},
+		{Request: record.Request{Op: record.OpTransfer, Term: 7, Successor: long}},
+		{Request: record.Request{Op: record.OpStepDown, Term: 7, Reason: long + long}},
+		{Paused: &record.Pause{By: long}},
+		{Paused: &record.Pause{Reason: long + long}},
+		{Stand: &record.Stand{ID: long, Term: 7}},
+		{Stand: &record.Stand{Term: 7}},
+		{Stand: &record.Stand{ID: "b", Term: 7, Version: "<"}},
 	} {
-		if _, ok := record.ReadRequest(store.Entry{Revision: 2, Value: mustEncode(t, r)}); ok {
+		if _, ok := record.ReadControl(store.Entry{Revision: 2, Value: mustEncode(t, r)}); ok {
 			t.Errorf("%.40v was taken", r)
 		}
 	}
