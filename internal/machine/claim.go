@@ -56,21 +56,28 @@ func (c *step) backToWatching(seen Seen) {
 
 func (c *step) ours(seen Seen) bool { return c.s.ours(seen) }
 
+// succeeded tells whether seen shows that another has led since this candidate did: it leads, or it has left
+// again, which is all there is to see of one that left at once.
+func (c *step) succeeded(seen Seen) bool {
+	left := seen.Kind == Vacant && seen.Rec.Token != c.s.Grant.Token && c.s.Grant.Token != ""
+	return c.theirs(seen) || left
+}
+
 func (c *step) theirs(seen Seen) bool { return seen.Kind == Held && !c.ours(seen) }
 
 // granted begins a term's grant: the claim stands at rev, and was sent at sent.
 func (c *step) granted(rev uint64, sent Instant) {
 	ttl := max(c.m.TTL, c.s.HeldTTL)
-	c.s.Phase, c.s.Write, c.s.Losses, c.s.StartRace = Holding, Write{}, 0, false
+	c.s.Phase, c.s.Write, c.s.Losses, c.s.StartRace, c.s.Passed = Holding, Write{}, 0, false, 0
 	c.s.Grant.Term = rev
 	c.extend(rev, sent)
 	if c.s.Grant.Trust.Reached(c.now) {
 		c.lose(Exit{Reason: ReasonLate})
 		return
 	}
-	if c.s.Unfit {
-		// Since the claim left. Standing back is what Unfit does to a holder.
-		c.leave(Exit{Reason: ReasonUnhealthy})
+	if c.s.BarExit.Reason != "" {
+		// Since the claim left. Standing back is what Bar does to a holder.
+		c.leave(c.s.BarExit)
 		return
 	}
 	switch {

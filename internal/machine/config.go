@@ -28,6 +28,13 @@ type Machine struct {
 	Retry Retry
 	// Priority is written into the records.
 	Priority int
+	// Yield is how long the candidate waits at a vacancy for each of those that it lets go first.
+	Yield time.Duration
+	// Splay bounds a random delay before the first claim.
+	Splay time.Duration
+	// Backoff slows down the campaigns of those who did not lead last: a delay of Backoff, doubled with each
+	// term of others up to MaxBackoff.
+	Backoff, MaxBackoff time.Duration
 }
 
 // Retry paces repetitions: Initial × Multiplier^n up to Max, each varied by ±Jitter.

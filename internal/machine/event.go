@@ -32,6 +32,9 @@ const (
 	ReasonStopped      Reason = "stopped"       // the candidate stops taking part
 	ReasonPanicked     Reason = "panicked"      // a callback panicked
 	ReasonUnhealthy    Reason = "unhealthy"     // the program's health check failed too often
+	ReasonPaused       Reason = "paused"        // an operator paused the group
+	ReasonOutranked    Reason = "outranked"     // a candidate that is preferred asked for it
+	ReasonBalanced     Reason = "balanced"      // handed to an instance that leads fewer groups
 )
 
 // An EventKind tells what happened.
@@ -53,13 +56,13 @@ const (
 	ConnUp                       // the connection is back
 	StopRelease                  // stop taking part, release the record
 	StopLeave                    // stop taking part, let the record expire
-	Unfit                        // the program is not fit to lead: Exit tells why
-	Fit                          // the program is fit to lead again
+	Bar                          // do not campaign while any of Bars stands; with an Exit, leave too
+	Unbar                        // Bars stand no longer
 )
 
 var eventNames = [...]string{
 	"tick", "start", "sight", "written", "read", "drained", "closed", "asked", "leave", "validate",
-	"conn-down", "conn-up", "stop-release", "stop-leave", "unfit", "fit",
+	"conn-down", "conn-up", "stop-release", "stop-leave", "bar", "unbar",
 }
 
 // String returns the kind's name.
@@ -91,6 +94,7 @@ type Event struct {
 	Seen    Seen
 	Term    uint64
 	Exit    Exit
+	Bars    Bars
 
 	// Token is a fresh token, used if this event leads to a claim; the caller
 	// offers a new one once it was used.

@@ -149,7 +149,7 @@ func (x *explorer) story(at uint32, choice int) (string, int) {
 // tell writes the transition n of w, by computing it once more aloud.
 func (x *explorer) tell(b *strings.Builder, w *world, n next) {
 	fmt.Fprintf(b, "  tick %2d  %s", w.tick, n.kind)
-	if n.kind != kAdvance && n.kind != kDelete && n.kind != kGarbage && n.kind != kStepDown && n.kind != kTransfer {
+	if n.kind != kAdvance && n.kind != kDelete && n.kind != kGarbage && n.kind != kStepDown && n.kind != kTransfer && n.kind != kTakeover {
 		fmt.Fprintf(b, ": %s", x.machines[n.who].ID)
 	}
 	if n.w.reg != w.reg {
@@ -322,10 +322,11 @@ func smaller(full, race int) int {
 	return full
 }
 
-// network and process are the faults tried in pairs among three candidates.
+// network, process and preference are the faults tried in pairs among three candidates.
 var (
-	network = setOf(kDelayWrite, kGiveUpWrite, kLoseReply, kLoseSight, kDupSight, kFalseConflict, kStaleRead, kPause)
-	process = setOf(kCrash, kPause, kSlowWork, kDelete, kTransfer, kStopRelease, kConnDown, kSuspend)
+	network    = setOf(kDelayWrite, kGiveUpWrite, kLoseReply, kLoseSight, kDupSight, kFalseConflict, kStaleRead, kPause)
+	preference = setOf(kTakeover, kPaused, kUnfit, kPause, kCrash, kLoseSight, kSlowWork)
+	process    = setOf(kCrash, kPause, kSlowWork, kDelete, kTransfer, kStopRelease, kConnDown, kSuspend)
 )
 
 func explorations() []config {
@@ -356,6 +357,11 @@ func explorations() []config {
 		{
 			name: "three candidates, two faults of processes", rates: []int64{3, 5, 4}, machines: machines(3, grace), kinds: process,
 			horizon: smaller(4, 1), faults: 2, sample: 50,
+		},
+		{
+			name: "three candidates of different standing", rates: []int64{3, 5, 4},
+			machines: machines(3, func(m *Machine) { m.Yield = 2 }), kinds: preference,
+			horizon: smaller(7, 2), faults: 2, sample: 50,
 		},
 		{
 			name: "cool-down over a store that forgets", rates: []int64{3, 5}, kinds: allFaults | storeLoss,

@@ -252,7 +252,29 @@ var mutations = []mutation{
 	{
 		mutant: mutant{name: "an unfit winner is promoted", step: before(func(_ Machine, s *State, _ *Event, _ *Instant) {
 			if s.Phase == Claiming {
-				s.Unfit = false
+				s.Barred, s.BarExit = 0, Exit{}
+			}
+		})},
+		want: []string{"fitness"},
+	},
+	{
+		mutant: mutant{name: "a paused candidate campaigns", step: func(m Machine, s State, ev Event, now Instant) (State, []Action) {
+			paused := s.Barred & Paused
+			if s.Phase == Watching && ev.Kind != Unbar {
+				s.Barred &^= Paused
+			}
+			t, actions := m.Step(s, ev, now)
+			if ev.Kind != Unbar {
+				t.Barred |= paused
+			}
+			return t, actions
+		}},
+		want: []string{"fitness"},
+	},
+	{
+		mutant: mutant{name: "a pause does not end the term", step: before(func(_ Machine, _ *State, ev *Event, _ *Instant) {
+			if ev.Bars == Paused {
+				ev.Exit = Exit{}
 			}
 		})},
 		want: []string{"fitness"},

@@ -65,7 +65,7 @@ func (c *step) depart() {
 	}
 	c.s.Phase, c.s.Reason = Watching, sightReason(c.s.View.Kind)
 	// A successor may have been seen already, while the release's answer was still out.
-	if c.s.Exit.StandBack && !c.theirs(c.s.View) {
+	if c.s.Exit.StandBack && !c.succeeded(c.s.View) {
 		c.s.StandBackUntil = c.now.Mono + int64(c.m.wait(c.m.TTL))
 		c.s.Reason = ReasonStandBack
 	}

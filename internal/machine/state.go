@@ -53,6 +53,7 @@ type Record struct {
 	Priority  int
 	Reason    Reason // vacancy: why the holder left
 	By        string // vacancy: who asked for it, or the holder itself
+	Why       string // vacancy: why, in that one's words
 	Successor string // vacancy: the candidate asked to take over; others give it a head start
 }
 
@@ -61,6 +62,11 @@ type Seen struct {
 	Kind Kind
 	Rev  uint64
 	Rec  Record // of kinds Held and Vacant
+	// Behind is how many others the candidate lets go first: see Machine.Yield. Of kinds Held and
+	// Vacant; the others say nothing about it.
+	Behind uint8
+	// Ranked: the candidates of the group are not all alike.
+	Ranked bool
 }
 
 // A Grant is a claim of ours that the store acknowledged.
@@ -106,6 +112,17 @@ const (
 	Reading       // refused: the register is being read to learn by what
 )
 
+// Bars is a set of reasons not to campaign.
+type Bars uint8
+
+// The bars.
+const (
+	Unhealthy  Bars = 1 << iota // the program's health check fails
+	Paused                      // an operator has paused the group
+	Uninformed                  // it is not known yet whether one has
+	Full                        // the program leads as many groups as it may
+)
+
 // A Write is the one logical write that a candidate may have under way: repeated
 // with the same condition and content until its outcome is known.
 type Write struct {
@@ -126,6 +143,7 @@ type Write struct {
 type Exit struct {
 	Reason    Reason
 	By        string
+	Why       string
 	Successor string
 	StandBack bool   // stay away from the vacancy, since we left on purpose
 	Keep      bool   // renew until the work has stopped, since nobody took the record from us
@@ -169,7 +187,16 @@ type State struct {
 	StartRace bool
 	RTT       time.Duration
 
-	Unfit     bool  // not fit to lead: does not campaign
+	// Barred says what keeps the candidate from campaigning, and BarExit how it leaves a grant that comes
+	// nevertheless.
+	Barred  Bars
+	BarExit Exit
+	// Behind is how many others the register, when it was last readable, showed to go first.
+	Behind uint8
+	Ranked bool
+	// Passed counts the terms of others since the last one of ours.
+	Passed uint8
+
 	Down      bool  // the connection is lost
 	DownSince int64 // since when (monotonic)
 
@@ -283,6 +310,6 @@ func (s State) keeps() bool {
 }
 
 // mayClaim tells whether nothing but time keeps the candidate from claiming.
-func (s State) mayClaim() bool { return s.View.Kind != Unseen && !s.Undrained && !s.Unfit }
+func (s State) mayClaim() bool { return s.View.Kind != Unseen && !s.Undrained && s.Barred == 0 }
 
 func (m Machine) renewAt(s State) int64 { return s.Grant.Sent.Mono + int64(m.Heartbeat) }

@@ -40,6 +40,9 @@ func (c *step) handle() {
 	case Start:
 		if c.s.Phase == Idle {
 			c.s.Phase, c.s.Reason = Watching, ReasonStarted
+			if c.m.Splay > 0 {
+				c.s.StandBackUntil = c.now.Mono + int64(c.uniform(c.m.Splay))
+			}
 		}
 	case Sight:
 		c.sight(c.ev.Seen)
@@ -71,15 +74,39 @@ func (c *step) handle() {
 		}
 	case ConnUp:
 		c.connUp()
-	case Unfit:
-		c.s.Unfit = true
-		if c.s.Phase == Holding {
-			c.leave(c.ev.Exit)
-		}
-	case Fit:
-		c.s.Unfit = false
+	case Bar:
+		c.bar()
+	case Unbar:
+		c.unbar()
 	case StopRelease, StopLeave:
 		c.stop(c.ev.Kind == StopLeave)
+	}
+}
+
+// bar keeps the candidate from campaigning, and has it leave what it holds if there is an Exit.
+func (c *step) bar() {
+	c.s.Barred |= c.ev.Bars
+	if c.ev.Exit.Reason == "" {
+		return
+	}
+	c.s.BarExit = c.ev.Exit
+	if c.s.Phase == Holding {
+		c.leave(c.ev.Exit)
+	}
+}
+
+// unbar lets the candidate campaign again, if nothing else bars it. A group that was paused is resumed for all
+// its candidates at once, as when a lease has run out for them.
+func (c *step) unbar() {
+	before := c.s.Barred
+	c.s.Barred &^= c.ev.Bars
+	if c.s.Barred != 0 {
+		return
+	}
+	c.s.BarExit = Exit{}
+	if before&Paused != 0 {
+		c.s.StandBackUntil = 0 // nobody could go first meanwhile
+		c.s.DueAt = max(c.s.DueAt, c.now.Mono+int64(c.yield(c.s.View)+c.expiryJitter()))
 	}
 }
 

@@ -22,6 +22,7 @@ var update = flag.Bool("update", false, "rewrite the golden traces in testdata")
 // The commands, with a candidate where one is named:
 //
 //	group a b c [ttl=3s] [cool-down] [grace=1s]   who there is; all start and see the register
+//	      [ranked] [backoff=1s]                   each is preferred to those named after it; campaigns back off
 //	scene a b c [...]                             the same, told from when a leads
 //	run 2s            ordinary life until 2 s: no latency, timers in time
 //	crash a           restart a
@@ -37,6 +38,8 @@ var update = flag.Bool("update", false, "rewrite the golden traces in testdata")
 //	delete            garbage               what an operator does to the record
 //	wipe              the store loses everything
 //	step-down         transfer b            what an operator asks the holder for
+//	take-over b       b, which is preferred, asks the holder for the lead
+//	maintenance       reopen                an operator pauses the group, and resumes it
 //	resign a          validate a
 //	stop a            leave a               stop and release; stop and let the record expire
 //	unfit a           fit a                 a's health check
@@ -140,6 +143,12 @@ func (st *stage) command(f []string) {
 		st.ask(Exit{Reason: ReasonSteppedDown, By: "operator"})
 	case "transfer":
 		st.ask(Exit{Reason: ReasonTransferred, By: "operator", Successor: rest[0]})
+	case "take-over":
+		st.ask(Exit{Reason: ReasonOutranked, By: rest[0], Successor: rest[0]})
+	case "maintenance":
+		st.tellAll(Event{Kind: Bar, Bars: Paused, Exit: Exit{Reason: ReasonPaused, By: "operator"}})
+	case "reopen":
+		st.tellAll(Event{Kind: Unbar, Bars: Paused})
 	default:
 		st.befall(st.player(rest[0]), name, rest[1:])
 	}
@@ -163,6 +172,10 @@ func (st *stage) group(names []string) {
 			m.CoolDown = true
 		case "grace":
 			m.DisconnectGrace = st.duration(value)
+		case "ranked":
+			m.Yield = 50 * time.Millisecond
+		case "backoff":
+			m.Backoff, m.MaxBackoff = st.duration(value), 4*st.duration(value)
 		default:
 			p := &player{id: n}
 			st.players = append(st.players, p)
@@ -217,13 +230,21 @@ func (st *stage) befall(p *player, name string, args []string) {
 			"down": {Kind: ConnDown}, "up": {Kind: ConnUp}, "validate": {Kind: Validate},
 			"resign": {Kind: Leave, Exit: Exit{Reason: ReasonResigned}},
 			"stop":   {Kind: StopRelease}, "leave": {Kind: StopLeave},
-			"unfit": {Kind: Unfit, Exit: Exit{Reason: ReasonUnhealthy}}, "fit": {Kind: Fit},
+			"unfit": {Kind: Bar, Bars: Unhealthy, Exit: Exit{Reason: ReasonUnhealthy}}, "fit": {Kind: Unbar, Bars: Unhealthy},
 		}
 		ev, ok := kinds[name]
 		if !ok {
 			st.t.Fatalf("unknown command %q", name)
 		}
 		st.tell(p, ev)
+	}
+}
+
+func (st *stage) tellAll(ev Event) {
+	for _, p := range st.players {
+		if !p.dead {
+			st.tell(p, ev)
+		}
 	}
 }
 
@@ -409,6 +430,9 @@ func (st *stage) step(p *player, ev Event) {
 	now := p.clocks(st.now)
 	ev.Token = fmt.Sprintf("%s%d", p.id, p.tokens+1)
 	var actions []Action
+	if p.m.Yield > 0 {
+		ev.Seen.Behind, ev.Seen.Ranked = uint8(slices.Index(st.players, p)), true
+	}
 	p.s, actions = p.m.Step(p.s, ev, now)
 	if p.s.Grant.Token == ev.Token {
 		p.tokens++

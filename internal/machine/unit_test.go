@@ -270,3 +270,28 @@ func TestSizeOfAState(t *testing.T) {
 		t.Errorf("a State is %d bytes: 1,000 elections of one process each hold several", n)
 	}
 }
+
+// A store that comes back in the second half of what is left of the window finds the holder trying.
+func TestRestsShrinkWithWhatIsLeftOfTheWindow(t *testing.T) {
+	m := Machine{
+		ID: "a", TTL: 15 * time.Second, Heartbeat: 5 * time.Second, MaxTTL: time.Hour, Drift: 0.1,
+		Retry: Retry{Initial: 50 * time.Millisecond, Max: 5 * time.Second, Multiplier: 100},
+	}
+	now := Instant{}
+	s, _ := m.Step(State{}, Event{Kind: Start}, now)
+	s, _ = m.Step(s, Event{Kind: Sight, Seen: Seen{Kind: Absent}, Token: "a"}, now)
+	s, _ = m.Step(s, Event{Kind: Written, Op: s.Write.Op, Rev: 1}, now)
+	for s.Phase == Holding {
+		at := m.Wake(s)
+		if left := s.Grant.Trust.Mono - now.Mono; now.Mono > 0 && at < s.Grant.Trust.Mono && at-now.Mono > max(left/2, int64(m.Retry.Initial)) {
+			t.Fatalf("at %v the next attempt is at %v, the window closes at %v",
+				time.Duration(now.Mono), time.Duration(at), time.Duration(s.Grant.Trust.Mono))
+		}
+		now = now.Add(time.Duration(at - now.Mono))
+		s, _ = m.Step(s, Event{Kind: Tick}, now)
+		s, _ = m.Step(s, Event{Kind: Written, Op: s.Write.Op, Outcome: Transient}, now)
+	}
+	if tries := s.Grant.Trust.Mono - now.Mono; tries > 0 {
+		t.Errorf("gave up %v before the window closed", time.Duration(tries))
+	}
+}

@@ -44,11 +44,17 @@ func (c *step) adopt(seen Seen) {
 		// most of them lost no race of which they could learn that.
 		c.s.StartRace = true
 	}
+	if c.m.Backoff > 0 && c.theirs(seen) && seen.Rec.Token != c.s.View.Rec.Token {
+		c.s.Passed = min(c.s.Passed+1, 250)
+	}
+	if seen.Kind == Held || seen.Kind == Vacant {
+		c.s.Behind, c.s.Ranked = seen.Behind, seen.Ranked
+	}
 	c.s.View, c.s.ViewAt = seen, c.now.Mono
 	if seen.Kind == Held {
 		c.s.HeldTTL = c.m.believed(seen.Rec.TTL)
 	}
-	if seen.Kind == Held && !c.ours(seen) || seen.Rec.Successor == c.m.ID {
+	if c.succeeded(seen) || seen.Rec.Successor == c.m.ID {
 		c.s.StandBackUntil = 0
 	}
 	if c.s.Phase == Watching {
@@ -97,21 +103,50 @@ func sightReason(k Kind) Reason {
 
 // delay is how long seen is to be left alone.
 func (c *step) delay(seen Seen) time.Duration {
+	if c.ours(seen) {
+		return 0 // a remnant of our own, whose term is over: we drained it
+	}
+	if seen.Kind == Vacant && seen.Rec.Successor == c.m.ID {
+		return 0
+	}
+	return c.wait(seen) + c.yield(seen)
+}
+
+// yield is how long others are let go first, beyond what safety asks for: those that are preferred, and
+// all of them if this candidate was not the last to lead.
+func (c *step) yield(seen Seen) time.Duration {
+	d := min(time.Duration(c.s.Behind)*c.m.Yield, c.m.TTL/2)
+	if c.s.Passed == 0 || seen.Kind == Vacant && !comesBack(seen.Rec.Reason) {
+		return d
+	}
+	b := c.m.Backoff
+	for i := uint8(1); i < c.s.Passed && b < c.m.MaxBackoff; i++ {
+		b *= 2
+	}
+	return d + min(b, c.m.MaxBackoff)
+}
+
+// comesBack tells the reasons for a vacancy whose writer may be back at once, and is waited for by those who back
+// off. Who left for another reason stands back, and would be first again if they waited longer than that.
+func comesBack(r Reason) bool {
+	switch r {
+	case ReasonTrust, ReasonDisconnected, ReasonRetries, ReasonLate, ReasonOverwritten, ReasonPaused, ReasonStopped:
+		return true
+	default:
+		return false
+	}
+}
+
+// wait is the delay that seen itself asks for.
+func (c *step) wait(seen Seen) time.Duration {
 	switch seen.Kind {
 	case Held:
-		if c.ours(seen) {
-			return 0 // a remnant of our own, whose term is over: we drained it
-		}
 		return c.m.wait(c.s.HeldTTL) + c.expiryJitter()
 	case Vacant:
-		switch seen.Rec.Successor {
-		case c.m.ID:
-			return 0
-		case "":
+		if seen.Rec.Successor == "" {
 			return c.contention()
-		default:
-			return c.m.HeadStart + c.contention()
 		}
+		return c.m.HeadStart + c.contention()
 	case Bare:
 		// No permission: whoever deleted the record was not its holder, who may
 		// be leading still, with a renewal that we missed. Hence a full wait from
@@ -153,7 +188,7 @@ func (c *step) expiryJitter() time.Duration {
 func (c *step) contention() time.Duration {
 	w := c.contentionWindow()
 	if c.s.StartRace {
-		w = max(w, min(startWindow, c.m.TTL/2))
+		w = max(w, c.within(startWindow))
 	}
 	return c.uniform(w)
 }
@@ -163,7 +198,15 @@ func (c *step) contentionWindow() time.Duration {
 		return 0
 	}
 	w := max(contentionFloor, contentionTrips*c.s.RTT)
-	return min(w<<min(c.s.Losses-1, 8), c.m.TTL/2)
+	return c.within(w << min(c.s.Losses-1, 8))
+}
+
+// within bounds a window: the lease is not to be wasted, nor the order in which candidates go to be turned around by it.
+func (c *step) within(window time.Duration) time.Duration {
+	if c.s.Ranked {
+		window = min(window, c.m.Yield/2)
+	}
+	return min(window, c.m.TTL/2)
 }
 
 func (c *step) uniform(window time.Duration) time.Duration {

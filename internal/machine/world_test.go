@@ -61,6 +61,7 @@ const (
 	kRestart
 	kConnUp
 	kFit
+	kUnpaused
 	kAsked
 	kAskedAgain
 	kAdvance
@@ -86,10 +87,12 @@ const (
 	kSuspend
 	kConnDown
 	kUnfit
+	kPaused
 	kDelete
 	kGarbage
 	kStepDown
 	kTransfer
+	kTakeover
 	kResign
 	kStopRelease
 	kStopLeave
@@ -103,15 +106,15 @@ const (
 var kindTitles = [kinds]string{
 	kStart: "start", kTick: "timer", kApply: "write applied", kRefuse: "write refused", kReply: "reply",
 	kRead: "read", kReadReply: "read reply", kSight: "watch delivery", kSightAgain: "watch delivery of a copy", kDrained: "work stopped",
-	kLateCommit: "late commit of a given-up write", kResume: "resumed", kRestart: "restarted", kConnUp: "connection back", kFit: "fit again",
+	kLateCommit: "late commit of a given-up write", kResume: "resumed", kRestart: "restarted", kConnUp: "connection back", kFit: "fit again", kUnpaused: "operator resumes",
 	kAsked: "control request delivered", kAskedAgain: "control request delivered again", kAdvance: "time passes (clocks at different rates)",
 	kDelayWrite: "write delayed", kLoseWrite: "write lost", kGiveUpWrite: "write given up in flight",
 	kLoseReply: "reply lost", kDelayReply: "reply delayed", kTransient: "transient failure",
 	kPermanent: "permanent failure", kFalseConflict: "false conflict", kFailRead: "read failed",
 	kStaleRead: "stale read", kDelaySight: "watch delayed", kLoseSight: "watch message lost",
 	kDupSight: "watch message duplicated", kSlowWork: "work slow to stop", kCrash: "crash", kPause: "pause",
-	kSuspend: "suspend", kConnDown: "connection lost", kUnfit: "unfit", kDelete: "operator deletes", kGarbage: "operator writes garbage",
-	kStepDown: "operator asks to step down", kTransfer: "operator asks to transfer", kResign: "resign",
+	kSuspend: "suspend", kConnDown: "connection lost", kUnfit: "unfit", kPaused: "operator pauses", kDelete: "operator deletes", kGarbage: "operator writes garbage",
+	kStepDown: "operator asks to step down", kTransfer: "operator asks to transfer", kTakeover: "preferred candidate asks to take over", kResign: "resign",
 	kStopRelease: "stop and release", kStopLeave: "stop and leave", kValidate: "validate", kClosed: "window closed by the runtime",
 	kRollback: "store loses its last write", kWipe: "store loses everything",
 }
@@ -297,6 +300,7 @@ type stepKey struct {
 	rev, term  uint8
 	exit       uint8
 	tokens     uint8
+	bars       Bars
 }
 
 type stepResult struct {
@@ -437,6 +441,11 @@ func (x *sim) exit(e uint8, who int) Exit {
 		return Exit{Reason: ReasonResigned}
 	case 4:
 		return Exit{Reason: ReasonUnhealthy}
+	case 5:
+		return Exit{Reason: ReasonPaused, By: "operator"}
+	case 6:
+		id := x.machines[(who+1)%len(x.machines)].ID
+		return Exit{Reason: ReasonOutranked, By: id, Successor: id}
 	default:
 		return Exit{}
 	}
@@ -448,13 +457,16 @@ func (x *sim) step(w *world, i int, ev Event, seen uint16, exit uint8) {
 	now := x.now(w, i)
 	key := stepKey{
 		state: p.state, mono: int16(now.Mono), wall: int16(now.Wall), seen: seen, who: uint8(i), kind: ev.Kind,
-		out: ev.Outcome, rev: uint8(ev.Rev), term: uint8(ev.Term), exit: exit, tokens: p.tokens,
+		out: ev.Outcome, rev: uint8(ev.Rev), term: uint8(ev.Term), exit: exit, tokens: p.tokens, bars: ev.Bars,
 	}
 	r, ok := x.memo[key]
 	if !ok {
 		s := x.states.all[p.state]
 		ev.Token = tokenNames[i][p.tokens]
 		ev.Seen, ev.Exit, ev.Op = x.seens.all[seen], x.exit(exit, i), s.Write.Op
+		if x.machines[i].Yield > 0 {
+			ev.Seen.Behind, ev.Seen.Ranked = uint8(i), true // the first is preferred to the second, and so on
+		}
 		t, actions := x.mutant.doStep(x.machines[i], s, ev, now)
 		r = stepResult{x.states.id(canon(t, now)), actions}
 		x.memo[key] = r
@@ -490,6 +502,9 @@ func (x *sim) perform(w *world, i int, before, after *State, a Action, now Insta
 		if a.Write == Acquire && undrained {
 			x.fail("G4", "%s claims while the work of its last term runs", id)
 		}
+		if a.Write == Acquire && before.Phase == Watching && after.Barred != 0 {
+			x.fail("fitness", "%s claims and is barred from leading", id)
+		}
 		x.orphan(w, i)
 		p.call = call{
 			stage: request, write: a.Write, expected: uint8(a.Expected), rec: uint16(x.recs.id(plain(a.Rec))),
@@ -502,8 +517,8 @@ func (x *sim) perform(w *world, i int, before, after *State, a Action, now Insta
 		switch {
 		case p.term != noTerm:
 			x.fail("G3", "%s is promoted twice", id)
-		case before.Unfit:
-			x.fail("fitness", "%s is promoted and not fit to lead", id)
+		case before.Barred != 0:
+			x.fail("fitness", "%s is promoted and barred from leading", id)
 		case p.work != idle:
 			x.fail("G3", "%s is promoted while the work of its last term runs", id)
 		case x.mutant.reached(after.Grant.Trust, now) && after.Phase == Holding:
@@ -517,7 +532,7 @@ func (x *sim) perform(w *world, i int, before, after *State, a Action, now Insta
 		if p.term == noTerm {
 			x.fail("G3", "%s is demoted without having led", id)
 		}
-		if (a.Reason == ReasonSteppedDown || a.Reason == ReasonTransferred) && before.Grant.Term != uint64(w.askTerm) {
+		if asked := a.Reason == ReasonSteppedDown || a.Reason == ReasonTransferred || a.Reason == ReasonOutranked; asked && before.Grant.Term != uint64(w.askTerm) {
 			x.fail("control", "%s ends term %d by a request for term %d", id, before.Grant.Term, w.askTerm)
 		}
 		p.term, p.work = noTerm, stopping
@@ -643,6 +658,8 @@ func (x *sim) sane(w *world, i int, before, s *State) {
 		x.fail("state", "%s is promoted and %v", id, s.Phase)
 	case s.Phase == Holding && s.Grant.Term == 0:
 		x.fail("state", "%s holds without a term", id)
+	case s.Phase == Holding && s.Barred != 0:
+		x.fail("fitness", "%s holds and is barred from leading", id)
 	case s.Phase == Holding && s.Undrained:
 		x.fail("state", "%s holds while undrained", id)
 	case s.Phase == Watching && s.Write != Write{}:
@@ -986,20 +1003,22 @@ func (x *sim) ofProcess(w *world, i int) {
 	for _, f := range [...]struct {
 		k      kind
 		ev     EventKind
+		bars   Bars
 		exit   uint8
 		useful bool
 	}{
-		{kConnDown, ConnDown, 0, !s.Down},
-		{kUnfit, Unfit, 4, !s.Unfit},
-		{kResign, Leave, 3, s.Phase == Holding},
-		{kStopRelease, StopRelease, 0, true},
-		{kStopLeave, StopLeave, 0, true},
-		{kValidate, Validate, 0, s.Phase == Holding},
-		{kClosed, Closed, 0, s.Phase == Holding},
+		{kConnDown, ConnDown, 0, 0, !s.Down},
+		{kUnfit, Bar, Unhealthy, 4, s.Barred&Unhealthy == 0},
+		{kPaused, Bar, Paused, 5, s.Barred&Paused == 0},
+		{kResign, Leave, 0, 3, s.Phase == Holding},
+		{kStopRelease, StopRelease, 0, 0, true},
+		{kStopLeave, StopLeave, 0, 0, true},
+		{kValidate, Validate, 0, 0, s.Phase == Holding},
+		{kClosed, Closed, 0, 0, s.Phase == Holding},
 	} {
 		if f.useful && x.may(w, f.k) {
 			n := *w
-			x.step(&n, i, Event{Kind: f.ev, Term: s.Grant.Term}, 0, f.exit)
+			x.step(&n, i, Event{Kind: f.ev, Term: s.Grant.Term, Bars: f.bars}, 0, f.exit)
 			x.emit(&n, f.k, i)
 		}
 	}
@@ -1008,10 +1027,15 @@ func (x *sim) ofProcess(w *world, i int) {
 		x.step(&n, i, Event{Kind: ConnUp}, 0, 0)
 		x.emit(&n, kConnUp, i)
 	}
-	if s.Unfit {
-		n := *w
-		x.step(&n, i, Event{Kind: Fit}, 0, 0)
-		x.emit(&n, kFit, i)
+	for _, f := range [...]struct {
+		k   kind
+		bar Bars
+	}{{kFit, Unhealthy}, {kUnpaused, Paused}} {
+		if s.Barred&f.bar != 0 {
+			n := *w
+			x.step(&n, i, Event{Kind: Unbar, Bars: f.bar}, 0, 0)
+			x.emit(&n, f.k, i)
+		}
 	}
 	// A request has an effect on a holder only.
 	if w.askLeft > 0 && s.Phase == Holding {
@@ -1055,8 +1079,8 @@ func (x *sim) ofOperator(w *world) {
 		x.put(&n, Garbled, Record{})
 		x.emit(&n, kGarbage, 0)
 	}
-	for e, k := range [...]kind{1: kStepDown, 2: kTransfer} {
-		if e > 0 && at.Kind == Held && w.askExit == 0 && x.may(w, k) {
+	for e, k := range [...]kind{1: kStepDown, 2: kTransfer, 6: kTakeover} {
+		if k != kStart && at.Kind == Held && w.askExit == 0 && x.may(w, k) {
 			n := *w
 			n.askExit, n.askLeft, n.askTerm = uint8(e), 2, uint8(at.Rec.Term)
 			if at.Rec.Term == 0 {

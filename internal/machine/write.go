@@ -35,7 +35,7 @@ func (c *step) content() Record {
 	case Renew:
 		r.Renewal++
 	case Release:
-		r = Record{Token: r.Token, Term: r.Term, Reason: c.s.Exit.Reason, By: c.s.Exit.By, Successor: c.s.Exit.Successor}
+		r = Record{Token: r.Token, Term: r.Term, Reason: c.s.Exit.Reason, By: c.s.Exit.By, Why: c.s.Exit.Why, Successor: c.s.Exit.Successor}
 		if r.By == "" {
 			r.By = c.m.ID
 		}
@@ -132,6 +132,12 @@ func (c *step) applied() {
 // refused. The same condition and content make the repetition harmless, whatever became of the attempts before.
 func (c *step) failed() {
 	w := &c.s.Write
+	if w.Kind == Release && c.s.Stopping && c.ev.Outcome == Permanent {
+		// A closed connection, say. Nobody is to wait for what cannot be written: the lease runs out.
+		c.note(NoteGaveUp)
+		c.depart()
+		return
+	}
 	c.note(NoteFailed)
 	if n := c.m.Retry.MaxAttempts; n > 0 && int(w.Tries) >= n {
 		if w.Kind == Renew {
@@ -147,7 +153,9 @@ func (c *step) failed() {
 
 func (c *step) rest(d time.Duration) {
 	if c.s.Write.Kind == Renew {
-		d = min(d, c.m.Heartbeat)
+		// The rests shrink with what is left of the window: a store that comes back late in it must find us trying.
+		left := time.Duration(c.s.Grant.Trust.Mono - c.now.Mono)
+		d = min(d, c.m.Heartbeat, max(left/2, c.m.Retry.Initial))
 	}
 	c.s.Write.Stage, c.s.Write.Due = Resting, c.now.Mono+int64(d)
 }
