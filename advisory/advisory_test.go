@@ -1,0 +1,181 @@
+package advisory_test
+
+import (
+	"errors"
+	"reflect"
+	"slices"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/seed-ff2cb582/leader"
+	"github.com/seed-ff2cb582/leader/advisory"
+	"github.com/seed-ff2cb582/leader/store/memstore"
+)
+
+func TestWhatIsNoAdvisoryIsRefused(t *testing.T) {
+	for _, data := range []string{
+		"", "null", "[]", `"x"`, "{}", `{"version":2,"group":"g","instance":"a","event":"promoted"}`,
+		`{"version":1,"instance":"a","event":"promoted"}`, `{"version":1,"group":"g","event":"promoted"}`,
+		`{"version":1,"group":"g","instance":"a"}`, `{"version":1,"group":7,"instance":"a","event":"promoted"}`,
+		`{"version":1,"group":"g","instance":"a","event":"promoted","text":"` + strings.Repeat("x", 64<<10) + `"}`,
+	} {
+		if a, err := advisory.Decode([]byte(data)); !errors.Is(err, advisory.ErrMalformed) || a != (advisory.Advisory{}) {
+			t.Errorf("%.60q: %v %+v", data, err, a)
+		}
+	}
+	// Fields of the future are ignored.
+	a, err := advisory.Decode([]byte(`{"version":1,"group":"g","instance":"a","event":"promoted","mood":"good","term":7}`))
+	if err != nil || a.Term != 7 {
+		t.Errorf("%v: %+v", err, a)
+	}
+}
+
+func TestSubjectsPutTheGroupLast(t *testing.T) {
+	for want, got := range map[string]string{
+		"leader-advisory.leaders.promoted.jobs/eu.west": advisory.Subject("leaders", leader.EventPromoted, "jobs/eu.west"),
+		"leader-advisory._.note.g":                      advisory.Subject("", advisory.EventNote, "g"),
+		"leader-advisory.*.demoted.>":                   advisory.Subject("*", leader.EventDemoted, ">"),
+	} {
+		if got != want {
+			t.Errorf("%s, want %s", got, want)
+		}
+	}
+}
+
+// Without a connection nothing is sent, and nothing waits for it.
+func TestPublisherWithoutAConnectionDropsAndCounts(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p := advisory.New(nil, advisory.Options{})
+		transitions := uint64(0)
+		count := leader.Hooks{Transition: func(leader.Transition) { transitions++ }}
+		e, err := leader.NewElectionWithStore(memstore.New(), leader.ElectionConfig{
+			Group: "g", InstanceID: "a", TTL: 3 * time.Second, HeartbeatInterval: time.Second, Hooks: leader.JoinHooks(count, p.Hooks()),
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := e.Start(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		synctest.Wait()
+		begun := time.Now()
+		if err := e.Stop(); err != nil || time.Since(begun) != 0 {
+			t.Errorf("%v after %v", err, time.Since(begun))
+		}
+		if n := p.Dropped(); n != transitions || n == 0 {
+			t.Errorf("%d of %d dropped", n, transitions)
+		}
+	})
+}
+
+func at(second int) time.Time { return time.Date(2026, 11, 20, 14, 3, second, 0, time.UTC) }
+
+func told(second int, instance string, event leader.Event) advisory.Advisory {
+	return advisory.Advisory{Bucket: "b", Group: "g", Instance: instance, Event: event, Time: at(second)}
+}
+
+func promoted(second int, instance string, term uint64) advisory.Advisory {
+	a := told(second, instance, leader.EventPromoted)
+	a.Term, a.Leader, a.LeaderTerm, a.Correlation = term, instance, term, "c"
+	return a
+}
+
+func demoted(second int, instance string, term uint64, why leader.Reason) advisory.Advisory {
+	a := told(second, instance, leader.EventDemoted)
+	a.Term, a.LeaderTerm, a.Correlation, a.Reason, a.By, a.Why = term, term, "c", why, "ann", "upgrade"
+	return a
+}
+
+func campaigning(second int, instance string, term uint64) advisory.Advisory {
+	a := told(second, instance, leader.EventCampaigning)
+	a.LeaderTerm, a.Reason = term, leader.ReasonExpired
+	return a
+}
+
+func following(second int, instance, whom string, term uint64) advisory.Advisory {
+	a := told(second, instance, leader.EventFollowing)
+	a.Leader, a.LeaderTerm, a.Correlation = whom, term, "c"
+	return a
+}
+
+func TestReignsSayWhoLedWhen(t *testing.T) {
+	reign := func(who string, term uint64, began, ended time.Time, why leader.Reason, by, words string) advisory.Reign {
+		return advisory.Reign{
+			Bucket: "b", Group: "g", Leader: who, Term: term, Correlation: "c", Began: began, Ended: ended, Reason: why, By: by, Why: words,
+		}
+	}
+	never := time.Time{}
+	for name, c := range map[string]struct {
+		history []advisory.Advisory
+		want    []advisory.Reign
+	}{
+		"nothing": {},
+		"still leading": {
+			[]advisory.Advisory{promoted(1, "a", 7)},
+			[]advisory.Reign{reign("a", 7, at(1), never, "", "", "")},
+		},
+		"told by itself": {
+			[]advisory.Advisory{promoted(1, "a", 7), demoted(5, "a", 7, leader.ReasonSteppedDown), campaigning(6, "b", 7), promoted(7, "b", 9)},
+			[]advisory.Reign{
+				reign("a", 7, at(1), at(5), leader.ReasonSteppedDown, "ann", "upgrade"), reign("b", 9, at(7), never, "", "", ""),
+			},
+		},
+		"a crash that others noticed": {
+			[]advisory.Advisory{promoted(1, "a", 7), campaigning(6, "c", 7), campaigning(5, "b", 7), promoted(7, "b", 9)},
+			[]advisory.Reign{reign("a", 7, at(1), at(5), leader.ReasonExpired, "", ""), reign("b", 9, at(7), never, "", "", "")},
+		},
+		"a crash that nobody told of": {
+			[]advisory.Advisory{promoted(1, "a", 7), promoted(7, "b", 9)},
+			[]advisory.Reign{reign("a", 7, at(1), at(7), "", "", ""), reign("b", 9, at(7), never, "", "", "")},
+		},
+		"a leader whose own advisories were lost": {
+			[]advisory.Advisory{following(2, "b", "a", 7)},
+			[]advisory.Reign{reign("a", 7, never, never, "", "", "")},
+		},
+		"a term of which only the end is known": {
+			[]advisory.Advisory{campaigning(2, "b", 7)},
+			nil,
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			if got := advisory.Reigns(slices.Values(c.history)); !reflect.DeepEqual(got, c.want) {
+				t.Errorf("%+v\nwant %+v", got, c.want)
+			}
+			slices.Reverse(c.history)
+			if got := advisory.Reigns(slices.Values(c.history)); !reflect.DeepEqual(got, c.want) {
+				t.Errorf("in another order: %+v\nwant %+v", got, c.want)
+			}
+		})
+	}
+}
+
+func TestReignsOfGroupsAreKeptApart(t *testing.T) {
+	other := promoted(3, "a", 7)
+	other.Group = "f"
+	elsewhere := promoted(3, "a", 7)
+	elsewhere.Bucket = "a"
+	var got []string
+	for _, r := range advisory.Reigns(slices.Values([]advisory.Advisory{promoted(1, "a", 8), other, promoted(0, "b", 7), elsewhere})) {
+		got = append(got, r.Bucket+r.Group+r.Leader)
+	}
+	if want := []string{"aga", "bfa", "bgb", "bga"}; !slices.Equal(got, want) {
+		t.Errorf("%v", got)
+	}
+}
+
+func TestReignCoversTheTimeFromPromotionToItsEnd(t *testing.T) {
+	r := advisory.Reign{Began: at(1), Ended: at(5)}
+	for second, want := range map[int]bool{0: false, 1: true, 4: true, 5: false} {
+		if r.Covers(at(second)) != want {
+			t.Errorf("second %d: %v", second, !want)
+		}
+	}
+	if open := (advisory.Reign{Began: at(1)}); !open.Covers(at(59)) {
+		t.Error("a reign without an end has ended")
+	}
+	if unknown := (advisory.Reign{Ended: at(5)}); unknown.Covers(at(2)) {
+		t.Error("a reign without a beginning covers a time")
+	}
+}

@@ -1,0 +1,128 @@
+package advisory
+
+import (
+	"cmp"
+	"iter"
+	"slices"
+	"time"
+
+	"github.com/seed-ff2cb582/leader"
+)
+
+// A Reign is a term as advisories tell of it.
+type Reign struct {
+	Bucket, Group, Leader string
+	Term                  uint64
+	Correlation           string
+	// Began is when the leader was promoted, by its own clock. It is zero if only others told of the term.
+	Began time.Time
+	// Ended is when the term ended: by the leader's own clock, or, if it could not tell any more (it crashed), by the clock of whoever was
+	// the first to notice. It is zero if nobody has told of an end.
+	Ended time.Time
+	// Reason, By and Why say why it ended.
+	Reason  leader.Reason
+	By, Why string
+}
+
+// Covers reports whether the leader led at t, as far as the instances' clocks agree.
+func (r Reign) Covers(t time.Time) bool {
+	return !r.Began.IsZero() && !t.Before(r.Began) && (r.Ended.IsZero() || t.Before(r.Ended))
+}
+
+// Reigns makes of advisories, in any order, who led each group when: by bucket and group, the earliest term first.
+func Reigns(history iter.Seq[Advisory]) []Reign {
+	b := make(builder)
+	for a := range history {
+		b.take(a)
+	}
+	return b.reigns()
+}
+
+type place struct{ bucket, group string }
+
+// A builder holds the reigns of each group by their terms, and when each was first noticed to be over.
+type builder map[place]map[uint64]*reigning
+
+type reigning struct {
+	Reign
+	noticed time.Time // by others
+	why     leader.Reason
+}
+
+func (b builder) of(a Advisory, term uint64) *reigning {
+	at := place{a.Bucket, a.Group}
+	if b[at] == nil {
+		b[at] = make(map[uint64]*reigning)
+	}
+	r := b[at][term]
+	if r == nil {
+		r = &reigning{Reign: Reign{Bucket: a.Bucket, Group: a.Group, Term: term}}
+		b[at][term] = r
+	}
+	return r
+}
+
+func (b builder) take(a Advisory) {
+	switch {
+	case a.Event == leader.EventPromoted && a.Term != 0:
+		r := b.of(a, a.Term)
+		r.Leader, r.Began, r.Correlation = a.Instance, a.Time, a.Correlation
+	case a.Event == leader.EventDemoted && a.Term != 0:
+		r := b.of(a, a.Term)
+		r.Leader, r.Ended, r.Correlation = a.Instance, a.Time, a.Correlation
+		r.Reason, r.By, r.Why = a.Reason, a.By, a.Why
+	case a.Event == leader.EventFollowing && a.Leader != "" && a.LeaderTerm != 0:
+		r := b.of(a, a.LeaderTerm)
+		r.Leader, r.Correlation = a.Leader, a.Correlation
+	case a.Event == leader.EventCampaigning && a.LeaderTerm != 0:
+		b.of(a, a.LeaderTerm).notice(a.Time, a.Reason)
+	}
+}
+
+// notice takes in that somebody saw the term to be over.
+func (r *reigning) notice(at time.Time, why leader.Reason) {
+	if r.noticed.IsZero() || at.Before(r.noticed) {
+		r.noticed, r.why = at, why
+	}
+}
+
+func (b builder) reigns() []Reign {
+	var all []Reign
+	for _, terms := range b {
+		next := time.Time{} // when a later term began
+		for _, r := range latestFirst(terms) {
+			if r.Leader == "" {
+				continue // nobody has told who it was
+			}
+			r.close(next)
+			if !r.Began.IsZero() {
+				next = r.Began
+			}
+			all = append(all, r.Reign)
+		}
+	}
+	slices.SortFunc(all, func(x, y Reign) int {
+		return cmp.Or(cmp.Compare(x.Bucket, y.Bucket), cmp.Compare(x.Group, y.Group), cmp.Compare(x.Term, y.Term))
+	})
+	return all
+}
+
+func latestFirst(terms map[uint64]*reigning) []*reigning {
+	var all []*reigning
+	for _, r := range terms {
+		all = append(all, r)
+	}
+	slices.SortFunc(all, func(x, y *reigning) int { return cmp.Compare(y.Term, x.Term) })
+	return all
+}
+
+// close gives a reign of whose end the leader has not told the end that others saw, or the beginning of the next.
+func (r *reigning) close(next time.Time) {
+	switch {
+	case !r.Ended.IsZero():
+	case !r.noticed.IsZero() && (next.IsZero() || r.noticed.Before(next)):
+		r.Ended, r.Reason = r.noticed, r.why
+	default:
+		r.Ended = next
+	}
+}

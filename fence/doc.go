@@ -1,0 +1,39 @@
+// Package fence turns stale leaders away at the resource that they would damage.
+//
+// A lease cannot stop what was begun: a leader may be paused between the look at its lease and
+// the write that follows, for any length, and then write. Only the resource itself can
+// refuse that write. It needs one rule, and one thing to remember:
+//
+//	accept a term if its number is larger than any seen, or equal with the same token.
+//
+// What is remembered is a [Mark]: a small value, whose method [Mark.Accept] is the rule. It
+// holds a digest of the token and not the token, so that whoever reads a resource's
+// state cannot pass for the leader.
+//
+// # What a guard owes
+//
+//   - Persist before acting. The new mark is stored durably before the first effect of its term, or the
+//     resource forgets at a restart whom it has to refuse.
+//   - Check and act in one. Between a check and the act that follows, a newer
+//     term may be let in. Either both are one transaction or one conditional write, or acts of a
+//     term are kept apart from those of the next, as [Gate.Enter] does.
+//   - One mark for a group and a resource. Terms of different groups say nothing about each other.
+//   - Marks move by compare-and-swap, or by one writer. Two writers that each store what
+//     they read plus one term undo one another.
+//
+// # Ready guards
+//
+//   - [Gate], for a resource inside one process: a device, a file, a child process.
+//   - Package natsfence: a key-value bucket or stream of NATS, where the server refuses.
+//   - Package sqlfence: PostgreSQL, MySQL, MariaDB, SQLite, inside the caller's transaction.
+//   - Package httpfence: a transport that states the term of each request, a handler that refuses.
+//
+// # What no guard can do
+//
+// Effects of a stale leader's act that came before the first act of its successor are
+// accepted: until then the resource cannot know. A new leader that reads before it writes therefore
+// presents its term first (an empty transaction, an opened guard), and then reads.
+// A guard protects one resource; an act on two resources is as atomic as those
+// make it. And a guard is a rule among programs that keep it: who can write to the resource
+// without the guard is not stopped.
+package fence

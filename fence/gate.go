@@ -1,0 +1,158 @@
+package fence
+
+import (
+	"context"
+	"sync"
+
+	"github.com/seed-ff2cb582/leader"
+)
+
+// A Gate guards a resource inside this process. The zero Gate is ready, and has seen nothing; one that
+// continues after a restart is made by [NewGate]. All methods may be called
+// concurrently. A Gate must not be copied after its first use.
+type Gate struct {
+	// Persist, optional, stores the mark durably before the first act of a new term is let in.
+	// Calls do not overlap, and their marks grow. While it runs, everyone else waits at the gate: it should respect
+	// ctx, which is that of the caller who brings the new term. If it fails, nobody was let
+	// in, and the next caller of that term tries again. Set it before the first use.
+	Persist func(ctx context.Context, m Mark) error
+
+	mu   sync.Mutex
+	last Mark
+	// reign is the work of the term in last. It is nil before the first one, and for
+	// a term that was restored.
+	reign *reign
+}
+
+// A reign is the work of one term inside a gate.
+type reign struct {
+	ctx     context.Context // done when a newer term is at the gate
+	end     context.CancelCauseFunc
+	working int           // acts that have not left
+	empty   chan struct{} // closed when an ended reign has no more work
+	before  *reign        // whose work must end first
+}
+
+// NewGate returns a gate that remembers a mark, which the caller persisted earlier.
+func NewGate(last Mark) *Gate { return &Gate{last: last} }
+
+// Last returns the mark of the latest term that was accepted.
+func (g *Gate) Last() Mark {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return g.last
+}
+
+// Accept applies the rule, and persists a new mark. It says nothing about work that was accepted earlier and
+// still runs: it suits resources that check the mark again in the act itself. Otherwise use Enter.
+//
+// Errors match ErrStale or ErrInvalid, or are those of Persist.
+func (g *Gate) Accept(ctx context.Context, t leader.Term) error {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return g.accept(ctx, t)
+}
+
+func (g *Gate) accept(ctx context.Context, t leader.Term) error {
+	next, err := g.last.Accept(t)
+	if err != nil || next == g.last {
+		return err
+	}
+	if g.Persist != nil {
+		if err := g.Persist(ctx, next); err != nil {
+			return err
+		}
+	}
+	if g.reign != nil {
+		// Only now: a term that cannot be persisted must not stop the one that works.
+		g.reign.end(&StaleError{Refused: g.last, Last: next})
+	}
+	g.last = next
+	g.reign = newReign(g.reign)
+	return nil
+}
+
+// Enter lets the caller act in term t until it calls leave, which it must, once or more. Acts of one term run
+// side by side; those of different terms never do:
+//
+//   - The work context descends from ctx, and is cancelled when a newer term comes to the gate, with
+//     a *StaleError as its cause. From then on nobody enters with t.
+//   - The newer term enters when all who work with older ones have left, or gives up when its own ctx is done.
+//     It has been accepted nevertheless, and older ones stay out.
+//
+// So an act that ignores its context delays its successor, and does not overlap it. Errors match
+// ErrStale or ErrInvalid, or are those of Persist, or the cause of the end of ctx. With an error, work is ctx and leave does nothing.
+func (g *Gate) Enter(ctx context.Context, t leader.Term) (work context.Context, leave func(), err error) {
+	r, err := g.join(ctx, t)
+	if err != nil {
+		return ctx, func() {}, err
+	}
+	leaveOnce := sync.OnceFunc(func() { g.leave(r) })
+	if err := r.await(ctx); err != nil {
+		leaveOnce()
+		return ctx, func() {}, err
+	}
+	work, cancel := context.WithCancelCause(ctx)
+	unlink := context.AfterFunc(r.ctx, func() { cancel(context.Cause(r.ctx)) })
+	return work, func() {
+		unlink()
+		cancel(nil)
+		leaveOnce()
+	}, nil
+}
+
+// join counts the caller among those of its term.
+func (g *Gate) join(ctx context.Context, t leader.Term) (*reign, error) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if err := g.accept(ctx, t); err != nil {
+		return nil, err
+	}
+	if g.reign == nil {
+		g.reign = newReign(nil)
+	}
+	g.reign.working++
+	return g.reign, nil
+}
+
+func (g *Gate) leave(r *reign) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	r.working--
+	r.settle()
+}
+
+// newReign begins the work of a term after that of an ended reign. The gate's mutex is held.
+func newReign(before *reign) *reign {
+	if before != nil {
+		before.settle()
+	}
+	// Reigns without work are forgotten, or each would keep all its predecessors.
+	for before != nil && before.working == 0 {
+		before = before.before
+	}
+	r := &reign{empty: make(chan struct{}), before: before}
+	r.ctx, r.end = context.WithCancelCause(context.Background())
+	return r
+}
+
+// settle notes that an ended reign has no more work, nor ever will. The gate's mutex is held.
+func (r *reign) settle() {
+	if r.working == 0 && r.ctx.Err() != nil {
+		close(r.empty)
+	}
+}
+
+// await waits until no older term is at work, unless ctx or the reign ends before.
+func (r *reign) await(ctx context.Context) error {
+	for b := r.before; b != nil; b = b.before {
+		select {
+		case <-b.empty:
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		case <-r.ctx.Done():
+			return context.Cause(r.ctx)
+		}
+	}
+	return context.Cause(r.ctx)
+}

@@ -1,0 +1,245 @@
+package natsfence
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"time"
+
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
+
+	"github.com/seed-ff2cb582/leader"
+	"github.com/seed-ff2cb582/leader/fence"
+	"github.com/seed-ff2cb582/leader/store"
+)
+
+const (
+	// patience bounds a call whose context has no deadline.
+	patience = 5 * time.Second
+	// attemptTime bounds one request while a guard is raised: an answer that got lost is asked for again.
+	attemptTime = 2 * time.Second
+	// A write in flight is replicated within about a millisecond; a stream leader cut off from its peers
+	// refuses for many seconds.
+	firstPause, longestPause = time.Millisecond, 32 * time.Millisecond
+)
+
+// A guard lets the writes of one term into one stream.
+type guard struct {
+	js      jetstream.JetStream
+	stream  jetstream.Stream
+	name    string // of the stream
+	subject string // under which the guard is stored
+	put     string // to which it is published
+	term    leader.Term
+	mark    fence.Mark
+	exempt  bool // messages expire, and the guard is to be exempted
+
+	warnings []string
+
+	// turn holds the sequence of the guard's message, and is empty while somebody writes: a
+	// replicated stream refuses what is sent meanwhile under the same guard.
+	turn chan uint64
+}
+
+// open examines the stream and raises the guard in it.
+func open(ctx context.Context, js jetstream.JetStream, stream, subject, put string, t leader.Term) (*guard, error) {
+	if err := fence.Check(t); err != nil {
+		return nil, err
+	}
+	ctx, cancel := bounded(ctx)
+	defer cancel()
+	s, err := js.Stream(ctx, stream)
+	if err != nil {
+		return nil, readError(err)
+	}
+	config := s.CachedInfo().Config
+	if err := fit(config); err != nil {
+		return nil, err
+	}
+	g := &guard{
+		js: js, stream: s, name: stream, subject: subject, put: put,
+		term: t, mark: fence.MarkOf(t), exempt: config.MaxAge > 0, warnings: warnings(config), turn: make(chan uint64, 1),
+	}
+	seq, err := g.raise(ctx)
+	if err != nil {
+		return nil, err
+	}
+	g.turn <- seq
+	return g, nil
+}
+
+// raise sees to it that the guard bears this term's mark, and returns the sequence at which it does. A raise without
+// an answer is repeated after a look at the guard: it may have been applied.
+func (g *guard) raise(ctx context.Context) (uint64, error) {
+	var failure error
+	for wait := firstPause; ; wait = min(2*wait, longestPause) {
+		seq, err := g.tryRaise(ctx)
+		if err == nil || final(err) {
+			return seq, err
+		}
+		// An end of ctx says less than what came before.
+		if failure == nil || ctx.Err() == nil {
+			failure = err
+		}
+		if !pause(ctx, wait) {
+			return 0, fmt.Errorf("natsfence: raising the guard %q: %w", g.subject, failure)
+		}
+	}
+}
+
+// final tells whether another attempt cannot help.
+func final(err error) bool {
+	return errors.Is(err, fence.ErrStale) || errors.Is(err, ErrLost) || errors.Is(err, store.ErrPermanent)
+}
+
+func (g *guard) tryRaise(ctx context.Context) (uint64, error) {
+	ctx, cancel := context.WithTimeout(ctx, attemptTime)
+	defer cancel()
+	seq, last, err := g.read(ctx)
+	if err != nil {
+		return 0, err
+	}
+	next, err := last.Accept(g.term)
+	if err != nil || next == last {
+		return seq, err
+	}
+	body, err := g.mark.MarshalText()
+	if err != nil {
+		return 0, err
+	}
+	m := &nats.Msg{Subject: g.put, Data: body, Header: nats.Header{}}
+	if g.exempt {
+		m.Header.Set(jetstream.MsgTTLHeader, "never") // ADR-43
+	}
+	ack, err := g.send(ctx, m, jetstream.WithExpectStream(g.name), jetstream.WithExpectLastSequencePerSubject(seq))
+	if err != nil {
+		return 0, err
+	}
+	return ack.Sequence, nil
+}
+
+// read returns the guard as some replica knows it, which may be an older state: only a write that was let in proves
+// that it was the latest. That a newer term stands there is true for ever.
+func (g *guard) read(ctx context.Context) (uint64, fence.Mark, error) {
+	m, err := g.stream.GetLastMsgForSubject(ctx, g.subject)
+	switch {
+	case errors.Is(err, jetstream.ErrMsgNotFound):
+		return 0, fence.Mark{}, nil
+	case err != nil:
+		return 0, fence.Mark{}, readError(err)
+	}
+	var mark fence.Mark
+	if err := mark.UnmarshalText(m.Data); err != nil {
+		return 0, fence.Mark{}, fmt.Errorf("%w: message %d of %q is no mark (%w): see the package documentation for how to put one there",
+			ErrLost, m.Sequence, g.subject, err)
+	}
+	return m.Sequence, mark, nil
+}
+
+// write sends m under the guard. It repeats only what the server provably refused.
+func (g *guard) write(ctx context.Context, m *nats.Msg) (*jetstream.PubAck, error) {
+	ctx, cancel := bounded(ctx)
+	defer cancel()
+	var seq uint64
+	select {
+	case seq = <-g.turn:
+	case <-ctx.Done():
+		return nil, fmt.Errorf("natsfence: %w: not sent: %w", store.ErrTransient, context.Cause(ctx))
+	}
+	defer func() { g.turn <- seq }()
+	for wait := firstPause; ; wait = min(2*wait, longestPause) {
+		ack, err := g.send(ctx, m,
+			jetstream.WithExpectStream(g.name), jetstream.WithExpectLastSequenceForSubject(seq, g.subject))
+		switch {
+		case errors.Is(err, errMoved):
+			if seq, err = g.verify(ctx, seq); err != nil {
+				return nil, err
+			}
+		case !errors.Is(err, errInFlight):
+			return ack, err
+		}
+		if !pause(ctx, wait) {
+			return nil, fmt.Errorf("natsfence: %w: refused for too long: %w", store.ErrTransient, context.Cause(ctx))
+		}
+	}
+}
+
+// verify finds out why the server refused a write under the guard at seq. Without an error the guard bears this term's mark,
+// as far as can be seen, at the sequence returned.
+func (g *guard) verify(ctx context.Context, seq uint64) (uint64, error) {
+	at, last, err := g.read(ctx)
+	switch {
+	case errors.Is(err, ErrLost):
+		return seq, err
+	case err != nil:
+		return seq, fmt.Errorf("natsfence: %w: the write was refused, and the guard cannot be read: %w", store.ErrTransient, err)
+	case last == g.mark:
+		return at, nil // raised once more; or a replica that lags
+	case at == 0:
+		return seq, g.missing(ctx, seq)
+	}
+	if _, err := last.Accept(g.term); err != nil {
+		return seq, err
+	}
+	return seq, nil // a replica that lags shows an earlier term
+}
+
+// missing asks the stream's leader, since some replica knows nothing of the guard. It returns nil if that lags.
+func (g *guard) missing(ctx context.Context, seq uint64) error {
+	info, err := g.stream.Info(ctx, jetstream.WithSubjectFilter(g.subject))
+	switch {
+	case err != nil:
+		return fmt.Errorf("natsfence: %w: the write was refused, and the guard cannot be found: %w", store.ErrTransient, err)
+	case info.State.Subjects[g.subject] > 0:
+		return nil
+	}
+	// Never raised again from here: while it was gone, a newer term may have come and be gone, too.
+	return fmt.Errorf("%w: nothing stands at %q, which was raised at %d", ErrLost, g.subject, seq)
+}
+
+// send publishes once.
+func (g *guard) send(ctx context.Context, m *nats.Msg, opts ...jetstream.PublishOpt) (*jetstream.PubAck, error) {
+	if !g.js.Conn().IsConnected() {
+		// Sending now would leave it to the reconnect buffer, which delivers it when nobody waits any more.
+		return nil, fmt.Errorf("natsfence: %w: not sent: %w", store.ErrTransient, nats.ErrDisconnected)
+	}
+	// The library writes its own headers into those of the message.
+	sent := &nats.Msg{Subject: m.Subject, Data: m.Data, Header: maps.Clone(m.Header)}
+	// A repetition after "no response" could meet its own first attempt.
+	ack, err := g.js.PublishMsg(ctx, sent, append(opts, jetstream.WithRetryAttempts(0))...)
+	if err != nil {
+		return nil, classed(err)
+	}
+	return ack, nil
+}
+
+// readError classes a failed request that changes nothing.
+func readError(err error) error {
+	class := store.ErrTransient
+	var api *jetstream.APIError
+	if errors.As(err, &api) && api.Code < 500 || errors.Is(err, nats.ErrConnectionClosed) || errors.Is(err, jetstream.ErrInvalidStreamName) {
+		class = store.ErrPermanent
+	}
+	return fmt.Errorf("natsfence: %w: %w", class, err)
+}
+
+func bounded(ctx context.Context) (context.Context, context.CancelFunc) {
+	if _, ok := ctx.Deadline(); ok {
+		return ctx, func() {}
+	}
+	return context.WithTimeout(ctx, patience)
+}
+
+// pause waits for d, or reports false because ctx ended first.
+func pause(ctx context.Context, d time.Duration) bool {
+	t := time.NewTimer(d)
+	defer t.Stop()
+	select {
+	case <-ctx.Done():
+		return false
+	case <-t.C:
+		return true
+	}
+}

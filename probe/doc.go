@@ -1,0 +1,17 @@
+// Package probe tells load balancers, orchestrators and clients over HTTP how an election stands.
+//
+//	mux.Handle("/", probe.Handler(e, probe.Options{}))
+//
+// serves three paths, under any prefix, to GET and HEAD:
+//
+//	/livez   200 while the goroutine that renews the lease answers, 503 if it is stuck. A NATS server that cannot be
+//	         reached is no reason to restart a program, so it does not count.
+//	/readyz  200 from Start to Stop, if the program's own condition holds too ([Options].Ready). Who leads makes no
+//	         difference: a rollout that waits for every copy to lead would never end.
+//	/leader  200 on the leader, 503 elsewhere, with what is known of the leader as JSON ([Leader]), its address in the
+//	         header Leader-Address and its term in Leader-Term.
+//
+// An answer is about the past as soon as it is given. A proxy that sends clients to wherever /leader was 200 a
+// second ago sends some of them to a leader that is none any more: what they ask for there is to be
+// guarded by the term (see the documentation of package leader). [Redirect] sends clients to the leader without a proxy.
+package probe

@@ -1,0 +1,215 @@
+package probe
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"maps"
+	"net/http"
+	"path"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/seed-ff2cb582/leader"
+)
+
+// DefaultWindow is how long an election may take to answer if Options say nothing.
+const DefaultWindow = time.Second
+
+// Headers of the answers of /leader and of [Redirect].
+const (
+	// AddressHeader is the leader's ElectionConfig.Address.
+	AddressHeader = "Leader-Address"
+	// TermHeader is the number of the leader's term.
+	TermHeader = "Leader-Term"
+)
+
+// Options are the settings of a handler. The zero value is a good one.
+type Options struct {
+	// Window is how long an election's goroutine may take to answer before /livez fails. It should be less than the
+	// caller's own timeout, and of the order of a heartbeat. Default: DefaultWindow.
+	Window time.Duration
+	// Ready, optional, is a further condition of /readyz: a connection, a cache that is warm. Its context ends after Window.
+	// An error is shown in the answer.
+	Ready func(ctx context.Context) error
+}
+
+// Handler serves the probes of one election.
+func Handler(e leader.Election, opts Options) http.Handler {
+	return newHandler(opts, func() map[string]leader.Election { return map[string]leader.Election{"": e} })
+}
+
+// HandlerOf serves the probes of many elections at once, as the function returns them by name at each request: those of a
+// leader.RoleManager, say, or of a sidecar. /livez and /readyz demand it of all of them, and
+// /leader?group=NAME asks for one.
+func HandlerOf(elections func() map[string]leader.Election, opts Options) http.Handler {
+	return newHandler(opts, elections)
+}
+
+func newHandler(opts Options, elections func() map[string]leader.Election) http.Handler {
+	if opts.Window <= 0 {
+		opts.Window = DefaultWindow
+	}
+	return &handler{opts: opts, elections: elections}
+}
+
+type handler struct {
+	opts      Options
+	elections func() map[string]leader.Election
+}
+
+func (h *handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	w.Header().Set("Cache-Control", "no-store")
+	serve := map[string]http.HandlerFunc{"livez": h.livez, "readyz": h.readyz, "leader": h.leader}[path.Base(r.URL.Path)]
+	switch {
+	case serve == nil:
+		http.NotFound(w, r)
+	case r.Method != http.MethodGet && r.Method != http.MethodHead:
+		w.Header().Set("Allow", "GET, HEAD")
+		http.Error(w, "method not allowed", http.StatusMethodNotAllowed)
+	default:
+		ctx, cancel := context.WithTimeout(r.Context(), h.opts.Window)
+		defer cancel()
+		serve(w, r.WithContext(ctx))
+	}
+}
+
+// livez fails for an election whose goroutine does not answer. One that was not started, or was stopped on purpose, is not mended
+// by a restart.
+func (h *handler) livez(w http.ResponseWriter, r *http.Request) {
+	h.judge(w, r, func(err error) error {
+		if errors.Is(err, leader.ErrNotStarted) || errors.Is(err, leader.ErrStopped) {
+			return nil
+		}
+		return err
+	}, nil)
+}
+
+func (h *handler) readyz(w http.ResponseWriter, r *http.Request) {
+	h.judge(w, r, func(err error) error {
+		if errors.Is(err, leader.ErrNotStarted) || errors.Is(err, leader.ErrStopped) {
+			return err
+		}
+		return nil
+	}, h.opts.Ready)
+}
+
+// judge answers 200 if what Alive returns passes for every election, and the further condition holds.
+func (h *handler) judge(w http.ResponseWriter, r *http.Request, passes func(error) error, further func(context.Context) error) {
+	faults := h.faults(r.Context(), passes)
+	if further != nil {
+		if err := further(r.Context()); err != nil {
+			faults = append(faults, err.Error())
+		}
+	}
+	if r.Context().Err() != nil && len(faults) > 0 {
+		faults = append(faults, fmt.Sprintf("no answer within %v", h.opts.Window))
+	}
+	text(w, faults)
+}
+
+// faults asks all elections at the same time.
+func (h *handler) faults(ctx context.Context, passes func(error) error) []string {
+	elections := h.elections()
+	names := slices.Sorted(maps.Keys(elections))
+	verdicts := make([]chan error, len(names))
+	for i, name := range names {
+		verdicts[i] = make(chan error, 1)
+		go func() { verdicts[i] <- passes(elections[name].Alive(ctx)) }()
+	}
+	var faults []string
+	for i, name := range names {
+		if err := <-verdicts[i]; err != nil {
+			faults = append(faults, strings.TrimPrefix(name+": ", ": ")+err.Error())
+		}
+	}
+	return faults
+}
+
+func text(w http.ResponseWriter, faults []string) {
+	w.Header().Set("Content-Type", "text/plain; charset=utf-8")
+	if len(faults) > 0 {
+		w.WriteHeader(http.StatusServiceUnavailable)
+		_, _ = fmt.Fprintln(w, strings.Join(faults, "\n"))
+		return
+	}
+	_, _ = fmt.Fprintln(w, "ok")
+}
+
+// Leader is the JSON body of /leader.
+type Leader struct {
+	Group string `json:"group"`
+	// Leading tells that the answer is the leader's own: it is true where the status is 200.
+	Leading bool `json:"leading"`
+	// ID and Address are the leader's, as far as known; empty if nobody leads.
+	ID      string `json:"id,omitempty"`
+	Address string `json:"address,omitempty"`
+	// Term is the number of its term; of the last one if nobody leads.
+	Term uint64 `json:"term,omitempty"`
+	// Reason, By and Why tell why nobody leads, if nobody does.
+	Reason leader.Reason `json:"reason,omitempty"`
+	By     string        `json:"by,omitempty"`
+	Why    string        `json:"why,omitempty"`
+}
+
+func (h *handler) leader(w http.ResponseWriter, r *http.Request) {
+	elections := h.elections()
+	e, ok := pick(r.Context(), elections, r.URL.Query().Get("group"))
+	switch {
+	case !ok && !r.URL.Query().Has("group"):
+		http.Error(w, "name a group: ?group=NAME, one of "+strings.Join(slices.Sorted(maps.Keys(elections)), ", "), http.StatusBadRequest)
+		return
+	case !ok:
+		http.Error(w, "no such group", http.StatusNotFound)
+		return
+	}
+	l := leaderOf(r.Context(), e)
+	announce(w.Header(), l)
+	w.Header().Set("Content-Type", "application/json")
+	if !l.Leading {
+		w.WriteHeader(http.StatusServiceUnavailable)
+	}
+	_ = json.NewEncoder(w).Encode(l) //nolint:errchkjson // of strings and numbers; and nobody is left to tell
+}
+
+// pick finds an election by its name in the map, or by its group if it is the only one, which needs no name either.
+func pick(ctx context.Context, elections map[string]leader.Election, name string) (leader.Election, bool) {
+	if e, ok := elections[name]; ok {
+		return e, true
+	}
+	for _, e := range elections {
+		return e, len(elections) == 1 && (name == "" || present(ctx, e).Group == name)
+	}
+	return nil, false
+}
+
+// leaderOf says who leads. Leading is what Term says, since that goes by the trust window.
+func leaderOf(ctx context.Context, e leader.Election) Leader {
+	info, term := present(ctx, e), e.Term()
+	return Leader{
+		Group: info.Group, ID: info.ID, Address: info.Address, Term: info.Term,
+		Reason: info.Reason, By: info.By, Why: info.Why, Leading: !term.IsZero() && term.Number == info.Term,
+	}
+}
+
+// present returns who leads as the election sees it.
+func present(ctx context.Context, e leader.Election) (info leader.LeaderInfo) {
+	for info = range e.Observe(ctx) {
+		break
+	}
+	return info
+}
+
+// announce puts the leader into the headers. An address comes from a record that another program wrote.
+func announce(h http.Header, l Leader) {
+	if l.ID == "" {
+		return
+	}
+	h.Set(TermHeader, strconv.FormatUint(l.Term, 10))
+	if l.Address != "" && !strings.ContainsFunc(l.Address, func(r rune) bool { return r < ' ' || r > '~' }) {
+		h.Set(AddressHeader, l.Address)
+	}
+}

@@ -1,0 +1,144 @@
+package probe
+
+import (
+	"fmt"
+	"net/http"
+	"net/url"
+	"strconv"
+	"strings"
+
+	"github.com/seed-ff2cb582/leader"
+)
+
+// TermParam is the query parameter with which [Redirect] marks where a client has been sent: the number of the term.
+const TermParam = "leader-term"
+
+// RedirectOptions are the settings of Redirect. The zero value is a good one.
+type RedirectOptions struct {
+	// Local, optional, tells requests that any candidate may serve: reads that may be stale, probes.
+	Local func(*http.Request) bool
+	// Base, optional, returns the URL under which clients reach a leader, for addresses that are not
+	// what they should use; nil if there is none. By default it is LeaderInfo.Address: an http or https URL, or a host with a port,
+	// which is asked with the scheme of the request.
+	Base func(r *http.Request, l leader.LeaderInfo) *url.URL
+}
+
+// Redirect serves requests by next on the leader, and sends them there (307, which keeps method and body) from everywhere else. Where
+// no leader is known, the answer is 503 with Retry-After.
+//
+// No client is sent in circles: the address to which it is sent carries the leader's term ([TermParam], taken off again
+// before next is called), and whoever gets it sends the client on only to the leader of a later term. As terms grow, that
+// ends.
+//
+// A leader may be deposed while next runs. What must not happen then is guarded by Election.Do or by the term, not here.
+func Redirect(e leader.Election, next http.Handler, opts RedirectOptions) http.Handler {
+	if opts.Base == nil {
+		opts.Base = baseOf
+	}
+	return &redirect{e: e, next: next, opts: opts}
+}
+
+type redirect struct {
+	e    leader.Election
+	next http.Handler
+	opts RedirectOptions
+}
+
+func (h *redirect) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	query, sent := cutTerm(r.URL.RawQuery)
+	if h.e.IsLeader() || h.opts.Local != nil && h.opts.Local(r) {
+		h.next.ServeHTTP(w, unmarked(r, query))
+		return
+	}
+	w.Header().Set("Cache-Control", "no-store")
+	info := present(r.Context(), h.e)
+	base := h.target(r, info)
+	switch {
+	case info.ID == "":
+		unavailable(w, "nobody leads")
+	case base == nil:
+		unavailable(w, "the leader has no address")
+	case info.Term <= sent:
+		unavailable(w, fmt.Sprintf("no leader is known after term %d", sent))
+	default:
+		announce(w.Header(), Leader{ID: info.ID, Address: info.Address, Term: info.Term})
+		w.Header().Set("Location", location(base, r, query, info.Term))
+		w.WriteHeader(http.StatusTemporaryRedirect)
+	}
+}
+
+func (h *redirect) target(r *http.Request, info leader.LeaderInfo) *url.URL {
+	if info.ID == "" {
+		return nil
+	}
+	base := h.opts.Base(r, info)
+	if base == nil || base.Host == "" || base.Scheme != "http" && base.Scheme != "https" {
+		return nil
+	}
+	return base
+}
+
+func unavailable(w http.ResponseWriter, why string) {
+	w.Header().Set("Retry-After", "1")
+	http.Error(w, why, http.StatusServiceUnavailable)
+}
+
+// baseOf reads an address. What is no URL of a web server leads nowhere: it comes from a record.
+func baseOf(r *http.Request, l leader.LeaderInfo) *url.URL {
+	address := l.Address
+	if !strings.Contains(address, "://") {
+		scheme := "http"
+		if r.TLS != nil {
+			scheme = "https"
+		}
+		address = scheme + "://" + address
+	}
+	u, err := url.Parse(address)
+	if err != nil {
+		return nil
+	}
+	return u
+}
+
+// location is where the request goes on: below the base's path, with its own query and the term.
+func location(base *url.URL, r *http.Request, query string, term uint64) string {
+	to := url.URL{Scheme: base.Scheme, Host: base.Host}
+	to.Path = strings.TrimSuffix(base.Path, "/") + r.URL.Path
+	to.RawPath = strings.TrimSuffix(base.EscapedPath(), "/") + r.URL.EscapedPath()
+	to.RawQuery = TermParam + "=" + strconv.FormatUint(term, 10)
+	if query != "" {
+		to.RawQuery = query + "&" + to.RawQuery
+	}
+	return to.String()
+}
+
+// unmarked returns the request as it was before it was sent here.
+func unmarked(r *http.Request, query string) *http.Request {
+	if query == r.URL.RawQuery {
+		return r
+	}
+	u := *r.URL
+	u.RawQuery = query
+	plain := *r
+	plain.URL = &u
+	plain.RequestURI = u.RequestURI()
+	return &plain
+}
+
+// cutTerm takes the marks out of a query, and returns the highest term. One that is no number counts as none.
+func cutTerm(raw string) (query string, term uint64) {
+	if !strings.Contains(raw, TermParam+"=") {
+		return raw, 0
+	}
+	var rest []string
+	for part := range strings.SplitSeq(raw, "&") {
+		value, marked := strings.CutPrefix(part, TermParam+"=")
+		if !marked {
+			rest = append(rest, part)
+			continue
+		}
+		n, _ := strconv.ParseUint(value, 10, 64) // out of range is the largest, and anything else 0
+		term = max(term, n)
+	}
+	return strings.Join(rest, "&"), term
+}

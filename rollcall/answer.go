@@ -1,0 +1,97 @@
+package rollcall
+
+import (
+	"context"
+	"encoding/json"
+	"strings"
+	"time"
+
+	"github.com/nats-io/nats.go"
+
+	"github.com/seed-ff2cb582/leader"
+)
+
+// maxAsked is how many questions may wait for one candidate. More are dropped: a flood of them must not fill the memory.
+const maxAsked = 256
+
+// Hooks returns hooks with which an election answers from its start to its stop: see leader.JoinHooks. The connection stays the
+// caller's, and may be that of the election. If it cannot subscribe (it is closed), the election stands and does not answer.
+func Hooks(nc *nats.Conn) leader.Hooks {
+	return leader.Hooks{PerElection: func(e leader.Election, cfg leader.ElectionConfig) leader.Hooks {
+		stop, err := Answer(nc, cfg, e)
+		if err != nil {
+			return leader.Hooks{}
+		}
+		return leader.Hooks{Transition: func(t leader.Transition) {
+			if t.Event == leader.EventStopped {
+				stop()
+			}
+		}}
+	}}
+}
+
+// Answer lets an election answer until stop is called, which may be done more than once. cfg is the election's configuration, whose
+// Bucket must be named. Most programs use [Hooks] instead.
+//
+// The user's missing right to subscribe is no error here: it is told to the connection's error handler.
+func Answer(nc *nats.Conn, cfg leader.ElectionConfig, e leader.Election) (stop func(), err error) {
+	sub, err := nc.Subscribe(Subject(cfg.Bucket, cfg.Group), func(m *nats.Msg) {
+		if !forAnswers(m.Reply) {
+			return
+		}
+		if data, err := json.Marshal(answer(e, cfg, time.Now())); err == nil {
+			_ = nc.Publish(m.Reply, data) // who asked gave up, or asks again
+		}
+	})
+	if err != nil {
+		return nil, err
+	}
+	if err := sub.SetPendingLimits(maxAsked, -1); err != nil {
+		_ = sub.Unsubscribe()
+		return nil, err
+	}
+	return func() { _ = sub.Unsubscribe() }, nil // it fails if it is done already, or the connection closed
+}
+
+// answer says what an election knows.
+func answer(e leader.Election, cfg leader.ElectionConfig, now time.Time) Candidate {
+	st := e.Status()
+	c := Candidate{
+		Format: Format, Bucket: cfg.Bucket, Group: cfg.Group, Instance: cfg.InstanceID,
+		State: st.State, Since: st.LastTransition.UTC(), Reason: st.Reason,
+		Leader: st.LeaderID, Term: st.LeaderTerm,
+		Priority: cfg.Priority, Version: cfg.Version, Address: cfg.Address,
+		Barred: st.Barred, Connection: st.ConnectionStatus,
+	}
+	if st.LastError != nil {
+		text := st.LastError.Error()
+		c.Error = strings.ToValidUTF8(text[:min(len(text), maxText)], "")
+	}
+	switch {
+	case st.IsLeader:
+		c.TrustLeft, c.Lag = millis(st.TrustUntil.Sub(now)), millis(now.Sub(st.LastHeartbeat))
+	case st.LeaderID != "":
+		left := present(e).Until.Sub(now)
+		c.TrustLeft, c.Lag = millis(left), millis(wait(cfg)-left)
+	}
+	return c
+}
+
+// present is who leads as the election sees it.
+func present(e leader.Election) (info leader.LeaderInfo) {
+	for info = range e.Observe(context.Background()) {
+		break // the first is there at once
+	}
+	return info
+}
+
+// wait is how long a follower leaves a lease alone after its latest renewal.
+func wait(cfg leader.ElectionConfig) time.Duration {
+	drift := cfg.ClockDrift
+	if drift == 0 {
+		drift = leader.DefaultClockDrift
+	}
+	return cfg.TTL + time.Duration(float64(cfg.TTL)*drift)
+}
+
+func millis(d time.Duration) int64 { return max(0, d.Milliseconds()) }

@@ -1,0 +1,48 @@
+package rollcall
+
+import (
+	"errors"
+	"strings"
+	"testing"
+
+	"github.com/nats-io/nats.go"
+)
+
+// Who asks names the subject of the answer. It must be none that means something to anybody else.
+func TestAnswersGoOnlyWhereAnswersAreMeantToGo(t *testing.T) {
+	for subject, want := range map[string]bool{
+		"_INBOX.abc.leader-rollcall":                true,
+		"_INBOX_operator.x.y.leader-rollcall":       true,
+		"":                                          false,
+		"leader-rollcall":                           false,
+		"_INBOX.abc":                                false,
+		"$KV.leaders.g":                             false,
+		"$KV.leaders.g.leader-rollcall":             false,
+		"imported.$KV.leaders.leader-rollcall":      false,
+		"$JS.API.STREAM.PURGE.X.leader-rollcall":    false,
+		"leader-rollcall.leaders.g.leader-rollcall": false,
+		"_INBOX..leader-rollcall":                   false,
+		"_INBOX.leader-rollcall.":                   false,
+	} {
+		if forAnswers(subject) != want {
+			t.Errorf("%q: %v", subject, !want)
+		}
+	}
+}
+
+func TestWhatIsNoAnswerIsRefused(t *testing.T) {
+	for _, data := range []string{
+		"", "null", "[]", "{}", `{"format":2,"bucket":"b","group":"g","instance":"a"}`,
+		`{"format":1,"bucket":"b","group":"other","instance":"a"}`, `{"format":1,"bucket":"other","group":"g","instance":"a"}`,
+		`{"format":1,"bucket":"b","group":"g"}`, `{"format":1,"bucket":"b","group":"g","instance":7}`,
+		`{"format":1,"bucket":"b","group":"g","instance":"` + strings.Repeat("x", maxAnswer) + `"}`,
+	} {
+		if c, err := decode(&nats.Msg{Data: []byte(data)}, "b", "g"); !errors.Is(err, ErrMalformed) || c != (Candidate{}) {
+			t.Errorf("%.60q: %v %+v", data, err, c)
+		}
+	}
+	c, err := decode(&nats.Msg{Data: []byte(`{"format":1,"bucket":"b","group":"g","instance":"a","mood":"good"}`)}, "b", "g")
+	if err != nil || c.Instance != "a" {
+		t.Errorf("%v: %+v", err, c)
+	}
+}
