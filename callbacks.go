@@ -63,10 +63,19 @@ func (e *election) demoteCallbacks() []func() {
 	return e.demoted
 }
 
+// tellCampaign hands the beginning of a campaign to the callbacks.
+func (e *election) tellCampaign(r Reason) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	for _, f := range e.campaign {
+		e.courier.hand(func() { e.callTimed("campaign", func() { f(r) }, e.reportPanic("OnCampaign")) })
+	}
+}
+
 // tellLeader hands who leads now to the observers and the callbacks.
 func (e *election) tellLeader(info LeaderInfo) {
 	if info.ID != "" && info.ID != e.cfg.InstanceID {
-		e.log.Info("leader", "leader", info.ID, "term", info.Term)
+		e.log.Info("leader", "leader", info.ID, "term", info.Term, "correlation", info.Correlation)
 	}
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -74,6 +83,14 @@ func (e *election) tellLeader(info LeaderInfo) {
 		slot.put(info)
 	}
 	for _, f := range e.changed {
-		e.courier.hand(func() { shielded(func() { f(info) }, e.reportPanic("OnLeaderChange")) })
+		e.courier.hand(func() { e.callTimed("leader-change", func() { f(info) }, e.reportPanic("OnLeaderChange")) })
 	}
+}
+
+// callTimed calls a callback that belongs to no term of ours, and reports how long it took.
+func (e *election) callTimed(kind string, f func(), fail func(value any, stack []byte)) {
+	begun := time.Now()
+	// Deferred, for runtime.Goexit.
+	defer func() { e.reportCallback(Callback{Kind: kind, Took: time.Since(begun)}) }()
+	shielded(f, fail)
 }

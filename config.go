@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"math"
 	"regexp"
+	"slices"
 	"strings"
 	"time"
 	"unicode"
@@ -50,8 +51,24 @@ type ElectionConfig struct {
 	// HeartbeatInterval is the time from one renewal to the next. Required.
 	HeartbeatInterval time.Duration
 
-	// Priority is written into the record, for observers. Higher is preferred.
+	// Priority: higher is preferred. It orders who goes first at a vacancy: see Preference in the package
+	// documentation.
 	Priority int
+	// AllowPriorityTakeover lets this candidate ask a leader of lower standing to hand over to it, and, as
+	// the leader, do so when it is asked: its work stops first, as with Transfer. Nobody asks, nor hands
+	// over, before the leader has served MinTenure.
+	AllowPriorityTakeover bool
+	// MinTenure is how long a leader leads at least before it is taken over, so that candidates that come
+	// and go do not make leadership flap. Default: 10 × TTL.
+	MinTenure time.Duration
+	// Version, optional, is that of this program, as dotted numbers: "1.12.0", "v2.0.0-rc.1". It is
+	// written into the record. At most 64 letters, digits and .+-_.
+	Version string
+	// VersionPolicy, if set, prefers candidates by Version first and by Priority second. All candidates of a group
+	// should have the same policy.
+	VersionPolicy VersionPolicy
+	// Campaign slows down campaigns.
+	Campaign CampaignConfig
 	// Logger receives what happens. Nil: silent.
 	Logger *slog.Logger
 	// Address, optional, tells clients where they reach this candidate when it leads.
@@ -69,11 +86,15 @@ type ElectionConfig struct {
 	// Fencing says how Do and the background validate the token.
 	Fencing FencingConfig
 
-	// HealthChecker, optional, is asked each HeartbeatInterval whether this
+	// HealthChecker, optional, is asked each HealthCheckInterval whether this
 	// instance is fit to lead. After MaxConsecutiveFailures failures in a row a leader
 	// stops its work and releases, and a follower does not campaign, until a check
-	// succeeds. A check that panics or takes longer than HeartbeatInterval has failed.
+	// succeeds. A check that panics or takes longer than HealthCheckTimeout has failed. Checks delay no renewal.
 	HealthChecker HealthChecker
+	// HealthCheckInterval is the time from one check to the next. Default: HeartbeatInterval.
+	HealthCheckInterval time.Duration
+	// HealthCheckTimeout is how long one check may take. Default, and at most: HealthCheckInterval.
+	HealthCheckTimeout time.Duration
 	// MaxConsecutiveFailures: default 3.
 	MaxConsecutiveFailures int
 
@@ -128,12 +149,42 @@ type RetryConfig struct {
 	MaxAttempts int
 	// InitialBackoff is the rest after the first failure. Default: TTL/50, at most 50 ms.
 	InitialBackoff time.Duration
-	// MaxBackoff is the longest rest. Default: TTL/4, at most 5 s.
+	// MaxBackoff is the longest rest. Default: TTL/4, at most 5 s. A leader rests no longer than half of what is left of its
+	// trust window.
 	MaxBackoff time.Duration
 	// BackoffMultiplier is the growth of the rest. Default 2.
 	BackoffMultiplier float64
 	// Jitter varies each rest by ± this fraction. Default 0.1.
 	Jitter float64
+}
+
+// A VersionPolicy says which versions of the program are preferred as leaders, for rollouts: while
+// both run, the older one leads until the last of it is gone (PreferOlder), or the newer one takes over
+// as soon as it is there (PreferNewer). Kubernetes' coordinated leader election calls the former
+// OldestEmulationVersion.
+type VersionPolicy uint8
+
+// The version policies.
+const (
+	// PreferAny makes no difference between versions.
+	PreferAny VersionPolicy = iota
+	// PreferOlder prefers the lowest version.
+	PreferOlder
+	// PreferNewer prefers the highest version.
+	PreferNewer
+)
+
+// A CampaignConfig slows down campaigns. The zero value does not: a vacancy is then claimed at once.
+type CampaignConfig struct {
+	// Splay bounds a random delay before the first claim after Start, which spreads the campaigns of
+	// programs that are started together. It ends when another leads.
+	Splay time.Duration
+	// Backoff is how much longer a candidate that was not the last to lead leaves a vacancy or an expired
+	// lease alone. It doubles with each term of another, up to MaxBackoff, and is forgotten with a term of one's own. So
+	// leadership comes back to the last leader after short troubles, and failover takes that much longer.
+	Backoff time.Duration
+	// MaxBackoff is the longest backoff. Default: Backoff, which then does not grow.
+	MaxBackoff time.Duration
 }
 
 // AcquireGrace says whether a new leader cools down before it is promoted.
@@ -160,6 +211,10 @@ func (c ElectionConfig) withDefaults() ElectionConfig {
 	def(&c.ConnectionTimeout, ttl/4)
 	def(&c.DemoteTimeout, max(ttl, 5*time.Second))
 	def(&c.MaxConsecutiveFailures, 3)
+	def(&c.HealthCheckInterval, max(c.HeartbeatInterval, 0))
+	def(&c.HealthCheckTimeout, c.HealthCheckInterval)
+	def(&c.MinTenure, min(10*min(ttl, MaxTTL), forever))
+	def(&c.Campaign.MaxBackoff, c.Campaign.Backoff)
 	def(&c.ClockDrift, DefaultClockDrift)
 	def(&c.RetryConfig.InitialBackoff, min(ttl/50, 50*time.Millisecond))
 	def(&c.RetryConfig.MaxBackoff, max(c.RetryConfig.InitialBackoff, min(ttl/4, 5*time.Second)))
@@ -190,6 +245,7 @@ func (c ElectionConfig) validate(onNATS bool, what string, given bool) error {
 	c.validateNames(&v)
 	c.validateTimes(&v)
 	c.validateRetry(&v)
+	c.validateStanding(&v)
 	c.validateRecord(&v)
 	v.check(c.Bucket != "" || !onNATS, "Bucket", c.Bucket, "is required")
 	v.check(c.Bucket == "" || bucketName.MatchString(c.Bucket), "Bucket", c.Bucket,
@@ -223,8 +279,23 @@ func (c ElectionConfig) validateTimes(v *validator) {
 	v.notNegative("DemoteTimeout", c.DemoteTimeout)
 	v.notNegative("Fencing.ValidationInterval", c.Fencing.ValidationInterval)
 	v.check(c.ClockDrift > 0 && c.ClockDrift <= 0.3, "ClockDrift", c.ClockDrift, "must be more than 0 and at most 0.3")
+	v.notNegative("HealthCheckInterval", c.HealthCheckInterval)
+	v.check(c.HealthCheckTimeout >= 0 && c.HealthCheckTimeout <= max(c.HealthCheckInterval, 0), "HealthCheckTimeout", c.HealthCheckTimeout,
+		fmt.Sprintf("must not be negative, nor longer than HealthCheckInterval (%v)", c.HealthCheckInterval))
 	v.check(c.MaxConsecutiveFailures > 0, "MaxConsecutiveFailures", c.MaxConsecutiveFailures, "must not be negative")
 	v.check(c.AcquireGrace <= GraceOff, "AcquireGrace", c.AcquireGrace, "must be GraceAuto, GraceOn or GraceOff")
+}
+
+func (c ElectionConfig) validateStanding(v *validator) {
+	v.check(record.ValidVersion(c.Version), "Version", c.Version, "must be at most 64 letters, digits and .+-_")
+	v.check(c.VersionPolicy <= PreferNewer, "VersionPolicy", c.VersionPolicy, "must be PreferAny, PreferOlder or PreferNewer")
+	v.check(c.VersionPolicy == PreferAny || parsable(c.Version), "Version", c.Version,
+		"must be dotted numbers, such as 1.12.0, since VersionPolicy compares them")
+	v.notNegative("MinTenure", c.MinTenure)
+	v.notNegative("Campaign.Splay", c.Campaign.Splay)
+	v.notNegative("Campaign.Backoff", c.Campaign.Backoff)
+	v.check(c.Campaign.MaxBackoff >= c.Campaign.Backoff, "Campaign.MaxBackoff", c.Campaign.MaxBackoff,
+		fmt.Sprintf("must be at least Backoff (%v)", c.Campaign.Backoff))
 }
 
 func (c ElectionConfig) validateRetry(v *validator) {
@@ -240,7 +311,10 @@ func (c ElectionConfig) validateRetry(v *validator) {
 
 // validateRecord refuses what would only fail at the first write: a record that no store takes.
 func (c ElectionConfig) validateRecord(v *validator) {
-	r := record.Of(c.machine(false).Template(), c.Meta, c.Address)
+	widest := record.Standing{Priority: math.MinInt, Version: strings.Repeat("0", record.MaxVersion), Age: maxAge}
+	r := record.Of(c.machine(false).Template(), record.About{
+		Meta: c.Meta, Address: c.Address, Version: c.Version, Standings: slices.Repeat([]record.Standing{widest}, record.MaxStandings),
+	})
 	_, err := r.Encode()
 	switch {
 	case err == nil:
@@ -275,6 +349,12 @@ func (c ElectionConfig) machine(coolDown bool) machine.Machine {
 		// successor that is gone must not cost the group more than an expiry would.
 		HeadStart: min(c.TTL/2, 2*time.Second),
 		Priority:  c.Priority,
+		// Longer than a handover takes on most networks, and short against the lease even for the last of
+		// record.MaxStandings.
+		Yield:      min(c.TTL/20, 50*time.Millisecond),
+		Splay:      min(c.Campaign.Splay, forever),
+		Backoff:    min(c.Campaign.Backoff, forever),
+		MaxBackoff: min(c.Campaign.MaxBackoff, forever),
 		Retry: machine.Retry{
 			MaxAttempts: c.RetryConfig.MaxAttempts,
 			Initial:     min(c.RetryConfig.InitialBackoff, forever),

@@ -44,6 +44,20 @@
 // on the monotonic and on the wall clock, the earlier verdict winning. Once closed, a term's
 // window never opens again.
 //
+// # Preference
+//
+// Candidates are alike unless they differ by Priority or, with a VersionPolicy, by Version. Who is preferred
+// goes first at a vacancy and when a lease has run out; the others wait for each of those before them for TTL/20, at
+// most 50 ms. With AllowPriorityTakeover one that is preferred asks the leader to hand over when that has led for
+// MinTenure; it is asked, and never forced. Of two that are equally preferred neither asks. The right to write the group's control
+// record (key _ctl.<group>) is needed to be heard.
+//
+// # Control
+//
+// An operator's program steps a leader down, hands leadership over and pauses a group by a [Control], an
+// election's own program by Resign, Transfer and Pause. Who asked, and why, stands in the vacancy that follows, in
+// logs, hooks and in [LeaderInfo].
+//
 // # States
 //
 //	INIT ──Start──▶ CANDIDATE ◀──────────────▶ FOLLOWER

@@ -35,7 +35,7 @@ func TestRequestThatComesBeforeTheAcknowledgementIsObeyed(t *testing.T) {
 		if term == 0 || e.IsLeader() {
 			t.Fatalf("term %d, leader %v: the claim should be applied and not acknowledged", term, e.IsLeader())
 		}
-		req, err := record.Request{Op: record.OpStepDown, Term: term}.Encode()
+		req, err := record.Control{Request: record.Request{Op: record.OpStepDown, Term: term}}.Encode()
 		if err != nil {
 			t.Fatal(err)
 		}

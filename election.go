@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/seed-ff2cb582/leader/internal/machine"
+	"github.com/seed-ff2cb582/leader/internal/record"
 	"github.com/seed-ff2cb582/leader/store"
 )
 
@@ -74,6 +75,11 @@ type Election interface {
 	// an OnPromote that lasts: Observe does not. Register before Start.
 	OnLeaderChange(func(LeaderInfo))
 
+	// OnCampaign registers a callback for each time that this candidate begins to campaign: it has found
+	// nobody to lead, for the reason given, and is about to claim the record. It is delivered like the other callbacks. Register
+	// before Start.
+	OnCampaign(func(Reason))
+
 	// Observe yields who leads, as this candidate sees it: the present state first, then
 	// each change, until ctx is done or the election stopped. A slow reader skips states.
 	Observe(ctx context.Context) iter.Seq[LeaderInfo]
@@ -98,6 +104,20 @@ type Election interface {
 	// Transfer is Resign with a successor: the vacancy names it, and the other candidates give it a
 	// head start of TTL/2, at most 2 seconds. A successor that is not there costs the group that, no more.
 	Transfer(ctx context.Context, instanceID string) error
+
+	// Pause keeps every candidate of the group from leading until Resume, also those that start later: the
+	// leader stops its work and releases. It returns when the request is stored; the leader obeys it as soon as it
+	// hears of it. why is for people, at most 512 bytes. It needs the right to write the control record; see [Control] for
+	// programs that do not take part.
+	Pause(ctx context.Context, why string) error
+
+	// Resume ends a pause.
+	Resume(ctx context.Context) error
+
+	// Alive returns nil if the election runs and its goroutine, which renews the lease, answers before ctx is done. It
+	// says nothing about the store. Errors are ErrNotStarted, ErrStopped and ctx.Err(). Like ValidateToken it would wait for
+	// itself in a hook.
+	Alive(ctx context.Context) error
 }
 
 // StopOptions say how to stop.
@@ -143,13 +163,18 @@ type election struct {
 	clock clock
 	log   *slog.Logger
 	mail  *mailbox
+	// hooks are those of this election, set by its goroutine before anything is reported.
+	hooks Hooks
 	// dispose, optional, ends what the election owns of the store.
 	dispose func()
+	// seat is where the manager that runs this election, if one does, has its say.
+	seat *seat
 
 	current atomic.Pointer[grant] // the present term, nil without one
 	snap    atomic.Pointer[snapshot]
 	courier courier
 	overran atomic.Bool // a callback outlived DemoteTimeout
+	lastErr atomic.Pointer[failure]
 	done    chan struct{}
 
 	mu       sync.Mutex
@@ -158,6 +183,7 @@ type election struct {
 	promoted []func(context.Context, string)
 	demoted  []func()
 	changed  []func(LeaderInfo)
+	campaign []func(Reason)
 	watchers map[*mailslot]struct{}
 
 	loop loop
@@ -168,10 +194,19 @@ type snapshot struct {
 	state     machine.Public
 	at        time.Time // since when
 	reason    Reason
+	barred    Reason
 	heartbeat time.Time
 	revision  uint64
 	leader    LeaderInfo // another candidate, or why there is none
 }
+
+// A failure is an error of a call to the store, and when it came.
+type failure struct {
+	err error
+	at  time.Time
+}
+
+func (e *election) failed(err error) { e.lastErr.Store(&failure{err, time.Now()}) }
 
 func (e *election) IsLeader() bool {
 	g := e.current.Load()
@@ -209,12 +244,13 @@ func (l LeaderInfo) asOf(now time.Time) LeaderInfo {
 	if l.ID == "" || now.Before(l.Until) {
 		return l
 	}
-	return LeaderInfo{Group: l.Group, Term: l.Term, Reason: ReasonExpired}
+	return LeaderInfo{Group: l.Group, Term: l.Term, Correlation: l.Correlation, Reason: ReasonExpired}
 }
 
 func (e *election) self(g *grant) LeaderInfo {
 	return LeaderInfo{
-		Group: e.cfg.Group, ID: e.cfg.InstanceID, Term: g.term.Number, Priority: e.cfg.Priority,
+		Group: e.cfg.Group, ID: e.cfg.InstanceID, Term: g.term.Number, Correlation: g.correlation,
+		Priority: e.cfg.Priority, Version: e.cfg.Version,
 		Address: e.cfg.Address, Meta: e.cfg.Meta, Until: e.clock.time(g.mono.Load()),
 	}
 }
@@ -223,7 +259,10 @@ func (e *election) Status() ElectionStatus {
 	s := e.snap.Load()
 	st := ElectionStatus{
 		State: stateName(s.state), LastTransition: s.at, Reason: s.reason,
-		ConnectionStatus: e.connState().String(),
+		ConnectionStatus: e.connState().String(), Barred: s.barred,
+	}
+	if f := e.lastErr.Load(); f != nil {
+		st.LastError, st.LastErrorAt = f.err, f.at
 	}
 	g := e.current.Load()
 	if g != nil && g.open() {
@@ -258,6 +297,11 @@ func (e *election) Start(ctx context.Context) error {
 		return err
 	}
 	rules, err := e.ready(ctx)
+	return e.proceed(ctx, rules, err)
+}
+
+// proceed is the rest of Start, when the store has been checked.
+func (e *election) proceed(ctx context.Context, rules machine.Machine, err error) error {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	switch {
@@ -300,12 +344,16 @@ func (e *election) ready(ctx context.Context) (machine.Machine, error) {
 	defer cancel()
 	coolDown := e.cfg.AcquireGrace == GraceOn
 	if c, ok := e.store.(store.Checker); ok {
-		report, err := c.Check(ctx, store.CheckRequest{TTL: e.cfg.TTL, Key: e.cfg.Group})
+		report, err := c.Check(ctx, store.CheckRequest{
+			TTL: e.cfg.TTL, Key: e.cfg.Group, Reads: []string{record.ControlKey(e.cfg.Group)},
+		})
 		if err != nil {
 			return machine.Machine{}, err
 		}
 		for _, w := range report.Warnings {
-			e.mail.put(letter{note: &Note{At: time.Now(), Kind: NoteWarning, Text: w}})
+			if e.seat.warns(w) {
+				e.mail.put(letter{note: &Note{At: time.Now(), Kind: NoteWarning, Text: w}})
+			}
 		}
 		coolDown = coolDown || report.Forgetful && e.cfg.AcquireGrace == GraceAuto
 	}
@@ -392,6 +440,12 @@ func (e *election) OnLeaderChange(f func(LeaderInfo)) {
 	e.changed = append(e.changed, f)
 }
 
+func (e *election) OnCampaign(f func(Reason)) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.campaign = append(e.campaign, f)
+}
+
 func (e *election) Resign(ctx context.Context) error {
 	return e.giveUp(ctx, machine.Exit{Reason: machine.ReasonResigned})
 }
@@ -417,6 +471,33 @@ func (e *election) giveUp(ctx context.Context, x machine.Exit) error {
 		over := s.Phase != machine.Draining && s.Phase != machine.Releasing
 		return over && (s.Phase != machine.Holding || s.Grant.Term != term.Number), nil
 	})
+}
+
+func (e *election) Alive(ctx context.Context) error {
+	e.mu.Lock()
+	started, stopped := e.started, e.stopped
+	e.mu.Unlock()
+	switch {
+	case stopped:
+		return ErrStopped
+	case !started:
+		return ErrNotStarted
+	}
+	err := e.await(ctx, func(machine.State) (bool, error) { return true, nil })
+	if err == nil && e.over() {
+		return ErrStopped
+	}
+	return err
+}
+
+// over tells whether the election's goroutine has ended.
+func (e *election) over() bool {
+	select {
+	case <-e.done:
+		return true
+	default:
+		return false
+	}
 }
 
 // await waits until the state satisfies done, the election has stopped, or ctx is done.

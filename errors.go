@@ -14,6 +14,8 @@ var (
 	ErrInvalidConfig = errors.New("leader: invalid configuration")
 	// ErrAlreadyStarted: Start was called before. An Election is started once.
 	ErrAlreadyStarted = errors.New("leader: election already started")
+	// ErrNotStarted: Start was not called yet.
+	ErrNotStarted = errors.New("leader: election not started")
 	// ErrStopped: the election has been stopped.
 	ErrStopped = errors.New("leader: election stopped")
 	// ErrNotLeader: the call needs a leader, and this candidate is none (any more).

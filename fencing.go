@@ -2,11 +2,33 @@ package leader
 
 import (
 	"context"
+	"errors"
+	"time"
 
 	"github.com/seed-ff2cb582/leader/internal/machine"
 )
 
 func (e *election) ValidateToken(ctx context.Context) error {
+	err := e.validate(ctx)
+	if errors.Is(err, ErrNotLeader) {
+		e.noteBadToken()
+	}
+	return err
+}
+
+// noteBadToken reports that somebody asked about a term that is over. Nobody would take it in from
+// the mailbox before the start and after the end.
+func (e *election) noteBadToken() {
+	switch e.snap.Load().state {
+	case machine.Init, machine.Ended:
+	default:
+		e.mail.put(letter{note: &Note{
+			At: time.Now(), Kind: NoteBadToken, Text: "a token was to be validated, and its term is over or there was none",
+		}})
+	}
+}
+
+func (e *election) validate(ctx context.Context) error {
 	term := e.Term()
 	if term.IsZero() {
 		return ErrNotLeader

@@ -76,8 +76,12 @@ func TestEachTermHasATokenOfItsOwn(t *testing.T) {
 // The election's goroutine is stuck in a hook: the window ends the term all the same.
 func TestTermEndsOnTimeAlthoughTheElectionIsStuck(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		f, cfg := network(t, nil), config("a")
 		var stuck atomic.Bool
+		// Nor does its watch show it the renewal before the answer does.
+		f, cfg := network(t, func(c faultstore.Call) (fate faultstore.Fate) {
+			fate.Lose = stuck.Load() && c.Op == faultstore.Event && c.Client == "a"
+			return fate
+		}), config("a")
 		cfg.Hooks.Call = func(leader.Call) {
 			if stuck.Load() {
 				time.Sleep(time.Minute)

@@ -25,7 +25,10 @@ func (c clock) time(mono int64) time.Time { return c.origin.Add(time.Duration(mo
 // the context. It is closed once, and never opens again: whoever was told
 // that the term is over is never told otherwise later.
 type grant struct {
-	term   Term
+	term Term
+	// correlation is the term's.
+	correlation string
+
 	clock  clock
 	ctx    *termContext
 	cancel context.CancelCauseFunc
@@ -46,7 +49,7 @@ type grant struct {
 
 // newGrant begins a term. The window is open until until.
 func newGrant(parent context.Context, c clock, term Term, until machine.Instant, onClose func()) *grant {
-	g := &grant{term: term, clock: c, onClose: onClose}
+	g := &grant{term: term, correlation: term.Correlation(), clock: c, onClose: onClose}
 	inner, cancel := context.WithCancelCause(context.WithoutCancel(parent))
 	g.ctx, g.cancel = &termContext{inner, g}, cancel
 	g.mono.Store(until.Mono)

@@ -182,3 +182,20 @@ func TestControlRequestDoesNotDeposeALaterTerm(t *testing.T) {
 		mustLead(t, c)
 	})
 }
+
+// What the leader hears first of its own loss says why; the vacancy that follows says who asked besides.
+func TestTheLeaderItselfSeesWhoPausedIt(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		e := candidate(t, memstore.New(), config("a"))
+		var last leader.LeaderInfo
+		e.OnLeaderChange(func(info leader.LeaderInfo) { last = info })
+		started(t, e)
+		if err := e.Pause(t.Context(), "upgrade"); err != nil {
+			t.Fatal(err)
+		}
+		synctest.Wait()
+		if last.By != "a" || last.Why != "upgrade" || last.Reason != leader.ReasonPaused {
+			t.Errorf("told %+v", last)
+		}
+	})
+}

@@ -1,6 +1,7 @@
 package leader
 
 import (
+	"context"
 	"time"
 
 	"github.com/seed-ff2cb582/leader/store"
@@ -20,16 +21,102 @@ type Hooks struct {
 	// Callback: a callback of the program returned. It is called from the goroutine of
 	// the callbacks.
 	Callback func(Callback)
+	// PerElection, called once when an election has been started and before any other of its hooks, returns hooks
+	// for that election alone, to be called after these. So one Hooks value serves any number of elections, those of Run
+	// too, and what it returns knows which one speaks. The configuration has its defaults filled in. The last
+	// transition of each election leads to STOPPED. A PerElection of what it returns is ignored: hooks that return
+	// a changed copy of themselves would be asked without end.
+	PerElection func(Election, ElectionConfig) Hooks
+	// TermContext, called when a term begins, returns the context whose values the term's context
+	// shows: what it adds to ctx (a span, say) is found in OnPromote. Its end is ignored.
+	TermContext func(ctx context.Context, term Term) context.Context
+}
+
+// JoinHooks returns hooks that call those of each, in order. They are fit for an election if each is.
+func JoinHooks(each ...Hooks) Hooks {
+	var all Hooks
+	for _, h := range each {
+		all.Transition = both(all.Transition, h.Transition)
+		all.Call = both(all.Call, h.Call)
+		all.Note = both(all.Note, h.Note)
+		all.Callback = both(all.Callback, h.Callback)
+		all.TermContext = nested(all.TermContext, h.TermContext)
+		all.PerElection = joined(all.PerElection, h.PerElection)
+	}
+	return all
+}
+
+// of returns the hooks of one election.
+func (h Hooks) of(e Election, cfg ElectionConfig) Hooks {
+	if h.PerElection == nil {
+		return h
+	}
+	more := h.PerElection(e, cfg)
+	h.PerElection, more.PerElection = nil, nil
+	return JoinHooks(h, more)
+}
+
+func both[T any](f, g func(T)) func(T) {
+	switch {
+	case f == nil:
+		return g
+	case g == nil:
+		return f
+	default:
+		return func(v T) { f(v); g(v) }
+	}
+}
+
+func nested(f, g func(context.Context, Term) context.Context) func(context.Context, Term) context.Context {
+	switch {
+	case f == nil:
+		return g
+	case g == nil:
+		return f
+	default:
+		return func(ctx context.Context, t Term) context.Context { return g(f(ctx, t), t) }
+	}
+}
+
+func joined(f, g func(Election, ElectionConfig) Hooks) func(Election, ElectionConfig) Hooks {
+	switch {
+	case f == nil:
+		return g
+	case g == nil:
+		return f
+	default:
+		return func(e Election, cfg ElectionConfig) Hooks { return JoinHooks(f(e, cfg), g(e, cfg)) }
+	}
 }
 
 // A Transition is a change of state.
 type Transition struct {
 	At       time.Time
+	Event    Event  // its name, as logs and advisories show it
 	From, To string // State constants
 	Reason   Reason
-	Term     Term   // the term that begins or ended, if one did
-	LeaderID string // who leads now, if known
+	// By and Why tell who asked for it and why, in that one's words, if somebody did.
+	By, Why string
+	Term    Term // the term that begins or ended, if one did
+	// LeaderID and LeaderTerm are who leads now, if known.
+	LeaderID   string
+	LeaderTerm uint64
+	// Correlation is the same in whatever is said of one term, by any candidate: a short hash of its token.
+	// It is empty where no term is concerned.
+	Correlation string
 }
+
+// An Event is the name of a transition.
+type Event string
+
+// The events, by the state that they lead to.
+const (
+	EventCampaigning Event = "campaigning" // CANDIDATE
+	EventFollowing   Event = "following"   // FOLLOWER
+	EventPromoted    Event = "promoted"    // LEADER
+	EventDemoted     Event = "demoted"     // DEMOTED
+	EventStopped     Event = "stopped"     // STOPPED
+)
 
 // A Call is one call to the store that ended.
 type Call struct {
@@ -41,6 +128,8 @@ type Call struct {
 	// Outcome classes Err; both as the store gave them.
 	Outcome store.Outcome
 	Err     error
+	// Correlation is that of the claim or term that the call was for, if any.
+	Correlation string
 }
 
 // A Note is something noteworthy that changes no state by itself.
@@ -52,6 +141,8 @@ type Note struct {
 	Call string
 	// Text is a sentence for people.
 	Text string
+	// Correlation is that of the claim or term that it is about, if any.
+	Correlation string
 }
 
 // The kinds of notes.
@@ -66,11 +157,13 @@ const (
 	NoteWarning   = "warning"    // the store weakens a guarantee
 	NoteNotReady  = "not-ready"  // the store could not be checked or watched yet, and is tried again
 	NotePanic     = "panic"      // a callback panicked
+	NoteBadToken  = "bad-token"  // ValidateToken found that the term is over, or that there was none
+	NoteBid       = "bid"        // this candidate could not make its standing known to the leader
 )
 
 // A Callback is a callback that returned.
 type Callback struct {
-	Kind string // "promote" or "demote"
-	Term Term
+	Kind string // "promote", "demote", "campaign" or "leader-change"
+	Term Term   // with "promote" and "demote"
 	Took time.Duration
 }

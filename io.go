@@ -3,6 +3,7 @@ package leader
 import (
 	"context"
 	"fmt"
+	mrand "math/rand/v2"
 	"sync"
 	"time"
 
@@ -12,20 +13,22 @@ import (
 )
 
 // send performs a Send of the core: one compare-and-swap, whose answer goes into the mailbox.
-func (e *election) send(ctx context.Context, a machine.Action) {
+func (e *election) send(ctx context.Context, a machine.Action, known standings) {
 	ctx, cancel := context.WithTimeout(ctx, e.cfg.ConnectionTimeout)
 	defer cancel()
 	call := Call{Kind: a.Write.String(), Sent: time.Now()}
 	var rev uint64
-	rev, call.Err = e.write(ctx, a)
+	rev, call.Err = e.write(ctx, a, known)
 	call.Took, call.Outcome = time.Since(call.Sent), store.Classify(call.Err)
 	e.mail.put(letter{call: &call, ev: machine.Event{
 		Kind: machine.Written, Op: a.Op, Outcome: machine.Outcome(call.Outcome), Rev: rev,
 	}})
 }
 
-func (e *election) write(ctx context.Context, a machine.Action) (uint64, error) {
-	value, err := record.Of(a.Rec, e.cfg.Meta, e.cfg.Address).Encode()
+func (e *election) write(ctx context.Context, a machine.Action, known standings) (uint64, error) {
+	value, err := record.Of(a.Rec, record.About{
+		Meta: e.cfg.Meta, Address: e.cfg.Address, Version: e.cfg.Version, Standings: known,
+	}).Encode()
 	if err != nil {
 		return 0, fmt.Errorf("%w: %w", store.ErrInvalid, err)
 	}
@@ -67,7 +70,7 @@ func (e *election) join(ctx context.Context, rules machine.Machine, err error) {
 		return
 	}
 	keys := []string{e.cfg.Group, record.ControlKey(e.cfg.Group)}
-	e.persist(ctx, func() error {
+	ok = e.persist(ctx, func() error {
 		stop, err := w.Watch(ctx, keys, func(entry store.Entry) {
 			e.mail.sight(entry, entry.Key != e.cfg.Group)
 		})
@@ -76,6 +79,9 @@ func (e *election) join(ctx context.Context, rules machine.Machine, err error) {
 		}
 		return err
 	})
+	if ok {
+		e.mail.put(letter{watched: true})
+	}
 }
 
 // sayAgain is how often a store that stays unready is reported anew.
@@ -95,9 +101,11 @@ func (e *election) persist(ctx context.Context, try func() error) bool {
 		}
 		if now := time.Now(); err.Error() != said || now.Sub(saidAt) >= sayAgain {
 			said, saidAt = err.Error(), now
+			e.failed(err)
 			e.mail.put(letter{note: &Note{At: now, Kind: NoteNotReady, Text: said}})
 		}
-		if !sleep(ctx, wait) {
+		// Varied, since what failed may have failed for hundreds at once.
+		if !sleep(ctx, time.Duration(float64(wait)*(1+r.Jitter*(2*mrand.Float64()-1)))) {
 			return false
 		}
 	}
@@ -105,13 +113,17 @@ func (e *election) persist(ctx context.Context, try func() error) bool {
 
 // poll stands for the watch with a store that has none.
 func (e *election) poll(ctx context.Context) {
-	keys := []string{e.cfg.Group, record.ControlKey(e.cfg.Group)}
-	answers := make([]polled, len(keys))
-	for {
-		for i, key := range keys {
-			if entry, err := e.pollOne(ctx, key); err == nil && answers[i].believe(entry.Revision) {
-				e.mail.sight(entry, key != e.cfg.Group)
-			}
+	var group, control polled
+	for watched, said := false, false; ; {
+		err := e.pollOne(ctx, e.cfg.Group, &group)
+		if err == nil && !watched {
+			watched = true
+			e.mail.put(letter{watched: true})
+		}
+		err = e.pollOne(ctx, record.ControlKey(e.cfg.Group), &control)
+		if store.Classify(err) == store.Permanent && ctx.Err() == nil && !said {
+			said = true
+			e.mail.put(letter{note: &Note{At: time.Now(), Kind: NoteNotReady, Text: "the control record cannot be read: " + err.Error()}})
 		}
 		if !sleep(ctx, e.cfg.HeartbeatInterval) {
 			return
@@ -139,10 +151,14 @@ func (p *polled) believe(revision uint64) bool {
 	return true
 }
 
-func (e *election) pollOne(ctx context.Context, key string) (store.Entry, error) {
+func (e *election) pollOne(ctx context.Context, key string, p *polled) error {
 	ctx, cancel := context.WithTimeout(ctx, e.cfg.ConnectionTimeout)
 	defer cancel()
-	return e.store.Get(ctx, key)
+	entry, err := e.store.Get(ctx, key)
+	if err == nil && p.believe(entry.Revision) {
+		e.mail.sight(entry, key != e.cfg.Group)
+	}
+	return err
 }
 
 // followConn turns changes of the connection into events until stop is called.
@@ -170,11 +186,11 @@ func (e *election) followConn() (stop func()) {
 	return stop
 }
 
-// followHealth asks the HealthChecker with every HeartbeatInterval and tells the loop when its
+// followHealth asks the HealthChecker with every HealthCheckInterval and tells the loop when its
 // verdict changes. A check that hangs fails again with every interval, but no second one is
 // begun beside it.
 func (e *election) followHealth(ctx context.Context) {
-	tick := time.NewTicker(e.cfg.HeartbeatInterval)
+	tick := time.NewTicker(e.cfg.HealthCheckInterval)
 	defer tick.Stop()
 	verdict := make(chan bool, 1)
 	failures := 0
@@ -197,7 +213,7 @@ func (e *election) followHealth(ctx context.Context) {
 		case <-ctx.Done():
 			if running {
 				// Nothing is to outlive Stop, but Stop does not hang with a check that does.
-				sleepUnless(verdict, e.cfg.HeartbeatInterval)
+				sleepUnless(verdict, e.cfg.HealthCheckTimeout)
 			}
 			return
 		}
@@ -209,19 +225,21 @@ func (e *election) judgeHealth(failures int, ok bool) int {
 	limit := e.cfg.MaxConsecutiveFailures
 	if ok {
 		if failures >= limit {
-			e.mail.event(machine.Event{Kind: machine.Fit})
+			e.mail.event(machine.Event{Kind: machine.Unbar, Bars: machine.Unhealthy})
 		}
 		return 0
 	}
 	if failures+1 == limit {
-		e.mail.event(machine.Event{Kind: machine.Unfit, Exit: machine.Exit{Reason: machine.ReasonUnhealthy}})
+		e.mail.event(machine.Event{
+			Kind: machine.Bar, Bars: machine.Unhealthy, Exit: machine.Exit{Reason: machine.ReasonUnhealthy},
+		})
 	}
 	return failures + 1
 }
 
 // healthy makes one check. One that returns after its time has failed.
 func (e *election) healthy(ctx context.Context) bool {
-	ctx, cancel := context.WithTimeout(ctx, e.cfg.HeartbeatInterval)
+	ctx, cancel := context.WithTimeout(ctx, e.cfg.HealthCheckTimeout)
 	defer cancel()
 	var ok bool
 	shielded(func() { ok = e.cfg.HealthChecker.Check(ctx) }, e.reportPanic("health check"))

@@ -67,15 +67,29 @@ func TestTransitionsAreLoggedWithGroupInstanceAndReason(t *testing.T) {
 		time.Sleep(2 * wait)
 		halt(t, a)
 		var got []string
-		for _, m := range book.lines(t, "transition") {
-			if m["group"] != "g" || m["instance"] != "a" {
-				t.Errorf("%v", m)
+		correlations := map[any]bool{}
+		for _, event := range []leader.Event{leader.EventPromoted, leader.EventDemoted, leader.EventStopped} {
+			for _, m := range book.lines(t, string(event)) {
+				if m["group"] != "g" || m["instance"] != "a" {
+					t.Errorf("%v", m)
+				}
+				got = append(got, fmt.Sprint(m["level"], " ", event, " ", m["from"], " ", m["to"], " ", m["reason"]))
+				correlations[m["correlation"]] = true
+				if n, ok := m["term"].(float64); !ok || n < 1 {
+					t.Errorf("without a term: %v", m)
+				}
 			}
-			got = append(got, fmt.Sprint(m["level"], " ", m["from"], " ", m["to"], " ", m["reason"]))
 		}
-		if !slices.Contains(got, "INFO CANDIDATE LEADER absent") || !slices.Contains(got, "INFO LEADER DEMOTED resigned") ||
-			!slices.Contains(got, "WARN LEADER DEMOTED trust-expired") || got[len(got)-1] != "INFO DEMOTED STOPPED stopped" {
-			t.Errorf("%s", strings.Join(got, "\n"))
+		for _, want := range []string{
+			"INFO promoted CANDIDATE LEADER absent", "INFO demoted LEADER DEMOTED resigned",
+			"WARN demoted LEADER DEMOTED trust-expired", "INFO stopped DEMOTED STOPPED stopped",
+		} {
+			if !slices.Contains(got, want) {
+				t.Errorf("no %q in\n%s", want, strings.Join(got, "\n"))
+			}
+		}
+		if correlations[nil] || len(correlations) != 3 {
+			t.Errorf("correlation ids of three terms: %v", correlations)
 		}
 		if len(book.lines(t, "call")) != 0 {
 			t.Error("calls are for DEBUG")

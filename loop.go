@@ -1,6 +1,7 @@
 package leader
 
 import (
+	"cmp"
 	"context"
 	"crypto/rand"
 	"fmt"
@@ -34,10 +35,22 @@ type loop struct {
 	token   string         // fresh, for the next claim
 	record  record.Record  // what the latest sight said in full
 	watched uint64         // the revision that the watch told of last
-	request record.Request // the latest one at the control register
+	control record.Control // the latest control record
 	ending  *grant         // the term whose demotion is due
-	waiters []*waiter
-	told    LeaderInfo // what observers were told last
+	since   int64          // when the present grant was acquired (monotonic)
+	known   standings      // of the group, as its latest record tells, or we do
+	aged    string         // the token of the claim for which they have aged
+	bid     bid
+	// controlled is the revision of the control record that was delivered last.
+	controlled uint64
+	// informBy is when the election goes on without knowing the control record (monotonic), 0 without that. What it says comes with the
+	// watch; it may be one that this candidate may not read.
+	informBy int64
+	waiters  []*waiter
+	told     LeaderInfo // what observers were told last
+
+	// The latest token whose correlation was asked for, and that.
+	hashed, hash string
 }
 
 // begin starts the goroutine. err is why rules are not known yet, if so.
@@ -79,6 +92,7 @@ func (l *loop) inside() bool {
 func (l *loop) run(parent context.Context) {
 	l.goid.Store(goid.Current())
 	defer l.goid.Store(0)
+	l.e.hooks = l.e.cfg.Hooks.of(l.e, l.e.cfg)
 	defer l.timer.Stop()
 	stop := parent.Done()
 	for l.state.Phase != machine.Stopped {
@@ -90,11 +104,16 @@ func (l *loop) run(parent context.Context) {
 			// challenge a record that it has been told is gone.
 			l.takeMail()
 			l.step(machine.Event{Kind: machine.Tick})
+			if l.e.clock.now().Mono >= l.uninformedUntil() {
+				l.unbar(machine.Uninformed)
+			}
 			l.answerWaiters()
 		case <-stop:
 			stop = nil
 			l.e.askStop(l.e.cfg.DeleteOnStop)
 		}
+		l.considerBid()
+		l.makeBid()
 		l.schedule()
 	}
 	l.answerWaiters()
@@ -102,12 +121,19 @@ func (l *loop) run(parent context.Context) {
 
 // schedule sets the timer to when the core wants to be called next.
 func (l *loop) schedule() {
-	wake := min(l.rules.Wake(l.state), l.expiry())
+	wake := min(l.rules.Wake(l.state), l.expiry(), l.bid.due(), l.uninformedUntil())
 	if wake == machine.Never {
 		l.timer.Stop()
 		return
 	}
 	l.timer.Reset(time.Duration(wake - l.e.clock.now().Mono))
+}
+
+func (l *loop) uninformedUntil() int64 {
+	if l.informBy == 0 || l.state.Barred&machine.Uninformed == 0 {
+		return machine.Never
+	}
+	return l.informBy
 }
 
 // expiry is when the leader that observers were told of is seen to have fallen silent. The core does
@@ -125,7 +151,7 @@ func (l *loop) takeMail() {
 		l.open(letter)
 	}
 	if control != nil {
-		l.control(*control)
+		l.takeControl(*control)
 	}
 	if sight != nil {
 		l.sight(*sight)
@@ -138,17 +164,22 @@ func (l *loop) open(letter letter) {
 	switch {
 	case letter.rules != nil:
 		l.rules = *letter.rules
+		l.step(machine.Event{Kind: machine.Bar, Bars: machine.Uninformed})
 		l.step(machine.Event{Kind: machine.Start})
 	case letter.wait != nil:
 		l.waiters = append(l.waiters, letter.wait)
 	case letter.note != nil:
-		l.e.report(*letter.note)
+		l.report(*letter.note)
+	case letter.bid != nil:
+		l.bidMade(*letter.bid)
+	case letter.watched:
+		l.informBy = l.e.clock.now().Mono + int64(l.e.cfg.TTL)
 	default:
 		if letter.call != nil {
-			l.e.reportCall(*letter.call)
+			l.reportCall(*letter.call)
 		}
 		if letter.entry != nil {
-			letter.ev.Seen, l.record = record.Read(*letter.entry)
+			letter.ev.Seen = l.read(*letter.entry)
 		}
 		l.step(letter.ev)
 	}
@@ -162,29 +193,72 @@ func (l *loop) sight(entry store.Entry) {
 	if old {
 		return
 	}
-	seen, rec := record.Read(entry)
-	l.record = rec
-	l.step(machine.Event{Kind: machine.Sight, Seen: seen})
+	l.step(machine.Event{Kind: machine.Sight, Seen: l.read(entry)})
 }
 
-// control takes in a request, for obey. It is kept: one for a term whose acknowledgement is still on
-// its way is meant for us, though we do not know it yet.
-func (l *loop) control(entry store.Entry) {
-	if req, ok := record.ReadRequest(entry); ok {
-		l.request = req
+// read interprets what stands in the register.
+func (l *loop) read(entry store.Entry) machine.Seen {
+	seen, rec := record.Read(entry)
+	l.record = rec
+	if seen.Kind == machine.Held && rec.Token != l.state.Grant.Token || seen.Kind == machine.Vacant {
+		l.known = rec.Standings
+		seen.Ranked = len(l.known) > 0
+		seen.Behind = l.known.behind(l.e.cfg.VersionPolicy, l.e.cfg.standing())
+	}
+	return seen
+}
+
+// takeControl takes in the control record. Its request is kept for obey: one for a term whose acknowledgement
+// is still on its way is meant for us, though we do not know it yet.
+func (l *loop) takeControl(entry store.Entry) {
+	if c, ok := record.ReadControl(entry); ok {
+		l.pause(c.Paused)
+		if entry.Revision != l.controlled { // a poll says again what was heard and judged
+			l.control = c
+			l.hear(c.Stand)
+			l.overhear(c.Stand)
+		}
+	}
+	l.controlled = entry.Revision
+	// Last, since a group that is paused is not to be campaigned for.
+	l.unbar(machine.Uninformed)
+}
+
+// pause takes in whether the group is paused.
+func (l *loop) pause(p *record.Pause) {
+	switch {
+	case p == nil:
+		l.unbar(machine.Paused)
+	case l.state.Barred&machine.Paused == 0:
+		l.step(machine.Event{
+			Kind: machine.Bar, Bars: machine.Paused, Exit: machine.Exit{Reason: machine.ReasonPaused, By: p.By, Why: p.Reason},
+		})
+	}
+}
+
+func (l *loop) unbar(b machine.Bars) {
+	if l.state.Barred&b != 0 {
+		l.step(machine.Event{Kind: machine.Unbar, Bars: b})
 	}
 }
 
 // obey puts the latest request to the core if it is meant for the present term. There it
 // ends the term, so that it is obeyed once.
 func (l *loop) obey() {
-	req := l.request
-	if l.state.Phase != machine.Holding || l.state.Grant.Term != req.Term {
+	req := l.control.Request
+	if req.Op == "" || l.state.Phase != machine.Holding || l.state.Grant.Term != req.Term {
 		return
 	}
-	x := machine.Exit{Reason: machine.ReasonSteppedDown, By: req.By}
-	if req.Op == record.OpTransfer {
+	x := machine.Exit{Reason: machine.ReasonSteppedDown, By: req.By, Why: req.Reason}
+	switch req.Op {
+	case record.OpTransfer:
 		x.Reason, x.Successor = machine.ReasonTransferred, req.Successor
+	case record.OpBalance:
+		if !l.e.seat.gives(req.Have) {
+			l.control.Request = record.Request{} // refused now, and not to be granted when things have changed
+			return
+		}
+		x.Reason, x.Successor = machine.ReasonBalanced, req.Successor
 	}
 	l.step(machine.Event{Kind: machine.Asked, Term: req.Term, Exit: x})
 }
@@ -196,13 +270,17 @@ func (l *loop) step(ev machine.Event) {
 	}
 	ev.Token, ev.Rand = l.token, mrand.Uint64()
 	before := l.state
-	state, actions := l.rules.Step(before, ev, l.e.clock.now())
+	state, actions := l.next(ev)
 	l.state = state
 	if state.Grant.Token == l.token {
 		l.token = ""
 	}
+	if state.Phase == machine.Holding && before.Phase != machine.Holding {
+		l.since = l.e.clock.now().Mono
+	}
 	l.syncGrant()
 	l.publish(before)
+	l.e.seat.stepped(l.told)
 	for _, a := range actions {
 		l.perform(a)
 	}
@@ -230,7 +308,14 @@ func (l *loop) syncGrant() {
 func (l *loop) perform(a machine.Action) {
 	switch a.Kind {
 	case machine.Send:
-		l.io.Go(func() { l.e.send(l.ctx, a) })
+		if a.Write == machine.Acquire {
+			if a.Rec.Token != l.aged { // and not with each attempt
+				l.aged, l.known = a.Rec.Token, l.known.aged()
+			}
+			l.known = l.known.heard(l.e.cfg.VersionPolicy, l.e.cfg.standing())
+		}
+		known := l.known
+		l.io.Go(func() { l.e.send(l.ctx, a, known) })
 	case machine.Look:
 		l.io.Go(func() { l.e.look(l.ctx, a) })
 	case machine.Promote:
@@ -242,7 +327,7 @@ func (l *loop) perform(a machine.Action) {
 		if a.Note == machine.NoteOverrun {
 			l.e.overran.Store(true)
 		}
-		l.e.report(noteOf(a))
+		l.report(noteOf(a))
 	case machine.Finish:
 	}
 }
@@ -254,7 +339,11 @@ func (l *loop) beginTerm() {
 		return
 	}
 	term := Term{Number: s.Term, Token: s.Token}
-	g := newGrant(l.ctx, l.e.clock, term, s.Trust, func() {
+	ctx := l.ctx
+	if f := l.e.hooks.TermContext; f != nil {
+		ctx = f(ctx, term)
+	}
+	g := newGrant(ctx, l.e.clock, term, s.Trust, func() {
 		l.e.mail.event(machine.Event{Kind: machine.Closed, Term: term.Number})
 	})
 	l.e.current.Store(g)
@@ -275,7 +364,7 @@ func (l *loop) demote() {
 func (l *loop) publish(before machine.State) {
 	s, e := l.state, l.e
 	old := e.snap.Load()
-	next := &snapshot{state: s.Public(), at: old.at, reason: old.reason, leader: l.leader()}
+	next := &snapshot{state: s.Public(), at: old.at, reason: old.reason, leader: l.leader(), barred: barred(s.Barred)}
 	if s.Phase == machine.Holding {
 		next.heartbeat, next.revision = e.clock.time(s.Grant.Sent.Mono), s.Grant.Rev
 	}
@@ -286,10 +375,20 @@ func (l *loop) publish(before machine.State) {
 	e.snap.Store(next)
 	l.tell()
 	if changed {
-		e.reportTransition(Transition{
-			At: next.at, From: stateName(old.state), To: stateName(next.state), Reason: next.reason,
-			Term: transitionTerm(before, s), LeaderID: l.told.ID,
-		})
+		t := Transition{
+			At: next.at, Event: eventOf(next.state), From: stateName(old.state), To: stateName(next.state), Reason: next.reason,
+			Term: transitionTerm(before, s), LeaderID: l.told.ID, LeaderTerm: l.told.Term, Correlation: l.told.Correlation,
+		}
+		if t.To == StateDemoted {
+			t.By, t.Why = s.Exit.By, s.Exit.Why
+		}
+		if !t.Term.IsZero() {
+			t.Correlation = t.Term.Correlation()
+		}
+		e.reportTransition(t)
+	}
+	if s.Phase == machine.Claiming && before.Phase != machine.Claiming {
+		e.tellCampaign(Reason(s.Reason))
 	}
 }
 
@@ -309,23 +408,52 @@ func transitionTerm(before, after machine.State) Term {
 // us: readers look at our window for that.
 func (l *loop) leader() LeaderInfo {
 	v, r := l.state.View, l.record
-	info := LeaderInfo{Group: l.e.cfg.Group, Term: termOf(v)}
+	info := LeaderInfo{Group: l.e.cfg.Group, Term: termOf(v), Correlation: l.correlation(v.Rec.Token)}
 	switch {
 	case v.Kind == machine.Held && v.Rec.Token == l.state.Grant.Token:
 		info.Reason = Reason(l.state.Reason)
+		if p := l.state.Phase; p == machine.Draining || p == machine.Releasing {
+			// As the vacancy will say, which is then no news.
+			x := l.state.Exit
+			info.By, info.Why, info.Successor = cmp.Or(x.By, l.e.cfg.InstanceID), x.Why, x.Successor
+		}
 	case v.Kind == machine.Held && l.state.Phase == machine.Claiming:
 		info.Reason = ReasonExpired
 	case v.Kind == machine.Held:
-		info.ID, info.Until = v.Rec.ID, l.e.clock.time(l.state.DueAt)
+		// Not DueAt, by which this candidate claims: it may let others go first, or back off.
+		until := l.state.ViewAt + int64(machine.Wait(l.state.HeldTTL, l.e.cfg.ClockDrift))
+		info.ID, info.Until = v.Rec.ID, l.e.clock.time(until)
 		if r.Token == v.Rec.Token {
-			info.Priority, info.Address, info.Meta = r.Priority, r.Address, r.Meta
+			info.Priority, info.Version, info.Address, info.Meta = r.Priority, r.Version, r.Address, r.Meta
 		}
 	case v.Kind == machine.Vacant:
-		info.Reason, info.By, info.Successor = Reason(v.Rec.Reason), v.Rec.By, v.Rec.Successor
+		info.Reason, info.By, info.Why, info.Successor = Reason(v.Rec.Reason), v.Rec.By, v.Rec.Why, v.Rec.Successor
 	default:
 		info.Reason = Reason(l.state.Reason)
 	}
 	return info
+}
+
+// correlation is that of the term with this token. It is asked for with every call to the store.
+func (l *loop) correlation(token string) string {
+	if token != l.hashed {
+		l.hashed, l.hash = token, correlation(token)
+	}
+	return l.hash
+}
+
+// barred says why a candidate does not campaign.
+func barred(b machine.Bars) Reason {
+	switch {
+	case b&machine.Paused != 0:
+		return ReasonPaused
+	case b&machine.Unhealthy != 0:
+		return ReasonUnhealthy
+	case b&machine.Full != 0:
+		return ReasonFull
+	default:
+		return ""
+	}
 }
 
 // termOf is the number of the term that a sight is about.
@@ -339,7 +467,7 @@ func termOf(v machine.Seen) uint64 {
 // tell tells observers and callbacks who leads, if that changed.
 func (l *loop) tell() {
 	info := l.e.leader()
-	if info.ID == l.told.ID && info.Term == l.told.Term && info.Reason == l.told.Reason {
+	if info.sameNews(l.told) {
 		return
 	}
 	l.told = info
@@ -381,9 +509,9 @@ func (l *loop) reportRest() {
 	for _, letter := range letters {
 		switch {
 		case letter.note != nil:
-			l.e.report(*letter.note)
+			l.report(*letter.note)
 		case letter.call != nil:
-			l.e.reportCall(*letter.call) // the watch had shown its effect before
+			l.reportCall(*letter.call) // the watch had shown its effect before
 		}
 	}
 }

@@ -15,6 +15,9 @@ type letter struct {
 	rules *machine.Machine // the rules from now on
 	wait  *waiter          // somebody who waits for something from now on
 	note  *Note            // something to report
+	bid   *error           // how a bid ended
+
+	watched bool // the watch stands
 }
 
 // A mailbox takes in what happens, from any goroutine. Nobody blocks on it. It is

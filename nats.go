@@ -37,16 +37,50 @@ func NewElection(nc *nats.Conn, cfg ElectionConfig) (Election, error) {
 // with each renewal.
 const oneGroup = 64
 
-// Observe is [ObserveWithStore] on a NATS key-value bucket. It needs the right to read the
-// group's key, and none to write.
-func Observe(ctx context.Context, nc *nats.Conn, bucket, group string) iter.Seq2[LeaderInfo, error] {
+// Observe is [ObserveWithStore] on a NATS key-value bucket: pattern names a group, or many by the wildcards * and >.
+// It needs the right to read those keys, and none to write. In a bucket that republishes, as those
+// that this library makes do, it works without any right to publish; each group is then
+// heard of with its next renewal.
+//
+// Many observations of one bucket are best made with [ObserveWithStore] on one natsstore.Store.
+func Observe(ctx context.Context, nc *nats.Conn, bucket, pattern string) iter.Seq2[LeaderInfo, error] {
 	return func(yield func(LeaderInfo, error) bool) {
-		st, err := natsstore.New(nc, bucket, natsstore.Options{QueueSize: oneGroup})
+		st, err := observed(nc, bucket)
 		if err != nil {
-			yield(LeaderInfo{Group: group}, fmt.Errorf("%w: %w", ErrInvalidConfig, err))
+			yield(LeaderInfo{Group: newObservation(pattern).named()}, err)
 			return
 		}
 		defer st.Close()
-		ObserveWithStore(ctx, st, group)(yield)
+		ObserveWithStore(ctx, st, pattern)(yield)
 	}
+}
+
+// ObserveFunc is [Observe] with functions in place of an iteration, which hear more: see [Observer] and
+// [ObserveFuncWithStore]. It blocks, and returns nil when ctx is done.
+func ObserveFunc(ctx context.Context, nc *nats.Conn, bucket, pattern string, observer Observer) error {
+	st, err := observed(nc, bucket)
+	if err != nil {
+		return err
+	}
+	defer st.Close()
+	return ObserveFuncWithStore(ctx, st, pattern, observer)
+}
+
+// Snapshot is [SnapshotWithStore] on a NATS key-value bucket.
+func Snapshot(ctx context.Context, nc *nats.Conn, bucket, pattern string) ([]LeaderInfo, error) {
+	st, err := observed(nc, bucket)
+	if err != nil {
+		return nil, err
+	}
+	defer st.Close()
+	return SnapshotWithStore(ctx, st, pattern)
+}
+
+// observed returns a store for one observation.
+func observed(nc *nats.Conn, bucket string) (*natsstore.Store, error) {
+	st, err := natsstore.New(nc, bucket, natsstore.Options{QueueSize: oneGroup})
+	if err != nil {
+		return nil, fmt.Errorf("%w: %w", ErrInvalidConfig, err)
+	}
+	return st, nil
 }

@@ -14,7 +14,7 @@ import (
 func (e *election) reportTransition(t Transition) {
 	level := slog.LevelInfo
 	switch {
-	case t.From == StateLeader && involuntary(t.Reason):
+	case t.From == StateLeader && !t.Reason.Asked():
 		level = slog.LevelWarn
 	case waiting(t.From) && waiting(t.To):
 		level = slog.LevelDebug // every vacancy takes every follower through these
@@ -23,11 +23,18 @@ func (e *election) reportTransition(t Transition) {
 		slog.String("from", t.From), slog.String("to", t.To), slog.String("reason", string(t.Reason)),
 		slog.String("leader", t.LeaderID),
 	}
-	if !t.Term.IsZero() {
-		attrs = append(attrs, slog.Any("term", t.Term))
+	if t.Correlation != "" {
+		term := t.Term.Number
+		if term == 0 {
+			term = t.LeaderTerm
+		}
+		attrs = append(attrs, slog.Uint64("term", term), slog.String("correlation", t.Correlation))
 	}
-	e.log.LogAttrs(context.Background(), level, "transition", attrs...)
-	if h := e.cfg.Hooks.Transition; h != nil {
+	if t.By != "" || t.Why != "" {
+		attrs = append(attrs, slog.String("by", t.By), slog.String("why", t.Why))
+	}
+	e.log.LogAttrs(context.Background(), level, string(t.Event), attrs...) //nolint:sloglint // each Event is a constant
+	if h := e.hooks.Transition; h != nil {
 		h(t)
 	}
 }
@@ -35,26 +42,35 @@ func (e *election) reportTransition(t Transition) {
 // waiting tells the states of a candidate that does not lead and is not about to end.
 func waiting(state string) bool { return state == StateCandidate || state == StateFollower }
 
-// involuntary tells reasons of loss that nobody asked for.
-func involuntary(r Reason) bool {
-	switch r {
-	case ReasonResigned, ReasonTransferred, ReasonSteppedDown, ReasonStopped:
-		return false
-	default:
-		return true
-	}
+// reportCall reports a call that the present claim made.
+func (l *loop) reportCall(c Call) {
+	c.Correlation = l.correlation(l.state.Grant.Token)
+	l.e.reportCall(c)
+}
+
+// report reports a note about the present claim.
+func (l *loop) report(n Note) {
+	n.Correlation = l.correlation(l.state.Grant.Token)
+	l.e.report(n)
 }
 
 func (e *election) reportCall(c Call) {
+	switch c.Outcome {
+	case store.OK:
+		e.lastErr.Store(nil)
+	case store.Conflict:
+	default:
+		e.failed(c.Err)
+	}
 	level := slog.LevelDebug
 	if c.Outcome == store.Permanent {
 		level = slog.LevelWarn
 	}
 	if e.log.Enabled(context.Background(), level) {
 		e.log.LogAttrs(context.Background(), level, "call", slog.String("kind", c.Kind),
-			slog.String("outcome", c.Outcome.String()), slog.Duration("took", c.Took), slog.Any("error", c.Err))
+			slog.String("outcome", c.Outcome.String()), slog.Duration("took", c.Took), slog.Any("error", c.Err), slog.String("correlation", c.Correlation))
 	}
-	if h := e.cfg.Hooks.Call; h != nil {
+	if h := e.hooks.Call; h != nil {
 		h(c)
 	}
 }
@@ -67,12 +83,12 @@ func (e *election) report(n Note) {
 	case NotePanic:
 		level = slog.LevelError
 	}
-	attrs := []slog.Attr{slog.String("kind", n.Kind), slog.String("text", n.Text)}
+	attrs := []slog.Attr{slog.String("kind", n.Kind), slog.String("text", n.Text), slog.String("correlation", n.Correlation)}
 	if n.Call != "" {
 		attrs = append(attrs, slog.String("call", n.Call))
 	}
 	e.log.LogAttrs(context.Background(), level, "note", attrs...)
-	if h := e.cfg.Hooks.Note; h != nil {
+	if h := e.hooks.Note; h != nil {
 		h(n)
 	}
 }
@@ -91,7 +107,7 @@ func (e *election) reportPanic(what string) func(value any, stack []byte) {
 }
 
 func (e *election) reportCallback(c Callback) {
-	if h := e.cfg.Hooks.Callback; h != nil {
+	if h := e.hooks.Callback; h != nil {
 		h(c)
 	}
 }

@@ -20,6 +20,13 @@ const (
 	StateStopped   = "STOPPED"   // for good
 )
 
+func eventOf(p machine.Public) Event {
+	return [...]Event{
+		machine.Candidate: EventCampaigning, machine.Leader: EventPromoted, machine.Follower: EventFollowing,
+		machine.Demoted: EventDemoted, machine.Ended: EventStopped,
+	}[p]
+}
+
 func stateName(p machine.Public) string {
 	return [...]string{
 		machine.Init: StateInit, machine.Candidate: StateCandidate, machine.Leader: StateLeader,
@@ -42,6 +49,7 @@ const (
 	ReasonLostRace  = Reason(machine.ReasonLostRace)  // another candidate was faster
 	ReasonFollow    = Reason(machine.ReasonFollow)    // another candidate holds the record
 	ReasonStandBack = Reason(machine.ReasonStandBack) // the candidate left on purpose, and lets the others go first
+	ReasonFull      = Reason("full")                  // the instance leads as many roles as its RoleManager lets it
 )
 
 // The reasons why a term ends.
@@ -59,7 +67,21 @@ const (
 	ReasonStopped      = Reason(machine.ReasonStopped)      // the election was stopped
 	ReasonPanicked     = Reason(machine.ReasonPanicked)     // OnPromote panicked
 	ReasonUnhealthy    = Reason(machine.ReasonUnhealthy)    // MaxConsecutiveFailures health checks failed in a row
+	ReasonPaused       = Reason(machine.ReasonPaused)       // an operator paused the group
+	ReasonOutranked    = Reason(machine.ReasonOutranked)    // a candidate that is preferred asked to take over: see AllowPriorityTakeover
+	ReasonBalanced     = Reason(machine.ReasonBalanced)     // a RoleManager handed the role to an instance that leads fewer
 )
+
+// Asked reports whether r is the end of a term for which somebody asked: the program, an operator or another candidate. The
+// other ends are troubles.
+func (r Reason) Asked() bool {
+	switch r {
+	case ReasonResigned, ReasonTransferred, ReasonSteppedDown, ReasonStopped, ReasonPaused, ReasonOutranked, ReasonBalanced:
+		return true
+	default:
+		return false
+	}
+}
 
 // A Term is one unbroken reign: its number orders it among all terms of the group,
 // its token identifies it. The zero Term is no term.
@@ -90,9 +112,22 @@ func (t Term) LogValue() slog.Value {
 	return slog.GroupValue(slog.Uint64("number", t.Number), slog.String("hash", t.hash()))
 }
 
-func (t Term) hash() string {
-	sum := sha256.Sum256([]byte(t.Token))
+func (t Term) hash() string { return hashOf(t.Token) }
+
+// Correlation identifies the term in logs, metrics and traces without giving its token away: a short
+// hash of it, or "" for no term. All candidates derive the same.
+func (t Term) Correlation() string { return correlation(t.Token) }
+
+func hashOf(token string) string {
+	sum := sha256.Sum256([]byte(token))
 	return hex.EncodeToString(sum[:4])
+}
+
+func correlation(token string) string {
+	if token == "" {
+		return ""
+	}
+	return hashOf(token)
 }
 
 // An ElectionStatus is what one candidate knew at the instant of the call.
@@ -109,6 +144,13 @@ type ElectionStatus struct {
 	Reason           Reason    // why it did
 	Revision         uint64    // of the latest write of this candidate's record, if it leads
 	ConnectionStatus string    // CONNECTED, DISCONNECTED, CLOSED
+	// Barred says why this candidate does not campaign at present: ReasonUnhealthy, ReasonPaused, ReasonFull; empty if
+	// nothing keeps it.
+	Barred Reason
+	// LastError is the last error of a call to the store, and LastErrorAt when it came. A conflict is
+	// none. Nil once a call has succeeded since.
+	LastError   error
+	LastErrorAt time.Time
 }
 
 // A LeaderInfo is who leads a group, as seen from one place.
@@ -119,16 +161,25 @@ type LeaderInfo struct {
 	ID string
 	// Term is the number of the leader's term; of the last one if nobody leads.
 	Term uint64
-	// Priority, Address and Meta are what the leader says of itself. Meta is shared: do not modify it.
+	// Correlation is a short hash of the token of that term, the same in everything that is said of it.
+	Correlation string
+	// Priority, Version, Address and Meta are what the leader says of itself. Meta is shared: do not modify it.
 	Priority int
+	Version  string
 	Address  string
 	Meta     map[string]string
 	// Until is when the lease as seen from here runs out, unless it is renewed:
 	// nobody else leads before, if nobody releases. Zero if nobody leads.
 	Until time.Time
-	// Reason, By and Successor say why nobody leads: why the last leader left, who asked
-	// for it and whom it asked to take over.
+	// Reason, By, Why and Successor say why nobody leads: why the last leader left, who asked
+	// for it, for what reason in that one's words, and whom it asked to take over.
 	Reason    Reason
 	By        string
+	Why       string
 	Successor string
+}
+
+// sameNews tells whether o says the same of who leads, or of why nobody does.
+func (l LeaderInfo) sameNews(o LeaderInfo) bool {
+	return l.ID == o.ID && l.Term == o.Term && l.Reason == o.Reason && l.By == o.By && l.Why == o.Why && l.Successor == o.Successor
 }

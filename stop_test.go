@@ -340,3 +340,31 @@ func TestStopDoesNotTouchTheRecordOfASuccessor(t *testing.T) {
 		halt(t, a)
 	})
 }
+
+// A connection that is closed will take no release any more. Nobody waits for that.
+func TestStopDoesNotWaitForAReleaseThatCannotBeWritten(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		st := &revoked{Store: memstore.New()}
+		a := start(t, st, config("a"))
+		mustLead(t, a)
+		st.done.Store(true)
+		begun := time.Now()
+		halt(t, a)
+		if d := time.Since(begun); d != 0 {
+			t.Errorf("stopped after %v", d)
+		}
+	})
+}
+
+// A revoked store refuses every write from some time on.
+type revoked struct {
+	*memstore.Store
+	done atomic.Bool
+}
+
+func (r *revoked) CompareAndSwap(ctx context.Context, w store.Write) (uint64, error) {
+	if r.done.Load() {
+		return 0, store.ErrPermanent
+	}
+	return r.Store.CompareAndSwap(ctx, w)
+}

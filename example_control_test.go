@@ -1,0 +1,113 @@
+package leader_test
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/seed-ff2cb582/leader"
+	"github.com/seed-ff2cb582/leader/store/memstore"
+)
+
+// A leader hands over to a candidate of its choice: its work stops, the record is released, and the others
+// let the successor go first.
+func ExampleElection_Transfer() {
+	ctx, cancel := context.WithCancel(context.Background())
+	defer cancel()
+	st := memstore.New()
+	candidates := make(map[string]leader.Election)
+	for _, id := range []string{"worker-1", "worker-2", "worker-3"} {
+		e, err := leader.NewElectionWithStore(st, leader.ElectionConfig{
+			Group: "scheduler", InstanceID: id, TTL: 3 * time.Second, HeartbeatInterval: time.Second,
+		})
+		if err != nil {
+			fmt.Println(err)
+			return
+		}
+		promoted := make(chan struct{})
+		e.OnPromote(func(context.Context, string) { close(promoted) })
+		_ = e.Start(ctx)
+		candidates[id] = e
+		if id == "worker-1" {
+			<-promoted // who is alone leads
+		}
+	}
+	if err := candidates["worker-1"].Transfer(ctx, "worker-3"); err != nil {
+		fmt.Println(err)
+	}
+	for info := range candidates["worker-2"].Observe(ctx) {
+		if info.ID == "worker-3" {
+			fmt.Println(info.ID, "leads")
+			break
+		}
+	}
+	for _, e := range candidates {
+		_ = e.Stop()
+	}
+	// Output:
+	// worker-3 leads
+}
+
+// During maintenance nobody is to lead, not even candidates that start meanwhile.
+func ExampleElection_Pause() {
+	ctx := context.Background()
+	e, err := leader.NewElectionWithStore(memstore.New(), leader.ElectionConfig{
+		Group: "scheduler", InstanceID: "worker-1", TTL: 3 * time.Second, HeartbeatInterval: time.Second,
+	})
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	_ = e.Start(ctx)
+	for info := range e.Observe(ctx) {
+		if info.ID != "" {
+			fmt.Println(info.ID, "leads")
+			_ = e.Pause(ctx, "the database is being moved")
+		} else if info.Reason == leader.ReasonPaused {
+			fmt.Println("nobody leads:", info.Reason)
+			break
+		}
+	}
+	fmt.Println("barred:", e.Status().Barred)
+	_ = e.Resume(ctx)
+	for info := range e.Observe(ctx) {
+		if info.ID != "" {
+			fmt.Println(info.ID, "leads")
+			break
+		}
+	}
+	_ = e.Stop()
+	// Output:
+	// worker-1 leads
+	// nobody leads: paused
+	// barred: paused
+	// worker-1 leads
+}
+
+// Stop with options: release the record, wait for the work to stop, but no longer than a deadline.
+func ExampleElection_StopWithContext() {
+	e, err := leader.NewElectionWithStore(memstore.New(), leader.ElectionConfig{
+		Group: "scheduler", InstanceID: "worker-1", TTL: 3 * time.Second, HeartbeatInterval: time.Second,
+	})
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	promoted := make(chan struct{})
+	e.OnPromote(func(ctx context.Context, _ string) {
+		close(promoted)
+		<-ctx.Done() // the work
+		fmt.Println("the work has stopped:", context.Cause(ctx) != nil)
+	})
+	e.OnDemote(func() { fmt.Println("demoted") })
+	_ = e.Start(context.Background())
+	<-promoted
+	err = e.StopWithContext(context.Background(), leader.StopOptions{
+		DeleteKey: true, WaitForDemote: true, Timeout: 10 * time.Second,
+	})
+	fmt.Println("stopped:", err)
+	// Output:
+	// the work has stopped: true
+	// demoted
+	// stopped: <nil>
+}

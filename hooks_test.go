@@ -1,0 +1,154 @@
+package leader_test
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/seed-ff2cb582/leader"
+	"github.com/seed-ff2cb582/leader/store/memstore"
+)
+
+// heard collects what hooks were told, from the goroutines of several elections.
+type heard struct {
+	mu    sync.Mutex
+	lines []string
+}
+
+func (h *heard) add(line string) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.lines = append(h.lines, line)
+}
+
+func (h *heard) count(line string) (n int) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	for _, l := range h.lines {
+		if l == line {
+			n++
+		}
+	}
+	return n
+}
+
+func hooksConfig(group string, hooks leader.Hooks) leader.ElectionConfig {
+	return leader.ElectionConfig{
+		Group: group, InstanceID: "a", TTL: 3 * time.Second, HeartbeatInterval: time.Second, Hooks: hooks,
+	}
+}
+
+func TestOneHooksValueServesManyElections(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var h heard
+		shared := leader.JoinHooks(
+			leader.Hooks{PerElection: func(e leader.Election, cfg leader.ElectionConfig) leader.Hooks {
+				h.add("begin " + cfg.Group)
+				if cfg.ConnectionTimeout == 0 || e.Status().State != leader.StateInit {
+					t.Errorf("the configuration has no defaults, or the election is past its beginning: %+v", e.Status())
+				}
+				return leader.Hooks{Transition: func(tr leader.Transition) { h.add(cfg.Group + " " + tr.To) }}
+			}},
+			leader.Hooks{PerElection: func(leader.Election, leader.ElectionConfig) leader.Hooks {
+				return leader.Hooks{Call: func(c leader.Call) { h.add(c.Kind) }}
+			}},
+			leader.Hooks{Transition: func(tr leader.Transition) { h.add(tr.To) }},
+		)
+		st := memstore.New()
+		for _, group := range []string{"x", "y"} {
+			e, err := leader.NewElectionWithStore(st, hooksConfig(group, shared))
+			if err != nil {
+				t.Fatal(err)
+			}
+			if err := e.Start(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+			synctest.Wait()
+			if err := e.Stop(); err != nil {
+				t.Fatal(err)
+			}
+		}
+		for line, want := range map[string]int{
+			"begin x": 1, "begin y": 1, "x LEADER": 1, "y LEADER": 1, "LEADER": 2, "x STOPPED": 1, "y STOPPED": 1, "acquire": 2,
+		} {
+			if got := h.count(line); got != want {
+				t.Errorf("%q was heard %d times, want %d: %q", line, got, want, h.lines)
+			}
+		}
+		if first := h.lines[0]; first != "begin x" {
+			t.Errorf("the first thing heard was %q", first)
+		}
+	})
+}
+
+func TestValidatingATokenWithoutATermIsNoted(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var kinds []string
+		e, err := leader.NewElectionWithStore(memstore.New(), hooksConfig("x", leader.Hooks{Note: func(n leader.Note) {
+			if n.Kind != leader.NoteWarning { // memory forgets
+				kinds = append(kinds, n.Kind)
+			}
+		}}))
+		if err != nil {
+			t.Fatal(err)
+		}
+		validate := func(want error) {
+			t.Helper()
+			if err := e.ValidateToken(t.Context()); !errors.Is(err, want) {
+				t.Errorf("ValidateToken: %v, want %v", err, want)
+			}
+		}
+		validate(leader.ErrNotLeader) // before the start: heard by nobody
+		if err := e.Start(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		synctest.Wait()
+		validate(nil)
+		if err := e.Resign(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		validate(leader.ErrNotLeader)
+		synctest.Wait()
+		if err := e.Stop(); err != nil {
+			t.Fatal(err)
+		}
+		validate(leader.ErrNotLeader)
+		if want := []string{leader.NoteBadToken}; !slices.Equal(kinds, want) {
+			t.Errorf("notes: %q, want %q", kinds, want)
+		}
+	})
+}
+
+func TestCallbacksOfEveryKindAreTimed(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		took := make(map[string]time.Duration)
+		e, err := leader.NewElectionWithStore(memstore.New(), hooksConfig("x", leader.Hooks{
+			Callback: func(c leader.Callback) { took[c.Kind] = max(took[c.Kind], c.Took) },
+		}))
+		if err != nil {
+			t.Fatal(err)
+		}
+		e.OnCampaign(func(leader.Reason) { time.Sleep(1 * time.Millisecond) })
+		e.OnLeaderChange(func(leader.LeaderInfo) { time.Sleep(2 * time.Millisecond) })
+		e.OnPromote(func(context.Context, string) { time.Sleep(3 * time.Millisecond) })
+		e.OnDemote(func() { time.Sleep(4 * time.Millisecond) })
+		if err := e.Start(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(time.Second)
+		if err := e.Stop(); err != nil {
+			t.Fatal(err)
+		}
+		for kind, want := range map[string]time.Duration{
+			"campaign": time.Millisecond, "leader-change": 2 * time.Millisecond, "promote": 3 * time.Millisecond, "demote": 4 * time.Millisecond,
+		} {
+			if took[kind] != want {
+				t.Errorf("%s took %v, want %v", kind, took[kind], want)
+			}
+		}
+	})
+}

@@ -1,0 +1,62 @@
+package leader_test
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/seed-ff2cb582/leader"
+	"github.com/seed-ff2cb582/leader/store"
+	"github.com/seed-ff2cb582/leader/store/memstore"
+)
+
+// Who leads each of many groups, as a list.
+func ExampleSnapshotWithStore() {
+	st := memstore.New() // with NATS, leader.Snapshot(ctx, nc, "leaders", "billing.*") does all of this
+	holds(st, "billing.eu", "host-1")
+	holds(st, "billing.us", "host-2")
+	holds(st, "reports", "host-3")
+
+	infos, err := leader.SnapshotWithStore(context.Background(), st, "billing.*")
+	if err != nil {
+		fmt.Println(err)
+	}
+	for _, info := range infos {
+		fmt.Println(info.Group, info.ID)
+	}
+	// Output:
+	// billing.eu host-1
+	// billing.us host-2
+}
+
+// A program that shows who leads, and is told when what it shows is the whole list.
+func ExampleObserveFuncWithStore() {
+	st := memstore.New()
+	holds(st, "reports", "host-3")
+
+	ctx, cancel := context.WithCancel(context.Background())
+	err := leader.ObserveFuncWithStore(ctx, st, ">", leader.Observer{
+		Leader: func(info leader.LeaderInfo) {
+			if info.ID == "" {
+				fmt.Println(info.Group, "is vacant:", info.Reason)
+				cancel() // enough for an example
+				return
+			}
+			fmt.Println(info.Group, "is led by", info.ID)
+		},
+		Present: func() {
+			fmt.Println("that was all")
+			st.Delete("reports") // as an operator does
+		},
+	})
+	fmt.Println(err)
+	// Output:
+	// reports is led by host-3
+	// that was all
+	// reports is vacant: deleted
+	// <nil>
+}
+
+// holds writes the record of a leader.
+func holds(st store.Store, group, id string) {
+	_, _ = st.CompareAndSwap(context.Background(), store.Write{Key: group, Value: fmt.Appendf(nil, `{"id":%q,"ttl":3000}`, id)})
+}

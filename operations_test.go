@@ -1,0 +1,189 @@
+package leader_test
+
+import (
+	"bytes"
+	"go/ast"
+	"go/parser"
+	"go/token"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strconv"
+	"strings"
+	"testing"
+)
+
+// said is everything that the project's code can say, and what things are called there.
+type said struct {
+	texts []string
+	names map[string]bool
+	// metrics is the documentation of package leaderprom, which lists them.
+	metrics string
+}
+
+func whatIsSaid(t *testing.T) *said {
+	t.Helper()
+	s := &said{names: make(map[string]bool)}
+	for _, dir := range []string{".", "internal/machine", "store", "store/natsstore", "fence", "probe"} {
+		paths, err := filepath.Glob(filepath.Join(dir, "*.go"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, path := range paths {
+			if !strings.HasSuffix(path, "_test.go") {
+				ast.Inspect(parse(t, path), s.hear)
+			}
+		}
+	}
+	metrics, err := os.ReadFile("leaderprom/leaderprom.go")
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.metrics = string(metrics)
+	return s
+}
+
+func parse(t *testing.T, path string) *ast.File {
+	t.Helper()
+	file, err := parser.ParseFile(token.NewFileSet(), path, nil, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return file
+}
+
+func (s *said) hear(n ast.Node) bool {
+	switch n := n.(type) {
+	case *ast.Ident:
+		s.names[n.Name] = true
+	case *ast.BasicLit:
+		if text, err := strconv.Unquote(n.Value); n.Kind == token.STRING && err == nil {
+			s.texts = append(s.texts, text)
+		}
+	}
+	return true
+}
+
+// exists tells whether a quotation is a part of what is said, or a name, with dots perhaps.
+func (s *said) exists(quote string) bool {
+	for _, text := range s.texts {
+		if strings.Contains(text, quote) {
+			return true
+		}
+	}
+	if strings.HasPrefix(quote, "election_") {
+		return strings.Contains(s.metrics, "\t"+quote+" ")
+	}
+	for name := range strings.SplitSeq(quote, ".") {
+		if !s.names[name] {
+			return false
+		}
+	}
+	return true
+}
+
+// chapters returns the text of some chapters of docs/operations.md.
+func chapters(t *testing.T, names ...string) (text string) {
+	t.Helper()
+	doc, err := os.ReadFile("docs/operations.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	doc = bytes.ReplaceAll(doc, []byte("\r\n"), []byte("\n"))
+	for _, name := range names {
+		_, rest, found := strings.Cut(string(doc), "\n## "+name+"\n")
+		if !found {
+			t.Fatalf("docs/operations.md has no chapter %q", name)
+		}
+		chapter, _, _ := strings.Cut(rest, "\n## ")
+		text += chapter
+	}
+	return text
+}
+
+var (
+	quotation = regexp.MustCompile("`([^`]+)`")
+	firstCell = regexp.MustCompile(`(?m)^\| ([^|]*) \|`)
+	metric    = regexp.MustCompile("`(election_[a-z_]+)`")
+)
+
+func TestWhatTheHandbookQuotesIsWhatTheLibrarySays(t *testing.T) {
+	s := whatIsSaid(t)
+	text := chapters(t, "Troubleshooting", "What each warning means")
+	n := 0
+	for _, row := range firstCell.FindAllStringSubmatch(text, -1) {
+		for _, quote := range quotation.FindAllStringSubmatch(row[1], -1) {
+			n++
+			if !s.exists(quote[1]) {
+				t.Errorf("nothing in the code says %q", quote[1])
+			}
+		}
+	}
+	for _, name := range metric.FindAllStringSubmatch(text, -1) {
+		n++
+		if !s.exists(name[1]) {
+			t.Errorf("there is no metric %s", name[1])
+		}
+	}
+	if n < 60 {
+		t.Errorf("%d quotations were found: the tables are not read as they should be", n)
+	}
+}
+
+func TestTheHandbookExplainsEveryNoteAndEveryEndOfATerm(t *testing.T) {
+	text := chapters(t, "What each warning means")
+	for name, value := range constants(parse(t, "hooks.go"), "Note") {
+		if !strings.Contains(text, "\n| `"+value+"` | ") {
+			t.Errorf("no row for %s, %q", name, value)
+		}
+	}
+	ends := 0
+	values := constants(parse(t, "internal/machine/event.go"), "Reason")
+	for _, reason := range endsOfTerms(t) {
+		ends++
+		if value := values[reason]; value == "" || !strings.Contains(text, "\n| `"+value+"` | ") {
+			t.Errorf("no row for machine.%s, %q", reason, value)
+		}
+	}
+	if ends < 10 {
+		t.Errorf("%d reasons were found in status.go: it is not read as it should be", ends)
+	}
+}
+
+// constants returns the string constants whose names begin so.
+func constants(file *ast.File, prefix string) (values map[string]string) {
+	values = make(map[string]string)
+	ast.Inspect(file, func(n ast.Node) bool {
+		spec, ok := n.(*ast.ValueSpec)
+		if !ok || !strings.HasPrefix(spec.Names[0].Name, prefix) || len(spec.Values) != 1 {
+			return true
+		}
+		if lit, ok := spec.Values[0].(*ast.BasicLit); ok {
+			values[spec.Names[0].Name], _ = strconv.Unquote(lit.Value)
+		}
+		return true
+	})
+	return values
+}
+
+// endsOfTerms returns the reasons why a term ends, by their names in internal/machine.
+func endsOfTerms(t *testing.T) (names []string) {
+	t.Helper()
+	file, err := parser.ParseFile(token.NewFileSet(), "status.go", nil, parser.ParseComments)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, decl := range file.Decls {
+		group, ok := decl.(*ast.GenDecl)
+		if !ok || !strings.HasPrefix(group.Doc.Text(), "The reasons why a term ends") {
+			continue
+		}
+		ast.Inspect(group, func(n ast.Node) bool {
+			if sel, ok := n.(*ast.SelectorExpr); ok {
+				names = append(names, sel.Sel.Name)
+			}
+			return true
+		})
+	}
+	return names
+}

@@ -1,0 +1,208 @@
+package leader_test
+
+import (
+	"fmt"
+	"go/ast"
+	"go/parser"
+	"go/token"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strconv"
+	"strings"
+	"testing"
+)
+
+// A requirement is one row of docs/spec-coverage.md.
+type requirement struct {
+	section, number int
+	text            string
+	tests           []namedTest
+}
+
+// A namedTest is where a requirement is shown: "./test/election TestX/sub".
+type namedTest struct{ dir, name string }
+
+func (n namedTest) String() string { return n.dir + " " + n.name }
+
+var (
+	sectionHeading = regexp.MustCompile(`^## (\d+)\. `)
+	requirementRow = regexp.MustCompile(`^\| (\d+)\.(\d+) \| (.+?) \| (.*) \|$`)
+	testReference  = regexp.MustCompile("`(\\.[^ `]*) ([^`]+)`")
+)
+
+// TestEveryRequirementNamesTestsThatExist reads docs/spec-coverage.md: its sections and rows are numbered without a gap, each row
+// names at least one test, and each named test is in the files of its package.
+func TestEveryRequirementNamesTestsThatExist(t *testing.T) {
+	rows := requirements(t)
+	if len(rows) < 100 {
+		t.Fatalf("%d requirements: the table is not read as it is meant", len(rows))
+	}
+	packages := testPackages{}
+	for _, r := range rows {
+		if len(r.tests) == 0 {
+			t.Errorf("%d.%d names no test: %s", r.section, r.number, r.text)
+		}
+		for _, n := range r.tests {
+			if err := packages.find(n); err != nil {
+				t.Errorf("%d.%d: %v", r.section, r.number, err)
+			}
+		}
+	}
+}
+
+// Tests that were written for a requirement must be found from it.
+func TestEveryTestOfTheSpecificationIsNamedByARequirement(t *testing.T) {
+	named := map[string]bool{}
+	for _, r := range requirements(t) {
+		for _, n := range r.tests {
+			top, _, _ := strings.Cut(n.name, "/")
+			named[n.dir+" "+top] = true
+		}
+	}
+	for dir, pattern := range map[string]string{".": "spec_*_test.go", "./test/spec": "*_test.go"} {
+		files, err := filepath.Glob(filepath.Join(dir, pattern))
+		if err != nil || len(files) == 0 {
+			t.Fatalf("no files of %s: %v", dir, err)
+		}
+		for _, file := range files {
+			for name := range testsOf(t, file) {
+				if !named[dir+" "+name] && name != "TestMain" && file != "spec_coverage_test.go" {
+					t.Errorf("no requirement in docs/spec-coverage.md names %s of %s", name, file)
+				}
+			}
+		}
+	}
+}
+
+// requirements reads the table and checks its numbers.
+func requirements(t *testing.T) (rows []requirement) {
+	t.Helper()
+	text, err := os.ReadFile(filepath.Join("docs", "spec-coverage.md"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	section, number := 0, 0
+	for line := range strings.Lines(string(text)) {
+		line = strings.TrimRight(line, "\n")
+		if m := sectionHeading.FindStringSubmatch(line); m != nil {
+			section, number = section+1, 0
+			if m[1] != strconv.Itoa(section) {
+				t.Errorf("section %s where %d is due", m[1], section)
+			}
+			continue
+		}
+		m := requirementRow.FindStringSubmatch(line)
+		if m == nil {
+			if strings.HasPrefix(line, "| ") && !strings.HasPrefix(line, "| no.") && !strings.HasPrefix(line, "| ---") {
+				t.Errorf("a row of another form: %s", line)
+			}
+			continue
+		}
+		number++
+		if m[1] != strconv.Itoa(section) || m[2] != strconv.Itoa(number) {
+			t.Errorf("row %s.%s where %d.%d is due", m[1], m[2], section, number)
+		}
+		r := requirement{section: section, number: number, text: m[3]}
+		for _, ref := range testReference.FindAllStringSubmatch(m[4], -1) {
+			r.tests = append(r.tests, namedTest{dir: ref[1], name: ref[2]})
+		}
+		rows = append(rows, r)
+	}
+	return rows
+}
+
+// testPackages are the tests of directories that were looked at, by name, with the strings in their packages, which are
+// how subtests get their names.
+type testPackages map[string]*testPackage
+
+type testPackage struct {
+	tests   map[string]bool
+	strings map[string]bool
+	err     error
+}
+
+func (p testPackages) find(n namedTest) error {
+	if p[n.dir] == nil {
+		p[n.dir] = readTestPackage(n.dir)
+	}
+	pkg := p[n.dir]
+	top, sub, _ := strings.Cut(n.name, "/")
+	switch {
+	case pkg.err != nil:
+		return fmt.Errorf("%v: %w", n, pkg.err)
+	case !pkg.tests[top]:
+		return fmt.Errorf("%v: there is no such test", n)
+	case sub == "" || pkg.strings[sub]:
+		return nil
+	}
+	for part := range strings.SplitSeq(sub, "/") {
+		if !pkg.strings[part] {
+			return fmt.Errorf("%v: no subtest of it can have the name %q", n, part)
+		}
+	}
+	return nil
+}
+
+func readTestPackage(dir string) *testPackage {
+	pkg := &testPackage{tests: map[string]bool{}, strings: map[string]bool{}}
+	files, err := filepath.Glob(filepath.Join(dir, "*_test.go"))
+	if err != nil || len(files) == 0 {
+		pkg.err = fmt.Errorf("no test files in %s", dir)
+		return pkg
+	}
+	for _, file := range files {
+		parsed, err := parser.ParseFile(token.NewFileSet(), file, nil, 0)
+		if err != nil {
+			pkg.err = err
+			return pkg
+		}
+		pkg.read(parsed)
+	}
+	// Some subtests are named after the files that they read.
+	_ = filepath.WalkDir(filepath.Join(dir, "testdata"), func(_ string, d fs.DirEntry, err error) error {
+		if err == nil {
+			pkg.strings[strings.TrimSuffix(d.Name(), filepath.Ext(d.Name()))] = true
+		}
+		return nil // without a testdata there are none
+	})
+	return pkg
+}
+
+func (p *testPackage) read(file *ast.File) {
+	ast.Inspect(file, func(n ast.Node) bool {
+		switch n := n.(type) {
+		case *ast.FuncDecl:
+			if n.Recv == nil && isTestName(n.Name.Name) {
+				p.tests[n.Name.Name] = true
+			}
+		case *ast.BasicLit:
+			if s, err := strconv.Unquote(n.Value); err == nil && n.Kind == token.STRING {
+				p.strings[strings.ReplaceAll(s, " ", "_")] = true // as package testing rewrites it
+			}
+		}
+		return true
+	})
+}
+
+func isTestName(name string) bool {
+	for _, prefix := range []string{"Test", "Fuzz", "Benchmark", "Example"} {
+		if strings.HasPrefix(name, prefix) {
+			return true
+		}
+	}
+	return false
+}
+
+// testsOf returns the tests that a file declares.
+func testsOf(t *testing.T, file string) map[string]bool {
+	t.Helper()
+	parsed, err := parser.ParseFile(token.NewFileSet(), file, nil, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	pkg := &testPackage{tests: map[string]bool{}, strings: map[string]bool{}}
+	pkg.read(parsed)
+	return pkg.tests
+}
