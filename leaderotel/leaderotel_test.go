@@ -1,0 +1,326 @@
+package leaderotel_test
+
+import (
+	"context"
+	"slices"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"go.opentelemetry.io/otel/attribute"
+	"go.opentelemetry.io/otel/codes"
+	sdkmetric "go.opentelemetry.io/otel/sdk/metric"
+	"go.opentelemetry.io/otel/sdk/metric/metricdata"
+	sdktrace "go.opentelemetry.io/otel/sdk/trace"
+	"go.opentelemetry.io/otel/sdk/trace/tracetest"
+	"go.opentelemetry.io/otel/trace"
+
+	"github.com/seed-ff2cb582/leader"
+	"github.com/seed-ff2cb582/leader/internal/faultstore"
+	"github.com/seed-ff2cb582/leader/leaderotel"
+	"github.com/seed-ff2cb582/leader/store"
+)
+
+// A lab records what the telemetry of elections says.
+type lab struct {
+	*leaderotel.Telemetry
+	tracer trace.Tracer
+	spans  *tracetest.SpanRecorder
+	reader *sdkmetric.ManualReader
+}
+
+func newLab(t *testing.T) *lab {
+	t.Helper()
+	l := &lab{spans: tracetest.NewSpanRecorder(), reader: sdkmetric.NewManualReader()}
+	traces := sdktrace.NewTracerProvider(sdktrace.WithSpanProcessor(l.spans))
+	l.tracer = traces.Tracer("test")
+	var err error
+	l.Telemetry, err = leaderotel.New(leaderotel.Options{
+		TracerProvider: traces, MeterProvider: sdkmetric.NewMeterProvider(sdkmetric.WithReader(l.reader)),
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return l
+}
+
+// begin starts an election and waits until nothing more happens.
+func begin(ctx context.Context, t *testing.T, st store.Store, hooks leader.Hooks, adapt ...func(leader.Election)) leader.Election {
+	t.Helper()
+	e, err := leader.NewElectionWithStore(st, leader.ElectionConfig{
+		Bucket: "leaders", Group: "reports", InstanceID: "a", TTL: 3 * time.Second, HeartbeatInterval: time.Second,
+		DeleteOnStop: true, AcquireGrace: leader.GraceOff, Hooks: hooks,
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, a := range adapt {
+		a(e)
+	}
+	if err := e.Start(ctx); err != nil {
+		t.Fatal(err)
+	}
+	synctest.Wait()
+	return e
+}
+
+func stop(t *testing.T, e leader.Election) {
+	t.Helper()
+	if err := e.Stop(); err != nil {
+		t.Error(err)
+	}
+	synctest.Wait()
+}
+
+// ended returns the spans of a name that ended, in the order of their ends.
+func (l *lab) ended(t *testing.T, name string, want int) []sdktrace.ReadOnlySpan {
+	t.Helper()
+	var found []sdktrace.ReadOnlySpan
+	for _, s := range l.spans.Ended() {
+		if s.Name() == name {
+			found = append(found, s)
+		}
+	}
+	if len(found) != want {
+		t.Fatalf("%d spans %s have ended, want %d", len(found), name, want)
+	}
+	return found
+}
+
+func demandAttr(t *testing.T, s sdktrace.ReadOnlySpan, key attribute.Key, want attribute.Value) {
+	t.Helper()
+	set := attribute.NewSet(s.Attributes()...)
+	if got, _ := set.Value(key); got != want {
+		t.Errorf("%s of %s is %q, want %q", key, s.Name(), got.String(), want.String())
+	}
+}
+
+func linked(from, to sdktrace.ReadOnlySpan) bool {
+	return slices.ContainsFunc(from.Links(), func(l sdktrace.Link) bool {
+		return l.SpanContext.SpanID() == to.SpanContext().SpanID()
+	})
+}
+
+func lasted(s sdktrace.ReadOnlySpan) time.Duration { return s.EndTime().Sub(s.StartTime()) }
+
+func events(s sdktrace.ReadOnlySpan) (names []string) {
+	for _, e := range s.Events() {
+		names = append(names, e.Name)
+	}
+	return names
+}
+
+// inBubble runs a test in virtual time. At its end no span may be open.
+func inBubble(t *testing.T, policy faultstore.Policy, test func(t *testing.T, f *faultstore.Faults, l *lab)) {
+	t.Helper()
+	synctest.Test(t, func(t *testing.T) {
+		f := faultstore.New(faultstore.Options{Policy: policy})
+		defer f.Close()
+		l := newLab(t)
+		test(t, f, l)
+		if started, ended := len(l.spans.Started()), len(l.spans.Ended()); started != ended {
+			t.Errorf("%d spans have started and %d have ended", started, ended)
+		}
+	})
+}
+
+func TestACampaignATermAndAHandOverAreSpansThatAreLinked(t *testing.T) {
+	// The answer to a write comes before the watch shows the write, which else may end the hand-over first.
+	answersFirst := func(c faultstore.Call) (fate faultstore.Fate) {
+		if c.Op == faultstore.Event {
+			fate.Delay = time.Millisecond
+		}
+		return fate
+	}
+	inBubble(t, answersFirst, func(t *testing.T, f *faultstore.Faults, l *lab) {
+		e := begin(t.Context(), t, f.Client("a"), l.Hooks(), func(e leader.Election) {
+			e.OnPromote(func(context.Context, string) {})
+			e.OnDemote(func() { time.Sleep(300 * time.Millisecond) })
+		})
+		term := e.Term()
+		time.Sleep(10 * time.Second)
+		if err := e.Resign(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(10 * time.Second)
+		stop(t, e)
+
+		terms, campaigns, handovers := l.ended(t, "election.term", 2), l.ended(t, "election.campaign", 2), l.ended(t, "election.handover", 2)
+		first := terms[0]
+		for _, s := range []sdktrace.ReadOnlySpan{first, campaigns[0], handovers[0]} {
+			demandAttr(t, s, "election.group", attribute.StringValue("reports"))
+			demandAttr(t, s, "election.instance_id", attribute.StringValue("a"))
+			demandAttr(t, s, "election.bucket", attribute.StringValue("leaders"))
+		}
+		for _, s := range []sdktrace.ReadOnlySpan{first, handovers[0]} {
+			demandAttr(t, s, "election.correlation", attribute.StringValue(term.Correlation()))
+			demandAttr(t, s, "election.term", attribute.Int64Value(int64(term.Number)))
+		}
+		demandAttr(t, first, "election.reason", attribute.StringValue("resigned"))
+		demandAttr(t, terms[1], "election.reason", attribute.StringValue("stopped"))
+		demandAttr(t, campaigns[0], "election.outcome", attribute.StringValue("promoted"))
+		if lasted(first) != 10*time.Second || lasted(handovers[0]) != 300*time.Millisecond {
+			t.Errorf("the term lasted %v, want 10s, and the hand-over %v, want 300ms", lasted(first), lasted(handovers[0]))
+		}
+		if first.Status().Code == codes.Error {
+			t.Error("a term that was resigned is an error")
+		}
+		if first.Parent().IsValid() || handovers[0].Parent().SpanID() != first.SpanContext().SpanID() {
+			t.Error("a term is to be a trace of its own, and its hand-over to belong to it")
+		}
+		if !linked(first, campaigns[0]) || !linked(campaigns[0], first) || !linked(campaigns[1], handovers[0]) {
+			t.Error("a link is missing")
+		}
+		if !slices.Contains(events(campaigns[0]), "acquire") || !slices.Contains(events(handovers[0]), "release") {
+			t.Errorf("events: %q, %q", events(campaigns[0]), events(handovers[0]))
+		}
+	})
+}
+
+func TestTheWorkOfATermIsAChildOfItsSpan(t *testing.T) {
+	inBubble(t, nil, func(t *testing.T, f *faultstore.Faults, l *lab) {
+		ctx, root := l.tracer.Start(t.Context(), "program")
+		e := begin(ctx, t, f.Client("a"), l.Hooks(), func(e leader.Election) {
+			e.OnPromote(func(ctx context.Context, _ string) {
+				_, work := l.tracer.Start(ctx, "work")
+				work.End()
+			})
+		})
+		stop(t, e)
+		root.End()
+		term, work, program := l.ended(t, "election.term", 1)[0], l.ended(t, "work", 1)[0], l.ended(t, "program", 1)[0]
+		if work.Parent().SpanID() != term.SpanContext().SpanID() {
+			t.Error("the work is no child of the term")
+		}
+		if term.SpanContext().TraceID() == program.SpanContext().TraceID() || !linked(term, program) {
+			t.Error("the term is to be a trace of its own with a link to who started the election")
+		}
+	})
+}
+
+func TestATermThatNobodyAskedToEndIsAnError(t *testing.T) {
+	inBubble(t, nil, func(t *testing.T, f *faultstore.Faults, l *lab) {
+		e := begin(t.Context(), t, f.Client("a"), l.Hooks())
+		time.Sleep(1500 * time.Millisecond)
+		f.BlackHole("a")
+		time.Sleep(time.Minute)
+		term := l.ended(t, "election.term", 1)[0]
+		if s := term.Status(); s.Code != codes.Error || s.Description != "trust-expired" {
+			t.Errorf("status: %+v", s)
+		}
+		demandAttr(t, term, "election.reason", attribute.StringValue("trust-expired"))
+		if !slices.Contains(events(term), "renew") {
+			t.Errorf("the renewals that failed are no events: %q", events(term))
+		}
+		f.Heal("a")
+		time.Sleep(time.Minute)
+		stop(t, e)
+	})
+}
+
+func TestAResolvedWriteIsAnEventOfItsTerm(t *testing.T) {
+	deaf := func(c faultstore.Call) faultstore.Fate {
+		return faultstore.Fate{
+			Lose:      c.Op == faultstore.Event,
+			LoseReply: c.Op == faultstore.CompareAndSwap && c.N == 1, // the first renewal
+		}
+	}
+	inBubble(t, deaf, func(t *testing.T, f *faultstore.Faults, l *lab) {
+		e := begin(t.Context(), t, f.Client("a"), l.Hooks())
+		time.Sleep(10 * time.Second)
+		stop(t, e)
+		if got := events(l.ended(t, "election.term", 1)[0]); !slices.Contains(got, leader.NoteResolved) {
+			t.Errorf("events: %q", got)
+		}
+	})
+}
+
+func TestAFollowersCampaignEndsWithWhoeverWasFaster(t *testing.T) {
+	inBubble(t, nil, func(t *testing.T, f *faultstore.Faults, l *lab) {
+		holder := begin(t.Context(), t, f.Client("holder"), leader.Hooks{})
+		e := begin(t.Context(), t, f.Client("a"), l.Hooks())
+		demandAttr(t, l.ended(t, "election.campaign", 1)[0], "election.outcome", attribute.StringValue("following"))
+		l.ended(t, "election.term", 0)
+		stop(t, e)
+		stop(t, holder)
+	})
+}
+
+func TestNoSpanHoldsAToken(t *testing.T) {
+	inBubble(t, nil, func(t *testing.T, f *faultstore.Faults, l *lab) {
+		var tokens []string
+		e := begin(t.Context(), t, f.Client("a"), l.Hooks(), func(e leader.Election) {
+			e.OnPromote(func(_ context.Context, token string) {
+				tokens = append(tokens, token)
+				if len(tokens) == 2 {
+					panic("as planned")
+				}
+			})
+		})
+		f.BlackHole("a")
+		time.Sleep(time.Minute)
+		f.Heal("a")
+		time.Sleep(time.Minute)
+		stop(t, e)
+		if len(tokens) < 2 {
+			t.Fatalf("%d terms", len(tokens))
+		}
+		for _, s := range l.spans.Ended() {
+			attrs := s.Attributes()
+			for _, e := range s.Events() {
+				attrs = append(attrs, e.Attributes...)
+			}
+			for _, a := range attrs {
+				if slices.ContainsFunc(tokens, func(token string) bool { return strings.Contains(a.Value.String(), token) }) {
+					t.Errorf("%s of %s holds a token", a.Key, s.Name())
+				}
+			}
+		}
+	})
+}
+
+// collect reads the metrics, by their names.
+func (l *lab) collect(t *testing.T) map[string]metricdata.Aggregation {
+	t.Helper()
+	var rm metricdata.ResourceMetrics
+	if err := l.reader.Collect(t.Context(), &rm); err != nil {
+		t.Fatal(err)
+	}
+	all := make(map[string]metricdata.Aggregation)
+	for _, scope := range rm.ScopeMetrics {
+		for _, m := range scope.Metrics {
+			all[m.Name] = m.Data
+		}
+	}
+	return all
+}
+
+func TestMetricsAreMeasuredAndGaugesEndWithTheirElection(t *testing.T) {
+	inBubble(t, nil, func(t *testing.T, f *faultstore.Faults, l *lab) {
+		e := begin(t.Context(), t, f.Client("a"), l.Hooks())
+		time.Sleep(5500 * time.Millisecond)
+		all := l.collect(t)
+		gauge, ok := all["election.is_leader"].(metricdata.Gauge[float64])
+		if !ok || len(gauge.DataPoints) != 1 || gauge.DataPoints[0].Value != 1 {
+			t.Fatalf("election.is_leader: %+v", all["election.is_leader"])
+		}
+		want := attribute.NewSet(
+			attribute.String("role", "reports"), attribute.String("instance_id", "a"), attribute.String("bucket", "leaders"))
+		if got := gauge.DataPoints[0].Attributes; !got.Equals(&want) {
+			t.Errorf("attributes: %v", got)
+		}
+		renewals, ok := all["election.heartbeat.duration"].(metricdata.Histogram[float64])
+		if !ok || len(renewals.DataPoints) != 1 || renewals.DataPoints[0].Count != 5 {
+			t.Errorf("election.heartbeat.duration: %+v", all["election.heartbeat.duration"])
+		}
+		attempts, ok := all["election.acquire.attempts"].(metricdata.Sum[int64])
+		if !ok || !attempts.IsMonotonic || attempts.DataPoints[0].Value != 1 {
+			t.Errorf("election.acquire.attempts: %+v", all["election.acquire.attempts"])
+		}
+		stop(t, e)
+		if left, ok := l.collect(t)["election.is_leader"]; ok {
+			t.Errorf("the gauge outlives the election: %+v", left)
+		}
+	})
+}

@@ -1,0 +1,139 @@
+package leaderotel
+
+import (
+	"context"
+
+	"go.opentelemetry.io/otel/attribute"
+	"go.opentelemetry.io/otel/codes"
+	"go.opentelemetry.io/otel/trace"
+
+	"github.com/seed-ff2cb582/leader"
+	"github.com/seed-ff2cb582/leader/internal/telemetry"
+	"github.com/seed-ff2cb582/leader/store"
+)
+
+// spans are those of one election. All belongs to the election's goroutine. At most one
+// span is open: the one of the present state.
+type spans struct {
+	tracer trace.Tracer
+	attrs  []attribute.KeyValue
+
+	open trace.Span // of the present state; nil in FOLLOWER and before the start
+	term trace.Span // of the present term, from before its promotion is told; else nil
+	last trace.Span // the last hand-over
+}
+
+func identify(id telemetry.Identity) []attribute.KeyValue {
+	return []attribute.KeyValue{
+		attribute.String("election.group", id[0]),
+		attribute.String("election.instance_id", id[1]),
+		attribute.String("election.bucket", id[2]),
+	}
+}
+
+func (s *spans) hooks() leader.Hooks {
+	return leader.Hooks{Transition: s.transition, Call: s.call, Note: s.note, TermContext: s.beginTerm}
+}
+
+// beginTerm starts the span of a term, and puts it into the term's context.
+func (s *spans) beginTerm(ctx context.Context, term leader.Term) context.Context {
+	var links []trace.Link
+	for _, from := range []trace.Span{s.open, trace.SpanFromContext(ctx)} {
+		if from != nil && from.SpanContext().IsValid() {
+			links = append(links, trace.Link{SpanContext: from.SpanContext()})
+		}
+	}
+	ctx, s.term = s.tracer.Start(ctx, "election.term", trace.WithNewRoot(), trace.WithLinks(links...), trace.WithAttributes(s.attrs...))
+	s.term.SetAttributes(identifyTerm(term)...)
+	if s.open != nil {
+		s.open.AddLink(trace.Link{SpanContext: s.term.SpanContext()})
+	}
+	return ctx
+}
+
+func identifyTerm(t leader.Term) []attribute.KeyValue {
+	return []attribute.KeyValue{
+		attribute.Int64("election.term", int64(t.Number)), attribute.String("election.correlation", t.Correlation()),
+	}
+}
+
+func (s *spans) transition(t leader.Transition) {
+	s.end(t)
+	switch t.To {
+	case leader.StateCandidate:
+		s.start(context.Background(), "election.campaign", t, s.last)
+		s.open.SetAttributes(attribute.String("election.reason", string(t.Reason)))
+	case leader.StateLeader:
+		s.open = s.term
+	case leader.StateDemoted:
+		s.start(trace.ContextWithSpan(context.Background(), s.term), "election.handover", t, nil)
+		if !t.Term.IsZero() {
+			s.open.SetAttributes(identifyTerm(t.Term)...)
+		}
+		s.last, s.term = s.open, nil
+	}
+}
+
+// start opens the span of a state, with a link to another one, if there is one.
+func (s *spans) start(ctx context.Context, name string, t leader.Transition, link trace.Span) {
+	opts := []trace.SpanStartOption{trace.WithTimestamp(t.At), trace.WithAttributes(s.attrs...)}
+	if link != nil {
+		opts = append(opts, trace.WithLinks(trace.Link{SpanContext: link.SpanContext()}))
+	}
+	_, s.open = s.tracer.Start(ctx, name, opts...)
+}
+
+// end ends the span of the state that t leaves.
+func (s *spans) end(t leader.Transition) {
+	if s.open == nil {
+		return
+	}
+	switch t.From {
+	case leader.StateCandidate:
+		s.open.SetAttributes(attribute.String("election.outcome", string(t.Event)))
+	case leader.StateLeader:
+		s.open.SetAttributes(ending(t)...)
+		if !t.Reason.Asked() {
+			s.open.SetStatus(codes.Error, string(t.Reason))
+		}
+	}
+	s.open.End(trace.WithTimestamp(t.At))
+	s.open = nil
+}
+
+// ending says why a term ended.
+func ending(t leader.Transition) []attribute.KeyValue {
+	attrs := []attribute.KeyValue{attribute.String("election.reason", string(t.Reason))}
+	if t.By != "" {
+		attrs = append(attrs, attribute.String("election.by", t.By))
+	}
+	if t.Why != "" {
+		attrs = append(attrs, attribute.String("election.why", t.Why))
+	}
+	return attrs
+}
+
+// call makes an event of a write, unless it is one of the many renewals that succeed.
+func (s *spans) call(c leader.Call) {
+	if s.open == nil || c.Kind == "renew" && c.Outcome == store.OK || c.Kind == "read" {
+		return
+	}
+	attrs := []attribute.KeyValue{
+		attribute.String("election.outcome", c.Outcome.String()), attribute.Float64("election.took", c.Took.Seconds()),
+	}
+	if c.Err != nil {
+		attrs = append(attrs, attribute.String("election.error", c.Err.Error()))
+	}
+	s.open.AddEvent(c.Kind, trace.WithTimestamp(c.Sent.Add(c.Took)), trace.WithAttributes(attrs...))
+}
+
+func (s *spans) note(n leader.Note) {
+	if s.open == nil {
+		return
+	}
+	attrs := []attribute.KeyValue{attribute.String("election.text", n.Text)}
+	if n.Call != "" {
+		attrs = append(attrs, attribute.String("election.call", n.Call))
+	}
+	s.open.AddEvent(n.Kind, trace.WithTimestamp(n.At), trace.WithAttributes(attrs...))
+}
