@@ -24,6 +24,8 @@ type candidate struct {
 	mu     sync.Mutex
 	calls  map[string]int
 	ledAt  time.Time // when it began to lead, latest
+	leftAt time.Time // when it ceased to lead, latest
+	why    leader.Reason
 	acked  time.Time // when its latest acknowledged write of the lease left
 	onCall func(leader.Call)
 	moved  chan struct{} // shared: something happened; holds one
@@ -54,6 +56,11 @@ func (c *candidate) transition(t leader.Transition) {
 	if t.To == leader.StateLeader {
 		c.mu.Lock()
 		c.ledAt = t.At
+		c.mu.Unlock()
+	}
+	if t.From == leader.StateLeader {
+		c.mu.Lock()
+		c.leftAt, c.why = t.At, t.Reason
 		c.mu.Unlock()
 	}
 	c.stir()
@@ -90,6 +97,18 @@ func (c *candidate) led() time.Time {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.ledAt
+}
+
+func (c *candidate) left() time.Time {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.leftAt
+}
+
+func (c *candidate) reason() leader.Reason {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.why
 }
 
 func (c *candidate) lastAcked() time.Time {

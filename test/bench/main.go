@@ -51,6 +51,7 @@ type section struct {
 var sections = []section{
 	{"isleader", measureIsLeader},
 	{"handover", measureHandover},
+	{"takeover", measureTakeover},
 	{"crash", measureCrash},
 	{"renewal", measureRenewal},
 	{"steady", measureSteady},

@@ -121,3 +121,20 @@ func garbage(n int) []byte {
 	}
 	return b
 }
+
+// standingsOf counts the standings of priority 1 and more in a record.
+func standingsOf(t *testing.T, value []byte) (n int) {
+	t.Helper()
+	var r struct {
+		Standings []struct{ Priority int }
+	}
+	if err := json.Unmarshal(value, &r); err != nil {
+		t.Fatalf("%s: %v", value, err)
+	}
+	for _, s := range r.Standings {
+		if s.Priority > 0 {
+			n++
+		}
+	}
+	return n
+}

@@ -53,7 +53,10 @@ func NewProxy(tb testing.TB, target string) *Proxy {
 }
 
 // URL returns the URL by which clients reach the server through the proxy.
-func (p *Proxy) URL() string { return "nats://" + p.listener.Addr().String() }
+func (p *Proxy) URL() string { return "nats://" + p.Addr() }
+
+// Addr returns the proxy's own host:port.
+func (p *Proxy) Addr() string { return p.listener.Addr().String() }
 
 // Hold lets nothing pass in the given directions: a black hole, in which bytes
 // wait and connections stay open.

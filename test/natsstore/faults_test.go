@@ -82,6 +82,34 @@ func TestWatchHearsOfABucketMadeAnew(t *testing.T) {
 	}
 }
 
+// The key of the new bucket stands at a lower revision than the old one's did, and the new stream has come beyond that: which, of
+// one and the same stream, would be a replica that lags.
+func TestWatchBelievesALowerRevisionOfAnotherStream(t *testing.T) {
+	srv := natslab.Start(t)
+	nc := srv.Connect(t)
+	bucket := newBucket()
+	natslab.KV(t, nc, foreign(bucket))
+	s, writer := open(t, nc, bucket, natsstore.Options{}), open(t, srv.Connect(t), bucket, natsstore.Options{})
+	var rev uint64
+	for range 5 {
+		rev = must(t, writer, store.Write{Key: "g", Expected: rev, Value: []byte("old")})
+	}
+	h := listen(t, s, "g")
+	h.revision(rev)
+	if err := natslab.JetStream(t, nc).DeleteKeyValue(within(t), bucket); err != nil {
+		t.Fatal(err)
+	}
+	natslab.KV(t, nc, foreign(bucket))
+	first := eventually(t, writer, "g", 0, "anew")
+	for i := range 10 {
+		must(t, writer, store.Write{Key: fmt.Sprint("other", i), Value: []byte("v")})
+	}
+	h.value("anew")
+	if first >= rev {
+		t.Errorf("revision %d is not below %d, so that the test shows nothing", first, rev)
+	}
+}
+
 // A bucket that changes from republishing to not must not leave its watches deaf.
 func TestWatchSurvivesABucketMadeAnewWithoutRepublishing(t *testing.T) {
 	srv := natslab.Start(t)

@@ -18,7 +18,12 @@ import (
 	"github.com/seed-ff2cb582/leader/test/natslab"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+func TestMain(m *testing.M) {
+	if natslab.Serving() {
+		return
+	}
+	goleak.VerifyTestMain(m)
+}
 
 // bucketNumber makes the buckets' names unique among all tests.
 var bucketNumber atomic.Int64

@@ -363,3 +363,27 @@ func TestPermissions(t *testing.T) {
 		})
 	}
 }
+
+// After the bucket was deleted, another stream may take its subjects in. It would store the record, acknowledge it, and
+// never give it back.
+func TestWriteThatAnotherStreamWouldTakeIsRefused(t *testing.T) {
+	nc := natslab.Start(t).Connect(t)
+	js := natslab.JetStream(t, nc)
+	ensure(t, nc, natsstore.BucketConfig{Bucket: "b"})
+	s := open(t, nc, "b", natsstore.Options{Create: &natsstore.BucketConfig{}})
+	rev := must(t, s, store.Write{Key: "g", Value: []byte("held")})
+	if err := js.DeleteKeyValue(within(t), "b"); err != nil {
+		t.Fatal(err)
+	}
+	other, err := js.CreateStream(within(t), jetstream.StreamConfig{Name: "OTHER", Subjects: []string{"$KV.>"}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, expected := range []uint64{0, rev} {
+		_, err = s.CompareAndSwap(within(t), store.Write{Key: "g", Expected: expected, Value: []byte("stray")})
+		outcome(t, err, store.Permanent, "KV_b")
+	}
+	if info, err := other.Info(within(t)); err != nil || info.State.Msgs != 0 {
+		t.Errorf("the other stream stored %d messages (%v)", info.State.Msgs, err)
+	}
+}

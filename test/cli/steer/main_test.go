@@ -1,0 +1,123 @@
+package steer_test
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/nats-io/nats.go"
+
+	"github.com/seed-ff2cb582/leader"
+	"github.com/seed-ff2cb582/leader/test/natslab"
+)
+
+const (
+	bucket = "leaders"
+	group  = "reports"
+)
+
+// program is the path of the built command.
+var program string
+
+func TestMain(m *testing.M) { os.Exit(buildAndRun(m)) }
+
+func buildAndRun(m *testing.M) int {
+	dir, err := os.MkdirTemp("", "leader-steer-")
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		return 1
+	}
+	defer func() { _ = os.RemoveAll(dir) }()
+	program = filepath.Join(dir, "leader.exe") // a name that runs everywhere
+	build := exec.Command("go", "build", "-o", program, ".")
+	build.Dir = filepath.Join("..", "..", "..", "cmd", "leader")
+	if out, err := build.CombinedOutput(); err != nil {
+		fmt.Fprintf(os.Stderr, "%v\n%s", err, out)
+		return 1
+	}
+	return m.Run()
+}
+
+func within(tb testing.TB) context.Context {
+	tb.Helper()
+	ctx, cancel := context.WithTimeout(tb.Context(), 2*natslab.Patience)
+	tb.Cleanup(cancel)
+	return ctx
+}
+
+// A caller runs the program with flags that say where and as whom.
+type caller struct {
+	t     *testing.T
+	flags []string
+}
+
+// as is the program in the hands of a user, whose password is the name.
+func as(t *testing.T, url, user string) caller {
+	t.Helper()
+	return caller{t, []string{"--server", url, "--user", user, "--password", user, "--inbox-prefix", "_INBOX_" + user, "--timeout", "30s"}}
+}
+
+// try runs the program to its end.
+func (c caller) try(args ...string) (code int, stdout, stderr string) {
+	c.t.Helper()
+	cmd := exec.CommandContext(within(c.t), program, append(args, c.flags...)...)
+	cmd.Env = []string{"HOME=" + c.t.TempDir(), "TMPDIR=" + c.t.TempDir(), "PATH=" + os.Getenv("PATH")}
+	var out, errs bytes.Buffer
+	cmd.Stdout, cmd.Stderr = &out, &errs
+	var exit *exec.ExitError
+	if err := cmd.Run(); err != nil && !errors.As(err, &exit) {
+		c.t.Fatal(err)
+	}
+	return cmd.ProcessState.ExitCode(), out.String(), errs.String()
+}
+
+// run is try of what must have the exit status.
+func (c caller) run(want int, args ...string) (stdout, stderr string) {
+	c.t.Helper()
+	code, out, errs := c.try(args...)
+	if code != want {
+		c.t.Fatalf("%v: exit status %d, want %d\n%s%s", args, code, want, out, errs)
+	}
+	return out, errs
+}
+
+// json runs the program and decodes what it prints, of which no field may be unknown.
+func (c caller) json(want int, v any, args ...string) {
+	c.t.Helper()
+	out, _ := c.run(want, append(args, "-o", "json")...)
+	dec := json.NewDecoder(strings.NewReader(out))
+	dec.DisallowUnknownFields()
+	if err := dec.Decode(v); err != nil {
+		c.t.Fatalf("%v: %v in:\n%s", args, err, out)
+	}
+}
+
+// stand lets a candidate stand, whose TTL no test waits for, and returns when it leads or follows.
+func stand(t *testing.T, nc *nats.Conn, id string) leader.Election {
+	t.Helper()
+	e, err := leader.NewElection(nc, leader.ElectionConfig{
+		Bucket: bucket, Group: group, InstanceID: id, TTL: time.Minute, HeartbeatInterval: time.Second, DeleteOnStop: true,
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := e.Start(context.WithoutCancel(within(t))); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = e.Stop() })
+	for info := range e.Observe(within(t)) {
+		if info.ID != "" {
+			return e
+		}
+	}
+	t.Fatal("nobody leads")
+	return nil
+}

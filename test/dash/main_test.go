@@ -1,0 +1,170 @@
+package dash_test
+
+import (
+	"bufio"
+	"context"
+	"flag"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/nats-io/nats.go"
+
+	"github.com/seed-ff2cb582/leader"
+	"github.com/seed-ff2cb582/leader/rollcall"
+	"github.com/seed-ff2cb582/leader/store/natsstore"
+	"github.com/seed-ff2cb582/leader/test/natslab"
+)
+
+// patience bounds every wait. None of a test that passes takes so long.
+const patience = 60 * time.Second
+
+// screenshots is where to put pictures of the page, for people to look at.
+var screenshots = flag.String("screenshots", "", "put pictures of the page into this `directory`")
+
+// program is the path of the built command.
+var program string
+
+func TestMain(m *testing.M) {
+	flag.Parse()
+	os.Exit(buildAndRun(m))
+}
+
+func buildAndRun(m *testing.M) int {
+	dir, err := os.MkdirTemp("", "leader-dash-test-")
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		return 1
+	}
+	defer func() { _ = os.RemoveAll(dir) }()
+	program = filepath.Join(dir, "leader.exe") // a name that runs everywhere
+	build := exec.Command("go", "build", "-o", program, ".")
+	build.Dir = filepath.Join("..", "..", "cmd", "leader")
+	if out, err := build.CombinedOutput(); err != nil {
+		fmt.Fprintf(os.Stderr, "%v\n%s", err, out)
+		return 1
+	}
+	return m.Run()
+}
+
+// A site is a leader dash, or an exporter, that runs.
+type site struct {
+	url string
+	cmd *exec.Cmd
+}
+
+// serve starts leader dash for the bucket leaders on a server.
+func serve(t *testing.T, server string, args ...string) *site {
+	t.Helper()
+	return launch(t, append([]string{"dash", "--server", server, "--http", "127.0.0.1:0"}, args...)...)
+}
+
+// launch starts a command that prints its address.
+func launch(t *testing.T, args ...string) *site {
+	t.Helper()
+	cmd := exec.Command(program, args...)
+	cmd.Stderr = t.Output()
+	out, err := cmd.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	s := &site{cmd: cmd}
+	t.Cleanup(s.stop)
+	line, err := bufio.NewReader(out).ReadString('\n')
+	if err != nil {
+		t.Fatalf("%v said %q: %v", args, line, err)
+	}
+	s.url = strings.TrimSpace(line)
+	return s
+}
+
+// stop ends the program. It may be called again.
+func (s *site) stop() {
+	_ = s.cmd.Process.Kill() // it may have ended
+	_ = s.cmd.Wait()
+}
+
+// bucket makes the bucket leaders on a server of its own.
+func bucket(t *testing.T) (url string, nc *nats.Conn) {
+	t.Helper()
+	srv := natslab.Start(t)
+	nc = natslab.Connect(t, srv.URL())
+	ensure(t, nc, 1)
+	return srv.URL(), nc
+}
+
+func ensure(t *testing.T, nc *nats.Conn, replicas int) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	defer cancel()
+	err := natsstore.EnsureBucket(ctx, natslab.JetStream(t, nc), natsstore.BucketConfig{Bucket: "leaders", Replicas: replicas})
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// stand starts a candidate and waits until it knows who leads.
+func stand(t *testing.T, nc *nats.Conn, group, id string, adapt ...func(*leader.ElectionConfig)) leader.Election {
+	t.Helper()
+	cfg := leader.ElectionConfig{
+		Bucket: "leaders", Group: group, InstanceID: id, TTL: 10 * time.Second, HeartbeatInterval: 500 * time.Millisecond,
+		DeleteOnStop: true, Address: id + ".example:8080", Hooks: rollcall.Hooks(nc),
+	}
+	for _, a := range adapt {
+		a(&cfg)
+	}
+	e, err := leader.NewElection(nc, cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := e.Start(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = e.Stop() }) // the test's context has ended it
+	await(t, e, func(info leader.LeaderInfo) bool { return info.ID != "" })
+	return e
+}
+
+// await waits until a candidate knows of a leader that fits.
+func await(t *testing.T, e leader.Election, fits func(leader.LeaderInfo) bool) leader.LeaderInfo {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	defer cancel()
+	for info := range e.Observe(ctx) {
+		if fits(info) {
+			return info
+		}
+	}
+	t.Fatal("it did not come to know in time of the leader that was to be")
+	return leader.LeaderInfo{}
+}
+
+// put writes a record, as whoever may write the key can.
+func put(t *testing.T, nc *nats.Conn, group, record string) {
+	t.Helper()
+	publish(t, nc, &nats.Msg{Subject: "$KV.leaders." + group, Data: []byte(record)})
+}
+
+// vacate writes a vacancy.
+func vacate(t *testing.T, nc *nats.Conn, group, record string) {
+	t.Helper()
+	publish(t, nc, &nats.Msg{
+		Subject: "$KV.leaders." + group, Data: []byte(record), Header: nats.Header{"KV-Operation": []string{"DEL"}},
+	})
+}
+
+func publish(t *testing.T, nc *nats.Conn, msg *nats.Msg) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	defer cancel()
+	if _, err := natslab.JetStream(t, nc).PublishMsg(ctx, msg); err != nil {
+		t.Fatal(err)
+	}
+}

@@ -1,0 +1,83 @@
+package dash_test
+
+import (
+	"context"
+	"os"
+	"path/filepath"
+	"testing"
+
+	"github.com/chromedp/cdproto/cdp"
+	"github.com/chromedp/cdproto/emulation"
+	"github.com/chromedp/chromedp"
+
+	"github.com/seed-ff2cb582/leader"
+	"github.com/seed-ff2cb582/leader/test/dash/chromium"
+)
+
+// TestPictures takes pictures of the page, light and dark, wide and narrow, for people to look at:
+//
+//	go test -run TestPictures ./test/dash -args -screenshots /tmp
+func TestPictures(t *testing.T) {
+	if *screenshots == "" {
+		t.Skip("-screenshots names no directory")
+	}
+	browser := chromium.Start(t)
+	server, nc := bucket(t)
+	s := serve(t, server, "--allow-control")
+	p := visit(browser, t, s.url)
+	var first leader.Election
+	for _, group := range []string{"billing", "cache-warmer", "jobs.eu", "jobs.us", "jobs.us.nightly", "mail", "reports", "scheduler"} {
+		e := stand(t, nc, group, group+"-1")
+		stand(t, nc, group, group+"-2", func(cfg *leader.ElectionConfig) { cfg.Version = "1.4.2" })
+		if group == "reports" {
+			first = e
+		}
+		if group == "mail" {
+			if err := e.Pause(t.Context(), "database migration"); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	put(t, nc, "nonsense", "{")
+	if err := first.Transfer(t.Context(), "reports-2"); err != nil {
+		t.Fatal(err)
+	}
+	p.until(cell("reports", 2) + " === 'reports-2'")
+	p.until("performance.now() > 20000") // for the timelines
+	p.until("document.querySelectorAll('.line rect').length >= 9")
+	p.open("reports")
+	for _, scheme := range []string{"light", "dark"} {
+		p.scheme(scheme)
+		for name, size := range map[string][2]int64{"wide": {1280, 720}, "narrow": {390, 844}} {
+			p.do(chromedp.EmulateViewport(size[0], size[1]))
+			p.save(scheme + "-" + name)
+		}
+		p.do(chromedp.EmulateViewport(1280, 720), chromedp.Click(chromedp.CSS("[data-op=transfer]")))
+		p.until("document.querySelectorAll('#ask-candidates option').length > 0")
+		p.save(scheme + "-ask")
+		p.do(chromedp.Click(chromedp.CSS("#ask-cancel")))
+	}
+}
+
+// save takes a picture of what is in sight.
+func (p *tab) save(name string) {
+	p.Helper()
+	picture, err := chromedp.Run(p.ctx, chromedp.CaptureScreenshot())
+	if err != nil {
+		p.Fatal(err)
+	}
+	if err := os.WriteFile(filepath.Join(*screenshots, name+".png"), picture, 0o644); err != nil {
+		p.Fatal(err)
+	}
+}
+
+// scheme has the browser prefer a colour scheme.
+func (p *tab) scheme(name string) {
+	p.Helper()
+	p.do(chromedp.Func(func(ctx context.Context, target *chromedp.Target) error {
+		_, err := cdp.Call(ctx, target, emulation.SetEmulatedMedia, emulation.SetEmulatedMediaParams{
+			Features: []*emulation.MediaFeature{{Name: "prefers-color-scheme", Value: name}},
+		})
+		return err
+	}))
+}

@@ -1,0 +1,152 @@
+package databases
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"sync"
+)
+
+// A server is one process of a database in a directory of its own.
+type server struct {
+	dsn    string
+	dir    string
+	bin    string // the program
+	root   string // of the installation that it belongs to
+	signal string // that ends it at once
+	stdin  io.Closer
+	exited chan struct{}
+	log    buffer
+}
+
+// tether keeps a server no longer than the process that started it: a shell reads its standard input, which ends with that
+// process however it ends, and then ends the server and removes its files. The arguments are the directory, the
+// signal and the server's command.
+const tether = `exec 3<&0; dir=$1 signal=$2; shift 2
+"$@" </dev/null & server=$!
+(cat; kill -"$signal" $server) >/dev/null 2>&1 <&3 & watch=$!
+wait $server
+kill $watch 2>/dev/null
+rm -rf "$dir"`
+
+// start starts a program in a new directory. prepare fills the directory and returns the arguments.
+func start(driver, bin string, prepare func(*server) ([]string, error)) (*server, error) {
+	// A socket's path has about 100 bytes, so not a test's directory.
+	dir, err := os.MkdirTemp("", "lab")
+	if err != nil {
+		return nil, err
+	}
+	s := &server{dir: dir, exited: make(chan struct{})}
+	if err := s.run(driver, bin, prepare); err != nil {
+		return nil, errors.Join(fmt.Errorf("%s: %w", filepath.Base(bin), err), s.stop(), os.RemoveAll(dir))
+	}
+	return s, nil
+}
+
+func (s *server) run(driver, bin string, prepare func(*server) ([]string, error)) error {
+	if err := own(s.dir); err != nil {
+		return err
+	}
+	if err := s.reach(bin); err != nil {
+		return err
+	}
+	args, err := prepare(s)
+	if err != nil {
+		return err
+	}
+	cmd := s.command("/bin/sh", append([]string{"-c", tether, "tether", s.dir, s.signal, s.bin}, args...)...)
+	cmd.Stdout, cmd.Stderr = &s.log, &s.log
+	stdin, err := cmd.StdinPipe()
+	if err != nil {
+		return err
+	}
+	if err := cmd.Start(); err != nil {
+		return err
+	}
+	s.stdin = stdin
+	go func() {
+		defer close(s.exited)
+		_ = cmd.Wait() // the shell's verdict on a server that was told to end
+	}()
+	return s.await(driver)
+}
+
+// reach makes the program one that the servers' user may execute: a cache below root's home is closed to others.
+func (s *server) reach(bin string) error {
+	s.bin, s.root = bin, "/"
+	root, inside, ok := cached(bin)
+	if !ok {
+		return nil
+	}
+	s.root = root
+	if !dropsPrivileges() {
+		return nil
+	}
+	s.root = filepath.Join(s.dir, "root")
+	s.bin = filepath.Join(s.root, inside)
+	if err := os.CopyFS(s.root, os.DirFS(root)); err != nil {
+		return err
+	}
+	// So that whoever ends the server can remove it, too.
+	return filepath.WalkDir(s.root, func(path string, _ fs.DirEntry, err error) error { return errors.Join(err, own(path)) })
+}
+
+func (s *server) mkdir(dir string) error {
+	return s.command("/bin/mkdir", "-p", dir).Run()
+}
+
+// command returns a command that runs as a user who is not root: PostgreSQL refuses to.
+func (s *server) command(name string, args ...string) *exec.Cmd {
+	cmd := exec.Command(name, args...)
+	cmd.Dir = s.dir
+	cmd.Env = append(os.Environ(), "HOME="+s.dir, "LC_ALL=C")
+	if libs := libraries(s.root); s.root != "/" && libs != "" {
+		cmd.Env = append(cmd.Env, "LD_LIBRARY_PATH="+libs)
+	}
+	cmd.SysProcAttr = unprivileged()
+	return cmd
+}
+
+// libraries returns the directories of shared libraries below an installation's root.
+func libraries(root string) string {
+	var dirs []string
+	for _, pattern := range []string{"usr/lib/*-linux-gnu*", "lib/*-linux-gnu*", "usr/lib/*-linux-gnu*/*"} {
+		found, _ := filepath.Glob(filepath.Join(root, pattern)) // the patterns are constant
+		dirs = append(dirs, found...)
+	}
+	return strings.Join(dirs, ":")
+}
+
+// stop ends the server and waits until its files are gone.
+func (s *server) stop() error {
+	if s.stdin == nil {
+		return nil
+	}
+	err := s.stdin.Close()
+	<-s.exited
+	return err
+}
+
+// A buffer takes what a server logs.
+type buffer struct {
+	mu sync.Mutex
+	b  bytes.Buffer
+}
+
+func (b *buffer) Write(p []byte) (int, error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.b.Write(p)
+}
+
+func (b *buffer) String() string {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.b.String()
+}

@@ -1,0 +1,178 @@
+package election_test
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/nats-io/nats.go"
+
+	"github.com/seed-ff2cb582/leader"
+	"github.com/seed-ff2cb582/leader/store/natsstore"
+	"github.com/seed-ff2cb582/leader/test/natslab"
+)
+
+// onEach runs a test on one server, and on a cluster of three with a bucket of three replicas.
+func onEach(t *testing.T, test func(t *testing.T, connect func() *nats.Conn)) {
+	t.Run("one server", func(t *testing.T) {
+		srv := natslab.Start(t)
+		test(t, func() *nats.Conn { return srv.Connect(t) })
+	})
+	t.Run("cluster of three", func(t *testing.T) {
+		cluster := natslab.StartCluster(t, 3)
+		ensure(t, cluster.Connect(t), natsstore.BucketConfig{Bucket: "b", Replicas: 3})
+		test(t, func() *nats.Conn { return cluster.Connect(t) })
+	})
+}
+
+// prefers gives a candidate a priority, and lets it take over and be taken over soon.
+func prefers(priority int, tenure time.Duration) tweak {
+	return func(c *leader.ElectionConfig) {
+		c.Priority, c.AllowPriorityTakeover, c.MinTenure = priority, true, tenure
+	}
+}
+
+// Overlap 0 is what the group itself looks for all the time.
+func TestAPreferredCandidateTakesOverWithoutOverlap(t *testing.T) {
+	onEach(t, func(t *testing.T, connect func() *nats.Conn) {
+		const tenure = 2 * time.Second
+		g := newGroup(t, "b")
+		low := g.join(connect(), "low", prefers(1, tenure), ttl(5*time.Second))
+		g.leader()
+		begun := time.Now()
+		other := g.join(connect(), "other", prefers(1, tenure), ttl(5*time.Second))
+		high := g.join(connect(), "high", prefers(2, tenure), ttl(5*time.Second))
+		g.await("high leads", high.IsLeader)
+		if d := time.Since(begun); d < tenure {
+			t.Errorf("taken over after %v, less than the minimum tenure", d)
+		}
+		left, vacancy := low.left()
+		if left.Reason != leader.ReasonOutranked || left.By != "high" {
+			t.Errorf("low left by %+v", left)
+		}
+		t.Logf("leaderless for %v, low's work included", high.since().Sub(vacancy).Round(10*time.Microsecond))
+		low.follows(high)
+		other.follows(high)
+	})
+}
+
+// left is the transition by which the member's latest term ended, and when.
+func (m *member) left() (leader.Transition, time.Time) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	for _, p := range slices.Backward(m.passages) {
+		if p.Event == leader.EventDemoted {
+			return p, p.At
+		}
+	}
+	return leader.Transition{}, time.Time{}
+}
+
+// since is when the member was promoted last.
+func (m *member) since() time.Time {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	for _, p := range slices.Backward(m.passages) {
+		if p.Event == leader.EventPromoted {
+			return p.At
+		}
+	}
+	return time.Time{}
+}
+
+func TestWhoIsPreferredGoesFirstAtAVacancyOfTheServer(t *testing.T) {
+	onEach(t, func(t *testing.T, connect func() *nats.Conn) {
+		g := newGroup(t, "b")
+		rank := func(p int) tweak {
+			return func(c *leader.ElectionConfig) { c.Priority, c.HeartbeatInterval = p, 100*time.Millisecond }
+		}
+		// A step of 50 ms for each rank: far more than a handover takes, so the order is no luck.
+		leads := g.join(connect(), "p0", rank(0))
+		g.leader()
+		byRank := map[int]*member{}
+		for _, p := range []int{2, 4, 1, 3} {
+			byRank[p] = g.join(connect(), fmt.Sprint("p", p), rank(p))
+			byRank[p].follows(leads)
+		}
+		for p := 4; p >= 1; p-- {
+			heard(t, connect(), g, p)
+			leads.stop(leader.StopOptions{DeleteKey: true, WaitForDemote: true})
+			next := g.leaderAfter(leads)
+			if next != byRank[p] {
+				t.Fatalf("%s leads after %s, want p%d", next.id, leads.id, p)
+			}
+			leads = next
+		}
+	})
+}
+
+// heard waits until the record tells of so many standings of priority 1 and more.
+func heard(t *testing.T, nc *nats.Conn, g *group, n int) {
+	t.Helper()
+	kv, err := natslab.JetStream(t, nc).KeyValue(within(t), g.bucket)
+	if err != nil {
+		t.Fatal(err)
+	}
+	natslab.Eventually(t, fmt.Sprint(n, " standings heard"), func(ctx context.Context) error {
+		e, err := kv.Get(ctx, g.name)
+		if err != nil {
+			return err
+		}
+		if known := standingsOf(t, e.Value()); known < n {
+			return fmt.Errorf("%s", e.Value())
+		}
+		return nil
+	})
+}
+
+func TestAVersionedRolloutMovesOnceAndToTheNewVersion(t *testing.T) {
+	srv := natslab.Start(t)
+	g := newGroup(t, "b")
+	version := func(v string) tweak {
+		return func(c *leader.ElectionConfig) {
+			c.Version, c.VersionPolicy, c.AllowPriorityTakeover, c.MinTenure = v, leader.PreferNewer, true, time.Second
+		}
+	}
+	old := g.join(srv.Connect(t), "old", version("1.9.0"), ttl(5*time.Second))
+	g.leader()
+	next := g.join(srv.Connect(t), "next", version("1.10.0"), ttl(5*time.Second))
+	g.await("the new version leads", next.IsLeader)
+	old.follows(next)
+	third := g.join(srv.Connect(t), "third", version("1.10.0"), ttl(5*time.Second))
+	third.follows(next)
+	if old.told() != "promote demote" || third.told() != "" {
+		t.Errorf("old: %s, third: %s", old.told(), third.told())
+	}
+}
+
+type flag struct{ bad atomic.Bool }
+
+func (f *flag) Check(context.Context) bool { return !f.bad.Load() }
+
+func TestAnUnhealthyLeaderDrainsAndReleasesAndStandsAgainWhenHealthy(t *testing.T) {
+	onEach(t, func(t *testing.T, connect func() *nats.Conn) {
+		g := newGroup(t, "b")
+		var health flag
+		a := g.join(connect(), "a", func(c *leader.ElectionConfig) {
+			c.HealthChecker, c.HealthCheckInterval = &health, 20*time.Millisecond
+		})
+		g.leader()
+		b := g.join(connect(), "b")
+		b.follows(a)
+		health.bad.Store(true)
+		g.await("b leads", b.IsLeader)
+		if why := a.lost(); why != leader.ReasonUnhealthy {
+			t.Errorf("a lost its term by %q", why)
+		}
+		b.stop(leader.StopOptions{DeleteKey: true, WaitForDemote: true})
+		g.await("a sees the vacancy", func() bool { return a.Status().LeaderID == "" })
+		if s := a.Status(); s.Barred != leader.ReasonUnhealthy || s.State != leader.StateCandidate {
+			t.Errorf("%+v", s)
+		}
+		health.bad.Store(false)
+		g.await("a leads again", a.IsLeader)
+	})
+}

@@ -1,0 +1,590 @@
+package natsfence_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
+
+	"github.com/seed-ff2cb582/leader/fence"
+	"github.com/seed-ff2cb582/leader/fence/natsfence"
+	"github.com/seed-ff2cb582/leader/store"
+	"github.com/seed-ff2cb582/leader/store/natsstore"
+	"github.com/seed-ff2cb582/leader/test/natslab"
+)
+
+func openKV(t *testing.T, js jetstream.JetStream, n uint64, token string) *natsfence.KV {
+	t.Helper()
+	k, err := natsfence.OpenKV(within(t), js, "orders", "g", term(n, token))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return k
+}
+
+func TestGuardOpensForTermsThatSupersede(t *testing.T) {
+	srv := natslab.Start(t)
+	js := bucket(t, srv.Connect(t), natsstore.BucketConfig{Bucket: "orders"})
+	openKV(t, js, 7, "a")
+	before, _ := guardAt(t, js, "KV_orders", ordersMark)
+	for _, c := range []struct {
+		n     uint64
+		token string
+		stale bool
+	}{{7, "a", false}, {6, "b", true}, {7, "b", true}} {
+		_, err := natsfence.OpenKV(within(t), js, "orders", "g", term(c.n, c.token))
+		if errors.Is(err, fence.ErrStale) != c.stale || (err == nil) == c.stale {
+			t.Errorf("%d/%s: %v", c.n, c.token, err)
+		}
+	}
+	if seq, n := guardAt(t, js, "KV_orders", ordersMark); seq != before || n != 7 {
+		t.Errorf("term %d at %d, was raised at %d: those who were refused, or were there already, wrote", n, seq, before)
+	}
+	openKV(t, js, 8, "b")
+	if seq, n := guardAt(t, js, "KV_orders", ordersMark); seq <= before || n != 8 {
+		t.Errorf("term %d at %d", n, seq)
+	}
+}
+
+// The condition that the package sends is enough: a client that does nothing but send it is refused.
+func TestServerRefusesWhatIsSentUnderALoweredGuard(t *testing.T) {
+	srv := natslab.Start(t)
+	js := bucket(t, srv.Connect(t), natsstore.BucketConfig{Bucket: "orders"})
+	openKV(t, js, 1, "a")
+	old, _ := guardAt(t, js, "KV_orders", ordersMark)
+	publish := func() error {
+		_, err := js.Publish(within(t), "$KV.orders.x", nil, jetstream.WithExpectLastSequenceForSubject(old, ordersMark))
+		return err
+	}
+	if err := publish(); err != nil {
+		t.Fatal(err)
+	}
+	openKV(t, js, 2, "b")
+	var api *jetstream.APIError
+	if err := publish(); !errors.As(err, &api) || api.ErrorCode != jetstream.JSErrCodeStreamWrongLastSequence {
+		t.Fatal(err)
+	}
+}
+
+func TestGroupsAndBucketsHaveGuardsOfTheirOwn(t *testing.T) {
+	srv := natslab.Start(t)
+	nc := srv.Connect(t)
+	js := bucket(t, nc, natsstore.BucketConfig{Bucket: "orders"})
+	bucket(t, nc, natsstore.BucketConfig{Bucket: "others"})
+	k := openKV(t, js, 1, "a")
+	for _, where := range [][2]string{{"orders", "h"}, {"others", "g"}} {
+		if _, err := natsfence.OpenKV(within(t), js, where[0], where[1], term(9, "b")); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if _, err := k.Put(within(t), "x", nil); err != nil {
+		t.Error(err)
+	}
+}
+
+func TestValuesAreReadAsOrdinaryOnes(t *testing.T) {
+	srv := natslab.Start(t, natslab.Domain("hub"))
+	nc := srv.Connect(t)
+	bucket(t, nc, natsstore.BucketConfig{Bucket: "orders"})
+	inDomain, err := jetstream.NewWithDomain(nc, "hub")
+	if err != nil {
+		t.Fatal(err)
+	}
+	withPrefix, err := jetstream.NewWithAPIPrefix(nc, "$JS.hub.API")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i, js := range []jetstream.JetStream{natslab.JetStream(t, nc), inDomain, withPrefix} {
+		k := openKV(t, js, uint64(i+1), "a")
+		rev, err := k.Put(within(t), "x", []byte("value"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		kv, err := js.KeyValue(within(t), "orders")
+		if err != nil {
+			t.Fatal(err)
+		}
+		e, err := kv.Get(within(t), "x")
+		if err != nil || string(e.Value()) != "value" || e.Revision() != rev {
+			t.Fatalf("%v, %v", e, err)
+		}
+		if err := k.Delete(within(t), "x"); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := kv.Get(within(t), "x"); !errors.Is(err, jetstream.ErrKeyNotFound) {
+			t.Error(err)
+		}
+	}
+}
+
+// Of many who open at once with terms of their own, at the end the newest alone writes.
+func TestNewestOfManyConcurrentTermsHoldsTheGuard(t *testing.T) {
+	lab := natslab.StartCluster(t, 3)
+	nc := lab.Connect(t)
+	js := bucket(t, nc, natsstore.BucketConfig{Bucket: "orders", Replicas: 3})
+	const terms = 12
+	opened := make([]*natsfence.KV, terms+1)
+	var all sync.WaitGroup
+	start := make(chan struct{})
+	for n := uint64(terms); n >= 1; n-- {
+		all.Go(func() {
+			<-start
+			k, err := natsfence.OpenKV(within(t), js, "orders", "g", term(n, "a"))
+			if err != nil && !errors.Is(err, fence.ErrStale) {
+				t.Errorf("term %d: %v", n, err)
+			}
+			opened[n] = k
+		})
+	}
+	close(start)
+	all.Wait()
+	for n, k := range opened {
+		if k == nil {
+			continue
+		}
+		_, err := k.Put(within(t), "x", nil)
+		if n == terms && err != nil || n < terms && !errors.Is(err, fence.ErrStale) {
+			t.Errorf("term %d: %v", n, err)
+		}
+	}
+	if opened[terms] == nil {
+		t.Error("the newest did not open")
+	}
+}
+
+func TestConcurrentWritesOfOneTermAreAllAccepted(t *testing.T) {
+	lab := natslab.StartCluster(t, 3)
+	js := bucket(t, lab.Connect(t), natsstore.BucketConfig{Bucket: "orders", Replicas: 3})
+	// Two writers of the term do not know of each other: the server has one of them wait.
+	writers := []*natsfence.KV{openKV(t, js, 1, "a"), openKV(t, js, 1, "a")}
+	var all sync.WaitGroup
+	for i := range 8 {
+		all.Go(func() {
+			for j := range 40 {
+				if _, err := writers[i%2].Put(within(t), fmt.Sprint("k", i, ".", j), nil); err != nil {
+					t.Error(err)
+					return
+				}
+			}
+		})
+	}
+	all.Wait()
+}
+
+func TestStepDownOfTheStreamsLeaderLetsNoStaleWriteIn(t *testing.T) {
+	lab := natslab.StartCluster(t, 3)
+	nc := lab.Connect(t)
+	js := bucket(t, nc, natsstore.BucketConfig{Bucket: "orders", Replicas: 3})
+	old := openKV(t, js, 1, "a")
+	fresh := openKV(t, js, 2, "b")
+	for range 3 {
+		lab.StepDownStreamLeader(nc, "KV_orders")
+		natslab.Eventually(t, "a write of the newer term", func(ctx context.Context) error {
+			_, err := fresh.Put(ctx, "x", nil)
+			return err
+		})
+		for range 50 {
+			if _, err := old.Put(within(t), "x", nil); err == nil || errors.Is(err, store.ErrUnknown) || errors.Is(err, natsfence.ErrLost) {
+				t.Fatalf("the older term's write: %v", err)
+			}
+		}
+	}
+}
+
+// A deleted guard lets nobody in who was there before, and nobody new: who led cannot be told any more.
+func TestDeletedGuardStopsEveryoneUntilAPersonPutsAMark(t *testing.T) {
+	for name, remove := range map[string]func(context.Context, jetstream.KeyValue) error{
+		"delete": func(ctx context.Context, kv jetstream.KeyValue) error { return kv.Delete(ctx, ordersKey) },
+		"purge":  func(ctx context.Context, kv jetstream.KeyValue) error { return kv.Purge(ctx, ordersKey) },
+		"overwrite": func(ctx context.Context, kv jetstream.KeyValue) error {
+			_, err := kv.Put(ctx, ordersKey, []byte("{}"))
+			return err
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			srv := natslab.Start(t)
+			kv := natslab.KV(t, srv.Connect(t), jetstream.KeyValueConfig{Bucket: "orders"})
+			js := natslab.JetStream(t, srv.Connect(t))
+			old := openKV(t, js, 7, "a")
+			if err := remove(within(t), kv); err != nil {
+				t.Fatal(err)
+			}
+			for _, n := range []uint64{6, 7, 8} {
+				if _, err := natsfence.OpenKV(within(t), js, "orders", "g", term(n, "a")); !errors.Is(err, natsfence.ErrLost) {
+					t.Errorf("opening in term %d: %v", n, err)
+				}
+			}
+			if _, err := old.Put(within(t), "x", nil); !errors.Is(err, natsfence.ErrLost) {
+				t.Errorf("writing: %v", err)
+			}
+			if _, err := kv.Put(within(t), ordersKey, []byte("7/")); err != nil {
+				t.Fatal(err)
+			}
+			if _, err := old.Put(within(t), "x", nil); !errors.Is(err, fence.ErrStale) {
+				t.Errorf("writing in the term that the person named: %v", err)
+			}
+			if _, err := openKV(t, js, 8, "b").Put(within(t), "x", nil); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+}
+
+func TestGuardThatVanishedIsNotRaisedAgainByItsWriter(t *testing.T) {
+	srv := natslab.Start(t)
+	js := stream(t, srv.Connect(t), jetstream.StreamConfig{Name: "EVENTS", Subjects: []string{"events.>"}})
+	s, err := natsfence.OpenStream(within(t), js, "EVENTS", "events.fence", term(7, "a"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(s.Warnings()) == 0 {
+		t.Error("no warning that the stream allows what now follows")
+	}
+	raw, err := js.Stream(within(t), "EVENTS")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := raw.Purge(within(t)); err != nil {
+		t.Fatal(err)
+	}
+	for range 3 {
+		if _, err := s.Publish(within(t), "events.sent", nil); !errors.Is(err, natsfence.ErrLost) {
+			t.Error(err)
+		}
+	}
+	if seq, _ := guardAt(t, js, "EVENTS", "events.fence"); seq != 0 {
+		t.Errorf("raised again at %d", seq)
+	}
+}
+
+func TestGuardOutlivesTheAgeOfItsStream(t *testing.T) {
+	srv := natslab.Start(t)
+	js := stream(t, srv.Connect(t), jetstream.StreamConfig{
+		Name: "EVENTS", Subjects: []string{"events.>"}, MaxAge: time.Second, AllowMsgTTL: true,
+	})
+	s, err := natsfence.OpenStream(within(t), js, "EVENTS", "events.fence", term(7, "a"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := s.Publish(within(t), "events.sent", nil); err != nil {
+		t.Fatal(err)
+	}
+	raw, err := js.Stream(within(t), "EVENTS")
+	if err != nil {
+		t.Fatal(err)
+	}
+	natslab.Eventually(t, "the data is gone", func(ctx context.Context) error {
+		if info, err := raw.Info(ctx); err != nil || info.State.Msgs > 1 {
+			return errors.Join(errors.New("it is there"), err)
+		}
+		return nil
+	})
+	if seq, _ := guardAt(t, js, "EVENTS", "events.fence"); seq == 0 {
+		t.Fatal("the guard went with it")
+	}
+	if _, err := s.Publish(within(t), "events.sent", nil); err != nil {
+		t.Error(err)
+	}
+}
+
+func TestStreamsThatWouldDropTheGuardAreRefused(t *testing.T) {
+	srv := natslab.Start(t)
+	nc := srv.Connect(t)
+	for name, cfg := range map[string]jetstream.StreamConfig{
+		"age":      {MaxAge: time.Hour},
+		"messages": {MaxMsgs: 100},
+		"bytes":    {MaxBytes: 1 << 20},
+		"work":     {Retention: jetstream.WorkQueuePolicy},
+		"interest": {Retention: jetstream.InterestPolicy},
+		"noack":    {NoAck: true},
+		"renamed":  {SubjectTransform: &jetstream.SubjectTransformConfig{Source: "renamed.>", Destination: "other.>"}},
+		"counter":  {AllowMsgCounter: true, AllowDirect: true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			cfg.Name, cfg.Subjects = name, []string{name + ".>"}
+			js := stream(t, nc, cfg)
+			if _, err := natsfence.OpenStream(within(t), js, name, name+".fence", term(1, "a")); !errors.Is(err, natsfence.ErrUnfit) {
+				t.Error(err)
+			}
+		})
+	}
+	for name, cfg := range map[string]jetstream.StreamConfig{
+		"full":    {MaxMsgs: 100, MaxBytes: 1 << 20, Discard: jetstream.DiscardNew},
+		"history": {MaxMsgsPerSubject: 2},
+	} {
+		t.Run(name, func(t *testing.T) {
+			cfg.Name, cfg.Subjects = name, []string{name + ".>"}
+			js := stream(t, nc, cfg)
+			if _, err := natsfence.OpenStream(within(t), js, name, name+".fence", term(1, "a")); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+}
+
+func TestWarningsSayWhatWeakensAGuard(t *testing.T) {
+	srv := natslab.Start(t)
+	nc := srv.Connect(t)
+	js := bucket(t, nc, natsstore.BucketConfig{Bucket: "orders"})
+	if w := openKV(t, js, 1, "a").Warnings(); len(w) != 0 {
+		t.Errorf("a bucket of ours: %q", w)
+	}
+	natslab.KV(t, nc, jetstream.KeyValueConfig{Bucket: "theirs", Storage: jetstream.MemoryStorage})
+	k, err := natsfence.OpenKV(within(t), js, "theirs", "g", term(1, "a"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	all := strings.Join(k.Warnings(), "\n")
+	for _, want := range []string{"counts from 1", "rollups", "memory"} {
+		if !strings.Contains(all, want) {
+			t.Errorf("nothing about %s: %s", want, all)
+		}
+	}
+}
+
+func TestWhatWouldPassByTheGuardIsNotSent(t *testing.T) {
+	srv := natslab.Start(t)
+	nc := srv.Connect(t)
+	js := bucket(t, nc, natsstore.BucketConfig{Bucket: "orders"})
+	stream(t, nc, jetstream.StreamConfig{Name: "EVENTS", Subjects: []string{"events.>"}})
+	stream(t, nc, jetstream.StreamConfig{Name: "OTHER", Subjects: []string{"other.>"}})
+	k := openKV(t, js, 1, "a")
+	for _, key := range []string{"", ordersKey, natsfence.GuardPrefix + "h", "a b", ".a", "a..b", "*", ">"} {
+		if _, err := k.Put(within(t), key, nil); !errors.Is(err, fence.ErrInvalid) {
+			t.Errorf("key %q: %v", key, err)
+		}
+		if err := k.Delete(within(t), key); !errors.Is(err, fence.ErrInvalid) {
+			t.Errorf("deleting key %q: %v", key, err)
+		}
+	}
+	s, err := natsfence.OpenStream(within(t), js, "EVENTS", "events.fence", term(1, "a"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, subject := range []string{"", "events.fence", "events.*", "events.>", "events..a", "events. a"} {
+		if _, err := s.Publish(within(t), subject, nil); !errors.Is(err, fence.ErrInvalid) {
+			t.Errorf("subject %q: %v", subject, err)
+		}
+	}
+	for _, header := range []string{
+		"Nats-Rollup", "nats-rollup", "Nats-Expected-Stream", "Nats-Expected-Last-Subject-Sequence",
+		"Nats-Expected-Last-Subject-Sequence-Subject", "Nats-Schedule", "Nats-Batch-Id",
+	} {
+		m := &nats.Msg{Subject: "events.sent", Header: nats.Header{header: {"x"}}}
+		if _, err := s.PublishMsg(within(t), m); !errors.Is(err, fence.ErrInvalid) {
+			t.Errorf("header %q: %v", header, err)
+		}
+	}
+	if _, err := s.Publish(within(t), "other.sent", nil); !errors.Is(err, store.ErrPermanent) {
+		t.Errorf("another stream's subject: %v", err)
+	}
+	if _, err := natsfence.OpenStream(within(t), js, "EVENTS", "other.fence", term(1, "a")); !errors.Is(err, store.ErrPermanent) {
+		t.Errorf("another stream's guard: %v", err)
+	}
+	for _, bad := range []struct{ bucket, group string }{{"orders", ""}, {"orders", "a b"}, {"orders", "a."}, {"orders", strings.Repeat("g", 256)}} {
+		if _, err := natsfence.OpenKV(within(t), js, bad.bucket, bad.group, term(1, "a")); !errors.Is(err, fence.ErrInvalid) {
+			t.Errorf("%v: %v", bad, err)
+		}
+	}
+	for _, missing := range []string{"nothing", "no bucket", ""} {
+		if _, err := natsfence.OpenKV(within(t), js, missing, "g", term(1, "a")); !errors.Is(err, store.ErrPermanent) {
+			t.Errorf("bucket %q: %v", missing, err)
+		}
+	}
+	for _, no := range []uint64{0} {
+		if _, err := natsfence.OpenKV(within(t), js, "orders", "g", term(no, "a")); !errors.Is(err, fence.ErrInvalid) {
+			t.Errorf("term %d: %v", no, err)
+		}
+	}
+}
+
+func TestHeadersOfMessagesAreKeptAndNotChanged(t *testing.T) {
+	srv := natslab.Start(t)
+	js := stream(t, srv.Connect(t), jetstream.StreamConfig{Name: "EVENTS", Subjects: []string{"events.>"}})
+	s, err := natsfence.OpenStream(within(t), js, "EVENTS", "events.fence", term(1, "a"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	m := &nats.Msg{Subject: "events.sent", Header: nats.Header{"Trace": {"x"}, jetstream.MsgIDHeader: {"1"}}}
+	for _, duplicate := range []bool{false, true} {
+		ack, err := s.PublishMsg(within(t), m)
+		if err != nil || ack.Duplicate != duplicate {
+			t.Errorf("%+v, %v", ack, err)
+		}
+	}
+	if len(m.Header) != 2 {
+		t.Errorf("changed: %v", m.Header)
+	}
+	raw, err := js.Stream(within(t), "EVENTS")
+	if err != nil {
+		t.Fatal(err)
+	}
+	got, err := raw.GetLastMsgForSubject(within(t), "events.sent")
+	if err != nil || got.Header.Get("Trace") != "x" {
+		t.Errorf("%v, %v", got, err)
+	}
+}
+
+// The answer gets lost, not the write: it is neither a success nor a failure, and the guard bounds it.
+func TestWriteWithoutAnAnswerIsUnknownAndStillGuarded(t *testing.T) {
+	srv := natslab.Start(t)
+	js := bucket(t, srv.Connect(t), natsstore.BucketConfig{Bucket: "orders"})
+	proxy := natslab.NewProxy(t, srv.Addr())
+	k := openKV(t, natslab.JetStream(t, natslab.Connect(t, proxy.URL())), 1, "a")
+
+	put := func(key string) error {
+		ctx, cancel := context.WithTimeout(t.Context(), 200*time.Millisecond)
+		defer cancel()
+		_, err := k.Put(ctx, key, nil)
+		return err
+	}
+	proxy.Hold(natslab.ToClient)
+	if err := put("applied"); !errors.Is(err, store.ErrUnknown) || !errors.Is(err, context.DeadlineExceeded) {
+		t.Errorf("%v", err)
+	}
+	natslab.Eventually(t, "it is applied", func(ctx context.Context) error { return stands(ctx, js, "applied") })
+	proxy.Resume()
+	if _, err := k.Put(within(t), "next", nil); err != nil {
+		t.Fatal(err)
+	}
+
+	proxy.Hold(natslab.ToServer)
+	if err := put("late"); !errors.Is(err, store.ErrUnknown) {
+		t.Errorf("%v", err)
+	}
+	openKV(t, js, 2, "b")
+	proxy.Resume()
+	// It arrives now, before this one, on the same connection.
+	if _, err := k.Put(within(t), "later", nil); !errors.Is(err, fence.ErrStale) {
+		t.Error(err)
+	}
+	if err := stands(within(t), js, "late"); !errors.Is(err, jetstream.ErrKeyNotFound) {
+		t.Errorf("applied after the newer term had begun: %v", err)
+	}
+}
+
+func stands(ctx context.Context, js jetstream.JetStream, key string) error {
+	kv, err := js.KeyValue(ctx, "orders")
+	if err != nil {
+		return err
+	}
+	_, err = kv.Get(ctx, key)
+	return err
+}
+
+func TestRaiseWithoutAnAnswerIsResolved(t *testing.T) {
+	srv := natslab.Start(t)
+	js := bucket(t, srv.Connect(t), natsstore.BucketConfig{Bucket: "orders"})
+	proxy := natslab.NewProxy(t, srv.Addr())
+	far := natslab.JetStream(t, natslab.Connect(t, proxy.URL()))
+	proxy.Delay(300*time.Millisecond, natslab.ToClient)
+	opened := make(chan *natsfence.KV, 1)
+	go func() {
+		k, err := natsfence.OpenKV(within(t), far, "orders", "g", term(1, "a"))
+		if err != nil {
+			t.Error(err)
+		}
+		opened <- k
+	}()
+	natslab.Eventually(t, "the guard is raised", func(context.Context) error {
+		if seq, _ := guardAt(t, js, "KV_orders", ordersMark); seq == 0 {
+			return errors.New("it is not")
+		}
+		return nil
+	})
+	proxy.Drop() // with the answer
+	proxy.Resume()
+	k := <-opened
+	if k == nil {
+		return
+	}
+	if _, err := k.Put(within(t), "x", nil); err != nil {
+		t.Error(err)
+	}
+}
+
+func TestNothingIsSentWithoutAConnection(t *testing.T) {
+	srv := natslab.Start(t)
+	js := bucket(t, srv.Connect(t), natsstore.BucketConfig{Bucket: "orders"})
+	proxy := natslab.NewProxy(t, srv.Addr())
+	gone := make(chan struct{})
+	once := sync.OnceFunc(func() { close(gone) })
+	nc := natslab.Connect(t, proxy.URL(), nats.DisconnectErrHandler(func(*nats.Conn, error) { once() }))
+	k := openKV(t, natslab.JetStream(t, nc), 1, "a")
+	proxy.Cut()
+	<-gone
+	if _, err := k.Put(within(t), "x", nil); !errors.Is(err, store.ErrTransient) || errors.Is(err, store.ErrUnknown) {
+		t.Error(err)
+	}
+	proxy.Resume()
+	natslab.Eventually(t, "it writes again", func(ctx context.Context) error {
+		_, err := k.Put(ctx, "y", nil)
+		return err
+	})
+	if err := stands(within(t), js, "x"); !errors.Is(err, jetstream.ErrKeyNotFound) {
+		t.Errorf("delivered after it was given up: %v", err)
+	}
+}
+
+func TestCallsEndWithTheirContext(t *testing.T) {
+	srv := natslab.Start(t)
+	js := bucket(t, srv.Connect(t), natsstore.BucketConfig{Bucket: "orders"})
+	k := openKV(t, js, 1, "a")
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	if _, err := k.Put(ctx, "x", nil); !errors.Is(err, context.Canceled) {
+		t.Error(err)
+	}
+	if _, err := natsfence.OpenKV(ctx, js, "orders", "g", term(2, "b")); !errors.Is(err, context.Canceled) {
+		t.Error(err)
+	}
+}
+
+// The rights that the package documentation lists suffice.
+func TestWriterNeedsNoOtherPermissions(t *testing.T) {
+	writer := natslab.User("writer", []string{
+		"$KV.orders.>", "$JS.API.STREAM.INFO.KV_orders", "$JS.API.DIRECT.GET.KV_orders.$KV.orders._fence.g",
+	}, []string{"_INBOX.>"})
+	srv := natslab.Start(t, natslab.Users(natslab.Admin(), writer))
+	admin := srv.Connect(t, nats.UserInfo("admin", "admin"))
+	bucket(t, admin, natsstore.BucketConfig{Bucket: "orders"})
+	js := natslab.JetStream(t, srv.Connect(t, nats.UserInfo("writer", "writer")))
+	old := openKV(t, js, 1, "a")
+	if _, err := old.Put(within(t), "x", nil); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := openKV(t, js, 2, "b").Put(within(t), "x", nil); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := old.Put(within(t), "x", nil); !errors.Is(err, fence.ErrStale) {
+		t.Error(err)
+	}
+}
+
+func TestErrorsNeverShowTheToken(t *testing.T) {
+	srv := natslab.Start(t)
+	js := bucket(t, srv.Connect(t), natsstore.BucketConfig{Bucket: "orders"})
+	const token = "6f1c2f6e-0c0e-4e0e-9d61-6ed0f6a1a6e3"
+	openKV(t, js, 7, "a")
+	_, err := natsfence.OpenKV(within(t), js, "orders", "g", term(6, token))
+	if err == nil || strings.Contains(fmt.Sprintf("%v %+v", err, err), token) {
+		t.Error(err)
+	}
+	kv, kvErr := js.KeyValue(within(t), "orders")
+	if kvErr != nil {
+		t.Fatal(kvErr)
+	}
+	openKV(t, js, 8, token)
+	e, kvErr := kv.Get(within(t), ordersKey)
+	if kvErr != nil || !slices.Equal(e.Value(), []byte("8/"+fence.Digest(token))) {
+		t.Errorf("%s, %v", strconv.Quote(string(e.Value())), kvErr)
+	}
+}

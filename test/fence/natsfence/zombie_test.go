@@ -1,0 +1,42 @@
+package natsfence_test
+
+import (
+	"testing"
+
+	"github.com/nats-io/nats.go/jetstream"
+
+	"github.com/seed-ff2cb582/leader/store/natsstore"
+	"github.com/seed-ff2cb582/leader/test/fence/zombies"
+	"github.com/seed-ff2cb582/leader/test/natslab"
+)
+
+func TestStalledLeaderPutsNothingIntoABucket(t *testing.T) {
+	srv := natslab.Start(t)
+	js := bucket(t, srv.Connect(t), natsstore.BucketConfig{Bucket: "orders", Replicas: 1})
+	zombies.Haunt(t, srv, kv(js))
+}
+
+func TestStalledLeaderPutsNothingIntoABucketOfOthers(t *testing.T) {
+	srv := natslab.Start(t)
+	nc := srv.Connect(t)
+	natslab.KV(t, nc, jetstream.KeyValueConfig{Bucket: "orders", History: 5})
+	zombies.Haunt(t, srv, kv(natslab.JetStream(t, nc)))
+}
+
+func TestStalledLeaderPutsNothingIntoAReplicatedBucket(t *testing.T) {
+	lab := natslab.StartCluster(t, 3)
+	js := bucket(t, lab.Connect(t), natsstore.BucketConfig{Bucket: "orders", Replicas: 3})
+	zombies.Haunt(t, lab.Nodes[0], kv(js))
+}
+
+func TestStalledLeaderPublishesNothing(t *testing.T) {
+	srv := natslab.Start(t)
+	js := stream(t, srv.Connect(t), jetstream.StreamConfig{Name: "EVENTS", Subjects: []string{"events.>"}})
+	zombies.Haunt(t, srv, events(js))
+}
+
+func TestStalledLeaderPublishesNothingToAReplicatedStream(t *testing.T) {
+	lab := natslab.StartCluster(t, 3)
+	js := stream(t, lab.Connect(t), jetstream.StreamConfig{Name: "EVENTS", Subjects: []string{"events.>"}, Replicas: 3})
+	zombies.Haunt(t, lab.Nodes[0], events(js))
+}

@@ -1,0 +1,233 @@
+package metrics_test
+
+import (
+	"context"
+	"maps"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/prometheus/prometheus/model/histogram"
+	"github.com/prometheus/prometheus/model/labels"
+	"github.com/prometheus/prometheus/model/rulefmt"
+	"github.com/prometheus/prometheus/promql"
+	"github.com/prometheus/prometheus/storage"
+	"github.com/prometheus/prometheus/tsdb/chunkenc"
+	"github.com/prometheus/prometheus/tsdb/chunks"
+	"github.com/prometheus/prometheus/util/annotations"
+)
+
+// scrape is the interval of the samples and of the evaluations.
+const scrape = 30 * time.Second
+
+// A sample is one value of a series.
+type sample struct {
+	at    int64
+	value float64
+}
+
+// T, ST, F, H, FH, Type and Copy implement chunks.Sample.
+func (s sample) T() int64                      { return s.at }
+func (s sample) ST() int64                     { return 0 }
+func (s sample) F() float64                    { return s.value }
+func (s sample) H() *histogram.Histogram       { return nil }
+func (s sample) FH() *histogram.FloatHistogram { return nil }
+func (s sample) Type() chunkenc.ValueType      { return chunkenc.ValFloat }
+func (s sample) Copy() chunks.Sample           { return s }
+
+// A scene is what Prometheus has scraped.
+type scene struct {
+	storage.LabelQuerier
+	series []storage.Series
+	end    time.Duration
+}
+
+// newScene takes series in the notation of promtool: election_term{role="x"} 1 1 2x3 _ 4.
+func newScene(t *testing.T, descriptions []string) *scene {
+	t.Helper()
+	s := &scene{LabelQuerier: storage.NoopQuerier()}
+	for _, text := range descriptions {
+		name, values, err := newParser().ParseSeriesDesc(text)
+		if err != nil {
+			t.Fatalf("%s: %v", text, err)
+		}
+		var samples []chunks.Sample
+		for i, v := range values {
+			if !v.Omitted {
+				samples = append(samples, sample{int64(i) * scrape.Milliseconds(), v.Value})
+			}
+		}
+		s.series = append(s.series, storage.NewListSeries(name, samples))
+		s.end = max(s.end, time.Duration(len(values)-1)*scrape)
+	}
+	return s
+}
+
+// Querier implements storage.Queryable.
+func (s *scene) Querier(int64, int64) (storage.Querier, error) { return s, nil }
+
+// Select implements storage.Querier.
+func (s *scene) Select(_ context.Context, _ bool, _ *storage.SelectHints, matchers ...*labels.Matcher) storage.SeriesSet {
+	return &selection{series: slices.DeleteFunc(slices.Clone(s.series), func(series storage.Series) bool {
+		return slices.ContainsFunc(matchers, func(m *labels.Matcher) bool { return !m.Matches(series.Labels().Get(m.Name)) })
+	})}
+}
+
+// A selection is a storage.SeriesSet.
+type selection struct {
+	series []storage.Series
+	next   int
+}
+
+func (s *selection) Next() bool                      { s.next++; return s.next <= len(s.series) }
+func (s *selection) At() storage.Series              { return s.series[s.next-1] }
+func (*selection) Err() error                        { return nil }
+func (*selection) Warnings() annotations.Annotations { return nil }
+
+func newEngine(t *testing.T) *promql.Engine {
+	t.Helper()
+	e := promql.NewEngine(promql.EngineOpts{MaxSamples: 1e6, Timeout: time.Minute, Parser: newParser()})
+	t.Cleanup(func() { _ = e.Close() })
+	return e
+}
+
+// fires returns the alerts that fire at any time of the scene, evaluated as Prometheus does.
+func (s *scene) fires(t *testing.T, all []rulefmt.Rule) []string {
+	t.Helper()
+	engine := newEngine(t)
+	fired := make(map[string]bool)
+	for _, rule := range all {
+		// since when an alert has been pending, by its labels
+		since := make(map[string]time.Duration)
+		for now := time.Duration(0); now <= s.end; now += scrape {
+			active := s.evaluate(t, engine, rule.Expr, now)
+			maps.DeleteFunc(since, func(key string, _ time.Duration) bool { return !active[key] })
+			for key := range active {
+				if _, ok := since[key]; !ok {
+					since[key] = now
+				}
+				if now-since[key] >= time.Duration(rule.For) {
+					fired[rule.Alert] = true
+				}
+			}
+		}
+	}
+	return slices.Sorted(maps.Keys(fired))
+}
+
+func (s *scene) evaluate(t *testing.T, engine *promql.Engine, expr string, now time.Duration) map[string]bool {
+	t.Helper()
+	query, err := engine.NewInstantQuery(t.Context(), s, nil, expr, time.UnixMilli(now.Milliseconds()))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer query.Close()
+	result, err := query.Exec(t.Context()).Vector()
+	if err != nil {
+		t.Fatalf("%s: %v", expr, err)
+	}
+	active := make(map[string]bool)
+	for _, sample := range result {
+		active[sample.Metric.String()] = true
+	}
+	return active
+}
+
+// Two instances of one role. Series of other metrics are given where a case needs them.
+const (
+	isLeaderA = `election_is_leader{role="reports",instance_id="a",bucket="leaders"} `
+	isLeaderB = `election_is_leader{role="reports",instance_id="b",bucket="leaders"} `
+	termA     = `election_term{role="reports",instance_id="a",bucket="leaders"} `
+	termB     = `election_term{role="reports",instance_id="b",bucket="leaders"} `
+	barredA   = `election_barred{role="reports",instance_id="a",bucket="leaders",reason="paused"} `
+	barredB   = `election_barred{role="reports",instance_id="b",bucket="leaders",reason="paused"} `
+	marginA   = `election_renewal_margin_ratio_bucket{role="reports",instance_id="a",bucket="leaders",le="0.25"} `
+	renewedA  = `election_heartbeat_duration_seconds_count{role="reports",instance_id="a",bucket="leaders",status="ok"} `
+	unknownA  = `election_heartbeat_duration_seconds_count{role="reports",instance_id="a",bucket="leaders",status="unknown"} `
+	connA     = `election_connection_status{role="reports",instance_id="a",bucket="leaders"} `
+	lostA     = `election_failures_total{role="reports",instance_id="a",bucket="leaders",error_type="regressed"} `
+	overranA  = `election_failures_total{role="reports",instance_id="a",bucket="leaders",error_type="overrun"} `
+	otherA    = `election_failures_total{role="reports",instance_id="a",bucket="leaders",error_type="unknown"} `
+	staleA    = `election_token_validation_failures_total{role="reports",instance_id="a",bucket="leaders"} `
+)
+
+func TestAlertsFireWhenTheyShouldAndNotOtherwise(t *testing.T) {
+	tests := []struct {
+		name   string
+		series []string
+		want   []string
+	}{
+		{"nothing happens", []string{
+			isLeaderA + "1x60", isLeaderB + "0x60", termA + "5x60", termB + "5x60", marginA + "0x60",
+			renewedA + "0+30x60", connA + "1x60", staleA + "0x60",
+		}, nil},
+		{"a hand-over, seen as two leaders for one scrape", []string{
+			isLeaderA + "1x20 0x40", isLeaderB + "0x19 1x41", termA + "5x20 6x40", termB + "5x19 6x41",
+		}, nil},
+		{"a hand-over, seen as none for one scrape", []string{
+			isLeaderA + "1x20 0x40", isLeaderB + "0x21 1x39", termA + "5x20 6x40", termB + "5x20 6x40",
+		}, nil},
+		{"a failover of a minute and a half", []string{
+			isLeaderA + "1x20 0x40", isLeaderB + "0x24 1x36", termA + "5x24 6x36", termB + "5x24 6x36",
+		}, nil},
+		{"a rolling upgrade of five instances within 15 minutes", []string{
+			isLeaderA + "1 0x60", isLeaderB + "0 1x60", termB + "1x4 2x4 3x4 4x4 5x4 6x40",
+		}, nil},
+		{"two leaders", []string{isLeaderA + "1x60", isLeaderB + "0x20 1x10 0x30"}, []string{"ElectionTwoLeaders"}},
+		{"a leader of another role", []string{
+			isLeaderA + "1x60", `election_is_leader{role="billing",instance_id="a",bucket="leaders"} 1x60`,
+		}, nil},
+		{"nobody leads", []string{isLeaderA + "1x20 0x20", isLeaderB + "0x40"}, []string{"ElectionNoLeader"}},
+		{"nobody leads, since the group is paused", []string{
+			isLeaderA + "1x20 0x20", isLeaderB + "0x40", barredA + "_x20 1x20", barredB + "_x20 1x20",
+		}, nil},
+		{"the leadership flaps", []string{
+			isLeaderA + "1x60", termA + "1x2 2x2 3x2 4x2 5x2 6x2 7x2 8x2",
+		}, []string{"ElectionFlapping"}},
+		{"all candidates vanish", []string{isLeaderA + "1x40 stale _x60", isLeaderB + "0x40 stale _x60"}, []string{"ElectionCandidatesGone"}},
+		{"one candidate vanishes", []string{isLeaderA + "1x100", isLeaderB + "0x40 stale _x60"}, nil},
+		{"a renewal comes late", []string{isLeaderA + "1x60", marginA + "0x20 1x40"}, []string{"ElectionRenewalsNearTrustLimit"}},
+		{"a fifth of the renewals fails", []string{
+			isLeaderA + "1x60", renewedA + "0+24x60", unknownA + "0+6x60",
+		}, []string{"ElectionRenewalsFail"}},
+		{"one renewal fails", []string{isLeaderA + "1x60", renewedA + "0+30x60", unknownA + "0x20 1x40"}, nil},
+		{"a connection is lost", []string{isLeaderB + "1x60", connA + "1x20 0x10 1x30"}, []string{"ElectionDisconnected"}},
+		{"a connection is lost and found", []string{isLeaderB + "1x60", connA + "1x20 0x2 1x38"}, nil},
+		{"the store forgets for the first time", []string{isLeaderA + "1x60", lostA + "_x20 1x40"}, []string{"ElectionStoreLostWrites"}},
+		{"work outlives its term", []string{isLeaderA + "1x60", overranA + "_x20 1x40"}, []string{"ElectionWorkDoesNotStop"}},
+		{"another failure", []string{isLeaderA + "1x60", otherA + "_x20 1x40"}, nil},
+		{"a stale leader acts", []string{isLeaderA + "1x60", staleA + "0x20 1x40"}, []string{"ElectionStaleToken"}},
+	}
+	all := rules(t)
+	seen := make(map[string]bool)
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			if got := newScene(t, tt.series).fires(t, all); !slices.Equal(got, tt.want) {
+				t.Errorf("fired: %q, want %q", got, tt.want)
+			}
+		})
+		for _, name := range tt.want {
+			seen[name] = true
+		}
+	}
+	for _, rule := range all {
+		if !seen[rule.Alert] {
+			t.Errorf("no case makes %s fire", rule.Alert)
+		}
+	}
+}
+
+// A failure that happened long ago is no alert for ever, and one that comes after it is an alert again.
+func TestAlertsOfFailuresEndAndComeAgain(t *testing.T) {
+	for end, want := range map[string]int{"1x200": 0, "1x200 2x20": 2} {
+		s := newScene(t, []string{lostA + "_x10 " + end, overranA + "_x10 " + end})
+		engine := newEngine(t)
+		active := 0
+		for _, rule := range rules(t) {
+			active += len(s.evaluate(t, engine, rule.Expr, s.end))
+		}
+		if active != want {
+			t.Errorf("%s: %d alerts are active, want %d", end, active, want)
+		}
+	}
+}

@@ -1,0 +1,104 @@
+package natsstore_test
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/seed-ff2cb582/leader"
+	"github.com/seed-ff2cb582/leader/store/natsstore"
+	"github.com/seed-ff2cb582/leader/test/natslab"
+)
+
+// The servers are processes, and die as processes do: no file is closed, no peer is told.
+func TestElectionRecoversFromTheKillOfAClustersNodes(t *testing.T) {
+	if testing.Short() {
+		t.Skip("starts a cluster of processes")
+	}
+	cluster := natslab.StartProcesses(t, 3, "")
+	admin := cluster.Connect(t)
+	ensure(t, admin, natsstore.BucketConfig{Bucket: "b", Replicas: 3})
+	candidates := []leader.Election{
+		stand(t, cluster.Connect(t), "a", natsstore.Options{}),
+		stand(t, cluster.Connect(t), "b", natsstore.Options{}),
+		stand(t, cluster.Connect(t), "c", natsstore.Options{}),
+	}
+	watchful(t, candidates)
+	var last uint64
+	for round := range 3 {
+		before := oneLeads(t, candidates)
+		victim := cluster.StreamLeader(admin, "KV_b")
+		if round == 2 { // a follower
+			victim = cluster.Nodes[(slices.Index(cluster.Nodes, victim)+1)%3]
+		}
+		killed := time.Now()
+		victim.Kill()
+		term := renewed(t, candidates, killed)
+		t.Logf("%s killed: led and renewed again after %v, term %d before, %d after", victim.Name, time.Since(killed).Round(time.Millisecond), before, term)
+		if term < before || before < last {
+			t.Errorf("terms %d, %d, %d", last, before, term)
+		}
+		last = term
+		victim.Run()
+		cluster.AwaitReady()
+		natslab.Eventually(t, "all replicas are current", func(ctx context.Context) error {
+			s, err := natslab.JetStream(t, admin).Stream(ctx, "KV_b")
+			if err != nil {
+				return err
+			}
+			for _, r := range s.CachedInfo().Cluster.Replicas {
+				if !r.Current {
+					err = errors.Join(err, errors.New(r.Name+" is not"))
+				}
+			}
+			return err
+		})
+	}
+}
+
+// watchful fails the test if two candidates lead at one time.
+func watchful(t *testing.T, candidates []leader.Election) {
+	t.Helper()
+	ctx, cancel := context.WithCancel(t.Context())
+	var wg sync.WaitGroup
+	t.Cleanup(func() { cancel(); wg.Wait() })
+	wg.Go(func() {
+		tick := time.NewTicker(time.Millisecond)
+		defer tick.Stop()
+		for ctx.Err() == nil {
+			<-tick.C
+			// The first is asked once more: leadership may have gone over between two questions.
+			for i, a := range candidates {
+				for _, b := range candidates[i+1:] {
+					if a.IsLeader() && b.IsLeader() && a.IsLeader() {
+						t.Errorf("two leaders: %+v, %+v", a.Status(), b.Status())
+					}
+				}
+			}
+		}
+	})
+}
+
+// oneLeads waits until a candidate leads, and returns its term.
+func oneLeads(t *testing.T, candidates []leader.Election) (term uint64) {
+	t.Helper()
+	return renewed(t, candidates, time.Time{})
+}
+
+// renewed waits until a candidate leads by a renewal that left after the instant, and returns its term.
+func renewed(t *testing.T, candidates []leader.Election, since time.Time) (term uint64) {
+	t.Helper()
+	natslab.Eventually(t, "a candidate leads and has renewed", func(context.Context) error {
+		for _, c := range candidates {
+			if st := c.Status(); st.IsLeader && st.LastHeartbeat.After(since) {
+				term = st.Term
+				return nil
+			}
+		}
+		return errors.New("nobody")
+	})
+	return term
+}

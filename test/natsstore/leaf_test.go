@@ -1,0 +1,139 @@
+package natsstore_test
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
+
+	"github.com/seed-ff2cb582/leader"
+	"github.com/seed-ff2cb582/leader/store/natsstore"
+	"github.com/seed-ff2cb582/leader/store/storetest"
+	"github.com/seed-ff2cb582/leader/test/natslab"
+)
+
+const leafTTL = 3 * time.Second
+
+// stand starts a candidate of group g on the store.
+func stand(tb testing.TB, nc *nats.Conn, id string, opts natsstore.Options) leader.Election {
+	tb.Helper()
+	e, err := leader.NewElectionWithStore(open(tb, nc, "b", opts), leader.ElectionConfig{
+		Group: "g", InstanceID: id, TTL: leafTTL, HeartbeatInterval: leafTTL / 6,
+	})
+	if err != nil {
+		tb.Fatal(err)
+	}
+	if err := e.Start(tb.Context()); err != nil {
+		tb.Fatal(err)
+	}
+	tb.Cleanup(func() { _ = e.Stop() })
+	return e
+}
+
+func leads(tb testing.TB, e leader.Election, what string) {
+	tb.Helper()
+	natslab.Eventually(tb, what, func(context.Context) error {
+		if !e.IsLeader() {
+			return fmt.Errorf("%+v", e.Status())
+		}
+		return nil
+	})
+}
+
+// sees waits until the observer is told that id leads g.
+func sees(tb testing.TB, infos <-chan leader.LeaderInfo, id string) {
+	tb.Helper()
+	for deadline := within(tb); ; {
+		select {
+		case l := <-infos:
+			if l.Group == "g" && l.ID == id {
+				return
+			}
+		case <-deadline.Done():
+			tb.Fatalf("the observer never sees that %q leads", id)
+		}
+	}
+}
+
+// A bucket that lives behind a leaf node is named by its domain; the leaf has JetStream and a domain of its own.
+func TestElectionAndObserverAcrossALeafNode(t *testing.T) {
+	for _, kind := range []struct {
+		name string
+		make func(testing.TB, *nats.Conn, string)
+	}{
+		{"Republished", makeOurs(natsstore.BucketConfig{})},
+		{"Consumer", makeForeign(jetstream.KeyValueConfig{})},
+	} {
+		t.Run(kind.name, func(t *testing.T) {
+			hub := natslab.Start(t, natslab.Domain("hub"), natslab.AcceptLeaves())
+			link := natslab.NewProxy(t, hub.LeafAddr())
+			leaf := natslab.StartLeaf(t, link.Addr(), natslab.Domain("leaf"))
+			kind.make(t, hub.Connect(t), "b")
+			inHub := natsstore.Options{Domain: "hub"}
+
+			infos := make(chan leader.LeaderInfo, 1000)
+			observer := open(t, leaf.Connect(t), "b", inHub)
+			ctx, cancel := context.WithCancel(t.Context())
+			var wg sync.WaitGroup
+			defer wg.Wait()
+			defer cancel()
+			wg.Go(func() {
+				err := leader.ObserveFuncWithStore(ctx, observer, "*", leader.Observer{
+					Leader: func(l leader.LeaderInfo) { infos <- l },
+					Failed: func(error) {},
+				})
+				if err != nil {
+					t.Error(err)
+				}
+			})
+
+			a := stand(t, hub.Connect(t), "a", natsstore.Options{})
+			leads(t, a, "a leads in the hub")
+			sees(t, infos, "a")
+			b := stand(t, leaf.Connect(t), "b", inHub)
+			if err := a.Resign(within(t)); err != nil {
+				t.Fatal(err)
+			}
+			leads(t, b, "b leads through the leaf node")
+			sees(t, infos, "b")
+
+			link.Cut()
+			leads(t, a, "a leads since b is cut off")
+			if b.IsLeader() {
+				t.Error("two leaders")
+			}
+			link.Resume()
+			leaf.AwaitHub()
+			sees(t, infos, "a")
+			if err := a.Resign(within(t)); err != nil {
+				t.Fatal(err)
+			}
+			leads(t, b, "b leads again")
+			sees(t, infos, "b")
+		})
+	}
+}
+
+func TestConformanceThroughALeafNode(t *testing.T) {
+	hub := natslab.Start(t, natslab.Domain("hub"), natslab.AcceptLeaves())
+	link := natslab.NewProxy(t, hub.LeafAddr())
+	leaf := natslab.StartLeaf(t, link.Addr(), natslab.Domain("leaf"))
+	b := bed{
+		connect: func(tb testing.TB) *nats.Conn { return leaf.Connect(tb) },
+		opts:    natsstore.Options{Domain: "hub"},
+		interrupt: func() {
+			link.Drop()
+			leaf.DropClients()
+			leaf.AwaitHub()
+		},
+	}
+	b.make = func(tb testing.TB, _ *nats.Conn, bucket string) {
+		tb.Helper()
+		makeOurs(natsstore.BucketConfig{})(tb, hub.Connect(tb), bucket)
+	}
+	storetest.Run(t, b.harness, storetest.Caps{NoPurge: noPurge})
+}

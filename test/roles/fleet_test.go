@@ -1,0 +1,201 @@
+package roles_test
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/nats-io/nats.go"
+
+	"github.com/seed-ff2cb582/leader"
+	"github.com/seed-ff2cb582/leader/store/natsstore"
+	"github.com/seed-ff2cb582/leader/test/natslab"
+)
+
+const bucket = "roles"
+
+// A fleet is some instances that take part in the same roles. For as long as the test runs it looks for a role
+// with two leaders at one instant: by the contexts of the terms, and by what the instances say of themselves.
+type fleet struct {
+	tb    testing.TB
+	names []string
+
+	mu    sync.Mutex
+	live  map[string]context.Context // of the latest term of each role
+	by    map[string]string
+	terms map[string]uint64
+	moves int
+	all   []*instance
+}
+
+// An instance is one manager with a connection of its own.
+type instance struct {
+	*leader.RoleManager
+	id string
+}
+
+func newFleet(tb testing.TB, roles int) *fleet {
+	tb.Helper()
+	f := &fleet{
+		tb: tb, live: make(map[string]context.Context), by: make(map[string]string), terms: make(map[string]uint64),
+	}
+	for i := range roles {
+		f.names = append(f.names, fmt.Sprintf("role.%04d", i))
+	}
+	quit, done := make(chan struct{}), make(chan struct{})
+	go func() {
+		defer close(done)
+		f.patrol(quit)
+	}()
+	tb.Cleanup(func() {
+		for _, i := range f.instances() {
+			_ = i.Stop()
+		}
+		close(quit)
+		<-done
+	})
+	return f
+}
+
+func (f *fleet) instances() []*instance {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return slices.Clone(f.all)
+}
+
+// patrol compares what the instances say of themselves. Of two that were asked one after the other, the first is asked again: only
+// if it has led all the time were there two.
+func (f *fleet) patrol(quit chan struct{}) {
+	pause := time.NewTicker(5 * time.Millisecond)
+	defer pause.Stop()
+	for n := 0; ; n++ {
+		name := f.names[n%len(f.names)]
+		var first leader.Election
+		var term leader.Term
+		for _, i := range f.instances() {
+			e := i.Election(name)
+			if e == nil || !e.IsLeader() {
+				continue
+			}
+			if first != nil && first.Term() == term && !term.IsZero() && e.IsLeader() && first.IsLeader() {
+				f.tb.Errorf("%s has two leaders", name)
+			}
+			first, term = e, e.Term()
+		}
+		if n%len(f.names) != 0 {
+			continue
+		}
+		select {
+		case <-quit:
+			return
+		case <-pause.C:
+		}
+	}
+}
+
+func template(id string, ttl time.Duration) leader.RoleManagerConfig {
+	return leader.RoleManagerConfig{
+		Election: leader.ElectionConfig{
+			Bucket: bucket, InstanceID: id, TTL: ttl, HeartbeatInterval: ttl / 4, DeleteOnStop: true,
+		},
+		Spread: leader.SpreadConfig{Enabled: true, Pace: 0.5},
+	}
+}
+
+// start starts an instance with all roles of the fleet.
+func (f *fleet) start(nc *nats.Conn, cfg leader.RoleManagerConfig) *instance {
+	f.tb.Helper()
+	m, err := leader.NewRoleManager(nc, cfg)
+	if err != nil {
+		f.tb.Fatal(err)
+	}
+	i := &instance{m, cfg.Election.InstanceID}
+	for _, name := range f.names {
+		f.add(i, name)
+	}
+	f.mu.Lock()
+	f.all = append(f.all, i)
+	f.mu.Unlock()
+	if err := m.Start(f.tb.Context()); err != nil {
+		f.tb.Fatal(err)
+	}
+	return i
+}
+
+func (f *fleet) add(i *instance, name string) {
+	f.tb.Helper()
+	if err := i.Add(f.tb.Context(), leader.Role{
+		Name: name, OnPromote: func(ctx context.Context, _ string) { f.promoted(ctx, i.id, name) },
+	}); err != nil {
+		f.tb.Fatal(err)
+	}
+}
+
+// promoted judges the beginning of a term by the contexts: that of the one before has ended.
+func (f *fleet) promoted(ctx context.Context, id, name string) {
+	term, _ := leader.TermFromContext(ctx)
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.moves++
+	if was := f.live[name]; was != nil && was.Err() == nil && ctx.Err() == nil {
+		f.tb.Errorf("%s leads %s while the term of %s lives", id, name, f.by[name])
+	}
+	if term.Number <= f.terms[name] {
+		f.tb.Errorf("%s: term %d after %d", name, term.Number, f.terms[name])
+	}
+	f.live[name] = ctx //nolint:fatcontext // one context for each role, and no chain of them
+	f.by[name], f.terms[name] = id, term.Number
+}
+
+// moved returns how many terms began since the last call.
+func (f *fleet) moved() int {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	n := f.moves
+	f.moves = 0
+	return n
+}
+
+func led(is ...*instance) []int {
+	all := make([]int, len(is))
+	for n, i := range is {
+		for _, r := range i.Roles() {
+			if r.IsLeader {
+				all[n]++
+			}
+		}
+	}
+	slices.Sort(all)
+	return all
+}
+
+// settled waits until the instances lead so many roles, in ascending order.
+func (f *fleet) settled(want []int, is ...*instance) {
+	f.tb.Helper()
+	natslab.Eventually(f.tb, fmt.Sprintf("roles spread as %v", want), func(context.Context) error {
+		if got := led(is...); !slices.Equal(got, want) {
+			return fmt.Errorf("they are spread as %v", got)
+		}
+		return nil
+	})
+}
+
+func (f *fleet) stop(i *instance) {
+	f.tb.Helper()
+	if err := i.Stop(); err != nil {
+		f.tb.Fatal(err)
+	}
+}
+
+// ensure makes the bucket, as this library makes its buckets.
+func ensure(tb testing.TB, nc *nats.Conn, cfg natsstore.BucketConfig) {
+	tb.Helper()
+	cfg.Bucket = bucket
+	js := natslab.JetStream(tb, nc)
+	natslab.Eventually(tb, "bucket made", func(ctx context.Context) error {
+		return natsstore.EnsureBucket(ctx, js, cfg)
+	})
+}

@@ -1,0 +1,6 @@
+//go:build race
+
+package roles_test
+
+// many roles are fewer here: the race detector makes everything about ten times slower.
+const many = 200

@@ -1,0 +1,238 @@
+package security_test
+
+import (
+	"context"
+	"crypto/tls"
+	"encoding/json"
+	"errors"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/nats-io/nats-server/v2/server"
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
+
+	"github.com/seed-ff2cb582/leader"
+	"github.com/seed-ff2cb582/leader/store"
+	"github.com/seed-ff2cb582/leader/store/natsstore"
+	"github.com/seed-ff2cb582/leader/test/natslab"
+)
+
+// parsed reads a server configuration of the document, with the files in a directory of the test's.
+func parsed(t *testing.T, text, dir string) *server.Options {
+	t.Helper()
+	for _, name := range []string{candidate, observer, operator, admin, "billing"} {
+		t.Setenv(strings.ToUpper(name)+"_PASSWORD", name)
+	}
+	file := filepath.Join(dir, "server.conf")
+	text = strings.ReplaceAll(text, "/etc/nats", dir)
+	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	opts, err := server.ProcessConfigFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return opts
+}
+
+// configured starts a server of a configuration, but on the loopback interface and in the test's directory.
+func configured(t *testing.T, opts *server.Options) *lab {
+	t.Helper()
+	srv := natslab.Start(t, func(o *server.Options) {
+		ours := *o
+		*o = *opts
+		o.Host, o.Port, o.StoreDir, o.NoLog, o.NoSigs = ours.Host, ours.Port, ours.StoreDir, true, true
+	})
+	return &lab{tb: t, url: srv.URL()}
+}
+
+func TestExampleConfigurationRunsElections(t *testing.T) {
+	ca := newAuthority(t)
+	ca.issue(t, "server")
+	me := ca.issue(t, "client")
+	opts := parsed(t, block(t, "### As a server configuration", "conf"), ca.dir)
+	if !opts.SyncAlways || opts.TLSConfig.ClientAuth != tls.RequireAndVerifyClientCert {
+		t.Errorf("SyncAlways %v, ClientAuth %v", opts.SyncAlways, opts.TLSConfig.ClientAuth)
+	}
+	l := configured(t, opts)
+	l.extra = []nats.Option{nats.RootCAs(ca.file), nats.ClientCert(me.cert, me.key)}
+	wholeElection(t, l, republishing)
+}
+
+func TestExampleConfigurationGrantsWhatTheTablesSay(t *testing.T) {
+	ca := newAuthority(t)
+	ca.issue(t, "server")
+	opts := parsed(t, block(t, "### As a server configuration", "conf"), ca.dir)
+	for _, u := range opts.Users {
+		grants(t, u.Username, u.Permissions.Publish.Allow, u.Permissions.Subscribe.Allow)
+	}
+	if len(opts.Users) != 4 {
+		t.Errorf("%d users", len(opts.Users))
+	}
+}
+
+// grants compares what a user may do with what its table says.
+func grants(t *testing.T, role string, publish, subscribe []string) {
+	t.Helper()
+	var pub, sub []string
+	for _, r := range rights(t, heading(role), republishing) {
+		if r.publish {
+			pub = append(pub, r.subject)
+		} else {
+			sub = append(sub, r.subject)
+		}
+	}
+	for _, x := range []struct{ is, want []string }{{publish, pub}, {subscribe, sub}} {
+		is := slices.Sorted(slices.Values(x.is))
+		slices.Sort(x.want)
+		if !slices.Equal(is, x.want) {
+			t.Errorf("%s may use %q, and the table says %q", role, is, x.want)
+		}
+	}
+}
+
+func TestCommandsGrantWhatTheTablesSay(t *testing.T) {
+	text := strings.ReplaceAll(block(t, "### As nsc commands", "sh"), "\\\n", " ")
+	users := 0
+	for line := range strings.Lines(text) {
+		words := strings.Fields(line)
+		if !strings.HasPrefix(line, "nsc add user ") {
+			continue
+		}
+		users++
+		values := map[string][]string{}
+		for i := 3; i+1 < len(words); i += 2 {
+			values[words[i]] = append(values[words[i]], strings.Trim(words[i+1], "'"))
+		}
+		grants(t, values["--name"][0], values["--allow-pub"], values["--allow-sub"])
+	}
+	if users != 4 {
+		t.Errorf("%d users", users)
+	}
+}
+
+// A whole election runs across the accounts' border, and what destroys another group's record within an
+// account does nothing across it.
+func TestAccountsKeepGroupsApart(t *testing.T) {
+	l := configured(t, parsed(t, block(t, "### An account for each group", "conf"), t.TempDir()))
+	l.domain = bucket
+	wholeElection(t, l, republishing)
+	st := openStore(t, l.connect(operator), natsstore.Options{})
+	// The victim is a record that nobody renews.
+	if _, err := st.CompareAndSwap(within(t), store.Write{Key: bystander, Value: []byte("untouched")}); err != nil {
+		t.Fatal(err)
+	}
+	attacker := l.connect("billing")
+	e := join(t, attacker, "b", func(c *leader.ElectionConfig) { c.Group, c.JetStreamDomain = "billing", bucket })
+	e.leads()
+	e.crash()
+	own := nats.NewMsg("$JS.leaders.API.$KV.leaders.billing")
+	own.Header.Set("KV-Operation", "DEL")
+	own.Data = []byte(vacancy)
+	if _, err := natslab.JetStream(t, attacker).PublishMsg(within(t), own); err != nil {
+		t.Fatal(err)
+	}
+	record := func(key string) store.Entry {
+		got, err := st.Get(within(t), key)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return got
+	}
+	for _, request := range []string{"STREAM.INFO.KV_leaders", "DIRECT.GET.KV_leaders.$KV.leaders.billing", "$KV.leaders.billing"} {
+		heard, err := attacker.SubscribeSync("$KV.leaders." + bystander)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := attacker.PublishRequest("$JS.leaders.API."+request, "$KV.leaders."+bystander, nil); err != nil {
+			t.Fatal(err)
+		}
+		// The answer arrives where it does no harm.
+		if _, err := heard.NextMsgWithContext(within(t)); err != nil {
+			t.Fatalf("the answer of %s: %v", request, err)
+		}
+		if got := record(bystander); string(got.Value) != "untouched" {
+			t.Errorf("%s had the record overwritten with %q", request, got.Value)
+		}
+		if err := heard.Unsubscribe(); err != nil {
+			t.Error(err)
+		}
+	}
+	for _, subject := range []string{
+		"$KV.leaders." + bystander, "$KV.leaders.reports", "leader.leaders.reports",
+		"$JS.leaders.API.$KV.leaders.reports", "$JS.leaders.API.DIRECT.GET.KV_leaders.$KV.leaders.reports",
+	} {
+		_, err := attacker.RequestWithContext(within(t), subject, nil)
+		if !errors.Is(err, nats.ErrNoResponders) {
+			t.Errorf("publishing to %s: %v", subject, err)
+		}
+	}
+	if got := record(bystander); string(got.Value) != "untouched" {
+		t.Errorf("the record is %q", got.Value)
+	}
+}
+
+func TestBucketOfTheDocumentIsTheLibrarys(t *testing.T) {
+	var want jetstream.StreamConfig
+	if err := json.Unmarshal([]byte(block(t, "### Making the bucket", "json")), &want); err != nil {
+		t.Fatal(err)
+	}
+	nc := natslab.Start(t).Connect(t)
+	js := natslab.JetStream(t, nc)
+	config := func() jetstream.StreamConfig {
+		s, err := js.Stream(within(t), "KV_"+bucket)
+		if err != nil {
+			t.Fatal(err)
+		}
+		c := s.CachedInfo().Config
+		c.FirstSeq, c.Replicas = 0, 0
+		return c
+	}
+	makeBucket(t, nc, republishing)
+	ours := config()
+	if err := js.DeleteStream(within(t), "KV_"+bucket); err != nil {
+		t.Fatal(err)
+	}
+	want.Replicas = 1
+	if _, err := js.CreateStream(within(t), want); err != nil {
+		t.Fatal(err)
+	}
+	if is, want := string(encode(t, config())), string(encode(t, ours)); is != want {
+		t.Errorf("the document's bucket is\n%s, the library's\n%s", is, want)
+	}
+	r, err := openStore(t, nc, natsstore.Options{}).Check(within(t), store.CheckRequest{TTL: long})
+	if err != nil || len(r.Warnings) > 0 || r.Forgetful {
+		t.Errorf("%+v, %v", r, err)
+	}
+}
+
+// The document's way to connect is connect in this package, word for word, and works.
+func TestDocumentedConnectionWorks(t *testing.T) {
+	source, err := os.ReadFile("connect_test.go")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !strings.Contains(string(source), block(t, "### Connecting", "go")) {
+		t.Error("connect_test.go does not hold the document's code")
+	}
+	ca := newAuthority(t)
+	ca.issue(t, "candidate")
+	i := newIssuer(t, ca.serve(t))
+	i.dir = ca.dir
+	i.credentials("candidate", candidate)
+	nc, err := connect(i.srv.URL(), ca.dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(nc.Close)
+	natslab.Eventually(t, "connected", func(context.Context) error {
+		if !nc.IsConnected() {
+			return nc.LastError()
+		}
+		return nil
+	})
+}

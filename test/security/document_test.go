@@ -1,0 +1,155 @@
+package security_test
+
+import (
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+
+	"github.com/nats-io/nats-server/v2/server"
+)
+
+// A right is one row of a table of permissions in docs/operations.md.
+type right struct {
+	bucket  string // kind of bucket that needs it; "any"
+	publish bool   // else subscribe
+	subject string
+	without string // what happens without it, in bold
+}
+
+func (r right) String() string {
+	if r.publish {
+		return "publish " + r.subject
+	}
+	return "subscribe " + r.subject
+}
+
+// The kinds of buckets that the tables tell apart.
+const (
+	republishing = "republishing"
+	other        = "other"
+)
+
+// The names that the tables are written for.
+const (
+	bucket = "leaders"
+	group  = "reports"
+)
+
+func document(tb testing.TB) string {
+	tb.Helper()
+	b, err := os.ReadFile(filepath.Join("..", "..", "docs", "operations.md"))
+	if err != nil {
+		tb.Fatal(err)
+	}
+	return string(b)
+}
+
+// section returns what stands under a heading, up to the next one of its rank or above.
+func section(tb testing.TB, heading string) string {
+	tb.Helper()
+	_, text, ok := strings.Cut(document(tb), "\n"+heading+"\n")
+	if !ok {
+		tb.Fatalf("docs/operations.md has no heading %q", heading)
+	}
+	rank := len(heading) - len(strings.TrimLeft(heading, "#"))
+	var b strings.Builder
+	code := false
+	for line := range strings.Lines(text) {
+		code = code != strings.HasPrefix(line, "```")
+		if depth := len(line) - len(strings.TrimLeft(line, "#")); !code && depth > 0 && depth <= rank {
+			break
+		}
+		b.WriteString(line)
+	}
+	return b.String()
+}
+
+// table returns the rows of the first table of a section, without its head.
+func table(tb testing.TB, heading string) [][]string {
+	tb.Helper()
+	var rows [][]string
+	for line := range strings.Lines(section(tb, heading)) {
+		line = strings.TrimSpace(line)
+		if !strings.HasPrefix(line, "|") {
+			if len(rows) > 0 {
+				break
+			}
+			continue
+		}
+		var cells []string
+		for cell := range strings.SplitSeq(strings.Trim(line, "|"), "|") {
+			cells = append(cells, strings.TrimSpace(cell))
+		}
+		rows = append(rows, cells)
+	}
+	if len(rows) < 3 {
+		tb.Fatalf("no table under %q", heading)
+	}
+	return rows[2:]
+}
+
+// block returns the first fenced block of a language in a section.
+func block(tb testing.TB, heading, language string) string {
+	tb.Helper()
+	_, rest, ok := strings.Cut(section(tb, heading), "\n```"+language+"\n")
+	text, _, closed := strings.Cut(rest, "\n```")
+	if !ok || !closed {
+		tb.Fatalf("no block of %s under %q", language, heading)
+	}
+	return text + "\n"
+}
+
+// rights reads the table of a role.
+func rights(tb testing.TB, heading, kind string) []right {
+	tb.Helper()
+	bold := regexp.MustCompile(`\*\*([^*]+)\*\*`)
+	var all []right
+	for _, cells := range table(tb, heading) {
+		outcome := bold.FindStringSubmatch(cells[4])
+		if len(cells) != 5 || outcome == nil || cells[1] != "publish" && cells[1] != "subscribe" {
+			tb.Fatalf("under %q: %q", heading, cells)
+		}
+		r := right{cells[0], cells[1] == "publish", strings.Trim(cells[2], "`"), outcome[1]}
+		switch r.bucket {
+		case "any", kind:
+			all = append(all, r)
+		case republishing, other:
+		default:
+			tb.Fatalf("under %q: unknown kind of bucket %q", heading, r.bucket)
+		}
+	}
+	return all
+}
+
+// without returns all rights but one.
+func without(all []right, one right) []right {
+	var rest []right
+	for _, r := range all {
+		if r != one {
+			rest = append(rest, r)
+		}
+	}
+	return rest
+}
+
+// user returns a user who has the rights and no others.
+func user(name string, all []right) *server.User {
+	// An empty list of what is allowed would allow everything.
+	deny := func(p *server.SubjectPermission) *server.SubjectPermission {
+		if len(p.Allow) == 0 {
+			p.Deny = []string{">"}
+		}
+		return p
+	}
+	pub, sub := new(server.SubjectPermission), new(server.SubjectPermission)
+	for _, r := range all {
+		p := sub
+		if r.publish {
+			p = pub
+		}
+		p.Allow = append(p.Allow, r.subject)
+	}
+	return &server.User{Username: name, Password: name, Permissions: &server.Permissions{Publish: deny(pub), Subscribe: deny(sub)}}
+}

@@ -1,0 +1,190 @@
+package spec_test
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
+
+	"github.com/seed-ff2cb582/leader"
+	"github.com/seed-ff2cb582/leader/store"
+	"github.com/seed-ff2cb582/leader/test/natslab"
+)
+
+// expiring are buckets whose records expire, as `nats kv add --ttl` and older programs make them.
+var expiring = map[string]func(tb testing.TB, nc *nats.Conn, bucket string, ttl time.Duration){
+	"legacy": func(tb testing.TB, nc *nats.Conn, bucket string, ttl time.Duration) {
+		tb.Helper()
+		js, err := nc.JetStream()
+		if err != nil {
+			tb.Fatal(err)
+		}
+		natslab.Eventually(tb, "bucket made", func(context.Context) error {
+			_, err := js.CreateKeyValue(&nats.KeyValueConfig{Bucket: bucket, TTL: ttl})
+			return err
+		})
+	},
+	"present": func(tb testing.TB, nc *nats.Conn, bucket string, ttl time.Duration) {
+		tb.Helper()
+		natslab.KV(tb, nc, jetstream.KeyValueConfig{Bucket: bucket, TTL: ttl})
+	},
+	"markers": func(tb testing.TB, nc *nats.Conn, bucket string, ttl time.Duration) {
+		tb.Helper()
+		natslab.KV(tb, nc, jetstream.KeyValueConfig{Bucket: bucket, TTL: ttl, LimitMarkerTTL: time.Minute})
+	},
+}
+
+// `nats kv del` forces a stand-down: the leader trusts its lease for no longer than a lease's length, another takes over,
+// and there are never two.
+func TestDeletedKeyForcesAStandDownWithinOneLease(t *testing.T) {
+	srv := natslab.Start(t)
+	admin := srv.Connect(t)
+	for name, create := range expiring {
+		t.Run(name, func(t *testing.T) {
+			const lease = short
+			create(t, admin, name, 2*lease)
+			kv := open(t, admin, name)
+			g := newGroup(t, name)
+			a := g.join(srv.Connect(t), "a", ttl(lease))
+			a.leads()
+			for _, id := range []string{"b", "c"} {
+				g.join(srv.Connect(t), id, ttl(lease)).follows(a)
+			}
+			for range 2 {
+				old := g.leaderAfter(leader.Term{})
+				g.await(old.id+" is told", func() bool { return strings.HasSuffix(old.told(), "won") })
+				losses, term := len(old.lost()), old.Term()
+				if term.IsZero() {
+					continue // the machine stalled for a lease
+				}
+				if err := kv.Delete(within(t), "g"); err != nil {
+					t.Fatal(err)
+				}
+				// Not "it has stood down by now", which a slow machine could not keep: no renewal that left after
+				// the deletion can have succeeded.
+				deleted := time.Now()
+				if until := old.TrustUntil(); until.Sub(deleted) > lease {
+					t.Errorf("%s trusts its lease for %v after the deletion", old.id, until.Sub(deleted))
+				}
+				next := g.leaderAfter(term)
+				g.await(old.id+" has lost its term", func() bool { return len(old.lost()) > losses })
+				switch why := old.lost()[losses]; why {
+				case leader.ReasonDeleted:
+					if next == old {
+						t.Errorf("%s, which was to stand down, leads again", old.id)
+					}
+				case leader.ReasonTrustExpired: // it was too slow to hear of it
+				default:
+					t.Errorf("%s lost by %q", old.id, why)
+				}
+				g.await(old.id+" is told of its loss", func() bool { return strings.Contains(old.told(), "lost") })
+			}
+		})
+	}
+}
+
+// A leader that falls silent loses its key to the server's expiry, and another leads.
+func TestSilentLeaderOfAnExpiringBucketIsSucceeded(t *testing.T) {
+	srv := natslab.Start(t)
+	for name, create := range expiring {
+		t.Run(name, func(t *testing.T) {
+			create(t, srv.Connect(t), name, 2*short)
+			proxy := natslab.NewProxy(t, srv.Addr())
+			cut := natslab.Connect(t, proxy.URL())
+			g := newGroup(t, name)
+			a := g.join(cut, "a", ttl(short))
+			a.leads()
+			b := g.join(srv.Connect(t), "b", ttl(short))
+			b.follows(a)
+			first := a.Term()
+			proxy.Hold(natslab.ToServer, natslab.ToClient)
+			b.leads()
+			if !b.Term().Supersedes(first) {
+				t.Errorf("term %v after %v", b.Term(), first)
+			}
+			proxy.Resume()
+			g.await("a knows that its term is over", func() bool { return len(a.lost()) > 0 })
+		})
+	}
+}
+
+// As long as its leader renews it, a key does not expire.
+func TestLeaderKeepsItsKeyFromExpiring(t *testing.T) {
+	srv := natslab.Start(t)
+	for name, create := range expiring {
+		t.Run(name, func(t *testing.T) {
+			const lease = time.Second
+			create(t, srv.Connect(t), name, lease)
+			g := newGroup(t, name)
+			a := g.join(srv.Connect(t), "a", ttl(lease))
+			// On a machine that stalls a term may end. The next one may do.
+			g.await("a term that outlasts three lives of the bucket's records", func() bool {
+				a.mu.Lock()
+				defer a.mu.Unlock()
+				return a.IsLeader() && time.Since(a.promoted) > 3*lease && a.renewals > 6
+			})
+			if _, err := open(t, srv.Connect(t), name).Get(within(t), "g"); err != nil && a.IsLeader() {
+				t.Errorf("the leader's key: %v", err)
+			}
+		})
+	}
+}
+
+// The buckets of the libraries before this one are taken as they are, and what they cost is said.
+func TestBucketMadeForAnEarlierLibraryServesWithAWarning(t *testing.T) {
+	srv := natslab.Start(t)
+	admin := srv.Connect(t)
+	for _, life := range []time.Duration{31 * time.Second, time.Minute, 5 * time.Minute, time.Hour} {
+		t.Run(life.String(), func(t *testing.T) {
+			bucket := "B" + fmt.Sprint(life.Seconds())
+			expiring["legacy"](t, admin, bucket, life)
+			g := newGroup(t, bucket)
+			a := g.join(srv.Connect(t), "a", ttl(short))
+			a.leads()
+			if w := a.warned(); !strings.Contains(w, "expires records "+life.String()) {
+				t.Errorf("warned of %q", w)
+			}
+		})
+	}
+}
+
+// A bucket's records have to live at least as long as the leases in it.
+func TestLeaseLongerThanTheBucketsTTLIsRefused(t *testing.T) {
+	srv := natslab.Start(t)
+	expiring["legacy"](t, srv.Connect(t), "b", time.Second)
+	g := newGroup(t, "b")
+	for lease, want := range map[time.Duration]store.Outcome{
+		time.Second: store.OK, time.Second + time.Millisecond: store.Permanent, time.Hour: store.Permanent,
+	} {
+		err := g.candidate(srv.Connect(t), "a", ttl(lease)).Start(within(t))
+		if store.Classify(err) != want || err != nil && !strings.Contains(err.Error(), "before a lease of") {
+			t.Errorf("a lease of %v: %v", lease, err)
+		}
+	}
+}
+
+// In a bucket that forgets, who wins is told so only when any former leader has had time to stand down.
+func TestWinnerInAnExpiringBucketIsToldAfterACoolOff(t *testing.T) {
+	srv := natslab.Start(t)
+	for name, create := range expiring {
+		t.Run(name, func(t *testing.T) {
+			create(t, srv.Connect(t), name, 2*short)
+			kv := open(t, srv.Connect(t), name)
+			g := newGroup(t, name)
+			begun := time.Now()
+			a := g.join(srv.Connect(t), "a", ttl(short))
+			g.await("a has claimed the key", func() bool {
+				_, err := kv.Get(within(t), "g")
+				return err == nil
+			})
+			a.leads()
+			if took := time.Since(begun); took < short {
+				t.Errorf("told %v after its start; the lease is %v", took, short)
+			}
+		})
+	}
+}

@@ -1,0 +1,178 @@
+package spec_test
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
+
+	"github.com/seed-ff2cb582/leader"
+	"github.com/seed-ff2cb582/leader/test/natslab"
+)
+
+// What `nats kv get` shows: who leads, in which term, and that it was alive at the entry's time.
+func TestKVGetShowsTheLeaderItsTermAndItsLastRenewal(t *testing.T) {
+	srv := natslab.Start(t)
+	ensure(t, srv.Connect(t), "b")
+	kv := open(t, srv.Connect(t), "b")
+	g := newGroup(t, "b")
+	a := g.join(srv.Connect(t), "c1.example.net", func(c *leader.ElectionConfig) {
+		c.HeartbeatInterval = 50 * time.Millisecond
+		c.Meta = map[string]string{"zone": "eu"}
+	})
+	a.leads()
+	g.await("some renewals", func() bool { return a.renewed() >= 3 })
+	e, err := kv.Get(within(t), "g")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var r struct {
+		ID      string
+		Term    uint64
+		Renewal uint64
+		Meta    map[string]string
+	}
+	if err := json.Unmarshal(e.Value(), &r); err != nil {
+		t.Fatal(err)
+	}
+	if r.ID != "c1.example.net" || r.Term != a.Term().Number || r.Renewal < 3 || r.Meta["zone"] != "eu" {
+		t.Errorf("%s", e.Value())
+	}
+	// The sequence counts writes: it went on with each renewal.
+	if e.Revision() < r.Term+3 {
+		t.Errorf("revision %d in term %d", e.Revision(), r.Term)
+	}
+	// The time is that of the server's clock, which here is ours.
+	since := a.Status().LastTransition
+	if e.Created().Before(since) || e.Created().After(time.Now()) {
+		t.Errorf("renewed at %v; leads since %v", e.Created(), since)
+	}
+	if err := a.Stop(); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := kv.Get(within(t), "g"); !errors.Is(err, jetstream.ErrKeyNotFound) {
+		t.Errorf("nobody leads, and the key shows %v", err)
+	}
+}
+
+// Listing the keys shows every election that has a leader, and none that has not.
+func TestListingKeysShowsTheElections(t *testing.T) {
+	srv := natslab.Start(t)
+	nc := srv.Connect(t)
+	ensure(t, nc, "b")
+	g := newGroup(t, "b")
+	apps := []string{"my_app", "provisioner", "roles/network", "scheduler"}
+	members := map[string]*member{}
+	for _, app := range apps {
+		members[app] = g.alone(srv, app)
+	}
+	demand := func(want ...string) {
+		t.Helper()
+		keys, err := open(t, nc, "b").Keys(within(t))
+		if err != nil {
+			t.Fatal(err)
+		}
+		slices.Sort(keys)
+		if !slices.Equal(keys, want) {
+			t.Errorf("keys %q, want %q", keys, want)
+		}
+	}
+	demand(apps...)
+	if err := members["provisioner"].Stop(); err != nil {
+		t.Fatal(err)
+	}
+	demand("my_app", "roles/network", "scheduler")
+}
+
+// alone starts the one candidate of an election of the given name. It is not counted among the group's members, of
+// which only one may lead.
+func (g *group) alone(srv *natslab.Server, name string) *member {
+	g.tb.Helper()
+	other := &group{tb: g.tb, bucket: g.bucket, moved: make(chan struct{}, 1)}
+	m := other.join(srv.Connect(g.tb), name, func(c *leader.ElectionConfig) { c.Group = name })
+	g.tb.Cleanup(m.leave)
+	m.leads()
+	return m
+}
+
+// Every write to a record or a control record expects a revision: nobody writes blind, whatever happens.
+func TestEveryWriteExpectsARevision(t *testing.T) {
+	srv := natslab.Start(t)
+	tap := srv.Connect(t)
+	ensure(t, tap, "b")
+	var mu sync.Mutex
+	writes, blind := map[string]int{}, []string{}
+	sub, err := tap.Subscribe("$KV.b.>", func(m *nats.Msg) {
+		mu.Lock()
+		defer mu.Unlock()
+		writes[m.Subject]++
+		if m.Header.Get("Nats-Expected-Last-Subject-Sequence") == "" {
+			blind = append(blind, fmt.Sprintf("%s %v %s", m.Subject, m.Header, m.Data))
+		}
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := tap.FlushWithContext(within(t)); err != nil {
+		t.Fatal(err)
+	}
+	proxy := natslab.NewProxy(t, srv.Addr())
+	g := newGroup(t, "b")
+	a := g.join(natslab.Connect(t, proxy.URL()), "a", ttl(short))
+	a.leads()
+	b := g.join(srv.Connect(t), "b", ttl(short))
+	b.follows(a)
+	proxy.Hold(natslab.ToClient) // a's renewals arrive, their answers do not
+	b.leads()
+	proxy.Resume()
+	a.follows(b)
+	if err := b.Transfer(within(t), "a"); err != nil {
+		t.Fatal(err)
+	}
+	a.leads()
+	if err := b.Pause(within(t), "maintenance"); err != nil {
+		t.Fatal(err)
+	}
+	g.await("nobody leads", func() bool { return !a.IsLeader() && !b.IsLeader() })
+	if err := b.Resume(within(t)); err != nil {
+		t.Fatal(err)
+	}
+	last := g.leaderAfter(leader.Term{})
+	if err := last.Stop(); err != nil {
+		t.Fatal(err)
+	}
+	g.await("the other leads", func() bool { l := g.leader(); return l != nil && l != last })
+	if err := sub.Drain(); err != nil {
+		t.Fatal(err)
+	}
+	mu.Lock()
+	defer mu.Unlock()
+	if len(blind) > 0 {
+		t.Errorf("%d writes without an expected revision: %q", len(blind), blind)
+	}
+	if writes["$KV.b.g"] < 10 || writes["$KV.b._ctl.g"] < 2 {
+		t.Errorf("the test has seen too little: %v", writes)
+	}
+}
+
+// A follower costs nothing while the leader renews, but a look at the bucket's configuration now and then.
+func TestFollowersSendNothingWhileTheLeaderRenews(t *testing.T) {
+	srv := natslab.Start(t)
+	ensure(t, srv.Connect(t), "b")
+	quiet := srv.Connect(t)
+	g := newGroup(t, "b")
+	a := g.join(srv.Connect(t), "a", func(c *leader.ElectionConfig) { c.HeartbeatInterval = 20 * time.Millisecond })
+	a.leads()
+	g.join(quiet, "b").follows(a)
+	before, renewals := quiet.Stats().OutMsgs, a.renewed()
+	g.await("a hundred renewals", func() bool { return a.renewed() > renewals+100 })
+	if sent := quiet.Stats().OutMsgs - before; sent > 3 {
+		t.Errorf("the follower sent %d messages during 100 renewals", sent)
+	}
+}

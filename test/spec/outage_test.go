@@ -1,0 +1,122 @@
+package spec_test
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/seed-ff2cb582/leader"
+	"github.com/seed-ff2cb582/leader/store"
+	"github.com/seed-ff2cb582/leader/test/natslab"
+)
+
+// With a back-off, an outage of the server that outlasts the lease does not change the leader, even if the leader is the
+// last to be connected again.
+func TestLastLeaderComesBackAfterARestartOfTheServer(t *testing.T) {
+	srv := natslab.Start(t)
+	ensure(t, srv.Connect(t), "b")
+	proxy := natslab.NewProxy(t, srv.Addr())
+	g := newGroup(t, "b")
+	a := g.join(natslab.Connect(t, proxy.URL()), "a", ttl(short), backoff(long))
+	a.leads()
+	for _, id := range []string{"b", "c", "d"} {
+		g.join(srv.Connect(t), id, ttl(short), backoff(long)).follows(a)
+	}
+	watcher := srv.Connect(t)
+	for range 3 {
+		term := a.Term()
+		proxy.Cut()
+		srv.Restart()
+		// From now on the others would claim the key, were it not for their back-off.
+		for info, err := range leader.Observe(within(t), watcher, "b", "g") {
+			if err == nil && info.ID != "a" && info.Term != 0 {
+				break
+			}
+		}
+		proxy.Resume()
+		if l := g.leaderAfter(term); l != a {
+			t.Fatalf("%s leads after the outage\n%s", l.id, g.report())
+		}
+	}
+}
+
+// A bucket that is deleted under its elections is noticed and told of; the elections wait for it.
+func TestDeletedBucketIsToldOfAndAwaited(t *testing.T) {
+	srv := natslab.Start(t)
+	admin := srv.Connect(t)
+	ensure(t, admin, "b")
+	g := newGroup(t, "b")
+	a := g.join(srv.Connect(t), "a", ttl(short))
+	a.leads()
+	b := g.join(srv.Connect(t), "b", ttl(short))
+	b.follows(a)
+	term := a.Term()
+	if err := natslab.JetStream(t, admin).DeleteKeyValue(within(t), "b"); err != nil {
+		t.Fatal(err)
+	}
+	g.await("the term ends", func() bool { return !a.IsLeader() })
+	for _, m := range []*member{a, b} {
+		g.await(m.id+" says what is wrong", func() bool {
+			err := m.Status().LastError
+			return errors.Is(err, store.ErrPermanent) && strings.Contains(err.Error(), "nats kv add b")
+		})
+	}
+	if l := g.leader(); l != nil {
+		t.Errorf("%s leads without a bucket", l.id)
+	}
+	ensure(t, admin, "b")
+	g.leaderAfter(term)
+}
+
+// A leader that has lost its connection stops after the grace, and before its lease is over for the others.
+func TestLeaderWithoutAConnectionIsDemotedAfterTheGrace(t *testing.T) {
+	srv := natslab.Start(t)
+	ensure(t, srv.Connect(t), "b")
+	proxy := natslab.NewProxy(t, srv.Addr())
+	g := newGroup(t, "b")
+	grace := func(c *leader.ElectionConfig) { c.DisconnectGracePeriod = 200 * time.Millisecond }
+	a := g.join(natslab.Connect(t, proxy.URL()), "a", grace)
+	a.leads()
+	if s := a.Status().ConnectionStatus; s != "CONNECTED" {
+		t.Errorf("connection %s", s)
+	}
+	proxy.Cut()
+	g.await("a is demoted", func() bool { return len(a.lost()) > 0 })
+	if why, s := a.lost()[0], a.Status().ConnectionStatus; why != leader.ReasonDisconnected || s != "DISCONNECTED" {
+		t.Errorf("demoted by %q, connection %s", why, s)
+	}
+	proxy.Resume()
+	a.leads()
+}
+
+// The campaign goes on in the background until the context of Start ends.
+func TestCampaignOnARealServerGoesOnUntilItsContextEnds(t *testing.T) {
+	srv := natslab.Start(t)
+	admin := srv.Connect(t)
+	ensure(t, admin, "b")
+	kv := open(t, admin, "b")
+	g := newGroup(t, "b")
+	a := g.candidate(srv.Connect(t), "a", ttl(short))
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	if err := a.Start(ctx); err != nil {
+		t.Fatal(err)
+	}
+	for i := range 4 {
+		g.await("a is told of another term", func() bool { return strings.Count(a.told(), "won") > i })
+		if i == 3 {
+			break
+		}
+		if err := kv.Delete(within(t), "g"); err != nil {
+			t.Fatal(err)
+		}
+	}
+	cancel()
+	g.await("a has stopped", func() bool { return a.Status().State == leader.StateStopped })
+	g.await("all is told", func() bool { return strings.HasSuffix(a.told(), "lost") })
+	if won, lost := strings.Count(a.told(), "won"), strings.Count(a.told(), "lost"); won != 4 || lost != 4 {
+		t.Errorf("told %s", a.told())
+	}
+}
