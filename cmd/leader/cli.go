@@ -12,29 +12,74 @@ import (
 
 	"github.com/alecthomas/kong"
 
-	"github.com/seed-ff2cb582/leader"
+	"github.com/seed-ff2cb582/leader/cmd/leader/internal/app"
+	"github.com/seed-ff2cb582/leader/cmd/leader/internal/bucket"
+	"github.com/seed-ff2cb582/leader/cmd/leader/internal/campaign"
+	"github.com/seed-ff2cb582/leader/cmd/leader/internal/clidoc"
+	"github.com/seed-ff2cb582/leader/cmd/leader/internal/completion"
+	"github.com/seed-ff2cb582/leader/cmd/leader/internal/dash"
 	"github.com/seed-ff2cb582/leader/cmd/leader/internal/demo"
-	"github.com/seed-ff2cb582/leader/cmd/leader/internal/natsconn"
-)
-
-// The exit statuses.
-const (
-	exitOK         = 0
-	exitFailure    = 1
-	exitUsage      = 2
-	exitTwoLeaders = 3
+	"github.com/seed-ff2cb582/leader/cmd/leader/internal/doctor"
+	"github.com/seed-ff2cb582/leader/cmd/leader/internal/exporter"
+	"github.com/seed-ff2cb582/leader/cmd/leader/internal/read"
+	"github.com/seed-ff2cb582/leader/cmd/leader/internal/runner"
+	"github.com/seed-ff2cb582/leader/cmd/leader/internal/steer"
+	"github.com/seed-ff2cb582/leader/cmd/leader/internal/version"
 )
 
 // A cli is the set of commands. Each is a struct of flags with a method Run, which may take
-// a context.Context and a demo.Streams.
+// a context.Context and app.Streams. The last two blocks are not for people, and what is no command.
 type cli struct {
-	Demo       demo.Command       `cmd:"" help:"Watch a live election, and break it."`
-	DemoWorker demo.WorkerCommand `cmd:"" hidden:"" help:"One candidate of the demo, steered through its standard input."`
+	Demo     demo.Command     `cmd:"" group:"lead" help:"Watch a live election, and break it."`
+	Run      runner.Command   `cmd:"" group:"lead" help:"Run a program only while this host leads."`
+	Campaign campaign.Command `cmd:"" group:"lead" help:"Stand in an election without work, to try things out."`
+
+	Ls       read.ListCommand    `cmd:"" group:"look" help:"List groups and who leads them."`
+	Get      read.GetCommand     `cmd:"" group:"look" help:"Show a group in full, with its candidates."`
+	Watch    read.WatchCommand   `cmd:"" group:"look" help:"Print changes of leaders as they come."`
+	History  read.HistoryCommand `cmd:"" group:"look" help:"Who led when, and why that changed."`
+	Token    read.TokenCommand   `cmd:"" group:"look" help:"Ask whether terms and tokens are current."`
+	Dash     dash.Command        `cmd:"" group:"look" help:"Serve a page that shows every group, live."`
+	Exporter exporter.Command    `cmd:"" group:"look" help:"Serve Prometheus metrics of every group."`
+
+	StepDown steer.StepDownCommand `cmd:"" group:"steer" help:"Have the leader of a group leave."`
+	Transfer steer.TransferCommand `cmd:"" group:"steer" help:"Have the leader of a group hand over to another candidate."`
+	Pause    steer.PauseCommand    `cmd:"" group:"steer" help:"Keep everybody from leading a group."`
+	Resume   steer.ResumeCommand   `cmd:"" group:"steer" help:"End the pause of a group."`
+
+	Bucket     bucket.Command     `cmd:"" group:"setup" help:"Make a bucket for elections, or examine one."`
+	Doctor     doctor.Command     `cmd:"" group:"setup" help:"Examine the servers, the bucket, and what the user may do."`
+	Version    version.Command    `cmd:"" group:"setup" help:"Show the version of the program."`
+	Completion completion.Command `cmd:"" group:"setup" help:"Print a script that completes command lines."`
+	Man        clidoc.ManCommand  `cmd:"" group:"setup" help:"Print the manual page."`
+
+	RunGuard   runner.GuardCommand     `cmd:"" hidden:"" help:"What starts and ends the program of leader run."`
+	DemoWorker demo.WorkerCommand      `cmd:"" hidden:"" help:"One candidate of the demo, steered through its standard input."`
+	Complete   completion.WordsCommand `cmd:"" hidden:"" help:"What the scripts of leader completion ask."`
+
+	ShowVersion version.Flag `name:"version" help:"Show the version of the program."`
 }
 
 const description = `Leader election over NATS JetStream.
 
-Exit status: 0 success, 1 failure, 2 wrong usage, 3 two leaders seen by the demo.`
+Exit status: 0 success, 1 failure, 2 wrong usage, 3 two leaders seen by the demo, 4 no such group or leader,
+5 refused (a permission or the bucket is missing), 6 timeout. That of leader run is its command's.`
+
+// newParser returns what the commands are found by. exit takes the place of os.Exit.
+func newParser(std app.Streams, exit func(int), opts ...kong.Option) (*kong.Kong, error) {
+	return kong.New(&cli{}, append([]kong.Option{
+		kong.Name("leader"), kong.Description(description),
+		kong.Writers(std.Out, std.Err), kong.Exit(exit),
+		kong.ConfigureHelp(kong.HelpOptions{Compact: true, WrapUpperBound: 120}),
+		kong.ExplicitGroups([]kong.Group{
+			{Key: "lead", Title: "Lead:"},
+			{Key: "look", Title: "Look:"},
+			{Key: "steer", Title: "Steer:"},
+			{Key: "setup", Title: "Set up:"},
+		}),
+		kong.Bind(std),
+	}, opts...)...)
+}
 
 // run is the program. It returns the exit status.
 func run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.Writer) int {
@@ -42,14 +87,8 @@ func run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.
 	ctx, stop := signal.NotifyContext(ctx, os.Interrupt, syscall.SIGTERM, syscall.SIGHUP, syscall.SIGPIPE)
 	defer stop()
 	helped := false
-	parser, err := kong.New(&cli{},
-		kong.Name("leader"), kong.Description(description),
-		kong.Writers(stdout, stderr),
-		kong.Exit(func(int) { helped = true }),
-		kong.ConfigureHelp(kong.HelpOptions{Compact: true}),
-		kong.BindTo(ctx, (*context.Context)(nil)),
-		kong.Bind(demo.Streams{In: stdin, Out: stdout, Err: stderr}),
-	)
+	parser, err := newParser(app.Streams{In: stdin, Out: stdout, Err: stderr}, func(int) { helped = true },
+		kong.BindTo(ctx, (*context.Context)(nil)))
 	if err != nil {
 		return complain(stderr, err)
 	}
@@ -59,11 +98,11 @@ func run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.
 	command, err := parser.Parse(args)
 	switch {
 	case helped:
-		return exitOK
+		return app.ExitOK
 	case err != nil:
 		complain(stderr, err)
 		fmt.Fprintln(stderr, "leader: see leader --help")
-		return exitUsage
+		return app.ExitUsage
 	}
 	return complain(stderr, command.Run())
 }
@@ -71,15 +110,11 @@ func run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.
 // complain says what went wrong, and returns the exit status for it.
 func complain(stderr io.Writer, err error) int {
 	if err == nil {
-		return exitOK
+		return app.ExitOK
+	}
+	if exit, ok := errors.AsType[*app.ExitError](err); ok {
+		return exit.Code
 	}
 	fmt.Fprintln(stderr, "leader:", strings.TrimPrefix(err.Error(), "leader: "))
-	switch {
-	case errors.Is(err, demo.ErrTwoLeaders):
-		return exitTwoLeaders
-	case errors.Is(err, leader.ErrInvalidConfig), errors.Is(err, natsconn.ErrContext):
-		return exitUsage
-	default:
-		return exitFailure
-	}
+	return app.ExitCode(err)
 }

@@ -6,15 +6,15 @@ import (
 	"testing"
 
 	"github.com/seed-ff2cb582/leader"
-	"github.com/seed-ff2cb582/leader/cmd/leader/internal/demo"
+	"github.com/seed-ff2cb582/leader/cmd/leader/internal/app"
 )
 
 func TestErrorsHaveTheirExitStatus(t *testing.T) {
 	for want, err := range map[int]error{
-		exitOK:         nil,
-		exitFailure:    errors.New("anything"),
-		exitUsage:      errors.Join(errors.New("so"), leader.ErrInvalidConfig),
-		exitTwoLeaders: errors.Join(demo.ErrTwoLeaders, errors.New("and more")),
+		app.ExitOK:         nil,
+		app.ExitFailure:    errors.New("anything"),
+		app.ExitUsage:      errors.Join(errors.New("so"), leader.ErrInvalidConfig),
+		app.ExitTwoLeaders: errors.Join(app.ErrTwoLeaders, errors.New("and more")),
 	} {
 		var stderr bytes.Buffer
 		if got := complain(&stderr, err); got != want {

@@ -1,10 +1,11 @@
-// Command leader shows and, in time, steers elections. Its first command is
-// leader demo, a live election on a NATS server that it brings along.
+// Command leader shows, steers and uses elections, without a program of one's own: leader demo shows a live one on a
+// NATS server that it brings along, leader run keeps a program running on one of several machines, and leader ls,
+// leader step-down and others are for those who operate elections. docs/cli.md describes them all.
 //
-// What is data goes to the standard output, what is prose to the standard error. The exit status is
-// 0 on success, 1 on a failure, 2 on wrong usage, 3 if the demo ever saw two leaders
-// at one instant.
+// What is data goes to the standard output, what is prose to the standard error. leader --help lists the exit statuses.
 package main
+
+//go:generate go test -count=1 -run ^Test(ReferenceIsCurrent|HelpOfTheProgram)$ -update .
 
 import (
 	"context"

@@ -11,25 +11,22 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"os"
 	"time"
 
 	"github.com/nats-io/nats.go"
 
 	"github.com/seed-ff2cb582/leader"
+	"github.com/seed-ff2cb582/leader/cmd/leader/internal/app"
+	"github.com/seed-ff2cb582/leader/cmd/leader/internal/devserver"
 	"github.com/seed-ff2cb582/leader/cmd/leader/internal/natsconn"
 )
 
 // ErrTwoLeaders says that at some instant two workers led. It should be impossible.
-var ErrTwoLeaders = errors.New("two leaders were seen at one instant")
+var ErrTwoLeaders = app.ErrTwoLeaders
 
 // Streams are the standard streams of the command.
-type Streams struct {
-	In  io.Reader
-	Out io.Writer
-	Err io.Writer
-}
+type Streams = app.Streams
 
 // A Command is the command line of the demo.
 type Command struct {
@@ -54,7 +51,7 @@ type Command struct {
 // Help is shown by leader demo --help, below the flags.
 func (*Command) Help() string {
 	return `Some workers, each a process of its own, elect a leader on a NATS server that the
-demo brings along (or on yours: --server, --context). Break it with the keys shown, or with a script.
+demo brings along (or on yours: --server, --context or $CONTEXT). Break it with the keys shown, or with a script.
 
 Faults: crash (kill -9), freeze (SIGSTOP for 2 × TTL), cut (its network, for 2 × TTL), resign,
 delete (the key, as nats kv del), restart (the demo's own server). They hit the leader.
@@ -82,6 +79,7 @@ Exit status: 0 if there never were two leaders, 3 if there were, 2 for wrong usa
 // Validate checks what the parser cannot. Each complaint names its flag.
 func (c *Command) Validate() error {
 	c.Heartbeat = cmp.Or(c.Heartbeat, c.TTL/4)
+	c.Context = cmp.Or(c.Context, os.Getenv("CONTEXT")) // a name that is too common for the other commands
 	var errs []error
 	check := func(ok bool, format string, args ...any) {
 		if !ok {
@@ -153,10 +151,10 @@ func (c *Command) stage() (_ *stage, err error) {
 	}()
 	conn := c.Flags
 	if !conn.Given() {
-		if st.server, err = startEmbedded(c.Port); err != nil {
+		if st.server, err = devserver.Start(c.Port); err != nil {
 			return nil, err
 		}
-		conn.Server = st.server.url()
+		conn.Server = st.server.URL()
 	} else {
 		st.suffix = suffix()
 	}

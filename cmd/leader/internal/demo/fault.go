@@ -147,7 +147,7 @@ func (st *stage) deleteBare(ctx context.Context) error {
 func (st *stage) restart(t *trial) {
 	st.restarting = true
 	go func() {
-		err := st.server.restart(downTime)
+		err := st.server.Restart(downTime)
 		st.post(func() {
 			st.restarting = false
 			t.over = monoNow()

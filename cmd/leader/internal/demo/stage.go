@@ -14,6 +14,7 @@ import (
 	"github.com/nats-io/nats.go"
 
 	"github.com/seed-ff2cb582/leader"
+	"github.com/seed-ff2cb582/leader/cmd/leader/internal/devserver"
 	"github.com/seed-ff2cb582/leader/cmd/leader/internal/natsconn"
 )
 
@@ -26,7 +27,7 @@ type stage struct {
 	domain string
 	suffix string // of the workers' names, where other demos may take part
 	worker []string
-	server *embedded // nil if it is not ours
+	server *devserver.Server // nil if it is not ours
 	nc     *nats.Conn
 
 	begun  int64 // on the machine's clock, as all times here
@@ -75,7 +76,7 @@ func (st *stage) close() error {
 		st.nc.Close()
 	}
 	if st.server != nil {
-		return st.server.close()
+		return st.server.Close()
 	}
 	return nil
 }

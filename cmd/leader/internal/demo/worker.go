@@ -12,6 +12,7 @@ import (
 
 	"github.com/seed-ff2cb582/leader"
 	"github.com/seed-ff2cb582/leader/cmd/leader/internal/natsconn"
+	"github.com/seed-ff2cb582/leader/rollcall"
 )
 
 // A WorkerCommand is the process of one candidate of the demo.
@@ -104,7 +105,7 @@ func (w *worker) config(domain string) leader.ElectionConfig {
 		Bucket: w.spec.Bucket, Group: w.spec.Group, InstanceID: w.spec.ID,
 		TTL: w.spec.TTL, HeartbeatInterval: w.spec.Heartbeat,
 		BucketAutoCreate: true, DeleteOnStop: true, JetStreamDomain: domain,
-		Hooks: leader.Hooks{Transition: w.onTransition, Note: w.onNote},
+		Hooks: leader.JoinHooks(leader.Hooks{Transition: w.onTransition, Note: w.onNote}, rollcall.Hooks(w.nc)),
 	}
 }
 

@@ -1,5 +1,5 @@
-// Package natsconn connects the commands to NATS, as the nats command does: by a URL, or
-// by one of the contexts that nats context add writes.
+// Package natsconn connects the commands to NATS as the nats command does: by flags, by NATS_* variables, or by one of
+// the contexts that nats context add writes.
 package natsconn
 
 import (
@@ -15,10 +15,21 @@ import (
 // ErrContext says that the named context does not exist or cannot be used.
 var ErrContext = errors.New("nats context")
 
-// Flags say where the server is. They travel to the demo's workers as JSON.
+// Flags say where the server is and who asks. They travel to the demo's workers as JSON, over a pipe.
 type Flags struct {
-	Server  string `short:"s" env:"NATS_URL" placeholder:"URL" help:"The NATS server to connect to." json:"server,omitempty"`
-	Context string `env:"CONTEXT,NATS_CONTEXT" placeholder:"NAME" help:"The context of the nats command to connect with." json:"context,omitempty"`
+	Server      string `short:"s" env:"NATS_URL" placeholder:"URL" help:"The NATS server to connect to." json:"server,omitempty"`
+	Context     string `env:"NATS_CONTEXT" placeholder:"NAME" help:"The context of the nats command to connect with." json:"context,omitempty"`
+	User        string `env:"NATS_USER" placeholder:"USER" help:"User name." json:"user,omitempty"`
+	Password    string `env:"NATS_PASSWORD" placeholder:"PASSWORD" help:"Password; best given as NATS_PASSWORD." json:"password,omitempty"`
+	Token       string `env:"NATS_TOKEN" placeholder:"TOKEN" help:"Token of the connection; best given as NATS_TOKEN." json:"token,omitempty"`
+	Creds       string `env:"NATS_CREDS" type:"existingfile" placeholder:"FILE" help:"Credentials file." json:"creds,omitempty"`
+	NKey        string `name:"nkey" env:"NATS_NKEY" type:"existingfile" placeholder:"FILE" help:"NKey seed file." json:"nkey,omitempty"`
+	TLSCert     string `name:"tlscert" env:"NATS_CERT" type:"existingfile" placeholder:"FILE" help:"TLS certificate of the client." json:"tlscert,omitempty"`
+	TLSKey      string `name:"tlskey" env:"NATS_KEY" type:"existingfile" placeholder:"FILE" help:"Its private key." json:"tlskey,omitempty"`
+	TLSCA       string `name:"tlsca" env:"NATS_CA" type:"existingfile" placeholder:"FILE" help:"TLS authority to trust." json:"tlsca,omitempty"`
+	TLSFirst    bool   `name:"tlsfirst" env:"NATS_TLS_FIRST" help:"Begin with TLS, before the server's greeting." json:"tlsfirst,omitempty"`
+	Domain      string `name:"js-domain" env:"NATS_JS_DOMAIN" placeholder:"DOMAIN" help:"The JetStream domain of the bucket." json:"domain,omitempty"`
+	InboxPrefix string `env:"NATS_INBOX_PREFIX" placeholder:"PREFIX" help:"Prefix of the subjects of replies." json:"inbox_prefix,omitempty"`
 }
 
 // Given reports whether the flags name a server.
@@ -27,31 +38,41 @@ func (f Flags) Given() bool { return f.Server != "" || f.Context != "" }
 // Settings are what a connection and the elections on it need.
 type Settings struct {
 	URL     string
-	Domain  string // the JetStream domain, if the context names one
+	Domain  string // the JetStream domain, if the flags or the context name one
 	Options []nats.Option
 }
 
-// Settings reads the context, if one is named. A server given besides replaces that of the context.
+// Settings reads the context, if one is named or, without a server, selected. What the flags say besides takes the
+// place of what it says.
 func (f Flags) Settings() (Settings, error) {
-	s := Settings{URL: f.Server}
-	if f.Context == "" {
-		return s, nil
+	name := f.Context
+	switch {
+	case name != "" && !natscontext.IsKnown(name):
+		return Settings{}, fmt.Errorf("%w %q is not known (known: %s)", ErrContext, name, known())
+	case name == "" && f.Server == "":
+		name = natscontext.SelectedContext()
 	}
-	if !natscontext.IsKnown(f.Context) {
-		return s, fmt.Errorf("%w %q is not known (known: %s)", ErrContext, f.Context, known())
-	}
-	c, err := natscontext.New(f.Context, true)
+	c, err := natscontext.New(name, name != "",
+		natscontext.WithServerURL(f.Server), natscontext.WithUser(f.User), natscontext.WithPassword(f.Password),
+		natscontext.WithToken(f.Token), natscontext.WithCreds(f.Creds), natscontext.WithNKey(f.NKey),
+		natscontext.WithCertificate(f.TLSCert), natscontext.WithKey(f.TLSKey), natscontext.WithCA(f.TLSCA),
+		natscontext.WithJSDomain(f.Domain), natscontext.WithInboxPrefix(f.InboxPrefix), f.tlsFirst(),
+	)
 	if err != nil {
-		return s, fmt.Errorf("%w %q: %w", ErrContext, f.Context, err)
+		return Settings{}, fmt.Errorf("%w %q: %w", ErrContext, name, err)
 	}
-	if s.Options, err = c.NATSOptions(); err != nil {
-		return s, fmt.Errorf("%w %q: %w", ErrContext, f.Context, err)
+	opts, err := c.NATSOptions()
+	if err != nil {
+		return Settings{}, fmt.Errorf("%w %q: %w", ErrContext, name, err)
 	}
-	if s.URL == "" {
-		s.URL = c.ServerURL()
+	return Settings{URL: c.ServerURL(), Domain: c.JSDomain(), Options: opts}, nil
+}
+
+func (f Flags) tlsFirst() natscontext.Option {
+	if f.TLSFirst {
+		return natscontext.WithTLSHandshakeFirst()
 	}
-	s.Domain = c.JSDomain()
-	return s, nil
+	return natscontext.WithServerURL("") // changes nothing
 }
 
 func known() string {

@@ -1,0 +1,292 @@
+package main
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"maps"
+	"net/http"
+	"net/url"
+	"strings"
+	"testing"
+)
+
+// A visit is one request to a page of leader dash.
+type visit struct {
+	method, path, body string
+	header             map[string]string
+}
+
+// ask makes the request and returns the answer's status, header and body. Redirections are not followed.
+func (v visit) ask(t *testing.T, base string) (code int, header http.Header, body string) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	defer cancel()
+	req, err := http.NewRequestWithContext(ctx, v.method, strings.TrimSuffix(base, "/")+v.path, strings.NewReader(v.body))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, value := range v.header {
+		if name == "Host" {
+			req.Host = value
+		}
+		req.Header.Set(name, value)
+	}
+	client := http.Client{CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
+	resp, err := client.Do(req)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer resp.Body.Close() //nolint:errcheck // it was read
+	content, err := io.ReadAll(io.LimitReader(resp.Body, 1<<20))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return resp.StatusCode, resp.Header, string(content)
+}
+
+// stepDown is the request that the page's button makes, with further headers or others.
+func stepDown(term uint64, header map[string]string) visit {
+	all := map[string]string{"Content-Type": "application/json", "Leader-Dash": "1"}
+	maps.Copy(all, header)
+	return visit{http.MethodPost, "/api/control", fmt.Sprintf(`{"op":"step-down","group":"reports","term":"%d","successor":"","why":"a test"}`, term), all}
+}
+
+func TestDashIsSteeredFromItsOwnPageOnly(t *testing.T) {
+	l := newReadLab(t)
+	e := l.stand("reports", "worker-1")
+	l.stand("reports", "worker-2")
+	base, _ := startServing(t, []string{"NATS_URL=" + l.url}, "dash", "--allow-control", "--http", "127.0.0.1:0", "--timeout", "60s")
+	term := e.Term().Number
+	for name, c := range map[string]struct {
+		header map[string]string
+		want   int
+	}{
+		"another origin":         {map[string]string{"Origin": "http://evil.example"}, 403},
+		"another port":           {map[string]string{"Origin": "http://127.0.0.1:1"}, 403},
+		"a sandbox":              {map[string]string{"Origin": "null"}, 403},
+		"another site":           {map[string]string{"Sec-Fetch-Site": "cross-site"}, 403},
+		"another host's site":    {map[string]string{"Sec-Fetch-Site": "same-site"}, 403},
+		"a name of its own":      {map[string]string{"Host": "evil.example", "Origin": "http://evil.example"}, 403},
+		"a name like ours":       {map[string]string{"Host": "localhost.evil.example"}, 403},
+		"a form":                 {map[string]string{"Leader-Dash": ""}, 403},
+		"a form of plain text":   {map[string]string{"Content-Type": "text/plain"}, 415},
+		"a form, url-encoded":    {map[string]string{"Content-Type": "application/x-www-form-urlencoded"}, 415},
+		"a content type of none": {map[string]string{"Content-Type": ""}, 415},
+	} {
+		if code, _, body := stepDown(term, c.header).ask(t, base); code != c.want {
+			t.Errorf("%s: status %d, want %d: %s", name, code, c.want, body)
+		}
+	}
+	for name, body := range map[string]string{
+		"another operation": `{"op":"pause","group":"reports","term":"1"}`,
+		"no term":           `{"op":"step-down","group":"reports"}`,
+		"a field too many":  `{"op":"step-down","group":"reports","term":"1","force":true}`,
+		"no JSON":           `op=step-down`,
+		"too much":          `{"op":"` + strings.Repeat("x", 10_000) + `"}`,
+		"a bad group":       `{"op":"step-down","group":"a b","term":"1"}`,
+	} {
+		v := stepDown(term, nil)
+		v.body = body
+		if code, _, answer := v.ask(t, base); code != http.StatusBadRequest {
+			t.Errorf("%s: status %d, want 400: %s", name, code, answer)
+		}
+	}
+	if !e.IsLeader() || e.Term().Number != term {
+		t.Fatal("the leader has left")
+	}
+	code, _, body := stepDown(term, map[string]string{"Sec-Fetch-Site": "same-origin", "Origin": strings.TrimSuffix(base, "/")}).ask(t, base)
+	var got struct {
+		Leader string  `json:"leader"`
+		Gap    float64 `json:"gap_ms"`
+	}
+	decodeStrictly(t, body, &got)
+	if code != http.StatusOK || got.Leader != "worker-2" {
+		t.Errorf("status %d: %s", code, body)
+	}
+	// The term that was on the page is over: who presses twice deposes nobody else.
+	if code, _, body := stepDown(term, nil).ask(t, base); code != http.StatusConflict {
+		t.Errorf("status %d, want 409: %s", code, body)
+	}
+}
+
+func TestDashWithoutAllowControlOnlyShows(t *testing.T) {
+	l := newReadLab(t)
+	e := l.stand("reports", "worker-1")
+	base, _ := startServing(t, []string{"NATS_URL=" + l.url}, "dash", "--http", "127.0.0.1:0")
+	if code, _, body := stepDown(e.Term().Number, nil).ask(t, base); code != http.StatusForbidden || !strings.Contains(body, "--allow-control") {
+		t.Errorf("status %d: %s", code, body)
+	}
+	if code, _, _ := (visit{http.MethodGet, "/api/candidates?group=reports", "", nil}).ask(t, base); code != http.StatusForbidden {
+		t.Errorf("status %d for candidates", code)
+	}
+	if !e.IsLeader() {
+		t.Error("the leader has left")
+	}
+}
+
+func TestDashDemandsItsTokenOffLoopback(t *testing.T) {
+	l := newReadLab(t)
+	for name, c := range map[string]struct {
+		args []string
+		say  string
+	}{
+		"every address": {[]string{"--http", ":0"}, "--http :0"},
+		"IPv6":          {[]string{"--http", "[::]:0"}, "--dash-token"},
+		"a name":        {[]string{"--http", "example.com:80"}, "--dash-token"},
+		"too short":     {[]string{"--dash-token", "12345"}, "at least 16"},
+		"no port":       {[]string{"--http", "127.0.0.1"}, "HOST:PORT"},
+	} {
+		code, out, stderr := runProgram(t, []string{"NATS_URL=" + l.url}, append([]string{"dash"}, c.args...)...)
+		if code != 2 || out != "" || !strings.Contains(stderr, c.say) || strings.Contains(stderr, "12345") {
+			t.Errorf("%s: exit status %d, stdout %q, stderr %q", name, code, out, stderr)
+		}
+	}
+	const token = "correct-horse-battery"
+	e := l.stand("reports", "worker-1")
+	base, _ := startServing(t, []string{"NATS_URL=" + l.url, "LEADER_DASH_TOKEN=" + token}, "dash", "--http", "0.0.0.0:0", "--allow-control")
+	for _, v := range []visit{
+		{http.MethodGet, "/api/events", "", nil},
+		{http.MethodGet, "/api/events?token=" + token, "", nil}, // URLs are logged
+		{http.MethodGet, "/api/candidates?group=reports", "", map[string]string{"Authorization": "Bearer " + token + "x"}},
+		{http.MethodGet, "/api/candidates?group=reports", "", map[string]string{"Cookie": "leader_dash=9999999999.00"}},
+		{http.MethodGet, "/api/candidates?group=reports", "", map[string]string{"Authorization": "Bearer "}},
+		stepDown(e.Term().Number, nil),
+	} {
+		if code, header, body := v.ask(t, base); code != http.StatusUnauthorized || header.Get("WWW-Authenticate") != "Bearer" {
+			t.Errorf("%s %s %v: status %d: %s", v.method, v.path, v.header, code, body)
+		}
+	}
+	if code, header, _ := (visit{http.MethodGet, "/", "", nil}).ask(t, base); code != http.StatusSeeOther || header.Get("Location") != "/login" {
+		t.Errorf("status %d to %q", code, header.Get("Location"))
+	}
+	bearer := map[string]string{"Authorization": "Bearer " + token}
+	if code, _, body := (visit{http.MethodGet, "/api/candidates?group=reports", "", bearer}).ask(t, base); code != http.StatusOK {
+		t.Errorf("with the token: status %d: %s", code, body)
+	}
+	form := map[string]string{"Content-Type": "application/x-www-form-urlencoded"}
+	_, header, _ := (visit{http.MethodPost, "/login", url.Values{"token": {token}}.Encode(), form}).ask(t, base)
+	cookie := header.Get("Set-Cookie")
+	if !strings.Contains(cookie, "HttpOnly") || !strings.Contains(cookie, "SameSite=Strict") || strings.Contains(cookie, token) {
+		t.Fatalf("cookie %q", cookie)
+	}
+	name, _, _ := strings.Cut(cookie, ";")
+	if code, _, _ := (visit{http.MethodGet, "/api/candidates?group=reports", "", map[string]string{"Cookie": name}}).ask(t, base); code != http.StatusOK {
+		t.Errorf("with the cookie: status %d", code)
+	}
+	// The cookie alone does not let another site in.
+	if code, _, _ := stepDown(e.Term().Number, map[string]string{"Cookie": name, "Sec-Fetch-Site": "cross-site"}).ask(t, base); code != http.StatusForbidden {
+		t.Errorf("another site with the cookie: status %d", code)
+	}
+	if !e.IsLeader() {
+		t.Error("the leader has left")
+	}
+}
+
+func TestDashForbidsWhatItsPageDoesNotNeed(t *testing.T) {
+	l := newReadLab(t)
+	base, stop := startServing(t, []string{"NATS_URL=" + l.url}, "dash", "--http", "127.0.0.1:0")
+	for _, path := range []string{"/", "/dash.js", "/dash.css", "/icon.svg", "/login", "/nothing"} {
+		_, header, body := (visit{http.MethodGet, path, "", nil}).ask(t, base)
+		policy := header.Get("Content-Security-Policy")
+		for _, want := range []string{"default-src 'none'", "script-src 'self'", "frame-ancestors 'none'", "base-uri 'none'", "require-trusted-types-for 'script'"} {
+			if !strings.Contains(policy, want) {
+				t.Errorf("%s: policy %q does not say %s", path, policy, want)
+			}
+		}
+		if strings.Contains(policy, "unsafe") || header.Get("X-Content-Type-Options") != "nosniff" || header.Get("Access-Control-Allow-Origin") != "" {
+			t.Errorf("%s: %v", path, header)
+		}
+		if strings.Contains(body, " style=") || strings.Contains(body, " onclick=") || strings.Contains(body, "://") && !strings.Contains(body, "http://www.w3.org/2000/svg") {
+			t.Errorf("%s has what its own policy forbids, or needs another site", path)
+		}
+	}
+	if code := stop(); runsOnUnix() && code != 0 {
+		t.Errorf("exit status %d after an interrupt", code)
+	}
+}
+
+// A news is a message of the stream, as far as the test looks at it.
+type news struct {
+	Whole  bool `json:"whole"`
+	Groups []struct {
+		Group  string `json:"group"`
+		Leader string `json:"leader"`
+		Term   string `json:"term"`
+	} `json:"groups"`
+	Renewed []struct {
+		Group string `json:"group"`
+		Left  int64  `json:"left"`
+	} `json:"renewed"`
+}
+
+// leads reports whether the news say who leads reports.
+func (n news) leads(id string) bool {
+	for _, g := range n.Groups {
+		if g.Group == "reports" && g.Leader == id {
+			return true
+		}
+	}
+	return false
+}
+
+func TestDashStreamsTheStateFirstAndThenChanges(t *testing.T) {
+	l := newReadLab(t)
+	first := l.stand("reports", "worker-1")
+	l.stand("reports", "worker-2")
+	base, _ := startServing(t, []string{"NATS_URL=" + l.url}, "dash", "--http", "127.0.0.1:0")
+	early := listen(t, base)
+	if n := early(func(news) bool { return true }); !n.Whole {
+		t.Errorf("the first message is not the state of everything: %+v", n)
+	}
+	early(func(n news) bool { return len(n.Renewed) > 0 })
+	if err := first.Transfer(l.within(), "worker-2"); err != nil {
+		t.Fatal(err)
+	}
+	early(func(n news) bool { return !n.Whole && n.leads("worker-2") })
+	late := listen(t, base)
+	if n := late(func(news) bool { return true }); !n.Whole || !n.leads("worker-2") {
+		t.Errorf("who comes late gets %+v", n)
+	}
+}
+
+// listen opens the stream. The function that it returns reads on until a message fits.
+func listen(t *testing.T, base string) func(fits func(news) bool) news {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	t.Cleanup(cancel)
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, base+"api/events", http.NoBody)
+	if err != nil {
+		t.Fatal(err)
+	}
+	resp, err := http.DefaultClient.Do(req)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = resp.Body.Close() })
+	if kind := resp.Header.Get("Content-Type"); kind != "text/event-stream" {
+		t.Errorf("content type %q", kind)
+	}
+	lines := bufio.NewScanner(resp.Body)
+	lines.Buffer(nil, 1<<20)
+	return func(fits func(news) bool) news {
+		t.Helper()
+		for lines.Scan() {
+			data, ok := strings.CutPrefix(lines.Text(), "data: ")
+			if !ok {
+				continue
+			}
+			var n news
+			if err := json.Unmarshal([]byte(data), &n); err != nil {
+				t.Fatalf("%v in %s", err, data)
+			}
+			if fits(n) {
+				return n
+			}
+		}
+		t.Fatalf("the stream ended: %v", lines.Err())
+		return news{}
+	}
+}

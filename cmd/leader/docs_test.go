@@ -1,0 +1,191 @@
+package main
+
+import (
+	"bytes"
+	"flag"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+
+	"github.com/alecthomas/kong"
+
+	"github.com/seed-ff2cb582/leader/cmd/leader/internal/app"
+	"github.com/seed-ff2cb582/leader/cmd/leader/internal/clidoc"
+	"github.com/seed-ff2cb582/leader/cmd/leader/internal/demo"
+	"github.com/seed-ff2cb582/leader/cmd/leader/internal/read"
+	"github.com/seed-ff2cb582/leader/cmd/leader/internal/steer"
+	"github.com/seed-ff2cb582/leader/cmd/leader/internal/version"
+)
+
+var update = flag.Bool("update", false, "write docs/cli.md and the golden files anew")
+
+const reference = "../../docs/cli.md"
+
+// printed is what the commands print as JSON, each by a value of its type; of nil, the help tells.
+var printed = map[string]any{
+	"ls":            []read.Group{},
+	"get":           read.Detail{},
+	"watch":         read.Change{},
+	"history show":  read.Past{},
+	"token verify":  read.Verdict{},
+	"step-down":     steer.Result{},
+	"transfer":      steer.Result{},
+	"pause":         steer.Result{},
+	"resume":        steer.Result{},
+	"bucket create": nil, "bucket check": nil, "campaign": nil, "doctor": nil,
+	"demo":    demo.Event{},
+	"version": version.Info{},
+}
+
+// model returns what the parser knows of all commands.
+func model(t *testing.T) *kong.Application {
+	t.Helper()
+	parser, err := newParser(app.Streams{}, func(int) {})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return parser.Model
+}
+
+// golden compares with a file, or writes it.
+func golden(t *testing.T, file string, got []byte) {
+	t.Helper()
+	if *update {
+		if err := os.WriteFile(file, got, 0o644); err != nil {
+			t.Fatal(err)
+		}
+		return
+	}
+	want, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	gotLines, wantLines := strings.Split(string(got), "\n"), strings.Split(string(want), "\n")
+	for i := range gotLines {
+		if i >= len(wantLines) || gotLines[i] != wantLines[i] {
+			t.Fatalf("%s is not current from line %d on, which is now %q: run go generate ./cmd/leader", file, i+1, gotLines[i])
+		}
+	}
+	if len(gotLines) < len(wantLines) {
+		t.Fatalf("%s is too long: run go generate ./cmd/leader", file)
+	}
+}
+
+func TestReferenceIsCurrent(t *testing.T) {
+	cli := model(t)
+	source := &clidoc.Source{Dir: directory}
+	fields := map[string][]clidoc.Field{}
+	for _, node := range cli.Leaves(true) {
+		path := strings.TrimPrefix(node.FullPath(), "leader ")
+		value, known := printed[path]
+		if !known && (printsJSON(node) || strings.Contains(node.Detail, "-o json")) {
+			t.Errorf("leader %s prints JSON that the reference does not describe", path)
+		}
+		if value == nil {
+			continue
+		}
+		var err error
+		if fields[path], err = source.Fields(value); err != nil {
+			t.Fatal(err)
+		}
+	}
+	golden(t, reference, clidoc.Markdown(cli, fields))
+}
+
+func printsJSON(node *kong.Node) bool {
+	for _, flag := range node.Flags {
+		if flag.Name == "json" || flag.Name == "output" && flag.EnumMap()["json"] {
+			return true
+		}
+	}
+	return false
+}
+
+// directory returns where the source of one of our packages is.
+func directory(pkg string) string {
+	path, ours := strings.CutPrefix(pkg, "github.com/seed-ff2cb582/leader")
+	if !ours {
+		return ""
+	}
+	return filepath.Join("..", "..", filepath.FromSlash(path))
+}
+
+func TestEveryCommandShowsExamplesAndExitStatus(t *testing.T) {
+	for _, node := range model(t).Leaves(true) {
+		path := node.FullPath()
+		code, out, stderr := runProgram(t, nil, append(strings.Fields(path)[1:], "--help")...)
+		if code != 0 || stderr != "" {
+			t.Errorf("%s --help: exit status %d, stderr %q", path, code, stderr)
+		}
+		called := path
+		if node.Parent.DefaultCmd == node {
+			called = node.Parent.FullPath() // its own name need not be said
+		}
+		for _, want := range []string{"Exit status", "Example", `\n {2,}(\S+ \| )?` + called + `\b`} {
+			if !regexp.MustCompile(want).MatchString(out) {
+				t.Errorf("%s --help: no %q in\n%s", path, want, out)
+			}
+		}
+	}
+}
+
+func TestManualPageHasEveryCommand(t *testing.T) {
+	_, out, _ := runProgram(t, nil, "man")
+	for _, node := range model(t).Leaves(true) {
+		title := ".SH " + strings.ReplaceAll(strings.ToUpper(node.FullPath()), "-", `\-`)
+		if !strings.Contains(out, title+"\n") {
+			t.Errorf("no section %q", title)
+		}
+	}
+	groff, err := exec.LookPath("groff")
+	if err != nil {
+		return // the commands are there, and nothing here can read the rest
+	}
+	cmd := exec.CommandContext(t.Context(), groff, "-man", "-Tutf8", "-Kutf8", "-ww", "-z")
+	var said bytes.Buffer
+	cmd.Stdin, cmd.Stderr = strings.NewReader(out), &said
+	if err := cmd.Run(); err != nil || said.Len() > 0 {
+		t.Errorf("groff: %v\n%s", err, said.String())
+	}
+}
+
+func TestHelpOfTheProgram(t *testing.T) {
+	code, out, stderr := runProgram(t, []string{"COLUMNS=100"}, "--help")
+	if code != 0 || stderr != "" {
+		t.Fatalf("exit status %d, stderr %q", code, stderr)
+	}
+	golden(t, "testdata/help.txt", []byte(out))
+	if code, bare, _ := runProgram(t, []string{"COLUMNS=100"}); code != 0 || bare != out {
+		t.Errorf("without arguments: exit status %d\n%s", code, bare)
+	}
+}
+
+func TestUnknownWordsAreNamedWithWhatIsMeant(t *testing.T) {
+	for _, c := range []struct{ line, want string }{
+		{"gte reports", `leader: unexpected argument gte, did you mean "get"?`},
+		{"frobnicate", `leader: unexpected argument frobnicate`},
+		{"ls --wach", `leader: unknown flag --wach, did you mean "--watch"?`},
+		{"ls -o xml", `leader: --output must be one of "table","wide","json","yaml","name" but got "xml"`},
+		{"get", `leader: get: <group>: is required`},
+		{"get a b", `leader: unexpected argument b`},
+		{"ls --timeout soon", `leader: --timeout: expected duration but got "soon": time: invalid duration "soon"`},
+		{"completion tcsh", `leader: <shell> must be one of "bash","zsh","fish" but got "tcsh"`},
+	} {
+		code, out, stderr := runProgram(t, nil, strings.Fields(c.line)...)
+		if want := c.want + "\nleader: see leader --help\n"; code != 2 || out != "" || stderr != want {
+			t.Errorf("leader %s: exit status %d, stdout %q, stderr %q, want %q", c.line, code, out, stderr, want)
+		}
+	}
+}
+
+// BenchmarkHelp measures how long the program takes to start: each op is one process.
+func BenchmarkHelp(b *testing.B) {
+	for b.Loop() {
+		if err := exec.CommandContext(b.Context(), program, "--help").Run(); err != nil {
+			b.Fatal(err)
+		}
+	}
+}

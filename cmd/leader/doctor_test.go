@@ -1,0 +1,99 @@
+package main
+
+import (
+	"testing"
+
+	"github.com/nats-io/nats.go/jetstream"
+
+	"github.com/seed-ff2cb582/leader/cmd/leader/internal/finding"
+)
+
+// An examination is what doctor prints as JSON.
+type examination struct {
+	Server   string            `json:"server"`
+	Bucket   string            `json:"bucket"`
+	Group    string            `json:"group"`
+	Healthy  bool              `json:"healthy"`
+	Findings []finding.Finding `json:"findings"`
+}
+
+// status is that of the first finding of a check.
+func (e examination) status(check string) finding.Status {
+	for _, f := range e.Findings {
+		if f.Check == check {
+			return f.Status
+		}
+	}
+	return ""
+}
+
+func TestDoctorExaminesTheSampleElections(t *testing.T) {
+	code, out, stderr := runProgram(t, nil, "doctor", "--dev", "--ttl", "10m", "-o", "json", "--timeout", "60s")
+	if code != 0 || stderr != "" {
+		t.Fatalf("exit status %d, stderr %q", code, stderr)
+	}
+	var e examination
+	decodeStrictly(t, out, &e)
+	for check, want := range map[string]finding.Status{
+		"connection": finding.OK, "version": finding.OK, "jetstream": finding.OK, "bucket": finding.OK, "replicas": finding.Info,
+		"sync": finding.Info, "clock": finding.OK, "round-trip": finding.OK, "candidate": finding.OK, "paused": finding.Warn,
+	} {
+		if got := e.status(check); got != want {
+			t.Errorf("%s: %q, want %q", check, got, want)
+		}
+	}
+	if !e.Healthy || e.Group != "billing" {
+		t.Errorf("%+v", e)
+	}
+	code, out, _ = runProgram(t, nil, "doctor", "--dev", "--ttl", "10m", "--strict", "-o", "name", "--timeout", "60s")
+	if code != 1 || out != "paused\n" {
+		t.Errorf("exit status %d, stdout %q", code, out)
+	}
+}
+
+func TestDoctorWritesNothing(t *testing.T) {
+	l := newReadLab(t)
+	l.stand(steered, "a")
+	l.run(0, "pause", steered, "--yes", "--timeout", "60s") // so that nobody renews
+	info := func() jetstream.StreamState {
+		s, err := l.js.Stream(l.within(), "KV_"+labBucket)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return s.CachedInfo().State
+	}
+	before := info()
+	for _, args := range [][]string{nil, {"--group", steered}, {"--group", "x.KV_y"}, {"--group", "new"}} {
+		l.run(0, append([]string{"doctor", "--ttl", "10m", "--timeout", "60s"}, args...)...)
+	}
+	after := info()
+	if after.LastSeq != before.LastSeq || after.Msgs != before.Msgs || after.Bytes != before.Bytes || after.Consumers != before.Consumers {
+		t.Errorf("the bucket is %+v, before %+v", after, before)
+	}
+	for name := range l.js.StreamNames(l.within()).Name() {
+		if name != "KV_"+labBucket {
+			t.Errorf("a stream %s was made", name)
+		}
+	}
+	if r, _ := l.steer(0, "resume", steered, "-y"); r.To == nil || r.To.ID != "a" {
+		t.Errorf("%+v", r)
+	}
+}
+
+func TestDoctorSaysWhatToMakeWhereNothingIs(t *testing.T) {
+	l := newReadLab(t)
+	out, _ := l.run(1, "doctor", "--bucket", "missing", "--ttl", "10m", "-o", "json", "--timeout", "60s")
+	var e examination
+	decodeStrictly(t, out, &e)
+	if e.Healthy || e.status("bucket") != finding.Fail || e.status("candidate") != finding.OK {
+		t.Errorf("%+v", e)
+	}
+	for _, f := range e.Findings {
+		if f.Check == "bucket" && f.Fix != "leader bucket create missing" {
+			t.Errorf("%+v", f)
+		}
+	}
+	for _, args := range [][]string{{"--ttl", "1ms"}, {"--heartbeat", "1h"}, {"--group", "a b"}, {"--rounds", "0"}, {"--monitor", "x"}, {"--role", "king"}} {
+		l.run(2, append([]string{"doctor"}, args...)...)
+	}
+}

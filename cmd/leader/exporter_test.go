@@ -1,0 +1,257 @@
+package main
+
+import (
+	"bufio"
+	"context"
+	"fmt"
+	"io"
+	"net/http"
+	"os"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/nats-io/nats-server/v2/server"
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
+	"github.com/prometheus/client_golang/prometheus/testutil/promlint"
+
+	"github.com/seed-ff2cb582/leader/store/natsstore"
+)
+
+// startServing starts a command that serves HTTP and returns the address that it prints.
+func startServing(t *testing.T, env []string, args ...string) (address string, stop func() (code int)) {
+	t.Helper()
+	cmd := command(t, env, args...)
+	cmd.Stderr = t.Output()
+	out, err := cmd.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		_ = cmd.Process.Kill() // it may have ended
+		_ = cmd.Wait()
+	})
+	line, err := bufio.NewReader(out).ReadString('\n')
+	if err != nil {
+		t.Fatalf("%v said %q: %v", args, line, err)
+	}
+	return strings.TrimSpace(line), func() int {
+		if err := cmd.Process.Signal(os.Interrupt); err != nil {
+			t.Fatal(err)
+		}
+		_ = cmd.Wait() // the status tells
+		return cmd.ProcessState.ExitCode()
+	}
+}
+
+// get returns the body of a page.
+func get(t *testing.T, url string) string {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	defer cancel()
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, url, http.NoBody)
+	if err != nil {
+		t.Fatal(err)
+	}
+	resp, err := http.DefaultClient.Do(req)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer resp.Body.Close() //nolint:errcheck // it was read
+	body, err := io.ReadAll(resp.Body)
+	if err != nil || resp.StatusCode != http.StatusOK {
+		t.Fatalf("%s: %s, %v\n%s", url, resp.Status, err, body)
+	}
+	return string(body)
+}
+
+// awaitPage reads a page until it fits.
+func awaitPage(t *testing.T, url, what string, fits func(page string) bool) string {
+	t.Helper()
+	pause := time.NewTicker(30 * time.Millisecond)
+	defer pause.Stop()
+	page := ""
+	for end := time.Now().Add(patience); time.Now().Before(end); <-pause.C {
+		if page = get(t, url); fits(page) {
+			return page
+		}
+	}
+	t.Fatalf("%s did not come true in:\n%s", what, page)
+	return ""
+}
+
+// has tells whether a page has a line that begins so.
+func has(starts ...string) func(string) bool {
+	return func(page string) bool {
+		for _, start := range starts {
+			if !strings.Contains("\n"+page, "\n"+start) {
+				return false
+			}
+		}
+		return true
+	}
+}
+
+func TestExporterShowsAllGroupsWithoutBeingACandidate(t *testing.T) {
+	l := newReadLab(t)
+	first := l.stand("reports", "worker-1")
+	l.stand("reports", "worker-2")
+	url, stop := startServing(t, []string{"NATS_URL=" + l.url}, "exporter", "--http", "127.0.0.1:0")
+	const id = `{bucket="leaders",role="reports"} `
+	page := awaitPage(t, url, "the first leader", has(
+		`election_group_leader_known`+id+"1", `election_group_paused`+id+"0", `election_group_term`+id, `election_group_garbled_records_total`+id+"0",
+		`election_group_last_renewal_age_seconds`+id, `election_group_lease_remaining_seconds`+id,
+		`election_group_leader_info{address="worker-1:80",bucket="leaders",leader="worker-1",role="reports",version="1.2.3"} 1`,
+		`election_observer_connected{bucket="leaders"} 1`, `election_observer_complete{bucket="leaders"} 1`,
+		`election_observer_groups{bucket="leaders"} 1`, `go_goroutines `,
+	))
+	if strings.Contains(page, first.Token()) {
+		t.Error("a token is shown")
+	}
+	if problems, err := promlint.New(strings.NewReader(page)).Lint(); err != nil || len(problems) > 0 {
+		t.Errorf("promlint: %v %v", problems, err)
+	}
+
+	if err := first.Transfer(l.within(), "worker-2"); err != nil {
+		t.Fatal(err)
+	}
+	page = awaitPage(t, url, "the second leader", has(
+		`election_group_leader_info{address="worker-2:80",bucket="leaders",leader="worker-2",role="reports",version="1.2.3"} 1`,
+	))
+	if strings.Contains(page, `leader="worker-1"`) || !strings.Contains(page, `election_group_leader_changes_total{bucket="leaders",reason=`) {
+		t.Errorf("the former leader is still shown, or the change is not counted:\n%s", page)
+	}
+
+	if err := first.Pause(l.within(), "maintenance"); err != nil {
+		t.Fatal(err)
+	}
+	awaitPage(t, url, "the pause", has(
+		`election_group_leader_known`+id+"0", `election_group_paused`+id+"1", `election_group_lease_remaining_seconds`+id+"0",
+		`election_group_vacant{bucket="leaders",reason="paused",role="reports"} 1`,
+	))
+	if code := stop(); runsOnUnix() && code != 0 {
+		t.Errorf("exit status %d after an interrupt", code)
+	}
+}
+
+func TestExporterBoundsWhatRecordsMayPutIntoLabels(t *testing.T) {
+	l := newReadLab(t)
+	long := strings.Repeat("é", 300)
+	publish := func(group, record string, header nats.Header) {
+		t.Helper()
+		msg := &nats.Msg{Subject: "$KV.leaders." + group, Data: []byte(record), Header: header}
+		if _, err := l.js.PublishMsg(l.within(), msg); err != nil {
+			t.Fatal(err)
+		}
+	}
+	publish("long", `{"id":"w","token":"t","ttl":60000,"version":"`+long+`"}`, nil)
+	publish("garbled", `{"id":`, nil)
+	publish("made-up", `{"reason":"`+long+`"}`, nats.Header{"KV-Operation": []string{"DEL"}})
+	publish("<img>", `{"id":"w","token":"t","ttl":60000}`, nil)
+	url, _ := startServing(t, []string{"NATS_URL=" + l.url}, "exporter", "--http", "127.0.0.1:0")
+	page := awaitPage(t, url, "the records", has(
+		`election_group_leader_info{address="",bucket="leaders",leader="w",role="long",version="`+strings.Repeat("é", 64)+`"} 1`,
+		`election_group_vacant{bucket="leaders",reason="other",role="made-up"} 1`,
+		`election_group_vacant{bucket="leaders",reason="overwritten",role="garbled"} 1`,
+		`election_group_garbled_records_total{bucket="leaders",role="garbled"} 1`,
+	))
+	if strings.Contains(page, "img") {
+		t.Errorf("a group that no candidate can stand for is shown:\n%s", page)
+	}
+}
+
+func TestExporterForgetsGroupsThatAreGone(t *testing.T) {
+	l := newReadLab(t)
+	for _, group := range []string{"stays", "goes"} {
+		if _, err := l.js.Publish(l.within(), "$KV.leaders."+group, []byte(`{"id":"w","token":"t","ttl":60000}`)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	url, _ := startServing(t, []string{"NATS_URL=" + l.url}, "exporter", "--http", "127.0.0.1:0")
+	awaitPage(t, url, "both groups", has(`election_observer_groups{bucket="leaders"} 2`))
+	// The bucket is made anew, with one of them.
+	if err := l.js.DeleteStream(l.within(), "KV_leaders"); err != nil {
+		t.Fatal(err)
+	}
+	if err := natsstore.EnsureBucket(l.within(), l.js, natsstore.BucketConfig{Bucket: labBucket}); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := l.js.Publish(l.within(), "$KV.leaders.stays", []byte(`{"id":"v","token":"u","ttl":60000}`)); err != nil {
+		t.Fatal(err)
+	}
+	page := awaitPage(t, url, "the group that stays", has(
+		`election_observer_groups{bucket="leaders"} 1`, `election_group_leader_known{bucket="leaders",role="stays"} 1`,
+	))
+	if strings.Contains(page, "goes") {
+		t.Errorf("a group that is gone is shown:\n%s", page)
+	}
+}
+
+func TestExporterNeedsAnObserversRightsOnly(t *testing.T) {
+	dir := t.TempDir()
+	observer := &server.User{Username: "observer", Password: "observer", Permissions: &server.Permissions{
+		Publish: &server.SubjectPermission{Allow: []string{
+			"$JS.API.STREAM.INFO.KV_leaders", "$JS.API.DIRECT.GET.KV_leaders", "$JS.API.DIRECT.GET.KV_leaders.>",
+		}},
+		Subscribe: &server.SubjectPermission{Allow: []string{"leader.leaders.>", "_INBOX_observer.>"}},
+	}}
+	srv, err := server.NewServer(&server.Options{
+		Host: "127.0.0.1", Port: server.RANDOM_PORT, JetStream: true, StoreDir: dir, NoLog: true, NoSigs: true,
+		Users: []*server.User{{Username: "admin", Password: "admin"}, observer},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	srv.Start()
+	t.Cleanup(func() { srv.Shutdown(); srv.WaitForShutdown() })
+	if !srv.ReadyForConnections(patience) {
+		t.Fatal("the server does not start")
+	}
+	nc, err := nats.Connect(srv.ClientURL(), nats.UserInfo("admin", "admin"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(nc.Close)
+	js, err := jetstream.New(nc)
+	if err != nil {
+		t.Fatal(err)
+	}
+	l := &readLab{t, srv.ClientURL(), nc, js}
+	if err := natsstore.EnsureBucket(l.within(), js, natsstore.BucketConfig{Bucket: labBucket}); err != nil {
+		t.Fatal(err)
+	}
+	e := l.stand("reports", "worker-1")
+	env := []string{"NATS_URL=" + l.url, "NATS_USER=observer", "NATS_PASSWORD=observer", "NATS_INBOX_PREFIX=_INBOX_observer"}
+	url, _ := startServing(t, env, "exporter", "--http", "127.0.0.1:0")
+	awaitPage(t, url, "the leader", has(`election_group_leader_known{bucket="leaders",role="reports"} 1`, `election_observer_complete{bucket="leaders"} 1`))
+	if err := e.Pause(l.within(), "maintenance"); err != nil {
+		t.Fatal(err)
+	}
+	awaitPage(t, url, "the pause", has(`election_group_paused{bucket="leaders",role="reports"} 1`))
+}
+
+func TestExporterWaitsForItsBucket(t *testing.T) {
+	l := newReadLab(t)
+	url, _ := startServing(t, []string{"NATS_URL=" + l.url}, "exporter", "--http", "127.0.0.1:0", "--bucket", "later")
+	awaitPage(t, url, "its absence", has(`election_observer_complete{bucket="later"} 0`, `election_observer_failures_total{bucket="later"} `))
+	if err := natsstore.EnsureBucket(l.within(), l.js, natsstore.BucketConfig{Bucket: "later"}); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := l.js.Publish(l.within(), "$KV.later.reports", []byte(`{"id":"w","token":"t","ttl":60000}`)); err != nil {
+		t.Fatal(err)
+	}
+	awaitPage(t, url, "the bucket", has(`election_observer_complete{bucket="later"} 1`, `election_group_leader_known{bucket="later",role="reports"} 1`))
+}
+
+func TestExporterTriesItselfOut(t *testing.T) {
+	url, _ := startServing(t, nil, "exporter", "--dev", "--http", "127.0.0.1:0")
+	awaitPage(t, url, "the sample elections", has(`election_group_leader_known{bucket="leaders",role="reports"} 1`))
+	code, _, stderr := runProgram(t, nil, "exporter", "--http", "9464")
+	if code != 2 || !strings.Contains(stderr, fmt.Sprintf("--http %q", "9464")) {
+		t.Errorf("exit status %d, stderr %q", code, stderr)
+	}
+}

@@ -1,0 +1,128 @@
+// Package app is what the commands have in common: their streams, the bucket that they work on, their exit statuses.
+package app
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+	"time"
+
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
+
+	"github.com/seed-ff2cb582/leader/cmd/leader/internal/devserver"
+	"github.com/seed-ff2cb582/leader/cmd/leader/internal/natsconn"
+	"github.com/seed-ff2cb582/leader/store/natsstore"
+)
+
+// Streams are the standard streams of a command. Data goes to Out, prose to Err.
+type Streams struct {
+	In  io.Reader
+	Out io.Writer
+	Err io.Writer
+}
+
+// A Target is the bucket of elections that a command works on, and how to get there. Commands embed it.
+type Target struct {
+	natsconn.Flags
+
+	Bucket  string        `short:"b" default:"leaders" env:"LEADER_BUCKET" placeholder:"BUCKET" help:"The key-value bucket of the elections."`
+	Timeout time.Duration `default:"5s" env:"NATS_TIMEOUT" placeholder:"TIME" help:"How long to wait for the server, and for the effect of a request."`
+	Dev     bool          `help:"Try it out on a server of its own, with sample elections that end with the command."`
+}
+
+// Validate checks what the parser cannot.
+func (t Target) Validate() error {
+	var errs []error
+	if t.Timeout <= 0 {
+		errs = append(errs, fmt.Errorf("--timeout %v: must be positive", t.Timeout))
+	}
+	if t.Dev && t.Given() {
+		errs = append(errs, errors.New("--dev: brings its own server, and --server or --context name another"))
+	}
+	return errors.Join(errs...)
+}
+
+// A Session is a connection to a target.
+type Session struct {
+	NC      *nats.Conn
+	Bucket  string
+	Domain  string
+	URL     string // without credentials, for people
+	Timeout time.Duration
+
+	closers []func()
+}
+
+// Open connects, under the name of the command. The options come after those of the flags.
+func (t Target) Open(command string, opts ...nats.Option) (*Session, error) {
+	return t.open(command, false, opts)
+}
+
+// OpenLive is Open for commands that follow what happens: with --dev, something does every few seconds.
+func (t Target) OpenLive(command string, opts ...nats.Option) (*Session, error) {
+	return t.open(command, true, opts)
+}
+
+func (t Target) open(command string, live bool, opts []nats.Option) (_ *Session, err error) {
+	s := &Session{Bucket: t.Bucket, Timeout: t.Timeout}
+	defer func() {
+		if err != nil {
+			s.Close()
+		}
+	}()
+	flags := t.Flags
+	if t.Dev {
+		srv, err := devserver.Start(0)
+		if err != nil {
+			return nil, err
+		}
+		s.closers = append(s.closers, func() { _ = srv.Close() })
+		flags = natsconn.Flags{Server: srv.URL()}
+		elections, err := startSamples(srv.URL(), t.Bucket)
+		if err != nil {
+			return nil, err
+		}
+		s.closers = append(s.closers, elections.stop)
+		if live {
+			elections.keepChanging(t.Bucket)
+		}
+	}
+	settings, err := flags.Settings()
+	if err != nil {
+		return nil, err
+	}
+	s.URL, s.Domain = settings.Shown(), settings.Domain
+	if s.NC, err = settings.Connect("leader "+command, append([]nats.Option{nats.Timeout(t.Timeout)}, opts...)...); err != nil {
+		return nil, err
+	}
+	s.closers = append(s.closers, s.NC.Close)
+	return s, nil
+}
+
+// Store returns the bucket as a store. The session closes it.
+func (s *Session) Store() (*natsstore.Store, error) {
+	st, err := natsstore.New(s.NC, s.Bucket, natsstore.Options{Domain: s.Domain, WatchWholeBucket: true})
+	if err != nil {
+		return nil, err
+	}
+	s.closers = append(s.closers, st.Close)
+	return st, nil
+}
+
+// JetStream returns the API of the bucket's streams, in its domain.
+func (s *Session) JetStream() (jetstream.JetStream, error) {
+	if s.Domain != "" {
+		return jetstream.NewWithDomain(s.NC, s.Domain)
+	}
+	return jetstream.New(s.NC)
+}
+
+// Close ends what Open and Store began, in reverse order.
+func (s *Session) Close() {
+	for _, f := range slices.Backward(s.closers) {
+		f()
+	}
+	s.closers = nil
+}

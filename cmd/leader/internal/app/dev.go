@@ -1,0 +1,236 @@
+package app
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
+
+	"github.com/seed-ff2cb582/leader"
+	"github.com/seed-ff2cb582/leader/advisory"
+	"github.com/seed-ff2cb582/leader/cmd/leader/internal/archive"
+	"github.com/seed-ff2cb582/leader/cmd/leader/internal/natsconn"
+	"github.com/seed-ff2cb582/leader/rollcall"
+	"github.com/seed-ff2cb582/leader/store/natsstore"
+)
+
+// devPatience is how long the sample elections may take to be ready. They take a fraction of a second.
+const devPatience = 20 * time.Second
+
+// A sample is a group with its candidates, the first of which is to lead first.
+type sample struct {
+	group      string
+	candidates []leader.ElectionConfig
+	// then is what happens in the group before anybody looks at it.
+	then func(ctx context.Context, c *leader.Control, group string) error
+}
+
+// sampleGroups has something to show for every column of every command.
+func sampleGroups() []sample {
+	named := func(id string) leader.ElectionConfig {
+		return leader.ElectionConfig{InstanceID: id, Address: id + ".example:8080"}
+	}
+	ranked := func(id string, priority int) leader.ElectionConfig {
+		cfg := named(id)
+		cfg.Priority, cfg.AllowPriorityTakeover = priority, true
+		return cfg
+	}
+	versioned := func(id, version string) leader.ElectionConfig {
+		cfg := named(id)
+		cfg.Version, cfg.Meta = version, map[string]string{"zone": "us-east"}
+		return cfg
+	}
+	sick := versioned("us-3", "1.4.2")
+	sick.HealthChecker, sick.HealthCheckInterval, sick.MaxConsecutiveFailures = unfit{}, 20*time.Millisecond, 1
+	return []sample{
+		{"reports", []leader.ElectionConfig{named("worker-1"), named("worker-2"), named("worker-3")}, handOverOnce},
+		{"jobs.eu", []leader.ElectionConfig{ranked("eu-1", 30), ranked("eu-2", 20), ranked("eu-3", 10)}, nil},
+		{"jobs.us", []leader.ElectionConfig{versioned("us-1", "1.4.2"), versioned("us-2", "1.5.0"), sick}, nil},
+		{"billing", []leader.ElectionConfig{named("bill-1"), named("bill-2"), named("bill-3")}, pauseIt},
+	}
+}
+
+func handOverOnce(ctx context.Context, c *leader.Control, group string) error {
+	_, err := c.Transfer(ctx, group, "worker-2", "worker-1 gets a new disk")
+	return err
+}
+
+func pauseIt(ctx context.Context, c *leader.Control, group string) error {
+	_, err := c.Pause(ctx, group, "database migration")
+	return err
+}
+
+// unfit never finds its host fit to lead.
+type unfit struct{}
+
+// Check reports false.
+func (unfit) Check(context.Context) bool { return false }
+
+// samples are elections under way.
+type samples struct {
+	nc *nats.Conn
+
+	mu      sync.Mutex
+	started []leader.Election
+
+	end      context.CancelFunc // of the changes
+	changing sync.WaitGroup
+}
+
+// startSamples makes the bucket and its history and starts the elections. It returns when each is as it is to be shown.
+func startSamples(url, bucket string) (_ *samples, err error) {
+	nc, err := natsconn.Settings{URL: url}.Connect("leader sample elections")
+	if err != nil {
+		return nil, err
+	}
+	s := &samples{nc: nc, end: func() {}}
+	defer func() {
+		if err != nil {
+			s.stop()
+		}
+	}()
+	ctx, cancel := context.WithTimeout(context.Background(), devPatience)
+	defer cancel()
+	if err := s.prepare(ctx, bucket); err != nil {
+		return nil, err
+	}
+	control, err := leader.NewControl(nc, bucket, "ann")
+	if err != nil {
+		return nil, err
+	}
+	defer control.Close()
+	if err := s.startAll(ctx, bucket, control); err != nil {
+		return nil, err
+	}
+	return s, nil
+}
+
+func (s *samples) prepare(ctx context.Context, bucket string) error {
+	js, err := jetstream.New(s.nc)
+	if err != nil {
+		return err
+	}
+	if err := natsstore.EnsureBucket(ctx, js, natsstore.BucketConfig{Bucket: bucket}); err != nil {
+		return err
+	}
+	_, _, err = archive.Enable(ctx, js, bucket, archive.Limits{Age: time.Hour, Bytes: 16 << 20})
+	return err
+}
+
+// startAll starts all groups at once.
+func (s *samples) startAll(ctx context.Context, bucket string, control *leader.Control) error {
+	groups := sampleGroups()
+	errs := make([]error, len(groups))
+	var all sync.WaitGroup
+	for i, g := range groups {
+		all.Go(func() {
+			if err := s.startOne(ctx, bucket, g, control); err != nil {
+				errs[i] = fmt.Errorf("sample election %s: %w", g.group, err)
+			}
+		})
+	}
+	all.Wait()
+	return errors.Join(errs...)
+}
+
+func (s *samples) startOne(ctx context.Context, bucket string, g sample, control *leader.Control) error {
+	for _, cfg := range g.candidates {
+		cfg.Bucket, cfg.Group = bucket, g.group
+		cfg.TTL, cfg.HeartbeatInterval, cfg.DeleteOnStop = 5*time.Second, 500*time.Millisecond, true
+		cfg.Hooks = leader.JoinHooks(advisory.Hooks(s.nc, advisory.Options{}), rollcall.Hooks(s.nc))
+		e, err := leader.NewElection(s.nc, cfg)
+		if err != nil {
+			return err
+		}
+		s.add(e)
+		if err := e.Start(context.WithoutCancel(ctx)); err != nil { // which ends it when it is done
+			return err
+		}
+		if err := seesLeader(ctx, e); err != nil {
+			return err
+		}
+		if cfg.HealthChecker != nil && !barred(ctx, e) {
+			return ctx.Err()
+		}
+	}
+	if g.then == nil {
+		return nil
+	}
+	return g.then(ctx, control, g.group)
+}
+
+// seesLeader waits until the candidate leads or follows: so the first leads, and the history has an order.
+func seesLeader(ctx context.Context, e leader.Election) error {
+	for info := range e.Observe(ctx) {
+		if info.ID != "" {
+			return nil
+		}
+	}
+	return ctx.Err()
+}
+
+// barred waits until something keeps the candidate from campaigning.
+func barred(ctx context.Context, e leader.Election) bool {
+	look := time.NewTicker(5 * time.Millisecond)
+	defer look.Stop()
+	for e.Status().Barred == "" {
+		select {
+		case <-look.C:
+		case <-ctx.Done():
+			return false
+		}
+	}
+	return true
+}
+
+// changeEvery is the time from one change of the leader of the first group to the next, for who follows live.
+const changeEvery = 5 * time.Second
+
+// keepChanging lets the candidates of the first group lead in turns, until stop.
+func (s *samples) keepChanging(bucket string) {
+	ctx, cancel := context.WithCancel(context.Background())
+	s.end = cancel
+	s.changing.Go(func() {
+		control, err := leader.NewControl(s.nc, bucket, "ann")
+		if err != nil {
+			return // it worked when the elections were prepared
+		}
+		defer control.Close()
+		turn := time.NewTicker(changeEvery)
+		defer turn.Stop()
+		group := sampleGroups()[0]
+		for next := 2; ; next++ { // the second leads already
+			select {
+			case <-ctx.Done():
+				return
+			case <-turn.C:
+			}
+			successor := group.candidates[next%len(group.candidates)].InstanceID
+			_, _ = control.Transfer(ctx, group.group, successor, "so that there is something to see") // or at the next turn
+		}
+	})
+}
+
+func (s *samples) add(e leader.Election) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.started = append(s.started, e)
+}
+
+// stop stops all elections. They release nothing: their server ends with them.
+func (s *samples) stop() {
+	s.end()
+	s.changing.Wait()
+	var all sync.WaitGroup
+	for _, e := range s.started {
+		all.Go(func() {
+			_ = e.StopWithContext(context.Background(), leader.StopOptions{Timeout: time.Second}) // nobody is left to mind
+		})
+	}
+	all.Wait()
+	s.nc.Close()
+}

@@ -1,0 +1,205 @@
+// Package archive keeps the advisories of a bucket's elections in a stream, and reads who led when out of it.
+package archive
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/nats-io/nats.go/jetstream"
+
+	"github.com/seed-ff2cb582/leader"
+	"github.com/seed-ff2cb582/leader/advisory"
+	"github.com/seed-ff2cb582/leader/store"
+)
+
+// ErrNone says that no stream keeps the advisories of the bucket.
+var ErrNone = errors.New("no stream keeps a history")
+
+// Name is the name of the stream that Enable makes.
+func Name(bucket string) string { return "LEADER_HISTORY_" + bucket }
+
+// Limits are how much a stream keeps, the oldest going first.
+type Limits struct {
+	Age   time.Duration
+	Bytes int64
+}
+
+// duplicates is for how long the server knows an advisory that is sent twice.
+const duplicates = 2 * time.Minute
+
+// Enable makes the stream, with as many replicas as the bucket has. If a stream keeps these advisories already it is left as it
+// is: made is false then. The name is the stream's.
+func Enable(ctx context.Context, js jetstream.JetStream, bucket string, limits Limits) (name string, made bool, err error) {
+	name, err = Find(ctx, js, bucket)
+	if err == nil || !errors.Is(err, ErrNone) {
+		return name, false, err
+	}
+	replicas, err := replicasOf(ctx, js, bucket)
+	if err != nil {
+		return "", false, err
+	}
+	s, err := js.CreateStream(ctx, jetstream.StreamConfig{
+		Name: Name(bucket), Description: "Who led which group of bucket " + bucket + " when, and why that changed",
+		Subjects:   []string{advisory.Subject(bucket, "*", ">")},
+		Replicas:   replicas,
+		MaxAge:     limits.Age,
+		MaxBytes:   limits.Bytes,
+		MaxMsgSize: 64 << 10, Discard: jetstream.DiscardOld, Duplicates: min(duplicates, limits.Age), DenyDelete: true,
+	})
+	if err != nil {
+		return "", false, refused("making the stream", err)
+	}
+	return s.CachedInfo().Config.Name, true, nil
+}
+
+// Disable deletes the stream that Enable made, with the history. A stream of another name was made by somebody for more than this.
+func Disable(ctx context.Context, js jetstream.JetStream, bucket string) error {
+	err := js.DeleteStream(ctx, Name(bucket))
+	if errors.Is(err, jetstream.ErrStreamNotFound) {
+		return fmt.Errorf("%w: stream %s", ErrNone, Name(bucket))
+	}
+	return refused("deleting the stream", err)
+}
+
+// Find returns the name of the stream that keeps the bucket's advisories.
+func Find(ctx context.Context, js jetstream.JetStream, bucket string) (string, error) {
+	name, err := js.StreamNameBySubject(ctx, advisory.Subject(bucket, leader.EventPromoted, ">"))
+	if errors.Is(err, jetstream.ErrStreamNotFound) {
+		return "", fmt.Errorf("%w of bucket %q", ErrNone, bucket)
+	}
+	return name, refused("looking for the stream", err)
+}
+
+func replicasOf(ctx context.Context, js jetstream.JetStream, bucket string) (int, error) {
+	s, err := js.Stream(ctx, "KV_"+bucket)
+	if err != nil {
+		return 0, refused("bucket "+strconv.Quote(bucket), err)
+	}
+	return s.CachedInfo().Config.Replicas, nil
+}
+
+// refused makes the server's own refusals permanent: they stay until somebody changes something.
+func refused(what string, err error) error {
+	var api *jetstream.APIError
+	switch {
+	case err == nil:
+		return nil
+	case errors.Is(err, jetstream.ErrStreamNotFound):
+		return fmt.Errorf("%s: %w: there is none", what, store.ErrPermanent)
+	case errors.As(err, &api) && api.Code < 500:
+		return fmt.Errorf("%s: %w: %w", what, store.ErrPermanent, err)
+	default:
+		return fmt.Errorf("%s: %w", what, err)
+	}
+}
+
+// A History is what a stream kept of some groups.
+type History struct {
+	Stream     string
+	Advisories []advisory.Advisory // in the order of their arrival
+	// Complete is when the stream was made or, if it has dropped the oldest since, the age of its oldest message.
+	// It knows nothing of the time before.
+	Complete time.Time
+	// Malformed counts the messages that are no advisories.
+	Malformed int
+}
+
+// Read returns the history of a group.
+func Read(ctx context.Context, js jetstream.JetStream, bucket, group string) (History, error) {
+	return read(ctx, js, bucket, jetstream.OrderedConsumerConfig{
+		DeliverPolicy: jetstream.DeliverAllPolicy, FilterSubjects: []string{advisory.Subject(bucket, "*", group)},
+	})
+}
+
+// Latest returns the latest promotion and demotion of each group that the pattern matches.
+func Latest(ctx context.Context, js jetstream.JetStream, bucket, pattern string) (History, error) {
+	return read(ctx, js, bucket, jetstream.OrderedConsumerConfig{
+		DeliverPolicy: jetstream.DeliverLastPerSubjectPolicy,
+		FilterSubjects: []string{
+			advisory.Subject(bucket, leader.EventPromoted, pattern), advisory.Subject(bucket, leader.EventDemoted, pattern),
+		},
+	})
+}
+
+func read(ctx context.Context, js jetstream.JetStream, bucket string, cfg jetstream.OrderedConsumerConfig) (History, error) {
+	name, err := Find(ctx, js, bucket)
+	if err != nil {
+		return History{}, err
+	}
+	s, err := js.Stream(ctx, name)
+	if err != nil {
+		return History{}, refused("stream "+name, err)
+	}
+	h := History{Stream: name, Complete: completeSince(s.CachedInfo())}
+	c, err := s.OrderedConsumer(ctx, cfg)
+	if err != nil {
+		return h, refused("reading stream "+name, err)
+	}
+	h.Advisories, h.Malformed, err = pending(ctx, c)
+	return h, err
+}
+
+// completeSince: whatever was dropped for its age or for room was older than what is left.
+func completeSince(info *jetstream.StreamInfo) time.Time {
+	if info.State.FirstSeq > 1 {
+		return info.State.FirstTime
+	}
+	return info.Created
+}
+
+// pending returns the advisories that are there now, and how many messages are none.
+func pending(ctx context.Context, c jetstream.Consumer) (all []advisory.Advisory, malformed int, err error) {
+	info, err := c.Info(ctx)
+	if err != nil || info.NumPending == 0 {
+		return nil, 0, err
+	}
+	messages, err := c.Messages()
+	if err != nil {
+		return nil, 0, err
+	}
+	defer messages.Stop()
+	for {
+		m, err := messages.Next(jetstream.NextContext(ctx))
+		if err != nil {
+			return all, malformed, err
+		}
+		if a, err := advisory.Decode(m.Data()); err == nil {
+			all = append(all, a)
+		} else {
+			malformed++
+		}
+		meta, err := m.Metadata()
+		if err != nil || meta.NumPending == 0 {
+			return all, malformed, err
+		}
+	}
+}
+
+// Reigns says who led when.
+func (h History) Reigns() []advisory.Reign { return advisory.Reigns(slices.Values(h.Advisories)) }
+
+// Missing returns how many advisories the candidates sent that the stream does not have, between others of the same candidate that it has.
+func (h History) Missing() (missing uint64) {
+	type span struct{ first, last, n uint64 }
+	runs := make(map[string]span)
+	for _, a := range h.Advisories {
+		run, _, _ := strings.Cut(a.ID, "-")
+		s, known := runs[run]
+		if !known {
+			s = span{first: a.Seq, last: a.Seq}
+		}
+		s.first, s.last, s.n = min(s.first, a.Seq), max(s.last, a.Seq), s.n+1
+		runs[run] = s
+	}
+	for _, s := range runs {
+		if have := s.last - s.first + 1; have > s.n {
+			missing += have - s.n
+		}
+	}
+	return missing
+}

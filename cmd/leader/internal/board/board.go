@@ -1,0 +1,367 @@
+// Package board follows all groups of a bucket, for the commands that show them to others: who leads, how long the
+// lease is good for, which terms were seen, what is paused. It takes no part in the elections and writes nothing.
+//
+// Whoever may write a key may write anything into it. So what is kept is bounded in number and in length, and
+// reasons are those of package leader.
+package board
+
+import (
+	"cmp"
+	"context"
+	"maps"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/seed-ff2cb582/leader"
+	"github.com/seed-ff2cb582/leader/internal/record"
+	"github.com/seed-ff2cb582/leader/store"
+)
+
+const (
+	// MaxGroups is how many groups are kept. Others are counted.
+	MaxGroups = 20_000
+	// MaxTerms is how many terms of a group are kept, the latest.
+	MaxTerms = 40
+	// retry is the rest before what cannot be watched is tried again.
+	retry = time.Second
+)
+
+// A Group is what is known of a group.
+type Group struct {
+	leader.LeaderInfo
+	// Heard is when its record arrived last, by this machine's clock.
+	Heard time.Time
+	// Window is how long the lease was good for when its record arrived.
+	Window time.Duration
+	// Paused tells that nobody is to lead, PausedBy and PauseWhy who asked for that and why.
+	Paused             bool
+	PausedBy, PauseWhy string
+	// Terms are those that were seen, the latest last. It is shared: do not modify it.
+	Terms []Term
+	// Changes counts the leaders that followed another, by why the other left. It is shared, too.
+	Changes map[leader.Reason]int
+	// Garbled counts the records that could not be read.
+	Garbled int
+
+	changed, renewed uint64 // values of Board.seq
+}
+
+// A Term is a term as it was seen from here.
+type Term struct {
+	Number      uint64
+	Leader      string
+	Correlation string
+	// Began is when it was seen first; the first of a group may be older.
+	Began time.Time
+	// Ended is when it was seen to have ended, zero while it lasts. Reason, By and Why say why.
+	Ended   time.Time
+	Reason  leader.Reason
+	By, Why string
+}
+
+// A Board holds what is known of all groups. The zero Board knows none. Its methods may be called concurrently.
+type Board struct {
+	mu      sync.Mutex
+	seq     uint64 // counts whatever happens
+	groups  map[string]*Group
+	pauses  map[string]record.Pause
+	ignored map[string]struct{}
+	state   State
+	wake    chan struct{} // closed at the next change
+}
+
+// A State is how the board itself stands.
+type State struct {
+	// Complete: whatever the bucket holds has been read. If it is false for long, Failure says why.
+	Complete bool
+	Failure  string
+	Failures int // how often that changed for the worse
+	// Ignored is how many groups there are beyond MaxGroups.
+	Ignored int
+}
+
+// Follow fills the board until ctx is done. What cannot be watched is tried again, and told to failed, if it is not nil, when that
+// is news.
+func (b *Board) Follow(ctx context.Context, st store.PatternWatcher, failed func(error)) error {
+	var pauses sync.WaitGroup
+	defer pauses.Wait()
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	pauses.Go(func() { b.followPauses(ctx, st) })
+	return leader.ObserveFuncWithStore(ctx, st, ">", leader.Observer{
+		Leader:  func(info leader.LeaderInfo) { b.update(func() { b.leader(info, time.Now()) }) },
+		Renewed: func(info leader.LeaderInfo) { b.update(func() { b.renewal(info, time.Now()) }) },
+		Present: func() { b.update(func() { b.state.Complete, b.state.Failure = true, "" }) },
+		Failed: func(err error) {
+			news := false
+			b.update(func() { news = b.failure(err.Error()) })
+			if news && failed != nil {
+				failed(err)
+			}
+		},
+	})
+}
+
+func (b *Board) failure(text string) (news bool) {
+	if news = b.state.Failure != text; news {
+		b.state.Failures++
+	}
+	b.state.Complete, b.state.Failure = false, text
+	return news
+}
+
+// followPauses watches the control records. An observer that may not read them shows no pauses.
+func (b *Board) followPauses(ctx context.Context, st store.PatternWatcher) {
+	for {
+		stop, err := st.WatchPattern(ctx, record.ControlKey(">"), b.control, func(error) {})
+		if err == nil {
+			<-ctx.Done()
+			stop()
+			return
+		}
+		select {
+		case <-time.After(retry):
+		case <-ctx.Done():
+			return
+		}
+	}
+}
+
+// update changes the board and wakes those who wait for that.
+func (b *Board) update(change func()) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.seq++
+	change()
+	if b.wake != nil {
+		close(b.wake)
+		b.wake = nil
+	}
+}
+
+// control takes in a control record.
+func (b *Board) control(e store.Entry) {
+	b.update(func() {
+		group := strings.TrimPrefix(e.Key, record.ControlKey(""))
+		c, ok := record.ReadControl(e)
+		switch was, there := b.pauses[group]; {
+		case !ok || c.Paused == nil:
+			delete(b.pauses, group)
+		case len(b.pauses) >= MaxGroups && !there, there && was == *c.Paused:
+			return
+		default:
+			if b.pauses == nil {
+				b.pauses = make(map[string]record.Pause)
+			}
+			b.pauses[group] = *c.Paused
+		}
+		if g := b.groups[group]; g != nil {
+			b.pause(g)
+		}
+	})
+}
+
+// pause tells a group whether it is paused.
+func (b *Board) pause(g *Group) {
+	p, paused := b.pauses[g.Group]
+	if g.Paused == paused && g.PausedBy == p.By && g.PauseWhy == p.Reason {
+		return // the record tells of something else
+	}
+	g.Paused, g.PausedBy, g.PauseWhy = paused, p.By, p.Reason
+	g.changed = b.seq
+}
+
+// renewal takes in a renewal.
+func (b *Board) renewal(info leader.LeaderInfo, now time.Time) {
+	if g := b.groups[info.Group]; g != nil {
+		g.LeaderInfo = info
+		g.Heard, g.Window, g.renewed = now, info.Until.Sub(now), b.seq
+	}
+}
+
+// leader takes in who leads now.
+func (b *Board) leader(info leader.LeaderInfo, now time.Time) {
+	if info.ID == "" && info.Reason == leader.ReasonAbsent {
+		delete(b.groups, info.Group)
+		delete(b.ignored, info.Group)
+		return
+	}
+	g := b.groups[info.Group]
+	if g == nil {
+		if g = b.add(info.Group); g == nil {
+			return
+		}
+	}
+	info.Reason = bounded(info.Reason)
+	before := g.LeaderInfo
+	g.LeaderInfo, g.changed = info, b.seq
+	switch {
+	case info.ID == "":
+		g.vacate(now)
+	case info.ID == before.ID && info.Term == before.Term:
+	default:
+		g.enthrone(before, now)
+	}
+	if info.Reason != leader.ReasonExpired { // which is what was not heard
+		g.Heard = now
+	}
+	if info.ID != "" {
+		g.Window = info.Until.Sub(now)
+	}
+}
+
+// add adds a group, or returns nil if there are too many.
+func (b *Board) add(name string) *Group {
+	if !store.ValidKey(name) {
+		return nil // no candidate can stand for it
+	}
+	if len(b.groups) >= MaxGroups {
+		if b.ignored == nil {
+			b.ignored = make(map[string]struct{})
+		}
+		b.ignored[name] = struct{}{}
+		return nil
+	}
+	if b.groups == nil {
+		b.groups = make(map[string]*Group)
+	}
+	g := &Group{}
+	g.Group = name
+	b.groups[name] = g
+	b.pause(g)
+	return g
+}
+
+// vacate notes that nobody leads, and why.
+func (g *Group) vacate(now time.Time) {
+	if g.Reason == leader.ReasonOverwritten {
+		g.Garbled++
+	}
+	g.end(now, g.Reason, g.By, g.Why)
+}
+
+// end ends the term that lasts, if one does. Slices that were handed out stay as they are.
+func (g *Group) end(now time.Time, reason leader.Reason, by, why string) {
+	last := len(g.Terms) - 1
+	if last < 0 || !g.Terms[last].Ended.IsZero() {
+		return
+	}
+	g.Terms = slices.Clone(g.Terms)
+	t := &g.Terms[last]
+	t.Ended, t.Reason, t.By, t.Why = now, reason, by, why
+}
+
+// ReasonUnseen says that a leader followed another without a vacancy that was seen.
+const ReasonUnseen leader.Reason = "unseen"
+
+// enthrone notes that a leader follows what was before.
+func (g *Group) enthrone(before leader.LeaderInfo, now time.Time) {
+	last := len(g.Terms) - 1
+	if last >= 0 && g.Terms[last].Number == g.Term && g.Terms[last].Leader == g.ID {
+		// It had fallen silent, and its renewal came late.
+		g.Terms = slices.Clone(g.Terms)
+		t := &g.Terms[last]
+		t.Ended, t.Reason, t.By, t.Why = time.Time{}, "", "", ""
+		return
+	}
+	g.end(now, ReasonUnseen, "", "")
+	if before.ID != "" || before.Reason != "" {
+		reason := before.Reason
+		if before.ID != "" {
+			reason = ReasonUnseen
+		}
+		changes := maps.Clone(g.Changes)
+		if changes == nil {
+			changes = make(map[leader.Reason]int)
+		}
+		changes[reason]++
+		g.Changes = changes
+	}
+	g.Terms = append(slices.Clone(g.Terms[max(0, len(g.Terms)-MaxTerms+1):]), Term{
+		Number: g.Term, Leader: g.ID, Correlation: g.Correlation, Began: now,
+	})
+}
+
+// ReasonOther stands for reasons that are none of package leader's.
+const ReasonOther leader.Reason = "other"
+
+// bounded keeps reasons that others made up out of labels.
+func bounded(r leader.Reason) leader.Reason {
+	switch r {
+	case "", leader.ReasonAbsent, leader.ReasonVacant, leader.ReasonExpired, leader.ReasonUnowned, leader.ReasonDeleted,
+		leader.ReasonTrustExpired, leader.ReasonSuperseded, leader.ReasonOverwritten, leader.ReasonDisconnected,
+		leader.ReasonRetriesSpent, leader.ReasonLateGrant, leader.ReasonResigned, leader.ReasonTransferred,
+		leader.ReasonSteppedDown, leader.ReasonStopped, leader.ReasonPanicked, leader.ReasonUnhealthy, leader.ReasonPaused,
+		leader.ReasonOutranked, leader.ReasonBalanced, leader.ReasonRemnant:
+		return r
+	default:
+		return ReasonOther
+	}
+}
+
+// A Delta is what is new on a board.
+type Delta struct {
+	Seq     uint64
+	State   State
+	Changed []Group // in the order of their names
+	Renewed []Group // those of which nothing else is new
+	Count   int     // how many groups there are
+}
+
+// Since returns what is new since an earlier Delta, everything since 0.
+func (b *Board) Since(seq uint64) Delta {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	d := Delta{Seq: b.seq, State: b.state, Count: len(b.groups)}
+	d.State.Ignored = len(b.ignored)
+	for _, g := range b.groups {
+		switch {
+		case seq == 0 || g.changed > seq:
+			d.Changed = append(d.Changed, *g)
+		case g.renewed > seq:
+			d.Renewed = append(d.Renewed, *g)
+		}
+	}
+	byName := func(a, b Group) int { return cmp.Compare(a.Group, b.Group) }
+	slices.SortFunc(d.Changed, byName)
+	slices.SortFunc(d.Renewed, byName)
+	return d
+}
+
+// Names returns the names of all groups, as a set.
+func (b *Board) Names() map[string]bool {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	names := make(map[string]bool, len(b.groups))
+	for name := range b.groups {
+		names[name] = true
+	}
+	return names
+}
+
+// Group returns what is known of one group.
+func (b *Board) Group(name string) (Group, bool) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if g := b.groups[name]; g != nil {
+		return *g, true
+	}
+	return Group{}, false
+}
+
+// After returns a channel that is closed as soon as anything is newer than seq.
+func (b *Board) After(seq uint64) <-chan struct{} {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.wake == nil {
+		b.wake = make(chan struct{})
+	}
+	wake := b.wake
+	if b.seq > seq {
+		close(wake)
+		b.wake = nil
+	}
+	return wake
+}

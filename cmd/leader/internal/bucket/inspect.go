@@ -1,0 +1,158 @@
+// Package bucket is leader bucket: it makes buckets for elections, and says what is unsafe about those that exist.
+package bucket
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
+
+	"github.com/seed-ff2cb582/leader/cmd/leader/internal/app"
+	"github.com/seed-ff2cb582/leader/cmd/leader/internal/finding"
+	"github.com/seed-ff2cb582/leader/cmd/leader/internal/rights"
+	"github.com/seed-ff2cb582/leader/store"
+	"github.com/seed-ff2cb582/leader/store/natsstore"
+)
+
+// An Inspection is what is known of a bucket.
+type Inspection struct {
+	// Info is nil if the bucket does not exist or its configuration cannot be read, which Err then says.
+	Info *jetstream.StreamInfo
+	Err  error
+	// Sent and Received are when the request for Info left and when the answer came.
+	Sent, Received time.Time
+	// Findings say what the bucket means for elections.
+	Findings finding.List
+}
+
+// Missing reports whether there is no such bucket.
+func (i *Inspection) Missing() bool { return errors.Is(i.Err, jetstream.ErrStreamNotFound) }
+
+// Inspect reads the configuration of the session's bucket and judges it for leases of that length.
+func Inspect(ctx context.Context, s *app.Session, tester *rights.Tester, ttl time.Duration) Inspection {
+	var i Inspection
+	if i.Err = i.read(ctx, s, tester); i.Err != nil {
+		i.unread(s.Bucket)
+		return i
+	}
+	st, err := natsstore.New(s.NC, s.Bucket, natsstore.Options{Domain: s.Domain})
+	if err != nil {
+		i.Err = err
+		i.unread(s.Bucket)
+		return i
+	}
+	defer st.Close()
+	report, err := st.Check(ctx, store.CheckRequest{TTL: ttl})
+	i.judge(report, err)
+	return i
+}
+
+func (i *Inspection) read(ctx context.Context, s *app.Session, tester *rights.Tester) error {
+	right := rights.Scope{Bucket: s.Bucket, Domain: s.Domain}.InfoRight()
+	switch has, err := tester.Has(ctx, right); {
+	case err != nil:
+		return err
+	case !has:
+		return fmt.Errorf("%w: the configuration of bucket %q cannot be read: the user needs permission to %v", store.ErrPermanent, s.Bucket, right)
+	}
+	js, err := s.JetStream()
+	if err != nil {
+		return err
+	}
+	i.Sent = time.Now()
+	stream, err := js.Stream(ctx, streamOf(s.Bucket))
+	i.Received = time.Now()
+	switch {
+	case err == nil:
+		i.Info = stream.CachedInfo()
+		return nil
+	case errors.Is(err, jetstream.ErrStreamNotFound):
+		return fmt.Errorf("%w: bucket %q does not exist: leader bucket create %s makes it: %w", store.ErrPermanent, s.Bucket, s.Bucket, err)
+	case errors.Is(err, nats.ErrNoResponders):
+		return fmt.Errorf("%w: JetStream does not answer; it may be disabled for this account or server, or starting: %w", store.ErrTransient, err)
+	}
+	return fmt.Errorf("bucket %q: %w", s.Bucket, err)
+}
+
+func streamOf(bucket string) string { return "KV_" + bucket }
+
+// unread is the finding about a bucket that could not be read.
+func (i *Inspection) unread(name string) {
+	switch {
+	case i.Missing():
+		i.Findings.Add("bucket", finding.Fail, "leader bucket create "+name, "bucket %q does not exist", name)
+	case errors.Is(i.Err, store.ErrPermanent):
+		i.Findings.Add("bucket", finding.Warn, "grant it, or ask somebody who has it", "%s", plain(i.Err))
+	default:
+		i.Findings.Add("bucket", finding.Fail, "", "%s", plain(i.Err))
+	}
+}
+
+// plain is the text of an error of a store without its class.
+func plain(err error) string {
+	text := err.Error()
+	for _, class := range []error{store.ErrPermanent, store.ErrTransient, store.ErrUnknown} {
+		text = strings.TrimPrefix(text, class.Error()+": ")
+	}
+	return text
+}
+
+// judge turns a report of the store into findings, each with what to do about it.
+func (i *Inspection) judge(report store.Report, refused error) {
+	c := &i.Info.Config
+	if refused != nil {
+		for line := range strings.Lines(plain(refused)) {
+			i.Findings.Add("bucket", finding.Fail, "use another bucket: leader bucket create NAME", "%s", strings.TrimSpace(line))
+		}
+		return
+	}
+	fixes := fixesFor(c, clustered(i.Info))
+	for n, warning := range report.Warnings {
+		fix := "make another bucket: leader bucket create NAME"
+		if len(fixes) == len(report.Warnings) { // the table below and the store agree
+			fix = fixes[n]
+		}
+		i.Findings.Add("bucket", finding.Warn, fix, "%s", warning)
+	}
+	if len(report.Warnings) == 0 {
+		i.Findings.Add("bucket", finding.OK, "", "bucket %q is as elections want it: %s storage, nothing expires, no rollups and no deletions", bucketOf(c), strings.ToLower(c.Storage.String()))
+	}
+	i.replicas()
+}
+
+func bucketOf(c *jetstream.StreamConfig) string { return strings.TrimPrefix(c.Name, "KV_") }
+
+// clustered: a cluster's name is empty on a server that stands alone.
+func clustered(info *jetstream.StreamInfo) bool {
+	return info.Cluster != nil && info.Cluster.Name != ""
+}
+
+// replicas judges how the servers of the bucket are.
+func (i *Inspection) replicas() {
+	c, l := i.Info.Config, &i.Findings
+	if !clustered(i.Info) {
+		l.Add("replicas", finding.Info, "three servers in a cluster survive the loss of one", "one server keeps the bucket and stands alone: while it is down nobody is elected or kept")
+		return
+	}
+	if c.Replicas == 2 {
+		l.Add("replicas", finding.Warn, edit(&c, "--replicas 3"), "two replicas: nobody is elected or kept while either of their servers is down")
+	}
+	var away []string
+	for _, peer := range i.Info.Cluster.Replicas {
+		if peer.Offline || !peer.Current {
+			away = append(away, peer.Name)
+		}
+	}
+	switch cluster := i.Info.Cluster; {
+	case cluster.Leader == "":
+		l.Add("replicas", finding.Fail, "nats stream info "+c.Name, "the stream has no leader among its servers: nothing can be written")
+	case len(away) > 0:
+		l.Add("replicas", finding.Warn, "nats stream info "+c.Name, "not current or offline: %s; of %d replicas %d must be up", strings.Join(away, ", "), c.Replicas, c.Replicas/2+1)
+	case c.Replicas > 2:
+		l.Add("replicas", finding.OK, "", "%d replicas in cluster %q, all current; %d must be up; %q leads the stream", c.Replicas, cluster.Name, c.Replicas/2+1, cluster.Leader)
+	}
+}

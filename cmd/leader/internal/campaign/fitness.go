@@ -1,0 +1,40 @@
+package campaign
+
+import (
+	"context"
+	"os"
+	"os/signal"
+	"sync/atomic"
+
+	"github.com/seed-ff2cb582/leader"
+)
+
+// A fitness is the health of the candidate: a check's, and what a signal says.
+type fitness struct {
+	check   leader.HealthChecker // nil: healthy
+	unfit   atomic.Bool
+	signals chan os.Signal
+}
+
+func newFitness(check leader.HealthChecker) *fitness {
+	f := &fitness{check: check, signals: make(chan os.Signal, 1)}
+	if sig := toggleSignal(); sig != nil {
+		signal.Notify(f.signals, sig)
+	}
+	go func() {
+		for range f.signals {
+			f.unfit.Store(!f.unfit.Load())
+		}
+	}()
+	return f
+}
+
+func (f *fitness) close() {
+	signal.Stop(f.signals)
+	close(f.signals)
+}
+
+// Check reports whether the candidate is fit to lead.
+func (f *fitness) Check(ctx context.Context) bool {
+	return !f.unfit.Load() && (f.check == nil || f.check.Check(ctx))
+}

@@ -1,0 +1,157 @@
+// Package candidate is what the commands that take part in an election have in common: the flags that describe a
+// candidate, and the configuration that they make.
+package candidate
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"net"
+	"os"
+	"time"
+
+	"github.com/nats-io/nats.go"
+
+	"github.com/seed-ff2cb582/leader"
+	"github.com/seed-ff2cb582/leader/advisory"
+	"github.com/seed-ff2cb582/leader/cmd/leader/internal/app"
+	"github.com/seed-ff2cb582/leader/rollcall"
+)
+
+// Flags describe a candidate. Commands embed them.
+type Flags struct {
+	app.Target
+
+	ID             string            `name:"id" env:"LEADER_ID" placeholder:"NAME" help:"The candidate's name, unlike any other of the group; the host's name if not given."`
+	Profile        string            `enum:",low-latency,stable,high-throughput" default:"" placeholder:"PROFILE" help:"Values for what is not given: low-latency, stable, high-throughput (default: ${profile})."`
+	TTL            time.Duration     `name:"ttl" placeholder:"TIME" help:"The length of the lease: how long nobody leads after a crash."`
+	Heartbeat      time.Duration     `placeholder:"TTL/5" help:"The time from one renewal to the next."`
+	Priority       int               `placeholder:"N" help:"Higher goes first at a vacancy."`
+	AllowTakeover  bool              `help:"Ask a leader of lower priority to hand over, and hand over to one of higher priority."`
+	ProgramVersion string            `placeholder:"VERSION" help:"The version of the program, for people and --version-policy."`
+	VersionPolicy  string            `enum:"any,older,newer" default:"any" placeholder:"any" help:"Which versions of the program are preferred: any, older, newer."`
+	Address        string            `placeholder:"ADDRESS" help:"Where clients reach this candidate when it leads."`
+	Meta           map[string]string `placeholder:"KEY=VALUE" help:"What else the record says of the candidate."`
+	Check          string            `placeholder:"CMD" help:"A shell command that succeeds while this host is fit to lead; after three failures it does not."`
+	CheckInterval  time.Duration     `placeholder:"TIME" help:"The time from one check to the next, and how long one may take (default: the heartbeat)."`
+	Advisories     bool              `help:"Publish transitions on leader-advisory.<bucket>.>, as leader history keeps them."`
+	Verbose        bool              `short:"v" help:"Log what the election does."`
+}
+
+// A Shell runs a shell command until it ends or ctx is done, and then kills it.
+type Shell func(ctx context.Context, command string) error
+
+// Config returns the configuration of a candidate of the group. Its profile is the given one unless the flags name
+// another. shell runs the check.
+func (f Flags) Config(group string, profile leader.Profile, shell Shell, logs io.Writer) (leader.ElectionConfig, error) {
+	id, err := f.name()
+	if err != nil {
+		return leader.ElectionConfig{}, err
+	}
+	if f.Profile != "" {
+		if err := profile.UnmarshalText([]byte(f.Profile)); err != nil {
+			return leader.ElectionConfig{}, err
+		}
+	}
+	cfg := leader.ElectionConfig{
+		Bucket: f.Bucket, BucketAutoCreate: true, Group: group, InstanceID: id,
+		TTL: f.TTL, HeartbeatInterval: f.Heartbeat,
+		Priority: f.Priority, AllowPriorityTakeover: f.AllowTakeover,
+		Version: f.ProgramVersion, VersionPolicy: f.policy(), Address: f.Address, Meta: f.Meta,
+		HealthCheckInterval: f.CheckInterval, Logger: f.logger(logs),
+	}
+	if cfg.TTL > 0 && cfg.HeartbeatInterval == 0 {
+		cfg.HeartbeatInterval = cfg.TTL / 5
+	}
+	if f.Check != "" {
+		cfg.HealthChecker = check{f.Check, shell}
+	}
+	cfg = cfg.WithProfile(profile)
+	return cfg, cfg.Validate()
+}
+
+// Validate checks what the parser cannot.
+func (f Flags) Validate() error {
+	errs := []error{f.Target.Validate()}
+	for name, d := range map[string]time.Duration{"--ttl": f.TTL, "--heartbeat": f.Heartbeat, "--check-interval": f.CheckInterval} {
+		if d < 0 {
+			errs = append(errs, fmt.Errorf("%s %v: must not be negative", name, d))
+		}
+	}
+	if f.CheckInterval > 0 && f.Check == "" {
+		errs = append(errs, errors.New("--check-interval: says nothing without --check"))
+	}
+	return errors.Join(errs...)
+}
+
+func (f Flags) name() (string, error) {
+	if f.ID != "" {
+		return f.ID, nil
+	}
+	host, err := os.Hostname()
+	if err != nil {
+		return "", fmt.Errorf("--id: the host has no name to take: %w", err)
+	}
+	return host, nil
+}
+
+func (f Flags) policy() leader.VersionPolicy {
+	switch f.VersionPolicy {
+	case "older":
+		return leader.PreferOlder
+	case "newer":
+		return leader.PreferNewer
+	default:
+		return leader.PreferAny
+	}
+}
+
+func (f Flags) logger(w io.Writer) *slog.Logger {
+	level := slog.LevelWarn
+	if f.Verbose {
+		level = slog.LevelDebug
+	}
+	return slog.New(slog.NewTextHandler(w, &slog.HandlerOptions{Level: level}))
+}
+
+// Connect connects for a candidate: it waits for a server that is not there yet, but not for one that refuses it.
+func (f Flags) Connect(command string) (*app.Session, error) {
+	opts := []nats.Option{
+		// Without a buffer: what waits there for a reconnection would be written when it is long given up.
+		nats.ReconnectBufSize(-1),
+		// Whose credentials ran out is back when they have been renewed.
+		nats.IgnoreAuthErrorAbort(),
+	}
+	s, err := f.Open(command, opts...)
+	if absent(err) {
+		return f.Open(command, append(opts, nats.RetryOnFailedConnect(true))...)
+	}
+	return s, err
+}
+
+// absent reports whether the server could not be reached.
+func absent(err error) bool {
+	_, network := errors.AsType[net.Error](err)
+	return network || errors.Is(err, nats.ErrNoServers) || errors.Is(err, nats.ErrTimeout)
+}
+
+// Election returns the candidate. It has not been started.
+func (f Flags) Election(s *app.Session, cfg leader.ElectionConfig) (leader.Election, error) {
+	cfg.JetStreamDomain = s.Domain
+	cfg.Hooks = leader.JoinHooks(cfg.Hooks, rollcall.Hooks(s.NC)) // leader get asks
+	if f.Advisories {
+		cfg.Hooks = leader.JoinHooks(cfg.Hooks, advisory.Hooks(s.NC, advisory.Options{}))
+	}
+	return leader.NewElection(s.NC, cfg)
+}
+
+// A check is a health check by a shell command.
+type check struct {
+	command string
+	shell   Shell
+}
+
+// Check reports whether the command succeeded.
+func (c check) Check(ctx context.Context) bool { return c.shell(ctx, c.command) == nil }

@@ -1,0 +1,150 @@
+package clidoc
+
+import (
+	"cmp"
+	"encoding"
+	"fmt"
+	"go/ast"
+	"go/parser"
+	"go/token"
+	"os"
+	"path/filepath"
+	"reflect"
+	"strings"
+	"time"
+)
+
+// A Field of what a command prints as JSON.
+type Field struct {
+	Path string // like candidates[].id
+	Type string // as JSON has it: string, number, boolean, time, duration
+	Help string // the comment of the field
+}
+
+// A Source finds the comments of fields.
+type Source struct {
+	// Dir returns the directory of a package, and "" if it has no source.
+	Dir func(pkg string) string
+
+	comments map[string]string // by "pkg.Type.Field"
+	loaded   map[string]bool
+}
+
+// Fields returns the fields of a value's JSON.
+func (s *Source) Fields(value any) ([]Field, error) {
+	var fields []Field
+	err := s.walk(reflect.TypeOf(value), "", &fields)
+	return fields, err
+}
+
+// walk adds the fields of a type, whose place is the path.
+func (s *Source) walk(t reflect.Type, path string, fields *[]Field) error {
+	for t.Kind() == reflect.Pointer || t.Kind() == reflect.Slice {
+		if t.Kind() == reflect.Slice {
+			path += "[]"
+		}
+		t = t.Elem()
+	}
+	if t.Kind() != reflect.Struct || leaf(t) {
+		return nil
+	}
+	if err := s.load(t.PkgPath()); err != nil {
+		return err
+	}
+	for f := range t.Fields() {
+		name, _, _ := strings.Cut(f.Tag.Get("json"), ",")
+		if f.Anonymous && name == "" {
+			if err := s.walk(f.Type, path, fields); err != nil {
+				return err
+			}
+			continue
+		}
+		if name == "-" || !f.IsExported() {
+			continue
+		}
+		full := strings.TrimPrefix(path+"."+cmp.Or(name, f.Name), ".")
+		*fields = append(*fields, Field{full, kind(f.Type), s.comments[key(t.PkgPath(), t.Name(), f.Name)]})
+		if err := s.walk(f.Type, full, fields); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func key(pkg, typ, field string) string { return pkg + "." + typ + "." + field }
+
+// leaf says that a type is printed as one value.
+func leaf(t reflect.Type) bool {
+	text := reflect.TypeFor[encoding.TextMarshaler]()
+	return t.Implements(text) || reflect.PointerTo(t).Implements(text)
+}
+
+func kind(t reflect.Type) string {
+	switch {
+	case t.Kind() == reflect.Pointer:
+		return kind(t.Elem())
+	case t == reflect.TypeFor[time.Time]():
+		return "time"
+	case t == reflect.TypeFor[time.Duration]():
+		return "number (nanoseconds)"
+	case leaf(t):
+		return "string"
+	}
+	switch t.Kind() {
+	case reflect.Bool:
+		return "boolean"
+	case reflect.String:
+		return "string"
+	case reflect.Slice, reflect.Array:
+		return "list"
+	case reflect.Struct, reflect.Map:
+		return "object"
+	default:
+		return "number"
+	}
+}
+
+// load reads the comments of a package's types.
+func (s *Source) load(pkg string) error {
+	if s.loaded == nil {
+		s.loaded, s.comments = map[string]bool{}, map[string]string{}
+	}
+	dir := s.Dir(pkg)
+	if s.loaded[pkg] || dir == "" {
+		return nil
+	}
+	s.loaded[pkg] = true
+	entries, err := os.ReadDir(dir)
+	if err != nil {
+		return err
+	}
+	for _, e := range entries {
+		if !strings.HasSuffix(e.Name(), ".go") || strings.HasSuffix(e.Name(), "_test.go") {
+			continue
+		}
+		file, err := parser.ParseFile(token.NewFileSet(), filepath.Join(dir, e.Name()), nil, parser.ParseComments|parser.SkipObjectResolution)
+		if err != nil {
+			return fmt.Errorf("comments of %s: %w", pkg, err)
+		}
+		s.collect(pkg, file)
+	}
+	return nil
+}
+
+func (s *Source) collect(pkg string, file *ast.File) {
+	ast.Inspect(file, func(n ast.Node) bool {
+		spec, ok := n.(*ast.TypeSpec)
+		if !ok {
+			return true
+		}
+		if st, ok := spec.Type.(*ast.StructType); ok {
+			for _, f := range st.Fields.List {
+				text := cmp.Or(f.Doc.Text(), f.Comment.Text())
+				for _, name := range f.Names {
+					s.comments[key(pkg, spec.Name.Name, name.Name)] = strings.Join(strings.Fields(text), " ")
+				}
+			}
+		}
+		return true
+	})
+}

@@ -1,0 +1,90 @@
+package completion
+
+import (
+	"context"
+	"fmt"
+	"strings"
+
+	"github.com/alecthomas/kong"
+	"github.com/nats-io/jsm.go/natscontext"
+	"github.com/nats-io/nats.go"
+
+	"github.com/seed-ff2cb582/leader"
+	"github.com/seed-ff2cb582/leader/cmd/leader/internal/app"
+)
+
+// contexts returns the names of the contexts of the nats command.
+func contexts() (names []candidate) {
+	for _, name := range natscontext.KnownContexts() {
+		names = append(names, candidate{word: name})
+	}
+	return names
+}
+
+// groups asks the bucket that the flags name for its groups.
+func groups(flags map[string]string) []candidate {
+	ctx, cancel := context.WithTimeout(context.Background(), Budget)
+	defer cancel()
+	found := make(chan []candidate, 1)
+	// Resolving names and connecting ignore the context; the program ends whether they have returned or not.
+	go func() { found <- ask(ctx, flags) }()
+	select {
+	case names := <-found:
+		return names
+	case <-ctx.Done():
+		return nil
+	}
+}
+
+// ask returns the groups, none if anything goes wrong: the command itself will say what.
+func ask(ctx context.Context, flags map[string]string) (names []candidate) {
+	target, ok := targetOf(flags)
+	if !ok {
+		return nil
+	}
+	s, err := target.Open("completion", nats.Timeout(Budget), nats.MaxReconnects(0))
+	if err != nil {
+		return nil
+	}
+	defer s.Close()
+	st, err := s.Store()
+	if err != nil {
+		return nil
+	}
+	infos, err := leader.SnapshotWithStore(ctx, st, ">")
+	if err != nil {
+		return nil
+	}
+	for _, info := range infos {
+		names = append(names, candidate{info.Group, described(info)})
+	}
+	return names
+}
+
+func described(info leader.LeaderInfo) string {
+	if info.ID == "" {
+		return "no leader"
+	}
+	// Whoever may write a record chooses the name, and the shell prints it.
+	return fmt.Sprintf("led by %q", info.ID)
+}
+
+// targetOf reads the flags that say where the bucket is, and the variables that stand for them.
+func targetOf(flags map[string]string) (app.Target, bool) {
+	var cli struct{ app.Target }
+	parser, err := kong.New(&cli, kong.Exit(func(int) {}))
+	if err != nil {
+		return app.Target{}, false
+	}
+	var args []string
+	for _, flag := range parser.Model.Flags {
+		// A server of its own would have to be started first.
+		if value, given := flags[flag.Name]; given && flag.Name != "dev" && flag.Name != "help" {
+			args = append(args, "--"+flag.Name+"="+value)
+		}
+	}
+	if _, err := parser.Parse(args); err != nil {
+		return app.Target{}, false
+	}
+	return cli.Target, !strings.EqualFold(flags["dev"], "true")
+}

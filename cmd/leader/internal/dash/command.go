@@ -1,0 +1,97 @@
+// Package dash is leader dash: one page that shows every group of a bucket, live, and, if that is allowed, asks leaders
+// to step down.
+package dash
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/seed-ff2cb582/leader"
+	"github.com/seed-ff2cb582/leader/cmd/leader/internal/app"
+	"github.com/seed-ff2cb582/leader/cmd/leader/internal/board"
+	"github.com/seed-ff2cb582/leader/cmd/leader/internal/web"
+)
+
+// minToken is how long a token is at least: one that short would still take for ever to guess.
+const minToken = 16
+
+// A Command is the command line of leader dash.
+type Command struct {
+	app.Target
+
+	HTTP         string `name:"http" default:"127.0.0.1:9465" placeholder:"ADDRESS" help:"Where to serve the page."`
+	AllowControl bool   `help:"Let the page ask leaders to step down and to hand over."`
+	DashToken    string `name:"dash-token" env:"LEADER_DASH_TOKEN" placeholder:"TOKEN" help:"What a visitor has to know, at least 16 characters; best given as LEADER_DASH_TOKEN. Required beyond loopback addresses."`
+	By           string `default:"dash" placeholder:"NAME" help:"Who asks, as candidates and logs show it."`
+}
+
+// Help is shown below the flags.
+func (Command) Help() string {
+	return `Serves one page: every group of the bucket, who leads it, how long the lease is good for, and the terms that were
+seen since the start of the command. It follows the elections live and takes no part in them; an observer's rights
+suffice. The page's address is printed.
+
+With --allow-control the page has buttons that ask a leader to step down or to hand over; that takes an operator's
+rights. A request names the term that was on the page when the button was pressed, and no later one.
+
+On a loopback address everybody on this machine may look (and, with --allow-control, steer). Every other address
+demands --dash-token, which is asked for once and then kept as a cookie, or sent as "Authorization: Bearer TOKEN";
+it never stands in a URL. There is no TLS: put a proxy in front of what leaves the machine.
+
+Exit status: 0 when interrupted, 1 no server or no address to listen on, 2 wrong usage.
+
+Examples:
+
+  leader dash                                   and open http://127.0.0.1:9465
+  leader dash --dev --allow-control             sample elections to play with
+  LEADER_DASH_TOKEN=$(openssl rand -hex 16) leader dash -s nats://nats:4222 --http :9465`
+}
+
+// Validate checks what the parser cannot.
+func (c Command) Validate() error {
+	errs := []error{c.Target.Validate(), web.CheckAddress("--http", c.HTTP)}
+	switch {
+	case c.DashToken != "" && len(c.DashToken) < minToken:
+		errs = append(errs, fmt.Errorf("--dash-token (%d characters): must have at least %d", len(c.DashToken), minToken))
+	case c.DashToken == "" && !web.Loopback(c.HTTP):
+		errs = append(errs, fmt.Errorf("--http %s: others than this machine may reach it, which demands --dash-token", c.HTTP))
+	}
+	return errors.Join(errs...)
+}
+
+// Run serves until it is interrupted.
+func (c Command) Run(ctx context.Context, std app.Streams) error {
+	session, err := c.Open("dash")
+	if err != nil {
+		return err
+	}
+	defer session.Close()
+	st, err := session.Store()
+	if err != nil {
+		return err
+	}
+	control, err := leader.NewControlWithStore(st, c.By)
+	if err != nil {
+		return err
+	}
+	defer control.Close()
+	ctx, cancel := context.WithCancel(ctx)
+	b := &board.Board{}
+	var following sync.WaitGroup
+	defer following.Wait()
+	defer cancel()
+	s := &server{board: b, session: session, since: time.Now(), say: sayer(std.Err), streams: make(chan struct{}, maxStreams)}
+	if c.AllowControl {
+		s.control = control
+	}
+	srv, err := web.Listen(ctx, c.HTTP, s.handler(c.DashToken))
+	if err != nil {
+		return err
+	}
+	following.Go(func() { _ = b.Follow(ctx, st, func(err error) { s.say(err.Error()) }) }) // shown on the page, too
+	fmt.Fprintln(std.Out, srv.URL()+"/")
+	return srv.Serve(ctx)
+}

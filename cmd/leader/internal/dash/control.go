@@ -1,0 +1,137 @@
+package dash
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"mime"
+	"net/http"
+	"time"
+
+	"github.com/seed-ff2cb582/leader"
+	"github.com/seed-ff2cb582/leader/rollcall"
+	"github.com/seed-ff2cb582/leader/store"
+)
+
+// controlHeader has to be on every request that changes something. A form of another site cannot set it, and a script
+// of another site may not without our consent. It stands beside the check of the request's origin.
+const controlHeader = "Leader-Dash"
+
+// maxRequest is how long a request is at the most. Names have 256 bytes, reasons 512.
+const maxRequest = 8 << 10
+
+// An order is what the page asks for.
+type order struct {
+	Op        leader.Operation `json:"op"`
+	Group     string           `json:"group"`
+	Term      uint64           `json:"term,string"`
+	Successor string           `json:"successor"`
+	Why       string           `json:"why"`
+}
+
+// An outcome is what came of it.
+type outcome struct {
+	Leader string  `json:"leader,omitempty"`
+	Gap    float64 `json:"gap_ms"`
+	Error  string  `json:"error,omitempty"`
+}
+
+// steer asks a leader to step down or to hand over, and answers when it has.
+func (s *server) steer(w http.ResponseWriter, r *http.Request) {
+	o, refusal, code := s.order(w, r)
+	if refusal != "" {
+		answer(w, code, outcome{Error: refusal})
+		return
+	}
+	s.say(fmt.Sprintf("%s asks for %s of %q, term %d, to %q: %q", r.RemoteAddr, o.Op, o.Group, o.Term, o.Successor, o.Why))
+	ctx, cancel := context.WithTimeout(r.Context(), s.session.Timeout)
+	defer cancel()
+	h, err := s.control.Ask(ctx, leader.Request{Op: o.Op, Group: o.Group, Term: o.Term, Successor: o.Successor, Why: o.Why})
+	if err != nil {
+		s.say(fmt.Sprintf("%s of %q: %v", o.Op, o.Group, err))
+		answer(w, statusOf(err), outcome{Leader: h.To.ID, Error: err.Error()})
+		return
+	}
+	answer(w, http.StatusOK, outcome{Leader: h.To.ID, Gap: float64(h.Gap.Microseconds()) / 1e3})
+}
+
+// order reads what is asked for, or says why not and with which status.
+func (s *server) order(w http.ResponseWriter, r *http.Request) (o order, refusal string, code int) {
+	kind, _, _ := mime.ParseMediaType(r.Header.Get("Content-Type")) // what is none is not JSON either
+	switch {
+	case s.control == nil:
+		return o, "this page only shows: it was started without --allow-control", http.StatusForbidden
+	case r.Header.Get(controlHeader) == "":
+		return o, "the header " + controlHeader + " is missing", http.StatusForbidden
+	case kind != "application/json":
+		return o, "the request must be application/json", http.StatusUnsupportedMediaType
+	}
+	_ = http.NewResponseController(w).SetReadDeadline(time.Now().Add(slowBody)) // an error shows when reading
+	dec := json.NewDecoder(http.MaxBytesReader(w, r.Body, maxRequest))
+	dec.DisallowUnknownFields()
+	err := dec.Decode(&o)
+	_ = http.NewResponseController(w).SetReadDeadline(time.Time{}) // else it would end the request's context
+	switch {
+	case err != nil:
+		return o, "the request cannot be read: " + err.Error(), http.StatusBadRequest
+	case o.Op != leader.OpStepDown && o.Op != leader.OpTransfer:
+		return o, "op must be step-down or transfer", http.StatusBadRequest
+	case o.Term == 0:
+		return o, "term must say which term is meant", http.StatusBadRequest
+	}
+	return o, "", 0
+}
+
+func statusOf(err error) int {
+	switch {
+	case errors.Is(err, leader.ErrInvalidConfig):
+		return http.StatusBadRequest
+	case errors.Is(err, leader.ErrNoLeader), errors.Is(err, leader.ErrTermOver), errors.Is(err, leader.ErrNotSuccessor):
+		return http.StatusConflict
+	case store.Classify(err) == store.Permanent:
+		return http.StatusBadGateway // our own rights, not the visitor's
+	default:
+		return http.StatusGatewayTimeout
+	}
+}
+
+func answer[T outcome | []candidate](w http.ResponseWriter, code int, value T) {
+	body, err := json.Marshal(value)
+	if err != nil {
+		http.Error(w, err.Error(), http.StatusInternalServerError)
+		return
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(code)
+	_, _ = w.Write(body) // who has left needs no answer
+}
+
+// maxCandidates is how many successors are proposed.
+const maxCandidates = 100
+
+// A candidate is one that may be asked to take over.
+type candidate struct {
+	ID      string `json:"id"`
+	State   string `json:"state"`
+	Barred  string `json:"barred,omitempty"`
+	Version string `json:"version,omitempty"`
+}
+
+// candidates asks a group who stands, for the choice of a successor. It is no error that nobody answers: not every
+// candidate does.
+func (s *server) candidates(w http.ResponseWriter, r *http.Request) {
+	if s.control == nil {
+		answer(w, http.StatusForbidden, outcome{Error: "this page only shows"})
+		return
+	}
+	ctx, cancel := context.WithTimeout(r.Context(), s.session.Timeout)
+	defer cancel()
+	all := []candidate{}
+	for c, err := range rollcall.Ask(ctx, s.session.NC, s.session.Bucket, r.URL.Query().Get("group")) {
+		if err == nil && len(all) < maxCandidates {
+			all = append(all, candidate{ID: c.Instance, State: c.State, Barred: string(c.Barred), Version: c.Version})
+		}
+	}
+	answer(w, http.StatusOK, all)
+}

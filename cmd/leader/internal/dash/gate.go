@@ -1,0 +1,110 @@
+package dash
+
+import (
+	"crypto/hmac"
+	"crypto/rand"
+	"crypto/sha256"
+	"crypto/subtle"
+	"encoding/hex"
+	"net/http"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/seed-ff2cb582/leader/cmd/leader/internal/web"
+)
+
+const (
+	cookieName = "leader_dash"
+	visit      = 12 * time.Hour // how long a login is good for
+	maxForm    = 4 << 10
+	// slowBody is how long a request may take to arrive.
+	slowBody = 5 * time.Second
+)
+
+// A gate lets in who knows the token.
+type gate struct {
+	token [sha256.Size]byte // its hash, so that comparing tells nothing about its length
+	open  bool              // there is no token
+	key   []byte            // signs cookies; a restart of the command ends every visit
+}
+
+func newGate(token string) *gate {
+	g := &gate{token: sha256.Sum256([]byte(token)), open: token == "", key: make([]byte, sha256.Size)}
+	_, _ = rand.Read(g.key) // it never fails
+	return g
+}
+
+// checkHost refuses other names than this machine's own where no token protects the page: a site on the internet may
+// have its own name resolve to 127.0.0.1, and would then be the page's own origin for the browser.
+func (g *gate) checkHost(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if g.open && !web.Loopback(r.Host) {
+			http.Error(w, "this page is served to localhost only; other names need --dash-token", http.StatusForbidden)
+			return
+		}
+		next.ServeHTTP(w, r)
+	})
+}
+
+// guard lets in who has a token or a cookie.
+func (g *gate) guard(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		switch {
+		case g.open || g.bears(r) || g.knows(r):
+			next.ServeHTTP(w, r)
+		case (r.Method == http.MethodGet || r.Method == http.MethodHead) && r.URL.Path == "/":
+			http.Redirect(w, r, "/login", http.StatusSeeOther)
+		default:
+			w.Header().Set("WWW-Authenticate", "Bearer")
+			http.Error(w, "a token is needed", http.StatusUnauthorized)
+		}
+	})
+}
+
+// bears reports whether the request has the token in its header.
+func (g *gate) bears(r *http.Request) bool {
+	token, ok := strings.CutPrefix(r.Header.Get("Authorization"), "Bearer ")
+	return ok && g.fits(token)
+}
+
+func (g *gate) fits(token string) bool {
+	sum := sha256.Sum256([]byte(token))
+	return subtle.ConstantTimeCompare(sum[:], g.token[:]) == 1
+}
+
+// knows reports whether the request has a cookie of ours that is still good.
+func (g *gate) knows(r *http.Request) bool {
+	c, err := r.Cookie(cookieName)
+	if err != nil {
+		return false
+	}
+	until, signature, _ := strings.Cut(c.Value, ".")
+	if !hmac.Equal([]byte(signature), []byte(g.sign(until))) {
+		return false
+	}
+	unix, err := strconv.ParseInt(until, 10, 64)
+	return err == nil && time.Now().Before(time.Unix(unix, 0))
+}
+
+func (g *gate) sign(text string) string {
+	mac := hmac.New(sha256.New, g.key)
+	_, _ = mac.Write([]byte(text)) // it never fails
+	return hex.EncodeToString(mac.Sum(nil))
+}
+
+// login takes the token from the form of the page /login, which keeps it out of URLs.
+func (g *gate) login(w http.ResponseWriter, r *http.Request) {
+	_ = http.NewResponseController(w).SetReadDeadline(time.Now().Add(slowBody)) // an error shows when reading
+	r.Body = http.MaxBytesReader(w, r.Body, maxForm)
+	if !g.open && !g.fits(r.PostFormValue("token")) {
+		http.Redirect(w, r, "/login?wrong", http.StatusSeeOther)
+		return
+	}
+	until := strconv.FormatInt(time.Now().Add(visit).Unix(), 10)
+	http.SetCookie(w, &http.Cookie{ //nolint:gosec // Secure follows the connection: on a plain one browsers would drop it
+		Name: cookieName, Value: until + "." + g.sign(until), Path: "/", MaxAge: int(visit.Seconds()),
+		HttpOnly: true, SameSite: http.SameSiteStrictMode, Secure: r.TLS != nil,
+	})
+	http.Redirect(w, r, "/", http.StatusSeeOther)
+}

@@ -1,0 +1,413 @@
+// The page of leader dash. What groups and leaders are called, and all they say of themselves, comes from records that
+// anybody with a candidate's rights may write: it becomes text nodes and attributes only, never markup.
+"use strict";
+
+const $ = (id) => document.getElementById(id);
+const SVG = "http://www.w3.org/2000/svg";
+const beat = 250; // ms between two looks at the bars
+
+const groups = new Map(); // name → row
+const visible = new Set(); // rows within sight
+let about = { bucket: "", server: "", control: false, since: 0 };
+let show = "all";
+let span = 0; // what the timelines show, in ms; 0 for what was seen, up to ten minutes
+let ahead = 0; // the server's clock minus ours
+
+// el makes an element. Strings become text.
+function el(tag, attributes, ...content) {
+  const e = document.createElement(tag);
+  for (const [name, value] of Object.entries(attributes || {})) {
+    if (value !== undefined && value !== null) e.setAttribute(name, value);
+  }
+  e.append(...content.filter((c) => c !== undefined && c !== null));
+  return e;
+}
+
+const serverNow = () => Date.now() + ahead;
+
+function lasting(ms, fine) {
+  if (fine && ms < 1000) return Math.max(0, Math.round(ms)) + " ms";
+  const s = Math.max(0, ms) / 1000;
+  if (s < 10) return s.toFixed(1) + " s";
+  if (s < 100) return Math.round(s) + " s";
+  if (s < 5400) return Math.round(s / 60) + " min";
+  return (s / 3600).toFixed(1) + " h";
+}
+
+const clock = (ms) => new Date(ms - ahead).toLocaleTimeString([], { hour12: false });
+
+// hue gives a candidate the same of eight colours everywhere.
+function hue(id) {
+  let h = 2166136261;
+  for (let i = 0; i < id.length; i++) h = Math.imul(h ^ id.charCodeAt(i), 16777619);
+  return "k" + ((h >>> 0) % 8);
+}
+
+// whyOf says in words why nobody leads, or why a term ended.
+function whyOf(x) {
+  let text = x.reason || "";
+  if (x.by) text += " by " + x.by;
+  if (x.why) text += ": " + x.why;
+  return text;
+}
+
+class Row {
+  constructor(name) {
+    this.name = name;
+    this.deadline = 0; // by performance.now()
+    this.window = 1;
+    const id = "more-" + Row.count++;
+    this.button = el("button", { class: "open", type: "button", "aria-expanded": "false", "aria-controls": id },
+      el("span", { class: "cut", title: name }, name));
+    this.leader = el("td", { role: "cell", class: "who" });
+    this.term = el("td", { role: "cell", class: "term cut" });
+    this.fill = el("div", { class: "fill" });
+    this.bar = el("div", { class: "bar", role: "meter", "aria-label": "lease left", "aria-valuemin": "0" }, this.fill);
+    this.left = el("span", { class: "left" });
+    this.line = document.createElementNS(SVG, "svg");
+    this.line.setAttribute("class", "line");
+    this.line.setAttribute("viewBox", "0 0 1000 10");
+    this.line.setAttribute("preserveAspectRatio", "none");
+    this.line.setAttribute("role", "img");
+    this.row = el("tr", { role: "row", class: "row" },
+      el("th", { role: "rowheader", scope: "row" }, this.button), this.leader, this.term,
+      el("td", { role: "cell", class: "lease" }, this.bar, this.left),
+      el("td", { role: "cell" }, this.line));
+    this.cell = el("td", { role: "cell", colspan: "5" });
+    this.more = el("tr", { role: "row", class: "more", id, hidden: "" }, this.cell);
+    this.body = el("tbody", { role: "rowgroup" }, this.row, this.more);
+    this.body.row = this;
+    this.button.addEventListener("click", () => this.toggle());
+    this.row.addEventListener("click", (e) => {
+      if (!e.target.closest("button") && !String(getSelection())) this.toggle();
+    });
+    sight.observe(this.body);
+  }
+
+  toggle() {
+    this.more.hidden = !this.more.hidden;
+    this.button.setAttribute("aria-expanded", String(!this.more.hidden));
+    this.detail();
+  }
+
+  // update takes in what the server says of the group. It returns what is worth telling, if anything is.
+  update(g) {
+    const was = this.g;
+    this.g = g;
+    this.renew(g.left, g.window);
+    this.body.classList.toggle("paused", Boolean(g.paused));
+    // A group that is paused has no leader soon, for a reason that somebody chose.
+    const tag = g.paused && g.leader ? el("span", { class: "tag" }, "paused") : null;
+    const vacancy = g.paused ? whyOf({ reason: "paused", by: g.paused.by, why: g.paused.why }) : "no leader: " + whyOf(g);
+    if (g.leader) {
+      this.leader.replaceChildren(el("span", { class: "dot " + hue(g.leader) }), el("span", { class: "cut", title: g.leader }, g.leader), ...(tag ? [tag] : []));
+    } else {
+      this.leader.replaceChildren(el("span", { class: "none who cut", title: vacancy },
+        el("span", { class: "dot" }), el("span", { class: "cut" }, vacancy)));
+    }
+    this.term.textContent = g.term;
+    this.term.title = "term " + g.term;
+    this.draw();
+    this.detail();
+    if (!was || (was.leader === g.leader && was.term === g.term)) return null;
+    this.row.classList.add("fresh");
+    requestAnimationFrame(() => requestAnimationFrame(() => this.row.classList.remove("fresh")));
+    return g.leader ? `${g.group}: ${g.leader} leads` : `${g.group}: no leader, ${whyOf(g)}`;
+  }
+
+  renew(left, window) {
+    this.deadline = performance.now() + left;
+    this.window = Math.max(1, window);
+    if (this.g) this.g.left = left;
+    this.tick();
+  }
+
+  // tick draws the bar.
+  tick() {
+    const led = Boolean(this.g && this.g.leader);
+    const left = led ? Math.max(0, this.deadline - performance.now()) : 0;
+    const share = Math.min(1, left / this.window);
+    this.fill.style.transform = `scaleX(${share.toFixed(3)})`;
+    this.fill.className = "fill" + (share < 0.182 ? " out" : share < 0.45 ? " low" : "");
+    const text = led ? lasting(left) : "–";
+    if (this.left.textContent !== text) this.left.textContent = text;
+    this.bar.setAttribute("aria-valuemax", String(this.window / 1000));
+    this.bar.setAttribute("aria-valuenow", (left / 1000).toFixed(1));
+    this.bar.setAttribute("aria-valuetext", led ? text : "no leader");
+  }
+
+  // draw draws the timeline.
+  draw() {
+    const now = serverNow(), length = span || Math.min(600000, Math.max(30000, now - about.since));
+    const from = now - length, shapes = [];
+    const shape = (kind, begin, end, title) => {
+      const a = Math.max(begin, from), b = Math.min(end, now);
+      if (b <= a) return;
+      const r = document.createElementNS(SVG, "rect");
+      // A gap of milliseconds is worth a pixel.
+      const x = 1000 * (a - from) / length, w = Math.max(1000 * (b - a) / length, 1.2);
+      r.setAttribute("class", kind);
+      r.setAttribute("x", x.toFixed(2));
+      // Who leads is a block, that nobody does a thin line: not by colour alone.
+      const thin = kind === "vacant" || kind === "idle";
+      r.setAttribute("y", thin ? "3.5" : "0");
+      r.setAttribute("width", w.toFixed(2));
+      r.setAttribute("height", thin ? "3" : "10");
+      const t = document.createElementNS(SVG, "title");
+      t.textContent = title;
+      r.append(t);
+      shapes.push(r);
+    };
+    const terms = this.g.terms, words = [], idle = this.g.paused ? "idle" : "vacant";
+    terms.forEach((t, i) => {
+      const end = t.ended || now;
+      words.push(`${t.leader} ${lasting(end - t.began, true)}`);
+      shape(hue(t.leader), t.began, end, `${t.leader}, term ${t.number}, ${clock(t.began)} to ${t.ended ? clock(t.ended) + ", " + whyOf(t) : "now"}`);
+      const next = terms[i + 1];
+      if (t.ended && (!next || next.began > t.ended)) {
+        const until = next ? next.began : now;
+        shape(next ? "vacant" : idle, t.ended, until, `no leader for ${lasting(until - t.ended, true)}: ${whyOf(t)}`);
+      }
+    });
+    if (!terms.length) shape(idle, about.since, now, "no leader: " + whyOf(this.g));
+    this.line.replaceChildren(...shapes);
+    this.line.setAttribute("aria-label", words.length ? "Terms seen: " + words.slice(-5).join(", then ") : "no term seen");
+  }
+
+  // detail fills what is shown when the row is open.
+  detail() {
+    if (this.more.hidden) return;
+    const g = this.g, list = el("dl");
+    const say = (term, text) => { if (text) list.append(el("dt", null, term), el("dd", null, String(text))); };
+    say(g.leader ? "Leader" : "Last left", g.leader || whyOf(g));
+    say("Successor", g.successor);
+    say("Address", g.address);
+    say("Version", g.version);
+    say("Priority", g.priority);
+    for (const [k, v] of Object.entries(g.meta || {})) say(k, v);
+    say("Term", g.term);
+    if (g.leader) say("Lease", lasting(g.window) + " from each renewal, as seen from here");
+    if (g.paused) say("Paused", whyOf({ reason: "yes,", by: g.paused.by, why: g.paused.why }).replace(",", ""));
+    this.parts ||= this.furnish();
+    this.parts.facts.replaceChildren(...list.children);
+    this.parts.acts.hidden = !about.control;
+    if (about.control && !this.parts.acts.firstChild) this.parts.acts.append(this.request("step-down", "Step down …"), this.request("transfer", "Hand over …"));
+    if (!about.control) this.parts.acts.replaceChildren();
+    for (const b of this.parts.acts.children) b.disabled = !g.leader;
+    this.parts.terms.replaceChildren(...g.terms.slice().reverse().map((t) => el("tr", null,
+      el("td", null, clock(t.began)), el("td", null, lasting((t.ended || serverNow()) - t.began, true)),
+      el("td", null, t.leader), el("td", null, t.number), el("td", null, t.ended ? whyOf(t) : "leads"))));
+  }
+
+  // furnish makes what stays while the facts change: a button must neither be replaced nor move under a finger.
+  furnish() {
+    const parts = { facts: el("dl"), acts: el("div", { class: "actions acts" }), terms: el("tbody") };
+    const head = ["Seen from", "For", "Leader", "Term", "Ended"].map((h) => el("th", { scope: "col" }, h));
+    const name = "Terms of " + this.name;
+    const table = el("table", { class: "terms", "aria-label": name }, el("thead", null, el("tr", null, ...head)), parts.terms);
+    this.cell.append(el("div", { class: "side" }, parts.acts, parts.facts),
+      el("div", { class: "wide", tabindex: "0", role: "region", "aria-label": name }, table));
+    return parts;
+  }
+
+  request(op, text) {
+    const b = el("button", { type: "button", "data-op": op }, text);
+    b.addEventListener("click", () => ask(op, this.g));
+    return b;
+  }
+
+  fits(words) {
+    const g = this.g;
+    if (show === "vacant" && g.leader || show === "paused" && !g.paused) return false;
+    const text = (g.group + " " + (g.leader || "") + " " + (g.version || "") + " " + (g.address || "")).toLowerCase();
+    return words.every((w) => text.includes(w));
+  }
+}
+Row.count = 0;
+
+const sight = new IntersectionObserver((entries) => {
+  for (const e of entries) {
+    const row = e.target.row;
+    if (e.isIntersecting) {
+      visible.add(row);
+      row.tick();
+      row.draw();
+    } else visible.delete(row);
+  }
+}, { rootMargin: "200px" });
+
+// place puts a row where its name belongs.
+function place(row) {
+  const table = $("groups"), bodies = table.tBodies;
+  let low = 0, high = bodies.length;
+  while (low < high) {
+    const mid = (low + high) >> 1;
+    if (bodies[mid].row.name < row.name) low = mid + 1; else high = mid;
+  }
+  table.insertBefore(row.body, bodies[low] || null);
+}
+
+function drop(name) {
+  const row = groups.get(name);
+  if (!row) return;
+  sight.unobserve(row.body);
+  visible.delete(row);
+  row.body.remove();
+  groups.delete(name);
+}
+
+function sift() {
+  const words = $("filter").value.toLowerCase().split(/\s+/).filter(Boolean);
+  let vacant = 0, paused = 0, shown = 0;
+  for (const row of groups.values()) {
+    if (!row.g.leader) vacant++;
+    if (row.g.paused) paused++;
+    const fits = row.fits(words);
+    if (fits) shown++;
+    row.body.classList.toggle("gone", !fits);
+  }
+  $("n-all").textContent = groups.size;
+  $("n-vacant").textContent = vacant;
+  $("n-vacant").classList.toggle("alarm", vacant > 0);
+  $("n-paused").textContent = paused;
+  $("empty").hidden = shown > 0;
+  $("groups").hidden = shown === 0;
+  if (!shown) $("empty").textContent = groups.size ? "No group fits." : "The bucket has no groups yet.";
+  document.title = (vacant ? `(${vacant}) ` : "") + about.bucket + " – leader";
+}
+
+function link(state, text) {
+  if ($("link").dataset.state !== state) $("link").dataset.state = state;
+  if ($("link").textContent !== text) $("link").textContent = text;
+}
+
+function judge(s) {
+  const notices = [];
+  if (!s.connected) notices.push("The connection to NATS is lost. What is shown is as old as that.");
+  if (s.failure) notices.push("The bucket cannot be read in full: " + s.failure);
+  if (s.ignored) notices.push(s.ignored + " more groups are not shown.");
+  $("notice").hidden = !notices.length;
+  if ($("notice").textContent !== notices.join(" ")) $("notice").textContent = notices.join(" ");
+  link(s.connected ? "live" : "lost", s.connected ? "live" : "NATS is away");
+}
+
+function take(m) {
+  ahead = m.now - Date.now();
+  if (m.about) {
+    about = m.about;
+    $("bucket").textContent = about.bucket;
+    $("server").textContent = about.server;
+  }
+  const told = [];
+  if (m.whole) {
+    const names = new Set((m.groups || []).map((g) => g.group));
+    for (const name of [...groups.keys()]) if (!names.has(name)) drop(name);
+  }
+  for (const g of m.groups || []) {
+    let row = groups.get(g.group);
+    if (!row) {
+      row = new Row(g.group);
+      groups.set(g.group, row);
+      row.update(g);
+      place(row);
+      continue;
+    }
+    const news = row.update(g);
+    if (news) told.push(news);
+  }
+  for (const r of m.renewed || []) groups.get(r.group)?.renew(r.left, r.window);
+  for (const name of m.gone || []) drop(name);
+  if (m.whole || m.groups || m.gone) sift();
+  if (told.length) $("news").textContent = told.length > 3 ? `${told.length} groups have changed` : told.join(". ");
+  judge(m.status);
+}
+
+function listen() {
+  const source = new EventSource("/api/events");
+  source.addEventListener("news", (e) => take(JSON.parse(e.data)));
+  source.addEventListener("error", () => {
+    link("lost", "reconnecting");
+    if (source.readyState !== EventSource.CLOSED) return; // it tries again by itself
+    // An answer that is no stream: the token is not good any more, or there are too many visitors.
+    setTimeout(async () => {
+      const r = await fetch("/", { method: "HEAD", redirect: "manual" }).catch(() => null);
+      if (r && r.type === "opaqueredirect") location.assign("/login"); else listen();
+    }, 2000);
+  });
+}
+
+// ask opens the dialog for a request.
+function ask(op, g) {
+  const dialog = $("ask"), go = $("ask-go"), transfer = op === "transfer";
+  $("ask-title").textContent = transfer ? `Hand over ${g.group}` : `Step down from ${g.group}`;
+  $("ask-text").textContent = `${g.leader} stops its work and releases term ${g.term}. ` +
+    (transfer ? "The successor goes first, and the others follow if it does not come." : "Another candidate takes over; if there is none, it leads again after a while.");
+  $("ask-to").hidden = !transfer;
+  $("ask-successor").value = "";
+  $("ask-successor").required = transfer;
+  $("ask-why").value = "";
+  $("ask-outcome").textContent = "";
+  go.textContent = transfer ? "Hand over" : "Step down";
+  go.disabled = false;
+  go.hidden = false;
+  $("ask-cancel").textContent = "Cancel";
+  dialog.order = { op, group: g.group, term: g.term };
+  $("ask-candidates").replaceChildren();
+  if (transfer) propose(g);
+  dialog.showModal();
+}
+
+async function propose(g) {
+  const r = await fetch("/api/candidates?group=" + encodeURIComponent(g.group)).catch(() => null);
+  if (!r || !r.ok) return;
+  const all = (await r.json()).filter((c) => c.id !== g.leader);
+  $("ask-candidates").replaceChildren(...all.map((c) => el("option", { value: c.id }, c.barred ? `${c.state}, ${c.barred}` : c.state)));
+}
+
+async function send(e) {
+  e.preventDefault();
+  const out = $("ask-outcome");
+  $("ask-go").disabled = true;
+  out.className = "outcome";
+  out.textContent = "Asked. Waiting for the leader …";
+  const order = { ...$("ask").order, successor: $("ask-successor").value, why: $("ask-why").value };
+  try {
+    const r = await fetch("/api/control", {
+      method: "POST", headers: { "Content-Type": "application/json", "Leader-Dash": "1" }, body: JSON.stringify(order),
+    });
+    const body = await r.json().catch(() => ({ error: r.statusText }));
+    if (body.error) throw new Error(body.error);
+    out.textContent = `${body.leader} leads. Nobody led for ${body.gap_ms.toFixed(1)} ms.`;
+    $("ask-go").hidden = true;
+    $("ask-cancel").textContent = "Close";
+    $("ask-cancel").focus();
+  } catch (err) {
+    out.classList.add("bad");
+    out.textContent = err.message;
+    $("ask-go").disabled = false;
+  }
+}
+
+$("ask").querySelector("form").addEventListener("submit", send);
+$("ask-cancel").addEventListener("click", () => $("ask").close());
+$("filter").addEventListener("input", sift);
+$("span").addEventListener("change", () => { span = Number($("span").value); for (const row of visible) row.draw(); });
+for (const b of document.querySelectorAll("[data-show]")) {
+  b.addEventListener("click", () => {
+    show = b.dataset.show;
+    for (const other of document.querySelectorAll("[data-show]")) other.setAttribute("aria-pressed", String(other === b));
+    sift();
+  });
+}
+document.addEventListener("keydown", (e) => {
+  if (e.key === "/" && !e.target.closest("input, dialog, select")) {
+    e.preventDefault();
+    $("filter").focus();
+  } else if (e.key === "Escape" && e.target === $("filter")) {
+    $("filter").value = "";
+    sift();
+  }
+});
+setInterval(() => { if (!document.hidden) for (const row of visible) row.tick(); }, beat);
+setInterval(() => { if (!document.hidden) for (const row of visible) row.draw(); }, 2000);
+listen();

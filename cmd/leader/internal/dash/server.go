@@ -1,0 +1,99 @@
+package dash
+
+import (
+	"embed"
+	"fmt"
+	"io"
+	"net/http"
+	"strings"
+	"sync"
+	"time"
+	"unicode"
+
+	"github.com/seed-ff2cb582/leader"
+	"github.com/seed-ff2cb582/leader/cmd/leader/internal/app"
+	"github.com/seed-ff2cb582/leader/cmd/leader/internal/board"
+)
+
+//go:embed page
+var page embed.FS
+
+// A server serves the page and what it asks for.
+type server struct {
+	board   *board.Board
+	session *app.Session
+	control *leader.Control // nil if the page only shows
+	since   time.Time
+	say     func(string)  // tells whoever started the command
+	streams chan struct{} // bounds how many visitors are followed
+}
+
+// sayer returns a function that writes lines to w, from any goroutine. What came from outside must not steer a terminal.
+func sayer(w io.Writer) func(string) {
+	var mu sync.Mutex
+	return func(text string) {
+		mu.Lock()
+		defer mu.Unlock()
+		fmt.Fprintln(w, "leader:", strings.Map(printable, text))
+	}
+}
+
+func printable(r rune) rune {
+	if unicode.IsPrint(r) {
+		return r
+	}
+	return '\ufffd'
+}
+
+// handler is the whole site. An empty token demands none, and then only loopback names are answered to.
+func (s *server) handler(token string) http.Handler {
+	g := newGate(token)
+	inside := http.NewServeMux()
+	inside.Handle("GET /{$}", file("index.html", "text/html; charset=utf-8"))
+	inside.HandleFunc("GET /api/events", s.stream)
+	inside.HandleFunc("GET /api/candidates", s.candidates)
+	inside.HandleFunc("POST /api/control", s.steer)
+
+	site := http.NewServeMux()
+	site.Handle("/", g.guard(inside))
+	// These say nothing about elections, and the page that asks for the token needs them.
+	site.Handle("GET /dash.css", file("dash.css", "text/css; charset=utf-8"))
+	site.Handle("GET /dash.js", file("dash.js", "text/javascript; charset=utf-8"))
+	site.Handle("GET /icon.svg", file("icon.svg", "image/svg+xml"))
+	site.Handle("GET /login", file("login.html", "text/html; charset=utf-8"))
+	site.HandleFunc("POST /login", g.login)
+	site.HandleFunc("GET /livez", func(w http.ResponseWriter, _ *http.Request) { fmt.Fprintln(w, "ok") })
+
+	return g.checkHost(secured(http.NewCrossOriginProtection().Handler(site)))
+}
+
+// policy allows this site's own files and nothing else, and no way to make code or markup of a string.
+const policy = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; form-action 'self'; " +
+	"base-uri 'none'; frame-ancestors 'none'; require-trusted-types-for 'script'; trusted-types 'none'"
+
+// secured sets the headers that every answer has.
+func secured(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		h := w.Header()
+		h.Set("Content-Security-Policy", policy)
+		h.Set("X-Content-Type-Options", "nosniff")
+		h.Set("X-Frame-Options", "DENY")
+		h.Set("Referrer-Policy", "no-referrer")
+		h.Set("Cross-Origin-Opener-Policy", "same-origin")
+		h.Set("Cross-Origin-Resource-Policy", "same-origin")
+		h.Set("Cache-Control", "no-store")
+		next.ServeHTTP(w, r)
+	})
+}
+
+func file(name, kind string) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		content, err := page.ReadFile("page/" + name)
+		if err != nil {
+			http.Error(w, err.Error(), http.StatusInternalServerError)
+			return
+		}
+		w.Header().Set("Content-Type", kind)
+		_, _ = w.Write(content) // who has left needs no answer
+	})
+}

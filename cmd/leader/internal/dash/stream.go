@@ -1,0 +1,138 @@
+package dash
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"time"
+
+	"github.com/seed-ff2cb582/leader/cmd/leader/internal/board"
+)
+
+const (
+	maxStreams = 100
+	// pace is the rest between two messages: renewals of many groups go in one.
+	pace = 200 * time.Millisecond
+	// pulse is how often the connection is looked at.
+	pulse = time.Second
+	// quiet is how long a stream says nothing at the most, so that proxies and pages know that it lives.
+	quiet = 10 * time.Second
+	// slowReader is how long a visitor may take to accept a message.
+	slowReader = 10 * time.Second
+)
+
+// stream sends the state of everything, and then what changes, until the visitor leaves. A visitor that comes back
+// gets the state of everything again, so nothing is missed.
+func (s *server) stream(w http.ResponseWriter, r *http.Request) {
+	if r.Method == http.MethodHead {
+		return // the mux takes it for a GET
+	}
+	select {
+	case s.streams <- struct{}{}:
+		defer func() { <-s.streams }()
+	default:
+		w.Header().Set("Retry-After", "5")
+		http.Error(w, "too many visitors", http.StatusServiceUnavailable)
+		return
+	}
+	w.Header().Set("Content-Type", "text/event-stream")
+	w.Header().Set("X-Accel-Buffering", "no") // nginx keeps it back otherwise
+	v := &visitor{server: s, w: w, rc: http.NewResponseController(w), told: make(map[string]bool)}
+	v.follow(r.Context())
+}
+
+// A visitor is one stream.
+type visitor struct {
+	*server
+
+	w    http.ResponseWriter
+	rc   *http.ResponseController
+	seq  uint64
+	met  bool            // it has the state of everything
+	told map[string]bool // the groups that the page has
+	last status
+	sent time.Time
+}
+
+func (v *visitor) follow(ctx context.Context) {
+	beat := time.NewTicker(pulse)
+	defer beat.Stop()
+	rest := time.NewTimer(pace)
+	defer rest.Stop()
+	for v.send() == nil {
+		// What happens within the rest goes into one message.
+		rest.Reset(pace)
+		select {
+		case <-rest.C:
+		case <-ctx.Done():
+			return
+		}
+		select {
+		case <-v.board.After(v.seq):
+		case <-beat.C:
+		case <-ctx.Done():
+			return
+		}
+	}
+}
+
+// send sends what is new, if anything is.
+func (v *visitor) send() error {
+	d := v.board.Since(v.seq)
+	m := message{
+		Now: time.Now().UnixMilli(), Whole: !v.met, Status: v.status(d),
+		Groups: views(d.Changed, time.Now()), Renewed: renewals(d.Renewed, time.Now()), Gone: v.gone(d),
+	}
+	if m.Whole {
+		m.About = &about{Bucket: v.session.Bucket, Server: v.session.URL, Control: v.control != nil, Since: v.since.UnixMilli()}
+	}
+	news := m.Whole || m.Status != v.last || len(m.Groups)+len(m.Renewed)+len(m.Gone) > 0
+	v.seq, v.met, v.last = d.Seq, true, m.Status
+	switch {
+	case news:
+		data, err := json.Marshal(m)
+		if err != nil {
+			return err
+		}
+		return v.write("retry: 1000\nevent: news\ndata: %s\n\n", data)
+	case time.Since(v.sent) > quiet:
+		return v.write(": still here\n\n")
+	}
+	return nil
+}
+
+func (v *visitor) write(format string, args ...any) error {
+	v.sent = time.Now()
+	if err := v.rc.SetWriteDeadline(v.sent.Add(slowReader)); err != nil {
+		return err
+	}
+	if _, err := fmt.Fprintf(v.w, format, args...); err != nil {
+		return err
+	}
+	return v.rc.Flush()
+}
+
+func (v *visitor) status(d board.Delta) status {
+	return status{
+		Connected: v.session.NC.IsConnected(), Complete: d.State.Complete, Failure: d.State.Failure, Ignored: d.State.Ignored,
+	}
+}
+
+// gone returns the groups that the page has and the board has not.
+func (v *visitor) gone(d board.Delta) (gone []string) {
+	for _, g := range d.Changed {
+		v.told[g.Group] = true
+	}
+	if len(v.told) <= d.Count {
+		return nil
+	}
+	names := v.board.Names()
+	for name := range v.told {
+		if !names[name] {
+			gone = append(gone, name)
+			delete(v.told, name)
+		}
+	}
+	return gone
+}

@@ -1,0 +1,117 @@
+package dash
+
+import (
+	"time"
+
+	"github.com/seed-ff2cb582/leader/cmd/leader/internal/board"
+)
+
+// A message is what the page is sent. Times are milliseconds since 1970 by this machine's clock, which Now lets the
+// page translate; durations are milliseconds.
+type message struct {
+	Now     int64     `json:"now"`
+	Whole   bool      `json:"whole,omitempty"` // Groups are all there are
+	About   *about    `json:"about,omitempty"`
+	Status  status    `json:"status"`
+	Groups  []view    `json:"groups,omitempty"`
+	Gone    []string  `json:"gone,omitempty"`
+	Renewed []renewal `json:"renewed,omitempty"`
+}
+
+type about struct {
+	Bucket  string `json:"bucket"`
+	Server  string `json:"server"`
+	Control bool   `json:"control"`
+	Since   int64  `json:"since"` // nothing is known of before
+}
+
+type status struct {
+	Connected bool   `json:"connected"`
+	Complete  bool   `json:"complete"`
+	Failure   string `json:"failure,omitempty"`
+	Ignored   int    `json:"ignored,omitempty"`
+}
+
+// A renewal is of a group of which nothing else is new.
+type renewal struct {
+	Group  string `json:"group"`
+	Left   int64  `json:"left"`
+	Window int64  `json:"window"`
+}
+
+// A view is a group as the page shows it. Term numbers are below 2^53 on NATS; they travel as text all the same, for
+// a record may say anything.
+type view struct {
+	Group     string            `json:"group"`
+	Leader    string            `json:"leader,omitempty"`
+	Term      uint64            `json:"term,string"`
+	Priority  int               `json:"priority,omitempty"`
+	Version   string            `json:"version,omitempty"`
+	Address   string            `json:"address,omitempty"`
+	Meta      map[string]string `json:"meta,omitempty"`
+	Left      int64             `json:"left"`
+	Window    int64             `json:"window"`
+	Reason    string            `json:"reason,omitempty"`
+	By        string            `json:"by,omitempty"`
+	Why       string            `json:"why,omitempty"`
+	Successor string            `json:"successor,omitempty"`
+	Paused    *pause            `json:"paused,omitempty"`
+	Terms     []term            `json:"terms"`
+}
+
+type pause struct {
+	By  string `json:"by,omitempty"`
+	Why string `json:"why,omitempty"`
+}
+
+type term struct {
+	Number uint64 `json:"number,string"`
+	Leader string `json:"leader"`
+	Began  int64  `json:"began"`
+	Ended  int64  `json:"ended,omitempty"`
+	Reason string `json:"reason,omitempty"`
+	By     string `json:"by,omitempty"`
+	Why    string `json:"why,omitempty"`
+}
+
+func views(groups []board.Group, now time.Time) []view {
+	all := make([]view, len(groups))
+	for i, g := range groups {
+		all[i] = viewOf(g, now)
+	}
+	return all
+}
+
+func viewOf(g board.Group, now time.Time) view {
+	v := view{
+		Group: g.Group, Leader: g.ID, Term: g.Term, Priority: g.Priority, Version: g.Version, Address: g.Address, Meta: g.Meta,
+		Left: left(g, now), Window: g.Window.Milliseconds(),
+		Reason: string(g.Reason), By: g.By, Why: g.Why, Successor: g.Successor, Terms: make([]term, len(g.Terms)),
+	}
+	if g.Paused {
+		v.Paused = &pause{By: g.PausedBy, Why: g.PauseWhy}
+	}
+	for i, t := range g.Terms {
+		v.Terms[i] = term{Number: t.Number, Leader: t.Leader, Began: t.Began.UnixMilli(), Reason: string(t.Reason), By: t.By, Why: t.Why}
+		if !t.Ended.IsZero() {
+			v.Terms[i].Ended = t.Ended.UnixMilli()
+		}
+	}
+	return v
+}
+
+func renewals(groups []board.Group, now time.Time) []renewal {
+	all := make([]renewal, len(groups))
+	for i, g := range groups {
+		all[i] = renewal{Group: g.Group, Left: left(g, now), Window: g.Window.Milliseconds()}
+	}
+	return all
+}
+
+// left is how long the lease is good for.
+func left(g board.Group, now time.Time) int64 {
+	if g.ID == "" {
+		return 0
+	}
+	return max(0, g.Until.Sub(now).Milliseconds())
+}

@@ -1,0 +1,85 @@
+// Package devserver is a NATS server inside this process, on the loopback interface: for the demo, and for trying the
+// other commands out.
+package devserver
+
+import (
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"time"
+
+	"github.com/nats-io/nats-server/v2/server"
+)
+
+// patience is how long the server may take to start.
+const patience = 20 * time.Second
+
+// A Server is a nats-server with JetStream, which can be restarted. Its methods are not for concurrent use.
+type Server struct {
+	opts *server.Options
+	srv  *server.Server
+}
+
+// Start starts a server with JetStream on a port of the loopback interface, 0 for any
+// that is free. Its files are in a temporary directory until Close.
+func Start(port int) (*Server, error) {
+	dir, err := os.MkdirTemp("", "leader-dev-")
+	if err != nil {
+		return nil, err
+	}
+	if port == 0 {
+		port = server.RANDOM_PORT
+	}
+	s := &Server{opts: &server.Options{
+		ServerName: "leader-dev", Host: "127.0.0.1", Port: port,
+		JetStream: true, StoreDir: dir, NoLog: true, NoSigs: true,
+	}}
+	if err := s.start(); err != nil {
+		return nil, errors.Join(err, os.RemoveAll(dir))
+	}
+	return s, nil
+}
+
+func (s *Server) start() error {
+	srv, err := server.NewServer(s.opts.Clone()) // it writes into its options
+	if err != nil {
+		return fmt.Errorf("nats-server: %w", err)
+	}
+	srv.Start()
+	if !srv.ReadyForConnections(patience) {
+		srv.Shutdown()
+		return fmt.Errorf("nats-server: does not accept connections on %s:%d", s.opts.Host, s.opts.Port)
+	}
+	if addr, ok := srv.Addr().(*net.TCPAddr); ok {
+		s.opts.Port = addr.Port
+	}
+	s.srv = srv
+	return nil
+}
+
+// URL is where clients connect.
+func (s *Server) URL() string { return fmt.Sprintf("nats://%s:%d", s.opts.Host, s.opts.Port) }
+
+func (s *Server) stop() {
+	if s.srv != nil {
+		s.srv.Shutdown()
+		s.srv.WaitForShutdown()
+		s.srv = nil
+	}
+}
+
+// Restart stops the server as a signal would and starts it again after down, with its files, on its port.
+func (s *Server) Restart(down time.Duration) error {
+	s.stop()
+	t := time.NewTimer(down)
+	defer t.Stop()
+	<-t.C
+	return s.start()
+}
+
+// Close stops the server and removes its files.
+func (s *Server) Close() error {
+	s.stop()
+	return os.RemoveAll(s.opts.StoreDir)
+}

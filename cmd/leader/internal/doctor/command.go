@@ -1,0 +1,101 @@
+package doctor
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/url"
+	"time"
+
+	"github.com/seed-ff2cb582/leader"
+	"github.com/seed-ff2cb582/leader/cmd/leader/internal/app"
+	"github.com/seed-ff2cb582/leader/cmd/leader/internal/finding"
+	"github.com/seed-ff2cb582/leader/cmd/leader/internal/output"
+	"github.com/seed-ff2cb582/leader/store"
+)
+
+// Command examines whatever elections depend on.
+type Command struct {
+	app.Target
+	output.Format
+
+	TTL       time.Duration `name:"ttl" default:"3s" help:"The length of the leases."`
+	Heartbeat time.Duration `placeholder:"TTL/3" help:"The time from one renewal to the next."`
+	Group     string        `placeholder:"GROUP" help:"The group whose rights are tried (default: the first of the bucket, or a made-up one)."`
+	Role      []string      `enum:"candidate,observer,operator,admin" placeholder:"ROLE" help:"What the user is to be able to do: candidate, observer, operator, admin. Missing rights fail then."`
+	Rounds    int           `default:"20" placeholder:"N" help:"How many round trips to measure."`
+	Monitor   string        `placeholder:"URL" help:"The monitoring port of a server, such as http://localhost:8222, which tells how often it syncs."`
+	Strict    bool          `help:"Exit with 1 also if there are warnings."`
+}
+
+// Help says what the command does.
+func (Command) Help() string {
+	return `Examines the server (version, known faults, JetStream), the bucket (as leader bucket check), how often the
+server syncs, the clocks, the round trip against the TTL, what the user may do in each role, and which groups are paused.
+Each finding is one line: ok, info (not to be judged), warn, fail, with what to change below.
+
+It is harmless: no record is touched. A right to write is tried with a write on condition of a revision that no key ever has, as
+candidates do at their start; a right to ask JetStream with a request that is none. The server refuses both, and logs a
+denial for each right that is missing. The round trips are such refused writes, one after the other.
+
+Fields of -o json: server, bucket, group, healthy (nothing is fail), findings (check, status, text, fix). The checks are
+connection, version, jetstream, bucket, replicas, sync, clock, round-trip, candidate, observer, operator, admin, paused.
+
+Exit status: 0; 1 if a finding is fail, or with --strict warn; 2 wrong usage; 6 if no server answered in time.
+
+Examples:
+  leader doctor --dev
+  leader doctor --ttl 15s --heartbeat 5s --group reports --role candidate
+  leader doctor --monitor http://localhost:8222
+  leader doctor -o json | jq -r '.findings[] | select(.status == "fail") | .text'`
+}
+
+// Validate checks what the parser cannot.
+func (c Command) Validate() error {
+	errs := []error{c.Target.Validate()}
+	check := func(ok bool, format string, args ...any) {
+		if !ok {
+			errs = append(errs, fmt.Errorf(format, args...))
+		}
+	}
+	check(c.TTL >= leader.MinTTL && c.TTL <= leader.MaxTTL, "--ttl %v: must be from %v to %v", c.TTL, leader.MinTTL, leader.MaxTTL)
+	check(c.Heartbeat >= 0 && c.Heartbeat < c.TTL, "--heartbeat %v: must be positive and less than --ttl %v", c.Heartbeat, c.TTL)
+	check(c.Group == "" || store.ValidKey(c.Group), "--group %q: must be letters, digits and -_=/. with no dot at an end and no two in a row", c.Group)
+	check(c.Rounds > 0 && c.Rounds <= 10_000, "--rounds %d: must be from 1 to 10000", c.Rounds)
+	if c.Monitor != "" {
+		u, err := url.Parse(c.Monitor)
+		check(err == nil && (u.Scheme == "http" || u.Scheme == "https") && u.Host != "", "--monitor %q: must be a URL such as http://localhost:8222", c.Monitor)
+	}
+	return errors.Join(errs...)
+}
+
+// A Report is what the command prints. The help documents it.
+type Report struct {
+	Server   string       `json:"server"`
+	Bucket   string       `json:"bucket"`
+	Group    string       `json:"group"`
+	Healthy  bool         `json:"healthy"`
+	Findings finding.List `json:"findings"`
+}
+
+// Run examines.
+func (c Command) Run(ctx context.Context, std app.Streams) error {
+	s, err := c.Open("doctor")
+	if err != nil {
+		return err
+	}
+	defer s.Close()
+	e := newExamination(c, s)
+	if err := e.run(ctx); err != nil {
+		return err
+	}
+	fails, warns := e.findings.Count(finding.Fail), e.findings.Count(finding.Warn)
+	err = e.findings.Write(std.Out, c.Format, Report{s.URL, s.Bucket, e.scope.Group, fails == 0, e.findings})
+	if err != nil {
+		return err
+	}
+	if fails > 0 || c.Strict && warns > 0 {
+		return &app.ExitError{Code: app.ExitFailure}
+	}
+	return nil
+}

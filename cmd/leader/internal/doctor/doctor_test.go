@@ -1,0 +1,101 @@
+package doctor
+
+import (
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"testing"
+	"time"
+
+	"github.com/nats-io/nats.go/jetstream"
+
+	"github.com/seed-ff2cb582/leader/cmd/leader/internal/bucket"
+	"github.com/seed-ff2cb582/leader/cmd/leader/internal/finding"
+	"github.com/seed-ff2cb582/leader/cmd/leader/internal/rights"
+)
+
+func TestVersionsHaveTheirKnownFaults(t *testing.T) {
+	for text, want := range map[string][]finding.Status{
+		"2.9.25":      {finding.Fail, finding.Warn},
+		"2.10.29":     {finding.Warn},
+		"2.11.14":     {finding.Warn},
+		"2.11.15":     {finding.OK},
+		"2.11.16":     {finding.OK},
+		"2.12.0-RC.1": {finding.Warn, finding.Warn},
+		"2.12.1":      {finding.Warn, finding.Warn},
+		"2.12.2":      {finding.Warn},
+		"2.12.5":      {finding.Warn},
+		"2.12.6-RC.1": {finding.Warn},
+		"2.12.6":      {finding.OK},
+		"2.15.2":      {finding.OK},
+		"3.0.0":       {finding.OK},
+		"dev":         {finding.Info},
+	} {
+		var l finding.List
+		judgeVersion(&l, text)
+		var got []finding.Status
+		for _, f := range l {
+			got = append(got, f.Status)
+			if f.Status != finding.OK && f.Fix == "" {
+				t.Errorf("%s: nothing to do about %q", text, f.Text)
+			}
+		}
+		if fmt.Sprint(got) != fmt.Sprint(want) {
+			t.Errorf("%s: %v, want %v", text, got, want)
+		}
+	}
+}
+
+func examinationOf(c Command) *examination {
+	return &examination{cmd: c, scope: rights.Scope{Bucket: "b", Group: "g"}}
+}
+
+func TestRoundTripsAreHeldAgainstTheLease(t *testing.T) {
+	for most, want := range map[time.Duration]finding.Status{
+		time.Millisecond: finding.OK, 500 * time.Millisecond: finding.OK, 501 * time.Millisecond: finding.Warn,
+		1699 * time.Millisecond: finding.Warn, 1700 * time.Millisecond: finding.Fail,
+	} {
+		e := examinationOf(Command{TTL: 3 * time.Second, Heartbeat: time.Second})
+		e.judgeTrips("trips", time.Millisecond, most)
+		if got := e.findings[0].Status; got != want {
+			t.Errorf("%v: %s, want %s", most, got, want)
+		}
+	}
+}
+
+func TestClocksMayDifferByWhatTheRequestTook(t *testing.T) {
+	sent := time.Date(2030, 1, 1, 0, 0, 0, 0, time.UTC)
+	for off, want := range map[time.Duration]finding.Status{
+		0: finding.OK, time.Second: finding.OK, -time.Second: finding.OK, 3 * time.Second: finding.Warn, -3 * time.Second: finding.Warn,
+	} {
+		e := examinationOf(Command{})
+		i := &bucket.Inspection{Sent: sent, Received: sent.Add(time.Second)}
+		i.Info = &jetstream.StreamInfo{TimeStamp: sent.Add(500 * time.Millisecond).Add(off)}
+		e.clock(i)
+		if got := e.findings[0].Status; got != want {
+			t.Errorf("%v: %s, want %s", off, got, want)
+		}
+	}
+}
+
+func TestMonitoringPortTellsHowOftenTheServerSyncs(t *testing.T) {
+	for body, want := range map[string]finding.Status{
+		`{"config":{"sync_interval":120000000000,"sync_always":true}}`: finding.OK,
+		`{"config":{"sync_interval":120000000000}}`:                    finding.Warn,
+		`no JSON`: finding.Info,
+	} {
+		srv := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			if r.URL.Path == "/jsz" {
+				_, _ = w.Write([]byte(body))
+			}
+		}))
+		c := Command{Monitor: srv.URL + "/"}
+		c.Timeout = time.Minute
+		e := examinationOf(c)
+		e.sync(t.Context(), nil)
+		if got := e.findings[0].Status; got != want {
+			t.Errorf("%s: %+v, want %s", body, e.findings[0], want)
+		}
+		srv.Close()
+	}
+}

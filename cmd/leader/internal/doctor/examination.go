@@ -1,0 +1,285 @@
+package doctor
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
+
+	"github.com/seed-ff2cb582/leader"
+	"github.com/seed-ff2cb582/leader/cmd/leader/internal/app"
+	"github.com/seed-ff2cb582/leader/cmd/leader/internal/bucket"
+	"github.com/seed-ff2cb582/leader/cmd/leader/internal/finding"
+	"github.com/seed-ff2cb582/leader/cmd/leader/internal/rights"
+	"github.com/seed-ff2cb582/leader/store"
+	"github.com/seed-ff2cb582/leader/store/natsstore"
+)
+
+// An examination is one run of the doctor. It belongs to one goroutine.
+type examination struct {
+	cmd      Command
+	s        *app.Session
+	tester   *rights.Tester
+	scope    rights.Scope
+	findings finding.List
+}
+
+func newExamination(c Command, s *app.Session) *examination {
+	c.Heartbeat = cmp.Or(c.Heartbeat, c.TTL/3)
+	inbox := cmp.Or(s.NC.Opts.InboxPrefix, strings.TrimSuffix(nats.InboxPrefix, "."))
+	return &examination{cmd: c, s: s, tester: rights.NewTester(s.NC), scope: rights.Scope{
+		Bucket: s.Bucket, Group: c.Group, Domain: s.Domain, Inbox: inbox,
+		Republish: "leader." + s.Bucket + ".", // until the bucket says otherwise
+	}}
+}
+
+// run makes all checks. It fails only if there is no server to ask.
+func (e *examination) run(ctx context.Context) error {
+	if err := e.connection(ctx); err != nil {
+		return err
+	}
+	e.jetStream(ctx)
+	st, err := natsstore.New(e.s.NC, e.s.Bucket, natsstore.Options{Domain: e.s.Domain, Timeout: e.cmd.Timeout})
+	if err != nil {
+		return fmt.Errorf("%w: --bucket: %w", app.ErrUsage, err)
+	}
+	defer st.Close()
+	i := e.bucket(ctx)
+	e.sync(ctx, i.Info)
+	e.clock(i)
+	if i.Info == nil && e.scope.Group == "" {
+		e.scope.Group = madeUp
+	} else if e.scope.Group == "" {
+		e.scope.Group = e.someGroup(ctx, st)
+	}
+	e.roundTrip(ctx, st, i.Info != nil)
+	e.roles(ctx)
+	if i.Info != nil {
+		e.paused(ctx, st)
+	}
+	return nil
+}
+
+// madeUp is the group whose rights are tried if there is none.
+const madeUp = "leader-doctor"
+
+func (e *examination) limited(ctx context.Context) (context.Context, context.CancelFunc) {
+	return context.WithTimeout(ctx, e.cmd.Timeout)
+}
+
+func (e *examination) connection(ctx context.Context) error {
+	ctx, cancel := e.limited(ctx)
+	defer cancel()
+	if err := e.s.NC.FlushWithContext(ctx); err != nil {
+		return err
+	}
+	nc, l := e.s.NC, &e.findings
+	where := fmt.Sprintf("connected to server %q at %s", nc.ConnectedServerName(), e.s.URL)
+	switch cluster := nc.ConnectedClusterName(); {
+	case cluster == "":
+		l.Add("connection", finding.OK, "", "%s, which stands alone", where)
+	case len(nc.Servers()) == 1:
+		l.Add("connection", finding.Warn, "name more servers in --server, and let the servers advertise themselves",
+			"%s, in cluster %q, of which no other server is known here: a program that knows one address is cut off with that server", where, cluster)
+	default:
+		l.Add("connection", finding.OK, "", "%s, in cluster %q; %d addresses of servers are known", where, cluster, len(nc.Servers()))
+	}
+	judgeVersion(l, nc.ConnectedServerVersion())
+	return nil
+}
+
+func (e *examination) jetStream(ctx context.Context) {
+	ctx, cancel := e.limited(ctx)
+	defer cancel()
+	l, right := &e.findings, e.scope.AccountRight()
+	has, err := e.tester.Has(ctx, right)
+	if err == nil && !has {
+		l.Add("jetstream", finding.Info, "", "not asked: the user has no permission to %v, and needs none for elections", right)
+		return
+	}
+	var info *jetstream.AccountInfo
+	js, err := e.s.JetStream()
+	if err == nil {
+		info, err = js.AccountInfo(ctx)
+	}
+	switch {
+	case errors.Is(err, jetstream.ErrJetStreamNotEnabled), errors.Is(err, jetstream.ErrJetStreamNotEnabledForAccount):
+		l.Add("jetstream", finding.Fail, "enable it: jetstream {} in the server's configuration, and for the account", "JetStream is not enabled: %v", err)
+	case err != nil:
+		l.Add("jetstream", finding.Fail, "look at the servers' logs; a cluster needs a majority of them", "JetStream does not answer: %v", err)
+	default:
+		e.account(info)
+	}
+}
+
+func (e *examination) account(info *jetstream.AccountInfo) {
+	used, most := info.Store, info.Limits.MaxStore
+	switch {
+	case most > 0 && used > uint64(most)/10*9:
+		e.findings.Add("jetstream", finding.Warn, "raise the limit, or delete what is not needed", "the account has used %d of its %d bytes on files; a full account refuses renewals", used, most)
+	case most > 0:
+		e.findings.Add("jetstream", finding.OK, "", "JetStream is enabled; the account has used %d of its %d bytes on files", used, most)
+	default:
+		e.findings.Add("jetstream", finding.OK, "", "JetStream is enabled, without a limit of the account on files")
+	}
+}
+
+func (e *examination) bucket(ctx context.Context) *bucket.Inspection {
+	ctx, cancel := e.limited(ctx)
+	defer cancel()
+	i := bucket.Inspect(ctx, e.s, e.tester, e.cmd.TTL)
+	e.findings = append(e.findings, i.Findings...)
+	if i.Info != nil {
+		e.scope.Republish = ""
+		if r := i.Info.Config.RePublish; r != nil {
+			e.scope.Republish = strings.TrimSuffix(r.Destination, ">")
+		}
+	}
+	return &i
+}
+
+// clock compares the clocks, which no election does.
+func (e *examination) clock(i *bucket.Inspection) {
+	const allowed = time.Second
+	harmless := "Elections compare no wall clocks, only how fast clocks run (ClockDrift, 10 %), so that this costs no safety; times in logs and histories are off by it."
+	if i.Info == nil || i.Info.TimeStamp.IsZero() {
+		e.findings.Add("clock", finding.Info, "", "the server's clock was not seen: it tells the time with the bucket's configuration. %s", strings.Replace(harmless, "so that this", "so that a difference", 1))
+		return
+	}
+	between := i.Received.Sub(i.Sent)
+	off := i.Sent.Add(between / 2).Sub(i.Info.TimeStamp)
+	status, fix := finding.OK, ""
+	if off.Abs()-between/2 > allowed {
+		status, fix = finding.Warn, "synchronize the clocks of both, by NTP or chrony"
+	}
+	direction := "ahead of"
+	if off < 0 {
+		direction = "behind"
+	}
+	e.findings.Add("clock", status, fix, "this host's clock is %v %s the server's (± %v). %s",
+		short(off.Abs()), direction, short(between/2), harmless)
+}
+
+// short rounds a time for people.
+func short(d time.Duration) time.Duration {
+	if d < 10*time.Millisecond {
+		return d.Round(10 * time.Microsecond)
+	}
+	return d.Round(time.Millisecond)
+}
+
+func (e *examination) someGroup(ctx context.Context, st store.Store) string {
+	ctx, cancel := e.limited(ctx)
+	defer cancel()
+	if groups, err := leader.SnapshotWithStore(ctx, st, ">"); err == nil && len(groups) > 0 {
+		return groups[0].Group
+	}
+	return madeUp
+}
+
+// roundTrip measures writes that are refused: they take the way of a renewal to the leader of the stream and back.
+func (e *examination) roundTrip(ctx context.Context, st store.Store, there bool) {
+	what, trip := "refused writes (an accepted one waits for the other replicas besides, and for the disks where they sync always)", func(ctx context.Context) error {
+		_, err := st.CompareAndSwap(ctx, store.Write{Key: e.scope.Group, Expected: rights.Impossible})
+		if errors.Is(err, store.ErrConflict) {
+			return nil
+		}
+		return err
+	}
+	if !there || !e.mayWrite(ctx) {
+		what, trip = "pings of the server next to here (the leader of the stream may be farther: that takes the right to write)", e.s.NC.FlushWithContext
+	}
+	took := make([]time.Duration, 0, e.cmd.Rounds)
+	for range e.cmd.Rounds {
+		d, err := e.timed(ctx, trip)
+		if err != nil {
+			e.findings.Add("round-trip", finding.Fail, "look at the network, and at the stream's servers", "no answer, after %d of %s: %v", len(took), what, err)
+			return
+		}
+		took = append(took, d)
+	}
+	slices.Sort(took)
+	e.judgeTrips(what, took[len(took)/2], took[len(took)-1])
+}
+
+func (e *examination) mayWrite(ctx context.Context) bool {
+	ctx, cancel := e.limited(ctx)
+	defer cancel()
+	has, err := e.tester.Has(ctx, e.scope.WriteRight())
+	return err == nil && has
+}
+
+func (e *examination) timed(ctx context.Context, trip func(context.Context) error) (time.Duration, error) {
+	ctx, cancel := e.limited(ctx)
+	defer cancel()
+	begin := time.Now()
+	err := trip(ctx)
+	return time.Since(begin), err
+}
+
+// judgeTrips: a renewal should be done well before the next is due, and must be before the trust window closes.
+func (e *examination) judgeTrips(what string, median, most time.Duration) {
+	ttl, beat := e.cmd.TTL, e.cmd.Heartbeat
+	window := ttl - time.Duration(float64(ttl)*leader.DefaultClockDrift)
+	text := fmt.Sprintf("median %v, longest %v of %d %s; a heartbeat each %v, trusted for %v", short(median), short(most), e.cmd.Rounds, what, beat, window)
+	switch {
+	case most >= window-beat:
+		e.findings.Add("round-trip", finding.Fail, fmt.Sprintf("a TTL of at least %v, with a heartbeat of a third", (6*most).Round(time.Millisecond)), "%s: terms will be lost", text)
+	case most > beat/2:
+		e.findings.Add("round-trip", finding.Warn, fmt.Sprintf("a TTL of at least %v, with a heartbeat of a third", (6*most).Round(time.Millisecond)), "%s: little room for a renewal that fails", text)
+	default:
+		e.findings.Add("round-trip", finding.OK, "", "%s", text)
+	}
+}
+
+// roles says which roles the user can play in the group.
+func (e *examination) roles(ctx context.Context) {
+	for _, role := range e.scope.Roles() {
+		e.role(ctx, role, slices.Contains(e.cmd.Role, role.Name))
+	}
+}
+
+func (e *examination) role(ctx context.Context, role rights.Role, wanted bool) {
+	ctx, cancel := e.limited(ctx)
+	defer cancel()
+	missing, err := e.tester.Missing(ctx, role.Needs)
+	less, err2 := e.tester.Missing(ctx, role.Helps)
+	l, group, name := &e.findings, e.scope.Group, "a "+role.Name
+	if strings.ContainsAny(role.Name[:1], "aeiou") {
+		name = "an " + role.Name
+	}
+	status := finding.Info
+	if wanted {
+		status = finding.Fail
+	}
+	switch {
+	case err != nil || err2 != nil:
+		l.Add(role.Name, finding.Fail, "", "the rights could not be tried: %v", errors.Join(err, err2))
+	case len(missing) > 0:
+		fix := ""
+		if wanted {
+			fix = "grant them; docs/operations.md lists the rights of each role"
+		}
+		l.Add(role.Name, status, fix, "the user cannot be %s of group %q: no permission to %s", name, group, list(missing))
+	case len(less) > 0:
+		l.Add(role.Name, finding.Warn, "grant it; docs/operations.md lists the rights of each role", "the user can be %s of group %q, but %s: no permission to %s", name, group, role.Lacks, list(less))
+	case len(role.Untried) > 0:
+		l.Add(role.Name, finding.OK, "", "the user can be %s of bucket %q; not tried, since it cannot be without harm: %s", name, e.scope.Bucket, list(role.Untried))
+	default:
+		l.Add(role.Name, finding.OK, "", "the user can be %s of group %q", name, group)
+	}
+}
+
+func list(all []rights.Right) string {
+	var texts []string
+	for _, r := range all {
+		texts = append(texts, r.String())
+	}
+	return strings.Join(texts, ", ")
+}

@@ -1,0 +1,180 @@
+package exporter
+
+import (
+	"fmt"
+	"strings"
+	"time"
+	"unicode/utf8"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/seed-ff2cb582/leader/cmd/leader/internal/board"
+)
+
+// maxLabel is how many bytes of what others wrote a label holds.
+const maxLabel = 128
+
+// A metric is one of those that the exporter serves.
+type metric int
+
+const (
+	known metric = iota
+	info
+	term
+	silence
+	remaining
+	changes
+	vacant
+	paused
+	garbled
+	groups
+	ignored
+	connected
+	complete
+	failures
+	metricCount
+)
+
+// A definition is how a metric is described.
+type definition struct {
+	name, help string
+	counter    bool
+	observer   bool // it is of the exporter and not of a group
+	labels     []string
+}
+
+// define describes a metric. The names of package leaderprom, which are the candidates' own view, are none of these.
+func define(m metric) definition {
+	return [metricCount]definition{
+		known:     {name: "election_group_leader_known", help: "1 if somebody leads as far as can be seen from here, 0 otherwise."},
+		info:      {name: "election_group_leader_info", help: "Always 1; who leads, and what it says of itself.", labels: []string{"leader", "address", "version"}},
+		term:      {name: "election_group_term", help: "Number of the term; of the last one if nobody leads."},
+		silence:   {name: "election_group_last_renewal_age_seconds", help: "How long ago the leader's record last arrived here."},
+		remaining: {name: "election_group_lease_remaining_seconds", help: "How long nobody else leads, if no renewal follows and nobody releases; 0 if nobody leads."},
+		changes:   {name: "election_group_leader_changes_total", help: "Leaders that followed another, by why the other left; unseen if that was not heard.", counter: true, labels: []string{"reason"}},
+		vacant:    {name: "election_group_vacant", help: "1 while nobody leads, by why; absent otherwise.", labels: []string{"reason"}},
+		paused:    {name: "election_group_paused", help: "1 while an operator's pause keeps everybody from leading, 0 otherwise."},
+		garbled:   {name: "election_group_garbled_records_total", help: "Records that could not be read.", counter: true},
+		groups:    {name: "election_observer_groups", help: "Groups that are followed.", observer: true},
+		ignored:   {name: "election_observer_ignored_groups", help: "Groups that are not followed, since there are too many.", observer: true},
+		connected: {name: "election_observer_connected", help: "1 while this exporter is connected to NATS; if not, all it says of groups is old.", observer: true},
+		complete:  {name: "election_observer_complete", help: "1 if all that the bucket holds was read; 0 if groups show up with their next renewal only.", observer: true},
+		failures:  {name: "election_observer_failures_total", help: "How often watching the bucket failed.", counter: true, observer: true},
+	}[m]
+}
+
+func (d definition) allLabels() []string {
+	if d.observer {
+		return append([]string{"bucket"}, d.labels...)
+	}
+	return append([]string{"bucket", "role"}, d.labels...)
+}
+
+// describe lists the metrics for people.
+func describe() string {
+	var b strings.Builder
+	for m := range metricCount {
+		d := define(m)
+		name := d.name
+		if len(d.labels) > 0 {
+			name += "{" + strings.Join(d.labels, ",") + "}"
+		}
+		fmt.Fprintf(&b, "  %s\n      %s\n", name, d.help)
+	}
+	return b.String()
+}
+
+// A collector is what the registry sees of a board.
+type collector struct {
+	board     *board.Board
+	bucket    string
+	connected func() bool
+}
+
+func (d definition) desc() *prometheus.Desc {
+	return prometheus.NewDesc(d.name, d.help, d.allLabels(), nil)
+}
+
+// Describe implements prometheus.Collector.
+func (c *collector) Describe(descs chan<- *prometheus.Desc) {
+	for m := range metricCount {
+		descs <- define(m).desc()
+	}
+}
+
+// Collect implements prometheus.Collector.
+func (c *collector) Collect(out chan<- prometheus.Metric) {
+	s := scrape{bucket: c.bucket, now: time.Now(), out: out}
+	for m := range metricCount {
+		s.descs[m] = define(m).desc()
+	}
+	all := c.board.Since(0)
+	for _, g := range all.Changed {
+		s.group(g)
+	}
+	s.put(groups, float64(all.Count), c.bucket)
+	s.put(ignored, float64(all.State.Ignored), c.bucket)
+	s.put(connected, number(c.connected()), c.bucket)
+	s.put(complete, number(all.State.Complete), c.bucket)
+	s.put(failures, float64(all.State.Failures), c.bucket)
+}
+
+// A scrape is one collection.
+type scrape struct {
+	bucket string
+	now    time.Time
+	descs  [metricCount]*prometheus.Desc
+	out    chan<- prometheus.Metric
+}
+
+func (s *scrape) put(m metric, value float64, labels ...string) {
+	kind := prometheus.GaugeValue
+	if define(m).counter {
+		kind = prometheus.CounterValue
+	}
+	s.out <- prometheus.MustNewConstMetric(s.descs[m], kind, value, labels...)
+}
+
+// group puts the metrics of one group.
+func (s *scrape) group(g board.Group) {
+	led := g.ID != ""
+	put := func(m metric, value float64, labels ...string) {
+		s.put(m, value, append([]string{s.bucket, g.Group}, labels...)...)
+	}
+	put(known, number(led))
+	put(term, float64(g.Term))
+	put(silence, max(0, s.now.Sub(g.Heard).Seconds()))
+	put(paused, number(g.Paused))
+	put(garbled, float64(g.Garbled))
+	left := 0.0
+	if led {
+		left = max(0, g.Until.Sub(s.now).Seconds())
+		put(info, 1, label(g.ID), label(g.Address), label(g.Version))
+	} else {
+		put(vacant, 1, string(g.Reason))
+	}
+	put(remaining, left)
+	for reason, n := range g.Changes {
+		put(changes, float64(n), string(reason))
+	}
+}
+
+func number(b bool) float64 {
+	if b {
+		return 1
+	}
+	return 0
+}
+
+// label makes a label's value of what others wrote. Prometheus refuses the whole scrape for one that is no UTF-8.
+func label(s string) string {
+	s = strings.ToValidUTF8(s, "\ufffd")
+	if len(s) <= maxLabel {
+		return s
+	}
+	cut := maxLabel
+	for !utf8.RuneStart(s[cut]) {
+		cut--
+	}
+	return s[:cut]
+}

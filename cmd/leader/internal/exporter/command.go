@@ -1,0 +1,104 @@
+// Package exporter is leader exporter: Prometheus metrics of all groups of a bucket, by one who only observes.
+package exporter
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"sync"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/collectors"
+	"github.com/prometheus/client_golang/prometheus/promhttp"
+
+	"github.com/seed-ff2cb582/leader/cmd/leader/internal/app"
+	"github.com/seed-ff2cb582/leader/cmd/leader/internal/board"
+	"github.com/seed-ff2cb582/leader/cmd/leader/internal/web"
+)
+
+// A Command is the command line of leader exporter.
+type Command struct {
+	app.Target
+
+	HTTP string `name:"http" default:"127.0.0.1:9464" placeholder:"ADDRESS" help:"Where to serve the metrics."`
+}
+
+// Help is shown below the flags.
+func (Command) Help() string {
+	return `Serves Prometheus metrics of every group in the bucket, at /metrics, without being a candidate for any. It
+needs an observer's rights and writes nothing. /livez answers 200 while the exporter runs.
+
+The metrics are named election_group_… and carry the labels bucket and role (the group), as those of the library do,
+so that they can be joined with those of the candidates. Those that are bounded by what people write into records
+(leader, address, version) have one series per group, cut at 128 bytes:
+
+` + describe() + `
+A group of which the bucket knows nothing any more has no series. Counters start with the exporter.
+
+The exporter has no access control of its own: serve other than loopback addresses to those who may see who leads.
+
+Exit status: 0 when interrupted, 1 no server or no address to listen on, 2 wrong usage.
+
+Examples:
+
+  leader exporter                                   for a Prometheus on this host
+  leader exporter -s nats://nats:4222 -b leaders --http :9464
+  leader exporter --dev                             with sample elections; see http://127.0.0.1:9464/metrics`
+}
+
+// Validate checks what the parser cannot.
+func (c Command) Validate() error {
+	if err := c.Target.Validate(); err != nil {
+		return err
+	}
+	return web.CheckAddress("--http", c.HTTP)
+}
+
+// Run serves until it is interrupted.
+func (c Command) Run(ctx context.Context, std app.Streams) error {
+	session, err := c.Open("exporter")
+	if err != nil {
+		return err
+	}
+	defer session.Close()
+	st, err := session.Store()
+	if err != nil {
+		return err
+	}
+	ctx, cancel := context.WithCancel(ctx)
+	b := &board.Board{}
+	var following sync.WaitGroup
+	defer following.Wait()
+	defer cancel()
+	handler, err := newHandler(&collector{board: b, bucket: session.Bucket, connected: session.NC.IsConnected})
+	if err != nil {
+		return err
+	}
+	srv, err := web.Listen(ctx, c.HTTP, handler)
+	if err != nil {
+		return err
+	}
+	following.Go(func() {
+		_ = b.Follow(ctx, st, func(err error) { fmt.Fprintln(std.Err, "leader:", err) }) // told by the metrics, too
+	})
+	fmt.Fprintln(std.Out, srv.URL()+"/metrics")
+	return srv.Serve(ctx)
+}
+
+func newHandler(c *collector) (http.Handler, error) {
+	registry := prometheus.NewRegistry()
+	for _, one := range []prometheus.Collector{
+		c, collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}), collectors.NewBuildInfoCollector(),
+	} {
+		if err := registry.Register(one); err != nil {
+			return nil, err
+		}
+	}
+	mux := http.NewServeMux()
+	mux.Handle("GET /metrics", promhttp.HandlerFor(registry, promhttp.HandlerOpts{EnableOpenMetrics: true}))
+	mux.HandleFunc("GET /livez", func(w http.ResponseWriter, _ *http.Request) { fmt.Fprintln(w, "ok") })
+	mux.HandleFunc("GET /{$}", func(w http.ResponseWriter, r *http.Request) {
+		http.Redirect(w, r, "/metrics", http.StatusFound)
+	})
+	return mux, nil
+}

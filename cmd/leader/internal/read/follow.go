@@ -1,0 +1,163 @@
+package read
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"maps"
+	"os"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/charmbracelet/x/ansi"
+	"github.com/charmbracelet/x/term"
+
+	"github.com/seed-ff2cb582/leader"
+	"github.com/seed-ff2cb582/leader/cmd/leader/internal/app"
+	"github.com/seed-ff2cb582/leader/store"
+)
+
+// A board is the groups as they are seen at present. It belongs to the goroutine of follow.
+type board struct {
+	cmd     ListCommand
+	out     io.Writer
+	tty     *os.File // nil if the output is none
+	details *details
+	groups  map[string]Group
+	present bool
+}
+
+// follow shows the groups until ctx is done.
+func (c ListCommand) follow(ctx context.Context, std app.Streams, s *app.Session, st store.Store) error {
+	b := &board{cmd: c, out: std.Out, details: newDetails(s), groups: make(map[string]Group)}
+	if f, ok := std.Out.(*os.File); ok && term.IsTerminal(f.Fd()) && c.Output != "json" && os.Getenv("TERM") != "dumb" {
+		b.tty = f
+		// The alternate screen, without a cursor; and back, when it is over.
+		fmt.Fprint(b.out, ansi.SetModeAltScreenSaveCursor+ansi.HideCursor)
+		defer fmt.Fprint(b.out, ansi.ShowCursor+ansi.ResetModeAltScreenSaveCursor)
+	}
+	return observe(ctx, st, c.Pattern, std.Err, b.run)
+}
+
+// run shows what the observer tells.
+func (b *board) run(ctx context.Context, seen <-chan sight) error {
+	redraw := time.NewTicker(250 * time.Millisecond)
+	defer redraw.Stop()
+	for {
+		var err error
+		select {
+		case x := <-seen:
+			err = b.take(ctx, x)
+		case <-redraw.C:
+			err = b.draw(time.Now())
+		case <-ctx.Done():
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+	}
+}
+
+func (b *board) take(ctx context.Context, x sight) error {
+	switch {
+	case x.present:
+		return b.complete(ctx)
+	case x.renewed:
+		b.renew(x.info)
+		return nil
+	case gone(x.info):
+		delete(b.groups, x.info.Group)
+		return b.print(groupOf(x.info, time.Now()))
+	}
+	g := groupOf(x.info, time.Now())
+	if b.present {
+		g.Since = x.at.UTC()
+		if old := b.groups[g.Group]; g.Leader != "" && old.Leader == "" {
+			g.Reason, g.By, g.Why = old.Reason, old.By, old.Why
+		}
+	}
+	b.groups[g.Group] = g
+	return b.print(g)
+}
+
+// gone tells that the store knows nothing of a group any more.
+func gone(info leader.LeaderInfo) bool { return info.ID == "" && info.Reason == leader.ReasonAbsent }
+
+func (b *board) renew(info leader.LeaderInfo) {
+	g, ok := b.groups[info.Group]
+	if !ok {
+		return
+	}
+	g.until, g.Renewed, g.Silent = info.Until, time.Time{}, false
+	b.groups[info.Group] = g
+}
+
+// complete fills in, once, what the records do not say of the groups that were there at the beginning.
+func (b *board) complete(ctx context.Context) error {
+	if b.present {
+		return nil
+	}
+	b.present = true
+	groups := b.sorted(time.Now())
+	b.details.complete(ctx, b.cmd.Pattern, groups)
+	for _, g := range groups {
+		b.groups[g.Group] = g
+		if err := b.print(g); err != nil {
+			return err
+		}
+	}
+	return b.draw(time.Now())
+}
+
+func (b *board) sorted(now time.Time) []Group {
+	var groups []Group
+	for _, name := range slices.Sorted(maps.Keys(b.groups)) {
+		groups = append(groups, b.groups[name].asOf(now))
+	}
+	return groups
+}
+
+// print prints a change, where the whole table cannot be drawn over.
+func (b *board) print(g Group) error {
+	if b.tty != nil || !b.present {
+		return nil
+	}
+	if b.cmd.Output == "json" {
+		return json.NewEncoder(b.out).Encode(g)
+	}
+	return lineOf(g, time.Now()).write(b.out)
+}
+
+// draw draws the table over the one before.
+func (b *board) draw(now time.Time) error {
+	if b.tty == nil || !b.present {
+		return nil
+	}
+	width, height, err := term.GetSize(b.tty.Fd())
+	if err != nil || width <= 0 || height <= 1 {
+		width, height = 80, 24
+	}
+	var text bytes.Buffer
+	if err := b.cmd.Write(&text, table(b.sorted(now), now)); err != nil {
+		return err
+	}
+	lines := strings.Split(strings.TrimRight(text.String(), "\n"), "\n")
+	if len(lines) > height-1 {
+		lines = append(lines[:height-2], fmt.Sprintf("… and %d more", len(lines)-height+2))
+	}
+	var frame strings.Builder
+	frame.WriteString(ansi.CursorHomePosition)
+	for i, line := range lines {
+		if i > 0 {
+			frame.WriteString("\r\n")
+		}
+		frame.WriteString(ansi.Truncate(line, width, "…") + ansi.EraseLineRight)
+	}
+	frame.WriteString(ansi.EraseScreenBelow)
+	_, err = io.WriteString(b.out, frame.String())
+	return err
+}

@@ -1,0 +1,221 @@
+package read
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+	"time"
+
+	"github.com/seed-ff2cb582/leader"
+	"github.com/seed-ff2cb582/leader/cmd/leader/internal/app"
+	"github.com/seed-ff2cb582/leader/cmd/leader/internal/output"
+	"github.com/seed-ff2cb582/leader/rollcall"
+	"github.com/seed-ff2cb582/leader/store"
+)
+
+// GetCommand shows one group.
+type GetCommand struct {
+	app.Target
+	output.Format
+
+	Group string `arg:"" help:"The group."`
+}
+
+// Help says what the command does.
+func (GetCommand) Help() string {
+	return `Shows one group in full: what leader ls shows of it, whether it is paused, what its leader has been asked for and has not obeyed yet,
+and its candidates. These are asked on leader-rollcall.<bucket>.<group>; those that take part answer (candidates of this command do, programs
+with the hooks of package rollcall), and cost nothing otherwise. LAG is the age of the latest renewal that a candidate has sent or heard of. STATE is
+LEADER, FOLLOWER, CANDIDATE or DEMOTED, with why it does not campaign at present, if something keeps it: unhealthy, paused.
+
+With -o json there is one object: that of leader ls, and paused, paused_by, paused_why, pending and candidates.
+
+Exit status: 0; 4 if neither the bucket nor any candidate knows the group; 5 if the bucket is missing or may not be read; 6
+if the server did not answer in time.
+
+Examples:
+  leader get reports --dev
+  leader get jobs.eu -o wide
+  leader get reports -o json | jq '.candidates[].instance'`
+}
+
+// Validate checks what the parser cannot.
+func (c GetCommand) Validate() error { return errors.Join(c.Target.Validate(), validGroup(c.Group)) }
+
+// A Detail is what get prints, as JSON.
+type Detail struct {
+	Group
+	// Paused tells that nobody leads until the group is resumed, by whom and for what reason.
+	Paused    bool   `json:"paused,omitempty"`
+	PausedBy  string `json:"paused_by,omitempty"`
+	PausedWhy string `json:"paused_why,omitempty"`
+	// Pending is what the leader has been asked for and has not obeyed yet.
+	Pending *Pending `json:"pending,omitempty"`
+	// Candidates are those that answered.
+	Candidates []rollcall.Candidate `json:"candidates"`
+}
+
+// A Pending is a request to the leader of a term.
+type Pending struct {
+	Op        leader.Operation `json:"op"`
+	Term      uint64           `json:"term"`
+	Successor string           `json:"successor,omitempty"`
+	By        string           `json:"by,omitempty"`
+	Why       string           `json:"why,omitempty"`
+}
+
+// Run shows the group.
+func (c GetCommand) Run(ctx context.Context, std app.Streams) error {
+	s, err := c.Open("get")
+	if err != nil {
+		return err
+	}
+	defer s.Close()
+	st, err := s.Store()
+	if err != nil {
+		return err
+	}
+	ctx, cancel := context.WithTimeout(ctx, c.Timeout)
+	defer cancel()
+	groups, err := gather(ctx, s, st, c.Group)
+	if err != nil {
+		return err
+	}
+	d := Detail{Group: Group{Group: c.Group, Reason: leader.ReasonAbsent}, Candidates: []rollcall.Candidate{}}
+	if len(groups) == 1 {
+		d.Group = groups[0]
+	}
+	if err := ask(ctx, s, st, &d); err != nil {
+		fmt.Fprintln(std.Err, "leader:", output.Printable(err.Error()))
+	}
+	if len(groups) == 0 && len(d.Candidates) == 0 && !d.Paused {
+		return noGroup(c.Group, c.Bucket)
+	}
+	return c.print(std.Out, d, time.Now())
+}
+
+// ask fills in what the control record and the candidates say. Either may be closed to the user: the error says so, and
+// is no reason to show nothing.
+func ask(ctx context.Context, s *app.Session, st store.Store, d *Detail) error {
+	called := make(chan error, 1)
+	go func() {
+		all, err := rollcall.All(ctx, s.NC, s.Bucket, d.Group.Group)
+		d.Candidates = append(d.Candidates, all...)
+		called <- err
+	}()
+	err := askControl(ctx, st, d)
+	return errors.Join(err, <-called)
+}
+
+// askControl reads the control record.
+func askControl(ctx context.Context, st store.Store, d *Detail) error {
+	c, err := leader.NewControlWithStore(st, "leader get")
+	if err != nil {
+		return err
+	}
+	ctx, cancel := context.WithTimeout(ctx, 2*enough)
+	defer cancel()
+	state, err := c.State(ctx, d.Group.Group)
+	if err != nil {
+		return fmt.Errorf("whether the group is paused is not known: %w", err)
+	}
+	d.Paused, d.PausedBy, d.PausedWhy = state.Paused, state.PausedBy, state.PausedWhy
+	if p := state.Pending; p.Op != "" {
+		d.Pending = &Pending{Op: p.Op, Term: p.Term, Successor: p.Successor, By: p.By, Why: p.Why}
+	}
+	return nil
+}
+
+func (c GetCommand) print(w io.Writer, d Detail, now time.Time) error {
+	if c.Output != "table" && c.Output != "wide" {
+		return c.Write(w, output.Result{Value: d, Names: []string{d.Group.Group}})
+	}
+	if err := c.Write(w, d.table(now)); err != nil {
+		return err
+	}
+	if _, err := fmt.Fprintln(w); err != nil {
+		return err
+	}
+	if len(d.Candidates) == 0 {
+		_, err := fmt.Fprintln(w, "No candidate answered the roll call.")
+		return err
+	}
+	return c.Write(w, candidates(d, now))
+}
+
+// table is what is known of the group, a line each.
+func (d Detail) table(now time.Time) output.Result {
+	lines := [][2]string{
+		{"Leader:", d.Leader}, {"Term:", number(d.Term)}, {"Since:", moment(d.Since, now)},
+		{"Trust left:", d.trust(now)}, {"Renewed:", moment(d.Renewed, now)},
+		{"Priority:", priority(d.Group)}, {"Version:", d.Version}, {"Address:", d.Address}, {"Meta:", pairs(d.Meta)},
+		{"Last change:", d.change()}, {"Because:", d.Why}, {"Successor:", d.Successor},
+		{"Paused:", d.paused()}, {"Asked for:", d.pending()}, {"Correlation:", d.Correlation},
+	}
+	r := output.Result{Head: []string{"Group:", d.Group.Group}}
+	for _, l := range lines {
+		if l[1] != "" || l[0] == "Leader:" {
+			r.Rows = append(r.Rows, l[:])
+		}
+	}
+	return r
+}
+
+func moment(t, now time.Time) string {
+	if t.IsZero() {
+		return ""
+	}
+	return fmt.Sprintf("%s (%s)", t.Local().Format(time.RFC3339), ago(t, now))
+}
+
+func (d Detail) paused() string {
+	if !d.Paused {
+		return ""
+	}
+	return strings.TrimSpace("by " + d.PausedBy + " " + bracketed(d.PausedWhy))
+}
+
+func (d Detail) pending() string {
+	if d.Pending == nil {
+		return ""
+	}
+	p := d.Pending
+	s := string(p.Op)
+	if p.Successor != "" {
+		s += " to " + p.Successor
+	}
+	return strings.TrimSpace(s + " by " + p.By + " " + bracketed(p.Why))
+}
+
+func bracketed(s string) string {
+	if s == "" {
+		return ""
+	}
+	return "(" + s + ")"
+}
+
+// candidates are those that answered. One that follows another term than the record's lags, or is cut off.
+func candidates(d Detail, now time.Time) output.Result {
+	r := output.Result{
+		Head: []string{"CANDIDATE", "STATE", "SINCE", "FOLLOWS", "LAG", "PRIO", "VERSION", "ADDRESS", "CONNECTION", "REASON", "ERROR"},
+		Wide: 8,
+	}
+	for _, c := range d.Candidates {
+		state, lag, follows := c.State, "", c.Leader
+		if c.Barred != "" {
+			state += " (" + string(c.Barred) + ")"
+		}
+		if c.Leader != "" {
+			lag = length(time.Duration(c.Lag) * time.Millisecond)
+		}
+		if c.Leader != "" && c.Term != d.Term {
+			follows += " (term " + number(c.Term) + ")"
+		}
+		r.Rows = append(r.Rows, []string{
+			c.Instance, state, age(c.Since, now), follows, lag, fmt.Sprint(c.Priority), c.Version, c.Address, c.Connection, string(c.Reason), c.Error,
+		})
+	}
+	return r
+}

@@ -1,0 +1,193 @@
+package read
+
+import (
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/seed-ff2cb582/leader"
+	"github.com/seed-ff2cb582/leader/advisory"
+	"github.com/seed-ff2cb582/leader/cmd/leader/internal/output"
+)
+
+// A Group is what ls and get print of a group, as JSON. A field that is not known is left out.
+type Group struct {
+	Group string `json:"group"`
+	// Leader holds the group's record; without one the group is vacant. Term is its term, or the last one.
+	Leader string `json:"leader,omitempty"`
+	Term   uint64 `json:"term,omitempty"`
+	// Since is when the term began or, in a vacant group, when the last one ended.
+	Since time.Time `json:"since,omitzero"`
+	// TrustLeft is for how many milliseconds nobody else leads if the leader falls silent now, as seen from here.
+	TrustLeft int64 `json:"trust_left_ms"`
+	// Renewed is when the server stored the latest renewal. Silent tells that this is longer ago than the lease is good for, by the
+	// clocks of the server and of this host.
+	Renewed time.Time `json:"renewed,omitzero"`
+	Silent  bool      `json:"silent,omitempty"`
+	// What the leader says of itself.
+	Priority int               `json:"priority,omitempty"`
+	Version  string            `json:"version,omitempty"`
+	Address  string            `json:"address,omitempty"`
+	Meta     map[string]string `json:"meta,omitempty"`
+	// Reason is that of the last change: why the last leader left or, if that is not known, how the present one came to lead. By and Why
+	// say who asked for it and for what reason, Successor who was asked to take over.
+	Reason    leader.Reason `json:"reason,omitempty"`
+	By        string        `json:"by,omitempty"`
+	Why       string        `json:"why,omitempty"`
+	Successor string        `json:"successor,omitempty"`
+	// Correlation is the same in whatever logs, advisories and traces say of the term.
+	Correlation string `json:"correlation,omitempty"`
+
+	until time.Time
+}
+
+func groupOf(info leader.LeaderInfo, now time.Time) Group {
+	g := Group{
+		Group: info.Group, Leader: info.ID, Term: info.Term,
+		Priority: info.Priority, Version: info.Version, Address: info.Address, Meta: info.Meta,
+		Reason: info.Reason, By: info.By, Why: info.Why, Successor: info.Successor, Correlation: info.Correlation,
+		until: info.Until,
+	}
+	return g.asOf(now)
+}
+
+// asOf counts the trust anew.
+func (g Group) asOf(now time.Time) Group {
+	g.TrustLeft = 0
+	if g.Leader != "" {
+		g.TrustLeft = max(0, g.until.Sub(now).Milliseconds())
+	}
+	return g
+}
+
+// withRecord adds when the record was written, as which revision. slack is how far clocks may be apart before
+// anybody is called silent.
+func (g Group) withRecord(at time.Time, revision uint64, now time.Time) Group {
+	const slack = 2 * time.Second
+	if g.Leader == "" {
+		return g.since(at)
+	}
+	g.Renewed = at
+	g.Silent = now.Sub(at) > g.until.Sub(now)+slack
+	if revision == g.Term {
+		return g.since(at) // the latest write is the acquisition itself
+	}
+	return g
+}
+
+// since adds when the term began or ended. The first to know it is right.
+func (g Group) since(at time.Time) Group {
+	if g.Since.IsZero() {
+		g.Since = at.UTC()
+	}
+	return g
+}
+
+// withHistory adds what the latest advisories of the group tell.
+func (g Group) withHistory(promoted, demoted advisory.Advisory) Group {
+	switch {
+	case g.Leader == "" && demoted.Term == g.Term && g.Term != 0:
+		return g.since(demoted.Time)
+	case g.Leader != "" && promoted.Term == g.Term:
+		g = g.since(promoted.Time)
+		g.Reason = promoted.Reason
+		if promoted.Reason == leader.ReasonVacant && demoted.Term != 0 && demoted.Term < g.Term {
+			g.Reason, g.By, g.Why = demoted.Reason, demoted.By, demoted.Why
+		}
+	}
+	return g
+}
+
+// table returns the groups as they are printed.
+func table(groups []Group, now time.Time) output.Result {
+	r := output.Result{
+		Value: groups,
+		Head:  []string{"GROUP", "LEADER", "TERM", "SINCE", "TRUST", "PRIO", "VERSION", "ADDRESS", "CHANGE", "WHY", "RENEWED", "CORRELATION", "META"},
+		Wide:  9,
+	}
+	for _, g := range groups {
+		r.Names = append(r.Names, g.Group)
+		r.Rows = append(r.Rows, []string{
+			g.Group, g.Leader, number(g.Term), age(g.Since, now), g.trust(now), priority(g), g.Version, g.Address, g.change(), g.Why,
+			ago(g.Renewed, now), g.Correlation, pairs(g.Meta),
+		})
+	}
+	return r
+}
+
+func priority(g Group) string {
+	if g.Leader == "" {
+		return ""
+	}
+	return strconv.Itoa(g.Priority)
+}
+
+func (g Group) trust(now time.Time) string {
+	switch {
+	case g.Leader == "":
+		return ""
+	case g.Silent:
+		return "silent for " + age(g.Renewed, now)
+	default:
+		return fmt.Sprintf("%.1fs", float64(g.TrustLeft)/1000)
+	}
+}
+
+// change says in words why the group changed last.
+func (g Group) change() string {
+	s := string(g.Reason)
+	if g.By != "" {
+		s += " by " + g.By
+	}
+	return s
+}
+
+func number(n uint64) string {
+	if n == 0 {
+		return ""
+	}
+	return strconv.FormatUint(n, 10)
+}
+
+func pairs(m map[string]string) string {
+	var all []string
+	for k, v := range m {
+		all = append(all, k+"="+v)
+	}
+	slices.Sort(all)
+	return strings.Join(all, ",")
+}
+
+func ago(t, now time.Time) string {
+	if t.IsZero() {
+		return ""
+	}
+	return age(t, now) + " ago"
+}
+
+// age is how long ago t was, or "" if that is not known.
+func age(t, now time.Time) string {
+	if t.IsZero() {
+		return ""
+	}
+	return length(now.Sub(t))
+}
+
+// length says how long d is in two units at the most. Clocks of two hosts may make it negative.
+func length(d time.Duration) string {
+	const day = 24 * time.Hour
+	switch d = max(0, d); {
+	case d < time.Second:
+		return d.Round(time.Millisecond).String()
+	case d < 10*time.Second:
+		return d.Round(100 * time.Millisecond).String()
+	case d < time.Hour:
+		return d.Round(time.Second).String()
+	case d < 2*day:
+		return strings.TrimSuffix(d.Round(time.Minute).String(), "0s")
+	default:
+		return fmt.Sprintf("%dd%dh", d/day, d%day/time.Hour)
+	}
+}

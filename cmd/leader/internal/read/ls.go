@@ -1,0 +1,110 @@
+package read
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/seed-ff2cb582/leader/cmd/leader/internal/app"
+	"github.com/seed-ff2cb582/leader/cmd/leader/internal/output"
+	"github.com/seed-ff2cb582/leader/store"
+)
+
+// ListCommand lists groups.
+type ListCommand struct {
+	app.Target
+	output.Format
+
+	Pattern string `arg:"" optional:"" default:">" help:"Which groups, as NATS subjects are matched: 'jobs.*', 'jobs.>'. All if not given."`
+	Watch   bool   `short:"w" help:"Follow live: on a terminal the table, else a line for each change."`
+}
+
+// Help says what the command does.
+func (ListCommand) Help() string {
+	return `Lists the groups of a bucket with their leaders. Nothing is written, and no candidate is disturbed.
+
+SINCE is when the term began or, of a vacant group, when the last one ended. A record does not say that: it is known
+from the history (leader history enable), from the leader if it answers (leader get says who does), from the record if nobody
+has written it since, and else not at all. TRUST is how long nobody else would lead if the leader fell silent now, as seen from here; who
+has been silent for longer than its lease is good for is said to be, by the clocks of the server and of this host. CHANGE is why the last
+leader left, if the history knows that, or else how the present one came to lead.
+
+Columns of -o wide: why (in the words of who asked for the change), the latest renewal, the correlation id of logs and traces, meta.
+
+With --watch and -o json there is one object a line, and SINCE of a change that is seen to happen is when it was seen.
+
+Exit status: 0; 4 if a group was named that does not exist; 5 if the bucket is missing or may not be read; 6 if the
+server did not answer in time.
+
+Examples:
+  leader ls --dev
+  leader ls 'jobs.>' -o wide
+  leader ls -w
+  leader ls -o json | jq -r '.[] | select(.leader == null) | .group'`
+}
+
+// Validate checks what the parser cannot.
+func (c ListCommand) Validate() error {
+	errs := []error{c.Target.Validate(), validPattern(c.Pattern)}
+	if c.Watch && (c.Output == "yaml" || c.Output == "name") {
+		errs = append(errs, fmt.Errorf("--output %s: not with --watch, which prints table, wide or json", c.Output))
+	}
+	return errors.Join(errs...)
+}
+
+func validPattern(pattern string) error {
+	if !store.ValidPattern(pattern) {
+		return fmt.Errorf("pattern %q: must be a group's name, in which * may stand for a part and > for the last ones", pattern)
+	}
+	return nil
+}
+
+func validGroup(group string) error {
+	if group == "" {
+		return errors.New("<group>: is required")
+	}
+	if !store.ValidKey(group) {
+		return fmt.Errorf("group %q: must be letters, digits and -_=/. with no dot at an end and no two in a row", group)
+	}
+	return nil
+}
+
+// Run prints the list.
+func (c ListCommand) Run(ctx context.Context, std app.Streams) error {
+	open := c.Open
+	if c.Watch {
+		open = c.OpenLive
+	}
+	s, err := open("ls")
+	if err != nil {
+		return err
+	}
+	defer s.Close()
+	st, err := s.Store()
+	if err != nil {
+		return err
+	}
+	if c.Watch {
+		return c.follow(ctx, std, s, st)
+	}
+	limited, cancel := context.WithTimeout(ctx, c.Timeout)
+	defer cancel()
+	groups, err := gather(limited, s, st, c.Pattern)
+	switch {
+	case err != nil:
+		return err
+	case len(groups) == 0 && !store.Wild(c.Pattern):
+		return noGroup(c.Pattern, c.Bucket)
+	case len(groups) == 0:
+		fmt.Fprintf(std.Err, "leader: bucket %q has no groups that match %s\n", c.Bucket, c.Pattern)
+		if c.Output == "table" || c.Output == "wide" {
+			return nil
+		}
+	}
+	return c.Write(std.Out, table(groups, time.Now()))
+}
+
+func noGroup(group, bucket string) error {
+	return fmt.Errorf("%w: group %q: the bucket %q knows nothing of it", app.ErrNotFound, group, bucket)
+}

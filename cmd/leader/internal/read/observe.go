@@ -1,0 +1,71 @@
+package read
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"syscall"
+	"time"
+
+	"github.com/seed-ff2cb582/leader"
+	"github.com/seed-ff2cb582/leader/store"
+)
+
+// A sight is something that an observer was told.
+type sight struct {
+	at      time.Time
+	info    leader.LeaderInfo
+	renewed bool // a renewal only
+	present bool // what was there at the beginning has been told
+}
+
+// unlessUnread drops the error of a write that nobody reads any more: who reads has seen enough.
+func unlessUnread(err error) error {
+	if errors.Is(err, syscall.EPIPE) {
+		return nil
+	}
+	return err
+}
+
+// observe hands what is seen of the groups to use, until that ends or ctx is done. Troubles are told on stderr, and end it only
+// if nothing was seen before and they would not pass.
+func observe(outer context.Context, st store.Store, pattern string, stderr io.Writer, use func(context.Context, <-chan sight) error) error {
+	ctx, cancel := context.WithCancelCause(outer)
+	defer cancel(nil)
+	seen := make(chan sight)
+	tell := func(x sight) {
+		x.at = time.Now()
+		select {
+		case seen <- x:
+		case <-ctx.Done():
+		}
+	}
+	sawAny := false
+	observer := leader.Observer{
+		Leader:  func(info leader.LeaderInfo) { sawAny = true; tell(sight{info: info}) },
+		Renewed: func(info leader.LeaderInfo) { tell(sight{info: info, renewed: true}) },
+		Present: func() { tell(sight{present: true}) },
+		Failed: func(err error) {
+			if !sawAny && store.Classify(err) == store.Permanent {
+				cancel(err)
+				return
+			}
+			fmt.Fprintln(stderr, "leader: trying again:", err)
+		},
+	}
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		if err := leader.ObserveFuncWithStore(ctx, st, pattern, observer); err != nil {
+			cancel(err)
+		}
+	}()
+	err := unlessUnread(use(ctx, seen))
+	if err == nil && outer.Err() == nil {
+		err = context.Cause(ctx) // nil if there was enough to use
+	}
+	cancel(nil)
+	<-done
+	return err
+}

@@ -1,0 +1,232 @@
+package read
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+	"time"
+
+	"github.com/seed-ff2cb582/leader"
+	"github.com/seed-ff2cb582/leader/advisory"
+	"github.com/seed-ff2cb582/leader/cmd/leader/internal/app"
+	"github.com/seed-ff2cb582/leader/cmd/leader/internal/output"
+)
+
+// WatchCommand prints changes as they come.
+type WatchCommand struct {
+	app.Target
+
+	Pattern    string `arg:"" optional:"" default:">" help:"Which groups, as NATS subjects are matched: 'jobs.*', 'jobs.>'. All if not given."`
+	Output     string `short:"o" enum:"lines,json" default:"lines" placeholder:"FORMAT" help:"How to print: lines, json."`
+	Advisories bool   `help:"Print what candidates publish, of whatever they do, in place of what the records show."`
+	Count      int    `short:"n" placeholder:"N" help:"End after so many lines."`
+}
+
+// Help says what the command does.
+func (WatchCommand) Help() string {
+	return `Prints a line for each change of who leads, as the records show it: first who leads at present (event "present"), then "acquired"
+when a candidate takes the record, "vacant" when it is released, deleted or its lease has run out. Renewals are no
+changes. Changes in quick succession may be shown as one.
+
+With --advisories it prints the messages that candidates publish on leader-advisory.<bucket>.>, if they are made to: each transition of each
+candidate, with the same words as their logs. They say more and promise less: what was published while nobody
+listened is in leader history alone.
+
+With --dev a leader changes every five seconds, so that there is something to see.
+
+With -o json there is one object a line: time, group, event, leader, term, address, reason, by, why, successor; with
+--advisories the message as it was sent.
+
+Exit status: 0 when it is interrupted or has printed --count lines; 5 if the bucket is missing or may not be read.
+
+Examples:
+  leader watch --dev
+  leader watch 'jobs.>' -o json
+  leader watch reports --advisories
+  leader watch reports -n 1`
+}
+
+// Validate checks what the parser cannot.
+func (c WatchCommand) Validate() error {
+	errs := []error{c.Target.Validate(), validPattern(c.Pattern)}
+	if c.Count < 0 {
+		errs = append(errs, fmt.Errorf("--count %d: must not be negative", c.Count))
+	}
+	return errors.Join(errs...)
+}
+
+// Run prints changes until ctx is done.
+func (c WatchCommand) Run(ctx context.Context, std app.Streams) error {
+	s, err := c.OpenLive("watch")
+	if err != nil {
+		return err
+	}
+	defer s.Close()
+	p := &printer{out: std.Out, json: c.Output == "json", left: c.Count}
+	if c.Advisories {
+		return c.listen(ctx, s, std, p)
+	}
+	st, err := s.Store()
+	if err != nil {
+		return err
+	}
+	return observe(ctx, st, c.Pattern, std.Err, p.run)
+}
+
+// listen prints advisories.
+func (c WatchCommand) listen(ctx context.Context, s *app.Session, std app.Streams, p *printer) error {
+	var failure error
+	for a, err := range advisory.Subscribe(ctx, s.NC, advisory.Subject(c.Bucket, "*", c.Pattern)) {
+		if failure = err; err != nil {
+			fmt.Fprintln(std.Err, "leader:", output.Printable(err.Error()))
+			continue
+		}
+		if done, err := p.print(a, lineOfAdvisory(a)); done || err != nil {
+			return unlessUnread(err)
+		}
+	}
+	if ctx.Err() != nil {
+		return nil
+	}
+	return failure // the last one: the subscription is over
+}
+
+// A printer prints lines until it has printed enough.
+type printer struct {
+	out     io.Writer
+	json    bool
+	left    int // how many more; none left means no end, if there was none at the beginning
+	present bool
+}
+
+// run prints what an observer tells.
+func (p *printer) run(ctx context.Context, seen <-chan sight) error {
+	for {
+		select {
+		case <-ctx.Done():
+			return nil
+		case x := <-seen:
+			if x.present || x.renewed {
+				p.present = p.present || x.present
+				continue
+			}
+			c := changeOf(x, p.present)
+			if done, err := p.print(c, c.line()); done || err != nil {
+				return err
+			}
+		}
+	}
+}
+
+func (p *printer) print(value any, l line) (done bool, err error) {
+	if p.json {
+		err = json.NewEncoder(p.out).Encode(value)
+	} else {
+		err = l.write(p.out)
+	}
+	p.left--
+	return p.left == 0, err
+}
+
+// A Change is a line of watch, as JSON.
+type Change struct {
+	Time  time.Time `json:"time"` // when it was seen
+	Group string    `json:"group"`
+	// Event is present, acquired or vacant.
+	Event string `json:"event"`
+	// Leader and Term are who leads now; without a leader it is the last term.
+	Leader  string `json:"leader,omitempty"`
+	Term    uint64 `json:"term,omitempty"`
+	Address string `json:"address,omitempty"`
+	// Reason, By, Why and Successor say why nobody leads.
+	Reason      leader.Reason `json:"reason,omitempty"`
+	By          string        `json:"by,omitempty"`
+	Why         string        `json:"why,omitempty"`
+	Successor   string        `json:"successor,omitempty"`
+	Correlation string        `json:"correlation,omitempty"`
+}
+
+func changeOf(x sight, afterwards bool) Change {
+	c := Change{
+		Time: x.at.UTC(), Group: x.info.Group, Leader: x.info.ID, Term: x.info.Term, Address: x.info.Address,
+		Reason: x.info.Reason, By: x.info.By, Why: x.info.Why, Successor: x.info.Successor, Correlation: x.info.Correlation,
+	}
+	switch {
+	case !afterwards:
+		c.Event = "present"
+	case c.Leader != "":
+		c.Event = "acquired"
+	default:
+		c.Event = "vacant"
+	}
+	return c
+}
+
+func (c Change) line() line {
+	return line{c.Time, c.Group, c.Event, c.Leader, c.Term, []string{
+		string(c.Reason), told("by ", c.By), c.Why, told("successor ", c.Successor), c.Address,
+	}}
+}
+
+func lineOf(g Group, now time.Time) line {
+	event := "leads"
+	if g.Leader == "" {
+		event = "vacant"
+	}
+	since := ""
+	if !g.Since.IsZero() {
+		since = "since " + g.Since.Local().Format(time.DateTime)
+	}
+	return line{now, g.Group, event, g.Leader, g.Term, []string{since, g.change(), g.Why, told("successor ", g.Successor), g.Address}}
+}
+
+func lineOfAdvisory(a advisory.Advisory) line {
+	who, term, led := a.Instance, a.Term, ""
+	if term == 0 && a.Leader != "" {
+		led = fmt.Sprintf("leader %s, term %d", a.Leader, a.LeaderTerm)
+	}
+	return line{a.Time, a.Group, string(a.Event), who, term, []string{
+		string(a.Reason), led, told("by ", a.By), a.Why, told(a.Note+": ", a.Text),
+	}}
+}
+
+func told(what, s string) string {
+	if s == "" {
+		return ""
+	}
+	return what + s
+}
+
+// A line is one event for people.
+type line struct {
+	at    time.Time
+	group string
+	event string
+	who   string
+	term  uint64
+	rest  []string // what is not empty is separated by semicolons
+}
+
+func (l line) write(w io.Writer) error {
+	who := l.who
+	if who == "" {
+		who = "-"
+	}
+	term := "-"
+	if l.term != 0 {
+		term = fmt.Sprintf("term %d", l.term)
+	}
+	var rest []string
+	for _, s := range l.rest {
+		if s != "" {
+			rest = append(rest, s)
+		}
+	}
+	s := fmt.Sprintf("%s  %-16s  %-11s  %-12s  %-21s  %s",
+		l.at.Local().Format("15:04:05.000"), l.group, l.event, who, term, strings.Join(rest, "; "))
+	_, err := fmt.Fprintln(w, strings.TrimRight(output.Printable(s), " "))
+	return err
+}

@@ -1,0 +1,137 @@
+package rights
+
+import (
+	"context"
+	"slices"
+
+	"github.com/nats-io/nats.go"
+)
+
+// A Scope is a group of a bucket, and how it is reached.
+type Scope struct {
+	Bucket string
+	Group  string
+	Domain string
+	// Republish is the prefix of the subjects on which the bucket republishes, or empty if it does not.
+	Republish string
+	// Inbox is the prefix of the subjects on which the connection receives replies.
+	Inbox string
+}
+
+// A Role is what somebody is to do in elections.
+type Role struct {
+	Name string
+	// Needs are the rights without which the role cannot be played, Helps those without which it is played worse.
+	Needs, Helps []Right
+	// Lacks says what is worse without those of Helps.
+	Lacks string
+	// Untried are rights that cannot be tried without harm.
+	Untried []Right
+}
+
+// API is the prefix of the requests to JetStream.
+func (s Scope) API() string {
+	if s.Domain != "" {
+		return "$JS." + s.Domain + ".API."
+	}
+	return "$JS.API."
+}
+
+// InfoRight is the right to read how the bucket is configured.
+func (s Scope) InfoRight() Right { return s.request("STREAM.INFO.KV_" + s.Bucket) }
+
+// CreateRight is the right to make the bucket.
+func (s Scope) CreateRight() Right { return s.request("STREAM.CREATE.KV_" + s.Bucket) }
+
+// AccountRight is the right to ask what the account may do.
+func (s Scope) AccountRight() Right { return s.request("INFO") }
+
+// WriteRight is the right to write the record.
+func (s Scope) WriteRight() Right { return s.write(s.Group) }
+
+func (s Scope) request(subject string) Right { return Right{Verb: Publish, Subject: s.API() + subject} }
+
+func (s Scope) control() string { return "_ctl." + s.Group }
+
+func (s Scope) write(key string) Right {
+	subject := "$KV." + s.Bucket + "." + key
+	if s.Domain != "" {
+		subject = s.API() + subject
+	}
+	return Right{Verb: Publish, Subject: subject, stream: "KV_" + s.Bucket}
+}
+
+func (s Scope) read(key string) Right {
+	return s.request("DIRECT.GET.KV_" + s.Bucket + ".$KV." + s.Bucket + "." + key)
+}
+
+func (s Scope) watch(key string) Right {
+	if s.Republish != "" {
+		return Right{Verb: Subscribe, Subject: s.Republish + key}
+	}
+	return s.request("CONSUMER.CREATE.KV_" + s.Bucket + ".leader-doctor.$KV." + s.Bucket + "." + key)
+}
+
+func (s Scope) inbox() Right { return Right{Verb: Subscribe, Subject: s.Inbox + ".leader-doctor"} }
+
+// Roles are those of docs/operations.md. A test there holds the rights against what elections need.
+func (s Scope) Roles() []Role {
+	observer := Role{
+		Name: "observer", Needs: []Right{s.watch(s.Group)},
+		Helps: []Right{s.read(s.Group), s.inbox(), s.InfoRight()}, Lacks: "learns the present state late",
+	}
+	if s.Republish == "" {
+		observer.Needs = append(observer.Needs, s.inbox())
+		observer.Helps = []Right{s.InfoRight()}
+	}
+	return []Role{
+		{
+			Name: "candidate", Needs: []Right{s.write(s.Group), s.read(s.Group), s.read(s.control()), s.inbox()},
+			Helps: []Right{s.InfoRight(), s.watch(s.Group), s.watch(s.control())}, Lacks: "hears late, or cools down before it leads",
+		},
+		observer,
+		{
+			Name: "operator", Needs: []Right{s.write(s.control()), s.read(s.Group), s.read(s.control()), s.inbox()},
+			Helps: []Right{s.InfoRight(), s.watch(s.Group)}, Lacks: "asks all the same, and may not see why a leader left",
+		},
+		{
+			Name: "admin", Needs: []Right{s.CreateRight(), s.InfoRight(), s.request("STREAM.UPDATE.KV_" + s.Bucket), s.inbox()},
+			// A request that must not delete, but for the right to, is one word away from one that does.
+			Untried: []Right{s.request("STREAM.DELETE.KV_" + s.Bucket)},
+		},
+	}
+}
+
+// A Tester tries rights, each once.
+type Tester struct {
+	nc    *nats.Conn
+	known map[Right]bool
+}
+
+// NewTester returns a Tester for the user of a connection on which nothing else is under way.
+func NewTester(nc *nats.Conn) *Tester { return &Tester{nc: nc, known: make(map[Right]bool)} }
+
+// Has is the function Has, with what is known already.
+func (t *Tester) Has(ctx context.Context, r Right) (bool, error) {
+	if has, ok := t.known[r]; ok {
+		return has, nil
+	}
+	has, err := Has(ctx, t.nc, r)
+	if err == nil {
+		t.known[r] = has
+	}
+	return has, err
+}
+
+// Missing returns the rights that the user does not have.
+func (t *Tester) Missing(ctx context.Context, all []Right) ([]Right, error) {
+	var failed error
+	missing := slices.DeleteFunc(slices.Clone(all), func(r Right) bool {
+		has, err := t.Has(ctx, r)
+		if err != nil {
+			failed = err
+		}
+		return has
+	})
+	return missing, failed
+}

@@ -1,0 +1,55 @@
+package runner
+
+import (
+	"os"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// sharedNow reads the clock that all processes of the host share and that runs on during a suspension.
+func sharedNow() int64 {
+	var ts unix.Timespec
+	if err := unix.ClockGettime(unix.CLOCK_BOOTTIME, &ts); err != nil {
+		return 0 // since Linux 2.6.39 there is one
+	}
+	return ts.Nano()
+}
+
+// An alarm rings at an instant of the shared clock, at once if that came during a suspension.
+type alarm struct {
+	C  chan struct{}
+	fd int
+	f  *os.File
+}
+
+func newAlarm() (*alarm, error) {
+	fd, err := unix.TimerfdCreate(unix.CLOCK_BOOTTIME, unix.TFD_NONBLOCK|unix.TFD_CLOEXEC)
+	if err != nil {
+		return nil, os.NewSyscallError("timerfd_create", err)
+	}
+	a := &alarm{C: make(chan struct{}, 1), fd: fd, f: os.NewFile(uintptr(fd), "alarm")}
+	go a.listen()
+	return a, nil
+}
+
+func (a *alarm) listen() {
+	var count [8]byte
+	for {
+		if _, err := a.f.Read(count[:]); err != nil {
+			return // closed
+		}
+		select {
+		case a.C <- struct{}{}:
+		default:
+		}
+	}
+}
+
+// set makes the alarm ring at an instant, instead of when it was set to before.
+func (a *alarm) set(at int64) error {
+	spec := unix.ItimerSpec{Value: unix.NsecToTimespec(max(at, int64(time.Nanosecond)))} // 0 would switch it off
+	return unix.TimerfdSettime(a.fd, unix.TFD_TIMER_ABSTIME, &spec, nil)
+}
+
+func (a *alarm) close() { _ = a.f.Close() }

@@ -1,0 +1,109 @@
+package runner
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os/exec"
+	"time"
+
+	"github.com/seed-ff2cb582/leader"
+	"github.com/seed-ff2cb582/leader/cmd/leader/internal/app"
+	"github.com/seed-ff2cb582/leader/cmd/leader/internal/candidate"
+)
+
+// The exit statuses of its own; all others are the program's.
+const (
+	exitCannotRun = 126 // the program was found and could not be started
+	exitNotFound  = 127 // it was not found
+	exitSignal    = 128 // + n: signal n ended the program, or us while it did not run
+)
+
+// What follows the program's own end.
+const (
+	onExitRelease  = "release"
+	onExitCampaign = "campaign"
+	onExitRestart  = "restart"
+	onExitStay     = "stay"
+)
+
+// A Command is the command line of leader run.
+type Command struct {
+	candidate.Flags `set:"profile=stable"`
+
+	StopTimeout time.Duration `placeholder:"TIME" help:"From SIGTERM to SIGKILL (default: 5s, or half of what the lease has room for)."`
+	OnExit      string        `placeholder:"release" enum:"release,campaign,restart,stay" default:"release" help:"When the program ends by itself: release and exit with its status; release and stand again (campaign); start it again (restart); keep leading without it (stay)."`
+	OnPromote   string        `placeholder:"CMD" help:"A shell command before the program starts in a new term."`
+	OnDemote    string        `placeholder:"CMD" help:"A shell command after it ended and before the lease is released."`
+	Label       string        `placeholder:"CMD" help:"A shell command at the start, at promotion and at demotion, with LEADER_ROLE=leader or follower."`
+	HTTP        string        `name:"http" placeholder:"ADDRESS" help:"Serve /livez, /readyz, /leader and /metrics, on :8080 for example."`
+
+	Group   string   `arg:"" help:"The group: at most one of its members runs the program."`
+	Program []string `arg:"" help:"The program and its arguments, after --."`
+}
+
+// Help is shown below the flags.
+func (Command) Help() string {
+	return `Runs a program while this host leads the group, and ends it before another host may start its own.
+
+The program gets SIGTERM, together with all that it has started, as soon as the term ends, or when no renewal was
+acknowledged for so long that only --stop-timeout is left; what lives after that gets SIGKILL before the trust window
+closes. That holds while leader run itself is stopped, killed or cut off: a guard process watches it. Nothing is released before all is gone.
+
+Environment of the program: LEADER_GROUP, LEADER_TERM (a number that only grows: give it to what must refuse a stale
+leader), LEADER_TOKEN, LEADER_ID, LEADER_BUCKET.
+
+Signals HUP, INT, QUIT, TERM, USR1, USR2 and WINCH are passed on to the program's process group. After INT, QUIT or TERM
+leader run exits when the program has; the lease is kept for as long as it takes. As process 1 of a container it collects orphans.
+
+Exit status: that of the program; 128 + n if signal n ended it, or ended leader run while it did not lead; 126 if the
+program cannot be run, 127 if it does not exist; 2 wrong usage, 5 refused by the server, 1 other failures.
+
+Limits. Not even SIGKILL ends a process that hangs in the kernel. When a whole host or container is frozen, so is the
+guard: the program may run for some milliseconds after the thaw, which only LEADER_TERM, checked by what it writes to,
+makes harmless. If leader run and its guard are both killed by SIGKILL, the system kills the program, but not what it has
+started in turn. On Linux every descendant is found otherwise; on macOS and other Unix systems only the process group, and a
+program whose guard is killed while leader run is stopped lives on. Windows is not supported.
+
+Examples:
+
+  leader run backup -- ./backup.sh --all                     # on each of three machines: one runs it
+  leader run web --ttl 3s --heartbeat 500ms -- ./server      # another host is ready 3.3 s after a crash
+  leader run feed --on-exit restart --http :8080 -- ./feed   # restarted in place; probes and metrics on port 8080
+  leader run --dev try -- sh -c 'echo term $LEADER_TERM; sleep 5'`
+}
+
+// Validate checks what the parser cannot.
+func (c Command) Validate() error {
+	errs := []error{c.Flags.Validate()}
+	if c.StopTimeout < 0 {
+		errs = append(errs, fmt.Errorf("--stop-timeout %v: must not be negative", c.StopTimeout))
+	}
+	return errors.Join(errs...)
+}
+
+// Run runs the program whenever this host leads.
+func (c Command) Run(ctx context.Context, std app.Streams) error {
+	path, err := exec.LookPath(c.Program[0])
+	if err != nil {
+		fmt.Fprintln(std.Err, "leader:", err)
+		if errors.Is(err, fs.ErrPermission) {
+			return &app.ExitError{Code: exitCannotRun}
+		}
+		return &app.ExitError{Code: exitNotFound}
+	}
+	return c.run(context.WithoutCancel(ctx), path, std) // the signals behind ctx are the program's
+}
+
+// config returns the candidate's configuration and the limits that its lease sets.
+func (c Command) config(shell candidate.Shell, std app.Streams) (leader.ElectionConfig, limits, error) {
+	cfg, err := c.Config(c.Group, leader.ProfileStable, shell, std.Err)
+	if err != nil {
+		return cfg, limits{}, err
+	}
+	lim, err := limitsOf(cfg, c.StopTimeout)
+	// The program's end is bounded by its limits; until then nothing may be released.
+	cfg.DemoteTimeout = leader.MaxTTL
+	return cfg, lim, err
+}

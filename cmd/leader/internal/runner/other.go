@@ -1,0 +1,20 @@
+//go:build !unix
+
+package runner
+
+import (
+	"context"
+	"errors"
+
+	"github.com/seed-ff2cb582/leader/cmd/leader/internal/app"
+)
+
+// A GuardCommand is the process that starts the program and ends it in time: see the package documentation.
+type GuardCommand struct{}
+
+var errUnsupported = errors.New("leader run needs process groups and signals, which this system does not have")
+
+// Run fails.
+func (GuardCommand) Run() error { return errUnsupported }
+
+func (c Command) run(context.Context, string, app.Streams) error { return errUnsupported }

@@ -1,0 +1,129 @@
+//go:build unix
+
+package runner
+
+import (
+	"errors"
+	"os"
+	"os/signal"
+	"runtime"
+	"sync"
+	"syscall"
+)
+
+// A reaper starts processes and collects those that end: its own, and orphans that the system made ours, since we are
+// process 1 or a subreaper. It is the only one in its process to wait for any.
+type reaper struct {
+	// changed has a token after some process ended.
+	changed chan struct{}
+
+	signals  chan os.Signal
+	requests chan func()
+	mu       sync.Mutex
+	running  map[int]chan syscall.WaitStatus
+	alone    bool // there was no child left at the last look
+}
+
+func newReaper() *reaper {
+	r := &reaper{
+		changed: make(chan struct{}, 1), signals: make(chan os.Signal, 1), requests: make(chan func()),
+		running: make(map[int]chan syscall.WaitStatus), alone: true,
+	}
+	signal.Notify(r.signals, syscall.SIGCHLD)
+	go r.fork()
+	go func() {
+		for range r.signals {
+			r.collect()
+		}
+	}()
+	return r
+}
+
+// fork starts the processes, on one thread that never ends: PR_SET_PDEATHSIG goes by the thread that started a process.
+func (r *reaper) fork() {
+	runtime.LockOSThread()
+	for f := range r.requests {
+		f()
+	}
+}
+
+// close ends the reaper's goroutines.
+func (r *reaper) close() {
+	signal.Stop(r.signals)
+	close(r.signals)
+	close(r.requests)
+}
+
+// start starts a process. Its status comes on the channel when it ends.
+func (r *reaper) start(path string, argv []string, attr *syscall.ProcAttr) (pid int, ended <-chan syscall.WaitStatus, err error) {
+	done := make(chan struct{})
+	r.requests <- func() {
+		defer close(done)
+		// Held until the process is known: it may end at once.
+		r.mu.Lock()
+		defer r.mu.Unlock()
+		if pid, err = syscall.ForkExec(path, argv, attr); err != nil {
+			return
+		}
+		status := make(chan syscall.WaitStatus, 1)
+		r.running[pid], r.alone = status, false
+		ended = status
+	}
+	<-done
+	return pid, ended, err
+}
+
+// collect takes in all that have ended.
+func (r *reaper) collect() {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for {
+		var status syscall.WaitStatus
+		pid, err := syscall.Wait4(-1, &status, syscall.WNOHANG, nil)
+		if errors.Is(err, syscall.EINTR) {
+			continue
+		}
+		if err != nil || pid <= 0 {
+			r.alone = errors.Is(err, syscall.ECHILD)
+			break
+		}
+		if ended, ok := r.running[pid]; ok {
+			delete(r.running, pid)
+			ended <- status
+		}
+	}
+	select {
+	case r.changed <- struct{}{}:
+	default:
+	}
+}
+
+// childless reports whether this process has no child left, of its own or by adoption.
+func (r *reaper) childless() bool {
+	r.collect()
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.alone
+}
+
+// signal signals a process that was started here, and its group if it leads one, unless it has been collected: then its number may be
+// another's. It reports whether it did.
+func (r *reaper) signal(pid int, sig syscall.Signal, group bool) bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if _, ok := r.running[pid]; !ok {
+		return false
+	}
+	if group {
+		pid = -pid
+	}
+	return syscall.Kill(pid, sig) == nil
+}
+
+// runs reports whether a process was started here and has not been collected.
+func (r *reaper) runs(pid int) bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	_, ok := r.running[pid]
+	return ok
+}

@@ -1,0 +1,292 @@
+//go:build unix
+
+package runner
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/signal"
+	"strconv"
+	"sync"
+	"syscall"
+	"time"
+
+	"github.com/seed-ff2cb582/leader"
+	"github.com/seed-ff2cb582/leader/cmd/leader/internal/app"
+	"github.com/seed-ff2cb582/leader/store"
+)
+
+// The rest before the program is started again: it doubles with each run that was shorter than it.
+const (
+	minRest = time.Second
+	maxRest = 30 * time.Second
+)
+
+// A runner runs the program in the terms of one candidate.
+type runner struct {
+	c      *Command
+	err    io.Writer
+	path   string
+	argv   []string
+	cfg    leader.ElectionConfig
+	limits limits
+
+	reaper  *reaper
+	clock   *suspendClock
+	window  *window
+	passing chan syscall.Signal // to the program that runs
+	e       leader.Election
+
+	result chan int // the exit status, once
+
+	mu     sync.Mutex
+	shells map[int]struct{} // the processes of hooks and checks
+	active bool             // a program runs
+	ending syscall.Signal   // we were told to end
+}
+
+func (c Command) run(ctx context.Context, path string, std app.Streams) error {
+	r := &runner{
+		c: &c, err: std.Err, path: path, argv: c.Program, window: newWindow(), clock: newSuspendClock(sharedNow),
+		passing: make(chan syscall.Signal, 16), result: make(chan int, 1), shells: make(map[int]struct{}),
+	}
+	var err error
+	if r.cfg, r.limits, err = c.config(r.check, std); err != nil {
+		return errors.Join(app.ErrUsage, err)
+	}
+	r.cfg.Hooks.Call = r.called
+	session, err := c.Connect("run")
+	if err != nil {
+		return err
+	}
+	defer session.Close()
+	if !session.NC.IsConnected() {
+		r.say("waiting for %s", session.URL)
+	}
+	if err := adopt(); err != nil {
+		return err
+	}
+	r.reaper = newReaper()
+	defer r.reaper.close()
+	web, err := openWeb(c.HTTP, &r.cfg, std.Err)
+	if err != nil {
+		return err
+	}
+	defer web.close()
+	if r.e, err = c.Election(session, r.cfg); err != nil {
+		return err
+	}
+	web.show(r.e)
+	return r.elect(ctx)
+}
+
+// elect takes part in the election until the program, or a signal, ends it.
+func (r *runner) elect(ctx context.Context) error {
+	signals := make(chan os.Signal, 16)
+	signal.Notify(signals, passedOn()...)
+	defer signal.Stop(signals)
+	done := make(chan struct{})
+	defer close(done)
+	go r.pass(signals, done)
+
+	r.hook(ctx, r.c.Label, roleFollower, leader.Term{})
+	r.e.OnPromote(r.lead)
+	r.e.OnDemote(r.left)
+	if err := r.e.Start(ctx); err != nil {
+		return err
+	}
+	code := <-r.result
+	// The program has ended. What is left is the release, which a server that is gone must not hold up.
+	err := r.e.StopWithContext(ctx, leader.StopOptions{DeleteKey: true, WaitForDemote: true, Timeout: 2 * r.c.Timeout})
+	if err != nil {
+		r.say("%v", err)
+	}
+	return &app.ExitError{Code: code}
+}
+
+// passedOn are the signals that are the program's.
+func passedOn() []os.Signal {
+	return []os.Signal{
+		syscall.SIGHUP, syscall.SIGINT, syscall.SIGQUIT, syscall.SIGTERM, syscall.SIGUSR1, syscall.SIGUSR2, syscall.SIGWINCH,
+	}
+}
+
+func (r *runner) pass(signals <-chan os.Signal, done <-chan struct{}) {
+	for {
+		select {
+		case s := <-signals:
+			if sig, ok := s.(syscall.Signal); ok {
+				r.receive(sig)
+			}
+		case <-done:
+			return
+		}
+	}
+}
+
+// receive passes a signal on, or ends us if it asks for that and no program runs.
+func (r *runner) receive(sig syscall.Signal) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	ends := sig == syscall.SIGINT || sig == syscall.SIGTERM || sig == syscall.SIGQUIT
+	if ends {
+		r.ending = sig
+	}
+	switch {
+	case r.active:
+		select {
+		case r.passing <- sig:
+		default: // a program that does not take the first sixteen
+		}
+	case ends || sig == syscall.SIGHUP:
+		r.finish(exitSignal + int(sig))
+	}
+}
+
+// finish ends leader run with a status. The first one stands.
+func (r *runner) finish(code int) {
+	select {
+	case r.result <- code:
+	default:
+	}
+}
+
+// begin claims the right to start a program. It is over once we were told to end.
+func (r *runner) begin() bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.active = r.ending == 0
+	return r.active
+}
+
+// end gives it back, and returns the signal by which we were told to end meanwhile, if any.
+func (r *runner) end() (told syscall.Signal) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.active = false
+	return r.ending
+}
+
+// called takes in each renewal that was acknowledged, also while the work of a term is being stopped.
+func (r *runner) called(c leader.Call) {
+	if c.Outcome == store.OK && (c.Kind == "acquire" || c.Kind == "renew") {
+		r.window.extend(c.Correlation, r.clock.at(c.Sent)+int64(trust(r.cfg)))
+	}
+}
+
+// lead runs the program for one term.
+func (r *runner) lead(ctx context.Context, _ string) {
+	term, _ := leader.TermFromContext(ctx)
+	r.say("leading %s in term %d", r.cfg.Group, term.Number)
+	if until := r.e.TrustUntil(); r.window.end(term.Correlation()) == 0 && !until.IsZero() {
+		// The claim's acknowledgement was lost, and a look at the record told that it stands.
+		r.window.extend(term.Correlation(), r.clock.at(until.Add(-trust(r.cfg)))+int64(trust(r.cfg)))
+	}
+	r.hook(ctx, r.c.OnPromote, roleLeader, term)
+	r.hook(ctx, r.c.Label, roleLeader, term)
+	for rest := minRest; ; {
+		begun := time.Now()
+		if !r.once(ctx, term) {
+			return
+		}
+		if time.Since(begun) > rest {
+			rest = minRest
+		}
+		if !sleep(ctx, rest) {
+			return
+		}
+		rest = min(2*rest, maxRest)
+	}
+}
+
+// once runs the program once, and reports whether it is to be started again.
+func (r *runner) once(ctx context.Context, term leader.Term) bool {
+	if !r.begin() {
+		<-ctx.Done()
+		return false
+	}
+	v := r.runProgram(ctx, term)
+	told := r.end()
+	if told != 0 && !v.ended {
+		v.code = exitSignal + int(told) // there is no status of the program's
+	}
+	switch {
+	case v.err != "" && ctx.Err() == nil && v.code != 0:
+		r.say("%s: %s", r.argv[0], v.err)
+		r.finish(v.code)
+	case told != 0:
+		r.finish(v.code)
+	case ctx.Err() != nil:
+		return false
+	case v.late:
+		r.say("%s was not started: %s", r.argv[0], v.err)
+		return true // renewals may be faster again
+	case v.broken:
+		r.say("the term is handed back")
+		_ = r.e.Resign(ctx) // the callback that calls it does not wait, and a term that is over needs none
+	default:
+		return r.afterExit(ctx, v.code)
+	}
+	<-ctx.Done()
+	return false
+}
+
+// afterExit does what --on-exit says, and reports whether the program is to be started again.
+func (r *runner) afterExit(ctx context.Context, code int) bool {
+	r.say("%s ended with status %d", r.argv[0], code)
+	switch r.c.OnExit {
+	case onExitRestart:
+		return true
+	case onExitCampaign:
+		_ = r.e.Resign(ctx) // as above
+	case onExitRelease:
+		r.finish(code)
+	default: // onExitStay
+	}
+	<-ctx.Done()
+	return false
+}
+
+func (r *runner) runProgram(ctx context.Context, term leader.Term) verdict {
+	c, err := r.take(term.Correlation(), order{
+		Op: opStart, Path: r.path, Argv: r.argv, Env: append(os.Environ(), r.environment(term)...),
+		Limits: r.limits, Until: r.window.end(term.Correlation()),
+	})
+	if err != nil {
+		return verdict{code: exitCannotRun, err: err.Error()}
+	}
+	return c.follow(ctx)
+}
+
+func (r *runner) environment(term leader.Term) []string {
+	return []string{
+		"LEADER_GROUP=" + r.cfg.Group, "LEADER_BUCKET=" + r.cfg.Bucket, "LEADER_ID=" + r.cfg.InstanceID,
+		"LEADER_TERM=" + strconv.FormatUint(term.Number, 10), "LEADER_TOKEN=" + term.Token,
+	}
+}
+
+// left follows the end of a term and of its program.
+func (r *runner) left() {
+	r.say("leading no more: %s", r.e.Status().Reason)
+	r.hook(context.Background(), r.c.OnDemote, roleFollower, leader.Term{})
+	r.hook(context.Background(), r.c.Label, roleFollower, leader.Term{})
+}
+
+func (r *runner) say(format string, args ...any) {
+	fmt.Fprintf(r.err, "leader: "+format+"\n", args...)
+}
+
+// sleep waits, and reports false if ctx ended first.
+func sleep(ctx context.Context, d time.Duration) bool {
+	t := time.NewTimer(d)
+	defer t.Stop()
+	select {
+	case <-t.C:
+		return true
+	case <-ctx.Done():
+		return false
+	}
+}

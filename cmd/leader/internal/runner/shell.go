@@ -1,0 +1,93 @@
+//go:build unix
+
+package runner
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"strconv"
+	"syscall"
+
+	"github.com/seed-ff2cb582/leader"
+)
+
+// The roles that hooks are told of.
+const (
+	roleLeader   = "leader"
+	roleFollower = "follower"
+)
+
+// hook runs a shell command of the user's. What goes wrong with it is reported and changes nothing.
+func (r *runner) hook(ctx context.Context, command, role string, term leader.Term) {
+	if command == "" {
+		return
+	}
+	ctx, cancel := context.WithTimeout(ctx, r.c.Timeout)
+	defer cancel()
+	env := append(os.Environ(), "LEADER_ROLE="+role, "LEADER_GROUP="+r.cfg.Group, "LEADER_ID="+r.cfg.InstanceID)
+	if !term.IsZero() {
+		env = append(env, "LEADER_TERM="+strconv.FormatUint(term.Number, 10))
+	}
+	if err := r.shell(ctx, command, env); err != nil {
+		r.say("%q: %v", command, err)
+	}
+}
+
+// check runs the health check.
+func (r *runner) check(ctx context.Context, command string) error {
+	return r.shell(ctx, command, os.Environ())
+}
+
+// shell runs a command by the reaper, since nobody else may wait for a process here. Its output is prose.
+func (r *runner) shell(ctx context.Context, command string, env []string) error {
+	null, err := os.Open(os.DevNull)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = null.Close() }()
+	// Held until it is known, so that it is not taken for something that the program left.
+	r.mu.Lock()
+	pid, ended, err := r.reaper.start("/bin/sh", []string{"sh", "-c", command}, &syscall.ProcAttr{
+		Env: env, Files: []uintptr{null.Fd(), 2, 2}, Sys: &syscall.SysProcAttr{Setpgid: true},
+	})
+	if err == nil {
+		r.shells[pid] = struct{}{}
+	}
+	r.mu.Unlock()
+	if err != nil {
+		return err
+	}
+	defer func() {
+		r.mu.Lock()
+		defer r.mu.Unlock()
+		delete(r.shells, pid)
+	}()
+	select {
+	case status := <-ended:
+		return failure(status)
+	case <-ctx.Done():
+		r.reaper.signal(pid, syscall.SIGKILL, true)
+		<-ended
+		return ctx.Err()
+	}
+}
+
+func failure(status syscall.WaitStatus) error {
+	switch {
+	case status.Signaled():
+		return fmt.Errorf("ended by signal %d", status.Signal())
+	case status.ExitStatus() != 0:
+		return fmt.Errorf("exit status %d", status.ExitStatus())
+	default:
+		return nil
+	}
+}
+
+// aside reports whether a process is that of a hook or a check.
+func (r *runner) aside(pid int) bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	_, ok := r.shells[pid]
+	return ok
+}

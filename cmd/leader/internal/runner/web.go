@@ -1,0 +1,71 @@
+package runner
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/promhttp"
+
+	"github.com/seed-ff2cb582/leader"
+	"github.com/seed-ff2cb582/leader/leaderprom"
+	"github.com/seed-ff2cb582/leader/probe"
+)
+
+// A web serves the probes and the metrics of the candidate.
+type web struct {
+	listener net.Listener
+	registry *prometheus.Registry
+	server   *http.Server
+	err      io.Writer
+}
+
+// openWeb listens on an address, and adds the metrics to the configuration. Without an address it does nothing.
+func openWeb(address string, cfg *leader.ElectionConfig, stderr io.Writer) (*web, error) {
+	if address == "" {
+		return nil, nil //nolint:nilnil // a nil web is none
+	}
+	l, err := new(net.ListenConfig).Listen(context.Background(), "tcp", address)
+	if err != nil {
+		return nil, fmt.Errorf("--http %s: %w", address, err)
+	}
+	w := &web{listener: l, registry: prometheus.NewRegistry(), err: stderr}
+	metrics, err := leaderprom.New(w.registry)
+	if err != nil {
+		return nil, errors.Join(err, l.Close())
+	}
+	cfg.Hooks = leader.JoinHooks(cfg.Hooks, metrics.Hooks())
+	return w, nil
+}
+
+// show serves an election.
+func (w *web) show(e leader.Election) {
+	if w == nil {
+		return
+	}
+	mux := http.NewServeMux()
+	mux.Handle("/", probe.Handler(e, probe.Options{}))
+	mux.Handle("GET /metrics", promhttp.HandlerFor(w.registry, promhttp.HandlerOpts{}))
+	w.server = &http.Server{Handler: mux, ReadHeaderTimeout: 10 * time.Second}
+	fmt.Fprintf(w.err, "leader: http://%s/leader\n", w.listener.Addr())
+	go func() {
+		if err := w.server.Serve(w.listener); !errors.Is(err, http.ErrServerClosed) {
+			fmt.Fprintln(w.err, "leader:", err)
+		}
+	}()
+}
+
+func (w *web) close() {
+	switch {
+	case w == nil:
+	case w.server != nil:
+		_ = w.server.Close() // nobody is left to be told
+	default:
+		_ = w.listener.Close() // as above
+	}
+}

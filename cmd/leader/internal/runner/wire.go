@@ -1,0 +1,49 @@
+package runner
+
+// An order goes from the candidate to the guard. The first is a start.
+type order struct {
+	Op string `json:"op"` // one of the constants
+
+	Path   string   `json:"path,omitempty"` // of the program, with opStart
+	Argv   []string `json:"argv,omitempty"`
+	Env    []string `json:"env,omitempty"`
+	Limits limits   `json:"limits,omitzero"`
+
+	Until  int64 `json:"until,omitempty"`  // the end of the trust window, with opStart and opTrust
+	Signal int   `json:"signal,omitempty"` // with opSignal
+}
+
+// What the guard is told to do.
+const (
+	opStart  = "start"
+	opTrust  = "trust"  // until then
+	opSignal = "signal" // the program's process group
+	opStop   = "stop"   // the program, and all below it
+	opOrphan = "orphan" // as opStop: the orders have ended
+)
+
+// A report goes from the guard to the candidate. The last is an end.
+type report struct {
+	Event string `json:"event"` // one of the constants
+
+	PID    int    `json:"pid,omitempty"`    // of the program, with evStarted
+	Why    string `json:"why,omitempty"`    // with evStopping, one of the constants
+	Code   int    `json:"code,omitempty"`   // the program's exit status, 128 + n after signal n, with evEnded
+	Signal int    `json:"signal,omitempty"` // that ended it, with evEnded
+	Err    string `json:"err,omitempty"`    // why it could not be started, with evEnded
+}
+
+// What the guard reports.
+const (
+	evStarted  = "started"
+	evStopping = "stopping"
+	evEnded    = "ended" // and nothing is left of it
+)
+
+// Why a program is being stopped.
+const (
+	whyTold   = "told"
+	whySilent = "silent"   // no renewal came in time
+	whyOrphan = "orphaned" // the candidate died
+	whyRest   = "rest"     // the program ended, and left others behind
+)

@@ -1,0 +1,200 @@
+package steer
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/seed-ff2cb582/leader"
+	"github.com/seed-ff2cb582/leader/cmd/leader/internal/app"
+	"github.com/seed-ff2cb582/leader/store"
+)
+
+// A desk is where one command is dealt with.
+type desk struct {
+	flags   Flags
+	std     app.Streams
+	control *leader.Control
+}
+
+// state is what is asked of the group and who leads it.
+func (d *desk) state(ctx context.Context) (leader.ControlState, error) {
+	ctx, cancel := context.WithTimeout(ctx, d.flags.Timeout)
+	defer cancel()
+	return d.control.State(ctx, d.flags.Group)
+}
+
+// replace has the present leader leave: step-down and transfer.
+func (d *desk) replace(ctx context.Context, r leader.Request) error {
+	s, err := d.state(ctx)
+	switch {
+	case err != nil:
+		return err
+	case s.Leader.ID == "" && s.Paused:
+		return fmt.Errorf("%w: group %q is paused, by %q%s; leader resume %s ends that",
+			leader.ErrNoLeader, d.flags.Group, s.PausedBy, reason(s.PausedWhy), d.flags.Group)
+	case s.Leader.ID == "":
+		return fmt.Errorf("%w: nobody to ask in group %q: %s", leader.ErrNoLeader, d.flags.Group, vacancy(s.Leader))
+	case s.Leader.ID == r.Successor:
+		return fmt.Errorf("%w: --to %q: leads group %q already", app.ErrUsage, r.Successor, d.flags.Group)
+	}
+	// What is confirmed is said of this term: another that begins meanwhile is not asked.
+	r.Term = s.Leader.Term
+	then := "It stands back until another has led."
+	if r.Op == leader.OpTransfer {
+		then = fmt.Sprintf("The others give %q a head start.", r.Successor)
+	}
+	err = d.confirm(ctx, "Asks %s to stop its work and release group %q%s. %s", who(s.Leader), d.flags.Group, reason(d.flags.Why), then)
+	if err != nil {
+		return err
+	}
+	return d.ask(ctx, r, s)
+}
+
+func (d *desk) pause(ctx context.Context) error {
+	s, err := d.state(ctx)
+	if err != nil {
+		return err
+	}
+	now := "Nobody leads it now."
+	if s.Leader.ID != "" {
+		now = fmt.Sprintf("%s stops its work and releases.", who(s.Leader))
+	}
+	if s.Paused {
+		now += fmt.Sprintf(" It is paused already, by %q%s, and stays so in that name.", s.PausedBy, reason(s.PausedWhy))
+	}
+	err = d.confirm(ctx, "Pauses group %q%s: nobody may lead it until it is resumed. %s", d.flags.Group, reason(d.flags.Why), now)
+	if err != nil {
+		return err
+	}
+	return d.ask(ctx, leader.Request{Op: leader.OpPause}, s)
+}
+
+func (d *desk) resume(ctx context.Context) error {
+	s, err := d.state(ctx)
+	if err != nil {
+		return err
+	}
+	now := "It is not paused."
+	if s.Paused {
+		now = fmt.Sprintf("It was paused by %q%s.", s.PausedBy, reason(s.PausedWhy))
+	}
+	if err := d.confirm(ctx, "Resumes group %q: its candidates may lead again. %s", d.flags.Group, now); err != nil {
+		return err
+	}
+	return d.ask(ctx, leader.Request{Op: leader.OpResume}, s)
+}
+
+// ask makes a request, waits for its effect if it is to, and reports.
+func (d *desk) ask(ctx context.Context, r leader.Request, before leader.ControlState) error {
+	r.Group, r.Why = d.flags.Group, d.flags.Why
+	ctx, cancel := context.WithTimeout(ctx, d.flags.Timeout)
+	defer cancel()
+	if d.flags.NoWait {
+		r, err := d.control.File(ctx, r)
+		if err != nil {
+			return err
+		}
+		fmt.Fprintf(d.std.Err, "The request is stored. leader get %s shows what comes of it.\n", d.flags.Group)
+		return d.report(leader.Handover{Request: r, From: before.Leader}, outcomeFiled)
+	}
+	h, err := d.control.Ask(ctx, r)
+	if notFiled(err) {
+		return err
+	}
+	if h.Request.Op == leader.OpResume && h.To.Term == before.Leader.Term {
+		h.Gap = 0 // it led all along: the group was not paused
+	}
+	d.tell(h, err)
+	return errors.Join(d.report(h, outcomeOf(err)), d.explain(h, err))
+}
+
+// notFiled tells that a request failed before there was an effect to wait for: the error is one of the store's, or of the flags.
+func notFiled(err error) bool {
+	for _, class := range []error{store.ErrPermanent, store.ErrTransient, store.ErrUnknown, leader.ErrInvalidConfig} {
+		if errors.Is(err, class) {
+			return true
+		}
+	}
+	return false
+}
+
+// tell says in words what came of a request.
+func (d *desk) tell(h leader.Handover, err error) {
+	switch group := d.flags.Group; {
+	case err != nil && h.To.ID == "":
+		// The error says it.
+	case h.Request.Op == leader.OpPause:
+		fmt.Fprintf(d.std.Err, "Group %q is paused, and nobody leads it.\n", group)
+	case h.Gap == 0:
+		fmt.Fprintf(d.std.Err, "%s leads group %q.\n", who(h.To), group)
+	default:
+		fmt.Fprintf(d.std.Err, "%s leads group %q; nobody did for %s.\n", who(h.To), group, milliseconds(h.Gap))
+	}
+}
+
+// explain adds to an error what can be done about it.
+func (d *desk) explain(h leader.Handover, err error) error {
+	late := errors.Is(err, context.DeadlineExceeded)
+	switch {
+	case err == nil:
+		return nil
+	case !late && !errors.Is(err, context.Canceled), h.Request.Op == leader.OpResume:
+		return err
+	case h.Request.Op == leader.OpPause:
+		return fmt.Errorf("%w (leader resume %s takes the pause back)", err, d.flags.Group)
+	case h.Vacancy.Group != "":
+		return err // the leader has gone: there is nothing to take back
+	}
+	return fmt.Errorf("%w (it stands until that term ends; leader step-down %s --withdraw takes it back)", err, d.flags.Group)
+}
+
+// noTerm is the number of no term: revisions stay below it for two centuries (natsstore.EnsureBucket).
+const noTerm = 1 << 53
+
+// withdraw puts a request that is meant for no term in the place of the one that stands.
+func (d *desk) withdraw(ctx context.Context) error {
+	s, err := d.state(ctx)
+	if err != nil {
+		return err
+	}
+	h := leader.Handover{Request: leader.Request{Op: leader.OpStepDown, Group: d.flags.Group}, From: s.Leader}
+	if s.Pending.Op == "" {
+		fmt.Fprintf(d.std.Err, "Nothing is asked of the leader of group %q.\n", d.flags.Group)
+		return d.report(h, outcomeNothing)
+	}
+	p := s.Pending
+	if err := d.confirm(ctx, "Takes back the request %s that %q made of %s%s.", p.Op, p.By, who(s.Leader), reason(p.Why)); err != nil {
+		return err
+	}
+	ctx, cancel := context.WithTimeout(ctx, d.flags.Timeout)
+	defer cancel()
+	h.Request, err = d.control.File(ctx, leader.Request{Op: leader.OpStepDown, Group: d.flags.Group, Term: noTerm, Why: d.flags.Why})
+	if err != nil {
+		return err
+	}
+	fmt.Fprintf(d.std.Err, "The request is taken back, unless it was obeyed meanwhile.\n")
+	return d.report(h, outcomeWithdrawn)
+}
+
+// reason is a reason in brackets, if there is one. It is quoted: others wrote it.
+func reason(why string) string {
+	if why == "" {
+		return ""
+	}
+	return fmt.Sprintf(" (%q)", why)
+}
+
+// vacancy says why nobody leads.
+func vacancy(info leader.LeaderInfo) string {
+	if info.By == "" {
+		return string(info.Reason)
+	}
+	return fmt.Sprintf("%s, by %q%s", info.Reason, info.By, reason(info.Why))
+}
+
+// milliseconds shows a short time.
+func milliseconds(d time.Duration) string { return fmt.Sprintf("%.1f ms", inMilliseconds(d)) }
+
+func inMilliseconds(d time.Duration) float64 { return float64(d.Round(100*time.Microsecond)) / 1e6 }

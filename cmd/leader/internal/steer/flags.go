@@ -1,0 +1,109 @@
+package steer
+
+import (
+	"bufio"
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/user"
+	"strings"
+
+	"github.com/charmbracelet/x/term"
+
+	"github.com/seed-ff2cb582/leader"
+	"github.com/seed-ff2cb582/leader/cmd/leader/internal/app"
+	"github.com/seed-ff2cb582/leader/cmd/leader/internal/output"
+	"github.com/seed-ff2cb582/leader/store"
+	"github.com/seed-ff2cb582/leader/store/natsstore"
+)
+
+// Flags are what the commands have in common.
+type Flags struct {
+	app.Target
+	output.Format
+
+	Group  string `arg:"" help:"The group."`
+	Why    string `placeholder:"TEXT" help:"The reason: it reaches every candidate and observer."`
+	By     string `env:"LEADER_BY" placeholder:"NAME" help:"Who asks (default: user@host)."`
+	Yes    bool   `short:"y" help:"Do it without asking back."`
+	NoWait bool   `help:"Return when the request is stored, without waiting for its effect."`
+}
+
+// Validate checks what the parser cannot.
+func (f Flags) Validate() error {
+	errs := []error{f.Target.Validate()}
+	if !store.ValidKey(f.Group) {
+		errs = append(errs, fmt.Errorf("group %q: must be letters, digits and -_=/. with no dot at an end and no two in a row", f.Group))
+	}
+	return errors.Join(errs...)
+}
+
+// run connects and has a desk do its work.
+func (f Flags) run(ctx context.Context, std app.Streams, name string, work func(context.Context, *desk) error) error {
+	if !f.Yes && !isTerminal(std) {
+		return fmt.Errorf("%w: --yes: is required where nobody can be asked (the standard input is no terminal)", app.ErrUsage)
+	}
+	s, err := f.Open(name)
+	if err != nil {
+		return err
+	}
+	defer s.Close()
+	// The rights of an operator cover one group's keys, so that the whole bucket is not watched.
+	st, err := natsstore.New(s.NC, s.Bucket, natsstore.Options{Domain: s.Domain})
+	if err != nil {
+		return fmt.Errorf("%w: --bucket: %w", app.ErrUsage, err)
+	}
+	defer st.Close()
+	control, err := leader.NewControlWithStore(st, cmp.Or(f.By, userAtHost()))
+	if err != nil {
+		return err
+	}
+	return work(ctx, &desk{flags: f, std: std, control: control})
+}
+
+// userAtHost names who sits here, as far as that is known.
+func userAtHost() string {
+	name := os.Getenv("USER") // without cgo, and for a container's numeric user, there may be no other
+	if u, err := user.Current(); err == nil {
+		name = u.Username
+	}
+	host, err := os.Hostname()
+	if err != nil {
+		host = "unknown"
+	}
+	return cmp.Or(name, "unknown") + "@" + host
+}
+
+func isTerminal(std app.Streams) bool {
+	f, ok := std.In.(*os.File)
+	return ok && term.IsTerminal(f.Fd())
+}
+
+// errDeclined ends a command without effect.
+var errDeclined = errors.New("not confirmed; nothing was asked")
+
+// confirm says what is about to be done and asks whether to do it.
+func (d *desk) confirm(ctx context.Context, format string, args ...any) error {
+	fmt.Fprintf(d.std.Err, format+"\n", args...)
+	if d.flags.Yes {
+		return nil
+	}
+	fmt.Fprint(d.std.Err, "Go on? [y/N] ")
+	answer := make(chan string, 1)
+	go func() { // a read cannot be cancelled; it ends with the program
+		line, _ := bufio.NewReader(d.std.In).ReadString('\n') // an end without an answer is a no
+		answer <- line
+	}()
+	select {
+	case line := <-answer:
+		switch strings.ToLower(strings.TrimSpace(line)) {
+		case "y", "yes":
+			return nil
+		}
+	case <-ctx.Done():
+		fmt.Fprintln(d.std.Err)
+	}
+	return errDeclined
+}

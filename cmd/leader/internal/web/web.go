@@ -1,0 +1,89 @@
+// Package web serves HTTP for a command, until it is interrupted.
+package web
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+	"time"
+)
+
+const (
+	headerTimeout = 5 * time.Second
+	idleTimeout   = 2 * time.Minute
+	// farewell is how long requests under way have at the end. Streams end with their context.
+	farewell = 2 * time.Second
+)
+
+// A Server serves one handler on one address.
+type Server struct {
+	ln  net.Listener
+	srv *http.Server
+}
+
+// Listen begins to listen. The contexts of requests descend from ctx.
+func Listen(ctx context.Context, address string, h http.Handler) (*Server, error) {
+	ln, err := (&net.ListenConfig{}).Listen(ctx, "tcp", address)
+	if err != nil {
+		return nil, fmt.Errorf("--http %s: %w", address, err)
+	}
+	return &Server{ln: ln, srv: &http.Server{
+		Handler: h, ReadHeaderTimeout: headerTimeout, IdleTimeout: idleTimeout,
+		MaxHeaderBytes: 16 << 10,
+		BaseContext:    func(net.Listener) context.Context { return ctx },
+	}}, nil
+}
+
+// URL is where the server is reached from this machine.
+func (s *Server) URL() string {
+	host, port, err := net.SplitHostPort(s.ln.Addr().String())
+	if err != nil {
+		return "http://" + s.ln.Addr().String()
+	}
+	if ip := net.ParseIP(host); ip != nil && ip.IsUnspecified() {
+		host = "localhost"
+	}
+	return "http://" + net.JoinHostPort(host, port)
+}
+
+// Serve serves until ctx is done.
+func (s *Server) Serve(ctx context.Context) error {
+	stop := context.AfterFunc(ctx, func() {
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), farewell)
+		defer cancel()
+		if s.srv.Shutdown(ctx) != nil {
+			_ = s.srv.Close() // whoever does not let go is cut off
+		}
+	})
+	defer stop()
+	if err := s.srv.Serve(s.ln); !errors.Is(err, http.ErrServerClosed) {
+		return err
+	}
+	return nil
+}
+
+// Close ends a server that does not serve.
+func (s *Server) Close() { _ = s.ln.Close() }
+
+// CheckAddress tells what is wrong with the address of a listener.
+func CheckAddress(flag, address string) error {
+	if _, port, err := net.SplitHostPort(address); err != nil || port == "" {
+		return fmt.Errorf("%s %q: must be HOST:PORT, such as 127.0.0.1:9464, or :9464 for every address of the machine", flag, address)
+	}
+	return nil
+}
+
+// Loopback reports whether an address, of a listener or of a request's Host header, is this machine's own alone.
+func Loopback(address string) bool {
+	host, _, err := net.SplitHostPort(address)
+	if err != nil {
+		host = address
+	}
+	if len(host) > 1 && host[0] == '[' && host[len(host)-1] == ']' {
+		host = host[1 : len(host)-1]
+	}
+	ip := net.ParseIP(host)
+	return host == "localhost" || ip != nil && ip.IsLoopback()
+}

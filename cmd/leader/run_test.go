@@ -1,0 +1,52 @@
+package main
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/seed-ff2cb582/leader/cmd/leader/internal/devserver"
+)
+
+// serveElections starts a server for the candidates of a test.
+func serveElections(t *testing.T) (url string) {
+	t.Helper()
+	srv, err := devserver.Start(0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = srv.Close() })
+	return srv.URL()
+}
+
+func TestWrongFlagsOfRunAreRefusedWithTheRule(t *testing.T) {
+	for name, c := range map[string]struct {
+		args []string
+		want []string
+	}{
+		"stop-timeout": {
+			[]string{"run", "g", "--ttl", "3s", "--heartbeat", "1s", "--stop-timeout", "2s", "--", "go"},
+			[]string{"--stop-timeout 2s", "at most 550ms"},
+		},
+		"two faults": {
+			[]string{"run", "g", "--ttl=-1s", "--stop-timeout=-2s", "--", "go"},
+			[]string{"--ttl -1s: must not be negative", "--stop-timeout -2s: must not be negative"},
+		},
+		"lease":   {[]string{"run", "g", "--ttl", "3s", "--heartbeat", "2s", "--", "go"}, []string{"TTL", "at least 3 × HeartbeatInterval"}},
+		"program": {[]string{"run", "g"}, []string{"<program>"}},
+		"on-exit": {[]string{"run", "g", "--on-exit", "retire", "--", "go"}, []string{"--on-exit", `"retire"`}},
+		"check":   {[]string{"campaign", "g", "--check-interval", "1s"}, []string{"--check-interval"}},
+		"group":   {[]string{"campaign", "_ctl.g"}, []string{`"_ctl.g"`}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			code, out, stderr := runProgram(t, nil, c.args...)
+			if code != 2 || out != "" {
+				t.Errorf("exit status %d, stdout %q", code, out)
+			}
+			for _, want := range c.want {
+				if !strings.Contains(stderr, want) {
+					t.Errorf("stderr %q does not say %q", stderr, want)
+				}
+			}
+		})
+	}
+}

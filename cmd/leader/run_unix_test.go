@@ -1,0 +1,390 @@
+//go:build unix
+
+package main
+
+import (
+	"bufio"
+	"bytes"
+	"fmt"
+	"io"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"slices"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+)
+
+// A running is leader run under way, with what its program prints.
+type running struct {
+	t      *testing.T
+	cmd    *exec.Cmd
+	lines  chan string
+	stderr *os.File
+}
+
+// startRun starts leader run with a shell script as the program.
+func startRun(t *testing.T, url string, flags []string, script string) *running {
+	t.Helper()
+	args := append([]string{"run", "jobs", "--server", url}, flags...)
+	r := &running{t: t, cmd: command(t, nil, append(args, "--", "sh", "-c", script)...), lines: make(chan string)}
+	out, err := r.cmd.StdoutPipe()
+	if err == nil {
+		r.stderr, err = os.Create(filepath.Join(t.TempDir(), "stderr"))
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	r.cmd.Stderr = r.stderr
+	if err := r.cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	go func() {
+		defer close(r.lines)
+		for lines := bufio.NewScanner(out); lines.Scan(); {
+			r.lines <- lines.Text()
+		}
+	}()
+	t.Cleanup(func() {
+		_ = r.cmd.Process.Kill()
+		for range r.lines { // until the program has ended, too
+		}
+		_ = r.cmd.Wait()
+		_ = r.stderr.Close()
+	})
+	return r
+}
+
+// line returns the next line that the program prints.
+func (r *running) line() string {
+	r.t.Helper()
+	select {
+	case l, ok := <-r.lines:
+		if !ok {
+			r.t.Fatalf("no further line; stderr:\n%s", r.said())
+		}
+		return l
+	case <-time.After(patience):
+		r.t.Fatalf("no line; stderr:\n%s", r.said())
+	}
+	return ""
+}
+
+func (r *running) said() string {
+	b, _ := os.ReadFile(r.stderr.Name()) // what there is
+	return string(b)
+}
+
+func (r *running) signal(sig os.Signal) {
+	r.t.Helper()
+	if err := r.cmd.Process.Signal(sig); err != nil {
+		r.t.Fatal(err)
+	}
+}
+
+// end returns the rest of the lines and the exit status.
+func (r *running) end() (rest []string, code int) {
+	r.t.Helper()
+	for l := range r.lines {
+		rest = append(rest, l)
+	}
+	_ = r.cmd.Wait() // the status tells
+	return rest, r.cmd.ProcessState.ExitCode()
+}
+
+func TestRunExitsWithTheStatusOfItsProgram(t *testing.T) {
+	url := serveElections(t)
+	script := filepath.Join(t.TempDir(), "script")
+	if err := os.WriteFile(script, []byte("#!/no/such/interpreter\n"), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	plain := filepath.Join(t.TempDir(), "plain")
+	if err := os.WriteFile(plain, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for want, program := range map[int][]string{
+		0: {"true"}, 7: {"sh", "-c", "exit 7"}, 128 + 9: {"sh", "-c", "kill -9 $$"},
+		126: {plain}, 127: {"no-such-program-anywhere"},
+	} {
+		code, out, stderr := runProgram(t, nil, append([]string{"run", "g" + strconv.Itoa(want), "--server", url, "--"}, program...)...)
+		if code != want || out != "" {
+			t.Errorf("%q: exit status %d, want %d; stdout %q, stderr:\n%s", program, code, want, out, stderr)
+		}
+	}
+	if code, _, stderr := runProgram(t, nil, "run", "g", "--server", url, "--", script); code != 126 {
+		t.Errorf("without its interpreter: exit status %d\n%s", code, stderr)
+	}
+}
+
+func TestTheProgramKnowsItsTerm(t *testing.T) {
+	r := startRun(t, serveElections(t), []string{"--id", "a", "--bucket", "mine"},
+		`echo "$LEADER_GROUP $LEADER_BUCKET $LEADER_ID $LEADER_TERM $LEADER_TOKEN"`)
+	f := strings.Fields(r.line())
+	if len(f) != 5 || !slices.Equal(f[:3], []string{"jobs", "mine", "a"}) {
+		t.Fatalf("environment %q", f)
+	}
+	if term, err := strconv.ParseUint(f[3], 10, 64); err != nil || term == 0 || len(f[4]) != 36 {
+		t.Errorf("term %q, token %q", f[3], f[4])
+	}
+}
+
+func TestTheProgramHasNoFilesOfOurs(t *testing.T) {
+	if runtime.GOOS != "linux" {
+		t.Skip("they are listed in /proc")
+	}
+	// What this test itself has inherited, the program has, too.
+	const script = `ls /proc/self/fd | wc -l`
+	want, err := exec.Command("sh", "-c", script).Output()
+	if err != nil {
+		t.Fatal(err)
+	}
+	r := startRun(t, serveElections(t), nil, script)
+	if got := r.line(); got != strings.TrimSpace(string(want)) {
+		t.Errorf("%s open files, want %s", got, want)
+	}
+}
+
+func TestTheNextHostRunsTheProgramOnlyWhenAllOfItHasEnded(t *testing.T) {
+	if runtime.GOOS != "linux" {
+		t.Skip("what leaves the process group is found on Linux alone")
+	}
+	url := serveElections(t)
+	// The orphan holds the standard output, so that end waits for it; its parent has gone long before.
+	r := startRun(t, url, nil, `setsid sh -c 'trap "" TERM; echo $$; while :; do sleep 1; done' & echo $!; sleep 0.2; exit 3`)
+	r.line()
+	orphan, err := strconv.Atoi(r.line())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, code := r.end(); code != 3 {
+		t.Errorf("exit status %d\n%s", code, r.said())
+	}
+	awaitGone(t, orphan)
+	if said := r.said(); !strings.Contains(said, "left processes behind") {
+		t.Errorf("stderr %q", said)
+	}
+}
+
+func TestSignalsArePassedOn(t *testing.T) {
+	r := startRun(t, serveElections(t), nil,
+		`trap 'echo one' USR1; trap 'echo hup' HUP; trap 'echo over; exit 5' TERM; echo up; while :; do sleep 0.05; done`)
+	if l := r.line(); l != "up" {
+		t.Fatal(l)
+	}
+	for _, c := range []struct {
+		sig  os.Signal
+		want string
+	}{{syscall.SIGUSR1, "one"}, {syscall.SIGHUP, "hup"}, {syscall.SIGTERM, "over"}} {
+		r.signal(c.sig)
+		if l := r.line(); l != c.want {
+			t.Errorf("%v: the program says %q", c.sig, l)
+		}
+	}
+	if _, code := r.end(); code != 5 {
+		t.Errorf("exit status %d", code)
+	}
+}
+
+func TestAProgramThatIsToldToEndHasTheTimeItNeeds(t *testing.T) {
+	// 3 s, which is longer than the lease and five times the stop-timeout.
+	r := startRun(t, serveElections(t), []string{"--ttl", "1s", "--heartbeat", "150ms"},
+		`trap 'sleep 3; echo done; exit 0' TERM; echo up; while :; do sleep 0.05; done`)
+	r.line()
+	r.signal(syscall.SIGTERM)
+	if l := r.line(); l != "done" {
+		t.Error(l)
+	}
+	if _, code := r.end(); code != 0 {
+		t.Errorf("exit status %d", code)
+	}
+}
+
+func TestAHostThatDoesNotLeadEndsAtOnce(t *testing.T) {
+	url := serveElections(t)
+	first := startRun(t, url, []string{"--id", "a"}, "echo up; sleep 600")
+	first.line()
+	second := startRun(t, url, []string{"--id", "b", "--verbose"}, "echo up; sleep 600")
+	second.awaitSaid("following")
+	second.signal(syscall.SIGTERM)
+	if rest, code := second.end(); code != 128+15 || len(rest) > 0 {
+		t.Errorf("exit status %d, output %q", code, rest)
+	}
+	first.signal(syscall.SIGINT)
+	if _, code := first.end(); code != 128+2 {
+		t.Errorf("exit status %d\n%s", code, first.said())
+	}
+}
+
+// awaitSaid waits until leader run has said something.
+func (r *running) awaitSaid(what string) {
+	r.t.Helper()
+	pause := time.NewTicker(20 * time.Millisecond)
+	defer pause.Stop()
+	for end := time.Now().Add(patience); !strings.Contains(r.said(), what); <-pause.C {
+		if time.Now().After(end) {
+			r.t.Fatalf("leader run never says %q:\n%s", what, r.said())
+		}
+	}
+}
+
+func TestLeadershipMovesOnWhenTheProgramEnds(t *testing.T) {
+	url := serveElections(t)
+	for onExit, again := range map[string]bool{"release": false, "campaign": true} {
+		a := startRun(t, url, []string{"--id", "a", "--on-exit", onExit}, `echo $LEADER_TERM; read line`)
+		first := a.line()
+		b := startRun(t, url, []string{"--id", "b"}, `echo $LEADER_TERM; sleep 600`)
+		b2 := make(chan string, 1)
+		go func() { b2 <- b.line() }()
+		a.awaitSaid("ended with status 1") // its input is empty
+		select {
+		case second := <-b2:
+			if second <= first {
+				t.Errorf("%s: term %s follows %s", onExit, second, first)
+			}
+		case <-time.After(patience):
+			t.Fatalf("%s: b does not lead\n%s", onExit, b.said())
+		}
+		if again {
+			b.signal(syscall.SIGTERM)
+			if third := a.line(); third <= first {
+				t.Errorf("term %s follows %s", third, first)
+			}
+			a.signal(syscall.SIGTERM)
+		}
+		b.signal(syscall.SIGTERM)
+		b.end()
+		a.end()
+	}
+}
+
+func TestAProgramIsStartedAgainInTheSameTerm(t *testing.T) {
+	r := startRun(t, serveElections(t), []string{"--on-exit", "restart"}, `echo $LEADER_TERM; exit 1`)
+	first, second := r.line(), r.line()
+	if first != second {
+		t.Errorf("terms %s and %s", first, second)
+	}
+	r.signal(syscall.SIGTERM)
+	if _, code := r.end(); code != 128+15 && code != 1 {
+		t.Errorf("exit status %d", code)
+	}
+}
+
+func TestALeaderMayStayWithoutItsProgram(t *testing.T) {
+	r := startRun(t, serveElections(t), []string{"--on-exit", "stay", "--http", "127.0.0.1:0"}, `echo up`)
+	r.line()
+	r.awaitSaid("ended with status 0")
+	if code, body := r.get("/leader"); code != http.StatusOK {
+		t.Errorf("/leader: %d %s", code, body)
+	}
+	r.signal(syscall.SIGTERM)
+	if _, code := r.end(); code != 128+15 {
+		t.Errorf("exit status %d", code)
+	}
+}
+
+// get asks leader run over HTTP.
+func (r *running) get(path string) (code int, body string) {
+	r.t.Helper()
+	r.awaitSaid("http://")
+	_, rest, _ := strings.Cut(r.said(), "http://")
+	host, _, _ := strings.Cut(rest, "/")
+	res, err := http.Get("http://" + host + path)
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	defer func() { _ = res.Body.Close() }()
+	b, err := io.ReadAll(res.Body)
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	return res.StatusCode, string(b)
+}
+
+func TestRunServesProbesAndMetrics(t *testing.T) {
+	r := startRun(t, serveElections(t), []string{"--http", "127.0.0.1:0", "--address", "10.0.0.1:80"}, `echo up; sleep 600`)
+	r.line()
+	for path, want := range map[string]string{
+		"/livez": "ok", "/readyz": "ok", "/leader": `"address":"10.0.0.1:80"`,
+		"/metrics": `election_is_leader{`,
+	} {
+		if code, body := r.get(path); code != http.StatusOK || !strings.Contains(body, want) {
+			t.Errorf("%s: %d %s", path, code, body)
+		}
+	}
+}
+
+func TestHooksFrameTheProgram(t *testing.T) {
+	log := filepath.Join(t.TempDir(), "log")
+	say := func(what string) string { return fmt.Sprintf("echo %s >> %s", what, log) }
+	r := startRun(t, serveElections(t), []string{
+		"--on-promote", say("promote $LEADER_ROLE"), "--on-demote", say("demote $LEADER_ROLE"), "--label", say("label $LEADER_ROLE"),
+	}, say("program")+"; echo up; sleep 600")
+	r.line()
+	r.signal(syscall.SIGTERM)
+	r.end()
+	got, err := os.ReadFile(log)
+	if err != nil {
+		t.Fatal(err)
+	}
+	const want = "label follower\npromote leader\nlabel leader\nprogram\ndemote follower\nlabel follower\n"
+	if string(got) != want {
+		t.Errorf("got\n%swant\n%s", got, want)
+	}
+}
+
+func TestAHookThatHangsHoldsNothingUpForLong(t *testing.T) {
+	r := startRun(t, serveElections(t), []string{"--timeout", "1s", "--on-promote", "sleep 600"}, `echo up`)
+	if l := r.line(); l != "up" {
+		t.Error(l)
+	}
+	if said := r.said(); !strings.Contains(said, `"sleep 600": context deadline exceeded`) {
+		t.Errorf("stderr %q", said)
+	}
+}
+
+func TestACheckThatFailsHandsOver(t *testing.T) {
+	url := serveElections(t)
+	fit := filepath.Join(t.TempDir(), "fit")
+	if err := os.WriteFile(fit, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	// Its own failover is far away: what hands over is the check.
+	a := startRun(t, url, []string{"--id", "a", "--ttl", "60s", "--heartbeat", "200ms", "--check", "test -e " + fit}, "echo up; sleep 600")
+	a.line()
+	b := startRun(t, url, []string{"--id", "b"}, "echo up; sleep 600")
+	if err := os.Remove(fit); err != nil {
+		t.Fatal(err)
+	}
+	b.line()
+	if said := a.said(); !strings.Contains(said, "unhealthy") {
+		t.Errorf("stderr %q", said)
+	}
+}
+
+func TestProcess1LeavesNoZombies(t *testing.T) {
+	unshare, err := exec.LookPath("unshare")
+	if err != nil {
+		t.Skip(err)
+	}
+	space := []string{"--pid", "--fork", "--mount-proc", "--kill-child"}
+	if out, err := exec.Command(unshare, append(space, "true")...).CombinedOutput(); err != nil {
+		t.Skipf("no namespace of processes to be had: %v: %s", err, out)
+	}
+	// Orphans of a hook are ours, those of the program its guard's.
+	const orphans = `(sleep 0.01 &) ; (sleep 0.01 &)`
+	cmd := command(t, nil, "run", "jobs", "--server", serveElections(t), "--on-promote", orphans, "--",
+		"sh", "-c", orphans+`; sleep 0.5; grep -l ') Z ' /proc/[0-9]*/stat; readlink /proc/1/exe; exit 9`)
+	cmd.Args = append(append([]string{unshare}, space...), cmd.Args...)
+	cmd.Path = unshare
+	var out, stderr bytes.Buffer
+	cmd.Stdout, cmd.Stderr = &out, &stderr
+	_ = cmd.Run() // the status tells
+	if code := cmd.ProcessState.ExitCode(); code != 9 || strings.TrimSpace(out.String()) != program {
+		t.Errorf("exit status %d, stdout %q, stderr %q", code, out.String(), stderr.String())
+	}
+}

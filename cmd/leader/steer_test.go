@@ -1,0 +1,224 @@
+package main
+
+import (
+	"context"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/nats-io/nats.go"
+
+	"github.com/seed-ff2cb582/leader"
+	"github.com/seed-ff2cb582/leader/cmd/leader/internal/steer"
+)
+
+const steered = "reports"
+
+// asked is what is asked of the group.
+func (l *readLab) asked() leader.ControlState {
+	l.t.Helper()
+	control, err := leader.NewControl(l.nc, labBucket, "test")
+	if err != nil {
+		l.t.Fatal(err)
+	}
+	defer control.Close()
+	state, err := control.State(l.within(), steered)
+	if err != nil {
+		l.t.Fatal(err)
+	}
+	return state
+}
+
+// steer runs a command that prints JSON, and has time.
+func (l *readLab) steer(want int, args ...string) (r steer.Result, stderr string) {
+	l.t.Helper()
+	out, errs := l.run(want, append(args, "--timeout", "60s", "-o", "json")...)
+	decodeStrictly(l.t, out, &r)
+	return r, errs
+}
+
+func TestStepDownReportsTheNewLeaderAndTheGap(t *testing.T) {
+	l := newReadLab(t)
+	a, b := l.stand(steered, "a"), l.stand(steered, "b")
+	term := a.Status().Term
+	r, stderr := l.steer(0, "step-down", steered, "--yes", "--by", "ann", "--why", "new disk")
+	if r.Outcome != "done" || r.By != "ann" || r.Why != "new disk" || r.Reason != leader.ReasonSteppedDown {
+		t.Errorf("%+v", r)
+	}
+	if r.From == nil || r.From.ID != "a" || r.From.Term != term || r.To == nil || r.To.ID != "b" || r.To.Term <= term || r.To.Address != "b:80" {
+		t.Errorf("from %+v to %+v", r.From, r.To)
+	}
+	if r.GapMS == nil || *r.GapMS < 0 || r.DrainMS == nil {
+		t.Errorf("gap %v, drain %v", r.GapMS, r.DrainMS)
+	}
+	for _, want := range []string{`Asks "a" (term `, `group "reports" ("new disk")`, `"b" (term `, "nobody did for "} {
+		if !strings.Contains(stderr, want) {
+			t.Errorf("no %q in %q", want, stderr)
+		}
+	}
+	if id := b.Status().LeaderID; id != "b" {
+		t.Errorf("b sees %q lead", id)
+	}
+}
+
+func TestTransferHandsOverToTheNamedCandidate(t *testing.T) {
+	l := newReadLab(t)
+	for _, id := range []string{"a", "b", "c"} {
+		l.stand(steered, id)
+	}
+	if r, _ := l.steer(0, "transfer", steered, "--to", "c", "-y"); r.To == nil || r.To.ID != "c" || r.Reason != leader.ReasonTransferred {
+		t.Errorf("%+v", r)
+	}
+	_, stderr := l.run(2, "transfer", steered, "--to", "c", "-y")
+	if !strings.Contains(stderr, `"c": leads`) {
+		t.Errorf("stderr %q", stderr)
+	}
+	r, stderr := l.steer(1, "transfer", steered, "--to", "nobody", "-y")
+	if r.Outcome != "other-successor" || r.To == nil || r.To.ID == "c" || !strings.Contains(stderr, `"nobody"`) {
+		t.Errorf("%+v, stderr %q", r, stderr)
+	}
+}
+
+func TestPauseShowsThatNobodyLeadsAndResumeWhoDoes(t *testing.T) {
+	l := newReadLab(t)
+	l.stand(steered, "a")
+	out, _ := l.run(0, "pause", steered, "-y", "--timeout", "60s", "--why", "migration", "--by", "ann")
+	checkCells(t, out, [][]string{
+		{"GROUP", "OUTCOME", "LEADER", "TERM", "GAP", "BEFORE", "DRAIN"},
+		{"reports", "done", "-", "-", "-", "a", cells(out)[1][6]},
+	})
+	if s := l.asked(); !s.Paused || s.PausedBy != "ann" || s.PausedWhy != "migration" || s.Leader.ID != "" {
+		t.Errorf("%+v", s)
+	}
+	_, stderr := l.run(4, "step-down", steered, "-y")
+	if !strings.Contains(stderr, `paused, by "ann" ("migration")`) || !strings.Contains(stderr, "leader resume reports") {
+		t.Errorf("stderr %q", stderr)
+	}
+	r, _ := l.steer(0, "resume", steered, "-y")
+	if r.Outcome != "done" || r.To == nil || r.To.ID != "a" || r.GapMS == nil {
+		t.Errorf("%+v", r)
+	}
+	if r, _ := l.steer(0, "resume", steered, "-y"); r.To == nil || r.To.ID != "a" || r.GapMS != nil {
+		t.Errorf("of a group that is not paused: %+v", r)
+	}
+}
+
+func TestNothingIsAskedWhereNobodyCanConfirm(t *testing.T) {
+	l := newReadLab(t)
+	l.stand(steered, "a")
+	for _, args := range [][]string{{"step-down"}, {"transfer", "--to", "b"}, {"pause"}, {"resume"}, {"step-down", "--withdraw"}} {
+		out, stderr := l.run(2, append(args, steered)...)
+		if out != "" || !strings.Contains(stderr, "--yes") {
+			t.Errorf("%v: stdout %q, stderr %q", args, out, stderr)
+		}
+	}
+	if s := l.asked(); s.Paused || s.Pending.Op != "" {
+		t.Errorf("%+v", s)
+	}
+}
+
+func TestNobodyToAskHasItsExitStatus(t *testing.T) {
+	l := newReadLab(t)
+	out, stderr := l.run(4, "step-down", "nobodys", "-y")
+	if out != "" || !strings.Contains(stderr, `"nobodys"`) {
+		t.Errorf("stdout %q, stderr %q", out, stderr)
+	}
+	_, stderr = l.run(5, "step-down", steered, "-y", "--bucket", "missing")
+	if !strings.Contains(stderr, `"missing" does not exist`) {
+		t.Errorf("stderr %q", stderr)
+	}
+	_, stderr = l.run(2, "pause", "a b", "-y")
+	if !strings.Contains(stderr, `"a b"`) {
+		t.Errorf("stderr %q", stderr)
+	}
+	_, stderr = l.run(2, "pause", steered, "-y", "--by", "\x1b[31m")
+	if strings.Contains(stderr, "\x1b") {
+		t.Errorf("stderr %q", stderr)
+	}
+}
+
+// mute lets a candidate lead that hears nothing any more.
+func (l *readLab) mute() {
+	l.t.Helper()
+	nc, err := nats.Connect(l.url)
+	if err != nil {
+		l.t.Fatal(err)
+	}
+	e, err := leader.NewElection(nc, leader.ElectionConfig{
+		Bucket: labBucket, Group: steered, InstanceID: "mute", TTL: 20 * time.Minute, HeartbeatInterval: time.Minute,
+	})
+	if err != nil {
+		l.t.Fatal(err)
+	}
+	if err := e.Start(context.WithoutCancel(l.within())); err != nil {
+		l.t.Fatal(err)
+	}
+	l.t.Cleanup(func() { _ = e.Stop() })
+	for info := range e.Observe(l.within()) {
+		if info.ID == "mute" {
+			break
+		}
+	}
+	nc.Close()
+}
+
+func TestRequestThatIsNotObeyedStandsUntilItIsWithdrawn(t *testing.T) {
+	l := newReadLab(t)
+	l.mute()
+	out, stderr := l.run(6, "step-down", steered, "-y", "--timeout", "2s", "-o", "json")
+	var r steer.Result
+	decodeStrictly(t, out, &r)
+	if r.Outcome != "timeout" || r.To != nil || r.From == nil || r.From.ID != "mute" {
+		t.Errorf("%+v", r)
+	}
+	for _, want := range []string{`"mute" still leads`, "leader step-down reports --withdraw"} {
+		if !strings.Contains(stderr, want) {
+			t.Errorf("no %q in %q", want, stderr)
+		}
+	}
+	if s := l.asked(); s.Pending.Op != leader.OpStepDown {
+		t.Errorf("asked %+v", s.Pending)
+	}
+	if r, _ := l.steer(0, "step-down", steered, "--withdraw", "-y"); r.Outcome != "withdrawn" {
+		t.Errorf("%+v", r)
+	}
+	if s := l.asked(); s.Pending.Op != "" {
+		t.Errorf("asked %+v", s.Pending)
+	}
+	if r, _ := l.steer(0, "step-down", steered, "--withdraw", "-y"); r.Outcome != "nothing-asked" {
+		t.Errorf("%+v", r)
+	}
+	_, stderr = l.run(6, "pause", steered, "-y", "--timeout", "2s")
+	if !strings.Contains(stderr, "leader resume reports") || !l.asked().Paused {
+		t.Errorf("stderr %q", stderr)
+	}
+}
+
+func TestRequestIsFiledWithoutWaiting(t *testing.T) {
+	l := newReadLab(t)
+	l.mute()
+	r, stderr := l.steer(0, "step-down", steered, "-y", "--no-wait")
+	if r.Outcome != "filed" || r.From == nil || r.From.ID != "mute" || !strings.Contains(stderr, "leader get reports") {
+		t.Errorf("%+v, stderr %q", r, stderr)
+	}
+	if s := l.asked(); s.Pending.Op != leader.OpStepDown || !strings.Contains(s.Pending.By, "@") {
+		t.Errorf("asked %+v", s.Pending)
+	}
+}
+
+func TestSampleElectionsCanBeSteered(t *testing.T) {
+	for _, args := range [][]string{
+		{"step-down", "reports"}, {"transfer", "reports", "--to", "worker-1"}, {"pause", "jobs.eu"}, {"resume", "billing"},
+	} {
+		code, out, stderr := runProgram(t, nil, append(args, "--dev", "--yes", "--timeout", "60s", "-o", "json")...)
+		if code != 0 {
+			t.Errorf("%v: exit status %d, stderr %q", args, code, stderr)
+			continue
+		}
+		var r steer.Result
+		decodeStrictly(t, out, &r)
+		if r.Outcome != "done" || string(r.Operation) != args[0] || (r.To == nil) != (args[0] == "pause") {
+			t.Errorf("%v: %+v", args, r)
+		}
+	}
+}
