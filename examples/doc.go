@@ -1,0 +1,12 @@
+// Package examples holds small programs that elect a leader, each to be run in several copies against `nats-server -js`,
+// or against a server of its own with -dev:
+//
+//   - worker: of all copies one works. Ten lines.
+//   - roles: many roles, spread over the copies.
+//   - web: an HTTP service that redirects to its leader, with probes for Kubernetes.
+//   - scheduler: runs a job at fixed times, each slot once, whatever stalls: the database is fenced.
+//   - sidecar: campaigns for a program that is not written in Go, and tells it over HTTP whether it leads.
+//
+// Each has a test that starts it in several processes, and kills, stops and continues them. The manifests in
+// deploy/kubernetes run web and sidecar.
+package examples

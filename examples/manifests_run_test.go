@@ -1,0 +1,240 @@
+package examples
+
+import (
+	"context"
+	"fmt"
+	"go/ast"
+	"go/parser"
+	"go/token"
+	"net"
+	"net/http"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/seed-ff2cb582/leader/examples/internal/lab"
+	"github.com/seed-ff2cb582/leader/probe"
+)
+
+const image = "leader-examples:dev"
+
+// ours returns the containers that run an example, by the name of the program.
+func ours(t *testing.T) map[string]corev1.Container {
+	t.Helper()
+	found := make(map[string]corev1.Container)
+	for _, p := range load(t).pods() {
+		for _, c := range p.containers() {
+			if c.Image == image {
+				found[strings.TrimPrefix(c.Command[0], "/")] = c
+			}
+		}
+	}
+	if len(found) != 2 {
+		t.Fatalf("the manifests run %d examples, want web and sidecar", len(found))
+	}
+	return found
+}
+
+func TestManifestsSetTheVariablesThatTheProgramsRead(t *testing.T) {
+	for program, c := range ours(t) {
+		known := append(variables(t, program), variables(t, "internal/app")...)
+		for _, env := range c.Env {
+			if !slices.Contains(known, env.Name) {
+				t.Errorf("%s is given %s, and reads %q", program, env.Name, known)
+			}
+		}
+		for _, name := range []string{"NATS_URL", "POD_NAME", "LISTEN"} {
+			if !slices.ContainsFunc(c.Env, func(e corev1.EnvVar) bool { return e.Name == name }) {
+				t.Errorf("%s is not given %s", program, name)
+			}
+		}
+	}
+}
+
+// variables returns the environment variables that the code in a directory reads.
+func variables(t *testing.T, dir string) (names []string) {
+	t.Helper()
+	files, err := filepath.Glob(filepath.Join(dir, "*.go"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, file := range files {
+		parsed, err := parser.ParseFile(token.NewFileSet(), file, nil, 0)
+		if err != nil {
+			t.Fatal(err)
+		}
+		ast.Inspect(parsed, func(n ast.Node) bool {
+			if call, ok := n.(*ast.CallExpr); ok && len(call.Args) > 0 && readsVariable(call.Fun) {
+				if lit, ok := call.Args[0].(*ast.BasicLit); ok {
+					name, _ := strconv.Unquote(lit.Value)
+					names = append(names, name)
+				}
+			}
+			return true
+		})
+	}
+	return names
+}
+
+func readsVariable(fun ast.Expr) bool {
+	switch f := fun.(type) {
+	case *ast.Ident:
+		return f.Name == "Env"
+	case *ast.SelectorExpr:
+		return f.Sel.Name == "Env" || f.Sel.Name == "Getenv"
+	default:
+		return false
+	}
+}
+
+// TestTheProgramsRunAsTheManifestsRunThem starts each program with the environment of its container, and asks
+// it what Kubernetes asks it.
+func TestTheProgramsRunAsTheManifestsRunThem(t *testing.T) {
+	url := lab.Server(t)
+	for program, c := range ours(t) {
+		address := lab.FreeAddress(t)
+		host, port, err := net.SplitHostPort(address)
+		if err != nil {
+			t.Fatal(err)
+		}
+		p := lab.NewCrew(t, lab.BuildIn(t, program)).StartBare(environment(c, map[string]string{
+			"POD_NAME": program + "-0", "POD_IP": host, "NATS_URL": url, "LISTEN": ":" + port,
+		}))
+		for kind, probe := range probes(c) {
+			get(t, "http://"+address+probe.HTTPGet.Path, http.StatusOK)
+			if time.Duration(probe.TimeoutSeconds)*time.Second <= window && kind == "liveness" {
+				t.Errorf("%s: the liveness probe gives up before /livez does", program)
+			}
+		}
+		header := get(t, "http://"+address+"/leader", http.StatusOK)
+		if got := header.Get(probe.AddressHeader); program == "web" && got != address {
+			t.Errorf("the leader says that it is at %q, want its POD_IP and port: %q", got, address)
+		}
+		p.Kill()
+	}
+}
+
+const window = probe.DefaultWindow
+
+// environment is that of a container, with some values replaced.
+func environment(c corev1.Container, values map[string]string) (env []string) {
+	for _, e := range c.Env {
+		value, ok := values[e.Name]
+		if !ok {
+			value = e.Value
+		}
+		env = append(env, e.Name+"="+value)
+	}
+	return env
+}
+
+// get repeats a request until the answer has that status.
+func get(t *testing.T, url string, want int) http.Header {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), lab.Patience)
+	defer cancel()
+	pause := time.NewTicker(20 * time.Millisecond)
+	defer pause.Stop()
+	last := "no answer"
+	for ; ctx.Err() == nil; <-pause.C {
+		req, err := http.NewRequestWithContext(ctx, http.MethodGet, url, http.NoBody)
+		if err != nil {
+			t.Fatal(err)
+		}
+		resp, err := http.DefaultClient.Do(req)
+		if err != nil {
+			continue
+		}
+		_ = resp.Body.Close()
+		if last = resp.Status; resp.StatusCode == want {
+			return resp.Header
+		}
+	}
+	t.Fatalf("%s: %s, want %d", url, last, want)
+	return nil
+}
+
+func TestListenIsThePortOfTheContainer(t *testing.T) {
+	for program, c := range ours(t) {
+		for _, e := range c.Env {
+			if want := fmt.Sprintf(":%d", c.Ports[0].ContainerPort); e.Name == "LISTEN" && e.Value != want {
+				t.Errorf("%s listens on %s, and its port is %s", program, e.Value, want)
+			}
+		}
+	}
+}
+
+func TestPodsHaveTimeToLeaveInOrder(t *testing.T) {
+	// DemoteTimeout and the end of the last requests in web; -drain and a second more in sidecar, and its program.
+	const leaving = 10 * time.Second
+	for name, o := range load(t).deployments {
+		spec := o.Spec.Template.Spec
+		grace := time.Duration(*spec.TerminationGracePeriodSeconds) * time.Second
+		for _, c := range spec.Containers {
+			if c.Lifecycle != nil {
+				grace -= time.Duration(c.Lifecycle.PreStop.Sleep.Seconds) * time.Second
+			}
+		}
+		if grace <= leaving {
+			t.Errorf("deployment %s: %v are left to leave, and it may take %v", name, grace, leaving)
+		}
+		for _, c := range spec.InitContainers {
+			if c.RestartPolicy == nil || *c.RestartPolicy != corev1.ContainerRestartPolicyAlways {
+				t.Errorf("deployment %s: %s is no sidecar, and would release before the program has ended", name, c.Name)
+			}
+		}
+	}
+}
+
+func TestTheProgramBesideTheSidecarIsAScript(t *testing.T) {
+	sh, err := exec.LookPath("sh")
+	if err != nil {
+		t.Skip("there is no shell")
+	}
+	c := load(t).deployments["reports"].Spec.Template.Spec.Containers[0]
+	out, err := exec.CommandContext(t.Context(), sh, "-n", "-c", c.Args[0]).CombinedOutput()
+	if err != nil {
+		t.Errorf("%v: %s", err, out)
+	}
+	listens := load(t).deployments["reports"].Spec.Template.Spec.InitContainers[0].Ports[0].ContainerPort
+	if want := fmt.Sprintf("http://localhost:%d/leader", listens); !strings.Contains(c.Args[0], want) {
+		t.Errorf("the script does not ask %s", want)
+	}
+}
+
+var (
+	buildLine = regexp.MustCompile(`CGO_ENABLED=0 go build \S+ \S+ -o /out/ (\./examples/.*)`)
+	fromLine  = regexp.MustCompile(`(?m)^FROM golang:(\S+) AS build$`)
+)
+
+// TestTheImageHasTheProgramsThatTheManifestsRun reads the Dockerfile. That the programs build without cgo is
+// part of make check.
+func TestTheImageHasTheProgramsThatTheManifestsRun(t *testing.T) {
+	file := read(t, "Dockerfile")
+	build, from := buildLine.FindSubmatch(file), fromLine.FindSubmatch(file)
+	if build == nil || from == nil {
+		t.Fatal("the Dockerfile has no build as this test knows it")
+	}
+	if work := read(t, "../go.work"); !strings.HasPrefix(string(work), "go "+string(from[1])) {
+		t.Errorf("the image is built by Go %s, and go.work says otherwise: %.10s", from[1], work)
+	}
+	packages := strings.Fields(string(build[1]))
+	cmd := exec.CommandContext(t.Context(), "go", slices.Concat([]string{"list", "-f", "{{.Name}}"}, packages)...)
+	cmd.Dir = ".."
+	out, err := cmd.CombinedOutput()
+	if want := strings.Repeat("main\n", len(packages)); err != nil || string(out) != want {
+		t.Errorf("the image's packages: %v\n%s", err, out)
+	}
+	for program := range ours(t) {
+		if !slices.Contains(packages, "./examples/"+program) {
+			t.Errorf("the image does not have %s", program)
+		}
+	}
+}
