@@ -37,6 +37,9 @@ test: ## run every test of every module with the race detector, shuffled
 	@# ten times as long and finds nothing more, since the core has no goroutine. Hence first
 	@# in full without it, and below with it in small.
 	go test -count=1 -timeout $(TIMEOUT) ./internal/machine
+	@# PostgreSQL, MariaDB and Chromium, where the machine has none: unpacked into the user's cache, once.
+	go run ./test/databases/install
+	go run ./test/dash/install
 	go test -race -shuffle=on -count=1 -timeout $(TIMEOUT) work
 
 .PHONY: check
