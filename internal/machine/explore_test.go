@@ -329,7 +329,14 @@ var (
 	process    = setOf(kCrash, kPause, kSlowWork, kDelete, kTransfer, kStopRelease, kConnDown, kSuspend)
 )
 
+// explorations are the families of worlds that TestExplore visits. With -short these are few, for
+// a tool that runs the tests hundreds of times.
 func explorations() []config {
+	if testing.Short() {
+		return []config{{
+			name: "two candidates", rates: []int64{3, 5}, machines: machines(2, nil), kinds: allFaults, horizon: 10, faults: 1, sample: 1,
+		}}
+	}
 	grace := func(m *Machine) { m.DisconnectGrace, m.Retry.MaxAttempts = 4, 2 }
 	mixed := machines(2, nil)
 	shortTTL(mixed)
@@ -393,7 +400,7 @@ func TestExplore(t *testing.T) {
 			})
 		}
 	})
-	if t.Failed() {
+	if t.Failed() || testing.Short() {
 		return
 	}
 	t.Logf("in all configurations together:\n%s", all.counts())
