@@ -75,9 +75,9 @@ func (c *step) granted(rev uint64, sent Instant) {
 		c.lose(Exit{Reason: ReasonLate})
 		return
 	}
-	if c.s.BarExit.Reason != "" {
+	if x := c.s.barExit(); x.Reason != "" {
 		// Since the claim left. Standing back is what Bar does to a holder.
-		c.leave(c.s.BarExit)
+		c.leave(x)
 		return
 	}
 	switch {

@@ -252,7 +252,7 @@ var mutations = []mutation{
 	{
 		mutant: mutant{name: "an unfit winner is promoted", step: before(func(_ Machine, s *State, _ *Event, _ *Instant) {
 			if s.Phase == Claiming {
-				s.Barred, s.BarExit = 0, Exit{}
+				s.Barred, s.BarExits = 0, [bars]Exit{}
 			}
 		})},
 		want: []string{"fitness"},

@@ -123,6 +123,9 @@ const (
 	Full                        // the program leads as many groups as it may
 )
 
+// bars is how many there are.
+const bars = 4
+
 // A Write is the one logical write that a candidate may have under way: repeated
 // with the same condition and content until its outcome is known.
 type Write struct {
@@ -187,10 +190,10 @@ type State struct {
 	StartRace bool
 	RTT       time.Duration
 
-	// Barred says what keeps the candidate from campaigning, and BarExit how it leaves a grant that comes
-	// nevertheless.
-	Barred  Bars
-	BarExit Exit
+	// Barred says what keeps the candidate from campaigning, and BarExits, for each bar by its bit, how it leaves
+	// a grant that comes nevertheless.
+	Barred   Bars
+	BarExits [bars]Exit
 	// Behind is how many others the register, when it was last readable, showed to go first.
 	Behind uint8
 	Ranked bool
@@ -311,5 +314,16 @@ func (s State) keeps() bool {
 
 // mayClaim tells whether nothing but time keeps the candidate from claiming.
 func (s State) mayClaim() bool { return s.View.Kind != Unseen && !s.Undrained && s.Barred == 0 }
+
+// barExit is how a candidate that may not campaign leaves a grant that comes nevertheless; without a reason if it
+// may keep it. Of several bars the one with the higher bit says so: a pause concerns the whole group.
+func (s State) barExit() (x Exit) {
+	for _, exit := range s.BarExits {
+		if exit.Reason != "" {
+			x = exit
+		}
+	}
+	return x
+}
 
 func (m Machine) renewAt(s State) int64 { return s.Grant.Sent.Mono + int64(m.Heartbeat) }

@@ -86,11 +86,8 @@ func (c *step) handle() {
 // bar keeps the candidate from campaigning, and has it leave what it holds if there is an Exit.
 func (c *step) bar() {
 	c.s.Barred |= c.ev.Bars
-	if c.ev.Exit.Reason == "" {
-		return
-	}
-	c.s.BarExit = c.ev.Exit
-	if c.s.Phase == Holding {
+	c.setBarExits(c.ev.Exit)
+	if c.ev.Exit.Reason != "" && c.s.Phase == Holding {
 		c.leave(c.ev.Exit)
 	}
 }
@@ -100,13 +97,21 @@ func (c *step) bar() {
 func (c *step) unbar() {
 	before := c.s.Barred
 	c.s.Barred &^= c.ev.Bars
+	c.setBarExits(Exit{})
 	if c.s.Barred != 0 {
 		return
 	}
-	c.s.BarExit = Exit{}
 	if before&Paused != 0 {
 		c.s.StandBackUntil = 0 // nobody could go first meanwhile
 		c.s.DueAt = max(c.s.DueAt, c.now.Mono+int64(c.yield(c.s.View)+c.expiryJitter()))
+	}
+}
+
+func (c *step) setBarExits(x Exit) {
+	for i := range c.s.BarExits {
+		if c.ev.Bars&(1<<i) != 0 {
+			c.s.BarExits[i] = x
+		}
 	}
 }
 
