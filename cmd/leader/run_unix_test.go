@@ -149,6 +149,29 @@ func TestTheProgramHasNoFilesOfOurs(t *testing.T) {
 	}
 }
 
+func TestAGuardThatWaitsLeavesTheProcessorAlone(t *testing.T) {
+	if runtime.GOOS != "linux" {
+		t.Skip("what a process has used is listed in /proc")
+	}
+	// The program's parent is its guard. Fields 14 and 15 are what it has used, in hundredths of a second.
+	const used = `sed 's/.*) //' /proc/$PPID/stat | cut -d ' ' -f 12,13`
+	r := startRun(t, serveElections(t), nil, used+"; sleep 3; "+used)
+	var ticks [2]int
+	for i := range ticks {
+		for f := range strings.FieldsSeq(r.line()) {
+			n, err := strconv.Atoi(f)
+			if err != nil {
+				t.Fatal(err)
+			}
+			ticks[i] += n
+		}
+	}
+	// It hears of a renewal every few seconds, which takes less than one tick.
+	if got := ticks[1] - ticks[0]; got > 60 {
+		t.Errorf("%d hundredths of a second in 3 s", got)
+	}
+}
+
 func TestTheNextHostRunsTheProgramOnlyWhenAllOfItHasEnded(t *testing.T) {
 	if runtime.GOOS != "linux" {
 		t.Skip("what leaves the process group is found on Linux alone")

@@ -174,16 +174,7 @@ func (g *guard) signalAll(sig syscall.Signal) {
 
 // finished reports whether the program has ended and nothing is left of it.
 func (g *guard) finished() bool {
-	if g.status == nil {
-		g.reaper.collect() // a signal that did not come must not keep us here
-		select {
-		case status := <-g.ended:
-			g.ended, g.status = nil, &status
-		default:
-			return false
-		}
-	}
-	return g.reaper.childless() && groupGone(g.pid)
+	return g.status != nil && g.reaper.childless() && groupGone(g.pid)
 }
 
 func (g *guard) report(r report) error {

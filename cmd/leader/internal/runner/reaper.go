@@ -9,12 +9,13 @@ import (
 	"runtime"
 	"sync"
 	"syscall"
+	"time"
 )
 
 // A reaper starts processes and collects those that end: its own, and orphans that the system made ours, since we are
 // process 1 or a subreaper. It is the only one in its process to wait for any.
 type reaper struct {
-	// changed has a token after some process ended.
+	// changed has a token after some process ended, or the last one was found to be gone.
 	changed chan struct{}
 
 	signals  chan os.Signal
@@ -31,12 +32,28 @@ func newReaper() *reaper {
 	}
 	signal.Notify(r.signals, syscall.SIGCHLD)
 	go r.fork()
-	go func() {
-		for range r.signals {
-			r.collect()
-		}
-	}()
+	go r.watch()
 	return r
+}
+
+// lookInterval bounds what a signal that does not come costs: without a look of our own, who waits for a process that has
+// ended would wait for ever, and keep the lease for that long.
+const lookInterval = time.Second
+
+// watch collects whenever a signal says that there may be something, and now and then without one.
+func (r *reaper) watch() {
+	look := time.NewTicker(lookInterval)
+	defer look.Stop()
+	for {
+		select {
+		case _, ok := <-r.signals:
+			if !ok {
+				return
+			}
+		case <-look.C:
+		}
+		r.collect()
+	}
 }
 
 // fork starts the processes, on one thread that never ends: PR_SET_PDEATHSIG goes by the thread that started a process.
@@ -73,10 +90,12 @@ func (r *reaper) start(path string, argv []string, attr *syscall.ProcAttr) (pid 
 	return pid, ended, err
 }
 
-// collect takes in all that have ended.
+// collect takes in all that have ended. Only what it finds is news: who looks because of news looks again otherwise,
+// for ever.
 func (r *reaper) collect() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
+	wasAlone, found := r.alone, false
 	for {
 		var status syscall.WaitStatus
 		pid, err := syscall.Wait4(-1, &status, syscall.WNOHANG, nil)
@@ -87,10 +106,14 @@ func (r *reaper) collect() {
 			r.alone = errors.Is(err, syscall.ECHILD)
 			break
 		}
+		found = true
 		if ended, ok := r.running[pid]; ok {
 			delete(r.running, pid)
 			ended <- status
 		}
+	}
+	if !found && r.alone == wasAlone {
+		return
 	}
 	select {
 	case r.changed <- struct{}{}:
