@@ -1,6 +1,7 @@
 package natslab
 
 import (
+	"bufio"
 	"context"
 	"errors"
 	"fmt"
@@ -31,7 +32,7 @@ const configVariable = "NATSLAB_SERVER_CONFIG"
 //		…
 //	}
 //
-// The server ends with its standard input, so that none outlives the tests.
+// The server ends with its standard input, so that none outlives the tests. A line there has it read its configuration again.
 func Serving() bool {
 	path, ok := os.LookupEnv(configVariable)
 	if !ok {
@@ -54,7 +55,9 @@ func serve(path string) error {
 		return err
 	}
 	srv.Start()
-	_, err = io.Copy(io.Discard, os.Stdin)
+	for lines := bufio.NewScanner(os.Stdin); lines.Scan(); {
+		err = errors.Join(err, srv.Reload())
+	}
 	srv.Shutdown()
 	srv.WaitForShutdown()
 	return err
@@ -62,22 +65,26 @@ func serve(path string) error {
 
 // A Process is one nats-server with JetStream in a process of its own, which can be killed.
 type Process struct {
-	Name   string
+	Name string
+	// StoreDir is where the server keeps its files.
+	StoreDir string
+
 	tb     testing.TB
 	port   int
+	fixed  string // of its configuration, what Configure does not change
 	config string // path of its configuration file
 	cmd    *exec.Cmd
-	stdin  io.Closer
+	stdin  io.WriteCloser
 }
 
-// Processes are servers that form a cluster, each in a process of its own.
+// Processes are servers that stand together, each in a process of its own.
 type Processes struct {
 	tb    testing.TB
 	Nodes []*Process
 }
 
-// StartProcesses starts a cluster of n servers, each in a process of its own: the test's executable, whose TestMain must call
-// [Serving]. extra is added to each configuration file. They are killed when the test ends.
+// StartProcesses starts n servers, each in a process of its own: the test's executable, whose TestMain must call
+// [Serving]. More than one form a cluster. extra is added to each configuration file. They are killed when the test ends.
 func StartProcesses(tb testing.TB, n int, extra string) *Processes {
 	tb.Helper()
 	ports := freePorts(tb, 2*n) // for clients, and for routes
@@ -88,21 +95,34 @@ func StartProcesses(tb testing.TB, n int, extra string) *Processes {
 	c := &Processes{tb: tb}
 	for i := range n {
 		dir := tb.TempDir()
-		name := fmt.Sprintf("node%d", i)
-		config := fmt.Sprintf("server_name: %s\nlisten: 127.0.0.1:%d\njetstream { store_dir: %q }\n"+
-			"cluster { name: lab, listen: 127.0.0.1:%d, routes: [%s] }\n%s\n",
-			name, ports[i], filepath.Join(dir, "js"), ports[n+i], strings.Join(routes, ", "), extra)
-		path := filepath.Join(dir, "server.conf")
-		if err := os.WriteFile(path, []byte(config), 0o600); err != nil {
-			tb.Fatalf("natslab: %v", err)
+		p := &Process{
+			Name: fmt.Sprintf("node%d", i), StoreDir: filepath.Join(dir, "js"),
+			tb: tb, port: ports[i], config: filepath.Join(dir, "server.conf"),
 		}
-		p := &Process{Name: name, tb: tb, port: ports[i], config: path}
+		p.fixed = fmt.Sprintf("server_name: %s\nlisten: 127.0.0.1:%d\njetstream { store_dir: %q }\n", p.Name, p.port, p.StoreDir)
+		if n > 1 {
+			p.fixed += fmt.Sprintf("cluster { name: lab, listen: 127.0.0.1:%d, routes: [%s] }\n", ports[n+i], strings.Join(routes, ", "))
+		}
+		p.Configure(extra)
 		p.Run()
 		tb.Cleanup(p.Kill)
 		c.Nodes = append(c.Nodes, p)
 	}
 	c.AwaitReady()
 	return c
+}
+
+// Configure replaces what was added to the server's configuration file. A server that runs reads it again, soon after; one that
+// does not, when it is started.
+func (p *Process) Configure(extra string) {
+	p.tb.Helper()
+	err := os.WriteFile(p.config, []byte(p.fixed+extra+"\n"), 0o600)
+	if err == nil && p.cmd != nil {
+		_, err = io.WriteString(p.stdin, "reload\n")
+	}
+	if err != nil {
+		p.tb.Fatalf("natslab: %v", err)
+	}
 }
 
 // Run starts the process if it does not run, on the port and the files that it had before. It does not wait until the server serves.

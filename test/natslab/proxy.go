@@ -96,6 +96,18 @@ func (p *Proxy) dropLocked() {
 	p.moved.Broadcast()
 }
 
+// Reset ends all connections as a peer does that has lost them (RST), in the middle of whatever is under way. New ones are welcome.
+func (p *Proxy) Reset() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for c := range p.conns {
+		if tcp, ok := c.(*net.TCPConn); ok {
+			_ = tcp.SetLinger(0) // it may be closed already
+		}
+	}
+	p.dropLocked()
+}
+
 // Cut closes all connections and refuses new ones until Resume.
 func (p *Proxy) Cut() {
 	p.mu.Lock()
