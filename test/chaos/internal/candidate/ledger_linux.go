@@ -1,0 +1,126 @@
+package candidate
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
+
+	"github.com/seed-ff2cb582/leader"
+	"github.com/seed-ff2cb582/leader/fence"
+	"github.com/seed-ff2cb582/leader/fence/httpfence"
+	"github.com/seed-ff2cb582/leader/fence/natsfence"
+)
+
+const (
+	postEvery = 5 * time.Millisecond
+	putEvery  = 20 * time.Millisecond
+	// haunting is for how long a writer goes on after its term.
+	haunting = 5 * time.Second
+)
+
+// A ledger writes to the guarded resources. It states its term, and does not look whether it still leads.
+type ledger struct {
+	spec   Spec
+	client *http.Client
+	nc     *nats.Conn
+	js     jetstream.JetStream
+
+	ctx    context.Context
+	cancel context.CancelFunc
+	wg     sync.WaitGroup
+}
+
+func newLedger(spec Spec) (*ledger, error) {
+	nc, err := nats.Connect(spec.Guarded, nats.RetryOnFailedConnect(true), nats.MaxReconnects(-1),
+		nats.ErrorHandler(func(*nats.Conn, *nats.Subscription, error) {}))
+	if err != nil {
+		return nil, err
+	}
+	js, err := jetstream.New(nc)
+	if err != nil {
+		return nil, err
+	}
+	l := &ledger{spec: spec, client: &http.Client{Transport: &http.Transport{}, Timeout: 2 * time.Second}, nc: nc, js: js}
+	l.ctx, l.cancel = context.WithCancel(context.Background())
+	return l, nil
+}
+
+// close ends all writers.
+func (l *ledger) close() {
+	l.cancel()
+	l.wg.Wait()
+	l.client.CloseIdleConnections()
+	l.nc.Close()
+}
+
+// write writes for a term until haunting has passed since its end, or the writer is cancelled.
+func (l *ledger) write(term leader.Term, reign context.Context) (cancel context.CancelFunc) {
+	ctx, cancel := context.WithCancel(l.ctx)
+	context.AfterFunc(reign, func() { time.AfterFunc(haunting, cancel) })
+	l.wg.Go(func() { every(ctx, postEvery, func() { l.post(ctx, term) }) })
+	l.wg.Go(func() { l.putAll(ctx, term) })
+	return cancel
+}
+
+func every(ctx context.Context, d time.Duration, f func()) {
+	tick := time.NewTicker(d)
+	defer tick.Stop()
+	for {
+		select {
+		case <-tick.C:
+			f()
+		case <-ctx.Done():
+			return
+		}
+	}
+}
+
+// post writes by HTTP. What became of it, the resource knows better.
+func (l *ledger) post(ctx context.Context, term leader.Term) {
+	req, err := http.NewRequestWithContext(ctx, http.MethodPost, l.spec.Ledger, strings.NewReader("x"))
+	if err != nil {
+		return
+	}
+	httpfence.Stamp(req.Header, GuardedGroup, term)
+	req.Header.Set(HeaderProcess, l.spec.Name)
+	if resp, err := l.client.Do(req); err == nil {
+		_ = resp.Body.Close()
+	}
+}
+
+// putAll writes to the guarded bucket. The guard is raised once; a zombie's writes go on under it.
+func (l *ledger) putAll(ctx context.Context, term leader.Term) {
+	kv, err := l.open(ctx, term)
+	l.told(err)
+	if err != nil {
+		return // superseded already, or over
+	}
+	key := fmt.Sprintf("w.%s.%d", l.spec.Name, term.Number)
+	every(ctx, putEvery, func() {
+		_, err := kv.Put(ctx, key, []byte("x"))
+		l.told(err)
+	})
+}
+
+// told counts a refusal for the lab, which sees only what is stored.
+func (l *ledger) told(err error) {
+	if errors.Is(err, fence.ErrStale) {
+		_ = l.nc.Publish(RefusedSubject, nil) // one that is lost is not counted
+	}
+}
+
+func (l *ledger) open(ctx context.Context, term leader.Term) (kv *natsfence.KV, err error) {
+	for {
+		kv, err = natsfence.OpenKV(ctx, l.js, GuardedBucket, GuardedGroup, term)
+		if err == nil || errors.Is(err, fence.ErrStale) || ctx.Err() != nil {
+			return kv, err
+		}
+	}
+}

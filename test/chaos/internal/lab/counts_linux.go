@@ -1,0 +1,121 @@
+package lab
+
+import (
+	"time"
+
+	"github.com/seed-ff2cb582/leader/test/chaos/internal/history"
+)
+
+// counts are what a round, or all of them, had of everything.
+type counts struct {
+	rounds    int
+	elapsed   time.Duration
+	episodes  int
+	faults    map[string]int    // by kind
+	skipped   map[string]string // kinds that could not be done, and why
+	atLeader  int               // faults of candidates that met the leader
+	processes int
+	samples   uint64
+	leading   uint64 // samples of candidates that led
+	terms     int
+	begun     map[string]int // terms by the reason of the claim
+	ended     map[string]int // and by the reason of their end, where somebody was left to tell
+	witnessed int            // terms whose claim the lab saw stored
+	unknown   int            // writes without an answer
+	resolved  int            // those of them that were found applied
+	writes    uint64         // to guarded resources, attempted
+	stale     uint64         // those of them with a term older than one accepted before
+	forgot    int            // times that the store lost what it had acknowledged
+	longest   time.Duration  // without a leader after the end of all faults
+	after     string         // which ones
+}
+
+func newCounts() counts {
+	return counts{faults: map[string]int{}, skipped: map[string]string{}, begun: map[string]int{}, ended: map[string]int{}}
+}
+
+func (r *round) count(f func(*counts)) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	f(&r.counts)
+}
+
+// add counts what a round left behind.
+func (c *counts) add(h history.Round) {
+	c.rounds++
+	c.forgot += len(h.Forgot)
+	c.episodes += len(h.Waits)
+	claims := map[uint64]bool{}
+	for _, s := range h.Stored {
+		if s.ID != "" && s.Term == 0 {
+			claims[s.Revision] = true
+		}
+	}
+	for _, p := range h.Processes {
+		c.processes++
+		for _, r := range p.Runs {
+			c.samples += r.Count
+			if r.Answer.Leader != 0 {
+				c.leading += r.Count
+			}
+		}
+		for _, e := range p.Events {
+			c.addEvent(e, claims)
+		}
+	}
+	for _, res := range h.Resources {
+		c.writes += res.Total
+		c.stale += res.Stale
+	}
+	for _, w := range h.Waits {
+		if d := time.Duration(w.Led - w.From); w.Led != 0 && d > c.longest {
+			c.longest, c.after = d, w.After
+		}
+	}
+}
+
+func (c *counts) addEvent(e history.Event, claims map[uint64]bool) {
+	switch {
+	case e.Kind == history.EventTransition && e.To == "LEADER":
+		c.terms++
+		c.begun[e.Reason]++
+		if claims[e.Term] {
+			c.witnessed++
+		}
+	case e.Kind == history.EventTransition && e.To == "DEMOTED":
+		c.ended[e.Reason]++
+	case e.Kind == history.EventCall && e.Outcome == "unknown":
+		c.unknown++
+	case e.Kind == history.EventResolved:
+		c.resolved++
+	}
+}
+
+// join adds the counts of another round.
+func (c *counts) join(o counts) {
+	c.rounds += o.rounds
+	c.elapsed += o.elapsed
+	c.episodes += o.episodes
+	c.atLeader += o.atLeader
+	c.processes += o.processes
+	c.samples += o.samples
+	c.leading += o.leading
+	c.terms += o.terms
+	c.witnessed += o.witnessed
+	c.unknown += o.unknown
+	c.resolved += o.resolved
+	c.writes += o.writes
+	c.stale += o.stale
+	c.forgot += o.forgot
+	for _, m := range [][2]map[string]int{{c.faults, o.faults}, {c.begun, o.begun}, {c.ended, o.ended}} {
+		for k, n := range m[1] {
+			m[0][k] += n
+		}
+	}
+	for k, why := range o.skipped {
+		c.skipped[k] = why
+	}
+	if o.longest > c.longest {
+		c.longest, c.after = o.longest, o.after
+	}
+}

@@ -1,0 +1,145 @@
+package lab
+
+import (
+	"context"
+	"errors"
+	"os"
+	"path/filepath"
+	"sync/atomic"
+	"syscall"
+	"time"
+
+	"github.com/hanwen/go-fuse/v2/fs"
+	"github.com/hanwen/go-fuse/v2/fuse"
+	"golang.org/x/sys/unix"
+)
+
+// diskBytes is the size of a disk: the servers' files need a small part of it.
+const diskBytes = "64m"
+
+// A disk is a small file system in memory behind another one (FUSE) that can be made slow.
+type disk struct {
+	backing string
+	mount   string
+	fuse    *fuse.Server
+	delay   atomic.Int64 // of each write and each sync, ns
+}
+
+// newDisk mounts a disk at mount. It needs the right to mount.
+func newDisk(backing, mount string) (*disk, error) {
+	d := &disk{backing: backing, mount: mount}
+	for _, dir := range []string{backing, mount} {
+		if err := os.MkdirAll(dir, 0o700); err != nil {
+			return nil, err
+		}
+	}
+	if err := unix.Mount("tmpfs", backing, "tmpfs", 0, "size="+diskBytes); err != nil {
+		return nil, os.NewSyscallError("mount", err)
+	}
+	root := &fs.LoopbackRoot{Path: backing}
+	root.NewNode = func(r *fs.LoopbackRoot, _ *fs.Inode, _ string, _ *syscall.Stat_t) fs.InodeEmbedder {
+		return &node{fs.LoopbackNode{RootData: r}, d}
+	}
+	node := &node{fs.LoopbackNode{RootData: root}, d}
+	root.RootNode = node
+	var err error
+	d.fuse, err = fs.Mount(mount, node, &fs.Options{MountOptions: fuse.MountOptions{DirectMountStrict: true, FsName: "chaos"}})
+	if err != nil {
+		_ = unix.Unmount(backing, unix.MNT_DETACH)
+		return nil, err
+	}
+	return d, nil
+}
+
+// close unmounts it, whoever still has files open.
+func (d *disk) close() {
+	_ = unix.Unmount(d.mount, unix.MNT_DETACH)
+	_ = unix.Unmount(d.backing, unix.MNT_DETACH)
+}
+
+// slow makes each write and each sync take so much longer; 0 ends it.
+func (d *disk) slow(by time.Duration) { d.delay.Store(int64(by)) }
+
+func (d *disk) filler() string { return filepath.Join(d.backing, "filler") }
+
+// fill leaves no room on the disk.
+func (d *disk) fill() error {
+	f, err := os.Create(d.filler())
+	if err != nil {
+		return err
+	}
+	defer f.Close() //nolint:errcheck // nobody reads it
+	block := make([]byte, 4096)
+	for err == nil {
+		_, err = f.Write(block)
+	}
+	if errors.Is(err, unix.ENOSPC) {
+		return nil
+	}
+	return err
+}
+
+// empty undoes fill.
+func (d *disk) empty() error { return os.Remove(d.filler()) }
+
+// A node is a file or a directory of the disk.
+type node struct {
+	fs.LoopbackNode
+	disk *disk
+}
+
+// Open implements fs.NodeOpener.
+func (n *node) Open(ctx context.Context, flags uint32) (fs.FileHandle, uint32, syscall.Errno) {
+	h, fuseFlags, errno := n.LoopbackNode.Open(ctx, flags)
+	return n.wrap(h), fuseFlags, errno
+}
+
+// Create implements fs.NodeCreater.
+func (n *node) Create(ctx context.Context, name string, flags, mode uint32, out *fuse.EntryOut) (*fs.Inode, fs.FileHandle, uint32, syscall.Errno) {
+	inode, h, fuseFlags, errno := n.LoopbackNode.Create(ctx, name, flags, mode, out)
+	return inode, n.wrap(h), fuseFlags, errno
+}
+
+func (n *node) wrap(h fs.FileHandle) fs.FileHandle {
+	if f, ok := h.(file); ok {
+		return slowFile{f, n.disk}
+	}
+	return h
+}
+
+// A file is what an open file of the loopback can do, but for handing its descriptor to the kernel, which would then write
+// without asking the disk.
+type file interface {
+	fs.FileReader
+	fs.FileWriter
+	fs.FileFlusher
+	fs.FileFsyncer
+	fs.FileReleaser
+	fs.FileGetattrer
+	fs.FileSetattrer
+	fs.FileLseeker
+	fs.FileAllocater
+}
+
+type slowFile struct {
+	file
+	disk *disk
+}
+
+func (f slowFile) pace() {
+	if d := f.disk.delay.Load(); d > 0 {
+		time.Sleep(time.Duration(d)) //nolint:forbidigo // this is the fault, not a wait for something
+	}
+}
+
+// Write implements fs.FileWriter.
+func (f slowFile) Write(ctx context.Context, data []byte, off int64) (uint32, syscall.Errno) {
+	f.pace()
+	return f.file.Write(ctx, data, off)
+}
+
+// Fsync implements fs.FileFsyncer.
+func (f slowFile) Fsync(ctx context.Context, flags uint32) syscall.Errno {
+	f.pace()
+	return f.file.Fsync(ctx, flags)
+}

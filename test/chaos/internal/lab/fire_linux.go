@@ -1,0 +1,86 @@
+package lab
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"os"
+	"time"
+
+	"github.com/seed-ff2cb582/leader/test/chaos/internal/history"
+)
+
+// Fire is a run of the fire lab.
+type Fire struct {
+	// Seed decides the schedule of the first round; each further round has the next one.
+	Seed uint64
+	// Rounds is how many there are.
+	Rounds   int           // 0: as many as fit
+	For      time.Duration // no episode begins later; 0: no bound
+	Episodes int           // of a round; 0: until each kind of fault has come up
+	Binary   string        // of the candidates
+}
+
+// A Result is what a run showed.
+type Result struct {
+	counts     counts
+	violations []violation
+	troubles   []string
+}
+
+// A violation names the round in which it was found.
+type violation struct {
+	seed uint64
+	history.Violation
+}
+
+// Run holds rounds until they are done, their time is over, or ctx is done.
+func (f Fire) Run(ctx context.Context, log io.Writer) (res Result, err error) {
+	dir, err := os.MkdirTemp("", "leader-chaos-")
+	if err != nil {
+		return res, err
+	}
+	defer func() { _ = os.RemoveAll(dir) }()
+	res.counts = newCounts()
+	l := newLauncher(f.Binary)
+	var until time.Time
+	if f.For > 0 {
+		until = time.Now().Add(f.For)
+	}
+	for i := 0; f.more(ctx, i, until); i++ {
+		p := draw(f.Seed+uint64(i), f.Episodes)
+		fmt.Fprintf(log, "round %d: seed %d, %s, %d candidates, TTL %v, %d episodes\n",
+			i+1, p.seed, p.shape.name, p.candidates, p.ttl, len(p.episodes))
+		o := run(ctx, p, until, dir, l, log)
+		res.take(o, log)
+	}
+	return res, nil
+}
+
+func (f Fire) more(ctx context.Context, done int, until time.Time) bool {
+	switch {
+	case ctx.Err() != nil, f.Rounds > 0 && done >= f.Rounds:
+		return false
+	default:
+		return until.IsZero() || time.Now().Before(until)
+	}
+}
+
+func (r *Result) take(o outcome, log io.Writer) {
+	r.counts.join(o.counts)
+	again := fmt.Sprintf("go run ./test/chaos --seed %d --rounds 1 --episodes %d", o.plan.seed, len(o.plan.episodes))
+	if o.trouble != nil {
+		r.troubles = append(r.troubles, fmt.Sprintf("seed %d: %v", o.plan.seed, o.trouble))
+		fmt.Fprintf(log, "  TROUBLE: %v\n  again: %s\n", o.trouble, again)
+	}
+	for _, v := range o.violations {
+		r.violations = append(r.violations, violation{o.plan.seed, v})
+		fmt.Fprintf(log, "  VIOLATION: %v\n", v)
+	}
+	if len(o.violations) > 0 {
+		fmt.Fprintf(log, "  again: %s\n", again)
+	}
+	c := o.counts
+	fmt.Fprintf(log, "  %.0f s: %d episodes, %d terms, %d samples, longest wait %v after %s, %d of %d writes stale, %d violations\n",
+		c.elapsed.Seconds(), c.episodes, c.terms, c.samples, c.longest.Round(time.Millisecond), c.after, c.stale, c.writes, len(o.violations))
+}

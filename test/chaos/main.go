@@ -1,0 +1,12 @@
+// Chaos is the fire lab: real candidates, each a process behind its own proxy, on real servers, by a random schedule of
+// faults, and a judge that knows nothing but the guarantees of docs/protocol.md. See docs/chaos.md.
+package main
+
+import (
+	"context"
+	"os"
+)
+
+func main() {
+	os.Exit(run(context.Background(), os.Args[1:], os.Stdin, os.Stdout, os.Stderr))
+}

@@ -1,0 +1,106 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/signal"
+	"time"
+
+	"github.com/alecthomas/kong"
+	"golang.org/x/sys/unix"
+
+	"github.com/seed-ff2cb582/leader/test/chaos/internal/candidate"
+	"github.com/seed-ff2cb582/leader/test/chaos/internal/lab"
+	"github.com/seed-ff2cb582/leader/test/natslab"
+)
+
+// Exit codes.
+const (
+	exitOK     = 0
+	exitFailed = 1 // a guarantee was violated, or too little happened to say that none was
+	exitUsage  = 2
+)
+
+// commands are what the program can do.
+type commands struct {
+	Fire      fireCommand      `cmd:"" default:"withargs" help:"Hold rounds of random faults, judge them, and print what happened."`
+	Candidate candidateCommand `cmd:"" hidden:"" help:"Take part in a round; for the lab to start."`
+}
+
+type fireCommand struct {
+	Seed     uint64        `help:"Decides the first round; each further one has the next seed. Default: the time."`
+	Rounds   int           `help:"How many rounds; 0: as many as --for has time for, and six without that."`
+	For      time.Duration `help:"Begin nothing new after so long."`
+	Episodes int           `help:"Of each round; 0: until each kind of fault has come up."`
+}
+
+// streams are the program's.
+type streams struct {
+	in          io.Reader
+	out, stderr io.Writer
+}
+
+func run(ctx context.Context, args []string, in io.Reader, out, stderr io.Writer) (code int) {
+	if natslab.Serving() {
+		return exitOK
+	}
+	ctx, stop := signal.NotifyContext(ctx, os.Interrupt, unix.SIGTERM)
+	defer stop()
+	var c commands
+	code = -1
+	parser, err := kong.New(&c, kong.Name("chaos"), kong.Writers(out, stderr), kong.Exit(func(n int) { code = n }),
+		kong.Description("The fire lab: see docs/chaos.md."))
+	if err != nil {
+		fmt.Fprintln(stderr, "chaos:", err)
+		return exitUsage
+	}
+	parsed, err := parser.Parse(args)
+	if code >= 0 {
+		return code // it was asked for help
+	}
+	if err != nil {
+		fmt.Fprintln(stderr, "chaos:", err)
+		return exitUsage
+	}
+	parsed.BindTo(ctx, (*context.Context)(nil))
+	if err := parsed.Run(streams{in, out, stderr}); err != nil {
+		fmt.Fprintln(stderr, "chaos:", err)
+		return exitFailed
+	}
+	return exitOK
+}
+
+// candidateCommand is a process of candidates.
+type candidateCommand struct{}
+
+// Run takes part until it is told to stop, or its input ends.
+func (candidateCommand) Run(ctx context.Context, s streams) error {
+	err := candidate.Run(context.WithoutCancel(ctx), s.in) // an interrupt is for the lab
+	if errors.Is(err, candidate.ErrOrphaned) {
+		return nil
+	}
+	return err
+}
+
+// Run holds the rounds.
+func (f fireCommand) Run(ctx context.Context, s streams) error {
+	if f.Seed == 0 {
+		f.Seed = uint64(time.Now().Unix())
+	}
+	if f.Rounds == 0 && f.For == 0 {
+		f.Rounds = 6
+	}
+	self, err := os.Executable()
+	if err != nil {
+		return err
+	}
+	res, err := lab.Fire{Seed: f.Seed, Rounds: f.Rounds, For: f.For, Episodes: f.Episodes, Binary: self}.Run(ctx, s.stderr)
+	if err != nil {
+		return err
+	}
+	_ = res
+	return nil
+}
