@@ -10,7 +10,6 @@ import (
 	"os"
 	"os/exec"
 	"strconv"
-	"testing"
 
 	"github.com/nats-io/nats-server/v2/server"
 	"github.com/nats-io/nats.go"
@@ -61,15 +60,17 @@ func (s *servers) stop() error {
 }
 
 // serveServers is the other process.
-func serveServers(n int, stdin io.Reader, stdout, stderr io.Writer) (code int) {
-	tb := &bench{}
-	defer tb.cleanup()
-	defer func() {
-		if fault := recover(); fault != nil {
-			fmt.Fprintln(stderr, fault)
-			code = 1
-		}
-	}()
+func serveServers(n int, stdin io.Reader, stdout, stderr io.Writer) int {
+	var tb natslab.Program
+	defer tb.Close()
+	if err := tb.Run(func() error { return serve(&tb, n, stdin, stdout) }); err != nil {
+		fmt.Fprintln(stderr, err)
+		return 1
+	}
+	return 0
+}
+
+func serve(tb *natslab.Program, n int, stdin io.Reader, stdout io.Writer) error {
 	monitor := func(o *server.Options) { o.HTTPHost, o.HTTPPort = "127.0.0.1", -1 }
 	var s servers
 	var nodes []*natslab.Server
@@ -86,42 +87,10 @@ func serveServers(n int, stdin io.Reader, stdout, stderr io.Writer) (code int) {
 		s.Monitors = append(s.Monitors, "http://"+node.Inner().MonitorAddr().String())
 	}
 	if err := json.NewEncoder(stdout).Encode(s); err != nil {
-		return 1
+		return err
 	}
 	_, _ = io.Copy(io.Discard, stdin) // until the parent closes it, or ends
-	return 0
-}
-
-// A bench is what natslab needs of a test.
-type bench struct {
-	testing.TB
-	cleanups []func()
-}
-
-func (b *bench) Helper()          {}
-func (b *bench) Cleanup(f func()) { b.cleanups = append(b.cleanups, f) }
-
-func (b *bench) Fatal(args ...any) { b.Fatalf("%s", fmt.Sprint(args...)) }
-
-func (b *bench) Fatalf(format string, args ...any) {
-	panic(fmt.Sprintf(format, args...)) // which serveServers takes
-}
-
-func (b *bench) TempDir() string {
-	dir, err := os.MkdirTemp("", "leader-bench-")
-	if err != nil {
-		b.Fatal(err)
-	}
-	b.Cleanup(func() { _ = os.RemoveAll(dir) })
-	return dir
-}
-
-func (b *bench) cleanup() {
-	for len(b.cleanups) > 0 {
-		last := b.cleanups[len(b.cleanups)-1]
-		b.cleanups = b.cleanups[:len(b.cleanups)-1]
-		last()
-	}
+	return nil
 }
 
 // connect returns a connection of a candidate.

@@ -1,0 +1,73 @@
+package natslab
+
+import (
+	"fmt"
+	"os"
+	"slices"
+	"sync"
+	"testing"
+)
+
+// A Program stands for the test in programs that are none: benchmarks and labs with a main of their own. It has what this package
+// needs of a testing.TB; other methods of that must not be called. A failure is a panic, see [Program.Run].
+type Program struct {
+	testing.TB
+
+	mu       sync.Mutex
+	cleanups []func()
+}
+
+// Run calls f, and returns as an error what this package found to fail in it, on the same goroutine.
+func (p *Program) Run(f func() error) (err error) {
+	defer func() {
+		if fault := recover(); fault != nil {
+			failed, ok := fault.(failure)
+			if !ok {
+				panic(fault)
+			}
+			err = failed
+		}
+	}()
+	return f()
+}
+
+// A failure is what Fatal panics with.
+type failure string
+
+func (f failure) Error() string { return string(f) }
+
+// Helper does nothing: there are no lines of a test to blame.
+func (p *Program) Helper() {}
+
+// Fatal ends what Run called.
+func (p *Program) Fatal(args ...any) { panic(failure(fmt.Sprint(args...))) }
+
+// Fatalf ends what Run called.
+func (p *Program) Fatalf(format string, args ...any) { panic(failure(fmt.Sprintf(format, args...))) }
+
+// Cleanup registers f for Close.
+func (p *Program) Cleanup(f func()) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.cleanups = append(p.cleanups, f)
+}
+
+// TempDir makes a directory that Close removes.
+func (p *Program) TempDir() string {
+	dir, err := os.MkdirTemp("", "leader-lab-")
+	if err != nil {
+		p.Fatal(err)
+	}
+	p.Cleanup(func() { _ = os.RemoveAll(dir) })
+	return dir
+}
+
+// Close ends what was started, the latest first.
+func (p *Program) Close() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for _, f := range slices.Backward(p.cleanups) {
+		f()
+	}
+	p.cleanups = nil
+}
