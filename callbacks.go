@@ -74,9 +74,6 @@ func (e *election) tellCampaign(r Reason) {
 
 // tellLeader hands who leads now to the observers and the callbacks.
 func (e *election) tellLeader(info LeaderInfo) {
-	if info.ID != "" && info.ID != e.cfg.InstanceID {
-		e.log.Info("leader", "leader", info.ID, "term", info.Term, "correlation", info.Correlation)
-	}
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	for slot := range e.watchers {

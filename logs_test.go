@@ -222,3 +222,45 @@ func TestEveryCallIsReportedAlsoTheLast(t *testing.T) {
 		j.demand(t, "acquire", "release")
 	})
 }
+
+// Each line is named by an Event, or is a note or a call. Whom a candidate comes to follow is said once, at INFO.
+func TestEveryLineOfTheLogHasANameOfItsOwnKind(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var book logbook
+		st, cfg := memstore.New(), config("b")
+		cfg.Logger = slog.New(slog.NewJSONHandler(&book, &slog.HandlerOptions{Level: slog.LevelDebug}))
+		a := start(t, st, config("a"))
+		b := start(t, st, cfg)
+		time.Sleep(ttl)
+		halt(t, a)
+		time.Sleep(wait)
+		mustLead(t, b)
+		// Others, one right after the other.
+		for _, id := range []string{"x", "y"} {
+			put(t, st, "g", map[string]any{"id": id, "token": id, "ttl": ttl.Milliseconds()})
+			synctest.Wait()
+		}
+		halt(t, b)
+		names := []string{
+			string(leader.EventCampaigning), string(leader.EventFollowing), string(leader.EventPromoted),
+			string(leader.EventDemoted), string(leader.EventStopped), "note", "call",
+		}
+		var followed []string
+		for line := range strings.Lines(book.text()) {
+			var m struct{ Level, Msg, Leader, From, To string }
+			if err := json.Unmarshal([]byte(line), &m); err != nil {
+				t.Fatal(err)
+			}
+			if !slices.Contains(names, m.Msg) {
+				t.Errorf("a line %q", line)
+			}
+			if m.Msg == string(leader.EventFollowing) && m.Level == "INFO" {
+				followed = append(followed, m.Leader+" "+m.From+" "+m.To)
+			}
+		}
+		want := []string{"a CANDIDATE FOLLOWER", "x DEMOTED FOLLOWER", "y FOLLOWER FOLLOWER"}
+		if !slices.Equal(followed, want) {
+			t.Errorf("followed %q, want %q in\n%s", followed, want, book.text())
+		}
+	})
+}

@@ -5,6 +5,7 @@ import (
 	"context"
 	"crypto/rand"
 	"fmt"
+	"log/slog"
 	mrand "math/rand/v2"
 	"sync"
 	"sync/atomic"
@@ -373,23 +374,33 @@ func (l *loop) publish(before machine.State) {
 		next.at, next.reason = time.Now(), Reason(s.Reason)
 	}
 	e.snap.Store(next)
-	l.tell()
-	if changed {
-		t := Transition{
-			At: next.at, Event: eventOf(next.state), From: stateName(old.state), To: stateName(next.state), Reason: next.reason,
-			Term: transitionTerm(before, s), LeaderID: l.told.ID, LeaderTerm: l.told.Term, Correlation: l.told.Correlation,
-		}
-		if t.To == StateDemoted {
-			t.By, t.Why = s.Exit.By, s.Exit.Why
-		}
-		if !t.Term.IsZero() {
-			t.Correlation = t.Term.Correlation()
-		}
-		e.reportTransition(t)
+	news := l.tell() && l.told.ID != "" && l.told.ID != e.cfg.InstanceID
+	switch {
+	case changed:
+		e.reportTransition(l.transition(before, old.state, next), news)
+	case news && next.state == machine.Follower:
+		// The next leader was too fast for anything to be seen between it and the last.
+		e.logEvent(slog.LevelInfo, l.transition(before, old.state, next))
 	}
 	if s.Phase == machine.Claiming && before.Phase != machine.Claiming {
 		e.tellCampaign(Reason(s.Reason))
 	}
+}
+
+// transition describes what has just become visible.
+func (l *loop) transition(before machine.State, from machine.Public, next *snapshot) Transition {
+	s := l.state
+	t := Transition{
+		At: next.at, Event: eventOf(next.state), From: stateName(from), To: stateName(next.state), Reason: next.reason,
+		Term: transitionTerm(before, s), LeaderID: l.told.ID, LeaderTerm: l.told.Term, Correlation: l.told.Correlation,
+	}
+	if t.To == StateDemoted {
+		t.By, t.Why = s.Exit.By, s.Exit.Why
+	}
+	if !t.Term.IsZero() {
+		t.Correlation = t.Term.Correlation()
+	}
+	return t
 }
 
 // transitionTerm is the term that began or ended between two states, if one did.
@@ -464,14 +475,15 @@ func termOf(v machine.Seen) uint64 {
 	return v.Rec.Term
 }
 
-// tell tells observers and callbacks who leads, if that changed.
-func (l *loop) tell() {
+// tell tells observers and callbacks who leads, if that changed, and reports whether it did.
+func (l *loop) tell() bool {
 	info := l.e.leader()
 	if info.sameNews(l.told) {
-		return
+		return false
 	}
 	l.told = info
 	l.e.tellLeader(info)
+	return true
 }
 
 func (l *loop) answerWaiters() {

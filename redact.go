@@ -1,12 +1,60 @@
 package leader
 
-import "log/slog"
+import (
+	"fmt"
+	"log/slog"
+)
 
-// A Term is shown to logs without its token (Term.LogValue). A handler that writes JSON does not ask the parts of a
-// value how they want to be shown, so whatever has a token or a Term in it has to say so itself.
+// A token is the caller's to use, and no log's to show: whatever of this package has one in it shows a short hash in
+// its place, to slog and under the verbs of fmt (but for %p of what is no pointer, about which fmt asks nobody). It has to say
+// so itself: a handler that writes JSON does not ask the parts of a value how they want to be shown, and fmt asks for a String
+// under some verbs only. Encoders of JSON and the like write the token, for programs that pass it on.
+
+// Format shows the number and a short hash of the token, as String does; the number alone for %d.
+func (t Term) Format(f fmt.State, verb rune) {
+	if verb == 'd' {
+		show(f, verb, t.Number)
+		return
+	}
+	show(f, verb, t.String())
+}
+
+// Format shows the status with a short hash in the place of the token.
+func (s ElectionStatus) Format(f fmt.State, verb rune) { show(f, verb, s.redacted()) }
+
+// Format shows the role with a short hash in the place of the token.
+func (r RoleStatus) Format(f fmt.State, verb rune) {
+	show(f, verb, struct {
+		Name           string
+		ElectionStatus redacted
+		Leader         LeaderInfo
+	}{r.Name, r.redacted(), r.Leader})
+}
+
+// Format names the candidate and its group.
+func (e *election) Format(f fmt.State, verb rune) {
+	show(f, verb, fmt.Sprintf("candidate %q of group %q", e.cfg.InstanceID, e.cfg.Group))
+}
+
+func show(f fmt.State, verb rune, value any) { _, _ = fmt.Fprintf(f, fmt.FormatString(f, verb), value) }
+
+// redacted is a status without its token, and without the methods that hide it.
+type redacted ElectionStatus
+
+func (s ElectionStatus) redacted() redacted {
+	s.Token = correlation(s.Token)
+	return redacted(s)
+}
 
 // LogValue shows the status without the token.
-func (s ElectionStatus) LogValue() slog.Value {
+func (s ElectionStatus) LogValue() slog.Value { return slog.GroupValue(s.attrs()...) }
+
+// LogValue shows the role without the token.
+func (r RoleStatus) LogValue() slog.Value {
+	return slog.GroupValue(append([]slog.Attr{slog.String("role", r.Name)}, r.attrs()...)...)
+}
+
+func (s ElectionStatus) attrs() []slog.Attr {
 	attrs := []slog.Attr{
 		slog.String("state", s.State), slog.String("reason", string(s.Reason)), slog.Time("since", s.LastTransition),
 		slog.String("leader", s.LeaderID), slog.Uint64("term", s.LeaderTerm), slog.String("connection", s.ConnectionStatus),
@@ -21,7 +69,7 @@ func (s ElectionStatus) LogValue() slog.Value {
 	if s.LastError != nil {
 		attrs = append(attrs, slog.Any("error", s.LastError), slog.Time("error_at", s.LastErrorAt))
 	}
-	return slog.GroupValue(attrs...)
+	return attrs
 }
 
 // LogValue shows the transition without the token of its term.

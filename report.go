@@ -10,15 +10,23 @@ import (
 	"github.com/seed-ff2cb582/leader/store"
 )
 
-// reportTransition logs a change of state and tells the hook.
-func (e *election) reportTransition(t Transition) {
+// reportTransition logs a change of state and tells the hook. news: it shows a new leader.
+func (e *election) reportTransition(t Transition, news bool) {
 	level := slog.LevelInfo
 	switch {
 	case t.From == StateLeader && !t.Reason.Asked():
 		level = slog.LevelWarn
-	case waiting(t.From) && waiting(t.To):
+	case waiting(t.From) && waiting(t.To) && !news:
 		level = slog.LevelDebug // every vacancy takes every follower through these
 	}
+	e.logEvent(level, t)
+	if h := e.hooks.Transition; h != nil {
+		h(t)
+	}
+}
+
+// logEvent writes a line with the name of the event.
+func (e *election) logEvent(level slog.Level, t Transition) {
 	attrs := []slog.Attr{
 		slog.String("from", t.From), slog.String("to", t.To), slog.String("reason", string(t.Reason)),
 		slog.String("leader", t.LeaderID),
@@ -34,9 +42,6 @@ func (e *election) reportTransition(t Transition) {
 		attrs = append(attrs, slog.String("by", t.By), slog.String("why", t.Why))
 	}
 	e.log.LogAttrs(context.Background(), level, string(t.Event), attrs...) //nolint:sloglint // each Event is a constant
-	if h := e.hooks.Transition; h != nil {
-		h(t)
-	}
 }
 
 // waiting tells the states of a candidate that does not lead and is not about to end.
