@@ -101,6 +101,8 @@ func (f fireCommand) Run(ctx context.Context, s streams) error {
 	if err != nil {
 		return err
 	}
-	_ = res
-	return nil
+	if err := res.Print(s.out); err != nil {
+		return err
+	}
+	return res.Verdict()
 }

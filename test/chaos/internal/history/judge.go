@@ -133,7 +133,7 @@ func shared(a, b reign) time.Duration {
 	return time.Duration(min(a.to(), b.to()) - max(a.from(), b.from()))
 }
 
-// termsGrow is G2: nobody leads in a term after somebody led in a later one, and no two candidates in one term.
+// termsGrow is G2: no term begins after a later one has begun, and no two candidates lead in one term.
 func (j *judge) termsGrow() {
 	byAge := map[int][]reign{}
 	for _, r := range j.reigns {
@@ -149,7 +149,7 @@ func (j *judge) termsGrow() {
 			if i > 0 && terms[i-1].term == r.term && !terms[i-1].sameCandidate(r) {
 				j.condemn("G2", "one term, two leaders: %v, and %v", terms[i-1], r)
 			}
-			if earliest != nil && earliest.term > r.term && earliest.first.T1 < r.last.T0 {
+			if earliest != nil && earliest.term > r.term && earliest.first.T1 < r.first.T0 {
 				j.condemn("G2", "after a later term had begun: %v, after %v", r, *earliest)
 			}
 			if earliest == nil || r.first.T1 < earliest.first.T1 {

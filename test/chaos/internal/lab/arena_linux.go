@@ -193,7 +193,9 @@ func foreignDelete() *nats.Msg {
 	return &nats.Msg{Subject: stored + group, Header: nats.Header{"KV-Operation": {"DEL"}}}
 }
 
-func foreignPut(value string) *nats.Msg { return &nats.Msg{Subject: stored + group, Data: []byte(value)} }
+func foreignPut(value string) *nats.Msg {
+	return &nats.Msg{Subject: stored + group, Data: []byte(value)}
+}
 
 // garbage is what other tools may write over the record: nothing of it is a record or a vacancy.
 var garbage = []string{"", "{}", "hello", `{"id":7}`, `[1,2,3]`, "\x00\xff\xfe", `{"id":""}`, strings.Repeat("x", 4096)}

@@ -10,7 +10,7 @@ import (
 type counts struct {
 	rounds    int
 	elapsed   time.Duration
-	episodes  int
+	played    int // episodes
 	faults    map[string]int    // by kind
 	skipped   map[string]string // kinds that could not be done, and why
 	atLeader  int               // faults of candidates that met the leader
@@ -44,7 +44,6 @@ func (r *round) count(f func(*counts)) {
 func (c *counts) add(h history.Round) {
 	c.rounds++
 	c.forgot += len(h.Forgot)
-	c.episodes += len(h.Waits)
 	claims := map[uint64]bool{}
 	for _, s := range h.Stored {
 		if s.ID != "" && s.Term == 0 {
@@ -95,7 +94,7 @@ func (c *counts) addEvent(e history.Event, claims map[uint64]bool) {
 func (c *counts) join(o counts) {
 	c.rounds += o.rounds
 	c.elapsed += o.elapsed
-	c.episodes += o.episodes
+	c.played += o.played
 	c.atLeader += o.atLeader
 	c.processes += o.processes
 	c.samples += o.samples

@@ -6,8 +6,6 @@ import (
 	"io"
 	"os"
 	"time"
-
-	"github.com/seed-ff2cb582/leader/test/chaos/internal/history"
 )
 
 // Fire is a run of the fire lab.
@@ -21,19 +19,6 @@ type Fire struct {
 	Binary   string        // of the candidates
 }
 
-// A Result is what a run showed.
-type Result struct {
-	counts     counts
-	violations []violation
-	troubles   []string
-}
-
-// A violation names the round in which it was found.
-type violation struct {
-	seed uint64
-	history.Violation
-}
-
 // Run holds rounds until they are done, their time is over, or ctx is done.
 func (f Fire) Run(ctx context.Context, log io.Writer) (res Result, err error) {
 	dir, err := os.MkdirTemp("", "leader-chaos-")
@@ -41,7 +26,7 @@ func (f Fire) Run(ctx context.Context, log io.Writer) (res Result, err error) {
 		return res, err
 	}
 	defer func() { _ = os.RemoveAll(dir) }()
-	res.counts = newCounts()
+	res.Full = f.Episodes == 0
 	l := newLauncher(f.Binary)
 	var until time.Time
 	if f.For > 0 {
@@ -51,7 +36,7 @@ func (f Fire) Run(ctx context.Context, log io.Writer) (res Result, err error) {
 		p := draw(f.Seed+uint64(i), f.Episodes)
 		fmt.Fprintf(log, "round %d: seed %d, %s, %d candidates, TTL %v, %d episodes\n",
 			i+1, p.seed, p.shape.name, p.candidates, p.ttl, len(p.episodes))
-		o := run(ctx, p, until, dir, l, log)
+		o := run(ctx, p, until, dir, l)
 		res.take(o, log)
 	}
 	return res, nil
@@ -66,21 +51,24 @@ func (f Fire) more(ctx context.Context, done int, until time.Time) bool {
 	}
 }
 
+// take takes in the outcome of a round.
 func (r *Result) take(o outcome, log io.Writer) {
-	r.counts.join(o.counts)
-	again := fmt.Sprintf("go run ./test/chaos --seed %d --rounds 1 --episodes %d", o.plan.seed, len(o.plan.episodes))
-	if o.trouble != nil {
-		r.troubles = append(r.troubles, fmt.Sprintf("seed %d: %v", o.plan.seed, o.trouble))
-		fmt.Fprintf(log, "  TROUBLE: %v\n  again: %s\n", o.trouble, again)
-	}
+	r.Rounds = append(r.Rounds, o)
 	for _, v := range o.violations {
-		r.violations = append(r.violations, violation{o.plan.seed, v})
-		fmt.Fprintf(log, "  VIOLATION: %v\n", v)
+		fmt.Fprintf(log, "  VIOLATION of %v\n", v)
 	}
-	if len(o.violations) > 0 {
-		fmt.Fprintf(log, "  again: %s\n", again)
+	if o.trouble != nil {
+		fmt.Fprintf(log, "  TROUBLE: %v\n", o.trouble)
+	}
+	if o.trouble != nil || len(o.violations) > 0 {
+		fmt.Fprintf(log, "  the same schedule again: %s\n", o.plan.command())
 	}
 	c := o.counts
 	fmt.Fprintf(log, "  %.0f s: %d episodes, %d terms, %d samples, longest wait %v after %s, %d of %d writes stale, %d violations\n",
-		c.elapsed.Seconds(), c.episodes, c.terms, c.samples, c.longest.Round(time.Millisecond), c.after, c.stale, c.writes, len(o.violations))
+		c.elapsed.Seconds(), c.played, c.terms, c.samples, c.longest.Round(time.Millisecond), c.after, c.stale, c.writes, len(o.violations))
+}
+
+// command is what plays the plan again.
+func (p plan) command() string {
+	return fmt.Sprintf("go run ./test/chaos --seed %d --rounds 1 --episodes %d", p.seed, len(p.episodes))
 }

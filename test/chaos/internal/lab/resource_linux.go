@@ -110,4 +110,3 @@ func serveGuarded(b *bench) (url string, r *resource) {
 	b.check(err)
 	return s.URL(), r
 }
-

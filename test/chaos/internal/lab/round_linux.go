@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"math/rand/v2"
 	"os"
 	"strings"
@@ -73,7 +72,7 @@ type outcome struct {
 }
 
 // run holds a round. Files go into a directory of its own under dir.
-func run(ctx context.Context, p plan, until time.Time, dir string, l *launcher, log io.Writer) (o outcome) {
+func run(ctx context.Context, p plan, until time.Time, dir string, l *launcher) (o outcome) {
 	o.plan = p
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
@@ -82,12 +81,12 @@ func run(ctx context.Context, p plan, until time.Time, dir string, l *launcher, 
 		o.trouble = err
 		return o
 	}
-	b := &bench{dir: dir, log: log}
+	b := &bench{dir: dir}
 	defer func() { _ = os.RemoveAll(dir) }()
-	defer b.cleanup()
+	defer b.Close()
 	r := &round{plan: p, ctx: ctx, launch: l, ttl: p.ttl, until: until, counts: newCounts()}
 	began := time.Now()
-	o.trouble = r.hold(b)
+	o.trouble = b.Run(func() error { return r.hold(b) })
 	r.counts.elapsed = time.Since(began)
 	h, err := r.history()
 	o.trouble = errors.Join(o.trouble, err)
@@ -97,8 +96,7 @@ func run(ctx context.Context, p plan, until time.Time, dir string, l *launcher, 
 }
 
 // hold does everything, and ends all processes.
-func (r *round) hold(b *bench) (err error) {
-	defer guard(&err)
+func (r *round) hold(b *bench) error {
 	defer r.killAll()
 	ledger, posts := serveLedger(b)
 	guarded, puts := serveGuarded(b)
@@ -115,6 +113,7 @@ func (r *round) hold(b *bench) (err error) {
 			break
 		}
 		r.play(e)
+		r.counts.played++
 	}
 	if r.ctx.Err() == nil {
 		r.rollOff()
@@ -187,9 +186,11 @@ func (r *round) play(e episode) {
 	errs := make([]error, len(e.faults))
 	for i, f := range e.faults {
 		faults.Go(func() {
-			defer guard(&errs[i])
-			r.rest(f.at)
-			f.kind.run(r, f)
+			errs[i] = r.Run(func() error {
+				r.rest(f.at)
+				f.kind.run(r, f)
+				return nil
+			})
 		})
 	}
 	faults.Wait()

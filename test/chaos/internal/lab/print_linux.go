@@ -1,0 +1,198 @@
+package lab
+
+import (
+	"bufio"
+	_ "embed" // the page
+	"fmt"
+	"io"
+	"maps"
+	"os"
+	"runtime"
+	"slices"
+	"strings"
+	"text/template"
+	"time"
+
+	"github.com/nats-io/nats-server/v2/server"
+	"github.com/nats-io/nats.go"
+)
+
+//go:embed page.md
+var page string
+
+// Print prints the tables.
+func (r Result) Print(w io.Writer) error {
+	_, err := io.WriteString(w, "\n"+r.summary()+"\n"+r.faultTable())
+	return err
+}
+
+// Page writes the page of results. command is how to get such results.
+func (r Result) Page(w io.Writer, command string) error {
+	t, err := template.New("page").Parse(page)
+	if err != nil {
+		return err
+	}
+	return t.Execute(w, map[string]string{
+		"Command": command, "Machine": Machine(), "Date": time.Now().UTC().Format(time.DateOnly),
+		"Seeds": r.seeds(), "Verdict": r.verdict(), "Summary": r.summary(), "Faults": r.faultTable(), "Shapes": r.shapeTable(),
+	})
+}
+
+func (r Result) seeds() string {
+	if len(r.Rounds) == 0 {
+		return "none"
+	}
+	return fmt.Sprintf("%d to %d", r.Rounds[0].plan.seed, r.Rounds[len(r.Rounds)-1].plan.seed)
+}
+
+func (r Result) verdict() string {
+	if err := r.Verdict(); err != nil {
+		return "Failed: " + err.Error()
+	}
+	return "Passed: no violation, and enough happened to say so."
+}
+
+// summary is a table of what happened.
+func (r Result) summary() string {
+	c := r.total()
+	t := table{head: []string{"figure", "value"}}
+	t.row("rounds", len(r.Rounds))
+	t.row("time under fire", c.elapsed.Round(time.Second))
+	t.row("episodes of two or three faults", c.played)
+	t.row("faults", total(c.faults))
+	t.row("of them at the leader of the moment", c.atLeader)
+	t.row("candidates' processes", c.processes)
+	t.row("samples of what candidates believe", c.samples)
+	t.row("of them of leaders", c.leading)
+	t.row("terms", c.terms)
+	t.row("by why they were claimed", reasons(c.begun))
+	t.row("by why they ended", reasons(c.ended))
+	t.row("terms whose claim was seen as it was stored", c.witnessed)
+	t.row("writes without an answer; found applied later", fmt.Sprintf("%d; %d", c.unknown, c.resolved))
+	t.row("times that the store was made to forget", c.forgot)
+	t.row("writes to guarded resources, attempted", c.writes)
+	t.row("of them stale", c.stale)
+	t.row("stale writes accepted", r.found("G8"))
+	t.row("longest time without a leader after the last fault of an episode", fmt.Sprintf("%v (%s)", c.longest.Round(time.Millisecond), c.after))
+	t.row("**violations**", fmt.Sprintf("**%d**", r.Violations()))
+	return t.String()
+}
+
+// found counts the violations of a guarantee.
+func (r Result) found(guarantee string) (n int) {
+	for _, o := range r.Rounds {
+		for _, v := range o.violations {
+			if v.Guarantee == guarantee {
+				n++
+			}
+		}
+	}
+	return n
+}
+
+// faultTable is a table of all kinds of faults.
+func (r Result) faultTable() string {
+	c := r.total()
+	t := table{head: []string{"fault", "what is done", "times"}}
+	for _, k := range kinds {
+		times := fmt.Sprint(c.faults[k.name])
+		if why, ok := c.skipped[k.name]; ok {
+			times += ", not covered: " + why
+		}
+		t.row(k.name, k.does, times)
+	}
+	return t.String()
+}
+
+// shapeTable is a table of what the rounds were held on.
+func (r Result) shapeTable() string {
+	t := table{head: []string{"servers and storage", "rounds", "terms", "violations"}}
+	for _, s := range shapes {
+		rounds, terms, violations := 0, 0, 0
+		for _, o := range r.Rounds {
+			if o.plan.shape == s {
+				rounds, terms, violations = rounds+1, terms+o.counts.terms, violations+len(o.violations)
+			}
+		}
+		t.row(s.name, rounds, terms, violations)
+	}
+	return t.String()
+}
+
+// reasons are counts by reason, the most frequent first.
+func reasons(n map[string]int) string {
+	names := slices.SortedFunc(maps.Keys(n), func(a, b string) int {
+		if n[a] != n[b] {
+			return n[b] - n[a]
+		}
+		return strings.Compare(a, b)
+	})
+	parts := make([]string, len(names))
+	for i, name := range names {
+		parts[i] = fmt.Sprintf("%s %d", name, n[name])
+	}
+	return strings.Join(parts, ", ")
+}
+
+func total(n map[string]int) (sum int) {
+	for _, x := range n {
+		sum += x
+	}
+	return sum
+}
+
+// A table is one in Markdown, which terminals show as well.
+type table struct {
+	head []string
+	rows [][]string
+}
+
+func (t *table) row(cells ...any) {
+	row := make([]string, len(cells))
+	for i, c := range cells {
+		row[i] = fmt.Sprint(c)
+	}
+	t.rows = append(t.rows, row)
+}
+
+func (t *table) String() string {
+	var b strings.Builder
+	line := func(cells []string) { fmt.Fprintf(&b, "| %s |\n", strings.Join(cells, " | ")) }
+	line(t.head)
+	line(slices.Repeat([]string{"---"}, len(t.head)))
+	for _, r := range t.rows {
+		line(r)
+	}
+	return b.String()
+}
+
+// Machine describes what the run was on.
+func Machine() string {
+	return fmt.Sprintf("%s, %d cores, %s/%s, %s, nats-server %s, nats.go %s; load average %s", cpu(), runtime.NumCPU(),
+		runtime.GOOS, runtime.GOARCH, runtime.Version(), server.VERSION, nats.Version, load())
+}
+
+// cpu is the processor's name.
+func cpu() string {
+	f, err := os.Open("/proc/cpuinfo")
+	if err != nil {
+		return "unknown processor"
+	}
+	defer f.Close() //nolint:errcheck // it was read
+	for lines := bufio.NewScanner(f); lines.Scan(); {
+		if name, value, ok := strings.Cut(lines.Text(), ":"); ok && strings.TrimSpace(name) == "model name" {
+			return strings.TrimSpace(value)
+		}
+	}
+	return "unknown processor"
+}
+
+// load is the load averages over 1, 5 and 15 minutes at the end: whether the lab had the machine for itself.
+func load() string {
+	b, err := os.ReadFile("/proc/loadavg")
+	fields := strings.Fields(string(b))
+	if err != nil || len(fields) < 3 {
+		return "unknown"
+	}
+	return strings.Join(fields[:3], " ")
+}
