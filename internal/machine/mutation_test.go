@@ -323,6 +323,9 @@ func (mu mutation) config() config {
 // TestMutations proves the explorer: each mistake must lead it to a counterexample, and the
 // protocol as it is must pass in the same worlds.
 func TestMutations(t *testing.T) {
+	if testing.Short() {
+		t.Skip("it judges the explorer, and not the protocol")
+	}
 	for _, mu := range mutations {
 		t.Run(mu.name, func(t *testing.T) {
 			cfg := mu.config()
