@@ -46,14 +46,19 @@ func (c *step) sightReleasing(seen Seen) {
 		if c.s.Write.Stage == Flying {
 			return // refused for sure; the answer comes first
 		}
-		c.s.Write.Expected = seen.Rev
-		c.send()
+		c.releaseAt(seen.Rev)
 		return
 	}
 	if c.s.Write.Maybe && seen.Kind == Vacant && seen.Rec.Token == c.s.Grant.Token {
 		c.note(NoteResolved)
 	}
 	c.depart()
+}
+
+// releaseAt sends the release again, over a later record of our own.
+func (c *step) releaseAt(rev uint64) {
+	c.s.Write.Expected = rev
+	c.send()
 }
 
 // depart ends a release, or stands for one that had nothing to do.

@@ -74,6 +74,10 @@ func (c *step) written() {
 	case OK:
 		c.applied()
 	case Conflict:
+		if c.s.Phase == Releasing && c.ours(c.s.View) && c.s.View.Rev > w.Expected {
+			c.releaseAt(c.s.View.Rev) // of our own that was seen meanwhile; a read could show less
+			return
+		}
 		w.Refused = true
 		c.look()
 	case Unknown:
