@@ -130,12 +130,18 @@ func (s *Store) sighting() sighting {
 // is new, came on the same connection, and names the subject. Its text is the only place
 // where the subject stands.
 func (s *Store) deniedSince(before sighting, subjects ...string) error {
+	return violation(s.reportedSince(before), subjects...)
+}
+
+// reportedSince returns what the connection reported last, if it did so since before. Who asks more than one question of
+// it takes it once: a report may come between two questions.
+func (s *Store) reportedSince(before sighting) error {
 	err := s.nc.LastError()
 	//nolint:errorlint // the same value again is the same report, an equal text in another value is a new one
 	if err == before.err || s.nc.Stats().Reconnects != before.reconnects {
 		return nil
 	}
-	return violation(err, subjects...)
+	return err
 }
 
 func violation(err error, subjects ...string) error {

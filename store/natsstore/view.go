@@ -310,7 +310,7 @@ func (h *hub) renounceAll(v *view, denied error) {
 
 // deniedView reports a permission whose lack keeps a view from hearing of writes. One whose lack keeps it from
 // reading the present state makes it try the other way, and then do without.
-func (h *hub) deniedView(before sighting, v *view) error {
+func (h *hub) deniedView(reported error, v *view) error {
 	s := h.s
 	fatal := []string{}
 	if v.feed != nil && v.feed.sub != nil && v.feed.consumer {
@@ -318,7 +318,7 @@ func (h *hub) deniedView(before sighting, v *view) error {
 	} else if v.feed != nil && v.feed.sub != nil {
 		fatal = []string{v.feed.sub.Subject}
 	}
-	if denied := s.deniedSince(before, fatal...); denied != nil {
+	if denied := violation(reported, fatal...); denied != nil {
 		return h.unwatchable(denied)
 	}
 	if v.reading == nil {
@@ -328,9 +328,9 @@ func (h *hub) deniedView(before sighting, v *view) error {
 	if v.reading.consumer {
 		subject = s.consumerSubject()
 	}
-	switch denied := s.deniedSince(before, subject); {
-	case s.deniedSince(before, s.inboxPrefix()) != nil:
-		h.renounceAll(v, fmt.Errorf("%w: %w", errNoReplies, s.nc.LastError()))
+	switch denied := violation(reported, subject); {
+	case violation(reported, s.inboxPrefix()) != nil:
+		h.renounceAll(v, fmt.Errorf("%w: %w", errNoReplies, reported))
 	case denied != nil && v.reading.consumer:
 		h.renounceAll(v, denied)
 	case denied != nil:

@@ -162,11 +162,12 @@ func (s *Store) deniedWatch(before sighting, h *hub, w *watch) error {
 	if w.stopped {
 		return fmt.Errorf("%w: watching bucket %q: stopped", store.ErrTransient, s.bucket)
 	}
-	if h.assumed(before, w) {
+	reported := s.reportedSince(before)
+	if h.assumed(reported, w) {
 		return nil
 	}
 	if w.view != nil {
-		return h.deniedView(before, w.view)
+		return h.deniedView(reported, w.view)
 	}
 	subjects := []string{s.inboxPrefix()}
 	if h.plan.republished == "" {
@@ -177,11 +178,11 @@ func (s *Store) deniedWatch(before sighting, h *hub, w *watch) error {
 			subjects = append(subjects, f.sub.Subject)
 		}
 	}
-	if denied := s.deniedSince(before, subjects...); denied != nil {
+	if denied := violation(reported, subjects...); denied != nil {
 		return h.unwatchable(denied)
 	}
 	for _, key := range w.keys {
-		denied := s.deniedSince(before, s.directSubject(key))
+		denied := violation(reported, s.directSubject(key))
 		switch {
 		case denied == nil:
 		case h.plan.republished == "":
@@ -194,9 +195,10 @@ func (s *Store) deniedWatch(before sighting, h *hub, w *watch) error {
 	return nil
 }
 
-// assumed reports whether a denial shows that the bucket, of whose configuration nothing is known, cannot be watched by
-// consumers, and has the hub assume that it republishes as ours do: who may neither ask nor read may still listen.
-func (h *hub) assumed(before sighting, w *watch) bool {
+// assumed reports whether a denial, if that is what was reported, shows that the bucket, of whose configuration nothing is
+// known, cannot be watched by consumers, and has the hub assume that it republishes as ours do: who may neither ask nor
+// read may still listen.
+func (h *hub) assumed(reported error, w *watch) bool {
 	if !h.plan.unknown || h.plan.republished != "" {
 		return false
 	}
@@ -204,7 +206,7 @@ func (h *hub) assumed(before sighting, w *watch) bool {
 	for _, key := range w.keys {
 		subjects = append(subjects, h.s.directSubject(key))
 	}
-	if h.denied = h.s.deniedSince(before, subjects...); h.denied == nil {
+	if h.denied = violation(reported, subjects...); h.denied == nil {
 		return false
 	}
 	h.plan.republished = defaultRepublish(h.s.bucket)
