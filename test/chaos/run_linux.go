@@ -1,6 +1,7 @@
 package main
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -14,6 +15,7 @@ import (
 
 	"github.com/seed-ff2cb582/leader/test/chaos/internal/candidate"
 	"github.com/seed-ff2cb582/leader/test/chaos/internal/lab"
+	"github.com/seed-ff2cb582/leader/test/chaos/internal/mutant"
 	"github.com/seed-ff2cb582/leader/test/natslab"
 )
 
@@ -35,7 +37,13 @@ type fireCommand struct {
 	Rounds   int           `help:"How many rounds; 0: as many as --for has time for, and six without that."`
 	For      time.Duration `help:"Begin nothing new after so long."`
 	Episodes int           `help:"Of each round; 0: until each kind of fault has come up."`
+	Only     []string      `help:"These kinds of faults only."`
+	Page     string        `help:"Write the page of results to this file." type:"path"`
+	Mutant   string        `help:"Put this bug into the library, and see that it is condemned within a minute. all: one after the other; list: name them."`
 }
+
+// mutantTime is how long a mutant may go uncondemned.
+const mutantTime = time.Minute
 
 // streams are the program's.
 type streams struct {
@@ -93,16 +101,92 @@ func (f fireCommand) Run(ctx context.Context, s streams) error {
 	if f.Rounds == 0 && f.For == 0 {
 		f.Rounds = 6
 	}
+	switch f.Mutant {
+	case "":
+		return f.fire(ctx, s)
+	case "list":
+		for _, m := range mutant.All {
+			fmt.Fprintf(s.out, "%-16s %s: %s\n", m.Name, m.Breaks, m.Says)
+		}
+		return nil
+	case "all":
+		var errs []error
+		for _, m := range mutant.All {
+			errs = append(errs, f.condemn(ctx, m, s))
+		}
+		return errors.Join(errs...)
+	}
+	m, err := mutant.Find(f.Mutant)
+	if err != nil {
+		return err
+	}
+	return f.condemn(ctx, m, s)
+}
+
+func (f fireCommand) fire(ctx context.Context, s streams) error {
 	self, err := os.Executable()
 	if err != nil {
 		return err
 	}
-	res, err := lab.Fire{Seed: f.Seed, Rounds: f.Rounds, For: f.For, Episodes: f.Episodes, Binary: self}.Run(ctx, s.stderr)
+	res, err := lab.Fire{
+		Seed: f.Seed, Rounds: f.Rounds, For: f.For, Episodes: f.Episodes, Only: f.Only, Binary: self,
+	}.Run(ctx, s.stderr)
 	if err != nil {
 		return err
 	}
 	if err := res.Print(s.out); err != nil {
 		return err
 	}
+	if f.Page != "" {
+		if err := writePage(f.Page, func(w io.Writer) error { return res.Page(w, f.command()) }); err != nil {
+			return err
+		}
+	}
 	return res.Verdict()
+}
+
+// command is how to get such results.
+func (f fireCommand) command() string {
+	if f.For > 0 {
+		return fmt.Sprintf("make chaos FOR=%v", f.For)
+	}
+	return fmt.Sprintf("go run ./test/chaos --rounds %d --seed %d", f.Rounds, f.Seed)
+}
+
+// condemn returns nil if a mutant is condemned in time for what it breaks.
+func (f fireCommand) condemn(ctx context.Context, m mutant.Mutant, s streams) error {
+	dir, err := os.MkdirTemp("", "leader-mutant-")
+	if err != nil {
+		return err
+	}
+	defer func() { _ = os.RemoveAll(dir) }()
+	fmt.Fprintf(s.stderr, "mutant %s: %s\n", m.Name, m.Says)
+	binary, err := m.Build(ctx, dir)
+	if err != nil {
+		return err
+	}
+	begun := time.Now()
+	res, err := lab.Fire{
+		Seed: f.Seed, For: mutantTime, Episodes: mutantEpisodes, Only: m.Faults, Binary: binary, Mutant: true,
+	}.Run(ctx, s.stderr)
+	if err != nil {
+		return err
+	}
+	took := time.Since(begun).Round(time.Second)
+	if why := res.Condemned(m.Breaks); why != "" {
+		fmt.Fprintf(s.out, "mutant %s: condemned after %v for %s\n", m.Name, took, why)
+		return nil
+	}
+	return fmt.Errorf("mutant %s: not condemned for %s in %v", m.Name, m.Breaks, took)
+}
+
+// mutantEpisodes is how many there are in a round, after which it is judged.
+const mutantEpisodes = 3
+
+func writePage(path string, write func(io.Writer) error) error {
+	var page bytes.Buffer
+	if err := write(&page); err != nil {
+		return err
+	}
+	return os.WriteFile(path, page.Bytes(), 0o644) //nolint:gosec // it is there to be read
 }

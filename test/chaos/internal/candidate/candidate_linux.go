@@ -140,7 +140,7 @@ func (p *process) connect() (*nats.Conn, error) {
 func (p *process) config(s *seat) leader.ElectionConfig {
 	cfg := leader.ElectionConfig{
 		Bucket: p.spec.Bucket, Group: p.spec.Group, InstanceID: s.id,
-		TTL: p.spec.TTL, HeartbeatInterval: p.spec.Heartbeat, DemoteTimeout: p.spec.DemoteTimeout,
+		TTL: p.spec.TTL, HeartbeatInterval: p.spec.Heartbeat, ConnectionTimeout: p.spec.Timeout, DemoteTimeout: p.spec.DemoteTimeout,
 		BucketAutoCreate: true, DeleteOnStop: true,
 		Hooks: leader.Hooks{Transition: s.transition, Call: s.call, Note: s.note},
 	}

@@ -18,6 +18,7 @@ type Spec struct {
 	Group     string
 	TTL       time.Duration
 	Heartbeat time.Duration
+	Timeout   time.Duration // of each call to the store
 	CoolDown  bool
 	// DemoteTimeout is how long the release waits for the work.
 	DemoteTimeout time.Duration

@@ -10,7 +10,7 @@ import (
 type counts struct {
 	rounds    int
 	elapsed   time.Duration
-	played    int // episodes
+	played    int               // episodes
 	faults    map[string]int    // by kind
 	skipped   map[string]string // kinds that could not be done, and why
 	atLeader  int               // faults of candidates that met the leader

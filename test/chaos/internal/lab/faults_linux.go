@@ -49,6 +49,15 @@ var candidateKinds = []kind{
 	{"black hole to the client", "the same the other way: writes are applied, their answers late", false, everywhere, hold(false, natslab.ToClient)},
 	{"loss", "nothing passes, and what was held is lost with the connection (RST)", false, everywhere, hold(true, natslab.ToServer, natslab.ToClient)},
 	{"loss of answers", "writes are applied, their answers lost with the connection (RST)", false, everywhere, hold(true, natslab.ToClient)},
+	{"late answers, then nothing", "answers are late, but still in time for the call; and when they have arrived nothing passes", false, everywhere, atSeat(func(r *round, s *seat, f fault) {
+		s.each(func(p *natslab.Proxy) { p.Hold(natslab.ToClient) })
+		r.rest(between(f.rng(), r.plan.timeout/2, r.plan.timeout))
+		s.each((*natslab.Proxy).Resume)
+		r.rest(r.ttl / 50)
+		s.each(func(p *natslab.Proxy) { p.Hold(natslab.ToServer, natslab.ToClient) })
+		r.rest(f.length)
+		s.each((*natslab.Proxy).Resume)
+	})},
 	{"reset", "connections are reset (RST), again and again", false, everywhere, atSeat(func(r *round, s *seat, f fault) {
 		s.again(f, 50*time.Millisecond, 500*time.Millisecond, func() { s.each((*natslab.Proxy).Reset) })
 	})},

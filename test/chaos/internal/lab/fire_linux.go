@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"strings"
 	"time"
 )
 
@@ -16,7 +17,10 @@ type Fire struct {
 	Rounds   int           // 0: as many as fit
 	For      time.Duration // no episode begins later; 0: no bound
 	Episodes int           // of a round; 0: until each kind of fault has come up
+	Only     []string      // the kinds of faults; empty: all
 	Binary   string        // of the candidates
+	// Mutant: a violation is what is wanted, and ends the run. All rounds are on the first shape.
+	Mutant bool
 }
 
 // Run holds rounds until they are done, their time is over, or ctx is done.
@@ -26,20 +30,31 @@ func (f Fire) Run(ctx context.Context, log io.Writer) (res Result, err error) {
 		return res, err
 	}
 	defer func() { _ = os.RemoveAll(dir) }()
-	res.Full = f.Episodes == 0
+	res.Full = f.Episodes == 0 && len(f.Only) == 0
 	l := newLauncher(f.Binary)
 	var until time.Time
 	if f.For > 0 {
 		until = time.Now().Add(f.For)
 	}
 	for i := 0; f.more(ctx, i, until); i++ {
-		p := draw(f.Seed+uint64(i), f.Episodes)
+		p := draw(f.seed(i), f.Episodes, f.Only)
 		fmt.Fprintf(log, "round %d: seed %d, %s, %d candidates, TTL %v, %d episodes\n",
 			i+1, p.seed, p.shape.name, p.candidates, p.ttl, len(p.episodes))
 		o := run(ctx, p, until, dir, l)
 		res.take(o, log)
+		if f.Mutant && len(o.violations) > 0 {
+			break
+		}
 	}
 	return res, nil
+}
+
+// seed returns that of the ith round.
+func (f Fire) seed(i int) uint64 {
+	if n := uint64(len(shapes)); f.Mutant {
+		return (f.Seed/n + uint64(i)) * n
+	}
+	return f.Seed + uint64(i)
 }
 
 func (f Fire) more(ctx context.Context, done int, until time.Time) bool {
@@ -70,5 +85,9 @@ func (r *Result) take(o outcome, log io.Writer) {
 
 // command is what plays the plan again.
 func (p plan) command() string {
-	return fmt.Sprintf("go run ./test/chaos --seed %d --rounds 1 --episodes %d", p.seed, len(p.episodes))
+	line := fmt.Sprintf("go run ./test/chaos --seed %d --rounds 1 --episodes %d", p.seed, len(p.episodes))
+	if len(p.only) > 0 {
+		line += fmt.Sprintf(" --only %q", strings.Join(p.only, ","))
+	}
+	return line
 }

@@ -2,6 +2,7 @@ package lab
 
 import (
 	"math/rand/v2"
+	"slices"
 	"time"
 )
 
@@ -11,7 +12,9 @@ type plan struct {
 	shape      shape
 	ttl        time.Duration
 	heartbeat  time.Duration
+	timeout    time.Duration // of each call to the store
 	candidates int
+	only       []string // the kinds of faults that were asked for; empty: all
 	episodes   []episode
 }
 
@@ -35,20 +38,21 @@ type fault struct {
 func (f fault) rng() *rand.Rand { return rand.New(rand.NewPCG(f.dice, 0)) }
 
 // draw plans a round. The seed decides the shape too, so that a seed alone says what a round is. With 0 episodes there are as many
-// as let each kind come up. Faults come from two decks, of which one has those of candidates and
+// as let each kind come up; only, if it is not empty, names the kinds. Faults come from two decks, of which one has those of candidates and
 // the other those of servers and the store; each kind comes up before any comes up again.
-func draw(seed uint64, episodes int) plan {
+func draw(seed uint64, episodes int, only []string) plan {
 	s := shapes[seed%uint64(len(shapes))]
 	rng := rand.New(rand.NewPCG(seed, 1))
 	p := plan{
-		seed: seed, shape: s, candidates: 3 + rng.IntN(2),
+		seed: seed, shape: s, only: only, candidates: 3 + rng.IntN(2),
 		ttl: time.Duration(8+rng.IntN(5)) * 100 * time.Millisecond,
 	}
 	p.heartbeat = p.ttl / 4
+	p.timeout = p.ttl / time.Duration(1+rng.IntN(4))
 	people, places := deck{rng: rng}, deck{rng: rng}
 	for _, k := range kinds {
 		switch {
-		case !k.suits(s):
+		case !k.suits(s), len(only) > 0 && !slices.Contains(only, k.name):
 		case k.atServers:
 			places.all = append(places.all, k)
 		default:
@@ -60,9 +64,14 @@ func draw(seed uint64, episodes int) plan {
 	}
 	for range episodes {
 		e := episode{calm: between(rng, 0, p.ttl/2)}
-		e.faults = append(e.faults, p.fault(rng, people.deal()), p.fault(rng, places.deal()))
+		decks := []*deck{&people, &places}
 		if rng.IntN(2) == 0 {
-			e.faults = append(e.faults, p.fault(rng, people.deal()))
+			decks = append(decks, &people)
+		}
+		for _, d := range decks {
+			if len(d.all) > 0 {
+				e.faults = append(e.faults, p.fault(rng, d.deal()))
+			}
 		}
 		p.episodes = append(p.episodes, e)
 	}

@@ -30,6 +30,18 @@ func (r Result) Violations() (n int) {
 	return n
 }
 
+// Condemned returns the first violation of a guarantee, or nothing.
+func (r Result) Condemned(guarantee string) string {
+	for _, o := range r.Rounds {
+		for _, v := range o.violations {
+			if v.Guarantee == guarantee {
+				return v.String()
+			}
+		}
+	}
+	return ""
+}
+
 // Verdict is nil if nothing was violated, every round was held to its end, and enough happened for that to mean something.
 func (r Result) Verdict() error {
 	var errs []error

@@ -125,7 +125,7 @@ func (r *round) hold(b *bench) error {
 func (r *round) spec(name string, ids, urls []string) candidate.Spec {
 	return candidate.Spec{
 		Name: name, IDs: ids, URLs: urls, User: user, Password: password,
-		Bucket: bucket, Group: group, TTL: r.ttl, Heartbeat: r.plan.heartbeat,
+		Bucket: bucket, Group: group, TTL: r.ttl, Heartbeat: r.plan.heartbeat, Timeout: r.plan.timeout,
 		CoolDown: r.shape.coolDown, DemoteTimeout: demoteTimeout,
 		Ledger: r.ledger, Guarded: r.guarded,
 	}
