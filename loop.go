@@ -247,7 +247,7 @@ func (l *loop) unbar(b machine.Bars) {
 // ends the term, so that it is obeyed once.
 func (l *loop) obey() {
 	req := l.control.Request
-	if req.Op == "" || l.state.Phase != machine.Holding || l.state.Grant.Term != req.Term {
+	if !req.Known() || l.state.Phase != machine.Holding || l.state.Grant.Term != req.Term {
 		return
 	}
 	x := machine.Exit{Reason: machine.ReasonSteppedDown, By: req.By, Why: req.Reason}

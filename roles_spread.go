@@ -298,7 +298,7 @@ func (m *RoleManager) ask(role string, req record.Request) error {
 	if err != nil {
 		return err
 	}
-	c, _ := record.ReadControl(entry)
+	c := readControl(entry)
 	if c.Paused != nil || c.Op != "" && c.Op != record.OpBalance && c.Term >= req.Term {
 		return fmt.Errorf("%w: it is paused, or somebody else has asked for it", store.ErrConflict)
 	}

@@ -70,11 +70,15 @@ type Control struct {
 	Paused *Pause `json:"paused,omitempty"`
 	// Stand is the latest candidate that made its standing known.
 	Stand *Stand `json:"stand,omitempty"`
+	// Unknown are the other fields, as a JSON object, or "". A later version of this program may have written them, and
+	// who changes the record keeps them, too.
+	Unknown string `json:"-"`
 }
 
 // A Request asks the holder to leave.
 type Request struct {
-	// Op is what the holder is asked for: see the constants. Without it nothing is asked.
+	// Op is what the holder is asked for: see the constants. Without it nothing is asked, nor with one of which nothing
+	// is known.
 	Op string `json:"op,omitempty"`
 	// Term is the term that the request is meant for. Later terms ignore it.
 	Term uint64 `json:"term,omitempty"`
@@ -91,6 +95,8 @@ type Request struct {
 type Pause struct {
 	By     string `json:"by,omitempty"`
 	Reason string `json:"reason,omitempty"`
+	// Unknown is as in Control.
+	Unknown string `json:"-"`
 }
 
 // A Stand is how a candidate makes its standing known to the holder of a term.
@@ -117,8 +123,19 @@ func ControlKey(group string) string { return "_ctl." + group }
 // Encode returns the record's bytes, or an error if they exceed what every store takes.
 func (r Record) Encode() ([]byte, error) { return encode(r) }
 
-// Encode returns the control record's bytes, or an error if they exceed what every store takes.
-func (c Control) Encode() ([]byte, error) { return encode(c) }
+// Encode returns the control record's bytes, or an error if they exceed what every store takes. Fields of which nothing
+// is known are left out if there is no room for them.
+func (c Control) Encode() ([]byte, error) {
+	b, err := encode(c)
+	if err == nil {
+		return b, nil
+	}
+	c.Unknown = ""
+	if c.Paused != nil {
+		c.Paused = &Pause{By: c.Paused.By, Reason: c.Paused.Reason}
+	}
+	return encode(c)
+}
 
 func encode(v any) ([]byte, error) {
 	b, err := json.Marshal(v)
@@ -272,16 +289,19 @@ func (c Control) check() bool {
 }
 
 func (r Request) check() bool {
-	if len(r.By) > MaxName || len(r.Successor) > MaxName || len(r.Reason) > MaxWhy {
+	if len(r.Op) > MaxName || len(r.By) > MaxName || len(r.Successor) > MaxName || len(r.Reason) > MaxWhy {
 		return false
 	}
 	switch r.Op {
-	case "", OpStepDown:
-		return true
+	case OpTransfer, OpBalance:
+		return r.Successor != "" && r.Have >= 0
 	default:
-		return (r.Op == OpTransfer || r.Op == OpBalance && r.Have >= 0) && r.Successor != ""
+		return true
 	}
 }
+
+// Known tells whether the request asks for something that this program knows how to do.
+func (r Request) Known() bool { return r.Op == OpStepDown || r.Op == OpTransfer || r.Op == OpBalance }
 
 // The longest names, reasons and versions of a control record, in bytes. They go into the vacancy that
 // answers it: one that outgrew what stores take would let the release fail.

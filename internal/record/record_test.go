@@ -208,7 +208,7 @@ func TestRequestsAreReadBackAndOthersIgnored(t *testing.T) {
 	for name, e := range map[string]store.Entry{
 		"text":                       entry("step-down"),
 		"an array":                   entry("[]"),
-		"an unknown operation":       entry(`{"op":"reboot","term":7}`),
+		"an endless operation":       entry(`{"op":"` + strings.Repeat("x", 257) + `","term":7}`),
 		"a transfer to nobody":       entry(`{"op":"transfer","term":7}`),
 		"a negative term":            entry(`{"op":"step-down","term":-7}`),
 		"a fractional term":          entry(`{"op":"step-down","term":7.5}`),
