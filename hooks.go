@@ -159,6 +159,7 @@ const (
 	NotePanic     = "panic"      // a callback panicked
 	NoteBadToken  = "bad-token"  // ValidateToken found that the term is over, or that there was none
 	NoteBid       = "bid"        // this candidate could not make its standing known to the leader
+	NoteGarbled   = "garbled"    // nobody can read what stands in the control record
 )
 
 // A Callback is a callback that returned.

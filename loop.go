@@ -44,6 +44,7 @@ type loop struct {
 	bid     bid
 	// controlled is the revision of the control record that was delivered last.
 	controlled uint64
+	mend       mend
 	// informBy is when the election goes on without knowing the control record (monotonic), 0 without that. What it says comes with the
 	// watch; it may be one that this candidate may not read.
 	informBy int64
@@ -173,6 +174,8 @@ func (l *loop) open(letter letter) {
 		l.report(*letter.note)
 	case letter.bid != nil:
 		l.bidMade(*letter.bid)
+	case letter.mended != nil:
+		l.mended(*letter.mended)
 	case letter.watched:
 		l.informBy = l.e.clock.now().Mono + int64(l.e.cfg.TTL)
 	default:
@@ -212,15 +215,20 @@ func (l *loop) read(entry store.Entry) machine.Seen {
 // takeControl takes in the control record. Its request is kept for obey: one for a term whose acknowledgement
 // is still on its way is meant for us, though we do not know it yet.
 func (l *loop) takeControl(entry store.Entry) {
-	if c, ok := record.ReadControl(entry); ok {
-		l.pause(c.Paused)
-		if entry.Revision != l.controlled { // a poll says again what was heard and judged
-			l.control = c
-			l.hear(c.Stand)
-			l.overhear(c.Stand)
-		}
-	}
+	c, ok := record.ReadControl(entry)
+	again := entry.Revision == l.controlled // a poll says again what was heard and judged
 	l.controlled = entry.Revision
+	if !ok {
+		l.garbled(again)
+		return
+	}
+	l.mend.revision = 0
+	l.pause(c.Paused)
+	if !again {
+		l.control = c
+		l.hear(c.Stand)
+		l.overhear(c.Stand)
+	}
 	// Last, since a group that is paused is not to be campaigned for.
 	l.unbar(machine.Uninformed)
 }

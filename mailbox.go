@@ -17,6 +17,8 @@ type letter struct {
 	note  *Note            // something to report
 	bid   *error           // how a bid ended
 
+	mended *mended // how the attempt to mend the control record ended
+
 	watched bool // the watch stands
 }
 

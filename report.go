@@ -83,7 +83,7 @@ func (e *election) reportCall(c Call) {
 func (e *election) report(n Note) {
 	level := slog.LevelDebug
 	switch n.Kind {
-	case NoteWarning, NoteOverrun, NoteGaveUp, NoteRegressed, NoteNotReady:
+	case NoteWarning, NoteOverrun, NoteGaveUp, NoteRegressed, NoteNotReady, NoteGarbled:
 		level = slog.LevelWarn
 	case NotePanic:
 		level = slog.LevelError
