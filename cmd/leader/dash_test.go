@@ -11,6 +11,10 @@ import (
 	"net/url"
 	"strings"
 	"testing"
+	"time"
+
+	"github.com/seed-ff2cb582/leader"
+	"github.com/seed-ff2cb582/leader/cmd/leader/internal/read"
 )
 
 // A visit is one request to a page of leader dash.
@@ -81,7 +85,8 @@ func TestDashIsSteeredFromItsOwnPageOnly(t *testing.T) {
 		}
 	}
 	for name, body := range map[string]string{
-		"another operation": `{"op":"pause","group":"reports","term":"1"}`,
+		"another operation": `{"op":"retire","group":"reports","term":"1"}`,
+		"a term to pause":   `{"op":"pause","group":"reports","term":"1"}`,
 		"no term":           `{"op":"step-down","group":"reports"}`,
 		"a field too many":  `{"op":"step-down","group":"reports","term":"1","force":true}`,
 		"no JSON":           `op=step-down`,
@@ -109,6 +114,41 @@ func TestDashIsSteeredFromItsOwnPageOnly(t *testing.T) {
 	// The term that was on the page is over: who presses twice deposes nobody else.
 	if code, _, body := stepDown(term, nil).ask(t, base); code != http.StatusConflict {
 		t.Errorf("status %d, want 409: %s", code, body)
+	}
+}
+
+func TestDashPausesAndResumesAGroup(t *testing.T) {
+	l := newReadLab(t)
+	e := l.stand("reports", "worker-1")
+	base, _ := startServing(t, []string{"NATS_URL=" + l.url}, "dash", "--allow-control", "--by", "ann", "--http", "127.0.0.1:0", "--timeout", "60s")
+	ask := func(op string) (answer struct {
+		Leader string  `json:"leader"`
+		Gap    float64 `json:"gap_ms"`
+	},
+	) {
+		t.Helper()
+		v := stepDown(1, nil)
+		v.body = fmt.Sprintf(`{"op":%q,"group":"reports","why":"a migration"}`, op)
+		code, _, body := v.ask(t, base)
+		if code != http.StatusOK {
+			t.Fatalf("%s: status %d: %s", op, code, body)
+		}
+		decodeStrictly(t, body, &answer)
+		return answer
+	}
+	if got := ask("pause"); got.Leader != "" || e.IsLeader() {
+		t.Errorf("paused: %+v, leads: %v", got, e.IsLeader())
+	}
+	control, err := leader.NewControl(l.nc, labBucket, "test")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer control.Close()
+	if s, err := control.State(l.within(), "reports"); err != nil || s.PausedBy != "ann" || s.PausedWhy != "a migration" {
+		t.Errorf("state %+v, error %v", s, err)
+	}
+	if got := ask("resume"); got.Leader != "worker-1" || got.Gap <= 0 {
+		t.Errorf("resumed: %+v", got)
 	}
 }
 
@@ -211,10 +251,23 @@ func TestDashForbidsWhatItsPageDoesNotNeed(t *testing.T) {
 // A news is a message of the stream, as far as the test looks at it.
 type news struct {
 	Whole  bool `json:"whole"`
+	Status struct {
+		Past struct {
+			Since  int64  `json:"since"`
+			Stream string `json:"stream"`
+			Why    string `json:"why"`
+		} `json:"past"`
+	} `json:"status"`
 	Groups []struct {
 		Group  string `json:"group"`
 		Leader string `json:"leader"`
 		Term   string `json:"term"`
+		Terms  []struct {
+			Leader string `json:"leader"`
+			Reason string `json:"reason"`
+			Began  int64  `json:"began"`
+			Ended  int64  `json:"ended"`
+		} `json:"terms"`
 	} `json:"groups"`
 	Renewed []struct {
 		Group string `json:"group"`
@@ -249,6 +302,42 @@ func TestDashStreamsTheStateFirstAndThenChanges(t *testing.T) {
 	late := listen(t, base)
 	if n := late(func(news) bool { return true }); !n.Whole || !n.leads("worker-2") {
 		t.Errorf("who comes late gets %+v", n)
+	}
+}
+
+func TestDashShowsTheTermsOfBeforeItsStart(t *testing.T) {
+	l := newReadLab(t)
+	l.run(0, "history", "enable")
+	begin := time.Now().Truncate(time.Millisecond)
+	first := l.stand("reports", "worker-1", l.answering())
+	l.stand("reports", "worker-2", l.answering())
+	if err := first.Transfer(l.within(), "worker-2"); err != nil {
+		t.Fatal(err)
+	}
+	l.awaitHistory("reports", func(p read.Past) bool { return len(p.Reigns) == 2 && !p.Reigns[1].Began.IsZero() })
+	before := time.Now()
+	base, _ := startServing(t, []string{"NATS_URL=" + l.url}, "dash", "--http", "127.0.0.1:0")
+	n := listen(t, base)(func(n news) bool { return len(n.Groups) == 1 && len(n.Groups[0].Terms) == 2 })
+	old, now := n.Groups[0].Terms[0], n.Groups[0].Terms[1]
+	if old.Leader != "worker-1" || old.Reason != "transferred" || old.Began < begin.UnixMilli() || old.Ended < old.Began || old.Ended > before.UnixMilli() {
+		t.Errorf("the term of before: %+v", old)
+	}
+	if now.Leader != "worker-2" || now.Ended != 0 || now.Began > before.UnixMilli() {
+		t.Errorf("the present term, which began before, too: %+v", now)
+	}
+	if past := n.Status.Past; past.Stream != "LEADER_HISTORY_leaders" || past.Why != "" || past.Since > begin.UnixMilli() {
+		t.Errorf("%+v", past)
+	}
+}
+
+func TestDashWithoutAHistorySaysSinceWhenItKnows(t *testing.T) {
+	l := newReadLab(t)
+	l.stand("reports", "worker-1", l.answering())
+	begin := time.Now().Truncate(time.Millisecond)
+	base, _ := startServing(t, []string{"NATS_URL=" + l.url}, "dash", "--http", "127.0.0.1:0")
+	n := listen(t, base)(func(n news) bool { return n.Status.Past.Why != "" })
+	if past := n.Status.Past; past.Stream != "" || !strings.Contains(past.Why, "leader history enable") || past.Since < begin.UnixMilli() {
+		t.Errorf("%+v", past)
 	}
 }
 

@@ -8,12 +8,17 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"net/url"
+	"os/exec"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/chromedp/chromedp"
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
 
+	"github.com/seed-ff2cb582/leader"
+	"github.com/seed-ff2cb582/leader/advisory"
 	"github.com/seed-ff2cb582/leader/test/dash/chromium"
 	"github.com/seed-ff2cb582/leader/test/natslab"
 )
@@ -177,6 +182,89 @@ func TestALeaderStepsDownWhenThePageAsks(t *testing.T) {
 		chromedp.Click(chromedp.CSS("#ask-go")),
 	)
 	p.until("document.getElementById('ask-outcome').innerText.startsWith('worker-1 leads.')")
+}
+
+func TestAGroupIsPausedAndResumedByTheSameButton(t *testing.T) {
+	browser := chromium.Start(t)
+	server, nc := bucket(t)
+	e := stand(t, nc, "reports", "worker-1")
+	p := visit(browser, t, serve(t, server, "--allow-control", "--by", "ann").url)
+	p.open("reports")
+	p.do(
+		chromedp.Click(chromedp.CSS("[data-op=pause]")),
+		chromedp.SendKeys(chromedp.CSS("#ask-why"), "a migration"),
+		chromedp.Click(chromedp.CSS("#ask-go")),
+	)
+	p.until("document.getElementById('ask-outcome').innerText === 'It is paused. Nobody leads.'")
+	if e.IsLeader() {
+		t.Error("the leader still leads")
+	}
+	p.do(chromedp.KeyEvent("\r")) // the button that closes the dialog has the focus
+	p.until(cell("reports", 2) + " === 'paused by ann: a migration'")
+	p.until("document.activeElement.dataset.op === 'resume'")
+	if !eval[bool](p, "document.querySelector('[data-op=step-down]').disabled && document.querySelector('[data-op=transfer]').disabled") {
+		t.Error("nobody leads, and somebody may be asked to leave")
+	}
+	p.do(chromedp.KeyEvent("\r"))
+	p.until("document.getElementById('ask').open && document.getElementById('ask-text').innerText.includes('paused by ann: a migration')")
+	p.do(chromedp.Click(chromedp.CSS("#ask-go")))
+	p.until("document.getElementById('ask-outcome').innerText.startsWith('worker-1 leads after ')")
+}
+
+func TestTermsOfBeforeAreShownWhereAStreamKeepsThem(t *testing.T) {
+	browser := chromium.Start(t)
+	server, nc := bucket(t)
+	bare := visit(browser, t, serve(t, server).url)
+	bare.until("document.getElementById('past').innerText.includes('leader history enable makes one')")
+	keep(t, server)
+	telling := func(cfg *leader.ElectionConfig) { cfg.Hooks = advisory.Hooks(nc, advisory.Options{}) }
+	first := stand(t, nc, "reports", "worker-1", telling)
+	second := stand(t, nc, "reports", "worker-2", telling)
+	if err := first.Transfer(t.Context(), "worker-2"); err != nil {
+		t.Fatal(err)
+	}
+	await(t, second, func(info leader.LeaderInfo) bool { return info.ID == "worker-2" })
+	awaitAdvisories(t, nc, 2, leader.EventPromoted)
+	awaitAdvisories(t, nc, 1, leader.EventDemoted)
+	p := visit(browser, t, serve(t, server).url)
+	p.open("reports")
+	p.until("document.querySelectorAll('.terms tbody tr').length === 2")
+	p.until("document.getElementById('past').innerText.includes('LEADER_HISTORY_leaders')")
+	p.until("[...document.querySelectorAll('.terms td')].some(c => c.innerText.includes('transferred'))")
+}
+
+// keep has a stream keep the history.
+func keep(t *testing.T, server string) {
+	t.Helper()
+	cmd := exec.CommandContext(t.Context(), program, "history", "enable", "--server", server)
+	if out, err := cmd.CombinedOutput(); err != nil {
+		t.Fatalf("%v: %s", err, out)
+	}
+}
+
+// awaitAdvisories waits until the history has so many advisories of an event.
+func awaitAdvisories(t *testing.T, nc *nats.Conn, n uint64, event leader.Event) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	defer cancel()
+	js := natslab.JetStream(t, nc)
+	pause := time.NewTicker(20 * time.Millisecond)
+	defer pause.Stop()
+	subject := advisory.Subject("leaders", event, "reports")
+	for {
+		s, err := js.Stream(ctx, "LEADER_HISTORY_leaders")
+		if err != nil {
+			t.Fatal(err)
+		}
+		if info, err := s.Info(ctx, jetstream.WithSubjectFilter(subject)); err == nil && info.State.Subjects[subject] >= n {
+			return
+		}
+		select {
+		case <-pause.C:
+		case <-ctx.Done():
+			t.Fatalf("no %d × %s in the history", n, event)
+		}
+	}
 }
 
 // order is a script that asks for what no button asks for. Its value is the status of the answer.

@@ -11,6 +11,7 @@ import (
 	"github.com/chromedp/chromedp"
 
 	"github.com/seed-ff2cb582/leader"
+	"github.com/seed-ff2cb582/leader/advisory"
 	"github.com/seed-ff2cb582/leader/test/dash/chromium"
 )
 
@@ -23,12 +24,14 @@ func TestPictures(t *testing.T) {
 	}
 	browser := chromium.Start(t)
 	server, nc := bucket(t)
-	s := serve(t, server, "--allow-control")
-	p := visit(browser, t, s.url)
+	keep(t, server)
 	var first leader.Election
+	telling := func(cfg *leader.ElectionConfig) {
+		cfg.Hooks = leader.JoinHooks(cfg.Hooks, advisory.Hooks(nc, advisory.Options{}))
+	}
 	for _, group := range []string{"billing", "cache-warmer", "jobs.eu", "jobs.us", "jobs.us.nightly", "mail", "reports", "scheduler"} {
-		e := stand(t, nc, group, group+"-1")
-		stand(t, nc, group, group+"-2", func(cfg *leader.ElectionConfig) { cfg.Version = "1.4.2" })
+		e := stand(t, nc, group, group+"-1", telling)
+		stand(t, nc, group, group+"-2", telling, func(cfg *leader.ElectionConfig) { cfg.Version = "1.4.2" })
 		if group == "reports" {
 			first = e
 		}
@@ -42,6 +45,7 @@ func TestPictures(t *testing.T) {
 	if err := first.Transfer(t.Context(), "reports-2"); err != nil {
 		t.Fatal(err)
 	}
+	p := visit(browser, t, serve(t, server, "--allow-control").url)
 	p.until(cell("reports", 2) + " === 'reports-2'")
 	p.until("performance.now() > 20000") // for the timelines
 	p.until("document.querySelectorAll('.line rect').length >= 9")
@@ -55,6 +59,8 @@ func TestPictures(t *testing.T) {
 		p.do(chromedp.EmulateViewport(1280, 720), chromedp.Click(chromedp.CSS("[data-op=transfer]")))
 		p.until("document.querySelectorAll('#ask-candidates option').length > 0")
 		p.save(scheme + "-ask")
+		p.do(chromedp.Click(chromedp.CSS("#ask-cancel")), chromedp.Click(chromedp.CSS("[data-op=pause]")))
+		p.save(scheme + "-pause")
 		p.do(chromedp.Click(chromedp.CSS("#ask-cancel")))
 	}
 }

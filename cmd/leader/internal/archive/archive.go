@@ -118,29 +118,77 @@ func Read(ctx context.Context, js jetstream.JetStream, bucket, group string) (Hi
 
 // Latest returns the latest promotion and demotion of each group that the pattern matches.
 func Latest(ctx context.Context, js jetstream.JetStream, bucket, pattern string) (History, error) {
-	return read(ctx, js, bucket, jetstream.OrderedConsumerConfig{
+	return read(ctx, js, bucket, latest(bucket, pattern))
+}
+
+// Recent returns what candidates told of terms since a time, of all groups, and besides the latest promotion and
+// demotion of each group, however old. Of a stream with more messages than most it reads the last ones, and
+// Complete is accordingly later.
+func Recent(ctx context.Context, js jetstream.JetStream, bucket string, since time.Time, most uint64) (History, error) {
+	s, h, err := open(ctx, js, bucket)
+	if err != nil {
+		return h, err
+	}
+	cfg := jetstream.OrderedConsumerConfig{DeliverPolicy: jetstream.DeliverByStartTimePolicy, OptStartTime: &since}
+	state := s.CachedInfo().State
+	cut := state.Msgs > most
+	if cut {
+		cfg = jetstream.OrderedConsumerConfig{DeliverPolicy: jetstream.DeliverByStartSequencePolicy, OptStartSeq: state.LastSeq - most + 1}
+	}
+	for _, e := range []leader.Event{leader.EventPromoted, leader.EventDemoted, leader.EventFollowing, leader.EventCampaigning} {
+		cfg.FilterSubjects = append(cfg.FilterSubjects, advisory.Subject(bucket, e, ">"))
+	}
+	if h, err = h.add(ctx, s, cfg); err != nil {
+		return h, err
+	}
+	if cut && len(h.Advisories) > 0 {
+		since = h.Advisories[0].Time
+	}
+	if since.After(h.Complete) {
+		h.Complete = since
+	}
+	return h.add(ctx, s, latest(bucket, ">"))
+}
+
+// latest selects the latest promotion and demotion of each group.
+func latest(bucket, pattern string) jetstream.OrderedConsumerConfig {
+	return jetstream.OrderedConsumerConfig{
 		DeliverPolicy: jetstream.DeliverLastPerSubjectPolicy,
 		FilterSubjects: []string{
 			advisory.Subject(bucket, leader.EventPromoted, pattern), advisory.Subject(bucket, leader.EventDemoted, pattern),
 		},
-	})
+	}
 }
 
 func read(ctx context.Context, js jetstream.JetStream, bucket string, cfg jetstream.OrderedConsumerConfig) (History, error) {
+	s, h, err := open(ctx, js, bucket)
+	if err != nil {
+		return h, err
+	}
+	return h.add(ctx, s, cfg)
+}
+
+// open returns the stream that keeps the bucket's advisories, and a history of which nothing has been read.
+func open(ctx context.Context, js jetstream.JetStream, bucket string) (jetstream.Stream, History, error) {
 	name, err := Find(ctx, js, bucket)
 	if err != nil {
-		return History{}, err
+		return nil, History{}, err
 	}
 	s, err := js.Stream(ctx, name)
 	if err != nil {
-		return History{}, refused("stream "+name, err)
+		return nil, History{}, refused("stream "+name, err)
 	}
-	h := History{Stream: name, Complete: completeSince(s.CachedInfo())}
+	return s, History{Stream: name, Complete: completeSince(s.CachedInfo())}, nil
+}
+
+// add returns the history with what a consumer is given.
+func (h History) add(ctx context.Context, s jetstream.Stream, cfg jetstream.OrderedConsumerConfig) (History, error) {
 	c, err := s.OrderedConsumer(ctx, cfg)
 	if err != nil {
-		return h, refused("reading stream "+name, err)
+		return h, refused("reading stream "+h.Stream, err)
 	}
-	h.Advisories, h.Malformed, err = pending(ctx, c)
+	all, malformed, err := pending(ctx, c)
+	h.Advisories, h.Malformed = append(h.Advisories, all...), h.Malformed+malformed
 	return h, err
 }
 

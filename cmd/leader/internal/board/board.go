@@ -53,7 +53,7 @@ type Term struct {
 	Number      uint64
 	Leader      string
 	Correlation string
-	// Began is when it was seen first; the first of a group may be older.
+	// Began is when it was seen first; the first of a group may be older. Of what was recalled it is what a history says.
 	Began time.Time
 	// Ended is when it was seen to have ended, zero while it lasts. Reason, By and Why say why.
 	Ended   time.Time

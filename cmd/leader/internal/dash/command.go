@@ -1,5 +1,5 @@
 // Package dash is leader dash: one page that shows every group of a bucket, live, and, if that is allowed, asks leaders
-// to step down.
+// to step down and pauses groups.
 package dash
 
 import (
@@ -7,7 +7,6 @@ import (
 	"errors"
 	"fmt"
 	"sync"
-	"time"
 
 	"github.com/seed-ff2cb582/leader"
 	"github.com/seed-ff2cb582/leader/cmd/leader/internal/app"
@@ -23,19 +22,22 @@ type Command struct {
 	app.Target
 
 	HTTP         string `name:"http" default:"127.0.0.1:9465" placeholder:"ADDRESS" help:"Where to serve the page."`
-	AllowControl bool   `help:"Let the page ask leaders to step down and to hand over."`
+	AllowControl bool   `help:"Let the page ask leaders to step down and to hand over, and pause groups."`
 	DashToken    string `name:"dash-token" env:"LEADER_DASH_TOKEN" placeholder:"TOKEN" help:"What a visitor has to know, at least 16 characters; best given as LEADER_DASH_TOKEN. Required beyond loopback addresses."`
 	By           string `default:"dash" placeholder:"NAME" help:"Who asks, as candidates and logs show it."`
 }
 
 // Help is shown below the flags.
 func (Command) Help() string {
-	return `Serves one page: every group of the bucket, who leads it, how long the lease is good for, and the terms that were
-seen since the start of the command. It follows the elections live and takes no part in them; an observer's rights
-suffice. The page's address is printed.
+	return `Serves one page: every group of the bucket, who leads it, how long the lease is good for, and its terms. It follows
+the elections live and takes no part in them; an observer's rights suffice. The page's address is printed.
 
-With --allow-control the page has buttons that ask a leader to step down or to hand over; that takes an operator's
-rights. A request names the term that was on the page when the button was pressed, and no later one.
+The terms are those of the last day where a stream keeps a history (leader history enable makes one, and the user may
+read it); otherwise those that were seen since the start of the command. The page says which.
+
+With --allow-control the page has buttons that ask a leader to step down or to hand over, and that pause and resume a
+group; that takes an operator's rights. A request to leave names the term that was on the page when the button was
+pressed, and no later one.
 
 On a loopback address everybody on this machine may look (and, with --allow-control, steer). Every other address
 demands --dash-token, which is asked for once and then kept as a cookie, or sent as "Authorization: Bearer TOKEN";
@@ -83,7 +85,7 @@ func (c Command) Run(ctx context.Context, std app.Streams) error {
 	var following sync.WaitGroup
 	defer following.Wait()
 	defer cancel()
-	s := &server{board: b, session: session, since: time.Now(), say: sayer(std.Err), streams: make(chan struct{}, maxStreams)}
+	s := newServer(b, session, sayer(std.Err))
 	if c.AllowControl {
 		s.control = control
 	}
@@ -92,6 +94,7 @@ func (c Command) Run(ctx context.Context, std app.Streams) error {
 		return err
 	}
 	following.Go(func() { _ = b.Follow(ctx, st, func(err error) { s.say(err.Error()) }) }) // shown on the page, too
+	following.Go(func() { s.recall(ctx) })
 	fmt.Fprintln(std.Out, srv.URL()+"/")
 	return srv.Serve(ctx)
 }

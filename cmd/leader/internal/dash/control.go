@@ -32,12 +32,12 @@ type order struct {
 
 // An outcome is what came of it.
 type outcome struct {
-	Leader string  `json:"leader,omitempty"`
+	Leader string  `json:"leader,omitempty"` // who leads now; nobody after a pause
 	Gap    float64 `json:"gap_ms"`
 	Error  string  `json:"error,omitempty"`
 }
 
-// steer asks a leader to step down or to hand over, and answers when it has.
+// steer puts a request to a group, and answers when it has had its effect.
 func (s *server) steer(w http.ResponseWriter, r *http.Request) {
 	o, refusal, code := s.order(w, r)
 	if refusal != "" {
@@ -75,8 +75,9 @@ func (s *server) order(w http.ResponseWriter, r *http.Request) (o order, refusal
 	switch {
 	case err != nil:
 		return o, "the request cannot be read: " + err.Error(), http.StatusBadRequest
+	case o.Op == leader.OpPause, o.Op == leader.OpResume:
 	case o.Op != leader.OpStepDown && o.Op != leader.OpTransfer:
-		return o, "op must be step-down or transfer", http.StatusBadRequest
+		return o, "op must be step-down, transfer, pause or resume", http.StatusBadRequest
 	case o.Term == 0:
 		return o, "term must say which term is meant", http.StatusBadRequest
 	}

@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 	"unicode"
 
@@ -22,10 +23,16 @@ var page embed.FS
 type server struct {
 	board   *board.Board
 	session *app.Session
-	control *leader.Control // nil if the page only shows
-	since   time.Time
-	say     func(string)  // tells whoever started the command
-	streams chan struct{} // bounds how many visitors are followed
+	control *leader.Control      // nil if the page only shows
+	past    atomic.Pointer[past] // how far back the terms go
+	say     func(string)         // tells whoever started the command
+	streams chan struct{}        // bounds how many visitors are followed
+}
+
+func newServer(b *board.Board, session *app.Session, say func(string)) *server {
+	s := &server{board: b, session: session, say: say, streams: make(chan struct{}, maxStreams)}
+	s.past.Store(&past{Since: time.Now().UnixMilli()})
+	return s
 }
 
 // sayer returns a function that writes lines to w, from any goroutine. What came from outside must not steer a terminal.

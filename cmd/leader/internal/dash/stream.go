@@ -85,7 +85,7 @@ func (v *visitor) send() error {
 		Groups: views(d.Changed, time.Now()), Renewed: renewals(d.Renewed, time.Now()), Gone: v.gone(d),
 	}
 	if m.Whole {
-		m.About = &about{Bucket: v.session.Bucket, Server: v.session.URL, Control: v.control != nil, Since: v.since.UnixMilli()}
+		m.About = &about{Bucket: v.session.Bucket, Server: v.session.URL, Control: v.control != nil}
 	}
 	news := m.Whole || m.Status != v.last || len(m.Groups)+len(m.Renewed)+len(m.Gone) > 0
 	v.seq, v.met, v.last = d.Seq, true, m.Status
@@ -116,6 +116,7 @@ func (v *visitor) write(format string, args ...any) error {
 func (v *visitor) status(d board.Delta) status {
 	return status{
 		Connected: v.session.NC.IsConnected(), Complete: d.State.Complete, Failure: d.State.Failure, Ignored: d.State.Ignored,
+		Past: *v.past.Load(),
 	}
 }
 

@@ -22,7 +22,6 @@ type about struct {
 	Bucket  string `json:"bucket"`
 	Server  string `json:"server"`
 	Control bool   `json:"control"`
-	Since   int64  `json:"since"` // nothing is known of before
 }
 
 type status struct {
@@ -30,6 +29,7 @@ type status struct {
 	Complete  bool   `json:"complete"`
 	Failure   string `json:"failure,omitempty"`
 	Ignored   int    `json:"ignored,omitempty"`
+	Past      past   `json:"past"`
 }
 
 // A renewal is of a group of which nothing else is new.

@@ -8,9 +8,10 @@ const beat = 250; // ms between two looks at the bars
 
 const groups = new Map(); // name → row
 const visible = new Set(); // rows within sight
-let about = { bucket: "", server: "", control: false, since: 0 };
+let about = { bucket: "", server: "", control: false };
+let past = { since: 0 }; // how far back the terms go
 let show = "all";
-let span = 0; // what the timelines show, in ms; 0 for what was seen, up to ten minutes
+let span = 0; // what the timelines show, in ms; 0 for what is known, up to ten minutes
 let ahead = 0; // the server's clock minus ours
 
 // el makes an element. Strings become text.
@@ -34,7 +35,11 @@ function lasting(ms, fine) {
   return (s / 3600).toFixed(1) + " h";
 }
 
-const clock = (ms) => new Date(ms - ahead).toLocaleTimeString([], { hour12: false });
+function clock(ms) {
+  const at = new Date(ms - ahead), time = at.toLocaleTimeString([], { hour12: false });
+  const today = at.toDateString() === new Date().toDateString();
+  return today ? time : at.toLocaleDateString([], { month: "short", day: "numeric" }) + " " + time;
+}
 
 // hue gives a candidate the same of eight colours everywhere.
 function hue(id) {
@@ -138,7 +143,7 @@ class Row {
 
   // draw draws the timeline.
   draw() {
-    const now = serverNow(), length = span || Math.min(600000, Math.max(30000, now - about.since));
+    const now = serverNow(), length = span || Math.min(600000, Math.max(30000, now - past.since));
     const from = now - length, shapes = [];
     const shape = (kind, begin, end, title) => {
       const a = Math.max(begin, from), b = Math.min(end, now);
@@ -169,9 +174,9 @@ class Row {
         shape(next ? "vacant" : idle, t.ended, until, `no leader for ${lasting(until - t.ended, true)}: ${whyOf(t)}`);
       }
     });
-    if (!terms.length) shape(idle, about.since, now, "no leader: " + whyOf(this.g));
+    if (!terms.length) shape(idle, past.since, now, "no leader: " + whyOf(this.g));
     this.line.replaceChildren(...shapes);
-    this.line.setAttribute("aria-label", words.length ? "Terms seen: " + words.slice(-5).join(", then ") : "no term seen");
+    this.line.setAttribute("aria-label", words.length ? "Terms: " + words.slice(-5).join(", then ") : "no term");
   }
 
   // detail fills what is shown when the row is open.
@@ -191,9 +196,14 @@ class Row {
     this.parts ||= this.furnish();
     this.parts.facts.replaceChildren(...list.children);
     this.parts.acts.hidden = !about.control;
-    if (about.control && !this.parts.acts.firstChild) this.parts.acts.append(this.request("step-down", "Step down …"), this.request("transfer", "Hand over …"));
+    if (about.control && !this.parts.acts.firstChild) this.parts.acts.append(...["step-down", "transfer", "pause"].map((op) => this.request(op)));
     if (!about.control) this.parts.acts.replaceChildren();
-    for (const b of this.parts.acts.children) b.disabled = !g.leader;
+    for (const b of this.parts.acts.children) {
+      // Pause and resume are one button, so that it keeps the focus. The dialog says which of them it is.
+      if (!asks[b.dataset.op].leader) b.dataset.op = g.paused ? "resume" : "pause";
+      b.textContent = asks[b.dataset.op].go + " …";
+      b.disabled = Boolean(asks[b.dataset.op].leader && !g.leader);
+    }
     this.parts.terms.replaceChildren(...g.terms.slice().reverse().map((t) => el("tr", null,
       el("td", null, clock(t.began)), el("td", null, lasting((t.ended || serverNow()) - t.began, true)),
       el("td", null, t.leader), el("td", null, t.number), el("td", null, t.ended ? whyOf(t) : "leads"))));
@@ -202,7 +212,7 @@ class Row {
   // furnish makes what stays while the facts change: a button must neither be replaced nor move under a finger.
   furnish() {
     const parts = { facts: el("dl"), acts: el("div", { class: "actions acts" }), terms: el("tbody") };
-    const head = ["Seen from", "For", "Leader", "Term", "Ended"].map((h) => el("th", { scope: "col" }, h));
+    const head = ["From", "For", "Leader", "Term", "Ended"].map((h) => el("th", { scope: "col" }, h));
     const name = "Terms of " + this.name;
     const table = el("table", { class: "terms", "aria-label": name }, el("thead", null, el("tr", null, ...head)), parts.terms);
     this.cell.append(el("div", { class: "side" }, parts.acts, parts.facts),
@@ -210,9 +220,9 @@ class Row {
     return parts;
   }
 
-  request(op, text) {
-    const b = el("button", { type: "button", "data-op": op }, text);
-    b.addEventListener("click", () => ask(op, this.g));
+  request(op) {
+    const b = el("button", { type: "button", "data-op": op });
+    b.addEventListener("click", () => ask(b.dataset.op, this.g));
     return b;
   }
 
@@ -288,11 +298,18 @@ function judge(s) {
   if (s.ignored) notices.push(s.ignored + " more groups are not shown.");
   $("notice").hidden = !notices.length;
   if ($("notice").textContent !== notices.join(" ")) $("notice").textContent = notices.join(" ");
+  const since = "Terms since " + clock(s.past.since);
+  let foot = since + ".";
+  if (s.past.stream) foot = `${since}; those of before this page's command started are from stream ${s.past.stream}, by the candidates' own clocks.`;
+  if (s.past.why) foot = `${since}, when this page's command started. Earlier ones are not known: ${s.past.why}.`;
+  $("past").hidden = false;
+  if ($("past").textContent !== foot) $("past").textContent = foot;
   link(s.connected ? "live" : "lost", s.connected ? "live" : "NATS is away");
 }
 
 function take(m) {
   ahead = m.now - Date.now();
+  past = m.status.past;
   if (m.about) {
     about = m.about;
     $("bucket").textContent = about.bucket;
@@ -336,22 +353,43 @@ function listen() {
   });
 }
 
+// What may be asked: go is what the button says, leader whether it takes one.
+const asks = {
+  "step-down": {
+    go: "Step down", leader: true, title: (g) => `Step down from ${g.group}`,
+    text: (g) => `${g.leader} stops its work and releases term ${g.term}. Another candidate takes over; if there is none, it leads again after a while.`,
+  },
+  transfer: {
+    go: "Hand over", leader: true, title: (g) => `Hand over ${g.group}`,
+    text: (g) => `${g.leader} stops its work and releases term ${g.term}. The successor goes first, and the others follow if it does not come.`,
+  },
+  pause: {
+    go: "Pause", title: (g) => `Pause ${g.group}`,
+    text: (g) => (g.leader ? `${g.leader} stops its work and releases term ${g.term}. ` : "") + "Nobody leads the group until it is resumed, also after a restart of everything.",
+  },
+  resume: {
+    go: "Resume", title: (g) => `Resume ${g.group}`,
+    text: (g) => (g.paused ? `It is ${whyOf({ reason: "paused", by: g.paused.by, why: g.paused.why })}. ` : "") + "Its candidates may lead again.",
+  },
+};
+
 // ask opens the dialog for a request.
 function ask(op, g) {
   const dialog = $("ask"), go = $("ask-go"), transfer = op === "transfer";
-  $("ask-title").textContent = transfer ? `Hand over ${g.group}` : `Step down from ${g.group}`;
-  $("ask-text").textContent = `${g.leader} stops its work and releases term ${g.term}. ` +
-    (transfer ? "The successor goes first, and the others follow if it does not come." : "Another candidate takes over; if there is none, it leads again after a while.");
+  $("ask-title").textContent = asks[op].title(g);
+  $("ask-text").textContent = asks[op].text(g);
   $("ask-to").hidden = !transfer;
   $("ask-successor").value = "";
   $("ask-successor").required = transfer;
+  $("ask-reason").hidden = op === "resume"; // it is recorded nowhere
   $("ask-why").value = "";
   $("ask-outcome").textContent = "";
-  go.textContent = transfer ? "Hand over" : "Step down";
+  go.textContent = asks[op].go;
   go.disabled = false;
   go.hidden = false;
   $("ask-cancel").textContent = "Cancel";
-  dialog.order = { op, group: g.group, term: g.term };
+  // A request to leave is meant for the term that is shown; a pause is for whoever leads.
+  dialog.order = { op, group: g.group, ...(asks[op].leader ? { term: g.term } : {}) };
   $("ask-candidates").replaceChildren();
   if (transfer) propose(g);
   dialog.showModal();
@@ -369,7 +407,7 @@ async function send(e) {
   const out = $("ask-outcome");
   $("ask-go").disabled = true;
   out.className = "outcome";
-  out.textContent = "Asked. Waiting for the leader …";
+  out.textContent = "Asked. Waiting for the effect …";
   const order = { ...$("ask").order, successor: $("ask-successor").value, why: $("ask-why").value };
   try {
     const r = await fetch("/api/control", {
@@ -377,7 +415,7 @@ async function send(e) {
     });
     const body = await r.json().catch(() => ({ error: r.statusText }));
     if (body.error) throw new Error(body.error);
-    out.textContent = `${body.leader} leads. Nobody led for ${body.gap_ms.toFixed(1)} ms.`;
+    out.textContent = effect(order.op, body);
     $("ask-go").hidden = true;
     $("ask-cancel").textContent = "Close";
     $("ask-cancel").focus();
@@ -386,6 +424,12 @@ async function send(e) {
     out.textContent = err.message;
     $("ask-go").disabled = false;
   }
+}
+
+// effect says what came of a request.
+function effect(op, body) {
+  if (op === "pause") return "It is paused. Nobody leads.";
+  return `${body.leader} leads` + (op === "resume" ? ` after ${lasting(body.gap_ms, true)}.` : `. Nobody led for ${body.gap_ms.toFixed(1)} ms.`);
 }
 
 $("ask").querySelector("form").addEventListener("submit", send);

@@ -1,0 +1,67 @@
+package board
+
+import (
+	"slices"
+	"time"
+
+	"github.com/seed-ff2cb582/leader/advisory"
+)
+
+// Recall puts the terms that a history tells of before those that were seen, for the groups that the board knows. The
+// reigns come earliest first, and are all there were since a time. Their times are those of the candidates' clocks; none is taken to be
+// later than what was seen here.
+func (b *Board) Recall(reigns []advisory.Reign, since time.Time) {
+	past := make(map[string][]Term)
+	for _, r := range reigns {
+		past[r.Group] = append(past[r.Group], Term{
+			Number: r.Term, Leader: r.Leader, Correlation: r.Correlation, Began: r.Began, Ended: r.Ended,
+			Reason: bounded(r.Reason), By: r.By, Why: r.Why,
+		})
+	}
+	now := time.Now()
+	b.update(func() {
+		for name, terms := range past {
+			if g := b.groups[name]; g != nil {
+				g.recall(terms, since, now)
+				g.changed = b.seq
+			}
+		}
+	})
+}
+
+// recall takes in past terms. Slices that were handed out stay as they are.
+func (g *Group) recall(past []Term, since, now time.Time) {
+	seen := slices.Clone(g.Terms)
+	limit := now // when the terms that were seen begin
+	if len(seen) > 0 {
+		first := &seen[0]
+		i := slices.IndexFunc(past, func(t Term) bool { return t.Number >= first.Number })
+		if i >= 0 {
+			if t := past[i]; t.Number == first.Number && t.Leader == first.Leader && !t.Began.IsZero() {
+				first.Began = earlier(t.Began, first.Began)
+			}
+			past = past[:i] // the rest was seen
+		}
+		limit = first.Began
+	}
+	past = past[max(0, len(past)-(MaxTerms-len(seen))):]
+	for i := range past {
+		t := &past[i]
+		if t.Ended.IsZero() { // nobody has told
+			t.Ended, t.Reason = limit, ReasonUnseen
+		}
+		if t.Began.IsZero() { // it began before
+			t.Began = since
+		}
+		t.Ended = earlier(t.Ended, limit)
+		t.Began = earlier(t.Began, t.Ended)
+	}
+	g.Terms = slices.Concat(past, seen)
+}
+
+func earlier(a, b time.Time) time.Time {
+	if a.Before(b) {
+		return a
+	}
+	return b
+}

@@ -1,0 +1,71 @@
+package dash
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/seed-ff2cb582/leader/cmd/leader/internal/archive"
+)
+
+const (
+	// memory is how far back the page's timelines go.
+	memory = 24 * time.Hour
+	// maxAdvisories is how many messages of a history are read at the most.
+	maxAdvisories = 20_000
+)
+
+// A past is how far back the terms on the page go.
+type past struct {
+	Since int64 `json:"since"` // nothing is known of before
+	// Stream is where those come from that ended before the command started. If it is empty, Why says why there are none.
+	Stream string `json:"stream,omitempty"`
+	Why    string `json:"why,omitempty"`
+}
+
+// recall adds what a history knows of the terms before the command's start, if there is one.
+func (s *server) recall(ctx context.Context) {
+	if !s.complete(ctx) {
+		return
+	}
+	ctx, cancel := context.WithTimeout(ctx, s.session.Timeout)
+	defer cancel()
+	start := time.UnixMilli(s.past.Load().Since)
+	h, err := s.history(ctx, start.Add(-memory))
+	if err != nil {
+		if errors.Is(err, archive.ErrNone) {
+			err = fmt.Errorf("%w (leader history enable makes one)", err)
+		}
+		s.past.Store(&past{Since: start.UnixMilli(), Why: err.Error()})
+		return
+	}
+	since := h.Complete
+	if start.Before(since) {
+		since = start
+	}
+	s.past.Store(&past{Since: since.UnixMilli(), Stream: h.Stream})
+	s.board.Recall(h.Reigns(), since)
+}
+
+// complete waits until all groups are known. It reports false if the command ended before.
+func (s *server) complete(ctx context.Context) bool {
+	d := s.board.Since(0)
+	for !d.State.Complete {
+		select {
+		case <-s.board.After(d.Seq):
+			d = s.board.Since(d.Seq)
+		case <-ctx.Done():
+			return false
+		}
+	}
+	return true
+}
+
+func (s *server) history(ctx context.Context, since time.Time) (archive.History, error) {
+	js, err := s.session.JetStream()
+	if err != nil {
+		return archive.History{}, err
+	}
+	return archive.Recent(ctx, js, s.session.Bucket, since, maxAdvisories)
+}
