@@ -202,7 +202,9 @@ const (
 
 // A HealthChecker tells whether an instance is fit to lead.
 type HealthChecker interface {
-	// Check returns true if the instance is healthy. It must respect ctx.
+	// Check returns true if the instance is healthy. It must respect ctx, which ends after HealthCheckTimeout and when the
+	// election is told to stop. Stop waits for a check that is under way, so that it may not outlive what it looks at, but for one
+	// that ignores ctx no longer than until its HealthCheckTimeout has passed.
 	Check(ctx context.Context) bool
 }
 

@@ -102,7 +102,8 @@ type Election interface {
 	Resign(ctx context.Context) error
 
 	// Transfer is Resign with a successor: the vacancy names it, and the other candidates give it a
-	// head start of TTL/2, at most 2 seconds. A successor that is not there costs the group that, no more.
+	// head start of TTL/2, at most 2 seconds. Whether the successor is there, and fit to lead, the leader cannot know: if not, that
+	// costs the group the head start; if there is no third candidate, the whole time for which this one stands back.
 	Transfer(ctx context.Context, instanceID string) error
 
 	// Pause keeps every candidate of the group from leading until Resume, also those that start later: the

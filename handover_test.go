@@ -105,6 +105,28 @@ func TestTransferToNobodyCostsTheHeadStartAndNoMore(t *testing.T) {
 	})
 }
 
+// No record says who is fit, so the leader cannot know. It stands back for a lease, as after a resignation, and nobody else
+// is there.
+func TestTransferToAnUnfitSuccessorOfTwoCostsALeaseAndNoMore(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		st, h, cfg := memstore.New(), &health{}, config("b")
+		h.set(func(context.Context) bool { return false })
+		cfg.HealthChecker = h
+		a, b := start(t, st, config("a")), start(t, st, cfg)
+		time.Sleep(10 * heartbeat)
+		if s := b.Status(); s.Barred != leader.ReasonUnhealthy {
+			t.Fatalf("%v", s)
+		}
+		if err := a.Transfer(t.Context(), "b"); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(wait - 1)
+		mustNotLead(t, a, b)
+		time.Sleep(jitter + 1)
+		mustLead(t, a, b)
+	})
+}
+
 func TestTransferDemandsTheNameOfAnotherCandidate(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		a := start(t, memstore.New(), config("a"))

@@ -195,6 +195,7 @@ func (e *election) followHealth(ctx context.Context) {
 	verdict := make(chan bool, 1)
 	failures := 0
 	running, failed := false, false // a check is under way, and has failed by its length
+	var begun time.Time             // when the latest check was
 	for {
 		select {
 		case ok := <-verdict:
@@ -208,12 +209,13 @@ func (e *election) followHealth(ctx context.Context) {
 				failures = e.judgeHealth(failures, false)
 				continue
 			}
-			running = true
+			running, begun = true, time.Now()
 			go func() { verdict <- e.healthy(ctx) }()
 		case <-ctx.Done():
 			if running {
-				// Nothing is to outlive Stop, but Stop does not hang with a check that does.
-				sleepUnless(verdict, e.cfg.HealthCheckTimeout)
+				// Nothing is to outlive Stop, so that the program may then close what the check looks at. But Stop does
+				// not hang with a check that has outlived its own time, too.
+				sleepUnless(verdict, time.Until(begun.Add(e.cfg.HealthCheckTimeout)))
 			}
 			return
 		}

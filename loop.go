@@ -30,6 +30,8 @@ type loop struct {
 	ctx    context.Context // of all I/O
 	cancel context.CancelFunc
 	io     sync.WaitGroup
+	// endHealth ends the context of the health checks, before that of all I/O.
+	endHealth context.CancelFunc
 	// unwatch, set by join, ends the watch. That ends with ctx too, but only stop waits for its end.
 	unwatch func()
 
@@ -62,8 +64,10 @@ func (l *loop) begin(parent context.Context, e *election, rules machine.Machine,
 	l.timer = time.NewTimer(time.Hour)
 	stopConn := e.followConn()
 	l.io.Go(func() { e.join(l.ctx, rules, err) })
+	health, endHealth := context.WithCancel(l.ctx)
+	l.endHealth = endHealth
 	if e.cfg.HealthChecker != nil {
-		l.io.Go(func() { e.followHealth(l.ctx) })
+		l.io.Go(func() { e.followHealth(health) })
 	}
 	if e.cfg.Fencing.ValidationInterval > 0 {
 		l.io.Go(func() { e.validatePeriodically(l.ctx) })
@@ -113,6 +117,9 @@ func (l *loop) run(parent context.Context) {
 		case <-stop:
 			stop = nil
 			l.e.askStop(l.e.cfg.DeleteOnStop)
+		}
+		if l.state.Stopping {
+			l.endHealth() // a check that is under way ends while the work stops, and not after it
 		}
 		l.considerBid()
 		l.makeBid()

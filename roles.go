@@ -116,6 +116,9 @@ type RoleManager struct {
 	tasks sync.WaitGroup
 	io    context.Context //nolint:containedctx // ends what the manager asks of the store, and nothing else
 	abort context.CancelFunc
+	// health is the context of the health checks. It ends before io.
+	health    context.Context //nolint:containedctx // as io
+	endHealth context.CancelFunc
 
 	life sync.RWMutex // held by Start, and shared by Add, which it must not overtake
 
@@ -173,6 +176,7 @@ func newRoleManager(st store.Store, cfg RoleManagerConfig) *RoleManager {
 		ledger: ledger{others: make(map[string]int)},
 	}
 	m.io, m.abort = context.WithCancel(context.Background())
+	m.health, m.endHealth = context.WithCancel(m.io)
 	if cfg.Election.HealthChecker != nil {
 		m.doctor = newElection(st, cfg.Election)
 		m.doctor.hooks = cfg.Election.Hooks
@@ -232,7 +236,7 @@ func (m *RoleManager) open(ctx context.Context) error {
 	// The present state of the roles has to arrive first.
 	m.next = time.Now().Add(jittered(2 * m.cfg.Election.HeartbeatInterval))
 	if m.doctor != nil {
-		m.tasks.Go(func() { m.doctor.followHealth(m.io) })
+		m.tasks.Go(func() { m.doctor.followHealth(m.health) })
 	}
 	go m.run(ctx)
 	return nil
@@ -492,6 +496,7 @@ func (m *RoleManager) run(ctx context.Context) {
 
 // end returns when no role is left, and nothing that the manager began.
 func (m *RoleManager) end() {
+	m.endHealth()
 	for _, s := range m.allSeats() {
 		<-s.e.done
 	}

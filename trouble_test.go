@@ -162,6 +162,70 @@ func TestStopDoesNotHangWithAHealthCheck(t *testing.T) {
 	})
 }
 
+// A check that outlives its own time is not waited for once more, and one that respects its context is told of the stop as
+// soon as the work is.
+func TestAHealthCheckDelaysNoStopBeyondItsOwnTime(t *testing.T) {
+	const work = 5 * heartbeat
+	for name, c := range map[string]struct {
+		check func(context.Context) bool
+		at    time.Duration // when the stop is asked for; a check begins at each heartbeat
+		want  time.Duration
+	}{
+		"respects its context": {func(ctx context.Context) bool { <-ctx.Done(); return true }, 1100 * time.Millisecond, 0},
+		"ignores it":           {func(context.Context) bool { time.Sleep(time.Minute); return true }, 1100 * time.Millisecond, 900 * time.Millisecond},
+		"ignores it for long":  {func(context.Context) bool { time.Sleep(time.Minute); return true }, 2500 * time.Millisecond, 0},
+		"ends in time":         {func(context.Context) bool { time.Sleep(heartbeat / 2); return true }, 1100 * time.Millisecond, 400 * time.Millisecond},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				stops := map[string]func(leader.HealthChecker) func() error{
+					"election": func(h leader.HealthChecker) func() error {
+						cfg := config("a")
+						cfg.HealthChecker = h
+						return start(t, memstore.New(), cfg).Stop
+					},
+					"manager": func(h leader.HealthChecker) func() error {
+						cfg := spreading("a")
+						cfg.Election.HealthChecker = h
+						return newFleet(t, 2).start(memstore.New(), cfg).Stop
+					},
+				}
+				for kind, begin := range stops {
+					h := &health{}
+					h.set(c.check)
+					stop := begin(h)
+					time.Sleep(c.at)
+					begun := time.Now()
+					if err := stop(); err != nil {
+						t.Error(err)
+					}
+					if took := time.Since(begun); took != c.want {
+						t.Errorf("%s: the stop took %v, want %v", kind, took, c.want)
+					}
+				}
+				time.Sleep(2 * time.Minute)
+			})
+		})
+	}
+	t.Run("while the work stops", func(t *testing.T) {
+		synctest.Test(t, func(t *testing.T) {
+			h, cfg, ended := &health{}, config("a"), time.Time{}
+			h.set(func(ctx context.Context) bool { <-ctx.Done(); ended = time.Now(); return false })
+			cfg.HealthChecker, cfg.HealthCheckInterval = h, work
+			a := candidate(t, memstore.New(), cfg)
+			a.OnDemote(func() { time.Sleep(work / 2) })
+			a.OnPromote(func(context.Context, string) {})
+			mustLead(t, started(t, a))
+			time.Sleep(work + heartbeat)
+			begun := time.Now()
+			halt(t, a)
+			if !ended.Equal(begun) || time.Since(begun) != work/2 {
+				t.Errorf("the check ended %v after the stop was asked for, and that took %v", ended.Sub(begun), time.Since(begun))
+			}
+		})
+	})
+}
+
 // An unfit candidate does not campaign, but tells its program all the same that the leader is gone.
 func TestUnfitFollowerSeesASilentLeaderExpire(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
