@@ -1,0 +1,64 @@
+package belief
+
+import (
+	"slices"
+	"testing"
+	"time"
+)
+
+const ms = time.Millisecond
+
+func at(t time.Duration, works bool) Sample {
+	return Sample{Before: t, After: t + time.Microsecond, Works: works}
+}
+
+func works(s Sample) bool { return s.Works }
+
+func TestABeliefLastsFromSampleToSample(t *testing.T) {
+	got := Spans([]Sample{at(1*ms, true), at(2*ms, true), at(3*ms, false), at(4*ms, true)}, works)
+	want := []Span{{1 * ms, 2*ms + time.Microsecond}, {4 * ms, 4*ms + time.Microsecond}}
+	if !slices.Equal(got, want) {
+		t.Errorf("%v, want %v", got, want)
+	}
+}
+
+func TestAFrozenProcessBelievesNothing(t *testing.T) {
+	got := Spans([]Sample{at(1*ms, true), at(2000*ms, true)}, works)
+	if len(got) != 2 || got[0].To > 2*ms {
+		t.Errorf("%v", got)
+	}
+}
+
+func TestASampleThatWasInterruptedCountsForNothing(t *testing.T) {
+	samples := []Sample{at(1*ms, true), {Before: 2 * ms, After: 30 * ms, Works: true}, at(31*ms, false)}
+	if got := Spans(samples, works); len(got) != 1 || got[0].To > 2*ms {
+		t.Errorf("%v", got)
+	}
+}
+
+func TestOverlapIsTheTimeWithTwoOrMore(t *testing.T) {
+	for _, c := range []struct {
+		what string
+		all  [][]Span
+		want time.Duration
+	}{
+		{"nobody", nil, 0},
+		{"one alone", [][]Span{{{0, 10 * ms}}}, 0},
+		{"one after the other", [][]Span{{{0, 10 * ms}}, {{10 * ms, 20 * ms}}}, 0},
+		{"two", [][]Span{{{0, 10 * ms}}, {{7 * ms, 20 * ms}}}, 3 * ms},
+		{"within", [][]Span{{{0, 10 * ms}}, {{2 * ms, 4 * ms}, {6 * ms, 7 * ms}}}, 3 * ms},
+		{"three count once", [][]Span{{{0, 10 * ms}}, {{5 * ms, 10 * ms}}, {{5 * ms, 10 * ms}}}, 5 * ms},
+	} {
+		if got := Overlap(c.all...); got != c.want {
+			t.Errorf("%s: %v, want %v", c.what, got, c.want)
+		}
+	}
+}
+
+func TestSamplesSurviveTheirWayBetweenProcesses(t *testing.T) {
+	want := Sample{Before: Now(), After: Now(), Answer: true, Follows: true}
+	got, err := Parse(want.String())
+	if err != nil || got != want {
+		t.Errorf("%+v, %v, want %+v", got, err, want)
+	}
+}

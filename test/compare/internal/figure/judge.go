@@ -1,0 +1,225 @@
+package figure
+
+import (
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/seed-ff2cb582/leader"
+)
+
+// A Verdict is a target and whether it was met.
+type Verdict struct {
+	Figure string
+	Target string
+	Got    string
+	Met    bool
+	// Guarantee: missing it is a defect, and not a matter of the machine.
+	Guarantee bool
+}
+
+// Word is the verdict in one word.
+func (v Verdict) Word() string {
+	switch {
+	case v.Met:
+		return "met"
+	case v.Guarantee:
+		return "BROKEN"
+	default:
+		return "missed"
+	}
+}
+
+// The targets. Those of time are relative to what was measured in the same run.
+const (
+	swapsInHandover   = 3
+	crashTolerance    = 0.02 // of the TTL, beyond the drift
+	messagesPerSecond = 13
+	goroutinesEach    = 1
+	heapEach          = 8 << 10
+	shareOfCPU        = 0.5 // of client-go's
+	claimsAtVacancy   = 40
+	large             = 10_000
+)
+
+// Judge compares what was measured with the targets. After a quick run it judges safety alone.
+func (r *Report) Judge() []Verdict {
+	verdicts := r.judgeFaults()
+	if r.Quick {
+		return verdicts
+	}
+	for _, judge := range []func() []Verdict{r.judgeHandover, r.judgeCrash, r.judgeTraffic, r.judgeCrowds, r.judgeHerd} {
+		verdicts = append(verdicts, judge()...)
+	}
+	return verdicts
+}
+
+func (r *Report) judgeFaults() (verdicts []Verdict) {
+	for _, f := range r.Ours().Faults {
+		worst := f.Worst()
+		verdicts = append(verdicts, Verdict{
+			Figure: "two leaders: " + f.Name, Target: "0 ms in every trial",
+			Got: fmt.Sprintf("%s in %d trials", Duration(worst.Both()), len(f.Trials)),
+			Met: worst.Both() == 0 && !worst.Open, Guarantee: true,
+		})
+	}
+	return verdicts
+}
+
+func (r *Report) judgeHandover() (verdicts []Verdict) {
+	ours := r.Ours()
+	if len(ours.Handover) == 0 {
+		return nil
+	}
+	got, swap := ours.Handover.Median(), ours.RoundTrip.Median()
+	if etcd := r.Of("etcd"); etcd != nil {
+		verdicts = append(verdicts, Verdict{
+			Figure: "graceful handover", Target: "below etcd's, " + Duration(etcd.Handover.Median()), Got: Duration(got),
+			Met: got < etcd.Handover.Median(),
+		})
+	}
+	ratio := float64(got) / float64(swap)
+	return append(verdicts, Verdict{
+		Figure: "graceful handover", Target: fmt.Sprintf("≤ %d × the store's compare-and-swap, %s", swapsInHandover, Duration(swap)),
+		Got: fmt.Sprintf("%.1f ×", ratio), Met: ratio <= swapsInHandover,
+	})
+}
+
+func (r *Report) judgeCrash() (verdicts []Verdict) {
+	const most = 1 + leader.DefaultClockDrift + crashTolerance
+	for _, c := range r.Ours().Crashes {
+		ratio := float64(c.Samples.Median()) / float64(c.TTL)
+		verdicts = append(verdicts, Verdict{
+			Figure: fmt.Sprintf("crash failover, TTL %v", c.TTL), Target: fmt.Sprintf("≤ %.2f × TTL", most),
+			Got: fmt.Sprintf("%.3f × TTL", ratio), Met: ratio <= most,
+		})
+	}
+	return verdicts
+}
+
+func (r *Report) judgeTraffic() []Verdict {
+	t := r.Ours().Traffic
+	if t.Followers == 0 {
+		return nil
+	}
+	return []Verdict{{
+		Figure: fmt.Sprintf("messages in a second, 1 leader and %d followers", t.Followers), Target: fmt.Sprintf("≤ %d", messagesPerSecond),
+		Got: fmt.Sprintf("%.1f", t.Messages()), Met: t.Messages() <= messagesPerSecond,
+	}}
+}
+
+func (r *Report) judgeCrowds() (verdicts []Verdict) {
+	for i, c := range r.Ours().Crowds {
+		if c.Elections == large {
+			verdicts = append(verdicts, judgeLarge(c)...)
+		}
+		peer := r.Of("client-go")
+		if c.Elections == large || peer == nil || i >= len(peer.Crowds) {
+			continue
+		}
+		ours, theirs := c.CPU(), peer.Crowds[i].CPU()
+		verdicts = append(verdicts, Verdict{
+			Figure: fmt.Sprintf("CPU of %d elections, led and followed", c.Elections),
+			Target: fmt.Sprintf("below half of client-go's, %.1f %% of a core", 100*theirs),
+			Got:    fmt.Sprintf("%.1f %%", 100*ours), Met: ours < shareOfCPU*theirs,
+		})
+	}
+	return verdicts
+}
+
+func judgeLarge(c Crowd) []Verdict {
+	settled := min(c.Leading.Settled, c.Following.Settled)
+	goroutines, heap := max(c.Leading.Goroutines, c.Following.Goroutines), max(c.Leading.Heap, c.Following.Heap)
+	what := fmt.Sprintf("%d elections on one connection", c.Elections)
+	return []Verdict{
+		{Figure: what, Target: "all of them led, and followed", Got: fmt.Sprint(settled), Met: settled == c.Elections},
+		{
+			Figure: what, Target: fmt.Sprintf("≤ %d goroutine each", goroutinesEach), Got: fmt.Sprintf("%.2f", goroutines),
+			// What the connection has once is no election's.
+			Met: goroutines <= goroutinesEach+0.01,
+		},
+		{Figure: what, Target: "≤ 8 KiB of heap each", Got: fmt.Sprintf("%.1f KiB", heap/1024), Met: heap <= heapEach},
+	}
+}
+
+func (r *Report) judgeHerd() (verdicts []Verdict) {
+	h := r.Ours().Herd
+	if h.Candidates == 0 {
+		return nil
+	}
+	what := fmt.Sprintf("a vacancy among %d candidates", h.Candidates)
+	verdicts = append(verdicts, Verdict{
+		Figure: what, Target: fmt.Sprintf("≤ %d claims", claimsAtVacancy), Got: fmt.Sprint(h.MedianClaims()), Met: h.MedianClaims() <= claimsAtVacancy,
+	})
+	for _, p := range r.Peers() {
+		verdicts = append(verdicts, Verdict{
+			Figure: what, Target: fmt.Sprintf("below %s's time, %s", p.Library, Duration(p.Herd.Took.Median())),
+			Got: Duration(h.Took.Median()), Met: h.Took.Median() < p.Herd.Took.Median(),
+		})
+	}
+	return verdicts
+}
+
+// Broken returns an error if a guarantee was.
+func Broken(verdicts []Verdict) error {
+	var errs []error
+	for _, v := range verdicts {
+		if v.Guarantee && !v.Met {
+			errs = append(errs, fmt.Errorf("a guarantee is broken: %s: %s", v.Figure, v.Got))
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// Missing names what a whole run should have measured and did not.
+func (r *Report) Missing() error {
+	var errs []error
+	for _, res := range r.Results {
+		for what, there := range map[string]bool{
+			"handover": len(res.Handover) > 0, "round trip": len(res.RoundTrip) > 0, "crash": res.crashed(),
+			"faults": len(res.Faults) > 0, "traffic": res.Traffic.Messages() > 0 && res.Traffic.Bytes > 0,
+			"answer": !res.Answers || res.Answer > 0, "herd": len(res.Herd.Took) > 0 && len(res.Herd.Claims) > 0, "crowd": res.crowded(),
+		} {
+			if !there {
+				errs = append(errs, fmt.Errorf("%s: %s was not measured", res.Library, what))
+			}
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// crashed tells whether each TTL that is permitted was measured, and one was.
+func (r *Result) crashed() bool {
+	some := false
+	for _, c := range r.Crashes {
+		if c.Permitted && len(c.Samples) == 0 {
+			return false
+		}
+		some = some || c.Permitted
+	}
+	return some
+}
+
+func (r *Result) crowded() bool {
+	for _, c := range r.Crowds {
+		if c.CPU() <= 0 || c.Leading.Heap <= 0 || c.Following.Heap <= 0 {
+			return false
+		}
+	}
+	return len(r.Crowds) > 0
+}
+
+// Duration writes a duration in milliseconds, with as many digits as mean something.
+func Duration(d time.Duration) string {
+	ms := float64(d) / float64(time.Millisecond)
+	switch {
+	case d == 0:
+		return "0 ms"
+	case ms < 10:
+		return fmt.Sprintf("%.2f ms", ms)
+	case ms < 100:
+		return fmt.Sprintf("%.1f ms", ms)
+	default:
+		return fmt.Sprintf("%.0f ms", ms)
+	}
+}

@@ -1,0 +1,235 @@
+package lab
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"runtime"
+	"strconv"
+	"sync"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/seed-ff2cb582/leader/test/compare/internal/figure"
+	"github.com/seed-ff2cb582/leader/test/compare/internal/peer"
+)
+
+// measureCrowd: many elections in one process and on one connection, in a process that leads them all and in one that follows.
+func measureCrowd(b *bench) error {
+	sizes := []figure.Crowd{
+		{Elections: 1000, Heartbeat: time.Second},
+		// Ten times as many, and as many renewals in a second.
+		{Elections: 10_000, Heartbeat: 10 * time.Second},
+	}
+	if b.Quick {
+		sizes = []figure.Crowd{{Elections: 100, Heartbeat: time.Second}}
+	}
+	for i, c := range sizes {
+		if err := b.crowd(&c, fmt.Sprintf("crowd%d", i)); err != nil {
+			return fmt.Errorf("%d elections: %w", c.Elections, err)
+		}
+		b.result.Crowds = append(b.result.Crowds, c)
+	}
+	return nil
+}
+
+// A Crowded process takes part in many elections.
+type Crowded struct {
+	Library   string        `arg:""`
+	Address   string        `arg:""`
+	Prefix    string        `arg:""` // of the groups' names
+	ID        string        `arg:""`
+	Elections int           `arg:""`
+	Heartbeat time.Duration `arg:""`
+	Window    time.Duration `arg:""`
+}
+
+// The IDs of the two processes.
+const (
+	leads   = "leads"
+	follows = "follows"
+)
+
+func (b *bench) crowd(c *figure.Crowd, prefix string) error {
+	window := 20 * time.Second
+	if b.Quick {
+		window = 2 * time.Second
+	}
+	sides := []struct {
+		id   string
+		cost *figure.Cost
+		p    *crowdProcess
+	}{{id: leads, cost: &c.Leading}, {id: follows, cost: &c.Following}}
+	for i := range sides {
+		p, err := b.gatherCrowd(Crowded{b.lib.Name(), b.site.Address(), prefix, sides[i].id, c.Elections, c.Heartbeat, window})
+		if err != nil {
+			return err
+		}
+		defer p.end()
+		sides[i].p = p
+	}
+	for _, side := range sides { // both at the same time
+		if err := side.p.in.Encode(struct{}{}); err != nil {
+			return err
+		}
+	}
+	for _, side := range sides {
+		if err := side.p.out.Decode(side.cost); err != nil {
+			return fmt.Errorf("the process that %s: %w", side.id, err)
+		}
+	}
+	return nil
+}
+
+// A crowdProcess is a Crowded process as its parent sees it.
+type crowdProcess struct {
+	cmd *exec.Cmd
+	in  *json.Encoder
+	out *json.Decoder
+}
+
+// gatherCrowd starts a process, and waits until it has joined its elections.
+func (b *bench) gatherCrowd(c Crowded) (*crowdProcess, error) {
+	self, err := os.Executable()
+	if err != nil {
+		return nil, err
+	}
+	p := &crowdProcess{cmd: exec.CommandContext(b.ctx, self, "crowd", c.Library, c.Address, c.Prefix, c.ID,
+		strconv.Itoa(c.Elections), c.Heartbeat.String(), c.Window.String())}
+	p.cmd.Stderr = os.Stderr
+	in, err := p.cmd.StdinPipe()
+	if err != nil {
+		return nil, err
+	}
+	out, err := p.cmd.StdoutPipe()
+	if err != nil {
+		return nil, err
+	}
+	p.in, p.out = json.NewEncoder(in), json.NewDecoder(out)
+	if err := p.cmd.Start(); err != nil {
+		return nil, err
+	}
+	var ready struct{}
+	if err := p.out.Decode(&ready); err != nil {
+		p.end()
+		return nil, fmt.Errorf("the process that %s: %w", c.ID, err)
+	}
+	return p, nil
+}
+
+// end kills the process: there is nothing left to learn from its leaving.
+func (p *crowdProcess) end() {
+	_ = p.cmd.Process.Kill()
+	_ = p.cmd.Wait()
+}
+
+// Join is the process. It says when it has joined all elections, and, asked for it, what they cost.
+func (c Crowded) Join(stdin io.Reader, stdout io.Writer) error {
+	lib, err := library(c.Library)
+	if err != nil {
+		return err
+	}
+	client, err := lib.Connect(c.Address, peer.Options{})
+	if err != nil {
+		return err
+	}
+	defer client.Close()
+	before, begun := measureProcess(), time.Now()
+	all, err := c.joinAll(lib, client)
+	if err != nil {
+		return err
+	}
+	c.settle(all)
+	joined := time.Since(begun)
+	in, out := json.NewDecoder(stdin), json.NewEncoder(stdout)
+	if err := out.Encode(struct{}{}); err != nil {
+		return err
+	}
+	var asked struct{}
+	if err := in.Decode(&asked); err != nil {
+		return err
+	}
+	from, since := cpuTime(), time.Now()
+	<-time.After(c.Window)
+	spent := (cpuTime() - from).Seconds() / time.Since(since).Seconds()
+	after, n := measureProcess(), float64(c.Elections)
+	if err := out.Encode(figure.Cost{
+		Joined: joined, CPU: spent, Settled: c.settled(all),
+		Heap: float64(after.heap-before.heap) / n, Goroutines: float64(after.goroutines-before.goroutines) / n,
+	}); err != nil {
+		return err
+	}
+	_, err = io.Copy(io.Discard, stdin) // until the parent ends this process
+	return err
+}
+
+// joinAll joins elections, some at a time.
+func (c Crowded) joinAll(lib peer.Library, client peer.Client) ([]peer.Candidate, error) {
+	all, errs := make([]peer.Candidate, c.Elections), make([]error, c.Elections)
+	room := make(chan struct{}, 64)
+	var joining sync.WaitGroup
+	for i := range all {
+		room <- struct{}{}
+		joining.Go(func() {
+			defer func() { <-room }()
+			ctx, cancel := context.WithTimeout(context.Background(), patience)
+			defer cancel()
+			all[i], errs[i] = client.Join(ctx, peer.Candidacy{
+				Group: fmt.Sprintf("%s-%05d", c.Prefix, i), ID: c.ID, Lease: lib.BeatFor(c.Heartbeat),
+			})
+		})
+	}
+	joining.Wait()
+	return all, errors.Join(errs...)
+}
+
+// settle waits until all are settled, or for so long that they will not be; the count at the end tells.
+func (c Crowded) settle(all []peer.Candidate) {
+	limit := time.NewTimer(2 * patience)
+	defer limit.Stop()
+	look := time.NewTicker(10 * time.Millisecond)
+	defer look.Stop()
+	for c.settled(all) < len(all) {
+		select {
+		case <-look.C:
+		case <-limit.C:
+			return
+		}
+	}
+}
+
+// settled is how many are what they should be.
+func (c Crowded) settled(all []peer.Candidate) (n int) {
+	for _, e := range all {
+		if c.ID == leads && e.Works() || c.ID != leads && e.Follows(leads) {
+			n++
+		}
+	}
+	return n
+}
+
+// A footprint is what a process takes.
+type footprint struct {
+	heap       int64 // live
+	goroutines int
+}
+
+func measureProcess() footprint {
+	runtime.GC()
+	runtime.GC() // what pools and finalizers released
+	var m runtime.MemStats
+	runtime.ReadMemStats(&m)
+	return footprint{int64(m.HeapAlloc), runtime.NumGoroutine()}
+}
+
+// cpuTime is what this process has used, of its own and in the kernel.
+func cpuTime() time.Duration {
+	var u unix.Rusage
+	_ = unix.Getrusage(unix.RUSAGE_SELF, &u) // it fails for unknown processes only
+	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
+}

@@ -1,0 +1,132 @@
+package lab
+
+import (
+	"context"
+	"fmt"
+	"net"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/seed-ff2cb582/leader/test/compare/internal/figure"
+	"github.com/seed-ff2cb582/leader/test/compare/internal/peer"
+)
+
+// measureTraffic: one leader and ten followers, each with a connection of its own, and nothing happens.
+func measureTraffic(b *bench) error {
+	const followers, heartbeat = 10, time.Second
+	var m meter
+	r := &ring{bench: b, lease: b.lib.BeatFor(heartbeat), group: "traffic", renewals: make(chan time.Time, 1)}
+	defer r.close()
+	for range followers + 1 {
+		client, err := b.lib.Connect(b.site.Address(), peer.Options{Dial: m.dial})
+		if err != nil {
+			return err
+		}
+		if err := r.enterOn(client); err != nil {
+			return err
+		}
+	}
+	if err := r.settle(); err != nil {
+		return err
+	}
+	if err := b.pause(3 * heartbeat); err != nil { // what a connection does once
+		return err
+	}
+	// From one renewal to another, so that each counts with all that it causes.
+	from, err := r.afterRenewal(&m)
+	if err != nil {
+		return err
+	}
+	// In a full run longer than what is done now and then.
+	if err := b.pause(time.Duration(b.n(31, 3)) * heartbeat); err != nil {
+		return err
+	}
+	to, err := r.afterRenewal(&m)
+	if err != nil {
+		return err
+	}
+	seconds := to.at.Sub(from.at).Seconds()
+	b.result.Traffic = figure.Traffic{
+		Followers: followers, Heartbeat: heartbeat,
+		In: float64(to.in-from.in) / seconds, Out: float64(to.out-from.out) / seconds, Bytes: float64(to.bytes-from.bytes) / seconds,
+	}
+	return nil
+}
+
+// counts are those of all connections at one instant.
+type counts struct {
+	at             time.Time
+	in, out, bytes int64
+}
+
+// afterRenewal waits for a renewal, and for what follows from it.
+func (r *ring) afterRenewal(m *meter) (c counts, err error) {
+	select {
+	case <-r.renewals: // the latest
+	default:
+	}
+	select {
+	case c.at = <-r.renewals:
+	case <-time.After(patience):
+		return c, fmt.Errorf("waiting for a renewal: %w", errPatience)
+	}
+	if err := r.pause(r.lease.Heartbeat / 4); err != nil {
+		return c, err
+	}
+	c.bytes = m.bytes.Load()
+	c.in, c.out, err = r.site.Messages(r.ctx)
+	return c, err
+}
+
+// A meter counts the bytes of connections, both ways.
+type meter struct{ bytes atomic.Int64 }
+
+func (m *meter) dial(ctx context.Context, address string) (net.Conn, error) {
+	var d net.Dialer
+	c, err := d.DialContext(ctx, "tcp", address)
+	if err != nil {
+		return nil, err
+	}
+	return metered{c, m}, nil
+}
+
+type metered struct {
+	net.Conn
+	m *meter
+}
+
+func (c metered) Read(b []byte) (int, error) {
+	n, err := c.Conn.Read(b)
+	c.m.bytes.Add(int64(n))
+	return n, err
+}
+
+func (c metered) Write(b []byte) (int, error) {
+	n, err := c.Conn.Write(b)
+	c.m.bytes.Add(int64(n))
+	return n, err
+}
+
+// measureAnswer: what it takes to ask whether one leads.
+func measureAnswer(b *bench) error {
+	if !b.lib.Answers() {
+		return nil
+	}
+	r := &ring{bench: b, lease: b.lib.BeatFor(time.Second), group: "answer"}
+	defer r.close()
+	if err := r.enter(); err != nil {
+		return err
+	}
+	c := r.members[0]
+	testing.Init()
+	run := testing.Benchmark(func(t *testing.B) {
+		for t.Loop() {
+			if !c.IsLeader() {
+				t.Fatal("it leads no more")
+			}
+		}
+	})
+	b.result.Answer = float64(run.T.Nanoseconds()) / float64(run.N)
+	return nil
+}

@@ -1,0 +1,86 @@
+// Package peer makes libraries that elect leaders comparable: each is an adapter, in a file of its own, by
+// which the comparison can give all of them the same work. [Libraries] is the one list of them.
+package peer
+
+import (
+	"context"
+	"net"
+	"time"
+)
+
+// Libraries returns the libraries that are compared, ours first.
+func Libraries() []Library { return []Library{ours{}, clientgo{}, etcd{}} }
+
+// A Kind of store is what a library keeps its elections in.
+type Kind string
+
+// The kinds of stores. A further one needs a server in package site.
+const (
+	NATS Kind = "nats"
+	Etcd Kind = "etcd"
+)
+
+// Bucket is the NATS bucket in which the libraries that use NATS keep their elections.
+const Bucket = "elections"
+
+// A Library is one way to elect a leader.
+type Library interface {
+	// Name is short, and as the tables show it.
+	Name() string
+	// Module is the path of the Go module, by which its version is found.
+	Module() string
+	// Store is what it needs.
+	Store() Kind
+	// LeaseFor returns its settings for leases of that length, by its own documented proportions. It returns false where the
+	// library does not permit such a length.
+	LeaseFor(ttl time.Duration) (Lease, bool)
+	// BeatFor returns its settings for a holder that renews at that interval.
+	BeatFor(heartbeat time.Duration) Lease
+	// Answers tells whether a program can ask the library, without a request to the store, whether it leads.
+	Answers() bool
+	// Connect makes one connection to the store at host:port. It may return before that stands.
+	Connect(address string, opts Options) (Client, error)
+}
+
+// Options of a connection.
+type Options struct {
+	// Dial, if not nil, makes the TCP connections.
+	Dial func(ctx context.Context, address string) (net.Conn, error)
+}
+
+// A Lease is how long one lasts, and how often its holder renews it.
+type Lease struct{ TTL, Heartbeat time.Duration }
+
+// A Client is one connection of a program, on which it takes part in any number of elections.
+type Client interface {
+	// Join makes a candidate and starts it.
+	Join(ctx context.Context, c Candidacy) (Candidate, error)
+	Close()
+}
+
+// A Candidacy is what a candidate is made of. Its functions are called from the library's own goroutines and must be quick.
+type Candidacy struct {
+	Group, ID string
+	Lease     Lease
+	// Promoted, optional, is called when the library tells the program that it leads.
+	Promoted func()
+	// Renewed, optional, is called when the store has acknowledged a renewal, with the instant at which that left.
+	Renewed func(sent time.Time)
+}
+
+// A Candidate takes part in one election until it is stopped.
+type Candidate interface {
+	// IsLeader is the library's answer to a program that asks whether it leads. A library that has none (see Library.Answers)
+	// answers as Works does.
+	IsLeader() bool
+	// Works tells whether the program would act: the library has told it to lead, and nothing that
+	// would tell it to stop has happened yet.
+	Works() bool
+	// Follows tells whether this candidate has heard that the candidate of that ID leads, or, where the library does not say so, whether it
+	// stands in line.
+	Follows(id string) bool
+	// Claims is how many writes it has sent that could have made it the leader.
+	Claims() int
+	// Stop leaves the election as the library's documentation asks a program to: what it leads, it releases.
+	Stop(ctx context.Context) error
+}

@@ -1,0 +1,147 @@
+// Compare measures this project beside other libraries that elect leaders, in one run and by the same work, and judges it by the
+// targets in internal/figure. It needs Linux.
+//
+//	go run .           everything, about a quarter of an hour; prints the results and writes the pages that hold them
+//	go run . --quick   a little of everything, which judges safety alone; writes nothing
+//
+// Exit codes: 0, or 1 if a guarantee of this project failed or something could not be measured, 2 for a wrong command line. A missed target of
+// speed or cost is printed and is no error: the machine may be busy.
+//
+// A further library is one file in internal/peer: it implements peer.Library and is named in peer.Libraries.
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/signal"
+	"path/filepath"
+	"time"
+
+	"github.com/alecthomas/kong"
+
+	"github.com/seed-ff2cb582/leader/test/compare/internal/figure"
+	"github.com/seed-ff2cb582/leader/test/compare/internal/lab"
+	"github.com/seed-ff2cb582/leader/test/compare/internal/page"
+	"github.com/seed-ff2cb582/leader/test/compare/internal/peer"
+	"github.com/seed-ff2cb582/leader/test/compare/internal/site"
+)
+
+func main() {
+	os.Exit(run(context.Background(), os.Args[1:], os.Stdin, os.Stdout, os.Stderr))
+}
+
+// Commands are those of the command line; the last three are processes that the first one starts.
+type commands struct {
+	Run       runCommand   `cmd:"" default:"withargs" help:"Measure and judge."`
+	Pages     pagesCommand `cmd:"" help:"Write the pages again from the figures of the latest full run."`
+	Serve     serveCommand `cmd:"" hidden:""`
+	Candidate lab.Role     `cmd:"" hidden:""`
+	Crowd     lab.Crowded  `cmd:"" hidden:""`
+}
+
+type runCommand struct {
+	Quick bool   `help:"Measure a little of everything, judge safety alone, write nothing."`
+	Only  string `help:"Measure only what has this in its name (handover, crash, faults, traffic, answer, herd, crowd); write nothing."`
+	Root  string `help:"The directory of the repository." default:"../.." type:"existingdir"`
+}
+
+type pagesCommand struct {
+	Root string `help:"The directory of the repository." default:"../.." type:"existingdir"`
+}
+
+type serveCommand struct {
+	Kind peer.Kind `arg:""`
+	Dir  string    `arg:""`
+	Port int       `arg:""`
+}
+
+func run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.Writer) int {
+	ctx, stop := signal.NotifyContext(ctx, os.Interrupt)
+	defer stop()
+	var cmd commands
+	exited := -1
+	parser := kong.Must(&cmd, kong.Name("compare"), kong.Writers(stdout, stderr), kong.Exit(func(code int) { exited = code }))
+	parsed, err := parser.Parse(args)
+	switch {
+	case exited >= 0: // it was asked for help
+		return exited
+	case err != nil:
+		fmt.Fprintln(stderr, "compare:", err)
+		return 2
+	}
+	switch parsed.Selected().Name {
+	case "serve":
+		err = site.Serve(cmd.Serve.Kind, cmd.Serve.Dir, cmd.Serve.Port, stdin, stdout)
+	case "candidate":
+		err = cmd.Candidate.Play(stdin, stdout)
+	case "crowd":
+		err = cmd.Crowd.Join(stdin, stdout)
+	case "pages":
+		err = cmd.Pages.run()
+	default:
+		err = cmd.Run.run(ctx, stdout, stderr)
+	}
+	if err != nil {
+		fmt.Fprintln(stderr, "compare:", err)
+		return 1
+	}
+	return 0
+}
+
+// saved is where a full run leaves its figures, for make pages.
+const saved = ".out/compare.json"
+
+func (c runCommand) run(ctx context.Context, stdout, stderr io.Writer) error {
+	r := &figure.Report{Command: "make compare", At: time.Now().UTC(), Quick: c.Quick, Machine: figure.ThisMachine()}
+	var err error
+	if r.Results, err = lab.Run(ctx, lab.Plan{Quick: c.Quick, Only: c.Only, Progress: stderr}); err != nil {
+		return err
+	}
+	r.Took = time.Since(r.At)
+	r.Machine.LoadEnd = figure.Load()
+	verdicts := r.Judge()
+	if _, err := io.WriteString(stdout, page.Text(r, verdicts)); err != nil {
+		return err
+	}
+	if !c.Quick && c.Only == "" {
+		if err := c.save(r); err != nil {
+			return err
+		}
+		if err := page.Write(c.Root, r, verdicts); err != nil {
+			return err
+		}
+	}
+	broken := figure.Broken(verdicts)
+	if c.Only == "" {
+		broken = errors.Join(broken, r.Missing())
+	}
+	return broken
+}
+
+func (c runCommand) save(r *figure.Report) error {
+	b, err := json.MarshalIndent(r, "", "\t")
+	if err != nil {
+		return err
+	}
+	path := filepath.Join(c.Root, saved)
+	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+		return err
+	}
+	return os.WriteFile(path, b, 0o644)
+}
+
+func (c pagesCommand) run() error {
+	b, err := os.ReadFile(filepath.Join(c.Root, saved))
+	if err != nil {
+		return fmt.Errorf("%w: run make compare first", err)
+	}
+	var r figure.Report
+	if err := json.Unmarshal(b, &r); err != nil {
+		return err
+	}
+	return page.Write(c.Root, &r, r.Judge())
+}
