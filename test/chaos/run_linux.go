@@ -29,6 +29,7 @@ const (
 // commands are what the program can do.
 type commands struct {
 	Fire      fireCommand      `cmd:"" default:"withargs" help:"Hold rounds of random faults, judge them, and print what happened."`
+	Soak      soakCommand      `cmd:"" help:"Hold one long round with a fault now and then, and watch what grows."`
 	Candidate candidateCommand `cmd:"" hidden:"" help:"Take part in a round; for the lab to start."`
 }
 
@@ -44,6 +45,13 @@ type fireCommand struct {
 
 // mutantTime is how long a mutant may go uncondemned.
 const mutantTime = time.Minute
+
+type soakCommand struct {
+	Seed  uint64        `help:"Decides the faults. Default: the time."`
+	For   time.Duration `default:"24h" help:"How long."`
+	Every time.Duration `default:"1m" help:"One fault each."`
+	Page  string        `help:"Write the page of results to this file." type:"path"`
+}
 
 // streams are the program's.
 type streams struct {
@@ -189,4 +197,29 @@ func writePage(path string, write func(io.Writer) error) error {
 		return err
 	}
 	return os.WriteFile(path, page.Bytes(), 0o644) //nolint:gosec // it is there to be read
+}
+
+// Run holds the soak.
+func (k soakCommand) Run(ctx context.Context, s streams) error {
+	if k.Seed == 0 {
+		k.Seed = uint64(time.Now().Unix())
+	}
+	self, err := os.Executable()
+	if err != nil {
+		return err
+	}
+	res, err := lab.Soak{Seed: k.Seed, For: k.For, Every: k.Every, Binary: self}.Run(ctx, s.stderr)
+	if err != nil {
+		return err
+	}
+	if err := res.Print(s.out); err != nil {
+		return err
+	}
+	if k.Page != "" {
+		page := func(w io.Writer) error { return res.Page(w, fmt.Sprintf("make soak FOR=%v", k.For)) }
+		if err := writePage(k.Page, page); err != nil {
+			return err
+		}
+	}
+	return res.Verdict()
 }

@@ -78,8 +78,9 @@ type seat struct {
 	// term is the term whose work runs, and ctx its context.
 	term atomic.Uint64
 	ctx  atomic.Pointer[termContext]
-	// ledBefore is the term that the latest sample found it to lead in. Only the sampler touches it.
+	// ledBefore is the term that the latest sample found it to lead in, and asked counts samples. Only the sampler touches them.
 	ledBefore uint64
+	asked     int
 	zombie    context.CancelFunc // of the writer of the last term; only callbacks touch it
 }
 

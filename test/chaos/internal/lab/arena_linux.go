@@ -52,6 +52,7 @@ const (
 	republic = "leader." + bucket + "."
 
 	user, password = "candidate", "fire"
+	system         = "system" // the user who may ask the servers how they are, and their password
 )
 
 // An arena is the servers of a round.
@@ -89,7 +90,8 @@ func credentials(valid bool) string {
 	if valid {
 		users += fmt.Sprintf(`, {user: %s, password: %s}`, user, password)
 	}
-	return "authorization { users: [" + users + "] }\nno_auth_user: lab"
+	return "authorization { users: [" + users + "] }\nno_auth_user: lab\n" +
+		fmt.Sprintf("accounts { $SYS { users: [{user: %s, password: %s}] } }", system, system)
 }
 
 // mountDisk puts a disk where the server in dir will keep its files.

@@ -87,19 +87,34 @@ var candidateKinds = []kind{
 	})},
 }
 
-// atSeat does something to the candidate that the fault is for, when nothing else is being done to it.
+// atSeat does something to the candidate that the fault is for, or to another if something is being done to it already.
 func atSeat(do func(*round, *seat, fault)) func(*round, fault) {
 	return func(r *round, f fault) {
-		s := r.seats[f.seat]
-		if l := r.leader(); f.leader && l != nil {
-			s = l
-			r.count(func(c *counts) { c.atLeader++ })
-		}
-		s.fault.Lock()
+		l := r.leader()
+		s := r.take(f, l)
 		defer s.fault.Unlock()
 		do(r, s, f)
-		r.count(func(c *counts) { c.faults[f.kind.name]++ })
+		r.count(func(c *counts) {
+			c.faults[f.kind.name]++
+			if s == l {
+				c.atLeader++
+			}
+		})
 	}
+}
+
+// take returns a candidate to which nothing is being done. There are more of them than faults in an episode.
+func (r *round) take(f fault, leader *seat) *seat {
+	if f.leader && leader != nil && leader.fault.TryLock() {
+		return leader
+	}
+	for i := range r.seats {
+		if s := r.seats[(f.seat+i)%len(r.seats)]; s.fault.TryLock() {
+			return s
+		}
+	}
+	r.Fatalf("more faults at once than candidates")
+	return nil
 }
 
 // hold lets nothing pass in the directions, and loses what was held if lost.

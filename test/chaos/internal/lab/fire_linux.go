@@ -40,7 +40,14 @@ func (f Fire) Run(ctx context.Context, log io.Writer) (res Result, err error) {
 		p := draw(f.seed(i), f.Episodes, f.Only)
 		fmt.Fprintf(log, "round %d: seed %d, %s, %d candidates, TTL %v, %d episodes\n",
 			i+1, p.seed, p.shape.name, p.candidates, p.ttl, len(p.episodes))
-		o := run(ctx, p, until, dir, l)
+		o := run(ctx, p, dir, l, func(r *round) {
+			for _, e := range p.episodes {
+				if ctx.Err() != nil || !until.IsZero() && time.Now().After(until) {
+					return
+				}
+				r.play(e)
+			}
+		})
 		res.take(o, log)
 		if f.Mutant && len(o.violations) > 0 {
 			break

@@ -78,6 +78,23 @@ func draw(seed uint64, episodes int, only []string) plan {
 	return p
 }
 
+// drawSoak plans a round of one long episode after the other, each of one fault, in which no process ends.
+func drawSoak(seed uint64, episodes int) plan {
+	rng := rand.New(rand.NewPCG(seed, 2))
+	p := plan{seed: seed, shape: soakShape, candidates: 3, ttl: time.Second}
+	p.heartbeat, p.timeout = p.ttl/4, p.ttl/4
+	all := deck{rng: rng}
+	for _, k := range kinds {
+		if k.suits(p.shape) && !slices.Contains(soakSpares, k.name) {
+			all.all = append(all.all, k)
+		}
+	}
+	for range episodes {
+		p.episodes = append(p.episodes, episode{faults: []fault{p.fault(rng, all.deal())}})
+	}
+	return p
+}
+
 func (p plan) fault(rng *rand.Rand, k kind) fault {
 	return fault{
 		kind: k, at: between(rng, 0, p.ttl), length: between(rng, p.ttl/2, 3*p.ttl),

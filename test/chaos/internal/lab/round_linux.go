@@ -34,7 +34,6 @@ type round struct {
 	ctx    context.Context
 	launch *launcher
 	ttl    time.Duration
-	until  time.Time // no episode begins later; zero: no bound
 
 	ledger, guarded string
 	resources       []*resource
@@ -71,8 +70,8 @@ type outcome struct {
 	trouble error
 }
 
-// run holds a round. Files go into a directory of its own under dir.
-func run(ctx context.Context, p plan, until time.Time, dir string, l *launcher) (o outcome) {
+// run holds a round, which act fills between the start and the end. Files go into a directory of its own under dir.
+func run(ctx context.Context, p plan, dir string, l *launcher, act func(*round)) (o outcome) {
 	o.plan = p
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
@@ -84,9 +83,9 @@ func run(ctx context.Context, p plan, until time.Time, dir string, l *launcher) 
 	b := &bench{dir: dir}
 	defer func() { _ = os.RemoveAll(dir) }()
 	defer b.Close()
-	r := &round{plan: p, ctx: ctx, launch: l, ttl: p.ttl, until: until, counts: newCounts()}
+	r := &round{plan: p, ctx: ctx, launch: l, ttl: p.ttl, counts: newCounts()}
 	began := time.Now()
-	o.trouble = b.Run(func() error { return r.hold(b) })
+	o.trouble = b.Run(func() error { return r.hold(b, act) })
 	r.counts.elapsed = time.Since(began)
 	h, err := r.history()
 	o.trouble = errors.Join(o.trouble, err)
@@ -96,7 +95,7 @@ func run(ctx context.Context, p plan, until time.Time, dir string, l *launcher) 
 }
 
 // hold does everything, and ends all processes.
-func (r *round) hold(b *bench) error {
+func (r *round) hold(b *bench, act func(*round)) error {
 	defer r.killAll()
 	ledger, posts := serveLedger(b)
 	guarded, puts := serveGuarded(b)
@@ -108,13 +107,7 @@ func (r *round) hold(b *bench) error {
 		s.begin()
 	}
 	r.await("the start")
-	for _, e := range r.plan.episodes {
-		if r.ctx.Err() != nil || !r.until.IsZero() && time.Now().After(r.until) {
-			break
-		}
-		r.play(e)
-		r.counts.played++
-	}
+	act(r)
 	if r.ctx.Err() == nil {
 		r.rollOff()
 	}
@@ -196,6 +189,7 @@ func (r *round) play(e episode) {
 	faults.Wait()
 	r.check(errors.Join(errs...))
 	r.await(e.String())
+	r.counts.played++
 	r.rest(e.calm)
 }
 

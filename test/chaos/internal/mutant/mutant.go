@@ -66,7 +66,7 @@ var All = []Mutant{
 	{
 		Name: "blind-delete", Breaks: "G1",
 		Says:   "a release deletes whatever stands there, also a successor's record",
-		Faults: []string{"black hole", "black hole to the server"},
+		Faults: []string{"black hole", "delay"},
 		changes: []change{{
 			"store/natsstore/store.go",
 			"\t\tjetstream.WithExpectLastSequencePerSubject(w.Expected),\n",
@@ -85,7 +85,7 @@ var All = []Mutant{
 	{
 		Name: "deleted-is-free", Breaks: "G1",
 		Says:   "a record that somebody else deleted is free at once",
-		Faults: []string{"key deleted"},
+		Faults: []string{"key deleted", "black hole to the client"},
 		changes: []change{{
 			"internal/machine/watch.go",
 			"return c.m.wait(c.heldTTL()) + c.expiryJitter()",
