@@ -2,13 +2,13 @@ package leader_test
 
 import (
 	"fmt"
-	"go/ast"
 	"go/parser"
 	"go/token"
-	"io/fs"
+	"maps"
 	"os"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -67,7 +67,7 @@ func TestEveryTestOfTheSpecificationIsNamedByARequirement(t *testing.T) {
 			t.Fatalf("no files of %s: %v", dir, err)
 		}
 		for _, file := range files {
-			for name := range testsOf(t, file) {
+			for _, name := range testsOf(t, file) {
 				if !named[dir+" "+name] && name != "TestMain" && file != "spec_coverage_test.go" {
 					t.Errorf("no requirement in docs/spec-coverage.md names %s of %s", name, file)
 				}
@@ -113,40 +113,43 @@ func requirements(t *testing.T) (rows []requirement) {
 	return rows
 }
 
-// testPackages are the tests of directories that were looked at, by name, with the strings in their packages, which are
-// how subtests get their names.
-type testPackages map[string]*testPackage
+// testPackages are the sources of the directories that were looked at.
+type testPackages map[string]testPackage
 
 type testPackage struct {
-	tests   map[string]bool
-	strings map[string]bool
-	err     error
+	source
+	err error
 }
 
 func (p testPackages) find(n namedTest) error {
-	if p[n.dir] == nil {
-		p[n.dir] = readTestPackage(n.dir)
+	pkg, read := p[n.dir]
+	if !read {
+		pkg = readTestPackage(n.dir)
+		p[n.dir] = pkg
 	}
-	pkg := p[n.dir]
 	top, sub, _ := strings.Cut(n.name, "/")
 	switch {
 	case pkg.err != nil:
 		return fmt.Errorf("%v: %w", n, pkg.err)
-	case !pkg.tests[top]:
+	case pkg.functions[top] == nil || !isTestName(top):
 		return fmt.Errorf("%v: there is no such test", n)
-	case sub == "" || pkg.strings[sub]:
+	case sub == "":
+		return nil
+	}
+	names := pkg.subtests(top)
+	if names[sub] {
 		return nil
 	}
 	for part := range strings.SplitSeq(sub, "/") {
-		if !pkg.strings[part] {
-			return fmt.Errorf("%v: no subtest of it can have the name %q", n, part)
+		if !names[part] {
+			return fmt.Errorf("%v: it runs no subtest that is called %q; it has %q", n, part, slices.Sorted(maps.Keys(names)))
 		}
 	}
 	return nil
 }
 
-func readTestPackage(dir string) *testPackage {
-	pkg := &testPackage{tests: map[string]bool{}, strings: map[string]bool{}}
+func readTestPackage(dir string) testPackage {
+	pkg := testPackage{source: newSource(dir)}
 	files, err := filepath.Glob(filepath.Join(dir, "*_test.go"))
 	if err != nil || len(files) == 0 {
 		pkg.err = fmt.Errorf("no test files in %s", dir)
@@ -158,32 +161,9 @@ func readTestPackage(dir string) *testPackage {
 			pkg.err = err
 			return pkg
 		}
-		pkg.read(parsed)
+		pkg.add(parsed)
 	}
-	// Some subtests are named after the files that they read.
-	_ = filepath.WalkDir(filepath.Join(dir, "testdata"), func(_ string, d fs.DirEntry, err error) error {
-		if err == nil {
-			pkg.strings[strings.TrimSuffix(d.Name(), filepath.Ext(d.Name()))] = true
-		}
-		return nil // without a testdata there are none
-	})
 	return pkg
-}
-
-func (p *testPackage) read(file *ast.File) {
-	ast.Inspect(file, func(n ast.Node) bool {
-		switch n := n.(type) {
-		case *ast.FuncDecl:
-			if n.Recv == nil && isTestName(n.Name.Name) {
-				p.tests[n.Name.Name] = true
-			}
-		case *ast.BasicLit:
-			if s, err := strconv.Unquote(n.Value); err == nil && n.Kind == token.STRING {
-				p.strings[strings.ReplaceAll(s, " ", "_")] = true // as package testing rewrites it
-			}
-		}
-		return true
-	})
 }
 
 func isTestName(name string) bool {
@@ -195,14 +175,19 @@ func isTestName(name string) bool {
 	return false
 }
 
-// testsOf returns the tests that a file declares.
-func testsOf(t *testing.T, file string) map[string]bool {
+// testsOf returns the names of the tests that a file declares.
+func testsOf(t *testing.T, file string) (names []string) {
 	t.Helper()
 	parsed, err := parser.ParseFile(token.NewFileSet(), file, nil, 0)
 	if err != nil {
 		t.Fatal(err)
 	}
-	pkg := &testPackage{tests: map[string]bool{}, strings: map[string]bool{}}
-	pkg.read(parsed)
-	return pkg.tests
+	s := newSource("")
+	s.add(parsed)
+	for name := range s.functions {
+		if isTestName(name) {
+			names = append(names, name)
+		}
+	}
+	return names
 }
