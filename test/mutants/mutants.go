@@ -1,0 +1,275 @@
+package main
+
+// An edit replaces a piece of a file, which must stand there exactly once.
+type edit struct{ file, old, new string }
+
+// A check is the tests that are expected to catch a mutant.
+type check struct {
+	pkg  string // the package, from the root of the repository
+	run  string // as for go test -run
+	args string // further arguments, separated by spaces
+}
+
+// A mutant puts one of the field's bugs back into our code.
+type mutant struct {
+	bug   int // its number in bugs
+	name  string
+	edits []edit
+	check check
+}
+
+// A cover says why a bug, or a part of it, has no place in our code where it could be put back, and which test
+// shows so.
+type cover struct {
+	bug   int
+	why   string
+	check check
+}
+
+const (
+	machine = "internal/machine/"
+	nats    = "store/natsstore/"
+)
+
+// simulated is the simulation of the core, with so many schedules, always the same.
+func simulated(schedules string) check {
+	return check{pkg: "internal/machine", run: "^TestSimulation$", args: "-sim.base=1 -sim.seeds=" + schedules}
+}
+
+func traces(run string) check { return check{pkg: "internal/machine", run: "^TestTraces$/" + run} }
+
+func root(run string) check { return check{pkg: ".", run: "^(" + run + ")$"} }
+
+func onNATS(run string) check { return check{pkg: "test/natsstore", run: run} }
+
+func mutants() []mutant {
+	var all []mutant
+	for _, part := range [][]mutant{twoLeaders(), stranded(), untrue(), costly()} {
+		all = append(all, part...)
+	}
+	return all
+}
+
+// twoLeaders are the bugs that let two lead.
+func twoLeaders() []mutant {
+	return []mutant{
+		{1, "a renewal counts from its acknowledgement", []edit{
+			{machine + "write.go", "c.renewed(c.ev.Rev, w.Sent)", "c.renewed(c.ev.Rev, c.now)"},
+		}, simulated("300")},
+		{2, "readers look at a flag and not at the window", []edit{
+			{"grant.go", "now.Mono < g.mono.Load() && now.Wall < g.wall.Load()", "now.Mono < g.mono.Load() || !g.closed.Load()"},
+		}, root("TestTermEndsOnTimeAlthoughTheElectionIsStuck|TestEitherClockAloneEndsTheTerm")},
+		{2, "the candidate does not notice that its window has closed", []edit{
+			{machine + "state.go", "s.Grant.Promoted && !s.Grant.Trust.Reached(now)", "s.Grant.Promoted"},
+			{machine + "step.go", "c.s.Phase == Holding && c.s.Grant.Trust.Reached(c.now)", "false"},
+		}, simulated("300")},
+		{3, "trust without a margin", []edit{
+			{machine + "time.go", "return ttl - margin(ttl, drift)", "return ttl"},
+		}, simulated("300")},
+		{3, "a challenge without a margin", []edit{
+			{machine + "time.go", "return ttl + margin(ttl, drift)", "return ttl"},
+		}, simulated("300")},
+		{4, "a claim that is found applied counts from the read-back", []edit{
+			{machine + "claim.go", "c.granted(seen.Rev, c.s.Write.First)", "c.granted(seen.Rev, c.now)"},
+		}, simulated("300")},
+		{4, "a renewal that is found applied counts from the read-back", []edit{
+			{machine + "hold.go", "c.renewed(seen.Rev, c.s.Write.First)", "c.renewed(seen.Rev, c.now)"},
+		}, simulated("300")},
+		{5, "a releaser adopts its own record again", []edit{
+			{machine + "release.go", "\tif c.ours(seen) {\n\t\tif c.s.Write.Stage == Flying {", "\tif c.ours(seen) {\n\t\tc.granted(seen.Rev, c.now)\n\t\treturn\n\t}\n\tif c.ours(seen) {\n\t\tif c.s.Write.Stage == Flying {"},
+		}, simulated("300")},
+		{6, "a release is written whatever stands there", []edit{
+			{nats + "store.go", "jetstream.WithExpectLastSequencePerSubject(w.Expected),", "unlessRelease(w),"},
+			{nats + "store.go", "// maxInFlightWait bounds", "func unlessRelease(w store.Write) jetstream.PublishOpt {\n\tif w.Tombstone {\n\t\treturn jetstream.WithRetryAttempts(0)\n\t}\n\treturn jetstream.WithExpectLastSequencePerSubject(w.Expected)\n}\n\n// maxInFlightWait bounds"},
+		}, onNATS("^TestConformance$")},
+		{6, "the same, in memory", []edit{
+			{"store/memstore/memstore.go", "at != w.Expected {", "at != w.Expected && !w.Tombstone {"},
+		}, root("TestStopDoesNotTouchTheRecordOfASuccessor")},
+		{7, "the release does not wait for the work", []edit{
+			{machine + "hold.go", "case c.now.Mono >= c.s.DrainBy:", "case c.now.Mono >= c.s.DrainBy || true:"},
+		}, simulated("300")},
+		{8, "a challenge by the own TTL", []edit{
+			{machine + "watch.go", "return c.m.wait(c.s.HeldTTL) + c.expiryJitter()", "return c.m.wait(c.m.TTL) + c.expiryJitter()"},
+		}, simulated("300")},
+		{9, "a deletion is permission", []edit{
+			{machine + "watch.go", "return c.m.wait(c.heldTTL()) + c.expiryJitter()", "return c.expiryJitter()"},
+		}, simulated("300")},
+		{10, "revisions of a bucket that is made again begin at 1", []edit{
+			{nats + "bucket.go", "uint64(now.UnixMicro())", "1 + 0*uint64(now.UnixMicro())"},
+		}, onNATS("^TestRevisionsContinueAboveThoseOfADeletedBucket$")},
+		{10, "what is absent may be created whatever was there", []edit{
+			{"store/memstore/memstore.go", "at != w.Expected {", "at != w.Expected && (w.Expected != 0 || !s.state(w.Key).Tombstone) {"},
+		}, check{pkg: "store/memstore", run: "^TestConformance"}},
+		{11, "a token is validated by reading", []edit{
+			{"fencing.go", "asked := e.clock.now().Mono\n", "asked := e.clock.now().Mono\n\tif entry, err := e.store.Get(ctx, e.cfg.Group); err == nil && bytes.Contains(entry.Value, []byte(term.Token)) {\n\t\treturn nil\n\t}\n"},
+			{"fencing.go", "import (\n", "import (\n\t\"bytes\"\n"},
+		}, root("TestValidationIsARenewalSentAfterTheCall")},
+		{12, "a write of a holder's record expects nothing", []edit{
+			{nats + "store.go", "jetstream.WithExpectLastSequencePerSubject(w.Expected),", "jetstream.WithRetryAttempts(0),"},
+		}, onNATS("^TestConformance$")},
+		{13, "the monotonic clock alone", []edit{
+			{machine + "time.go", "return now.Mono >= i.Mono || now.Wall >= i.Wall", "return now.Mono >= i.Mono"},
+		}, simulated("300")},
+		{14, "a claim that is granted after its window leads", []edit{
+			{machine + "claim.go", "if c.s.Grant.Trust.Reached(c.now) {\n\t\tc.lose(Exit{Reason: ReasonLate})", "if false {\n\t\tc.lose(Exit{Reason: ReasonLate})"},
+		}, traces("")},
+		{15, "a guard ends its program when the lease is over, and not before", []edit{
+			{"cmd/leader/internal/runner/limits.go", "return until - int64(l.Margin)", "return until + int64(l.Margin)"},
+		}, check{pkg: "cmd/leader/internal/runner", run: "^TestTheLastKillComesBeforeTheWindowCloses$"}},
+		{16, "a renewal is accepted after the window has closed", []edit{
+			{machine + "step.go", "c.s.Phase == Holding && c.s.Grant.Trust.Reached(c.now)", "c.s.Phase == Holding && c.s.Grant.Trust.Reached(c.now) && c.ev.Kind != Written"},
+		}, simulated("300")},
+		{17, "a tombstone is read, and then written over", []edit{
+			{nats + "store.go", "ctx, cancel := s.bounded(ctx)\n\tdefer cancel()\n\tfor wait", "ctx, cancel := s.bounded(ctx)\n\tdefer cancel()\n\tif e, err := s.Get(ctx, w.Key); err == nil && e.Tombstone {\n\t\tw.Expected = e.Revision\n\t}\n\tfor wait"},
+		}, onNATS("^TestConformance$")},
+	}
+}
+
+// stranded are the bugs that leave a group without a leader.
+func stranded() []mutant {
+	return []mutant{
+		{18, "one failed call ends the way into an election", []edit{
+			{"io.go", "if ctx.Err() != nil {\n\t\t\treturn false\n\t\t}\n\t\tif now", "if ctx.Err() != nil || err != nil {\n\t\t\treturn false\n\t\t}\n\t\tif now"},
+		}, root("TestStoreThatCanNotBeReachedIsAwaited|TestWatchThatCanNotBeSetUpIsTriedAgain")},
+		{18, "one refused claim ends campaigning", []edit{
+			{machine + "write.go", "\tc.note(NoteFailed)\n\tif n := c.m.Retry.MaxAttempts", "\tif w.Kind == Acquire && c.ev.Outcome == Permanent {\n\t\tc.finish()\n\t\treturn\n\t}\n\tc.note(NoteFailed)\n\tif n := c.m.Retry.MaxAttempts"},
+		}, root("TestPermanentFaultOfARunningElectionIsToldAndRetriedWithPatience")},
+		{19, "a consumer that was lost is not made again", []edit{
+			{nats + "feed.go", "\t\tif !h.waiting(f) {", "\t\tif false {"},
+			{nats + "hub.go", "\tif n := h.s.nc.Stats().Reconnects; n != h.reconnects {", "\tif n := h.s.nc.Stats().Reconnects; n != h.reconnects && false {"},
+		}, onNATS("^TestWatchSurvivesABucketMadeAnewWithoutRepublishing$")},
+		{19, "what was missed during a lost connection is not read", []edit{
+			{nats + "hub.go", "\tif n := h.s.nc.Stats().Reconnects; n != h.reconnects {", "\tif n := h.s.nc.Stats().Reconnects; n != h.reconnects && false {"},
+		}, onNATS("^TestConformance$")},
+		{20, "a record that nobody renews is left to the server to remove", []edit{
+			{machine + "watch.go", "return c.m.wait(c.s.HeldTTL) + c.expiryJitter()", "return 1000 * c.m.MaxTTL"},
+		}, simulated("20")},
+		{21, "followers wait for news alone", []edit{
+			{machine + "state.go", "wake = min(wake, max(s.DueAt, s.StandBackUntil))", "wake = min(wake, Never)"},
+		}, simulated("20")},
+		{22, "any lease length is believed", []edit{
+			{machine + "config.go", "if ttl <= 0 || ttl > m.MaxTTL {", "if ttl <= 0 {"},
+		}, simulated("100")},
+		{23, "a candidate that was barred once stays so", []edit{
+			{machine + "step.go", "c.s.Barred &^= c.ev.Bars", "c.s.Barred &^= c.ev.Bars & Uninformed"},
+		}, simulated("20")},
+		{24, "Stop in a callback waits for the callback", []edit{
+			{"courier.go", "return id != 0 && id == goid.Current()", "return id == 1<<60 && id == goid.Current()"},
+		}, root("TestCallsFromWithinCallbacksDoNotDeadlock")},
+		{24, "Stop in a hook waits for the hook", []edit{
+			{"loop.go", "return id != 0 && id == goid.Current()", "return id == 1<<60 && id == goid.Current()"},
+		}, root("TestStopAndResignFromAHookDoNotDeadlock")},
+		{25, "only the leader is ready", []edit{
+			{"probe/probe.go", "passes(elections[name].Alive(ctx))", "passes(errors.Join(elections[name].Alive(ctx), map[bool]error{false: errors.New(\"follows\")}[elections[name].IsLeader()]))"},
+		}, check{pkg: "probe", run: "^TestReadinessFollowsStartAndStopAndNotLeadership$"}},
+		{26, "a clean end leaves the record to expire", []edit{
+			{machine + "step.go", "c.s.Stopping, c.s.Leave = true, leave", "c.s.Stopping, c.s.Leave = true, leave || c.s.Phase == Holding"},
+		}, traces("03")},
+	}
+}
+
+// untrue are the bugs by which callbacks, metrics and numbers say what is not so.
+func untrue() []mutant {
+	return []mutant{
+		{27, "a loss is told without a gain", []edit{
+			{machine + "hold.go", "if !c.s.Grant.Promoted {\n\t\tc.s.Phase = Draining", "if false {\n\t\tc.s.Phase = Draining"},
+		}, simulated("20")},
+		{27, "each callback has a goroutine of its own", []edit{
+			{"courier.go", "\tc.queue = append(c.queue, job)\n", "\tgo job()\n\tjob = func() {}\n\tc.queue = append(c.queue, job)\n"},
+		}, root("TestCallbacksComeInOrderAndAlternate|TestSeveralCallbacksRunInTheOrderOfTheirRegistration|TestPromoteMayLastAsLongAsTheTermAndDemoteWaitsForIt")},
+		{28, "the context survives the term", []edit{
+			{"grant.go", "g.cancel(&LossError{Term: g.term, Reason: r})", "_ = r"},
+		}, root("TestTermContextEndsWithoutAnybodyLooking|TestTermEndsOnTimeAlthoughTheElectionIsStuck")},
+		{29, "a loss is not told", []edit{
+			{machine + "hold.go", "\tc.do(Action{Kind: Demote, Reason: x.Reason})\n", ""},
+		}, simulated("20")},
+		{30, "a panic in a callback is the program's", []edit{
+			{"courier.go", "report(recover(), debug.Stack())", "report(nil, debug.Stack())"},
+		}, root("TestPanicInPromoteEndsTheTermAndAnotherLeads")},
+		{31, "a call is timed from its answer", []edit{
+			{"io.go", "rev, call.Err = e.write(ctx, a, known)", "rev, call.Err = e.write(ctx, a, known)\n\tcall.Sent = time.Now()"},
+		}, root("TestRenewalWithoutAnAnswerIsResolvedAndTheTermGoesOn|TestConnectionTimeoutBoundsEveryCall|TestHooksComeInOrderWithTheirContent")},
+		{31, "a second registration panics", []edit{
+			{"leaderprom/leaderprom.go", "if err := reg.Register(collector{m, describe()}); err != nil {\n", "reg.MustRegister(collector{m, describe()})\n\tif err := error(nil); err != nil {\n"},
+		}, check{pkg: "leaderprom", run: "^TestASecondRegistrationIsAnError$"}},
+		{32, "a write in flight has no class of its own", []edit{
+			{nats + "errors.go", "return errInFlight\n\tcase codeStoreFailed", "return store.ErrConflict\n\tcase codeStoreFailed"},
+		}, onNATS("^(TestWriteInFlightIsNoConflictByItself|TestInFlightRefusalsEndAsTransient)$")},
+		{33, "a renewal begins a new number", []edit{
+			{machine + "hold.go", "c.s.Grant.Renewal++\n", "c.s.Grant.Renewal++\n\tc.s.Grant.Term = rev\n"},
+		}, simulated("20")},
+		{33, "tokens are compared for order", []edit{
+			{"status.go", "return t.Number > last.Number || t.Number == last.Number && t.Token == last.Token", "return t.Token >= last.Token"},
+		}, root("TestTermSupersedesLargerNumbersAndItself")},
+	}
+}
+
+// costly are the bugs that cost what an election should not.
+func costly() []mutant {
+	return []mutant{
+		{34, "followers poll", []edit{
+			{"io.go", "w, ok := e.store.(store.Watcher)\n\tif !ok {", "w, ok := e.store.(store.Watcher)\n\tif ok {\n\t\tgo e.poll(ctx)\n\t}\n\tif !ok {"},
+		}, root("TestFollowersDoNotPoll")},
+		{35, "all claim a vacancy at once, whatever they met before", []edit{
+			{machine + "watch.go", "\tw := c.contentionWindow()\n\tif c.s.StartRace {", "\tw := c.contentionWindow() * 0\n\tif false {"},
+		}, check{pkg: "internal/machine", run: "^(TestTraces|TestStartAmong|TestHerd|TestRace)"}},
+		{35, "all challenge an expired lease at once", []edit{
+			{machine + "watch.go", "return c.uniform(max(min(c.m.TTL/100, expiryWindow), c.contentionWindow()))", "return 0"},
+		}, check{pkg: "internal/machine", run: "^(TestTraces|TestStartAmong|TestHerd|TestRace)"}},
+		{36, "each watch has a goroutine", []edit{
+			{nats + "feed.go", "\tif !wide {\n", "\tif !wide && h == nil {\n"},
+		}, onNATS("^TestAThousandWatchesShareOneGoroutine$")},
+	}
+}
+
+// covers are the bugs of other libraries' interfaces that ours has no place for.
+func covers() []cover {
+	return []cover{
+		{20, "Nothing of ours writes with a TTL of the server, so there is none to be dropped; a bucket that would expire leases is refused.",
+			check{pkg: "test/election", run: "^TestStartRefusesABucketThatExpiresLeases$"}},
+		{19, "A consumer for each watch, or one more with each reconnection, would show in the count of the server's consumers.",
+			onNATS("^TestPatternWatchOfTenThousandKeysTakesOneGoroutineAndOneConsumerAtMost$")},
+		{31, "Labels are those of the configuration; a role that is removed leaves no series.",
+			check{pkg: "leaderprom", run: "^(TestARoleThatIsRemovedLeavesNoSeries|TestAStoppedElectionLeavesNoSeries)$"}},
+	}
+}
+
+// bugs are what the field has had, in a few words. The numbers are those of the mutations in internal/machine too.
+var bugs = [...]string{
+	1:  "Validity counted from the acknowledgement (client-go)",
+	2:  "IsLeader goes by a flag or an identity and ignores expiry (client-go and others)",
+	3:  "No margin for the rates of clocks, or on one side only",
+	4:  "An unanswered write adopted as of its read-back",
+	5:  "A releaser takes its own record for a new grant",
+	6:  "Unconditional delete at the stop",
+	7:  "Release before the work has stopped",
+	8:  "Takeover by the challenger's own TTL (kubernetes#47671)",
+	9:  "A deletion or the server's expiry taken as permission",
+	10: "Absence has no revision; revisions come again with a new bucket",
+	11: "A token validated by reading",
+	12: "Renewal without an expected revision, acquisition by Put",
+	13: "A suspended machine: the monotonic clock stood still",
+	14: "Acquired after the own lease had expired (etcd)",
+	15: "A child process killed long after the lock was lost (consul lock)",
+	16: "A renewal accepted after the own window had closed",
+	17: "Create reads a tombstone and writes without its revision (nats.rs#1301)",
+	18: "One failed call ends campaigning",
+	19: "A watch that dies is not made again, or leaks",
+	20: "A record that became immortal (nats.go#1994)",
+	21: "Expiry sends no event, and followers only watch",
+	22: "A far-future TTL blocks the election",
+	23: "A paused or unhealthy candidate never stands again",
+	24: "Deadlock: Stop in a callback, a stop that waits for itself",
+	25: "Readiness tied to leadership",
+	26: "A clean exit without a release",
+	27: "Callbacks without their counterpart or out of order",
+	28: "The context survives the demotion (ali-assar)",
+	29: "A loss is never reported (dynamolock#446)",
+	30: "A panic in a callback takes the process down",
+	31: "Latency after the wait, double registration, labels without bound",
+	32: "Conflicts recognised by one code only",
+	33: "Tokens compared for order; numbers that grow at renewals",
+	34: "Followers poll",
+	35: "A herd at each vacancy",
+	36: "A consumer and goroutines for each election",
+}

@@ -1,0 +1,124 @@
+package main
+
+import (
+	"bytes"
+	"go/parser"
+	"go/token"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+)
+
+func repository(t *testing.T) string {
+	t.Helper()
+	root, err := findRoot()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return root
+}
+
+// The text of each mutant stands in the code once, and what takes its place is Go. That the mutants are caught
+// shows make mutants, which takes some minutes.
+func TestEveryMutantFindsItsPlace(t *testing.T) {
+	root := repository(t)
+	for _, m := range mutants() {
+		files, err := mutate(root, m.edits)
+		if err != nil {
+			t.Errorf("bug %d, %q: %v", m.bug, m.name, err)
+			continue
+		}
+		for name, text := range files {
+			if _, err := parser.ParseFile(token.NewFileSet(), name, text, parser.SkipObjectResolution); err != nil {
+				t.Errorf("bug %d, %q: %v", m.bug, m.name, err)
+			}
+		}
+	}
+}
+
+func TestEveryBugHasAMutantOrAReason(t *testing.T) {
+	have := map[int]bool{}
+	for _, m := range mutants() {
+		have[m.bug] = true
+	}
+	for _, c := range covers() {
+		have[c.bug] = have[c.bug] || c.why != ""
+	}
+	for bug := 1; bug < len(bugs); bug++ {
+		if !have[bug] || bugs[bug] == "" {
+			t.Errorf("bug %d, %q, has no mutant", bug, bugs[bug])
+		}
+	}
+}
+
+// Each check names tests that there are.
+func TestEveryCheckNamesTests(t *testing.T) {
+	root := repository(t)
+	checks := map[check]bool{}
+	for _, m := range mutants() {
+		checks[m.check] = true
+	}
+	for _, c := range covers() {
+		checks[c.check] = true
+	}
+	for c := range checks {
+		files, err := filepath.Glob(filepath.Join(root, c.pkg, "*_test.go"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		top, _, _ := strings.Cut(c.run, "/")
+		wanted := regexp.MustCompile(top)
+		found := false
+		for _, f := range files {
+			b, err := os.ReadFile(f)
+			if err != nil {
+				t.Fatal(err)
+			}
+			for _, m := range regexp.MustCompile(`(?m)^func (Test\w+)\(`).FindAllSubmatch(b, -1) {
+				found = found || wanted.Match(m[1])
+			}
+		}
+		if !found {
+			t.Errorf("%s has no test %s", c.pkg, c.run)
+		}
+	}
+}
+
+func TestAMutantWhoseTextIsGoneIsAnError(t *testing.T) {
+	root := t.TempDir()
+	if err := os.WriteFile(filepath.Join(root, "a.go"), []byte("one two two"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for _, old := range []string{"three", "two"} {
+		if _, err := mutate(root, []edit{{"a.go", old, "x"}}); err == nil {
+			t.Errorf("the text %q was taken", old)
+		}
+	}
+	files, err := mutate(root, []edit{{"a.go", "one", "1"}, {"a.go", "1 two", "2"}})
+	if err != nil || files["a.go"] != "2 two" {
+		t.Errorf("%v, %v", files, err)
+	}
+}
+
+func TestTheCatcherIsTheTestThatFailed(t *testing.T) {
+	for output, want := range map[string]string{
+		"=== RUN   TestA\n--- FAIL: TestA (0.01s)\n":                                  "TestA",
+		"=== RUN   TestSimulation\n  G1: two lead\n--- FAIL: TestSimulation (0.1s)\n": "TestSimulation, G1",
+		"=== RUN   TestB\npanic: oh\n":                                                "TestB, crashed",
+	} {
+		if by := catcher(output); by != want {
+			t.Errorf("caught by %q, want %q", by, want)
+		}
+	}
+}
+
+func TestWrongArgumentsAreRefused(t *testing.T) {
+	for _, args := range [][]string{{"-bug", "99"}, {"-bug", "-1"}, {"x"}, {"-bug", "1", "-write", "x"}, {"-x"}} {
+		var out, errs bytes.Buffer
+		if code := run(t.Context(), args, nil, &out, &errs); code != 2 || errs.Len() == 0 || out.Len() > 0 {
+			t.Errorf("%v: status %d, %q", args, code, errs.String())
+		}
+	}
+}
