@@ -88,6 +88,10 @@ func (x *explorer) run() finding {
 			f.story, f.steps = x.story(p.visit, -1)
 			break
 		}
+		if x.most > 0 && len(x.seen) > x.most {
+			f.bad = "more worlds than there are"
+			break
+		}
 		f.transitions += len(next)
 		for k := range next {
 			n := &next[k]
@@ -255,9 +259,11 @@ func (x *explorer) stranded(w world) (bad, story string) {
 	x.horizon = 255
 	defer func() { x.horizon = horizon }()
 	start := w.tick
-	for int(w.tick-start) <= patience {
+	for steps := 0; int(w.tick-start) <= patience; steps++ {
 		n, ok := x.ordinary(&w)
 		switch {
+		case steps == 10_000:
+			return "G5: it never rests", b.String()
 		case !ok:
 			return "G5: stuck", b.String()
 		case n.bad != "":
@@ -335,6 +341,7 @@ func explorations() []config {
 	if testing.Short() {
 		return []config{{
 			name: "two candidates", rates: []int64{3, 5}, machines: machines(2, nil), kinds: allFaults, horizon: 10, faults: 1, sample: 1,
+			most: 300_000,
 		}}
 	}
 	grace := func(m *Machine) { m.DisconnectGrace, m.Retry.MaxAttempts = 4, 2 }

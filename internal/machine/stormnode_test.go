@@ -362,6 +362,8 @@ func (n *node) judgeState(before *State) {
 		w.fail("stop", "%s rises from the dead", id)
 	case s.Phase == Stopped && n.m.Wake(*s) != Never:
 		w.fail("stop", "%s is stopped and wants to be woken", id)
+	case s.Phase == Holding && before.Phase == Holding && s.Grant.Token == before.Grant.Token && s.Grant.Term != before.Grant.Term:
+		w.fail("G2", "%s goes from term %d to %d in one reign", id, before.Grant.Term, s.Grant.Term)
 	case s.Phase == Holding && n.term == noTerm && s.Grant.Promoted:
 		w.fail("state", "%s leads and was not promoted", id)
 	}

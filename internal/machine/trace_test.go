@@ -312,7 +312,11 @@ func (st *stage) run(until time.Duration) {
 
 // settle lets everything happen that happens now.
 func (st *stage) settle() {
-	for again := true; again; {
+	turns := 0
+	for again := true; again; turns++ {
+		if turns == 10_000 {
+			st.t.Fatalf("at %v nobody comes to rest", st.now)
+		}
 		again = false
 		for _, p := range st.players {
 			again = st.turn(p) || again

@@ -249,6 +249,7 @@ type config struct {
 	mutant   mutant
 	sample   int  // continue every sampleth world without faults
 	shortest bool // breadth first: for short counterexamples
+	most     int  // how many worlds may be visited, 0 without a bound: a mistake may make them endless
 }
 
 func unitMachine(id string) Machine {
