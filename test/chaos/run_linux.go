@@ -175,7 +175,7 @@ func (f fireCommand) condemn(ctx context.Context, m mutant.Mutant, s streams) er
 	}
 	begun := time.Now()
 	res, err := lab.Fire{
-		Seed: f.Seed, For: mutantTime, Episodes: mutantEpisodes, Only: m.Faults, Binary: binary, Mutant: true,
+		Seed: f.Seed, For: mutantTime, Episodes: mutantEpisodes, Only: m.Faults, Binary: binary, Mutant: m.Name,
 	}.Run(ctx, s.stderr)
 	if err != nil {
 		return err
@@ -196,7 +196,7 @@ func writePage(path string, write func(io.Writer) error) error {
 	if err := write(&page); err != nil {
 		return err
 	}
-	return os.WriteFile(path, page.Bytes(), 0o644) //nolint:gosec // it is there to be read
+	return os.WriteFile(path, page.Bytes(), 0o644)
 }
 
 // Run holds the soak.

@@ -26,7 +26,7 @@ const (
 	stopPatience = 30 * time.Second
 )
 
-// ErrOrphaned: whoever started the process is gone.
+// ErrOrphaned means that whoever started the process is gone.
 var ErrOrphaned = errors.New("candidate: the standard input ended")
 
 // Run is the process. It returns when it was told to stop, or with ErrOrphaned.
@@ -239,7 +239,7 @@ func (s *seat) promoted(ctx context.Context, _ string) {
 	if s.zombie != nil {
 		s.zombie() // of the last term, at the latest now
 	}
-	s.zombie = s.p.ledger.write(term, ctx)
+	s.zombie = s.p.ledger.write(ctx, term)
 	<-ctx.Done()
 	s.p.journal.add(history.Event{At: Now(), Who: s.who, Kind: history.EventPromoteEnd, Term: term.Number})
 }

@@ -60,8 +60,8 @@ func (l *ledger) close() {
 	l.nc.Close()
 }
 
-// write writes for a term until haunting has passed since its end, or the writer is cancelled.
-func (l *ledger) write(term leader.Term, reign context.Context) (cancel context.CancelFunc) {
+// write writes for the term whose context is reign until haunting has passed since its end, or the writer is cancelled.
+func (l *ledger) write(reign context.Context, term leader.Term) (cancel context.CancelFunc) {
 	ctx, cancel := context.WithCancel(l.ctx)
 	context.AfterFunc(reign, func() { time.AfterFunc(haunting, cancel) })
 	l.wg.Go(func() { every(ctx, postEvery, func() { l.post(ctx, term) }) })

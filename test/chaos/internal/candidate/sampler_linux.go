@@ -30,7 +30,8 @@ func (p *process) sample() {
 // ask asks once. The order changes from time to time: who is asked first may find out for the others that the term is over.
 func (s *seat) ask() history.Answer {
 	a := history.Answer{Work: s.term.Load()}
-	if s.asked++; s.asked%2 == 0 {
+	s.asked++
+	if s.asked%2 == 0 {
 		a.Ctx = s.askContext()
 		a.Leader = s.askLeader()
 	} else {

@@ -46,7 +46,7 @@ func leftovers() []string {
 func ours() (stacks []string) {
 	buf := make([]byte, 16<<20)
 	buf = buf[:runtime.Stack(buf, true)]
-	for _, stack := range strings.Split(string(buf), "\n\n") {
+	for stack := range strings.SplitSeq(string(buf), "\n\n") {
 		if isOurs(stack) {
 			stacks = append(stacks, stack)
 		}

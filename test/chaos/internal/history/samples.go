@@ -65,7 +65,7 @@ const (
 	WordMaxGap
 )
 
-// ErrFull: the process sampled more runs than its file holds, and nothing is known of the rest.
+// ErrFull means that the process sampled more runs than its file holds, and nothing is known of the rest.
 var ErrFull = errors.New("history: the file of samples is full")
 
 // Runs reads a file of samples.

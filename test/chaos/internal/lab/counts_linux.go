@@ -1,6 +1,7 @@
 package lab
 
 import (
+	"maps"
 	"time"
 
 	"github.com/seed-ff2cb582/leader/test/chaos/internal/history"
@@ -111,9 +112,7 @@ func (c *counts) join(o counts) {
 			m[0][k] += n
 		}
 	}
-	for k, why := range o.skipped {
-		c.skipped[k] = why
-	}
+	maps.Copy(c.skipped, o.skipped)
 	if o.longest > c.longest {
 		c.longest, c.after = o.longest, o.after
 	}

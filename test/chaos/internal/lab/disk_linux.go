@@ -21,7 +21,6 @@ const diskBytes = "64m"
 type disk struct {
 	backing string
 	mount   string
-	fuse    *fuse.Server
 	delay   atomic.Int64 // of each write and each sync, ns
 }
 
@@ -36,14 +35,10 @@ func newDisk(backing, mount string) (*disk, error) {
 	if err := unix.Mount("tmpfs", backing, "tmpfs", 0, "size="+diskBytes); err != nil {
 		return nil, os.NewSyscallError("mount", err)
 	}
-	root := &fs.LoopbackRoot{Path: backing}
-	root.NewNode = func(r *fs.LoopbackRoot, _ *fs.Inode, _ string, _ *syscall.Stat_t) fs.InodeEmbedder {
-		return &node{fs.LoopbackNode{RootData: r}, d}
+	root, err := fs.NewLoopbackRoot(backing)
+	if err == nil {
+		_, err = fs.Mount(mount, d.wrap(root), &fs.Options{MountOptions: fuse.MountOptions{DirectMountStrict: true, FsName: "chaos"}})
 	}
-	node := &node{fs.LoopbackNode{RootData: root}, d}
-	root.RootNode = node
-	var err error
-	d.fuse, err = fs.Mount(mount, node, &fs.Options{MountOptions: fuse.MountOptions{DirectMountStrict: true, FsName: "chaos"}})
 	if err != nil {
 		_ = unix.Unmount(backing, unix.MNT_DETACH)
 		return nil, err
@@ -84,8 +79,21 @@ func (d *disk) empty() error { return os.Remove(d.filler()) }
 
 // A node is a file or a directory of the disk.
 type node struct {
-	fs.LoopbackNode
+	*fs.LoopbackNode
 	disk *disk
+}
+
+// wrap makes a node of the loopback one of the disk.
+func (d *disk) wrap(n fs.InodeEmbedder) fs.InodeEmbedder {
+	if l, ok := n.(*fs.LoopbackNode); ok {
+		return &node{l, d}
+	}
+	return n
+}
+
+// WrapChild implements fs.NodeWrapChilder.
+func (n *node) WrapChild(_ context.Context, child fs.InodeEmbedder) fs.InodeEmbedder {
+	return n.disk.wrap(child)
 }
 
 // Open implements fs.NodeOpener.

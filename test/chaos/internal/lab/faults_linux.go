@@ -58,7 +58,21 @@ var candidateKinds = []kind{
 		r.rest(f.length)
 		s.each((*natslab.Proxy).Resume)
 	})},
-	{"reset", "connections are reset (RST), again and again", false, everywhere, atSeat(func(r *round, s *seat, f fault) {
+	{"late writes, slow others", "nothing passes for longer than a lease; what was held arrives when some of the others hear of it late", false, everywhere, atSeat(func(r *round, s *seat, f fault) {
+		rng := f.rng()
+		s.each(func(p *natslab.Proxy) { p.Hold(natslab.ToServer, natslab.ToClient) })
+		r.rest(between(rng, 3*r.ttl/2, 2*r.ttl))
+		for _, other := range r.seats {
+			if rng.IntN(2) == 0 && other.fault.TryLock() {
+				defer other.fault.Unlock()
+				other.each(func(p *natslab.Proxy) { p.Delay(r.ttl/3, natslab.ToClient) })
+				defer other.each((*natslab.Proxy).Resume)
+			}
+		}
+		s.each((*natslab.Proxy).Resume)
+		r.rest(r.ttl)
+	})},
+	{"reset", "connections are reset (RST), again and again", false, everywhere, atSeat(func(_ *round, s *seat, f fault) {
 		s.again(f, 50*time.Millisecond, 500*time.Millisecond, func() { s.each((*natslab.Proxy).Reset) })
 	})},
 	{"cut", "connections are closed and new ones refused", false, everywhere, atSeat(func(r *round, s *seat, f fault) {
@@ -103,7 +117,7 @@ func atSeat(do func(*round, *seat, fault)) func(*round, fault) {
 	}
 }
 
-// take returns a candidate to which nothing is being done. There are more of them than faults in an episode.
+// take returns a candidate to which nothing is being done, when there is one. Its fault is locked.
 func (r *round) take(f fault, leader *seat) *seat {
 	if f.leader && leader != nil && leader.fault.TryLock() {
 		return leader
@@ -113,8 +127,9 @@ func (r *round) take(f fault, leader *seat) *seat {
 			return s
 		}
 	}
-	r.Fatalf("more faults at once than candidates")
-	return nil
+	s := r.seats[f.seat]
+	s.fault.Lock()
+	return s
 }
 
 // hold lets nothing pass in the directions, and loses what was held if lost.

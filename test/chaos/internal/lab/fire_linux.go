@@ -19,8 +19,9 @@ type Fire struct {
 	Episodes int           // of a round; 0: until each kind of fault has come up
 	Only     []string      // the kinds of faults; empty: all
 	Binary   string        // of the candidates
-	// Mutant: a violation is what is wanted, and ends the run. All rounds are on the first shape.
-	Mutant bool
+	// Mutant names the bug in Binary, if there is one: then a violation is what is wanted, and ends the run, and all rounds are on the
+	// first shape.
+	Mutant string
 }
 
 // Run holds rounds until they are done, their time is over, or ctx is done.
@@ -38,6 +39,7 @@ func (f Fire) Run(ctx context.Context, log io.Writer) (res Result, err error) {
 	}
 	for i := 0; f.more(ctx, i, until); i++ {
 		p := draw(f.seed(i), f.Episodes, f.Only)
+		p.mutant = f.Mutant
 		fmt.Fprintf(log, "round %d: seed %d, %s, %d candidates, TTL %v, %d episodes\n",
 			i+1, p.seed, p.shape.name, p.candidates, p.ttl, len(p.episodes))
 		o := run(ctx, p, dir, l, func(r *round) {
@@ -49,7 +51,7 @@ func (f Fire) Run(ctx context.Context, log io.Writer) (res Result, err error) {
 			}
 		})
 		res.take(o, log)
-		if f.Mutant && len(o.violations) > 0 {
+		if f.Mutant != "" && len(o.violations) > 0 {
 			break
 		}
 	}
@@ -58,7 +60,7 @@ func (f Fire) Run(ctx context.Context, log io.Writer) (res Result, err error) {
 
 // seed returns that of the ith round.
 func (f Fire) seed(i int) uint64 {
-	if n := uint64(len(shapes)); f.Mutant {
+	if n := uint64(len(shapes)); f.Mutant != "" {
 		return (f.Seed/n + uint64(i)) * n
 	}
 	return f.Seed + uint64(i)
@@ -92,6 +94,9 @@ func (r *Result) take(o outcome, log io.Writer) {
 
 // command is what plays the plan again.
 func (p plan) command() string {
+	if p.mutant != "" {
+		return fmt.Sprintf("go run ./test/chaos --mutant %s --seed %d", p.mutant, p.seed)
+	}
 	line := fmt.Sprintf("go run ./test/chaos --seed %d --rounds 1 --episodes %d", p.seed, len(p.episodes))
 	if len(p.only) > 0 {
 		line += fmt.Sprintf(" --only %q", strings.Join(p.only, ","))

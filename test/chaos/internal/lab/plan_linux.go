@@ -15,6 +15,7 @@ type plan struct {
 	timeout    time.Duration // of each call to the store
 	candidates int
 	only       []string // the kinds of faults that were asked for; empty: all
+	mutant     string   // the bug that the candidates have, if one was put into them
 	episodes   []episode
 }
 

@@ -21,13 +21,13 @@ import (
 var page string
 
 // Print prints the tables.
-func (r Result) Print(w io.Writer) error {
+func (r *Result) Print(w io.Writer) error {
 	_, err := io.WriteString(w, "\n"+r.summary()+"\n"+r.faultTable())
 	return err
 }
 
 // Page writes the page of results. command is how to get such results.
-func (r Result) Page(w io.Writer, command string) error {
+func (r *Result) Page(w io.Writer, command string) error {
 	t, err := template.New("page").Parse(page)
 	if err != nil {
 		return err
@@ -38,14 +38,14 @@ func (r Result) Page(w io.Writer, command string) error {
 	})
 }
 
-func (r Result) seeds() string {
+func (r *Result) seeds() string {
 	if len(r.Rounds) == 0 {
 		return "none"
 	}
 	return fmt.Sprintf("%d to %d", r.Rounds[0].plan.seed, r.Rounds[len(r.Rounds)-1].plan.seed)
 }
 
-func (r Result) verdict() string {
+func (r *Result) verdict() string {
 	if err := r.Verdict(); err != nil {
 		return "Failed: " + err.Error()
 	}
@@ -53,12 +53,12 @@ func (r Result) verdict() string {
 }
 
 // summary is a table of what happened.
-func (r Result) summary() string {
+func (r *Result) summary() string {
 	c := r.total()
 	t := table{head: []string{"figure", "value"}}
 	t.row("rounds", len(r.Rounds))
 	t.row("time under fire", c.elapsed.Round(time.Second))
-	t.row("episodes of two or three faults", c.played)
+	t.row("episodes", c.played)
 	t.row("faults", total(c.faults))
 	t.row("of them at the leader of the moment", c.atLeader)
 	t.row("candidates' processes", c.processes)
@@ -79,7 +79,7 @@ func (r Result) summary() string {
 }
 
 // found counts the violations of a guarantee.
-func (r Result) found(guarantee string) (n int) {
+func (r *Result) found(guarantee string) (n int) {
 	for _, o := range r.Rounds {
 		for _, v := range o.violations {
 			if v.Guarantee == guarantee {
@@ -91,7 +91,7 @@ func (r Result) found(guarantee string) (n int) {
 }
 
 // faultTable is a table of all kinds of faults.
-func (r Result) faultTable() string {
+func (r *Result) faultTable() string {
 	c := r.total()
 	t := table{head: []string{"fault", "what is done", "times"}}
 	for _, k := range kinds {
@@ -105,7 +105,7 @@ func (r Result) faultTable() string {
 }
 
 // shapeTable is a table of what the rounds were held on.
-func (r Result) shapeTable() string {
+func (r *Result) shapeTable() string {
 	t := table{head: []string{"servers and storage", "rounds", "terms", "violations"}}
 	for _, s := range shapes {
 		rounds, terms, violations := 0, 0, 0

@@ -99,7 +99,7 @@ func (p *process) tell(o candidate.Order) {
 	if o == candidate.Stop {
 		p.expect()
 	}
-	_ = json.NewEncoder(p.orders).Encode(o)
+	_, _ = fmt.Fprintf(p.orders, "%q\n", o)
 }
 
 func (p *process) expect() {
@@ -164,7 +164,7 @@ func (p *process) remains() (history.Process, error) {
 	if errors.Is(openErr, os.ErrNotExist) {
 		return h, err // killed before it began
 	}
-	if err = errors.Join(err, openErr); err != nil {
+	if err := errors.Join(err, openErr); err != nil {
 		return h, err
 	}
 	defer f.Close() //nolint:errcheck // it was read

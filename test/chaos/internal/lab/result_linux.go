@@ -14,7 +14,7 @@ type Result struct {
 }
 
 // total is the counts of all rounds.
-func (r Result) total() counts {
+func (r *Result) total() counts {
 	sum := newCounts()
 	for _, o := range r.Rounds {
 		sum.join(o.counts)
@@ -23,7 +23,7 @@ func (r Result) total() counts {
 }
 
 // Violations is how many guarantees were found violated.
-func (r Result) Violations() (n int) {
+func (r *Result) Violations() (n int) {
 	for _, o := range r.Rounds {
 		n += len(o.violations)
 	}
@@ -31,7 +31,7 @@ func (r Result) Violations() (n int) {
 }
 
 // Condemned returns the first violation of a guarantee, or nothing.
-func (r Result) Condemned(guarantee string) string {
+func (r *Result) Condemned(guarantee string) string {
 	for _, o := range r.Rounds {
 		for _, v := range o.violations {
 			if v.Guarantee == guarantee {
@@ -43,7 +43,7 @@ func (r Result) Condemned(guarantee string) string {
 }
 
 // Verdict is nil if nothing was violated, every round was held to its end, and enough happened for that to mean something.
-func (r Result) Verdict() error {
+func (r *Result) Verdict() error {
 	var errs []error
 	for _, o := range r.Rounds {
 		if len(o.violations) > 0 {
@@ -60,7 +60,7 @@ func (r Result) Verdict() error {
 const samplesPerSecond = 60
 
 // enough returns what there was too little of. None of it depends on how fast the machine is.
-func (r Result) enough() (errs []error) {
+func (r *Result) enough() (errs []error) {
 	demand := func(ok bool, format string, args ...any) {
 		if !ok {
 			errs = append(errs, fmt.Errorf("too little happened: "+format, args...))

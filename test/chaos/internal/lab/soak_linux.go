@@ -120,7 +120,7 @@ func (k Soak) Run(ctx context.Context, log io.Writer) (res SoakResult, err error
 }
 
 // Verdict is that of the run, and of the slopes.
-func (r SoakResult) Verdict() error {
+func (r *SoakResult) Verdict() error {
 	errs := []error{r.Result.Verdict()}
 	for _, s := range r.series {
 		b, stderr, n := s.slope()
@@ -135,7 +135,7 @@ func (r SoakResult) Verdict() error {
 }
 
 // Print prints the tables.
-func (r SoakResult) Print(w io.Writer) error {
+func (r *SoakResult) Print(w io.Writer) error {
 	_, err := io.WriteString(w, "\n"+r.slopes()+"\n")
 	return errors.Join(err, r.Result.Print(w))
 }
@@ -144,7 +144,7 @@ func (r SoakResult) Print(w io.Writer) error {
 var soakPage string
 
 // Page writes the page of results.
-func (r SoakResult) Page(w io.Writer, command string) error {
+func (r *SoakResult) Page(w io.Writer, command string) error {
 	t, err := template.New("soak").Parse(soakPage)
 	if err != nil {
 		return err
@@ -160,7 +160,7 @@ func (r SoakResult) Page(w io.Writer, command string) error {
 }
 
 // slopes is a table of what grows.
-func (r SoakResult) slopes() string {
+func (r *SoakResult) slopes() string {
 	t := table{head: []string{"watched", "values", "least", "median", "most", "slope per hour", "± (3 standard errors)", "limit", ""}}
 	for _, s := range r.series {
 		b, stderr, n := s.slope()

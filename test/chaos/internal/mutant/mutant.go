@@ -66,7 +66,7 @@ var All = []Mutant{
 	{
 		Name: "blind-delete", Breaks: "G1",
 		Says:   "a release deletes whatever stands there, also a successor's record",
-		Faults: []string{"black hole", "delay"},
+		Faults: []string{"late writes, slow others"},
 		changes: []change{{
 			"store/natsstore/store.go",
 			"\t\tjetstream.WithExpectLastSequencePerSubject(w.Expected),\n",

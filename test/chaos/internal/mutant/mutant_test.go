@@ -1,6 +1,7 @@
 package mutant
 
 import (
+	"bytes"
 	"os"
 	"path/filepath"
 	"strings"
@@ -25,7 +26,7 @@ func TestTheTextOfEachMutantStandsInTheLibraryOnce(t *testing.T) {
 				if err != nil {
 					t.Fatal(err)
 				}
-				if string(a) == string(b) {
+				if bytes.Equal(a, b) {
 					t.Errorf("%s is unchanged", original)
 				}
 			}
