@@ -24,6 +24,9 @@ BIN    := $(CURDIR)/.bin/$(shell go env GOVERSION)
 LINTER := $(BIN)/golangci-lint
 # The tools' module is not part of the workspace (see tools/go.mod).
 TOOLS  := cd tools && GOWORK=off
+# Nor is that of the comparison (see test/compare/go.mod).
+COMPARE := cd test/compare && GOWORK=off
+BESIDE  := tools test/compare
 
 .PHONY: help
 help: ## show this list
@@ -56,6 +59,11 @@ precommit: fmt ## format the code, then check and test
 .PHONY: bench
 bench: ## measure, and print the table (ARGS=... goes to the benchmark)
 	go run $(BENCH) $(ARGS)
+
+.PHONY: compare
+compare: ## measure beside client-go and etcd, judge, write docs/comparison.md (ARGS=--quick: a slice)
+	@$(COMPARE) go build -o $(BIN)/compare .
+	@$(COMPARE) $(BIN)/compare $(ARGS)
 
 .PHONY: sim
 sim: ## run SEEDS=10000 simulated fault schedules of the core and of the runtime, the core's from seed BASE=1 on
@@ -106,7 +114,7 @@ fmt: $(LINTER) ## format the code
 
 .PHONY: tidy
 tidy: ## tidy go.mod and go.sum of every module
-	@$(TOOLS) go run ./tidy -C .. -write tools
+	@$(TOOLS) go run ./tidy -C .. -write $(BESIDE)
 
 # The parts of check.
 
@@ -120,6 +128,7 @@ vet:
 	@echo "check: vet"
 	@go vet work
 	@$(TOOLS) go vet ./...
+	@$(COMPARE) go vet ./...
 
 .PHONY: lint
 lint: $(LINTER)
@@ -129,6 +138,8 @@ lint: $(LINTER)
 	done
 	@echo "check: lint tools"
 	@$(TOOLS) $(LINTER) run ./...
+	@echo "check: lint test/compare"
+	@$(COMPARE) $(LINTER) run ./...
 
 .PHONY: vuln
 vuln: $(LINTER)
@@ -138,7 +149,7 @@ vuln: $(LINTER)
 .PHONY: tidy-check
 tidy-check:
 	@echo "check: go.mod and go.sum of every module"
-	@$(TOOLS) go run ./tidy -C .. tools
+	@$(TOOLS) go run ./tidy -C .. $(BESIDE)
 
 # vet after build, since it compiles the tests too.
 .PHONY: cross
