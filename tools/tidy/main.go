@@ -50,8 +50,12 @@ func run(args []string, stdout, stderr io.Writer) int {
 		fmt.Fprintln(stderr, "tidy: go.work lacks the line:", line)
 		code = 1
 	}
-	for _, m := range append(modules, flagged(*root, flags.Args())...) {
-		changed, err := m.tidy(modules, *write, stdout)
+	for i, m := range append(modules, flagged(*root, flags.Args())...) {
+		siblings := modules
+		if i >= len(modules) {
+			siblings = nil // beside the workspace: a module there says itself where it finds the others
+		}
+		changed, err := m.tidy(siblings, *write, stdout)
 		switch {
 		case err != nil:
 			fmt.Fprintf(stderr, "tidy: %s: %v\n", m.path, err)

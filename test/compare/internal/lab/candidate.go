@@ -144,9 +144,6 @@ func (a *actor) latest() (s belief.Sample) {
 func (a *actor) works() bool   { return a.latest().Works }
 func (a *actor) follows() bool { return a.latest().Follows }
 
-// believes tells whether the candidate leads by any sign.
-func (a *actor) believes() bool { s := a.latest(); return s.Works || s.Answer }
-
 func (a *actor) freeze() error { return a.cmd.Process.Signal(syscall.SIGSTOP) }
 func (a *actor) thaw() error   { return a.cmd.Process.Signal(syscall.SIGCONT) }
 

@@ -65,12 +65,18 @@ func (b *bench) crowd(c *figure.Crowd, prefix string) error {
 		cost *figure.Cost
 		p    *crowdProcess
 	}{{id: leads, cost: &c.Leading}, {id: follows, cost: &c.Following}}
-	for i := range sides {
-		p, err := b.gatherCrowd(Crowded{b.lib.Name(), b.site.Address(), prefix, sides[i].id, c.Elections, c.Heartbeat, window})
+	defer func() {
+		for _, side := range sides {
+			if side.p != nil {
+				side.p.end()
+			}
+		}
+	}()
+	for i, side := range sides {
+		p, err := b.gatherCrowd(Crowded{b.lib.Name(), b.site.Address(), prefix, side.id, c.Elections, c.Heartbeat, window})
 		if err != nil {
 			return err
 		}
-		defer p.end()
 		sides[i].p = p
 	}
 	for _, side := range sides { // both at the same time

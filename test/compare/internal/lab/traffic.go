@@ -109,24 +109,25 @@ func (c metered) Write(b []byte) (int, error) {
 }
 
 // measureAnswer: what it takes to ask whether one leads.
-func measureAnswer(b *bench) error {
-	if !b.lib.Answers() {
+func measureAnswer(on *bench) error {
+	if !on.lib.Answers() {
 		return nil
 	}
-	r := &ring{bench: b, lease: b.lib.BeatFor(time.Second), group: "answer"}
+	r := &ring{bench: on, lease: on.lib.BeatFor(time.Second), group: "answer"}
 	defer r.close()
 	if err := r.enter(); err != nil {
 		return err
 	}
 	c := r.members[0]
 	testing.Init()
-	run := testing.Benchmark(func(t *testing.B) {
-		for t.Loop() {
+	run := testing.Benchmark(func(b *testing.B) {
+		b.Helper()
+		for b.Loop() {
 			if !c.IsLeader() {
-				t.Fatal("it leads no more")
+				b.Fatal("it leads no more")
 			}
 		}
 	})
-	b.result.Answer = float64(run.T.Nanoseconds()) / float64(run.N)
+	on.result.Answer = float64(run.T.Nanoseconds()) / float64(run.N)
 	return nil
 }

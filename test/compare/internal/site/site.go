@@ -60,9 +60,9 @@ func Start(ctx context.Context, kind peer.Kind) (_ *Site, err error) {
 		return nil, err
 	}
 	if kind == peer.NATS {
-		return s, s.ensureBucket(ctx)
+		err = s.ensureBucket(ctx)
 	}
-	return s, nil
+	return s, err
 }
 
 // Address is host:port of the server.

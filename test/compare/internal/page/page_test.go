@@ -1,0 +1,92 @@
+package page
+
+import (
+	"bytes"
+	"encoding/xml"
+	"errors"
+	"io"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/seed-ff2cb582/leader/test/compare/internal/figure"
+)
+
+// sample is a report with something in every place.
+func sample() *figure.Report {
+	of := func(name string, both time.Duration) *figure.Result {
+		cost := figure.Cost{Joined: time.Second, CPU: 0.1, Heap: 4096, Goroutines: 1, Settled: 10_000}
+		return &figure.Result{
+			Library: name, Store: "nats-server 2", Answers: true,
+			RoundTrip: figure.Samples{1e5}, Handover: figure.Samples{2e5, 3e5},
+			Crashes: []figure.Crash{{TTL: 300 * time.Millisecond}, {TTL: time.Second, Permitted: true, Samples: figure.Samples{11e8, 12e8}}},
+			Faults:  []figure.Fault{{Name: "frozen", Trials: []figure.Trial{{Works: both, Beliefs: 1}}}},
+			Traffic: figure.Traffic{Followers: 10, Heartbeat: time.Second, In: 1, Out: 12, Bytes: 100},
+			Crowds: []figure.Crowd{
+				{Elections: 1000, Heartbeat: time.Second, Leading: cost, Following: cost},
+				{Elections: 10_000, Heartbeat: 10 * time.Second, Leading: cost, Following: cost},
+			},
+			Answer: 50, Herd: figure.HerdStats{Candidates: 200, Took: figure.Samples{1e6}, Claims: []int{4}},
+		}
+	}
+	return &figure.Report{Command: "make compare", Results: []*figure.Result{of("leader", 0), of("client-go", 675e6), of("etcd", 1e6)}}
+}
+
+func TestPageHoldsEveryFigure(t *testing.T) {
+	r := sample()
+	text, err := Markdown(r, r.Judge())
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, want := range []string{"675 ms", "| frozen, 1 trials | 0 |", "0.20 ms (0.30 ms)", "make compare", "| met |"} {
+		if !strings.Contains(string(text), want) {
+			t.Errorf("the page lacks %q", want)
+		}
+	}
+	if bytes.Contains(text, []byte("<no value>")) {
+		t.Error("the page has holes")
+	}
+}
+
+func TestPictureIsSVGWithEachLibrary(t *testing.T) {
+	var b bytes.Buffer
+	if err := Plot(&b, sample()); err != nil {
+		t.Fatal(err)
+	}
+	for d := xml.NewDecoder(bytes.NewReader(b.Bytes())); ; {
+		if _, err := d.Token(); errors.Is(err, io.EOF) {
+			break
+		} else if err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, want := range []string{"client-go", "etcd", "share of the trials", "milliseconds"} {
+		if !strings.Contains(b.String(), want) {
+			t.Errorf("the picture lacks %q", want)
+		}
+	}
+}
+
+func TestOnlyTheBlockIsReplaced(t *testing.T) {
+	got, err := replaceBlock("above\n"+begin+"old\n"+end+"below\n", "new\n")
+	if want := "above\n" + begin + "new\n" + end + "below\n"; err != nil || got != want {
+		t.Errorf("%q, %v, want %q", got, err, want)
+	}
+	if _, err := replaceBlock("above\n"+begin+"old\nbelow\n", "new\n"); !errors.Is(err, errNoBlock) {
+		t.Errorf("a block without an end: %v", err)
+	}
+}
+
+func TestShortTableNamesTheCommandAndTheWorstTrial(t *testing.T) {
+	text := Short(sample())
+	for _, want := range []string{"`make compare`", "| two leaders: frozen | 0 ms | 675 ms | 1.00 ms |", "docs/comparison.svg"} {
+		if !strings.Contains(text, want) {
+			t.Errorf("%q is missing in\n%s", want, text)
+		}
+	}
+	for line := range strings.Lines(text) {
+		if len([]rune(line)) > 121 && !strings.HasPrefix(line, "|") {
+			t.Errorf("a long line: %s", line)
+		}
+	}
+}

@@ -1,0 +1,92 @@
+package page
+
+import (
+	"fmt"
+	"image/color"
+	"io"
+	"time"
+
+	"gonum.org/v1/plot"
+	"gonum.org/v1/plot/plotter"
+	"gonum.org/v1/plot/vg"
+	"gonum.org/v1/plot/vg/draw"
+	"gonum.org/v1/plot/vg/vgsvg"
+
+	"github.com/seed-ff2cb582/leader/test/compare/internal/figure"
+)
+
+// Colours that are told apart also by those who see fewer (Okabe and Ito), one for each library in order.
+var colours = [...]color.Color{
+	color.RGBA{0, 114, 178, 255}, color.RGBA{213, 94, 0, 255}, color.RGBA{0, 158, 115, 255}, color.RGBA{204, 121, 167, 255},
+}
+
+// plotTTL is the lease of the failovers in the picture, one that every library permits.
+const plotTTL = time.Second
+
+// Plot writes the distributions of handovers and failovers as SVG.
+func Plot(w io.Writer, r *figure.Report) error {
+	left, err := distribution(r, "Graceful handover", "milliseconds without a leader", func(res *figure.Result) figure.Samples { return res.Handover })
+	if err != nil {
+		return err
+	}
+	left.X.Scale, left.X.Tick.Marker = plot.LogScale{}, plot.LogTicks{Prec: -1}
+	right, err := distribution(r, fmt.Sprintf("Crash failover, TTL %v", plotTTL), "milliseconds since the last renewal", func(res *figure.Result) (s figure.Samples) {
+		for _, c := range res.Crashes {
+			if c.TTL == plotTTL {
+				s = c.Samples
+			}
+		}
+		return s
+	})
+	if err != nil {
+		return err
+	}
+	const width, height = 24 * vg.Centimeter, 9 * vg.Centimeter
+	svg := vgsvg.New(width, height)
+	canvas := draw.New(svg)
+	canvas.SetColor(color.White)
+	canvas.Fill(canvas.Path())
+	tiles := draw.Tiles{Rows: 1, Cols: 2, PadX: vg.Centimeter, PadTop: 3 * vg.Millimeter, PadBottom: 3 * vg.Millimeter, PadLeft: 3 * vg.Millimeter, PadRight: 5 * vg.Millimeter}
+	for i, p := range []*plot.Plot{left, right} {
+		p.Draw(tiles.At(canvas, i, 0))
+	}
+	_, err = svg.WriteTo(w)
+	return err
+}
+
+// distribution draws the share of the samples that are at most so long, for each library.
+func distribution(r *figure.Report, title, axis string, of func(*figure.Result) figure.Samples) (*plot.Plot, error) {
+	p := plot.New()
+	p.BackgroundColor = color.White
+	p.Title.Text, p.X.Label.Text, p.Y.Label.Text = title, axis, "share of the trials"
+	p.Title.Padding = 2 * vg.Millimeter
+	p.Y.Min, p.Y.Max = 0, 1
+	p.Legend.Top, p.Legend.Left = false, false
+	p.Legend.Padding = vg.Millimeter
+	p.Add(plotter.NewGrid())
+	for i, res := range r.Results {
+		points := steps(of(res).CDF())
+		if len(points) == 0 {
+			continue
+		}
+		line, err := plotter.NewLine(points)
+		if err != nil {
+			return nil, err
+		}
+		line.Color, line.Width = colours[i%len(colours)], vg.Points(2)
+		p.Add(line)
+		p.Legend.Add(res.Library, line)
+	}
+	return p, nil
+}
+
+// steps are the points of a CDF in milliseconds, with the step up to each.
+func steps(cdf []figure.Point) (xys plotter.XYs) {
+	before := 0.0
+	for _, p := range cdf {
+		ms := float64(p.Value) / float64(time.Millisecond)
+		xys = append(xys, plotter.XY{X: ms, Y: before}, plotter.XY{X: ms, Y: p.Share})
+		before = p.Share
+	}
+	return xys
+}

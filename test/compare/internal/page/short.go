@@ -1,0 +1,78 @@
+package page
+
+import (
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/seed-ff2cb582/leader/test/compare/internal/figure"
+)
+
+// Short is the README's block: the rows that most readers look for, and the picture.
+func Short(r *figure.Report) string {
+	ours := r.Ours()
+	t := libraries("", r)
+	t.head[0] = "figure"
+	for i, f := range ours.Faults {
+		t.row("two leaders: "+f.Name, r, func(res *figure.Result) string { return worst(res.Faults[i]) })
+	}
+	t.row("graceful handover, p50 (p99)", r, func(res *figure.Result) string { return spread(res.Handover) })
+	for i, c := range ours.Crashes {
+		t.row(fmt.Sprintf("crash failover / TTL, TTL %v", c.TTL), r, func(res *figure.Result) string { return share(res.Crashes[i]) })
+	}
+	t.row(fmt.Sprintf("messages in a second, 1 leader and %d followers, a renewal each second", ours.Traffic.Followers), r,
+		func(res *figure.Result) string { return fmt.Sprintf("%.1f", res.Traffic.Messages()) })
+	for i, c := range ours.Crowds {
+		if c.Heartbeat == time.Second {
+			t.row(fmt.Sprintf("CPU of %d elections, led and followed, a renewal each second", c.Elections), r,
+				func(res *figure.Result) string { return fmt.Sprintf("%.0f %% of a core", 100*res.Crowds[i].CPU()) })
+		}
+	}
+	t.row(fmt.Sprintf("a vacancy among %d candidates, p50", ours.Herd.Candidates), r,
+		func(res *figure.Result) string { return figure.Duration(res.Herd.Took.Median()) })
+	var b strings.Builder
+	fmt.Fprintf(&b, "\n%s\n![How long nobody leads](docs/comparison.svg)\n\n%s\n\n", t.markdown(),
+		fill(fmt.Sprintf("%#q, %s. What is behind each figure: [docs/comparison.md](docs/comparison.md).", r.Command, machine(r))))
+	return b.String()
+}
+
+// worst is the longest time with two leaders.
+func worst(f figure.Fault) string {
+	w := f.Worst()
+	if w.Both() == 0 && !w.Open {
+		return "0 ms"
+	}
+	if w.Open {
+		return "≥ " + figure.Duration(w.Both())
+	}
+	return figure.Duration(w.Both())
+}
+
+// share is a failover's median in leases.
+func share(c figure.Crash) string {
+	if !c.Permitted {
+		return none
+	}
+	return fmt.Sprintf("%.2f", float64(c.Samples.Median())/float64(c.TTL))
+}
+
+// fill breaks a paragraph into lines of at most 120 characters.
+func fill(text string) string {
+	var b strings.Builder
+	width := 0
+	for word := range strings.FieldsSeq(text) {
+		n := len([]rune(word))
+		switch {
+		case width == 0:
+		case width+1+n > 120:
+			b.WriteByte('\n')
+			width = 0
+		default:
+			b.WriteByte(' ')
+			width++
+		}
+		b.WriteString(word)
+		width += n
+	}
+	return b.String()
+}
