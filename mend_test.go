@@ -19,7 +19,7 @@ func TestAPauseThatIsWrittenOverStandsForAllCandidates(t *testing.T) {
 	for name, lag := range map[string]time.Duration{"at once": 0, "a slow store": ttl / 20} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				f := network(t, func(c faultstore.Call) faultstore.Fate { return faultstore.Fate{Delay: lag} })
+				f := network(t, func(faultstore.Call) faultstore.Fate { return faultstore.Fate{Delay: lag} })
 				operator := control(t, f.Client("operator"))
 				var all []leader.Election
 				for _, id := range []string{"a", "b"} {

@@ -83,7 +83,7 @@ func TestNoVerbOfFmtShowsAToken(t *testing.T) {
 			}
 		}
 		for want, got := range map[string]string{
-			fmt.Sprintf("%d/%s", term.Number, term.Correlation()): fmt.Sprintf("%v", term),
+			fmt.Sprintf("%d/%s", term.Number, term.Correlation()): term.String(),
 			fmt.Sprint(term.Number):                               fmt.Sprintf("%d", term),
 			`candidate "a" of group "g"`:                          fmt.Sprint(a),
 		} {

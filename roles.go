@@ -49,7 +49,10 @@ type RoleManagerConfig struct {
 // an instance that has its fair share leaves it to others, until nobody has taken a role for TTL/4, at most half a second.
 //
 // No instance reports its presence for this: each counts by the leaders of the roles that it
-// knows itself. A role is never asked of a leader that is preferred for it (by Priority or VersionPolicy). Asking
+// knows itself. Where an instance leaves, each of the others takes its fair share of what it led and no more, for as long as the
+// store answers within that time. Instances whose roles differ come to rest as well, though not with equal numbers: each asks
+// until it leads its share of the roles that it knows, or nobody leads two more of these than it leads altogether. Give all instances the
+// same roles if the numbers are to be equal. A role is never asked of a leader that is preferred for it (by Priority or VersionPolicy). Asking
 // needs the right to write the roles' control records.
 type SpreadConfig struct {
 	// Enabled makes this instance ask for roles and leave vacancies to others. What others ask of it, it gives in any case.

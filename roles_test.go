@@ -168,10 +168,7 @@ func TestHundredRolesOverFourInstancesSettleAt25Each(t *testing.T) {
 
 		stopRoles(t, ms[3])
 		time.Sleep(ttl / 10) // some lost a race, and wait a little
-		// Mostly 34 at the most; in rare runs one of them takes more at first, and gives it back.
-		l := loads(ms[:3]...)
-		t.Logf("taken over as %v", l)
-		if l[0]+l[1]+l[2] != 100 {
+		if l := loads(ms[:3]...); l[0]+l[1]+l[2] != 100 || l[2] > 34 {
 			t.Errorf("the others took over as %v", l)
 		}
 		time.Sleep(10 * ttl)
@@ -496,7 +493,9 @@ func TestInstancesWithOtherRolesSettle(t *testing.T) {
 		a := many.start(st, spreading("a"))
 		b := few.start(st, spreading("b"))
 		time.Sleep(20 * ttl)
-		mustHold(t, []int{5, 35}, a, b) // of the ten that both know, each leads half
+		// Of the ten that both know each leads half. What a leads besides, b does not know; and a, which leads more than
+		// its half of all that it knows, asks for nothing.
+		mustHold(t, []int{5, 35}, a, b)
 		few.moved()
 		many.moved()
 		time.Sleep(20 * ttl)

@@ -22,7 +22,7 @@ func mustRead(t *testing.T, value string) record.Control {
 // What a later version of this program has put into the control record survives what an older one does to the rest.
 func TestAControlRecordKeepsTheFieldsThatItDoesNotKnow(t *testing.T) {
 	c := mustRead(t, `{"op":"reboot","term":7,"paused":{"by":"ops","until":"2031","x":[1,{"a":"<"}]},"quorum":{"of":3},"n":1e3,"OP":"reboot"}`)
-	if c.Request.Known() || c.Op != "reboot" || c.Paused == nil || c.Paused.By != "ops" {
+	if c.Known() || c.Op != "reboot" || c.Paused == nil || c.Paused.By != "ops" {
 		t.Errorf("%+v", c)
 	}
 	c.Request = record.Request{Op: record.OpStepDown, Term: 9}

@@ -1,0 +1,128 @@
+package leader_test
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/seed-ff2cb582/leader"
+	"github.com/seed-ff2cb582/leader/internal/faultstore"
+	"github.com/seed-ff2cb582/leader/store/memstore"
+)
+
+// When an instance leaves or crashes, each of the others takes its share of what it led, and at no instant more, though all of
+// them hear of all vacancies at once, and whichever of these roles they have led before. It takes a store that
+// answers within the time for which a vacancy is left to those who have less.
+func TestNobodyTakesMoreThanItsShareOfWhatAnInstanceLeaves(t *testing.T) {
+	for i := range *rolesSeeds {
+		t.Run(fmt.Sprint("Seed", i), func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) { leaving(t, uint64(i)) })
+		})
+	}
+}
+
+func leaving(t *testing.T, seed uint64) {
+	rng := rand.New(rand.NewPCG(seed, 11))
+	f, n := newFleet(t, 20+rng.IntN(80)), 3+rng.IntN(3)
+	delay := time.Duration(rng.IntN(4)) * 10 * time.Millisecond
+	net := network(t, faultstore.Random(seed, faultstore.Rates{Delay: delay, EventDelay: delay}))
+	ms := make([]*leader.RoleManager, n)
+	for i := range ms { // the first leads all roles at first
+		cfg := spreading(fmt.Sprint("i", i))
+		cfg.Spread.Pace = 1
+		ms[i] = f.start(net.Client(cfg.Election.InstanceID), cfg)
+	}
+	time.Sleep(10 * ttl)
+	share := (len(f.roles) + n - 1) / n
+	if l := loads(ms...); l[0] < share-1 || l[n-1] > share {
+		t.Fatalf("%d roles have settled at %v", len(f.roles), l)
+	}
+	gone := rng.IntN(n)
+	f.mu.Lock()
+	f.bound = (len(f.roles) + n - 2) / (n - 1)
+	f.mu.Unlock()
+	if rng.IntN(2) == 0 {
+		stopRoles(t, ms[gone])
+	} else if err := ms[gone].StopWithContext(t.Context(), leader.StopOptions{WaitForDemote: true}); err != nil {
+		t.Fatal(err)
+	}
+	ms = slices.Delete(ms, gone, gone+1)
+	time.Sleep(20 * ttl)
+	if l := loads(ms...); l[0] < f.bound-1 || l[n-2] > f.bound {
+		t.Errorf("%d roles were taken over as %v", len(f.roles), l)
+	}
+	f.mu.Lock()
+	f.bound = 0
+	f.mu.Unlock()
+	stopRoles(t, ms...)
+}
+
+// Instances whose roles differ come to rest, too: each leads its share of what it knows, or nobody leads more than one more of
+// what it knows than it leads altogether.
+func TestInstancesWithDifferentRolesComeToRest(t *testing.T) {
+	for i := range *rolesSeeds {
+		t.Run(fmt.Sprint("Seed", i), func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) { differing(t, uint64(i)) })
+		})
+	}
+}
+
+func differing(t *testing.T, seed uint64) {
+	rng, st := rand.New(rand.NewPCG(seed, 13)), memstore.New()
+	f := newFleet(t, 0)
+	type instance struct {
+		*leader.RoleManager
+		id    string
+		knows map[string]bool
+	}
+	var all []instance
+	for i := range 2 + rng.IntN(4) {
+		in := instance{id: fmt.Sprint("i", i), knows: map[string]bool{}}
+		cfg := spreading(in.id)
+		cfg.Spread.Pace = 1
+		in.RoleManager = f.manager(st, cfg)
+		of := 2 + rng.IntN(3)
+		for r := range 40 {
+			if name := fmt.Sprintf("role.%03d", r); rng.IntN(of) > 0 {
+				in.knows[name] = true
+				f.add(in.RoleManager, in.id, name)
+			}
+		}
+		if err := in.Start(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(time.Duration(rng.Int64N(int64(2 * ttl))))
+		all = append(all, in)
+	}
+	time.Sleep(60 * ttl)
+	f.moved()
+	time.Sleep(20 * ttl)
+	if n := f.moved(); n != 0 {
+		t.Errorf("%d roles moved after they had settled", n)
+	}
+	for _, in := range all {
+		others := map[string]int{}
+		for _, r := range in.Roles() {
+			switch r.LeaderID {
+			case "":
+				t.Errorf("nobody leads %s", r.Name)
+			case in.id:
+			default:
+				others[r.LeaderID]++
+			}
+		}
+		share := (len(in.knows) + len(others)) / (len(others) + 1)
+		for id, n := range others {
+			if led(in.RoleManager) < share && n > led(in.RoleManager)+1 {
+				t.Errorf("%s leads %d of %d roles, and %s %d of these", in.id, led(in.RoleManager), len(in.knows), id, n)
+			}
+		}
+		t.Logf("%s knows %d roles and leads %d, others of these %v", in.id, len(in.knows), led(in.RoleManager), others)
+	}
+	for _, in := range all {
+		stopRoles(t, in.RoleManager)
+	}
+}
