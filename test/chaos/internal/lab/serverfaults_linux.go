@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 	"time"
 
+	"github.com/nats-io/nats.go"
 	"golang.org/x/sys/unix"
 
 	"github.com/seed-ff2cb582/leader/test/natslab"
@@ -76,7 +77,14 @@ var serverKinds = []kind{
 		if !r.haveDisks(f) {
 			return
 		}
-		r.disks[0].slow(between(f.rng(), r.ttl/20, r.ttl/2))
+		delay := between(f.rng(), r.ttl/20, r.ttl/2)
+		r.disks[0].slow(delay)
+		r.eventually("a write takes as long as the slow disk", healing, func(ctx context.Context) error {
+			if begun := time.Now(); r.probe(ctx) == nil && time.Since(begun) < delay {
+				return errors.New("it does not")
+			}
+			return nil
+		})
 		r.rest(f.length)
 		r.disks[0].slow(0)
 		r.counted(f)
@@ -88,6 +96,12 @@ var serverKinds = []kind{
 				return
 			}
 			r.check(r.disks[0].fill())
+			r.eventually("the full disk refuses writes", healing, func(ctx context.Context) error {
+				if r.probe(ctx) == nil {
+					return errors.New("it does not")
+				}
+				return nil
+			})
 			r.rest(f.length)
 			r.check(r.disks[0].empty())
 			r.servers.Nodes[0].Kill()
@@ -95,9 +109,15 @@ var serverKinds = []kind{
 			r.counted(f)
 		}},
 	{"credentials revoked", "the candidates' user is taken from the servers' configuration, and comes back", true, everywhere, counted(func(r *round, f fault) {
+		canaries := r.canaries()
 		r.authorize(false)
+		r.eventually("no server lets the candidates in", healing, connected(canaries, false))
 		r.rest(f.length)
 		r.authorize(true)
+		r.eventually("all servers let the candidates in", healing, connected(canaries, true))
+		for _, c := range canaries {
+			c.Close()
+		}
 	})},
 	{"herd", fmt.Sprintf("%d candidates join at once, and leave at once", crowd), true, everywhere, counted(func(r *round, f fault) {
 		r.mu.Lock()
@@ -167,6 +187,25 @@ func (r *round) lose(f fault, nodes ...*natslab.Process) {
 	r.counted(f)
 }
 
+// canaries are connections with the candidates' credentials, one to each server.
+func (r *round) canaries() (all []*nats.Conn) {
+	for _, n := range r.servers.Nodes {
+		all = append(all, natslab.Connect(r, n.URL(), nats.UserInfo(user, password), nats.IgnoreDiscoveredServers(), nats.IgnoreAuthErrorAbort()))
+	}
+	return all
+}
+
+func connected(all []*nats.Conn, want bool) func(context.Context) error {
+	return func(context.Context) error {
+		for _, c := range all {
+			if c.IsConnected() != want {
+				return fmt.Errorf("%s: connected %v", c.Opts.Url, c.IsConnected())
+			}
+		}
+		return nil
+	}
+}
+
 func (r *round) authorize(valid bool) {
 	for _, n := range r.servers.Nodes {
 		n.Configure(credentials(valid))
@@ -185,14 +224,32 @@ func (r *round) restore(f fault) {
 	r.heal()
 	r.eventually("the store takes writes before it is restored", healing, r.probe)
 	r.rest(f.length)
+	before := r.lastSequence()
 	r.forget(func() {
 		r.killServers()
 		for i, n := range r.servers.Nodes {
 			r.check(replaceAll(n.StoreDir, copies[i]))
 		}
 		r.heal()
+		if after := r.lastSequence(); after >= before {
+			r.Fatalf("the store was restored, and lost nothing: sequence %d before, %d after", before, after)
+		}
 		r.eventually("the store takes writes after it was restored", healing, r.probe)
 	})
+}
+
+// lastSequence returns that of the bucket, as soon as the servers tell it.
+func (r *round) lastSequence() (last uint64) {
+	r.eventually("the servers tell the bucket's last sequence", healing, func(ctx context.Context) error {
+		ctx, cancel := context.WithTimeout(ctx, time.Second)
+		defer cancel()
+		s, err := r.js.Stream(ctx, stream)
+		if err == nil {
+			last = s.CachedInfo().State.LastSeq
+		}
+		return err
+	})
+	return last
 }
 
 func (r *round) killServers() {
