@@ -2,9 +2,14 @@ package main
 
 import (
 	"encoding/json"
+	"os"
 	"strings"
+	"sync"
 	"testing"
 	"time"
+
+	"github.com/seed-ff2cb582/leader"
+	"github.com/seed-ff2cb582/leader/advisory"
 )
 
 // A transition is a line of leader campaign --json.
@@ -18,57 +23,92 @@ type transition struct {
 	Why      string    `json:"why"`
 }
 
-func decodeTransitions(t *testing.T, out string) (all []transition) {
-	t.Helper()
-	for l := range strings.Lines(out) {
-		dec := json.NewDecoder(strings.NewReader(l))
-		dec.DisallowUnknownFields()
-		var tr transition
-		if err := dec.Decode(&tr); err != nil {
-			t.Fatalf("%q: %v", l, err)
-		}
-		all = append(all, tr)
-	}
-	return all
-}
-
 func TestACampaignTellsItsTransitions(t *testing.T) {
-	code, out, stderr := runProgram(t, nil, "campaign", "--dev", "solo", "--id", "a", "--for", "5s", "--resign-after", "100ms", "--json")
-	if code != 0 || stderr != "" {
-		t.Fatalf("exit status %d, stderr %q", code, stderr)
-	}
-	var story []string
-	for _, tr := range decodeTransitions(t, out) {
-		story = append(story, tr.Event+" "+tr.Reason)
+	l := newReadLab(t)
+	f := l.follow("campaign", "solo", "--id", "a", "--resign-after", "100ms", "--json")
+	for _, want := range []string{"campaigning started", "promoted absent", "demoted resigned", "campaigning standing-back"} {
+		var tr transition
+		f.next(&tr)
+		if got := tr.Event + " " + tr.Reason; got != want {
+			t.Fatalf("%s, want %s: %+v", got, want, tr)
+		}
 		if tr.At.IsZero() || tr.Event == "promoted" && (tr.Term == 0 || tr.LeaderID != "a") {
 			t.Errorf("%+v", tr)
 		}
 	}
-	const want = "campaigning started, promoted absent, demoted resigned, campaigning standing-back"
-	if got := strings.Join(story, ", "); !strings.HasPrefix(got, want) || !strings.HasSuffix(got, "stopped stopped") {
-		t.Errorf("got  %s\nwant %s …", got, want)
+	if !runsOnUnix() {
+		return // there are no signals
+	}
+	if err := f.cmd.Process.Signal(os.Interrupt); err != nil {
+		t.Fatal(err)
+	}
+	var last transition
+	for f.lines.Scan() {
+		decodeStrictly(t, f.lines.Text(), &last)
+	}
+	_ = f.cmd.Wait() // the status tells
+	if code := f.cmd.ProcessState.ExitCode(); code != 0 || last.Event != "stopped" || last.Reason != "stopped" {
+		t.Errorf("exit status %d, last line %+v", code, last)
+	}
+}
+
+func TestACampaignEndsByItself(t *testing.T) {
+	code, out, stderr := runProgram(t, nil, "campaign", "--dev", "solo", "--for", "1s")
+	if code != 0 || stderr != "" || !strings.Contains(out, "stopped") {
+		t.Errorf("exit status %d, stderr %q:\n%s", code, stderr, out)
 	}
 }
 
 func TestCampaignsTakeTurns(t *testing.T) {
-	url := serveElections(t)
-	outputs := make(chan string)
+	l := newReadLab(t)
+	var both sync.WaitGroup
 	for _, id := range []string{"a", "b"} {
-		cmd := command(t, nil, "campaign", "turns", "--server", url, "--id", id, "--for", "6s", "--resign-after", "200ms", "--json")
-		go func() {
-			out, _ := cmd.Output() // what it says tells
-			outputs <- string(out)
-		}()
-	}
-	for range 2 {
-		terms := 0
-		for _, tr := range decodeTransitions(t, <-outputs) {
-			if tr.Event == "promoted" {
-				terms++
+		f := l.follow("campaign", "turns", "--id", id, "--resign-after", "200ms", "--json")
+		both.Go(func() {
+			for terms := 0; terms < 2; {
+				if !f.lines.Scan() {
+					t.Errorf("%s ended after %d terms: %v", id, terms, f.lines.Err())
+					return
+				}
+				var tr transition
+				if err := json.Unmarshal(f.lines.Bytes(), &tr); err != nil {
+					t.Errorf("%q: %v", f.lines.Text(), err)
+					return
+				}
+				if tr.Event == "promoted" {
+					terms++
+				}
 			}
+		})
+	}
+	both.Wait() // the commands are killed when they take too long
+}
+
+func TestCandidatesPublishAdvisoriesIfTheyAreToldTo(t *testing.T) {
+	for name, args := range map[string][]string{"campaign": nil, "run": {"--", program, "run-guard"}} { // a program that ends at once
+		if name == "run" && !runsOnUnix() {
+			continue
 		}
-		if terms < 2 {
-			t.Errorf("%d terms, want turns", terms)
+		l := newReadLab(t)
+		subscription, err := l.nc.SubscribeSync(advisory.Subject(labBucket, leader.EventPromoted, "jobs"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := l.nc.Flush(); err != nil {
+			t.Fatal(err)
+		}
+		quiet := command(t, []string{"NATS_URL=" + l.url}, append([]string{name, "jobs", "--id", "quiet", "--ttl", "1s", "--heartbeat", "200ms"}, args...)...)
+		if name == "campaign" {
+			quiet.Args = append(quiet.Args, "--for", "1s")
+		}
+		_ = quiet.Run() // how it ends does not matter
+		l.follow(append([]string{name, "jobs", "--id", "telling", "--advisories"}, args...)...)
+		msg, err := subscription.NextMsgWithContext(l.within())
+		if err != nil {
+			t.Fatalf("%s: %v", name, err)
+		}
+		if a, err := advisory.Decode(msg.Data); err != nil || a.Instance != "telling" {
+			t.Errorf("%s: %+v, %v", name, a, err)
 		}
 	}
 }

@@ -243,6 +243,42 @@ func TestAHostThatDoesNotLeadEndsAtOnce(t *testing.T) {
 	}
 }
 
+func TestAStandbyIsReadyAndSaysWhoLeads(t *testing.T) {
+	url := serveElections(t)
+	first := startRun(t, url, []string{"--id", "a", "--address", "10.0.0.1:80"}, "echo up; sleep 600")
+	first.line()
+	second := startRun(t, url, []string{"--id", "b", "--verbose", "--http", "127.0.0.1:0"}, "echo up; sleep 600")
+	second.awaitSaid("following")
+	for path, want := range map[string]int{"/livez": http.StatusOK, "/readyz": http.StatusOK, "/leader": http.StatusServiceUnavailable} {
+		code, body := second.get(path)
+		if code != want || path == "/leader" && !strings.Contains(body, `"address":"10.0.0.1:80"`) {
+			t.Errorf("%s: %d %s", path, code, body)
+		}
+	}
+}
+
+func TestTheSuccessorWaitsForTheLastProgramToEnd(t *testing.T) {
+	url := serveElections(t)
+	log := filepath.Join(t.TempDir(), "log")
+	// One that takes its time after SIGTERM, and a helper of its own that has to be killed.
+	first := startRun(t, url, []string{"--id", "a", "--stop-timeout", "1s"},
+		`(trap "" TERM; while :; do echo helper >> `+log+`; sleep 0.01; done) & trap 'sleep 0.5; echo over >> `+log+`; exit 0' TERM; echo up; while :; do sleep 0.05; done`)
+	first.line()
+	second := startRun(t, url, []string{"--id", "b", "--verbose"}, `echo successor >> `+log+`; echo up; sleep 600`)
+	second.awaitSaid("following")
+	if code, _, stderr := runProgram(t, []string{"NATS_URL=" + url}, "step-down", "jobs", "--yes", "--timeout", "60s"); code != 0 {
+		t.Fatalf("exit status %d: %s", code, stderr)
+	}
+	second.line()
+	story, err := os.ReadFile(log)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if lines := slices.Compact(strings.Fields(string(story))); !slices.Contains(lines, "over") || lines[len(lines)-1] != "successor" {
+		t.Errorf("what ran: %q", lines)
+	}
+}
+
 // awaitSaid waits until leader run has said something.
 func (r *running) awaitSaid(what string) {
 	r.t.Helper()
@@ -361,13 +397,25 @@ func TestHooksFrameTheProgram(t *testing.T) {
 }
 
 func TestAHookThatHangsHoldsNothingUpForLong(t *testing.T) {
-	r := startRun(t, serveElections(t), []string{"--timeout", "1s", "--on-promote", "sleep 600"}, `echo up`)
+	log := filepath.Join(t.TempDir(), "log")
+	hook := "sleep 600 & echo $! > " + log + "; wait"
+	r := startRun(t, serveElections(t), []string{"--timeout", "1s", "--on-promote", hook}, `echo up`)
 	if l := r.line(); l != "up" {
 		t.Error(l)
 	}
-	if said := r.said(); !strings.Contains(said, `"sleep 600": context deadline exceeded`) {
+	if said := r.said(); !strings.Contains(said, "sleep 600") || !strings.Contains(said, "context deadline exceeded") {
 		t.Errorf("stderr %q", said)
 	}
+	// And what it has started ends with it.
+	b, err := os.ReadFile(log)
+	if err != nil {
+		t.Fatal(err)
+	}
+	pid, err := strconv.Atoi(strings.TrimSpace(string(b)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	awaitGone(t, pid)
 }
 
 func TestACheckThatFailsHandsOver(t *testing.T) {
