@@ -485,8 +485,8 @@ func (s *Store) explain(info *jetstream.StreamInfo, cause error) error {
 // missing makes the bucket where the options say so.
 func (s *Store) missing(ctx context.Context, cause error) error {
 	if s.opts.Create == nil {
-		return fmt.Errorf("%w: bucket %q does not exist (make it with BucketAutoCreate, or with `nats kv add %s`): %w",
-			store.ErrPermanent, s.bucket, s.bucket, cause)
+		return fmt.Errorf("%w: bucket %q does not exist (make it with BucketAutoCreate, `leader bucket create --bucket %s` or `nats kv add %s`): %w",
+			store.ErrPermanent, s.bucket, s.bucket, s.bucket, cause)
 	}
 	if err := s.create(ctx); err != nil {
 		return err

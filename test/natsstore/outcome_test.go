@@ -55,7 +55,7 @@ func TestArgumentsAreCheckedBeforeAnythingIsSent(t *testing.T) {
 func TestMissingBucketIsPermanentAndSaysWhatToDo(t *testing.T) {
 	s := open(t, natslab.Start(t).Connect(t), "missing", natsstore.Options{})
 	_, err := s.CompareAndSwap(within(t), store.Write{Key: "g"})
-	outcome(t, err, store.Permanent, "nats kv add missing", "BucketAutoCreate")
+	outcome(t, err, store.Permanent, "nats kv add missing", "leader bucket create --bucket missing", "BucketAutoCreate")
 	_, err = s.Get(within(t), "g")
 	outcome(t, err, store.Permanent, "nats kv add missing")
 	_, err = s.Watch(within(t), []string{"g"}, func(store.Entry) {})
@@ -75,8 +75,14 @@ func TestMissingBucketIsMadeWhereTheOptionsSaySo(t *testing.T) {
 	if err := natslab.JetStream(t, nc).DeleteKeyValue(within(t), "auto"); err != nil {
 		t.Fatal(err)
 	}
-	_, err = s.CompareAndSwap(within(t), store.Write{Key: "g", Expected: rev, Value: []byte("w")})
-	outcome(t, err, store.Transient, "has been made")
+	natslab.Eventually(t, "the bucket is made", func(ctx context.Context) error {
+		_, err := s.CompareAndSwap(ctx, store.Write{Key: "g", Expected: rev, Value: []byte("w")})
+		outcome(t, err, store.Transient)
+		if !strings.Contains(err.Error(), "has been made") {
+			return err // the server may still be removing the files of the first
+		}
+		return nil
+	})
 	must(t, s, store.Write{Key: "g", Value: []byte("w")})
 }
 
@@ -272,8 +278,15 @@ func TestInFlightRefusalsEndAsTransient(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer func() { _ = sub.Unsubscribe() }()
-	_, err = open(t, nc, "b", natsstore.Options{}).CompareAndSwap(brief(t), store.Write{Key: "g"})
-	outcome(t, err, store.Transient)
+	s := open(t, nc, "b", natsstore.Options{})
+	natslab.Eventually(t, "the deadline comes between two refusals", func(context.Context) error {
+		_, err := s.CompareAndSwap(brief(t), store.Write{Key: "g"})
+		if errors.Is(err, store.ErrUnknown) {
+			return err // it came before an answer
+		}
+		outcome(t, err, store.Transient)
+		return nil
+	})
 }
 
 // The permissions of the package's documentation, each taken away in turn.
