@@ -239,7 +239,7 @@ func (s *seat) promoted(ctx context.Context, _ string) {
 	if s.zombie != nil {
 		s.zombie() // of the last term, at the latest now
 	}
-	s.zombie = s.p.ledger.write(ctx, term)
+	s.zombie = s.p.ledger.write(term)
 	<-ctx.Done()
 	s.p.journal.add(history.Event{At: Now(), Who: s.who, Kind: history.EventPromoteEnd, Term: term.Number})
 }

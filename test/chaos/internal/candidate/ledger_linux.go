@@ -21,7 +21,7 @@ import (
 const (
 	postEvery = 5 * time.Millisecond
 	putEvery  = 20 * time.Millisecond
-	// haunting is for how long a writer goes on after its term.
+	// haunting is for how long a writer goes on after the first refusal. Until then it goes on whatever has become of its term.
 	haunting = 5 * time.Second
 )
 
@@ -60,60 +60,70 @@ func (l *ledger) close() {
 	l.nc.Close()
 }
 
-// write writes for the term whose context is reign until haunting has passed since its end, or the writer is cancelled.
-func (l *ledger) write(reign context.Context, term leader.Term) (cancel context.CancelFunc) {
+// write writes for a term until haunting has passed since the first refusal, or the writer is cancelled: for long after the term.
+func (l *ledger) write(term leader.Term) (cancel context.CancelFunc) {
 	ctx, cancel := context.WithCancel(l.ctx)
-	context.AfterFunc(reign, func() { time.AfterFunc(haunting, cancel) })
-	l.wg.Go(func() { every(ctx, postEvery, func() { l.post(ctx, term) }) })
+	l.wg.Go(func() { haunt(ctx, postEvery, func() bool { return l.post(ctx, term) }) })
 	l.wg.Go(func() { l.putAll(ctx, term) })
 	return cancel
 }
 
-func every(ctx context.Context, d time.Duration, f func()) {
+// haunt calls write again and again until haunting has passed since it was refused first.
+func haunt(ctx context.Context, d time.Duration, write func() (refused bool)) {
 	tick := time.NewTicker(d)
 	defer tick.Stop()
+	var end <-chan time.Time
 	for {
 		select {
 		case <-tick.C:
-			f()
+			if write() && end == nil {
+				end = time.After(haunting)
+			}
+		case <-end:
+			return
 		case <-ctx.Done():
 			return
 		}
 	}
 }
 
-// post writes by HTTP. What became of it, the resource knows better.
-func (l *ledger) post(ctx context.Context, term leader.Term) {
+// post writes by HTTP.
+func (l *ledger) post(ctx context.Context, term leader.Term) (refused bool) {
 	req, err := http.NewRequestWithContext(ctx, http.MethodPost, l.spec.Ledger, strings.NewReader("x"))
 	if err != nil {
-		return
+		return false
 	}
 	httpfence.Stamp(req.Header, GuardedGroup, term)
 	req.Header.Set(HeaderProcess, l.spec.Name)
-	if resp, err := l.client.Do(req); err == nil {
-		_ = resp.Body.Close()
+	resp, err := l.client.Do(req)
+	if err != nil {
+		return false
 	}
+	_ = resp.Body.Close()
+	return resp.StatusCode == http.StatusPreconditionFailed
 }
 
 // putAll writes to the guarded bucket. The guard is raised once; a zombie's writes go on under it.
 func (l *ledger) putAll(ctx context.Context, term leader.Term) {
 	kv, err := l.open(ctx, term)
-	l.told(err)
 	if err != nil {
+		l.refused(err)
 		return // superseded already, or over
 	}
 	key := fmt.Sprintf("w.%s.%d", l.spec.Name, term.Number)
-	every(ctx, putEvery, func() {
+	haunt(ctx, putEvery, func() bool {
 		_, err := kv.Put(ctx, key, []byte("x"))
-		l.told(err)
+		return l.refused(err)
 	})
 }
 
-// told counts a refusal for the lab, which sees only what is stored.
-func (l *ledger) told(err error) {
-	if errors.Is(err, fence.ErrStale) {
-		_ = l.nc.Publish(RefusedSubject, nil) // one that is lost is not counted
+// refused tells whether a write was refused as stale, and the lab, which sees only what is stored.
+func (l *ledger) refused(err error) bool {
+	if !errors.Is(err, fence.ErrStale) {
+		return false
 	}
+	_ = l.nc.Publish(RefusedSubject, nil) // one that is lost is not counted
+	return true
 }
 
 func (l *ledger) open(ctx context.Context, term leader.Term) (kv *natsfence.KV, err error) {

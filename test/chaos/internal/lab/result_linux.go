@@ -76,14 +76,14 @@ func (r *Result) enough() (errs []error) {
 		demand(float64(c.samples) >= samplesPerSecond*c.elapsed.Seconds(), "seed %d: %d samples in %v", seed, c.samples, c.elapsed.Round(time.Second))
 		demand(c.terms >= o.plan.candidates, "seed %d: %d terms, and each of %d candidates has to lead", seed, c.terms, o.plan.candidates)
 		demand(c.witnessed > 0, "seed %d: no claim was seen as it was stored", seed)
-		demand(c.stale > 0, "seed %d: no stale write was attempted", seed)
-		demand(c.writes > c.stale, "seed %d: no write of a leader was attempted", seed)
 		for name, n := range o.plan.faults(c.played) {
 			_, skipped := c.skipped[name]
 			demand(skipped || c.faults[name] >= n, "seed %d: %d of %d faults %q", seed, c.faults[name], n, name)
 		}
 	}
 	sum := r.total()
+	demand(sum.stale > 0, "no stale write was attempted")
+	demand(sum.writes > sum.stale, "no write of a leader was attempted")
 	demand(sum.atLeader > 0 || !r.aimed(), "no fault met a leader")
 	if r.Full {
 		demand(sum.unknown > 0, "no write was left without an answer")
