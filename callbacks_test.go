@@ -300,3 +300,21 @@ func TestWorkThatOutlivesItsTimeIsReportedAndKeepsTheCandidateOff(t *testing.T) 
 		halt(t, a)
 	})
 }
+
+// As in a Role, nil is no callback.
+func TestACallbackThatIsNilIsNone(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		a := candidate(t, memstore.New(), config("a"))
+		a.OnPromote(nil)
+		a.OnDemote(nil)
+		a.OnLeaderChange(nil)
+		a.OnCampaign(nil)
+		started(t, a)
+		time.Sleep(10 * ttl)
+		mustLead(t, a)
+		halt(t, a)
+		if s := a.Status(); s.Reason != leader.ReasonStopped {
+			t.Errorf("%v", s)
+		}
+	})
+}

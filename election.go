@@ -63,7 +63,8 @@ type Election interface {
 	// the latest, its cause is a *LossError, and TermFromContext finds the term in it. The
 	// callback may last as long as the term; OnDemote waits for it to return. After a suspension of the machine
 	// ctx.Err and IsLeader are right at once, and ctx.Done closes when the candidate next wakes.
-	// A panic in it is reported and ends the term. Register before Start.
+	// A panic in it is reported and ends the term. Of this and of the following kinds several may be registered, which are called
+	// in their order; nil is none. Register before Start.
 	OnPromote(func(ctx context.Context, token string))
 
 	// OnDemote registers a callback for the end of each term that OnPromote was called
@@ -426,25 +427,33 @@ func (e *election) askStop(release bool) bool {
 func (e *election) OnPromote(f func(ctx context.Context, token string)) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	e.promoted = append(e.promoted, f)
+	if f != nil {
+		e.promoted = append(e.promoted, f)
+	}
 }
 
 func (e *election) OnDemote(f func()) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	e.demoted = append(e.demoted, f)
+	if f != nil {
+		e.demoted = append(e.demoted, f)
+	}
 }
 
 func (e *election) OnLeaderChange(f func(LeaderInfo)) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	e.changed = append(e.changed, f)
+	if f != nil {
+		e.changed = append(e.changed, f)
+	}
 }
 
 func (e *election) OnCampaign(f func(Reason)) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	e.campaign = append(e.campaign, f)
+	if f != nil {
+		e.campaign = append(e.campaign, f)
+	}
 }
 
 func (e *election) Resign(ctx context.Context) error {

@@ -22,6 +22,9 @@ import (
 // An error is returned at once if the configuration or the bucket does not allow an election.
 // A server that cannot be reached, or without JetStream, is awaited, and the Logger told.
 func Run(ctx context.Context, nc *nats.Conn, cfg ElectionConfig, lead func(ctx context.Context, term Term) error) error {
+	if err := given(lead); err != nil {
+		return err
+	}
 	e, err := NewElection(nc, cfg)
 	if err != nil {
 		return err
@@ -31,11 +34,21 @@ func Run(ctx context.Context, nc *nats.Conn, cfg ElectionConfig, lead func(ctx c
 
 // RunWithStore is Run on a store other than NATS.
 func RunWithStore(ctx context.Context, st store.Store, cfg ElectionConfig, lead func(ctx context.Context, term Term) error) error {
+	if err := given(lead); err != nil {
+		return err
+	}
 	e, err := NewElectionWithStore(st, cfg)
 	if err != nil {
 		return err
 	}
 	return run(ctx, e, lead)
+}
+
+// given refuses a nil function, with which every term would begin with a panic.
+func given(lead func(context.Context, Term) error) error {
+	v := &validator{}
+	v.check(lead != nil, "lead", nil, "must not be nil")
+	return v.err()
 }
 
 func run(ctx context.Context, e Election, lead func(context.Context, Term) error) error {

@@ -4,9 +4,12 @@ import (
 	"context"
 	"errors"
 	"runtime"
+	"slices"
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"github.com/nats-io/nats.go"
 
 	"github.com/seed-ff2cb582/leader"
 	"github.com/seed-ff2cb582/leader/internal/faultstore"
@@ -137,4 +140,18 @@ func TestRunReturnsWhatForbidsAnElection(t *testing.T) {
 			t.Error(err)
 		}
 	})
+}
+
+// Otherwise each term would begin with a panic, for ever.
+func TestRunDemandsAFunctionToRun(t *testing.T) {
+	cfg := config("a")
+	cfg.Bucket = "b"
+	for name, err := range map[string]error{
+		"Run":          leader.Run(t.Context(), new(nats.Conn), cfg, nil),
+		"RunWithStore": leader.RunWithStore(t.Context(), memstore.New(), cfg, nil),
+	} {
+		if !errors.Is(err, leader.ErrInvalidConfig) || !slices.Equal(fields(err), []string{"lead"}) {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
 }
