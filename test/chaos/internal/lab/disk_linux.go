@@ -5,6 +5,7 @@ import (
 	"errors"
 	"os"
 	"path/filepath"
+	"strconv"
 	"sync/atomic"
 	"syscall"
 	"time"
@@ -43,7 +44,27 @@ func newDisk(backing, mount string) (*disk, error) {
 		_ = unix.Unmount(backing, unix.MNT_DETACH)
 		return nil, err
 	}
-	return d, nil
+	return d, keepFuse()
+}
+
+// keepFuse keeps the descriptors by which file systems are served from the processes that are started later: while one of
+// these had them, the file systems would seem to be served after the end of the lab, and whoever uses them would wait for ever.
+func keepFuse() error {
+	const fds = "/proc/self/fd"
+	entries, err := os.ReadDir(fds)
+	if err != nil {
+		return err
+	}
+	for _, e := range entries {
+		fd, err := strconv.Atoi(e.Name())
+		if err != nil {
+			return err
+		}
+		if target, err := os.Readlink(filepath.Join(fds, e.Name())); err == nil && target == "/dev/fuse" {
+			unix.CloseOnExec(fd)
+		}
+	}
+	return nil
 }
 
 // close unmounts it, whoever still has files open.
