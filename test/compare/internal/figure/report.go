@@ -116,7 +116,7 @@ func (t Traffic) Messages() float64 { return t.In + t.Out }
 // A Crowd is what many elections in one process cost.
 type Crowd struct {
 	Elections int           `json:"elections"`
-	Heartbeat time.Duration `json:"heartbeat"`
+	TTL       time.Duration `json:"ttl"`
 	Leading   Cost          `json:"leading"`   // of a process that leads them all
 	Following Cost          `json:"following"` // of one that follows
 }

@@ -23,8 +23,8 @@ func sample() *figure.Report {
 			Faults:  []figure.Fault{{Name: "frozen", Trials: []figure.Trial{{Works: both, Beliefs: 1}}}},
 			Traffic: figure.Traffic{Followers: 10, Heartbeat: time.Second, In: 1, Out: 12, Bytes: 100},
 			Crowds: []figure.Crowd{
-				{Elections: 1000, Heartbeat: time.Second, Leading: cost, Following: cost},
-				{Elections: 10_000, Heartbeat: 10 * time.Second, Leading: cost, Following: cost},
+				{Elections: 1000, TTL: 3 * time.Second, Leading: cost, Following: cost},
+				{Elections: 10_000, TTL: 30 * time.Second, Leading: cost, Following: cost},
 			},
 			Answer: 50, Herd: figure.HerdStats{Candidates: 200, Took: figure.Samples{1e6}, Claims: []int{4}},
 		}

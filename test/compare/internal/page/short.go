@@ -3,7 +3,6 @@ package page
 import (
 	"fmt"
 	"strings"
-	"time"
 
 	"github.com/seed-ff2cb582/leader/test/compare/internal/figure"
 )
@@ -23,10 +22,8 @@ func Short(r *figure.Report) string {
 	t.row(fmt.Sprintf("messages in a second, 1 leader and %d followers, a renewal each second", ours.Traffic.Followers), r,
 		func(res *figure.Result) string { return fmt.Sprintf("%.1f", res.Traffic.Messages()) })
 	for i, c := range ours.Crowds {
-		if c.Heartbeat == time.Second {
-			t.row(fmt.Sprintf("CPU of %d elections, led and followed, a renewal each second", c.Elections), r,
-				func(res *figure.Result) string { return fmt.Sprintf("%.0f %% of a core", 100*res.Crowds[i].CPU()) })
-		}
+		t.row(fmt.Sprintf("CPU of %d elections, led and followed, TTL %v", c.Elections, c.TTL), r,
+			func(res *figure.Result) string { return fmt.Sprintf("%.0f %% of a core", 100*res.Crowds[i].CPU()) })
 	}
 	t.row(fmt.Sprintf("a vacancy among %d candidates, p50", ours.Herd.Candidates), r,
 		func(res *figure.Result) string { return figure.Duration(res.Herd.Took.Median()) })

@@ -132,7 +132,7 @@ func crowds(r *figure.Report) *table {
 			{"followed", func(c figure.Crowd) figure.Cost { return c.Following }},
 		} {
 			row := func(what string, cell func(figure.Cost) string) {
-				name := fmt.Sprintf("%d %s, a renewal each %v: %s", c.Elections, side.word, c.Heartbeat, what)
+				name := fmt.Sprintf("%d %s, TTL %v: %s", c.Elections, side.word, c.TTL, what)
 				t.row(name, r, func(res *figure.Result) string { return cell(side.cost(res.Crowds[i])) })
 			}
 			row("settled", func(k figure.Cost) string { return fmt.Sprintf("%d in %.1f s", k.Settled, k.Joined.Seconds()) })
