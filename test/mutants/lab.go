@@ -28,11 +28,10 @@ func mutate(root string, edits []edit) (map[string]string, error) {
 	for _, e := range edits {
 		text, ok := files[e.file]
 		if !ok {
-			b, err := os.ReadFile(filepath.Join(root, e.file))
-			if err != nil {
+			var err error
+			if text, err = read(root, e.file); err != nil {
 				return nil, err
 			}
-			text = string(b)
 		}
 		if n := strings.Count(text, e.old); n != 1 {
 			return nil, fmt.Errorf("%s holds %d times, not once: %q", e.file, n, e.old)
@@ -40,6 +39,11 @@ func mutate(root string, edits []edit) (map[string]string, error) {
 		files[e.file] = strings.Replace(text, e.old, e.new, 1)
 	}
 	return files, nil
+}
+
+func read(root, file string) (string, error) {
+	b, err := os.ReadFile(filepath.Join(root, file))
+	return string(b), err
 }
 
 // overlay writes the edits where the go command finds them in the place of the files.

@@ -3,7 +3,8 @@
 //
 //	go run ./test/mutants                          all of them
 //	go run ./test/mutants -bug 4                   those of one bug
-//	go run ./test/mutants -write docs/mutants.md   and the table into the page
+//	go run ./test/mutants -write docs/mutants.md   and the table into the page; with -bug, the rows of that bug
+//	go run ./test/mutants -cases                   the conditions of the core's case clauses instead, which gremlins leaves out
 //
 // A mutant is a replacement of text in the library's own source, built by the go command's -overlay, so no file of
 // the repository changes. First the same tests have to pass without it. A mutant that survives, or lives for
@@ -35,25 +36,36 @@ func run(ctx context.Context, args []string, _ io.Reader, stdout, stderr io.Writ
 	flags.SetOutput(stderr)
 	bug := flags.Int("bug", 0, "only the mutants of the bug of this `number`")
 	page := flags.String("write", "", "put the table into this `file`, between its markers")
+	cases := flags.Bool("cases", false, "mutate the conditions of the core's case clauses instead")
 	if err := flags.Parse(args); err != nil {
 		if errors.Is(err, flag.ErrHelp) {
 			return 0
 		}
 		return 2
 	}
-	if flags.NArg() > 0 || *bug < 0 || *bug >= len(bugs) || *bug != 0 && *page != "" {
-		fmt.Fprintf(stderr, "mutants: want no arguments, a bug from 1 to %d, and -write only for all of them\n", len(bugs)-1)
+	if flags.NArg() > 0 || *bug < 0 || *bug >= len(bugs) || *cases && *bug+len(*page) > 0 {
+		fmt.Fprintf(stderr, "mutants: want no arguments, a bug from 1 to %d, and -cases alone\n", len(bugs)-1)
 		return 2
 	}
-	rows, err := hunt(ctx, *bug, stderr)
+	var rows []row
+	err := inLab(func(l lab) (err error) {
+		if *cases {
+			return casesIn(ctx, l, stdout, stderr)
+		}
+		rows, err = hunt(ctx, l, *bug, stderr)
+		return err
+	})
 	if err != nil {
 		fmt.Fprintln(stderr, "mutants:", err)
 		return 1
 	}
+	if *cases {
+		return 0
+	}
 	fmt.Fprint(stdout, table(rows))
 	bad := slices.ContainsFunc(rows, func(r row) bool { return !r.ok })
-	if *page != "" && !bad {
-		if err := write(*page, rows); err != nil {
+	if *page != "" {
+		if err := write(*page, rows, *bug); err != nil {
 			fmt.Fprintln(stderr, "mutants:", err)
 			return 1
 		}
@@ -74,18 +86,36 @@ type row struct {
 	ok      bool
 }
 
-// hunt lets the mutants loose and catches them.
-func hunt(ctx context.Context, bug int, progress io.Writer) ([]row, error) {
+// inLab gives f a laboratory.
+func inLab(f func(lab) error) error {
 	root, err := findRoot()
 	if err != nil {
-		return nil, err
+		return err
 	}
 	dir, err := os.MkdirTemp("", "mutants-")
 	if err != nil {
-		return nil, err
+		return err
 	}
-	defer os.RemoveAll(dir) //nolint:errcheck // a temporary directory
-	l := lab{root: root, dir: dir}
+	return errors.Join(f(lab{root: root, dir: dir}), os.RemoveAll(dir))
+}
+
+// casesIn demands that no condition of the core can be mutated unnoticed.
+func casesIn(ctx context.Context, l lab, stdout, stderr io.Writer) error {
+	alive, err := huntCases(ctx, l, stderr)
+	if err != nil {
+		return err
+	}
+	for _, name := range alive {
+		fmt.Fprintln(stdout, name)
+	}
+	if len(alive) > 0 {
+		return fmt.Errorf("%d conditions can be mutated unnoticed", len(alive))
+	}
+	return nil
+}
+
+// hunt lets the mutants loose and catches them.
+func hunt(ctx context.Context, l lab, bug int, progress io.Writer) ([]row, error) {
 	wanted := func(n int) bool { return bug == 0 || bug == n }
 	if err := l.baseline(ctx, wanted, progress); err != nil {
 		return nil, err

@@ -149,7 +149,7 @@ func stranded() []mutant {
 		}, simulated("20")},
 		{22, "any lease length is believed", []edit{
 			{machine + "config.go", "if ttl <= 0 || ttl > m.MaxTTL {", "if ttl <= 0 {"},
-		}, simulated("100")},
+		}, simulated("300")},
 		{23, "a candidate that was barred once stays so", []edit{
 			{machine + "step.go", "c.s.Barred &^= c.ev.Bars", "c.s.Barred &^= c.ev.Bars & Uninformed"},
 		}, simulated("20")},

@@ -115,10 +115,61 @@ func TestTheCatcherIsTheTestThatFailed(t *testing.T) {
 }
 
 func TestWrongArgumentsAreRefused(t *testing.T) {
-	for _, args := range [][]string{{"-bug", "99"}, {"-bug", "-1"}, {"x"}, {"-bug", "1", "-write", "x"}, {"-x"}} {
+	for _, args := range [][]string{{"-bug", "99"}, {"-bug", "-1"}, {"x"}, {"-cases", "-bug", "1"}, {"-x"}} {
 		var out, errs bytes.Buffer
 		if code := run(t.Context(), args, nil, &out, &errs); code != 2 || errs.Len() == 0 || out.Len() > 0 {
 			t.Errorf("%v: status %d, %q", args, code, errs.String())
 		}
+	}
+}
+
+// Each condition that is called harmless is there.
+func TestHarmlessMutantsExist(t *testing.T) {
+	root := repository(t)
+	files, err := coreFiles(root)
+	if err != nil {
+		t.Fatal(err)
+	}
+	have := map[string]bool{}
+	for _, file := range files {
+		all, err := caseMutants(root, file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, m := range all {
+			have[m.name] = true
+		}
+	}
+	if len(have) < 30 {
+		t.Errorf("%d conditions to mutate", len(have))
+	}
+	for name := range harmless {
+		if !have[name] {
+			t.Errorf("no mutant %q", name)
+		}
+	}
+}
+
+func TestTheRowsOfOneBugTakeThePlaceOfThoseBefore(t *testing.T) {
+	page := "above\n" + beginMark + endMark + "below\n"
+	all := []row{{bug: 1, what: "a", by: "TestA"}, {bug: 2, what: "b", by: "nobody"}, {bug: 3, what: "c", by: "TestC"}}
+	page, err := merge(page, lines(all), 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	page, err = merge(page, lines([]row{{bug: 2, what: "d", by: "TestD"}, {bug: 2, what: "e", by: "TestE"}}), 2)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !strings.HasPrefix(page, "above\n"+beginMark) || !strings.HasSuffix(page, endMark+"below\n") || strings.Contains(page, "nobody") {
+		t.Errorf("the page is now\n%s", page)
+	}
+	order := []string{"TestA", "TestD", "TestE", "TestC", "4 rows"}
+	for _, want := range order {
+		_, rest, ok := strings.Cut(page, want)
+		if !ok {
+			t.Fatalf("no %s, or in the wrong place, in\n%s", want, page)
+		}
+		page = rest
 	}
 }
