@@ -26,3 +26,13 @@ func TestRestsVaryByTheJitter(t *testing.T) {
 		}
 	}
 }
+
+// Another's record is not taken for our renewal because it has been renewed as often.
+func TestAStrangersRenewalIsNotOurs(t *testing.T) {
+	p := reigning(unitMachine("a"))
+	p.step(Event{Kind: Validate})
+	p.step(Event{Kind: Sight, Seen: Seen{Kind: Held, Rev: 6, Rec: Record{ID: "x", Token: "x1", TTL: 20, Term: 6, Renewal: 1}}})
+	if p.s.Phase != Draining || p.s.Exit.Reason != ReasonSuperseded || p.s.Exit.By != "x" {
+		t.Errorf("whose record was replaced is %v by %v of %q", p.s.Phase, p.s.Exit.Reason, p.s.Exit.By)
+	}
+}

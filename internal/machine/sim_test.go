@@ -130,7 +130,7 @@ func TestSimulation(t *testing.T) {
 
 // One seed is one run, to the last event; another is another.
 func TestEqualSeedsAreEqualRuns(t *testing.T) {
-	const n = 20
+	n := smaller(20, 5)
 	base := rand.Uint64N(1<<40) + 1
 	_, _, first := simulateAll(base, n)
 	_, _, again := simulateAll(base, n)
