@@ -34,7 +34,8 @@ func TestReasonThatCouldNotBeReadBackIsRefused(t *testing.T) {
 	e := candidate(t, st, config("a"))
 	for _, why := range []string{strings.Repeat("\xff", 300), "two\nlines", strings.Repeat("x", 513)} {
 		var ce *leader.ConfigError
-		if err := e.Pause(t.Context(), why); !errors.As(err, &ce) || ce.Field != "why" {
+		err := e.Pause(t.Context(), why)
+		if !errors.As(err, &ce) || ce.Field != "why" || !errors.Is(err, leader.ErrInvalidConfig) {
 			t.Errorf("%.10q: %v", why, err)
 		}
 	}

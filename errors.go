@@ -9,7 +9,7 @@ import (
 // the sentinels of package store besides, which class them: ErrConflict,
 // ErrTransient, ErrPermanent, ErrUnknown.
 var (
-	// ErrInvalidConfig: the configuration breaks a rule. The error lists every
+	// ErrInvalidConfig: the configuration, or what a method was given, breaks a rule. The error lists every
 	// broken rule, each as a *ConfigError.
 	ErrInvalidConfig = errors.New("leader: invalid configuration")
 	// ErrAlreadyStarted: Start was called before. An Election is started once.
@@ -28,7 +28,7 @@ var (
 	ErrDemoteTimeout = errors.New("leader: a callback did not return within DemoteTimeout")
 )
 
-// A ConfigError is one broken rule of a configuration.
+// A ConfigError is one broken rule of a configuration, or of what a method was given. It matches ErrInvalidConfig.
 type ConfigError struct {
 	// Field is the name of the field, as in Go: "RetryConfig.Jitter".
 	Field string
@@ -45,6 +45,9 @@ func (e *ConfigError) Error() string {
 	}
 	return fmt.Sprintf("%s %v %s", e.Field, e.Value, e.Rule)
 }
+
+// Is makes a ConfigError match ErrInvalidConfig.
+func (e *ConfigError) Is(target error) bool { return target == ErrInvalidConfig }
 
 // A LossError is the cause (context.Cause) of the end of a term's context.
 type LossError struct {

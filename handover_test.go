@@ -132,7 +132,8 @@ func TestTransferDemandsTheNameOfAnotherCandidate(t *testing.T) {
 		a := start(t, memstore.New(), config("a"))
 		for _, id := range []string{"", "a", "b\n", "\xff", strings.Repeat("<", 20_000)} {
 			var ce *leader.ConfigError
-			if err := a.Transfer(t.Context(), id); !errors.As(err, &ce) || ce.Field != "instanceID" {
+			err := a.Transfer(t.Context(), id)
+			if !errors.As(err, &ce) || ce.Field != "instanceID" || !errors.Is(err, leader.ErrInvalidConfig) {
 				t.Errorf("%.20q: %v", id, err)
 			}
 		}

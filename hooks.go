@@ -10,7 +10,8 @@ import (
 // Hooks tell the outside what an election does: metrics, traces, tests. Nil means
 // off. They are called from the election's own goroutine, in order, and must return
 // quickly: what they are slow at, the election is late at. They may call the election's methods that do not
-// wait; Stop and Resign do not wait when a hook calls them, ValidateToken and Do would wait for the hook itself.
+// wait; Stop and Resign do not wait when a hook calls them, ValidateToken and Do would wait for the hook itself. A panic
+// in a hook is not caught, unlike one in a callback: an election whose goroutine was lost could not even stop its work.
 type Hooks struct {
 	// Transition: the state changed.
 	Transition func(Transition)
