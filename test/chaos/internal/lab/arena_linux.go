@@ -145,6 +145,13 @@ func (a *arena) witness(m *nats.Msg) {
 	a.stored = append(a.stored, history.Stored{Revision: revision, ID: r.ID, Token: token, Term: r.Term})
 }
 
+// seen returns what the store stored, as far as the lab saw it.
+func (a *arena) seen() []history.Stored {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return a.stored
+}
+
 // streamLeader returns the node that leads the bucket's stream, as the servers tell.
 func (a *arena) streamLeader(ctx context.Context) (*natslab.Process, error) {
 	ctx, cancel := context.WithTimeout(ctx, 2*time.Second)

@@ -2,6 +2,7 @@ package lab
 
 import (
 	"errors"
+	"io"
 	"math"
 	"math/rand/v2"
 	"os"
@@ -178,5 +179,26 @@ func TestADiskCanBeSlowAndFull(t *testing.T) {
 	}
 	if err := os.WriteFile(file, make([]byte, 1<<20), 0o600); err != nil {
 		t.Errorf("the disk has room again: %v", err)
+	}
+}
+
+func TestPagesHaveNoHolesAndNoLongLines(t *testing.T) {
+	o := enoughOf(draw(7, 0, nil))
+	o.counts.begun["vacant"], o.counts.longest, o.counts.after = 9, time.Second, "kill"
+	r := Result{Rounds: []outcome{o}}
+	soak := SoakResult{Result: r, series: []*series{grown(0, 1)}}
+	for name, write := range map[string]func(io.Writer, string) error{"chaos": r.Page, "soak": soak.Page} {
+		var page strings.Builder
+		if err := write(&page, "make "+name); err != nil {
+			t.Fatal(err)
+		}
+		if !strings.Contains(page.String(), "make "+name) || !strings.Contains(page.String(), "vacant 9") {
+			t.Errorf("%s: the page lacks something:\n%s", name, page.String())
+		}
+		for line := range strings.Lines(page.String()) {
+			if strings.Contains(line, "<no value>") || len([]rune(line)) > 121 && !strings.HasPrefix(line, "|") {
+				t.Errorf("%s: %s", name, line)
+			}
+		}
 	}
 }

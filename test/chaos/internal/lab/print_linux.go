@@ -12,6 +12,7 @@ import (
 	"strings"
 	"text/template"
 	"time"
+	"unicode/utf8"
 
 	"github.com/nats-io/nats-server/v2/server"
 	"github.com/nats-io/nats.go"
@@ -33,16 +34,24 @@ func (r *Result) Page(w io.Writer, command string) error {
 		return err
 	}
 	return t.Execute(w, map[string]string{
-		"Command": command, "Machine": Machine(), "Date": time.Now().UTC().Format(time.DateOnly),
-		"Seeds": r.seeds(), "Verdict": r.verdict(), "Summary": r.summary(), "Faults": r.faultTable(), "Shapes": r.shapeTable(),
+		"Command": command, "When": r.when(), "Verdict": fill(r.verdict()), "Summary": r.summary(), "Faults": r.faultTable(), "Shapes": r.shapeTable(),
 	})
+}
+
+// when says when and where the run was.
+func (r *Result) when() string {
+	return fill(fmt.Sprintf("%s, seeds %s. %s.", time.Now().UTC().Format(time.DateOnly), r.seeds(), machine()))
 }
 
 func (r *Result) seeds() string {
 	if len(r.Rounds) == 0 {
 		return "none"
 	}
-	return fmt.Sprintf("%d to %d", r.Rounds[0].plan.seed, r.Rounds[len(r.Rounds)-1].plan.seed)
+	first, last := r.Rounds[0].plan.seed, r.Rounds[len(r.Rounds)-1].plan.seed
+	if first == last {
+		return fmt.Sprint(first)
+	}
+	return fmt.Sprintf("%d to %d", first, last)
 }
 
 func (r *Result) verdict() string {
@@ -166,8 +175,29 @@ func (t *table) String() string {
 	return b.String()
 }
 
-// Machine describes what the run was on.
-func Machine() string {
+// fill breaks a paragraph into lines of at most 120 characters.
+func fill(text string) string {
+	var b strings.Builder
+	width := 0
+	for word := range strings.FieldsSeq(text) {
+		n := utf8.RuneCountInString(word)
+		switch {
+		case width == 0:
+		case width+1+n > 120:
+			b.WriteByte('\n')
+			width = 0
+		default:
+			b.WriteByte(' ')
+			width++
+		}
+		b.WriteString(word)
+		width += n
+	}
+	return b.String()
+}
+
+// machine describes what the run was on.
+func machine() string {
 	return fmt.Sprintf("%s, %d cores, %s/%s, %s, nats-server %s, nats.go %s; load average %s", cpu(), runtime.NumCPU(),
 		runtime.GOOS, runtime.GOARCH, runtime.Version(), server.VERSION, nats.Version, load())
 }

@@ -315,7 +315,7 @@ func (r *round) history() (history.Round, error) {
 		Settle: 3*wait(r.ttl) + slack,
 	}
 	if r.arena != nil {
-		h.Stored = r.stored
+		h.Stored = r.seen()
 	}
 	for _, res := range r.resources {
 		h.Resources = append(h.Resources, res.report())

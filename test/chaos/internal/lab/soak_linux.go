@@ -154,8 +154,7 @@ func (r *SoakResult) Page(w io.Writer, command string) error {
 		verdict = "Failed: " + err.Error()
 	}
 	return t.Execute(w, map[string]string{
-		"Command": command, "Machine": Machine(), "Date": time.Now().UTC().Format(time.DateOnly),
-		"Seed": r.seeds(), "Verdict": verdict, "Slopes": r.slopes(), "Summary": r.summary(), "Faults": r.faultTable(),
+		"Command": command, "When": r.when(), "Verdict": fill(verdict), "Slopes": r.slopes(), "Summary": r.summary(), "Faults": r.faultTable(),
 	})
 }
 

@@ -110,6 +110,53 @@ var All = []Mutant{
 			"func (c *termContext) Err() error {\n\tif c.g.closed.Load() {",
 		}},
 	},
+	{
+		Name: "refused-is-granted", Breaks: "G6",
+		Says:   "a claim that the store refused counts as one that it granted",
+		Faults: []string{"resign", "stop"},
+		changes: []change{{
+			"internal/machine/write.go",
+			"\tcase Conflict:\n\t\tif c.s.Phase == Releasing",
+			"\tcase Conflict:\n\t\tif w.Kind == Acquire {\n\t\t\tc.ev.Rev = w.Expected + 1\n\t\t\tc.applied()\n\t\t\treturn\n\t\t}\n\t\tif c.s.Phase == Releasing",
+		}},
+	},
+	{
+		Name: "terms-from-one", Breaks: "G2",
+		Says:   "each candidate counts terms for itself",
+		Faults: []string{"resign", "stop"},
+		changes: []change{{
+			"internal/machine/claim.go", "c.s.Grant.Term = rev", "c.s.Grant.Term = 1",
+		}},
+	},
+	{
+		Name: "callbacks-overlap", Breaks: "G3",
+		Says:   "OnDemote is called in a goroutine of its own, and does not wait for OnPromote",
+		Faults: []string{"resign", "stop"},
+		changes: []change{{
+			"loop.go",
+			"\tl.e.courier.hand(func() {\n\t\t// Deferred",
+			"\tfunc(f func()) { go f() }(func() {\n\t\t// Deferred",
+		}},
+	},
+	{
+		Name: "garbage-kills", Breaks: "G7",
+		Says:   "what is no record ends the process",
+		Faults: []string{"key overwritten"},
+		changes: []change{{
+			"internal/record/record.go",
+			"\tr, err := decode(e.Value)\n\tif err != nil {\n",
+			"\tr, err := decode(e.Value)\n\tif err != nil {\n\t\tpanic(err)\n",
+		}},
+	},
+	{
+		Name: "open-guard", Breaks: "G8",
+		Says:   "a guarded write does not demand the guard of the server",
+		Faults: []string{"pause", "black hole"},
+		changes: []change{{
+			"fence/natsfence/guard.go",
+			"jetstream.WithExpectLastSequenceForSubject(seq, g.subject)", "jetstream.WithExpectStream(g.name)",
+		}},
+	},
 }
 
 // Find returns the mutant of a name.
