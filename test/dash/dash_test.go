@@ -9,6 +9,7 @@ import (
 	"net/http/httptest"
 	"net/url"
 	"os/exec"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -233,10 +234,41 @@ func TestTermsOfBeforeAreShownWhereAStreamKeepsThem(t *testing.T) {
 	p.until("[...document.querySelectorAll('.terms td')].some(c => c.innerText.includes('transferred'))")
 }
 
+// The rights are those of docs/operations.md.
+func TestAnObserverServesThePageAndReadsAHistoryIfItMay(t *testing.T) {
+	browser := chromium.Start(t)
+	looks := []string{"$JS.API.STREAM.INFO.KV_leaders", "$JS.API.DIRECT.GET.KV_leaders"}
+	reads := []string{
+		"$JS.API.STREAM.NAMES", "$JS.API.STREAM.INFO.LEADER_HISTORY_leaders", "$JS.API.CONSUMER.CREATE.LEADER_HISTORY_leaders.>",
+		"$JS.API.CONSUMER.INFO.LEADER_HISTORY_leaders.>", "$JS.API.CONSUMER.MSG.NEXT.LEADER_HISTORY_leaders.>",
+		"$JS.API.CONSUMER.DELETE.LEADER_HISTORY_leaders.>",
+	}
+	hears := []string{"leader.leaders.>", "_INBOX.>"}
+	srv := natslab.Start(t, natslab.Users(natslab.Admin(), natslab.User("observer", looks, hears),
+		natslab.User("historian", slices.Concat(looks, reads), hears)))
+	nc := natslab.Connect(t, srv.URL(), nats.UserInfo("admin", "admin"))
+	ensure(t, nc, 1)
+	keep(t, srv.URL(), "--user", "admin", "--password", "admin")
+	e := stand(t, nc, "reports", "worker-1", func(cfg *leader.ElectionConfig) { cfg.Hooks = advisory.Hooks(nc, advisory.Options{}) })
+	stand(t, nc, "reports", "worker-2")
+	if err := e.Transfer(t.Context(), "worker-2"); err != nil {
+		t.Fatal(err)
+	}
+	awaitAdvisories(t, nc, 1, leader.EventDemoted)
+	for user, want := range map[string]string{"observer": "Earlier ones are not known", "historian": "LEADER_HISTORY_leaders"} {
+		p := visit(browser, t, serve(t, srv.URL(), "--user", user, "--password", user).url)
+		p.until(fmt.Sprintf("document.getElementById('past').innerText.includes(%q)", want))
+		p.until(cell("reports", 2) + " === 'worker-2'")
+		p.open("reports")
+		p.until(fmt.Sprintf("document.querySelectorAll('.terms tbody tr').length === %d", map[string]int{"observer": 1, "historian": 2}[user]))
+		p.until("document.getElementById('notice').hidden")
+	}
+}
+
 // keep has a stream keep the history.
-func keep(t *testing.T, server string) {
+func keep(t *testing.T, server string, flags ...string) {
 	t.Helper()
-	cmd := exec.CommandContext(t.Context(), program, "history", "enable", "--server", server)
+	cmd := exec.CommandContext(t.Context(), program, append([]string{"history", "enable", "--server", server}, flags...)...)
 	if out, err := cmd.CombinedOutput(); err != nil {
 		t.Fatalf("%v: %s", err, out)
 	}

@@ -26,7 +26,7 @@ type past struct {
 
 // recall adds what a history knows of the terms before the command's start, if there is one.
 func (s *server) recall(ctx context.Context) {
-	if !s.complete(ctx) {
+	if !s.known(ctx) {
 		return
 	}
 	ctx, cancel := context.WithTimeout(ctx, s.session.Timeout)
@@ -48,10 +48,10 @@ func (s *server) recall(ctx context.Context) {
 	s.board.Recall(h.Reigns(), since)
 }
 
-// complete waits until all groups are known. It reports false if the command ended before.
-func (s *server) complete(ctx context.Context) bool {
+// known waits until all groups are known, or those that the user may read. It reports false if the command ended before.
+func (s *server) known(ctx context.Context) bool {
 	d := s.board.Since(0)
-	for !d.State.Complete {
+	for !d.State.Complete && d.State.Failure == "" {
 		select {
 		case <-s.board.After(d.Seq):
 			d = s.board.Since(d.Seq)
