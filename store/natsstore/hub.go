@@ -465,10 +465,10 @@ func (h *hub) audited(m *nats.Msg) {
 	h.adopt(info)
 }
 
-// adopt takes over what the stream's leader says of the stream: perhaps that it is another one.
-func (h *hub) adopt(info *jetstream.StreamInfo) {
+// adopt takes over what the stream's leader says of the stream, and reports whether it is another one.
+func (h *hub) adopt(info *jetstream.StreamInfo) (anew bool) {
 	p := h.s.planFor(info)
-	anew := !h.plan.created.IsZero() && !p.created.Equal(h.plan.created)
+	anew = !h.plan.created.IsZero() && !p.created.Equal(h.plan.created)
 	moved := p.republished != h.plan.republished
 	h.plan = p
 	for _, r := range h.registers {
@@ -476,9 +476,15 @@ func (h *hub) adopt(info *jetstream.StreamInfo) {
 		// what a lagging replica of this one does not show yet.
 		r.known = r.known && !anew
 	}
+	if anew {
+		for v := range h.views {
+			v.forget()
+		}
+	}
 	if anew || moved {
 		h.move()
 	}
+	return anew
 }
 
 // move watches the bucket as the plan says now.

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
 
 	"github.com/seed-ff2cb582/leader/store"
 )
@@ -17,8 +18,8 @@ import (
 // grants for up to 1,024 of them (nats-server, stream.go, getDirectMulti), or by a consumer made for it.
 //
 // A survey is one delivery of the present state. Each has a number, by which the keys that it does not
-// show are found. What it shows of a key is believed against what is known only if the next one says the same: the
-// replica that answers may lag behind.
+// show are found. What it shows of a key is believed against what is known only if the next maxDoubts ones say the same and the
+// stream's leader does not contradict: the replica that answers may lag behind.
 type view struct {
 	watch   *watch
 	pattern string
@@ -46,7 +47,18 @@ type view struct {
 type sight struct {
 	revision uint64
 	seen     uint64 // number of the survey in which it was last shown or heard
-	doubted  uint64 // number of the survey that showed less
+	doubted  uint64 // number of the latest survey that showed less
+	doubts   int    // surveys in a row that did
+}
+
+// doubt notes that a survey shows less of the key than is known, and reports whether that is to be believed.
+func (k *sight) doubt(survey uint64) bool {
+	if k.doubted+1 != survey {
+		k.doubts = 0
+	}
+	k.doubts++
+	k.doubted = survey
+	return k.doubts > maxDoubts
 }
 
 func newView(w *watch, pattern string, present func(error)) *view {
@@ -119,10 +131,10 @@ func (h *hub) seen(v *view, e store.Entry, survey bool) {
 	case !survey:
 		v.wanted = true // a straggler, or the first write to a stream that begins anew
 		return
-	case k.seen == v.survey:
+	case k.seen == v.survey || k.doubted == v.survey:
 		return // overtaken by the message of a write
-	case k.doubted+1 != v.survey:
-		k.doubted, v.doubts = v.survey, true
+	case !k.doubt(v.survey):
+		v.doubts = true
 		return
 	}
 	v.keys[e.Key] = &sight{revision: e.Revision, seen: v.survey}
@@ -144,25 +156,59 @@ func (h *hub) surveyed(v *view) {
 	if v.doubts || lossy {
 		v.wanted, v.nextRead = true, time.Now().Add(confirmAfter)
 	}
+	if v.doubts {
+		h.judge(v)
+	}
 	if v.repeat {
 		v.repeat = false
 		h.presented(v, nil)
 	}
 }
 
-// gone returns the keys that two surveys in a row did not show, and forgets them.
+// gone returns the keys that are to be believed gone, and forgets them.
 func (v *view) gone() (keys []string) {
 	for key, k := range v.keys {
 		switch {
 		case k.seen == v.survey || k.doubted == v.survey:
-		case k.doubted+1 == v.survey:
+		case k.doubt(v.survey):
 			delete(v.keys, key)
 			keys = append(keys, key)
 		default:
-			k.doubted, v.doubts = v.survey, true
+			v.doubts = true
 		}
 	}
 	return keys
+}
+
+// forget makes the view believe whatever another stream shows.
+func (v *view) forget() {
+	for _, k := range v.keys {
+		k.revision = 0
+	}
+}
+
+// judge asks the stream's leader about the keys of which a survey showed less than is known. Where it does not say, the
+// surveys decide.
+func (h *hub) judge(v *view) {
+	filter := mustJSON(map[string]string{"subjects_filter": h.s.stored + v.pattern})
+	h.ask(time.Now().Add(readTimeout), h.s.infoSubject(), filter, func(m *nats.Msg) {
+		info := new(jetstream.StreamInfo)
+		if _, watched := h.views[v]; !watched || m == nil || apiReply(m, info) != nil {
+			return
+		}
+		if h.adopt(info) {
+			return // what is known was another stream's
+		}
+		for key, k := range v.keys {
+			switch {
+			case k.doubts == 0 || info.State.LastSeq < k.revision:
+			case info.State.Subjects[h.s.stored+key] > 0:
+				k.doubts = 0 // the replica lags
+			default:
+				k.doubts = maxDoubts // erased: the next survey is believed
+			}
+		}
+	})
 }
 
 // presented tells that the present state is complete, or why it cannot be known.
