@@ -189,8 +189,7 @@ var casClaims = []claim{
 		if err := x.h.Purge(key); err != nil {
 			x.Fatalf("Harness.Purge: %v", err)
 		}
-		var e store.Entry
-		x.poll("the purge to be seen", func() bool { e = x.get(s, key); return e.Revision != last })
+		e := x.after(s, key, last, "the purge", func(store.Entry) bool { return true })
 		if rev := x.put(s, key, e.Revision, "3"); rev <= last {
 			x.Fatalf("made again after its purge, the key stands at revision %d; it stood at %d before", rev, last)
 		}

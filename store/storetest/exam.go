@@ -174,10 +174,25 @@ func (x *exam) deleted(s store.Store, key string, before uint64) store.Entry {
 	if err := x.h.Delete(key); err != nil {
 		x.Fatalf("Harness.Delete(%q): %v", key, err)
 	}
+	return x.after(s, key, before, "the foreign deletion", func(store.Entry) bool { return true })
+}
+
+// goneReads is how many reads in a row must show nothing of a key before that counts as the present state: a replica that lags
+// may know nothing of it yet.
+const goneReads = 50
+
+// after reads until the register shows something later than a revision that fits, or nothing any more: reads may be stale.
+func (x *exam) after(s store.Store, key string, rev uint64, what string, fits func(store.Entry) bool) store.Entry {
+	x.Helper()
 	var e store.Entry
-	x.poll("the foreign deletion to be seen", func() bool {
-		e = x.get(s, key)
-		return e.Revision != before
+	gone := 0
+	x.poll(what+" to be seen", func() bool {
+		if e = x.get(s, key); e.Revision == 0 {
+			gone++
+		} else {
+			gone = 0
+		}
+		return e.Revision > rev && fits(e) || gone >= goneReads
 	})
 	return e
 }

@@ -115,9 +115,7 @@ var raceClaims = []claim{
 		}
 		wg.Wait()
 		for i := range 200 {
-			if e := x.get(cs[0], fmt.Sprintf("groups/g%d", i)); e.Revision == 0 {
-				x.Errorf("key groups/g%d is lost", i)
-			}
+			x.reach(cs[0], fmt.Sprintf("groups/g%d", i), 1)
 		}
 	}},
 	{"MixedCallsMayBeMadeAtOnce", 0, func(x *exam) {
@@ -146,11 +144,7 @@ func (x *exam) raceDeletion(cs []store.Store, before uint64, value string) uint6
 		x.Fatalf("Harness.Delete: %v", err)
 	}
 	wg.Wait()
-	var e store.Entry
-	x.poll("the deletion to be seen", func() bool {
-		e = x.get(cs[0], key)
-		return e.Tombstone || e.Revision == 0
-	})
+	e := x.after(cs[0], key, held, "the deletion", func(e store.Entry) bool { return e.Tombstone })
 	switch store.Classify(a.err) {
 	case store.OK:
 		if e.Revision != 0 && e.Revision < a.rev {

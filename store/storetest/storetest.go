@@ -80,7 +80,7 @@ type Caps struct {
 	// MaxValue is the size in bytes of the largest value that the store takes. 0
 	// means that no limit is known: store.MaxValue is tried then, and nothing larger.
 	MaxValue int
-	// Patience is how long the suite waits for one call or event. The default is 30 s;
+	// Patience is how long the suite waits for one call or event. The default is 60 s;
 	// a passing run never waits that long, so a slow machine is no reason to fail.
 	Patience time.Duration
 	// Silence is how long the suite listens for what must not happen, such as a
@@ -93,7 +93,7 @@ type Caps struct {
 func (c Caps) withDefaults() Caps {
 	c.MaxValue = max(c.MaxValue, 0)
 	if c.Patience <= 0 {
-		c.Patience = 30 * time.Second
+		c.Patience = time.Minute
 	}
 	if c.Silence <= 0 {
 		c.Silence = 50 * time.Millisecond

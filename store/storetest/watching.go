@@ -108,8 +108,7 @@ var watchClaims = []claim{
 		if err := x.h.Purge(key); err != nil {
 			x.Fatalf("Harness.Purge: %v", err)
 		}
-		var e store.Entry
-		x.poll("the purge to be seen", func() bool { e = x.get(w, key); return e.Revision != held })
+		e := x.after(w, key, held, "the purge", func(store.Entry) bool { return true })
 		r.reaches(key, x.put(w, key, e.Revision, "again"), "again", false)
 	}},
 	{"WatchShowsWhatTheWritersWrote", watching, func(x *exam) { x.watchCounter(x.watcher(), x.clients(4), 25) }},
