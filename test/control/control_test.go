@@ -31,7 +31,7 @@ func start(t *testing.T, nc *nats.Conn, id string) leader.Election {
 	t.Helper()
 	e, err := leader.NewElection(nc, leader.ElectionConfig{
 		Bucket: "leaders", Group: "jobs/eu.west", InstanceID: id, Address: "http://" + id,
-		TTL: 20 * time.Second, HeartbeatInterval: time.Second, BucketAutoCreate: true, DeleteOnStop: true,
+		TTL: 5 * time.Minute, HeartbeatInterval: time.Second, BucketAutoCreate: true, DeleteOnStop: true,
 	})
 	if err != nil {
 		t.Fatal(err)

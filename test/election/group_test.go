@@ -20,7 +20,7 @@ import (
 // The lengths of leases. No test depends on either: with the long one nothing expires while a
 // test runs, so that whatever happens was not an expiry; with the short one everything does soon.
 const (
-	long  = time.Minute
+	long  = 5 * time.Minute
 	short = 600 * time.Millisecond
 )
 

@@ -125,7 +125,8 @@ func TestThousandElectionsOnOneConnection(t *testing.T) {
 				var all sync.WaitGroup
 				for _, e := range es {
 					all.Go(func() {
-						if err := e.Start(within(t)); err != nil {
+						// Its end would be the election's.
+						if err := e.Start(t.Context()); err != nil {
 							t.Error(err)
 						}
 					})

@@ -19,7 +19,7 @@ import (
 )
 
 // Patience bounds every wait. It is generous, since a passing test never waits that long.
-const Patience = 30 * time.Second
+const Patience = time.Minute
 
 // An Option changes the configuration of a server before it starts.
 type Option func(*server.Options)

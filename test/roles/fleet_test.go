@@ -27,7 +27,7 @@ type fleet struct {
 	live  map[string]context.Context // of the latest term of each role
 	by    map[string]string
 	terms map[string]uint64
-	moves int
+	moves int // roles handed over to an instance that led fewer
 	all   []*instance
 }
 
@@ -99,9 +99,9 @@ func (f *fleet) patrol(quit chan struct{}) {
 func template(id string, ttl time.Duration) leader.RoleManagerConfig {
 	return leader.RoleManagerConfig{
 		Election: leader.ElectionConfig{
-			Bucket: bucket, InstanceID: id, TTL: ttl, HeartbeatInterval: ttl / 4, DeleteOnStop: true,
+			Bucket: bucket, InstanceID: id, TTL: ttl, HeartbeatInterval: ttl / 10, DeleteOnStop: true,
 		},
-		Spread: leader.SpreadConfig{Enabled: true, Pace: 0.5},
+		Spread: leader.SpreadConfig{Enabled: true, Pace: 1},
 	}
 }
 
@@ -129,6 +129,7 @@ func (f *fleet) add(i *instance, name string) {
 	f.tb.Helper()
 	if err := i.Add(f.tb.Context(), leader.Role{
 		Name: name, OnPromote: func(ctx context.Context, _ string) { f.promoted(ctx, i.id, name) },
+		Hooks: leader.Hooks{Transition: f.transition},
 	}); err != nil {
 		f.tb.Fatal(err)
 	}
@@ -139,7 +140,6 @@ func (f *fleet) promoted(ctx context.Context, id, name string) {
 	term, _ := leader.TermFromContext(ctx)
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	f.moves++
 	if was := f.live[name]; was != nil && was.Err() == nil && ctx.Err() == nil {
 		f.tb.Errorf("%s leads %s while the term of %s lives", id, name, f.by[name])
 	}
@@ -150,7 +150,15 @@ func (f *fleet) promoted(ctx context.Context, id, name string) {
 	f.by[name], f.terms[name] = id, term.Number
 }
 
-// moved returns how many terms began since the last call.
+func (f *fleet) transition(t leader.Transition) {
+	if t.Event == leader.EventDemoted && t.Reason == leader.ReasonBalanced {
+		f.mu.Lock()
+		f.moves++
+		f.mu.Unlock()
+	}
+}
+
+// moved returns how many roles were handed over since the last call, but for those that an instance lost or released.
 func (f *fleet) moved() int {
 	f.mu.Lock()
 	defer f.mu.Unlock()
