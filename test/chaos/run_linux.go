@@ -38,7 +38,7 @@ type fireCommand struct {
 	Rounds   int           `help:"How many rounds; 0: as many as --for has time for, and six without that."`
 	For      time.Duration `help:"Begin nothing new after so long."`
 	Episodes int           `help:"Of each round; 0: until each kind of fault has come up."`
-	Only     []string      `help:"These kinds of faults only."`
+	Only     []string      `help:"These faults only, by their names in docs/chaos.md."`
 	Page     string        `help:"Write the page of results to this file." type:"path"`
 	Mutant   string        `help:"Put this bug into the library, and see that it is condemned within a minute. all: one after the other; list: name them."`
 }

@@ -49,7 +49,7 @@ var candidateKinds = []kind{
 	{"black hole to the client", "the same the other way: writes are applied, their answers late", false, everywhere, hold(false, natslab.ToClient)},
 	{"loss", "nothing passes, and what was held is lost with the connection (RST)", false, everywhere, hold(true, natslab.ToServer, natslab.ToClient)},
 	{"loss of answers", "writes are applied, their answers lost with the connection (RST)", false, everywhere, hold(true, natslab.ToClient)},
-	{"late answers, then nothing", "answers are late, but still in time for the call; and when they have arrived nothing passes", false, everywhere, atSeat(func(r *round, s *seat, f fault) {
+	{"late answers before a black hole", "answers are late, but still in time for the call; and when they have arrived nothing passes", false, everywhere, atSeat(func(r *round, s *seat, f fault) {
 		s.each(func(p *natslab.Proxy) { p.Hold(natslab.ToClient) })
 		r.rest(between(f.rng(), r.plan.timeout/2, r.plan.timeout))
 		s.each((*natslab.Proxy).Resume)
@@ -58,7 +58,7 @@ var candidateKinds = []kind{
 		r.rest(f.length)
 		s.each((*natslab.Proxy).Resume)
 	})},
-	{"late writes, slow others", "nothing passes for longer than a lease; what was held arrives when some of the others hear of it late", false, everywhere, atSeat(func(r *round, s *seat, f fault) {
+	{"late writes among slow others", "nothing passes for longer than a lease; what was held arrives when some of the others hear of it late", false, everywhere, atSeat(func(r *round, s *seat, f fault) {
 		rng := f.rng()
 		s.each(func(p *natslab.Proxy) { p.Hold(natslab.ToServer, natslab.ToClient) })
 		r.rest(between(rng, 3*r.ttl/2, 2*r.ttl))

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"slices"
 	"strings"
 	"time"
 )
@@ -26,6 +27,9 @@ type Fire struct {
 
 // Run holds rounds until they are done, their time is over, or ctx is done.
 func (f Fire) Run(ctx context.Context, log io.Writer) (res Result, err error) {
+	if err := known(f.Only); err != nil {
+		return res, err
+	}
 	dir, err := os.MkdirTemp("", "leader-chaos-")
 	if err != nil {
 		return res, err
@@ -56,6 +60,16 @@ func (f Fire) Run(ctx context.Context, log io.Writer) (res Result, err error) {
 		}
 	}
 	return res, nil
+}
+
+// known returns an error if there is no fault of one of the names.
+func known(names []string) error {
+	for _, name := range names {
+		if !slices.ContainsFunc(kinds, func(k kind) bool { return k.name == name }) {
+			return fmt.Errorf("lab: there is no fault %q; they are listed in docs/chaos.md", name)
+		}
+	}
+	return nil
 }
 
 // seed returns that of the ith round.

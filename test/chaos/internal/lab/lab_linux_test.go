@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/seed-ff2cb582/leader/test/chaos/internal/history"
+	"github.com/seed-ff2cb582/leader/test/chaos/internal/mutant"
 )
 
 // schedule is what can be compared of a plan: functions cannot.
@@ -199,6 +200,33 @@ func TestPagesHaveNoHolesAndNoLongLines(t *testing.T) {
 			if strings.Contains(line, "<no value>") || len([]rune(line)) > 121 && !strings.HasPrefix(line, "|") {
 				t.Errorf("%s: %s", name, line)
 			}
+		}
+	}
+}
+
+func TestTheLineThatPlaysAScheduleAgainNamesFaultsThatThereAre(t *testing.T) {
+	for _, k := range kinds {
+		if err := known([]string{k.name}); err != nil || strings.Contains(k.name, ",") { // it stands in a list
+			t.Errorf("%q: %v", k.name, err)
+		}
+	}
+	if known([]string{"nothing of the kind"}) == nil {
+		t.Error("no error")
+	}
+	p := draw(12, 3, []string{"pause", "herd"})
+	if want := `go run ./test/chaos --seed 12 --rounds 1 --episodes 3 --only "pause,herd"`; p.command() != want {
+		t.Errorf("got %s", p.command())
+	}
+	p.mutant = "one-shot"
+	if want := `go run ./test/chaos --mutant one-shot --seed 12`; p.command() != want {
+		t.Errorf("got %s", p.command())
+	}
+}
+
+func TestAMutantsFaultsAreFaults(t *testing.T) {
+	for _, m := range mutant.All {
+		if err := known(m.Faults); err != nil || len(m.Faults) == 0 {
+			t.Errorf("%s: %v", m.Name, err)
 		}
 	}
 }

@@ -37,7 +37,7 @@ var All = []Mutant{
 	{
 		Name: "from-the-answer", Breaks: "G1",
 		Says:   "the trust window is counted from the acknowledgement of a renewal, and not from when that left",
-		Faults: []string{"late answers, then nothing"},
+		Faults: []string{"late answers before a black hole"},
 		changes: []change{
 			{"internal/machine/write.go", "c.renewed(c.ev.Rev, w.Sent)", "c.renewed(c.ev.Rev, c.now)"},
 			{"internal/machine/hold.go", "c.renewed(seen.Rev, c.s.Write.First)", "c.renewed(seen.Rev, c.now)"},
@@ -66,7 +66,7 @@ var All = []Mutant{
 	{
 		Name: "blind-delete", Breaks: "G1",
 		Says:   "a release deletes whatever stands there, also a successor's record",
-		Faults: []string{"late writes, slow others"},
+		Faults: []string{"late writes among slow others"},
 		changes: []change{{
 			"store/natsstore/store.go",
 			"\t\tjetstream.WithExpectLastSequencePerSubject(w.Expected),\n",
