@@ -32,7 +32,7 @@ var (
 // Who asked and why is written into the vacancy that a leader leaves, and so reaches every candidate and observer
 // (LeaderInfo.By and Why), their logs and hooks.
 //
-// The methods may be called concurrently, also by several programs: each change is a compare-and-swap that keeps what
+// A zero Control is of no use: see [NewControl]. The methods may be called concurrently, also by several programs: each change is a compare-and-swap that keeps what
 // others asked for. Of two requests to one leader the later takes the place of one that is not obeyed yet.
 type Control struct {
 	st      store.Store

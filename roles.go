@@ -103,7 +103,7 @@ type Role struct {
 
 // A RoleManager takes part in the elections of many roles: over one connection, with one watch for all of
 // them, and one goroutine each. A role is a group like any other: a RoleManager and a lone Election may be candidates for it
-// together. All methods may be called concurrently and from within callbacks.
+// together. All methods may be called concurrently and from within callbacks. A zero RoleManager is of no use: see [NewRoleManager].
 type RoleManager struct {
 	cfg   RoleManagerConfig
 	store store.Store

@@ -130,7 +130,8 @@ func correlation(token string) string {
 	return hashOf(token)
 }
 
-// An ElectionStatus is what one candidate knew at the instant of the call.
+// An ElectionStatus is what one candidate knew at the instant of the call. Logs by slog, and text by fmt, show a short hash in
+// the place of the token; other encodings, such as JSON, hold the token itself.
 type ElectionStatus struct {
 	State            string    // one of the State constants
 	IsLeader         bool      // IsLeader() at the same instant
