@@ -26,7 +26,7 @@ func TestNobodyTakesMoreThanItsShareOfWhatAnInstanceLeaves(t *testing.T) {
 
 func leaving(t *testing.T, seed uint64) {
 	rng := rand.New(rand.NewPCG(seed, 11))
-	f, n := newFleet(t, 20+rng.IntN(80)), 3+rng.IntN(3)
+	f, n := newFleet(t, 15+rng.IntN(35)), 3+rng.IntN(3)
 	delay := time.Duration(rng.IntN(4)) * 10 * time.Millisecond
 	net := network(t, faultstore.Random(seed, faultstore.Rates{Delay: delay, EventDelay: delay}))
 	ms := make([]*leader.RoleManager, n)
