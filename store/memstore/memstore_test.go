@@ -116,10 +116,11 @@ func TestWatchTakesNoTime(t *testing.T) {
 		defer stop()
 		h.demand(t, "a@0", "b@0")
 		write(t, s, "b", 0, "v")
+		h.demand(t, "a@0", "b@0", "b@1")
 		s.Delete("b")
-		h.demand(t, "a@0", "b@0", "b@2")
+		h.demand(t, "a@0", "b@0", "b@1", "b@2")
 		s.Purge("b")
-		h.demand(t, "a@0", "b@0", "b@2", "b@0")
+		h.demand(t, "a@0", "b@0", "b@1", "b@2", "b@0")
 		if took := time.Since(start); took != 0 {
 			t.Errorf("it took %v", took)
 		}

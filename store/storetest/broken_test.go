@@ -52,11 +52,16 @@ var defects = []defect{
 		w.cas = func(_ context.Context, x store.Write) (uint64, error) { return m.Put(x.Key, x.Value), nil }
 	}},
 	{"compares and then writes", "OneOfFiftyCreatesWins", func(m *memstore.Store, w *wrapper, _ *storetest.Harness) {
+		compared := make(chan struct{})
 		w.cas = func(ctx context.Context, x store.Write) (uint64, error) {
 			if e, err := m.Get(ctx, x.Key); err != nil || e.Revision != x.Expected {
 				return 0, errors.Join(store.ErrConflict, err)
 			}
-			<-time.After(time.Millisecond)
+			select { // until another has compared, too
+			case compared <- struct{}{}:
+			case <-compared:
+			case <-time.After(3 * time.Second):
+			}
 			return m.Put(x.Key, x.Value), nil
 		}
 	}},
