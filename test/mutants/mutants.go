@@ -81,7 +81,7 @@ func twoLeaders() []mutant {
 		{6, "a release is written whatever stands there", []edit{
 			{nats + "store.go", "jetstream.WithExpectLastSequencePerSubject(w.Expected),", "unlessRelease(w),"},
 			{nats + "store.go", "// maxInFlightWait bounds", "func unlessRelease(w store.Write) jetstream.PublishOpt {\n\tif w.Tombstone {\n\t\treturn jetstream.WithRetryAttempts(0)\n\t}\n\treturn jetstream.WithExpectLastSequencePerSubject(w.Expected)\n}\n\n// maxInFlightWait bounds"},
-		}, onNATS("^TestConformance$")},
+		}, onNATS("^TestConformance$/^Ours$")},
 		{6, "the same, in memory", []edit{
 			{"store/memstore/memstore.go", "at != w.Expected {", "at != w.Expected && !w.Tombstone {"},
 		}, check{pkg: "store/memstore", run: "^TestConformance"}},
@@ -106,7 +106,7 @@ func twoLeaders() []mutant {
 		}, root("TestValidationIsARenewalSentAfterTheCall")},
 		{12, "a write of a holder's record expects nothing", []edit{
 			{nats + "store.go", "jetstream.WithExpectLastSequencePerSubject(w.Expected),", "jetstream.WithRetryAttempts(0),"},
-		}, onNATS("^TestConformance$")},
+		}, onNATS("^TestConformance$/^Ours$")},
 		{13, "the monotonic clock alone", []edit{
 			{machine + "time.go", "return now.Mono >= i.Mono || now.Wall >= i.Wall", "return now.Mono >= i.Mono"},
 		}, simulated("300")},
@@ -121,7 +121,7 @@ func twoLeaders() []mutant {
 		}, simulated("300")},
 		{17, "a tombstone is read, and then written over", []edit{
 			{nats + "store.go", "ctx, cancel := s.bounded(ctx)\n\tdefer cancel()\n\tfor wait", "ctx, cancel := s.bounded(ctx)\n\tdefer cancel()\n\tif e, err := s.Get(ctx, w.Key); err == nil && e.Tombstone {\n\t\tw.Expected = e.Revision\n\t}\n\tfor wait"},
-		}, onNATS("^TestConformance$")},
+		}, onNATS("^TestConformance$/^Ours$")},
 	}
 }
 
@@ -140,7 +140,7 @@ func stranded() []mutant {
 		}, onNATS("^TestWatchSurvivesABucketMadeAnewWithoutRepublishing$")},
 		{19, "what was missed during a lost connection is not read", []edit{
 			{nats + "hub.go", "\tif n := h.s.nc.Stats().Reconnects; n != h.reconnects {", "\tif n := h.s.nc.Stats().Reconnects; n != h.reconnects && false {"},
-		}, onNATS("^TestConformance$")},
+		}, onNATS("^TestConformance$/^Ours$")},
 		{20, "a record that nobody renews is left to the server to remove", []edit{
 			{machine + "watch.go", "return c.m.wait(c.s.HeldTTL) + c.expiryJitter()", "return 1000 * c.m.MaxTTL"},
 		}, simulated("20")},
