@@ -8,5 +8,5 @@
 //   - sidecar: campaigns for a program that is not written in Go, and tells it over HTTP whether it leads.
 //
 // Each has a test that starts it in several processes, and kills, stops and continues them. The manifests in
-// deploy/kubernetes run web and sidecar.
+// deploy/kubernetes run web; their sidecar is the command, leader run.
 package examples

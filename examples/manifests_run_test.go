@@ -36,8 +36,8 @@ func ours(t *testing.T) map[string]corev1.Container {
 			}
 		}
 	}
-	if len(found) != 2 {
-		t.Fatalf("the manifests run %d examples, want web and sidecar", len(found))
+	if len(found) != 1 {
+		t.Fatalf("the manifests run %d examples, want web", len(found))
 	}
 	return found
 }
@@ -172,7 +172,7 @@ func TestListenIsThePortOfTheContainer(t *testing.T) {
 }
 
 func TestPodsHaveTimeToLeaveInOrder(t *testing.T) {
-	// DemoteTimeout and the end of the last requests in web; -drain and a second more in sidecar, and its program.
+	// DemoteTimeout and the end of the last requests in web; the release of the sidecar, after its program.
 	const leaving = 10 * time.Second
 	for name, o := range load(t).deployments {
 		spec := o.Spec.Template.Spec

@@ -37,7 +37,7 @@ type probe struct {
 // deployed returns the container of a manifest that runs the command.
 func deployed(t *testing.T, file string) container {
 	t.Helper()
-	data, err := os.ReadFile("../../deploy/sidecar/" + file)
+	data, err := os.ReadFile("../../deploy/" + file)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -63,7 +63,7 @@ func deployed(t *testing.T, file string) container {
 
 func TestManifestsOfTheSidecarRunAsDeployed(t *testing.T) {
 	url := electionsToComplete(t)
-	for _, file := range []string{"sidecar.yaml", "run.yaml"} {
+	for _, file := range []string{"kubernetes/sidecar.yaml", "run.yaml"} {
 		t.Run(file, func(t *testing.T) {
 			c := deployed(t, file)
 			args := slices.Clone(c.Args)
