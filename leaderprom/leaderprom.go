@@ -30,7 +30,7 @@
 //
 // An outcome is ok, conflict, transient, permanent or unknown, as package store defines them. An error_type is one of
 // these but ok (of any call to the store; a conflict only where it means that somebody wrote the leader's record)
-// or one of the leader.Note constants regressed, overrun, gave-up, not-ready, panic and bid.
+// or one of the leader.Note constants regressed, overrun, gave-up, not-ready, panic, bid and garbled.
 // States and reasons are the constants of package leader. No label ever holds a token.
 //
 // An election has about 35 series, about 95 on an instance that has led, and takes some 15 KiB. A scrape of 1,000 takes

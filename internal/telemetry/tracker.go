@@ -172,7 +172,8 @@ func (t *Tracker) note(n leader.Note) {
 			// The window counts from when the write left, whenever it was found to have been applied.
 			t.sent, t.unanswered = t.unanswered, time.Time{}
 		}
-	case leader.NoteRegressed, leader.NoteOverrun, leader.NoteGaveUp, leader.NoteNotReady, leader.NotePanic, leader.NoteBid:
+	case leader.NoteRegressed, leader.NoteOverrun, leader.NoteGaveUp, leader.NoteNotReady, leader.NotePanic, leader.NoteBid,
+		leader.NoteGarbled:
 		t.sink.Add(Failures, n.Kind)
 	}
 }

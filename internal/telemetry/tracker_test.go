@@ -366,13 +366,15 @@ func TestTroublesAreFailuresByTheirKind(t *testing.T) {
 		e, l := begin(t, f, "a", func(c *leader.ElectionConfig) { c.DemoteTimeout = time.Second })
 		e.OnPromote(func(context.Context, string) { panic("as planned") }) // from the second term on
 		f.Put("g", []byte("no record"))
+		f.Put("_ctl.g", []byte("nor a request"))
 		time.Sleep(time.Minute)
 		if err := e.ValidateToken(t.Context()); err == nil {
 			t.Error("a token was found valid without a term")
 		}
 		synctest.Wait()
 		l.demandCount(t, "election.token_validation.failures", 1)
-		if l.count("election.terms.ended panicked") == 0 || l.count("election.failures panic") == 0 {
+		if l.count("election.terms.ended panicked") == 0 || l.count("election.failures panic") == 0 ||
+			l.count("election.failures garbled") != 1 {
 			t.Errorf("counted: %v", l.all())
 		}
 		l.last(t, "election.callback.duration promote")

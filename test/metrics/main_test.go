@@ -81,7 +81,8 @@ func values(label string, m metric) []string {
 	case "status":
 		return outcomes()
 	case "error_type":
-		return append(outcomes(), leader.NoteRegressed, leader.NoteOverrun, leader.NoteGaveUp, leader.NoteNotReady, leader.NotePanic, leader.NoteBid)
+		return append(outcomes(), leader.NoteRegressed, leader.NoteOverrun, leader.NoteGaveUp, leader.NoteNotReady, leader.NotePanic,
+			leader.NoteBid, leader.NoteGarbled)
 	case "callback":
 		return []string{"promote", "demote", "campaign", "leader-change"}
 	case "reason":
