@@ -121,3 +121,21 @@ func TestBucketNames(t *testing.T) {
 		}
 	}
 }
+
+// A read shows at once what a busy feed delivers one by one: its stragglers are not the writes to another stream. For
+// who may not read, they are.
+func TestStragglersOfABusyFeedAreNoLostWrites(t *testing.T) {
+	for _, unreadable := range []bool{false, true} {
+		h := &hub{}
+		r := &register{known: true, entry: store.Entry{Key: "k", Revision: 14}, unreadable: unreadable}
+		for rev := uint64(5); rev < 14; rev++ {
+			h.lived(r, store.Entry{Key: "k", Revision: rev})
+		}
+		if unreadable && r.entry.Revision >= 14 {
+			t.Error("nothing was believed of a stream that began anew")
+		}
+		if !unreadable && (r.entry.Revision != 14 || !r.stale) {
+			t.Errorf("the register is at revision %d, to be read %v", r.entry.Revision, r.stale)
+		}
+	}
+}

@@ -199,12 +199,20 @@ func (h *hub) lived(r *register, e store.Entry) {
 	case e.Revision == r.entry.Revision:
 		r.doubts = 0
 	default:
-		// A straggler, or the first write to a stream that begins anew.
-		r.doubts++
-		if r.doubts > maxDoubts {
-			h.observe(r, e)
-			return
-		}
+		h.overtaken(r, e)
+	}
+}
+
+// overtaken handles a write that is older than what is known: a straggler, or the first to a stream that
+// begins anew. A read tells which. Messages do not, however many: a read shows at once what a busy feed
+// has yet to deliver. Who may not read was not overtaken by one, and has nothing else to go by.
+func (h *hub) overtaken(r *register, e store.Entry) {
+	if !r.unreadable {
 		r.stale = true
+		return
+	}
+	r.doubts++
+	if r.doubts > maxDoubts {
+		h.observe(r, e)
 	}
 }
