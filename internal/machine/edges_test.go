@@ -36,3 +36,32 @@ func TestAStrangersRenewalIsNotOurs(t *testing.T) {
 		t.Errorf("whose record was replaced is %v by %v of %q", p.s.Phase, p.s.Exit.Reason, p.s.Exit.By)
 	}
 }
+
+// A window that closed ends the term that it belonged to, and no later one.
+func TestTheEndOfAnotherTermsWindowEndsNothing(t *testing.T) {
+	p := reigning(unitMachine("a"))
+	p.step(Event{Kind: Closed, Term: 4})
+	if !p.s.Leading(p.now) {
+		t.Errorf("after the end of term 4 the leader of term 5 is %v", p.s.Phase)
+	}
+	p.step(Event{Kind: Closed, Term: 5})
+	if p.s.Phase != Draining {
+		t.Errorf("after the end of its own it is %v", p.s.Phase)
+	}
+}
+
+// Who has stopped still tells when its work has ended, for that may be waited for.
+func TestTheStoppedTellWhenTheirWorkHasEnded(t *testing.T) {
+	p := reigning(unitMachine("a"))
+	p.step(Event{Kind: StopLeave})
+	p.now.Mono = p.s.DrainBy
+	p.step(Event{Kind: Tick})
+	p.step(Event{Kind: Tick})
+	if p.s.Phase != Stopped || !p.s.Undrained {
+		t.Fatalf("a stopped candidate whose work goes on is %v, undrained %v", p.s.Phase, p.s.Undrained)
+	}
+	p.step(Event{Kind: Drained})
+	if p.s.Undrained {
+		t.Error("its work has ended, and it does not say so")
+	}
+}
