@@ -72,6 +72,14 @@ func (r reign) String() string {
 	return fmt.Sprintf("%s of %s in %s, term %d", r.track, r.id, r.process, r.term)
 }
 
+// A holding is a term of a candidate, on whatever track.
+type holding struct {
+	process, id string
+	term        uint64
+}
+
+func (r reign) holding() holding { return holding{r.process, r.id, r.term} }
+
 func (r reign) sameCandidate(o reign) bool { return r.process == o.process && r.id == o.id }
 
 // reigns joins runs whose answer on a track is the same.
@@ -112,8 +120,11 @@ func reigns(processes []Process) []reign {
 	return all
 }
 
-// oneLeader is G1: certain reigns of different candidates have no instant in common.
+// oneLeader is G1: certain reigns of different candidates have no instant in common. Two terms are condemned once, by whichever of
+// their tracks meet first.
 func (j *judge) oneLeader() {
+	type pair struct{ a, b holding }
+	condemned := map[pair]bool{}
 	var open []reign // that may reach into later ones
 	for _, r := range j.reigns {
 		if r.to() < r.from() {
@@ -121,16 +132,19 @@ func (j *judge) oneLeader() {
 		}
 		open = slices.DeleteFunc(open, func(o reign) bool { return o.to() < r.from() })
 		for _, o := range open {
-			if !o.sameCandidate(r) {
-				j.condemn("G1", "two leaders for at least %v: %v, and %v", shared(o, r), o, r)
+			p := pair{o.holding(), r.holding()}
+			if o.sameCandidate(r) || condemned[p] || condemned[pair{p.b, p.a}] {
+				continue
 			}
+			condemned[p] = true
+			j.condemn("G1", "two leaders for at least %v: %v, and %v", shared(o, r), o, r)
 		}
 		open = append(open, r)
 	}
 }
 
 func shared(a, b reign) time.Duration {
-	return time.Duration(min(a.to(), b.to()) - max(a.from(), b.from()))
+	return time.Duration(min(a.to(), b.to()) - max(a.from(), b.from())).Truncate(time.Microsecond)
 }
 
 // termsGrow is G2: no term begins after a later one has begun, and no two candidates lead in one term.
@@ -176,13 +190,12 @@ func (j *judge) age(r reign) (age int, ok bool) {
 // noWayBack is the part of G3 on which the certainty of reigns rests: a term that is over does not begin again.
 func (j *judge) noWayBack() {
 	type key struct {
-		process, id string
-		track       track
-		term        uint64
+		holding
+		track track
 	}
 	seen := map[key]bool{}
 	for _, r := range j.reigns {
-		k := key{r.process, r.id, r.track, r.term}
+		k := key{r.holding(), r.track}
 		if seen[k] && r.term != Unknown {
 			j.condemn("G3", "a term that was over began again: %v", r)
 		}

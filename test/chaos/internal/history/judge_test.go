@@ -298,3 +298,12 @@ func TestALineThatWasCutOffIsLeftOut(t *testing.T) {
 		t.Error("a whole line that is no event is no error")
 	}
 }
+
+func TestTwoTermsAreCondemnedOnce(t *testing.T) {
+	s := good()
+	s.says("a", history.Answer{Leader: 40, Ctx: 40}, 6000, 6200)
+	s.says("b", history.Answer{Leader: 41, Ctx: 41}, 6101, 6300)
+	if found := history.Judge(s.round); len(found) != 1 {
+		t.Errorf("%v", found)
+	}
+}
