@@ -65,3 +65,121 @@ func TestTheStoppedTellWhenTheirWorkHasEnded(t *testing.T) {
 		t.Error("its work has ended, and it does not say so")
 	}
 }
+
+// The news of what a claim expects, once more, is no answer to the claim.
+func TestARepeatedSightDoesNotEndAClaim(t *testing.T) {
+	p := &play{m: unitMachine("a")}
+	vacancy := Seen{Kind: Vacant, Rev: 4, Rec: Record{Token: "b1"}}
+	p.step(Event{Kind: Start})
+	p.step(Event{Kind: Sight, Seen: vacancy, Token: "a1"})
+	p.step(Event{Kind: Sight, Seen: vacancy})
+	if p.s.Phase != Claiming {
+		t.Errorf("a claimant is %v", p.s.Phase)
+	}
+}
+
+// Where revisions come again, another's record may have the revision of our own.
+func TestAStrangersRecordAtOurRevisionEndsTheTerm(t *testing.T) {
+	p := reigning(unitMachine("a"))
+	p.step(Event{Kind: Sight, Seen: Seen{Kind: Held, Rev: 5, Rec: Record{ID: "x", Token: "x1", TTL: 20}}})
+	if p.s.Phase != Draining || p.s.Exit.Reason != ReasonSuperseded {
+		t.Errorf("whose record was replaced is %v by %v", p.s.Phase, p.s.Exit.Reason)
+	}
+}
+
+// And shows those who watch that the store has lost writes.
+func TestAnotherRecordAtTheSameRevisionIsALoss(t *testing.T) {
+	p := &play{m: unitMachine("a")}
+	p.step(Event{Kind: Start})
+	for _, id := range []string{"b", "c"} {
+		p.step(Event{Kind: Sight, Seen: Seen{Kind: Held, Rev: 9, Rec: Record{ID: id, Token: id, TTL: 20}}})
+	}
+	if !p.noted(NoteRegressed) || p.s.DoubtUntil < p.now.Mono+int64(p.m.TTL) {
+		t.Errorf("doubts until %d at %d", p.s.DoubtUntil, p.now.Mono)
+	}
+}
+
+// What was seen while the window was open may be vacated later, also if it is seen once more then.
+func TestADeletionSeenInTimeMayBeVacatedLater(t *testing.T) {
+	p := reigning(unitMachine("a"))
+	p.m.DrainBudget = 100
+	deletion := Seen{Kind: Bare, Rev: 6}
+	p.step(Event{Kind: Sight, Seen: deletion})
+	p.now.Mono = p.s.Grant.Trust.Mono
+	p.step(Event{Kind: Sight, Seen: deletion})
+	p.step(Event{Kind: Drained})
+	if p.s.Phase != Releasing || p.s.Write.Expected != 6 {
+		t.Errorf("when its work has stopped it is %v", p.s.Phase)
+	}
+}
+
+// A record is kept while the work stops, until somebody who asked for the stop has waited long enough and asks again.
+func TestARecordIsKeptUntilTheStopIsAskedForAgain(t *testing.T) {
+	for name, c := range map[string]struct {
+		stops []EventKind
+		keep  bool
+	}{
+		"leave":               {[]EventKind{StopLeave}, true},
+		"release":             {[]EventKind{StopRelease}, true},
+		"release, then again": {[]EventKind{StopRelease, StopRelease}, true},
+		"release, then leave": {[]EventKind{StopRelease, StopLeave}, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			p := reigning(unitMachine("a"))
+			p.m.DrainBudget = 100
+			p.step(Event{Kind: Leave, Exit: Exit{Reason: ReasonResigned}})
+			for _, stop := range c.stops {
+				p.step(Event{Kind: stop})
+			}
+			if p.s.Phase != Draining || p.s.keeps() != c.keep {
+				t.Errorf("it is %v and keeps its record: %v", p.s.Phase, p.s.keeps())
+			}
+		})
+	}
+}
+
+// A group that is resumed is challenged after the windows of those who go first and of the herd.
+func TestAResumedGroupIsClaimedInOrder(t *testing.T) {
+	m := unitMachine("a")
+	m.TTL, m.MaxTTL, m.Yield = time.Second, time.Second, 30*time.Millisecond
+	p := &play{m: m}
+	p.step(Event{Kind: Start})
+	p.step(Event{Kind: Bar, Bars: Paused})
+	p.step(Event{Kind: Sight, Seen: Seen{Kind: Vacant, Rev: 4, Rec: Record{Token: "b1"}, Behind: 2}})
+	p.now = p.now.Add(time.Minute)
+	p.step(Event{Kind: Unbar, Bars: Paused, Rand: math.MaxUint64})
+	want := p.now.Mono + int64(2*m.Yield+expiryWindow)
+	if p.s.DueAt > want || p.s.DueAt < want-1000 {
+		t.Errorf("due at %v, want %v", time.Duration(p.s.DueAt), time.Duration(want))
+	}
+}
+
+// A start that another won counts as contention for who starts too, and for nobody else.
+func TestAStartCountsForThoseWhoStart(t *testing.T) {
+	won := Seen{Kind: Held, Rev: 5, Rec: Record{ID: "b", Token: "b1", TTL: 20, Start: true}}
+	later := Seen{Kind: Held, Rev: 4, Rec: Record{ID: "c", Token: "c1", TTL: 20}}
+	vacancy := Seen{Kind: Vacant, Rev: 3, Rec: Record{Token: "c0"}}
+	for name, c := range map[string]struct {
+		seen []Seen
+		race bool
+	}{
+		"a start":                     {[]Seen{won}, true},
+		"a record":                    {[]Seen{later}, false},
+		"a record, then a start":      {[]Seen{later, won}, false},
+		"a vacancy while barred":      {[]Seen{vacancy}, false},
+		"a vacancy and then a start":  {[]Seen{vacancy, won}, true},
+		"a vacancy and then a record": {[]Seen{vacancy, later}, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			p := &play{m: unitMachine("a")}
+			p.step(Event{Kind: Start})
+			p.step(Event{Kind: Bar, Bars: Uninformed})
+			for _, s := range c.seen {
+				p.step(Event{Kind: Sight, Seen: s})
+			}
+			if p.s.StartRace != c.race {
+				t.Errorf("a race of starts: %v", p.s.StartRace)
+			}
+		})
+	}
+}
