@@ -270,7 +270,7 @@ func (h *hub) caughtUp(f *feed) {
 func (h *hub) down(f *feed) {
 	f.standing, f.making, f.nextTry = false, false, time.Time{}
 	for r := range h.served(f) {
-		r.interrupted()
+		h.missed(r)
 	}
 	for _, v := range f.views {
 		v.repeat = true
@@ -356,7 +356,8 @@ func (h *hub) made(f *feed, m *nats.Msg) {
 	for r := range h.served(f) {
 		// Once more: a read before the consumer stood may have missed a write, and an
 		// absent key is in no consumer.
-		r.stale, r.nextRead = true, time.Time{}
+		r.nextRead = time.Time{}
+		h.toRead(r)
 	}
 	if f.delivery >= f.present {
 		h.caughtUp(f)

@@ -30,8 +30,8 @@ const (
 	// to the other servers by itself, and what the stream's leader published
 	// before its arrival is lost.
 	confirmAfter = 500 * time.Millisecond
-	// auditEvery is how often the bucket's configuration is read, to notice a bucket
-	// that was made anew, perhaps without republishing, while the connection stood.
+	// auditEvery is for how long nothing new is heard before the bucket's configuration is read, and how often from
+	// then on, to notice a bucket that was made anew, perhaps without republishing, while the connection stood.
 	auditEvery = 30 * time.Second
 )
 
@@ -63,6 +63,7 @@ type hub struct {
 	told      store.ConnState // what the listeners heard last
 
 	registers map[string]*register
+	unsettled map[*register]struct{} // those that are to be read or confirmed
 	views     map[*view]struct{}
 	feeds     map[*nats.Subscription]*feed
 	whole     *feed // serves all keys, if the options say so
@@ -99,6 +100,7 @@ func newHub(s *Store) *hub {
 		watches:    make(map[*watch]struct{}),
 		told:       s.ConnState(),
 		registers:  make(map[string]*register),
+		unsettled:  make(map[*register]struct{}),
 		views:      make(map[*view]struct{}),
 		feeds:      make(map[*nats.Subscription]*feed),
 		requests:   make(map[string]*request),
@@ -245,7 +247,8 @@ func (h *hub) add(w *watch, p plan) error {
 			h.registers[key] = r
 		}
 		r.watches = append(r.watches, w)
-		r.stale, r.nextRead, r.confirm = true, time.Time{}, true
+		r.nextRead, r.confirm = time.Time{}, true
+		h.toRead(r)
 		if err := h.feed(r); err != nil {
 			return h.s.subscribeError(err)
 		}
@@ -288,6 +291,7 @@ func (h *hub) dropUnwatched(r *register) {
 		return
 	}
 	delete(h.registers, r.key)
+	delete(h.unsettled, r)
 	if r.reading {
 		h.reads--
 	}
@@ -358,7 +362,7 @@ func (h *hub) receive(m *nats.Msg) {
 // notice by their numbering; republished records are lost without a trace.
 func (h *hub) overflowed() {
 	for _, r := range h.registers {
-		r.stale = true
+		h.toRead(r)
 	}
 }
 
@@ -394,7 +398,7 @@ func (h *hub) work(now time.Time) time.Duration {
 	for _, f := range h.feeds {
 		h.tend(f, now, due)
 	}
-	for _, r := range h.registers {
+	for r := range h.unsettled { // not all: there may be thousands, and this follows each message
 		h.refresh(r, now, due)
 	}
 	for v := range h.views {
@@ -424,7 +428,7 @@ func (h *hub) interrupted() {
 	for _, r := range h.registers {
 		r.unreadable = false // reconnecting may have brought other permissions
 		r.reading = false
-		r.interrupted()
+		h.missed(r)
 	}
 	for v := range h.views {
 		h.startOver(v)
@@ -491,7 +495,7 @@ func (h *hub) adopt(info *jetstream.StreamInfo) (anew bool) {
 func (h *hub) move() {
 	h.resubscribe()
 	for _, r := range h.registers {
-		r.interrupted()
+		h.missed(r)
 	}
 	for v := range h.views {
 		h.startOver(v)

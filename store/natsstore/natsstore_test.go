@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"testing"
+	"time"
 
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
@@ -126,7 +127,7 @@ func TestBucketNames(t *testing.T) {
 // who may not read, they are.
 func TestStragglersOfABusyFeedAreNoLostWrites(t *testing.T) {
 	for _, unreadable := range []bool{false, true} {
-		h := &hub{}
+		h := &hub{unsettled: map[*register]struct{}{}}
 		r := &register{known: true, entry: store.Entry{Key: "k", Revision: 14}, unreadable: unreadable}
 		for rev := uint64(5); rev < 14; rev++ {
 			h.lived(r, store.Entry{Key: "k", Revision: rev})
@@ -137,5 +138,47 @@ func TestStragglersOfABusyFeedAreNoLostWrites(t *testing.T) {
 		if !unreadable && (r.entry.Revision != 14 || !r.stale) {
 			t.Errorf("the register is at revision %d, to be read %v", r.entry.Revision, r.stale)
 		}
+	}
+}
+
+// What the hub does after each message must not grow with the number of keys: only those that are to be read or to be confirmed are
+// looked at.
+func TestRegistersAtRestAreNotLookedAt(t *testing.T) {
+	now := time.Now()
+	for _, c := range []struct {
+		what string
+		r    register
+		rest bool
+	}{
+		{"being read, with nothing new since", register{reading: true}, true},
+		{"to be read again after this read", register{reading: true, stale: true}, false},
+		{"to be read later", register{stale: true, nextRead: now.Add(time.Minute)}, false},
+		{"to be read by one who may not", register{stale: true, unreadable: true}, true},
+		{"to be confirmed", register{confirmAt: now.Add(time.Minute)}, false},
+	} {
+		r := c.r
+		h := &hub{unsettled: map[*register]struct{}{&r: {}}}
+		h.refresh(&r, now, func(time.Time) {})
+		if rest := len(h.unsettled) == 0; rest != c.rest {
+			t.Errorf("%s: at rest %v", c.what, rest)
+		}
+		h.toRead(&r)
+		if len(h.unsettled) != 1 {
+			t.Errorf("%s: forgotten", c.what)
+		}
+	}
+}
+
+// A bucket that is heard of needs no look at its configuration, by each of its watchers, now and then.
+func TestNewsPutOffTheAudit(t *testing.T) {
+	h := &hub{unsettled: map[*register]struct{}{}}
+	r := &register{known: true, entry: store.Entry{Key: "k", Revision: 14}}
+	h.lived(r, store.Entry{Key: "k", Revision: 13})
+	if !h.auditAt.IsZero() {
+		t.Error("a straggler put it off")
+	}
+	h.lived(r, store.Entry{Key: "k", Revision: 15})
+	if time.Until(h.auditAt) < auditEvery/2 {
+		t.Errorf("the audit is due at %v", h.auditAt)
 	}
 }

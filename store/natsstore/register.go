@@ -37,10 +37,17 @@ type register struct {
 	doubts     int       // older states seen in a row
 }
 
-// interrupted: something may have been missed. The present state is read, and delivered
+// toRead notes that the register's present state is to be read.
+func (h *hub) toRead(r *register) {
+	r.stale = true
+	h.unsettled[r] = struct{}{}
+}
+
+// missed: something may have been missed of the register. The present state is read, and delivered
 // to every watch even if it is the known one.
-func (r *register) interrupted() {
-	r.stale, r.nextRead, r.attempts, r.confirm = true, time.Time{}, 0, true
+func (h *hub) missed(r *register) {
+	r.nextRead, r.attempts, r.confirm = time.Time{}, 0, true
+	h.toRead(r)
 	for _, w := range r.watches {
 		w.pending[r.key] = true
 	}
@@ -74,6 +81,9 @@ func (h *hub) refresh(r *register, now time.Time, due func(time.Time)) {
 		due(r.nextRead)
 	case h.reads < cap(h.in)/readShare: // else an answer brings the loop back here
 		h.read(r, now)
+	}
+	if r.confirmAt.IsZero() && (!r.stale || r.unreadable) {
+		delete(h.unsettled, r)
 	}
 }
 
@@ -116,7 +126,7 @@ func (h *hub) auditSoon(err error) {
 
 // retry reads the register again after a growing pause.
 func (h *hub) retry(r *register) {
-	r.stale = true
+	h.toRead(r)
 	r.nextRead = time.Now().Add(min(retryFirst<<min(r.attempts, 8), retryMost))
 	r.attempts++
 }
@@ -130,11 +140,13 @@ func (h *hub) found(r *register, e store.Entry) {
 	r.attempts = 0
 	if !r.feed.live() {
 		// Nothing will tell of changes until the consumer stands.
-		r.stale, r.nextRead = true, time.Now().Add(retryMost)
+		h.toRead(r)
+		r.nextRead = time.Now().Add(retryMost)
 	} else if r.confirm {
 		r.confirm = false
 		if !r.feed.consumer && h.s.nc.ConnectedClusterName() != "" {
 			r.confirmAt = time.Now().Add(confirmAfter)
+			h.unsettled[r] = struct{}{}
 		}
 	}
 	h.observe(r, e)
@@ -163,7 +175,7 @@ func (h *hub) doubt(r *register, e store.Entry) {
 	r.doubts++
 	if r.doubts > maxDoubts {
 		r.known = false
-		r.interrupted()
+		h.missed(r)
 		h.observe(r, e)
 		return
 	}
@@ -195,6 +207,7 @@ func (h *hub) doubt(r *register, e store.Entry) {
 func (h *hub) lived(r *register, e store.Entry) {
 	switch {
 	case !r.known || e.Revision > r.entry.Revision:
+		h.auditAt = time.Now().Add(auditEvery)
 		h.observe(r, e)
 	case e.Revision == r.entry.Revision:
 		r.doubts = 0
@@ -208,7 +221,7 @@ func (h *hub) lived(r *register, e store.Entry) {
 // has yet to deliver. Who may not read was not overtaken by one, and has nothing else to go by.
 func (h *hub) overtaken(r *register, e store.Entry) {
 	if !r.unreadable {
-		r.stale = true
+		h.toRead(r)
 		return
 	}
 	r.doubts++

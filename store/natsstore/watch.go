@@ -284,7 +284,8 @@ func (s *Store) suspect(key string) {
 	}
 	watched := false
 	if r := s.hub.registers[key]; r != nil {
-		r.stale, watched = true, true
+		s.hub.toRead(r)
+		watched = true
 	}
 	for v := range s.hub.views {
 		if store.MatchPattern(v.pattern, key) {
