@@ -16,6 +16,8 @@ import (
 
 	"github.com/nats-io/nats-server/v2/server"
 	"github.com/nats-io/nats.go"
+
+	"github.com/seed-ff2cb582/leader/test/chaos/internal/mutant"
 )
 
 //go:embed page.md
@@ -35,6 +37,7 @@ func (r *Result) Page(w io.Writer, command string) error {
 	}
 	return t.Execute(w, map[string]string{
 		"Command": command, "When": r.when(), "Verdict": fill(r.verdict()), "Summary": r.summary(), "Faults": r.faultTable(), "Shapes": r.shapeTable(),
+		"Mutants": mutantTable(),
 	})
 }
 
@@ -124,6 +127,15 @@ func (r *Result) shapeTable() string {
 			}
 		}
 		t.row(s.name, rounds, terms, violations)
+	}
+	return t.String()
+}
+
+// mutantTable is a table of the bugs that the lab is tried on.
+func mutantTable() string {
+	t := table{head: []string{"mutant", "what is wrong", "condemned for"}}
+	for _, m := range mutant.All {
+		t.row(m.Name, m.Says, m.Breaks)
 	}
 	return t.String()
 }
