@@ -8,6 +8,7 @@ import (
 	"io"
 	"os"
 	"os/signal"
+	"strings"
 	"time"
 
 	"github.com/alecthomas/kong"
@@ -156,9 +157,21 @@ func (f fireCommand) fire(ctx context.Context, s streams) error {
 // command is how to get such results.
 func (f fireCommand) command() string {
 	if f.For > 0 {
-		return fmt.Sprintf("make chaos FOR=%v", f.For)
+		return "make chaos FOR=" + short(f.For)
 	}
 	return fmt.Sprintf("go run ./test/chaos --rounds %d --seed %d", f.Rounds, f.Seed)
+}
+
+// short is a duration as people write it: 10m, not 10m0s.
+func short(d time.Duration) string {
+	s := d.String()
+	if strings.HasSuffix(s, "m0s") {
+		s = strings.TrimSuffix(s, "0s")
+	}
+	if strings.HasSuffix(s, "h0m") {
+		s = strings.TrimSuffix(s, "0m")
+	}
+	return s
 }
 
 // condemn returns nil if a mutant is condemned in time for what it breaks.
@@ -175,7 +188,7 @@ func (f fireCommand) condemn(ctx context.Context, m mutant.Mutant, s streams) er
 	}
 	begun := time.Now()
 	res, err := lab.Fire{
-		Seed: f.Seed, For: mutantTime, Episodes: mutantEpisodes, Only: m.Faults, Binary: binary, Mutant: m.Name,
+		Seed: f.Seed, For: mutantTime, Episodes: mutantEpisodes, Only: m.Faults, Binary: binary, Mutant: m.Name, Breaks: m.Breaks,
 	}.Run(ctx, s.stderr)
 	if err != nil {
 		return err
@@ -216,7 +229,7 @@ func (k soakCommand) Run(ctx context.Context, s streams) error {
 		return err
 	}
 	if k.Page != "" {
-		page := func(w io.Writer) error { return res.Page(w, fmt.Sprintf("make soak FOR=%v", k.For)) }
+		page := func(w io.Writer) error { return res.Page(w, "make soak FOR=" + short(k.For)) }
 		if err := writePage(k.Page, page); err != nil {
 			return err
 		}

@@ -177,7 +177,7 @@ func (a *arena) heal() {
 	}
 }
 
-// urls are the servers behind proxies.
+// proxies are new ones, one to each server.
 func (a *arena) proxies() (ps []*natslab.Proxy) {
 	for _, node := range a.servers.Nodes {
 		ps = append(ps, natslab.NewProxy(a, node.Addr()))

@@ -12,17 +12,15 @@ import (
 
 // Fire is a run of the fire lab.
 type Fire struct {
-	// Seed decides the schedule of the first round; each further round has the next one.
-	Seed uint64
-	// Rounds is how many there are.
-	Rounds   int           // 0: as many as fit
+	Seed     uint64        // decides the schedule of the first round; each further round has the next one
+	Rounds   int           // how many there are; 0: as many as fit
 	For      time.Duration // no episode begins later; 0: no bound
 	Episodes int           // of a round; 0: until each kind of fault has come up
 	Only     []string      // the kinds of faults; empty: all
 	Binary   string        // of the candidates
-	// Mutant names the bug in Binary, if there is one: then a violation is what is wanted, and ends the run, and all rounds are on the
-	// first shape.
-	Mutant string
+	// Mutant names the bug in Binary, if there is one. Then a violation of the guarantee Breaks is what is wanted, and ends the run, and
+	// all rounds are on the first shape.
+	Mutant, Breaks string
 }
 
 // Run holds rounds until they are done, their time is over, or ctx is done.
@@ -55,7 +53,7 @@ func (f Fire) Run(ctx context.Context, log io.Writer) (res Result, err error) {
 			}
 		})
 		res.take(o, log)
-		if f.Mutant != "" && len(o.violations) > 0 {
+		if f.Mutant != "" && res.Condemned(f.Breaks) != "" {
 			break
 		}
 	}
