@@ -229,7 +229,7 @@ func (k soakCommand) Run(ctx context.Context, s streams) error {
 		return err
 	}
 	if k.Page != "" {
-		page := func(w io.Writer) error { return res.Page(w, "make soak FOR=" + short(k.For)) }
+		page := func(w io.Writer) error { return res.Page(w, "make soak FOR="+short(k.For)) }
 		if err := writePage(k.Page, page); err != nil {
 			return err
 		}
