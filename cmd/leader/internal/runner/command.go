@@ -64,7 +64,11 @@ Limits. Not even SIGKILL ends a process that hangs in the kernel. When a whole h
 guard: the program may run for some milliseconds after the thaw, which only LEADER_TERM, checked by what it writes to,
 makes harmless. If leader run and its guard are both killed by SIGKILL, the system kills the program, but not what it has
 started in turn. On Linux every descendant is found otherwise; on macOS and other Unix systems only the process group, and a
-program whose guard is killed while leader run is stopped lives on. Windows is not supported.
+program whose guard is killed while leader run is stopped lives on.
+
+Windows: leader run refuses there. It has no SIGTERM that a program could end by in peace, and no subreapers, on which the
+promise rests that nothing is left of a program before another host begins. Use the library, or run it where WSL 2
+or a container gives you Linux. All other commands work.
 
 Examples:
 

@@ -12,7 +12,8 @@ import (
 // A GuardCommand is the process that starts the program and ends it in time: see the package documentation.
 type GuardCommand struct{}
 
-var errUnsupported = errors.New("leader run needs process groups and signals, which this system does not have")
+var errUnsupported = errors.New("leader run is not for this system: it needs signals and process groups, without which it could not " +
+	"promise that nothing is left of a program before another host begins (leader run --help)")
 
 // Run fails.
 func (GuardCommand) Run() error { return errUnsupported }
