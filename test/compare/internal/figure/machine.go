@@ -5,12 +5,15 @@ import (
 	"os"
 	"runtime"
 	"strings"
+
+	"golang.org/x/sys/unix"
 )
 
 // ThisMachine describes where this process runs.
 func ThisMachine() Machine {
 	return Machine{
-		CPU: cpu(), Cores: runtime.NumCPU(), OS: runtime.GOOS + "/" + runtime.GOARCH, Go: strings.TrimPrefix(runtime.Version(), "go"), Load: Load(),
+		CPU: cpu(), Cores: runtime.NumCPU(), OS: runtime.GOOS + "/" + runtime.GOARCH, Go: strings.TrimPrefix(runtime.Version(), "go"),
+		Load: Load(), Nice: nice(),
 	}
 }
 
@@ -27,6 +30,15 @@ func cpu() string {
 		}
 	}
 	return "unknown"
+}
+
+// nice is the priority of this process, which those that it starts inherit.
+func nice() int {
+	p, err := unix.Getpriority(unix.PRIO_PROCESS, 0)
+	if err != nil {
+		return 0
+	}
+	return 20 - p // the kernel does not return negative numbers
 }
 
 // Load is the load average over one minute: above the number of cores figures of speed are worth little.

@@ -39,6 +39,7 @@ type Machine struct {
 	Go      string `json:"go"`
 	Load    string `json:"load"`     // average of a minute, before the run
 	LoadEnd string `json:"load_end"` // and after it
+	Nice    int    `json:"nice"`     // with which the run was started, 0 usually
 }
 
 // A Result is what was measured of one library.

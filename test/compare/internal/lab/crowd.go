@@ -200,7 +200,7 @@ func (c Crowded) joinAll(client peer.Client, lease peer.Lease) ([]peer.Candidate
 
 // settle waits until all are settled, or for so long that they will not be; the count at the end tells.
 func (c Crowded) settle(all []peer.Candidate) {
-	limit := time.NewTimer(2 * patience)
+	limit := time.NewTimer(patience)
 	defer limit.Stop()
 	look := time.NewTicker(10 * time.Millisecond)
 	defer look.Stop()

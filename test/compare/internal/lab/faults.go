@@ -15,7 +15,7 @@ import (
 )
 
 // faultTTL is the lease in all trials: the shortest that every library permits.
-const faultTTL = time.Second
+const faultTTL = 2 * time.Second
 
 // A fault strikes a scene in which one candidate leads and another follows, and returns when its effects are over or have lasted for
 // some leases.
@@ -46,7 +46,7 @@ func measureFaults(b *bench) error {
 
 // trials runs n trials, a few at a time.
 func (b *bench) trials(f fault, n int) ([]figure.Trial, error) {
-	const atATime = 3
+	const atATime = 6
 	results, errs := make([]figure.Trial, n), make([]error, n)
 	room := make(chan struct{}, atATime)
 	var all sync.WaitGroup
@@ -114,7 +114,7 @@ func (s *scene) open(lab *natslab.Program) (err error) {
 	if err := s.await("the second to follow", patience, s.follows.follows); err != nil {
 		return err
 	}
-	return s.pause(faultTTL/2 + rand.N(faultTTL)) // at any point between two renewals
+	return s.pause(faultTTL/4 + rand.N(faultTTL/2)) // at any point between two renewals
 }
 
 // close ends the two, and judges.
@@ -192,7 +192,7 @@ func (s *scene) partition() error {
 // restart kills the server for less than a lease, or for more.
 func (s *scene) restart() error {
 	s.site.Kill()
-	if err := s.watch([]float64{0.4, 0.9, 1.6}[s.number%3]); err != nil {
+	if err := s.watch([]float64{0.3, 0.6, 1.2}[s.number%3]); err != nil {
 		return err
 	}
 	if err := s.site.Run(s.ctx); err != nil {

@@ -2,12 +2,9 @@ package lab
 
 import (
 	"errors"
-	"fmt"
-	"sync"
 	"time"
 
 	"github.com/seed-ff2cb582/leader/test/compare/internal/figure"
-	"github.com/seed-ff2cb582/leader/test/compare/internal/peer"
 )
 
 // measureHerd: two hundred candidates, each with a connection of its own, whose leader leaves again and again.
@@ -48,28 +45,6 @@ func measureHerd(b *bench) error {
 	return nil
 }
 
-// gather adds candidates, some at a time, the leader first.
-func (r *ring) gather(n int) error {
-	if err := r.enter(); err != nil {
-		return err
-	}
-	clients, errs := make([]peer.Client, n-1), make([]error, n-1)
-	var all sync.WaitGroup
-	for i := range clients {
-		all.Go(func() { clients[i], errs[i] = r.connect() })
-	}
-	all.Wait()
-	if err := errors.Join(errs...); err != nil {
-		return err
-	}
-	for _, c := range clients {
-		if err := r.enterOn(c); err != nil {
-			return fmt.Errorf("candidate %d: %w", r.entered, err)
-		}
-	}
-	return nil
-}
-
 // claims returns the claims of each member so far.
 func (r *ring) claims() map[*member]int {
 	counts := make(map[*member]int, len(r.members))
@@ -77,13 +52,4 @@ func (r *ring) claims() map[*member]int {
 		counts[m] = m.Claims()
 	}
 	return counts
-}
-
-// scatter ends all at once.
-func (r *ring) scatter() {
-	var all sync.WaitGroup
-	for _, m := range r.members {
-		all.Go(func() { desert(m, m.client) })
-	}
-	all.Wait()
 }

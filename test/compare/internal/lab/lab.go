@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/seed-ff2cb582/leader/test/compare/internal/figure"
@@ -28,18 +29,19 @@ type Plan struct {
 
 // A section measures one thing for one library.
 type section struct {
-	name    string
-	measure func(*bench) error
+	name     string
+	measure  func(*bench) error
+	together bool // all libraries at once: they do next to nothing, and only counts are taken
 }
 
 var sections = []section{
-	{"handover", measureHandover},
-	{"crash", measureCrash},
-	{"faults", measureFaults},
-	{"traffic", measureTraffic},
-	{"answer", measureAnswer},
-	{"herd", measureHerd},
-	{"crowd", measureCrowd},
+	{"handover", measureHandover, false},
+	{"crash", measureCrash, false},
+	{"faults", measureFaults, false},
+	{"traffic", measureTraffic, true},
+	{"answer", measureAnswer, false},
+	{"herd", measureHerd, false},
+	{"crowd", measureCrowd, false},
 }
 
 // A bench is where one library is measured.
@@ -72,17 +74,30 @@ func Run(ctx context.Context, plan Plan) (results []*figure.Result, err error) {
 		if !strings.Contains(s.name, plan.Only) {
 			continue
 		}
-		for _, b := range benches {
-			begun := time.Now()
-			fmt.Fprintf(plan.Progress, "measuring: %s of %s", s.name, b.lib.Name())
-			if err := s.measure(b); err != nil {
-				fmt.Fprintln(plan.Progress)
-				return nil, fmt.Errorf("%s of %s: %w", s.name, b.lib.Name(), err)
-			}
-			fmt.Fprintf(plan.Progress, " (%.1f s)\n", time.Since(begun).Seconds())
+		if err := s.run(benches, plan.Progress); err != nil {
+			return nil, err
 		}
 	}
 	return results, nil
+}
+
+func (s section) run(benches []*bench, progress io.Writer) error {
+	errs := make([]error, len(benches))
+	var all sync.WaitGroup
+	for i, b := range benches {
+		all.Go(func() {
+			begun := time.Now()
+			if err := s.measure(b); err != nil {
+				errs[i] = fmt.Errorf("%s of %s: %w", s.name, b.lib.Name(), err)
+			}
+			fmt.Fprintf(progress, "measured: %s of %s (%.1f s)\n", s.name, b.lib.Name(), time.Since(begun).Seconds())
+		})
+		if !s.together {
+			all.Wait()
+		}
+	}
+	all.Wait()
+	return errors.Join(errs...)
 }
 
 // n is a number of rounds: many, or few in a quick run.

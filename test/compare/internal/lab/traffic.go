@@ -17,7 +17,7 @@ func measureTraffic(b *bench) error {
 	const followers, heartbeat = 10, time.Second
 	var m meter
 	r := &ring{bench: b, lease: b.lib.BeatFor(heartbeat), group: "traffic", renewals: make(chan time.Time, 1)}
-	defer r.close()
+	defer r.scatter()
 	for range followers + 1 {
 		client, err := b.lib.Connect(b.site.Address(), peer.Options{Dial: m.dial})
 		if err != nil {
@@ -114,7 +114,7 @@ func measureAnswer(on *bench) error {
 		return nil
 	}
 	r := &ring{bench: on, lease: on.lib.BeatFor(time.Second), group: "answer"}
-	defer r.close()
+	defer r.scatter()
 	if err := r.enter(); err != nil {
 		return err
 	}

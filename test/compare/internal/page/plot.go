@@ -21,7 +21,7 @@ var colours = [...]color.Color{
 }
 
 // plotTTL is the lease of the failovers in the picture, one that every library permits.
-const plotTTL = time.Second
+const plotTTL = 3 * time.Second
 
 // Plot writes the distributions of handovers and failovers as SVG.
 func Plot(w io.Writer, r *figure.Report) error {

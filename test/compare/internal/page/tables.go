@@ -3,6 +3,7 @@ package page
 import (
 	"fmt"
 	"strings"
+	"time"
 
 	"github.com/seed-ff2cb582/leader/test/compare/internal/figure"
 )
@@ -196,9 +197,13 @@ func machine(r *figure.Report) string {
 			with = append(with, res.Library+" "+res.Version)
 		}
 	}
-	return fmt.Sprintf("%s, %d cores, %s, Go %s; %s, %s; %s. Load %s before, %s after; %s, in %s",
+	priority := ""
+	if m.Nice != 0 {
+		priority = fmt.Sprintf(" (this run had the priority of nice %d)", m.Nice)
+	}
+	return fmt.Sprintf("%s, %d cores, %s, Go %s; %s, %s; %s. Load average %s before, %s after%s; %s, in %v",
 		m.CPU, m.Cores, m.OS, m.Go, r.Ours().Store, r.Results[len(r.Results)-1].Store, strings.Join(with, ", "),
-		m.Load, m.LoadEnd, r.At.Format("2006-01-02"), r.Took.Round(1e9))
+		m.Load, m.LoadEnd, priority, r.At.Format("2006-01-02"), r.Took.Round(time.Second))
 }
 
 // Text is the report for a terminal.

@@ -27,9 +27,10 @@ func (clientgo) Store() Kind    { return NATS }
 func (clientgo) Answers() bool  { return true }
 
 // LeaseFor keeps the proportions of the defaults: LeaseDuration 15 s, RenewDeadline 10 s, RetryPeriod 2 s. The record states
-// the lease in whole seconds, rounded down, so that a shorter one would have run out when it is written.
+// the lease and the time of the renewal in whole seconds. So followers see a renewal in a second, the others look the same, and
+// with a lease of one second they take it from a leader that is alive.
 func (clientgo) LeaseFor(ttl time.Duration) (Lease, bool) {
-	return Lease{ttl, ttl * 2 / 15}, ttl%time.Second == 0
+	return Lease{ttl, ttl * 2 / 15}, ttl%time.Second == 0 && ttl >= 2*time.Second
 }
 
 // BeatFor rounds the lease up to whole seconds.
