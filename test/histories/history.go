@@ -1,0 +1,121 @@
+// Package histories records what clients of a store were told, and judges whether a store that keeps the promises of
+// package store could have told it.
+//
+// What is judged, per key:
+//
+//   - Compare-and-swap is linearizable. porcupine looks for one order of the writes that explains every acknowledgement; a
+//     write of unknown outcome may have taken effect at any time after its call, or never.
+//   - A write that was refused, or said to have had no effect, is never seen.
+//   - A write has one revision, larger than the one it replaced, and is not seen before it was sent.
+//
+// What is not: that a read shows the present, since Get may be stale. Reads only tell which writes were applied, and at which
+// revision. Nor that a conflict shows the present, unless the store's documentation says so: in a cluster of NATS a leader that
+// was cut off from its peers refuses by what it knew, and all that a conflict promises is that the write is never applied.
+package histories
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/seed-ff2cb582/leader/store"
+)
+
+// An Op is one call and how it ended. Times count from the history's beginning.
+type Op struct {
+	Client       int
+	Key          string
+	Read         bool
+	Call, Return time.Duration
+	Expected     uint64        // of a write
+	Value        string        // what was written or read; no two writes have the same
+	Outcome      store.Outcome // of a write
+	Revision     uint64        // of a write that was acknowledged, or of what was read; 0: the key is unknown
+}
+
+func (o Op) String() string {
+	if o.Read {
+		return fmt.Sprintf("client %d reads %s: %q at %d (%v to %v)", o.Client, o.Key, o.Value, o.Revision, o.Call, o.Return)
+	}
+	return fmt.Sprintf("client %d writes %s: %q over %d: %v, revision %d (%v to %v)",
+		o.Client, o.Key, o.Value, o.Expected, o.Outcome, o.Revision, o.Call, o.Return)
+}
+
+// A History is what all clients did. Its methods may be called concurrently.
+type History struct {
+	start time.Time
+	names atomic.Int64
+
+	mu  sync.Mutex
+	ops []Op
+}
+
+// New begins a history.
+func New() *History { return &History{start: time.Now()} }
+
+// Ops returns the calls that ended.
+func (h *History) Ops() []Op {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return append([]Op(nil), h.ops...)
+}
+
+// Count returns how many writes ended so, or all of them for no outcome.
+func (h *History) Count(outcomes ...store.Outcome) (n int) {
+	for _, o := range h.Ops() {
+		if o.Read {
+			continue
+		}
+		if len(outcomes) == 0 {
+			n++
+		}
+		for _, out := range outcomes {
+			if o.Outcome == out {
+				n++
+			}
+		}
+	}
+	return n
+}
+
+func (h *History) add(o Op) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.ops = append(h.ops, o)
+}
+
+// A Client is a store whose calls are recorded.
+type Client struct {
+	h  *History
+	id int
+	st store.Store
+}
+
+// Client returns a client of the history.
+func (h *History) Client(id int, st store.Store) *Client { return &Client{h, id, st} }
+
+// Get reads the key. What fails is not recorded: it tells nothing.
+func (c *Client) Get(ctx context.Context, key string) (store.Entry, error) {
+	call := time.Since(c.h.start)
+	e, err := c.st.Get(ctx, key)
+	if err == nil {
+		c.h.add(Op{
+			Client: c.id, Key: key, Read: true, Call: call, Return: time.Since(c.h.start),
+			Value: string(e.Value), Revision: e.Revision,
+		})
+	}
+	return e, err
+}
+
+// Swap writes something that nobody wrote before over the expected revision.
+func (c *Client) Swap(ctx context.Context, key string, expected uint64) (revision uint64, outcome store.Outcome) {
+	o := Op{Client: c.id, Key: key, Expected: expected, Value: fmt.Sprintf("write %d", c.h.names.Add(1))}
+	o.Call = time.Since(c.h.start)
+	rev, err := c.st.CompareAndSwap(ctx, store.Write{Key: key, Expected: expected, Value: []byte(o.Value), Tombstone: c.h.names.Load()%7 == 0})
+	o.Return = time.Since(c.h.start)
+	o.Outcome, o.Revision = store.Classify(err), rev
+	c.h.add(o)
+	return rev, o.Outcome
+}

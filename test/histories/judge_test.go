@@ -1,0 +1,158 @@
+package histories_test
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/seed-ff2cb582/leader/store"
+	"github.com/seed-ff2cb582/leader/test/histories"
+)
+
+// story makes histories for the judge, one call a second.
+type story []histories.Op
+
+func (s *story) write(value string, expected uint64, outcome store.Outcome, rev uint64, from, to int) {
+	*s = append(*s, histories.Op{
+		Key: "k", Value: value, Expected: expected, Outcome: outcome, Revision: rev,
+		Call: time.Duration(from) * time.Second, Return: time.Duration(to) * time.Second,
+	})
+}
+
+func (s *story) read(value string, rev uint64, from, to int) {
+	*s = append(*s, histories.Op{
+		Key: "k", Read: true, Value: value, Revision: rev,
+		Call: time.Duration(from) * time.Second, Return: time.Duration(to) * time.Second,
+	})
+}
+
+var tales = []struct {
+	name string
+	can  bool
+	tell func(s *story)
+}{
+	{"one after the other", true, func(s *story) {
+		s.write("a", 0, store.OK, 3, 0, 1)
+		s.write("b", 3, store.OK, 4, 2, 3)
+	}},
+	{"a stale read", true, func(s *story) {
+		s.write("a", 0, store.OK, 3, 0, 1)
+		s.write("b", 3, store.OK, 4, 2, 3)
+		s.read("a", 3, 4, 5)
+		s.read("", 0, 6, 7)
+	}},
+	{"an unknown write that was never applied", true, func(s *story) {
+		s.write("a", 0, store.OK, 3, 0, 1)
+		s.write("b", 3, store.Unknown, 0, 2, 3)
+		s.write("c", 3, store.OK, 4, 4, 5)
+	}},
+	{"an unknown write that is applied long after its call", true, func(s *story) {
+		s.write("a", 0, store.Unknown, 0, 0, 1)
+		s.read("", 0, 2, 3)
+		s.write("b", 7, store.Conflict, 0, 4, 5)
+		s.read("a", 7, 6, 7)
+		s.write("c", 7, store.OK, 9, 8, 9)
+	}},
+	{"an unknown write at the end, which nobody saw", true, func(s *story) {
+		s.write("a", 0, store.OK, 3, 0, 1)
+		s.write("b", 3, store.Unknown, 0, 2, 3)
+	}},
+	{"one of two at once", true, func(s *story) {
+		s.write("a", 0, store.OK, 3, 0, 4)
+		s.write("b", 0, store.Conflict, 0, 1, 3)
+	}},
+	{"two winners", false, func(s *story) {
+		s.write("a", 0, store.OK, 3, 0, 2)
+		s.write("b", 0, store.OK, 4, 1, 3)
+	}},
+	{"two winners, one of them of unknown outcome and seen", false, func(s *story) {
+		s.write("a", 0, store.OK, 3, 0, 1)
+		s.write("b", 3, store.OK, 4, 2, 3)
+		s.write("c", 3, store.Unknown, 0, 2, 3)
+		s.read("c", 5, 4, 5)
+	}},
+	{"a lost acknowledged write", false, func(s *story) {
+		s.write("a", 0, store.OK, 3, 0, 1)
+		s.write("b", 3, store.OK, 4, 2, 3)
+		s.write("c", 3, store.OK, 5, 4, 5)
+	}},
+	{"a revision that does not grow", false, func(s *story) {
+		s.write("a", 0, store.OK, 3, 0, 1)
+		s.write("b", 3, store.OK, 2, 2, 3)
+	}},
+	{"one revision for two writes", false, func(s *story) {
+		s.write("a", 0, store.OK, 3, 0, 1)
+		s.write("b", 3, store.OK, 3, 2, 3)
+	}},
+	{"a refused write that is seen", false, func(s *story) {
+		s.write("a", 0, store.OK, 3, 0, 1)
+		s.write("b", 3, store.Conflict, 0, 2, 3)
+		s.read("b", 4, 4, 5)
+	}},
+	{"a write without effect that is seen", false, func(s *story) {
+		s.write("a", 0, store.Transient, 0, 0, 1)
+		s.read("a", 4, 4, 5)
+	}},
+	{"a write that is seen at two revisions", false, func(s *story) {
+		s.write("a", 0, store.Unknown, 0, 0, 1)
+		s.read("a", 4, 4, 5)
+		s.read("a", 6, 6, 7)
+	}},
+	{"a write that is seen before it was sent", false, func(s *story) {
+		s.read("a", 4, 0, 1)
+		s.write("a", 0, store.OK, 4, 2, 3)
+	}},
+	{"a value that nobody wrote", false, func(s *story) { s.read("x", 4, 0, 1) }},
+	{"a write that is acknowledged before the one that it replaces was sent", false, func(s *story) {
+		s.write("b", 3, store.OK, 4, 0, 1)
+		s.write("a", 0, store.OK, 3, 2, 3)
+	}},
+	{"a conflict with nothing", false, func(s *story) {
+		s.write("a", 0, store.OK, 3, 0, 1)
+		s.write("b", 3, store.Conflict, 0, 2, 3)
+		s.write("c", 3, store.OK, 4, 4, 5)
+	}},
+}
+
+func TestJudgeCondemnsWhatNoRegisterTells(t *testing.T) {
+	for _, c := range tales {
+		t.Run(c.name, func(t *testing.T) {
+			var s story
+			c.tell(&s)
+			err := histories.Judge{CurrentConflicts: true}.Verdict(s)
+			if can := err == nil; can != c.can {
+				t.Errorf("the verdict: %v", err)
+			}
+			t.Log(err)
+		})
+	}
+}
+
+// Who leaves conflicts out of the order must not leave out more than them.
+func TestConflictsOfAnIsolatedLeaderAreNotHeldAgainstTheStore(t *testing.T) {
+	for _, c := range tales {
+		var s story
+		c.tell(&s)
+		err := histories.Judge{}.Verdict(s)
+		if can := err == nil; can != (c.can || c.name == "a conflict with nothing") {
+			t.Errorf("%s: the verdict: %v", c.name, err)
+		}
+	}
+}
+
+func TestAVerdictThatTakesTooLongIsNone(t *testing.T) {
+	var s story
+	for range 2000 { // writes at once, in no order
+		s.write("a", 0, store.Conflict, 0, 0, 1)
+	}
+	for i := range uint64(30) {
+		s.write(string(rune('a'+i)), 0, store.Unknown, 0, 0, 1)
+	}
+	err := histories.Judge{CurrentConflicts: true, Limit: time.Nanosecond}.Verdict(s)
+	if err == nil || !strings.Contains(err.Error(), "Unknown") {
+		t.Errorf("the verdict: %v", err)
+	}
+	if err := (histories.Judge{CurrentConflicts: true}).Verdict(s); err != nil {
+		t.Errorf("with time: %v", err)
+	}
+}
