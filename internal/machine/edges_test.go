@@ -73,8 +73,8 @@ func TestARepeatedSightDoesNotEndAClaim(t *testing.T) {
 	p.step(Event{Kind: Start})
 	p.step(Event{Kind: Sight, Seen: vacancy, Token: "a1"})
 	p.step(Event{Kind: Sight, Seen: vacancy})
-	if p.s.Phase != Claiming {
-		t.Errorf("a claimant is %v", p.s.Phase)
+	if p.s.Phase != Claiming || p.s.Grant.Token != "a1" || len(p.acts) != 1 {
+		t.Errorf("a claimant is %v with token %s, after %v", p.s.Phase, p.s.Grant.Token, p.acts)
 	}
 }
 
@@ -181,5 +181,62 @@ func TestAStartCountsForThoseWhoStart(t *testing.T) {
 				t.Errorf("a race of starts: %v", p.s.StartRace)
 			}
 		})
+	}
+}
+
+// The answer to a renewal says nothing of what has replaced it since.
+func TestALateAnswerDoesNotBringOurRecordBack(t *testing.T) {
+	p := reigning(unitMachine("a"))
+	p.step(Event{Kind: Validate})
+	op := p.s.Write.Op
+	p.step(Event{Kind: Sight, Seen: Seen{Kind: Held, Rev: 7, Rec: Record{ID: "x", Token: "x1", TTL: 20}}})
+	p.step(Event{Kind: Written, Op: op, Rev: 6})
+	if p.s.View.Rev != 7 || p.noted(NoteRegressed) {
+		t.Errorf("after revision 7 the register is seen at %d", p.s.View.Rev)
+	}
+}
+
+// losing lets the release be refused and reads show an older register until it is believed.
+func (p *play) losing() {
+	p.answer(Event{Kind: Written, Outcome: Conflict})
+	for p.s.Phase == Releasing {
+		p.answer(Event{Kind: Read, Seen: Seen{Kind: Vacant, Rev: 4, Rec: Record{Token: "b1"}}})
+		p.now.Mono = max(p.now.Mono, p.s.Write.Due)
+		p.step(Event{Kind: Tick})
+	}
+}
+
+// While its window is open nobody else can have led by what was lost with a holder's own record.
+func TestALostRecordOfOnesOwnIsNoReasonToDoubt(t *testing.T) {
+	p := reigning(unitMachine("a"))
+	p.m.Retry = Retry{}
+	p.step(Event{Kind: Leave, Exit: Exit{Reason: ReasonResigned}})
+	p.step(Event{Kind: Drained})
+	p.losing()
+	if !p.noted(NoteRegressed) || p.s.DoubtUntil != 0 {
+		t.Errorf("regress noted %v, doubts until %d", p.noted(NoteRegressed), p.s.DoubtUntil)
+	}
+}
+
+// By what replaced it somebody may have.
+func TestALostMarkerOverOnesOwnRecordIsDoubted(t *testing.T) {
+	p := reigning(unitMachine("a"))
+	p.m.Retry = Retry{}
+	p.step(Event{Kind: Sight, Seen: Seen{Kind: Bare, Rev: 6}})
+	p.step(Event{Kind: Drained})
+	p.losing()
+	if p.s.DoubtUntil < p.now.Mono {
+		t.Errorf("doubts until %d at %d", p.s.DoubtUntil, p.now.Mono)
+	}
+}
+
+// An acknowledgement that comes while the work stops goes on keeping the record.
+func TestAnAcknowledgementWhileTheWorkStopsKeepsTheRecord(t *testing.T) {
+	p := reigning(unitMachine("a"))
+	p.step(Event{Kind: Validate})
+	p.step(Event{Kind: Leave, Exit: Exit{Reason: ReasonResigned}})
+	p.answer(Event{Kind: Written, Rev: 6})
+	if p.s.View.Rev != 6 || !p.s.keeps() || p.s.Grant.Renewal != 1 {
+		t.Errorf("the record is seen at %d with %d renewals, and kept: %v", p.s.View.Rev, p.s.Grant.Renewal, p.s.keeps())
 	}
 }
