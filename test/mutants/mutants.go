@@ -137,7 +137,7 @@ func stranded() []mutant {
 		{19, "a consumer that was lost is not made again", []edit{
 			{nats + "feed.go", "\t\tif !h.waiting(f) {", "\t\tif false {"},
 			{nats + "hub.go", "\tif n := h.s.nc.Stats().Reconnects; n != h.reconnects {", "\tif n := h.s.nc.Stats().Reconnects; n != h.reconnects && false {"},
-		}, onNATS("^TestWatchSurvivesABucketMadeAnewWithoutRepublishing$")},
+		}, onNATS("^TestConformance$/^Foreign$")},
 		{19, "what was missed during a lost connection is not read", []edit{
 			{nats + "hub.go", "\tif n := h.s.nc.Stats().Reconnects; n != h.reconnects {", "\tif n := h.s.nc.Stats().Reconnects; n != h.reconnects && false {"},
 		}, onNATS("^TestConformance$/^Ours$")},
