@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"gonum.org/v1/plot"
+	"gonum.org/v1/plot/font"
 	"gonum.org/v1/plot/plotter"
 	"gonum.org/v1/plot/vg"
 	"gonum.org/v1/plot/vg/draw"
@@ -43,6 +44,7 @@ func Plot(w io.Writer, r *figure.Report) error {
 	}
 	const width, height = 24 * vg.Centimeter, 9 * vg.Centimeter
 	svg := vgsvg.New(width, height)
+	right.X.Min = 0
 	canvas := draw.New(svg)
 	canvas.SetColor(color.White)
 	canvas.Fill(canvas.Path())
@@ -56,13 +58,14 @@ func Plot(w io.Writer, r *figure.Report) error {
 
 // distribution draws the share of the samples that are at most so long, for each library.
 func distribution(r *figure.Report, title, axis string, of func(*figure.Result) figure.Samples) (*plot.Plot, error) {
+	plot.DefaultFont = font.Font{Typeface: "Liberation", Variant: "Sans"} // with the widths of Arial and Helvetica
 	p := plot.New()
 	p.BackgroundColor = color.White
 	p.Title.Text, p.X.Label.Text, p.Y.Label.Text = title, axis, "share of the trials"
 	p.Title.Padding = 2 * vg.Millimeter
 	p.Y.Min, p.Y.Max = 0, 1
 	p.Legend.Top, p.Legend.Left = false, false
-	p.Legend.Padding = vg.Millimeter
+	p.Legend.Padding, p.Legend.ThumbnailWidth, p.Legend.XOffs, p.Legend.YOffs = 2*vg.Millimeter, 6*vg.Millimeter, -2*vg.Millimeter, 2*vg.Millimeter
 	p.Add(plotter.NewGrid())
 	for i, res := range r.Results {
 		points := steps(of(res).CDF())
