@@ -42,6 +42,41 @@ func TestAnInstanceWithItsShareLeavesAlsoARoleThatItHasLedBefore(t *testing.T) {
 	}
 }
 
+// What an instance leads includes its claims. Of many roles that fall vacant at once it claims its share, and leaves the rest to
+// others; when it then loses a claim it has room, and waited all the same, for as long as those that had their share in truth.
+func TestALostClaimEndsTheWaitForOtherRoles(t *testing.T) {
+	m, err := NewRoleManagerWithStore(memstore.New(), RoleManagerConfig{
+		Election: ElectionConfig{InstanceID: "a", TTL: 4 * time.Second, HeartbeatInterval: time.Second},
+		Spread:   SpreadConfig{Enabled: true},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = m.Stop() }()
+	for _, name := range []string{"one", "two"} {
+		if err := m.Add(t.Context(), Role{Name: name}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	one, two, now := m.seats["one"], m.seats["two"], time.Now()
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.others["b"] = 1
+	m.settle(one, held) // claimed
+	wait := m.yield(two, now)
+	m.settle(one, vacant) // lost
+	if wait <= 0 || wait > 100*time.Millisecond || m.yield(two, now.Add(wait)) != 0 {
+		t.Errorf("it waits for %v, and then for %v", wait, m.yield(two, now.Add(wait)))
+	}
+	m.settle(one, held)
+	for now = now.Add(wait); wait > 0; now = now.Add(wait) {
+		wait = m.yield(two, now)
+	}
+	if all := now.Sub(two.yielding); all != 500*time.Millisecond {
+		t.Errorf("with its share it waits for %v", all)
+	}
+}
+
 // A share so small that the time between requests cannot be counted is no invitation to ask without a rest.
 func TestTheSmallestPaceIsTheSlowest(t *testing.T) {
 	cfg := RoleManagerConfig{Election: ElectionConfig{InstanceID: "a", TTL: 3 * time.Second, HeartbeatInterval: time.Second}}

@@ -112,7 +112,9 @@ func (m *RoleManager) unlist(s *seat) {
 }
 
 // yield is for how long a vacant role is to be left to others, because we have our fair share. Of n instances with fewer
-// roles than there are, one has less than its share, and goes first; the wait is for those that cannot. m.mu is held.
+// roles than there are, one has less than its share, and goes first; the wait is for those that cannot. It is
+// looked at again several times, since what we lead includes claims that are under way: with each that we lose to another there
+// may be room, and whoever has its share indeed must not be faster then. m.mu is held.
 func (m *RoleManager) yield(s *seat, now time.Time) time.Duration {
 	if !m.cfg.Spread.Enabled {
 		return 0
@@ -129,7 +131,8 @@ func (m *RoleManager) yield(s *seat, now time.Time) time.Duration {
 	if m.gained.After(s.yielding) {
 		idle = now.Sub(m.gained) // others are at it
 	}
-	return min(s.yielding.Add(ttl).Sub(now), min(ttl/4, 500*time.Millisecond)-idle)
+	patience := min(ttl/4, 500*time.Millisecond)
+	return min(s.yielding.Add(ttl).Sub(now), patience-idle, patience/8)
 }
 
 // share is how many roles we lead at the most when they are spread evenly over us and so many others.
