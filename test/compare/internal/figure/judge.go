@@ -215,6 +215,8 @@ func Duration(d time.Duration) string {
 	switch {
 	case d == 0:
 		return "0 ms"
+	case d < 10*time.Microsecond:
+		return "< 0.01 ms"
 	case ms < 10:
 		return fmt.Sprintf("%.2f ms", ms)
 	case ms < 100:
