@@ -31,12 +31,12 @@ func start(t *testing.T, nc *nats.Conn, id string) leader.Election {
 	t.Helper()
 	e, err := leader.NewElection(nc, leader.ElectionConfig{
 		Bucket: "leaders", Group: "jobs/eu.west", InstanceID: id, Address: "http://" + id,
-		TTL: 5 * time.Minute, HeartbeatInterval: time.Second, BucketAutoCreate: true, DeleteOnStop: true,
+		TTL: 2 * time.Minute, HeartbeatInterval: time.Second, BucketAutoCreate: true, DeleteOnStop: true,
 	})
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := e.Start(within(t)); err != nil {
+	if err := e.Start(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = e.Stop() })

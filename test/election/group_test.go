@@ -18,9 +18,10 @@ import (
 )
 
 // The lengths of leases. No test depends on either: with the long one nothing expires while a
-// test runs, so that whatever happens was not an expiry; with the short one everything does soon.
+// test waits, so that whatever happens was not an expiry, and a call that is lost is given up in half of that time; with the short
+// one everything expires soon.
 const (
-	long  = 5 * time.Minute
+	long  = 2 * time.Minute
 	short = 600 * time.Millisecond
 )
 
@@ -56,7 +57,8 @@ type member struct {
 	passages []leader.Transition
 	story    []string // "promote" and "demote", as callbacks
 	heard    []leader.LeaderInfo
-	lastErr  error // of a call that failed
+	claimed  time.Time // when its latest claim was sent
+	lastErr  error     // of a call that failed
 }
 
 // A tweak changes a candidate's configuration.
@@ -161,6 +163,9 @@ func (m *member) watch(cfg *leader.ElectionConfig) {
 			m.calls[c.Kind+" "+c.Outcome.String()]++
 			if c.Err != nil {
 				m.lastErr = c.Err
+			}
+			if c.Kind == "acquire" {
+				m.claimed = c.Sent
 			}
 			m.mu.Unlock()
 			m.g.stir()

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"net"
 	"net/url"
 	"strings"
 	"testing"
@@ -26,7 +25,7 @@ func StartCluster(tb testing.TB, n int, opts ...Option) *Cluster {
 	c := &Cluster{tb: tb}
 	routes := freePorts(tb, n)
 	for i := range n {
-		o := options(tb.TempDir())
+		o := options(tb)
 		o.ServerName = fmt.Sprintf("node%d", i)
 		o.Cluster = server.ClusterOpts{Name: "lab", Host: "127.0.0.1", Port: routes[i]}
 		for _, p := range routes {
@@ -43,24 +42,6 @@ func StartCluster(tb testing.TB, n int, opts ...Option) *Cluster {
 	}
 	c.AwaitReady()
 	return c
-}
-
-// freePorts reserves ports for routes, which must be known before the servers start.
-func freePorts(tb testing.TB, n int) []int {
-	tb.Helper()
-	ports := make([]int, n)
-	listeners := make([]*net.TCPListener, n)
-	for i := range ports {
-		l, err := net.ListenTCP("tcp", &net.TCPAddr{IP: net.IPv4(127, 0, 0, 1)})
-		if err != nil {
-			tb.Fatalf("natslab: %v", err)
-		}
-		listeners[i], ports[i] = l, l.Addr().(*net.TCPAddr).Port //nolint:errcheck // a TCP listener has no other
-	}
-	for _, l := range listeners {
-		_ = l.Close() // only now, so that the ports differ
-	}
-	return ports
 }
 
 // AwaitReady waits until the servers that run have found each other and have a JetStream leader that

@@ -60,7 +60,7 @@ type Server struct {
 // Start starts a server that stands alone, and stops it when the test ends.
 func Start(tb testing.TB, opts ...Option) *Server {
 	tb.Helper()
-	o := options(tb.TempDir())
+	o := options(tb)
 	for _, opt := range opts {
 		opt(o)
 	}
@@ -70,12 +70,13 @@ func Start(tb testing.TB, opts ...Option) *Server {
 	return s
 }
 
-func options(dir string) *server.Options {
+func options(tb testing.TB) *server.Options {
+	tb.Helper()
 	return &server.Options{
 		Host:      "127.0.0.1",
-		Port:      server.RANDOM_PORT,
+		Port:      freePorts(tb, 1)[0], // one that is still free when the server comes back
 		JetStream: true,
-		StoreDir:  dir,
+		StoreDir:  tb.TempDir(),
 		NoLog:     true,
 		NoSigs:    true,
 	}

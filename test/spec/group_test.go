@@ -19,7 +19,7 @@ import (
 
 // The lengths of leases: nothing ends by expiry with the long one, everything does soon with the short one.
 const (
-	long  = 5 * time.Minute
+	long  = 2 * time.Minute
 	short = 600 * time.Millisecond
 )
 

@@ -5,6 +5,7 @@ import (
 	"bufio"
 	"fmt"
 	"maps"
+	"math/rand/v2"
 	"net"
 	"os"
 	"os/exec"
@@ -65,15 +66,19 @@ func Server(t *testing.T) (url string) {
 	return srv.ClientURL()
 }
 
-// FreeAddress returns an address of the loopback interface at which nobody listens.
+// FreeAddress returns an address of the loopback interface at which nobody listens. Its port lies below those that systems give
+// to whoever asks for any, so that nobody else gets it before its use.
 func FreeAddress(t *testing.T) string {
 	t.Helper()
-	l, err := (&net.ListenConfig{}).Listen(t.Context(), "tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
+	for range 1000 {
+		address := net.JoinHostPort("127.0.0.1", strconv.Itoa(10_000+rand.IntN(22_000)))
+		if l, err := (&net.ListenConfig{}).Listen(t.Context(), "tcp", address); err == nil {
+			_ = l.Close()
+			return address
+		}
 	}
-	defer func() { _ = l.Close() }()
-	return l.Addr().String()
+	t.Fatal("there are no free ports")
+	return ""
 }
 
 // A Line is what app.Say writes.
