@@ -37,7 +37,7 @@ func start(t *testing.T, nc *nats.Conn, id string, hooks leader.Hooks) leader.El
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := e.Start(within(t)); err != nil {
+	if err := e.Start(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = e.Stop() })
