@@ -102,12 +102,10 @@ func bucket(t *testing.T) (url string, nc *nats.Conn) {
 
 func ensure(t *testing.T, nc *nats.Conn, replicas int) {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), patience)
-	defer cancel()
-	err := natsstore.EnsureBucket(ctx, natslab.JetStream(t, nc), natsstore.BucketConfig{Bucket: "leaders", Replicas: replicas})
-	if err != nil {
-		t.Fatal(err)
-	}
+	js := natslab.JetStream(t, nc)
+	natslab.Eventually(t, "bucket made", func(ctx context.Context) error {
+		return natsstore.EnsureBucket(ctx, js, natsstore.BucketConfig{Bucket: "leaders", Replicas: replicas})
+	})
 }
 
 // stand starts a candidate and waits until it knows who leads.

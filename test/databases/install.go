@@ -13,6 +13,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 )
 
 // errAbsent: neither the machine nor the cache has the server.
@@ -110,14 +111,17 @@ func installDebian(ctx context.Context, w io.Writer, program, debian string) err
 	}
 	defer os.RemoveAll(tmp) //nolint:errcheck // it is a cache
 	a := &apt{ctx: ctx, dir: tmp}
-	packages, err := a.missing(debian)
-	if err != nil || len(packages) == 0 {
-		return fmt.Errorf("apt-get knows no package %s: %w", debian, err)
-	}
-	fmt.Fprintf(w, "databases: fetching %s: %s\n", program, strings.Join(packages, " "))
 	root := filepath.Join(tmp, "root")
-	if err := a.unpack(packages, root); err != nil {
-		return err
+	for n := 1; ; n++ {
+		err := a.fetch(w, debian, root, n > 1)
+		if err == nil {
+			break
+		}
+		if n == attempts || ctx.Err() != nil {
+			return fmt.Errorf("fetching %s, attempt %d of %d: %w", debian, n, attempts, err)
+		}
+		fmt.Fprintf(w, "databases: fetching %s, attempt %d of %d failed, next one in %v: %v\n", debian, n, attempts, pause, err)
+		time.Sleep(pause)
 	}
 	target := filepath.Join(cache, program)
 	if err := os.Rename(root, target); err != nil {
@@ -129,6 +133,26 @@ func installDebian(ctx context.Context, w io.Writer, program, debian string) err
 	bin, err := find(program, "")
 	fmt.Fprintf(w, "databases: %s is there: %s\n", program, bin)
 	return err
+}
+
+// How often a download is tried, and how long a mirror is left alone between: mirrors fail, and lists grow old.
+const (
+	attempts = 4
+	pause    = 5 * time.Second
+)
+
+// fetch downloads what the machine lacks for a package and unpacks it below root, by the machine's own lists of packages
+// unless fresh ones are asked for.
+func (a *apt) fetch(w io.Writer, debian, root string, fresh bool) error {
+	packages, err := a.missing(debian, fresh)
+	if err != nil {
+		return err
+	}
+	if len(packages) == 0 {
+		return fmt.Errorf("apt-get knows nothing to install for package %s", debian)
+	}
+	fmt.Fprintf(w, "databases: fetching %s\n", strings.Join(packages, " "))
+	return a.unpack(packages, root)
 }
 
 // An apt runs Debian's package tool without root.
@@ -149,9 +173,8 @@ func (a *apt) run(dir, name string, args ...string) ([]byte, error) {
 }
 
 // missing returns the packages that the machine lacks for the one named.
-func (a *apt) missing(debian string) ([]string, error) {
-	packages, err := a.simulate(debian)
-	if err == nil {
+func (a *apt) missing(debian string, fresh bool) ([]string, error) {
+	if packages, err := a.simulate(debian); err == nil && !fresh {
 		return packages, nil
 	}
 	// Fresh images have no lists of packages. They are fetched into a directory of ours, for the machine's are root's.
@@ -161,6 +184,7 @@ func (a *apt) missing(debian string) ([]string, error) {
 	}
 	a.options = []string{
 		"-o", "Dir::State::lists=" + lists, "-o", "Dir::Cache=" + a.dir, "-o", "Debug::NoLocking=1", "-o", "APT::Sandbox::User=",
+		"-o", "Acquire::Retries=3",
 	}
 	if _, err := a.run(a.dir, "apt-get", append(slices.Clone(a.options), "update")...); err != nil {
 		return nil, err

@@ -15,6 +15,7 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/chromedp/chromedp"
 )
@@ -119,14 +120,17 @@ func Install(ctx context.Context, w io.Writer) error {
 	}
 	defer os.RemoveAll(tmp) //nolint:errcheck // it is a cache
 	a := &apt{dir: tmp}
-	packages, err := a.missing(ctx)
-	if err != nil {
-		return err
-	}
-	fmt.Fprintf(w, "chromium: fetching %s\n", strings.Join(packages, " "))
 	unpacked := filepath.Join(tmp, "root")
-	if err := a.unpack(ctx, packages, unpacked); err != nil {
-		return err
+	for n := 1; ; n++ {
+		err := a.fetch(ctx, w, unpacked, n > 1)
+		if err == nil {
+			break
+		}
+		if n == attempts || ctx.Err() != nil {
+			return fmt.Errorf("fetching chromium, attempt %d of %d: %w", n, attempts, err)
+		}
+		fmt.Fprintf(w, "chromium: attempt %d of %d failed, next one in %v: %v\n", n, attempts, pause, err)
+		time.Sleep(pause)
 	}
 	if err := os.Rename(unpacked, target); err != nil {
 		if _, _, there := find(); there == nil {
@@ -137,6 +141,23 @@ func Install(ctx context.Context, w io.Writer) error {
 	bin, _, err := find()
 	fmt.Fprintf(w, "chromium: it is there: %s\n", bin)
 	return err
+}
+
+// How often a download is tried, and how long a mirror is left alone between: mirrors fail, and lists grow old.
+const (
+	attempts = 4
+	pause    = 5 * time.Second
+)
+
+// fetch downloads what the machine lacks and unpacks it below root, by the machine's own lists of packages unless fresh ones are
+// asked for.
+func (a *apt) fetch(ctx context.Context, w io.Writer, root string, fresh bool) error {
+	packages, err := a.missing(ctx, fresh)
+	if err != nil {
+		return err
+	}
+	fmt.Fprintf(w, "chromium: fetching %s\n", strings.Join(packages, " "))
+	return a.unpack(ctx, packages, root)
 }
 
 // An apt runs Debian's package tool without root.
@@ -156,8 +177,8 @@ func (a *apt) run(ctx context.Context, dir, name string, args ...string) (string
 }
 
 // missing returns the packages that the machine lacks.
-func (a *apt) missing(ctx context.Context) ([]string, error) {
-	if packages, err := a.simulate(ctx); err == nil && len(packages) > 0 {
+func (a *apt) missing(ctx context.Context, fresh bool) ([]string, error) {
+	if packages, err := a.simulate(ctx); err == nil && len(packages) > 0 && !fresh {
 		return packages, nil
 	}
 	// Fresh images have no lists of packages. They are fetched into a directory of ours, for the machine's are root's.
@@ -167,6 +188,7 @@ func (a *apt) missing(ctx context.Context) ([]string, error) {
 	}
 	a.options = []string{
 		"-o", "Dir::State::lists=" + lists, "-o", "Dir::Cache=" + a.dir, "-o", "Debug::NoLocking=1", "-o", "APT::Sandbox::User=",
+		"-o", "Acquire::Retries=3",
 	}
 	if _, err := a.run(ctx, a.dir, "apt-get", append(slices.Clone(a.options), "update")...); err != nil {
 		return nil, err
