@@ -240,3 +240,75 @@ func TestAnAcknowledgementWhileTheWorkStopsKeepsTheRecord(t *testing.T) {
 		t.Errorf("the record is seen at %d with %d renewals, and kept: %v", p.s.View.Rev, p.s.Grant.Renewal, p.s.keeps())
 	}
 }
+
+// A read that shows another's record at the revision which a write expects ends what the write was for: revisions
+// come again.
+func TestAnothersRecordAtTheExpectedRevisionEndsTheWrite(t *testing.T) {
+	other := Record{ID: "x", Token: "x1", TTL: 20}
+	leader := reigning(unitMachine("a"))
+	leader.step(Event{Kind: Validate})
+	leader.answer(Event{Kind: Written, Outcome: Conflict})
+	leader.answer(Event{Kind: Read, Seen: Seen{Kind: Held, Rev: 5, Rec: other}})
+	if leader.s.Phase != Draining || leader.s.Exit.Reason != ReasonSuperseded || leader.s.Exit.By != "x" {
+		t.Errorf("a leader whose revision is another's is %v by %v of %q", leader.s.Phase, leader.s.Exit.Reason, leader.s.Exit.By)
+	}
+	claimant := &play{m: unitMachine("a")}
+	claimant.step(Event{Kind: Start})
+	claimant.step(Event{Kind: Sight, Seen: Seen{Kind: Vacant, Rev: 4, Rec: Record{Token: "b1"}}, Token: "a1"})
+	claimant.answer(Event{Kind: Written, Outcome: Conflict})
+	claimant.answer(Event{Kind: Read, Seen: Seen{Kind: Held, Rev: 4, Rec: other}})
+	if claimant.s.Phase != Watching || claimant.s.View.Rec.ID != "x" || claimant.s.DoubtUntil == 0 || claimant.noted(NoteLost) {
+		t.Errorf("a claimant whose revision is another's is %v, sees %v", claimant.s.Phase, claimant.s.View)
+	}
+}
+
+// However many there are to be let go first, they cost half a lease at the most.
+func TestThoseWhoGoFirstCostHalfALease(t *testing.T) {
+	m := unitMachine("a")
+	m.Yield = 2
+	p := &play{m: m}
+	p.step(Event{Kind: Start})
+	p.step(Event{Kind: Sight, Seen: Seen{Kind: Vacant, Rev: 4, Rec: Record{Token: "b1"}, Behind: 200}})
+	if due := p.now.Mono + int64(m.TTL/2); p.s.DueAt != due {
+		t.Errorf("due at %d, want %d", p.s.DueAt, due)
+	}
+}
+
+// One replica that lags ends no term, and three reads in a row that show the same no claim is waited for any longer.
+func TestOldReadsAreBelievedAtTheThird(t *testing.T) {
+	old := Seen{Kind: Vacant, Rev: 3, Rec: Record{Token: "b0"}}
+	leader := reigning(unitMachine("a"))
+	leader.step(Event{Kind: Validate})
+	leader.answer(Event{Kind: Written, Outcome: Conflict})
+	leader.answer(Event{Kind: Read, Seen: old})
+	if !leader.s.Leading(leader.now) {
+		t.Errorf("after one old read a leader is %v", leader.s.Phase)
+	}
+	p := &play{m: unitMachine("a")}
+	p.m.Retry = Retry{}
+	p.step(Event{Kind: Start})
+	p.step(Event{Kind: Sight, Seen: Seen{Kind: Held, Rev: 4, Rec: Record{ID: "b", Token: "b1", TTL: 20}}})
+	p.now.Mono = p.s.DueAt
+	p.step(Event{Kind: Tick, Token: "a1"})
+	p.answer(Event{Kind: Written, Outcome: Conflict})
+	reads := 0
+	for ; p.s.Write.Expected == 4 && reads < 10; reads++ {
+		p.step(Event{Kind: Tick}) // the rest is over
+		p.answer(Event{Kind: Read, Seen: old})
+	}
+	if reads != staleReads {
+		t.Errorf("a claim was given up after %d old reads", reads)
+	}
+}
+
+// A renewal that is refused while the work stops, and cannot have been applied, shows that the record is another's.
+func TestARefusedRenewalEndsTheKeepingOfTheRecord(t *testing.T) {
+	p := reigning(unitMachine("a"))
+	p.m.DrainBudget = 100
+	p.step(Event{Kind: Validate})
+	p.step(Event{Kind: Leave, Exit: Exit{Reason: ReasonResigned}})
+	p.answer(Event{Kind: Written, Outcome: Conflict})
+	if p.s.Phase != Draining || p.s.keeps() {
+		t.Errorf("it is %v and keeps the record: %v", p.s.Phase, p.s.keeps())
+	}
+}
