@@ -129,4 +129,7 @@ func huntCases(ctx context.Context, l lab, progress io.Writer) (alive []string, 
 }
 
 // harmless are the mutants of conditions that change nothing that anybody could observe, with the reason.
-var harmless = map[string]string{}
+var harmless = map[string]string{
+	"write.go: c.ev.Outcome == OK && c.ev.Rev > c.s.View.Rev: > at 31 becomes >=": "an acknowledgement has the revision of what was seen" +
+		" only if our own renewal was seen; then it is no longer awaited",
+}

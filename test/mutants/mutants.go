@@ -215,7 +215,7 @@ func costly() []mutant {
 		}, check{pkg: "internal/machine", run: "^(TestTraces|TestStartAmong|TestHerd|TestRace)"}},
 		{35, "all challenge an expired lease at once", []edit{
 			{machine + "watch.go", "return c.uniform(max(min(c.m.TTL/100, expiryWindow), c.contentionWindow()))", "return 0"},
-		}, check{pkg: "internal/machine", run: "^(TestTraces|TestStartAmong|TestHerd|TestRace)"}},
+		}, check{pkg: "internal/machine", run: "^TestAResumedGroupIsClaimedInOrder$"}},
 		{36, "each watch has a goroutine", []edit{
 			{nats + "feed.go", "\tif !wide {\n", "\tif !wide && h == nil {\n"},
 		}, onNATS("^TestAThousandWatchesShareOneGoroutine$")},
