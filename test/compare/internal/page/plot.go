@@ -44,7 +44,7 @@ func Plot(w io.Writer, r *figure.Report) error {
 	}
 	const width, height = 24 * vg.Centimeter, 9 * vg.Centimeter
 	svg := vgsvg.New(width, height)
-	right.X.Min = 0
+	right.X.Min, right.Legend.Left, right.Legend.XOffs = 0, true, 2*vg.Millimeter // where it is empty
 	canvas := draw.New(svg)
 	canvas.SetColor(color.White)
 	canvas.Fill(canvas.Path())

@@ -23,7 +23,7 @@ func Short(r *figure.Report) string {
 		func(res *figure.Result) string { return fmt.Sprintf("%.1f", res.Traffic.Messages()) })
 	for i, c := range ours.Crowds {
 		t.row(fmt.Sprintf("CPU of %d elections, led and followed, TTL %v", c.Elections, c.TTL), r,
-			func(res *figure.Result) string { return fmt.Sprintf("%.0f %% of a core", 100*res.Crowds[i].CPU()) })
+			func(res *figure.Result) string { return load(res.Crowds[i]) })
 	}
 	t.row(fmt.Sprintf("a vacancy among %d candidates, p50", ours.Herd.Candidates), r,
 		func(res *figure.Result) string { return figure.Duration(res.Herd.Took.Median()) })
@@ -43,6 +43,15 @@ func worst(f figure.Fault) string {
 		return "≥ " + figure.Duration(w.Both())
 	}
 	return figure.Duration(w.Both())
+}
+
+// load is what a crowd takes, and how much of it was left at the end where leases were lost.
+func load(c figure.Crowd) string {
+	cpu := fmt.Sprintf("%.0f %% of a core", 100*c.CPU())
+	if left := min(c.Leading.Settled, c.Following.Settled); left < c.Elections {
+		cpu += fmt.Sprintf(" (%d kept their leader)", left)
+	}
+	return cpu
 }
 
 // share is a failover's median in leases.
