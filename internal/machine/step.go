@@ -155,7 +155,7 @@ func (c *step) stop(leave bool) {
 			c.finish()
 			return
 		}
-		c.s.Exit = Exit{Reason: ReasonStopped}
+		c.s.Exit, c.s.Reason = Exit{Reason: ReasonStopped}, ReasonStopped
 		c.beginRelease(c.s.Write.Expected)
 	case Holding:
 		c.lose(Exit{Reason: ReasonStopped, Keep: true})
