@@ -121,7 +121,10 @@ func installDebian(ctx context.Context, w io.Writer, program, debian string) err
 			return fmt.Errorf("fetching %s, attempt %d of %d: %w", debian, n, attempts, err)
 		}
 		fmt.Fprintf(w, "databases: fetching %s, attempt %d of %d failed, next one in %v: %v\n", debian, n, attempts, pause, err)
-		time.Sleep(pause)
+		select {
+		case <-ctx.Done():
+		case <-time.After(pause):
+		}
 	}
 	target := filepath.Join(cache, program)
 	if err := os.Rename(root, target); err != nil {
@@ -141,6 +144,13 @@ const (
 	pause    = 5 * time.Second
 )
 
+// An apt runs Debian's package tool without root.
+type apt struct {
+	ctx     context.Context //nolint:containedctx // it lives for one call
+	dir     string
+	options []string
+}
+
 // fetch downloads what the machine lacks for a package and unpacks it below root, by the machine's own lists of packages
 // unless fresh ones are asked for.
 func (a *apt) fetch(w io.Writer, debian, root string, fresh bool) error {
@@ -153,13 +163,6 @@ func (a *apt) fetch(w io.Writer, debian, root string, fresh bool) error {
 	}
 	fmt.Fprintf(w, "databases: fetching %s\n", strings.Join(packages, " "))
 	return a.unpack(packages, root)
-}
-
-// An apt runs Debian's package tool without root.
-type apt struct {
-	ctx     context.Context //nolint:containedctx // it lives for one call
-	dir     string
-	options []string
 }
 
 func (a *apt) run(dir, name string, args ...string) ([]byte, error) {

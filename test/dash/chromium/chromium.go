@@ -130,7 +130,10 @@ func Install(ctx context.Context, w io.Writer) error {
 			return fmt.Errorf("fetching chromium, attempt %d of %d: %w", n, attempts, err)
 		}
 		fmt.Fprintf(w, "chromium: attempt %d of %d failed, next one in %v: %v\n", n, attempts, pause, err)
-		time.Sleep(pause)
+		select {
+		case <-ctx.Done():
+		case <-time.After(pause):
+		}
 	}
 	if err := os.Rename(unpacked, target); err != nil {
 		if _, _, there := find(); there == nil {
@@ -149,6 +152,12 @@ const (
 	pause    = 5 * time.Second
 )
 
+// An apt runs Debian's package tool without root.
+type apt struct {
+	dir     string
+	options []string
+}
+
 // fetch downloads what the machine lacks and unpacks it below root, by the machine's own lists of packages unless fresh ones are
 // asked for.
 func (a *apt) fetch(ctx context.Context, w io.Writer, root string, fresh bool) error {
@@ -158,12 +167,6 @@ func (a *apt) fetch(ctx context.Context, w io.Writer, root string, fresh bool) e
 	}
 	fmt.Fprintf(w, "chromium: fetching %s\n", strings.Join(packages, " "))
 	return a.unpack(ctx, packages, root)
-}
-
-// An apt runs Debian's package tool without root.
-type apt struct {
-	dir     string
-	options []string
 }
 
 func (a *apt) run(ctx context.Context, dir, name string, args ...string) (string, error) {
