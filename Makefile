@@ -46,6 +46,10 @@ test: ## run every test of every module with the race detector, shuffled
 	go run ./test/databases/install
 	go run ./test/dash/install
 	go test -race -shuffle=on -count=1 -timeout $(TIMEOUT) work
+	$(COMPARE) go test -count=1 -timeout $(TIMEOUT) ./...
+	@# A slice of each lab, by itself and without the race detector: what they demand is traffic, not speed.
+	go run ./test/chaos --for 2m
+	@$(MAKE) --no-print-directory compare ARGS=--quick
 
 .PHONY: check
 check: format vet lint vuln tidy-check cross ## format, vet, lint, vulnerabilities, go.mod files, six platforms
