@@ -1,6 +1,9 @@
 package machine
 
-import "testing"
+import (
+	"testing"
+	"time"
+)
 
 // Found by the explorer: the claim was under way when the program became unfit, and
 // its answer promoted it.
@@ -47,5 +50,33 @@ func TestALateGrantIsLeftForTheBarThatStillStands(t *testing.T) {
 				t.Errorf("it is %v and leaves with %+v, want %+v", s.Phase, s.Exit, c.want)
 			}
 		})
+	}
+}
+
+// Found by the simulation: a claim was refused by a server that lagged behind, a second copy of it was stored, and
+// the lease was counted from the claim's repetition, after its challengers had seen it.
+func TestRefusalThatTheRegisterContradictsIsNoProof(t *testing.T) {
+	m := unitMachine("a")
+	old := Seen{Kind: Bare, Rev: 1}
+	at := func(ms int64) Instant { return Instant{Mono: ms * 1e6, Wall: ms * 1e6} }
+	s, _ := m.Step(State{}, Event{Kind: Start}, at(0))
+	s, _ = m.Step(s, Event{Kind: Sight, Seen: old}, at(0))
+	s, _ = m.Step(s, Event{Kind: Tick, Token: "a1"}, Instant{Mono: s.DueAt, Wall: s.DueAt})
+	if s.Phase != Claiming {
+		t.Fatalf("it is %v when its claim is due", s.Phase)
+	}
+	first := s.Write.Sent
+	s, _ = m.Step(s, Event{Kind: Written, Op: s.Write.Op, Outcome: Conflict}, first)
+	s, _ = m.Step(s, Event{Kind: Read, Op: s.Write.Op, Outcome: OK, Seen: old}, first)
+	again := first.Add(time.Duration(s.Write.Due - first.Mono))
+	s, actions := m.Step(s, Event{Kind: Tick}, again)
+	if len(actions) != 1 || actions[0].Kind != Send {
+		t.Fatalf("a claim that was refused for nothing: %v", actions)
+	}
+	s, _ = m.Step(s, Event{Kind: Written, Op: s.Write.Op, Outcome: Conflict}, again)
+	stored := Seen{Kind: Held, Rev: 2, Rec: Record{ID: "a", Token: "a1", TTL: m.TTL}}
+	s, _ = m.Step(s, Event{Kind: Read, Op: s.Write.Op, Outcome: OK, Seen: stored}, again)
+	if s.Phase != Holding || s.Grant.Sent != first {
+		t.Errorf("it is %v by a write that left at %v, want the first attempt's %v", s.Phase, s.Grant.Sent, first)
 	}
 }

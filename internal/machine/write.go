@@ -194,9 +194,10 @@ func (c *step) read() {
 	seen := c.ev.Seen
 	switch {
 	case seen.same(c.s.View) && seen.Rev == w.Expected:
-		// The register stands as the write expects: whoever refused it lags behind.
+		// The register stands as the write expects: whoever refused it lags behind, and a refusal that the
+		// register contradicts is no proof that the attempt will never be applied.
 		c.note(NoteStale)
-		w.Refused = false
+		w.Refused, w.Maybe = false, true
 		c.failed()
 		return
 	case seen.Rev <= w.Expected:
