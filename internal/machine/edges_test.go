@@ -312,3 +312,44 @@ func TestARefusedRenewalEndsTheKeepingOfTheRecord(t *testing.T) {
 		t.Errorf("it is %v and keeps the record: %v", p.s.Phase, p.s.keeps())
 	}
 }
+
+// What is random in a delay is added to what a rule asks for, and never taken from it.
+func TestRandomDelaysNeverShortenAWait(t *testing.T) {
+	const trip = time.Second
+	m := unitMachine("a")
+	m.TTL, m.MaxTTL, m.HeadStart = 100*trip, 100*trip, 5*trip
+	full := m.wait(m.TTL)
+	for name, c := range map[string]struct {
+		seen  Seen
+		least time.Duration
+	}{
+		"held":                    {Seen{Kind: Held, Rev: 4, Rec: Record{ID: "b", Token: "b1", TTL: m.TTL}}, full},
+		"deleted":                 {Seen{Kind: Bare, Rev: 4}, full},
+		"garbled":                 {Seen{Kind: Garbled, Rev: 4}, full},
+		"vacant for a successor":  {Seen{Kind: Vacant, Rev: 4, Rec: Record{Token: "b1", Successor: "c"}}, m.HeadStart},
+		"vacant for whoever":      {Seen{Kind: Vacant, Rev: 4, Rec: Record{Token: "b1"}}, 0},
+		"nothing was ever stored": {Seen{Kind: Absent}, 0},
+	} {
+		t.Run(name, func(t *testing.T) {
+			spread := map[time.Duration]bool{}
+			for i := range uint64(64) {
+				// A race that was lost makes delays long.
+				p := &play{m: m, s: State{Losses: 3, RTT: trip, HeldTTL: m.TTL}}
+				p.s.Phase = Watching
+				p.step(Event{Kind: Sight, Seen: c.seen, Rand: i << 58})
+				due := p.now.Mono
+				if p.s.Phase == Watching {
+					due = p.s.DueAt
+				}
+				if got := time.Duration(due - p.now.Mono); got < c.least {
+					t.Fatalf("with the random number %d/64 it waits %v, want %v at least", i, got, c.least)
+				} else {
+					spread[got] = true
+				}
+			}
+			if len(spread) < 32 {
+				t.Errorf("64 random numbers give %d delays", len(spread))
+			}
+		})
+	}
+}
