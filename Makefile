@@ -83,7 +83,7 @@ mutants: ## put each bug that the field has had back, demand that it is caught, 
 	go run ./test/mutants -write docs/mutants.md
 
 .PHONY: gremlins
-gremlins: ## let gremlins mutate the core (an hour and a half; the survivors are justified in docs/mutants.md)
+gremlins: ## let gremlins mutate the core (for hours; docs/mutants.md tells of the survivors)
 	@mkdir -p $(BIN)
 	GOBIN=$(BIN) go install github.com/go-gremlins/gremlins/cmd/gremlins@v0.6.0
 	GOFLAGS="-short -vet=off" $(BIN)/gremlins unleash --workers 1 --timeout-coefficient 6 --invert-logical ./internal/machine

@@ -40,7 +40,11 @@ func traces(run string) check { return check{pkg: "internal/machine", run: "^Tes
 
 func root(run string) check { return check{pkg: ".", run: "^(" + run + ")$"} }
 
-func onNATS(run string) check { return check{pkg: "test/natsstore", run: run} }
+// onNATS is a test on a real server. What a mutant loses is waited for until patience ends, so that has to be shorter
+// than a mutant may take.
+func onNATS(run string) check {
+	return check{pkg: "test/natsstore", run: run, args: "-patience=20s"}
+}
 
 func mutants() []mutant {
 	var all []mutant

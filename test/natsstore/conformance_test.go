@@ -2,6 +2,7 @@ package natsstore_test
 
 import (
 	"errors"
+	"flag"
 	"testing"
 	"time"
 
@@ -80,6 +81,8 @@ func makeForeign(cfg jetstream.KeyValueConfig) func(testing.TB, *nats.Conn, stri
 // noPurge: a bucket of ours refuses what would destroy records.
 const noPurge = "the bucket denies purges"
 
+var patience = flag.Duration("patience", 0, "how long TestConformance waits for an event; 0 stands for the suite's default")
+
 func TestConformance(t *testing.T) {
 	srv := natslab.Start(t, natslab.Domain("hub"))
 	connect := func(tb testing.TB) *nats.Conn { return srv.Connect(tb) }
@@ -96,6 +99,7 @@ func TestConformance(t *testing.T) {
 		{"ForeignWithTTLAndMarkers", makeForeign(jetstream.KeyValueConfig{TTL: time.Hour, LimitMarkerTTL: time.Minute, Compression: true}),
 			natsstore.Options{}, storetest.Caps{}},
 	} {
+		c.caps.Patience = *patience
 		t.Run(c.name, func(t *testing.T) {
 			storetest.Run(t, bed{connect: connect, make: c.make, opts: c.opts, interrupt: srv.DropClients}.harness, c.caps)
 		})
