@@ -231,12 +231,12 @@ func (w *storm) calmDown() {
 	w.say("calm")
 	for _, n := range w.nodes {
 		n.out, n.in = false, false
-		switch {
-		case !n.alive() || n.s.Stopping:
+		if n.alive() && n.frozen {
+			n.thaw() // first: it may have been told to stop meanwhile
+		}
+		if !n.alive() || n.s.Stopping {
 			n.crash()
 			n.join()
-		case n.frozen:
-			n.thaw()
 		}
 		n.connected()
 		n.step(Event{Kind: Unbar, Bars: Unhealthy | Paused | Full})
