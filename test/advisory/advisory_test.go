@@ -20,13 +20,6 @@ import (
 
 const group = "jobs/eu.west"
 
-func within(t *testing.T) context.Context {
-	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), natslab.Patience)
-	t.Cleanup(cancel)
-	return ctx
-}
-
 // start starts a candidate whose TTL no test waits for.
 func start(t *testing.T, nc *nats.Conn, id string, hooks leader.Hooks) leader.Election {
 	t.Helper()
@@ -47,7 +40,7 @@ func start(t *testing.T, nc *nats.Conn, id string, hooks leader.Hooks) leader.El
 // awaitLeader waits until e sees a leader.
 func awaitLeader(t *testing.T, e leader.Election) {
 	t.Helper()
-	for info := range e.Observe(within(t)) {
+	for info := range e.Observe(natslab.Within(t)) {
 		if info.ID != "" {
 			return
 		}
@@ -68,7 +61,7 @@ func handOver(t *testing.T, connect func() *nats.Conn, hooks func() leader.Hooks
 		t.Fatal(err)
 	}
 	defer c.Close()
-	if _, err := c.Transfer(within(t), group, "b", "new kernel"); err != nil {
+	if _, err := c.Transfer(natslab.Within(t), group, "b", "new kernel"); err != nil {
 		t.Fatal(err)
 	}
 	natslab.Eventually(t, "b leads", func(context.Context) error {
@@ -369,7 +362,7 @@ func whoLed(t *testing.T, connect func() *nats.Conn) {
 func TestReadersHearLiveAndPassOverStrangers(t *testing.T) {
 	srv := natslab.Start(t)
 	nc := srv.Connect(t)
-	ctx := within(t)
+	ctx := natslab.Within(t)
 	go func() {
 		// The subscription begins with the iteration.
 		for nc.NumSubscriptions() == 0 && ctx.Err() == nil {
@@ -406,7 +399,7 @@ func TestSubscriptionEndsWithItsContextAndWithItsConnection(t *testing.T) {
 	}
 	nc.Close()
 	n := 0
-	for _, err := range advisory.Subscribe(within(t), nc, "leader-advisory.>") {
+	for _, err := range advisory.Subscribe(natslab.Within(t), nc, "leader-advisory.>") {
 		n++
 		if !errors.Is(err, nats.ErrConnectionClosed) {
 			t.Error(err)
@@ -488,7 +481,7 @@ func TestAdvisoriesWaitForTheConnectionAndHoldNobodyUp(t *testing.T) {
 	}
 	defer c.Close()
 	for range 6 {
-		if _, err := c.StepDown(within(t), group, ""); err != nil {
+		if _, err := c.StepDown(natslab.Within(t), group, ""); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -516,7 +509,7 @@ func TestStopWaitsForASilentConnectionNoLongerThanItIsTold(t *testing.T) {
 	e := start(t, srv.Connect(t), "a", advisory.Hooks(nc, advisory.Options{FlushTimeout: 50 * time.Millisecond}))
 	awaitLeader(t, e)
 	proxy.Hold()
-	if err := e.StopWithContext(within(t), leader.StopOptions{DeleteKey: true, WaitForDemote: true}); err != nil {
+	if err := e.StopWithContext(natslab.Within(t), leader.StopOptions{DeleteKey: true, WaitForDemote: true}); err != nil {
 		t.Fatal(err)
 	}
 	proxy.Resume()

@@ -43,17 +43,10 @@ func start(t *testing.T, nc *nats.Conn, id string) leader.Election {
 	return e
 }
 
-func within(t *testing.T) context.Context {
-	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), natslab.Patience)
-	t.Cleanup(cancel)
-	return ctx
-}
-
 // awaitLeader waits until e sees a leader, and returns its InstanceID.
 func awaitLeader(t *testing.T, e leader.Election) string {
 	t.Helper()
-	for info := range e.Observe(within(t)) {
+	for info := range e.Observe(natslab.Within(t)) {
 		if info.ID != "" {
 			return info.ID
 		}
@@ -81,7 +74,7 @@ func TestOperatorStepsALeaderDownAndSeesTheNext(t *testing.T) {
 		b := start(t, connect(), "b")
 		awaitLeader(t, b)
 		c := control(t, connect())
-		h, err := c.StepDown(within(t), group, "new kernel")
+		h, err := c.StepDown(natslab.Within(t), group, "new kernel")
 		if err != nil {
 			t.Fatalf("%v: %+v", err, h)
 		}
@@ -105,7 +98,7 @@ func TestOperatorHandsOverToAndFro(t *testing.T) {
 		c := control(t, connect())
 		for i := range 6 {
 			to := ids[(i+1)%3]
-			h, err := c.Transfer(within(t), group, to, "round")
+			h, err := c.Transfer(natslab.Within(t), group, to, "round")
 			if err != nil || h.To.ID != to {
 				t.Fatalf("to %s: %v: %+v", to, err, h)
 			}
@@ -128,7 +121,7 @@ func TestPauseOutlivesTheRestartOfEverything(t *testing.T) {
 			connect, restart := lab(t)
 			a := start(t, connect(), "a")
 			awaitLeader(t, a)
-			h, err := control(t, connect()).Pause(within(t), group, "migration")
+			h, err := control(t, connect()).Pause(natslab.Within(t), group, "migration")
 			if err != nil || h.From.ID != "a" || a.IsLeader() {
 				t.Fatalf("%v: %+v", err, h)
 			}
@@ -138,14 +131,14 @@ func TestPauseOutlivesTheRestartOfEverything(t *testing.T) {
 			awaitBarred(t, a)
 			awaitBarred(t, b)
 			c := control(t, connect())
-			s, err := c.State(within(t), group)
+			s, err := c.State(natslab.Within(t), group)
 			if err != nil || !s.Paused || s.PausedBy != "ann" || s.PausedWhy != "migration" || s.Leader.ID != "" {
 				t.Fatalf("%v: %+v", err, s)
 			}
 			if s.Leader.Reason != leader.ReasonPaused || s.Leader.By != "ann" || s.Leader.Why != "migration" {
 				t.Errorf("the vacancy says %+v", s.Leader)
 			}
-			if h, err = c.Resume(within(t), group); err != nil || h.To.ID == "" {
+			if h, err = c.Resume(natslab.Within(t), group); err != nil || h.To.ID == "" {
 				t.Fatalf("%v: %+v", err, h)
 			}
 			awaitLeader(t, b)
@@ -177,11 +170,11 @@ func awaitBarred(t *testing.T, e leader.Election) {
 func TestObserversOfAPausedGroupSayByWhomAndWhy(t *testing.T) {
 	onEach(t, func(t *testing.T, connect func() *nats.Conn) {
 		awaitLeader(t, start(t, connect(), "a"))
-		if _, err := control(t, connect()).Pause(within(t), group, "migration"); err != nil {
+		if _, err := control(t, connect()).Pause(natslab.Within(t), group, "migration"); err != nil {
 			t.Fatal(err)
 		}
 		// Also one that comes late.
-		for info, err := range leader.Observe(within(t), connect(), "leaders", group) {
+		for info, err := range leader.Observe(natslab.Within(t), connect(), "leaders", group) {
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -223,7 +216,7 @@ func TestOperatorWithoutTheRightToWatchReads(t *testing.T) {
 	admin, ops := lab(t, operator(""))
 	awaitLeader(t, start(t, admin(), "a"))
 	awaitLeader(t, start(t, admin(), "b"))
-	h, err := control(t, ops()).StepDown(within(t), group, "")
+	h, err := control(t, ops()).StepDown(natslab.Within(t), group, "")
 	if err != nil || h.From.ID != "a" || h.To.ID != "b" {
 		t.Errorf("%v: %+v", err, h)
 	}
@@ -236,7 +229,7 @@ func TestMissingPermissionIsNamedAndNothingIsDone(t *testing.T) {
 			a := start(t, admin(), "a")
 			awaitLeader(t, a)
 			term := a.Term()
-			h, err := control(t, ops()).StepDown(within(t), group, "")
+			h, err := control(t, ops()).StepDown(natslab.Within(t), group, "")
 			if !errors.Is(err, store.ErrPermanent) || !strings.Contains(err.Error(), missing) {
 				t.Errorf("%v: %+v", err, h)
 			}
@@ -249,7 +242,7 @@ func TestMissingPermissionIsNamedAndNothingIsDone(t *testing.T) {
 
 func TestMissingBucketIsSaid(t *testing.T) {
 	srv := natslab.Start(t)
-	_, err := control(t, srv.Connect(t)).StepDown(within(t), group, "")
+	_, err := control(t, srv.Connect(t)).StepDown(natslab.Within(t), group, "")
 	if !errors.Is(err, store.ErrPermanent) {
 		t.Error(err)
 	}

@@ -16,7 +16,7 @@ func TestStepDownsInARowCostNoLease(t *testing.T) {
 	c := control(t, srv.Connect(t))
 	for i := range 200 {
 		// A lease that has to run out costs more than within has.
-		if h, err := c.StepDown(within(t), group, ""); err != nil {
+		if h, err := c.StepDown(natslab.Within(t), group, ""); err != nil {
 			t.Fatalf("step-down %d: %v: %+v", i, err, h)
 		}
 	}

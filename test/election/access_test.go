@@ -19,7 +19,7 @@ import (
 // tells what to do. The candidate may then be started again.
 func refused(t *testing.T, m *member, words ...string) {
 	t.Helper()
-	err := m.Start(within(t))
+	err := m.Start(natslab.Within(t))
 	if err == nil {
 		t.Fatal("Start succeeded")
 	}
@@ -101,7 +101,7 @@ func TestStartWithoutTheRightToWriteNamesTheRight(t *testing.T) {
 	ensure(t, srv.Connect(t, nats.UserInfo("admin", "admin")), natsstore.BucketConfig{Bucket: "b"})
 	g := newGroup(t, "b")
 	a := g.candidate(srv.Connect(t, nats.UserInfo("cand", "cand")), "a", ttl(short))
-	if err := a.Start(within(t)); store.Classify(err) != store.Permanent || !strings.Contains(err.Error(), "may not publish to $KV.b.g") {
+	if err := a.Start(natslab.Within(t)); store.Classify(err) != store.Permanent || !strings.Contains(err.Error(), "may not publish to $KV.b.g") {
 		t.Errorf("Start: %v", err)
 	}
 	grant(srv, options, users(pub))

@@ -26,7 +26,7 @@ func TestFirstCandidateLeadsAndTheOthersFollow(t *testing.T) {
 	if s.State != leader.StateLeader || s.LeaderID != "a" || s.Token == "" || s.Term == 0 || s.ConnectionStatus != "CONNECTED" {
 		t.Errorf("status of the leader: %+v", s)
 	}
-	if err := a.ValidateToken(within(t)); err != nil {
+	if err := a.ValidateToken(natslab.Within(t)); err != nil {
 		t.Errorf("validating the leader's token: %v", err)
 	}
 }
@@ -125,7 +125,7 @@ func TestTransferReachesTheNamedSuccessor(t *testing.T) {
 	}
 	heir := g.join(srv.Connect(t), "heir")
 	heir.follows(a)
-	if err := a.Transfer(within(t), "heir"); err != nil {
+	if err := a.Transfer(natslab.Within(t), "heir"); err != nil {
 		t.Fatal(err)
 	}
 	if got := g.leader(); got != heir {
@@ -134,7 +134,7 @@ func TestTransferReachesTheNamedSuccessor(t *testing.T) {
 	if why := a.lost(); why != leader.ReasonTransferred {
 		t.Errorf("the reason is %q", why)
 	}
-	if err := a.Transfer(within(t), "heir"); !errors.Is(err, leader.ErrNotLeader) {
+	if err := a.Transfer(natslab.Within(t), "heir"); !errors.Is(err, leader.ErrNotLeader) {
 		t.Errorf("a transfer by a follower: %v", err)
 	}
 }
@@ -146,7 +146,7 @@ func TestTransferToNobodyCostsAHeadStartOnly(t *testing.T) {
 	g.leader()
 	b := g.join(srv.Connect(t), "b")
 	b.follows(a)
-	if err := a.Transfer(within(t), "ghost"); err != nil {
+	if err := a.Transfer(natslab.Within(t), "ghost"); err != nil {
 		t.Fatal(err)
 	}
 	g.await("b leads", b.IsLeader)
@@ -211,7 +211,7 @@ func TestObserverSeesEachChangeWithoutWriting(t *testing.T) {
 	}()
 	await := func(what string, ok func(leader.LeaderInfo) bool) leader.LeaderInfo {
 		t.Helper()
-		for limit := within(t); ; {
+		for limit := natslab.Within(t); ; {
 			select {
 			case info := <-seen:
 				if ok(info) {
@@ -242,7 +242,7 @@ func TestObservingFromWithinAnElection(t *testing.T) {
 	g.leader()
 	b := g.join(srv.Connect(t), "b")
 	b.follows(a)
-	ctx := within(t)
+	ctx := natslab.Within(t)
 	var ids []string
 	for info := range b.Observe(ctx) {
 		if info.ID == "" {

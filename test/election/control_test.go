@@ -28,7 +28,7 @@ func (r request) json() []byte {
 func TestAnotherProgramAsksTheLeaderToStepDown(t *testing.T) {
 	p := newPair(t)
 	close(p.demote)
-	if _, err := p.kv.Put(within(t), "_ctl.g", request{Op: "step-down", Term: p.a.Term().Number, By: "operator"}.json()); err != nil {
+	if _, err := p.kv.Put(natslab.Within(t), "_ctl.g", request{Op: "step-down", Term: p.a.Term().Number, By: "operator"}.json()); err != nil {
 		t.Fatal(err)
 	}
 	p.await("b leads", p.b.IsLeader)
@@ -56,11 +56,11 @@ func TestAnotherProgramAsksTheLeaderToHandOver(t *testing.T) {
 	}
 	heir := g.join(srv.Connect(t), "heir")
 	heir.follows(a)
-	kv, err := natslab.JetStream(t, srv.Connect(t)).KeyValue(within(t), "b")
+	kv, err := natslab.JetStream(t, srv.Connect(t)).KeyValue(natslab.Within(t), "b")
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := kv.Put(within(t), "_ctl.g", request{Op: "transfer", Term: a.Term().Number, Successor: "heir"}.json()); err != nil {
+	if _, err := kv.Put(natslab.Within(t), "_ctl.g", request{Op: "transfer", Term: a.Term().Number, Successor: "heir"}.json()); err != nil {
 		t.Fatal(err)
 	}
 	if got := g.leaderAfter(a); got != heir {
@@ -82,17 +82,17 @@ func TestOtherRequestsAreIgnored(t *testing.T) {
 		string(request{Op: "explode", Term: term}.json()),
 		string(garbage(64 << 10)),
 	} {
-		if _, err := p.kv.Put(within(t), "_ctl.g", []byte(body)); err != nil {
+		if _, err := p.kv.Put(natslab.Within(t), "_ctl.g", []byte(body)); err != nil {
 			t.Fatal(err)
 		}
-		if err := p.a.ValidateToken(within(t)); err != nil {
+		if err := p.a.ValidateToken(natslab.Within(t)); err != nil {
 			t.Fatalf("after %.40q: %v", body, err)
 		}
 	}
 	if now := p.a.Term().Number; now != term {
 		t.Fatalf("term %d, was %d", now, term)
 	}
-	if _, err := p.kv.Put(within(t), "_ctl.g", request{Op: "step-down", Term: term}.json()); err != nil {
+	if _, err := p.kv.Put(natslab.Within(t), "_ctl.g", request{Op: "step-down", Term: term}.json()); err != nil {
 		t.Fatal(err)
 	}
 	p.await("b leads", p.b.IsLeader)
@@ -102,14 +102,14 @@ func TestOtherRequestsAreIgnored(t *testing.T) {
 func TestRequestIsNotObeyedTwice(t *testing.T) {
 	p := newPair(t)
 	close(p.demote)
-	if _, err := p.kv.Put(within(t), "_ctl.g", request{Op: "step-down", Term: p.a.Term().Number}.json()); err != nil {
+	if _, err := p.kv.Put(natslab.Within(t), "_ctl.g", request{Op: "step-down", Term: p.a.Term().Number}.json()); err != nil {
 		t.Fatal(err)
 	}
 	p.await("b leads", p.b.IsLeader)
 	p.a.follows(p.b)
 	p.b.resign()
 	p.await("a leads again", p.a.IsLeader)
-	if err := p.a.ValidateToken(within(t)); err != nil {
+	if err := p.a.ValidateToken(natslab.Within(t)); err != nil {
 		t.Errorf("a's second term: %v", err)
 	}
 }

@@ -202,7 +202,7 @@ func TestTermsGrowAcrossADeletedBucket(t *testing.T) {
 	b.follows(a)
 	for range 3 {
 		before := g.leader().Term()
-		if err := admin.DeleteKeyValue(within(t), "b"); err != nil {
+		if err := admin.DeleteKeyValue(natslab.Within(t), "b"); err != nil {
 			t.Fatal(err)
 		}
 		g.await("a leader of a later term", func() bool {

@@ -55,12 +55,12 @@ func TestForeignWriteOverALeadersRecordCostsTheTermOnly(t *testing.T) {
 			g.leader()
 			b := g.join(srv.Connect(t), "b")
 			b.follows(a)
-			kv, err := natslab.JetStream(t, admin).KeyValue(within(t), name)
+			kv, err := natslab.JetStream(t, admin).KeyValue(natslab.Within(t), name)
 			if err != nil {
 				t.Fatal(err)
 			}
 			first := a.Term()
-			if err := c.do(within(t), kv); err != nil {
+			if err := c.do(natslab.Within(t), kv); err != nil {
 				t.Fatal(err)
 			}
 			g.await("somebody leads again", func() bool {
@@ -85,7 +85,7 @@ func TestRecordsThatNobodyCanReadKeepEverybodyWaiting(t *testing.T) {
 	srv := natslab.Start(t)
 	admin := srv.Connect(t)
 	ensure(t, admin, natsstore.BucketConfig{Bucket: "b"})
-	kv, err := natslab.JetStream(t, admin).KeyValue(within(t), "b")
+	kv, err := natslab.JetStream(t, admin).KeyValue(natslab.Within(t), "b")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -104,7 +104,7 @@ func TestRecordsThatNobodyCanReadKeepEverybodyWaiting(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			g := newGroup(t, "b")
 			g.name = name
-			if _, err := kv.Put(within(t), name, []byte(c.value)); err != nil {
+			if _, err := kv.Put(natslab.Within(t), name, []byte(c.value)); err != nil {
 				t.Fatal(err)
 			}
 			a := g.join(srv.Connect(t), "a", ttl(short))
@@ -120,7 +120,7 @@ func TestRecordsThatNobodyCanReadKeepEverybodyWaiting(t *testing.T) {
 			vacancy := nats.NewMsg("$KV.b." + name)
 			vacancy.Header.Set("KV-Operation", "DEL")
 			vacancy.Data = []byte(`{"reason":"cleared","by":"operator"}`)
-			if _, err := natslab.JetStream(t, admin).PublishMsg(within(t), vacancy); err != nil {
+			if _, err := natslab.JetStream(t, admin).PublishMsg(natslab.Within(t), vacancy); err != nil {
 				t.Fatal(err)
 			}
 			g.await("a leads", a.IsLeader)
@@ -133,15 +133,15 @@ func TestDeletionIsWaitedOutAndThenTaken(t *testing.T) {
 	srv := natslab.Start(t)
 	admin := srv.Connect(t)
 	ensure(t, admin, natsstore.BucketConfig{Bucket: "b"})
-	kv, err := natslab.JetStream(t, admin).KeyValue(within(t), "b")
+	kv, err := natslab.JetStream(t, admin).KeyValue(natslab.Within(t), "b")
 	if err != nil {
 		t.Fatal(err)
 	}
 	g := newGroup(t, "b")
-	if _, err := kv.Put(within(t), "g", garbage(100)); err != nil {
+	if _, err := kv.Put(natslab.Within(t), "g", garbage(100)); err != nil {
 		t.Fatal(err)
 	}
-	if err := kv.Delete(within(t), "g"); err != nil {
+	if err := kv.Delete(natslab.Within(t), "g"); err != nil {
 		t.Fatal(err)
 	}
 	begun := time.Now()
@@ -192,7 +192,7 @@ func TestBucketsMadeByOthers(t *testing.T) {
 				func(ctx context.Context) error { _, err := kv.PutString(ctx, "g", "hello"); return err },
 			} {
 				before := g.leader().Term()
-				if err := spoil(within(t)); err != nil {
+				if err := spoil(natslab.Within(t)); err != nil {
 					t.Fatal(err)
 				}
 				g.await(fmt.Sprintf("a leader after spoiling %d", i), func() bool {
@@ -210,21 +210,21 @@ func TestOurBucketRefusesPurges(t *testing.T) {
 	a := g.join(srv.Connect(t), "a")
 	term := g.leader().Term()
 	js := natslab.JetStream(t, srv.Connect(t))
-	kv, err := js.KeyValue(within(t), "b")
+	kv, err := js.KeyValue(natslab.Within(t), "b")
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := kv.Purge(within(t), "g"); err == nil {
+	if err := kv.Purge(natslab.Within(t), "g"); err == nil {
 		t.Error("kv.Purge succeeded")
 	}
-	stream, err := js.Stream(within(t), "KV_b")
+	stream, err := js.Stream(natslab.Within(t), "KV_b")
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := stream.Purge(within(t)); err == nil {
+	if err := stream.Purge(natslab.Within(t)); err == nil {
 		t.Error("a purge of the stream succeeded")
 	}
-	if err := a.ValidateToken(within(t)); err != nil || a.Term() != term {
+	if err := a.ValidateToken(natslab.Within(t)); err != nil || a.Term() != term {
 		t.Errorf("term %v, was %v: %v", a.Term(), term, err)
 	}
 }

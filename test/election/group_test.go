@@ -197,14 +197,14 @@ func (m *member) start() {
 // resign has the member leave its term.
 func (m *member) resign() {
 	m.g.tb.Helper()
-	if err := m.Resign(within(m.g.tb)); err != nil {
+	if err := m.Resign(natslab.Within(m.g.tb)); err != nil {
 		m.g.tb.Fatalf("%s resigns: %v", m.id, err)
 	}
 }
 
 func (m *member) stop(opts leader.StopOptions) {
 	m.g.tb.Helper()
-	if err := m.StopWithContext(within(m.g.tb), opts); err != nil {
+	if err := m.StopWithContext(natslab.Within(m.g.tb), opts); err != nil {
 		m.g.tb.Errorf("stopping %s: %v", m.id, err)
 	}
 }
@@ -339,7 +339,7 @@ func (g *group) stopAll() {
 // await waits until the condition holds, looking whenever something happened.
 func (g *group) await(what string, cond func() bool) {
 	g.tb.Helper()
-	ctx := within(g.tb)
+	ctx := natslab.Within(g.tb)
 	look := time.NewTicker(20 * time.Millisecond)
 	defer look.Stop()
 	for !cond() {
@@ -407,14 +407,6 @@ func (m *member) follows(l *member) {
 		s := m.Status()
 		return s.State == leader.StateFollower && s.LeaderID == l.id
 	})
-}
-
-// within bounds a wait.
-func within(tb testing.TB) context.Context {
-	tb.Helper()
-	ctx, cancel := context.WithTimeout(tb.Context(), natslab.Patience)
-	tb.Cleanup(cancel)
-	return ctx
 }
 
 // ensure makes a bucket of ours before anybody uses it.

@@ -84,7 +84,7 @@ func TestWatchThatLagsBehindOwnWritesIsNoLostWrite(t *testing.T) {
 	for range 5 {
 		b.follows(a)
 		lag.hold()
-		if err := a.ValidateToken(within(t)); err != nil { // a write, of which the watch will tell late
+		if err := a.ValidateToken(natslab.Within(t)); err != nil { // a write, of which the watch will tell late
 			t.Fatal(err)
 		}
 		a.resign()

@@ -107,7 +107,7 @@ func TestWhoIsPreferredGoesFirstAtAVacancyOfTheServer(t *testing.T) {
 					t.Fatalf("%s leads after %s, and waited for %v, want p%d, or %v", next.id, leads.id, waited, p, due)
 				}
 				t.Logf("p%d came too late on a busy machine; %s has waited", p, next.id)
-				if err := next.Transfer(within(t), byRank[p].id); err != nil {
+				if err := next.Transfer(natslab.Within(t), byRank[p].id); err != nil {
 					t.Fatal(err)
 				}
 				g.await("the preferred one leads", byRank[p].IsLeader)
@@ -140,7 +140,7 @@ func (m *member) priority(t *testing.T) (p int) {
 // heard waits until the record tells of so many standings of priority 1 and more.
 func heard(t *testing.T, nc *nats.Conn, g *group, n int) {
 	t.Helper()
-	kv, err := natslab.JetStream(t, nc).KeyValue(within(t), g.bucket)
+	kv, err := natslab.JetStream(t, nc).KeyValue(natslab.Within(t), g.bucket)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -255,7 +255,7 @@ func run(t *testing.T, program string, args ...string) *process {
 // awaitLine waits for a line of the program's log that contains the words.
 func (p *process) awaitLine(words string) {
 	p.t.Helper()
-	limit := within(p.t)
+	limit := natslab.Within(p.t)
 	var log []string
 	for {
 		select {
@@ -277,7 +277,7 @@ func (p *process) wait() error {
 	select {
 	case <-p.ended:
 		return p.err
-	case <-within(p.t).Done():
+	case <-natslab.Within(p.t).Done():
 		p.t.Fatalf("%s never ended", p.cmd.Path)
 		return nil
 	}

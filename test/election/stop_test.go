@@ -38,7 +38,7 @@ func newPair(t *testing.T, tweaks ...tweak) pair {
 	p.leader()
 	p.b = p.join(srv.Connect(t), "b", tweaks...)
 	p.b.follows(p.a)
-	kv, err := natslab.JetStream(t, nc).KeyValue(within(t), "b")
+	kv, err := natslab.JetStream(t, nc).KeyValue(natslab.Within(t), "b")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -53,14 +53,14 @@ func TestStopWaitsForDemoteAndReleasesAfterIt(t *testing.T) {
 	p := newPair(t, patient)
 	stopped := make(chan error, 1)
 	go func() {
-		stopped <- p.a.StopWithContext(within(t), leader.StopOptions{DeleteKey: true, WaitForDemote: true})
+		stopped <- p.a.StopWithContext(natslab.Within(t), leader.StopOptions{DeleteKey: true, WaitForDemote: true})
 	}()
 	p.await("OnDemote runs", func() bool { return p.a.told() == "promote demote" })
 	if p.a.IsLeader() {
 		t.Error("leads while it is being demoted")
 	}
 	// The work has not stopped: the record must be there still.
-	if _, err := p.kv.Get(within(t), "g"); err != nil {
+	if _, err := p.kv.Get(natslab.Within(t), "g"); err != nil {
 		t.Errorf("the record before OnDemote returned: %v", err)
 	}
 	select {
@@ -92,7 +92,7 @@ func TestStopWithoutDeleteKeyLeavesTheRecordToExpire(t *testing.T) {
 	p := newPair(t, ttl(2*time.Second))
 	close(p.demote)
 	p.a.stop(leader.StopOptions{WaitForDemote: true})
-	e, err := p.kv.Get(within(t), "g")
+	e, err := p.kv.Get(natslab.Within(t), "g")
 	if err != nil {
 		t.Fatalf("the record after a stop that leaves it: %v", err)
 	}
@@ -162,7 +162,7 @@ func TestRunReleasesWhenItsContextEnds(t *testing.T) {
 			return ctx.Err()
 		})
 	}()
-	limit := within(t)
+	limit := natslab.Within(t)
 	var first leader.Term
 	select {
 	case first = <-terms:
@@ -185,7 +185,7 @@ func TestRunReturnsWhatTheWorkReturned(t *testing.T) {
 	srv := natslab.Start(t)
 	nc := srv.Connect(t)
 	boom := errors.New("boom")
-	err := leader.Run(within(t), nc, newGroup(t, "b").config("a", nil),
+	err := leader.Run(natslab.Within(t), nc, newGroup(t, "b").config("a", nil),
 		func(context.Context, leader.Term) error { return boom })
 	if !errors.Is(err, boom) {
 		t.Errorf("Run returned %v", err)

@@ -80,7 +80,7 @@ func record(t *testing.T, judge histories.Judge, stores []store.Store, want leas
 		stop()
 		traffic.Wait()
 		heal()
-		if err := histories.Settle(within(t), clients[len(clients)-1], keys); err != nil {
+		if err := histories.Settle(natslab.Within(t), clients[len(clients)-1], keys); err != nil {
 			t.Fatalf("the keys do not settle: %v", err)
 		}
 		t.Logf("%d calls, of them %d writes: %d acknowledged, %d conflicts, %d unknown, %d without effect; faults: %v",
@@ -132,13 +132,6 @@ func told(h *histories.History) string {
 		fmt.Fprintln(&b, o)
 	}
 	return b.String()
-}
-
-func within(tb testing.TB) context.Context {
-	tb.Helper()
-	ctx, cancel := context.WithTimeout(tb.Context(), natslab.Patience)
-	tb.Cleanup(cancel)
-	return ctx
 }
 
 func TestMemoryStoreIsLinearizable(t *testing.T) {
@@ -275,7 +268,7 @@ func (b blind) CompareAndSwap(ctx context.Context, w store.Write) (uint64, error
 func TestStoreThatForgetsTheExpectedRevisionIsCondemned(t *testing.T) {
 	srv := natslab.Start(t)
 	stores := open(t, 1, srv.Connect(t), []*nats.Conn{srv.Connect(t), srv.Connect(t)})
-	kv, err := natslab.JetStream(t, srv.Connect(t)).KeyValue(within(t), bucket)
+	kv, err := natslab.JetStream(t, srv.Connect(t)).KeyValue(natslab.Within(t), bucket)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -294,7 +287,7 @@ func TestStoreThatForgetsTheExpectedRevisionIsCondemned(t *testing.T) {
 			}
 			// Two that expect the same are enough.
 			for _, c := range []*histories.Client{clients[0], clients[len(clients)-1]} {
-				if _, outcome := c.Swap(within(t), "k", 0); outcome != store.OK {
+				if _, outcome := c.Swap(natslab.Within(t), "k", 0); outcome != store.OK {
 					t.Fatalf("a write ended %v", outcome)
 				}
 			}

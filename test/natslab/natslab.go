@@ -212,6 +212,14 @@ func JetStream(tb testing.TB, nc *nats.Conn) jetstream.JetStream {
 	return js
 }
 
+// Within returns a context that ends with the test, or after Patience.
+func Within(tb testing.TB) context.Context {
+	tb.Helper()
+	ctx, cancel := context.WithTimeout(tb.Context(), Patience)
+	tb.Cleanup(cancel)
+	return ctx
+}
+
 // Eventually tries f, with pauses, until it returns nil, and fails the test
 // naming what it waited for if that never happens.
 func Eventually(tb testing.TB, what string, f func(context.Context) error) {

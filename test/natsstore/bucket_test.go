@@ -19,7 +19,7 @@ import (
 
 func TestFiftyProcessesMayMakeTheSameBucket(t *testing.T) {
 	srv := natslab.Start(t)
-	ctx := within(t)
+	ctx := natslab.Within(t)
 	var wg sync.WaitGroup
 	for range 50 {
 		nc := srv.Connect(t)
@@ -41,7 +41,7 @@ func TestFiftyProcessesMayMakeTheSameBucket(t *testing.T) {
 func TestBucketHasAsManyReplicasAsTheClusterAllows(t *testing.T) {
 	replicas := func(t *testing.T, nc *nats.Conn) int {
 		ensure(t, nc, natsstore.BucketConfig{Bucket: "b"})
-		s, err := natslab.JetStream(t, nc).Stream(within(t), "KV_b")
+		s, err := natslab.JetStream(t, nc).Stream(natslab.Within(t), "KV_b")
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -63,11 +63,11 @@ func TestKeyValueToolsReadOurBucket(t *testing.T) {
 	nc := natslab.Start(t).Connect(t)
 	ensure(t, nc, natsstore.BucketConfig{Bucket: "b"})
 	s := open(t, nc, "b", natsstore.Options{})
-	kv, err := natslab.JetStream(t, nc).KeyValue(within(t), "b")
+	kv, err := natslab.JetStream(t, nc).KeyValue(natslab.Within(t), "b")
 	if err != nil {
 		t.Fatal(err)
 	}
-	w, err := kv.Watch(within(t), "g")
+	w, err := kv.Watch(natslab.Within(t), "g")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -84,25 +84,25 @@ func TestKeyValueToolsReadOurBucket(t *testing.T) {
 	if e := next(); string(e.Value()) != "held" || e.Revision() != rev {
 		t.Errorf("watched %q at %d", e.Value(), e.Revision())
 	}
-	if keys, err := kv.Keys(within(t)); err != nil || !slices.Equal(keys, []string{"g"}) {
+	if keys, err := kv.Keys(natslab.Within(t)); err != nil || !slices.Equal(keys, []string{"g"}) {
 		t.Errorf("keys %q, %v", keys, err)
 	}
 	rev = must(t, s, store.Write{Key: "g", Expected: rev, Value: []byte("vacant"), Tombstone: true})
 	if e := next(); string(e.Value()) != "vacant" || e.Operation() != jetstream.KeyValueDelete {
 		t.Errorf("watched %q, %v", e.Value(), e.Operation())
 	}
-	if _, err := kv.Get(within(t), "g"); err == nil {
+	if _, err := kv.Get(natslab.Within(t), "g"); err == nil {
 		t.Error("a vacancy reads as a key")
 	}
-	if _, err := kv.Keys(within(t)); !errors.Is(err, jetstream.ErrNoKeysFound) {
+	if _, err := kv.Keys(natslab.Within(t)); !errors.Is(err, jetstream.ErrNoKeysFound) {
 		t.Errorf("keys of a vacancy: %v", err)
 	}
 	// The operator's bare deletion works, and is told from a vacancy by its empty value.
 	must(t, s, store.Write{Key: "g", Expected: rev, Value: []byte("held")})
-	if err := kv.Delete(within(t), "g"); err != nil {
+	if err := kv.Delete(natslab.Within(t), "g"); err != nil {
 		t.Fatal(err)
 	}
-	if e, err := s.Get(within(t), "g"); err != nil || !e.Tombstone || len(e.Value) != 0 {
+	if e, err := s.Get(natslab.Within(t), "g"); err != nil || !e.Tombstone || len(e.Value) != 0 {
 		t.Errorf("after a bare deletion: %+v, %v", e, err)
 	}
 }
@@ -120,29 +120,29 @@ func TestOurBucketRefusesToForget(t *testing.T) {
 	for _, rollup := range []string{"all", "sub"} {
 		m := nats.NewMsg("$KV.b.mine")
 		m.Header.Set("Nats-Rollup", rollup)
-		if _, err := candidate.PublishMsg(within(t), m); err == nil {
+		if _, err := candidate.PublishMsg(natslab.Within(t), m); err == nil {
 			t.Errorf("rollup %q accepted", rollup)
 		}
 	}
-	kv, err := natslab.JetStream(t, admin).KeyValue(within(t), "b")
+	kv, err := natslab.JetStream(t, admin).KeyValue(natslab.Within(t), "b")
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := kv.Purge(within(t), "theirs"); err == nil {
+	if err := kv.Purge(natslab.Within(t), "theirs"); err == nil {
 		t.Error("purge of a key accepted")
 	}
-	stream, err := natslab.JetStream(t, admin).Stream(within(t), "KV_b")
+	stream, err := natslab.JetStream(t, admin).Stream(natslab.Within(t), "KV_b")
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := stream.Purge(within(t)); err == nil {
+	if err := stream.Purge(natslab.Within(t)); err == nil {
 		t.Error("purge of the bucket accepted")
 	}
-	if err := stream.DeleteMsg(within(t), rev); err == nil {
+	if err := stream.DeleteMsg(natslab.Within(t), rev); err == nil {
 		t.Error("deletion of a message accepted")
 	}
 	for key, want := range map[string]uint64{"theirs": rev, "mine": mine} {
-		if e, err := s.Get(within(t), key); err != nil || e.Revision != want {
+		if e, err := s.Get(natslab.Within(t), key); err != nil || e.Revision != want {
 			t.Errorf("key %s stands at %d, want %d (%v)", key, e.Revision, want, err)
 		}
 	}
@@ -160,12 +160,12 @@ func TestForgedSequenceIsNotBelieved(t *testing.T) {
 	m.Data = []byte("forged")
 	m.Header.Set("Nats-Sequence", "9000000000000000000")
 	m.Header.Set("Status", "404")
-	ack, err := natslab.JetStream(t, nc).PublishMsg(within(t), m)
+	ack, err := natslab.JetStream(t, nc).PublishMsg(natslab.Within(t), m)
 	if err != nil {
 		t.Fatal(err)
 	}
 	h.revision(ack.Sequence)
-	if e, err := s.Get(within(t), "g"); err != nil || e.Revision != ack.Sequence || len(e.Value) > 0 {
+	if e, err := s.Get(natslab.Within(t), "g"); err != nil || e.Revision != ack.Sequence || len(e.Value) > 0 {
 		t.Errorf("read %+v, want nothing at revision %d (%v)", e, ack.Sequence, err)
 	}
 }
@@ -196,21 +196,21 @@ func TestExpiryByTheServerReadsAsATombstoneOrUnknown(t *testing.T) {
 // A bucket that refuses direct gets is read by another request.
 func TestBucketWithoutDirectGetsWorks(t *testing.T) {
 	nc := natslab.Start(t).Connect(t)
-	_, err := natslab.JetStream(t, nc).CreateStream(within(t), jetstream.StreamConfig{
+	_, err := natslab.JetStream(t, nc).CreateStream(natslab.Within(t), jetstream.StreamConfig{
 		Name: "KV_b", Subjects: []string{"$KV.b.>"}, MaxMsgsPerSubject: 1,
 	})
 	if err != nil {
 		t.Fatal(err)
 	}
 	s := open(t, nc, "b", natsstore.Options{})
-	if e, err := s.Get(within(t), "g"); err != nil || e.Revision != 0 {
+	if e, err := s.Get(natslab.Within(t), "g"); err != nil || e.Revision != 0 {
 		t.Fatalf("%+v, %v", e, err)
 	}
 	h := listen(t, s, "g")
 	h.revision(0)
 	rev := must(t, s, store.Write{Key: "g", Value: []byte("vacant"), Tombstone: true})
 	h.revision(rev)
-	if e, err := s.Get(within(t), "g"); err != nil || e.Revision != rev || !e.Tombstone || string(e.Value) != "vacant" {
+	if e, err := s.Get(natslab.Within(t), "g"); err != nil || e.Revision != rev || !e.Tombstone || string(e.Value) != "vacant" {
 		t.Errorf("%+v, %v", e, err)
 	}
 }
@@ -264,10 +264,10 @@ func TestCheck(t *testing.T) {
 				Discard: jetstream.DiscardNew, AllowDirect: true, DenyDelete: true, DenyPurge: true,
 			}
 			c.alter(&cfg)
-			if _, err := js.CreateStream(within(t), cfg); err != nil {
+			if _, err := js.CreateStream(natslab.Within(t), cfg); err != nil {
 				t.Fatal(err)
 			}
-			r, err := open(t, nc, bucket, natsstore.Options{}).Check(within(t), store.CheckRequest{TTL: ttl})
+			r, err := open(t, nc, bucket, natsstore.Options{}).Check(natslab.Within(t), store.CheckRequest{TTL: ttl})
 			if c.refused != "" {
 				outcome(t, err, store.Permanent, c.refused)
 				return
@@ -293,7 +293,7 @@ func TestCheck(t *testing.T) {
 func TestCheckWarnsOfOneReplicaInACluster(t *testing.T) {
 	nc := natslab.StartCluster(t, 3).Connect(t)
 	ensure(t, nc, natsstore.BucketConfig{Bucket: "b", Replicas: 1})
-	r, err := open(t, nc, "b", natsstore.Options{}).Check(within(t), store.CheckRequest{TTL: time.Second})
+	r, err := open(t, nc, "b", natsstore.Options{}).Check(natslab.Within(t), store.CheckRequest{TTL: time.Second})
 	if err != nil || len(r.Warnings) != 1 || !strings.Contains(r.Warnings[0], "one replica") {
 		t.Errorf("%+v, %v", r, err)
 	}
@@ -302,7 +302,7 @@ func TestCheckWarnsOfOneReplicaInACluster(t *testing.T) {
 func TestCheckWithoutPermissionWarns(t *testing.T) {
 	srv := natslab.Start(t, natslab.Users(natslab.User("c", []string{"$KV.b.g"}, []string{"_INBOX.>"})))
 	s := open(t, srv.Connect(t, nats.UserInfo("c", "c")), "b", natsstore.Options{})
-	r, err := s.Check(within(t), store.CheckRequest{TTL: time.Second})
+	r, err := s.Check(natslab.Within(t), store.CheckRequest{TTL: time.Second})
 	if err != nil || len(r.Warnings) != 1 || !strings.Contains(r.Warnings[0], "$JS.API.STREAM.INFO.KV_b") {
 		t.Errorf("%+v, %v", r, err)
 	}

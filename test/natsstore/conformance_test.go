@@ -35,26 +35,26 @@ func (b bed) harness(tb testing.TB) storetest.Harness {
 	if err != nil {
 		tb.Fatal(err)
 	}
-	kv, err := js.KeyValue(within(tb), bucket)
+	kv, err := js.KeyValue(natslab.Within(tb), bucket)
 	if err != nil {
 		tb.Fatal(err)
 	}
 	return storetest.Harness{
 		Open:   func(tb testing.TB) store.Store { return open(tb, b.connect(tb), bucket, b.opts) },
-		Delete: func(key string) error { return kv.Delete(within(tb), key) },
+		Delete: func(key string) error { return kv.Delete(natslab.Within(tb), key) },
 		Put: func(key string, value []byte) error {
-			_, err := kv.Put(within(tb), key, value)
+			_, err := kv.Put(natslab.Within(tb), key, value)
 			return err
 		},
 		Purge: func(key string) error {
-			s, err := js.Stream(within(tb), "KV_"+bucket)
+			s, err := js.Stream(natslab.Within(tb), "KV_"+bucket)
 			if err != nil {
 				return err
 			}
-			return s.Purge(within(tb), jetstream.WithPurgeSubject("$KV."+bucket+"."+key))
+			return s.Purge(natslab.Within(tb), jetstream.WithPurgeSubject("$KV."+bucket+"."+key))
 		},
 		Visible: func(key string) (bool, error) {
-			_, err := kv.Get(within(tb), key)
+			_, err := kv.Get(natslab.Within(tb), key)
 			if errors.Is(err, jetstream.ErrKeyNotFound) {
 				return false, nil
 			}

@@ -102,7 +102,7 @@ func (i *impostor) reads(t *testing.T, n int) {
 	for len(i.asked) > 0 {
 		<-i.asked
 	}
-	limit := within(t)
+	limit := natslab.Within(t)
 	for range n {
 		select {
 		case <-i.asked:
@@ -133,7 +133,7 @@ func doubted(t *testing.T) (*impostor, *wideHeard, *natsstore.Store) {
 // conflict has the pattern read again.
 func conflict(t *testing.T, s store.Store) {
 	t.Helper()
-	_, err := s.CompareAndSwap(within(t), store.Write{Key: "team.g", Expected: 7})
+	_, err := s.CompareAndSwap(natslab.Within(t), store.Write{Key: "team.g", Expected: 7})
 	outcome(t, err, store.Conflict)
 }
 

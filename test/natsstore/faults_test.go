@@ -70,7 +70,7 @@ func TestWatchHearsOfABucketMadeAnew(t *testing.T) {
 			}
 			h := listen(t, s, "g")
 			h.revision(rev)
-			if err := natslab.JetStream(t, nc).DeleteKeyValue(within(t), bucket); err != nil {
+			if err := natslab.JetStream(t, nc).DeleteKeyValue(natslab.Within(t), bucket); err != nil {
 				t.Fatal(err)
 			}
 			mode.make(t, nc, bucket)
@@ -96,7 +96,7 @@ func TestWatchBelievesALowerRevisionOfAnotherStream(t *testing.T) {
 	}
 	h := listen(t, s, "g")
 	h.revision(rev)
-	if err := natslab.JetStream(t, nc).DeleteKeyValue(within(t), bucket); err != nil {
+	if err := natslab.JetStream(t, nc).DeleteKeyValue(natslab.Within(t), bucket); err != nil {
 		t.Fatal(err)
 	}
 	natslab.KV(t, nc, foreign(bucket))
@@ -120,12 +120,12 @@ func TestWatchSurvivesABucketMadeAnewWithoutRepublishing(t *testing.T) {
 	rev := must(t, s, store.Write{Key: "g", Value: []byte("before")})
 	h := listen(t, s, "g")
 	h.revision(rev)
-	if err := natslab.JetStream(t, nc).DeleteKeyValue(within(t), bucket); err != nil {
+	if err := natslab.JetStream(t, nc).DeleteKeyValue(natslab.Within(t), bucket); err != nil {
 		t.Fatal(err)
 	}
 	natslab.KV(t, nc, foreign(bucket))
 	// The holder's renewal is refused, which is what makes the store look.
-	_, err := s.CompareAndSwap(within(t), store.Write{Key: "g", Expected: rev, Value: []byte("renewal")})
+	_, err := s.CompareAndSwap(natslab.Within(t), store.Write{Key: "g", Expected: rev, Value: []byte("renewal")})
 	outcome(t, err, store.Conflict)
 	h.revision(0)
 	other := open(t, srv.Connect(t), bucket, natsstore.Options{})
@@ -149,7 +149,7 @@ func TestRevisionsContinueAboveThoseOfADeletedBucket(t *testing.T) {
 			t.Fatalf("revision %d follows %d", next, rev)
 		}
 		rev = next
-		if err := natslab.JetStream(t, nc).DeleteKeyValue(within(t), bucket); err != nil {
+		if err := natslab.JetStream(t, nc).DeleteKeyValue(natslab.Within(t), bucket); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -234,7 +234,7 @@ func TestUnusedStoreHasNoGoroutine(t *testing.T) {
 	ensure(t, nc, natsstore.BucketConfig{Bucket: bucket})
 	s := open(t, nc, bucket, natsstore.Options{})
 	before := runtime.NumGoroutine()
-	if _, err := s.Get(within(t), "g"); err != nil {
+	if _, err := s.Get(natslab.Within(t), "g"); err != nil {
 		t.Fatal(err)
 	}
 	must(t, s, store.Write{Key: "g", Value: []byte("v")})

@@ -19,7 +19,7 @@ func TestRefusalOfAFullReplicatedBucketIsUnknown(t *testing.T) {
 	}
 	c := natslab.StartCluster(t, 3)
 	nc := c.Connect(t)
-	_, err := natslab.JetStream(t, nc).CreateStream(within(t), jetstream.StreamConfig{
+	_, err := natslab.JetStream(t, nc).CreateStream(natslab.Within(t), jetstream.StreamConfig{
 		Name: "KV_b", Subjects: []string{"$KV.b.>"}, MaxMsgsPerSubject: 1, Replicas: 3,
 		Discard: jetstream.DiscardNew, AllowDirect: true, MaxBytes: 300,
 	})

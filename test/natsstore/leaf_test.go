@@ -47,7 +47,7 @@ func leads(tb testing.TB, e leader.Election, what string) {
 // sees waits until the observer is told that id leads g.
 func sees(tb testing.TB, infos <-chan leader.LeaderInfo, id string) {
 	tb.Helper()
-	for deadline := within(tb); ; {
+	for deadline := natslab.Within(tb); ; {
 		select {
 		case l := <-infos:
 			if l.Group == "g" && l.ID == id {
@@ -95,7 +95,7 @@ func TestElectionAndObserverAcrossALeafNode(t *testing.T) {
 			leads(t, a, "a leads in the hub")
 			sees(t, infos, "a")
 			b := stand(t, leaf.Connect(t), "b", inHub)
-			if err := a.Resign(within(t)); err != nil {
+			if err := a.Resign(natslab.Within(t)); err != nil {
 				t.Fatal(err)
 			}
 			leads(t, b, "b leads through the leaf node")
@@ -109,7 +109,7 @@ func TestElectionAndObserverAcrossALeafNode(t *testing.T) {
 			link.Resume()
 			leaf.AwaitHub()
 			sees(t, infos, "a")
-			if err := a.Resign(within(t)); err != nil {
+			if err := a.Resign(natslab.Within(t)); err != nil {
 				t.Fatal(err)
 			}
 			leads(t, b, "b leads again")

@@ -55,16 +55,9 @@ func ensure(tb testing.TB, nc *nats.Conn, cfg natsstore.BucketConfig) {
 	})
 }
 
-func within(tb testing.TB) context.Context {
-	tb.Helper()
-	ctx, cancel := context.WithTimeout(tb.Context(), natslab.Patience)
-	tb.Cleanup(cancel)
-	return ctx
-}
-
 func must(tb testing.TB, s store.Store, w store.Write) uint64 {
 	tb.Helper()
-	rev, err := s.CompareAndSwap(within(tb), w)
+	rev, err := s.CompareAndSwap(natslab.Within(tb), w)
 	if err != nil {
 		tb.Fatal(err)
 	}
@@ -122,7 +115,7 @@ func listen(tb testing.TB, s store.Watcher, keys ...string) *heard {
 // until waits for an entry that satisfies ok.
 func (h *heard) until(what string, ok func(store.Entry) bool) store.Entry {
 	h.tb.Helper()
-	ctx := within(h.tb)
+	ctx := natslab.Within(h.tb)
 	var last store.Entry
 	for {
 		select {

@@ -37,16 +37,16 @@ func TestArgumentsAreCheckedBeforeAnythingIsSent(t *testing.T) {
 	}
 	nc := natslab.Start(t).Connect(t)
 	s := open(t, nc, "missing", natsstore.Options{})
-	_, err = s.CompareAndSwap(within(t), store.Write{Key: "a..b"})
+	_, err = s.CompareAndSwap(natslab.Within(t), store.Write{Key: "a..b"})
 	outcome(t, err, store.Permanent)
 	if !errors.Is(err, store.ErrInvalid) {
 		t.Errorf("not ErrInvalid: %v", err)
 	}
-	_, err = s.CompareAndSwap(within(t), store.Write{Key: "a", Value: make([]byte, nc.MaxPayload()+1)})
+	_, err = s.CompareAndSwap(natslab.Within(t), store.Write{Key: "a", Value: make([]byte, nc.MaxPayload()+1)})
 	if !errors.Is(err, store.ErrInvalid) {
 		t.Errorf("not ErrInvalid: %v", err)
 	}
-	_, err = s.Watch(within(t), []string{"*"}, func(store.Entry) {})
+	_, err = s.Watch(natslab.Within(t), []string{"*"}, func(store.Entry) {})
 	if !errors.Is(err, store.ErrInvalid) {
 		t.Errorf("not ErrInvalid: %v", err)
 	}
@@ -54,25 +54,25 @@ func TestArgumentsAreCheckedBeforeAnythingIsSent(t *testing.T) {
 
 func TestMissingBucketIsPermanentAndSaysWhatToDo(t *testing.T) {
 	s := open(t, natslab.Start(t).Connect(t), "missing", natsstore.Options{})
-	_, err := s.CompareAndSwap(within(t), store.Write{Key: "g"})
+	_, err := s.CompareAndSwap(natslab.Within(t), store.Write{Key: "g"})
 	outcome(t, err, store.Permanent, "nats kv add missing", "leader bucket create --bucket missing", "BucketAutoCreate")
-	_, err = s.Get(within(t), "g")
+	_, err = s.Get(natslab.Within(t), "g")
 	outcome(t, err, store.Permanent, "nats kv add missing")
-	_, err = s.Watch(within(t), []string{"g"}, func(store.Entry) {})
+	_, err = s.Watch(natslab.Within(t), []string{"g"}, func(store.Entry) {})
 	outcome(t, err, store.Permanent, "nats kv add missing")
-	_, err = s.Check(within(t), store.CheckRequest{TTL: time.Second})
+	_, err = s.Check(natslab.Within(t), store.CheckRequest{TTL: time.Second})
 	outcome(t, err, store.Permanent, "nats kv add missing")
 }
 
 func TestMissingBucketIsMadeWhereTheOptionsSaySo(t *testing.T) {
 	nc := natslab.Start(t).Connect(t)
 	s := open(t, nc, "auto", natsstore.Options{Create: &natsstore.BucketConfig{}})
-	r, err := s.Check(within(t), store.CheckRequest{TTL: time.Second})
+	r, err := s.Check(natslab.Within(t), store.CheckRequest{TTL: time.Second})
 	if err != nil || len(r.Warnings) > 0 || r.Forgetful {
 		t.Fatalf("report %+v, %v", r, err)
 	}
 	rev := must(t, s, store.Write{Key: "g", Value: []byte("v")})
-	if err := natslab.JetStream(t, nc).DeleteKeyValue(within(t), "auto"); err != nil {
+	if err := natslab.JetStream(t, nc).DeleteKeyValue(natslab.Within(t), "auto"); err != nil {
 		t.Fatal(err)
 	}
 	natslab.Eventually(t, "the bucket is made", func(ctx context.Context) error {
@@ -89,9 +89,9 @@ func TestMissingBucketIsMadeWhereTheOptionsSaySo(t *testing.T) {
 func TestServerWithoutJetStreamIsTransientAndSaysSo(t *testing.T) {
 	srv := natslab.Start(t, func(o *server.Options) { o.JetStream = false })
 	s := open(t, srv.Connect(t), "b", natsstore.Options{})
-	_, err := s.CompareAndSwap(within(t), store.Write{Key: "g"})
+	_, err := s.CompareAndSwap(natslab.Within(t), store.Write{Key: "g"})
 	outcome(t, err, store.Transient, "JetStream")
-	_, err = s.Check(within(t), store.CheckRequest{})
+	_, err = s.Check(natslab.Within(t), store.CheckRequest{})
 	outcome(t, err, store.Transient, "JetStream")
 }
 
@@ -126,19 +126,19 @@ func TestRefusalsAreClassified(t *testing.T) {
 					cfg.Subjects[0] = "elsewhere." + bucket
 				}
 			}
-			if _, err := js.CreateStream(within(t), cfg); err != nil {
+			if _, err := js.CreateStream(natslab.Within(t), cfg); err != nil {
 				t.Fatal(err)
 			}
 			if sealed {
 				cfg.Sealed = true
-				if _, err := js.UpdateStream(within(t), cfg); err != nil {
+				if _, err := js.UpdateStream(natslab.Within(t), cfg); err != nil {
 					t.Fatal(err)
 				}
 			}
 			s := open(t, nc, bucket, natsstore.Options{})
-			_, err := s.CompareAndSwap(within(t), c.write)
+			_, err := s.CompareAndSwap(natslab.Within(t), c.write)
 			outcome(t, err, c.want)
-			if e, err := s.Get(within(t), "g"); err != nil || e.Revision != 0 {
+			if e, err := s.Get(natslab.Within(t), "g"); err != nil || e.Revision != 0 {
 				t.Errorf("the register stands at %d after a refusal (%v)", e.Revision, err)
 			}
 		})
@@ -153,11 +153,11 @@ func TestClosedConnectionIsPermanent(t *testing.T) {
 	stop := s.OnConnState(func(c store.ConnState) { states <- c })
 	t.Cleanup(stop)
 	nc.Close()
-	_, err := s.CompareAndSwap(within(t), store.Write{Key: "g"})
+	_, err := s.CompareAndSwap(natslab.Within(t), store.Write{Key: "g"})
 	outcome(t, err, store.Permanent)
-	_, err = s.Get(within(t), "g")
+	_, err = s.Get(natslab.Within(t), "g")
 	outcome(t, err, store.Permanent)
-	_, err = s.Watch(within(t), []string{"g"}, func(store.Entry) {})
+	_, err = s.Watch(natslab.Within(t), []string{"g"}, func(store.Entry) {})
 	outcome(t, err, store.Permanent)
 	for st := range states {
 		if st == store.Closed {
@@ -182,14 +182,14 @@ func TestWriteWithoutConnectionIsNotSentLater(t *testing.T) {
 		}
 		return nil
 	})
-	_, err := s.CompareAndSwap(within(t), store.Write{Key: "g", Value: []byte("late")})
+	_, err := s.CompareAndSwap(natslab.Within(t), store.Write{Key: "g", Value: []byte("late")})
 	outcome(t, err, store.Transient)
-	_, err = s.Get(within(t), "g")
+	_, err = s.Get(natslab.Within(t), "g")
 	outcome(t, err, store.Transient)
 	proxy.Resume()
 	// What the connection had kept would be sent before this.
 	rev := eventually(t, s, "h", 0, "v")
-	if e, err := other.Get(within(t), "g"); err != nil || e.Revision != 0 || rev == 0 {
+	if e, err := other.Get(natslab.Within(t), "g"); err != nil || e.Revision != 0 || rev == 0 {
 		t.Errorf("the write was sent later: revision %d, %v", e.Revision, err)
 	}
 }
@@ -205,7 +205,7 @@ func TestLostAcknowledgementIsUnknown(t *testing.T) {
 		defer proxy.Resume()
 		_, err := s.CompareAndSwap(brief(t), store.Write{Key: "deadline", Value: []byte("v")})
 		outcome(t, err, store.Unknown)
-		if e, err := other.Get(within(t), "deadline"); err != nil || string(e.Value) != "v" {
+		if e, err := other.Get(natslab.Within(t), "deadline"); err != nil || string(e.Value) != "v" {
 			t.Errorf("the write did not land: %v, %v", e, err)
 		}
 	})
@@ -215,7 +215,7 @@ func TestLostAcknowledgementIsUnknown(t *testing.T) {
 		done := make(chan error)
 		go func() {
 			// Far from its deadline: that the connection broke ends the call.
-			_, err := s.CompareAndSwap(within(t), store.Write{Key: "broken", Value: []byte("v")})
+			_, err := s.CompareAndSwap(natslab.Within(t), store.Write{Key: "broken", Value: []byte("v")})
 			done <- err
 		}()
 		natslab.Eventually(t, "write landed", func(ctx context.Context) error {
@@ -245,7 +245,7 @@ func TestWriteInFlightIsNoConflictByItself(t *testing.T) {
 		for i := range outcomes {
 			wg.Go(func() {
 				var err error
-				revs[i], err = s.CompareAndSwap(within(t), store.Write{Key: "g", Expected: rev, Value: []byte("v")})
+				revs[i], err = s.CompareAndSwap(natslab.Within(t), store.Write{Key: "g", Expected: rev, Value: []byte("v")})
 				outcomes[i] = store.Classify(err)
 			})
 		}
@@ -361,12 +361,12 @@ func TestPermissions(t *testing.T) {
 			}
 			t.Cleanup(stop)
 			a := open(t, admin, "b", natsstore.Options{})
-			e, err = a.Get(within(t), "g")
+			e, err = a.Get(natslab.Within(t), "g")
 			if err != nil {
 				t.Fatal(err)
 			}
 			rev := must(t, a, store.Write{Key: "g", Expected: e.Revision, Value: []byte("by another")})
-			for deadline := within(t); e.Revision != rev; {
+			for deadline := natslab.Within(t); e.Revision != rev; {
 				select {
 				case e = <-entries:
 				case <-deadline.Done():
@@ -385,18 +385,18 @@ func TestWriteThatAnotherStreamWouldTakeIsRefused(t *testing.T) {
 	ensure(t, nc, natsstore.BucketConfig{Bucket: "b"})
 	s := open(t, nc, "b", natsstore.Options{Create: &natsstore.BucketConfig{}})
 	rev := must(t, s, store.Write{Key: "g", Value: []byte("held")})
-	if err := js.DeleteKeyValue(within(t), "b"); err != nil {
+	if err := js.DeleteKeyValue(natslab.Within(t), "b"); err != nil {
 		t.Fatal(err)
 	}
-	other, err := js.CreateStream(within(t), jetstream.StreamConfig{Name: "OTHER", Subjects: []string{"$KV.>"}})
+	other, err := js.CreateStream(natslab.Within(t), jetstream.StreamConfig{Name: "OTHER", Subjects: []string{"$KV.>"}})
 	if err != nil {
 		t.Fatal(err)
 	}
 	for _, expected := range []uint64{0, rev} {
-		_, err = s.CompareAndSwap(within(t), store.Write{Key: "g", Expected: expected, Value: []byte("stray")})
+		_, err = s.CompareAndSwap(natslab.Within(t), store.Write{Key: "g", Expected: expected, Value: []byte("stray")})
 		outcome(t, err, store.Permanent, "KV_b")
 	}
-	if info, err := other.Info(within(t)); err != nil || info.State.Msgs != 0 {
+	if info, err := other.Info(natslab.Within(t)); err != nil || info.State.Msgs != 0 {
 		t.Errorf("the other stream stored %d messages (%v)", info.State.Msgs, err)
 	}
 }

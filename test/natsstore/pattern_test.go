@@ -48,7 +48,7 @@ func (h *wideHeard) complete() (entries int) {
 	select {
 	case n := <-h.present:
 		return n
-	case <-within(h.tb).Done():
+	case <-natslab.Within(h.tb).Done():
 		h.tb.Fatal("the present state is never complete")
 		return 0
 	}
@@ -74,7 +74,7 @@ func fill(tb testing.TB, nc *nats.Conn, bucket string, n int) {
 	}
 	select {
 	case <-js.PublishAsyncComplete():
-	case <-within(tb).Done():
+	case <-natslab.Within(tb).Done():
 		tb.Fatal("the keys were not written")
 	}
 }
@@ -206,12 +206,12 @@ func TestPatternWatchHearsOfABucketMadeAnew(t *testing.T) {
 			h := listenWide(t, s, "team.*")
 			h.complete()
 			h.seen("team.gone", gone)
-			if err := natslab.JetStream(t, nc).DeleteKeyValue(within(t), bucket); err != nil {
+			if err := natslab.JetStream(t, nc).DeleteKeyValue(natslab.Within(t), bucket); err != nil {
 				t.Fatal(err)
 			}
 			mode.second(t, nc, bucket)
 			// The holder's renewal is refused, which is what makes a store look.
-			_, err := s.CompareAndSwap(within(t), store.Write{Key: "team.a", Expected: rev, Value: []byte("renewal")})
+			_, err := s.CompareAndSwap(natslab.Within(t), store.Write{Key: "team.a", Expected: rev, Value: []byte("renewal")})
 			outcome(t, err, store.Conflict)
 			first := eventually(t, writer, "team.a", 0, "anew")
 			waiting := map[string]uint64{"team.gone": 0, "team.a": first}
@@ -337,10 +337,10 @@ func TestPatternWatchUnderLoadKeepsTheOrderOfRevisions(t *testing.T) {
 
 func TestPatternWatchOfAMissingBucketSaysWhatToDo(t *testing.T) {
 	s := open(t, natslab.Start(t).Connect(t), "missing", natsstore.Options{})
-	_, err := s.WatchPattern(within(t), ">", func(store.Entry) {}, func(error) {})
+	_, err := s.WatchPattern(natslab.Within(t), ">", func(store.Entry) {}, func(error) {})
 	outcome(t, err, store.Permanent, "nats kv add missing")
 	s.Close()
-	if _, err := s.WatchPattern(within(t), ">", func(store.Entry) {}, func(error) {}); err == nil || errors.Is(err, store.ErrUnknown) {
+	if _, err := s.WatchPattern(natslab.Within(t), ">", func(store.Entry) {}, func(error) {}); err == nil || errors.Is(err, store.ErrUnknown) {
 		t.Error(err)
 	}
 }

@@ -40,7 +40,7 @@ func TestObserverOfManyFollowsElections(t *testing.T) {
 		o.leads("team.two.deep", "b")
 		lead(t, srv.Connect(t), "elsewhere", "x")
 		o.until("a renewal", func(e event) bool { return e.renewed && e.info.Group == "team.one" && time.Until(e.info.Until) > ttl/2 })
-		if err := a.Resign(within(t)); err != nil {
+		if err := a.Resign(natslab.Within(t)); err != nil {
 			t.Fatal(err)
 		}
 		o.until("the vacancy", func(e event) bool {
@@ -51,7 +51,7 @@ func TestObserverOfManyFollowsElections(t *testing.T) {
 				t.Errorf("told of %s", g)
 			}
 		}
-		infos, err := leader.Snapshot(within(t), srv.Connect(t), "b", ">")
+		infos, err := leader.Snapshot(natslab.Within(t), srv.Connect(t), "b", ">")
 		if err != nil || len(infos) != 3 || infos[0].Group != "elsewhere" || infos[2].ID != "b" {
 			t.Errorf("%+v, %v", infos, err)
 		}
@@ -112,7 +112,7 @@ func TestTenThousandGroupsAreObservedByFewGoroutines(t *testing.T) {
 			if n != groups {
 				t.Errorf("the present state had %d of %d groups", n, groups)
 			}
-		case <-within(t).Done():
+		case <-natslab.Within(t).Done():
 			t.Fatal("the present state is never complete")
 		}
 		took := time.Since(start)
@@ -127,7 +127,7 @@ func TestTenThousandGroupsAreObservedByFewGoroutines(t *testing.T) {
 		for range groups {
 			select {
 			case <-renewed:
-			case <-within(t).Done():
+			case <-natslab.Within(t).Done():
 				t.Fatal("renewals are missing")
 			}
 		}
@@ -154,7 +154,7 @@ func renewAll(tb testing.TB, nc *nats.Conn, groups int) {
 	}
 	select {
 	case <-js.PublishAsyncComplete():
-	case <-within(tb).Done():
+	case <-natslab.Within(tb).Done():
 		tb.Fatal("the records were not written")
 	}
 }

@@ -22,18 +22,11 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 const ttl = 3 * time.Second
 
-func within(tb testing.TB) context.Context {
-	tb.Helper()
-	ctx, cancel := context.WithTimeout(tb.Context(), natslab.Patience)
-	tb.Cleanup(cancel)
-	return ctx
-}
-
 // kinds are the two kinds of buckets.
 var kinds = map[string]func(testing.TB, *nats.Conn){
 	"republishing": func(tb testing.TB, nc *nats.Conn) {
 		tb.Helper()
-		if err := natsstore.EnsureBucket(within(tb), natslab.JetStream(tb, nc), natsstore.BucketConfig{Bucket: "b"}); err != nil {
+		if err := natsstore.EnsureBucket(natslab.Within(tb), natslab.JetStream(tb, nc), natsstore.BucketConfig{Bucket: "b"}); err != nil {
 			tb.Fatal(err)
 		}
 	},
@@ -61,7 +54,7 @@ func lead(tb testing.TB, nc *nats.Conn, group, id string) leader.Election {
 	tb.Cleanup(func() { _ = e.Stop() })
 	select {
 	case <-won:
-	case <-within(tb).Done():
+	case <-natslab.Within(tb).Done():
 		tb.Fatalf("%s never leads %s", id, group)
 	}
 	return e
@@ -131,7 +124,7 @@ func (o *told) all() []event {
 // until waits for the first event that satisfies ok, and returns those up to it.
 func (o *told) until(what string, ok func(event) bool) []event {
 	o.tb.Helper()
-	deadline := within(o.tb)
+	deadline := natslab.Within(o.tb)
 	for from := 0; ; {
 		o.mu.Lock()
 		events, news := o.events, o.news

@@ -93,7 +93,7 @@ func judge(t *testing.T, nc *nats.Conn, o *told, want string) {
 		if !presents(events, "team.a", "a") {
 			t.Errorf("told %v", events)
 		}
-		infos, err := leader.Snapshot(within(t), nc, "b", "team.*")
+		infos, err := leader.Snapshot(natslab.Within(t), nc, "b", "team.*")
 		if err != nil || len(infos) != 1 || infos[0].ID != "a" {
 			t.Errorf("a snapshot: %+v, %v", infos, err)
 		}
@@ -106,7 +106,7 @@ func judge(t *testing.T, nc *nats.Conn, o *told, want string) {
 				t.Errorf("told %v", e)
 			}
 		}
-		if infos, err := leader.Snapshot(within(t), nc, "b", "team.*"); store.Classify(err) != store.Permanent {
+		if infos, err := leader.Snapshot(natslab.Within(t), nc, "b", "team.*"); store.Classify(err) != store.Permanent {
 			t.Errorf("a snapshot: %+v, %v", infos, err)
 		}
 	default:
@@ -114,7 +114,7 @@ func judge(t *testing.T, nc *nats.Conn, o *told, want string) {
 		if store.Classify(events[0].failed) != store.Permanent || len(events) != 1 {
 			t.Errorf("told %v", events)
 		}
-		if infos, err := leader.Snapshot(within(t), nc, "b", "team.*"); store.Classify(err) != store.Permanent {
+		if infos, err := leader.Snapshot(natslab.Within(t), nc, "b", "team.*"); store.Classify(err) != store.Permanent {
 			t.Errorf("a snapshot: %+v, %v", infos, err)
 		}
 	}

@@ -20,13 +20,6 @@ const (
 	group  = "jobs/eu.west"
 )
 
-func within(t *testing.T) context.Context {
-	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), natslab.Patience)
-	t.Cleanup(cancel)
-	return ctx
-}
-
 // start starts a candidate whose TTL no test waits for.
 func start(t *testing.T, nc *nats.Conn, id string, priority int) leader.Election {
 	t.Helper()
@@ -47,7 +40,7 @@ func start(t *testing.T, nc *nats.Conn, id string, priority int) leader.Election
 
 func awaitLeader(t *testing.T, e leader.Election) leader.LeaderInfo {
 	t.Helper()
-	for info := range e.Observe(within(t)) {
+	for info := range e.Observe(natslab.Within(t)) {
 		if info.ID != "" {
 			return info
 		}
@@ -58,7 +51,7 @@ func awaitLeader(t *testing.T, e leader.Election) leader.LeaderInfo {
 
 func roll(t *testing.T, nc *nats.Conn) []rollcall.Candidate {
 	t.Helper()
-	all, err := rollcall.All(within(t), nc, bucket, group)
+	all, err := rollcall.All(natslab.Within(t), nc, bucket, group)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -133,7 +126,7 @@ func TestAnswerNeverGoesIntoTheBucket(t *testing.T) {
 		t.Fatal(err)
 	}
 	roll(t, nc) // questions are answered in order: the one before has been looked at
-	if e, err := st.Get(within(t), "bait"); err != nil || e.Revision != 0 {
+	if e, err := st.Get(natslab.Within(t), "bait"); err != nil || e.Revision != 0 {
 		t.Errorf("revision %d, %v: %s", e.Revision, err, e.Value)
 	}
 }
@@ -147,7 +140,7 @@ func TestMissingRightToAskIsTold(t *testing.T) {
 		},
 	}))
 	nc := srv.Connect(t, nats.UserInfo("observer", "observer"), nats.ErrorHandler(func(*nats.Conn, *nats.Subscription, error) {}))
-	if all, err := rollcall.All(within(t), nc, bucket, group); !errors.Is(err, rollcall.ErrNoAnswer) || len(all) != 0 {
+	if all, err := rollcall.All(natslab.Within(t), nc, bucket, group); !errors.Is(err, rollcall.ErrNoAnswer) || len(all) != 0 {
 		t.Errorf("%v: %+v", err, all)
 	}
 }
@@ -170,7 +163,7 @@ func TestResponseRightSuffices(t *testing.T) {
 		}},
 	))
 	admin := srv.Connect(t, nats.UserInfo("admin", "admin"))
-	if err := natsstore.EnsureBucket(within(t), natslab.JetStream(t, admin), natsstore.BucketConfig{Bucket: bucket}); err != nil {
+	if err := natsstore.EnsureBucket(natslab.Within(t), natslab.JetStream(t, admin), natsstore.BucketConfig{Bucket: bucket}); err != nil {
 		t.Fatal(err)
 	}
 	a := start(t, srv.Connect(t, nats.UserInfo("candidate", "candidate"), nats.CustomInboxPrefix("_INBOX_candidate")), "a", 1)

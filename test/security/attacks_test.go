@@ -30,11 +30,11 @@ func underAttack(t *testing.T, kind string) (*lab, jetstream.KeyValue) {
 	l := startLab(t, 1, kind, nil)
 	root := l.connect("root")
 	makeBucket(t, root, kind)
-	kv, err := natslab.JetStream(t, root).KeyValue(within(t), bucket)
+	kv, err := natslab.JetStream(t, root).KeyValue(natslab.Within(t), bucket)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := kv.Put(within(t), bystander, []byte("untouched")); err != nil {
+	if _, err := kv.Put(natslab.Within(t), bystander, []byte("untouched")); err != nil {
 		t.Fatal(err)
 	}
 	return l, kv
@@ -42,7 +42,7 @@ func underAttack(t *testing.T, kind string) (*lab, jetstream.KeyValue) {
 
 func untouched(t *testing.T, kv jetstream.KeyValue) {
 	t.Helper()
-	e, err := kv.Get(within(t), bystander)
+	e, err := kv.Get(natslab.Within(t), bystander)
 	if err != nil || string(e.Value()) != "untouched" {
 		t.Errorf("the other group's record: %v, %v", e, err)
 	}
@@ -67,7 +67,7 @@ func rollup(subject string) *nats.Msg {
 
 func TestRollupFromACandidateErasesNothingInABucketOfOurs(t *testing.T) {
 	l, kv := underAttack(t, republishing)
-	_, err := natslab.JetStream(t, l.connect(candidate)).PublishMsg(within(t), rollup("$KV.leaders.reports"))
+	_, err := natslab.JetStream(t, l.connect(candidate)).PublishMsg(natslab.Within(t), rollup("$KV.leaders.reports"))
 	var refused *jetstream.APIError
 	if !errors.As(err, &refused) || refused.ErrorCode != 10111 {
 		t.Errorf("the rollup: %v", err)
@@ -80,10 +80,10 @@ func TestHoleRollupErasesABucketThatAllowsIt(t *testing.T) {
 	l, kv := underAttack(t, other)
 	nc := l.connect(candidate)
 	join(t, nc, "a").says(leader.NoteWarning, "Nats-Rollup")
-	if _, err := natslab.JetStream(t, nc).PublishMsg(within(t), rollup("$KV.leaders.reports")); err != nil {
+	if _, err := natslab.JetStream(t, nc).PublishMsg(natslab.Within(t), rollup("$KV.leaders.reports")); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := kv.Get(within(t), bystander); !errors.Is(err, jetstream.ErrKeyNotFound) {
+	if _, err := kv.Get(natslab.Within(t), bystander); !errors.Is(err, jetstream.ErrKeyNotFound) {
 		t.Errorf("the other group's record: %v", err)
 	}
 }
@@ -123,7 +123,7 @@ func TestHoleConsumersDeliverWhereTheirMakerMayNotPublish(t *testing.T) {
 	if err := consumerTo(l.connect(observer), "spy", "orders"); err != nil {
 		t.Fatal(err)
 	}
-	if m, err := victim.NextMsgWithContext(within(t)); err != nil || !bytes.Contains(m.Data, []byte(`"id":"a"`)) {
+	if m, err := victim.NextMsgWithContext(natslab.Within(t)); err != nil || !bytes.Contains(m.Data, []byte(`"id":"a"`)) {
 		t.Errorf("delivered: %v, %v", m, err)
 	}
 }
@@ -133,12 +133,12 @@ func TestCandidateCannotDeleteOrFindAnothersConsumer(t *testing.T) {
 	root := natslab.JetStream(t, l.connect("root"))
 	a := join(t, l.connect(candidate), "a", ttl(long))
 	a.leads()
-	stream, err := root.Stream(within(t), "KV_leaders")
+	stream, err := root.Stream(natslab.Within(t), "KV_leaders")
 	if err != nil {
 		t.Fatal(err)
 	}
 	names := func() (all []string) {
-		for name := range stream.ConsumerNames(within(t)).Name() {
+		for name := range stream.ConsumerNames(natslab.Within(t)).Name() {
 			all = append(all, name)
 		}
 		return all
@@ -257,7 +257,7 @@ func forgeRelease(t *testing.T, nc *nats.Conn, subject string) {
 	m := nats.NewMsg("$KV.leaders.reports")
 	m.Header.Set("KV-Operation", "DEL")
 	m.Data = []byte(vacancy)
-	if _, err := natslab.JetStream(t, nc).PublishMsg(within(t), m); err != nil {
+	if _, err := natslab.JetStream(t, nc).PublishMsg(natslab.Within(t), m); err != nil {
 		t.Fatal(err)
 	}
 	if err := nc.PublishRequest("$JS.API.DIRECT.GET.KV_leaders.$KV.leaders.reports", subject, nil); err != nil {
@@ -319,7 +319,7 @@ func TestRefusedWriteIsTakenForNoRecord(t *testing.T) {
 			eye.seesLeader("a")
 			s := openStore(t, l.connect(candidate), natsstore.Options{})
 			for i := range uint64(20) { // revisions that never were, so that the server must refuse
-				_, err := s.CompareAndSwap(within(t), store.Write{Key: group, Expected: 1<<60 + i, Value: []byte(vacancy), Tombstone: true})
+				_, err := s.CompareAndSwap(natslab.Within(t), store.Write{Key: group, Expected: 1<<60 + i, Value: []byte(vacancy), Tombstone: true})
 				if store.Classify(err) != store.Conflict {
 					t.Fatalf("the write: %v", err)
 				}
@@ -371,7 +371,7 @@ func TestForgedTTLIsBelievedForAnHourAtMost(t *testing.T) {
 // What observers tell of such a leader ends with the same hour.
 func TestObserverBelievesAForgedTTLForAnHourAtMost(t *testing.T) {
 	l, kv := underAttack(t, republishing)
-	if _, err := kv.Put(within(t), group, []byte(`{"id":"rogue","token":"t","ttl":31536000000}`)); err != nil {
+	if _, err := kv.Put(natslab.Within(t), group, []byte(`{"id":"rogue","token":"t","ttl":31536000000}`)); err != nil {
 		t.Fatal(err)
 	}
 	info := observe(t, l.connect(observer)).seesLeader("rogue")

@@ -123,7 +123,7 @@ func TestAccountsKeepGroupsApart(t *testing.T) {
 	wholeElection(t, l, republishing)
 	st := openStore(t, l.connect(operator), natsstore.Options{})
 	// The victim is a record that nobody renews.
-	if _, err := st.CompareAndSwap(within(t), store.Write{Key: bystander, Value: []byte("untouched")}); err != nil {
+	if _, err := st.CompareAndSwap(natslab.Within(t), store.Write{Key: bystander, Value: []byte("untouched")}); err != nil {
 		t.Fatal(err)
 	}
 	attacker := l.connect("billing")
@@ -133,11 +133,11 @@ func TestAccountsKeepGroupsApart(t *testing.T) {
 	own := nats.NewMsg("$JS.leaders.API.$KV.leaders.billing")
 	own.Header.Set("KV-Operation", "DEL")
 	own.Data = []byte(vacancy)
-	if _, err := natslab.JetStream(t, attacker).PublishMsg(within(t), own); err != nil {
+	if _, err := natslab.JetStream(t, attacker).PublishMsg(natslab.Within(t), own); err != nil {
 		t.Fatal(err)
 	}
 	record := func(key string) store.Entry {
-		got, err := st.Get(within(t), key)
+		got, err := st.Get(natslab.Within(t), key)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -152,7 +152,7 @@ func TestAccountsKeepGroupsApart(t *testing.T) {
 			t.Fatal(err)
 		}
 		// The answer arrives where it does no harm.
-		if _, err := heard.NextMsgWithContext(within(t)); err != nil {
+		if _, err := heard.NextMsgWithContext(natslab.Within(t)); err != nil {
 			t.Fatalf("the answer of %s: %v", request, err)
 		}
 		if got := record(bystander); string(got.Value) != "untouched" {
@@ -166,7 +166,7 @@ func TestAccountsKeepGroupsApart(t *testing.T) {
 		"$KV.leaders." + bystander, "$KV.leaders.reports", "leader.leaders.reports",
 		"$JS.leaders.API.$KV.leaders.reports", "$JS.leaders.API.DIRECT.GET.KV_leaders.$KV.leaders.reports",
 	} {
-		_, err := attacker.RequestWithContext(within(t), subject, nil)
+		_, err := attacker.RequestWithContext(natslab.Within(t), subject, nil)
 		if !errors.Is(err, nats.ErrNoResponders) {
 			t.Errorf("publishing to %s: %v", subject, err)
 		}
@@ -184,7 +184,7 @@ func TestBucketOfTheDocumentIsTheLibrarys(t *testing.T) {
 	nc := natslab.Start(t).Connect(t)
 	js := natslab.JetStream(t, nc)
 	config := func() jetstream.StreamConfig {
-		s, err := js.Stream(within(t), "KV_"+bucket)
+		s, err := js.Stream(natslab.Within(t), "KV_"+bucket)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -194,7 +194,7 @@ func TestBucketOfTheDocumentIsTheLibrarys(t *testing.T) {
 	}
 	makeBucket(t, nc, republishing)
 	ours := config()
-	if err := js.DeleteStream(within(t), "KV_"+bucket); err != nil {
+	if err := js.DeleteStream(natslab.Within(t), "KV_"+bucket); err != nil {
 		t.Fatal(err)
 	}
 	want.Replicas = 1
@@ -206,7 +206,7 @@ func TestBucketOfTheDocumentIsTheLibrarys(t *testing.T) {
 	if is, want := string(encode(t, config())), string(encode(t, ours)); is != want {
 		t.Errorf("the document's bucket is\n%s, the library's\n%s", is, want)
 	}
-	r, err := openStore(t, nc, natsstore.Options{}).Check(within(t), store.CheckRequest{TTL: long})
+	r, err := openStore(t, nc, natsstore.Options{}).Check(natslab.Within(t), store.CheckRequest{TTL: long})
 	if err != nil || len(r.Warnings) > 0 || r.Forgetful {
 		t.Errorf("%+v, %v", r, err)
 	}

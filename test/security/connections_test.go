@@ -326,7 +326,7 @@ func refusedAgain(t *testing.T, nc *nats.Conn) {
 			refusals <- struct{}{}
 		}
 	})
-	limit := within(t)
+	limit := natslab.Within(t)
 	for range 4 {
 		select {
 		case <-refusals:
@@ -391,7 +391,7 @@ func TestElectionThroughALeafNodeInTheHubsDomain(t *testing.T) {
 	if got := l.complaints(); len(got) > 0 {
 		t.Errorf("the server complained: %v", got)
 	}
-	if _, err := openStore(t, hub.Connect(t, nats.UserInfo("admin", "admin")), natsstore.Options{}).Get(within(t), group); err != nil {
+	if _, err := openStore(t, hub.Connect(t, nats.UserInfo("admin", "admin")), natsstore.Options{}).Get(natslab.Within(t), group); err != nil {
 		t.Errorf("the hub's record: %v", err)
 	}
 }

@@ -191,7 +191,7 @@ func (m *member) note(f func()) {
 // await waits until the condition holds.
 func (m *member) await(what string, cond func() bool) {
 	m.tb.Helper()
-	limit := within(m.tb)
+	limit := natslab.Within(m.tb)
 	look := time.NewTicker(20 * time.Millisecond)
 	defer look.Stop()
 	for !cond() {
@@ -255,7 +255,7 @@ func (m *member) lost() leader.Reason {
 
 func (m *member) resign() {
 	m.tb.Helper()
-	if err := m.Resign(within(m.tb)); err != nil {
+	if err := m.Resign(natslab.Within(m.tb)); err != nil {
 		m.tb.Fatalf("%s resigns: %v", m.id, err)
 	}
 }
@@ -263,7 +263,7 @@ func (m *member) resign() {
 // crash ends the candidate without a release, as far as the others can tell.
 func (m *member) crash() {
 	m.tb.Helper()
-	if err := m.StopWithContext(within(m.tb), leader.StopOptions{WaitForDemote: true}); err != nil {
+	if err := m.StopWithContext(natslab.Within(m.tb), leader.StopOptions{WaitForDemote: true}); err != nil {
 		m.tb.Fatal(err)
 	}
 }
@@ -319,7 +319,7 @@ func follow(tb testing.TB, run func(context.Context, func(leader.LeaderInfo, err
 // sees waits for something and returns it.
 func (w *watcher) sees(what string, ok func(sight) bool) sight {
 	w.tb.Helper()
-	limit := within(w.tb)
+	limit := natslab.Within(w.tb)
 	var last sight
 	for {
 		select {
@@ -369,12 +369,4 @@ func stepDown(ctx context.Context, s store.Store, by string) error {
 	defer c.Close()
 	_, err = c.File(ctx, leader.Request{Op: leader.OpStepDown, Group: group, Why: "maintenance"})
 	return err
-}
-
-// within bounds a wait.
-func within(tb testing.TB) context.Context {
-	tb.Helper()
-	ctx, cancel := context.WithTimeout(tb.Context(), natslab.Patience)
-	tb.Cleanup(cancel)
-	return ctx
 }

@@ -41,7 +41,7 @@ func wholeElection(t *testing.T, l *lab, kind string) {
 	b := join(t, l.connect(candidate), "b", where)
 	b.follows(a)
 	a.renews(3)
-	if err := a.ValidateToken(within(t)); err != nil {
+	if err := a.ValidateToken(natslab.Within(t)); err != nil {
 		t.Errorf("validation: %v", err)
 	}
 	a.crash()
@@ -102,7 +102,7 @@ func (r right) names() string { return strings.TrimRight(strings.Split(r.subject
 
 func startFails(t *testing.T, l *lab, r right) {
 	t.Helper()
-	err := stand(t, l.connect(candidate), "a").Start(within(t))
+	err := stand(t, l.connect(candidate), "a").Start(natslab.Within(t))
 	if store.Classify(err) != store.Permanent || !strings.Contains(err.Error(), r.names()) {
 		t.Errorf("Start: %v", err)
 	}
@@ -167,7 +167,7 @@ func asks(t *testing.T, l *lab) {
 		t.Fatal(err)
 	}
 	defer c.Close()
-	h, err := c.StepDown(within(t), group, "maintenance")
+	h, err := c.StepDown(natslab.Within(t), group, "maintenance")
 	if err != nil || h.To.ID == "" || h.To.ID == h.From.ID {
 		t.Errorf("the operator's request: %+v, %v", h, err)
 	}
@@ -187,11 +187,11 @@ func cannotAsk(t *testing.T, l *lab, r right) {
 	a := join(t, l.connect(candidate), "a")
 	a.leads()
 	term := a.Term()
-	err := stepDown(within(t), openStore(t, l.connect(operator), natsstore.Options{}), "ann")
+	err := stepDown(natslab.Within(t), openStore(t, l.connect(operator), natsstore.Options{}), "ann")
 	if store.Classify(err) != store.Permanent || !strings.Contains(err.Error(), r.names()) {
 		t.Errorf("asking: %v", err)
 	}
-	if err := a.ValidateToken(within(t)); err != nil || a.Term() != term {
+	if err := a.ValidateToken(natslab.Within(t)); err != nil || a.Term() != term {
 		t.Errorf("the leader: %v, in %v after %v", err, a.Term(), term)
 	}
 }
@@ -223,7 +223,7 @@ func TestAdminNeedsEachOfItsRights(t *testing.T) {
 					t.Errorf("the server's complaints: %v", l.complaints())
 				}
 				// With all rights, of a user of another name, it succeeds.
-				if err := able(within(t), natslab.JetStream(t, l.connect(operator)), kind); err != nil {
+				if err := able(natslab.Within(t), natslab.JetStream(t, l.connect(operator)), kind); err != nil {
 					t.Errorf("with all rights: %v", err)
 				}
 			})
@@ -235,7 +235,7 @@ func TestAdminNeedsEachOfItsRights(t *testing.T) {
 func denied(t *testing.T, l *lab, role string, able func(context.Context, jetstream.JetStream, string) error, kind string) {
 	t.Helper()
 	js := natslab.JetStream(t, l.connect(role))
-	ctx, cancel := context.WithCancel(within(t))
+	ctx, cancel := context.WithCancel(natslab.Within(t))
 	defer cancel()
 	result := make(chan error, 1)
 	go func() { result <- able(ctx, js, kind) }()
@@ -328,7 +328,7 @@ func TestCandidateThatMakesRequestsNeedsTheRightTo(t *testing.T) {
 		nc := l.connect(candidate)
 		a := join(t, nc, "a")
 		a.leads()
-		err := stepDown(within(t), openStore(t, nc, natsstore.Options{}), "b")
+		err := stepDown(natslab.Within(t), openStore(t, nc, natsstore.Options{}), "b")
 		if err == nil {
 			a.await("steps down", func() bool { return a.lost() == leader.ReasonSteppedDown })
 			continue
@@ -351,7 +351,7 @@ func TestOperatorMayMakeRequestsWithTheCommandLine(t *testing.T) {
 	}
 	l := startLab(t, 1, republishing, nil)
 	makeBucket(t, l.connect("root"), republishing)
-	if err := put(within(t), natslab.JetStream(t, l.connect(operator)), republishing); err != nil {
+	if err := put(natslab.Within(t), natslab.JetStream(t, l.connect(operator)), republishing); err != nil {
 		t.Error(err)
 	}
 	info := right{"any", true, "$JS.API.STREAM.INFO.KV_leaders", "asks all the same"}
@@ -377,7 +377,7 @@ func TestWildcardRightsServeManyGroupsAndNoControlKeys(t *testing.T) {
 			if got := l.complaints(); len(got) > 0 {
 				t.Errorf("the server complained: %v", got)
 			}
-			err := stepDown(within(t), openStore(t, nc, natsstore.Options{}), "a")
+			err := stepDown(natslab.Within(t), openStore(t, nc, natsstore.Options{}), "a")
 			if store.Classify(err) != store.Permanent || !strings.Contains(err.Error(), "$KV.leaders._ctl.reports") {
 				t.Errorf("a request: %v", err)
 			}

@@ -23,7 +23,7 @@ import (
 
 func openKV(t *testing.T, js jetstream.JetStream, n uint64, token string) *natsfence.KV {
 	t.Helper()
-	k, err := natsfence.OpenKV(within(t), js, "orders", "g", term(n, token))
+	k, err := natsfence.OpenKV(natslab.Within(t), js, "orders", "g", term(n, token))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -40,7 +40,7 @@ func TestGuardOpensForTermsThatSupersede(t *testing.T) {
 		token string
 		stale bool
 	}{{7, "a", false}, {6, "b", true}, {7, "b", true}} {
-		_, err := natsfence.OpenKV(within(t), js, "orders", "g", term(c.n, c.token))
+		_, err := natsfence.OpenKV(natslab.Within(t), js, "orders", "g", term(c.n, c.token))
 		if errors.Is(err, fence.ErrStale) != c.stale || (err == nil) == c.stale {
 			t.Errorf("%d/%s: %v", c.n, c.token, err)
 		}
@@ -61,7 +61,7 @@ func TestServerRefusesWhatIsSentUnderALoweredGuard(t *testing.T) {
 	openKV(t, js, 1, "a")
 	old, _ := guardAt(t, js, "KV_orders", ordersMark)
 	publish := func() error {
-		_, err := js.Publish(within(t), "$KV.orders.x", nil, jetstream.WithExpectLastSequenceForSubject(old, ordersMark))
+		_, err := js.Publish(natslab.Within(t), "$KV.orders.x", nil, jetstream.WithExpectLastSequenceForSubject(old, ordersMark))
 		return err
 	}
 	if err := publish(); err != nil {
@@ -81,11 +81,11 @@ func TestGroupsAndBucketsHaveGuardsOfTheirOwn(t *testing.T) {
 	bucket(t, nc, natsstore.BucketConfig{Bucket: "others"})
 	k := openKV(t, js, 1, "a")
 	for _, where := range [][2]string{{"orders", "h"}, {"others", "g"}} {
-		if _, err := natsfence.OpenKV(within(t), js, where[0], where[1], term(9, "b")); err != nil {
+		if _, err := natsfence.OpenKV(natslab.Within(t), js, where[0], where[1], term(9, "b")); err != nil {
 			t.Fatal(err)
 		}
 	}
-	if _, err := k.Put(within(t), "x", nil); err != nil {
+	if _, err := k.Put(natslab.Within(t), "x", nil); err != nil {
 		t.Error(err)
 	}
 }
@@ -104,22 +104,22 @@ func TestValuesAreReadAsOrdinaryOnes(t *testing.T) {
 	}
 	for i, js := range []jetstream.JetStream{natslab.JetStream(t, nc), inDomain, withPrefix} {
 		k := openKV(t, js, uint64(i+1), "a")
-		rev, err := k.Put(within(t), "x", []byte("value"))
+		rev, err := k.Put(natslab.Within(t), "x", []byte("value"))
 		if err != nil {
 			t.Fatal(err)
 		}
-		kv, err := js.KeyValue(within(t), "orders")
+		kv, err := js.KeyValue(natslab.Within(t), "orders")
 		if err != nil {
 			t.Fatal(err)
 		}
-		e, err := kv.Get(within(t), "x")
+		e, err := kv.Get(natslab.Within(t), "x")
 		if err != nil || string(e.Value()) != "value" || e.Revision() != rev {
 			t.Fatalf("%v, %v", e, err)
 		}
-		if err := k.Delete(within(t), "x"); err != nil {
+		if err := k.Delete(natslab.Within(t), "x"); err != nil {
 			t.Fatal(err)
 		}
-		if _, err := kv.Get(within(t), "x"); !errors.Is(err, jetstream.ErrKeyNotFound) {
+		if _, err := kv.Get(natslab.Within(t), "x"); !errors.Is(err, jetstream.ErrKeyNotFound) {
 			t.Error(err)
 		}
 	}
@@ -137,7 +137,7 @@ func TestNewestOfManyConcurrentTermsHoldsTheGuard(t *testing.T) {
 	for n := uint64(terms); n >= 1; n-- {
 		all.Go(func() {
 			<-start
-			k, err := natsfence.OpenKV(within(t), js, "orders", "g", term(n, "a"))
+			k, err := natsfence.OpenKV(natslab.Within(t), js, "orders", "g", term(n, "a"))
 			if err != nil && !errors.Is(err, fence.ErrStale) {
 				t.Errorf("term %d: %v", n, err)
 			}
@@ -150,7 +150,7 @@ func TestNewestOfManyConcurrentTermsHoldsTheGuard(t *testing.T) {
 		if k == nil {
 			continue
 		}
-		_, err := k.Put(within(t), "x", nil)
+		_, err := k.Put(natslab.Within(t), "x", nil)
 		if n == terms && err != nil || n < terms && !errors.Is(err, fence.ErrStale) {
 			t.Errorf("term %d: %v", n, err)
 		}
@@ -169,7 +169,7 @@ func TestConcurrentWritesOfOneTermAreAllAccepted(t *testing.T) {
 	for i := range 8 {
 		all.Go(func() {
 			for j := range 40 {
-				if _, err := writers[i%2].Put(within(t), fmt.Sprint("k", i, ".", j), nil); err != nil {
+				if _, err := writers[i%2].Put(natslab.Within(t), fmt.Sprint("k", i, ".", j), nil); err != nil {
 					t.Error(err)
 					return
 				}
@@ -192,7 +192,7 @@ func TestStepDownOfTheStreamsLeaderLetsNoStaleWriteIn(t *testing.T) {
 			return err
 		})
 		for range 50 {
-			if _, err := old.Put(within(t), "x", nil); err == nil || errors.Is(err, store.ErrUnknown) || errors.Is(err, natsfence.ErrLost) {
+			if _, err := old.Put(natslab.Within(t), "x", nil); err == nil || errors.Is(err, store.ErrUnknown) || errors.Is(err, natsfence.ErrLost) {
 				t.Fatalf("the older term's write: %v", err)
 			}
 		}
@@ -214,24 +214,24 @@ func TestDeletedGuardStopsEveryoneUntilAPersonPutsAMark(t *testing.T) {
 			kv := natslab.KV(t, srv.Connect(t), jetstream.KeyValueConfig{Bucket: "orders"})
 			js := natslab.JetStream(t, srv.Connect(t))
 			old := openKV(t, js, 7, "a")
-			if err := remove(within(t), kv); err != nil {
+			if err := remove(natslab.Within(t), kv); err != nil {
 				t.Fatal(err)
 			}
 			for _, n := range []uint64{6, 7, 8} {
-				if _, err := natsfence.OpenKV(within(t), js, "orders", "g", term(n, "a")); !errors.Is(err, natsfence.ErrLost) {
+				if _, err := natsfence.OpenKV(natslab.Within(t), js, "orders", "g", term(n, "a")); !errors.Is(err, natsfence.ErrLost) {
 					t.Errorf("opening in term %d: %v", n, err)
 				}
 			}
-			if _, err := old.Put(within(t), "x", nil); !errors.Is(err, natsfence.ErrLost) {
+			if _, err := old.Put(natslab.Within(t), "x", nil); !errors.Is(err, natsfence.ErrLost) {
 				t.Errorf("writing: %v", err)
 			}
-			if _, err := kv.Put(within(t), ordersKey, []byte("7/")); err != nil {
+			if _, err := kv.Put(natslab.Within(t), ordersKey, []byte("7/")); err != nil {
 				t.Fatal(err)
 			}
-			if _, err := old.Put(within(t), "x", nil); !errors.Is(err, fence.ErrStale) {
+			if _, err := old.Put(natslab.Within(t), "x", nil); !errors.Is(err, fence.ErrStale) {
 				t.Errorf("writing in the term that the person named: %v", err)
 			}
-			if _, err := openKV(t, js, 8, "b").Put(within(t), "x", nil); err != nil {
+			if _, err := openKV(t, js, 8, "b").Put(natslab.Within(t), "x", nil); err != nil {
 				t.Error(err)
 			}
 		})
@@ -241,22 +241,22 @@ func TestDeletedGuardStopsEveryoneUntilAPersonPutsAMark(t *testing.T) {
 func TestGuardThatVanishedIsNotRaisedAgainByItsWriter(t *testing.T) {
 	srv := natslab.Start(t)
 	js := stream(t, srv.Connect(t), jetstream.StreamConfig{Name: "EVENTS", Subjects: []string{"events.>"}})
-	s, err := natsfence.OpenStream(within(t), js, "EVENTS", "events.fence", term(7, "a"))
+	s, err := natsfence.OpenStream(natslab.Within(t), js, "EVENTS", "events.fence", term(7, "a"))
 	if err != nil {
 		t.Fatal(err)
 	}
 	if len(s.Warnings()) == 0 {
 		t.Error("no warning that the stream allows what now follows")
 	}
-	raw, err := js.Stream(within(t), "EVENTS")
+	raw, err := js.Stream(natslab.Within(t), "EVENTS")
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := raw.Purge(within(t)); err != nil {
+	if err := raw.Purge(natslab.Within(t)); err != nil {
 		t.Fatal(err)
 	}
 	for range 3 {
-		if _, err := s.Publish(within(t), "events.sent", nil); !errors.Is(err, natsfence.ErrLost) {
+		if _, err := s.Publish(natslab.Within(t), "events.sent", nil); !errors.Is(err, natsfence.ErrLost) {
 			t.Error(err)
 		}
 	}
@@ -270,14 +270,14 @@ func TestGuardOutlivesTheAgeOfItsStream(t *testing.T) {
 	js := stream(t, srv.Connect(t), jetstream.StreamConfig{
 		Name: "EVENTS", Subjects: []string{"events.>"}, MaxAge: time.Second, AllowMsgTTL: true,
 	})
-	s, err := natsfence.OpenStream(within(t), js, "EVENTS", "events.fence", term(7, "a"))
+	s, err := natsfence.OpenStream(natslab.Within(t), js, "EVENTS", "events.fence", term(7, "a"))
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := s.Publish(within(t), "events.sent", nil); err != nil {
+	if _, err := s.Publish(natslab.Within(t), "events.sent", nil); err != nil {
 		t.Fatal(err)
 	}
-	raw, err := js.Stream(within(t), "EVENTS")
+	raw, err := js.Stream(natslab.Within(t), "EVENTS")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -290,7 +290,7 @@ func TestGuardOutlivesTheAgeOfItsStream(t *testing.T) {
 	if seq, _ := guardAt(t, js, "EVENTS", "events.fence"); seq == 0 {
 		t.Fatal("the guard went with it")
 	}
-	if _, err := s.Publish(within(t), "events.sent", nil); err != nil {
+	if _, err := s.Publish(natslab.Within(t), "events.sent", nil); err != nil {
 		t.Error(err)
 	}
 }
@@ -311,7 +311,7 @@ func TestStreamsThatWouldDropTheGuardAreRefused(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			cfg.Name, cfg.Subjects = name, []string{name + ".>"}
 			js := stream(t, nc, cfg)
-			if _, err := natsfence.OpenStream(within(t), js, name, name+".fence", term(1, "a")); !errors.Is(err, natsfence.ErrUnfit) {
+			if _, err := natsfence.OpenStream(natslab.Within(t), js, name, name+".fence", term(1, "a")); !errors.Is(err, natsfence.ErrUnfit) {
 				t.Error(err)
 			}
 		})
@@ -323,7 +323,7 @@ func TestStreamsThatWouldDropTheGuardAreRefused(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			cfg.Name, cfg.Subjects = name, []string{name + ".>"}
 			js := stream(t, nc, cfg)
-			if _, err := natsfence.OpenStream(within(t), js, name, name+".fence", term(1, "a")); err != nil {
+			if _, err := natsfence.OpenStream(natslab.Within(t), js, name, name+".fence", term(1, "a")); err != nil {
 				t.Error(err)
 			}
 		})
@@ -338,7 +338,7 @@ func TestWarningsSayWhatWeakensAGuard(t *testing.T) {
 		t.Errorf("a bucket of ours: %q", w)
 	}
 	natslab.KV(t, nc, jetstream.KeyValueConfig{Bucket: "theirs", Storage: jetstream.MemoryStorage})
-	k, err := natsfence.OpenKV(within(t), js, "theirs", "g", term(1, "a"))
+	k, err := natsfence.OpenKV(natslab.Within(t), js, "theirs", "g", term(1, "a"))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -358,19 +358,19 @@ func TestWhatWouldPassByTheGuardIsNotSent(t *testing.T) {
 	stream(t, nc, jetstream.StreamConfig{Name: "OTHER", Subjects: []string{"other.>"}})
 	k := openKV(t, js, 1, "a")
 	for _, key := range []string{"", ordersKey, natsfence.GuardPrefix + "h", "a b", ".a", "a..b", "*", ">"} {
-		if _, err := k.Put(within(t), key, nil); !errors.Is(err, fence.ErrInvalid) {
+		if _, err := k.Put(natslab.Within(t), key, nil); !errors.Is(err, fence.ErrInvalid) {
 			t.Errorf("key %q: %v", key, err)
 		}
-		if err := k.Delete(within(t), key); !errors.Is(err, fence.ErrInvalid) {
+		if err := k.Delete(natslab.Within(t), key); !errors.Is(err, fence.ErrInvalid) {
 			t.Errorf("deleting key %q: %v", key, err)
 		}
 	}
-	s, err := natsfence.OpenStream(within(t), js, "EVENTS", "events.fence", term(1, "a"))
+	s, err := natsfence.OpenStream(natslab.Within(t), js, "EVENTS", "events.fence", term(1, "a"))
 	if err != nil {
 		t.Fatal(err)
 	}
 	for _, subject := range []string{"", "events.fence", "events.*", "events.>", "events..a", "events. a"} {
-		if _, err := s.Publish(within(t), subject, nil); !errors.Is(err, fence.ErrInvalid) {
+		if _, err := s.Publish(natslab.Within(t), subject, nil); !errors.Is(err, fence.ErrInvalid) {
 			t.Errorf("subject %q: %v", subject, err)
 		}
 	}
@@ -379,28 +379,28 @@ func TestWhatWouldPassByTheGuardIsNotSent(t *testing.T) {
 		"Nats-Expected-Last-Subject-Sequence-Subject", "Nats-Schedule", "Nats-Batch-Id",
 	} {
 		m := &nats.Msg{Subject: "events.sent", Header: nats.Header{header: {"x"}}}
-		if _, err := s.PublishMsg(within(t), m); !errors.Is(err, fence.ErrInvalid) {
+		if _, err := s.PublishMsg(natslab.Within(t), m); !errors.Is(err, fence.ErrInvalid) {
 			t.Errorf("header %q: %v", header, err)
 		}
 	}
-	if _, err := s.Publish(within(t), "other.sent", nil); !errors.Is(err, store.ErrPermanent) {
+	if _, err := s.Publish(natslab.Within(t), "other.sent", nil); !errors.Is(err, store.ErrPermanent) {
 		t.Errorf("another stream's subject: %v", err)
 	}
-	if _, err := natsfence.OpenStream(within(t), js, "EVENTS", "other.fence", term(1, "a")); !errors.Is(err, store.ErrPermanent) {
+	if _, err := natsfence.OpenStream(natslab.Within(t), js, "EVENTS", "other.fence", term(1, "a")); !errors.Is(err, store.ErrPermanent) {
 		t.Errorf("another stream's guard: %v", err)
 	}
 	for _, bad := range []struct{ bucket, group string }{{"orders", ""}, {"orders", "a b"}, {"orders", "a."}, {"orders", strings.Repeat("g", 256)}} {
-		if _, err := natsfence.OpenKV(within(t), js, bad.bucket, bad.group, term(1, "a")); !errors.Is(err, fence.ErrInvalid) {
+		if _, err := natsfence.OpenKV(natslab.Within(t), js, bad.bucket, bad.group, term(1, "a")); !errors.Is(err, fence.ErrInvalid) {
 			t.Errorf("%v: %v", bad, err)
 		}
 	}
 	for _, missing := range []string{"nothing", "no bucket", ""} {
-		if _, err := natsfence.OpenKV(within(t), js, missing, "g", term(1, "a")); !errors.Is(err, store.ErrPermanent) {
+		if _, err := natsfence.OpenKV(natslab.Within(t), js, missing, "g", term(1, "a")); !errors.Is(err, store.ErrPermanent) {
 			t.Errorf("bucket %q: %v", missing, err)
 		}
 	}
 	for _, no := range []uint64{0} {
-		if _, err := natsfence.OpenKV(within(t), js, "orders", "g", term(no, "a")); !errors.Is(err, fence.ErrInvalid) {
+		if _, err := natsfence.OpenKV(natslab.Within(t), js, "orders", "g", term(no, "a")); !errors.Is(err, fence.ErrInvalid) {
 			t.Errorf("term %d: %v", no, err)
 		}
 	}
@@ -409,13 +409,13 @@ func TestWhatWouldPassByTheGuardIsNotSent(t *testing.T) {
 func TestHeadersOfMessagesAreKeptAndNotChanged(t *testing.T) {
 	srv := natslab.Start(t)
 	js := stream(t, srv.Connect(t), jetstream.StreamConfig{Name: "EVENTS", Subjects: []string{"events.>"}})
-	s, err := natsfence.OpenStream(within(t), js, "EVENTS", "events.fence", term(1, "a"))
+	s, err := natsfence.OpenStream(natslab.Within(t), js, "EVENTS", "events.fence", term(1, "a"))
 	if err != nil {
 		t.Fatal(err)
 	}
 	m := &nats.Msg{Subject: "events.sent", Header: nats.Header{"Trace": {"x"}, jetstream.MsgIDHeader: {"1"}}}
 	for _, duplicate := range []bool{false, true} {
-		ack, err := s.PublishMsg(within(t), m)
+		ack, err := s.PublishMsg(natslab.Within(t), m)
 		if err != nil || ack.Duplicate != duplicate {
 			t.Errorf("%+v, %v", ack, err)
 		}
@@ -423,11 +423,11 @@ func TestHeadersOfMessagesAreKeptAndNotChanged(t *testing.T) {
 	if len(m.Header) != 2 {
 		t.Errorf("changed: %v", m.Header)
 	}
-	raw, err := js.Stream(within(t), "EVENTS")
+	raw, err := js.Stream(natslab.Within(t), "EVENTS")
 	if err != nil {
 		t.Fatal(err)
 	}
-	got, err := raw.GetLastMsgForSubject(within(t), "events.sent")
+	got, err := raw.GetLastMsgForSubject(natslab.Within(t), "events.sent")
 	if err != nil || got.Header.Get("Trace") != "x" {
 		t.Errorf("%v, %v", got, err)
 	}
@@ -452,7 +452,7 @@ func TestWriteWithoutAnAnswerIsUnknownAndStillGuarded(t *testing.T) {
 	}
 	natslab.Eventually(t, "it is applied", func(ctx context.Context) error { return stands(ctx, js, "applied") })
 	proxy.Resume()
-	if _, err := k.Put(within(t), "next", nil); err != nil {
+	if _, err := k.Put(natslab.Within(t), "next", nil); err != nil {
 		t.Fatal(err)
 	}
 
@@ -463,10 +463,10 @@ func TestWriteWithoutAnAnswerIsUnknownAndStillGuarded(t *testing.T) {
 	openKV(t, js, 2, "b")
 	proxy.Resume()
 	// It arrives now, before this one, on the same connection.
-	if _, err := k.Put(within(t), "later", nil); !errors.Is(err, fence.ErrStale) {
+	if _, err := k.Put(natslab.Within(t), "later", nil); !errors.Is(err, fence.ErrStale) {
 		t.Error(err)
 	}
-	if err := stands(within(t), js, "late"); !errors.Is(err, jetstream.ErrKeyNotFound) {
+	if err := stands(natslab.Within(t), js, "late"); !errors.Is(err, jetstream.ErrKeyNotFound) {
 		t.Errorf("applied after the newer term had begun: %v", err)
 	}
 }
@@ -488,7 +488,7 @@ func TestRaiseWithoutAnAnswerIsResolved(t *testing.T) {
 	proxy.Delay(300*time.Millisecond, natslab.ToClient)
 	opened := make(chan *natsfence.KV, 1)
 	go func() {
-		k, err := natsfence.OpenKV(within(t), far, "orders", "g", term(1, "a"))
+		k, err := natsfence.OpenKV(natslab.Within(t), far, "orders", "g", term(1, "a"))
 		if err != nil {
 			t.Error(err)
 		}
@@ -506,7 +506,7 @@ func TestRaiseWithoutAnAnswerIsResolved(t *testing.T) {
 	if k == nil {
 		return
 	}
-	if _, err := k.Put(within(t), "x", nil); err != nil {
+	if _, err := k.Put(natslab.Within(t), "x", nil); err != nil {
 		t.Error(err)
 	}
 }
@@ -521,7 +521,7 @@ func TestNothingIsSentWithoutAConnection(t *testing.T) {
 	k := openKV(t, natslab.JetStream(t, nc), 1, "a")
 	proxy.Cut()
 	<-gone
-	if _, err := k.Put(within(t), "x", nil); !errors.Is(err, store.ErrTransient) || errors.Is(err, store.ErrUnknown) {
+	if _, err := k.Put(natslab.Within(t), "x", nil); !errors.Is(err, store.ErrTransient) || errors.Is(err, store.ErrUnknown) {
 		t.Error(err)
 	}
 	proxy.Resume()
@@ -529,7 +529,7 @@ func TestNothingIsSentWithoutAConnection(t *testing.T) {
 		_, err := k.Put(ctx, "y", nil)
 		return err
 	})
-	if err := stands(within(t), js, "x"); !errors.Is(err, jetstream.ErrKeyNotFound) {
+	if err := stands(natslab.Within(t), js, "x"); !errors.Is(err, jetstream.ErrKeyNotFound) {
 		t.Errorf("delivered after it was given up: %v", err)
 	}
 }
@@ -558,13 +558,13 @@ func TestWriterNeedsNoOtherPermissions(t *testing.T) {
 	bucket(t, admin, natsstore.BucketConfig{Bucket: "orders"})
 	js := natslab.JetStream(t, srv.Connect(t, nats.UserInfo("writer", "writer")))
 	old := openKV(t, js, 1, "a")
-	if _, err := old.Put(within(t), "x", nil); err != nil {
+	if _, err := old.Put(natslab.Within(t), "x", nil); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := openKV(t, js, 2, "b").Put(within(t), "x", nil); err != nil {
+	if _, err := openKV(t, js, 2, "b").Put(natslab.Within(t), "x", nil); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := old.Put(within(t), "x", nil); !errors.Is(err, fence.ErrStale) {
+	if _, err := old.Put(natslab.Within(t), "x", nil); !errors.Is(err, fence.ErrStale) {
 		t.Error(err)
 	}
 }
@@ -574,16 +574,16 @@ func TestErrorsNeverShowTheToken(t *testing.T) {
 	js := bucket(t, srv.Connect(t), natsstore.BucketConfig{Bucket: "orders"})
 	const token = "6f1c2f6e-0c0e-4e0e-9d61-6ed0f6a1a6e3"
 	openKV(t, js, 7, "a")
-	_, err := natsfence.OpenKV(within(t), js, "orders", "g", term(6, token))
+	_, err := natsfence.OpenKV(natslab.Within(t), js, "orders", "g", term(6, token))
 	if err == nil || strings.Contains(fmt.Sprintf("%v %+v", err, err), token) {
 		t.Error(err)
 	}
-	kv, kvErr := js.KeyValue(within(t), "orders")
+	kv, kvErr := js.KeyValue(natslab.Within(t), "orders")
 	if kvErr != nil {
 		t.Fatal(kvErr)
 	}
 	openKV(t, js, 8, token)
-	e, kvErr := kv.Get(within(t), ordersKey)
+	e, kvErr := kv.Get(natslab.Within(t), ordersKey)
 	if kvErr != nil || !slices.Equal(e.Value(), []byte("8/"+fence.Digest(token))) {
 		t.Errorf("%s, %v", strconv.Quote(string(e.Value())), kvErr)
 	}

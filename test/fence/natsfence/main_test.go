@@ -25,14 +25,6 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 func term(n uint64, token string) leader.Term { return leader.Term{Number: n, Token: token} }
 
-// within bounds what a test waits for.
-func within(t *testing.T) context.Context {
-	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), natslab.Patience)
-	t.Cleanup(cancel)
-	return ctx
-}
-
 // bucket makes a bucket of ours.
 func bucket(t *testing.T, nc *nats.Conn, cfg natsstore.BucketConfig) jetstream.JetStream {
 	t.Helper()
@@ -88,7 +80,7 @@ func events(js jetstream.JetStream) zombies.Resource {
 // stored returns what the messages on a subject say, in the order of their sequences.
 func stored(t *testing.T, js jetstream.JetStream, name, subject string) (terms []uint64) {
 	t.Helper()
-	ctx := within(t)
+	ctx := natslab.Within(t)
 	s, err := js.Stream(ctx, name)
 	if err != nil {
 		t.Fatal(err)
@@ -117,11 +109,11 @@ func stored(t *testing.T, js jetstream.JetStream, name, subject string) (terms [
 // guardAt returns the sequence and the term of the guard, as the server has it.
 func guardAt(t *testing.T, js jetstream.JetStream, name, subject string) (seq, number uint64) {
 	t.Helper()
-	s, err := js.Stream(within(t), name)
+	s, err := js.Stream(natslab.Within(t), name)
 	if err != nil {
 		t.Fatal(err)
 	}
-	m, err := s.GetLastMsgForSubject(within(t), subject)
+	m, err := s.GetLastMsgForSubject(natslab.Within(t), subject)
 	if errors.Is(err, jetstream.ErrMsgNotFound) {
 		return 0, 0
 	}

@@ -37,14 +37,6 @@ func TestMain(m *testing.M) {
 
 func term(n uint64, token string) leader.Term { return leader.Term{Number: n, Token: token} }
 
-// within bounds what a test waits for.
-func within(t *testing.T) context.Context {
-	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), natslab.Patience)
-	t.Cleanup(cancel)
-	return ctx
-}
-
 // An engine is a database with tables of its own for one test: the fence, and entry (id, term), in which ids grow in the order
 // of the transactions that hold the fence.
 type engine struct {
@@ -99,7 +91,7 @@ func (e *engine) table() string { return strings.Fields(e.fence.Statements().Las
 
 func (e *engine) exec(statement string) {
 	e.t.Helper()
-	if _, err := e.db.ExecContext(within(e.t), statement); err != nil {
+	if _, err := e.db.ExecContext(natslab.Within(e.t), statement); err != nil {
 		e.t.Fatalf("%s: %v", statement, err)
 	}
 }
@@ -127,7 +119,7 @@ func (e *engine) enter(ctx context.Context, tx *sql.Tx, t leader.Term) error {
 // log returns the terms of the entries in their order.
 func (e *engine) log(t *testing.T) (terms []uint64) {
 	t.Helper()
-	rows, err := e.db.QueryContext(within(t), "SELECT term FROM "+e.entry+" ORDER BY id")
+	rows, err := e.db.QueryContext(natslab.Within(t), "SELECT term FROM "+e.entry+" ORDER BY id")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -147,14 +139,14 @@ func (e *engine) log(t *testing.T) (terms []uint64) {
 
 func (e *engine) mustWrite(group string, t leader.Term) {
 	e.t.Helper()
-	if err := e.write(within(e.t), group, t); err != nil {
+	if err := e.write(natslab.Within(e.t), group, t); err != nil {
 		e.t.Fatalf("term %v: %v", t, err)
 	}
 }
 
 func (e *engine) mustRefuse(group string, t leader.Term) {
 	e.t.Helper()
-	if err := e.write(within(e.t), group, t); !errors.Is(err, fence.ErrStale) {
+	if err := e.write(natslab.Within(e.t), group, t); !errors.Is(err, fence.ErrStale) {
 		e.t.Errorf("term %v: %v", t, err)
 	}
 }

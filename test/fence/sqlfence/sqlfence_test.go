@@ -65,12 +65,12 @@ func TestRuleHoldsInTheTable(t *testing.T) {
 		e.mustRefuse("g", term(7, "b"))
 		e.mustWrite("g", term(math.MaxInt64, "c"))
 		e.mustRefuse("g", term(7, "a"))
-		if m, err := e.fence.Last(within(t), e.db, "g"); err != nil || m != fence.MarkOf(term(math.MaxInt64, "c")) {
+		if m, err := e.fence.Last(natslab.Within(t), e.db, "g"); err != nil || m != fence.MarkOf(term(math.MaxInt64, "c")) {
 			t.Errorf("%v, %v", m, err)
 		}
 		// Other groups, of which one differs by case only.
 		for _, group := range []string{"G", "g.h", "h"} {
-			if m, err := e.fence.Last(within(t), e.db, group); err != nil || !m.IsZero() {
+			if m, err := e.fence.Last(natslab.Within(t), e.db, group); err != nil || !m.IsZero() {
 				t.Errorf("%s: %v, %v", group, m, err)
 			}
 			e.mustWrite(group, term(1, "x"))
@@ -82,7 +82,7 @@ func TestRefusalNamesBothTerms(t *testing.T) {
 	each(t, func(t *testing.T, e *engine) {
 		e.mustWrite("g", term(7, "a"))
 		var stale *fence.StaleError
-		err := e.write(within(t), "g", term(6, "b"))
+		err := e.write(natslab.Within(t), "g", term(6, "b"))
 		if !errors.As(err, &stale) || stale.Refused != fence.MarkOf(term(6, "b")) || stale.Last != fence.MarkOf(term(7, "a")) {
 			t.Errorf("%v", err)
 		}
@@ -104,7 +104,7 @@ func TestWhatIsNoTermOrNoGroupIsRefused(t *testing.T) {
 		} {
 			tx := e.begin()
 			for _, err := range []error{
-				e.fence.Admit(within(t), tx, c.group, c.term), e.fence.AdmitShared(within(t), tx, c.group, c.term),
+				e.fence.Admit(natslab.Within(t), tx, c.group, c.term), e.fence.AdmitShared(natslab.Within(t), tx, c.group, c.term),
 			} {
 				if !errors.Is(err, fence.ErrInvalid) {
 					t.Errorf("%q, %v: %v", c.group, c.term, err)
@@ -121,22 +121,22 @@ func TestNewerTermWaitsForAnAdmittedTransaction(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			each(t, func(t *testing.T, e *engine) {
 				old := e.begin()
-				if err := e.fence.Admit(within(t), old, "g", term(1, "a")); err != nil {
+				if err := e.fence.Admit(natslab.Within(t), old, "g", term(1, "a")); err != nil {
 					t.Fatal(err)
 				}
 				var ended atomic.Bool
 				admitted := make(chan error, 1)
 				go func() {
-					err := e.fence.Do(within(t), e.db, "g", term(2, "b"), func(tx *sql.Tx) error {
+					err := e.fence.Do(natslab.Within(t), e.db, "g", term(2, "b"), func(tx *sql.Tx) error {
 						if !ended.Load() {
 							return errors.New("let in beside the older one")
 						}
-						return e.enter(within(t), tx, term(2, "b"))
+						return e.enter(natslab.Within(t), tx, term(2, "b"))
 					})
 					admitted <- err
 				}()
 				e.awaitBlocked()
-				if err := e.enter(within(t), old, term(1, "a")); err != nil {
+				if err := e.enter(natslab.Within(t), old, term(1, "a")); err != nil {
 					t.Fatal(err)
 				}
 				ended.Store(true)
@@ -188,11 +188,11 @@ func TestOlderTermWaitsForATakeoverThatIsNotCommitted(t *testing.T) {
 		e.mustWrite("g", term(1, "a"))
 		for _, commit := range []bool{false, true} {
 			takeover := e.begin()
-			if err := e.fence.Admit(within(t), takeover, "g", term(2, "b")); err != nil {
+			if err := e.fence.Admit(natslab.Within(t), takeover, "g", term(2, "b")); err != nil {
 				t.Fatal(err)
 			}
 			done := make(chan error, 1)
-			go func() { done <- e.write(within(t), "g", term(1, "a")) }()
+			go func() { done <- e.write(natslab.Within(t), "g", term(1, "a")) }()
 			e.awaitBlocked()
 			if !commit {
 				_ = takeover.Rollback()
@@ -224,12 +224,12 @@ func TestReadAfterAdmitSeesTheLatestCommit(t *testing.T) {
 		for range goroutines {
 			all.Go(func() {
 				for range times {
-					err := e.fence.Do(within(t), e.db, "g", term(1, "a"), func(tx *sql.Tx) error {
+					err := e.fence.Do(natslab.Within(t), e.db, "g", term(1, "a"), func(tx *sql.Tx) error {
 						var n int
-						if err := tx.QueryRowContext(within(t), "SELECT n FROM "+counter).Scan(&n); err != nil {
+						if err := tx.QueryRowContext(natslab.Within(t), "SELECT n FROM "+counter).Scan(&n); err != nil {
 							return err
 						}
-						_, err := tx.ExecContext(within(t), fmt.Sprintf("UPDATE %s SET n = %d", counter, n+1))
+						_, err := tx.ExecContext(natslab.Within(t), fmt.Sprintf("UPDATE %s SET n = %d", counter, n+1))
 						return err
 					})
 					if err != nil {
@@ -241,7 +241,7 @@ func TestReadAfterAdmitSeesTheLatestCommit(t *testing.T) {
 		}
 		all.Wait()
 		var n int
-		if err := e.db.QueryRowContext(within(t), "SELECT n FROM "+counter).Scan(&n); err != nil || n != goroutines*times {
+		if err := e.db.QueryRowContext(natslab.Within(t), "SELECT n FROM "+counter).Scan(&n); err != nil || n != goroutines*times {
 			t.Errorf("%d of %d increments are left: %v", n, goroutines*times, err)
 		}
 	})
@@ -264,7 +264,7 @@ func TestOneOfManyFirstTransactionsWins(t *testing.T) {
 			var all sync.WaitGroup
 			for i := range goroutines {
 				all.Go(func() {
-					err := e.write(within(t), group, term(1, fmt.Sprint("token", i)))
+					err := e.write(natslab.Within(t), group, term(1, fmt.Sprint("token", i)))
 					if err == nil {
 						won.Add(1)
 					} else if !errors.Is(err, fence.ErrStale) {
@@ -290,7 +290,7 @@ func TestTermsNeverGoBackInTheOrderOfCommits(t *testing.T) {
 				for n := range uint64(40) {
 					// Some are ahead of the others.
 					tm := term(1+(n+i*3)/4, "a")
-					switch err := e.write(within(t), "g", tm); {
+					switch err := e.write(natslab.Within(t), "g", tm); {
 					case err == nil:
 						accepted.Add(1)
 					case errors.Is(err, fence.ErrStale):
@@ -318,18 +318,18 @@ func TestTermsNeverGoBackInTheOrderOfCommits(t *testing.T) {
 func TestSharedTransactionsRunSideBySideAndKeepNewerTermsWaiting(t *testing.T) {
 	each(t, func(t *testing.T, e *engine) {
 		tx := e.begin()
-		if err := e.fence.AdmitShared(within(t), tx, "g", term(1, "a")); !errors.Is(err, sqlfence.ErrNotAdmitted) {
+		if err := e.fence.AdmitShared(natslab.Within(t), tx, "g", term(1, "a")); !errors.Is(err, sqlfence.ErrNotAdmitted) {
 			t.Errorf("before any Admit: %v", err)
 		}
 		_ = tx.Rollback()
 		e.mustWrite("g", term(1, "a"))
 		first := e.begin()
-		if err := e.fence.AdmitShared(within(t), first, "g", term(1, "a")); err != nil {
+		if err := e.fence.AdmitShared(natslab.Within(t), first, "g", term(1, "a")); err != nil {
 			t.Fatal(err)
 		}
 		if e.dialect != sqlfence.SQLite { // which has one writer at a time
 			second := e.begin()
-			if err := e.fence.AdmitShared(within(t), second, "g", term(1, "a")); err != nil {
+			if err := e.fence.AdmitShared(natslab.Within(t), second, "g", term(1, "a")); err != nil {
 				t.Fatal(err)
 			}
 			_ = second.Rollback()
@@ -337,7 +337,7 @@ func TestSharedTransactionsRunSideBySideAndKeepNewerTermsWaiting(t *testing.T) {
 		var ended atomic.Bool
 		admitted := make(chan error, 1)
 		go func() {
-			admitted <- e.fence.Do(within(t), e.db, "g", term(2, "b"), func(*sql.Tx) error {
+			admitted <- e.fence.Do(natslab.Within(t), e.db, "g", term(2, "b"), func(*sql.Tx) error {
 				if !ended.Load() {
 					return errors.New("let in beside the older one")
 				}
@@ -355,7 +355,7 @@ func TestSharedTransactionsRunSideBySideAndKeepNewerTermsWaiting(t *testing.T) {
 		for n, want := range map[uint64]error{1: fence.ErrStale, 3: sqlfence.ErrNotAdmitted, 2: nil} {
 			tx := e.begin()
 			token := map[uint64]string{1: "a", 2: "b", 3: "c"}[n]
-			if err := e.fence.AdmitShared(within(t), tx, "g", term(n, token)); !errors.Is(err, want) {
+			if err := e.fence.AdmitShared(natslab.Within(t), tx, "g", term(n, token)); !errors.Is(err, want) {
 				t.Errorf("term %d: %v", n, err)
 			}
 			_ = tx.Rollback()
@@ -366,13 +366,13 @@ func TestSharedTransactionsRunSideBySideAndKeepNewerTermsWaiting(t *testing.T) {
 func TestTransactionThatFailsLeavesNoMark(t *testing.T) {
 	each(t, func(t *testing.T, e *engine) {
 		failure := errors.New("of the act")
-		err := e.fence.Do(within(t), e.db, "g", term(7, "a"), func(tx *sql.Tx) error {
-			return errors.Join(failure, e.enter(within(t), tx, term(7, "a")))
+		err := e.fence.Do(natslab.Within(t), e.db, "g", term(7, "a"), func(tx *sql.Tx) error {
+			return errors.Join(failure, e.enter(natslab.Within(t), tx, term(7, "a")))
 		})
 		if !errors.Is(err, failure) {
 			t.Fatal(err)
 		}
-		if m, err := e.fence.Last(within(t), e.db, "g"); err != nil || !m.IsZero() || len(e.log(t)) != 0 {
+		if m, err := e.fence.Last(natslab.Within(t), e.db, "g"); err != nil || !m.IsZero() || len(e.log(t)) != 0 {
 			t.Errorf("%v, %v, %v", m, err, e.log(t))
 		}
 	})
@@ -408,7 +408,7 @@ func TestStricterIsolationLetsNoStaleTransactionIn(t *testing.T) {
 					defer old.Rollback() //nolint:errcheck // it is refused
 					// Something is read first, so that the snapshot is older than the takeover.
 					var n int
-					if err := old.QueryRowContext(within(t), "SELECT count(*) FROM "+e.entry).Scan(&n); err != nil {
+					if err := old.QueryRowContext(natslab.Within(t), "SELECT count(*) FROM "+e.entry).Scan(&n); err != nil {
 						t.Fatal(err)
 					}
 					if level == sql.LevelSerializable && d == sqlfence.MySQL {
@@ -416,7 +416,7 @@ func TestStricterIsolationLetsNoStaleTransactionIn(t *testing.T) {
 						return
 					}
 					e.mustWrite("g", term(2, "b"))
-					if err := e.fence.Admit(within(t), old, "g", term(1, "a")); err == nil {
+					if err := e.fence.Admit(natslab.Within(t), old, "g", term(1, "a")); err == nil {
 						t.Error("admitted")
 					} else {
 						t.Log(err)
@@ -432,12 +432,12 @@ func TestSnapshotIsolationOfMariaDBIsNoHindrance(t *testing.T) {
 	db := lab.MySQL(t)
 	db.SetMaxOpenConns(1)
 	e := newEngine(t, sqlfence.MySQL, db)
-	if _, err := db.ExecContext(within(t), "SET SESSION innodb_snapshot_isolation = ON"); err != nil {
+	if _, err := db.ExecContext(natslab.Within(t), "SET SESSION innodb_snapshot_isolation = ON"); err != nil {
 		t.Skipf("SKIPPED, NOT TESTED: this server does not know it: %v", err)
 	}
 	other := lab.MySQL(t)
 	for n := range uint64(5) {
-		if err := e.fence.Do(within(t), other, "g", term(2*n+1, "a"), func(*sql.Tx) error { return nil }); err != nil {
+		if err := e.fence.Do(natslab.Within(t), other, "g", term(2*n+1, "a"), func(*sql.Tx) error { return nil }); err != nil {
 			t.Fatal(err)
 		}
 		e.mustWrite("g", term(2*n+2, "b"))
@@ -450,12 +450,12 @@ func TestBusySQLiteIsAnErrorAndNoAdmission(t *testing.T) {
 	e.mustWrite("g", term(1, "a"))
 	old := e.begin()
 	var n int
-	if err := old.QueryRowContext(within(t), "SELECT count(*) FROM "+e.entry).Scan(&n); err != nil {
+	if err := old.QueryRowContext(natslab.Within(t), "SELECT count(*) FROM "+e.entry).Scan(&n); err != nil {
 		t.Fatal(err)
 	}
 	e.mustWrite("g", term(2, "b"))
 	// Its snapshot is older than the takeover: SQLITE_BUSY_SNAPSHOT.
-	if err := e.fence.Admit(within(t), old, "g", term(1, "a")); err == nil || errors.Is(err, fence.ErrStale) {
+	if err := e.fence.Admit(natslab.Within(t), old, "g", term(1, "a")); err == nil || errors.Is(err, fence.ErrStale) {
 		t.Errorf("%v", err)
 	}
 }
@@ -464,7 +464,7 @@ func TestBusySQLiteIsAnErrorAndNoAdmission(t *testing.T) {
 func TestDocumentedStatementsOfPostgreSQLAreTheRule(t *testing.T) {
 	e := newEngine(t, sqlfence.PostgreSQL, lab.PostgreSQL(t))
 	admit := func(n int64, token string) int64 {
-		result, err := e.db.ExecContext(within(t), `INSERT INTO `+e.table()+` AS f (group_name, term, digest)
+		result, err := e.db.ExecContext(natslab.Within(t), `INSERT INTO `+e.table()+` AS f (group_name, term, digest)
 VALUES ($1, $2, encode(sha256(convert_to($3, 'UTF8')), 'hex'))
 ON CONFLICT (group_name) DO UPDATE SET term = EXCLUDED.term, digest = EXCLUDED.digest
 WHERE f.term < EXCLUDED.term OR f.term = EXCLUDED.term AND f.digest = EXCLUDED.digest`, "g", n, token)
