@@ -8,14 +8,13 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"os"
-	"os/exec"
-	"path/filepath"
 	"slices"
 	"strings"
 	"syscall"
 	"testing"
 	"time"
 
+	"github.com/seed-ff2cb582/leader/test/internal/built"
 	"github.com/seed-ff2cb582/leader/test/natslab"
 )
 
@@ -34,22 +33,7 @@ func TestMain(m *testing.M) {
 	if actAsProgram() {
 		return
 	}
-	os.Exit(buildAndRun(m))
-}
-
-func buildAndRun(m *testing.M) int {
-	dir, err := os.MkdirTemp("", "leader-run-")
-	if err != nil {
-		fmt.Fprintln(os.Stderr, err)
-		return 1
-	}
-	defer func() { _ = os.RemoveAll(dir) }()
-	program = filepath.Join(dir, "leader")
-	if out, err := exec.Command("go", "build", "-o", program, "github.com/seed-ff2cb582/leader/cmd/leader").CombinedOutput(); err != nil {
-		fmt.Fprintf(os.Stderr, "%v\n%s", err, out)
-		return 1
-	}
-	return m.Run()
+	os.Exit(built.Run(m, &program))
 }
 
 // A fault strikes the host that leads. It returns what undoes it once another leads, or nil if no other need follow.

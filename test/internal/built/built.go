@@ -1,0 +1,28 @@
+// Package built builds the leader command for tests that run it as a user would: as a program of its own.
+package built
+
+import (
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"testing"
+)
+
+// Run builds the command, stores its path in program, runs the tests, and removes the command again. It returns the
+// exit code of the tests, for [os.Exit]; a command that can not be built is told of on stderr, and the code is 1.
+func Run(m *testing.M, program *string) int {
+	dir, err := os.MkdirTemp("", "leader-test-")
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		return 1
+	}
+	defer func() { _ = os.RemoveAll(dir) }()
+	*program = filepath.Join(dir, "leader.exe") // a name that runs everywhere
+	out, err := exec.Command("go", "build", "-o", *program, "github.com/seed-ff2cb582/leader/cmd/leader").CombinedOutput()
+	if err != nil {
+		fmt.Fprintf(os.Stderr, "%v\n%s", err, out)
+		return 1
+	}
+	return m.Run()
+}
