@@ -339,17 +339,7 @@ func (g *group) stopAll() {
 // await waits until the condition holds, looking whenever something happened.
 func (g *group) await(what string, cond func() bool) {
 	g.tb.Helper()
-	ctx := natslab.Within(g.tb)
-	look := time.NewTicker(20 * time.Millisecond)
-	defer look.Stop()
-	for !cond() {
-		select {
-		case <-g.moved:
-		case <-look.C: // a lease may have run out, which nothing tells of
-		case <-ctx.Done():
-			g.tb.Fatalf("never: %s\n%s", what, g.report())
-		}
-	}
+	natslab.Await(natslab.Within(g.tb), g.tb, what, g.moved, cond, g.report)
 }
 
 // report says what everybody knows.

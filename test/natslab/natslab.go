@@ -220,6 +220,22 @@ func Within(tb testing.TB) context.Context {
 	return ctx
 }
 
+// Await waits until cond holds, and fails the test, naming what it waited for and with the report of what is known, if ctx ends
+// before. It looks whenever something moved and also every 20 ms, since nothing tells that a lease has run out.
+func Await(ctx context.Context, tb testing.TB, what string, moved <-chan struct{}, cond func() bool, report func() string) {
+	tb.Helper()
+	look := time.NewTicker(20 * time.Millisecond)
+	defer look.Stop()
+	for !cond() {
+		select {
+		case <-moved:
+		case <-look.C:
+		case <-ctx.Done():
+			tb.Fatalf("never: %s\n%s", what, report())
+		}
+	}
+}
+
 // Eventually tries f, with pauses, until it returns nil, and fails the test
 // naming what it waited for if that never happens.
 func Eventually(tb testing.TB, what string, f func(context.Context) error) {

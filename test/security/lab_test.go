@@ -191,17 +191,9 @@ func (m *member) note(f func()) {
 // await waits until the condition holds.
 func (m *member) await(what string, cond func() bool) {
 	m.tb.Helper()
-	limit := natslab.Within(m.tb)
-	look := time.NewTicker(20 * time.Millisecond)
-	defer look.Stop()
-	for !cond() {
-		select {
-		case <-m.moved:
-		case <-look.C: // a lease may have run out, which nothing tells of
-		case <-limit.Done():
-			m.tb.Fatalf("never: %s: %s\n%+v\n%+v", m.id, what, m.Status(), m.noted())
-		}
-	}
+	natslab.Await(natslab.Within(m.tb), m.tb, m.id+" "+what, m.moved, cond, func() string {
+		return fmt.Sprintf("%+v\n%+v", m.Status(), m.noted())
+	})
 }
 
 func (m *member) leads() {
