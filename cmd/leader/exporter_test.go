@@ -164,6 +164,22 @@ func TestExporterBoundsWhatRecordsMayPutIntoLabels(t *testing.T) {
 	}
 }
 
+// until tries again what a server may refuse for a moment: it is still clearing away what it has said is gone.
+func (l *readLab) until(what string, try func() error) {
+	l.t.Helper()
+	pause := time.NewTicker(20 * time.Millisecond)
+	defer pause.Stop()
+	for end := time.Now().Add(patience); ; <-pause.C {
+		err := try()
+		if err == nil {
+			return
+		}
+		if time.Now().After(end) {
+			l.t.Fatalf("never: %s: %v", what, err)
+		}
+	}
+}
+
 func TestExporterForgetsGroupsThatAreGone(t *testing.T) {
 	l := newReadLab(t)
 	for _, group := range []string{"stays", "goes"} {
@@ -177,12 +193,13 @@ func TestExporterForgetsGroupsThatAreGone(t *testing.T) {
 	if err := l.js.DeleteStream(l.within(), "KV_leaders"); err != nil {
 		t.Fatal(err)
 	}
-	if err := natsstore.EnsureBucket(l.within(), l.js, natsstore.BucketConfig{Bucket: labBucket}); err != nil {
-		t.Fatal(err)
-	}
-	if _, err := l.js.Publish(l.within(), "$KV.leaders.stays", []byte(`{"id":"v","token":"u","ttl":60000}`)); err != nil {
-		t.Fatal(err)
-	}
+	l.until("a bucket is made anew", func() error {
+		return natsstore.EnsureBucket(l.within(), l.js, natsstore.BucketConfig{Bucket: labBucket})
+	})
+	l.until("a record is stored in it", func() error {
+		_, err := l.js.Publish(l.within(), "$KV.leaders.stays", []byte(`{"id":"v","token":"u","ttl":60000}`))
+		return err
+	})
 	page := awaitPage(t, url, "the group that stays", has(
 		`election_observer_groups{bucket="leaders"} 1`, `election_group_leader_known{bucket="leaders",role="stays"} 1`,
 	))
@@ -191,17 +208,12 @@ func TestExporterForgetsGroupsThatAreGone(t *testing.T) {
 	}
 }
 
-func TestExporterNeedsAnObserversRightsOnly(t *testing.T) {
-	dir := t.TempDir()
-	observer := &server.User{Username: "observer", Password: "observer", Permissions: &server.Permissions{
-		Publish: &server.SubjectPermission{Allow: []string{
-			"$JS.API.STREAM.INFO.KV_leaders", "$JS.API.DIRECT.GET.KV_leaders", "$JS.API.DIRECT.GET.KV_leaders.>",
-		}},
-		Subscribe: &server.SubjectPermission{Allow: []string{"leader.leaders.>", "_INBOX_observer.>"}},
-	}}
+// serveUsers starts a server with JetStream for the users, and for admin, who may do all. It returns its address.
+func serveUsers(t *testing.T, users ...*server.User) (url string) {
+	t.Helper()
 	srv, err := server.NewServer(&server.Options{
-		Host: "127.0.0.1", Port: server.RANDOM_PORT, JetStream: true, StoreDir: dir, NoLog: true, NoSigs: true,
-		Users: []*server.User{{Username: "admin", Password: "admin"}, observer},
+		Host: "127.0.0.1", Port: server.RANDOM_PORT, JetStream: true, StoreDir: t.TempDir(), NoLog: true, NoSigs: true,
+		Users: append(users, &server.User{Username: "admin", Password: "admin"}),
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -211,7 +223,18 @@ func TestExporterNeedsAnObserversRightsOnly(t *testing.T) {
 	if !srv.ReadyForConnections(patience) {
 		t.Fatal("the server does not start")
 	}
-	nc, err := nats.Connect(srv.ClientURL(), nats.UserInfo("admin", "admin"))
+	return srv.ClientURL()
+}
+
+func TestExporterNeedsAnObserversRightsOnly(t *testing.T) {
+	observer := &server.User{Username: "observer", Password: "observer", Permissions: &server.Permissions{
+		Publish: &server.SubjectPermission{Allow: []string{
+			"$JS.API.STREAM.INFO.KV_leaders", "$JS.API.DIRECT.GET.KV_leaders", "$JS.API.DIRECT.GET.KV_leaders.>",
+		}},
+		Subscribe: &server.SubjectPermission{Allow: []string{"leader.leaders.>", "_INBOX_observer.>"}},
+	}}
+	url := serveUsers(t, observer)
+	nc, err := nats.Connect(url, nats.UserInfo("admin", "admin"))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -220,13 +243,13 @@ func TestExporterNeedsAnObserversRightsOnly(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	l := &readLab{t, srv.ClientURL(), nc, js}
+	l := &readLab{t, url, nc, js}
 	if err := natsstore.EnsureBucket(l.within(), js, natsstore.BucketConfig{Bucket: labBucket}); err != nil {
 		t.Fatal(err)
 	}
 	e := l.stand("reports", "worker-1")
 	env := []string{"NATS_URL=" + l.url, "NATS_USER=observer", "NATS_PASSWORD=observer", "NATS_INBOX_PREFIX=_INBOX_observer"}
-	url, _ := startServing(t, env, "exporter", "--http", "127.0.0.1:0")
+	url, _ = startServing(t, env, "exporter", "--http", "127.0.0.1:0")
 	awaitPage(t, url, "the leader", has(`election_group_leader_known{bucket="leaders",role="reports"} 1`, `election_observer_complete{bucket="leaders"} 1`))
 	if err := e.Pause(l.within(), "maintenance"); err != nil {
 		t.Fatal(err)

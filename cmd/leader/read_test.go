@@ -18,6 +18,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/nats-io/nats-server/v2/server"
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 	"sigs.k8s.io/yaml"
@@ -145,8 +146,8 @@ func TestListShowsTheSampleElections(t *testing.T) {
 	checkCells(t, out, [][]string{
 		{"GROUP", "LEADER", "TERM", "SINCE", "TRUST", "PRIO", "VERSION", "ADDRESS", "CHANGE", "WHY", "RENEWED", "CORRELATION", "META"},
 		{"billing", "-", "TERM", "LENGTH", "-", "-", "-", "-", "paused by ann", "database migration", "-", "HASH", "-"},
-		{"jobs.eu", "eu-1", "TERM", "LENGTH", "LENGTH", "30", "-", "eu-1.example:8080", "absent", "-", "LENGTH ago", "HASH", "-"},
-		{"jobs.us", "us-1", "TERM", "LENGTH", "LENGTH", "0", "1.4.2", "us-1.example:8080", "absent", "-", "LENGTH ago", "HASH", "zone=us-east"},
+		{"jobs.eu", "eu-1", "TERM", "LENGTH", "LENGTH", "30", "-", "eu-1.example:8080", "first leader", "-", "LENGTH ago", "HASH", "-"},
+		{"jobs.us", "us-1", "TERM", "LENGTH", "LENGTH", "0", "1.4.2", "us-1.example:8080", "first leader", "-", "LENGTH ago", "HASH", "zone=us-east"},
 		{
 			"reports", "worker-2", "TERM", "LENGTH", "LENGTH", "0", "-", "worker-2.example:8080", "transferred by ann",
 			"worker-1 gets a new disk", "LENGTH ago", "HASH", "-",
@@ -188,8 +189,11 @@ func TestListPrintsEachFormat(t *testing.T) {
 func TestListOfNothingIsEmpty(t *testing.T) {
 	l := newReadLab(t)
 	out, stderr := l.run(0, "ls", "-o", "json")
-	if out != "[]\n" || !strings.Contains(stderr, "no groups") {
+	if out != "[]\n" || stderr != "leader: bucket \"leaders\" has no groups yet: the first candidate of a group makes it\n" {
 		t.Errorf("%q, %q", out, stderr)
+	}
+	if _, stderr = l.run(0, "ls", "jobs.>"); stderr != "leader: bucket \"leaders\" has no groups that match jobs.>\n" {
+		t.Errorf("%q", stderr)
 	}
 	if _, stderr = l.run(4, "ls", "reports"); !strings.Contains(stderr, `"reports"`) {
 		t.Errorf("%q", stderr)
@@ -269,7 +273,7 @@ func TestGetShowsTheCandidates(t *testing.T) {
 	checkCells(t, out, [][]string{
 		{"Group:", "jobs.us"}, {"Leader:", "us-1"}, {"Term:", "TERM"}, {"Since:", "TIME (LENGTH ago)"}, {"Trust left:", "LENGTH"},
 		{"Renewed:", "TIME (LENGTH ago)"}, {"Priority:", "0"}, {"Version:", "1.4.2"}, {"Address:", "us-1.example:8080"},
-		{"Meta:", "zone=us-east"}, {"Last change:", "absent"}, {"Correlation:", "HASH"}, {""},
+		{"Meta:", "zone=us-east"}, {"Last change:", "first leader"}, {"Correlation:", "HASH"}, {""},
 		{"CANDIDATE", "STATE", "SINCE", "FOLLOWS", "LAG", "PRIO", "VERSION", "ADDRESS", "CONNECTION", "REASON", "ERROR"},
 		{"us-1", "LEADER", "LENGTH", "us-1", "LENGTH", "0", "1.4.2", "us-1.example:8080", "CONNECTED", "absent", "-"},
 		{"us-2", "FOLLOWER", "LENGTH", "us-1", "LENGTH", "0", "1.5.0", "us-2.example:8080", "CONNECTED", "following", "-"},
@@ -587,6 +591,31 @@ func (l *readLab) checkWhoLed(past read.Past) {
 }
 
 // An advisory that was dropped leaves a gap in the counting of its candidate, and the history says so.
+// The server does not answer a request that it denies: that must not look like a server that is slow.
+func TestHistoryNamesTheMissingPermission(t *testing.T) {
+	url := serveUsers(t, &server.User{Username: "observer", Password: "observer", Permissions: &server.Permissions{
+		Publish: &server.SubjectPermission{Allow: []string{"$JS.API.STREAM.INFO.KV_leaders"}},
+	}})
+	env := []string{"NATS_URL=" + url, "NATS_USER=observer", "NATS_PASSWORD=observer"}
+	for _, c := range []struct{ args, subject string }{
+		{"history reports", "$JS.API.STREAM.NAMES"},
+		{"history enable", "$JS.API.STREAM.NAMES"},
+		{"history disable --yes", "$JS.API.STREAM.DELETE.LEADER_HISTORY_leaders"},
+	} {
+		code, out, stderr := runProgram(t, env, append(strings.Fields(c.args), "--timeout", patience.String())...)
+		if code != 5 || out != "" || !strings.Contains(stderr, "lacks a permission") || !strings.Contains(stderr, strconv.Quote(c.subject)) {
+			t.Errorf("%s: exit status %d, stdout %q, stderr %q", c.args, code, out, stderr)
+		}
+	}
+}
+
+func TestHistoryOfABucketThatDoesNotExistSaysHowToMakeIt(t *testing.T) {
+	l := newReadLab(t)
+	if _, stderr := l.run(5, "history", "enable", "--bucket", "none"); !strings.Contains(stderr, `bucket "none" does not exist: leader bucket create none makes it`) {
+		t.Errorf("%q", stderr)
+	}
+}
+
 func TestHistoryIsHonestAboutGaps(t *testing.T) {
 	l := newReadLab(t)
 	l.run(0, "history", "enable")

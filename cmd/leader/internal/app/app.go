@@ -2,6 +2,7 @@
 package app
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -13,6 +14,7 @@ import (
 
 	"github.com/seed-ff2cb582/leader/cmd/leader/internal/devserver"
 	"github.com/seed-ff2cb582/leader/cmd/leader/internal/natsconn"
+	"github.com/seed-ff2cb582/leader/store"
 	"github.com/seed-ff2cb582/leader/store/natsstore"
 )
 
@@ -117,6 +119,33 @@ func (s *Session) JetStream() (jetstream.JetStream, error) {
 		return jetstream.NewWithDomain(s.NC, s.Domain)
 	}
 	return jetstream.New(s.NC)
+}
+
+// Streams opens the target and has work done with the API of its streams, within the timeout. The server does not answer a
+// request that it denies: the denial ends the work, and is the error.
+func (t Target) Streams(ctx context.Context, command string, work func(context.Context, jetstream.JetStream) error) error {
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	s, err := t.Open(command, nats.ErrorHandler(func(_ *nats.Conn, _ *nats.Subscription, err error) {
+		if errors.Is(err, nats.ErrPermissionViolation) {
+			cancel(fmt.Errorf("%w: the user lacks a permission: %w", store.ErrPermanent, err))
+		}
+	}))
+	if err != nil {
+		return err
+	}
+	defer s.Close()
+	js, err := s.JetStream()
+	if err != nil {
+		return err
+	}
+	ctx, stop := context.WithTimeout(ctx, t.Timeout)
+	defer stop()
+	err = work(ctx, js)
+	if denial := context.Cause(ctx); err != nil && errors.Is(denial, store.ErrPermanent) {
+		return denial
+	}
+	return err
 }
 
 // Close ends what Open and Store began, in reverse order.

@@ -77,6 +77,9 @@ func Find(ctx context.Context, js jetstream.JetStream, bucket string) (string, e
 
 func replicasOf(ctx context.Context, js jetstream.JetStream, bucket string) (int, error) {
 	s, err := js.Stream(ctx, "KV_"+bucket)
+	if errors.Is(err, jetstream.ErrStreamNotFound) {
+		return 0, fmt.Errorf("%w: bucket %q does not exist: leader bucket create %s makes it", store.ErrPermanent, bucket, bucket)
+	}
 	if err != nil {
 		return 0, refused("bucket "+strconv.Quote(bucket), err)
 	}

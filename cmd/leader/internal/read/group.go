@@ -138,6 +138,9 @@ func (g Group) trust(now time.Time) string {
 // change says in words why the group changed last.
 func (g Group) change() string {
 	s := string(g.Reason)
+	if g.Reason == leader.ReasonAbsent && g.Leader != "" {
+		s = "first leader" // the word is that of its log, and says that it found no record
+	}
 	if g.By != "" {
 		s += " by " + g.By
 	}

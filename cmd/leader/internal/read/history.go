@@ -7,6 +7,8 @@ import (
 	"io"
 	"time"
 
+	"github.com/nats-io/nats.go/jetstream"
+
 	"github.com/seed-ff2cb582/leader"
 	"github.com/seed-ff2cb582/leader/advisory"
 	"github.com/seed-ff2cb582/leader/cmd/leader/internal/app"
@@ -48,7 +50,7 @@ With -o json there is one object: bucket, group, stream, complete_since, missing
 correlation; with --at also at, led and by the leader's reign: at_reign.
 
 Exit status: 0; 4 if the history knows nothing of the group, or nobody led at that time as far as it knows; 5 if no stream keeps a
-history; 6 if the server did not answer in time.
+history, or a permission is missing; 6 if the server did not answer in time.
 
 Examples:
   leader history reports --dev
@@ -101,18 +103,11 @@ func reignOf(r advisory.Reign) Reign {
 
 // Run shows the history.
 func (c HistoryShowCommand) Run(ctx context.Context, std app.Streams) error {
-	s, err := c.Open("history")
-	if err != nil {
+	var h archive.History
+	err := c.Streams(ctx, "history", func(ctx context.Context, js jetstream.JetStream) (err error) {
+		h, err = archive.Read(ctx, js, c.Bucket, c.Group)
 		return err
-	}
-	defer s.Close()
-	js, err := s.JetStream()
-	if err != nil {
-		return err
-	}
-	ctx, cancel := context.WithTimeout(ctx, c.Timeout)
-	defer cancel()
-	h, err := archive.Read(ctx, js, c.Bucket, c.Group)
+	})
 	switch {
 	case errors.Is(err, archive.ErrNone):
 		return fmt.Errorf("%w: %w; leader history enable makes one", store.ErrPermanent, err)
@@ -287,18 +282,12 @@ func (c HistoryEnableCommand) Validate() error {
 
 // Run makes the stream.
 func (c HistoryEnableCommand) Run(ctx context.Context, std app.Streams) error {
-	s, err := c.Open("history enable")
-	if err != nil {
+	var name string
+	var made bool
+	err := c.Streams(ctx, "history enable", func(ctx context.Context, js jetstream.JetStream) (err error) {
+		name, made, err = archive.Enable(ctx, js, c.Bucket, archive.Limits{Age: c.MaxAge, Bytes: c.MaxBytes})
 		return err
-	}
-	defer s.Close()
-	js, err := s.JetStream()
-	if err != nil {
-		return err
-	}
-	ctx, cancel := context.WithTimeout(ctx, c.Timeout)
-	defer cancel()
-	name, made, err := archive.Enable(ctx, js, c.Bucket, archive.Limits{Age: c.MaxAge, Bytes: c.MaxBytes})
+	})
 	if err != nil {
 		return err
 	}
@@ -338,18 +327,9 @@ func (c HistoryDisableCommand) Run(ctx context.Context, std app.Streams) error {
 	if !c.Yes {
 		return fmt.Errorf("%w: this deletes stream %s with all that it keeps; say --yes", app.ErrUsage, name)
 	}
-	s, err := c.Open("history disable")
-	if err != nil {
-		return err
-	}
-	defer s.Close()
-	js, err := s.JetStream()
-	if err != nil {
-		return err
-	}
-	ctx, cancel := context.WithTimeout(ctx, c.Timeout)
-	defer cancel()
-	err = archive.Disable(ctx, js, c.Bucket)
+	err := c.Streams(ctx, "history disable", func(ctx context.Context, js jetstream.JetStream) error {
+		return archive.Disable(ctx, js, c.Bucket)
+	})
 	if errors.Is(err, archive.ErrNone) {
 		return fmt.Errorf("%w: %w", app.ErrNotFound, err)
 	}

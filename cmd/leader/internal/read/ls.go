@@ -97,12 +97,20 @@ func (c ListCommand) Run(ctx context.Context, std app.Streams) error {
 	case len(groups) == 0 && !store.Wild(c.Pattern):
 		return noGroup(c.Pattern, c.Bucket)
 	case len(groups) == 0:
-		fmt.Fprintf(std.Err, "leader: bucket %q has no groups that match %s\n", c.Bucket, c.Pattern)
+		fmt.Fprintf(std.Err, "leader: bucket %q has no groups%s\n", c.Bucket, c.matching())
 		if c.Output == "table" || c.Output == "wide" {
 			return nil
 		}
 	}
 	return c.Write(std.Out, table(groups, time.Now()))
+}
+
+// matching says which groups are meant, unless it is all.
+func (c ListCommand) matching() string {
+	if c.Pattern == ">" {
+		return " yet: the first candidate of a group makes it"
+	}
+	return " that match " + c.Pattern
 }
 
 func noGroup(group, bucket string) error {
