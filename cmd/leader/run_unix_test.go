@@ -231,8 +231,10 @@ func TestAHostThatDoesNotLeadEndsAtOnce(t *testing.T) {
 	url := serveElections(t)
 	first := startRun(t, url, []string{"--id", "a"}, "echo up; sleep 600")
 	first.line()
-	second := startRun(t, url, []string{"--id", "b", "--verbose"}, "echo up; sleep 600")
-	second.awaitSaid("following")
+	second := startRun(t, url, []string{"--id", "b"}, "echo up; sleep 600")
+	// Who looks at a host on which nothing runs is told why.
+	second.awaitSaid(`leader: standing for jobs as "b"`)
+	second.awaitSaid(`leader: waiting: "a" leads jobs in term `)
 	second.signal(syscall.SIGTERM)
 	if rest, code := second.end(); code != 128+15 || len(rest) > 0 {
 		t.Errorf("exit status %d, output %q", code, rest)
@@ -399,14 +401,13 @@ func TestHooksFrameTheProgram(t *testing.T) {
 func TestAHookThatHangsHoldsNothingUpForLong(t *testing.T) {
 	log := filepath.Join(t.TempDir(), "log")
 	hook := "sleep 600 & echo $! > " + log + "; wait"
-	r := startRun(t, serveElections(t), []string{"--timeout", "1s", "--on-promote", hook}, `echo up`)
+	r := startRun(t, serveElections(t), []string{"--timeout", "1s", "--on-promote", hook}, `echo up; sleep 600`)
 	if l := r.line(); l != "up" {
 		t.Error(l)
 	}
 	if said := r.said(); !strings.Contains(said, "sleep 600") || !strings.Contains(said, "context deadline exceeded") {
 		t.Errorf("stderr %q", said)
 	}
-	// And what it has started ends with it.
 	b, err := os.ReadFile(log)
 	if err != nil {
 		t.Fatal(err)
@@ -415,7 +416,15 @@ func TestAHookThatHangsHoldsNothingUpForLong(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	// What it has started ends with it, and not with the program, whose leftovers are cleared away.
 	awaitGone(t, pid)
+	r.signal(syscall.SIGTERM)
+	if _, code := r.end(); code != 128+15 {
+		t.Errorf("exit status %d\n%s", code, r.said())
+	}
+	if said := r.said(); strings.Contains(said, "left processes behind") {
+		t.Errorf("stderr %q", said)
+	}
 }
 
 func TestACheckThatFailsHandsOver(t *testing.T) {

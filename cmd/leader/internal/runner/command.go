@@ -11,6 +11,7 @@ import (
 	"github.com/seed-ff2cb582/leader"
 	"github.com/seed-ff2cb582/leader/cmd/leader/internal/app"
 	"github.com/seed-ff2cb582/leader/cmd/leader/internal/candidate"
+	"github.com/seed-ff2cb582/leader/cmd/leader/internal/web"
 )
 
 // The exit statuses of its own; all others are the program's.
@@ -84,6 +85,9 @@ func (c Command) Validate() error {
 	if c.StopTimeout < 0 {
 		errs = append(errs, fmt.Errorf("--stop-timeout %v: must not be negative", c.StopTimeout))
 	}
+	if c.HTTP != "" {
+		errs = append(errs, web.CheckAddress("--http", c.HTTP))
+	}
 	return errors.Join(errs...)
 }
 
@@ -107,7 +111,10 @@ func (c Command) config(shell candidate.Shell, std app.Streams) (leader.Election
 		return cfg, limits{}, err
 	}
 	lim, err := limitsOf(cfg, c.StopTimeout)
+	if err != nil {
+		return cfg, lim, fmt.Errorf("%w: %w", app.ErrUsage, err)
+	}
 	// The program's end is bounded by its limits; until then nothing may be released.
 	cfg.DemoteTimeout = leader.MaxTTL
-	return cfg, lim, err
+	return cfg, lim, nil
 }

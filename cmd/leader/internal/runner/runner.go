@@ -4,7 +4,6 @@ package runner
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -55,7 +54,7 @@ func (c Command) run(ctx context.Context, path string, std app.Streams) error {
 	}
 	var err error
 	if r.cfg, r.limits, err = c.config(r.check, std); err != nil {
-		return errors.Join(app.ErrUsage, err)
+		return err
 	}
 	r.cfg.Hooks.Call = r.called
 	session, err := c.Connect("run")
@@ -95,6 +94,8 @@ func (r *runner) elect(ctx context.Context) error {
 	r.hook(ctx, r.c.Label, roleFollower, leader.Term{})
 	r.e.OnPromote(r.lead)
 	r.e.OnDemote(r.left)
+	r.e.OnLeaderChange(r.wait)
+	r.say("standing for %s as %q", r.cfg.Group, r.cfg.InstanceID)
 	if err := r.e.Start(ctx); err != nil {
 		return err
 	}
@@ -199,6 +200,13 @@ func (r *runner) lead(ctx context.Context, _ string) {
 			return
 		}
 		rest = min(2*rest, maxRest)
+	}
+}
+
+// wait tells those who look at a host on which nothing runs why.
+func (r *runner) wait(info leader.LeaderInfo) {
+	if info.ID != "" && info.ID != r.cfg.InstanceID {
+		r.say("waiting: %q leads %s in term %d", info.ID, r.cfg.Group, info.Term)
 	}
 }
 

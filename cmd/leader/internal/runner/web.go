@@ -17,8 +17,8 @@ import (
 	"github.com/seed-ff2cb582/leader/probe"
 )
 
-// A web serves the probes and the metrics of the candidate.
-type web struct {
+// An endpoint serves the probes and the metrics of the candidate.
+type endpoint struct {
 	listener net.Listener
 	registry *prometheus.Registry
 	server   *http.Server
@@ -26,15 +26,15 @@ type web struct {
 }
 
 // openWeb listens on an address, and adds the metrics to the configuration. Without an address it does nothing.
-func openWeb(address string, cfg *leader.ElectionConfig, stderr io.Writer) (*web, error) {
+func openWeb(address string, cfg *leader.ElectionConfig, stderr io.Writer) (*endpoint, error) {
 	if address == "" {
-		return nil, nil //nolint:nilnil // a nil web is none
+		return nil, nil //nolint:nilnil // a nil endpoint is none
 	}
 	l, err := new(net.ListenConfig).Listen(context.Background(), "tcp", address)
 	if err != nil {
 		return nil, fmt.Errorf("--http %s: %w", address, err)
 	}
-	w := &web{listener: l, registry: prometheus.NewRegistry(), err: stderr}
+	w := &endpoint{listener: l, registry: prometheus.NewRegistry(), err: stderr}
 	metrics, err := leaderprom.New(w.registry)
 	if err != nil {
 		return nil, errors.Join(err, l.Close())
@@ -44,7 +44,7 @@ func openWeb(address string, cfg *leader.ElectionConfig, stderr io.Writer) (*web
 }
 
 // show serves an election.
-func (w *web) show(e leader.Election) {
+func (w *endpoint) show(e leader.Election) {
 	if w == nil {
 		return
 	}
@@ -60,7 +60,7 @@ func (w *web) show(e leader.Election) {
 	}()
 }
 
-func (w *web) close() {
+func (w *endpoint) close() {
 	switch {
 	case w == nil:
 	case w.server != nil:
