@@ -101,10 +101,22 @@ func run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.
 		return app.ExitOK
 	case err != nil:
 		complain(stderr, err)
-		fmt.Fprintln(stderr, "leader: see leader --help")
+		fmt.Fprintf(stderr, "leader: see %s --help\n", helpful(err))
 		return app.ExitUsage
 	}
 	return complain(stderr, command.Run())
+}
+
+// helpful is the command whose help a command line that could not be parsed asks for.
+func helpful(err error) string {
+	if wrong, ok := errors.AsType[*kong.ParseError](err); ok {
+		for node := wrong.Context.Selected(); node != nil; node = node.Parent {
+			if !node.Hidden {
+				return node.FullPath()
+			}
+		}
+	}
+	return "leader"
 }
 
 // complain says what went wrong, and returns the exit status for it.

@@ -164,18 +164,23 @@ func TestHelpOfTheProgram(t *testing.T) {
 }
 
 func TestUnknownWordsAreNamedWithWhatIsMeant(t *testing.T) {
-	for _, c := range []struct{ line, want string }{
-		{"gte reports", `leader: unexpected argument gte, did you mean "get"?`},
-		{"frobnicate", `leader: unexpected argument frobnicate`},
-		{"ls --wach", `leader: unknown flag --wach, did you mean "--watch"?`},
-		{"ls -o xml", `leader: --output must be one of "table","wide","json","yaml","name" but got "xml"`},
-		{"get", `leader: get: <group>: is required`},
-		{"get a b", `leader: unexpected argument b`},
-		{"ls --timeout soon", `leader: --timeout: expected duration but got "soon": time: invalid duration "soon"`},
-		{"completion tcsh", `leader: <shell> must be one of "bash","zsh","fish" but got "tcsh"`},
+	for _, c := range []struct{ line, want, see string }{
+		{"gte reports", `leader: unexpected argument gte, did you mean "get"?`, "leader"},
+		{"frobnicate", `leader: unexpected argument frobnicate`, "leader"},
+		{"ls --wach", `leader: unknown flag --wach, did you mean "--watch"?`, "leader ls"},
+		{"ls -o xml", `leader: --output must be one of "table","wide","json","yaml","name" but got "xml"`, "leader ls"},
+		{"get", `leader: get: <group>: is required`, "leader get"},
+		{"get a b", `leader: unexpected argument b`, "leader get"},
+		{"history show", `leader: history show: <group>: is required`, "leader history show"},
+		{"run reports", `leader: expected "<program> ..."`, "leader run"},
+		{"token", `leader: expected "verify"`, "leader token"},
+		{"ls --timeout soon", `leader: --timeout: expected duration but got "soon": time: invalid duration "soon"`, "leader ls"},
+		{"completion tcsh", `leader: <shell> must be one of "bash","zsh","fish" but got "tcsh"`, "leader completion"},
+		{"dash --http nope", `leader: dash: --http "nope": must be HOST:PORT, such as 127.0.0.1:9464, or :9464 for every address of the machine`, "leader dash"},
+		{"run --http 8080 g -- true", `leader: run: --http "8080": must be HOST:PORT, such as 127.0.0.1:9464, or :9464 for every address of the machine`, "leader run"},
 	} {
 		code, out, stderr := runProgram(t, nil, strings.Fields(c.line)...)
-		if want := c.want + "\nleader: see leader --help\n"; code != 2 || out != "" || stderr != want {
+		if want := c.want + "\nleader: see " + c.see + " --help\n"; code != 2 || out != "" || stderr != want {
 			t.Errorf("leader %s: exit status %d, stdout %q, stderr %q, want %q", c.line, code, out, stderr, want)
 		}
 	}

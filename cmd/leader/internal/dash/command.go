@@ -54,11 +54,12 @@ Examples:
 
 // Validate checks what the parser cannot.
 func (c Command) Validate() error {
-	errs := []error{c.Target.Validate(), web.CheckAddress("--http", c.HTTP)}
+	address := web.CheckAddress("--http", c.HTTP)
+	errs := []error{c.Target.Validate(), address}
 	switch {
 	case c.DashToken != "" && len(c.DashToken) < minToken:
 		errs = append(errs, fmt.Errorf("--dash-token (%d characters): must have at least %d", len(c.DashToken), minToken))
-	case c.DashToken == "" && !web.Loopback(c.HTTP):
+	case c.DashToken == "" && address == nil && !web.Loopback(c.HTTP):
 		errs = append(errs, fmt.Errorf("--http %s: others than this machine may reach it, which demands --dash-token", c.HTTP))
 	}
 	return errors.Join(errs...)
