@@ -120,7 +120,7 @@ func TestNothingIsAskedWhereNobodyCanConfirm(t *testing.T) {
 func TestNobodyToAskHasItsExitStatus(t *testing.T) {
 	l := newReadLab(t)
 	out, stderr := l.run(4, "step-down", "nobodys", "-y")
-	if out != "" || !strings.Contains(stderr, `"nobodys"`) {
+	if out != "" || !strings.Contains(stderr, `group "nobodys": the bucket "leaders" knows nothing of it`) {
 		t.Errorf("stdout %q, stderr %q", out, stderr)
 	}
 	_, stderr = l.run(5, "step-down", steered, "-y", "--bucket", "missing")

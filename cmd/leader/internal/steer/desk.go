@@ -35,7 +35,7 @@ func (d *desk) replace(ctx context.Context, r leader.Request) error {
 		return fmt.Errorf("%w: group %q is paused, by %q%s; leader resume %s ends that",
 			leader.ErrNoLeader, d.flags.Group, s.PausedBy, reason(s.PausedWhy), d.flags.Group)
 	case s.Leader.ID == "":
-		return fmt.Errorf("%w: nobody to ask in group %q: %s", leader.ErrNoLeader, d.flags.Group, vacancy(s.Leader))
+		return fmt.Errorf("%w: nobody to ask in group %q: %s", leader.ErrNoLeader, d.flags.Group, d.vacancy(s.Leader))
 	case s.Leader.ID == r.Successor:
 		return fmt.Errorf("%w: --to %q: leads group %q already", app.ErrUsage, r.Successor, d.flags.Group)
 	}
@@ -187,11 +187,15 @@ func reason(why string) string {
 }
 
 // vacancy says why nobody leads.
-func vacancy(info leader.LeaderInfo) string {
-	if info.By == "" {
+func (d *desk) vacancy(info leader.LeaderInfo) string {
+	switch {
+	case info.Reason == leader.ReasonAbsent:
+		return fmt.Sprintf("the bucket %q knows nothing of it", d.flags.Bucket)
+	case info.By == "":
 		return string(info.Reason)
+	default:
+		return fmt.Sprintf("%s, by %q%s", info.Reason, info.By, reason(info.Why))
 	}
-	return fmt.Sprintf("%s, by %q%s", info.Reason, info.By, reason(info.Why))
 }
 
 // milliseconds shows a short time.
