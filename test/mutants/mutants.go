@@ -75,7 +75,7 @@ func twoLeaders() []mutant {
 		}, simulated("300")},
 		{4, "a claim that is found applied counts from the read-back", []edit{
 			{machine + "claim.go", "c.granted(seen.Rev, c.s.Write.First)", "c.granted(seen.Rev, c.now)"},
-		}, simulated("300")},
+		}, simulated("1000")},
 		{4, "a renewal that is found applied counts from the read-back", []edit{
 			{machine + "hold.go", "c.renewed(seen.Rev, c.s.Write.First)", "c.renewed(seen.Rev, c.now)"},
 		}, simulated("300")},
