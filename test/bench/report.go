@@ -1,18 +1,17 @@
 package main
 
 import (
-	"bufio"
 	"fmt"
 	"io"
-	"os"
 	"runtime"
 	"slices"
-	"strings"
 	"text/tabwriter"
 	"time"
 
 	"github.com/nats-io/nats-server/v2/server"
 	"github.com/nats-io/nats.go"
+
+	"github.com/seed-ff2cb582/leader/test/internal/reporting"
 )
 
 // A report is what was measured, and where.
@@ -30,7 +29,7 @@ type machine struct {
 	Go         string `json:"go"`
 	NATSServer string `json:"nats_server"`
 	NATSGo     string `json:"nats_go"`
-	Load       string `json:"load,omitempty"`
+	Load       string `json:"load"` // before the run
 }
 
 // A figure is one row of the table.
@@ -50,35 +49,10 @@ func newReport() *report {
 	return &report{
 		At: time.Now().UTC().Format(time.RFC3339),
 		Machine: machine{
-			CPU: cpu(), Cores: runtime.NumCPU(), OS: runtime.GOOS + "/" + runtime.GOARCH, Go: runtime.Version(),
-			NATSServer: server.VERSION, NATSGo: nats.Version, Load: load(),
+			CPU: reporting.CPU(), Cores: runtime.NumCPU(), OS: runtime.GOOS + "/" + runtime.GOARCH, Go: runtime.Version(),
+			NATSServer: server.VERSION, NATSGo: nats.Version, Load: reporting.Load(),
 		},
 	}
-}
-
-// cpu is the processor's name, where the system tells.
-func cpu() string {
-	f, err := os.Open("/proc/cpuinfo")
-	if err != nil {
-		return "unknown"
-	}
-	defer func() { _ = f.Close() }()
-	for lines := bufio.NewScanner(f); lines.Scan(); {
-		if name, value, ok := strings.Cut(lines.Text(), ":"); ok && strings.TrimSpace(name) == "model name" {
-			return strings.TrimSpace(value)
-		}
-	}
-	return "unknown"
-}
-
-// load is the load average over one minute before the run: above the number of cores figures are worthless.
-func load() string {
-	b, err := os.ReadFile("/proc/loadavg")
-	if err != nil {
-		return ""
-	}
-	one, _, _ := strings.Cut(string(b), " ")
-	return one
 }
 
 // A verdict is a target and whether it was reached.

@@ -29,6 +29,7 @@ import (
 	"github.com/seed-ff2cb582/leader/test/compare/internal/page"
 	"github.com/seed-ff2cb582/leader/test/compare/internal/peer"
 	"github.com/seed-ff2cb582/leader/test/compare/internal/site"
+	"github.com/seed-ff2cb582/leader/test/internal/reporting"
 )
 
 func main() {
@@ -103,7 +104,7 @@ func (c runCommand) run(ctx context.Context, stdout, stderr io.Writer) error {
 		return err
 	}
 	r.Took = time.Since(r.At)
-	r.Machine.LoadEnd = figure.Load()
+	r.Machine.LoadEnd = reporting.Load()
 	verdicts := r.Judge()
 	if _, err := io.WriteString(stdout, page.Text(r, verdicts)); err != nil {
 		return err

@@ -1,23 +1,21 @@
 package lab
 
 import (
-	"bufio"
 	_ "embed" // the page
 	"fmt"
 	"io"
 	"maps"
-	"os"
 	"runtime"
 	"slices"
 	"strings"
 	"text/template"
 	"time"
-	"unicode/utf8"
 
 	"github.com/nats-io/nats-server/v2/server"
 	"github.com/nats-io/nats.go"
 
 	"github.com/seed-ff2cb582/leader/test/chaos/internal/mutant"
+	"github.com/seed-ff2cb582/leader/test/internal/reporting"
 )
 
 //go:embed page.md
@@ -36,14 +34,14 @@ func (r *Result) Page(w io.Writer, command string) error {
 		return err
 	}
 	return t.Execute(w, map[string]string{
-		"Command": command, "When": r.when(), "Verdict": fill(r.verdict()), "Summary": r.summary(), "Faults": r.faultTable(), "Shapes": r.shapeTable(),
+		"Command": command, "When": r.when(), "Verdict": reporting.Fill(r.verdict()), "Summary": r.summary(), "Faults": r.faultTable(), "Shapes": r.shapeTable(),
 		"Mutants": mutantTable(),
 	})
 }
 
 // when says when and where the run was.
 func (r *Result) when() string {
-	return fill(fmt.Sprintf("%s, seeds %s. %s.", time.Now().UTC().Format(time.DateOnly), r.seeds(), machine()))
+	return reporting.Fill(fmt.Sprintf("%s, seeds %s. %s.", time.Now().UTC().Format(time.DateOnly), r.seeds(), machine()))
 }
 
 func (r *Result) seeds() string {
@@ -187,54 +185,8 @@ func (t *table) String() string {
 	return b.String()
 }
 
-// fill breaks a paragraph into lines of at most 120 characters.
-func fill(text string) string {
-	var b strings.Builder
-	width := 0
-	for word := range strings.FieldsSeq(text) {
-		n := utf8.RuneCountInString(word)
-		switch {
-		case width == 0:
-		case width+1+n > 120:
-			b.WriteByte('\n')
-			width = 0
-		default:
-			b.WriteByte(' ')
-			width++
-		}
-		b.WriteString(word)
-		width += n
-	}
-	return b.String()
-}
-
-// machine describes what the run was on.
+// machine describes what the run was on, at its end: the load tells whether the lab had the machine for itself.
 func machine() string {
-	return fmt.Sprintf("%s, %d cores, %s/%s, %s, nats-server %s, nats.go %s; load average %s", cpu(), runtime.NumCPU(),
-		runtime.GOOS, runtime.GOARCH, runtime.Version(), server.VERSION, nats.Version, load())
-}
-
-// cpu is the processor's name.
-func cpu() string {
-	f, err := os.Open("/proc/cpuinfo")
-	if err != nil {
-		return "unknown processor"
-	}
-	defer f.Close() //nolint:errcheck // it was read
-	for lines := bufio.NewScanner(f); lines.Scan(); {
-		if name, value, ok := strings.Cut(lines.Text(), ":"); ok && strings.TrimSpace(name) == "model name" {
-			return strings.TrimSpace(value)
-		}
-	}
-	return "unknown processor"
-}
-
-// load is the load averages over 1, 5 and 15 minutes at the end: whether the lab had the machine for itself.
-func load() string {
-	b, err := os.ReadFile("/proc/loadavg")
-	fields := strings.Fields(string(b))
-	if err != nil || len(fields) < 3 {
-		return "unknown"
-	}
-	return strings.Join(fields[:3], " ")
+	return fmt.Sprintf("%s, %d cores, %s/%s, %s, nats-server %s, nats.go %s; load average %s", reporting.CPU(), runtime.NumCPU(),
+		runtime.GOOS, runtime.GOARCH, runtime.Version(), server.VERSION, nats.Version, reporting.Loads())
 }

@@ -17,6 +17,7 @@ import (
 
 	"github.com/seed-ff2cb582/leader/test/chaos/internal/candidate"
 	"github.com/seed-ff2cb582/leader/test/chaos/internal/history"
+	"github.com/seed-ff2cb582/leader/test/internal/reporting"
 	"github.com/seed-ff2cb582/leader/test/natslab"
 )
 
@@ -154,7 +155,7 @@ func (r *SoakResult) Page(w io.Writer, command string) error {
 		verdict = "Failed: " + err.Error()
 	}
 	return t.Execute(w, map[string]string{
-		"Command": command, "When": r.when(), "Verdict": fill(verdict), "Slopes": r.slopes(), "Summary": r.summary(), "Faults": r.faultTable(),
+		"Command": command, "When": r.when(), "Verdict": reporting.Fill(verdict), "Slopes": r.slopes(), "Summary": r.summary(), "Faults": r.faultTable(),
 	})
 }
 

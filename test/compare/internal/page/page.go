@@ -10,6 +10,7 @@ import (
 	"text/template"
 
 	"github.com/seed-ff2cb582/leader/test/compare/internal/figure"
+	"github.com/seed-ff2cb582/leader/test/internal/reporting"
 )
 
 //go:embed comparison.md.tmpl
@@ -52,7 +53,7 @@ func Markdown(r *figure.Report, verdicts []figure.Verdict) ([]byte, error) {
 	}
 	var b bytes.Buffer
 	err = page.Execute(&b, map[string]any{
-		"Command": r.Command, "Machine": fill(machine(r) + "."),
+		"Command": r.Command, "Machine": reporting.Fill(machine(r) + "."),
 		"Targets": targets(verdicts).markdown(), "Faults": faults(r).markdown(), "Signs": signs(r).markdown(),
 		"Handover": handover(r).markdown(), "Crash": crash(r).markdown(), "Traffic": traffic(r).markdown(),
 		"Crowds": crowds(r).markdown(), "Herd": herd(r).markdown(), "Answer": answer(r).markdown(),

@@ -5,6 +5,7 @@ import (
 	"strings"
 
 	"github.com/seed-ff2cb582/leader/test/compare/internal/figure"
+	"github.com/seed-ff2cb582/leader/test/internal/reporting"
 )
 
 // Short is the README's block: the rows that most readers look for, and the picture.
@@ -29,7 +30,7 @@ func Short(r *figure.Report) string {
 		func(res *figure.Result) string { return figure.Duration(res.Herd.Took.Median()) })
 	var b strings.Builder
 	fmt.Fprintf(&b, "\n%s\n![How long nobody leads](docs/comparison.svg)\n\n%s\n\n", t.markdown(),
-		fill(fmt.Sprintf("%#q, %s. What is behind each figure: [docs/comparison.md](docs/comparison.md).", r.Command, machine(r))))
+		reporting.Fill(fmt.Sprintf("%#q, %s. What is behind each figure: [docs/comparison.md](docs/comparison.md).", r.Command, machine(r))))
 	return b.String()
 }
 
@@ -60,25 +61,4 @@ func share(c figure.Crash) string {
 		return none
 	}
 	return fmt.Sprintf("%.2f", float64(c.Samples.Median())/float64(c.TTL))
-}
-
-// fill breaks a paragraph into lines of at most 120 characters.
-func fill(text string) string {
-	var b strings.Builder
-	width := 0
-	for word := range strings.FieldsSeq(text) {
-		n := len([]rune(word))
-		switch {
-		case width == 0:
-		case width+1+n > 120:
-			b.WriteByte('\n')
-			width = 0
-		default:
-			b.WriteByte(' ')
-			width++
-		}
-		b.WriteString(word)
-		width += n
-	}
-	return b.String()
 }
