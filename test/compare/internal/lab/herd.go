@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/seed-ff2cb582/leader/test/compare/internal/figure"
+	"github.com/seed-ff2cb582/leader/test/compare/internal/peer"
 )
 
 // measureHerd: two hundred candidates, each with a connection of its own, whose leader leaves again and again.
@@ -41,8 +42,38 @@ func measureHerd(b *bench) error {
 		}
 		h.Took, h.Claims = append(h.Took, took), append(h.Claims, claims)
 	}
+	r.scatter()
+	r.members = nil
+	if lib, ok := b.lib.(peer.Broadcaster); ok {
+		var err error
+		if h.Bare, err = b.relay(lib.Broadcasts(), h.Candidates); err != nil {
+			return err
+		}
+	}
 	b.result.Herd = h
 	return nil
+}
+
+// relay measures what a library cannot go below that has the server tell all of n candidates of a vacancy: who holds the key
+// writes it, all others are told by the message that the server makes of the record, and the first to hear it writes next.
+func (b *bench) relay(prefix string, n int) (took figure.Samples, err error) {
+	r, err := b.site.Relay(b.ctx, prefix, n)
+	if err != nil {
+		return nil, err
+	}
+	defer r.Close()
+	for range b.n(50, 3) {
+		d, err := r.Pass(b.ctx)
+		if err != nil {
+			return nil, err
+		}
+		took = append(took, d)
+		// After a rest, as a vacancy.
+		if err := b.pause(50 * time.Millisecond); err != nil {
+			return nil, err
+		}
+	}
+	return took, nil
 }
 
 // claims returns the claims of each member so far.

@@ -151,6 +151,7 @@ func herd(r *figure.Report) *table {
 	t.row("claims at a vacancy, p50 (most)", r, func(res *figure.Result) string {
 		return fmt.Sprintf("%d (%d)", res.Herd.MedianClaims(), res.Herd.MaxClaims())
 	})
+	t.row("the same by plain messages and writes, p50 (p99)", r, func(res *figure.Result) string { return spread(res.Herd.Bare) })
 	return t
 }
 

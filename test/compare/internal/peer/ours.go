@@ -25,6 +25,9 @@ func (ours) Answers() bool  { return true }
 func (ours) LeaseFor(ttl time.Duration) (Lease, bool) { return Lease{ttl, ttl / 3}, true }
 func (ours) BeatFor(heartbeat time.Duration) Lease    { return Lease{3 * heartbeat, heartbeat} }
 
+// Broadcasts: the bucket that the lab makes republishes each record under this prefix.
+func (ours) Broadcasts() string { return "leader." + Bucket + "." }
+
 func (ours) Connect(address string, opts Options) (Client, error) {
 	nc, err := connectNATS(address, opts)
 	if err != nil {

@@ -11,6 +11,13 @@ import (
 // Libraries returns the libraries that are compared, ours first.
 func Libraries() []Library { return []Library{ours{}, clientgo{}, etcd{}} }
 
+// A Broadcaster is a Library on NATS whose candidates are all told of each write by the server, by a message on a subject
+// that is the prefix returned and the key.
+type Broadcaster interface {
+	Library
+	Broadcasts() (prefix string)
+}
+
 // A Kind of store is what a library keeps its elections in.
 type Kind string
 
