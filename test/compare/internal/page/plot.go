@@ -31,6 +31,7 @@ func Plot(w io.Writer, r *figure.Report) error {
 		return err
 	}
 	left.X.Scale, left.X.Tick.Marker = plot.LogScale{}, plot.LogTicks{Prec: -1}
+	left.X.Max *= 8 // room for the legend, beside the curves
 	right, err := distribution(r, fmt.Sprintf("Crash failover, TTL %v", plotTTL), "milliseconds since the last renewal", func(res *figure.Result) (s figure.Samples) {
 		for _, c := range res.Crashes {
 			if c.TTL == plotTTL {
