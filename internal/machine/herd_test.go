@@ -43,3 +43,37 @@ func TestStartAmongOthersIsContention(t *testing.T) {
 		})
 	}
 }
+
+// How far the candidates are spread that go for a register at one time: by a hundredth of a lease where it ran out,
+// by round trips after a lost race, twice as far after each; never by more than half a lease, nor by so much that
+// those who are preferred no longer go first.
+func TestTheWindowsThatSpreadCandidates(t *testing.T) {
+	const ms = time.Millisecond
+	for name, c := range map[string]struct {
+		ttl    time.Duration
+		s      State
+		expiry time.Duration // 0 is not looked at
+		race   time.Duration
+	}{
+		"a short lease":                   {500 * ms, State{}, 5 * ms, 0},
+		"a long lease":                    {time.Minute, State{}, expiryWindow, 0},
+		"one race lost":                   {time.Minute, State{Losses: 1, RTT: 3 * ms}, 24 * ms, 24 * ms},
+		"two":                             {time.Minute, State{Losses: 2, RTT: 3 * ms}, 48 * ms, 48 * ms},
+		"nine":                            {time.Minute, State{Losses: 9, RTT: 3 * ms}, 256 * 24 * ms, 256 * 24 * ms},
+		"ten":                             {time.Minute, State{Losses: 10, RTT: 3 * ms}, 0, 256 * 24 * ms},
+		"one, on a quick net":             {time.Minute, State{Losses: 1, RTT: time.Microsecond}, 0, contentionFloor},
+		"nine, on a short lease":          {500 * ms, State{Losses: 9, RTT: 3 * ms}, 0, 250 * ms},
+		"two, where others are preferred": {time.Minute, State{Losses: 2, RTT: 3 * ms, Ranked: true}, 0, 20 * ms},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := step{m: Machine{ID: "a", TTL: c.ttl, Yield: 40 * ms}, s: c.s, ev: Event{Rand: math.MaxUint64}}
+			near := func(got, want time.Duration) bool { return got <= want && got >= want-time.Microsecond }
+			if got := s.contention(); !near(got, c.race) {
+				t.Errorf("at a vacancy up to %v, want %v", got, c.race)
+			}
+			if got := s.expiryJitter(); c.expiry != 0 && !near(got, c.expiry) {
+				t.Errorf("after an expiry up to %v, want %v", got, c.expiry)
+			}
+		})
+	}
+}

@@ -1,0 +1,156 @@
+package machine
+
+import (
+	"testing"
+	"time"
+)
+
+// An answer is told from others by the number of its call alone, so no two calls have the same.
+func TestNoTwoCallsHaveOneNumber(t *testing.T) {
+	m := unitMachine("a")
+	m.TTL, m.MaxTTL = 2000, 2000
+	p := reigning(m)
+	p.step(Event{Kind: Validate})
+	for range 4 {
+		p.answer(Event{Kind: Written, Outcome: Conflict})
+		p.answer(Event{Kind: Read, Seen: p.own(5, 0)}) // by which the refusal proves nothing
+		for p.s.Write.Stage == Resting {
+			p.step(Event{Kind: Tick})
+		}
+	}
+	seen := map[uint64]bool{}
+	for _, a := range p.acts {
+		if a.Kind != Send && a.Kind != Look {
+			continue
+		}
+		if seen[a.Op] {
+			t.Errorf("%v has the number %d of an earlier call", a.Kind, a.Op)
+		}
+		seen[a.Op] = true
+	}
+	if len(seen) < 10 {
+		t.Errorf("%d calls", len(seen))
+	}
+}
+
+// The trip that a lost race is measured by is from the claim to the news of who won.
+func TestALostRaceTellsTheTripOfAClaim(t *testing.T) {
+	p := &play{m: unitMachine("a"), now: Instant{Mono: 1000, Wall: 1000}}
+	p.step(Event{Kind: Start})
+	p.step(Event{Kind: Sight, Seen: Seen{Kind: Absent}, Token: "a1"})
+	p.now = p.now.Add(6)
+	p.step(Event{Kind: Sight, Seen: Seen{Kind: Held, Rev: 1, Rec: Record{ID: "b", Token: "b1", TTL: 20}}})
+	if p.s.Losses != 1 || p.s.RTT != 7 {
+		t.Errorf("%d races lost, the last in %d, want 1 in 7", p.s.Losses, p.s.RTT)
+	}
+}
+
+// A claim says whether its candidate had seen a holder before: those who start together go by that.
+func TestAClaimSaysThatItIsAStart(t *testing.T) {
+	held := Seen{Kind: Held, Rev: 3, Rec: Record{ID: "b", Token: "b1", TTL: 20}}
+	vacancy := Seen{Kind: Vacant, Rev: 4, Rec: Record{Token: "b1"}}
+	for name, c := range map[string]struct {
+		sights []Seen
+		start  bool
+	}{
+		"nobody held it":         {[]Seen{vacancy}, true},
+		"it was held before":     {[]Seen{held, vacancy}, false},
+		"nothing was ever there": {[]Seen{{Kind: Absent}}, true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			p := &play{m: unitMachine("a")}
+			p.step(Event{Kind: Start})
+			for _, seen := range c.sights {
+				p.step(Event{Kind: Sight, Seen: seen})
+			}
+			if len(p.acts) != 1 || p.acts[0].Write != Acquire || p.acts[0].Rec.Start != c.start {
+				t.Errorf("it does %v, want a claim with start %v", p.acts, c.start)
+			}
+		})
+	}
+}
+
+// A renewal is given up after so many attempts, and with it the term; a claim goes on after a long rest.
+func TestAttemptsAreCountedToTheirBound(t *testing.T) {
+	m := unitMachine("a")
+	m.Retry = Retry{MaxAttempts: 2, Initial: 1, Max: 5, Multiplier: 1}
+	leader := reigning(m)
+	leader.step(Event{Kind: Validate})
+	leader.answer(Event{Kind: Written, Outcome: Transient})
+	if leader.s.Phase != Holding || leader.s.Write.Stage != Resting {
+		t.Fatalf("after one failure a leader is %v by %v", leader.s.Phase, leader.s.Reason)
+	}
+	leader.step(Event{Kind: Tick})
+	leader.answer(Event{Kind: Written, Outcome: Transient})
+	if leader.s.Phase != Draining || leader.s.Exit.Reason != ReasonRetries {
+		t.Errorf("after two it is %v by %v", leader.s.Phase, leader.s.Reason)
+	}
+
+	claimant := &play{m: m}
+	claimant.step(Event{Kind: Start})
+	claimant.step(Event{Kind: Sight, Seen: Seen{Kind: Absent}, Token: "a1"})
+	for n, rest := range []time.Duration{1, 5, 1, 5} {
+		claimant.answer(Event{Kind: Written, Outcome: Transient})
+		if got := claimant.s.Write.Due - claimant.now.Mono; claimant.s.Phase != Claiming || got != int64(rest) {
+			t.Fatalf("after failure %d a claimant is %v and rests for %d, want %d", n+1, claimant.s.Phase, got, rest)
+		}
+		for claimant.s.Write.Stage == Resting {
+			claimant.step(Event{Kind: Tick})
+		}
+	}
+}
+
+// A read that does not answer counts as an attempt, since it, too, shows that the store does not serve.
+func TestReadsThatFailAreAttempts(t *testing.T) {
+	p := reigning(unitMachine("a"))
+	p.m.Retry = Retry{MaxAttempts: 2, Initial: 1, Max: 5, Multiplier: 1}
+	p.step(Event{Kind: Validate})
+	p.answer(Event{Kind: Written, Outcome: Conflict})
+	p.answer(Event{Kind: Read, Outcome: Transient})
+	if p.s.Phase != Draining || p.s.Exit.Reason != ReasonRetries {
+		t.Errorf("after a refused renewal and a failed read a leader is %v by %v", p.s.Phase, p.s.Reason)
+	}
+}
+
+// Nobody who stops waits for a release that can not be written. Otherwise it is tried again.
+func TestAReleaseIsGivenUpByWhoStopsAndIsRefusedForGood(t *testing.T) {
+	for name, c := range map[string]struct {
+		leave   Event
+		outcome Outcome
+		want    Phase
+	}{
+		"stops, for good":      {Event{Kind: StopRelease}, Permanent, Stopped},
+		"stops, for a while":   {Event{Kind: StopRelease}, Transient, Releasing},
+		"resigns, for good":    {Event{Kind: Leave, Exit: Exit{Reason: ReasonResigned}}, Permanent, Releasing},
+		"resigns, for a while": {Event{Kind: Leave, Exit: Exit{Reason: ReasonResigned}}, Transient, Releasing},
+	} {
+		t.Run(name, func(t *testing.T) {
+			p := reigning(unitMachine("a"))
+			p.step(c.leave)
+			p.step(Event{Kind: Drained})
+			p.answer(Event{Kind: Written, Outcome: c.outcome})
+			if p.s.Phase != c.want || p.noted(NoteGaveUp) != (c.want == Stopped) || p.noted(NoteFailed) == (c.want == Stopped) {
+				t.Errorf("it is %v, want %v; after %v", p.s.Phase, c.want, p.acts)
+			}
+		})
+	}
+}
+
+// While the work stops, a read that shows the register as it was proves nothing about a renewal that may still be
+// under way: the record is kept, and the question asked again.
+func TestAReadOfWhatIsKnownEndsNoKeeping(t *testing.T) {
+	m := unitMachine("a")
+	m.TTL, m.MaxTTL, m.DrainBudget = 200, 200, 1000
+	p := reigning(m)
+	p.step(Event{Kind: Validate})
+	p.step(Event{Kind: Leave, Exit: Exit{Reason: ReasonResigned}})
+	p.answer(Event{Kind: Written, Outcome: Unknown})
+	for p.s.Write.Stage == Resting {
+		p.step(Event{Kind: Tick})
+	}
+	p.answer(Event{Kind: Written, Outcome: Conflict})
+	p.answer(Event{Kind: Read, Seen: p.own(5, 0)})
+	if p.s.Phase != Draining || !p.s.keeps() || p.s.Write.Kind != Renew || p.s.Write.Stage != Resting {
+		t.Errorf("it is %v, keeps the record: %v, a %v at stage %v", p.s.Phase, p.s.keeps(), p.s.Write.Kind, p.s.Write.Stage)
+	}
+}
