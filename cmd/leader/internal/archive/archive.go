@@ -132,18 +132,19 @@ func Recent(ctx context.Context, js jetstream.JetStream, bucket string, since ti
 	if err != nil {
 		return h, err
 	}
+	// One filter for all events, and not one for each that is wanted: nats-server (2.15.2) begins a consumer with several filters
+	// and a start time at the first message that any of them ever had, if that is later, and leaves out those of the others before it.
 	cfg := jetstream.OrderedConsumerConfig{DeliverPolicy: jetstream.DeliverByStartTimePolicy, OptStartTime: &since}
 	state := s.CachedInfo().State
 	cut := state.Msgs > most
 	if cut {
 		cfg = jetstream.OrderedConsumerConfig{DeliverPolicy: jetstream.DeliverByStartSequencePolicy, OptStartSeq: state.LastSeq - most + 1}
 	}
-	for _, e := range []leader.Event{leader.EventPromoted, leader.EventDemoted, leader.EventFollowing, leader.EventCampaigning} {
-		cfg.FilterSubjects = append(cfg.FilterSubjects, advisory.Subject(bucket, e, ">"))
-	}
+	cfg.FilterSubjects = []string{advisory.Subject(bucket, "*", ">")}
 	if h, err = h.add(ctx, s, cfg); err != nil {
 		return h, err
 	}
+	h.Advisories = slices.DeleteFunc(h.Advisories, func(a advisory.Advisory) bool { return !ofTerms(a.Event) })
 	if cut && len(h.Advisories) > 0 {
 		since = h.Advisories[0].Time
 	}
@@ -151,6 +152,16 @@ func Recent(ctx context.Context, js jetstream.JetStream, bucket string, since ti
 		h.Complete = since
 	}
 	return h.add(ctx, s, latest(bucket, ">"))
+}
+
+// ofTerms reports whether an event says something of who leads.
+func ofTerms(e leader.Event) bool {
+	switch e {
+	case leader.EventPromoted, leader.EventDemoted, leader.EventFollowing, leader.EventCampaigning:
+		return true
+	default:
+		return false
+	}
 }
 
 // latest selects the latest promotion and demotion of each group.
