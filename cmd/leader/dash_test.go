@@ -206,7 +206,21 @@ func TestDashDemandsItsTokenOffLoopback(t *testing.T) {
 	if code, _, body := (visit{http.MethodGet, "/api/candidates?group=reports", "", bearer}).ask(t, base); code != http.StatusOK {
 		t.Errorf("with the token: status %d: %s", code, body)
 	}
+	// A token protects the page under every name that it is reached by.
+	named := map[string]string{"Authorization": "Bearer " + token, "Host": "elections.example"}
+	if code, _, body := (visit{http.MethodGet, "/api/candidates?group=reports", "", named}).ask(t, base); code != http.StatusOK {
+		t.Errorf("with the token, by another name: status %d: %s", code, body)
+	}
 	form := map[string]string{"Content-Type": "application/x-www-form-urlencoded"}
+	for name, v := range map[string]visit{
+		"another token":    {http.MethodPost, "/login", url.Values{"token": {"wrong-horse-battery"}}.Encode(), form},
+		"none":             {http.MethodPost, "/login", "", form},
+		"the token in URL": {http.MethodPost, "/login?token=" + token, "", form},
+	} {
+		if _, header, _ := v.ask(t, base); header.Get("Location") != "/login?wrong" || header.Get("Set-Cookie") != "" {
+			t.Errorf("login with %s: to %q, cookie %q", name, header.Get("Location"), header.Get("Set-Cookie"))
+		}
+	}
 	_, header, _ := (visit{http.MethodPost, "/login", url.Values{"token": {token}}.Encode(), form}).ask(t, base)
 	cookie := header.Get("Set-Cookie")
 	if !strings.Contains(cookie, "HttpOnly") || !strings.Contains(cookie, "SameSite=Strict") || strings.Contains(cookie, token) {

@@ -234,6 +234,30 @@ func TestTermsOfBeforeAreShownWhereAStreamKeepsThem(t *testing.T) {
 	p.until("[...document.querySelectorAll('.terms td')].some(c => c.innerText.includes('transferred'))")
 }
 
+func TestNothingIsCutOffOnANarrowScreen(t *testing.T) {
+	browser := chromium.Start(t)
+	server, nc := bucket(t)
+	e := stand(t, nc, "reports", "reports-worker-1.rack-17.example")
+	stand(t, nc, "reports", "reports-worker-2.rack-17.example")
+	p := visit(browser, t, serve(t, server, "--allow-control").url)
+	p.do(chromedp.EmulateViewport(360, 800))
+	p.until(cell("reports", 2) + " === 'reports-worker-1.rack-17.example'")
+	if err := e.Transfer(t.Context(), "reports-worker-2.rack-17.example"); err != nil {
+		t.Fatal(err)
+	}
+	p.open("reports")
+	p.until("document.querySelectorAll('.terms tbody tr').length === 2")
+	for _, part := range []string{"html", ".wide", "tr.more > td"} {
+		if cut := eval[int](p, fmt.Sprintf("(e => e.scrollWidth - e.clientWidth)(document.querySelector(%q))", part)); cut > 0 {
+			t.Errorf("%s: %d pixels are cut off", part, cut)
+		}
+	}
+	// Rows that are laid out anew are rows still.
+	if roles := eval[string](p, "[...document.querySelectorAll('.terms, .terms tbody, .terms tbody tr:first-child, .terms tbody tr:first-child td')].map(e => e.role).join(' ')"); roles != "table rowgroup row cell cell cell cell cell" {
+		t.Errorf("roles %q", roles)
+	}
+}
+
 // The rights are those of docs/operations.md.
 func TestAnObserverServesThePageAndReadsAHistoryIfItMay(t *testing.T) {
 	browser := chromium.Start(t)
@@ -376,6 +400,7 @@ func TestHostileRecordsAreInert(t *testing.T) {
 	p.until(cell("evil", 2) + " === " + fmt.Sprintf("%q", evil))
 	p.until(cell("__proto__", 2) + " === 'constructor'")
 	p.until(cell("nonsense", 2) + ".includes('overwritten')")
+	p.until(cell("nonsense", 3) + " === '–'") // 0 is the number of no term
 	p.open("evil")
 	p.open("gone")
 	// What happens later is the same as what was there.

@@ -52,7 +52,7 @@ func TestPictures(t *testing.T) {
 	p.open("reports")
 	for _, scheme := range []string{"light", "dark"} {
 		p.scheme(scheme)
-		for name, size := range map[string][2]int64{"wide": {1280, 720}, "narrow": {390, 844}} {
+		for name, size := range map[string][2]int64{"wide": {1280, 720}, "narrow": {390, 844}, "narrow-tall": {390, 1400}} {
 			p.do(chromedp.EmulateViewport(size[0], size[1]))
 			p.save(scheme + "-" + name)
 		}
@@ -61,7 +61,16 @@ func TestPictures(t *testing.T) {
 		p.save(scheme + "-ask")
 		p.do(chromedp.Click(chromedp.CSS("#ask-cancel")), chromedp.Click(chromedp.CSS("[data-op=pause]")))
 		p.save(scheme + "-pause")
+		p.do(chromedp.EmulateViewport(390, 844))
+		p.save(scheme + "-narrow-pause")
 		p.do(chromedp.Click(chromedp.CSS("#ask-cancel")))
+	}
+	p = visit(browser, t, serve(t, server, "--dash-token", "correct-horse-battery").url)
+	p.until("location.pathname === '/login'")
+	for _, scheme := range []string{"light", "dark"} {
+		p.scheme(scheme)
+		p.do(chromedp.EmulateViewport(390, 844))
+		p.save(scheme + "-login")
 	}
 }
 

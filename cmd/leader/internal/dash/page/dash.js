@@ -110,8 +110,9 @@ class Row {
       this.leader.replaceChildren(el("span", { class: "none who cut", title: vacancy },
         el("span", { class: "dot" }), el("span", { class: "cut" }, vacancy)));
     }
-    this.term.textContent = g.term;
-    this.term.title = "term " + g.term;
+    const known = g.term !== "0"; // of a record that cannot be read, and of a group that has not been led yet
+    this.term.textContent = known ? g.term : "–";
+    this.term.title = known ? "term " + g.term : "no term";
     this.draw();
     this.detail();
     if (!was || (was.leader === g.leader && was.term === g.term)) return null;
@@ -190,7 +191,7 @@ class Row {
     say("Version", g.version);
     say("Priority", g.priority);
     for (const [k, v] of Object.entries(g.meta || {})) say(k, v);
-    say("Term", g.term);
+    say("Term", g.term === "0" ? "" : g.term);
     if (g.leader) say("Lease", lasting(g.window) + " from each renewal, as seen from here");
     if (g.paused) say("Paused", whyOf({ reason: "yes,", by: g.paused.by, why: g.paused.why }).replace(",", ""));
     this.parts ||= this.furnish();
@@ -204,17 +205,19 @@ class Row {
       b.textContent = asks[b.dataset.op].go + " …";
       b.disabled = Boolean(asks[b.dataset.op].leader && !g.leader);
     }
-    this.parts.terms.replaceChildren(...g.terms.slice().reverse().map((t) => el("tr", null,
-      el("td", null, clock(t.began)), el("td", null, lasting((t.ended || serverNow()) - t.began, true)),
-      el("td", null, t.leader), el("td", null, t.number), el("td", null, t.ended ? whyOf(t) : "leads"))));
+    this.parts.terms.replaceChildren(...g.terms.slice().reverse().map((t) => el("tr", { role: "row" }, ...[
+      clock(t.began), lasting((t.ended || serverNow()) - t.began, true), t.leader, t.number, t.ended ? whyOf(t) : "leads",
+    ].map((text) => el("td", { role: "cell" }, text)))));
   }
 
   // furnish makes what stays while the facts change: a button must neither be replaced nor move under a finger.
   furnish() {
-    const parts = { facts: el("dl"), acts: el("div", { class: "actions acts" }), terms: el("tbody") };
-    const head = ["From", "For", "Leader", "Term", "Ended"].map((h) => el("th", { scope: "col" }, h));
+    const parts = { facts: el("dl"), acts: el("div", { class: "actions acts" }), terms: el("tbody", { role: "rowgroup" }) };
+    // The roles are named, since a row that is laid out as a grid has lost its own.
+    const head = ["From", "For", "Leader", "Term", "Ended"].map((h) => el("th", { role: "columnheader", scope: "col" }, h));
     const name = "Terms of " + this.name;
-    const table = el("table", { class: "terms", "aria-label": name }, el("thead", null, el("tr", null, ...head)), parts.terms);
+    const table = el("table", { role: "table", class: "terms", "aria-label": name },
+      el("thead", { role: "rowgroup" }, el("tr", { role: "row" }, ...head)), parts.terms);
     this.cell.append(el("div", { class: "side" }, parts.acts, parts.facts),
       el("div", { class: "wide", tabindex: "0", role: "region", "aria-label": name }, table));
     return parts;
