@@ -28,10 +28,19 @@ func Short(r *figure.Report) string {
 	}
 	t.row(fmt.Sprintf("a vacancy among %d candidates, p50", ours.Herd.Candidates), r,
 		func(res *figure.Result) string { return figure.Duration(res.Herd.Took.Median()) })
+	t.row("the same by plain NATS messages and writes, without a library, p50", r, func(res *figure.Result) string { return bare(res.Herd) })
 	var b strings.Builder
 	fmt.Fprintf(&b, "\n%s\n![How long nobody leads](docs/comparison.svg)\n\n%s\n\n", t.markdown(),
 		reporting.Fill(fmt.Sprintf("%#q, %s. What is behind each figure: [docs/comparison.md](docs/comparison.md).", r.Command, machine(r))))
 	return b.String()
+}
+
+// bare is what a vacancy takes without a library, where that was measured.
+func bare(h figure.HerdStats) string {
+	if len(h.Bare) == 0 {
+		return none
+	}
+	return figure.Duration(h.Bare.Median())
 }
 
 // worst is the longest time with two leaders.
