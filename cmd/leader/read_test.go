@@ -216,6 +216,17 @@ func TestListLearnsSinceWhenFromTheLeader(t *testing.T) {
 	if want := e.Status().LastTransition; !groups[0].Since.Equal(want) || groups[0].Reason != leader.ReasonAbsent {
 		t.Errorf("since %v, want %v: %s", groups[0].Since, want, out)
 	}
+	if err := e.Stop(); err != nil {
+		t.Fatal(err)
+	}
+	// For people the reason is in words: "vacant" beside the name of a leader would be a riddle.
+	if err := l.stand("reports", "b", rollcall.Hooks(l.nc)).ValidateToken(l.within()); err != nil {
+		t.Fatal(err)
+	}
+	out, _ = l.run(0, "ls")
+	if row := cells(out)[1]; row[1] != "b" || row[len(row)-1] != "last one left" {
+		t.Errorf("%q", row)
+	}
 }
 
 func TestSilentLeaderIsSaidToBe(t *testing.T) {

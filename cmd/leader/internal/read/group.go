@@ -138,8 +138,13 @@ func (g Group) trust(now time.Time) string {
 // change says in words why the group changed last.
 func (g Group) change() string {
 	s := string(g.Reason)
-	if g.Reason == leader.ReasonAbsent && g.Leader != "" {
-		s = "first leader" // the word is that of its log, and says that it found no record
+	// Of a group that is led these are the words of its leader's log, about the record that it found.
+	switch {
+	case g.Leader == "":
+	case g.Reason == leader.ReasonAbsent:
+		s = "first leader"
+	case g.Reason == leader.ReasonVacant:
+		s = "last one left"
 	}
 	if g.By != "" {
 		s += " by " + g.By
