@@ -56,12 +56,13 @@ func TestTheWindowsThatSpreadCandidates(t *testing.T) {
 		race   time.Duration
 	}{
 		"a short lease":                   {500 * ms, State{}, 5 * ms, 0},
-		"a long lease":                    {time.Minute, State{}, expiryWindow, 0},
+		"a long lease":                    {time.Minute, State{}, 10 * ms, 0},
 		"one race lost":                   {time.Minute, State{Losses: 1, RTT: 3 * ms}, 24 * ms, 24 * ms},
 		"two":                             {time.Minute, State{Losses: 2, RTT: 3 * ms}, 48 * ms, 48 * ms},
 		"nine":                            {time.Minute, State{Losses: 9, RTT: 3 * ms}, 256 * 24 * ms, 256 * 24 * ms},
 		"ten":                             {time.Minute, State{Losses: 10, RTT: 3 * ms}, 0, 256 * 24 * ms},
-		"one, on a quick net":             {time.Minute, State{Losses: 1, RTT: time.Microsecond}, 0, contentionFloor},
+		"one, on a quick net":             {time.Minute, State{Losses: 1, RTT: time.Microsecond}, 0, 2 * ms},
+		"others have just won a start":    {time.Minute, State{StartRace: true}, 0, 100 * ms},
 		"nine, on a short lease":          {500 * ms, State{Losses: 9, RTT: 3 * ms}, 0, 250 * ms},
 		"two, where others are preferred": {time.Minute, State{Losses: 2, RTT: 3 * ms, Ranked: true}, 0, 20 * ms},
 	} {
