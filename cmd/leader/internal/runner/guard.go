@@ -82,7 +82,7 @@ func (g *guard) run(first order, orders <-chan order) (err error) {
 		return err
 	}
 	defer g.alarm.close()
-	if sharedNow() >= g.limits.stopAt(g.until) {
+	if !g.ready(orders) {
 		return g.report(report{Event: evEnded, Err: errLate.Error()})
 	}
 	g.pid, g.ended, err = g.reaper.start(first.Path, first.Argv, &syscall.ProcAttr{
@@ -111,6 +111,20 @@ func (g *guard) run(first order, orders <-chan order) (err error) {
 		g.act(sharedNow())
 	}
 	return g.report(g.result())
+}
+
+// ready waits until enough of the trust window is left to start the program. It reports false if there is nothing to start any
+// more. While this process began, which on a busy host takes longer than a short lease, renewals may have come: they
+// are among the orders. Nothing runs yet that would have to end in time, so that it may wait for the next one.
+func (g *guard) ready(orders <-chan order) bool {
+	for sharedNow() >= g.limits.stopAt(g.until) {
+		o, ok := <-orders
+		if !ok || o.Op == opStop || o.Op == opSignal && ends(syscall.Signal(o.Signal)) {
+			return false
+		}
+		g.obey(o)
+	}
+	return true
 }
 
 var errLate = errors.New("the trust window was about to close before the program could be started")

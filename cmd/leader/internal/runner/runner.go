@@ -128,12 +128,16 @@ func (r *runner) pass(signals <-chan os.Signal, done <-chan struct{}) {
 	}
 }
 
+// ends reports whether a signal tells us to end.
+func ends(sig syscall.Signal) bool {
+	return sig == syscall.SIGINT || sig == syscall.SIGTERM || sig == syscall.SIGQUIT
+}
+
 // receive passes a signal on, or ends us if it asks for that and no program runs.
 func (r *runner) receive(sig syscall.Signal) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	ends := sig == syscall.SIGINT || sig == syscall.SIGTERM || sig == syscall.SIGQUIT
-	if ends {
+	if ends(sig) {
 		r.ending = sig
 	}
 	switch {
@@ -142,7 +146,7 @@ func (r *runner) receive(sig syscall.Signal) {
 		case r.passing <- sig:
 		default: // a program that does not take the first sixteen
 		}
-	case ends || sig == syscall.SIGHUP:
+	case ends(sig) || sig == syscall.SIGHUP:
 		r.finish(exitSignal + int(sig))
 	}
 }
