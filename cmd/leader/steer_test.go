@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"strings"
 	"testing"
 	"time"
@@ -77,6 +78,32 @@ func TestTransferHandsOverToTheNamedCandidate(t *testing.T) {
 	if r.Outcome != "other-successor" || r.To == nil || r.To.ID == "c" || !strings.Contains(stderr, `"nobody"`) {
 		t.Errorf("%+v, stderr %q", r, stderr)
 	}
+}
+
+// A name that nobody has costs the group its leader for the head start that nobody takes.
+func TestTransferSaysThatNobodyOfThatNameStands(t *testing.T) {
+	l := newReadLab(t)
+	for _, id := range []string{"a", "b"} {
+		l.stand(steered, id, l.answering())
+	}
+	// The roll call waits for a second at the most, which a busy machine may take to answer: hence again.
+	l.until("the one that is missing is said to be", func() error {
+		_, stderr := l.steer(1, "transfer", steered, "--to", "bb", "-y")
+		if !strings.Contains(stderr, `No candidate "bb" answered the roll call; "`) {
+			return errors.New(stderr)
+		}
+		return nil
+	})
+	l.until("one that is there is not said to be missing", func() error {
+		other := "a"
+		if s := l.asked(); s.Leader.ID == "a" {
+			other = "b"
+		}
+		if _, stderr := l.steer(0, "transfer", steered, "--to", other, "-y"); strings.Contains(stderr, "roll call") {
+			return errors.New(stderr)
+		}
+		return nil
+	})
 }
 
 func TestPauseShowsThatNobodyLeadsAndResumeWhoDoes(t *testing.T) {

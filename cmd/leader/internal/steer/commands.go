@@ -61,8 +61,9 @@ type TransferCommand struct {
 // Help says what the command does.
 func (TransferCommand) Help() string {
 	return `Asks the leader of a group to stop its work and hand over to a candidate. The others give that one a head
-start; if it is not there, one of them leads. leader get GROUP shows who stands. leader step-down --withdraw takes back
-what the leader has not obeyed yet.` + results + `
+start; if it is not there, one of them leads, later. Before, the candidates are asked who stands, and the command says so if
+they answer and that one does not; leader get GROUP shows them. leader step-down --withdraw takes back what the leader
+has not obeyed yet.` + results + `
 
 Examples:
   leader transfer reports --to worker-1 --dev

@@ -4,10 +4,16 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
+	"strconv"
+	"strings"
 	"time"
+
+	"github.com/nats-io/nats.go"
 
 	"github.com/seed-ff2cb582/leader"
 	"github.com/seed-ff2cb582/leader/cmd/leader/internal/app"
+	"github.com/seed-ff2cb582/leader/rollcall"
 	"github.com/seed-ff2cb582/leader/store"
 )
 
@@ -15,6 +21,7 @@ import (
 type desk struct {
 	flags   Flags
 	std     app.Streams
+	nc      *nats.Conn
 	control *leader.Control
 }
 
@@ -43,13 +50,29 @@ func (d *desk) replace(ctx context.Context, r leader.Request) error {
 	r.Term = s.Leader.Term
 	then := "It stands back until another has led."
 	if r.Op == leader.OpTransfer {
-		then = fmt.Sprintf("The others give %q a head start.", r.Successor)
+		then = fmt.Sprintf("The others give %q a head start.%s", r.Successor, d.missing(ctx, r.Successor))
 	}
 	err = d.confirm(ctx, "Asks %s to stop its work and release group %q%s. %s", who(s.Leader), d.flags.Group, reason(d.flags.Why), then)
 	if err != nil {
 		return err
 	}
 	return d.ask(ctx, r, s)
+}
+
+// missing says so if candidates answer the roll call, and the one of that name does not. Of those that do not answer nothing
+// is known: not every candidate does, and not every operator may ask.
+func (d *desk) missing(ctx context.Context, id string) string {
+	ctx, cancel := context.WithTimeout(ctx, d.flags.Timeout)
+	defer cancel()
+	all, err := rollcall.All(ctx, d.nc, d.flags.Bucket, d.flags.Group)
+	if err != nil || len(all) == 0 || slices.ContainsFunc(all, func(c rollcall.Candidate) bool { return c.Instance == id }) {
+		return ""
+	}
+	var names []string
+	for _, c := range all {
+		names = append(names, strconv.Quote(c.Instance))
+	}
+	return fmt.Sprintf(" No candidate %q answered the roll call; %s did.", id, strings.Join(names, " and "))
 }
 
 func (d *desk) pause(ctx context.Context) error {

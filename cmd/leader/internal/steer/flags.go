@@ -60,7 +60,7 @@ func (f Flags) run(ctx context.Context, std app.Streams, name string, work func(
 	if err != nil {
 		return err
 	}
-	return work(ctx, &desk{flags: f, std: std, control: control})
+	return work(ctx, &desk{flags: f, std: std, nc: s.NC, control: control})
 }
 
 // userAtHost names who sits here, as far as that is known.
