@@ -146,8 +146,8 @@ func TestListShowsTheSampleElections(t *testing.T) {
 	checkCells(t, out, [][]string{
 		{"GROUP", "LEADER", "TERM", "SINCE", "TRUST", "PRIO", "VERSION", "ADDRESS", "CHANGE", "WHY", "RENEWED", "CORRELATION", "META"},
 		{"billing", "-", "TERM", "LENGTH", "-", "-", "-", "-", "paused by ann", "database migration", "-", "HASH", "-"},
-		{"jobs.eu", "eu-1", "TERM", "LENGTH", "LENGTH", "30", "-", "eu-1.example:8080", "first leader", "-", "LENGTH ago", "HASH", "-"},
-		{"jobs.us", "us-1", "TERM", "LENGTH", "LENGTH", "0", "1.4.2", "us-1.example:8080", "first leader", "-", "LENGTH ago", "HASH", "zone=us-east"},
+		{"jobs.eu", "eu-1", "TERM", "LENGTH", "LENGTH", "30", "-", "eu-1.example:8080", "absent (first leader)", "-", "LENGTH ago", "HASH", "-"},
+		{"jobs.us", "us-1", "TERM", "LENGTH", "LENGTH", "0", "1.4.2", "us-1.example:8080", "absent (first leader)", "-", "LENGTH ago", "HASH", "zone=us-east"},
 		{
 			"reports", "worker-2", "TERM", "LENGTH", "LENGTH", "0", "-", "worker-2.example:8080", "transferred by ann",
 			"worker-1 gets a new disk", "LENGTH ago", "HASH", "-",
@@ -219,12 +219,12 @@ func TestListLearnsSinceWhenFromTheLeader(t *testing.T) {
 	if err := e.Stop(); err != nil {
 		t.Fatal(err)
 	}
-	// For people the reason is in words: "vacant" beside the name of a leader would be a riddle.
+	// "vacant" alone, beside the name of a leader, would be a riddle.
 	if err := l.stand("reports", "b", rollcall.Hooks(l.nc)).ValidateToken(l.within()); err != nil {
 		t.Fatal(err)
 	}
 	out, _ = l.run(0, "ls")
-	if row := cells(out)[1]; row[1] != "b" || row[len(row)-1] != "last one left" {
+	if row := cells(out)[1]; row[1] != "b" || row[len(row)-1] != "vacant (last one left)" {
 		t.Errorf("%q", row)
 	}
 }
@@ -284,7 +284,7 @@ func TestGetShowsTheCandidates(t *testing.T) {
 	checkCells(t, out, [][]string{
 		{"Group:", "jobs.us"}, {"Leader:", "us-1"}, {"Term:", "TERM"}, {"Since:", "TIME (LENGTH ago)"}, {"Trust left:", "LENGTH"},
 		{"Renewed:", "TIME (LENGTH ago)"}, {"Priority:", "0"}, {"Version:", "1.4.2"}, {"Address:", "us-1.example:8080"},
-		{"Meta:", "zone=us-east"}, {"Last change:", "first leader"}, {"Correlation:", "HASH"}, {""},
+		{"Meta:", "zone=us-east"}, {"Last change:", "absent (first leader)"}, {"Correlation:", "HASH"}, {""},
 		{"CANDIDATE", "STATE", "SINCE", "FOLLOWS", "LAG", "PRIO", "VERSION", "ADDRESS", "CONNECTION", "REASON", "ERROR"},
 		{"us-1", "LEADER", "LENGTH", "us-1", "LENGTH", "0", "1.4.2", "us-1.example:8080", "CONNECTED", "absent", "-"},
 		{"us-2", "FOLLOWER", "LENGTH", "us-1", "LENGTH", "0", "1.5.0", "us-2.example:8080", "CONNECTED", "following", "-"},

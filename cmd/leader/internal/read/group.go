@@ -138,13 +138,14 @@ func (g Group) trust(now time.Time) string {
 // change says in words why the group changed last.
 func (g Group) change() string {
 	s := string(g.Reason)
-	// Of a group that is led these are the words of its leader's log, about the record that it found.
+	// The word is that of logs, metrics and advisories. Beside the name of a leader these two would be riddles alone: they
+	// tell of the record that it found.
 	switch {
 	case g.Leader == "":
 	case g.Reason == leader.ReasonAbsent:
-		s = "first leader"
+		s += " (first leader)"
 	case g.Reason == leader.ReasonVacant:
-		s = "last one left"
+		s += " (last one left)"
 	}
 	if g.By != "" {
 		s += " by " + g.By
