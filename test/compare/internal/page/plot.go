@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"image/color"
 	"io"
+	"math"
+	"strconv"
 	"time"
 
 	"gonum.org/v1/plot"
@@ -26,13 +28,13 @@ const plotTTL = 3 * time.Second
 
 // Plot writes the distributions of handovers and failovers as SVG.
 func Plot(w io.Writer, r *figure.Report) error {
-	left, err := distribution(r, "Graceful handover", "milliseconds without a leader", func(res *figure.Result) figure.Samples { return res.Handover })
+	left, err := distribution(r, "Graceful handover", "milliseconds without a leader", math.Log10, func(res *figure.Result) figure.Samples { return res.Handover })
 	if err != nil {
 		return err
 	}
-	left.X.Scale, left.X.Tick.Marker = plot.LogScale{}, plot.LogTicks{Prec: -1}
-	left.X.Max *= 8 // room for the legend, beside the curves
-	right, err := distribution(r, fmt.Sprintf("Crash failover, TTL %v", plotTTL), "milliseconds since the last renewal", func(res *figure.Result) (s figure.Samples) {
+	left.X.Tick.Marker, left.Legend.XOffs = decades{}, -7*vg.Millimeter
+	left.X.Min, left.X.Max = math.Floor(left.X.Min), math.Ceil(left.X.Max+0.5) // which leaves room for the legend beside the curves
+	right, err := distribution(r, fmt.Sprintf("Crash failover, TTL %v", plotTTL), "milliseconds since the last renewal", plain, func(res *figure.Result) (s figure.Samples) {
 		for _, c := range res.Crashes {
 			if c.TTL == plotTTL {
 				s = c.Samples
@@ -57,8 +59,8 @@ func Plot(w io.Writer, r *figure.Report) error {
 	return err
 }
 
-// distribution draws the share of the samples that are at most so long, for each library.
-func distribution(r *figure.Report, title, axis string, of func(*figure.Result) figure.Samples) (*plot.Plot, error) {
+// distribution draws the share of the samples that are at most so long, for each library. The scale is applied to milliseconds.
+func distribution(r *figure.Report, title, axis string, scale func(float64) float64, of func(*figure.Result) figure.Samples) (*plot.Plot, error) {
 	plot.DefaultFont = font.Font{Typeface: "Liberation", Variant: "Sans"} // with the widths of Arial and Helvetica
 	p := plot.New()
 	p.BackgroundColor = color.White
@@ -69,7 +71,7 @@ func distribution(r *figure.Report, title, axis string, of func(*figure.Result) 
 	p.Legend.Padding, p.Legend.ThumbnailWidth, p.Legend.XOffs, p.Legend.YOffs = 2*vg.Millimeter, 6*vg.Millimeter, -2*vg.Millimeter, 2*vg.Millimeter
 	p.Add(plotter.NewGrid())
 	for i, res := range r.Results {
-		points := steps(of(res).CDF())
+		points := steps(of(res).CDF(), scale)
 		if len(points) == 0 {
 			continue
 		}
@@ -84,13 +86,29 @@ func distribution(r *figure.Report, title, axis string, of func(*figure.Result) 
 	return p, nil
 }
 
-// steps are the points of a CDF in milliseconds, with the step up to each.
-func steps(cdf []figure.Point) (xys plotter.XYs) {
+// steps are the points of a CDF, with the step up to each.
+func steps(cdf []figure.Point, scale func(float64) float64) (xys plotter.XYs) {
 	before := 0.0
 	for _, p := range cdf {
-		ms := float64(p.Value) / float64(time.Millisecond)
-		xys = append(xys, plotter.XY{X: ms, Y: before}, plotter.XY{X: ms, Y: p.Share})
+		x := scale(float64(p.Value) / float64(time.Millisecond))
+		xys = append(xys, plotter.XY{X: x, Y: before}, plotter.XY{X: x, Y: p.Share})
 		before = p.Share
 	}
 	return xys
+}
+
+func plain(ms float64) float64 { return ms }
+
+// decades are the ticks of an axis of logarithms. (plot.LogScale leaves room for an axis' label where it is not.)
+type decades struct{}
+
+// Ticks returns one with a label for each power of ten, and eight without between two.
+func (decades) Ticks(least, most float64) (ticks []plot.Tick) {
+	for d := math.Floor(least); d <= most; d++ {
+		ticks = append(ticks, plot.Tick{Value: d, Label: strconv.FormatFloat(math.Pow(10, d), 'f', -1, 64)})
+		for i := 2; i < 10 && d < most; i++ {
+			ticks = append(ticks, plot.Tick{Value: d + math.Log10(float64(i))})
+		}
+	}
+	return ticks
 }
