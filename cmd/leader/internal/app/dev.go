@@ -27,6 +27,8 @@ type sample struct {
 	candidates []leader.ElectionConfig
 	// then is what happens in the group before anybody looks at it.
 	then func(ctx context.Context, c *leader.Control, group string) error
+	// begun and ended are the terms that there have been then.
+	begun, ended int
 }
 
 // sampleGroups has something to show for every column of every command.
@@ -47,10 +49,10 @@ func sampleGroups() []sample {
 	sick := versioned("us-3", "1.4.2")
 	sick.HealthChecker, sick.HealthCheckInterval, sick.MaxConsecutiveFailures = unfit{}, 20*time.Millisecond, 1
 	return []sample{
-		{"reports", []leader.ElectionConfig{named("worker-1"), named("worker-2"), named("worker-3")}, handOverOnce},
-		{"jobs.eu", []leader.ElectionConfig{ranked("eu-1", 30), ranked("eu-2", 20), ranked("eu-3", 10)}, nil},
-		{"jobs.us", []leader.ElectionConfig{versioned("us-1", "1.4.2"), versioned("us-2", "1.5.0"), sick}, nil},
-		{"billing", []leader.ElectionConfig{named("bill-1"), named("bill-2"), named("bill-3")}, pauseIt},
+		{"reports", []leader.ElectionConfig{named("worker-1"), named("worker-2"), named("worker-3")}, handOverOnce, 2, 1},
+		{"jobs.eu", []leader.ElectionConfig{ranked("eu-1", 30), ranked("eu-2", 20), ranked("eu-3", 10)}, nil, 1, 0},
+		{"jobs.us", []leader.ElectionConfig{versioned("us-1", "1.4.2"), versioned("us-2", "1.5.0"), sick}, nil, 1, 0},
+		{"billing", []leader.ElectionConfig{named("bill-1"), named("bill-2"), named("bill-3")}, pauseIt, 1, 1},
 	}
 }
 
@@ -95,7 +97,11 @@ func startSamples(url, bucket string) (_ *samples, err error) {
 	}()
 	ctx, cancel := context.WithTimeout(context.Background(), devPatience)
 	defer cancel()
-	if err := s.prepare(ctx, bucket); err != nil {
+	js, err := jetstream.New(nc)
+	if err != nil {
+		return nil, err
+	}
+	if err := prepare(ctx, js, bucket); err != nil {
 		return nil, err
 	}
 	control, err := leader.NewControl(nc, bucket, "ann")
@@ -103,32 +109,32 @@ func startSamples(url, bucket string) (_ *samples, err error) {
 		return nil, err
 	}
 	defer control.Close()
-	if err := s.startAll(ctx, bucket, control); err != nil {
+	if err := s.startAll(ctx, js, bucket, control); err != nil {
 		return nil, err
 	}
 	return s, nil
 }
 
-func (s *samples) prepare(ctx context.Context, bucket string) error {
-	js, err := jetstream.New(s.nc)
-	if err != nil {
-		return err
-	}
+func prepare(ctx context.Context, js jetstream.JetStream, bucket string) error {
 	if err := natsstore.EnsureBucket(ctx, js, natsstore.BucketConfig{Bucket: bucket}); err != nil {
 		return err
 	}
-	_, _, err = archive.Enable(ctx, js, bucket, archive.Limits{Age: time.Hour, Bytes: 16 << 20})
+	_, _, err := archive.Enable(ctx, js, bucket, archive.Limits{Age: time.Hour, Bytes: 16 << 20})
 	return err
 }
 
 // startAll starts all groups at once.
-func (s *samples) startAll(ctx context.Context, bucket string, control *leader.Control) error {
+func (s *samples) startAll(ctx context.Context, js jetstream.JetStream, bucket string, control *leader.Control) error {
 	groups := sampleGroups()
 	errs := make([]error, len(groups))
 	var all sync.WaitGroup
 	for i, g := range groups {
 		all.Go(func() {
-			if err := s.startOne(ctx, bucket, g, control); err != nil {
+			err := s.startOne(ctx, bucket, g, control)
+			if err == nil {
+				err = g.recorded(ctx, js, bucket)
+			}
+			if err != nil {
 				errs[i] = fmt.Errorf("sample election %s: %w", g.group, err)
 			}
 		})
@@ -161,6 +167,36 @@ func (s *samples) startOne(ctx context.Context, bucket string, g sample, control
 		return nil
 	}
 	return g.then(ctx, control, g.group)
+}
+
+// recorded waits until the history has the group's terms: candidates publish beside their work what happens to them.
+func (g sample) recorded(ctx context.Context, js jetstream.JetStream, bucket string) error {
+	look := time.NewTicker(5 * time.Millisecond)
+	defer look.Stop()
+	for {
+		h, err := archive.Read(ctx, js, bucket, g.group)
+		if err != nil {
+			return err
+		}
+		begun, ended := 0, 0
+		for _, a := range h.Advisories {
+			switch a.Event {
+			case leader.EventPromoted:
+				begun++
+			case leader.EventDemoted:
+				ended++
+			default:
+			}
+		}
+		if begun >= g.begun && ended >= g.ended {
+			return nil
+		}
+		select {
+		case <-look.C:
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
 }
 
 // seesLeader waits until the candidate leads or follows: so the first leads, and the history has an order.
