@@ -13,7 +13,6 @@ import (
 
 	"github.com/nats-io/nats-server/v2/server"
 	"github.com/nats-io/nats.go"
-	"github.com/nats-io/nats.go/jetstream"
 	"github.com/prometheus/client_golang/prometheus/testutil/promlint"
 
 	"github.com/seed-ff2cb582/leader/store/natsstore"
@@ -234,19 +233,7 @@ func TestExporterNeedsAnObserversRightsOnly(t *testing.T) {
 		Subscribe: &server.SubjectPermission{Allow: []string{"leader.leaders.>", "_INBOX_observer.>"}},
 	}}
 	url := serveUsers(t, observer)
-	nc, err := nats.Connect(url, nats.UserInfo("admin", "admin"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(nc.Close)
-	js, err := jetstream.New(nc)
-	if err != nil {
-		t.Fatal(err)
-	}
-	l := &readLab{t, url, nc, js}
-	if err := natsstore.EnsureBucket(l.within(), js, natsstore.BucketConfig{Bucket: labBucket}); err != nil {
-		t.Fatal(err)
-	}
+	l := enter(t, url, nats.UserInfo("admin", "admin"))
 	e := l.stand("reports", "worker-1")
 	env := []string{"NATS_URL=" + l.url, "NATS_USER=observer", "NATS_PASSWORD=observer", "NATS_INBOX_PREFIX=_INBOX_observer"}
 	url, _ = startServing(t, env, "exporter", "--http", "127.0.0.1:0")

@@ -25,7 +25,7 @@ import (
 
 	"github.com/seed-ff2cb582/leader"
 	"github.com/seed-ff2cb582/leader/advisory"
-	"github.com/seed-ff2cb582/leader/cmd/leader/internal/devserver"
+	"github.com/seed-ff2cb582/leader/cmd/leader/internal/devtest"
 	"github.com/seed-ff2cb582/leader/cmd/leader/internal/read"
 	"github.com/seed-ff2cb582/leader/rollcall"
 	"github.com/seed-ff2cb582/leader/store/natsstore"
@@ -43,21 +43,14 @@ const labBucket = "leaders"
 
 func newReadLab(t *testing.T) *readLab {
 	t.Helper()
-	srv, err := devserver.Start(0)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = srv.Close() })
-	nc, err := nats.Connect(srv.URL())
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(nc.Close)
-	js, err := jetstream.New(nc)
-	if err != nil {
-		t.Fatal(err)
-	}
-	l := &readLab{t, srv.URL(), nc, js}
+	return enter(t, devtest.Serve(t))
+}
+
+// enter makes the bucket on a server.
+func enter(t *testing.T, url string, options ...nats.Option) *readLab {
+	t.Helper()
+	nc, js := devtest.Connect(t, url, options...)
+	l := &readLab{t, url, nc, js}
 	if err := natsstore.EnsureBucket(l.within(), js, natsstore.BucketConfig{Bucket: labBucket}); err != nil {
 		t.Fatal(err)
 	}

@@ -3,20 +3,7 @@ package main
 import (
 	"strings"
 	"testing"
-
-	"github.com/seed-ff2cb582/leader/cmd/leader/internal/devserver"
 )
-
-// serveElections starts a server for the candidates of a test.
-func serveElections(t *testing.T) (url string) {
-	t.Helper()
-	srv, err := devserver.Start(0)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = srv.Close() })
-	return srv.URL()
-}
 
 func TestWrongFlagsOfRunAreRefusedWithTheRule(t *testing.T) {
 	for name, c := range map[string]struct {

@@ -18,6 +18,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/seed-ff2cb582/leader/cmd/leader/internal/devtest"
 )
 
 // A running is leader run under way, with what its program prints.
@@ -98,7 +100,7 @@ func (r *running) end() (rest []string, code int) {
 }
 
 func TestRunExitsWithTheStatusOfItsProgram(t *testing.T) {
-	url := serveElections(t)
+	url := devtest.Serve(t)
 	script := filepath.Join(t.TempDir(), "script")
 	if err := os.WriteFile(script, []byte("#!/no/such/interpreter\n"), 0o700); err != nil {
 		t.Fatal(err)
@@ -122,7 +124,7 @@ func TestRunExitsWithTheStatusOfItsProgram(t *testing.T) {
 }
 
 func TestTheProgramKnowsItsTerm(t *testing.T) {
-	r := startRun(t, serveElections(t), []string{"--id", "a", "--bucket", "mine"},
+	r := startRun(t, devtest.Serve(t), []string{"--id", "a", "--bucket", "mine"},
 		`echo "$LEADER_GROUP $LEADER_BUCKET $LEADER_ID $LEADER_TERM $LEADER_TOKEN"`)
 	f := strings.Fields(r.line())
 	if len(f) != 5 || !slices.Equal(f[:3], []string{"jobs", "mine", "a"}) {
@@ -143,7 +145,7 @@ func TestTheProgramHasNoFilesOfOurs(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	r := startRun(t, serveElections(t), nil, script)
+	r := startRun(t, devtest.Serve(t), nil, script)
 	if got := r.line(); got != strings.TrimSpace(string(want)) {
 		t.Errorf("%s open files, want %s", got, want)
 	}
@@ -155,7 +157,7 @@ func TestAGuardThatWaitsLeavesTheProcessorAlone(t *testing.T) {
 	}
 	// The program's parent is its guard. Fields 14 and 15 are what it has used, in hundredths of a second.
 	const used = `sed 's/.*) //' /proc/$PPID/stat | cut -d ' ' -f 12,13`
-	r := startRun(t, serveElections(t), nil, used+"; sleep 3; "+used)
+	r := startRun(t, devtest.Serve(t), nil, used+"; sleep 3; "+used)
 	var ticks [2]int
 	for i := range ticks {
 		for f := range strings.FieldsSeq(r.line()) {
@@ -176,7 +178,7 @@ func TestTheNextHostRunsTheProgramOnlyWhenAllOfItHasEnded(t *testing.T) {
 	if runtime.GOOS != "linux" {
 		t.Skip("what leaves the process group is found on Linux alone")
 	}
-	url := serveElections(t)
+	url := devtest.Serve(t)
 	// The orphan holds the standard output, so that end waits for it; its parent has gone long before.
 	r := startRun(t, url, nil, `setsid sh -c 'trap "" TERM; echo $$; while :; do sleep 1; done' & echo $!; sleep 0.2; exit 3`)
 	r.line()
@@ -194,7 +196,7 @@ func TestTheNextHostRunsTheProgramOnlyWhenAllOfItHasEnded(t *testing.T) {
 }
 
 func TestSignalsArePassedOn(t *testing.T) {
-	r := startRun(t, serveElections(t), nil,
+	r := startRun(t, devtest.Serve(t), nil,
 		`trap 'echo one' USR1; trap 'echo hup' HUP; trap 'echo over; exit 5' TERM; echo up; while :; do sleep 0.05; done`)
 	if l := r.line(); l != "up" {
 		t.Fatal(l)
@@ -215,7 +217,7 @@ func TestSignalsArePassedOn(t *testing.T) {
 
 func TestAProgramThatIsToldToEndHasTheTimeItNeeds(t *testing.T) {
 	// 3 s, which is longer than the lease and five times the stop-timeout.
-	r := startRun(t, serveElections(t), []string{"--ttl", "1s", "--heartbeat", "150ms"},
+	r := startRun(t, devtest.Serve(t), []string{"--ttl", "1s", "--heartbeat", "150ms"},
 		`trap 'sleep 3; echo done; exit 0' TERM; echo up; while :; do sleep 0.05; done`)
 	r.line()
 	r.signal(syscall.SIGTERM)
@@ -228,7 +230,7 @@ func TestAProgramThatIsToldToEndHasTheTimeItNeeds(t *testing.T) {
 }
 
 func TestAHostThatDoesNotLeadEndsAtOnce(t *testing.T) {
-	url := serveElections(t)
+	url := devtest.Serve(t)
 	first := startRun(t, url, []string{"--id", "a"}, "echo up; sleep 600")
 	first.line()
 	second := startRun(t, url, []string{"--id", "b"}, "echo up; sleep 600")
@@ -246,7 +248,7 @@ func TestAHostThatDoesNotLeadEndsAtOnce(t *testing.T) {
 }
 
 func TestAStandbyIsReadyAndSaysWhoLeads(t *testing.T) {
-	url := serveElections(t)
+	url := devtest.Serve(t)
 	first := startRun(t, url, []string{"--id", "a", "--address", "10.0.0.1:80"}, "echo up; sleep 600")
 	first.line()
 	second := startRun(t, url, []string{"--id", "b", "--verbose", "--http", "127.0.0.1:0"}, "echo up; sleep 600")
@@ -260,7 +262,7 @@ func TestAStandbyIsReadyAndSaysWhoLeads(t *testing.T) {
 }
 
 func TestTheSuccessorWaitsForTheLastProgramToEnd(t *testing.T) {
-	url := serveElections(t)
+	url := devtest.Serve(t)
 	log := filepath.Join(t.TempDir(), "log")
 	// One that takes its time after SIGTERM, and a helper of its own that has to be killed.
 	first := startRun(t, url, []string{"--id", "a", "--stop-timeout", "1s"},
@@ -294,7 +296,7 @@ func (r *running) awaitSaid(what string) {
 }
 
 func TestLeadershipMovesOnWhenTheProgramEnds(t *testing.T) {
-	url := serveElections(t)
+	url := devtest.Serve(t)
 	for onExit, again := range map[string]bool{"release": false, "campaign": true} {
 		a := startRun(t, url, []string{"--id", "a", "--on-exit", onExit}, `echo $LEADER_TERM; read line`)
 		first := a.line()
@@ -324,7 +326,7 @@ func TestLeadershipMovesOnWhenTheProgramEnds(t *testing.T) {
 }
 
 func TestAProgramIsStartedAgainInTheSameTerm(t *testing.T) {
-	r := startRun(t, serveElections(t), []string{"--on-exit", "restart"}, `echo $LEADER_TERM; exit 1`)
+	r := startRun(t, devtest.Serve(t), []string{"--on-exit", "restart"}, `echo $LEADER_TERM; exit 1`)
 	first, second := r.line(), r.line()
 	if first != second {
 		t.Errorf("terms %s and %s", first, second)
@@ -336,7 +338,7 @@ func TestAProgramIsStartedAgainInTheSameTerm(t *testing.T) {
 }
 
 func TestALeaderMayStayWithoutItsProgram(t *testing.T) {
-	r := startRun(t, serveElections(t), []string{"--on-exit", "stay", "--http", "127.0.0.1:0"}, `echo up`)
+	r := startRun(t, devtest.Serve(t), []string{"--on-exit", "stay", "--http", "127.0.0.1:0"}, `echo up`)
 	r.line()
 	r.awaitSaid("ended with status 0")
 	if code, body := r.get("/leader"); code != http.StatusOK {
@@ -367,7 +369,7 @@ func (r *running) get(path string) (code int, body string) {
 }
 
 func TestRunServesProbesAndMetrics(t *testing.T) {
-	r := startRun(t, serveElections(t), []string{"--http", "127.0.0.1:0", "--address", "10.0.0.1:80"}, `echo up; sleep 600`)
+	r := startRun(t, devtest.Serve(t), []string{"--http", "127.0.0.1:0", "--address", "10.0.0.1:80"}, `echo up; sleep 600`)
 	r.line()
 	for path, want := range map[string]string{
 		"/livez": "ok", "/readyz": "ok", "/leader": `"address":"10.0.0.1:80"`,
@@ -382,7 +384,7 @@ func TestRunServesProbesAndMetrics(t *testing.T) {
 func TestHooksFrameTheProgram(t *testing.T) {
 	log := filepath.Join(t.TempDir(), "log")
 	say := func(what string) string { return fmt.Sprintf("echo %s >> %s", what, log) }
-	r := startRun(t, serveElections(t), []string{
+	r := startRun(t, devtest.Serve(t), []string{
 		"--on-promote", say("promote $LEADER_ROLE"), "--on-demote", say("demote $LEADER_ROLE"), "--label", say("label $LEADER_ROLE"),
 	}, say("program")+"; echo up; sleep 600")
 	r.line()
@@ -401,7 +403,7 @@ func TestHooksFrameTheProgram(t *testing.T) {
 func TestAHookThatHangsHoldsNothingUpForLong(t *testing.T) {
 	log := filepath.Join(t.TempDir(), "log")
 	hook := "sleep 600 & echo $! > " + log + "; wait"
-	r := startRun(t, serveElections(t), []string{"--timeout", "1s", "--on-promote", hook}, `echo up; sleep 600`)
+	r := startRun(t, devtest.Serve(t), []string{"--timeout", "1s", "--on-promote", hook}, `echo up; sleep 600`)
 	if l := r.line(); l != "up" {
 		t.Error(l)
 	}
@@ -425,7 +427,7 @@ func TestAHookThatHangsHoldsNothingUpForLong(t *testing.T) {
 }
 
 func TestACheckThatFailsHandsOver(t *testing.T) {
-	url := serveElections(t)
+	url := devtest.Serve(t)
 	fit := filepath.Join(t.TempDir(), "fit")
 	if err := os.WriteFile(fit, nil, 0o600); err != nil {
 		t.Fatal(err)
@@ -454,7 +456,7 @@ func TestProcess1LeavesNoZombies(t *testing.T) {
 	}
 	// Orphans of a hook are ours, those of the program its guard's.
 	const orphans = `(sleep 0.01 &) ; (sleep 0.01 &)`
-	cmd := command(t, nil, "run", "jobs", "--server", serveElections(t), "--on-promote", orphans, "--",
+	cmd := command(t, nil, "run", "jobs", "--server", devtest.Serve(t), "--on-promote", orphans, "--",
 		"sh", "-c", orphans+`; sleep 0.5; grep -l ') Z ' /proc/[0-9]*/stat; readlink /proc/1/exe; exit 9`)
 	cmd.Args = append(append([]string{unshare}, space...), cmd.Args...)
 	cmd.Path = unshare

@@ -8,12 +8,11 @@ import (
 	"testing"
 	"time"
 
-	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 
 	"github.com/seed-ff2cb582/leader"
 	"github.com/seed-ff2cb582/leader/advisory"
-	"github.com/seed-ff2cb582/leader/cmd/leader/internal/devserver"
+	"github.com/seed-ff2cb582/leader/cmd/leader/internal/devtest"
 	"github.com/seed-ff2cb582/leader/store/natsstore"
 )
 
@@ -30,20 +29,7 @@ type shelf struct {
 
 func newShelf(t *testing.T) *shelf {
 	t.Helper()
-	srv, err := devserver.Start(0)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = srv.Close() })
-	nc, err := nats.Connect(srv.URL())
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(nc.Close)
-	js, err := jetstream.New(nc)
-	if err != nil {
-		t.Fatal(err)
-	}
+	_, js := devtest.Connect(t, devtest.Serve(t))
 	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
 	t.Cleanup(cancel)
 	if err := natsstore.EnsureBucket(ctx, js, natsstore.BucketConfig{Bucket: bucket}); err != nil {

@@ -8,7 +8,7 @@ import (
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 
-	"github.com/seed-ff2cb582/leader/cmd/leader/internal/devserver"
+	"github.com/seed-ff2cb582/leader/cmd/leader/internal/devtest"
 	"github.com/seed-ff2cb582/leader/store"
 	"github.com/seed-ff2cb582/leader/store/natsstore"
 )
@@ -56,16 +56,7 @@ func flaws() map[string]func(*jetstream.StreamConfig) {
 }
 
 func TestEachWarningHasACommandThatEndsIt(t *testing.T) {
-	srv, err := devserver.Start(0)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer func() { _ = srv.Close() }()
-	nc, err := nats.Connect(srv.URL())
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer nc.Close()
+	nc, _ := devtest.Connect(t, devtest.Serve(t))
 	for name, spoil := range flaws() {
 		cfg := jetstream.StreamConfig{
 			Name: "KV_" + name, Subjects: []string{"$KV." + name + ".>"}, MaxMsgsPerSubject: 1, MaxBytes: -1, MaxMsgs: -1,
