@@ -225,6 +225,36 @@ type PatternWatcher interface {
 	WatchPattern(ctx context.Context, pattern string, deliver func(Entry), present func(error)) (stop func(), err error)
 }
 
+// An Offerer is a Store over which whoever holds a register can offer it to one of those who wait for it, without a
+// write. An election does without where a store is none: its register then shows a vacancy, of which all hear at once.
+//
+// An offer is a message and no more: nothing is stored, and nobody answers. It may be lost, come late, come more than once, and come
+// from anybody who can reach the store. Whoever takes it judges it by what the register shows, and confirms
+// what it concludes by a compare-and-swap.
+type Offerer interface {
+	Store
+
+	// Offer brings the offer, of at most [MaxValue] bytes, to one of those who take offers for the key, wherever they are.
+	// Which one is the store's choice; the caller is among them if it takes offers for the key itself.
+	//
+	// It never returns nil, since an offer has no answer: whether somebody acted on it shows in the register, and who
+	// sees it there cancels ctx. It returns as soon as it is known that the offer reaches nobody, with ErrTransient
+	// (nobody takes offers for the key, or the store cannot be reached just now), ErrPermanent (closed for good) or
+	// ErrInvalid (a key or an offer that no store has to carry). Otherwise it returns when ctx is done, with ErrUnknown
+	// unless it can prove that the offer never left. The store must not keep a reference to the offer after that.
+	Offer(ctx context.Context, key string, offer []byte) error
+
+	// TakeOffers has deliver called with offers for the key until stop is called. It does not wait for the store's
+	// servers: an offer that is made right after it may find nobody yet. After an interruption of
+	// the connection it resumes by itself; what was offered meanwhile is lost. An error means that no
+	// offers are taken: ErrInvalid (the key) or ErrPermanent (closed for good).
+	//
+	// Calls of deliver never overlap for one registration, and end before stop returns, unless deliver itself calls
+	// stop. deliver must return quickly and must not block. The offer is never modified after delivery, by
+	// either side. stop may be called more than once.
+	TakeOffers(key string, deliver func(offer []byte)) (stop func(), err error)
+}
+
 // A ConnState is the state of a store's connection to its servers.
 type ConnState uint8
 

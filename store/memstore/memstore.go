@@ -23,8 +23,8 @@ type Options struct {
 	FirstRevision uint64
 }
 
-// A Store is a set of registers in memory. It implements [store.Watcher], [store.PatternWatcher] and
-// [store.Checker]; having no connection that could break, it is no
+// A Store is a set of registers in memory. It implements [store.Watcher], [store.PatternWatcher],
+// [store.Offerer] and [store.Checker]; having no connection that could break, it is no
 // [store.ConnReporter]. Its methods may be called concurrently. Make one with
 // [New] or [NewWithOptions]; it needs no closing.
 type Store struct {
@@ -34,12 +34,14 @@ type Store struct {
 	last    uint64                 // the revision given most recently, of any key
 	entries map[string]store.Entry // holds no entry with revision 0
 	watches map[string]map[*watch]struct{}
-	wide    map[*watch]string // watches of patterns
+	wide    map[*watch]string   // watches of patterns
+	takers  map[string][]*watch // of offers, the one whose turn is next first
 }
 
 var (
 	_ store.Watcher        = (*Store)(nil)
 	_ store.PatternWatcher = (*Store)(nil)
+	_ store.Offerer        = (*Store)(nil)
 	_ store.Checker        = (*Store)(nil)
 )
 
@@ -55,6 +57,7 @@ func NewWithOptions(o Options) *Store {
 		entries: make(map[string]store.Entry),
 		watches: make(map[string]map[*watch]struct{}),
 		wide:    make(map[*watch]string),
+		takers:  make(map[string][]*watch),
 	}
 }
 
