@@ -35,9 +35,18 @@
 // second goroutine. In a bucket that republishes, it reads the present state by one direct get of all keys, and by
 // a consumer made for it where there are more than 1,024 of them, the most that the server answers with.
 //
+// # Offers
+//
+// An offer is a core message on leader-offer.<bucket>.<key>, of which NATS gives each to one member of the queue group
+// "leader"; nobody replies. That nobody takes offers for the key is what the server itself answers, at once; across
+// gateways it may not know, and then the offer ends with its context. Buckets of the same name in two JetStream domains
+// share the subject where their servers pass it on: harmless, since whoever takes an offer judges it by its own
+// register, and so is an offer that reaches nobody since the bucket is imported from another account. Taking
+// offers for a key costs a subscription and no goroutine.
+//
 // # Permissions
 //
-// A candidate writes one key, reads two, and listens to two subjects; an observer of a bucket that
+// A candidate writes one key, reads two, listens to two subjects, and offers and takes offers on a third; an observer of a bucket that
 // republishes needs to publish nothing. docs/operations.md lists the subjects for each role, with what happens without
 // each of them, and a test takes each away in turn. There, too, is what permissions cannot do: the users of one NATS account must
 // trust each other.

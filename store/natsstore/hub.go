@@ -35,7 +35,7 @@ const (
 	auditEvery = 30 * time.Second
 )
 
-// A hub serves all watches and registrations of a Store with one goroutine. It
+// A hub serves all watches, listeners and takers of offers of a Store with one goroutine. It
 // works by reconciliation: whatever happens only notes what is wanted (a register
 // is stale, a feed is down), and work does what is due.
 //
@@ -52,7 +52,7 @@ type hub struct {
 	timer  *time.Timer
 
 	loop    uint64     // number of the hub's goroutine, once it runs
-	calling any        // the watch or listener whose function is running
+	calling any        // the watch, listener or taker whose function is running
 	called  *sync.Cond // the function returned
 	ended   bool
 
@@ -61,6 +61,7 @@ type hub struct {
 	watches   map[*watch]struct{}
 	listeners []*listener
 	told      store.ConnState // what the listeners heard last
+	takers    map[*nats.Subscription]*taker
 
 	registers map[string]*register
 	unsettled map[*register]struct{} // those that are to be read or confirmed
@@ -99,6 +100,7 @@ func newHub(s *Store) *hub {
 		called:     sync.NewCond(&s.mu),
 		watches:    make(map[*watch]struct{}),
 		told:       s.ConnState(),
+		takers:     make(map[*nats.Subscription]*taker),
 		registers:  make(map[string]*register),
 		unsettled:  make(map[*register]struct{}),
 		views:      make(map[*view]struct{}),
@@ -213,6 +215,9 @@ func (h *hub) shutdown() {
 	if h.replies != nil {
 		_ = h.replies.Unsubscribe()
 	}
+	for _, t := range h.takers {
+		h.dismiss(t)
+	}
 	if h.s.hub == h {
 		h.s.hub = nil
 	}
@@ -301,7 +306,7 @@ func (h *hub) dropUnwatched(r *register) {
 }
 
 func (h *hub) endIfIdle() {
-	if len(h.watches) == 0 && len(h.listeners) == 0 {
+	if len(h.watches) == 0 && len(h.listeners) == 0 && len(h.takers) == 0 {
 		h.shutdown()
 	}
 }
@@ -355,6 +360,10 @@ func (h *hub) receive(m *nats.Msg) {
 	}
 	if f := h.feeds[m.Sub]; f != nil {
 		h.heard(f, m)
+		return
+	}
+	if t := h.takers[m.Sub]; t != nil {
+		h.offered(t, m)
 	}
 }
 

@@ -56,8 +56,8 @@ type Options struct {
 const minQueueSize = 16
 
 // A Store is a [store.Store] over one key-value bucket. It is also a
-// [store.Watcher], [store.PatternWatcher], [store.ConnReporter] and [store.Checker]. Its methods may be
-// called concurrently.
+// [store.Watcher], [store.PatternWatcher], [store.Offerer], [store.ConnReporter] and [store.Checker]. Its methods
+// may be called concurrently.
 type Store struct {
 	nc     *nats.Conn
 	js     jetstream.JetStream
@@ -72,12 +72,13 @@ type Store struct {
 
 	mu     sync.Mutex // guards all that follows, and everything in hub
 	closed bool
-	hub    *hub // nil while nobody watches
+	hub    *hub // nil while nobody watches, listens or takes offers
 }
 
 var (
 	_ store.Watcher        = (*Store)(nil)
 	_ store.PatternWatcher = (*Store)(nil)
+	_ store.Offerer        = (*Store)(nil)
 	_ store.ConnReporter   = (*Store)(nil)
 	_ store.Checker        = (*Store)(nil)
 )
@@ -144,8 +145,8 @@ func newStore(nc *nats.Conn, bucket string, opts Options) (*Store, error) {
 func (s *Store) Bucket() string { return s.bucket }
 
 // Close ends all watches and registrations and waits until the store's
-// goroutine is gone, unless it is called by one of their functions. Get and
-// CompareAndSwap still work afterwards, Watch does not. Close may be called
+// goroutine is gone, unless it is called by one of their functions. Get,
+// CompareAndSwap and Offer still work afterwards, Watch and TakeOffers do not. Close may be called
 // more than once.
 func (s *Store) Close() {
 	s.mu.Lock()

@@ -8,6 +8,7 @@ import (
 	"math"
 	"os"
 	"os/exec"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -26,6 +27,8 @@ type wrapper struct {
 	cas   func(context.Context, store.Write) (uint64, error)
 	watch func(context.Context, []string, func(store.Entry)) (func(), error)
 	wide  func(context.Context, string, func(store.Entry), func(error)) (func(), error)
+	offer func(context.Context, string, []byte) error
+	take  func(string, func([]byte)) (func(), error)
 }
 
 func (w *wrapper) Get(ctx context.Context, key string) (store.Entry, error) { return w.get(ctx, key) }
@@ -37,6 +40,12 @@ func (w *wrapper) Watch(ctx context.Context, keys []string, deliver func(store.E
 }
 func (w *wrapper) WatchPattern(ctx context.Context, pattern string, deliver func(store.Entry), present func(error)) (func(), error) {
 	return w.wide(ctx, pattern, deliver, present)
+}
+func (w *wrapper) Offer(ctx context.Context, key string, offer []byte) error {
+	return w.offer(ctx, key, offer)
+}
+func (w *wrapper) TakeOffers(key string, deliver func([]byte)) (func(), error) {
+	return w.take(key, deliver)
 }
 
 // A defect is a way to break a store that somebody has shipped, or nearly so, and the
@@ -473,6 +482,8 @@ var defects = []defect{
 	}},
 }
 
+func allDefects() []defect { return slices.Concat(defects, offerDefects) }
+
 // A link is a connection that can break: its watches of patterns then repeat the present state.
 type link struct {
 	m       *memstore.Store
@@ -520,7 +531,7 @@ func harness(d *defect) storetest.Factory {
 	return func(t testing.TB) storetest.Harness {
 		m := memstore.New()
 		link := &link{m: m}
-		w := &wrapper{Store: m, get: m.Get, cas: m.CompareAndSwap, watch: m.Watch, wide: link.watchPattern}
+		w := &wrapper{Store: m, get: m.Get, cas: m.CompareAndSwap, watch: m.Watch, wide: link.watchPattern, offer: m.Offer, take: m.TakeOffers}
 		h := storetest.Harness{
 			Open:   func(testing.TB) store.Store { return w },
 			Delete: func(key string) error { m.Delete(key); return nil },
@@ -548,7 +559,7 @@ func TestEachDefectIsCaughtByItsClaim(t *testing.T) {
 		judge(t, name)
 		return
 	}
-	for _, d := range defects {
+	for _, d := range allDefects() {
 		t.Run(d.name, func(t *testing.T) {
 			t.Parallel()
 			out, err := examine(t, d.name, d.claim)
@@ -582,9 +593,9 @@ func examine(t *testing.T, name, claim string) (output string, err error) {
 func judge(t *testing.T, name string) {
 	caps := storetest.Caps{MaxValue: 1 << 20}
 	var d *defect
-	for i := range defects {
-		if defects[i].name == name {
-			d = &defects[i]
+	for _, candidate := range allDefects() {
+		if candidate.name == name {
+			d = &candidate
 			caps.Patience = time.Second // what is awaited will not come
 		}
 	}

@@ -18,7 +18,7 @@
 //
 // The name of a subtest is the claim that it examines. A claim that a store can
 // not be asked about is skipped, and the reason stands in the output: one of [Caps], or that the store does
-// not implement an interface that it need not (store.ConnReporter, store.PatternWatcher). There is
+// not implement an interface that it need not (store.ConnReporter, store.PatternWatcher, store.Offerer). There is
 // no other way to leave one out.
 //
 // The suite waits for events, each up to [Caps.Patience], and never for a time to pass,
@@ -115,7 +115,7 @@ type claim struct {
 func Run(t *testing.T, newHarness Factory, caps Caps) {
 	t.Helper()
 	caps = caps.withDefaults()
-	for _, group := range [][]claim{getClaims, casClaims, keyClaims, valueClaims, raceClaims, contextClaims, watchClaims, interruptClaims, patternClaims} {
+	for _, group := range [][]claim{getClaims, casClaims, keyClaims, valueClaims, raceClaims, contextClaims, watchClaims, interruptClaims, patternClaims, offerClaims} {
 		for _, c := range group {
 			t.Run(c.name, func(t *testing.T) {
 				skipUnable(t, caps, c.needs)
