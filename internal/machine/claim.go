@@ -5,11 +5,30 @@ func (c *step) claimIfDue() {
 	if !c.s.mayClaim() || c.now.Mono < max(c.s.DueAt, c.s.StandBackUntil) {
 		return
 	}
-	c.s.Reason = c.claimReason()
-	c.s.Phase = Claiming
+	c.claim(c.claimReason(), "")
+}
+
+// claim challenges the register as it was seen.
+func (c *step) claim(why, after Reason) {
+	c.s.Phase, c.s.Reason = Claiming, why
 	// A claim has a token of its own, so that no earlier claim is mistaken for it.
-	c.s.Grant = Grant{Token: c.ev.Token}
+	c.s.Grant = Grant{Token: c.ev.Token, After: after}
 	c.begin(Acquire, c.s.View.Rev)
+}
+
+// offered takes in that a claim is over: its holder's window has closed and its work has stopped, for good, and it asks nobody but
+// us to go on. That stays true however late it is heard, and however often. So if the register, as it was seen, still
+// holds that claim, nobody leads, and the compare-and-swap tells whether it still did.
+//
+// Who is to let others go first leaves it: the vacancy follows, in which all can read that nobody leads.
+func (c *step) offered() {
+	over := c.ev.Seen.Rec
+	switch {
+	case c.s.Phase != Watching || !c.theirs(c.s.View) || over.Token == "" || c.s.View.Rec.Token != over.Token:
+	case !c.s.mayClaim() || c.now.Mono < c.s.StandBackUntil || c.s.Ranked || c.s.Passed > 0:
+	default:
+		c.claim(ReasonOffered, over.Reason)
+	}
 }
 
 func (c *step) claimReason() Reason {
@@ -100,6 +119,6 @@ func (c *step) extend(rev uint64, sent Instant) {
 func (c *step) record() Record {
 	g := c.s.Grant
 	return Record{
-		ID: c.m.ID, Token: g.Token, TTL: c.m.TTL, Term: g.Term, Renewal: g.Renewal, Priority: c.m.Priority,
+		ID: c.m.ID, Token: g.Token, TTL: c.m.TTL, Term: g.Term, Renewal: g.Renewal, Priority: c.m.Priority, After: g.After,
 	}
 }

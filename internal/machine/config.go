@@ -32,6 +32,8 @@ type Machine struct {
 	Yield time.Duration
 	// Splay bounds a random delay before the first claim.
 	Splay time.Duration
+	// Offers: the store brings offers of a record to one of those who wait for it.
+	Offers bool
 	// Backoff slows down the campaigns of those who did not lead last: a delay of Backoff, doubled with each
 	// term of others up to MaxBackoff.
 	Backoff, MaxBackoff time.Duration

@@ -282,6 +282,9 @@ func (x *explorer) stranded(w world) (bad, story string) {
 // heal ends all faults: what is held back goes on, what is lost stays lost, the dead stay dead.
 func (x *explorer) heal(w *world) {
 	w.faults, w.askLeft, w.late = 255, 0, [2]straggler{}
+	for k := range w.offers {
+		w.offers[k].held = free
+	}
 	for i := range x.machines {
 		p := &w.c[i]
 		p.call.held, p.slow, p.watch = free, free, free
@@ -332,7 +335,9 @@ func smaller(full, race int) int {
 var (
 	network    = setOf(kDelayWrite, kGiveUpWrite, kLoseReply, kLoseSight, kDupSight, kFalseConflict, kStaleRead, kPause)
 	preference = setOf(kTakeover, kPaused, kUnfit, kPause, kCrash, kLoseSight, kSlowWork)
-	process    = setOf(kCrash, kPause, kSlowWork, kDelete, kTransfer, kStopRelease, kConnDown, kSuspend)
+	// offering is what may go wrong around an offer: those who leave, the message, and what is seen and written meanwhile.
+	offering = setOf(kResign, kStopRelease, kLoseOffer, kDelayOffer, kDupOffer, kDelaySight, kLoseSight, kGiveUpWrite, kLoseReply, kDelayReply, kPause, kSlowWork, kCrash)
+	process  = setOf(kCrash, kPause, kSlowWork, kDelete, kTransfer, kStopRelease, kConnDown, kSuspend)
 )
 
 // explorations are the families of worlds that TestExplore visits. With -short these are few, for
@@ -345,6 +350,7 @@ func explorations() []config {
 		}}
 	}
 	grace := func(m *Machine) { m.DisconnectGrace, m.Retry.MaxAttempts = 4, 2 }
+	offer := func(m *Machine) { m.Offers = true }
 	mixed := machines(2, nil)
 	shortTTL(mixed)
 	return []config{
@@ -376,6 +382,20 @@ func explorations() []config {
 			name: "three candidates of different standing", rates: []int64{3, 5, 4},
 			machines: machines(3, func(m *Machine) { m.Yield = 2 }), kinds: preference,
 			horizon: smaller(7, 2), faults: 2, sample: 50,
+		},
+		{
+			name: "offers, two candidates, far ahead", rates: []int64{3, 5}, machines: machines(2, offer), kinds: offering | setOf(kStepDown),
+			horizon: smaller(12, 4), faults: 2, sample: 50,
+		},
+		{
+			name: "offers, two candidates that leave one after the other", rates: []int64{3, 5}, machines: machines(2, offer),
+			kinds:   setOf(kResign, kStepDown, kDelayOffer, kDupOffer, kGiveUpWrite, kDelaySight),
+			horizon: smaller(8, 2), faults: 3, sample: 50,
+		},
+		{
+			name: "offers, three candidates", rates: []int64{3, 5, 4}, machines: machines(3, offer),
+			kinds:   setOf(kResign, kDelayOffer, kDupOffer, kGiveUpWrite, kLoseSight, kPause),
+			horizon: smaller(4, 1), faults: 2, sample: 50,
 		},
 		{
 			name: "cool-down over a store that forgets", rates: []int64{3, 5}, kinds: allFaults | storeLoss,

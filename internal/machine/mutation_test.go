@@ -158,6 +158,36 @@ var mutations = []mutation{
 		bug: 7, want: []string{"G4"},
 	},
 	{
+		mutant: mutant{name: "an offer is made before the work has stopped", step: func(m Machine, s State, ev Event, now Instant) (State, []Action) {
+			t, actions := m.Step(s, ev, now)
+			if t.Phase == Draining && s.Phase == Holding && t.Exit.Offer {
+				u, more := m.Step(t, Event{Kind: Drained, Token: ev.Token}, now)
+				return u, append(actions, more...)
+			}
+			return t, actions
+		}},
+		want: []string{"G4"}, kinds: setOf(kResign), change: offers,
+	},
+	{
+		mutant: mutant{name: "an offer is taken whoever holds the record", step: before(func(_ Machine, s *State, ev *Event, _ *Instant) {
+			if ev.Kind == Offered {
+				ev.Seen.Rec.Token = s.View.Rec.Token
+			}
+		})},
+		// It is heard when the one that took over has left again.
+		want: []string{"G1"}, kinds: setOf(kResign, kDelayOffer, kStepDown), faults: 3, change: offers,
+	},
+	{
+		mutant: mutant{name: "who offered its record goes on with it if nobody takes it", step: func(m Machine, s State, ev Event, now Instant) (State, []Action) {
+			if s.Phase != Releasing || s.Write.Kind != Offer || ev.Kind != Written || s.Stopping {
+				return m.Step(s, ev, now)
+			}
+			s.Phase, s.Write, s.Grant.Promoted = Holding, Write{}, true
+			return s, []Action{{Kind: Promote}}
+		}},
+		want: []string{"G1", "G2"}, kinds: setOf(kResign, kDelayOffer), faults: 2, change: offers,
+	},
+	{
 		mutant: mutant{name: "challenge by the own TTL instead of the record's", step: after(func(m Machine, _ State, s *State, ev Event, now Instant) {
 			if saw(Held, s, ev) && s.DueAt > now.Mono {
 				s.DueAt = now.Mono + int64(m.wait(m.TTL))
@@ -302,6 +332,13 @@ var mutations = []mutation{
 func shortTTL(ms []Machine) {
 	for i := range ms[1:] {
 		ms[i+1].TTL, ms[i+1].Heartbeat = 8, 2
+	}
+}
+
+// offers has all candidates offer their record when they leave.
+func offers(ms []Machine) {
+	for i := range ms {
+		ms[i].Offers = true
 	}
 }
 

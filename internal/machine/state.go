@@ -15,7 +15,7 @@ const (
 	Claiming               // an acquisition is under way
 	Holding                // the record is ours: leading, or cooling down before
 	Draining               // no longer leading; the work is being stopped
-	Releasing              // the work has stopped; the vacancy is being written
+	Releasing              // the work has stopped; the record is being offered, or the vacancy written
 	Stopped                // over for good
 )
 
@@ -55,6 +55,7 @@ type Record struct {
 	By        string // vacancy: who asked for it, or the holder itself
 	Why       string // vacancy: why, in that one's words
 	Successor string // vacancy: the candidate asked to take over; others give it a head start
+	After     Reason // why the term before ended, if its holder offered the record instead of writing a vacancy
 }
 
 // A Seen is one sight of the register.
@@ -72,6 +73,7 @@ type Seen struct {
 // A Grant is a claim of ours that the store acknowledged.
 type Grant struct {
 	Token   string
+	After   Reason // of the record: see there
 	Term    uint64
 	Rev     uint64 // revision of our latest write
 	Renewal uint64
@@ -94,9 +96,11 @@ const (
 	Acquire
 	Renew
 	Release
+	// Offer is none: a message to one of those who wait. It stands where a write would, since one or the other is under way.
+	Offer
 )
 
-var writeNames = [...]string{"none", "acquire", "renew", "release"}
+var writeNames = [...]string{"none", "acquire", "renew", "release", "offer"}
 
 // String returns the kind's name.
 func (k WriteKind) String() string { return writeNames[k] }
@@ -149,6 +153,7 @@ type Exit struct {
 	Why       string
 	Successor string
 	StandBack bool   // stay away from the vacancy, since we left on purpose
+	Offer     bool   // offer the record before a vacancy is written
 	Keep      bool   // renew until the work has stopped, since nobody took the record from us
 	Vacate    uint64 // a revision not ours that we may vacate all the same; see mayVacate
 }

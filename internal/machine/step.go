@@ -64,7 +64,9 @@ func (c *step) handle() {
 		}
 	case Leave:
 		if c.s.Phase == Holding {
-			c.leave(c.ev.Exit)
+			x := c.ev.Exit
+			x.Offer = true
+			c.leave(x)
 		}
 	case Validate:
 		c.s.Prove = c.s.Phase == Holding
@@ -78,6 +80,8 @@ func (c *step) handle() {
 		c.bar()
 	case Unbar:
 		c.unbar()
+	case Offered:
+		c.offered()
 	case StopRelease, StopLeave:
 		c.stop(c.ev.Kind == StopLeave)
 	}
@@ -156,9 +160,9 @@ func (c *step) stop(leave bool) {
 			return
 		}
 		c.s.Exit, c.s.Reason = Exit{Reason: ReasonStopped}, ReasonStopped
-		c.beginRelease(c.s.Write.Expected)
+		c.beginRelease(Release, c.s.Write.Expected)
 	case Holding:
-		c.lose(Exit{Reason: ReasonStopped, Keep: true})
+		c.lose(Exit{Reason: ReasonStopped, Offer: true, Keep: true})
 	case Draining:
 		if again && leave {
 			c.unkeep() // nobody waits for the work any more: the lease runs out

@@ -29,6 +29,9 @@ const (
 	tLateAsk
 	tStallCalling
 	tSuspendCalling
+	tLoseOffer
+	tDelayOffer
+	tDupOffer
 
 	// Of a candidate, its machine and its connection.
 	tPause
@@ -72,6 +75,7 @@ var troubleNames = [troubles]string{
 	tDupSight: "watch message twice", tReorderSight: "watch messages out of order", tStaleStart: "watch begins with an old state",
 	tLateTimer: "timer late", tFastWork: "work stops at once", tStuckWork: "work overruns",
 	tDupAsk: "control request twice", tLateAsk: "control request late",
+	tLoseOffer: "offer lost", tDelayOffer: "offer late", tDupOffer: "offer twice",
 	tStallCalling: "process stopped during a call", tSuspendCalling: "machine suspended during a call",
 	tPause: "process stopped, clocks run", tSuspend: "machine suspended", tCrash: "crash", tStop: "stop and release",
 	tLeave: "stop and leave", tRate: "clock changes its rate", tWallLeap: "wall clock leaps", tPartition: "black hole",

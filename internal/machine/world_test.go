@@ -64,6 +64,9 @@ const (
 	kUnpaused
 	kAsked
 	kAskedAgain
+	kOffer
+	kNobody
+	kOffered
 	kAdvance
 
 	// Faults and interventions: at most one of each in a world, and
@@ -81,6 +84,9 @@ const (
 	kDelaySight
 	kLoseSight
 	kDupSight
+	kLoseOffer
+	kDelayOffer
+	kDupOffer
 	kSlowWork
 	kCrash
 	kPause
@@ -112,7 +118,8 @@ var kindTitles = [kinds]string{
 	kLoseReply: "reply lost", kDelayReply: "reply delayed", kTransient: "transient failure",
 	kPermanent: "permanent failure", kFalseConflict: "false conflict", kFailRead: "read failed",
 	kStaleRead: "stale read", kDelaySight: "watch delayed", kLoseSight: "watch message lost",
-	kDupSight: "watch message duplicated", kSlowWork: "work slow to stop", kCrash: "crash", kPause: "pause",
+	kDupSight: "watch message duplicated", kLoseOffer: "offer lost", kDelayOffer: "offer delayed", kDupOffer: "offer duplicated",
+	kOffer: "offer made", kNobody: "offer made to nobody", kOffered: "offer delivered", kSlowWork: "work slow to stop", kCrash: "crash", kPause: "pause",
 	kSuspend: "suspend", kConnDown: "connection lost", kUnfit: "unfit", kPaused: "operator pauses", kDelete: "operator deletes", kGarbage: "operator writes garbage",
 	kStepDown: "operator asks to step down", kTransfer: "operator asks to transfer", kTakeover: "preferred candidate asks to take over", kResign: "resign",
 	kStopRelease: "stop and release", kStopLeave: "stop and leave", kValidate: "validate", kClosed: "window closed by the runtime",
@@ -203,6 +210,14 @@ type straggler struct {
 	there    bool
 }
 
+// An offered is an offer on its way to a candidate.
+type offered struct {
+	seen  uint16 // what it says
+	to    uint8
+	held  held
+	there bool
+}
+
 const queueLen = 4
 
 // A participant is one candidate and its machine's clocks.
@@ -227,6 +242,7 @@ type world struct {
 	used      kindSet
 	c         [maxCandidates]participant
 	late      [2]straggler
+	offers    [2]offered
 	reg, prev uint16 // what the register holds, and what it held before
 	tick      uint8
 	faults    uint8
@@ -375,6 +391,7 @@ func (x *sim) fail(invariant, format string, args ...any) {
 // canon zeroes what cannot matter any more.
 func canon(s State, now Instant) State {
 	s.Reason, s.ViewAt, s.Losses, s.RTT = "", 0, 0, 0
+	s.Grant.After, s.View.Rec.After = "", ""
 	s.ops, s.Write.Op = 0, 0
 	if s.Write.Stage == Flying || s.Write.Stage == Reading {
 		s.ops, s.Write.Op = 1, 1
@@ -419,7 +436,7 @@ func canon(s State, now Instant) State {
 
 // plain drops what a vacancy says to people.
 func plain(r Record) Record {
-	r.Reason, r.By = "", ""
+	r.Reason, r.By, r.After = "", "", ""
 	return r
 }
 
@@ -497,7 +514,7 @@ func (x *sim) perform(w *world, i int, before, after *State, a Action, now Insta
 	switch a.Kind {
 	case Send:
 		undrained := p.work != idle
-		if a.Write == Release && undrained && (p.work == working || now.Mono < int64(p.drainBy)) {
+		if (a.Write == Release || a.Write == Offer) && undrained && (p.work == working || now.Mono < int64(p.drainBy)) {
 			x.fail("G4", "%s releases while its work runs", id)
 		}
 		if a.Write == Acquire && undrained {
@@ -551,7 +568,7 @@ func (x *sim) perform(w *world, i int, before, after *State, a Action, now Insta
 
 // orphan leaves the request that candidate i waited for to its fate.
 func (x *sim) orphan(w *world, i int) {
-	if c := w.c[i].call; c.stage == request {
+	if c := w.c[i].call; c.stage == request && c.write != Offer {
 		x.straggle(w, straggler{rec: c.rec, who: uint8(i), write: c.write, expected: c.expected, there: true})
 	}
 	w.c[i].call = call{}
@@ -569,6 +586,21 @@ func (x *sim) straggle(w *world, s straggler) {
 	}
 	w.late[0] = s
 	x.prune(w)
+}
+
+// offer puts what the candidate that makes the call offers on its way to another. Of more than two the oldest is lost.
+func (x *sim) offer(w *world, rec uint16, to int, h held) {
+	said := x.seen(Seen{Kind: Vacant, Rec: Record{Token: x.recs.all[rec].Token}})
+	if w.offers[0].there {
+		w.offers[1] = w.offers[0]
+	}
+	w.offers[0] = offered{seen: said, to: uint8(to), held: h, there: true}
+}
+
+// listens tells whether candidate i is there to be offered something.
+func (x *sim) listens(w *world, i int) bool {
+	m := w.c[i].mode
+	return m != missing && m != crashed && x.state(w, i).Phase != Stopped
 }
 
 // prune drops the stragglers that will be refused for certain.
@@ -665,7 +697,7 @@ func (x *sim) sane(w *world, i int, before, s *State) {
 		x.fail("state", "%s holds while undrained", id)
 	case s.Phase == Watching && s.Write != Write{}:
 		x.fail("state", "%s watches with a write under way", id)
-	case s.Phase == Claiming && wk != Acquire, s.Phase == Releasing && wk != Release,
+	case s.Phase == Claiming && wk != Acquire, s.Phase == Releasing && wk != Release && wk != Offer,
 		(s.Phase == Holding || s.Phase == Draining) && wk != NoWrite && wk != Renew:
 		x.fail("state", "%s is %v with a write %v", id, s.Phase, wk)
 	case (s.Phase == Claiming || s.Phase == Releasing) && (stage == NoStage || s.Write.Tries == 0 && stage == Flying):
@@ -776,6 +808,7 @@ func (x *sim) successors(w *world) []next {
 		}
 	}
 	x.ofStragglers(w)
+	x.ofOffers(w)
 	x.ofOperator(w)
 	x.ofTime(w)
 	return x.next
@@ -878,6 +911,10 @@ func (x *sim) answer(w *world, i int, out Outcome, rev uint8) {
 
 func (x *sim) ofRequest(w *world, i int) {
 	c := w.c[i].call
+	if c.write == Offer {
+		x.ofOffer(w, i)
+		return
+	}
 	n := *w
 	if x.commit(&n, c.write, c.expected, c.rec) {
 		x.answer(&n, i, OK, n.rev)
@@ -907,6 +944,55 @@ func (x *sim) ofRequest(w *world, i int) {
 		}
 		x.answer(&n, i, f.out, 0)
 		x.emit(&n, f.k, i)
+	}
+}
+
+// ofOffer makes the offer of candidate i to any one of the others. That it has had its time is all that the candidate hears.
+func (x *sim) ofOffer(w *world, i int) {
+	rec, there := w.c[i].call.rec, false
+	for j := range x.machines {
+		if j == i || !x.listens(w, j) {
+			continue
+		}
+		there = true
+		for _, f := range [...]struct {
+			k kind
+			h held
+		}{{kOffer, free}, {kDelayOffer, heldNow}} {
+			if f.k == kOffer || x.may(w, f.k) {
+				n := *w
+				x.answer(&n, i, Unknown, 0)
+				x.offer(&n, rec, j, f.h)
+				x.emit(&n, f.k, i)
+			}
+		}
+	}
+	n := *w
+	switch {
+	case !there:
+		x.answer(&n, i, Transient, 0)
+		x.emit(&n, kNobody, i)
+	case x.may(w, kLoseOffer):
+		x.answer(&n, i, Unknown, 0)
+		x.emit(&n, kLoseOffer, i)
+	}
+}
+
+// ofOffers delivers the offers that are on their way.
+func (x *sim) ofOffers(w *world) {
+	for k, o := range w.offers {
+		if !o.there || o.held == heldNow || w.c[o.to].mode != up || x.state(w, int(o.to)).Down {
+			continue
+		}
+		n := *w
+		n.offers[k] = offered{}
+		x.step(&n, int(o.to), Event{Kind: Offered}, o.seen, 0)
+		again := n
+		x.emit(&n, kOffered, int(o.to))
+		if o.held == free && x.may(w, kDupOffer) {
+			again.offers[k] = offered{seen: o.seen, to: o.to, held: heldNow, there: true}
+			x.emit(&again, kDupOffer, int(o.to))
+		}
 	}
 }
 
@@ -992,6 +1078,11 @@ func (x *sim) ofProcess(w *world, i int) {
 		x.orphan(&n, i)
 		q := n.c[i]
 		n.c[i] = participant{lag: q.lag, tokens: q.tokens, mode: crashed, modeFor: heldNow}
+		for k, o := range n.offers {
+			if o.there && int(o.to) == i {
+				n.offers[k] = offered{}
+			}
+		}
 		x.emit(&n, kCrash, i)
 	}
 	for m, k := range [...]kind{paused: kPause, suspended: kSuspend} {
@@ -1125,6 +1216,11 @@ func (x *sim) ready(w *world) bool {
 			return true
 		}
 	}
+	for _, o := range w.offers {
+		if o.there && o.held == free && w.c[o.to].mode == up && !x.state(w, int(o.to)).Down {
+			return true
+		}
+	}
 	return false
 }
 
@@ -1148,6 +1244,9 @@ func (x *sim) ofTime(w *world) {
 			p.state = x.states.id(canon(s, x.now(&n, i)))
 		}
 	}
+	for k := range n.offers {
+		n.offers[k].held.advance()
+	}
 	x.emit(&n, kAdvance, 0)
 }
 
@@ -1157,7 +1256,7 @@ func (x *sim) narrate(w *world, i int, ev Event, seen uint16, actions []Action) 
 	now := x.now(w, i)
 	fmt.Fprintf(x.trace, "      %s@%d %v", x.machines[i].ID, now.Mono, ev.Kind)
 	switch ev.Kind {
-	case Sight, Read:
+	case Sight, Read, Offered:
 		fmt.Fprintf(x.trace, " %v", x.seens.all[seen])
 	case Written:
 		fmt.Fprintf(x.trace, " %v rev=%d", ev.Outcome, ev.Rev)

@@ -34,7 +34,7 @@ func (c *step) content() Record {
 		r.Start = c.s.HeldTTL == 0
 	case Renew:
 		r.Renewal++
-	case Release:
+	case Release, Offer:
 		r = Record{Token: r.Token, Term: r.Term, Reason: c.s.Exit.Reason, By: c.s.Exit.By, Why: c.s.Exit.Why, Successor: c.s.Exit.Successor}
 		if r.By == "" {
 			r.By = c.m.ID
@@ -68,6 +68,10 @@ func (c *step) written() {
 	}
 	if c.s.Phase == Draining {
 		c.writtenDraining()
+		return
+	}
+	if w.Kind == Offer {
+		c.declined()
 		return
 	}
 	switch c.ev.Outcome {
