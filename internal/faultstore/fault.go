@@ -29,6 +29,10 @@ const (
 	Gap                         // a watch was deaf for a while, and then heard the present state
 	Partition                   // a partition swallowed a call, an answer or an event
 	Forgotten                   // the store lost acknowledged writes
+	DelayedOffer                // an offer reached its taker late,
+	LateOffer                   // or after who made it had given it up
+	LostOffer                   // an offer was lost on its way
+	RepeatedOffer               // an offer was heard again, by another taker if there is one
 	kinds
 )
 
@@ -37,6 +41,7 @@ func (f Fault) String() string {
 	names := [kinds]string{
 		"delayed request", "delayed reply", "lost request", "lost reply", "late commit", "late refusal", "refusal",
 		"false conflict", "stale read", "delayed event", "lost event", "repeated event", "gap", "partition", "forgotten",
+		"delayed offer", "late offer", "lost offer", "repeated offer",
 	}
 	if f < kinds {
 		return names[f]
@@ -53,6 +58,7 @@ const (
 	CompareAndSwap
 	Watch
 	Event // not a call: a change on its way to a watch
+	Offer
 )
 
 // A Call is what a policy knows when it decides.
@@ -68,13 +74,13 @@ type Call struct {
 // several fields are set, they happen in the order of the call's way: it
 // is lost, or arrives late, is refused or performed, and answered late or never.
 type Fate struct {
-	// Delay passes before the call reaches the store, or the event its watch. A write whose
+	// Delay passes before the call reaches the store, the event its watch, or the offer its taker. A write whose
 	// caller gives up meanwhile is applied nevertheless, unless a partition has begun.
 	Delay time.Duration
 	// Lose lets the call or the event vanish: the caller waits until its context
 	// ends, and the call never has an effect.
 	Lose bool
-	// Late, if positive, holds a write back until so long after the deadline of its
+	// Late, if positive, holds a write or an offer back until so long after the deadline of its
 	// caller's context (or after now, if it has none). Neither a partition nor its end stops it: it
 	// is under way already, in a reconnect buffer or in the log of a server.
 	Late time.Duration
@@ -89,8 +95,10 @@ type Fate struct {
 	LoseReply bool
 	// Reply passes between the call's performance and the caller's hearing of it.
 	Reply time.Duration
-	// Repeat is how many times more the event is delivered.
+	// Repeat is how many times more the event or the offer is delivered.
 	Repeat int
+	// Pick lets an offer pass over so many of those whose turn would be before. It is not negative.
+	Pick int
 	// Gap makes the watch deaf from this event on for so long, after which it hears the
 	// present state of all its keys.
 	Gap time.Duration
@@ -113,9 +121,9 @@ type Rates struct {
 	Stale    float64       // a read is stale,
 	MaxStale time.Duration // and by at most so long
 
-	EventDelay time.Duration // events take up to so long
-	LoseEvent  float64       // an event is lost
-	Repeat     float64       // an event is repeated
+	EventDelay time.Duration // events and offers take up to so long
+	LoseEvent  float64       // an event or an offer is lost
+	Repeat     float64       // an event or an offer is repeated
 	Gap        float64       // an event begins a gap,
 	MaxGap     time.Duration // of at most so long
 }
@@ -135,8 +143,12 @@ func Rough() Rates {
 func Random(seed uint64, r Rates) Policy {
 	return func(c Call) Fate {
 		rng := rand.New(rand.NewPCG(seed, c.hash()))
-		if c.Op == Event {
+		switch c.Op {
+		case Event:
 			return r.event(rng)
+		case Offer:
+			return r.offer(rng)
+		case Get, CompareAndSwap, Watch:
 		}
 		return r.call(rng)
 	}
@@ -173,6 +185,24 @@ func (r Rates) event(rng *rand.Rand) Fate {
 	}
 	if rng.Float64() < r.Gap {
 		f.Gap = upTo(rng, r.MaxGap)
+	}
+	return f
+}
+
+func (r Rates) offer(rng *rand.Rand) Fate {
+	f := Fate{
+		Delay:     upTo(rng, r.EventDelay),
+		Reply:     upTo(rng, r.Delay),
+		Lose:      rng.Float64() < r.LoseEvent,
+		LoseReply: rng.Float64() < r.Reply,
+		Refuse:    rng.Float64() < r.Refuse,
+		Pick:      rng.IntN(8),
+	}
+	if rng.Float64() < r.Repeat {
+		f.Repeat = 1 + rng.IntN(3)
+	}
+	if rng.Float64() < r.Late {
+		f.Late = upTo(rng, r.MaxLate)
 	}
 	return f
 }

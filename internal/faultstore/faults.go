@@ -40,6 +40,8 @@ type Faults struct {
 	past    history
 	timers  map[*time.Timer]struct{}
 	counts  [kinds]uint64
+	takers  map[string][]*taker // of offers for each key, the one whose turn is next first
+	offers  bool                // at least one was made
 }
 
 // New returns empty registers. Close ends what they started.
@@ -60,6 +62,7 @@ func New(o Options) *Faults {
 		done:   make(chan struct{}),
 		past:   history{base: make(map[string]store.Entry), baseLast: o.FirstRevision - 1},
 		timers: make(map[*time.Timer]struct{}),
+		takers: make(map[string][]*taker),
 	}
 }
 
@@ -80,6 +83,11 @@ func (f *Faults) Close() {
 	var watches []*watch
 	for _, c := range f.clients {
 		watches = append(watches, c.watches...)
+	}
+	for _, takers := range f.takers {
+		for _, t := range takers {
+			watches = append(watches, t.watch)
+		}
 	}
 	f.mu.Unlock()
 	for _, w := range watches {
@@ -183,27 +191,36 @@ func (f *Faults) Count(kind Fault) uint64 {
 	return f.counts[kind]
 }
 
-// Counts returns how often each fault had an effect, those that never had included.
+// Counts returns how often each fault had an effect, those that never had included; but the faults of offers only if
+// at least one offer was made.
 func (f *Faults) Counts() map[Fault]uint64 {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	m := make(map[Fault]uint64, kinds)
-	for kind, n := range f.counts {
+	for kind, n := range f.counts[:f.possible()] {
 		m[Fault(kind)] = n
 	}
 	return m
 }
 
-// Unseen returns the faults that never had an effect.
+// Unseen returns those of Counts that never had an effect.
 func (f *Faults) Unseen() (never []Fault) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	for kind, n := range f.counts {
+	for kind, n := range f.counts[:f.possible()] {
 		if n == 0 {
 			never = append(never, Fault(kind))
 		}
 	}
 	return never
+}
+
+// possible is the number of the faults that could happen so far. f.mu is held.
+func (f *Faults) possible() Fault {
+	if f.offers {
+		return kinds
+	}
+	return DelayedOffer
 }
 
 // changed notes the key's new state and sends it to the watches. f.mu is held.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"hash/fnv"
 	"slices"
 	"strings"
 	"sync"
@@ -329,8 +330,10 @@ func storm(t *testing.T, seed uint64) (acked, unknown, final int, f *faultstore.
 	for i := range 4 {
 		c := f.Client(fmt.Sprint(i))
 		listenQuietly(t, c)
+		take(t, f, fmt.Sprint(i))
 		wg.Go(func() {
 			for range 100 {
+				offerBriefly(c)
 				o := increment(c)
 				mu.Lock()
 				switch o {
@@ -365,6 +368,13 @@ func listenQuietly(t *testing.T, c *faultstore.Client) {
 			return
 		}
 	}
+}
+
+// offerBriefly makes an offer that may reach anybody.
+func offerBriefly(c *faultstore.Client) {
+	ctx, cancel := context.WithTimeout(context.Background(), timeout/10)
+	defer cancel()
+	_ = c.Offer(ctx, key, []byte("o"))
 }
 
 // increment tries once to add one.
@@ -417,5 +427,19 @@ func TestFatesRepeatForTheSameSeed(t *testing.T) {
 	}
 	if differs < 90 {
 		t.Errorf("two seeds agree on %d of 100 fates", 100-differs)
+	}
+}
+
+// Schedules that are on record by their seeds must go on being what they were.
+func TestFatesOfASeedStayAsTheyWere(t *testing.T) {
+	sum := fnv.New64a()
+	for op := faultstore.Get; op <= faultstore.Event; op++ {
+		for n := range uint64(100) {
+			f := faultstore.Random(7, faultstore.Rough())(faultstore.Call{Client: "a", Op: op, Key: key, N: n})
+			fmt.Fprint(sum, f.Delay, f.Lose, f.Late, f.Refuse, f.Conflict, f.Stale, f.LoseReply, f.Reply, f.Repeat, f.Gap, ";")
+		}
+	}
+	if got, want := sum.Sum64(), uint64(1643564334233448781); got != want {
+		t.Errorf("the fates' sum is %d, want %d", got, want)
 	}
 }
