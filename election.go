@@ -359,7 +359,9 @@ func (e *election) ready(ctx context.Context) (machine.Machine, error) {
 		}
 		coolDown = coolDown || report.Forgetful && e.cfg.AcquireGrace == GraceAuto
 	}
-	return e.cfg.machine(coolDown), nil
+	rules := e.cfg.machine(coolDown)
+	_, rules.Offers = e.store.(store.Offerer)
+	return rules, nil
 }
 
 func (e *election) Stop() error {

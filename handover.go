@@ -104,7 +104,15 @@ func (w *handing) arrived(s sighting) {
 	if w.sent.IsZero() {
 		w.since = s.rev
 	}
+	if before, ok := s.info.vacancyAfter(w.last.info); ok && !w.sent.IsZero() {
+		w.arrivedAs(sighting{before, s.rev, s.at})
+	}
 	w.last = s
+	w.arrivedAs(s)
+}
+
+// arrivedAs takes in one state of the group.
+func (w *handing) arrivedAs(s sighting) {
 	switch w.h.Request.Op {
 	case OpPause:
 		w.pausing(s)

@@ -3,8 +3,6 @@ package leader
 import (
 	"cmp"
 	"context"
-	"crypto/rand"
-	"fmt"
 	"log/slog"
 	mrand "math/rand/v2"
 	"sync"
@@ -35,7 +33,10 @@ type loop struct {
 	// unwatch, set by join, ends the watch. That ends with ctx too, but only stop waits for its end.
 	unwatch func()
 
-	token   string         // fresh, for the next claim
+	token   string // fresh, for the next claim
+	word    string // that of token
+	claimed string // the word of the latest claim of ours
+	offers  offers
 	record  record.Record  // what the latest sight said in full
 	watched uint64         // the revision that the watch told of last
 	control record.Control // the latest control record
@@ -188,9 +189,14 @@ func (l *loop) open(letter letter) {
 	default:
 		if letter.call != nil {
 			l.reportCall(*letter.call)
+			l.offers.took(*letter.call)
 		}
 		if letter.entry != nil {
 			letter.ev.Seen = l.read(*letter.entry)
+		}
+		if letter.ev.Kind == machine.Offered {
+			l.offered(letter.ev)
+			return
 		}
 		l.step(letter.ev)
 	}
@@ -205,6 +211,7 @@ func (l *loop) sight(entry store.Entry) {
 		return
 	}
 	l.step(machine.Event{Kind: machine.Sight, Seen: l.read(entry)})
+	l.caughtUp()
 }
 
 // read interprets what stands in the register.
@@ -282,14 +289,14 @@ func (l *loop) obey() {
 // step puts one event to the core and does what it answers.
 func (l *loop) step(ev machine.Event) {
 	if l.token == "" {
-		l.token = newToken()
+		l.token, l.word = record.NewClaim()
 	}
 	ev.Token, ev.Rand = l.token, mrand.Uint64()
 	before := l.state
 	state, actions := l.next(ev)
 	l.state = state
 	if state.Grant.Token == l.token {
-		l.token = ""
+		l.token, l.claimed = "", l.word
 	}
 	if state.Phase == machine.Holding && before.Phase != machine.Holding {
 		l.since = l.e.clock.now().Mono
@@ -300,6 +307,7 @@ func (l *loop) step(ev machine.Event) {
 	for _, a := range actions {
 		l.perform(a)
 	}
+	l.tendOffers()
 }
 
 // syncGrant brings the readers' view of the term in line with the state, before anything
@@ -324,6 +332,10 @@ func (l *loop) syncGrant() {
 func (l *loop) perform(a machine.Action) {
 	switch a.Kind {
 	case machine.Send:
+		if a.Write == machine.Offer {
+			l.offer(a)
+			return
+		}
 		if a.Write == machine.Acquire {
 			if a.Rec.Token != l.aged { // and not with each attempt
 				l.aged, l.known = a.Rec.Token, l.known.aged()
@@ -443,12 +455,14 @@ func (l *loop) leader() LeaderInfo {
 			x := l.state.Exit
 			info.By, info.Why, info.Successor = cmp.Or(x.By, l.e.cfg.InstanceID), x.Why, x.Successor
 		}
+	case v.Kind == machine.Held && l.state.Phase == machine.Claiming && l.state.Grant.Prior.Reason != "":
+		info.Reason, info.By = Reason(l.state.Grant.Prior.Reason), v.Rec.ID
 	case v.Kind == machine.Held && l.state.Phase == machine.Claiming:
 		info.Reason = ReasonExpired
 	case v.Kind == machine.Held:
 		// Not DueAt, by which this candidate claims: it may let others go first, or back off.
 		until := l.state.ViewAt + int64(machine.Wait(l.state.HeldTTL, l.e.cfg.ClockDrift))
-		info.ID, info.Until = v.Rec.ID, l.e.clock.time(until)
+		info.ID, info.Until, info.prior = v.Rec.ID, l.e.clock.time(until), v.Rec.Prior
 		if r.Token == v.Rec.Token {
 			info.Priority, info.Version, info.Address, info.Meta = r.Priority, r.Version, r.Address, r.Meta
 		}
@@ -496,6 +510,9 @@ func (l *loop) tell() bool {
 	if info.sameNews(l.told) {
 		return false
 	}
+	if before, ok := info.vacancyAfter(l.told); ok {
+		l.e.tellLeader(before)
+	}
 	l.told = info
 	l.e.tellLeader(info)
 	return true
@@ -541,12 +558,4 @@ func (l *loop) reportRest() {
 			l.reportCall(*letter.call) // the watch had shown its effect before
 		}
 	}
-}
-
-// newToken returns a random UUID (RFC 9562, version 4).
-func newToken() string {
-	var b [16]byte
-	_, _ = rand.Read(b[:]) // never fails, as its documentation says
-	b[6], b[8] = b[6]&0x0f|0x40, b[8]&0x3f|0x80
-	return fmt.Sprintf("%x-%x-%x-%x-%x", b[0:4], b[4:6], b[6:8], b[8:10], b[10:])
 }

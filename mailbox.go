@@ -4,6 +4,7 @@ import (
 	"sync"
 
 	"github.com/seed-ff2cb582/leader/internal/machine"
+	"github.com/seed-ff2cb582/leader/internal/record"
 	"github.com/seed-ff2cb582/leader/store"
 )
 
@@ -48,6 +49,13 @@ func (m *mailbox) sight(e store.Entry, control bool) {
 			m.record = &e
 		}
 	})
+}
+
+// offered takes in an offer. One that is none is no news.
+func (m *mailbox) offered(b []byte) {
+	if seen, ok := record.ReadOffer(b); ok {
+		m.event(machine.Event{Kind: machine.Offered, Seen: seen})
+	}
 }
 
 func (m *mailbox) with(f func()) {

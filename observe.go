@@ -292,6 +292,9 @@ func (o *observation) sight(e store.Entry, at time.Time) bool {
 	if e.Revision == 0 && o.named() == "" {
 		delete(o.groups, e.Key)
 	}
+	if before, ok := s.last.vacancyAfter(known); ok && !o.told(before) {
+		return false
+	}
 	if s.last.news(known) {
 		return o.told(s.last)
 	}
@@ -323,6 +326,7 @@ func infoOf(group string, e store.Entry, now time.Time) LeaderInfo {
 	switch seen.Kind {
 	case machine.Held:
 		info.ID, info.Priority, info.Version, info.Address, info.Meta = r.ID, r.Priority, r.Version, r.Address, r.Meta
+		info.prior = seen.Rec.Prior
 		ttl := min(seen.Rec.TTL, MaxTTL)
 		if ttl <= 0 {
 			ttl = MaxTTL

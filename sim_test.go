@@ -132,9 +132,11 @@ type simWorld struct {
 	grace  leader.AcquireGrace
 	ranks  int // how many standings there may be; with one, all are alike
 	policy leader.VersionPolicy
-	faults *faultstore.Faults
-	calm   atomic.Bool
-	procs  []*simProc
+
+	backoff time.Duration // of all or of none: those who back off take no offers
+	faults  *faultstore.Faults
+	calm    atomic.Bool
+	procs   []*simProc
 
 	mu       sync.Mutex
 	resolved int
@@ -190,6 +192,7 @@ func newSimWorld(t *testing.T, seed uint64) *simWorld {
 	if w.rng.IntN(2) == 0 {
 		w.ranks, w.policy = 1+w.rng.IntN(3), leader.VersionPolicy(w.rng.IntN(3))
 	}
+	w.backoff = time.Duration(w.rng.IntN(4)/3) * w.ttl / 20
 	network := faultstore.Random(seed, w.rates())
 	w.faults = faultstore.New(faultstore.Options{Policy: func(c faultstore.Call) faultstore.Fate {
 		w.judgeWrite(c)
@@ -225,7 +228,7 @@ func (p *simProc) begin() {
 		HealthChecker:         p, HealthCheckInterval: w.ttl / 5,
 		Priority: w.rank(), Version: fmt.Sprintf("1.%d.0", w.rank()), VersionPolicy: w.policy,
 		AllowPriorityTakeover: w.draw(4) != 0, MinTenure: 2 * w.ttl,
-		Campaign: leader.CampaignConfig{Splay: time.Duration(w.draw(2)) * w.ttl / 20, Backoff: time.Duration(w.draw(2)) * w.ttl / 20},
+		Campaign: leader.CampaignConfig{Splay: time.Duration(w.draw(2)) * w.ttl / 20, Backoff: w.backoff},
 		Hooks: leader.Hooks{Transition: p.transition, Note: p.noted, Call: func(leader.Call) {
 			if d := p.stall.Swap(0); d > 0 {
 				w.note("%s stalls for %v", p.name, time.Duration(d))
@@ -364,7 +367,8 @@ func (p *simProc) demoted() {
 // judgeWrite judges G4: a vacancy is written only when the work has stopped, or its time is up. The release of an earlier
 // claim may get on its way late, when the next has been won already. It expects a revision before that one's, and is refused.
 func (w *simWorld) judgeWrite(c faultstore.Call) {
-	if c.Op != faultstore.CompareAndSwap || !c.Write.Tombstone {
+	release := c.Op == faultstore.CompareAndSwap && c.Write.Tombstone
+	if !release && c.Op != faultstore.Offer {
 		return
 	}
 	for _, p := range w.procs {
@@ -372,7 +376,8 @@ func (w *simWorld) judgeWrite(c faultstore.Call) {
 			continue
 		}
 		p.mu.Lock()
-		if !p.leading.IsZero() && c.Write.Expected >= p.leading.Number && (p.lost.IsZero() || time.Since(p.lost) < w.drain) {
+		stands := c.Op == faultstore.Offer || c.Write.Expected >= p.leading.Number
+		if !p.leading.IsZero() && stands && (p.lost.IsZero() || time.Since(p.lost) < w.drain) {
 			w.t.Errorf("G4: %s releases at %v while its work of term %d goes on", p.name, time.Since(w.begun), p.leading.Number)
 		}
 		p.mu.Unlock()

@@ -43,6 +43,7 @@ const (
 	ReasonStarted   = Reason(machine.ReasonStarted)   // the candidate began to take part
 	ReasonAbsent    = Reason(machine.ReasonAbsent)    // the store knows nothing of the record
 	ReasonVacant    = Reason(machine.ReasonVacant)    // the holder released the record
+	ReasonOffered   = Reason(machine.ReasonOffered)   // the holder was done with the record, and offered it to this candidate
 	ReasonExpired   = Reason(machine.ReasonExpired)   // the holder's lease ran out
 	ReasonUnowned   = Reason(machine.ReasonUnowned)   // the record was deleted or unreadable for a whole lease
 	ReasonRemnant   = Reason(machine.ReasonRemnant)   // the record is this candidate's own, of an earlier claim
@@ -178,6 +179,20 @@ type LeaderInfo struct {
 	By        string
 	Why       string
 	Successor string
+
+	// prior is the term before, if its leader offered the record to this one.
+	prior machine.Prior
+}
+
+// vacancyAfter returns the vacancy between the leader that was known and this one, if there was one that nobody wrote: the one
+// before offered its record, which says so since then. Who asks why a leader left finds it where it always is.
+func (l LeaderInfo) vacancyAfter(known LeaderInfo) (vacancy LeaderInfo, ok bool) {
+	if l.ID == "" || known.ID == "" || l.prior.Reason == "" || l.prior.Term != known.Term || l.Term == known.Term {
+		return LeaderInfo{}, false
+	}
+	return LeaderInfo{
+		Group: known.Group, Term: known.Term, Correlation: known.Correlation, Reason: Reason(l.prior.Reason), By: known.ID,
+	}, true
 }
 
 // sameNews tells whether o says the same of who leads, or of why nobody does.

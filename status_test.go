@@ -46,9 +46,11 @@ func TestStatusTellsWhatIsKnownInEveryState(t *testing.T) {
 		demand(a, leader.ElectionStatus{State: leader.StateDemoted, LastTransition: time.Now(), Reason: leader.ReasonStopped})
 		demand(b, follows)
 		time.Sleep(time.Second)
-		demand(a, leader.ElectionStatus{State: leader.StateStopped, LastTransition: time.Now(), Reason: leader.ReasonStopped})
+		demand(a, leader.ElectionStatus{
+			State: leader.StateStopped, LeaderID: "b", LeaderTerm: 4, LastTransition: time.Now(), Reason: leader.ReasonStopped,
+		})
 		mustLead(t, b, a)
-		if s := b.Status(); s.Term <= 1 || s.Reason != leader.ReasonVacant || s.Token == r.Token {
+		if s := b.Status(); s.Term <= 1 || s.Reason != leader.ReasonOffered || s.Token == r.Token {
 			t.Errorf("%+v", s)
 		}
 	})

@@ -189,19 +189,23 @@ func (r Rates) event(rng *rand.Rand) Fate {
 	return f
 }
 
+// offerOdds is how much worse offers fare than calls and events. There are few of them, and each is to be lost, late or repeated
+// in a run of some hundred schedules.
+const offerOdds = 8
+
 func (r Rates) offer(rng *rand.Rand) Fate {
 	f := Fate{
 		Delay:     upTo(rng, r.EventDelay),
 		Reply:     upTo(rng, r.Delay),
-		Lose:      rng.Float64() < r.LoseEvent,
+		Lose:      rng.Float64() < offerOdds/2*r.LoseEvent,
 		LoseReply: rng.Float64() < r.Reply,
 		Refuse:    rng.Float64() < r.Refuse,
 		Pick:      rng.IntN(8),
 	}
-	if rng.Float64() < r.Repeat {
+	if rng.Float64() < offerOdds*r.Repeat {
 		f.Repeat = 1 + rng.IntN(3)
 	}
-	if rng.Float64() < r.Late {
+	if rng.Float64() < 2*offerOdds*r.Late {
 		f.Late = upTo(rng, r.MaxLate)
 	}
 	return f

@@ -5,14 +5,14 @@ func (c *step) claimIfDue() {
 	if !c.s.mayClaim() || c.now.Mono < max(c.s.DueAt, c.s.StandBackUntil) {
 		return
 	}
-	c.claim(c.claimReason(), "")
+	c.claim(c.claimReason(), Prior{})
 }
 
 // claim challenges the register as it was seen.
-func (c *step) claim(why, after Reason) {
+func (c *step) claim(why Reason, prior Prior) {
 	c.s.Phase, c.s.Reason = Claiming, why
 	// A claim has a token of its own, so that no earlier claim is mistaken for it.
-	c.s.Grant = Grant{Token: c.ev.Token, After: after}
+	c.s.Grant = Grant{Token: c.ev.Token, Prior: prior}
 	c.begin(Acquire, c.s.View.Rev)
 }
 
@@ -27,7 +27,7 @@ func (c *step) offered() {
 	case c.s.Phase != Watching || !c.theirs(c.s.View) || over.Token == "" || c.s.View.Rec.Token != over.Token:
 	case !c.s.mayClaim() || c.now.Mono < c.s.StandBackUntil || c.s.Ranked || c.s.Passed > 0:
 	default:
-		c.claim(ReasonOffered, over.Reason)
+		c.claim(ReasonOffered, Prior{over.Term, over.Reason})
 	}
 }
 
@@ -119,6 +119,6 @@ func (c *step) extend(rev uint64, sent Instant) {
 func (c *step) record() Record {
 	g := c.s.Grant
 	return Record{
-		ID: c.m.ID, Token: g.Token, TTL: c.m.TTL, Term: g.Term, Renewal: g.Renewal, Priority: c.m.Priority, After: g.After,
+		ID: c.m.ID, Token: g.Token, TTL: c.m.TTL, Term: g.Term, Renewal: g.Renewal, Priority: c.m.Priority, Prior: g.Prior,
 	}
 }

@@ -67,6 +67,7 @@ func (c *step) leave(x Exit) {
 
 // lose ends our hold of the record: the work stops first, the release comes after it.
 func (c *step) lose(x Exit) {
+	x.Offer = c.m.Offers && x.Successor == "" && ofItself(x.Reason)
 	c.s.Exit, c.s.Reason, c.s.Prove = x, x.Reason, false
 	if c.s.Write.Stage != Flying {
 		c.s.Write = Write{}
@@ -81,6 +82,12 @@ func (c *step) lose(x Exit) {
 	c.s.Undrained = true
 	c.s.DrainBy = c.now.Mono + int64(c.m.DrainBudget)
 	c.do(Action{Kind: Demote, Reason: x.Reason})
+}
+
+// ofItself tells the reasons for which a candidate leaves without having been asked by others. Who asked is answered by a vacancy, in
+// which all can read by whom the term was ended and why.
+func ofItself(r Reason) bool {
+	return r == ReasonResigned || r == ReasonStopped || r == ReasonPanicked || r == ReasonUnhealthy
 }
 
 // mayVacate permits the vacancy over a deletion or over garbage, by its revision, if

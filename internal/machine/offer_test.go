@@ -14,7 +14,7 @@ func following(m Machine) *play {
 }
 
 func over(token string) Event {
-	return Event{Kind: Offered, Seen: Seen{Kind: Vacant, Rec: Record{Token: token, Reason: ReasonStopped}}, Token: "a1"}
+	return Event{Kind: Offered, Seen: Seen{Kind: Vacant, Rec: Record{Token: token, Term: 3, Reason: ReasonStopped}}, Token: "a1"}
 }
 
 func TestAnOfferedRecordIsClaimedAsItStands(t *testing.T) {
@@ -28,16 +28,17 @@ func TestAnOfferedRecordIsClaimedAsItStands(t *testing.T) {
 		t.Fatalf("%v, term %d", p.s.Phase, p.s.Grant.Term)
 	}
 	// Every record of the term says why the one before ended: an observer may miss the first.
-	if after := p.s.View.Rec.After; after != ReasonStopped {
-		t.Errorf("the claim says that the term before ended by %q", after)
+	want := Prior{3, ReasonStopped}
+	if got := p.s.View.Rec.Prior; got != want {
+		t.Errorf("the claim says of the term before: %v, want %v", got, want)
 	}
 	for p.s.Write.Kind != Renew {
 		p.now = p.now.Add(1)
 		p.step(Event{Kind: Tick})
 	}
 	last := p.acts[len(p.acts)-1]
-	if last.Rec.After != ReasonStopped {
-		t.Errorf("the renewal says that the term before ended by %q", last.Rec.After)
+	if last.Rec.Prior != want {
+		t.Errorf("the renewal says of the term before: %v, want %v", last.Rec.Prior, want)
 	}
 }
 
@@ -114,12 +115,12 @@ func TestAnOfferIsFollowedByTheVacancy(t *testing.T) {
 
 func TestATakenOfferEndsTheRelease(t *testing.T) {
 	p := leaving(offerer(), Event{Kind: StopRelease})
-	p.step(Event{Kind: Sight, Seen: Seen{Kind: Held, Rev: 6, Rec: Record{ID: "c", Token: "c1", TTL: p.m.TTL, After: ReasonStopped}}})
+	p.step(Event{Kind: Sight, Seen: Seen{Kind: Held, Rev: 6, Rec: Record{ID: "c", Token: "c1", TTL: p.m.TTL, Prior: Prior{5, ReasonStopped}}}})
 	if p.s.Phase != Stopped {
 		t.Fatalf("%v after the successor was seen", p.s.Phase)
 	}
 	p = leaving(offerer(), Event{Kind: Leave, Exit: Exit{Reason: ReasonResigned}})
-	p.step(Event{Kind: Sight, Seen: Seen{Kind: Held, Rev: 6, Rec: Record{ID: "c", Token: "c1", TTL: p.m.TTL, After: ReasonResigned}}})
+	p.step(Event{Kind: Sight, Seen: Seen{Kind: Held, Rev: 6, Rec: Record{ID: "c", Token: "c1", TTL: p.m.TTL, Prior: Prior{5, ReasonResigned}}}})
 	if p.s.Phase != Watching || p.s.StandBackUntil != 0 {
 		t.Errorf("%v, standing back until %d, with a successor", p.s.Phase, p.s.StandBackUntil)
 	}

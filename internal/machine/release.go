@@ -12,7 +12,7 @@ func (c *step) release() {
 		c.depart()
 		return
 	}
-	if x := c.s.Exit; x.Offer && x.Successor == "" && c.m.Offers && c.ours(c.s.View) {
+	if c.s.Exit.Offer && c.ours(c.s.View) {
 		c.beginRelease(Offer, rev)
 		return
 	}

@@ -55,7 +55,13 @@ type Record struct {
 	By        string // vacancy: who asked for it, or the holder itself
 	Why       string // vacancy: why, in that one's words
 	Successor string // vacancy: the candidate asked to take over; others give it a head start
-	After     Reason // why the term before ended, if its holder offered the record instead of writing a vacancy
+	Prior     Prior  // the term before, if its holder offered the record instead of writing a vacancy
+}
+
+// A Prior says how a term ended without a vacancy that would say so. The zero value says nothing.
+type Prior struct {
+	Term   uint64
+	Reason Reason
 }
 
 // A Seen is one sight of the register.
@@ -73,7 +79,7 @@ type Seen struct {
 // A Grant is a claim of ours that the store acknowledged.
 type Grant struct {
 	Token   string
-	After   Reason // of the record: see there
+	Prior   Prior // as in the record
 	Term    uint64
 	Rev     uint64 // revision of our latest write
 	Renewal uint64
@@ -153,7 +159,7 @@ type Exit struct {
 	Why       string
 	Successor string
 	StandBack bool   // stay away from the vacancy, since we left on purpose
-	Offer     bool   // offer the record before a vacancy is written
+	Offer     bool   // offer the record before a vacancy is written; set by lose
 	Keep      bool   // renew until the work has stopped, since nobody took the record from us
 	Vacate    uint64 // a revision not ours that we may vacate all the same; see mayVacate
 }

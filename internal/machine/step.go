@@ -64,9 +64,7 @@ func (c *step) handle() {
 		}
 	case Leave:
 		if c.s.Phase == Holding {
-			x := c.ev.Exit
-			x.Offer = true
-			c.leave(x)
+			c.leave(c.ev.Exit)
 		}
 	case Validate:
 		c.s.Prove = c.s.Phase == Holding
@@ -162,7 +160,7 @@ func (c *step) stop(leave bool) {
 		c.s.Exit, c.s.Reason = Exit{Reason: ReasonStopped}, ReasonStopped
 		c.beginRelease(Release, c.s.Write.Expected)
 	case Holding:
-		c.lose(Exit{Reason: ReasonStopped, Offer: true, Keep: true})
+		c.lose(Exit{Reason: ReasonStopped, Keep: true})
 	case Draining:
 		if again && leave {
 			c.unkeep() // nobody waits for the work any more: the lease runs out

@@ -391,7 +391,7 @@ func (x *sim) fail(invariant, format string, args ...any) {
 // canon zeroes what cannot matter any more.
 func canon(s State, now Instant) State {
 	s.Reason, s.ViewAt, s.Losses, s.RTT = "", 0, 0, 0
-	s.Grant.After, s.View.Rec.After = "", ""
+	s.Grant.Prior, s.View.Rec.Prior = Prior{}, Prior{}
 	s.ops, s.Write.Op = 0, 0
 	if s.Write.Stage == Flying || s.Write.Stage == Reading {
 		s.ops, s.Write.Op = 1, 1
@@ -436,7 +436,7 @@ func canon(s State, now Instant) State {
 
 // plain drops what a vacancy says to people.
 func plain(r Record) Record {
-	r.Reason, r.By, r.After = "", "", ""
+	r.Reason, r.By, r.Prior = "", "", Prior{}
 	return r
 }
 

@@ -46,12 +46,21 @@ type Record struct {
 	// Standings are those of the group's candidates, as far as its leaders have heard of them.
 	Standings []Standing `json:"standings,omitempty"`
 
+	// Prior is the term before, if its holder offered the record to this one and wrote no vacancy.
+	Prior *Prior `json:"prior,omitempty"`
+
 	// Of a vacancy: why the holder left, in one of our words, who asked for it, why in words of theirs,
 	// and who is asked to take over.
 	Reason    string `json:"reason,omitempty"`
 	By        string `json:"by,omitempty"`
 	Why       string `json:"why,omitempty"`
 	Successor string `json:"successor,omitempty"`
+}
+
+// A Prior says how a term ended of which no vacancy says it.
+type Prior struct {
+	Term   uint64 `json:"term"`
+	Reason string `json:"reason"`
 }
 
 // A Standing is by what a candidate is preferred to others or they to it.
@@ -224,6 +233,8 @@ func (r Record) check() error {
 		// A vacancy says why. Any other JSON object without an id is somebody else's
 		// data: taking "{}" for a vacancy would make it permission to lead at once.
 		return errNoRecord
+	case r.Prior != nil && (r.Prior.Term > maxNumber || len(r.Prior.Reason) > MaxReason):
+		return errBadNumber
 	case r.TTL < 0 || r.TTL > maxNumber || r.Term > maxNumber || r.Renewal > maxNumber:
 		return errBadNumber
 	}
@@ -231,9 +242,13 @@ func (r Record) check() error {
 }
 
 func (r Record) core() machine.Record {
+	var prior machine.Prior
+	if p := r.Prior; p != nil {
+		prior = machine.Prior{Term: p.Term, Reason: machine.Reason(p.Reason)}
+	}
 	return machine.Record{
 		ID: r.ID, Token: r.Token, TTL: ttl(r.TTL), Term: r.Term, Renewal: r.Renewal, Start: r.Start, Priority: r.Priority,
-		Reason: machine.Reason(r.Reason), By: r.By, Why: r.Why, Successor: r.Successor,
+		Reason: machine.Reason(r.Reason), By: r.By, Why: r.Why, Successor: r.Successor, Prior: prior,
 	}
 }
 
@@ -259,6 +274,9 @@ func Of(c machine.Record, about About) Record {
 	}
 	if c.ID != "" {
 		r.Meta, r.Address, r.Version = about.Meta, about.Address, about.Version
+		if c.Prior != (machine.Prior{}) {
+			r.Prior = &Prior{Term: c.Prior.Term, Reason: string(c.Prior.Reason)}
+		}
 	}
 	return r
 }

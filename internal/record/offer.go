@@ -1,0 +1,57 @@
+package record
+
+import (
+	"crypto/rand"
+	"crypto/sha256"
+	"encoding/json"
+	"fmt"
+
+	"github.com/seed-ff2cb582/leader/internal/machine"
+	"github.com/seed-ff2cb582/leader/store"
+)
+
+// NewClaim returns the token of a new claim and the word from which it is made. The token stands in the record for
+// all to read. The word stays with the holder until its term is over: who shows it is the holder, or has been told
+// by it. So an offer needs no more trust than the record: only who wrote the one can make the other.
+func NewClaim() (token, word string) {
+	word = rand.Text()
+	return Token(word), word
+}
+
+// Token returns the token of the claim whose word this is: a UUID out of a hash (RFC 9562, version 8).
+func Token(word string) string {
+	b := sha256.Sum256([]byte(word))
+	b[6], b[8] = b[6]&0x0f|0x80, b[8]&0x3f|0x80
+	return fmt.Sprintf("%x-%x-%x-%x-%x", b[0:4], b[4:6], b[6:8], b[8:10], b[10:16])
+}
+
+// An Offer tells one of those who wait for a group's record that the claim in it is over, as JSON.
+type Offer struct {
+	// Word is that of the claim.
+	Word string `json:"word"`
+	// Revision is that of the record that is offered. Who has not heard of it yet does so before it claims.
+	Revision uint64 `json:"revision"`
+	// Term is the term that ended, and Reason why.
+	Term   uint64 `json:"term,omitempty"`
+	Reason string `json:"reason"`
+}
+
+// Encode returns the offer's bytes.
+func (o Offer) Encode() ([]byte, error) { return encode(o) }
+
+// MaxReason is the length of the longest reason that is believed of an offer, in bytes.
+const MaxReason = 32
+
+// ReadOffer interprets an offer. What cannot be one is none.
+func ReadOffer(b []byte) (seen machine.Seen, ok bool) {
+	var o Offer
+	if len(b) > store.MaxValue || json.Unmarshal(b, &o) != nil {
+		return seen, false
+	}
+	if o.Word == "" || o.Term > maxNumber || o.Reason == "" || len(o.Reason) > MaxReason {
+		return seen, false
+	}
+	return machine.Seen{
+		Kind: machine.Vacant, Rev: o.Revision, Rec: machine.Record{Token: Token(o.Word), Term: o.Term, Reason: machine.Reason(o.Reason)},
+	}, true
+}

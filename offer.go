@@ -1,0 +1,104 @@
+package leader
+
+import (
+	"context"
+	"time"
+
+	"github.com/seed-ff2cb582/leader/internal/machine"
+	"github.com/seed-ff2cb582/leader/internal/record"
+	"github.com/seed-ff2cb582/leader/store"
+)
+
+// How long an offer has until the vacancy is written: as long as the one that takes it may need to hear of it, to claim, and to be
+// seen to have claimed, by what a write took last. The first bound is that of a busy machine; the last keeps a slow
+// store from making a handover last as long as a lease.
+const (
+	offerLeast = 25 * time.Millisecond
+	offerTrips = 5
+	offerShare = 4 // of the TTL
+)
+
+// An offers is what an election has to do with offers: those that it takes, and the one that it makes.
+type offers struct {
+	rtt     time.Duration // of the latest write that was applied
+	stop    func()        // taking; nil while none are taken
+	refused bool          // the store takes none for us
+	cancel  context.CancelFunc
+	early   *machine.Event // an offer of a record of which the watch has not told yet
+}
+
+// took learns how long a write takes.
+func (o *offers) took(c Call) {
+	if c.Outcome == store.OK && c.Kind != "read" {
+		o.rtt = c.Took
+	}
+}
+
+// offered takes in an offer. It may have overtaken the last renewal of what it offers.
+func (l *loop) offered(ev machine.Event) {
+	l.offers.early = nil
+	if v := l.state.View; v.Kind == machine.Held && v.Rec.Token == ev.Seen.Rec.Token && v.Rev < ev.Seen.Rev {
+		l.offers.early = &ev
+		return
+	}
+	l.step(ev)
+}
+
+// caughtUp takes in the offer that came before the record that it offers.
+func (l *loop) caughtUp() {
+	if ev := l.offers.early; ev != nil {
+		l.offered(*ev)
+	}
+}
+
+// offer performs the Send of an Offer. Among candidates that are not alike the preferred one goes first, and the offer
+// might reach another: then nobody is offered anything.
+func (l *loop) offer(a machine.Action) {
+	over := func(out store.Outcome) {
+		l.e.mail.event(machine.Event{Kind: machine.Written, Op: a.Op, Outcome: machine.Outcome(out)})
+	}
+	st, ok := l.e.store.(store.Offerer)
+	if !ok || len(l.known) > 0 {
+		over(store.Transient)
+		return
+	}
+	text, err := record.Offer{Word: l.claimed, Revision: a.Expected, Term: a.Rec.Term, Reason: string(a.Rec.Reason)}.Encode()
+	if err != nil {
+		over(store.Permanent)
+		return
+	}
+	patience := min(max(offerLeast, offerTrips*l.offers.rtt), l.e.cfg.TTL/offerShare)
+	ctx, cancel := context.WithTimeout(l.ctx, patience)
+	l.offers.cancel = cancel
+	l.io.Go(func() {
+		defer cancel()
+		over(store.Classify(st.Offer(ctx, l.e.cfg.Group, text)))
+	})
+}
+
+// tendOffers begins and ends the taking of offers, as the state asks for: who follows, and may claim, takes them. It
+// begins with the first leader that is seen, and is not interrupted by a change of leaders.
+func (l *loop) tendOffers() {
+	s, o := l.state, &l.offers
+	if o.cancel != nil && s.Phase != machine.Releasing {
+		o.cancel()
+		o.cancel = nil
+	}
+	st, ok := l.e.store.(store.Offerer)
+	waits := (s.Phase == machine.Watching || s.Phase == machine.Claiming) && !s.Undrained && !s.Stopping &&
+		s.Barred == 0 && s.StandBackUntil <= l.e.clock.now().Mono && len(l.known) == 0 && l.rules.Backoff == 0
+	switch {
+	case !ok || o.refused:
+	case o.stop != nil && !waits:
+		o.stop()
+		o.stop = nil
+	case o.stop == nil && waits && s.View.Kind == machine.Held && s.Phase == machine.Watching:
+		stop, err := st.TakeOffers(l.e.cfg.Group, l.e.mail.offered)
+		if err != nil {
+			// For good. Its leaders write vacancies then.
+			o.refused = true
+			return
+		}
+		o.stop = stop
+	}
+}
