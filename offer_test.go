@@ -1,0 +1,247 @@
+package leader_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/seed-ff2cb582/leader"
+	"github.com/seed-ff2cb582/leader/internal/faultstore"
+	"github.com/seed-ff2cb582/leader/internal/record"
+	"github.com/seed-ff2cb582/leader/store"
+	"github.com/seed-ff2cb582/leader/store/memstore"
+)
+
+// handovers are the ways in which a leader leaves without having been asked by others.
+var handovers = map[leader.Reason]func(*testing.T, leader.Election){
+	leader.ReasonStopped: func(t *testing.T, e leader.Election) { halt(t, e) },
+	leader.ReasonResigned: func(t *testing.T, e leader.Election) {
+		if err := e.Resign(t.Context()); err != nil {
+			t.Error(err)
+		}
+	},
+}
+
+// Who leaves by itself hands its record to one of the others, by one write. All hear why the term ended all the same.
+func TestAHandoverIsOneWriteOfWhichAllCanTellWhy(t *testing.T) {
+	for reason, leave := range handovers {
+		t.Run(string(reason), func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				writes, tell, heard := newJournal(), newJournal(), newJournal()
+				f := network(t, func(c faultstore.Call) faultstore.Fate {
+					if c.Op == faultstore.CompareAndSwap {
+						writes.note("%s %v", c.Client, c.Write.Tombstone)
+					}
+					return faultstore.Fate{}
+				})
+				a, b := start(t, f.Client("a"), config("a")), candidate(t, f.Client("b"), config("b"))
+				b.OnLeaderChange(func(l leader.LeaderInfo) { tell.note("%s", news(l)) })
+				mustLead(t, a, started(t, b))
+				go func() {
+					_ = leader.ObserveFuncWithStore(t.Context(), f.Client("o"), "g", leader.Observer{
+						Leader: func(l leader.LeaderInfo) { heard.note("%s", news(l)) }, Failed: func(error) {},
+					})
+				}()
+				synctest.Wait()
+				term, before := a.Term(), len(writes.all())
+				begun := time.Now()
+				leave(t, a)
+				mustLead(t, b, a)
+				if took := time.Since(begun); took != 0 {
+					t.Errorf("a waited for %v", took)
+				}
+				if got := writes.all()[before:]; len(got) != 1 || got[0] != "b false" {
+					t.Errorf("writes %q, want b's claim alone", got)
+				}
+				if s := b.Status(); s.Reason != leader.ReasonOffered || s.Term <= term.Number {
+					t.Errorf("%+v", s)
+				}
+				want := []string{
+					fmt.Sprintf("a leads term %d", term.Number), fmt.Sprintf("term %d ended: %s by a", term.Number, reason),
+					fmt.Sprintf("b leads term %d", b.Term().Number),
+				}
+				heard.demand(t, want...)
+				tell.demand(t, append([]string{"term 0 ended: started by "}, want...)...)
+			})
+		})
+	}
+}
+
+func news(l leader.LeaderInfo) string {
+	if l.ID != "" {
+		return fmt.Sprintf("%s leads term %d", l.ID, l.Term)
+	}
+	return fmt.Sprintf("term %d ended: %s by %s", l.Term, l.Reason, l.By)
+}
+
+// An offer that comes to nothing costs its time, and then all hear of the vacancy.
+func TestAnOfferThatComesToNothingIsFollowedByAVacancy(t *testing.T) {
+	const patience = 25 * time.Millisecond
+	for name, c := range map[string]struct {
+		fate faultstore.Fate
+		cost time.Duration
+	}{
+		"lost":            {faultstore.Fate{Lose: true}, patience},
+		"refused":         {faultstore.Fate{Refuse: true}, 0},
+		"later than that": {faultstore.Fate{Late: time.Second}, patience},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				var vacated time.Time
+				f := network(t, func(call faultstore.Call) faultstore.Fate {
+					switch {
+					case call.Op == faultstore.Offer:
+						return c.fate
+					case call.Op == faultstore.CompareAndSwap && call.Write.Tombstone:
+						vacated = time.Now()
+					}
+					return faultstore.Fate{}
+				})
+				a, b := start(t, f.Client("a"), config("a")), start(t, f.Client("b"), config("b"))
+				mustLead(t, a, b)
+				begun := time.Now()
+				halt(t, a)
+				mustLead(t, b, a)
+				if s := b.Status(); s.Reason != leader.ReasonVacant || vacated.Sub(begun) != c.cost {
+					t.Fatalf("%v, vacated after %v", status(b), vacated.Sub(begun))
+				}
+				// What is late is true for ever, and about a claim that is over.
+				term := b.Term()
+				time.Sleep(2 * time.Second)
+				if !b.IsLeader() || b.Term() != term {
+					t.Errorf("%v", status(b))
+				}
+			})
+		})
+	}
+}
+
+// A renewal and the offer that follows it may be heard in the wrong order.
+func TestAnOfferThatOvertakesTheLastRenewalIsTaken(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := network(t, func(c faultstore.Call) faultstore.Fate {
+			if c.Op == faultstore.Event {
+				return faultstore.Fate{Delay: 10 * time.Millisecond}
+			}
+			return faultstore.Fate{}
+		})
+		a, b := start(t, f.Client("a"), config("a")), start(t, f.Client("b"), config("b"))
+		time.Sleep(20 * time.Millisecond)
+		mustLead(t, a, b)
+		time.Sleep(heartbeat - 20*time.Millisecond)
+		synctest.Wait() // a has renewed just now
+		begun := time.Now()
+		go func() { _ = a.Stop() }()
+		time.Sleep(10 * time.Millisecond)
+		synctest.Wait()
+		if s := b.Status(); !b.IsLeader() || s.Reason != leader.ReasonOffered {
+			t.Fatalf("%v, %v after the offer", status(b), time.Since(begun))
+		}
+	})
+}
+
+// Only who made a claim can offer it: the token that stands in the record for all to read is not enough.
+func TestAForgedOfferIsNone(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		st := memstore.New()
+		past := start(t, st, config("past"))
+		mustLead(t, past)
+		halt(t, past)
+		a := start(t, st, config("a"))
+		b := start(t, st, config("b"))
+		mustLead(t, a, b)
+		e, r := stored(t, st)
+		for _, text := range []string{
+			"", "{}", "no JSON", `{"word":"","reason":"stopped"}`,
+			fmt.Sprintf(`{"word":%q,"revision":%d,"reason":"stopped"}`, r.Token, e.Revision),
+			fmt.Sprintf(`{"word":"guess","token":%q,"revision":%d,"reason":"stopped"}`, r.Token, e.Revision),
+			fmt.Sprintf(`{"word":%q,"revision":%d,"reason":%q}`, r.Token, e.Revision, strings.Repeat("x", 1000)),
+		} {
+			offered(t, st, text)
+			if !a.IsLeader() || b.IsLeader() {
+				t.Fatalf("after %q: a %v, b %v", text, status(a), status(b))
+			}
+			if s := b.Status(); s.State != leader.StateFollower {
+				t.Fatalf("after %q: b %v", text, status(b))
+			}
+		}
+	})
+}
+
+// offered makes an offer as somebody else would.
+func offered(t *testing.T, st *memstore.Store, text string) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), time.Millisecond)
+	defer cancel()
+	if err := st.Offer(ctx, "g", []byte(text)); !errors.Is(err, store.ErrUnknown) {
+		t.Fatalf("%q: %v", text, err)
+	}
+	synctest.Wait()
+}
+
+// Who may not lead takes no offers, and one who is preferred goes first.
+func TestAnOfferReachesNobody(t *testing.T) {
+	for name, prepare := range map[string]func(t *testing.T, st store.Store) (b leader.ElectionConfig, then func(leader.Election)){
+		"who is unhealthy": func(*testing.T, store.Store) (leader.ElectionConfig, func(leader.Election)) {
+			cfg := config("b")
+			cfg.HealthChecker, cfg.MaxConsecutiveFailures = &health{check: func(context.Context) bool { return false }}, 1
+			return cfg, func(leader.Election) { time.Sleep(2 * heartbeat) }
+		},
+		"who is of another priority": func(*testing.T, store.Store) (leader.ElectionConfig, func(leader.Election)) {
+			cfg := config("b")
+			cfg.Priority = 1
+			return cfg, func(leader.Election) { time.Sleep(2 * heartbeat) }
+		},
+		"who backs off": func(*testing.T, store.Store) (leader.ElectionConfig, func(leader.Election)) {
+			cfg := config("b")
+			cfg.Campaign = leader.CampaignConfig{Backoff: heartbeat, MaxBackoff: heartbeat}
+			return cfg, func(leader.Election) {}
+		},
+		"who has stopped": func(*testing.T, store.Store) (leader.ElectionConfig, func(leader.Election)) {
+			return config("b"), func(b leader.Election) { _ = b.Stop() }
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				st := memstore.New()
+				cfg, then := prepare(t, st)
+				a, b := start(t, st, config("a")), start(t, st, cfg)
+				then(b)
+				mustLead(t, a, b)
+				begun := time.Now()
+				halt(t, a)
+				e, r := stored(t, st)
+				if took := time.Since(begun); took != 0 || r.ID == "a" || r.ID == "" && !e.Tombstone {
+					t.Errorf("after %v: %s", took, e.Value)
+				}
+				if s := b.Status(); s.Reason == leader.ReasonOffered {
+					t.Errorf("b %v", status(b))
+				}
+			})
+		})
+	}
+}
+
+// The record says it for the whole term, since an observer may hear of its later records only.
+func TestARecordKeepsHowTheTermBeforeEnded(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		st := memstore.New()
+		a, b := start(t, st, config("a")), start(t, st, config("b"))
+		mustLead(t, a, b)
+		term := a.Term()
+		halt(t, a)
+		mustLead(t, b)
+		for range 3 {
+			_, r := stored(t, st)
+			if want := (record.Prior{Term: term.Number, Reason: "stopped"}); r.Prior == nil || *r.Prior != want {
+				t.Fatalf("prior %v, want %v", r.Prior, want)
+			}
+			time.Sleep(heartbeat)
+			synctest.Wait()
+		}
+	})
+}
