@@ -47,20 +47,22 @@ func (h *takers) hear(s store.Offerer, offer string) (by string) {
 	attempt := 0
 	natslab.Eventually(h.tb, "hearing of "+offer, func(ctx context.Context) error {
 		attempt++
-		offer := fmt.Sprintf("%s, attempt %d", offer, attempt)
 		ctx, cancel := context.WithTimeout(ctx, 200*time.Millisecond) // a lost one is made again
 		defer cancel()
 		ended := make(chan error, 1)
-		go func() { ended <- s.Offer(ctx, "g", []byte(offer)) }()
+		go func() { ended <- s.Offer(ctx, "g", fmt.Appendf(nil, "%s, attempt %d", offer, attempt)) }()
 		for {
 			select {
 			case o := <-h.heard:
-				if h.past[o.offer]++; o.offer != offer {
-					continue // an earlier one, late
+				h.past[o.offer]++
+				if !strings.HasPrefix(o.offer, offer+",") {
+					continue // of an earlier call, late
 				}
 				by = o.by
 				cancel()
-				outcome(h.tb, <-ended, store.Unknown)
+				if err := <-ended; attempt == 1 {
+					outcome(h.tb, err, store.Unknown)
+				}
 				return nil
 			case err := <-ended:
 				return err
@@ -202,7 +204,10 @@ func TestCloseEndsTakers(t *testing.T) {
 	vain(t, s)
 	stop()
 	taker = offerStore(t, srv.Connect(t))
-	if _, err := taker.TakeOffers("g", func([]byte) { taker.Close(); h.heard <- offering{"taker", "closing"} }); err != nil {
+	if _, err := taker.TakeOffers("g", func(offer []byte) {
+		taker.Close()
+		h.heard <- offering{"taker", string(offer)}
+	}); err != nil {
 		t.Fatal(err)
 	}
 	h.hear(s, "closing")
