@@ -94,6 +94,7 @@ func TestCandidateNeedsEachOfItsRights(t *testing.T) {
 		"Start fails":           startFails,
 		"hears late":            hearsLate,
 		"stands with a warning": standsWithAWarning,
+		"leaves all the same":   leavesAllTheSame,
 	})
 }
 
@@ -114,6 +115,18 @@ func hearsLate(t *testing.T, l *lab, r right) {
 	a := join(t, l.connect(candidate), "a")
 	a.says(leader.NoteNotReady, r.names())
 	a.leads()
+}
+
+// leavesAllTheSame: whether it may not make offers or not take them, it is followed.
+func leavesAllTheSame(t *testing.T, l *lab, r right) {
+	t.Helper()
+	a := join(t, l.connect(candidate), "a", ttl(long))
+	a.leads()
+	b := join(t, l.connect(candidate), "b", ttl(long))
+	b.follows(a)
+	a.resign()
+	b.leads()
+	l.isDenied(r.names())
 }
 
 func standsWithAWarning(t *testing.T, l *lab, r right) {
