@@ -85,7 +85,7 @@ func (l *loop) tendOffers() {
 		o.cancel = nil
 	}
 	st, ok := l.e.store.(store.Offerer)
-	waits := (s.Phase == machine.Watching || s.Phase == machine.Claiming) && !s.Undrained && !s.Stopping &&
+	waits := (s.Phase == machine.Watching || s.Phase == machine.Claiming) && !s.Undrained &&
 		s.Barred == 0 && s.StandBackUntil <= l.e.clock.now().Mono && len(l.known) == 0 && l.rules.Backoff == 0
 	switch {
 	case !ok || o.refused:

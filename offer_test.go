@@ -31,7 +31,7 @@ func TestAHandoverIsOneWriteOfWhichAllCanTellWhy(t *testing.T) {
 	for reason, leave := range handovers {
 		t.Run(string(reason), func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				writes, tell, heard := newJournal(), newJournal(), newJournal()
+				writes, tell, told, heard := newJournal(), newJournal(), newJournal(), newJournal()
 				f := network(t, func(c faultstore.Call) faultstore.Fate {
 					if c.Op == faultstore.CompareAndSwap {
 						writes.note("%s %v", c.Client, c.Write.Tombstone)
@@ -41,6 +41,13 @@ func TestAHandoverIsOneWriteOfWhichAllCanTellWhy(t *testing.T) {
 				a, b := start(t, f.Client("a"), config("a")), candidate(t, f.Client("b"), config("b"))
 				b.OnLeaderChange(func(l leader.LeaderInfo) { tell.note("%s", news(l)) })
 				mustLead(t, a, started(t, b))
+				// c may not lead, and is told as well.
+				cfg := config("c")
+				cfg.HealthChecker, cfg.MaxConsecutiveFailures = unfit(), 1
+				c := candidate(t, f.Client("c"), cfg)
+				c.OnLeaderChange(func(l leader.LeaderInfo) { told.note("%s", news(l)) })
+				started(t, c)
+				time.Sleep(2 * heartbeat)
 				go func() {
 					_ = leader.ObserveFuncWithStore(t.Context(), f.Client("o"), "g", leader.Observer{
 						Leader: func(l leader.LeaderInfo) { heard.note("%s", news(l)) }, Failed: func(error) {},
@@ -65,11 +72,15 @@ func TestAHandoverIsOneWriteOfWhichAllCanTellWhy(t *testing.T) {
 					fmt.Sprintf("b leads term %d", b.Term().Number),
 				}
 				heard.demand(t, want...)
-				tell.demand(t, append([]string{"term 0 ended: started by "}, want...)...)
+				want = append([]string{"term 0 ended: started by "}, want...)
+				tell.demand(t, want...)
+				told.demand(t, want...)
 			})
 		})
 	}
 }
+
+func unfit() *health { return &health{check: func(context.Context) bool { return false }} }
 
 func news(l leader.LeaderInfo) string {
 	if l.ID != "" {
@@ -82,12 +93,15 @@ func news(l leader.LeaderInfo) string {
 func TestAnOfferThatComesToNothingIsFollowedByAVacancy(t *testing.T) {
 	const patience = 25 * time.Millisecond
 	for name, c := range map[string]struct {
-		fate faultstore.Fate
-		cost time.Duration
+		fate  faultstore.Fate
+		reply time.Duration // of each write
+		cost  time.Duration
 	}{
-		"lost":            {faultstore.Fate{Lose: true}, patience},
-		"refused":         {faultstore.Fate{Refuse: true}, 0},
-		"later than that": {faultstore.Fate{Late: time.Second}, patience},
+		"lost":                {fate: faultstore.Fate{Lose: true}, cost: patience},
+		"refused":             {fate: faultstore.Fate{Refuse: true}},
+		"later than that":     {fate: faultstore.Fate{Late: time.Second}, cost: patience},
+		"lost, writes slow":   {fate: faultstore.Fate{Lose: true}, reply: 100 * time.Millisecond, cost: 500 * time.Millisecond},
+		"lost, writes slower": {fate: faultstore.Fate{Lose: true}, reply: 200 * time.Millisecond, cost: ttl / 4},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -99,12 +113,17 @@ func TestAnOfferThatComesToNothingIsFollowedByAVacancy(t *testing.T) {
 					case call.Op == faultstore.CompareAndSwap && call.Write.Tombstone:
 						vacated = time.Now()
 					}
+					if call.Op == faultstore.CompareAndSwap {
+						return faultstore.Fate{Reply: c.reply}
+					}
 					return faultstore.Fate{}
 				})
 				a, b := start(t, f.Client("a"), config("a")), start(t, f.Client("b"), config("b"))
+				time.Sleep(heartbeat / 2)
 				mustLead(t, a, b)
 				begun := time.Now()
 				halt(t, a)
+				time.Sleep(2 * c.reply)
 				mustLead(t, b, a)
 				if s := b.Status(); s.Reason != leader.ReasonVacant || vacated.Sub(begun) != c.cost {
 					t.Fatalf("%v, vacated after %v", status(b), vacated.Sub(begun))
@@ -188,7 +207,7 @@ func TestAnOfferReachesNobody(t *testing.T) {
 	for name, prepare := range map[string]func(t *testing.T, st store.Store) (b leader.ElectionConfig, then func(leader.Election)){
 		"who is unhealthy": func(*testing.T, store.Store) (leader.ElectionConfig, func(leader.Election)) {
 			cfg := config("b")
-			cfg.HealthChecker, cfg.MaxConsecutiveFailures = &health{check: func(context.Context) bool { return false }}, 1
+			cfg.HealthChecker, cfg.MaxConsecutiveFailures = unfit(), 1
 			return cfg, func(leader.Election) { time.Sleep(2 * heartbeat) }
 		},
 		"who is of another priority": func(*testing.T, store.Store) (leader.ElectionConfig, func(leader.Election)) {
@@ -242,6 +261,91 @@ func TestARecordKeepsHowTheTermBeforeEnded(t *testing.T) {
 			}
 			time.Sleep(heartbeat)
 			synctest.Wait()
+		}
+	})
+}
+
+// A group of candidates that are not alike is left to its preferences by both sides.
+func TestNothingIsOfferedAmongCandidatesThatAreNotAlike(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		st := memstore.New()
+		cfg := config("a")
+		cfg.Priority = 1
+		a, made := start(t, st, cfg), 0
+		mustLead(t, a)
+		stop, err := st.TakeOffers("g", func([]byte) { made++ })
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer stop()
+		halt(t, a)
+		if synctest.Wait(); made > 0 {
+			t.Errorf("%d offers were made", made)
+		}
+	})
+	synctest.Test(t, func(t *testing.T) {
+		st := memstore.New()
+		token, word := record.NewClaim()
+		held := map[string]any{"id": "a", "token": token, "ttl": ttl.Milliseconds(), "standings": []any{map[string]any{"priority": 1}}}
+		put(t, st, "g", held)
+		b := start(t, st, config("b"))
+		ctx, cancel := context.WithTimeout(t.Context(), time.Millisecond)
+		defer cancel()
+		offer, err := record.Offer{Word: word, Revision: 1, Term: 1, Reason: "stopped"}.Encode()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := st.Offer(ctx, "g", offer); !errors.Is(err, store.ErrTransient) {
+			t.Errorf("%v: somebody takes offers", err)
+		}
+		mustBe(t, b, leader.StateFollower)
+	})
+}
+
+// What a record says of the term before concerns nobody who knows another one: terms in between were missed.
+func TestOnlyTheTermThatEndedIsToldToHaveEnded(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		st, j := memstore.New(), newJournal()
+		holder := func(id string, prior map[string]any) map[string]any {
+			return map[string]any{"id": id, "token": id, "ttl": ttl.Milliseconds(), "prior": prior}
+		}
+		put(t, st, "g", holder("a", nil))
+		go func() {
+			_ = leader.ObserveFuncWithStore(t.Context(), st, "g", leader.Observer{
+				Leader: func(l leader.LeaderInfo) { j.note("%s", news(l)) }, Failed: func(error) {},
+			})
+		}()
+		synctest.Wait()
+		put(t, st, "g", holder("b", map[string]any{"term": 7, "reason": "stopped"}))
+		synctest.Wait()
+		put(t, st, "g", holder("c", map[string]any{"term": 2, "reason": "stopped"}))
+		j.demand(t, "a leads term 1", "b leads term 2", "term 2 ended: stopped by b", "c leads term 3")
+	})
+}
+
+// A watchedStore tells how long offers lasted.
+type watchedStore struct {
+	*memstore.Store
+	lasted chan time.Duration
+}
+
+func (s watchedStore) Offer(ctx context.Context, key string, offer []byte) error {
+	begun := time.Now()
+	defer func() { s.lasted <- time.Since(begun) }()
+	return s.Store.Offer(ctx, key, offer)
+}
+
+func TestAnOfferEndsWhenItIsTaken(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		st := watchedStore{memstore.New(), make(chan time.Duration, 1)}
+		a, b := start(t, st, config("a")), start(t, st.Store, config("b"))
+		mustLead(t, a, b)
+		if err := a.Resign(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		mustLead(t, b, a)
+		if d := <-st.lasted; d != 0 {
+			t.Errorf("the offer went on for %v", d)
 		}
 	})
 }
