@@ -176,7 +176,8 @@ func restricted(t *testing.T) *natslab.Server {
 	const info = "$JS.API.STREAM.INFO.KV_leaders"
 	srv := natslab.Start(t, natslab.Users(
 		natslab.Admin(),
-		user("candidate", []string{"$KV.leaders.reports", info, read, ctl}, []string{"leader.leaders.reports", "leader.leaders._ctl.reports"}),
+		user("candidate", []string{"$KV.leaders.reports", info, read, ctl, "leader-offer.leaders.reports"},
+			[]string{"leader.leaders.reports", "leader.leaders._ctl.reports", "leader-offer.leaders.reports"}),
 		user("observer", []string{info, read}, []string{"leader.leaders.reports"}),
 		user("operator", []string{"$KV.leaders._ctl.reports", info, read, ctl}, []string{"leader.leaders.reports"}),
 		user("half", []string{info, read, ctl}, []string{"leader.leaders.reports"}),
