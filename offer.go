@@ -18,6 +18,9 @@ const (
 	offerShare = 4 // of the TTL
 )
 
+// callOffer is the Kind of the Call that an offer is.
+const callOffer = "offer"
+
 // An offers is what an election has to do with offers: those that it takes, and the one that it makes.
 type offers struct {
 	rtt     time.Duration // of the latest write that was applied
@@ -29,7 +32,7 @@ type offers struct {
 
 // took learns how long a write takes.
 func (o *offers) took(c Call) {
-	if c.Outcome == store.OK && c.Kind != "read" {
+	if c.Outcome == store.OK && c.Kind != "read" && c.Kind != callOffer {
 		o.rtt = c.Took
 	}
 }
@@ -54,17 +57,17 @@ func (l *loop) caughtUp() {
 // offer performs the Send of an Offer. Among candidates that are not alike the preferred one goes first, and the offer
 // might reach another: then nobody is offered anything.
 func (l *loop) offer(a machine.Action) {
-	over := func(out store.Outcome) {
-		l.e.mail.event(machine.Event{Kind: machine.Written, Op: a.Op, Outcome: machine.Outcome(out)})
+	over := func(out store.Outcome, call *Call) {
+		l.e.mail.put(letter{call: call, ev: machine.Event{Kind: machine.Written, Op: a.Op, Outcome: machine.Outcome(out)}})
 	}
 	st, ok := l.e.store.(store.Offerer)
 	if !ok || len(l.known) > 0 {
-		over(store.Transient)
+		over(store.Transient, nil)
 		return
 	}
 	text, err := record.Offer{Word: l.claimed, Revision: a.Expected, Term: a.Rec.Term, Reason: string(a.Rec.Reason)}.Encode()
 	if err != nil {
-		over(store.Permanent)
+		over(store.Permanent, nil)
 		return
 	}
 	patience := min(max(offerLeast, offerTrips*l.offers.rtt), l.e.cfg.TTL/offerShare)
@@ -72,7 +75,19 @@ func (l *loop) offer(a machine.Action) {
 	l.offers.cancel = cancel
 	l.io.Go(func() {
 		defer cancel()
-		over(store.Classify(st.Offer(ctx, l.e.cfg.Group, text)))
+		call := &Call{Kind: callOffer, Sent: time.Now()}
+		call.Err = st.Offer(ctx, l.e.cfg.Group, text)
+		call.Took = time.Since(call.Sent)
+		switch out := store.Classify(call.Err); out {
+		case store.Unknown:
+			call.Err = nil
+			over(out, call)
+		case store.Permanent:
+			call.Outcome = out
+			over(out, call)
+		default:
+			over(out, nil)
+		}
 	})
 }
 

@@ -62,7 +62,9 @@ func (l *loop) report(n Note) {
 func (e *election) reportCall(c Call) {
 	switch c.Outcome {
 	case store.OK:
-		e.lastErr.Store(nil)
+		if c.Kind != callOffer { // which proves nothing of the store
+			e.lastErr.Store(nil)
+		}
 	case store.Conflict:
 	default:
 		e.failed(c.Err)

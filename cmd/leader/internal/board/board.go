@@ -290,7 +290,7 @@ const ReasonOther leader.Reason = "other"
 // bounded keeps reasons that others made up out of labels.
 func bounded(r leader.Reason) leader.Reason {
 	switch r {
-	case "", leader.ReasonAbsent, leader.ReasonVacant, leader.ReasonExpired, leader.ReasonUnowned, leader.ReasonDeleted,
+	case "", leader.ReasonAbsent, leader.ReasonVacant, leader.ReasonOffered, leader.ReasonExpired, leader.ReasonUnowned, leader.ReasonDeleted,
 		leader.ReasonTrustExpired, leader.ReasonSuperseded, leader.ReasonOverwritten, leader.ReasonDisconnected,
 		leader.ReasonRetriesSpent, leader.ReasonLateGrant, leader.ReasonResigned, leader.ReasonTransferred,
 		leader.ReasonSteppedDown, leader.ReasonStopped, leader.ReasonPanicked, leader.ReasonUnhealthy, leader.ReasonPaused,

@@ -93,12 +93,15 @@ func (g Group) withHistory(promoted, demoted advisory.Advisory) Group {
 	case g.Leader != "" && promoted.Term == g.Term:
 		g = g.since(promoted.Time)
 		g.Reason = promoted.Reason
-		if promoted.Reason == leader.ReasonVacant && demoted.Term != 0 && demoted.Term < g.Term {
+		if left(promoted.Reason) && demoted.Term != 0 && demoted.Term < g.Term {
 			g.Reason, g.By, g.Why = demoted.Reason, demoted.By, demoted.Why
 		}
 	}
 	return g
 }
+
+// left tells the reasons for a promotion that say no more than that the leader before left.
+func left(r leader.Reason) bool { return r == leader.ReasonVacant || r == leader.ReasonOffered }
 
 // table returns the groups as they are printed.
 func table(groups []Group, now time.Time) output.Result {
@@ -144,7 +147,7 @@ func (g Group) change() string {
 	case g.Leader == "":
 	case g.Reason == leader.ReasonAbsent:
 		s += " (first leader)"
-	case g.Reason == leader.ReasonVacant:
+	case left(g.Reason):
 		s += " (last one left)"
 	}
 	if g.By != "" {

@@ -210,7 +210,7 @@ func (s *seat) transition(t leader.Transition) {
 }
 
 func (s *seat) call(c leader.Call) {
-	if c.Kind != "acquire" && c.Kind != "release" && c.Outcome != store.Unknown {
+	if c.Kind != "acquire" && c.Kind != "release" && c.Kind != "offer" && c.Outcome != store.Unknown {
 		return // renewals and reads are many, and prove nothing more
 	}
 	sent := instant(c.Sent)

@@ -84,7 +84,7 @@ func (c *callbacks) stalled(at int64) bool {
 // workFirst is G4: a release leaves when the callbacks of its term have returned, or their time is spent.
 func (j *judge) workFirst(p Process) {
 	for _, e := range p.Events {
-		if e.Kind != EventCall || e.Call != "release" || e.Correlation == "" {
+		if e.Kind != EventCall || !lets(e.Call) || e.Correlation == "" {
 			continue
 		}
 		begun := slices.IndexFunc(p.Events, func(o Event) bool {
@@ -148,22 +148,25 @@ func (j *judge) process(name string) Process {
 	return j.round.Processes[i]
 }
 
-// vacant tells whether a reign began by a claim on a vacancy.
+// lets tells the calls by which a candidate lets others lead at once.
+func lets(call string) bool { return call == "release" || call == "offer" }
+
+// vacant tells whether a reign began by a claim that the one before let it make at once: on a vacancy, or on a record that was offered.
 func (j *judge) vacant(r reign) bool {
 	p := j.process(r.process)
 	return slices.ContainsFunc(p.Events, func(e Event) bool {
-		return e.Kind == EventTransition && p.IDs[e.Who] == r.id && e.To == "LEADER" && e.Term == r.term && e.Reason == "vacant"
+		return e.Kind == EventTransition && p.IDs[e.Who] == r.id && e.To == "LEADER" && e.Term == r.term && (e.Reason == "vacant" || e.Reason == "offered")
 	})
 }
 
-// released tells whether the store acknowledged the release of a term.
+// released tells whether the store acknowledged the release of a term, or the term's record was offered.
 func released(p Process, who int, term uint64) bool {
 	correlation := ""
 	for _, e := range p.Events {
 		if e.Who == who && e.Kind == EventPromoteBegin && e.Term == term {
 			correlation = e.Correlation
 		}
-		if e.Who == who && e.Kind == EventCall && e.Call == "release" && e.Outcome == okOutcome && e.Correlation == correlation && correlation != "" {
+		if e.Who == who && e.Kind == EventCall && lets(e.Call) && e.Outcome == okOutcome && e.Correlation == correlation && correlation != "" {
 			return true
 		}
 	}
