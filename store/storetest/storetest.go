@@ -115,7 +115,9 @@ type claim struct {
 func Run(t *testing.T, newHarness Factory, caps Caps) {
 	t.Helper()
 	caps = caps.withDefaults()
-	for _, group := range [][]claim{getClaims, casClaims, keyClaims, valueClaims, raceClaims, contextClaims, watchClaims, interruptClaims, patternClaims, offerClaims} {
+	for _, group := range [][]claim{
+		getClaims, casClaims, keyClaims, valueClaims, raceClaims, contextClaims, watchClaims, offerClaims, interruptClaims, patternClaims,
+	} {
 		for _, c := range group {
 			t.Run(c.name, func(t *testing.T) {
 				skipUnable(t, caps, c.needs)
