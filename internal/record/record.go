@@ -202,7 +202,10 @@ func decode(b []byte) (Record, error) {
 	if err := json.Unmarshal(b, &r); err != nil {
 		return Record{}, err
 	}
-	// Standings only order who goes first: what is wrong with them must not cost the group a wait.
+	// Standings only order who goes first, and the term before is history: what is wrong with them must not cost the group a wait.
+	if p := r.Prior; p != nil && (p.Term > maxNumber || len(p.Reason) > MaxReason) {
+		r.Prior = nil
+	}
 	r.Standings = slices.DeleteFunc(r.Standings, func(s Standing) bool { return s.Age < 0 || !ValidVersion(s.Version) })
 	r.Standings = slices.Clip(r.Standings[:min(len(r.Standings), MaxStandings)])
 	if len(r.Standings) == 0 {
@@ -233,8 +236,6 @@ func (r Record) check() error {
 		// A vacancy says why. Any other JSON object without an id is somebody else's
 		// data: taking "{}" for a vacancy would make it permission to lead at once.
 		return errNoRecord
-	case r.Prior != nil && (r.Prior.Term > maxNumber || len(r.Prior.Reason) > MaxReason):
-		return errBadNumber
 	case r.TTL < 0 || r.TTL > maxNumber || r.Term > maxNumber || r.Renewal > maxNumber:
 		return errBadNumber
 	}
