@@ -44,6 +44,12 @@
 // on the monotonic and on the wall clock, the earlier verdict winning. Once closed, a term's
 // window never opens again.
 //
+// # Handing over
+//
+// A leader that leaves by itself (Stop, Resign, a panic, bad health) offers its record to one of the followers, which takes it over by
+// one write, however many there are. If nobody takes it at once, and for every other reason to leave, it writes a
+// vacancy, of which all hear. Observers are told the same in either case.
+//
 // # Preference
 //
 // Candidates are alike unless they differ by Priority or, with a VersionPolicy, by Version. Who is preferred

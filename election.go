@@ -98,7 +98,7 @@ type Election interface {
 
 	// Resign ends the present term: the work stops, the record is released, and this
 	// candidate stands back until another has led or TTL × (1 + ClockDrift) has
-	// passed. It returns when the release is written or given up, or ctx is done (the resignation goes on
+	// passed. It returns when another holds the record, the release is written or given up, or ctx is done (the resignation goes on
 	// then); called from a callback, at once. The error is ErrNotLeader if there is nothing to resign.
 	Resign(ctx context.Context) error
 
