@@ -139,8 +139,8 @@ type HerdStats struct {
 	Candidates int     `json:"candidates"`
 	Took       Samples `json:"took"`   // until one leads
 	Claims     []int   `json:"claims"` // writes that could have made somebody the leader
-	// Bare is how long the same takes without any library, where the server tells all candidates: a write, a plain subscriber
-	// that hears of it first, and its write.
+	// Bare is how long the same takes without any library, where the server tells all candidates who leads: a message to one
+	// plain subscriber, and its write.
 	Bare Samples `json:"bare,omitempty"`
 }
 

@@ -54,8 +54,8 @@ func measureHerd(b *bench) error {
 	return nil
 }
 
-// relay measures what a library cannot go below that has the server tell all of n candidates of a vacancy: who holds the key
-// writes it, all others are told by the message that the server makes of the record, and the first to hear it writes next.
+// relay measures what a library cannot go below that tells n candidates who leads: who holds the key tells one other by a message,
+// that one writes, and the server tells all.
 func (b *bench) relay(prefix string, n int) (took figure.Samples, err error) {
 	r, err := b.site.Relay(b.ctx, prefix, n)
 	if err != nil {

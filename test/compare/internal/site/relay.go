@@ -2,7 +2,6 @@ package site
 
 import (
 	"context"
-	"strconv"
 	"time"
 
 	"github.com/nats-io/nats.go"
@@ -13,24 +12,21 @@ import (
 )
 
 // A Relay is a key that passes from hand to hand by the plain NATS client: each holder has a connection of its own, and hears
-// of each write by a subscription of its own.
+// of each write by a subscription of its own. Who holds the key passes it on by a message to one of the others, which the server picks.
 type Relay struct {
 	holders  []*holder
 	holds    *holder
 	subject  string // of the key
+	passes   string // the subject of the message
 	revision uint64 // of the key
-	heard    chan hearing
+	passed   chan *holder
+	heard    chan struct{}
 }
 
 type holder struct {
-	nc *nats.Conn
-	js jetstream.JetStream
-}
-
-// A hearing is a holder's, of the write that has the revision.
-type hearing struct {
-	by       *holder
-	revision string
+	nc   *nats.Conn
+	js   jetstream.JetStream
+	next *nats.Subscription // to what is passed on; nil while it holds the key
 }
 
 // Relay connects n holders. What the server makes of each record comes on a subject that is prefix and the key.
@@ -39,7 +35,7 @@ func (s *Site) Relay(ctx context.Context, prefix string, n int) (_ *Relay, err e
 	defer cancel()
 	key := "relay-" + nuid.Next()
 	// Room for all that one pass makes heard, so that nobody waits.
-	r := &Relay{subject: "$KV." + peer.Bucket + "." + key, heard: make(chan hearing, 2*n)}
+	r := &Relay{subject: "$KV." + peer.Bucket + "." + key, passes: "pass-" + key, passed: make(chan *holder, n), heard: make(chan struct{}, n)}
 	defer func() {
 		if err != nil {
 			r.Close()
@@ -55,16 +51,32 @@ func (s *Site) Relay(ctx context.Context, prefix string, n int) (_ *Relay, err e
 		if h.js, err = jetstream.New(nc); err != nil {
 			return nil, err
 		}
-		_, err = nc.Subscribe(prefix+key, func(m *nats.Msg) { r.heard <- hearing{h, m.Header.Get(jetstream.SequenceHeader)} })
-		if err != nil {
+		if _, err = nc.Subscribe(prefix+key, func(*nats.Msg) { r.heard <- struct{}{} }); err != nil {
+			return nil, err
+		}
+		if err := r.wait(h); err != nil {
 			return nil, err
 		}
 		if err := nc.FlushWithContext(ctx); err != nil {
 			return nil, err
 		}
 	}
-	r.holds = r.holders[0]
-	return r, nil
+	return r, r.take(ctx, r.holders[0])
+}
+
+// wait lets h take what is passed on.
+func (r *Relay) wait(h *holder) (err error) {
+	h.next, err = h.nc.QueueSubscribe(r.passes, "holders", func(*nats.Msg) { r.passed <- h })
+	return err
+}
+
+// take has h hold the key.
+func (r *Relay) take(ctx context.Context, h *holder) error {
+	r.holds = h
+	if err := h.next.Unsubscribe(); err != nil {
+		return err
+	}
+	return h.nc.FlushWithContext(ctx)
 }
 
 // Close ends the connections.
@@ -74,47 +86,36 @@ func (r *Relay) Close() {
 	}
 }
 
-// Pass has the holder write, and the first of the others that hears of it write next. It returns how long both took, after
-// everybody has heard of both.
+// Pass has the holder pass the key on, and the one that is told write it. It returns how long both took, after everybody has
+// heard of it.
 func (r *Relay) Pass(ctx context.Context) (took time.Duration, err error) {
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
 	begun := time.Now()
-	left := make(chan error, 1)
-	go func() {
-		_, err := r.write(ctx, r.holds, r.revision)
-		left <- err
-	}()
+	if err := r.holds.nc.Publish(r.passes, make([]byte, recordSize)); err != nil {
+		return 0, err
+	}
 	var next *holder
-	for range 2 * len(r.holders) {
-		h, err := r.hear(ctx)
-		if err != nil {
-			return 0, err
-		}
-		if next != nil || h.by == r.holds {
-			continue
-		}
-		next = h.by
-		revision, err := strconv.ParseUint(h.revision, 10, 64)
-		if err != nil {
-			return 0, err
-		}
-		if r.revision, err = r.write(ctx, next, revision); err != nil {
-			return 0, err
-		}
-		took = time.Since(begun)
-	}
-	r.holds = next
-	return took, <-left
-}
-
-func (r *Relay) hear(ctx context.Context) (hearing, error) {
 	select {
-	case h := <-r.heard:
-		return h, nil
+	case next = <-r.passed:
 	case <-ctx.Done():
-		return hearing{}, ctx.Err()
+		return 0, ctx.Err()
 	}
+	if r.revision, err = r.write(ctx, next, r.revision); err != nil {
+		return 0, err
+	}
+	took = time.Since(begun)
+	for range r.holders {
+		select {
+		case <-r.heard:
+		case <-ctx.Done():
+			return 0, ctx.Err()
+		}
+	}
+	if err := r.wait(r.holds); err != nil {
+		return 0, err
+	}
+	return took, r.take(ctx, next)
 }
 
 func (r *Relay) write(ctx context.Context, h *holder, revision uint64) (uint64, error) {
