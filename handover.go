@@ -6,6 +6,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/seed-ff2cb582/leader/internal/machine"
 	"github.com/seed-ff2cb582/leader/store"
 )
 
@@ -92,6 +93,7 @@ type handing struct {
 // A sighting is a state of the record, and when it arrived.
 type sighting struct {
 	info LeaderInfo
+	seen machine.Seen
 	rev  uint64
 	at   time.Time
 }
@@ -104,8 +106,8 @@ func (w *handing) arrived(s sighting) {
 	if w.sent.IsZero() {
 		w.since = s.rev
 	}
-	if before, ok := s.info.vacancyAfter(w.last.info); ok && !w.sent.IsZero() {
-		w.arrivedAs(sighting{before, s.rev, s.at})
+	if before, ok := vacancyAfter(w.last.info, s.seen); ok && !w.sent.IsZero() {
+		w.arrivedAs(sighting{info: before, rev: s.rev, at: s.at})
 	}
 	w.last = s
 	w.arrivedAs(s)
@@ -311,7 +313,8 @@ func (c *Control) lookOut(ctx context.Context, group string) (*lookout, error) {
 
 func (l *lookout) sighting(e store.Entry) sighting {
 	now := time.Now()
-	return sighting{info: infoOf(l.group, e, now), rev: e.Revision, at: now}
+	info, seen := infoOf(l.group, e, now)
+	return sighting{info: info, seen: seen, rev: e.Revision, at: now}
 }
 
 // watch fills waiting until ctx is done.

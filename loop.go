@@ -33,10 +33,11 @@ type loop struct {
 	// unwatch, set by join, ends the watch. That ends with ctx too, but only stop waits for its end.
 	unwatch func()
 
-	token   string // fresh, for the next claim
-	word    string // that of token
-	claimed string // the word of the latest claim of ours
-	offers  offers
+	token   string         // fresh, for the next claim
+	word    string         // that of token
+	claimed string         // the word of the latest claim of ours
+	rtt     time.Duration  // of the latest write that was applied
+	offers  *offers        // nil before the first
 	record  record.Record  // what the latest sight said in full
 	watched uint64         // the revision that the watch told of last
 	control record.Control // the latest control record
@@ -189,7 +190,7 @@ func (l *loop) open(letter letter) {
 	default:
 		if letter.call != nil {
 			l.reportCall(*letter.call)
-			l.offers.took(*letter.call)
+			l.took(*letter.call)
 		}
 		if letter.entry != nil {
 			letter.ev.Seen = l.read(*letter.entry)
@@ -462,7 +463,7 @@ func (l *loop) leader() LeaderInfo {
 	case v.Kind == machine.Held:
 		// Not DueAt, by which this candidate claims: it may let others go first, or back off.
 		until := l.state.ViewAt + int64(machine.Wait(l.state.HeldTTL, l.e.cfg.ClockDrift))
-		info.ID, info.Until, info.prior = v.Rec.ID, l.e.clock.time(until), v.Rec.Prior
+		info.ID, info.Until = v.Rec.ID, l.e.clock.time(until)
 		if r.Token == v.Rec.Token {
 			info.Priority, info.Version, info.Address, info.Meta = r.Priority, r.Version, r.Address, r.Meta
 		}
@@ -510,7 +511,7 @@ func (l *loop) tell() bool {
 	if info.sameNews(l.told) {
 		return false
 	}
-	if before, ok := info.vacancyAfter(l.told); ok {
+	if before, ok := vacancyAfter(l.told, l.state.View); ok && info.ID != "" {
 		l.e.tellLeader(before)
 	}
 	l.told = info

@@ -69,10 +69,10 @@ func (m *mailbox) with(f func()) {
 }
 
 // take empties the mailbox.
-func (m *mailbox) take() (letters []letter, record, control *store.Entry) {
+func (m *mailbox) take() (letters []letter, sight, control *store.Entry) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	letters, record, control = m.letters, m.record, m.control
+	letters, sight, control = m.letters, m.record, m.control
 	m.letters, m.record, m.control = nil, nil, nil
-	return letters, record, control
+	return letters, sight, control
 }

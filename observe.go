@@ -287,12 +287,13 @@ func (o *observation) sight(e store.Entry, at time.Time) bool {
 	}
 	s.rev = e.Revision
 	known := s.last
-	s.last = infoOf(e.Key, e, at).asOf(time.Now())
+	info, seen := infoOf(e.Key, e, at)
+	s.last = info.asOf(time.Now())
 	o.expiry.place(s)
 	if e.Revision == 0 && o.named() == "" {
 		delete(o.groups, e.Key)
 	}
-	if before, ok := s.last.vacancyAfter(known); ok && !o.told(before) {
+	if before, ok := vacancyAfter(known, seen); ok && !o.told(before) {
 		return false
 	}
 	if s.last.news(known) {
@@ -320,13 +321,12 @@ func (l LeaderInfo) news(known LeaderInfo) bool {
 }
 
 // infoOf says who leads by an entry that arrived at now.
-func infoOf(group string, e store.Entry, now time.Time) LeaderInfo {
+func infoOf(group string, e store.Entry, now time.Time) (info LeaderInfo, seen machine.Seen) {
 	seen, r := record.Read(e)
-	info := LeaderInfo{Group: group, Term: termOf(seen), Correlation: correlation(seen.Rec.Token)}
+	info = LeaderInfo{Group: group, Term: termOf(seen), Correlation: correlation(seen.Rec.Token)}
 	switch seen.Kind {
 	case machine.Held:
 		info.ID, info.Priority, info.Version, info.Address, info.Meta = r.ID, r.Priority, r.Version, r.Address, r.Meta
-		info.prior = seen.Rec.Prior
 		ttl := min(seen.Rec.TTL, MaxTTL)
 		if ttl <= 0 {
 			ttl = MaxTTL
@@ -341,5 +341,5 @@ func infoOf(group string, e store.Entry, now time.Time) LeaderInfo {
 	default:
 		info.Reason = ReasonAbsent
 	}
-	return info
+	return info, seen
 }

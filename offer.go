@@ -23,25 +23,33 @@ const callOffer = "offer"
 
 // An offers is what an election has to do with offers: those that it takes, and the one that it makes.
 type offers struct {
-	rtt     time.Duration // of the latest write that was applied
-	stop    func()        // taking; nil while none are taken
-	refused bool          // the store takes none for us
-	cancel  context.CancelFunc
-	early   *machine.Event // an offer of a record of which the watch has not told yet
+	stop   func()             // taking; nil while none are taken
+	deaf   bool               // the store takes none for us
+	cancel context.CancelFunc // of the one that is made
+	early  *machine.Event     // an offer of a record of which the watch has not told yet
+}
+
+// ourOffers are made when the first of them is needed: thousands of elections in one process may never need them.
+func (l *loop) ourOffers() *offers {
+	if l.offers == nil {
+		l.offers = &offers{}
+	}
+	return l.offers
 }
 
 // took learns how long a write takes.
-func (o *offers) took(c Call) {
+func (l *loop) took(c Call) {
 	if c.Outcome == store.OK && c.Kind != "read" && c.Kind != callOffer {
-		o.rtt = c.Took
+		l.rtt = c.Took
 	}
 }
 
 // offered takes in an offer. It may have overtaken the last renewal of what it offers.
 func (l *loop) offered(ev machine.Event) {
-	l.offers.early = nil
+	o := l.ourOffers()
+	o.early = nil
 	if v := l.state.View; v.Kind == machine.Held && v.Rec.Token == ev.Seen.Rec.Token && v.Rev < ev.Seen.Rev {
-		l.offers.early = &ev
+		o.early = &ev
 		return
 	}
 	l.step(ev)
@@ -49,8 +57,8 @@ func (l *loop) offered(ev machine.Event) {
 
 // caughtUp takes in the offer that came before the record that it offers.
 func (l *loop) caughtUp() {
-	if ev := l.offers.early; ev != nil {
-		l.offered(*ev)
+	if l.offers != nil && l.offers.early != nil {
+		l.offered(*l.offers.early)
 	}
 }
 
@@ -70,9 +78,9 @@ func (l *loop) offer(a machine.Action) {
 		over(store.Permanent, nil)
 		return
 	}
-	patience := min(max(offerLeast, offerTrips*l.offers.rtt), l.e.cfg.TTL/offerShare)
+	patience := min(max(offerLeast, offerTrips*l.rtt), l.e.cfg.TTL/offerShare)
 	ctx, cancel := context.WithTimeout(l.ctx, patience)
-	l.offers.cancel = cancel
+	l.ourOffers().cancel = cancel
 	l.io.Go(func() {
 		defer cancel()
 		call := &Call{Kind: callOffer, Sent: time.Now()}
@@ -94,26 +102,26 @@ func (l *loop) offer(a machine.Action) {
 // tendOffers begins and ends the taking of offers, as the state asks for: who follows, and may claim, takes them. It
 // begins with the first leader that is seen, and is not interrupted by a change of leaders.
 func (l *loop) tendOffers() {
-	s, o := l.state, &l.offers
-	if o.cancel != nil && s.Phase != machine.Releasing {
+	s, o := l.state, l.offers
+	if o != nil && o.cancel != nil && s.Phase != machine.Releasing {
 		o.cancel()
 		o.cancel = nil
 	}
-	st, ok := l.e.store.(store.Offerer)
 	waits := (s.Phase == machine.Watching || s.Phase == machine.Claiming) && !s.Undrained &&
 		s.Barred == 0 && s.StandBackUntil <= l.e.clock.now().Mono && len(l.known) == 0 && l.rules.Backoff == 0
-	switch {
-	case !ok || o.refused:
-	case o.stop != nil && !waits:
-		o.stop()
-		o.stop = nil
-	case o.stop == nil && waits && s.View.Kind == machine.Held && s.Phase == machine.Watching:
-		stop, err := st.TakeOffers(l.e.cfg.Group, l.e.mail.offered)
-		if err != nil {
-			// For good. Its leaders write vacancies then.
-			o.refused = true
-			return
+	if o != nil && (o.deaf || o.stop != nil) {
+		if o.stop != nil && !waits {
+			o.stop()
+			o.stop = nil
 		}
-		o.stop = stop
+		return
 	}
+	st, ok := l.e.store.(store.Offerer)
+	if !ok || !waits || s.View.Kind != machine.Held || s.Phase != machine.Watching {
+		return
+	}
+	stop, err := st.TakeOffers(l.e.cfg.Group, l.e.mail.offered)
+	// An error is for good: for this candidate others write vacancies then.
+	o = l.ourOffers()
+	o.stop, o.deaf = stop, err != nil
 }

@@ -279,7 +279,8 @@ func TestNothingIsOfferedAmongCandidatesThatAreNotAlike(t *testing.T) {
 		}
 		defer stop()
 		halt(t, a)
-		if synctest.Wait(); made > 0 {
+		synctest.Wait()
+		if made > 0 {
 			t.Errorf("%d offers were made", made)
 		}
 	})

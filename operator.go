@@ -236,7 +236,8 @@ func (c *Control) seen(ctx context.Context, group string) (LeaderInfo, error) {
 	if err != nil {
 		return LeaderInfo{Group: group}, err
 	}
-	return infoOf(group, entry, time.Now()), nil
+	info, _ := infoOf(group, entry, time.Now())
+	return info, nil
 }
 
 // get reads until an answer comes, a failure is for good, or ctx is done.

@@ -179,19 +179,17 @@ type LeaderInfo struct {
 	By        string
 	Why       string
 	Successor string
-
-	// prior is the term before, if its leader offered the record to this one.
-	prior machine.Prior
 }
 
-// vacancyAfter returns the vacancy between the leader that was known and this one, if there was one that nobody wrote: the one
-// before offered its record, which says so since then. Who asks why a leader left finds it where it always is.
-func (l LeaderInfo) vacancyAfter(known LeaderInfo) (vacancy LeaderInfo, ok bool) {
-	if l.ID == "" || known.ID == "" || l.prior.Reason == "" || l.prior.Term != known.Term || l.Term == known.Term {
+// vacancyAfter returns the vacancy between the leader that was known and the one whose record is seen, if there was one that nobody
+// wrote: the one before offered its record, which says so since then. Who asks why a leader left finds it where it always is.
+func vacancyAfter(known LeaderInfo, seen machine.Seen) (vacancy LeaderInfo, ok bool) {
+	prior := seen.Rec.Prior
+	if known.ID == "" || seen.Kind != machine.Held || prior.Reason == "" || prior.Term != known.Term || termOf(seen) == known.Term {
 		return LeaderInfo{}, false
 	}
 	return LeaderInfo{
-		Group: known.Group, Term: known.Term, Correlation: known.Correlation, Reason: Reason(l.prior.Reason), By: known.ID,
+		Group: known.Group, Term: known.Term, Correlation: known.Correlation, Reason: Reason(prior.Reason), By: known.ID,
 	}, true
 }
 

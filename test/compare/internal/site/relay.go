@@ -61,7 +61,8 @@ func (s *Site) Relay(ctx context.Context, prefix string, n int) (_ *Relay, err e
 			return nil, err
 		}
 	}
-	return r, r.take(ctx, r.holders[0])
+	err = r.take(ctx, r.holders[0])
+	return r, err
 }
 
 // wait lets h take what is passed on.
