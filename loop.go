@@ -305,10 +305,10 @@ func (l *loop) step(ev machine.Event) {
 	l.syncGrant()
 	l.publish(before)
 	l.e.seat.stepped(l.told)
+	l.tendOffers() // before the program is told anything, which is to be what happens next on a busy processor
 	for _, a := range actions {
 		l.perform(a)
 	}
-	l.tendOffers()
 }
 
 // syncGrant brings the readers' view of the term in line with the state, before anything

@@ -24,6 +24,7 @@ const callOffer = "offer"
 // An offers is what an election has to do with offers: those that it takes, and the one that it makes.
 type offers struct {
 	stop   func()             // taking; nil while none are taken
+	ends   chan struct{}      // closed when the latest stop has returned, nil before
 	deaf   bool               // the store takes none for us
 	cancel context.CancelFunc // of the one that is made
 	early  *machine.Event     // an offer of a record of which the watch has not told yet
@@ -80,9 +81,14 @@ func (l *loop) offer(a machine.Action) {
 	}
 	patience := min(max(offerLeast, offerTrips*l.rtt), l.e.cfg.TTL/offerShare)
 	ctx, cancel := context.WithTimeout(l.ctx, patience)
-	l.ourOffers().cancel = cancel
+	o := l.ourOffers()
+	o.cancel = cancel
+	ends := o.ends
 	l.io.Go(func() {
 		defer cancel()
+		if ends != nil {
+			<-ends // or the offer might come back to us
+		}
 		call := &Call{Kind: callOffer, Sent: time.Now()}
 		call.Err = st.Offer(ctx, l.e.cfg.Group, text)
 		call.Took = time.Since(call.Sent)
@@ -111,8 +117,7 @@ func (l *loop) tendOffers() {
 		s.Barred == 0 && s.StandBackUntil <= l.e.clock.now().Mono && len(l.known) == 0 && l.rules.Backoff == 0
 	if o != nil && (o.deaf || o.stop != nil) {
 		if o.stop != nil && !waits {
-			o.stop()
-			o.stop = nil
+			l.stopTaking()
 		}
 		return
 	}
@@ -124,4 +129,15 @@ func (l *loop) tendOffers() {
 	// An error is for good: for this candidate others write vacancies then.
 	o = l.ourOffers()
 	o.stop, o.deaf = stop, err != nil
+}
+
+// stopTaking ends the taking of offers. It does not wait for the store, which may be busy, since a term may be about to begin.
+func (l *loop) stopTaking() {
+	o, ends := l.offers, make(chan struct{})
+	stop := o.stop
+	o.stop, o.ends = nil, ends
+	l.io.Go(func() {
+		defer close(ends)
+		stop()
+	})
 }
