@@ -67,7 +67,7 @@ func (c *step) leave(x Exit) {
 
 // lose ends our hold of the record: the work stops first, the release comes after it.
 func (c *step) lose(x Exit) {
-	x.Offer = c.m.Offers && x.Successor == "" && ofItself(x.Reason)
+	x.Offer = c.m.Offers && ofItself(x.Reason)
 	c.s.Exit, c.s.Reason, c.s.Prove = x, x.Reason, false
 	if c.s.Write.Stage != Flying {
 		c.s.Write = Write{}

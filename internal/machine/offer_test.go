@@ -42,6 +42,16 @@ func TestAnOfferedRecordIsClaimedAsItStands(t *testing.T) {
 	}
 }
 
+// Standing back ends as it does for a vacancy: when its time is reached.
+func TestAnOfferIsTakenWhenStandingBackIsOver(t *testing.T) {
+	p := following(unitMachine("a"))
+	p.s.StandBackUntil = p.now.Mono + 1 // when the step happens
+	p.step(over("b1"))
+	if p.s.Phase != Claiming {
+		t.Errorf("%v", p.s.Phase)
+	}
+}
+
 // Whoever may not claim a vacancy at once may not take an offer either: the vacancy follows.
 func TestAnOfferIsLeftBy(t *testing.T) {
 	for name, c := range map[string]struct {
@@ -110,6 +120,35 @@ func TestAnOfferIsFollowedByTheVacancy(t *testing.T) {
 		if w = p.s.Write; p.s.Phase != Releasing || w.Kind != Release || w.Expected != 5 || w.Stage != Flying {
 			t.Errorf("after %v: %v, a %v %v expecting %d", out, p.s.Phase, w.Kind, w.Stage, w.Expected)
 		}
+	}
+}
+
+func TestWhoLeavesOfItselfOffersItsRecord(t *testing.T) {
+	for name, ev := range map[string]Event{
+		"stopped":   {Kind: StopRelease},
+		"resigned":  {Kind: Asked, Term: 5, Exit: Exit{Reason: ReasonResigned}},
+		"panicked":  {Kind: Asked, Term: 5, Exit: Exit{Reason: ReasonPanicked}},
+		"unhealthy": {Kind: Bar, Bars: Unhealthy, Exit: Exit{Reason: ReasonUnhealthy}},
+	} {
+		p := leaving(offerer(), ev)
+		if p.s.Write.Kind != Offer {
+			t.Errorf("%s: a %v", name, p.s.Write.Kind)
+		}
+		last := p.acts[len(p.acts)-1]
+		if r := last.Rec; last.Write != Offer || r.ID != "" || r.Token != "a1" || r.Term != 5 || string(r.Reason) != name {
+			t.Errorf("%s: %v of %+v", name, last.Write, r)
+		}
+	}
+}
+
+// What was deleted while the work stopped is nobody's record, and cannot be claimed as one: the vacancy is written over it.
+func TestADeletedRecordIsNotOffered(t *testing.T) {
+	p := reigning(offerer())
+	p.step(Event{Kind: Leave, Exit: Exit{Reason: ReasonResigned}})
+	p.step(Event{Kind: Sight, Seen: Seen{Kind: Bare, Rev: 6}})
+	p.step(Event{Kind: Drained})
+	if w := p.s.Write; w.Kind != Release || w.Expected != 6 {
+		t.Errorf("a %v expecting %d", w.Kind, w.Expected)
 	}
 }
 
