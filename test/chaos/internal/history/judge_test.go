@@ -65,9 +65,11 @@ func (s *story) reign(id string, term uint64, from, to int64) {
 	s.round.Stored = append(s.round.Stored, history.Stored{Revision: term, ID: id})
 }
 
-func (s *story) release(id string, term uint64, at int64) {
+func (s *story) release(id string, term uint64, at int64) { s.call("release", id, term, at) }
+
+func (s *story) call(kind, id string, term uint64, at int64) {
 	s.event(id, history.EventCall, at+1, of(term), func(e *history.Event) {
-		e.Call, e.Sent, e.Outcome = "release", at*ms, "ok"
+		e.Call, e.Sent, e.Outcome = kind, at*ms, "ok"
 	})
 }
 
@@ -176,6 +178,26 @@ func TestABadHistoryIsCondemned(t *testing.T) {
 			s.reign("a", 40, 6000, 6100)
 			s.says("b", history.Answer{Leader: 41}, 6103, 6200)
 			s.event("b", history.EventTransition, 6103, of(41), func(e *history.Event) { e.To, e.Reason = "LEADER", "vacant" })
+		}},
+		"offered while the work runs": {"G4", "released term 40 while its work was running", func(s *story) {
+			s.event("a", history.EventPromoteBegin, 6000, of(40))
+			s.says("a", history.Answer{Leader: 40}, 6000, 6100)
+			s.event("a", history.EventPromoteEnd, 6100, of(40))
+			s.event("a", history.EventDemoteBegin, 6100, of(40))
+			s.call("offer", "a", 40, 6105)
+			s.event("a", history.EventDemoteEnd, 6110, of(40))
+		}},
+		"succeeded while the work of the one that offered runs": {"G4", "began while the work", func(s *story) {
+			s.event("a", history.EventTransition, 6000, of(40), func(e *history.Event) { e.To, e.Reason = "LEADER", "vacant" })
+			s.event("a", history.EventPromoteBegin, 6000, of(40))
+			s.says("a", history.Answer{Leader: 40, Ctx: 40, Work: 40}, 6000, 6100)
+			s.event("a", history.EventPromoteEnd, 6100, of(40))
+			s.event("a", history.EventDemoteBegin, 6100, of(40))
+			s.event("a", history.EventDemoteEnd, 6110, of(40))
+			s.call("offer", "a", 40, 6111)
+			s.says("a", history.Answer{}, 6110, 6120)
+			s.says("b", history.Answer{Leader: 41}, 6103, 6200)
+			s.event("b", history.EventTransition, 6103, of(41), func(e *history.Event) { e.To, e.Reason = "LEADER", "offered" })
 		}},
 		"nobody leads after a fault": {"G5", "nobody led after a kill", func(s *story) { s.wait(6000, 0, time.Second) }},
 		"somebody leads too late":    {"G5", "which is more than 1s", func(s *story) { s.wait(6000, 7001, time.Second) }},
