@@ -31,6 +31,7 @@ type mailbox struct {
 	letters []letter
 	record  *store.Entry
 	control *store.Entry
+	offer   *machine.Event
 	wake    chan struct{}
 }
 
@@ -54,7 +55,7 @@ func (m *mailbox) sight(e store.Entry, control bool) {
 // offered takes in an offer. One that is none is no news.
 func (m *mailbox) offered(b []byte) {
 	if seen, ok := record.ReadOffer(b); ok {
-		m.event(machine.Event{Kind: machine.Offered, Seen: seen})
+		m.with(func() { m.offer = &machine.Event{Kind: machine.Offered, Seen: seen} })
 	}
 }
 
@@ -73,6 +74,9 @@ func (m *mailbox) take() (letters []letter, sight, control *store.Entry) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	letters, sight, control = m.letters, m.record, m.control
-	m.letters, m.record, m.control = nil, nil, nil
+	if m.offer != nil {
+		letters = append(letters, letter{ev: *m.offer})
+	}
+	m.letters, m.record, m.control, m.offer = nil, nil, nil, nil
 	return letters, sight, control
 }

@@ -74,7 +74,7 @@ func (l *loop) offer(a machine.Action) {
 		over(store.Transient, nil)
 		return
 	}
-	text, err := record.Offer{Word: l.claimed, Revision: a.Expected, Term: a.Rec.Term, Reason: string(a.Rec.Reason)}.Encode()
+	text, err := record.Offer{Word: l.claimed, Revision: a.Expected, Reason: string(a.Rec.Reason)}.Encode()
 	if err != nil {
 		over(store.Permanent, nil)
 		return
@@ -84,10 +84,17 @@ func (l *loop) offer(a machine.Action) {
 	o := l.ourOffers()
 	o.cancel = cancel
 	ends := o.ends
+	if ends == nil {
+		ends = make(chan struct{})
+		close(ends)
+	}
 	l.io.Go(func() {
 		defer cancel()
-		if ends != nil {
-			<-ends // or the offer might come back to us
+		select {
+		case <-ends: // or the offer might come back to us
+		case <-ctx.Done():
+			over(store.Transient, nil)
+			return
 		}
 		call := &Call{Kind: callOffer, Sent: time.Now()}
 		call.Err = st.Offer(ctx, l.e.cfg.Group, text)

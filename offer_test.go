@@ -292,7 +292,7 @@ func TestNothingIsOfferedAmongCandidatesThatAreNotAlike(t *testing.T) {
 		b := start(t, st, config("b"))
 		ctx, cancel := context.WithTimeout(t.Context(), time.Millisecond)
 		defer cancel()
-		offer, err := record.Offer{Word: word, Revision: 1, Term: 1, Reason: "stopped"}.Encode()
+		offer, err := record.Offer{Word: word, Revision: 1, Reason: "stopped"}.Encode()
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -347,6 +347,59 @@ func TestAnOfferEndsWhenItIsTaken(t *testing.T) {
 		mustLead(t, b, a)
 		if d := <-st.lasted; d != 0 {
 			t.Errorf("the offer went on for %v", d)
+		}
+	})
+}
+
+// A slowStore takes its time to end the taking of offers.
+type slowStore struct {
+	*memstore.Store
+	pause time.Duration
+}
+
+func (s slowStore) TakeOffers(key string, deliver func([]byte)) (stop func(), err error) {
+	end, err := s.Store.TakeOffers(key, deliver)
+	return func() { end(); time.Sleep(s.pause) }, err
+}
+
+// A store that is busy with something else costs a leaving leader no more than an unheard offer.
+func TestLeavingDoesNotWaitForAStoreThatIsSlowToEndTheTakingOfOffers(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		st := memstore.New()
+		a := start(t, st, config("a"))
+		b := start(t, slowStore{st, time.Minute}, config("b"))
+		c := start(t, st, config("c"))
+		time.Sleep(heartbeat / 2)
+		mustLead(t, a, b, c)
+		halt(t, c)
+		halt(t, a)
+		mustLead(t, b)
+		begun := time.Now()
+		if err := b.Resign(t.Context()); err != nil || time.Since(begun) > 25*time.Millisecond {
+			t.Errorf("%v after %v", err, time.Since(begun))
+		}
+		if e, r := stored(t, st); !e.Tombstone || r.Reason != "resigned" {
+			t.Errorf("%s", e.Value)
+		}
+	})
+}
+
+// A leader that left by itself, just as it was asked to, did not leave because of that.
+func TestWhoAskedHearsThatTheLeaderLeftByAnOffer(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		st := memstore.New()
+		put(t, st, "g", map[string]any{"id": "a", "token": "a", "ttl": ttl.Milliseconds()})
+		c, err := leader.NewControlWithStore(st, "ops")
+		if err != nil {
+			t.Fatal(err)
+		}
+		go func() {
+			time.Sleep(heartbeat)
+			put(t, st, "g", map[string]any{"id": "b", "token": "b", "ttl": ttl.Milliseconds(), "prior": map[string]any{"term": 1, "reason": "stopped"}})
+		}()
+		h, err := c.StepDown(t.Context(), "g", "test")
+		if !errors.Is(err, leader.ErrTermOver) || h.Obeyed || h.Vacancy.Reason != leader.ReasonStopped || h.To.ID != "b" {
+			t.Errorf("%v: %+v", err, h)
 		}
 	})
 }

@@ -14,7 +14,7 @@ func following(m Machine) *play {
 }
 
 func over(token string) Event {
-	return Event{Kind: Offered, Seen: Seen{Kind: Vacant, Rec: Record{Token: token, Term: 3, Reason: ReasonStopped}}, Token: "a1"}
+	return Event{Kind: Offered, Seen: Seen{Kind: Vacant, Rec: Record{Token: token, Reason: ReasonStopped}}, Token: "a1"}
 }
 
 func TestAnOfferedRecordIsClaimedAsItStands(t *testing.T) {
@@ -149,6 +149,26 @@ func TestADeletedRecordIsNotOffered(t *testing.T) {
 	p.step(Event{Kind: Drained})
 	if w := p.s.Write; w.Kind != Release || w.Expected != 6 {
 		t.Errorf("a %v expecting %d", w.Kind, w.Expected)
+	}
+}
+
+// Who stops while it takes over writes the vacancy that the one before did not write, and says why that one left.
+func TestAVacancyInPlaceOfATakenOfferTellsOfTheTermBefore(t *testing.T) {
+	p := following(unitMachine("a"))
+	p.step(over("b1"))
+	p.step(Event{Kind: StopRelease})
+	last := p.acts[len(p.acts)-1]
+	want := Record{Token: "a1", Term: 3, Reason: ReasonStopped, By: "b"}
+	if last.Write != Release || last.Expected != 4 || last.Rec != want {
+		t.Errorf("%v expecting %d of %+v, want %+v", last.Write, last.Expected, last.Rec, want)
+	}
+	// If the claim was applied after all, it is that claim that ends.
+	p.step(Event{Kind: Sight, Seen: Seen{Kind: Held, Rev: 5, Rec: Record{ID: "a", Token: "a1", TTL: p.m.TTL, Prior: Prior{3, ReasonStopped}}}})
+	p.answer(Event{Kind: Written, Outcome: Conflict})
+	last = p.acts[len(p.acts)-1]
+	want = Record{Token: "a1", Reason: ReasonStopped, By: "a"}
+	if last.Write != Release || last.Expected != 5 || last.Rec != want {
+		t.Errorf("%v expecting %d of %+v, want %+v", last.Write, last.Expected, last.Rec, want)
 	}
 }
 

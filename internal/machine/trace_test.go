@@ -415,7 +415,7 @@ func (st *stage) offer(p *player, a Action) bool {
 	for _, o := range st.players {
 		if o != p && !o.dead && !o.cut && o.s.Phase != Stopped {
 			st.say("store", "%s's record is offered to %s", p.id, o.id)
-			st.tell(o, Event{Kind: Offered, Seen: Seen{Kind: Vacant, Rec: Record{Token: a.Rec.Token, Term: a.Rec.Term, Reason: a.Rec.Reason}}})
+			st.tell(o, Event{Kind: Offered, Seen: Seen{Kind: Vacant, Rec: Record{Token: a.Rec.Token, Reason: a.Rec.Reason}}})
 			return true
 		}
 	}

@@ -39,6 +39,10 @@ func (c *step) content() Record {
 		if r.By == "" {
 			r.By = c.m.ID
 		}
+		if p := c.s.Grant.Prior; p.Reason != "" && c.theirs(c.s.View) {
+			// In place of a claim that was given up: it is the term before whose end everybody is to hear of.
+			r.Term, r.Reason, r.By = p.Term, p.Reason, c.s.View.Rec.ID
+		}
 	default:
 	}
 	return r

@@ -31,8 +31,8 @@ type Offer struct {
 	Word string `json:"word"`
 	// Revision is that of the record that is offered. Who has not heard of it yet does so before it claims.
 	Revision uint64 `json:"revision"`
-	// Term is the term that ended, and Reason why.
-	Term   uint64 `json:"term,omitempty"`
+	// Reason is why its term ended, for people. The word proves the claim and not this: whoever hears an offer could repeat it
+	// with another.
 	Reason string `json:"reason"`
 }
 
@@ -48,10 +48,10 @@ func ReadOffer(b []byte) (seen machine.Seen, ok bool) {
 	if len(b) > store.MaxValue || json.Unmarshal(b, &o) != nil {
 		return seen, false
 	}
-	if o.Word == "" || o.Term > maxNumber || o.Reason == "" || len(o.Reason) > MaxReason {
+	if o.Word == "" || o.Revision > maxNumber || o.Reason == "" || len(o.Reason) > MaxReason {
 		return seen, false
 	}
 	return machine.Seen{
-		Kind: machine.Vacant, Rev: o.Revision, Rec: machine.Record{Token: Token(o.Word), Term: o.Term, Reason: machine.Reason(o.Reason)},
+		Kind: machine.Vacant, Rev: o.Revision, Rec: machine.Record{Token: Token(o.Word), Reason: machine.Reason(o.Reason)},
 	}, true
 }

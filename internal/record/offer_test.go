@@ -31,9 +31,9 @@ func TestAClaimHasATokenThatOnlyItsWordMakes(t *testing.T) {
 
 func TestAnOfferIsReadAsItWasMade(t *testing.T) {
 	token, word := record.NewClaim()
-	o := record.Offer{Word: word, Revision: 12, Term: 9, Reason: "stopped"}
+	o := record.Offer{Word: word, Revision: 12, Reason: "stopped"}
 	seen, ok := record.ReadOffer(mustEncode(t, o))
-	want := machine.Seen{Kind: machine.Vacant, Rev: 12, Rec: machine.Record{Token: token, Term: 9, Reason: machine.ReasonStopped}}
+	want := machine.Seen{Kind: machine.Vacant, Rev: 12, Rec: machine.Record{Token: token, Reason: machine.ReasonStopped}}
 	if !ok || seen != want {
 		t.Errorf("%+v, %t, want %+v", seen, ok, want)
 	}
@@ -44,12 +44,12 @@ func TestWhatIsNoOfferIsNone(t *testing.T) {
 		"nothing":           "",
 		"no JSON":           "resigned",
 		"another type":      `["word"]`,
-		"no word":           `{"revision":12,"term":9,"reason":"stopped"}`,
+		"no word":           `{"revision":12,"reason":"stopped"}`,
 		"an empty word":     `{"word":"","reason":"stopped"}`,
-		"no reason":         `{"word":"w","revision":12,"term":9}`,
+		"no reason":         `{"word":"w","revision":12}`,
 		"a long reason":     `{"word":"w","reason":"` + strings.Repeat("x", record.MaxReason+1) + `"}`,
-		"a term too large":  `{"word":"w","term":9007199254740993,"reason":"stopped"}`,
-		"a negative number": `{"word":"w","term":-1,"reason":"stopped"}`,
+		"a large revision":  `{"word":"w","revision":9007199254740993,"reason":"stopped"}`,
+		"a negative number": `{"word":"w","revision":-1,"reason":"stopped"}`,
 		"too long":          `{"word":"` + strings.Repeat("w", store.MaxValue) + `","reason":"stopped"}`,
 		"a record":          string(mustEncode(t, full())),
 		"a vacancy":         string(mustEncode(t, vacancy())),
@@ -82,7 +82,7 @@ func TestTheTermBeforeIsWrittenAndRead(t *testing.T) {
 
 // FuzzReadOffer reads whatever comes as an offer.
 func FuzzReadOffer(f *testing.F) {
-	f.Add([]byte(`{"word":"w","revision":12,"term":9,"reason":"stopped"}`))
+	f.Add([]byte(`{"word":"w","revision":12,"reason":"stopped"}`))
 	f.Add([]byte(`{"word":"","reason":""}`))
 	f.Fuzz(func(t *testing.T, b []byte) {
 		seen, ok := record.ReadOffer(b)
