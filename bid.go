@@ -48,7 +48,7 @@ func (l *loop) considerBid() {
 	if v.Rec.Token != b.token {
 		since := now + mrand.Int64N(int64(l.e.cfg.HeartbeatInterval))
 		*b = bid{
-			token: v.Rec.Token, term: termOf(v), since: since, tell: since,
+			token: v.Rec.Token, term: v.Term(), since: since, tell: since,
 			flying: b.flying, refused: b.refused, pause: l.e.cfg.TTL,
 		}
 	}

@@ -447,7 +447,7 @@ func transitionTerm(before, after machine.State) Term {
 // us: readers look at our window for that.
 func (l *loop) leader() LeaderInfo {
 	v, r := l.state.View, l.record
-	info := LeaderInfo{Group: l.e.cfg.Group, Term: termOf(v), Correlation: l.correlation(v.Rec.Token)}
+	info := LeaderInfo{Group: l.e.cfg.Group, Term: v.Term(), Correlation: l.correlation(v.Rec.Token)}
 	switch {
 	case v.Kind == machine.Held && v.Rec.Token == l.state.Grant.Token:
 		info.Reason = Reason(l.state.Reason)
@@ -495,14 +495,6 @@ func barred(b machine.Bars) Reason {
 	default:
 		return ""
 	}
-}
-
-// termOf is the number of the term that a sight is about.
-func termOf(v machine.Seen) uint64 {
-	if v.Kind == machine.Held && v.Rec.Term == 0 {
-		return v.Rev // the acquiring write itself
-	}
-	return v.Rec.Term
 }
 
 // tell tells observers and callbacks who leads, if that changed, and reports whether it did.

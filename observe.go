@@ -323,7 +323,7 @@ func (l LeaderInfo) news(known LeaderInfo) bool {
 // infoOf says who leads by an entry that arrived at now.
 func infoOf(group string, e store.Entry, now time.Time) (info LeaderInfo, seen machine.Seen) {
 	seen, r := record.Read(e)
-	info = LeaderInfo{Group: group, Term: termOf(seen), Correlation: correlation(seen.Rec.Token)}
+	info = LeaderInfo{Group: group, Term: seen.Term(), Correlation: correlation(seen.Rec.Token)}
 	switch seen.Kind {
 	case machine.Held:
 		info.ID, info.Priority, info.Version, info.Address, info.Meta = r.ID, r.Priority, r.Version, r.Address, r.Meta

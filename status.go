@@ -185,7 +185,7 @@ type LeaderInfo struct {
 // wrote: the one before offered its record, which says so since then. Who asks why a leader left finds it where it always is.
 func vacancyAfter(known LeaderInfo, seen machine.Seen) (vacancy LeaderInfo, ok bool) {
 	prior := seen.Rec.Prior
-	if known.ID == "" || seen.Kind != machine.Held || prior.Reason == "" || prior.Term != known.Term || termOf(seen) == known.Term {
+	if known.ID == "" || seen.Kind != machine.Held || prior.Reason == "" || prior.Term != known.Term || seen.Term() == known.Term {
 		return LeaderInfo{}, false
 	}
 	return LeaderInfo{

@@ -27,11 +27,7 @@ func (c *step) offered() {
 	case c.s.Phase != Watching || !c.theirs(c.s.View) || over.Token == "" || c.s.View.Rec.Token != over.Token:
 	case !c.s.mayClaim() || c.now.Mono < c.s.StandBackUntil || c.s.Ranked || c.s.Passed > 0:
 	default:
-		term := c.s.View.Rec.Term
-		if term == 0 {
-			term = c.s.View.Rev // the acquiring write itself
-		}
-		c.claim(ReasonOffered, Prior{term, over.Reason})
+		c.claim(ReasonOffered, Prior{c.s.View.Term(), over.Reason})
 	}
 }
 

@@ -224,6 +224,14 @@ type State struct {
 	ops uint64
 }
 
+// Term is the number of the term that the sight is about.
+func (s Seen) Term() uint64 {
+	if s.Kind == Held && s.Rec.Term == 0 {
+		return s.Rev // the acquiring write itself
+	}
+	return s.Rec.Term
+}
+
 // same tells whether two sights are of the same write.
 func (s Seen) same(o Seen) bool {
 	return s.Rev == o.Rev && s.Kind == o.Kind && s.Rec.Token == o.Rec.Token
