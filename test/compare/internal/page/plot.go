@@ -1,11 +1,13 @@
 package page
 
 import (
+	"bytes"
 	"fmt"
 	"image/color"
 	"io"
 	"math"
 	"strconv"
+	"strings"
 	"time"
 
 	"gonum.org/v1/plot"
@@ -32,7 +34,7 @@ func Plot(w io.Writer, r *figure.Report) error {
 	if err != nil {
 		return err
 	}
-	left.X.Tick.Marker, left.Legend.XOffs = decades{}, -7*vg.Millimeter
+	left.X.Tick.Marker = decades{}
 	left.X.Min, left.X.Max = math.Floor(left.X.Min), math.Ceil(left.X.Max+0.5) // which leaves room for the legend beside the curves
 	right, err := distribution(r, fmt.Sprintf("Crash failover, TTL %v", plotTTL), "milliseconds since the last renewal", plain, func(res *figure.Result) (s figure.Samples) {
 		for _, c := range res.Crashes {
@@ -47,7 +49,8 @@ func Plot(w io.Writer, r *figure.Report) error {
 	}
 	const width, height = 24 * vg.Centimeter, 9 * vg.Centimeter
 	svg := vgsvg.New(width, height)
-	right.X.Min, right.Legend.Left, right.Legend.XOffs = 0, true, 2*vg.Millimeter // where it is empty
+	right.X.Min, right.Legend.XOffs = 0, 2*vg.Millimeter // where it is empty
+	left.Legend.XOffs = width/2 - 50*vg.Millimeter       // to the right of the curves
 	canvas := draw.New(svg)
 	canvas.SetColor(color.White)
 	canvas.Fill(canvas.Path())
@@ -55,7 +58,12 @@ func Plot(w io.Writer, r *figure.Report) error {
 	for i, p := range []*plot.Plot{left, right} {
 		p.Draw(tiles.At(canvas, i, 0))
 	}
-	_, err = svg.WriteTo(w)
+	var drawn bytes.Buffer
+	if _, err := svg.WriteTo(&drawn); err != nil {
+		return err
+	}
+	// Who has no Liberation gets a font of the same widths, and not one with serifs.
+	_, err = io.WriteString(w, strings.ReplaceAll(drawn.String(), "font-family:Liberation Sans;", "font-family:Liberation Sans,Arial,Helvetica,sans-serif;"))
 	return err
 }
 
@@ -67,7 +75,7 @@ func distribution(r *figure.Report, title, axis string, scale func(float64) floa
 	p.Title.Text, p.X.Label.Text, p.Y.Label.Text = title, axis, "share of the trials"
 	p.Title.Padding = 2 * vg.Millimeter
 	p.Y.Min, p.Y.Max = 0, 1
-	p.Legend.Top, p.Legend.Left = false, false
+	p.Legend.Top, p.Legend.Left = false, true // left: the words begin beside their marks, however wide a reader's font is
 	p.Legend.Padding, p.Legend.ThumbnailWidth, p.Legend.XOffs, p.Legend.YOffs = 2*vg.Millimeter, 6*vg.Millimeter, -2*vg.Millimeter, 2*vg.Millimeter
 	p.Add(plotter.NewGrid())
 	for i, res := range r.Results {
