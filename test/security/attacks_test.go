@@ -257,6 +257,12 @@ func forgeRelease(t *testing.T, nc *nats.Conn, subject string) {
 	m := nats.NewMsg("$KV.leaders.reports")
 	m.Header.Set("KV-Operation", "DEL")
 	m.Data = []byte(vacancy)
+	answerWith(t, nc, m, subject)
+}
+
+// answerWith writes a message to the own group's record and has it read to a subject.
+func answerWith(t *testing.T, nc *nats.Conn, m *nats.Msg, subject string) {
+	t.Helper()
 	if _, err := natslab.JetStream(t, nc).PublishMsg(natslab.Within(t), m); err != nil {
 		t.Fatal(err)
 	}
@@ -265,6 +271,82 @@ func forgeRelease(t *testing.T, nc *nats.Conn, subject string) {
 	}
 	if err := nc.Flush(); err != nil {
 		t.Fatal(err)
+	}
+}
+
+// offers is where a group's record is offered to one of those who wait for it.
+func offers(group string) string { return "leader-offer." + bucket + "." + group }
+
+// What is sent to another group as an offer, by way of an answer or by who may publish it, is none: the word of the
+// claim is known to its holder alone until it leaves, and the token that all can read is not it.
+func TestForgedOfferMovesNobody(t *testing.T) {
+	l, kv := underAttack(t, republishing)
+	elsewhere := func(c *leader.ElectionConfig) { c.Group = "forged-at" }
+	root := l.connect("root")
+	a := join(t, root, "a", ttl(long), elsewhere)
+	a.leads()
+	b := join(t, l.connect("root"), "b", ttl(long), elsewhere)
+	b.follows(a)
+	term := a.Term()
+	heard, err := root.SubscribeSync(offers("forged-at")) // beside the queue, and so of all of them
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := root.Flush(); err != nil {
+		t.Fatal(err)
+	}
+
+	stored, err := kv.Get(natslab.Within(t), "forged-at")
+	if err != nil {
+		t.Fatal(err)
+	}
+	forged := nats.NewMsg("$KV.leaders.reports")
+	forged.Data = fmt.Appendf(nil, `{"word":%q,"revision":%d,"reason":"stopped"}`, a.Token(), stored.Revision())
+	answerWith(t, l.connect(candidate), forged, offers("forged-at"))
+	if err := root.Publish(offers("forged-at"), forged.Data); err != nil {
+		t.Fatal(err)
+	}
+	for range 2 {
+		if m, err := heard.NextMsgWithContext(natslab.Within(t)); err != nil || !bytes.Equal(m.Data, forged.Data) {
+			t.Fatalf("the forged offer did not arrive: %v, %v", m, err)
+		}
+	}
+	a.renews(3)
+	if a.Term() != term {
+		t.Errorf("a leads in %v, after %v", a.Term(), term)
+	}
+	a.resign()
+	b.leads() // and has heard all that came before the true offer
+	if a.lost() != leader.ReasonResigned || b.Term().Number <= term.Number {
+		t.Errorf("a led in term %d until %q; b leads in term %d", term.Number, a.lost(), b.Term().Number)
+	}
+}
+
+// Who may subscribe to a group's offers can take them and keep them. That costs the group an offer's time, and no more.
+func TestStolenOfferIsFollowedByAVacancy(t *testing.T) {
+	l, _ := underAttack(t, republishing)
+	thief := l.connect(candidate)
+	stolen := make(chan *nats.Msg, 1000)
+	for range 100 {
+		if _, err := thief.ChanQueueSubscribe(offers(group), "leader", stolen); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := thief.Flush(); err != nil {
+		t.Fatal(err)
+	}
+	a := join(t, l.connect(candidate), "a", ttl(long))
+	a.leads()
+	b := join(t, l.connect(candidate), "b", ttl(long))
+	b.follows(a)
+	for len(stolen) == 0 { // 1 in 101 goes where it should
+		a.resign()
+		b.leads()
+		a, b = b, a
+		b.follows(a)
+	}
+	if s := a.Status(); s.Reason != leader.ReasonVacant {
+		t.Errorf("a leads because %q", s.Reason)
 	}
 }
 
