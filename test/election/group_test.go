@@ -14,6 +14,7 @@ import (
 	"github.com/seed-ff2cb582/leader"
 	"github.com/seed-ff2cb582/leader/store"
 	"github.com/seed-ff2cb582/leader/store/natsstore"
+	"github.com/seed-ff2cb582/leader/test/internal/lookout"
 	"github.com/seed-ff2cb582/leader/test/natslab"
 )
 
@@ -31,11 +32,11 @@ type group struct {
 	tb           testing.TB
 	bucket, name string
 	moved        chan struct{} // something happened; holds one
+	lookout      *lookout.Lookout
 
 	mu      sync.Mutex
 	members []*member
 	reigns  []reign
-	fault   string // the first violation seen
 }
 
 // A reign is one promotion.
@@ -72,14 +73,9 @@ func ttl(d time.Duration) tweak {
 // connections, so that its candidates stop before them.
 func newGroup(tb testing.TB, bucket string) *group {
 	tb.Helper()
-	g := &group{tb: tb, bucket: bucket, name: "g", moved: make(chan struct{}, 1)}
-	ctx, cancel := context.WithCancel(context.WithoutCancel(tb.Context())) // until the cleanup below
-	var sampler sync.WaitGroup
-	sampler.Go(func() { g.sample(ctx) })
+	g := &group{tb: tb, bucket: bucket, name: "g", moved: make(chan struct{}, 1), lookout: lookout.Keep(tb)}
 	tb.Cleanup(func() {
 		g.stopAll()
-		cancel()
-		sampler.Wait()
 		g.verdict()
 	})
 	return g
@@ -139,6 +135,7 @@ func (m *member) enlist(e leader.Election) {
 	m.g.mu.Lock()
 	m.g.members = append(m.g.members, m)
 	m.g.mu.Unlock()
+	m.g.lookout.Add(m.id, e)
 }
 
 func (m *member) note(word string) {
@@ -270,43 +267,10 @@ func (g *group) transition(m *member, t leader.Transition) {
 	if t.To == leader.StateLeader {
 		g.mu.Lock()
 		g.reigns = append(g.reigns, reign{m.id, t.Term, t.At})
-		g.inspect()
 		g.mu.Unlock()
+		g.lookout.Look()
 	}
 	g.stir()
-}
-
-// sample looks for two leaders now and then, besides the looks at each promotion.
-func (g *group) sample(ctx context.Context) {
-	tick := time.NewTicker(2 * time.Millisecond)
-	defer tick.Stop()
-	for {
-		select {
-		case <-ctx.Done():
-			return
-		case <-tick.C:
-			g.mu.Lock()
-			g.inspect()
-			g.mu.Unlock()
-		}
-	}
-}
-
-// inspect looks for two leaders at one instant: one who leads in the same term before and
-// after another was seen to lead.
-func (g *group) inspect() {
-	var a *member
-	var term leader.Term
-	for _, b := range g.members {
-		other := b.Term()
-		if other.IsZero() {
-			continue
-		}
-		if a != nil && a.Term() == term && g.fault == "" {
-			g.fault = fmt.Sprintf("two leaders at one instant: %s in %v and %s in %v", a.id, term, b.id, other)
-		}
-		a, term = b, other
-	}
 }
 
 // verdict fails the test for what went wrong in its course.
@@ -314,9 +278,6 @@ func (g *group) verdict() {
 	g.tb.Helper()
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	if g.fault != "" {
-		g.tb.Error(g.fault)
-	}
 	slices.SortFunc(g.reigns, func(a, b reign) int { return a.at.Compare(b.at) })
 	for i := 1; i < len(g.reigns); i++ {
 		if a, b := g.reigns[i-1], g.reigns[i]; b.term.Number <= a.term.Number {

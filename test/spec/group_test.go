@@ -14,6 +14,7 @@ import (
 
 	"github.com/seed-ff2cb582/leader"
 	"github.com/seed-ff2cb582/leader/store/natsstore"
+	"github.com/seed-ff2cb582/leader/test/internal/lookout"
 	"github.com/seed-ff2cb582/leader/test/natslab"
 )
 
@@ -30,57 +31,17 @@ type group struct {
 	bucket string
 	moved  chan struct{} // something happened; holds one
 
+	lookout *lookout.Lookout
+
 	mu      sync.Mutex
 	members []*member
-	fault   string
 }
 
 func newGroup(tb testing.TB, bucket string) *group {
 	tb.Helper()
-	g := &group{tb: tb, bucket: bucket, moved: make(chan struct{}, 1)}
-	ctx, cancel := context.WithCancel(context.WithoutCancel(tb.Context())) // until the cleanup below
-	var sampler sync.WaitGroup
-	sampler.Go(func() { g.sample(ctx) })
-	tb.Cleanup(func() {
-		g.stopAll()
-		cancel()
-		sampler.Wait()
-		if g.fault != "" {
-			tb.Error(g.fault)
-		}
-	})
+	g := &group{tb: tb, bucket: bucket, moved: make(chan struct{}, 1), lookout: lookout.Keep(tb)}
+	tb.Cleanup(g.stopAll)
 	return g
-}
-
-func (g *group) sample(ctx context.Context) {
-	tick := time.NewTicker(2 * time.Millisecond)
-	defer tick.Stop()
-	for {
-		select {
-		case <-ctx.Done():
-			return
-		case <-tick.C:
-			g.inspect()
-		}
-	}
-}
-
-// inspect looks for one who leads in the same term before and after another was seen to lead.
-func (g *group) inspect() {
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	var a *member
-	var term leader.Term
-	for _, b := range g.members {
-		other := b.Term()
-		if other.IsZero() {
-			continue
-		}
-		if a != nil && a.Term() == term && g.fault == "" {
-			g.fault = fmt.Sprintf("two leaders at one instant: %s in %v and %s in %v", a.id, term, b.id, other)
-		}
-		a, term = b, other
-	}
 }
 
 // A member is one candidate and what it told.
@@ -145,6 +106,7 @@ func (g *group) candidate(nc *nats.Conn, id string, tweaks ...tweak) *member {
 	g.mu.Lock()
 	g.members = append(g.members, m)
 	g.mu.Unlock()
+	g.lookout.Add(id, e)
 	return m
 }
 

@@ -94,9 +94,8 @@ func TestListingKeysShowsTheElections(t *testing.T) {
 // which only one may lead.
 func (g *group) alone(srv *natslab.Server, name string) *member {
 	g.tb.Helper()
-	other := &group{tb: g.tb, bucket: g.bucket, moved: make(chan struct{}, 1)}
-	m := other.join(srv.Connect(g.tb), name, func(c *leader.ElectionConfig) { c.Group = name })
-	g.tb.Cleanup(m.leave)
+	nc := srv.Connect(g.tb)
+	m := newGroup(g.tb, g.bucket).join(nc, name, func(c *leader.ElectionConfig) { c.Group = name })
 	m.leads()
 	return m
 }

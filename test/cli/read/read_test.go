@@ -1,13 +1,10 @@
 package read_test
 
 import (
-	"bytes"
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"os"
-	"os/exec"
 	"strconv"
 	"strings"
 	"testing"
@@ -39,20 +36,6 @@ func within(t *testing.T) context.Context {
 	ctx, cancel := context.WithTimeout(t.Context(), 2*natslab.Patience)
 	t.Cleanup(cancel)
 	return ctx
-}
-
-// run runs the program to its end.
-func run(t *testing.T, args ...string) (code int, stdout, stderr string) {
-	t.Helper()
-	cmd := exec.CommandContext(within(t), program, args...)
-	cmd.Env = []string{"HOME=" + t.TempDir(), "TMPDIR=" + t.TempDir(), "PATH=" + os.Getenv("PATH")}
-	var out, errs bytes.Buffer
-	cmd.Stdout, cmd.Stderr = &out, &errs
-	var exit *exec.ExitError
-	if err := cmd.Run(); err != nil && !errors.As(err, &exit) {
-		t.Fatal(err)
-	}
-	return cmd.ProcessState.ExitCode(), out.String(), errs.String()
 }
 
 // start starts a candidate whose TTL no test waits for, and returns when it leads or follows.
@@ -87,7 +70,7 @@ func TestCommandsThatReadWorkOnAClusterOfThree(t *testing.T) {
 	}
 	on := func(want int, args ...string) string {
 		t.Helper()
-		code, out, stderr := run(t, append(args, "--server", cluster.URL(), "--timeout", "30s")...)
+		code, out, stderr := built.Try(within(t), t, program, append(args, "--server", cluster.URL(), "--timeout", "30s")...)
 		if code != want {
 			t.Fatalf("%v: exit status %d, want %d\n%s%s", args, code, want, out, stderr)
 		}
@@ -166,7 +149,7 @@ func TestAnObserversRightsSuffice(t *testing.T) {
 	start(t, srv.Connect(t, nats.UserInfo("admin", "admin")), "a")
 	as := func(user string, args ...string) (int, string, string) {
 		t.Helper()
-		return run(t, append(args, "--server", srv.URL(), "--user", user, "--password", user, "--inbox-prefix", "_INBOX_"+user)...)
+		return built.Try(within(t), t, program, append(args, "--server", srv.URL(), "--user", user, "--password", user, "--inbox-prefix", "_INBOX_"+user)...)
 	}
 	if code, out, stderr := as("observer", "ls", "-o", "name"); code != 0 || out != group+"\n" || stderr != "" {
 		t.Errorf("exit status %d: %s%s", code, out, stderr)

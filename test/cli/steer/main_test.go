@@ -1,12 +1,9 @@
 package steer_test
 
 import (
-	"bytes"
 	"context"
 	"encoding/json"
-	"errors"
 	"os"
-	"os/exec"
 	"strings"
 	"testing"
 	"time"
@@ -50,15 +47,7 @@ func as(t *testing.T, url, user string) caller {
 // try runs the program to its end.
 func (c caller) try(args ...string) (code int, stdout, stderr string) {
 	c.t.Helper()
-	cmd := exec.CommandContext(within(c.t), program, append(args, c.flags...)...)
-	cmd.Env = []string{"HOME=" + c.t.TempDir(), "TMPDIR=" + c.t.TempDir(), "PATH=" + os.Getenv("PATH")}
-	var out, errs bytes.Buffer
-	cmd.Stdout, cmd.Stderr = &out, &errs
-	var exit *exec.ExitError
-	if err := cmd.Run(); err != nil && !errors.As(err, &exit) {
-		c.t.Fatal(err)
-	}
-	return cmd.ProcessState.ExitCode(), out.String(), errs.String()
+	return built.Try(within(c.t), c.t, program, append(args, c.flags...)...)
 }
 
 // run is try of what must have the exit status.

@@ -1,7 +1,10 @@
-// Package built builds the leader command for tests that run it as a user would: as a program of its own.
+// Package built builds the leader command for tests that run it as a user would, as a program of its own, and runs it.
 package built
 
 import (
+	"bytes"
+	"context"
+	"errors"
 	"fmt"
 	"os"
 	"os/exec"
@@ -25,4 +28,19 @@ func Run(m *testing.M, program *string) int {
 		return 1
 	}
 	return m.Run()
+}
+
+// Try runs a program to its end, for as long as the context lets it, in an environment with nothing of the caller's but the
+// PATH.
+func Try(ctx context.Context, tb testing.TB, program string, args ...string) (code int, stdout, stderr string) {
+	tb.Helper()
+	cmd := exec.CommandContext(ctx, program, args...)
+	cmd.Env = []string{"HOME=" + tb.TempDir(), "TMPDIR=" + tb.TempDir(), "PATH=" + os.Getenv("PATH")}
+	var out, errs bytes.Buffer
+	cmd.Stdout, cmd.Stderr = &out, &errs
+	var exit *exec.ExitError
+	if err := cmd.Run(); err != nil && !errors.As(err, &exit) {
+		tb.Fatal(err)
+	}
+	return cmd.ProcessState.ExitCode(), out.String(), errs.String()
 }

@@ -1,0 +1,90 @@
+// Package lookout looks for two leaders at one instant while a test runs.
+package lookout
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/seed-ff2cb582/leader"
+)
+
+// interval is the time between two looks. A test that knows when somebody begins to lead adds a [Lookout.Look] of its own.
+const interval = 2 * time.Millisecond
+
+// A Lookout watches the candidates of one group. It is safe for concurrent use.
+type Lookout struct {
+	mu      sync.Mutex
+	members []member
+	fault   string // the first that was seen
+}
+
+type member struct {
+	id string
+	leader.Election
+}
+
+// Keep begins a lookout, which ends with the test and fails it if two led at one instant. Cleanups that the test registers
+// later, such as the stop of its candidates, are watched.
+func Keep(tb testing.TB) *Lookout {
+	tb.Helper()
+	l := &Lookout{}
+	ctx, cancel := context.WithCancel(context.WithoutCancel(tb.Context())) // until the cleanup below
+	var sampler sync.WaitGroup
+	sampler.Go(func() { l.sample(ctx) })
+	tb.Cleanup(func() {
+		cancel()
+		sampler.Wait()
+		if fault := l.Fault(); fault != "" {
+			tb.Error(fault)
+		}
+	})
+	return l
+}
+
+// Add has a candidate watched.
+func (l *Lookout) Add(id string, e leader.Election) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.members = append(l.members, member{id, e})
+}
+
+// Fault tells which two led at one instant; nothing if none did.
+func (l *Lookout) Fault() string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.fault
+}
+
+func (l *Lookout) sample(ctx context.Context) {
+	tick := time.NewTicker(interval)
+	defer tick.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-tick.C:
+			l.Look()
+		}
+	}
+}
+
+// Look looks for one who leads in the same term before and after another was seen to lead.
+func (l *Lookout) Look() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	var a member
+	var term leader.Term
+	for _, b := range l.members {
+		other := b.Term()
+		if other.IsZero() {
+			continue
+		}
+		if a.Election != nil && a.Term() == term && l.fault == "" {
+			l.fault = fmt.Sprintf("two leaders at one instant: %s in %v and %s in %v", a.id, term, b.id, other)
+		}
+		a, term = b, other
+	}
+}
