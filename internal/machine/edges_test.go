@@ -353,3 +353,21 @@ func TestRandomDelaysNeverShortenAWait(t *testing.T) {
 		})
 	}
 }
+
+// The number of a term is the revision of its claim, which the claim's own record can not know yet.
+func TestTheTermOfASight(t *testing.T) {
+	for name, c := range map[string]struct {
+		seen Seen
+		want uint64
+	}{
+		"the claim":                {Seen{Kind: Held, Rev: 7, Rec: Record{ID: "b", Token: "b1"}}, 7},
+		"a renewal":                {Seen{Kind: Held, Rev: 9, Rec: Record{ID: "b", Token: "b1", Term: 7}}, 7},
+		"a vacancy":                {Seen{Kind: Vacant, Rev: 9, Rec: Record{Token: "b1", Term: 7}}, 7},
+		"a vacancy without one":    {Seen{Kind: Vacant, Rev: 9, Rec: Record{Token: "b1"}}, 0},
+		"a record that is deleted": {Seen{Kind: Bare, Rev: 9}, 0},
+	} {
+		if got := c.seen.Term(); got != c.want {
+			t.Errorf("%s: %d, want %d", name, got, c.want)
+		}
+	}
+}
