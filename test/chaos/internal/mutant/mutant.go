@@ -97,7 +97,7 @@ var All = []Mutant{
 		Says:   "a candidate that has led once never campaigns again",
 		Faults: []string{"resign", "stop"},
 		changes: []change{{
-			"internal/machine/claim.go", "if !c.s.mayClaim() ||", "if !c.s.mayClaim() || c.s.Grant.Token != \"\" ||",
+			"internal/machine/state.go", "return s.View.Kind != Unseen && !s.Undrained", "return s.Grant.Token == \"\" && s.View.Kind != Unseen && !s.Undrained",
 		}},
 	},
 	{
@@ -112,13 +112,17 @@ var All = []Mutant{
 	},
 	{
 		Name: "refused-is-granted", Breaks: "G6",
-		Says:   "a claim that the store refused counts as one that it granted",
-		Faults: []string{"resign", "stop"},
-		changes: []change{{
-			"internal/machine/write.go",
-			"\tcase Conflict:\n\t\tif c.s.Phase == Releasing",
-			"\tcase Conflict:\n\t\tif w.Kind == Acquire {\n\t\t\tc.ev.Rev = w.Expected + 1\n\t\t\tc.applied()\n\t\t\treturn\n\t\t}\n\t\tif c.s.Phase == Releasing",
-		}},
+		Says:   "a claim counts as granted although the store refused it, or another's stands in its place",
+		Faults: []string{"server pause", "server kill"},
+		changes: []change{
+			{
+				"internal/machine/write.go",
+				"\tcase Conflict:\n\t\tif c.s.Phase == Releasing",
+				"\tcase Conflict:\n\t\tif w.Kind == Acquire {\n\t\t\tc.ev.Rev = w.Expected + 1\n\t\t\tc.applied()\n\t\t\treturn\n\t\t}\n\t\tif c.s.Phase == Releasing",
+			},
+			// The news of the other's claim mostly comes before the refusal.
+			{"internal/machine/claim.go", "if c.ours(seen) {\n\t\tif c.s.Write.Maybe {", "if seen.Kind == Held {\n\t\tif c.s.Write.Maybe {"},
+		},
 	},
 	{
 		Name: "terms-from-one", Breaks: "G2",
