@@ -83,9 +83,12 @@ func newParser(std app.Streams, exit func(int), opts ...kong.Option) (*kong.Kong
 
 // run is the program. It returns the exit status.
 func run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.Writer) int {
-	// SIGPIPE too: who reads the output may leave, and the demo has workers and files to clear away.
-	ctx, stop := signal.NotifyContext(ctx, os.Interrupt, syscall.SIGTERM, syscall.SIGHUP, syscall.SIGPIPE)
+	ctx, stop := signal.NotifyContext(ctx, os.Interrupt, syscall.SIGTERM, syscall.SIGHUP)
 	defer stop()
+	ctx, unread := context.WithCancel(ctx)
+	defer unread()
+	stdout, free := watched(stdout, unread)
+	defer free()
 	helped := false
 	parser, err := newParser(app.Streams{In: stdin, Out: stdout, Err: stderr}, func(int) { helped = true },
 		kong.BindTo(ctx, (*context.Context)(nil)))

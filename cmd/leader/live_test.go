@@ -151,6 +151,78 @@ func TestAWorkerKilledFromOutsideIsReplaced(t *testing.T) {
 	l.await("a replacement", func(e demo.Event) bool { return e.Kind == demo.EventJoin && e.Worker == "w3" })
 }
 
+// A write to a connection that the server has closed raises SIGPIPE, as one to a closed output does. It ends nobody.
+func TestASignalOfABrokenConnectionEndsNobody(t *testing.T) {
+	l := start(t, nil, "--workers", "3", "--no-splay", "--ttl", "1s", "--script", "1s crash")
+	leads := l.awaitPromotion()
+	for _, e := range pick(l.seen, demo.EventJoin) {
+		if e.Worker != leads.Worker {
+			if err := syscall.Kill(e.PID, syscall.SIGPIPE); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	if err := l.cmd.Process.Signal(syscall.SIGPIPE); err != nil {
+		t.Fatal(err)
+	}
+	if code := l.end(); code != 0 || len(pick(l.seen, demo.EventExit)) > 0 {
+		t.Errorf("exit status %d, %+v", code, pick(l.seen, demo.EventExit))
+	}
+	if last := l.seen[len(l.seen)-1]; last.Kind != demo.EventEnd || len(last.Summary.Outcomes) != 1 || last.Summary.Outcomes[0].NextTerm == 0 {
+		t.Errorf("the last event is %+v", last)
+	}
+	checkGone(t, l.seen)
+}
+
+// Who ends a worker, so that it leaves in order, ends that one, and the script goes on without it.
+func TestAScriptEndsWithoutAWorkerThatHasLeft(t *testing.T) {
+	l := start(t, nil, "--workers", "3", "--no-splay", "--ttl", "1s", "--script", "1s crash")
+	leads := l.awaitPromotion()
+	for _, e := range pick(l.seen, demo.EventJoin) {
+		if e.Worker != leads.Worker {
+			if err := syscall.Kill(e.PID, syscall.SIGTERM); err != nil {
+				t.Fatal(err)
+			}
+			break
+		}
+	}
+	l.awaitKind(demo.EventExit)
+	if code := l.end(); code != 0 {
+		t.Errorf("exit status %d", code)
+	}
+	if last := l.seen[len(l.seen)-1]; last.Kind != demo.EventEnd {
+		t.Errorf("the last event is %+v", last)
+	}
+	checkGone(t, l.seen)
+}
+
+func TestADemoThatNobodyReadsClearsAway(t *testing.T) {
+	cmd := command(t, nil, "demo", "--json", "--workers", "2", "--no-splay")
+	out, err := cmd.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	var seen []demo.Event
+	for lines := bufio.NewScanner(out); len(pick(seen, demo.EventTransition)) < 2 && lines.Scan(); {
+		var e demo.Event
+		if err := json.Unmarshal(lines.Bytes(), &e); err != nil {
+			t.Fatal(err)
+		}
+		seen = append(seen, e)
+	}
+	if err := out.Close(); err != nil {
+		t.Fatal(err)
+	}
+	_ = cmd.Wait() // the status tells
+	if code := cmd.ProcessState.ExitCode(); code != 0 && code != 1 {
+		t.Errorf("%v", cmd.ProcessState)
+	}
+	checkGone(t, seen)
+}
+
 func TestADemoVisitsTheServerOfAnother(t *testing.T) {
 	host := start(t, nil, "--workers", "1", "--no-splay")
 	url := host.awaitKind(demo.EventBegin).URL

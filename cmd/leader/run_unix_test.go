@@ -215,6 +215,21 @@ func TestSignalsArePassedOn(t *testing.T) {
 	}
 }
 
+// What a broken connection raises is nothing to the program, nor to leader run.
+func TestASignalOfABrokenConnectionIsNotPassedOn(t *testing.T) {
+	r := startRun(t, devtest.Serve(t), nil, `trap 'echo on' USR1; trap 'echo pipe' PIPE; echo up; while :; do sleep 0.05; done`)
+	if l := r.line(); l != "up" {
+		t.Fatal(l)
+	}
+	r.signal(syscall.SIGPIPE)
+	for range 5 {
+		r.signal(syscall.SIGUSR1)
+		if l := r.line(); l != "on" {
+			t.Fatalf("the program says %q", l)
+		}
+	}
+}
+
 func TestAProgramThatIsToldToEndHasTheTimeItNeeds(t *testing.T) {
 	// 3 s, which is longer than the lease and five times the stop-timeout.
 	r := startRun(t, devtest.Serve(t), []string{"--ttl", "1s", "--heartbeat", "150ms"},
