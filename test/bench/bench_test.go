@@ -8,14 +8,14 @@ import (
 	"slices"
 	"testing"
 
-	"go.uber.org/goleak"
+	"github.com/seed-ff2cb582/leader/test/internal/leaks"
 )
 
 func TestMain(m *testing.M) {
 	if slices.Contains(os.Args[1:], "-serve") { // bench runs itself for its servers
 		os.Exit(run(context.Background(), os.Args[1:], os.Stdin, os.Stdout, os.Stderr))
 	}
-	goleak.VerifyTestMain(m)
+	leaks.Main(m)
 }
 
 // No figure is judged here: a test must not depend on the machine being fast.

@@ -4,7 +4,7 @@ package rollcall_test
 import (
 	"testing"
 
-	"go.uber.org/goleak"
+	"github.com/seed-ff2cb582/leader/test/internal/leaks"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+func TestMain(m *testing.M) { leaks.Main(m) }

@@ -5,7 +5,7 @@ package security_test
 import (
 	"testing"
 
-	"go.uber.org/goleak"
+	"github.com/seed-ff2cb582/leader/test/internal/leaks"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+func TestMain(m *testing.M) { leaks.Main(m) }

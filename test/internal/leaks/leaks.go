@@ -1,0 +1,19 @@
+// Package leaks fails the tests of a package that leave goroutines behind.
+package leaks
+
+import (
+	"testing"
+
+	"go.uber.org/goleak"
+)
+
+// Main runs the tests of a package and exits, as [goleak.VerifyTestMain]: with a failure if they left goroutines behind.
+//
+// What nats-server leaves behind does not count: a server of a cluster that is shut down while it makes a stream (which was
+// acknowledged already, by the others) never closes the stream's files (2.15.2, see docs/track-record.md).
+func Main(m *testing.M) {
+	goleak.VerifyTestMain(m,
+		goleak.IgnoreTopFunction("github.com/nats-io/nats-server/v2/server.(*fileStore).flushStreamStateLoop"),
+		goleak.IgnoreTopFunction("github.com/nats-io/nats-server/v2/server/ats.Register.func1"),
+	)
+}
