@@ -5,7 +5,8 @@ import (
 	"os"
 	"testing"
 
-	"github.com/seed-ff2cb582/leader/test/internal/leaks"
+	"go.uber.org/goleak"
+
 	"github.com/seed-ff2cb582/leader/test/natslab"
 )
 
@@ -19,5 +20,5 @@ func TestMain(m *testing.M) {
 		os.Exit(0)
 	}
 	flag.Parse()
-	leaks.Main(m)
+	goleak.VerifyTestMain(m)
 }

@@ -14,11 +14,11 @@ import (
 	"github.com/prometheus/prometheus/model/labels"
 	"github.com/prometheus/prometheus/model/rulefmt"
 	"github.com/prometheus/prometheus/promql/parser"
+	"go.uber.org/goleak"
 
 	"github.com/seed-ff2cb582/leader"
 	"github.com/seed-ff2cb582/leader/internal/telemetry"
 	"github.com/seed-ff2cb582/leader/store"
-	"github.com/seed-ff2cb582/leader/test/internal/leaks"
 )
 
 const (
@@ -26,7 +26,7 @@ const (
 	dashboardFile = "../../leaderprom/dashboard.json"
 )
 
-func TestMain(m *testing.M) { leaks.Main(m) }
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 func newParser() parser.Parser { return parser.NewParser(parser.Options{}) }
 

@@ -11,14 +11,14 @@ import (
 
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
+	"go.uber.org/goleak"
 
 	"github.com/seed-ff2cb582/leader"
 	"github.com/seed-ff2cb582/leader/store/natsstore"
-	"github.com/seed-ff2cb582/leader/test/internal/leaks"
 	"github.com/seed-ff2cb582/leader/test/natslab"
 )
 
-func TestMain(m *testing.M) { leaks.Main(m) }
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 const ttl = 3 * time.Second
 

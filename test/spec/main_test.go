@@ -5,7 +5,7 @@ package spec_test
 import (
 	"testing"
 
-	"github.com/seed-ff2cb582/leader/test/internal/leaks"
+	"go.uber.org/goleak"
 )
 
-func TestMain(m *testing.M) { leaks.Main(m) }
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }

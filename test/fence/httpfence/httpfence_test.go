@@ -10,15 +10,16 @@ import (
 	"sync"
 	"testing"
 
+	"go.uber.org/goleak"
+
 	"github.com/seed-ff2cb582/leader"
 	"github.com/seed-ff2cb582/leader/fence"
 	"github.com/seed-ff2cb582/leader/fence/httpfence"
 	"github.com/seed-ff2cb582/leader/test/fence/zombies"
-	"github.com/seed-ff2cb582/leader/test/internal/leaks"
 	"github.com/seed-ff2cb582/leader/test/natslab"
 )
 
-func TestMain(m *testing.M) { leaks.Main(m) }
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 // A service notes the term of each request that it lets through.
 type service struct {

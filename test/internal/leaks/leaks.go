@@ -1,4 +1,4 @@
-// Package leaks fails the tests of a package that leave goroutines behind.
+// Package leaks fails tests on clusters of servers that leave goroutines behind.
 package leaks
 
 import (
@@ -7,10 +7,11 @@ import (
 	"go.uber.org/goleak"
 )
 
-// Main runs the tests of a package and exits, as [goleak.VerifyTestMain]: with a failure if they left goroutines behind.
+// Main runs the tests of a package that starts clusters, and exits, as [goleak.VerifyTestMain]: with a failure if they left
+// goroutines behind. Packages without clusters have no need of it.
 //
-// What nats-server leaves behind does not count: a server of a cluster that is shut down while it makes a stream (which was
-// acknowledged already, by the others) never closes the stream's files (2.15.2, see docs/track-record.md).
+// What a cluster leaves behind does not count: a server that is shut down while it makes a stream (which was acknowledged
+// already, by the others) never closes the stream's files (nats-server 2.15.2, see docs/track-record.md).
 func Main(m *testing.M) {
 	goleak.VerifyTestMain(m,
 		goleak.IgnoreTopFunction("github.com/nats-io/nats-server/v2/server.(*fileStore).flushStreamStateLoop"),
