@@ -37,7 +37,7 @@ func Keep(tb testing.TB) *Lookout {
 	tb.Cleanup(func() {
 		cancel()
 		sampler.Wait()
-		if fault := l.Fault(); fault != "" {
+		if fault := l.seen(); fault != "" {
 			tb.Error(fault)
 		}
 	})
@@ -51,8 +51,8 @@ func (l *Lookout) Add(id string, e leader.Election) {
 	l.members = append(l.members, member{id, e})
 }
 
-// Fault tells which two led at one instant; nothing if none did.
-func (l *Lookout) Fault() string {
+// seen tells which two led at one instant; nothing if none did.
+func (l *Lookout) seen() string {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.fault

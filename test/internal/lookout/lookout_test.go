@@ -24,12 +24,12 @@ func TestTwoLeadersAreSeen(t *testing.T) {
 		l.Add("a", start(t, one, "a"))
 		l.Add("b", start(t, one, "b"))
 		time.Sleep(time.Minute)
-		if fault := l.Fault(); fault != "" {
+		if fault := l.seen(); fault != "" {
 			t.Errorf("of one group: %s", fault)
 		}
 		l.Add("c", start(t, two, "c"))
 		time.Sleep(time.Minute)
-		if fault := l.Fault(); !strings.HasPrefix(fault, "two leaders at one instant: ") || !strings.Contains(fault, "c in") {
+		if fault := l.seen(); !strings.HasPrefix(fault, "two leaders at one instant: ") || !strings.Contains(fault, "c in") {
 			t.Errorf("of two groups: %q", fault)
 		}
 	})
