@@ -121,8 +121,8 @@ const (
 
 // A Call is one call to the store that ended.
 type Call struct {
-	// Kind is "acquire", "renew", "release", "read" or "offer". An offer has no answer: it is store.OK unless it is known that it did not leave,
-	// Took is how long the vacancy waited for it, and one that nobody was there to hear is no call.
+	// Kind is "acquire", "renew", "release", "read" or "offer". An offer has no answer: it is store.OK unless it is known
+	// that it did not leave, Took is how long the vacancy waited for it, and one that nobody was there to hear is no call.
 	Kind string
 	// Sent is when the call began, Took how long it lasted.
 	Sent time.Time
