@@ -90,8 +90,14 @@ func (p *process) alive() bool { return !p.gone && !p.leaving }
 // leads reports whether it led at its last word, and nothing is known against it.
 func (p *process) leads(now int64) bool { return p.alive() && p.last.Leading && now < p.last.Until }
 
-// impaired reports whether a fault of the process is not over, or its successor is due. One that ended by its own decision has none.
-func (p *process) impaired() bool { return p.fault != "" || p.gone && !p.failed() }
+// impaired reports whether a fault of the process is not over, or its successor is due. One that ended by its own decision
+// has none, and its faults ended with it.
+func (p *process) impaired() bool {
+	if p.gone {
+		return !p.failed()
+	}
+	return p.fault != ""
+}
 
 // failed reports whether the process ended by its own decision, not by a signal.
 func (p *process) failed() bool { return p.cmd.ProcessState.Exited() }
