@@ -2,7 +2,7 @@ package machine
 
 // claimIfDue challenges the register as it was seen, once that is allowed.
 func (c *step) claimIfDue() {
-	if !c.s.mayClaim() || c.now.Mono < max(c.s.DueAt, c.s.StandBackUntil) {
+	if !c.m.mayClaim(c.s) || c.now.Mono < max(c.s.DueAt, c.s.StandBackUntil) {
 		return
 	}
 	c.claim(c.claimReason(), Prior{})
@@ -25,7 +25,7 @@ func (c *step) offered() {
 	over := c.ev.Seen.Rec
 	switch {
 	case c.s.Phase != Watching || !c.theirs(c.s.View) || over.Token == "" || c.s.View.Rec.Token != over.Token:
-	case !c.s.mayClaim() || c.now.Mono < c.s.StandBackUntil || c.s.Ranked || c.s.Passed > 0:
+	case !c.m.mayClaim(c.s) || c.now.Mono < c.s.StandBackUntil || c.s.Ranked || c.s.Passed > 0:
 	default:
 		c.claim(ReasonOffered, Prior{c.s.View.Term(), over.Reason})
 	}

@@ -1,5 +1,7 @@
 package machine
 
+import "time"
+
 // A Reason says in one word why a transition happened. The same words appear in records,
 // logs, metrics, events and on the command line.
 type Reason string
@@ -97,6 +99,9 @@ type Event struct {
 	Term    uint64
 	Exit    Exit
 	Bars    Bars
+	// Doubt, of Start, is for how long somebody may still lead by what a
+	// predecessor of the store held: see State.DoubtUntil.
+	Doubt time.Duration
 
 	// Token is a fresh token, used if this event leads to a claim; the caller
 	// offers a new one once it was used.

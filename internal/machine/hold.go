@@ -1,16 +1,17 @@
 package machine
 
-// hold does what a holder has due: the promotion after a cool-down, the renewal, the end
-// of the disconnect grace.
+// hold does what a holder has due. The end of the disconnect grace comes first,
+// since a term that is about to end is not to begin: a claim may be answered
+// when the connection has been reported lost for longer than the grace.
 func (c *step) hold() {
+	if g := c.m.DisconnectGrace; g > 0 && c.s.Down && c.now.Mono >= c.s.DownSince+int64(g) {
+		c.lose(Exit{Reason: ReasonDisconnected})
+		return
+	}
 	cooled := c.now.Mono >= c.s.Grant.PromoteAt
 	if !c.s.Grant.Promoted && c.s.Grant.Sent.Mono >= c.s.Grant.PromoteAt {
 		c.s.Grant.Promoted = true
 		c.do(Action{Kind: Promote, Reason: c.s.Reason})
-	}
-	if g := c.m.DisconnectGrace; g > 0 && c.s.Down && c.now.Mono >= c.s.DownSince+int64(g) {
-		c.lose(Exit{Reason: ReasonDisconnected})
-		return
 	}
 	// After a cool-down the record must be shown to be ours still: where the store goes back to older
 	// revisions, a leader of before may have renewed *its* record in the place of ours.

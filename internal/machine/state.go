@@ -177,9 +177,10 @@ type State struct {
 	// HeldTTL is the lease length of the latest holder's record seen, ours included;
 	// 0 if none ever was.
 	HeldTTL time.Duration
-	// DoubtUntil is set when the register went back to an older revision: the store has
-	// lost writes, and a leader whose record is gone may trust it until then
-	// (monotonic). Nothing is promoted before, whatever the settings say.
+	// DoubtUntil is set when the store has lost writes: the register went back
+	// to an older revision, or the store was made too recently (Event.Doubt).
+	// A leader whose record is gone may trust it until then (monotonic).
+	// Nothing is promoted before, whatever the settings say.
 	DoubtUntil int64
 
 	Grant Grant
@@ -297,7 +298,7 @@ func (m Machine) Wake(s State) int64 {
 	}
 	switch s.Phase {
 	case Watching:
-		if s.mayClaim() {
+		if m.mayClaim(s) {
 			wake = min(wake, max(s.DueAt, s.StandBackUntil))
 		}
 	case Holding:
@@ -331,8 +332,13 @@ func (s State) keeps() bool {
 	return s.Exit.Keep && s.ours(s.View)
 }
 
-// mayClaim tells whether nothing but time keeps the candidate from claiming.
-func (s State) mayClaim() bool { return s.View.Kind != Unseen && !s.Undrained && s.Barred == 0 }
+// mayClaim reports whether nothing but time keeps the candidate from claiming.
+// Without its connection a candidate with a grace period would soon have to
+// give up what it wins, and claim it again as fast as the store answers.
+func (m Machine) mayClaim(s State) bool {
+	cutOff := s.Down && m.DisconnectGrace > 0
+	return s.View.Kind != Unseen && !s.Undrained && s.Barred == 0 && !cutOff
+}
 
 // barExit is how a candidate that may not campaign leaves a grant that comes nevertheless; without a reason if it
 // may keep it. Of several bars the one with the higher bit says so: a pause concerns the whole group.

@@ -40,6 +40,9 @@ func (c *step) handle() {
 	case Start:
 		if c.s.Phase == Idle {
 			c.s.Phase, c.s.Reason = Watching, ReasonStarted
+			if c.ev.Doubt > 0 {
+				c.s.DoubtUntil = c.now.Mono + int64(c.ev.Doubt)
+			}
 			if c.m.Splay > 0 {
 				c.s.StandBackUntil = c.now.Mono + int64(c.uniform(c.m.Splay))
 			}

@@ -70,6 +70,7 @@ func (c *step) written() {
 	if w.Stage != Flying || w.Op != c.ev.Op {
 		return
 	}
+	w.Stage = NoStage // whatever follows: nothing of it is under way
 	if c.s.Phase == Draining {
 		c.writtenDraining()
 		return
