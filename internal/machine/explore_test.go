@@ -14,6 +14,7 @@ import (
 
 var (
 	exploreHorizon = flag.Int("explore.horizon", 0, "ticks that the explorer looks ahead; 0 takes each configuration's own")
+	exploreDeep    = flag.Bool("explore.deep", false, "visit more families, and judge G5 in every world of each")
 	exploreFaults  = flag.Int("explore.faults", 0, "faults in one world; 0 takes each configuration's own")
 )
 
@@ -47,18 +48,26 @@ type explorer struct {
 	seen   map[fingerprint]struct{}
 	visits []visit
 
-	// Every sampleth world at the beginning of a tick is continued without faults, to
-	// see that somebody leads again; 0 is none.
-	sampled int
-	longest int // ticks until then
+	// Worlds are continued without faults, to see that somebody leads again: so
+	// many, and at most so many ticks until then.
+	continued int
+	longest   int
+	led       [schedules]map[fingerprint]uint8 // ticks until then
 
 	perTick [32]int
 }
 
 func newExplorer(cfg config) *explorer {
-	return &explorer{
+	x := &explorer{
 		sim: newSim(cfg), seeds: [2]maphash.Seed{maphash.MakeSeed(), maphash.MakeSeed()}, seen: map[fingerprint]struct{}{},
 	}
+	if x.patience == 0 {
+		x.patience = patience
+	}
+	for s := range x.led {
+		x.led[s] = map[fingerprint]uint8{}
+	}
+	return x
 }
 
 func (x *explorer) fingerprint(w *world) fingerprint {
@@ -109,7 +118,7 @@ func (x *explorer) run() finding {
 			x.seen[id] = struct{}{}
 			x.visits = append(x.visits, visit{p.visit, uint16(k)})
 			x.perTick[n.w.tick]++
-			if x.sample > 0 && n.kind == kAdvance && len(x.visits)%x.sample == 0 {
+			if x.sample > 0 && len(x.visits)%x.sample == 0 {
 				samples = append(samples, pending{n.w, uint32(len(x.visits) - 1)})
 			}
 			todo = append(todo, pending{n.w, uint32(len(x.visits) - 1)})
@@ -234,60 +243,109 @@ func explored(t *testing.T, cfg config) *explorer {
 		cfg.name, f.worlds, f.transitions, cfg.horizon, cfg.faults, len(x.states.all), time.Since(start).Round(time.Millisecond),
 		m.HeapAlloc>>20, x.counts())
 	t.Logf("worlds by tick: %v", x.perTick[:cfg.horizon+1])
-	t.Logf("%d worlds continued without faults: a leader within %d ticks", x.sampled, x.longest)
+	t.Logf("%d worlds continued without faults: a leader within %d ticks", x.continued, x.longest)
 	if f.bad != "" {
 		t.Fatalf("%s after %d steps:\n%s", f.bad, f.steps, f.story)
 	}
 	return x
 }
 
-// patience is how many ticks may pass without a leader once all faults are over: two
-// full waits of the slowest clock (25 units at 3 a tick), and a tick for each retry.
+// patience is how many ticks of the coarse scale may pass without a leader once
+// all faults are over: two full waits of the slowest clock (25 units at 3 a
+// tick), and a tick for each retry.
 const patience = 20
 
-// stranded continues w without faults and tells if nobody leads within patience.
+// A schedule is a fair order of what happens within a tick: whatever is ready
+// happens before time passes.
+type schedule uint8
+
+const (
+	firstFirst schedule = iota // candidate by candidate, from the first on
+	lastFirst                  // the other way round
+	schedules
+)
+
+// stranded judges G5: it continues w without faults, by each schedule, and says
+// so if nobody leads within the patience.
 func (x *explorer) stranded(w world) (bad, story string) {
 	kinds, events, actions := x.count, x.eventCount, x.actionCount
-	defer func() { x.count, x.eventCount, x.actionCount = kinds, events, actions }()
-	x.sampled++
+	horizon := x.horizon
+	x.horizon = 255
+	defer func() { x.count, x.eventCount, x.actionCount, x.horizon = kinds, events, actions, horizon }()
+	x.continued++
 	x.heal(&w)
 	if !x.anybody(&w) {
 		return "", ""
 	}
-	var b strings.Builder
-	horizon := x.horizon
-	x.horizon = 255
-	defer func() { x.horizon = horizon }()
-	start := w.tick
-	for steps := 0; int(w.tick-start) <= patience; steps++ {
-		n, ok := x.ordinary(&w)
-		switch {
-		case steps == 10_000:
-			return "G5: it never rests", b.String()
-		case !ok:
-			return "G5: stuck", b.String()
-		case n.bad != "":
-			x.tell(&b, &w, n)
-			return n.bad, b.String()
-		case n.kind == kAdvance && x.leader(&w):
-			x.longest = max(x.longest, int(w.tick-start))
-			return "", ""
+	for s := range schedules {
+		ticks, bad := x.untilLed(w, s, nil)
+		if bad == "" && ticks > x.patience {
+			bad = fmt.Sprintf("G5: nobody leads after %d ticks without faults", x.patience)
 		}
-		x.tell(&b, &w, n)
-		w = n.w
+		if bad != "" {
+			var b strings.Builder
+			clear(x.led[s]) // so that all of it is told
+			x.untilLed(w, s, &b)
+			return bad, b.String()
+		}
+		x.longest = max(x.longest, ticks)
 	}
-	return fmt.Sprintf("G5: nobody leads after %d ticks without faults", patience), b.String()
+	return "", ""
+}
+
+// untilLed returns how many ticks pass in w, by a schedule, until somebody leads.
+// It remembers that of every world on the way.
+func (x *explorer) untilLed(w world, s schedule, aloud *strings.Builder) (ticks int, bad string) {
+	type stop struct {
+		id   fingerprint
+		tick uint8
+	}
+	var way []stop
+	for ; ; w = x.next[0].w {
+		id := x.fingerprint(&w)
+		if known, ok := x.led[s][id]; ok {
+			ticks = int(known)
+			break
+		}
+		way = append(way, stop{id, w.tick})
+		n, ok := x.ordinary(&w, s)
+		switch {
+		case len(way) == 10_000:
+			return 0, "G5: it never rests"
+		case !ok:
+			return 0, "G5: stuck"
+		case n.bad != "":
+			return 0, n.bad
+		}
+		if n.kind == kAdvance && x.leader(&w) {
+			break
+		}
+		if aloud != nil {
+			x.tell(aloud, &w, n)
+		}
+		if int(w.tick-way[0].tick) > x.patience {
+			return x.patience + 1, "" // the rest of the way is not known
+		}
+		x.next = append(x.next[:0], n)
+	}
+	for _, at := range way {
+		x.led[s][at.id] = uint8(ticks + int(w.tick-at.tick))
+	}
+	if len(way) > 0 {
+		ticks += int(w.tick - way[0].tick)
+	}
+	return ticks, ""
 }
 
 // heal ends all faults: what is held back goes on, what is lost stays lost, the dead stay dead.
 func (x *explorer) heal(w *world) {
-	w.faults, w.askLeft, w.late = 255, 0, [2]straggler{}
+	w.used, w.faults, w.askLeft, w.late = 0, 255, 0, [2]straggler{}
 	for k := range w.offers {
 		w.offers[k].held = free
 	}
 	for i := range x.machines {
 		p := &w.c[i]
-		p.call.held, p.slow, p.watch = free, free, free
+		p.call.held, p.slow, p.watch, p.cut = free, free, free, false
 		if p.mode == paused || p.mode == suspended {
 			p.mode = up
 		}
@@ -313,14 +371,23 @@ func (x *explorer) leader(w *world) bool {
 	return false
 }
 
-// ordinary is one transition of ordinary life.
-func (x *explorer) ordinary(w *world) (next, bool) {
-	for _, n := range x.successors(w) {
-		if n.kind != kRestart {
-			return n, true
+// ordinary is the transition of ordinary life that a schedule takes. Time passes
+// when there is no other.
+func (x *explorer) ordinary(w *world, s schedule) (next, bool) {
+	var chosen *next
+	all := x.successors(w)
+	for k := range all {
+		n := &all[k]
+		switch {
+		case n.kind == kRestart, n.kind == kAdvance && chosen != nil:
+		case chosen == nil || chosen.kind == kAdvance || s == lastFirst:
+			chosen = n
 		}
 	}
-	return next{}, false
+	if chosen == nil {
+		return next{}, false
+	}
+	return *chosen, true
 }
 
 // smaller takes smaller bounds under the race detector.
@@ -331,82 +398,196 @@ func smaller(full, race int) int {
 	return full
 }
 
-// network, process and preference are the faults tried in pairs among three candidates.
+// Faults that are tried together.
 var (
 	network    = setOf(kDelayWrite, kGiveUpWrite, kLoseReply, kLoseSight, kDupSight, kFalseConflict, kStaleRead, kPause)
 	preference = setOf(kTakeover, kPaused, kUnfit, kPause, kCrash, kLoseSight, kSlowWork)
-	// offering is what may go wrong around an offer: those who leave, the message, and what is seen and written meanwhile.
+	// offering is what may go wrong around an offer: those who leave, the
+	// message, and what is seen and written meanwhile.
 	offering = setOf(kResign, kStopRelease, kLoseOffer, kDelayOffer, kDupOffer, kDelaySight, kLoseSight, kGiveUpWrite, kLoseReply, kDelayReply, kPause, kSlowWork, kCrash)
 	process  = setOf(kCrash, kPause, kSlowWork, kDelete, kTransfer, kStopRelease, kConnDown, kSuspend)
+	// connection is what a connection is reported to be, and what comes in.
+	connection = setOf(kConnDown, kSeemsDown, kDownAgain, kCutOff, kDelayReply, kDelayWrite, kResign, kDelete)
+	// losing is what may go wrong around a store that forgets, where nobody
+	// misses a record: see TestAnUnseenLongerLeaseThatIsForgottenIsAHole.
+	losing = setOf(kRollback, kWipe, kPause, kLoseReply, kDelayReply, kDelayWrite, kSuspend)
+	// remaking is what keeps a leader from noticing that its store was made again.
+	remaking = setOf(kRemade, kPause, kCutOff, kSuspend, kDelayReply, kLoseReply, kDelayWrite, kStopRelease, kResign)
 )
 
-// explorations are the families of worlds that TestExplore visits. With -short these are few, for
-// a tool that runs the tests hundreds of times.
+// fineMachines are candidates of the fine scale.
+func fineMachines(n int, change func(*Machine)) []Machine {
+	return machines(n, func(m *Machine) {
+		m.TTL, m.MaxTTL, m.Heartbeat, m.Drift = 6, 6, 2, 1.0/3
+		m.DrainBudget, m.HeadStart, m.Retry = 2, 2, Retry{Initial: 1, Max: 2, Multiplier: 2}
+		if change != nil {
+			change(m)
+		}
+	})
+}
+
+// finePatience is the patience of the fine scale: two full waits of 8 units of
+// the slowest clock, at a unit in two ticks, and a tick for each retry.
+const finePatience = 38
+
+// explorations are the families of worlds that TestExplore visits. With -short
+// these are few, for a tool that runs the tests hundreds of times. With
+// -explore.deep they are more, they look further ahead, and G5 is judged in
+// every world of each.
 func explorations() []config {
 	if testing.Short() {
 		return []config{{
-			name: "two candidates", rates: []int64{3, 5}, machines: machines(2, nil), kinds: allFaults, horizon: 10, faults: 1, sample: 1,
-			most: 300_000,
+			name: "two candidates", clocks: steady(3, 5), machines: machines(2, nil), kinds: allFaults, horizon: 10, faults: 1, sample: 10,
+			most: 500_000,
 		}}
 	}
+	all := append(coarse(), narrow()...)
+	if *exploreDeep {
+		all = append(all, deep()...)
+		for i := range all {
+			if !all[i].storeMay {
+				all[i].sample = 1
+			}
+		}
+	}
+	return all
+}
+
+// coarse are the families of the coarse scale.
+func coarse() []config {
 	grace := func(m *Machine) { m.DisconnectGrace, m.Retry.MaxAttempts = 4, 2 }
 	offer := func(m *Machine) { m.Offers = true }
 	mixed := machines(2, nil)
 	shortTTL(mixed)
 	return []config{
 		{
-			name: "two candidates, two faults", rates: []int64{3, 5}, machines: machines(2, nil), kinds: allFaults,
-			horizon: smaller(8, 1), faults: 2, sample: 50,
+			name: "two candidates, two faults", clocks: steady(3, 5), machines: machines(2, nil), kinds: allFaults,
+			horizon: smaller(7, 1), faults: 2, sample: 200,
 		},
 		{
-			name: "two candidates, far ahead", rates: []int64{3, 5}, machines: machines(2, nil), kinds: allFaults,
+			name: "two candidates, far ahead", clocks: steady(3, 5), machines: machines(2, nil), kinds: allFaults,
 			horizon: smaller(26, 11), faults: 1, sample: 1,
 		},
 		{
-			name: "two candidates with leases of different lengths", rates: []int64{3, 5}, machines: mixed, kinds: allFaults,
+			name: "two candidates with leases of different lengths", clocks: steady(3, 5), machines: mixed, kinds: allFaults,
 			horizon: smaller(16, 6), faults: 1, sample: 1,
 		},
 		{
-			name: "three candidates", rates: []int64{3, 5, 4}, machines: machines(3, grace), kinds: allFaults,
-			horizon: smaller(12, 2), faults: 1, sample: 20,
+			name: "two candidates that try once", clocks: steady(3, 5),
+			machines: machines(2, func(m *Machine) { m.Retry.MaxAttempts = 1 }), kinds: allFaults,
+			horizon: smaller(12, 6), faults: 1, sample: 1,
 		},
 		{
-			name: "three candidates, two faults of the network", rates: []int64{3, 5, 4}, machines: machines(3, nil), kinds: network,
+			name: "two candidates with connections that flap", clocks: steady(3, 5), machines: machines(2, grace), kinds: connection,
+			horizon: smaller(7, 2), faults: 3, sample: 100,
+		},
+		{
+			name: "three candidates", clocks: steady(3, 5, 4), machines: machines(3, grace), kinds: allFaults,
+			horizon: smaller(11, 2), faults: 1, sample: 50,
+		},
+		{
+			name: "three candidates, two faults of the network", clocks: steady(3, 5, 4), machines: machines(3, nil), kinds: network,
 			horizon: smaller(5, 1), faults: 2, sample: 50,
 		},
 		{
-			name: "three candidates, two faults of processes", rates: []int64{3, 5, 4}, machines: machines(3, grace), kinds: process,
-			horizon: smaller(4, 1), faults: 2, sample: 50,
+			name: "three candidates, two faults of processes", clocks: steady(3, 5, 4), machines: machines(3, grace), kinds: process,
+			horizon: smaller(3, 1), faults: 2, sample: 50,
 		},
 		{
-			name: "three candidates of different standing", rates: []int64{3, 5, 4},
+			name: "three candidates of different standing", clocks: steady(3, 5, 4),
 			machines: machines(3, func(m *Machine) { m.Yield = 2 }), kinds: preference,
-			horizon: smaller(7, 2), faults: 2, sample: 50,
+			horizon: smaller(6, 2), faults: 2, sample: 100,
 		},
 		{
-			name: "offers, two candidates, far ahead", rates: []int64{3, 5}, machines: machines(2, offer), kinds: offering | setOf(kStepDown),
-			horizon: smaller(12, 4), faults: 2, sample: 50,
+			name: "offers, two candidates, far ahead", clocks: steady(3, 5), machines: machines(2, offer), kinds: offering | setOf(kStepDown),
+			horizon: smaller(12, 4), faults: 2, sample: 100,
 		},
 		{
-			name: "offers, two candidates that leave one after the other", rates: []int64{3, 5}, machines: machines(2, offer),
+			name: "offers, two candidates that leave one after the other", clocks: steady(3, 5), machines: machines(2, offer),
 			kinds:   setOf(kResign, kStepDown, kDelayOffer, kDupOffer, kGiveUpWrite, kDelaySight),
-			horizon: smaller(8, 2), faults: 3, sample: 50,
+			horizon: smaller(7, 2), faults: 3, sample: 100,
 		},
 		{
-			name: "offers, three candidates", rates: []int64{3, 5, 4}, machines: machines(3, offer),
+			name: "offers, three candidates", clocks: steady(3, 5, 4), machines: machines(3, offer),
 			kinds:   setOf(kResign, kDelayOffer, kDupOffer, kGiveUpWrite, kLoseSight, kPause),
 			horizon: smaller(4, 1), faults: 2, sample: 50,
 		},
 		{
-			name: "cool-down over a store that forgets", rates: []int64{3, 5}, kinds: allFaults | storeLoss,
-			machines: machines(2, func(m *Machine) { m.CoolDown = true }), storeMay: true,
+			name: "cool-down over a store that forgets", clocks: steady(3, 5), kinds: allFaults | storeLoss,
+			machines: machines(2, cooling), storeMay: true,
 			horizon: smaller(16, 6), faults: 1,
 		},
 		{
-			name: "cool-down over a store that forgets, two faults", rates: []int64{3, 5},
+			name: "cool-down over a store that forgets, two faults", clocks: steady(3, 5),
 			kinds:    setOf(kRollback, kWipe, kPause, kLoseReply),
-			machines: machines(2, func(m *Machine) { m.CoolDown = true }), storeMay: true,
+			machines: machines(2, cooling), storeMay: true,
 			horizon: smaller(12, 3), faults: 2,
+		},
+	}
+}
+
+func cooling(m *Machine) { m.CoolDown = true }
+
+// narrow are the families of the fine scale, in which every unit shows.
+func narrow() []config {
+	mixed := fineMachines(2, nil)
+	coolUneven(mixed)
+	return []config{
+		{
+			name: "fine: two candidates", clocks: fine(2), machines: fineMachines(2, nil), kinds: allFaults,
+			horizon: smaller(24, 4), faults: 1, sample: 1, patience: finePatience,
+		},
+		{
+			name: "fine: three candidates", clocks: fine(3), machines: fineMachines(3, nil), kinds: network | setOf(kCrash, kSuspend),
+			horizon: smaller(10, 2), faults: 1, sample: 10, patience: finePatience,
+		},
+		{
+			name: "fine: connections that flap", clocks: fine(2), machines: fineMachines(2, func(m *Machine) { m.DisconnectGrace = 3 }),
+			kinds: connection, horizon: smaller(10, 4), faults: 2, sample: 20, patience: finePatience,
+		},
+		{
+			name: "fine: cool-down over a store that forgets", clocks: fine(2), machines: fineMachines(2, cooling),
+			kinds: allFaults | storeLoss, horizon: smaller(20, 4), faults: 1, storeMay: true,
+		},
+		{
+			name: "fine: leases of different lengths over a store that forgets", clocks: steady(1, 1), machines: mixed,
+			kinds: setOf(kRollback, kWipe, kCutOff, kPause, kDelayReply), quiet: 11, horizon: smaller(22, 12), faults: 2, storeMay: true,
+		},
+		{
+			name: "fine: offers over a store that forgets", clocks: fine(2),
+			machines: fineMachines(2, func(m *Machine) { m.CoolDown, m.Offers, m.TTL, m.Heartbeat = true, true, 3, 1 }),
+			kinds:    losing | setOf(kResign, kLoseOffer, kDelayOffer, kDupOffer), quiet: 8, horizon: smaller(15, 9), faults: 2, storeMay: true,
+		},
+		{
+			name: "fine: a store that is made again", clocks: fine(2), machines: fineMachines(2, nil),
+			kinds: remaking, horizon: smaller(20, 4), faults: 2, late: true, sample: 1, patience: finePatience,
+		},
+	}
+}
+
+// deep are families for which a test run has no time.
+func deep() []config {
+	offer := func(m *Machine) { m.Offers = true }
+	grace := func(m *Machine) { m.DisconnectGrace, m.Retry.MaxAttempts = 4, 2 }
+	return []config{
+		{
+			name: "deep: offers, three candidates", clocks: steady(3, 5, 4), machines: machines(3, offer), kinds: offering, horizon: 4, faults: 2,
+		},
+		{
+			name: "deep: offers over a store that forgets, three candidates", clocks: steady(3, 5, 4),
+			machines: machines(3, func(m *Machine) { m.CoolDown, m.Offers = true, true }),
+			kinds:    setOf(kRollback, kWipe, kResign, kDelayOffer, kDupOffer, kPause), horizon: 5, faults: 2, storeMay: true,
+		},
+		{
+			name: "deep: a store that is made again, three candidates", clocks: fine(3), machines: fineMachines(3, nil),
+			kinds: setOf(kRemade, kPause, kCutOff, kStopRelease, kResign), horizon: 12, faults: 2, late: true, patience: finePatience,
+		},
+		{
+			name: "deep: two candidates, two faults", clocks: steady(3, 5), machines: machines(2, grace), kinds: allFaults, horizon: 7, faults: 2,
+		},
+		{
+			name: "deep: fine: two candidates, two faults of the network", clocks: fine(2), machines: fineMachines(2, nil),
+			kinds: network | setOf(kCrash, kSuspend, kDelete, kSlowWork), horizon: 14, faults: 2, patience: finePatience,
 		},
 	}
 }
@@ -414,7 +595,7 @@ func explorations() []config {
 // TestExplore visits every world of its configurations and demands that every kind
 // of transition, event and action happened somewhere: what never happened was not tested.
 func TestExplore(t *testing.T) {
-	var all sim
+	all := sim{shapes: shapes{}}
 	var mu sync.Mutex
 	t.Run("worlds", func(t *testing.T) {
 		for _, cfg := range explorations() {
@@ -427,6 +608,7 @@ func TestExplore(t *testing.T) {
 			})
 		}
 	})
+	all.shapes.demandKnown(t)
 	if t.Failed() || testing.Short() {
 		return
 	}
@@ -459,6 +641,7 @@ func (x *sim) add(y *sim) {
 	for k, n := range y.actionCount {
 		x.actionCount[k] += n
 	}
+	x.shapes.add(y.shapes)
 }
 
 // The safety of a wait after a deletion rests on knowing the lease's length: who never saw
@@ -468,7 +651,7 @@ func TestDeletionOfAnUnseenLongerLeaseIsAHole(t *testing.T) {
 	ms := machines(2, nil)
 	shortTTL(ms)
 	x := newExplorer(config{
-		rates: []int64{3, 5}, machines: ms, horizon: 4, faults: 3, kinds: setOf(kLoseSight, kDelete, kPause), shortest: true,
+		clocks: steady(3, 5), machines: ms, horizon: 4, faults: 3, kinds: setOf(kLoseSight, kDelete, kPause), shortest: true,
 	})
 	f := x.run()
 	if !strings.HasPrefix(f.bad, "G1") {

@@ -84,6 +84,13 @@ type mutation struct {
 	kinds  kindSet  // the faults to explore with; 0 is all, at most one in a world
 	faults int
 	change func([]Machine)
+	fine   bool // on the fine scale, where every unit shows
+	loses  bool // over a store that forgets
+	late   bool // with a candidate that starts when the store is made again
+
+	quiet   int    // ticks before the first fault
+	horizon int    // if not the usual one
+	clocks  []pace // if not those of the scale
 }
 
 var mutations = []mutation{
@@ -319,6 +326,142 @@ var mutations = []mutation{
 		want: []string{"G3", "G4", "state"},
 	},
 	{
+		mutant: mutant{name: "trust is one unit too long", step: after(func(_ Machine, b State, s *State, _ Event, _ Instant) {
+			if extended(b, s) {
+				s.Grant.Trust = s.Grant.Trust.Add(1)
+			}
+		})},
+		bug: 3, want: []string{"G1"}, fine: true,
+	},
+	{
+		mutant: mutant{name: "a challenge is one unit too early", step: after(func(_ Machine, _ State, s *State, ev Event, now Instant) {
+			if saw(Held, s, ev) && s.DueAt > now.Mono {
+				s.DueAt--
+			}
+		})},
+		bug: 3, want: []string{"G1"}, fine: true,
+	},
+	{
+		mutant: mutant{name: "a bare delete is waited out one unit too short", step: after(func(_ Machine, _ State, s *State, ev Event, now Instant) {
+			if saw(Bare, s, ev) && s.DueAt > now.Mono {
+				s.DueAt--
+			}
+		})},
+		want: []string{"G1"}, fine: true, kinds: setOf(kDelete, kDelaySight, kCutOff, kPause), faults: 2,
+	},
+	{
+		mutant: mutant{name: "garbage is waited out one unit too short", step: after(func(_ Machine, _ State, s *State, ev Event, now Instant) {
+			if saw(Garbled, s, ev) && s.DueAt > now.Mono {
+				s.DueAt--
+			}
+		})},
+		want: []string{"G1"}, fine: true, kinds: setOf(kGarbage, kDelaySight, kCutOff, kPause), faults: 2,
+	},
+	{
+		mutant: mutant{name: "a cool-down is one unit too short", step: after(func(_ Machine, b State, s *State, _ Event, _ Instant) {
+			if b.Grant.PromoteAt == 0 && s.Grant.PromoteAt > 0 {
+				s.Grant.PromoteAt--
+			}
+		})},
+		want: []string{"G1"}, fine: true, loses: true, kinds: setOf(kWipe, kCutOff), faults: 2, change: coolShort, quiet: 8, horizon: 16,
+	},
+	{
+		mutant: mutant{name: "a cool-down by the own lease alone", step: after(func(m Machine, b State, s *State, _ Event, now Instant) {
+			if b.Grant.PromoteAt == 0 && s.Grant.PromoteAt > 0 {
+				s.Grant.PromoteAt = min(s.Grant.PromoteAt, now.Mono+int64(m.wait(m.TTL)))
+			}
+		})},
+		want: []string{"G1"}, fine: true, loses: true, kinds: setOf(kWipe, kCutOff), faults: 2, change: coolUneven, quiet: 12, horizon: 20, clocks: steady(1, 1),
+	},
+	{
+		mutant: mutant{name: "a start in a store that was made again is not doubted", step: before(func(_ Machine, _ *State, ev *Event, _ *Instant) {
+			ev.Doubt = 0
+		})},
+		want: []string{"G1"}, fine: true, kinds: remaking, faults: 2, late: true,
+	},
+	{
+		mutant: mutant{name: "a start in a store that was made again is doubted one unit too short", step: before(func(_ Machine, _ *State, ev *Event, _ *Instant) {
+			ev.Doubt = max(0, ev.Doubt-1)
+		})},
+		want: []string{"G1"}, fine: true, kinds: remaking, faults: 2, late: true,
+	},
+	{
+		mutant: mutant{name: "a repeated report of a lost connection restarts the grace", step: before(func(_ Machine, s *State, ev *Event, now *Instant) {
+			if ev.Kind == ConnDown && s.Down {
+				s.DownSince = now.Mono
+			}
+		})},
+		want: []string{"grace"}, fine: true, kinds: connection, faults: 2, change: graceful,
+	},
+	{
+		mutant: mutant{name: "a grant is promoted before the grace is looked at", step: func(m Machine, s State, ev Event, now Instant) (State, []Action) {
+			over := s.Down && m.DisconnectGrace > 0 && now.Mono >= s.DownSince+int64(m.DisconnectGrace)
+			if !over || s.Phase != Claiming || ev.Kind != Written || ev.Outcome != OK {
+				return m.Step(s, ev, now)
+			}
+			s.Down = false
+			t, first := m.Step(s, ev, now)
+			t.Down = true
+			t, then := m.Step(t, Event{Kind: Tick}, now)
+			return t, append(first, then...)
+		}},
+		want: []string{"seam"}, fine: true, kinds: connection, faults: 3, change: graceful,
+	},
+	{
+		mutant: mutant{name: "a candidate with a grace claims without its connection", step: func(m Machine, s State, ev Event, now Instant) (State, []Action) {
+			down := s.Down
+			s.Down = s.Down && s.Phase != Watching
+			if ev.Kind == ConnDown || ev.Kind == ConnUp {
+				s.Down = down
+			}
+			t, actions := m.Step(s, ev, now)
+			if ev.Kind != ConnDown && ev.Kind != ConnUp {
+				t.Down = down
+			}
+			return t, actions
+		}},
+		want: []string{"grace"}, fine: true, kinds: connection, faults: 2, change: graceful,
+	},
+	{
+		mutant: mutant{name: "a new claim keeps the old term", step: func(m Machine, s State, ev Event, now Instant) (State, []Action) {
+			t, actions := m.Step(s, ev, now)
+			if s.Phase != Claiming && t.Phase == Claiming {
+				t.Grant.Term = s.Grant.Term
+				for k := range actions {
+					if actions[k].Kind == Send && actions[k].Write == Acquire {
+						actions[k].Rec.Term = s.Grant.Term
+					}
+				}
+			}
+			return t, actions
+		}},
+		want: []string{"claim"}, kinds: setOf(kClosed),
+	},
+	{
+		mutant: mutant{name: "a refused claim is taken for an applied one", step: before(func(_ Machine, s *State, ev *Event, _ *Instant) {
+			if ev.Kind == Written && ev.Outcome == Unknown && s.Write.Kind == Acquire {
+				ev.Outcome, ev.Rev = OK, s.Write.Expected+1
+			}
+		})},
+		want: []string{"G6"}, kinds: setOf(kLoseWrite),
+	},
+	{
+		mutant: mutant{name: "an unanswered renewal is taken for an applied one", step: before(func(_ Machine, s *State, ev *Event, _ *Instant) {
+			if ev.Kind == Written && ev.Outcome == Unknown && s.Write.Kind == Renew {
+				ev.Outcome, ev.Rev = OK, s.Write.Expected+1
+			}
+		})},
+		want: []string{"G6"}, kinds: setOf(kLoseWrite),
+	},
+	{
+		mutant: mutant{name: "a lost race ends campaigning", step: after(func(_ Machine, b State, s *State, _ Event, now Instant) {
+			if b.Phase == Claiming && s.Phase == Watching {
+				s.DueAt = now.Mono + 1<<14
+			}
+		})},
+		bug: 18, want: []string{"G5"}, kinds: setOf(kCrash),
+	},
+	{
 		mutant: mutant{name: "an expired term is not noticed by the candidate", step: before(func(_ Machine, s *State, _ *Event, _ *Instant) {
 			if s.Phase == Holding && s.Grant.Promoted {
 				s.Grant.Trust = Instant{1 << 40, 1 << 40}
@@ -335,6 +478,31 @@ func shortTTL(ms []Machine) {
 	}
 }
 
+// coolShort has all candidates cool down, by leases that are as short as the
+// fine scale allows: who leads first has cooled down, too.
+func coolShort(ms []Machine) {
+	for i := range ms {
+		ms[i].CoolDown, ms[i].TTL, ms[i].Heartbeat = true, 3, 1
+	}
+}
+
+// coolUneven has all candidates cool down. The lease of the first is so long
+// that the wait for the others' ends within its window.
+func coolUneven(ms []Machine) {
+	coolShort(ms)
+	ms[0].TTL, ms[0].MaxTTL, ms[0].Heartbeat = 9, 9, 3
+	for i := range ms[1:] {
+		ms[i+1].MaxTTL = 9
+	}
+}
+
+// graceful gives all candidates a grace period.
+func graceful(ms []Machine) {
+	for i := range ms {
+		ms[i].DisconnectGrace = 3
+	}
+}
+
 // offers has all candidates offer their record when they leave.
 func offers(ms []Machine) {
 	for i := range ms {
@@ -345,9 +513,22 @@ func offers(ms []Machine) {
 func (mu mutation) config() config {
 	const n = 2
 	cfg := config{
-		rates: []int64{3, 5, 4}[:n], machines: machines(n, nil), horizon: 14, faults: max(mu.faults, 1),
+		clocks: steady(3, 5, 4)[:n], machines: machines(n, nil), horizon: 14, faults: max(mu.faults, 1),
 		kinds: mu.kinds, shortest: true,
 	}
+	if mu.fine {
+		cfg.clocks, cfg.machines, cfg.patience = fine(n), fineMachines(n, nil), finePatience
+	}
+	if mu.clocks != nil {
+		cfg.clocks = mu.clocks
+	}
+	if mu.horizon > 0 {
+		cfg.horizon = mu.horizon
+	}
+	if slices.Contains(mu.want, "G5") {
+		cfg.sample = 1
+	}
+	cfg.storeMay, cfg.late, cfg.quiet = mu.loses, mu.late, mu.quiet
 	if mu.kinds == 0 {
 		cfg.kinds = allFaults
 	}

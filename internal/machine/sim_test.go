@@ -118,6 +118,7 @@ func TestSimulation(t *testing.T) {
 		"violations %d, hash %016x",
 		total.schedules, base, base+uint64(n)-1, total.virtual.Hours(), total.leases, total.steps, took.Round(time.Millisecond),
 		total.virtual.Hours()/took.Minutes(), total.String(), 100*total.failover, 100*total.handover, violations, sum)
+	total.shapes.demandKnown(t)
 	if n < demandingSeeds {
 		return
 	}

@@ -166,12 +166,15 @@ type tally struct {
 	notes            [len(noteNames)]int
 	promoted         map[Reason]int
 	demoted          map[Reason]int
+	shapes           shapes
 	holes            int // schedules with two leaders where docs/protocol.md says that they are possible
 	// The longest times without a leader in the calm, in parts of their bounds.
 	failover, handover float64
 }
 
-func newTally() tally { return tally{promoted: map[Reason]int{}, demoted: map[Reason]int{}} }
+func newTally() tally {
+	return tally{promoted: map[Reason]int{}, demoted: map[Reason]int{}, shapes: shapes{}}
+}
 
 func addAll(to, from []int) {
 	for i, n := range from {
@@ -199,6 +202,7 @@ func (c *tally) add(o *tally) {
 	for r, n := range o.demoted {
 		c.demoted[r] += n
 	}
+	c.shapes.add(o.shapes)
 }
 
 // A row is one count with its name.

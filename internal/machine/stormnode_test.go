@@ -47,6 +47,9 @@ type node struct {
 	number  uint64
 	work    uint8 // idle, working, stopping
 	drainBy int64 // monotonic: when the release may go without waiting for the work
+
+	down   bool  // the connection is reported lost
+	downAt int64 // since when (monotonic)
 }
 
 func (n *node) alive() bool { return n.runs && n.s.Phase != Stopped }
@@ -66,7 +69,7 @@ func (n *node) join() {
 	w := n.w
 	n.life++
 	n.s, n.runs, n.frozen, n.inbox, n.slot = State{}, true, false, nil, nil
-	n.watched, n.inOrder, n.term, n.work, n.alarm = 0, 0, noTerm, idle, 0
+	n.watched, n.inOrder, n.term, n.work, n.alarm, n.down = 0, 0, noTerm, idle, 0, false
 	n.newToken()
 	w.say("%s joins", n.m.ID)
 	n.step(Event{Kind: Bar, Bars: Uninformed})
@@ -193,7 +196,14 @@ func (n *node) step(ev Event) {
 		n.newToken()
 	}
 	n.account(&before, ev, actions)
+	n.hearsOfConn(ev.Kind, now)
+	w.count.shapes.saw(&before, &n.s, actions)
+	promoted := false
 	for _, a := range actions {
+		if promoted && a.Kind == Demote {
+			w.fail("seam", "%s is promoted and demoted in one step", n.m.ID)
+		}
+		promoted = promoted || a.Kind == Promote
 		n.judge(&before, a, now)
 		n.perform(a, now)
 	}
@@ -202,6 +212,16 @@ func (n *node) step(ev Event) {
 		n.judgeLead()
 	}
 	n.setAlarm()
+}
+
+// hearsOfConn notes since when the connection is reported lost.
+func (n *node) hearsOfConn(k EventKind, now Instant) {
+	switch {
+	case k == ConnUp:
+		n.down = false
+	case k == ConnDown && !n.down:
+		n.down, n.downAt = true, now.Mono
+	}
 }
 
 // rank says how many others the candidate lets go first.
@@ -316,6 +336,10 @@ func (n *node) judgeSend(before *State, a Action, now Instant) {
 		w.fail("G4", "%s claims while the work of its last term runs", id)
 	case a.Write == Acquire && before.Phase == Watching && n.s.Barred != 0:
 		w.fail("fitness", "%s claims and is barred from leading", id)
+	case a.Write == Acquire && before.Phase == Watching && n.down && n.m.DisconnectGrace > 0:
+		w.fail("grace", "%s claims without its connection", id)
+	case a.Write == Acquire && (a.Rec.Term != 0 || a.Rec.Renewal != 0):
+		w.fail("claim", "%s claims with term %d of an earlier claim", id, a.Rec.Term)
 	case a.Write == Renew && w.mutant.reached(n.s.Grant.Trust, now):
 		w.fail("rule 2", "%s renews when its window is closed", id)
 	}
@@ -375,6 +399,9 @@ func (n *node) judgeLead() {
 	w := n.w
 	if n.term != live {
 		w.fail("G3", "%s leads after the end of its term's context", n.m.ID)
+	}
+	if g := int64(n.m.DisconnectGrace); g > 0 && n.down && n.now().Mono >= n.downAt+g {
+		w.fail("grace", "%s leads for %d without its connection", n.m.ID, n.now().Mono-n.downAt)
 	}
 	for _, o := range w.nodes {
 		if o == n || !o.leads() {

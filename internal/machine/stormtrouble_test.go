@@ -45,6 +45,8 @@ const (
 	tDeafness
 	tMuteness
 	tDisconnect
+	tSeemsDown
+	tFlap
 	tUnhealthy
 	tFull
 	tResign
@@ -79,7 +81,8 @@ var troubleNames = [troubles]string{
 	tStallCalling: "process stopped during a call", tSuspendCalling: "machine suspended during a call",
 	tPause: "process stopped, clocks run", tSuspend: "machine suspended", tCrash: "crash", tStop: "stop and release",
 	tLeave: "stop and leave", tRate: "clock changes its rate", tWallLeap: "wall clock leaps", tPartition: "black hole",
-	tDeafness: "nothing comes in", tMuteness: "nothing goes out", tDisconnect: "connection lost", tUnhealthy: "unhealthy",
+	tDeafness: "nothing comes in", tMuteness: "nothing goes out", tDisconnect: "connection lost",
+	tSeemsDown: "connection reported lost, answers arrive", tFlap: "connection flaps", tUnhealthy: "unhealthy",
 	tFull: "leads enough groups", tResign: "resign", tTransfer: "transfer by the program", tPanic: "callback panics",
 	tValidate: "validate", tClosed: "window closed by a reader",
 	tMaintenance: "group paused", tStepDown: "step-down asked", tAskTransfer: "transfer asked", tTakeover: "takeover asked",
@@ -177,6 +180,12 @@ func (n *node) ofMachine(t trouble) bool {
 	case tPartition, tDeafness, tMuteness:
 		n.out, n.in = n.out || t != tDeafness, n.in || t != tMuteness
 		w.after(w.late(), n.connected)
+	case tSeemsDown:
+		// Apart from what comes in, which may be cut off or not.
+		n.step(Event{Kind: ConnDown})
+		n.later(w.late(), func() { n.step(Event{Kind: ConnUp}) })
+	case tFlap:
+		n.flap(2 + int(w.draw(6)))
 	default: // tDisconnect
 		n.out, n.in = true, true
 		n.step(Event{Kind: ConnDown})
@@ -186,6 +195,22 @@ func (n *node) ofMachine(t trouble) bool {
 		})
 	}
 	return true
+}
+
+// flap reports the connection lost and found a few times, and now and then
+// lost twice in a row.
+func (n *node) flap(times int) {
+	w := n.w
+	var at time.Duration
+	for range times {
+		at += w.late() / 8
+		kind := ConnDown
+		if w.chance(0.4) {
+			kind = ConnUp
+		}
+		n.later(at, func() { n.step(Event{Kind: kind}) })
+	}
+	n.later(at+w.late()/8, func() { n.step(Event{Kind: ConnUp}) })
 }
 
 // leap sets the wall clock. The runtime's readers find out at once if that closed the window.

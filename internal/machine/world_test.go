@@ -3,6 +3,7 @@ package machine
 import (
 	"fmt"
 	"strings"
+	"time"
 )
 
 // This file is the world that the explorer visits: candidates with clocks of
@@ -10,11 +11,20 @@ import (
 //
 // # Time
 //
-// Real time passes in ticks, the same for all. In each tick a candidate's clock advances
-// by its rate: 3, 4 or 5 units. With Drift = 1/4 these are the slowest clock
-// allowed, the true one and the fastest. TTL = 20 units makes Trust = 15 units, 5 ticks
-// of the slowest clock, and Wait = 25 units, 5 ticks of the fastest: the two windows
-// meet exactly, so a margin that is one unit short on either side shows.
+// Real time passes in ticks, the same for all. In each tick a candidate's clock
+// advances by its pace. There are two scales:
+//
+//   - The coarse one, for long stories: 3, 4 or 5 units a tick. With Drift = 1/4
+//     these are the slowest clock allowed, the true one and the fastest. TTL = 20
+//     units makes Trust = 15 units, 5 ticks of the slowest clock, and Wait = 25
+//     units, 5 ticks of the fastest: the two windows meet exactly. But what is
+//     due after 21 to 25 units is all done in the fifth tick of the fastest
+//     clock, so a wait that is too short by four units passes.
+//   - The fine one, for margins: the fastest clock advances by one unit a tick,
+//     the slowest by one unit every second tick. With Drift = 1/3, TTL = 6 units
+//     makes Trust = 4 units, at most 8 ticks of the slowest clock, and Wait = 8
+//     units, 8 ticks of the fastest. So a margin that is one unit short, on
+//     either side, shows (TestMutations has one of each).
 //
 // Within a tick everything that can happen is interleaved in every order. Whatever
 // is ready must happen before the tick ends, unless a fault holds it back.
@@ -67,6 +77,7 @@ const (
 	kOffer
 	kNobody
 	kOffered
+	kHeardAgain
 	kAdvance
 
 	// Faults and interventions: at most one of each in a world, and
@@ -92,6 +103,9 @@ const (
 	kPause
 	kSuspend
 	kConnDown
+	kSeemsDown
+	kDownAgain
+	kCutOff
 	kUnfit
 	kPaused
 	kDelete
@@ -106,6 +120,7 @@ const (
 	kClosed
 	kRollback
 	kWipe
+	kRemade
 	kinds
 )
 
@@ -113,17 +128,19 @@ var kindTitles = [kinds]string{
 	kStart: "start", kTick: "timer", kApply: "write applied", kRefuse: "write refused", kReply: "reply",
 	kRead: "read", kReadReply: "read reply", kSight: "watch delivery", kSightAgain: "watch delivery of a copy", kDrained: "work stopped",
 	kLateCommit: "late commit of a given-up write", kResume: "resumed", kRestart: "restarted", kConnUp: "connection back", kFit: "fit again", kUnpaused: "operator resumes",
-	kAsked: "control request delivered", kAskedAgain: "control request delivered again", kAdvance: "time passes (clocks at different rates)",
+	kAsked: "control request delivered", kAskedAgain: "control request delivered again", kHeardAgain: "network back", kAdvance: "time passes (clocks at different rates)",
 	kDelayWrite: "write delayed", kLoseWrite: "write lost", kGiveUpWrite: "write given up in flight",
 	kLoseReply: "reply lost", kDelayReply: "reply delayed", kTransient: "transient failure",
 	kPermanent: "permanent failure", kFalseConflict: "false conflict", kFailRead: "read failed",
 	kStaleRead: "stale read", kDelaySight: "watch delayed", kLoseSight: "watch message lost",
 	kDupSight: "watch message duplicated", kLoseOffer: "offer lost", kDelayOffer: "offer delayed", kDupOffer: "offer duplicated",
 	kOffer: "offer made", kNobody: "offer made to nobody", kOffered: "offer delivered", kSlowWork: "work slow to stop", kCrash: "crash", kPause: "pause",
-	kSuspend: "suspend", kConnDown: "connection lost", kUnfit: "unfit", kPaused: "operator pauses", kDelete: "operator deletes", kGarbage: "operator writes garbage",
+	kSuspend: "suspend", kConnDown: "connection lost", kSeemsDown: "connection reported lost, answers arrive",
+	kDownAgain: "connection reported lost again", kCutOff: "nothing comes in, connection reported well", kUnfit: "unfit", kPaused: "operator pauses", kDelete: "operator deletes", kGarbage: "operator writes garbage",
 	kStepDown: "operator asks to step down", kTransfer: "operator asks to transfer", kTakeover: "preferred candidate asks to take over", kResign: "resign",
 	kStopRelease: "stop and release", kStopLeave: "stop and leave", kValidate: "validate", kClosed: "window closed by the runtime",
 	kRollback: "store loses its last write", kWipe: "store loses everything",
+	kRemade: "store made again, and somebody starts",
 }
 
 func (k kind) String() string { return kindTitles[k] }
@@ -141,7 +158,7 @@ func setOf(ks ...kind) (s kindSet) {
 // storeLoss are the faults that G1 excludes: a store that forgets what it acknowledged.
 var (
 	storeLoss = setOf(kRollback, kWipe)
-	allFaults = (kindSet(1)<<kinds - kindSet(1)<<kDelayWrite) &^ storeLoss
+	allFaults = (kindSet(1)<<kinds - kindSet(1)<<kDelayWrite) &^ storeLoss &^ setOf(kRemade)
 )
 
 // held says for how long something is held back.
@@ -165,6 +182,7 @@ const (
 	paused
 	suspended
 	crashed
+	unborn  // starts when the store is made again
 	missing // not in this world
 )
 
@@ -235,6 +253,13 @@ type participant struct {
 	work    uint8
 	slow    held
 	watch   held
+	cut     bool // nothing comes in, whatever the connection is reported to be
+
+	// What the judges remember, and the candidate does not.
+	downAt  int16 // when the connection was reported lost, plus 1; 0 while it is not. Kept with a grace only
+	won     uint8 // the revision at which the latest claim was applied, 0 before
+	wrote   uint8 // that of the latest write of that claim
+	renewal uint8 // and its renewals
 }
 
 // A world is everything there is, as a comparable value.
@@ -251,19 +276,46 @@ type world struct {
 	askTerm   uint8 // the control request: its term, its kind, deliveries left
 	askExit   uint8
 	askLeft   uint8
+	remadeAt  uint8 // when the store was made again, plus 1
 }
+
+// A pace is by how many units a clock advances in each tick, over and over.
+type pace []int64
+
+// at returns what a clock shows after so many ticks.
+func (p pace) at(ticks int) (units int64) {
+	for k, n := range p {
+		units += n * int64((ticks+len(p)-1-k)/len(p))
+	}
+	return units
+}
+
+// steady returns clocks that advance by as many units in every tick.
+func steady(units ...int64) (ps []pace) {
+	for _, n := range units {
+		ps = append(ps, pace{n})
+	}
+	return ps
+}
+
+// fine are the clocks of the fine scale: the slowest, the fastest, the true one.
+// The true one is three quarters of the fastest.
+func fine(n int) []pace { return []pace{{1, 0}, {1}, {1, 1, 1, 0}}[:n] }
 
 // A config is a family of worlds to visit.
 type config struct {
 	name     string
-	rates    []int64
+	clocks   []pace
 	machines []Machine
 	horizon  int     // ticks
+	quiet    int     // ticks before the first fault, so that somebody leads by then
 	faults   int     // how many in one world
 	kinds    kindSet // which faults
 	storeMay bool    // the store may forget, so terms may recur: check G1 only
+	late     bool    // the last candidate starts when the store is made again
 	mutant   mutant
 	sample   int  // continue every sampleth world without faults
+	patience int  // how many ticks may pass then without a leader
 	shortest bool // breadth first: for short counterexamples
 	most     int  // how many worlds may be visited, 0 without a bound: a mistake may make them endless
 }
@@ -318,6 +370,7 @@ type stepKey struct {
 	exit       uint8
 	tokens     uint8
 	bars       Bars
+	doubt      int16
 }
 
 type stepResult struct {
@@ -340,6 +393,7 @@ type sim struct {
 	count       [kinds]int
 	eventCount  [len(eventNames)]int
 	actionCount [len(actionNames)]int
+	shapes      shapes
 }
 
 // next is one transition.
@@ -353,7 +407,7 @@ type next struct {
 func newSim(cfg config) *sim {
 	x := &sim{
 		config: cfg, states: newTable(State{}), seens: newTable(Seen{}), recs: newTable(Record{}),
-		memo: map[stepKey]stepResult{},
+		memo: map[stepKey]stepResult{}, shapes: shapes{},
 	}
 	return x
 }
@@ -367,6 +421,10 @@ func (x *sim) root() world {
 			w.c[i].mode = missing
 			continue
 		}
+		if x.late && i == len(x.machines)-1 {
+			w.c[i].mode = unborn
+			continue
+		}
 		w.c[i].queue[0] = w.reg
 	}
 	return w
@@ -378,7 +436,7 @@ func (x *sim) state(w *world, i int) State { return x.states.all[w.c[i].state] }
 
 // now reads the clocks of candidate i.
 func (x *sim) now(w *world, i int) Instant {
-	t := int64(w.tick) * x.rates[i]
+	t := x.clocks[i].at(int(w.tick))
 	return Instant{Mono: t - int64(w.c[i].lag), Wall: t}
 }
 
@@ -422,7 +480,12 @@ func canon(s State, now Instant) State {
 	}
 	switch s.Phase {
 	case Watching:
-		s.Grant, s.Exit = Grant{Token: s.Grant.Token}, Exit{}
+		// The rest of an old grant is kept, so that a claim shows that it does
+		// not go on with it. Its instants are never looked at any more.
+		s.Grant.Sent, s.Grant.Trust, s.Exit = Instant{}, Instant{}, Exit{}
+		if s.Grant.PromoteAt <= now.Mono {
+			s.Grant.PromoteAt = 0
+		}
 	case Claiming, Holding:
 		s.Exit = Exit{}
 	case Draining, Releasing:
@@ -476,6 +539,7 @@ func (x *sim) step(w *world, i int, ev Event, seen uint16, exit uint8) {
 	key := stepKey{
 		state: p.state, mono: int16(now.Mono), wall: int16(now.Wall), seen: seen, who: uint8(i), kind: ev.Kind,
 		out: ev.Outcome, rev: uint8(ev.Rev), term: uint8(ev.Term), exit: exit, tokens: p.tokens, bars: ev.Bars,
+		doubt: int16(ev.Doubt),
 	}
 	r, ok := x.memo[key]
 	if !ok {
@@ -496,9 +560,15 @@ func (x *sim) step(w *world, i int, ev Event, seen uint16, exit uint8) {
 	if before.Grant.Token != after.Grant.Token && after.Grant.Token == tokenNames[i][p.tokens] {
 		p.tokens++
 	}
+	if after.Phase <= Watching || after.Phase == Stopped || before.Grant.Token != after.Grant.Token {
+		p.won, p.wrote, p.renewal = 0, 0, 0
+	}
+	x.hearsOfConn(i, p, ev.Kind, now)
 	if x.trace != nil {
 		x.narrate(w, i, ev, seen, r.actions)
 	}
+	x.shapes.saw(before, after, r.actions)
+	x.begun(i, r.actions)
 	for _, a := range r.actions {
 		x.actionCount[a.Kind]++
 		x.perform(w, i, before, after, a, now)
@@ -522,6 +592,12 @@ func (x *sim) perform(w *world, i int, before, after *State, a Action, now Insta
 		}
 		if a.Write == Acquire && before.Phase == Watching && after.Barred != 0 {
 			x.fail("fitness", "%s claims and is barred from leading", id)
+		}
+		if a.Write == Acquire && before.Phase == Watching && p.downAt != 0 {
+			x.fail("grace", "%s claims without its connection", id)
+		}
+		if a.Write == Acquire && (a.Rec.Term != 0 || a.Rec.Renewal != 0) {
+			x.fail("claim", "%s claims with term %d, renewal %d of an earlier claim", id, a.Rec.Term, a.Rec.Renewal)
 		}
 		x.orphan(w, i)
 		p.call = call{
@@ -600,7 +676,7 @@ func (x *sim) offer(w *world, rec uint16, to int, h held) {
 // listens tells whether candidate i is there to be offered something.
 func (x *sim) listens(w *world, i int) bool {
 	m := w.c[i].mode
-	return m != missing && m != crashed && x.state(w, i).Phase != Stopped
+	return m != missing && m != crashed && m != unborn && x.state(w, i).Phase != Stopped
 }
 
 // prune drops the stragglers that will be refused for certain.
@@ -608,7 +684,8 @@ func (x *sim) prune(w *world) {
 	rev := uint8(x.seens.all[w.reg].Rev)
 	for k := range w.late {
 		s := &w.late[k]
-		if s.there && s.expected != rev && !x.mutant.blind(s.write) && !x.storeMay {
+		again := s.expected == 0 && x.kinds&setOf(kRemade) != 0
+		if s.there && s.expected != rev && !x.mutant.blind(s.write) && !x.storeMay && !again {
 			*s = straggler{}
 		}
 	}
@@ -645,7 +722,49 @@ func (x *sim) commit(w *world, wk WriteKind, expected uint8, rec uint16) bool {
 		k = Vacant
 	}
 	x.put(w, k, x.recs.all[rec])
+	x.remember(w, wk, &x.recs.all[rec])
 	return true
+}
+
+// remember notes for G6 what the register applied of somebody's present claim.
+func (x *sim) remember(w *world, wk WriteKind, rec *Record) {
+	if wk != Acquire && wk != Renew {
+		return
+	}
+	for i := range x.machines {
+		p, s := &w.c[i], &x.states.all[w.c[i].state]
+		if s.Grant.Token != rec.Token || s.Phase <= Watching || s.Phase == Stopped || p.mode == crashed {
+			continue
+		}
+		if wk == Acquire {
+			p.won = w.rev
+		}
+		p.wrote, p.renewal = w.rev, uint8(rec.Renewal)
+	}
+}
+
+// hearsOfConn notes since when the connection is reported lost, on the clock of
+// the one who is to leave when the grace is over.
+func (x *sim) hearsOfConn(i int, p *participant, ev EventKind, now Instant) {
+	switch {
+	case x.machines[i].DisconnectGrace == 0:
+	case ev == ConnDown && p.downAt == 0:
+		p.downAt = int16(now.Mono) + 1
+	case ev == ConnUp:
+		p.downAt = 0
+	}
+}
+
+// begun judges that no step begins a term only to end it: the runtime would
+// tell the program of a term that it never had.
+func (x *sim) begun(i int, actions []Action) {
+	promoted := false
+	for _, a := range actions {
+		if a.Kind == Demote && promoted {
+			x.fail("seam", "%s is promoted and demoted in one step", x.machines[i].ID)
+		}
+		promoted = promoted || a.Kind == Promote
+	}
 }
 
 // put makes the register's next revision.
@@ -658,7 +777,7 @@ func (x *sim) put(w *world, k Kind, rec Record) {
 // publish puts the register's content on everybody's watch.
 func (x *sim) publish(w *world) {
 	for i := range w.c {
-		if m := w.c[i].mode; m != missing && m != crashed && x.state(w, i).Phase != Stopped {
+		if x.listens(w, i) {
 			enqueue(&w.c[i].queue, w.reg)
 		}
 	}
@@ -716,7 +835,7 @@ func (x *sim) check(w *world) {
 	leaders, contexts := 0, 0
 	for i := range x.machines {
 		p := &w.c[i]
-		if p.mode == crashed {
+		if p.mode == crashed || p.mode == unborn {
 			continue
 		}
 		s, now := &x.states.all[p.state], x.now(w, i)
@@ -733,12 +852,39 @@ func (x *sim) check(w *world) {
 		if leads && p.term != live {
 			x.fail("G3", "%s leads after the end of its term's context", x.machines[i].ID)
 		}
+		x.honest(p, s, x.machines[i].ID)
 	}
 	if leaders > 1 {
 		x.fail("G1", "%d candidates lead", leaders)
 	}
 	if contexts > 1 {
 		x.fail("G1", "%d term contexts live", contexts)
+	}
+}
+
+// honest judges G6: what a candidate takes for its own was applied. The
+// register is what knows, since it applied it.
+func (x *sim) honest(p *participant, s *State, id string) {
+	g := s.Grant
+	switch {
+	case s.Phase != Holding || x.storeMay:
+	case g.Term != uint64(p.won):
+		x.fail("G6", "%s holds term %d, and its claim was applied at %d", id, g.Term, p.won)
+	case g.Renewal > uint64(p.renewal), g.Renewal == uint64(p.renewal) && g.Rev != uint64(p.wrote),
+		g.Renewal < uint64(p.renewal) && g.Rev >= uint64(p.wrote):
+		x.fail("G6", "%s knows renewal %d at %d, and renewal %d was applied at %d", id, g.Renewal, g.Rev, p.renewal, p.wrote)
+	}
+}
+
+// overstays judges the grace period, when nothing is left to be done before
+// time passes.
+func (x *sim) overstays(w *world) {
+	for i := range x.machines {
+		p, s := &w.c[i], &x.states.all[w.c[i].state]
+		lost := int64(p.downAt) - 1
+		if p.mode == up && p.downAt != 0 && s.Leading(x.now(w, i)) && x.now(w, i).Mono >= lost+int64(x.machines[i].DisconnectGrace) {
+			x.fail("grace", "%s leads at %d without a connection since %d", x.machines[i].ID, x.now(w, i).Mono, lost)
+		}
 	}
 }
 
@@ -779,7 +925,7 @@ func (x *sim) settle(w *world) {
 }
 
 func (x *sim) may(w *world, k kind) bool {
-	return x.kinds&(1<<k) != 0 && w.used&(1<<k) == 0 && int(w.faults) < x.faults
+	return x.kinds&(1<<k) != 0 && w.used&(1<<k) == 0 && int(w.faults) < x.faults && int(w.tick) >= x.quiet
 }
 
 // successors lists every transition of w in x.next.
@@ -790,14 +936,15 @@ func (x *sim) successors(w *world) []next {
 	}
 	for i := range x.machines {
 		switch w.c[i].mode {
+		case unborn:
 		case crashed:
 			x.ofCrashed(w, i)
 		case paused, suspended:
 			x.ofCall(w, i, false)
 			x.ofPaused(w, i)
 		default:
-			// Without a connection what was sent may yet arrive, and nothing comes in.
-			connected := !x.states.all[w.c[i].state].Down
+			// Without the network what was sent may yet arrive, and nothing comes in.
+			connected := !w.c[i].cut
 			x.ofClock(w, i)
 			x.ofCall(w, i, connected)
 			if connected {
@@ -838,11 +985,24 @@ func (x *sim) ofPaused(w *world, i int) {
 	}
 }
 
+// doubt is what a candidate starts with that finds its store to be younger than
+// a lease. The store's age is told by its own clock, here the fastest.
+func (x *sim) doubt(w *world, i int) time.Duration {
+	if w.remadeAt == 0 {
+		return 0
+	}
+	var age int64
+	for _, p := range x.clocks {
+		age = max(age, p.at(int(w.tick))-p.at(int(w.remadeAt)-1))
+	}
+	return max(0, x.machines[i].wait(x.machines[i].TTL)-time.Duration(age))
+}
+
 func (x *sim) ofClock(w *world, i int) {
 	s := &x.states.all[w.c[i].state]
 	if s.Phase == Idle {
 		n := *w
-		x.step(&n, i, Event{Kind: Start}, 0, 0)
+		x.step(&n, i, Event{Kind: Start, Doubt: x.doubt(w, i)}, 0, 0)
 		x.emit(&n, kStart, i)
 		return
 	}
@@ -981,7 +1141,7 @@ func (x *sim) ofOffer(w *world, i int) {
 // ofOffers delivers the offers that are on their way.
 func (x *sim) ofOffers(w *world) {
 	for k, o := range w.offers {
-		if !o.there || o.held == heldNow || w.c[o.to].mode != up || x.state(w, int(o.to)).Down {
+		if !o.there || o.held == heldNow || w.c[o.to].mode != up || w.c[o.to].cut {
 			continue
 		}
 		n := *w
@@ -1100,6 +1260,8 @@ func (x *sim) ofProcess(w *world, i int) {
 		useful bool
 	}{
 		{kConnDown, ConnDown, 0, 0, !s.Down},
+		{kSeemsDown, ConnDown, 0, 0, !s.Down},
+		{kDownAgain, ConnDown, 0, 0, s.Down},
 		{kUnfit, Bar, Unhealthy, 4, s.Barred&Unhealthy == 0},
 		{kPaused, Bar, Paused, 5, s.Barred&Paused == 0},
 		{kResign, Leave, 0, 3, s.Phase == Holding},
@@ -1110,9 +1272,20 @@ func (x *sim) ofProcess(w *world, i int) {
 	} {
 		if f.useful && x.may(w, f.k) {
 			n := *w
+			n.c[i].cut = n.c[i].cut || f.k == kConnDown
 			x.step(&n, i, Event{Kind: f.ev, Term: s.Grant.Term, Bars: f.bars}, 0, f.exit)
 			x.emit(&n, f.k, i)
 		}
+	}
+	if !w.c[i].cut && x.may(w, kCutOff) {
+		n := *w
+		n.c[i].cut = true
+		x.emit(&n, kCutOff, i)
+	}
+	if w.c[i].cut {
+		n := *w
+		n.c[i].cut = false
+		x.emit(&n, kHeardAgain, i)
 	}
 	if s.Down {
 		n := *w
@@ -1187,6 +1360,9 @@ func (x *sim) ofOperator(w *world) {
 		x.publish(&n)
 		x.emit(&n, kRollback, 0)
 	}
+	if x.may(w, kRemade) {
+		x.ofRemade(w)
+	}
 	if x.may(w, kWipe) {
 		n := *w
 		n.reg, n.rev = x.seen(Seen{Kind: Absent}), 0
@@ -1196,13 +1372,27 @@ func (x *sim) ofOperator(w *world) {
 	}
 }
 
+// ofRemade deletes the store and makes it again. Nobody hears of that; the
+// revisions go on, as those of a bucket that we make do.
+func (x *sim) ofRemade(w *world) {
+	n := *w
+	n.reg = x.seen(Seen{Kind: Absent})
+	n.prev, n.remadeAt = n.reg, n.tick+1
+	if last := len(x.machines) - 1; n.c[last].mode == unborn {
+		n.c[last].mode = up
+		n.c[last].queue[0] = n.reg
+	}
+	x.prune(&n)
+	x.emit(&n, kRemade, 0)
+}
+
 // ready tells whether something must happen before time passes.
 func (x *sim) ready(w *world) bool {
 	for i := range x.machines {
 		p := &w.c[i]
-		connected := !x.states.all[p.state].Down
+		connected := !p.cut
 		switch {
-		case p.mode == crashed:
+		case p.mode == crashed || p.mode == unborn:
 			continue
 		case (p.call.stage == request || p.call.stage == readRequest) && p.call.held == free && connected:
 			return true
@@ -1217,7 +1407,7 @@ func (x *sim) ready(w *world) bool {
 		}
 	}
 	for _, o := range w.offers {
-		if o.there && o.held == free && w.c[o.to].mode == up && !x.state(w, int(o.to)).Down {
+		if o.there && o.held == free && w.c[o.to].mode == up && !w.c[o.to].cut {
 			return true
 		}
 	}
@@ -1228,6 +1418,7 @@ func (x *sim) ofTime(w *world) {
 	if x.ready(w) {
 		return
 	}
+	x.overstays(w)
 	n := *w
 	n.tick++
 	for i := range x.machines {
@@ -1237,9 +1428,9 @@ func (x *sim) ofTime(w *world) {
 		p.slow.advance()
 		p.watch.advance()
 		if p.mode == suspended {
-			p.lag += int16(x.rates[i])
+			p.lag += int16(x.clocks[i].at(int(n.tick)) - x.clocks[i].at(int(w.tick)))
 		}
-		if p.mode != crashed {
+		if p.mode != crashed && p.mode != unborn {
 			s := x.states.all[p.state]
 			p.state = x.states.id(canon(s, x.now(&n, i)))
 		}
