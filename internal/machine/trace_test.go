@@ -45,7 +45,7 @@ var update = flag.Bool("update", false, "rewrite the golden traces in testdata")
 //	stop a            leave a               stop and release; stop and let the record expire
 //	unfit a           fit a                 a's health check
 func TestTraces(t *testing.T) {
-	files, err := filepath.Glob("testdata/*.txt")
+	files, err := filepath.Glob("testdata/[0-9][0-9]-*.txt")
 	if err != nil || len(files) == 0 {
 		t.Fatalf("no stories: %v", err)
 	}

@@ -36,6 +36,11 @@ func simulated(schedules string) check {
 	return check{pkg: "internal/machine", run: "^TestSimulation$", args: "-sim.base=1 -sim.seeds=" + schedules}
 }
 
+// margins is the explorer on its fine scale, in small.
+func margins() check { return core("TestExploreMargins") }
+
+func core(run string) check { return check{pkg: "internal/machine", run: "^" + run + "$"} }
+
 func traces(run string) check { return check{pkg: "internal/machine", run: "^TestTraces$/" + run} }
 
 func root(run string) check { return check{pkg: ".", run: "^(" + run + ")$"} }
@@ -48,7 +53,7 @@ func onNATS(run string) check {
 
 func mutants() []mutant {
 	var all []mutant
-	for _, part := range [][]mutant{twoLeaders(), stranded(), untrue(), costly()} {
+	for _, part := range [][]mutant{twoLeaders(), stranded(), untrue(), costly(), reviewed()} {
 		all = append(all, part...)
 	}
 	return all
@@ -226,6 +231,45 @@ func costly() []mutant {
 	}
 }
 
+// reviewed are mistakes that an outside review put in, and that passed.
+func reviewed() []mutant {
+	return []mutant{
+		{37, "trust is a nanosecond too long", []edit{
+			{machine + "time.go", "return ttl - margin(ttl, drift)", "return ttl - margin(ttl, drift) + 1"},
+		}, margins()},
+		{37, "a challenge is a nanosecond too early", []edit{
+			{machine + "time.go", "return ttl + margin(ttl, drift)", "return ttl + margin(ttl, drift) - 1"},
+		}, margins()},
+		{37, "a cool-down by the own lease alone", []edit{
+			{machine + "claim.go", "ttl := max(c.m.TTL, c.s.HeldTTL)", "ttl := c.m.TTL"},
+		}, margins()},
+		{37, "a start in a store that was made again is not doubted", []edit{
+			{machine + "step.go", "if c.ev.Doubt > 0 {", "if false {"},
+		}, margins()},
+		{37, "one old read ends a release", []edit{
+			{machine + "write.go", "const staleReads = 3", "const staleReads = 1"},
+		}, core("TestOneOldReadEndsNoRelease")},
+		{37, "a repeated report of a lost connection restarts the grace", []edit{
+			{machine + "step.go", "if !c.s.Down {\n", "if c.s.Phase != Idle {\n"},
+		}, core("TestARepeatedDisconnectionDoesNotRestartTheGrace")},
+		{37, "a term begins although the grace is over", []edit{
+			{machine + "hold.go", "func (c *step) hold() {\n\tif g", "func (c *step) hold() {\n\tif c.s.Grant.Sent.Mono >= c.s.Grant.PromoteAt && !c.s.Grant.Promoted {\n\t\tc.s.Grant.Promoted = true\n\t\tc.do(Action{Kind: Promote, Reason: c.s.Reason})\n\t}\n\tif g"},
+		}, core("TestAGrantDuringALongDisconnectionIsNotPromoted")},
+		{37, "a candidate with a grace claims without its connection", []edit{
+			{machine + "state.go", "cutOff := s.Down && m.DisconnectGrace > 0", "cutOff := false"},
+		}, simulated("300")},
+		{37, "a write that is given up stays under way", []edit{
+			{machine + "write.go", "\tw.Stage = NoStage // whatever follows: nothing of it is under way\n", ""},
+		}, core("TestAWriteThatIsGivenUpIsNotUnderWay")},
+		{37, "what was seen after the window is vacated", []edit{
+			{machine + "hold.go", "(seen.Kind == Bare || seen.Kind == Garbled) && !c.s.Grant.Trust.Reached(c.now)", "seen.Kind == Bare || seen.Kind == Garbled"},
+		}, core("TestWhatIsSeenAfterTheWindowIsNotVacated")},
+		{37, "a new claim keeps the old term", []edit{
+			{machine + "claim.go", "Grant{Token: c.ev.Token, Prior: prior}", "Grant{Token: c.ev.Token, Prior: prior, Term: c.s.Grant.Term}"},
+		}, simulated("300")},
+	}
+}
+
 // covers are the bugs of other libraries' interfaces that ours has no place for.
 func covers() []cover {
 	return []cover{
@@ -276,4 +320,5 @@ var bugs = [...]string{
 	34: "Followers poll",
 	35: "A herd at each vacancy",
 	36: "A consumer and goroutines for each election",
+	37: "What an outside review put in, and our labs had passed",
 }

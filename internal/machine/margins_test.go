@@ -1,0 +1,109 @@
+package machine
+
+import (
+	"testing"
+	"time"
+)
+
+// TestExploreMargins explores the fine scale with the few faults that bring two
+// leaders as close together as they can come. It is small enough to run with
+// every change, and finds a margin that is one unit short on either side.
+func TestExploreMargins(t *testing.T) {
+	for _, cfg := range []config{
+		{
+			name: "leases", clocks: fine(2), machines: fineMachines(2, nil), horizon: 14, faults: 1,
+			kinds: setOf(kPause, kCutOff, kDelaySight, kCrash, kDelayReply), sample: 50, patience: finePatience,
+		},
+		{
+			name: "a store that is made again", clocks: fine(2), machines: fineMachines(2, nil), horizon: 14, faults: 2,
+			kinds: setOf(kRemade, kCutOff, kPause), late: true, sample: 50, patience: finePatience,
+		},
+		{
+			name: "leases of different lengths over a store that forgets", clocks: steady(1, 1), machines: unevenFine(),
+			kinds: setOf(kWipe, kCutOff), quiet: 12, horizon: 20, faults: 2, storeMay: true,
+		},
+	} {
+		t.Run(cfg.name, func(t *testing.T) {
+			t.Parallel()
+			f := newExplorer(cfg).run()
+			t.Logf("%d worlds", f.worlds)
+			if f.bad != "" {
+				t.Fatalf("%s after %d steps:\n%s", f.bad, f.steps, f.story)
+			}
+		})
+	}
+}
+
+func unevenFine() []Machine {
+	ms := fineMachines(2, nil)
+	coolUneven(ms)
+	return ms
+}
+
+// A cool-down waits for the longest lease of which the candidate knows: its
+// own, or that of a record seen before.
+func TestACoolDownLastsAsLongAsTheLongestLeaseSeen(t *testing.T) {
+	for name, ttl := range map[string]time.Duration{"a longer one": 40, "a shorter one": 8} {
+		t.Run(name, func(t *testing.T) {
+			m := unitMachine("a")
+			m.CoolDown, m.MaxTTL = true, 100
+			p := &play{m: m}
+			p.step(Event{Kind: Start})
+			p.step(Event{Kind: Sight, Seen: Seen{Kind: Held, Rev: 3, Rec: Record{ID: "b", Token: "b1", TTL: ttl}}})
+			p.step(Event{Kind: Sight, Seen: Seen{Kind: Vacant, Rev: 4, Rec: Record{Token: "b1"}}, Token: "a1"})
+			p.answer(Event{Kind: Written, Rev: 5})
+			if want := p.now.Mono + int64(m.wait(max(m.TTL, ttl))); p.s.Grant.PromoteAt != want {
+				t.Errorf("it cools down until %d, want %d", p.s.Grant.PromoteAt, want)
+			}
+		})
+	}
+}
+
+// A replica that lags says nothing of whether a release was applied: without
+// more such reads the release is tried again, or the group waits for a lease.
+func TestOneOldReadEndsNoRelease(t *testing.T) {
+	p := reigning(unitMachine("a"))
+	p.step(Event{Kind: StopRelease})
+	p.step(Event{Kind: Drained})
+	p.answer(Event{Kind: Written, Outcome: Conflict})
+	p.answer(Event{Kind: Read, Seen: Seen{Kind: Vacant, Rev: 3, Rec: Record{Token: "b0"}}})
+	if p.s.Phase != Releasing {
+		t.Errorf("after one old read it is %v", p.s.Phase)
+	}
+}
+
+// What replaced the record after the window may have replaced a successor's: a
+// vacancy over it would let a third candidate lead beside that one.
+func TestWhatIsSeenAfterTheWindowIsNotVacated(t *testing.T) {
+	for _, k := range []Kind{Bare, Garbled} {
+		t.Run(k.String(), func(t *testing.T) {
+			p := reigning(unitMachine("a"))
+			p.m.DrainBudget = 100
+			p.now = p.s.Grant.Trust
+			p.step(Event{Kind: Sight, Seen: Seen{Kind: k, Rev: 6}})
+			p.step(Event{Kind: Drained})
+			for _, a := range p.acts {
+				if a.Kind == Send && a.Write == Release {
+					t.Errorf("it writes a vacancy over revision %d", a.Expected)
+				}
+			}
+		})
+	}
+}
+
+// A claim is a new beginning: it states nothing of the one before.
+func TestAClaimStatesNothingOfTheOneBefore(t *testing.T) {
+	p := reigning(unitMachine("a"))
+	p.step(Event{Kind: Closed, Term: 5})
+	p.step(Event{Kind: Drained})
+	p.answer(Event{Kind: Written, Rev: 6})
+	for _, a := range p.acts[1:] {
+		if a.Kind == Send && a.Write == Acquire {
+			if a.Rec.Term != 0 || a.Rec.Renewal != 0 || p.s.Grant.Term != 0 || p.s.Grant.Rev != 0 {
+				t.Errorf("it claims with %+v, and its grant is %+v", a.Rec, p.s.Grant)
+			}
+			return
+		}
+	}
+	t.Errorf("it does not claim: %v", p.acts)
+}
