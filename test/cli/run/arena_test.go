@@ -71,6 +71,14 @@ func hostID(i int) string { return fmt.Sprintf("host%d", i) }
 
 // newArenaOn starts hosts that reach their server by the URLs.
 func newArenaOn(t *testing.T, kinds []kind, url func(i int) string) *arena {
+	a := newEmptyArena(t)
+	for i, k := range kinds {
+		a.add(&host{id: hostID(i), kind: k, url: url(i)})
+	}
+	return a
+}
+
+func newEmptyArena(t *testing.T) *arena {
 	a := &arena{
 		t: t, hosts: make(map[string]*host), reigns: make(map[uint64]*reign), log: filepath.Join(t.TempDir(), "signs"),
 	}
@@ -80,13 +88,16 @@ func newArenaOn(t *testing.T, kinds []kind, url func(i int) string) *arena {
 	}
 	t.Cleanup(func() { _ = f.Close() })
 	a.read = bufio.NewReaderSize(f, 1<<20)
-	for i, k := range kinds {
-		h := &host{a: a, id: hostID(i), kind: k, url: url(i)}
-		a.hosts[h.id] = h
-		h.start()
-		t.Cleanup(h.kill)
-	}
 	return a
+}
+
+// add starts a further host.
+func (a *arena) add(h *host) {
+	a.t.Helper()
+	h.a = a
+	a.hosts[h.id] = h
+	h.start()
+	a.t.Cleanup(h.kill)
 }
 
 // look takes in what the programs have written since.
@@ -197,6 +208,13 @@ type host struct {
 	kind  kind
 	url   string
 	proxy *natslab.Proxy
+	// What it runs with, if not as the others do.
+	program string              // that is leader run
+	command []string            // for leader run to run
+	flags   []string            // of leader run
+	as      *syscall.Credential // of leader run
+	cgroup  *os.File            // for leader run to start in
+
 	cmd   *exec.Cmd
 	ended chan struct{}
 	said  tail
@@ -208,12 +226,19 @@ func (h *host) start() {
 	if err != nil {
 		h.a.t.Fatal(err)
 	}
-	cmd := exec.Command(program, "run", "trials", "--server", h.url, "--id", h.id, "--on-exit", "campaign",
-		"--ttl", ttl.String(), "--heartbeat", heartbeat.String(), "--stop-timeout", stopTimeout.String(), "--", exe)
+	if h.program == "" {
+		h.program, h.command = program, []string{exe}
+	}
+	args := append([]string{"run", "trials", "--server", h.url, "--id", h.id, "--on-exit", "campaign",
+		"--ttl", ttl.String(), "--heartbeat", heartbeat.String(), "--stop-timeout", stopTimeout.String()}, h.flags...)
+	cmd := exec.Command(h.program, append(append(args, "--"), h.command...)...)
 	cmd.Env = append(os.Environ(), kindVariable+"="+string(h.kind), logVariable+"="+h.a.log)
 	cmd.Stdout, cmd.Stderr = &h.said, &h.said
 	// A stopped process in the test's own group would have the system hang that up if the test's parent ends.
-	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Credential: h.as}
+	if h.cgroup != nil {
+		cmd.SysProcAttr.UseCgroupFD, cmd.SysProcAttr.CgroupFD = true, int(h.cgroup.Fd())
+	}
 	// Programs that outlived it would hold the pipe open; the checks find those.
 	cmd.WaitDelay = time.Second
 	if err := cmd.Start(); err != nil {

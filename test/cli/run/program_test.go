@@ -29,6 +29,7 @@ const (
 	plain    kind = "plain"    // ends soon after SIGTERM
 	stubborn kind = "stubborn" // ignores SIGTERM
 	forking  kind = "forking"  // ends, and leaves two behind that ignore SIGTERM: one in its group, one orphaned in a session of its own
+	foreign  kind = "foreign"  // becomes root's, by a file that is setuid, and ignores SIGTERM
 )
 
 // beat is the time from one sign of life to the next.
@@ -55,6 +56,12 @@ func actAsProgram() bool {
 		return true
 	case "": // the program itself
 		part = "main"
+		if k == foreign {
+			if err := syscall.Setuid(0); err != nil {
+				fmt.Fprintln(os.Stderr, "setuid:", err)
+				return true
+			}
+		}
 		if k == forking {
 			startPart("helper", false)
 			startPart("middle", true)

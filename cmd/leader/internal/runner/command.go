@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io/fs"
 	"os/exec"
+	"path/filepath"
 	"time"
 
 	"github.com/seed-ff2cb582/leader"
@@ -29,6 +30,13 @@ const (
 	onExitStay     = "stay"
 )
 
+// The values of --cgroup; every other is a path.
+const (
+	cgroupAuto    = "auto"
+	cgroupOff     = "off"
+	cgroupRequire = "require"
+)
+
 // A Command is the command line of leader run.
 type Command struct {
 	candidate.Flags `set:"profile=stable"`
@@ -38,6 +46,8 @@ type Command struct {
 	OnPromote   string        `placeholder:"CMD" help:"A shell command before the program starts in a new term."`
 	OnDemote    string        `placeholder:"CMD" help:"A shell command after it ended and before the lease is released."`
 	Label       string        `placeholder:"CMD" help:"A shell command at the start, at promotion and at demotion, with LEADER_ROLE=leader or follower."`
+	Cgroup      string        `name:"cgroup" default:"auto" placeholder:"auto" help:"Run the program in a cgroup of its own and kill that, which reaches processes of other users, too (Linux): auto (where one can be had), off, require, or the path of the cgroup to make it in."`
+	AllowSetuid bool          `help:"Run a program that becomes another user (sudo, setuid) although it cannot be ended then."`
 	HTTP        string        `name:"http" placeholder:"ADDRESS" help:"Serve /livez, /readyz, /leader and /metrics, on :8080 for example."`
 
 	Group   string   `arg:"" help:"The group: at most one of its members runs the program."`
@@ -65,7 +75,22 @@ Limits. Not even SIGKILL ends a process that hangs in the kernel. When a whole h
 guard: the program may run for some milliseconds after the thaw, which only LEADER_TERM, checked by what it writes to,
 makes harmless. If leader run and its guard are both killed by SIGKILL, the system kills the program, but not what it has
 started in turn. On Linux every descendant is found otherwise; on macOS and other Unix systems only the process group, and a
-program whose guard is killed while leader run is stopped lives on.
+program whose guard is killed while leader run is stopped lives on. What the program has others start (systemd-run, at, docker run)
+is no descendant, and is not found.
+
+Other users. Only root (CAP_KILL) may signal the processes of other users. Where leader run may not, it refuses a program that is
+sudo, su, doas, pkexec or setuid, names what has become another user's within a second or a minute of it, and, when such a process
+lives on after SIGKILL, says so, keeps renewing the lease as long as the server lets it, releases nothing and does not stand again
+before all has ended. If the host is cut off meanwhile, the lease runs out all the same. Ways out:
+
+  sudo leader run g -- ./x                       # root's; --preserve-env=NATS_URL,… for what sudo drops
+  sudo leader run g -- setpriv --reuid=app --regid=app --init-groups ./x      # app's, and leader run may still end it
+  leader run g -- setpriv --no-new-privs ./x     # nothing below becomes another user: sudo and setuid have no effect
+  leader run g --cgroup require -- sudo ./x      # SIGKILL by the cgroup reaches root's processes; SIGTERM does not.
+                                                 # sudo drops LEADER_TERM: --preserve-env=LEADER_TERM
+
+A cgroup is to be had on Linux 5.14 and later where leader run may write to its own: a systemd unit with Delegate=yes, a user's
+systemd-run --user --scope, or root.
 
 Windows: leader run refuses there. It has no SIGTERM that a program could end by in peace, and no subreapers, on which the
 promise rests that nothing is left of a program before another host begins. Use the library, or run it where WSL 2
@@ -84,6 +109,9 @@ func (c Command) Validate() error {
 	errs := []error{c.Flags.Validate()}
 	if c.StopTimeout < 0 {
 		errs = append(errs, fmt.Errorf("--stop-timeout %v: must not be negative", c.StopTimeout))
+	}
+	if m := c.Cgroup; m != cgroupAuto && m != cgroupOff && m != cgroupRequire && !filepath.IsAbs(m) {
+		errs = append(errs, fmt.Errorf("--cgroup %q: must be auto, off, require or an absolute path", m))
 	}
 	if c.HTTP != "" {
 		errs = append(errs, web.CheckAddress("--http", c.HTTP))
@@ -104,6 +132,10 @@ func (c Command) Run(ctx context.Context, std app.Streams) error {
 	return c.run(context.WithoutCancel(ctx), path, std) // the signals behind ctx are the program's
 }
 
+// untilDead is how long the release waits for the program's end: for ever. What
+// lives that cannot be ended must not lose its lease by our own doing.
+const untilDead = 100 * 365 * 24 * time.Hour
+
 // config returns the candidate's configuration and the limits that its lease sets.
 func (c Command) config(shell candidate.Shell, std app.Streams) (leader.ElectionConfig, limits, error) {
 	cfg, err := c.Config(c.Group, leader.ProfileStable, shell, std.Err)
@@ -114,7 +146,6 @@ func (c Command) config(shell candidate.Shell, std app.Streams) (leader.Election
 	if err != nil {
 		return cfg, lim, fmt.Errorf("%w: %w", app.ErrUsage, err)
 	}
-	// The program's end is bounded by its limits; until then nothing may be released.
-	cfg.DemoteTimeout = leader.MaxTTL
+	cfg.DemoteTimeout = untilDead
 	return cfg, lim, nil
 }

@@ -22,6 +22,12 @@ type custody struct {
 	last   report
 	silent bool // the guard stopped the program by itself
 	over   bool // the end was reported
+	cgroup cgroup
+
+	hunt   hunt
+	named  naming
+	denied []survivor // who lives and cannot be ended, by the last look
+	lapsed bool       // the user knows that the trust window has closed all the same
 }
 
 // A verdict is how a run ended.
@@ -39,8 +45,25 @@ type verdict struct {
 // orderPatience bounds the write of an order. A guard that reads none for so long is dealt with by the deadline.
 const orderPatience = 50 * time.Millisecond
 
-// take starts a guard, which starts the program.
-func (r *runner) take(term string, first order) (*custody, error) {
+// take starts a guard, which starts the program, in a cgroup of its own if there
+// is one to be had.
+func (r *runner) take(term string, first order) (c *custody, err error) {
+	own, err := r.cgroups.make()
+	if err != nil && r.needCgroup {
+		return nil, err
+	}
+	first.Cgroup, first.NeedCgroup = string(own), r.needCgroup
+	if c, err = r.engage(term); err != nil {
+		own.remove()
+		return nil, err
+	}
+	c.cgroup = own
+	c.order(first)
+	return c, nil
+}
+
+// engage starts a guard.
+func (r *runner) engage(term string) (*custody, error) {
 	ordersR, ordersW, err := os.Pipe()
 	if err != nil {
 		return nil, err
@@ -65,7 +88,6 @@ func (r *runner) take(term string, first order) (*custody, error) {
 		return nil, err
 	}
 	go c.listen(reportsR)
-	c.order(first)
 	return c, nil
 }
 
@@ -103,7 +125,7 @@ func (c *custody) follow(ctx context.Context) verdict {
 				told = nil
 				break
 			}
-			c.hear(r)
+			c.hear(ctx, r)
 		case <-lost:
 			lost = nil
 			c.order(order{Op: opStop})
@@ -121,7 +143,7 @@ func (c *custody) follow(ctx context.Context) verdict {
 	return verdict{code: c.last.Code, err: c.last.Err, ended: c.over && !late, late: late, broken: c.silent || !c.over}
 }
 
-func (c *custody) hear(r report) {
+func (c *custody) hear(ctx context.Context, r report) {
 	switch r.Event {
 	case evStarted:
 		c.pid = r.PID
@@ -129,6 +151,16 @@ func (c *custody) hear(r report) {
 	case evStopping:
 		c.silent = c.silent || r.Why == whySilent
 		c.r.say("stopping %s: %s", c.r.argv[0], stopReasons(r.Why))
+	case evAhead:
+		c.r.say("%s", aheadWords(r.Denied, os.Geteuid()))
+	case evDeaf:
+		c.r.say("%s", deafWords(syscall.Signal(r.Signal), r.Denied, os.Geteuid()))
+	case evDenied:
+		c.deny(append(r.Denied, c.denied...))
+		if c.silent {
+			// It is being stopped and will not end soon: who asks is not to be told that we lead.
+			_ = c.r.e.Resign(ctx) // the callback that calls it does not wait; the record is kept until it returns
+		}
 	case evEnded:
 		c.last, c.over = r, true
 	default:
@@ -146,26 +178,68 @@ func stopReasons(why string) string {
 	}
 }
 
+// deny takes in who cannot be ended, and tells of them, once.
+func (c *custody) deny(all []survivor) {
+	c.denied = all
+	if news := c.named.news(all); len(news) > 0 {
+		c.r.say("%s", deniedWords(news, os.Geteuid()))
+	}
+}
+
 // overdue kills the guard and all below it if it did not do its work in the first half of the margin.
 func (c *custody) overdue() {
-	if end := c.r.window.end(c.term); sharedNow() >= end-int64(c.r.limits.Margin/2) {
+	now, end := sharedNow(), c.r.window.end(c.term)
+	if now >= end-int64(c.r.limits.Margin/2) && c.hunt.ready(now) {
 		c.r.reaper.signal(c.guard, syscall.SIGKILL, false)
-		killBelow(c.pid, c.r.aside)
+		c.kill(now)
 	}
+	c.lapse(now, end)
+}
+
+// lapse tells the user, once, that the trust window has closed on processes that
+// live.
+func (c *custody) lapse(now, end int64) {
+	if len(c.denied) > 0 && !c.lapsed && now >= end {
+		c.lapsed = true
+		c.r.say("%s", lapsedWords(c.denied))
+	}
+}
+
+// kill kills all that is left of the program, and reports whether there was anything.
+func (c *custody) kill(now int64) bool {
+	killed := c.cgroup.kill()
+	met := killBelow(c.pid, c.r.aside)
+	c.hunt.took(now, met)
+	if killed {
+		met.denied = c.cgroup.excuse(met.denied)
+	}
+	c.deny(met.denied)
+	return len(met.found) > 0 || c.cgroup.populated()
 }
 
 // clear waits for the guard's end, and ends what a guard that was killed has left to us.
 func (c *custody) clear() {
-	retry := time.NewTicker(killInterval)
+	retry := time.NewTimer(0)
 	defer retry.Stop()
-	for c.r.reaper.runs(c.guard) || killBelow(c.pid, c.r.aside) {
-		if !c.over {
-			c.r.reaper.signal(c.guard, syscall.SIGKILL, false) // it cannot report any more
+	for c.r.reaper.runs(c.guard) || c.kill(sharedNow()) {
+		rest := killInterval
+		if c.r.reaper.runs(c.guard) {
+			if !c.over {
+				c.r.reaper.signal(c.guard, syscall.SIGKILL, false) // it cannot report any more
+			}
+		} else {
+			rest = c.hunt.rest
+			c.lapse(sharedNow(), c.r.window.end(c.term))
 		}
+		retry.Reset(rest)
 		select {
 		case <-c.exited:
 		case <-c.r.reaper.changed:
 		case <-retry.C:
 		}
 	}
+	if len(c.named) > 0 {
+		c.r.say("what could not be ended has ended by itself")
+	}
+	c.cgroup.remove()
 }

@@ -28,4 +28,25 @@
 // On Linux candidate and guard are subreapers (PR_SET_CHILD_SUBREAPER): whatever the program starts, in sessions of
 // its own or orphaned on purpose, stays below the guard, which finds it through /proc. The guard has done its work when it has no
 // child left, and before that nothing is released.
+//
+// # Processes that may not be signalled
+//
+// A descendant that changes its credentials (sudo, a file that is setuid) is out
+// of reach of those who lack CAP_KILL: kill(2) fails with EPERM. It may also
+// escape the death signal, which the system clears when credentials change. What
+// is done about it:
+//
+//   - A program whose file shows it is refused (becomesAnother), and a guard that
+//     lacks the right looks for such descendants while the term lasts (look).
+//   - A cgroup of its own (version 2) takes in each run where one can be made.
+//     Writing to its cgroup.kill needs no right over its processes. Whoever has
+//     become root can leave it, so that descendants are looked for all the same.
+//   - Whom neither reaches is named to the user. SIGKILL is tried again with rests
+//     that double up to a second (hunt). OnPromote does not return before it has
+//     ended, and DemoteTimeout has no end: nothing is released, the candidate does
+//     not campaign, and a term that ended by anybody's will goes on being renewed.
+//
+// A lease is lost all the same when its host cannot renew it. Then another host
+// may run the program beside what lives here; the user is told, and only a check
+// of the term's number by what both write to makes that harmless.
 package runner

@@ -22,9 +22,6 @@ const (
 	reportsFD = 4
 )
 
-// killInterval is the time from one round of SIGKILL to the next, for those who fork meanwhile.
-const killInterval = 10 * time.Millisecond
-
 // Run guards one run of a program.
 func (GuardCommand) Run() error {
 	// The program must not hold them: their end tells of ours.
@@ -42,7 +39,10 @@ func (GuardCommand) Run() error {
 	// Whoever signals all of a program's processes by name means the candidate, which passes it on. Not signal.Ignore, which
 	// the program would inherit.
 	signal.Notify(make(chan os.Signal, 1), passedOn()...)
-	g := &guard{reaper: newReaper(), out: json.NewEncoder(reports), limits: first.Limits, until: first.Until}
+	g := &guard{
+		reaper: newReaper(), out: json.NewEncoder(reports), err: os.Stderr, limits: first.Limits, until: first.Until,
+		cgroup: cgroup(first.Cgroup), doubt: !maySignalAll(),
+	}
 	defer g.reaper.close()
 	return g.run(first, decodeOrders(in))
 }
@@ -67,7 +67,9 @@ type guard struct {
 	reaper *reaper
 	alarm  *alarm
 	out    *json.Encoder
+	err    io.Writer // for the user, once nobody takes in the reports
 	limits limits
+	cgroup cgroup
 
 	until    int64 // the end of the trust window
 	pid      int   // of the program
@@ -75,6 +77,18 @@ type guard struct {
 	status   *syscall.WaitStatus // of the program, once it has ended
 	stopping string              // why, or empty
 	killBy   int64               // the end of the stop-timeout, while stopping
+
+	hunt   hunt
+	named  naming
+	denied []survivor // who lives and cannot be ended, by the last look
+	lapsed bool       // the user knows that the trust window has closed all the same
+
+	doubt  bool          // we may not signal the processes of all users
+	lookAt int64         // when to look next whether there are such
+	looked time.Duration // the rest before that
+	ahead  naming        // who was found then
+	orphan bool          // the candidate has died
+	linger int64         // until when the cgroup may lag behind the last child's end
 }
 
 func (g *guard) run(first order, orders <-chan order) (err error) {
@@ -85,16 +99,14 @@ func (g *guard) run(first order, orders <-chan order) (err error) {
 	if !g.ready(orders) {
 		return g.report(report{Event: evEnded, Err: errLate.Error()})
 	}
-	g.pid, g.ended, err = g.reaper.start(first.Path, first.Argv, &syscall.ProcAttr{
-		Env: first.Env, Files: []uintptr{0, 1, 2}, Sys: childAttr(),
-	})
-	if err != nil {
+	if err = g.start(first); err != nil {
 		return g.report(report{Event: evEnded, Code: exitCannotRun, Err: err.Error()})
 	}
 	_ = g.report(report{Event: evStarted, PID: g.pid}) // who does not listen has died, and the orders will say so
+	g.look(sharedNow())
 	for !g.finished() {
 		if err := g.alarm.set(g.next()); err != nil {
-			g.kill()
+			g.kill(sharedNow())
 			return err
 		}
 		select {
@@ -104,13 +116,35 @@ func (g *guard) run(first order, orders <-chan order) (err error) {
 			}
 			g.obey(o)
 		case status := <-g.ended:
-			g.ended, g.status = nil, &status
+			g.ended, g.status, g.linger = nil, &status, sharedNow()+int64(cgroupPatience)
 		case <-g.reaper.changed:
 		case <-g.alarm.C:
 		}
 		g.act(sharedNow())
 	}
+	g.cgroup.remove() // the candidate may have died, and does it otherwise
 	return g.report(g.result())
+}
+
+// start starts the program, in its cgroup if it has one.
+func (g *guard) start(first order) (err error) {
+	attr := &syscall.ProcAttr{Env: first.Env, Files: []uintptr{0, 1, 2}, Sys: childAttr()}
+	if g.cgroup == "" {
+		g.pid, g.ended, err = g.reaper.start(first.Path, first.Argv, attr)
+		return err
+	}
+	dir, err := g.cgroup.enter(attr.Sys)
+	if err == nil {
+		g.pid, g.ended, err = g.reaper.start(first.Path, first.Argv, attr)
+		_ = dir.Close()
+	}
+	if err == nil || first.NeedCgroup {
+		return err
+	}
+	// Whether it is for the cgroup or for the program that it failed cannot be told.
+	g.cgroup, attr.Sys = "", childAttr()
+	g.pid, g.ended, err = g.reaper.start(first.Path, first.Argv, attr)
+	return err
 }
 
 // ready waits until enough of the trust window is left to start the program. It reports false if there is nothing to start any
@@ -134,10 +168,15 @@ func (g *guard) obey(o order) {
 	case opTrust:
 		g.until = max(g.until, o.Until)
 	case opSignal:
-		g.reaper.signal(g.pid, syscall.Signal(o.Signal), true)
+		sig := syscall.Signal(o.Signal)
+		g.reaper.signal(g.pid, sig, true)
+		if ends(sig) {
+			g.deaf(sig, signalBelow(0, g.pid, true).denied) // the user waits for an end that may not come
+		}
 	case opStop:
 		g.stop(whyTold)
 	case opOrphan:
+		g.orphan = true
 		g.stop(whyOrphan)
 	default:
 	}
@@ -145,10 +184,19 @@ func (g *guard) obey(o order) {
 
 // next is when something is due.
 func (g *guard) next() int64 {
-	if g.stopping == "" {
-		return g.limits.stopAt(g.until)
+	due := g.limits.stopAt(g.until)
+	switch {
+	case g.stopping != "" && len(g.denied) > 0 && !g.lapsed:
+		return min(max(g.deadline(), g.hunt.due), g.until)
+	case g.stopping != "":
+		return max(g.deadline(), g.hunt.due)
+	case g.status != nil:
+		return min(due, sharedNow()+int64(killInterval)) // for the cgroup
+	case g.lookAt != 0:
+		return min(due, g.lookAt)
+	default:
+		return due
 	}
-	return max(g.deadline(), sharedNow()+int64(killInterval))
 }
 
 // deadline is when all must be dead, while stopping. A renewal moves it, but never past the stop-timeout.
@@ -156,14 +204,42 @@ func (g *guard) deadline() int64 { return min(g.killBy, g.limits.killAt(g.until)
 
 func (g *guard) act(now int64) {
 	switch {
-	case g.stopping == "" && g.status != nil:
+	case g.stopping == "" && g.status != nil && !g.lags(now):
 		g.stop(whyRest)
 	case g.stopping == "" && now >= g.limits.stopAt(g.until):
 		g.stop(whySilent)
+	case g.stopping == "" && g.lookAt != 0 && now >= g.lookAt:
+		g.look(now)
 	}
-	if g.stopping != "" && now >= g.deadline() {
-		g.kill()
+	if g.stopping != "" && now >= g.deadline() && g.hunt.ready(now) {
+		g.kill(now)
 	}
+	if g.stopping != "" && len(g.denied) > 0 && !g.lapsed && now >= g.until {
+		g.lapsed = true
+		g.say(lapsedWords(g.denied))
+	}
+}
+
+// The rest before the guard looks again for processes that it may not signal.
+const (
+	minLookRest = time.Second
+	maxLookRest = time.Minute
+)
+
+// look finds processes that may not be signalled while there is time to do
+// something about them, and not only when they have to end.
+func (g *guard) look(now int64) {
+	if !g.doubt {
+		return
+	}
+	if g.looked != 0 {
+		news := g.ahead.news(g.cgroup.excuse(signalBelow(0, g.pid, true).denied))
+		if len(news) > 0 {
+			_ = g.report(report{Event: evAhead, Denied: news}) // as above
+		}
+	}
+	g.looked = min(max(2*g.looked, minLookRest), maxLookRest)
+	g.lookAt = now + int64(g.looked)
 }
 
 // stop asks all to end. Who is stopped is continued, so that it can.
@@ -172,23 +248,68 @@ func (g *guard) stop(why string) {
 		return
 	}
 	g.stopping, g.killBy = why, sharedNow()+int64(g.limits.Stop)
-	for _, sig := range []syscall.Signal{syscall.SIGTERM, syscall.SIGCONT} {
-		g.signalAll(sig)
-	}
+	met := g.signalAll(syscall.SIGTERM).denied
+	g.signalAll(syscall.SIGCONT)
 	_ = g.report(report{Event: evStopping, Why: why}) // as above
+	stuck := g.cgroup.excuse(met)
+	if len(stuck) < len(met) {
+		g.deaf(syscall.SIGTERM, met)
+	}
+	g.deny(stuck)
 }
 
-func (g *guard) kill() { g.signalAll(syscall.SIGKILL) }
+func (g *guard) kill(now int64) {
+	killed := g.cgroup.kill()
+	met := g.signalAll(syscall.SIGKILL)
+	g.hunt.took(now, met)
+	if killed {
+		met.denied = g.cgroup.excuse(met.denied)
+	}
+	g.deny(met.denied)
+}
 
 // signalAll signals the program's group at once, and then who has left it.
-func (g *guard) signalAll(sig syscall.Signal) {
+func (g *guard) signalAll(sig syscall.Signal) round {
 	whole := g.reaper.signal(g.pid, sig, true)
-	signalBelow(sig, g.pid, whole)
+	return signalBelow(sig, g.pid, whole)
+}
+
+// deny takes in who cannot be ended, and tells of them, once.
+func (g *guard) deny(all []survivor) {
+	g.denied = all
+	if news := g.named.news(all); len(news) > 0 {
+		_ = g.report(report{Event: evDenied, Denied: news}) // as above
+		if g.orphan {
+			g.say(deniedWords(news, os.Geteuid()))
+		}
+	}
+}
+
+// deaf tells of processes that a signal does not reach.
+func (g *guard) deaf(sig syscall.Signal, all []survivor) {
+	if len(all) > 0 {
+		_ = g.report(report{Event: evDeaf, Signal: int(sig), Denied: all[:min(len(all), maxNamed)]}) // as above
+	}
+}
+
+// say tells the user, where the candidate does not. Nobody may take it in, either,
+// and the guard has work to do.
+func (g *guard) say(words string) {
+	go func() { fmt.Fprintln(g.err, "leader:", words) }()
 }
 
 // finished reports whether the program has ended and nothing is left of it.
 func (g *guard) finished() bool {
-	return g.status != nil && g.reaper.childless() && groupGone(g.pid)
+	return g.status != nil && g.reaper.childless() && groupGone(g.pid) && !g.cgroup.populated()
+}
+
+// cgroupPatience is how long a cgroup may lag behind the end of its last process.
+const cgroupPatience = 100 * time.Millisecond
+
+// lags reports whether only the cgroup says that something is left, which may be
+// of before.
+func (g *guard) lags(now int64) bool {
+	return now < g.linger && g.reaper.childless() && groupGone(g.pid)
 }
 
 func (g *guard) report(r report) error {

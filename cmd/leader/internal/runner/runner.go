@@ -33,6 +33,9 @@ type runner struct {
 	cfg    leader.ElectionConfig
 	limits limits
 
+	cgroups    cgroups // where the program's are made
+	needCgroup bool    // it is not to run without one
+
 	reaper  *reaper
 	clock   *suspendClock
 	window  *window
@@ -54,6 +57,9 @@ func (c Command) run(ctx context.Context, path string, std app.Streams) error {
 	}
 	var err error
 	if r.cfg, r.limits, err = c.config(r.check, std); err != nil {
+		return err
+	}
+	if err := r.checkEnd(); err != nil {
 		return err
 	}
 	r.cfg.Hooks.Call = r.called
@@ -80,6 +86,30 @@ func (c Command) run(ctx context.Context, path string, std app.Streams) error {
 	}
 	web.show(r.e)
 	return r.elect(ctx)
+}
+
+// checkEnd looks for what it takes to end the program, and refuses one that
+// could not be ended.
+func (r *runner) checkEnd() error {
+	where, why, err := findCgroups(r.c.Cgroup)
+	if err != nil {
+		return err
+	}
+	r.cgroups, r.needCgroup = where, r.c.Cgroup != cgroupAuto && r.c.Cgroup != cgroupOff
+	becomes := becomesAnother(r.path)
+	if becomes == "" {
+		return nil
+	}
+	if why == nil {
+		r.needCgroup = r.needCgroup || !r.c.AllowSetuid // since it would have been refused without one
+		return nil
+	}
+	if err := refusal(becomes, why); !r.c.AllowSetuid {
+		r.say("%v", err)
+		return &app.ExitError{Code: exitCannotRun}
+	}
+	r.say("%s: leader run may not be able to end it", becomes)
+	return nil
 }
 
 // elect takes part in the election until the program, or a signal, ends it.

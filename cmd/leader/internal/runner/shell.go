@@ -67,7 +67,9 @@ func (r *runner) shell(ctx context.Context, command string, env []string) error 
 	case status := <-ended:
 		return failure(status)
 	case <-ctx.Done():
-		r.reaper.signal(pid, syscall.SIGKILL, true)
+		if !r.reaper.signal(pid, syscall.SIGKILL, true) && r.reaper.runs(pid) {
+			r.say("%q cannot be ended: uid %d may not signal process %d. It is waited for", command, os.Geteuid(), pid)
+		}
 		<-ended
 		return ctx.Err()
 	}

@@ -27,14 +27,16 @@ func childAttr() *syscall.SysProcAttr {
 	return &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL}
 }
 
+// maySignalAll reports whether this process may signal those of all users.
+func maySignalAll() bool {
+	header := unix.CapUserHeader{Version: unix.LINUX_CAPABILITY_VERSION_3}
+	var data [2]unix.CapUserData
+	err := unix.Capget(&header, &data[0])
+	return err == nil && data[0].Effective&(1<<unix.CAP_KILL) != 0
+}
+
 // executable is this program, also after its file was replaced by another version.
 func executable() (string, error) { return "/proc/self/exe", nil }
-
-// A process is one entry of /proc. Pid and start, in ticks since the boot, tell it from all others.
-type process struct {
-	pid, parent, group int
-	start              string
-}
 
 // descendants returns all processes below root, apart from those below the excepted ones, and these.
 func descendants(root int, except func(pid int) bool) []process {
@@ -65,50 +67,83 @@ func readStat(path string) (p process, ok bool) {
 	if err != nil {
 		return p, false // it ended
 	}
-	fields := bytes.Fields(stat[bytes.LastIndexByte(stat, ')')+1:])
-	// A zombie may have threads that live on.
-	if len(fields) < 20 || fields[0][0] == 'X' {
+	open, end := bytes.IndexByte(stat, '('), bytes.LastIndexByte(stat, ')')
+	fields := bytes.Fields(stat[end+1:])
+	if open < 0 || len(fields) < 20 || fields[0][0] == 'X' {
 		return p, false
 	}
 	p.pid, _ = strconv.Atoi(filepath.Base(filepath.Dir(path)))
 	p.parent, _ = strconv.Atoi(string(fields[1]))
 	p.group, _ = strconv.Atoi(string(fields[2]))
-	p.start = string(fields[19])
+	p.start, p.comm = string(fields[19]), string(stat[open+1:end])
+	// A zombie may have threads that live on; it counts as one itself.
+	threads, _ := strconv.Atoi(string(fields[17]))
+	p.dead = fields[0][0] == 'Z' && threads <= 1
 	return p, p.pid > 0
 }
 
-// signalBelow signals all processes below this one, but not those of the group if it was signalled as a whole.
-func signalBelow(sig syscall.Signal, group int, whole bool) {
-	for _, p := range descendants(os.Getpid(), nil) {
-		if !whole || p.group != group {
-			signalExactly(p, sig)
+// signalBelow signals all processes below this one. Those of the group are only
+// asked whether they could be, if it was signalled as a whole: that succeeds
+// also if a single one of its members may be signalled.
+func signalBelow(sig syscall.Signal, group int, whole bool) round {
+	r := round{found: descendants(os.Getpid(), nil)}
+	for _, p := range r.found {
+		if whole && p.group == group {
+			r.signal(p, 0)
+		} else {
+			r.signal(p, sig)
 		}
 	}
+	return r
 }
 
-// killBelow kills all processes below this one but the excepted ones and those below these. It reports whether it found any.
-func killBelow(_ int, except func(pid int) bool) bool {
-	found := descendants(os.Getpid(), except)
-	for _, p := range found {
-		signalExactly(p, syscall.SIGKILL)
+// killBelow kills all processes below this one but the excepted ones and those
+// below these.
+func killBelow(_ int, except func(pid int) bool) round {
+	r := round{found: descendants(os.Getpid(), except)}
+	for _, p := range r.found {
+		r.signal(p, syscall.SIGKILL)
 	}
-	return len(found) > 0
+	return r
 }
 
-// signalExactly signals the process that p was read from, not another one that has its number by now.
-func signalExactly(p process, sig syscall.Signal) {
+func (r *round) signal(p process, sig syscall.Signal) {
+	if err := signalExactly(p, sig); errors.Is(err, unix.EPERM) && !p.dead {
+		r.denied = append(r.denied, survivor{PID: p.pid, UID: realUser(p.pid), Comm: p.comm, Start: p.start})
+	}
+}
+
+// realUser returns the real user of a process, -1 if it has ended.
+func realUser(pid int) int {
+	status, err := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/status")
+	if err != nil {
+		return -1
+	}
+	_, rest, _ := bytes.Cut(status, []byte("\nUid:"))
+	if f := bytes.Fields(rest); len(f) > 0 {
+		if uid, err := strconv.Atoi(string(f[0])); err == nil {
+			return uid
+		}
+	}
+	return -1
+}
+
+// signalExactly signals the process that p was read from, not another one that
+// has its number by now. A process that has ended is no error.
+func signalExactly(p process, sig syscall.Signal) error {
 	fd, err := unix.PidfdOpen(p.pid, 0)
 	if err != nil {
 		if errors.Is(err, unix.ENOSYS) {
-			_ = syscall.Kill(p.pid, sig) // before Linux 5.3
+			return syscall.Kill(p.pid, sig) // before Linux 5.3
 		}
-		return
+		return nil
 	}
 	defer func() { _ = unix.Close(fd) }()
 	// The descriptor stands for whoever has the number now.
 	if now, ok := readStat("/proc/" + strconv.Itoa(p.pid) + "/stat"); ok && now.start == p.start {
-		_ = unix.PidfdSendSignal(fd, sig, nil, 0) // it may have ended
+		return unix.PidfdSendSignal(fd, sig, nil, 0)
 	}
+	return nil
 }
 
 // groupGone is not to be asked: a member that lives is a descendant, and those are counted.

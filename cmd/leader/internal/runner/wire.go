@@ -8,6 +8,10 @@ type order struct {
 	Argv   []string `json:"argv,omitempty"`
 	Env    []string `json:"env,omitempty"`
 	Limits limits   `json:"limits,omitzero"`
+	// Cgroup is the directory of the program's own cgroup, or empty, with opStart.
+	Cgroup string `json:"cgroup,omitempty"`
+	// NeedCgroup: without the cgroup the program is not to be started.
+	NeedCgroup bool `json:"need_cgroup,omitempty"`
 
 	Until  int64 `json:"until,omitempty"`  // the end of the trust window, with opStart and opTrust
 	Signal int   `json:"signal,omitempty"` // with opSignal
@@ -29,15 +33,28 @@ type report struct {
 	PID    int    `json:"pid,omitempty"`    // of the program, with evStarted
 	Why    string `json:"why,omitempty"`    // with evStopping, one of the constants
 	Code   int    `json:"code,omitempty"`   // the program's exit status, 128 + n after signal n, with evEnded
-	Signal int    `json:"signal,omitempty"` // that ended it, with evEnded
+	Signal int    `json:"signal,omitempty"` // that ended it, with evEnded; with evDeaf
 	Err    string `json:"err,omitempty"`    // why it could not be started, with evEnded
+
+	Denied []survivor `json:"denied,omitempty"` // with evAhead, evDenied and evDeaf
+}
+
+// A survivor is a process that guard and candidate have no right to signal.
+type survivor struct {
+	PID   int    `json:"pid"` // or the negative number of a group, of which no more is known
+	UID   int    `json:"uid"` // the real one
+	Comm  string `json:"comm,omitempty"`
+	Start string `json:"start,omitempty"` // tells it from others of its number
 }
 
 // What the guard reports.
 const (
 	evStarted  = "started"
 	evStopping = "stopping"
-	evEnded    = "ended" // and nothing is left of it
+	evDenied   = "denied" // processes were found that cannot be ended
+	evAhead    = "ahead"  // processes were found that could not be ended, while the term lasts
+	evDeaf     = "deaf"   // a signal does not reach some processes
+	evEnded    = "ended"  // and nothing is left of it
 )
 
 // Why a program is being stopped.

@@ -1,0 +1,197 @@
+package runner
+
+import (
+	"bufio"
+	"bytes"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"syscall"
+
+	"golang.org/x/sys/unix"
+)
+
+// A cgroup is the directory of a cgroup (version 2) in which one run of the
+// program lives, empty for none. Whoever may write to it may kill all that are
+// in it, of whatever user.
+type cgroup string
+
+// cgroups is the directory in which those of the runs are made, empty for none.
+type cgroups string
+
+// findCgroups returns where cgroups can be made, by the value of --cgroup. With
+// auto it returns why there is none, and no error otherwise than by the others.
+func findCgroups(mode string) (where cgroups, why, err error) {
+	switch mode {
+	case cgroupOff:
+		return "", errors.New("--cgroup off"), nil
+	case cgroupAuto, cgroupRequire:
+		if where, why = ownCgroup(); why == nil {
+			why = where.try()
+		}
+	default:
+		where = cgroups(mode)
+		why = where.try()
+	}
+	switch {
+	case why == nil:
+		return where, nil, nil
+	case mode == cgroupAuto:
+		return "", why, nil
+	default:
+		return "", why, fmt.Errorf("--cgroup %s: %w", mode, why)
+	}
+}
+
+// ownCgroup returns the directory of the cgroup that this process is in.
+func ownCgroup() (cgroups, error) {
+	own, err := os.ReadFile("/proc/self/cgroup")
+	if err != nil {
+		return "", err
+	}
+	mounts, err := os.ReadFile("/proc/self/mountinfo")
+	if err != nil {
+		return "", err
+	}
+	return cgroupDir(own, mounts)
+}
+
+var errNoCgroup = errors.New("this system shows no cgroup of version 2 that leader run is in")
+
+// cgroupDir finds the directory of a cgroup, as cgroups(7) lists it, among the
+// mounts, as proc_pid_mountinfo(5) lists them.
+func cgroupDir(own, mounts []byte) (cgroups, error) {
+	path, ok := "", false
+	for line := range bytes.Lines(own) {
+		if after, is := bytes.CutPrefix(line, []byte("0::/")); is {
+			path, ok = "/"+strings.TrimSuffix(string(after), "\n"), true
+		}
+	}
+	if !ok || path == "/.." || strings.HasPrefix(path, "/../") { // outside of our namespace
+		return "", errNoCgroup
+	}
+	for line := range bytes.Lines(mounts) {
+		fields := strings.Fields(string(line))
+		dash := slices.Index(fields, "-")
+		if dash < 5 || len(fields) < dash+2 || fields[dash+1] != "cgroup2" {
+			continue
+		}
+		if below, err := filepath.Rel(fields[3], path); err == nil && filepath.IsLocal(below) {
+			return cgroups(filepath.Join(fields[4], below)), nil
+		}
+	}
+	return "", errNoCgroup
+}
+
+// try reports why no cgroup with what we need can be made.
+func (p cgroups) try() error {
+	c, err := p.make()
+	if err != nil {
+		return err
+	}
+	defer c.remove()
+	kind, err := os.ReadFile(c.file("cgroup.type"))
+	if err != nil {
+		return err
+	}
+	if k := string(bytes.TrimSpace(kind)); k != "domain" {
+		return fmt.Errorf("cgroups in %s are of the type %q, and only one of the type domain takes processes", string(p), k)
+	}
+	f, err := os.OpenFile(c.file("cgroup.kill"), os.O_WRONLY, 0)
+	if errors.Is(err, fs.ErrNotExist) {
+		return errors.New("the system's cgroups have no cgroup.kill: it is older than Linux 5.14")
+	}
+	if err != nil {
+		return err
+	}
+	return f.Close()
+}
+
+// make makes a cgroup for one run. Without a parent it makes none.
+func (p cgroups) make() (cgroup, error) {
+	if p == "" {
+		return "", nil
+	}
+	dir, err := os.MkdirTemp(string(p), "leader-run-")
+	return cgroup(dir), err
+}
+
+func (c cgroup) file(name string) string { return filepath.Join(string(c), name) }
+
+// enter has a process be started in the cgroup. The directory is to be closed
+// after that.
+func (c cgroup) enter(attr *syscall.SysProcAttr) (dir *os.File, err error) {
+	fd, err := unix.Open(string(c), unix.O_DIRECTORY|unix.O_PATH|unix.O_CLOEXEC, 0)
+	if err != nil {
+		return nil, &os.PathError{Op: "open", Path: string(c), Err: err}
+	}
+	attr.UseCgroupFD, attr.CgroupFD = true, fd
+	return os.NewFile(uintptr(fd), string(c)), nil
+}
+
+// kill kills all that are in the cgroup, and those below it, at one blow: nobody
+// forks away from it. It reports whether it did.
+func (c cgroup) kill() bool {
+	return c != "" && os.WriteFile(c.file("cgroup.kill"), []byte("1"), 0) == nil
+}
+
+// populated reports whether a process lives in the cgroup or below it. One that
+// was removed is empty; one that cannot be read is not known to be.
+func (c cgroup) populated() bool {
+	if c == "" {
+		return false
+	}
+	events, err := os.ReadFile(c.file("cgroup.events"))
+	if err != nil {
+		return !errors.Is(err, fs.ErrNotExist)
+	}
+	return !bytes.Contains(events, []byte("populated 0"))
+}
+
+// holds reports whether a process is in the cgroup or below it.
+func (c cgroup) holds(pid int) bool {
+	if c == "" {
+		return false
+	}
+	of, err := os.Open(fmt.Sprintf("/proc/%d/cgroup", pid))
+	if err != nil {
+		return false
+	}
+	defer func() { _ = of.Close() }()
+	for lines := bufio.NewScanner(of); lines.Scan(); {
+		// The name is like no other.
+		if path, ok := strings.CutPrefix(lines.Text(), "0::"); ok {
+			return slices.Contains(strings.Split(path, "/"), filepath.Base(string(c)))
+		}
+	}
+	return false
+}
+
+// remove removes the cgroup and those that the program made below it. One that
+// cannot be removed is left to whoever made its parent.
+func (c cgroup) remove() {
+	if c == "" {
+		return
+	}
+	below, _ := os.ReadDir(string(c)) // what there is
+	for _, e := range below {
+		if e.IsDir() {
+			cgroup(c.file(e.Name())).remove()
+		}
+	}
+	_ = unix.Rmdir(string(c))
+}
+
+// excuse returns those of some processes that the cgroup's kill does not reach.
+func (c cgroup) excuse(all []survivor) (rest []survivor) {
+	for _, s := range all {
+		if !c.holds(s.PID) {
+			rest = append(rest, s)
+		}
+	}
+	return rest
+}

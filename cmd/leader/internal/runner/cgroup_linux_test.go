@@ -1,0 +1,47 @@
+package runner
+
+import (
+	"testing"
+)
+
+func TestACgroupIsFoundAmongTheMounts(t *testing.T) {
+	const (
+		unified = "30 23 0:26 / /sys/fs/cgroup rw,nosuid - cgroup2 cgroup2 rw\n"
+		hybrid  = "31 23 0:27 / /sys/fs/cgroup rw - tmpfs tmpfs rw\n" +
+			"32 31 0:28 / /sys/fs/cgroup/cpu rw shared:9 - cgroup cgroup rw,cpu\n" +
+			"33 31 0:29 / /sys/fs/cgroup/unified rw shared:10 master:2 - cgroup2 cgroup2 rw\n"
+		bound = "40 23 0:26 /app.slice /mnt/app rw - cgroup2 cgroup2 rw\n"
+	)
+	for name, c := range map[string]struct{ own, mounts, want string }{
+		"alone":                   {"0::/user.slice/a.service\n", unified, "/sys/fs/cgroup/user.slice/a.service"},
+		"root":                    {"0::/\n", unified, "/sys/fs/cgroup"},
+		"beside version 1":        {"4:cpu:/x\n0::/b\n", hybrid, "/sys/fs/cgroup/unified/b"},
+		"a part of it is mounted": {"0::/app.slice/c\n", bound, "/mnt/app/c"},
+		"another part is":         {"0::/user.slice/c\n", bound, ""},
+		"outside of a namespace":  {"0::/../d\n", unified, ""},
+		"version 1 alone":         {"4:cpu:/x\n", hybrid, ""},
+		"no mount":                {"0::/e\n", "", ""},
+	} {
+		got, err := cgroupDir([]byte(c.own), []byte(c.mounts))
+		if string(got) != c.want || (err == nil) != (c.want != "") {
+			t.Errorf("%s: %q, %v, want %q", name, got, err, c.want)
+		}
+	}
+}
+
+func TestWithoutACgroupNothingIsDoneAndNobodyIsThere(t *testing.T) {
+	var none cgroup
+	none.remove()
+	if made, err := cgroups("").make(); made != none || err != nil {
+		t.Errorf("made %q, %v", made, err)
+	}
+	if none.kill() || none.populated() || none.holds(1) {
+		t.Error("there is one")
+	}
+	if all := none.excuse([]survivor{{PID: 1}}); len(all) != 1 {
+		t.Errorf("excused: %v", all)
+	}
+	if gone := cgroup("/no/such/cgroup"); gone.kill() || gone.populated() {
+		t.Error("one that is gone has processes")
+	}
+}
