@@ -14,7 +14,6 @@ import (
 	"github.com/alecthomas/kong"
 	"golang.org/x/sys/unix"
 
-	"github.com/seed-ff2cb582/leader/test/chaos/internal/candidate"
 	"github.com/seed-ff2cb582/leader/test/chaos/internal/lab"
 	"github.com/seed-ff2cb582/leader/test/chaos/internal/mutant"
 	"github.com/seed-ff2cb582/leader/test/natslab"
@@ -29,9 +28,8 @@ const (
 
 // commands are what the program can do.
 type commands struct {
-	Fire      fireCommand      `cmd:"" default:"withargs" help:"Hold rounds of random faults, judge them, and print what happened."`
-	Soak      soakCommand      `cmd:"" help:"Hold one long round with a fault now and then, and watch what grows."`
-	Candidate candidateCommand `cmd:"" hidden:"" help:"Take part in a round; for the lab to start."`
+	Fire fireCommand `cmd:"" default:"withargs" help:"Hold rounds of random faults, judge them, and print what happened."`
+	Soak soakCommand `cmd:"" help:"Hold one long round with a fault now and then, and watch what grows."`
 }
 
 type fireCommand struct {
@@ -41,6 +39,7 @@ type fireCommand struct {
 	Episodes int           `help:"Of each round; 0: until each kind of fault has come up."`
 	Only     []string      `help:"These faults only, by their names in docs/chaos.md."`
 	Page     string        `help:"Write the page of results to this file." type:"path"`
+	Clocks   bool          `default:"true" negatable:"" help:"Run the candidates' clocks at different rates."`
 	Mutant   string        `help:"Put this bug into the library, and see that it is condemned within a minute. all: one after the other; list: name them."`
 }
 
@@ -56,11 +55,10 @@ type soakCommand struct {
 
 // streams are the program's.
 type streams struct {
-	in          io.Reader
 	out, stderr io.Writer
 }
 
-func run(ctx context.Context, args []string, in io.Reader, out, stderr io.Writer) (code int) {
+func run(ctx context.Context, args []string, out, stderr io.Writer) (code int) {
 	if natslab.Serving() {
 		return exitOK
 	}
@@ -83,23 +81,11 @@ func run(ctx context.Context, args []string, in io.Reader, out, stderr io.Writer
 		return exitUsage
 	}
 	parsed.BindTo(ctx, (*context.Context)(nil))
-	if err := parsed.Run(streams{in, out, stderr}); err != nil {
+	if err := parsed.Run(streams{out, stderr}); err != nil {
 		fmt.Fprintln(stderr, "chaos:", err)
 		return exitFailed
 	}
 	return exitOK
-}
-
-// candidateCommand is a process of candidates.
-type candidateCommand struct{}
-
-// Run takes part until it is told to stop, or its input ends.
-func (candidateCommand) Run(ctx context.Context, s streams) error {
-	err := candidate.Run(context.WithoutCancel(ctx), s.in) // an interrupt is for the lab
-	if errors.Is(err, candidate.ErrOrphaned) {
-		return nil
-	}
-	return err
 }
 
 // Run holds the rounds.
@@ -115,7 +101,7 @@ func (f fireCommand) Run(ctx context.Context, s streams) error {
 		return f.fire(ctx, s)
 	case "list":
 		for _, m := range mutant.All {
-			fmt.Fprintf(s.out, "%-16s %s: %s\n", m.Name, m.Breaks, m.Says)
+			fmt.Fprintf(s.out, "%-24s %s: %s\n", m.Name, m.Breaks, m.Says)
 		}
 		return nil
 	case "all":
@@ -133,12 +119,13 @@ func (f fireCommand) Run(ctx context.Context, s streams) error {
 }
 
 func (f fireCommand) fire(ctx context.Context, s streams) error {
-	self, err := os.Executable()
+	program, cleanUp, err := build(ctx, nil, f.oneClock())
 	if err != nil {
 		return err
 	}
+	defer cleanUp()
 	res, err := lab.Fire{
-		Seed: f.Seed, Rounds: f.Rounds, For: f.For, Episodes: f.Episodes, Only: f.Only, Binary: self,
+		Seed: f.Seed, Rounds: f.Rounds, For: f.For, Episodes: f.Episodes, Only: f.Only, Program: program,
 	}.Run(ctx, s.stderr)
 	if err != nil {
 		return err
@@ -152,6 +139,29 @@ func (f fireCommand) fire(ctx context.Context, s streams) error {
 		}
 	}
 	return res.Verdict()
+}
+
+// errUnwanted is why there is one clock when that was asked for.
+var errUnwanted = errors.New("--no-clocks was given")
+
+// oneClock is why all candidates shall have one clock, if they shall.
+func (f fireCommand) oneClock() error {
+	if f.Clocks {
+		return nil
+	}
+	return errUnwanted
+}
+
+// build builds the candidates' program in a directory that cleanUp removes.
+func build(ctx context.Context, m *mutant.Mutant, oneClock error) (p lab.Program, cleanUp func(), err error) {
+	dir, err := os.MkdirTemp("", "leader-candidate-")
+	if err != nil {
+		return p, nil, err
+	}
+	if p, err = lab.Build(ctx, dir, m, oneClock); err != nil {
+		return p, nil, errors.Join(err, os.RemoveAll(dir))
+	}
+	return p, func() { _ = os.RemoveAll(dir) }, nil
 }
 
 // command is how to get such results.
@@ -176,19 +186,15 @@ func short(d time.Duration) string {
 
 // condemn returns nil if a mutant is condemned in time for what it breaks.
 func (f fireCommand) condemn(ctx context.Context, m mutant.Mutant, s streams) error {
-	dir, err := os.MkdirTemp("", "leader-mutant-")
-	if err != nil {
-		return err
-	}
-	defer func() { _ = os.RemoveAll(dir) }()
 	fmt.Fprintf(s.stderr, "mutant %s: %s\n", m.Name, m.Says)
-	binary, err := m.Build(ctx, dir)
+	program, cleanUp, err := build(ctx, &m, f.oneClock())
 	if err != nil {
 		return err
 	}
+	defer cleanUp()
 	begun := time.Now()
 	res, err := lab.Fire{
-		Seed: f.Seed, For: mutantTime, Episodes: mutantEpisodes, Only: m.Faults, Binary: binary, Mutant: m.Name, Breaks: m.Breaks,
+		Seed: f.Seed, For: mutantTime, Episodes: mutantEpisodes, Only: m.Faults, Program: program, Mutant: m.Name, Breaks: m.Breaks,
 	}.Run(ctx, s.stderr)
 	if err != nil {
 		return err
@@ -217,11 +223,12 @@ func (k soakCommand) Run(ctx context.Context, s streams) error {
 	if k.Seed == 0 {
 		k.Seed = uint64(time.Now().Unix())
 	}
-	self, err := os.Executable()
+	program, cleanUp, err := build(ctx, nil, nil)
 	if err != nil {
 		return err
 	}
-	res, err := lab.Soak{Seed: k.Seed, For: k.For, Every: k.Every, Binary: self}.Run(ctx, s.stderr)
+	defer cleanUp()
+	res, err := lab.Soak{Seed: k.Seed, For: k.For, Every: k.Every, Program: program}.Run(ctx, s.stderr)
 	if err != nil {
 		return err
 	}

@@ -27,7 +27,7 @@ func TestExitCodesTellMisuseFromFailure(t *testing.T) {
 		"nothing":          exitUsage,
 	} {
 		var out, stderr bytes.Buffer
-		if code := run(t.Context(), strings.Fields(line), strings.NewReader(""), &out, &stderr); code != want {
+		if code := run(t.Context(), strings.Fields(line), &out, &stderr); code != want {
 			t.Errorf("chaos %s: %d, not %d\n%s", line, code, want, stderr.String())
 		}
 		if (want == exitOK) != (stderr.Len() == 0) || (want == exitOK) != (out.Len() > 0) {

@@ -9,7 +9,7 @@ import (
 )
 
 // run explains itself: the faults are done by what Linux offers.
-func run(_ context.Context, _ []string, _ io.Reader, _, stderr io.Writer) int {
+func run(_ context.Context, _ []string, _, stderr io.Writer) int {
 	fmt.Fprintln(stderr, "chaos: the fire lab needs Linux")
 	return 1
 }

@@ -36,7 +36,7 @@ func Run(ctx context.Context, in io.Reader) error {
 	if err := orders.Decode(&spec); err != nil {
 		return fmt.Errorf("candidate: it is for the fire lab to start, and wants a line of JSON: %w", err)
 	}
-	p := &process{spec: spec}
+	p := &process{spec: spec, clock: newClock(spec.ClockRate)}
 	if err := p.prepare(); err != nil {
 		return err
 	}
@@ -60,6 +60,7 @@ func Run(ctx context.Context, in io.Reader) error {
 // A process is a number of candidates.
 type process struct {
 	spec    Spec
+	clock   clock
 	conns   []*nats.Conn
 	seats   []*seat
 	record  *recorder
@@ -93,7 +94,7 @@ func (p *process) prepare() (err error) {
 	if p.record, err = newRecorder(p.spec.Samples, len(p.spec.IDs)); err != nil {
 		return err
 	}
-	if p.journal, err = newJournal(p.spec.Events); err != nil {
+	if p.journal, err = newJournal(p.spec.Events, p.clock); err != nil {
 		return err
 	}
 	if p.ledger, err = newLedger(p.spec); err != nil {
@@ -204,7 +205,7 @@ func (p *process) leave(ctx context.Context) error {
 
 func (s *seat) transition(t leader.Transition) {
 	s.p.journal.add(history.Event{
-		At: instant(t.At), Who: s.who, Kind: history.EventTransition,
+		At: s.p.clock.instant(t.At), Who: s.who, Kind: history.EventTransition,
 		To: t.To, Reason: string(t.Reason), Term: t.Term.Number, Correlation: t.Correlation,
 	})
 }
@@ -213,7 +214,7 @@ func (s *seat) call(c leader.Call) {
 	if c.Kind != "acquire" && c.Kind != "release" && c.Kind != "offer" && c.Outcome != store.Unknown {
 		return // renewals and reads are many, and prove nothing more
 	}
-	sent := instant(c.Sent)
+	sent := s.p.clock.instant(c.Sent)
 	s.p.journal.add(history.Event{
 		At: Now(), Who: s.who, Kind: history.EventCall,
 		Call: c.Kind, Sent: sent, Outcome: c.Outcome.String(), Correlation: c.Correlation,

@@ -20,6 +20,9 @@ type Spec struct {
 	Heartbeat time.Duration
 	Timeout   time.Duration // of each call to the store
 	CoolDown  bool
+	// ClockRate is that of the process's clocks, in thousandths of the machine's:
+	// what package skew was told for it. 0 means the machine's.
+	ClockRate int
 	// DemoteTimeout is how long the release waits for the work.
 	DemoteTimeout time.Duration
 

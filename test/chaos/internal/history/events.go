@@ -47,6 +47,15 @@ type Event struct {
 	Left []string `json:"left,omitempty"`
 
 	Vitals *Vitals `json:"vitals,omitempty"`
+
+	Clock Reading `json:"clock"`
+}
+
+// A Reading is one of the process's own monotonic clock, from the start of the
+// process, and one of the machine's at the same instant. Both are in nanoseconds.
+type Reading struct {
+	Own  int64 `json:"own"`
+	True int64 `json:"true"`
 }
 
 // Vitals are what a process uses, after a garbage collection.

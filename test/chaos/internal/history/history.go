@@ -9,8 +9,25 @@ type Process struct {
 	IDs    []string // the candidates
 	Runs   []Run
 	Events []Event
+	// ClockRate is at which rate its clocks were to run, in thousandths of the
+	// machine's.
+	ClockRate int
 	// Died is why it ended though nobody ended it, or empty.
 	Died string
+}
+
+// MeasuredRate returns at which rate the process's clocks ran, in thousandths of
+// the machine's, as far as its events tell; ok means that they span long enough.
+func (p Process) MeasuredRate() (rate float64, ok bool) {
+	if len(p.Events) == 0 {
+		return 0, false
+	}
+	first, last := p.Events[0].Clock, p.Events[len(p.Events)-1].Clock
+	span := last.True - first.True
+	if span < int64(time.Second) {
+		return 0, false
+	}
+	return 1000 * float64(last.Own-first.Own) / float64(span), true
 }
 
 // A Stored is a record as it was stored: what the bucket republished.
@@ -57,6 +74,6 @@ type Round struct {
 	Forgot []Sample
 	// Settle is for how long a claim of before may still be promoted, at the most.
 	Settle time.Duration
-	// DemoteTimeout is that of the candidates.
+	// DemoteTimeout is that of the candidates, on the fastest of their clocks.
 	DemoteTimeout time.Duration
 }

@@ -27,12 +27,17 @@ type counts struct {
 	writes    uint64         // to guarded resources, attempted
 	stale     uint64         // those of them with a term older than one accepted before
 	forgot    int            // times that the store lost what it had acknowledged
-	longest   time.Duration  // without a leader after the end of all faults
-	after     string         // which ones
+	clocks    map[int]int    // processes by the rate of their clocks, in thousandths
+	extremes  int            // rounds with a slow and a fast clock
+	margins   int            // leases of slow clocks that a fast one waited out
+	// wrongClocks are clocks that did not run as they were told to.
+	wrongClocks []string
+	longest     time.Duration // without a leader after the end of all faults
+	after       string        // which ones
 }
 
 func newCounts() counts {
-	return counts{faults: map[string]int{}, skipped: map[string]string{}, begun: map[string]int{}, ended: map[string]int{}}
+	return counts{clocks: map[int]int{}, faults: map[string]int{}, skipped: map[string]string{}, begun: map[string]int{}, ended: map[string]int{}}
 }
 
 func (r *round) count(f func(*counts)) {
@@ -44,6 +49,7 @@ func (r *round) count(f func(*counts)) {
 // add counts what a round left behind.
 func (c *counts) add(h history.Round) {
 	c.rounds++
+	c.addClocks(h)
 	c.forgot += len(h.Forgot)
 	claims := map[uint64]bool{}
 	for _, s := range h.Stored {
@@ -112,6 +118,12 @@ func (c *counts) join(o counts) {
 			m[0][k] += n
 		}
 	}
+	for rate, n := range o.clocks {
+		c.clocks[rate] += n
+	}
+	c.extremes += o.extremes
+	c.margins += o.margins
+	c.wrongClocks = append(c.wrongClocks, o.wrongClocks...)
 	maps.Copy(c.skipped, o.skipped)
 	if o.longest > c.longest {
 		c.longest, c.after = o.longest, o.after

@@ -17,8 +17,8 @@ type Fire struct {
 	For      time.Duration // no episode begins later; 0: no bound
 	Episodes int           // of a round; 0: until each kind of fault has come up
 	Only     []string      // the kinds of faults; empty: all
-	Binary   string        // of the candidates
-	// Mutant names the bug in Binary, if there is one. Then a violation of the guarantee Breaks is what is wanted, and ends the run, and
+	Program  Program       // of the candidates
+	// Mutant names the bug in Program, if there is one. Then a violation of the guarantee Breaks is what is wanted, and ends the run, and
 	// all rounds are on the first shape.
 	Mutant, Breaks string
 }
@@ -34,7 +34,11 @@ func (f Fire) Run(ctx context.Context, log io.Writer) (res Result, err error) {
 	}
 	defer func() { _ = os.RemoveAll(dir) }()
 	res.Full = f.Episodes == 0 && len(f.Only) == 0
-	l := newLauncher(f.Binary)
+	res.oneClock = f.Program.OneClock
+	if res.oneClock != nil {
+		fmt.Fprintf(log, "CLOCKS NOT COVERED: %v\n", res.oneClock)
+	}
+	l := newLauncher(f.Program.Binary)
 	var until time.Time
 	if f.For > 0 {
 		until = time.Now().Add(f.For)
@@ -42,8 +46,11 @@ func (f Fire) Run(ctx context.Context, log io.Writer) (res Result, err error) {
 	for i := 0; f.more(ctx, i, until); i++ {
 		p := draw(f.seed(i), f.Episodes, f.Only)
 		p.mutant = f.Mutant
-		fmt.Fprintf(log, "round %d: seed %d, %s, %d candidates, TTL %v, %d episodes\n",
-			i+1, p.seed, p.shape.name, p.candidates, p.ttl, len(p.episodes))
+		if res.oneClock != nil {
+			p.rates = nil
+		}
+		fmt.Fprintf(log, "round %d: seed %d, %s, %d candidates, %s, TTL %v, %d episodes\n",
+			i+1, p.seed, p.shape.name, p.candidates, p.clocks(), p.ttl, len(p.episodes))
 		o := run(ctx, p, dir, l, func(r *round) {
 			for _, e := range p.episodes {
 				if ctx.Err() != nil || !until.IsZero() && time.Now().After(until) {

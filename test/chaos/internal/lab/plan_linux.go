@@ -14,6 +14,7 @@ type plan struct {
 	heartbeat  time.Duration
 	timeout    time.Duration // of each call to the store
 	candidates int
+	rates      []int    // of the candidates' clocks, in thousandths; empty: the machine's clock for all
 	only       []string // the kinds of faults that were asked for; empty: all
 	mutant     string   // the bug that the candidates have, if one was put into them
 	episodes   []episode
@@ -50,6 +51,7 @@ func draw(seed uint64, episodes int, only []string) plan {
 	}
 	p.heartbeat = p.ttl / 4
 	p.timeout = p.ttl / time.Duration(1+rng.IntN(4))
+	p.rates = drawRates(rand.New(rand.NewPCG(seed, 3)), p.candidates)
 	people, places := deck{rng: rng}, deck{rng: rng}
 	for _, k := range kinds {
 		switch {
@@ -84,6 +86,7 @@ func drawSoak(seed uint64, episodes int) plan {
 	rng := rand.New(rand.NewPCG(seed, 2))
 	p := plan{seed: seed, shape: soakShape, candidates: 3, ttl: time.Second}
 	p.heartbeat, p.timeout = p.ttl/4, p.ttl/4
+	p.rates = drawRates(rand.New(rand.NewPCG(seed, 3)), p.candidates)
 	all := deck{rng: rng}
 	for _, k := range kinds {
 		if k.suits(p.shape) && !slices.Contains(soakSpares, k.name) {

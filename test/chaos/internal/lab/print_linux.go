@@ -72,6 +72,13 @@ func (r *Result) summary() string {
 	t.row("faults", total(c.faults))
 	t.row("of them at the leader of the moment", c.atLeader)
 	t.row("candidates' processes", c.processes)
+	if r.oneClock != nil {
+		t.row("clocks that run at different rates", fmt.Sprintf("not covered: %v", r.oneClock))
+	} else {
+		t.row("by the rate of their clocks, in seconds a second", rates(c.clocks))
+		t.row("rounds with both extremes among them", c.extremes)
+		t.row("terms of a slow clock that a fast one waited out", c.margins)
+	}
 	t.row("samples of what candidates believe", c.samples)
 	t.row("of them of leaders", c.leading)
 	t.row("terms", c.terms)

@@ -16,11 +16,12 @@ import (
 
 	"github.com/seed-ff2cb582/leader/test/chaos/internal/candidate"
 	"github.com/seed-ff2cb582/leader/test/chaos/internal/history"
+	"github.com/seed-ff2cb582/leader/test/chaos/internal/skew"
 )
 
 // A launcher starts processes that are killed when the lab ends, however that ends: stopped ones would otherwise stay.
 type launcher struct {
-	// binary is the program of the candidates: the lab's own, or a mutant's.
+	// binary is the program of the candidates: see Build.
 	binary string
 	work   chan func()
 }
@@ -62,7 +63,8 @@ type process struct {
 func launch(l *launcher, dir string, spec candidate.Spec) (*process, error) {
 	spec.Samples = filepath.Join(dir, spec.Name+".samples")
 	spec.Events = filepath.Join(dir, spec.Name+".events")
-	p := &process{spec: spec, cmd: exec.Command(l.binary, "candidate"), ended: make(chan struct{})}
+	p := &process{spec: spec, cmd: exec.Command(l.binary), ended: make(chan struct{})}
+	p.cmd.Env = append(os.Environ(), fmt.Sprintf("%s=%d", skew.Variable, spec.ClockRate))
 	var err error
 	if p.samples, err = shared(spec.Samples); err != nil {
 		return nil, err
@@ -153,7 +155,7 @@ func (p *process) latest(r history.Run, i, n int) bool {
 // remains returns what the process left behind, when it has ended, and forgets its samples.
 func (p *process) remains() (history.Process, error) {
 	<-p.ended
-	h := history.Process{Name: p.spec.Name, IDs: p.spec.IDs, Died: p.died()}
+	h := history.Process{Name: p.spec.Name, IDs: p.spec.IDs, ClockRate: p.spec.ClockRate, Died: p.died()}
 	var err error
 	if h.Runs, err = history.Runs(p.samples); err != nil {
 		return h, fmt.Errorf("%s: %w", p.spec.Name, err)

@@ -12,6 +12,8 @@ type Result struct {
 	Rounds []outcome
 	// Full: no round was shorter than its decks.
 	Full bool
+	// oneClock is why all processes had the machine's clocks, if they had.
+	oneClock error
 }
 
 // total is the counts of all rounds.
@@ -85,8 +87,12 @@ func (r *Result) enough() (errs []error) {
 	demand(sum.stale > 0, "no stale write was attempted")
 	demand(sum.writes > sum.stale, "no write of a leader was attempted")
 	demand(sum.atLeader > 0 || !r.aimed(), "no fault met a leader")
+	for _, wrong := range sum.wrongClocks {
+		demand(false, "%s", wrong)
+	}
 	if r.Full {
 		demand(sum.unknown > 0, "no write was left without an answer")
+		demand(sum.extremes > 0 || r.oneClock != nil, "no round had a slow and a fast clock")
 	}
 	return errs
 }

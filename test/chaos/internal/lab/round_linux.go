@@ -52,6 +52,7 @@ type round struct {
 type seat struct {
 	r       *round
 	id      string
+	rate    int // of its clocks, in thousandths
 	proxies []*natslab.Proxy
 
 	fault sync.Mutex // one fault at a time
@@ -102,7 +103,10 @@ func (r *round) hold(b *bench, act func(*round)) error {
 	r.ledger, r.guarded, r.resources = ledger, guarded, []*resource{posts, puts}
 	r.arena = newArena(b, r.plan.shape)
 	for i := range r.plan.candidates {
-		s := &seat{r: r, id: fmt.Sprintf("c%d", i), proxies: r.proxies()}
+		s := &seat{r: r, id: fmt.Sprintf("c%d", i), rate: trueClock, proxies: r.proxies()}
+		if len(r.plan.rates) > 0 {
+			s.rate = r.plan.rates[i]
+		}
 		r.seats = append(r.seats, s)
 		s.begin()
 	}
@@ -115,11 +119,11 @@ func (r *round) hold(b *bench, act func(*round)) error {
 }
 
 // spec is what a new process is told.
-func (r *round) spec(name string, ids, urls []string) candidate.Spec {
+func (r *round) spec(name string, ids, urls []string, rate int) candidate.Spec {
 	return candidate.Spec{
 		Name: name, IDs: ids, URLs: urls, User: user, Password: password,
 		Bucket: bucket, Group: group, TTL: r.ttl, Heartbeat: r.plan.heartbeat, Timeout: r.plan.timeout,
-		CoolDown: r.shape.coolDown, DemoteTimeout: demoteTimeout,
+		CoolDown: r.shape.coolDown, DemoteTimeout: demoteTimeout, ClockRate: rate,
 		Ledger: r.ledger, Guarded: r.guarded,
 	}
 }
@@ -141,7 +145,7 @@ func (s *seat) begin() {
 		return
 	}
 	s.begun++
-	s.current = s.r.begin(s.r.spec(fmt.Sprintf("%s-%d", s.id, s.begun), []string{s.id}, urls(s.proxies)))
+	s.current = s.r.begin(s.r.spec(fmt.Sprintf("%s-%d", s.id, s.begun), []string{s.id}, urls(s.proxies), s.rate))
 }
 
 func (s *seat) process() *process {
@@ -209,8 +213,14 @@ func (r *round) limit() time.Duration {
 	if r.shape.coolsDown() {
 		d += wait(r.ttl) + r.plan.heartbeat // the cool-down, and the renewal that ends it
 	}
-	return d + slack
+	return longest(d) + slack
 }
+
+// longest is for how long a duration by the clock of a candidate may last.
+func longest(d time.Duration) time.Duration { return time.Duration(float64(d) / (1 - drift)) }
+
+// shortest is how soon it may be over.
+func shortest(d time.Duration) time.Duration { return time.Duration(float64(d) / (1 + drift)) }
 
 // wait is for how long a lease is left alone.
 func wait(ttl time.Duration) time.Duration { return ttl + time.Duration(float64(ttl)*drift) }
@@ -310,9 +320,9 @@ func (r *round) forget(f func()) {
 // history collects what the round has left behind.
 func (r *round) history() (history.Round, error) {
 	h := history.Round{
-		Waits: r.waits, Forgot: r.forgot, DemoteTimeout: demoteTimeout,
+		Waits: r.waits, Forgot: r.forgot, DemoteTimeout: shortest(demoteTimeout),
 		// A claim waits for a lease, and is promoted after a cool-down of another.
-		Settle: 3*wait(r.ttl) + slack,
+		Settle: longest(3*wait(r.ttl)) + slack,
 	}
 	if r.arena != nil {
 		h.Stored = r.seen()

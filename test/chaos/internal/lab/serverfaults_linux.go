@@ -128,7 +128,11 @@ var serverKinds = []kind{
 		for i := range ids {
 			ids[i] = fmt.Sprintf("%s-%d", name, i)
 		}
-		p := r.begin(r.spec(name, ids, urls(r.proxies())))
+		rate := trueClock
+		if len(r.plan.rates) > 0 {
+			rate = drawRate(f.rng())
+		}
+		p := r.begin(r.spec(name, ids, urls(r.proxies()), rate))
 		r.rest(max(f.length, 2*r.ttl))
 		r.stop(p)
 	})},

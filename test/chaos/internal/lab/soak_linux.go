@@ -23,10 +23,10 @@ import (
 
 // A Soak is a long run with a fault now and then, in which whatever leaks has time to show.
 type Soak struct {
-	Seed   uint64
-	For    time.Duration
-	Every  time.Duration // one fault each
-	Binary string        // of the candidates
+	Seed    uint64
+	For     time.Duration
+	Every   time.Duration // one fault each
+	Program Program       // of the candidates
 }
 
 // soakShape is the one with the most to lose.
@@ -101,9 +101,13 @@ func (k Soak) Run(ctx context.Context, log io.Writer) (res SoakResult, err error
 	}
 	defer func() { _ = os.RemoveAll(dir) }()
 	p := drawSoak(k.Seed, int(k.For/k.Every))
-	fmt.Fprintf(log, "soak: seed %d, %s, %d candidates, TTL %v, %d faults\n", p.seed, p.shape.name, p.candidates, p.ttl, len(p.episodes))
+	if res.oneClock = k.Program.OneClock; res.oneClock != nil {
+		p.rates = nil
+	}
+	fmt.Fprintf(log, "soak: seed %d, %s, %d candidates, %s, TTL %v, %d faults\n",
+		p.seed, p.shape.name, p.candidates, p.clocks(), p.ttl, len(p.episodes))
 	w := &watcher{begun: time.Now()}
-	o := run(ctx, p, dir, newLauncher(k.Binary), func(r *round) {
+	o := run(ctx, p, dir, newLauncher(k.Program.Binary), func(r *round) {
 		w.connect(r)
 		for i, e := range p.episodes {
 			if ctx.Err() != nil {

@@ -1,19 +1,14 @@
 // Package mutant builds the program with a bug put into the library, to see that the lab condemns it.
 //
-// A mutant is the replacement of a piece of text in one file of the library, which the compiler is told of by an
-// overlay: the file itself is not touched. A text that is not found exactly once is an error, so that a mutant does
-// not quietly become the library itself when that changes.
+// A mutant is the replacement of a piece of text in files of the library: see package overlay.
 package mutant
 
 import (
-	"bytes"
 	"context"
-	"encoding/json"
 	"fmt"
-	"os"
-	"os/exec"
-	"path/filepath"
 	"strings"
+
+	"github.com/seed-ff2cb582/leader/test/chaos/internal/overlay"
 )
 
 // A Mutant is a bug.
@@ -61,6 +56,22 @@ var All = []Mutant{
 			"internal/machine/watch.go",
 			"case Held:\n\t\treturn c.m.wait(c.s.HeldTTL) + c.expiryJitter()",
 			"case Held:\n\t\treturn c.m.wait(c.s.HeldTTL)/2 + c.expiryJitter()",
+		}},
+	},
+	{
+		Name: "trust-without-margin", Breaks: "G1",
+		Says:   "a holder trusts its lease for the whole TTL, and allows nothing for a clock that is slow",
+		Faults: []string{"black hole", "cut", "loss"},
+		changes: []change{{
+			file: "internal/machine/time.go", old: "return ttl - margin(ttl, drift)", new: "return ttl",
+		}},
+	},
+	{
+		Name: "challenge-without-margin", Breaks: "G1",
+		Says:   "a challenger waits for the TTL, and allows nothing for a clock that is fast",
+		Faults: []string{"black hole", "cut", "loss"},
+		changes: []change{{
+			file: "internal/machine/time.go", old: "return ttl + margin(ttl, drift)", new: "return ttl",
 		}},
 	},
 	{
@@ -175,68 +186,28 @@ func Find(name string) (Mutant, error) {
 	return Mutant{}, fmt.Errorf("mutant: there is no %q, but %s", name, strings.Join(names, ", "))
 }
 
-// program is what is built.
-const program = "github.com/seed-ff2cb582/leader/test/chaos"
+// library is what is changed.
+const library = "github.com/seed-ff2cb582/leader"
 
-// Build builds the program with the mutant in it, in dir, and returns its path. It needs the go command, and to be called within
-// the workspace.
-func (m Mutant) Build(ctx context.Context, dir string) (binary string, err error) {
-	root, err := output(ctx, "go", "list", "-m", "-f", "{{.Dir}}", "github.com/seed-ff2cb582/leader")
+// Overlay writes the changed files of the library into dir, and returns what
+// [overlay.Build] wants to know of them. It needs the go command, and to be
+// called within the workspace.
+func (m Mutant) Overlay(ctx context.Context, dir string) (map[string]string, error) {
+	root, err := overlay.Go(ctx, "list", "-m", "-f", "{{.Dir}}", library)
 	if err != nil {
-		return "", err
+		return nil, err
 	}
-	replace, err := m.write(root, dir)
-	if err != nil {
-		return "", err
-	}
-	overlay, err := json.Marshal(map[string]map[string]string{"Replace": replace})
-	if err != nil {
-		return "", err
-	}
-	path := filepath.Join(dir, "overlay.json")
-	if err := os.WriteFile(path, overlay, 0o600); err != nil {
-		return "", err
-	}
-	binary = filepath.Join(dir, "mutant")
-	_, err = output(ctx, "go", "build", "-overlay", path, "-o", binary, program)
-	return binary, err
+	return m.write(root, dir)
 }
 
-// write writes the changed files into dir, and returns which takes the place of which.
 func (m Mutant) write(root, dir string) (map[string]string, error) {
-	changed := map[string][]byte{}
-	for _, c := range m.changes {
-		path := filepath.Join(root, c.file)
-		source, ok := changed[path]
-		if !ok {
-			var err error
-			if source, err = os.ReadFile(path); err != nil {
-				return nil, err
-			}
-		}
-		if n := bytes.Count(source, []byte(c.old)); n != 1 {
-			return nil, fmt.Errorf("mutant %s: %s holds the text to be changed %d times, not once: %q", m.Name, c.file, n, c.old)
-		}
-		changed[path] = bytes.Replace(source, []byte(c.old), []byte(c.new), 1)
+	changes := make([]overlay.Change, len(m.changes))
+	for i, c := range m.changes {
+		changes[i] = overlay.Change{File: c.file, Old: c.old, New: c.new}
 	}
-	replace := map[string]string{}
-	for path, source := range changed {
-		copied := filepath.Join(dir, fmt.Sprintf("%d-%s", len(replace), filepath.Base(path)))
-		if err := os.WriteFile(copied, source, 0o600); err != nil {
-			return nil, err
-		}
-		replace[path] = copied
+	replace, err := overlay.Write(root, dir, changes)
+	if err != nil {
+		return nil, fmt.Errorf("mutant %s: %w", m.Name, err)
 	}
 	return replace, nil
-}
-
-// output runs a command and returns what it printed.
-func output(ctx context.Context, name string, args ...string) (string, error) {
-	cmd := exec.CommandContext(ctx, name, args...)
-	var stdout, stderr bytes.Buffer
-	cmd.Stdout, cmd.Stderr = &stdout, &stderr
-	if err := cmd.Run(); err != nil {
-		return "", fmt.Errorf("mutant: %s: %w\n%s", strings.Join(cmd.Args, " "), err, bytes.TrimSpace(stderr.Bytes()))
-	}
-	return strings.TrimSpace(stdout.String()), nil
 }

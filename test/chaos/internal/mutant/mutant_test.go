@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"os"
 	"path/filepath"
-	"strings"
 	"testing"
 )
 
@@ -31,18 +30,5 @@ func TestTheTextOfEachMutantStandsInTheLibraryOnce(t *testing.T) {
 				}
 			}
 		})
-	}
-}
-
-func TestATextThatIsNotThereOnceIsRefused(t *testing.T) {
-	dir := t.TempDir()
-	if err := os.WriteFile(filepath.Join(dir, "x.go"), []byte("twice twice"), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	for _, old := range []string{"twice", "never"} {
-		m := Mutant{Name: "m", changes: []change{{"x.go", old, ""}}}
-		if _, err := m.write(dir, t.TempDir()); err == nil || !strings.Contains(err.Error(), "not once") {
-			t.Errorf("%q: %v", old, err)
-		}
 	}
 }
