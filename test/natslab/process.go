@@ -73,6 +73,7 @@ type Process struct {
 	port   int
 	fixed  string // of its configuration, what Configure does not change
 	config string // path of its configuration file
+	routes []*Proxy
 	cmd    *exec.Cmd
 	stdin  io.WriteCloser
 }
@@ -92,6 +93,40 @@ func StartProcesses(tb testing.TB, n int, extra string) *Processes {
 	for _, p := range ports[n:] {
 		routes = append(routes, fmt.Sprintf("nats://127.0.0.1:%d", p))
 	}
+	all := "routes: [" + strings.Join(routes, ", ") + "]"
+	return startProcesses(tb, ports, extra, func(*Process, int) string { return all })
+}
+
+// StartPartitionable starts servers as [StartProcesses] does, with a proxy on
+// each route from one to another: see [Process.Routes].
+func StartPartitionable(tb testing.TB, n int, extra string) *Processes {
+	tb.Helper()
+	ports := freePorts(tb, 2*n)
+	ends := make([][]*Proxy, n) // by server, those of its routes in both directions
+	urls := make([][]string, n) // by server, where it looks for the others
+	for from := range n {
+		for to := range n {
+			if from == to {
+				continue
+			}
+			p := NewProxy(tb, net.JoinHostPort("127.0.0.1", strconv.Itoa(ports[n+to])))
+			ends[from], ends[to] = append(ends[from], p), append(ends[to], p)
+			urls[from] = append(urls[from], p.URL())
+		}
+	}
+	return startProcesses(tb, ports, extra, func(p *Process, i int) string {
+		p.routes = ends[i]
+		// Servers tell each other where the third is. They must not learn of a way
+		// round the proxies, and on this port nobody listens.
+		return "advertise: \"127.0.0.1:1\", routes: [" + strings.Join(urls[i], ", ") + "]"
+	})
+}
+
+// startProcesses starts a server on each of the first half of the ports, whose
+// routes end at the second half. routes tells a server of the others.
+func startProcesses(tb testing.TB, ports []int, extra string, routes func(p *Process, i int) string) *Processes {
+	tb.Helper()
+	n := len(ports) / 2
 	c := &Processes{tb: tb}
 	for i := range n {
 		dir := tb.TempDir()
@@ -101,7 +136,7 @@ func StartProcesses(tb testing.TB, n int, extra string) *Processes {
 		}
 		p.fixed = fmt.Sprintf("server_name: %s\nlisten: 127.0.0.1:%d\njetstream { store_dir: %q }\n", p.Name, p.port, p.StoreDir)
 		if n > 1 {
-			p.fixed += fmt.Sprintf("cluster { name: lab, listen: 127.0.0.1:%d, routes: [%s] }\n", ports[n+i], strings.Join(routes, ", "))
+			p.fixed += fmt.Sprintf("cluster { name: lab, listen: 127.0.0.1:%d, %s }\n", ports[n+i], routes(p, i))
 		}
 		p.Configure(extra)
 		p.Run()
@@ -169,6 +204,11 @@ func (p *Process) Signal(sig os.Signal) {
 		p.tb.Fatalf("natslab: %v", err)
 	}
 }
+
+// Routes returns the proxies on all connections between the server and the
+// others, if [StartPartitionable] started it: with all of them held or cut it is
+// alone, and its clients still reach it.
+func (p *Process) Routes() []*Proxy { return p.routes }
 
 // Running reports whether the process was started and not killed.
 func (p *Process) Running() bool { return p.cmd != nil }

@@ -74,7 +74,7 @@ func newArena(b *bench, s shape) *arena {
 	if !s.memory && s.nodes == 1 {
 		b.furnish = a.mountDisk
 	}
-	a.servers = natslab.StartProcesses(b, s.nodes, credentials(true))
+	a.servers = natslab.StartPartitionable(b, s.nodes, credentials(true))
 	b.furnish = nil
 	a.admin = a.servers.Connect(b, nats.ReconnectBufSize(-1), nats.Timeout(2*time.Second))
 	a.js = natslab.JetStream(b, a.admin)
@@ -118,10 +118,13 @@ func (a *arena) makeBucket(ctx context.Context) error {
 }
 
 // probe writes to the bucket: it takes writes if the error is nil.
-func (a *arena) probe(ctx context.Context) error {
+func (a *arena) probe(ctx context.Context) error { return write(ctx, a.js) }
+
+// write writes to the bucket, and to nothing that a candidate reads.
+func write(ctx context.Context, js jetstream.JetStream) error {
 	ctx, cancel := context.WithTimeout(ctx, time.Second)
 	defer cancel()
-	_, err := a.js.Publish(ctx, probeKey, nil, jetstream.WithRetryAttempts(0))
+	_, err := js.Publish(ctx, probeKey, nil, jetstream.WithRetryAttempts(0))
 	return err
 }
 

@@ -1,6 +1,7 @@
 package lab
 
 import (
+	"slices"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -23,7 +24,7 @@ type kind struct {
 func everywhere(shape) bool { return true }
 
 // kinds are all of them.
-var kinds = append(candidateKinds, serverKinds...)
+var kinds = slices.Concat(candidateKinds, starvingKinds, serverKinds, partitionKinds)
 
 var candidateKinds = []kind{
 	{"pause", "the process is stopped (SIGSTOP) for 0.5 to 3 TTL", false, everywhere, atSeat(func(r *round, s *seat, f fault) {
