@@ -119,6 +119,9 @@ func (f fireCommand) Run(ctx context.Context, s streams) error {
 }
 
 func (f fireCommand) fire(ctx context.Context, s streams) error {
+	if err := lab.Known(f.Only); err != nil {
+		return err
+	}
 	program, cleanUp, err := build(ctx, nil, f.oneClock())
 	if err != nil {
 		return err

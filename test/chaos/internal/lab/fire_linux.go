@@ -16,7 +16,7 @@ type Fire struct {
 	Rounds   int           // how many there are; 0: as many as fit
 	For      time.Duration // no episode begins later; 0: no bound
 	Episodes int           // of a round; 0: until each kind of fault has come up
-	Only     []string      // the kinds of faults; empty: all
+	Only     []string      // the kinds of faults, which are Known; empty: all
 	Program  Program       // of the candidates
 	// Mutant names the bug in Program, if there is one. Then a violation of the guarantee Breaks is what is wanted, and ends the run, and
 	// all rounds are on the first shape.
@@ -25,9 +25,6 @@ type Fire struct {
 
 // Run holds rounds until they are done, their time is over, or ctx is done.
 func (f Fire) Run(ctx context.Context, log io.Writer) (res Result, err error) {
-	if err := known(f.Only); err != nil {
-		return res, err
-	}
 	dir, err := os.MkdirTemp("", "leader-chaos-")
 	if err != nil {
 		return res, err
@@ -67,8 +64,8 @@ func (f Fire) Run(ctx context.Context, log io.Writer) (res Result, err error) {
 	return res, nil
 }
 
-// known returns an error if there is no fault of one of the names.
-func known(names []string) error {
+// Known returns an error if there is no fault of one of the names.
+func Known(names []string) error {
 	for _, name := range names {
 		if !slices.ContainsFunc(kinds, func(k kind) bool { return k.name == name }) {
 			return fmt.Errorf("lab: there is no fault %q; they are listed in docs/chaos.md", name)

@@ -18,7 +18,7 @@ import (
 
 // schedule is what can be compared of a plan: functions cannot.
 func schedule(p plan) (lines []any) {
-	lines = append(lines, p.shape, p.ttl, p.timeout, p.candidates)
+	lines = append(lines, p.shape, p.ttl, p.timeout, p.candidates, p.rates)
 	for _, e := range p.episodes {
 		lines = append(lines, e.calm)
 		for _, f := range e.faults {
@@ -70,7 +70,7 @@ func TestFaultsByWhichTheStoreForgetsAreDrawnOnlyWhereLeadersCoolDown(t *testing
 func enoughOf(p plan) outcome {
 	c := newCounts()
 	c.played, c.faults, c.elapsed = len(p.episodes), p.faults(len(p.episodes)), time.Minute
-	c.samples, c.terms, c.witnessed, c.writes, c.stale, c.atLeader, c.unknown = 1e5, 9, 9, 100, 10, 3, 1
+	c.samples, c.terms, c.witnessed, c.writes, c.stale, c.atLeader, c.unknown, c.extremes = 1e5, 9, 9, 100, 10, 3, 1, 1
 	return outcome{plan: p, counts: c}
 }
 
@@ -88,6 +88,8 @@ func TestARunInWhichTooLittleHappenedHasNotPassed(t *testing.T) {
 		`faults "kill"`:        func(o *outcome) { o.counts.faults["kill"]-- },
 		"met a leader":         func(o *outcome) { o.counts.atLeader = 0 },
 		"without an answer":    func(o *outcome) { o.counts.unknown = 0 },
+		"ran at":               func(o *outcome) { o.counts.wrongClocks = []string{"the clock of c0-1 ran at 1000"} },
+		"a slow and a fast":    func(o *outcome) { o.counts.extremes = 0 },
 		"could not be held":    func(o *outcome) { o.trouble = errors.New("x") },
 		"1 violations":         func(o *outcome) { o.violations = []history.Violation{{Guarantee: "G1"}} },
 	} {
@@ -100,6 +102,18 @@ func TestARunInWhichTooLittleHappenedHasNotPassed(t *testing.T) {
 	}
 	if err := (&Result{}).Verdict(); err == nil {
 		t.Error("a run without rounds passed")
+	}
+}
+
+func TestARunOnOneClockSaysSoAndIsNotAskedForTwo(t *testing.T) {
+	o := enoughOf(draw(7, 0, nil))
+	o.counts.extremes = 0
+	r := &Result{Full: true, Rounds: []outcome{o}, oneClock: errors.New("no such system")}
+	if err := r.Verdict(); err != nil {
+		t.Error(err)
+	}
+	if line := "| clocks that run at different rates | not covered: no such system |"; !strings.Contains(r.summary(), line) {
+		t.Errorf("no %q in\n%s", line, r.summary())
 	}
 }
 
@@ -206,11 +220,11 @@ func TestPagesHaveNoHolesAndNoLongLines(t *testing.T) {
 
 func TestTheLineThatPlaysAScheduleAgainNamesFaultsThatThereAre(t *testing.T) {
 	for _, k := range kinds {
-		if err := known([]string{k.name}); err != nil || strings.Contains(k.name, ",") { // it stands in a list
+		if err := Known([]string{k.name}); err != nil || strings.Contains(k.name, ",") { // it stands in a list
 			t.Errorf("%q: %v", k.name, err)
 		}
 	}
-	if known([]string{"nothing of the kind"}) == nil {
+	if Known([]string{"nothing of the kind"}) == nil {
 		t.Error("no error")
 	}
 	p := draw(12, 3, []string{"pause", "herd"})
@@ -225,7 +239,7 @@ func TestTheLineThatPlaysAScheduleAgainNamesFaultsThatThereAre(t *testing.T) {
 
 func TestAMutantsFaultsAreFaults(t *testing.T) {
 	for _, m := range mutant.All {
-		if err := known(m.Faults); err != nil || len(m.Faults) == 0 {
+		if err := Known(m.Faults); err != nil || len(m.Faults) == 0 {
 			t.Errorf("%s: %v", m.Name, err)
 		}
 	}

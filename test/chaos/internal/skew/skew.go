@@ -6,8 +6,13 @@
 // rate. So the compiler's overlay replaces the few functions of package runtime
 // that read them: monotonic and wall time run at [Variable] thousandths of the
 // machine's rate from the start of the process on, and where the runtime asks
-// the kernel to wake it, which counts true time, the duration is converted. What
-// asks the kernel directly (clock_gettime) still hears the machine's time.
+// the kernel to wake it, which counts true time, the duration is converted. The
+// same is done, in package syscall, to what a program may ask the kernel beside
+// that: clock_gettime of CLOCK_BOOTTIME, gettimeofday, and timerfd_settime, by
+// relative times or those of CLOCK_BOOTTIME.
+//
+// One clock stays the machine's, for what has to compare processes:
+// clock_gettime of CLOCK_MONOTONIC, as a system call.
 package skew
 
 import (
@@ -29,23 +34,32 @@ const Variable = "LEADER_LAB_CLOCK_RATE"
 // True is the machine's own rate.
 const True = 1000
 
-//go:embed lab_clock.go.txt
-var clock []byte
+//go:embed runtime_clock.go.txt
+var inRuntime []byte
+
+//go:embed syscall_clock.go.txt
+var inSyscall []byte
 
 // everywhere are the changes that are the same on all processors of Linux.
 func everywhere() []overlay.Change {
 	return []overlay.Change{
 		{
-			File: "time_nofake.go",
+			File: "runtime/time_nofake.go",
 			Old:  "func nanotime() int64 {\n\treturn nanotime1()\n}",
 			New:  "func nanotime() int64 {\n\tt := nanotime1()\n\treturn t + labGained(t)\n}",
 		},
 		{
-			File: "netpoll_epoll.go",
+			File: "runtime/netpoll_epoll.go",
 			Old:  "\tvar waitms int32\n\tif delay < 0 {",
 			New:  "\tvar waitms int32\n\tdelay = labSleep(delay)\n\tif delay < 0 {",
 		},
-		{File: "os_linux.go", Old: "\tts.setNsec(ns)\n", New: "\tts.setNsec(labSleep(ns))\n"},
+		{File: "runtime/os_linux.go", Old: "\tts.setNsec(ns)\n", New: "\tts.setNsec(labSleep(ns))\n"},
+		{
+			File: "syscall/syscall_linux.go",
+			Old:  "\tr1, r2, errno = linux.Syscall6(trap, a1, a2, a3, a4, a5, a6)\n",
+			New: "\tset := labBefore(trap, a2, a3)\n\tr1, r2, errno = linux.Syscall6(trap, a1, a2, a3, a4, a5, a6)\n" +
+				"\tif errno == 0 {\n\t\tlabAfter(trap, a1, a2, a3, set)\n\t}\n",
+		},
 	}
 }
 
@@ -53,9 +67,14 @@ func everywhere() []overlay.Change {
 func now() map[string][]overlay.Change {
 	return map[string][]overlay.Change{
 		"amd64": {
-			{File: "time_linux_amd64.s", Old: "TEXT time·now<ABIInternal>", New: "TEXT ·labTrueNow<ABIInternal>"},
 			{
-				File: "timeasm.go",
+				File: "syscall/syscall_linux_amd64.go", // past system calls
+				Old:  "\terrno := gettimeofday(tv)\n\tif errno != 0 {\n\t\treturn errno\n\t}\n",
+				New:  "\terrno := gettimeofday(tv)\n\tif errno != 0 {\n\t\treturn errno\n\t}\n\tlabDay(tv)\n",
+			},
+			{File: "runtime/time_linux_amd64.s", Old: "TEXT time·now<ABIInternal>", New: "TEXT ·labTrueNow<ABIInternal>"},
+			{
+				File: "runtime/timeasm.go",
 				Old:  "//go:linkname time_now time.now\nfunc time_now() (sec int64, nsec int32, mono int64)\n",
 				New: "func labTrueNow() (sec int64, nsec int32, mono int64)\n\n" +
 					"//go:linkname time_now time.now\nfunc time_now() (sec int64, nsec int32, mono int64) {\n\treturn labNow(labTrueNow())\n}\n",
@@ -63,7 +82,7 @@ func now() map[string][]overlay.Change {
 		},
 		"arm64": {
 			{
-				File: "timestub.go",
+				File: "runtime/timestub.go",
 				Old:  "\treturn sec, nsec, nanotime()\n",
 				New:  "\treturn labNow(sec, nsec, nanotime1())\n",
 			},
@@ -80,7 +99,7 @@ func Supported() error {
 	return nil
 }
 
-// Overlay writes the changed files of package runtime into dir, and returns what
+// Overlay writes the changed files of Go's own packages into dir, and returns what
 // [overlay.Build] wants to know of them.
 func Overlay(ctx context.Context, dir string) (map[string]string, error) {
 	if err := Supported(); err != nil {
@@ -90,11 +109,17 @@ func Overlay(ctx context.Context, dir string) (map[string]string, error) {
 	if err != nil {
 		return nil, err
 	}
-	root = filepath.Join(root, "src", "runtime")
+	root = filepath.Join(root, "src")
 	replace, err := overlay.Write(root, dir, slices.Concat(everywhere(), now()[runtime.GOARCH]))
 	if err != nil {
 		return nil, err
 	}
-	replace[filepath.Join(root, "lab_clock.go")], err = overlay.Copy(dir, "lab_clock.go", clock)
-	return replace, err
+	for name, source := range map[string][]byte{"runtime": inRuntime, "syscall": inSyscall} {
+		copied, err := overlay.Copy(dir, "lab_clock.go", source)
+		if err != nil {
+			return nil, err
+		}
+		replace[filepath.Join(root, name, "lab_clock.go")] = copied
+	}
+	return replace, nil
 }

@@ -14,8 +14,8 @@ import (
 
 // A row is what the program in internal/clocks prints.
 type row struct {
-	What                  string
-	Monotonic, Wall, True int64
+	What                             string
+	Monotonic, Wall, Boot, Day, True int64
 }
 
 // clocks builds the program whose clocks are measured.
@@ -70,14 +70,14 @@ func TestAProgramsClocksRunAtItsRate(t *testing.T) {
 		t.Run(fmt.Sprint(rate), func(t *testing.T) {
 			t.Parallel()
 			rows := measure(t, binary, rate)
-			if len(rows) != 5 {
+			if len(rows) != 7 {
 				t.Fatalf("%d rows: %+v", len(rows), rows)
 			}
 			want := float64(rate) / True
 			for _, r := range rows {
-				for clock, own := range map[string]int64{"monotonic": r.Monotonic, "wall": r.Wall} {
+				for clock, own := range map[string]int64{"monotonic": r.Monotonic, "wall": r.Wall, "boot": r.Boot, "day": r.Day} {
 					if got := float64(own) / float64(r.True); math.Abs(got-want) > 0.03 {
-						t.Errorf("%s: the %s clock ran at %.3f of the machine's, not %.3f: %+v", r.What, clock, got, want, r)
+						t.Errorf("%s: clock %q ran at %.3f of the machine's, not %.3f: %+v", r.What, clock, got, want, r)
 					}
 				}
 				if r.What == "true sleep" {

@@ -6,6 +6,7 @@ import (
 	"context"
 	"encoding/json"
 	"os"
+	"syscall"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -13,8 +14,32 @@ import (
 
 // A Row is the duration of one thing that was done, in nanoseconds.
 type Row struct {
-	What                  string
-	Monotonic, Wall, True int64
+	What string
+
+	Monotonic, Wall, Boot, Day int64 // the process's own
+	True                       int64 // the machine's
+}
+
+// A reading is one of all clocks.
+type reading struct {
+	now             time.Time
+	boot, day, true int64
+}
+
+func read() reading {
+	var day syscall.Timeval
+	if err := syscall.Gettimeofday(&day); err != nil {
+		panic(err)
+	}
+	return reading{time.Now(), clock(unix.CLOCK_BOOTTIME), day.Nano(), clock(unix.CLOCK_MONOTONIC)}
+}
+
+// since returns how long it is since an earlier reading, by each clock.
+func (r reading) since(o reading) Row {
+	return Row{
+		Monotonic: int64(r.now.Sub(o.now)), Wall: r.now.UnixNano() - o.now.UnixNano(),
+		Boot: r.boot - o.boot, Day: r.day - o.day, True: r.true - o.true,
+	}
 }
 
 func main() {
@@ -37,11 +62,13 @@ func main() {
 			<-ctx.Done()
 		}},
 		{"read deadline", func() { readDeadline(d) }},
+		{"timer at an instant of CLOCK_BOOTTIME", func() { timer(unix.TFD_TIMER_ABSTIME, clock(unix.CLOCK_BOOTTIME)+int64(d)) }},
+		{"timer after a while", func() { timer(0, int64(d)) }},
 	} {
-		begun, trueBegun := time.Now(), trueNow()
+		begun := read()
 		w.do()
-		ended, trueEnded := time.Now(), trueNow()
-		row := Row{w.what, int64(ended.Sub(begun)), ended.UnixNano() - begun.UnixNano(), trueEnded - trueBegun}
+		row := read().since(begun)
+		row.What = w.what
 		if err := out.Encode(row); err != nil {
 			panic(err)
 		}
@@ -50,19 +77,38 @@ func main() {
 
 // trueSleep sleeps by the machine's clock.
 func trueSleep(d time.Duration) {
-	for end := trueNow() + int64(d); trueNow() < end; {
-		rest := unix.NsecToTimespec(end - trueNow())
+	for end := clock(unix.CLOCK_MONOTONIC) + int64(d); clock(unix.CLOCK_MONOTONIC) < end; {
+		rest := unix.NsecToTimespec(end - clock(unix.CLOCK_MONOTONIC))
 		_ = unix.Nanosleep(&rest, nil) // a signal ends it early
 	}
 }
 
-// trueNow reads the machine's monotonic clock.
-func trueNow() int64 {
+// clock asks the kernel for a clock.
+func clock(id int32) int64 {
 	var ts unix.Timespec
-	if err := unix.ClockGettime(unix.CLOCK_MONOTONIC, &ts); err != nil {
+	if err := unix.ClockGettime(id, &ts); err != nil {
 		panic(err)
 	}
 	return ts.Nano()
+}
+
+// timer waits for a timer of the kernel's.
+func timer(flags int, at int64) {
+	fd, err := unix.TimerfdCreate(unix.CLOCK_BOOTTIME, unix.TFD_CLOEXEC)
+	if err != nil {
+		panic(err)
+	}
+	defer unix.Close(fd) //nolint:errcheck // it was read
+	spec := unix.ItimerSpec{Value: unix.NsecToTimespec(at)}
+	if err := unix.TimerfdSettime(fd, flags, &spec, nil); err != nil {
+		panic(err)
+	}
+	if spec.Value.Nano() != at {
+		panic("what was asked for has changed")
+	}
+	if _, err := unix.Read(fd, make([]byte, 8)); err != nil {
+		panic(err)
+	}
 }
 
 // readDeadline waits for input that does not come.
