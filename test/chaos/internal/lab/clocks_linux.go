@@ -39,6 +39,11 @@ func drawRate(rng *rand.Rand) int {
 	return []int{slowClock, trueClock, fastClock}[rng.IntN(3)]
 }
 
+// extremes reports whether a slow and a fast clock were drawn.
+func (p plan) extremes() bool {
+	return slices.Contains(p.rates, slowClock) && slices.Contains(p.rates, fastClock)
+}
+
 // clocks says at which rates the candidates' clocks run.
 func (p plan) clocks() string {
 	if len(p.rates) == 0 {

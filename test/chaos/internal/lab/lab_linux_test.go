@@ -106,7 +106,9 @@ func TestARunInWhichTooLittleHappenedHasNotPassed(t *testing.T) {
 }
 
 func TestARunOnOneClockSaysSoAndIsNotAskedForTwo(t *testing.T) {
-	o := enoughOf(draw(7, 0, nil))
+	p := draw(7, 0, nil)
+	p.rates = nil
+	o := enoughOf(p)
 	o.counts.extremes = 0
 	r := &Result{Full: true, Rounds: []outcome{o}, oneClock: errors.New("no such system")}
 	if err := r.Verdict(); err != nil {

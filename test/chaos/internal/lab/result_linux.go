@@ -77,6 +77,7 @@ func (r *Result) enough() (errs []error) {
 		c, seed := o.counts, o.plan.seed
 		demand(float64(c.samples) >= samplesPerSecond*c.elapsed.Seconds(), "seed %d: %d samples in %v", seed, c.samples, c.elapsed.Round(time.Second))
 		demand(c.terms >= o.plan.candidates, "seed %d: %d terms, and each of %d candidates has to lead", seed, c.terms, o.plan.candidates)
+		demand(c.extremes > 0 || !o.plan.extremes(), "seed %d: a slow and a fast clock were drawn, and did not run", seed)
 		demand(c.witnessed > 0, "seed %d: no claim was seen as it was stored", seed)
 		for name, n := range o.plan.faults(c.played) {
 			_, skipped := c.skipped[name]
@@ -92,7 +93,6 @@ func (r *Result) enough() (errs []error) {
 	}
 	if r.Full {
 		demand(sum.unknown > 0, "no write was left without an answer")
-		demand(sum.extremes > 0 || r.oneClock != nil, "no round had a slow and a fast clock")
 	}
 	return errs
 }

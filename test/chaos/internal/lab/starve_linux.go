@@ -8,7 +8,6 @@ import (
 	"io/fs"
 	"os"
 	"os/exec"
-	"path/filepath"
 	"strconv"
 	"strings"
 	"time"
@@ -108,7 +107,7 @@ func (p *process) threads(do func(tid int) error) error {
 	seen := map[string]bool{}
 	for fresh := true; fresh; {
 		fresh = false
-		tasks, err := os.ReadDir(filepath.Join("/proc", strconv.Itoa(p.cmd.Process.Pid), "task"))
+		tasks, err := os.ReadDir(fmt.Sprintf("/proc/%d/task", p.cmd.Process.Pid))
 		if errors.Is(err, fs.ErrNotExist) {
 			return nil // it has ended
 		}

@@ -21,7 +21,7 @@ func main() {
 
 func run(ctx context.Context, args []string) error {
 	if len(args) == 1 && args[0] == candidate.Starve {
-		return candidate.Spin(os.Stdin)
+		return candidate.Spin(os.Stdin, os.Stdout)
 	}
 	err := candidate.Run(ctx, os.Stdin)
 	if errors.Is(err, candidate.ErrOrphaned) {
