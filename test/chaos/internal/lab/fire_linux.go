@@ -110,12 +110,14 @@ func (r *Result) take(o outcome, log io.Writer) {
 
 // command is what plays the plan again.
 func (p plan) command() string {
-	if p.mutant != "" {
-		return fmt.Sprintf("go run ./test/chaos --mutant %s --seed %d", p.mutant, p.seed)
-	}
 	line := fmt.Sprintf("go run ./test/chaos --seed %d --rounds 1 --episodes %d", p.seed, len(p.episodes))
-	if len(p.only) > 0 {
+	if p.mutant != "" {
+		line = fmt.Sprintf("go run ./test/chaos --mutant %s --seed %d", p.mutant, p.seed)
+	} else if len(p.only) > 0 {
 		line += fmt.Sprintf(" --only %q", strings.Join(p.only, ","))
+	}
+	if len(p.rates) == 0 {
+		line += " --no-clocks"
 	}
 	return line
 }

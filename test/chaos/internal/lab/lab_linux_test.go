@@ -233,8 +233,8 @@ func TestTheLineThatPlaysAScheduleAgainNamesFaultsThatThereAre(t *testing.T) {
 	if want := `go run ./test/chaos --seed 12 --rounds 1 --episodes 3 --only "pause,herd"`; p.command() != want {
 		t.Errorf("got %s", p.command())
 	}
-	p.mutant = "one-shot"
-	if want := `go run ./test/chaos --mutant one-shot --seed 12`; p.command() != want {
+	p.rates, p.mutant = nil, "one-shot"
+	if want := `go run ./test/chaos --mutant one-shot --seed 12 --no-clocks`; p.command() != want {
 		t.Errorf("got %s", p.command())
 	}
 }

@@ -105,12 +105,17 @@ func Overlay(ctx context.Context, dir string) (map[string]string, error) {
 	if err := Supported(); err != nil {
 		return nil, err
 	}
+	return overlayFor(ctx, dir, runtime.GOARCH)
+}
+
+// overlayFor is Overlay for a processor.
+func overlayFor(ctx context.Context, dir, arch string) (map[string]string, error) {
 	root, err := overlay.Go(ctx, "env", "GOROOT")
 	if err != nil {
 		return nil, err
 	}
 	root = filepath.Join(root, "src")
-	replace, err := overlay.Write(root, dir, slices.Concat(everywhere(), now()[runtime.GOARCH]))
+	replace, err := overlay.Write(root, dir, slices.Concat(everywhere(), now()[arch]))
 	if err != nil {
 		return nil, err
 	}

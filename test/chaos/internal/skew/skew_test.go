@@ -18,7 +18,10 @@ type row struct {
 	Monotonic, Wall, Boot, Day, True int64
 }
 
-// clocks builds the program whose clocks are measured.
+// program is the one whose clocks are measured.
+const program = "github.com/seed-ff2cb582/leader/test/chaos/internal/skew/internal/clocks"
+
+// clocks builds it.
 func clocks(t *testing.T) string {
 	t.Helper()
 	if err := Supported(); err != nil {
@@ -29,7 +32,7 @@ func clocks(t *testing.T) string {
 	if err != nil {
 		t.Fatal(err)
 	}
-	binary, err := overlay.Build(t.Context(), dir, "github.com/seed-ff2cb582/leader/test/chaos/internal/skew/internal/clocks", replace)
+	binary, err := overlay.Build(t.Context(), dir, program, replace)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -117,6 +120,24 @@ func prompt(t *testing.T, binary string, rate int, rows []row) {
 		rows = measure(t, binary, rate)
 	}
 	t.Errorf("a second of the process took, at best, %v ns of it", best)
+}
+
+// Whoever runs the tests has one kind of processor. That the text to be changed
+// is there for the others, and compiles, shows on any.
+func TestProgramsAreBuiltForEachProcessor(t *testing.T) {
+	t.Setenv("GOOS", "linux")
+	t.Setenv("CGO_ENABLED", "0")
+	for arch := range now() {
+		t.Setenv("GOARCH", arch)
+		dir := t.TempDir()
+		replace, err := overlayFor(t.Context(), dir, arch)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := overlay.Build(t.Context(), dir, program, replace); err != nil {
+			t.Errorf("%s: %v", arch, err)
+		}
+	}
 }
 
 func TestTheRuntimeIsChangedInACopy(t *testing.T) {
