@@ -6,7 +6,7 @@ import "slices"
 // none that is over.
 func (j *judge) callbacks(p Process) {
 	for who, id := range p.IDs {
-		c := callbacks{j: j, p: p, who: who, id: id, next: EventPromoteBegin, seen: map[uint64]bool{}}
+		c := callbacks{j: j, p: p, who: who, id: id, next: EventPromoteBegin, seen: map[uint64]Event{}}
 		for _, e := range p.Events {
 			if e.Who == who {
 				c.take(e)
@@ -20,9 +20,9 @@ type callbacks struct {
 	p    Process
 	who  int
 	id   string
-	next string // what has to come
-	term uint64 // of the callbacks that run
-	seen map[uint64]bool
+	next string           // what has to come
+	term uint64           // of the callbacks that run
+	seen map[uint64]Event // the promotion in each term
 }
 
 func (c *callbacks) take(e Event) {
@@ -49,10 +49,10 @@ func (c *callbacks) take(e Event) {
 
 func (c *callbacks) begin(e Event) {
 	c.term = e.Term
-	if c.seen[e.Term] {
+	if before, seen := c.seen[e.Term]; seen && (before.Correlation == e.Correlation || !c.j.forgotBetween(before.At, e.At)) {
 		c.j.condemn("G3", "%s in %s was promoted twice in term %d", c.id, c.p.Name, e.Term)
 	}
-	c.seen[e.Term] = true
+	c.seen[e.Term] = e
 	if e.Over && !c.stalled(e.At) {
 		c.j.condemn("G3", "%s in %s was promoted in term %d, which was over", c.id, c.p.Name, e.Term)
 	}

@@ -187,20 +187,41 @@ func (j *judge) age(r reign) (age int, ok bool) {
 	return age, true
 }
 
-// noWayBack is the part of G3 on which the certainty of reigns rests: a term that is over does not begin again.
+// noWayBack is the part of G3 on which the certainty of reigns rests: a term that is over does not begin again. Where the store forgot
+// a claim, the candidate's next one may get the same revision, and be another term of the same number.
 func (j *judge) noWayBack() {
 	type key struct {
 		holding
 		track track
 	}
-	seen := map[key]bool{}
+	ended := map[key]int64{}
 	for _, r := range j.reigns {
 		k := key{r.holding(), r.track}
-		if seen[k] && r.term != Unknown {
+		if end, seen := ended[k]; seen && r.term != Unknown && !(j.claimedTwice(r) && j.forgotBetween(end, r.first.T1)) {
 			j.condemn("G3", "a term that was over began again: %v", r)
 		}
-		seen[k] = true
+		ended[k] = r.last.T0
 	}
+}
+
+// claimedTwice reports whether a candidate was promoted for two claims of one number.
+func (j *judge) claimedTwice(r reign) bool {
+	p := j.process(r.process)
+	claims := map[string]bool{}
+	for _, e := range p.Events {
+		if e.Kind == EventPromoteBegin && e.Term == r.term && p.IDs[e.Who] == r.id {
+			claims[e.Correlation] = true
+		}
+	}
+	return len(claims) > 1
+}
+
+// forgotBetween reports whether the store may have forgotten a claim that was promoted before an instant, so that one promoted by a
+// later instant got its revision again.
+func (j *judge) forgotBetween(promoted, again int64) bool {
+	return slices.ContainsFunc(j.round.Forgot, func(f Sample) bool {
+		return again >= f.T0 && promoted <= f.T1+int64(j.round.Settle)
+	})
 }
 
 // notStranded is G5: somebody leads soon after the last fault has ended.

@@ -143,6 +143,12 @@ func TestABadHistoryIsCondemned(t *testing.T) {
 			s.says("a", history.Answer{}, 6100, 6200)
 			s.says("a", history.Answer{Leader: 40}, 6200, 6300)
 		}},
+		"a term that was over comes back where the store forgot": {"G3", "began again", func(s *story) {
+			s.round.Forgot = []history.Sample{{T0: 5000 * ms, T1: 5100 * ms}}
+			s.says("a", history.Answer{Leader: 40}, 6000, 6100)
+			s.says("a", history.Answer{}, 6100, 6200)
+			s.says("a", history.Answer{Leader: 40}, 6200, 6300)
+		}},
 		"promoted twice in a row": {"G3", "where promote-end had to come", func(s *story) {
 			s.event("a", history.EventPromoteBegin, 6000, of(40))
 			s.event("a", history.EventPromoteBegin, 6100, of(41))
@@ -156,6 +162,14 @@ func TestABadHistoryIsCondemned(t *testing.T) {
 		}},
 		"promoted for the same term again": {"G3", "promoted twice", func(s *story) {
 			s.event("a", history.EventPromoteBegin, 6000, of(30))
+		}},
+		"the same claim promoted again where the store forgot": {"G3", "promoted twice", func(s *story) {
+			s.round.Forgot = []history.Sample{{T0: 5000 * ms, T1: 5100 * ms}}
+			s.event("a", history.EventPromoteBegin, 6000, of(30))
+		}},
+		"another claim promoted in the term of one, long after the store forgot": {"G3", "promoted twice", func(s *story) {
+			s.round.Forgot, s.round.Settle = []history.Sample{{T0: 100 * ms, T1: 200 * ms}}, 100*time.Millisecond
+			s.event("a", history.EventPromoteBegin, 6000, of(30), func(e *history.Event) { e.Correlation = "other" })
 		}},
 		"promoted when the term was over": {"G3", "which was over", func(s *story) {
 			s.says("a", history.Answer{}, 4020, 6000)
@@ -250,6 +264,16 @@ func TestWhatTheProtocolAllowsIsNotCondemned(t *testing.T) {
 		"terms that go back where the store forgot": func(s *story) {
 			s.round.Forgot = []history.Sample{{T0: 5000 * ms, T1: 5100 * ms}}
 			s.says("b", history.Answer{Leader: 15}, 12000, 12100)
+		},
+		"a revision given twice to one candidate, where the store forgot": func(s *story) {
+			s.round.Forgot = []history.Sample{{T0: 5000 * ms, T1: 5100 * ms}}
+			s.reign("a", 30, 9500, 9600)
+			events := s.process("a").Events
+			for i := range events {
+				if events[i].At >= 9500*ms {
+					events[i].Correlation = "other"
+				}
+			}
 		},
 		"a claim of before the store forgot, promoted after it": func(s *story) {
 			s.round.Forgot = []history.Sample{{T0: 5000 * ms, T1: 5100 * ms}}
