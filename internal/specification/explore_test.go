@@ -1,0 +1,116 @@
+package specification
+
+import (
+	"flag"
+	"fmt"
+	"testing"
+	"time"
+)
+
+var large = flag.Bool("spec.large", false, "explore the larger worlds, and replay more schedules")
+
+// two is the world of a slow and a fast clock, whoever leads.
+func two(name string) Bounds {
+	return Bounds{Name: name, Candidates: 2, Slow: [3]bool{true, false, false}, Lag: 4, Trust: 1, Wait: 2}
+}
+
+// with returns b changed by f.
+func with(b Bounds, f func(*Bounds)) Bounds {
+	f(&b)
+	return b
+}
+
+// smallWorlds are explored at each run, to the last state.
+func smallWorlds() []Bounds {
+	return []Bounds{
+		with(two("offers"), func(b *Bounds) { b.Graceful, b.Offers = true, true }),
+		with(two("a crash"), func(b *Bounds) { b.Crashes = 1 }),
+		with(two("an operator"), func(b *Bounds) { b.Operators = 1 }),
+		with(two("a write repeated"), func(b *Bounds) { b.Repeats = 1 }),
+		with(two("a write given up"), func(b *Bounds) { b.GivenUp, b.Vacates = 1, 1 }),
+		with(two("rollback, all cool down"), func(b *Bounds) { b.Rollbacks, b.Grace, b.Revs = 1, true, 3 }),
+		with(two("rollback, all hear of it"), func(b *Bounds) { b.Rollbacks, b.Told, b.Revs = 1, true, 4 }),
+	}
+}
+
+func TestEveryWorldOfTheSpecificationKeepsItsGuarantees(t *testing.T) {
+	worlds := smallWorlds()
+	total := 0
+	for _, b := range worlds {
+		t.Run(b.Name, func(t *testing.T) {
+			start := time.Now()
+			r := Explore(b, Rules{})
+			total += r.Worlds
+			t.Logf("%d worlds, %d steps deep, %v", r.Worlds, r.Depth, time.Since(start).Round(time.Millisecond))
+			report(t, r)
+			if r.Truncated || r.Overlooked > 0 {
+				t.Errorf("not all of it: truncated %v, %d worlds overlooked", r.Truncated, r.Overlooked)
+			}
+		})
+	}
+	t.Logf("%d worlds in all", total)
+}
+
+func report(t *testing.T, r Result) {
+	t.Helper()
+	if r.Broken == "" {
+		return
+	}
+	t.Errorf("%s is broken:", r.Broken)
+	for _, line := range r.Trace {
+		t.Log(line)
+	}
+}
+
+func TestEverySafeguardIsNeeded(t *testing.T) {
+	offers := with(two(""), func(b *Bounds) { b.Graceful, b.Offers = true, true })
+	graceful := with(two(""), func(b *Bounds) { b.Graceful = true })
+	operator := with(two(""), func(b *Bounds) { b.Operators = 1 })
+	repeat := with(two(""), func(b *Bounds) { b.Repeats = 1 })
+	longer := func(b Bounds) Bounds { return with(b, func(b *Bounds) { b.Trust, b.Wait = 2, 4 }) }
+	grace := with(two(""), func(b *Bounds) { b.Rollbacks, b.Grace, b.Revs = 1, true, 5 })
+	told := with(two(""), func(b *Bounds) { b.Rollbacks, b.Told, b.Revs = 1, true, 4 })
+	for name, c := range map[string]struct {
+		world  Bounds
+		rules  Rules
+		breaks string
+	}{
+		"rule 1: trust one unit longer":            {two(""), Rules{TrustLonger: 1}, "G1"},
+		"rule 1: trust one unit of two longer":     {longer(two("")), Rules{TrustLonger: 1}, "G1"},
+		"rule 1: trust from the reply":             {two(""), Rules{TrustFromReply: true}, "G1"},
+		"rule 2: renewals over whatever stands":    {two(""), Rules{RenewOverOthers: true}, "G1"},
+		"rule 3: late answers count":               {two(""), Rules{LateAnswersCount: true}, "G1"},
+		"rule 4: read back as the latest attempt":  {longer(repeat), Rules{ReadBackFromLatest: true}, "G1"},
+		"rule 5: one unit less":                    {two(""), Rules{WaitShorter: 1}, "G1"},
+		"rule 5: one unit of four less":            {longer(two("")), Rules{WaitShorter: 1}, "G1"},
+		"rule 5: a renewal does not start it over": {two(""), Rules{WaitFromFirstSight: true}, "G1"},
+		"rule 5: claims expect nothing":            {two(""), Rules{BlindClaims: true}, "G1"},
+		"rule 7: one unit less":                    {operator, Rules{MarkerWaitShorter: 1}, "G1"},
+		"rule 7: the remaining wait at a marker":   {operator, Rules{MarkerKeepsWait: true}, "G1"},
+		"rule 7: a marker is permission":           {operator, Rules{MarkerIsVacancy: true}, "G1"},
+		"rule 7: garbage is permission":            {operator, Rules{GarbageIsVacancy: true}, "G1"},
+		"rule 8: clears any marker":                {operator, Rules{ClearAnyMarker: true}, "G1"},
+		"rule 9: released while working, G4":       {graceful, Rules{ReleaseBeforeStopped: true}, "G4"},
+		"rule 9: released while working, G1":       {graceful, Rules{ReleaseBeforeStopped: true}, "G1"},
+		"rule 9: offered while working, G4":        {offers, Rules{OfferBeforeStopped: true}, "G4"},
+		"rule 9: offered while working, G1":        {offers, Rules{OfferBeforeStopped: true}, "G1"},
+		"rule 10: back after an offer":             {offers, Rules{WayBack: true}, "G1"},
+		"rule 10: back after a release":            {graceful, Rules{WayBackFromRelease: true}, "G1"},
+		"rule 11: a new claim keeps the old term":  {graceful, Rules{OldTermKept: true}, "G2"},
+		"rule 12: a regress means nothing":         {told, Rules{RegressIgnored: true}, "G1"},
+		"cool-down: none":                          {grace, Rules{NoGrace: true}, "G1"},
+		"cool-down: ended by an older renewal":     {grace, Rules{GraceByOldRenewal: true}, "G1"},
+		"rule 13: offers open any claim":           {offers, Rules{OfferOfAnyClaim: true}, "G1"},
+		"rule 13: offers by whoever knows a token": {offers, Rules{ForgedOffers: true}, "G1"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			start := time.Now()
+			c.world.MaxWorld = 3_000_000
+			r := Explore(c.world, c.rules, c.breaks)
+			fmt.Printf("%s: %d worlds, %d steps, %v %s\n", name, r.Worlds, len(r.Trace), time.Since(start), r.Broken)
+			if r.Broken != c.breaks {
+				t.Errorf("no counterexample in %d worlds (truncated: %v)", r.Worlds, r.Truncated)
+			}
+		})
+	}
+}
