@@ -145,9 +145,9 @@ func (m *model) adopted(w *world, i, rev int8) (age int8) {
 		if msg.Applied == rev {
 			w.Ghosts[i].Right = max(w.Ghosts[i].Right, m.Trust-msg.Age)
 		}
-		if m.ReadBackFromLatest {
-			age = min(age, msg.Age)
-		}
+	}
+	if m.ReadBackFromLatest {
+		return w.Candidates[i].Last
 	}
 	return age
 }
@@ -331,6 +331,7 @@ func (m *model) pendingSteps(w *world, i int8, yield func(label, func(*world))) 
 		yield(label{text: "repeats its write", who: i}, func(w *world) {
 			w.Repeats++
 			c := &w.Candidates[i]
+			c.Last = 0
 			expected := c.Rev
 			if c.Stage == claiming {
 				expected = c.Seen.Rev
@@ -386,12 +387,8 @@ func (m *model) holdSteps(w *world, i int8, yield func(label, func(*world))) {
 
 func (m *model) renew(w *world, i int8) {
 	c := &w.Candidates[i]
-	c.Waiting, c.First, c.Cooled = true, 0, c.Cool == 0
-	expected := c.Rev
-	if m.RenewOverOthers {
-		expected = w.now().Rev
-	}
-	m.send(w, i, expected, entry{What: record, Owner: i, Claim: c.Claim})
+	c.Waiting, c.First, c.Last, c.Cooled = true, 0, 0, c.Cool == 0
+	m.send(w, i, c.Rev, entry{What: record, Owner: i, Claim: c.Claim})
 }
 
 // leaveSteps are the ways out of a term whose record may still stand.

@@ -65,7 +65,7 @@ type reached struct {
 }
 
 func (x *explorer) run() Result {
-	var start world
+	start := x.first()
 	x.add(&start, origin{world: -1})
 	frontier := []reached{{start, 0}}
 	for len(frontier) > 0 && x.result.Broken == "" && !x.result.Truncated {
@@ -81,6 +81,15 @@ func (x *explorer) run() Result {
 	}
 	x.result.Worlds = len(x.origins)
 	return x.result
+}
+
+func (x *explorer) first() world {
+	var w world
+	if x.start != nil {
+		x.start(&x.model, &w)
+		x.normal(&w)
+	}
+	return w
 }
 
 func (x *explorer) add(w *world, from origin) bool {
@@ -136,7 +145,7 @@ func (x *explorer) trace(last origin) []string {
 		path = append(path, x.origins[path[len(path)-1].world])
 	}
 	slices.Reverse(path)
-	var w world
+	w := x.first()
 	var lines []string
 	for _, o := range path {
 		number := uint16(0)

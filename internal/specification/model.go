@@ -102,6 +102,7 @@ type candidate struct {
 	// The write that waits for an answer.
 	Waiting bool
 	First   int8 // units since its first attempt left
+	Last    int8 // units since its latest attempt left, for a mutation
 	Cooled  bool // the cool-down was over when that attempt left
 
 	Cool    int8 // units until a promotion is allowed
@@ -167,6 +168,8 @@ type Bounds struct {
 	Revs     int8 // the register takes no more revisions; 0 means no bound
 	Lag      int8 // how many of the latest entries can still be read
 	MaxWorld int  // give up beyond; 0 means never
+
+	start func(*model, *world) // leads to the first world, where that is not the empty one
 }
 
 // Rules are the safeguards of the protocol. The zero value has all of them; each
@@ -190,7 +193,6 @@ type Rules struct {
 	OfferOfAnyClaim      bool // rule 13: an offer opens whatever stands there
 	ForgedOffers         bool // rule 13: whoever knows a token can offer
 	BlindClaims          bool // A1: claims expect nothing
-	RenewOverOthers      bool // rule 2: renewals expect what was seen last
 	OldTermKept          bool // rule 11
 	NoGrace              bool // AcquireGrace is ignored
 	GraceByOldRenewal    bool // a renewal that left during the cool-down promotes

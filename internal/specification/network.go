@@ -104,7 +104,7 @@ func (m *model) tick(w *world) {
 		if c.Cool == 0 {
 			c.Regress, c.OwnLost = false, false
 		}
-		c.First = min(c.First+1, m.Trust+1)
+		c.First, c.Last = min(c.First+1, m.Trust+1), min(c.Last+1, m.Trust+1)
 		w.Ghosts[i].Right = max(w.Ghosts[i].Right-1, 0)
 		for k := range w.Writes {
 			if w.Writes[k].Used && w.Writes[k].Owner == i {

@@ -13,7 +13,7 @@ func (m *model) normal(w *world) {
 		if !exact {
 			w.settle(i)
 		}
-		w.Candidates[i].normal(m.OldTermKept)
+		w.Candidates[i].normal(m.OldTermKept, m.ReadBackFromLatest)
 		if !exact && !m.garbageAhead(w) {
 			w.Candidates[i].HolderSeen = false
 		}
@@ -33,12 +33,15 @@ func (m *model) normal(w *world) {
 }
 
 // normal clears what the candidate's stage has no use for.
-func (c *candidate) normal(keepTerm bool) {
+func (c *candidate) normal(keepTerm, latest bool) {
 	if !keepTerm && (c.Stage != holding || c.Promoted) {
 		c.Term = 0
 	}
 	if !c.Waiting {
 		c.First, c.Cooled = 0, false
+	}
+	if !c.Waiting || !latest {
+		c.Last = 0
 	}
 	switch c.Stage {
 	case watching:
@@ -93,7 +96,7 @@ func (m *model) dropDead(w *world) {
 // be hidden by that.
 func (m *model) exact() bool {
 	return m.Rollbacks > 0 || m.WaitFromFirstSight || m.MarkerKeepsWait || m.BlindClaims ||
-		m.WayBack || m.WayBackFromRelease || m.RenewOverOthers
+		m.WayBack || m.WayBackFromRelease
 }
 
 // settle puts a candidate whose write can no longer be applied, and was not,
