@@ -110,7 +110,7 @@ func (m *model) depose(w *world, i int8, e entry) {
 	c := &w.Candidates[i]
 	w.forget(i)
 	c.Stage, c.Deposed = stopping, true
-	c.SawOpen = c.Left > 0
+	c.SawOpen = c.Lease > 0
 	m.arrive(c, i, e)
 }
 
@@ -200,8 +200,10 @@ func (m *model) granted(w *world, i, rev, age int8, cool bool) {
 		c.Term = rev
 	}
 	c.Seen = entry{Rev: rev, What: record, Owner: i, Claim: c.Claim}
-	if c.Left <= 0 {
-		c.Left, c.Stage = 0, stopping
+	c.Left = max(c.Left, 0)
+	c.Lease = c.Left
+	if c.Left == 0 {
+		c.Stage = stopping
 		return
 	}
 	c.Stage = holding
@@ -222,6 +224,7 @@ func (m *model) renewed(w *world, i, rev, age int8, cool bool) {
 	if m.TrustFromReply {
 		left = m.Trust
 	}
+	c.Lease = max(c.Lease, left)
 	if c.Left == 0 && !m.LateAnswersCount {
 		return // a window that closed once stays closed
 	}

@@ -94,8 +94,9 @@ type candidate struct {
 	Rev      int8 // of the own latest write that is known to have been applied
 	Term     int8
 	Left     int8 // units of trust that are left
+	Lease    int8 // the same by the newest acknowledged write, however late that was heard of
 	Deposed  bool
-	SawOpen  bool // Seen arrived while the own window was open
+	SawOpen  bool // Seen arrived within the lease of the own newest write
 	Offered  bool // an offer of the claim was made
 	Promoted bool // OnPromote was called for this claim
 

@@ -100,6 +100,7 @@ func (m *model) tick(w *world) {
 		c := &w.Candidates[i]
 		c.SeenAge = min(c.SeenAge+1, m.Wait)
 		c.Left = max(c.Left-1, 0)
+		c.Lease = max(c.Lease-1, 0)
 		c.Cool = max(c.Cool-1, 0)
 		if c.Cool == 0 {
 			c.Regress, c.OwnLost = false, false

@@ -19,6 +19,10 @@ func (m *model) normal(w *world) {
 		}
 		if s := w.Candidates[i].Stage; s == watching || s == claiming || (s == releasing && !exact && !w.Candidates[i].Work) {
 			w.Ghosts[i], w.Candidates[i].Left = ghost{}, 0
+			w.Candidates[i].Lease = 0
+		}
+		if w.Operators >= m.Operators && w.now().What == record && !exact {
+			w.Candidates[i].Lease = 0 // rule 8 has no use for it any more
 		}
 	}
 	m.forgetTerm(w)
