@@ -245,10 +245,10 @@ func (n *node) event(ev machine.Event) {
 
 func contentOf(s machine.Seen) Content {
 	what := [...]Kind{Nothing, Nothing, Record, Vacancy, Marker, Garbage}[s.Kind]
-	return content0(what, s.Rec)
+	return shown(what, s.Rec)
 }
 
-func content0(what Kind, r machine.Record) Content {
+func shown(what Kind, r machine.Record) Content {
 	return Content{What: what, Token: r.Token, TTL: r.TTL, Term: r.Term, Renewal: r.Renewal}
 }
 
@@ -288,6 +288,9 @@ func (n *node) act(a machine.Action, now Instant) {
 		})
 	case machine.Promote:
 		n.seen["promotion"]++
+		if n.s.Grant.PromoteAt > 0 {
+			n.seen["promotion after a cool-down"]++
+		}
 		n.fail(n, n.check.Promotes(now))
 	case machine.Demote:
 		n.check.Demotes(now)
@@ -295,6 +298,9 @@ func (n *node) act(a machine.Action, now Instant) {
 	case machine.Finish:
 		n.restart()
 	case machine.Note:
+		if a.Note == machine.NoteResolved {
+			n.seen["resolved by a sight"]++
+		}
 	}
 }
 
@@ -304,16 +310,31 @@ func (n *node) send(a machine.Action, now Instant) {
 	if why == Release || why == Offer {
 		what = Vacancy
 	}
-	n.seen[why.String()]++
-	if why == Release && !n.check.ownRecord(a.Expected, a.Rec.Token) {
-		n.seen["release of what is not its own"]++
-	}
-	n.fail(n, n.check.Sends(a.Op, why, a.Expected, content0(what, a.Rec), now))
+	n.count(why, a)
+	n.fail(n, n.check.Sends(a.Op, why, a.Expected, shown(what, a.Rec), now))
 	if why == Offer {
 		n.offer(a)
 		return
 	}
 	n.call(machine.Written, a.Op, func() machine.Event { return n.compareAndSwap(a) })
+}
+
+// count counts the acts by what they are about.
+func (n *node) count(why Purpose, a machine.Action) {
+	n.seen[why.String()]++
+	view := n.s.View
+	if view.Rev != a.Expected {
+		return
+	}
+	switch {
+	case why == Claim && n.s.Reason == machine.ReasonOffered:
+		n.seen["claim of an offered record"]++
+	case why == Claim:
+		what := [...]string{"?", "an empty register", "an expired record", "a vacancy", "a marker", "garbage"}
+		n.seen["claim of "+what[view.Kind]]++
+	case why == Release && (view.Kind == machine.Bare || view.Kind == machine.Garbled) && n.s.Exit.Vacate == view.Rev:
+		n.seen["release over a marker or garbage"]++
+	}
 }
 
 func (l *lab) compareAndSwap(a machine.Action) machine.Event {

@@ -165,10 +165,11 @@ type Bounds struct {
 	Offers   bool // holders offer before they release
 	Graceful bool // holders leave of their own will
 	Grace    bool // every claim cools down (AcquireGrace)
+	Once     bool // no write is applied again after a rollback, by a request that came twice
 	Told     bool // who does not act hears of a rollback at once, and of nothing lost
 	Revs     int8 // the register takes no more revisions; 0 means no bound
 	Lag      int8 // how many of the latest entries can still be read
-	MaxWorld int  // give up beyond; 0 means never
+	MaxWorld int  // stop there; 0 means never
 
 	start func(*model, *world) // leads to the first world, where that is not the empty one
 }

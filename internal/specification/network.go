@@ -42,7 +42,8 @@ func (m *model) networkSteps(w *world, yield func(label, func(*world))) {
 	yield(label{text: "time passes", who: -1}, m.tick)
 	for k := range w.Writes {
 		msg := w.Writes[k]
-		if msg.Used && (msg.Expected == w.now().Rev || msg.Expected == blind) && !m.full(w) {
+		again := m.Once && msg.Applied != 0
+		if msg.Used && !again && (msg.Expected == w.now().Rev || msg.Expected == blind) && !m.full(w) {
 			yield(label{text: "has a write applied", who: msg.Owner}, func(w *world) {
 				w.Writes[k].Applied = m.apply(w, w.Writes[k].Content)
 			})

@@ -84,10 +84,16 @@ func (m *model) dropDead(w *world) {
 			continue
 		}
 		if !msg.Pending {
-			msg.Age, msg.Applied, msg.Cool = 0, 0, false
+			msg.Age, msg.Cool = 0, false
+			if !m.Once {
+				msg.Applied = 0
+			}
 		}
 		live := msg.Expected == w.now().Rev || msg.Expected == blind ||
 			(m.Rollbacks > 0 && (rollback || msg.Expected > w.now().Rev))
+		if m.Once && msg.Applied != 0 {
+			live = false
+		}
 		if !live && (!msg.Pending || msg.Applied == 0) {
 			*msg = write{}
 		}

@@ -1,6 +1,7 @@
 package specification
 
 import (
+	"strings"
 	"testing"
 	"time"
 
@@ -8,9 +9,9 @@ import (
 )
 
 func TestEveryActOfTheCoreIsAllowedByTheSpecification(t *testing.T) {
-	seeds, length := uint64(400), 20*time.Second
+	seeds, length := uint64(1000), 20*time.Second
 	if *large {
-		seeds, length = 20_000, time.Minute
+		seeds, length = 10_000, time.Minute
 	}
 	seen := map[string]int{}
 	for seed := range seeds {
@@ -23,4 +24,159 @@ func TestEveryActOfTheCoreIsAllowedByTheSpecification(t *testing.T) {
 		}
 	}
 	t.Logf("%d schedules of %v: %v", seeds, length, seen)
+	for _, what := range []string{
+		"claim", "renewal", "release", "offer", "promotion", "offer heard", "rollback",
+		"claim of an offered record", "claim of an expired record", "claim of a vacancy", "claim of a marker",
+		"claim of garbage", "release over a marker or garbage", "resolved by a sight", "promotion after a cool-down",
+	} {
+		if seen[what] == 0 {
+			t.Errorf("no schedule has: %s", what)
+		}
+	}
+}
+
+// A spoiled core is Step with one mistake.
+type spoiled struct {
+	name string
+	step stepFunc
+	want string // in the checker's words
+}
+
+// after lets Step do its work, and then spoils the state.
+func after(spoil func(m machine.Machine, before machine.State, s *machine.State, ev machine.Event, now machine.Instant)) stepFunc {
+	return func(m machine.Machine, s machine.State, ev machine.Event, now machine.Instant) (machine.State, []machine.Action) {
+		next, actions := m.Step(s, ev, now)
+		spoil(m, s, &next, ev, now)
+		return next, actions
+	}
+}
+
+// before spoils what Step gets to see.
+func before(spoil func(s *machine.State, ev *machine.Event)) stepFunc {
+	return func(m machine.Machine, s machine.State, ev machine.Event, now machine.Instant) (machine.State, []machine.Action) {
+		spoil(&s, &ev)
+		return m.Step(s, ev, now)
+	}
+}
+
+func extended(before machine.State, s *machine.State) bool {
+	return s.Phase == machine.Holding && s.Grant.Rev != before.Grant.Rev
+}
+
+// due moves the instant of the claim when a sight of kind k arrives.
+func due(k machine.Kind, by time.Duration) stepFunc {
+	return after(func(_ machine.Machine, b machine.State, s *machine.State, _ machine.Event, _ machine.Instant) {
+		theirs := s.View.Kind == k && s.View.Rec.Token != s.Grant.Token || k != machine.Held && s.View.Kind == k
+		if theirs && s.Phase == machine.Watching && s.View != b.View {
+			s.DueAt -= int64(by)
+		}
+	})
+}
+
+func wrongTrust() []spoiled {
+	return []spoiled{
+		{"trust a nanosecond longer", after(func(_ machine.Machine, b machine.State, s *machine.State, _ machine.Event, _ machine.Instant) {
+			if extended(b, s) {
+				s.Grant.Trust = s.Grant.Trust.Add(1)
+			}
+		}), "rule 1"},
+		{"trust without margin", after(func(m machine.Machine, b machine.State, s *machine.State, _ machine.Event, _ machine.Instant) {
+			if extended(b, s) {
+				s.Grant.Trust = s.Grant.Sent.Add(m.TTL)
+			}
+		}), "rule 1"},
+		{"trust from the reply", after(func(m machine.Machine, b machine.State, s *machine.State, ev machine.Event, now machine.Instant) {
+			if extended(b, s) && ev.Kind == machine.Written {
+				s.Grant.Trust = now.Add(m.TTL * 9 / 10)
+			}
+		}), "rule 1"},
+		{"an unanswered write counts from its latest attempt", before(func(s *machine.State, _ *machine.Event) {
+			s.Write.Maybe = false
+		}), "rule 1"},
+		{"the window is a flag", func(m machine.Machine, s machine.State, ev machine.Event, now machine.Instant) (machine.State, []machine.Action) {
+			next, actions := m.Step(s, ev, now)
+			if next.Phase == machine.Holding {
+				next.Grant.Trust = next.Grant.Trust.Add(time.Hour)
+			}
+			return next, actions
+		}, "rule 1"},
+		{"no cool-down", after(func(_ machine.Machine, b machine.State, s *machine.State, _ machine.Event, _ machine.Instant) {
+			if extended(b, s) {
+				s.Grant.PromoteAt = 0
+			}
+		}), "cool-down"},
+		{"a holder does not look at what it is shown", before(func(s *machine.State, ev *machine.Event) {
+			if s.Phase == machine.Holding && ev.Kind == machine.Sight {
+				ev.Kind = machine.Tick
+			}
+		}), "rule 2"},
+	}
+}
+
+func wrongClaims() []spoiled {
+	return []spoiled{
+		{"a challenge a nanosecond early", due(machine.Held, 1), "rule 5"},
+		{"a claim of a marker a nanosecond early", due(machine.Bare, 1), "rule 7"},
+		{"a claim of garbage a nanosecond early", due(machine.Garbled, 1), "rule 7"},
+		{"an offer opens whatever is seen", before(func(s *machine.State, ev *machine.Event) {
+			if ev.Kind == machine.Offered {
+				ev.Seen.Rec.Token = s.View.Rec.Token
+			}
+		}), "rule 5"},
+		{"one token for all claims", before(func(_ *machine.State, ev *machine.Event) { ev.Token = "one" }), "rule 10"},
+		{"the term follows the revision", after(func(_ machine.Machine, _ machine.State, s *machine.State, _ machine.Event, _ machine.Instant) {
+			s.Grant.Term = s.Grant.Rev
+		}), "rule 11"},
+	}
+}
+
+func wrongReleases() []spoiled {
+	return []spoiled{
+		{"released while the work runs", func(m machine.Machine, s machine.State, ev machine.Event, now machine.Instant) (machine.State, []machine.Action) {
+			next, actions := m.Step(s, ev, now)
+			if next.Phase == machine.Draining && s.Phase != machine.Draining {
+				last, more := m.Step(next, machine.Event{Kind: machine.Drained}, now)
+				return last, append(actions, more...)
+			}
+			return next, actions
+		}, "rule 9"},
+		{"the work's budget is a nanosecond short", after(func(_ machine.Machine, b machine.State, s *machine.State, _ machine.Event, _ machine.Instant) {
+			if s.DrainBy != b.DrainBy {
+				s.DrainBy--
+			}
+		}), "rule 9"},
+		{"whatever replaced the record is cleared", after(func(_ machine.Machine, _ machine.State, s *machine.State, _ machine.Event, _ machine.Instant) {
+			if s.Phase == machine.Draining && (s.View.Kind == machine.Bare || s.View.Kind == machine.Garbled) {
+				s.Exit.Vacate = s.View.Rev
+			}
+		}), "rule 6"},
+		{"a releaser adopts its own record again", func(m machine.Machine, s machine.State, ev machine.Event, now machine.Instant) (machine.State, []machine.Action) {
+			ours := ev.Seen.Kind == machine.Held && ev.Seen.Rec.Token == s.Grant.Token && s.Grant.Term != 0
+			if s.Phase != machine.Releasing || !ours {
+				return m.Step(s, ev, now)
+			}
+			s.Phase, s.Write, s.Grant.Rev, s.Grant.Promoted = machine.Holding, machine.Write{}, ev.Seen.Rev, true
+			s.Grant.Trust = now.Add(m.TTL / 2)
+			return s, []machine.Action{{Kind: machine.Promote}}
+		}, "promotion"},
+	}
+}
+
+func TestWrongCoresAreRefused(t *testing.T) {
+	for _, c := range append(append(wrongTrust(), wrongClaims()...), wrongReleases()...) {
+		t.Run(c.name, func(t *testing.T) {
+			for seed := range uint64(2000) {
+				err := newLab(seed, c.step).run(20 * time.Second)
+				if err == nil {
+					continue
+				}
+				if !strings.Contains(err.Error(), c.want) {
+					t.Errorf("seed %d: refused for another reason than %s: %v", seed, c.want, err)
+				}
+				t.Logf("seed %d: %v", seed, err)
+				return
+			}
+			t.Error("nothing that it did was refused")
+		})
+	}
 }
