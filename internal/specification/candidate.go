@@ -110,7 +110,7 @@ func (m *model) depose(w *world, i int8, e entry) {
 	c := &w.Candidates[i]
 	w.forget(i)
 	c.Stage, c.Deposed = stopping, true
-	c.SawOpen = c.Lease > 0
+	c.SawOpen = c.Lease > 0 && (!c.Offered || m.ClearAfterOffer)
 	m.arrive(c, i, e)
 }
 

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"hash/maphash"
 	"slices"
+	"strings"
 )
 
 // A Result is what Explore found.
@@ -32,7 +33,7 @@ func mask(wanted []string) broken {
 	}
 	var m broken
 	for b := brokeG1; b <= brokeWindow; b <<= 1 {
-		if slices.Contains(wanted, b.String()[1:]) {
+		if slices.Contains(wanted, b.String()) {
 			m |= b
 		}
 	}
@@ -117,7 +118,7 @@ func (x *explorer) expand(r *reached, next []reached) []reached {
 			return
 		}
 		if bad := w.Broken & x.wanted; bad != 0 {
-			x.result.Broken = bad.String()[1:]
+			x.result.Broken = bad.String()
 			x.result.Trace = x.trace(from)
 			return
 		}
@@ -164,15 +165,16 @@ func (x *explorer) trace(last origin) []string {
 
 // String shows a world in a line.
 func (w *world) String() string {
-	s := w.now().String()
+	var s strings.Builder
+	s.WriteString(w.now().String())
 	for i := range w.Candidates {
 		c := &w.Candidates[i]
 		if c.HasSeen {
-			s += fmt.Sprintf(" | %s %v, sees %d", name(int8(i)), c.Stage, c.Seen.Rev)
+			fmt.Fprintf(&s, " | %s %v, sees %d", name(int8(i)), c.Stage, c.Seen.Rev)
 			if c.acts() {
-				s += fmt.Sprintf(", acts for %d", c.Left)
+				fmt.Fprintf(&s, ", acts for %d", c.Left)
 			}
 		}
 	}
-	return s
+	return s.String()
 }

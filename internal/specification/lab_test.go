@@ -36,16 +36,24 @@ type event struct {
 
 type events []event
 
-func (q events) Len() int { return len(q) }
-func (q events) Less(i, j int) bool {
-	return q[i].at < q[j].at || (q[i].at == q[j].at && q[i].seq < q[j].seq)
+func (q *events) Len() int { return len(*q) }
+
+func (q *events) Less(i, j int) bool {
+	a, b := (*q)[i], (*q)[j]
+	return a.at < b.at || (a.at == b.at && a.seq < b.seq)
 }
-func (q events) Swap(i, j int) { q[i], q[j] = q[j], q[i] }
-func (q *events) Push(x any)   { *q = append(*q, x.(event)) }
+
+func (q *events) Swap(i, j int) { (*q)[i], (*q)[j] = (*q)[j], (*q)[i] }
+
+func (q *events) Push(x any) {
+	e, _ := x.(event)
+	*q = append(*q, e)
+}
+
 func (q *events) Pop() any {
-	old := *q
-	e := old[len(old)-1]
-	*q = old[:len(old)-1]
+	last := len(*q) - 1
+	e := (*q)[last]
+	*q = (*q)[:last]
 	return e
 }
 

@@ -1,6 +1,9 @@
 package specification
 
-import "fmt"
+import (
+	"fmt"
+	"strings"
+)
 
 // The bounds of a world that are the same for all: array sizes, so that a world
 // is a value that can be compared and copied.
@@ -96,7 +99,7 @@ type candidate struct {
 	Left     int8 // units of trust that are left
 	Lease    int8 // the same by the newest acknowledged write, however late that was heard of
 	Deposed  bool
-	SawOpen  bool // Seen arrived within the lease of the own newest write
+	SawOpen  bool // Seen arrived within the lease of the own newest write, and before any offer
 	Offered  bool // an offer of the claim was made
 	Promoted bool // OnPromote was called for this claim
 
@@ -190,6 +193,7 @@ type Rules struct {
 	MarkerIsVacancy      bool // rule 7
 	GarbageIsVacancy     bool // rule 7
 	ClearAnyMarker       bool // rule 8 without its condition
+	ClearAfterOffer      bool // rule 8: also who offered the record clears what replaced it
 	WayBack              bool // rule 10: after an offer
 	WayBackFromRelease   bool // rule 10: after a release
 	OfferOfAnyClaim      bool // rule 13: an offer opens whatever stands there
@@ -230,11 +234,11 @@ const (
 )
 
 func (b broken) String() string {
-	s := ""
-	for i, n := range []string{"G1", "G2", "G4", "window"} {
+	var names []string
+	for i, n := range [...]string{"G1", "G2", "G4", "window"} {
 		if b&(1<<i) != 0 {
-			s += " " + n
+			names = append(names, n)
 		}
 	}
-	return s
+	return strings.Join(names, " ")
 }

@@ -13,7 +13,7 @@ func (m *model) apply(w *world, e entry) int8 {
 }
 
 // send puts a write into the network.
-func (m *model) send(w *world, i int8, expected int8, e entry) {
+func (m *model) send(w *world, i, expected int8, e entry) {
 	for k := range w.Writes {
 		if !w.Writes[k].Used {
 			w.Writes[k] = write{
@@ -60,7 +60,7 @@ func (m *model) networkSteps(w *world, yield func(label, func(*world))) {
 		}
 	}
 	if w.Rollbacks < m.Rollbacks {
-		for keep := int8(0); keep < w.Entries; keep++ {
+		for keep := range w.Entries {
 			yield(label{text: "the register goes back", who: -1}, func(w *world) { m.rollback(w, keep) })
 		}
 	}

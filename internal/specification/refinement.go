@@ -82,7 +82,6 @@ type Checker struct {
 	grant   grant
 	working bool
 	drainBy int64 // the work's time is over then
-	stopped bool
 }
 
 // A sight is one write as the register shows it.
@@ -180,7 +179,9 @@ func (c *Checker) own(s sight, now Instant) {
 		return
 	}
 	g.replaced = true
-	if (s.What == Marker || s.What == Garbage) && !g.lease.reached(now) {
+	// Who offered its record, or released it, may have a successor within its own
+	// window.
+	if (s.What == Marker || s.What == Garbage) && !g.lease.reached(now) && !c.dead[g.token] {
 		g.open[s.rev] = true
 	}
 }

@@ -10,8 +10,11 @@ import (
 
 func TestEveryActOfTheCoreIsAllowedByTheSpecification(t *testing.T) {
 	seeds, length := uint64(1000), 20*time.Second
-	if *large {
+	switch {
+	case *large:
 		seeds, length = 10_000, time.Minute
+	case raceDetector, testing.Short():
+		seeds = 300
 	}
 	seen := map[string]int{}
 	for seed := range seeds {

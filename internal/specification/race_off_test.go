@@ -1,0 +1,5 @@
+//go:build !race
+
+package specification
+
+const raceDetector = false
