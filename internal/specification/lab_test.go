@@ -133,7 +133,7 @@ func (l *lab) trouble() {
 	l.after(l.upTo(3*labTTL), l.trouble)
 	n := l.nodes[l.IntN(len(l.nodes))]
 	exit := machine.Exit{Reason: machine.ReasonResigned}
-	switch l.IntN(10) {
+	switch l.IntN(12) {
 	case 0:
 		n.restart() // a crash
 	case 1:
@@ -155,6 +155,12 @@ func (l *lab) trouble() {
 		}
 	case 9:
 		n.event(machine.Event{Kind: machine.Validate})
+	case 10:
+		exit = machine.Exit{Reason: machine.ReasonPaused}
+		n.event(machine.Event{Kind: machine.Bar, Bars: machine.Paused, Exit: exit})
+		n.later(l.upTo(labTTL), func() { n.event(machine.Event{Kind: machine.Unbar, Bars: machine.Paused}) })
+	case 11:
+		n.event(machine.Event{Kind: machine.StopLeave})
 	}
 }
 
@@ -191,7 +197,7 @@ func (n *node) start() {
 	n.m = machine.Machine{
 		ID: n.id, TTL: labTTL, Heartbeat: labTTL / 4, MaxTTL: 4 * labTTL, Drift: 0.1, CoolDown: n.cool,
 		DrainBudget: 200 * time.Millisecond, HeadStart: 50 * time.Millisecond, Offers: true,
-		Retry: machine.Retry{Initial: 10 * time.Millisecond, Max: 100 * time.Millisecond, Multiplier: 2},
+		Retry: machine.Retry{MaxAttempts: 3 * n.IntN(2), Initial: 10 * time.Millisecond, Max: 100 * time.Millisecond, Multiplier: 2},
 	}
 	n.check = NewChecker(Settings{
 		ID: n.id, TTL: labTTL, MaxTTL: 4 * labTTL, Drift: labTTL / 10,
