@@ -41,7 +41,7 @@ test: ## run every test of every module with the race detector, shuffled
 	@# The explorer visits every world within its bounds; under the race detector that takes
 	@# ten times as long and finds nothing more, since the core has no goroutine. Hence first
 	@# in full without it, and below with it in small.
-	go test -count=1 -timeout $(TIMEOUT) ./internal/machine
+	go test -count=1 -timeout $(TIMEOUT) ./internal/machine ./internal/specification
 	@# PostgreSQL, MariaDB and Chromium, where the machine has none: unpacked into the user's cache, once.
 	go run ./test/databases/install
 	go run ./test/dash/install

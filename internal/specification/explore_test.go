@@ -44,6 +44,8 @@ func largeWorlds() []Bounds {
 		with(two("an operator twice"), func(b *Bounds) { b.Operators = 2 }),
 		with(two("both slow, offers"), func(b *Bounds) { b.Slow[1], b.Graceful, b.Offers = true, true, true }),
 		with(two("both fast, offers"), func(b *Bounds) { b.Slow[0], b.Graceful, b.Offers = false, true, true }),
+		with(two("nothing left out: offers"), func(b *Bounds) { b.Exact, b.Graceful, b.Offers, b.MaxWorld = true, true, true, 8_000_000 }),
+		with(two("nothing left out: an operator"), func(b *Bounds) { b.Exact, b.Operators, b.MaxWorld = true, 1, 8_000_000 }),
 		with(two("rollback, all hear of it"), func(b *Bounds) { b.Rollbacks, b.Told, b.Revs = 1, true, 2 }),
 		with(two("rollback, all cool down"), func(b *Bounds) { b.Rollbacks, b.Grace, b.Once, b.Revs, b.MaxWorld = 1, true, true, 3, 8_000_000 }),
 		with(two("leads by what is lost"), func(b *Bounds) {

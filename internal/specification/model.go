@@ -168,6 +168,7 @@ type Bounds struct {
 	Offers   bool // holders offer before they release
 	Graceful bool // holders leave of their own will
 	Grace    bool // every claim cools down (AcquireGrace)
+	Exact    bool // no detail of the past is dropped as without effect
 	Once     bool // no write is applied again after a rollback, by a request that came twice
 	Told     bool // who does not act hears of a rollback at once, and of nothing lost
 	Revs     int8 // the register takes no more revisions; 0 means no bound
