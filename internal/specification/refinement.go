@@ -271,6 +271,12 @@ func (c *Checker) Sends(op uint64, why Purpose, expected uint64, content Content
 	if err != nil {
 		return fmt.Errorf("%v expecting %d: %w", why, expected, err)
 	}
+	if why == Claim {
+		// It gave up every earlier one, also one that may yet be applied.
+		for token := range c.used {
+			c.dead[token] = c.dead[token] || token != content.Token
+		}
+	}
 	c.attempts[op] = &attempt{why: why, expected: expected, content: content, sent: now}
 	c.used[content.Token] = true
 	if why == Release || why == Offer {

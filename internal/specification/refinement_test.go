@@ -13,7 +13,7 @@ func TestEveryActOfTheCoreIsAllowedByTheSpecification(t *testing.T) {
 	seeds, length := uint64(1000), 20*time.Second
 	switch {
 	case *large:
-		seeds, length = 10_000, time.Minute
+		seeds, length = 5_000, time.Minute
 	case raceDetector, testing.Short():
 		seeds = 300
 	}
