@@ -16,8 +16,9 @@
 //   - The number of a [Term] is larger than that of every earlier term of the group, across release,
 //     expiry, deletion and restart.
 //   - OnPromote and OnDemote alternate, never overlap, and are never called for a term that
-//     is already over. The context given to OnPromote is cancelled at the latest when the trust
-//     window closes, even if the election's own goroutine is stuck.
+//     is already over. The context given to OnPromote, and every context derived from it, is
+//     cancelled at the latest when the trust window closes, even if the election's own goroutine
+//     is stuck; if the machine is suspended then, as soon as it runs again (see Suspension).
 //   - Work stops before the release: the context is cancelled, OnDemote has returned (or
 //     DemoteTimeout has passed), and only then another candidate is let in.
 //   - After any fault that ends, a live candidate stands again within 2 × TTL, without a restart.
@@ -43,6 +44,21 @@
 // received that renewal. IsLeader, Token, Term and the term's context compare the window at every call,
 // on the monotonic and on the wall clock, the earlier verdict winning. Once closed, a term's
 // window never opens again.
+//
+// # Suspension
+//
+// A machine that is suspended does nothing, and its monotonic clock may stand still meanwhile,
+// while the lease runs out. When the machine runs again:
+//
+//   - IsLeader, Token, Term, and Err of the term's own context are right at the first call, unless the
+//     wall clock was set back meanwhile.
+//   - The term's context is cancelled, and what is derived from it, by a timer that goes on through a
+//     suspension, whatever became of the wall clock. On Linux that is a timerfd on CLOCK_BOOTTIME,
+//     one for all elections of the process, which fires as soon as the machine runs again. On other
+//     systems, and where the kernel refuses it, the wall clock is compared each 250 ms while a term
+//     lasts, since the timers that Go has there may stand still, too.
+//
+// A hypervisor that pauses a guest is no suspension: it stops all of the guest's clocks.
 //
 // # Handing over
 //

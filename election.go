@@ -61,8 +61,9 @@ type Election interface {
 
 	// OnPromote registers a callback for the beginning of each term. ctx ends with the term at
 	// the latest, its cause is a *LossError, and TermFromContext finds the term in it. The
-	// callback may last as long as the term; OnDemote waits for it to return. After a suspension of the machine
-	// ctx.Err and IsLeader are right at once, and ctx.Done closes when the candidate next wakes.
+	// callback may last as long as the term; OnDemote waits for it to return. After a suspension of
+	// the machine ctx.Err and IsLeader are right at once; ctx.Done closes, and contexts derived from
+	// ctx end, at once on Linux and within 250 ms elsewhere: see Suspension in the package documentation.
 	// A panic in it is reported and ends the term. Of this and of the following kinds several may be registered, which are called
 	// in their order; nil is none. Register before Start.
 	OnPromote(func(ctx context.Context, token string))
@@ -152,7 +153,7 @@ func newElection(st store.Store, cfg ElectionConfig) *election {
 		log = slog.New(slog.DiscardHandler)
 	}
 	e := &election{
-		cfg: cfg, store: st, clock: clock{time.Now()}, mail: newMailbox(), done: make(chan struct{}),
+		cfg: cfg, store: st, clock: clock{origin: time.Now()}, mail: newMailbox(), done: make(chan struct{}),
 		log: log.With("group", cfg.Group, "instance", cfg.InstanceID),
 	}
 	e.snap.Store(&snapshot{at: e.clock.origin, state: machine.Init, leader: LeaderInfo{Group: cfg.Group}})
@@ -238,7 +239,7 @@ func (e *election) leader() LeaderInfo {
 	if g := e.current.Load(); g != nil && g.open() {
 		return e.self(g)
 	}
-	return e.snap.Load().leader.asOf(time.Now())
+	return e.snap.Load().leader.asOf(e.clock.present())
 }
 
 // asOf returns the info as it reads at now: a lease that ran out names nobody.
@@ -278,7 +279,7 @@ func (e *election) Status() ElectionStatus {
 		// The window has passed, and the election's goroutine has not got to it.
 		st.State, st.Reason = StateDemoted, ReasonTrustExpired
 	}
-	if l := s.leader.asOf(time.Now()); l.ID != "" {
+	if l := s.leader.asOf(e.clock.present()); l.ID != "" {
 		st.LeaderID, st.LeaderTerm = l.ID, l.Term
 	}
 	return st

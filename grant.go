@@ -9,18 +9,6 @@ import (
 	"github.com/seed-ff2cb582/leader/internal/machine"
 )
 
-// A clock reads both clocks of this machine at once, relative to an origin.
-type clock struct{ origin time.Time }
-
-func (c clock) now() machine.Instant { return c.at(time.Now()) }
-
-func (c clock) at(t time.Time) machine.Instant {
-	return machine.Instant{Mono: int64(t.Sub(c.origin)), Wall: t.UnixNano()}
-}
-
-// time returns the time at which the monotonic clock shows mono.
-func (c clock) time(mono int64) time.Time { return c.origin.Add(time.Duration(mono)) }
-
 // A grant is one term of ours as readers and the program see it: the trust window and
 // the context. It is closed once, and never opens again: whoever was told
 // that the term is over is never told otherwise later.
@@ -40,8 +28,9 @@ type grant struct {
 	mono, wall atomic.Int64
 	closed     atomic.Bool
 
-	mu    sync.Mutex // guards timer
-	timer *time.Timer
+	mu    sync.Mutex // makes close come after any arm
+	timer timer
+	alarm alarm // nil where the machine is never suspended
 
 	// promoted is owned by the goroutine of the callbacks: OnPromote ran for this term.
 	promoted bool
@@ -54,11 +43,10 @@ func newGrant(parent context.Context, c clock, term Term, until machine.Instant,
 	g.ctx, g.cancel = &termContext{inner, g}, cancel
 	g.mono.Store(until.Mono)
 	g.wall.Store(until.Wall)
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	// This timer, and not the election's goroutine, bounds the term's context: the
+	// These two, and not the election's goroutine, bound the term's context: the
 	// goroutine may be stuck.
-	g.timer = time.AfterFunc(time.Duration(until.Mono-c.now().Mono), g.check)
+	g.timer, g.alarm = c.timer(g.check), c.alarm(g.expire)
+	g.arm()
 	return g
 }
 
@@ -71,9 +59,19 @@ func (g *grant) open() bool {
 	if now := g.clock.now(); now.Mono < g.mono.Load() && now.Wall < g.wall.Load() {
 		return true
 	}
+	g.expire()
+	return false
+}
+
+// expire ends a term whose window has passed. It is the alarm's, too: that rings
+// at the end of the window also if the machine was suspended before it and the
+// wall clock was set back meanwhile, which leaves both of our clocks behind.
+func (g *grant) expire() {
+	if g.closed.Load() {
+		return
+	}
 	g.close(ReasonTrustExpired)
 	g.onClose()
-	return false
 }
 
 // check is the timer's: the window was extended since, or the term ends now.
@@ -83,11 +81,22 @@ func (g *grant) check() {
 	}
 }
 
+// arm sets timer and alarm to the end of the window.
 func (g *grant) arm() {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	if !g.closed.Load() {
-		g.timer.Reset(time.Duration(g.mono.Load() - g.clock.now().Mono))
+	if g.closed.Load() {
+		return
+	}
+	var boot int64
+	if g.alarm != nil {
+		boot = g.clock.boot() // first: a suspension between the readings brings the end forward
+	}
+	now := g.clock.now()
+	mono, wall := g.mono.Load()-now.Mono, g.wall.Load()-now.Wall
+	g.timer.Reset(time.Duration(mono))
+	if g.alarm != nil {
+		g.alarm.Set(boot + min(mono, wall))
 	}
 }
 
@@ -111,15 +120,18 @@ func (g *grant) close(r Reason) {
 	g.cancel(&LossError{Term: g.term, Reason: r})
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	if g.timer != nil {
-		g.timer.Stop()
+	g.timer.Stop()
+	if g.alarm != nil {
+		g.alarm.Stop()
 	}
 }
 
 type termKey struct{}
 
-// A termContext is the context of a term. Its Err looks at the trust window itself, on both
-// clocks, so that it is right at once after a suspension, in which no timer runs.
+// A termContext is the context of a term. Its Err looks at the trust window
+// itself, on both clocks, so that it is right at the very end of a suspension.
+// Contexts that descend from it know their cancellation alone, which follows by
+// the grant's alarm.
 type termContext struct {
 	context.Context
 	g *grant

@@ -88,6 +88,87 @@ func TestTermContextEndsWithoutAnybodyLooking(t *testing.T) {
 	})
 }
 
+// children returns contexts that know of the term's end by its cancellation
+// alone.
+func children(t *testing.T, g *grant) map[string]context.Context {
+	t.Helper()
+	child, cancel := context.WithCancel(g.ctx)
+	t.Cleanup(cancel)
+	late, cancelLate := context.WithTimeout(child, time.Hour)
+	t.Cleanup(cancelLate)
+	return map[string]context.Context{"the term's": g.ctx, "its child": child, "and its child": late}
+}
+
+// In a suspension of the machine the monotonic clock stands still and its timers
+// with it. Here that is a timer that never fires, in real time, and a window
+// that is long on the monotonic clock. Nobody looks.
+func TestAStandingMonotonicClockHoldsUpNoContext(t *testing.T) {
+	for name, wall := range map[string]time.Duration{"wall clock went on": 0, "wall clock goes on": 20 * time.Millisecond} {
+		t.Run(name, func(t *testing.T) {
+			closed := make(chan struct{})
+			c := clock{origin: time.Now()}
+			until := c.now().Add(wall)
+			until.Mono += int64(time.Hour)
+			g := newGrant(t.Context(), c, Term{Number: 7}, until, func() { close(closed) })
+			defer g.close(ReasonStopped)
+			g.timer.Stop()
+			for who, ctx := range children(t, g) {
+				select {
+				case <-ctx.Done():
+				case <-time.After(time.Minute):
+					t.Fatalf("%s context is not done", who)
+				}
+				if l := new(LossError); !errors.As(context.Cause(ctx), &l) || l.Reason != ReasonTrustExpired {
+					t.Errorf("%s context: %v", who, context.Cause(ctx))
+				}
+			}
+			<-closed
+		})
+	}
+}
+
+// The wall clock is set back in a suspension: both clocks that IsLeader compares
+// are behind then.
+func TestAnAlarmEndsTheTermWhateverTheOtherClocksShow(t *testing.T) {
+	c := clock{origin: time.Now()}
+	g := newGrant(t.Context(), c, Term{Number: 7}, c.now().Add(time.Hour), func() {})
+	defer g.close(ReasonStopped)
+	g.alarm.Set(c.boot())
+	for who, ctx := range children(t, g) {
+		select {
+		case <-ctx.Done():
+		case <-time.After(time.Minute):
+			t.Fatalf("%s context is not done", who)
+		}
+	}
+	if g.open() {
+		t.Error("the window is open")
+	}
+}
+
+func TestAnExtendedTermOutlivesItsFirstAlarm(t *testing.T) {
+	c := clock{origin: time.Now()}
+	short := newGrant(t.Context(), c, Term{Number: 6}, c.now().Add(30*time.Millisecond), func() {})
+	defer short.close(ReasonStopped)
+	g := newGrant(t.Context(), c, Term{Number: 7}, c.now().Add(20*time.Millisecond), func() {})
+	defer g.close(ReasonStopped)
+	if !g.extend(c.now().Add(time.Hour)) {
+		t.Skip("the machine was too slow to extend the term in time")
+	}
+	<-short.ctx.Done() // later than the first end of the other
+	if g.ctx.Err() != nil {
+		t.Fatal(context.Cause(g.ctx))
+	}
+}
+
+// Extensions come with every renewal of each of thousands of elections.
+func TestExtendingATermAllocatesNothing(t *testing.T) {
+	_, g := granted(t, time.Hour, time.Hour)
+	if n := testing.AllocsPerRun(100, func() { g.extend(g.clock.now().Add(time.Hour)) }); n != 0 {
+		t.Errorf("%v allocations", n)
+	}
+}
+
 func TestLeadershipNeverReturnsWithinATerm(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		e, g := granted(t, time.Second, time.Second)
@@ -194,6 +275,18 @@ func BenchmarkIsLeader(b *testing.B) {
 	for b.Loop() {
 		if !e.IsLeader() {
 			b.Fatal("not the leader")
+		}
+	}
+}
+
+func BenchmarkExtend(b *testing.B) {
+	c := clock{origin: time.Now()}
+	g := newGrant(b.Context(), c, Term{Number: 7}, c.now().Add(time.Hour), func() {})
+	defer g.close(ReasonStopped)
+	b.ReportAllocs()
+	for b.Loop() {
+		if !g.extend(c.now().Add(time.Hour)) {
+			b.Fatal("closed")
 		}
 	}
 }

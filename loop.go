@@ -150,7 +150,7 @@ func (l *loop) uninformedUntil() int64 {
 // expiry is when the leader that observers were told of is seen to have fallen silent. The core does
 // not ask to be woken for that if it may not campaign.
 func (l *loop) expiry() int64 {
-	if until := l.e.snap.Load().leader.Until; time.Now().Before(until) {
+	if until := l.e.snap.Load().leader.Until; l.e.clock.present().Before(until) {
 		return int64(until.Sub(l.e.clock.origin))
 	}
 	return machine.Never

@@ -1,0 +1,92 @@
+package leader
+
+import (
+	"time"
+
+	"github.com/seed-ff2cb582/leader/internal/boottime"
+	"github.com/seed-ff2cb582/leader/internal/machine"
+)
+
+// A clock reads both clocks of this machine at once, relative to an origin, and
+// has the timers that the protocol rests on.
+type clock struct {
+	origin time.Time
+	// machine, set by simulations alone, has clocks of its own.
+	machine simulated
+}
+
+// A simulated is a machine of a simulation. Its clocks run at a rate of their
+// own, leap, and stand still while it is suspended, and its timers with them.
+type simulated interface {
+	now() machine.Instant
+	// boot reads the clock that runs on during a suspension.
+	boot() int64
+	// timer and alarm return timers on the monotonic clock and on that of boot.
+	// They are not set.
+	timer(f func()) timer
+	alarm(f func()) alarm
+}
+
+// A timer calls a function after a while on the monotonic clock. time.Timer is
+// one.
+type timer interface {
+	Reset(d time.Duration) bool
+	Stop() bool
+}
+
+// An alarm calls a function at an instant of a clock that runs on during a
+// suspension of the machine. boottime.Timer is one.
+type alarm interface {
+	Set(at int64)
+	Stop()
+}
+
+func (c clock) now() machine.Instant {
+	if c.machine != nil {
+		return c.machine.now()
+	}
+	t := time.Now()
+	return machine.Instant{Mono: int64(t.Sub(c.origin)), Wall: t.UnixNano()}
+}
+
+// time returns the time at which the monotonic clock shows mono.
+func (c clock) time(mono int64) time.Time { return c.origin.Add(time.Duration(mono)) }
+
+// present returns the time that the monotonic clock shows, to be compared with
+// others that time returns.
+func (c clock) present() time.Time {
+	if c.machine != nil {
+		return c.time(c.machine.now().Mono)
+	}
+	return time.Now()
+}
+
+// boot reads the clock of alarms.
+func (c clock) boot() int64 {
+	if c.machine != nil {
+		return c.machine.boot()
+	}
+	return boottime.Now()
+}
+
+// timer returns a timer that is not set.
+func (c clock) timer(f func()) timer {
+	if c.machine != nil {
+		return c.machine.timer(f)
+	}
+	t := time.AfterFunc(time.Hour, f)
+	t.Stop()
+	return t
+}
+
+// alarm returns an alarm that is not set, or nil where time is virtual and
+// nothing is ever suspended.
+func (c clock) alarm(f func()) alarm {
+	if c.machine != nil {
+		return c.machine.alarm(f)
+	}
+	if t := boottime.New(f); t != nil {
+		return t
+	}
+	return nil
+}
