@@ -193,7 +193,7 @@ func BenchmarkSet(b *testing.B) {
 		others[i].Set(Now() + int64(time.Hour) + int64(i))
 	}
 	defer func() {
-		for _, t := range others {
+		for _, t := range others[:] {
 			t.Stop()
 		}
 	}()
