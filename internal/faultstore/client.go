@@ -249,6 +249,15 @@ func (f *Faults) Heal(names ...string) {
 	}
 }
 
+// Report lets clients report a state, whatever their links do: disconnected
+// while answers arrive, connected while none do. It stands until the next call
+// of Report, Partition, BlackHole or Heal.
+func (f *Faults) Report(conn store.ConnState, names ...string) {
+	for _, name := range names {
+		f.Client(name).report(conn)
+	}
+}
+
 // set changes the link's state and tells the listeners.
 func (c *Client) set(cut bool, conn store.ConnState) {
 	c.telling.Lock()
@@ -258,8 +267,17 @@ func (c *Client) set(cut bool, conn store.ConnState) {
 	}
 }
 
+// report changes what is said of the link, and tells the listeners.
+func (c *Client) report(conn store.ConnState) {
+	c.telling.Lock()
+	defer c.telling.Unlock()
+	for _, tell := range c.changeReport(conn) {
+		(*tell)(conn)
+	}
+}
+
 // change changes the link's state, and returns the listeners to tell.
-func (c *Client) change(cut bool, conn store.ConnState) (tell []*func(store.ConnState)) {
+func (c *Client) change(cut bool, conn store.ConnState) []*func(store.ConnState) {
 	c.f.mu.Lock()
 	defer c.f.mu.Unlock()
 	healed := c.cut && !cut
@@ -267,6 +285,23 @@ func (c *Client) change(cut bool, conn store.ConnState) (tell []*func(store.Conn
 	if healed {
 		c.resync()
 	}
+	return c.say(conn)
+}
+
+// changeReport changes what is said of the link, and returns the listeners to
+// tell.
+func (c *Client) changeReport(conn store.ConnState) []*func(store.ConnState) {
+	c.f.mu.Lock()
+	defer c.f.mu.Unlock()
+	if c.conn != conn && c.cut == (conn == store.Connected) {
+		c.f.counts[FalseReport]++
+	}
+	return c.say(conn)
+}
+
+// say changes the state that is reported, and returns the listeners to tell.
+// f.mu is held.
+func (c *Client) say(conn store.ConnState) (tell []*func(store.ConnState)) {
 	if c.conn == conn {
 		return nil
 	}

@@ -29,6 +29,7 @@ const (
 	Gap                         // a watch was deaf for a while, and then heard the present state
 	Partition                   // a partition swallowed a call, an answer or an event
 	Forgotten                   // the store lost acknowledged writes
+	FalseReport                 // a client said of its link what was not so
 	DelayedOffer                // an offer reached its taker late,
 	LateOffer                   // or after who made it had given it up
 	LostOffer                   // an offer was lost on its way
@@ -41,6 +42,7 @@ func (f Fault) String() string {
 	names := [kinds]string{
 		"delayed request", "delayed reply", "lost request", "lost reply", "late commit", "late refusal", "refusal",
 		"false conflict", "stale read", "delayed event", "lost event", "repeated event", "gap", "partition", "forgotten",
+		"false report",
 		"delayed offer", "late offer", "lost offer", "repeated offer",
 	}
 	if f < kinds {

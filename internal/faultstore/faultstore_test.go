@@ -256,6 +256,36 @@ func TestBlackHoleIsNotReported(t *testing.T) {
 	})
 }
 
+// What a client says of its link and what the link does are two things: a
+// client library notices a lost connection late, and a new one before its first answer.
+func TestAReportSaysNothingOfTheLink(t *testing.T) {
+	inBubble(t, nil, func(t *testing.T, f *faultstore.Faults) {
+		a := f.Client("a")
+		var states []store.ConnState
+		defer a.OnConnState(func(s store.ConnState) { states = append(states, s) })()
+		f.Report(store.Disconnected, "a")
+		f.Report(store.Disconnected, "a") // is no news
+		if rev, o, took := write(a, 0, "a"); rev != 1 || o != store.OK || took != 0 {
+			t.Errorf("a write while the link is said to be down: revision %d, %v after %v", rev, o, took)
+		}
+		f.Partition("a")
+		f.Report(store.Connected, "a")
+		if _, o, took := write(a, 1, "b"); o != store.Unknown || took != timeout {
+			t.Errorf("a write while the link is said to be up: %v after %v", o, took)
+		}
+		if s := f.Client("b").ConnState(); s != store.Connected || a.ConnState() != store.Connected {
+			t.Errorf("a is said to be %v, b %v", a.ConnState(), s)
+		}
+		f.Heal("a")
+		if want := []store.ConnState{store.Disconnected, store.Connected}; !slices.Equal(states, want) {
+			t.Errorf("a was told of the states %v, want %v", states, want)
+		}
+		if n := f.Count(faultstore.FalseReport); n != 2 {
+			t.Errorf("%d false reports, want 2", n)
+		}
+	})
+}
+
 func TestReplyIsLostIfAPartitionBeginsOnItsWay(t *testing.T) {
 	inBubble(t, only(faultstore.CompareAndSwap, faultstore.Fate{Reply: 500 * time.Millisecond}), func(t *testing.T, f *faultstore.Faults) {
 		time.AfterFunc(100*time.Millisecond, func() { f.Partition("a") })
@@ -350,8 +380,9 @@ func storm(t *testing.T, seed uint64) (acked, unknown, final int, f *faultstore.
 	for i := range 20 {
 		time.Sleep(3 * time.Second)
 		f.Partition(fmt.Sprint(i % 4))
+		f.Report(store.Disconnected, fmt.Sprint((i+1)%4))
 		time.Sleep(2 * time.Second)
-		f.Heal(fmt.Sprint(i % 4))
+		f.Heal(fmt.Sprint(i%4), fmt.Sprint((i+1)%4))
 	}
 	wg.Wait()
 	time.Sleep(time.Minute) // late commits
