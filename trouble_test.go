@@ -49,6 +49,59 @@ func TestDisconnectGraceEndsTheTermBeforeTheTrustDoes(t *testing.T) {
 	})
 }
 
+// reporting is a network whose answers take so long, and on which a says that it
+// is disconnected, whatever comes in. It bears 500 writes.
+func reporting(t *testing.T, answer time.Duration, leads func()) (*faultstore.Faults, leader.Election) {
+	t.Helper()
+	f, cfg := network(t, func(c faultstore.Call) faultstore.Fate {
+		if c.Op == faultstore.CompareAndSwap && c.N == 500 {
+			t.Errorf("%d writes", c.N)
+		}
+		return faultstore.Fate{Reply: answer, Lose: c.N >= 500}
+	}), config("a")
+	cfg.DisconnectGracePeriod = 100 * time.Millisecond
+	f.Report(store.Disconnected, "a")
+	a := candidate(t, f.Client("a"), cfg)
+	a.OnPromote(func(context.Context, string) { leads() })
+	return f, started(t, a)
+}
+
+// The report of a lost connection and the answer to a claim travel by different
+// ways: the claim is granted when the grace is over already.
+func TestAClaimThatIsGrantedAfterTheGracePromotesNobody(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		down := true
+		f, a := reporting(t, 200*time.Millisecond, func() {
+			if down {
+				t.Error("promoted while the connection was down for longer than the grace")
+			}
+		})
+		time.Sleep(10 * ttl)
+		mustNotLead(t, a)
+		down = false
+		f.Report(store.Connected, "a")
+		time.Sleep(2 * ttl)
+		mustLead(t, a)
+	})
+}
+
+// Who cannot keep what it wins would claim, leave, write a vacancy and claim
+// again as fast as the store answers.
+func TestALostConnectionOverWhichAnswersComeInIsNoHotLoop(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f, a := reporting(t, time.Millisecond, func() {})
+		for range 20 { // and when it flaps
+			time.Sleep(ttl)
+			f.Report(store.Connected, "a")
+			time.Sleep(ttl / 10)
+			f.Report(store.Disconnected, "a")
+		}
+		f.Report(store.Connected, "a")
+		time.Sleep(2 * ttl)
+		mustLead(t, a)
+	})
+}
+
 func TestWithoutGraceADisconnectedLeaderLastsAsLongAsItsTrust(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := network(t, nil)
