@@ -19,8 +19,10 @@ type clock struct {
 // own, leap, and stand still while it is suspended, and its timers with them.
 type simulated interface {
 	now() machine.Instant
-	// boot reads the clock that runs on during a suspension.
-	boot() int64
+	// bootNow reads the clock that runs on during a suspension.
+	bootNow() int64
+	// awake waits for the end of a suspension.
+	awake()
 	// timer and alarm return timers on the monotonic clock and on that of boot.
 	// They are not set.
 	timer(f func()) timer
@@ -64,9 +66,16 @@ func (c clock) present() time.Time {
 // boot reads the clock of alarms.
 func (c clock) boot() int64 {
 	if c.machine != nil {
-		return c.machine.boot()
+		return c.machine.bootNow()
 	}
 	return boottime.Now()
+}
+
+// awake waits until this machine runs, where it can be told otherwise.
+func (c clock) awake() {
+	if c.machine != nil {
+		c.machine.awake()
+	}
 }
 
 // timer returns a timer that is not set.
@@ -77,6 +86,28 @@ func (c clock) timer(f func()) timer {
 	t := time.AfterFunc(time.Hour, f)
 	t.Stop()
 	return t
+}
+
+// A bell is a timer that wakes a goroutine.
+type bell struct {
+	C <-chan time.Time
+	timer
+}
+
+// bell returns a bell that is not set.
+func (c clock) bell() bell {
+	if c.machine == nil {
+		t := time.NewTimer(time.Hour)
+		t.Stop()
+		return bell{t.C, t}
+	}
+	rung := make(chan time.Time, 1)
+	return bell{rung, c.machine.timer(func() {
+		select {
+		case rung <- time.Time{}:
+		default:
+		}
+	})}
 }
 
 // alarm returns an alarm that is not set, or nil where time is virtual and

@@ -22,7 +22,7 @@ type loop struct {
 	e     *election
 	rules machine.Machine
 	state machine.State
-	timer *time.Timer
+	timer bell
 	goid  atomic.Uint64 // of the loop's goroutine, 0 without one
 
 	ctx    context.Context // of all I/O
@@ -63,7 +63,7 @@ type loop struct {
 func (l *loop) begin(parent context.Context, e *election, rules machine.Machine, err error) {
 	l.e, l.rules = e, rules
 	l.ctx, l.cancel = context.WithCancel(context.WithoutCancel(parent))
-	l.timer = time.NewTimer(time.Hour)
+	l.timer = e.clock.bell()
 	stopConn := e.followConn()
 	l.io.Go(func() { e.join(l.ctx, rules, err) })
 	health, endHealth := context.WithCancel(l.ctx)
@@ -289,6 +289,7 @@ func (l *loop) obey() {
 
 // step puts one event to the core and does what it answers.
 func (l *loop) step(ev machine.Event) {
+	l.e.clock.awake()
 	if l.token == "" {
 		l.token, l.word = record.NewClaim()
 	}

@@ -1,6 +1,7 @@
 package leader_test
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"flag"
@@ -69,6 +70,7 @@ type simCount struct {
 	losses    map[leader.Reason]int
 	deeds     map[string]int
 	faults    map[faultstore.Fault]uint64
+	pairs     simPairs
 }
 
 func (c *simCount) add(w *simWorld) {
@@ -76,8 +78,12 @@ func (c *simCount) add(w *simWorld) {
 	defer c.mu.Unlock()
 	if c.losses == nil {
 		c.losses, c.deeds, c.faults = map[leader.Reason]int{}, map[string]int{}, map[faultstore.Fault]uint64{}
+		c.pairs = simPairs{}
 	}
 	c.schedules++
+	for p, n := range w.pairs {
+		c.pairs[p] += n
+	}
 	c.virtual += time.Since(w.begun)
 	c.terms += w.terms
 	c.resolved += w.resolved
@@ -98,6 +104,7 @@ func (c *simCount) report(t *testing.T) {
 }
 
 func (c *simCount) demandAll(t *testing.T) {
+	c.pairs.demandAll(t)
 	if c.resolved == 0 {
 		t.Error("no unknown outcome was ever resolved")
 	}
@@ -128,15 +135,14 @@ type simWorld struct {
 	rng    *rand.Rand
 	begun  time.Time
 	ttl    time.Duration
-	drain  time.Duration
-	grace  leader.AcquireGrace
-	ranks  int // how many standings there may be; with one, all are alike
-	policy leader.VersionPolicy
+	drain  time.Duration // the work of a leader takes at most a quarter longer to stop
+	shared leader.ElectionConfig
+	choice simChoice // of the shared fields
+	alike  bool      // all candidates are of one standing
 
-	backoff time.Duration // of all or of none: those who back off take no offers
-	faults  *faultstore.Faults
-	calm    atomic.Bool
-	procs   []*simProc
+	faults *faultstore.Faults
+	calm   atomic.Bool
+	procs  []*simProc
 
 	mu       sync.Mutex
 	resolved int
@@ -145,19 +151,28 @@ type simWorld struct {
 	terms    int
 	losses   map[leader.Reason]int
 	deeds    map[string]int
+	pairs    simPairs
 }
 
-// A simProc is one process: a candidate and its work.
+// A simProc is one process: a candidate and its work, on a machine of its own.
 type simProc struct {
-	w     *simWorld
-	name  string
-	e     leader.Election
-	stall atomic.Int64 // how long the election's goroutine is to be stuck, once
-	sick  atomic.Bool
+	w       *simWorld
+	name    string
+	e       leader.Election
+	machine *leader.Machine
+	// suspends: the machine is suspended now and then. If not, its wall clock may
+	// be set back: who does both within one lease finds its window open for the
+	// moment until the alarm rings.
+	suspends bool
+	stall    atomic.Int64 // how long the election's goroutine is to be stuck, once
+	sick     atomic.Bool
 
 	mu      sync.Mutex
-	leading leader.Term // promoted and not demoted yet
-	lost    time.Time   // when the term's context ended while the work went on
+	leading leader.Term     // promoted and not demoted yet
+	work    context.Context // descends from that of the term
+	over    bool            // the term has ended while the work went on
+	lost    time.Duration   // when, by the machine's monotonic clock
+	drain   time.Duration   // DemoteTimeout
 }
 
 func simulate(t *testing.T, seed uint64, total *simCount) {
@@ -181,20 +196,13 @@ func simulate(t *testing.T, seed uint64, total *simCount) {
 func newSimWorld(t *testing.T, seed uint64) *simWorld {
 	w := &simWorld{
 		t: t, rng: rand.New(rand.NewPCG(seed, 1)), begun: time.Now(),
-		losses: map[leader.Reason]int{}, deeds: map[string]int{},
+		losses: map[leader.Reason]int{}, deeds: map[string]int{}, pairs: simPairs{},
 	}
-	w.ttl = time.Duration(500+w.rng.IntN(2500)) * time.Millisecond
+	w.shared = w.chooseShared()
+	w.alike = w.rng.IntN(3) != 0
 	w.drain = time.Duration(1+w.rng.IntN(4)) * w.ttl / 2
-	w.grace = leader.GraceOff
-	if w.rng.IntN(4) == 0 {
-		w.grace = leader.GraceOn // and only then may the store forget
-	}
-	if w.rng.IntN(2) == 0 {
-		w.ranks, w.policy = 1+w.rng.IntN(3), leader.VersionPolicy(w.rng.IntN(3))
-	}
-	w.backoff = time.Duration(w.rng.IntN(4)/3) * w.ttl / 20
 	network := faultstore.Random(seed, w.rates())
-	w.faults = faultstore.New(faultstore.Options{Policy: func(c faultstore.Call) faultstore.Fate {
+	w.faults = faultstore.New(faultstore.Options{WatchTimeout: 2 * w.ttl, Policy: func(c faultstore.Call) faultstore.Fate {
 		w.judgeWrite(c)
 		if w.calm.Load() {
 			return faultstore.Fate{}
@@ -202,7 +210,7 @@ func newSimWorld(t *testing.T, seed uint64) *simWorld {
 		return network(c)
 	}})
 	for i := range 2 + w.rng.IntN(4) {
-		p := &simProc{w: w, name: string(rune('a' + i))}
+		p := &simProc{w: w, name: string(rune('a' + i)), machine: leader.NewMachine(w.rate()), suspends: w.rng.IntN(3) != 0}
 		w.procs = append(w.procs, p)
 		p.begin()
 	}
@@ -219,28 +227,29 @@ func (w *simWorld) rates() faultstore.Rates {
 	return r
 }
 
+// forgets reports whether the store may forget what it acknowledged.
+func (w *simWorld) forgets() bool { return w.shared.AcquireGrace == leader.GraceOn }
+
+// drift is the greatest that the group allows for.
+func (w *simWorld) drift() float64 { return cmp.Or(w.shared.ClockDrift, leader.DefaultClockDrift) }
+
+// rate draws at which rate a machine's clocks run, in parts of a million: mostly
+// as wrong as may be. A millionth is left for what is lost in rounding.
+func (w *simWorld) rate() int64 {
+	off := max(int64(w.drift()*1e6)-1, 0)
+	return 1e6 + off*[]int64{-1, -1, 0, 1, 1}[w.rng.IntN(5)]
+}
+
 func (p *simProc) begin() {
 	w := p.w
-	e, err := leader.NewElectionWithStore(w.faults.Client(p.name), leader.ElectionConfig{
-		Group: "g", InstanceID: p.name, TTL: w.ttl, HeartbeatInterval: (w.ttl / 4).Truncate(time.Millisecond),
-		AcquireGrace: w.grace, DemoteTimeout: w.drain, DeleteOnStop: w.draw(2) == 0,
-		DisconnectGracePeriod: time.Duration(w.draw(2)) * w.ttl / 4,
-		HealthChecker:         p, HealthCheckInterval: w.ttl / 5,
-		Priority: w.rank(), Version: fmt.Sprintf("1.%d.0", w.rank()), VersionPolicy: w.policy,
-		AllowPriorityTakeover: w.draw(4) != 0, MinTenure: 2 * w.ttl,
-		Campaign: leader.CampaignConfig{Splay: time.Duration(w.draw(2)) * w.ttl / 20, Backoff: w.backoff},
-		Hooks: leader.Hooks{Transition: p.transition, Note: p.noted, Call: func(leader.Call) {
-			if d := p.stall.Swap(0); d > 0 {
-				w.note("%s stalls for %v", p.name, time.Duration(d))
-				time.Sleep(time.Duration(d))
-			}
-		}},
-	})
+	cfg := p.config()
+	e, err := leader.NewElectionWithStore(w.faults.Client(p.name), cfg)
 	if err != nil {
 		w.t.Fatal(err)
 	}
+	leader.SetMachine(e, p.machine)
 	p.mu.Lock()
-	p.e = e
+	p.e, p.drain = e, cfg.DemoteTimeout
 	p.mu.Unlock()
 	e.OnPromote(p.promoted)
 	e.OnDemote(p.demoted)
@@ -249,12 +258,18 @@ func (p *simProc) begin() {
 	}
 }
 
-// rank draws a priority, or the number of a version.
-func (w *simWorld) rank() int {
-	if w.ranks == 0 {
-		return 0
-	}
-	return int(w.draw(int64(w.ranks)))
+// config draws the configuration of one life of the candidate.
+func (p *simProc) config() leader.ElectionConfig {
+	w, cfg := p.w, p.w.shared
+	cfg.Group, cfg.InstanceID, cfg.Version, cfg.HealthChecker = "g", p.name, "1.0.0", p
+	cfg.Hooks = leader.Hooks{Transition: p.transition, Note: p.noted, Call: func(leader.Call) {
+		if d := p.stall.Swap(0); d > 0 {
+			w.note("%s stalls for %v", p.name, time.Duration(d))
+			time.Sleep(time.Duration(d))
+		}
+	}}
+	w.choose(&cfg)
+	return cfg
 }
 
 // Check is the program's health.
@@ -274,8 +289,8 @@ func (p *simProc) stop() {
 }
 
 // transition judges G1 and G2. Two reigns overlap if and only if one of them is under way
-// when the other begins, so looking at every beginning misses nothing; virtual
-// time stands still meanwhile.
+// when the other begins, or a machine wakes from a suspension, so looking at every
+// beginning and every awakening misses nothing; virtual time stands still meanwhile.
 func (p *simProc) transition(tr leader.Transition) {
 	w := p.w
 	w.note("%s %s -> %s: %s, term %d", p.name, tr.From, tr.To, tr.Reason, tr.Term.Number)
@@ -287,25 +302,67 @@ func (p *simProc) transition(tr leader.Transition) {
 	if tr.To != leader.StateLeader || !p.election().IsLeader() {
 		return
 	}
-	for _, other := range w.procs {
-		if other != p && other.election().IsLeader() {
-			w.t.Errorf("G1: %s and %s lead at %v", p.name, other.name, time.Since(w.begun))
-		}
-	}
+	p.judgeReign()
 	p.judgeClaim(tr.Term)
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.terms++
-	if tr.Term.Number <= w.lastTerm && w.grace != leader.GraceOn { // a store that forgets may count anew
+	if tr.Term.Number <= w.lastTerm && !w.forgets() { // a store that forgets may count anew
 		w.t.Errorf("G2: %s leads in term %d after term %d", p.name, tr.Term.Number, w.lastTerm)
 	}
 	w.lastTerm = tr.Term.Number
 }
 
+// judgeReign judges G1 in true time, when p begins or goes on to lead. A machine
+// that is suspended does nothing, and so does its leader.
+func (p *simProc) judgeReign() {
+	if !p.machine.Runs() {
+		return
+	}
+	for _, other := range p.w.procs {
+		if other == p || !other.machine.Runs() {
+			continue
+		}
+		// The contexts first: who asks whether one leads ends a term that is over.
+		if p.workLives() && other.workLives() {
+			p.w.t.Errorf("G1: contexts of %s and %s live at %v", p.name, other.name, time.Since(p.w.begun))
+		}
+		if p.election().IsLeader() && other.election().IsLeader() {
+			p.w.t.Errorf("G1: %s and %s lead at %v", p.name, other.name, time.Since(p.w.begun))
+		}
+	}
+}
+
+// leading returns a process that leads and is not suspended, or else p.
+func (w *simWorld) leading(p *simProc) *simProc {
+	for _, q := range w.procs {
+		if q.machine.Runs() && q.election().IsLeader() {
+			return q
+		}
+	}
+	return p
+}
+
+// suspend suspends the machine for so long. Its connections are dead after that,
+// and it is some time before it hears of what happened meanwhile.
+func (p *simProc) suspend(d time.Duration) {
+	p.w.faults.BlackHole(p.name)
+	p.machine.Suspend()
+	time.AfterFunc(d, p.wake)
+	time.AfterFunc(d+time.Duration(p.w.draw(int64(p.w.ttl))), func() { p.w.faults.Heal(p.name) })
+}
+
+// wake ends a suspension, and looks who leads as soon as the machine has done
+// what was due.
+func (p *simProc) wake() {
+	p.machine.Wake()
+	time.AfterFunc(1, p.judgeReign)
+}
+
 // judgeClaim judges G6: a term is never guessed. Its number is the revision of a write that the store
 // applied, and the register holds it, a renewal of it, or what replaced it since.
 func (p *simProc) judgeClaim(term leader.Term) {
-	if p.w.grace == leader.GraceOn { // the store may have forgotten it
+	if p.w.forgets() { // the store may have forgotten it
 		return
 	}
 	e := p.w.faults.Entry("g")
@@ -328,31 +385,32 @@ func (p *simProc) promoted(ctx context.Context, token string) {
 	if !ok || term.Token != token {
 		p.w.t.Errorf("%s: context of term %v, token %q", p.name, term, token)
 	}
+	// As the program's own calls do, the work goes by a context that descends from
+	// the term's, and knows of its end by cancellation alone.
+	work, cancel := context.WithCancel(ctx)
+	defer cancel()
 	p.mu.Lock()
 	if !p.leading.IsZero() {
 		p.w.t.Errorf("G3: %s promoted in term %d before the demotion of term %d", p.name, term.Number, p.leading.Number)
 	}
-	p.leading, p.lost = term, time.Time{}
+	p.leading, p.work, p.over = term, work, false
 	p.mu.Unlock()
-	for _, other := range p.w.procs {
-		if other != p && other.contextLives() && ctx.Err() == nil {
-			p.w.t.Errorf("G1: contexts of %s and %s live at %v", p.name, other.name, time.Since(p.w.begun))
-		}
-	}
-	<-ctx.Done()
+	p.judgeReign()
+	<-work.Done()
 	if p.election().Term() == term {
 		p.w.t.Errorf("G3: %s leads in term %d after its context has ended", p.name, term.Number)
 	}
 	p.mu.Lock()
-	p.lost = time.Now()
+	p.over, p.lost = true, p.machine.Mono()
 	p.mu.Unlock()
 	time.Sleep(time.Duration(p.w.draw(int64(p.w.drain) * 5 / 4)))
 }
 
-func (p *simProc) contextLives() bool {
+// workLives reports whether the work has not been told to stop.
+func (p *simProc) workLives() bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	return !p.leading.IsZero() && p.lost.IsZero()
+	return !p.leading.IsZero() && p.work.Err() == nil
 }
 
 func (p *simProc) demoted() {
@@ -377,7 +435,7 @@ func (w *simWorld) judgeWrite(c faultstore.Call) {
 		}
 		p.mu.Lock()
 		stands := c.Op == faultstore.Offer || c.Write.Expected >= p.leading.Number
-		if !p.leading.IsZero() && stands && (p.lost.IsZero() || time.Since(p.lost) < w.drain) {
+		if !p.leading.IsZero() && stands && (!p.over || p.machine.Mono()-p.lost < p.drain) {
 			w.t.Errorf("G4: %s releases at %v while its work of term %d goes on", p.name, time.Since(w.begun), p.leading.Number)
 		}
 		p.mu.Unlock()
@@ -392,19 +450,51 @@ type simDeed struct {
 }
 
 var simDeeds = []simDeed{
-	{"partition", false, func(w *simWorld, p *simProc) { w.faults.Partition(p.name) }},
-	{"black hole", false, func(w *simWorld, p *simProc) { w.faults.BlackHole(p.name) }},
+	{"partition", false, func(w *simWorld, p *simProc) { w.faults.Partition(w.leading(p).name) }},
+	{"black hole", false, func(w *simWorld, p *simProc) { w.faults.BlackHole(w.leading(p).name) }},
 	{"heal", false, func(w *simWorld, p *simProc) { w.faults.Heal(p.name) }},
+	{"false disconnection", false, func(w *simWorld, p *simProc) { w.faults.Report(store.Disconnected, p.name) }},
+	{"false connection", false, func(w *simWorld, p *simProc) { w.faults.Report(store.Connected, p.name) }},
+	{"flapping", false, func(w *simWorld, p *simProc) {
+		rest := time.Duration(w.draw(int64(w.ttl / 4)))
+		go func() {
+			for range 4 {
+				w.faults.Report(store.Disconnected, p.name)
+				time.Sleep(rest)
+				w.faults.Report(store.Connected, p.name)
+				time.Sleep(rest)
+			}
+		}()
+	}},
+	{"suspension", false, func(w *simWorld, p *simProc) {
+		if w.draw(4) != 0 {
+			p = w.leading(p)
+		}
+		if p.suspends {
+			p.suspend(time.Duration(w.draw(int64(5 * w.ttl))))
+		}
+	}},
+	{"leap forward", false, func(w *simWorld, p *simProc) { p.machine.Leap(time.Duration(w.draw(int64(10 * w.ttl)))) }},
+	{"leap back", false, func(w *simWorld, p *simProc) {
+		if !p.suspends {
+			p.machine.Leap(-time.Duration(w.draw(int64(10 * w.ttl))))
+		}
+	}},
 	{"stall", false, func(w *simWorld, p *simProc) { p.stall.Store(w.draw(int64(3 * w.ttl))) }},
 	{"delete", false, func(w *simWorld, _ *simProc) { w.faults.Delete("g") }},
 	{"garbage", false, func(w *simWorld, _ *simProc) { w.faults.Put("g", []byte("garbage")) }},
-	{"resign", false, func(_ *simWorld, p *simProc) { go func() { _ = p.election().Resign(context.Background()) }() }},
+	{"resign", false, func(w *simWorld, p *simProc) {
+		go func() { _ = w.leading(p).election().Resign(context.Background()) }()
+	}},
 	{"transfer", false, func(w *simWorld, p *simProc) {
 		to := w.procs[w.draw(int64(len(w.procs)))].name
 		go func() { _ = p.election().Transfer(context.Background(), to) }()
 	}},
 	{"validate", false, func(_ *simWorld, p *simProc) {
 		go func() { _ = p.election().ValidateToken(context.Background()) }()
+	}},
+	{"operation", false, func(_ *simWorld, p *simProc) {
+		go func() { _ = p.election().Do(context.Background(), func(context.Context) error { return nil }) }()
 	}},
 	{"sickness", false, func(w *simWorld, p *simProc) {
 		p.sick.Store(true)
@@ -434,7 +524,7 @@ func (w *simWorld) storm() {
 	for range 10 + w.draw(40) {
 		time.Sleep(time.Duration(w.draw(int64(2 * w.ttl))))
 		d := simDeeds[w.draw(int64(len(simDeeds)))]
-		if d.forgets && w.grace != leader.GraceOn {
+		if d.forgets && !w.forgets() {
 			continue
 		}
 		p := w.procs[w.draw(int64(len(w.procs)))]
@@ -452,6 +542,7 @@ func (w *simWorld) calmDown() {
 	w.calm.Store(true)
 	for _, p := range w.procs {
 		p.stall.Store(0)
+		p.wake()
 		p.sick.Store(false)
 		w.faults.Heal(p.name)
 	}
@@ -464,10 +555,11 @@ func (w *simWorld) calmDown() {
 	}
 	w.maintain()
 	w.note("calm")
-	patience := 2 * w.ttl
-	if w.grace == leader.GraceOn {
+	patience := 2*w.ttl + w.shared.Campaign.MaxBackoff
+	if w.forgets() {
 		patience += w.ttl // the cool-down comes on top
 	}
+	patience = time.Duration(float64(patience) * (1 + w.drift()) / (1 - w.drift())) // by the slowest clock
 	// Not at its end alone: there one may be handing over to another that is preferred.
 	led := false
 	for begun := time.Now(); !led && time.Since(begun) < patience; time.Sleep(w.ttl / 20) {
