@@ -304,7 +304,7 @@ func (e *election) Start(ctx context.Context) error {
 }
 
 // proceed is the rest of Start, when the store has been checked.
-func (e *election) proceed(ctx context.Context, rules machine.Machine, err error) error {
+func (e *election) proceed(ctx context.Context, rules conditions, err error) error {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	switch {
@@ -341,17 +341,17 @@ func (e *election) claimStart() error {
 	return nil
 }
 
-// ready has the store checked. It returns the rules that suit the store.
-func (e *election) ready(ctx context.Context) (machine.Machine, error) {
+// ready has the store checked. It returns the conditions that suit the store.
+func (e *election) ready(ctx context.Context) (conditions, error) {
 	ctx, cancel := context.WithTimeout(ctx, max(e.cfg.ConnectionTimeout, 2*time.Second))
 	defer cancel()
-	coolDown := e.cfg.AcquireGrace == GraceOn
+	coolDown, doubt := e.cfg.AcquireGrace == GraceOn, time.Duration(0)
 	if c, ok := e.store.(store.Checker); ok {
 		report, err := c.Check(ctx, store.CheckRequest{
 			TTL: e.cfg.TTL, Key: e.cfg.Group, Reads: []string{record.ControlKey(e.cfg.Group)},
 		})
 		if err != nil {
-			return machine.Machine{}, err
+			return conditions{}, err
 		}
 		for _, w := range report.Warnings {
 			if e.seat.warns(w) {
@@ -359,8 +359,9 @@ func (e *election) ready(ctx context.Context) (machine.Machine, error) {
 			}
 		}
 		coolDown = coolDown || report.Forgetful && e.cfg.AcquireGrace == GraceAuto
+		doubt = e.cfg.doubt(report.Age)
 	}
-	rules := e.cfg.machine(coolDown)
+	rules := conditions{e.cfg.machine(coolDown), doubt}
 	_, rules.Offers = e.store.(store.Offerer)
 	return rules, nil
 }

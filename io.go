@@ -53,7 +53,7 @@ func (e *election) look(ctx context.Context, a machine.Action) {
 
 // join makes the store ready if it is not yet, hands the loop its rules, and sets up the watch. It
 // goes on trying for as long as the election runs: nothing here is given up for good.
-func (e *election) join(ctx context.Context, rules machine.Machine, err error) {
+func (e *election) join(ctx context.Context, rules conditions, err error) {
 	ok := e.persist(ctx, func() error {
 		if err != nil {
 			rules, err = e.ready(ctx)

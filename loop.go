@@ -60,8 +60,8 @@ type loop struct {
 }
 
 // begin starts the goroutine. err is why rules are not known yet, if so.
-func (l *loop) begin(parent context.Context, e *election, rules machine.Machine, err error) {
-	l.e, l.rules = e, rules
+func (l *loop) begin(parent context.Context, e *election, rules conditions, err error) {
+	l.e, l.rules = e, rules.Machine
 	l.ctx, l.cancel = context.WithCancel(context.WithoutCancel(parent))
 	l.timer = e.clock.bell()
 	stopConn := e.followConn()
@@ -174,9 +174,9 @@ func (l *loop) takeMail() {
 func (l *loop) open(letter letter) {
 	switch {
 	case letter.rules != nil:
-		l.rules = *letter.rules
+		l.rules = letter.rules.Machine
 		l.step(machine.Event{Kind: machine.Bar, Bars: machine.Uninformed})
-		l.step(machine.Event{Kind: machine.Start})
+		l.step(letter.rules.start(l.e))
 	case letter.wait != nil:
 		l.waiters = append(l.waiters, letter.wait)
 	case letter.note != nil:

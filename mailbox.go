@@ -11,12 +11,12 @@ import (
 // A letter is one thing that happened, on its way to the goroutine that owns the state.
 type letter struct {
 	ev    machine.Event
-	call  *Call            // the call to the store that ev is the answer to
-	entry *store.Entry     // the sight of the record that ev is about
-	rules *machine.Machine // the rules from now on
-	wait  *waiter          // somebody who waits for something from now on
-	note  *Note            // something to report
-	bid   *error           // how a bid ended
+	call  *Call        // the call to the store that ev is the answer to
+	entry *store.Entry // the sight of the record that ev is about
+	rules *conditions  // the rules from now on
+	wait  *waiter      // somebody who waits for something from now on
+	note  *Note        // something to report
+	bid   *error       // how a bid ended
 
 	mended *mended // how the attempt to mend the control record ended
 

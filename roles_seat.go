@@ -14,7 +14,7 @@ type seat struct {
 	name string
 
 	// What the check before Start found.
-	rules   machine.Machine
+	rules   conditions
 	unready error
 
 	// Guarded by m.mu, but for hold and shown, which the election's goroutine alone writes.

@@ -317,6 +317,11 @@ type Report struct {
 	// server-side TTL, a size limit at which old records go).
 	// Elections on such a store cool down before they promote.
 	Forgetful bool
+	// Age is how long the store has existed under its name, by its own clock. One that was
+	// deleted and made again knows nothing of a leader of before, who may not have
+	// heard of it: elections promote nobody before Age exceeds a lease. Zero means
+	// that the age is unknown, or that nobody can make the store again.
+	Age time.Duration
 }
 
 // ValidKey reports whether every store takes the key: 1 to [MaxKey] bytes out

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"time"
 
 	"github.com/nats-io/nats.go/jetstream"
 
@@ -37,10 +38,21 @@ func (s *Store) Check(ctx context.Context, req store.CheckRequest) (store.Report
 		return store.Report{}, s.checkError(ctx, before, err)
 	}
 	report, err := s.judge(&info.Config, info.Cluster, req)
+	report.Age = age(info)
 	if err == nil {
 		err = s.mayUse(ctx, req)
 	}
 	return report, err
+}
+
+// age is how long the bucket has existed. Both instants are of the servers'
+// clocks, for ours may differ. A bucket from the future (a clock was set back) counts
+// as new, since that costs a wait, and the opposite could cost a leader.
+func age(info *jetstream.StreamInfo) time.Duration {
+	if info.Created.IsZero() || info.TimeStamp.IsZero() { // of a server before 2.10
+		return 0
+	}
+	return max(info.TimeStamp.Sub(info.Created), 1)
 }
 
 // impossible is a revision that no register ever has.

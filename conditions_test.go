@@ -1,0 +1,81 @@
+package leader_test
+
+import (
+	"fmt"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/seed-ff2cb582/leader"
+	"github.com/seed-ff2cb582/leader/store"
+	"github.com/seed-ff2cb582/leader/store/memstore"
+)
+
+// A store that was made within the last lease may have taken the place of one
+// whose leader has not heard of that. What is left of the lease is waited for, and
+// no more.
+func TestNobodyIsPromotedWhileTheStoreIsYoungerThanALease(t *testing.T) {
+	for _, c := range []struct {
+		grace leader.AcquireGrace
+		age   time.Duration
+		want  time.Duration
+	}{
+		{leader.GraceAuto, 0, 0},
+		{leader.GraceAuto, 1, wait - 1},
+		{leader.GraceAuto, wait / 2, wait / 2},
+		{leader.GraceAuto, wait - 1, 1},
+		{leader.GraceAuto, wait, 0},
+		{leader.GraceAuto, time.Hour, 0},
+		{leader.GraceOff, 1, 0},
+	} {
+		t.Run(fmt.Sprint(c), func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				st := &checked{Store: memstore.New(), report: store.Report{Age: c.age}}
+				cfg := config("a")
+				cfg.AcquireGrace = c.grace
+				a := start(t, st, cfg)
+				if c.want > 0 {
+					mustBe(t, a, leader.StateCandidate)
+					time.Sleep(c.want - 1)
+					mustBe(t, a, leader.StateCandidate)
+					if _, r := stored(t, st); r.ID != "a" {
+						t.Errorf("the claim is to be held meanwhile: %+v", r)
+					}
+					time.Sleep(time.Nanosecond)
+				}
+				mustLead(t, a)
+			})
+		})
+	}
+}
+
+// A leader from before the store was made leads beside nobody, whether or not the
+// one that comes after it stays.
+func TestNoVacancyIsLeftInAStoreYoungerThanALease(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		st := &checked{Store: memstore.New(), report: store.Report{Age: 1}}
+		a := start(t, st, config("a"))
+		mustBe(t, a, leader.StateCandidate)
+		if err := a.Stop(); err != nil {
+			t.Fatal(err)
+		}
+		if e, r := stored(t, st); e.Tombstone || r.ID != "a" {
+			t.Errorf("%+v of %+v", r, e)
+		}
+	})
+}
+
+// The wait is for those that start. Who takes over later waits as always.
+func TestAYoungStoreDelaysTheFirstTermAlone(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		st := &checked{Store: memstore.New(), report: store.Report{Age: 1}}
+		a, b := start(t, st, config("a")), start(t, st, config("b"))
+		time.Sleep(wait)
+		mustLead(t, a)
+		if err := a.Stop(); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(heartbeat) // this store is polled
+		mustLead(t, b)
+	})
+}
