@@ -1,11 +1,11 @@
 package leader
 
 import (
-	"context"
-	"log/slog"
+	"slices"
 	"time"
 
 	"github.com/seed-ff2cb582/leader/internal/machine"
+	"github.com/seed-ff2cb582/leader/store"
 )
 
 // conditions are what the check of the store says of an election on it.
@@ -14,6 +14,12 @@ type conditions struct {
 	// doubt is for how long from the start on somebody may lead by a record that
 	// the store does not hold.
 	doubt time.Duration
+}
+
+// conditions returns those of an election on a store with such a report.
+func (c ElectionConfig) conditions(report store.Report) conditions {
+	coolDown := c.AcquireGrace == GraceOn || report.Forgetful && c.AcquireGrace == GraceAuto
+	return conditions{c.machine(coolDown), c.doubt(report.Age)}
 }
 
 // doubt is what is left of a lease that a leader may hold from a store of the same
@@ -27,13 +33,12 @@ func (c ElectionConfig) doubt(age time.Duration) time.Duration {
 	return max(machine.Wait(c.TTL, c.ClockDrift)-age, 0)
 }
 
-// start is the event that begins the election. It says why nobody leads yet, for
-// who makes a bucket and waits for its first leader would look for a fault.
-func (c conditions) start(e *election) machine.Event {
-	if c.doubt > 0 {
-		e.log.LogAttrs(context.Background(), slog.LevelInfo, "cooling down",
-			slog.String("reason", "the store was made just now, and a leader from before may not have heard of it"),
-			slog.Duration("for", c.doubt))
+// warnings are the report's, and why nobody leads yet: who makes a bucket and waits
+// for its first leader would look for a fault.
+func (c conditions) warnings(report store.Report) []string {
+	if c.doubt == 0 {
+		return report.Warnings
 	}
-	return machine.Event{Kind: machine.Start, Doubt: c.doubt}
+	return append(slices.Clip(report.Warnings), "The store was made less than a lease ago. If there was another of its name before,"+
+		" its leader may not have heard yet that it is gone: nobody leads before that lease has run out.")
 }

@@ -345,23 +345,22 @@ func (e *election) claimStart() error {
 func (e *election) ready(ctx context.Context) (conditions, error) {
 	ctx, cancel := context.WithTimeout(ctx, max(e.cfg.ConnectionTimeout, 2*time.Second))
 	defer cancel()
-	coolDown, doubt := e.cfg.AcquireGrace == GraceOn, time.Duration(0)
+	var report store.Report
 	if c, ok := e.store.(store.Checker); ok {
-		report, err := c.Check(ctx, store.CheckRequest{
+		var err error
+		report, err = c.Check(ctx, store.CheckRequest{
 			TTL: e.cfg.TTL, Key: e.cfg.Group, Reads: []string{record.ControlKey(e.cfg.Group)},
 		})
 		if err != nil {
 			return conditions{}, err
 		}
-		for _, w := range report.Warnings {
-			if e.seat.warns(w) {
-				e.mail.put(letter{note: &Note{At: time.Now(), Kind: NoteWarning, Text: w}})
-			}
-		}
-		coolDown = coolDown || report.Forgetful && e.cfg.AcquireGrace == GraceAuto
-		doubt = e.cfg.doubt(report.Age)
 	}
-	rules := conditions{e.cfg.machine(coolDown), doubt}
+	rules := e.cfg.conditions(report)
+	for _, w := range rules.warnings(report) {
+		if e.seat.warns(w) {
+			e.mail.put(letter{note: &Note{At: time.Now(), Kind: NoteWarning, Text: w}})
+		}
+	}
 	_, rules.Offers = e.store.(store.Offerer)
 	return rules, nil
 }

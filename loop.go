@@ -176,7 +176,7 @@ func (l *loop) open(letter letter) {
 	case letter.rules != nil:
 		l.rules = letter.rules.Machine
 		l.step(machine.Event{Kind: machine.Bar, Bars: machine.Uninformed})
-		l.step(letter.rules.start(l.e))
+		l.step(machine.Event{Kind: machine.Start, Doubt: letter.rules.doubt})
 	case letter.wait != nil:
 		l.waiters = append(l.waiters, letter.wait)
 	case letter.note != nil:

@@ -151,6 +151,7 @@ func electionsToComplete(t *testing.T) string {
 	for _, group := range []string{"reports", "jobs.eu", "a=b"} {
 		e, err := leader.NewElection(nc, leader.ElectionConfig{
 			Bucket: "leaders", BucketAutoCreate: true, Group: group, InstanceID: "w1", TTL: 30 * time.Second, HeartbeatInterval: time.Second,
+			AcquireGrace: leader.GraceOff,
 		})
 		if err != nil {
 			t.Fatal(err)

@@ -70,7 +70,7 @@ func (l *readLab) stand(group, id string, hooks ...leader.Hooks) leader.Election
 	e, err := leader.NewElection(l.nc, leader.ElectionConfig{
 		Bucket: labBucket, Group: group, InstanceID: id, TTL: 20 * time.Second, HeartbeatInterval: time.Second,
 		Priority: 7, Version: "1.2.3", Address: id + ":80", Meta: map[string]string{"zone": "z"}, DeleteOnStop: true,
-		Hooks: leader.JoinHooks(hooks...),
+		Hooks: leader.JoinHooks(hooks...), AcquireGrace: leader.GraceOff,
 	})
 	if err != nil {
 		l.t.Fatal(err)

@@ -173,6 +173,7 @@ func (l *readLab) mute() {
 	}
 	e, err := leader.NewElection(nc, leader.ElectionConfig{
 		Bucket: labBucket, Group: steered, InstanceID: "mute", TTL: 20 * time.Minute, HeartbeatInterval: time.Minute,
+		AcquireGrace: leader.GraceOff,
 	})
 	if err != nil {
 		l.t.Fatal(err)

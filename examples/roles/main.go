@@ -41,6 +41,7 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) error {
 	roles, err := leader.NewRoleManager(nc, leader.RoleManagerConfig{
 		Election: leader.ElectionConfig{
 			Bucket: app.Bucket, BucketAutoCreate: true, InstanceID: f.ID, TTL: f.TTL, Logger: f.Logger(), DeleteOnStop: true,
+			AcquireGrace: f.Grace(),
 		}.WithProfile(f.Profile),
 		Spread: leader.SpreadConfig{Enabled: true, Pace: 0.5},
 	})

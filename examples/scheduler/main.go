@@ -57,7 +57,7 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) error {
 
 	s.id = f.ID
 	cfg := leader.ElectionConfig{
-		Bucket: app.Bucket, BucketAutoCreate: true, Group: group, InstanceID: f.ID, TTL: f.TTL, Logger: f.Logger(),
+		Bucket: app.Bucket, BucketAutoCreate: true, Group: group, InstanceID: f.ID, TTL: f.TTL, Logger: f.Logger(), AcquireGrace: f.Grace(),
 	}.WithProfile(f.Profile)
 	return leader.Run(ctx, nc, cfg, s.lead)
 }

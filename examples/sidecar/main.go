@@ -55,7 +55,7 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) error {
 	defer closeAll()
 
 	cfg := leader.ElectionConfig{
-		Bucket: app.Bucket, BucketAutoCreate: true, Group: s.group, InstanceID: f.ID, TTL: f.TTL, Logger: f.Logger(),
+		Bucket: app.Bucket, BucketAutoCreate: true, Group: s.group, InstanceID: f.ID, TTL: f.TTL, Logger: f.Logger(), AcquireGrace: f.Grace(),
 		DeleteOnStop: true, DemoteTimeout: s.drain + time.Second,
 	}.WithProfile(f.Profile)
 	if s.health != "" {

@@ -50,7 +50,7 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) error {
 	defer closeAll()
 
 	cfg := leader.ElectionConfig{
-		Bucket: app.Bucket, BucketAutoCreate: true, Group: "web", InstanceID: f.ID, TTL: f.TTL, Logger: f.Logger(),
+		Bucket: app.Bucket, BucketAutoCreate: true, Group: "web", InstanceID: f.ID, TTL: f.TTL, Logger: f.Logger(), AcquireGrace: f.Grace(),
 		Address:       reachable(address, l.Addr()), // the others send clients here while we lead
 		DeleteOnStop:  true,
 		DemoteTimeout: drain,

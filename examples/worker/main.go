@@ -34,7 +34,7 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) error {
 	defer closeAll()
 
 	cfg := leader.ElectionConfig{
-		Bucket: app.Bucket, BucketAutoCreate: true, Group: "worker", InstanceID: f.ID, TTL: f.TTL, Logger: f.Logger(),
+		Bucket: app.Bucket, BucketAutoCreate: true, Group: "worker", InstanceID: f.ID, TTL: f.TTL, Logger: f.Logger(), AcquireGrace: f.Grace(),
 	}.WithProfile(f.Profile)
 	return leader.Run(ctx, nc, cfg, func(ctx context.Context, term leader.Term) error {
 		app.Say(stdout, f.ID, term, "begins")

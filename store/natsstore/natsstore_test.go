@@ -182,3 +182,23 @@ func TestNewsPutOffTheAudit(t *testing.T) {
 		t.Errorf("the audit is due at %v", h.auditAt)
 	}
 }
+
+// The clock that made the bucket may have been set back since. Taking such a bucket
+// for new costs a wait; taking its age for unknown could cost a second leader.
+func TestBucketFromTheFutureCountsAsNew(t *testing.T) {
+	now := time.Now()
+	for _, c := range []struct {
+		name               string
+		created, timeStamp time.Time
+		want               time.Duration
+	}{
+		{"old", now.Add(-time.Hour), now, time.Hour},
+		{"made this instant", now, now, 1},
+		{"from the future", now.Add(time.Hour), now, 1},
+		{"from a server that does not say what time it is", now, time.Time{}, 0},
+	} {
+		if got := age(&jetstream.StreamInfo{Created: c.created, TimeStamp: c.timeStamp}); got != c.want {
+			t.Errorf("%s: age %v, want %v", c.name, got, c.want)
+		}
+	}
+}

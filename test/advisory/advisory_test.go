@@ -26,6 +26,7 @@ func start(t *testing.T, nc *nats.Conn, id string, hooks leader.Hooks) leader.El
 	e, err := leader.NewElection(nc, leader.ElectionConfig{
 		Bucket: "leaders", Group: group, InstanceID: id,
 		TTL: 20 * time.Second, HeartbeatInterval: time.Second, BucketAutoCreate: true, DeleteOnStop: true, Hooks: hooks,
+		AcquireGrace: leader.GraceOff,
 	})
 	if err != nil {
 		t.Fatal(err)

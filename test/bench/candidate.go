@@ -35,6 +35,8 @@ type candidate struct {
 func plain(bucket, group, id string, ttl time.Duration) leader.ElectionConfig {
 	return leader.ElectionConfig{
 		Bucket: bucket, Group: group, InstanceID: id, TTL: ttl, HeartbeatInterval: ttl / 3, DeleteOnStop: true,
+		// Each section makes its bucket on servers of its own, where there was none before.
+		AcquireGrace: leader.GraceOff,
 	}
 }
 

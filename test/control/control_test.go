@@ -32,6 +32,7 @@ func start(t *testing.T, nc *nats.Conn, id string) leader.Election {
 	e, err := leader.NewElection(nc, leader.ElectionConfig{
 		Bucket: "leaders", Group: "jobs/eu.west", InstanceID: id, Address: "http://" + id,
 		TTL: 2 * time.Minute, HeartbeatInterval: time.Second, BucketAutoCreate: true, DeleteOnStop: true,
+		AcquireGrace: leader.GraceOff,
 	})
 	if err != nil {
 		t.Fatal(err)

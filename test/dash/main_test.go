@@ -95,7 +95,7 @@ func stand(t *testing.T, nc *nats.Conn, group, id string, adapt ...func(*leader.
 	t.Helper()
 	cfg := leader.ElectionConfig{
 		Bucket: "leaders", Group: group, InstanceID: id, TTL: 10 * time.Second, HeartbeatInterval: 500 * time.Millisecond,
-		DeleteOnStop: true, Address: id + ".example:8080", Hooks: rollcall.Hooks(nc),
+		DeleteOnStop: true, Address: id + ".example:8080", Hooks: rollcall.Hooks(nc), AcquireGrace: leader.GraceOff,
 	}
 	for _, a := range adapt {
 		a(&cfg)

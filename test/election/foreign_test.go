@@ -171,7 +171,7 @@ func TestBucketsMadeByOthers(t *testing.T) {
 			c.cfg.Bucket = name
 			kv := natslab.KV(t, admin, c.cfg)
 			g := newGroup(t, name)
-			found := func(c *leader.ElectionConfig) { c.BucketAutoCreate = false }
+			found := func(c *leader.ElectionConfig) { c.BucketAutoCreate, c.AcquireGrace = false, leader.GraceAuto }
 			begun := time.Now()
 			a := g.join(srv.Connect(t), "a", ttl(short), found)
 			g.leader()

@@ -81,12 +81,13 @@ func newGroup(tb testing.TB, bucket string) *group {
 	return g
 }
 
-// config is that of a candidate who releases when stopped.
+// config is that of a candidate who releases when stopped. It does not cool down:
+// the bucket is the test's own, and there was none before.
 func (g *group) config(id string, tweaks []tweak) leader.ElectionConfig {
 	cfg := leader.ElectionConfig{
 		Bucket: g.bucket, Group: g.name, InstanceID: id,
 		TTL: long, HeartbeatInterval: time.Second,
-		BucketAutoCreate: true, DeleteOnStop: true,
+		BucketAutoCreate: true, DeleteOnStop: true, AcquireGrace: leader.GraceOff,
 	}
 	for _, t := range tweaks {
 		t(&cfg)

@@ -102,7 +102,7 @@ func TestThousandElectionsOnOneConnection(t *testing.T) {
 				es := make([]leader.Election, n)
 				for i := range es {
 					cfg := leader.ElectionConfig{
-						Bucket: "b", Group: fmt.Sprintf("%s.g%04d", name, i), InstanceID: id, DeleteOnStop: true,
+						Bucket: "b", Group: fmt.Sprintf("%s.g%04d", name, i), InstanceID: id, DeleteOnStop: true, AcquireGrace: leader.GraceOff,
 						TTL: 10 * long, HeartbeatInterval: 3 * long, // the renewals would only disturb the count
 					}
 					var err error

@@ -48,7 +48,7 @@ func begin(t *testing.T, nc *nats.Conn, id string, hooks leader.Hooks) leader.El
 	t.Helper()
 	e, err := leader.NewElection(nc, leader.ElectionConfig{
 		Bucket: "leaders", Group: "reports", InstanceID: id, TTL: 3 * time.Second, HeartbeatInterval: 200 * time.Millisecond,
-		BucketAutoCreate: true, DeleteOnStop: true, Hooks: hooks,
+		BucketAutoCreate: true, DeleteOnStop: true, Hooks: hooks, AcquireGrace: leader.GraceOff,
 	})
 	if err != nil {
 		t.Fatal(err)

@@ -3,6 +3,7 @@ package natsstore_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"slices"
 	"strings"
 	"sync"
@@ -305,5 +306,40 @@ func TestCheckWithoutPermissionWarns(t *testing.T) {
 	r, err := s.Check(natslab.Within(t), store.CheckRequest{TTL: time.Second})
 	if err != nil || len(r.Warnings) != 1 || !strings.Contains(r.Warnings[0], "$JS.API.STREAM.INFO.KV_b") {
 		t.Errorf("%+v, %v", r, err)
+	}
+}
+
+// A bucket's age is that of its latest making, by the servers' clock: one that was
+// deleted and made again is new, whoever makes it and however old its name.
+func TestBucketMadeAgainIsNew(t *testing.T) {
+	nc := natslab.Start(t).Connect(t)
+	ensure(t, nc, natsstore.BucketConfig{Bucket: "b"})
+	s := open(t, nc, "b", natsstore.Options{})
+	age := func() time.Duration {
+		t.Helper()
+		r, err := s.Check(natslab.Within(t), store.CheckRequest{TTL: time.Second})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if r.Age <= 0 {
+			t.Fatalf("age %v", r.Age)
+		}
+		return r.Age
+	}
+	first := age()
+	natslab.Eventually(t, "the bucket ages", func(context.Context) error {
+		if now := age(); now < first+50*time.Millisecond {
+			return fmt.Errorf("age %v after %v", now, first)
+		}
+		return nil
+	})
+	old, begun := age(), time.Now()
+	if err := natslab.JetStream(t, nc).DeleteStream(natslab.Within(t), "KV_b"); err != nil {
+		t.Fatal(err)
+	}
+	ensure(t, nc, natsstore.BucketConfig{Bucket: "b"})
+	// The servers' clock is ours here, so that it can have aged by what has passed since, and by no more.
+	if again, most := age(), time.Since(begun); again > most {
+		t.Errorf("age %v, was %v; made %v ago", again, old, most)
 	}
 }

@@ -22,7 +22,7 @@ const leafTTL = 3 * time.Second
 func stand(tb testing.TB, nc *nats.Conn, id string, opts natsstore.Options) leader.Election {
 	tb.Helper()
 	e, err := leader.NewElectionWithStore(open(tb, nc, "b", opts), leader.ElectionConfig{
-		Group: "g", InstanceID: id, TTL: leafTTL, HeartbeatInterval: leafTTL / 6,
+		Group: "g", InstanceID: id, TTL: leafTTL, HeartbeatInterval: leafTTL / 6, AcquireGrace: leader.GraceOff,
 	})
 	if err != nil {
 		tb.Fatal(err)

@@ -99,7 +99,7 @@ func (f *fleet) patrol(quit chan struct{}) {
 func template(id string, ttl time.Duration) leader.RoleManagerConfig {
 	return leader.RoleManagerConfig{
 		Election: leader.ElectionConfig{
-			Bucket: bucket, InstanceID: id, TTL: ttl, HeartbeatInterval: ttl / 10, DeleteOnStop: true,
+			Bucket: bucket, InstanceID: id, TTL: ttl, HeartbeatInterval: ttl / 10, DeleteOnStop: true, AcquireGrace: leader.GraceOff,
 		},
 		Spread: leader.SpreadConfig{Enabled: true, Pace: 1},
 	}

@@ -136,7 +136,6 @@ func TestThousandRolesNeedOneWatch(t *testing.T) {
 			before := subscriptions(t, srv)
 			f := newFleet(t, n)
 			cfg := template("a", time.Minute)
-			cfg.Election.AcquireGrace = leader.GraceOff
 			a := f.start(nc, cfg)
 			f.settled([]int{n}, a)
 			want := 0

@@ -26,7 +26,7 @@ func start(t *testing.T, nc *nats.Conn, id string, priority int) leader.Election
 	e, err := leader.NewElection(nc, leader.ElectionConfig{
 		Bucket: bucket, Group: group, InstanceID: id, TTL: 20 * time.Second, HeartbeatInterval: time.Second,
 		Priority: priority, Version: "1.2.3", Address: id + ":80",
-		BucketAutoCreate: true, DeleteOnStop: true, Hooks: rollcall.Hooks(nc),
+		BucketAutoCreate: true, DeleteOnStop: true, Hooks: rollcall.Hooks(nc), AcquireGrace: leader.GraceOff,
 	})
 	if err != nil {
 		t.Fatal(err)

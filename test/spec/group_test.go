@@ -94,6 +94,9 @@ func (g *group) candidate(nc *nats.Conn, id string, tweaks ...tweak) *member {
 	for _, t := range tweaks {
 		t(&cfg)
 	}
+	if cfg.TTL == long {
+		cfg.AcquireGrace = leader.GraceOff // no test waits for that long because its bucket is new
+	}
 	m := &member{g: g, id: id}
 	cfg.Hooks = leader.Hooks{Transition: m.transition, Call: m.call, Note: m.noteOf}
 	e, err := leader.NewElection(nc, cfg)

@@ -59,6 +59,7 @@ func tenWorkers(t *testing.T, connect func() *nats.Conn) {
 			defer stop()
 			cfg := leader.ElectionConfig{
 				Bucket: bucket, Group: "my_app", InstanceID: fmt.Sprint("worker-", i), TTL: long, HeartbeatInterval: time.Second,
+				AcquireGrace: leader.GraceOff, // no test waits for that long because its bucket is new
 			}
 			if err := leader.Run(own, nc, cfg, work(i)); err != nil {
 				t.Errorf("worker %d: %v", i, err)

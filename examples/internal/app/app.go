@@ -127,6 +127,15 @@ func (f *Flags) Connect() (nc *nats.Conn, closeAll func(), err error) {
 	return nc, func() { nc.Close(); stop() }, nil
 }
 
+// Grace is how a candidate of the example treats a bucket that was made just now: others may follow a leader of the
+// bucket before it, which is waited out, but on a server of our own there was none.
+func (f *Flags) Grace() leader.AcquireGrace {
+	if f.Dev {
+		return leader.GraceOff
+	}
+	return leader.GraceAuto
+}
+
 // Say writes one line: the time, who, in which term, and what.
 func Say(w io.Writer, id string, term leader.Term, format string, args ...any) {
 	fmt.Fprintf(w, "%s %s term=%d %s\n", time.Now().Format(time.RFC3339Nano), id, term.Number, fmt.Sprintf(format, args...))

@@ -43,7 +43,7 @@ func start(t *testing.T, nc *nats.Conn, id string) leader.Election {
 	t.Helper()
 	e, err := leader.NewElection(nc, leader.ElectionConfig{
 		Bucket: bucket, Group: group, InstanceID: id, TTL: 20 * time.Second, HeartbeatInterval: time.Second,
-		BucketAutoCreate: true, DeleteOnStop: true,
+		BucketAutoCreate: true, DeleteOnStop: true, AcquireGrace: leader.GraceOff,
 		Hooks: leader.JoinHooks(rollcall.Hooks(nc), advisory.Hooks(nc, advisory.Options{})),
 	})
 	if err != nil {

@@ -75,7 +75,7 @@ func (c caller) json(want int, v any, args ...string) {
 func stand(t *testing.T, nc *nats.Conn, id string) leader.Election {
 	t.Helper()
 	e, err := leader.NewElection(nc, leader.ElectionConfig{
-		Bucket: bucket, Group: group, InstanceID: id, TTL: time.Minute, HeartbeatInterval: time.Second, DeleteOnStop: true,
+		Bucket: bucket, Group: group, InstanceID: id, TTL: time.Minute, HeartbeatInterval: time.Second, DeleteOnStop: true, AcquireGrace: leader.GraceOff,
 	})
 	if err != nil {
 		t.Fatal(err)

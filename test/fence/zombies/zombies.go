@@ -165,6 +165,7 @@ func join(t *testing.T, url, id string) *candidate {
 	e, err := leader.NewElection(natslab.Connect(t, url), leader.ElectionConfig{
 		Bucket: "leaders", BucketAutoCreate: true, Group: "haunted", InstanceID: id,
 		TTL: 3 * time.Second, HeartbeatInterval: 300 * time.Millisecond,
+		AcquireGrace: leader.GraceOff, // the bucket is the test's own, and there was none before
 	})
 	if err != nil {
 		t.Fatal(err)

@@ -53,6 +53,8 @@ type Session struct {
 	Domain  string
 	URL     string // without credentials, for people
 	Timeout time.Duration
+	// Fresh: the server began with an empty directory, for this session alone.
+	Fresh bool
 
 	closers []func()
 }
@@ -68,7 +70,7 @@ func (t Target) OpenLive(command string, opts ...nats.Option) (*Session, error) 
 }
 
 func (t Target) open(command string, live bool, opts []nats.Option) (_ *Session, err error) {
-	s := &Session{Bucket: t.Bucket, Timeout: t.Timeout}
+	s := &Session{Bucket: t.Bucket, Timeout: t.Timeout, Fresh: t.Dev}
 	defer func() {
 		if err != nil {
 			s.Close()

@@ -147,6 +147,7 @@ func (s *samples) startOne(ctx context.Context, bucket string, g sample, control
 	for _, cfg := range g.candidates {
 		cfg.Bucket, cfg.Group = bucket, g.group
 		cfg.TTL, cfg.HeartbeatInterval, cfg.DeleteOnStop = 5*time.Second, 500*time.Millisecond, true
+		cfg.AcquireGrace = leader.GraceOff // the server began with an empty directory: there was no bucket before this one
 		cfg.Hooks = leader.JoinHooks(advisory.Hooks(s.nc, advisory.Options{}), rollcall.Hooks(s.nc))
 		e, err := leader.NewElection(s.nc, cfg)
 		if err != nil {

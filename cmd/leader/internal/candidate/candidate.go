@@ -140,6 +140,10 @@ func absent(err error) bool {
 // Election returns the candidate. It has not been started.
 func (f Flags) Election(s *app.Session, cfg leader.ElectionConfig) (leader.Election, error) {
 	cfg.JetStreamDomain = s.Domain
+	if s.Fresh {
+		// A new bucket is not waited for: no leader can be left of one before it.
+		cfg.AcquireGrace = leader.GraceOff
+	}
 	cfg.Hooks = leader.JoinHooks(cfg.Hooks, rollcall.Hooks(s.NC)) // leader get asks
 	if f.Advisories {
 		cfg.Hooks = leader.JoinHooks(cfg.Hooks, advisory.Hooks(s.NC, advisory.Options{}))

@@ -176,7 +176,7 @@ func (st *stage) join(row int, delay time.Duration) {
 	c := st.cmd
 	s := spec{
 		ID: st.name(st.named), Conn: st.conn, Bucket: c.Bucket, Group: c.Key,
-		TTL: c.TTL, Heartbeat: c.Heartbeat, Delay: delay,
+		TTL: c.TTL, Heartbeat: c.Heartbeat, Delay: delay, Fresh: st.server != nil,
 	}
 	p, err := launch(st.worker, s, func(m message) { st.post(func() { st.hear(m) }) })
 	if p == nil {

@@ -22,6 +22,7 @@ type spec struct {
 	TTL       time.Duration  `json:"ttl"`
 	Heartbeat time.Duration  `json:"heartbeat"`
 	Delay     time.Duration  `json:"delay"` // before it joins
+	Fresh     bool           `json:"fresh"` // the server began with an empty directory
 }
 
 // An order is something a worker is told to do.

@@ -101,10 +101,14 @@ func (w *worker) prepare(s natsconn.Settings) (err error) {
 }
 
 func (w *worker) config(domain string) leader.ElectionConfig {
+	grace := leader.GraceAuto
+	if w.spec.Fresh {
+		grace = leader.GraceOff // no leader can be left of a bucket before this one
+	}
 	return leader.ElectionConfig{
 		Bucket: w.spec.Bucket, Group: w.spec.Group, InstanceID: w.spec.ID,
 		TTL: w.spec.TTL, HeartbeatInterval: w.spec.Heartbeat,
-		BucketAutoCreate: true, DeleteOnStop: true, JetStreamDomain: domain,
+		BucketAutoCreate: true, DeleteOnStop: true, JetStreamDomain: domain, AcquireGrace: grace,
 		Hooks: leader.JoinHooks(leader.Hooks{Transition: w.onTransition, Note: w.onNote}, rollcall.Hooks(w.nc)),
 	}
 }

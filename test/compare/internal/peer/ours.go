@@ -58,6 +58,8 @@ func (c *ourClient) Join(ctx context.Context, as Candidacy) (Candidate, error) {
 	o.Election, err = leader.NewElectionWithStore(c.store, leader.ElectionConfig{
 		Group: as.Group, InstanceID: as.ID, TTL: as.Lease.TTL, HeartbeatInterval: as.Lease.Heartbeat, DeleteOnStop: true,
 		Hooks: leader.Hooks{Call: o.called},
+		// The site has made the bucket on servers of its own: there was none before, and the others do not ask either.
+		AcquireGrace: leader.GraceOff,
 	})
 	if err != nil {
 		return nil, err
