@@ -315,7 +315,7 @@ func (c ElectionConfig) validateRetry(v *validator) {
 func (c ElectionConfig) validateRecord(v *validator) {
 	widest := record.Standing{Priority: math.MinInt, Version: strings.Repeat("0", record.MaxVersion), Age: maxAge}
 	r := record.Of(c.machine(false).Template(), record.About{
-		Meta: c.Meta, Address: c.Address, Version: c.Version, Standings: slices.Repeat([]record.Standing{widest}, record.MaxStandings),
+		Meta: c.Meta, Address: c.Address, Version: c.Version, Drift: 1.0 / 3, Standings: slices.Repeat([]record.Standing{widest}, record.MaxStandings),
 	})
 	_, err := r.Encode()
 	switch {

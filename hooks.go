@@ -156,7 +156,7 @@ const (
 	NoteFailed    = "failed"     // an attempt failed and is repeated
 	NoteOverrun   = "overrun"    // the work did not stop within DemoteTimeout
 	NoteGaveUp    = "gave-up"    // a release could not be written; the record will expire
-	NoteWarning   = "warning"    // the store weakens a guarantee
+	NoteWarning   = "warning"    // the store, or another candidate, weakens a guarantee
 	NoteNotReady  = "not-ready"  // the store could not be checked or watched yet, and is tried again
 	NotePanic     = "panic"      // a callback panicked
 	NoteBadToken  = "bad-token"  // ValidateToken found that the term is over, or that there was none

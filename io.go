@@ -27,7 +27,7 @@ func (e *election) send(ctx context.Context, a machine.Action, known standings) 
 
 func (e *election) write(ctx context.Context, a machine.Action, known standings) (uint64, error) {
 	value, err := record.Of(a.Rec, record.About{
-		Meta: e.cfg.Meta, Address: e.cfg.Address, Version: e.cfg.Version, Standings: known,
+		Meta: e.cfg.Meta, Address: e.cfg.Address, Version: e.cfg.Version, Drift: e.cfg.ClockDrift, Standings: known,
 	}).Encode()
 	if err != nil {
 		return 0, fmt.Errorf("%w: %w", store.ErrInvalid, err)

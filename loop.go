@@ -55,6 +55,8 @@ type loop struct {
 	waiters  []*waiter
 	told     LeaderInfo // what observers were told last
 
+	peers peers
+
 	// The latest token whose correlation was asked for, and that.
 	hashed, hash string
 }
@@ -219,6 +221,7 @@ func (l *loop) sight(entry store.Entry) {
 func (l *loop) read(entry store.Entry) machine.Seen {
 	seen, rec := record.Read(entry)
 	l.record = rec
+	l.compare(seen, rec)
 	if seen.Kind == machine.Held && rec.Token != l.state.Grant.Token || seen.Kind == machine.Vacant {
 		l.known = rec.Standings
 		seen.Ranked = len(l.known) > 0
@@ -303,6 +306,7 @@ func (l *loop) step(ev machine.Event) {
 	if state.Phase == machine.Holding && before.Phase != machine.Holding {
 		l.since = l.e.clock.now().Mono
 	}
+	l.remember(before)
 	l.syncGrant()
 	l.publish(before)
 	l.e.seat.stepped(l.told)

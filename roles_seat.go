@@ -205,7 +205,11 @@ func (s *seat) stepped(info LeaderInfo) {
 	s.m.nudge()
 }
 
-// warns tells whether a warning about the store is to be reported: all roles of a manager have the same store.
+// maxWarnings is how many warnings a manager remembers to have reported.
+const maxWarnings = 256
+
+// warns reports whether a warning is to be reported: all roles of a manager have the
+// same store, and most have the same rivals.
 func (s *seat) warns(text string) bool {
 	if s == nil {
 		return true
@@ -213,6 +217,9 @@ func (s *seat) warns(text string) bool {
 	s.m.mu.Lock()
 	defer s.m.mu.Unlock()
 	_, said := s.m.warnings[text]
+	if len(s.m.warnings) >= maxWarnings {
+		clear(s.m.warnings) // names of others stand in them, of which there is no end
+	}
 	s.m.warnings[text] = struct{}{}
 	return !said
 }

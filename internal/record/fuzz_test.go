@@ -12,7 +12,7 @@ import (
 
 // FuzzRead reads whatever stands in a register. Its corpus is in testdata/fuzz.
 func FuzzRead(f *testing.F) {
-	f.Add([]byte(`{"id":"a","token":"t","priority":1,"meta":{"k":"v"},"ttl":3000,"term":4,"renewal":5,"address":"x"}`), uint64(5), false)
+	f.Add([]byte(`{"id":"a","token":"t","priority":1,"meta":{"k":"v"},"ttl":3000,"term":4,"renewal":5,"address":"x","drift":0.1}`), uint64(5), false)
 	f.Add([]byte(`{"token":"t","term":4,"reason":"resigned","by":"a","successor":"b"}`), uint64(6), true)
 	f.Add([]byte(nil), uint64(7), true)
 	f.Add([]byte(nil), uint64(0), false)

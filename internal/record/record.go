@@ -12,6 +12,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -41,6 +42,10 @@ type Record struct {
 	// Address is where the leader's clients reach it.
 	Address string `json:"address,omitempty"`
 
+	// Drift is how far the holder assumes the rate of a clock to be off. Zero says
+	// nothing: candidates did not always write it.
+	Drift Fraction `json:"drift,omitempty"`
+
 	// Version is that of the holder's program.
 	Version string `json:"version,omitempty"`
 	// Standings are those of the group's candidates, as far as its leaders have heard of them.
@@ -55,6 +60,20 @@ type Record struct {
 	By        string `json:"by,omitempty"`
 	Why       string `json:"why,omitempty"`
 	Successor string `json:"successor,omitempty"`
+}
+
+// A Fraction is a number between 0 and 1, both excluded, or zero, which says nothing.
+type Fraction float64
+
+// UnmarshalJSON takes whatever is no fraction for zero: nothing depends on the
+// number but a warning, which must not cost the group a wait.
+func (f *Fraction) UnmarshalJSON(b []byte) error {
+	v, err := strconv.ParseFloat(string(b), 64)
+	if err != nil || v <= 0 || v >= 1 {
+		v = 0
+	}
+	*f = Fraction(v)
+	return nil
 }
 
 // A Prior says how a term ended of which no vacancy says it.
@@ -264,6 +283,7 @@ type About struct {
 	Meta      map[string]string
 	Address   string
 	Version   string
+	Drift     float64
 	Standings []Standing
 }
 
@@ -274,7 +294,7 @@ func Of(c machine.Record, about About) Record {
 		Reason: string(c.Reason), By: c.By, Why: c.Why, Successor: c.Successor, Standings: about.Standings,
 	}
 	if c.ID != "" {
-		r.Meta, r.Address, r.Version = about.Meta, about.Address, about.Version
+		r.Meta, r.Address, r.Version, r.Drift = about.Meta, about.Address, about.Version, Fraction(about.Drift)
 		if c.Prior != (machine.Prior{}) {
 			r.Prior = &Prior{Term: c.Prior.Term, Reason: string(c.Prior.Reason)}
 		}

@@ -17,7 +17,7 @@ import (
 func full() record.Record {
 	return record.Record{
 		ID: "worker-1", Token: "3f9a6f8d-1a2b-4cde-9f1a-c0b123456789", Priority: -7,
-		Meta: map[string]string{"zone": "eu\"west", "☃": ""}, TTL: 5000, Term: 1 << 53, Renewal: 17, Address: "[::1]:4222",
+		Meta: map[string]string{"zone": "eu\"west", "☃": ""}, TTL: 5000, Term: 1 << 53, Renewal: 17, Address: "[::1]:4222", Drift: 0.1,
 	}
 }
 
@@ -56,7 +56,7 @@ func TestWhatIsWrittenIsReadBack(t *testing.T) {
 			if seen.Kind != kind || seen.Rev != 12 || !reflect.DeepEqual(got, want) {
 				t.Errorf("tombstone %v: read %v, rev %d\n%+v, want\n%+v", tombstone, seen.Kind, seen.Rev, got, want)
 			}
-			if back := record.Of(seen.Rec, record.About{Meta: got.Meta, Address: got.Address, Version: got.Version, Standings: got.Standings}); !reflect.DeepEqual(back, want) {
+			if back := record.Of(seen.Rec, record.About{Meta: got.Meta, Address: got.Address, Version: got.Version, Drift: float64(got.Drift), Standings: got.Standings}); !reflect.DeepEqual(back, want) {
 				t.Errorf("through the core: %+v, want %+v", back, want)
 			}
 		}
@@ -81,6 +81,24 @@ func TestUnknownFieldsChangeNothing(t *testing.T) {
 	more, _ := record.Read(entry(`{"id":"a","nested":{"id":"b","reason":["x"]},"token":"t","v":2,"ttl":3000,"term":4,"x":null}`))
 	if plain != more {
 		t.Fatalf("%+v\n%+v", plain, more)
+	}
+}
+
+// The drift came later than the record, and only warns. A program that does not know
+// it, or means something else by the word, is a holder like any other.
+func TestADriftThatIsNoneSaysNothing(t *testing.T) {
+	plain, _ := record.Read(entry(`{"id":"a","token":"t","ttl":3000}`))
+	for _, drift := range []string{"0", "-0.1", "1", "7", "1e400", "null", `"fast"`, `{"of":1}`, "[0.1]", "true"} {
+		seen, r := record.Read(entry(`{"id":"a","token":"t","ttl":3000,"drift":` + drift + `}`))
+		if seen != plain || r.Drift != 0 {
+			t.Errorf("drift %s reads as %v %+v", drift, seen, r)
+		}
+	}
+	if _, r := record.Read(entry(`{"id":"a","token":"t","ttl":3000,"drift":0.25}`)); r.Drift != 0.25 {
+		t.Errorf("drift %v", r.Drift)
+	}
+	if b := string(mustEncode(t, record.Record{ID: "a", Token: "t"})); strings.Contains(b, "drift") {
+		t.Errorf("a drift of which nothing is known is written: %s", b)
 	}
 }
 

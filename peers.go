@@ -1,0 +1,129 @@
+package leader
+
+import (
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/seed-ff2cb582/leader/internal/machine"
+	"github.com/seed-ff2cb582/leader/internal/record"
+)
+
+// peers is what a candidate remembers to notice that another one is configured
+// unlike itself, or has its name. Nothing but warnings depends on it.
+type peers struct {
+	own      []string // tokens of this candidate's latest claims
+	wrote    uint64   // the last revision that this candidate is known to have written
+	namesake namesake
+	said     []said // what was warned of, the latest last
+}
+
+// A namesake is the holder of a record under our InstanceID that is not of our claim.
+type namesake struct {
+	token string
+	until int64  // when what a predecessor wrote has arrived (monotonic)
+	base  uint64 // renewals that may be a predecessor's
+}
+
+// said is a cause of which was warned, and about whom.
+type said struct {
+	cause warning
+	id    string
+}
+
+type warning uint8
+
+const (
+	otherTTL warning = iota
+	otherDrift
+	sameName
+	sameToken
+)
+
+// What is remembered is bounded: IDs and tokens of others come without end.
+const (
+	maxSaid = 32
+	maxOwn  = 16
+)
+
+// compare warns of what a record says that a candidate of the same group must not say.
+func (l *loop) compare(seen machine.Seen, rec record.Record) {
+	if seen.Kind != machine.Held || len(rec.ID) > record.MaxName || slices.Contains(l.peers.own, rec.Token) {
+		return
+	}
+	cfg := l.e.cfg
+	if rec.ID == cfg.InstanceID {
+		// Its settings may be those of before a restart, which is what changes them.
+		if l.peers.meet(seen, l.e.clock.now().Mono, machine.Wait(believed(seen.Rec.TTL), cfg.ClockDrift)) {
+			l.warn(sameName, rec.ID, "Another process takes part under this candidate's name, %q: a claim that is not of this process was renewed."+
+				" Give each candidate an InstanceID of its own.", rec.ID)
+		}
+		return
+	}
+	if theirs := seen.Rec.TTL; theirs > 0 && theirs != cfg.TTL {
+		l.warn(otherTTL, rec.ID, "Candidate %q has a TTL of %v, and this one of %v: whoever misses the record of the longer lease may lead before it ends."+
+			" Use one TTL per group.", rec.ID, theirs, cfg.TTL)
+	}
+	if theirs := float64(rec.Drift); theirs > 0 && theirs != cfg.ClockDrift {
+		l.warn(otherDrift, rec.ID, "Candidate %q has a ClockDrift of %v, and this one of %v: two can lead at once when clocks differ by more than the smaller one allows."+
+			" Use one ClockDrift per group.", rec.ID, theirs, cfg.ClockDrift)
+	}
+}
+
+// believed is the lease that a record is credited with, as the core does.
+func believed(ttl time.Duration) time.Duration {
+	if ttl <= 0 || ttl > MaxTTL {
+		return MaxTTL
+	}
+	return ttl
+}
+
+// meet takes in a record under our name that is not of our claim, and reports whether
+// another process must have written it while this one was running.
+//
+// One that was written on top of a write of ours is such a record, since a
+// compare-and-swap of before could not have been applied. Any other may be what our
+// predecessor left behind: its latest renewal, that renewal's successor if it was
+// under way when the predecessor died, and whatever a replica that lags delivers of
+// those before. All that has arrived within a lease. So two renewals past what stood
+// there then are another's.
+func (p *peers) meet(seen machine.Seen, now int64, lease time.Duration) bool {
+	if p.wrote > 0 && seen.Rev > p.wrote {
+		return true
+	}
+	n := &p.namesake
+	switch {
+	case seen.Rec.Token != n.token:
+		*n = namesake{token: seen.Rec.Token, until: now + int64(lease), base: seen.Rec.Renewal}
+	case now < n.until:
+		n.base = max(n.base, seen.Rec.Renewal)
+	}
+	return seen.Rec.Renewal >= n.base+2
+}
+
+// remember takes in what the latest step did, as far as it concerns others.
+func (l *loop) remember(before machine.State) {
+	s, p := l.state, &l.peers
+	if token := s.Grant.Token; token != before.Grant.Token {
+		p.own = append(p.own[max(0, len(p.own)-maxOwn+1):], token)
+	}
+	p.wrote = max(p.wrote, s.Grant.Rev)
+	deposed := before.Phase == machine.Holding && s.Phase != machine.Holding && s.Exit.Reason == machine.ReasonSuperseded
+	if deposed && s.View.Kind == machine.Held && s.View.Rec.Token == before.Grant.Token {
+		// Nobody else has the token but who has all of our memory.
+		l.warn(sameToken, s.View.Rec.ID, "Another process has renewed with the token of this candidate, %q: this machine was cloned, or restored from a snapshot, while"+
+			" it held the record. Restart the programs of the copy, and give them InstanceIDs of their own.", s.View.Rec.ID)
+	}
+}
+
+// warn reports a warning about a candidate, once for each cause.
+func (l *loop) warn(cause warning, id, format string, args ...any) {
+	p, one := &l.peers, said{cause, id}
+	if slices.Contains(p.said, one) {
+		return
+	}
+	p.said = append(p.said[max(0, len(p.said)-maxSaid+1):], one)
+	if text := fmt.Sprintf(format, args...); l.e.seat.warns(text) {
+		l.report(Note{At: time.Now(), Kind: NoteWarning, Text: text})
+	}
+}
