@@ -193,10 +193,12 @@ type AcquireGrace uint8
 // The settings of AcquireGrace.
 const (
 	// GraceAuto cools down where the store may forget: memory storage, server-side expiry.
+	// It also waits out the lease of a leader from before the store was made: nobody leads before
+	// the store is TTL × (1 + ClockDrift) old.
 	GraceAuto AcquireGrace = iota
 	// GraceOn always cools down.
 	GraceOn
-	// GraceOff never does, unless the store is caught forgetting.
+	// GraceOff never does, unless the store is caught forgetting, nor does it wait in a store that is new.
 	GraceOff
 )
 

@@ -377,6 +377,10 @@ func (p *simProc) noted(n leader.Note) {
 		p.w.resolved++
 		p.w.mu.Unlock()
 	}
+	// All have the same settings and names of their own, whatever is late, lost or restarted.
+	if n.Kind == leader.NoteWarning && (strings.Contains(n.Text, "ClockDrift of") || strings.Contains(n.Text, "InstanceID")) {
+		p.w.t.Errorf("%s warns of a rival: %s", p.name, n.Text)
+	}
 }
 
 // promoted is the work of a leader. It judges G3, and takes a while to stop.

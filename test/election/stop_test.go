@@ -36,6 +36,7 @@ func newPair(t *testing.T, tweaks ...tweak) pair {
 	})
 	p.a.start()
 	p.leader()
+	p.await("a's work has begun", func() bool { return p.a.told() == "promote" }) // a term that ends before has no OnDemote
 	p.b = p.join(srv.Connect(t), "b", tweaks...)
 	p.b.follows(p.a)
 	kv, err := natslab.JetStream(t, nc).KeyValue(natslab.Within(t), "b")
