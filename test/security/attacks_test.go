@@ -431,7 +431,9 @@ func TestForgedTTLIsBelievedForAnHourAtMost(t *testing.T) {
 			}
 			start := time.Now()
 			won := make(chan time.Duration, 1)
-			e, err := leader.NewElectionWithStore(st, leader.ElectionConfig{Group: group, InstanceID: "a", TTL: short, HeartbeatInterval: short / 6})
+			e, err := leader.NewElectionWithStore(st, leader.ElectionConfig{
+				Group: group, InstanceID: "a", TTL: short, HeartbeatInterval: short / 6, AcquireGrace: leader.GraceOff,
+			})
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -131,7 +131,10 @@ type member struct {
 func stand(tb testing.TB, nc *nats.Conn, id string, tweaks ...func(*leader.ElectionConfig)) *member {
 	tb.Helper()
 	m := &member{tb: tb, id: id, moved: make(chan struct{}, 1)}
-	cfg := leader.ElectionConfig{Bucket: bucket, Group: group, InstanceID: id, TTL: short, HeartbeatInterval: short / 6}
+	cfg := leader.ElectionConfig{
+		Bucket: bucket, Group: group, InstanceID: id, TTL: short, HeartbeatInterval: short / 6,
+		AcquireGrace: leader.GraceOff, // the bucket is the test's own, and there was none before
+	}
 	for _, tweak := range tweaks {
 		tweak(&cfg)
 	}
