@@ -53,8 +53,8 @@ func command(t *testing.T, env []string, args ...string) *exec.Cmd {
 			cmd.Env = append(cmd.Env, e)
 		}
 	}
-	// What a killed demo leaves behind goes away with the test.
-	cmd.Env = append(append(cmd.Env, "TMPDIR="+t.TempDir()), env...)
+	// What a killed demo leaves behind goes away with the test, and the buckets are the tests' own: there was none before.
+	cmd.Env = append(append(cmd.Env, "TMPDIR="+t.TempDir(), "LEADER_GRACE=off"), env...)
 	return cmd
 }
 

@@ -28,6 +28,7 @@ type Flags struct {
 	Profile        string            `enum:",low-latency,stable,high-throughput" default:"" placeholder:"PROFILE" help:"Values for what is not given: low-latency, stable, high-throughput (default: ${profile})."`
 	TTL            time.Duration     `name:"ttl" placeholder:"TIME" help:"The length of the lease: how long nobody leads after a crash."`
 	Heartbeat      time.Duration     `placeholder:"TTL/5" help:"The time from one renewal to the next."`
+	Grace          string            `env:"LEADER_GRACE" enum:"auto,on,off" default:"auto" placeholder:"auto" help:"Whether to lead only a lease after the claim: auto (where the bucket may forget, or is new), on, off."`
 	Priority       int               `placeholder:"N" help:"Higher goes first at a vacancy."`
 	AllowTakeover  bool              `help:"Ask a leader of lower priority to hand over, and hand over to one of higher priority."`
 	ProgramVersion string            `placeholder:"VERSION" help:"The version of the program, for people and --version-policy."`
@@ -60,7 +61,7 @@ func (f Flags) Config(group string, profile leader.Profile, shell Shell, logs io
 		TTL: f.TTL, HeartbeatInterval: f.Heartbeat,
 		Priority: f.Priority, AllowPriorityTakeover: f.AllowTakeover,
 		Version: f.ProgramVersion, VersionPolicy: f.policy(), Address: f.Address, Meta: f.Meta,
-		HealthCheckInterval: f.CheckInterval, Logger: f.logger(logs),
+		HealthCheckInterval: f.CheckInterval, Logger: f.logger(logs), AcquireGrace: f.grace(),
 	}
 	if cfg.TTL > 0 && cfg.HeartbeatInterval == 0 {
 		cfg.HeartbeatInterval = cfg.TTL / 5
@@ -108,6 +109,17 @@ func (f Flags) policy() leader.VersionPolicy {
 	}
 }
 
+func (f Flags) grace() leader.AcquireGrace {
+	switch f.Grace {
+	case "on":
+		return leader.GraceOn
+	case "off":
+		return leader.GraceOff
+	default:
+		return leader.GraceAuto
+	}
+}
+
 func (f Flags) logger(w io.Writer) *slog.Logger {
 	level := slog.LevelWarn
 	if f.Verbose {
@@ -140,7 +152,7 @@ func absent(err error) bool {
 // Election returns the candidate. It has not been started.
 func (f Flags) Election(s *app.Session, cfg leader.ElectionConfig) (leader.Election, error) {
 	cfg.JetStreamDomain = s.Domain
-	if s.Fresh {
+	if s.Fresh && cfg.AcquireGrace == leader.GraceAuto {
 		// A new bucket is not waited for: no leader can be left of one before it.
 		cfg.AcquireGrace = leader.GraceOff
 	}
