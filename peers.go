@@ -87,6 +87,9 @@ func believed(ttl time.Duration) time.Duration {
 // under way when the predecessor died, and whatever a replica that lags delivers of
 // those before. All that has arrived within a lease. So two renewals past what stood
 // there then are another's.
+//
+// Where a store forgets, revisions come again, and with them what a predecessor wrote:
+// the warning may be false there.
 func (p *peers) meet(seen machine.Seen, now int64, lease time.Duration) bool {
 	if p.wrote > 0 && seen.Rev > p.wrote {
 		return true
