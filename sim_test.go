@@ -379,7 +379,7 @@ func (p *simProc) noted(n leader.Note) {
 	}
 	// All have the same settings and names of their own, whatever is late, lost or restarted. A store that forgets
 	// may bring back what a predecessor wrote.
-	if p.w.grace != leader.GraceOn && n.Kind == leader.NoteWarning && (strings.Contains(n.Text, "ClockDrift of") || strings.Contains(n.Text, "InstanceID")) {
+	if !p.w.forgets() && n.Kind == leader.NoteWarning && (strings.Contains(n.Text, "ClockDrift of") || strings.Contains(n.Text, "InstanceID")) {
 		p.w.t.Errorf("%s warns of a rival: %s", p.name, n.Text)
 	}
 }
