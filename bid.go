@@ -106,10 +106,10 @@ func (l *loop) makeBid() {
 	}
 	b.flying, b.asks = true, l.preferred() && now >= l.mayAsk()
 	stand := record.Stand{ID: cfg.InstanceID, Term: b.term, Priority: cfg.Priority, Version: cfg.Version, Takeover: b.asks}
-	l.io.Go(func() {
+	l.spawn("bid", func() {
 		ctx, cancel := context.WithTimeout(l.ctx, cfg.ConnectionTimeout)
 		defer cancel()
-		err := changeControl(ctx, l.e.store, cfg.Group, func(c *record.Control) { c.Stand = &stand })
+		err := changeControl(ctx, l.e.sheltered(), cfg.Group, func(c *record.Control) { c.Stand = &stand })
 		l.e.mail.put(letter{bid: &err})
 	})
 }

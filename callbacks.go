@@ -4,13 +4,41 @@ import (
 	"context"
 	"time"
 
+	"github.com/seed-ff2cb582/leader/internal/faults"
 	"github.com/seed-ff2cb582/leader/internal/machine"
+	"github.com/seed-ff2cb582/leader/internal/shield"
 )
+
+// handTerm hands in a call of the callbacks of a term. A panic of ours in it ends
+// the election; callbacks see to their own, and to runtime.Goexit.
+func (e *election) handTerm(do func()) {
+	e.courier.hand(ofTerm, e.delivery("courier", do))
+}
+
+// handNews hands in news that belong to no term of ours. They go their own way,
+// so that neither waits for the other: a leader is not to wait for the
+// OnLeaderChange of what it does not act on.
+func (e *election) handNews(kind news, do func()) {
+	e.newsman.hand(kind, e.delivery("newsman", do))
+}
+
+func (e *election) delivery(what string, do func()) func() {
+	return func() {
+		shield.Call(func() {
+			faults.Point(what)
+			do()
+		}, func(value any, stack []byte) {
+			if value != nil { // runtime.Goexit is a callback's, and was reported
+				e.crash(what, value, stack)
+			}
+		})
+	}
+}
 
 // callPromote calls OnPromote for a term, unless that is over already: a callback is never
 // told of a term that it could only act on too late.
 func (e *election) callPromote(g *grant) {
-	if !g.open() {
+	if g.promoted || !g.open() {
 		return
 	}
 	g.promoted = true
@@ -26,7 +54,7 @@ func (e *election) callPromote(g *grant) {
 	}
 	for _, f := range e.promoteCallbacks() {
 		// The callback before this one may have lasted for the whole term.
-		if !g.open() || !shielded(func() { f(g.ctx, g.term.Token) }, fail) {
+		if !g.open() || !shield.Call(func() { f(g.ctx, g.term.Token) }, fail) {
 			return
 		}
 	}
@@ -34,9 +62,10 @@ func (e *election) callPromote(g *grant) {
 
 // callDemote calls OnDemote for a term that OnPromote was called for.
 func (e *election) callDemote(g *grant) {
-	if !g.promoted {
+	if g == nil || !g.promoted {
 		return
 	}
+	g.promoted = false
 	begun := time.Now()
 	defer func() { e.reportCallback(Callback{Kind: "demote", Term: g.term, Took: time.Since(begun)}) }()
 	e.callEach(e.demoteCallbacks(), e.reportPanic("OnDemote"))
@@ -48,7 +77,7 @@ func (e *election) callEach(fs []func(), report func(value any, stack []byte)) {
 		return
 	}
 	defer e.callEach(fs[1:], report)
-	shielded(fs[0], report)
+	shield.Call(fs[0], report)
 }
 
 func (e *election) promoteCallbacks() []func(context.Context, string) {
@@ -67,9 +96,14 @@ func (e *election) demoteCallbacks() []func() {
 func (e *election) tellCampaign(r Reason) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	for _, f := range e.campaign {
-		e.courier.hand(func() { e.callTimed("campaign", func() { f(r) }, e.reportPanic("OnCampaign")) })
+	if len(e.campaign) == 0 {
+		return
 	}
+	calls := make([]func(), len(e.campaign))
+	for i, f := range e.campaign {
+		calls[i] = func() { e.callTimed("campaign", func() { f(r) }, e.reportPanic("OnCampaign")) }
+	}
+	e.handNews(ofCampaign, func() { e.callEach(calls, reported) })
 }
 
 // tellLeader hands who leads now to the observers and the callbacks.
@@ -79,15 +113,23 @@ func (e *election) tellLeader(info LeaderInfo) {
 	for slot := range e.watchers {
 		slot.put(info)
 	}
-	for _, f := range e.changed {
-		e.courier.hand(func() { e.callTimed("leader-change", func() { f(info) }, e.reportPanic("OnLeaderChange")) })
+	if len(e.changed) == 0 {
+		return
 	}
+	calls := make([]func(), len(e.changed))
+	for i, f := range e.changed {
+		calls[i] = func() { e.callTimed("leader-change", func() { f(info) }, e.reportPanic("OnLeaderChange")) }
+	}
+	e.handNews(ofLeader, func() { e.callEach(calls, reported) })
 }
+
+// reported is for calls that report their panics themselves.
+func reported(any, []byte) {}
 
 // callTimed calls a callback that belongs to no term of ours, and reports how long it took.
 func (e *election) callTimed(kind string, f func(), fail func(value any, stack []byte)) {
 	begun := time.Now()
 	// Deferred, for runtime.Goexit.
 	defer func() { e.reportCallback(Callback{Kind: kind, Took: time.Since(begun)}) }()
-	shielded(f, fail)
+	shield.Call(f, fail)
 }

@@ -16,9 +16,10 @@
 //   - The number of a [Term] is larger than that of every earlier term of the group, across release,
 //     expiry, deletion and restart.
 //   - OnPromote and OnDemote alternate, never overlap, and are never called for a term that
-//     is already over. The context given to OnPromote, and every context derived from it, is
-//     cancelled at the latest when the trust window closes, even if the election's own goroutine
-//     is stuck; if the machine is suspended then, as soon as it runs again (see Suspension).
+//     is already over. Nothing that another callback does delays them. The context given to
+//     OnPromote, and every context derived from it, is cancelled at the latest when the trust
+//     window closes, even if the election's own goroutine is stuck; if the machine is suspended
+//     then, as soon as it runs again (see Suspension).
 //   - Work stops before the release: the context is cancelled, OnDemote has returned (or
 //     DemoteTimeout has passed), and only then another candidate is let in.
 //   - After any fault that ends, a live candidate stands again within 2 × TTL, without a restart.
@@ -99,5 +100,9 @@
 // condition, as [RetryConfig] says. A leader that cannot renew is demoted when its window closes, or
 // earlier by DisconnectGracePeriod. What a person has to mend (a missing bucket, a permission)
 // is returned by Start with the remedy, and logged and retried with patience if it shows up later.
-// A panic in a callback is reported and does not end the program; in OnPromote it ends the term.
+//
+// No panic ends the program. One in a callback, a health check or a hook is reported; in OnPromote it ends the term.
+// One in a method of the store is reported, and the call counts as one whose outcome is unknown. One in this library
+// ends the election: its window closes at once, its work stops, its record is left to expire, and [Election].Done and
+// Err tell ([ErrPanicked]). What Go calls a fatal error (concurrent writes to a map, no memory left) nobody can catch.
 package leader

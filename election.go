@@ -2,6 +2,7 @@ package leader
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"iter"
 	"log/slog"
@@ -31,13 +32,23 @@ type Election interface {
 	// Stop stops taking part: the term's context is cancelled, OnDemote runs to its end, and
 	// then, with DeleteOnStop, the record is released. It returns when all that is done, and
 	// may be called repeatedly. Called from a callback, it returns at once, and the rest follows
-	// when the callback has returned. The error is ErrDemoteTimeout if a callback outlived DemoteTimeout.
+	// when the callback has returned. The error is ErrDemoteTimeout if a callback outlived DemoteTimeout, and
+	// matches ErrPanicked if the election has ended by itself (see Err).
 	Stop() error
 
 	// StopWithContext is Stop with options. It gives up waiting when ctx is done or
 	// opts.Timeout has passed, and returns ErrStopTimeout; the record then expires by itself.
 	// Of several calls the first decides whether the record is released.
 	StopWithContext(ctx context.Context, opts StopOptions) error
+
+	// Done returns a channel that is closed when the election has ended for good: after Stop, when the
+	// context of Start has ended, or by itself, with all that follows. Err then says which.
+	Done() <-chan struct{}
+
+	// Err returns nil while the election runs, and after a stop that was asked for. Otherwise it
+	// returns why the election ended by itself, which so far has one reason: ErrPanicked. Such an
+	// election is not started again; the program makes another one, or ends.
+	Err() error
 
 	// IsLeader reports whether this candidate leads at this instant: whether its trust window
 	// is open, on the monotonic and on the wall clock. It neither blocks nor allocates.
@@ -73,13 +84,14 @@ type Election interface {
 	OnDemote(func())
 
 	// OnLeaderChange registers a callback for every change of who leads, as this
-	// candidate sees it. Callbacks of all kinds are delivered one at a time, in order, so that it waits for
-	// an OnPromote that lasts: Observe does not. Register before Start.
+	// candidate sees it. News (this and OnCampaign) are delivered one at a time and in order, by a
+	// goroutine of their own: they run beside OnPromote and OnDemote, and neither waits for the
+	// other. A callback that lags by more than 16 changes skips to the latest. Register before Start.
 	OnLeaderChange(func(LeaderInfo))
 
 	// OnCampaign registers a callback for each time that this candidate begins to campaign: it has found
-	// nobody to lead, for the reason given, and is about to claim the record. It is delivered like the other callbacks. Register
-	// before Start.
+	// nobody to lead, for the reason given, and is about to claim the record. It is delivered as
+	// OnLeaderChange is, and skips to the latest in the same way. Register before Start.
 	OnCampaign(func(Reason))
 
 	// Observe yields who leads, as this candidate sees it: the present state first, then
@@ -118,7 +130,8 @@ type Election interface {
 	Resume(ctx context.Context) error
 
 	// Alive returns nil if the election runs and its goroutine, which renews the lease, answers before ctx is done. It
-	// says nothing about the store. Errors are ErrNotStarted, ErrStopped and ctx.Err(). Like ValidateToken it would wait for
+	// says nothing about the store. Errors are ErrNotStarted, ErrStopped (which matches Err's error, too, if there is
+	// one) and ctx.Err(). Like ValidateToken it would wait for
 	// itself in a hook.
 	Alive(ctx context.Context) error
 }
@@ -156,6 +169,9 @@ func newElection(st store.Store, cfg ElectionConfig) *election {
 		cfg: cfg, store: st, clock: clock{origin: time.Now()}, mail: newMailbox(), done: make(chan struct{}),
 		log: log.With("group", cfg.Group, "instance", cfg.InstanceID),
 	}
+	if h := cfg.Hooks; h.Callback != nil || h.PerElection != nil {
+		e.told = make(chan struct{}, 1)
+	}
 	e.snap.Store(&snapshot{at: e.clock.origin, state: machine.Init, leader: LeaderInfo{Group: cfg.Group}})
 	return e
 }
@@ -175,10 +191,16 @@ type election struct {
 
 	current atomic.Pointer[grant] // the present term, nil without one
 	snap    atomic.Pointer[snapshot]
-	courier courier
+	courier courier // of OnPromote and OnDemote
+	newsman courier // of OnLeaderChange and OnCampaign
+	// told holds one while a hook is told of a callback, since both couriers do. It is nil without such a hook. A channel and
+	// no mutex, which would keep virtual time from passing.
+	told    chan struct{}
 	overran atomic.Bool // a callback outlived DemoteTimeout
 	lastErr atomic.Pointer[failure]
-	done    chan struct{}
+	// broken is how code of ours panicked, if it did. It ends the election.
+	broken atomic.Pointer[failure]
+	done   chan struct{}
 
 	mu       sync.Mutex
 	started  bool
@@ -319,6 +341,18 @@ func (e *election) proceed(ctx context.Context, rules conditions, err error) err
 	return nil
 }
 
+func (e *election) Done() <-chan struct{} { return e.done }
+
+func (e *election) Err() error {
+	if !e.over() {
+		return nil
+	}
+	if f := e.broken.Load(); f != nil {
+		return f.err
+	}
+	return nil
+}
+
 // neverRan ends an election that was stopped before its goroutine began.
 func (e *election) neverRan() {
 	e.snap.Store(&snapshot{state: machine.Ended, at: time.Now(), reason: ReasonStopped, leader: e.snap.Load().leader})
@@ -348,7 +382,7 @@ func (e *election) ready(ctx context.Context) (conditions, error) {
 	var report store.Report
 	if c, ok := e.store.(store.Checker); ok {
 		var err error
-		report, err = c.Check(ctx, store.CheckRequest{
+		report, err = e.checkStore(ctx, c, store.CheckRequest{
 			TTL: e.cfg.TTL, Key: e.cfg.Group, Reads: []string{record.ControlKey(e.cfg.Group)},
 		})
 		if err != nil {
@@ -373,7 +407,7 @@ func (e *election) StopWithContext(ctx context.Context, opts StopOptions) error 
 	if !e.askStop(opts.DeleteKey) {
 		return nil
 	}
-	if e.courier.inside() || e.loop.inside() {
+	if e.inside() {
 		return nil // the caller is what the stop has to wait for
 	}
 	if opts.Timeout > 0 {
@@ -386,7 +420,7 @@ func (e *election) StopWithContext(ctx context.Context, opts StopOptions) error 
 		if err != nil {
 			return e.stopLate(err)
 		}
-		return nil
+		return e.Err()
 	}
 	select {
 	case <-e.done:
@@ -394,9 +428,17 @@ func (e *election) StopWithContext(ctx context.Context, opts StopOptions) error 
 		return e.stopLate(ctx.Err())
 	}
 	if e.overran.Load() {
+		if err := e.Err(); err != nil {
+			return errors.Join(err, ErrDemoteTimeout)
+		}
 		return ErrDemoteTimeout
 	}
-	return nil
+	return e.Err()
+}
+
+// inside reports whether the caller is a callback or a hook of this election.
+func (e *election) inside() bool {
+	return e.courier.inside() || e.newsman.inside() || e.loop.inside()
 }
 
 // stopLate gives up the release when nobody waits for it any more.
@@ -477,7 +519,7 @@ func (e *election) giveUp(ctx context.Context, x machine.Exit) error {
 	}
 	// Asked names the term, so that a call that comes late does not end a later one.
 	e.mail.event(machine.Event{Kind: machine.Asked, Term: term.Number, Exit: x})
-	if e.courier.inside() || e.loop.inside() {
+	if e.inside() {
 		return nil // the release follows when the callback that calls us has returned
 	}
 	return e.await(ctx, func(s machine.State) (bool, error) {
@@ -492,15 +534,23 @@ func (e *election) Alive(ctx context.Context) error {
 	e.mu.Unlock()
 	switch {
 	case stopped:
-		return ErrStopped
+		return e.stoppedError()
 	case !started:
 		return ErrNotStarted
 	}
 	err := e.await(ctx, func(machine.State) (bool, error) { return true, nil })
 	if err == nil && e.over() {
-		return ErrStopped
+		return e.stoppedError()
 	}
 	return err
+}
+
+// stoppedError is ErrStopped, and why, if the election has ended by itself.
+func (e *election) stoppedError() error {
+	if err := e.Err(); err != nil {
+		return fmt.Errorf("%w: %w", ErrStopped, err)
+	}
+	return ErrStopped
 }
 
 // over tells whether the election's goroutine has ended.

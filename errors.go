@@ -26,6 +26,9 @@ var (
 	// ErrDemoteTimeout: OnPromote or OnDemote did not return within DemoteTimeout after
 	// the term had ended.
 	ErrDemoteTimeout = errors.New("leader: a callback did not return within DemoteTimeout")
+	// ErrPanicked: code of this library panicked, which ended the election. Its work was stopped, and the record
+	// left to expire. The error names the panic; the Logger and Hooks.Note were given the stack.
+	ErrPanicked = errors.New("leader: the election panicked")
 )
 
 // A ConfigError is one broken rule of a configuration, or of what a method was given. It matches ErrInvalidConfig.

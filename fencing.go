@@ -5,6 +5,7 @@ import (
 	"errors"
 	"time"
 
+	"github.com/seed-ff2cb582/leader/internal/faults"
 	"github.com/seed-ff2cb582/leader/internal/machine"
 )
 
@@ -81,6 +82,7 @@ func (e *election) cached(g *grant) bool {
 
 func (e *election) validatePeriodically(ctx context.Context) {
 	for sleep(ctx, e.cfg.Fencing.ValidationInterval) {
+		faults.Point("validation")
 		if e.IsLeader() {
 			// The outcome shows by itself: the window is extended or closes.
 			_ = e.ValidateToken(ctx)

@@ -247,7 +247,7 @@ func TestCourierKnowsItsOwnGoroutineAndDeliversInOrder(t *testing.T) {
 		var c courier
 		n := 0
 		for i := range 100 {
-			c.hand(func() {
+			c.hand(ofTerm, func() {
 				if n != i || !c.inside() {
 					t.Errorf("job %d after %d, inside %v", i, n, c.inside())
 				}

@@ -10,8 +10,11 @@ import (
 // Hooks tell the outside what an election does: metrics, traces, tests. Nil means
 // off. They are called from the election's own goroutine, in order, and must return
 // quickly: what they are slow at, the election is late at. They may call the election's methods that do not
-// wait; Stop and Resign do not wait when a hook calls them, ValidateToken and Do would wait for the hook itself. A panic
-// in a hook is not caught, unlike one in a callback: an election whose goroutine was lost could not even stop its work.
+// wait; Stop and Resign do not wait when a hook calls them, ValidateToken and Do would wait for the hook itself.
+//
+// A panic in a hook is reported as a note (NotePanic), and the election goes on. One in Note, while it is told of a
+// panic, is told to the Logger alone. A hook that ends its goroutine (runtime.Goexit, as a test's FailNow does) ends
+// the election, as if we had panicked: see ErrPanicked.
 type Hooks struct {
 	// Transition: the state changed.
 	Transition func(Transition)
@@ -19,8 +22,8 @@ type Hooks struct {
 	Call func(Call)
 	// Note: something that an operator may want to know happened.
 	Note func(Note)
-	// Callback: a callback of the program returned. It is called from the goroutine of
-	// the callbacks.
+	// Callback: a callback of the program returned. It is called from a goroutine of
+	// the callbacks, one call at a time.
 	Callback func(Callback)
 	// PerElection, called once when an election has been started and before any other of its hooks, returns hooks
 	// for that election alone, to be called after these. So one Hooks value serves any number of elections, those of Run
@@ -29,7 +32,7 @@ type Hooks struct {
 	// a changed copy of themselves would be asked without end.
 	PerElection func(Election, ElectionConfig) Hooks
 	// TermContext, called when a term begins, returns the context whose values the term's context
-	// shows: what it adds to ctx (a span, say) is found in OnPromote. Its end is ignored.
+	// shows: what it adds to ctx (a span, say) is found in OnPromote. Its end is ignored. Nil is ctx itself.
 	TermContext func(ctx context.Context, term Term) context.Context
 }
 
@@ -45,6 +48,13 @@ func JoinHooks(each ...Hooks) Hooks {
 		all.PerElection = joined(all.PerElection, h.PerElection)
 	}
 	return all
+}
+
+// askHooks asks for the hooks of this election alone.
+func (e *election) askHooks() {
+	e.hooks = e.cfg.Hooks
+	e.hooks.PerElection = nil
+	e.hook("Hooks.PerElection", func() { e.hooks = e.cfg.Hooks.of(e, e.cfg) })
 }
 
 // of returns the hooks of one election.
@@ -64,7 +74,10 @@ func both[T any](f, g func(T)) func(T) {
 	case g == nil:
 		return f
 	default:
-		return func(v T) { f(v); g(v) }
+		return func(v T) {
+			defer g(v) // also if f panics
+			f(v)
+		}
 	}
 }
 
@@ -158,7 +171,7 @@ const (
 	NoteGaveUp    = "gave-up"    // a release could not be written; the record will expire
 	NoteWarning   = "warning"    // the store, or another candidate, weakens a guarantee
 	NoteNotReady  = "not-ready"  // the store could not be checked or watched yet, and is tried again
-	NotePanic     = "panic"      // a callback panicked
+	NotePanic     = "panic"      // something panicked: a callback, a hook, the store, or this library itself
 	NoteBadToken  = "bad-token"  // ValidateToken found that the term is over, or that there was none
 	NoteBid       = "bid"        // this candidate could not make its standing known to the leader
 	NoteGarbled   = "garbled"    // nobody can read what stands in the control record

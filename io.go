@@ -7,8 +7,10 @@ import (
 	"sync"
 	"time"
 
+	"github.com/seed-ff2cb582/leader/internal/faults"
 	"github.com/seed-ff2cb582/leader/internal/machine"
 	"github.com/seed-ff2cb582/leader/internal/record"
+	"github.com/seed-ff2cb582/leader/internal/shield"
 	"github.com/seed-ff2cb582/leader/store"
 )
 
@@ -18,6 +20,7 @@ func (e *election) send(ctx context.Context, a machine.Action, known standings) 
 	defer cancel()
 	call := Call{Kind: a.Write.String(), Sent: time.Now()}
 	var rev uint64
+	faults.Point("send")
 	rev, call.Err = e.write(ctx, a, known)
 	call.Took, call.Outcome = time.Since(call.Sent), store.Classify(call.Err)
 	e.mail.put(letter{call: &call, ev: machine.Event{
@@ -32,7 +35,7 @@ func (e *election) write(ctx context.Context, a machine.Action, known standings)
 	if err != nil {
 		return 0, fmt.Errorf("%w: %w", store.ErrInvalid, err)
 	}
-	return e.store.CompareAndSwap(ctx, store.Write{
+	return e.sheltered().CompareAndSwap(ctx, store.Write{
 		Key: e.cfg.Group, Expected: a.Expected, Value: value, Tombstone: a.Write == machine.Release,
 	})
 }
@@ -42,7 +45,7 @@ func (e *election) look(ctx context.Context, a machine.Action) {
 	ctx, cancel := context.WithTimeout(ctx, e.cfg.ConnectionTimeout)
 	defer cancel()
 	call := Call{Kind: "read", Sent: time.Now()}
-	entry, err := e.store.Get(ctx, e.cfg.Group)
+	entry, err := e.sheltered().Get(ctx, e.cfg.Group)
 	call.Took, call.Outcome, call.Err = time.Since(call.Sent), store.Classify(err), err
 	l := letter{call: &call, ev: machine.Event{Kind: machine.Read, Op: a.Op, Outcome: machine.Outcome(call.Outcome)}}
 	if err == nil {
@@ -71,9 +74,7 @@ func (e *election) join(ctx context.Context, rules conditions, err error) {
 	}
 	keys := []string{e.cfg.Group, record.ControlKey(e.cfg.Group)}
 	ok = e.persist(ctx, func() error {
-		stop, err := w.Watch(ctx, keys, func(entry store.Entry) {
-			e.mail.sight(entry, entry.Key != e.cfg.Group)
-		})
+		stop, err := e.watchStore(ctx, w, keys)
 		if err == nil {
 			e.loop.unwatch = stop
 		}
@@ -115,6 +116,7 @@ func (e *election) persist(ctx context.Context, try func() error) bool {
 func (e *election) poll(ctx context.Context) {
 	var group, control polled
 	for watched, said := false, false; ; {
+		faults.Point("poll")
 		err := e.pollOne(ctx, e.cfg.Group, &group)
 		if err == nil && !watched {
 			watched = true
@@ -154,7 +156,7 @@ func (p *polled) believe(revision uint64) bool {
 func (e *election) pollOne(ctx context.Context, key string, p *polled) error {
 	ctx, cancel := context.WithTimeout(ctx, e.cfg.ConnectionTimeout)
 	defer cancel()
-	entry, err := e.store.Get(ctx, key)
+	entry, err := e.sheltered().Get(ctx, key)
 	if err == nil && p.believe(entry.Revision) {
 		e.mail.sight(entry, key != e.cfg.Group)
 	}
@@ -171,16 +173,18 @@ func (e *election) followConn() (stop func()) {
 	// of the store's call and our own first look comes first.
 	var mu sync.Mutex
 	tell := func(store.ConnState) {
-		mu.Lock()
-		defer mu.Unlock()
-		kind := machine.ConnDown
-		if c.ConnState() == store.Connected {
-			kind = machine.ConnUp
-		}
-		e.mail.event(machine.Event{Kind: kind})
+		e.guard("connection", func() {
+			mu.Lock()
+			defer mu.Unlock()
+			kind := machine.ConnDown
+			if e.connOf(c) == store.Connected {
+				kind = machine.ConnUp
+			}
+			e.mail.event(machine.Event{Kind: kind})
+		})
 	}
-	stop = c.OnConnState(tell)
-	if s := c.ConnState(); s != store.Connected {
+	stop = e.onConnState(c, tell)
+	if s := e.connOf(c); s != store.Connected {
 		tell(s)
 	}
 	return stop
@@ -197,6 +201,7 @@ func (e *election) followHealth(ctx context.Context) {
 	running, failed := false, false // a check is under way, and has failed by its length
 	var begun time.Time             // when the latest check was
 	for {
+		faults.Point("health")
 		select {
 		case ok := <-verdict:
 			if !failed {
@@ -210,7 +215,7 @@ func (e *election) followHealth(ctx context.Context) {
 				continue
 			}
 			running, begun = true, time.Now()
-			go func() { verdict <- e.healthy(ctx) }()
+			go e.askHealth(ctx, verdict)
 		case <-ctx.Done():
 			if running {
 				// Nothing is to outlive Stop, so that the program may then close what the check looks at. But Stop does
@@ -220,6 +225,16 @@ func (e *election) followHealth(ctx context.Context) {
 			return
 		}
 	}
+}
+
+// askHealth makes one check. Its verdict is deferred, since runtime.Goexit in the check ends this goroutine.
+func (e *election) askHealth(ctx context.Context, verdict chan<- bool) {
+	ok := false
+	defer func() { verdict <- ok }()
+	shield.Call(func() {
+		faults.Point("check")
+		ok = e.healthy(ctx)
+	}, e.reportPanic("the health check"))
 }
 
 // judgeHealth takes in one verdict after so many failures in a row, and returns how many there are now.
@@ -244,7 +259,7 @@ func (e *election) healthy(ctx context.Context) bool {
 	ctx, cancel := context.WithTimeout(ctx, e.cfg.HealthCheckTimeout)
 	defer cancel()
 	var ok bool
-	shielded(func() { ok = e.cfg.HealthChecker.Check(ctx) }, e.reportPanic("health check"))
+	shield.Call(func() { ok = e.cfg.HealthChecker.Check(ctx) }, e.reportPanic("health check"))
 	return ok && ctx.Err() == nil
 }
 

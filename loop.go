@@ -9,6 +9,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/seed-ff2cb582/leader/internal/faults"
 	"github.com/seed-ff2cb582/leader/internal/goid"
 	"github.com/seed-ff2cb582/leader/internal/machine"
 	"github.com/seed-ff2cb582/leader/internal/record"
@@ -42,10 +43,12 @@ type loop struct {
 	watched uint64         // the revision that the watch told of last
 	control record.Control // the latest control record
 	ending  *grant         // the term whose demotion is due
-	since   int64          // when the present grant was acquired (monotonic)
-	known   standings      // of the group, as its latest record tells, or we do
-	aged    string         // the token of the claim for which they have aged
-	bid     bid
+	// undrained: a demotion was handed in, and is not answered yet.
+	undrained bool
+	since     int64     // when the present grant was acquired (monotonic)
+	known     standings // of the group, as its latest record tells, or we do
+	aged      string    // the token of the claim for which they have aged
+	bid       bid
 	// controlled is the revision of the control record that was delivered last.
 	controlled uint64
 	mend       mend
@@ -67,30 +70,92 @@ func (l *loop) begin(parent context.Context, e *election, rules conditions, err 
 	l.ctx, l.cancel = context.WithCancel(context.WithoutCancel(parent))
 	l.timer = e.clock.bell()
 	stopConn := e.followConn()
-	l.io.Go(func() { e.join(l.ctx, rules, err) })
+	l.spawn("join", func() { e.join(l.ctx, rules, err) })
 	health, endHealth := context.WithCancel(l.ctx)
 	l.endHealth = endHealth
 	if e.cfg.HealthChecker != nil {
-		l.io.Go(func() { e.followHealth(health) })
+		l.spawn("health checks", func() { e.followHealth(health) })
 	}
 	if e.cfg.Fencing.ValidationInterval > 0 {
-		l.io.Go(func() { e.validatePeriodically(l.ctx) })
+		l.spawn("validations", func() { e.validatePeriodically(l.ctx) })
 	}
-	go func() {
-		defer close(e.done)
-		l.run(parent)
-		l.cancel()
-		stopConn()
-		l.io.Wait()
-		if l.unwatch != nil {
-			l.unwatch()
+	go l.live(parent, stopConn)
+}
+
+// live is the goroutine. The end is deferred, since runtime.Goexit in a hook
+// takes the goroutine along.
+func (l *loop) live(parent context.Context, stopConn func()) {
+	defer l.end(stopConn)
+	l.e.guard("loop", func() { l.run(parent) })
+}
+
+// end ends what the election began, whatever becomes of the parts.
+func (l *loop) end(stopConn func()) {
+	e := l.e
+	defer close(e.done)
+	defer func() {
+		if e.crashed() {
+			e.seat.vacate()
 		}
-		if e.dispose != nil {
-			e.dispose()
-		}
-		l.awaitCallbacks()
-		l.reportRest()
 	}()
+	e.callEach([]func(){
+		l.finish, l.cancel, stopConn, l.io.Wait, l.unwatchAll, l.dispose, l.awaitCallbacks, l.reportRest,
+	}, func(value any, stack []byte) { e.crash("the end", value, stack) })
+}
+
+// finish tells the program that its term is over, if it was not told, and after a
+// crash also the readers. The core may be broken and is not asked: its record
+// is left to expire.
+func (l *loop) finish() {
+	if g := l.e.current.Swap(nil); g != nil {
+		g.close(ReasonCrashed)
+		l.demoteLate()
+		l.ending = g
+	}
+	g := l.ending
+	l.demoteLate()
+	if l.e.crashed() {
+		l.publishCrash(g)
+	}
+}
+
+// publishCrash makes the end visible to readers. g is the term that it has
+// ended, nil for none.
+func (l *loop) publishCrash(g *grant) {
+	e := l.e
+	old := e.snap.Load()
+	if old.state == machine.Ended {
+		return
+	}
+	next := &snapshot{state: machine.Ended, at: time.Now(), reason: ReasonCrashed, leader: old.leader}
+	t := Transition{At: next.at, Event: EventStopped, From: stateName(old.state), To: StateStopped, Reason: ReasonCrashed}
+	led := old.state == machine.Leader && g != nil
+	if led {
+		next.leader = LeaderInfo{Group: e.cfg.Group, Term: g.term.Number, Correlation: g.correlation, Reason: ReasonCrashed}
+	}
+	e.snap.Store(next)
+	if led {
+		d := t
+		d.Event, d.To, d.Term, d.LeaderTerm, d.Correlation = EventDemoted, StateDemoted, g.term, g.term.Number, g.correlation
+		e.reportTransition(d, false)
+		t.From = StateDemoted
+		l.told = next.leader
+		e.tellLeader(l.told)
+	}
+	e.reportTransition(t, false)
+	e.seat.stepped(l.told)
+}
+
+func (l *loop) unwatchAll() {
+	if l.unwatch != nil {
+		l.unwatch()
+	}
+}
+
+func (l *loop) dispose() {
+	if f := l.e.dispose; f != nil {
+		f()
+	}
 }
 
 // inside reports whether the caller is a hook, which runs on the loop's goroutine.
@@ -102,10 +167,11 @@ func (l *loop) inside() bool {
 func (l *loop) run(parent context.Context) {
 	l.goid.Store(goid.Current())
 	defer l.goid.Store(0)
-	l.e.hooks = l.e.cfg.Hooks.of(l.e, l.e.cfg)
+	l.e.askHooks()
 	defer l.timer.Stop()
 	stop := parent.Done()
-	for l.state.Phase != machine.Stopped {
+	for l.state.Phase != machine.Stopped && !l.e.crashed() {
+		faults.Point("loop")
 		select {
 		case <-l.e.mail.wake:
 			l.takeMail()
@@ -197,9 +263,13 @@ func (l *loop) open(letter letter) {
 		if letter.entry != nil {
 			letter.ev.Seen = l.read(*letter.entry)
 		}
-		if letter.ev.Kind == machine.Offered {
+		switch letter.ev.Kind {
+		case machine.Offered:
 			l.offered(letter.ev)
 			return
+		case machine.Drained:
+			l.undrained = false
+		default:
 		}
 		l.step(letter.ev)
 	}
@@ -299,6 +369,13 @@ func (l *loop) step(ev machine.Event) {
 	ev.Token, ev.Rand = l.token, mrand.Uint64()
 	before := l.state
 	state, actions := l.next(ev)
+	faults.Point("step")
+	l.apply(before, state, actions)
+}
+
+// apply takes the core's answer to heart: the state first, then the actions. It
+// bears every answer, also ones that the core never gives.
+func (l *loop) apply(before, state machine.State, actions []machine.Action) {
 	l.state = state
 	if state.Grant.Token == l.token {
 		l.token, l.claimed = "", l.word
@@ -312,6 +389,10 @@ func (l *loop) step(ev machine.Event) {
 	l.e.seat.stepped(l.told)
 	l.tendOffers() // before the program is told anything, which is to be what happens next on a busy processor
 	for _, a := range actions {
+		if l.e.crashed() {
+			return // nothing is written for a broken core
+		}
+		faults.Point("perform")
 		l.perform(a)
 	}
 }
@@ -324,10 +405,12 @@ func (l *loop) syncGrant() {
 		l.beginTerm()
 		return
 	}
-	if l.state.Phase != machine.Holding || l.state.Grant.Term != g.term.Number {
+	if !l.leads() || l.state.Grant.Term != g.term.Number {
 		g.close(Reason(l.state.Exit.Reason))
 		l.e.current.Store(nil)
+		l.demoteLate()
 		l.ending = g
+		l.beginTerm()
 		return
 	}
 	if until := l.state.Grant.Trust; until.Mono != g.mono.Load() {
@@ -349,12 +432,11 @@ func (l *loop) perform(a machine.Action) {
 			l.known = l.known.heard(l.e.cfg.VersionPolicy, l.e.cfg.standing())
 		}
 		known := l.known
-		l.io.Go(func() { l.e.send(l.ctx, a, known) })
+		l.spawn("write", func() { l.e.send(l.ctx, a, known) })
 	case machine.Look:
-		l.io.Go(func() { l.e.look(l.ctx, a) })
+		l.spawn("look", func() { l.e.look(l.ctx, a) })
 	case machine.Promote:
-		g := l.e.current.Load()
-		l.e.courier.hand(func() { l.e.callPromote(g) })
+		l.promote()
 	case machine.Demote:
 		l.demote()
 	case machine.Note:
@@ -368,26 +450,61 @@ func (l *loop) perform(a machine.Action) {
 
 // beginTerm opens the term that the state has just been promoted to, if it was.
 func (l *loop) beginTerm() {
-	s := l.state.Grant
-	if l.state.Phase != machine.Holding || !s.Promoted {
+	if !l.leads() {
 		return
 	}
+	s := l.state.Grant
 	term := Term{Number: s.Term, Token: s.Token}
-	ctx := l.ctx
-	if f := l.e.hooks.TermContext; f != nil {
-		ctx = f(ctx, term)
-	}
-	g := newGrant(ctx, l.e.clock, term, s.Trust, func() {
-		l.e.mail.event(machine.Event{Kind: machine.Closed, Term: term.Number})
+	g := newGrant(l.termContext(term), l.e.clock, term, s.Trust, func() {
+		l.e.guard("window", func() { l.e.mail.event(machine.Event{Kind: machine.Closed, Term: term.Number}) })
 	})
 	l.e.current.Store(g)
+	if l.e.crashed() { // and crash may have looked before there was a grant to close
+		g.close(ReasonCrashed)
+	}
 	l.e.overran.Store(false) // whatever outlived its time has returned, or there were no term
 }
 
+// leads reports whether the core holds a term that it has promoted.
+func (l *loop) leads() bool { return l.state.Phase == machine.Holding && l.state.Grant.Promoted }
+
+// termContext returns the context whose values the term's context is to show.
+func (l *loop) termContext(term Term) (ctx context.Context) {
+	if f := l.e.hooks.TermContext; f != nil {
+		l.e.hook("Hooks.TermContext", func() { ctx = f(l.ctx, term) })
+	}
+	if ctx == nil {
+		ctx = l.ctx
+	}
+	return ctx
+}
+
+// promote tells the program of its term, unless that was over before it could be
+// told: where one step promotes and demotes, there was none for readers either.
+func (l *loop) promote() {
+	l.demoteLate()
+	if g := l.e.current.Load(); g != nil {
+		l.e.handTerm(func() { l.e.callPromote(g) })
+	}
+}
+
+// demoteLate makes up for a demotion that nobody has asked for, before the
+// program is told of anything else.
+func (l *loop) demoteLate() {
+	if l.ending != nil {
+		l.demote()
+	}
+}
+
+// demote tells the program that its term is over, and answers the core when the
+// program is done with it. One answer is enough for two demotions in a row.
 func (l *loop) demote() {
 	g := l.ending
-	l.ending = nil
-	l.e.courier.hand(func() {
+	if g == nil && l.undrained {
+		return
+	}
+	l.ending, l.undrained = nil, true
+	l.e.handTerm(func() {
 		// Deferred, since a candidate that never hears of it would never campaign again.
 		defer l.e.mail.event(machine.Event{Kind: machine.Drained})
 		l.e.callDemote(g)
@@ -532,28 +649,37 @@ func (l *loop) answerWaiters() {
 // awaitCallbacks waits for the callbacks that are under way or due, for as long as
 // callbacks may take.
 func (l *loop) awaitCallbacks() {
-	idle := l.e.courier.drained()
-	if idle == nil || l.e.overran.Load() {
+	if l.e.overran.Load() {
 		return
 	}
 	t := time.NewTimer(l.e.cfg.DemoteTimeout)
 	defer t.Stop()
-	select {
-	case <-idle:
-	case <-t.C:
-		l.e.overran.Store(true)
+	for _, c := range []*courier{&l.e.courier, &l.e.newsman} {
+		idle := c.drained()
+		if idle == nil {
+			continue
+		}
+		select {
+		case <-idle:
+		case <-t.C:
+			l.e.overran.Store(true)
+			return
+		}
 	}
 }
 
 // reportRest reports what the last calls and callbacks left to report.
 func (l *loop) reportRest() {
-	letters, _, _ := l.e.mail.take()
-	for _, letter := range letters {
-		switch {
-		case letter.note != nil:
-			l.report(*letter.note)
-		case letter.call != nil:
-			l.reportCall(*letter.call) // the watch had shown its effect before
+	// Once more, for the panics of hooks that were told the first time.
+	for range 3 {
+		letters, _, _ := l.e.mail.take()
+		for _, letter := range letters {
+			switch {
+			case letter.note != nil:
+				l.report(*letter.note)
+			case letter.call != nil:
+				l.reportCall(*letter.call) // the watch had shown its effect before
+			}
 		}
 	}
 }

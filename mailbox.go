@@ -60,13 +60,17 @@ func (m *mailbox) offered(b []byte) {
 }
 
 func (m *mailbox) with(f func()) {
-	m.mu.Lock()
-	f()
-	m.mu.Unlock()
+	m.change(f)
 	select {
 	case m.wake <- struct{}{}:
 	default:
 	}
+}
+
+func (m *mailbox) change(f func()) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	f()
 }
 
 // take empties the mailbox.

@@ -50,13 +50,13 @@ func (l *loop) mendControl() {
 	cfg, revision := l.e.cfg, m.revision
 	pause := record.Control{Paused: l.control.Paused, Unknown: l.control.Unknown}
 	rest := time.Duration(mrand.Int64N(int64(cfg.HeartbeatInterval)))
-	l.io.Go(func() {
+	l.spawn("mend", func() {
 		if !sleep(l.ctx, rest) {
 			return
 		}
 		ctx, cancel := context.WithTimeout(l.ctx, cfg.ConnectionTimeout)
 		defer cancel()
-		err := writeControl(ctx, l.e.store, record.ControlKey(cfg.Group), revision, pause)
+		err := writeControl(ctx, l.e.sheltered(), record.ControlKey(cfg.Group), revision, pause)
 		l.e.mail.put(letter{mended: &mended{revision, err}})
 	})
 }

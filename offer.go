@@ -88,7 +88,7 @@ func (l *loop) offer(a machine.Action) {
 		ends = make(chan struct{})
 		close(ends)
 	}
-	l.io.Go(func() {
+	l.spawn("offer", func() {
 		defer cancel()
 		select {
 		case <-ends: // or the offer might come back to us
@@ -97,7 +97,7 @@ func (l *loop) offer(a machine.Action) {
 			return
 		}
 		call := &Call{Kind: callOffer, Sent: time.Now()}
-		call.Err = st.Offer(ctx, l.e.cfg.Group, text)
+		call.Err = l.e.offerTo(ctx, st, text)
 		call.Took = time.Since(call.Sent)
 		switch out := store.Classify(call.Err); out {
 		case store.Unknown:
@@ -132,9 +132,12 @@ func (l *loop) tendOffers() {
 	if !ok || !waits || s.View.Kind != machine.Held || s.Phase != machine.Watching {
 		return
 	}
-	stop, err := st.TakeOffers(l.e.cfg.Group, l.e.mail.offered)
+	stop, err := l.e.takeOffers(st)
 	// An error is for good: for this candidate others write vacancies then.
 	o = l.ourOffers()
+	if err != nil {
+		stop = nil
+	}
 	o.stop, o.deaf = stop, err != nil
 }
 
@@ -143,7 +146,7 @@ func (l *loop) stopTaking() {
 	o, ends := l.offers, make(chan struct{})
 	stop := o.stop
 	o.stop, o.ends = nil, ends
-	l.io.Go(func() {
+	l.spawn("the end of taking offers", func() {
 		defer close(ends)
 		stop()
 	})

@@ -2,11 +2,11 @@ package leader
 
 import (
 	"context"
-	"fmt"
 	"log/slog"
 	"time"
 
 	"github.com/seed-ff2cb582/leader/internal/machine"
+	"github.com/seed-ff2cb582/leader/internal/shield"
 	"github.com/seed-ff2cb582/leader/store"
 )
 
@@ -21,7 +21,7 @@ func (e *election) reportTransition(t Transition, news bool) {
 	}
 	e.logEvent(level, t)
 	if h := e.hooks.Transition; h != nil {
-		h(t)
+		e.hook("Hooks.Transition", func() { h(t) })
 	}
 }
 
@@ -41,7 +41,9 @@ func (e *election) logEvent(level slog.Level, t Transition) {
 	if t.By != "" || t.Why != "" {
 		attrs = append(attrs, slog.String("by", t.By), slog.String("why", t.Why))
 	}
-	e.log.LogAttrs(context.Background(), level, string(t.Event), attrs...) //nolint:sloglint // each Event is a constant
+	e.logged(func() {
+		e.log.LogAttrs(context.Background(), level, string(t.Event), attrs...) //nolint:sloglint // each Event is a constant
+	})
 }
 
 // waiting tells the states of a candidate that does not lead and is not about to end.
@@ -73,16 +75,44 @@ func (e *election) reportCall(c Call) {
 	if c.Outcome == store.Permanent {
 		level = slog.LevelWarn
 	}
-	if e.log.Enabled(context.Background(), level) {
-		e.log.LogAttrs(context.Background(), level, "call", slog.String("kind", c.Kind),
-			slog.String("outcome", c.Outcome.String()), slog.Duration("took", c.Took), slog.Any("error", c.Err), slog.String("correlation", c.Correlation))
-	}
+	e.logged(func() {
+		if e.log.Enabled(context.Background(), level) {
+			e.log.LogAttrs(context.Background(), level, "call", slog.String("kind", c.Kind),
+				slog.String("outcome", c.Outcome.String()), slog.Duration("took", c.Took), slog.Any("error", c.Err),
+				slog.String("correlation", c.Correlation))
+		}
+	})
 	if h := e.hooks.Call; h != nil {
-		h(c)
+		e.hook("Hooks.Call", func() { h(c) })
 	}
 }
 
+// report logs a note and tells the hook. What panics while a panic is reported
+// is told to the other of the two alone: reporting it would never end.
 func (e *election) report(n Note) {
+	again := e.reportPanic
+	if n.Kind == NotePanic {
+		again = func(string) func(any, []byte) { return reported }
+	}
+	shield.Call(func() { e.logNote(n) }, again("Logger"))
+	h := e.hooks.Note
+	if h == nil {
+		return
+	}
+	shield.Call(func() { h(n) }, func(value any, stack []byte) {
+		if n.Kind != NotePanic {
+			again("Hooks.Note")(value, stack)
+			return
+		}
+		text := shield.Text("Hooks.Note", value, stack)
+		shield.Call(func() { e.logNote(Note{Kind: NotePanic, Text: text}) }, reported)
+	})
+}
+
+// logged calls f, which logs something, and reports a panic of the Logger.
+func (e *election) logged(f func()) { shield.Call(f, e.reportPanic("Logger")) }
+
+func (e *election) logNote(n Note) {
 	level := slog.LevelDebug
 	switch n.Kind {
 	case NoteWarning, NoteOverrun, NoteGaveUp, NoteRegressed, NoteNotReady, NoteGarbled:
@@ -95,28 +125,24 @@ func (e *election) report(n Note) {
 		attrs = append(attrs, slog.String("call", n.Call))
 	}
 	e.log.LogAttrs(context.Background(), level, "note", attrs...)
-	if h := e.hooks.Note; h != nil {
-		h(n)
-	}
 }
 
 // reportPanic returns a function that reports a panic of the named callback, by way of
 // the mailbox, since hooks are called from one goroutine.
 func (e *election) reportPanic(what string) func(value any, stack []byte) {
 	return func(value any, stack []byte) {
-		if value == nil {
-			value = "runtime.Goexit was called"
-		}
-		e.mail.put(letter{note: &Note{
-			At: time.Now(), Kind: NotePanic, Text: fmt.Sprintf("%s panicked: %v\n%s", what, value, stack),
-		}})
+		e.mail.put(letter{note: &Note{At: time.Now(), Kind: NotePanic, Text: shield.Text(what, value, stack)}})
 	}
 }
 
 func (e *election) reportCallback(c Callback) {
-	if h := e.hooks.Callback; h != nil {
-		h(c)
+	h := e.hooks.Callback
+	if h == nil {
+		return
 	}
+	e.told <- struct{}{}
+	defer func() { <-e.told }()
+	e.hook("Hooks.Callback", func() { h(c) })
 }
 
 func noteText(k machine.NoteKind) string {

@@ -91,8 +91,8 @@ type Role struct {
 	// Meta, if not nil, takes the place of RoleManagerConfig.Election.Meta.
 	Meta map[string]string
 
-	// The callbacks are those of [Election] with the same names; nil for none. Those of one role are called one at a
-	// time, in order, those of different roles at the same time.
+	// The callbacks are those of [Election] with the same names, called as described there; nil for none. Those of
+	// different roles are called at the same time.
 	OnPromote      func(ctx context.Context, token string)
 	OnDemote       func()
 	OnLeaderChange func(LeaderInfo)
@@ -329,7 +329,8 @@ func (m *RoleManager) seat(s *seat) (running bool, err error) {
 
 // Remove removes a role: its term ends, its work stops, its record is released. It returns when that is done, or ErrStopTimeout when
 // ctx is done first: the record is then left to expire, and the role goes when its work has stopped. Called from
-// a callback of that role, it returns at once, and the rest follows. Other errors are ErrUnknownRole and ErrDemoteTimeout.
+// a callback of that role, it returns at once, and the rest follows. Other errors are ErrUnknownRole, ErrDemoteTimeout, and
+// ErrPanicked if the role's election had ended by itself; the role is removed all the same.
 func (m *RoleManager) Remove(ctx context.Context, name string) error {
 	m.mu.Lock()
 	s := m.seats[name]
@@ -381,7 +382,8 @@ func (m *RoleManager) forget(s *seat) {
 }
 
 // Election returns the election of a role, or nil if there is no such role. Its Start and Stop are better left to the manager:
-// a role that was stopped by itself stays, stopped, until it is removed.
+// a role that was stopped by itself stays, stopped, until it is removed. So does one whose election has ended by itself
+// ([Election].Err); others may take its room, and it can be removed and added anew.
 func (m *RoleManager) Election(name string) Election {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -392,8 +394,8 @@ func (m *RoleManager) Election(name string) Election {
 }
 
 // Stop stops all roles at the same time, each as [Election.Stop] does. It returns when all that is done, and may be called
-// repeatedly. Called from a callback of any role, it returns at once, and the rest follows. The error is
-// ErrDemoteTimeout if a callback outlived DemoteTimeout.
+// repeatedly. Called from a callback of any role, it returns at once, and the rest follows. The error matches
+// ErrDemoteTimeout if a callback outlived DemoteTimeout, and ErrPanicked if a role's election had ended by itself.
 func (m *RoleManager) Stop() error {
 	return m.StopWithContext(context.Background(), StopOptions{DeleteKey: m.cfg.Election.DeleteOnStop, WaitForDemote: true})
 }
@@ -411,17 +413,25 @@ func (m *RoleManager) StopWithContext(ctx context.Context, opts StopOptions) err
 	}
 	opts.Timeout = 0
 	errs := make(map[error]bool)
+	var broken error
 	for _, s := range seats {
-		if err := s.e.StopWithContext(ctx, opts); err != nil {
-			errs[ErrStopTimeout] = errs[ErrStopTimeout] || errors.Is(err, ErrStopTimeout)
-			errs[ErrDemoteTimeout] = errs[ErrDemoteTimeout] || errors.Is(err, ErrDemoteTimeout)
+		err := s.e.StopWithContext(ctx, opts)
+		errs[ErrStopTimeout] = errs[ErrStopTimeout] || errors.Is(err, ErrStopTimeout)
+		errs[ErrDemoteTimeout] = errs[ErrDemoteTimeout] || errors.Is(err, ErrDemoteTimeout)
+		if broken == nil && errors.Is(err, ErrPanicked) {
+			broken = fmt.Errorf("role %q: %w", s.name, s.e.Err()) // the first: each has been reported
 		}
 	}
-	if errs[ErrStopTimeout] {
-		return fmt.Errorf("%w: %w", ErrStopTimeout, ctx.Err())
-	}
-	if errs[ErrDemoteTimeout] {
+	switch {
+	case errs[ErrStopTimeout]:
+		return errors.Join(fmt.Errorf("%w: %w", ErrStopTimeout, ctx.Err()), broken)
+	case errs[ErrDemoteTimeout]:
+		if broken != nil {
+			return errors.Join(ErrDemoteTimeout, broken)
+		}
 		return ErrDemoteTimeout
+	case broken != nil:
+		return broken
 	}
 	return m.awaitEnd(ctx, opts.WaitForDemote)
 }
@@ -429,7 +439,7 @@ func (m *RoleManager) StopWithContext(ctx context.Context, opts StopOptions) err
 // inside tells whether the caller is a callback or a hook.
 func (m *RoleManager) inside(seats []*seat) bool {
 	return m.doctor != nil && m.doctor.loop.inside() ||
-		slices.ContainsFunc(seats, func(s *seat) bool { return s.e.courier.inside() || s.e.loop.inside() })
+		slices.ContainsFunc(seats, func(s *seat) bool { return s.e.inside() })
 }
 
 // awaitEnd waits for what is left when no election is, if that is wanted.

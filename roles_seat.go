@@ -205,6 +205,18 @@ func (s *seat) stepped(info LeaderInfo) {
 	s.m.nudge()
 }
 
+// vacate takes in that the election has ended by itself: the role leaves its room
+// to others.
+func (s *seat) vacate() {
+	if s == nil {
+		return
+	}
+	s.m.mu.Lock()
+	defer s.m.mu.Unlock()
+	s.m.settle(s, vacant)
+	s.m.nudge()
+}
+
 // maxWarnings is how many warnings a manager remembers to have reported.
 const maxWarnings = 256
 

@@ -18,6 +18,7 @@ import (
 //   - When ctx is done, lead's context is cancelled, lead returns, the record is
 //     released, and Run returns nil, or ErrDemoteTimeout if lead did not return in time.
 //   - A panic of lead is reported through the Logger and ends the term, not the program.
+//   - A panic of this library stops the work, and Run returns an error that matches ErrPanicked.
 //
 // An error is returned at once if the configuration or the bucket does not allow an election.
 // A server that cannot be reached, or without JetStream, is awaited, and the Logger told.
@@ -70,6 +71,7 @@ func run(ctx context.Context, e Election, lead func(context.Context, Term) error
 	select {
 	case <-ctx.Done():
 	case err = <-finished:
+	case <-e.Done(): // by itself; Stop says why
 	}
 	stopErr := e.StopWithContext(context.Background(), StopOptions{DeleteKey: true, WaitForDemote: true})
 	if err == nil {

@@ -70,6 +70,7 @@ const (
 	ReasonUnhealthy    = Reason(machine.ReasonUnhealthy)    // MaxConsecutiveFailures health checks failed in a row
 	ReasonPaused       = Reason(machine.ReasonPaused)       // an operator paused the group
 	ReasonOutranked    = Reason(machine.ReasonOutranked)    // a candidate that is preferred asked to take over: see AllowPriorityTakeover
+	ReasonCrashed      = Reason("crashed")                  // this library panicked, and the election is over: see ErrPanicked
 	ReasonBalanced     = Reason(machine.ReasonBalanced)     // a RoleManager handed the role to an instance that leads fewer
 )
 

@@ -1,0 +1,288 @@
+package leader_test
+
+import (
+	"context"
+	"errors"
+	"io"
+	"log/slog"
+	"runtime"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/seed-ff2cb582/leader"
+	"github.com/seed-ff2cb582/leader/store"
+	"github.com/seed-ff2cb582/leader/store/memstore"
+)
+
+// A brittle store panics in the method that it is told to, so many times.
+type brittle struct {
+	*memstore.Store
+
+	mu   sync.Mutex
+	left map[string]int
+}
+
+func (b *brittle) strike(method string) {
+	b.mu.Lock()
+	due := b.left[method] > 0
+	if due {
+		b.left[method]--
+	}
+	b.mu.Unlock()
+	if due {
+		panic("boom in " + method)
+	}
+}
+
+func (b *brittle) Get(ctx context.Context, key string) (store.Entry, error) {
+	b.strike("Get")
+	return b.Store.Get(ctx, key)
+}
+
+func (b *brittle) CompareAndSwap(ctx context.Context, w store.Write) (uint64, error) {
+	b.strike("CompareAndSwap before")
+	rev, err := b.Store.CompareAndSwap(ctx, w)
+	b.strike("CompareAndSwap after")
+	return rev, err
+}
+
+func (b *brittle) Check(ctx context.Context, r store.CheckRequest) (store.Report, error) {
+	b.strike("Check")
+	return b.Store.Check(ctx, r)
+}
+
+func (b *brittle) Watch(ctx context.Context, keys []string, deliver func(store.Entry)) (func(), error) {
+	b.strike("Watch")
+	stop, err := b.Store.Watch(ctx, keys, deliver)
+	return func() { stop(); b.strike("the end of Watch") }, err
+}
+
+func (b *brittle) Offer(ctx context.Context, key string, offer []byte) error {
+	b.strike("Offer")
+	return b.Store.Offer(ctx, key, offer)
+}
+
+func (b *brittle) TakeOffers(key string, deliver func([]byte)) (func(), error) {
+	b.strike("TakeOffers")
+	stop, err := b.Store.TakeOffers(key, deliver)
+	return func() { stop(); b.strike("the end of TakeOffers") }, err
+}
+
+func (b *brittle) ConnState() store.ConnState { return store.Connected }
+
+func (b *brittle) OnConnState(func(store.ConnState)) func() {
+	b.strike("OnConnState")
+	return func() { b.strike("the end of OnConnState") }
+}
+
+// A store is written by others. What a call of it did before it panicked is
+// unknown, and unknown is an outcome that the protocol knows.
+func TestAPanicOfTheStoreIsAnUnknownOutcome(t *testing.T) {
+	for _, method := range []string{
+		"Get", "CompareAndSwap before", "CompareAndSwap after", "Check", "Watch", "the end of Watch", "Offer",
+		"TakeOffers", "the end of TakeOffers", "OnConnState", "the end of OnConnState",
+	} {
+		t.Run(method, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				st := &brittle{Store: memstore.New(), left: map[string]int{method: 2}}
+				j, cfg := newJournal(), config("a")
+				cfg.Hooks.Note = func(n leader.Note) {
+					if n.Kind == leader.NotePanic {
+						j.note("%s", strings.SplitN(n.Text, "\n", 2)[0])
+					}
+				}
+				a := start(t, st, cfg)
+				cfg.InstanceID = "b"
+				b := start(t, st, cfg)
+				time.Sleep(3 * ttl)
+				_ = st.Delete("g") // the watch tells of it, and writes that come meanwhile are refused
+				for range 3 {
+					time.Sleep(2*wait + ttl)
+					if a.IsLeader() == b.IsLeader() {
+						t.Fatalf("%s, %s", status(a), status(b))
+					}
+					_ = a.Resign(t.Context())
+					_ = b.Resign(t.Context())
+				}
+				halt(t, a, b)
+				st.mu.Lock()
+				defer st.mu.Unlock()
+				reported := 0
+				for _, line := range j.all() {
+					if strings.HasSuffix(line, " panicked: boom in "+method) {
+						reported++
+					}
+				}
+				if panicked := 2 - st.left[method]; reported != panicked || panicked == 0 && method != "Get" {
+					t.Errorf("%d panics, %d reported: %q", panicked, reported, j.all())
+				}
+				if err := errors.Join(a.Err(), b.Err()); err != nil {
+					t.Errorf("a store's panic ended the election: %v", err)
+				}
+			})
+		})
+	}
+}
+
+// hooksThatFail are hooks of which one kind always ends in that way.
+func hooksThatFail(fail func()) map[string]leader.Hooks {
+	return map[string]leader.Hooks{
+		"Transition":  {Transition: func(leader.Transition) { fail() }},
+		"Call":        {Call: func(leader.Call) { fail() }},
+		"Note":        {Note: func(leader.Note) { fail() }},
+		"Callback":    {Callback: func(leader.Callback) { fail() }},
+		"PerElection": {PerElection: func(leader.Election, leader.ElectionConfig) leader.Hooks { fail(); return leader.Hooks{} }},
+		"TermContext": {TermContext: func(ctx context.Context, _ leader.Term) context.Context { fail(); return ctx }},
+	}
+}
+
+func TestAPanicOfAHookIsReportedAndTheElectionGoesOn(t *testing.T) {
+	for name, hooks := range hooksThatFail(func() { panic("boom") }) {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				j, cfg := newJournal(), config("a")
+				told := leader.Hooks{
+					Note: func(n leader.Note) {
+						if n.Kind == leader.NotePanic {
+							j.note("%s", strings.SplitN(n.Text, "\n", 2)[0])
+						}
+					},
+					Transition: func(tr leader.Transition) {
+						if tr.To == leader.StateStopped {
+							j.note("stopped")
+						}
+					},
+				}
+				// Whoever comes after a hook that panics is told all the same.
+				cfg.Hooks = leader.JoinHooks(hooks, told)
+				a := candidate(t, memstore.New(), cfg)
+				a.OnPromote(func(context.Context, string) { panic("boom") }) // a panic to report, whatever the hooks do
+				started(t, a)
+				time.Sleep(4 * ttl)
+				halt(t, a)
+				if j.count("stopped") != 1 || a.Err() != nil {
+					t.Errorf("%q, %v", j.all(), a.Err())
+				}
+				if want := "Hooks." + name + " panicked: boom"; j.count(want) == 0 {
+					t.Errorf("%q is not among %q", want, j.all())
+				}
+			})
+		})
+	}
+}
+
+// A hook that ends its goroutine (a test's FailNow) takes the election's along.
+func TestAHookThatEndsItsGoroutineEndsTheElection(t *testing.T) {
+	for name, hooks := range hooksThatFail(runtime.Goexit) {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				cfg := config("a")
+				cfg.Hooks = hooks
+				a := candidate(t, memstore.New(), cfg)
+				var demoted atomic.Int32
+				a.OnPromote(func(context.Context, string) { demoted.Add(-1) })
+				a.OnDemote(func() { demoted.Add(1) })
+				started(t, a)
+				time.Sleep(2 * ttl)
+				if name == "Callback" {
+					mustLead(t, a) // it ended the goroutine of the callbacks, which has a successor
+					halt(t, a)
+					return
+				}
+				mustNotLead(t, a)
+				<-a.Done()
+				if err := a.Stop(); !errors.Is(err, leader.ErrPanicked) || demoted.Load() != 0 {
+					t.Errorf("Stop: %v; promotions without a demotion: %d", err, -demoted.Load())
+				}
+			})
+		})
+	}
+}
+
+// A handler of log lines that always panics.
+type brokenHandler struct{ slog.Handler }
+
+func (brokenHandler) Handle(context.Context, slog.Record) error { panic("boom") }
+func (h brokenHandler) WithAttrs([]slog.Attr) slog.Handler      { return h }
+
+func TestAPanicOfTheLoggerIsToldToTheHooks(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		j, cfg := newJournal(), config("a")
+		cfg.Logger = slog.New(brokenHandler{slog.NewTextHandler(io.Discard, &slog.HandlerOptions{Level: slog.LevelDebug})})
+		cfg.Hooks.Note = func(n leader.Note) { j.note("%s", strings.SplitN(n.Text, "\n", 2)[0]) }
+		a := start(t, memstore.New(), cfg)
+		mustLead(t, a)
+		halt(t, a)
+		if j.count("Logger panicked: boom") == 0 {
+			t.Errorf("%q", j.all())
+		}
+	})
+}
+
+func TestTermContextThatReturnsNothingChangesNothing(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		cfg := config("a")
+		cfg.Hooks.TermContext = func(context.Context, leader.Term) context.Context { return nil }
+		a := start(t, memstore.New(), cfg)
+		mustLead(t, a)
+		halt(t, a)
+	})
+}
+
+// An unclear store says that it is disconnected, and answers all the same, late.
+type unclear struct{ *memstore.Store }
+
+func (unclear) ConnState() store.ConnState               { return store.Disconnected }
+func (unclear) OnConnState(func(store.ConnState)) func() { return func() {} }
+
+func (u unclear) CompareAndSwap(ctx context.Context, w store.Write) (uint64, error) {
+	time.Sleep(200 * time.Millisecond)
+	return u.Store.CompareAndSwap(ctx, w)
+}
+
+// The answer to a claim may come when the connection has been down for longer
+// than the grace: the core then promotes and demotes at once.
+func TestAClaimAnsweredWhileDisconnectedCrashesNothing(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		cfg := config("a")
+		cfg.DisconnectGracePeriod = 100 * time.Millisecond
+		a := candidate(t, unclear{memstore.New()}, cfg)
+		n := 0
+		a.OnPromote(func(context.Context, string) { n++ })
+		a.OnDemote(func() { n-- })
+		started(t, a)
+		time.Sleep(3 * ttl)
+		halt(t, a)
+		if n != 0 || a.Err() != nil {
+			t.Errorf("%d promotions without a demotion; %v", n, a.Err())
+		}
+	})
+}
+
+func TestDoneAndErrOfAnOrdinaryStop(t *testing.T) {
+	for name, begin := range map[string]func(*testing.T, leader.Election){
+		"started":     func(t *testing.T, e leader.Election) { started(t, e) },
+		"not started": func(*testing.T, leader.Election) {},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				a := candidate(t, memstore.New(), config("a"))
+				begin(t, a)
+				select {
+				case <-a.Done():
+					t.Error("done before the end")
+				default:
+				}
+				halt(t, a)
+				<-a.Done()
+				if err := a.Err(); err != nil {
+					t.Errorf("Err: %v", err)
+				}
+			})
+		})
+	}
+}
