@@ -11,25 +11,30 @@ import (
 
 // handTerm hands in a call of the callbacks of a term. A panic of ours in it ends
 // the election; callbacks see to their own, and to runtime.Goexit.
-func (e *election) handTerm(do func()) {
-	e.courier.hand(ofTerm, e.delivery("courier", do))
+// instead, which may be nil, is then called in the place of do.
+func (e *election) handTerm(do, instead func()) {
+	e.courier.hand(ofTerm, e.delivery("courier", do, instead))
 }
 
 // handNews hands in news that belong to no term of ours. They go their own way,
 // so that neither waits for the other: a leader is not to wait for the
 // OnLeaderChange of what it does not act on.
 func (e *election) handNews(kind news, do func()) {
-	e.newsman.hand(kind, e.delivery("newsman", do))
+	e.newsman.hand(kind, e.delivery("newsman", do, nil))
 }
 
-func (e *election) delivery(what string, do func()) func() {
+func (e *election) delivery(what string, do, instead func()) func() {
 	return func() {
 		shield.Call(func() {
 			faults.Point(what)
 			do()
 		}, func(value any, stack []byte) {
-			if value != nil { // runtime.Goexit is a callback's, and was reported
-				e.crash(what, value, stack)
+			if value == nil {
+				return // runtime.Goexit is a callback's, and was reported
+			}
+			e.crash(what, value, stack)
+			if instead != nil {
+				shield.Call(instead, e.reportPanic(what))
 			}
 		})
 	}

@@ -181,7 +181,7 @@ func TestTermThatEndsBeforeItsCallbackIsNeitherPromotedNorDemoted(t *testing.T) 
 	synctest.Test(t, func(t *testing.T) {
 		e := newElection(memstore.New(), ElectionConfig{Group: "g", InstanceID: "a", TTL: 3 * time.Second, HeartbeatInterval: time.Second})
 		release := make(chan struct{})
-		e.handTerm(func() { <-release })
+		e.handTerm(func() { <-release }, nil)
 		e.OnPromote(func(context.Context, string) { t.Error("promoted") })
 		e.OnDemote(func() { t.Error("demoted") })
 		if err := e.Start(t.Context()); err != nil {

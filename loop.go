@@ -484,7 +484,7 @@ func (l *loop) termContext(term Term) (ctx context.Context) {
 func (l *loop) promote() {
 	l.demoteLate()
 	if g := l.e.current.Load(); g != nil {
-		l.e.handTerm(func() { l.e.callPromote(g) })
+		l.e.handTerm(func() { l.e.callPromote(g) }, nil)
 	}
 }
 
@@ -508,7 +508,7 @@ func (l *loop) demote() {
 		// Deferred, since a candidate that never hears of it would never campaign again.
 		defer l.e.mail.event(machine.Event{Kind: machine.Drained})
 		l.e.callDemote(g)
-	})
+	}, func() { l.e.callDemote(g) }) // work that was begun is ended, whatever we are
 }
 
 // publish makes the new state visible to readers, and reports a transition.

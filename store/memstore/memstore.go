@@ -4,9 +4,11 @@ import (
 	"bytes"
 	"context"
 	"fmt"
+	"log/slog"
 	"math"
 	"sync"
 
+	"github.com/seed-ff2cb582/leader/internal/shield"
 	"github.com/seed-ff2cb582/leader/store"
 )
 
@@ -21,6 +23,9 @@ type Options struct {
 	// uint64(time.Now().UnixMicro()) where revisions must grow across restarts of
 	// the process (as long as the clock does, and with fewer than a million writes a second).
 	FirstRevision uint64
+	// Logger is told, at level error, of a panic in a function that a watch or a taker of offers was given. Nil
+	// means slog.Default(): such a panic is caught, and is not to go unheard.
+	Logger *slog.Logger
 }
 
 // A Store is a set of registers in memory. It implements [store.Watcher], [store.PatternWatcher],
@@ -29,6 +34,7 @@ type Options struct {
 // [New] or [NewWithOptions]; it needs no closing.
 type Store struct {
 	first uint64
+	log   *slog.Logger // nil: slog.Default()
 
 	mu      sync.Mutex
 	last    uint64                 // the revision given most recently, of any key
@@ -53,6 +59,7 @@ func NewWithOptions(o Options) *Store {
 	first := max(o.FirstRevision, 1)
 	return &Store{
 		first:   first,
+		log:     o.Logger,
 		last:    first - 1,
 		entries: make(map[string]store.Entry),
 		watches: make(map[string]map[*watch]struct{}),
@@ -108,6 +115,16 @@ func (s *Store) Check(ctx context.Context, _ store.CheckRequest) (store.Report, 
 			"set memstore.Options.FirstRevision to the current time in microseconds.")
 	}
 	return r, nil
+}
+
+// panicked reports a panic of a function that a delivery called.
+func (s *Store) panicked(value any, stack []byte) {
+	log := s.log
+	if log == nil {
+		log = slog.Default()
+	}
+	// Whatever the Logger does in its turn has nobody left to be told to.
+	shield.Call(func() { log.Error(shield.Text("a function that a watch calls", value, stack)) }, func(any, []byte) {}) //nolint:sloglint // the stack is the message
 }
 
 // admit decides on a call before it touches the registers.

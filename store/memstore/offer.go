@@ -31,7 +31,7 @@ func (s *Store) TakeOffers(key string, deliver func(offer []byte)) (stop func(),
 	if !store.ValidKey(key) {
 		return nil, fmt.Errorf("%w: key %q", store.ErrInvalid, key)
 	}
-	w := newWatch(func(e store.Entry) { deliver(e.Value) })
+	w := s.newWatch(func(e store.Entry) { deliver(e.Value) })
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.takers[key] = append(s.takers[key], w)

@@ -5,7 +5,9 @@ import (
 	"fmt"
 	"sync"
 
+	"github.com/seed-ff2cb582/leader/internal/faults"
 	"github.com/seed-ff2cb582/leader/internal/goid"
+	"github.com/seed-ff2cb582/leader/internal/shield"
 	"github.com/seed-ff2cb582/leader/store"
 )
 
@@ -20,7 +22,7 @@ func (s *Store) Watch(ctx context.Context, keys []string, deliver func(store.Ent
 	if err := ctx.Err(); err != nil {
 		return nil, fmt.Errorf("%w: nothing is watched: %w", store.ErrTransient, err)
 	}
-	w := newWatch(deliver)
+	w := s.newWatch(deliver)
 	s.attach(w, keys)
 	return s.until(ctx, w), nil
 }
@@ -34,7 +36,7 @@ func (s *Store) WatchPattern(ctx context.Context, pattern string, deliver func(s
 	if err := ctx.Err(); err != nil {
 		return nil, fmt.Errorf("%w: nothing is watched: %w", store.ErrTransient, err)
 	}
-	w := newWatch(func(e store.Entry) {
+	w := s.newWatch(func(e store.Entry) {
 		if e.Key == complete {
 			present(nil)
 			return
@@ -54,7 +56,7 @@ func (s *Store) until(ctx context.Context, w *watch) (stop func()) {
 		w.close()
 		s.detach(w)
 	})
-	forget := context.AfterFunc(ctx, detach)
+	forget := context.AfterFunc(ctx, func() { shield.Call(detach, s.panicked) })
 	return func() {
 		forget()
 		detach()
@@ -109,7 +111,8 @@ func (s *Store) detach(w *watch) {
 // one goroutine that delivers them.
 type watch struct {
 	deliver func(store.Entry)
-	keys    []string // guarded by Store.mu; none of a pattern's
+	report  func(value any, stack []byte) // of a panic
+	keys    []string                      // guarded by Store.mu; none of a pattern's
 
 	mu     sync.Mutex
 	ended  sync.Cond              // signalled when runner becomes 0
@@ -119,8 +122,8 @@ type watch struct {
 	closed bool
 }
 
-func newWatch(deliver func(store.Entry)) *watch {
-	w := &watch{deliver: deliver, latest: make(map[string]store.Entry)}
+func (s *Store) newWatch(deliver func(store.Entry)) *watch {
+	w := &watch{deliver: deliver, report: s.panicked, latest: make(map[string]store.Entry)}
 	w.ended.L = &w.mu
 	return w
 }
@@ -145,16 +148,30 @@ func (w *watch) push(e store.Entry) {
 	}
 }
 
-// run delivers until nothing waits.
+// run delivers until nothing waits. A panic of deliver is its owner's to see to,
+// and ends neither the program nor the watch: what comes next is delivered.
 func (w *watch) run() {
-	me := goid.Current()
-	for {
-		e, ok := w.next(me)
-		if !ok {
-			return
+	ended := false
+	defer func() {
+		if !ended { // runtime.Goexit in deliver takes this goroutine along
+			go w.run()
 		}
-		w.deliver(e)
+	}()
+	me := goid.Current()
+	for e, ok := w.next(me); ok; e, ok = w.next(me) {
+		w.hand(e)
 	}
+	ended = true
+}
+
+// hand calls deliver, once more if code of ours failed before it was called.
+func (w *watch) hand(e store.Entry) {
+	called := false
+	report := func(value any, stack []byte) { w.report(value, stack) }
+	if shield.Call(func() { faults.Point("memstore"); called = true; w.deliver(e) }, report) || called {
+		return
+	}
+	shield.Call(func() { w.deliver(e) }, report)
 }
 
 // next takes the state that waits longest, or ends the runner.
