@@ -110,13 +110,13 @@ type faultWorld struct {
 	t     *testing.T
 	total *strikes
 
-	mu    sync.Mutex
-	rng   *rand.Rand
-	calm  bool
-	aim   string // the point that is struck often in this world
+	mu   sync.Mutex
+	rng  *rand.Rand
+	calm bool
+	aim  string // the point that is struck often in this world
 	// ranked: the candidates differ by priority.
 	ranked bool
-	procs []*faultProc
+	procs  []*faultProc
 }
 
 // A faultProc is a candidate with its supervisor.

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/seed-ff2cb582/leader/internal/machine"
+	"github.com/seed-ff2cb582/leader/internal/shield"
 	"github.com/seed-ff2cb582/leader/store"
 )
 
@@ -294,7 +295,8 @@ func (c *Control) lookOut(ctx context.Context, group string) (*lookout, error) {
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
-		l.watch(ctx)
+		// A watch that panics is one that fails: the record is read instead.
+		shield.Call(func() { l.watch(ctx) }, func(any, []byte) { l.unwatched() })
 	}()
 	l.stop = func() {
 		cancel()
@@ -330,13 +332,18 @@ func (l *lookout) watch(ctx context.Context) {
 		ready()
 	})
 	if err != nil {
-		l.mu.Lock()
-		defer l.mu.Unlock()
-		l.watched = false // what it delivered before was the last; the record is read instead
+		l.unwatched()
 		return
 	}
 	<-ctx.Done()
 	stop()
+}
+
+// unwatched takes in that the watch is over: what it delivered before was the last, and the record is read instead.
+func (l *lookout) unwatched() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.watched = false
 }
 
 func (l *lookout) put(s sighting) {

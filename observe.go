@@ -11,6 +11,7 @@ import (
 
 	"github.com/seed-ff2cb582/leader/internal/machine"
 	"github.com/seed-ff2cb582/leader/internal/record"
+	"github.com/seed-ff2cb582/leader/internal/shield"
 	"github.com/seed-ff2cb582/leader/store"
 )
 
@@ -215,10 +216,14 @@ func (o *observation) watch(ctx context.Context, st store.Store) (stop func(), e
 	go func() {
 		defer close(done)
 		for {
-			if e, err := st.Get(ctx, o.pattern); err == nil {
-				o.in.offer(e)
-				first()
-			}
+			shield.Call(func() {
+				if e, err := st.Get(ctx, o.pattern); err == nil {
+					o.in.offer(e)
+					first()
+				}
+			}, func(value any, _ []byte) {
+				o.in.mark(fmt.Errorf("%w: the store's Get panicked: %v", store.ErrUnknown, shield.Value(value)))
+			})
 			if !sleep(ctx, observerPoll) {
 				return
 			}

@@ -12,8 +12,10 @@ import (
 
 	"github.com/nats-io/nats.go"
 
+	"github.com/seed-ff2cb582/leader/internal/faults"
 	"github.com/seed-ff2cb582/leader/internal/goid"
 	"github.com/seed-ff2cb582/leader/internal/machine"
+	"github.com/seed-ff2cb582/leader/internal/shield"
 	"github.com/seed-ff2cb582/leader/store"
 	"github.com/seed-ff2cb582/leader/store/natsstore"
 )
@@ -239,10 +241,36 @@ func (m *RoleManager) open(ctx context.Context) error {
 	// The present state of the roles has to arrive first.
 	m.next = time.Now().Add(jittered(2 * m.cfg.Election.HeartbeatInterval))
 	if m.doctor != nil {
-		m.tasks.Go(func() { m.doctor.followHealth(m.health) })
+		m.tasks.Go(func() {
+			for !m.guard("health checks", func() { m.doctor.followHealth(m.health) }) && sleep(m.health, m.cfg.Election.TTL) {
+			}
+		})
 	}
-	go m.run(ctx)
+	go m.live(ctx)
 	return nil
+}
+
+// live is the manager's goroutine. runtime.Goexit in a hook takes it along, and it has a successor.
+func (m *RoleManager) live(ctx context.Context) {
+	ended := false
+	defer func() {
+		if !ended {
+			go m.live(ctx)
+		}
+	}()
+	m.run(ctx)
+	ended = true
+}
+
+// guard calls f, which is ours, and reports whether it returned. A panic of it is reported, and no more: the roles' elections
+// look after themselves, and without the manager they only spread no longer.
+func (m *RoleManager) guard(what string, f func()) bool {
+	return shield.Call(func() {
+		faults.Point("roles: " + what)
+		f()
+	}, func(value any, stack []byte) {
+		shield.Call(func() { m.log.Error("panic", "of", what, "value", shield.Value(value), "stack", string(stack)) }, reported)
+	})
 }
 
 // checks is how many roles are checked at a time.
@@ -255,8 +283,9 @@ func (m *RoleManager) check(ctx context.Context, seats []*seat) error {
 	for _, s := range seats {
 		room <- struct{}{}
 		all.Go(func() {
-			s.rules, s.unready = s.e.ready(ctx)
-			<-room
+			defer func() { <-room }()
+			s.unready = unknownAfterPanic("Check")
+			s.e.guard("check", func() { s.rules, s.unready = s.e.ready(ctx) })
 		})
 	}
 	all.Wait()
@@ -360,7 +389,7 @@ func (m *RoleManager) forgetLater(s *seat) {
 	s.going = true
 	m.tasks.Go(func() {
 		<-s.e.done
-		m.forget(s)
+		m.guard("forgetting a role", func() { m.forget(s) })
 	})
 }
 
@@ -495,15 +524,17 @@ func (m *RoleManager) run(ctx context.Context) {
 		case <-m.wake:
 		case <-timer.C:
 		case <-sickness:
-			m.heedDoctor()
+			m.guard("health", m.heedDoctor)
 		case <-stop:
 			stop = nil
-			m.askStop(m.cfg.Election.DeleteOnStop)
+			m.guard("stop", func() { m.askStop(m.cfg.Election.DeleteOnStop) })
 		case <-m.quit:
 			m.end()
 			return
 		}
-		timer.Reset(m.look(time.Now()))
+		again := m.cfg.Election.TTL // after a panic
+		m.guard("spreading", func() { again = m.look(time.Now()) })
+		timer.Reset(again)
 	}
 }
 
@@ -513,15 +544,15 @@ func (m *RoleManager) end() {
 	for _, s := range m.allSeats() {
 		<-s.e.done
 	}
+	defer close(m.done)
 	m.abort()
 	m.tasks.Wait()
 	if m.dispose != nil {
-		m.dispose()
+		m.guard("dispose", m.dispose)
 	}
 	for _, s := range m.allSeats() {
 		s.end()
 	}
-	close(m.done)
 }
 
 // sickness is where the doctor leaves word; nil without one.

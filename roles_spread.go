@@ -289,7 +289,9 @@ func (m *RoleManager) begin(s *seat, now time.Time) {
 	}
 	m.log.Info("asking for a role", "role", s.name, "leader", s.leader, "theirs", m.others[s.leader], "ours", m.leading)
 	p := m.pull
-	m.tasks.Go(func() { m.asked(p, m.ask(s.name, req)) })
+	m.tasks.Go(func() { // after a panic the request counts as made, and is given up in time
+		m.guard("asking", func() { m.asked(p, m.ask(s.name, req)) })
+	})
 }
 
 // ask makes a request through the role's control record. One attempt is enough: there is always another role to ask for.

@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/seed-ff2cb582/leader"
+	"github.com/seed-ff2cb582/leader/internal/shield"
 )
 
 // DefaultWindow is how long an election may take to answer if Options say nothing.
@@ -118,7 +119,7 @@ func (h *handler) faults(ctx context.Context, passes func(error) error) []string
 	verdicts := make([]chan error, len(names))
 	for i, name := range names {
 		verdicts[i] = make(chan error, 1)
-		go func() { verdicts[i] <- passes(elections[name].Alive(ctx)) }()
+		go ask(ctx, elections[name], passes, verdicts[i])
 	}
 	var faults []string
 	for i, name := range names {
@@ -127,6 +128,15 @@ func (h *handler) faults(ctx context.Context, passes func(error) error) []string
 		}
 	}
 	return faults
+}
+
+// ask asks one election. The election may be of another's making, and passes is the program's: a panic is a fault.
+func ask(ctx context.Context, e leader.Election, passes func(error) error, verdict chan<- error) {
+	var err error
+	defer func() { verdict <- err }() // also if runtime.Goexit ends this goroutine
+	shield.Call(func() { err = passes(e.Alive(ctx)) }, func(value any, _ []byte) {
+		err = fmt.Errorf("it panicked when it was asked: %v", shield.Value(value))
+	})
 }
 
 func text(w http.ResponseWriter, faults []string) {
