@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"iter"
+	"log/slog"
 
 	"github.com/nats-io/nats.go"
 
@@ -20,7 +21,7 @@ func NewElection(nc *nats.Conn, cfg ElectionConfig) (Election, error) {
 	if err := cfg.validate(true, "connection", nc != nil); err != nil {
 		return nil, err
 	}
-	opts := natsstore.Options{Domain: cfg.JetStreamDomain, QueueSize: oneGroup}
+	opts := natsstore.Options{Domain: cfg.JetStreamDomain, QueueSize: oneGroup, Logger: storeLogger(cfg)}
 	if cfg.BucketAutoCreate {
 		opts.Create = &natsstore.BucketConfig{}
 	}
@@ -31,6 +32,14 @@ func NewElection(nc *nats.Conn, cfg ElectionConfig) (Election, error) {
 	e := newElection(st, cfg)
 	e.dispose = st.Close
 	return e, nil
+}
+
+// storeLogger is the Logger of a store that an election owns: as for all else, none means silence.
+func storeLogger(cfg ElectionConfig) *slog.Logger {
+	if cfg.Logger == nil {
+		return slog.New(slog.DiscardHandler)
+	}
+	return cfg.Logger
 }
 
 // oneGroup is the queue of a store that watches one group: two keys, of which one changes

@@ -147,7 +147,7 @@ func NewRoleManager(nc *nats.Conn, cfg RoleManagerConfig) (*RoleManager, error) 
 	if err := cfg.validate(true, "connection", nc != nil); err != nil {
 		return nil, err
 	}
-	opts := natsstore.Options{Domain: cfg.Election.JetStreamDomain, WatchWholeBucket: true}
+	opts := natsstore.Options{Domain: cfg.Election.JetStreamDomain, WatchWholeBucket: true, Logger: storeLogger(cfg.Election)}
 	if cfg.Election.BucketAutoCreate {
 		opts.Create = &natsstore.BucketConfig{}
 	}

@@ -124,7 +124,9 @@ func (s *Store) panicked(value any, stack []byte) {
 		log = slog.Default()
 	}
 	// Whatever the Logger does in its turn has nobody left to be told to.
-	shield.Call(func() { log.Error(shield.Text("a function that a watch calls", value, stack)) }, func(any, []byte) {}) //nolint:sloglint // the stack is the message
+	shield.Call(func() {
+		log.Error("panic", "of", "a function that a watch calls", "value", shield.Value(value), "stack", string(stack))
+	}, func(any, []byte) {})
 }
 
 // admit decides on a call before it touches the registers.

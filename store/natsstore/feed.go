@@ -148,7 +148,7 @@ func (h *hub) subscribe(wide bool, subject string) (*nats.Subscription, error) {
 		return h.s.nc.ChanSubscribe(subject, h.in)
 	}
 	return h.s.nc.Subscribe(subject, func(m *nats.Msg) {
-		select {
+		select { // which cannot panic: bulk is never closed
 		case h.bulk <- m:
 		case <-h.quit:
 		}

@@ -3,6 +3,7 @@ package natsstore
 import (
 	"crypto/rand"
 	"errors"
+	"fmt"
 	"slices"
 	"strings"
 	"sync"
@@ -11,7 +12,9 @@ import (
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 
+	"github.com/seed-ff2cb582/leader/internal/faults"
 	"github.com/seed-ff2cb582/leader/internal/goid"
+	"github.com/seed-ff2cb582/leader/internal/shield"
 	"github.com/seed-ff2cb582/leader/store"
 )
 
@@ -33,6 +36,9 @@ const (
 	// auditEvery is for how long nothing new is heard before the bucket's configuration is read, and how often from
 	// then on, to notice a bucket that was made anew, perhaps without republishing, while the connection stood.
 	auditEvery = 30 * time.Second
+	// repairMost bounds the pause after a panic, and calmAfter is when panics are no longer in a row.
+	repairMost = 5 * time.Second
+	calmAfter  = 30 * time.Second
 )
 
 // A hub serves all watches, listeners and takers of offers of a Store with one goroutine. It
@@ -74,6 +80,9 @@ type hub struct {
 	requests map[string]*request
 	reads    int // registers being read
 
+	breaks   int       // panics in a row
+	brokenAt time.Time // when the latest was
+
 	reconnects uint64 // the connection's count, as last seen
 	auditAt    time.Time
 	auditing   bool
@@ -110,22 +119,109 @@ func newHub(s *Store) *hub {
 	}
 }
 
+// run serves until the hub ends. A panic in it must leave no watch deaf for good:
+// it is reported, and the hub resumes as after an interruption, by reading all
+// again, after a growing pause.
 func (h *hub) run() {
-	defer close(h.done)
-	s := h.s
-	s.mu.Lock()
-	defer s.mu.Unlock()
+	ended := false
+	defer func() {
+		if ended {
+			close(h.done)
+			return
+		}
+		go func() { // runtime.Goexit in a function of a caller's took this goroutine along
+			shield.Call(h.goOn, h.panicked)
+			h.run()
+		}()
+	}()
+	h.begin()
+	for !h.over() {
+		if !shield.Call(h.turn, h.panicked) {
+			h.resume()
+		}
+	}
+	ended = true
+}
+
+// begin takes in which goroutine is the hub's.
+func (h *hub) begin() {
+	h.s.mu.Lock()
+	defer h.s.mu.Unlock()
 	h.loop = goid.Current()
-	for !h.ended {
-		s.mu.Unlock()
-		event := h.next()
-		s.mu.Lock()
-		if !h.ended {
-			event()
+}
+
+func (h *hub) over() bool {
+	h.s.mu.Lock()
+	defer h.s.mu.Unlock()
+	return h.ended
+}
+
+// turn waits for something to happen, and does what is due then.
+func (h *hub) turn() {
+	event := h.next()
+	h.s.mu.Lock()
+	defer h.s.mu.Unlock()
+	if !h.ended {
+		event()
+	}
+	if !h.ended {
+		faults.Point("hub")
+		h.timer.Reset(h.work(time.Now()))
+	}
+}
+
+// panicked reports a panic of ours. It is also the error of watches that cannot begin.
+func (h *hub) panicked(value any, stack []byte) {
+	h.s.panicked("the goroutine of the watches", value, stack)
+	h.s.mu.Lock()
+	defer h.s.mu.Unlock()
+	h.lastErr = fmt.Errorf("the goroutine of the watches panicked: %v", shield.Value(value))
+}
+
+// goOn takes up what a goroutine that ended in the middle has left undone: watches
+// that were about to hear of a state.
+func (h *hub) goOn() {
+	h.s.mu.Lock()
+	defer h.s.mu.Unlock()
+	for w := range h.watches {
+		h.begun(w)
+	}
+	for _, r := range h.registers {
+		if slices.ContainsFunc(r.watches, func(w *watch) bool { return w.pending[r.key] }) {
+			r.nextRead = time.Time{}
+			h.toRead(r)
 		}
-		if !h.ended {
-			h.timer.Reset(h.work(time.Now()))
-		}
+	}
+	h.nudge()
+}
+
+// resume goes on after a panic: whatever was under way may be half done, so that
+// all is read again. Panics in a row are followed by growing pauses.
+func (h *hub) resume() {
+	now := time.Now()
+	if now.Sub(h.brokenAt) > calmAfter {
+		h.breaks = 0
+	}
+	h.brokenAt = now
+	pause := time.NewTimer(min(retryFirst<<min(h.breaks, 8), repairMost))
+	defer pause.Stop()
+	h.breaks++
+	select {
+	case <-pause.C:
+	case <-h.quit:
+		return
+	}
+	if !shield.Call(h.repair, h.panicked) {
+		h.nudge() // and once more with the next turn
+	}
+}
+
+func (h *hub) repair() {
+	h.s.mu.Lock()
+	defer h.s.mu.Unlock()
+	if !h.ended {
+		h.interrupted()
+		h.nudge()
 	}
 }
 
@@ -180,14 +276,17 @@ func (h *hub) nudge() {
 // onLoop reports whether the caller is a function that the hub calls.
 func (h *hub) onLoop() bool { return h.calling != nil && goid.Current() == h.loop }
 
-// call runs a caller's function without the mutex, and lets stop wait for it.
+// call runs a caller's function without the mutex, and lets stop wait for it. A panic
+// of it is reported, and ends neither the program nor the watch.
 func (h *hub) call(owner any, f func()) {
 	h.calling = owner
 	h.s.mu.Unlock()
-	f()
-	h.s.mu.Lock()
-	h.calling = nil
-	h.called.Broadcast()
+	defer func() { // deferred, for runtime.Goexit
+		h.s.mu.Lock()
+		h.calling = nil
+		h.called.Broadcast()
+	}()
+	shield.Call(f, func(value any, stack []byte) { h.s.panicked("a function that a watch calls", value, stack) })
 }
 
 // settle waits until owner's function is not running, unless it is the caller.

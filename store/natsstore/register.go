@@ -156,8 +156,13 @@ func (h *hub) found(r *register, e store.Entry) {
 func (h *hub) observe(r *register, e store.Entry) {
 	changed := !r.known || e.Revision != r.entry.Revision
 	r.known, r.entry, r.doubts = true, e, 0
+	if changed {
+		for _, w := range r.watches { // first, for those that come after one that ends this goroutine
+			w.pending[r.key] = true
+		}
+	}
 	for _, w := range slices.Clone(r.watches) {
-		if w.stopped || h.ended || !changed && !w.pending[r.key] {
+		if w.stopped || h.ended || !w.pending[r.key] {
 			continue
 		}
 		delete(w.pending, r.key)

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"log/slog"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -13,6 +14,7 @@ import (
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 
+	"github.com/seed-ff2cb582/leader/internal/shield"
 	"github.com/seed-ff2cb582/leader/store"
 )
 
@@ -50,6 +52,9 @@ type Options struct {
 	// means [DefaultQueueSize], which serves thousands of keys and costs 16 KiB; a
 	// store for a single election does with a fraction. When the queue overflows, the keys are read anew.
 	QueueSize int
+	// Logger is told, at level error, of a panic in the store's own goroutines, which resume after it, or in a function
+	// that a watch was given. Nil means slog.Default(): such a panic is caught, and is not to go unheard.
+	Logger *slog.Logger
 }
 
 // minQueueSize lets a few reads and deliveries wait at once.
@@ -275,6 +280,25 @@ var (
 	errDenied      = errors.New("the user lacks a permission")
 )
 
+// shielded returns f for a goroutine that is not its caller's: a panic of it is reported.
+func (s *Store) shielded(what string, f func()) func() {
+	return func() {
+		shield.Call(f, func(value any, stack []byte) { s.panicked(what, value, stack) })
+	}
+}
+
+// panicked reports a panic.
+func (s *Store) panicked(what string, value any, stack []byte) {
+	log := s.opts.Logger
+	if log == nil {
+		log = slog.Default()
+	}
+	// Whatever the Logger does in its turn has nobody left to be told to.
+	shield.Call(func() {
+		log.Error("panic", "of", what, "value", shield.Value(value), "stack", string(stack), "bucket", s.bucket)
+	}, func(any, []byte) {})
+}
+
 // attention is how often a call that waits looks at its connection.
 const attention = 20 * time.Millisecond
 
@@ -284,7 +308,7 @@ const attention = 20 * time.Millisecond
 func (s *Store) attended(parent context.Context, before sighting, subject string) (ctx context.Context, release func()) {
 	ctx, cancel := context.WithCancelCause(parent)
 	var look *time.Timer
-	look = time.AfterFunc(time.Hour, func() {
+	look = time.AfterFunc(time.Hour, s.shielded("a look at the connection", func() {
 		switch {
 		case !s.nc.IsConnected() || s.nc.Stats().Reconnects != before.reconnects:
 			cancel(errInterrupted)
@@ -293,7 +317,7 @@ func (s *Store) attended(parent context.Context, before sighting, subject string
 		case ctx.Err() == nil:
 			look.Reset(attention)
 		}
-	})
+	}))
 	look.Reset(attention)
 	return ctx, func() {
 		look.Stop()

@@ -85,7 +85,7 @@ func (s *Store) startWatch(ctx context.Context, plan plan, w *watch) (*hub, erro
 		h.remove(w)
 		return nil, err
 	}
-	w.unhook = context.AfterFunc(ctx, func() { h.stop(w) })
+	w.unhook = context.AfterFunc(ctx, s.shielded("the end of a watch", func() { h.stop(w) }))
 	return h, nil
 }
 
