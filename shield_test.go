@@ -286,3 +286,96 @@ func TestDoneAndErrOfAnOrdinaryStop(t *testing.T) {
 		})
 	}
 }
+
+// A store without a watch is polled by a goroutine of ours.
+func TestAPanicOfAPolledStoreIsToldToTheObserver(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		st := &brittle{Store: memstore.New(), left: map[string]int{"Get": 2}}
+		_, _ = st.CompareAndSwap(t.Context(), store.Write{Key: "g", Value: []byte("garbage")})
+		ctx, cancel := context.WithCancel(t.Context())
+		faults := 0
+		err := leader.ObserveFuncWithStore(ctx, struct{ store.Store }{st}, "g", leader.Observer{
+			Failed: func(err error) {
+				if strings.Contains(err.Error(), "boom in Get") {
+					faults++
+				}
+			},
+			Leader: func(leader.LeaderInfo) { cancel() },
+		})
+		cancel()
+		if err != nil || faults != 2 {
+			t.Errorf("%d panics were told of; %v", faults, err)
+		}
+	})
+}
+
+// An operator's request watches the record from a goroutine of ours; where that
+// panics, the record is read instead.
+func TestAPanicOfTheWatchDoesNotEndARequest(t *testing.T) {
+	for _, method := range []string{"Watch", "the end of Watch"} {
+		t.Run(method, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				mem := memstore.New()
+				a := start(t, mem, config("a"))
+				b := start(t, mem, config("b"))
+				mustLead(t, a, b)
+				c, err := leader.NewControlWithStore(&brittle{Store: mem, left: map[string]int{method: 1}}, "operator")
+				if err != nil {
+					t.Fatal(err)
+				}
+				h, err := c.Ask(t.Context(), leader.Request{Group: "g", Op: leader.OpStepDown})
+				if err != nil || h.To.ID != "b" {
+					t.Errorf("%+v, %v", h, err)
+				}
+			})
+		})
+	}
+}
+
+// The manager has goroutines of its own: the roles' elections do not depend on
+// them.
+func TestAPanicOfTheStoreDoesNotEndARoleManager(t *testing.T) {
+	for _, method := range []string{"Check", "Get", "CompareAndSwap before", "Watch"} {
+		t.Run(method, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				st := &brittle{Store: memstore.New(), left: map[string]int{method: 3}}
+				var ms []*leader.RoleManager
+				for _, id := range []string{"a", "b"} {
+					cfg := config(id)
+					cfg.Group = ""
+					m, err := leader.NewRoleManagerWithStore(st, leader.RoleManagerConfig{
+						Election: cfg, Spread: leader.SpreadConfig{Enabled: true, Pace: 1},
+					})
+					if err != nil {
+						t.Fatal(err)
+					}
+					for _, name := range []string{"x", "y", "z", "w"} {
+						if err := m.Add(t.Context(), leader.Role{Name: name}); err != nil {
+							t.Fatal(err)
+						}
+					}
+					if err := m.Start(t.Context()); err != nil {
+						t.Fatal(err)
+					}
+					time.Sleep(ttl)
+					ms = append(ms, m)
+				}
+				time.Sleep(20 * ttl)
+				for _, m := range ms {
+					led := 0
+					for _, s := range m.Roles() {
+						led += map[bool]int{true: 1}[s.IsLeader]
+					}
+					if led != 2 {
+						t.Errorf("%d of 4 roles are led", led)
+					}
+				}
+				for _, m := range ms {
+					if err := m.Stop(); err != nil {
+						t.Error(err)
+					}
+				}
+			})
+		})
+	}
+}

@@ -274,3 +274,18 @@ func TestHostileAddressReachesNoHeader(t *testing.T) {
 		}
 	})
 }
+
+// A fickle election panics when it is asked.
+type fickle struct{ leader.Election }
+
+func (fickle) Alive(context.Context) error { panic("boom") }
+
+// The elections may be of another's making, and are asked in goroutines of ours.
+func TestAnElectionThatPanicsWhenAskedIsAFault(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		h := probe.Handler(fickle{candidate(t, memstore.New(), config("g", "a"))}, probe.Options{})
+		if w := ask(h, http.MethodGet, "/livez"); w.Code != http.StatusServiceUnavailable || !strings.Contains(w.Body.String(), "boom") {
+			t.Errorf("%d %s", w.Code, w.Body)
+		}
+	})
+}
