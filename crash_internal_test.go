@@ -153,7 +153,7 @@ func TestARoleThatCrashedSaysSoAndCanBeAddedAnew(t *testing.T) {
 		if !m.Election(crashed).IsLeader() {
 			crashed, other = other, crashed
 		}
-		e := m.Election(crashed).(*election)
+		e := m.seats[crashed].e
 		blowUp(e)
 		<-e.Done()
 		time.Sleep(10 * time.Second)
@@ -169,7 +169,7 @@ func TestARoleThatCrashedSaysSoAndCanBeAddedAnew(t *testing.T) {
 		if err := m.Add(t.Context(), Role{Name: crashed}); err != nil {
 			t.Errorf("Add: %v", err)
 		}
-		blowUp(m.Election(other).(*election))
+		blowUp(m.seats[other].e)
 		if err := m.Stop(); !errors.Is(err, ErrPanicked) {
 			t.Errorf("Stop: %v", err)
 		}

@@ -469,14 +469,15 @@ func (l *loop) beginTerm() {
 func (l *loop) leads() bool { return l.state.Phase == machine.Holding && l.state.Grant.Promoted }
 
 // termContext returns the context whose values the term's context is to show.
-func (l *loop) termContext(term Term) (ctx context.Context) {
+func (l *loop) termContext(term Term) context.Context {
+	var given []context.Context
 	if f := l.e.hooks.TermContext; f != nil {
-		l.e.hook("Hooks.TermContext", func() { ctx = f(l.ctx, term) })
+		l.e.hook("Hooks.TermContext", func() { given = append(given, f(l.ctx, term)) })
 	}
-	if ctx == nil {
-		ctx = l.ctx
+	if len(given) == 0 || given[0] == nil {
+		return l.ctx
 	}
-	return ctx
+	return given[0]
 }
 
 // promote tells the program of its term, unless that was over before it could be

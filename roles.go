@@ -289,13 +289,13 @@ func (m *RoleManager) check(ctx context.Context, seats []*seat) error {
 		})
 	}
 	all.Wait()
-	var faults []error
+	var wrong []error
 	for _, s := range seats {
 		if store.Classify(s.unready) == store.Permanent {
-			faults = append(faults, fmt.Errorf("role %q: %w", s.name, s.unready))
+			wrong = append(wrong, fmt.Errorf("role %q: %w", s.name, s.unready))
 		}
 	}
-	return errors.Join(faults...)
+	return errors.Join(wrong...)
 }
 
 // Add adds a role. Before Start that is all. Later it is started at once, with the check and the errors of [Election.Start]; it

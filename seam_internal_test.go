@@ -27,7 +27,7 @@ type seam struct {
 
 	promoted, demoted int
 	ctxs              []context.Context
-	asked, answered   int // demotions and their answers
+	asked             int // demotions without an answer
 	name              string
 }
 

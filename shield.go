@@ -18,10 +18,9 @@ import (
 //   - shelteredStore and its like, for a store written by others: a panic is a
 //     call whose outcome is unknown.
 
-// guard calls f, which is ours, and reports whether it returned. A panic of it
-// ends the election.
-func (e *election) guard(what string, f func()) bool {
-	return shield.Call(func() {
+// guard calls f, which is ours. A panic of it ends the election.
+func (e *election) guard(what string, f func()) {
+	shield.Call(func() {
 		faults.Point(what)
 		f()
 	}, func(value any, stack []byte) { e.crash(what, value, stack) })

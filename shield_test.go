@@ -1,9 +1,9 @@
 package leader_test
 
 import (
+	"bytes"
 	"context"
 	"errors"
-	"io"
 	"log/slog"
 	"runtime"
 	"strings"
@@ -212,7 +212,7 @@ func (h brokenHandler) WithAttrs([]slog.Attr) slog.Handler      { return h }
 func TestAPanicOfTheLoggerIsToldToTheHooks(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		j, cfg := newJournal(), config("a")
-		cfg.Logger = slog.New(brokenHandler{slog.NewTextHandler(io.Discard, &slog.HandlerOptions{Level: slog.LevelDebug})})
+		cfg.Logger = slog.New(brokenHandler{slog.NewJSONHandler(new(bytes.Buffer), &slog.HandlerOptions{Level: slog.LevelDebug})})
 		cfg.Hooks.Note = func(n leader.Note) { j.note("%s", strings.SplitN(n.Text, "\n", 2)[0]) }
 		a := start(t, memstore.New(), cfg)
 		mustLead(t, a)
