@@ -43,8 +43,6 @@ type loop struct {
 	watched uint64         // the revision that the watch told of last
 	control record.Control // the latest control record
 	ending  *grant         // the term whose demotion is due
-	// undrained: a demotion was handed in, and is not answered yet.
-	undrained bool
 	since     int64     // when the present grant was acquired (monotonic)
 	known     standings // of the group, as its latest record tells, or we do
 	aged      string    // the token of the claim for which they have aged
@@ -268,7 +266,7 @@ func (l *loop) open(letter letter) {
 			l.offered(letter.ev)
 			return
 		case machine.Drained:
-			l.undrained = false
+			l.e.undrained = false
 		default:
 		}
 		l.step(letter.ev)
@@ -501,10 +499,10 @@ func (l *loop) demoteLate() {
 // program is done with it. One answer is enough for two demotions in a row.
 func (l *loop) demote() {
 	g := l.ending
-	if g == nil && l.undrained {
+	if g == nil && l.e.undrained {
 		return
 	}
-	l.ending, l.undrained = nil, true
+	l.ending, l.e.undrained = nil, true
 	l.e.handTerm(func() {
 		// Deferred, since a candidate that never hears of it would never campaign again.
 		defer l.e.mail.event(machine.Event{Kind: machine.Drained})

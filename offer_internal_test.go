@@ -39,7 +39,7 @@ func TestAMailboxKeepsOneOffer(t *testing.T) {
 
 // That an offer has left proves nothing of the store.
 func TestAnOfferDoesNotClearTheLastError(t *testing.T) {
-	e := &election{log: slog.New(slog.DiscardHandler)}
+	e := &election{log: slog.New(slog.DiscardHandler), apart: &apart{}}
 	e.failed(store.ErrTransient)
 	e.reportCall(Call{Kind: callOffer, Outcome: store.OK})
 	if e.lastErr.Load() == nil {

@@ -86,7 +86,7 @@ func (s *seam) takeMail() bool {
 	answered := false
 	for _, l := range letters {
 		if l.ev.Kind == machine.Drained {
-			s.l.undrained = false
+			s.e.undrained = false
 			answered = true
 		}
 		if l.note != nil && l.note.Kind == NotePanic {
