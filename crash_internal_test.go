@@ -100,6 +100,7 @@ func TestAPanicBesideAStuckGoroutineClosesTheWindowAtOnce(t *testing.T) {
 			t.Fatal(err)
 		}
 		time.Sleep(cfg.HeartbeatInterval + time.Millisecond)
+		synctest.Wait()
 		if !e.IsLeader() || !stuck {
 			t.Fatalf("%+v", e.Status())
 		}

@@ -43,10 +43,10 @@ type loop struct {
 	watched uint64         // the revision that the watch told of last
 	control record.Control // the latest control record
 	ending  *grant         // the term whose demotion is due
-	since     int64     // when the present grant was acquired (monotonic)
-	known     standings // of the group, as its latest record tells, or we do
-	aged      string    // the token of the claim for which they have aged
-	bid       bid
+	since   int64          // when the present grant was acquired (monotonic)
+	known   standings      // of the group, as its latest record tells, or we do
+	aged    string         // the token of the claim for which they have aged
+	bid     bid
 	// controlled is the revision of the control record that was delivered last.
 	controlled uint64
 	mend       mend

@@ -3,6 +3,7 @@ package leader_test
 import (
 	"context"
 	"fmt"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -116,9 +117,9 @@ func TestStopFromNewsBesideAnOnPromoteThatLasts(t *testing.T) {
 			t.Run(fmt.Sprint(name, first), func(t *testing.T) {
 				synctest.Test(t, func(t *testing.T) {
 					a := candidate(t, memstore.New(), config("a"))
-					n := 0
+					var n atomic.Int32
 					register(a, func() {
-						n++
+						n.Add(1)
 						if first {
 							if err := a.Stop(); err != nil {
 								t.Error(err)
@@ -138,8 +139,8 @@ func TestStopFromNewsBesideAnOnPromoteThatLasts(t *testing.T) {
 					begun := time.Now()
 					started(t, a)
 					<-a.Done()
-					if took := time.Since(begun); first && took > 0 || n == 0 {
-						t.Errorf("ended after %v, %d calls", took, n)
+					if took := time.Since(begun); first && took > 0 || n.Load() == 0 {
+						t.Errorf("ended after %v, %d calls", took, n.Load())
 					}
 				})
 			})
