@@ -36,8 +36,11 @@ type grant struct {
 	promoted bool
 }
 
-// newGrant begins a term. The window is open until until.
-func newGrant(parent context.Context, c clock, term Term, until machine.Instant, onClose func()) *grant {
+// newGrant begins a term. The window is open until until. What timers call runs
+// under guard, since their goroutines are nobody's.
+func newGrant(
+	parent context.Context, c clock, term Term, until machine.Instant, guard func(func()), onClose func(),
+) *grant {
 	g := &grant{term: term, correlation: term.Correlation(), clock: c, onClose: onClose}
 	inner, cancel := context.WithCancelCause(context.WithoutCancel(parent))
 	g.ctx, g.cancel = &termContext{inner, g}, cancel
@@ -45,7 +48,8 @@ func newGrant(parent context.Context, c clock, term Term, until machine.Instant,
 	g.wall.Store(until.Wall)
 	// These two, and not the election's goroutine, bound the term's context: the
 	// goroutine may be stuck.
-	g.timer, g.alarm = c.timer(g.check), c.alarm(g.expire)
+	g.timer = c.timer(func() { guard(g.check) })
+	g.alarm = c.alarm(func() { guard(g.expire) })
 	g.arm()
 	return g
 }

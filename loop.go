@@ -453,8 +453,9 @@ func (l *loop) beginTerm() {
 	}
 	s := l.state.Grant
 	term := Term{Number: s.Term, Token: s.Token}
-	g := newGrant(l.termContext(term), l.e.clock, term, s.Trust, func() {
-		l.e.guard("window", func() { l.e.mail.event(machine.Event{Kind: machine.Closed, Term: term.Number}) })
+	guard := func(f func()) { l.e.guard("window", f) }
+	g := newGrant(l.termContext(term), l.e.clock, term, s.Trust, guard, func() {
+		guard(func() { l.e.mail.event(machine.Event{Kind: machine.Closed, Term: term.Number}) })
 	})
 	l.e.current.Store(g)
 	if l.e.crashed() { // and crash may have looked before there was a grant to close

@@ -53,7 +53,7 @@ func newSeam(t *testing.T, name string) *seam {
 	l := s.l
 	l.e, l.rules = s.e, s.e.cfg.machine(false)
 	l.ctx, l.cancel = context.WithCancel(t.Context())
-	l.timer = time.NewTimer(time.Hour)
+	l.timer = s.e.clock.bell()
 	return s
 }
 
