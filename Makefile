@@ -83,6 +83,11 @@ sim: ## run SEEDS=10000 simulated fault schedules of the core and of the runtime
 	go test -count=1 -timeout 60m -v -run '^TestSimulation$$' . -args -seeds=$(SEEDS) > .out/sim.log; status=$$?; \
 		grep -Ev '^ *(=== |--- PASS: TestSimulation/)' .out/sim.log; exit $$status
 
+.PHONY: explore
+explore: ## visit every world of larger bounds than make test has time for, and judge G5 in each (an hour)
+	go test -count=1 -timeout 4h -v -run '^TestExplore$$' ./internal/machine -args -explore.deep
+	go test -count=1 -timeout 4h -v ./internal/specification -args -spec.large
+
 .PHONY: mutants
 mutants: ## put each bug that the field has had back, demand that it is caught, and write the table of docs/mutants.md
 	go run ./test/mutants -write docs/mutants.md

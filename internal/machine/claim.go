@@ -99,11 +99,12 @@ func (c *step) granted(rev uint64, sent Instant) {
 		c.leave(x)
 		return
 	}
-	switch {
-	case c.m.CoolDown:
+	if c.m.CoolDown {
 		c.s.Grant.PromoteAt = c.now.Mono + int64(c.m.wait(ttl))
-	case c.doubts():
-		c.s.Grant.PromoteAt = c.s.DoubtUntil
+	}
+	if c.doubts() {
+		// Perhaps by a longer lease than that of any record seen since.
+		c.s.Grant.PromoteAt = max(c.s.Grant.PromoteAt, c.s.DoubtUntil)
 	}
 }
 

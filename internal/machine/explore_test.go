@@ -448,6 +448,7 @@ func explorations() []config {
 			if !all[i].storeMay {
 				all[i].sample = 1
 			}
+			all[i].horizon = max(all[i].horizon, all[i].deep)
 		}
 	}
 	return all
@@ -462,7 +463,7 @@ func coarse() []config {
 	return []config{
 		{
 			name: "two candidates, two faults", clocks: steady(3, 5), machines: machines(2, nil), kinds: allFaults,
-			horizon: smaller(7, 1), faults: 2, sample: 200,
+			horizon: smaller(6, 1), deep: 7, faults: 2, sample: 200,
 		},
 		{
 			name: "two candidates, far ahead", clocks: steady(3, 5), machines: machines(2, nil), kinds: allFaults,
@@ -491,12 +492,12 @@ func coarse() []config {
 		},
 		{
 			name: "three candidates, two faults of processes", clocks: steady(3, 5, 4), machines: machines(3, grace), kinds: process,
-			horizon: smaller(3, 1), faults: 2, sample: 50,
+			horizon: smaller(3, 1), deep: 4, faults: 2, sample: 50,
 		},
 		{
 			name: "three candidates of different standing", clocks: steady(3, 5, 4),
 			machines: machines(3, func(m *Machine) { m.Yield = 2 }), kinds: preference,
-			horizon: smaller(6, 2), faults: 2, sample: 100,
+			horizon: smaller(6, 2), deep: 7, faults: 2, sample: 100,
 		},
 		{
 			name: "offers, two candidates, far ahead", clocks: steady(3, 5), machines: machines(2, offer), kinds: offering | setOf(kStepDown),
@@ -551,12 +552,12 @@ func narrow() []config {
 		},
 		{
 			name: "fine: leases of different lengths over a store that forgets", clocks: steady(1, 1), machines: mixed,
-			kinds: setOf(kRollback, kWipe, kCutOff, kPause, kDelayReply), quiet: 11, horizon: smaller(22, 12), faults: 2, storeMay: true,
+			kinds: setOf(kRollback, kWipe, kCutOff, kPause, kDelayReply), quiet: 11, horizon: smaller(18, 12), deep: 22, faults: 2, storeMay: true,
 		},
 		{
 			name: "fine: offers over a store that forgets", clocks: fine(2),
 			machines: fineMachines(2, func(m *Machine) { m.CoolDown, m.Offers, m.TTL, m.Heartbeat = true, true, 3, 1 }),
-			kinds:    losing | setOf(kResign, kLoseOffer, kDelayOffer, kDupOffer), quiet: 8, horizon: smaller(15, 9), faults: 2, storeMay: true,
+			kinds:    losing | setOf(kResign, kLoseOffer, kDelayOffer, kDupOffer), quiet: 8, horizon: smaller(14, 9), deep: 16, faults: 2, storeMay: true,
 		},
 		{
 			name: "fine: a store that is made again", clocks: fine(2), machines: fineMachines(2, nil),

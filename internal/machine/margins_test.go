@@ -107,3 +107,36 @@ func TestAClaimStatesNothingOfTheOneBefore(t *testing.T) {
 	}
 	t.Errorf("it does not claim: %v", p.acts)
 }
+
+// A doubt is about somebody else's lease, which may be longer than that of the
+// record that stood in the register last: the cool-down does not end it.
+func TestADoubtOutlastsAShorterCoolDown(t *testing.T) {
+	m := unitMachine("a")
+	m.CoolDown, m.MaxTTL = true, 100
+	p := &play{m: m}
+	p.step(Event{Kind: Start})
+	p.step(Event{Kind: Sight, Seen: Seen{Kind: Held, Rev: 9, Rec: Record{ID: "b", Token: "b1", TTL: 80}}})
+	p.step(Event{Kind: Sight, Seen: Seen{Kind: Absent}, Token: "a1"}) // all is lost
+	doubt := p.s.DoubtUntil
+	p.step(Event{Kind: Sight, Seen: Seen{Kind: Held, Rev: 1, Rec: Record{ID: "c", Token: "c1", TTL: 20}}})
+	p.step(Event{Kind: Sight, Seen: Seen{Kind: Vacant, Rev: 2, Rec: Record{Token: "c1"}}, Token: "a2"})
+	p.answer(Event{Kind: Written, Rev: 3})
+	if p.s.Phase != Holding || p.s.Grant.PromoteAt != doubt {
+		t.Errorf("it is %v, to be promoted at %d, and in doubt until %d", p.s.Phase, p.s.Grant.PromoteAt, doubt)
+	}
+}
+
+// A second loss says nothing of the lease that was lost first.
+func TestALaterDoubtShortensNoEarlierOne(t *testing.T) {
+	m := unitMachine("a")
+	m.MaxTTL = 100
+	p := &play{m: m}
+	p.step(Event{Kind: Start})
+	p.step(Event{Kind: Sight, Seen: Seen{Kind: Held, Rev: 9, Rec: Record{ID: "b", Token: "b1", TTL: 80}}})
+	p.step(Event{Kind: Sight, Seen: Seen{Kind: Held, Rev: 3, Rec: Record{ID: "c", Token: "c1", TTL: 20}}})
+	doubt := p.s.DoubtUntil
+	p.step(Event{Kind: Sight, Seen: Seen{Kind: Held, Rev: 2, Rec: Record{ID: "c", Token: "c1", TTL: 20}}})
+	if p.s.DoubtUntil != doubt || doubt == 0 {
+		t.Errorf("in doubt until %d, and until %d before", p.s.DoubtUntil, doubt)
+	}
+}

@@ -69,7 +69,7 @@ func (c *step) adopt(seen Seen) {
 func (c *step) regressed() {
 	c.note(NoteRegressed)
 	if !c.ours(c.s.View) || c.s.Phase == Watching || c.s.Grant.Trust.Reached(c.now) {
-		c.s.DoubtUntil = c.now.Mono + int64(c.m.wait(c.heldTTL()))
+		c.s.DoubtUntil = max(c.s.DoubtUntil, c.now.Mono+int64(c.m.wait(c.heldTTL())))
 	}
 }
 

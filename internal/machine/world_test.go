@@ -308,6 +308,7 @@ type config struct {
 	clocks   []pace
 	machines []Machine
 	horizon  int     // ticks
+	deep     int     // ticks with -explore.deep, if more
 	quiet    int     // ticks before the first fault, so that somebody leads by then
 	faults   int     // how many in one world
 	kinds    kindSet // which faults
