@@ -76,7 +76,7 @@ var simFields = []simField{
 		settings(func(c *simConfig) *time.Duration { return &c.DisconnectGracePeriod }, 1, endless)...)},
 	{"DemoteTimeout", false, append(
 		settings(func(c *simConfig) *time.Duration { return &c.DemoteTimeout }, 1, endless),
-		demoteInTime, demoteInTime)},
+		simLevels{demoteInTime, demoteInTime}...)},
 	{"DeleteOnStop", false, settings(func(c *simConfig) *bool { return &c.DeleteOnStop }, false, true)},
 	{"RetryConfig.MaxAttempts", false, settings(func(c *simConfig) *int { return &c.RetryConfig.MaxAttempts }, 0, 0, 1, math.MaxInt)},
 	{"RetryConfig.InitialBackoff", false, leases(func(c *simConfig) *time.Duration { return &c.RetryConfig.InitialBackoff }, 0, .005, .25)},

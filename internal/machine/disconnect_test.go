@@ -1,6 +1,9 @@
 package machine
 
-import "testing"
+import (
+	"slices"
+	"testing"
+)
 
 // disconnecting is a candidate that keeps a term for 4 units without a
 // connection and follows b's record.
@@ -21,14 +24,7 @@ func (p *play) kinds() (ks []ActionKind) {
 	return ks
 }
 
-func (p *play) did(k ActionKind) bool {
-	for _, did := range p.kinds() {
-		if did == k {
-			return true
-		}
-	}
-	return false
-}
+func (p *play) did(k ActionKind) bool { return slices.Contains(p.kinds(), k) }
 
 // A claim may be acknowledged when the connection has been reported lost for
 // longer than the grace: the report and the answer travel by different ways.
