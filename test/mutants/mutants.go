@@ -169,7 +169,7 @@ func stranded() []mutant {
 			{"loop.go", "return id != 0 && id == goid.Current()", "return id == 1<<60 && id == goid.Current()"},
 		}, root("TestStopAndResignFromAHookDoNotDeadlock")},
 		{25, "only the leader is ready", []edit{
-			{"probe/probe.go", "passes(elections[name].Alive(ctx))", "passes(errors.Join(elections[name].Alive(ctx), map[bool]error{false: leader.ErrNotStarted}[elections[name].IsLeader()]))"},
+			{"probe/probe.go", "passes(e.Alive(ctx))", "passes(errors.Join(e.Alive(ctx), map[bool]error{false: leader.ErrNotStarted}[e.IsLeader()]))"},
 		}, check{pkg: "probe", run: "^TestReadinessFollowsStartAndStopAndNotLeadership$"}},
 		{26, "a clean end leaves the record to expire", []edit{
 			{machine + "step.go", "c.s.Stopping, c.s.Leave = true, leave", "c.s.Stopping, c.s.Leave = true, leave || c.s.Phase == Holding"},
@@ -184,7 +184,7 @@ func untrue() []mutant {
 			{machine + "hold.go", "if !c.s.Grant.Promoted {\n\t\tc.s.Phase = Draining", "if false {\n\t\tc.s.Phase = Draining"},
 		}, simulated("20")},
 		{27, "each callback has a goroutine of its own", []edit{
-			{"courier.go", "\tc.queue = append(c.queue, job)\n", "\tgo job()\n\tjob = func() {}\n\tc.queue = append(c.queue, job)\n"},
+			{"courier.go", "\tc.queue = append(c.queue, job{kind, do})\n", "\tgo do()\n\tdo = func() {}\n\tc.queue = append(c.queue, job{kind, do})\n"},
 		}, root("TestCallbacksComeInOrderAndAlternate|TestSeveralCallbacksRunInTheOrderOfTheirRegistration|TestPromoteMayLastAsLongAsTheTermAndDemoteWaitsForIt")},
 		{28, "the context survives the term", []edit{
 			{"grant.go", "g.cancel(&LossError{Term: g.term, Reason: r})", "_ = r"},
@@ -193,7 +193,7 @@ func untrue() []mutant {
 			{machine + "hold.go", "\tc.do(Action{Kind: Demote, Reason: x.Reason})\n", ""},
 		}, simulated("20")},
 		{30, "a panic in a callback is the program's", []edit{
-			{"courier.go", "report(recover(), debug.Stack())", "report(nil, debug.Stack())"},
+			{"internal/shield/shield.go", "report(recover(), debug.Stack())", "report(nil, debug.Stack())"},
 		}, root("TestPanicInPromoteEndsTheTermAndAnotherLeads")},
 		{31, "a call is timed from its answer", []edit{
 			{"io.go", "rev, call.Err = e.write(ctx, a, known)", "rev, call.Err = e.write(ctx, a, known)\n\tcall.Sent = time.Now()"},
