@@ -53,7 +53,7 @@ func onNATS(run string) check {
 
 func mutants() []mutant {
 	var all []mutant
-	for _, part := range [][]mutant{twoLeaders(), stranded(), untrue(), costly(), reviewed()} {
+	for _, part := range [][]mutant{twoLeaders(), stranded(), untrue(), costly(), reviewed(), reviewedOutside()} {
 		all = append(all, part...)
 	}
 	return all
@@ -267,6 +267,50 @@ func reviewed() []mutant {
 		{37, "a new claim keeps the old term", []edit{
 			{machine + "claim.go", "Grant{Token: c.ev.Token, Prior: prior}", "Grant{Token: c.ev.Token, Prior: prior, Term: c.s.Grant.Term}"},
 		}, simulated("300")},
+	}
+}
+
+// reviewedOutside are mistakes that an outside review put in, or would, around
+// the core: in the runtime, the store and the command.
+func reviewedOutside() []mutant {
+	return []mutant{
+		{37, "what the watch repeats is taken for a store that went back", []edit{
+			{"loop.go", "&& entry.Revision >= l.watched", "&& entry.Revision > l.watched"},
+		}, root("TestAnEntryThatTheWatchRepeatsIsNoRegress")},
+		{37, "an offer is made while we still take offers", []edit{
+			{"offer.go", "\tends := o.ends\n\tif ends == nil {\n", "\tends := o.ends\n\tif ends == nil || true {\n"},
+		}, root("TestNoOfferIsMadeWhileWeTakeOffers")},
+		{37, "an offer is made before the callbacks have returned", []edit{
+			{"loop.go", "\t\tdefer l.e.mail.event(machine.Event{Kind: machine.Drained})\n", ""},
+			{"loop.go", "\tl.ending, l.e.undrained = nil, true\n", "\tl.ending, l.e.undrained = nil, true\n\tl.e.mail.event(machine.Event{Kind: machine.Drained})\n"},
+		}, root("TestNoOfferIsMadeBeforeTheCallbacksHaveReturned")},
+		{37, "no alarm rings at the end of a window that a suspension hid", []edit{
+			{"grant.go", "g.alarm = c.alarm(func() { guard(g.expire) })", "g.alarm = nil"},
+		}, root("TestASuspensionPastTheWindowEndsWhatDescendsFromTheTermsContext")},
+		{37, "a young store is not doubted", []edit{
+			{"conditions.go", "return max(machine.Wait(c.TTL, c.ClockDrift)-age, 0)", "return 0"},
+		}, root("TestNobodyIsPromotedWhileTheStoreIsYoungerThanALease")},
+		{37, "a crash leaves the window open", []edit{
+			{"shield.go", "g.close(ReasonCrashed)", "_ = g"},
+		}, root("TestAPanicBesideAStuckGoroutineClosesTheWindowAtOnce")},
+		{37, "a panic of a hook is ours", []edit{
+			{"shield.go", "{ shield.Call(f, e.reportPanic(name)) }", "{ f() }"},
+		}, root("TestAPanicOfAHookIsReportedAndTheElectionGoesOn")},
+		{37, "a term that one step began and ended is told to the program", []edit{
+			{"loop.go", "\tif g := l.e.current.Load(); g != nil {\n\t\tl.e.handTerm(", "\tif g := l.e.current.Load(); true {\n\t\tl.e.handTerm("},
+		}, root("TestNoListOfActionsBreaksTheRuntime")},
+		{37, "news go the way of terms", []edit{
+			{"callbacks.go", "e.newsman.hand(kind,", "e.courier.hand(kind,"},
+		}, root("TestABlockingNewsCallbackDoesNotWithholdOnPromote")},
+		{37, "a twin of one name is not warned of", []edit{
+			{"peers.go", "return seen.Rec.Renewal >= n.base+2", "return false"},
+		}, root("TestTwoCandidatesOfOneNameAreNoticed")},
+		{37, "a process that may not be signalled is taken for one that has ended", []edit{
+			{"cmd/leader/internal/runner/tree_linux.go", "errors.Is(err, unix.EPERM) && !p.dead", "errors.Is(err, unix.EPERM) && false"},
+		}, check{pkg: "cmd/leader/internal/runner", run: "^TestAProcessThatMayNotBeSignalledIsNotTakenForGone$"}},
+		{37, "the age of a bucket is not told", []edit{
+			{nats + "check.go", "report.Age = age(info)", "_ = age(info)"},
+		}, onNATS("^TestBucketMadeAgainIsNew$")},
 	}
 }
 
