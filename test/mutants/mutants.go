@@ -242,7 +242,7 @@ func reviewed() []mutant {
 		}, margins()},
 		{37, "a cool-down by the own lease alone", []edit{
 			{machine + "claim.go", "ttl := max(c.m.TTL, c.s.HeldTTL)", "ttl := c.m.TTL"},
-		}, margins()},
+		}, core("TestACoolDownLastsAsLongAsTheLongestLeaseSeen")},
 		{37, "a start in a store that was made again is not doubted", []edit{
 			{machine + "step.go", "if c.ev.Doubt > 0 {", "if false {"},
 		}, margins()},
