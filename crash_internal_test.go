@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/seed-ff2cb582/leader/internal/machine"
+	"github.com/seed-ff2cb582/leader/store"
 	"github.com/seed-ff2cb582/leader/store/memstore"
 )
 
@@ -197,5 +198,111 @@ func TestTermThatEndsBeforeItsCallbackIsNeitherPromotedNorDemoted(t *testing.T) 
 		_ = e.StopWithContext(t.Context(), StopOptions{})
 		close(release)
 		<-e.Done()
+	})
+}
+
+// An election that has ended by a panic of ours takes no offers any more: a
+// leader that leaves would else offer its record to nobody.
+func TestACrashedFollowerTakesNoOffers(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		st := memstore.New()
+		cfg := ElectionConfig{Group: "g", InstanceID: "a", TTL: 3 * time.Second, HeartbeatInterval: time.Second}
+		a := newElection(st, cfg)
+		if err := a.Start(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		synctest.Wait()
+		cfg.InstanceID = "b"
+		b := newElection(st, cfg)
+		if err := b.Start(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(cfg.TTL) // a renewal at least, by which b has seen a leader
+		synctest.Wait()
+		if b.loop.offers == nil || b.loop.offers.stop == nil {
+			t.Fatal("b takes no offers")
+		}
+		blowUp(b)
+		<-b.Done()
+		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+		defer cancel()
+		if err := st.Offer(ctx, "g", []byte("x")); !errors.Is(err, store.ErrTransient) {
+			t.Errorf("an offer after the crash: %v", err)
+		}
+		_ = a.Stop()
+	})
+}
+
+// A probe goes on asking an election that has ended.
+func TestNothingPilesUpInAnElectionThatHasEnded(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		e := newElection(memstore.New(), ElectionConfig{Group: "g", InstanceID: "a", TTL: 3 * time.Second, HeartbeatInterval: time.Second})
+		if err := e.Start(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		blowUp(e)
+		<-e.Done()
+		for range 100 {
+			_ = e.Alive(t.Context())
+		}
+		if n := len(e.mail.letters); n > 10 {
+			t.Errorf("%d letters wait", n)
+		}
+	})
+}
+
+// A role whose election has ended by itself is asked of nobody: its leader would
+// hand it over to a candidate that is not there.
+func TestARoleWhoseElectionHasEndedIsNotAskedFor(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		st := memstore.New()
+		config := func(id string) RoleManagerConfig {
+			return RoleManagerConfig{
+				Election: ElectionConfig{InstanceID: id, TTL: 3 * time.Second, HeartbeatInterval: time.Second},
+				Spread:   SpreadConfig{Enabled: true, Pace: 1},
+			}
+		}
+		names := []string{"r1", "r2"}
+		x, err := NewRoleManagerWithStore(st, config("x"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		y, err := NewRoleManagerWithStore(st, config("y"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, n := range names {
+			if err := errors.Join(x.Add(t.Context(), Role{Name: n}), y.Add(t.Context(), Role{Name: n})); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if err := x.Start(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(time.Second)
+		if err := y.Start(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		synctest.Wait()
+		for _, n := range names { // follows both, and asks for neither yet
+			e, _ := y.Election(n).(*election)
+			blowUp(e)
+			<-e.Done()
+		}
+		terms := map[string]uint64{}
+		for _, n := range names {
+			terms[n] = x.Election(n).Term().Number
+			if terms[n] == 0 {
+				t.Fatal("x does not lead ", n)
+			}
+		}
+		time.Sleep(time.Minute)
+		for _, n := range names {
+			if got := x.Election(n).Term().Number; got != terms[n] {
+				t.Errorf("%s: term %d, was %d: it was asked away", n, got, terms[n])
+			}
+		}
+		_ = x.Stop()
+		_ = y.Stop()
 	})
 }

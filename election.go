@@ -575,6 +575,9 @@ func (e *election) over() bool {
 
 // await waits until the state satisfies done, the election has stopped, or ctx is done.
 func (e *election) await(ctx context.Context, done func(machine.State) (bool, error)) error {
+	if e.over() { // nobody would read the letter
+		return nil
+	}
 	w := &waiter{done: done, answer: make(chan error, 1)}
 	e.mail.put(letter{wait: w})
 	select {

@@ -91,13 +91,9 @@ func (l *loop) live(parent context.Context, stopConn func()) {
 func (l *loop) end(stopConn func()) {
 	e := l.e
 	defer close(e.done)
-	defer func() {
-		if e.crashed() {
-			e.seat.vacate()
-		}
-	}()
 	e.callEach([]func(){
-		l.finish, l.cancel, stopConn, l.io.Wait, l.unwatchAll, l.dispose, l.awaitCallbacks, l.reportRest,
+		l.finish, l.cancel, stopConn, l.refuseOffers, l.io.Wait, l.unwatchAll, l.dispose, l.awaitCallbacks, l.reportRest,
+		func() { e.seat.vacate(e.crashed()) },
 	}, func(value any, stack []byte) { e.crash("the end", value, stack) })
 }
 

@@ -151,3 +151,12 @@ func (l *loop) stopTaking() {
 		stop()
 	})
 }
+
+// refuseOffers ends the taking of offers with the election. One that crashed may
+// not have done so, and others would go on being offered to it.
+func (l *loop) refuseOffers() {
+	if o := l.offers; o != nil && o.stop != nil {
+		o.stop()
+		o.stop = nil
+	}
+}

@@ -583,7 +583,9 @@ func (m *RoleManager) diagnose(ev machine.Event) {
 		m.sick = &ev
 	}
 	for _, s := range m.seats {
-		s.e.mail.event(ev)
+		if !s.e.over() { // nobody would read it
+			s.e.mail.event(ev)
+		}
 	}
 }
 

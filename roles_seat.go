@@ -205,15 +205,19 @@ func (s *seat) stepped(info LeaderInfo) {
 	s.m.nudge()
 }
 
-// vacate takes in that the election has ended by itself: the role leaves its room
-// to others.
-func (s *seat) vacate() {
+// vacate takes in that the election has ended. It hears no more of who leads, so
+// that the role is neither counted nor asked for: it would be handed over to
+// nobody. One that crashed leaves its room to other roles.
+func (s *seat) vacate(crashed bool) {
 	if s == nil {
 		return
 	}
 	s.m.mu.Lock()
 	defer s.m.mu.Unlock()
-	s.m.settle(s, vacant)
+	if crashed {
+		s.m.settle(s, vacant)
+	}
+	s.m.unlist(s)
 	s.m.nudge()
 }
 

@@ -66,6 +66,7 @@ func (m *RoleManager) fill() {
 	m.barred = full
 	for _, s := range m.seats {
 		switch {
+		case s.e.over(): // nobody would read it
 		case full && s.hold == vacant && !s.full:
 			s.full = true
 			s.e.mail.event(machine.Event{Kind: machine.Bar, Bars: machine.Full})
