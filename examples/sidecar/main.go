@@ -88,6 +88,7 @@ func serve(ctx context.Context, e leader.Election, listen string) error {
 		select {
 		case <-ctx.Done():
 		case err = <-failed:
+		case <-e.Done(): // by itself; Stop says why
 		}
 	}
 	return errors.Join(err, e.Stop(), srv.Close())

@@ -90,6 +90,7 @@ func serve(ctx context.Context, e leader.Election, srv *http.Server, l net.Liste
 		select {
 		case <-ctx.Done():
 		case err = <-failed:
+		case <-e.Done(): // by itself; Stop says why
 		}
 	}
 	stopErr := e.Stop()

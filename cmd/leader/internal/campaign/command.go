@@ -89,7 +89,10 @@ func (c Command) Run(ctx context.Context, std app.Streams) error {
 	if err := e.Start(context.WithoutCancel(ctx)); err != nil {
 		return err
 	}
-	<-ctx.Done()
+	select {
+	case <-ctx.Done():
+	case <-e.Done(): // by itself; the stop says why
+	}
 	err = e.StopWithContext(context.Background(), leader.StopOptions{DeleteKey: true, WaitForDemote: true, Timeout: c.Timeout})
 	return errors.Join(err, printer.failed())
 }

@@ -129,7 +129,12 @@ func (r *runner) elect(ctx context.Context) error {
 	if err := r.e.Start(ctx); err != nil {
 		return err
 	}
-	code := <-r.result
+	var code int
+	select {
+	case code = <-r.result:
+	case <-r.e.Done():
+		return r.e.Err() // it ended by itself, and stands no more: whoever started us may do so again
+	}
 	// The program has ended. What is left is the release, which a server that is gone must not hold up.
 	err := r.e.StopWithContext(ctx, leader.StopOptions{DeleteKey: true, WaitForDemote: true, Timeout: 2 * r.c.Timeout})
 	if err != nil {
