@@ -9,6 +9,7 @@ import (
 	"github.com/nats-io/nats.go"
 
 	"github.com/seed-ff2cb582/leader"
+	"github.com/seed-ff2cb582/leader/internal/shield"
 )
 
 // maxAsked is how many questions may wait for one candidate. More are dropped: a flood of them must not fill the memory.
@@ -39,9 +40,12 @@ func Answer(nc *nats.Conn, cfg leader.ElectionConfig, e leader.Election) (stop f
 		if !forAnswers(m.Reply) {
 			return
 		}
-		if data, err := json.Marshal(answer(e, cfg, time.Now())); err == nil {
-			_ = nc.Publish(m.Reply, data) // who asked gave up, or asks again
-		}
+		// The election asks the store, which may be of another's making, and this goroutine is the connection's.
+		shield.Call(func() {
+			if data, err := json.Marshal(answer(e, cfg, time.Now())); err == nil {
+				_ = nc.Publish(m.Reply, data) // who asked gave up, or asks again
+			}
+		}, func(value any, stack []byte) { panicked(cfg, value, stack) })
 	})
 	if err != nil {
 		return nil, err
@@ -51,6 +55,16 @@ func Answer(nc *nats.Conn, cfg leader.ElectionConfig, e leader.Election) (stop f
 		return nil, err
 	}
 	return func() { _ = sub.Unsubscribe() }, nil // it fails if it is done already, or the connection closed
+}
+
+// panicked reports a panic to the configuration's Logger.
+func panicked(cfg leader.ElectionConfig, value any, stack []byte) {
+	if cfg.Logger == nil {
+		return // as for all else, none means silence
+	}
+	shield.Call(func() {
+		cfg.Logger.Error("panic", "of", "an answer to a roll call", "group", cfg.Group, "value", shield.Value(value), "stack", string(stack))
+	}, func(any, []byte) {})
 }
 
 // answer says what an election knows.
