@@ -264,9 +264,6 @@ func reviewed() []mutant {
 		{37, "what was seen after the window is vacated", []edit{
 			{machine + "hold.go", "(seen.Kind == Bare || seen.Kind == Garbled) && !c.s.Grant.Trust.Reached(c.now)", "seen.Kind == Bare || seen.Kind == Garbled"},
 		}, core("TestWhatIsSeenAfterTheWindowIsNotVacated")},
-		{37, "what the watch says again is taken for a lost write", []edit{
-			{"loop.go", "entry.Revision >= l.watched", "entry.Revision > l.watched"},
-		}, root("TestAWatchThatRepeatsItselfShowsNoLostWrite")},
 		{37, "a new claim keeps the old term", []edit{
 			{machine + "claim.go", "Grant{Token: c.ev.Token, Prior: prior}", "Grant{Token: c.ev.Token, Prior: prior, Term: c.s.Grant.Term}"},
 		}, simulated("300")},
