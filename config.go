@@ -78,9 +78,11 @@ type ElectionConfig struct {
 
 	// ConnectionTimeout bounds each call to the store. Default: TTL/4.
 	ConnectionTimeout time.Duration
-	// DisconnectGracePeriod is how long a leader keeps its term after the connection
-	// was lost. Default 0: as long as its trust window is open. The trust
-	// window ends the term in any case.
+	// DisconnectGracePeriod is how long a leader keeps its term after the store
+	// reported its connection lost. The trust window ends the term in any case.
+	// With a grace period this candidate does not campaign while the report
+	// stands, since it could not keep what it wins. Default 0: a lost connection
+	// by itself ends nothing and keeps nobody from campaigning.
 	DisconnectGracePeriod time.Duration
 
 	// Fencing says how Do and the background validate the token.

@@ -480,7 +480,7 @@ func coarse() []config {
 		},
 		{
 			name: "two candidates with connections that flap", clocks: steady(3, 5), machines: machines(2, grace), kinds: connection,
-			horizon: smaller(7, 2), faults: 3, sample: 100,
+			horizon: smaller(5, 2), deep: 6, faults: 3, sample: 100,
 		},
 		{
 			name: "three candidates", clocks: steady(3, 5, 4), machines: machines(3, grace), kinds: allFaults,
