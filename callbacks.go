@@ -10,8 +10,8 @@ import (
 )
 
 // handTerm hands in a call of the callbacks of a term. A panic of ours in it ends
-// the election; callbacks see to their own, and to runtime.Goexit.
-// instead, which may be nil, is then called in the place of do.
+// the election, and instead, which may be nil, is then called in the place of do.
+// Panics of the callbacks, and their runtime.Goexit, never come this far.
 func (e *election) handTerm(do, instead func()) {
 	e.courier.hand(ofTerm, e.delivery("courier", do, instead))
 }
@@ -57,9 +57,10 @@ func (e *election) callPromote(g *grant) {
 			Kind: machine.Asked, Term: g.term.Number, Exit: machine.Exit{Reason: machine.ReasonPanicked},
 		})
 	}
-	for _, f := range e.promoteCallbacks() {
-		// The callback before this one may have lasted for the whole term.
-		if !g.open() || !shield.Call(func() { f(g.ctx, g.term.Token) }, fail) {
+	for i, f := range e.promoteCallbacks() {
+		// The callback before this one may have lasted for the whole term. The first
+		// is called in any case: what is promoted will be demoted.
+		if i > 0 && !g.open() || !shield.Call(func() { f(g.ctx, g.term.Token) }, fail) {
 			return
 		}
 	}

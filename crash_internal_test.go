@@ -1,8 +1,10 @@
 package leader
 
 import (
+	"bytes"
 	"context"
 	"errors"
+	"runtime"
 	"slices"
 	"strings"
 	"sync"
@@ -305,4 +307,53 @@ func TestARoleWhoseElectionHasEndedIsNotAskedFor(t *testing.T) {
 		_ = x.Stop()
 		_ = y.Stop()
 	})
+}
+
+// A program that waits for its resignation is told that nothing was released.
+func TestAResignationThatACrashCutsShortSaysSo(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		e := newElection(memstore.New(), ElectionConfig{Group: "g", InstanceID: "a", TTL: 3 * time.Second, HeartbeatInterval: time.Second})
+		e.OnPromote(func(context.Context, string) {})
+		release := make(chan struct{})
+		e.OnDemote(func() { <-release })
+		if err := e.Start(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		synctest.Wait()
+		resigned := make(chan error, 1)
+		go func() { resigned <- e.Resign(t.Context()) }()
+		synctest.Wait() // the work drains
+		blowUp(e)
+		synctest.Wait()
+		close(release)
+		if err := <-resigned; !errors.Is(err, ErrPanicked) {
+			t.Errorf("Resign: %v", err)
+		}
+		<-e.Done()
+	})
+}
+
+// Any goroutine may close the window, also between the look at it and the call
+// of OnPromote.
+func TestATermThatEndsAtItsPromotionIsNotDemotedAlone(t *testing.T) {
+	e, g := granted(t, time.Hour, time.Hour)
+	promoted, demoted := false, false
+	e.OnPromote(func(context.Context, string) { promoted = true })
+	e.OnDemote(func() { demoted = true })
+	called := make(chan struct{})
+	e.mu.Lock() // keeps callPromote between the two
+	go func() {
+		defer close(called)
+		e.callPromote(g)
+	}()
+	for stacks := make([]byte, 1<<20); !bytes.Contains(stacks[:runtime.Stack(stacks, true)], []byte("promoteCallbacks")); {
+		runtime.Gosched()
+	}
+	g.close(ReasonCrashed)
+	e.mu.Unlock()
+	<-called
+	e.callDemote(g)
+	if promoted != demoted {
+		t.Errorf("promoted: %v, demoted: %v", promoted, demoted)
+	}
 }

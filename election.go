@@ -112,7 +112,8 @@ type Election interface {
 	// Resign ends the present term: the work stops, the record is released, and this
 	// candidate stands back until another has led or TTL × (1 + ClockDrift) has
 	// passed. It returns when another holds the record, the release is written or given up, or ctx is done (the resignation goes on
-	// then); called from a callback, at once. The error is ErrNotLeader if there is nothing to resign.
+	// then); called from a callback, at once. The error is ErrNotLeader if there is nothing to resign, and matches
+	// ErrPanicked if the election ends by itself meanwhile (see Err): the record is then left to expire.
 	Resign(ctx context.Context) error
 
 	// Transfer is Resign with a successor: the vacancy names it, and the other candidates give it a
@@ -532,10 +533,14 @@ func (e *election) giveUp(ctx context.Context, x machine.Exit) error {
 	if e.inside() {
 		return nil // the release follows when the callback that calls us has returned
 	}
-	return e.await(ctx, func(s machine.State) (bool, error) {
+	err := e.await(ctx, func(s machine.State) (bool, error) {
 		over := s.Phase != machine.Draining && s.Phase != machine.Releasing
 		return over && (s.Phase != machine.Holding || s.Grant.Term != term.Number), nil
 	})
+	if err != nil {
+		return err
+	}
+	return e.Err() // an election that has ended by itself has released nothing
 }
 
 func (e *election) Alive(ctx context.Context) error {

@@ -167,7 +167,7 @@ const (
 	NoteRegressed = "regressed"  // the register went back: the store has lost writes
 	NoteLostRace  = "lost-race"  // another candidate's claim came first
 	NoteFailed    = "failed"     // an attempt failed and is repeated
-	NoteOverrun   = "overrun"    // the work did not stop within DemoteTimeout
+	NoteOverrun   = "overrun"    // the work, or at a stop a callback, did not end within DemoteTimeout
 	NoteGaveUp    = "gave-up"    // a release could not be written; the record will expire
 	NoteWarning   = "warning"    // the store, or another candidate, weakens a guarantee
 	NoteNotReady  = "not-ready"  // the store could not be checked or watched yet, and is tried again

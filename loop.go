@@ -659,6 +659,7 @@ func (l *loop) awaitCallbacks() {
 		case <-idle:
 		case <-t.C:
 			l.e.overran.Store(true)
+			l.report(Note{At: time.Now(), Kind: NoteOverrun, Text: "a callback did not return within DemoteTimeout; the election ends all the same"})
 			return
 		}
 	}

@@ -2,6 +2,7 @@ package leader_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"sync/atomic"
 	"testing"
@@ -168,5 +169,26 @@ func TestTheHookForCallbacksIsCalledOneAtATime(t *testing.T) {
 		started(t, a)
 		time.Sleep(ttl)
 		halt(t, a)
+	})
+}
+
+// Stop then returns ErrDemoteTimeout, and the operator is to know why.
+func TestNewsThatOutliveAStopAreReported(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		j, cfg := newJournal(), config("a")
+		cfg.DemoteTimeout = ttl
+		cfg.Hooks.Note = func(n leader.Note) {
+			if n.Kind == leader.NoteOverrun {
+				j.note("overrun")
+			}
+		}
+		a := candidate(t, memstore.New(), cfg)
+		release := make(chan struct{})
+		a.OnLeaderChange(func(leader.LeaderInfo) { <-release })
+		started(t, a)
+		if err := a.Stop(); !errors.Is(err, leader.ErrDemoteTimeout) || j.count("overrun") != 1 {
+			t.Errorf("Stop: %v; %q", err, j.all())
+		}
+		close(release)
 	})
 }
