@@ -250,16 +250,19 @@ func (m *RoleManager) open(ctx context.Context) error {
 	return nil
 }
 
-// live is the manager's goroutine. runtime.Goexit in a hook takes it along, and it has a successor.
+// live is the manager's goroutine. A panic and runtime.Goexit take it along, and
+// it has a successor, which rests first: what panics may do so again.
 func (m *RoleManager) live(ctx context.Context) {
 	ended := false
 	defer func() {
 		if !ended {
-			go m.live(ctx)
+			go func() {
+				sleep(context.Background(), m.cfg.Election.HeartbeatInterval)
+				m.live(ctx)
+			}()
 		}
 	}()
-	m.run(ctx)
-	ended = true
+	ended = m.guard("manager", func() { m.run(ctx) })
 }
 
 // guard calls f, which is ours, and reports whether it returned. A panic of it is reported, and no more: the roles' elections
@@ -540,6 +543,11 @@ func (m *RoleManager) run(ctx context.Context) {
 
 // end returns when no role is left, and nothing that the manager began.
 func (m *RoleManager) end() {
+	select {
+	case <-m.done:
+		return // a predecessor of this goroutine came as far as that
+	default:
+	}
 	m.endHealth()
 	for _, s := range m.allSeats() {
 		<-s.e.done

@@ -3,6 +3,7 @@ package leader
 import (
 	"math"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/seed-ff2cb582/leader/internal/machine"
@@ -89,4 +90,32 @@ func TestTheSmallestPaceIsTheSlowest(t *testing.T) {
 	if d := m.interval(); d < forever/2 {
 		t.Errorf("asks every %v", d)
 	}
+}
+
+// A panic of ours in the manager's own goroutine ends neither the program nor
+// the manager.
+func TestAPanicOfTheManagersGoroutineHasASuccessor(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		m, err := NewRoleManagerWithStore(memstore.New(), RoleManagerConfig{
+			Election: ElectionConfig{InstanceID: "a", TTL: 3 * time.Second, HeartbeatInterval: time.Second},
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		end := m.endHealth
+		struck := false
+		m.endHealth = func() {
+			if !struck {
+				struck = true
+				panic("boom")
+			}
+			end()
+		}
+		if err := m.Start(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		if err := m.Stop(); err != nil || !struck {
+			t.Errorf("Stop: %v, struck: %v", err, struck)
+		}
+	})
 }

@@ -11,6 +11,8 @@ import (
 	"github.com/nats-io/nats.go"
 
 	"github.com/seed-ff2cb582/leader"
+	"github.com/seed-ff2cb582/leader/internal/faults"
+	"github.com/seed-ff2cb582/leader/internal/shield"
 )
 
 // Options are the settings of a Publisher. The zero value is a good one.
@@ -70,7 +72,7 @@ func (p *Publisher) follow(_ leader.Election, cfg leader.ElectionConfig) leader.
 		p: p, run: rand.Text(), bucket: cfg.Bucket, group: cfg.Group, instance: cfg.InstanceID,
 		queue: make(chan Advisory, p.opts.Queue), stop: make(chan struct{}), done: make(chan struct{}),
 	}
-	go f.publish()
+	go f.live()
 	hooks := leader.Hooks{Transition: f.transition}
 	if p.opts.Notes {
 		hooks.Note = f.note
@@ -137,9 +139,16 @@ func (f *feed) put(a Advisory) {
 	f.p.dropped.Add(1)
 }
 
+// live is the goroutine. A panic drops one advisory, and the rest are published
+// all the same.
+func (f *feed) live() {
+	defer close(f.done)
+	for !shield.Call(f.publish, func(any, []byte) { f.p.dropped.Add(1) }) {
+	}
+}
+
 // publish sends what is queued until the election has stopped and the queue is empty.
 func (f *feed) publish() {
-	defer close(f.done)
 	for {
 		select {
 		case a := <-f.queue:
@@ -159,7 +168,8 @@ func (f *feed) flush() {
 			f.send(a)
 		default:
 			if nc := f.p.nc; nc != nil && nc.IsConnected() {
-				_ = nc.FlushTimeout(f.p.opts.FlushTimeout) // if it fails, nobody is left to tell
+				// If it fails, nobody is left to tell.
+				shield.Call(func() { _ = nc.FlushTimeout(f.p.opts.FlushTimeout) }, func(any, []byte) {})
 			}
 			return
 		}
@@ -167,6 +177,7 @@ func (f *feed) flush() {
 }
 
 func (f *feed) send(a Advisory) {
+	faults.Point("advisory")
 	m := nats.NewMsg(a.subject())
 	m.Header.Set(nats.MsgIdHdr, a.ID)
 	data, err := json.Marshal(a)
