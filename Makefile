@@ -47,7 +47,7 @@ test: ## run every test of every module with the race detector, shuffled
 	go run ./test/dash/install
 	go test -race -shuffle=on -count=1 -timeout $(TIMEOUT) work
 	@# Once more, with panics at random in each goroutine of ours.
-	go test -race -count=1 -timeout $(TIMEOUT) -tags faults -run TestFaults .
+	go test -race -count=1 -timeout $(TIMEOUT) -tags faults -run "TestFaults|TestAPanic" . ./advisory
 	cd test && go test -race -count=1 -timeout $(TIMEOUT) -tags faults -run TestAPanicOfTheHub ./natsstore
 	$(COMPARE) go test -count=1 -timeout $(TIMEOUT) ./...
 	@# A slice of each lab, by itself and without the race detector: what they demand is traffic, not speed.
