@@ -149,8 +149,8 @@ var All = []Mutant{
 		Faults: []string{"resign", "stop"},
 		changes: []change{{
 			"loop.go",
-			"\tl.e.courier.hand(func() {\n\t\t// Deferred",
-			"\tfunc(f func()) { go f() }(func() {\n\t\t// Deferred",
+			"\tl.e.handTerm(func() {\n\t\t// Deferred",
+			"\tfunc(f, _ func()) { go f() }(func() {\n\t\t// Deferred",
 		}},
 	},
 	{
