@@ -5,11 +5,8 @@ package main
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"os"
-
-	"github.com/seed-ff2cb582/leader/test/chaos/internal/candidate"
 )
 
 func main() {
@@ -17,15 +14,4 @@ func main() {
 		fmt.Fprintln(os.Stderr, "candidate:", err)
 		os.Exit(1)
 	}
-}
-
-func run(ctx context.Context, args []string) error {
-	if len(args) == 1 && args[0] == candidate.Starve {
-		return candidate.Spin(os.Stdin, os.Stdout)
-	}
-	err := candidate.Run(ctx, os.Stdin)
-	if errors.Is(err, candidate.ErrOrphaned) {
-		return nil
-	}
-	return err
 }
