@@ -3,7 +3,6 @@ package machine
 import (
 	"flag"
 	"maps"
-	"math/rand/v2"
 	"os"
 	"slices"
 	"strings"
@@ -103,7 +102,7 @@ func TestNoStepBeginsATermOnlyToEndIt(t *testing.T) {
 			now += int64(r.IntN(4))
 			ev := randomEvent(r, s)
 			if r.IntN(8) == 0 {
-				ev.Kind = []EventKind{ConnDown, ConnUp}[rand.IntN(2)]
+				ev.Kind = []EventKind{ConnDown, ConnUp}[r.IntN(2)]
 			}
 			before := s
 			var actions []Action

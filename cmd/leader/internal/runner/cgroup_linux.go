@@ -172,7 +172,7 @@ func (c cgroup) holds(pid int) bool {
 }
 
 // remove removes the cgroup and those that the program made below it. One that
-// cannot be removed is left to whoever made its parent.
+// cannot be removed is left to the owner of its parent.
 func (c cgroup) remove() {
 	if c == "" {
 		return
