@@ -184,6 +184,8 @@ type election struct {
 	clock clock
 	log   *slog.Logger
 	mail  *mailbox
+	// failures is how many health checks in a row have failed. It belongs to followHealth, and outlives a panic in it.
+	failures int
 	// hooks are those of this election, set by its goroutine before anything is reported.
 	hooks Hooks
 	// dispose, optional, ends what the election owns of the store.

@@ -15,6 +15,10 @@ func SetMachine(e Election, m *Machine) {
 	}
 }
 
+// SetDispose has f called when a manager has ended. It must be called before
+// Start.
+func SetDispose(m *RoleManager, f func()) { m.dispose = f }
+
 // A Machine is a simulated computer: its clocks run at a rate of their own, and
 // none but the wall clock leaps. While it is suspended its monotonic clock
 // stands still, the loops of its elections do nothing, and no timer of it fires.

@@ -39,7 +39,7 @@ var faultPoints = []string{
 // is begun anew by a supervisor leads again.
 func TestFaults(t *testing.T) {
 	defer inject.Install(nil)
-	total := newStrikes()
+	total := newStrikes(faultPoints)
 	base := *simSeed
 	if base == 0 {
 		base = rand.Uint64N(1 << 40)
@@ -62,11 +62,15 @@ func TestFaults(t *testing.T) {
 
 // strikes count the panics at each point.
 type strikes struct {
+	points []string // all that may be struck
+
 	mu             sync.Mutex
 	passed, struck map[string]int
 }
 
-func newStrikes() *strikes { return &strikes{passed: map[string]int{}, struck: map[string]int{}} }
+func newStrikes(points []string) *strikes {
+	return &strikes{points: points, passed: map[string]int{}, struck: map[string]int{}}
+}
 
 func (s *strikes) count(point string, struck bool) {
 	s.mu.Lock()
@@ -81,7 +85,7 @@ func (s *strikes) count(point string, struck bool) {
 func (s *strikes) missing() (n int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	for _, p := range faultPoints {
+	for _, p := range s.points {
 		if s.struck[p] == 0 {
 			n++
 		}
@@ -93,13 +97,13 @@ func (s *strikes) demandAll(t *testing.T) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	t.Logf("panics: %v", s.struck)
-	for _, p := range faultPoints {
+	for _, p := range s.points {
 		if s.struck[p] == 0 {
 			t.Errorf("%q never panicked, and was passed %d times", p, s.passed[p])
 		}
 	}
 	for p := range maps.Keys(s.passed) {
-		if !slices.Contains(faultPoints, p) {
+		if !slices.Contains(s.points, p) {
 			t.Errorf("%q is not known to this test", p)
 		}
 	}

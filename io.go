@@ -197,7 +197,6 @@ func (e *election) followHealth(ctx context.Context) {
 	tick := time.NewTicker(e.cfg.HealthCheckInterval)
 	defer tick.Stop()
 	verdict := make(chan bool, 1)
-	failures := 0
 	running, failed := false, false // a check is under way, and has failed by its length
 	var begun time.Time             // when the latest check was
 	for {
@@ -205,13 +204,13 @@ func (e *election) followHealth(ctx context.Context) {
 		select {
 		case ok := <-verdict:
 			if !failed {
-				failures = e.judgeHealth(failures, ok)
+				e.judgeHealth(ok)
 			}
 			running, failed = false, false
 		case <-tick.C:
 			if running {
 				failed = true
-				failures = e.judgeHealth(failures, false)
+				e.judgeHealth(false)
 				continue
 			}
 			running, begun = true, time.Now()
@@ -237,21 +236,22 @@ func (e *election) askHealth(ctx context.Context, verdict chan<- bool) {
 	}, e.reportPanic("the health check"))
 }
 
-// judgeHealth takes in one verdict after so many failures in a row, and returns how many there are now.
-func (e *election) judgeHealth(failures int, ok bool) int {
-	limit := e.cfg.MaxConsecutiveFailures
+// judgeHealth takes in one verdict.
+func (e *election) judgeHealth(ok bool) {
+	limit, failures := e.cfg.MaxConsecutiveFailures, e.failures
 	if ok {
+		e.failures = 0
 		if failures >= limit {
 			e.mail.event(machine.Event{Kind: machine.Unbar, Bars: machine.Unhealthy})
 		}
-		return 0
+		return
 	}
+	e.failures = min(failures+1, limit)
 	if failures+1 == limit {
 		e.mail.event(machine.Event{
 			Kind: machine.Bar, Bars: machine.Unhealthy, Exit: machine.Exit{Reason: machine.ReasonUnhealthy},
 		})
 	}
-	return failures + 1
 }
 
 // healthy makes one check. One that returns after its time has failed.

@@ -117,6 +117,7 @@ type RoleManager struct {
 
 	wake  chan struct{} // something changed that spreading depends on; holds one
 	quit  chan struct{} // closed when a stop was asked for
+	quits sync.Once     // closes quit
 	done  chan struct{} // closed when nothing is left
 	tasks sync.WaitGroup
 	io    context.Context //nolint:containedctx // ends what the manager asks of the store, and nothing else
@@ -276,6 +277,21 @@ func (m *RoleManager) guard(what string, f func()) bool {
 	})
 }
 
+// disposals is how often a manager tries to end what it owns of the store, if that
+// panics.
+const disposals = 3
+
+// close ends what the manager owns of the store. One panic is no reason to leave
+// a watch behind for good.
+func (m *RoleManager) close() {
+	for range disposals {
+		if m.guard("dispose", m.dispose) {
+			return
+		}
+		sleep(context.Background(), m.cfg.Election.HeartbeatInterval)
+	}
+}
+
 // checks is how many roles are checked at a time.
 const checks = 64
 
@@ -392,7 +408,8 @@ func (m *RoleManager) forgetLater(s *seat) {
 	s.going = true
 	m.tasks.Go(func() {
 		<-s.e.done
-		m.guard("forgetting a role", func() { m.forget(s) })
+		for !m.guard("forgetting a role", func() { m.forget(s) }) && sleep(m.io, m.cfg.Election.HeartbeatInterval) {
+		}
 	})
 }
 
@@ -490,17 +507,16 @@ func (m *RoleManager) awaitEnd(ctx context.Context, wanted bool) error {
 // askStop tells all elections to stop, before anybody waits for one of them.
 func (m *RoleManager) askStop(release bool) []*seat {
 	m.mu.Lock()
-	first := !m.stopped
 	m.stopped = true
 	m.mu.Unlock()
 	seats := m.allSeats()
 	for _, s := range seats {
 		s.e.askStop(release)
 	}
-	if first {
+	m.quits.Do(func() {
 		close(m.quit)
 		m.endUnstarted()
-	}
+	})
 	return seats
 }
 
@@ -523,22 +539,43 @@ func (m *RoleManager) run(ctx context.Context) {
 		m.doctor.loop.goid.Store(goid.Current()) // its hooks are called from here
 	}
 	for {
+		faults.Point("roles: turn")
 		select {
 		case <-m.wake:
 		case <-timer.C:
 		case <-sickness:
-			m.guard("health", m.heedDoctor)
 		case <-stop:
-			stop = nil
-			m.guard("stop", func() { m.askStop(m.cfg.Election.DeleteOnStop) })
+			if m.stopAll() {
+				stop = nil
+			}
 		case <-m.quit:
 			m.end()
 			return
 		}
-		again := m.cfg.Election.TTL // after a panic
-		m.guard("spreading", func() { again = m.look(time.Now()) })
-		timer.Reset(again)
+		timer.Reset(m.turn(time.Now()))
 	}
+}
+
+// turn does what is due, and returns when to look again. The wake-up that led
+// here is spent: after a panic the clock has to stand in for it.
+func (m *RoleManager) turn(now time.Time) time.Duration {
+	again := idle
+	heard := m.doctor == nil || m.guard("health", m.heedDoctor)
+	looked := m.guard("spreading", func() { again = m.look(now) })
+	if !heard || !looked {
+		again = min(again, m.cfg.Election.HeartbeatInterval)
+	}
+	return again
+}
+
+// stopAll stops all roles since the manager's context has ended, and reports
+// whether that was done. After a panic it rests first.
+func (m *RoleManager) stopAll() bool {
+	if m.guard("stop", func() { m.askStop(m.cfg.Election.DeleteOnStop) }) {
+		return true
+	}
+	sleep(context.Background(), m.cfg.Election.HeartbeatInterval)
+	return false
 }
 
 // end returns when no role is left, and nothing that the manager began.
@@ -556,7 +593,7 @@ func (m *RoleManager) end() {
 	m.abort()
 	m.tasks.Wait()
 	if m.dispose != nil {
-		m.guard("dispose", m.dispose)
+		m.close()
 	}
 	for _, s := range m.allSeats() {
 		s.end()
