@@ -360,7 +360,7 @@ func (l *loop) step(ev machine.Event) {
 	if l.token == "" {
 		l.token, l.word = record.NewClaim()
 	}
-	ev.Token, ev.Rand = l.token, mrand.Uint64()
+	ev.Token, ev.Rand, ev.Nonce = l.token, mrand.Uint64(), record.NewNonce()
 	before := l.state
 	state, actions := l.next(ev)
 	faults.Point("step")

@@ -222,7 +222,7 @@ func TestRecordHoldsNoTimeOfDay(t *testing.T) {
 		mustLead(t, a)
 		years := time.Now().Unix() / 2 // any unit of time since any usual origin is more
 		for name, value := range raw(t, st) {
-			if n, ok := value.(json.Number); ok {
+			if n, ok := value.(json.Number); ok && name != "nonce" { // which is random
 				if v, err := n.Float64(); err != nil || v > float64(years) {
 					t.Errorf("%s is %v", name, value)
 				}
@@ -231,11 +231,29 @@ func TestRecordHoldsNoTimeOfDay(t *testing.T) {
 				t.Errorf("%s is %q", name, s)
 			}
 		}
-		known := []string{"id", "token", "ttl", "drift", "term", "renewal", "priority", "standings"}
+		known := []string{"id", "token", "ttl", "drift", "term", "renewal", "nonce", "priority", "standings"}
 		for _, name := range slices.Sorted(maps.Keys(raw(t, st))) {
 			if !slices.Contains(known, name) {
 				t.Errorf("the field %s is new: is it a time of day?", name)
 			}
+		}
+	})
+}
+
+// A copy of this machine has all that it remembers. What it writes is to differ all the same.
+func TestEachWriteCarriesANumberOfItsOwn(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		st := memstore.New()
+		a := start(t, st, config("a"))
+		seen := map[string]bool{}
+		const writes = 20
+		for range writes {
+			mustLead(t, a)
+			seen[fmt.Sprint(raw(t, st)["nonce"])] = true
+			time.Sleep(heartbeat)
+		}
+		if len(seen) < writes-1 || seen["<nil>"] {
+			t.Errorf("%d writes with %d nonces: %v", writes, len(seen), seen)
 		}
 	})
 }

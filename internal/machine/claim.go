@@ -12,7 +12,7 @@ func (c *step) claimIfDue() {
 func (c *step) claim(why Reason, prior Prior) {
 	c.s.Phase, c.s.Reason = Claiming, why
 	// A claim has a token of its own, so that no earlier claim is mistaken for it.
-	c.s.Grant = Grant{Token: c.ev.Token, Prior: prior}
+	c.s.Grant = Grant{Token: c.ev.Token, Nonce: c.ev.Nonce, Prior: prior}
 	c.begin(Acquire, c.s.View.Rev)
 }
 
@@ -120,6 +120,6 @@ func (c *step) extend(rev uint64, sent Instant) {
 func (c *step) record() Record {
 	g := c.s.Grant
 	return Record{
-		ID: c.m.ID, Token: g.Token, TTL: c.m.TTL, Term: g.Term, Renewal: g.Renewal, Priority: c.m.Priority, Prior: g.Prior,
+		ID: c.m.ID, Token: g.Token, TTL: c.m.TTL, Term: g.Term, Renewal: g.Renewal, Nonce: g.Nonce, Priority: c.m.Priority, Prior: g.Prior,
 	}
 }

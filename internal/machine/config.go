@@ -79,5 +79,5 @@ func (m Machine) believed(ttl time.Duration) time.Duration {
 // Template returns a record as large as this candidate ever writes one.
 func (m Machine) Template() Record {
 	const uuid, reason = "00000000-0000-0000-0000-000000000000", "as-long-as-a-reason-may-be-000000"
-	return Record{ID: m.ID, Token: uuid, TTL: m.TTL, Term: 1 << 53, Renewal: 1 << 53, Priority: m.Priority, Prior: Prior{1 << 53, reason}}
+	return Record{ID: m.ID, Token: uuid, TTL: m.TTL, Term: 1 << 53, Renewal: 1 << 53, Nonce: 1 << 53, Priority: m.Priority, Prior: Prior{1 << 53, reason}}
 }

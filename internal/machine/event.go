@@ -108,6 +108,9 @@ type Event struct {
 	Token string
 	// Rand is a random number, used if this event leads to a delay.
 	Rand uint64
+	// Nonce is a random number that no copy of this machine draws as well, used if
+	// this event leads to a claim or a renewal. 0: none is to be had.
+	Nonce uint64
 }
 
 // An ActionKind tells what is to be done.

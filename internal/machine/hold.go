@@ -56,6 +56,7 @@ func (c *step) resolveRenewal(seen Seen) bool {
 // renewed takes in that our renewal stands at rev and left at sent.
 func (c *step) renewed(rev uint64, sent Instant) {
 	c.s.Grant.Renewal++
+	c.s.Grant.Nonce, c.s.Grant.Next = c.s.Grant.Next, 0
 	c.s.Write = Write{}
 	c.extend(rev, sent)
 }

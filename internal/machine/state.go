@@ -49,6 +49,7 @@ type Record struct {
 	TTL       time.Duration // the lease's length as its holder counts it
 	Term      uint64        // revision of the acquiring write; 0 in that write itself
 	Renewal   uint64        // renewals of this claim so far
+	Nonce     uint64        // drawn for this write: tells it from that of a twin
 	Start     bool          // the acquiring write of a candidate that had seen no holder before
 	Priority  int
 	Reason    Reason // vacancy: why the holder left
@@ -83,6 +84,9 @@ type Grant struct {
 	Term    uint64
 	Rev     uint64 // revision of our latest write
 	Renewal uint64
+	// Nonce is that of our latest write, Next that of the renewal after it, 0
+	// while none was begun. However often a renewal is sent, it has one.
+	Nonce, Next uint64
 	// Sent is when the latest acknowledged write left: renewals are due from it.
 	Sent Instant
 	// Trust is when the trust window closes, if no renewal is acknowledged before.
@@ -238,10 +242,27 @@ func (s Seen) same(o Seen) bool {
 	return s.Rev == o.Rev && s.Kind == o.Kind && s.Rec.Token == o.Rec.Token
 }
 
-// ours tells whether seen is a record of our latest claim. A record without a token, which somebody
-// may write by hand, is nobody's, also for a candidate that never claimed.
+// ours reports whether seen is a record of our latest claim, and one that we wrote. A
+// record without a token, which somebody may write by hand, is nobody's, also for
+// a candidate that never claimed. One with our token that we did not write is that
+// of a twin: a copy of this machine, memory and all.
 func (s State) ours(seen Seen) bool {
-	return seen.Kind == Held && seen.Rec.Token == s.Grant.Token && seen.Rec.Token != ""
+	return seen.Kind == Held && seen.Rec.Token == s.Grant.Token && seen.Rec.Token != "" && s.wrote(seen)
+}
+
+// wrote reports whether a record with our token is by our hand. Of the writes before
+// the latest one only the term is remembered: a twin that claimed by the same token
+// has another.
+func (s State) wrote(seen Seen) bool {
+	r, g := seen.Rec, s.Grant
+	switch r.Renewal {
+	case g.Renewal:
+		return r.Nonce == g.Nonce
+	case g.Renewal + 1:
+		return r.Nonce == g.Next
+	default:
+		return r.Renewal < g.Renewal && seen.Term() == g.Term
+	}
 }
 
 // Leading tells whether the candidate may act at now: it was promoted and its trust

@@ -41,6 +41,7 @@ var regimeNames = [regimes]string{"store keeps", "store forgets, cool-down", "st
 // A storm is one schedule.
 type storm struct {
 	rng    *rand.Rand
+	nonces uint64 // of the writes, one after the other
 	mutant mutant
 	regime regime
 

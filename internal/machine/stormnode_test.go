@@ -182,7 +182,8 @@ func (n *node) step(ev Event) {
 		return
 	}
 	now := n.now()
-	ev.Token, ev.Rand = n.token, w.rng.Uint64()
+	w.nonces++
+	ev.Token, ev.Rand, ev.Nonce = n.token, w.rng.Uint64(), w.nonces
 	if ev.Kind == Sight || ev.Kind == Read {
 		n.rank(&ev.Seen)
 	}

@@ -115,6 +115,7 @@ type stage struct {
 	players []*player
 	reg     Seen
 	rev     uint64
+	nonces  uint64
 }
 
 func (st *stage) command(f []string) {
@@ -463,7 +464,8 @@ func (st *stage) publish() {
 func (st *stage) step(p *player, ev Event) {
 	before := p.s
 	now := p.clocks(st.now)
-	ev.Token = fmt.Sprintf("%s%d", p.id, p.tokens+1)
+	st.nonces++
+	ev.Token, ev.Nonce = fmt.Sprintf("%s%d", p.id, p.tokens+1), st.nonces
 	var actions []Action
 	if p.m.Yield > 0 {
 		ev.Seen.Behind, ev.Seen.Ranked = uint8(slices.Index(st.players, p)), true

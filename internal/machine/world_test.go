@@ -545,7 +545,8 @@ func (x *sim) step(w *world, i int, ev Event, seen uint16, exit uint8) {
 	r, ok := x.memo[key]
 	if !ok {
 		s := x.states.all[p.state]
-		ev.Token = tokenNames[i][p.tokens]
+		// One nonce for all writes: whoever forgets one of its own is seen.
+		ev.Token, ev.Nonce = tokenNames[i][p.tokens], 1
 		ev.Seen, ev.Exit, ev.Op = x.seens.all[seen], x.exit(exit, i), s.Write.Op
 		if x.machines[i].Yield > 0 {
 			ev.Seen.Behind, ev.Seen.Ranked = uint8(i), true // the first is preferred to the second, and so on

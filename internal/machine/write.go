@@ -8,6 +8,9 @@ func (i Instant) since(j Instant) time.Duration { return time.Duration(i.Mono - 
 // flying is forgotten: whatever it does, the compare-and-swap of the new one meets it.
 func (c *step) begin(k WriteKind, expected uint64) {
 	c.s.Write = Write{Kind: k, Expected: expected}
+	if k == Renew && c.s.Grant.Next == 0 {
+		c.s.Grant.Next = c.ev.Nonce
+	}
 	c.send()
 }
 
@@ -34,6 +37,7 @@ func (c *step) content() Record {
 		r.Start = c.s.HeldTTL == 0
 	case Renew:
 		r.Renewal++
+		r.Nonce = c.s.Grant.Next
 	case Release, Offer:
 		r = Record{Token: r.Token, Term: r.Term, Reason: c.s.Exit.Reason, By: c.s.Exit.By, Why: c.s.Exit.Why, Successor: c.s.Exit.Successor}
 		if r.By == "" {

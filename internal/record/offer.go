@@ -3,6 +3,7 @@ package record
 import (
 	"crypto/rand"
 	"crypto/sha256"
+	"encoding/binary"
 	"encoding/json"
 	"fmt"
 
@@ -16,6 +17,16 @@ import (
 func NewClaim() (token, word string) {
 	word = rand.Text()
 	return Token(word), word
+}
+
+// NewNonce returns a number for one write. It is drawn now, from the operating
+// system: a number that was drawn before, or by a generator of ours, a copy of this
+// machine would have too. Linux seeds its generator anew in a machine that was
+// cloned or restored (vmgenid), where the hypervisor says so.
+func NewNonce() uint64 {
+	var b [8]byte
+	_, _ = rand.Read(b[:]) // never fails, says its documentation
+	return max(1, binary.LittleEndian.Uint64(b[:])%maxNumber)
 }
 
 // Token returns the token of the claim whose word this is: a UUID out of a hash (RFC 9562, version 8).

@@ -36,6 +36,9 @@ type Record struct {
 	Term uint64 `json:"term,omitempty"`
 	// Renewal counts the renewals of this claim.
 	Renewal uint64 `json:"renewal,omitempty"`
+	// Nonce is a number that was drawn for this write. By it a copy of the holder's
+	// machine, which has its token too, knows a record that it did not write.
+	Nonce uint64 `json:"nonce,omitempty"`
 	// Start marks the acquiring write of a candidate that had seen no holder before. Others that start
 	// and see it may have missed a race of many.
 	Start bool `json:"start,omitempty"`
@@ -255,7 +258,7 @@ func (r Record) check() error {
 		// A vacancy says why. Any other JSON object without an id is somebody else's
 		// data: taking "{}" for a vacancy would make it permission to lead at once.
 		return errNoRecord
-	case r.TTL < 0 || r.TTL > maxNumber || r.Term > maxNumber || r.Renewal > maxNumber:
+	case r.TTL < 0 || r.TTL > maxNumber || r.Term > maxNumber || r.Renewal > maxNumber || r.Nonce > maxNumber:
 		return errBadNumber
 	}
 	return nil
@@ -267,7 +270,7 @@ func (r Record) core() machine.Record {
 		prior = machine.Prior{Term: p.Term, Reason: machine.Reason(p.Reason)}
 	}
 	return machine.Record{
-		ID: r.ID, Token: r.Token, TTL: ttl(r.TTL), Term: r.Term, Renewal: r.Renewal, Start: r.Start, Priority: r.Priority,
+		ID: r.ID, Token: r.Token, TTL: ttl(r.TTL), Term: r.Term, Renewal: r.Renewal, Nonce: r.Nonce, Start: r.Start, Priority: r.Priority,
 		Reason: machine.Reason(r.Reason), By: r.By, Why: r.Why, Successor: r.Successor, Prior: prior,
 	}
 }
@@ -290,7 +293,7 @@ type About struct {
 // Of returns the record that the core wants written.
 func Of(c machine.Record, about About) Record {
 	r := Record{
-		ID: c.ID, Token: c.Token, Priority: c.Priority, TTL: c.TTL.Milliseconds(), Term: c.Term, Renewal: c.Renewal, Start: c.Start,
+		ID: c.ID, Token: c.Token, Priority: c.Priority, TTL: c.TTL.Milliseconds(), Term: c.Term, Renewal: c.Renewal, Nonce: c.Nonce, Start: c.Start,
 		Reason: string(c.Reason), By: c.By, Why: c.Why, Successor: c.Successor, Standings: about.Standings,
 	}
 	if c.ID != "" {

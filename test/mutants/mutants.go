@@ -265,7 +265,7 @@ func reviewed() []mutant {
 			{machine + "hold.go", "(seen.Kind == Bare || seen.Kind == Garbled) && !c.s.Grant.Trust.Reached(c.now)", "seen.Kind == Bare || seen.Kind == Garbled"},
 		}, core("TestWhatIsSeenAfterTheWindowIsNotVacated")},
 		{37, "a new claim keeps the old term", []edit{
-			{machine + "claim.go", "Grant{Token: c.ev.Token, Prior: prior}", "Grant{Token: c.ev.Token, Prior: prior, Term: c.s.Grant.Term}"},
+			{machine + "claim.go", "Grant{Token: c.ev.Token, Nonce: c.ev.Nonce, Prior: prior}", "Grant{Token: c.ev.Token, Prior: prior, Term: c.s.Grant.Term}"},
 		}, simulated("300")},
 	}
 }
