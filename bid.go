@@ -100,10 +100,14 @@ func (l *loop) preferred() bool {
 
 // makeBid makes the bid if it is due.
 func (l *loop) makeBid() {
-	b, now, cfg := &l.bid, l.e.clock.now().Mono, l.e.cfg
-	if now < b.due() {
-		return
+	now := l.e.clock.now().Mono
+	if now >= l.bid.due() {
+		l.sendBid(now)
 	}
+}
+
+func (l *loop) sendBid(now int64) {
+	b, cfg := &l.bid, &l.e.cfg
 	b.flying, b.asks = true, l.preferred() && now >= l.mayAsk()
 	stand := record.Stand{ID: cfg.InstanceID, Term: b.term, Priority: cfg.Priority, Version: cfg.Version, Takeover: b.asks}
 	l.spawn("bid", func() {

@@ -184,8 +184,6 @@ type election struct {
 	clock clock
 	log   *slog.Logger
 	mail  *mailbox
-	// failures is how many health checks in a row have failed. It belongs to followHealth, and outlives a panic in it.
-	failures int
 	// hooks are those of this election, set by its goroutine before anything is reported.
 	hooks Hooks
 	// dispose, optional, ends what the election owns of the store.
@@ -223,6 +221,8 @@ type apart struct {
 	// told holds one while a hook is told of a callback, since both couriers do. It is nil without such a hook. A channel and
 	// no mutex, which would keep virtual time from passing.
 	told chan struct{}
+	// failures is how many health checks in a row have failed. It belongs to followHealth, and outlives a panic in it.
+	failures int
 	// broken is how code of ours panicked, if it did. It ends the election.
 	broken atomic.Pointer[failure]
 }
@@ -236,6 +236,16 @@ type snapshot struct {
 	heartbeat time.Time
 	revision  uint64
 	leader    LeaderInfo // another candidate, or why there is none
+}
+
+// same reports whether readers see in o what they see in s. What a leader says of
+// itself changes with its record alone, and with that the end of its lease.
+func (s *snapshot) same(o *snapshot) bool {
+	l, m := &s.leader, &o.leader
+	return s.state == o.state && s.at.Equal(o.at) && s.reason == o.reason && s.barred == o.barred &&
+		s.heartbeat.Equal(o.heartbeat) && s.revision == o.revision &&
+		l.sameNews(*m) && l.Group == m.Group && l.Correlation == m.Correlation && l.Priority == m.Priority &&
+		l.Version == m.Version && l.Address == m.Address && len(l.Meta) == len(m.Meta) && l.Until.Equal(m.Until)
 }
 
 // A failure is an error of a call to the store, and when it came.

@@ -511,7 +511,7 @@ func (l *loop) demote() {
 func (l *loop) publish(before machine.State) {
 	s, e := l.state, l.e
 	old := e.snap.Load()
-	next := &snapshot{state: s.Public(), at: old.at, reason: old.reason, leader: l.leader(), barred: barred(s.Barred)}
+	next := snapshot{state: s.Public(), at: old.at, reason: old.reason, leader: l.leader(), barred: barred(s.Barred)}
 	if s.Phase == machine.Holding {
 		next.heartbeat, next.revision = e.clock.time(s.Grant.Sent.Mono), s.Grant.Rev
 	}
@@ -519,14 +519,17 @@ func (l *loop) publish(before machine.State) {
 	if changed {
 		next.at, next.reason = time.Now(), Reason(s.Reason)
 	}
-	e.snap.Store(next)
+	if !next.same(old) { // most steps show readers nothing new
+		stored := next
+		e.snap.Store(&stored)
+	}
 	news := l.tell() && l.told.ID != "" && l.told.ID != e.cfg.InstanceID
 	switch {
 	case changed:
-		e.reportTransition(l.transition(before, old.state, next), news)
+		e.reportTransition(l.transition(before, old.state, &next), news)
 	case news && next.state == machine.Follower:
 		// The next leader was too fast for anything to be seen between it and the last.
-		e.logEvent(slog.LevelInfo, l.transition(before, old.state, next))
+		e.logEvent(slog.LevelInfo, l.transition(before, old.state, &next))
 	}
 	if s.Phase == machine.Claiming && before.Phase != machine.Claiming {
 		e.tellCampaign(Reason(s.Reason))

@@ -246,3 +246,21 @@ func TestWarningsOfAFloodOfNamesAreBoundedInMemory(t *testing.T) {
 		}
 	})
 }
+
+// A copy of this machine has all that it remembers. What it writes is to differ all the same.
+func TestEachWriteCarriesANumberOfItsOwn(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		st := memstore.New()
+		a := start(t, st, config("a"))
+		seen := map[string]bool{}
+		const writes = 20
+		for range writes {
+			mustLead(t, a)
+			seen[fmt.Sprint(raw(t, st)["nonce"])] = true
+			time.Sleep(heartbeat)
+		}
+		if len(seen) < writes-1 || seen["<nil>"] {
+			t.Errorf("%d writes with %d nonces: %v", writes, len(seen), seen)
+		}
+	})
+}

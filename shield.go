@@ -64,14 +64,16 @@ func unknownAfterPanic(method string) error {
 }
 
 func (s shelteredStore) Get(ctx context.Context, key string) (entry store.Entry, err error) {
-	err = unknownAfterPanic("Get")
-	shield.Call(func() { entry, err = s.e.store.Get(ctx, key) }, s.e.reportPanic("the store's Get"))
+	if !shield.Call(func() { entry, err = s.e.store.Get(ctx, key) }, s.e.reportPanic("the store's Get")) {
+		err = unknownAfterPanic("Get")
+	}
 	return entry, err
 }
 
 func (s shelteredStore) CompareAndSwap(ctx context.Context, w store.Write) (rev uint64, err error) {
-	err = unknownAfterPanic("CompareAndSwap")
-	shield.Call(func() { rev, err = s.e.store.CompareAndSwap(ctx, w) }, s.e.reportPanic("the store's CompareAndSwap"))
+	if !shield.Call(func() { rev, err = s.e.store.CompareAndSwap(ctx, w) }, s.e.reportPanic("the store's CompareAndSwap")) {
+		err = unknownAfterPanic("CompareAndSwap")
+	}
 	return rev, err
 }
 

@@ -289,7 +289,7 @@ var mutations = []mutation{
 	{
 		mutant: mutant{name: "an unfit winner is promoted", step: before(func(_ Machine, s *State, _ *Event, _ *Instant) {
 			if s.Phase == Claiming {
-				s.Barred, s.BarExits = 0, [bars]Exit{}
+				s.Barred, s.BarExits = 0, [exits]Exit{}
 			}
 		})},
 		want: []string{"fitness"},

@@ -137,22 +137,22 @@ const (
 	Full                        // the program leads as many groups as it may
 )
 
-// bars is how many there are.
-const bars = 4
+// exits is how many of the bars, the first ones, may make a holder leave.
+const exits = 2
 
 // A Write is the one logical write that a candidate may have under way: repeated
 // with the same condition and content until its outcome is known.
 type Write struct {
 	Kind     WriteKind
 	Stage    Stage
+	Maybe    bool   // an attempt's outcome is unknown
+	Refused  bool   // an attempt was refused, and no read has explained it yet
+	Tries    uint8  // attempts, and reads that did not help
+	Stale    uint8  // reads in a row that showed a register older than we know
 	Op       uint64 // the call that is out: answers to others are stale
 	Expected uint64
 	First    Instant // when the first attempt that may have been applied left
 	Sent     Instant // when the latest attempt left
-	Maybe    bool    // an attempt's outcome is unknown
-	Refused  bool    // an attempt was refused, and no read has explained it yet
-	Tries    uint8   // attempts, and reads that did not help
-	Stale    uint8   // reads in a row that showed a register older than we know
 	Due      int64   // monotonic end of Resting
 }
 
@@ -209,7 +209,7 @@ type State struct {
 	// Barred says what keeps the candidate from campaigning, and BarExits, for each bar by its bit, how it leaves
 	// a grant that comes nevertheless.
 	Barred   Bars
-	BarExits [bars]Exit
+	BarExits [exits]Exit
 	// Behind is how many others the register, when it was last readable, showed to go first.
 	Behind uint8
 	Ranked bool

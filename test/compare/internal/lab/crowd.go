@@ -144,6 +144,8 @@ func (c Crowded) Join(stdin io.Reader, stdout io.Writer) error {
 	if !ok {
 		return fmt.Errorf("%s has no leases of %v", c.Library, c.TTL)
 	}
+	// As many renewals in a second for all of them, whatever their defaults.
+	lease.Heartbeat = c.TTL / 3
 	client, err := lib.Connect(c.Address, peer.Options{})
 	if err != nil {
 		return err
