@@ -1,6 +1,7 @@
 package leader_test
 
 import (
+	"fmt"
 	"strings"
 	"sync"
 	"testing"
