@@ -36,36 +36,58 @@ help: ## show this list
 demo: ## watch a live election on an embedded NATS server (ARGS="--workers 3")
 	go run ./cmd/leader demo $(ARGS)
 
+# What make quick and make test leave to others: the labs' own packages (make labs), and the parts without a
+# goroutine, under the race detector, which finds nothing there and takes ten times as long.
+LABS   := /test/(fence/sqlfence|fence/zombies|databases|dash)(/|$$)
+UNRACED := /internal/(machine|specification)$$
+# How long a command took, printed at its end: $(call begin,NAME) first, $(call took,NAME) last.
+begin = @mkdir -p .out && date +%s > .out/$(1).begun
+took  = @echo "$(1): passed in $$(( $$(date +%s) - $$(cat .out/$(1).begun) )) s"
+
+.PHONY: quick
+quick: ## what one runs after each edit: the root module in short, and natsstore on one server (2 minutes)
+	$(call begin,quick)
+	go test -short ./...
+	cd test && go test -short -run '^TestConformance$$' ./natsstore
+	$(call took,quick)
+
 .PHONY: test
-test: ## run every test of every module with the race detector, shuffled
-	@# The explorer visits every world within its bounds; under the race detector that takes
-	@# ten times as long and finds nothing more, since the core has no goroutine. Hence first
-	@# in full without it, and below with it in small.
-	go test -count=1 -timeout $(TIMEOUT) ./internal/machine ./internal/specification
-	@# PostgreSQL, MariaDB and Chromium, where the machine has none: unpacked into the user's cache, once.
-	go run ./test/databases/install
-	go run ./test/dash/install
-	go test -race -shuffle=on -count=1 -timeout $(TIMEOUT) work
+test: ## run the tests of all modules, shuffled, with the race detector where there are goroutines
+	$(call begin,test)
+	@# Every world within the explorers' bounds. They are functions of their source, so the build cache may answer.
+	go test -timeout $(TIMEOUT) ./internal/machine ./internal/specification
+	go test -race -shuffle=on -count=1 -timeout $(TIMEOUT) $$(go list work | grep -Ev '$(LABS)|$(UNRACED)')
 	@# Once more, with panics at random in each goroutine of ours.
 	go test -race -count=1 -timeout $(TIMEOUT) -tags faults -run "TestFaults|TestAPanic" . ./advisory
 	cd test && go test -race -count=1 -timeout $(TIMEOUT) -tags faults -run TestAPanicOfTheHub ./natsstore
 	$(COMPARE) go test -count=1 -timeout $(TIMEOUT) ./...
-	@# A slice of each lab, by itself and without the race detector: what they demand is traffic, not speed.
+	$(call took,test)
+
+.PHONY: labs
+labs: ## run the guards on real databases, the page in a real browser, and slices of fire lab and comparison
+	$(call begin,labs)
+	@# PostgreSQL, MariaDB and Chromium, where the machine has none: unpacked into the user's cache, once.
+	go run ./test/databases/install
+	go run ./test/dash/install
+	go test -race -shuffle=on -count=1 -timeout $(TIMEOUT) $$(go list work | grep -E '$(LABS)')
+	@# By themselves and without the race detector: what they demand is traffic, not speed.
 	@# The fire lab also has to condemn a library with a bug, since a lab that cannot fail shows nothing,
 	@# and one without a margin, which is a bug only where clocks run at different rates.
 	go run ./test/chaos --seed 30 --rounds 6 --episodes 4
 	go run ./test/chaos --mutant from-the-answer
 	go run ./test/chaos --mutant trust-without-margin
 	@$(MAKE) --no-print-directory compare ARGS=--quick
+	$(call took,labs)
 
 .PHONY: check
 check: format vet lint vuln tidy-check cross ## format, vet, lint, vulnerabilities, go.mod files, six platforms
 	@echo "check: all passed"
 
 .PHONY: precommit
-precommit: fmt ## format the code, then check and test
+precommit: fmt ## format the code, then check, test and run the labs
 	@$(MAKE) --no-print-directory check
 	@$(MAKE) --no-print-directory test
+	@$(MAKE) --no-print-directory labs
 
 .PHONY: bench
 bench: ## measure, and print the table (ARGS=... goes to the benchmark)
