@@ -105,4 +105,9 @@
 // One in a method of the store is reported, and the call counts as one whose outcome is unknown. One in this library
 // ends the election: its window closes at once, its work stops, its record is left to expire, and [Election].Done and
 // Err tell ([ErrPanicked]). What Go calls a fatal error (concurrent writes to a map, no memory left) nobody can catch.
+//
+// # Testing
+//
+// Package leadertest has elections for the tests of programs that use this one:
+// a test promotes them, demotes them, cuts them off and lets them expire.
 package leader

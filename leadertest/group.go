@@ -77,7 +77,7 @@ func (g *Group) Store(id string) *Store {
 	defer g.mu.Unlock()
 	s := g.stores[id]
 	if s == nil {
-		s = &Store{Client: g.network.Client("candidate " + id), group: g, id: "candidate " + id}
+		s = &Store{connection: g.network.Client("candidate " + id), group: g, id: "candidate " + id}
 		g.stores[id] = s
 	}
 	return s

@@ -9,12 +9,14 @@ import (
 	"github.com/seed-ff2cb582/leader/store"
 )
 
+type connection = faultstore.Client
+
 // A Store is one candidate's connection to the store of its [Group]. Besides
 // [store.Watcher] it implements [store.PatternWatcher], [store.Offerer],
 // [store.ConnReporter] and [store.Checker], as the store for NATS does. Its
 // methods may be called concurrently.
 type Store struct {
-	*faultstore.Client
+	*connection
 
 	group  *Group
 	id     string
@@ -53,7 +55,7 @@ func (s *Store) CompareAndSwap(ctx context.Context, w store.Write) (revision uin
 	if failure := failureOf(store.Outcome(s.writes.Load())); failure != nil {
 		return 0, failure
 	}
-	revision, err = s.Client.CompareAndSwap(ctx, w)
+	revision, err = s.connection.CompareAndSwap(ctx, w)
 	if err == nil && store.Outcome(s.writes.Load()) == store.Unknown {
 		return 0, fmt.Errorf("%w: the test wants it so", store.ErrUnknown)
 	}
