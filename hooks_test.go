@@ -10,6 +10,8 @@ import (
 	"time"
 
 	"github.com/seed-ff2cb582/leader"
+	"github.com/seed-ff2cb582/leader/internal/faultstore"
+	"github.com/seed-ff2cb582/leader/store"
 	"github.com/seed-ff2cb582/leader/store/memstore"
 )
 
@@ -148,6 +150,37 @@ func TestCallbacksOfEveryKindAreTimed(t *testing.T) {
 		} {
 			if took[kind] != want {
 				t.Errorf("%s took %v, want %v", kind, took[kind], want)
+			}
+		}
+	})
+}
+
+func TestCallsOfEveryKindAreTimed(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const trip = 40 * time.Millisecond
+		f := network(t, func(c faultstore.Call) faultstore.Fate {
+			if c.Op == faultstore.Event {
+				return faultstore.Fate{Delay: trip} // later than the answer to the write
+			}
+			// A renewal is refused without a reason, so that a read has to find out.
+			return faultstore.Fate{Delay: trip / 2, Reply: trip / 2, Conflict: c.Op == faultstore.CompareAndSwap && c.N == 3}
+		})
+		timed := make(map[string]int)
+		cfg := hooksConfig("x", leader.Hooks{Call: func(c leader.Call) {
+			if c.Outcome == store.OK && c.Kind != "offer" {
+				timed[c.Kind]++
+				if c.Took != trip {
+					t.Errorf("%+v took %v, want %v", c, c.Took, trip)
+				}
+			}
+		}})
+		cfg.DeleteOnStop = true
+		e := start(t, f.Client("x"), cfg)
+		time.Sleep(time.Minute)
+		halt(t, e)
+		for _, kind := range []string{"acquire", "renew", "read", "release"} {
+			if timed[kind] == 0 {
+				t.Errorf("no call to %s; calls: %v", kind, timed)
 			}
 		}
 	})

@@ -14,6 +14,7 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -260,6 +261,65 @@ func TestStopLeavesNoGoroutineBehind(t *testing.T) {
 		<-done
 		synctest.Wait()
 	})
+}
+
+// A busyStore is a store whose writes take until a while after their context ends.
+type busyStore struct {
+	*memstore.Store
+	write func(context.Context)
+}
+
+func (s *busyStore) CompareAndSwap(ctx context.Context, _ store.Write) (uint64, error) {
+	s.write(ctx)
+	return 0, store.ErrUnknown
+}
+
+// A goroutine that is told to end may be in the middle of something: Stop
+// returns after that, and not before.
+func TestStopReturnsAfterTheLastActOfItsGoroutines(t *testing.T) {
+	var running atomic.Int32
+	act := func(ctx context.Context) bool {
+		running.Add(1)
+		defer running.Add(-1)
+		<-ctx.Done()
+		time.Sleep(heartbeat / 10)
+		return true
+	}
+	for name, begin := range map[string]func(t *testing.T) leader.Election{
+		"a write": func(t *testing.T) leader.Election {
+			return start(t, &busyStore{memstore.New(), func(ctx context.Context) { act(ctx) }}, config("a"))
+		},
+		"a health check": func(t *testing.T) leader.Election {
+			h, cfg := &health{}, config("a")
+			h.set(act)
+			cfg.HealthChecker = h
+			return start(t, memstore.New(), cfg)
+		},
+		"a callback": func(t *testing.T) leader.Election {
+			e := candidate(t, memstore.New(), config("a"))
+			e.OnLeaderChange(func(leader.LeaderInfo) {
+				running.Add(1)
+				defer running.Add(-1)
+				time.Sleep(time.Second)
+			})
+			return started(t, e)
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				e := begin(t)
+				for running.Load() == 0 {
+					time.Sleep(time.Millisecond)
+				}
+				if err := e.Stop(); err != nil {
+					t.Error(err)
+				}
+				if n := running.Load(); n != 0 {
+					t.Errorf("%d are running after Stop", n)
+				}
+			})
+		})
+	}
 }
 
 // No store of the contract can write without an expected revision.
