@@ -2,6 +2,7 @@ package election_test
 
 import (
 	"bufio"
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -130,6 +131,14 @@ func TestREADMEsProgramRunsAgainstAnInstalledServer(t *testing.T) {
 	other := build(t, url, strings.Replace(fmt.Sprintf(aroundREADME, readme(t)), "host-1", "host-2", 1))
 	b := run(t, other)
 	holder(t, url, "leaders", "reports", "host-1")
+	nc := natslab.Connect(t, url)
+	writes, err := nc.SubscribeSync("leader.leaders.reports")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := nc.FlushWithContext(natslab.Within(t)); err != nil {
+		t.Fatal(err)
+	}
 	if err := a.cmd.Process.Signal(syscall.SIGTERM); err != nil {
 		t.Fatal(err)
 	}
@@ -137,6 +146,34 @@ func TestREADMEsProgramRunsAgainstAnInstalledServer(t *testing.T) {
 		t.Errorf("the program ended with %v", err)
 	}
 	b.awaitLine("leading in term ")
+	if reason := reasonBefore(t, writes, "host-2"); reason != "stopped" {
+		t.Errorf("host-2 succeeded host-1 for the reason %q, want that it was stopped: a lease that runs out hands over, too", reason)
+	}
+}
+
+// reasonBefore reads what was written, of which the servers tell all, up to the
+// successor's claim. It returns why its predecessor released, or "" if it did not.
+func reasonBefore(t *testing.T, writes *nats.Subscription, successor string) (reason string) {
+	t.Helper()
+	for {
+		m, err := writes.NextMsgWithContext(natslab.Within(t))
+		if err != nil {
+			t.Fatal(err)
+		}
+		var r struct {
+			ID, Reason string
+			Prior      struct{ Reason string }
+		}
+		if err := json.Unmarshal(m.Data, &r); err != nil {
+			t.Fatalf("%s: %v", m.Data, err)
+		}
+		switch {
+		case r.ID == "":
+			reason = r.Reason
+		case r.ID == successor:
+			return cmp.Or(reason, r.Prior.Reason)
+		}
+	}
 }
 
 // readme returns the first Go block of the README.
