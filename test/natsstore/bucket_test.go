@@ -40,23 +40,29 @@ func TestFiftyProcessesMayMakeTheSameBucket(t *testing.T) {
 }
 
 func TestBucketHasAsManyReplicasAsTheClusterAllows(t *testing.T) {
-	replicas := func(t *testing.T, nc *nats.Conn) int {
-		ensure(t, nc, natsstore.BucketConfig{Bucket: "b"})
-		s, err := natslab.JetStream(t, nc).Stream(natslab.Within(t), "KV_b")
+	demand := func(t *testing.T, nc *nats.Conn, cfg natsstore.BucketConfig, want int) {
+		t.Helper()
+		ensure(t, nc, cfg)
+		s, err := natslab.JetStream(t, nc).Stream(natslab.Within(t), "KV_"+cfg.Bucket)
 		if err != nil {
 			t.Fatal(err)
 		}
-		return s.CachedInfo().Config.Replicas
+		if n := s.CachedInfo().Config.Replicas; n != want {
+			t.Errorf("%d replicas, want %d", n, want)
+		}
 	}
 	t.Run("Alone", func(t *testing.T) {
-		if n := replicas(t, natslab.Start(t).Connect(t)); n != 1 {
-			t.Errorf("%d replicas", n)
+		nc := natslab.Start(t).Connect(t)
+		demand(t, nc, natsstore.BucketConfig{Bucket: "b"}, 1)
+		err := natsstore.EnsureBucket(natslab.Within(t), natslab.JetStream(t, nc), natsstore.BucketConfig{Bucket: "asked", Replicas: 3})
+		if err == nil {
+			t.Error("one server keeps three replicas")
 		}
 	})
 	t.Run("ClusterOfThree", func(t *testing.T) {
-		if n := replicas(t, natslab.StartCluster(t, 3).Connect(t)); n != 3 {
-			t.Errorf("%d replicas", n)
-		}
+		nc := natslab.StartCluster(t, 3).Connect(t)
+		demand(t, nc, natsstore.BucketConfig{Bucket: "b"}, 3)
+		demand(t, nc, natsstore.BucketConfig{Bucket: "asked", Replicas: 1}, 1)
 	})
 }
 
