@@ -32,8 +32,10 @@ var (
 	testReference  = regexp.MustCompile("`(\\.[^ `]*) ([^`]+)`")
 )
 
-// TestEveryRequirementNamesTestsThatExist reads docs/spec-coverage.md: its sections and rows are numbered without a gap, each row
-// names at least one test, and each named test is in the files of its package.
+// TestEveryRequirementNamesTestsThatExist reads docs/spec-coverage.md: its
+// sections and rows are numbered without a gap, each row names at least one test
+// unless it says that it is not offered, and each named test is in the files of
+// its package.
 func TestEveryRequirementNamesTestsThatExist(t *testing.T) {
 	rows := requirements(t)
 	if len(rows) < 100 {
@@ -41,7 +43,7 @@ func TestEveryRequirementNamesTestsThatExist(t *testing.T) {
 	}
 	packages := testPackages{}
 	for _, r := range rows {
-		if len(r.tests) == 0 {
+		if len(r.tests) == 0 && !strings.Contains(r.text, "**Not offered**") {
 			t.Errorf("%d.%d names no test: %s", r.section, r.number, r.text)
 		}
 		for _, n := range r.tests {
