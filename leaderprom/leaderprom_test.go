@@ -202,7 +202,7 @@ func TestTheEightMetricsHaveTheNamesTypesAndLabelsOfTheSpecificationsText(t *tes
 		reg := prometheus.NewPedanticRegistry()
 		troubled(t, metrics(t, reg).Hooks(), 0)
 		all := families(t, reg)
-		lines := regexp.MustCompile("(?m)^- ~(\\w+)~ \\((\\w+)\\) — .* Labels: (.*)$").FindAllStringSubmatch(specified, -1)
+		lines := regexp.MustCompile(`(?m)^- ~(\w+)~ \((\w+)\) — .* Labels: (.*)$`).FindAllStringSubmatch(specified, -1)
 		if len(lines) != 8 {
 			t.Fatalf("%d metrics are specified, want 8", len(lines))
 		}
@@ -220,7 +220,8 @@ func TestTheEightMetricsHaveTheNamesTypesAndLabelsOfTheSpecificationsText(t *tes
 				for _, l := range m.GetLabel() {
 					got = append(got, l.GetName())
 				}
-				if slices.Sort(got); !slices.Equal(got, want) {
+				slices.Sort(got)
+				if !slices.Equal(got, want) {
 					t.Errorf("%s has the labels %q, want %q", name, got, want)
 				}
 			}

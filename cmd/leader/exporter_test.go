@@ -7,6 +7,7 @@ import (
 	"io"
 	"net/http"
 	"os"
+	"regexp"
 	"strings"
 	"testing"
 	"time"
@@ -134,6 +135,31 @@ func TestExporterShowsAllGroupsWithoutBeingACandidate(t *testing.T) {
 	))
 	if code := stop(); runsOnUnix() && code != 0 {
 		t.Errorf("exit status %d after an interrupt", code)
+	}
+}
+
+// The rules are judged by Prometheus itself in test/metrics.
+func TestAlertsOfTheExporterNameOnlyWhatItShows(t *testing.T) {
+	rules, err := os.ReadFile("../../deploy/exporter-alerts.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	names := regexp.MustCompile(`election_(?:group|observer)_\w+`).FindAllString(string(rules), -1)
+	if len(names) < 10 {
+		t.Fatalf("the rules name %q", names)
+	}
+	l := newReadLab(t)
+	l.stand("reports", "worker-1")
+	url, _ := startServing(t, []string{"NATS_URL=" + l.url}, "exporter", "--http", "127.0.0.1:0")
+	page := awaitPage(t, url, "the leader", has(`election_group_leader_known{bucket="leaders",role="reports"} 1`))
+	for _, name := range names {
+		labels := `{bucket="leaders"`
+		if strings.HasPrefix(name, "election_group_") {
+			labels += `,role="reports"`
+		}
+		if !has(name + labels + `} `)(page) {
+			t.Errorf("the rules name %s, which is not shown with the labels %s}:\n%s", name, labels, page)
+		}
 	}
 }
 

@@ -6,6 +6,7 @@ import (
 	"bufio"
 	"net/http"
 	"os"
+	"regexp"
 	"slices"
 	"strings"
 	"syscall"
@@ -34,38 +35,72 @@ type probe struct {
 	} `json:"httpGet"`
 }
 
-// deployed returns the container of a manifest that runs the command.
-func deployed(t *testing.T, file string) container {
+// deployed returns the container of a manifest that runs a command of the program.
+func deployed(t *testing.T, file, verb string) container {
 	t.Helper()
 	data, err := os.ReadFile("../../deploy/" + file)
 	if err != nil {
 		t.Fatal(err)
 	}
-	var d struct {
-		Spec struct {
-			Template struct {
-				Spec struct{ InitContainers, Containers []container }
+	for doc := range strings.SplitSeq(strings.ReplaceAll(string(data), "\r\n", "\n"), "\n---\n") {
+		var d struct {
+			Spec struct {
+				Template struct {
+					Spec struct{ InitContainers, Containers []container }
+				}
+			}
+		}
+		if err := yaml.Unmarshal([]byte(doc), &d); err != nil {
+			t.Fatal(err)
+		}
+		pod := d.Spec.Template.Spec
+		for _, c := range slices.Concat(pod.InitContainers, pod.Containers) {
+			if len(c.Args) > 0 && c.Args[0] == verb {
+				return c
 			}
 		}
 	}
-	if err := yaml.Unmarshal(data, &d); err != nil {
-		t.Fatal(err)
-	}
-	pod := d.Spec.Template.Spec
-	for _, c := range slices.Concat(pod.InitContainers, pod.Containers) {
-		if len(c.Args) > 0 && c.Args[0] == "run" {
-			return c
-		}
-	}
-	t.Fatalf("%s does not run the command", file)
+	t.Fatalf("%s does not run leader %s", file, verb)
 	return container{}
+}
+
+// The page's token is a secret of the cluster.
+func TestManifestsOfTheExporterAndThePageRunAsDeployed(t *testing.T) {
+	l := newReadLab(t)
+	for verb, needs := range map[string][]string{"exporter": {"NATS_URL"}, "dash": {"NATS_URL", "LEADER_DASH_TOKEN"}} {
+		t.Run(verb, func(t *testing.T) {
+			c := deployed(t, "kubernetes/"+verb+".yaml", verb)
+			args := slices.Clone(c.Args)
+			for i, arg := range args {
+				if strings.HasPrefix(arg, "--http=:") {
+					args[i] = "--http=:0" // as there: not on a loopback address alone
+				}
+			}
+			var env, names []string
+			for _, e := range c.Env {
+				names = append(names, e.Name)
+			}
+			for _, name := range needs {
+				if !slices.Contains(names, name) {
+					t.Errorf("it is given %q, and not %s", names, name)
+				}
+				env = append(env, name+"="+map[string]string{"NATS_URL": l.url, "LEADER_DASH_TOKEN": "correct-horse-battery"}[name])
+			}
+			address, stop := startServing(t, env, args...)
+			port := regexp.MustCompile(`:\d+/`).FindString(address)
+			checkAnswer(t, "http://127.0.0.1"+strings.TrimSuffix(port, "/")+c.LivenessProbe.HTTPGet.Path)
+			if code := stop(); code != 0 {
+				t.Errorf("exit status %d after an interrupt", code)
+			}
+		})
+	}
 }
 
 func TestManifestsOfTheSidecarRunAsDeployed(t *testing.T) {
 	url := electionsToComplete(t)
 	for _, file := range []string{"kubernetes/sidecar.yaml", "run.yaml"} {
 		t.Run(file, func(t *testing.T) {
-			c := deployed(t, file)
+			c := deployed(t, file, "run")
 			args := slices.Clone(c.Args)
 			for i, arg := range args {
 				switch {

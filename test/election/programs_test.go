@@ -167,10 +167,10 @@ func reasonBefore(t *testing.T, writes *nats.Subscription, successor string) (re
 		if err := json.Unmarshal(m.Data, &r); err != nil {
 			t.Fatalf("%s: %v", m.Data, err)
 		}
-		switch {
-		case r.ID == "":
+		switch r.ID {
+		case "":
 			reason = r.Reason
-		case r.ID == successor:
+		case successor:
 			return cmp.Or(reason, r.Prior.Reason)
 		}
 	}

@@ -96,10 +96,11 @@ func (s *scene) fires(t *testing.T, all []rulefmt.Rule) []string {
 	t.Helper()
 	engine := newEngine(t)
 	fired := make(map[string]bool)
+	step := max(scrape, s.end/500) // a scene of a day is looked at less often
 	for _, rule := range all {
 		// since when an alert has been pending, by its labels
 		since := make(map[string]time.Duration)
-		for now := time.Duration(0); now <= s.end; now += scrape {
+		for now := time.Duration(0); now <= s.end; now += step {
 			active := s.evaluate(t, engine, rule.Expr, now)
 			maps.DeleteFunc(since, func(key string, _ time.Duration) bool { return !active[key] })
 			for key := range active {
@@ -152,11 +153,7 @@ const (
 )
 
 func TestAlertsFireWhenTheyShouldAndNotOtherwise(t *testing.T) {
-	tests := []struct {
-		name   string
-		series []string
-		want   []string
-	}{
+	tests := []happening{
 		{"nothing happens", []string{
 			isLeaderA + "1x60", isLeaderB + "0x60", termA + "5x60", termB + "5x60", marginA + "0x60",
 			renewedA + "0+30x60", connA + "1x60", staleA + "0x60",
@@ -198,9 +195,22 @@ func TestAlertsFireWhenTheyShouldAndNotOtherwise(t *testing.T) {
 		{"another failure", []string{isLeaderA + "1x60", otherA + "_x20 1x40"}, nil},
 		{"a stale leader acts", []string{isLeaderA + "1x60", staleA + "0x20 1x40"}, []string{"ElectionStaleToken"}},
 	}
-	all := rules(t)
+	judge(t, rules(t), tests)
+}
+
+// A happening is a scene, and the alerts that are to fire in it.
+type happening struct {
+	name   string
+	series []string
+	want   []string
+}
+
+// judge demands that rules fire in these scenes and in no other, and each of them
+// in one at least.
+func judge(t *testing.T, all []rulefmt.Rule, scenes []happening) {
+	t.Helper()
 	seen := make(map[string]bool)
-	for _, tt := range tests {
+	for _, tt := range scenes {
 		t.Run(tt.name, func(t *testing.T) {
 			if got := newScene(t, tt.series).fires(t, all); !slices.Equal(got, tt.want) {
 				t.Errorf("fired: %q, want %q", got, tt.want)
@@ -215,6 +225,49 @@ func TestAlertsFireWhenTheyShouldAndNotOtherwise(t *testing.T) {
 			t.Errorf("no case makes %s fire", rule.Alert)
 		}
 	}
+}
+
+// One group as two exporters see it.
+const (
+	knownX     = `election_group_leader_known{role="reports",bucket="leaders",instance="x"} `
+	knownY     = `election_group_leader_known{role="reports",bucket="leaders",instance="y"} `
+	groupTermX = `election_group_term{role="reports",bucket="leaders",instance="x"} `
+	groupTermY = `election_group_term{role="reports",bucket="leaders",instance="y"} `
+	pausedX    = `election_group_paused{role="reports",bucket="leaders",instance="x"} `
+	garbledX   = `election_group_garbled_records_total{role="reports",bucket="leaders",instance="x"} `
+	seesX      = `election_observer_connected{bucket="leaders",instance="x"} `
+	seesY      = `election_observer_connected{bucket="leaders",instance="y"} `
+	completeX  = `election_observer_complete{bucket="leaders",instance="x"} `
+	ignoredX   = `election_observer_ignored_groups{bucket="leaders",instance="x"} `
+)
+
+func TestAlertsOfTheExporterFireWhenTheyShouldAndNotOtherwise(t *testing.T) {
+	judge(t, rulesOf(t, exporterFile), []happening{
+		{"nothing happens", []string{
+			knownX + "1x60", knownY + "1x60", groupTermX + "5x60", groupTermY + "5x60", pausedX + "0x60", garbledX + "3x60",
+			seesX + "1x60", seesY + "1x60", completeX + "1x60", ignoredX + "0x60",
+		}, nil},
+		{"a failover of a minute and a half", []string{knownX + "1x20 0x3 1x30", pausedX + "0x60", seesX + "1x60"}, nil},
+		{"nobody leads", []string{knownX + "1x20 0x40", pausedX + "0x60", seesX + "1x60"}, []string{"ElectionGroupVacant"}},
+		{"nobody leads, as two exporters see it", []string{
+			knownX + "1x20 0x40", knownY + "1x20 0x40", pausedX + "0x60", seesX + "1x60", seesY + "1x60",
+		}, []string{"ElectionGroupVacant"}},
+		{"one exporter has just started", []string{knownX + "1x60", knownY + "_x20 0x9 1x31", seesX + "1x60", seesY + "_x20 1x40"}, nil},
+		{"nobody has ever led", []string{knownX + "0x60", pausedX + "0x60", seesX + "1x60"}, nil},
+		{"nobody leads, since the group is paused", []string{knownX + "1x20 0x40", pausedX + "0x20 1x40", seesX + "1x60"}, nil},
+		{"a pause is forgotten", []string{knownX + "0x2900", pausedX + "1x2900", seesX + "1x2900"}, []string{"ElectionGroupPausedForLong"}},
+		{"the leadership flaps", []string{
+			knownX + "1x60", groupTermX + "1x2 2x2 3x2 4x2 5x2 6x2 7x2 8x2", groupTermY + "1x2 2x2 3x2 4x2 5x2 6x2 7x2 8x2",
+		}, []string{"ElectionGroupFlapping"}},
+		{"somebody writes over a record", []string{knownX + "1x60", garbledX + "0x20 1x40"}, []string{"ElectionGroupUnreadable"}},
+		{"the exporter loses NATS while nobody leads", []string{
+			knownX + "1x20 0x60", seesX + "1x20 0x60",
+		}, []string{"ElectionObserverBlind"}},
+		{"the exporter may not read the bucket", []string{seesX + "1x60", completeX + "0x60"}, []string{"ElectionObserverBlind"}},
+		{"the exporter vanishes", []string{seesX + "1x40 stale _x60"}, []string{"ElectionObserverGone"}},
+		{"one exporter of two vanishes", []string{seesX + "1x100", seesY + "1x40 stale _x60"}, nil},
+		{"there are too many groups", []string{seesX + "1x60", ignoredX + "0x20 7x40"}, []string{"ElectionObserverOverfull"}},
+	})
 }
 
 // A failure that happened long ago is no alert for ever, and one that comes after it is an alert again.

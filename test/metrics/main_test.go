@@ -23,6 +23,7 @@ import (
 
 const (
 	alertsFile    = "../../leaderprom/alerts.yaml"
+	exporterFile  = "../../deploy/exporter-alerts.yaml"
 	dashboardFile = "../../leaderprom/dashboard.json"
 )
 
@@ -30,10 +31,16 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 func newParser() parser.Parser { return parser.NewParser(parser.Options{}) }
 
-// rules reads the alerting rules as Prometheus does.
-func rules(t *testing.T) (all []rulefmt.Rule) {
+// rules reads the alerting rules of the candidates' metrics.
+func rules(t *testing.T) []rulefmt.Rule {
 	t.Helper()
-	groups, errs := rulefmt.ParseFile(alertsFile, false, model.UTF8Validation, newParser(), slog.New(slog.DiscardHandler))
+	return rulesOf(t, alertsFile)
+}
+
+// rulesOf reads alerting rules as Prometheus does.
+func rulesOf(t *testing.T, file string) (all []rulefmt.Rule) {
+	t.Helper()
+	groups, errs := rulefmt.ParseFile(file, false, model.UTF8Validation, newParser(), slog.New(slog.DiscardHandler))
 	for _, err := range errs {
 		t.Error(err)
 	}
@@ -180,7 +187,7 @@ func TestEachAlertHasARunbook(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, rule := range rules(t) {
+	for _, rule := range slices.Concat(rules(t), rulesOf(t, exporterFile)) {
 		if rule.Labels["severity"] == "" || rule.Annotations["summary"] == "" || rule.Annotations["description"] == "" {
 			t.Errorf("%s lacks a severity, a summary or a description", rule.Alert)
 		}
