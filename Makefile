@@ -51,6 +51,10 @@ quick: ## what one runs after each edit: the root module in short, and natsstore
 	cd test && go test -short -run '^TestConformance$$' ./natsstore
 	$(call took,quick)
 
+.PHONY: picture
+picture: ## play the demo and draw docs/demo.svg, what its terminal shows
+	cd cmd/leader && go test -count=1 -run TestPicture ./internal/demo -args -picture $(CURDIR)/docs/demo.svg
+
 .PHONY: test
 test: ## run the tests of all modules, shuffled, with the race detector where there are goroutines
 	$(call begin,test)

@@ -1,6 +1,7 @@
 package demo
 
 import (
+	"context"
 	"encoding/json"
 	"fmt"
 	"os"
@@ -11,12 +12,18 @@ import (
 )
 
 // TestMain makes the test's own binary serve as a worker, too: one that claims to lead whatever the others
-// do, or one that cannot begin.
+// do, one that cannot begin, or an honest one.
 func TestMain(m *testing.M) {
 	if len(os.Args) == 2 {
 		switch os.Args[1] {
 		case "lie":
 			lie()
+			return
+		case "work":
+			if err := (WorkerCommand{}).Run(context.Background(), Streams{In: os.Stdin, Out: os.Stdout, Err: os.Stderr}); err != nil {
+				fmt.Fprintln(os.Stderr, err)
+				os.Exit(1)
+			}
 			return
 		case "fail":
 			fmt.Fprintln(os.Stderr, "no such luck")
