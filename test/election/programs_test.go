@@ -151,6 +151,19 @@ func TestREADMEsProgramRunsAgainstAnInstalledServer(t *testing.T) {
 	}
 }
 
+func TestREADMENamesTheImportsOfItsProgram(t *testing.T) {
+	text, err := os.ReadFile(filepath.Join("..", "..", "README.md"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	before, _, _ := strings.Cut(string(text), "```go\n")
+	for _, path := range regexp.MustCompile(`(?m)^\t"(.+)"$`).FindAllStringSubmatch(aroundREADME, -1) {
+		if !strings.Contains(before, "`"+path[1]+"`") {
+			t.Errorf("the README does not say that its program imports %s", path[1])
+		}
+	}
+}
+
 // reasonBefore reads what was written, of which the servers tell all, up to the
 // successor's claim. It returns why its predecessor released, or "" if it did not.
 func reasonBefore(t *testing.T, writes *nats.Subscription, successor string) (reason string) {
