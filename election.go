@@ -20,7 +20,7 @@ import (
 // concurrently and, unless their own documentation says otherwise, from within callbacks.
 type Election interface {
 	// Start begins to take part, in the background. It checks the store first: what
-	// makes an election impossible or unsafe there (a missing bucket, a permission) is returned, with
+	// makes an election impossible or unsafe there (a missing bucket, a permission, no JetStream) is returned, with
 	// the remedy in the text, and Start may be called again. A store that cannot be
 	// reached is no error: it is awaited, and the Logger told. Start blocks for no longer than
 	// this check, at most the larger of ConnectionTimeout and 2 seconds. When ctx is done, also

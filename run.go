@@ -21,7 +21,7 @@ import (
 //   - A panic of this library stops the work, and Run returns an error that matches ErrPanicked.
 //
 // An error is returned at once if the configuration or the bucket does not allow an election.
-// A server that cannot be reached, or without JetStream, is awaited, and the Logger told.
+// A server that cannot be reached is awaited, and the Logger told.
 func Run(ctx context.Context, nc *nats.Conn, cfg ElectionConfig, lead func(ctx context.Context, term Term) error) error {
 	if err := given(lead); err != nil {
 		return err

@@ -70,13 +70,17 @@ var (
 	ErrUnknown = errors.New("unknown outcome: the write may or may not be applied")
 	// ErrInvalid refines ErrPermanent: the key or the value is one that this store
 	// cannot hold. It is decided without contacting the store where that is possible.
-	ErrInvalid error = invalidError{}
+	ErrInvalid error = refinedError("invalid key or value")
+	// ErrClosed refines ErrPermanent: the store's connection is closed, and nothing
+	// opens it again. No later call succeeds, so an election ends with this error.
+	ErrClosed error = refinedError("the store's connection is closed for good")
 )
 
-type invalidError struct{}
+// A refinedError is a sentinel that matches ErrPermanent besides itself.
+type refinedError string
 
-func (invalidError) Error() string   { return "invalid key or value" }
-func (invalidError) Is(e error) bool { return e == ErrPermanent }
+func (e refinedError) Error() string      { return string(e) }
+func (refinedError) Is(target error) bool { return target == ErrPermanent }
 
 // An Outcome is the class of a call's result.
 type Outcome uint8
@@ -258,7 +262,8 @@ type Offerer interface {
 // A ConnState is the state of a store's connection to its servers.
 type ConnState uint8
 
-// The states of a connection.
+// The states of a connection. Closed is for good: a store that may yet connect
+// again reports Disconnected.
 const (
 	Connected ConnState = iota
 	Disconnected

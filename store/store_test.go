@@ -23,6 +23,7 @@ func TestClassifyReadsWhatAnErrorClaims(t *testing.T) {
 		{"permanent", fmt.Errorf("%w: %w", store.ErrPermanent, vendor), store.Permanent},
 		{"invalid is permanent", fmt.Errorf("%w: key %q", store.ErrInvalid, "a..b"), store.Permanent},
 		{"unknown", fmt.Errorf("%w: %w", store.ErrUnknown, context.DeadlineExceeded), store.Unknown},
+		{"closed is permanent", fmt.Errorf("%w: %w", store.ErrClosed, vendor), store.Permanent},
 		{"no class", vendor, store.Unknown},
 		{"a bare deadline has no class", context.DeadlineExceeded, store.Unknown},
 		{"unknown beats conflict", errors.Join(store.ErrConflict, store.ErrUnknown), store.Unknown},
@@ -36,16 +37,18 @@ func TestClassifyReadsWhatAnErrorClaims(t *testing.T) {
 	}
 }
 
-func TestInvalidRefinesPermanentAndNothingElse(t *testing.T) {
-	if !errors.Is(store.ErrInvalid, store.ErrPermanent) {
-		t.Error("ErrInvalid is not ErrPermanent")
-	}
-	if errors.Is(store.ErrPermanent, store.ErrInvalid) {
-		t.Error("ErrPermanent is ErrInvalid")
-	}
-	for _, other := range []error{store.ErrConflict, store.ErrTransient, store.ErrUnknown} {
-		if errors.Is(store.ErrInvalid, other) { //nolint:staticcheck // SA1032: what is asked is what ErrInvalid claims to be
-			t.Errorf("ErrInvalid is %v", other)
+func TestClosedAndInvalidRefinePermanentAndNothingElse(t *testing.T) {
+	for refined, others := range map[error][]error{
+		store.ErrInvalid: {store.ErrConflict, store.ErrTransient, store.ErrUnknown, store.ErrClosed},
+		store.ErrClosed:  {store.ErrConflict, store.ErrTransient, store.ErrUnknown, store.ErrInvalid},
+	} {
+		if !errors.Is(refined, store.ErrPermanent) || errors.Is(store.ErrPermanent, refined) {
+			t.Errorf("%v does not refine ErrPermanent", refined)
+		}
+		for _, other := range others {
+			if errors.Is(refined, other) { //nolint:staticcheck // SA1032: what is asked is what the refined one claims to be
+				t.Errorf("%v is %v", refined, other)
+			}
 		}
 	}
 }

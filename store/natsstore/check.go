@@ -19,7 +19,34 @@ const maxRecordMessage = store.MaxValue + 1<<10
 // refuses what makes elections unsafe or impossible, a missing permission to read or write
 // the key included. If the options say so it first makes a bucket that is missing. A user who may not read
 // the configuration gets a warning, and the bucket counts as forgetful.
+//
+// It also warns of a connection that gives up by itself, and refuses a server that stands alone without JetStream.
 func (s *Store) Check(ctx context.Context, req store.CheckRequest) (store.Report, error) {
+	report, err := s.examine(ctx, req)
+	if w := s.givesUp(); w != "" && err == nil {
+		report.Warnings = append(report.Warnings, w)
+	}
+	return report, err
+}
+
+// givesUp says when the connection closes for good by itself, or "" if it never
+// does. nats.go gives up by default, and an election then ends.
+func (s *Store) givesUp() string {
+	o := s.nc.Opts
+	switch {
+	case !o.AllowReconnect:
+		return "The NATS connection does not reconnect: once it breaks it is closed for good, and elections on it end." +
+			" Connect with nats.MaxReconnects(-1), and without nats.NoReconnect."
+	case o.MaxReconnect >= 0:
+		return fmt.Sprintf("The NATS connection gives up after %d attempts to reconnect, %v apart: it is then closed for good, and elections on it end."+
+			" Connect with nats.MaxReconnects(-1).", o.MaxReconnect, o.ReconnectWait)
+	default:
+		return ""
+	}
+}
+
+// examine is Check without the warning about the connection.
+func (s *Store) examine(ctx context.Context, req store.CheckRequest) (store.Report, error) {
 	ctx, cancel := s.bounded(ctx)
 	defer cancel()
 	if err := s.sendable(ctx); err != nil {
@@ -88,11 +115,22 @@ func (s *Store) checkError(ctx context.Context, before sighting, err error) erro
 		return err // of EnsureBucket
 	case errors.Is(err, jetstream.ErrStreamNotFound):
 		return s.missing(ctx, err)
+	case errors.Is(classifyRead(err), errNoStream) && s.withoutJetStream():
+		return fmt.Errorf("%w: bucket %q: the server %s has no JetStream: start it with nats-server -js (jetstream {} in its configuration),"+
+			" or name the JetStream domain if that is behind a leaf node: %w", store.ErrPermanent, s.bucket, s.nc.ConnectedUrlRedacted(), err)
 	case errors.Is(classifyRead(err), errNoStream):
 		return fmt.Errorf("%w: bucket %q: JetStream does not answer; it may be disabled on this server or account, or starting: %w",
 			store.ErrTransient, s.bucket, err)
 	}
 	return s.readError(ctx, before, s.infoSubject(), err)
+}
+
+// withoutJetStream reports whether a server that stands alone said, when we
+// connected, that it has no JetStream. Elsewhere silence may pass: another server
+// of a cluster, or the one behind a leaf node or an import, may answer yet.
+func (s *Store) withoutJetStream() bool {
+	has, _ := s.nc.ConnectedServerJetStream()
+	return s.nc.IsConnected() && !has && s.nc.ConnectedClusterName() == "" && s.api == jetstream.DefaultAPIPrefix
 }
 
 func (s *Store) infoOrCreate(ctx context.Context) (*jetstream.StreamInfo, error) {

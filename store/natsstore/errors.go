@@ -104,8 +104,9 @@ func classifyRead(err error) error {
 		return store.ErrTransient
 	case errors.Is(err, nats.ErrNoResponders):
 		return errNoStream
-	case errors.Is(err, nats.ErrConnectionClosed), errors.Is(err, nats.ErrConnectionDraining),
-		errors.Is(err, nats.ErrBadSubject), errors.Is(err, nats.ErrMaxPayload):
+	case errors.Is(err, nats.ErrConnectionClosed):
+		return store.ErrClosed
+	case errors.Is(err, nats.ErrConnectionDraining), errors.Is(err, nats.ErrBadSubject), errors.Is(err, nats.ErrMaxPayload):
 		return store.ErrPermanent
 	default:
 		return store.ErrTransient

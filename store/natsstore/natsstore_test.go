@@ -65,7 +65,7 @@ func TestReadsAreTransientOrPermanent(t *testing.T) {
 		{"no JetStream for the account", refusal(10039), store.ErrPermanent},
 		{"no leader", refusal(10008), store.ErrTransient},
 		{"nobody answers", nats.ErrNoResponders, errNoStream},
-		{"closed", nats.ErrConnectionClosed, store.ErrPermanent},
+		{"closed", nats.ErrConnectionClosed, store.ErrClosed},
 		{"deadline", context.DeadlineExceeded, store.ErrTransient},
 		{"nonsense", errNotRecord, store.ErrTransient},
 	} {

@@ -183,7 +183,7 @@ func (s *Store) sendable(ctx context.Context) error {
 	case ctx.Err() != nil:
 		return fmt.Errorf("%w: not sent: %w", store.ErrTransient, ctx.Err())
 	case s.nc.IsClosed():
-		return fmt.Errorf("%w: not sent: %w", store.ErrPermanent, nats.ErrConnectionClosed)
+		return fmt.Errorf("%w: not sent: %w", store.ErrClosed, nats.ErrConnectionClosed)
 	case !s.nc.IsConnected():
 		// Sending now would leave the write to the reconnect buffer, which delivers it when
 		// nobody wants it any more.
@@ -490,7 +490,7 @@ func (s *Store) diagnose(ctx context.Context, cause error) error {
 	case errors.Is(err, jetstream.ErrStreamNotFound):
 		return s.missing(ctx, cause)
 	case errors.Is(classifyRead(err), store.ErrPermanent):
-		return fmt.Errorf("%w: bucket %q: %w", store.ErrPermanent, s.bucket, err)
+		return fmt.Errorf("%w: bucket %q: %w", classifyRead(err), s.bucket, err)
 	default:
 		return fmt.Errorf("%w: bucket %q: JetStream does not answer: %w", store.ErrTransient, s.bucket, errors.Join(cause, err))
 	}
