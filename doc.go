@@ -22,7 +22,8 @@
 //     then, as soon as it runs again (see Suspension).
 //   - Work stops before the release: the context is cancelled, OnDemote has returned (or
 //     DemoteTimeout has passed), and only then another candidate is let in.
-//   - After any fault that ends, a live candidate stands again within 2 × TTL, without a restart.
+//   - After any fault that ends, a live candidate stands again within 2 × TTL, without a restart. An election that
+//     cannot, since its connection was closed for good or this library panicked, ends and says so ([Election].Done).
 //   - A write whose acknowledgement was lost is neither success nor failure: it is resolved.
 //   - No record, however malformed, crashes a candidate; a bad configuration is refused with every fault named.
 //
@@ -100,6 +101,11 @@
 // condition, as [RetryConfig] says. A leader that cannot renew is demoted when its window closes, or
 // earlier by DisconnectGracePeriod. What a person has to mend (a missing bucket, a permission)
 // is returned by Start with the remedy, and logged and retried with patience if it shows up later.
+//
+// A connection that is closed for good ends what runs on it: Run returns [ErrConnectionClosed], and so say Err of an
+// [Election] and of a [RoleManager], and observations. nats.go closes a connection by itself after 60 attempts to
+// reconnect, 2 s apart, and when its credentials are refused twice: connect with nats.MaxReconnects(-1) and
+// nats.IgnoreAuthErrorAbort.
 //
 // No panic ends the program. One in a callback, a health check or a hook is reported; in OnPromote it ends the term.
 // One in a method of the store is reported, and the call counts as one whose outcome is unknown. One in this library

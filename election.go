@@ -33,7 +33,7 @@ type Election interface {
 	// then, with DeleteOnStop, the record is released. It returns when all that is done, and
 	// may be called repeatedly. Called from a callback, it returns at once, and the rest follows
 	// when the callback has returned. The error is ErrDemoteTimeout if a callback outlived DemoteTimeout, and
-	// matches ErrPanicked if the election has ended by itself (see Err).
+	// matches that of Err if the election has ended by itself.
 	Stop() error
 
 	// StopWithContext is Stop with options. It gives up waiting when ctx is done or
@@ -46,7 +46,7 @@ type Election interface {
 	Done() <-chan struct{}
 
 	// Err returns nil while the election runs, and after a stop that was asked for. Otherwise it
-	// returns why the election ended by itself, which so far has one reason: ErrPanicked. Such an
+	// returns why the election ended by itself: ErrConnectionClosed or ErrPanicked. Such an
 	// election is not started again; the program makes another one, or ends.
 	Err() error
 
@@ -95,7 +95,7 @@ type Election interface {
 	OnCampaign(func(Reason))
 
 	// Observe yields who leads, as this candidate sees it: the present state first, then
-	// each change, until ctx is done or the election stopped. A slow reader skips states.
+	// each change, until ctx is done or the election has ended (see Done and Err). A slow reader skips states.
 	Observe(ctx context.Context) iter.Seq[LeaderInfo]
 
 	// ValidateToken proves that this candidate led at some instant during the call: it renews the
@@ -113,7 +113,7 @@ type Election interface {
 	// candidate stands back until another has led or TTL × (1 + ClockDrift) has
 	// passed. It returns when another holds the record, the release is written or given up, or ctx is done (the resignation goes on
 	// then); called from a callback, at once. The error is ErrNotLeader if there is nothing to resign, and matches
-	// ErrPanicked if the election ends by itself meanwhile (see Err): the record is then left to expire.
+	// that of Err if the election ends by itself meanwhile: the record is then left to expire.
 	Resign(ctx context.Context) error
 
 	// Transfer is Resign with a successor: the vacancy names it, and the other candidates give it a
@@ -225,6 +225,9 @@ type apart struct {
 	failures int
 	// broken is how code of ours panicked, if it did. It ends the election.
 	broken atomic.Pointer[failure]
+	// closed is set when the store was found closed for good, before anybody had
+	// asked for a stop. It ends the election, too.
+	closed atomic.Pointer[failure]
 }
 
 // A snapshot is what readers see, besides the grant. It is immutable.
@@ -254,7 +257,13 @@ type failure struct {
 	at  time.Time
 }
 
-func (e *election) failed(err error) { e.lastErr.Store(&failure{err, time.Now()}) }
+// failed takes in the error of a call to the store.
+func (e *election) failed(err error) {
+	e.lastErr.Store(&failure{err, time.Now()})
+	if errors.Is(err, ErrConnectionClosed) {
+		e.mail.put(letter{closed: err})
+	}
+}
 
 func (e *election) IsLeader() bool {
 	g := e.current.Load()
@@ -370,10 +379,30 @@ func (e *election) Err() error {
 	if !e.over() {
 		return nil
 	}
-	if f := e.broken.Load(); f != nil {
-		return f.err
+	return e.ended()
+}
+
+// ended returns why the election has ended by itself, or is about to; nil if it
+// does neither.
+func (e *election) ended() error {
+	for _, why := range []*atomic.Pointer[failure]{&e.broken, &e.closed} {
+		if f := why.Load(); f != nil {
+			return f.err
+		}
 	}
 	return nil
+}
+
+// breakOff marks the election as ended by its store, which is closed for good,
+// unless somebody has asked for a stop. It reports whether it is so marked.
+func (e *election) breakOff(cause error) bool {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if e.started && !e.stopped {
+		e.stopped = true
+		e.closed.Store(&failure{fmt.Errorf("leader: the election of group %q has ended: %w", e.cfg.Group, cause), time.Now()})
+	}
+	return e.closed.Load() != nil
 }
 
 // neverRan ends an election that was stopped before its goroutine began.
@@ -552,7 +581,7 @@ func (e *election) giveUp(ctx context.Context, x machine.Exit) error {
 	if err != nil {
 		return err
 	}
-	return e.Err() // an election that has ended by itself has released nothing
+	return e.ended() // an election that has ended by itself has released nothing
 }
 
 func (e *election) Alive(ctx context.Context) error {
@@ -574,7 +603,7 @@ func (e *election) Alive(ctx context.Context) error {
 
 // stoppedError is ErrStopped, and why, if the election has ended by itself.
 func (e *election) stoppedError() error {
-	if err := e.Err(); err != nil {
+	if err := e.ended(); err != nil {
 		return fmt.Errorf("%w: %w", ErrStopped, err)
 	}
 	return ErrStopped

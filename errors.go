@@ -3,6 +3,8 @@ package leader
 import (
 	"errors"
 	"fmt"
+
+	"github.com/seed-ff2cb582/leader/store"
 )
 
 // Errors of this package, for errors.Is. Errors that come from a store match
@@ -29,6 +31,10 @@ var (
 	// ErrPanicked: code of this library panicked, which ended the election. Its work was stopped, and the record
 	// left to expire. The error names the panic; the Logger and Hooks.Note were given the stack.
 	ErrPanicked = errors.New("leader: the election panicked")
+	// ErrConnectionClosed: the connection to the store is closed for good, by the program or because it has given up
+	// reconnecting. An election, a RoleManager and an observation end with it. It is store.ErrClosed under a name of this
+	// package, so that errors of all calls to the store match it, too.
+	ErrConnectionClosed = store.ErrClosed
 )
 
 // A ConfigError is one broken rule of a configuration, or of what a method was given. It matches ErrInvalidConfig.

@@ -3,6 +3,7 @@ package leader
 import (
 	"context"
 	"errors"
+	"fmt"
 	"time"
 
 	"github.com/seed-ff2cb582/leader/internal/faults"
@@ -46,7 +47,10 @@ func (e *election) validate(ctx context.Context) error {
 		}
 	})
 	if err == nil && !e.IsLeader() {
-		return ErrNotLeader
+		err = ErrNotLeader
+	}
+	if ended := e.ended(); err != nil && ended != nil {
+		return fmt.Errorf("%w: %w", err, ended)
 	}
 	return err
 }

@@ -175,6 +175,7 @@ const (
 	NoteBadToken  = "bad-token"  // ValidateToken found that the term is over, or that there was none
 	NoteBid       = "bid"        // this candidate could not make its standing known to the leader
 	NoteGarbled   = "garbled"    // nobody can read what stands in the control record
+	NoteClosed    = "closed"     // the connection to the store is closed for good, which ends the election
 )
 
 // A Callback is a callback that returned.

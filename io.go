@@ -2,6 +2,7 @@ package leader
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	mrand "math/rand/v2"
 	"sync"
@@ -122,6 +123,10 @@ func (e *election) poll(ctx context.Context) {
 			watched = true
 			e.mail.put(letter{watched: true})
 		}
+		if errors.Is(err, ErrConnectionClosed) {
+			e.failed(err)
+			return
+		}
 		err = e.pollOne(ctx, record.ControlKey(e.cfg.Group), &control)
 		if store.Classify(err) == store.Permanent && ctx.Err() == nil && !said {
 			said = true
@@ -177,8 +182,12 @@ func (e *election) followConn() (stop func()) {
 			mu.Lock()
 			defer mu.Unlock()
 			kind := machine.ConnDown
-			if e.connOf(c) == store.Connected {
+			switch e.connOf(c) {
+			case store.Connected:
 				kind = machine.ConnUp
+			case store.Closed:
+				e.mail.put(letter{closed: ErrConnectionClosed})
+			default:
 			}
 			e.mail.event(machine.Event{Kind: kind})
 		})

@@ -58,6 +58,8 @@ type loop struct {
 
 	peers peers
 
+	severed bool // the store is closed for good, and the core told to end
+
 	// The latest token whose correlation was asked for, and that.
 	hashed, hash string
 }
@@ -247,6 +249,8 @@ func (l *loop) open(letter letter) {
 		l.bidMade(*letter.bid)
 	case letter.mended != nil:
 		l.mended(*letter.mended)
+	case letter.closed != nil:
+		l.sever(letter.closed)
 	case letter.watched:
 		l.informBy = l.e.clock.now().Mono + int64(l.e.cfg.TTL)
 	default:
@@ -267,6 +271,18 @@ func (l *loop) open(letter letter) {
 		}
 		l.step(letter.ev)
 	}
+}
+
+// sever ends the election, since its store is closed for good. The record is left
+// to expire: nothing can be written any more.
+func (l *loop) sever(cause error) {
+	if l.severed || !l.e.breakOff(cause) {
+		return
+	}
+	l.severed = true
+	l.report(Note{At: time.Now(), Kind: NoteClosed, Text: "the connection to the store is closed for good, which ends the election: " + cause.Error()})
+	l.step(machine.Event{Kind: machine.Leave, Exit: machine.Exit{Reason: machine.Reason(ReasonClosed)}})
+	l.step(machine.Event{Kind: machine.StopLeave})
 }
 
 func (l *loop) sight(entry store.Entry) {
@@ -517,7 +533,7 @@ func (l *loop) publish(before machine.State) {
 	}
 	changed := next.state != old.state
 	if changed {
-		next.at, next.reason = time.Now(), Reason(s.Reason)
+		next.at, next.reason = time.Now(), l.reason()
 	}
 	if !next.same(old) { // most steps show readers nothing new
 		stored := next
@@ -534,6 +550,14 @@ func (l *loop) publish(before machine.State) {
 	if s.Phase == machine.Claiming && before.Phase != machine.Claiming {
 		e.tellCampaign(Reason(s.Reason))
 	}
+}
+
+// reason is why the state is what it is. The core knows of a stop, and not by whom.
+func (l *loop) reason() Reason {
+	if l.severed && l.state.Phase == machine.Stopped {
+		return ReasonClosed
+	}
+	return Reason(l.state.Reason)
 }
 
 // transition describes what has just become visible.

@@ -21,6 +21,8 @@ type letter struct {
 	mended *mended // how the attempt to mend the control record ended
 
 	watched bool // the watch stands
+
+	closed error // the store is closed for good
 }
 
 // A mailbox takes in what happens, from any goroutine. Nobody blocks on it. It is

@@ -65,7 +65,8 @@ func Observe(ctx context.Context, nc *nats.Conn, bucket, pattern string) iter.Se
 }
 
 // ObserveFunc is [Observe] with functions in place of an iteration, which hear more: see [Observer] and
-// [ObserveFuncWithStore]. It blocks, and returns nil when ctx is done.
+// [ObserveFuncWithStore]. It blocks, and returns nil when ctx is done and ErrConnectionClosed when the connection is
+// closed for good.
 func ObserveFunc(ctx context.Context, nc *nats.Conn, bucket, pattern string, observer Observer) error {
 	st, err := observed(nc, bucket)
 	if err != nil {

@@ -1,7 +1,9 @@
 package leader
 
 import (
+	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"iter"
 	"slices"
@@ -31,14 +33,20 @@ const observerPoll = time.Second
 // but hears of the last one of every group.
 //
 // An error is yielded when the store cannot be watched. If the reader goes on after it, that is tried
-// again, unless the pattern is none (ErrInvalidConfig). A store without a watch is polled, and
-// a read that fails is passed over.
+// again, unless the pattern is none (ErrInvalidConfig). When the store's connection is closed for good,
+// ErrConnectionClosed is yielded last. A store without a watch is polled, and a read that fails is passed over.
 func ObserveWithStore(ctx context.Context, st store.Store, pattern string) iter.Seq2[LeaderInfo, error] {
 	return func(yield func(LeaderInfo, error) bool) {
-		o := newObservation(pattern)
-		o.told = func(info LeaderInfo) bool { return yield(info, nil) }
-		o.failed = func(err error) bool { return yield(LeaderInfo{Group: o.named()}, err) }
-		o.follow(ctx, st)
+		o, more := newObservation(pattern), true
+		tell := func(info LeaderInfo, err error) bool {
+			more = more && yield(info, err)
+			return more
+		}
+		o.told = func(info LeaderInfo) bool { return tell(info, nil) }
+		o.failed = func(err error) bool { return tell(LeaderInfo{Group: o.named()}, err) }
+		if err := o.follow(ctx, st); err != nil {
+			o.failed(err)
+		}
 	}
 }
 
@@ -60,7 +68,8 @@ type Observer struct {
 }
 
 // ObserveFuncWithStore is [ObserveWithStore] with functions in place of an iteration. It returns nil when
-// ctx is done, or an error if the pattern is none or if there is no Observer.Failed to tell.
+// ctx is done, ErrConnectionClosed when the store's connection is closed for good, or an error if the pattern
+// is none or if there is no Observer.Failed to tell.
 func ObserveFuncWithStore(ctx context.Context, st store.Store, pattern string, observer Observer) error {
 	var failure error
 	o := newObservation(pattern)
@@ -86,7 +95,9 @@ func ObserveFuncWithStore(ctx context.Context, st store.Store, pattern string, o
 	if err := o.check(st); err != nil {
 		return err // no trial would help
 	}
-	o.follow(ctx, st)
+	if err := o.follow(ctx, st); err != nil {
+		return err
+	}
 	return failure
 }
 
@@ -114,8 +125,9 @@ func SnapshotWithStore(ctx context.Context, st store.Store, pattern string) ([]L
 	o.renewed = o.told
 	o.failed = func(err error) bool { failure = err; return false }
 	o.present = func(err error) bool { failure, whole = err, err == nil; return false }
-	o.follow(ctx, st)
+	ended := o.follow(ctx, st)
 	if !whole {
+		failure = cmp.Or(failure, ended)
 		if failure == nil {
 			failure = fmt.Errorf("%w: the present state of %q did not arrive: %w", store.ErrTransient, pattern, context.Cause(ctx))
 		}
@@ -166,25 +178,56 @@ func (o *observation) named() string {
 	return o.pattern
 }
 
-// follow observes until ctx is done or the observer has enough.
-func (o *observation) follow(ctx context.Context, st store.Store) {
+// follow observes until ctx is done or the observer has enough, for which it
+// returns nil. It returns ErrConnectionClosed when the store is closed for good.
+func (o *observation) follow(ctx context.Context, st store.Store) error {
 	if err := o.check(st); err != nil {
 		o.failed(err)
-		return
+		return nil
 	}
-	ctx, cancel := context.WithCancel(ctx)
-	defer cancel()
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	defer whenClosed(st, func() { cancel(ErrConnectionClosed) })()
 	for {
 		stop, err := o.watch(ctx, st)
 		if err == nil {
 			o.run(ctx)
 			stop()
-			return
+			return closedBy(ctx)
 		}
-		if ctx.Err() != nil || !o.failed(err) || !sleep(ctx, observerPoll) {
-			return
+		switch {
+		case errors.Is(err, ErrConnectionClosed):
+			return err
+		case ctx.Err() != nil || !o.failed(err) || !sleep(ctx, observerPoll):
+			return closedBy(ctx)
 		}
 	}
+}
+
+// whenClosed calls f once the store's connection is closed for good, perhaps more
+// than once, until stop is called.
+func whenClosed(st store.Store, f func()) (stop func()) {
+	c, ok := st.(store.ConnReporter)
+	if !ok {
+		return func() {}
+	}
+	stop = c.OnConnState(func(s store.ConnState) {
+		if s == store.Closed {
+			f()
+		}
+	})
+	if c.ConnState() == store.Closed {
+		f()
+	}
+	return stop
+}
+
+// closedBy is ErrConnectionClosed if that is why ctx is done.
+func closedBy(ctx context.Context) error {
+	if err := context.Cause(ctx); errors.Is(err, ErrConnectionClosed) {
+		return err
+	}
+	return nil
 }
 
 func (o *observation) check(st store.Store) error {

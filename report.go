@@ -117,7 +117,7 @@ func (e *election) logNote(n Note) {
 	switch n.Kind {
 	case NoteWarning, NoteOverrun, NoteGaveUp, NoteRegressed, NoteNotReady, NoteGarbled:
 		level = slog.LevelWarn
-	case NotePanic:
+	case NotePanic, NoteClosed:
 		level = slog.LevelError
 	}
 	attrs := []slog.Attr{slog.String("kind", n.Kind), slog.String("text", n.Text), slog.String("correlation", n.Correlation)}

@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/nats-io/nats.go"
@@ -116,10 +117,14 @@ type RoleManager struct {
 	doctor *election
 
 	wake  chan struct{} // something changed that spreading depends on; holds one
+	shut  chan struct{} // the store is closed for good; holds one
 	quit  chan struct{} // closed when a stop was asked for
 	quits sync.Once     // closes quit
 	done  chan struct{} // closed when nothing is left
 	tasks sync.WaitGroup
+	// closed is set when the store was found closed for good, which ends the manager.
+	closed atomic.Pointer[failure]
+
 	io    context.Context //nolint:containedctx // ends what the manager asks of the store, and nothing else
 	abort context.CancelFunc
 	// health is the context of the health checks. It ends before io.
@@ -177,7 +182,7 @@ func newRoleManager(st store.Store, cfg RoleManagerConfig) *RoleManager {
 	}
 	m := &RoleManager{
 		cfg: cfg, store: st, log: log.With("instance", cfg.Election.InstanceID),
-		wake: make(chan struct{}, 1), quit: make(chan struct{}), done: make(chan struct{}),
+		wake: make(chan struct{}, 1), shut: make(chan struct{}, 1), quit: make(chan struct{}), done: make(chan struct{}),
 		seats: make(map[string]*seat), warnings: make(map[string]struct{}), readers: make(map[*roleInbox]struct{}),
 		ledger: ledger{others: make(map[string]int)},
 	}
@@ -190,9 +195,53 @@ func newRoleManager(st store.Store, cfg RoleManagerConfig) *RoleManager {
 	return m
 }
 
+// Done returns a channel that is closed when the manager has ended for good: after Stop, when the context of Start has
+// ended, or by itself, with all that follows. Err then says which.
+func (m *RoleManager) Done() <-chan struct{} { return m.done }
+
+// Err returns nil while the manager runs, and after a stop that was asked for. Otherwise it returns why the manager has
+// ended by itself, with all its roles: ErrConnectionClosed.
+func (m *RoleManager) Err() error {
+	select {
+	case <-m.done:
+		return m.closedError()
+	default:
+		return nil
+	}
+}
+
+// closedError is why the manager has ended by itself, or is about to.
+func (m *RoleManager) closedError() error {
+	if f := m.closed.Load(); f != nil {
+		return f.err
+	}
+	return nil
+}
+
+// breakOff ends the manager, since its store is closed for good, unless somebody
+// has asked for a stop. Each of its elections ends for the same reason.
+func (m *RoleManager) breakOff() {
+	m.mu.Lock()
+	stopped := m.stopped
+	if !stopped {
+		m.closed.Store(&failure{fmt.Errorf("leader: all roles have ended: %w", ErrConnectionClosed), time.Now()})
+	}
+	m.mu.Unlock()
+	if stopped {
+		return
+	}
+	for _, s := range m.allSeats() {
+		if s.e.breakOff(ErrConnectionClosed) {
+			s.e.mail.put(letter{closed: ErrConnectionClosed})
+		}
+	}
+	m.askStop(false)
+}
+
 // Start begins to take part in the elections of all roles that were added, in the background. The store is
 // checked first, as [Election.Start] does it; what has to be mended there, for any role, is returned, nothing is
-// started then, and Start may be called again. When ctx is done, also later, the manager stops as by Stop.
+// started then, and Start may be called again. When ctx is done, also later, the manager stops as by Stop. When the store's
+// connection is closed for good, it ends by itself: see Err.
 //
 // Other errors are ErrAlreadyStarted, ErrStopped and that of a ctx that is done already.
 func (m *RoleManager) Start(ctx context.Context) error {
@@ -378,7 +427,7 @@ func (m *RoleManager) seat(s *seat) (running bool, err error) {
 // Remove removes a role: its term ends, its work stops, its record is released. It returns when that is done, or ErrStopTimeout when
 // ctx is done first: the record is then left to expire, and the role goes when its work has stopped. Called from
 // a callback of that role, it returns at once, and the rest follows. Other errors are ErrUnknownRole, ErrDemoteTimeout, and
-// ErrPanicked if the role's election had ended by itself; the role is removed all the same.
+// that of [Election].Err if the role's election had ended by itself; the role is removed all the same.
 func (m *RoleManager) Remove(ctx context.Context, name string) error {
 	m.mu.Lock()
 	s := m.seats[name]
@@ -444,7 +493,8 @@ func (m *RoleManager) Election(name string) Election {
 
 // Stop stops all roles at the same time, each as [Election.Stop] does. It returns when all that is done, and may be called
 // repeatedly. Called from a callback of any role, it returns at once, and the rest follows. The error matches
-// ErrDemoteTimeout if a callback outlived DemoteTimeout, and ErrPanicked if a role's election had ended by itself.
+// ErrDemoteTimeout if a callback outlived DemoteTimeout, and ErrPanicked or ErrConnectionClosed if a role's election had
+// ended by itself.
 func (m *RoleManager) Stop() error {
 	return m.StopWithContext(context.Background(), StopOptions{DeleteKey: m.cfg.Election.DeleteOnStop, WaitForDemote: true})
 }
@@ -467,8 +517,8 @@ func (m *RoleManager) StopWithContext(ctx context.Context, opts StopOptions) err
 		err := s.e.StopWithContext(ctx, opts)
 		errs[ErrStopTimeout] = errs[ErrStopTimeout] || errors.Is(err, ErrStopTimeout)
 		errs[ErrDemoteTimeout] = errs[ErrDemoteTimeout] || errors.Is(err, ErrDemoteTimeout)
-		if broken == nil && errors.Is(err, ErrPanicked) {
-			broken = fmt.Errorf("role %q: %w", s.name, s.e.Err()) // the first: each has been reported
+		if ended := s.e.ended(); broken == nil && err != nil && ended != nil {
+			broken = fmt.Errorf("role %q: %w", s.name, ended) // the first: each has been reported
 		}
 	}
 	switch {
@@ -498,7 +548,7 @@ func (m *RoleManager) awaitEnd(ctx context.Context, wanted bool) error {
 	}
 	select {
 	case <-m.done:
-		return nil
+		return m.Err()
 	case <-ctx.Done():
 		return fmt.Errorf("%w: %w", ErrStopTimeout, ctx.Err())
 	}
@@ -538,10 +588,13 @@ func (m *RoleManager) run(ctx context.Context) {
 	if m.doctor != nil {
 		m.doctor.loop.goid.Store(goid.Current()) // its hooks are called from here
 	}
+	defer m.followConn()()
 	for {
 		faults.Point("roles: turn")
 		select {
 		case <-m.wake:
+		case <-m.shut:
+			m.guard("a closed store", m.breakOff)
 		case <-timer.C:
 		case <-sickness:
 		case <-stop:
@@ -631,6 +684,22 @@ func (m *RoleManager) diagnose(ev machine.Event) {
 		if !s.e.over() { // nobody would read it
 			s.e.mail.event(ev)
 		}
+	}
+}
+
+// followConn has the manager hear of it when the store is closed for good, until
+// stop is called.
+func (m *RoleManager) followConn() (stop func()) {
+	end := func() {}
+	m.guard("connection", func() { end = whenClosed(m.store, m.hearClosed) })
+	return func() { m.guard("connection", end) }
+}
+
+// hearClosed takes in that the store is closed for good. It does not block.
+func (m *RoleManager) hearClosed() {
+	select {
+	case m.shut <- struct{}{}:
+	default:
 	}
 }
 

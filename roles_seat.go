@@ -217,6 +217,9 @@ func (s *seat) vacate(crashed bool) {
 	if crashed {
 		s.m.settle(s, vacant)
 	}
+	if s.e.closed.Load() != nil {
+		s.m.hearClosed()
+	}
 	s.m.unlist(s)
 	s.m.nudge()
 }

@@ -19,6 +19,8 @@ import (
 //     released, and Run returns nil, or ErrDemoteTimeout if lead did not return in time.
 //   - A panic of lead is reported through the Logger and ends the term, not the program.
 //   - A panic of this library stops the work, and Run returns an error that matches ErrPanicked.
+//   - When the connection is closed for good the work stops, and Run returns an error that matches
+//     ErrConnectionClosed. Connect with nats.MaxReconnects(-1), since nats.go gives up after two minutes otherwise.
 //
 // An error is returned at once if the configuration or the bucket does not allow an election.
 // A server that cannot be reached is awaited, and the Logger told.

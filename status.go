@@ -71,6 +71,7 @@ const (
 	ReasonPaused       = Reason(machine.ReasonPaused)       // an operator paused the group
 	ReasonOutranked    = Reason(machine.ReasonOutranked)    // a candidate that is preferred asked to take over: see AllowPriorityTakeover
 	ReasonCrashed      = Reason("crashed")                  // this library panicked, and the election is over: see ErrPanicked
+	ReasonClosed       = Reason("closed")                   // the connection is closed for good, and the election is over: see ErrConnectionClosed
 	ReasonBalanced     = Reason(machine.ReasonBalanced)     // a RoleManager handed the role to an instance that leads fewer
 )
 

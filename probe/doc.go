@@ -4,8 +4,9 @@
 //
 // serves three paths, under any prefix, to GET and HEAD:
 //
-//	/livez   200 while the goroutine that renews the lease answers, 503 if it is stuck. A NATS server that cannot be
-//	         reached is no reason to restart a program, so it does not count.
+//	/livez   200 while the goroutine that renews the lease answers, 503 if it is stuck, or if the election has ended by
+//	         itself: its connection was closed for good, or it panicked. A NATS server that cannot be reached is no
+//	         reason to restart a program, so it does not count.
 //	/readyz  200 from Start to Stop, if the program's own condition holds too ([Options].Ready). Who leads makes no
 //	         difference: a rollout that waits for every copy to lead would never end.
 //	/leader  200 on the leader, 503 elsewhere, with what is known of the leader as JSON ([Leader]), its address in the

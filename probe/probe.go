@@ -78,11 +78,13 @@ func (h *handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// livez fails for an election whose goroutine does not answer. One that was not started, or was stopped on purpose, is not mended
-// by a restart.
+// livez fails for an election whose goroutine does not answer, and for one that
+// has ended by itself: it stands no more. A restart mends both. One that was not
+// started, or was stopped on purpose, is not mended by it.
 func (h *handler) livez(w http.ResponseWriter, r *http.Request) {
 	h.judge(w, r, func(err error) error {
-		if errors.Is(err, leader.ErrNotStarted) || errors.Is(err, leader.ErrStopped) {
+		asked := errors.Is(err, leader.ErrNotStarted) || errors.Is(err, leader.ErrStopped)
+		if asked && !errors.Is(err, leader.ErrPanicked) && !errors.Is(err, leader.ErrConnectionClosed) {
 			return nil
 		}
 		return err

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"net/http"
 	"net/http/httptest"
 	"strconv"
@@ -279,6 +280,26 @@ func TestHostileAddressReachesNoHeader(t *testing.T) {
 type fickle struct{ leader.Election }
 
 func (fickle) Alive(context.Context) error { panic("boom") }
+
+// An over is an election that has ended by itself.
+type over struct {
+	leader.Election
+	why error
+}
+
+func (o over) Alive(context.Context) error { return fmt.Errorf("%w: %w", leader.ErrStopped, o.why) }
+
+// A restart mends what has ended by itself, and not what was stopped on purpose.
+func TestLivenessFailsWhenAnElectionHasEndedByItself(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		for _, why := range []error{leader.ErrPanicked, leader.ErrConnectionClosed} {
+			h := probe.Handler(over{candidate(t, memstore.New(), config("g", "a")), why}, probe.Options{})
+			if w := ask(h, http.MethodGet, "/livez"); w.Code != http.StatusServiceUnavailable || !strings.Contains(w.Body.String(), why.Error()) {
+				t.Errorf("%v: %d %s", why, w.Code, w.Body)
+			}
+		}
+	})
+}
 
 // The elections may be of another's making, and are asked in goroutines of ours.
 func TestAnElectionThatPanicsWhenAskedIsAFault(t *testing.T) {

@@ -60,7 +60,10 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) error {
 	if err := roles.Start(ctx); err != nil { // the end of ctx stops it, too
 		return err
 	}
-	<-ctx.Done()
+	select {
+	case <-ctx.Done():
+	case <-roles.Done(): // by itself; Stop says why
+	}
 	return roles.Stop() // waits until all work has stopped and all roles are released
 }
 

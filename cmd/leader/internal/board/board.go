@@ -293,7 +293,7 @@ func bounded(r leader.Reason) leader.Reason {
 	case "", leader.ReasonAbsent, leader.ReasonVacant, leader.ReasonOffered, leader.ReasonExpired, leader.ReasonUnowned, leader.ReasonDeleted,
 		leader.ReasonTrustExpired, leader.ReasonSuperseded, leader.ReasonOverwritten, leader.ReasonDisconnected,
 		leader.ReasonRetriesSpent, leader.ReasonLateGrant, leader.ReasonResigned, leader.ReasonTransferred,
-		leader.ReasonSteppedDown, leader.ReasonStopped, leader.ReasonPanicked, leader.ReasonCrashed, leader.ReasonUnhealthy, leader.ReasonPaused,
+		leader.ReasonSteppedDown, leader.ReasonStopped, leader.ReasonPanicked, leader.ReasonCrashed, leader.ReasonClosed, leader.ReasonUnhealthy, leader.ReasonPaused,
 		leader.ReasonOutranked, leader.ReasonBalanced, leader.ReasonRemnant:
 		return r
 	default:

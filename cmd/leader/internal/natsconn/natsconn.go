@@ -86,6 +86,7 @@ func known() string {
 func (s Settings) Connect(name string, opts ...nats.Option) (*nats.Conn, error) {
 	all := []nats.Option{
 		nats.MaxReconnects(-1),
+		nats.IgnoreAuthErrorAbort(), // the credentials may be renewed
 		nats.ReconnectWait(100 * time.Millisecond),
 		nats.ReconnectJitter(50*time.Millisecond, 50*time.Millisecond),
 		// The default prints to the standard error, across whatever is shown.
