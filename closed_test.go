@@ -226,7 +226,10 @@ func TestAReaderThatHasEnoughIsNotToldThatTheConnectionIsClosed(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := network(t, nil)
 		mustLead(t, start(t, f.Client("a"), config("a")))
-		for range leader.ObserveWithStore(t.Context(), f.Client("o"), "g") {
+		for _, err := range leader.ObserveWithStore(t.Context(), f.Client("o"), "g") {
+			if err != nil {
+				t.Error(err)
+			}
 			f.Report(store.Closed, "o")
 			synctest.Wait()
 			break

@@ -138,8 +138,8 @@ type FencingConfig struct {
 	// every operation.
 	ValidateOnCriticalOps bool
 	// CacheToken lets Do rely on the latest acknowledged renewal if it is not older than
-	// ValidationInterval (the trust window, if that is 0). It is the default: without it, and
-	// with another field of FencingConfig set, Do validates every time.
+	// ValidationInterval (the trust window, if that is 0). It is the default and needs not be
+	// set: Do does so unless ValidateOnCriticalOps is set, which is the opposite and wins.
 	CacheToken bool
 }
 
@@ -226,9 +226,7 @@ func (c ElectionConfig) withDefaults() ElectionConfig {
 	def(&c.RetryConfig.MaxBackoff, max(c.RetryConfig.InitialBackoff, min(ttl/4, 5*time.Second)))
 	def(&c.RetryConfig.BackoffMultiplier, 2)
 	def(&c.RetryConfig.Jitter, 0.1)
-	if (c.Fencing == FencingConfig{}) {
-		c.Fencing.CacheToken = true
-	}
+	def(&c.Fencing.CacheToken, !c.Fencing.ValidateOnCriticalOps)
 	return c
 }
 

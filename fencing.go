@@ -77,7 +77,7 @@ func (e *election) Do(ctx context.Context, op func(ctx context.Context) error) e
 // cached tells whether the latest acknowledged renewal is proof enough for Do.
 func (e *election) cached(g *grant) bool {
 	f := e.cfg.Fencing
-	if f.ValidateOnCriticalOps || !f.CacheToken {
+	if f.ValidateOnCriticalOps {
 		return false
 	}
 	sent := g.mono.Load() - int64(machine.Trust(e.cfg.TTL, e.cfg.ClockDrift))

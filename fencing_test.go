@@ -212,7 +212,8 @@ func TestDoValidatesAsTheStrategySays(t *testing.T) {
 		"cached":                     {leader.FencingConfig{CacheToken: true}, 900 * time.Millisecond, false},
 		"critical":                   {leader.FencingConfig{ValidateOnCriticalOps: true}, 1, true},
 		"critical beats cached":      {leader.FencingConfig{ValidateOnCriticalOps: true, CacheToken: true}, 1, true},
-		"not cached":                 {leader.FencingConfig{ValidationInterval: time.Hour}, 1, true},
+		"an interval alone":          {leader.FencingConfig{ValidationInterval: time.Hour}, 900 * time.Millisecond, false},
+		"critical with an interval":  {leader.FencingConfig{ValidateOnCriticalOps: true, ValidationInterval: time.Hour}, 1, true},
 		"cached and young enough":    {leader.FencingConfig{CacheToken: true, ValidationInterval: 950 * time.Millisecond}, 900 * time.Millisecond, false},
 		"cached and older than that": {leader.FencingConfig{CacheToken: true, ValidationInterval: 800 * time.Millisecond}, 790 * time.Millisecond, false},
 	} {
