@@ -60,7 +60,7 @@ func (e *election) callPromote(g *grant) {
 	for i, f := range e.promoteCallbacks() {
 		// The callback before this one may have lasted for the whole term. The first
 		// is called in any case: what is promoted will be demoted.
-		if i > 0 && !g.open() || !shield.Call(func() { f(g.ctx, g.term.Token) }, fail) {
+		if i > 0 && !g.open() || !shield.Call(func() { f(g.ctx, g.term) }, fail) {
 			return
 		}
 	}
@@ -86,7 +86,7 @@ func (e *election) callEach(fs []func(), report func(value any, stack []byte)) {
 	shield.Call(fs[0], report)
 }
 
-func (e *election) promoteCallbacks() []func(context.Context, string) {
+func (e *election) promoteCallbacks() []func(context.Context, Term) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	return e.promoted

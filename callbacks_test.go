@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"runtime"
+	"slices"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -35,12 +36,60 @@ func TestSeveralCallbacksRunInTheOrderOfTheirRegistration(t *testing.T) {
 		j, a := newJournal(), candidate(t, memstore.New(), config("a"))
 		for _, n := range []string{"1", "2", "3"} {
 			a.OnPromote(func(context.Context, string) { j.note("promote %s", n) })
+			a.OnTerm(func(_ context.Context, term leader.Term) { j.note("term %d %s", term.Number, n) })
 			a.OnDemote(func() { j.note("demote %s", n) })
 		}
+		a.OnPromote(nil)
+		a.OnTerm(nil)
 		started(t, a)
 		mustLead(t, a)
 		halt(t, a)
-		j.demand(t, "promote 1", "promote 2", "promote 3", "demote 1", "demote 2", "demote 3")
+		j.demand(t, "promote 1", "term 1 1", "promote 2", "term 1 2", "promote 3", "term 1 3", "demote 1", "demote 2", "demote 3")
+	})
+}
+
+func TestOnTermIsGivenTheTermOfItsContext(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		a := candidate(t, memstore.New(), config("a"))
+		var given, carried leader.Term
+		a.OnTerm(func(ctx context.Context, term leader.Term) {
+			given = term
+			carried, _ = leader.TermFromContext(ctx)
+		})
+		started(t, a)
+		mustLead(t, a)
+		if given.IsZero() || given != carried || given != a.Term() {
+			t.Errorf("given %v, carried %v, is %v", given, carried, a.Term())
+		}
+	})
+}
+
+// One role has one callback for its beginning.
+func TestARoleTakesOnPromoteOrOnTerm(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		cfg := config("a")
+		cfg.Group = ""
+		m, err := leader.NewRoleManagerWithStore(memstore.New(), leader.RoleManagerConfig{Election: cfg})
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer func() { _ = m.Stop() }()
+		var led leader.Term
+		both := leader.Role{
+			Name: "x", OnPromote: func(context.Context, string) {},
+			OnTerm: func(_ context.Context, term leader.Term) { led = term },
+		}
+		if err := m.Add(t.Context(), both); !slices.Equal(fields(err), []string{"OnTerm"}) {
+			t.Errorf("both: %v", err)
+		}
+		both.OnPromote = nil
+		if err := errors.Join(m.Add(t.Context(), both), m.Start(t.Context())); err != nil {
+			t.Fatal(err)
+		}
+		mustLead(t, m.Election("x"))
+		if led.IsZero() || led != m.Election("x").Term() {
+			t.Errorf("told of %v", led)
+		}
 	})
 }
 

@@ -79,6 +79,10 @@ type Election interface {
 	// in their order; nil is none. Register before Start.
 	OnPromote(func(ctx context.Context, token string))
 
+	// OnTerm is OnPromote for a callback that is given the whole Term, whose number a protected resource needs. Both
+	// kinds are called in the order of their registration.
+	OnTerm(func(ctx context.Context, term Term))
+
 	// OnDemote registers a callback for the end of each term that OnPromote was called
 	// for. The record is released only when it has returned or DemoteTimeout has passed. Register before Start.
 	OnDemote(func())
@@ -205,7 +209,7 @@ type election struct {
 	// undrained: a demotion was handed in, and is not answered yet. It is the loop's alone, and stands here to cost no memory.
 	undrained bool
 	overran   atomic.Bool // a callback outlived DemoteTimeout
-	promoted  []func(context.Context, string)
+	promoted  []func(context.Context, Term)
 	demoted   []func()
 	changed   []func(LeaderInfo)
 	campaign  []func(Reason)
@@ -522,6 +526,12 @@ func (e *election) askStop(release bool) bool {
 }
 
 func (e *election) OnPromote(f func(ctx context.Context, token string)) {
+	if f != nil {
+		e.OnTerm(func(ctx context.Context, term Term) { f(ctx, term.Token) })
+	}
+}
+
+func (e *election) OnTerm(f func(ctx context.Context, term Term)) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	if f != nil {

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"strings"
 	"time"
 
 	"github.com/nats-io/nats.go"
@@ -264,16 +263,5 @@ func describe(info LeaderInfo) string {
 	if info.ID != "" {
 		return fmt.Sprintf("%q leads, term %d", info.ID, info.Term)
 	}
-	var b strings.Builder
-	fmt.Fprintf(&b, "vacant: %s", info.Reason)
-	if info.Term != 0 {
-		fmt.Fprintf(&b, ", after term %d", info.Term)
-	}
-	if info.By != "" {
-		fmt.Fprintf(&b, ", by %q", info.By)
-	}
-	if info.Why != "" {
-		fmt.Fprintf(&b, " (%s)", info.Why)
-	}
-	return b.String()
+	return "vacant: " + info.vacancy()
 }

@@ -96,7 +96,9 @@ type Role struct {
 
 	// The callbacks are those of [Election] with the same names, called as described there; nil for none. Those of
 	// different roles are called at the same time.
-	OnPromote      func(ctx context.Context, token string)
+	OnPromote func(ctx context.Context, token string)
+	// OnTerm takes the place of OnPromote, and is given the whole term. Only one of them may be set.
+	OnTerm         func(ctx context.Context, term Term)
 	OnDemote       func()
 	OnLeaderChange func(LeaderInfo)
 	OnCampaign     func(Reason)
@@ -377,7 +379,7 @@ func (m *RoleManager) Add(ctx context.Context, role Role) error {
 		return err
 	}
 	cfg := m.configOf(role)
-	if err := cfg.validate(false, "", true); err != nil {
+	if err := errors.Join(role.validate(), cfg.validate(false, "", true)); err != nil {
 		return err
 	}
 	s := newSeat(m, cfg, role)
@@ -390,6 +392,12 @@ func (m *RoleManager) Add(ctx context.Context, role Role) error {
 		_ = m.remove(ctx, s) // it does not run, or the caller's time is over
 	}
 	return err
+}
+
+func (r Role) validate() error {
+	var v validator
+	v.check(r.OnPromote == nil || r.OnTerm == nil, "OnTerm", "(a function)", "must be nil where OnPromote is set: they are one callback")
+	return v.err()
 }
 
 func (m *RoleManager) configOf(role Role) ElectionConfig {

@@ -70,18 +70,11 @@ type shown struct {
 func newSeat(m *RoleManager, cfg ElectionConfig, role Role) *seat {
 	s := &seat{m: m, e: newElection(m.store, cfg), name: role.Name, end: func() {}}
 	s.e.seat = s
-	if role.OnPromote != nil {
-		s.e.OnPromote(role.OnPromote)
-	}
-	if role.OnDemote != nil {
-		s.e.OnDemote(role.OnDemote)
-	}
-	if role.OnLeaderChange != nil {
-		s.e.OnLeaderChange(role.OnLeaderChange)
-	}
-	if role.OnCampaign != nil {
-		s.e.OnCampaign(role.OnCampaign)
-	}
+	s.e.OnPromote(role.OnPromote) // nil is none
+	s.e.OnTerm(role.OnTerm)
+	s.e.OnDemote(role.OnDemote)
+	s.e.OnLeaderChange(role.OnLeaderChange)
+	s.e.OnCampaign(role.OnCampaign)
 	return s
 }
 

@@ -56,8 +56,7 @@ func given(lead func(context.Context, Term) error) error {
 
 func run(ctx context.Context, e Election, lead func(context.Context, Term) error) error {
 	finished := make(chan error, 1)
-	e.OnPromote(func(ctx context.Context, _ string) {
-		term, _ := TermFromContext(ctx)
+	e.OnTerm(func(ctx context.Context, term Term) {
 		err := lead(ctx, term)
 		if ctx.Err() == nil {
 			finished <- err

@@ -1,10 +1,12 @@
 package leader
 
 import (
+	"cmp"
 	"crypto/sha256"
 	"encoding/hex"
 	"fmt"
 	"log/slog"
+	"strings"
 	"time"
 
 	"github.com/seed-ff2cb582/leader/internal/machine"
@@ -181,6 +183,33 @@ type LeaderInfo struct {
 	By        string
 	Why       string
 	Successor string
+}
+
+// String says in one line for people who leads, or why nobody does. It is no format to parse.
+func (l LeaderInfo) String() string {
+	if l.ID != "" {
+		return fmt.Sprintf("%q leads group %q in term %d", l.ID, l.Group, l.Term)
+	}
+	return fmt.Sprintf("nobody leads group %q: %s", l.Group, l.vacancy())
+}
+
+// vacancy says why nobody leads.
+func (l LeaderInfo) vacancy() string {
+	var b strings.Builder
+	b.WriteString(cmp.Or(string(l.Reason), "unknown"))
+	if l.Term != 0 {
+		fmt.Fprintf(&b, ", after term %d", l.Term)
+	}
+	if l.By != "" {
+		fmt.Fprintf(&b, ", by %q", l.By)
+	}
+	if l.Why != "" {
+		fmt.Fprintf(&b, " (%s)", l.Why)
+	}
+	if l.Successor != "" {
+		fmt.Fprintf(&b, ", for %q to take over", l.Successor)
+	}
+	return b.String()
 }
 
 // vacancyAfter returns the vacancy between the leader that was known and the one whose record is seen, if there was one that nobody

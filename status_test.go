@@ -16,6 +16,22 @@ import (
 	"github.com/seed-ff2cb582/leader/store/memstore"
 )
 
+func TestALeaderInfoReadsAsASentence(t *testing.T) {
+	for want, info := range map[string]leader.LeaderInfo{
+		`"a" leads group "g" in term 7`:                         {Group: "g", ID: "a", Term: 7, Correlation: "0a"},
+		`nobody leads group "g": absent`:                        {Group: "g", Reason: leader.ReasonAbsent},
+		`nobody leads group "g": unknown`:                       {Group: "g"},
+		`nobody leads group "g": stopped, after term 7, by "a"`: {Group: "g", Term: 7, Reason: leader.ReasonStopped, By: "a"},
+		`nobody leads group "g": transferred, after term 7, by "ops" (upgrade), for "b" to take over`: {
+			Group: "g", Term: 7, Reason: leader.ReasonTransferred, By: "ops", Why: "upgrade", Successor: "b",
+		},
+	} {
+		if got := info.String(); got != want {
+			t.Errorf("%s, want %s", got, want)
+		}
+	}
+}
+
 func TestStatusTellsWhatIsKnownInEveryState(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		st, begun := memstore.New(), time.Now()
