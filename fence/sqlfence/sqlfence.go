@@ -33,7 +33,7 @@ func New(d Dialect, table string) (*Fence, error) {
 }
 
 // Schema returns the statement that makes the table if there is none. It belongs to the program's
-// migrations: PostgreSQL may refuse it to one of two who make the table at the same instant.
+// migrations. Any number of programs may run it at the same instant.
 func (f *Fence) Schema() string { return f.sql.Schema }
 
 // Statements returns all statements, for programs that do not use database/sql.

@@ -29,7 +29,7 @@ func (d Dialect) String() string {
 // Statements are the SQL of a fence, for migrations and for programs that do not use database/sql.
 // Placeholders are those of the dialect.
 type Statements struct {
-	// Schema makes the table if there is none.
+	// Schema makes the table if there is none. It is one statement, on PostgreSQL a DO block with semicolons in it.
 	Schema string
 	// Admit applies the rule to a group, a term and a digest (see fence.Digest), and locks the group's row
 	// until the transaction ends. On MySQL the arguments are group, term, digest, term, digest, term.
@@ -71,13 +71,19 @@ func statements(d Dialect, table string) (Statements, error) {
 	return s, nil
 }
 
+// The lock is there because IF NOT EXISTS looks before it makes: of two who make
+// the table at once, one would be refused by the catalogue's own unique indexes.
+// Its number means nothing, and is the same for all fences.
 func postgres() Statements {
 	return Statements{
-		Schema: `CREATE TABLE IF NOT EXISTS TABLE_NAME (
-	group_name text PRIMARY KEY,
-	term bigint NOT NULL,
-	digest text NOT NULL
-)`,
+		Schema: `DO $$ BEGIN
+	PERFORM pg_advisory_xact_lock(7306086864870403445);
+	CREATE TABLE IF NOT EXISTS TABLE_NAME (
+		group_name text PRIMARY KEY,
+		term bigint NOT NULL,
+		digest text NOT NULL
+	);
+END $$`,
 		Admit: `INSERT INTO TABLE_NAME AS f (group_name, term, digest) VALUES ($1, $2, $3)
 ON CONFLICT (group_name) DO UPDATE SET term = EXCLUDED.term, digest = EXCLUDED.digest
 WHERE f.term < EXCLUDED.term OR f.term = EXCLUDED.term AND f.digest = EXCLUDED.digest`,

@@ -6,6 +6,8 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"os"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -488,4 +490,47 @@ WHERE f.term < EXCLUDED.term OR f.term = EXCLUDED.term AND f.digest = EXCLUDED.d
 		}
 	}
 	e.mustWrite("g", term(8, "c"))
+}
+
+// Copies of a program that start together all make the table.
+func TestManyMayMakeTheTableAtOnce(t *testing.T) {
+	for dialect, open := range map[sqlfence.Dialect]func(testing.TB) *sql.DB{
+		sqlfence.PostgreSQL: lab.PostgreSQL, sqlfence.MySQL: lab.MySQL,
+	} {
+		t.Run(dialect.String(), func(t *testing.T) {
+			db := open(t)
+			for range 8 {
+				f, err := sqlfence.New(dialect, fmt.Sprintf("crowd_%d_%d", os.Getpid(), tables.Add(1)))
+				if err != nil {
+					t.Fatal(err)
+				}
+				makeAtOnce(t, db, f)
+				if _, err := db.ExecContext(natslab.Within(t), "DROP TABLE "+strings.Fields(f.Statements().Last)[4]); err != nil {
+					t.Error(err)
+				}
+			}
+		})
+	}
+}
+
+// makeAtOnce makes the table of a fence on eight connections at once.
+func makeAtOnce(t *testing.T, db *sql.DB, f *sqlfence.Fence) {
+	t.Helper()
+	ctx, begin := natslab.Within(t), make(chan struct{})
+	var all sync.WaitGroup
+	for range 8 {
+		conn, err := db.Conn(ctx)
+		if err != nil {
+			t.Fatal(err)
+		}
+		all.Go(func() {
+			defer conn.Close() //nolint:errcheck // nothing was written that counts
+			<-begin
+			if _, err := conn.ExecContext(ctx, f.Schema()); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	close(begin)
+	all.Wait()
 }
