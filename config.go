@@ -32,6 +32,9 @@ const DefaultClockDrift = 0.10
 
 const maxIDLen = 256
 
+// maxReplicas is how many replicas NATS allows (nats-server, StreamMaxReplicas).
+const maxReplicas = 5
+
 // An ElectionConfig describes one candidate in one election. The zero values of the
 // optional fields are good defaults. Candidates of one group should agree on TTL
 // and must agree on ClockDrift.
@@ -106,6 +109,10 @@ type ElectionConfig struct {
 	// BucketAutoCreate makes the bucket if there is none, in the way that is safest:
 	// see natsstore.EnsureBucket.
 	BucketAutoCreate bool
+	// Replicas is how many servers keep a bucket that BucketAutoCreate makes: 1 to 5. Where the servers cannot keep as
+	// many, Start says so. A bucket that exists is left as it is, and Start warns if it has another number.
+	// Default: 3 where the cluster has as many servers, else 1.
+	Replicas int
 	// JetStreamDomain is the JetStream domain in which the bucket lives. Across leaf
 	// nodes it should be given: the same bucket name in two domains is two elections.
 	JetStreamDomain string
@@ -251,6 +258,7 @@ func (c ElectionConfig) validate(onNATS bool, what string, given bool) error {
 	c.validateRetry(&v)
 	c.validateStanding(&v)
 	c.validateRecord(&v)
+	v.check(c.Replicas >= 0 && c.Replicas <= maxReplicas, "Replicas", c.Replicas, "must be from 1 to 5, or 0 for the default")
 	v.check(c.Bucket != "" || !onNATS, "Bucket", c.Bucket, "is required")
 	v.check(c.Bucket == "" || bucketName.MatchString(c.Bucket), "Bucket", c.Bucket,
 		"must be 1 to 255 letters, digits, dashes or underscores")

@@ -23,7 +23,7 @@ func NewElection(nc *nats.Conn, cfg ElectionConfig) (Election, error) {
 	}
 	opts := natsstore.Options{Domain: cfg.JetStreamDomain, QueueSize: oneGroup, Logger: storeLogger(cfg)}
 	if cfg.BucketAutoCreate {
-		opts.Create = &natsstore.BucketConfig{}
+		opts.Create = &natsstore.BucketConfig{Replicas: cfg.Replicas}
 	}
 	st, err := natsstore.New(nc, cfg.Bucket, opts)
 	if err != nil {

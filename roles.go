@@ -157,7 +157,7 @@ func NewRoleManager(nc *nats.Conn, cfg RoleManagerConfig) (*RoleManager, error) 
 	}
 	opts := natsstore.Options{Domain: cfg.Election.JetStreamDomain, WatchWholeBucket: true, Logger: storeLogger(cfg.Election)}
 	if cfg.Election.BucketAutoCreate {
-		opts.Create = &natsstore.BucketConfig{}
+		opts.Create = &natsstore.BucketConfig{Replicas: cfg.Election.Replicas}
 	}
 	st, err := natsstore.New(nc, cfg.Election.Bucket, opts)
 	if err != nil {

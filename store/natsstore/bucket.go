@@ -18,8 +18,9 @@ type BucketConfig struct {
 	Bucket string
 	// Description is shown by `nats kv info`.
 	Description string
-	// Replicas is the number of servers that keep the bucket: 1, 3 or 5. Zero means
-	// 3 where the cluster has as many, else 1.
+	// Replicas is the number of servers that keep the bucket: 1 to 5, of which the
+	// even ones cost more than the odd one below and survive no more. Zero means 3
+	// where the cluster has as many, else 1.
 	Replicas int
 	// Storage is where the servers keep it: on file (the zero value) or in memory, which a restart erases.
 	Storage jetstream.StorageType
@@ -61,8 +62,12 @@ func EnsureBucket(ctx context.Context, js jetstream.JetStream, cfg BucketConfig)
 			break
 		}
 	}
-	if err == nil || errors.Is(err, jetstream.ErrStreamNameAlreadyInUse) {
+	switch {
+	case err == nil, errors.Is(err, jetstream.ErrStreamNameAlreadyInUse):
 		return nil
+	case cfg.Replicas != 0 && tooManyReplicas(err):
+		return fmt.Errorf("%w: making bucket %q: the servers cannot keep %d replicas, which takes a cluster of as many: %w",
+			store.ErrPermanent, cfg.Bucket, cfg.Replicas, err)
 	}
 	return fmt.Errorf("%w: making bucket %q: %w", createClass(err), cfg.Bucket, err)
 }

@@ -166,6 +166,10 @@ func (s *Store) judge(c *jetstream.StreamConfig, cluster *jetstream.ClusterInfo,
 	warn(c.Storage == jetstream.MemoryStorage, "is kept in memory: a restart of its servers forgets leaders and terms."+
 		" Elections cool down before they promote; file storage needs no such wait.")
 	warn(clustered && c.Replicas == 1, "has one replica in a cluster: no leader can be elected or kept while that server is down. Use three.")
+	if wanted := s.opts.Create; wanted != nil && wanted.Replicas != 0 {
+		warn(c.Replicas != wanted.Replicas, "has %d replicas and not %d, as was asked for: it existed. Change it by `nats stream edit %s --replicas %d`.",
+			c.Replicas, wanted.Replicas, s.stream, wanted.Replicas)
+	}
 	warn(c.AllowRollup && !c.DenyPurge, "allows rollups: a candidate that may write only its own key can erase every key with the header Nats-Rollup."+
 		" Buckets that this library makes refuse them.")
 	warn(!c.DenyDelete, "allows the deletion of single messages, after which a record may read as an earlier one. Set deny_delete.")
