@@ -48,7 +48,9 @@ func (e *election) callPromote(g *grant) {
 	}
 	g.promoted = true
 	begun := time.Now()
+	e.promoting.Store(true)
 	// Deferred, since runtime.Goexit in a callback ends this goroutine, too.
+	defer e.promoting.Store(false)
 	defer func() { e.reportCallback(Callback{Kind: "promote", Term: g.term, Took: time.Since(begun)}) }()
 	report := e.reportPanic("OnPromote")
 	fail := func(value any, stack []byte) {

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"runtime"
 	"slices"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -316,6 +317,46 @@ func TestWorkThatOutlivesItsTimeIsReportedAndKeepsTheCandidateOff(t *testing.T) 
 		j.demand(t, "4s overrun", "1m0s demoted")
 		// That is past: this stop is in time.
 		halt(t, a)
+	})
+}
+
+// The two wait for each other, for ever: the candidate says which waits for which,
+// and again for as long as it cannot campaign.
+func TestAPromoteThatOnlyDemoteWouldEndIsToldOf(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		j, end := newJournal(), make(chan struct{})
+		cfg := config("a")
+		cfg.DemoteTimeout = 4 * time.Second
+		cfg.Hooks.Note = func(n leader.Note) {
+			if n.Kind != leader.NoteOverrun {
+				return
+			}
+			j.noteAt("overrun")
+			for _, word := range []string{"OnPromote has not returned within DemoteTimeout (4s)", "<-ctx.Done()", "end the work in OnDemote"} {
+				if !strings.Contains(n.Text, word) {
+					t.Errorf("no %q in %q", word, n.Text)
+				}
+			}
+		}
+		a := candidate(t, memstore.New(), cfg)
+		a.OnPromote(func(context.Context, string) { <-end })
+		a.OnDemote(func() {
+			select {
+			case <-end:
+			default:
+				close(end) // as the program meant it
+			}
+		})
+		mustLead(t, started(t, a))
+		go func() { _ = a.Resign(t.Context()) }()
+		time.Sleep(2*time.Minute + 5*time.Second)
+		mustNotLead(t, a)
+		j.demand(t, "4s overrun", "1m4s overrun", "2m4s overrun")
+		close(end)
+		mustLead(t, a)
+		time.Sleep(time.Hour)
+		j.demand(t, "4s overrun", "1m4s overrun", "2m4s overrun")
+		mustLead(t, a)
 	})
 }
 

@@ -229,6 +229,8 @@ type apart struct {
 	failures int
 	// broken is how code of ours panicked, if it did. It ends the election.
 	broken atomic.Pointer[failure]
+	// promoting: OnPromote is being called.
+	promoting atomic.Bool
 	// closed is set when the store was found closed for good, before anybody had
 	// asked for a stop. It ends the election, too.
 	closed atomic.Pointer[failure]

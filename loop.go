@@ -58,6 +58,9 @@ type loop struct {
 
 	peers peers
 
+	// overrunAt is when it is said again that the work of a term does not end (monotonic).
+	overrunAt int64
+
 	severed bool // the store is closed for good, and the core told to end
 
 	// The latest token whose correlation was asked for, and that.
@@ -179,6 +182,9 @@ func (l *loop) run(parent context.Context) {
 			if l.e.clock.now().Mono >= l.uninformedUntil() {
 				l.unbar(machine.Uninformed)
 			}
+			if l.e.clock.now().Mono >= l.overrunDue() {
+				l.outlived()
+			}
 			l.answerWaiters()
 		case <-stop:
 			stop = nil
@@ -196,7 +202,7 @@ func (l *loop) run(parent context.Context) {
 
 // schedule sets the timer to when the core wants to be called next.
 func (l *loop) schedule() {
-	wake := min(l.rules.Wake(l.state), l.expiry(), l.bid.due(), l.uninformedUntil())
+	wake := min(l.rules.Wake(l.state), l.expiry(), l.bid.due(), l.uninformedUntil(), l.overrunDue())
 	if wake == machine.Never {
 		l.timer.Stop()
 		return
@@ -451,11 +457,28 @@ func (l *loop) perform(a machine.Action) {
 		l.demote()
 	case machine.Note:
 		if a.Note == machine.NoteOverrun {
-			l.e.overran.Store(true)
+			l.outlived()
+			return
 		}
 		l.report(noteOf(a))
 	case machine.Finish:
 	}
+}
+
+// outlived takes in that the work of a term has outlived DemoteTimeout. It says so
+// again for as long as that lasts: such a candidate does not campaign.
+func (l *loop) outlived() {
+	l.e.overran.Store(true)
+	l.overrunAt = l.e.clock.now().Mono + int64(sayAgain)
+	l.report(Note{At: time.Now(), Kind: NoteOverrun, Text: l.e.outlivedText()})
+}
+
+// overrunDue is when it is to be said again that the work has not ended.
+func (l *loop) overrunDue() int64 {
+	if l.overrunAt == 0 || !l.e.undrained {
+		return machine.Never
+	}
+	return l.overrunAt
 }
 
 // beginTerm opens the term that the state has just been promoted to, if it was.

@@ -2,6 +2,7 @@ package leader
 
 import (
 	"context"
+	"fmt"
 	"log/slog"
 	"time"
 
@@ -145,6 +146,18 @@ func (e *election) reportCallback(c Callback) {
 	e.hook("Hooks.Callback", func() { h(c) })
 }
 
+// outlivedText says which callback has outlived DemoteTimeout, and how it is mended.
+// OnPromote often waits for what OnDemote is to do, and both wait for ever.
+func (e *election) outlivedText() string {
+	if !e.promoting.Load() {
+		return fmt.Sprintf("OnDemote has not returned within DemoteTimeout (%v); the record is released all the same, and this candidate does not campaign"+
+			" until it returns", e.cfg.DemoteTimeout)
+	}
+	return fmt.Sprintf("OnPromote has not returned within DemoteTimeout (%v) after its term ended; the record is released all the same, and this candidate"+
+		" does not campaign until it returns. OnDemote is called when OnPromote has returned, so OnPromote must not wait for it: either return from OnPromote"+
+		" when its context ends (<-ctx.Done()), or start the work in a goroutine, return at once, and end the work in OnDemote", e.cfg.DemoteTimeout)
+}
+
 func noteText(k machine.NoteKind) string {
 	return [...]string{
 		machine.NoteResolved:  "a write without an answer was found to have been applied",
@@ -152,7 +165,6 @@ func noteText(k machine.NoteKind) string {
 		machine.NoteRegressed: "the record went back to an older revision: the store has lost writes",
 		machine.NoteLost:      "another candidate's claim came first",
 		machine.NoteFailed:    "an attempt failed and will be repeated",
-		machine.NoteOverrun:   "a callback did not return within DemoteTimeout; the record is released all the same",
 		machine.NoteGaveUp:    "the release could not be written; the record will expire by itself",
 	}[k]
 }
