@@ -105,7 +105,8 @@ type Election interface {
 	// ValidateToken proves that this candidate led at some instant during the call: it renews the
 	// lease by compare-and-swap and waits for the store's answer. A read could not prove it, since
 	// reads may come from a replica that lags. The error matches ErrNotLeader if the
-	// term is over, and ctx.Err() if no answer came in time.
+	// term is over, ctx.Err() if no answer came in time, and store.ErrPermanent, with the remedy in its text, if
+	// the store cannot be written until somebody mends it (a bucket that was deleted, a permission).
 	ValidateToken(ctx context.Context) error
 
 	// Do runs a critical operation: it validates the token as the FencingConfig says and
@@ -117,7 +118,8 @@ type Election interface {
 	// candidate stands back until another has led or TTL × (1 + ClockDrift) has
 	// passed. It returns when another holds the record, the release is written or given up, or ctx is done (the resignation goes on
 	// then); called from a callback, at once. The error is ErrNotLeader if there is nothing to resign, and matches
-	// that of Err if the election ends by itself meanwhile: the record is then left to expire.
+	// that of Err if the election ends by itself meanwhile, and store.ErrPermanent if the release cannot be written until
+	// somebody mends the store: the record is then left to expire.
 	Resign(ctx context.Context) error
 
 	// Transfer is Resign with a successor: the vacancy names it, and the other candidates give it a
@@ -586,7 +588,7 @@ func (e *election) giveUp(ctx context.Context, x machine.Exit) error {
 	if e.inside() {
 		return nil // the release follows when the callback that calls us has returned
 	}
-	err := e.await(ctx, func(s machine.State) (bool, error) {
+	err := e.awaitCall(ctx, machine.Release.String(), func(s machine.State) (bool, error) {
 		over := s.Phase != machine.Draining && s.Phase != machine.Releasing
 		return over && (s.Phase != machine.Holding || s.Grant.Term != term.Number), nil
 	})
@@ -633,10 +635,16 @@ func (e *election) over() bool {
 
 // await waits until the state satisfies done, the election has stopped, or ctx is done.
 func (e *election) await(ctx context.Context, done func(machine.State) (bool, error)) error {
+	return e.awaitCall(ctx, "", done)
+}
+
+// awaitCall is await for what takes a call of a kind to the store. It fails with
+// the call, where that would fail again until somebody mends something.
+func (e *election) awaitCall(ctx context.Context, kind string, done func(machine.State) (bool, error)) error {
 	if e.over() { // nobody would read the letter
 		return nil
 	}
-	w := &waiter{done: done, answer: make(chan error, 1)}
+	w, begun := &waiter{done: done, kind: kind, answer: make(chan error, 1)}, time.Now()
 	e.mail.put(letter{wait: w})
 	select {
 	case err := <-w.answer:
@@ -644,6 +652,9 @@ func (e *election) await(ctx context.Context, done func(machine.State) (bool, er
 	case <-e.done:
 		return nil
 	case <-ctx.Done():
+		if f := e.lastErr.Load(); kind != "" && f != nil && !f.at.Before(begun) {
+			return fmt.Errorf("%w: %w", ctx.Err(), f.err)
+		}
 		return ctx.Err()
 	}
 }
@@ -651,6 +662,7 @@ func (e *election) await(ctx context.Context, done func(machine.State) (bool, er
 // A waiter waits for a state of the loop.
 type waiter struct {
 	done   func(machine.State) (bool, error)
+	kind   string // of the call to the store that it takes, if any
 	answer chan error
 }
 

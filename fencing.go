@@ -37,7 +37,7 @@ func (e *election) validate(ctx context.Context) error {
 	}
 	asked := e.clock.now().Mono
 	e.mail.event(machine.Event{Kind: machine.Validate})
-	err := e.await(ctx, func(s machine.State) (bool, error) {
+	err := e.awaitCall(ctx, machine.Renew.String(), func(s machine.State) (bool, error) {
 		switch {
 		case s.Phase != machine.Holding || s.Grant.Term != term.Number:
 			return true, &LossError{Term: term, Reason: Reason(s.Exit.Reason)}

@@ -374,7 +374,8 @@ func (l *lookout) isWatched() bool {
 	return l.watched
 }
 
-// next returns the next state, or none, with revision 0, if there is none until the deadline. It fails when ctx is done.
+// next returns the next state, or none, with revision 0, if there is none until the deadline. It fails when ctx is done,
+// and when the record cannot be read any more.
 func (l *lookout) next(ctx context.Context, deadline time.Time) (sighting, error) {
 	var due <-chan time.Time
 	if !deadline.IsZero() {
@@ -393,8 +394,12 @@ func (l *lookout) next(ctx context.Context, deadline time.Time) (sighting, error
 				continue
 			}
 			l.read = time.Now()
-			if entry, err := l.c.tryGet(ctx, l.group); err == nil {
+			switch entry, err := l.c.tryGet(ctx, l.group); store.Classify(err) {
+			case store.OK:
 				return l.sighting(entry), nil
+			case store.Permanent:
+				return sighting{}, err // it could be read before: the bucket was deleted, or a permission taken away
+			default:
 			}
 		case <-due:
 			return sighting{}, nil

@@ -263,6 +263,7 @@ func (l *loop) open(letter letter) {
 		if letter.call != nil {
 			l.reportCall(*letter.call)
 			l.took(*letter.call)
+			l.failWaiters(*letter.call)
 		}
 		if letter.entry != nil {
 			letter.ev.Seen = l.read(*letter.entry)
@@ -677,6 +678,19 @@ func (l *loop) tell() bool {
 	l.told = info
 	l.e.tellLeader(info)
 	return true
+}
+
+// failWaiters answers those who wait for such a call, if it failed in a way that
+// does not pass by itself.
+func (l *loop) failWaiters(c Call) {
+	if c.Outcome != store.Permanent {
+		return
+	}
+	for _, w := range l.waiters {
+		if w.kind == c.Kind {
+			w.done = func(machine.State) (bool, error) { return true, c.Err }
+		}
+	}
 }
 
 func (l *loop) answerWaiters() {
