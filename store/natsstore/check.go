@@ -29,17 +29,24 @@ func (s *Store) Check(ctx context.Context, req store.CheckRequest) (store.Report
 	return report, err
 }
 
-// givesUp says when the connection closes for good by itself, or "" if it never
-// does. nats.go gives up by default, and an election then ends.
+// givesUp warns of a connection that closes for good by itself, as those of nats.go
+// do by default. Elections then end.
 func (s *Store) givesUp() string {
+	when := s.patience()
+	if when == "" {
+		return ""
+	}
+	return fmt.Sprintf("The NATS connection gives up %s: it is then closed for good, and elections on it end. Connect with nats.MaxReconnects(-1).", when)
+}
+
+// patience says when the connection gives up, or "" if it never does.
+func (s *Store) patience() string {
 	o := s.nc.Opts
 	switch {
 	case !o.AllowReconnect:
-		return "The NATS connection does not reconnect: once it breaks it is closed for good, and elections on it end." +
-			" Connect with nats.MaxReconnects(-1), and without nats.NoReconnect."
+		return "as soon as it breaks, since it was made with NoReconnect"
 	case o.MaxReconnect >= 0:
-		return fmt.Sprintf("The NATS connection gives up after %d attempts to reconnect, %v apart: it is then closed for good, and elections on it end."+
-			" Connect with nats.MaxReconnects(-1).", o.MaxReconnect, o.ReconnectWait)
+		return fmt.Sprintf("after %d attempts to reconnect, %v apart", o.MaxReconnect, o.ReconnectWait)
 	default:
 		return ""
 	}

@@ -93,6 +93,7 @@ const aroundREADME = `package main
 import (
 	"context"
 	"log"
+	"log/slog"
 	"os"
 	"os/signal"
 	"syscall"

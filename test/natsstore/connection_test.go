@@ -37,10 +37,10 @@ func TestAConnectionThatGivesUpIsWarnedOf(t *testing.T) {
 	t.Parallel()
 	srv := natslab.Start(t)
 	for want, options := range map[string][]nats.Option{
-		"":                                       nil, // natslab's never gives up
-		"after 60 attempts":                      {nats.MaxReconnects(nats.DefaultMaxReconnect)},
-		"after 0 attempts":                       {nats.MaxReconnects(0)},
-		"The NATS connection does not reconnect": {nats.NoReconnect()},
+		"":                     nil, // natslab's never gives up
+		"after 60 attempts":    {nats.MaxReconnects(nats.DefaultMaxReconnect)},
+		"after 0 attempts":     {nats.MaxReconnects(0)},
+		"as soon as it breaks": {nats.NoReconnect()},
 	} {
 		nc := srv.Connect(t, options...)
 		ensure(t, nc, natsstore.BucketConfig{Bucket: "b"})

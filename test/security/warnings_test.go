@@ -24,7 +24,7 @@ func messages(t *testing.T) (warnings, refusals []string) {
 		}
 		for _, c := range formats(f) {
 			switch {
-			case c.by == "warn", c.by == "Sprintf" && f.Name.Name == "unread":
+			case c.by == "warn", c.by == "Sprintf" && (f.Name.Name == "unread" || f.Name.Name == "givesUp"):
 				warnings = append(warnings, c.text)
 			case c.by == "fault", c.by == "Errorf" && f.Name.Name == "checkSubjects":
 				refusals = append(refusals, c.text)
