@@ -231,7 +231,7 @@ func TestEveryLineOfTheLogHasANameOfItsOwnKind(t *testing.T) {
 		cfg.Logger = slog.New(slog.NewJSONHandler(&book, &slog.HandlerOptions{Level: slog.LevelDebug}))
 		a := start(t, st, config("a"))
 		b := start(t, st, cfg)
-		time.Sleep(ttl)
+		time.Sleep(ttl + heartbeat/2) // not at a heartbeat: a renewal then would follow the offer, and the claim on it lose
 		halt(t, a)
 		time.Sleep(wait)
 		mustLead(t, b)
