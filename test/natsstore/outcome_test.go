@@ -8,7 +8,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/nats-io/nats-server/v2/server"
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 
@@ -84,15 +83,6 @@ func TestMissingBucketIsMadeWhereTheOptionsSaySo(t *testing.T) {
 		return nil
 	})
 	must(t, s, store.Write{Key: "g", Value: []byte("w")})
-}
-
-func TestServerWithoutJetStreamIsTransientAndSaysSo(t *testing.T) {
-	srv := natslab.Start(t, func(o *server.Options) { o.JetStream = false })
-	s := open(t, srv.Connect(t), "b", natsstore.Options{})
-	_, err := s.CompareAndSwap(natslab.Within(t), store.Write{Key: "g"})
-	outcome(t, err, store.Transient, "JetStream")
-	_, err = s.Check(natslab.Within(t), store.CheckRequest{})
-	outcome(t, err, store.Transient, "JetStream")
 }
 
 // Every refusal comes from a real server; each leaves the register as it was.
