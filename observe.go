@@ -305,7 +305,7 @@ func (o *observation) takeIn(ctx context.Context) bool {
 		switch {
 		case !ok:
 			return true
-		case a.end && !o.presented(a.err), !a.end && !o.sight(a.entry, a.at):
+		case a.end && !o.presented(a.err), a.vacancy != nil && !o.sight(*a.vacancy, a.at), !a.end && !o.sight(a.entry, a.at):
 			return false
 		}
 	}

@@ -9,8 +9,8 @@ import (
 	"github.com/seed-ff2cb582/leader/store"
 )
 
-// An inbox is what a store delivered and an observer has not taken: of each key the latest state,
-// in the order in which the keys began to wait. So a slow observer costs memory by the number of keys, holds
+// An inbox is what a store delivered and an observer has not taken: of each key the latest state, and the first vacancy that it
+// replaced, in the order in which the keys began to wait. So a slow observer costs memory by the number of keys, holds
 // the store up never, and misses no last state.
 type inbox struct {
 	wake chan struct{} // holds one if something waits
@@ -26,7 +26,14 @@ type arrival struct {
 	at    time.Time
 	end   bool
 	err   error // why the present state cannot be read
+	// vacancy, if not nil, is one that came before the entry and that nobody
+	// has taken. It alone says why the leader whom the observer knows left, and
+	// a successor that waits replaces it within a millisecond.
+	vacancy *store.Entry
 }
+
+// isVacancy reports whether a leader's parting words may stand in an entry.
+func isVacancy(e store.Entry) bool { return e.Tombstone && len(e.Value) > 0 }
 
 // endMark stands for the end of the present state among the keys. No key is empty.
 const endMark = ""
@@ -45,12 +52,15 @@ func (in *inbox) mark(err error) { in.put(endMark, arrival{end: true, err: err})
 func (in *inbox) put(key string, a arrival) {
 	in.mu.Lock()
 	defer in.mu.Unlock()
-	_, waits := in.waiting[key]
+	before, waits := in.waiting[key]
 	if waits && key == endMark {
 		in.order = slices.DeleteFunc(in.order, func(k string) bool { return k == endMark })
 	}
 	if !waits || key == endMark {
 		in.order = append(in.order, key)
+	}
+	if a.vacancy = before.vacancy; a.vacancy == nil && isVacancy(before.entry) {
+		a.vacancy = &before.entry
 	}
 	in.waiting[key] = a
 	select {

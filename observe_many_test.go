@@ -127,6 +127,34 @@ func TestEachGroupExpiresByItsOwnLeaseAsSeenFromHere(t *testing.T) {
 	})
 }
 
+// A vacancy lasts for a millisecond where a successor waits, which is no time for an observer to look. It is
+// the only place that says why a leader left.
+func TestASlowObserverHearsWhyALeaderLeft(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		st, j := memstore.New(), newJournal()
+		renew(t, st, "g", holder("x", time.Minute))
+		ctx, cancel := context.WithCancel(t.Context())
+		for l, err := range leader.ObserveWithStore(ctx, st, "*") {
+			if err != nil {
+				t.Fatal(err)
+			}
+			j.note("%s", strings.TrimSpace(fmt.Sprintf("%q %s %s %s", l.ID, l.Reason, l.By, l.Why)))
+			if len(j.all()) == 1 { // all of this comes while the observer is busy
+				next := holder("y", time.Minute)
+				next.Token, next.Term = "ty", 0
+				for _, r := range []record.Record{{Term: 5, Reason: "stepped-down", By: "ann", Why: "a disk"}, next, next} {
+					renew(t, st, "g", r)
+					synctest.Wait() // it has arrived
+				}
+			}
+			if l.ID == "y" {
+				cancel()
+			}
+		}
+		j.demand(t, `"x"`, `"" stepped-down ann a disk`, `"y"`)
+	})
+}
+
 // What waits for a slow observer is the latest state of each group; its lease counts from when that arrived.
 func TestSlowObserverHearsOfTheLastStateOfEveryGroup(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
