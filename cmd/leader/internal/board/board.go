@@ -44,8 +44,34 @@ type Group struct {
 	Changes map[leader.Reason]int
 	// Garbled counts the records that could not be read.
 	Garbled int
+	// Confirmed reports whether anything was seen to happen since the leader's
+	// record was found: a renewal, or the claim itself. A record does not tell
+	// its age, so that of a leader which died an hour ago is found like any other.
+	Confirmed bool
+	// Renewed is when the store took the latest renewal of a leader that is not
+	// confirmed, by the store's clock, and zero if that is not known. Silent
+	// reports whether the lease has run out since by that clock.
+	Renewed time.Time
+	Silent  bool
 
-	changed, renewed uint64 // values of Board.seq
+	vacantSince      time.Time // of a group that was found vacant
+	changed, renewed uint64    // values of Board.seq
+}
+
+// Since returns when the present term began or, in a vacant group, when the last one ended. It is zero if that was before the group
+// was found, and nobody knows when.
+func (g Group) Since() time.Time {
+	if len(g.Terms) == 0 {
+		return g.vacantSince
+	}
+	switch t := g.Terms[len(g.Terms)-1]; {
+	case !t.Ended.IsZero():
+		return t.Ended
+	case t.Older:
+		return time.Time{}
+	default:
+		return t.Began
+	}
 }
 
 // A Term is a term as it was seen from here.
@@ -53,8 +79,10 @@ type Term struct {
 	Number      uint64
 	Leader      string
 	Correlation string
-	// Began is when it was seen first; the first of a group may be older. Of what was recalled it is what a history says.
+	// Began is when it was seen first. Older reports whether it was found then and may have begun at any time before. Of what was
+	// recalled Began is what a history says.
 	Began time.Time
+	Older bool
 	// Ended is when it was seen to have ended, zero while it lasts. Reason, By and Why say why.
 	Ended   time.Time
 	Reason  leader.Reason
@@ -175,11 +203,20 @@ func (b *Board) pause(g *Group) {
 
 // renewal takes in a renewal.
 func (b *Board) renewal(info leader.LeaderInfo, now time.Time) {
-	if g := b.groups[info.Group]; g != nil {
-		g.LeaderInfo = info
-		g.Heard, g.Window, g.renewed = now, info.Until.Sub(now), b.seq
+	g := b.groups[info.Group]
+	if g == nil {
+		return
+	}
+	g.LeaderInfo = info
+	g.Heard, g.Window, g.renewed = now, info.Until.Sub(now), b.seq
+	if !g.Confirmed {
+		g.confirm()
+		g.changed = b.seq
 	}
 }
+
+// confirm notes that the leader was seen to act.
+func (g *Group) confirm() { g.Confirmed, g.Renewed, g.Silent = true, time.Time{}, false }
 
 // leader takes in who leads now.
 func (b *Board) leader(info leader.LeaderInfo, now time.Time) {
@@ -189,6 +226,7 @@ func (b *Board) leader(info leader.LeaderInfo, now time.Time) {
 		return
 	}
 	g := b.groups[info.Group]
+	found := g == nil && !b.state.Complete // it stood there before we looked
 	if g == nil {
 		if g = b.add(info.Group); g == nil {
 			return
@@ -200,9 +238,12 @@ func (b *Board) leader(info leader.LeaderInfo, now time.Time) {
 	switch {
 	case info.ID == "":
 		g.vacate(now)
+		if len(g.Terms) == 0 && !found {
+			g.vacantSince = now
+		}
 	case info.ID == before.ID && info.Term == before.Term:
 	default:
-		g.enthrone(before, now)
+		g.enthrone(before, found, now)
 	}
 	if info.Reason != leader.ReasonExpired { // which is what was not heard
 		g.Heard = now
@@ -239,7 +280,16 @@ func (g *Group) vacate(now time.Time) {
 	if g.Reason == leader.ReasonOverwritten {
 		g.Garbled++
 	}
-	g.end(now, g.Reason, g.By, g.Why)
+	g.end(g.fell(now), g.Reason, g.By, g.Why)
+	g.confirm()
+}
+
+// fell returns when the leader was gone that is seen to be gone now. One that was found dead has been so for longer.
+func (g *Group) fell(now time.Time) time.Time {
+	if g.Confirmed || g.Renewed.IsZero() || g.Reason != leader.ReasonExpired {
+		return now
+	}
+	return earlier(g.Renewed.Add(g.Window), now)
 }
 
 // end ends the term that lasts, if one does. Slices that were handed out stay as they are.
@@ -251,13 +301,16 @@ func (g *Group) end(now time.Time, reason leader.Reason, by, why string) {
 	g.Terms = slices.Clone(g.Terms)
 	t := &g.Terms[last]
 	t.Ended, t.Reason, t.By, t.Why = now, reason, by, why
+	t.Began = earlier(t.Began, t.Ended)
 }
 
 // ReasonUnseen says that a leader followed another without a vacancy that was seen.
 const ReasonUnseen leader.Reason = "unseen"
 
 // enthrone notes that a leader follows what was before.
-func (g *Group) enthrone(before leader.LeaderInfo, now time.Time) {
+func (g *Group) enthrone(before leader.LeaderInfo, found bool, now time.Time) {
+	g.confirm()
+	g.Confirmed = !found
 	last := len(g.Terms) - 1
 	if last >= 0 && g.Terms[last].Number == g.Term && g.Terms[last].Leader == g.ID {
 		// It had fallen silent, and its renewal came late.
@@ -280,7 +333,7 @@ func (g *Group) enthrone(before leader.LeaderInfo, now time.Time) {
 		g.Changes = changes
 	}
 	g.Terms = append(slices.Clone(g.Terms[max(0, len(g.Terms)-MaxTerms+1):]), Term{
-		Number: g.Term, Leader: g.ID, Correlation: g.Correlation, Began: now,
+		Number: g.Term, Leader: g.ID, Correlation: g.Correlation, Began: now, Older: found,
 	})
 }
 

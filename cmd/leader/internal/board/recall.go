@@ -38,7 +38,7 @@ func (g *Group) recall(past []Term, since, now time.Time) {
 		i := slices.IndexFunc(past, func(t Term) bool { return t.Number >= first.Number })
 		if i >= 0 {
 			if t := past[i]; t.Number == first.Number && t.Leader == first.Leader && !t.Began.IsZero() {
-				first.Began = earlier(t.Began, first.Began)
+				first.Began, first.Older = earlier(t.Began, first.Began), false
 			}
 			past = past[:i] // the rest was seen
 		}
@@ -51,12 +51,52 @@ func (g *Group) recall(past []Term, since, now time.Time) {
 			t.Ended, t.Reason = limit, ReasonUnseen
 		}
 		if t.Began.IsZero() { // it began before
-			t.Began = since
+			t.Began, t.Older = since, true
 		}
 		t.Ended = earlier(t.Ended, limit)
 		t.Began = earlier(t.Began, t.Ended)
 	}
 	g.Terms = slices.Concat(past, seen)
+}
+
+// A Finding is what the store, a history or the leader itself says of a group that was found, where its record says nothing.
+type Finding struct {
+	Group string
+	Term  uint64
+	// Since is when the term began or, in a vacant group, ended; zero if nobody knows.
+	Since time.Time
+	// Renewed is when the store took the latest renewal, by its clock, and Silent reports whether the lease has run out since.
+	Renewed time.Time
+	Silent  bool
+}
+
+// Learn takes in findings. One of a term that is over by now is passed over.
+func (b *Board) Learn(all []Finding) {
+	b.update(func() {
+		for _, f := range all {
+			if g := b.groups[f.Group]; g != nil && g.Term == f.Term && g.learn(f) {
+				g.changed = b.seq
+			}
+		}
+	})
+}
+
+// learn reports whether the finding is news. Slices that were handed out stay as they are.
+func (g *Group) learn(f Finding) (news bool) {
+	last := len(g.Terms) - 1
+	switch {
+	case f.Since.IsZero():
+	case g.ID != "" && last >= 0 && g.Terms[last].Older:
+		g.Terms = slices.Clone(g.Terms)
+		g.Terms[last].Began, g.Terms[last].Older = earlier(f.Since, g.Terms[last].Began), false
+		news = true
+	case g.ID == "" && last < 0 && g.vacantSince.IsZero():
+		g.vacantSince, news = f.Since, true
+	}
+	if g.ID != "" && !g.Confirmed && !f.Renewed.IsZero() {
+		g.Renewed, g.Silent, news = f.Renewed, f.Silent, true
+	}
+	return news
 }
 
 func earlier(a, b time.Time) time.Time {

@@ -42,7 +42,7 @@ func TestWhatAHistoryTellsComesBeforeWhatWasSeen(t *testing.T) {
 			t.Fatalf("terms %+v", g.Terms)
 		}
 		for i, want := range []board.Term{
-			{Number: term - 3, Leader: "worker-2", Began: since, Ended: begin.Add(-time.Hour), Reason: leader.ReasonResigned, By: "ann"},
+			{Number: term - 3, Leader: "worker-2", Began: since, Older: true, Ended: begin.Add(-time.Hour), Reason: leader.ReasonResigned, By: "ann"},
 			{Number: term - 2, Leader: "worker-3", Began: begin.Add(-time.Hour), Ended: begin, Reason: board.ReasonUnseen},
 			{Number: term - 1, Leader: "worker-2", Began: begin, Ended: begin},
 			{Number: term, Leader: "worker-1", Began: begin, Correlation: g.Terms[3].Correlation},
