@@ -159,8 +159,9 @@ func TestDashWithoutAllowControlOnlyShows(t *testing.T) {
 	if code, _, body := stepDown(e.Term().Number, nil).ask(t, base); code != http.StatusForbidden || !strings.Contains(body, "--allow-control") {
 		t.Errorf("status %d: %s", code, body)
 	}
-	if code, _, _ := (visit{http.MethodGet, "/api/candidates?group=reports", "", nil}).ask(t, base); code != http.StatusForbidden {
-		t.Errorf("status %d for candidates", code)
+	// To see who stands takes no right to steer.
+	if code, _, body := (visit{http.MethodGet, "/api/candidates?group=reports", "", nil}).ask(t, base); code != http.StatusOK || !strings.HasPrefix(body, `{"candidates":[`) {
+		t.Errorf("status %d for candidates: %s", code, body)
 	}
 	if !e.IsLeader() {
 		t.Error("the leader has left")
@@ -220,6 +221,26 @@ func TestDashDemandsItsTokenOffLoopback(t *testing.T) {
 		if _, header, _ := v.ask(t, base); header.Get("Location") != "/login?wrong" || header.Get("Set-Cookie") != "" {
 			t.Errorf("login with %s: to %q, cookie %q", name, header.Get("Location"), header.Get("Set-Cookie"))
 		}
+	}
+	// A link to a group outlives the question for the token; nothing else does, least of all to another site.
+	for path, want := range map[string]string{
+		"/?group=reports":                "/login?group=reports",
+		"/?group=//evil.example":         "/login?group=%2F%2Fevil.example",
+		"/?group=%22%3E%3Cscript%3E":     "/login",
+		"/?next=https://evil.example":    "/login",
+		"/?group=a.b&token=x&group=more": "/login?group=a.b",
+	} {
+		if _, header, _ := (visit{http.MethodGet, path, "", nil}).ask(t, base); header.Get("Location") != want {
+			t.Errorf("%s: to %q, want %q", path, header.Get("Location"), want)
+		}
+	}
+	for path, want := range map[string]string{"/login?group=a.b": "/?group=a.b", "/login?group=//evil.example": "/?group=%2F%2Fevil.example"} {
+		if _, header, _ := (visit{http.MethodPost, path, url.Values{"token": {token}}.Encode(), form}).ask(t, base); header.Get("Location") != want {
+			t.Errorf("%s: to %q, want %q", path, header.Get("Location"), want)
+		}
+	}
+	if _, _, body := (visit{http.MethodGet, "/login?wrong", "", nil}).ask(t, base); !strings.Contains(body, "not the token") {
+		t.Errorf("after a wrong token: %s", body)
 	}
 	_, header, _ := (visit{http.MethodPost, "/login", url.Values{"token": {token}}.Encode(), form}).ask(t, base)
 	cookie := header.Get("Set-Cookie")

@@ -203,6 +203,7 @@ func TestAGroupIsPausedAndResumedByTheSameButton(t *testing.T) {
 	p.do(chromedp.KeyEvent("\r")) // the button that closes the dialog has the focus
 	p.until(cell("reports", 2) + " === 'paused by ann: a migration'")
 	p.until("document.activeElement.dataset.op === 'resume'")
+	p.until("document.getElementById('n-vacant').innerText === '0' && document.getElementById('n-paused').innerText === '1'")
 	if !eval[bool](p, "document.querySelector('[data-op=step-down]').disabled && document.querySelector('[data-op=transfer]').disabled") {
 		t.Error("nobody leads, and somebody may be asked to leave")
 	}
@@ -400,7 +401,7 @@ func TestHostileRecordsAreInert(t *testing.T) {
 	p.until(cell("evil", 2) + " === " + fmt.Sprintf("%q", evil))
 	p.until(cell("__proto__", 2) + " === 'constructor'")
 	p.until(cell("nonsense", 2) + ".includes('overwritten')")
-	p.until(cell("nonsense", 3) + " === '–'") // 0 is the number of no term
+	p.until(cell("nonsense", 4) + " === '–'") // 0 is the number of no term
 	p.open("evil")
 	p.open("gone")
 	// What happens later is the same as what was there.
@@ -449,11 +450,11 @@ func TestThePageWorksByKeyboardAndHasNames(t *testing.T) {
 	stand(t, nc, "reports", "worker-1")
 	p := visit(browser, t, serve(t, server, "--allow-control").url)
 	p.until(cell("reports", 2) + " === 'worker-1'")
-	// From the filter by Tab: three chips, the span, the group; Enter opens it.
+	// From the filter by Tab: three chips, the order, the span, the group; Enter opens it.
 	p.do(chromedp.KeyEvent("/"))
 	p.until("document.activeElement.id === 'filter'")
 	p.do(chromedp.KeyEvent("\x1b")) // the protocol types the key all the same
-	for range 5 {
+	for range 6 {
 		p.do(chromedp.KeyEvent("\t"))
 	}
 	p.until("document.activeElement.innerText === 'reports'")
@@ -480,6 +481,7 @@ func TestATokenIsAskedForOnce(t *testing.T) {
 	p.until("location.pathname === '/login'")
 	p.do(chromedp.SendKeys(chromedp.CSS("#token"), "wrong-horse-battery\r"))
 	p.until("location.search === '?wrong'")
+	p.until("document.querySelector('[role=alert]').innerText.includes('not the token')")
 	p.do(chromedp.SendKeys(chromedp.CSS("#token"), token+"\r"))
 	p.until("location.pathname === '/'")
 	p.until(cell("reports", 2) + " === 'worker-1'")

@@ -45,11 +45,13 @@ func TestPictures(t *testing.T) {
 	if err := first.Transfer(t.Context(), "reports-2"); err != nil {
 		t.Fatal(err)
 	}
-	p := visit(browser, t, serve(t, server, "--allow-control").url)
+	site := serve(t, server, "--allow-control")
+	p := visit(browser, t, site.url)
 	p.until(cell("reports", 2) + " === 'reports-2'")
 	p.until("performance.now() > 20000") // for the timelines
 	p.until("document.querySelectorAll('.line rect').length >= 9")
 	p.open("reports")
+	p.until("document.querySelectorAll('.roll tbody tr').length === 2")
 	for _, scheme := range []string{"light", "dark"} {
 		p.scheme(scheme)
 		for name, size := range map[string][2]int64{"wide": {1280, 720}, "narrow": {390, 844}, "narrow-tall": {390, 1400}} {
@@ -65,13 +67,29 @@ func TestPictures(t *testing.T) {
 		p.save(scheme + "-narrow-pause")
 		p.do(chromedp.Click(chromedp.CSS("#ask-cancel")))
 	}
+	p.takeStale(site)
 	p = visit(browser, t, serve(t, server, "--dash-token", "correct-horse-battery").url)
 	p.until("location.pathname === '/login'")
+	p.do(chromedp.EmulateViewport(390, 844))
 	for _, scheme := range []string{"light", "dark"} {
 		p.scheme(scheme)
-		p.do(chromedp.EmulateViewport(390, 844))
 		p.save(scheme + "-login")
 	}
+	p.do(chromedp.SendKeys(chromedp.CSS("#token"), "wrong-horse-battery\r"))
+	p.until("document.querySelector('.notice') !== null")
+	p.save("dark-login-wrong")
+}
+
+// takeStale takes pictures of a page whose command is gone.
+func (p *tab) takeStale(s *site) {
+	p.Helper()
+	s.stop()
+	p.until("document.body.classList.contains('stale')")
+	p.scheme("light")
+	p.do(chromedp.EmulateViewport(1280, 720))
+	p.save("light-stale-wide")
+	p.do(chromedp.EmulateViewport(390, 844))
+	p.save("light-stale-narrow")
 }
 
 // save takes a picture of what is in sight.

@@ -60,7 +60,7 @@ type Group struct {
 
 // Since returns when the present term began or, in a vacant group, when the last one ended. It is zero if that was before the group
 // was found, and nobody knows when.
-func (g Group) Since() time.Time {
+func (g *Group) Since() time.Time {
 	if len(g.Terms) == 0 {
 		return g.vacantSince
 	}

@@ -29,8 +29,13 @@ type Command struct {
 
 // Help is shown below the flags.
 func (Command) Help() string {
-	return `Serves one page: every group of the bucket, who leads it, how long the lease is good for, and its terms. It follows
-the elections live and takes no part in them; an observer's rights suffice. The page's address is printed.
+	return `Serves one page: every group of the bucket, who leads it and since when, how long the lease is good for, and its terms. It
+follows the elections live and takes no part in them; an observer's rights suffice. The page's address is printed.
+
+Groups in trouble come first. An open group shows its candidates, as far as they answer a roll call, and has an address
+of its own (/?group=NAME). A leader whose record was there at the start is "unconfirmed" until a renewal is seen, or its
+lease has run out: a record does not tell its age. When the command does not answer, or has lost its server, the page
+says so and greys out what it last heard.
 
 The terms are those of the last day where a stream keeps a history (leader history enable makes one, and the user may
 read it); otherwise those that were seen since the start of the command. The page says which.
@@ -41,7 +46,7 @@ pressed, and no later one.
 
 On a loopback address everybody on this machine may look (and, with --allow-control, steer). Every other address
 demands --dash-token, which is asked for once and then kept as a cookie, or sent as "Authorization: Bearer TOKEN";
-it never stands in a URL. There is no TLS: put a proxy in front of what leaves the machine.
+it never stands in a URL. Wrong tokens are logged. There is no TLS: put a proxy in front of what leaves the machine.
 
 Exit status: 0 when interrupted, 1 no server or no address to listen on, 2 wrong usage.
 

@@ -97,7 +97,7 @@ func statusOf(err error) int {
 	}
 }
 
-func answer[T outcome | []candidate](w http.ResponseWriter, code int, value T) {
+func answer[T outcome | roll](w http.ResponseWriter, code int, value T) {
 	body, err := json.Marshal(value)
 	if err != nil {
 		http.Error(w, err.Error(), http.StatusInternalServerError)
@@ -108,31 +108,58 @@ func answer[T outcome | []candidate](w http.ResponseWriter, code int, value T) {
 	_, _ = w.Write(body) // who has left needs no answer
 }
 
-// maxCandidates is how many successors are proposed.
-const maxCandidates = 100
+const (
+	// maxCandidates is how many candidates of a group are shown.
+	maxCandidates = 100
+	// maxRolls is how many roll calls may be under way: each has all candidates of a group answer.
+	maxRolls = 8
+)
 
-// A candidate is one that may be asked to take over.
-type candidate struct {
-	ID      string `json:"id"`
-	State   string `json:"state"`
-	Barred  string `json:"barred,omitempty"`
-	Version string `json:"version,omitempty"`
+// A roll is who answered a roll call.
+type roll struct {
+	Candidates []candidate `json:"candidates"`
+	More       int         `json:"more,omitempty"`  // how many more answered
+	Error      string      `json:"error,omitempty"` // why others may be missing
 }
 
-// candidates asks a group who stands, for the choice of a successor. It is no error that nobody answers: not every
-// candidate does.
+// A candidate is one that answered.
+type candidate struct {
+	ID         string `json:"id"`
+	State      string `json:"state"`
+	Since      int64  `json:"since,omitempty"` // by its own clock
+	Barred     string `json:"barred,omitempty"`
+	Leader     string `json:"leader,omitempty"` // whom it follows
+	Term       uint64 `json:"term,string"`
+	Lag        int64  `json:"lag"` // age of the latest renewal that it sent or heard of
+	Version    string `json:"version,omitempty"`
+	Priority   int    `json:"priority,omitempty"`
+	Address    string `json:"address,omitempty"`
+	Connection string `json:"connection,omitempty"`
+	Error      string `json:"error,omitempty"`
+}
+
+// candidates asks a group who stands. It is no error that nobody answers: not every candidate does.
 func (s *server) candidates(w http.ResponseWriter, r *http.Request) {
-	if s.control == nil {
-		answer(w, http.StatusForbidden, outcome{Error: "this page only shows"})
+	select {
+	case s.rolls <- struct{}{}:
+		defer func() { <-s.rolls }()
+	default:
+		w.Header().Set("Retry-After", "1")
+		answer(w, http.StatusServiceUnavailable, roll{Error: "too many roll calls at once", Candidates: []candidate{}})
 		return
 	}
 	ctx, cancel := context.WithTimeout(r.Context(), s.session.Timeout)
 	defer cancel()
-	all := []candidate{}
-	for c, err := range rollcall.Ask(ctx, s.session.NC, s.session.Bucket, r.URL.Query().Get("group")) {
-		if err == nil && len(all) < maxCandidates {
-			all = append(all, candidate{ID: c.Instance, State: c.State, Barred: string(c.Barred), Version: c.Version})
-		}
+	all, err := rollcall.All(ctx, s.session.NC, s.session.Bucket, r.URL.Query().Get("group"))
+	found := roll{Candidates: make([]candidate, 0, min(len(all), maxCandidates)), More: max(0, len(all)-maxCandidates)}
+	for _, c := range all[:min(len(all), maxCandidates)] {
+		found.Candidates = append(found.Candidates, candidate{
+			ID: c.Instance, State: c.State, Since: unix(c.Since), Barred: string(c.Barred), Leader: c.Leader, Term: c.Term, Lag: c.Lag,
+			Version: c.Version, Priority: c.Priority, Address: c.Address, Connection: c.Connection, Error: c.Error,
+		})
 	}
-	answer(w, http.StatusOK, all)
+	if err != nil {
+		found.Error = err.Error()
+	}
+	answer(w, http.StatusOK, found)
 }

@@ -6,12 +6,15 @@ import (
 	"crypto/sha256"
 	"crypto/subtle"
 	"encoding/hex"
+	"html/template"
 	"net/http"
+	"net/url"
 	"strconv"
 	"strings"
 	"time"
 
 	"github.com/seed-ff2cb582/leader/cmd/leader/internal/web"
+	"github.com/seed-ff2cb582/leader/store"
 )
 
 const (
@@ -24,14 +27,18 @@ const (
 
 // A gate lets in who knows the token.
 type gate struct {
-	token [sha256.Size]byte // its hash, so that comparing tells nothing about its length
-	open  bool              // there is no token
-	key   []byte            // signs cookies; a restart of the command ends every visit
+	token [sha256.Size]byte  // its hash, so that comparing tells nothing about its length
+	open  bool               // there is no token
+	key   []byte             // signs cookies; a restart of the command ends every visit
+	page  *template.Template // it asks for the token, and needs no script
+	// refused, if not nil, is told from which address a wrong token came.
+	refused func(address string)
 }
 
 func newGate(token string) *gate {
 	g := &gate{token: sha256.Sum256([]byte(token)), open: token == "", key: make([]byte, sha256.Size)}
-	_, _ = rand.Read(g.key) // it never fails
+	g.page = template.Must(template.ParseFS(page, "page/login.html")) // which is part of the program
+	_, _ = rand.Read(g.key)                                           // it never fails
 	return g
 }
 
@@ -54,7 +61,7 @@ func (g *gate) guard(next http.Handler) http.Handler {
 		case g.open || g.bears(r) || g.knows(r):
 			next.ServeHTTP(w, r)
 		case (r.Method == http.MethodGet || r.Method == http.MethodHead) && r.URL.Path == "/":
-			http.Redirect(w, r, "/login", http.StatusSeeOther)
+			http.Redirect(w, r, loginFor(r, false), http.StatusSeeOther) //nolint:gosec // a path of ours; the visitor's part is a group in its query
 		default:
 			w.Header().Set("WWW-Authenticate", "Bearer")
 			http.Error(w, "a token is needed", http.StatusUnauthorized)
@@ -65,7 +72,16 @@ func (g *gate) guard(next http.Handler) http.Handler {
 // bears reports whether the request has the token in its header.
 func (g *gate) bears(r *http.Request) bool {
 	token, ok := strings.CutPrefix(r.Header.Get("Authorization"), "Bearer ")
-	return ok && g.fits(token)
+	return ok && g.admits(r, token)
+}
+
+// admits reports whether a visitor has given the token. Who gave another is told of.
+func (g *gate) admits(r *http.Request, token string) bool {
+	fits := g.fits(token)
+	if !fits && g.refused != nil {
+		g.refused(r.RemoteAddr)
+	}
+	return fits
 }
 
 func (g *gate) fits(token string) bool {
@@ -97,8 +113,8 @@ func (g *gate) sign(text string) string {
 func (g *gate) login(w http.ResponseWriter, r *http.Request) {
 	_ = http.NewResponseController(w).SetReadDeadline(time.Now().Add(slowBody)) // an error shows when reading
 	r.Body = http.MaxBytesReader(w, r.Body, maxForm)
-	if !g.open && !g.fits(r.PostFormValue("token")) {
-		http.Redirect(w, r, "/login?wrong", http.StatusSeeOther)
+	if !g.open && !g.admits(r, r.PostFormValue("token")) {
+		http.Redirect(w, r, loginFor(r, true), http.StatusSeeOther) //nolint:gosec // as above
 		return
 	}
 	until := strconv.FormatInt(time.Now().Add(visit).Unix(), 10)
@@ -106,5 +122,35 @@ func (g *gate) login(w http.ResponseWriter, r *http.Request) {
 		Name: cookieName, Value: until + "." + g.sign(until), Path: "/", MaxAge: int(visit.Seconds()),
 		HttpOnly: true, SameSite: http.SameSiteStrictMode, Secure: r.TLS != nil,
 	})
-	http.Redirect(w, r, "/", http.StatusSeeOther)
+	http.Redirect(w, r, withGroup("/", r), http.StatusSeeOther)
+}
+
+// form shows the page that asks for the token, and says so if the one before was wrong.
+func (g *gate) form(w http.ResponseWriter, r *http.Request) {
+	w.Header().Set("Content-Type", "text/html; charset=utf-8")
+	_ = g.page.Execute(w, map[string]any{ // who has left needs no answer
+		"Wrong": r.URL.Query().Has("wrong"), "Action": withGroup("/login", r),
+	})
+}
+
+// loginFor is where a visitor is asked for the token.
+func loginFor(r *http.Request, wrong bool) string {
+	if !wrong {
+		return withGroup("/login", r)
+	}
+	return withGroup("/login?wrong", r)
+}
+
+// withGroup adds the group that a visitor asked for to a path of this site, so that a link to it outlives the login.
+func withGroup(path string, r *http.Request) string {
+	group := r.URL.Query().Get("group")
+	switch {
+	case !store.ValidKey(group):
+		return path
+	case strings.Contains(path, "?"):
+		path += "&"
+	default:
+		path += "?"
+	}
+	return path + url.Values{"group": {group}}.Encode()
 }

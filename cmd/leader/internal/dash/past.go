@@ -6,7 +6,10 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/seed-ff2cb582/leader"
 	"github.com/seed-ff2cb582/leader/cmd/leader/internal/archive"
+	"github.com/seed-ff2cb582/leader/cmd/leader/internal/board"
+	"github.com/seed-ff2cb582/leader/cmd/leader/internal/read"
 )
 
 const (
@@ -18,33 +21,54 @@ const (
 
 // A past is how far back the terms on the page go.
 type past struct {
+	Began int64 `json:"began"` // when the command started
 	Since int64 `json:"since"` // nothing is known of before
 	// Stream is where those come from that ended before the command started. If it is empty, Why says why there are none.
 	Stream string `json:"stream,omitempty"`
 	Why    string `json:"why,omitempty"`
 }
 
-// recall adds what a history knows of the terms before the command's start, if there is one.
+// recall adds what others know of the time before the command's start.
 func (s *server) recall(ctx context.Context) {
-	if !s.known(ctx) {
-		return
+	if s.known(ctx) {
+		s.recallTerms(ctx)
+		s.recallTimes(ctx)
 	}
+}
+
+// recallTimes asks since when the groups stand as they were found, and how old the latest renewals are.
+func (s *server) recallTimes(ctx context.Context) {
+	found := s.board.Since(0).Changed
+	infos := make([]leader.LeaderInfo, len(found))
+	for i, g := range found {
+		infos[i] = g.LeaderInfo
+	}
+	known := read.Known(ctx, s.session, infos)
+	findings := make([]board.Finding, len(known))
+	for i, g := range known {
+		findings[i] = board.Finding{Group: g.Group, Term: g.Term, Since: g.Since, Renewed: g.Renewed, Silent: g.Silent}
+	}
+	s.board.Learn(findings)
+}
+
+// recallTerms adds what a history knows of the terms before, if there is one.
+func (s *server) recallTerms(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(ctx, s.session.Timeout)
 	defer cancel()
-	start := time.UnixMilli(s.past.Load().Since)
+	start := time.UnixMilli(s.past.Load().Began)
 	h, err := s.history(ctx, start.Add(-memory))
 	if err != nil {
 		if errors.Is(err, archive.ErrNone) {
 			err = fmt.Errorf("%w (leader history enable makes one)", err)
 		}
-		s.past.Store(&past{Since: start.UnixMilli(), Why: err.Error()})
+		s.past.Store(&past{Began: start.UnixMilli(), Since: start.UnixMilli(), Why: err.Error()})
 		return
 	}
 	since := h.Complete
 	if start.Before(since) {
 		since = start
 	}
-	s.past.Store(&past{Since: since.UnixMilli(), Stream: h.Stream})
+	s.past.Store(&past{Began: start.UnixMilli(), Since: since.UnixMilli(), Stream: h.Stream})
 	s.board.Recall(h.Reigns(), since)
 }
 

@@ -27,11 +27,14 @@ type server struct {
 	past    atomic.Pointer[past] // how far back the terms go
 	say     func(string)         // tells whoever started the command
 	streams chan struct{}        // bounds how many visitors are followed
+	rolls   chan struct{}        // bounds how many roll calls are under way
+	wrong   tally                // of wrong tokens
 }
 
 func newServer(b *board.Board, session *app.Session, say func(string)) *server {
-	s := &server{board: b, session: session, say: say, streams: make(chan struct{}, maxStreams)}
-	s.past.Store(&past{Since: time.Now().UnixMilli()})
+	s := &server{board: b, session: session, say: say, streams: make(chan struct{}, maxStreams), rolls: make(chan struct{}, maxRolls)}
+	now := time.Now().UnixMilli()
+	s.past.Store(&past{Began: now, Since: now})
 	return s
 }
 
@@ -55,6 +58,7 @@ func printable(r rune) rune {
 // handler is the whole site. An empty token demands none, and then only loopback names are answered to.
 func (s *server) handler(token string) http.Handler {
 	g := newGate(token)
+	g.refused = s.refused
 	inside := http.NewServeMux()
 	inside.Handle("GET /{$}", file("index.html", "text/html; charset=utf-8"))
 	inside.HandleFunc("GET /api/events", s.stream)
@@ -67,11 +71,40 @@ func (s *server) handler(token string) http.Handler {
 	site.Handle("GET /dash.css", file("dash.css", "text/css; charset=utf-8"))
 	site.Handle("GET /dash.js", file("dash.js", "text/javascript; charset=utf-8"))
 	site.Handle("GET /icon.svg", file("icon.svg", "image/svg+xml"))
-	site.Handle("GET /login", file("login.html", "text/html; charset=utf-8"))
+	site.HandleFunc("GET /login", g.form)
 	site.HandleFunc("POST /login", g.login)
 	site.HandleFunc("GET /livez", func(w http.ResponseWriter, _ *http.Request) { fmt.Fprintln(w, "ok") })
 
 	return g.checkHost(secured(http.NewCrossOriginProtection().Handler(site)))
+}
+
+// refused tells whoever started the command of a wrong token, and of many in one line.
+func (s *server) refused(from string) {
+	if n := s.wrong.note(time.Now()); n > 0 {
+		s.say(fmt.Sprintf("%s gave a wrong token (%d since the last such line)", from, n))
+	}
+}
+
+// A tally lets through one in a while of what may come in floods.
+type tally struct {
+	mu   sync.Mutex
+	last time.Time
+	held int
+}
+
+// refusals is the time between two lines about wrong tokens.
+const refusals = 10 * time.Second
+
+// note counts one, and returns how many there were since it last returned any, or 0 if it is too early to tell.
+func (t *tally) note(now time.Time) (n int) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.held++
+	if now.Sub(t.last) < refusals {
+		return 0
+	}
+	n, t.held, t.last = t.held, 0, now
+	return n
 }
 
 // policy allows this site's own files and nothing else, and no way to make code or markup of a string.

@@ -16,8 +16,9 @@ const (
 	pace = 200 * time.Millisecond
 	// pulse is how often the connection is looked at.
 	pulse = time.Second
-	// quiet is how long a stream says nothing at the most, so that proxies and pages know that it lives.
-	quiet = 10 * time.Second
+	// quiet is how long a stream says nothing at the most, so that proxies and pages know that it lives. The page takes the command
+	// for gone after twice as long.
+	quiet = 5 * time.Second
 	// slowReader is how long a visitor may take to accept a message.
 	slowReader = 10 * time.Second
 )
@@ -97,7 +98,7 @@ func (v *visitor) send() error {
 		}
 		return v.write("retry: 1000\nevent: news\ndata: %s\n\n", data)
 	case time.Since(v.sent) > quiet:
-		return v.write(": still here\n\n")
+		return v.write("event: pulse\ndata: {}\n\n") // a script is not told of comments
 	}
 	return nil
 }

@@ -42,21 +42,28 @@ type renewal struct {
 // A view is a group as the page shows it. Term numbers are below 2^53 on NATS; they travel as text all the same, for
 // a record may say anything.
 type view struct {
-	Group     string            `json:"group"`
-	Leader    string            `json:"leader,omitempty"`
-	Term      uint64            `json:"term,string"`
-	Priority  int               `json:"priority,omitempty"`
-	Version   string            `json:"version,omitempty"`
-	Address   string            `json:"address,omitempty"`
-	Meta      map[string]string `json:"meta,omitempty"`
-	Left      int64             `json:"left"`
-	Window    int64             `json:"window"`
-	Reason    string            `json:"reason,omitempty"`
-	By        string            `json:"by,omitempty"`
-	Why       string            `json:"why,omitempty"`
-	Successor string            `json:"successor,omitempty"`
-	Paused    *pause            `json:"paused,omitempty"`
-	Terms     []term            `json:"terms"`
+	Group    string            `json:"group"`
+	Leader   string            `json:"leader,omitempty"`
+	Term     uint64            `json:"term,string"`
+	Priority int               `json:"priority,omitempty"`
+	Version  string            `json:"version,omitempty"`
+	Address  string            `json:"address,omitempty"`
+	Meta     map[string]string `json:"meta,omitempty"`
+	Left     int64             `json:"left"`
+	Window   int64             `json:"window"`
+	// Unconfirmed reports whether nothing was seen of the leader but a record of unknown age. Renewed, if it is not 0, is when the store
+	// took the latest renewal, and Silent reports whether the lease has run out since.
+	Unconfirmed bool  `json:"unconfirmed,omitempty"`
+	Renewed     int64 `json:"renewed,omitempty"`
+	Silent      bool  `json:"silent,omitempty"`
+	// Since is when the term began or, in a vacant group, ended; 0 if that was before the command started, and nobody knows when.
+	Since     int64  `json:"since,omitempty"`
+	Reason    string `json:"reason,omitempty"`
+	By        string `json:"by,omitempty"`
+	Why       string `json:"why,omitempty"`
+	Successor string `json:"successor,omitempty"`
+	Paused    *pause `json:"paused,omitempty"`
+	Terms     []term `json:"terms"`
 }
 
 type pause struct {
@@ -68,6 +75,7 @@ type term struct {
 	Number uint64 `json:"number,string"`
 	Leader string `json:"leader"`
 	Began  int64  `json:"began"`
+	Older  bool   `json:"older,omitempty"` // it may have begun at any time before
 	Ended  int64  `json:"ended,omitempty"`
 	Reason string `json:"reason,omitempty"`
 	By     string `json:"by,omitempty"`
@@ -86,18 +94,29 @@ func viewOf(g board.Group, now time.Time) view {
 	v := view{
 		Group: g.Group, Leader: g.ID, Term: g.Term, Priority: g.Priority, Version: g.Version, Address: g.Address, Meta: g.Meta,
 		Left: left(g, now), Window: g.Window.Milliseconds(),
-		Reason: string(g.Reason), By: g.By, Why: g.Why, Successor: g.Successor, Terms: make([]term, len(g.Terms)),
+		Since: unix(g.Since()), Reason: string(g.Reason), By: g.By, Why: g.Why, Successor: g.Successor, Terms: make([]term, len(g.Terms)),
+	}
+	if g.ID != "" {
+		v.Unconfirmed, v.Renewed, v.Silent = !g.Confirmed, unix(g.Renewed), g.Silent
 	}
 	if g.Paused {
 		v.Paused = &pause{By: g.PausedBy, Why: g.PauseWhy}
 	}
 	for i, t := range g.Terms {
-		v.Terms[i] = term{Number: t.Number, Leader: t.Leader, Began: t.Began.UnixMilli(), Reason: string(t.Reason), By: t.By, Why: t.Why}
-		if !t.Ended.IsZero() {
-			v.Terms[i].Ended = t.Ended.UnixMilli()
+		v.Terms[i] = term{
+			Number: t.Number, Leader: t.Leader, Began: unix(t.Began), Older: t.Older, Ended: unix(t.Ended),
+			Reason: string(t.Reason), By: t.By, Why: t.Why,
 		}
 	}
 	return v
+}
+
+// unix is t in milliseconds since 1970, 0 for the zero time.
+func unix(t time.Time) int64 {
+	if t.IsZero() {
+		return 0
+	}
+	return t.UnixMilli()
 }
 
 func renewals(groups []board.Group, now time.Time) []renewal {

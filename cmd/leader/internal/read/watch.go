@@ -180,7 +180,11 @@ func lineOf(g Group, now time.Time) line {
 	if !g.Since.IsZero() {
 		since = "since " + g.Since.Local().Format(time.DateTime)
 	}
-	return line{now, g.Group, event, g.Leader, g.Term, []string{since, g.change(), g.Why, told("successor ", g.Successor), g.Address}}
+	silence := ""
+	if g.Silent {
+		silence = g.trust(now)
+	}
+	return line{now, g.Group, event, g.Leader, g.Term, []string{silence, since, g.change(), g.Why, told("successor ", g.Successor), g.Address}}
 }
 
 func lineOfAdvisory(a advisory.Advisory) line {

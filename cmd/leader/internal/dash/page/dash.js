@@ -12,7 +12,24 @@ let about = { bucket: "", server: "", control: false };
 let past = { since: 0 }; // how far back the terms go
 let show = "all";
 let span = 0; // what the timelines show, in ms; 0 for what is known, up to ten minutes
+let order = "trouble"; // or "name"
 let ahead = 0; // the server's clock minus ours
+let wanted = new URLSearchParams(location.search).get("group"); // to be opened as soon as it is there
+let heard = performance.now(); // when the command spoke last
+let brokenAt = 0; // when the stream ended, if it was not opened again
+let away = false; // the command has lost its server
+let staleAt = 0; // since when what is shown is not followed, by the server's clock; 0 while it is
+let complaint = ""; // what the command says is wrong
+let touched = -Infinity; // when a finger or a key was last within the table
+
+// The command speaks every five seconds at least. One that has not for so long is gone, or cut off.
+const patience = 12000;
+// A stream that ends is opened again at once. Only if that fails is it worth a word.
+const blink = 2000;
+// A group is moved when it has been in trouble, or out of it, for so long: not for each handover.
+const settled = 2000;
+// Rows stand still for so long after the table was touched.
+const still = 5000;
 
 // el makes an element. Strings become text.
 function el(tag, attributes, ...content) {
@@ -25,6 +42,9 @@ function el(tag, attributes, ...content) {
 }
 
 const serverNow = () => Date.now() + ahead;
+
+// shownNow is the time of what is shown: it stands still while nothing is heard.
+const shownNow = () => staleAt || serverNow();
 
 function lasting(ms, fine) {
   if (fine && ms < 1000) return Math.max(0, Math.round(ms)) + " ms";
@@ -65,6 +85,7 @@ class Row {
     this.button = el("button", { class: "open", type: "button", "aria-expanded": "false", "aria-controls": id },
       el("span", { class: "cut", title: name }, name));
     this.leader = el("td", { role: "cell", class: "who" });
+    this.since = el("td", { role: "cell", class: "since" });
     this.term = el("td", { role: "cell", class: "term cut" });
     this.fill = el("div", { class: "fill" });
     this.bar = el("div", { class: "bar", role: "meter", "aria-label": "lease left", "aria-valuemin": "0" }, this.fill);
@@ -75,10 +96,10 @@ class Row {
     this.line.setAttribute("preserveAspectRatio", "none");
     this.line.setAttribute("role", "img");
     this.row = el("tr", { role: "row", class: "row" },
-      el("th", { role: "rowheader", scope: "row" }, this.button), this.leader, this.term,
+      el("th", { role: "rowheader", scope: "row" }, this.button), this.leader, this.since, this.term,
       el("td", { role: "cell", class: "lease" }, this.bar, this.left),
       el("td", { role: "cell" }, this.line));
-    this.cell = el("td", { role: "cell", colspan: "5" });
+    this.cell = el("td", { role: "cell", colspan: "6" });
     this.more = el("tr", { role: "row", class: "more", id, hidden: "" }, this.cell);
     this.body = el("tbody", { role: "rowgroup" }, this.row, this.more);
     this.body.row = this;
@@ -93,6 +114,27 @@ class Row {
     this.more.hidden = !this.more.hidden;
     this.button.setAttribute("aria-expanded", String(!this.more.hidden));
     this.detail();
+    if (!this.more.hidden) {
+      remember(this.name);
+      this.call();
+    } else if (new URLSearchParams(location.search).get("group") === this.name) remember(null);
+  }
+
+  // trouble ranks what the group needs of whoever looks, the most urgent first.
+  trouble() {
+    const g = this.g;
+    if (order === "name") return 0;
+    if (!g.leader && !g.paused) return 0;
+    if (g.silent) return 1;
+    return g.paused ? 2 : 3;
+  }
+
+  // settle moves the row when its trouble has lasted, or has been over for as long.
+  settle(now) {
+    const rank = this.trouble();
+    if (rank === this.rank) this.unsettled = 0;
+    else this.unsettled ||= now;
+    if (this.unsettled && now - this.unsettled >= settled && this.more.hidden) place(this);
   }
 
   // update takes in what the server says of the group. It returns what is worth telling, if anything is.
@@ -101,8 +143,9 @@ class Row {
     this.g = g;
     this.renew(g.left, g.window);
     this.body.classList.toggle("paused", Boolean(g.paused));
+    this.body.classList.toggle("vacant", !g.leader);
     // A group that is paused has no leader soon, for a reason that somebody chose.
-    const tag = g.paused && g.leader ? el("span", { class: "tag" }, "paused") : null;
+    const tag = this.tag();
     const vacancy = g.paused ? whyOf({ reason: "paused", by: g.paused.by, why: g.paused.why }) : "no leader: " + whyOf(g);
     if (g.leader) {
       this.leader.replaceChildren(el("span", { class: "dot " + hue(g.leader) }), el("span", { class: "cut", title: g.leader }, g.leader), ...(tag ? [tag] : []));
@@ -113,12 +156,35 @@ class Row {
     const known = g.term !== "0"; // of a record that cannot be read, and of a group that has not been led yet
     this.term.textContent = known ? g.term : "–";
     this.term.title = known ? "term " + g.term : "no term";
+    this.age();
     this.draw();
     this.detail();
     if (!was || (was.leader === g.leader && was.term === g.term)) return null;
     this.row.classList.add("fresh");
     requestAnimationFrame(() => requestAnimationFrame(() => this.row.classList.remove("fresh")));
     return g.leader ? `${g.group}: ${g.leader} leads` : `${g.group}: no leader, ${whyOf(g)}`;
+  }
+
+  // tag says what is to be known of a leader beside its name.
+  tag() {
+    const g = this.g;
+    if (!g.leader) return null;
+    if (g.paused) return el("span", { class: "tag" }, "paused");
+    if (!g.unconfirmed) return null;
+    const found = `Its record was found by this page's command, which has seen no renewal since. `;
+    if (g.silent) {
+      return el("span", { class: "tag bad", title: found + "By the server's clock its lease has run out." }, "silent for " + lasting(serverNow() - g.renewed));
+    }
+    return el("span", { class: "tag", title: found + "Whether it lives is not known before the next one, or before its lease has run out." }, "unconfirmed");
+  }
+
+  // age says since when it is as it is.
+  age() {
+    const { since } = this.g;
+    const text = since ? `${clock(since)} · ${lasting(shownNow() - since)}` : "before " + clock(past.began);
+    if (this.since.textContent === text) return;
+    this.since.textContent = text;
+    this.since.title = since ? "" : "It was found so, and nothing says since when.";
   }
 
   renew(left, window) {
@@ -130,22 +196,25 @@ class Row {
 
   // tick draws the bar.
   tick() {
-    const led = Boolean(this.g && this.g.leader);
+    const led = Boolean(this.g && this.g.leader) && !staleAt;
     const left = led ? Math.max(0, this.deadline - performance.now()) : 0;
     const share = Math.min(1, left / this.window);
     this.fill.style.transform = `scaleX(${share.toFixed(3)})`;
     this.fill.className = "fill" + (share < 0.182 ? " out" : share < 0.45 ? " low" : "");
-    const text = led ? lasting(left) : "–";
+    const text = led ? (this.g.unconfirmed ? "≤ " : "") + lasting(left) : staleAt ? "?" : "–";
     if (this.left.textContent !== text) this.left.textContent = text;
     this.bar.setAttribute("aria-valuemax", String(this.window / 1000));
     this.bar.setAttribute("aria-valuenow", (left / 1000).toFixed(1));
-    this.bar.setAttribute("aria-valuetext", led ? text : "no leader");
+    this.bar.setAttribute("aria-valuetext", led ? text : staleAt ? "not known" : "no leader");
+    if (!this.g) return;
+    this.age();
+    const lasts = this.lasts && lengthOf(this.lasts.term);
+    if (lasts && this.lasts.cell.textContent !== lasts) this.lasts.cell.textContent = lasts;
   }
 
   // draw draws the timeline.
   draw() {
-    const now = serverNow(), length = span || Math.min(600000, Math.max(30000, now - past.since));
-    const from = now - length, shapes = [];
+    const { from, now, length, ticks } = frame(), shapes = [];
     const shape = (kind, begin, end, title) => {
       const a = Math.max(begin, from), b = Math.min(end, now);
       if (b <= a) return;
@@ -168,14 +237,19 @@ class Row {
     terms.forEach((t, i) => {
       const end = t.ended || now;
       words.push(`${t.leader} ${lasting(end - t.began, true)}`);
-      shape(hue(t.leader), t.began, end, `${t.leader}, term ${t.number}, ${clock(t.began)} to ${t.ended ? clock(t.ended) + ", " + whyOf(t) : "now"}`);
+      shape(hue(t.leader), t.began, end, `${t.leader}, term ${t.number}, ${t.older ? "before " : ""}${clock(t.began)} to ${t.ended ? clock(t.ended) + ", " + whyOf(t) : "now"}`);
       const next = terms[i + 1];
       if (t.ended && (!next || next.began > t.ended)) {
         const until = next ? next.began : now;
         shape(next ? "vacant" : idle, t.ended, until, `no leader for ${lasting(until - t.ended, true)}: ${whyOf(t)}`);
       }
     });
-    if (!terms.length) shape(idle, past.since, now, "no leader: " + whyOf(this.g));
+    if (!terms.length) shape(idle, this.g.since || past.since, now, "no leader: " + whyOf(this.g));
+    for (const at of ticks) {
+      const mark = document.createElementNS(SVG, "rect");
+      for (const [k, v] of Object.entries({ class: "tick", x: (1000 * (at - from) / length).toFixed(2), y: 0, width: 1, height: 10 })) mark.setAttribute(k, v);
+      shapes.push(mark);
+    }
     this.line.replaceChildren(...shapes);
     this.line.setAttribute("aria-label", words.length ? "Terms: " + words.slice(-5).join(", then ") : "no term");
   }
@@ -193,6 +267,7 @@ class Row {
     for (const [k, v] of Object.entries(g.meta || {})) say(k, v);
     say("Term", g.term === "0" ? "" : g.term);
     if (g.leader) say("Lease", lasting(g.window) + " from each renewal, as seen from here");
+    if (g.unconfirmed) say("Renewed", g.renewed ? `${clock(g.renewed)}, by the server's clock; nothing was seen since` : "nothing was seen of it yet but its record");
     if (g.paused) say("Paused", whyOf({ reason: "yes,", by: g.paused.by, why: g.paused.why }).replace(",", ""));
     this.parts ||= this.furnish();
     this.parts.facts.replaceChildren(...list.children);
@@ -203,11 +278,35 @@ class Row {
       // Pause and resume are one button, so that it keeps the focus. The dialog says which of them it is.
       if (!asks[b.dataset.op].leader) b.dataset.op = g.paused ? "resume" : "pause";
       b.textContent = asks[b.dataset.op].go + " …";
-      b.disabled = Boolean(asks[b.dataset.op].leader && !g.leader);
+      b.disabled = Boolean(staleAt || asks[b.dataset.op].leader && !g.leader);
     }
-    this.parts.terms.replaceChildren(...g.terms.slice().reverse().map((t) => el("tr", { role: "row" }, ...[
-      clock(t.began), lasting((t.ended || serverNow()) - t.began, true), t.leader, t.number, t.ended ? whyOf(t) : "leads",
+    this.lasts = null;
+    this.parts.terms.replaceChildren(...g.terms.slice().reverse().map((t) => {
+      const cells = [
+        (t.older ? "before " : "") + clock(t.began), lengthOf(t), t.leader, t.number, t.ended ? whyOf(t) : "leads",
+      ].map((text) => el("td", { role: "cell" }, text));
+      if (!t.ended) this.lasts = { term: t, cell: cells[1] };
+      return el("tr", { role: "row" }, ...cells);
+    }));
+  }
+
+  // call asks who stands for the group, and shows who answered.
+  async call() {
+    if (this.calling || this.more.hidden || staleAt) return;
+    this.calling = true;
+    const r = await fetch("/api/candidates?group=" + encodeURIComponent(this.name)).catch(() => null);
+    const roll = r && await r.json().catch(() => null);
+    this.calling = false;
+    if (!roll || !this.parts) return;
+    const { table, note } = this.parts.roll;
+    table.hidden = !roll.candidates.length;
+    table.tBodies[0].replaceChildren(...roll.candidates.map((c) => el("tr", { role: "row" }, ...[
+      c.id, c.state.toLowerCase() + (c.barred ? `, ${c.barred}` : ""), c.since ? clock(c.since) : "–",
+      c.leader ? lasting(c.lag, true) + (c.term !== this.g.term ? `, of term ${c.term}` : "") : "–",
+      [c.version, c.priority ? "priority " + c.priority : "", c.connection === "CONNECTED" ? "" : c.connection, c.error].filter(Boolean).join(", "),
     ].map((text) => el("td", { role: "cell" }, text)))));
+    note.textContent = roll.error || (roll.more ? `${roll.more} more answered.` :
+      roll.candidates.length ? "" : "No candidate answered. Those do that have the hooks of package rollcall.");
   }
 
   // furnish makes what stays while the facts change: a button must neither be replaced nor move under a finger.
@@ -218,8 +317,11 @@ class Row {
     const name = "Terms of " + this.name;
     const table = el("table", { role: "table", class: "terms", "aria-label": name },
       el("thead", { role: "rowgroup" }, el("tr", { role: "row" }, ...head)), parts.terms);
+    parts.roll = roll("Candidates of " + this.name);
     this.cell.append(el("div", { class: "side" }, parts.acts, parts.facts),
-      el("div", { class: "wide", tabindex: "0", role: "region", "aria-label": name }, table));
+      el("div", { class: "lists" },
+        el("h2", null, "Terms"), el("div", { class: "wide", tabindex: "0", role: "region", "aria-label": name }, table),
+        el("h2", null, "Candidates"), parts.roll.table, parts.roll.note));
     return parts;
   }
 
@@ -231,12 +333,60 @@ class Row {
 
   fits(words) {
     const g = this.g;
-    if (show === "vacant" && g.leader || show === "paused" && !g.paused) return false;
+    if (show === "vacant" && (g.leader || g.paused) || show === "paused" && !g.paused) return false;
     const text = (g.group + " " + (g.leader || "") + " " + (g.version || "") + " " + (g.address || "")).toLowerCase();
     return words.every((w) => text.includes(w));
   }
 }
 Row.count = 0;
+
+// lengthOf says how long a term has lasted.
+function lengthOf(t) {
+  const length = lasting((t.ended || shownNow()) - t.began, Boolean(t.ended));
+  return t.older ? "≥ " + length : length;
+}
+
+// roll makes the table of a group's candidates.
+function roll(name) {
+  const head = ["Name", "State", "Since", "Heard of the leader", ""].map((h) => el("th", { role: "columnheader", scope: "col" }, h));
+  head[4].append(el("span", { class: "sr" }, "More"));
+  const table = el("table", { role: "table", class: "roll", "aria-label": name, hidden: "" },
+    el("thead", { role: "rowgroup" }, el("tr", { role: "row" }, ...head)), el("tbody", { role: "rowgroup" }));
+  return { table, note: el("p", { class: "hint" }, "Asking …") };
+}
+
+// remember puts the group that was opened last into the page's address, to be sent to others.
+function remember(group) {
+  history.replaceState(null, "", group === null ? location.pathname : "?group=" + encodeURIComponent(group));
+}
+
+// What one tick of the axis may stand for, in ms.
+const steps = [5, 10, 15, 30, 60, 120, 300, 600, 900, 1800, 3600, 7200, 14400, 21600, 43200].map((s) => 1000 * s);
+
+// frame is what the timelines show: from when to when, and where the ticks are, which are full minutes and hours
+// of whoever looks.
+function frame() {
+  const now = shownNow(), length = span || Math.min(600000, Math.max(30000, now - past.since)), from = now - length;
+  const step = steps.find((s) => length / s <= 5) || steps[steps.length - 1];
+  const zone = ahead + 60000 * new Date(now - ahead).getTimezoneOffset();
+  const ticks = [];
+  for (let at = Math.ceil((from - zone) / step) * step + zone; at < now; at += step) ticks.push(at);
+  return { from, now, length, step, ticks };
+}
+
+// axis writes the times over the timelines.
+function axis() {
+  const { from, now, length, step, ticks } = frame();
+  const text = (at) => new Date(at - ahead).toLocaleTimeString([], { hour12: false, hour: "2-digit", minute: "2-digit", ...(step < 60000 ? { second: "2-digit" } : {}) });
+  for (const a of document.querySelectorAll(".axis")) {
+    const marks = ticks.filter((at) => at - from > 0.07 * length && now - at > 0.16 * length).map((at) => {
+      const mark = el("span", null, text(at));
+      mark.style.left = (100 * (at - from) / length).toFixed(2) + "%";
+      return mark;
+    });
+    a.replaceChildren(...marks, el("span", { class: "now" }, staleAt ? clock(staleAt) : "now"));
+  }
+}
 
 const sight = new IntersectionObserver((entries) => {
   for (const e of entries) {
@@ -249,15 +399,25 @@ const sight = new IntersectionObserver((entries) => {
   }
 }, { rootMargin: "200px" });
 
-// place puts a row where its name belongs.
+// place puts a row where its trouble and its name belong.
 function place(row) {
   const table = $("groups"), bodies = table.tBodies;
+  row.body.remove();
+  row.rank = row.trouble();
+  row.unsettled = 0;
   let low = 0, high = bodies.length;
   while (low < high) {
-    const mid = (low + high) >> 1;
-    if (bodies[mid].row.name < row.name) low = mid + 1; else high = mid;
+    const mid = (low + high) >> 1, other = bodies[mid].row;
+    if (other.rank < row.rank || other.rank === row.rank && other.name < row.name) low = mid + 1; else high = mid;
   }
   table.insertBefore(row.body, bodies[low] || null);
+}
+
+// settle moves the rows that have changed for good, unless somebody is about to press one.
+function settle() {
+  const now = performance.now();
+  if (staleAt || document.hidden || now - touched < still) return;
+  for (const row of groups.values()) row.settle(now);
 }
 
 function drop(name) {
@@ -273,7 +433,7 @@ function sift() {
   const words = $("filter").value.toLowerCase().split(/\s+/).filter(Boolean);
   let vacant = 0, paused = 0, shown = 0;
   for (const row of groups.values()) {
-    if (!row.g.leader) vacant++;
+    if (!row.g.leader && !row.g.paused) vacant++; // nobody is to lead what is paused
     if (row.g.paused) paused++;
     const fits = row.fits(words);
     if (fits) shown++;
@@ -286,7 +446,7 @@ function sift() {
   $("empty").hidden = shown > 0;
   $("groups").hidden = shown === 0;
   if (!shown) $("empty").textContent = groups.size ? "No group fits." : "The bucket has no groups yet.";
-  document.title = (vacant ? `(${vacant}) ` : "") + about.bucket + " – leader";
+  document.title = (staleAt ? "(?) " : vacant ? `(${vacant}) ` : "") + about.bucket + " – leader";
 }
 
 function link(state, text) {
@@ -294,13 +454,38 @@ function link(state, text) {
   if ($("link").textContent !== text) $("link").textContent = text;
 }
 
+// reckon finds out whether what is shown is followed still, and says so all over the page if it is not.
+function reckon() {
+  const now = performance.now(), quiet = now - heard;
+  const gone = quiet > patience || brokenAt && now - brokenAt > blink;
+  const stale = gone || away;
+  if (stale !== Boolean(staleAt)) {
+    staleAt = stale ? serverNow() - (gone ? quiet : 0) : 0;
+    document.body.classList.toggle("stale", stale);
+    for (const row of groups.values()) {
+      row.tick();
+      row.draw();
+      row.detail();
+    }
+    axis();
+    sift();
+  }
+  const notice = gone
+    ? `This page is out of date: its command, leader dash, has not answered since ${clock(staleAt)} (${lasting(serverNow() - staleAt)}). Who leads now is not known. It is tried again all the time.`
+    : away ? `The command of this page has lost its NATS server, at ${clock(staleAt)} (${lasting(serverNow() - staleAt)} ago). Who leads now is not known.` : "";
+  const text = notice || complaint;
+  $("notice").hidden = !text;
+  if ($("notice").textContent !== text) $("notice").textContent = text;
+}
+
 function judge(s) {
   const notices = [];
-  if (!s.connected) notices.push("The connection to NATS is lost. What is shown is as old as that.");
+  away = !s.connected;
   if (s.failure) notices.push("The bucket cannot be read in full: " + s.failure);
   if (s.ignored) notices.push(s.ignored + " more groups are not shown.");
-  $("notice").hidden = !notices.length;
-  if ($("notice").textContent !== notices.join(" ")) $("notice").textContent = notices.join(" ");
+  if (wanted !== null && s.complete) notices.push(`The group ${wanted} of this page's address is not in the bucket.`);
+  complaint = notices.join(" ");
+  reckon();
   const since = "Terms since " + clock(s.past.since);
   let foot = since + ".";
   if (s.past.stream) foot = `${since}; those of before this page's command started are from stream ${s.past.stream}, by the candidates' own clocks.`;
@@ -338,20 +523,38 @@ function take(m) {
   for (const r of m.renewed || []) groups.get(r.group)?.renew(r.left, r.window);
   for (const name of m.gone || []) drop(name);
   if (m.whole || m.groups || m.gone) sift();
+  if (wanted !== null && groups.has(wanted)) {
+    const row = groups.get(wanted);
+    wanted = null;
+    if (row.more.hidden) row.toggle();
+    row.body.scrollIntoView({ block: "center" });
+  }
   if (told.length) $("news").textContent = told.length > 3 ? `${told.length} groups have changed` : told.join(". ");
   judge(m.status);
 }
 
 function listen() {
   const source = new EventSource("/api/events");
-  source.addEventListener("news", (e) => take(JSON.parse(e.data)));
+  const alive = () => { heard = performance.now(); brokenAt = 0; };
+  // A path that swallows everything ends no stream. Then another one is opened.
+  const watch = setInterval(() => {
+    if (performance.now() - heard <= patience || source.readyState !== EventSource.OPEN) return;
+    clearInterval(watch);
+    source.close();
+    link("lost", "reconnecting");
+    listen();
+  }, 1000);
+  source.addEventListener("news", (e) => { alive(); take(JSON.parse(e.data)); });
+  source.addEventListener("pulse", () => { alive(); reckon(); });
   source.addEventListener("error", () => {
+    brokenAt ||= performance.now();
     link("lost", "reconnecting");
     if (source.readyState !== EventSource.CLOSED) return; // it tries again by itself
     // An answer that is no stream: the token is not good any more, or there are too many visitors.
+    clearInterval(watch);
     setTimeout(async () => {
       const r = await fetch("/", { method: "HEAD", redirect: "manual" }).catch(() => null);
-      if (r && r.type === "opaqueredirect") location.assign("/login"); else listen();
+      if (r && r.type === "opaqueredirect") location.assign("/login" + location.search); else listen();
     }, 2000);
   });
 }
@@ -401,7 +604,7 @@ function ask(op, g) {
 async function propose(g) {
   const r = await fetch("/api/candidates?group=" + encodeURIComponent(g.group)).catch(() => null);
   if (!r || !r.ok) return;
-  const all = (await r.json()).filter((c) => c.id !== g.leader);
+  const all = (await r.json()).candidates.filter((c) => c.id !== g.leader);
   $("ask-candidates").replaceChildren(...all.map((c) => el("option", { value: c.id }, c.barred ? `${c.state}, ${c.barred}` : c.state)));
 }
 
@@ -438,7 +641,14 @@ function effect(op, body) {
 $("ask").querySelector("form").addEventListener("submit", send);
 $("ask-cancel").addEventListener("click", () => $("ask").close());
 $("filter").addEventListener("input", sift);
-$("span").addEventListener("change", () => { span = Number($("span").value); for (const row of visible) row.draw(); });
+$("span").addEventListener("change", () => { span = Number($("span").value); redraw(); });
+$("order").addEventListener("change", () => {
+  order = $("order").value;
+  for (const row of groups.values()) place(row);
+});
+for (const kind of ["pointermove", "pointerdown", "keydown", "focusin"]) {
+  $("groups").addEventListener(kind, () => { touched = performance.now(); }, { passive: true });
+}
 for (const b of document.querySelectorAll("[data-show]")) {
   b.addEventListener("click", () => {
     show = b.dataset.show;
@@ -456,5 +666,14 @@ document.addEventListener("keydown", (e) => {
   }
 });
 setInterval(() => { if (!document.hidden) for (const row of visible) row.tick(); }, beat);
-setInterval(() => { if (!document.hidden) for (const row of visible) row.draw(); }, 2000);
+setInterval(() => { if (!document.hidden) redraw(); }, 2000);
+setInterval(reckon, 1000);
+setInterval(settle, 1000);
+setInterval(() => { if (!document.hidden) for (const row of visible) row.call(); }, 5000);
+
+function redraw() {
+  for (const row of visible) row.draw();
+  axis();
+}
+
 listen();
