@@ -54,14 +54,15 @@ func (*Command) Help() string {
 demo brings along (or on yours: --server, --context or $CONTEXT). Break it with the keys shown, or with a script.
 
 Faults: crash (kill -9), freeze (SIGSTOP for 2 × TTL), cut (its network, for 2 × TTL), resign,
-delete (the key, as nats kv del), restart (the demo's own server). They hit the leader.
-A step of a script waits until there is one. A script without --for ends when its last
+delete (the key, as nats kv del), restart (the demo's own server). They hit the leader;
+the key for a restart works while nobody leads, too. The key ? explains what is shown. A step of a script waits until there is one. A script without --for ends when its last
 fault is dealt with.
 
 Each line of --json has t (seconds since the start) and event: begin, join, exit, transition, fault,
 healed, failover, kept, woke, note, two-leaders, end. By event it has worker, from, to, reason, term,
 fault, text; of a failover also ms (from the fault to the next promotion) and gap_ms (without a
-leader). The end has summary: seconds, terms, faults, samples, two_leaders.
+leader). The end has summary: seconds, terms, faults, samples, two_leaders. A fault that came
+late (late: another led already) or could not be done (failed: why) hit nobody.
 
 Examples:
   leader demo
@@ -126,7 +127,15 @@ func (c *Command) config() leader.ElectionConfig {
 
 // Run plays the demo.
 func (c *Command) Run(ctx context.Context, std Streams) (err error) {
+	live := !c.JSON && !c.Plain && terminal(std)
+	// Nothing can be drawn before there is a server, which a busy machine takes seconds to start.
+	slow := time.AfterFunc(time.Second, func() {
+		if live {
+			fmt.Fprintln(std.Err, "leader: connecting …")
+		}
+	})
 	st, err := c.stage()
+	slow.Stop()
 	if err != nil {
 		return err
 	}
@@ -134,7 +143,7 @@ func (c *Command) Run(ctx context.Context, std Streams) (err error) {
 	switch {
 	case c.JSON:
 		return st.play(ctx, jsonLines(std.Out))
-	case c.Plain || !terminal(std):
+	case !live:
 		return st.play(ctx, plainLines(std.Out))
 	default:
 		return view(ctx, st, std)

@@ -39,7 +39,7 @@ func bindings() []binding {
 	return []binding{
 		{"c", "crash", "crash", Crash}, {"f", "freeze", "freeze", Freeze}, {"n", "cut network", "cut", Cut},
 		{"r", "resign", "resign", Resign}, {"d", "delete key", "delete", Delete}, {"s", "restart server", "restart", Restart},
-		{"v", "all events", "all", ""}, {"q", "quit", "quit", ""},
+		{"v", "all events", "all", ""}, {"?", "help", "help", ""}, {"q", "quit", "quit", ""},
 	}
 }
 
@@ -54,8 +54,11 @@ func (m *model) View() tea.View {
 // draw fills exactly the height, and no line is wider than the width.
 func (m *model) draw() string {
 	l := newLook()
-	if m.scene == nil {
+	switch {
+	case m.scene == nil:
 		return l.quiet.Render(" starting …")
+	case m.help:
+		return m.drawHelp(l)
 	}
 	head := slices.Concat([]string{m.title(l), ""}, m.throne(l))
 	foot := []string{m.verdict(l), m.keys(l)}
@@ -110,8 +113,24 @@ func (m *model) throne(l look) []string {
 			l.warn.Bold(true).Render("nobody leads") + l.quiet.Render("  the others wait out the lease of "+s.silent),
 			m.trust(l),
 		}
+	case !s.led && !s.leaving:
+		return []string{l.strong.Render("starting") + l.quiet.Render("  "+s.starting(m.st.cmd)), l.quiet.Render("trust  nobody has led yet")}
 	default:
 		return []string{l.warn.Bold(true).Render("nobody leads"), m.trust(l)}
+	}
+}
+
+// starting says what is waited for before the first term.
+func (s *scene) starting(c *Command) string {
+	switch {
+	case len(s.rows) < s.workers:
+		return fmt.Sprintf("%d of %s started", len(s.rows), plural(s.workers, "worker"))
+	case s.joined < s.workers:
+		return fmt.Sprintf("%d of %s connected", s.joined, plural(s.workers, "worker"))
+	case !c.NoSplay:
+		return fmt.Sprintf("%s connected; the first campaigns within %v", plural(s.workers, "worker"), c.TTL)
+	default:
+		return plural(s.workers, "worker") + " connected; they wait for the bucket"
 	}
 }
 
@@ -349,7 +368,7 @@ func (m *model) verdict(l look) string {
 }
 
 func (m *model) keys(l look) string {
-	long, short := make([]string, 0, 8), make([]string, 0, 8)
+	var long, short []string
 	for _, b := range bindings() {
 		if b.fault == Restart && m.st.server == nil {
 			continue

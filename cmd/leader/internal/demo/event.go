@@ -23,6 +23,7 @@ type Event struct {
 	// Gap is in milliseconds: from the last instant at which the old leader was seen to lead
 	// to the promotion of the new one.
 	Gap     float64  `json:"gap_ms,omitempty"`
+	Seen    bool     `json:"-"` // Gap is known
 	Text    string   `json:"text,omitempty"`
 	URL     string   `json:"url,omitempty"`
 	Bucket  string   `json:"bucket,omitempty"`
@@ -54,7 +55,7 @@ const (
 // A Summary is what a demo saw.
 type Summary struct {
 	Seconds    float64   `json:"seconds"`
-	Terms      int       `json:"terms"` // promotions
+	Terms      int       `json:"terms"` // that somebody led
 	Outcomes   []Outcome `json:"faults"`
 	Samples    uint64    `json:"samples"`     // questions to IsLeader
 	TwoLeaders uint64    `json:"two_leaders"` // instants at which two workers led
@@ -67,12 +68,16 @@ type Outcome struct {
 	Worker string  `json:"worker"`
 	Term   uint64  `json:"term"` // that ran
 	Kept   bool    `json:"kept"` // the leader outlived it
+	// Late: it hit nobody, since another than Worker led already. Failed says why it could not be done.
+	Late   bool   `json:"late,omitempty"`
+	Failed string `json:"failed,omitempty"`
 	// What followed it; empty if the demo ended before. Times are in milliseconds, as in Event.
 	Leader   string  `json:"leader,omitempty"`
 	NextTerm uint64  `json:"next_term,omitempty"`
 	Reason   string  `json:"reason,omitempty"` // of the promotion
 	Took     float64 `json:"ms,omitempty"`
 	Gap      float64 `json:"gap_ms,omitempty"`
+	Seen     bool    `json:"-"` // Gap is known
 }
 
 // String is a sentence, without the time.
@@ -91,8 +96,10 @@ func (e Event) String() string {
 	case EventHealed:
 		return e.Text
 	case EventFailover:
-		return fmt.Sprintf("%s leads after %s, %s after the %s (%s without a leader)",
-			e.To, e.From, ms(e.Took), e.Fault, ms(e.Gap))
+		if e.From == "" {
+			return fmt.Sprintf("%s leads, %s after the %s, at which nobody led", e.To, ms(e.Took), e.Fault)
+		}
+		return fmt.Sprintf("%s leads after %s, %s after the %s (%s)", e.To, e.From, ms(e.Took), e.Fault, strings.TrimSpace(gap(e.Seen, e.Took, e.Gap)))
 	case EventKept:
 		return fmt.Sprintf("%s outlived the %s and keeps term %d", e.Worker, e.Fault, e.Term)
 	case EventWoke:
@@ -127,7 +134,7 @@ func faultSentence(f Fault, worker string) string {
 	case Delete:
 		return fmt.Sprintf("delete: the key is deleted under %s, as by nats kv del", worker)
 	case Restart:
-		return fmt.Sprintf("restart: the server goes down under %s", worker)
+		return "restart: the server goes down under " + somebody(worker)
 	default:
 		return string(f)
 	}
@@ -147,14 +154,43 @@ func (s *Summary) String() string {
 // String says what became of the fault.
 func (o Outcome) String() string {
 	switch {
+	case o.Failed != "":
+		return fmt.Sprintf("%-5s was not hit: %s", o.Worker, o.Failed)
+	case o.Late:
+		return fmt.Sprintf("%-5s was not hit: %s led already", o.Worker, o.Leader)
 	case o.Kept:
 		return fmt.Sprintf("%-5s kept its term", o.Worker)
 	case o.Leader == "":
-		return fmt.Sprintf("%-5s had no successor by the end", o.Worker)
+		return fmt.Sprintf("%-5s had no successor by the end", somebody(o.Worker))
+	case o.Worker == "":
+		return fmt.Sprintf("nobody → %-4s after %8s (%s)", o.Leader, ms(o.Took), o.Reason)
 	default:
-		return fmt.Sprintf("%-5s → %-5s after %8s, %8s without a leader (%s)",
-			o.Worker, o.Leader, ms(o.Took), ms(o.Gap), o.Reason)
+		return fmt.Sprintf("%-5s → %-5s after %8s, %s (%s)", o.Worker, o.Leader, ms(o.Took), gap(o.Seen, o.Took, o.Gap), o.Reason)
 	}
+}
+
+// gap says for how long nobody led. It counts from the last sample of the leader before, and one that was held up was not sampled: it
+// may have led on.
+func gap(known bool, took, gap float64) string {
+	switch {
+	case !known:
+		return "for how long nobody led is not known"
+	case gap > took+sparse:
+		return fmt.Sprintf("at most %s without a leader", ms(gap))
+	default:
+		return fmt.Sprintf("%8s without a leader", ms(gap))
+	}
+}
+
+// sparse is how far the samples of a leader that was killed may end before its end, in milliseconds.
+const sparse = 50
+
+// somebody names a worker, or says that there was none.
+func somebody(worker string) string {
+	if worker == "" {
+		return "nobody"
+	}
+	return worker
 }
 
 // ms shows milliseconds for people.

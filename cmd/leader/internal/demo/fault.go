@@ -12,10 +12,12 @@ import (
 // A trial is a fault and what followed.
 type trial struct {
 	Outcome
-	at   int64
-	hit  *process
-	over int64 // when the fault itself had ended, if its leader may outlive it
-	done bool
+	at       int64
+	hit      *process // nil if nobody led
+	over     int64    // when the fault itself had ended, if its leader may outlive it
+	done     bool
+	promoted int64 // when the successor was promoted, if that ended it
+	told     bool
 }
 
 // errNoLeader: a fault found nobody to hit.
@@ -33,7 +35,7 @@ func (st *stage) strike(f Fault) error {
 	switch {
 	case st.leaving:
 		return errors.New("the demo is ending")
-	case p == nil:
+	case p == nil && (f != Restart || st.server == nil):
 		return st.vacancy()
 	case f == Restart && st.server == nil:
 		return errNotOurs
@@ -41,7 +43,7 @@ func (st *stage) strike(f Fault) error {
 		return errors.New("the server is restarting already")
 	}
 	t := st.trial(f, p)
-	st.emit(Event{T: t.T, Kind: EventFault, Fault: f, Worker: p.id, Term: t.Term})
+	st.emit(Event{T: t.T, Kind: EventFault, Fault: f, Worker: t.Worker, Term: t.Term})
 	switch f {
 	case Crash:
 		p.fault, p.leaving = Crash, true
@@ -52,7 +54,7 @@ func (st *stage) strike(f Fault) error {
 	case Resign:
 		p.tell(orderResign)
 	case Delete:
-		go st.deleteKey()
+		go st.deleteKey(t)
 	case Restart:
 		st.restart(t)
 	}
@@ -79,11 +81,24 @@ func (st *stage) owns(id string) bool {
 	return false
 }
 
+// trial notes a fault that hits a leader, or nobody, which a restart of the server can.
 func (st *stage) trial(f Fault, p *process) *trial {
-	now := monoNow()
-	t := &trial{at: now, hit: p, Outcome: Outcome{Fault: f, T: st.offset(now), Worker: p.id, Term: p.last.Seen}}
+	now := st.now()
+	t := &trial{at: now, hit: p, Outcome: Outcome{Fault: f, T: st.offset(now), Term: st.latest}}
+	if p != nil {
+		t.Worker, t.Term = p.id, p.last.Seen
+		st.reign(p.id, p.last.Seen).hit = true
+	}
 	st.trials = append(st.trials, t)
 	return t
+}
+
+// spoil ends a trial whose fault could not be done.
+func (st *stage) spoil(t *trial, why string) {
+	if !t.done {
+		t.done, t.told, t.Failed = true, true, why
+	}
+	st.emit(Event{Kind: EventNote, Worker: t.Worker, Text: string(t.Fault) + ": " + why})
 }
 
 // hold freezes a worker or cuts its network, for a while.
@@ -101,7 +116,7 @@ func (st *stage) hold(p *process, t *trial) {
 			return
 		}
 		st.mend(p)
-		t.over = monoNow()
+		t.over = st.now()
 	})
 }
 
@@ -121,11 +136,11 @@ func (st *stage) mend(p *process) {
 }
 
 // deleteKey deletes the group's key as nats kv del does: with no regard to who holds it.
-func (st *stage) deleteKey() {
+func (st *stage) deleteKey(t *trial) {
 	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
 	defer cancel()
 	if err := st.deleteBare(ctx); err != nil {
-		st.post(func() { st.emit(Event{Kind: EventNote, Text: "delete: " + err.Error()}) })
+		st.post(func() { st.spoil(t, err.Error()) })
 	}
 }
 
@@ -150,7 +165,7 @@ func (st *stage) restart(t *trial) {
 		err := st.server.Restart(downTime)
 		st.post(func() {
 			st.restarting = false
-			t.over = monoNow()
+			t.over = st.now()
 			if err != nil {
 				st.fail(err)
 				return
@@ -165,28 +180,62 @@ func (st *stage) restart(t *trial) {
 	}()
 }
 
-// promoted closes the trials that a new leader ends. Their outcome is told a little later, when the last
-// samples of the leader before have come in: they say how long nobody led.
+// promoted closes the trials that a new leader ends. Reports of different workers come in any order, and late under load. So a fault may
+// have been meant for a leader that another had followed already: it hit nobody.
 func (st *stage) promoted(p *process, r report) {
 	for _, t := range st.trials {
-		if t.done || r.Term <= t.Term {
+		ended := t.promoted != 0
+		if t.done && !ended || r.Term <= t.Term || ended && r.Term >= t.NextTerm {
 			continue
 		}
-		t.done = true
+		t.done, t.told, t.promoted = true, false, r.At
 		t.Leader, t.NextTerm, t.Reason = p.id, r.Term, r.Reason
-		t.Took = millis(time.Duration(r.At - t.at))
-		st.after(10*tellEvery, func() { st.tellOutcome(t, r.At) })
+		t.Took = millis(time.Duration(max(0, r.At-t.at)))
+		t.Late = r.At < t.at
 	}
 }
 
-func (st *stage) tellOutcome(t *trial, promoted int64) {
-	if seen := st.reign(t.Worker, t.Term).seen; seen != 0 {
-		t.Gap = millis(time.Duration(max(0, promoted-seen)))
+// tellOutcomes tells what became of the faults, once the last samples of the leader that was hit have come in: they say how long nobody
+// led. What was told stands, so that the events and the summary say the same; a frozen leader may have some samples that nobody waits for.
+func (st *stage) tellOutcomes(end bool) {
+	for _, t := range st.trials {
+		if t.promoted == 0 || t.told || !end && !st.sampled(t) {
+			continue
+		}
+		if seen := st.lastSeen(t); seen != 0 && !t.Late {
+			t.Seen, t.Gap = true, millis(time.Duration(max(0, t.promoted-seen)))
+		}
+		t.told = true
+		st.emit(t.ended())
 	}
-	st.emit(Event{
+}
+
+// ended is the event of a trial that a promotion ended.
+func (t *trial) ended() Event {
+	if t.Late {
+		return Event{Kind: EventNote, Worker: t.Worker, Text: fmt.Sprintf("the %s came too late: %s led already", t.Fault, t.Leader)}
+	}
+	return Event{
 		Kind: EventFailover, Fault: t.Fault, From: t.Worker, To: t.Leader, Term: t.NextTerm, Reason: t.Reason,
-		Took: t.Took, Gap: t.Gap,
-	})
+		Took: t.Took, Gap: t.Gap, Seen: t.Seen,
+	}
+}
+
+// sampled reports whether no sample of the leader that a fault hit is to come which is older than its successor.
+func (st *stage) sampled(t *trial) bool {
+	const settled = 10 * tellEvery // of those that the system has taken from a worker and not handed on
+	p := t.hit
+	return st.now()-t.promoted >= int64(settled) && (p == nil || p.gone || p.fault == Freeze || p.told >= t.promoted)
+}
+
+// lastSeen is when the leader that a fault hit was seen to lead last; 0 if it never was.
+func (st *stage) lastSeen(t *trial) int64 {
+	for _, r := range st.reigns {
+		if r.worker == t.Worker && r.term == t.Term {
+			return r.seen
+		}
+	}
+	return 0
 }
 
 // kept closes the trials that the leader has outlived: the fault is over, and it has renewed since.
@@ -195,7 +244,7 @@ func (st *stage) kept(p *process) {
 		if t.done || t.hit != p || t.over == 0 || !p.last.Leading || p.last.Seen != t.Term || p.last.Renewed < t.over {
 			continue
 		}
-		t.done, t.Kept = true, true
+		t.done, t.told, t.Kept = true, true, true
 		st.emit(Event{Kind: EventKept, Fault: t.Fault, Worker: p.id, Term: t.Term})
 	}
 }
@@ -212,10 +261,10 @@ func (st *stage) open() bool {
 
 func (st *stage) summary() Summary {
 	s := Summary{
-		Seconds: st.offset(monoNow()), Samples: st.detector.Asked, TwoLeaders: st.detector.Double, Outcomes: []Outcome{},
+		Seconds: st.offset(st.now()), Samples: st.detector.Asked, TwoLeaders: st.detector.Double, Outcomes: []Outcome{},
 	}
 	for _, r := range st.reigns {
-		if r.from != 0 {
+		if r.from != 0 || r.seen != 0 || r.hit { // a worker that was killed may not have told of its promotion
 			s.Terms++
 		}
 	}

@@ -20,6 +20,7 @@ func (st *stage) hear(m message) {
 }
 
 func (st *stage) report(p *process, r report) {
+	p.told = max(p.told, r.At)
 	switch r.Kind {
 	case reportStatus:
 		p.last, p.joined = *r.Status, true
@@ -39,8 +40,19 @@ func (st *stage) report(p *process, r report) {
 			st.emit(Event{Kind: EventNote, Worker: p.id, Text: r.Text})
 		}
 	case reportFailed:
-		st.emit(Event{Kind: EventNote, Worker: p.id, Text: r.Text})
+		st.resignFailed(p, r.Text)
 	}
+}
+
+// resignFailed ends the trials of a leader that could not resign.
+func (st *stage) resignFailed(p *process, why string) {
+	for _, t := range st.trials {
+		if t.hit == p && t.Fault == Resign && !t.done {
+			st.spoil(t, why)
+			return
+		}
+	}
+	st.emit(Event{Kind: EventNote, Worker: p.id, Text: "resign: " + why})
 }
 
 // noteworthy tells which notes a person wants to see: not that one of ten lost a race or tries again.
@@ -62,7 +74,9 @@ func (st *stage) samples(p *process, s *samples) {
 	for i, x := range s.Led {
 		led[i] = sample{Before: x[0], After: x[1]}
 	}
-	st.reign(p.id, s.Term).seen = led[len(led)-1].After
+	r := st.reign(p.id, s.Term)
+	r.seen = max(r.seen, led[len(led)-1].After)
+	st.latest = max(st.latest, s.Term)
 	if st.detector.observe(p.id, s.Run, s.Term, led) {
 		st.emit(Event{Kind: EventTwoLeaders, Text: st.detector.Evidence[len(st.detector.Evidence)-1]})
 	}
@@ -84,6 +98,7 @@ func (st *stage) transition(p *process, r report) {
 	p.last.State, p.last.Reason = r.To, r.Reason
 	if r.To == leader.StateLeader {
 		st.reign(p.id, r.Term).from = r.At
+		st.latest = max(st.latest, r.Term)
 		// Its next status has the true end of the window, within statusEvery.
 		p.last.Leading, p.last.Seen, p.last.Until = true, r.Term, r.At+int64(st.window())
 		st.promoted(p, r)

@@ -11,7 +11,7 @@ func (st *stage) playScript() {
 	if st.leaving || st.cmd.script == nil {
 		return
 	}
-	now := monoNow()
+	now := st.now()
 	if len(st.script) > 0 {
 		if now-st.begun >= int64(st.script[0].At) && !st.open() {
 			st.playStep(now)
@@ -33,7 +33,10 @@ func (st *stage) playScript() {
 // playStep plays the next step, or says once why it has to wait for long.
 func (st *stage) playStep(now int64) {
 	step := st.script[0]
-	err := st.strike(step.Fault)
+	err := st.vacancy()
+	if st.leader() != nil {
+		err = st.strike(step.Fault)
+	}
 	if err == nil {
 		st.script, st.waiting, st.waited = st.script[1:], 0, false
 		return

@@ -19,6 +19,7 @@ type process struct {
 	orders *json.Encoder
 
 	last    status
+	told    int64 // when its latest report was made
 	joined  bool  // a status arrived
 	fault   Fault // Crash, Freeze or Cut while it is under that
 	gone    bool

@@ -21,6 +21,9 @@ type scene struct {
 	double  uint64
 	last    *Outcome // the last fault that was dealt with
 	server  string   // what is wrong with the server, if anything
+	workers int      // how many there are to be; rows has those that were started
+	joined  int      // how many of them have reported
+	led     bool     // somebody has led, or leads
 	leaving bool
 }
 
@@ -35,10 +38,11 @@ type row struct {
 
 // show makes the scene for the view.
 func (st *stage) show() {
-	now := monoNow()
+	now := st.now()
 	s := &scene{
 		now: now, elapsed: time.Duration(now - st.begun), script: slices.Clone(st.script),
 		samples: st.detector.Asked, double: st.detector.Double, leaving: st.leaving,
+		workers: len(st.processes) + st.unborn, led: st.latest != 0,
 	}
 	if st.restarting {
 		s.server = "restarting"
@@ -50,7 +54,9 @@ func (st *stage) show() {
 		s.silent, s.leader, s.term = s.leader, "", 0
 	}
 	if s.term != 0 && s.ours {
-		s.since = time.Duration(now - st.reign(s.leader, s.term).from)
+		if from := st.reign(s.leader, s.term).from; from != 0 {
+			s.since = time.Duration(now - from)
+		}
 	}
 	for _, t := range st.trials {
 		if t.done {
@@ -64,6 +70,9 @@ func (st *stage) show() {
 // add adds a worker's row, and what it knows of the leader.
 func (s *scene) add(p *process, now int64) {
 	l := p.last
+	if p.joined {
+		s.joined++
+	}
 	leading := l.Leading && now < l.Until && !p.gone && p.fault != Crash
 	s.rows = append(s.rows, row{
 		id: p.id, state: l.State, reason: l.Reason, conn: l.Conn, seen: l.Seen, leading: leading, fault: p.fault, gone: p.gone,

@@ -30,7 +30,8 @@ type stage struct {
 	server *devserver.Server // nil if it is not ours
 	nc     *nats.Conn
 
-	begun  int64 // on the machine's clock, as all times here
+	now    func() int64 // reads the machine's clock, as all times here
+	begun  int64
 	posted chan func()
 	done   chan struct{}
 	tell   func(Event)
@@ -38,6 +39,8 @@ type stage struct {
 
 	processes  []*process // in the order of the view's rows
 	named      int
+	unborn     int    // workers that are still to be started
+	latest     uint64 // the latest term that anybody was heard to lead
 	script     Script // what is still to be played
 	trials     []*trial
 	reigns     []reign
@@ -57,10 +60,11 @@ type reign struct {
 	term   uint64
 	from   int64 // its promotion
 	seen   int64 // the last instant at which its leader was seen to lead
+	hit    bool  // a fault was meant for it
 }
 
 func newStage(c *Command) *stage {
-	return &stage{cmd: c, script: c.script, posted: make(chan func(), 64), done: make(chan struct{})}
+	return &stage{cmd: c, script: c.script, now: monoNow, posted: make(chan func(), 64), done: make(chan struct{})}
 }
 
 // suffix makes names unlike those of another demo in the same group.
@@ -83,7 +87,7 @@ func (st *stage) close() error {
 
 // play runs the demo to its end: until ctx is done, somebody leaves, or the script or the time is over.
 func (st *stage) play(ctx context.Context, tell func(Event)) error {
-	st.tell, st.begun = tell, monoNow()
+	st.tell, st.begun = tell, st.now()
 	defer close(st.done)
 	st.begin()
 	tick := time.NewTicker(25 * time.Millisecond)
@@ -108,6 +112,7 @@ func (st *stage) verdict() error {
 	if st.server == nil {
 		st.emit(Event{Kind: EventNote, Text: fmt.Sprintf("the bucket %s stays on %s", st.cmd.Bucket, st.url)})
 	}
+	st.tellOutcomes(true)
 	sum := st.summary()
 	st.emit(Event{Kind: EventEnd, Summary: &sum})
 	st.show()
@@ -142,7 +147,7 @@ func (st *stage) after(d time.Duration, f func()) {
 
 func (st *stage) emit(e Event) {
 	if e.T == 0 {
-		e.T = st.offset(monoNow())
+		e.T = st.offset(st.now())
 	}
 	st.tell(e)
 }
@@ -158,15 +163,24 @@ func (st *stage) begin() {
 		Kind: EventBegin, URL: st.url, Bucket: c.Bucket, Group: c.Key, Workers: c.Workers,
 		Text: fmt.Sprintf("TTL %v, heartbeat %v", c.TTL, c.Heartbeat),
 	})
-	for range c.Workers {
-		var delay time.Duration
-		if !c.NoSplay {
-			delay = mrand.N(c.TTL)
-		}
-		st.join(len(st.processes), delay)
-	}
+	st.unborn = c.Workers
+	st.show()
 	if c.For > 0 {
 		st.after(c.For, st.leave)
+	}
+}
+
+// birthTime is for how long workers are started in a row: two hundred take many seconds, and keys are to be obeyed meanwhile.
+const birthTime = 20 * time.Millisecond
+
+// bear starts workers that are still to be started.
+func (st *stage) bear() {
+	for end := st.now() + int64(birthTime); st.unborn > 0 && !st.leaving && st.now() < end; st.unborn-- {
+		var delay time.Duration
+		if !st.cmd.NoSplay {
+			delay = mrand.N(st.cmd.TTL)
+		}
+		st.join(len(st.processes), delay)
 	}
 }
 
@@ -212,13 +226,13 @@ func (st *stage) ended(p *process, err error) {
 	case expected:
 	case p.failed():
 		st.emit(Event{Kind: EventExit, Worker: p.id, Text: fmt.Sprint(err)})
-		if !slices.ContainsFunc(st.processes, (*process).alive) {
+		if st.unborn == 0 && !slices.ContainsFunc(st.processes, (*process).alive) {
 			st.fail(fmt.Errorf("no worker is left; the last one said: %s", p.complaint))
 		}
 	default:
 		// Somebody else killed it, from another terminal: a crash like ours.
 		st.emit(Event{Kind: EventExit, Worker: p.id, Text: fmt.Sprint(err)})
-		if p.last.Leading {
+		if p.last.Leading && p.last.Seen >= st.latest {
 			st.trial(Crash, p)
 		}
 		st.replaceLater(p)
@@ -242,12 +256,13 @@ func (st *stage) window() time.Duration {
 // respite is how long a fault lasts: long enough for another to lead.
 func (st *stage) respite() time.Duration { return 2 * st.cmd.TTL }
 
-// leader returns the process that leads, or nil.
+// leader returns the process that leads, or nil. Who was last heard to lead an older term than another leads no more, whatever it says
+// in a report that comes late.
 func (st *stage) leader() *process {
-	now := monoNow()
+	now := st.now()
 	var found *process
 	for _, p := range st.processes {
-		if p.leads(now) && p.fault == "" && (found == nil || p.last.Seen > found.last.Seen) {
+		if p.leads(now) && p.last.Seen >= st.latest && p.fault == "" && (found == nil || p.last.Seen > found.last.Seen) {
 			found = p
 		}
 	}
@@ -255,6 +270,8 @@ func (st *stage) leader() *process {
 }
 
 func (st *stage) tick() {
+	st.bear()
+	st.tellOutcomes(false)
 	st.playScript()
 	st.show()
 }

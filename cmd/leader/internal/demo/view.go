@@ -86,6 +86,8 @@ type model struct {
 	lines []Event // of the journal
 	all   bool    // show every event, not just those about leadership
 	back  int     // how many lines of the log are below the last one shown
+	help  bool    // the help is shown in place of all else
+	from  int     // the first line of the help that is shown
 
 	width, height int
 }
@@ -116,7 +118,12 @@ func (m *model) look() {
 }
 
 func (m *model) key(key string) tea.Cmd {
+	if m.help && m.helpKey(key) {
+		return nil
+	}
 	switch key {
+	case "?", "h":
+		m.help, m.from = true, 0
 	case "q", "ctrl+c", "esc":
 		return m.quit()
 	case "v":
@@ -135,6 +142,21 @@ func (m *model) key(key string) tea.Cmd {
 		}
 	}
 	return nil
+}
+
+// helpKey takes a key while the help is shown, and reports whether it was for that. Faults strike all the same.
+func (m *model) helpKey(key string) bool {
+	switch key {
+	case "?", "h", "esc":
+		m.help = false
+	case "up", "k", "pgup":
+		m.from = max(0, m.from-logStep(key))
+	case "down", "j", "pgdown":
+		m.from += logStep(key)
+	default:
+		return false
+	}
+	return true
 }
 
 func logStep(key string) int {
