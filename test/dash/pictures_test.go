@@ -42,6 +42,7 @@ func TestPictures(t *testing.T) {
 		}
 	}
 	put(t, nc, "nonsense", "{")
+	put(t, nc, "a-group.with-a-long-name.in-eu-central-1", `{"id":"reports-worker-17.rack-9.example","token":"t","term":7,"ttl":3600000}`)
 	if err := first.Transfer(t.Context(), "reports-2"); err != nil {
 		t.Fatal(err)
 	}
@@ -49,7 +50,7 @@ func TestPictures(t *testing.T) {
 	p := visit(browser, t, site.url)
 	p.until(cell("reports", 2) + " === 'reports-2'")
 	p.until("performance.now() > 20000") // for the timelines
-	p.until("document.querySelectorAll('.line rect').length >= 9")
+	p.until("document.querySelectorAll('.line rect').length >= 10")
 	p.open("reports")
 	p.until("document.querySelectorAll('.roll tbody tr').length === 2")
 	for _, scheme := range []string{"light", "dark"} {

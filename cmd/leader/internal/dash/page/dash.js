@@ -144,11 +144,12 @@ class Row {
     this.renew(g.left, g.window);
     this.body.classList.toggle("paused", Boolean(g.paused));
     this.body.classList.toggle("vacant", !g.leader);
+    this.body.classList.toggle("unconfirmed", Boolean(g.unconfirmed));
     // A group that is paused has no leader soon, for a reason that somebody chose.
     const tag = this.tag();
     const vacancy = g.paused ? whyOf({ reason: "paused", by: g.paused.by, why: g.paused.why }) : "no leader: " + whyOf(g);
     if (g.leader) {
-      this.leader.replaceChildren(el("span", { class: "dot " + hue(g.leader) }), el("span", { class: "cut", title: g.leader }, g.leader), ...(tag ? [tag] : []));
+      this.leader.replaceChildren(el("span", { class: "dot " + hue(g.leader) }), el("span", { class: "cut", title: g.leader }, g.leader, ...(tag ? [" ", tag] : [])));
     } else {
       this.leader.replaceChildren(el("span", { class: "none who cut", title: vacancy },
         el("span", { class: "dot" }), el("span", { class: "cut" }, vacancy)));
