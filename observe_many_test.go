@@ -134,6 +134,7 @@ func TestASlowObserverHearsWhyALeaderLeft(t *testing.T) {
 		st, j := memstore.New(), newJournal()
 		renew(t, st, "g", holder("x", time.Minute))
 		ctx, cancel := context.WithCancel(t.Context())
+		defer cancel()
 		for l, err := range leader.ObserveWithStore(ctx, st, "*") {
 			if err != nil {
 				t.Fatal(err)
