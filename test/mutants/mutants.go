@@ -220,10 +220,10 @@ func costly() []mutant {
 			{"io.go", "w, ok := e.store.(store.Watcher)\n\tif !ok {", "w, ok := e.store.(store.Watcher)\n\tif ok {\n\t\tgo e.poll(ctx)\n\t}\n\tif !ok {"},
 		}, root("TestFollowersDoNotPoll")},
 		{35, "all claim a vacancy at once, whatever they met before", []edit{
-			{machine + "watch.go", "\tw := c.contentionWindow()\n\tif c.s.StartRace {", "\tw := c.contentionWindow() * 0\n\tif false {"},
+			{machine + "spread.go", "\tw := c.contentionWindow()\n\tif c.s.StartRace {", "\tw := c.contentionWindow() * 0\n\tif false {"},
 		}, check{pkg: "internal/machine", run: "^(TestTraces|TestStartAmong|TestHerd|TestRace)"}},
 		{35, "all challenge an expired lease at once", []edit{
-			{machine + "watch.go", "return c.uniform(max(min(c.m.TTL/100, expiryWindow), c.contentionWindow()))", "return 0"},
+			{machine + "spread.go", "return c.uniform(max(min(c.m.TTL/100, expiryWindow), c.contentionWindow()))", "return 0"},
 		}, check{pkg: "internal/machine", run: "^TestAResumedGroupIsClaimedInOrder$"}},
 		{36, "each watch has a goroutine", []edit{
 			{nats + "feed.go", "\tif !wide {\n", "\tif !wide && h == nil {\n"},
