@@ -57,6 +57,7 @@ var sections = []section{
 	{"steady", measureSteady},
 	{"thousand", measureThousand},
 	{"herd", measureHerd},
+	{"expiry", measureExpiry},
 }
 
 func run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.Writer) int {

@@ -1,0 +1,221 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
+)
+
+// measureExpiry lets a lease run out among few and among many candidates. It counts
+// what they send until one of them leads, and how long that takes beyond the lease.
+func measureExpiry(l *lab) error {
+	sizes := []int{2, 3, 20, 200, 1000}
+	if l.quick {
+		sizes = []int{2, 20}
+	}
+	for _, n := range sizes {
+		if err := l.expiries(n, l.n(20, 3)); err != nil {
+			return fmt.Errorf("%d candidates: %w", n, err)
+		}
+	}
+	return nil
+}
+
+// expiryTTL is the lease of the leader that dies, and of all others.
+const expiryTTL = time.Second
+
+// An expiryRun is a group whose leader dies again and again.
+type expiryRun struct {
+	*relay
+	kv     jetstream.KeyValue
+	claims []int
+	others []int
+	delays []time.Duration
+}
+
+// expiries lets the leader of a group die. The one that dies is one of the n
+// candidates: n-1 are left to succeed it.
+func (l *lab) expiries(n, rounds int) error {
+	r := &expiryRun{relay: &relay{l: l, on: l.one, moved: make(chan struct{}, 1)}}
+	var err error
+	if r.bucket, err = l.bucket(l.one); err != nil {
+		return err
+	}
+	defer r.close()
+	if err := r.gather(n - 1); err != nil {
+		return err
+	}
+	for range rounds {
+		if err := r.round(); err != nil {
+			return err
+		}
+	}
+	r.add(n)
+	return nil
+}
+
+// gather starts n candidates: one that leads, and then the rest, some at a time. They
+// meet no contention, as in a group that grew by and by.
+func (r *expiryRun) gather(n int) error {
+	if err := r.follow(0); err != nil {
+		return err
+	}
+	if err := r.l.await("a leader", r.moved, r.runs[0].IsLeader); err != nil {
+		return err
+	}
+	js, err := jetstream.New(r.conns[0])
+	if err != nil {
+		return err
+	}
+	if r.kv, err = js.KeyValue(r.l.ctx, r.bucket); err != nil {
+		return err
+	}
+	var mu sync.Mutex
+	var failed error
+	limit := make(chan struct{}, 20)
+	var starting sync.WaitGroup
+	for i := 1; i < n; i++ {
+		limit <- struct{}{}
+		starting.Go(func() {
+			defer func() { <-limit }()
+			nc, c, err := r.candidate(i)
+			mu.Lock()
+			defer mu.Unlock()
+			if err != nil {
+				failed = err
+				return
+			}
+			r.conns, r.runs = append(r.conns, nc), append(r.runs, c)
+		})
+	}
+	starting.Wait()
+	return failed
+}
+
+func (r *expiryRun) follow(i int) error {
+	nc, c, err := r.candidate(i)
+	if err != nil {
+		return err
+	}
+	r.conns, r.runs = append(r.conns, nc), append(r.runs, c)
+	return nil
+}
+
+func (r *expiryRun) candidate(i int) (*nats.Conn, *candidate, error) {
+	nc, err := r.on.connect()
+	if err != nil {
+		return nil, nil, err
+	}
+	c, err := r.l.join(nc, plain(r.bucket, "g", fmt.Sprint("c", i), expiryTTL), r.moved)
+	return nc, c, err
+}
+
+// round gives the lead to a candidate that is dead: it has a record and no process. The
+// others follow it until its lease runs out.
+func (r *expiryRun) round() error {
+	old, err := r.successor(&candidate{})
+	if err != nil {
+		return err
+	}
+	died, err := r.bury(old)
+	if err != nil {
+		return err
+	}
+	before, wire, err := r.sent()
+	if err != nil {
+		return err
+	}
+	next, err := r.successor(old)
+	if err != nil {
+		return err
+	}
+	after, now, err := r.sent()
+	if err != nil {
+		return err
+	}
+	claims := after.claims - before.claims
+	r.claims = append(r.claims, claims)
+	r.others = append(r.others, int(now.sub(wire).In)-claims-(after.renewals-before.renewals))
+	r.delays = append(r.delays, next.led().Sub(died)-expiryTTL*11/10)
+	return nil
+}
+
+// successor waits until somebody leads anew, and all others follow. It looks now and
+// then, and not at each event: a thousand candidates need the processors.
+func (r *expiryRun) successor(old *candidate) (c *candidate, err error) {
+	before := old.led()
+	err = r.l.await("a successor", nil, func() bool {
+		if c = r.leading(); c == nil || c == old && !old.led().After(before) {
+			return false
+		}
+		return !slices.ContainsFunc(r.runs, func(f *candidate) bool { return f != c && !f.follows(c.id) })
+	})
+	return c, err
+}
+
+// bury writes the dead leader's record over that of old, and returns when it did:
+// from then on its lease runs.
+func (r *expiryRun) bury(old *candidate) (at time.Time, err error) {
+	record, err := json.Marshal(map[string]any{
+		"id": "dead", "token": nats.NewInbox(), "ttl": expiryTTL.Milliseconds(), "drift": 0.1, "renewal": 1, "term": old.Term().Number,
+	})
+	if err != nil {
+		return at, err
+	}
+	// A renewal may come in between.
+	return at, r.l.eventually("the dead leader's record", func(ctx context.Context) error {
+		e, err := r.kv.Get(ctx, "g")
+		if err != nil {
+			return err
+		}
+		at = time.Now()
+		_, err = r.kv.Update(ctx, "g", record, e.Revision())
+		return err
+	})
+}
+
+// A sending is what candidates have sent so far, as they count it.
+type sending struct{ claims, renewals int }
+
+func (r *expiryRun) sent() (s sending, t traffic, err error) {
+	for _, c := range r.runs {
+		s.claims += c.count("acquire")
+		s.renewals += c.count("renew")
+	}
+	t, err = r.on.traffic()
+	return s, t, err
+}
+
+// add reports the rounds of a group of n. The targets are those of many; few
+// candidates may not be slower than ten milliseconds' uniform choice would let them be.
+func (r *expiryRun) add(n int) {
+	slices.Sort(r.claims)
+	slices.Sort(r.others)
+	count := func(what string, counts []int, v *verdict) {
+		median := counts[len(counts)/2]
+		r.l.report.add(figure{
+			Name: fmt.Sprintf("a lease runs out among %d: %s", n, what), N: len(counts),
+			Value: float64(median), P99: float64(counts[len(counts)-1]),
+		}, v)
+	}
+	median := r.claims[len(r.claims)/2]
+	count("claims (p99: most)", r.claims, &verdict{"p50 ≤ 10", median <= 10})
+	count("other requests (p99: most)", r.others, nil)
+	var sum time.Duration
+	for _, d := range r.delays {
+		sum += d
+	}
+	mean := sum / time.Duration(len(r.delays))
+	target := 20 * time.Millisecond
+	if n <= 3 {
+		target = 6 * time.Millisecond // the mean of one uniform choice, and a claim
+	}
+	r.l.report.durations(fmt.Sprintf("a lease runs out among %d: a leader after the lease", n), r.delays,
+		fmt.Sprintf("mean %.1f ms", ms(mean)), &verdict{fmt.Sprintf("mean ≤ %d ms", target.Milliseconds()), mean <= target})
+}
