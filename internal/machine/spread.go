@@ -1,6 +1,9 @@
 package machine
 
-import "time"
+import (
+	"math"
+	"time"
+)
 
 // This file chooses the random delays that keep many candidates from claiming
 // at once. Safety never depends on them: each is added to the wait that the
@@ -19,10 +22,63 @@ const (
 	// showed them: among n rivals that many windows let about n/contentionTrips go
 	// before the first winner is known to the rest.
 	contentionTrips = 8
+	// headStart bounds for how long a nominee is left alone with an expired lease:
+	// the time in which a thousand candidates hear of its claim.
+	headStart = 50 * time.Millisecond
+	// crowd is the number of candidates up to which skewed keeps the first of them
+	// apart from the next.
+	crowd = 1000
 )
 
+// expiryJitter is the delay at an expired lease, beyond the lease. A nominee goes
+// first, and at once. The others leave it alone, and are spread when it does not
+// come: nominees are needed where candidates are many.
 func (c *step) expiryJitter() time.Duration {
-	return c.uniform(max(min(c.m.TTL/100, expiryWindow), c.contentionWindow()))
+	switch c.s.View.Turn {
+	case OurTurn:
+		return 0
+	case TheirTurn:
+		w := c.within(min(c.m.TTL/10, headStart))
+		return w + skewed(c.ev.Rand, w)
+	default:
+		return c.uniform(max(min(c.m.TTL/100, expiryWindow), c.contentionWindow()))
+	}
+}
+
+// nominated takes in who goes first when the lease that is being waited out has run
+// out. The wait is counted from the same instant as before.
+func (c *step) nominated(t Turn) {
+	c.s.View.Turn = t
+	c.s.DueAt = c.s.ViewAt + int64(c.delay(c.s.View))
+}
+
+// NominateAt returns when a candidate in state s is to nominate itself for the
+// succession of the holder that it sees, on the monotonic clock, and Never if it is
+// not to. A later sight of the holder, or of a nominee, calls that off.
+//
+// That is late enough for a holder that lives to be heard of twice before, and early
+// enough for the nomination to be known before the lease runs out. In
+// between there is time to spread the candidates, however many: time that costs
+// nothing, since nobody may claim yet.
+func (m Machine) NominateAt(s State, rand uint64) int64 {
+	follows := s.Phase == Watching && s.View.Kind == Held && !s.ours(s.View)
+	yields := s.Behind > 0 || m.Backoff > 0 && s.Passed > 0 || s.View.Turn != AnyTurn
+	if !follows || yields || s.Down || !m.mayClaim(s) || s.StandBackUntil > s.ViewAt+int64(s.HeldTTL) {
+		return Never
+	}
+	return s.ViewAt + int64(s.HeldTTL/10*7) + int64(skewed(rand, s.HeldTTL/4))
+}
+
+// skewed picks a delay in window such that few of many who pick are early: of up to
+// crowd candidates, about as many follow the first within a given time as of ten.
+// With equal chances for all delays, each of a thousand would have a hundred others
+// on its heels.
+//
+// It is the continuous form of Sift's geometric choice of slots (Tay, Jamieson,
+// Balakrishnan: Collision-minimizing CSMA and its applications to wireless sensor
+// networks, IEEE JSAC 22, 2004), which needs not know how many there are.
+func skewed(rand uint64, window time.Duration) time.Duration {
+	return time.Duration(math.Log1p(unit(rand)*(crowd-1)) / math.Log(crowd) * float64(window))
 }
 
 // contention is the delay at a vacancy: none until a race was lost, so that two or three

@@ -75,7 +75,21 @@ type Seen struct {
 	Behind uint8
 	// Ranked: the candidates of the group are not all alike.
 	Ranked bool
+	// Turn says who goes first when the lease runs out. Of kind Held; told by a
+	// later sight of the same write.
+	Turn Turn
 }
+
+// A Turn says whether a candidate was nominated to succeed a holder whose lease
+// runs out. It only orders who goes first.
+type Turn uint8
+
+// The turns.
+const (
+	AnyTurn   Turn = iota // nobody was nominated, as far as known
+	OurTurn               // this candidate was
+	TheirTurn             // another was
+)
 
 // A Grant is a claim of ours that the store acknowledged.
 type Grant struct {

@@ -101,7 +101,7 @@ func randomEvent(r *rand.Rand, s State) Event {
 			ev.Kind = Start
 		}
 	}
-	ev.Seen = Seen{Kind: Kind(1 + r.IntN(5)), Rev: ev.Rev}
+	ev.Seen = Seen{Kind: Kind(1 + r.IntN(5)), Rev: ev.Rev, Turn: Turn(r.IntN(3))}
 	if ev.Seen.Kind == Held || ev.Seen.Kind == Vacant {
 		ev.Seen.Rec = Record{ID: "b", Token: "b1", TTL: 20}
 		if r.IntN(2) == 0 {

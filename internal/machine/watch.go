@@ -9,8 +9,11 @@ import "time"
 func (c *step) sight(seen Seen) {
 	switch c.s.Phase {
 	case Idle, Watching:
-		if !seen.same(c.s.View) {
+		switch {
+		case !seen.same(c.s.View):
 			c.adopt(seen)
+		case c.theirs(seen) && seen.Turn != AnyTurn:
+			c.nominated(seen.Turn)
 		}
 	case Claiming:
 		if seen.Rev > c.s.Write.Expected {
