@@ -50,6 +50,7 @@ type loop struct {
 	// controlled is the revision of the control record that was delivered last.
 	controlled uint64
 	mend       mend
+	nomination nomination
 	// informBy is when the election goes on without knowing the control record (monotonic), 0 without that. What it says comes with the
 	// watch; it may be one that this candidate may not read.
 	informBy int64
@@ -195,6 +196,8 @@ func (l *loop) run(parent context.Context) {
 		}
 		l.considerBid()
 		l.makeBid()
+		l.considerNomination()
+		l.nominate()
 		l.schedule()
 	}
 	l.answerWaiters()
@@ -202,7 +205,7 @@ func (l *loop) run(parent context.Context) {
 
 // schedule sets the timer to when the core wants to be called next.
 func (l *loop) schedule() {
-	wake := min(l.rules.Wake(l.state), l.expiry(), l.bid.due(), l.uninformedUntil(), l.overrunDue())
+	wake := min(l.rules.Wake(l.state), l.expiry(), l.bid.due(), l.nomination.due(), l.uninformedUntil(), l.overrunDue())
 	if wake == machine.Never {
 		l.timer.Stop()
 		return
@@ -238,6 +241,7 @@ func (l *loop) takeMail() {
 		l.sight(*sight)
 	}
 	l.obey()
+	l.takeTurn()
 	l.answerWaiters()
 }
 
@@ -253,6 +257,8 @@ func (l *loop) open(letter letter) {
 		l.report(*letter.note)
 	case letter.bid != nil:
 		l.bidMade(*letter.bid)
+	case letter.nominated != nil:
+		l.nominated(*letter.nominated)
 	case letter.mended != nil:
 		l.mended(*letter.mended)
 	case letter.closed != nil:
@@ -328,6 +334,7 @@ func (l *loop) takeControl(entry store.Entry) {
 		return
 	}
 	l.mend.revision = 0
+	l.nomination.heard, l.nomination.over = true, entry.Revision
 	l.pause(c.Paused)
 	if !again {
 		l.control = c

@@ -18,6 +18,8 @@ type letter struct {
 	note  *Note        // something to report
 	bid   *error       // how a bid ended
 
+	nominated *error // how a nomination ended
+
 	mended *mended // how the attempt to mend the control record ended
 
 	watched bool // the watch stands

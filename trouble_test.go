@@ -486,9 +486,9 @@ func TestGarbageThatStoodThereBeforeBlocksForTheLongestLeaseOnly(t *testing.T) {
 			st := memstore.New()
 			st.Put("g", []byte(value))
 			a := start(t, st, config("a"))
-			time.Sleep(leader.MaxTTL * 11 / 10)
+			time.Sleep(leader.MaxTTL*11/10 - 1)
 			mustNotLead(t, a)
-			time.Sleep(jitter)
+			time.Sleep(1 + jitter)
 			mustLead(t, a)
 		})
 	}

@@ -137,7 +137,9 @@ type crowdRun struct {
 }
 
 // trip is that of one request or answer.
-func (r *crowdRun) trip() int64 { return int64(100*time.Microsecond) + r.rng.Int64N(int64(200*time.Microsecond)) }
+func (r *crowdRun) trip() int64 {
+	return int64(100*time.Microsecond) + r.rng.Int64N(int64(200*time.Microsecond))
+}
 
 // news delivers something to all.
 func (r *crowdRun) news(to func(i int)) {
