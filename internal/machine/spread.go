@@ -22,9 +22,10 @@ const (
 	// showed them: among n rivals that many windows let about n/contentionTrips go
 	// before the first winner is known to the rest.
 	contentionTrips = 8
-	// headStart bounds for how long a nominee is left alone with an expired lease:
-	// the time in which a thousand candidates hear of its claim.
-	headStart = 50 * time.Millisecond
+	// headStart bounds for how long a nominee is left alone with an expired lease,
+	// until a thousand candidates have heard of its claim, on a busy machine. It is
+	// waited for in vain only if the nominee died after the holder.
+	headStart = 200 * time.Millisecond
 	// crowd is the number of candidates up to which skewed keeps the first of them
 	// apart from the next.
 	crowd = 1000
@@ -38,8 +39,8 @@ func (c *step) expiryJitter() time.Duration {
 	case OurTurn:
 		return 0
 	case TheirTurn:
-		w := c.within(min(c.m.TTL/10, headStart))
-		return w + skewed(c.ev.Rand, w)
+		alone := min(c.m.TTL/10, headStart)
+		return alone + skewed(c.ev.Rand, c.within(alone))
 	default:
 		return c.uniform(max(min(c.m.TTL/100, expiryWindow), c.contentionWindow()))
 	}

@@ -162,6 +162,30 @@ func (w *storm) publish() {
 			n.deliver(w.reg.now)
 		}
 	}
+	if w.reg.now.Kind == Held && w.chance(0.3) {
+		w.nominate(w.nodes[w.draw(int64(len(w.nodes)))])
+	}
+}
+
+// nominate lets some hear, each at its own time, that it was one of them who is to succeed the present holder. The
+// core cannot tell whether that is so.
+func (w *storm) nominate(nominee *node) {
+	seen := w.reg.now
+	for _, n := range w.nodes {
+		if !n.alive() || w.hit(tLoseSight) {
+			continue
+		}
+		said := seen
+		said.Turn = TheirTurn
+		if n == nominee || w.chance(0.1) {
+			said.Turn = OurTurn
+		}
+		n.later(w.between(0, 2*w.ttl), func() {
+			if !n.in && n.s.View.same(said) {
+				n.step(Event{Kind: Sight, Seen: said})
+			}
+		})
+	}
 }
 
 // deliver puts one message on the candidate's watch.
