@@ -47,15 +47,19 @@ func (l *loop) considerNomination() {
 	n.done = n.at < l.e.clock.now().Mono
 }
 
-// mayNominate reports whether this candidate would be heard and obeyed as a nominee.
-// Where a manager spreads the roles evenly, it decides who is to go first.
+// mayNominate reports whether this candidate would be heard as a nominee, and would
+// claim.
 func (l *loop) mayNominate(now int64) bool {
 	n, s := &l.nomination, l.state
 	_, watches := l.e.store.(store.Watcher)
 	runs := now < s.ViewAt+int64(s.HeldTTL) // what is left of the lease is for the others to hear of it
 	known := n.heard && n.over == l.controlled
-	return watches && runs && known && l.e.seat == nil && now >= n.refused && l.rules.NominateAt(s, 0) != machine.Never
+	return watches && runs && known && !l.e.seat.chooses() && now >= n.refused && l.rules.NominateAt(s, 0) != machine.Never
 }
+
+// chooses reports whether a manager decides, when a role is free, whether its
+// instance is to have it.
+func (s *seat) chooses() bool { return s != nil && (s.m.cfg.Spread.Enabled || s.m.cfg.MaxRoles > 0) }
 
 // nominate writes the nomination if it is due: once, on the control record as it is
 // known. If that stands otherwise by now, another was faster.

@@ -2,6 +2,7 @@ package leader_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"math/rand/v2"
 	"slices"
@@ -239,4 +240,59 @@ func (r refusing) CompareAndSwap(ctx context.Context, w store.Write) (uint64, er
 		return 0, fmt.Errorf("%w: no permission to write %s", store.ErrPermanent, w.Key)
 	}
 	return r.Client.CompareAndSwap(ctx, w)
+}
+
+// Who polls would hear of a nomination too late, and is not bothered with one.
+func TestNobodyNominatesItselfOverAStoreThatIsPolled(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		net := network(t, nil)
+		a, b := start(t, unwatched{net.Client("a")}, config("a")), start(t, unwatched{net.Client("b")}, config("b"))
+		time.Sleep(2 * heartbeat)
+		net.BlackHole("a")
+		time.Sleep(wait + 2*heartbeat)
+		mustLead(t, b, a)
+		if e := net.Entry(record.ControlKey("g")); e.Revision != 0 {
+			t.Errorf("the control record is %s", e.Value)
+		}
+	})
+}
+
+// A manager that chooses which roles its instance leads has an order of its own, and nominates nobody.
+func TestAManagerThatChoosesItsRolesNominatesNobody(t *testing.T) {
+	common := config("b")
+	common.Group = ""
+	for name, c := range map[string]struct {
+		cfg       leader.RoleManagerConfig
+		nominates bool
+	}{
+		"it takes what it gets": {leader.RoleManagerConfig{Election: common}, true},
+		"it spreads roles":      {leader.RoleManagerConfig{Election: common, Spread: leader.SpreadConfig{Enabled: true}}, false},
+		"it leads a few":        {leader.RoleManagerConfig{Election: common, MaxRoles: 2}, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				net := network(t, nil)
+				a := start(t, net.Client("a"), config("a"))
+				m, err := leader.NewRoleManagerWithStore(net.Client("b"), c.cfg)
+				if err != nil {
+					t.Fatal(err)
+				}
+				t.Cleanup(func() { _ = m.Stop() })
+				if err := errors.Join(m.Add(t.Context(), leader.Role{Name: "g"}), m.Start(t.Context())); err != nil {
+					t.Fatal(err)
+				}
+				time.Sleep(2 * heartbeat)
+				mustLead(t, a)
+				net.BlackHole("a")
+				time.Sleep(wait + heartbeat)
+				synctest.Wait()
+				if !m.Election("g").IsLeader() {
+					t.Error("the manager does not lead")
+				}
+				if e := net.Entry(record.ControlKey("g")); (e.Revision != 0) != c.nominates {
+					t.Errorf("the control record is %q", e.Value)
+				}
+			})
+		})
+	}
 }

@@ -225,6 +225,15 @@ func costly() []mutant {
 		{35, "all challenge an expired lease at once", []edit{
 			{machine + "spread.go", "return c.uniform(max(min(c.m.TTL/100, expiryWindow), c.contentionWindow()))", "return 0"},
 		}, check{pkg: "internal/machine", run: "^TestAResumedGroupIsClaimedInOrder$"}},
+		{35, "nobody is nominated to succeed a leader that dies", []edit{
+			{"nomination.go", "\tif !l.mayNominate(now) {\n", "\tif l.mayNominate(now) {\n"},
+		}, root("TestACrashAmongManyMakesFewClaims")},
+		{35, "candidates nominate themselves at any time alike", []edit{
+			{machine + "spread.go", "int64(skewed(rand, s.HeldTTL/4))", "int64(unit(rand)*float64(s.HeldTTL/4))"},
+		}, check{pkg: "internal/machine", run: "^TestFewGoForAnExpiredLeaseHoweverMany$"}},
+		{35, "a nominee goes no earlier than others", []edit{
+			{machine + "spread.go", "case OurTurn:\n\t\treturn 0\n\tcase TheirTurn:", "case OurTurn, TheirTurn:"},
+		}, check{pkg: "internal/machine", run: "^TestANomineeGoesFirst$"}},
 		{36, "each watch has a goroutine", []edit{
 			{nats + "feed.go", "\tif !wide {\n", "\tif !wide && h == nil {\n"},
 		}, onNATS("^TestAThousandWatchesShareOneGoroutine$")},
