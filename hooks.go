@@ -173,7 +173,7 @@ const (
 	NoteNotReady  = "not-ready"  // the store could not be checked or watched yet, and is tried again
 	NotePanic     = "panic"      // something panicked: a callback, a hook, the store, or this library itself
 	NoteBadToken  = "bad-token"  // ValidateToken found that the term is over, or that there was none
-	NoteBid       = "bid"        // this candidate could not make its standing known, or nominate itself: it may not write the control record
+	NoteBid       = "bid"        // this candidate could not make its standing known to the leader
 	NoteGarbled   = "garbled"    // nobody can read what stands in the control record
 	NoteClosed    = "closed"     // the connection to the store is closed for good, which ends the election
 )

@@ -98,7 +98,7 @@ func (l *loop) end(stopConn func()) {
 	e := l.e
 	defer close(e.done)
 	e.callEach([]func(){
-		l.finish, l.cancel, stopConn, l.refuseOffers, l.io.Wait, l.unwatchAll, l.dispose, l.awaitCallbacks, l.reportRest,
+		l.finish, l.cancel, stopConn, l.refuseOffers, l.endListening, l.io.Wait, l.unwatchAll, l.dispose, l.awaitCallbacks, l.reportRest,
 		func() { e.seat.vacate(e.crashed()) },
 	}, func(value any, stack []byte) { e.crash("the end", value, stack) })
 }
@@ -197,7 +197,6 @@ func (l *loop) run(parent context.Context) {
 		l.considerBid()
 		l.makeBid()
 		l.considerNomination()
-		l.nominate()
 		l.schedule()
 	}
 	l.answerWaiters()
@@ -205,7 +204,7 @@ func (l *loop) run(parent context.Context) {
 
 // schedule sets the timer to when the core wants to be called next.
 func (l *loop) schedule() {
-	wake := min(l.rules.Wake(l.state), l.expiry(), l.bid.due(), l.nomination.due(), l.uninformedUntil(), l.overrunDue())
+	wake := min(l.rules.Wake(l.state), l.expiry(), l.bid.due(), l.nominationDue(), l.uninformedUntil(), l.overrunDue())
 	if wake == machine.Never {
 		l.timer.Stop()
 		return
@@ -257,8 +256,8 @@ func (l *loop) open(letter letter) {
 		l.report(*letter.note)
 	case letter.bid != nil:
 		l.bidMade(*letter.bid)
-	case letter.nominated != nil:
-		l.nominated(*letter.nominated)
+	case letter.nominee != nil:
+		l.nomination.hear(*letter.nominee)
 	case letter.mended != nil:
 		l.mended(*letter.mended)
 	case letter.closed != nil:
@@ -334,7 +333,6 @@ func (l *loop) takeControl(entry store.Entry) {
 		return
 	}
 	l.mend.revision = 0
-	l.nomination.heard, l.nomination.over = true, entry.Revision
 	l.pause(c.Paused)
 	if !again {
 		l.control = c

@@ -18,7 +18,7 @@ type letter struct {
 	note  *Note        // something to report
 	bid   *error       // how a bid ended
 
-	nominated *error // how a nomination ended
+	nominee *record.Nomination // who goes first when a lease has run out
 
 	mended *mended // how the attempt to mend the control record ended
 
@@ -36,6 +36,7 @@ type mailbox struct {
 	record  *store.Entry
 	control *store.Entry
 	offer   *machine.Event
+	nominee *record.Nomination
 	wake    chan struct{}
 }
 
@@ -63,6 +64,19 @@ func (m *mailbox) offered(b []byte) {
 	}
 }
 
+// heard takes in a nomination. Of those that wait the one that counts is kept.
+func (m *mailbox) heard(b []byte) {
+	n, ok := record.ReadNomination(b)
+	if !ok {
+		return // an offer, perhaps
+	}
+	m.with(func() {
+		if m.nominee == nil || n.Replaces(*m.nominee) {
+			m.nominee = &n
+		}
+	})
+}
+
 func (m *mailbox) with(f func()) {
 	m.change(f)
 	select {
@@ -85,6 +99,9 @@ func (m *mailbox) take() (letters []letter, sight, control *store.Entry) {
 	if m.offer != nil {
 		letters = append(letters, letter{ev: *m.offer})
 	}
-	m.letters, m.record, m.control, m.offer = nil, nil, nil, nil
+	if m.nominee != nil {
+		letters = append(letters, letter{nominee: m.nominee})
+	}
+	m.letters, m.record, m.control, m.offer, m.nominee = nil, nil, nil, nil, nil
 	return letters, sight, control
 }

@@ -1,7 +1,6 @@
 package leader_test
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"math/rand/v2"
@@ -36,6 +35,9 @@ func (c *tap) policy(call faultstore.Call) faultstore.Fate {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	switch call.Op {
+	case faultstore.Broadcast:
+		c.calls["broadcasts"]++ // and once more for each who listens
+		return faultstore.Fate{Delay: time.Duration(c.rng.Int64N(int64(c.late)))}
 	case faultstore.Event:
 		return faultstore.Fate{Delay: time.Duration(c.rng.Int64N(int64(c.late)))}
 	case faultstore.CompareAndSwap, faultstore.Get:
@@ -46,15 +48,20 @@ func (c *tap) policy(call faultstore.Call) faultstore.Fate {
 	}
 }
 
-// take returns the counts since the last call: writes of the record, of the control record, and reads.
-func (c *tap) take() (claims, nominations, reads int) {
+// take returns the counts since the last call, where so many listen: writes of the record, nominations, and all other
+// calls.
+func (c *tap) take(listen int) (claims, nominations, others int) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	cas, get := fmt.Sprint(faultstore.CompareAndSwap, " "), fmt.Sprint(faultstore.Get, " ")
-	claims, nominations = c.calls[cas+"g"], c.calls[cas+record.ControlKey("g")]
-	reads = c.calls[get+"g"] + c.calls[get+record.ControlKey("g")]
+	cas := fmt.Sprint(faultstore.CompareAndSwap, " g")
+	claims, nominations = c.calls[cas], c.calls["broadcasts"]/(1+listen)
+	delete(c.calls, cas)
+	delete(c.calls, "broadcasts")
+	for _, n := range c.calls {
+		others += n
+	}
 	clear(c.calls)
-	return claims, nominations, reads
+	return claims, nominations, others
 }
 
 // A leader crashes among two hundred, which take four milliseconds to hear of any write: one of them succeeds it, by
@@ -75,7 +82,7 @@ func TestACrashAmongManyMakesFewClaims(t *testing.T) {
 				time.Sleep(2 * heartbeat)
 			}
 		}
-		var claims, nominations, reads []int
+		var claims, nominations, others []int
 		for range 5 {
 			time.Sleep(10 * ttl)
 			i := slices.IndexFunc(es, leader.Election.IsLeader)
@@ -84,48 +91,80 @@ func TestACrashAmongManyMakesFewClaims(t *testing.T) {
 			}
 			net.BlackHole(fmt.Sprint("c", i))
 			time.Sleep(trust)
-			_, n, _ := tap.take()
+			_, n, _ := tap.take(many - 1)
 			time.Sleep(wait - trust + 50*time.Millisecond)
 			if !slices.ContainsFunc(es, leader.Election.IsLeader) {
 				t.Errorf("nobody leads %v after the crash", wait+50*time.Millisecond)
 			}
-			c, late, r := tap.take()
-			claims, nominations, reads = append(claims, c), append(nominations, n+late), append(reads, r)
+			c, late, o := tap.take(many - 1)
+			claims, nominations, others = append(claims, c), append(nominations, n+late), append(others, o)
 			net.Heal(fmt.Sprint("c", i))
 		}
-		t.Logf("claims %v, nominations %v, reads %v", claims, nominations, reads)
-		for _, counts := range [][]int{claims, nominations, reads} {
+		t.Logf("claims %v, nominations %v, others %v", claims, nominations, others)
+		for _, counts := range [][]int{claims, nominations, others} {
 			if slices.Sort(counts); counts[len(counts)/2] > 10 {
-				t.Errorf("claims %v, nominations %v, reads %v", claims, nominations, reads)
+				t.Errorf("claims %v, nominations %v, others %v", claims, nominations, others)
 			}
 		}
 	})
 }
 
-// dying returns a group in which a leader was cut off, and the nominee that was found then.
-func dying(t *testing.T, ids ...string) (net *faultstore.Faults, es map[string]leader.Election, nominee string) {
-	net, es = network(t, nil), map[string]leader.Election{}
-	for _, id := range ids {
-		es[id] = start(t, net.Client(id), config(id))
+// A townCrier is what is broadcast for group g, as one that is no candidate hears it.
+type townCrier struct {
+	mu   sync.Mutex
+	said []record.Nomination
+}
+
+func listening(t *testing.T, net *faultstore.Faults) *townCrier {
+	t.Helper()
+	c := &townCrier{}
+	stop, err := net.Client("crier").Listen("g", func(b []byte) {
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		n, ok := record.ReadNomination(b)
+		if !ok {
+			t.Errorf("heard %q", b)
+		}
+		c.said = append(c.said, n)
+	})
+	if err != nil {
+		t.Fatal(err)
 	}
-	time.Sleep(2*heartbeat + heartbeat/2)
-	mustLead(t, es[ids[0]])
-	net.BlackHole(ids[0])
-	time.Sleep(trust)
+	t.Cleanup(stop)
+	return c
+}
+
+// nominee returns who was nominated so far for the record that stands there.
+func (c *townCrier) nominee(revision uint64) string {
 	synctest.Wait()
-	c := controlOf(t, net.Entry(record.ControlKey("g")))
-	if c.Nominee == nil || c.Nominee.Revision != net.Entry("g").Revision {
-		t.Fatalf("nobody was nominated: %+v", c)
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	var last record.Nomination
+	for _, n := range c.said {
+		if n.Revision == revision && n.Replaces(last) {
+			last = n
+		}
 	}
-	return net, es, c.Nominee.ID
+	return last.Nominee
 }
 
 // A nominee that dies with the leader costs the others the head start and a random delay, and no more.
 func TestANomineeThatDiesIsSucceededByAnother(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		net, es, nominee := dying(t, "a", "b", "c")
-		net.BlackHole(nominee)
+		net, es := network(t, nil), map[string]leader.Election{}
+		crier := listening(t, net)
+		for _, id := range []string{"a", "b", "c"} {
+			es[id] = start(t, net.Client(id), config(id))
+		}
+		time.Sleep(2*heartbeat + heartbeat/2)
+		net.BlackHole("a")
+		time.Sleep(trust)
+		nominee := crier.nominee(net.Entry("g").Revision)
 		other := map[string]string{"b": "c", "c": "b"}[nominee]
+		if other == "" {
+			t.Fatalf("the nominee is %q", nominee)
+		}
+		net.BlackHole(nominee)
 		time.Sleep(wait - trust + 2*ttl/10)
 		mustLead(t, es[other], es["a"], es[nominee])
 	})
@@ -139,123 +178,105 @@ func TestARenewalCallsANominationOff(t *testing.T) {
 		net := network(t, func(c faultstore.Call) faultstore.Fate {
 			return faultstore.Fate{Lose: deaf.Load() && c.Op == faultstore.Event && c.Client == "b" && c.Key == "g"}
 		})
+		crier := listening(t, net)
 		a, b := start(t, net.Client("a"), config("a")), start(t, net.Client("b"), config("b"))
 		time.Sleep(2*heartbeat + heartbeat/2)
+		early := net.Entry("g").Revision
 		deaf.Store(true)
 		time.Sleep(ttl)
 		deaf.Store(false)
-		early := controlOf(t, net.Entry(record.ControlKey("g"))).Nominee
-		if early == nil || early.ID != "b" {
-			t.Fatalf("b hears nothing, and the nominee is %+v", early)
+		if n := crier.nominee(early); n != "b" {
+			t.Fatalf("b hears nothing, and the nominee is %q", n)
 		}
 		time.Sleep(2 * ttl)
 		mustLead(t, a, b)
 		net.BlackHole("a")
 		last := net.Entry("g").Revision
-		time.Sleep(wait + jitter)
+		time.Sleep(wait + heartbeat)
 		mustLead(t, b, a)
-		if n := controlOf(t, net.Entry(record.ControlKey("g"))).Nominee; n == nil || n.Revision < last || n.Revision <= early.Revision {
-			t.Errorf("the nominee is %+v, the last renewal was at %d, the nominee before %+v", n, last, early)
+		if n := crier.nominee(last); n != "b" {
+			t.Errorf("the nominee is %q", n)
 		}
 	})
 }
 
-// What others have asked for, and what a later version wrote, stands beside a nomination.
-func TestANominationLeavesTheRestOfTheControlRecord(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		net := network(t, nil)
-		start(t, net.Client("a"), config("a"))
-		start(t, net.Client("b"), config("b"))
-		put(t, net.Client("ops"), record.ControlKey("g"), record.Control{
-			Request: record.Request{Op: record.OpStepDown, Term: 999, By: "ops"}, Unknown: `{"quorum":3}`,
-		})
-		time.Sleep(2*heartbeat + heartbeat/2)
-		net.BlackHole("a")
-		time.Sleep(trust)
-		synctest.Wait()
-		c := controlOf(t, net.Entry(record.ControlKey("g")))
-		if c.Nominee == nil || c.By != "ops" || c.Unknown != `{"quorum":3}` {
-			t.Errorf("%+v", c)
-		}
-	})
-}
-
-// What nobody can read is not written over.
-func TestNobodyNominatesItselfOverWhatItCannotRead(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		net := network(t, nil)
-		a, b := start(t, net.Client("a"), config("a")), start(t, net.Client("b"), config("b"))
-		net.Put(record.ControlKey("g"), []byte("garbage"))
-		time.Sleep(2 * heartbeat)
-		net.BlackHole("a")
-		time.Sleep(wait + jitter)
-		mustLead(t, b, a)
-		if e := net.Entry(record.ControlKey("g")); string(e.Value) != "garbage" {
-			t.Errorf("the control record is %s", e.Value)
-		}
-	})
-}
-
-// A candidate that may not write the control record tries it once, says so, and leads as before.
-func TestACandidateThatMayNotNominateItselfLeadsAllTheSame(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		tries := 0
-		net := network(t, nil)
-		st := refusing{net.Client("b"), &tries}
-		notes := 0
-		cfg := config("b")
-		cfg.Hooks.Note = func(n leader.Note) {
-			if n.Kind == leader.NoteBid {
-				notes++
-			}
-		}
-		a, b := start(t, net.Client("a"), config("a")), start(t, st, cfg)
-		for range 2 {
-			time.Sleep(2 * heartbeat)
-			mustLead(t, a, b)
+// Two may nominate themselves before they hear of each other. The others hear them in any order, and all take the same
+// one for the nominee.
+func TestOfTwoNomineesTheLeastGoesFirst(t *testing.T) {
+	for _, order := range [][]string{{"b", "c"}, {"c", "b"}, {"c", "b", "c"}} {
+		synctest.Test(t, func(t *testing.T) {
+			net := network(t, nil)
+			a, b := start(t, net.Client("a"), config("a")), start(t, net.Client("b"), config("b"))
+			c := start(t, net.Client("c"), config("c"))
+			time.Sleep(2*heartbeat + heartbeat/2)
 			net.BlackHole("a")
-			time.Sleep(wait + heartbeat + jitter)
-			mustLead(t, b, a)
-			net.Heal("a")
-			time.Sleep(2 * heartbeat)
-			if err := b.Resign(t.Context()); err != nil {
-				t.Fatal(err)
+			time.Sleep(heartbeat + heartbeat/2 - 1) // half of the lease has passed, and nobody is nominated yet
+			for _, id := range order {
+				say(t, net, record.Nomination{Nominee: id, Revision: net.Entry("g").Revision})
 			}
-		}
-		if tries != 1 || notes != 1 {
-			t.Errorf("%d tries, %d notes", tries, notes)
-		}
-	})
-}
-
-// A refusing store refuses writes of control records for good.
-type refusing struct {
-	*faultstore.Client
-	tries *int
-}
-
-func (r refusing) CompareAndSwap(ctx context.Context, w store.Write) (uint64, error) {
-	if w.Key == record.ControlKey("g") {
-		*r.tries++
-		return 0, fmt.Errorf("%w: no permission to write %s", store.ErrPermanent, w.Key)
+			time.Sleep(wait - ttl/2 - heartbeat/2 + 1)
+			mustLead(t, b, a, c)
+		})
 	}
-	return r.Client.CompareAndSwap(ctx, w)
 }
 
-// Who polls would hear of a nomination too late, and is not bothered with one.
-func TestNobodyNominatesItselfOverAStoreThatIsPolled(t *testing.T) {
+// say broadcasts something as one that is no candidate.
+func say(t *testing.T, net *faultstore.Faults, n record.Nomination) {
+	t.Helper()
+	b, err := n.Encode()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := net.Client("crier").Broadcast(t.Context(), "g", b); err != nil {
+		t.Error(err)
+	}
+}
+
+// Who says that somebody else is nominated, or that it is for another record, gains nothing: the lease is waited
+// for, and then for no longer than a head start and as much again.
+func TestForgedNominationsDelayNobodyForLong(t *testing.T) {
+	for _, forged := range []record.Nomination{{Nominee: "nobody"}, {Nominee: "b"}, {Nominee: "b", Revision: 1 << 53}} {
+		synctest.Test(t, func(t *testing.T) {
+			net := network(t, nil)
+			a, b := start(t, net.Client("a"), config("a")), start(t, net.Client("b"), config("b"))
+			time.Sleep(2*heartbeat + heartbeat/2)
+			net.BlackHole("a")
+			for range 60 {
+				time.Sleep(heartbeat/20 - 1)
+				n := forged
+				if n.Revision == 0 {
+					n.Revision = net.Entry("g").Revision
+				}
+				say(t, net, n)
+				if time.Sleep(1); a.IsLeader() && b.IsLeader() {
+					t.Fatal("two lead")
+				}
+			}
+			time.Sleep(wait - 3*heartbeat + 2*ttl/10)
+			mustLead(t, b, a)
+		})
+	}
+}
+
+// A store that carries no broadcasts is one over which nobody is nominated, and everything else works.
+func TestWithoutBroadcastsNobodyIsNominated(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		net := network(t, nil)
-		a, b := start(t, unwatched{net.Client("a")}, config("a")), start(t, unwatched{net.Client("b")}, config("b"))
-		time.Sleep(2 * heartbeat)
+		crier := listening(t, net)
+		a, b := start(t, watched{net.Client("a")}, config("a")), start(t, watched{net.Client("b")}, config("b"))
+		time.Sleep(2*heartbeat + heartbeat/2)
+		mustLead(t, a, b)
 		net.BlackHole("a")
-		time.Sleep(wait + 2*heartbeat)
+		time.Sleep(wait + jitter)
 		mustLead(t, b, a)
-		if e := net.Entry(record.ControlKey("g")); e.Revision != 0 {
-			t.Errorf("the control record is %s", e.Value)
+		if len(crier.said) != 0 {
+			t.Errorf("heard %v", crier.said)
 		}
 	})
 }
+
+// A watched store can watch, and nothing more.
+type watched struct{ store.Watcher }
 
 // A manager that chooses which roles its instance leads has an order of its own, and nominates nobody.
 func TestAManagerThatChoosesItsRolesNominatesNobody(t *testing.T) {
@@ -272,6 +293,7 @@ func TestAManagerThatChoosesItsRolesNominatesNobody(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				net := network(t, nil)
+				crier := listening(t, net)
 				a := start(t, net.Client("a"), config("a"))
 				m, err := leader.NewRoleManagerWithStore(net.Client("b"), c.cfg)
 				if err != nil {
@@ -289,8 +311,8 @@ func TestAManagerThatChoosesItsRolesNominatesNobody(t *testing.T) {
 				if !m.Election("g").IsLeader() {
 					t.Error("the manager does not lead")
 				}
-				if e := net.Entry(record.ControlKey("g")); (e.Revision != 0) != c.nominates {
-					t.Errorf("the control record is %q", e.Value)
+				if (len(crier.said) != 0) != c.nominates {
+					t.Errorf("heard %v", crier.said)
 				}
 			})
 		})

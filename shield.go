@@ -101,6 +101,18 @@ func (e *election) takeOffers(st store.Offerer) (stop func(), err error) {
 	return e.ending("the end of the store's TakeOffers", stop), err
 }
 
+func (e *election) broadcast(ctx context.Context, st store.Broadcaster, message []byte) (err error) {
+	err = unknownAfterPanic("Broadcast")
+	shield.Call(func() { err = st.Broadcast(ctx, e.cfg.Group, message) }, e.reportPanic("the store's Broadcast"))
+	return err
+}
+
+func (e *election) listen(st store.Broadcaster) (stop func(), err error) {
+	err = unknownAfterPanic("Listen")
+	shield.Call(func() { stop, err = st.Listen(e.cfg.Group, e.hearNomination) }, e.reportPanic("the store's Listen"))
+	return e.ending("the end of the store's Listen", stop), err
+}
+
 func (e *election) onConnState(c store.ConnReporter, tell func(store.ConnState)) (stop func()) {
 	shield.Call(func() { stop = c.OnConnState(tell) }, e.reportPanic("the store's OnConnState"))
 	return e.ending("the end of the store's OnConnState", stop)
@@ -128,6 +140,11 @@ func (e *election) ending(what string, stop func()) func() {
 // a panic of ours must not take along.
 func (e *election) deliver(entry store.Entry) {
 	e.guard("delivery", func() { e.mail.sight(entry, entry.Key != e.cfg.Group) })
+}
+
+// hearNomination is deliver for nominations.
+func (e *election) hearNomination(b []byte) {
+	e.guard("nominated", func() { e.mail.heard(b) })
 }
 
 // takeOffer is deliver for offers.

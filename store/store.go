@@ -259,6 +259,30 @@ type Offerer interface {
 	TakeOffers(key string, deliver func(offer []byte)) (stop func(), err error)
 }
 
+// A Broadcaster is a Store over which a candidate can tell something to all others
+// that wait for a register, without a write. An election does without where a
+// store is none: its candidates then do not settle who goes first when a leader
+// dies, and hundreds may claim at once.
+//
+// A broadcast is a message and no more, as an offer is: it may be lost, come late,
+// come more than once, and come from anybody who can reach the store. Who hears it
+// may hear what others were offered, too.
+type Broadcaster interface {
+	Store
+
+	// Broadcast brings the message, of at most [MaxValue] bytes, to all who listen for
+	// the key, wherever they are; the caller is among them if it listens itself. It does
+	// not wait for anybody to hear it. Errors are ErrTransient (the store cannot
+	// be reached just now), ErrPermanent (closed for good) and ErrInvalid (a key or a
+	// message that no store has to carry). The store must not keep a reference to the
+	// message after the call returned.
+	Broadcast(ctx context.Context, key string, message []byte) error
+
+	// Listen has deliver called with what is broadcast for the key until stop is
+	// called. Registration, deliver and stop are as in [Offerer.TakeOffers].
+	Listen(key string, deliver func(message []byte)) (stop func(), err error)
+}
+
 // A ConnState is the state of a store's connection to its servers.
 type ConnState uint8
 

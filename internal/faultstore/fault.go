@@ -61,6 +61,7 @@ const (
 	Watch
 	Event // not a call: a change on its way to a watch
 	Offer
+	Broadcast // of the message, and again on its way to each who listens
 )
 
 // A Call is what a policy knows when it decides.
@@ -150,6 +151,8 @@ func Random(seed uint64, r Rates) Policy {
 			return r.event(rng)
 		case Offer:
 			return r.offer(rng)
+		case Broadcast:
+			return Fate{Delay: upTo(rng, r.EventDelay), Lose: rng.Float64() < r.LoseEvent}
 		case Get, CompareAndSwap, Watch:
 		}
 		return r.call(rng)

@@ -41,6 +41,7 @@ type Faults struct {
 	timers  map[*time.Timer]struct{}
 	counts  [kinds]uint64
 	takers  map[string][]*taker // of offers for each key, the one whose turn is next first
+	hearers map[string][]*taker // of broadcasts for each key
 	offers  bool                // at least one was made
 }
 
@@ -57,12 +58,13 @@ func New(o Options) *Faults {
 	}
 	o.FirstRevision = max(o.FirstRevision, 1)
 	return &Faults{
-		opts:   o,
-		mem:    memstore.NewWithOptions(memstore.Options{FirstRevision: o.FirstRevision}),
-		done:   make(chan struct{}),
-		past:   history{base: make(map[string]store.Entry), baseLast: o.FirstRevision - 1},
-		timers: make(map[*time.Timer]struct{}),
-		takers: make(map[string][]*taker),
+		opts:    o,
+		mem:     memstore.NewWithOptions(memstore.Options{FirstRevision: o.FirstRevision}),
+		done:    make(chan struct{}),
+		past:    history{base: make(map[string]store.Entry), baseLast: o.FirstRevision - 1},
+		timers:  make(map[*time.Timer]struct{}),
+		takers:  make(map[string][]*taker),
+		hearers: make(map[string][]*taker),
 	}
 }
 
@@ -84,9 +86,11 @@ func (f *Faults) Close() {
 	for _, c := range f.clients {
 		watches = append(watches, c.watches...)
 	}
-	for _, takers := range f.takers {
-		for _, t := range takers {
-			watches = append(watches, t.watch)
+	for _, all := range []map[string][]*taker{f.takers, f.hearers} {
+		for _, takers := range all {
+			for _, t := range takers {
+				watches = append(watches, t.watch)
+			}
 		}
 	}
 	f.mu.Unlock()

@@ -11,7 +11,7 @@ import (
 	"github.com/seed-ff2cb582/leader/store"
 )
 
-// A taker is one registration of TakeOffers.
+// A taker is one registration of TakeOffers or Listen.
 type taker struct {
 	c     *Client
 	watch *watch // each of its entries is an offer
@@ -95,6 +95,56 @@ func (f *Faults) arrive(t *taker, offer store.Entry, again, delayed, late bool) 
 
 // TakeOffers implements [store.Offerer].
 func (c *Client) TakeOffers(key string, deliver func(offer []byte)) (stop func(), err error) {
+	return c.take(c.f.takers, key, deliver)
+}
+
+// Broadcast implements [store.Broadcaster]. The message has a fate of its own, as an event, for each who listens.
+func (c *Client) Broadcast(ctx context.Context, key string, message []byte) error {
+	if err := admit(ctx, key); err != nil {
+		return err
+	}
+	if len(message) > store.MaxValue {
+		return fmt.Errorf("%w: the message has %d bytes, more than %d", store.ErrInvalid, len(message), store.MaxValue)
+	}
+	said := store.Entry{Key: key, Value: bytes.Clone(message)}
+	c.f.mu.Lock()
+	defer c.f.mu.Unlock()
+	fate := c.fate(Call{Op: Broadcast, Key: key})
+	switch {
+	case c.f.closed || fate.Lose:
+		return nil
+	case c.cut:
+		c.f.counts[Partition]++
+		return nil
+	case fate.Refuse:
+		c.f.counts[Refusal]++
+		return fmt.Errorf("%w: refused", store.ErrTransient)
+	}
+	for _, t := range c.f.hearers[key] {
+		way := t.c.fate(Call{Op: Broadcast, Key: key})
+		if !way.Lose {
+			c.f.after(fate.Delay+way.Delay, func() { c.f.hear(t, said) })
+		}
+	}
+	return nil
+}
+
+// hear lets one who listens hear a message, unless its link is cut. f.mu is held.
+func (f *Faults) hear(t *taker, said store.Entry) {
+	if t.c.cut {
+		f.counts[Partition]++
+		return
+	}
+	t.watch.push(time.Now(), said)
+}
+
+// Listen implements [store.Broadcaster].
+func (c *Client) Listen(key string, deliver func(message []byte)) (stop func(), err error) {
+	return c.take(c.f.hearers, key, deliver)
+}
+
+// take registers one who is delivered to, among those for the key.
+func (c *Client) take(among map[string][]*taker, key string, deliver func([]byte)) (stop func(), err error) {
 	if !store.ValidKey(key) {
 		return nil, fmt.Errorf("%w: key %q", store.ErrInvalid, key)
 	}
@@ -104,10 +154,10 @@ func (c *Client) TakeOffers(key string, deliver func(offer []byte)) (stop func()
 		return nil, fmt.Errorf("%w: %w", store.ErrPermanent, errClosed)
 	}
 	t := &taker{c, newWatch(&c.f.wg, []string{key}, func(e store.Entry) { deliver(e.Value) })}
-	c.f.takers[key] = append(c.f.takers[key], t)
+	among[key] = append(among[key], t)
 	dismiss := sync.OnceFunc(func() {
 		t.watch.close()
-		c.f.dismiss(key, t)
+		c.f.dismiss(among, key, t)
 	})
 	return func() {
 		dismiss()
@@ -115,11 +165,11 @@ func (c *Client) TakeOffers(key string, deliver func(offer []byte)) (stop func()
 	}, nil
 }
 
-func (f *Faults) dismiss(key string, t *taker) {
+func (f *Faults) dismiss(among map[string][]*taker, key string, t *taker) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	f.takers[key] = slices.DeleteFunc(f.takers[key], func(u *taker) bool { return u == t })
-	if len(f.takers[key]) == 0 {
-		delete(f.takers, key)
+	among[key] = slices.DeleteFunc(among[key], func(u *taker) bool { return u == t })
+	if len(among[key]) == 0 {
+		delete(among, key)
 	}
 }

@@ -66,3 +66,31 @@ func ReadOffer(b []byte) (seen machine.Seen, ok bool) {
 		Kind: machine.Vacant, Rev: o.Revision, Rec: machine.Record{Token: Token(o.Word), Reason: machine.Reason(o.Reason)},
 	}, true
 }
+
+// A Nomination tells all others who wait for a group's record that a candidate goes first
+// when the lease of its holder has run out, as JSON. It permits nothing.
+type Nomination struct {
+	// Nominee is the candidate. Of several for one revision the least counts.
+	Nominee string `json:"nominee"`
+	// Revision is that of the holder's record. Any later renewal calls it off.
+	Revision uint64 `json:"revision"`
+}
+
+// Encode returns the nomination's bytes.
+func (n Nomination) Encode() ([]byte, error) { return encode(n) }
+
+// ReadNomination interprets a nomination. What cannot be one is none.
+func ReadNomination(b []byte) (n Nomination, ok bool) {
+	if len(b) > store.MaxValue || json.Unmarshal(b, &n) != nil {
+		return Nomination{}, false
+	}
+	if n.Nominee == "" || len(n.Nominee) > MaxName || n.Revision == 0 || n.Revision > maxNumber {
+		return Nomination{}, false
+	}
+	return n, true
+}
+
+// Replaces reports whether n counts, heard after o.
+func (n Nomination) Replaces(o Nomination) bool {
+	return n.Revision != o.Revision || n.Nominee < o.Nominee
+}

@@ -101,8 +101,6 @@ type Control struct {
 	Paused *Pause `json:"paused,omitempty"`
 	// Stand is the latest candidate that made its standing known.
 	Stand *Stand `json:"stand,omitempty"`
-	// Nominee is the candidate that goes first when the lease of a holder runs out.
-	Nominee *Nominee `json:"nominee,omitempty"`
 	// Unknown are the other fields, as a JSON object, or "". A later version of this program may have written them, and
 	// who changes the record keeps them, too.
 	Unknown string `json:"-"`
@@ -140,14 +138,6 @@ type Stand struct {
 	Version  string `json:"version,omitempty"`
 	// Takeover asks the holder to hand over, if the standing is preferred to its own.
 	Takeover bool `json:"takeover,omitempty"`
-}
-
-// A Nominee is a candidate that has made itself known as the one to succeed a
-// holder that has fallen silent. Others let it go first when the lease has run out.
-type Nominee struct {
-	ID string `json:"id"`
-	// Revision is that of the holder's record. Any later renewal calls it off.
-	Revision uint64 `json:"revision"`
 }
 
 // The operations of a Request.
@@ -328,15 +318,13 @@ func ReadControl(e store.Entry) (c Control, ok bool) {
 }
 
 func (c Control) check() bool {
-	p, s, n := c.Paused, c.Stand, c.Nominee
+	p, s := c.Paused, c.Stand
 	switch {
 	case !c.Request.check():
 		return false
 	case p != nil && (len(p.By) > MaxName || len(p.Reason) > MaxWhy):
 		return false
 	case s != nil && (s.ID == "" || len(s.ID) > MaxName || !ValidVersion(s.Version)):
-		return false
-	case n != nil && (n.ID == "" || len(n.ID) > MaxName):
 		return false
 	}
 	return true

@@ -29,7 +29,7 @@ type Options struct {
 }
 
 // A Store is a set of registers in memory. It implements [store.Watcher], [store.PatternWatcher],
-// [store.Offerer] and [store.Checker]; having no connection that could break, it is no
+// [store.Offerer], [store.Broadcaster] and [store.Checker]; having no connection that could break, it is no
 // [store.ConnReporter]. Its methods may be called concurrently. Make one with
 // [New] or [NewWithOptions]; it needs no closing.
 type Store struct {
@@ -42,12 +42,14 @@ type Store struct {
 	watches map[string]map[*watch]struct{}
 	wide    map[*watch]string   // watches of patterns
 	takers  map[string][]*watch // of offers, the one whose turn is next first
+	hearers map[string][]*watch // of broadcasts
 }
 
 var (
 	_ store.Watcher        = (*Store)(nil)
 	_ store.PatternWatcher = (*Store)(nil)
 	_ store.Offerer        = (*Store)(nil)
+	_ store.Broadcaster    = (*Store)(nil)
 	_ store.Checker        = (*Store)(nil)
 )
 
@@ -65,6 +67,7 @@ func NewWithOptions(o Options) *Store {
 		watches: make(map[string]map[*watch]struct{}),
 		wide:    make(map[*watch]string),
 		takers:  make(map[string][]*watch),
+		hearers: make(map[string][]*watch),
 	}
 }
 

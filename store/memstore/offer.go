@@ -28,16 +28,44 @@ func (s *Store) Offer(ctx context.Context, key string, offer []byte) error {
 
 // TakeOffers implements [store.Offerer]. deliver runs as that of [Store.Watch] does.
 func (s *Store) TakeOffers(key string, deliver func(offer []byte)) (stop func(), err error) {
+	return s.take(s.takers, key, deliver)
+}
+
+// Broadcast implements [store.Broadcaster].
+func (s *Store) Broadcast(ctx context.Context, key string, message []byte) error {
+	if err := admit(ctx, key); err != nil {
+		return err
+	}
+	if len(message) > store.MaxValue {
+		return fmt.Errorf("%w: the message has %d bytes, more than %d", store.ErrInvalid, len(message), store.MaxValue)
+	}
+	message = bytes.Clone(message)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, w := range s.hearers[key] {
+		w.push(store.Entry{Key: key, Value: message})
+	}
+	return nil
+}
+
+// Listen implements [store.Broadcaster]. deliver runs as that of [Store.Watch] does. A message that is still waiting
+// for a slow listener gives way to the next one.
+func (s *Store) Listen(key string, deliver func(message []byte)) (stop func(), err error) {
+	return s.take(s.hearers, key, deliver)
+}
+
+// take registers one who is delivered to, among those for the key.
+func (s *Store) take(among map[string][]*watch, key string, deliver func([]byte)) (stop func(), err error) {
 	if !store.ValidKey(key) {
 		return nil, fmt.Errorf("%w: key %q", store.ErrInvalid, key)
 	}
 	w := s.newWatch(func(e store.Entry) { deliver(e.Value) })
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.takers[key] = append(s.takers[key], w)
+	among[key] = append(among[key], w)
 	end := sync.OnceFunc(func() {
 		w.close()
-		s.dismiss(key, w)
+		s.dismiss(among, key, w)
 	})
 	return func() {
 		end()
@@ -60,12 +88,12 @@ func (s *Store) hand(key string, offer []byte) bool {
 	return true
 }
 
-// dismiss removes w from those who take offers for the key.
-func (s *Store) dismiss(key string, w *watch) {
+// dismiss removes w from those for the key.
+func (s *Store) dismiss(among map[string][]*watch, key string, w *watch) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.takers[key] = slices.DeleteFunc(s.takers[key], func(v *watch) bool { return v == w })
-	if len(s.takers[key]) == 0 {
-		delete(s.takers, key)
+	among[key] = slices.DeleteFunc(among[key], func(v *watch) bool { return v == w })
+	if len(among[key]) == 0 {
+		delete(among, key)
 	}
 }

@@ -13,7 +13,7 @@ import (
 // offerQueue is the queue group of those who take offers: the servers give each offer to one of them.
 const offerQueue = "leader"
 
-// A taker is one registration of TakeOffers. The hub's goroutine delivers to it.
+// A taker is one registration of TakeOffers or Listen. The hub's goroutine delivers to it.
 type taker struct {
 	deliver func([]byte)
 	sub     *nats.Subscription
@@ -65,6 +65,36 @@ func (s *Store) unoffered(before sighting, key string, err error) error {
 // TakeOffers implements [store.Offerer]. The caller's connection subscribes anew by itself when it returns. A user who may
 // not subscribe hears no offers, and is told so by the connection's error handler only.
 func (s *Store) TakeOffers(key string, deliver func(offer []byte)) (stop func(), err error) {
+	return s.take(key, offerQueue, deliver)
+}
+
+// Broadcast implements [store.Broadcaster]: a message on the subject of offers, so that it needs no right of its own. Those
+// who take offers get one of each, too, which is no offer to them. A user who may not publish is told so by the connection's
+// error handler only.
+func (s *Store) Broadcast(ctx context.Context, key string, message []byte) error {
+	if !store.ValidKey(key) {
+		return fmt.Errorf("%w: key %q", store.ErrInvalid, key)
+	}
+	if len(message) > store.MaxValue {
+		return fmt.Errorf("%w: key %q: a message of %d bytes, more than %d", store.ErrInvalid, key, len(message), store.MaxValue)
+	}
+	if err := s.sendable(ctx); err != nil {
+		return err
+	}
+	if err := s.nc.Publish(s.offerSubject(key), message); err != nil {
+		return fmt.Errorf("%w: bucket %q, key %q: %w", classifySubscribe(err), s.bucket, key, err)
+	}
+	return nil
+}
+
+// Listen implements [store.Broadcaster]. The caller's connection subscribes anew by itself when it returns. A user who may
+// not subscribe hears nothing, and is told so by the connection's error handler only.
+func (s *Store) Listen(key string, deliver func(message []byte)) (stop func(), err error) {
+	return s.take(key, "", deliver)
+}
+
+// take subscribes to the subject of offers, in a queue group or without one.
+func (s *Store) take(key, queue string, deliver func([]byte)) (stop func(), err error) {
 	if !store.ValidKey(key) {
 		return nil, fmt.Errorf("%w: key %q", store.ErrInvalid, key)
 	}
@@ -75,10 +105,10 @@ func (s *Store) TakeOffers(key string, deliver func(offer []byte)) (stop func(),
 		return nil, err
 	}
 	// Into the queue of the records: so an offer is heard after the record that it speaks of, if both came on this connection.
-	sub, err := s.nc.ChanQueueSubscribe(s.offerSubject(key), offerQueue, h.in)
+	sub, err := s.nc.ChanQueueSubscribe(s.offerSubject(key), queue, h.in)
 	if err != nil {
 		h.endIfIdle()
-		return nil, fmt.Errorf("%w: taking offers for bucket %q: %w", classifySubscribe(err), s.bucket, err)
+		return nil, fmt.Errorf("%w: subscribing to offers for bucket %q: %w", classifySubscribe(err), s.bucket, err)
 	}
 	t := &taker{deliver: deliver, sub: sub}
 	h.takers[sub] = t

@@ -61,7 +61,7 @@ type Options struct {
 const minQueueSize = 16
 
 // A Store is a [store.Store] over one key-value bucket. It is also a
-// [store.Watcher], [store.PatternWatcher], [store.Offerer], [store.ConnReporter] and [store.Checker]. Its methods
+// [store.Watcher], [store.PatternWatcher], [store.Offerer], [store.Broadcaster], [store.ConnReporter] and [store.Checker]. Its methods
 // may be called concurrently.
 type Store struct {
 	nc     *nats.Conn
@@ -84,6 +84,7 @@ var (
 	_ store.Watcher        = (*Store)(nil)
 	_ store.PatternWatcher = (*Store)(nil)
 	_ store.Offerer        = (*Store)(nil)
+	_ store.Broadcaster    = (*Store)(nil)
 	_ store.ConnReporter   = (*Store)(nil)
 	_ store.Checker        = (*Store)(nil)
 )
