@@ -22,6 +22,11 @@ type nomination struct {
 	deaf     bool   // the store lets us hear nothing
 }
 
+// mostHeard is how many nominations a candidate hears at the most, for one record.
+// Where hundreds nominate themselves because none of them hears in time, on a
+// machine that is overloaded, hearing them all would overload it further.
+const mostHeard = 8
+
 // silence is when a leader counts as silent that has not been heard of since the
 // instant seen, so that it is worth while to listen for nominations: a renewal is
 // late by then, and the first nomination is yet to come.

@@ -118,7 +118,7 @@ type townCrier struct {
 func listening(t *testing.T, net *faultstore.Faults) *townCrier {
 	t.Helper()
 	c := &townCrier{}
-	stop, err := net.Client("crier").Listen("g", func(b []byte) {
+	stop, err := net.Client("crier").Listen("g", 1<<20, func(b []byte) {
 		c.mu.Lock()
 		defer c.mu.Unlock()
 		n, ok := record.ReadNomination(b)

@@ -109,7 +109,7 @@ func (e *election) broadcast(ctx context.Context, st store.Broadcaster, message 
 
 func (e *election) listen(st store.Broadcaster) (stop func(), err error) {
 	err = unknownAfterPanic("Listen")
-	shield.Call(func() { stop, err = st.Listen(e.cfg.Group, e.hearNomination) }, e.reportPanic("the store's Listen"))
+	shield.Call(func() { stop, err = st.Listen(e.cfg.Group, mostHeard, e.hearNomination) }, e.reportPanic("the store's Listen"))
 	return e.ending("the end of the store's Listen", stop), err
 }
 

@@ -278,9 +278,12 @@ type Broadcaster interface {
 	// message after the call returned.
 	Broadcast(ctx context.Context, key string, message []byte) error
 
-	// Listen has deliver called with what is broadcast for the key until stop is
-	// called. Registration, deliver and stop are as in [Offerer.TakeOffers].
-	Listen(key string, deliver func(message []byte)) (stop func(), err error)
+	// Listen has deliver called with what is broadcast for the key, until it was
+	// called most times, which is positive, or stop is called. Where many broadcast to
+	// many at once, that bound is what keeps the load in proportion to their number: the
+	// store's servers keep it, and not only the client. Registration, deliver and stop
+	// are as in [Offerer.TakeOffers].
+	Listen(key string, most int, deliver func(message []byte)) (stop func(), err error)
 }
 
 // A ConnState is the state of a store's connection to its servers.

@@ -139,8 +139,13 @@ func (f *Faults) hear(t *taker, said store.Entry) {
 }
 
 // Listen implements [store.Broadcaster].
-func (c *Client) Listen(key string, deliver func(message []byte)) (stop func(), err error) {
-	return c.take(c.f.hearers, key, deliver)
+func (c *Client) Listen(key string, most int, deliver func(message []byte)) (stop func(), err error) {
+	return c.take(c.f.hearers, key, func(message []byte) { // never twice at once
+		if most > 0 {
+			most--
+			deliver(message)
+		}
+	})
 }
 
 // take registers one who is delivered to, among those for the key.

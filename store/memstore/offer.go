@@ -50,8 +50,13 @@ func (s *Store) Broadcast(ctx context.Context, key string, message []byte) error
 
 // Listen implements [store.Broadcaster]. deliver runs as that of [Store.Watch] does. A message that is still waiting
 // for a slow listener gives way to the next one.
-func (s *Store) Listen(key string, deliver func(message []byte)) (stop func(), err error) {
-	return s.take(s.hearers, key, deliver)
+func (s *Store) Listen(key string, most int, deliver func(message []byte)) (stop func(), err error) {
+	return s.take(s.hearers, key, func(message []byte) { // never twice at once
+		if most > 0 {
+			most--
+			deliver(message)
+		}
+	})
 }
 
 // take registers one who is delivered to, among those for the key.

@@ -17,6 +17,7 @@ const offerQueue = "leader"
 type taker struct {
 	deliver func([]byte)
 	sub     *nats.Subscription
+	most    int // messages yet to be delivered, where there is a bound; less than 0 when there were as many
 	stopped bool
 }
 
@@ -65,7 +66,7 @@ func (s *Store) unoffered(before sighting, key string, err error) error {
 // TakeOffers implements [store.Offerer]. The caller's connection subscribes anew by itself when it returns. A user who may
 // not subscribe hears no offers, and is told so by the connection's error handler only.
 func (s *Store) TakeOffers(key string, deliver func(offer []byte)) (stop func(), err error) {
-	return s.take(key, offerQueue, deliver)
+	return s.take(key, offerQueue, 0, deliver)
 }
 
 // Broadcast implements [store.Broadcaster]: a message on the subject of offers, so that it needs no right of its own. Those
@@ -89,12 +90,12 @@ func (s *Store) Broadcast(ctx context.Context, key string, message []byte) error
 
 // Listen implements [store.Broadcaster]. The caller's connection subscribes anew by itself when it returns. A user who may
 // not subscribe hears nothing, and is told so by the connection's error handler only.
-func (s *Store) Listen(key string, deliver func(message []byte)) (stop func(), err error) {
-	return s.take(key, "", deliver)
+func (s *Store) Listen(key string, most int, deliver func(message []byte)) (stop func(), err error) {
+	return s.take(key, "", most, deliver)
 }
 
-// take subscribes to the subject of offers, in a queue group or without one.
-func (s *Store) take(key, queue string, deliver func([]byte)) (stop func(), err error) {
+// take subscribes to the subject of offers, in a queue group or without one, and for so many messages; 0 is no bound.
+func (s *Store) take(key, queue string, most int, deliver func([]byte)) (stop func(), err error) {
 	if !store.ValidKey(key) {
 		return nil, fmt.Errorf("%w: key %q", store.ErrInvalid, key)
 	}
@@ -110,13 +111,24 @@ func (s *Store) take(key, queue string, deliver func([]byte)) (stop func(), err 
 		h.endIfIdle()
 		return nil, fmt.Errorf("%w: subscribing to offers for bucket %q: %w", classifySubscribe(err), s.bucket, err)
 	}
-	t := &taker{deliver: deliver, sub: sub}
+	if most > 0 {
+		_ = sub.AutoUnsubscribe(most) // fails only if the connection is gone, and the subscription with it
+	}
+	t := &taker{deliver: deliver, sub: sub, most: most}
 	h.takers[sub] = t
 	return func() { h.stopTaking(t) }, nil
 }
 
 // offered passes an offer on. One that is longer than any of ours is none.
 func (h *hub) offered(t *taker, m *nats.Msg) {
+	if t.most < 0 {
+		return // what the servers have sent beyond it, after a reconnection
+	}
+	if t.most > 0 {
+		if t.most--; t.most == 0 {
+			t.most = -1
+		}
+	}
 	if len(m.Data) <= store.MaxValue {
 		h.call(t, func() { t.deliver(m.Data) })
 	}

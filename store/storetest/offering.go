@@ -324,10 +324,16 @@ func (x *exam) audience(k string) *audience {
 // take has a client take offers until the claim ends.
 func (a *audience) take(o store.Offerer) *taker {
 	a.x.Helper()
+	return a.join(o.TakeOffers)
+}
+
+// join registers one of the audience.
+func (a *audience) join(register func(key string, deliver func([]byte)) (stop func(), err error)) *taker {
+	a.x.Helper()
 	t := &taker{a: a}
-	stop, err := o.TakeOffers(a.key, t.deliver)
+	stop, err := register(a.key, t.deliver)
 	if err != nil {
-		a.x.Fatalf("TakeOffers(%q): %v", a.key, err)
+		a.x.Fatalf("registering for key %q: %v", a.key, err)
 	}
 	t.stop = stop
 	a.takers = append(a.takers, t)

@@ -18,7 +18,7 @@
 //
 // The name of a subtest is the claim that it examines. A claim that a store can
 // not be asked about is skipped, and the reason stands in the output: one of [Caps], or that the store does
-// not implement an interface that it need not (store.ConnReporter, store.PatternWatcher, store.Offerer). There is
+// not implement an interface that it need not (store.ConnReporter, store.PatternWatcher, store.Offerer, store.Broadcaster). There is
 // no other way to leave one out.
 //
 // The suite waits for events, each up to [Caps.Patience], and never for a time to pass,
@@ -116,7 +116,7 @@ func Run(t *testing.T, newHarness Factory, caps Caps) {
 	t.Helper()
 	caps = caps.withDefaults()
 	for _, group := range [][]claim{
-		getClaims, casClaims, keyClaims, valueClaims, raceClaims, contextClaims, watchClaims, offerClaims, interruptClaims, patternClaims,
+		getClaims, casClaims, keyClaims, valueClaims, raceClaims, contextClaims, watchClaims, offerClaims, broadcastClaims, interruptClaims, patternClaims,
 	} {
 		for _, c := range group {
 			t.Run(c.name, func(t *testing.T) {
