@@ -102,7 +102,8 @@ func TestACrashAmongManyMakesFewClaims(t *testing.T) {
 		}
 		t.Logf("claims %v, nominations %v, others %v", claims, nominations, others)
 		for _, counts := range [][]int{claims, nominations, others} {
-			if slices.Sort(counts); counts[len(counts)/2] > 10 {
+			slices.Sort(counts)
+			if counts[len(counts)/2] > 10 {
 				t.Errorf("claims %v, nominations %v, others %v", claims, nominations, others)
 			}
 		}
@@ -248,7 +249,8 @@ func TestForgedNominationsDelayNobodyForLong(t *testing.T) {
 					n.Revision = net.Entry("g").Revision
 				}
 				say(t, net, n)
-				if time.Sleep(1); a.IsLeader() && b.IsLeader() {
+				time.Sleep(1)
+				if a.IsLeader() && b.IsLeader() {
 					t.Fatal("two lead")
 				}
 			}

@@ -17,7 +17,8 @@ const offerQueue = "leader"
 type taker struct {
 	deliver func([]byte)
 	sub     *nats.Subscription
-	most    int // messages yet to be delivered, where there is a bound; less than 0 when there were as many
+	most    int // messages to be delivered; 0 is no bound
+	heard   int // messages so far
 	stopped bool
 }
 
@@ -121,13 +122,9 @@ func (s *Store) take(key, queue string, most int, deliver func([]byte)) (stop fu
 
 // offered passes an offer on. One that is longer than any of ours is none.
 func (h *hub) offered(t *taker, m *nats.Msg) {
-	if t.most < 0 {
-		return // what the servers have sent beyond it, after a reconnection
-	}
-	if t.most > 0 {
-		if t.most--; t.most == 0 {
-			t.most = -1
-		}
+	t.heard++
+	if t.most > 0 && t.heard > t.most {
+		return // after a reconnection the servers count anew
 	}
 	if len(m.Data) <= store.MaxValue {
 		h.call(t, func() { t.deliver(m.Data) })
