@@ -36,9 +36,9 @@ func silence(seen int64, s machine.State) int64 { return seen + int64(s.HeldTTL/
 func (l *loop) nominationDue() int64 {
 	n := &l.nomination
 	switch {
-	case n.revision == 0 || n.done || n.at == machine.Never:
+	case n.revision == 0 || n.done || n.deaf || n.at == machine.Never:
 		return machine.Never
-	case n.stop == nil && !n.deaf:
+	case n.stop == nil:
 		return silence(l.state.ViewAt, l.state)
 	default:
 		return n.at
@@ -53,7 +53,7 @@ func (l *loop) considerNomination() {
 	if now >= l.nominationDue() {
 		l.listen()
 	}
-	if n.stop != nil && now >= l.nominationDue() {
+	if now >= l.nominationDue() {
 		n.done = true
 		l.nominate(now)
 	}
@@ -94,7 +94,6 @@ func (l *loop) listen() {
 		}
 	}
 	n.deaf = n.stop == nil
-	n.done = n.done || n.deaf
 }
 
 // unlisten ends that. It does not wait for the store, which may be busy, since a term
