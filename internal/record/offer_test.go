@@ -91,3 +91,37 @@ func FuzzReadOffer(f *testing.F) {
 		}
 	})
 }
+
+func TestANominationIsReadAsItWasMadeAndNothingElseIsOne(t *testing.T) {
+	n := record.Nomination{Nominee: "host-1", Revision: 12}
+	if back, ok := record.ReadNomination(mustEncode(t, n)); !ok || back != n {
+		t.Errorf("%+v, %t", back, ok)
+	}
+	if seen, ok := record.ReadOffer(mustEncode(t, n)); ok {
+		t.Errorf("taken for an offer: %+v", seen)
+	}
+	for name, text := range map[string]string{
+		"nothing":       "",
+		"no nominee":    `{"revision":12}`,
+		"a long name":   `{"nominee":"` + strings.Repeat("x", record.MaxName+1) + `","revision":12}`,
+		"no revision":   `{"nominee":"a"}`,
+		"a large one":   `{"nominee":"a","revision":9007199254740993}`,
+		"an offer":      string(mustEncode(t, record.Offer{Word: "w", Revision: 12, Reason: "stopped"})),
+		"too long":      `{"nominee":"a","revision":12,"x":"` + strings.Repeat("x", store.MaxValue) + `"}`,
+		"another type":  `["a",12]`,
+		"a record":      string(mustEncode(t, full())),
+		"a negative id": `{"nominee":-1,"revision":12}`,
+	} {
+		if n, ok := record.ReadNomination([]byte(text)); ok {
+			t.Errorf("%s: %+v", name, n)
+		}
+	}
+}
+
+// In whatever order two are heard, all take the same one for the nominee; what is said of a later record counts.
+func TestOfNominationsForOneRecordTheLeastNameCounts(t *testing.T) {
+	a, b, later := record.Nomination{Nominee: "a", Revision: 7}, record.Nomination{Nominee: "b", Revision: 7}, record.Nomination{Nominee: "b", Revision: 8}
+	if !a.Replaces(b) || b.Replaces(a) || !later.Replaces(a) {
+		t.Errorf("%t, %t, %t", a.Replaces(b), b.Replaces(a), later.Replaces(a))
+	}
+}
