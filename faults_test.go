@@ -27,7 +27,7 @@ import (
 var faultPoints = []string{
 	"loop", "step", "perform", "write", "send", "look", "join", "poll", "health checks", "health", "check", "validations",
 	"validation", "bid", "mend", "offer", "the end of taking offers", "courier", "newsman", "window", "delivery", "offered",
-	"connection", "memstore",
+	"connection", "memstore", "nomination", "nominated", "the end of listening",
 }
 
 // TestFaults lets each goroutine of ours panic at random, and judges from outside:
@@ -222,7 +222,7 @@ func (w *faultWorld) strike(point string) {
 // is seldom passed.
 func aimed(point string) float64 {
 	switch point {
-	case "window", "offer", "offered", "look", "bid", "mend":
+	case "window", "offer", "offered", "look", "bid", "mend", "nomination", "nominated", "the end of listening":
 		return 0.7
 	default:
 		return 0.2
