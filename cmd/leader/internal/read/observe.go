@@ -2,10 +2,8 @@ package read
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"io"
-	"syscall"
 	"time"
 
 	"github.com/seed-ff2cb582/leader"
@@ -18,14 +16,6 @@ type sight struct {
 	info    leader.LeaderInfo
 	renewed bool // a renewal only
 	present bool // what was there at the beginning has been told
-}
-
-// unlessUnread drops the error of a write that nobody reads any more: who reads has seen enough.
-func unlessUnread(err error) error {
-	if errors.Is(err, syscall.EPIPE) {
-		return nil
-	}
-	return err
 }
 
 // observe hands what is seen of the groups to use, until that ends or ctx is done. Troubles are told on stderr, and end it only
@@ -61,7 +51,7 @@ func observe(outer context.Context, st store.Store, pattern string, stderr io.Wr
 			cancel(err)
 		}
 	}()
-	err := unlessUnread(use(ctx, seen))
+	err := use(ctx, seen)
 	if err == nil && outer.Err() == nil {
 		err = context.Cause(ctx) // nil if there was enough to use
 	}

@@ -85,7 +85,7 @@ func (c WatchCommand) listen(ctx context.Context, s *app.Session, std app.Stream
 			continue
 		}
 		if done, err := p.print(a, lineOfAdvisory(a)); done || err != nil {
-			return unlessUnread(err)
+			return err
 		}
 	}
 	if ctx.Err() != nil {
