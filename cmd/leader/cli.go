@@ -21,6 +21,7 @@ import (
 	"github.com/seed-ff2cb582/leader/cmd/leader/internal/demo"
 	"github.com/seed-ff2cb582/leader/cmd/leader/internal/doctor"
 	"github.com/seed-ff2cb582/leader/cmd/leader/internal/exporter"
+	"github.com/seed-ff2cb582/leader/cmd/leader/internal/natsconn"
 	"github.com/seed-ff2cb582/leader/cmd/leader/internal/read"
 	"github.com/seed-ff2cb582/leader/cmd/leader/internal/runner"
 	"github.com/seed-ff2cb582/leader/cmd/leader/internal/steer"
@@ -107,7 +108,20 @@ func run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.
 		fmt.Fprintf(stderr, "leader: see %s --help\n", helpful(err))
 		return app.ExitUsage
 	}
+	unused(stderr, command)
 	return complain(stderr, command.Run())
+}
+
+// unused says so where --dev takes the place of the server that the environment
+// names: who has exported NATS_URL for good wants to try things out all the
+// same, and must not take the samples for the elections of that server.
+func unused(stderr io.Writer, command *kong.Context) {
+	exported := natsconn.Exported()
+	for _, flag := range command.Flags() {
+		if flag.Name == "dev" && flag.Target.Bool() && len(exported) > 0 {
+			fmt.Fprintf(stderr, "leader: --dev: sample elections on a server of its own; %s is not used\n", strings.Join(exported, " and "))
+		}
+	}
 }
 
 // helpful is the command whose help a command line that could not be parsed asks for.

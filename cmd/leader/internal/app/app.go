@@ -31,7 +31,7 @@ type Target struct {
 
 	Bucket  string        `short:"b" default:"leaders" env:"LEADER_BUCKET" placeholder:"BUCKET" help:"The key-value bucket of the elections."`
 	Timeout time.Duration `default:"5s" env:"NATS_TIMEOUT" placeholder:"TIME" help:"How long to wait for the server, and for the effect of a request."`
-	Dev     bool          `help:"Try it out on a server of its own, with sample elections that end with the command."`
+	Dev     bool          `help:"Try it out on a server of its own, with sample elections that end with the command; NATS_URL and NATS_CONTEXT are not used."`
 }
 
 // Validate checks what the parser cannot.
@@ -40,7 +40,7 @@ func (t Target) Validate() error {
 	if t.Timeout <= 0 {
 		errs = append(errs, fmt.Errorf("--timeout %v: must be positive", t.Timeout))
 	}
-	if t.Dev && t.Given() {
+	if t.Dev && t.Typed() {
 		errs = append(errs, errors.New("--dev: brings its own server, and --server or --context name another"))
 	}
 	return errors.Join(errs...)

@@ -5,6 +5,7 @@ package natsconn
 import (
 	"errors"
 	"fmt"
+	"os"
 	"strings"
 	"time"
 
@@ -32,8 +33,32 @@ type Flags struct {
 	InboxPrefix string `env:"NATS_INBOX_PREFIX" placeholder:"PREFIX" help:"Prefix of the subjects of replies." json:"inbox_prefix,omitempty"`
 }
 
-// Given reports whether the flags name a server.
+// Given reports whether the flags, or the environment in their place, name a
+// server.
 func (f Flags) Given() bool { return f.Server != "" || f.Context != "" }
+
+// The variables that name a server.
+const (
+	envServer  = "NATS_URL"
+	envContext = "NATS_CONTEXT"
+)
+
+// Typed reports whether the command line itself names a server. One that the
+// environment names, too, counts as the environment's.
+func (f Flags) Typed() bool {
+	return f.Server != "" && f.Server != os.Getenv(envServer) ||
+		f.Context != "" && f.Context != os.Getenv(envContext)
+}
+
+// Exported returns the variables of the environment that name a server.
+func Exported() (names []string) {
+	for _, name := range []string{envServer, envContext} {
+		if os.Getenv(name) != "" {
+			names = append(names, name)
+		}
+	}
+	return names
+}
 
 // Settings are what a connection and the elections on it need.
 type Settings struct {
