@@ -64,7 +64,7 @@ type cli struct {
 const description = `Leader election over NATS JetStream.
 
 Exit status: 0 success, 1 failure, 2 wrong usage, 3 two leaders seen by the demo, 4 no such group or leader,
-5 refused (a permission or the bucket is missing), 6 timeout. That of leader run is its command's.`
+5 refused (by the server, or a permission or the bucket is missing), 6 timeout. That of leader run is its command's.`
 
 // newParser returns what the commands are found by. exit takes the place of os.Exit.
 func newParser(std app.Streams, exit func(int), opts ...kong.Option) (*kong.Kong, error) {
@@ -144,6 +144,8 @@ func complain(stderr io.Writer, err error) int {
 	if exit, ok := errors.AsType[*app.ExitError](err); ok {
 		return exit.Code
 	}
-	fmt.Fprintln(stderr, "leader:", strings.TrimPrefix(err.Error(), "leader: "))
+	for line := range strings.Lines(app.Words(err)) {
+		fmt.Fprintln(stderr, "leader:", strings.TrimPrefix(strings.TrimSuffix(line, "\n"), "leader: "))
+	}
 	return app.ExitCode(err)
 }

@@ -18,7 +18,7 @@ func TestWrongFlagsOfRunAreRefusedWithTheRule(t *testing.T) {
 			[]string{"run", "g", "--ttl=-1s", "--stop-timeout=-2s", "--", "go"},
 			[]string{"--ttl -1s: must not be negative", "--stop-timeout -2s: must not be negative"},
 		},
-		"lease":   {[]string{"run", "g", "--ttl", "3s", "--heartbeat", "2s", "--", "go"}, []string{"TTL", "at least 3 × HeartbeatInterval"}},
+		"lease":   {[]string{"run", "g", "--ttl", "3s", "--heartbeat", "2s", "--", "go"}, []string{"--ttl 3s", "at least 3 × --heartbeat"}},
 		"program": {[]string{"run", "g"}, []string{"<program>"}},
 		"on-exit": {[]string{"run", "g", "--on-exit", "retire", "--", "go"}, []string{"--on-exit", `"retire"`}},
 		"check":   {[]string{"campaign", "g", "--check-interval", "1s"}, []string{"--check-interval"}},

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net"
 	"slices"
 	"time"
 
@@ -40,6 +41,7 @@ func (t Target) Validate() error {
 	if t.Timeout <= 0 {
 		errs = append(errs, fmt.Errorf("--timeout %v: must be positive", t.Timeout))
 	}
+	errs = append(errs, ValidBucket("--bucket", t.Bucket))
 	if t.Dev && t.Typed() {
 		errs = append(errs, errors.New("--dev: brings its own server, and --server or --context name another"))
 	}
@@ -98,11 +100,21 @@ func (t Target) open(command string, live bool, opts []nats.Option) (_ *Session,
 		return nil, err
 	}
 	s.URL, s.Domain = settings.Shown(), settings.Domain
-	if s.NC, err = settings.Connect("leader "+command, append([]nats.Option{nats.Timeout(t.Timeout)}, opts...)...); err != nil {
+	s.NC, err = settings.Connect("leader "+command, append([]nats.Option{nats.Timeout(t.Timeout)}, opts...)...)
+	switch {
+	case Unreachable(err):
+		return nil, fmt.Errorf("%w; --server (NATS_URL) or --context names another server, and --dev brings one to try things out", err)
+	case err != nil:
 		return nil, err
 	}
 	s.closers = append(s.closers, s.NC.Close)
 	return s, nil
+}
+
+// Unreachable reports whether a connection failed since no server was there.
+func Unreachable(err error) bool {
+	_, network := errors.AsType[net.Error](err)
+	return network || errors.Is(err, nats.ErrNoServers) || errors.Is(err, nats.ErrTimeout)
 }
 
 // Store returns the bucket as a store. The session closes it.

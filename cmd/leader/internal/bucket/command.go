@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"strings"
 	"time"
 
 	"github.com/nats-io/nats.go/jetstream"
@@ -49,16 +48,11 @@ func (p place) named() string {
 }
 
 func (p place) validate() error {
-	errs := []error{p.Validate()}
-	if p.named() == "" || strings.ContainsFunc(p.named(), notInBuckets) {
-		errs = append(errs, fmt.Errorf("bucket %q: must be one or more of letters, digits, - and _", p.named()))
+	err := p.Validate()
+	if p.Name != "" {
+		err = errors.Join(err, app.ValidBucket("bucket", p.Name))
 	}
-	return errors.Join(errs...)
-}
-
-// notInBuckets: nats.go, jetstream/kv.go, validBucketRe.
-func notInBuckets(r rune) bool {
-	return (r < 'a' || r > 'z') && (r < 'A' || r > 'Z') && (r < '0' || r > '9') && r != '-' && r != '_'
+	return err
 }
 
 // CreateCommand makes a bucket.
@@ -152,7 +146,24 @@ func (c CreateCommand) make(ctx context.Context, s *app.Session, tester *rights.
 	if err != nil {
 		return err
 	}
-	return natsstore.EnsureBucket(ctx, js, c.config())
+	err = natsstore.EnsureBucket(ctx, js, c.config())
+	if refusal, ok := errors.AsType[*jetstream.APIError](err); ok {
+		// An answer of the server's own, which the next try would get again.
+		return fmt.Errorf("%w: the server refuses to make bucket %q%s: %s (error %d)",
+			store.ErrPermanent, s.Bucket, c.asked(), refusal.Description, refusal.ErrorCode)
+	}
+	return err
+}
+
+// asked returns the flags that a server may not be able to follow.
+func (c CreateCommand) asked() (flags string) {
+	if c.Replicas != 0 {
+		flags += fmt.Sprintf(" with --replicas %d", c.Replicas)
+	}
+	if c.MaxBytes != 0 {
+		flags += fmt.Sprintf(" with --max-bytes %d", c.MaxBytes)
+	}
+	return flags
 }
 
 // comment says in words what was done, and where the bucket is not what was asked for.
@@ -177,7 +188,7 @@ func (c CreateCommand) comment(std app.Streams, made Settings, i Inspection) {
 type CheckCommand struct {
 	place
 
-	TTL    time.Duration `name:"ttl" placeholder:"TIME" help:"The length of the leases, for a bucket that expires its records."`
+	TTL    time.Duration `name:"ttl" default:"3s" help:"The length of the leases: a bucket that expires its records sooner is refused."`
 	Strict bool          `help:"Exit with 1 if there are warnings."`
 }
 
@@ -200,8 +211,8 @@ Examples:
 // Validate checks what the parser cannot.
 func (c CheckCommand) Validate() error {
 	errs := []error{c.validate()}
-	if c.TTL < 0 {
-		errs = append(errs, fmt.Errorf("--ttl %v: must not be negative", c.TTL))
+	if c.TTL <= 0 {
+		errs = append(errs, fmt.Errorf("--ttl %v: must be positive", c.TTL))
 	}
 	return errors.Join(errs...)
 }

@@ -47,7 +47,7 @@ func Inspect(ctx context.Context, s *app.Session, tester *rights.Tester, ttl tim
 	}
 	defer st.Close()
 	report, err := st.Check(ctx, store.CheckRequest{TTL: ttl})
-	i.judge(report, err)
+	i.judge(report, err, ttl)
 	return i
 }
 
@@ -86,26 +86,17 @@ func (i *Inspection) unread(name string) {
 	case i.Missing():
 		i.Findings.Add("bucket", finding.Fail, "leader bucket create "+name, "bucket %q does not exist", name)
 	case errors.Is(i.Err, store.ErrPermanent):
-		i.Findings.Add("bucket", finding.Warn, "grant it, or ask somebody who has it", "%s", plain(i.Err))
+		i.Findings.Add("bucket", finding.Warn, "grant it, or ask somebody who has it", "%s", app.Words(i.Err))
 	default:
-		i.Findings.Add("bucket", finding.Fail, "", "%s", plain(i.Err))
+		i.Findings.Add("bucket", finding.Fail, "", "%s", app.Words(i.Err))
 	}
-}
-
-// plain is the text of an error of a store without its class.
-func plain(err error) string {
-	text := err.Error()
-	for _, class := range []error{store.ErrPermanent, store.ErrTransient, store.ErrUnknown} {
-		text = strings.TrimPrefix(text, class.Error()+": ")
-	}
-	return text
 }
 
 // judge turns a report of the store into findings, each with what to do about it.
-func (i *Inspection) judge(report store.Report, refused error) {
+func (i *Inspection) judge(report store.Report, refused error, ttl time.Duration) {
 	c := &i.Info.Config
 	if refused != nil {
-		for line := range strings.Lines(plain(refused)) {
+		for line := range strings.Lines(app.Words(refused)) {
 			i.Findings.Add("bucket", finding.Fail, "use another bucket: leader bucket create NAME", "%s", strings.TrimSpace(line))
 		}
 		return
@@ -121,7 +112,15 @@ func (i *Inspection) judge(report store.Report, refused error) {
 	if len(report.Warnings) == 0 {
 		i.Findings.Add("bucket", finding.OK, "", "bucket %q is as elections want it: %s storage, nothing expires, no rollups and no deletions", bucketOf(c), strings.ToLower(c.Storage.String()))
 	}
+	i.expiry(ttl)
 	i.replicas()
+}
+
+// expiry says for which leases a bucket that expires its records was judged.
+func (i *Inspection) expiry(ttl time.Duration) {
+	if age := i.Info.Config.MaxAge; age > 0 && ttl > 0 {
+		i.Findings.Add("expiry", finding.Info, "", "records expire after %v: the bucket is for leases of at most %v, and was judged for %v (--ttl)", age, age, ttl)
+	}
 }
 
 func bucketOf(c *jetstream.StreamConfig) string { return strings.TrimPrefix(c.Name, "KV_") }

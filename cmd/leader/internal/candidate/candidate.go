@@ -8,7 +8,6 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
-	"net"
 	"os"
 	"time"
 
@@ -137,16 +136,10 @@ func (f Flags) Connect(command string) (*app.Session, error) {
 		nats.IgnoreAuthErrorAbort(),
 	}
 	s, err := f.Open(command, opts...)
-	if absent(err) {
+	if app.Unreachable(err) {
 		return f.Open(command, append(opts, nats.RetryOnFailedConnect(true))...)
 	}
 	return s, err
-}
-
-// absent reports whether the server could not be reached.
-func absent(err error) bool {
-	_, network := errors.AsType[net.Error](err)
-	return network || errors.Is(err, nats.ErrNoServers) || errors.Is(err, nats.ErrTimeout)
 }
 
 // Election returns the candidate. It has not been started.

@@ -7,6 +7,8 @@ import (
 	"time"
 
 	"github.com/seed-ff2cb582/leader"
+	"github.com/seed-ff2cb582/leader/cmd/leader/internal/app"
+	"github.com/seed-ff2cb582/leader/cmd/leader/internal/output"
 	"github.com/seed-ff2cb582/leader/store"
 )
 
@@ -41,7 +43,7 @@ func observe(outer context.Context, st store.Store, pattern string, stderr io.Wr
 				cancel(err)
 				return
 			}
-			fmt.Fprintln(stderr, "leader: trying again:", err)
+			fmt.Fprintln(stderr, "leader: trying again:", output.Printable(app.Words(err)))
 		},
 	}
 	done := make(chan struct{})

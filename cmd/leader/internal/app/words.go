@@ -1,0 +1,98 @@
+package app
+
+import (
+	"errors"
+	"fmt"
+	"regexp"
+	"strings"
+
+	"github.com/seed-ff2cb582/leader"
+	"github.com/seed-ff2cb582/leader/store"
+)
+
+// Words returns what an error says to somebody at a command line: in flags where
+// the library speaks of fields, and without the classes by which programs tell
+// errors apart, since the exit status carries those.
+func Words(err error) string {
+	text := err.Error()
+	for _, c := range configErrors(err) {
+		text = strings.ReplaceAll(text, c.Error(), inFlags(c))
+	}
+	return strings.NewReplacer(
+		leader.ErrInvalidConfig.Error()+":\n", "", leader.ErrInvalidConfig.Error()+": ", "",
+		store.ErrPermanent.Error()+": ", "", store.ErrTransient.Error()+": ", "", store.ErrInvalid.Error()+": ", "",
+		ErrUsage.Error()+": ", "", "BucketAutoCreate, ", "",
+	).Replace(text)
+}
+
+// configErrors returns the broken rules that an error is made of.
+func configErrors(err error) (all []*leader.ConfigError) {
+	switch e := err.(type) { //nolint:errorlint // the tree itself is walked
+	case nil:
+	case *leader.ConfigError:
+		return []*leader.ConfigError{e}
+	case interface{ Unwrap() []error }:
+		for _, one := range e.Unwrap() {
+			all = append(all, configErrors(one)...)
+		}
+	default:
+		return configErrors(errors.Unwrap(err))
+	}
+	return all
+}
+
+// flagOf returns the flag that sets a field of the library's, or "".
+func flagOf(field string) string {
+	switch field {
+	case "Bucket", "TTL", "Address", "Meta", "Priority", "By", "Why":
+		return "--" + strings.ToLower(field)
+	case "HeartbeatInterval":
+		return "--heartbeat"
+	case "InstanceID":
+		return "--id"
+	case "HealthCheckInterval", "HealthCheckTimeout":
+		return "--check-interval"
+	case "Version":
+		return "--program-version"
+	case "VersionPolicy":
+		return "--version-policy"
+	case "Successor":
+		return "--to"
+	case "Group":
+		return "group" // an argument, and --key of the demo
+	}
+	return ""
+}
+
+// fieldName matches whatever may be the name of a field.
+var fieldName = regexp.MustCompile(`\b[A-Z]\w+\b`)
+
+func inFlags(c *leader.ConfigError) string {
+	flag := flagOf(c.Field)
+	if flag == "" {
+		return c.Error()
+	}
+	value := c.Value
+	if s, ok := value.(string); ok && !strings.HasPrefix(s, "(") {
+		value = fmt.Sprintf("%q", s)
+	}
+	rule := fieldName.ReplaceAllStringFunc(c.Rule, func(word string) string {
+		if f := flagOf(word); f != "" {
+			return f
+		}
+		return word
+	})
+	return fmt.Sprintf("%s %v: %s", flag, value, rule)
+}
+
+// ValidBucket returns an error if no bucket can have the name. what names the
+// argument.
+func ValidBucket(what, name string) error {
+	if len(name) > 255 || !bucketName.MatchString(name) {
+		return fmt.Errorf("%s %q: must be 1 to 255 letters, digits, dashes or underscores", what, name)
+	}
+	return nil
+}
+
+// bucketName: nats.go, jetstream/kv.go, validBucketRe.
+var bucketName = regexp.MustCompile(`^[a-zA-Z0-9_-]+$`)
