@@ -17,7 +17,7 @@ leader's record says it left), drain_ms (from the request until the leader had l
 is done, filed (--no-wait), withdrawn, nothing-asked, or how it ended otherwise: other-successor, term-over, no-leader, timeout, broken-off (by a signal).
 
 Exit status: 0 done; 1 another than the successor leads, or the term ended otherwise; 2 wrong usage, also without --yes
-where nobody can be asked; 4 nobody leads; 5 a permission is missing, or the bucket, and the message names it; 6 no
+where nobody can be asked; 4 nobody leads, or no candidate of that name stands; 5 a permission is missing, or the bucket, and the message names it; 6 no
 effect in time.`
 
 // StepDownCommand asks the leader to leave.
@@ -55,18 +55,20 @@ func (c StepDownCommand) Run(ctx context.Context, std app.Streams) error {
 type TransferCommand struct {
 	Flags
 
-	To string `required:"" placeholder:"ID" help:"The candidate that is to lead."`
+	To    string `required:"" placeholder:"ID" help:"The candidate that is to lead."`
+	Force bool   `help:"Ask also if others answer the roll call and that candidate does not."`
 }
 
 // Help says what the command does.
 func (TransferCommand) Help() string {
 	return `Asks the leader of a group to stop its work and hand over to a candidate. The others give that one a head
-start; if it is not there, one of them leads, later. Before, the candidates are asked who stands, and the command says so if
-they answer and that one does not; leader get GROUP shows them. leader step-down --withdraw takes back what the leader
-has not obeyed yet.` + results + `
+start; if it is not there, one of them leads, later. So the candidates are asked first who stands: if some answer and
+that one does not, nothing is asked for without --force. leader get GROUP shows them. A candidate that leads already is
+left to lead, and the outcome is nothing-asked. leader step-down --withdraw takes back what the leader has not obeyed yet.` + results + `
 
 Examples:
   leader transfer reports --to worker-1 --dev
+  leader transfer reports --to worker-9 --yes --force      # it is about to start
   leader transfer reports --to worker-3 --why "worker-2 gets a new disk" --yes`
 }
 
@@ -82,6 +84,7 @@ func (c TransferCommand) Validate() error {
 // Run asks.
 func (c TransferCommand) Run(ctx context.Context, std app.Streams) error {
 	return c.run(ctx, std, "transfer", func(ctx context.Context, d *desk) error {
+		d.force = c.Force
 		return d.replace(ctx, leader.Request{Op: leader.OpTransfer, Successor: c.To})
 	})
 }

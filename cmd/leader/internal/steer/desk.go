@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -23,6 +22,7 @@ type desk struct {
 	std     app.Streams
 	nc      *nats.Conn
 	control *leader.Control
+	force   bool // a successor of whom nothing is known is asked for, too
 }
 
 // state is what is asked of the group and who leads it.
@@ -44,13 +44,16 @@ func (d *desk) replace(ctx context.Context, r leader.Request) error {
 	case s.Leader.ID == "":
 		return fmt.Errorf("%w: nobody to ask in group %q: %s", leader.ErrNoLeader, d.flags.Group, d.vacancy(s.Leader))
 	case s.Leader.ID == r.Successor:
-		return fmt.Errorf("%w: --to %q: leads group %q already", app.ErrUsage, r.Successor, d.flags.Group)
+		return d.leadsAlready(r, s.Leader)
 	}
 	// What is confirmed is said of this term: another that begins meanwhile is not asked.
 	r.Term = s.Leader.Term
 	then := "It stands back until another has led."
 	if r.Op == leader.OpTransfer {
-		then = fmt.Sprintf("The others give %q a head start.%s", r.Successor, d.missing(ctx, r.Successor))
+		if err := d.stands(ctx, r.Successor); err != nil {
+			return err
+		}
+		then = fmt.Sprintf("The others give %q a head start.", r.Successor)
 	}
 	err = d.confirm(ctx, "Asks %s to stop its work and release group %q%s. %s", who(s.Leader), d.flags.Group, reason(d.flags.Why), then)
 	if err != nil {
@@ -59,20 +62,52 @@ func (d *desk) replace(ctx context.Context, r leader.Request) error {
 	return d.ask(ctx, r, s)
 }
 
-// missing says so if candidates answer the roll call, and the one of that name does not. Of those that do not answer nothing
-// is known: not every candidate does, and not every operator may ask.
-func (d *desk) missing(ctx context.Context, id string) string {
-	ctx, cancel := context.WithTimeout(ctx, d.flags.Timeout)
-	defer cancel()
-	all, err := rollcall.All(ctx, d.nc, d.flags.Bucket, d.flags.Group)
-	if err != nil || len(all) == 0 || slices.ContainsFunc(all, func(c rollcall.Candidate) bool { return c.Instance == id }) {
-		return ""
+// leadsAlready reports a transfer to the present leader, which is done without
+// being asked for: a script that wants that candidate to lead may be repeated.
+func (d *desk) leadsAlready(r leader.Request, info leader.LeaderInfo) error {
+	fmt.Fprintf(d.std.Err, "%s leads group %q already: nothing is asked.\n", who(info), d.flags.Group)
+	r.Group = d.flags.Group
+	return d.report(leader.Handover{Request: r, From: info, To: info}, outcomeNothing)
+}
+
+// stands refuses a successor who does not answer the roll call where others do:
+// a name that nobody has would cost the group its leader. Where nobody answers,
+// nothing is known: not every candidate does, and not every operator may ask.
+func (d *desk) stands(ctx context.Context, id string) error {
+	if d.force {
+		return nil
 	}
 	var names []string
-	for _, c := range all {
-		names = append(names, strconv.Quote(c.Instance))
+	for range 2 { // one that is busy may miss the first call
+		ctx, cancel := context.WithTimeout(ctx, d.flags.Timeout)
+		all, err := rollcall.All(ctx, d.nc, d.flags.Bucket, d.flags.Group)
+		cancel()
+		if err != nil || len(all) == 0 {
+			return nil //nolint:nilerr // whoever may not ask is told nothing
+		}
+		names = nil
+		for _, c := range all {
+			if c.Instance == id {
+				return nil
+			}
+			names = append(names, strconv.Quote(c.Instance))
+		}
 	}
-	return fmt.Sprintf(" No candidate %q answered the roll call; %s did.", id, strings.Join(names, " and "))
+	do := "do"
+	if len(names) == 1 {
+		do = "does"
+	}
+	return fmt.Errorf("%w: group %q: no candidate %q answers the roll call; %s %s (--force asks all the same)",
+		app.ErrNotFound, d.flags.Group, id, listed(names), do)
+}
+
+// listed joins names as people do.
+func listed(names []string) string {
+	if len(names) < 2 {
+		return strings.Join(names, "")
+	}
+	last := len(names) - 1
+	return strings.Join(names[:last], ", ") + " and " + names[last]
 }
 
 func (d *desk) pause(ctx context.Context) error {
