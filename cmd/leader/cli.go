@@ -144,8 +144,6 @@ func complain(stderr io.Writer, err error) int {
 	if exit, ok := errors.AsType[*app.ExitError](err); ok {
 		return exit.Code
 	}
-	for line := range strings.Lines(app.Words(err)) {
-		fmt.Fprintln(stderr, "leader:", strings.TrimPrefix(strings.TrimSuffix(line, "\n"), "leader: "))
-	}
+	app.Say(stderr, err)
 	return app.ExitCode(err)
 }

@@ -117,9 +117,21 @@ func Unreachable(err error) bool {
 	return network || errors.Is(err, nats.ErrNoServers) || errors.Is(err, nats.ErrTimeout)
 }
 
-// Store returns the bucket as a store. The session closes it.
+// Store returns the bucket as a store, which watches no more than it is asked
+// to: who may look at one group may not look at the others. The session closes
+// it.
 func (s *Session) Store() (*natsstore.Store, error) {
-	st, err := natsstore.New(s.NC, s.Bucket, natsstore.Options{Domain: s.Domain, WatchWholeBucket: true})
+	return s.store(natsstore.Options{Domain: s.Domain})
+}
+
+// WholeStore returns the bucket as a store for commands that look at every key
+// of it, by one subscription.
+func (s *Session) WholeStore() (*natsstore.Store, error) {
+	return s.store(natsstore.Options{Domain: s.Domain, WatchWholeBucket: true})
+}
+
+func (s *Session) store(opts natsstore.Options) (*natsstore.Store, error) {
+	st, err := natsstore.New(s.NC, s.Bucket, opts)
 	if err != nil {
 		return nil, err
 	}

@@ -3,10 +3,12 @@ package app
 import (
 	"errors"
 	"fmt"
+	"io"
 	"regexp"
 	"strings"
 
 	"github.com/seed-ff2cb582/leader"
+	"github.com/seed-ff2cb582/leader/cmd/leader/internal/output"
 	"github.com/seed-ff2cb582/leader/store"
 )
 
@@ -23,6 +25,14 @@ func Words(err error) string {
 		store.ErrPermanent.Error()+": ", "", store.ErrTransient.Error()+": ", "", store.ErrInvalid.Error()+": ", "",
 		ErrUsage.Error()+": ", "", "BucketAutoCreate, ", "",
 	).Replace(text)
+}
+
+// Say prints an error, each line of it under the name of the program. What
+// others wrote into it does not steer the terminal.
+func Say(w io.Writer, err error) {
+	for line := range strings.Lines(Words(err)) {
+		fmt.Fprintln(w, "leader:", output.Printable(strings.TrimPrefix(strings.TrimSuffix(line, "\n"), "leader: ")))
+	}
 }
 
 // configErrors returns the broken rules that an error is made of.

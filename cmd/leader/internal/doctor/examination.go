@@ -250,7 +250,7 @@ func (e *examination) role(ctx context.Context, role rights.Role, wanted bool) {
 	defer cancel()
 	missing, err := e.tester.Missing(ctx, role.Needs)
 	less, err2 := e.tester.Missing(ctx, role.Helps)
-	l, group, name := &e.findings, e.scope.Group, "a "+role.Name
+	l, of, name := &e.findings, cmp.Or(role.Of, fmt.Sprintf("group %q", e.scope.Group)), "a "+role.Name
 	if strings.ContainsAny(role.Name[:1], "aeiou") {
 		name = "an " + role.Name
 	}
@@ -266,13 +266,13 @@ func (e *examination) role(ctx context.Context, role rights.Role, wanted bool) {
 		if wanted {
 			fix = "grant them; docs/operations.md lists the rights of each role"
 		}
-		l.Add(role.Name, status, fix, "the user cannot be %s of group %q: no permission to %s", name, group, list(missing))
+		l.Add(role.Name, status, fix, "the user cannot be %s of %s: no permission to %s", name, of, list(missing))
 	case len(less) > 0:
-		l.Add(role.Name, finding.Warn, "grant it; docs/operations.md lists the rights of each role", "the user can be %s of group %q, but %s: no permission to %s", name, group, role.Lacks, list(less))
+		l.Add(role.Name, finding.Warn, "grant it; docs/operations.md lists the rights of each role", "the user can be %s of %s, but %s: no permission to %s", name, of, role.Lacks, list(less))
 	case len(role.Untried) > 0:
 		l.Add(role.Name, finding.OK, "", "the user can be %s of bucket %q; not tried, since it cannot be without harm: %s", name, e.scope.Bucket, list(role.Untried))
 	default:
-		l.Add(role.Name, finding.OK, "", "the user can be %s of group %q", name, group)
+		l.Add(role.Name, finding.OK, "", "the user can be %s of %s", name, of)
 	}
 }
 

@@ -61,7 +61,7 @@ func (c Command) Run(ctx context.Context, std app.Streams) error {
 		return err
 	}
 	defer session.Close()
-	st, err := session.Store()
+	st, err := session.WholeStore()
 	if err != nil {
 		return err
 	}

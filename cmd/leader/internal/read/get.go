@@ -88,7 +88,7 @@ func (c GetCommand) Run(ctx context.Context, std app.Streams) error {
 		d.Group = groups[0]
 	}
 	if err := ask(ctx, s, st, &d); err != nil {
-		fmt.Fprintln(std.Err, "leader:", output.Printable(app.Words(err)))
+		app.Say(std.Err, err)
 	}
 	if len(groups) == 0 && len(d.Candidates) == 0 && !d.Paused {
 		return noGroup(c.Group, c.Bucket)

@@ -8,7 +8,6 @@ import (
 
 	"github.com/seed-ff2cb582/leader"
 	"github.com/seed-ff2cb582/leader/cmd/leader/internal/app"
-	"github.com/seed-ff2cb582/leader/cmd/leader/internal/output"
 	"github.com/seed-ff2cb582/leader/store"
 )
 
@@ -43,7 +42,7 @@ func observe(outer context.Context, st store.Store, pattern string, stderr io.Wr
 				cancel(err)
 				return
 			}
-			fmt.Fprintln(stderr, "leader: trying again:", output.Printable(app.Words(err)))
+			app.Say(stderr, fmt.Errorf("trying again: %w", err))
 		},
 	}
 	done := make(chan struct{})

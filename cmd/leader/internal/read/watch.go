@@ -81,7 +81,7 @@ func (c WatchCommand) listen(ctx context.Context, s *app.Session, std app.Stream
 	var failure error
 	for a, err := range advisory.Subscribe(ctx, s.NC, advisory.Subject(c.Bucket, "*", c.Pattern)) {
 		if failure = err; err != nil {
-			fmt.Fprintln(std.Err, "leader:", output.Printable(app.Words(err)))
+			app.Say(std.Err, err)
 			continue
 		}
 		if done, err := p.print(a, lineOfAdvisory(a)); done || err != nil {

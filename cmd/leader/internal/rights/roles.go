@@ -21,6 +21,8 @@ type Scope struct {
 // A Role is what somebody is to do in elections.
 type Role struct {
 	Name string
+	// Of is what the role is played of; the group, if it is empty.
+	Of string
 	// Needs are the rights without which the role cannot be played, Helps those without which it is played worse.
 	Needs, Helps []Right
 	// Lacks says what is worse without those of Helps.
@@ -89,6 +91,13 @@ func (s Scope) Roles() []Role {
 		observer.Needs = append(observer.Needs, s.inbox())
 		observer.Helps = []Right{s.InfoRight()}
 	}
+	viewer := Role{
+		Name: "viewer", Of: "every group", Needs: []Right{s.watch(">"), s.inbox()},
+		Helps: []Right{s.InfoRight()}, Lacks: "the server logs a denial each time",
+	}
+	if s.Republish != "" { // a consumer brings the present state
+		viewer.Needs = append(viewer.Needs, s.request("DIRECT.GET.KV_"+s.Bucket), s.read(s.Group))
+	}
 	return []Role{
 		{
 			Name: "candidate", Needs: []Right{s.write(s.Group), s.read(s.Group), s.read(s.control()), s.inbox()},
@@ -96,6 +105,7 @@ func (s Scope) Roles() []Role {
 			Lacks: "hears late, cools down before it leads, or hands over by a vacancy that everybody hears",
 		},
 		observer,
+		viewer,
 		{
 			Name: "operator", Needs: []Right{s.write(s.control()), s.read(s.Group), s.read(s.control()), s.inbox()},
 			Helps: []Right{s.InfoRight(), s.watch(s.Group)}, Lacks: "asks all the same, and may not see why a leader left",
