@@ -22,6 +22,7 @@ import (
 	"github.com/seed-ff2cb582/leader/cmd/leader/internal/doctor"
 	"github.com/seed-ff2cb582/leader/cmd/leader/internal/exporter"
 	"github.com/seed-ff2cb582/leader/cmd/leader/internal/natsconn"
+	"github.com/seed-ff2cb582/leader/cmd/leader/internal/output"
 	"github.com/seed-ff2cb582/leader/cmd/leader/internal/read"
 	"github.com/seed-ff2cb582/leader/cmd/leader/internal/runner"
 	"github.com/seed-ff2cb582/leader/cmd/leader/internal/steer"
@@ -90,6 +91,7 @@ func run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.
 	defer unread()
 	stdout, free := watched(stdout, unread)
 	defer free()
+	stderr = output.Prose(stderr)
 	helped := false
 	parser, err := newParser(app.Streams{In: stdin, Out: stdout, Err: stderr}, func(int) { helped = true },
 		kong.BindTo(ctx, (*context.Context)(nil)))

@@ -137,7 +137,7 @@ func TestListShowsTheSampleElections(t *testing.T) {
 		t.Fatalf("exit status %d, stderr %q", code, stderr)
 	}
 	checkCells(t, out, [][]string{
-		{"GROUP", "LEADER", "TERM", "SINCE", "TRUST", "PRIO", "VERSION", "ADDRESS", "CHANGE", "WHY", "RENEWED", "CORRELATION", "META"},
+		{"GROUP", "LEADER", "TERM", "SINCE", "LEASE", "PRIO", "VERSION", "ADDRESS", "CHANGE", "WHY", "RENEWED", "CORRELATION", "META"},
 		{"billing", "-", "TERM", "LENGTH", "-", "-", "-", "-", "paused by ann", "database migration", "-", "HASH", "-"},
 		{"jobs.eu", "eu-1", "TERM", "LENGTH", "LENGTH", "30", "-", "eu-1.example:8080", "absent (first leader)", "-", "LENGTH ago", "HASH", "-"},
 		{"jobs.us", "us-1", "TERM", "LENGTH", "LENGTH", "0", "1.4.2", "us-1.example:8080", "absent (first leader)", "-", "LENGTH ago", "HASH", "zone=us-east"},
@@ -166,7 +166,7 @@ func TestListPrintsEachFormat(t *testing.T) {
 	if g.Group != "jobs.eu" || g.Leader != "a" || g.Term != term.Number || g.Correlation != term.Correlation() || g.Silent {
 		t.Errorf("%s", out)
 	}
-	if g.Priority != 7 || g.Version != "1.2.3" || g.Address != "a:80" || g.Meta["zone"] != "z" || g.TrustLeft <= 0 || g.TrustLeft > 22_000 {
+	if g.Priority != 7 || g.Version != "1.2.3" || g.Address != "a:80" || g.Meta["zone"] != "z" || g.LeaseLeft <= 0 || g.LeaseLeft > 22_000 {
 		t.Errorf("%s", out)
 	}
 	out, _ = l.run(0, "ls", "jobs.*", "-o", "yaml")
@@ -275,7 +275,7 @@ func TestGetShowsTheCandidates(t *testing.T) {
 		t.Fatalf("exit status %d, stderr %q", code, stderr)
 	}
 	checkCells(t, out, [][]string{
-		{"Group:", "jobs.us"}, {"Leader:", "us-1"}, {"Term:", "TERM"}, {"Since:", "TIME (LENGTH ago)"}, {"Trust left:", "LENGTH"},
+		{"Group:", "jobs.us"}, {"Leader:", "us-1"}, {"Term:", "TERM"}, {"Since:", "TIME (LENGTH ago)"}, {"Lease left:", "LENGTH"},
 		{"Renewed:", "TIME (LENGTH ago)"}, {"Priority:", "0"}, {"Version:", "1.4.2"}, {"Address:", "us-1.example:8080"},
 		{"Meta:", "zone=us-east"}, {"Last change:", "absent (first leader)"}, {"Correlation:", "HASH"}, {""},
 		{"CANDIDATE", "STATE", "SINCE", "FOLLOWS", "LAG", "PRIO", "VERSION", "ADDRESS", "CONNECTION", "REASON", "ERROR"},

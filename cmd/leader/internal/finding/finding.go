@@ -4,6 +4,7 @@ package finding
 import (
 	"fmt"
 	"io"
+	"strings"
 
 	"github.com/seed-ff2cb582/leader/cmd/leader/internal/output"
 )
@@ -66,16 +67,30 @@ func (l *List) lines(w io.Writer) error {
 	for _, f := range *l {
 		width = max(width, len(f.Check))
 	}
+	screen, indent := output.ScreenOf(w), strings.Repeat(" ", width+8)
+	var text strings.Builder
 	for _, f := range *l {
-		if _, err := fmt.Fprintf(w, "%-4s  %-*s  %s\n", f.Status, width, f.Check, output.Printable(f.Text)); err != nil {
-			return err
-		}
-		if f.Fix == "" {
-			continue
-		}
-		if _, err := fmt.Fprintf(w, "      %-*s  → %s\n", width, "", output.Printable(f.Fix)); err != nil {
-			return err
+		line := fmt.Sprintf("%-4s  %-*s  %s", f.Status, width, f.Check, output.Printable(f.Text))
+		line = screen.Wrap(line, indent)
+		status := string(f.Status)
+		text.WriteString(screen.Paint(f.Status.tint(), status) + strings.TrimPrefix(line, status) + "\n")
+		if f.Fix != "" {
+			text.WriteString(screen.Wrap(indent+"→ "+output.Printable(f.Fix), indent+"  ") + "\n")
 		}
 	}
-	return nil
+	_, err := io.WriteString(w, text.String())
+	return err
+}
+
+func (s Status) tint() output.Tint {
+	switch s {
+	case OK:
+		return output.Good
+	case Warn:
+		return output.Caution
+	case Fail:
+		return output.Bad
+	default:
+		return output.Quiet
+	}
 }

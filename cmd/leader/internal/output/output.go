@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"io"
 	"strings"
-	"text/tabwriter"
 	"unicode"
 
 	"sigs.k8s.io/yaml"
@@ -25,12 +24,22 @@ type Result struct {
 	Head []string
 	Rows [][]string
 	Wide int
+	// Bare tables have no line of heads.
+	Bare bool
+	// Minor are the heads of the columns that are left out, in this order, on a
+	// terminal that is too narrow for all.
+	Minor []string
+	// Tint says how a cell is to catch the eye on a terminal; nil means not at all.
+	Tint func(head, cell string) Tint
 	// Names is what -o name prints, one a line.
 	Names []string
 }
 
-// Write prints a result.
-func (f Format) Write(w io.Writer, r Result) error {
+// Write prints a result. A table for a terminal is fitted to it.
+func (f Format) Write(w io.Writer, r Result) error { return f.WriteOn(ScreenOf(w), w, r) }
+
+// WriteOn is Write for what is to be shown on a screen later.
+func (f Format) WriteOn(screen Screen, w io.Writer, r Result) error {
 	switch f.Output {
 	case "json":
 		enc := json.NewEncoder(w)
@@ -50,29 +59,34 @@ func (f Format) Write(w io.Writer, r Result) error {
 		}
 		return nil
 	default:
-		return f.table(w, r)
+		return f.table(w, r, screen)
 	}
 }
 
-func (f Format) table(w io.Writer, r Result) error {
+func (f Format) table(w io.Writer, r Result, screen Screen) error {
 	columns := r.Wide
 	if f.Output == "wide" || columns == 0 {
 		columns = len(r.Head)
 	}
-	tab := tabwriter.NewWriter(w, 0, 0, 3, ' ', 0)
-	for _, row := range append([][]string{r.Head}, r.Rows...) {
-		cells := make([]string, columns)
-		for i := range cells {
-			cells[i] = "-"
-			if i < len(row) && row[i] != "" {
-				cells[i] = Printable(row[i])
-			}
-		}
-		if _, err := fmt.Fprintln(tab, strings.TrimRight(strings.Join(cells, "\t"), " ")); err != nil {
-			return err
-		}
+	g := r.grid(columns)
+	left := g.fit(screen.Width, r.Minor)
+	var text strings.Builder
+	if !r.Bare {
+		g.write(&text, g.heads, func(_, _, s string) string { return screen.Paint(Heading, s) })
 	}
-	return tab.Flush()
+	for _, row := range g.rows {
+		g.write(&text, row, func(head, cell, s string) string {
+			if r.Tint == nil {
+				return s
+			}
+			return screen.Paint(r.Tint(head, cell), s)
+		})
+	}
+	if len(left) > 0 {
+		text.WriteString(screen.Paint(Quiet, screen.Wrap("Not shown, for want of room: "+strings.Join(left, ", "), "")) + "\n")
+	}
+	_, err := io.WriteString(w, text.String())
+	return err
 }
 
 // Printable keeps what others wrote into records from steering the terminal or the table: control characters, also those that

@@ -17,6 +17,7 @@ import (
 
 	"github.com/seed-ff2cb582/leader"
 	"github.com/seed-ff2cb582/leader/cmd/leader/internal/app"
+	"github.com/seed-ff2cb582/leader/cmd/leader/internal/output"
 	"github.com/seed-ff2cb582/leader/store"
 )
 
@@ -123,7 +124,7 @@ func (b *board) sorted(now time.Time) []Group {
 
 // print prints a change, where the whole table cannot be drawn over.
 func (b *board) print(g Group) error {
-	if b.tty != nil || !b.present {
+	if b.tty != nil || !b.present || b.cmd.Vacant && g.Leader != "" {
 		return nil
 	}
 	if b.cmd.Output == "json" {
@@ -137,12 +138,13 @@ func (b *board) draw(now time.Time) error {
 	if b.tty == nil || !b.present {
 		return nil
 	}
-	width, height, err := term.GetSize(b.tty.Fd())
-	if err != nil || width <= 0 || height <= 1 {
-		width, height = 80, 24
+	_, height, err := term.GetSize(b.tty.Fd())
+	if err != nil || height <= 1 {
+		height = 24
 	}
 	var text bytes.Buffer
-	if err := b.cmd.Write(&text, table(b.sorted(now), now)); err != nil {
+	screen := output.ScreenOf(b.tty)
+	if err := b.cmd.WriteOn(screen, &text, b.cmd.table(b.sorted(now), now)); err != nil {
 		return err
 	}
 	lines := strings.Split(strings.TrimRight(text.String(), "\n"), "\n")
@@ -155,7 +157,7 @@ func (b *board) draw(now time.Time) error {
 		if i > 0 {
 			frame.WriteString("\r\n")
 		}
-		frame.WriteString(ansi.Truncate(line, width, "…") + ansi.EraseLineRight)
+		frame.WriteString(ansi.Truncate(line, screen.Width, "…") + ansi.EraseLineRight)
 	}
 	frame.WriteString(ansi.EraseScreenBelow)
 	_, err = io.WriteString(b.out, frame.String())

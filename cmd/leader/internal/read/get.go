@@ -149,7 +149,7 @@ func (c GetCommand) print(w io.Writer, d Detail, now time.Time) error {
 func (d Detail) table(now time.Time) output.Result {
 	lines := [][2]string{
 		{"Leader:", d.Leader}, {"Term:", number(d.Term)}, {"Since:", moment(d.Since, now)},
-		{"Trust left:", d.trust(now)}, {"Renewed:", moment(d.Renewed, now)},
+		{"Lease left:", d.lease(now)}, {"Renewed:", moment(d.Renewed, now)},
 		{"Priority:", priority(d.Group)}, {"Version:", d.Version}, {"Address:", d.Address}, {"Meta:", pairs(d.Meta)},
 		{"Last change:", d.change()}, {"Because:", d.Why}, {"Successor:", d.Successor},
 		{"Paused:", d.paused()}, {"Asked for:", d.pending()}, {"Correlation:", d.Correlation},
@@ -199,8 +199,20 @@ func bracketed(s string) string {
 // candidates are those that answered. One that follows another term than the record's lags, or is cut off.
 func candidates(d Detail, now time.Time) output.Result {
 	r := output.Result{
-		Head: []string{"CANDIDATE", "STATE", "SINCE", "FOLLOWS", "LAG", "PRIO", "VERSION", "ADDRESS", "CONNECTION", "REASON", "ERROR"},
-		Wide: 8,
+		Head:  []string{"CANDIDATE", "STATE", "SINCE", "FOLLOWS", "LAG", "PRIO", "VERSION", "ADDRESS", "CONNECTION", "REASON", "ERROR"},
+		Wide:  8,
+		Minor: []string{"ERROR", "CONNECTION", "REASON", "PRIO", "VERSION", "ADDRESS"},
+		Tint: func(head, cell string) output.Tint {
+			switch {
+			case head == "STATE" && cell == leader.StateLeader:
+				return output.Good
+			case head == "STATE" && strings.Contains(cell, "("), head == "ERROR" && cell != "-":
+				return output.Caution
+			case cell == "-":
+				return output.Quiet
+			}
+			return output.Plain
+		},
 	}
 	for _, c := range d.Candidates {
 		state, lag, follows := c.State, "", c.Leader

@@ -20,8 +20,10 @@ type Group struct {
 	Term   uint64 `json:"term,omitempty"`
 	// Since is when the term began or, in a vacant group, when the last one ended.
 	Since time.Time `json:"since,omitzero"`
-	// TrustLeft is for how many milliseconds nobody else leads if the leader falls silent now, as seen from here.
-	TrustLeft int64 `json:"trust_left_ms"`
+	// LeaseLeft is for how many milliseconds nobody else leads if the leader falls
+	// silent now, as seen from here. That is the lease as others honour it: the
+	// leader itself trusts it for less, until its trust window closes.
+	LeaseLeft int64 `json:"lease_left_ms"`
 	// Renewed is when the server stored the latest renewal. Silent tells that this is longer ago than the lease is good for, by the
 	// clocks of the server and of this host.
 	Renewed time.Time `json:"renewed,omitzero"`
@@ -53,11 +55,11 @@ func groupOf(info leader.LeaderInfo, now time.Time) Group {
 	return g.asOf(now)
 }
 
-// asOf counts the trust anew.
+// asOf counts anew what is left of the lease.
 func (g Group) asOf(now time.Time) Group {
-	g.TrustLeft = 0
+	g.LeaseLeft = 0
 	if g.Leader != "" {
-		g.TrustLeft = max(0, g.until.Sub(now).Milliseconds())
+		g.LeaseLeft = max(0, g.until.Sub(now).Milliseconds())
 	}
 	return g
 }
@@ -107,17 +109,33 @@ func left(r leader.Reason) bool { return r == leader.ReasonVacant || r == leader
 func table(groups []Group, now time.Time) output.Result {
 	r := output.Result{
 		Value: groups,
-		Head:  []string{"GROUP", "LEADER", "TERM", "SINCE", "TRUST", "PRIO", "VERSION", "ADDRESS", "CHANGE", "WHY", "RENEWED", "CORRELATION", "META"},
+		Head:  []string{"GROUP", "LEADER", "TERM", "SINCE", "LEASE", "PRIO", "VERSION", "ADDRESS", "CHANGE", "WHY", "RENEWED", "CORRELATION", "META"},
 		Wide:  9,
+		Minor: []string{"META", "CORRELATION", "PRIO", "VERSION", "RENEWED", "ADDRESS", "TERM", "CHANGE"},
+		Tint:  tint,
 	}
 	for _, g := range groups {
 		r.Names = append(r.Names, g.Group)
 		r.Rows = append(r.Rows, []string{
-			g.Group, g.Leader, number(g.Term), age(g.Since, now), g.trust(now), priority(g), g.Version, g.Address, g.change(), g.Why,
+			g.Group, g.Leader, number(g.Term), age(g.Since, now), g.lease(now), priority(g), g.Version, g.Address, g.change(), g.Why,
 			ago(g.Renewed, now), g.Correlation, pairs(g.Meta),
 		})
 	}
 	return r
+}
+
+// tint has what is wrong catch the eye: a group that nobody leads, unless it is
+// so by somebody's will, and a leader that is silent.
+func tint(head, cell string) output.Tint {
+	switch {
+	case head == "LEADER" && cell == "-", head == "LEASE" && strings.HasPrefix(cell, "silent"):
+		return output.Bad
+	case head == "CHANGE" && strings.HasPrefix(cell, string(leader.ReasonPaused)):
+		return output.Caution
+	case cell == "-":
+		return output.Quiet
+	}
+	return output.Plain
 }
 
 func priority(g Group) string {
@@ -127,14 +145,14 @@ func priority(g Group) string {
 	return strconv.Itoa(g.Priority)
 }
 
-func (g Group) trust(now time.Time) string {
+func (g Group) lease(now time.Time) string {
 	switch {
 	case g.Leader == "":
 		return ""
 	case g.Silent:
 		return "silent for " + age(g.Renewed, now)
 	default:
-		return fmt.Sprintf("%.1fs", float64(g.TrustLeft)/1000)
+		return fmt.Sprintf("%.1fs", float64(g.LeaseLeft)/1000)
 	}
 }
 

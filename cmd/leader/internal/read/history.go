@@ -159,6 +159,7 @@ func (p Past) table(now time.Time) output.Result {
 		Value: p,
 		Head:  []string{"LEADER", "TERM", "BEGAN", "ENDED", "LASTED", "REASON", "BY", "WHY", "CORRELATION"},
 		Wide:  8,
+		Minor: []string{"CORRELATION", "TERM", "ENDED", "BY"},
 	}
 	for _, x := range p.Reigns {
 		r.Names = append(r.Names, x.Leader)

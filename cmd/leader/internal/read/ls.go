@@ -1,9 +1,11 @@
 package read
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/seed-ff2cb582/leader/cmd/leader/internal/app"
@@ -18,6 +20,9 @@ type ListCommand struct {
 
 	Pattern string `arg:"" optional:"" default:">" help:"Which groups, as NATS subjects are matched: 'jobs.*', 'jobs.>'. All if not given."`
 	Watch   bool   `short:"w" help:"Follow live: on a terminal the table, else a line for each change."`
+	Vacant  bool   `help:"Only groups that nobody leads."`
+	Sort    string `enum:"group,leader,since,term" default:"group" placeholder:"COLUMN" help:"What to sort by: group, leader, since (the latest change first), term (the highest first)."`
+	Bare    bool   `name:"no-headers" help:"Leave out the first line of a table."`
 }
 
 // Help says what the command does.
@@ -26,7 +31,7 @@ func (ListCommand) Help() string {
 
 SINCE is when the term began or, of a vacant group, when the last one ended. A record does not say that: it is known
 from the history (leader history enable), from the leader if it answers (leader get says who does), from the record if nobody
-has written it since, and else not at all. TRUST is how long nobody else would lead if the leader fell silent now, as seen from here; who
+has written it since, and else not at all. LEASE is how long nobody else would lead if the leader fell silent now, as seen from here; who
 has been silent for longer than its lease is good for is said to be, by the clocks of the server and of this host. CHANGE is why the last
 leader left, if the history knows that, or else how the present one came to lead.
 
@@ -41,6 +46,8 @@ Examples:
   leader ls --dev
   leader ls 'jobs.>' -o wide
   leader ls -w
+  leader ls --vacant -o name
+  leader ls --sort since --no-headers
   leader ls -o json | jq -r '.[] | select(.leader == null) | .group'`
 }
 
@@ -96,13 +103,35 @@ func (c ListCommand) Run(ctx context.Context, std app.Streams) error {
 		return err
 	case len(groups) == 0 && !store.Wild(c.Pattern):
 		return noGroup(c.Pattern, c.Bucket)
-	case len(groups) == 0:
+	case len(groups) == 0: // before --vacant is looked at
 		fmt.Fprintf(std.Err, "leader: bucket %q has no groups%s\n", c.Bucket, c.matching())
 		if c.Output == "table" || c.Output == "wide" {
 			return nil
 		}
 	}
-	return c.Write(std.Out, table(groups, time.Now()))
+	return c.Write(std.Out, c.table(groups, time.Now()))
+}
+
+// table returns those groups that are asked for, in the order that is.
+func (c ListCommand) table(groups []Group, now time.Time) output.Result {
+	if c.Vacant {
+		groups = slices.DeleteFunc(groups, func(g Group) bool { return g.Leader != "" })
+	}
+	slices.SortFunc(groups, func(a, b Group) int {
+		var order int
+		switch c.Sort {
+		case "leader":
+			order = cmp.Compare(a.Leader, b.Leader)
+		case "since":
+			order = b.Since.Compare(a.Since)
+		case "term":
+			order = cmp.Compare(b.Term, a.Term)
+		}
+		return cmp.Or(order, cmp.Compare(a.Group, b.Group))
+	})
+	r := table(groups, now)
+	r.Bare = c.Bare
+	return r
 }
 
 // matching says which groups are meant, unless it is all.

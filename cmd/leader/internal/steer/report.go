@@ -99,6 +99,17 @@ func (d *desk) report(h leader.Handover, outcome string) error {
 		Value: r,
 		Head:  []string{"GROUP", "OUTCOME", "LEADER", "TERM", "GAP", "BEFORE", "DRAIN", "REASON", "TERM BEFORE", "BY", "WHY"},
 		Wide:  7,
+		Minor: []string{"BY", "TERM BEFORE", "REASON", "DRAIN"},
+		Tint: func(head, cell string) output.Tint {
+			switch {
+			case head != "OUTCOME":
+				return output.Plain
+			case cell == outcomeDone:
+				return output.Good
+			default:
+				return output.Caution
+			}
+		},
 	}
 	row := []string{r.Group, r.Outcome, id, term, "", was, "", string(r.Reason), wasTerm, r.By, r.Why}
 	if r.GapMS != nil {
