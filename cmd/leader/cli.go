@@ -51,6 +51,7 @@ type cli struct {
 
 	Bucket     bucket.Command     `cmd:"" group:"setup" help:"Make a bucket for elections, or examine one."`
 	Doctor     doctor.Command     `cmd:"" group:"setup" help:"Examine the servers, the bucket, and what the user may do."`
+	HelpOf     helpCommand        `cmd:"" name:"help" group:"setup" help:"Show the help of a command."`
 	Version    version.Command    `cmd:"" group:"setup" help:"Show the version of the program."`
 	Completion completion.Command `cmd:"" group:"setup" help:"Print a script that completes command lines."`
 	Man        clidoc.ManCommand  `cmd:"" group:"setup" help:"Print the manual page."`
@@ -98,17 +99,15 @@ func run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.
 	if err != nil {
 		return complain(stderr, err)
 	}
-	if len(args) == 0 {
-		args = []string{"--help"}
+	if err := errMisplaced(parser.Model, args); err != nil {
+		return misused(stderr, err, "leader run")
 	}
-	command, err := parser.Parse(args)
+	command, err := parser.Parse(asHelp(args))
 	switch {
 	case helped:
 		return app.ExitOK
 	case err != nil:
-		complain(stderr, err)
-		fmt.Fprintf(stderr, "leader: see %s --help\n", helpful(err))
-		return app.ExitUsage
+		return misused(stderr, err, helpful(err))
 	}
 	unused(stderr, command)
 	return complain(stderr, command.Run())
@@ -126,16 +125,11 @@ func unused(stderr io.Writer, command *kong.Context) {
 	}
 }
 
-// helpful is the command whose help a command line that could not be parsed asks for.
-func helpful(err error) string {
-	if wrong, ok := errors.AsType[*kong.ParseError](err); ok {
-		for node := wrong.Context.Selected(); node != nil; node = node.Parent {
-			if !node.Hidden {
-				return node.FullPath()
-			}
-		}
-	}
-	return "leader"
+// misused says what is wrong with a command line, and whose help tells more.
+func misused(stderr io.Writer, err error, command string) int {
+	app.Say(stderr, err)
+	fmt.Fprintf(stderr, "leader: see %s --help\n", command)
+	return app.ExitUsage
 }
 
 // complain says what went wrong, and returns the exit status for it.

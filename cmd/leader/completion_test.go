@@ -83,6 +83,7 @@ func checkShell(t *testing.T, shell, url string, ask func(string, ...string) []s
 		want []string
 	}{
 		{"leader st", []string{"step-down"}},
+		{"leader help st", []string{"step-down"}},
 		{"leader ls --ou", []string{"--output"}},
 		{"leader ls -o y", []string{"yaml"}},
 		{"leader history en", []string{"enable"}},

@@ -11,6 +11,7 @@ import (
 	"testing"
 
 	"github.com/alecthomas/kong"
+	"github.com/charmbracelet/x/ansi"
 
 	"github.com/seed-ff2cb582/leader/cmd/leader/internal/app"
 	"github.com/seed-ff2cb582/leader/cmd/leader/internal/clidoc"
@@ -173,6 +174,15 @@ func TestUnknownWordsAreNamedWithWhatIsMeant(t *testing.T) {
 		{"get a b", `leader: unexpected argument b`, "leader get"},
 		{"history show", `leader: history show: <group>: is required`, "leader history show"},
 		{"run reports", `leader: expected "<program> ..."`, "leader run"},
+		{
+			"run reports sh -c true", "leader: -c stands after the program: write -- before it, and what follows is the program's\n" +
+				"leader:   leader run reports -- sh -c true", "leader run",
+		},
+		{
+			"run reports ./x -v --on-exit=stay a", "leader: -v stands after the program: write -- before it, and what follows is the program's\n" +
+				"leader:   leader run reports -- ./x -v --on-exit=stay a", "leader run",
+		},
+		{"help gte", `leader: unexpected argument gte, did you mean "get"?`, "leader"},
 		{"token", `leader: expected "verify"`, "leader token"},
 		{"ls --timeout soon", `leader: --timeout: expected duration but got "soon": time: invalid duration "soon"`, "leader ls"},
 		{"completion tcsh", `leader: <shell> must be one of "bash","zsh","fish" but got "tcsh"`, "leader completion"},
@@ -182,6 +192,32 @@ func TestUnknownWordsAreNamedWithWhatIsMeant(t *testing.T) {
 		code, out, stderr := runProgram(t, nil, strings.Fields(c.line)...)
 		if want := c.want + "\nleader: see " + c.see + " --help\n"; code != 2 || out != "" || stderr != want {
 			t.Errorf("leader %s: exit status %d, stdout %q, stderr %q, want %q", c.line, code, out, stderr, want)
+		}
+	}
+}
+
+func TestHelpIsACommandToo(t *testing.T) {
+	t.Parallel()
+	for line, same := range map[string]string{
+		"help": "--help", "help ls": "ls --help", "help history": "history --help", "help token verify": "token verify --help", "help bucket": "bucket --help",
+	} {
+		_, want, _ := runProgram(t, nil, strings.Fields(same)...)
+		if code, out, stderr := runProgram(t, nil, strings.Fields(line)...); code != 0 || out != want || stderr != "" {
+			t.Errorf("leader %s: exit status %d, stderr %q\n%s", line, code, stderr, out)
+		}
+	}
+}
+
+// Examples are not folded, since they are to be copied: on 80 columns a longer
+// one would be broken within words.
+func TestHelpFitsATerminalOf80Columns(t *testing.T) {
+	t.Parallel()
+	for _, node := range model(t).Leaves(true) {
+		_, out, _ := runProgram(t, []string{"COLUMNS=80"}, append(strings.Fields(node.FullPath())[1:], "--help")...)
+		for line := range strings.Lines(out) {
+			if n := ansi.StringWidth(strings.TrimRight(line, "\n")); n > 80 {
+				t.Errorf("%s --help: %d columns: %s", node.FullPath(), n, line)
+			}
 		}
 	}
 }

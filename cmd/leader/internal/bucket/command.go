@@ -205,7 +205,7 @@ there, the bucket is missing, or a permission is, which the message names; 6 no 
 Examples:
   leader bucket check --dev
   leader bucket check leaders --strict
-  leader bucket check leaders -o json | jq -r '.findings[] | select(.fix) | .fix'`
+  leader bucket check -o json | jq -r '.findings[] | select(.fix) | .fix'`
 }
 
 // Validate checks what the parser cannot.

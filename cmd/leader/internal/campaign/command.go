@@ -43,10 +43,13 @@ Exit status: 0 when interrupted or after --for, 2 wrong usage, 5 refused by the 
 
 Examples:
 
-  leader campaign --dev jobs                               # a server of its own, and one candidate
-  leader campaign jobs --id a --resign-after 10s           # in one terminal,
-  leader campaign jobs --id b --resign-after 10s           # and in another: they take turns
-  leader campaign jobs --id c --check 'test -e /tmp/fit'   # leads only while the file exists`
+  # A server of its own, and one candidate.
+  leader campaign --dev jobs
+  # In one terminal, and in another: they take turns.
+  leader campaign jobs --id a --resign-after 10s
+  leader campaign jobs --id b --resign-after 10s
+  # Leads only while the file exists.
+  leader campaign jobs --id c --check 'test -e /tmp/fit'`
 }
 
 // Validate checks what the parser cannot.

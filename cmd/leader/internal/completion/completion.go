@@ -36,10 +36,13 @@ within a second.
 
 Examples:
 
-  source <(leader completion bash)                                       now, and in ~/.bashrc for always
-  leader completion bash > /etc/bash_completion.d/leader                 for everybody
-  leader completion zsh > "${fpath[1]}/_leader"                          zsh, from the next start on
-  leader completion fish > ~/.config/fish/completions/leader.fish        fish
+  # bash: now, and in ~/.bashrc for always; or for everybody.
+  source <(leader completion bash)
+  leader completion bash > /etc/bash_completion.d/leader
+  # zsh, from the next start on.
+  leader completion zsh > "${fpath[1]}/_leader"
+  # fish.
+  leader completion fish > ~/.config/fish/completions/leader.fish
 
 Exit status: 0, or 2 for wrong usage.`
 }

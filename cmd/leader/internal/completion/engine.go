@@ -188,6 +188,8 @@ func (l *line) value(v *kong.Value, word, prefix string, look lookups) answer {
 		}
 	case v.Flag != nil && v.Name == "context":
 		a.candidates = look.contexts()
+	case v.Flag == nil && v.Name == "command": // of leader help
+		a.candidates = commands(l.root())
 	case v.Flag == nil && isGroup(v), v.Flag != nil && v.Name == "group":
 		a.candidates = look.groups(l.flags)
 	}
@@ -196,6 +198,15 @@ func (l *line) value(v *kong.Value, word, prefix string, look lookups) answer {
 		a.candidates[i].word = prefix + a.candidates[i].word
 	}
 	return a
+}
+
+// root is the program itself.
+func (l *line) root() *kong.Node {
+	node := l.node
+	for node.Parent != nil {
+		node = node.Parent
+	}
+	return node
 }
 
 // isGroup goes by the name, which is what people read in the help.

@@ -30,7 +30,7 @@ type Command struct {
 // Help is shown below the flags.
 func (Command) Help() string {
 	return `Serves one page: every group of the bucket, who leads it and since when, how long the lease is good for, and its terms. It
-follows the elections live and takes no part in them; an observer's rights suffice. The page's address is printed.
+follows the elections live and takes no part in them; a viewer's rights suffice. The page's address is printed.
 
 Groups in trouble come first. An open group shows its candidates, as far as they answer a roll call, and has an address
 of its own (/?group=NAME). A leader whose record was there at the start is "unconfirmed" until a renewal is seen, or its
@@ -54,7 +54,8 @@ Examples:
 
   leader dash                                   and open http://127.0.0.1:9465
   leader dash --dev --allow-control             sample elections to play with
-  LEADER_DASH_TOKEN=$(openssl rand -hex 16) leader dash -s nats://nats:4222 --http :9465`
+  export LEADER_DASH_TOKEN=$(openssl rand -hex 16)
+  leader dash -s nats://nats:4222 --http :9465`
 }
 
 // Validate checks what the parser cannot.

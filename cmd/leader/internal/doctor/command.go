@@ -47,7 +47,7 @@ Examples:
   leader doctor --dev
   leader doctor --ttl 15s --heartbeat 5s --group reports --role candidate
   leader doctor --monitor http://localhost:8222
-  leader doctor -o json | jq -r '.findings[] | select(.status == "fail") | .text'`
+  leader doctor -o json | jq '.findings[] | select(.status == "fail") | .text'`
 }
 
 // Validate checks what the parser cannot.

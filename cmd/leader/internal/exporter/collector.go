@@ -9,6 +9,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/seed-ff2cb582/leader/cmd/leader/internal/board"
+	"github.com/seed-ff2cb582/leader/cmd/leader/internal/output"
 )
 
 // maxLabel is how many bytes of what others wrote a label holds.
@@ -79,7 +80,9 @@ func describe() string {
 		if len(d.labels) > 0 {
 			name += "{" + strings.Join(d.labels, ",") + "}"
 		}
-		fmt.Fprintf(&b, "  %s\n      %s\n", name, d.help)
+		// Lines that are indented are not folded by whoever shows them.
+		help := output.Screen{Width: 72}.Wrap("      "+d.help, "      ")
+		fmt.Fprintf(&b, "  %s\n%s\n", name, help)
 	}
 	return b.String()
 }

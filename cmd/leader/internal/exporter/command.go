@@ -26,7 +26,7 @@ type Command struct {
 // Help is shown below the flags.
 func (Command) Help() string {
 	return `Serves Prometheus metrics of every group in the bucket, at /metrics, without being a candidate for any. It
-needs an observer's rights and writes nothing. /livez answers 200 while the exporter runs.
+needs a viewer's rights and writes nothing. /livez answers 200 while the exporter runs.
 
 The metrics are named election_group_… and carry the labels bucket and role (the group), as those of the library do,
 so that they can be joined with those of the candidates. Those that are bounded by what people write into records
@@ -41,9 +41,9 @@ Exit status: 0 when interrupted, 1 no server or no address to listen on, 2 wrong
 
 Examples:
 
-  leader exporter                                   for a Prometheus on this host
-  leader exporter -s nats://nats:4222 -b leaders --http :9464
-  leader exporter --dev                             with sample elections; see http://127.0.0.1:9464/metrics`
+  leader exporter           for a Prometheus on this host
+  leader exporter --dev     with sample elections
+  leader exporter -s nats://nats:4222 -b leaders --http :9464`
 }
 
 // Validate checks what the parser cannot.

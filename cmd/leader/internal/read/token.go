@@ -36,8 +36,10 @@ func (VerifyCommand) Help() string {
 environment has both. It prints a word:
 
   current   the record's term, and its token
-  stale     a later term has begun, or the term has ended and nobody has followed yet
-  unknown   the record is of an earlier term: it was read from a server that lags, or there never was such a term
+  stale     a later term has begun, or the term has ended and nobody has
+            followed yet
+  unknown   the record is of an earlier term: it was read from a server
+            that lags, or there never was such a term
   mismatch  the term is the record's and the token is not
 
 It reads, and what is read may be late by now: current means that no later term had begun when the record was read. A resource that must turn stale
@@ -50,7 +52,7 @@ answer in time.
 
 Examples:
   leader token verify reports --term 1795212020510115
-  leader token verify reports --term 1795212020510115 --term-token - < token.txt
+  leader token verify reports --term 1795212020510115 --term-token - < token
   leader run reports -- sh -c 'leader token verify reports && act'`
 }
 

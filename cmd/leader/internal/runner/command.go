@@ -83,11 +83,15 @@ sudo, su, doas, pkexec or setuid, names what has become another user's within a 
 lives on after SIGKILL, says so, keeps renewing the lease as long as the server lets it, releases nothing and does not stand again
 before all has ended. If the host is cut off meanwhile, the lease runs out all the same. Ways out:
 
-  sudo leader run g -- ./x                       # root's; --preserve-env=NATS_URL,… for what sudo drops
-  sudo leader run g -- setpriv --reuid=app --regid=app --init-groups ./x      # app's, and leader run may still end it
-  leader run g -- setpriv --no-new-privs ./x     # nothing below becomes another user: sudo and setuid have no effect
-  leader run g --cgroup require -- sudo ./x      # SIGKILL by the cgroup reaches root's processes; SIGTERM does not.
-                                                 # sudo drops LEADER_TERM: --preserve-env=LEADER_TERM
+  # The program is root's; --preserve-env=NATS_URL,… for what sudo drops.
+  sudo leader run g -- ./x
+  # The program is app's, and leader run may still end it.
+  sudo leader run g -- setpriv --reuid=app --regid=app --init-groups ./x
+  # Nothing below becomes another user: sudo and setuid have no effect.
+  leader run g -- setpriv --no-new-privs ./x
+  # SIGKILL by the cgroup reaches root's processes; SIGTERM does not.
+  # sudo drops LEADER_TERM: --preserve-env=LEADER_TERM
+  leader run g --cgroup require -- sudo ./x
 
 A cgroup is to be had on Linux 5.14 and later where leader run may write to its own: a systemd unit with Delegate=yes, a user's
 systemd-run --user --scope, or root.
@@ -98,9 +102,12 @@ or a container gives you Linux. All other commands work.
 
 Examples:
 
-  leader run backup -- ./backup.sh --all                     # on each of three machines: one runs it
-  leader run web --ttl 3s --heartbeat 500ms -- ./server      # another host is ready 3.3 s after a crash
-  leader run feed --on-exit restart --http :8080 -- ./feed   # restarted in place; probes and metrics on port 8080
+  # On each of three machines: one runs it.
+  leader run backup -- ./backup.sh --all
+  # Another host is ready 3.3 s after a crash.
+  leader run web --ttl 3s --heartbeat 500ms -- ./server
+  # Restarted in place; probes and metrics on port 8080.
+  leader run feed --on-exit restart --http :8080 -- ./feed
   leader run --dev try -- sh -c 'echo term $LEADER_TERM; sleep 5'`
 }
 

@@ -68,7 +68,7 @@ left to lead, and the outcome is nothing-asked. leader step-down --withdraw take
 
 Examples:
   leader transfer reports --to worker-1 --dev
-  leader transfer reports --to worker-9 --yes --force      # it is about to start
+  leader transfer reports --to worker-9 --yes --force   # it starts soon
   leader transfer reports --to worker-3 --why "worker-2 gets a new disk" --yes`
 }
 
