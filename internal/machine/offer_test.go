@@ -166,7 +166,7 @@ func TestAVacancyInPlaceOfATakenOfferTellsOfTheTermBefore(t *testing.T) {
 	p.step(Event{Kind: Sight, Seen: Seen{Kind: Held, Rev: 5, Rec: Record{ID: "a", Token: "a1", TTL: p.m.TTL, Prior: Prior{3, ReasonStopped}}}})
 	p.answer(Event{Kind: Written, Outcome: Conflict})
 	last = p.acts[len(p.acts)-1]
-	want = Record{Token: "a1", Reason: ReasonStopped, By: "a"}
+	want = Record{Token: "a1", Term: 5, Reason: ReasonStopped, By: "a"}
 	if last.Write != Release || last.Expected != 5 || last.Rec != want {
 		t.Errorf("%v expecting %d of %+v, want %+v", last.Write, last.Expected, last.Rec, want)
 	}

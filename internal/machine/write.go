@@ -43,13 +43,27 @@ func (c *step) content() Record {
 		if r.By == "" {
 			r.By = c.m.ID
 		}
-		if p := c.s.Grant.Prior; p.Reason != "" && c.theirs(c.s.View) {
-			// In place of a claim that was given up: it is the term before whose end everybody is to hear of.
-			r.Term, r.Reason, r.By = p.Term, p.Reason, c.s.View.Rec.ID
-		}
+		c.sayWhatEnded(&r)
 	default:
 	}
 	return r
+}
+
+// sayWhatEnded has a vacancy in place of a claim, which was given up before it
+// was known to be granted, name the term that it ends.
+func (c *step) sayWhatEnded(vacancy *Record) {
+	v, p := c.s.View, c.s.Grant.Prior
+	switch {
+	case p.Reason != "" && c.theirs(v):
+		// It is the term before whose end everybody is to hear of.
+		vacancy.Term, vacancy.Reason, vacancy.By = p.Term, p.Reason, v.Rec.ID
+	case vacancy.Term != 0:
+	case v.Kind == Vacant:
+		// Likewise. It says what the vacancy said that was claimed.
+		vacancy.Term, vacancy.Reason, vacancy.By, vacancy.Why = v.Rec.Term, v.Rec.Reason, v.Rec.By, v.Rec.Why
+	default:
+		vacancy.Term = v.Term() // of the claim, if it was applied
+	}
 }
 
 func (c *step) resendIfDue() {
