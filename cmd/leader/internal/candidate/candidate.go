@@ -7,7 +7,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"log/slog"
 	"os"
 	"time"
 
@@ -60,7 +59,7 @@ func (f Flags) Config(group string, profile leader.Profile, shell Shell, logs io
 		TTL: f.TTL, HeartbeatInterval: f.Heartbeat,
 		Priority: f.Priority, AllowPriorityTakeover: f.AllowTakeover,
 		Version: f.ProgramVersion, VersionPolicy: f.policy(), Address: f.Address, Meta: f.Meta,
-		HealthCheckInterval: f.CheckInterval, Logger: f.logger(logs), AcquireGrace: f.grace(),
+		HealthCheckInterval: f.CheckInterval, Logger: app.NewLogger(logs, f.Verbose), AcquireGrace: f.grace(),
 	}
 	if cfg.TTL > 0 && cfg.HeartbeatInterval == 0 {
 		cfg.HeartbeatInterval = cfg.TTL / 5
@@ -117,14 +116,6 @@ func (f Flags) grace() leader.AcquireGrace {
 	default:
 		return leader.GraceAuto
 	}
-}
-
-func (f Flags) logger(w io.Writer) *slog.Logger {
-	level := slog.LevelWarn
-	if f.Verbose {
-		level = slog.LevelDebug
-	}
-	return slog.New(slog.NewTextHandler(w, &slog.HandlerOptions{Level: level}))
 }
 
 // Connect connects for a candidate: it waits for a server that is not there yet, but not for one that refuses it.

@@ -1,0 +1,113 @@
+package app
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"io"
+	"log/slog"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/seed-ff2cb582/leader"
+	"github.com/seed-ff2cb582/leader/cmd/leader/internal/output"
+)
+
+// NewLogger returns a logger whose lines are like the command's own, among which
+// they stand: warnings, or with verbose everything, and then with the time. The
+// group and the instance are left out, since a command has one of each.
+func NewLogger(w io.Writer, verbose bool) *slog.Logger {
+	level := slog.LevelWarn
+	if verbose {
+		level = slog.LevelDebug
+	}
+	return slog.New(&lines{out: w, mu: new(sync.Mutex), level: level})
+}
+
+// lines is a slog.Handler. Copies of it share the lock.
+type lines struct {
+	out   io.Writer
+	mu    *sync.Mutex // one line at a time
+	level slog.Level
+	attrs []slog.Attr
+	group string
+}
+
+// Enabled reports whether a record of that level is to be logged.
+func (l *lines) Enabled(_ context.Context, level slog.Level) bool { return level >= l.level }
+
+// WithAttrs returns a handler that adds the attributes to each record.
+func (l *lines) WithAttrs(attrs []slog.Attr) slog.Handler {
+	more := *l
+	more.attrs = slices.Clone(l.attrs)
+	for _, a := range attrs {
+		a.Key = l.group + a.Key
+		more.attrs = append(more.attrs, a)
+	}
+	return &more
+}
+
+// WithGroup returns a handler that puts the name before those of attributes.
+func (l *lines) WithGroup(name string) slog.Handler {
+	more := *l
+	more.group += name + "."
+	return &more
+}
+
+// Handle prints a record.
+func (l *lines) Handle(_ context.Context, r slog.Record) error {
+	var b strings.Builder
+	b.WriteString("leader: ")
+	if l.level < slog.LevelWarn {
+		b.WriteString(cmp.Or(r.Time, time.Now()).Format("15:04:05.000 "))
+	}
+	switch {
+	case r.Level >= slog.LevelError:
+		b.WriteString("error: ")
+	case r.Level >= slog.LevelWarn:
+		b.WriteString("warning: ")
+	}
+	b.WriteString(l.words(r))
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	_, err := fmt.Fprintln(l.out, output.Printable(b.String()))
+	return err
+}
+
+// words returns the message of a record with its attributes. A note of an
+// election has its message in its text.
+func (l *lines) words(r slog.Record) string {
+	message, rest := r.Message, ""
+	for _, a := range l.attrs {
+		rest += said("", a)
+	}
+	r.Attrs(func(a slog.Attr) bool {
+		switch note := r.Message == "note"; {
+		case note && a.Key == "text":
+			message = a.Value.String()
+		case note && a.Key == "kind" && a.Value.String() == leader.NoteWarning:
+		default:
+			rest += said(l.group, a)
+		}
+		return true
+	})
+	return message + rest
+}
+
+// said returns an attribute in words, or nothing if it says nothing here.
+func said(group string, a slog.Attr) string {
+	switch value := a.Value.Resolve().Any().(type) {
+	case nil:
+		return ""
+	case error:
+		return ", " + group + a.Key + " " + strings.ReplaceAll(Words(value), "\n", "; ")
+	default:
+		text := fmt.Sprint(value)
+		if text == "" || a.Key == "group" || a.Key == "instance" {
+			return ""
+		}
+		return ", " + group + a.Key + " " + text
+	}
+}

@@ -1,0 +1,29 @@
+package app
+
+import (
+	"errors"
+	"fmt"
+	"regexp"
+	"strings"
+	"testing"
+
+	"github.com/seed-ff2cb582/leader/store"
+)
+
+func TestLogsAreLinesOfTheCommand(t *testing.T) {
+	var b strings.Builder
+	quiet := NewLogger(&b, false).With("group", "g", "instance", "a")
+	quiet.Info("not told")
+	quiet.Warn("no answer", "error", fmt.Errorf("%w: %w", store.ErrPermanent, errors.New("two\nlines")), "term", 7, "leader", "")
+	quiet.Warn("note", "kind", "warning", "text", "A sentence.", "correlation", "")
+	quiet.Error("note", "kind", "panic", "text", "OnPromote panicked")
+	want := "leader: warning: no answer, error two; lines, term 7\nleader: warning: A sentence.\nleader: error: OnPromote panicked, kind panic\n"
+	if b.String() != want {
+		t.Errorf("%q, want %q", b.String(), want)
+	}
+	b.Reset()
+	NewLogger(&b, true).WithGroup("x").With("k", "v\x1b").Debug("call", "error", error(nil), "n", 1)
+	if !regexp.MustCompile(`^leader: \d\d:\d\d:\d\d\.\d{3} call, x\.k v\x{fffd}, x\.n 1\n$`).MatchString(b.String()) {
+		t.Errorf("%q", b.String())
+	}
+}
