@@ -70,7 +70,7 @@ test: ## run the tests of all modules, shuffled, with the race detector where th
 .PHONY: labs
 labs: ## run the guards on real databases, the page in a real browser, and slices of fire lab and comparison
 	$(call begin,labs)
-	@# PostgreSQL, MariaDB and Chromium, where the machine has none: unpacked into the user's cache, once.
+	@echo "labs: PostgreSQL, MariaDB and Chromium are looked for; what is absent is fetched from Debian into your cache, once"
 	go run ./test/databases/install
 	go run ./test/dash/install
 	go test -race -shuffle=on -count=1 -timeout $(TIMEOUT) $$(go list work | grep -E '$(LABS)')

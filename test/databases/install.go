@@ -101,6 +101,8 @@ func installDebian(ctx context.Context, w io.Writer, program, debian string) err
 	if err != nil {
 		return err
 	}
+	fmt.Fprintf(w, "databases: %s is absent: Debian's %s and what it needs are about to be downloaded, and unpacked into %s; nothing else is changed\n",
+		program, debian, filepath.Join(cache, program))
 	if err := os.MkdirAll(cache, 0o755); err != nil {
 		return err
 	}

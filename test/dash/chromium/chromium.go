@@ -110,6 +110,7 @@ func Install(ctx context.Context, w io.Writer) error {
 	if err != nil {
 		return err
 	}
+	fmt.Fprintf(w, "chromium: it is absent: Debian's chromium and what it needs are about to be downloaded, and unpacked into %s; nothing else is changed\n", target)
 	if err := os.MkdirAll(filepath.Dir(target), 0o755); err != nil {
 		return err
 	}
