@@ -66,8 +66,8 @@ func errMisplaced(model *kong.Application, args []string) error {
 	return nil
 }
 
-func findCommand(app *kong.Node, name string) *kong.Node {
-	return app.Children[slices.IndexFunc(app.Children, func(n *kong.Node) bool { return n.Name == name })]
+func findCommand(all *kong.Node, name string) *kong.Node {
+	return all.Children[slices.IndexFunc(all.Children, func(n *kong.Node) bool { return n.Name == name })]
 }
 
 func isFlag(word string) bool { return strings.HasPrefix(word, "-") && word != "-" }
