@@ -182,7 +182,7 @@ func lineOf(g Group, now time.Time) line {
 	}
 	silence := ""
 	if g.Silent {
-		silence = g.trust(now)
+		silence = g.lease(now)
 	}
 	return line{now, g.Group, event, g.Leader, g.Term, []string{silence, since, g.change(), g.Why, told("successor ", g.Successor), g.Address}}
 }
