@@ -193,6 +193,11 @@ type ControlState struct {
 	// Leader is who holds the record, or why nobody does. A record does not tell its age: that of a leader which
 	// has just died reads like any other, and Until is counted from now.
 	Leader LeaderInfo
+	// Revision is that of the group's record, 0 if the store knows nothing of it.
+	Revision uint64
+	// Lease is for how long others leave the record alone from when it arrives,
+	// 0 if nobody holds it or if it does not say so.
+	Lease time.Duration
 	// Paused tells that the group is paused, PausedBy and PausedWhy by whom and for what reason.
 	Paused    bool
 	PausedBy  string
@@ -210,15 +215,16 @@ func (c *Control) State(ctx context.Context, group string) (ControlState, error)
 		return ControlState{Group: group}, err
 	}
 	s := ControlState{Group: group}
-	info, err := c.seen(ctx, group)
+	held, err := c.get(ctx, group)
 	if err != nil {
 		return s, err
 	}
+	info, _ := infoOf(group, held, time.Now())
 	entry, err := c.get(ctx, record.ControlKey(group))
 	if err != nil {
 		return s, err
 	}
-	s.Leader = info
+	s.Leader, s.Revision, s.Lease = info, held.Revision, leaseOf(record.Read(held))
 	asked := readControl(entry)
 	if p := asked.Paused; p != nil {
 		s.Paused, s.PausedBy, s.PausedWhy = true, p.By, p.Reason

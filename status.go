@@ -77,6 +77,12 @@ const (
 	ReasonBalanced     = Reason(machine.ReasonBalanced)     // a RoleManager handed the role to an instance that leads fewer
 )
 
+// The reasons of a vacancy that an operator wrote in the place of a record.
+const (
+	ReasonVacated   = Reason("vacated")   // the holder was gone: see Control.Vacate
+	ReasonForgotten = Reason("forgotten") // the group is gone, and lists leave it out: see Control.Forget
+)
+
 // Asked reports whether r is the end of a term for which somebody asked: the program, an operator or another candidate. The
 // other ends are troubles.
 func (r Reason) Asked() bool {

@@ -1,0 +1,227 @@
+package leader
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/seed-ff2cb582/leader/internal/machine"
+	"github.com/seed-ff2cb582/leader/internal/record"
+	"github.com/seed-ff2cb582/leader/store"
+)
+
+// Errors of Vacate and Forget, for errors.Is. See also those of a Control.
+var (
+	// ErrLed: somebody leads the group, or may do so as far as can be known.
+	ErrLed = errors.New("leader: the group may be led")
+	// ErrPaused: the group is paused, and a pause is not to be forgotten.
+	ErrPaused = errors.New("leader: the group is paused")
+)
+
+// A VacateRequest asks for the end of a record whose holder is gone.
+type VacateRequest struct {
+	// Group is the group. Required.
+	Group string
+	// Revision is that of the record which whoever asks has seen, as in
+	// ControlState.Revision: a later one is left alone. 0 means the one that
+	// stands there now.
+	Revision uint64
+	// Force ends the record without any proof that its holder is gone. Whoever
+	// sets it must know that: if the holder acts, it does so beside the next
+	// leader until it hears of the vacancy, or until its lease runs out.
+	Force bool
+	// By says who asks. Default: the name that the Control was made with.
+	By string
+	// Why is for people: at most 512 bytes of UTF-8 without control characters.
+	Why string
+}
+
+func (r VacateRequest) validate() error {
+	v := &validator{}
+	ElectionConfig{Group: r.Group, InstanceID: "-"}.validateNames(v)
+	v.check(validID(r.By), "By", r.By, "must be at most 256 bytes of printable UTF-8")
+	v.check(validWhy(r.Why), "Why", fmt.Sprintf("(%d bytes)", len(r.Why)), whyRule)
+	return v.err()
+}
+
+// Vacate ends the record of a holder that is gone, so that the candidates
+// claim it at once, those that have watched it as well as new ones. It is for
+// records that nobody else will end soon: of another program, of a host that is
+// known to be dead, of a group without candidates. A leader that answers is
+// asked by StepDown.
+//
+// Without Force it first watches the record for as long as its lease lasts, and
+// refuses with ErrLed if it changes, or if it does not say how long its lease
+// is: deleted records, and those of other programs. So nothing is ended that
+// somebody acts by. In any case it is a compare-and-swap on the revision that
+// was seen, and what a leader renews meanwhile is left alone.
+//
+// It returns the vacancy. Where nobody holds the record, it returns why, and
+// writes nothing. Other errors are ErrInvalidConfig, ErrNoLeader (the store
+// knows nothing of the group), the cause of a ctx that is done, and those of
+// the store: one that matches store.ErrUnknown means that the record may have
+// been ended. Vacate needs the rights of a candidate to write the group's key.
+func (c *Control) Vacate(ctx context.Context, r VacateRequest) (LeaderInfo, error) {
+	return c.end(ctx, r, ReasonVacated)
+}
+
+// Forget marks a group that is gone for good, so that lists leave it out: its
+// vacancy has ReasonForgotten from then on. Nothing is deleted, and if the
+// group returns, its terms go on growing; its first candidate claims the
+// record at once.
+//
+// A record that somebody holds is watched for as long as its lease lasts, and
+// ended then, as by Vacate without Force, with the same errors. A group that is
+// paused is refused with ErrPaused, since whoever returns would wait for the
+// end of a pause that nobody remembers. A request in the control record is left
+// there: it names a term that is over.
+func (c *Control) Forget(ctx context.Context, group, why string) (LeaderInfo, error) {
+	r := VacateRequest{Group: group, Why: why}
+	if err := r.validate(); err != nil {
+		return LeaderInfo{Group: group}, err
+	}
+	entry, err := c.get(ctx, record.ControlKey(group))
+	if err != nil {
+		return LeaderInfo{Group: group}, err
+	}
+	if p := readControl(entry).Paused; p != nil {
+		return LeaderInfo{Group: group}, fmt.Errorf("%w: group %q, by %q", ErrPaused, group, p.By)
+	}
+	return c.end(ctx, r, ReasonForgotten)
+}
+
+// end replaces a group's record by a vacancy with that reason.
+func (c *Control) end(ctx context.Context, r VacateRequest, reason Reason) (LeaderInfo, error) {
+	if r.By == "" {
+		r.By = c.by
+	}
+	if err := r.validate(); err != nil {
+		return LeaderInfo{Group: r.Group}, err
+	}
+	entry, err := c.get(ctx, r.Group)
+	if err != nil {
+		return LeaderInfo{Group: r.Group}, err
+	}
+	info, seen := infoOf(r.Group, entry, time.Now())
+	switch {
+	case seen.Kind == machine.Absent:
+		return info, fmt.Errorf("%w: the store knows nothing of group %q", ErrNoLeader, r.Group)
+	case r.Revision != 0 && entry.Revision != r.Revision:
+		return info, changedMeanwhile(r.Group)
+	case seen.Kind == machine.Vacant && (reason == ReasonVacated || info.Reason == reason):
+		return info, nil
+	case seen.Kind != machine.Vacant && !r.Force:
+		if err := c.outlast(ctx, r.Group, entry); err != nil {
+			return info, err
+		}
+	}
+	left := vacancyOf(entry, r, reason)
+	if err := c.writeVacancy(ctx, r.Group, entry.Revision, left); err != nil {
+		return info, err
+	}
+	return LeaderInfo{
+		Group: r.Group, Term: left.Term, Reason: reason, By: r.By, Why: r.Why, Correlation: correlation(left.Token),
+	}, nil
+}
+
+func changedMeanwhile(group string) error {
+	return fmt.Errorf("%w: %w: the record of group %q was written meanwhile", ErrLed, store.ErrConflict, group)
+}
+
+// vacancyOf is the vacancy that takes an entry's place. It keeps what candidates
+// go by: which term it was, and who stands.
+func vacancyOf(entry store.Entry, r VacateRequest, reason Reason) record.Record {
+	seen, old := record.Read(entry)
+	return record.Record{
+		Token: old.Token, Term: seen.Term(), Standings: old.Standings,
+		Reason: string(reason), By: r.By, Why: r.Why,
+	}
+}
+
+// leaseOf is for how long whoever sees a record must leave it alone, and 0 if it
+// does not say so.
+func leaseOf(seen machine.Seen, r record.Record) time.Duration {
+	if seen.Kind != machine.Held || seen.Rec.TTL <= 0 {
+		return 0
+	}
+	return machine.Wait(min(seen.Rec.TTL, MaxTTL), max(DefaultClockDrift, float64(r.Drift)))
+}
+
+// outlast returns nil when the lease of a record, which has just arrived, has
+// run out without a renewal. Its claim is due then, and so is a vacancy.
+func (c *Control) outlast(ctx context.Context, group string, entry store.Entry) error {
+	arrived := time.Now()
+	lease := leaseOf(record.Read(entry))
+	if lease == 0 {
+		return fmt.Errorf("%w: group %q: its record does not say how long its writer may act by it", ErrLed, group)
+	}
+	look, err := c.lookOut(ctx, group)
+	if err != nil {
+		return err
+	}
+	defer look.stop()
+	for s := look.first; ; {
+		switch {
+		case s.rev > entry.Revision && s.info.ID != "":
+			return fmt.Errorf("%w: %q renews the record of group %q", ErrLed, s.info.ID, group)
+		case s.rev > entry.Revision:
+			return changedMeanwhile(group)
+		case time.Since(arrived) >= lease:
+			return nil
+		}
+		if s, err = look.next(ctx, arrived.Add(lease)); err != nil {
+			return fmt.Errorf("leader: the record of group %q was not watched to the end of its lease: %w", group, err)
+		}
+	}
+}
+
+// writeVacancy writes a vacancy in the place of the record of that revision.
+// What is tried again has the same expectation and content, so that it is
+// applied once at the most.
+func (c *Control) writeVacancy(ctx context.Context, group string, expected uint64, left record.Record) error {
+	value, err := left.Encode()
+	if err != nil {
+		return fmt.Errorf("%w: %w", store.ErrInvalid, err)
+	}
+	w := store.Write{Key: group, Expected: expected, Value: value, Tombstone: true}
+	doubt := false // a write of ours may have been applied, or be on its way
+	for rest := controlRest; ; rest = min(2*rest, controlMaxRest) {
+		err := c.tryWrite(ctx, w)
+		switch store.Classify(err) {
+		case store.OK:
+			return nil
+		case store.Conflict:
+			return c.refused(ctx, w, doubt)
+		case store.Permanent:
+			return inDoubt(doubt, err)
+		case store.Unknown:
+			doubt = true
+		default:
+		}
+		if !sleep(ctx, rest) {
+			return inDoubt(doubt, fmt.Errorf("%w: %w", context.Cause(ctx), err))
+		}
+	}
+}
+
+func (c *Control) tryWrite(ctx context.Context, w store.Write) error {
+	ctx, cancel := context.WithTimeout(ctx, controlTimeout)
+	defer cancel()
+	_, err := c.st.CompareAndSwap(ctx, w)
+	return err
+}
+
+// refused says what a refusal means. After an attempt without an answer it may
+// be that attempt which was applied.
+func (c *Control) refused(ctx context.Context, w store.Write, doubt bool) error {
+	if !doubt {
+		return changedMeanwhile(w.Key)
+	}
+	entry, err := c.get(ctx, w.Key)
+	if err == nil && entry.Tombstone && bytes.Equal(entry.Value, w.Value) {
+		return nil
+	}
+	return inDoubt(true, changedMeanwhile(w.Key))
+}
