@@ -8,6 +8,7 @@ import (
 
 	"github.com/nats-io/nats.go"
 
+	"github.com/seed-ff2cb582/leader/internal/machine"
 	"github.com/seed-ff2cb582/leader/internal/record"
 	"github.com/seed-ff2cb582/leader/store"
 	"github.com/seed-ff2cb582/leader/store/natsstore"
@@ -198,6 +199,8 @@ type ControlState struct {
 	// Lease is for how long others leave the record alone from when it arrives,
 	// 0 if nobody holds it or if it does not say so.
 	Lease time.Duration
+	// Vacant reports that the record is a vacancy, which candidates claim at once.
+	Vacant bool
 	// Paused tells that the group is paused, PausedBy and PausedWhy by whom and for what reason.
 	Paused    bool
 	PausedBy  string
@@ -219,12 +222,13 @@ func (c *Control) State(ctx context.Context, group string) (ControlState, error)
 	if err != nil {
 		return s, err
 	}
-	info, _ := infoOf(group, held, time.Now())
+	info, seen := infoOf(group, held, time.Now())
 	entry, err := c.get(ctx, record.ControlKey(group))
 	if err != nil {
 		return s, err
 	}
-	s.Leader, s.Revision, s.Lease = info, held.Revision, leaseOf(record.Read(held))
+	s.Leader, s.Revision = info, held.Revision
+	s.Lease, s.Vacant = leaseOf(record.Read(held)), seen.Kind == machine.Vacant
 	asked := readControl(entry)
 	if p := asked.Paused; p != nil {
 		s.Paused, s.PausedBy, s.PausedWhy = true, p.By, p.Reason

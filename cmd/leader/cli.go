@@ -49,6 +49,9 @@ type cli struct {
 	Pause    steer.PauseCommand    `cmd:"" group:"steer" help:"Keep everybody from leading a group."`
 	Resume   steer.ResumeCommand   `cmd:"" group:"steer" help:"End the pause of a group."`
 
+	Vacate steer.VacateCommand `cmd:"" group:"steer" help:"End the record of a holder that is gone."`
+	Forget steer.ForgetCommand `cmd:"" group:"steer" help:"Mark a group that is gone for good."`
+
 	Bucket     bucket.Command     `cmd:"" group:"setup" help:"Make a bucket for elections, or examine one."`
 	Doctor     doctor.Command     `cmd:"" group:"setup" help:"Examine the servers, the bucket, and what the user may do."`
 	HelpOf     helpCommand        `cmd:"" name:"help" group:"setup" help:"Show the help of a command."`

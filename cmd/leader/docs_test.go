@@ -36,6 +36,8 @@ var printed = map[string]any{
 	"transfer":      steer.Result{},
 	"pause":         steer.Result{},
 	"resume":        steer.Result{},
+	"vacate":        steer.Result{},
+	"forget":        steer.Result{},
 	"bucket create": nil, "bucket check": nil, "campaign": nil, "doctor": nil,
 	"demo":    demo.Event{},
 	"version": version.Info{},

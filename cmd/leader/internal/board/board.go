@@ -74,6 +74,9 @@ func (g *Group) Since() time.Time {
 	}
 }
 
+// Forgotten reports whether an operator marked the group as gone for good.
+func (g Group) Forgotten() bool { return g.ID == "" && g.Reason == leader.ReasonForgotten }
+
 // A Term is a term as it was seen from here.
 type Term struct {
 	Number      uint64
@@ -347,7 +350,7 @@ func bounded(r leader.Reason) leader.Reason {
 		leader.ReasonTrustExpired, leader.ReasonSuperseded, leader.ReasonOverwritten, leader.ReasonDisconnected,
 		leader.ReasonRetriesSpent, leader.ReasonLateGrant, leader.ReasonResigned, leader.ReasonTransferred,
 		leader.ReasonSteppedDown, leader.ReasonStopped, leader.ReasonPanicked, leader.ReasonCrashed, leader.ReasonClosed, leader.ReasonUnhealthy, leader.ReasonPaused,
-		leader.ReasonOutranked, leader.ReasonBalanced, leader.ReasonRemnant:
+		leader.ReasonOutranked, leader.ReasonBalanced, leader.ReasonRemnant, leader.ReasonVacated, leader.ReasonForgotten:
 		return r
 	default:
 		return ReasonOther

@@ -63,6 +63,7 @@ type view struct {
 	Why       string `json:"why,omitempty"`
 	Successor string `json:"successor,omitempty"`
 	Paused    *pause `json:"paused,omitempty"`
+	Hidden    bool   `json:"hidden,omitempty"` // an operator marked it as gone for good
 	Terms     []term `json:"terms"`
 }
 
@@ -95,6 +96,7 @@ func viewOf(g board.Group, now time.Time) view {
 		Group: g.Group, Leader: g.ID, Term: g.Term, Priority: g.Priority, Version: g.Version, Address: g.Address, Meta: g.Meta,
 		Left: left(g, now), Window: g.Window.Milliseconds(),
 		Since: unix(g.Since()), Reason: string(g.Reason), By: g.By, Why: g.Why, Successor: g.Successor, Terms: make([]term, len(g.Terms)),
+		Hidden: g.Forgotten(),
 	}
 	if g.ID != "" {
 		v.Unconfirmed, v.Renewed, v.Silent = !g.Confirmed, unix(g.Renewed), g.Silent

@@ -92,6 +92,7 @@ type collector struct {
 	board     *board.Board
 	bucket    string
 	connected func() bool
+	all       bool // with the groups that are marked as gone
 }
 
 func (d definition) desc() *prometheus.Desc {
@@ -113,7 +114,9 @@ func (c *collector) Collect(out chan<- prometheus.Metric) {
 	}
 	all := c.board.Since(0)
 	for _, g := range all.Changed {
-		s.group(g)
+		if c.all || !g.Forgotten() {
+			s.group(g)
+		}
 	}
 	s.put(groups, float64(all.Count), c.bucket)
 	s.put(ignored, float64(all.State.Ignored), c.bucket)

@@ -21,6 +21,7 @@ type Command struct {
 	app.Target
 
 	HTTP string `name:"http" default:"127.0.0.1:9464" placeholder:"ADDRESS" help:"Where to serve the metrics."`
+	All  bool   `help:"With the groups that are marked as gone (leader forget)."`
 }
 
 // Help is shown below the flags.
@@ -33,7 +34,7 @@ so that they can be joined with those of the candidates. Those that are bounded 
 (leader, address, version) have one series per group, cut at 128 bytes:
 
 ` + describe() + `
-A group of which the bucket knows nothing any more has no series. Counters start with the exporter.
+A group of which the bucket knows nothing any more, or that is marked as gone (leader forget), has no series. Counters start with the exporter.
 
 The exporter has no access control of its own: serve other than loopback addresses to those who may see who leads.
 
@@ -70,7 +71,7 @@ func (c Command) Run(ctx context.Context, std app.Streams) error {
 	var following sync.WaitGroup
 	defer following.Wait()
 	defer cancel()
-	handler, err := newHandler(&collector{board: b, bucket: session.Bucket, connected: session.NC.IsConnected})
+	handler, err := newHandler(&collector{board: b, bucket: session.Bucket, connected: session.NC.IsConnected, all: c.All})
 	if err != nil {
 		return err
 	}

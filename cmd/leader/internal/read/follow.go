@@ -70,7 +70,7 @@ func (b *board) take(ctx context.Context, x sight) error {
 	case x.renewed:
 		b.renew(x.info)
 		return nil
-	case gone(x.info):
+	case gone(x.info), b.cmd.hides(x.info.Group, x.info.ID, x.info.Reason):
 		delete(b.groups, x.info.Group)
 		return b.print(groupOf(x.info, time.Now()))
 	}

@@ -23,6 +23,7 @@ type ListCommand struct {
 	Vacant  bool   `help:"Only groups that nobody leads."`
 	Sort    string `enum:"group,leader,since,term" default:"group" placeholder:"COLUMN" help:"What to sort by: group, leader, since (the latest change first), term (the highest first)."`
 	Bare    bool   `name:"no-headers" help:"Leave out the first line of a table."`
+	All     bool   `short:"a" help:"With the groups that are marked as gone (leader forget)."`
 }
 
 // Help says what the command does.
@@ -98,6 +99,7 @@ func (c ListCommand) Run(ctx context.Context, std app.Streams) error {
 	limited, cancel := context.WithTimeout(ctx, c.Timeout)
 	defer cancel()
 	groups, err := gather(limited, s, st, c.Pattern)
+	groups = c.shown(groups)
 	switch {
 	case err != nil:
 		return err
