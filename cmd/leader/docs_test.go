@@ -32,6 +32,7 @@ var printed = map[string]any{
 	"watch":         read.Change{},
 	"history show":  read.Past{},
 	"token verify":  read.Verdict{},
+	"wait":          read.Group{},
 	"step-down":     steer.Result{},
 	"transfer":      steer.Result{},
 	"pause":         steer.Result{},

@@ -1,0 +1,131 @@
+package read
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/seed-ff2cb582/leader/cmd/leader/internal/app"
+	"github.com/seed-ff2cb582/leader/cmd/leader/internal/output"
+)
+
+// WaitCommand waits until a group is led, or vacant.
+type WaitCommand struct {
+	app.Target
+	output.Format
+
+	Group  string `arg:"" help:"The group."`
+	By     string `placeholder:"ID" help:"Until this candidate leads."`
+	Vacant bool   `help:"Until nobody leads."`
+}
+
+// Help says what the command does.
+func (WaitCommand) Help() string {
+	return `Waits until somebody leads a group, and shows it as leader ls does. With --by it waits for one candidate, with --vacant
+until nobody leads: the leader has released, or its lease has run out. A group of which the bucket knows nothing is vacant.
+
+A record does not show whether its leader lives. So somebody counts as leading when the server has stored a renewal within the lease, by
+the clocks of the server and of this host, or when the next renewal arrives. Where leaders cool down before they act
+(leader run --grace), one is waited for no longer: it leads as far as others can see.
+
+With -o json there is one object, that of leader ls.
+
+Exit status: 0; 2 wrong usage; 5 if the bucket is missing or may not be read; 6 if it did not come to that within --timeout.
+
+Examples:
+  leader wait reports --dev
+  leader wait reports --timeout 1m && curl http://reports/
+  leader wait reports --by host-2 --timeout 30s
+  leader step-down reports --yes --no-wait && leader wait reports --vacant`
+}
+
+// Validate checks what the parser cannot.
+func (c WaitCommand) Validate() error {
+	errs := []error{c.Target.Validate(), validGroup(c.Group)}
+	if c.Vacant && c.By != "" {
+		errs = append(errs, errors.New("--vacant: nobody leads then, and --by names who is to"))
+	}
+	return errors.Join(errs...)
+}
+
+// Run waits.
+func (c WaitCommand) Run(ctx context.Context, std app.Streams) error {
+	s, err := c.Open("wait")
+	if err != nil {
+		return err
+	}
+	defer s.Close()
+	st, err := s.Store()
+	if err != nil {
+		return err
+	}
+	limited, cancel := context.WithTimeout(ctx, c.Timeout)
+	defer cancel()
+	w := &waiting{cmd: c, details: newDetails(s)}
+	err = observe(limited, st, c.Group, std.Err, w.run)
+	switch {
+	case w.fits:
+		shown := table([]Group{w.last}, time.Now())
+		shown.Value = w.last
+		return c.Write(std.Out, shown)
+	case err != nil:
+		return err
+	case ctx.Err() != nil:
+		return &app.ExitError{Code: app.ExitFailure} // by a signal, which needs no words
+	}
+	return fmt.Errorf("%w: %s", context.DeadlineExceeded, w.describe())
+}
+
+// A waiting is what one command has seen so far.
+type waiting struct {
+	cmd     WaitCommand
+	details *details
+	last    Group
+	fits    bool // what was waited for has come
+}
+
+func (w *waiting) run(ctx context.Context, seen <-chan sight) error {
+	for {
+		select {
+		case <-ctx.Done():
+			return nil
+		case x := <-seen:
+			if w.take(ctx, x); w.fits {
+				return nil
+			}
+		}
+	}
+}
+
+// take takes in what the observer tells.
+func (w *waiting) take(ctx context.Context, x sight) {
+	if x.present {
+		return
+	}
+	w.last = groupOf(x.info, time.Now())
+	switch {
+	case w.cmd.Vacant:
+		w.fits = x.info.ID == ""
+	case x.info.ID == "", w.cmd.By != "" && w.cmd.By != x.info.ID:
+	default:
+		w.details.try(ctx, fromRecords, &w.last, w.details.fromRecord)
+		w.fits = x.renewed || !w.last.Renewed.IsZero() && !w.last.Silent
+	}
+}
+
+// describe says what was there instead.
+func (w *waiting) describe() string {
+	switch g := w.last; {
+	case g.Leader != "" && w.cmd.Vacant:
+		return fmt.Sprintf("%q leads group %q in term %d", g.Leader, w.cmd.Group, g.Term)
+	case g.Leader != "" && w.cmd.By != "" && w.cmd.By != g.Leader:
+		return fmt.Sprintf("%q leads group %q in term %d, and not %q", g.Leader, w.cmd.Group, g.Term, w.cmd.By)
+	case g.Leader != "":
+		return fmt.Sprintf("%q holds the record of group %q and does not renew it", g.Leader, w.cmd.Group)
+	case g.Reason == "":
+		return fmt.Sprintf("nothing was heard of group %q", w.cmd.Group)
+	default:
+		return fmt.Sprintf("nobody leads group %q: %s", w.cmd.Group, g.change())
+	}
+}

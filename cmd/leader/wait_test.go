@@ -1,0 +1,105 @@
+package main
+
+import (
+	"context"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/seed-ff2cb582/leader"
+	"github.com/seed-ff2cb582/leader/cmd/leader/internal/read"
+)
+
+// waiting runs leader wait beside what it waits for.
+func (l *readLab) waiting(args ...string) (end func() read.Group) {
+	l.t.Helper()
+	type result struct {
+		code      int
+		out, errs string
+	}
+	done := make(chan result, 1)
+	go func() {
+		code, out, errs := runProgram(l.t, []string{"NATS_URL=" + l.url}, append([]string{"wait", steered, "-o", "json", "--timeout", "60s"}, args...)...)
+		done <- result{code, out, errs}
+	}()
+	return func() (g read.Group) {
+		l.t.Helper()
+		r := <-done
+		if r.code != 0 {
+			l.t.Fatalf("%q: exit status %d: %s", args, r.code, r.errs)
+		}
+		decodeStrictly(l.t, r.out, &g)
+		return g
+	}
+}
+
+func TestWaitEndsWhenItHasComeToThat(t *testing.T) {
+	l := newReadLab(t)
+	led, vacant, byB := l.waiting(), l.waiting("--vacant"), l.waiting("--by", "b")
+	if g := vacant(); g.Leader != "" {
+		t.Errorf("%+v", g)
+	}
+	a := l.stand(steered, "a")
+	if g := led(); g.Leader != "a" || g.Term != a.Term().Number {
+		t.Errorf("%+v", g)
+	}
+	if g := l.waiting("--by", "a")(); g.Leader != "a" {
+		t.Errorf("%+v", g)
+	}
+	l.stand(steered, "b")
+	if err := a.Stop(); err != nil {
+		t.Fatal(err)
+	}
+	if g := byB(); g.Leader != "b" {
+		t.Errorf("%+v", g)
+	}
+}
+
+func TestWaitEndsWhenNobodyLeadsAnyMore(t *testing.T) {
+	l := newReadLab(t)
+	a := l.stand(steered, "a")
+	vacant := l.waiting("--vacant")
+	if err := a.Pause(l.within(), "migration"); err != nil {
+		t.Fatal(err)
+	}
+	if g := vacant(); g.Leader != "" || g.Reason != leader.ReasonPaused {
+		t.Errorf("%+v", g)
+	}
+}
+
+func TestWaitSaysWhatItSawInstead(t *testing.T) {
+	l := newReadLab(t)
+	if _, stderr := l.run(6, "wait", steered, "--timeout", "300ms"); !strings.Contains(stderr, "nobody leads group") {
+		t.Errorf("stderr %q", stderr)
+	}
+	l.stand(steered, "a")
+	for want, args := range map[string][]string{
+		`"a" leads group "reports" in term `: {"--vacant"},
+		`and not "b"`:                        {"--by", "b"},
+	} {
+		if _, stderr := l.run(6, append([]string{"wait", steered, "--timeout", "300ms"}, args...)...); !strings.Contains(stderr, want) {
+			t.Errorf("%q: stderr %q", args, stderr)
+		}
+	}
+	l.run(2, "wait", steered, "--vacant", "--by", "a")
+	l.run(5, "wait", steered, "--bucket", "none", "--timeout", "60s")
+}
+
+// A record that its dead leader left behind reads as one of a leader that
+// lives. Its lease is over by the server's clock.
+func TestWaitDoesNotTakeADeadLeaderForOneThatLeads(t *testing.T) {
+	l := newReadLab(t)
+	l.put(steered, `{"id":"gone","token":"t","ttl":1,"term":7}`)
+	l.until("the record is old", func() error {
+		ctx, cancel := context.WithTimeout(l.within(), 200*time.Millisecond)
+		defer cancel()
+		<-ctx.Done()
+		if all := l.listed(); !all[0].Silent {
+			return context.DeadlineExceeded
+		}
+		return nil
+	})
+	if _, stderr := l.run(6, "wait", steered, "--timeout", "300ms"); !strings.Contains(stderr, "nobody leads") {
+		t.Errorf("stderr %q", stderr)
+	}
+}
