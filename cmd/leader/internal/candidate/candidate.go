@@ -16,6 +16,7 @@ import (
 	"github.com/seed-ff2cb582/leader/advisory"
 	"github.com/seed-ff2cb582/leader/cmd/leader/internal/app"
 	"github.com/seed-ff2cb582/leader/rollcall"
+	"github.com/seed-ff2cb582/leader/store/natsstore"
 )
 
 // Flags describe a candidate. Commands embed them.
@@ -135,6 +136,32 @@ func (f Flags) Connect(command string) (*app.Session, error) {
 
 // Election returns the candidate. It has not been started.
 func (f Flags) Election(s *app.Session, cfg leader.ElectionConfig) (leader.Election, error) {
+	return leader.NewElection(s.NC, f.complete(s, cfg))
+}
+
+// RoleManager returns the candidate for several groups, of which it leads one at
+// the most. It has not been started.
+func (f Flags) RoleManager(s *app.Session, cfg leader.ElectionConfig, groups []string) (*leader.RoleManager, error) {
+	cfg = f.complete(s, cfg)
+	cfg.Group = "" // the groups are the roles
+	st, err := s.StoreOfKeys(natsstore.Options{Create: &natsstore.BucketConfig{}, Logger: cfg.Logger})
+	if err != nil {
+		return nil, fmt.Errorf("%w: --bucket: %w", app.ErrUsage, err)
+	}
+	m, err := leader.NewRoleManagerWithStore(st, leader.RoleManagerConfig{Election: cfg, MaxRoles: 1})
+	if err != nil {
+		return nil, err
+	}
+	for _, group := range groups {
+		if err := m.Add(context.Background(), leader.Role{Name: group}); err != nil {
+			return nil, err
+		}
+	}
+	return m, nil
+}
+
+// complete adds to a configuration what it takes from the session.
+func (f Flags) complete(s *app.Session, cfg leader.ElectionConfig) leader.ElectionConfig {
 	cfg.JetStreamDomain = s.Domain
 	if s.Fresh && cfg.AcquireGrace == leader.GraceAuto {
 		// A new bucket is not waited for: no leader can be left of one before it.
@@ -144,7 +171,7 @@ func (f Flags) Election(s *app.Session, cfg leader.ElectionConfig) (leader.Elect
 	if f.Advisories {
 		cfg.Hooks = leader.JoinHooks(cfg.Hooks, advisory.Hooks(s.NC, advisory.Options{}))
 	}
-	return leader.NewElection(s.NC, cfg)
+	return cfg
 }
 
 // A check is a health check by a shell command.

@@ -2,13 +2,10 @@ package read
 
 import (
 	"context"
-	"strconv"
 	"sync"
 	"sync/atomic"
 	"time"
 
-	"github.com/nats-io/nats.go"
-	"github.com/nats-io/nats.go/jetstream"
 
 	"github.com/seed-ff2cb582/leader"
 	"github.com/seed-ff2cb582/leader/advisory"
@@ -113,39 +110,11 @@ func (d *details) fromHistory(ctx context.Context, pattern string, groups []Grou
 
 // fromRecord asks the server when it stored the record.
 func (d *details) fromRecord(ctx context.Context, g *Group) error {
-	at, revision, err := storedAt(ctx, d.s, g.Group)
+	at, revision, err := d.s.StoredAt(ctx, g.Group)
 	if err == nil && !at.IsZero() {
 		*g = g.withRecord(at, revision, time.Now())
 	}
 	return err
-}
-
-// storedAt returns when the server stored a record. The zero time means that it does not say: the bucket allows no direct
-// reads, or the record is gone.
-func storedAt(ctx context.Context, s *app.Session, group string) (time.Time, uint64, error) {
-	api := jetstream.DefaultAPIPrefix
-	if s.Domain != "" {
-		api = "$JS." + s.Domain + ".API."
-	}
-	m, err := s.NC.RequestMsgWithContext(ctx, nats.NewMsg(api+"DIRECT.GET.KV_"+s.Bucket+".$KV."+s.Bucket+"."+group))
-	if err != nil {
-		return time.Time{}, 0, err
-	}
-	at, err := time.Parse(time.RFC3339Nano, last(m, jetstream.TimeStampHeaer))
-	if err != nil {
-		return time.Time{}, 0, nil //nolint:nilerr // not an answer with a time in it, which is not known then
-	}
-	revision, _ := strconv.ParseUint(last(m, jetstream.SequenceHeader), 10, 64) // 0 is the revision of nothing
-	return at.UTC(), revision, nil
-}
-
-// last is the server's own value of a header: it stands behind those that the writer stored.
-func last(m *nats.Msg, header string) string {
-	values := m.Header.Values(header)
-	if len(values) == 0 {
-		return ""
-	}
-	return values[len(values)-1]
 }
 
 // fromLeader asks the leader.

@@ -48,6 +48,7 @@ type Command struct {
 	Label       string        `placeholder:"CMD" help:"A shell command at the start, at promotion and at demotion, with LEADER_ROLE=leader or follower."`
 	Cgroup      string        `name:"cgroup" default:"auto" placeholder:"auto" help:"Run the program in a cgroup of its own and kill that, which reaches processes of other users, too (Linux): auto (where one can be had), off, require, or the path of the cgroup to make it in."`
 	AllowSetuid bool          `help:"Run a program that becomes another user (sudo, setuid) although it cannot be ended then."`
+	Slots       int           `short:"n" default:"1" placeholder:"N" help:"Let N hosts run the program at the same time: each leads one of the groups GROUP.1 to GROUP.N."`
 	HTTP        string        `name:"http" placeholder:"ADDRESS" help:"Serve /livez, /readyz, /leader and /metrics, on :8080 for example."`
 
 	Group   string   `arg:"" help:"The group: at most one of its members runs the program."`
@@ -63,10 +64,15 @@ acknowledged for so long that only --stop-timeout is left; what lives after that
 closes. That holds while leader run itself is stopped, killed or cut off: a guard process watches it. Nothing is released before all is gone.
 
 Environment of the program: LEADER_GROUP, LEADER_TERM (a number that only grows: give it to what must refuse a stale
-leader), LEADER_TOKEN, LEADER_ID, LEADER_BUCKET.
+leader), LEADER_TOKEN, LEADER_ID, LEADER_BUCKET; with --slots also LEADER_SLOT, 1 to N, and LEADER_SLOTS, N.
 
 Signals HUP, INT, QUIT, TERM, USR1, USR2 and WINCH are passed on to the program's process group. After INT, QUIT or TERM
 leader run exits when the program has; the lease is kept for as long as it takes. As process 1 of a container it collects orphans.
+
+With --slots N as many hosts run the program at the same time. The slots are groups of their own, GROUP.1 to GROUP.N, for all
+commands: leader ls 'GROUP.*' shows them, leader step-down GROUP.2 empties one. A host stands in all and runs the program in one at
+the most; LEADER_GROUP is that slot's group, and LEADER_TERM grows in each slot by itself. Give all hosts the same N. A process whose
+host runs the program already, under the same --id, ends with status 1. With --http, /leader?group=GROUP.1 asks for a slot.
 
 Exit status: that of the program; 128 + n if signal n ended it, or ended leader run while it did not lead; 126 if the
 program cannot be run, 127 if it does not exist; 2 wrong usage, 5 refused by the server, 1 other failures.
@@ -108,6 +114,8 @@ Examples:
   leader run web --ttl 3s --heartbeat 500ms -- ./server
   # Restarted in place; probes and metrics on port 8080.
   leader run feed --on-exit restart --http :8080 -- ./feed
+  # On three of however many machines, each with its LEADER_SLOT.
+  leader run workers -n 3 -- ./worker
   leader run --dev try -- sh -c 'echo term $LEADER_TERM; sleep 5'`
 }
 
@@ -119,6 +127,9 @@ func (c Command) Validate() error {
 	}
 	if m := c.Cgroup; m != cgroupAuto && m != cgroupOff && m != cgroupRequire && !filepath.IsAbs(m) {
 		errs = append(errs, fmt.Errorf("--cgroup %q: must be auto, off, require or an absolute path", m))
+	}
+	if c.Slots < 1 || c.Slots > maxSlots {
+		errs = append(errs, fmt.Errorf("--slots %d: must be 1 to %d", c.Slots, maxSlots))
 	}
 	if c.HTTP != "" {
 		errs = append(errs, web.CheckAddress("--http", c.HTTP))
@@ -145,7 +156,8 @@ const untilDead = 100 * 365 * 24 * time.Hour
 
 // config returns the candidate's configuration and the limits that its lease sets.
 func (c Command) config(shell candidate.Shell, std app.Streams) (leader.ElectionConfig, limits, error) {
-	cfg, err := c.Config(c.Group, leader.ProfileStable, shell, std.Err)
+	groups := c.groups()
+	cfg, err := c.Config(groups[len(groups)-1], leader.ProfileStable, shell, std.Err)
 	if err != nil {
 		return cfg, limits{}, err
 	}

@@ -159,7 +159,7 @@ func (c *custody) hear(ctx context.Context, r report) {
 		c.deny(append(r.Denied, c.denied...))
 		if c.silent {
 			// It is being stopped and will not end soon: who asks is not to be told that we lead.
-			_ = c.r.e.Resign(ctx) // the callback that calls it does not wait; the record is kept until it returns
+			_ = c.r.at.Load().e.Resign(ctx) // the callback that calls it does not wait; the record is kept until it returns
 		}
 	case evEnded:
 		c.last, c.over = r, true

@@ -25,9 +25,9 @@ func TestRunEndsWithItsElection(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	r := &runner{c: &Command{}, cfg: cfg, e: e, err: io.Discard, result: make(chan int, 1), shells: make(map[int]struct{})}
+	r := &runner{c: &Command{}, cfg: cfg, seats: []*seat{{e: e, group: "g"}}, known: make(map[string]leader.LeaderInfo), err: io.Discard, result: make(chan int, 1), shells: make(map[int]struct{})}
 	ended := make(chan error, 1)
-	go func() { ended <- r.elect(t.Context()) }()
+	go func() { ended <- r.elect(t.Context(), e) }()
 	select {
 	case err := <-ended:
 		if !errors.Is(err, leader.ErrPanicked) {

@@ -10,6 +10,7 @@ import (
 	"os/signal"
 	"strconv"
 	"sync"
+	"sync/atomic"
 	"syscall"
 	"time"
 
@@ -40,20 +41,27 @@ type runner struct {
 	clock   *suspendClock
 	window  *window
 	passing chan syscall.Signal // to the program that runs
-	e       leader.Election
+	session *app.Session
+	keys    store.Watcher        // the bucket
+	seats   []*seat              // where it stands: one or, with --slots, one a slot
+	at      atomic.Pointer[seat] // where it leads, or did last
 
 	result chan int // the exit status, once
 
 	mu     sync.Mutex
-	shells map[int]struct{} // the processes of hooks and checks
-	active bool             // a program runs
-	ending syscall.Signal   // we were told to end
+	shells map[int]struct{}             // the processes of hooks and checks
+	active bool                         // a program runs
+	ending syscall.Signal               // we were told to end
+	leads  bool                         // a term has begun, and its end has not been seen to
+	over   bool                         // no term is to begin any more
+	known  map[string]leader.LeaderInfo // who leads a group, if it is another
 }
 
 func (c Command) run(ctx context.Context, path string, std app.Streams) error {
 	r := &runner{
 		c: &c, err: std.Err, path: path, argv: c.Program, window: newWindow(), clock: newSuspendClock(sharedNow),
 		passing: make(chan syscall.Signal, 16), result: make(chan int, 1), shells: make(map[int]struct{}),
+		known: make(map[string]leader.LeaderInfo),
 	}
 	var err error
 	if r.cfg, r.limits, err = c.config(r.check, std); err != nil {
@@ -62,7 +70,9 @@ func (c Command) run(ctx context.Context, path string, std app.Streams) error {
 	if err := r.checkEnd(); err != nil {
 		return err
 	}
-	r.cfg.Hooks.Call = r.called
+	r.cfg.Hooks.PerElection = func(_ leader.Election, cfg leader.ElectionConfig) leader.Hooks {
+		return leader.Hooks{Call: func(call leader.Call) { r.called(cfg.Group, call) }}
+	}
 	session, err := c.Connect("run")
 	if err != nil {
 		return err
@@ -81,11 +91,16 @@ func (c Command) run(ctx context.Context, path string, std app.Streams) error {
 		return err
 	}
 	defer web.close()
-	if r.e, err = c.Election(session, r.cfg); err != nil {
+	all, seats, err := c.stand(session, r.cfg)
+	if err != nil {
 		return err
 	}
-	web.show(r.e)
-	return r.elect(ctx)
+	if r.keys, err = keys(session); err != nil {
+		return err
+	}
+	r.session, r.seats = session, seats
+	web.show(r.seats)
+	return r.elect(ctx, all)
 }
 
 // checkEnd looks for what it takes to end the program, and refuses one that
@@ -113,7 +128,7 @@ func (r *runner) checkEnd() error {
 }
 
 // elect takes part in the election until the program, or a signal, ends it.
-func (r *runner) elect(ctx context.Context) error {
+func (r *runner) elect(ctx context.Context, all contest) error {
 	signals := make(chan os.Signal, 16)
 	signal.Notify(signals, passedOn()...)
 	defer signal.Stop(signals)
@@ -122,21 +137,33 @@ func (r *runner) elect(ctx context.Context) error {
 	go r.pass(signals, done)
 
 	r.hook(ctx, r.c.Label, roleFollower, leader.Term{})
-	r.e.OnPromote(r.lead)
-	r.e.OnDemote(r.left)
-	r.e.OnLeaderChange(r.wait)
-	r.say("standing for %s as %q", r.cfg.Group, r.cfg.InstanceID)
-	if err := r.e.Start(ctx); err != nil {
+	ended := make(chan error, len(r.seats))
+	for _, s := range r.seats {
+		s.e.OnPromote(func(ctx context.Context, _ string) { r.lead(ctx, s) })
+		s.e.OnDemote(func() { r.left(s) })
+		s.e.OnLeaderChange(r.wait)
+	}
+	r.say("standing for %s as %q", r.c.Group, r.cfg.InstanceID)
+	if err := all.Start(ctx); err != nil {
 		return err
+	}
+	for _, s := range r.seats {
+		go func() {
+			select {
+			case <-s.e.Done():
+				ended <- s.e.Err()
+			case <-done:
+			}
+		}()
 	}
 	var code int
 	select {
 	case code = <-r.result:
-	case <-r.e.Done():
-		return r.e.Err() // it ended by itself, and stands no more: whoever started us may do so again
+	case err := <-ended:
+		return err // it ended by itself, and stands no more: whoever started us may do so again
 	}
 	// The program has ended. What is left is the release, which a server that is gone must not hold up.
-	err := r.e.StopWithContext(ctx, leader.StopOptions{DeleteKey: true, WaitForDemote: true, Timeout: 2 * r.c.Timeout})
+	err := all.StopWithContext(ctx, leader.StopOptions{DeleteKey: true, WaitForDemote: true, Timeout: 2 * r.c.Timeout})
 	if err != nil {
 		r.say("%v", err)
 	}
@@ -186,6 +213,26 @@ func (r *runner) receive(sig syscall.Signal) {
 	}
 }
 
+// mayLead claims the right to lead, which is over once leader run was given up.
+func (r *runner) mayLead() bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.leads = !r.over
+	return r.leads
+}
+
+// giveUp ends leader run with a status, unless a term has begun.
+func (r *runner) giveUp(code int, why string) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.leads || r.over {
+		return
+	}
+	r.over = true
+	r.say("%s", why)
+	r.finish(code)
+}
+
 // finish ends leader run with a status. The first one stands.
 func (r *runner) finish(code int) {
 	select {
@@ -211,17 +258,34 @@ func (r *runner) end() (told syscall.Signal) {
 }
 
 // called takes in each renewal that was acknowledged, also while the work of a term is being stopped.
-func (r *runner) called(c leader.Call) {
+//
+// What comes late of another slot does not count: one is led at a time.
+func (r *runner) called(group string, c leader.Call) {
+	if at := r.at.Load(); at != nil && at.group != group && at.e.IsLeader() {
+		return
+	}
 	if c.Outcome == store.OK && (c.Kind == "acquire" || c.Kind == "renew") {
 		r.window.extend(c.Correlation, r.clock.at(c.Sent)+int64(trust(r.cfg)))
 	}
 }
 
 // lead runs the program for one term.
-func (r *runner) lead(ctx context.Context, _ string) {
+func (r *runner) lead(ctx context.Context, s *seat) {
+	if !r.mayLead() {
+		<-ctx.Done()
+		return
+	}
+	r.at.Store(s)
+	if slot := twin(ctx, r.keys, r.cfg.InstanceID, s, r.seats); slot != 0 {
+		r.say("another process named %q runs the program in slot %d of %s: a host has one at the most (--id gives this one another name)",
+			r.cfg.InstanceID, slot, r.c.Group)
+		r.finish(app.ExitFailure)
+		<-ctx.Done()
+		return
+	}
 	term, _ := leader.TermFromContext(ctx)
-	r.say("leading %s in term %d", r.cfg.Group, term.Number)
-	if until := r.e.TrustUntil(); r.window.end(term.Correlation()) == 0 && !until.IsZero() {
+	r.say("leading %s in term %d", s.group, term.Number)
+	if until := s.e.TrustUntil(); r.window.end(term.Correlation()) == 0 && !until.IsZero() {
 		// The claim's acknowledgement was lost, and a look at the record told that it stands.
 		r.window.extend(term.Correlation(), r.clock.at(until.Add(-trust(r.cfg)))+int64(trust(r.cfg)))
 	}
@@ -244,8 +308,12 @@ func (r *runner) lead(ctx context.Context, _ string) {
 
 // wait tells those who look at a host on which nothing runs why.
 func (r *runner) wait(info leader.LeaderInfo) {
-	if info.ID != "" && info.ID != r.cfg.InstanceID {
-		r.say("waiting: %q leads %s in term %d", info.ID, r.cfg.Group, info.Term)
+	r.mu.Lock()
+	r.known[info.Group] = info
+	leads := r.leads
+	r.mu.Unlock()
+	if info.ID != "" && info.ID != r.cfg.InstanceID && !leads {
+		r.say("waiting: %q leads %s in term %d", info.ID, info.Group, info.Term)
 	}
 }
 
@@ -273,7 +341,7 @@ func (r *runner) once(ctx context.Context, term leader.Term) bool {
 		return true // renewals may be faster again
 	case v.broken:
 		r.say("the term is handed back")
-		_ = r.e.Resign(ctx) // the callback that calls it does not wait, and a term that is over needs none
+		_ = r.at.Load().e.Resign(ctx) // the callback that calls it does not wait, and a term that is over needs none
 	default:
 		return r.afterExit(ctx, v.code)
 	}
@@ -288,7 +356,7 @@ func (r *runner) afterExit(ctx context.Context, code int) bool {
 	case onExitRestart:
 		return true
 	case onExitCampaign:
-		_ = r.e.Resign(ctx) // as above
+		_ = r.at.Load().e.Resign(ctx) // as above
 	case onExitRelease:
 		r.finish(code)
 	default: // onExitStay
@@ -308,16 +376,34 @@ func (r *runner) runProgram(ctx context.Context, term leader.Term) verdict {
 	return c.follow(ctx)
 }
 
+// group is the one in which it leads, or did last.
+func (r *runner) group() string {
+	if at := r.at.Load(); at != nil {
+		return at.group
+	}
+	return r.c.Group
+}
+
 func (r *runner) environment(term leader.Term) []string {
-	return []string{
-		"LEADER_GROUP=" + r.cfg.Group, "LEADER_BUCKET=" + r.cfg.Bucket, "LEADER_ID=" + r.cfg.InstanceID,
+	at := r.at.Load()
+	env := []string{
+		"LEADER_GROUP=" + at.group, "LEADER_BUCKET=" + r.cfg.Bucket, "LEADER_ID=" + r.cfg.InstanceID,
 		"LEADER_TERM=" + strconv.FormatUint(term.Number, 10), "LEADER_TOKEN=" + term.Token,
 	}
+	if at.slot > 0 {
+		env = append(env, "LEADER_SLOT="+strconv.Itoa(at.slot), "LEADER_SLOTS="+strconv.Itoa(r.c.Slots))
+	}
+	return env
 }
 
 // left follows the end of a term and of its program.
-func (r *runner) left() {
-	r.say("leading no more: %s", r.e.Status().Reason)
+func (r *runner) left(s *seat) {
+	r.say("leading no more: %s", s.e.Status().Reason)
+	defer func() {
+		r.mu.Lock()
+		defer r.mu.Unlock()
+		r.leads = false
+	}()
 	r.hook(context.Background(), r.c.OnDemote, roleFollower, leader.Term{})
 	r.hook(context.Background(), r.c.Label, roleFollower, leader.Term{})
 }

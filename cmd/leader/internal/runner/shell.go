@@ -25,7 +25,7 @@ func (r *runner) hook(ctx context.Context, command, role string, term leader.Ter
 	}
 	ctx, cancel := context.WithTimeout(ctx, r.c.Timeout)
 	defer cancel()
-	env := append(os.Environ(), "LEADER_ROLE="+role, "LEADER_GROUP="+r.cfg.Group, "LEADER_ID="+r.cfg.InstanceID)
+	env := append(os.Environ(), "LEADER_ROLE="+role, "LEADER_GROUP="+r.group(), "LEADER_ID="+r.cfg.InstanceID)
 	if !term.IsZero() {
 		env = append(env, "LEADER_TERM="+strconv.FormatUint(term.Number, 10))
 	}

@@ -43,13 +43,13 @@ func openWeb(address string, cfg *leader.ElectionConfig, stderr io.Writer) (*end
 	return w, nil
 }
 
-// show serves an election.
-func (w *endpoint) show(e leader.Election) {
+// show serves the elections. With --slots, /leader?group=GROUP.1 asks for one.
+func (w *endpoint) show(seats []*seat) {
 	if w == nil {
 		return
 	}
 	mux := http.NewServeMux()
-	mux.Handle("/", probe.Handler(e, probe.Options{}))
+	mux.Handle("/", probes(seats))
 	mux.Handle("GET /metrics", promhttp.HandlerFor(w.registry, promhttp.HandlerOpts{}))
 	w.server = &http.Server{Handler: mux, ReadHeaderTimeout: 10 * time.Second}
 	fmt.Fprintf(w.err, "leader: http://%s/leader\n", w.listener.Addr())
@@ -58,6 +58,17 @@ func (w *endpoint) show(e leader.Election) {
 			fmt.Fprintln(w.err, "leader:", err)
 		}
 	}()
+}
+
+func probes(seats []*seat) http.Handler {
+	if len(seats) == 1 {
+		return probe.Handler(seats[0].e, probe.Options{})
+	}
+	all := make(map[string]leader.Election)
+	for _, s := range seats {
+		all[s.group] = s.e
+	}
+	return probe.HandlerOf(func() map[string]leader.Election { return all }, probe.Options{})
 }
 
 func (w *endpoint) close() {

@@ -1,0 +1,54 @@
+package app
+
+import (
+	"context"
+	"strconv"
+	"time"
+
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
+
+	"github.com/seed-ff2cb582/leader/store/natsstore"
+)
+
+// StoredAt returns when the server stored a group's record, and its revision.
+// The zero time means that it does not say: the bucket allows no direct reads,
+// or the record is gone.
+func (s *Session) StoredAt(ctx context.Context, group string) (time.Time, uint64, error) {
+	api := jetstream.DefaultAPIPrefix
+	if s.Domain != "" {
+		api = "$JS." + s.Domain + ".API."
+	}
+	m, err := s.NC.RequestMsgWithContext(ctx, nats.NewMsg(api+"DIRECT.GET.KV_"+s.Bucket+".$KV."+s.Bucket+"."+group))
+	if err != nil {
+		return time.Time{}, 0, err
+	}
+	at, err := time.Parse(time.RFC3339Nano, last(m, jetstream.TimeStampHeaer))
+	if err != nil {
+		return time.Time{}, 0, nil //nolint:nilerr // not an answer with a time in it, which is not known then
+	}
+	revision, _ := strconv.ParseUint(last(m, jetstream.SequenceHeader), 10, 64) // 0 is the revision of nothing
+	return at.UTC(), revision, nil
+}
+
+// last is the server's own value of a header: it stands behind those that the
+// writer stored.
+func last(m *nats.Msg, header string) string {
+	values := m.Header.Values(header)
+	if len(values) == 0 {
+		return ""
+	}
+	return values[len(values)-1]
+}
+
+// StoreOfKeys returns the bucket as a store whose user needs no right but to the
+// keys that are used. The session closes it.
+func (s *Session) StoreOfKeys(opts natsstore.Options) (*natsstore.Store, error) {
+	opts.Domain = s.Domain
+	st, err := natsstore.New(s.NC, s.Bucket, opts)
+	if err != nil {
+		return nil, err
+	}
+	s.closers = append(s.closers, st.Close)
+	return st, nil
+}
