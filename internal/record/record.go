@@ -101,6 +101,8 @@ type Control struct {
 	Paused *Pause `json:"paused,omitempty"`
 	// Stand is the latest candidate that made its standing known.
 	Stand *Stand `json:"stand,omitempty"`
+	// Ran is the last run of a program that runs once in a period.
+	Ran *Ran `json:"ran,omitempty"`
 	// Unknown are the other fields, as a JSON object, or "". A later version of this program may have written them, and
 	// who changes the record keeps them, too.
 	Unknown string `json:"-"`
@@ -138,6 +140,16 @@ type Stand struct {
 	Version  string `json:"version,omitempty"`
 	// Takeover asks the holder to hand over, if the standing is preferred to its own.
 	Takeover bool `json:"takeover,omitempty"`
+}
+
+// A Ran is a run of a program that one host of all begins once in a period.
+type Ran struct {
+	// Begin is when the period began, in milliseconds since 1970 (UTC). A run of
+	// that period or an earlier one is not begun any more.
+	Begin int64 `json:"begin"`
+	// ID is the candidate that began it, and Term its term.
+	ID   string `json:"id,omitempty"`
+	Term uint64 `json:"term,omitempty"`
 }
 
 // The operations of a Request.

@@ -17,6 +17,7 @@ import (
 
 // The exit statuses of its own; all others are the program's.
 const (
+	exitTaken     = 75  // another leads, or this host may not: EX_TEMPFAIL of sysexits.h
 	exitCannotRun = 126 // the program was found and could not be started
 	exitNotFound  = 127 // it was not found
 	exitSignal    = 128 // + n: signal n ended the program, or us while it did not run
@@ -49,6 +50,9 @@ type Command struct {
 	Cgroup      string        `name:"cgroup" default:"auto" placeholder:"auto" help:"Run the program in a cgroup of its own and kill that, which reaches processes of other users, too (Linux): auto (where one can be had), off, require, or the path of the cgroup to make it in."`
 	AllowSetuid bool          `help:"Run a program that becomes another user (sudo, setuid) although it cannot be ended then."`
 	Slots       int           `short:"n" default:"1" placeholder:"N" help:"Let N hosts run the program at the same time: each leads one of the groups GROUP.1 to GROUP.N."`
+	Try         bool          `help:"End with status 75 at once if another leads: for cron, and whatever else starts it again."`
+	Once        bool          `help:"Let one host of all begin the program once in --every: for cron, with the same line on each host."`
+	Every       time.Duration `placeholder:"1m" help:"The period of --once: at most the time between two runs."`
 	HTTP        string        `name:"http" placeholder:"ADDRESS" help:"Serve /livez, /readyz, /leader and /metrics, on :8080 for example."`
 
 	Group   string   `arg:"" help:"The group: at most one of its members runs the program."`
@@ -74,7 +78,23 @@ commands: leader ls 'GROUP.*' shows them, leader step-down GROUP.2 empties one. 
 the most; LEADER_GROUP is that slot's group, and LEADER_TERM grows in each slot by itself. Give all hosts the same N. A process whose
 host runs the program already, under the same --id, ends with status 1. With --http, /leader?group=GROUP.1 asks for a slot.
 
-Exit status: that of the program; 128 + n if signal n ended it, or ended leader run while it did not lead; 126 if the
+With --try it ends with status 75 as soon as it is known that another leads: one whose latest renewal the server has stored within the
+lease, or that renews. That is at once, but for a leader that has just died, whose lease is waited for, since else nobody would run the
+program until somebody does without --try. It also does if the group is paused, if this host is unhealthy, or if the server is not
+reached within --timeout. With --slots it does when all slots are taken.
+
+With --once one host of all begins the program once in a period, and the others end with status 0: at once when it has begun, whatever
+becomes of it. Periods have the length --every and are counted from 1970 (UTC) by the clock of the host that starts leader run, as cron
+counts: clocks may be apart by less than --every. A run is noted in the control record before the program starts, and never begun twice.
+It is not begun again either if the host dies: the next one is that of the next period. A host that does not get to lead in the
+period ends with status 75, and so does nobody's run wait for one that takes longer than the period. One whose clock is ahead of the
+server's by more than --every ends with status 1, since what it notes would keep the others away. It takes the right to write the
+group's control record, as operators have it.
+
+With --try and --once the candidate's name is the host's and the process's (host-1.4711) if --id is not given, since two of a host may
+overlap.
+
+Exit status: that of the program; 75 if another leads (--try), or if this host did not get to lead (--once); 128 + n if signal n ended it, or ended leader run while it did not lead; 126 if the
 program cannot be run, 127 if it does not exist; 2 wrong usage, 5 refused by the server, 1 other failures.
 
 Limits. Not even SIGKILL ends a process that hangs in the kernel. When a whole host or container is frozen, so is the
@@ -116,6 +136,10 @@ Examples:
   leader run feed --on-exit restart --http :8080 -- ./feed
   # On three of however many machines, each with its LEADER_SLOT.
   leader run workers -n 3 -- ./worker
+  # In the crontab of each: who leads goes on, the others end.
+  */5 * * * * root leader run --try report -- ./report.sh
+  # One of them, each night.
+  0 2 * * * root leader run --once --every 1h backup -- ./backup.sh
   leader run --dev try -- sh -c 'echo term $LEADER_TERM; sleep 5'`
 }
 
@@ -131,6 +155,7 @@ func (c Command) Validate() error {
 	if c.Slots < 1 || c.Slots > maxSlots {
 		errs = append(errs, fmt.Errorf("--slots %d: must be 1 to %d", c.Slots, maxSlots))
 	}
+	errs = append(errs, c.checkOnce())
 	if c.HTTP != "" {
 		errs = append(errs, web.CheckAddress("--http", c.HTTP))
 	}
@@ -146,6 +171,11 @@ func (c Command) Run(ctx context.Context, std app.Streams) error {
 			return &app.ExitError{Code: exitCannotRun}
 		}
 		return &app.ExitError{Code: exitNotFound}
+	}
+	if c.ID == "" && (c.Try || c.Once) {
+		if c.ID, err = processName(); err != nil {
+			return err
+		}
 	}
 	return c.run(context.WithoutCancel(ctx), path, std) // the signals behind ctx are the program's
 }

@@ -42,6 +42,7 @@ type runner struct {
 	window  *window
 	passing chan syscall.Signal // to the program that runs
 	session *app.Session
+	period  period               // of --once
 	keys    store.Watcher        // the bucket
 	seats   []*seat              // where it stands: one or, with --slots, one a slot
 	at      atomic.Pointer[seat] // where it leads, or did last
@@ -99,6 +100,11 @@ func (c Command) run(ctx context.Context, path string, std app.Streams) error {
 		return err
 	}
 	r.session, r.seats = session, seats
+	beside, cancel := context.WithCancel(ctx)
+	defer cancel()
+	if err := r.limit(beside); err != nil {
+		return err
+	}
 	web.show(r.seats)
 	return r.elect(ctx, all)
 }
@@ -284,6 +290,10 @@ func (r *runner) lead(ctx context.Context, s *seat) {
 		return
 	}
 	term, _ := leader.TermFromContext(ctx)
+	if r.c.Once && !r.first(ctx, term) {
+		<-ctx.Done()
+		return
+	}
 	r.say("leading %s in term %d", s.group, term.Number)
 	if until := s.e.TrustUntil(); r.window.end(term.Correlation()) == 0 && !until.IsZero() {
 		// The claim's acknowledgement was lost, and a look at the record told that it stands.
@@ -327,6 +337,10 @@ func (r *runner) once(ctx context.Context, term leader.Term) bool {
 	told := r.end()
 	if told != 0 && !v.ended {
 		v.code = exitSignal + int(told) // there is no status of the program's
+	}
+	if r.c.Once && !v.late && (v.broken || ctx.Err() != nil) {
+		r.say("%s is not begun again in this period", r.argv[0])
+		r.finish(v.status())
 	}
 	switch {
 	case v.err != "" && ctx.Err() == nil && v.code != 0:

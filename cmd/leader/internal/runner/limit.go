@@ -1,0 +1,192 @@
+//go:build unix
+
+package runner
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/seed-ff2cb582/leader"
+	"github.com/seed-ff2cb582/leader/cmd/leader/internal/app"
+	"github.com/seed-ff2cb582/leader/internal/record"
+	"github.com/seed-ff2cb582/leader/store"
+)
+
+// limit begins to look, until ctx is done, for what ends leader run before it
+// leads.
+func (r *runner) limit(ctx context.Context) error {
+	if r.c.Try {
+		go r.attempt(ctx)
+	}
+	if !r.c.Once {
+		return nil
+	}
+	r.period = periodAt(time.Now(), r.c.Every)
+	late := time.AfterFunc(time.Until(r.period.begin.Add(r.period.every)), func() {
+		r.giveUp(exitTaken, "the period of --every is over, and this host did not get to lead in it")
+	})
+	context.AfterFunc(ctx, func() { late.Stop() })
+	period := r.period // r's own belongs to who leads
+	_, err := r.keys.Watch(ctx, []string{record.ControlKey(r.c.Group)}, func(e store.Entry) {
+		if c, ok := record.ReadControl(e); ok && period.had(c.Ran) {
+			go r.giveUp(app.ExitOK, period.describe(*c.Ran)) // the watch does not wait
+		}
+	})
+	if err != nil {
+		r.say("%v", err) // who leads reads
+	}
+	return nil
+}
+
+// status is the exit status after a run whose term ended before it did.
+func (v verdict) status() int {
+	if v.ended {
+		return v.code
+	}
+	return app.ExitFailure
+}
+
+// first notes that this host begins the run of the period, and reports whether
+// it is the first to do so. If not, or if it may not, leader run ends.
+func (r *runner) first(ctx context.Context, term leader.Term) bool {
+	if r.isAhead(ctx) {
+		r.say("this host's clock is ahead of the server's by more than %v: what it notes would keep the others away", r.period.every)
+		r.finish(app.ExitFailure)
+		return false
+	}
+	for rest := 10 * time.Millisecond; ; rest = min(2*rest, time.Second) {
+		before, err := r.note(ctx, term)
+		switch {
+		case err == nil && before == nil:
+			return true
+		case err == nil:
+			r.say("%s", r.period.describe(*before))
+			r.finish(app.ExitOK)
+			return false
+		case store.Classify(err) == store.Permanent:
+			r.say("--once: the run cannot be noted: %v", err)
+			r.finish(app.ExitCode(err))
+			return false
+		}
+		if !sleep(ctx, rest) {
+			return false
+		}
+	}
+}
+
+// isAhead compares this host's clock with that by which the server has stored
+// its claim. A server that does not say is not waited for any longer.
+func (r *runner) isAhead(ctx context.Context) bool {
+	ctx, cancel := context.WithTimeout(ctx, r.c.Timeout)
+	defer cancel()
+	at, _, err := r.session.StoredAt(ctx, r.c.Group)
+	return err == nil && !at.IsZero() && r.period.ahead(at)
+}
+
+// note writes into the control record that the run of the period has begun,
+// unless that is noted already, and returns what is then.
+func (r *runner) note(ctx context.Context, term leader.Term) (before *record.Ran, err error) {
+	ctx, cancel := context.WithTimeout(ctx, r.c.Timeout)
+	defer cancel()
+	key := record.ControlKey(r.c.Group)
+	entry, err := r.keys.Get(ctx, key)
+	if err != nil {
+		return nil, err
+	}
+	c, ok := record.ReadControl(entry)
+	switch {
+	case !ok:
+		c = record.Control{} // nobody obeys it
+	case r.period.had(c.Ran):
+		return c.Ran, nil
+	}
+	mark := &record.Ran{Begin: r.period.begin.UnixMilli(), ID: r.cfg.InstanceID, Term: term.Number}
+	c.Ran = mark
+	value, err := c.Encode()
+	if err != nil {
+		return nil, fmt.Errorf("%w: %w", store.ErrInvalid, err)
+	}
+	_, err = r.keys.CompareAndSwap(ctx, store.Write{Key: key, Expected: entry.Revision, Value: value})
+	if out := store.Classify(err); out == store.OK || out == store.Unknown {
+		r.period.mark = mark // it is known again when it is read
+	}
+	return nil, err
+}
+
+// attemptPause is the rest between two looks of --try.
+const attemptPause = 200 * time.Millisecond
+
+// A holder is another candidate that holds a record, as --try sees it.
+type holder struct {
+	term     uint64
+	revision uint64
+	since    time.Time
+}
+
+// attempt ends leader run when all that it stands for is taken, and when the
+// server is not reached.
+func (r *runner) attempt(ctx context.Context) {
+	begun := time.Now()
+	holders := make(map[*seat]holder)
+	for pause := attemptPause / 10; ; pause = min(2*pause, attemptPause) {
+		if !r.session.NC.IsConnected() && time.Since(begun) > r.c.Timeout {
+			r.giveUp(exitTaken, "the server is not reached")
+		} else if why := r.taken(ctx, holders); why != "" {
+			r.giveUp(exitTaken, why)
+		}
+		if !sleep(ctx, pause) {
+			return
+		}
+	}
+}
+
+// taken says why this host is not to lead any of its groups now, and is empty if
+// it may yet.
+func (r *runner) taken(ctx context.Context, holders map[*seat]holder) (why string) {
+	for _, s := range r.seats {
+		if why = r.seatTaken(ctx, s, holders); why == "" {
+			return ""
+		}
+	}
+	return why
+}
+
+func (r *runner) seatTaken(ctx context.Context, s *seat, holders map[*seat]holder) string {
+	st := s.e.Status()
+	switch {
+	case st.Barred == leader.ReasonPaused || st.Barred == leader.ReasonUnhealthy:
+		return fmt.Sprintf("not to lead %s: %s", s.group, st.Barred)
+	case st.State != leader.StateFollower || st.LeaderID == "":
+		delete(holders, s)
+		return ""
+	case !r.lives(ctx, s, st, holders):
+		return ""
+	}
+	return fmt.Sprintf("%q leads %s in term %d", st.LeaderID, s.group, st.LeaderTerm)
+}
+
+// lives reports whether the leader that is followed is known to live: the server
+// has stored its record within the lease, or again since the first look. Where
+// the server does not say when, one that is still followed after its lease does.
+func (r *runner) lives(ctx context.Context, s *seat, st leader.ElectionStatus, holders map[*seat]holder) bool {
+	ctx, cancel := context.WithTimeout(ctx, r.c.Timeout)
+	defer cancel()
+	r.mu.Lock()
+	info := r.known[s.group]
+	r.mu.Unlock()
+	at, revision, err := r.session.StoredAt(ctx, s.group)
+	h, ok := holders[s]
+	if !ok || h.term != st.LeaderTerm {
+		h = holder{term: st.LeaderTerm, revision: revision, since: time.Now()}
+		holders[s] = h
+	}
+	lease := info.Until.Sub(h.since)
+	switch {
+	case info.Term != st.LeaderTerm:
+		return false // it has just taken over: another look
+	case err != nil || at.IsZero():
+		return time.Now().After(info.Until.Add(time.Second))
+	}
+	return revision != h.revision || time.Since(at) < lease
+}

@@ -1,0 +1,47 @@
+package runner
+
+import (
+	"testing"
+	"time"
+
+	"github.com/seed-ff2cb582/leader/internal/record"
+)
+
+func TestHostsCountPeriodsFromTheSameInstant(t *testing.T) {
+	noon := time.Date(2026, 11, 22, 12, 0, 0, 0, time.UTC)
+	for every, want := range map[time.Duration]time.Time{
+		0: noon.Add(7 * time.Minute), time.Hour: noon, 24 * time.Hour: noon.Add(-12 * time.Hour),
+	} {
+		// Clocks and time zones of two hosts.
+		for _, now := range []time.Time{noon.Add(7 * time.Minute), noon.Add(7*time.Minute + 59*time.Second).In(time.FixedZone("", 3600))} {
+			if p := periodAt(now, every); !p.begin.Equal(want) {
+				t.Errorf("every %v at %v: %v, want %v", every, now, p.begin, want)
+			}
+		}
+	}
+}
+
+func TestARunIsHadByItsPeriodAndEarlierOnes(t *testing.T) {
+	p := periodAt(time.UnixMilli(600_000), time.Minute)
+	own := &record.Ran{Begin: 600_000, ID: "a", Term: 7}
+	for begin, want := range map[int64]bool{540_000: false, 599_999: false, 600_000: true, 660_000: true} {
+		if got := p.had(&record.Ran{Begin: begin, ID: "b"}); got != want {
+			t.Errorf("%d: %v", begin, got)
+		}
+	}
+	if p.had(nil) || !p.had(own) {
+		t.Error("of nothing, or of what another process noted")
+	}
+	if p.mark = own; p.had(&record.Ran{Begin: 600_000, ID: "a", Term: 7}) || !p.had(&record.Ran{Begin: 600_000, ID: "a", Term: 8}) {
+		t.Error("of what this process noted")
+	}
+}
+
+func TestAClockThatIsAPeriodAheadIsNoticed(t *testing.T) {
+	p := periodAt(time.UnixMilli(600_000), time.Minute)
+	for server, want := range map[int64]bool{600_000: false, 540_000: false, 539_999: true, 999_000: false} {
+		if got := p.ahead(time.UnixMilli(server)); got != want {
+			t.Errorf("%d: %v", server, got)
+		}
+	}
+}

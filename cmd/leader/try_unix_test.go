@@ -1,0 +1,186 @@
+//go:build unix
+
+package main
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/seed-ff2cb582/leader"
+	"github.com/seed-ff2cb582/leader/cmd/leader/internal/devtest"
+)
+
+func TestTryEndsAtOnceIfAnotherLeads(t *testing.T) {
+	t.Parallel()
+	url := devtest.Serve(t)
+	first := startRun(t, url, []string{"--id", "a"}, "echo up; sleep 600")
+	first.line()
+	begun := time.Now()
+	second := startRun(t, url, []string{"--try"}, "echo up")
+	rest, code := second.end()
+	if said := second.said(); code != 75 || len(rest) > 0 || !strings.Contains(said, `"a" leads jobs in term `) {
+		t.Errorf("exit status %d, stdout %q, stderr %s", code, rest, said)
+	}
+	t.Logf("after %v", time.Since(begun)) // its heartbeat is 4 s
+	// Where nobody leads, it runs the program.
+	first.signal(syscall.SIGTERM)
+	first.end()
+	third := startRun(t, url, []string{"--try"}, "echo $LEADER_ID; exit 3")
+	if rest, code := third.end(); code != 3 || len(rest) != 1 || !strings.Contains(rest[0], fmt.Sprint(".", third.cmd.Process.Pid)) {
+		t.Errorf("exit status %d, stdout %q, stderr %s", code, rest, third.said())
+	}
+}
+
+// All hosts that try see the record that a dead leader left. If each of them
+// ended because of it, nobody would run the program any more.
+func TestTryOutlastsADeadLeader(t *testing.T) {
+	t.Parallel()
+	l := newReadLab(t)
+	l.put("jobs", `{"id":"gone","token":"t","ttl":1000,"term":7}`)
+	l.until("the record is old", func() error {
+		if all := l.listed("jobs"); !all[0].Silent {
+			return errors.New("not yet")
+		}
+		return nil
+	})
+	r := startRun(t, l.url, []string{"--try"}, "echo up")
+	if rest, code := r.end(); code != 0 || !slices.Equal(rest, []string{"up"}) {
+		t.Errorf("exit status %d, stdout %q, stderr %s", code, rest, r.said())
+	}
+}
+
+func TestTryEndsWhereThisHostMayNotLead(t *testing.T) {
+	t.Parallel()
+	l := newReadLab(t)
+	control, err := leader.NewControl(l.nc, labBucket, "ann")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer control.Close()
+	if _, err := control.Pause(l.within(), "jobs", "migration"); err != nil {
+		t.Fatal(err)
+	}
+	for want, flags := range map[string][]string{
+		"not to lead jobs: paused": nil,
+		"is not reached":           {"--server", "nats://127.0.0.1:1", "--timeout", "300ms"},
+	} {
+		r := startRun(t, l.url, append([]string{"--try"}, flags...), "echo up")
+		if rest, code := r.end(); code != 75 || len(rest) > 0 || !strings.Contains(r.said(), want) {
+			t.Errorf("exit status %d, stdout %q, stderr %s", code, rest, r.said())
+		}
+	}
+}
+
+func TestTryEndsWhenAllSlotsAreTaken(t *testing.T) {
+	t.Parallel()
+	url := devtest.Serve(t)
+	for _, id := range []string{"a", "b"} {
+		startRun(t, url, []string{"-n", "2", "--try", "--id", id}, told+"sleep 600").line()
+	}
+	r := startRun(t, url, []string{"-n", "2", "--try", "--id", "c"}, told)
+	if rest, code := r.end(); code != 75 || len(rest) > 0 {
+		t.Errorf("exit status %d, stdout %q, stderr %s", code, rest, r.said())
+	}
+}
+
+// long is a period that no test sees the end of.
+const long = "100000h"
+
+func TestOnceOneHostOfAllBeginsTheProgram(t *testing.T) {
+	t.Parallel()
+	l := newReadLab(t)
+	var hosts []*running
+	for range 3 {
+		hosts = append(hosts, startRun(t, l.url, []string{"--once", "--every", long}, "echo up; exit 3"))
+	}
+	var ran []string
+	var codes []int
+	for _, h := range hosts {
+		lines, code := h.end()
+		ran, codes = append(ran, lines...), append(codes, code)
+	}
+	if slices.Sort(codes); !slices.Equal(ran, []string{"up"}) || !slices.Equal(codes, []int{0, 0, 3}) {
+		t.Fatalf("stdout %q, exit status %d", ran, codes)
+	}
+	// Nor does anybody later in the period, also after the group was paused.
+	l.run(0, "pause", "jobs", "-y")
+	l.run(0, "resume", "jobs", "-y", "--no-wait")
+	late := startRun(t, l.url, []string{"--once", "--every", long}, "echo up")
+	if rest, code := late.end(); code != 0 || len(rest) > 0 || !strings.Contains(late.said(), "has begun the run of") {
+		t.Errorf("exit status %d, stdout %q, stderr %s", code, rest, late.said())
+	}
+}
+
+// Whoever waits for its turn does not wait for the program's end.
+func TestOnceTheOthersEndWhenTheProgramHasBegun(t *testing.T) {
+	t.Parallel()
+	url := devtest.Serve(t)
+	first := startRun(t, url, []string{"--once", "--every", long}, "echo up; sleep 600")
+	first.line()
+	for range 2 {
+		second := startRun(t, url, []string{"--once", "--every", long}, "echo up")
+		if rest, code := second.end(); code != 0 || len(rest) > 0 {
+			t.Errorf("exit status %d, stdout %q, stderr %s", code, rest, second.said())
+		}
+		first.signal(syscall.SIGKILL) // the next one finds a run that did not come to its end
+	}
+}
+
+func TestOnceEachPeriodHasARun(t *testing.T) {
+	t.Parallel()
+	l := newReadLab(t)
+	ran := 0
+	l.until("three periods have had their runs", func() error {
+		r := startRun(t, l.url, []string{"--once", "--every", "1s"}, "echo up")
+		lines, code := r.end()
+		if ran += len(lines); ran < 3 {
+			return fmt.Errorf("exit status %d, %d runs: %s", code, ran, r.said())
+		}
+		return nil
+	})
+}
+
+// Who is not first to lead in the period is told so, and does not run for an
+// earlier one later.
+func TestOnceEndsWithItsPeriod(t *testing.T) {
+	t.Parallel()
+	url := devtest.Serve(t)
+	startRun(t, url, []string{"--id", "a"}, "echo up; sleep 600").line()
+	r := startRun(t, url, []string{"--once", "--every", "1s"}, "echo up")
+	if rest, code := r.end(); code != 75 || len(rest) > 0 || !strings.Contains(r.said(), "the period of --every is over") {
+		t.Errorf("exit status %d, stdout %q, stderr %s", code, rest, r.said())
+	}
+}
+
+// Its term is over before its program is. Another term is none of its own.
+func TestOnceAProgramThatIsStoppedIsNotBegunAgain(t *testing.T) {
+	t.Parallel()
+	l := newReadLab(t)
+	r := startRun(t, l.url, []string{"--once", "--every", long}, `trap "exit 9" TERM; echo up; while :; do sleep 0.05; done`)
+	r.line()
+	l.run(0, "step-down", "jobs", "-y", "--no-wait")
+	if rest, code := r.end(); code != 9 || len(rest) > 0 || !strings.Contains(r.said(), "is not begun again in this period") {
+		t.Errorf("exit status %d, stdout %q, stderr %s", code, rest, r.said())
+	}
+}
+
+func TestTryAndOnceRefuseWhatDoesNotGoTogether(t *testing.T) {
+	for want, flags := range map[string]string{
+		"--every: says nothing without --once": "--every 1m",
+		"--every 1ms: must be at least 1s":     "--once --every 1ms",
+		"--once: not with --try":               "--once --try",
+		"--once: not with --slots":             "--once -n 2",
+		"--once: not with --on-exit restart":   "--once --on-exit restart",
+		"--slots 0: must be 1 to 1000":         "--slots 0",
+	} {
+		code, _, stderr := runProgram(t, nil, append(append([]string{"run", "g"}, strings.Fields(flags)...), "--", "true")...)
+		if code != 2 || !strings.Contains(stderr, want) {
+			t.Errorf("%s: exit status %d, stderr %q", flags, code, stderr)
+		}
+	}
+}
