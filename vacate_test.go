@@ -65,7 +65,8 @@ func TestVacateLeavesALeaderThatRenews(t *testing.T) {
 				if took := time.Since(begun); took > heartbeat {
 					t.Errorf("after %v", took)
 				}
-				if mustLead(t, a); a.Term() != term {
+				mustLead(t, a)
+				if a.Term() != term {
 					t.Errorf("term %+v follows %+v", a.Term(), term)
 				}
 			})
@@ -166,7 +167,8 @@ func TestAForcedVacancyEndsTheTerm(t *testing.T) {
 		if _, err := control(t, st).Vacate(t.Context(), leader.VacateRequest{Group: "g", Force: true}); err != nil {
 			t.Fatal(err)
 		}
-		if mustLead(t, a); a.Term().Number <= term.Number {
+		mustLead(t, a)
+		if a.Term().Number <= term.Number {
 			t.Errorf("term %+v follows %+v", a.Term(), term)
 		}
 	})
@@ -246,7 +248,8 @@ func TestTermsGoOnGrowingWhereAGroupWasForgotten(t *testing.T) {
 			break
 		}
 		b := start(t, st, config("b"))
-		if mustLeadAtOnce(t, b); b.Term().Number <= term {
+		mustLeadAtOnce(t, b)
+		if b.Term().Number <= term {
 			t.Errorf("term %d follows %d", b.Term().Number, term)
 		}
 	})

@@ -104,7 +104,8 @@ func TestOnceOneHostOfAllBeginsTheProgram(t *testing.T) {
 		lines, code := h.end()
 		ran, codes = append(ran, lines...), append(codes, code)
 	}
-	if slices.Sort(codes); !slices.Equal(ran, []string{"up"}) || !slices.Equal(codes, []int{0, 0, 3}) {
+	slices.Sort(codes)
+	if !slices.Equal(ran, []string{"up"}) || !slices.Equal(codes, []int{0, 0, 3}) {
 		t.Fatalf("stdout %q, exit status %d", ran, codes)
 	}
 	// Nor does anybody later in the period, also after the group was paused.

@@ -48,7 +48,8 @@ func TestVacateHandsTheRecordOfAnotherProgramToWhoWaitsForIt(t *testing.T) {
 			t.Fatal(err)
 		}
 		d := start(t, connect(), "d")
-		if awaitLeader(t, d); d.Term().Number <= term {
+		awaitLeader(t, d)
+		if d.Term().Number <= term {
 			t.Errorf("term %d follows %d", d.Term().Number, term)
 		}
 	})

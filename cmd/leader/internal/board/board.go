@@ -75,7 +75,7 @@ func (g *Group) Since() time.Time {
 }
 
 // Forgotten reports whether an operator marked the group as gone for good.
-func (g Group) Forgotten() bool { return g.ID == "" && g.Reason == leader.ReasonForgotten }
+func (g *Group) Forgotten() bool { return g.ID == "" && g.Reason == leader.ReasonForgotten }
 
 // A Term is a term as it was seen from here.
 type Term struct {

@@ -91,7 +91,8 @@ func (w *waiting) run(ctx context.Context, seen <-chan sight) error {
 		case <-ctx.Done():
 			return nil
 		case x := <-seen:
-			if w.take(ctx, x); w.fits {
+			w.take(ctx, x)
+			if w.fits {
 				return nil
 			}
 		}
