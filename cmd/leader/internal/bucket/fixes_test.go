@@ -56,7 +56,7 @@ func flaws() map[string]func(*jetstream.StreamConfig) {
 }
 
 func TestEachWarningHasACommandThatEndsIt(t *testing.T) {
-	nc, _ := devtest.Connect(t, devtest.Serve(t))
+	nc, _ := devtest.Connect(t, devtest.Serve(t), nats.MaxReconnects(-1)) // as the commands connect
 	for name, spoil := range flaws() {
 		cfg := jetstream.StreamConfig{
 			Name: "KV_" + name, Subjects: []string{"$KV." + name + ".>"}, MaxMsgsPerSubject: 1, MaxBytes: -1, MaxMsgs: -1,

@@ -77,6 +77,9 @@ func reasonHelp() []entry {
 		of(leader.ReasonFull, "its instance leads as many roles as it may"),
 		of(leader.ReasonPanicked, "its work panicked"),
 		of(leader.ReasonCrashed, "the library panicked in it"),
+		of(leader.ReasonClosed, "its connection was closed for good"),
+		of(leader.ReasonVacated, "an operator ended the record of a holder that was gone"),
+		of(leader.ReasonForgotten, "an operator marked the group as gone"),
 	}
 }
 

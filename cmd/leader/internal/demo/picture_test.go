@@ -45,7 +45,7 @@ func TestPicture(t *testing.T) {
 		t.Fatal(err)
 	}
 	ctx, cancel := context.WithCancel(t.Context())
-	m := &model{st: st, log: &journal{}, width: 100, height: 34}
+	m := &model{st: st, log: &journal{}, width: 112, height: 34}
 	played := make(chan error, 1)
 	go func() { played <- st.play(ctx, m.log.add) }()
 	await(t, m, func() bool { return m.scene != nil && m.scene.ours && len(failovers(m)) == 3 })

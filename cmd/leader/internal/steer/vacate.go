@@ -102,7 +102,7 @@ nothing of the group; 5 a permission is missing, or the bucket; 6 the server did
 
 Examples:
   leader forget reports --why "moved to another cluster"
-  leader ls -o json | jq -r '.[] | select(.leader == null) | .group'     # what nobody leads
+  leader ls --vacant   # what nobody leads
   leader ls --all`
 }
 
