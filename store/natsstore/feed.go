@@ -1,13 +1,10 @@
 package natsstore
 
 import (
-	"crypto/rand"
 	"errors"
 	"fmt"
 	"iter"
-	"strconv"
 	"strings"
-	"time"
 
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
@@ -15,39 +12,32 @@ import (
 	"github.com/seed-ff2cb582/leader/store"
 )
 
-// Times of consumers.
-const (
-	heartbeat = 300 * time.Millisecond
-	// maxSilence is when a consumer counts as lost. Two heartbeats may go astray on a
-	// busy machine; making a consumer anew then costs two messages.
-	maxSilence = 5 * heartbeat / 2
-	// abandonAfter is when the server removes a consumer to which nobody listens.
-	abandonAfter = 5 * time.Second
-)
-
-// A feed brings the writes to one key, or to all that match a pattern.
+// A feed brings the writes to one key, to several that it names, or to all that
+// match a pattern.
 type feed struct {
-	filter   string // the key or the pattern
-	wide     bool   // it may bring any number of messages at once
+	filter   string     // the key or the pattern; empty if the feed has names
+	names    *filterSet // the keys that its consumer names, or nil
+	wide     bool       // it may bring any number of messages at once
 	sub      *nats.Subscription
 	prefix   string  // of the subjects of its messages, before the key
 	consumer bool    // by a consumer, which must be made; else by republished records
 	views    []*view // that it serves; replaced when changed, so that it may be ranged over
 	reads    *view   // if not nil, the feed is there to read the present state of this view once
 
-	// Of a consumer.
-	standing bool      // it was made, and is heard
-	making   bool      // it is being made
-	delivery uint64    // number of its last message
-	present  uint64    // number of the message that completes the present state, once it stands
-	caughtUp bool      // the present state is complete
-	heardAt  time.Time // when it was last heard
-	nextTry  time.Time
-	attempts int
+	consumption // of a consumer
 }
 
-// live reports whether the feed brings writes as far as anyone knows.
-func (f *feed) live() bool { return f != nil && (!f.consumer || f.standing) }
+// brings reports whether the feed brings the writes to a key, as far as anyone knows.
+func (f *feed) brings(key string) bool {
+	switch {
+	case f == nil:
+		return false
+	case !f.consumer:
+		return true
+	default:
+		return f.standing && (f.names == nil || f.names.named[key])
+	}
+}
 
 // republishedPrefix returns the prefix under which rp republishes the records stored
 // under the subjects of prefix stored, or "" if it does not republish them whole.
@@ -87,19 +77,28 @@ func (h *hub) feedOf(key string) *feed {
 }
 
 // feed gives the register a feed.
-func (h *hub) feed(r *register) error {
-	if r.feed != nil {
-		return nil
-	}
-	if h.s.opts.WatchWholeBucket && h.whole != nil {
-		r.feed = h.whole
-		return nil
-	}
-	f, err := h.newFeed(&feed{filter: r.key})
-	if err == nil {
-		r.feed = f
+func (h *hub) feed(r *register) (err error) {
+	switch {
+	case r.feed != nil:
+	case h.shares():
+		r.feed, err = h.sharedFeed(r.key)
+	default:
+		r.feed, err = h.newFeed(&feed{filter: r.key})
 	}
 	return err
+}
+
+// unfeed ends the register's part in its feed.
+func (h *hub) unfeed(r *register) {
+	switch f := r.feed; {
+	case f == nil || f == h.whole:
+	case f.names != nil:
+		if f.names.drop(r.key) {
+			h.unsubscribe(f)
+		}
+	default:
+		h.unsubscribe(f)
+	}
 }
 
 // newFeed begins to listen, or returns the whole bucket's feed instead where the options say so.
@@ -137,6 +136,9 @@ func (h *hub) listen(f *feed, subject string) error {
 	}
 	f.sub = sub
 	h.feeds[sub] = f
+	if f.consumer {
+		h.consumers[f] = struct{}{}
+	}
 	return nil
 }
 
@@ -161,6 +163,7 @@ func (h *hub) unsubscribe(f *feed) {
 		_ = f.sub.Unsubscribe()
 		delete(h.feeds, f.sub)
 	}
+	delete(h.consumers, f)
 	for r := range h.served(f) {
 		r.feed = nil
 	}
@@ -175,6 +178,14 @@ func (h *hub) unsubscribe(f *feed) {
 // served returns the registers that the feed serves.
 func (h *hub) served(f *feed) iter.Seq[*register] {
 	return func(yield func(*register) bool) {
+		if f.names != nil {
+			for key := range f.names.wanted {
+				if r := h.registers[key]; r != nil && r.feed == f && !yield(r) {
+					return
+				}
+			}
+			return
+		}
 		if !store.Wild(f.filter) {
 			if r := h.registers[f.filter]; r != nil && r.feed == f {
 				yield(r)
@@ -213,166 +224,11 @@ func (h *hub) brought(f *feed, e store.Entry) {
 		return
 	}
 	if r := h.registers[e.Key]; r != nil && r.feed == f {
-		h.lived(r, e)
+		h.broughtTo(r, f, e)
 	}
 	for _, v := range f.views {
 		if store.MatchPattern(v.pattern, e.Key) {
 			h.seen(v, e, f.consumer && !f.caughtUp)
 		}
 	}
-}
-
-// consumed handles a message of a consumer: a heartbeat or a record.
-func (h *hub) consumed(f *feed, m *nats.Msg) {
-	f.heardAt = time.Now()
-	if m.Reply == "" { // every record has one, though it is not to be acknowledged
-		status := m.Header.Get(hdrStatus)
-		last, err := strconv.ParseUint(m.Header.Get(hdrLastDeliver), 10, 64)
-		switch {
-		case status != statusHeartbeat || err != nil:
-		case last != f.delivery:
-			h.down(f)
-		case f.standing:
-			h.caughtUp(f) // the server is idle: nothing is left to deliver
-		}
-		return
-	}
-	md, err := m.Metadata()
-	if err != nil {
-		return
-	}
-	if md.Sequence.Consumer != f.delivery+1 {
-		h.down(f) // a message went astray
-		return
-	}
-	f.delivery++
-	h.brought(f, stored(strings.TrimPrefix(m.Subject, f.prefix), md.Sequence.Stream, m.Data, m.Header, 0))
-	if h.feeds[m.Sub] == f && (md.NumPending == 0 || f.standing && f.delivery >= f.present) {
-		h.caughtUp(f)
-	}
-}
-
-// caughtUp notes that a consumer has delivered the present state.
-func (h *hub) caughtUp(f *feed) {
-	if f.caughtUp {
-		return
-	}
-	f.caughtUp = true
-	if f.reads != nil {
-		h.surveyed(f.reads)
-	}
-	for _, v := range f.views {
-		h.surveyed(v)
-	}
-}
-
-// down gives a consumer up; work makes another. Its keys are read until that stands.
-func (h *hub) down(f *feed) {
-	f.standing, f.making, f.nextTry = false, false, time.Time{}
-	for r := range h.served(f) {
-		h.missed(r)
-	}
-	for _, v := range f.views {
-		v.repeat = true
-	}
-}
-
-// tend makes the feed's consumer if there is none, and notices when it is lost.
-func (h *hub) tend(f *feed, now time.Time, due func(time.Time)) {
-	switch {
-	case !f.consumer || f.making:
-	case f.standing && now.Sub(f.heardAt) <= maxSilence:
-		due(f.heardAt.Add(maxSilence + time.Millisecond))
-	case f.standing:
-		if !h.waiting(f) { // else its heartbeats may just be waiting for us
-			h.down(f)
-			h.make(f, now)
-		}
-	case now.Before(f.nextTry):
-		due(f.nextTry)
-	default:
-		h.make(f, now)
-	}
-}
-
-// consumerRequest is the body of a CONSUMER.CREATE request.
-type consumerRequest struct {
-	Stream string                   `json:"stream_name"`
-	Config jetstream.ConsumerConfig `json:"config"`
-	Action string                   `json:"action"`
-}
-
-// make asks for a consumer that begins with the last record of each key. It delivers to a
-// new inbox, so that nothing of its predecessor, which the server removes by
-// itself, is taken for its own.
-func (h *hub) make(f *feed, now time.Time) {
-	if err := h.listen(f, h.s.nc.NewInbox()); err != nil {
-		h.lastErr = err
-		h.postpone(f)
-		return
-	}
-	name, filter := rand.Text(), h.s.stored+f.filter
-	f.making, f.delivery, f.caughtUp = true, 0, false
-	for _, v := range f.views {
-		v.begin()
-	}
-	sub := f.sub
-	body := mustJSON(consumerRequest{Stream: h.s.stream, Action: "create", Config: jetstream.ConsumerConfig{
-		Name:              name,
-		DeliverPolicy:     jetstream.DeliverLastPerSubjectPolicy,
-		AckPolicy:         jetstream.AckNonePolicy,
-		FilterSubject:     filter,
-		MaxDeliver:        1,
-		Replicas:          1,
-		MemoryStorage:     true,
-		InactiveThreshold: abandonAfter,
-		DeliverSubject:    sub.Subject,
-		IdleHeartbeat:     heartbeat,
-	}})
-	h.ask(now.Add(makeTimeout), h.s.api+"CONSUMER.CREATE."+h.s.stream+"."+name+"."+filter, body, func(m *nats.Msg) {
-		if f.sub == sub && h.feeds[sub] == f {
-			h.made(f, m)
-		}
-	})
-}
-
-// made handles the answer to make.
-func (h *hub) made(f *feed, m *nats.Msg) {
-	f.making = false
-	if m == nil {
-		h.postpone(f)
-		h.unread(f.reads)
-		return
-	}
-	var info jetstream.ConsumerInfo
-	if err := apiReply(m, &info); err != nil {
-		h.lastErr = fmt.Errorf("making a consumer: %w", err)
-		h.postpone(f)
-		h.unread(f.reads)
-		return
-	}
-	f.standing, f.attempts, f.heardAt = true, 0, time.Now()
-	f.present = info.Delivered.Consumer + info.NumPending
-	for r := range h.served(f) {
-		// Once more: a read before the consumer stood may have missed a write, and an
-		// absent key is in no consumer.
-		r.nextRead = time.Time{}
-		h.toRead(r)
-	}
-	if f.delivery >= f.present {
-		h.caughtUp(f)
-	}
-}
-
-// waiting reports whether messages of the feed may wait for the hub.
-func (h *hub) waiting(f *feed) bool {
-	n, _, err := f.sub.Pending()
-	return len(h.in)+len(h.bulk) > 0 || f.wide && err == nil && n > 0
-}
-
-// postpone makes the consumer again after a growing pause.
-func (h *hub) postpone(f *feed) {
-	f.making = false
-	f.nextTry = time.Now().Add(min(retryFirst<<min(f.attempts, 8), retryMost))
-	f.attempts++
 }

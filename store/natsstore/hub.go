@@ -73,7 +73,10 @@ type hub struct {
 	unsettled map[*register]struct{} // those that are to be read or confirmed
 	views     map[*view]struct{}
 	feeds     map[*nats.Subscription]*feed
-	whole     *feed // serves all keys, if the options say so
+	consumers map[*feed]struct{} // the feeds by consumers
+	whole     *feed              // serves all keys, if the options say so
+	alone     bool               // each key needs a consumer of its own: the user may not make one of several,
+	refused   []string           // which was refused on these subjects
 
 	inbox    string // requests are answered on inbox.<token>
 	replies  *nats.Subscription
@@ -114,6 +117,7 @@ func newHub(s *Store) *hub {
 		unsettled:  make(map[*register]struct{}),
 		views:      make(map[*view]struct{}),
 		feeds:      make(map[*nats.Subscription]*feed),
+		consumers:  make(map[*feed]struct{}),
 		requests:   make(map[string]*request),
 		reconnects: s.nc.Stats().Reconnects,
 	}
@@ -399,9 +403,7 @@ func (h *hub) dropUnwatched(r *register) {
 	if r.reading {
 		h.reads--
 	}
-	if r.feed != nil && r.feed != h.whole {
-		h.unsubscribe(r.feed)
-	}
+	h.unfeed(r)
 }
 
 func (h *hub) endIfIdle() {
@@ -503,7 +505,7 @@ func (h *hub) work(now time.Time) time.Duration {
 		}
 	}
 	h.audit(now, due)
-	for _, f := range h.feeds {
+	for f := range h.consumers { // not all feeds, for the same reason as below
 		h.tend(f, now, due)
 	}
 	for r := range h.unsettled { // not all: there may be thousands, and this follows each message
@@ -541,10 +543,8 @@ func (h *hub) interrupted() {
 	for v := range h.views {
 		h.startOver(v)
 	}
-	for _, f := range h.feeds {
-		if f.consumer {
-			h.down(f)
-		}
+	for f := range h.consumers {
+		h.down(f)
 	}
 }
 

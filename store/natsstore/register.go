@@ -34,12 +34,14 @@ type register struct {
 	attempts   int
 	confirm    bool      // the next successful read is to be confirmed
 	confirmAt  time.Time // when; zero: no confirmation is due
+	shown      uint64    // number of the consumer that showed the present state, of its feed's
+	spare      bool      // the read is due unless a new consumer shows the present state first
 	doubts     int       // older states seen in a row
 }
 
 // toRead notes that the register's present state is to be read.
 func (h *hub) toRead(r *register) {
-	r.stale = true
+	r.stale, r.spare = true, false
 	h.unsettled[r] = struct{}{}
 }
 
@@ -138,10 +140,13 @@ func (h *hub) found(r *register, e store.Entry) {
 		return
 	}
 	r.attempts = 0
-	if !r.feed.live() {
+	if r.known && e.Revision > r.entry.Revision {
+		r.feed.owes()
+	}
+	if !r.feed.brings(r.key) {
 		// Nothing will tell of changes until the consumer stands.
 		h.toRead(r)
-		r.nextRead = time.Now().Add(retryMost)
+		r.nextRead = time.Now().Add(h.pollEvery())
 	} else if r.confirm {
 		r.confirm = false
 		if !r.feed.consumer && h.s.nc.ConnectedClusterName() != "" {
@@ -232,5 +237,35 @@ func (h *hub) overtaken(r *register, e store.Entry) {
 	r.doubts++
 	if r.doubts > maxDoubts {
 		h.observe(r, e)
+	}
+}
+
+// broughtTo handles a message of the register's feed. The first that a consumer brings are the present state, which
+// those who wait for it hear even if it is the known one.
+func (h *hub) broughtTo(r *register, f *feed, e store.Entry) {
+	if f.consumer && !f.caughtUp {
+		r.shown = f.round
+		if r.known && e.Revision == r.entry.Revision {
+			h.observe(r, e)
+			return
+		}
+	}
+	h.lived(r, e)
+}
+
+// presentShown handles the end of the present state that a consumer brings. A key that it
+// did not show, and that was not known to be absent, may be gone: it is read.
+func (h *hub) presentShown(r *register, f *feed) {
+	absent := r.known && r.entry.Revision == 0
+	switch {
+	case r.shown != f.round && !absent:
+		r.nextRead = time.Time{}
+		h.toRead(r)
+		return
+	case absent:
+		h.observe(r, r.entry)
+	}
+	if r.spare {
+		r.stale, r.spare = false, false
 	}
 }

@@ -335,7 +335,8 @@ func (h *hub) unread(v *view) {
 		v.nextRead = time.Time{}
 		return
 	}
-	if denied := violation(h.s.nc.LastError(), h.s.consumerSubject()); denied != nil {
+	reported := h.s.nc.LastError()
+	if denied := violation(reported, h.s.consumerSubject()); denied != nil && !h.refusedShared(reported) {
 		h.renounceAll(v, denied)
 		return
 	}

@@ -163,7 +163,7 @@ func (s *Store) deniedWatch(before sighting, h *hub, w *watch) error {
 		return fmt.Errorf("%w: watching bucket %q: stopped", store.ErrTransient, s.bucket)
 	}
 	reported := s.reportedSince(before)
-	if h.assumed(reported, w) {
+	if h.refusedShared(reported) || h.assumed(reported, w) {
 		return nil
 	}
 	if w.view != nil {
