@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"runtime"
 	"time"
 
 	"github.com/nats-io/nats.go"
@@ -11,7 +12,6 @@ import (
 	"github.com/seed-ff2cb582/leader/internal/machine"
 	"github.com/seed-ff2cb582/leader/internal/record"
 	"github.com/seed-ff2cb582/leader/store"
-	"github.com/seed-ff2cb582/leader/store/natsstore"
 )
 
 // Errors of a Control, for errors.Is.
@@ -43,15 +43,17 @@ type Control struct {
 // NewControl returns a Control of the groups in a NATS key-value bucket. by says who asks, for people: 1 to 256 bytes
 // of printable text. The connection stays the caller's. For a bucket in a JetStream domain use [NewControlWithStore].
 func NewControl(nc *nats.Conn, bucket, by string) (*Control, error) {
-	st, err := natsstore.New(nc, bucket, natsstore.Options{QueueSize: oneGroup})
-	if err != nil {
-		return nil, fmt.Errorf("%w: %w", ErrInvalidConfig, err)
-	}
-	c, err := NewControlWithStore(st, by)
+	st, release, err := borrowed(nc, bucket)
 	if err != nil {
 		return nil, err
 	}
-	c.dispose = st.Close
+	c, err := NewControlWithStore(st, by)
+	if err != nil {
+		release()
+		return nil, err
+	}
+	c.dispose = release
+	runtime.AddCleanup(c, func(release func()) { release() }, release) // for programs that forget Close
 	return c, nil
 }
 

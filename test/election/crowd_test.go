@@ -1,0 +1,99 @@
+package election_test
+
+import (
+	"context"
+	"fmt"
+	"runtime"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/nats-io/nats.go/jetstream"
+
+	"github.com/seed-ff2cb582/leader"
+	"github.com/seed-ff2cb582/leader/store"
+	"github.com/seed-ff2cb582/leader/test/natslab"
+)
+
+// A thousand elections by NewElection, in a bucket that does not republish. Each had a store, and each store two consumers;
+// when heartbeats were late, because the processor was, the consumers were given up and the load of making them again cost
+// terms by the hundred.
+func TestThousandElectionsInABucketThatDoesNotRepublish(t *testing.T) {
+	const n, renewals = 1000, 4
+	srv := natslab.Start(t)
+	nc := srv.Connect(t)
+	natslab.KV(t, nc, jetstream.KeyValueConfig{Bucket: "b"})
+	var demoted, renewed atomic.Int64
+	es := make([]leader.Election, n)
+	goroutines := runtime.NumGoroutine()
+	for i := range es {
+		var err error
+		es[i], err = leader.NewElection(nc, leader.ElectionConfig{
+			Bucket: "b", Group: fmt.Sprintf("g%d", i), InstanceID: "i", AcquireGrace: leader.GraceOff,
+			TTL: long, HeartbeatInterval: time.Second,
+			Hooks: leader.Hooks{Call: func(c leader.Call) {
+				if c.Kind == "renew" && c.Outcome == store.OK {
+					renewed.Add(1)
+				}
+			}},
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		es[i].OnDemote(func() { demoted.Add(1) })
+	}
+	var all sync.WaitGroup
+	for _, e := range es {
+		all.Go(func() {
+			if err := e.Start(t.Context()); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	all.Wait()
+	t.Cleanup(func() { stopThem(t, es) })
+	awaitAll(t, es, leader.Election.IsLeader)
+	if more := runtime.NumGoroutine() - goroutines; more > n+100 {
+		t.Errorf("%d goroutines for %d elections", more, n)
+	}
+	defer load()()
+	until := renewed.Load() + renewals*n
+	natslab.Eventually(t, "some renewals of each", func(context.Context) error {
+		if got := renewed.Load(); got < until {
+			return fmt.Errorf("%d of %d", got, until)
+		}
+		return nil
+	})
+	if lost := demoted.Load(); lost != 0 {
+		t.Errorf("%d terms were lost", lost)
+	}
+	// The server removes those that nobody listens to after some seconds.
+	natslab.Eventually(t, "few consumers", func(context.Context) error {
+		if c := srv.Consumers("KV_b"); c == 0 || c > 10 {
+			return fmt.Errorf("%d consumers", c)
+		}
+		return nil
+	})
+}
+
+// load keeps every processor busy until it is told to stop.
+func load() (stop func()) {
+	done := make(chan struct{})
+	var all sync.WaitGroup
+	for range 2 * runtime.GOMAXPROCS(0) {
+		all.Go(func() {
+			for {
+				select {
+				case <-done:
+					return
+				default:
+				}
+			}
+		})
+	}
+	return func() {
+		close(done)
+		all.Wait()
+	}
+}
