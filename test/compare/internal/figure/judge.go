@@ -35,6 +35,7 @@ const (
 	swapsInHandover   = 3
 	crashTolerance    = 0.02 // of the TTL, beyond the drift
 	messagesPerSecond = 13
+	messagesPlain     = 20 // of them without republishing, where the server keeps a consumer for each key
 	goroutinesEach    = 1
 	heapEach          = 8 << 10
 	shareOfCPU        = 0.5 // of client-go's
@@ -48,7 +49,7 @@ func (r *Report) Judge() []Verdict {
 	if r.Quick {
 		return verdicts
 	}
-	for _, judge := range []func() []Verdict{r.judgeHandover, r.judgeCrash, r.judgeTraffic, r.judgeCrowds, r.judgeHerd} {
+	for _, judge := range []func() []Verdict{r.judgeHandover, r.judgeCrash, r.judgeTraffic, r.judgeCrowds, r.judgePlainCrowd, r.judgeHerd} {
 		verdicts = append(verdicts, judge()...)
 	}
 	return verdicts
@@ -105,6 +106,26 @@ func (r *Report) judgeTraffic() []Verdict {
 	return []Verdict{{
 		Figure: fmt.Sprintf("messages in a second, 1 leader and %d followers", t.Followers), Target: fmt.Sprintf("≤ %d", messagesPerSecond),
 		Got: fmt.Sprintf("%.1f", t.Messages()), Met: t.Messages() <= messagesPerSecond,
+	}, r.judgePlainTraffic()}
+}
+
+func (r *Report) judgePlainTraffic() Verdict {
+	t := r.Ours().Plain.Traffic
+	return Verdict{
+		Figure: "the same in a bucket that does not republish", Target: fmt.Sprintf("≤ %d", messagesPlain),
+		Got: fmt.Sprintf("%.1f", t.Messages()), Met: t.Followers > 0 && t.Messages() <= messagesPlain,
+	}
+}
+
+func (r *Report) judgePlainCrowd() []Verdict {
+	c := r.Ours().Plain.Crowd
+	if c.Elections == 0 {
+		return nil
+	}
+	settled := min(c.Leading.Settled, c.Following.Settled)
+	return []Verdict{{
+		Figure: fmt.Sprintf("%d elections in a bucket that does not republish", c.Elections), Target: "all of them led, and followed",
+		Got: fmt.Sprint(settled), Met: settled == c.Elections,
 	}}
 }
 

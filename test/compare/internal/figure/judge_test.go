@@ -22,6 +22,7 @@ func result(name string) *Result {
 
 func report() *Report {
 	r := &Report{Results: []*Result{result("leader"), result("client-go"), result("etcd")}}
+	r.Ours().Plain = Plain{Traffic: Traffic{Followers: 10, In: 1, Out: messagesPlain - 1}, Crowd: r.Ours().Crowds[0]}
 	for _, p := range r.Peers() {
 		p.Handover[0], p.Herd.Took[0], p.Crowds[0].Leading.CPU = 4e5, 2e6, 1
 	}
@@ -44,6 +45,8 @@ func TestEachTargetIsMissedBeyondItsBound(t *testing.T) {
 		"compare-and-swap":  func(o *Result) { o.RoundTrip[0] = 9e4 },
 		"crash failover":    func(o *Result) { o.Crashes[0].Samples[0] = 113e7 },
 		"messages":          func(o *Result) { o.Traffic.Out = 12.1 },
+		"not republish ≤":   func(o *Result) { o.Plain.Traffic.Out = messagesPlain },
+		"not republish all": func(o *Result) { o.Plain.Crowd.Leading.Settled-- },
 		"client-go's, ":     func(o *Result) { o.Crowds[0].Leading.CPU = .5 },
 		"led, and followed": func(o *Result) { o.Crowds[1].Following.Settled-- },
 		"goroutine":         func(o *Result) { o.Crowds[1].Leading.Goroutines = 1.1 },

@@ -57,6 +57,13 @@ type Result struct {
 	Crowds    []Crowd   `json:"crowds"`
 	Answer    float64   `json:"answer"` // ns that it takes to ask whether one leads
 	Herd      HerdStats `json:"herd"`
+	Plain     Plain     `json:"plain,omitzero"`
+}
+
+// Plain is what a library that watches costs in a bucket that does not tell of writes by itself.
+type Plain struct {
+	Traffic Traffic `json:"traffic"`
+	Crowd   Crowd   `json:"crowd"`
 }
 
 // A Crash is a series of failovers after the leader fell silent, each from its last renewal.

@@ -8,7 +8,6 @@ import (
 	"io"
 	"os"
 	"os/exec"
-	"slices"
 	"sync"
 	"syscall"
 	"time"
@@ -29,12 +28,10 @@ type Role struct {
 
 // library returns the library of that name.
 func library(name string) (peer.Library, error) {
-	all := peer.Libraries()
-	i := slices.IndexFunc(all, func(l peer.Library) bool { return l.Name() == name })
-	if i < 0 {
-		return nil, fmt.Errorf("no library is called %q", name)
+	if l := peer.Find(name); l != nil {
+		return l, nil
 	}
-	return all[i], nil
+	return nil, fmt.Errorf("no library is called %q", name)
 }
 
 // Play is the process of a candidate. It prints a sample of itself each millisecond in which it believes to lead, and whenever

@@ -35,6 +35,14 @@ func measureCrowd(b *bench) error {
 		}
 		b.result.Crowds = append(b.result.Crowds, c)
 	}
+	plain := b.plain()
+	if plain == nil {
+		return nil
+	}
+	b.result.Plain.Crowd = sizes[0]
+	if err := plain.crowd(&b.result.Plain.Crowd, "plain"); err != nil {
+		return fmt.Errorf("%d elections in a plain bucket: %w", sizes[0].Elections, err)
+	}
 	return nil
 }
 

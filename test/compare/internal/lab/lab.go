@@ -100,6 +100,17 @@ func (s section) run(benches []*bench, progress io.Writer) error {
 	return errors.Join(errs...)
 }
 
+// plain returns the bench of the same library in a bucket as other tools make it, or nil where that makes no difference.
+func (b *bench) plain() *bench {
+	p, ok := b.lib.(peer.Plainer)
+	if !ok {
+		return nil
+	}
+	other := *b
+	other.lib, other.result = p.Plain(), &figure.Result{}
+	return &other
+}
+
 // n is a number of rounds: many, or few in a quick run.
 func (b *bench) n(many, few int) int {
 	if b.Quick {

@@ -14,6 +14,21 @@ import (
 
 // measureTraffic: one leader and ten followers, each with a connection of its own, and nothing happens.
 func measureTraffic(b *bench) error {
+	if err := b.traffic(); err != nil {
+		return err
+	}
+	plain := b.plain()
+	if plain == nil {
+		return nil
+	}
+	if err := plain.traffic(); err != nil {
+		return fmt.Errorf("in a plain bucket: %w", err)
+	}
+	b.result.Plain.Traffic = plain.result.Traffic
+	return nil
+}
+
+func (b *bench) traffic() error {
 	const followers, heartbeat = 10, time.Second
 	var m meter
 	r := &ring{bench: b, lease: b.lib.BeatFor(heartbeat), group: "traffic", renewals: make(chan time.Time, 1)}

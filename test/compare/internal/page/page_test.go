@@ -29,7 +29,9 @@ func sample() *figure.Report {
 			Answer: 50, Herd: figure.HerdStats{Candidates: 200, Took: figure.Samples{1e6}, Claims: []int{4}, Bare: figure.Samples{7e5, 9e5}},
 		}
 	}
-	return &figure.Report{Command: "make compare", Results: []*figure.Result{of("leader", 0), of("client-go", 675e6), of("etcd", 1e6)}}
+	ours := of("leader", 0)
+	ours.Plain = figure.Plain{Traffic: figure.Traffic{Followers: 10, In: 3, Out: 123.4}, Crowd: ours.Crowds[0]}
+	return &figure.Report{Command: "make compare", Results: []*figure.Result{ours, of("client-go", 675e6), of("etcd", 1e6)}}
 }
 
 func TestPageHoldsEveryFigure(t *testing.T) {
@@ -38,7 +40,9 @@ func TestPageHoldsEveryFigure(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, want := range []string{"675 ms", "| frozen, 1 trials | 0 |", "0.20 ms (0.30 ms)", "0.70 ms (0.90 ms)", "make compare", "| met |"} {
+	for _, want := range []string{"675 ms", "| frozen, 1 trials | 0 |", "0.20 ms (0.30 ms)", "0.70 ms (0.90 ms)", "make compare", "| met |",
+		"| in a bucket that does not republish: messages from the server | 123.4 | – | – |",
+		"| in a bucket that does not republish, 1000 led, TTL 3s: CPU, % of a core | 10.0 | – | – |"} {
 		if !strings.Contains(string(text), want) {
 			t.Errorf("the page lacks %q", want)
 		}

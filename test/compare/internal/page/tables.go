@@ -119,30 +119,58 @@ func traffic(r *figure.Report) *table {
 	t.row("messages to the server", r, func(res *figure.Result) string { return fmt.Sprintf("%.1f", res.Traffic.In) })
 	t.row("messages from the server", r, func(res *figure.Result) string { return fmt.Sprintf("%.1f", res.Traffic.Out) })
 	t.row("bytes on all connections, both ways", r, func(res *figure.Result) string { return fmt.Sprintf("%.0f", res.Traffic.Bytes) })
+	if r.Ours().Plain.Traffic.Followers > 0 {
+		t.row(inPlain+": messages to the server", r, func(res *figure.Result) string { return rate(res.Plain.Traffic, res.Plain.Traffic.In) })
+		t.row(inPlain+": messages from the server", r, func(res *figure.Result) string { return rate(res.Plain.Traffic, res.Plain.Traffic.Out) })
+	}
 	return t
+}
+
+// inPlain says that a row is of a bucket that does not republish.
+const inPlain = "in a bucket that does not republish"
+
+// rate is messages in a second, where they were counted.
+func rate(t figure.Traffic, messages float64) string {
+	if t.Followers == 0 {
+		return none
+	}
+	return fmt.Sprintf("%.1f", messages)
 }
 
 func crowds(r *figure.Report) *table {
 	t := libraries("Many elections in one process, on one connection", r)
 	for i, c := range r.Ours().Crowds {
-		for _, side := range []struct {
-			word string
-			cost func(figure.Crowd) figure.Cost
-		}{
-			{"led", func(c figure.Crowd) figure.Cost { return c.Leading }},
-			{"followed", func(c figure.Crowd) figure.Cost { return c.Following }},
-		} {
-			row := func(what string, cell func(figure.Cost) string) {
-				name := fmt.Sprintf("%d %s, TTL %v: %s", c.Elections, side.word, c.TTL, what)
-				t.row(name, r, func(res *figure.Result) string { return cell(side.cost(res.Crowds[i])) })
-			}
-			row("settled", func(k figure.Cost) string { return fmt.Sprintf("%d in %.1f s", k.Settled, k.Joined.Seconds()) })
-			row("CPU, % of a core", func(k figure.Cost) string { return fmt.Sprintf("%.1f", 100*k.CPU) })
-			row("heap each, KiB", func(k figure.Cost) string { return fmt.Sprintf("%.1f", k.Heap/1024) })
-			row("goroutines each", func(k figure.Cost) string { return fmt.Sprintf("%.2f", k.Goroutines) })
-		}
+		t.crowd(r, "", c, func(res *figure.Result) figure.Crowd { return res.Crowds[i] })
+	}
+	if c := r.Ours().Plain.Crowd; c.Elections > 0 {
+		t.crowd(r, inPlain+", ", c, func(res *figure.Result) figure.Crowd { return res.Plain.Crowd })
 	}
 	return t
+}
+
+// crowd adds the rows of many elections.
+func (t *table) crowd(r *figure.Report, where string, c figure.Crowd, of func(*figure.Result) figure.Crowd) {
+	for _, side := range []struct {
+		word string
+		cost func(figure.Crowd) figure.Cost
+	}{
+		{"led", func(c figure.Crowd) figure.Cost { return c.Leading }},
+		{"followed", func(c figure.Crowd) figure.Cost { return c.Following }},
+	} {
+		row := func(what string, cell func(figure.Cost) string) {
+			name := fmt.Sprintf("%s%d %s, TTL %v: %s", where, c.Elections, side.word, c.TTL, what)
+			t.row(name, r, func(res *figure.Result) string {
+				if of(res).Elections == 0 {
+					return none
+				}
+				return cell(side.cost(of(res)))
+			})
+		}
+		row("settled", func(k figure.Cost) string { return fmt.Sprintf("%d in %.1f s", k.Settled, k.Joined.Seconds()) })
+		row("CPU, % of a core", func(k figure.Cost) string { return fmt.Sprintf("%.1f", 100*k.CPU) })
+		row("heap each, KiB", func(k figure.Cost) string { return fmt.Sprintf("%.1f", k.Heap/1024) })
+		row("goroutines each", func(k figure.Cost) string { return fmt.Sprintf("%.2f", k.Goroutines) })
+	}
 }
 
 func herd(r *figure.Report) *table {

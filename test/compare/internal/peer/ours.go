@@ -28,6 +28,9 @@ func (ours) BeatFor(heartbeat time.Duration) Lease    { return Lease{3 * heartbe
 // Broadcasts: the bucket that the lab makes republishes each record under this prefix.
 func (ours) Broadcasts() string { return "leader." + Bucket + "." }
 
+// Plain is the same in a bucket that does not republish.
+func (ours) Plain() Library { return plain{} }
+
 func (ours) Connect(address string, opts Options) (Client, error) {
 	nc, err := connectNATS(address, opts)
 	if err != nil {
@@ -39,28 +42,36 @@ func (ours) Connect(address string, opts Options) (Client, error) {
 		nc.Close()
 		return nil, err
 	}
-	return &ourClient{nc: nc, store: st}, nil
+	return &ourClient{nc: nc, bucket: Bucket, store: st}, nil
 }
 
 type ourClient struct {
-	nc    *nats.Conn
-	store *natsstore.Store
+	nc     *nats.Conn
+	bucket string
+	store  *natsstore.Store // nil: the elections share one by themselves
 }
 
 func (c *ourClient) Close() {
-	c.store.Close()
+	if c.store != nil {
+		c.store.Close()
+	}
 	c.nc.Close()
 }
 
 func (c *ourClient) Join(ctx context.Context, as Candidacy) (Candidate, error) {
 	o := &ourCandidate{as: as}
-	var err error
-	o.Election, err = leader.NewElectionWithStore(c.store, leader.ElectionConfig{
-		Group: as.Group, InstanceID: as.ID, TTL: as.Lease.TTL, HeartbeatInterval: as.Lease.Heartbeat, DeleteOnStop: true,
+	cfg := leader.ElectionConfig{
+		Bucket: c.bucket, Group: as.Group, InstanceID: as.ID, TTL: as.Lease.TTL, HeartbeatInterval: as.Lease.Heartbeat, DeleteOnStop: true,
 		Hooks: leader.Hooks{Call: o.called},
 		// The site has made the bucket on servers of its own: there was none before, and the others do not ask either.
 		AcquireGrace: leader.GraceOff,
-	})
+	}
+	var err error
+	if c.store != nil {
+		o.Election, err = leader.NewElectionWithStore(c.store, cfg)
+	} else {
+		o.Election, err = leader.NewElection(c.nc, cfg)
+	}
 	if err != nil {
 		return nil, err
 	}

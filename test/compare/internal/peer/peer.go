@@ -18,6 +18,26 @@ type Broadcaster interface {
 	Broadcasts() (prefix string)
 }
 
+// A Plainer is a Library on NATS which watches, and whose watches cost more in a bucket as other tools make it: one that
+// does not tell of writes by itself. Plain is the same library in such a bucket.
+type Plainer interface {
+	Library
+	Plain() Library
+}
+
+// Find returns the library of that name, which may be the one of a [Plainer], or nil.
+func Find(name string) Library {
+	for _, l := range Libraries() {
+		if l.Name() == name {
+			return l
+		}
+		if p, ok := l.(Plainer); ok && p.Plain().Name() == name {
+			return p.Plain()
+		}
+	}
+	return nil
+}
+
 // A Kind of store is what a library keeps its elections in.
 type Kind string
 
