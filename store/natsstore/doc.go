@@ -22,12 +22,18 @@
 // can show a false record to those who watch, though not change the real one;
 // deny that like a write to the key.
 //
-// In other buckets each watched key (or the whole bucket, see
-// [Options.WatchWholeBucket]) has one ordered push consumer with a heartbeat of
-// 300 ms: it is made anew when its heartbeats stop, and until it stands the keys
-// are read twice a second. A consumer holds one key, rather than all keys of a
-// watch, because the server checks a candidate's permission on the subject of
-// the request that makes it, and that names a filter only if there is just one.
+// In other buckets the server keeps consumers. The first four keys of a Store have one
+// each, for the server checks a candidate's permission on the subject of
+// the request that makes it, and that names a key only if there is just one. All
+// further keys share consumers, of up to 512 keys; as keys come and go, the server is
+// told of it within a tenth of a second, and a key is read once more when its
+// consumer names it. A user who may not make such a consumer gets one for each key.
+// With [Options.WatchWholeBucket] there is one for all.
+//
+// A consumer that delivers nothing for 2 s sends a heartbeat. One that is silent for
+// 5 s, and for one more answer of the server, counts as lost and is made
+// anew; so does one that owes a write for a second, when a read or a refused write
+// has shown that write. Until it stands the keys are read, 500 a second at most.
 //
 // All watches of one Store share one goroutine, which ends with the last of them.
 //

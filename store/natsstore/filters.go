@@ -10,28 +10,35 @@ import (
 // milliseconds, with 10,000 it took four seconds.
 const maxFilters = 512
 
+// maxFilterBytes bounds the keys' lengths together, for the request that names them
+// must fit into a message of servers that take small ones only.
+const maxFilterBytes = 32 << 10
+
 // A filterSet is the keys that one consumer names one by one. They come and go
 // while the consumer stands, and the server is told of it now and then.
 type filterSet struct {
 	wanted  map[string]bool
 	named   map[string]bool // by the consumer, as the server has confirmed
 	changed bool            // the two differ, or may
+	bytes   int             // of the keys wanted
 }
 
 func newFilterSet() *filterSet { return &filterSet{wanted: make(map[string]bool)} }
 
 // full reports whether the set has no room for another key.
-func (s *filterSet) full() bool { return len(s.wanted) >= maxFilters }
+func (s *filterSet) full() bool { return len(s.wanted) >= maxFilters || s.bytes >= maxFilterBytes }
 
-// add wants a key.
+// add wants a key that was not wanted.
 func (s *filterSet) add(key string) {
+	s.bytes += len(key)
 	s.wanted[key] = true
 	s.changed = true
 }
 
-// drop wants a key no more, and reports whether none is left.
+// drop wants a wanted key no more, and reports whether none is left.
 func (s *filterSet) drop(key string) (empty bool) {
 	delete(s.wanted, key)
+	s.bytes -= len(key)
 	s.changed = true
 	return len(s.wanted) == 0
 }

@@ -144,7 +144,7 @@ func stranded() []mutant {
 			{machine + "write.go", "\tc.note(NoteFailed)\n\tif n := c.m.Retry.MaxAttempts", "\tif w.Kind == Acquire && c.ev.Outcome == Permanent {\n\t\tc.finish()\n\t\treturn\n\t}\n\tc.note(NoteFailed)\n\tif n := c.m.Retry.MaxAttempts"},
 		}, root("TestPermanentFaultOfARunningElectionIsToldAndRetriedWithPatience")},
 		{19, "a consumer that was lost is not made again", []edit{
-			{nats + "feed.go", "\t\tif !h.waiting(f) {", "\t\tif false {"},
+			{nats + "consumer.go", "\t\tif !h.waiting(f) { // else", "\t\tif false { // else"},
 			{nats + "hub.go", "\tif n := h.s.nc.Stats().Reconnects; n != h.reconnects {", "\tif n := h.s.nc.Stats().Reconnects; n != h.reconnects && false {"},
 		}, onNATS("^TestConformance$/^Foreign$/^WatchRepeatsThePresentStateAfterAnInterruption$")},
 		{19, "what was missed during a lost connection is not read", []edit{
