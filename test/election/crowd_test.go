@@ -58,13 +58,18 @@ func TestThousandElectionsInABucketThatDoesNotRepublish(t *testing.T) {
 		t.Errorf("%d goroutines for %d elections", more, n)
 	}
 	defer load()()
-	until := renewed.Load() + renewals*n
+	before, asked := renewed.Load(), requests(t, srv)
+	until := before + renewals*n
 	natslab.Eventually(t, "some renewals of each", func(context.Context) error {
 		if got := renewed.Load(); got < until {
 			return fmt.Errorf("%d of %d", got, until)
 		}
 		return nil
 	})
+	// Besides the renewals themselves nothing is to be asked: it was four times as much, by consumers made anew for ever.
+	if asked, renewed := requests(t, srv)-asked, renewed.Load()-before; asked > 2*renewed {
+		t.Errorf("%d messages to the server for %d renewals", asked, renewed)
+	}
 	if lost := demoted.Load(); lost != 0 {
 		t.Errorf("%d terms were lost", lost)
 	}
@@ -75,6 +80,16 @@ func TestThousandElectionsInABucketThatDoesNotRepublish(t *testing.T) {
 		}
 		return nil
 	})
+}
+
+// requests is how many messages the server has received from clients.
+func requests(tb testing.TB, srv *natslab.Server) int64 {
+	tb.Helper()
+	v, err := srv.Inner().Varz(nil)
+	if err != nil {
+		tb.Fatal(err)
+	}
+	return v.InMsgs
 }
 
 // load keeps every processor busy until it is told to stop.
