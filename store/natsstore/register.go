@@ -146,7 +146,7 @@ func (h *hub) found(r *register, e store.Entry) {
 	if !r.feed.brings(r.key) {
 		// Nothing will tell of changes until the consumer stands.
 		h.toRead(r)
-		r.nextRead = time.Now().Add(h.pollEvery())
+		r.nextRead, r.spare = time.Now().Add(h.pollEvery()), true
 	} else if r.confirm {
 		r.confirm = false
 		if !r.feed.consumer && h.s.nc.ConnectedClusterName() != "" {
