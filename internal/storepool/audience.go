@@ -23,7 +23,8 @@ func (a *audience) join(l *slog.Logger) (leave func()) {
 	return func() {
 		a.mu.Lock()
 		defer a.mu.Unlock()
-		if a.members[l]--; a.members[l] == 0 {
+		a.members[l]--
+		if a.members[l] == 0 {
 			delete(a.members, l)
 		}
 	}

@@ -2,7 +2,6 @@ package storepool
 
 import (
 	"bytes"
-	"io"
 	"log/slog"
 	"strings"
 	"sync"
@@ -104,7 +103,7 @@ func TestEachLoggerHearsOnce(t *testing.T) {
 func TestPoolIsSafeForAll(t *testing.T) {
 	var p Pool
 	nc := new(nats.Conn)
-	logger := slog.New(slog.NewTextHandler(io.Discard, nil))
+	logger := slog.New(slog.DiscardHandler)
 	var all sync.WaitGroup
 	for range 8 {
 		all.Go(func() {

@@ -55,7 +55,8 @@ func TestFilterSetIsBounded(t *testing.T) {
 		if n != c.most {
 			t.Errorf("%d keys of %d bytes, want %d", n, c.length, c.most)
 		}
-		if s.drop(fmt.Sprintf("%0*d", c.length, 0)); s.full() {
+		s.drop(fmt.Sprintf("%0*d", c.length, 0))
+		if s.full() {
 			t.Error("no room after a key has gone")
 		}
 	}

@@ -94,21 +94,16 @@ func requests(tb testing.TB, srv *natslab.Server) int64 {
 
 // load keeps every processor busy until it is told to stop.
 func load() (stop func()) {
-	done := make(chan struct{})
+	var done atomic.Bool
 	var all sync.WaitGroup
 	for range 2 * runtime.GOMAXPROCS(0) {
 		all.Go(func() {
-			for {
-				select {
-				case <-done:
-					return
-				default:
-				}
+			for !done.Load() { // this is the load
 			}
 		})
 	}
 	return func() {
-		close(done)
+		done.Store(true)
 		all.Wait()
 	}
 }
