@@ -88,8 +88,12 @@ func (h *hub) refusedShared(reported error) bool {
 	var shared []*feed
 	var subjects []string
 	for f := range h.consumers {
-		if f.names != nil {
-			shared, subjects = append(shared, f), append(subjects, h.s.consumerSubject()+f.name)
+		if f.names == nil {
+			continue
+		}
+		shared = append(shared, f)
+		if f.name != "" {
+			subjects = append(subjects, h.s.consumerSubject()+f.name)
 		}
 	}
 	if violation(reported, subjects...) == nil {

@@ -8,6 +8,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/nats-io/nats.go"
+
 	"github.com/seed-ff2cb582/leader/store"
 )
 
@@ -161,6 +163,35 @@ func TestAWriteThatAReadShowsIsOwed(t *testing.T) {
 	h.found(h.r, store.Entry{Key: "k", Revision: 5})
 	if !f.owesFrom.Equal(first) {
 		t.Error("a later debt puts the earlier off")
+	}
+}
+
+// Only the refusal of a consumer that names several keys is a reason to do without it; that of one for a key says
+// that the key may not be watched.
+func TestRefusalsOfSharedConsumersAreToldFromOthers(t *testing.T) {
+	denied := func(subject string) error {
+		return fmt.Errorf("%w: Permissions Violation for Publish to %q", nats.ErrPermissionViolation, subject)
+	}
+	f := sharedFeedOf("k")
+	h := newTestHub(f, &register{key: "k"})
+	h.s.api, h.s.stream = "$JS.API.", "KV_b"
+	h.consumers = map[*feed]struct{}{f: {}}
+	const create = "$JS.API.CONSUMER.CREATE.KV_b."
+	for _, name := range []string{"", "X"} { // before it was asked for, and after
+		f.name = name
+		for _, subject := range []string{create + "Y.$KV.b.k", create + "X.$KV.b.k", create + "Y", "$KV.b.k"} {
+			if h.refusedShared(denied(subject)) || h.alone {
+				t.Errorf("%q was taken for the refusal of %q", subject, name)
+			}
+		}
+	}
+	f.names.drop("k") // nothing is left to be watched otherwise
+	h.wake = make(chan struct{}, 1)
+	if !h.refusedShared(denied(create+"X")) || !h.alone {
+		t.Error("the refusal was not noticed")
+	}
+	if !h.refusedShared(denied(create+"X")) || h.refusedShared(denied(create+"Y.$KV.b.k")) {
+		t.Error("the refusal was not remembered, or another was taken for it")
 	}
 }
 
