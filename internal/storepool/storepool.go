@@ -12,8 +12,8 @@ import (
 	"github.com/seed-ff2cb582/leader/store/natsstore"
 )
 
-// A Pool is the stores that are lent. The zero value is an empty one. Its methods
-// may be called concurrently.
+// A Pool is the stores that are lent. The zero value is an empty one. Its
+// methods may be called concurrently.
 type Pool struct {
 	mu    sync.Mutex
 	loans map[terms]*loan
@@ -39,9 +39,10 @@ type loan struct {
 	audience *audience
 }
 
-// Borrow returns the store of a bucket. Of the options it regards the domain, what the bucket is made like, and
-// the logger, which hears of every panic in the store until release is called. The
-// store is closed when the last holder has released it; release may be called more than once.
+// Borrow returns the store of a bucket. Of the options it regards the domain,
+// what the bucket is made like, and the logger, which hears of every panic in
+// the store until release is called. The store is closed when the last holder
+// has released it; release may be called more than once.
 func (p *Pool) Borrow(nc *nats.Conn, bucket string, opts natsstore.Options) (s *natsstore.Store, release func(), err error) {
 	t := terms{nc: nc, bucket: bucket, domain: opts.Domain}
 	if opts.Create != nil {
@@ -71,8 +72,9 @@ func (p *Pool) Borrow(nc *nats.Conn, bucket string, opts natsstore.Options) (s *
 	}), nil
 }
 
-// release takes one holder off, and closes the store after the last. Close waits for functions
-// that the store calls, which may borrow: it is not called with the mutex held.
+// release takes one holder off, and closes the store after the last. Close
+// waits for functions that the store calls, which may borrow: it is not called
+// with the mutex held.
 func (p *Pool) release(t terms, l *loan) {
 	if p.left(t, l) {
 		l.store.Close()

@@ -14,8 +14,9 @@ import (
 
 // Times of consumers.
 const (
-	// heartbeat is how often the server says that an idle consumer is there. It says nothing while records are
-	// delivered: most leaders renew more often than that, so that consumers which bring renewals have no heartbeats.
+	// heartbeat is how often the server says that an idle consumer is there. It
+	// says nothing while records are delivered: most leaders renew more often
+	// than that, so that consumers which bring renewals have no heartbeats.
 	heartbeat = 2 * time.Second
 	// maxSilence is when a consumer may be lost. One answer of the server more,
 	// and it counts as lost: messages that wait in front of that answer,
@@ -23,16 +24,19 @@ const (
 	maxSilence = 5 * heartbeat / 2
 	// maxDebt is for how long a consumer may owe a write that a read has shown.
 	maxDebt = time.Second
-	// abandonAfter is when the server removes a consumer to which nobody listens.
+	// abandonAfter is when the server removes a consumer to which nobody
+	// listens.
 	abandonAfter = 5 * time.Second
 	// renameEvery is how often the server is told of keys that came and went.
 	renameEvery = 100 * time.Millisecond
-	// pollMost is how many keys whose consumer does not stand are read in a second.
+	// pollMost is how many keys whose consumer does not stand are read in a
+	// second.
 	pollMost = 500
 )
 
-// ownConsumers is how many keys of a store have a consumer each, before the others share some. A user who may make
-// consumers of named keys alone, as few rights as a candidate needs, is thus never refused one for two groups.
+// ownConsumers is how many keys of a store have a consumer each, before the
+// others share some. A user who may make consumers of named keys alone, as few
+// rights as a candidate needs, is thus never refused one for two groups.
 const ownConsumers = 4
 
 // A consumption is the state of a feed's consumer.
@@ -79,8 +83,9 @@ func (h *hub) sharedFeed(key string) (*feed, error) {
 	return h.newFeed(f)
 }
 
-// refusedShared reports whether the reported error is the refusal of a consumer that
-// names several keys. The first has every key watched by a consumer of its own.
+// refusedShared reports whether the reported error is the refusal of a consumer
+// that names several keys. The first has every key watched by a consumer of its
+// own.
 func (h *hub) refusedShared(reported error) bool {
 	if h.alone {
 		return violation(reported, h.refused...) != nil
@@ -176,14 +181,16 @@ func (h *hub) caughtUp(f *feed) {
 }
 
 // owes notes that a read has shown a write of which the feed has not told. A
-// message of the consumer may be on its way; if none comes, the consumer is lost.
+// message of the consumer may be on its way; if none comes, the consumer is
+// lost.
 func (f *feed) owes() {
 	if f != nil && f.standing && f.owesFrom.IsZero() {
 		f.owesFrom = time.Now()
 	}
 }
 
-// down gives a consumer up; work makes another. Its keys are read until that stands.
+// down gives a consumer up; work makes another. Its keys are read until that
+// stands.
 func (h *hub) down(f *feed) {
 	f.standing, f.making, f.renaming, f.probing = false, false, false, false
 	f.nextTry, f.owesFrom = time.Time{}, time.Time{}
@@ -238,7 +245,8 @@ func (h *hub) listenFor(f *feed, now time.Time, due func(time.Time)) {
 	}
 }
 
-// probe asks the server for anything. A consumer that is not heard before the answer is lost.
+// probe asks the server for anything. A consumer that is not heard before the
+// answer is lost.
 func (h *hub) probe(f *feed, now time.Time) {
 	f.probing = true
 	heard := f.heardAt
@@ -265,9 +273,9 @@ type consumerRequest struct {
 	Action string                   `json:"action"`
 }
 
-// askConsumer asks the server to make or to change the feed's consumer. The subject
-// names the key or the pattern, on which the server checks the user's permission.
-// It cannot name several keys.
+// askConsumer asks the server to make or to change the feed's consumer. The
+// subject names the key or the pattern, on which the server checks the user's
+// permission. It cannot name several keys.
 func (h *hub) askConsumer(f *feed, action string, keys []string, now time.Time, done func(*nats.Msg)) {
 	config := jetstream.ConsumerConfig{
 		Name:              f.name,
@@ -297,9 +305,9 @@ func (h *hub) askConsumer(f *feed, action string, keys []string, now time.Time, 
 	})
 }
 
-// make asks for a consumer that begins with the last record of each key. It delivers to a
-// new inbox, so that nothing of its predecessor, which the server removes by
-// itself, is taken for its own.
+// make asks for a consumer that begins with the last record of each key. It
+// delivers to a new inbox, so that nothing of its predecessor, which the server
+// removes by itself, is taken for its own.
 func (h *hub) make(f *feed, now time.Time) {
 	if err := h.listen(f, h.s.nc.NewInbox()); err != nil {
 		h.lastErr = err
@@ -352,8 +360,9 @@ func consumerReply(m *nats.Msg, info *jetstream.ConsumerInfo) error {
 	return apiReply(m, info)
 }
 
-// rename tells the server which keys the consumer is to deliver now. It goes on with
-// those that stay, and begins with what is written to the others from then on.
+// rename tells the server which keys the consumer is to deliver now. It goes on
+// with those that stay, and begins with what is written to the others from then
+// on.
 func (h *hub) rename(f *feed, now time.Time, due func(time.Time)) {
 	if now.Before(f.nextTry) {
 		due(f.nextTry)
@@ -366,7 +375,8 @@ func (h *hub) rename(f *feed, now time.Time, due func(time.Time)) {
 	h.askConsumer(f, "update", keys, now, func(m *nats.Msg) { h.renamed(f, keys, m) })
 }
 
-// renamed handles the answer to rename. A consumer of which nobody knows which keys it names is given up.
+// renamed handles the answer to rename. A consumer of which nobody knows which
+// keys it names is given up.
 func (h *hub) renamed(f *feed, keys []string, m *nats.Msg) {
 	f.renaming = false
 	var info jetstream.ConsumerInfo

@@ -64,7 +64,8 @@ func TestFilterSetIsBounded(t *testing.T) {
 	}
 }
 
-// A testHub serves one key without a connection: nothing that is tested with it sends.
+// A testHub serves one key without a connection: nothing that is tested with it
+// sends.
 type testHub struct {
 	*hub
 	r     *register
@@ -88,7 +89,8 @@ func sharedFeedOf(key string) *feed {
 	return f
 }
 
-// A consumer that was lost and made anew brings the present state, so that the keys need not be read besides.
+// A consumer that was lost and made anew brings the present state, so that the
+// keys need not be read besides.
 func TestTheNextConsumerShowsThePresentState(t *testing.T) {
 	for _, c := range []struct {
 		name  string
@@ -127,7 +129,8 @@ func TestTheNextConsumerShowsThePresentState(t *testing.T) {
 	}
 }
 
-// A key counts as watched when the server has confirmed that the consumer names it, and is read until then.
+// A key counts as watched when the server has confirmed that the consumer names
+// it, and is read until then.
 func TestAKeyIsReadUntilItsConsumerNamesIt(t *testing.T) {
 	f := sharedFeedOf("k")
 	f.standing, f.caughtUp = true, true
@@ -144,7 +147,8 @@ func TestAKeyIsReadUntilItsConsumerNamesIt(t *testing.T) {
 	}
 }
 
-// What a read shows and the consumer does not bring is a sign that the consumer is lost.
+// What a read shows and the consumer does not bring is a sign that the consumer
+// is lost.
 func TestAWriteThatAReadShowsIsOwed(t *testing.T) {
 	f := sharedFeedOf("k")
 	f.standing, f.caughtUp = true, true
@@ -166,8 +170,8 @@ func TestAWriteThatAReadShowsIsOwed(t *testing.T) {
 	}
 }
 
-// Only the refusal of a consumer that names several keys is a reason to do without it; that of one for a key says
-// that the key may not be watched.
+// Only the refusal of a consumer that names several keys is a reason to do
+// without it; that of one for a key says that the key may not be watched.
 func TestRefusalsOfSharedConsumersAreToldFromOthers(t *testing.T) {
 	denied := func(subject string) error {
 		return fmt.Errorf("%w: Permissions Violation for Publish to %q", nats.ErrPermissionViolation, subject)
@@ -195,7 +199,8 @@ func TestRefusalsOfSharedConsumersAreToldFromOthers(t *testing.T) {
 	}
 }
 
-// The hub polls what no consumer brings, and must not become the load that keeps consumers from standing.
+// The hub polls what no consumer brings, and must not become the load that
+// keeps consumers from standing.
 func TestPollingOfManyKeysIsBounded(t *testing.T) {
 	h := &hub{registers: map[string]*register{}}
 	if got := h.pollEvery(); got != retryMost {

@@ -10,8 +10,8 @@ import (
 // milliseconds, with 10,000 it took four seconds.
 const maxFilters = 512
 
-// maxFilterBytes bounds the keys' lengths together, for the request that names them
-// must fit into a message of servers that take small ones only.
+// maxFilterBytes bounds the keys' lengths together, for the request that names
+// them must fit into a message of servers that take small ones only.
 const maxFilterBytes = 32 << 10
 
 // A filterSet is the keys that one consumer names one by one. They come and go

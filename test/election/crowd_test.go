@@ -16,9 +16,10 @@ import (
 	"github.com/seed-ff2cb582/leader/test/natslab"
 )
 
-// A thousand elections by NewElection, in a bucket that does not republish. Each had a store, and each store two consumers;
-// when heartbeats were late, because the processor was, the consumers were given up and the load of making them again cost
-// terms by the hundred.
+// A thousand elections by NewElection, in a bucket that does not republish.
+// Each had a store, and each store two consumers; when heartbeats were late,
+// because the processor was, the consumers were given up and the load of making
+// them again cost terms by the hundred.
 func TestThousandElectionsInABucketThatDoesNotRepublish(t *testing.T) {
 	const n, renewals = 1000, 4
 	srv := natslab.Start(t)
@@ -66,7 +67,8 @@ func TestThousandElectionsInABucketThatDoesNotRepublish(t *testing.T) {
 		}
 		return nil
 	})
-	// Besides the renewals themselves nothing is to be asked: it was four times as much, by consumers made anew for ever.
+	// Besides the renewals themselves nothing is to be asked: it was four times
+	// as much, by consumers made anew for ever.
 	if asked, renewed := requests(t, srv)-asked, renewed.Load()-before; asked > 2*renewed {
 		t.Errorf("%d messages to the server for %d renewals", asked, renewed)
 	}

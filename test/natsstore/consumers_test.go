@@ -17,8 +17,9 @@ import (
 	"github.com/seed-ff2cb582/leader/test/natslab"
 )
 
-// consumers waits until the bucket has no more than most consumers, and at least one. The server removes those that
-// nobody listens to after some seconds.
+// consumers waits until the bucket has no more than most consumers, and at
+// least one. The server removes those that nobody listens to after some
+// seconds.
 func consumers(tb testing.TB, srv *natslab.Server, bucket string, most int) {
 	tb.Helper()
 	n := 0
@@ -86,7 +87,8 @@ func TestWatchesOfAStoreShareConsumers(t *testing.T) {
 	consumers(t, srv, bucket, 10)
 }
 
-// A candidate that may make consumers of its own keys alone watches many groups all the same.
+// A candidate that may make consumers of its own keys alone watches many groups
+// all the same.
 func TestManyKeysWithoutTheRightToAConsumerOfMany(t *testing.T) {
 	const inbox = "_INBOX_c"
 	srv := natslab.Start(t, natslab.Users(natslab.Admin(), natslab.User("c", []string{
@@ -126,7 +128,8 @@ func TestManyKeysWithoutTheRightToAConsumerOfMany(t *testing.T) {
 	}
 }
 
-// While keys come and go, the consumer is told so; those that stay must not miss a write by it.
+// While keys come and go, the consumer is told so; those that stay must not
+// miss a write by it.
 func TestKeysThatComeAndGoLoseNoWriteOfTheOthers(t *testing.T) {
 	for _, c := range []struct {
 		name  string
@@ -164,7 +167,8 @@ func TestKeysThatComeAndGoLoseNoWriteOfTheOthers(t *testing.T) {
 			writer := open(t, srv.Connect(t), bucket, natsstore.Options{})
 			stay.rounds(writer, all[:20])
 			<-done
-			// Of the last ones the consumer has yet to be told when the first writes come, and goes on with the others.
+			// Of the last ones the consumer has yet to be told when the first
+			// writes come, and goes on with the others.
 			h := listen(t, s, all...)
 			var mixed []string
 			for i := range 20 {
@@ -175,8 +179,9 @@ func TestKeysThatComeAndGoLoseNoWriteOfTheOthers(t *testing.T) {
 	}
 }
 
-// Nobody tells that a consumer is gone. Its heartbeats stop; or a write is refused for the sake of one that was not heard.
-// The measured times are logged, not judged.
+// Nobody tells that a consumer is gone. Its heartbeats stop; or a write is
+// refused for the sake of one that was not heard. The measured times are
+// logged, not judged.
 func TestWatchNoticesThatItsConsumerIsGone(t *testing.T) {
 	srv := natslab.Start(t)
 	for _, c := range []struct {
@@ -228,8 +233,9 @@ func removeConsumers(tb testing.TB, nc *nats.Conn, bucket string) {
 	}
 }
 
-// In a bucket that does not republish, a group at rest cost 82 messages a second for eleven candidates, nearly all of them the
-// heartbeats of two consumers each.
+// In a bucket that does not republish, a group at rest cost 82 messages a
+// second for eleven candidates, nearly all of them the heartbeats of two
+// consumers each.
 func TestConsumersOfAGroupAreQuiet(t *testing.T) {
 	srv := natslab.Start(t)
 	bucket := newBucket()

@@ -7,7 +7,8 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 )
 
-// plain is this project in a bucket as `nats kv add` makes it, without a store of the program's own.
+// plain is this project in a bucket as `nats kv add` makes it, without a store
+// of the program's own.
 type plain struct{ ours }
 
 // plainBucket is that bucket.
