@@ -300,8 +300,14 @@ func (s *Store) panicked(what string, value any, stack []byte) {
 	}, func(any, []byte) {})
 }
 
-// attention is how often a call that waits looks at its connection.
-const attention = 20 * time.Millisecond
+// attention is when a call that waits looks at its connection first. Each further
+// look comes after twice as long, up to attentionMost: a thousand calls that wait,
+// because everything is slow, must not contend for the connection with those that
+// would end their wait.
+const (
+	attention     = 20 * time.Millisecond
+	attentionMost = 16 * attention
+)
 
 // attended returns a context that ends when the connection breaks, or reports that the
 // user may not publish to the subject or hear the answer. The client library
@@ -309,6 +315,7 @@ const attention = 20 * time.Millisecond
 func (s *Store) attended(parent context.Context, before sighting, subject string) (ctx context.Context, release func()) {
 	ctx, cancel := context.WithCancelCause(parent)
 	var look *time.Timer
+	wait := attention // the looks come one after the other
 	look = time.AfterFunc(time.Hour, s.shielded("a look at the connection", func() {
 		switch {
 		case !s.nc.IsConnected() || s.nc.Stats().Reconnects != before.reconnects:
@@ -316,7 +323,8 @@ func (s *Store) attended(parent context.Context, before sighting, subject string
 		case s.deniedSince(before, subject, s.inboxPrefix()) != nil:
 			cancel(errDenied)
 		case ctx.Err() == nil:
-			look.Reset(attention)
+			wait = min(2*wait, attentionMost)
+			look.Reset(wait)
 		}
 	}))
 	look.Reset(attention)

@@ -83,7 +83,7 @@ func TestReleaseAmong200CandidatesCausesNoHerd(t *testing.T) {
 // goroutines, and nothing that the server keeps.
 func TestThousandElectionsOnOneConnection(t *testing.T) {
 	const n = 1000
-	const goroutinesEach, heapEach = 2, 16 << 10
+	const goroutinesEach, heapEach = 1, 16 << 10
 	srv := natslab.Start(t)
 	ensure(t, srv.Connect(t), natsstore.BucketConfig{Bucket: "b"})
 	for name, share := range map[string]bool{"OwnStores": false, "OneStore": true} {
