@@ -18,8 +18,10 @@ type conditions struct {
 
 // conditions returns those of an election on a store with such a report.
 func (c ElectionConfig) conditions(report store.Report) conditions {
-	coolDown := c.AcquireGrace == GraceOn || report.Forgetful && c.AcquireGrace == GraceAuto
-	return conditions{c.machine(coolDown), c.doubt(report.Age)}
+	auto := c.AcquireGrace == GraceAuto
+	m := c.machine(c.AcquireGrace == GraceOn || auto && (report.Forgetful || report.Expires))
+	m.Expires = auto && !report.Forgetful
+	return conditions{m, c.doubt(report.Age)}
 }
 
 // doubt is what is left of a lease that a leader may hold from a store of the same

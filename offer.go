@@ -74,7 +74,7 @@ func (l *loop) offer(a machine.Action) {
 		over(store.Transient, nil)
 		return
 	}
-	text, err := record.Offer{Word: l.claimed, Revision: a.Expected, Reason: string(a.Rec.Reason)}.Encode()
+	text, err := record.Offer{Word: l.claimed, Revision: a.Expected, Reason: string(a.Rec.Reason), Settled: a.Rec.Settled}.Encode()
 	if err != nil {
 		over(store.Permanent, nil)
 		return

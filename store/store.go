@@ -344,11 +344,16 @@ type CheckRequest struct {
 type Report struct {
 	// Warnings are full sentences for people, each with what and why.
 	Warnings []string
-	// Forgetful tells that the store may lose acknowledged writes in an ordinary
-	// restart, expire them by a clock of its own, or drop them for room (memory storage, a
-	// server-side TTL, a size limit at which old records go).
-	// Elections on such a store cool down before they promote.
+	// Forgetful reports whether the store may go back to an older state, or to
+	// none, and give a revision again (memory storage, at a restart).
+	// Elections on such a store cool down before each promotion.
 	Forgetful bool
+	// Expires reports whether the store may drop a record that was acknowledged,
+	// by a clock of its own or for room (a server-side TTL, a size limit at which
+	// old records go). Nothing older takes its place, and revisions go on growing.
+	// Elections on such a store cool down, but not where a leader hands over.
+	// A store that is Forgetful besides is treated as that.
+	Expires bool
 	// Age is how long the store has existed under its name, by its own clock. One that was
 	// deleted and made again knows nothing of a leader of before, who may not have
 	// heard of it: elections promote nobody before Age exceeds a lease. Zero means

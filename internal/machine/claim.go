@@ -5,14 +5,17 @@ func (c *step) claimIfDue() {
 	if !c.m.mayClaim(c.s) || c.now.Mono < max(c.s.DueAt, c.s.StandBackUntil) {
 		return
 	}
-	c.claim(c.claimReason(), Prior{})
+	v := c.s.View
+	c.claim(c.claimReason(), Prior{}, v.Kind == Vacant && v.Rec.Settled)
 }
 
-// claim challenges the register as it was seen.
-func (c *step) claim(why Reason, prior Prior) {
+// claim challenges the register as it was seen. settled: whoever left it had
+// cooled down. Where nothing older ever comes back, the compare-and-swap then
+// proves that nobody led in between.
+func (c *step) claim(why Reason, prior Prior, settled bool) {
 	c.s.Phase, c.s.Reason = Claiming, why
 	// A claim has a token of its own, so that no earlier claim is mistaken for it.
-	c.s.Grant = Grant{Token: c.ev.Token, Nonce: c.ev.Nonce, Prior: prior}
+	c.s.Grant = Grant{Token: c.ev.Token, Nonce: c.ev.Nonce, Prior: prior, Settled: settled && c.m.Expires}
 	c.begin(Acquire, c.s.View.Rev)
 }
 
@@ -27,7 +30,8 @@ func (c *step) offered() {
 	case c.s.Phase != Watching || !c.theirs(c.s.View) || over.Token == "" || c.s.View.Rec.Token != over.Token:
 	case !c.m.mayClaim(c.s) || c.now.Mono < c.s.StandBackUntil || c.s.Ranked || c.s.Passed > 0:
 	default:
-		c.claim(ReasonOffered, Prior{c.s.View.Term(), over.Reason})
+		// That it was settled is said of the record at that revision alone.
+		c.claim(ReasonOffered, Prior{c.s.View.Term(), over.Reason}, over.Settled && c.ev.Seen.Rev == c.s.View.Rev)
 	}
 }
 
@@ -99,7 +103,7 @@ func (c *step) granted(rev uint64, sent Instant) {
 		c.leave(x)
 		return
 	}
-	if c.m.CoolDown {
+	if c.m.CoolDown && !c.s.Grant.Settled {
 		c.s.Grant.PromoteAt = c.now.Mono + int64(c.m.wait(ttl))
 	}
 	if c.doubts() {

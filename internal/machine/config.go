@@ -17,6 +17,10 @@ type Machine struct {
 	Drift float64
 	// CoolDown: promote only Wait(TTL) after the acknowledgement of a claim.
 	CoolDown bool
+	// Expires: the store may drop a record, but never brings an older one back,
+	// nor gives a revision twice. There a claim that succeeds a settled vacancy
+	// or offer needs no cool-down: see Record.Settled.
+	Expires bool
 	// DisconnectGrace is how long a leader keeps its term without a connection;
 	// 0 leaves that to the trust window alone.
 	DisconnectGrace time.Duration

@@ -411,6 +411,10 @@ var (
 	// losing is what may go wrong around a store that forgets, where nobody
 	// misses a record: see TestAnUnseenLongerLeaseThatIsForgottenIsAHole.
 	losing = setOf(kRollback, kWipe, kPause, kLoseReply, kDelayReply, kDelayWrite, kSuspend)
+	// handovers is what may go wrong around one where records vanish.
+	handovers = vanishing | setOf(kResign, kPaused, kDelayOffer, kDelayReply, kCutOff, kGiveUpWrite)
+	// giveaways has somebody claim what vanished, and leave what it claims to others.
+	giveaways = vanishing | setOf(kPaused, kResign, kCutOff, kGiveUpWrite)
 	// remaking is what keeps a leader from noticing that its store was made again.
 	remaking = setOf(kRemade, kPause, kCutOff, kSuspend, kDelayReply, kLoseReply, kDelayWrite, kStopRelease, kResign)
 )
@@ -563,7 +567,32 @@ func narrow() []config {
 			name: "fine: a store that is made again", clocks: fine(2), machines: fineMachines(2, nil),
 			kinds: remaking, horizon: smaller(20, 4), faults: 2, late: true, sample: 1, patience: finePatience,
 		},
+		{
+			name: "fine: handovers over a store whose records vanish", clocks: fine(2), machines: fineMachines(2, settling),
+			kinds: handovers, quiet: 8, horizon: smaller(12, 9), deep: 16, faults: 2,
+		},
+		{
+			name: "fine: a claim of what vanished, given up", clocks: fine(2), machines: fineMachines(2, settling),
+			kinds: giveaways, quiet: 8, horizon: smaller(12, 9), deep: 16, faults: 3, late: true,
+		},
+		{
+			name: "fine: handovers of leases of different lengths over a store whose records vanish", clocks: steady(1, 1), machines: settlingUneven(),
+			kinds: vanishing | setOf(kResign, kStepDown, kCutOff), quiet: 11, horizon: smaller(16, 12), deep: 22, faults: 2,
+		},
 	}
+}
+
+// settling candidates cool down over a store that brings nothing older back, by
+// leases that are as short as the fine scale allows.
+func settling(m *Machine) {
+	m.CoolDown, m.Expires, m.Offers, m.TTL, m.Heartbeat = true, true, true, 3, 1
+}
+
+// settlingUneven are two of which the first has the longer lease.
+func settlingUneven() []Machine {
+	ms := fineMachines(2, settling)
+	coolUneven(ms)
+	return ms
 }
 
 // deep are families for which a test run has no time.

@@ -11,6 +11,7 @@ func (c *step) hold() {
 	cooled := c.now.Mono >= c.s.Grant.PromoteAt
 	if !c.s.Grant.Promoted && c.s.Grant.Sent.Mono >= c.s.Grant.PromoteAt {
 		c.s.Grant.Promoted = true
+		c.s.Grant.Settled = c.m.CoolDown
 		c.do(Action{Kind: Promote, Reason: c.s.Reason})
 	}
 	// After a cool-down the record must be shown to be ours still: where the store goes back to older

@@ -68,6 +68,19 @@ func before(spoil func(m Machine, s *State, ev *Event, now *Instant)) func(Machi
 	}
 }
 
+// sending makes a mutant's step that spoils what is sent.
+func sending(spoil func(m Machine, after State, a *Action)) func(Machine, State, Event, Instant) (State, []Action) {
+	return func(m Machine, s State, ev Event, now Instant) (State, []Action) {
+		t, actions := m.Step(s, ev, now)
+		for k := range actions {
+			if actions[k].Kind == Send {
+				spoil(m, t, &actions[k])
+			}
+		}
+		return t, actions
+	}
+}
+
 func extended(before State, s *State) bool {
 	return s.Phase == Holding && s.Grant.Rev != before.Grant.Rev
 }
@@ -86,7 +99,7 @@ type mutation struct {
 	change func([]Machine)
 	fine   bool // on the fine scale, where every unit shows
 	loses  bool // over a store that forgets
-	late   bool // with a candidate that starts when the store is made again
+	late   bool // with a candidate that starts when the store is made again, or loses something
 
 	quiet   int    // ticks before the first fault
 	horizon int    // if not the usual one
@@ -374,6 +387,27 @@ var mutations = []mutation{
 		want: []string{"G1"}, fine: true, loses: true, kinds: setOf(kWipe, kCutOff), faults: 2, change: coolUneven, quiet: 12, horizon: 20, clocks: steady(1, 1),
 	},
 	{
+		mutant: mutant{name: "who never cooled down leaves a settled vacancy", step: sending(func(_ Machine, _ State, a *Action) {
+			a.Rec.Settled = a.Write == Release || a.Write == Offer
+		})},
+		want: []string{"G1"}, fine: true, late: true, kinds: setOf(kVanish, kPaused, kCutOff), faults: 3, change: settles, quiet: 8, horizon: 11,
+	},
+	{
+		mutant: mutant{name: "a claim of nothing needs no cool-down where records vanish", step: after(func(_ Machine, b State, s *State, _ Event, _ Instant) {
+			if b.Phase == Watching && s.Phase == Claiming && s.View.Kind == Absent {
+				s.Grant.Settled = true
+			}
+		})},
+		want: []string{"G1"}, fine: true, late: true, kinds: setOf(kVanish, kCutOff), faults: 2, change: settles, quiet: 8, horizon: 12,
+	},
+	{
+		mutant: mutant{name: "a handover needs no cool-down where an older record comes back", step: func(m Machine, s State, ev Event, now Instant) (State, []Action) {
+			m.Expires = true
+			return m.Step(s, ev, now)
+		}},
+		want: []string{"G1"}, fine: true, loses: true, kinds: setOf(kPaused, kRollback), faults: 2, change: coolShort, quiet: 8, horizon: 11,
+	},
+	{
 		mutant: mutant{name: "a start in a store that was made again is not doubted", step: before(func(_ Machine, _ *State, ev *Event, _ *Instant) {
 			ev.Doubt = 0
 		})},
@@ -483,6 +517,13 @@ func shortTTL(ms []Machine) {
 func coolShort(ms []Machine) {
 	for i := range ms {
 		ms[i].CoolDown, ms[i].TTL, ms[i].Heartbeat = true, 3, 1
+	}
+}
+
+// settles has all candidates cool down over a store that brings nothing older back.
+func settles(ms []Machine) {
+	for i := range ms {
+		settling(&ms[i])
 	}
 }
 

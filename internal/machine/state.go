@@ -57,6 +57,10 @@ type Record struct {
 	Why       string // vacancy: why, in that one's words
 	Successor string // vacancy: the candidate asked to take over; others give it a head start
 	Prior     Prior  // the term before, if its holder offered the record instead of writing a vacancy
+	// Settled, of a vacancy or an offer: its writer cools down, and had cooled
+	// down, or succeeded one that had. So when it was written nobody who led
+	// before could still lead.
+	Settled bool
 }
 
 // A Prior says how a term ended without a vacancy that would say so. The zero value says nothing.
@@ -109,6 +113,9 @@ type Grant struct {
 	// the acknowledgement of a write that left then or later.
 	PromoteAt int64
 	Promoted  bool
+	// Settled: nobody who led before can still lead; what is written when this
+	// grant ends says so. It is kept where candidates cool down.
+	Settled bool
 }
 
 // A WriteKind tells what a write is for.

@@ -33,10 +33,11 @@ const (
 	forgets                   // it does not, and candidates cool down
 	unprotected               // it does not, and they do not
 	uneven                    // it keeps, and leases differ in length
+	vanishes                  // it drops records and brings nothing older back, and candidates cool down
 	regimes
 )
 
-var regimeNames = [regimes]string{"store keeps", "store forgets, cool-down", "store forgets, unprotected", "leases differ"}
+var regimeNames = [regimes]string{"store keeps", "store forgets, cool-down", "store forgets, unprotected", "leases differ", "records vanish, cool-down"}
 
 // A storm is one schedule.
 type storm struct {
@@ -83,6 +84,8 @@ func newStorm(seed uint64, mu mutant) *storm {
 		w.regime = unprotected
 	case 4, 5:
 		w.regime = uneven
+	case 6, 7:
+		w.regime = vanishes
 	}
 	// From 0.3 s to a minute, as many short ones as long ones.
 	w.ttl = time.Duration(300<<w.draw(8)+w.draw(300)) * time.Millisecond
@@ -109,6 +112,9 @@ func newStorm(seed uint64, mu mutant) *storm {
 	if w.forgetful() {
 		w.rates[tRollback], w.rates[tWipe] = w.rng.Float64(), w.rng.Float64()
 	}
+	if w.regime == vanishes {
+		w.rates[tVanish], w.rates[tReturn] = w.rng.Float64(), w.rng.Float64()
+	}
 	for i := range [...]int{5, 5, 5, 2, 3, 4, 6, 7}[w.draw(8)] {
 		w.nodes = append(w.nodes, w.newNode(i))
 	}
@@ -134,7 +140,7 @@ func (w *storm) newNode(i int) *node {
 	}
 	m := Machine{
 		ID: string(rune('a' + i)), TTL: ttl, Heartbeat: w.between(ttl/8, ttl/3), MaxTTL: w.most, Drift: w.drift,
-		CoolDown: w.regime == forgets, Offers: w.offers, DrainBudget: w.drain, HeadStart: min(ttl/2, 2*time.Second),
+		CoolDown: w.regime == forgets || w.regime == vanishes, Expires: w.regime == vanishes, Offers: w.offers, DrainBudget: w.drain, HeadStart: min(ttl/2, 2*time.Second),
 		Retry: Retry{Initial: w.between(ttl/100, ttl/20), Max: w.between(ttl/20, ttl/2), Multiplier: 2, Jitter: 0.2},
 	}
 	if w.chance(0.3) {
@@ -273,6 +279,9 @@ func (w *storm) lateness() time.Duration { return 5 * w.ttl }
 // windows of those who go first or back off and of the herd, and the cool-down, on the slowest clock.
 func (w *storm) bound(ttl time.Duration) time.Duration {
 	d := Wait(ttl, w.drift) + ttl/2 + w.handover()
+	if w.regime == vanishes {
+		d += Wait(w.ttl, w.drift) + w.ttl/2 // who hands over spares the next one the cool-down, and who crashes does not
+	}
 	return time.Duration(float64(d)/(1-w.drift)) + 1
 }
 
@@ -281,7 +290,7 @@ func (w *storm) handover() time.Duration {
 	var d time.Duration
 	for _, n := range w.nodes {
 		cool := time.Duration(0)
-		if n.m.CoolDown {
+		if n.m.CoolDown && !n.m.Expires {
 			cool = Wait(w.ttl, w.drift) + n.m.Heartbeat
 		}
 		d = max(d, n.m.HeadStart+n.m.TTL/2+n.m.TTL/2+n.m.MaxBackoff+cool)
@@ -339,6 +348,7 @@ type register struct {
 	now     Seen
 	past    []Seen // the latest few that it held before
 	rev     uint64
+	gone    Seen              // the last write, if it vanished
 	down    bool              // the store answers nobody
 	applied map[uint64]string // tokens of the acquiring writes
 }
@@ -356,7 +366,7 @@ func (w *storm) put(k Kind, rec Record) uint64 {
 	if w.chance(0.1) {
 		r.rev += uint64(w.draw(5)) // by other keys of the stream
 	}
-	r.now = Seen{Kind: k, Rev: r.rev, Rec: rec}
+	r.now, r.gone = Seen{Kind: k, Rev: r.rev, Rec: rec}, Seen{}
 	w.say("register: %v", r.now)
 	w.publish()
 	return r.rev
@@ -376,6 +386,17 @@ func (w *storm) compareAndSwap(a Action) (uint64, bool) {
 		w.reg.applied[rev] = a.Rec.Token
 	}
 	return rev, true
+}
+
+// vanish drops what the register holds. A watch may tell of it or not.
+func (w *storm) vanish() {
+	r := &w.reg
+	r.past = append(r.past[max(0, len(r.past)+1-pastLen):], r.now)
+	r.gone, r.now = r.now, Seen{Kind: Absent}
+	w.say("record vanishes")
+	if w.chance(0.5) {
+		w.publish()
+	}
 }
 
 // goBack makes the register what it was n writes ago, and revisions come again.

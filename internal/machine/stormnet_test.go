@@ -115,7 +115,7 @@ func (n *node) offer(a Action) {
 	if w.hit(tDelayOffer) {
 		d += w.late()
 	}
-	said := Seen{Kind: Vacant, Rec: Record{Token: a.Rec.Token, Reason: a.Rec.Reason}}
+	said := Seen{Kind: Vacant, Rev: a.Expected, Rec: Record{Token: a.Rec.Token, Reason: a.Rec.Reason, Settled: a.Rec.Settled}}
 	arrive := func() {
 		if !o.in {
 			o.step(Event{Kind: Offered, Seen: said})

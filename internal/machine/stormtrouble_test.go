@@ -67,6 +67,8 @@ const (
 	tOutage
 	tRollback
 	tWipe
+	tVanish
+	tReturn
 	troubles
 )
 
@@ -88,6 +90,7 @@ var troubleNames = [troubles]string{
 	tMaintenance: "group paused", tStepDown: "step-down asked", tAskTransfer: "transfer asked", tTakeover: "takeover asked",
 	tBalance: "balance asked", tDelete: "key deleted", tGarbage: "key overwritten", tForeign: "stranger's record",
 	tOutage: "store out", tRollback: "store rolled back", tWipe: "store wiped",
+	tVanish: "record vanishes", tReturn: "record that had vanished is back",
 }
 
 // hit tells whether a trouble of one message happens now.
@@ -112,6 +115,9 @@ func (w *storm) trouble() {
 	t := tPause + trouble(w.draw(int64(troubles-tPause)))
 	if w.forgetful() && w.chance(0.05) {
 		t = tRollback + trouble(w.draw(2))
+	}
+	if w.regime == vanishes && w.chance(0.05) {
+		t = tVanish + trouble(w.draw(2))
 	}
 	if w.calm || w.bad != "" || !w.chance(2*w.rates[t]) {
 		return
@@ -279,6 +285,8 @@ func (w *storm) ofGroup(t trouble) bool {
 		return false
 	case loss && !w.forgetful():
 		return false
+	case t == tVanish && (w.regime != vanishes || at.Rev == 0), t == tReturn && (at.Rev != 0 || w.reg.gone.Rev == 0):
+		return false
 	}
 	switch t {
 	case tMaintenance:
@@ -299,6 +307,11 @@ func (w *storm) ofGroup(t trouble) bool {
 		w.goBack(1 + int(w.draw(int64(len(w.reg.past)))))
 	case tWipe:
 		w.reg.now, w.reg.past, w.reg.rev = Seen{Kind: Absent}, nil, 0
+		w.publish()
+	case tVanish:
+		w.vanish()
+	case tReturn:
+		w.reg.now, w.reg.gone = w.reg.gone, Seen{}
 		w.publish()
 	default:
 		return w.ask(t)

@@ -121,6 +121,9 @@ const (
 	kRollback
 	kWipe
 	kRemade
+	kVanish
+	kExpire
+	kReturn
 	kinds
 )
 
@@ -141,6 +144,7 @@ var kindTitles = [kinds]string{
 	kStopRelease: "stop and release", kStopLeave: "stop and leave", kValidate: "validate", kClosed: "window closed by the runtime",
 	kRollback: "store loses its last write", kWipe: "store loses everything",
 	kRemade: "store made again, and somebody starts",
+	kVanish: "record vanishes, and nobody hears of it", kExpire: "record vanishes", kReturn: "record that had vanished is back",
 }
 
 func (k kind) String() string { return kindTitles[k] }
@@ -148,17 +152,24 @@ func (k kind) String() string { return kindTitles[k] }
 // A kindSet is a set of faults.
 type kindSet uint64
 
+// bit is the set of the fault k alone.
+func (k kind) bit() kindSet { return 1 << (k - kDelayWrite) }
+
 func setOf(ks ...kind) (s kindSet) {
 	for _, k := range ks {
-		s |= 1 << k
+		s |= k.bit()
 	}
 	return s
 }
 
 // storeLoss are the faults that G1 excludes: a store that forgets what it acknowledged.
+// vanishing are those of one that drops records, by a clock of its own or for
+// room, and never brings an older one back. A replica that has not dropped the
+// record yet may come to answer: then that one is back.
 var (
 	storeLoss = setOf(kRollback, kWipe)
-	allFaults = (kindSet(1)<<kinds - kindSet(1)<<kDelayWrite) &^ storeLoss &^ setOf(kRemade)
+	vanishing = setOf(kVanish, kExpire, kReturn)
+	allFaults = (kinds.bit() - kDelayWrite.bit()) &^ (storeLoss | vanishing | setOf(kRemade))
 )
 
 // held says for how long something is held back.
@@ -269,6 +280,7 @@ type world struct {
 	late      [2]straggler
 	offers    [2]offered
 	reg, prev uint16 // what the register holds, and what it held before
+	gone      uint16 // the last write, if it vanished, else 0
 	tick      uint8
 	faults    uint8
 	rev       uint8 // of the last write
@@ -667,8 +679,9 @@ func (x *sim) straggle(w *world, s straggler) {
 }
 
 // offer puts what the candidate that makes the call offers on its way to another. Of more than two the oldest is lost.
-func (x *sim) offer(w *world, rec uint16, to int, h held) {
-	said := x.seen(Seen{Kind: Vacant, Rec: Record{Token: x.recs.all[rec].Token}})
+func (x *sim) offer(w *world, c call, to int, h held) {
+	rec := x.recs.all[c.rec]
+	said := x.seen(Seen{Kind: Vacant, Rev: uint64(c.expected), Rec: Record{Token: rec.Token, Settled: rec.Settled}})
 	if w.offers[0].there {
 		w.offers[1] = w.offers[0]
 	}
@@ -686,7 +699,8 @@ func (x *sim) prune(w *world) {
 	rev := uint8(x.seens.all[w.reg].Rev)
 	for k := range w.late {
 		s := &w.late[k]
-		again := s.expected == 0 && x.kinds&setOf(kRemade) != 0
+		again := s.expected == 0 && x.kinds&(vanishing|setOf(kRemade)) != 0 ||
+			w.gone != 0 && uint64(s.expected) == x.seens.all[w.gone].Rev
 		if s.there && s.expected != rev && !x.mutant.blind(s.write) && !x.storeMay && !again {
 			*s = straggler{}
 		}
@@ -738,7 +752,10 @@ func (x *sim) remember(w *world, wk WriteKind, rec *Record) {
 		if s.Grant.Token != rec.Token || s.Phase <= Watching || s.Phase == Stopped || p.mode == crashed {
 			continue
 		}
-		if wk == Acquire {
+		switch {
+		case wk == Acquire && p.won != 0:
+			p.won = twice
+		case wk == Acquire:
 			p.won = w.rev
 		}
 		p.wrote, p.renewal = w.rev, uint8(rec.Renewal)
@@ -772,7 +789,7 @@ func (x *sim) begun(i int, actions []Action) {
 // put makes the register's next revision.
 func (x *sim) put(w *world, k Kind, rec Record) {
 	w.rev++
-	w.prev, w.reg = w.reg, x.seen(Seen{Kind: k, Rev: uint64(w.rev), Rec: rec})
+	w.prev, w.reg, w.gone = w.reg, x.seen(Seen{Kind: k, Rev: uint64(w.rev), Rec: rec}), 0
 	x.publish(w)
 }
 
@@ -864,12 +881,16 @@ func (x *sim) check(w *world) {
 	}
 }
 
+// twice stands for the revisions of a claim that was applied again: it expects
+// nothing, and what it wrote had vanished. It may be told of either.
+const twice = 255
+
 // honest judges G6: what a candidate takes for its own was applied. The
 // register is what knows, since it applied it.
 func (x *sim) honest(p *participant, s *State, id string) {
 	g := s.Grant
 	switch {
-	case s.Phase != Holding || x.storeMay:
+	case s.Phase != Holding || x.storeMay || p.won == twice:
 	case g.Term != uint64(p.won):
 		x.fail("G6", "%s holds term %d, and its claim was applied at %d", id, g.Term, p.won)
 	case g.Renewal > uint64(p.renewal), g.Renewal == uint64(p.renewal) && g.Rev != uint64(p.wrote),
@@ -899,7 +920,7 @@ func (x *sim) due(w *world, i int) bool {
 // emit adds the transition to w, which it completes.
 func (x *sim) emit(w *world, k kind, who int) {
 	if k >= kDelayWrite {
-		w.used |= 1 << k
+		w.used |= k.bit()
 		w.faults++
 	}
 	x.settle(w)
@@ -927,7 +948,7 @@ func (x *sim) settle(w *world) {
 }
 
 func (x *sim) may(w *world, k kind) bool {
-	return x.kinds&(1<<k) != 0 && w.used&(1<<k) == 0 && int(w.faults) < x.faults && int(w.tick) >= x.quiet
+	return x.kinds&k.bit() != 0 && w.used&k.bit() == 0 && int(w.faults) < x.faults && int(w.tick) >= x.quiet
 }
 
 // successors lists every transition of w in x.next.
@@ -1111,7 +1132,7 @@ func (x *sim) ofRequest(w *world, i int) {
 
 // ofOffer makes the offer of candidate i to any one of the others. That it has had its time is all that the candidate hears.
 func (x *sim) ofOffer(w *world, i int) {
-	rec, there := w.c[i].call.rec, false
+	there := false
 	for j := range x.machines {
 		if j == i || !x.listens(w, j) {
 			continue
@@ -1124,7 +1145,7 @@ func (x *sim) ofOffer(w *world, i int) {
 			if f.k == kOffer || x.may(w, f.k) {
 				n := *w
 				x.answer(&n, i, Unknown, 0)
-				x.offer(&n, rec, j, f.h)
+				x.offer(&n, w.c[i].call, j, f.h)
 				x.emit(&n, f.k, i)
 			}
 		}
@@ -1333,8 +1354,18 @@ func (x *sim) ofStragglers(w *world) {
 
 func (x *sim) ofOperator(w *world) {
 	at := &x.seens.all[w.reg]
+	if w.gone != 0 && x.may(w, kReturn) {
+		n := *w
+		n.reg, n.gone = n.gone, 0
+		x.emit(&n, kReturn, 0)
+	}
 	if at.Rev == 0 {
 		return
+	}
+	for _, k := range [...]kind{kVanish, kExpire} {
+		if x.may(w, k) {
+			x.ofVanishing(w, k)
+		}
 	}
 	if at.Kind != Bare && x.may(w, kDelete) {
 		n := *w
@@ -1380,12 +1411,28 @@ func (x *sim) ofRemade(w *world) {
 	n := *w
 	n.reg = x.seen(Seen{Kind: Absent})
 	n.prev, n.remadeAt = n.reg, n.tick+1
-	if last := len(x.machines) - 1; n.c[last].mode == unborn {
-		n.c[last].mode = up
-		n.c[last].queue[0] = n.reg
-	}
+	x.born(&n)
 	x.prune(&n)
 	x.emit(&n, kRemade, 0)
+}
+
+// born starts the candidate that waits for the store to lose something.
+func (x *sim) born(w *world) {
+	if last := len(x.machines) - 1; w.c[last].mode == unborn {
+		w.c[last].mode = up
+		w.c[last].queue[0] = w.reg
+	}
+}
+
+// ofVanishing drops what the register holds. The revisions go on.
+func (x *sim) ofVanishing(w *world, k kind) {
+	n := *w
+	n.gone, n.prev, n.reg = n.reg, n.reg, x.seen(Seen{Kind: Absent})
+	if k == kExpire {
+		x.publish(&n)
+	}
+	x.born(&n)
+	x.emit(&n, k, 0)
 }
 
 // ready tells whether something must happen before time passes.

@@ -39,7 +39,13 @@ func (c *step) content() Record {
 		r.Renewal++
 		r.Nonce = c.s.Grant.Next
 	case Release, Offer:
-		r = Record{Token: r.Token, Term: r.Term, Reason: c.s.Exit.Reason, By: c.s.Exit.By, Why: c.s.Exit.Why, Successor: c.s.Exit.Successor}
+		r = Record{
+			Token: r.Token, Term: r.Term, Reason: c.s.Exit.Reason, By: c.s.Exit.By, Why: c.s.Exit.Why, Successor: c.s.Exit.Successor,
+			// Over nothing but what the grant is known to have written. A claim that
+			// expected nothing may be applied again when its record has vanished,
+			// and what stands there then may have followed a successor's.
+			Settled: c.s.Grant.Settled && c.s.Write.Expected == c.s.Grant.Rev,
+		}
 		if r.By == "" {
 			r.By = c.m.ID
 		}

@@ -45,6 +45,9 @@ type Offer struct {
 	// Reason is why its term ended, for people. The word proves the claim and not this: whoever hears an offer could repeat it
 	// with another.
 	Reason string `json:"reason"`
+	// Settled is as in a vacancy. The word vouches for it no more than for the
+	// reason, and it counts only where records vanish.
+	Settled bool `json:"settled,omitempty"`
 }
 
 // Encode returns the offer's bytes.
@@ -63,7 +66,7 @@ func ReadOffer(b []byte) (seen machine.Seen, ok bool) {
 		return seen, false
 	}
 	return machine.Seen{
-		Kind: machine.Vacant, Rev: o.Revision, Rec: machine.Record{Token: Token(o.Word), Reason: machine.Reason(o.Reason)},
+		Kind: machine.Vacant, Rev: o.Revision, Rec: machine.Record{Token: Token(o.Word), Reason: machine.Reason(o.Reason), Settled: o.Settled},
 	}, true
 }
 

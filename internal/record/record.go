@@ -63,6 +63,8 @@ type Record struct {
 	By        string `json:"by,omitempty"`
 	Why       string `json:"why,omitempty"`
 	Successor string `json:"successor,omitempty"`
+	// Settled, of a vacancy: nobody who led before its writer can still lead.
+	Settled bool `json:"settled,omitempty"`
 }
 
 // A Fraction is a number between 0 and 1, both excluded, or zero, which says nothing.
@@ -284,6 +286,7 @@ func (r Record) core() machine.Record {
 	return machine.Record{
 		ID: r.ID, Token: r.Token, TTL: ttl(r.TTL), Term: r.Term, Renewal: r.Renewal, Nonce: r.Nonce, Start: r.Start, Priority: r.Priority,
 		Reason: machine.Reason(r.Reason), By: r.By, Why: r.Why, Successor: r.Successor, Prior: prior,
+		Settled: r.Settled && r.ID == "",
 	}
 }
 
@@ -307,6 +310,7 @@ func Of(c machine.Record, about About) Record {
 	r := Record{
 		ID: c.ID, Token: c.Token, Priority: c.Priority, TTL: c.TTL.Milliseconds(), Term: c.Term, Renewal: c.Renewal, Nonce: c.Nonce, Start: c.Start,
 		Reason: string(c.Reason), By: c.By, Why: c.Why, Successor: c.Successor, Standings: about.Standings,
+		Settled: c.Settled,
 	}
 	if c.ID != "" {
 		r.Meta, r.Address, r.Version, r.Drift = about.Meta, about.Address, about.Version, Fraction(about.Drift)

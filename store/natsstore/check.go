@@ -167,7 +167,7 @@ func (s *Store) judge(c *jetstream.StreamConfig, cluster *jetstream.ClusterInfo,
 	dropsOldest := c.Discard == jetstream.DiscardOld && (c.MaxBytes > 0 || c.MaxMsgs > 0)
 
 	warn(c.MaxAge > 0, "expires records %v after their last write, by the server's wall clock: a clock that leaps ends a leader's lease early."+
-		" Elections cool down before they promote; a bucket without TTL needs no such wait.", c.MaxAge)
+		" Elections cool down before they promote, unless a leader hands over; a bucket without TTL needs no such wait.", c.MaxAge)
 	warn(c.MaxAge > 0 && c.SubjectDeleteMarkerTTL == 0, "leaves no markers when a record expires: those who watch hear nothing of it."+
 		" Set a limit marker TTL (`nats kv add --marker-ttl`), or use no TTL.")
 	warn(c.Storage == jetstream.MemoryStorage, "is kept in memory: a restart of its servers forgets leaders and terms."+
@@ -182,9 +182,10 @@ func (s *Store) judge(c *jetstream.StreamConfig, cluster *jetstream.ClusterInfo,
 	warn(!c.DenyDelete, "allows the deletion of single messages, after which a record may read as an earlier one. Set deny_delete.")
 	warn(!c.AllowDirect, "refuses direct gets: candidates need permission for %sSTREAM.MSG.GET.%s, which reads every key. Set allow_direct.", s.api, s.stream)
 	warn(dropsOldest, "drops its oldest records when it is full: they may be a leader's."+
-		" Elections cool down before they promote; with the discard policy new they need no such wait.")
+		" Elections cool down before they promote, unless a leader hands over; with the discard policy new they need no such wait.")
 	warn(c.Discard == jetstream.DiscardNew && (c.MaxBytes > 0 || c.MaxMsgs > 0), "has a size limit (%d bytes, %d messages; -1 is none), at which renewals are refused and leaders lost.", c.MaxBytes, c.MaxMsgs)
-	r.Forgetful = c.MaxAge > 0 || c.Storage == jetstream.MemoryStorage || dropsOldest
+	r.Forgetful = c.Storage == jetstream.MemoryStorage
+	r.Expires = c.MaxAge > 0 || dropsOldest
 	return r, nil
 }
 

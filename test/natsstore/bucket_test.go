@@ -234,21 +234,23 @@ func TestCheck(t *testing.T) {
 		refused   string // part of the error; empty: accepted
 		warnings  []string
 		forgetful bool
+		expires   bool
 	}{
 		{name: "fine", alter: func(*jetstream.StreamConfig) {}},
 		{name: "history of 64", alter: func(c *jetstream.StreamConfig) { c.MaxMsgsPerSubject = 64 }},
 		{name: "compression", alter: func(c *jetstream.StreamConfig) { c.Compression = jetstream.S2Compression }},
 		{name: "message TTLs and atomic batches allowed", alter: func(c *jetstream.StreamConfig) { c.AllowMsgTTL, c.AllowAtomicPublish = true, true }},
 		{name: "short TTL", alter: func(c *jetstream.StreamConfig) { c.MaxAge = ttl - time.Second }, refused: "before a lease"},
-		{name: "TTL", alter: func(c *jetstream.StreamConfig) { c.MaxAge = ttl }, warnings: []string{"wall clock", "no markers"}, forgetful: true},
+		{name: "TTL", alter: func(c *jetstream.StreamConfig) { c.MaxAge = ttl }, warnings: []string{"wall clock", "no markers"}, expires: true},
 		{name: "TTL with markers", alter: func(c *jetstream.StreamConfig) {
 			c.MaxAge, c.SubjectDeleteMarkerTTL, c.AllowMsgTTL, c.AllowRollup, c.DenyPurge = ttl, time.Minute, true, true, false
-		}, warnings: []string{"wall clock", "Nats-Rollup"}, forgetful: true},
+		}, warnings: []string{"wall clock", "Nats-Rollup"}, expires: true},
 		{name: "memory", alter: func(c *jetstream.StreamConfig) { c.Storage = jetstream.MemoryStorage }, warnings: []string{"memory"}, forgetful: true},
+		{name: "memory and TTL", alter: func(c *jetstream.StreamConfig) { c.Storage, c.MaxAge = jetstream.MemoryStorage, ttl }, warnings: []string{"wall clock", "no markers", "memory"}, forgetful: true, expires: true},
 		{name: "rollups", alter: func(c *jetstream.StreamConfig) { c.AllowRollup, c.DenyPurge = true, false }, warnings: []string{"Nats-Rollup"}},
 		{name: "deletions", alter: func(c *jetstream.StreamConfig) { c.DenyDelete = false }, warnings: []string{"deny_delete"}},
 		{name: "no direct gets", alter: func(c *jetstream.StreamConfig) { c.AllowDirect = false }, warnings: []string{"STREAM.MSG.GET"}},
-		{name: "drops the oldest", alter: func(c *jetstream.StreamConfig) { c.Discard, c.MaxBytes = jetstream.DiscardOld, 1<<20 }, warnings: []string{"oldest"}, forgetful: true},
+		{name: "drops the oldest", alter: func(c *jetstream.StreamConfig) { c.Discard, c.MaxBytes = jetstream.DiscardOld, 1<<20 }, warnings: []string{"oldest"}, expires: true},
 		{name: "size limit", alter: func(c *jetstream.StreamConfig) { c.MaxBytes = 1 << 20 }, warnings: []string{"size limit"}},
 		{name: "tiny", alter: func(c *jetstream.StreamConfig) { c.MaxBytes = 1 << 10 }, refused: "at most 1024 bytes"},
 		{name: "small messages", alter: func(c *jetstream.StreamConfig) { c.MaxMsgSize = 1 << 10 }, refused: "messages of at most 1024"},
@@ -282,8 +284,8 @@ func TestCheck(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if r.Forgetful != c.forgetful {
-				t.Errorf("forgetful %v, want %v", r.Forgetful, c.forgetful)
+			if r.Forgetful != c.forgetful || r.Expires != c.expires {
+				t.Errorf("forgetful %v, want %v; expires %v, want %v", r.Forgetful, c.forgetful, r.Expires, c.expires)
 			}
 			if len(r.Warnings) != len(c.warnings) {
 				t.Errorf("warnings %q, want %q", r.Warnings, c.warnings)
