@@ -1,6 +1,7 @@
 package leader_test
 
 import (
+	"context"
 	"fmt"
 	"testing"
 	"testing/synctest"
@@ -78,4 +79,49 @@ func TestAYoungStoreDelaysTheFirstTermAlone(t *testing.T) {
 		time.Sleep(heartbeat) // this store is polled
 		mustLead(t, b)
 	})
+}
+
+// A store that drops records may have dropped a leader's, so who finds nothing
+// there cools down. What a leader hands over is no such thing, unless the store
+// may go back besides or the settings ask for a cool-down each time.
+func TestAHandoverNeedsNoCoolDownWhereRecordsOnlyExpire(t *testing.T) {
+	for name, c := range map[string]struct {
+		report       store.Report
+		grace        leader.AcquireGrace
+		first, again time.Duration // before a's promotion, and before b's after it
+	}{
+		"expires":                {store.Report{Expires: true}, leader.GraceAuto, wait, 0},
+		"expires, GraceOn":       {store.Report{Expires: true}, leader.GraceOn, wait, wait},
+		"expires, GraceOff":      {store.Report{Expires: true}, leader.GraceOff, 0, 0},
+		"expires and goes back":  {store.Report{Expires: true, Forgetful: true}, leader.GraceAuto, wait, wait},
+		"goes back":              {store.Report{Forgetful: true}, leader.GraceAuto, wait, wait},
+		"keeps what it was told": {store.Report{}, leader.GraceAuto, 0, 0},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				st := &checked{Store: memstore.New(), report: c.report}
+				promoted := map[string]time.Time{}
+				join := func(id string) leader.Election {
+					cfg := config(id)
+					cfg.AcquireGrace = c.grace
+					e := candidate(t, st, cfg)
+					e.OnPromote(func(context.Context, string) { promoted[id] = time.Now() })
+					return started(t, e)
+				}
+				begun := time.Now()
+				a := join("a")
+				join("b")
+				time.Sleep(2 * wait)
+				left := time.Now()
+				if err := a.StopWithContext(t.Context(), leader.StopOptions{DeleteKey: true, WaitForDemote: true}); err != nil {
+					t.Fatal(err)
+				}
+				time.Sleep(2 * wait)
+				first, again := promoted["a"].Sub(begun), promoted["b"].Sub(left)
+				if first != c.first || again < c.again || again > c.again+ttl/2 { // both have just met in a race
+					t.Errorf("promoted after %v and %v, want %v and %v", first, again, c.first, c.again)
+				}
+			})
+		})
+	}
 }

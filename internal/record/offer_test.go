@@ -32,10 +32,13 @@ func TestAClaimHasATokenThatOnlyItsWordMakes(t *testing.T) {
 func TestAnOfferIsReadAsItWasMade(t *testing.T) {
 	token, word := record.NewClaim()
 	o := record.Offer{Word: word, Revision: 12, Reason: "stopped"}
-	seen, ok := record.ReadOffer(mustEncode(t, o))
-	want := machine.Seen{Kind: machine.Vacant, Rev: 12, Rec: machine.Record{Token: token, Reason: machine.ReasonStopped}}
-	if !ok || seen != want {
-		t.Errorf("%+v, %t, want %+v", seen, ok, want)
+	for _, settled := range []bool{false, true} {
+		o.Settled = settled
+		seen, ok := record.ReadOffer(mustEncode(t, o))
+		want := machine.Seen{Kind: machine.Vacant, Rev: 12, Rec: machine.Record{Token: token, Reason: machine.ReasonStopped, Settled: settled}}
+		if !ok || seen != want {
+			t.Errorf("%+v, %t, want %+v", seen, ok, want)
+		}
 	}
 }
 
@@ -77,6 +80,21 @@ func TestTheTermBeforeIsWrittenAndRead(t *testing.T) {
 	seen, _ := record.Read(store.Entry{Key: "g", Revision: 8, Value: mustEncode(t, record.Of(held, record.About{}))})
 	if seen.Rec != held {
 		t.Errorf("%+v, want %+v", seen.Rec, held)
+	}
+}
+
+// A holder's record says nothing of those before it, whatever stands in it.
+func TestOnlyAVacancyIsSettled(t *testing.T) {
+	for _, rec := range []machine.Record{
+		{Token: "t", Reason: machine.ReasonStopped, Settled: true}, {Token: "t", Reason: machine.ReasonStopped},
+	} {
+		e := store.Entry{Key: "g", Revision: 8, Tombstone: true, Value: mustEncode(t, record.Of(rec, record.About{}))}
+		if seen, _ := record.Read(e); seen.Kind != machine.Vacant || seen.Rec != rec {
+			t.Errorf("%+v, want %+v", seen.Rec, rec)
+		}
+	}
+	if seen, _ := record.Read(entry(`{"id":"a","token":"t","ttl":3000,"settled":true}`)); seen.Kind != machine.Held || seen.Rec.Settled {
+		t.Errorf("%+v", seen)
 	}
 }
 

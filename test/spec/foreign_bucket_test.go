@@ -2,6 +2,7 @@ package spec_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"strings"
 	"testing"
@@ -186,5 +187,54 @@ func TestWinnerInAnExpiringBucketIsToldAfterACoolOff(t *testing.T) {
 				t.Errorf("told %v after its start; the lease is %v", took, short)
 			}
 		})
+	}
+}
+
+// What a leader leaves to others in such a bucket is taken without a cool-off:
+// its key is gone because it wanted that, and nothing older can come back.
+func TestHandoverInAnExpiringBucketNeedsNoCoolOff(t *testing.T) {
+	srv := natslab.Start(t)
+	for name, create := range expiring {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			create(t, srv.Connect(t), name, 2*short)
+			g := newGroup(t, name)
+			g.join(srv.Connect(t), "a", ttl(short)).leads()
+			g.join(srv.Connect(t), "b", ttl(short))
+			for reason, leave := range map[leader.Reason]func(*member) error{
+				leader.ReasonTransferred: func(m *member) error { return m.Transfer(within(t), map[string]string{"a": "b", "b": "a"}[m.id]) },
+				leader.ReasonResigned:    func(m *member) error { return m.Resign(within(t)) },
+			} {
+				next := g.handedOver(reason, leave)
+				if n := next.coolDown(); n != 0 {
+					t.Errorf("%s: promoted after %d renewals, as after a cool-off", reason, n)
+				}
+			}
+			next := g.handedOver(leader.ReasonStopped, func(m *member) error {
+				g.join(srv.Connect(t), m.id+"'", ttl(short)).follows(m)
+				return m.StopWithContext(within(t), leader.StopOptions{DeleteKey: true, WaitForDemote: true})
+			})
+			if n := next.coolDown(); n != 0 {
+				t.Errorf("stop: promoted after %d renewals, as after a cool-off", n)
+			}
+		})
+	}
+}
+
+// handedOver has leaders leave until one does so for that reason, which it does
+// not if its lease runs out on a machine that stalls. It returns the next leader.
+func (g *group) handedOver(reason leader.Reason, leave func(*member) error) *member {
+	g.tb.Helper()
+	for {
+		old := g.leaderAfter(leader.Term{})
+		term, losses := old.Term(), len(old.lost())
+		if err := leave(old); err != nil && !errors.Is(err, leader.ErrNotLeader) {
+			g.tb.Fatal(err)
+		}
+		next := g.leaderAfter(term)
+		g.await(old.id+" has lost its term", func() bool { return len(old.lost()) > losses })
+		if old.lost()[losses] == reason {
+			return next
+		}
 	}
 }

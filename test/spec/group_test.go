@@ -56,6 +56,8 @@ type member struct {
 	losses   []leader.Reason // why terms ended
 	renewals int             // since the latest promotion
 	promoted time.Time       // the latest
+	ofClaim  map[string]int  // renewals of each claim, by its correlation
+	cooled   int             // those of the latest claim that was promoted, before
 }
 
 func (g *group) stopAll() {
@@ -97,7 +99,7 @@ func (g *group) candidate(nc *nats.Conn, id string, tweaks ...tweak) *member {
 	if cfg.TTL == long {
 		cfg.AcquireGrace = leader.GraceOff // no test waits for that long because its bucket is new
 	}
-	m := &member{g: g, id: id}
+	m := &member{g: g, id: id, ofClaim: map[string]int{}}
 	cfg.Hooks = leader.Hooks{Transition: m.transition, Call: m.call, Note: m.noteOf}
 	e, err := leader.NewElection(nc, cfg)
 	if err != nil {
@@ -139,7 +141,7 @@ func (m *member) transition(t leader.Transition) {
 	m.note(func() {
 		switch {
 		case t.To == leader.StateLeader:
-			m.renewals, m.promoted = 0, t.At
+			m.renewals, m.promoted, m.cooled = 0, t.At, m.ofClaim[t.Correlation]
 		case t.From == leader.StateLeader:
 			m.losses = append(m.losses, t.Reason)
 		}
@@ -150,6 +152,7 @@ func (m *member) call(c leader.Call) {
 	m.note(func() {
 		if c.Kind == "renew" && c.Err == nil {
 			m.renewals++
+			m.ofClaim[c.Correlation]++
 		}
 	})
 }
@@ -179,6 +182,13 @@ func (m *member) lost() []leader.Reason {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	return slices.Clone(m.losses)
+}
+
+// coolDown returns how many renewals the latest term's claim took before its promotion.
+func (m *member) coolDown() int {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.cooled
 }
 
 func (m *member) renewed() int {
