@@ -21,7 +21,22 @@ func (c ElectionConfig) conditions(report store.Report) conditions {
 	auto := c.AcquireGrace == GraceAuto
 	m := c.machine(c.AcquireGrace == GraceOn || auto && (report.Forgetful || report.Expires))
 	m.Expires = auto && !report.Forgetful
+	m.ForeignTTL = c.foreignTTL(report.MaxAge)
 	return conditions{m, c.doubt(report.Age)}
+}
+
+// foreignTTL is how long a lease may be of which the record says nothing, 0 if
+// nobody knows: then it counts as TTL, and that is warned of. Who leads by a
+// record of another program has to write it again before the store drops it.
+func (c ElectionConfig) foreignTTL(maxAge time.Duration) time.Duration {
+	switch {
+	case maxAge <= 0:
+		return c.ForeignTTL
+	case c.ForeignTTL == 0:
+		return min(maxAge, MaxTTL)
+	default:
+		return min(maxAge, c.ForeignTTL)
+	}
 }
 
 // doubt is what is left of a lease that a leader may hold from a store of the same

@@ -125,6 +125,14 @@ type ElectionConfig struct {
 	// fraction. More than 0 and at most 0.3; default DefaultClockDrift. All candidates of a
 	// group must use the same.
 	ClockDrift float64
+	// ForeignTTL is how long a lease is believed to be of which the record says
+	// nothing: what another program wrote there, or somebody by hand. From TTL to
+	// MaxTTL. It should be the longest of that program's leases and of the TTLs
+	// of the group: who leads by a longer one may find another leading beside it.
+	// Default: the age at which the bucket drops records, if it does, or else TTL,
+	// with a warning when such a record is met. Where the bucket drops records, no
+	// more than that age is believed in any case.
+	ForeignTTL time.Duration
 	// AcquireGrace is the cool-down: hold the record, but lead only after
 	// TTL × (1 + ClockDrift). It keeps two leaders apart even where the store forgets what it
 	// acknowledged. Default: GraceAuto.
@@ -289,6 +297,8 @@ func (c ElectionConfig) validateTimes(v *validator) {
 		fmt.Sprintf("must be at least 3 × HeartbeatInterval (%v)", c.HeartbeatInterval))
 	v.check(c.ConnectionTimeout >= 0 && c.ConnectionTimeout <= max(c.TTL, 0), "ConnectionTimeout", c.ConnectionTimeout,
 		"must not be negative, nor longer than TTL")
+	v.check(c.ForeignTTL == 0 || c.ForeignTTL >= c.TTL && c.ForeignTTL <= MaxTTL, "ForeignTTL", c.ForeignTTL,
+		fmt.Sprintf("must be 0, or from TTL (%v) to %v", c.TTL, MaxTTL))
 	v.notNegative("DisconnectGracePeriod", c.DisconnectGracePeriod)
 	v.notNegative("DemoteTimeout", c.DemoteTimeout)
 	v.notNegative("Fencing.ValidationInterval", c.Fencing.ValidationInterval)
@@ -355,6 +365,7 @@ func (c ElectionConfig) machine(coolDown bool) machine.Machine {
 		TTL:             c.TTL,
 		Heartbeat:       c.HeartbeatInterval,
 		MaxTTL:          MaxTTL,
+		ForeignTTL:      c.ForeignTTL,
 		Drift:           c.ClockDrift,
 		CoolDown:        coolDown,
 		DisconnectGrace: min(c.DisconnectGracePeriod, forever),

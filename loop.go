@@ -314,6 +314,7 @@ func (l *loop) read(entry store.Entry) machine.Seen {
 	seen, rec := record.Read(entry)
 	l.record = rec
 	l.compare(seen, rec)
+	l.meetForeign(seen)
 	if seen.Kind == machine.Held && rec.Token != l.state.Grant.Token || seen.Kind == machine.Vacant {
 		l.known = rec.Standings
 		seen.Ranked = len(l.known) > 0

@@ -38,6 +38,7 @@ const (
 	otherDrift
 	sameName
 	sameToken
+	foreignRecord
 )
 
 // What is remembered is bounded: IDs and tokens of others come without end.
@@ -45,6 +46,17 @@ const (
 	maxSaid = 32
 	maxOwn  = 16
 )
+
+// meetForeign warns of a record that does not say how long its lease is, if
+// nothing bounds that but a guess.
+func (l *loop) meetForeign(seen machine.Seen) {
+	if !seen.Foreign() || l.rules.ForeignTTL > 0 {
+		return
+	}
+	l.warn(foreignRecord, "", "The record is not by a candidate of this group: it does not say how long its lease is, and is taken for one of %v, this candidate's TTL."+
+		" If its writer trusts it for longer, or it replaced the record of a leader whose TTL is longer, two may lead for a while."+
+		" Set ForeignTTL to the longest lease there is.", l.e.cfg.TTL)
+}
 
 // compare warns of what a record says that a candidate of the same group must not say.
 func (l *loop) compare(seen machine.Seen, rec record.Record) {

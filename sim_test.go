@@ -552,12 +552,6 @@ func (w *simWorld) calmDown() {
 		w.faults.Heal(p.name)
 	}
 	time.Sleep(3*time.Second + 6*w.ttl + 2*w.drain)
-	if string(w.faults.Entry("g").Value) == "garbage" {
-		// Candidates that never saw a holder leave garbage alone for MaxTTL. The
-		// remedy is the operator's: delete the key.
-		w.note("remedy")
-		w.faults.Delete("g")
-	}
 	w.maintain()
 	w.note("calm")
 	patience := 2*w.ttl + w.shared.Campaign.MaxBackoff

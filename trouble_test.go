@@ -480,13 +480,63 @@ func TestGarbageInTheRegisterCostsTheLeaderItsTermAndNothingElse(t *testing.T) {
 	}
 }
 
-func TestGarbageThatStoodThereBeforeBlocksForTheLongestLeaseOnly(t *testing.T) {
-	for _, value := range []string{"garbage", `{"id":"x","ttl":9007199254740992}`} {
+// What another program wrote says nothing of its lease's length: it is bounded
+// by the store's, then by the setting, then by a guess that is warned of.
+func TestWhatStoodThereBeforeBlocksForTheLeaseThatItMayHave(t *testing.T) {
+	const hour = leader.MaxTTL
+	for name, c := range map[string]struct {
+		value           string
+		foreign, maxAge time.Duration
+		lease           time.Duration
+		warned          bool
+	}{
+		"garbage":                           {"garbage", 0, 0, ttl, true},
+		"a plain name":                      {"host-7", 0, 0, ttl, true},
+		"a record without a lease":          {`{"id":"x","token":"t"}`, 0, 0, ttl, true},
+		"garbage, set":                      {"garbage", 4 * ttl, 0, 4 * ttl, false},
+		"a record without a lease, set":     {`{"id":"x","token":"t"}`, hour, 0, hour, false},
+		"garbage, MaxAge":                   {"garbage", 0, 2 * ttl, 2 * ttl, false},
+		"garbage, a MaxAge of a day":        {"garbage", 0, 24 * hour, hour, false},
+		"a record without a lease, both":    {`{"id":"x"}`, 2 * ttl, 4 * ttl, 2 * ttl, false},
+		"a plain name, the set is longer":   {"host-7", 4 * ttl, 2 * ttl, 2 * ttl, false},
+		"a record with the longest lease":   {`{"id":"x","ttl":9007199254740992}`, 0, 0, hour, false},
+		"a record with a lease of its own":  {`{"id":"x","ttl":7000}`, hour, 0, 7 * time.Second, false},
+		"a record with a lease, and MaxAge": {`{"id":"x","ttl":7000}`, 0, 2 * ttl, 7 * time.Second, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				mem := memstore.New()
+				mem.Put("g", []byte(c.value))
+				st := &checked{Store: mem, report: store.Report{MaxAge: c.maxAge}}
+				cfg, j := config("a"), newJournal()
+				cfg.ForeignTTL = c.foreign
+				cfg.Hooks.Note = func(n leader.Note) { j.note("%s %s", n.Kind, n.Text) }
+				a := start(t, st, cfg)
+				time.Sleep(c.lease * 11 / 10)
+				mustNotLead(t, a)
+				time.Sleep(jitter)
+				mustLead(t, a)
+				if warned := strings.Contains(strings.Join(j.all(), " "), "Set ForeignTTL"); warned != c.warned {
+					t.Errorf("warned %v, want %v: %q", warned, c.warned, j.all())
+				}
+			})
+		})
+	}
+}
+
+// When another program's holder has left, whoever watched it waits no longer
+// than one who starts then, and who knows nothing of it.
+func TestWhoWatchedAForeignHolderLeadsAsSoonAsOneWhoStarts(t *testing.T) {
+	for _, value := range []string{"host-7", `{"id":"x","token":"t"}`} {
 		synctest.Test(t, func(t *testing.T) {
 			st := memstore.New()
 			st.Put("g", []byte(value))
-			a := start(t, st, config("a"))
-			time.Sleep(leader.MaxTTL*11/10 - 1)
+			cfg := config("a")
+			cfg.ForeignTTL = leader.MaxTTL
+			a := start(t, st, cfg)
+			time.Sleep(wait)
+			st.Delete("g")
+			time.Sleep(wait - 1)
 			mustNotLead(t, a)
 			time.Sleep(1 + jitter)
 			mustLead(t, a)

@@ -354,6 +354,10 @@ type Report struct {
 	// Elections on such a store cool down, but not where a leader hands over.
 	// A store that is Forgetful besides is treated as that.
 	Expires bool
+	// MaxAge is how long after its last write a record stays, 0 without such a
+	// bound. It bounds what is believed of a record that states no lease's length,
+	// since whoever leads by one has to write again before it goes.
+	MaxAge time.Duration
 	// Age is how long the store has existed under its name, by its own clock. One that was
 	// deleted and made again knows nothing of a leader of before, who may not have
 	// heard of it: elections promote nobody before Age exceeds a lease. Zero means

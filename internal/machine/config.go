@@ -13,6 +13,9 @@ type Machine struct {
 	Heartbeat time.Duration
 	// MaxTTL bounds the lease length that is believed of anybody's record.
 	MaxTTL time.Duration
+	// ForeignTTL is the lease length that is believed of what no candidate wrote:
+	// garbage, and records that state none. A shorter one than TTL counts as TTL.
+	ForeignTTL time.Duration
 	// Drift is how far the rate of a clock may be off, as a fraction.
 	Drift float64
 	// CoolDown: promote only Wait(TTL) after the acknowledgement of a claim.
@@ -70,11 +73,12 @@ func (m Machine) trust(ttl time.Duration) time.Duration { return Trust(ttl, m.Dr
 
 func (m Machine) wait(ttl time.Duration) time.Duration { return Wait(ttl, m.Drift) }
 
-// believed is the lease length that a record is credited with. Believing less
-// than an honest leader's TTL would be unsafe, and believing any number would let one
-// hostile record block the group: hence one bound, the same for everyone.
+// believed is the lease length that a candidate's record is credited with.
+// Believing less than an honest leader's TTL would be unsafe, and believing any
+// number would let one hostile record block the group: hence one bound, the same
+// for everyone.
 func (m Machine) believed(ttl time.Duration) time.Duration {
-	if ttl <= 0 || ttl > m.MaxTTL {
+	if ttl > m.MaxTTL {
 		return m.MaxTTL
 	}
 	return ttl

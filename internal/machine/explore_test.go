@@ -162,7 +162,7 @@ func (x *explorer) story(at uint32, choice int) (string, int) {
 // tell writes the transition n of w, by computing it once more aloud.
 func (x *explorer) tell(b *strings.Builder, w *world, n next) {
 	fmt.Fprintf(b, "  tick %2d  %s", w.tick, n.kind)
-	if n.kind != kAdvance && n.kind != kDelete && n.kind != kGarbage && n.kind != kStepDown && n.kind != kTransfer && n.kind != kTakeover {
+	if n.kind != kAdvance && n.kind != kDelete && n.kind != kGarbage && n.kind != kForeign && n.kind != kStepDown && n.kind != kTransfer && n.kind != kTakeover {
 		fmt.Fprintf(b, ": %s", x.machines[n.who].ID)
 	}
 	if n.w.reg != w.reg {
@@ -464,6 +464,8 @@ func coarse() []config {
 	offer := func(m *Machine) { m.Offers = true }
 	mixed := machines(2, nil)
 	shortTTL(mixed)
+	foreign := machines(2, func(m *Machine) { m.ForeignTTL = 20 })
+	shortTTL(foreign)
 	return []config{
 		{
 			name: "two candidates, two faults", clocks: steady(3, 5), machines: machines(2, nil), kinds: allFaults,
@@ -476,6 +478,12 @@ func coarse() []config {
 		{
 			name: "two candidates with leases of different lengths", clocks: steady(3, 5), machines: mixed, kinds: allFaults,
 			horizon: smaller(16, 6), faults: 1, sample: 1,
+		},
+		{
+			// The longer lease may have been overwritten before the other candidate saw it.
+			name: "what no candidate wrote, and leases of different lengths", clocks: steady(3, 5), machines: foreign,
+			kinds:   setOf(kGarbage, kForeign, kLoseSight, kPause),
+			horizon: smaller(7, 4), deep: 9, faults: 3, sample: 200,
 		},
 		{
 			name: "two candidates that try once", clocks: steady(3, 5),
@@ -545,6 +553,10 @@ func narrow() []config {
 		{
 			name: "fine: three candidates", clocks: fine(3), machines: fineMachines(3, nil), kinds: network | setOf(kCrash, kSuspend),
 			horizon: smaller(10, 2), faults: 1, sample: 10, patience: finePatience,
+		},
+		{
+			name: "fine: what no candidate wrote", clocks: fine(2), machines: fineMachines(2, func(m *Machine) { m.ForeignTTL = 7 }),
+			kinds: setOf(kGarbage, kForeign, kDelete, kCutOff), horizon: smaller(13, 4), deep: 16, faults: 2, sample: 20, patience: finePatience,
 		},
 		{
 			name: "fine: connections that flap", clocks: fine(2), machines: fineMachines(2, func(m *Machine) { m.DisconnectGrace = 3 }),
@@ -688,4 +700,23 @@ func TestDeletionOfAnUnseenLongerLeaseIsAHole(t *testing.T) {
 		t.Fatalf("no counterexample in %d worlds: the hole is closed, so document that instead", f.worlds)
 	}
 	t.Logf("%s after %d steps:\n%s", f.bad, f.steps, f.story)
+}
+
+// Garbage says nothing of what it replaced. A candidate that missed a longer
+// lease reckons with its own TTL and ForeignTTL; if both are shorter, this is the
+// hole, and docs/protocol.md says so.
+func TestGarbageOverAnUnseenLongerLeaseIsAHole(t *testing.T) {
+	for _, k := range []kind{kGarbage, kForeign} {
+		ms := machines(2, nil)
+		shortTTL(ms)
+		cfg := config{clocks: steady(3, 5), machines: ms, horizon: 4, faults: 3, kinds: setOf(kLoseSight, k, kPause), shortest: true}
+		f := newExplorer(cfg).run()
+		if !strings.HasPrefix(f.bad, "G1") {
+			t.Fatalf("%v: no counterexample in %d worlds: the hole is closed, so document that instead", k, f.worlds)
+		}
+		ms[1].ForeignTTL = ms[0].TTL
+		if g := newExplorer(cfg).run(); g.bad != "" {
+			t.Errorf("%v: with a ForeignTTL as long: %s\n%s", k, g.bad, g.story)
+		}
+	}
 }

@@ -371,6 +371,30 @@ var mutations = []mutation{
 		want: []string{"G1"}, fine: true, kinds: setOf(kGarbage, kCutOff, kPause), faults: 2,
 	},
 	{
+		mutant: mutant{name: "a stranger's record is waited out one unit too short", step: after(func(_ Machine, _ State, s *State, ev Event, now Instant) {
+			if saw(Held, s, ev) && s.View.Foreign() && s.DueAt > now.Mono {
+				s.DueAt--
+			}
+		})},
+		want: []string{"G1"}, fine: true, kinds: setOf(kForeign, kCutOff, kPause), faults: 2,
+	},
+	{
+		mutant: mutant{name: "garbage is waited out by ForeignTTL alone", step: after(func(m Machine, _ State, s *State, ev Event, now Instant) {
+			if saw(Garbled, s, ev) && s.DueAt > now.Mono {
+				s.DueAt = now.Mono + int64(m.wait(m.ForeignTTL))
+			}
+		})},
+		want: []string{"G1"}, kinds: setOf(kGarbage, kPause), faults: 2, change: strangersAreShort,
+	},
+	{
+		mutant: mutant{name: "a stranger's record shortens the wait for what it replaced", step: after(func(m Machine, _ State, s *State, ev Event, _ Instant) {
+			if saw(Held, s, ev) && s.View.Foreign() {
+				s.HeldTTL = m.TTL
+			}
+		})},
+		want: []string{"G1"}, kinds: setOf(kForeign, kDelete, kPause), faults: 3, change: shortTTL,
+	},
+	{
 		mutant: mutant{name: "a cool-down is one unit too short", step: after(func(_ Machine, b State, s *State, _ Event, _ Instant) {
 			if b.Grant.PromoteAt == 0 && s.Grant.PromoteAt > 0 {
 				s.Grant.PromoteAt--
@@ -509,6 +533,15 @@ var mutations = []mutation{
 func shortTTL(ms []Machine) {
 	for i := range ms[1:] {
 		ms[i+1].TTL, ms[i+1].Heartbeat = 8, 2
+	}
+}
+
+// strangersAreShort has garbage count as a shorter lease than any candidate's,
+// and the later candidates have shorter ones than the first.
+func strangersAreShort(ms []Machine) {
+	shortTTL(ms)
+	for i := range ms {
+		ms[i].ForeignTTL = 8
 	}
 }
 

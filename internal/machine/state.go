@@ -199,8 +199,9 @@ type State struct {
 	ViewAt int64
 	// DueAt is when the register may be claimed (monotonic); meaningful while Watching.
 	DueAt int64
-	// HeldTTL is the lease length of the latest holder's record seen, ours included;
-	// 0 if none ever was.
+	// HeldTTL is the lease length of the latest candidate's record seen, ours
+	// included; 0 if none ever was. What no candidate wrote changes nothing of it:
+	// when that is deleted, the rule for deletions is about candidates alone.
 	HeldTTL time.Duration
 	// DoubtUntil is set when the store has lost writes: the register went back
 	// to an older revision, or the store was made too recently (Event.Doubt).
@@ -256,6 +257,12 @@ func (s Seen) Term() uint64 {
 		return s.Rev // the acquiring write itself
 	}
 	return s.Rec.Term
+}
+
+// Foreign reports whether no candidate wrote what was seen: candidates state the
+// length of their lease.
+func (s Seen) Foreign() bool {
+	return s.Kind == Garbled || s.Kind == Held && s.Rec.TTL <= 0
 }
 
 // same tells whether two sights are of the same write.

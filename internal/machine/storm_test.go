@@ -152,6 +152,9 @@ func (w *storm) newNode(i int) *node {
 	if w.ranked {
 		m.Priority, m.Yield = int(w.draw(3)), min(ttl/20, 50*time.Millisecond)
 	}
+	if w.chance(0.5) {
+		m.ForeignTTL = w.between(ttl/2, w.most)
+	}
 	if w.chance(0.2) {
 		m.Splay = w.between(0, ttl)
 	}

@@ -324,7 +324,7 @@ func (w *storm) stranger() Record {
 	r := Record{ID: "x", Token: "x", TTL: w.ttl + time.Duration(w.draw(int64(2*w.most)))}
 	switch w.draw(4) {
 	case 0:
-		r.TTL = [...]time.Duration{0, 1000 * w.most}[w.draw(2)] // count as the longest
+		r.TTL = [...]time.Duration{0, 1000 * w.most}[w.draw(2)] // of no length, and of too long a one
 	case 1:
 		r.ID, r.Token = w.anybody(), ""
 	case 2:

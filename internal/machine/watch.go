@@ -54,7 +54,7 @@ func (c *step) adopt(seen Seen) {
 		c.s.Behind, c.s.Ranked = seen.Behind, seen.Ranked
 	}
 	c.s.View, c.s.ViewAt = seen, c.now.Mono
-	if seen.Kind == Held {
+	if seen.Kind == Held && !seen.Foreign() {
 		c.s.HeldTTL = c.m.believed(seen.Rec.TTL)
 	}
 	if c.succeeded(seen) || seen.Rec.Successor == c.m.ID {
@@ -87,6 +87,13 @@ func (c *step) heldTTL() time.Duration {
 		return c.m.TTL
 	}
 	return c.s.HeldTTL
+}
+
+// foreignTTL is the lease length to reckon with at what no candidate wrote: that
+// of its writer, if it takes itself for a leader, and that of a candidate whose
+// record it may have replaced, seen by us or not.
+func (c *step) foreignTTL() time.Duration {
+	return max(c.m.ForeignTTL, c.m.TTL, c.s.HeldTTL)
 }
 
 func sightReason(k Kind) Reason {
@@ -142,6 +149,9 @@ func comesBack(r Reason) bool {
 
 // wait is the delay that seen itself asks for.
 func (c *step) wait(seen Seen) time.Duration {
+	if seen.Foreign() {
+		return c.m.wait(c.foreignTTL()) + c.expiryJitter()
+	}
 	switch seen.Kind {
 	case Held:
 		return c.m.wait(c.s.HeldTTL) + c.expiryJitter()
@@ -155,13 +165,6 @@ func (c *step) wait(seen Seen) time.Duration {
 		// be leading still, with a renewal that we missed. Hence a full wait from
 		// here, not the rest of the wait for the record seen last.
 		return c.m.wait(c.heldTTL()) + c.expiryJitter()
-	case Garbled:
-		// As Bare, if we know the lease that may be running. If we know none, it may be any.
-		ttl := c.s.HeldTTL
-		if ttl == 0 {
-			ttl = c.m.MaxTTL
-		}
-		return c.m.wait(ttl) + c.expiryJitter()
 	default:
 		return c.contention()
 	}

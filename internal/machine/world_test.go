@@ -110,6 +110,7 @@ const (
 	kPaused
 	kDelete
 	kGarbage
+	kForeign
 	kStepDown
 	kTransfer
 	kTakeover
@@ -139,7 +140,7 @@ var kindTitles = [kinds]string{
 	kDupSight: "watch message duplicated", kLoseOffer: "offer lost", kDelayOffer: "offer delayed", kDupOffer: "offer duplicated",
 	kOffer: "offer made", kNobody: "offer made to nobody", kOffered: "offer delivered", kSlowWork: "work slow to stop", kCrash: "crash", kPause: "pause",
 	kSuspend: "suspend", kConnDown: "connection lost", kSeemsDown: "connection reported lost, answers arrive",
-	kDownAgain: "connection reported lost again", kCutOff: "nothing comes in, connection reported well", kUnfit: "unfit", kPaused: "operator pauses", kDelete: "operator deletes", kGarbage: "operator writes garbage",
+	kDownAgain: "connection reported lost again", kCutOff: "nothing comes in, connection reported well", kUnfit: "unfit", kPaused: "operator pauses", kDelete: "operator deletes", kGarbage: "operator writes garbage", kForeign: "stranger claims, by a record without a lease",
 	kStepDown: "operator asks to step down", kTransfer: "operator asks to transfer", kTakeover: "preferred candidate asks to take over", kResign: "resign",
 	kStopRelease: "stop and release", kStopLeave: "stop and leave", kValidate: "validate", kClosed: "window closed by the runtime",
 	kRollback: "store loses its last write", kWipe: "store loses everything",
@@ -1376,6 +1377,11 @@ func (x *sim) ofOperator(w *world) {
 		n := *w
 		x.put(&n, Garbled, Record{})
 		x.emit(&n, kGarbage, 0)
+	}
+	if x.may(w, kForeign) {
+		n := *w
+		x.put(&n, Held, Record{ID: "x"})
+		x.emit(&n, kForeign, 0)
 	}
 	for e, k := range [...]kind{1: kStepDown, 2: kTransfer, 6: kTakeover} {
 		if k != kStart && at.Kind == Held && w.askExit == 0 && x.may(w, k) {

@@ -185,7 +185,7 @@ func (s *Store) judge(c *jetstream.StreamConfig, cluster *jetstream.ClusterInfo,
 		" Elections cool down before they promote, unless a leader hands over; with the discard policy new they need no such wait.")
 	warn(c.Discard == jetstream.DiscardNew && (c.MaxBytes > 0 || c.MaxMsgs > 0), "has a size limit (%d bytes, %d messages; -1 is none), at which renewals are refused and leaders lost.", c.MaxBytes, c.MaxMsgs)
 	r.Forgetful = c.Storage == jetstream.MemoryStorage
-	r.Expires = c.MaxAge > 0 || dropsOldest
+	r.Expires, r.MaxAge = c.MaxAge > 0 || dropsOldest, c.MaxAge
 	return r, nil
 }
 

@@ -157,7 +157,7 @@ func stranded() []mutant {
 			{machine + "state.go", "wake = min(wake, max(s.DueAt, s.StandBackUntil))", "wake = min(wake, Never)"},
 		}, simulated("20")},
 		{22, "any lease length is believed", []edit{
-			{machine + "config.go", "if ttl <= 0 || ttl > m.MaxTTL {", "if ttl <= 0 {"},
+			{machine + "config.go", "if ttl > m.MaxTTL {", "if ttl > 1<<62 {"},
 		}, simulated("300")},
 		{23, "a candidate that was barred once stays so", []edit{
 			{machine + "step.go", "c.s.Barred &^= c.ev.Bars", "c.s.Barred &^= c.ev.Bars & Uninformed"},
@@ -274,7 +274,7 @@ func reviewed() []mutant {
 			{machine + "hold.go", "(seen.Kind == Bare || seen.Kind == Garbled) && !c.s.Grant.Trust.Reached(c.now)", "seen.Kind == Bare || seen.Kind == Garbled"},
 		}, core("TestWhatIsSeenAfterTheWindowIsNotVacated")},
 		{37, "a new claim keeps the old term", []edit{
-			{machine + "claim.go", "Grant{Token: c.ev.Token, Nonce: c.ev.Nonce, Prior: prior}", "Grant{Token: c.ev.Token, Prior: prior, Term: c.s.Grant.Term}"},
+			{machine + "claim.go", "Nonce: c.ev.Nonce, Prior: prior, Settled", "Prior: prior, Term: c.s.Grant.Term, Settled"},
 		}, simulated("300")},
 	}
 }
