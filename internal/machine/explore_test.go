@@ -212,7 +212,7 @@ func (s Seen) String() string {
 // counts prints how often each kind of thing happened.
 func (x *sim) counts() string {
 	var b strings.Builder
-	for k, n := range x.count {
+	for k, n := range &x.count {
 		fmt.Fprintf(&b, "    %-42s %11d\n", kind(k), n)
 	}
 	for k, n := range x.eventCount {
@@ -674,7 +674,7 @@ func TestExplore(t *testing.T) {
 
 // add sums up the counts of two configurations.
 func (x *sim) add(y *sim) {
-	for k, n := range y.count {
+	for k, n := range &y.count {
 		x.count[k] += n
 	}
 	for k, n := range y.eventCount {

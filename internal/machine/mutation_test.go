@@ -376,7 +376,7 @@ var mutations = []mutation{
 				s.DueAt--
 			}
 		})},
-		want: []string{"G1"}, fine: true, kinds: setOf(kForeign, kCutOff, kPause), faults: 2,
+		want: []string{"G1"}, fine: true, kinds: setOf(kForeign, kCutOff), faults: 2, horizon: 12,
 	},
 	{
 		mutant: mutant{name: "garbage is waited out by ForeignTTL alone", step: after(func(m Machine, _ State, s *State, ev Event, now Instant) {
@@ -384,7 +384,7 @@ var mutations = []mutation{
 				s.DueAt = now.Mono + int64(m.wait(m.ForeignTTL))
 			}
 		})},
-		want: []string{"G1"}, kinds: setOf(kGarbage, kPause), faults: 2, change: strangersAreShort,
+		want: []string{"G1"}, kinds: setOf(kGarbage, kPause), faults: 2, change: strangersAreShort, horizon: 6,
 	},
 	{
 		mutant: mutant{name: "a stranger's record shortens the wait for what it replaced", step: after(func(m Machine, _ State, s *State, ev Event, _ Instant) {
@@ -392,7 +392,7 @@ var mutations = []mutation{
 				s.HeldTTL = m.TTL
 			}
 		})},
-		want: []string{"G1"}, kinds: setOf(kForeign, kDelete, kPause), faults: 3, change: shortTTL,
+		want: []string{"G1"}, kinds: setOf(kForeign, kDelete, kPause), faults: 3, change: shortTTL, horizon: 5,
 	},
 	{
 		mutant: mutant{name: "a cool-down is one unit too short", step: after(func(_ Machine, b State, s *State, _ Event, _ Instant) {

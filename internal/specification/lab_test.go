@@ -22,8 +22,10 @@ type lab struct {
 	queue events
 	seq   int
 	reg   []machine.Seen // the register's history
+	rev   uint64         // of the latest write
 	nodes []*node
 	cool  bool
+	drops bool           // records vanish, and nothing older comes back
 	seen  map[string]int // how often each act was
 	err   error
 }
@@ -78,7 +80,7 @@ const labTTL = time.Second
 
 func newLab(seed uint64, step stepFunc) *lab {
 	l := &lab{Rand: rand.New(rand.NewPCG(seed, 1)), step: step, seen: map[string]int{}}
-	l.cool = seed%4 == 3
+	l.cool, l.drops = seed%4 >= 2, seed%4 == 2
 	l.reg = []machine.Seen{{Kind: machine.Absent}}
 	for i := range 2 + seed%2 {
 		rates := [...]int64{900, 1100, 1000, 950}
@@ -146,11 +148,18 @@ func (l *lab) trouble() {
 	case 5:
 		l.write(machine.Seen{Kind: machine.Bare})
 	case 6:
-		l.write(machine.Seen{Kind: machine.Garbled})
+		what := machine.Seen{Kind: machine.Garbled}
+		if l.one(2) {
+			what = machine.Seen{Kind: machine.Held, Rec: machine.Record{ID: "stranger"}}
+		}
+		l.write(what)
 	case 7:
 		n.frozen = l.now + int64(l.upTo(2*labTTL))
 	case 8:
-		if l.cool {
+		switch {
+		case l.drops:
+			l.vanish()
+		case l.cool:
 			l.rollback()
 		}
 	case 9:
@@ -166,7 +175,8 @@ func (l *lab) trouble() {
 
 // write puts what into the register, at the next revision, and tells all.
 func (l *lab) write(what machine.Seen) uint64 {
-	what.Rev = l.reg[len(l.reg)-1].Rev + 1 + uint64(l.IntN(2))
+	what.Rev = l.rev + 1 + uint64(l.IntN(2))
+	l.rev = what.Rev
 	l.reg = append(l.reg, what)
 	l.publish()
 	return what.Rev
@@ -175,7 +185,17 @@ func (l *lab) write(what machine.Seen) uint64 {
 func (l *lab) rollback() {
 	l.seen["rollback"]++
 	l.reg = l.reg[:1+l.IntN(len(l.reg))]
+	l.rev = l.reg[len(l.reg)-1].Rev
 	l.publish()
+}
+
+// vanish drops what the register holds. Those who watch may not hear of it.
+func (l *lab) vanish() {
+	l.seen["vanished"]++
+	l.reg = append(l.reg, machine.Seen{Kind: machine.Absent})
+	if l.one(2) {
+		l.publish()
+	}
 }
 
 func (l *lab) publish() {
@@ -195,13 +215,14 @@ func (n *node) start() {
 	n.life++
 	n.s, n.ended, n.frozen, n.pending = machine.State{}, false, 0, map[uint64]bool{}
 	n.m = machine.Machine{
-		ID: n.id, TTL: labTTL, Heartbeat: labTTL / 4, MaxTTL: 4 * labTTL, Drift: 0.1, CoolDown: n.cool,
+		ID: n.id, TTL: labTTL, Heartbeat: labTTL / 4, MaxTTL: 4 * labTTL, Drift: 0.1, CoolDown: n.cool, Expires: n.drops,
+		ForeignTTL:  time.Duration(n.Int64N(3)) * labTTL,
 		DrainBudget: 200 * time.Millisecond, HeadStart: 50 * time.Millisecond, Offers: true,
 		Retry: machine.Retry{MaxAttempts: 3 * n.IntN(2), Initial: 10 * time.Millisecond, Max: 100 * time.Millisecond, Multiplier: 2},
 	}
 	n.check = NewChecker(Settings{
 		ID: n.id, TTL: labTTL, MaxTTL: 4 * labTTL, Drift: labTTL / 10,
-		DrainBudget: n.m.DrainBudget, CoolDown: n.cool,
+		DrainBudget: n.m.DrainBudget, CoolDown: n.cool, Expires: n.drops, ForeignTTL: n.m.ForeignTTL,
 	})
 	n.event(machine.Event{Kind: machine.Start})
 	n.watch()
@@ -263,7 +284,7 @@ func contentOf(s machine.Seen) Content {
 }
 
 func shown(what Kind, r machine.Record) Content {
-	return Content{What: what, Token: r.Token, TTL: r.TTL, Term: r.Term, Renewal: r.Renewal}
+	return Content{What: what, Token: r.Token, TTL: r.TTL, Term: r.Term, Renewal: r.Renewal, Settled: r.Settled}
 }
 
 // tell lets the checker hear what the candidate is about to hear.
@@ -282,7 +303,7 @@ func (n *node) tell(ev machine.Event) {
 	case machine.Drained:
 		n.check.Drained()
 	case machine.Offered:
-		n.check.OfferedTo(ev.Seen.Rec.Token)
+		n.check.OfferedTo(ev.Seen.Rec.Token, ev.Seen.Rev, ev.Seen.Rec.Settled)
 	default:
 	}
 }
@@ -302,6 +323,9 @@ func (n *node) act(a machine.Action, now Instant) {
 		})
 	case machine.Promote:
 		n.seen["promotion"]++
+		if n.m.CoolDown && n.s.Grant.PromoteAt == 0 {
+			n.seen["promotion without the cool-down"]++
+		}
 		if n.s.Grant.PromoteAt > 0 {
 			n.seen["promotion after a cool-down"]++
 		}
@@ -398,8 +422,8 @@ func (n *node) offer(a machine.Action) {
 	for range n.IntN(3) {
 		o.later(n.trip(), func() {
 			o.seen["offer heard"]++
-			rec := machine.Record{Token: a.Rec.Token, Reason: a.Rec.Reason}
-			o.event(machine.Event{Kind: machine.Offered, Seen: machine.Seen{Kind: machine.Vacant, Rec: rec}})
+			rec := machine.Record{Token: a.Rec.Token, Reason: a.Rec.Reason, Settled: a.Rec.Settled}
+			o.event(machine.Event{Kind: machine.Offered, Seen: machine.Seen{Kind: machine.Vacant, Rev: a.Expected, Rec: rec}})
 		})
 	}
 }

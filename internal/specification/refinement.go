@@ -23,6 +23,8 @@ type Settings struct {
 	Drift       time.Duration // TTL × d, rounded up
 	DrainBudget time.Duration // for which a release waits for the work
 	CoolDown    bool          // AcquireGrace
+	Expires     bool          // records vanish, and nothing older comes back
+	ForeignTTL  time.Duration // believed of what no candidate wrote, if it is more than TTL
 }
 
 // A Content is what a Told or a Sent shows of the register's content.
@@ -32,6 +34,7 @@ type Content struct {
 	TTL     time.Duration
 	Term    uint64
 	Renewal uint64
+	Settled bool // of a vacancy or an offer
 }
 
 // A Kind is a kind of content.
@@ -74,6 +77,7 @@ type Checker struct {
 	told     bool
 	heldTTL  time.Duration // of the holder's record that it was told of last
 	offered  map[string]bool
+	settled  map[sight]bool // offers that were settled, by revision and token
 	attempts map[uint64]*attempt
 	dead     map[string]bool // tokens whose release or offer was sent, or that were replaced
 	used     map[string]bool
@@ -96,6 +100,7 @@ type attempt struct {
 	expected uint64
 	content  Content
 	sent     Instant
+	settled  bool // a claim of what was seen or offered as settled
 	refused  bool // for certain: it was not applied and never will be
 	resolved bool // it is known what became of it
 }
@@ -113,13 +118,14 @@ type grant struct {
 	promoted bool
 	demoted  bool
 	replaced bool            // it was told that its record is not the newest
+	settled  bool            // nobody who led before can lead: it cooled down, or needed not to
 	open     map[uint64]bool // revisions that it saw replace its record, within its window
 }
 
 // NewChecker returns the specification of a candidate that was just started.
 func NewChecker(s Settings) *Checker {
 	return &Checker{
-		set: s, sights: map[sight]Instant{}, offered: map[string]bool{},
+		set: s, sights: map[sight]Instant{}, offered: map[string]bool{}, settled: map[sight]bool{},
 		attempts: map[uint64]*attempt{}, dead: map[string]bool{}, used: map[string]bool{},
 	}
 }
@@ -128,9 +134,7 @@ func (c *Checker) trustFor() time.Duration { return c.set.TTL - c.set.Drift }
 
 // wait is TTL × (1 + d), rounded up, for a lease of ttl.
 func (c *Checker) wait(ttl time.Duration) time.Duration {
-	if ttl <= 0 || ttl > c.set.MaxTTL {
-		ttl = c.set.MaxTTL
-	}
+	ttl = min(ttl, c.set.MaxTTL)
 	// ceil(ttl × Drift / TTL) in whole nanoseconds.
 	margin := (int64(ttl)*int64(c.set.Drift) + int64(c.set.TTL) - 1) / int64(c.set.TTL)
 	return ttl + time.Duration(margin)
@@ -142,7 +146,7 @@ func (c *Checker) Told(rev uint64, content Content, watched bool, now Instant) {
 	if _, ok := c.sights[s]; !ok {
 		c.sights[s] = now
 	}
-	if content.What == Record {
+	if content.What == Record && content.TTL > 0 {
 		c.heldTTL = content.TTL
 	}
 	if c.told && watched && rev < c.latest && len(c.used) == 0 {
@@ -212,8 +216,8 @@ func (c *Checker) applied(a *attempt, rev uint64, sent, now Instant) {
 	switch a.why {
 	case Claim:
 		*g = grant{token: a.content.Token, term: rev, rev: rev, trust: trust, lease: trust, newest: sent.Mono, open: map[uint64]bool{}}
-		g.coolEnd = c.doubt
-		if c.set.CoolDown {
+		g.coolEnd, g.settled = c.doubt, a.settled
+		if c.set.CoolDown && !g.settled {
 			g.coolEnd = max(g.coolEnd, now.Mono+int64(c.wait(max(c.set.TTL, c.heldTTL))))
 		}
 	case Renewal:
@@ -229,8 +233,29 @@ func (c *Checker) applied(a *attempt, rev uint64, sent, now Instant) {
 	c.heldTTL = a.content.TTL
 }
 
-// OfferedTo is an offer of the claim with this token that reached the candidate.
-func (c *Checker) OfferedTo(token string) { c.offered[token] = true }
+// OfferedTo is an offer of the claim with this token, of the record at this
+// revision, that reached the candidate.
+func (c *Checker) OfferedTo(token string, rev uint64, settled bool) {
+	c.offered[token] = true
+	if settled {
+		c.settled[sight{rev: rev, Content: Content{Token: token}}] = true
+	}
+}
+
+// succeeds reports whether a claim of that revision needs no cool-down: what was
+// seen there, or offered, is settled, and no older record can have come back.
+func (c *Checker) succeeds(expected uint64) bool {
+	if !c.set.Expires {
+		return false
+	}
+	for s := range c.sights {
+		offer := sight{rev: s.rev, Content: Content{Token: s.Token}}
+		if s.rev == expected && (s.What == Vacancy && s.Settled || s.What == Record && c.settled[offer]) {
+			return true
+		}
+	}
+	return false
+}
 
 // Answered is the answer to the candidate's message op: applied at rev if that is
 // not 0, refused for certain if refused is set, and otherwise of unknown outcome.
@@ -277,7 +302,9 @@ func (c *Checker) Sends(op uint64, why Purpose, expected uint64, content Content
 			c.dead[token] = c.dead[token] || token != content.Token
 		}
 	}
-	c.attempts[op] = &attempt{why: why, expected: expected, content: content, sent: now}
+	c.attempts[op] = &attempt{
+		why: why, expected: expected, content: content, sent: now, settled: why == Claim && c.succeeds(expected),
+	}
 	c.used[content.Token] = true
 	if why == Release || why == Offer {
 		c.dead[content.Token] = true
@@ -334,15 +361,23 @@ func (c *Checker) permits(s sight, at, now Instant) error {
 			return nil
 		}
 		wait = c.wait(s.TTL)
+		if s.TTL <= 0 {
+			wait, rule = c.foreign(), "rule 7"
+		}
 	case Marker:
 		wait, rule = c.wait(c.leaseOr(c.set.TTL)), "rule 7"
 	case Garbage:
-		wait, rule = c.wait(c.leaseOr(c.set.MaxTTL)), "rule 7"
+		wait, rule = c.foreign(), "rule 7"
 	}
 	if left := at.Mono + int64(wait) - now.Mono; left > 0 {
 		return fmt.Errorf("%s: %v too early", rule, time.Duration(left))
 	}
 	return nil
+}
+
+// foreign is the wait at what no candidate wrote.
+func (c *Checker) foreign() time.Duration {
+	return c.wait(max(c.set.ForeignTTL, c.set.TTL, c.heldTTL))
 }
 
 func (c *Checker) leaseOr(ttl time.Duration) time.Duration {
@@ -387,6 +422,8 @@ func (c *Checker) leaves(why Purpose, expected uint64, content Content, now Inst
 		return fmt.Errorf("rule 9: the work has not stopped")
 	case now.Mono < c.doubt:
 		return fmt.Errorf("rule 12: a regress was seen")
+	case content.Settled && (!c.grant.settled || content.Token != c.grant.token || expected != c.grant.rev):
+		return fmt.Errorf("cool-down: it does not know that nobody led before")
 	case c.ownRecord(expected, content.Token):
 		return nil
 	case why == Offer:
@@ -437,6 +474,7 @@ func (c *Checker) Promotes(now Instant) error {
 		return fmt.Errorf("promotion, cool-down: no write that left after it was acknowledged")
 	}
 	g.promoted, c.working = true, true
+	g.settled = c.set.CoolDown
 	return nil
 }
 

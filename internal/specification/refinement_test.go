@@ -32,6 +32,7 @@ func TestEveryActOfTheCoreIsAllowedByTheSpecification(t *testing.T) {
 		"claim", "renewal", "release", "offer", "promotion", "offer heard", "rollback",
 		"claim of an offered record", "claim of an expired record", "claim of a vacancy", "claim of a marker",
 		"claim of garbage", "release over a marker or garbage", "resolved by a sight", "promotion after a cool-down",
+		"vanished", "promotion without the cool-down",
 	} {
 		if seen[what] == 0 {
 			t.Errorf("no schedule has: %s", what)
@@ -109,11 +110,14 @@ func wrongTrust() []spoiled {
 				s.Grant.PromoteAt = 0
 			}
 		}), "cool-down"},
+		{"what was left by one that never cooled down needs no cool-down", before(func(s *machine.State, _ *machine.Event) {
+			s.View.Rec.Settled = s.View.Kind == machine.Vacant
+		}), "cool-down"},
 		{"a holder does not look at what it is shown", before(func(s *machine.State, ev *machine.Event) {
 			if s.Phase == machine.Holding && ev.Kind == machine.Sight {
 				ev.Kind = machine.Tick
 			}
-		}), "rule 2"},
+		}), "rule 2|rule 1"},
 	}
 }
 
@@ -122,6 +126,11 @@ func wrongClaims() []spoiled {
 		{"a challenge a nanosecond early", due(machine.Held, 1), "rule 5"},
 		{"a claim of a marker a nanosecond early", due(machine.Bare, 1), "rule 7"},
 		{"a claim of garbage a nanosecond early", due(machine.Garbled, 1), "rule 7"},
+		{"a stranger's record counts as the own lease alone", after(func(m machine.Machine, b machine.State, s *machine.State, _ machine.Event, now machine.Instant) {
+			if s.View.Foreign() && s.View != b.View && s.Phase == machine.Watching && m.ForeignTTL > m.TTL {
+				s.DueAt = min(s.DueAt, now.Mono+int64(machine.Wait(m.TTL, m.Drift)))
+			}
+		}), "rule 7"},
 		{"an offer opens whatever is seen", before(func(s *machine.State, ev *machine.Event) {
 			if ev.Kind == machine.Offered {
 				ev.Seen.Rec.Token = s.View.Rec.Token
@@ -149,6 +158,9 @@ func wrongReleases() []spoiled {
 				s.DrainBy--
 			}
 		}), "rule 9"},
+		{"who never cooled down says that it did", before(func(s *machine.State, _ *machine.Event) {
+			s.Grant.Settled = true
+		}), "cool-down"},
 		{"whatever replaced the record is cleared", after(func(_ machine.Machine, _ machine.State, s *machine.State, _ machine.Event, _ machine.Instant) {
 			if s.Phase == machine.Draining && (s.View.Kind == machine.Bare || s.View.Kind == machine.Garbled) {
 				s.Exit.Vacate = s.View.Rev
