@@ -62,6 +62,9 @@
 //
 // A hypervisor that pauses a guest is no suspension: it stops all of the guest's clocks.
 //
+// What another program wrote over a record does not say how long a lease runs. ElectionConfig.ForeignTTL has to be as long as the
+// longest of the group and of that program, where that is more than TTL.
+//
 // # Handing over
 //
 // A leader that leaves by itself (Stop, Resign, a panic, bad health) offers its record to one of the followers, which takes it over by

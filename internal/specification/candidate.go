@@ -37,7 +37,13 @@ func (m *model) crash(w *world, i int8) {
 // what was seen explains nothing and changes nothing.
 func (m *model) sights(w *world, i int8, yield func(label, func(*world))) {
 	c := &w.Candidates[i]
-	if !c.HasSeen && w.Entries == 0 {
+	if c.Stage == watching && c.HasSeen && c.Seen.Rev > 0 && w.Gone {
+		yield(label{text: "sees that there is nothing any more", who: i}, func(w *world) {
+			c := &w.Candidates[i]
+			c.Seen, c.SeenAge, c.Regress, c.OwnLost, c.Cool = entry{}, 0, true, false, m.Wait
+		})
+	}
+	if !c.HasSeen && w.stands() == 0 {
 		yield(label{text: "sees that there is nothing", who: i}, func(w *world) {
 			w.Candidates[i].HasSeen = true
 		})
@@ -84,6 +90,7 @@ func (m *model) see(w *world, i int8, e entry) {
 		w.forget(i)
 		if mine && c.Claim != 0 { // a renewal of ours that came late
 			c.Rev, c.Seen = e.Rev, e
+			c.Settled = false
 			return
 		}
 		c.Stage = watching
@@ -207,7 +214,7 @@ func (m *model) granted(w *world, i, rev, age int8, cool bool) {
 		return
 	}
 	c.Stage = holding
-	if m.Grace && !m.NoGrace {
+	if m.Grace && !m.NoGrace && !c.Settled {
 		c.Cool = m.Wait
 	}
 	if c.Cool == 0 && cool {
@@ -239,7 +246,7 @@ func (m *model) renewed(w *world, i, rev, age int8, cool bool) {
 
 func (m *model) promote(w *world, i int8) {
 	c := &w.Candidates[i]
-	c.Promoted, c.Work = true, true
+	c.Promoted, c.Work, c.Settled = true, true, m.Expiries > 0
 	if m.Rollbacks == 0 && c.Term <= w.MaxTerm {
 		w.Broken |= brokeG2
 	}
@@ -306,7 +313,7 @@ func (m *model) claim(w *world, i int8) {
 	*c = candidate{
 		Stage: claiming, Seen: c.Seen, SeenAge: c.SeenAge, HasSeen: true, HolderSeen: c.HolderSeen,
 		Claim: w.Claims, Term: c.Term, Waiting: true, Cool: c.Cool, Cooled: c.Cool == 0,
-		Regress: c.Regress,
+		Regress: c.Regress, Settled: m.succeeds(c.Seen),
 	}
 	w.Ghosts[i].Right = 0
 	expected := c.Seen.Rev
@@ -316,6 +323,15 @@ func (m *model) claim(w *world, i int8) {
 	m.send(w, i, expected, entry{What: record, Owner: i, Claim: c.Claim})
 }
 
+// succeeds reports whether a claim of what was seen needs no cool-down: where
+// nothing older comes back, a settled vacancy is proof that nobody leads.
+func (m *model) succeeds(seen entry) bool {
+	if m.Expiries == 0 {
+		return false
+	}
+	return seen.What == vacancy && (seen.Settled || m.AnyVacancySettles) || seen.What == nothing && m.NothingSettles
+}
+
 func (m *model) vacate(w *world, i, expected int8) {
 	c := &w.Candidates[i]
 	w.forget(i)
@@ -323,7 +339,8 @@ func (m *model) vacate(w *world, i, expected int8) {
 		w.Broken |= brokeG4
 	}
 	c.Stage, c.Waiting, c.First = releasing, true, 0
-	m.send(w, i, expected, entry{What: vacancy, Claim: c.Claim})
+	settled := c.Settled && expected == c.Rev
+	m.send(w, i, expected, entry{What: vacancy, Claim: c.Claim, Settled: settled})
 }
 
 // pendingSteps are what a candidate does about a write without an answer, and a

@@ -51,6 +51,12 @@ func largeWorlds() []Bounds {
 		with(two("leads by what is lost"), func(b *Bounds) {
 			b.Rollbacks, b.Grace, b.Once, b.Revs, b.MaxWorld, b.start = 1, true, true, 4, 8_000_000, leadsByWhatIsLost(1)
 		}),
+		with(two("a record vanishes, and vacancies are settled"), func(b *Bounds) {
+			b.Expiries, b.Grace, b.Graceful, b.Lag, b.MaxWorld = 1, true, true, 2, 4_000_000
+		}),
+		with(two("leads by what has vanished"), func(b *Bounds) {
+			b.Expiries, b.Grace, b.Graceful, b.Lag, b.Revs, b.MaxWorld, b.start = 2, true, true, 2, 7, 4_000_000, leadsByWhatIsGone
+		}),
 		with(two("three candidates"), func(b *Bounds) { b.Candidates, b.MaxWorld = 3, 8_000_000 }),
 		with(two("three candidates, an operator"), func(b *Bounds) { b.Candidates, b.Operators, b.MaxWorld = 3, 1, 8_000_000 }),
 	}
@@ -103,6 +109,9 @@ func TestEverySafeguardIsNeeded(t *testing.T) {
 	longer := func(b Bounds) Bounds { return with(b, func(b *Bounds) { b.Trust, b.Wait = 2, 4 }) }
 	grace := with(two(""), func(b *Bounds) { b.Rollbacks, b.Grace, b.Once, b.Revs = 1, true, true, 5 })
 	lost := with(longer(grace), func(b *Bounds) { b.Revs, b.start = 6, almostCool })
+	gone := with(two(""), func(b *Bounds) {
+		b.Expiries, b.Grace, b.Graceful, b.Lag, b.Revs, b.start = 1, true, true, 2, 6, leadsByWhatIsGone
+	})
 	told := with(two(""), func(b *Bounds) { b.Rollbacks, b.Told, b.Revs = 1, true, 2 })
 	for name, c := range map[string]struct {
 		world  Bounds
@@ -134,6 +143,8 @@ func TestEverySafeguardIsNeeded(t *testing.T) {
 		"rule 12: a regress means nothing":         {told, Rules{RegressIgnored: true}, "G1"},
 		"cool-down: none":                          {grace, Rules{NoGrace: true}, "G1"},
 		"cool-down: ended by an older renewal":     {lost, Rules{GraceByOldRenewal: true}, "G1"},
+		"cool-down: any vacancy spares it":         {gone, Rules{AnyVacancySettles: true}, "G1"},
+		"cool-down: an empty register spares it":   {gone, Rules{NothingSettles: true}, "G1"},
 		"rule 13: offers open any claim":           {offers, Rules{OfferOfAnyClaim: true}, "G1"},
 		"rule 13: offers by whoever knows a token": {offers, Rules{ForgedOffers: true}, "G1"},
 	} {
@@ -175,6 +186,18 @@ func leadsByWhatIsLost(n int) func(*model, *world) {
 		m.promote(w, 0)
 		m.rollback(w, 0)
 	}
+}
+
+// leadsByWhatIsGone lets X lead by a renewal that the register has dropped.
+// Nobody else has seen any of it.
+func leadsByWhatIsGone(m *model, w *world) {
+	w.Candidates[0].HasSeen = true
+	m.claim(w, 0)
+	hear(m, w, 0)
+	w.Candidates[0].Cool = 0
+	m.renew(w, 0) // by which it is promoted
+	hear(m, w, 0)
+	w.Expiries, w.Gone = 1, true
 }
 
 // almostCool lets X lead by a renewal at revision 5 that is lost, while Y claimed

@@ -38,6 +38,8 @@ type entry struct {
 	What  content
 	Owner int8
 	Claim int8
+
+	Settled bool // of a vacancy: its writer says that nobody who led before it can lead
 }
 
 func (e entry) String() string {
@@ -109,6 +111,7 @@ type candidate struct {
 	Last    int8 // units since its latest attempt left, for a mutation
 	Cooled  bool // the cool-down was over when that attempt left
 
+	Settled bool // of the own grant: nobody who led before can lead
 	Cool    int8 // units until a promotion is allowed
 	Regress bool // a regress was seen, and its cool-down runs
 	OwnLost bool // the own record is what was lost, and the window was open
@@ -131,15 +134,24 @@ type world struct {
 	Writes     [maxMessages]write
 	Offers     [maxClaims]bool // claims that were offered, by their number
 	Claims     int8            // numbers of claims in use
+	Gone       bool            // the register reads as if nothing had been written: its record vanished
 	Odd        bool            // true time is odd: slow clocks advance now
 
 	MaxTerm int8 // the largest term of a promotion
 
-	Crashes, Operators, Rollbacks, Repeats, Vacates, GivenUp, Overlooked int8
-	Broken                                                               broken
+	Crashes, Operators, Rollbacks, Expiries, Repeats, Vacates, GivenUp, Overlooked int8
+	Broken                                                                         broken
 }
 
-// now returns what the register holds.
+// stands returns the revision that a write has to expect.
+func (w *world) stands() int8 {
+	if w.Gone {
+		return 0
+	}
+	return w.now().Rev
+}
+
+// now returns the latest write, which the register holds unless it is gone.
 func (w *world) now() entry {
 	if w.Entries == 0 {
 		return entry{}
@@ -163,7 +175,7 @@ type Bounds struct {
 	Slow [maxCandidates]bool // whose clocks are slow
 
 	// How often each fault may happen.
-	Crashes, Operators, Rollbacks, Repeats, Vacates, GivenUp int8
+	Crashes, Operators, Rollbacks, Expiries, Repeats, Vacates, GivenUp int8
 
 	Offers   bool // holders offer before they release
 	Graceful bool // holders leave of their own will
@@ -204,6 +216,8 @@ type Rules struct {
 	NoGrace              bool // AcquireGrace is ignored
 	GraceByOldRenewal    bool // a renewal that left during the cool-down promotes
 	RegressIgnored       bool // rule 12
+	AnyVacancySettles    bool // a vacancy spares the cool-down, whoever wrote it
+	NothingSettles       bool // so does an empty register
 }
 
 // A label says in words what a step is.

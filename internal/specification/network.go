@@ -9,6 +9,7 @@ func (m *model) apply(w *world, e entry) int8 {
 	}
 	w.History[w.Entries] = e
 	w.Entries++
+	w.Gone = false
 	return e.Rev
 }
 
@@ -43,7 +44,7 @@ func (m *model) networkSteps(w *world, yield func(label, func(*world))) {
 	for k := range w.Writes {
 		msg := w.Writes[k]
 		again := m.Once && msg.Applied != 0
-		if msg.Used && !again && (msg.Expected == w.now().Rev || msg.Expected == blind) && !m.full(w) {
+		if msg.Used && !again && (msg.Expected == w.stands() || msg.Expected == blind) && !m.full(w) {
 			yield(label{text: "has a write applied", who: msg.Owner}, func(w *world) {
 				w.Writes[k].Applied = m.apply(w, w.Writes[k].Content)
 			})
@@ -58,6 +59,12 @@ func (m *model) networkSteps(w *world, yield func(label, func(*world))) {
 				})
 			}
 		}
+	}
+	if w.Expiries < m.Expiries && w.stands() > 0 {
+		yield(label{text: "the record vanishes", who: -1}, func(w *world) { w.Expiries++; w.Gone = true })
+	}
+	if w.Gone {
+		yield(label{text: "a replica still has the record", who: -1}, func(w *world) { w.Gone = false })
 	}
 	if w.Rollbacks < m.Rollbacks {
 		for keep := range w.Entries {

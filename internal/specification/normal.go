@@ -90,6 +90,7 @@ func (m *model) dropDead(w *world) {
 			}
 		}
 		live := msg.Expected == w.now().Rev || msg.Expected == blind ||
+			(msg.Expected == 0 && (w.Gone || w.Expiries < m.Expiries)) ||
 			(m.Rollbacks > 0 && (rollback || msg.Expected > w.now().Rev))
 		if m.Once && msg.Applied != 0 {
 			live = false
@@ -105,7 +106,7 @@ func (m *model) dropDead(w *world) {
 // saw an old one last can do nothing but see the present. Some mutations would
 // be hidden by that.
 func (m *model) exact() bool {
-	return m.Exact || m.Rollbacks > 0 || m.WaitFromFirstSight || m.MarkerKeepsWait || m.BlindClaims ||
+	return m.Exact || m.Rollbacks > 0 || m.Expiries > 0 || m.WaitFromFirstSight || m.MarkerKeepsWait || m.BlindClaims ||
 		m.WayBack || m.WayBackFromRelease
 }
 
@@ -257,7 +258,7 @@ func compareWrites(a, b write) int {
 		asInt(b.Used) - asInt(a.Used), int(a.Owner) - int(b.Owner), int(a.Expected) - int(b.Expected),
 		int(a.Content.What) - int(b.Content.What), asInt(a.Pending) - asInt(b.Pending),
 		int(a.Applied) - int(b.Applied), int(a.Age) - int(b.Age), asInt(a.Cool) - asInt(b.Cool),
-		int(a.Content.Claim) - int(b.Content.Claim),
+		int(a.Content.Claim) - int(b.Content.Claim), asInt(a.Content.Settled) - asInt(b.Content.Settled),
 	} {
 		if d != 0 {
 			return d
