@@ -73,9 +73,36 @@ func TestRetriesGrowToTheirMaximumAndVaryByTheirJitter(t *testing.T) {
 
 func TestABelievedTTLIsBounded(t *testing.T) {
 	m := unitMachine("a")
-	for ttl, want := range map[time.Duration]time.Duration{1: 1, 20: 20, 21: 20, 0: 20, -5: 20} {
+	for ttl, want := range map[time.Duration]time.Duration{1: 1, 20: 20, 21: 20, 1 << 60: 20} {
 		if got := m.believed(ttl); got != want {
 			t.Errorf("a TTL of %d is believed as %d, want %d", ttl, got, want)
+		}
+	}
+}
+
+// What no candidate wrote may hide a lease of ours, of one that was seen, or be
+// one that ForeignTTL bounds: the longest counts.
+func TestWhatNoCandidateWroteIsWaitedOutByTheLongestLeaseThatItMayHide(t *testing.T) {
+	for _, seen := range []Seen{
+		{Kind: Garbled, Rev: 4}, {Kind: Held, Rev: 4, Rec: Record{ID: "x"}}, {Kind: Held, Rev: 4, Rec: Record{ID: "x", TTL: -5}},
+	} {
+		for _, c := range []struct{ foreign, held, want time.Duration }{
+			{0, 0, 20}, {8, 0, 20}, {40, 0, 40}, {0, 60, 60}, {40, 60, 60}, {40, 8, 40}, {0, 8, 20},
+		} {
+			m := unitMachine("a")
+			m.MaxTTL, m.ForeignTTL = 100, c.foreign
+			p := &play{m: m}
+			p.step(Event{Kind: Start})
+			if c.held > 0 {
+				p.step(Event{Kind: Sight, Seen: Seen{Kind: Held, Rev: 3, Rec: Record{ID: "b", Token: "b1", TTL: c.held}}})
+			}
+			p.step(Event{Kind: Sight, Seen: seen})
+			if got := p.s.DueAt - p.now.Mono; got != int64(m.wait(c.want)) {
+				t.Errorf("%v %+v: due after %d, want %d", seen.Kind, c, got, m.wait(c.want))
+			}
+			if p.s.HeldTTL != c.held {
+				t.Errorf("%v: %v is known of candidates' leases, was %v", seen.Kind, p.s.HeldTTL, c.held)
+			}
 		}
 	}
 }
