@@ -512,9 +512,9 @@ func TestWhatStoodThereBeforeBlocksForTheLeaseThatItMayHave(t *testing.T) {
 				cfg.ForeignTTL = c.foreign
 				cfg.Hooks.Note = func(n leader.Note) { j.note("%s %s", n.Kind, n.Text) }
 				a := start(t, st, cfg)
-				time.Sleep(c.lease * 11 / 10)
+				time.Sleep(c.lease*11/10 - 1)
 				mustNotLead(t, a)
-				time.Sleep(jitter)
+				time.Sleep(1 + jitter)
 				mustLead(t, a)
 				if warned := strings.Contains(strings.Join(j.all(), " "), "Set ForeignTTL"); warned != c.warned {
 					t.Errorf("warned %v, want %v: %q", warned, c.warned, j.all())
