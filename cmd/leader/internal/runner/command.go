@@ -87,7 +87,7 @@ With --once one host of all begins the program once in a period, and the others 
 becomes of it. Periods have the length --every and are counted from 1970 (UTC) by the clock of the host that starts leader run, as cron
 counts: clocks may be apart by less than --every. A run is noted in the control record before the program starts, and never begun twice.
 It is not begun again either if the host dies: the next one is that of the next period. A host that does not get to lead in the
-period ends with status 75, and so does nobody's run wait for one that takes longer than the period. One whose clock is ahead of the
+period ends with status 75; nobody waits for a run that takes longer than the period. One whose clock is ahead of the
 server's by more than --every ends with status 1, since what it notes would keep the others away. It takes the right to write the
 group's control record, as operators have it.
 
@@ -126,7 +126,10 @@ Windows: leader run refuses there. It has no SIGTERM that a program could end by
 promise rests that nothing is left of a program before another host begins. Use the library, or run it where WSL 2
 or a container gives you Linux. All other commands work.
 
-Examples:
+` + examples
+}
+
+const examples = `Examples:
 
   # On each of three machines: one runs it.
   leader run backup -- ./backup.sh --all
@@ -141,7 +144,6 @@ Examples:
   # One of them, each night.
   0 2 * * * root leader run --once --every 1h backup -- ./backup.sh
   leader run --dev try -- sh -c 'echo term $LEADER_TERM; sleep 5'`
-}
 
 // Validate checks what the parser cannot.
 func (c Command) Validate() error {
