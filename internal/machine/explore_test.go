@@ -618,7 +618,7 @@ func deep() []config {
 		{
 			name: "deep: offers over a store that forgets, three candidates", clocks: steady(3, 5, 4),
 			machines: machines(3, func(m *Machine) { m.CoolDown, m.Offers = true, true }),
-			kinds:    setOf(kRollback, kWipe, kResign, kDelayOffer, kDupOffer, kPause), horizon: 5, faults: 2, storeMay: true,
+			kinds:    setOf(kRollback, kWipe, kResign, kDelayOffer, kDupOffer, kPause), horizon: 4, faults: 2, storeMay: true,
 		},
 		{
 			name: "deep: a store that is made again, three candidates", clocks: fine(3), machines: fineMachines(3, nil),
