@@ -3,6 +3,7 @@ package leader_test
 import (
 	"context"
 	"fmt"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -100,12 +101,17 @@ func TestAHandoverNeedsNoCoolDownWhereRecordsOnlyExpire(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				st := &checked{Store: memstore.New(), report: c.report}
+				var mu sync.Mutex
 				promoted := map[string]time.Time{}
 				join := func(id string) leader.Election {
 					cfg := config(id)
 					cfg.AcquireGrace = c.grace
 					e := candidate(t, st, cfg)
-					e.OnPromote(func(context.Context, string) { promoted[id] = time.Now() })
+					e.OnPromote(func(context.Context, string) {
+						mu.Lock()
+						defer mu.Unlock()
+						promoted[id] = time.Now()
+					})
 					return started(t, e)
 				}
 				begun := time.Now()
@@ -117,6 +123,8 @@ func TestAHandoverNeedsNoCoolDownWhereRecordsOnlyExpire(t *testing.T) {
 					t.Fatal(err)
 				}
 				time.Sleep(2 * wait)
+				mu.Lock()
+				defer mu.Unlock()
 				first, again := promoted["a"].Sub(begun), promoted["b"].Sub(left)
 				if first != c.first || again < c.again || again > c.again+ttl/2 { // both have just met in a race
 					t.Errorf("promoted after %v and %v, want %v and %v", first, again, c.first, c.again)
