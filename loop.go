@@ -637,7 +637,7 @@ func (l *loop) leader() LeaderInfo {
 		info.Reason = ReasonExpired
 	case v.Kind == machine.Held:
 		// Not DueAt, by which this candidate claims: it may let others go first, or back off.
-		until := l.state.ViewAt + int64(machine.Wait(l.state.HeldTTL, l.e.cfg.ClockDrift))
+		until := l.state.ViewAt + int64(machine.Wait(l.rules.Lease(l.state), l.e.cfg.ClockDrift))
 		info.ID, info.Until = v.Rec.ID, l.e.clock.time(until)
 		if r.Token == v.Rec.Token {
 			info.Priority, info.Version, info.Address, info.Meta = r.Priority, r.Version, r.Address, r.Meta

@@ -524,6 +524,23 @@ func TestWhatStoodThereBeforeBlocksForTheLeaseThatItMayHave(t *testing.T) {
 	}
 }
 
+// It is named as the leader for as long.
+func TestAForeignHolderIsTheLeaderUntilItsLeaseIsOver(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		st := memstore.New()
+		st.Put("g", []byte(`{"id":"x","token":"t"}`))
+		cfg := config("a")
+		cfg.ForeignTTL = 2 * ttl
+		a := start(t, st, cfg)
+		time.Sleep(2*wait - 1)
+		if id := a.LeaderID(); id != "x" {
+			t.Errorf("%q leads, says a", id)
+		}
+		time.Sleep(1 + jitter)
+		mustLead(t, a)
+	})
+}
+
 // When another program's holder has left, whoever watched it waits no longer
 // than one who starts then, and who knows nothing of it.
 func TestWhoWatchedAForeignHolderLeadsAsSoonAsOneWhoStarts(t *testing.T) {

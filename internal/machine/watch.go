@@ -92,8 +92,17 @@ func (c *step) heldTTL() time.Duration {
 // foreignTTL is the lease length to reckon with at what no candidate wrote: that
 // of its writer, if it takes itself for a leader, and that of a candidate whose
 // record it may have replaced, seen by us or not.
-func (c *step) foreignTTL() time.Duration {
-	return max(c.m.ForeignTTL, c.m.TTL, c.s.HeldTTL)
+func (c *step) foreignTTL() time.Duration { return c.m.foreign(c.s) }
+
+func (m Machine) foreign(s State) time.Duration { return max(m.ForeignTTL, m.TTL, s.HeldTTL) }
+
+// Lease is how long the lease is believed to be of the holder that a candidate in
+// state s sees.
+func (m Machine) Lease(s State) time.Duration {
+	if s.View.Foreign() {
+		return m.foreign(s)
+	}
+	return s.HeldTTL
 }
 
 func sightReason(k Kind) Reason {

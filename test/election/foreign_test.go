@@ -107,7 +107,7 @@ func TestRecordsThatNobodyCanReadKeepEverybodyWaiting(t *testing.T) {
 			if _, err := kv.Put(natslab.Within(t), name, []byte(c.value)); err != nil {
 				t.Fatal(err)
 			}
-			a := g.join(srv.Connect(t), "a", ttl(short))
+			a := g.join(srv.Connect(t), "a", ttl(short), func(c *leader.ElectionConfig) { c.ForeignTTL = leader.MaxTTL })
 			g.await("a has seen it", func() bool {
 				info := a.latest()
 				return info.ID == c.leader && info.Reason == c.reason
