@@ -469,7 +469,7 @@ func coarse() []config {
 	return []config{
 		{
 			name: "two candidates, two faults", clocks: steady(3, 5), machines: machines(2, nil), kinds: allFaults,
-			horizon: smaller(5, 1), deep: 7, faults: 2, sample: 200,
+			horizon: smaller(6, 1), deep: 7, faults: 2, sample: 200,
 		},
 		{
 			name: "two candidates, far ahead", clocks: steady(3, 5), machines: machines(2, nil), kinds: allFaults,
@@ -492,7 +492,7 @@ func coarse() []config {
 		},
 		{
 			name: "two candidates with connections that flap", clocks: steady(3, 5), machines: machines(2, grace), kinds: connection,
-			horizon: smaller(4, 2), deep: 6, faults: 3, sample: 100,
+			horizon: smaller(5, 2), deep: 6, faults: 3, sample: 100,
 		},
 		{
 			name: "three candidates", clocks: steady(3, 5, 4), machines: machines(3, grace), kinds: allFaults,
@@ -504,12 +504,12 @@ func coarse() []config {
 		},
 		{
 			name: "three candidates, two faults of processes", clocks: steady(3, 5, 4), machines: machines(3, grace), kinds: process,
-			horizon: smaller(2, 1), deep: 4, faults: 2, sample: 50,
+			horizon: smaller(3, 1), deep: 4, faults: 2, sample: 50,
 		},
 		{
 			name: "three candidates of different standing", clocks: steady(3, 5, 4),
 			machines: machines(3, func(m *Machine) { m.Yield = 2 }), kinds: preference,
-			horizon: smaller(5, 2), deep: 7, faults: 2, sample: 100,
+			horizon: smaller(6, 2), deep: 7, faults: 2, sample: 100,
 		},
 		{
 			name: "offers, two candidates, far ahead", clocks: steady(3, 5), machines: machines(2, offer), kinds: offering | setOf(kStepDown),
