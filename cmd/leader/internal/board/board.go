@@ -1,8 +1,9 @@
-// Package board follows all groups of a bucket, for the commands that show them to others: who leads, how long the
-// lease is good for, which terms were seen, what is paused. It takes no part in the elections and writes nothing.
+// Package board follows all groups of a bucket, for the commands that show them
+// to others: who leads, how long the lease is good for, which terms were seen,
+// what is paused. It takes no part in the elections and writes nothing.
 //
-// Whoever may write a key may write anything into it. So what is kept is bounded in number and in length, and
-// reasons are those of package leader.
+// Whoever may write a key may write anything into it. So what is kept is
+// bounded in number and in length, and reasons are those of package leader.
 package board
 
 import (
@@ -58,8 +59,9 @@ type Group struct {
 	changed, renewed uint64    // values of Board.seq
 }
 
-// Since returns when the present term began or, in a vacant group, when the last one ended. It is zero if that was before the group
-// was found, and nobody knows when.
+// Since returns when the present term began or, in a vacant group, when the
+// last one ended. It is zero if that was before the group was found, and nobody
+// knows when.
 func (g *Group) Since() time.Time {
 	if len(g.Terms) == 0 {
 		return g.vacantSince
@@ -82,8 +84,9 @@ type Term struct {
 	Number      uint64
 	Leader      string
 	Correlation string
-	// Began is when it was seen first. Older reports whether it was found then and may have begun at any time before. Of what was
-	// recalled Began is what a history says.
+	// Began is when it was seen first. Older reports whether it was found then
+	// and may have begun at any time before. Of what was recalled Began is what
+	// a history says.
 	Began time.Time
 	Older bool
 	// Ended is when it was seen to have ended, zero while it lasts. Reason, By and Why say why.
@@ -92,7 +95,8 @@ type Term struct {
 	By, Why string
 }
 
-// A Board holds what is known of all groups. The zero Board knows none. Its methods may be called concurrently.
+// A Board holds what is known of all groups. The zero Board knows none. Its
+// methods may be called concurrently.
 type Board struct {
 	mu      sync.Mutex
 	seq     uint64 // counts whatever happens
@@ -113,8 +117,8 @@ type State struct {
 	Ignored int
 }
 
-// Follow fills the board until ctx is done. What cannot be watched is tried again, and told to failed, if it is not nil, when that
-// is news.
+// Follow fills the board until ctx is done. What cannot be watched is tried
+// again, and told to failed, if it is not nil, when that is news.
 func (b *Board) Follow(ctx context.Context, st store.PatternWatcher, failed func(error)) error {
 	var pauses sync.WaitGroup
 	defer pauses.Wait()
@@ -287,7 +291,8 @@ func (g *Group) vacate(now time.Time) {
 	g.confirm()
 }
 
-// fell returns when the leader was gone that is seen to be gone now. One that was found dead has been so for longer.
+// fell returns when the leader was gone that is seen to be gone now. One that
+// was found dead has been so for longer.
 func (g *Group) fell(now time.Time) time.Time {
 	if g.Confirmed || g.Renewed.IsZero() || g.Reason != leader.ReasonExpired {
 		return now

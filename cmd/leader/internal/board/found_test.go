@@ -33,7 +33,8 @@ func groupOf(t *testing.T, b *board.Board, name string) board.Group {
 	return g
 }
 
-// A record does not tell its age. That its leader lives is known with the next renewal, and not before.
+// A record does not tell its age. That its leader lives is known with the next
+// renewal, and not before.
 func TestALeaderThatWasFoundIsUnconfirmedUntilItRenews(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		st := memstore.New()

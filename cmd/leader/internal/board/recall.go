@@ -7,9 +7,10 @@ import (
 	"github.com/seed-ff2cb582/leader/advisory"
 )
 
-// Recall puts the terms that a history tells of before those that were seen, for the groups that the board knows. The
-// reigns come earliest first, and are all there were since a time. Their times are those of the candidates' clocks; none is taken to be
-// later than what was seen here.
+// Recall puts the terms that a history tells of before those that were seen,
+// for the groups that the board knows. The reigns come earliest first, and are
+// all there were since a time. Their times are those of the candidates' clocks;
+// none is taken to be later than what was seen here.
 func (b *Board) Recall(reigns []advisory.Reign, since time.Time) {
 	past := make(map[string][]Term)
 	for _, r := range reigns {
@@ -59,13 +60,15 @@ func (g *Group) recall(past []Term, since, now time.Time) {
 	g.Terms = slices.Concat(past, seen)
 }
 
-// A Finding is what the store, a history or the leader itself says of a group that was found, where its record says nothing.
+// A Finding is what the store, a history or the leader itself says of a group
+// that was found, where its record says nothing.
 type Finding struct {
 	Group string
 	Term  uint64
 	// Since is when the term began or, in a vacant group, ended; zero if nobody knows.
 	Since time.Time
-	// Renewed is when the store took the latest renewal, by its clock, and Silent reports whether the lease has run out since.
+	// Renewed is when the store took the latest renewal, by its clock, and
+	// Silent reports whether the lease has run out since.
 	Renewed time.Time
 	Silent  bool
 }
