@@ -64,7 +64,7 @@ func TestTheFirstFailureIsOne(t *testing.T) {
 	}
 }
 
-func TestAnEndlessRowOfFailuresCostsNoTime(t *testing.T) {
+func TestAnEndlessRowOfFailuresCostsNoTime(*testing.T) {
 	// Each would be two to the 63rd rounds if the delay were built up by
 	// multiplying once for each failure.
 	for _, p := range []backoff.Policy{{Max: time.Hour}, {Initial: 1, Max: time.Hour, Multiplier: 1}, {Initial: 1, Max: time.Hour}} {
