@@ -54,7 +54,7 @@ import (
 	"go.opentelemetry.io/otel/trace"
 
 	"github.com/seed-ff2cb582/leader"
-	"github.com/seed-ff2cb582/leader/internal/telemetry"
+	"github.com/seed-ff2cb582/leader/telemetry"
 )
 
 // scope names the instrumentation.
@@ -112,12 +112,12 @@ func (t *Telemetry) Hooks() leader.Hooks {
 func (t *Telemetry) instrument(m metric.Meter) error {
 	var errs []error
 	for _, c := range telemetry.All(telemetry.Counter) {
-		d := telemetry.Define(c)
+		d := c.Definition()
 		i, err := m.Int64Counter(d.Name, metric.WithDescription(d.Help), metric.WithUnit(d.Unit))
 		t.counters[c], errs = i, append(errs, err)
 	}
 	for _, h := range telemetry.All(telemetry.Histogram) {
-		d := telemetry.Define(h)
+		d := h.Definition()
 		i, err := m.Float64Histogram(d.Name, metric.WithDescription(d.Help), metric.WithUnit(d.Unit),
 			metric.WithExplicitBucketBoundaries(d.Buckets...))
 		t.histograms[h], errs = i, append(errs, err)
@@ -131,7 +131,7 @@ func (t *Telemetry) observe(m metric.Meter) error {
 	var all []metric.Observable
 	var errs []error
 	for _, g := range telemetry.All(telemetry.Gauge) {
-		d := telemetry.Define(g)
+		d := g.Definition()
 		i, err := m.Float64ObservableGauge(d.Name, metric.WithDescription(d.Help), metric.WithUnit(d.Unit))
 		gauges[g], all, errs = i, append(all, i), append(errs, err)
 	}
@@ -168,7 +168,7 @@ func (m *meter) Observe(h telemetry.Metric, value float64, labels ...string) {
 
 // attributes names the values of the labels of a metric.
 func (m *meter) attributes(of telemetry.Metric, labels []string) attribute.Set {
-	names := append(telemetry.Labels(), telemetry.Define(of).Labels...)
+	names := append(telemetry.Labels(), of.Definition().Labels...)
 	attrs := make([]attribute.KeyValue, len(names))
 	for i, value := range m.id.Values(labels) {
 		attrs[i] = attribute.String(names[i], value)

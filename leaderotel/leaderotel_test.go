@@ -17,8 +17,8 @@ import (
 	"go.opentelemetry.io/otel/trace"
 
 	"github.com/seed-ff2cb582/leader"
-	"github.com/seed-ff2cb582/leader/internal/faultstore"
 	"github.com/seed-ff2cb582/leader/leaderotel"
+	"github.com/seed-ff2cb582/leader/leadertest"
 	"github.com/seed-ff2cb582/leader/store"
 )
 
@@ -112,29 +112,39 @@ func events(s sdktrace.ReadOnlySpan) (names []string) {
 }
 
 // inBubble runs a test in virtual time. At its end no span may be open.
-func inBubble(t *testing.T, policy faultstore.Policy, test func(t *testing.T, f *faultstore.Faults, l *lab)) {
+func inBubble(t *testing.T, test func(t *testing.T, g *leadertest.Group, l *lab)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
-		f := faultstore.New(faultstore.Options{Policy: policy})
-		defer f.Close()
 		l := newLab(t)
-		test(t, f, l)
+		test(t, leadertest.NewGroup(t, leader.ElectionConfig{}), l)
 		if started, ended := len(l.spans.Started()), len(l.spans.Ended()); started != ended {
 			t.Errorf("%d spans have started and %d have ended", started, ended)
 		}
 	})
 }
 
-func TestACampaignATermAndAHandOverAreSpansThatAreLinked(t *testing.T) {
-	// The answer to a write comes before the watch shows the write, which else may end the hand-over first.
-	answersFirst := func(c faultstore.Call) (fate faultstore.Fate) {
-		if c.Op == faultstore.Event {
-			fate.Delay = time.Millisecond
+// A slowWatch is a connection whose watches show a term's end only after the
+// answer to the write that ended it, and no renewal at all.
+type slowWatch struct{ *leadertest.Store }
+
+func (s slowWatch) Watch(ctx context.Context, keys []string, deliver func(store.Entry)) (stop func(), err error) {
+	return s.Store.Watch(ctx, keys, func(e store.Entry) {
+		switch {
+		case e.Tombstone:
+			time.Sleep(time.Millisecond)
+			deliver(e)
+		case e.Revision == 0:
+			deliver(e)
 		}
-		return fate
-	}
-	inBubble(t, answersFirst, func(t *testing.T, f *faultstore.Faults, l *lab) {
-		e := begin(t.Context(), t, f.Client("a"), l.Hooks(), func(e leader.Election) {
+	})
+}
+
+func TestACampaignATermAndAHandOverAreSpansThatAreLinked(t *testing.T) {
+	inBubble(t, func(t *testing.T, g *leadertest.Group, l *lab) {
+		// A watch that shows the release before its answer has come may end
+		// the hand-over first.
+		st := slowWatch{g.Store("a")}
+		e := begin(t.Context(), t, st, l.Hooks(), func(e leader.Election) {
 			e.OnPromote(func(context.Context, string) {})
 			e.OnDemote(func() { time.Sleep(300 * time.Millisecond) })
 		})
@@ -179,9 +189,9 @@ func TestACampaignATermAndAHandOverAreSpansThatAreLinked(t *testing.T) {
 }
 
 func TestTheWorkOfATermIsAChildOfItsSpan(t *testing.T) {
-	inBubble(t, nil, func(t *testing.T, f *faultstore.Faults, l *lab) {
+	inBubble(t, func(t *testing.T, g *leadertest.Group, l *lab) {
 		ctx, root := l.tracer.Start(t.Context(), "program")
-		e := begin(ctx, t, f.Client("a"), l.Hooks(), func(e leader.Election) {
+		e := begin(ctx, t, g.Store("a"), l.Hooks(), func(e leader.Election) {
 			e.OnPromote(func(ctx context.Context, _ string) {
 				_, work := l.tracer.Start(ctx, "work")
 				work.End()
@@ -200,10 +210,10 @@ func TestTheWorkOfATermIsAChildOfItsSpan(t *testing.T) {
 }
 
 func TestATermThatNobodyAskedToEndIsAnError(t *testing.T) {
-	inBubble(t, nil, func(t *testing.T, f *faultstore.Faults, l *lab) {
-		e := begin(t.Context(), t, f.Client("a"), l.Hooks())
+	inBubble(t, func(t *testing.T, g *leadertest.Group, l *lab) {
+		e := begin(t.Context(), t, g.Store("a"), l.Hooks())
 		time.Sleep(1500 * time.Millisecond)
-		f.BlackHole("a")
+		g.Store("a").CutOff()
 		time.Sleep(time.Minute)
 		term := l.ended(t, "election.term", 1)[0]
 		if s := term.Status(); s.Code != codes.Error || s.Description != "trust-expired" {
@@ -213,21 +223,21 @@ func TestATermThatNobodyAskedToEndIsAnError(t *testing.T) {
 		if !slices.Contains(events(term), "renew") {
 			t.Errorf("the renewals that failed are no events: %q", events(term))
 		}
-		f.Heal("a")
+		g.Store("a").Reconnect()
 		time.Sleep(time.Minute)
 		stop(t, e)
 	})
 }
 
 func TestAResolvedWriteIsAnEventOfItsTerm(t *testing.T) {
-	deaf := func(c faultstore.Call) faultstore.Fate {
-		return faultstore.Fate{
-			Lose:      c.Op == faultstore.Event,
-			LoseReply: c.Op == faultstore.CompareAndSwap && c.N == 1, // the first renewal
-		}
-	}
-	inBubble(t, deaf, func(t *testing.T, f *faultstore.Faults, l *lab) {
-		e := begin(t.Context(), t, f.Client("a"), l.Hooks())
+	inBubble(t, func(t *testing.T, g *leadertest.Group, l *lab) {
+		// A watch that shows the renewal would resolve it before anybody has to
+		// ask.
+		st := slowWatch{g.Store("a")}
+		e := begin(t.Context(), t, st, l.Hooks())
+		st.SetWriteOutcome(store.Unknown)
+		time.Sleep(1100 * time.Millisecond) // for one renewal
+		st.SetWriteOutcome(store.OK)
 		time.Sleep(10 * time.Second)
 		stop(t, e)
 		if got := events(l.ended(t, "election.term", 1)[0]); !slices.Contains(got, leader.NoteResolved) {
@@ -237,9 +247,9 @@ func TestAResolvedWriteIsAnEventOfItsTerm(t *testing.T) {
 }
 
 func TestAFollowersCampaignEndsWithWhoeverWasFaster(t *testing.T) {
-	inBubble(t, nil, func(t *testing.T, f *faultstore.Faults, l *lab) {
-		holder := begin(t.Context(), t, f.Client("holder"), leader.Hooks{})
-		e := begin(t.Context(), t, f.Client("a"), l.Hooks())
+	inBubble(t, func(t *testing.T, g *leadertest.Group, l *lab) {
+		holder := begin(t.Context(), t, g.Store("holder"), leader.Hooks{})
+		e := begin(t.Context(), t, g.Store("a"), l.Hooks())
 		demandAttr(t, l.ended(t, "election.campaign", 1)[0], "election.outcome", attribute.StringValue("following"))
 		l.ended(t, "election.term", 0)
 		stop(t, e)
@@ -248,9 +258,9 @@ func TestAFollowersCampaignEndsWithWhoeverWasFaster(t *testing.T) {
 }
 
 func TestNoSpanHoldsAToken(t *testing.T) {
-	inBubble(t, nil, func(t *testing.T, f *faultstore.Faults, l *lab) {
+	inBubble(t, func(t *testing.T, g *leadertest.Group, l *lab) {
 		var tokens []string
-		e := begin(t.Context(), t, f.Client("a"), l.Hooks(), func(e leader.Election) {
+		e := begin(t.Context(), t, g.Store("a"), l.Hooks(), func(e leader.Election) {
 			e.OnPromote(func(_ context.Context, token string) {
 				tokens = append(tokens, token)
 				if len(tokens) == 2 {
@@ -258,9 +268,9 @@ func TestNoSpanHoldsAToken(t *testing.T) {
 				}
 			})
 		})
-		f.BlackHole("a")
+		g.Store("a").CutOff()
 		time.Sleep(time.Minute)
-		f.Heal("a")
+		g.Store("a").Reconnect()
 		time.Sleep(time.Minute)
 		stop(t, e)
 		if len(tokens) < 2 {
@@ -297,8 +307,8 @@ func (l *lab) collect(t *testing.T) map[string]metricdata.Aggregation {
 }
 
 func TestMetricsAreMeasuredAndGaugesEndWithTheirElection(t *testing.T) {
-	inBubble(t, nil, func(t *testing.T, f *faultstore.Faults, l *lab) {
-		e := begin(t.Context(), t, f.Client("a"), l.Hooks())
+	inBubble(t, func(t *testing.T, g *leadertest.Group, l *lab) {
+		e := begin(t.Context(), t, g.Store("a"), l.Hooks())
 		time.Sleep(5500 * time.Millisecond)
 		all := l.collect(t)
 		gauge, ok := all["election.is_leader"].(metricdata.Gauge[float64])

@@ -8,8 +8,8 @@ import (
 	"go.opentelemetry.io/otel/trace"
 
 	"github.com/seed-ff2cb582/leader"
-	"github.com/seed-ff2cb582/leader/internal/telemetry"
 	"github.com/seed-ff2cb582/leader/store"
+	"github.com/seed-ff2cb582/leader/telemetry"
 )
 
 // spans are those of one election. All belongs to the election's goroutine. At most one
@@ -25,9 +25,9 @@ type spans struct {
 
 func identify(id telemetry.Identity) []attribute.KeyValue {
 	return []attribute.KeyValue{
-		attribute.String("election.group", id[0]),
-		attribute.String("election.instance_id", id[1]),
-		attribute.String("election.bucket", id[2]),
+		attribute.String("election.group", id.Group),
+		attribute.String("election.instance_id", id.InstanceID),
+		attribute.String("election.bucket", id.Bucket),
 	}
 }
 

@@ -46,7 +46,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/seed-ff2cb582/leader"
-	"github.com/seed-ff2cb582/leader/internal/telemetry"
+	"github.com/seed-ff2cb582/leader/telemetry"
 )
 
 // Metrics are the metrics of any number of elections on one registry. Its methods may be called concurrently.
@@ -84,8 +84,8 @@ type collector struct {
 
 // describe returns the descriptions of all metrics, so that the registry can refuse two of a name.
 func describe() (all []*prometheus.Desc) {
-	for m := range telemetry.Count {
-		d := telemetry.Define(m)
+	for _, m := range telemetry.All() {
+		d := m.Definition()
 		all = append(all, prometheus.NewDesc(d.Prometheus(), d.Help, labels(d), nil))
 	}
 	return all

@@ -9,6 +9,7 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -18,8 +19,8 @@ import (
 	dto "github.com/prometheus/client_model/go"
 
 	"github.com/seed-ff2cb582/leader"
-	"github.com/seed-ff2cb582/leader/internal/faultstore"
 	"github.com/seed-ff2cb582/leader/leaderprom"
+	"github.com/seed-ff2cb582/leader/store"
 	"github.com/seed-ff2cb582/leader/store/memstore"
 )
 
@@ -160,16 +161,29 @@ const specified = `
 - ~election_connection_status~ (gauge) — NATS connection status (1=connected, 0=disconnected). Labels: ~role~, ~instance_id~, ~bucket~
 `
 
-// troubled has an election lead for a minute over a network on which each call
-// takes trip, one renewal fails, and the terms end by resignation.
+// A distant store is one whose writes take trip, and of which one is refused.
+type distant struct {
+	*memstore.Store
+	trip   time.Duration
+	refuse uint64 // the number of the write, from 1
+	writes atomic.Uint64
+}
+
+func (d *distant) CompareAndSwap(ctx context.Context, w store.Write) (uint64, error) {
+	time.Sleep(d.trip / 2)
+	defer time.Sleep(d.trip / 2)
+	if d.writes.Add(1) == d.refuse {
+		return 0, fmt.Errorf("%w: the test wants it so", store.ErrTransient)
+	}
+	return d.Store.CompareAndSwap(ctx, w)
+}
+
+// troubled has an election lead for a minute, whose writes each take trip. One
+// renewal fails, and the terms end by resignation.
 func troubled(t *testing.T, hooks leader.Hooks, trip time.Duration) {
 	t.Helper()
-	network := faultstore.New(faultstore.Options{Policy: func(c faultstore.Call) faultstore.Fate {
-		write := c.Op == faultstore.CompareAndSwap && c.Key == "reports"
-		return faultstore.Fate{Delay: trip / 2, Reply: trip / 2, Refuse: write && c.N == 5}
-	}})
-	t.Cleanup(network.Close)
-	e, err := leader.NewElectionWithStore(network.Client("worker-1"), config("reports", "worker-1", hooks))
+	st := &distant{Store: memstore.New(), trip: trip, refuse: 6}
+	e, err := leader.NewElectionWithStore(st, config("reports", "worker-1", hooks))
 	if err != nil {
 		t.Fatal(err)
 	}

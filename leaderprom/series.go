@@ -3,7 +3,7 @@ package leaderprom
 import (
 	"github.com/prometheus/client_golang/prometheus"
 
-	"github.com/seed-ff2cb582/leader/internal/telemetry"
+	"github.com/seed-ff2cb582/leader/telemetry"
 )
 
 // A series is what is shown of one election. Each has instruments of its own, of the same descriptions: in one
@@ -22,14 +22,14 @@ func newSeries(id telemetry.Identity) *series {
 		histograms: make(map[telemetry.Metric]*prometheus.HistogramVec),
 	}
 	for _, m := range telemetry.All(telemetry.Counter) {
-		d := telemetry.Define(m)
+		d := m.Definition()
 		s.counters[m] = prometheus.NewCounterVec(prometheus.CounterOpts{Name: d.Prometheus(), Help: d.Help}, labels(d))
 		if len(d.Labels) == 0 {
 			s.counter(m, nil) // shown as 0 from the beginning
 		}
 	}
 	for _, m := range telemetry.All(telemetry.Histogram) {
-		d := telemetry.Define(m)
+		d := m.Definition()
 		s.histograms[m] = prometheus.NewHistogramVec(prometheus.HistogramOpts{Name: d.Prometheus(), Help: d.Help, Buckets: d.Buckets}, labels(d))
 		if len(d.Labels) == 0 {
 			s.histogram(m, nil)

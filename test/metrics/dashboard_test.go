@@ -9,7 +9,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/seed-ff2cb582/leader/internal/telemetry"
+	"github.com/seed-ff2cb582/leader/telemetry"
 )
 
 type dashboard struct {
@@ -100,8 +100,8 @@ func TestTheDashboardShowsEveryMetricAndWhateverAnAlertIsAbout(t *testing.T) {
 			shown[name] = true
 		}
 	}
-	for m := range telemetry.Count {
-		name := telemetry.Define(m).Prometheus()
+	for _, m := range telemetry.All() {
+		name := m.Definition().Prometheus()
 		if !shown[name] && !shown[name+"_bucket"] && !shown[name+"_sum"] {
 			t.Errorf("the dashboard does not show %s", name)
 		}

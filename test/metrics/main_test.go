@@ -17,8 +17,8 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/seed-ff2cb582/leader"
-	"github.com/seed-ff2cb582/leader/internal/telemetry"
 	"github.com/seed-ff2cb582/leader/store"
+	"github.com/seed-ff2cb582/leader/telemetry"
 )
 
 const (
@@ -63,8 +63,8 @@ type metric struct {
 // metrics returns everything that an election can show, by its name at Prometheus.
 func metrics() map[string]metric {
 	all := make(map[string]metric)
-	for m := range telemetry.Count {
-		d := telemetry.Define(m)
+	for _, m := range telemetry.All() {
+		d := m.Definition()
 		name, own := d.Prometheus(), append(telemetry.Labels(), d.Labels...)
 		if d.Kind != telemetry.Histogram {
 			all[name] = metric{labels: own}

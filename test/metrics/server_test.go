@@ -17,9 +17,9 @@ import (
 	sdkmetric "go.opentelemetry.io/otel/sdk/metric"
 
 	"github.com/seed-ff2cb582/leader"
-	"github.com/seed-ff2cb582/leader/internal/telemetry"
 	"github.com/seed-ff2cb582/leader/leaderotel"
 	"github.com/seed-ff2cb582/leader/leaderprom"
+	"github.com/seed-ff2cb582/leader/telemetry"
 	"github.com/seed-ff2cb582/leader/test/natslab"
 )
 
@@ -178,7 +178,7 @@ func TestBothAdaptersShowTheSameSeries(t *testing.T) {
 		telemetry.IsLeader, telemetry.Transitions, telemetry.HeartbeatDuration, telemetry.LeaderDuration,
 		telemetry.AcquireAttempts, telemetry.TokenValidationFailures, telemetry.ConnectionStatus,
 	} {
-		name := telemetry.Define(m).Prometheus()
+		name := m.Definition().Prometheus()
 		if !slices.ContainsFunc(slices.Collect(maps.Keys(direct)), func(key string) bool { return strings.HasPrefix(key, name+"{") }) {
 			t.Errorf("%s is not shown", name)
 		}

@@ -13,7 +13,7 @@ import (
 
 	"github.com/seed-ff2cb582/leader"
 	"github.com/seed-ff2cb582/leader/internal/faultstore"
-	"github.com/seed-ff2cb582/leader/internal/telemetry"
+	"github.com/seed-ff2cb582/leader/telemetry"
 )
 
 const (
@@ -33,7 +33,7 @@ type ledger struct {
 }
 
 func key(m telemetry.Metric, labels []string) string {
-	return strings.Join(append([]string{telemetry.Define(m).Name}, labels...), " ")
+	return strings.Join(append([]string{m.Definition().Name}, labels...), " ")
 }
 
 func (l *ledger) Add(m telemetry.Metric, labels ...string) {
@@ -397,8 +397,8 @@ func TestNamesAndLabelsAreThoseOfTheSpecification(t *testing.T) {
 		t.Errorf("labels of all: %q", got)
 	}
 	seen := map[string]bool{}
-	for m := range telemetry.Count {
-		d := telemetry.Define(m)
+	for _, m := range telemetry.All() {
+		d := m.Definition()
 		name := d.Prometheus()
 		if seen[name] || d.Help == "" || (d.Kind == telemetry.Histogram) != (len(d.Buckets) > 0) || !slices.IsSorted(d.Buckets) {
 			t.Errorf("%s: defined twice, without help, or with the wrong buckets", name)

@@ -1,14 +1,14 @@
-// Package telemetry says what is measured of an election, once for all adapters: the names,
-// the labels, and which event of an election counts as what. An adapter brings only the instruments of its
-// library, as a [Sink].
 package telemetry
 
-import "strings"
+import (
+	"slices"
+	"strings"
+)
 
 // A Metric is one thing that is measured.
 type Metric uint8
 
-// The metrics. Gauges are answered by the election when they are asked for.
+// The metrics: gauges, counters and histograms, in this order.
 const (
 	IsLeader Metric = iota
 	ConnectionStatus
@@ -29,9 +29,6 @@ const (
 	LeaderDuration
 	CallbackDuration
 	RenewalMargin
-
-	// Count is how many there are.
-	Count
 )
 
 // A Kind is the kind of instrument that a metric needs.
@@ -46,24 +43,29 @@ const (
 
 // A Definition describes a metric.
 type Definition struct {
-	// Name is the OpenTelemetry name, dotted. [Definition.Prometheus] derives the other one.
+	// Name is the OpenTelemetry name, with dots. [Definition.Prometheus]
+	// derives the other one.
 	Name string
-	// Unit is "s" or empty.
+	// Unit is "s" for seconds, or empty.
 	Unit string
+	// Kind is the kind of instrument.
 	Kind Kind
 	// Help is a sentence for people.
 	Help string
-	// Labels are those that the metric has besides the [Labels] of all.
+	// Labels are the names of the labels that the metric has after those of
+	// [Labels].
 	Labels []string
-	// Buckets are the upper bounds of a histogram's buckets.
+	// Buckets are the upper bounds of a histogram's buckets, in ascending
+	// order; nil for the other kinds.
 	Buckets []float64
 }
 
-// Labels returns the names of the labels that every metric has. Their values are the group, the
-// InstanceID and the bucket, which is empty with stores that have none.
+// Labels returns the names of the labels that every metric has. Their values
+// are those of an [Identity], in the order of its fields.
 func Labels() []string { return []string{"role", "instance_id", "bucket"} }
 
-// Prometheus returns the name that the metric has there.
+// Prometheus returns the metric's name for Prometheus, with the suffixes that
+// its conventions ask for.
 func (d Definition) Prometheus() string {
 	name := strings.ReplaceAll(d.Name, ".", "_")
 	if d.Unit == "s" {
@@ -75,13 +77,15 @@ func (d Definition) Prometheus() string {
 	return name
 }
 
-// Define returns the definition of m.
-func Define(m Metric) Definition { return definitions[m] }
+// Definition returns the definition of m, which must be one of the constants.
+// Its slices are shared and must not be modified.
+func (m Metric) Definition() Definition { return definitions[m] }
 
-// All returns the metrics of one kind.
-func All(k Kind) (all []Metric) {
-	for m := range Count {
-		if definitions[m].Kind == k {
+// All returns the metrics of the given kinds, or every metric if none is
+// given, in the order of the constants.
+func All(kinds ...Kind) (all []Metric) {
+	for m := range Metric(len(definitions)) {
+		if len(kinds) == 0 || slices.Contains(kinds, m.Definition().Kind) {
 			all = append(all, m)
 		}
 	}

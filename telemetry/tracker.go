@@ -9,16 +9,19 @@ import (
 	"github.com/seed-ff2cb582/leader/store"
 )
 
-// A Sink takes in the measurements of one election. The labels are the values of those that the metric's
-// definition names. It is called from two goroutines, the election's and that of its callbacks.
+// A Sink takes in the measurements of one election. The labels are the values of
+// those that the metric's [Definition] names, in its order. Two goroutines call
+// a Sink, the election's and that of its callbacks, so it must be safe for
+// concurrent use; the election waits for it, so it must not block.
 type Sink interface {
 	// Add counts one more.
 	Add(counter Metric, labels ...string)
-	// Observe adds an observation.
+	// Observe adds an observation, in the metric's unit.
 	Observe(histogram Metric, value float64, labels ...string)
 }
 
-// A Tracker turns what one election does into measurements.
+// A Tracker turns what one election does into measurements. Make one with
+// [Track].
 type Tracker struct {
 	election leader.Election
 	sink     Sink
@@ -37,7 +40,9 @@ type Tracker struct {
 	unanswered time.Time
 }
 
-// Track returns a tracker for the election that cfg, with its defaults filled in, is the configuration of.
+// Track returns a tracker that measures e into sink. The arguments e and cfg are
+// those that [leader.Hooks.PerElection] receives: cfg has its defaults filled
+// in. The tracker measures once e has been given its Hooks.
 func Track(e leader.Election, cfg leader.ElectionConfig, sink Sink) *Tracker {
 	return &Tracker{election: e, sink: sink, window: machine.Trust(cfg.TTL, cfg.ClockDrift)}
 }
@@ -47,7 +52,9 @@ func (t *Tracker) Hooks() leader.Hooks {
 	return leader.Hooks{Transition: t.transition, Call: t.call, Note: t.note, Callback: t.callback}
 }
 
-// Gauges tells what holds at this instant. It may be called from any goroutine.
+// Gauges calls tell with the value of each gauge at this instant. It leaves out
+// a gauge that has none, such as Barred while nothing bars the candidate. It may
+// be called by any goroutine.
 func (t *Tracker) Gauges(tell func(gauge Metric, value float64, labels ...string)) {
 	s := t.election.Status()
 	tell(IsLeader, number(s.IsLeader))
@@ -71,8 +78,8 @@ func number(b bool) float64 {
 	return 0
 }
 
-// latest takes in a term's number, 0 if none is known at present, and returns the largest so far: a vacancy is no
-// change of term.
+// latest takes in a term's number, 0 if none is known at present, and returns
+// the largest so far: a vacancy is no change of term.
 func (t *Tracker) latest(term uint64) uint64 {
 	for {
 		known := t.term.Load()
@@ -97,8 +104,8 @@ func (t *Tracker) transition(tr leader.Transition) {
 	}
 }
 
-// led is how long the term lasted whose end was noticed at that time. A process that was stalled notices late,
-// and did not lead meanwhile.
+// led is how long the term lasted whose end was noticed at that time. A process
+// that was stalled notices late, and did not lead meanwhile.
 func (t *Tracker) led(noticed time.Time) time.Duration {
 	end := noticed
 	if trusted := t.sent.Add(t.window); !t.sent.IsZero() && trusted.Before(end) {
@@ -125,8 +132,9 @@ func (t *Tracker) call(c leader.Call) {
 	}
 }
 
-// failed tells calls that failed. A conflict is the ordinary end of a lost race, and trouble only for the
-// holder, whose record nobody else ought to write.
+// failed reports whether a call counts as failed. A conflict is the ordinary end
+// of a lost race, and trouble only for the holder, whose record nobody else
+// ought to write.
 func failed(c leader.Call) bool {
 	switch c.Outcome {
 	case store.OK:
@@ -169,7 +177,8 @@ func (t *Tracker) note(n leader.Note) {
 	case leader.NoteResolved:
 		t.sink.Add(Resolutions, n.Call)
 		if n.Call != "release" && !t.unanswered.IsZero() {
-			// The window counts from when the write left, whenever it was found to have been applied.
+			// The window counts from when the write left, whenever it was found
+			// to have been applied.
 			t.sent, t.unanswered = t.unanswered, time.Time{}
 		}
 	case leader.NoteRegressed, leader.NoteOverrun, leader.NoteGaveUp, leader.NoteNotReady, leader.NotePanic, leader.NoteBid,

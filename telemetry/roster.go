@@ -1,0 +1,72 @@
+package telemetry
+
+import (
+	"maps"
+	"slices"
+	"strings"
+	"sync"
+
+	"github.com/seed-ff2cb582/leader"
+)
+
+// An Identity tells the measurements of one election from those of another. Its
+// fields are the values of the [Labels].
+type Identity struct {
+	Group, InstanceID string
+	// Bucket is empty with stores that have none.
+	Bucket string
+}
+
+// IdentityOf returns the identity of an election. Every field is valid UTF-8:
+// a library that refuses one label may refuse the whole scrape with it.
+func IdentityOf(cfg leader.ElectionConfig) Identity {
+	return Identity{printable(cfg.Group), printable(cfg.InstanceID), printable(cfg.Bucket)}
+}
+
+func printable(s string) string { return strings.ToValidUTF8(s, "\uFFFD") }
+
+// Values returns the values of all labels of a metric: those of [Labels], then
+// own, the values of the labels that the metric's [Definition] names.
+func (id Identity) Values(own []string) []string {
+	return slices.Concat([]string{id.Group, id.InstanceID, id.Bucket}, own)
+}
+
+// A Roster holds what an adapter shows of each election that runs. The zero
+// Roster is empty and ready for use. Its methods may be called concurrently.
+type Roster[T comparable] struct {
+	mu    sync.RWMutex
+	shown map[Identity]T
+}
+
+// Show adds what an adapter shows of an election, until it has stopped. The
+// election must be given the returned hooks, which take it out again. Of two
+// elections of one identity the later is shown, since a program may start an
+// election before its predecessor has stopped.
+func (r *Roster[T]) Show(id Identity, what T) leader.Hooks {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.shown == nil {
+		r.shown = make(map[Identity]T)
+	}
+	r.shown[id] = what
+	return leader.Hooks{Transition: func(t leader.Transition) {
+		if t.To == leader.StateStopped {
+			r.hide(id, what)
+		}
+	}}
+}
+
+func (r *Roster[T]) hide(id Identity, what T) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.shown[id] == what {
+		delete(r.shown, id)
+	}
+}
+
+// All returns what is shown, in no order.
+func (r *Roster[T]) All() []T {
+	r.mu.RLock()
+	defer r.mu.RUnlock()
+	return slices.Collect(maps.Values(r.shown))
+}
