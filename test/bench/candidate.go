@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"sync"
 	"time"
@@ -11,10 +10,8 @@ import (
 
 	"github.com/seed-ff2cb582/leader"
 	"github.com/seed-ff2cb582/leader/store"
+	"github.com/seed-ff2cb582/leader/test/internal/harness"
 )
-
-// patience bounds every wait.
-const patience = 60 * time.Second
 
 // A candidate is an election of which the hooks are kept.
 type candidate struct {
@@ -51,7 +48,7 @@ func (l *lab) join(nc *nats.Conn, cfg leader.ElectionConfig, moved chan struct{}
 	// As a program has them.
 	c.OnPromote(func(context.Context, string) {})
 	c.OnDemote(func() {})
-	return c, c.Start(l.ctx)
+	return c, c.Start(l.Ctx)
 }
 
 func (c *candidate) transition(t leader.Transition) {
@@ -124,40 +121,9 @@ func (c *candidate) follows(id string) bool {
 	return s.State == leader.StateFollower && s.LeaderID == id
 }
 
-var errPatience = errors.New("it took too long")
-
-// await waits until the condition holds, looking whenever one of the candidates moved.
-func (l *lab) await(what string, moved <-chan struct{}, cond func() bool) error {
-	limit := time.NewTimer(patience)
-	defer limit.Stop()
-	look := time.NewTicker(20 * time.Millisecond)
-	defer look.Stop()
-	for !cond() {
-		select {
-		case <-moved:
-		case <-look.C:
-		case <-limit.C:
-			return fmt.Errorf("waiting for %s: %w", what, errPatience)
-		case <-l.ctx.Done():
-			return l.ctx.Err()
-		}
-	}
-	return nil
-}
-
-// pause lets time pass.
-func (l *lab) pause(d time.Duration) error {
-	select {
-	case <-time.After(d):
-		return nil
-	case <-l.ctx.Done():
-		return l.ctx.Err()
-	}
-}
-
 // eventually tries f until it succeeds.
 func (l *lab) eventually(what string, f func(context.Context) error) error {
-	ctx, cancel := context.WithTimeout(l.ctx, patience)
+	ctx, cancel := context.WithTimeout(l.Ctx, harness.Patience)
 	defer cancel()
 	for {
 		attempt, done := context.WithTimeout(ctx, 2*time.Second)
@@ -176,11 +142,5 @@ func (l *lab) eventually(what string, f func(context.Context) error) error {
 
 // stopAll stops elections, all at once.
 func stopAll[E leader.Election](es []E) error {
-	errs := make([]error, len(es))
-	var all sync.WaitGroup
-	for i, e := range es {
-		all.Go(func() { errs[i] = e.Stop() })
-	}
-	all.Wait()
-	return errors.Join(errs...)
+	return harness.Each(len(es), len(es), func(i int) error { return es[i].Stop() })
 }

@@ -2,44 +2,15 @@ package main
 
 import (
 	"fmt"
-	"net"
-	"runtime"
 	"slices"
-	"sync"
-	"sync/atomic"
 	"time"
 
 	"github.com/nats-io/nats.go"
 
 	"github.com/seed-ff2cb582/leader"
 	"github.com/seed-ff2cb582/leader/store/natsstore"
+	"github.com/seed-ff2cb582/leader/test/internal/harness"
 )
-
-// A meter counts the bytes of connections.
-type meter struct{ up, down atomic.Int64 }
-
-// Dial implements nats.CustomDialer.
-func (m *meter) Dial(network, address string) (net.Conn, error) {
-	c, err := net.Dial(network, address)
-	return metered{c, m}, err
-}
-
-type metered struct {
-	net.Conn
-	m *meter
-}
-
-func (c metered) Read(b []byte) (int, error) {
-	n, err := c.Conn.Read(b)
-	c.m.down.Add(int64(n))
-	return n, err
-}
-
-func (c metered) Write(b []byte) (int, error) {
-	n, err := c.Conn.Write(b)
-	c.m.up.Add(int64(n))
-	return n, err
-}
 
 // measureRenewal: a leader alone.
 func measureRenewal(l *lab) error {
@@ -47,8 +18,8 @@ func measureRenewal(l *lab) error {
 	if err != nil {
 		return err
 	}
-	var m meter
-	nc, err := l.one.connect(nats.SetCustomDialer(&m))
+	var m harness.Meter
+	nc, err := l.one.Connect(nats.SetCustomDialer(&m))
 	if err != nil {
 		return err
 	}
@@ -62,22 +33,22 @@ func measureRenewal(l *lab) error {
 	}
 	defer func() { _ = c.Stop() }()
 	renewed := func(n int) error {
-		return l.await("renewals", moved, func() bool { return c.count("renew") >= n })
+		return l.Await("renewals", moved, func() bool { return c.count("renew") >= n })
 	}
 	if err := renewed(10); err != nil {
 		return err
 	}
-	n := l.n(200, 20)
-	from, up, down, before := c.count("renew"), m.up.Load(), m.down.Load(), memory()
-	wire, err := l.one.traffic()
+	n := l.N(200, 20)
+	from, up, down, before := c.count("renew"), m.Up.Load(), m.Down.Load(), harness.Memory()
+	wire, err := l.traffic(l.one)
 	if err != nil {
 		return err
 	}
 	if err := renewed(from + n); err != nil {
 		return err
 	}
-	after := memory()
-	now, err := l.one.traffic()
+	after := harness.Memory()
+	now, err := l.traffic(l.one)
 	if err != nil {
 		return err
 	}
@@ -88,16 +59,11 @@ func measureRenewal(l *lab) error {
 	}
 	each("messages to the server", "", sent.In, &verdict{"1 write", float64(sent.In)/did < 1.05})
 	each("messages from the server (answer, own watch)", "", sent.Out, nil)
-	each("bytes on the wire, up", "B", m.up.Load()-up, nil)
-	each("bytes on the wire, down", "B", m.down.Load()-down, nil)
+	each("bytes on the wire, up", "B", m.Up.Load()-up, nil)
+	each("bytes on the wire, down", "B", m.Down.Load()-down, nil)
 	each("allocations", "", int64(after.Mallocs-before.Mallocs), nil)
 	each("allocated", "B", int64(after.TotalAlloc-before.TotalAlloc), nil)
 	return nil
-}
-
-func memory() (m runtime.MemStats) {
-	runtime.ReadMemStats(&m)
-	return m
 }
 
 // measureSteady: one leader and ten followers, each with a connection of its own.
@@ -117,7 +83,7 @@ func measureSteady(l *lab) error {
 		}
 	}()
 	for i := range followers + 1 {
-		nc, err := l.one.connect()
+		nc, err := l.one.Connect()
 		if err != nil {
 			return err
 		}
@@ -129,11 +95,11 @@ func measureSteady(l *lab) error {
 			return err
 		}
 		cs = append(cs, c)
-		if err := l.await("a leader", moved, func() bool { return cs[0].IsLeader() }); err != nil {
+		if err := l.Await("a leader", moved, func() bool { return cs[0].IsLeader() }); err != nil {
 			return err
 		}
 	}
-	if err := l.await("followers", moved, func() bool {
+	if err := l.Await("followers", moved, func() bool {
 		return !slices.ContainsFunc(cs[1:], func(c *candidate) bool { return !c.follows("c0") })
 	}); err != nil {
 		return err
@@ -145,18 +111,18 @@ func measureSteady(l *lab) error {
 		return n
 	}
 	window := 31 * time.Second // longer than anything that is done now and then
-	if l.quick {
+	if l.Quick {
 		window = time.Second
 	}
-	wire, err := l.one.traffic()
+	wire, err := l.traffic(l.one)
 	if err != nil {
 		return err
 	}
 	renewals, byFollowers := cs[0].count("renew"), sentByFollowers()
-	if err := l.pause(window); err != nil {
+	if err := l.Pause(window); err != nil {
 		return err
 	}
-	now, err := l.one.traffic()
+	now, err := l.traffic(l.one)
 	if err != nil {
 		return err
 	}
@@ -173,7 +139,7 @@ func measureSteady(l *lab) error {
 // measureThousand: memory and goroutines of a thousand elections on one connection. The servers are
 // in another process.
 func measureThousand(l *lab) error {
-	n := l.n(1000, 100)
+	n := l.N(1000, 100)
 	for _, shared := range []bool{true, false} {
 		bucket, err := l.bucket(l.one)
 		if err != nil {
@@ -183,7 +149,7 @@ func measureThousand(l *lab) error {
 			return err
 		}
 	}
-	c, err := l.one.consumers()
+	c, err := l.one.Consumers(l.Ctx)
 	if err != nil {
 		return err
 	}
@@ -209,7 +175,7 @@ func (l *lab) crowd(bucket string, n int, shared bool) error {
 		}
 	}()
 	for _, side := range []string{"leader", "follower"} {
-		nc, err := l.one.connect()
+		nc, err := l.one.Connect()
 		if err != nil {
 			return err
 		}
@@ -219,7 +185,7 @@ func (l *lab) crowd(bucket string, n int, shared bool) error {
 			return err
 		}
 		stores = append(stores, st)
-		before, goroutines := heap(), runtime.NumGoroutine()
+		before := harness.Measure()
 		es := make([]leader.Election, n)
 		for i := range es {
 			cfg := plain(bucket, fmt.Sprintf("g%d", i), side, time.Hour)
@@ -233,10 +199,10 @@ func (l *lab) crowd(bucket string, n int, shared bool) error {
 			}
 		}
 		all = append(all, es...)
-		if err := l.startAll(es); err != nil {
+		if err := harness.Each(n, 50, func(i int) error { return es[i].Start(l.Ctx) }); err != nil {
 			return err
 		}
-		err = l.await("all are "+side+"s", nil, func() bool {
+		err = l.Await("all are "+side+"s", nil, func() bool {
 			return !slices.ContainsFunc(es, func(e leader.Election) bool {
 				return e.LeaderID() != "leader" || e.IsLeader() != (side == "leader")
 			})
@@ -246,8 +212,7 @@ func (l *lab) crowd(bucket string, n int, shared bool) error {
 		}
 		// What the process has once (the connections' own goroutines, the runtime's) is no election's.
 		const perProcess = 10
-		bytes := float64(heap()-before) / float64(n)
-		each := float64(runtime.NumGoroutine()-goroutines) / float64(n)
+		bytes, each := harness.Measure().Each(before, n)
 		name := fmt.Sprintf("%d elections by %s, %s side: ", n, how, side)
 		l.report.add(figure{Name: name + "heap each", Unit: "B", Value: bytes}, &verdict{"≤ 16 KiB", bytes <= 16<<10})
 		l.report.add(figure{Name: name + "goroutines each", Unit: "", Value: each}, &verdict{"≤ 2", each <= 2+perProcess/float64(n)})
@@ -255,65 +220,17 @@ func (l *lab) crowd(bucket string, n int, shared bool) error {
 	return nil
 }
 
-// startAll starts elections, some at a time.
-func (l *lab) startAll(es []leader.Election) error {
-	errs := make(chan error, len(es))
-	limit := make(chan struct{}, 50)
-	for _, e := range es {
-		limit <- struct{}{}
-		go func() {
-			errs <- e.Start(l.ctx)
-			<-limit
-		}()
-	}
-	for range es {
-		if err := <-errs; err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-// heap is the live heap.
-func heap() int64 {
-	runtime.GC()
-	runtime.GC() // what pools and finalizers released
-	return int64(memory().HeapAlloc)
-}
-
 // measureHerd: claims at a release among two hundred candidates.
 func measureHerd(l *lab) error {
-	n, releases := l.n(200, 20), l.n(15, 3)
+	n, releases := l.N(200, 20), l.N(15, 3)
 	r := &relay{l: l, on: l.one, moved: make(chan struct{}, 1)}
 	var err error
 	if r.bucket, err = l.bucket(l.one); err != nil {
 		return err
 	}
 	defer r.close()
-	errs := make([]error, n)
-	var mu sync.Mutex
-	var starting sync.WaitGroup
-	for i := range n {
-		starting.Go(func() {
-			nc, err := l.one.connect()
-			if err != nil {
-				errs[i] = err
-				return
-			}
-			c, err := l.join(nc, plain(r.bucket, "g", fmt.Sprint("c", i), time.Minute), r.moved)
-			mu.Lock()
-			defer mu.Unlock()
-			r.conns, errs[i] = append(r.conns, nc), err
-			if err == nil {
-				r.runs = append(r.runs, c)
-			}
-		})
-	}
-	starting.Wait()
-	for _, err := range errs {
-		if err != nil {
-			return err
-		}
+	if err := harness.Each(n, n, func(i int) error { return r.add(fmt.Sprint("c", i), time.Minute) }); err != nil {
+		return err
 	}
 	claims := func() (sum int) {
 		for _, c := range r.runs {
@@ -322,7 +239,7 @@ func measureHerd(l *lab) error {
 		return sum
 	}
 	var counts []int
-	var took []time.Duration
+	var took harness.Samples
 	for range releases {
 		if _, err := r.leader(); err != nil {
 			return err

@@ -9,6 +9,7 @@ import (
 
 	"github.com/seed-ff2cb582/leader"
 	"github.com/seed-ff2cb582/leader/store"
+	"github.com/seed-ff2cb582/leader/test/internal/harness"
 )
 
 // measureCrash: from the last acknowledged renewal (the instant at which it left) of a leader that falls
@@ -16,16 +17,16 @@ import (
 func measureCrash(l *lab) error {
 	for _, on := range []*servers{l.one, l.three} {
 		ttls := []time.Duration{300 * time.Millisecond, time.Second, 3 * time.Second}
-		if l.quick {
+		if l.Quick {
 			ttls = ttls[:1]
 		}
 		for _, ttl := range ttls {
-			samples, err := l.crashes(on, ttl, l.n(50, 6))
+			samples, err := l.crashes(on, ttl, l.N(50, 6))
 			if err != nil {
 				return fmt.Errorf("replicas %d, TTL %v: %w", on.replicas, ttl, err)
 			}
 			wait := time.Duration(float64(ttl) * (1 + leader.DefaultClockDrift))
-			over := percentile(samples, 50) - wait
+			over := samples.Median() - wait
 			l.report.durations(fmt.Sprintf("crash failover, R%d file, TTL %v", on.replicas, ttl), samples,
 				fmt.Sprintf("TTL × 1.1 %+.1f ms", ms(over)), &verdict{"p50 ≤ TTL × 1.1 + 10 ms", over <= 10*time.Millisecond})
 		}
@@ -34,38 +35,27 @@ func measureCrash(l *lab) error {
 }
 
 // crashes lets the leaders of n groups crash, spread over time so that they do not load each other.
-func (l *lab) crashes(on *servers, ttl time.Duration, n int) ([]time.Duration, error) {
+func (l *lab) crashes(on *servers, ttl time.Duration, n int) (harness.Samples, error) {
 	bucket, err := l.bucket(on)
 	if err != nil {
 		return nil, err
 	}
-	sound, err := on.connect()
+	sound, err := on.Connect()
 	if err != nil {
 		return nil, err
 	}
 	defer sound.Close()
-	samples, errs := make([]time.Duration, n), make([]error, n)
-	var all sync.WaitGroup
-	for i := range n {
-		all.Go(func() {
-			if errs[i] = l.pause(time.Duration(i) * max(ttl/time.Duration(n), 20*time.Millisecond)); errs[i] != nil {
-				return
-			}
-			samples[i], errs[i] = l.crash(on, sound, bucket, fmt.Sprintf("g%d", i), ttl)
-		})
-	}
-	all.Wait()
-	for _, err := range errs {
-		if err != nil {
-			return nil, err
-		}
-	}
-	return samples, nil
+	samples := make(harness.Samples, n)
+	err = l.Spread(n, max(ttl/time.Duration(n), 20*time.Millisecond), func(i int) (err error) {
+		samples[i], err = l.crash(on, sound, bucket, fmt.Sprintf("g%d", i), ttl)
+		return err
+	})
+	return samples, err
 }
 
 // crash closes the leader's connection after an acknowledged renewal, and waits for the successor.
 func (l *lab) crash(on *servers, sound *nats.Conn, bucket, group string, ttl time.Duration) (time.Duration, error) {
-	nc, err := on.connect()
+	nc, err := on.Connect()
 	if err != nil {
 		return 0, err
 	}
@@ -75,8 +65,8 @@ func (l *lab) crash(on *servers, sound *nats.Conn, bucket, group string, ttl tim
 	if err != nil {
 		return 0, err
 	}
-	defer func() { _ = victim.StopWithContext(l.ctx, leader.StopOptions{WaitForDemote: true}) }()
-	if err := l.await("the victim leads", moved, victim.IsLeader); err != nil {
+	defer func() { _ = victim.StopWithContext(l.Ctx, leader.StopOptions{WaitForDemote: true}) }()
+	if err := l.Await("the victim leads", moved, victim.IsLeader); err != nil {
 		return 0, err
 	}
 	heir, err := l.join(sound, plain(bucket, group, "heir", ttl), moved)
@@ -84,7 +74,7 @@ func (l *lab) crash(on *servers, sound *nats.Conn, bucket, group string, ttl tim
 		return 0, err
 	}
 	defer func() { _ = heir.Stop() }()
-	if err := l.await("the heir follows", moved, func() bool { return heir.follows("victim") }); err != nil {
+	if err := l.Await("the heir follows", moved, func() bool { return heir.follows("victim") }); err != nil {
 		return 0, err
 	}
 	crashed := make(chan struct{})
@@ -99,10 +89,10 @@ func (l *lab) crash(on *servers, sound *nats.Conn, bucket, group string, ttl tim
 	victim.mu.Unlock()
 	select {
 	case <-crashed:
-	case <-time.After(patience):
-		return 0, errPatience
+	case <-time.After(harness.Patience):
+		return 0, harness.ErrPatience
 	}
-	if err := l.await("the heir leads", moved, heir.IsLeader); err != nil {
+	if err := l.Await("the heir leads", moved, heir.IsLeader); err != nil {
 		return 0, err
 	}
 	return heir.led().Sub(victim.lastAcked()), nil

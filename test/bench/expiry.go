@@ -5,22 +5,23 @@ import (
 	"encoding/json"
 	"fmt"
 	"slices"
-	"sync"
 	"time"
 
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
+
+	"github.com/seed-ff2cb582/leader/test/internal/harness"
 )
 
 // measureExpiry lets a lease run out among few and among many candidates. It counts
 // what they send until one of them leads, and how long that takes beyond the lease.
 func measureExpiry(l *lab) error {
 	sizes := []int{2, 3, 20, 200, 1000}
-	if l.quick {
+	if l.Quick {
 		sizes = []int{2, 20}
 	}
 	for _, n := range sizes {
-		if err := l.expiries(n, l.n(20, 3)); err != nil {
+		if err := l.expiries(n, l.N(20, 3)); err != nil {
 			return fmt.Errorf("%d candidates: %w", n, err)
 		}
 	}
@@ -43,7 +44,7 @@ type expiryRun struct {
 	ttl    time.Duration
 	claims []int
 	others []int
-	delays []time.Duration
+	delays harness.Samples
 }
 
 // expiries lets the leader of a group die. The one that dies is one of the n
@@ -63,64 +64,27 @@ func (l *lab) expiries(n, rounds int) error {
 			return err
 		}
 	}
-	r.add(n)
+	r.report(n)
 	return nil
 }
 
 // gather starts n candidates: one that leads, and then the rest, some at a time. They
 // meet no contention, as in a group that grew by and by.
 func (r *expiryRun) gather(n int) error {
-	if err := r.follow(0); err != nil {
+	if err := r.add("c0", r.ttl); err != nil {
 		return err
 	}
-	if err := r.l.await("a leader", r.moved, r.runs[0].IsLeader); err != nil {
+	if err := r.l.Await("a leader", r.moved, r.runs[0].IsLeader); err != nil {
 		return err
 	}
 	js, err := jetstream.New(r.conns[0])
 	if err != nil {
 		return err
 	}
-	if r.kv, err = js.KeyValue(r.l.ctx, r.bucket); err != nil {
+	if r.kv, err = js.KeyValue(r.l.Ctx, r.bucket); err != nil {
 		return err
 	}
-	var mu sync.Mutex
-	var failed error
-	limit := make(chan struct{}, 20)
-	var starting sync.WaitGroup
-	for i := 1; i < n; i++ {
-		limit <- struct{}{}
-		starting.Go(func() {
-			defer func() { <-limit }()
-			nc, c, err := r.candidate(i)
-			mu.Lock()
-			defer mu.Unlock()
-			if err != nil {
-				failed = err
-				return
-			}
-			r.conns, r.runs = append(r.conns, nc), append(r.runs, c)
-		})
-	}
-	starting.Wait()
-	return failed
-}
-
-func (r *expiryRun) follow(i int) error {
-	nc, c, err := r.candidate(i)
-	if err != nil {
-		return err
-	}
-	r.conns, r.runs = append(r.conns, nc), append(r.runs, c)
-	return nil
-}
-
-func (r *expiryRun) candidate(i int) (*nats.Conn, *candidate, error) {
-	nc, err := r.on.connect()
-	if err != nil {
-		return nil, nil, err
-	}
-	c, err := r.l.join(nc, plain(r.bucket, "g", fmt.Sprint("c", i), r.ttl), r.moved)
-	return nc, c, err
+	return harness.Each(n-1, 20, func(i int) error { return r.add(fmt.Sprint("c", i+1), r.ttl) })
 }
 
 // round gives the lead to a candidate that is dead: it has a record and no process. The
@@ -157,7 +121,7 @@ func (r *expiryRun) round() error {
 // then, and not at each event: a thousand candidates need the processors.
 func (r *expiryRun) successor(old *candidate) (c *candidate, err error) {
 	before := old.led()
-	err = r.l.await("a successor", nil, func() bool {
+	err = r.l.Await("a successor", nil, func() bool {
 		if c = r.leading(); c == nil || c == old && !old.led().After(before) {
 			return false
 		}
@@ -195,13 +159,13 @@ func (r *expiryRun) sent() (s sending, t traffic, err error) {
 		s.claims += c.count("acquire")
 		s.renewals += c.count("renew")
 	}
-	t, err = r.on.traffic()
+	t, err = r.l.traffic(r.on)
 	return s, t, err
 }
 
-// add reports the rounds of a group of n. The targets are those of many; few
+// report adds up the rounds of a group of n. The targets are those of many; few
 // candidates may not be slower than ten milliseconds' uniform choice would let them be.
-func (r *expiryRun) add(n int) {
+func (r *expiryRun) report(n int) {
 	slices.Sort(r.claims)
 	slices.Sort(r.others)
 	count := func(what string, counts []int, v *verdict) {

@@ -1,14 +1,14 @@
 package main
 
 import (
-	"context"
 	"fmt"
 	"slices"
-	"testing"
+	"sync"
 	"time"
 
 	"github.com/nats-io/nats.go"
-	"github.com/nats-io/nats.go/jetstream"
+
+	"github.com/seed-ff2cb582/leader/test/internal/harness"
 )
 
 func measureIsLeader(l *lab) error {
@@ -16,7 +16,7 @@ func measureIsLeader(l *lab) error {
 	if err != nil {
 		return err
 	}
-	nc, err := l.one.connect()
+	nc, err := l.one.Connect()
 	if err != nil {
 		return err
 	}
@@ -27,19 +27,11 @@ func measureIsLeader(l *lab) error {
 		return err
 	}
 	defer func() { _ = c.Stop() }()
-	if err := l.await("a leader", moved, c.IsLeader); err != nil {
+	if err := l.Await("a leader", moved, c.IsLeader); err != nil {
 		return err
 	}
-	r := testing.Benchmark(func(b *testing.B) {
-		b.Helper()
-		b.ReportAllocs()
-		for b.Loop() {
-			if !c.IsLeader() {
-				b.Fatal("it leads no more")
-			}
-		}
-	})
-	ns := float64(r.T.Nanoseconds()) / float64(r.N)
+	r := harness.Asking(c.IsLeader)
+	ns := harness.Nanoseconds(r)
 	l.report.add(figure{Name: "IsLeader", N: r.N, Unit: "ns", Value: ns}, &verdict{"≤ 100 ns", ns <= 100})
 	l.report.add(figure{Name: "IsLeader, allocations", Unit: "", Value: float64(r.AllocsPerOp())}, &verdict{"0", r.AllocsPerOp() == 0})
 	return nil
@@ -55,17 +47,17 @@ func measureHandover(l *lab) error {
 		stop      bool
 		target    float64 // times the floor; 0: none
 	}{
-		{"R1 file, Resign, 1 follower", l.one, 1, l.n(300, 10), false, 5},
-		{"R1 file, Stop, 1 follower", l.one, 1, l.n(100, 5), true, 5},
-		{"R1 file, Resign, 5 followers", l.one, 5, l.n(100, 5), false, 0},
-		{"R3 file, Resign, 1 follower", l.three, 1, l.n(200, 10), false, 0},
+		{"R1 file, Resign, 1 follower", l.one, 1, l.N(300, 10), false, 5},
+		{"R1 file, Stop, 1 follower", l.one, 1, l.N(100, 5), true, 5},
+		{"R1 file, Resign, 5 followers", l.one, 5, l.N(100, 5), false, 0},
+		{"R3 file, Resign, 1 follower", l.three, 1, l.N(200, 10), false, 0},
 	} {
 		samples, floor, err := l.handovers(c.on, c.followers, c.n, c.stop)
 		if err != nil {
 			return fmt.Errorf("%s: %w", c.what, err)
 		}
 		l.report.durations("the floor: a CAS round trip, meanwhile", floor, "", nil)
-		ratio := float64(percentile(samples, 50)) / float64(percentile(floor, 50))
+		ratio := float64(samples.Median()) / float64(floor.Median())
 		var v *verdict
 		if c.target > 0 {
 			v = &verdict{fmt.Sprintf("p50 ≤ %v × CAS", c.target), ratio <= c.target}
@@ -83,17 +75,27 @@ type relay struct {
 	moved  chan struct{}
 	runs   []*candidate
 	made   int
+	mu     sync.Mutex // while candidates are added
 	conns  []*nats.Conn
 }
 
+// join adds one more candidate.
 func (r *relay) join() error {
-	nc, err := r.on.connect()
+	r.made++
+	return r.add(fmt.Sprintf("c%d", r.made), 10*time.Second)
+}
+
+// add adds a candidate with a connection of its own. It may be called
+// concurrently.
+func (r *relay) add(id string, ttl time.Duration) error {
+	nc, err := r.on.Connect()
 	if err != nil {
 		return err
 	}
+	c, err := r.l.join(nc, plain(r.bucket, "g", id, ttl), r.moved)
+	r.mu.Lock()
+	defer r.mu.Unlock()
 	r.conns = append(r.conns, nc)
-	r.made++
-	c, err := r.l.join(nc, plain(r.bucket, "g", fmt.Sprintf("c%d", r.made), 10*time.Second), r.moved)
 	if err == nil {
 		r.runs = append(r.runs, c)
 	}
@@ -109,7 +111,7 @@ func (r *relay) close() {
 
 // leader waits until somebody leads, and everybody else follows.
 func (r *relay) leader() (c *candidate, err error) {
-	err = r.l.await("a leader with followers", r.moved, func() bool {
+	err = r.l.Await("a leader with followers", r.moved, func() bool {
 		if c = r.leading(); c == nil {
 			return false
 		}
@@ -142,13 +144,13 @@ func (r *relay) pass(stop bool) (time.Duration, error) {
 	if stop {
 		err = old.Stop()
 	} else {
-		err = old.Resign(r.l.ctx)
+		err = old.Resign(r.l.Ctx)
 	}
 	if err != nil {
 		return 0, err
 	}
 	var next *candidate
-	err = r.l.await("a successor", r.moved, func() bool {
+	err = r.l.Await("a successor", r.moved, func() bool {
 		next = r.leading()
 		return next != nil && next != old
 	})
@@ -164,7 +166,7 @@ func (r *relay) pass(stop bool) (time.Duration, error) {
 }
 
 // handovers hands over n times, with plain compare-and-swaps in between.
-func (l *lab) handovers(on *servers, followers, n int, stop bool) (samples, floor []time.Duration, err error) {
+func (l *lab) handovers(on *servers, followers, n int, stop bool) (samples, floor harness.Samples, err error) {
 	r := &relay{l: l, on: on, moved: make(chan struct{}, 1)}
 	if r.bucket, err = l.bucket(on); err != nil {
 		return nil, nil, err
@@ -175,11 +177,11 @@ func (l *lab) handovers(on *servers, followers, n int, stop bool) (samples, floo
 			return nil, nil, err
 		}
 	}
-	cas, err := newCAS(l.ctx, on, r.bucket)
+	swaps, err := on.Swaps(r.bucket)
 	if err != nil {
 		return nil, nil, err
 	}
-	defer cas.nc.Close()
+	defer swaps.Close()
 	const warmUp = 3
 	for i := range n + warmUp {
 		took, err := r.pass(stop)
@@ -190,7 +192,7 @@ func (l *lab) handovers(on *servers, followers, n int, stop bool) (samples, floo
 			return nil, nil, err
 		}
 		for range 3 {
-			d, err := cas.once()
+			d, err := swaps.Once(l.Ctx)
 			if err != nil {
 				return nil, nil, err
 			}
@@ -203,34 +205,4 @@ func (l *lab) handovers(on *servers, followers, n int, stop bool) (samples, floo
 		}
 	}
 	return samples, floor, nil
-}
-
-// A cas writes to a key of its own, by compare-and-swap and nothing else.
-type cas struct {
-	ctx     context.Context
-	nc      *nats.Conn
-	js      jetstream.JetStream
-	subject string
-	rev     uint64
-	value   []byte
-}
-
-func newCAS(ctx context.Context, on *servers, bucket string) (*cas, error) {
-	nc, err := on.connect()
-	if err != nil {
-		return nil, err
-	}
-	js, err := jetstream.New(nc)
-	return &cas{ctx: ctx, nc: nc, js: js, subject: "$KV." + bucket + ".floor", value: make([]byte, 150)}, err
-}
-
-func (c *cas) once() (time.Duration, error) {
-	begun := time.Now()
-	ack, err := c.js.PublishMsg(c.ctx, &nats.Msg{Subject: c.subject, Data: c.value}, jetstream.WithExpectLastSequencePerSubject(c.rev))
-	took := time.Since(begun)
-	if err != nil {
-		return 0, err
-	}
-	c.rev = ack.Sequence
-	return took, nil
 }

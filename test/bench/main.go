@@ -23,8 +23,9 @@ import (
 	"os"
 	"os/signal"
 	"strings"
-	"testing"
 	"time"
+
+	"github.com/seed-ff2cb582/leader/test/internal/harness"
 )
 
 func main() {
@@ -33,13 +34,12 @@ func main() {
 
 // A lab is what the sections measure in.
 type lab struct {
-	ctx      context.Context
-	one      *servers
-	three    *servers
-	quick    bool
-	progress io.Writer
-	report   *report
-	buckets  int
+	harness.Run
+
+	one     *servers
+	three   *servers
+	report  *report
+	buckets int
 }
 
 // A section measures something and adds it to the report.
@@ -71,12 +71,15 @@ func run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.
 		return 2
 	}
 	if *serve > 0 {
-		return serveServers(*serve, stdin, stdout, stderr)
+		if err := harness.ServeNATS(harness.NATSOptions{Servers: *serve}, stdin, stdout); err != nil {
+			fmt.Fprintln(stderr, "bench:", err)
+			return 1
+		}
+		return 0
 	}
 	ctx, stop := signal.NotifyContext(ctx, os.Interrupt)
 	defer stop()
-	testing.Init() // for testing.Benchmark
-	r, err := measure(ctx, *quick, *only, stderr)
+	r, err := measure(harness.Run{Ctx: ctx, Quick: *quick, Only: *only, Progress: stderr, Look: 20 * time.Millisecond})
 	if err != nil {
 		fmt.Fprintln(stderr, "bench:", err)
 		return 1
@@ -96,34 +99,23 @@ func run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.
 	return 0
 }
 
-func measure(ctx context.Context, quick bool, only string, progress io.Writer) (_ *report, err error) {
-	l := &lab{ctx: ctx, quick: quick, progress: progress, report: newReport()}
-	if l.one, err = startServers(ctx, 1); err != nil {
+func measure(r harness.Run) (_ *report, err error) {
+	l := &lab{Run: r, report: newReport()}
+	if l.one, err = startServers(r.Ctx, 1); err != nil {
 		return nil, err
 	}
-	defer func() { err = errors.Join(err, l.one.stop()) }()
-	if l.three, err = startServers(ctx, 3); err != nil {
+	defer func() { err = errors.Join(err, l.one.process.End()) }()
+	if l.three, err = startServers(r.Ctx, 3); err != nil {
 		return nil, err
 	}
-	defer func() { err = errors.Join(err, l.three.stop()) }()
+	defer func() { err = errors.Join(err, l.three.process.End()) }()
 	for _, s := range sections {
-		if !strings.Contains(s.name, only) {
+		if !r.Measures(s.name) {
 			continue
 		}
-		begun := time.Now()
-		fmt.Fprintf(progress, "measuring: %s", s.name)
-		if err := s.measure(l); err != nil {
-			return nil, fmt.Errorf("%s: %w", s.name, err)
+		if err := r.Measure(s.name, func() error { return s.measure(l) }); err != nil {
+			return nil, err
 		}
-		fmt.Fprintf(progress, " (%.1f s)\n", time.Since(begun).Seconds())
 	}
 	return l.report, nil
-}
-
-// n is a number of rounds: many, or few in a quick run.
-func (l *lab) n(many, few int) int {
-	if l.quick {
-		return few
-	}
-	return many
 }

@@ -3,15 +3,13 @@ package main
 import (
 	"fmt"
 	"io"
-	"runtime"
-	"slices"
 	"text/tabwriter"
 	"time"
 
 	"github.com/nats-io/nats-server/v2/server"
 	"github.com/nats-io/nats.go"
 
-	"github.com/seed-ff2cb582/leader/test/internal/reporting"
+	"github.com/seed-ff2cb582/leader/test/internal/harness"
 )
 
 // A report is what was measured, and where.
@@ -23,13 +21,10 @@ type report struct {
 }
 
 type machine struct {
-	CPU        string `json:"cpu"`
-	Cores      int    `json:"cores"`
-	OS         string `json:"os"`
-	Go         string `json:"go"`
+	harness.Machine
+
 	NATSServer string `json:"nats_server"`
 	NATSGo     string `json:"nats_go"`
-	Load       string `json:"load"` // before the run
 }
 
 // A figure is one row of the table.
@@ -47,11 +42,8 @@ type figure struct {
 
 func newReport() *report {
 	return &report{
-		At: time.Now().UTC().Format(time.RFC3339),
-		Machine: machine{
-			CPU: reporting.CPU(), Cores: runtime.NumCPU(), OS: runtime.GOOS + "/" + runtime.GOARCH, Go: runtime.Version(),
-			NATSServer: server.VERSION, NATSGo: nats.Version, Load: reporting.Load(),
-		},
+		At:      time.Now().UTC().Format(time.RFC3339),
+		Machine: machine{Machine: harness.ThisMachine(), NATSServer: server.VERSION, NATSGo: nats.Version},
 	}
 }
 
@@ -69,20 +61,11 @@ func (r *report) add(f figure, v *verdict) {
 }
 
 // durations adds the median and the 99th percentile of samples, in milliseconds.
-func (r *report) durations(name string, samples []time.Duration, relative string, v *verdict) {
+func (r *report) durations(name string, samples harness.Samples, relative string, v *verdict) {
 	r.add(figure{
 		Name: name, N: len(samples), Unit: "ms",
-		Value: ms(percentile(samples, 50)), P99: ms(percentile(samples, 99)), Relative: relative,
+		Value: ms(samples.Median()), P99: ms(samples.Percentile(99)), Relative: relative,
 	}, v)
-}
-
-// percentile is the smallest sample that is not less than p % of all.
-func percentile(samples []time.Duration, p int) time.Duration {
-	if len(samples) == 0 {
-		return 0
-	}
-	sorted := slices.Sorted(slices.Values(samples))
-	return sorted[(len(sorted)*p+99)/100-1]
 }
 
 func ms(d time.Duration) float64 { return float64(d) / float64(time.Millisecond) }

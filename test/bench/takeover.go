@@ -8,6 +8,7 @@ import (
 	"github.com/nats-io/nats.go"
 
 	"github.com/seed-ff2cb582/leader"
+	"github.com/seed-ff2cb582/leader/test/internal/harness"
 )
 
 // measureTakeover: a candidate that is preferred asks the leader for the lead. How long does nobody lead?
@@ -16,8 +17,8 @@ func measureTakeover(l *lab) error {
 		what string
 		on   *servers
 	}{{"R1 file", l.one}, {"R3 file", l.three}} {
-		var gaps []time.Duration
-		for range l.n(30, 3) {
+		var gaps harness.Samples
+		for range l.N(30, 3) {
 			gap, err := l.takeover(c.on)
 			if err != nil {
 				return fmt.Errorf("%s: %w", c.what, err)
@@ -45,7 +46,7 @@ func (l *lab) takeover(on *servers) (gap time.Duration, err error) {
 		}
 	}()
 	for priority, id := range []string{"low", "high"} {
-		nc, err := on.connect()
+		nc, err := on.Connect()
 		if err != nil {
 			return 0, err
 		}
@@ -58,12 +59,12 @@ func (l *lab) takeover(on *servers) (gap time.Duration, err error) {
 			return 0, err
 		}
 		both = append(both, c)
-		if err := l.await(id+" leads", moved, c.IsLeader); err != nil {
+		if err := l.Await(id+" leads", moved, c.IsLeader); err != nil {
 			return 0, err
 		}
 	}
 	low, high := both[0], both[1]
-	if err := l.await("low knows why", moved, func() bool { return !low.left().IsZero() }); err != nil {
+	if err := l.Await("low knows why", moved, func() bool { return !low.left().IsZero() }); err != nil {
 		return 0, err
 	}
 	if why := low.reason(); why != leader.ReasonOutranked {

@@ -1,0 +1,78 @@
+package harness
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+)
+
+// A Child is this very program in a process of its own, which plays the part
+// that its arguments name. It ends with its standard input, so that none
+// outlives its parent: see [Serve].
+type Child struct {
+	// In is its standard input, and Out its standard output.
+	In  io.WriteCloser
+	Out *bufio.Reader
+
+	cmd *exec.Cmd
+}
+
+// StartChild starts this program with other arguments. It is killed when ctx
+// ends.
+func StartChild(ctx context.Context, args ...string) (*Child, error) {
+	self, err := os.Executable()
+	if err != nil {
+		return nil, err
+	}
+	c := &Child{cmd: exec.CommandContext(ctx, self, args...)}
+	c.cmd.Stderr = os.Stderr
+	if c.In, err = c.cmd.StdinPipe(); err != nil {
+		return nil, err
+	}
+	out, err := c.cmd.StdoutPipe()
+	if err != nil {
+		return nil, err
+	}
+	c.Out = bufio.NewReader(out)
+	return c, c.cmd.Start()
+}
+
+// Hear waits for a line of JSON from the child, and decodes it into v.
+func (c *Child) Hear(v any) error {
+	line, err := c.Out.ReadBytes('\n')
+	if err != nil {
+		return fmt.Errorf("the process %q says nothing: %w", c.cmd.Args[1:], err)
+	}
+	return json.Unmarshal(line, v)
+}
+
+// Signal sends the child a signal.
+func (c *Child) Signal(sig os.Signal) error { return c.cmd.Process.Signal(sig) }
+
+// Kill ends the child without a warning.
+func (c *Child) Kill() {
+	_ = c.cmd.Process.Kill() // it may have ended by itself
+	_ = c.cmd.Wait()         // says that it was killed
+	_ = c.In.Close()
+}
+
+// End asks the child to end, and returns when it has. What it prints until then
+// must have been read.
+func (c *Child) End() error {
+	_ = c.In.Close()
+	return c.cmd.Wait()
+}
+
+// Serve is the child's part: it tells the parent v, and returns when the parent
+// asks it to end, or has ended itself.
+func Serve(stdin io.Reader, stdout io.Writer, v any) error {
+	if err := json.NewEncoder(stdout).Encode(v); err != nil {
+		return err
+	}
+	_, err := io.Copy(io.Discard, stdin)
+	return err
+}
