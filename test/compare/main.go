@@ -29,6 +29,7 @@ import (
 	"github.com/seed-ff2cb582/leader/test/compare/internal/page"
 	"github.com/seed-ff2cb582/leader/test/compare/internal/peer"
 	"github.com/seed-ff2cb582/leader/test/compare/internal/site"
+	"github.com/seed-ff2cb582/leader/test/internal/harness"
 	"github.com/seed-ff2cb582/leader/test/internal/reporting"
 )
 
@@ -100,7 +101,9 @@ const saved = ".out/compare.json"
 func (c runCommand) run(ctx context.Context, stdout, stderr io.Writer) error {
 	r := &figure.Report{Command: "make compare", At: time.Now().UTC(), Quick: c.Quick, Machine: figure.ThisMachine()}
 	var err error
-	if r.Results, err = lab.Run(ctx, lab.Plan{Quick: c.Quick, Only: c.Only, Progress: stderr}); err != nil {
+	if r.Results, err = lab.Run(harness.Run{
+		Ctx: ctx, Quick: c.Quick, Only: c.Only, Progress: stderr, Look: time.Millisecond,
+	}); err != nil {
 		return err
 	}
 	r.Took = time.Since(r.At)

@@ -4,19 +4,21 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/seed-ff2cb582/leader/test/internal/harness"
 )
 
 func result(name string) *Result {
 	return &Result{
-		Library: name, Handover: Samples{3e5}, RoundTrip: Samples{1e5},
-		Crashes: []Crash{{TTL: time.Second, Permitted: true, Samples: Samples{111e7}}},
+		Library: name, Handover: harness.Samples{3e5}, RoundTrip: harness.Samples{1e5},
+		Crashes: []Crash{{TTL: time.Second, Permitted: true, Samples: harness.Samples{111e7}}},
 		Faults:  []Fault{{Name: "frozen", Trials: []Trial{{Beliefs: 100}, {Beliefs: 100}}}},
 		Traffic: Traffic{Followers: 10, In: 1, Out: 12, Bytes: 1},
 		Crowds: []Crowd{
 			{Elections: 1000, Leading: Cost{CPU: .1, Heap: 1, Settled: 1000}, Following: Cost{CPU: .1, Heap: 1, Settled: 1000}},
 			{Elections: large, Leading: Cost{CPU: .1, Heap: heapEach, Goroutines: 1, Settled: large}, Following: Cost{CPU: .1, Heap: 1, Settled: large}},
 		},
-		Herd: HerdStats{Candidates: 200, Took: Samples{1e6}, Claims: []int{4}},
+		Herd: HerdStats{Candidates: 200, Took: harness.Samples{1e6}, Claims: []int{4}},
 	}
 }
 

@@ -1,20 +1,26 @@
 package figure
 
 import (
-	"runtime"
 	"strings"
 
 	"golang.org/x/sys/unix"
 
-	"github.com/seed-ff2cb582/leader/test/internal/reporting"
+	"github.com/seed-ff2cb582/leader/test/internal/harness"
 )
+
+// A Machine is where the run took place.
+type Machine struct {
+	harness.Machine
+
+	LoadEnd string `json:"load_end"` // the load average after the run
+	Nice    int    `json:"nice"`     // with which the run was started, 0 usually
+}
 
 // ThisMachine describes where this process runs.
 func ThisMachine() Machine {
-	return Machine{
-		CPU: reporting.CPU(), Cores: runtime.NumCPU(), OS: runtime.GOOS + "/" + runtime.GOARCH, Go: strings.TrimPrefix(runtime.Version(), "go"),
-		Load: reporting.Load(), Nice: nice(),
-	}
+	m := Machine{Machine: harness.ThisMachine(), Nice: nice()}
+	m.Go = strings.TrimPrefix(m.Go, "go")
+	return m
 }
 
 // nice is the priority of this process, which those that it starts inherit.

@@ -3,6 +3,8 @@ package figure
 
 import (
 	"time"
+
+	"github.com/seed-ff2cb582/leader/test/internal/harness"
 )
 
 // A Report is all that one run measured.
@@ -31,17 +33,6 @@ func (r *Report) Of(name string) *Result {
 	return nil
 }
 
-// A Machine is where the run took place.
-type Machine struct {
-	CPU     string `json:"cpu"`
-	Cores   int    `json:"cores"`
-	OS      string `json:"os"`
-	Go      string `json:"go"`
-	Load    string `json:"load"`     // average of a minute, before the run
-	LoadEnd string `json:"load_end"` // and after it
-	Nice    int    `json:"nice"`     // with which the run was started, 0 usually
-}
-
 // A Result is what was measured of one library.
 type Result struct {
 	Library string `json:"library"`
@@ -49,15 +40,15 @@ type Result struct {
 	Store   string `json:"store"` // with its version
 	Answers bool   `json:"answers"`
 
-	RoundTrip Samples   `json:"round_trip"` // of a compare-and-swap, between handovers
-	Handover  Samples   `json:"handover"`
-	Crashes   []Crash   `json:"crashes"`
-	Faults    []Fault   `json:"faults"`
-	Traffic   Traffic   `json:"traffic"`
-	Crowds    []Crowd   `json:"crowds"`
-	Answer    float64   `json:"answer"` // ns that it takes to ask whether one leads
-	Herd      HerdStats `json:"herd"`
-	Plain     Plain     `json:"plain,omitzero"`
+	RoundTrip harness.Samples `json:"round_trip"` // of a compare-and-swap, between handovers
+	Handover  harness.Samples `json:"handover"`
+	Crashes   []Crash         `json:"crashes"`
+	Faults    []Fault         `json:"faults"`
+	Traffic   Traffic         `json:"traffic"`
+	Crowds    []Crowd         `json:"crowds"`
+	Answer    float64         `json:"answer"` // ns that it takes to ask whether one leads
+	Herd      HerdStats       `json:"herd"`
+	Plain     Plain           `json:"plain,omitzero"`
 }
 
 // Plain is what a library that watches costs in a bucket that does not tell of writes by itself.
@@ -68,9 +59,9 @@ type Plain struct {
 
 // A Crash is a series of failovers after the leader fell silent, each from its last renewal.
 type Crash struct {
-	TTL       time.Duration `json:"ttl"`
-	Permitted bool          `json:"permitted"` // the library has leases of that length
-	Samples   Samples       `json:"samples"`
+	TTL       time.Duration   `json:"ttl"`
+	Permitted bool            `json:"permitted"` // the library has leases of that length
+	Samples   harness.Samples `json:"samples"`
 }
 
 // A Fault is a series of trials of one fault.
@@ -91,7 +82,7 @@ func (f Fault) Worst() (worst Trial) {
 
 // Median is the median of the times with two leaders.
 func (f Fault) Median() time.Duration {
-	var s Samples
+	var s harness.Samples
 	for _, t := range f.Trials {
 		s = append(s, t.Both())
 	}
@@ -143,17 +134,17 @@ type Cost struct {
 
 // HerdStats are the vacancies of an election with many candidates.
 type HerdStats struct {
-	Candidates int     `json:"candidates"`
-	Took       Samples `json:"took"`   // until one leads
-	Claims     []int   `json:"claims"` // writes that could have made somebody the leader
+	Candidates int             `json:"candidates"`
+	Took       harness.Samples `json:"took"`   // until one leads
+	Claims     []int           `json:"claims"` // writes that could have made somebody the leader
 	// Bare is how long the same takes without any library, where the server tells all candidates who leads: a message to one
 	// plain subscriber, and its write.
-	Bare Samples `json:"bare,omitempty"`
+	Bare harness.Samples `json:"bare,omitempty"`
 }
 
 // MedianClaims is the median of the claims at a vacancy.
 func (h HerdStats) MedianClaims() int {
-	var s Samples
+	var s harness.Samples
 	for _, c := range h.Claims {
 		s = append(s, time.Duration(c))
 	}

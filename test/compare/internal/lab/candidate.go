@@ -6,14 +6,13 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"os"
-	"os/exec"
 	"sync"
 	"syscall"
 	"time"
 
 	"github.com/seed-ff2cb582/leader/test/compare/internal/belief"
 	"github.com/seed-ff2cb582/leader/test/compare/internal/peer"
+	"github.com/seed-ff2cb582/leader/test/internal/harness"
 )
 
 // A Role is what a process of its own needs to know to be a candidate.
@@ -49,7 +48,7 @@ func (r Role) Play(stdin io.Reader, stdout io.Writer) error {
 	if err != nil {
 		return err
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	ctx, cancel := context.WithTimeout(context.Background(), harness.Patience)
 	defer cancel()
 	c, err := client.Join(ctx, peer.Candidacy{Group: r.Group, ID: r.ID, Lease: lease})
 	if err != nil {
@@ -85,9 +84,8 @@ func (r Role) Play(stdin io.Reader, stdout io.Writer) error {
 
 // An actor is a candidate in a process of its own.
 type actor struct {
-	id  string
-	cmd *exec.Cmd
-	in  io.Closer
+	id      string
+	process *harness.Child
 
 	mu      sync.Mutex
 	samples []belief.Sample
@@ -97,24 +95,12 @@ type actor struct {
 
 // act starts a candidate that reaches the store at the address.
 func (b *bench) act(address, group, id, other string, ttl time.Duration) (*actor, error) {
-	self, err := os.Executable()
+	process, err := harness.StartChild(b.Ctx, "candidate", b.lib.Name(), address, group, id, other, ttl.String())
 	if err != nil {
 		return nil, err
 	}
-	a := &actor{id: id, read: make(chan struct{})}
-	a.cmd = exec.CommandContext(b.ctx, self, "candidate", b.lib.Name(), address, group, id, other, ttl.String())
-	a.cmd.Stderr = os.Stderr
-	if a.in, err = a.cmd.StdinPipe(); err != nil {
-		return nil, err
-	}
-	out, err := a.cmd.StdoutPipe()
-	if err != nil {
-		return nil, err
-	}
-	if err := a.cmd.Start(); err != nil {
-		return nil, err
-	}
-	go a.follow(out)
+	a := &actor{id: id, process: process, read: make(chan struct{})}
+	go a.follow(process.Out)
 	return a, nil
 }
 
@@ -141,15 +127,15 @@ func (a *actor) latest() (s belief.Sample) {
 func (a *actor) works() bool   { return a.latest().Works }
 func (a *actor) follows() bool { return a.latest().Follows }
 
-func (a *actor) freeze() error { return a.cmd.Process.Signal(syscall.SIGSTOP) }
-func (a *actor) thaw() error   { return a.cmd.Process.Signal(syscall.SIGCONT) }
+func (a *actor) freeze() error { return a.process.Signal(syscall.SIGSTOP) }
+func (a *actor) thaw() error   { return a.process.Signal(syscall.SIGCONT) }
 
 // end ends the process, and returns its samples.
 func (a *actor) end() ([]belief.Sample, error) {
 	_ = a.thaw() // a frozen process would not end
-	_ = a.in.Close()
+	_ = a.process.In.Close()
 	<-a.read
-	if err := a.cmd.Wait(); err != nil {
+	if err := a.process.End(); err != nil {
 		return nil, fmt.Errorf("candidate %s: %w", a.id, err)
 	}
 	a.mu.Lock()

@@ -3,12 +3,12 @@ package lab
 import (
 	"errors"
 	"fmt"
-	"sync"
 	"sync/atomic"
 	"time"
 
 	"github.com/seed-ff2cb582/leader/test/compare/internal/figure"
 	"github.com/seed-ff2cb582/leader/test/compare/internal/peer"
+	"github.com/seed-ff2cb582/leader/test/internal/harness"
 	"github.com/seed-ff2cb582/leader/test/natslab"
 )
 
@@ -24,7 +24,7 @@ func measureCrash(b *bench) error {
 		var lease peer.Lease
 		if lease, c.Permitted = b.lib.LeaseFor(ttl); c.Permitted {
 			var err error
-			if c.Samples, err = b.crashes(lease, b.n(30, 4)); err != nil {
+			if c.Samples, err = b.crashes(lease, b.N(30, 4)); err != nil {
 				return fmt.Errorf("TTL %v: %w", ttl, err)
 			}
 		}
@@ -34,18 +34,13 @@ func measureCrash(b *bench) error {
 }
 
 // crashes lets the leaders of n groups crash, spread over a time so that they do not load each other.
-func (b *bench) crashes(lease peer.Lease, n int) (figure.Samples, error) {
-	samples, errs := make(figure.Samples, n), make([]error, n)
-	var all sync.WaitGroup
-	for i := range n {
-		all.Go(func() {
-			if errs[i] = b.pause(time.Duration(i) * max(lease.TTL/time.Duration(n), 50*time.Millisecond)); errs[i] == nil {
-				samples[i], errs[i] = b.undisturbedCrash(lease, fmt.Sprintf("crash-%v-%d", lease.TTL, i))
-			}
-		})
-	}
-	all.Wait()
-	return samples, errors.Join(errs...)
+func (b *bench) crashes(lease peer.Lease, n int) (harness.Samples, error) {
+	samples := make(harness.Samples, n)
+	err := b.Spread(n, max(lease.TTL/time.Duration(n), 50*time.Millisecond), func(i int) (err error) {
+		samples[i], err = b.undisturbedCrash(lease, fmt.Sprintf("crash-%v-%d", lease.TTL, i))
+		return err
+	})
+	return samples, err
 }
 
 func (b *bench) undisturbedCrash(lease peer.Lease, group string) (took time.Duration, err error) {
@@ -96,11 +91,11 @@ func (b *bench) crash(lease peer.Lease, group string) (took time.Duration, err e
 		return 0, err
 	}
 	defer desert(heir, sound)
-	if err := b.await("the heir to follow", patience, func() bool { return heir.Follows("victim") || !victim.Works() }); err != nil {
+	if err := b.Await("the heir to follow", nil, func() bool { return heir.Follows("victim") || !victim.Works() }); err != nil {
 		return 0, err
 	}
 	before := renewals.Load()
-	if err := b.await("a renewal", patience, func() bool { return renewals.Load() > before || !victim.Works() }); err != nil {
+	if err := b.Await("a renewal", nil, func() bool { return renewals.Load() > before || !victim.Works() }); err != nil {
 		return 0, err
 	}
 	proxy.Cut()

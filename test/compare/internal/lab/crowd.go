@@ -3,20 +3,16 @@ package lab
 import (
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"io"
-	"os"
-	"os/exec"
-	"runtime"
 	"strconv"
-	"sync"
 	"time"
 
 	"golang.org/x/sys/unix"
 
 	"github.com/seed-ff2cb582/leader/test/compare/internal/figure"
 	"github.com/seed-ff2cb582/leader/test/compare/internal/peer"
+	"github.com/seed-ff2cb582/leader/test/internal/harness"
 )
 
 // measureCrowd: many elections in one process and on one connection, in a process that leads them all and in one that follows.
@@ -71,12 +67,12 @@ func (b *bench) crowd(c *figure.Crowd, prefix string) error {
 	sides := []struct {
 		id   string
 		cost *figure.Cost
-		p    *crowdProcess
+		p    *harness.Child
 	}{{id: leads, cost: &c.Leading}, {id: follows, cost: &c.Following}}
 	defer func() {
 		for _, side := range sides {
 			if side.p != nil {
-				side.p.end()
+				side.p.Kill() // there is nothing left to learn from its leaving
 			}
 		}
 	}()
@@ -88,58 +84,31 @@ func (b *bench) crowd(c *figure.Crowd, prefix string) error {
 		sides[i].p = p
 	}
 	for _, side := range sides { // both at the same time
-		if err := side.p.in.Encode(struct{}{}); err != nil {
+		if err := json.NewEncoder(side.p.In).Encode(struct{}{}); err != nil {
 			return err
 		}
 	}
 	for _, side := range sides {
-		if err := side.p.out.Decode(side.cost); err != nil {
+		if err := side.p.Hear(side.cost); err != nil {
 			return fmt.Errorf("the process that %s: %w", side.id, err)
 		}
 	}
 	return nil
 }
 
-// A crowdProcess is a Crowded process as its parent sees it.
-type crowdProcess struct {
-	cmd *exec.Cmd
-	in  *json.Encoder
-	out *json.Decoder
-}
-
 // gatherCrowd starts a process, and waits until it has joined its elections.
-func (b *bench) gatherCrowd(c Crowded) (*crowdProcess, error) {
-	self, err := os.Executable()
+func (b *bench) gatherCrowd(c Crowded) (*harness.Child, error) {
+	p, err := harness.StartChild(b.Ctx, "crowd", c.Library, c.Address, c.Prefix, c.ID,
+		strconv.Itoa(c.Elections), c.TTL.String(), c.Window.String())
 	if err != nil {
-		return nil, err
-	}
-	p := &crowdProcess{cmd: exec.CommandContext(b.ctx, self, "crowd", c.Library, c.Address, c.Prefix, c.ID,
-		strconv.Itoa(c.Elections), c.TTL.String(), c.Window.String())}
-	p.cmd.Stderr = os.Stderr
-	in, err := p.cmd.StdinPipe()
-	if err != nil {
-		return nil, err
-	}
-	out, err := p.cmd.StdoutPipe()
-	if err != nil {
-		return nil, err
-	}
-	p.in, p.out = json.NewEncoder(in), json.NewDecoder(out)
-	if err := p.cmd.Start(); err != nil {
 		return nil, err
 	}
 	var ready struct{}
-	if err := p.out.Decode(&ready); err != nil {
-		p.end()
+	if err := p.Hear(&ready); err != nil {
+		p.Kill()
 		return nil, fmt.Errorf("the process that %s: %w", c.ID, err)
 	}
 	return p, nil
-}
-
-// end kills the process: there is nothing left to learn from its leaving.
-func (p *crowdProcess) end() {
-	_ = p.cmd.Process.Kill()
-	_ = p.cmd.Wait()
 }
 
 // Join is the process. It says when it has joined all elections, and, asked for it, what they cost.
@@ -159,58 +128,46 @@ func (c Crowded) Join(stdin io.Reader, stdout io.Writer) error {
 		return err
 	}
 	defer client.Close()
-	before, begun := measureProcess(), time.Now()
+	before, begun := harness.Measure(), time.Now()
 	all, err := c.joinAll(client, lease)
 	if err != nil {
 		return err
 	}
 	c.settle(all)
 	joined := time.Since(begun)
-	in, out := json.NewDecoder(stdin), json.NewEncoder(stdout)
-	if err := out.Encode(struct{}{}); err != nil {
+	if err := json.NewEncoder(stdout).Encode(struct{}{}); err != nil {
 		return err
 	}
 	var asked struct{}
-	if err := in.Decode(&asked); err != nil {
+	if err := json.NewDecoder(stdin).Decode(&asked); err != nil {
 		return err
 	}
 	from, since := cpuTime(), time.Now()
 	<-time.After(c.Window)
 	spent := (cpuTime() - from).Seconds() / time.Since(since).Seconds()
-	after, n := measureProcess(), float64(c.Elections)
-	if err := out.Encode(figure.Cost{
-		Joined: joined, CPU: spent, Settled: c.settled(all),
-		Heap: float64(after.heap-before.heap) / n, Goroutines: float64(after.goroutines-before.goroutines) / n,
-	}); err != nil {
-		return err
-	}
-	_, err = io.Copy(io.Discard, stdin) // until the parent ends this process
-	return err
+	heap, goroutines := harness.Measure().Each(before, c.Elections)
+	return harness.Serve(stdin, stdout, figure.Cost{
+		Joined: joined, CPU: spent, Settled: c.settled(all), Heap: heap, Goroutines: goroutines,
+	})
 }
 
 // joinAll joins elections, some at a time.
 func (c Crowded) joinAll(client peer.Client, lease peer.Lease) ([]peer.Candidate, error) {
-	all, errs := make([]peer.Candidate, c.Elections), make([]error, c.Elections)
-	room := make(chan struct{}, 64)
-	var joining sync.WaitGroup
-	for i := range all {
-		room <- struct{}{}
-		joining.Go(func() {
-			defer func() { <-room }()
-			ctx, cancel := context.WithTimeout(context.Background(), patience)
-			defer cancel()
-			all[i], errs[i] = client.Join(ctx, peer.Candidacy{
-				Group: fmt.Sprintf("%s-%05d", c.Prefix, i), ID: c.ID, Lease: lease,
-			})
+	all := make([]peer.Candidate, c.Elections)
+	err := harness.Each(len(all), 64, func(i int) (err error) {
+		ctx, cancel := context.WithTimeout(context.Background(), harness.Patience)
+		defer cancel()
+		all[i], err = client.Join(ctx, peer.Candidacy{
+			Group: fmt.Sprintf("%s-%05d", c.Prefix, i), ID: c.ID, Lease: lease,
 		})
-	}
-	joining.Wait()
-	return all, errors.Join(errs...)
+		return err
+	})
+	return all, err
 }
 
 // settle waits until all are settled, or for so long that they will not be; the count at the end tells.
 func (c Crowded) settle(all []peer.Candidate) {
-	limit := time.NewTimer(patience)
+	limit := time.NewTimer(harness.Patience)
 	defer limit.Stop()
 	look := time.NewTicker(10 * time.Millisecond)
 	defer look.Stop()
@@ -231,20 +188,6 @@ func (c Crowded) settled(all []peer.Candidate) (n int) {
 		}
 	}
 	return n
-}
-
-// A footprint is what a process takes.
-type footprint struct {
-	heap       int64 // live
-	goroutines int
-}
-
-func measureProcess() footprint {
-	runtime.GC()
-	runtime.GC() // what pools and finalizers released
-	var m runtime.MemStats
-	runtime.ReadMemStats(&m)
-	return footprint{int64(m.HeapAlloc), runtime.NumGoroutine()}
 }
 
 // cpuTime is what this process has used, of its own and in the kernel.

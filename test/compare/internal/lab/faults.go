@@ -5,12 +5,12 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
-	"sync"
 	"time"
 
 	"github.com/seed-ff2cb582/leader/test/compare/internal/belief"
 	"github.com/seed-ff2cb582/leader/test/compare/internal/figure"
 	"github.com/seed-ff2cb582/leader/test/compare/internal/site"
+	"github.com/seed-ff2cb582/leader/test/internal/harness"
 	"github.com/seed-ff2cb582/leader/test/natslab"
 )
 
@@ -35,7 +35,7 @@ var faults = []fault{
 // measureFaults: for how long two candidates, each a process of its own behind a proxy of its own, believe that they lead.
 func measureFaults(b *bench) error {
 	for _, f := range faults {
-		trials, err := b.trials(f, b.n(6, 2))
+		trials, err := b.trials(f, b.N(6, 2))
 		if err != nil {
 			return fmt.Errorf("%s: %w", f.name, err)
 		}
@@ -47,18 +47,12 @@ func measureFaults(b *bench) error {
 // trials runs n trials, a few at a time.
 func (b *bench) trials(f fault, n int) ([]figure.Trial, error) {
 	const atATime = 6
-	results, errs := make([]figure.Trial, n), make([]error, n)
-	room := make(chan struct{}, atATime)
-	var all sync.WaitGroup
-	for i := range n {
-		room <- struct{}{}
-		all.Go(func() {
-			defer func() { <-room }()
-			results[i], errs[i] = b.trial(f, i)
-		})
-	}
-	all.Wait()
-	return results, errors.Join(errs...)
+	results := make([]figure.Trial, n)
+	err := harness.Each(n, atATime, func(i int) (err error) {
+		results[i], err = b.trial(f, i)
+		return err
+	})
+	return results, err
 }
 
 // A scene is what a fault strikes.
@@ -77,7 +71,7 @@ func (b *bench) trial(f fault, i int) (t figure.Trial, err error) {
 	defer lab.Close()
 	s := &scene{bench: b, number: i, group: fmt.Sprintf("fault-%s-%d", f.name[:6], i), site: b.site}
 	if f.alone {
-		if s.site, err = site.Start(b.ctx, b.lib.Store()); err != nil {
+		if s.site, err = site.Start(b.Ctx, b.lib.Store()); err != nil {
 			return t, err
 		}
 		defer func() { err = errors.Join(err, s.site.Stop()) }()
@@ -104,17 +98,17 @@ func (s *scene) open(lab *natslab.Program) (err error) {
 	if s.leader, err = s.act(s.proxy.Addr(), s.group, "first", "second", faultTTL); err != nil {
 		return err
 	}
-	if err := s.await("the first to lead", patience, s.leader.works); err != nil {
+	if err := s.Await("the first to lead", nil, s.leader.works); err != nil {
 		return err
 	}
 	behind := natslab.NewProxy(lab, s.site.Address())
 	if s.follows, err = s.act(behind.Addr(), s.group, "second", "first", faultTTL); err != nil {
 		return err
 	}
-	if err := s.await("the second to follow", patience, s.follows.follows); err != nil {
+	if err := s.Await("the second to follow", nil, s.follows.follows); err != nil {
 		return err
 	}
-	return s.pause(faultTTL/4 + rand.N(faultTTL/2)) // at any point between two renewals
+	return s.Pause(faultTTL/4 + rand.N(faultTTL/2)) // at any point between two renewals
 }
 
 // close ends the two, and judges.
@@ -153,11 +147,11 @@ func (s *scene) two() bool {
 
 // watch lets the time of some leases pass.
 func (s *scene) watch(leases float64) error {
-	return s.pause(time.Duration(leases * float64(faultTTL)))
+	return s.Pause(time.Duration(leases * float64(faultTTL)))
 }
 
 // succeeded waits until the second leads.
-func (s *scene) succeeded() error { return s.await("the second to lead", patience, s.follows.works) }
+func (s *scene) succeeded() error { return s.Await("the second to lead", nil, s.follows.works) }
 
 // stall freezes the leader until the other leads, and a little longer.
 func (s *scene) stall() error {
@@ -167,7 +161,7 @@ func (s *scene) stall() error {
 	if err := s.succeeded(); err != nil {
 		return err
 	}
-	if err := s.pause(rand.N(faultTTL / 2)); err != nil {
+	if err := s.Pause(rand.N(faultTTL / 2)); err != nil {
 		return err
 	}
 	if err := s.leader.thaw(); err != nil {
@@ -195,13 +189,13 @@ func (s *scene) restart() error {
 	if err := s.watch([]float64{0.3, 0.6, 1.2}[s.number%3]); err != nil {
 		return err
 	}
-	if err := s.site.Run(s.ctx); err != nil {
+	if err := s.site.Run(s.Ctx); err != nil {
 		return err
 	}
 	if err := s.watch(2); err != nil { // the former leader may still believe, though nobody could confirm it
 		return err
 	}
-	if err := s.await("somebody to lead", patience, func() bool { return s.leader.works() || s.follows.works() }); err != nil {
+	if err := s.Await("somebody to lead", nil, func() bool { return s.leader.works() || s.follows.works() }); err != nil {
 		return err
 	}
 	return s.watch(1)
@@ -209,7 +203,7 @@ func (s *scene) restart() error {
 
 // remove deletes the key.
 func (s *scene) remove() error {
-	ctx, cancel := context.WithTimeout(s.ctx, patience)
+	ctx, cancel := context.WithTimeout(s.Ctx, harness.Patience)
 	defer cancel()
 	if err := s.site.Delete(ctx, s.group); err != nil {
 		return err

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/seed-ff2cb582/leader/test/compare/internal/peer"
+	"github.com/seed-ff2cb582/leader/test/internal/harness"
 )
 
 // measureHandover: from the call by which the leader leaves to the instant at which its successor is told. Two candidates take turns, each on its
@@ -17,7 +18,7 @@ func measureHandover(b *bench) error {
 	if !ok {
 		return errors.New("no lease of two seconds")
 	}
-	swaps, err := b.site.Swaps(b.ctx)
+	swaps, err := b.site.Swaps(b.Ctx)
 	if err != nil {
 		return err
 	}
@@ -28,16 +29,16 @@ func measureHandover(b *bench) error {
 		return err
 	}
 	const warmUp = 3
-	for i := range b.n(150, 5) + warmUp {
+	for i := range b.N(150, 5) + warmUp {
 		took, err := r.pass()
 		if err != nil {
 			return err
 		}
 		// After a rest, as the handover.
-		if err := b.pause(20 * time.Millisecond); err != nil {
+		if err := b.Pause(20 * time.Millisecond); err != nil {
 			return err
 		}
-		swap, err := swaps.Once(b.ctx)
+		swap, err := swaps.Once(b.Ctx)
 		if err != nil {
 			return err
 		}
@@ -107,7 +108,7 @@ const attempts = 5
 func (r *ring) settle() error {
 	first := r.members[0]
 	for _, m := range r.members[1:] {
-		err := r.await(m.id+" to follow "+first.id, patience, func() bool { return m.Follows(first.id) || !first.Works() })
+		err := r.Await(m.id+" to follow "+first.id, nil, func() bool { return m.Follows(first.id) || !first.Works() })
 		if err != nil {
 			return err
 		}
@@ -144,7 +145,7 @@ func (r *ring) tryPass() (time.Duration, error) {
 		return 0, err
 	}
 	// Some libraries look at intervals, from which the handover should be independent.
-	if err := r.pause(rand.N(min(r.lease.Heartbeat, 400*time.Millisecond))); err != nil {
+	if err := r.Pause(rand.N(min(r.lease.Heartbeat, 400*time.Millisecond))); err != nil {
 		return 0, err
 	}
 	old := r.members[0]
@@ -172,7 +173,7 @@ func (r *ring) remove(i int) []*member {
 
 // successor waits until one of the others was told.
 func (r *ring) successor() (next int, at time.Time, err error) {
-	err = r.await("a successor", patience, func() bool {
+	err = r.Await("a successor", nil, func() bool {
 		for i, m := range r.members[1:] {
 			select {
 			case at = <-m.promoted:
@@ -191,13 +192,11 @@ func (r *ring) gather(n int) error {
 	if err := r.enter(); err != nil {
 		return err
 	}
-	clients, errs := make([]peer.Client, n-1), make([]error, n-1)
-	var all sync.WaitGroup
-	for i := range clients {
-		all.Go(func() { clients[i], errs[i] = r.connect() })
-	}
-	all.Wait()
-	if err := errors.Join(errs...); err != nil {
+	clients := make([]peer.Client, n-1)
+	if err := harness.Each(n-1, n-1, func(i int) (err error) {
+		clients[i], err = r.connect()
+		return err
+	}); err != nil {
 		return err
 	}
 	for _, c := range clients {

@@ -6,6 +6,7 @@ import (
 
 	"github.com/seed-ff2cb582/leader/test/compare/internal/figure"
 	"github.com/seed-ff2cb582/leader/test/compare/internal/peer"
+	"github.com/seed-ff2cb582/leader/test/internal/harness"
 )
 
 // measureHerd: two hundred candidates, each with a connection of its own, whose leader leaves again and again.
@@ -16,11 +17,11 @@ func measureHerd(b *bench) error {
 	}
 	r := &ring{bench: b, lease: lease, group: "herd"}
 	defer r.scatter()
-	if err := r.gather(b.n(200, 20)); err != nil {
+	if err := r.gather(b.N(200, 20)); err != nil {
 		return err
 	}
 	h := figure.HerdStats{Candidates: len(r.members)}
-	for range b.n(15, 3) {
+	for range b.N(15, 3) {
 		if err := r.settle(); err != nil {
 			return err
 		}
@@ -56,20 +57,20 @@ func measureHerd(b *bench) error {
 
 // relay measures what a library cannot go below that tells n candidates who leads: who holds the key tells one other by a message,
 // that one writes, and the server tells all.
-func (b *bench) relay(prefix string, n int) (took figure.Samples, err error) {
-	r, err := b.site.Relay(b.ctx, prefix, n)
+func (b *bench) relay(prefix string, n int) (took harness.Samples, err error) {
+	r, err := b.site.Relay(b.Ctx, prefix, n)
 	if err != nil {
 		return nil, err
 	}
 	defer r.Close()
-	for range b.n(50, 3) {
-		d, err := r.Pass(b.ctx)
+	for range b.N(50, 3) {
+		d, err := r.Pass(b.Ctx)
 		if err != nil {
 			return nil, err
 		}
 		took = append(took, d)
 		// After a rest, as a vacancy.
-		if err := b.pause(50 * time.Millisecond); err != nil {
+		if err := b.Pause(50 * time.Millisecond); err != nil {
 			return nil, err
 		}
 	}

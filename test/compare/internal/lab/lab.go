@@ -5,27 +5,13 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
-	"strings"
-	"sync"
 	"time"
 
 	"github.com/seed-ff2cb582/leader/test/compare/internal/figure"
 	"github.com/seed-ff2cb582/leader/test/compare/internal/peer"
 	"github.com/seed-ff2cb582/leader/test/compare/internal/site"
+	"github.com/seed-ff2cb582/leader/test/internal/harness"
 )
-
-// patience bounds every wait for something that has to happen.
-const patience = 60 * time.Second
-
-var errPatience = errors.New("it took too long")
-
-// A Plan says what to measure.
-type Plan struct {
-	Quick    bool   // a little of everything
-	Only     string // the sections whose name contains this
-	Progress io.Writer
-}
 
 // A section measures one thing for one library.
 type section struct {
@@ -46,15 +32,16 @@ var sections = []section{
 
 // A bench is where one library is measured.
 type bench struct {
-	Plan
-	ctx    context.Context //nolint:containedctx // of the whole run
+	harness.Run
+
 	lib    peer.Library
 	site   *site.Site
 	result *figure.Result
 }
 
-// Run measures all libraries, each section side by side, so that they meet the same machine.
-func Run(ctx context.Context, plan Plan) (results []*figure.Result, err error) {
+// Run measures all libraries, each section side by side, so that they meet the
+// same machine.
+func Run(plan harness.Run) (results []*figure.Result, err error) {
 	var benches []*bench
 	defer func() {
 		for _, b := range benches {
@@ -62,42 +49,35 @@ func Run(ctx context.Context, plan Plan) (results []*figure.Result, err error) {
 		}
 	}()
 	for _, lib := range peer.Libraries() {
-		s, err := site.Start(ctx, lib.Store())
+		s, err := site.Start(plan.Ctx, lib.Store())
 		if err != nil {
 			return nil, err
 		}
 		r := &figure.Result{Library: lib.Name(), Version: version(lib.Module()), Store: storeName(lib.Store()), Answers: lib.Answers()}
-		benches = append(benches, &bench{Plan: plan, ctx: ctx, lib: lib, site: s, result: r})
+		benches = append(benches, &bench{Run: plan, lib: lib, site: s, result: r})
 		results = append(results, r)
 	}
 	for _, s := range sections {
-		if !strings.Contains(s.name, plan.Only) {
+		if !plan.Measures(s.name) {
 			continue
 		}
-		if err := s.run(benches, plan.Progress); err != nil {
+		if err := s.run(benches); err != nil {
 			return nil, err
 		}
 	}
 	return results, nil
 }
 
-func (s section) run(benches []*bench, progress io.Writer) error {
-	errs := make([]error, len(benches))
-	var all sync.WaitGroup
-	for i, b := range benches {
-		all.Go(func() {
-			begun := time.Now()
-			if err := s.measure(b); err != nil {
-				errs[i] = fmt.Errorf("%s of %s: %w", s.name, b.lib.Name(), err)
-			}
-			fmt.Fprintf(progress, "measured: %s of %s (%.1f s)\n", s.name, b.lib.Name(), time.Since(begun).Seconds())
-		})
-		if !s.together {
-			all.Wait()
-		}
+// run measures the libraries one after another, or all at once.
+func (s section) run(benches []*bench) error {
+	atATime := 1
+	if s.together {
+		atATime = len(benches)
 	}
-	all.Wait()
-	return errors.Join(errs...)
+	return harness.Each(len(benches), atATime, func(i int) error {
+		b := benches[i]
+		return b.Measure(s.name+" of "+b.lib.Name(), func() error { return s.measure(b) })
+	})
 }
 
 // plain returns the bench of the same library in a bucket as other tools make it, or nil where that makes no difference.
@@ -109,42 +89,6 @@ func (b *bench) plain() *bench {
 	other := *b
 	other.lib, other.result = p.Plain(), &figure.Result{}
 	return &other
-}
-
-// n is a number of rounds: many, or few in a quick run.
-func (b *bench) n(many, few int) int {
-	if b.Quick {
-		return few
-	}
-	return many
-}
-
-// pause lets time pass.
-func (b *bench) pause(d time.Duration) error {
-	select {
-	case <-time.After(d):
-		return nil
-	case <-b.ctx.Done():
-		return b.ctx.Err()
-	}
-}
-
-// await looks each millisecond until the condition holds, for no longer than the limit.
-func (b *bench) await(what string, limit time.Duration, cond func() bool) error {
-	end := time.NewTimer(limit)
-	defer end.Stop()
-	look := time.NewTicker(time.Millisecond)
-	defer look.Stop()
-	for !cond() {
-		select {
-		case <-look.C:
-		case <-end.C:
-			return fmt.Errorf("waiting for %s: %w", what, errPatience)
-		case <-b.ctx.Done():
-			return b.ctx.Err()
-		}
-	}
-	return nil
 }
 
 // A member is a candidate, with what it reports.
@@ -164,7 +108,7 @@ func (b *bench) join(client peer.Client, as peer.Candidacy) (*member, error) {
 		default: // an earlier term, of which nobody asked
 		}
 	}
-	ctx, cancel := context.WithTimeout(b.ctx, patience)
+	ctx, cancel := context.WithTimeout(b.Ctx, harness.Patience)
 	defer cancel()
 	var err error
 	m.Candidate, err = client.Join(ctx, as)
@@ -181,16 +125,16 @@ func (b *bench) leads(m *member) (time.Time, error) {
 	select {
 	case at := <-m.promoted:
 		return at, nil
-	case <-time.After(patience):
-		return time.Time{}, fmt.Errorf("waiting for %s to lead: %w", m.id, errPatience)
-	case <-b.ctx.Done():
-		return time.Time{}, b.ctx.Err()
+	case <-time.After(harness.Patience):
+		return time.Time{}, fmt.Errorf("waiting for %s to lead: %w", m.id, harness.ErrPatience)
+	case <-b.Ctx.Done():
+		return time.Time{}, b.Ctx.Err()
 	}
 }
 
 // stop has a candidate leave.
 func (b *bench) stop(c peer.Candidate) error {
-	ctx, cancel := context.WithTimeout(b.ctx, patience)
+	ctx, cancel := context.WithTimeout(b.Ctx, harness.Patience)
 	defer cancel()
 	return c.Stop(ctx)
 }

@@ -4,12 +4,11 @@ import (
 	"context"
 	"fmt"
 	"net"
-	"sync/atomic"
-	"testing"
 	"time"
 
 	"github.com/seed-ff2cb582/leader/test/compare/internal/figure"
 	"github.com/seed-ff2cb582/leader/test/compare/internal/peer"
+	"github.com/seed-ff2cb582/leader/test/internal/harness"
 )
 
 // measureTraffic: one leader and ten followers, each with a connection of its own, and nothing happens.
@@ -30,11 +29,13 @@ func measureTraffic(b *bench) error {
 
 func (b *bench) traffic() error {
 	const followers, heartbeat = 10, time.Second
-	var m meter
+	var m harness.Meter
 	r := &ring{bench: b, lease: b.lib.BeatFor(heartbeat), group: "traffic", renewals: make(chan time.Time, 1)}
 	defer r.scatter()
 	for range followers + 1 {
-		client, err := b.lib.Connect(b.site.Address(), peer.Options{Dial: m.dial})
+		client, err := b.lib.Connect(b.site.Address(), peer.Options{Dial: func(ctx context.Context, address string) (net.Conn, error) {
+			return m.DialContext(ctx, "tcp", address)
+		}})
 		if err != nil {
 			return err
 		}
@@ -45,7 +46,7 @@ func (b *bench) traffic() error {
 	if err := r.settle(); err != nil {
 		return err
 	}
-	if err := b.pause(3 * heartbeat); err != nil { // what a connection does once
+	if err := b.Pause(3 * heartbeat); err != nil { // what a connection does once
 		return err
 	}
 	// From one renewal to another, so that each counts with all that it causes.
@@ -54,7 +55,7 @@ func (b *bench) traffic() error {
 		return err
 	}
 	// In a full run longer than what is done now and then.
-	if err := b.pause(time.Duration(b.n(31, 3)) * heartbeat); err != nil {
+	if err := b.Pause(time.Duration(b.N(31, 3)) * heartbeat); err != nil {
 		return err
 	}
 	to, err := r.afterRenewal(&m)
@@ -76,51 +77,22 @@ type counts struct {
 }
 
 // afterRenewal waits for a renewal, and for what follows from it.
-func (r *ring) afterRenewal(m *meter) (c counts, err error) {
+func (r *ring) afterRenewal(m *harness.Meter) (c counts, err error) {
 	select {
 	case <-r.renewals: // the latest
 	default:
 	}
 	select {
 	case c.at = <-r.renewals:
-	case <-time.After(patience):
-		return c, fmt.Errorf("waiting for a renewal: %w", errPatience)
+	case <-time.After(harness.Patience):
+		return c, fmt.Errorf("waiting for a renewal: %w", harness.ErrPatience)
 	}
-	if err := r.pause(r.lease.Heartbeat / 4); err != nil {
+	if err := r.Pause(r.lease.Heartbeat / 4); err != nil {
 		return c, err
 	}
-	c.bytes = m.bytes.Load()
-	c.in, c.out, err = r.site.Messages(r.ctx)
+	c.bytes = m.Up.Load() + m.Down.Load()
+	c.in, c.out, err = r.site.Messages(r.Ctx)
 	return c, err
-}
-
-// A meter counts the bytes of connections, both ways.
-type meter struct{ bytes atomic.Int64 }
-
-func (m *meter) dial(ctx context.Context, address string) (net.Conn, error) {
-	var d net.Dialer
-	c, err := d.DialContext(ctx, "tcp", address)
-	if err != nil {
-		return nil, err
-	}
-	return metered{c, m}, nil
-}
-
-type metered struct {
-	net.Conn
-	m *meter
-}
-
-func (c metered) Read(b []byte) (int, error) {
-	n, err := c.Conn.Read(b)
-	c.m.bytes.Add(int64(n))
-	return n, err
-}
-
-func (c metered) Write(b []byte) (int, error) {
-	n, err := c.Conn.Write(b)
-	c.m.bytes.Add(int64(n))
-	return n, err
 }
 
 // measureAnswer: what it takes to ask whether one leads.
@@ -134,15 +106,6 @@ func measureAnswer(on *bench) error {
 		return err
 	}
 	c := r.members[0]
-	testing.Init()
-	run := testing.Benchmark(func(b *testing.B) {
-		b.Helper()
-		for b.Loop() {
-			if !c.IsLeader() {
-				b.Fatal("it leads no more")
-			}
-		}
-	})
-	on.result.Answer = float64(run.T.Nanoseconds()) / float64(run.N)
+	on.result.Answer = harness.Nanoseconds(harness.Asking(c.IsLeader))
 	return nil
 }

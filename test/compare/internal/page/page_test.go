@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/seed-ff2cb582/leader/test/compare/internal/figure"
+	"github.com/seed-ff2cb582/leader/test/internal/harness"
 )
 
 // sample is a report with something in every place.
@@ -18,15 +19,15 @@ func sample() *figure.Report {
 		cost := figure.Cost{Joined: time.Second, CPU: 0.1, Heap: 4096, Goroutines: 1, Settled: 10_000}
 		return &figure.Result{
 			Library: name, Store: "nats-server 2", Answers: true,
-			RoundTrip: figure.Samples{1e5}, Handover: figure.Samples{2e5, 3e5},
-			Crashes: []figure.Crash{{TTL: 300 * time.Millisecond}, {TTL: time.Second, Permitted: true, Samples: figure.Samples{11e8, 12e8}}},
+			RoundTrip: harness.Samples{1e5}, Handover: harness.Samples{2e5, 3e5},
+			Crashes: []figure.Crash{{TTL: 300 * time.Millisecond}, {TTL: time.Second, Permitted: true, Samples: harness.Samples{11e8, 12e8}}},
 			Faults:  []figure.Fault{{Name: "frozen", Trials: []figure.Trial{{Works: both, Beliefs: 1}}}},
 			Traffic: figure.Traffic{Followers: 10, Heartbeat: time.Second, In: 1, Out: 12, Bytes: 100},
 			Crowds: []figure.Crowd{
 				{Elections: 1000, TTL: 3 * time.Second, Leading: cost, Following: cost},
 				{Elections: 10_000, TTL: 30 * time.Second, Leading: cost, Following: cost},
 			},
-			Answer: 50, Herd: figure.HerdStats{Candidates: 200, Took: figure.Samples{1e6}, Claims: []int{4}, Bare: figure.Samples{7e5, 9e5}},
+			Answer: 50, Herd: figure.HerdStats{Candidates: 200, Took: harness.Samples{1e6}, Claims: []int{4}, Bare: harness.Samples{7e5, 9e5}},
 		}
 	}
 	ours := of("leader", 0)

@@ -18,6 +18,7 @@ import (
 	"gonum.org/v1/plot/vg/vgsvg"
 
 	"github.com/seed-ff2cb582/leader/test/compare/internal/figure"
+	"github.com/seed-ff2cb582/leader/test/internal/harness"
 )
 
 // Colours that are told apart also by those who see fewer (Okabe and Ito), one for each library in order.
@@ -30,13 +31,13 @@ const plotTTL = 3 * time.Second
 
 // Plot writes the distributions of handovers and failovers as SVG.
 func Plot(w io.Writer, r *figure.Report) error {
-	left, err := distribution(r, "Graceful handover", "milliseconds without a leader", math.Log10, func(res *figure.Result) figure.Samples { return res.Handover })
+	left, err := distribution(r, "Graceful handover", "milliseconds without a leader", math.Log10, func(res *figure.Result) harness.Samples { return res.Handover })
 	if err != nil {
 		return err
 	}
 	left.X.Tick.Marker = decades{}
 	left.X.Min, left.X.Max = math.Floor(left.X.Min), math.Ceil(left.X.Max+0.5) // which leaves room for the legend beside the curves
-	right, err := distribution(r, fmt.Sprintf("Crash failover, TTL %v", plotTTL), "milliseconds since the last renewal", plain, func(res *figure.Result) (s figure.Samples) {
+	right, err := distribution(r, fmt.Sprintf("Crash failover, TTL %v", plotTTL), "milliseconds since the last renewal", plain, func(res *figure.Result) (s harness.Samples) {
 		for _, c := range res.Crashes {
 			if c.TTL == plotTTL {
 				s = c.Samples
@@ -68,7 +69,7 @@ func Plot(w io.Writer, r *figure.Report) error {
 }
 
 // distribution draws the share of the samples that are at most so long, for each library. The scale is applied to milliseconds.
-func distribution(r *figure.Report, title, axis string, scale func(float64) float64, of func(*figure.Result) figure.Samples) (*plot.Plot, error) {
+func distribution(r *figure.Report, title, axis string, scale func(float64) float64, of func(*figure.Result) harness.Samples) (*plot.Plot, error) {
 	plot.DefaultFont = font.Font{Typeface: "Liberation", Variant: "Sans"} // with the widths of Arial and Helvetica
 	p := plot.New()
 	p.BackgroundColor = color.White
@@ -95,7 +96,7 @@ func distribution(r *figure.Report, title, axis string, scale func(float64) floa
 }
 
 // steps are the points of a CDF, with the step up to each.
-func steps(cdf []figure.Point, scale func(float64) float64) (xys plotter.XYs) {
+func steps(cdf []harness.Point, scale func(float64) float64) (xys plotter.XYs) {
 	before := 0.0
 	for _, p := range cdf {
 		x := scale(float64(p.Value) / float64(time.Millisecond))

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/seed-ff2cb582/leader/test/compare/internal/figure"
+	"github.com/seed-ff2cb582/leader/test/internal/harness"
 )
 
 // none stands where a library has no such figure.
@@ -30,7 +31,7 @@ func (t *table) row(name string, r *figure.Report, cell func(*figure.Result) str
 }
 
 // spread is a median and a 99th percentile.
-func spread(s figure.Samples) string {
+func spread(s harness.Samples) string {
 	if len(s) == 0 {
 		return none
 	}
@@ -99,7 +100,7 @@ func signs(r *figure.Report) *table {
 	t := &table{title: "The worst trial by each sign", head: []string{"fault", "library", "both answered that they lead", "both were told to work"}}
 	for i, f := range r.Ours().Faults {
 		for _, res := range r.Results {
-			var answer, works figure.Samples
+			var answer, works harness.Samples
 			for _, trial := range res.Faults[i].Trials {
 				answer, works = append(answer, trial.Answer), append(works, trial.Works)
 			}

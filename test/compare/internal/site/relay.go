@@ -9,6 +9,7 @@ import (
 	"github.com/nats-io/nuid"
 
 	"github.com/seed-ff2cb582/leader/test/compare/internal/peer"
+	"github.com/seed-ff2cb582/leader/test/internal/harness"
 )
 
 // A Relay is a key that passes from hand to hand by the plain NATS client: each holder has a connection of its own, and hears
@@ -31,7 +32,7 @@ type holder struct {
 
 // Relay connects n holders. What the server makes of each record comes on a subject that is prefix and the key.
 func (s *Site) Relay(ctx context.Context, prefix string, n int) (_ *Relay, err error) {
-	ctx, cancel := context.WithTimeout(ctx, patience)
+	ctx, cancel := context.WithTimeout(ctx, harness.Patience)
 	defer cancel()
 	key := "relay-" + nuid.Next()
 	// Room for all that one pass makes heard, so that nobody waits.
@@ -42,7 +43,7 @@ func (s *Site) Relay(ctx context.Context, prefix string, n int) (_ *Relay, err e
 		}
 	}()
 	for range n {
-		nc, err := nats.Connect("nats://" + s.at.Address)
+		nc, err := nats.Connect(s.at.URLs[0])
 		if err != nil {
 			return nil, err
 		}
@@ -90,10 +91,10 @@ func (r *Relay) Close() {
 // Pass has the holder pass the key on, and the one that is told write it. It returns how long both took, after everybody has
 // heard of it.
 func (r *Relay) Pass(ctx context.Context) (took time.Duration, err error) {
-	ctx, cancel := context.WithTimeout(ctx, patience)
+	ctx, cancel := context.WithTimeout(ctx, harness.Patience)
 	defer cancel()
 	begun := time.Now()
-	if err := r.holds.nc.Publish(r.passes, make([]byte, recordSize)); err != nil {
+	if err := r.holds.nc.Publish(r.passes, make([]byte, harness.RecordSize)); err != nil {
 		return 0, err
 	}
 	var next *holder
@@ -121,7 +122,7 @@ func (r *Relay) Pass(ctx context.Context) (took time.Duration, err error) {
 
 func (r *Relay) write(ctx context.Context, h *holder, revision uint64) (uint64, error) {
 	msg := nats.NewMsg(r.subject)
-	msg.Data = make([]byte, recordSize)
+	msg.Data = make([]byte, harness.RecordSize)
 	ack, err := h.js.PublishMsg(ctx, msg, jetstream.WithExpectLastSequencePerSubject(revision))
 	if err != nil {
 		return 0, err

@@ -1,9 +1,7 @@
 package site
 
 import (
-	"encoding/json"
 	"errors"
-	"fmt"
 	"io"
 	"net"
 	"net/url"
@@ -11,49 +9,19 @@ import (
 	"strconv"
 	"time"
 
-	"github.com/nats-io/nats-server/v2/server"
 	"go.etcd.io/etcd/server/v3/embed"
 
 	"github.com/seed-ff2cb582/leader/test/compare/internal/peer"
-	"github.com/seed-ff2cb582/leader/test/natslab"
+	"github.com/seed-ff2cb582/leader/test/internal/harness"
 )
 
-// Serve is the process of a server: it prints where it is reached when it serves, and ends with its standard input.
+// Serve is the process of a server: see [harness.Serve]. It tells the parent
+// where it is reached.
 func Serve(kind peer.Kind, dir string, port int, stdin io.Reader, stdout io.Writer) error {
 	if kind == peer.NATS {
-		return serveNATS(dir, port, stdin, stdout)
+		return harness.ServeNATS(harness.NATSOptions{Servers: 1, Dir: dir, Port: port}, stdin, stdout)
 	}
 	return serveEtcd(dir, port, stdin, stdout)
-}
-
-func tell(w io.Writer, address, monitor string) error {
-	_, port, err := net.SplitHostPort(address)
-	if err != nil {
-		return err
-	}
-	n, err := strconv.Atoi(port)
-	if err != nil {
-		return err
-	}
-	return json.NewEncoder(w).Encode(place{Address: address, Port: n, Monitor: monitor})
-}
-
-func serveNATS(dir string, port int, stdin io.Reader, stdout io.Writer) error {
-	var lab natslab.Program
-	defer lab.Close()
-	return lab.Run(func() error {
-		srv := natslab.Start(&lab, func(o *server.Options) {
-			o.StoreDir, o.HTTPHost, o.HTTPPort = filepath.Join(dir, "nats"), "127.0.0.1", -1
-			if port > 0 {
-				o.Port = port
-			}
-		})
-		if err := tell(stdout, srv.Addr(), "http://"+srv.Inner().MonitorAddr().String()+"/varz"); err != nil {
-			return err
-		}
-		_, err := io.Copy(io.Discard, stdin)
-		return err
-	})
 }
 
 // Etcd's clock. By default it ticks each 100 ms and elects its own leader in 1 s, and therefore grants
@@ -82,13 +50,9 @@ func serveEtcd(dir string, port int, stdin io.Reader, stdout io.Writer) (err err
 	case <-e.Server.ReadyNotify():
 	case err := <-e.Err():
 		return err
-	case <-time.After(patience):
+	case <-time.After(harness.Patience):
 		return errors.New("etcd is not ready")
 	}
-	address := e.Clients[0].Addr().String()
-	if err := tell(stdout, address, fmt.Sprintf("http://%s/metrics", address)); err != nil {
-		return err
-	}
-	_, err = io.Copy(io.Discard, stdin)
-	return err
+	at := "http://" + e.Clients[0].Addr().String()
+	return harness.Serve(stdin, stdout, harness.Servers{URLs: []string{at}, Monitors: []string{at + "/metrics"}})
 }

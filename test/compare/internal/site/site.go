@@ -1,20 +1,18 @@
-// Package site runs the servers of the comparison: each in a process of its own, on the loopback interface, with its files in a
-// temporary directory, and with the settings that it has by default unless said otherwise here.
+// Package site runs the servers of the comparison: each in a process of its own,
+// on the loopback interface, with its files in a temporary directory, and with
+// the settings that it has by default unless said otherwise here.
 package site
 
 import (
 	"bufio"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
-	"net/http"
+	"net"
 	"os"
-	"os/exec"
 	"strconv"
 	"strings"
-	"time"
 
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
@@ -24,25 +22,15 @@ import (
 
 	"github.com/seed-ff2cb582/leader/store/natsstore"
 	"github.com/seed-ff2cb582/leader/test/compare/internal/peer"
+	"github.com/seed-ff2cb582/leader/test/internal/harness"
 )
-
-// patience bounds every wait.
-const patience = 60 * time.Second
 
 // A Site is a store's server in a process of its own.
 type Site struct {
-	kind peer.Kind
-	dir  string
-	at   place
-	cmd  *exec.Cmd
-	in   io.Closer
-}
-
-// A place is where a server is reached.
-type place struct {
-	Address string `json:"address"` // host:port for clients
-	Port    int    `json:"port"`
-	Monitor string `json:"monitor"` // URL of its counters
+	kind    peer.Kind
+	dir     string
+	at      harness.Servers // one
+	process *harness.Child
 }
 
 // Start starts an empty server and makes what the libraries need in it.
@@ -66,52 +54,42 @@ func Start(ctx context.Context, kind peer.Kind) (_ *Site, err error) {
 }
 
 // Address is host:port of the server.
-func (s *Site) Address() string { return s.at.Address }
+func (s *Site) Address() string {
+	_, address, _ := strings.Cut(s.at.URLs[0], "://")
+	return address
+}
 
-// Run starts the process, on the port and the files that it had before, and returns when it serves.
-func (s *Site) Run(ctx context.Context) error {
-	self, err := os.Executable()
-	if err != nil {
+// Run starts the process, on the port and the files that it had before, and
+// returns when it serves.
+func (s *Site) Run(ctx context.Context) (err error) {
+	port := "0" // any
+	if len(s.at.URLs) > 0 {
+		if _, port, err = net.SplitHostPort(s.Address()); err != nil {
+			return err
+		}
+	}
+	if s.process, err = harness.StartChild(ctx, "serve", string(s.kind), s.dir, port); err != nil {
 		return err
 	}
-	s.cmd = exec.CommandContext(ctx, self, "serve", string(s.kind), s.dir, strconv.Itoa(s.at.Port))
-	s.cmd.Stderr = os.Stderr
-	in, err := s.cmd.StdinPipe()
-	if err != nil {
-		return err
-	}
-	s.in = in
-	out, err := s.cmd.StdoutPipe()
-	if err != nil {
-		return err
-	}
-	if err := s.cmd.Start(); err != nil {
-		return err
-	}
-	line, err := bufio.NewReader(out).ReadBytes('\n')
-	if err != nil {
+	if err := s.process.Hear(&s.at); err != nil {
 		return fmt.Errorf("the %s server did not start: %w", s.kind, err)
 	}
-	return json.Unmarshal(line, &s.at)
+	return nil
 }
 
 // Kill ends the process without a warning (SIGKILL). Its files stay.
-func (s *Site) Kill() {
-	_ = s.cmd.Process.Kill() // it may have ended by itself
-	_ = s.cmd.Wait()         // says that it was killed
-	_ = s.in.Close()
-}
+func (s *Site) Kill() { s.process.Kill() }
 
 // Stop ends the server and removes its files.
 func (s *Site) Stop() error {
-	if s.cmd != nil && s.cmd.Process != nil {
-		s.Kill()
+	if s.process != nil {
+		s.process.Kill()
 	}
 	return os.RemoveAll(s.dir)
 }
 
 func (s *Site) ensureBucket(ctx context.Context) error {
-	ctx, cancel := context.WithTimeout(ctx, patience)
+	ctx, cancel := context.WithTimeout(ctx, harness.Patience)
 	defer cancel()
 	return s.onNATS(func(js jetstream.JetStream) error {
 		return natsstore.EnsureBucket(ctx, js, natsstore.BucketConfig{Bucket: peer.Bucket})
@@ -119,7 +97,7 @@ func (s *Site) ensureBucket(ctx context.Context) error {
 }
 
 func (s *Site) onNATS(f func(jetstream.JetStream) error) error {
-	nc, err := nats.Connect("nats://" + s.at.Address)
+	nc, err := nats.Connect(s.at.URLs[0])
 	if err != nil {
 		return err
 	}
@@ -132,7 +110,7 @@ func (s *Site) onNATS(f func(jetstream.JetStream) error) error {
 }
 
 func (s *Site) onEtcd(f func(*clientv3.Client) error) error {
-	c, err := clientv3.New(clientv3.Config{Endpoints: []string{s.at.Address}, Logger: zap.NewNop()})
+	c, err := clientv3.New(clientv3.Config{Endpoints: []string{s.Address()}, Logger: zap.NewNop()})
 	if err != nil {
 		return err
 	}
@@ -141,7 +119,7 @@ func (s *Site) onEtcd(f func(*clientv3.Client) error) error {
 
 // Delete removes what a group keeps in the store, as an operator's own tool would.
 func (s *Site) Delete(ctx context.Context, group string) error {
-	ctx, cancel := context.WithTimeout(ctx, patience)
+	ctx, cancel := context.WithTimeout(ctx, harness.Patience)
 	defer cancel()
 	if s.kind == peer.NATS {
 		return s.onNATS(func(js jetstream.JetStream) error {
@@ -167,65 +145,21 @@ func (s *Site) Delete(ctx context.Context, group string) error {
 	})
 }
 
-// Swaps are compare-and-swaps on a key of their own, as the store's client does them, on a connection of their own.
-type Swaps struct {
-	once  func(context.Context) error
-	close func()
-}
-
-// Once returns how long the next one takes.
-func (s *Swaps) Once(ctx context.Context) (time.Duration, error) {
-	ctx, cancel := context.WithTimeout(ctx, patience)
-	defer cancel()
-	begun := time.Now()
-	err := s.once(ctx)
-	return time.Since(begun), err
-}
-
-// Close ends the connection.
-func (s *Swaps) Close() { s.close() }
-
-// recordSize is about that of a leader's record.
-const recordSize = 150
-
-// Swaps connects.
-func (s *Site) Swaps(ctx context.Context) (*Swaps, error) {
+// Swaps are compare-and-swaps as the store's client does them.
+func (s *Site) Swaps(ctx context.Context) (*harness.Swaps, error) {
 	if s.kind == peer.NATS {
-		return s.natsSwaps()
+		return harness.NATS{Servers: s.at}.Swaps(peer.Bucket)
 	}
 	return s.etcdSwaps(ctx)
 }
 
-func (s *Site) natsSwaps() (*Swaps, error) {
-	nc, err := nats.Connect("nats://" + s.at.Address)
+func (s *Site) etcdSwaps(ctx context.Context) (*harness.Swaps, error) {
+	c, err := clientv3.New(clientv3.Config{Endpoints: []string{s.Address()}, Logger: zap.NewNop(), Context: ctx})
 	if err != nil {
 		return nil, err
 	}
-	js, err := jetstream.New(nc)
-	if err != nil {
-		nc.Close()
-		return nil, err
-	}
-	// A new key, so that its revision is 0.
-	msg := nats.NewMsg("$KV." + peer.Bucket + ".swaps-" + nuid.Next())
-	msg.Data = make([]byte, recordSize)
-	revision := uint64(0)
-	return &Swaps{close: nc.Close, once: func(ctx context.Context) error {
-		ack, err := js.PublishMsg(ctx, msg, jetstream.WithExpectLastSequencePerSubject(revision))
-		if err == nil {
-			revision = ack.Sequence
-		}
-		return err
-	}}, nil
-}
-
-func (s *Site) etcdSwaps(ctx context.Context) (*Swaps, error) {
-	c, err := clientv3.New(clientv3.Config{Endpoints: []string{s.at.Address}, Logger: zap.NewNop(), Context: ctx})
-	if err != nil {
-		return nil, err
-	}
-	key, value, revision := "swaps-"+nuid.Next(), strings.Repeat("x", recordSize), int64(0)
-	return &Swaps{close: func() { _ = c.Close() }, once: func(ctx context.Context) error {
+	key, value, revision := "swaps-"+nuid.Next(), strings.Repeat("x", harness.RecordSize), int64(0)
+	return &harness.Swaps{Close: func() { _ = c.Close() }, Swap: func(ctx context.Context) error {
 		resp, err := c.Txn(ctx).If(clientv3.Compare(clientv3.ModRevision(key), "=", revision)).
 			Then(clientv3.OpPut(key, value)).Commit()
 		if err != nil {
@@ -239,26 +173,18 @@ func (s *Site) etcdSwaps(ctx context.Context) (*Swaps, error) {
 	}}, nil
 }
 
-// Messages returns how many messages the server has received from clients and sent to them: those of NATS, or those of gRPC.
+// Messages returns how many messages the server has received from clients and
+// sent to them: those of NATS, or those of gRPC.
 func (s *Site) Messages(ctx context.Context) (in, out int64, err error) {
-	req, err := http.NewRequestWithContext(ctx, http.MethodGet, s.at.Monitor, http.NoBody)
-	if err != nil {
-		return 0, 0, err
-	}
-	resp, err := http.DefaultClient.Do(req)
-	if err != nil {
-		return 0, 0, err
-	}
-	defer func() { _ = resp.Body.Close() }()
 	if s.kind == peer.NATS {
-		var v struct {
-			In  int64 `json:"in_msgs"`
-			Out int64 `json:"out_msgs"`
-		}
-		err := json.NewDecoder(resp.Body).Decode(&v)
-		return v.In, v.Out, err
+		return harness.NATS{Servers: s.at}.Messages(ctx)
 	}
-	return grpcMessages(resp.Body)
+	page, err := harness.Get(ctx, s.at.Monitors[0])
+	if err != nil {
+		return 0, 0, err
+	}
+	defer func() { _ = page.Close() }()
+	return grpcMessages(page)
 }
 
 // grpcMessages adds up two families of a Prometheus page.
