@@ -166,7 +166,7 @@ fmt: $(LINTER) ## format the code
 
 .PHONY: tidy
 tidy: ## tidy go.mod and go.sum of every module
-	@$(TOOLS) go run ./tidy -C .. -write $(BESIDE)
+	@tools/tidy.sh $(BESIDE)
 
 # The parts of check.
 
@@ -201,7 +201,7 @@ vuln: $(LINTER)
 .PHONY: tidy-check
 tidy-check:
 	@echo "check: go.mod and go.sum of every module"
-	@$(TOOLS) go run ./tidy -C .. $(BESIDE)
+	@tools/tidy.sh -check $(BESIDE)
 
 # vet after build, since it compiles the tests too.
 .PHONY: cross

@@ -2,6 +2,7 @@ package harness
 
 import (
 	"context"
+	"crypto/rand"
 	"encoding/json"
 	"io"
 	"net/http"
@@ -12,7 +13,6 @@ import (
 	"github.com/nats-io/nats-server/v2/server"
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
-	"github.com/nats-io/nuid"
 
 	"github.com/seed-ff2cb582/leader/test/natslab"
 )
@@ -147,7 +147,7 @@ func (n NATS) Swaps(bucket string) (*Swaps, error) {
 		nc.Close()
 		return nil, err
 	}
-	msg := nats.NewMsg("$KV." + bucket + ".swaps-" + nuid.Next()) // a new key, whose revision is 0
+	msg := nats.NewMsg("$KV." + bucket + ".swaps-" + rand.Text()) // a new key, whose revision is 0
 	msg.Data = make([]byte, RecordSize)
 	revision := uint64(0)
 	return &Swaps{Close: nc.Close, Swap: func(ctx context.Context) error {
