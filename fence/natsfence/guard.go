@@ -12,18 +12,24 @@ import (
 
 	"github.com/seed-ff2cb582/leader"
 	"github.com/seed-ff2cb582/leader/fence"
+	"github.com/seed-ff2cb582/leader/internal/backoff"
 	"github.com/seed-ff2cb582/leader/store"
 )
 
 const (
 	// patience bounds a call whose context has no deadline.
 	patience = 5 * time.Second
-	// attemptTime bounds one request while a guard is raised: an answer that got lost is asked for again.
+	// attemptTime bounds one request while a guard is raised: an answer that got
+	// lost is asked for again.
 	attemptTime = 2 * time.Second
-	// A write in flight is replicated within about a millisecond; a stream leader cut off from its peers
-	// refuses for many seconds.
-	firstPause, longestPause = time.Millisecond, 32 * time.Millisecond
 )
+
+// retries paces the repetition of what was refused. A write in flight is
+// replicated within about a millisecond; a stream leader cut off from its peers
+// refuses for many seconds.
+func retries() backoff.Policy {
+	return backoff.Policy{Initial: time.Millisecond, Max: 32 * time.Millisecond}
+}
 
 // A guard lets the writes of one term into one stream.
 type guard struct {
@@ -38,8 +44,9 @@ type guard struct {
 
 	warnings []string
 
-	// turn holds the sequence of the guard's message, and is empty while somebody writes: a
-	// replicated stream refuses what is sent meanwhile under the same guard.
+	// turn holds the sequence of the guard's message, and is empty while somebody
+	// writes: a replicated stream refuses what is sent meanwhile under the same
+	// guard.
 	turn chan uint64
 }
 
@@ -70,26 +77,29 @@ func open(ctx context.Context, js jetstream.JetStream, stream, subject, put stri
 	return g, nil
 }
 
-// raise sees to it that the guard bears this term's mark, and returns the sequence at which it does. A raise without
-// an answer is repeated after a look at the guard: it may have been applied.
-func (g *guard) raise(ctx context.Context) (uint64, error) {
+// raise makes the guard bear this term's mark, and returns the sequence at which
+// it does. A raise without an answer is repeated after a look at the guard: it
+// may have been applied.
+func (g *guard) raise(ctx context.Context) (seq uint64, err error) {
 	var failure error
-	for wait := firstPause; ; wait = min(2*wait, longestPause) {
-		seq, err := g.tryRaise(ctx)
+	ended := retries().Repeat(ctx, func() bool {
+		seq, err = g.tryRaise(ctx)
 		if err == nil || final(err) {
-			return seq, err
+			return true
 		}
 		// An end of ctx says less than what came before.
 		if failure == nil || ctx.Err() == nil {
 			failure = err
 		}
-		if !pause(ctx, wait) {
-			return 0, fmt.Errorf("natsfence: raising the guard %q: %w", g.subject, failure)
-		}
+		return false
+	})
+	if !ended {
+		return 0, fmt.Errorf("natsfence: raising the guard %q: %w", g.subject, failure)
 	}
+	return seq, err
 }
 
-// final tells whether another attempt cannot help.
+// final reports whether another attempt cannot help.
 func final(err error) bool {
 	return errors.Is(err, fence.ErrStale) || errors.Is(err, ErrLost) || errors.Is(err, store.ErrPermanent)
 }
@@ -120,8 +130,9 @@ func (g *guard) tryRaise(ctx context.Context) (uint64, error) {
 	return ack.Sequence, nil
 }
 
-// read returns the guard as some replica knows it, which may be an older state: only a write that was let in proves
-// that it was the latest. That a newer term stands there is true for ever.
+// read returns the guard as some replica knows it, which may be an older state:
+// only a write that was let in proves that it was the latest. That a newer term
+// stands there is true for ever.
 func (g *guard) read(ctx context.Context) (uint64, fence.Mark, error) {
 	m, err := g.stream.GetLastMsgForSubject(ctx, g.subject)
 	switch {
@@ -139,7 +150,7 @@ func (g *guard) read(ctx context.Context) (uint64, fence.Mark, error) {
 }
 
 // write sends m under the guard. It repeats only what the server provably refused.
-func (g *guard) write(ctx context.Context, m *nats.Msg) (*jetstream.PubAck, error) {
+func (g *guard) write(ctx context.Context, m *nats.Msg) (ack *jetstream.PubAck, err error) {
 	ctx, cancel := bounded(ctx)
 	defer cancel()
 	var seq uint64
@@ -149,25 +160,24 @@ func (g *guard) write(ctx context.Context, m *nats.Msg) (*jetstream.PubAck, erro
 		return nil, fmt.Errorf("natsfence: %w: not sent: %w", store.ErrTransient, context.Cause(ctx))
 	}
 	defer func() { g.turn <- seq }()
-	for wait := firstPause; ; wait = min(2*wait, longestPause) {
-		ack, err := g.send(ctx, m,
+	ended := retries().Repeat(ctx, func() bool {
+		ack, err = g.send(ctx, m,
 			jetstream.WithExpectStream(g.name), jetstream.WithExpectLastSequenceForSubject(seq, g.subject))
-		switch {
-		case errors.Is(err, errMoved):
-			if seq, err = g.verify(ctx, seq); err != nil {
-				return nil, err
-			}
-		case !errors.Is(err, errInFlight):
-			return ack, err
+		if errors.Is(err, errMoved) {
+			seq, err = g.verify(ctx, seq)
+			return err != nil
 		}
-		if !pause(ctx, wait) {
-			return nil, fmt.Errorf("natsfence: %w: refused for too long: %w", store.ErrTransient, context.Cause(ctx))
-		}
+		return !errors.Is(err, errInFlight)
+	})
+	if !ended {
+		return nil, fmt.Errorf("natsfence: %w: refused for too long: %w", store.ErrTransient, context.Cause(ctx))
 	}
+	return ack, err
 }
 
-// verify finds out why the server refused a write under the guard at seq. Without an error the guard bears this term's mark,
-// as far as can be seen, at the sequence returned.
+// verify finds out why the server refused a write under the guard at seq.
+// Without an error the guard bears this term's mark, as far as can be seen, at
+// the sequence returned.
 func (g *guard) verify(ctx context.Context, seq uint64) (uint64, error) {
 	at, last, err := g.read(ctx)
 	switch {
@@ -186,7 +196,8 @@ func (g *guard) verify(ctx context.Context, seq uint64) (uint64, error) {
 	return seq, nil // a replica that lags shows an earlier term
 }
 
-// missing asks the stream's leader, since some replica knows nothing of the guard. It returns nil if that lags.
+// missing asks the stream's leader, since some replica knows nothing of the
+// guard. It returns nil if that replica lags.
 func (g *guard) missing(ctx context.Context, seq uint64) error {
 	info, err := g.stream.Info(ctx, jetstream.WithSubjectFilter(g.subject))
 	switch {
@@ -195,14 +206,16 @@ func (g *guard) missing(ctx context.Context, seq uint64) error {
 	case info.State.Subjects[g.subject] > 0:
 		return nil
 	}
-	// Never raised again from here: while it was gone, a newer term may have come and be gone, too.
+	// Never raised again from here: while it was gone, a newer term may have
+	// come and be gone, too.
 	return fmt.Errorf("%w: nothing stands at %q, which was raised at %d", ErrLost, g.subject, seq)
 }
 
 // send publishes once.
 func (g *guard) send(ctx context.Context, m *nats.Msg, opts ...jetstream.PublishOpt) (*jetstream.PubAck, error) {
 	if !g.js.Conn().IsConnected() {
-		// Sending now would leave it to the reconnect buffer, which delivers it when nobody waits any more.
+		// Sending now would leave it to the reconnect buffer, which delivers it
+		// when nobody waits any more.
 		return nil, fmt.Errorf("natsfence: %w: not sent: %w", store.ErrTransient, nats.ErrDisconnected)
 	}
 	// The library writes its own headers into those of the message.
@@ -230,16 +243,4 @@ func bounded(ctx context.Context) (context.Context, context.CancelFunc) {
 		return ctx, func() {}
 	}
 	return context.WithTimeout(ctx, patience)
-}
-
-// pause waits for d, or reports false because ctx ended first.
-func pause(ctx context.Context, d time.Duration) bool {
-	t := time.NewTimer(d)
-	defer t.Stop()
-	select {
-	case <-ctx.Done():
-		return false
-	case <-t.C:
-		return true
-	}
 }
