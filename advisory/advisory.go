@@ -17,7 +17,8 @@ const Prefix = "leader-advisory"
 // Version is the version of the format: see [Advisory].
 const Version = 1
 
-// EventNote is the event of an advisory that tells of a leader.Note instead of a transition.
+// EventNote is the event of an advisory that tells of a leader.Note instead of
+// a transition.
 const EventNote leader.Event = "note"
 
 // ErrMalformed says that a message is no advisory of this version.
@@ -25,11 +26,13 @@ var ErrMalformed = errors.New("advisory: malformed message")
 
 // An Advisory is one message.
 type Advisory struct {
-	// Version of the format is 1. Fields may be added to it; whatever changes the meaning of one gets another version.
+	// Version of the format is 1. Fields may be added to it; whatever changes
+	// the meaning of one gets another version.
 	Version int `json:"version"`
 	// ID is unique to the advisory.
 	ID string `json:"id"`
-	// Seq counts the advisories of one election of one process from 1. One that is missing was dropped, or lost on its way.
+	// Seq counts the advisories of one election of one process from 1. One that
+	// is missing was dropped, or lost on its way.
 	Seq uint64 `json:"seq"`
 	// Time is when it happened, by the clock of the instance.
 	Time time.Time `json:"time"`
@@ -40,22 +43,26 @@ type Advisory struct {
 	// Event is one of the leader.Event constants, or EventNote.
 	Event leader.Event `json:"event"`
 
-	// From and To are the states of a transition, Reason why it happened, By and Why who asked for it and for what reason, if
-	// somebody did.
+	// From and To are the states of a transition, Reason why it happened, By
+	// and Why who asked for it and for what reason, if somebody did.
 	From   string        `json:"from,omitempty"`
 	To     string        `json:"to,omitempty"`
 	Reason leader.Reason `json:"reason,omitempty"`
 	By     string        `json:"by,omitempty"`
 	Why    string        `json:"why,omitempty"`
-	// Term is the number of the instance's own term that began or ended, if one did.
+	// Term is the number of the instance's own term that began or ended, if one
+	// did.
 	Term uint64 `json:"term,omitempty"`
-	// Leader is who leads now as far as the instance knows, LeaderTerm in which term; without a leader it is that of the last.
+	// Leader is who leads now as far as the instance knows, LeaderTerm in which
+	// term; without a leader it is that of the last.
 	Leader     string `json:"leader,omitempty"`
 	LeaderTerm uint64 `json:"leader_term,omitempty"`
-	// Correlation is the same in whatever is said of one term, by any instance, also in logs and traces.
+	// Correlation is the same in whatever is said of one term, by any instance,
+	// also in logs and traces.
 	Correlation string `json:"correlation,omitempty"`
 
-	// Note, Call and Text are those of a leader.Note: its kind, the kind of write that it is about, and a sentence.
+	// Note, Call and Text are those of a leader.Note: its kind, the kind of
+	// write that it is about, and a sentence.
 	Note string `json:"note,omitempty"`
 	Call string `json:"call,omitempty"`
 	Text string `json:"text,omitempty"`
@@ -67,7 +74,8 @@ var schema string
 // Schema returns the JSON Schema (draft 2020-12) of the messages.
 func Schema() string { return schema }
 
-// maxMessage is more than any advisory has; maxText cuts the text of a note, such as the stack of a panic.
+// maxMessage is more than any advisory has; maxText cuts the text of a note,
+// such as the stack of a panic.
 const (
 	maxMessage = 64 << 10
 	maxText    = 4 << 10
@@ -91,11 +99,13 @@ func Decode(data []byte) (Advisory, error) {
 	return a, nil
 }
 
-// noBucket stands for the bucket of elections that have none, on stores other than NATS.
+// noBucket stands for the bucket of elections that have none, on stores other
+// than NATS.
 const noBucket = "_"
 
-// Subject returns the subject of a group's advisories. Each part may also be a wildcard: * for one bucket or event, > for
-// all groups, and both within a group's name, as in "jobs.*".
+// Subject returns the subject of a group's advisories. Each part may also be a
+// wildcard: * for one bucket or event, > for all groups, and both within a
+// group's name, as in "jobs.*".
 func Subject(bucket string, event leader.Event, group string) string {
 	if bucket == "" {
 		bucket = noBucket

@@ -17,18 +17,23 @@ import (
 
 // Options are the settings of a Publisher. The zero value is a good one.
 type Options struct {
-	// Events, if not empty, are the transitions to publish. By default all are; EventCampaigning and
-	// EventFollowing come from every candidate at every change of leaders.
+	// Events, if not empty, are the transitions to publish. By default all are;
+	// EventCampaigning and EventFollowing come from every candidate at every
+	// change of leaders.
 	Events []leader.Event
-	// Notes publishes also the notes that are worth an operator's attention: warnings, renewals whose
-	// acknowledgement was lost, overruns of callbacks, panics and the like. Their event is EventNote.
+	// Notes publishes also the notes that are worth an operator's attention:
+	// warnings, renewals whose acknowledgement was lost, overruns of callbacks,
+	// panics and the like. Their event is EventNote.
 	Notes bool
-	// Bucket stands in the subjects of elections whose configuration names none, those on stores other than NATS. Default: "_".
+	// Bucket stands in the subjects of elections whose configuration names
+	// none, those on stores other than NATS. Default: "_".
 	Bucket string
-	// Queue is how many advisories of one election may wait for the connection; then the oldest is dropped. Default: 256.
+	// Queue is how many advisories of one election may wait for the connection;
+	// then the oldest is dropped. Default: 256.
 	Queue int
-	// FlushTimeout is how long an election that has stopped, and has released its record, waits until its last
-	// advisories have been sent. Default: 1 second.
+	// FlushTimeout is how long an election that has stopped, and has released
+	// its record, waits until its last advisories have been sent. Default: 1
+	// second.
 	FlushTimeout time.Duration
 }
 
@@ -39,8 +44,9 @@ type Publisher struct {
 	dropped atomic.Uint64
 }
 
-// New returns a Publisher. The connection stays the caller's, and need not be the one of the elections; one of its own keeps
-// a slow server for advisories away from the leases. Without one every advisory is dropped.
+// New returns a Publisher. The connection stays the caller's, and need not be
+// the one of the elections; one of its own keeps a slow server for advisories
+// away from the leases. Without one every advisory is dropped.
 func New(nc *nats.Conn, opts Options) *Publisher {
 	if opts.Queue <= 0 {
 		opts.Queue = 256
@@ -51,11 +57,13 @@ func New(nc *nats.Conn, opts Options) *Publisher {
 	return &Publisher{nc: nc, opts: opts}
 }
 
-// Hooks is New(nc, opts).Hooks(), for those who do not ask how many were dropped.
+// Hooks is New(nc, opts).Hooks(), for those who do not ask how many were
+// dropped.
 func Hooks(nc *nats.Conn, opts Options) leader.Hooks { return New(nc, opts).Hooks() }
 
-// Hooks returns the hooks for the configuration of elections: see leader.JoinHooks. They never wait for the connection. For
-// each election one goroutine publishes, from its start to its stop.
+// Hooks returns the hooks for the configuration of elections: see
+// leader.JoinHooks. They never wait for the connection. For each election one
+// goroutine publishes, from its start to its stop.
 func (p *Publisher) Hooks() leader.Hooks {
 	return leader.Hooks{PerElection: p.follow}
 }
@@ -80,7 +88,8 @@ func (p *Publisher) follow(_ leader.Election, cfg leader.ElectionConfig) leader.
 	return hooks
 }
 
-// A feed is the advisories of one election. Its hooks are called by one goroutine, the election's own.
+// A feed is the advisories of one election. Its hooks are called by one
+// goroutine, the election's own.
 type feed struct {
 	p                            *Publisher
 	run, bucket, group, instance string
@@ -99,7 +108,8 @@ func (f *feed) transition(t leader.Transition) {
 	}
 }
 
-// end lets the goroutine finish. The record is released by now: nobody waits for this candidate any more.
+// end lets the goroutine finish. The record is released by now: nobody waits
+// for this candidate any more.
 func (f *feed) end() {
 	f.ended = true
 	close(f.stop)
@@ -119,7 +129,8 @@ func (f *feed) note(n leader.Note) {
 	}
 }
 
-// put queues an advisory, in place of the oldest if need be: what happened last is what a reader wants to know.
+// put queues an advisory, in place of the oldest if need be: what happened last
+// is what a reader wants to know.
 func (f *feed) put(a Advisory) {
 	f.seq++
 	a.Version, a.Seq, a.ID = Version, f.seq, f.run+"-"+strconv.FormatUint(f.seq, 10)
@@ -147,7 +158,8 @@ func (f *feed) live() {
 	}
 }
 
-// publish sends what is queued until the election has stopped and the queue is empty.
+// publish sends what is queued until the election has stopped and the queue is
+// empty.
 func (f *feed) publish() {
 	for {
 		select {
@@ -160,7 +172,8 @@ func (f *feed) publish() {
 	}
 }
 
-// flush sends what is left, and waits until the server has it: the program may end next.
+// flush sends what is left, and waits until the server has it: the program may
+// end next.
 func (f *feed) flush() {
 	for {
 		select {
@@ -187,8 +200,8 @@ func (f *feed) send(a Advisory) {
 	}
 }
 
-// connected waits for the connection, which may come back with no buffer of its own to have kept anything. An election that
-// has stopped does not wait.
+// connected waits for the connection, which may come back with no buffer of its
+// own to have kept anything. An election that has stopped does not wait.
 func (f *feed) connected() bool {
 	nc := f.p.nc
 	if nc == nil {

@@ -14,22 +14,26 @@ type Reign struct {
 	Bucket, Group, Leader string
 	Term                  uint64
 	Correlation           string
-	// Began is when the leader was promoted, by its own clock. It is zero if only others told of the term.
+	// Began is when the leader was promoted, by its own clock. It is zero if
+	// only others told of the term.
 	Began time.Time
-	// Ended is when the term ended: by the leader's own clock, or, if it could not tell any more (it crashed), by the clock of whoever was
-	// the first to notice. It is zero if nobody has told of an end.
+	// Ended is when the term ended: by the leader's own clock, or, if it could
+	// not tell any more (it crashed), by the clock of whoever was the first to
+	// notice. It is zero if nobody has told of an end.
 	Ended time.Time
 	// Reason, By and Why say why it ended.
 	Reason  leader.Reason
 	By, Why string
 }
 
-// Covers reports whether the leader led at t, as far as the instances' clocks agree.
+// Covers reports whether the leader led at t, as far as the instances' clocks
+// agree.
 func (r Reign) Covers(t time.Time) bool {
 	return !r.Began.IsZero() && !t.Before(r.Began) && (r.Ended.IsZero() || t.Before(r.Ended))
 }
 
-// Reigns makes of advisories, in any order, who led each group when: by bucket and group, the earliest term first.
+// Reigns makes of advisories, in any order, who led each group when: by bucket
+// and group, the earliest term first.
 func Reigns(history iter.Seq[Advisory]) []Reign {
 	b := make(builder)
 	for a := range history {
@@ -40,7 +44,8 @@ func Reigns(history iter.Seq[Advisory]) []Reign {
 
 type place struct{ bucket, group string }
 
-// A builder holds the reigns of each group by their terms, and when each was first noticed to be over.
+// A builder holds the reigns of each group by their terms, and when each was
+// first noticed to be over.
 type builder map[place]map[uint64]*reigning
 
 type reigning struct {
@@ -116,7 +121,8 @@ func latestFirst(terms map[uint64]*reigning) []*reigning {
 	return all
 }
 
-// close gives a reign of whose end the leader has not told the end that others saw, or the beginning of the next.
+// close gives a reign of whose end the leader has not told the end that others
+// saw, or the beginning of the next.
 func (r *reigning) close(next time.Time) {
 	switch {
 	case !r.Ended.IsZero():

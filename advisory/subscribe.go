@@ -9,11 +9,14 @@ import (
 	"github.com/nats-io/nats.go"
 )
 
-// Subscribe yields the advisories on a subject, or on those that a pattern matches (see [Subject]), as they come, until ctx
-// is done. Those of the time before are in a stream, if one keeps them.
+// Subscribe yields the advisories on a subject, or on those that a pattern
+// matches (see [Subject]), as they come, until ctx is done. Those of the time
+// before are in a stream, if one keeps them.
 //
-// A message that is no advisory is yielded as an error that matches ErrMalformed, and a reader too slow for what comes as one that
-// matches nats.ErrSlowConsumer: messages were lost. Both are no reason to end. After any other error nothing more comes.
+// A message that is no advisory is yielded as an error that matches
+// ErrMalformed, and a reader too slow for what comes as one that matches
+// nats.ErrSlowConsumer: messages were lost. Both are no reason to end. After
+// any other error nothing more comes.
 func Subscribe(ctx context.Context, nc *nats.Conn, subject string) iter.Seq2[Advisory, error] {
 	return func(yield func(Advisory, error) bool) {
 		sub, err := nc.SubscribeSync(subject)

@@ -1,14 +1,16 @@
-// Package fence turns stale leaders away at the resource that they would damage.
+// Package fence turns stale leaders away at the resource that they would
+// damage.
 //
-// A lease cannot stop what was begun: a leader may be paused between the look at its lease and
-// the write that follows, for any length, and then write. Only the resource itself can
-// refuse that write. It needs one rule, and one thing to remember:
+// A lease cannot stop what was begun: a leader may be paused between the look
+// at its lease and the write that follows, for any length, and then write. Only
+// the resource itself can refuse that write. It needs one rule, and one thing
+// to remember:
 //
 //	accept a term if its number is larger than any seen, or equal with the same token.
 //
-// What is remembered is a [Mark]: a small value, whose method [Mark.Accept] is the rule. It
-// holds a digest of the token and not the token, so that whoever reads a resource's
-// state cannot pass for the leader.
+// What is remembered is a [Mark]: a small value, whose method [Mark.Accept] is
+// the rule. It holds a digest of the token and not the token, so that whoever
+// reads a resource's state cannot pass for the leader.
 //
 // # What a guard owes
 //
@@ -30,10 +32,11 @@
 //
 // # What no guard can do
 //
-// Effects of a stale leader's act that came before the first act of its successor are
-// accepted: until then the resource cannot know. A new leader that reads before it writes therefore
-// presents its term first (an empty transaction, an opened guard), and then reads.
-// A guard protects one resource; an act on two resources is as atomic as those
-// make it. And a guard is a rule among programs that keep it: who can write to the resource
-// without the guard is not stopped.
+// Effects of a stale leader's act that came before the first act of its
+// successor are accepted: until then the resource cannot know. A new leader
+// that reads before it writes therefore presents its term first (an empty
+// transaction, an opened guard), and then reads. A guard protects one resource;
+// an act on two resources is as atomic as those make it. And a guard is a rule
+// among programs that keep it: who can write to the resource without the guard
+// is not stopped.
 package fence

@@ -11,7 +11,8 @@ import (
 	"github.com/seed-ff2cb582/leader/fence"
 )
 
-// The rule alone. Where the mark is kept, and how it is stored together with the act, is the resource's business.
+// The rule alone. Where the mark is kept, and how it is stored together with
+// the act, is the resource's business.
 func ExampleMark_Accept() {
 	first := leader.Term{Number: 41, Token: "a"}
 	second := leader.Term{Number: 57, Token: "b"}

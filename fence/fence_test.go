@@ -109,7 +109,8 @@ func TestMarkSurvivesItsText(t *testing.T) {
 	}
 }
 
-// A resource that took what it cannot read for the zero Mark would let everyone in.
+// A resource that took what it cannot read for the zero Mark would let everyone
+// in.
 func TestUnreadableMarkIsAnErrorAndNoMark(t *testing.T) {
 	digest := fence.Digest("x")
 	for _, text := range []string{

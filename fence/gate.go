@@ -7,20 +7,23 @@ import (
 	"github.com/seed-ff2cb582/leader"
 )
 
-// A Gate guards a resource inside this process. The zero Gate is ready, and has seen nothing; one that
-// continues after a restart is made by [NewGate]. All methods may be called
-// concurrently. A Gate must not be copied after its first use.
+// A Gate guards a resource inside this process. The zero Gate is ready, and has
+// seen nothing; one that continues after a restart is made by [NewGate]. All
+// methods may be called concurrently. A Gate must not be copied after its first
+// use.
 type Gate struct {
-	// Persist, optional, stores the mark durably before the first act of a new term is let in.
-	// Calls do not overlap, and their marks grow. While it runs, everyone else waits at the gate: it should respect
-	// ctx, which is that of the caller who brings the new term. If it fails, nobody was let
-	// in, and the next caller of that term tries again. Set it before the first use.
+	// Persist, optional, stores the mark durably before the first act of a new
+	// term is let in. Calls do not overlap, and their marks grow. While it
+	// runs, everyone else waits at the gate: it should respect ctx, which is
+	// that of the caller who brings the new term. If it fails, nobody was let
+	// in, and the next caller of that term tries again. Set it before the first
+	// use.
 	Persist func(ctx context.Context, m Mark) error
 
 	mu   sync.Mutex
 	last Mark
-	// reign is the work of the term in last. It is nil before the first one, and for
-	// a term that was restored.
+	// reign is the work of the term in last. It is nil before the first one,
+	// and for a term that was restored.
 	reign *reign
 }
 
@@ -33,7 +36,8 @@ type reign struct {
 	before  *reign        // whose work must end first
 }
 
-// NewGate returns a gate that remembers a mark, which the caller persisted earlier.
+// NewGate returns a gate that remembers a mark, which the caller persisted
+// earlier.
 func NewGate(last Mark) *Gate { return &Gate{last: last} }
 
 // Last returns the mark of the latest term that was accepted.
@@ -43,8 +47,9 @@ func (g *Gate) Last() Mark {
 	return g.last
 }
 
-// Accept applies the rule, and persists a new mark. It says nothing about work that was accepted earlier and
-// still runs: it suits resources that check the mark again in the act itself. Otherwise use Enter.
+// Accept applies the rule, and persists a new mark. It says nothing about work
+// that was accepted earlier and still runs: it suits resources that check the
+// mark again in the act itself. Otherwise use Enter.
 //
 // Errors match ErrStale or ErrInvalid, or are those of Persist.
 func (g *Gate) Accept(ctx context.Context, t leader.Term) error {
@@ -64,7 +69,8 @@ func (g *Gate) accept(ctx context.Context, t leader.Term) error {
 		}
 	}
 	if g.reign != nil {
-		// Only now: a term that cannot be persisted must not stop the one that works.
+		// Only now: a term that cannot be persisted must not stop the one that
+		// works.
 		g.reign.end(&StaleError{Refused: g.last, Last: next})
 	}
 	g.last = next
@@ -72,16 +78,18 @@ func (g *Gate) accept(ctx context.Context, t leader.Term) error {
 	return nil
 }
 
-// Enter lets the caller act in term t until it calls leave, which it must, once or more. Acts of one term run
-// side by side; those of different terms never do:
+// Enter lets the caller act in term t until it calls leave, which it must, once
+// or more. Acts of one term run side by side; those of different terms never
+// do:
 //
 //   - The work context descends from ctx, and is cancelled when a newer term comes to the gate, with
 //     a *StaleError as its cause. From then on nobody enters with t.
 //   - The newer term enters when all who work with older ones have left, or gives up when its own ctx is done.
 //     It has been accepted nevertheless, and older ones stay out.
 //
-// So an act that ignores its context delays its successor, and does not overlap it. Errors match
-// ErrStale or ErrInvalid, or are those of Persist, or the cause of the end of ctx. With an error, work is ctx and leave does nothing.
+// So an act that ignores its context delays its successor, and does not overlap
+// it. Errors match ErrStale or ErrInvalid, or are those of Persist, or the
+// cause of the end of ctx. With an error, work is ctx and leave does nothing.
 func (g *Gate) Enter(ctx context.Context, t leader.Term) (work context.Context, leave func(), err error) {
 	r, err := g.join(ctx, t)
 	if err != nil {
@@ -122,12 +130,14 @@ func (g *Gate) leave(r *reign) {
 	r.settle()
 }
 
-// newReign begins the work of a term after that of an ended reign. The gate's mutex is held.
+// newReign begins the work of a term after that of an ended reign. The gate's
+// mutex is held.
 func newReign(before *reign) *reign {
 	if before != nil {
 		before.settle()
 	}
-	// Reigns without work are forgotten, or each would keep all its predecessors.
+	// Reigns without work are forgotten, or each would keep all its
+	// predecessors.
 	for before != nil && before.working == 0 {
 		before = before.before
 	}
@@ -136,14 +146,16 @@ func newReign(before *reign) *reign {
 	return r
 }
 
-// settle notes that an ended reign has no more work, nor ever will. The gate's mutex is held.
+// settle notes that an ended reign has no more work, nor ever will. The gate's
+// mutex is held.
 func (r *reign) settle() {
 	if r.working == 0 && r.ctx.Err() != nil {
 		close(r.empty)
 	}
 }
 
-// await waits until no older term is at work, unless ctx or the reign ends before.
+// await waits until no older term is at work, unless ctx or the reign ends
+// before.
 func (r *reign) await(ctx context.Context) error {
 	for b := r.before; b != nil; b = b.before {
 		select {

@@ -13,41 +13,48 @@ import (
 
 // Errors of this package and of the guards, for errors.Is.
 var (
-	// ErrStale: a newer term was seen, or another one with the same number. It stays so: the caller leads no
-	// more. The error is a *StaleError, or wraps one.
+	// ErrStale: a newer term was seen, or another one with the same number. It
+	// stays so: the caller leads no more. The error is a *StaleError, or wraps
+	// one.
 	ErrStale = errors.New("fence: stale term")
 	// ErrInvalid: what was given is no term or no mark. See [Check].
 	ErrInvalid = errors.New("fence: invalid")
 )
 
-// MaxToken is the length in bytes of the longest token that guards take. Tokens of package leader have 36.
+// MaxToken is the length in bytes of the longest token that guards take. Tokens
+// of package leader have 36.
 const MaxToken = 128
 
-// A Mark is what a resource remembers: the latest term that it accepted, with the SHA-256 of its
-// token in place of the token. The zero Mark has seen nothing, and accepts every term.
-// A Mark is a value: it may be copied and compared with ==.
+// A Mark is what a resource remembers: the latest term that it accepted, with
+// the SHA-256 of its token in place of the token. The zero Mark has seen
+// nothing, and accepts every term. A Mark is a value: it may be copied and
+// compared with ==.
 type Mark struct {
 	// Term is the term's number.
 	Term uint64
-	// Digest is the SHA-256 of the token in lower-case hexadecimal, as [Digest] returns it. A Mark without
-	// digest (written by a person, say) accepts larger terms only.
+	// Digest is the SHA-256 of the token in lower-case hexadecimal, as [Digest]
+	// returns it. A Mark without digest (written by a person, say) accepts
+	// larger terms only.
 	Digest string
 }
 
 // MarkOf returns what a resource remembers of a term.
 func MarkOf(t leader.Term) Mark { return Mark{Term: t.Number, Digest: Digest(t.Token)} }
 
-// Digest returns the SHA-256 of a token in lower-case hexadecimal, 64 characters. It is what
-// `printf %s "$token" | sha256sum` shows, so that guards in other languages can write the same.
+// Digest returns the SHA-256 of a token in lower-case hexadecimal, 64
+// characters. It is what `printf %s "$token" | sha256sum` shows, so that guards
+// in other languages can write the same.
 func Digest(token string) string {
 	sum := sha256.Sum256([]byte(token))
 	return hex.EncodeToString(sum[:])
 }
 
-// Accept is the rule. It returns the mark to remember from now on, m itself if t was seen before.
-// An error matches ErrStale or ErrInvalid, and leaves m as the mark.
+// Accept is the rule. It returns the mark to remember from now on, m itself if
+// t was seen before. An error matches ErrStale or ErrInvalid, and leaves m as
+// the mark.
 //
-// It is the rule of leader.Term.Supersedes for a resource that does not know the token.
+// It is the rule of leader.Term.Supersedes for a resource that does not know
+// the token.
 func (m Mark) Accept(t leader.Term) (Mark, error) {
 	if err := Check(t); err != nil {
 		return m, err
@@ -62,19 +69,21 @@ func (m Mark) Accept(t leader.Term) (Mark, error) {
 // IsZero reports whether m has seen nothing.
 func (m Mark) IsZero() bool { return m == Mark{} }
 
-// String shows the number and the first digits of the digest, as leader.Term does.
+// String shows the number and the first digits of the digest, as leader.Term
+// does.
 func (m Mark) String() string {
 	return fmt.Sprintf("%d/%s", m.Term, m.Digest[:min(8, len(m.Digest))])
 }
 
-// MarshalText returns the mark in full, for a file, a column or JSON: the number, a slash, the digest. It
-// returns no error.
+// MarshalText returns the mark in full, for a file, a column or JSON: the
+// number, a slash, the digest. It returns no error.
 func (m Mark) MarshalText() ([]byte, error) {
 	return fmt.Appendf(nil, "%d/%s", m.Term, m.Digest), nil
 }
 
-// UnmarshalText reads what MarshalText wrote. Other text is an error that matches ErrInvalid: a
-// resource that cannot read its mark must not act, for the zero Mark would accept everyone.
+// UnmarshalText reads what MarshalText wrote. Other text is an error that
+// matches ErrInvalid: a resource that cannot read its mark must not act, for
+// the zero Mark would accept everyone.
 func (m *Mark) UnmarshalText(text []byte) error {
 	number, digest, ok := strings.Cut(string(text), "/")
 	term, err := strconv.ParseUint(number, 10, 64)
@@ -86,8 +95,8 @@ func (m *Mark) UnmarshalText(text []byte) error {
 	return nil
 }
 
-// valid reports a mark that no guard wrote: a digest that is not 64 lower-case hexadecimal digits (or
-// empty), or one without a term.
+// valid reports a mark that no guard wrote: a digest that is not 64 lower-case
+// hexadecimal digits (or empty), or one without a term.
 func (m Mark) valid() error {
 	raw, err := hex.DecodeString(m.Digest)
 	ok := err == nil && m.Digest == strings.ToLower(m.Digest) && (len(raw) == sha256.Size || len(raw) == 0)
@@ -97,8 +106,9 @@ func (m Mark) valid() error {
 	return nil
 }
 
-// Check reports what is no term of any election: one without number, or whose token is
-// not 1 to MaxToken visible ASCII characters. The error matches ErrInvalid and does not show the token.
+// Check reports what is no term of any election: one without number, or whose
+// token is not 1 to MaxToken visible ASCII characters. The error matches
+// ErrInvalid and does not show the token.
 func Check(t leader.Term) error {
 	switch {
 	case t.Number == 0:
@@ -115,7 +125,8 @@ func invisible(r rune) bool { return r <= ' ' || r > '~' }
 type StaleError struct {
 	// Refused is the term that asked.
 	Refused Mark
-	// Last is what the resource had accepted before, or the term that took its place meanwhile.
+	// Last is what the resource had accepted before, or the term that took its
+	// place meanwhile.
 	Last Mark
 }
 

@@ -12,17 +12,22 @@
 //	election.term       from the promotion to the demotion
 //	election.handover   from the demotion until the work has stopped and the record is released
 //
-// The context that OnPromote (or Run's function) receives holds the term's span, so that what the program does in
-// its term becomes a child of it. A term may last for months, and its span is exported when it ends; until then a
-// trace shows children without a parent. Work that should be traced by itself starts with trace.WithNewRoot and
+// The context that OnPromote (or Run's function) receives holds the term's
+// span, so that what the program does in its term becomes a child of it. A term
+// may last for months, and its span is exported when it ends; until then a
+// trace shows children without a parent. Work that should be traced by itself
+// starts with trace.WithNewRoot and
 // trace.WithLinks(trace.LinkFromContext(ctx)).
 //
-// A campaign and a term are traces of their own, a hand-over belongs to the trace of its term. They are linked: a term to
-// its campaign and to the span in the context of Start, if there was one, a campaign to the term that it led to and to
-// the last hand-over of the same candidate. Of candidates in other processes nothing but the record is known; what
-// they say of one term has the same election.correlation.
+// A campaign and a term are traces of their own, a hand-over belongs to the
+// trace of its term. They are linked: a term to its campaign and to the span in
+// the context of Start, if there was one, a campaign to the term that it led to
+// and to the last hand-over of the same candidate. Of candidates in other
+// processes nothing but the record is known; what they say of one term has the
+// same election.correlation.
 //
-// Every span has the attributes election.group, election.instance_id and election.bucket; besides, as far as they apply:
+// Every span has the attributes election.group, election.instance_id and
+// election.bucket; besides, as far as they apply:
 //
 //	election.term          number of the term
 //	election.correlation   a short hash of its token, the same in all logs, metrics and spans of all candidates
@@ -30,17 +35,21 @@
 //	election.outcome       what ended a campaign: a leader.Event
 //	election.by, .why      who asked for the end of a term, and why in that one's words
 //
-// Claims, renewals that failed, releases, and notes (a lost answer that was resolved, say) are events of the span in
-// which they occur. A term that nobody asked to end has the status Error. Tokens are never shown.
+// Claims, renewals that failed, releases, and notes (a lost answer that was
+// resolved, say) are events of the span in which they occur. A term that nobody
+// asked to end has the status Error. Tokens are never shown.
 //
 // # Metrics
 //
-// They are those of package leaderprom under OpenTelemetry's names, such as election.is_leader and
-// election.heartbeat.duration. Their attributes are named as the labels there (role, instance_id, bucket, …), so
-// that exported to Prometheus they have the same names, and the same dashboard and alerts serve. The gauges are asked of
-// the elections when the metrics are read, and end with them. What an SDK has counted of an election it
-// keeps for as long as it lives, also when that has stopped; and it shows at most 2000 sets of attributes of each
-// metric unless told otherwise (sdkmetric.WithCardinalityLimit).
+// They are those of package leaderprom under OpenTelemetry's names, such as
+// election.is_leader and election.heartbeat.duration. Their attributes are
+// named as the labels there (role, instance_id, bucket, …), so that exported to
+// Prometheus they have the same names, and the same dashboard and alerts serve.
+// The gauges are asked of the elections when the metrics are read, and end with
+// them. What an SDK has counted of an election it keeps for as long as it
+// lives, also when that has stopped; and it shows at most 2000 sets of
+// attributes of each metric unless told otherwise
+// (sdkmetric.WithCardinalityLimit).
 package leaderotel
 
 import (
@@ -62,13 +71,16 @@ const scope = "github.com/seed-ff2cb582/leader/leaderotel"
 
 // Options say where spans and metrics go.
 type Options struct {
-	// TracerProvider makes the spans. Default: the global one, otel.GetTracerProvider.
+	// TracerProvider makes the spans. Default: the global one,
+	// otel.GetTracerProvider.
 	TracerProvider trace.TracerProvider
-	// MeterProvider makes the metrics. Default: the global one, otel.GetMeterProvider.
+	// MeterProvider makes the metrics. Default: the global one,
+	// otel.GetMeterProvider.
 	MeterProvider metric.MeterProvider
 }
 
-// Telemetry traces and measures any number of elections. Its methods may be called concurrently.
+// Telemetry traces and measures any number of elections. Its methods may be
+// called concurrently.
 type Telemetry struct {
 	tracer     trace.Tracer
 	counters   map[telemetry.Metric]metric.Int64Counter
@@ -76,8 +88,8 @@ type Telemetry struct {
 	roster     telemetry.Roster[*meter]
 }
 
-// New returns telemetry that goes where opts say. Once per provider is enough. An error comes from the MeterProvider,
-// whose SDK refuses an instrument.
+// New returns telemetry that goes where opts say. Once per provider is enough.
+// An error comes from the MeterProvider, whose SDK refuses an instrument.
 func New(opts Options) (*Telemetry, error) {
 	if opts.TracerProvider == nil {
 		opts.TracerProvider = otel.GetTracerProvider()
@@ -96,8 +108,10 @@ func New(opts Options) (*Telemetry, error) {
 	return t, nil
 }
 
-// Hooks returns the hooks that an election needs to be traced and measured. They may be given to any number of
-// elections. Of two that have the same group, InstanceID and bucket at the same time, the gauges show the one started last.
+// Hooks returns the hooks that an election needs to be traced and measured.
+// They may be given to any number of elections. Of two that have the same
+// group, InstanceID and bucket at the same time, the gauges show the one
+// started last.
 func (t *Telemetry) Hooks() leader.Hooks {
 	return leader.Hooks{PerElection: func(e leader.Election, cfg leader.ElectionConfig) leader.Hooks {
 		id := telemetry.IdentityOf(cfg)
@@ -125,7 +139,8 @@ func (t *Telemetry) instrument(m metric.Meter) error {
 	return errors.Join(append(errs, t.observe(m))...)
 }
 
-// observe makes the gauges, and has them asked of the elections whenever the metrics are read.
+// observe makes the gauges, and has them asked of the elections whenever the
+// metrics are read.
 func (t *Telemetry) observe(m metric.Meter) error {
 	gauges := make(map[telemetry.Metric]metric.Float64ObservableGauge)
 	var all []metric.Observable

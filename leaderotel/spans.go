@@ -12,8 +12,8 @@ import (
 	"github.com/seed-ff2cb582/leader/telemetry"
 )
 
-// spans are those of one election. All belongs to the election's goroutine. At most one
-// span is open: the one of the present state.
+// spans are those of one election. All belongs to the election's goroutine. At
+// most one span is open: the one of the present state.
 type spans struct {
 	tracer trace.Tracer
 	attrs  []attribute.KeyValue
@@ -113,7 +113,8 @@ func ending(t leader.Transition) []attribute.KeyValue {
 	return attrs
 }
 
-// call makes an event of a write, unless it is one of the many renewals that succeed.
+// call makes an event of a write, unless it is one of the many renewals that
+// succeed.
 func (s *spans) call(c leader.Call) {
 	if s.open == nil || c.Kind == "renew" && c.Outcome == store.OK || c.Kind == "read" {
 		return

@@ -4,11 +4,13 @@
 //	…
 //	cfg.Hooks = leader.JoinHooks(cfg.Hooks, metrics.Hooks())
 //
-// That is all, for one election or for ten thousand: each shows up when it is started, under its group (the label
-// role), its InstanceID and its bucket, and its series go away when it has stopped.
+// That is all, for one election or for ten thousand: each shows up when it is
+// started, under its group (the label role), its InstanceID and its bucket, and
+// its series go away when it has stopped.
 //
-// The gauges are asked of the election at the scrape. So election_is_leader is never 1 after the trust window
-// has closed, however long ago the last transition was.
+// The gauges are asked of the election at the scrape. So election_is_leader is
+// never 1 after the trust window has closed, however long ago the last
+// transition was.
 //
 //	election_is_leader                               1 while this instance leads
 //	election_connection_status                       1 while the store's connection is up
@@ -28,15 +30,18 @@
 //	election_callback_duration_seconds               callback: promote, demote, campaign or leader-change
 //	election_renewal_margin_ratio                    share of the trust window left at each renewal
 //
-// An outcome is ok, conflict, transient, permanent or unknown, as package store defines them. An error_type is one of
-// these but ok (of any call to the store; a conflict only where it means that somebody wrote the leader's record)
-// or one of the leader.Note constants regressed, overrun, gave-up, not-ready, panic, bid and garbled.
-// States and reasons are the constants of package leader. No label ever holds a token.
+// An outcome is ok, conflict, transient, permanent or unknown, as package store
+// defines them. An error_type is one of these but ok (of any call to the store;
+// a conflict only where it means that somebody wrote the leader's record) or
+// one of the leader.Note constants regressed, overrun, gave-up, not-ready,
+// panic, bid and garbled. States and reasons are the constants of package
+// leader. No label ever holds a token.
 //
-// An election has about 35 series, about 95 on an instance that has led, and takes some 15 KiB. A scrape of 1,000 takes
-// some 30 ms of one core.
+// An election has about 35 series, about 95 on an instance that has led, and
+// takes some 15 KiB. A scrape of 1,000 takes some 30 ms of one core.
 //
-// The module's files alerts.yaml and dashboard.json are alerting rules and a Grafana dashboard for these metrics.
+// The module's files alerts.yaml and dashboard.json are alerting rules and a
+// Grafana dashboard for these metrics.
 package leaderprom
 
 import (
@@ -49,11 +54,12 @@ import (
 	"github.com/seed-ff2cb582/leader/telemetry"
 )
 
-// Metrics are the metrics of any number of elections on one registry. Its methods may be called concurrently.
+// Metrics are the metrics of any number of elections on one registry. Its
+// methods may be called concurrently.
 type Metrics struct{ roster telemetry.Roster[*series] }
 
-// New returns metrics that are registered with reg. Once per registry is enough; a second time is a
-// prometheus.AlreadyRegisteredError.
+// New returns metrics that are registered with reg. Once per registry is
+// enough; a second time is a prometheus.AlreadyRegisteredError.
 func New(reg prometheus.Registerer) (*Metrics, error) {
 	if reg == nil {
 		return nil, errors.New("leaderprom: the registerer must not be nil")
@@ -65,8 +71,9 @@ func New(reg prometheus.Registerer) (*Metrics, error) {
 	return m, nil
 }
 
-// Hooks returns the hooks that an election needs to be shown. They may be given to any number of elections. Of two
-// that have the same group, InstanceID and bucket at the same time, the one started last is shown.
+// Hooks returns the hooks that an election needs to be shown. They may be given
+// to any number of elections. Of two that have the same group, InstanceID and
+// bucket at the same time, the one started last is shown.
 func (m *Metrics) Hooks() leader.Hooks {
 	return leader.Hooks{PerElection: func(e leader.Election, cfg leader.ElectionConfig) leader.Hooks {
 		id := telemetry.IdentityOf(cfg)
@@ -82,7 +89,8 @@ type collector struct {
 	descs []*prometheus.Desc
 }
 
-// describe returns the descriptions of all metrics, so that the registry can refuse two of a name.
+// describe returns the descriptions of all metrics, so that the registry can
+// refuse two of a name.
 func describe() (all []*prometheus.Desc) {
 	for _, m := range telemetry.All() {
 		d := m.Definition()

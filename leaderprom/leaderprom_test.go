@@ -65,7 +65,8 @@ func metrics(t *testing.T, reg prometheus.Registerer) *leaderprom.Metrics {
 	return m
 }
 
-// gather scrapes reg. The keys of the result look like election_is_leader{bucket=leaders,…}.
+// gather scrapes reg. The keys of the result look like
+// election_is_leader{bucket=leaders,…}.
 func gather(t *testing.T, reg prometheus.Gatherer) map[string]*dto.Metric {
 	t.Helper()
 	families, err := reg.Gather()
@@ -93,7 +94,8 @@ func demandGauge(t *testing.T, reg prometheus.Gatherer, name string, want float6
 	}
 }
 
-// lead has an election through everything that leaves a trace, and leaves it running.
+// lead has an election through everything that leaves a trace, and leaves it
+// running.
 func lead(t *testing.T, st *memstore.Store, hooks leader.Hooks) leader.Election {
 	t.Helper()
 	e := begin(t, st, config("reports", "worker-1", hooks), func(e leader.Election) {
@@ -347,7 +349,8 @@ func TestARoleThatIsRemovedLeavesNoSeries(t *testing.T) {
 	})
 }
 
-// A program may start the successor of an election before the former has stopped.
+// A program may start the successor of an election before the former has
+// stopped.
 func TestOfTwoElectionsOfOneNameTheLaterIsShown(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		reg := prometheus.NewPedanticRegistry()
@@ -396,7 +399,8 @@ func TestNoNameCostsTheScrape(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	// No election has such a name, but whoever calls the hooks himself may give one.
+	// No election has such a name, but whoever calls the hooks himself may give
+	// one.
 	own := hooks.PerElection(e, config("reports", "\xff", leader.Hooks{}))
 	own.Note(leader.Note{Kind: leader.NoteResolved, Call: "\xff"})
 	demandGauge(t, reg, "election_is_leader{bucket=leaders,instance_id=\uFFFD,role=reports}", 0)

@@ -6,8 +6,9 @@ import (
 	"github.com/seed-ff2cb582/leader/telemetry"
 )
 
-// A series is what is shown of one election. Each has instruments of its own, of the same descriptions: in one
-// vector for all, the removal of one election would have to look at the series of every other.
+// A series is what is shown of one election. Each has instruments of its own,
+// of the same descriptions: in one vector for all, the removal of one election
+// would have to look at the series of every other.
 type series struct {
 	id         telemetry.Identity
 	tracker    *telemetry.Tracker

@@ -1,4 +1,5 @@
-// Package probe tells load balancers, orchestrators and clients over HTTP how an election stands.
+// Package probe tells load balancers, orchestrators and clients over HTTP how
+// an election stands.
 //
 //	mux.Handle("/", probe.Handler(e, probe.Options{}))
 //
@@ -12,7 +13,9 @@
 //	/leader  200 on the leader, 503 elsewhere, with what is known of the leader as JSON ([Leader]), its address in the
 //	         header Leader-Address and its term in Leader-Term.
 //
-// An answer is about the past as soon as it is given. A proxy that sends clients to wherever /leader was 200 a
-// second ago sends some of them to a leader that is none any more: what they ask for there is to be
-// guarded by the term (see the documentation of package leader). [Redirect] sends clients to the leader without a proxy.
+// An answer is about the past as soon as it is given. A proxy that sends
+// clients to wherever /leader was 200 a second ago sends some of them to a
+// leader that is none any more: what they ask for there is to be guarded by the
+// term (see the documentation of package leader). [Redirect] sends clients to
+// the leader without a proxy.
 package probe

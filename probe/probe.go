@@ -17,7 +17,8 @@ import (
 	"github.com/seed-ff2cb582/leader/internal/shield"
 )
 
-// DefaultWindow is how long an election may take to answer if Options say nothing.
+// DefaultWindow is how long an election may take to answer if Options say
+// nothing.
 const DefaultWindow = time.Second
 
 // Headers of the answers of /leader and of [Redirect].
@@ -30,11 +31,13 @@ const (
 
 // Options are the settings of a handler. The zero value is a good one.
 type Options struct {
-	// Window is how long an election's goroutine may take to answer before /livez fails. It should be less than the
-	// caller's own timeout, and of the order of a heartbeat. Default: DefaultWindow.
+	// Window is how long an election's goroutine may take to answer before
+	// /livez fails. It should be less than the caller's own timeout, and of the
+	// order of a heartbeat. Default: DefaultWindow.
 	Window time.Duration
-	// Ready, optional, is a further condition of /readyz: a connection, a cache that is warm. Its context ends after Window.
-	// An error is shown in the answer.
+	// Ready, optional, is a further condition of /readyz: a connection, a cache
+	// that is warm. Its context ends after Window. An error is shown in the
+	// answer.
 	Ready func(ctx context.Context) error
 }
 
@@ -43,8 +46,9 @@ func Handler(e leader.Election, opts Options) http.Handler {
 	return newHandler(opts, func() map[string]leader.Election { return map[string]leader.Election{"": e} })
 }
 
-// HandlerOf serves the probes of many elections at once, as the function returns them by name at each request: those of a
-// leader.RoleManager, say, or of a sidecar. /livez and /readyz demand it of all of them, and
+// HandlerOf serves the probes of many elections at once, as the function
+// returns them by name at each request: those of a leader.RoleManager, say, or
+// of a sidecar. /livez and /readyz demand it of all of them, and
 // /leader?group=NAME asks for one.
 func HandlerOf(elections func() map[string]leader.Election, opts Options) http.Handler {
 	return newHandler(opts, elections)
@@ -79,8 +83,8 @@ func (h *handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 }
 
 // livez fails for an election whose goroutine does not answer, and for one that
-// has ended by itself: it stands no more. A restart mends both. One that was not
-// started, or was stopped on purpose, is not mended by it.
+// has ended by itself: it stands no more. A restart mends both. One that was
+// not started, or was stopped on purpose, is not mended by it.
 func (h *handler) livez(w http.ResponseWriter, r *http.Request) {
 	h.judge(w, r, func(err error) error {
 		asked := errors.Is(err, leader.ErrNotStarted) || errors.Is(err, leader.ErrStopped)
@@ -100,7 +104,8 @@ func (h *handler) readyz(w http.ResponseWriter, r *http.Request) {
 	}, h.opts.Ready)
 }
 
-// judge answers 200 if what Alive returns passes for every election, and the further condition holds.
+// judge answers 200 if what Alive returns passes for every election, and the
+// further condition holds.
 func (h *handler) judge(w http.ResponseWriter, r *http.Request, passes func(error) error, further func(context.Context) error) {
 	faults := h.faults(r.Context(), passes)
 	if further != nil {
@@ -132,7 +137,8 @@ func (h *handler) faults(ctx context.Context, passes func(error) error) []string
 	return faults
 }
 
-// ask asks one election. The election may be of another's making, and passes is the program's: a panic is a fault.
+// ask asks one election. The election may be of another's making, and passes is
+// the program's: a panic is a fault.
 func ask(ctx context.Context, e leader.Election, passes func(error) error, verdict chan<- error) {
 	var err error
 	defer func() { verdict <- err }() // also if runtime.Goexit ends this goroutine
@@ -154,7 +160,8 @@ func text(w http.ResponseWriter, faults []string) {
 // Leader is the JSON body of /leader.
 type Leader struct {
 	Group string `json:"group"`
-	// Leading tells that the answer is the leader's own: it is true where the status is 200.
+	// Leading tells that the answer is the leader's own: it is true where the
+	// status is 200.
 	Leading bool `json:"leading"`
 	// ID and Address are the leader's, as far as known; empty if nobody leads.
 	ID      string `json:"id,omitempty"`
@@ -187,7 +194,8 @@ func (h *handler) leader(w http.ResponseWriter, r *http.Request) {
 	_ = json.NewEncoder(w).Encode(l) //nolint:errchkjson // of strings and numbers; and nobody is left to tell
 }
 
-// pick finds an election by its name in the map, or by its group if it is the only one, which needs no name either.
+// pick finds an election by its name in the map, or by its group if it is the
+// only one, which needs no name either.
 func pick(ctx context.Context, elections map[string]leader.Election, name string) (leader.Election, bool) {
 	if e, ok := elections[name]; ok {
 		return e, true
@@ -198,7 +206,8 @@ func pick(ctx context.Context, elections map[string]leader.Election, name string
 	return nil, false
 }
 
-// leaderOf says who leads. Leading is what Term says, since that goes by the trust window.
+// leaderOf says who leads. Leading is what Term says, since that goes by the
+// trust window.
 func leaderOf(ctx context.Context, e leader.Election) Leader {
 	info, term := present(ctx, e), e.Term()
 	return Leader{
@@ -215,7 +224,8 @@ func present(ctx context.Context, e leader.Election) (info leader.LeaderInfo) {
 	return info
 }
 
-// announce puts the leader into the headers. An address comes from a record that another program wrote.
+// announce puts the leader into the headers. An address comes from a record
+// that another program wrote.
 func announce(h http.Header, l Leader) {
 	if l.ID == "" {
 		return

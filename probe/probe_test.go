@@ -257,7 +257,8 @@ func TestHandlerServesUnderAnyPrefixAndReadsOnly(t *testing.T) {
 	})
 }
 
-// An address stands in a record, and whoever may write that is not to write headers, too.
+// An address stands in a record, and whoever may write that is not to write
+// headers, too.
 func TestHostileAddressReachesNoHeader(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		st := memstore.New()
@@ -289,7 +290,8 @@ type over struct {
 
 func (o over) Alive(context.Context) error { return fmt.Errorf("%w: %w", leader.ErrStopped, o.why) }
 
-// A restart mends what has ended by itself, and not what was stopped on purpose.
+// A restart mends what has ended by itself, and not what was stopped on
+// purpose.
 func TestLivenessFailsWhenAnElectionHasEndedByItself(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		for _, why := range []error{leader.ErrPanicked, leader.ErrConnectionClosed} {
@@ -301,7 +303,8 @@ func TestLivenessFailsWhenAnElectionHasEndedByItself(t *testing.T) {
 	})
 }
 
-// The elections may be of another's making, and are asked in goroutines of ours.
+// The elections may be of another's making, and are asked in goroutines of
+// ours.
 func TestAnElectionThatPanicsWhenAskedIsAFault(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		h := probe.Handler(fickle{candidate(t, memstore.New(), config("g", "a"))}, probe.Options{})

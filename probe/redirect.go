@@ -10,27 +10,33 @@ import (
 	"github.com/seed-ff2cb582/leader"
 )
 
-// TermParam is the query parameter with which [Redirect] marks where a client has been sent: the number of the term.
+// TermParam is the query parameter with which [Redirect] marks where a client
+// has been sent: the number of the term.
 const TermParam = "leader-term"
 
 // RedirectOptions are the settings of Redirect. The zero value is a good one.
 type RedirectOptions struct {
-	// Local, optional, tells requests that any candidate may serve: reads that may be stale, probes.
+	// Local, optional, tells requests that any candidate may serve: reads that
+	// may be stale, probes.
 	Local func(*http.Request) bool
-	// Base, optional, returns the URL under which clients reach a leader, for addresses that are not
-	// what they should use; nil if there is none. By default it is LeaderInfo.Address: an http or https URL, or a host with a port,
-	// which is asked with the scheme of the request.
+	// Base, optional, returns the URL under which clients reach a leader, for
+	// addresses that are not what they should use; nil if there is none. By
+	// default it is LeaderInfo.Address: an http or https URL, or a host with a
+	// port, which is asked with the scheme of the request.
 	Base func(r *http.Request, l leader.LeaderInfo) *url.URL
 }
 
-// Redirect serves requests by next on the leader, and sends them there (307, which keeps method and body) from everywhere else. Where
-// no leader is known, the answer is 503 with Retry-After.
+// Redirect serves requests by next on the leader, and sends them there (307,
+// which keeps method and body) from everywhere else. Where no leader is known,
+// the answer is 503 with Retry-After.
 //
-// No client is sent in circles: the address to which it is sent carries the leader's term ([TermParam], taken off again
-// before next is called), and whoever gets it sends the client on only to the leader of a later term. As terms grow, that
-// ends.
+// No client is sent in circles: the address to which it is sent carries the
+// leader's term ([TermParam], taken off again before next is called), and
+// whoever gets it sends the client on only to the leader of a later term. As
+// terms grow, that ends.
 //
-// A leader may be deposed while next runs. What must not happen then is guarded by Election.Do or by the term, not here.
+// A leader may be deposed while next runs. What must not happen then is guarded
+// by Election.Do or by the term, not here.
 func Redirect(e leader.Election, next http.Handler, opts RedirectOptions) http.Handler {
 	if opts.Base == nil {
 		opts.Base = baseOf
@@ -83,7 +89,8 @@ func unavailable(w http.ResponseWriter, why string) {
 	http.Error(w, why, http.StatusServiceUnavailable)
 }
 
-// baseOf reads an address. What is no URL of a web server leads nowhere: it comes from a record.
+// baseOf reads an address. What is no URL of a web server leads nowhere: it
+// comes from a record.
 func baseOf(r *http.Request, l leader.LeaderInfo) *url.URL {
 	address := l.Address
 	if !strings.Contains(address, "://") {
@@ -100,7 +107,8 @@ func baseOf(r *http.Request, l leader.LeaderInfo) *url.URL {
 	return u
 }
 
-// location is where the request goes on: below the base's path, with its own query and the term.
+// location is where the request goes on: below the base's path, with its own
+// query and the term.
 func location(base *url.URL, r *http.Request, query string, term uint64) string {
 	to := url.URL{Scheme: base.Scheme, Host: base.Host}
 	to.Path = strings.TrimSuffix(base.Path, "/") + r.URL.Path
@@ -125,7 +133,8 @@ func unmarked(r *http.Request, query string) *http.Request {
 	return &plain
 }
 
-// cutTerm takes the marks out of a query, and returns the highest term. One that is no number counts as none.
+// cutTerm takes the marks out of a query, and returns the highest term. One
+// that is no number counts as none.
 func cutTerm(raw string) (query string, term uint64) {
 	if !strings.Contains(raw, TermParam+"=") {
 		return raw, 0

@@ -24,7 +24,8 @@ type site struct {
 	h http.Handler
 }
 
-// open makes the web server first, since the candidate's record names its address.
+// open makes the web server first, since the candidate's record names its
+// address.
 func open(t *testing.T) *site {
 	t.Helper()
 	s := &site{}
@@ -84,7 +85,8 @@ func TestRedirectSendsMethodBodyAndQueryToTheLeader(t *testing.T) {
 	}
 }
 
-// Two candidates that each take the other for the leader, as far as each has heard.
+// Two candidates that each take the other for the leader, as far as each has
+// heard.
 func TestRedirectSendsNobodyInCircles(t *testing.T) {
 	early, late := memstore.New(), memstore.NewWithOptions(memstore.Options{FirstRevision: 100})
 	a, b := open(t), open(t)

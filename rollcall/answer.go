@@ -12,11 +12,14 @@ import (
 	"github.com/seed-ff2cb582/leader/internal/shield"
 )
 
-// maxAsked is how many questions may wait for one candidate. More are dropped: a flood of them must not fill the memory.
+// maxAsked is how many questions may wait for one candidate. More are dropped:
+// a flood of them must not fill the memory.
 const maxAsked = 256
 
-// Hooks returns hooks with which an election answers from its start to its stop: see leader.JoinHooks. The connection stays the
-// caller's, and may be that of the election. If it cannot subscribe (it is closed), the election stands and does not answer.
+// Hooks returns hooks with which an election answers from its start to its
+// stop: see leader.JoinHooks. The connection stays the caller's, and may be
+// that of the election. If it cannot subscribe (it is closed), the election
+// stands and does not answer.
 func Hooks(nc *nats.Conn) leader.Hooks {
 	return leader.Hooks{PerElection: func(e leader.Election, cfg leader.ElectionConfig) leader.Hooks {
 		stop, err := Answer(nc, cfg, e)
@@ -31,16 +34,19 @@ func Hooks(nc *nats.Conn) leader.Hooks {
 	}}
 }
 
-// Answer lets an election answer until stop is called, which may be done more than once. cfg is the election's configuration, whose
-// Bucket must be named. Most programs use [Hooks] instead.
+// Answer lets an election answer until stop is called, which may be done more
+// than once. cfg is the election's configuration, whose Bucket must be named.
+// Most programs use [Hooks] instead.
 //
-// The user's missing right to subscribe is no error here: it is told to the connection's error handler.
+// The user's missing right to subscribe is no error here: it is told to the
+// connection's error handler.
 func Answer(nc *nats.Conn, cfg leader.ElectionConfig, e leader.Election) (stop func(), err error) {
 	sub, err := nc.Subscribe(Subject(cfg.Bucket, cfg.Group), func(m *nats.Msg) {
 		if !forAnswers(m.Reply) {
 			return
 		}
-		// The election asks the store, which may be of another's making, and this goroutine is the connection's.
+		// The election asks the store, which may be of another's making, and
+		// this goroutine is the connection's.
 		shield.Call(func() {
 			if data, err := json.Marshal(answer(e, cfg, time.Now())); err == nil {
 				_ = nc.Publish(m.Reply, data) // who asked gave up, or asks again

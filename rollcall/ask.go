@@ -14,7 +14,8 @@ import (
 	"github.com/seed-ff2cb582/leader/store"
 )
 
-// How long candidates are waited for: the first for patience, each further one for quiet after the one before.
+// How long candidates are waited for: the first for patience, each further one
+// for quiet after the one before.
 const (
 	patience = time.Second
 	quiet    = 250 * time.Millisecond
@@ -23,16 +24,19 @@ const (
 // maxAnswers ends a roll call that does not end by itself.
 const maxAnswers = 1000
 
-// ErrNoAnswer says that nobody answered, though the servers did not say that nobody listens: the candidates are cut off, or the
-// right to ask is missing.
+// ErrNoAnswer says that nobody answered, though the servers did not say that
+// nobody listens: the candidates are cut off, or the right to ask is missing.
 var ErrNoAnswer = errors.New("rollcall: no answer")
 
-// Ask asks the candidates of a group and yields them as they answer, until for a quarter of a second nobody has, or ctx is done. It ends
-// at once, without a candidate, if the servers know of none that listens. An instance that answers twice
-// is two processes with the same name.
+// Ask asks the candidates of a group and yields them as they answer, until for
+// a quarter of a second nobody has, or ctx is done. It ends at once, without a
+// candidate, if the servers know of none that listens. An instance that answers
+// twice is two processes with the same name.
 //
-// An answer that is none is yielded as an error that matches ErrMalformed; others may follow it. The other errors are the last:
-// ErrNoAnswer after a second without any answer, store.ErrInvalid for a group that can be none, and those of the connection.
+// An answer that is none is yielded as an error that matches ErrMalformed;
+// others may follow it. The other errors are the last: ErrNoAnswer after a
+// second without any answer, store.ErrInvalid for a group that can be none, and
+// those of the connection.
 func Ask(ctx context.Context, nc *nats.Conn, bucket, group string) iter.Seq2[Candidate, error] {
 	return func(yield func(Candidate, error) bool) {
 		sub, err := ask(nc, bucket, group)
@@ -63,7 +67,8 @@ func Ask(ctx context.Context, nc *nats.Conn, bucket, group string) iter.Seq2[Can
 	}
 }
 
-// All is Ask to its end: the candidates by their names. Answers that are none are passed over.
+// All is Ask to its end: the candidates by their names. Answers that are none
+// are passed over.
 func All(ctx context.Context, nc *nats.Conn, bucket, group string) ([]Candidate, error) {
 	var all []Candidate
 	for c, err := range Ask(ctx, nc, bucket, group) {
@@ -95,7 +100,8 @@ func ask(nc *nats.Conn, bucket, group string) (*nats.Subscription, error) {
 	return sub, nil
 }
 
-// next returns the next answer. Servers that know of nobody who listens answer themselves.
+// next returns the next answer. Servers that know of nobody who listens answer
+// themselves.
 func next(ctx context.Context, sub *nats.Subscription, within time.Duration) (*nats.Msg, error) {
 	ctx, cancel := context.WithTimeout(ctx, within)
 	defer cancel()

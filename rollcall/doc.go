@@ -1,7 +1,9 @@
-// Package rollcall asks the candidates of a group who they are. A record names the leader alone; who else stands, and how
-// well, only the candidates know. They answer when asked, and cost nothing otherwise: one subscription each.
+// Package rollcall asks the candidates of a group who they are. A record names
+// the leader alone; who else stands, and how well, only the candidates know.
+// They answer when asked, and cost nothing otherwise: one subscription each.
 //
-// A candidate takes part by its hooks, in Run, in an Election and in a RoleManager alike:
+// A candidate takes part by its hooks, in Run, in an Election and in a
+// RoleManager alike:
 //
 //	cfg.Hooks = leader.JoinHooks(cfg.Hooks, rollcall.Hooks(nc))
 //
@@ -15,15 +17,19 @@
 //
 //	leader-rollcall.<bucket>.<group>
 //
-// The first word is none of the subjects of records and advisories, so that rights on the one never give rights on the
-// other. A candidate of group g needs the right to subscribe to leader-rollcall.leaders.g and to publish answers:
-// allow_responses in its permissions suffices. Who asks needs the right to publish leader-rollcall.leaders.g (or
-// leader-rollcall.leaders.> for all groups) and to subscribe to its own inbox. A candidate without these rights stands as ever, and
-// does not answer.
+// The first word is none of the subjects of records and advisories, so that
+// rights on the one never give rights on the other. A candidate of group g
+// needs the right to subscribe to leader-rollcall.leaders.g and to publish
+// answers: allow_responses in its permissions suffices. Who asks needs the
+// right to publish leader-rollcall.leaders.g (or leader-rollcall.leaders.> for
+// all groups) and to subscribe to its own inbox. A candidate without these
+// rights stands as ever, and does not answer.
 //
-// A candidate answers only on subjects that were made for answers. Otherwise whoever asks could have it write
-// over its own record, by giving the record's subject as the place for the answer.
+// A candidate answers only on subjects that were made for answers. Otherwise
+// whoever asks could have it write over its own record, by giving the record's
+// subject as the place for the answer.
 //
-// Answers are what the candidates say of themselves, for people: whoever may subscribe to the subject may answer anything. Never
-// decide by them who may act.
+// Answers are what the candidates say of themselves, for people: whoever may
+// subscribe to the subject may answer anything. Never decide by them who may
+// act.
 package rollcall

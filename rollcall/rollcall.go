@@ -12,7 +12,8 @@ import (
 	"github.com/seed-ff2cb582/leader"
 )
 
-// Prefix is the first word of the subjects on which groups are asked, and the last of those on which they answer.
+// Prefix is the first word of the subjects on which groups are asked, and the
+// last of those on which they answer.
 const Prefix = "leader-rollcall"
 
 // Format is the version of the answers: see [Candidate].
@@ -23,34 +24,41 @@ func Subject(bucket, group string) string { return Prefix + "." + bucket + "." +
 
 // A Candidate is the answer of one candidate, as JSON. It never holds a token.
 type Candidate struct {
-	// Format of the answer is 1. Fields may be added to it; whatever changes the meaning of one gets another.
+	// Format of the answer is 1. Fields may be added to it; whatever changes
+	// the meaning of one gets another.
 	Format int `json:"format"`
 	// Bucket, Group and Instance say who answers.
 	Bucket   string `json:"bucket"`
 	Group    string `json:"group"`
 	Instance string `json:"instance"`
-	// State is one of the leader.State constants, Since when it last changed, by the candidate's clock, and Reason why.
+	// State is one of the leader.State constants, Since when it last changed,
+	// by the candidate's clock, and Reason why.
 	State  string        `json:"state"`
 	Since  time.Time     `json:"since,omitzero"`
 	Reason leader.Reason `json:"reason,omitempty"`
-	// Leader is who leads as far as the candidate knows, and Term that leader's term.
+	// Leader is who leads as far as the candidate knows, and Term that leader's
+	// term.
 	Leader string `json:"leader,omitempty"`
 	Term   uint64 `json:"term,omitempty"`
-	// TrustLeft is for how many milliseconds the leader's lease is good yet, as the candidate sees it: a leader's own trust window, or when
-	// a follower would challenge it. Without a leader it is 0.
+	// TrustLeft is for how many milliseconds the leader's lease is good yet, as
+	// the candidate sees it: a leader's own trust window, or when a follower
+	// would challenge it. Without a leader it is 0.
 	TrustLeft int64 `json:"trust_left_ms"`
-	// Lag is the age in milliseconds of the latest renewal that the candidate has sent or heard of, if the leader's TTL is the candidate's,
-	// as it should be. Without a leader it is 0.
+	// Lag is the age in milliseconds of the latest renewal that the candidate
+	// has sent or heard of, if the leader's TTL is the candidate's, as it
+	// should be. Without a leader it is 0.
 	Lag int64 `json:"lag_ms"`
 	// Priority, Version and Address are those of the candidate's configuration.
 	Priority int    `json:"priority,omitempty"`
 	Version  string `json:"version,omitempty"`
 	Address  string `json:"address,omitempty"`
-	// Barred says why the candidate does not campaign at present, such as leader.ReasonUnhealthy; empty if nothing keeps it.
+	// Barred says why the candidate does not campaign at present, such as
+	// leader.ReasonUnhealthy; empty if nothing keeps it.
 	Barred leader.Reason `json:"barred,omitempty"`
 	// Connection is that to the store: CONNECTED, DISCONNECTED or CLOSED.
 	Connection string `json:"connection"`
-	// Error is the latest error of a call to the store, if none has succeeded since.
+	// Error is the latest error of a call to the store, if none has succeeded
+	// since.
 	Error string `json:"error,omitempty"`
 }
 
@@ -81,8 +89,9 @@ func decode(m *nats.Msg, bucket, group string) (Candidate, error) {
 	return c, nil
 }
 
-// forAnswers tells whether a subject was made for answers, as those that Ask makes are. Those of records, of the JetStream API
-// and of whatever else a candidate may publish are not, under whatever prefix they are imported.
+// forAnswers reports whether a subject was made for answers, as those that Ask
+// makes are. Those of records, of the JetStream API and of whatever else a
+// candidate may publish are not, under whatever prefix they are imported.
 func forAnswers(subject string) bool {
 	parts := strings.Split(subject, ".")
 	for _, part := range parts {

@@ -8,7 +8,8 @@ import (
 	"github.com/nats-io/nats.go"
 )
 
-// Who asks names the subject of the answer. It must be none that means something to anybody else.
+// Who asks names the subject of the answer. It must be none that means
+// something to anybody else.
 func TestAnswersGoOnlyWhereAnswersAreMeantToGo(t *testing.T) {
 	for subject, want := range map[string]bool{
 		"_INBOX.abc.leader-rollcall":                true,

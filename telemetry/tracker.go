@@ -9,9 +9,9 @@ import (
 	"github.com/seed-ff2cb582/leader/store"
 )
 
-// A Sink takes in the measurements of one election. The labels are the values of
-// those that the metric's [Definition] names, in its order. Two goroutines call
-// a Sink, the election's and that of its callbacks, so it must be safe for
+// A Sink takes in the measurements of one election. The labels are the values
+// of those that the metric's [Definition] names, in its order. Two goroutines
+// call a Sink, the election's and that of its callbacks, so it must be safe for
 // concurrent use; the election waits for it, so it must not block.
 type Sink interface {
 	// Add counts one more.
@@ -32,17 +32,20 @@ type Tracker struct {
 
 	// promoted is when the present term began.
 	promoted time.Time
-	// claim is the correlation of the claim or term that sent and unanswered are about.
+	// claim is the correlation of the claim or term that sent and unanswered
+	// are about.
 	claim string
-	// sent is when the write left from which the trust window counts; zero if none was acknowledged.
+	// sent is when the write left from which the trust window counts; zero if
+	// none was acknowledged.
 	sent time.Time
-	// unanswered is when the first of the writes left that have had no answer since; zero without any.
+	// unanswered is when the first of the writes left that have had no answer
+	// since; zero without any.
 	unanswered time.Time
 }
 
-// Track returns a tracker that measures e into sink. The arguments e and cfg are
-// those that [leader.Hooks.PerElection] receives: cfg has its defaults filled
-// in. The tracker measures once e has been given its Hooks.
+// Track returns a tracker that measures e into sink. The arguments e and cfg
+// are those that [leader.Hooks.PerElection] receives: cfg has its defaults
+// filled in. The tracker measures once e has been given its Hooks.
 func Track(e leader.Election, cfg leader.ElectionConfig, sink Sink) *Tracker {
 	return &Tracker{election: e, sink: sink, window: machine.Trust(cfg.TTL, cfg.ClockDrift)}
 }
@@ -53,8 +56,8 @@ func (t *Tracker) Hooks() leader.Hooks {
 }
 
 // Gauges calls tell with the value of each gauge at this instant. It leaves out
-// a gauge that has none, such as Barred while nothing bars the candidate. It may
-// be called by any goroutine.
+// a gauge that has none, such as Barred while nothing bars the candidate. It
+// may be called by any goroutine.
 func (t *Tracker) Gauges(tell func(gauge Metric, value float64, labels ...string)) {
 	s := t.election.Status()
 	tell(IsLeader, number(s.IsLeader))
@@ -132,8 +135,8 @@ func (t *Tracker) call(c leader.Call) {
 	}
 }
 
-// failed reports whether a call counts as failed. A conflict is the ordinary end
-// of a lost race, and trouble only for the holder, whose record nobody else
+// failed reports whether a call counts as failed. A conflict is the ordinary
+// end of a lost race, and trouble only for the holder, whose record nobody else
 // ought to write.
 func failed(c leader.Call) bool {
 	switch c.Outcome {
@@ -151,7 +154,8 @@ func (t *Tracker) heed(c leader.Call) {
 	if c.Correlation != t.claim {
 		t.claim, t.sent, t.unanswered = c.Correlation, time.Time{}, time.Time{}
 	}
-	// A write whose answer was lost may have been seen in the record before it was given up.
+	// A write whose answer was lost may have been seen in the record before it
+	// was given up.
 	seen := t.election.Status().LastHeartbeat
 	switch {
 	case c.Outcome == store.OK:

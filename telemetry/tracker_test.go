@@ -77,7 +77,8 @@ func (l *ledger) all() map[string]int {
 	return maps.Clone(l.counts)
 }
 
-// demandMargin demands that the last renewal was acknowledged so long after its predecessor left.
+// demandMargin demands that the last renewal was acknowledged so long after its
+// predecessor left.
 func (l *ledger) demandMargin(t *testing.T, after time.Duration) {
 	t.Helper()
 	want := 1 - after.Seconds()/window.Seconds()
@@ -99,7 +100,8 @@ func (l *ledger) lowest(name string) float64 {
 	return slices.Min(l.values[name])
 }
 
-// marginBefore is the margin of the latest renewal of e, which took no time, if the window before it ended at until.
+// marginBefore is the margin of the latest renewal of e, which took no time, if
+// the window before it ended at until.
 func (l *ledger) marginBefore(until time.Time, e leader.Election) float64 {
 	return until.Sub(e.Status().LastHeartbeat).Seconds() / window.Seconds()
 }
@@ -142,7 +144,8 @@ func begin(t *testing.T, f *faultstore.Faults, id string, adapt ...func(*leader.
 	return e, l
 }
 
-// inBubble runs a test in virtual time, on a store whose writes by a candidate have the fates that say decides.
+// inBubble runs a test in virtual time, on a store whose writes by a candidate
+// have the fates that say decides.
 func inBubble(t *testing.T, policy faultstore.Policy, test func(t *testing.T, f *faultstore.Faults)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
@@ -212,7 +215,8 @@ func TestLeadershipIsNotShownLongerThanItIsTrusted(t *testing.T) {
 		time.Sleep(window - heartbeat/2 - time.Nanosecond)
 		l.demandGauge(t, "election.is_leader", 1)
 		time.Sleep(time.Nanosecond)
-		// The election's goroutine has not been let run since: the gauge looks at the window itself.
+		// The election's goroutine has not been let run since: the gauge looks
+		// at the window itself.
 		l.demandGauge(t, "election.is_leader", 0)
 		l.demandGauge(t, "election.trust.remaining", 0)
 		time.Sleep(time.Minute)
@@ -240,7 +244,8 @@ func TestAStalledProcessDidNotLeadWhileItWasStalled(t *testing.T) {
 			}})
 		})
 		time.Sleep(2 * time.Minute)
-		// The claim's window passed while its first renewal waited to be taken in.
+		// The claim's window passed while its first renewal waited to be taken
+		// in.
 		l.demandCount(t, "election.terms.ended trust-expired", 1)
 		if got := l.last(t, "election.leader.duration"); got > (heartbeat + window).Seconds() {
 			t.Errorf("led for %v s", got)

@@ -18,20 +18,24 @@ const (
 	HeaderToken = "Leader-Token" // the term's token
 )
 
-// ErrNoTerm is the error for a request that states no term at all, or has none in its context.
+// ErrNoTerm is the error for a request that states no term at all, or has none
+// in its context.
 var ErrNoTerm = errors.New("httpfence: no term")
 
-// Stamp states a group and its term in a request's headers, in place of what was stated before.
+// Stamp states a group and its term in a request's headers, in place of what
+// was stated before.
 func Stamp(h http.Header, group string, t leader.Term) {
 	h.Set(HeaderGroup, group)
 	h.Set(HeaderTerm, strconv.FormatUint(t.Number, 10))
 	h.Set(HeaderToken, t.Token)
 }
 
-// Read returns the group and the term that the headers of a request state. The error matches ErrNoTerm if they
-// state none, and fence.ErrInvalid if they are malformed: each must stand there once, the group
-// must be a name that store.ValidKey takes, the number a decimal without sign and leading
-// zeros, and the token what fence.Check takes. That also bounds their length. No error shows a token.
+// Read returns the group and the term that the headers of a request state. The
+// error matches ErrNoTerm if they state none, and fence.ErrInvalid if they are
+// malformed: each must stand there once, the group must be a name that
+// store.ValidKey takes, the number a decimal without sign and leading zeros,
+// and the token what fence.Check takes. That also bounds their length. No error
+// shows a token.
 func Read(h http.Header) (group string, t leader.Term, err error) {
 	groups, numbers, tokens := h.Values(HeaderGroup), h.Values(HeaderTerm), h.Values(HeaderToken)
 	if len(groups)+len(numbers)+len(tokens) == 0 {

@@ -11,22 +11,26 @@ import (
 	"github.com/seed-ff2cb582/leader/fence"
 )
 
-// An Enter lets the work of a term begin. The method of fence.Gate is one, and states the contract.
+// An Enter lets the work of a term begin. The method of fence.Gate is one, and
+// states the contract.
 type Enter func(ctx context.Context, t leader.Term) (work context.Context, leave func(), err error)
 
-// Require returns middleware that lets a request through only if it states a term of the group that
-// enters the gate:
+// Require returns middleware that lets a request through only if it states a
+// term of the group that enters the gate:
 //
 //	gate := fence.NewGate(restored)
 //	http.Handle("/reports/", httpfence.Require("reports", gate.Enter)(reports))
 //
-// The handler's context is the work context of enter: it ends when a newer term arrives, which then waits
-// for the handler to return. The answers to all other requests are in the package documentation; the handler
-// sees none of them, of whatever method. Mount it on the routes that change something. A handler that
-// finds out only in its own transaction that the term is stale answers with [Refuse].
+// The handler's context is the work context of enter: it ends when a newer term
+// arrives, which then waits for the handler to return. The answers to all other
+// requests are in the package documentation; the handler sees none of them, of
+// whatever method. Mount it on the routes that change something. A handler that
+// finds out only in its own transaction that the term is stale answers with
+// [Refuse].
 //
-// A service whose state is in a database fences there (package sqlfence), in the transaction of the request,
-// with the term that [Read] returns; enter may then be [Unguarded].
+// A service whose state is in a database fences there (package sqlfence), in
+// the transaction of the request, with the term that [Read] returns; enter may
+// then be [Unguarded].
 func Require(group string, enter Enter) func(http.Handler) http.Handler {
 	return func(next http.Handler) http.Handler {
 		return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -46,7 +50,8 @@ func Require(group string, enter Enter) func(http.Handler) http.Handler {
 	}
 }
 
-// Unguarded is an Enter that lets every term in: the resource behind the handler is what refuses.
+// Unguarded is an Enter that lets every term in: the resource behind the
+// handler is what refuses.
 func Unguarded(ctx context.Context, _ leader.Term) (work context.Context, leave func(), err error) {
 	return ctx, func() {}, nil
 }
@@ -68,8 +73,9 @@ type problem struct {
 	Term uint64 `json:"term,omitempty"`
 }
 
-// Refuse answers a request that err turned away: with 412, 428 or 400 as the package documentation says, and
-// with 503 for an error of another kind, whose text is not shown. Nothing must have been written to w before.
+// Refuse answers a request that err turned away: with 412, 428 or 400 as the
+// package documentation says, and with 503 for an error of another kind, whose
+// text is not shown. Nothing must have been written to w before.
 func Refuse(w http.ResponseWriter, err error) {
 	p := problemOf(err)
 	w.Header().Set("Content-Type", "application/problem+json")

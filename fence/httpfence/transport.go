@@ -9,18 +9,20 @@ import (
 	"github.com/seed-ff2cb582/leader"
 )
 
-// ErrRedirected is the error for a request that was redirected to another host, which must not learn the token.
+// ErrRedirected is the error for a request that was redirected to another host,
+// which must not learn the token.
 var ErrRedirected = errors.New("httpfence: redirected to another host")
 
-// A Transport is an http.RoundTripper that states the term of each request's context, which is that of OnPromote
-// or of Run's function, or a descendant:
+// A Transport is an http.RoundTripper that states the term of each request's
+// context, which is that of OnPromote or of Run's function, or a descendant:
 //
 //	client := &http.Client{Transport: &httpfence.Transport{Group: "reports"}}
 //	req, err := http.NewRequestWithContext(ctx, http.MethodPost, url, body)
 //
-// A request without a term is refused with ErrNoTerm, and one whose term is over with the cause of its
-// context's end (leader.ErrNotLeader); neither is sent. The token goes to the host of the
-// first request, and not where that redirects to. A Transport may be used concurrently.
+// A request without a term is refused with ErrNoTerm, and one whose term is
+// over with the cause of its context's end (leader.ErrNotLeader); neither is
+// sent. The token goes to the host of the first request, and not where that
+// redirects to. A Transport may be used concurrently.
 type Transport struct {
 	// Group is the group that the terms belong to. Required.
 	Group string
@@ -60,7 +62,8 @@ func termOf(r *http.Request) (leader.Term, error) {
 	return term, nil
 }
 
-// sameHost tells whether a redirected request stays where the first one of its chain went.
+// sameHost reports whether a redirected request stays where the first one of
+// its chain went.
 func sameHost(r *http.Request) bool {
 	first := r
 	for first.Response != nil && first.Response.Request != nil {

@@ -1,10 +1,13 @@
-// Package natsfence makes writes to NATS JetStream that a stale leader cannot make: to the keys of a key-value
-// bucket ([KV]) and to the subjects of a stream ([Stream]).
+// Package natsfence makes writes to NATS JetStream that a stale leader cannot
+// make: to the keys of a key-value bucket ([KV]) and to the subjects of a
+// stream ([Stream]).
 //
-// The group's mark stands in the same stream as the data, as the last message of a guard subject. A new leader
-// raises it first, by compare-and-swap and the rule of package fence. From then on each of its writes demands of the
-// server that the guard's last message still be that one (Nats-Expected-Last-Subject-Sequence on the guard's
-// subject). So it is the server that refuses, in the same step in which it would store, and neither
+// The group's mark stands in the same stream as the data, as the last message
+// of a guard subject. A new leader raises it first, by compare-and-swap and the
+// rule of package fence. From then on each of its writes demands of the server
+// that the guard's last message still be that one
+// (Nats-Expected-Last-Subject-Sequence on the guard's subject). So it is the
+// server that refuses, in the same step in which it would store, and neither
 // clocks nor leases nor the writer's own opinion matter:
 //
 //	err := leader.Run(ctx, nc, cfg, func(ctx context.Context, term leader.Term) error {
@@ -15,7 +18,8 @@
 //		_, err = orders.Put(ctx, "last", id) // fence.ErrStale: a newer term has begun here
 //		…
 //
-// Open before reading: what a predecessor wrote later than the guard was raised does not exist.
+// Open before reading: what a predecessor wrote later than the guard was raised
+// does not exist.
 //
 // # Outcomes
 //
@@ -31,26 +35,32 @@
 //
 // # How fast
 //
-// Writes under one guard are sent one after the other, since a replicated stream checks one at a time: a round
-// trip each, some 2,000 a second with three replicas on one machine. Groups do not wait for each other.
+// Writes under one guard are sent one after the other, since a replicated
+// stream checks one at a time: a round trip each, some 2,000 a second with
+// three replicas on one machine. Groups do not wait for each other.
 //
 // # What the stream needs
 //
-// The guard must last as long as the data. [ErrUnfit] tells of streams that would drop it: by age (unless the
-// stream allows per-message TTLs, by which the guard is exempted), by limits that discard old messages, or by
-// the retention of work queues and of interest. Warnings of an opened guard tell what weakens it: a stream whose sequences
-// begin again when it is deleted and made anew (natsstore.EnsureBucket makes one that does not), purges and rollups that the
-// stream allows, memory storage.
+// The guard must last as long as the data. [ErrUnfit] tells of streams that
+// would drop it: by age (unless the stream allows per-message TTLs, by which
+// the guard is exempted), by limits that discard old messages, or by the
+// retention of work queues and of interest. Warnings of an opened guard tell
+// what weakens it: a stream whose sequences begin again when it is deleted and
+// made anew (natsstore.EnsureBucket makes one that does not), purges and
+// rollups that the stream allows, memory storage.
 //
-// A guard that was deleted is not raised again by those who had raised it, and nobody opens over a
-// delete marker: who has led before cannot be told any more. An operator who knows that no stale leader is left puts
-// a mark there by hand, with the number of the latest term or 0, and a slash:
+// A guard that was deleted is not raised again by those who had raised it, and
+// nobody opens over a delete marker: who has led before cannot be told any
+// more. An operator who knows that no stale leader is left puts a mark there by
+// hand, with the number of the latest term or 0, and a slash:
 //
 //	nats kv put orders _fence.reports 0/
 //
 // # Permissions
 //
-// A writer needs to publish to the data's subjects and the guard's, to $JS.API.STREAM.INFO.<stream>, and to
-// $JS.API.DIRECT.GET.<stream>.<guard subject> ($JS.API.STREAM.MSG.GET.<stream> where the stream does
-// not allow direct gets). NATS cannot demand the guard: who may publish can also publish without it.
+// A writer needs to publish to the data's subjects and the guard's, to
+// $JS.API.STREAM.INFO.<stream>, and to $JS.API.DIRECT.GET.<stream>.<guard
+// subject> ($JS.API.STREAM.MSG.GET.<stream> where the stream does not allow
+// direct gets). NATS cannot demand the guard: who may publish can also publish
+// without it.
 package natsfence

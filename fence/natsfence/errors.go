@@ -10,11 +10,14 @@ import (
 	"github.com/seed-ff2cb582/leader/store"
 )
 
-// Errors of this package, for errors.Is. See the package documentation for the others.
+// Errors of this package, for errors.Is. See the package documentation for the
+// others.
 var (
-	// ErrLost: the guard stood and is gone, or was deleted, or holds what no guard wrote. It needs a person.
+	// ErrLost: the guard stood and is gone, or was deleted, or holds what no
+	// guard wrote. It needs a person.
 	ErrLost = errors.New("natsfence: the guard was lost")
-	// ErrUnfit: the stream is configured so that it cannot hold a guard. The text says what to change.
+	// ErrUnfit: the stream is configured so that it cannot hold a guard. The
+	// text says what to change.
 	ErrUnfit = errors.New("natsfence: the stream cannot hold a guard")
 )
 
@@ -22,12 +25,14 @@ var (
 var (
 	// errMoved: the guard's last message is another one.
 	errMoved = errors.New("the guard moved")
-	// errInFlight: another write under the same guard is being replicated (jetstream_batching.go,
-	// checkMsgHeadersPreClusteredProposal); the server looked no further at this one.
+	// errInFlight: another write under the same guard is being replicated
+	// (jetstream_batching.go, checkMsgHeadersPreClusteredProposal); the server
+	// looked no further at this one.
 	errInFlight = errors.New("another write under the guard is in flight")
 )
 
-// Error codes of the server (nats-server, server/errors.json) that nats.go does not name.
+// Error codes of the server (nats-server, server/errors.json) that nats.go does
+// not name.
 const (
 	codeClusterUnavailable jetstream.ErrorCode = 10008
 	codeClusterNotLeader   jetstream.ErrorCode = 10009
@@ -35,7 +40,8 @@ const (
 	codeStoreFailed        jetstream.ErrorCode = 10077
 )
 
-// classify gives the class of a failed publish. Only an explicit refusal proves that nothing was stored.
+// classify gives the class of a failed publish. Only an explicit refusal proves
+// that nothing was stored.
 func classify(err error) error {
 	var api *jetstream.APIError
 	switch {
@@ -59,11 +65,13 @@ func classifyRefusal(code jetstream.ErrorCode) error {
 	case codeClusterUnavailable, codeClusterNotLeader, codeNoResources:
 		return store.ErrTransient
 	case codeStoreFailed:
-		// A replicated stream whose leader is being shut down says so of a write that its peers have stored.
+		// A replicated stream whose leader is being shut down says so of a
+		// write that its peers have stored.
 		return store.ErrUnknown
 	default:
-		// The stream looked at the message and refused it before storing or proposing it: too large,
-		// over a limit, sealed, another stream's subject.
+		// The stream looked at the message and refused it before storing or
+		// proposing it: too large, over a limit, sealed, another stream's
+		// subject.
 		return store.ErrPermanent
 	}
 }

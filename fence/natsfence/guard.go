@@ -19,8 +19,8 @@ import (
 const (
 	// patience bounds a call whose context has no deadline.
 	patience = 5 * time.Second
-	// attemptTime bounds one request while a guard is raised: an answer that got
-	// lost is asked for again.
+	// attemptTime bounds one request while a guard is raised: an answer that
+	// got lost is asked for again.
 	attemptTime = 2 * time.Second
 )
 
@@ -44,9 +44,9 @@ type guard struct {
 
 	warnings []string
 
-	// turn holds the sequence of the guard's message, and is empty while somebody
-	// writes: a replicated stream refuses what is sent meanwhile under the same
-	// guard.
+	// turn holds the sequence of the guard's message, and is empty while
+	// somebody writes: a replicated stream refuses what is sent meanwhile under
+	// the same guard.
 	turn chan uint64
 }
 
@@ -77,9 +77,9 @@ func open(ctx context.Context, js jetstream.JetStream, stream, subject, put stri
 	return g, nil
 }
 
-// raise makes the guard bear this term's mark, and returns the sequence at which
-// it does. A raise without an answer is repeated after a look at the guard: it
-// may have been applied.
+// raise makes the guard bear this term's mark, and returns the sequence at
+// which it does. A raise without an answer is repeated after a look at the
+// guard: it may have been applied.
 func (g *guard) raise(ctx context.Context) (seq uint64, err error) {
 	var failure error
 	ended := retries().Repeat(ctx, func() bool {
@@ -149,7 +149,8 @@ func (g *guard) read(ctx context.Context) (uint64, fence.Mark, error) {
 	return m.Sequence, mark, nil
 }
 
-// write sends m under the guard. It repeats only what the server provably refused.
+// write sends m under the guard. It repeats only what the server provably
+// refused.
 func (g *guard) write(ctx context.Context, m *nats.Msg) (ack *jetstream.PubAck, err error) {
 	ctx, cancel := bounded(ctx)
 	defer cancel()

@@ -13,18 +13,22 @@ import (
 	"github.com/seed-ff2cb582/leader/store"
 )
 
-// GuardPrefix begins the keys at which the guards of a bucket stand; the group's name follows.
+// GuardPrefix begins the keys at which the guards of a bucket stand; the
+// group's name follows.
 const GuardPrefix = "_fence."
 
-// A KV writes to a key-value bucket in one term. It may be used concurrently. Reads go to the bucket itself.
+// A KV writes to a key-value bucket in one term. It may be used concurrently.
+// Reads go to the bucket itself.
 type KV struct {
 	guard  *guard
 	prefix string // of the subjects to which values are published
 }
 
-// OpenKV raises the group's guard in a bucket to the term, unless a newer one stands there already. The bucket may be
-// the election's own or any other. Errors are those of the package documentation. The call ends
-// with ctx, or after 5 seconds if that has no deadline; what is opened does not depend on ctx.
+// OpenKV raises the group's guard in a bucket to the term, unless a newer one
+// stands there already. The bucket may be the election's own or any other.
+// Errors are those of the package documentation. The call ends with ctx, or
+// after 5 seconds if that has no deadline; what is opened does not depend on
+// ctx.
 func OpenKV(ctx context.Context, js jetstream.JetStream, bucket, group string, t leader.Term) (*KV, error) {
 	key := GuardPrefix + group
 	if !store.ValidKey(group) || !store.ValidKey(key) {
@@ -39,8 +43,8 @@ func OpenKV(ctx context.Context, js jetstream.JetStream, bucket, group string, t
 	return &KV{g, prefix}, nil
 }
 
-// apiPrefix is what stands before subjects that travel to another JetStream domain or account (nats.go,
-// jetstream/kv.go, useJSPfx).
+// apiPrefix is what stands before subjects that travel to another JetStream
+// domain or account (nats.go, jetstream/kv.go, useJSPfx).
 func apiPrefix(js jetstream.JetStream) string {
 	o := js.Options()
 	switch {
@@ -53,11 +57,13 @@ func apiPrefix(js jetstream.JetStream) string {
 	}
 }
 
-// Warnings are full sentences on what weakens the guard in this bucket, each with what and why.
+// Warnings are full sentences on what weakens the guard in this bucket, each
+// with what and why.
 func (k *KV) Warnings() []string { return k.guard.warnings }
 
-// Put stores a value under a key if no newer term has begun in this bucket, and returns its revision. It does
-// not compare the key's revision: the leader is the only one who writes.
+// Put stores a value under a key if no newer term has begun in this bucket, and
+// returns its revision. It does not compare the key's revision: the leader is
+// the only one who writes.
 //
 // The call ends with ctx, or after 5 seconds if that has no deadline.
 func (k *KV) Put(ctx context.Context, key string, value []byte) (uint64, error) {

@@ -15,10 +15,11 @@ import (
 // A Stream publishes to a stream in one term. It may be used concurrently.
 type Stream struct{ guard *guard }
 
-// OpenStream raises the guard at a subject of a stream to the term, unless a newer one stands there already. The
-// subject is the group's alone, belongs to the stream, and is best one that no consumer asks for. Errors are those of the package
-// documentation. The call ends with ctx, or after 5 seconds if that has no deadline; what is
-// opened does not depend on ctx.
+// OpenStream raises the guard at a subject of a stream to the term, unless a
+// newer one stands there already. The subject is the group's alone, belongs to
+// the stream, and is best one that no consumer asks for. Errors are those of
+// the package documentation. The call ends with ctx, or after 5 seconds if that
+// has no deadline; what is opened does not depend on ctx.
 func OpenStream(ctx context.Context, js jetstream.JetStream, stream, guardSubject string, t leader.Term) (*Stream, error) {
 	if !literal(guardSubject) {
 		return nil, fmt.Errorf("%w: subject %q", fence.ErrInvalid, guardSubject)
@@ -30,21 +31,25 @@ func OpenStream(ctx context.Context, js jetstream.JetStream, stream, guardSubjec
 	return &Stream{g}, nil
 }
 
-// Warnings are full sentences on what weakens the guard in this stream, each with what and why.
+// Warnings are full sentences on what weakens the guard in this stream, each
+// with what and why.
 func (s *Stream) Warnings() []string { return s.guard.warnings }
 
-// Publish stores a message if no newer term has begun in this stream. The call ends with ctx, or after
-// 5 seconds if that has no deadline.
+// Publish stores a message if no newer term has begun in this stream. The call
+// ends with ctx, or after 5 seconds if that has no deadline.
 func (s *Stream) Publish(ctx context.Context, subject string, data []byte) (*jetstream.PubAck, error) {
 	return s.PublishMsg(ctx, &nats.Msg{Subject: subject, Data: data})
 }
 
-// PublishMsg is Publish with headers. Of those that begin with "Nats-", which the server acts on, Nats-Msg-Id and
-// Nats-TTL are allowed. The others would replace the guard's condition (Nats-Expected-…), erase the guard
-// (Nats-Rollup) or have the server write later without it (Nats-Schedule-…). m is not changed.
+// PublishMsg is Publish with headers. Of those that begin with "Nats-", which
+// the server acts on, Nats-Msg-Id and Nats-TTL are allowed. The others would
+// replace the guard's condition (Nats-Expected-…), erase the guard
+// (Nats-Rollup) or have the server write later without it (Nats-Schedule-…). m
+// is not changed.
 //
-// An acknowledgement with Duplicate set tells that the message was stored before, and nothing now. A replicated
-// stream says so to a stale leader, too, since it looks at Nats-Msg-Id first.
+// An acknowledgement with Duplicate set tells that the message was stored
+// before, and nothing now. A replicated stream says so to a stale leader, too,
+// since it looks at Nats-Msg-Id first.
 func (s *Stream) PublishMsg(ctx context.Context, m *nats.Msg) (*jetstream.PubAck, error) {
 	if !literal(m.Subject) || m.Subject == s.guard.subject {
 		return nil, fmt.Errorf("%w: subject %q", fence.ErrInvalid, m.Subject)
@@ -58,7 +63,8 @@ func (s *Stream) PublishMsg(ctx context.Context, m *nats.Msg) (*jetstream.PubAck
 	return s.guard.write(ctx, m)
 }
 
-// literal tells whether a subject is one that can be published to: without wildcards, blanks and empty parts.
+// literal reports whether a subject is one that can be published to: without
+// wildcards, blanks and empty parts.
 func literal(subject string) bool {
 	if strings.ContainsAny(subject, " \t\r\n\x00") {
 		return false

@@ -1,9 +1,11 @@
-// Package sqlfence keeps stale leaders out of SQL databases: PostgreSQL, MySQL and MariaDB (InnoDB),
-// and SQLite, through database/sql and the driver of the caller's choice.
+// Package sqlfence keeps stale leaders out of SQL databases: PostgreSQL, MySQL
+// and MariaDB (InnoDB), and SQLite, through database/sql and the driver of the
+// caller's choice.
 //
-// One small table holds the mark of each group. A leader's transaction first calls [Fence.Admit],
-// which applies the rule of package fence and locks the group's row until the transaction ends; what else the
-// transaction does is then committed with the mark or not at all:
+// One small table holds the mark of each group. A leader's transaction first
+// calls [Fence.Admit], which applies the rule of package fence and locks the
+// group's row until the transaction ends; what else the transaction does is
+// then committed with the mark or not at all:
 //
 //	f, err := sqlfence.New(sqlfence.PostgreSQL, "leader_fence") // once; f.Schema() makes the table
 //	…
@@ -15,8 +17,9 @@
 //
 // # Why that is enough
 //
-// The row lock puts the transactions of one group in an order. A transaction that was admitted delays the first
-// one of a newer term until it is committed or rolled back; after that, its own term is refused.
+// The row lock puts the transactions of one group in an order. A transaction
+// that was admitted delays the first one of a newer term until it is committed
+// or rolled back; after that, its own term is refused.
 //
 //   - PostgreSQL, READ COMMITTED (the default): the upsert waits for the row and looks at its newest
 //     version. From REPEATABLE READ on, a transaction that began before a takeover fails with
@@ -26,16 +29,19 @@
 //   - SQLite: the first statement takes the one write lock of the database. Set busy_timeout, or
 //     a transaction that finds it taken fails at once with SQLITE_BUSY.
 //
-// Call Admit before anything else in the transaction. On MySQL a plain read before it fixes a
-// snapshot that may be older than the predecessor's last commit, and what is computed
-// from it and written is a lost update; on SQLite such a transaction fails with SQLITE_BUSY.
+// Call Admit before anything else in the transaction. On MySQL a plain read
+// before it fixes a snapshot that may be older than the predecessor's last
+// commit, and what is computed from it and written is a lost update; on SQLite
+// such a transaction fails with SQLITE_BUSY.
 //
-// Admitted transactions of a group run one after the other. Where that is too slow, use
-// [Fence.AdmitShared], or a table (and group) for each part of the data that may change independently.
+// Admitted transactions of a group run one after the other. Where that is too
+// slow, use [Fence.AdmitShared], or a table (and group) for each part of the
+// data that may change independently.
 //
 // # Other languages
 //
-// [Fence.Statements] returns the SQL. For PostgreSQL and a table named leader_fence:
+// [Fence.Statements] returns the SQL. For PostgreSQL and a table named
+// leader_fence:
 //
 //	CREATE TABLE IF NOT EXISTS leader_fence (
 //	  group_name text PRIMARY KEY, term bigint NOT NULL, digest text NOT NULL);
@@ -49,12 +55,13 @@
 //	…
 //	COMMIT;
 //
-// The digest is the SHA-256 of the token in lower-case hexadecimal, so that a reader of the table cannot
-// pass for the leader.
+// The digest is the SHA-256 of the token in lower-case hexadecimal, so that a
+// reader of the table cannot pass for the leader.
 //
 // # What is left to the caller
 //
-// The table is as durable as the database: one that loses commits at a failover (asynchronous
-// replicas, restored backups) loses the mark with the data. Whoever may delete from the table
-// can reset the fence. A commit whose answer was lost may have happened, as ever.
+// The table is as durable as the database: one that loses commits at a failover
+// (asynchronous replicas, restored backups) loses the mark with the data.
+// Whoever may delete from the table can reset the fence. A commit whose answer
+// was lost may have happened, as ever.
 package sqlfence

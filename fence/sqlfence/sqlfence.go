@@ -12,18 +12,21 @@ import (
 	"github.com/seed-ff2cb582/leader/store"
 )
 
-// ErrNotAdmitted is AdmitShared's error for a term that Admit has not let in before. It is not ErrStale: Admit may let it in.
+// ErrNotAdmitted is AdmitShared's error for a term that Admit has not let in
+// before. It is not ErrStale: Admit may let it in.
 var ErrNotAdmitted = errors.New("sqlfence: the term was not admitted before")
 
-// A Fence is a table of marks in a database. It is immutable, and may be used concurrently.
+// A Fence is a table of marks in a database. It is immutable, and may be used
+// concurrently.
 type Fence struct {
 	dialect Dialect
 	sql     Statements
 }
 
-// New returns a fence on a table: a name, or schema.name, of letters, digits and underscores.
-// The name is quoted in all statements, so that PostgreSQL keeps its case. Anything else is an error
-// that matches fence.ErrInvalid. The database is not looked at; [Fence.Schema] makes the table.
+// New returns a fence on a table: a name, or schema.name, of letters, digits
+// and underscores. The name is quoted in all statements, so that PostgreSQL
+// keeps its case. Anything else is an error that matches fence.ErrInvalid. The
+// database is not looked at; [Fence.Schema] makes the table.
 func New(d Dialect, table string) (*Fence, error) {
 	s, err := statements(d, table)
 	if err != nil {
@@ -32,23 +35,24 @@ func New(d Dialect, table string) (*Fence, error) {
 	return &Fence{dialect: d, sql: s}, nil
 }
 
-// Schema returns the statement that makes the table if there is none. It belongs to the program's
-// migrations. Any number of programs may run it at the same instant.
+// Schema returns the statement that makes the table if there is none. It
+// belongs to the program's migrations. Any number of programs may run it at the
+// same instant.
 func (f *Fence) Schema() string { return f.sql.Schema }
 
 // Statements returns all statements, for programs that do not use database/sql.
 func (f *Fence) Statements() Statements { return f.sql }
 
-// Admit applies the rule within tx, and locks the group's row until tx ends. Call it before anything else in
-// tx, and roll back on every error:
+// Admit applies the rule within tx, and locks the group's row until tx ends.
+// Call it before anything else in tx, and roll back on every error:
 //
 //   - fence.ErrStale, as a *fence.StaleError: a newer term was admitted. It stays so.
 //   - fence.ErrInvalid: no term, or no group's name, or a number that does not fit the column (2^63 and more).
 //   - all others are the driver's: deadlocks, serialization failures and busy databases among
 //     them, for which the transaction is repeated as usual.
 //
-// It waits for transactions of the group that are under way, for as long as ctx and the database's own
-// timeouts allow.
+// It waits for transactions of the group that are under way, for as long as ctx
+// and the database's own timeouts allow.
 func (f *Fence) Admit(ctx context.Context, tx *sql.Tx, group string, t leader.Term) error {
 	want, err := check(group, t)
 	if err != nil {
@@ -77,14 +81,16 @@ func (f *Fence) Admit(ctx context.Context, tx *sql.Tx, group string, t leader.Te
 	return nil
 }
 
-// AdmitShared admits a term that Admit let in before, with a shared lock: transactions of the term run side
-// by side, and a newer term waits for all of them. So a leader calls Admit in one transaction of its
-// own when its term begins, and AdmitShared in all others, before anything else in each of them. Mixing both
-// in one transaction invites deadlocks.
+// AdmitShared admits a term that Admit let in before, with a shared lock:
+// transactions of the term run side by side, and a newer term waits for all of
+// them. So a leader calls Admit in one transaction of its own when its term
+// begins, and AdmitShared in all others, before anything else in each of them.
+// Mixing both in one transaction invites deadlocks.
 //
-// Errors are those of Admit and ErrNotAdmitted. On PostgreSQL transactions of an old term that overlap without
-// a gap can keep a newer one waiting, so give them a lock_timeout or a deadline. SQLite has one
-// writer at a time in any case.
+// Errors are those of Admit and ErrNotAdmitted. On PostgreSQL transactions of
+// an old term that overlap without a gap can keep a newer one waiting, so give
+// them a lock_timeout or a deadline. SQLite has one writer at a time in any
+// case.
 func (f *Fence) AdmitShared(ctx context.Context, tx *sql.Tx, group string, t leader.Term) error {
 	want, err := check(group, t)
 	if err != nil {
@@ -105,8 +111,9 @@ func (f *Fence) AdmitShared(ctx context.Context, tx *sql.Tx, group string, t lea
 	return &fence.StaleError{Refused: want, Last: last}
 }
 
-// Do runs act in a transaction that begins with Admit, and commits it if act returns nil. It does not repeat
-// anything. An error of the commit leaves open whether it happened, as with every database.
+// Do runs act in a transaction that begins with Admit, and commits it if act
+// returns nil. It does not repeat anything. An error of the commit leaves open
+// whether it happened, as with every database.
 func (f *Fence) Do(ctx context.Context, db *sql.DB, group string, t leader.Term, act func(tx *sql.Tx) error) error {
 	tx, err := db.BeginTx(ctx, nil)
 	if err != nil {
@@ -122,8 +129,9 @@ func (f *Fence) Do(ctx context.Context, db *sql.DB, group string, t leader.Term,
 	return tx.Commit()
 }
 
-// Last returns the mark of the latest admitted term that is committed, the zero Mark if there is none. It
-// is for people and tests: what it returns may be outdated at once.
+// Last returns the mark of the latest admitted term that is committed, the zero
+// Mark if there is none. It is for people and tests: what it returns may be
+// outdated at once.
 func (f *Fence) Last(ctx context.Context, db *sql.DB, group string) (fence.Mark, error) {
 	return f.read(ctx, db, f.sql.Last, group)
 }

@@ -26,21 +26,26 @@ func (d Dialect) String() string {
 	return [...]string{PostgreSQL: "PostgreSQL", MySQL: "MySQL", SQLite: "SQLite"}[d]
 }
 
-// Statements are the SQL of a fence, for migrations and for programs that do not use database/sql.
-// Placeholders are those of the dialect.
+// Statements are the SQL of a fence, for migrations and for programs that do
+// not use database/sql. Placeholders are those of the dialect.
 type Statements struct {
-	// Schema makes the table if there is none. It is one statement, on PostgreSQL a DO block with semicolons in it.
+	// Schema makes the table if there is none. It is one statement, on
+	// PostgreSQL a DO block with semicolons in it.
 	Schema string
-	// Admit applies the rule to a group, a term and a digest (see fence.Digest), and locks the group's row
-	// until the transaction ends. On MySQL the arguments are group, term, digest, term, digest, term.
+	// Admit applies the rule to a group, a term and a digest (see
+	// fence.Digest), and locks the group's row until the transaction ends. On
+	// MySQL the arguments are group, term, digest, term, digest, term.
 	//
-	// On PostgreSQL and SQLite 1 affected row means admitted, 0 stale. On MySQL the number says nothing
-	// (it depends on the driver's flags): admitted is what Mark then reads back as its own.
+	// On PostgreSQL and SQLite 1 affected row means admitted, 0 stale. On MySQL
+	// the number says nothing (it depends on the driver's flags): admitted is
+	// what Mark then reads back as its own.
 	Admit string
-	// Mark reads the term and the digest of a group after Admit, within the same transaction.
+	// Mark reads the term and the digest of a group after Admit, within the
+	// same transaction.
 	Mark string
-	// Share reads them with a lock that admitted transactions of the same term can hold
-	// side by side, and that a newer term has to wait for. On SQLite it follows Claim.
+	// Share reads them with a lock that admitted transactions of the same term
+	// can hold side by side, and that a newer term has to wait for. On SQLite
+	// it follows Claim.
 	Share string
 	// Claim, on SQLite only, takes the database's write lock, for a group.
 	Claim string
@@ -48,7 +53,8 @@ type Statements struct {
 	Last string
 }
 
-// tableName allows one identifier, or a schema and one. PostgreSQL cuts longer ones off at 63 bytes.
+// tableName allows one identifier, or a schema and one. PostgreSQL cuts longer
+// ones off at 63 bytes.
 var tableName = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]{0,62}(\.[A-Za-z_][A-Za-z0-9_]{0,62})?$`)
 
 func statements(d Dialect, table string) (Statements, error) {

@@ -32,12 +32,14 @@ type candidate struct {
 func plain(bucket, group, id string, ttl time.Duration) leader.ElectionConfig {
 	return leader.ElectionConfig{
 		Bucket: bucket, Group: group, InstanceID: id, TTL: ttl, HeartbeatInterval: ttl / 3, DeleteOnStop: true,
-		// Each section makes its bucket on servers of its own, where there was none before.
+		// Each section makes its bucket on servers of its own, where there was
+		// none before.
 		AcquireGrace: leader.GraceOff,
 	}
 }
 
-// join makes a candidate on NATS and starts it. moved may be shared by candidates that are awaited together.
+// join makes a candidate on NATS and starts it. moved may be shared by
+// candidates that are awaited together.
 func (l *lab) join(nc *nats.Conn, cfg leader.ElectionConfig, moved chan struct{}) (*candidate, error) {
 	c := &candidate{id: cfg.InstanceID, calls: map[string]int{}, moved: moved}
 	cfg.Hooks = leader.Hooks{Transition: c.transition, Call: c.call}

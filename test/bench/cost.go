@@ -66,7 +66,8 @@ func measureRenewal(l *lab) error {
 	return nil
 }
 
-// measureSteady: one leader and ten followers, each with a connection of its own.
+// measureSteady: one leader and ten followers, each with a connection of its
+// own.
 func measureSteady(l *lab) error {
 	const followers, heartbeat = 10, 100 * time.Millisecond
 	bucket, err := l.bucket(l.one)
@@ -136,8 +137,8 @@ func measureSteady(l *lab) error {
 	return nil
 }
 
-// measureThousand: memory and goroutines of a thousand elections on one connection. The servers are
-// in another process.
+// measureThousand: memory and goroutines of a thousand elections on one
+// connection. The servers are in another process.
 func measureThousand(l *lab) error {
 	n := l.N(1000, 100)
 	for _, shared := range []bool{true, false} {
@@ -210,7 +211,8 @@ func (l *lab) crowd(bucket string, n int, shared bool) error {
 		if err != nil {
 			return err
 		}
-		// What the process has once (the connections' own goroutines, the runtime's) is no election's.
+		// What the process has once (the connections' own goroutines, the
+		// runtime's) is no election's.
 		const perProcess = 10
 		bytes, each := harness.Measure().Each(before, n)
 		name := fmt.Sprintf("%d elections by %s, %s side: ", n, how, side)

@@ -12,8 +12,8 @@ import (
 	"github.com/seed-ff2cb582/leader/test/internal/harness"
 )
 
-// measureCrash: from the last acknowledged renewal (the instant at which it left) of a leader that falls
-// silent to the successor's IsLeader.
+// measureCrash: from the last acknowledged renewal (the instant at which it
+// left) of a leader that falls silent to the successor's IsLeader.
 func measureCrash(l *lab) error {
 	for _, on := range []*servers{l.one, l.three} {
 		ttls := []time.Duration{300 * time.Millisecond, time.Second, 3 * time.Second}
@@ -34,7 +34,8 @@ func measureCrash(l *lab) error {
 	return nil
 }
 
-// crashes lets the leaders of n groups crash, spread over time so that they do not load each other.
+// crashes lets the leaders of n groups crash, spread over time so that they do
+// not load each other.
 func (l *lab) crashes(on *servers, ttl time.Duration, n int) (harness.Samples, error) {
 	bucket, err := l.bucket(on)
 	if err != nil {
@@ -53,7 +54,8 @@ func (l *lab) crashes(on *servers, ttl time.Duration, n int) (harness.Samples, e
 	return samples, err
 }
 
-// crash closes the leader's connection after an acknowledged renewal, and waits for the successor.
+// crash closes the leader's connection after an acknowledged renewal, and waits
+// for the successor.
 func (l *lab) crash(on *servers, sound *nats.Conn, bucket, group string, ttl time.Duration) (time.Duration, error) {
 	nc, err := on.Connect()
 	if err != nil {

@@ -13,8 +13,9 @@ import (
 	"github.com/seed-ff2cb582/leader/test/internal/harness"
 )
 
-// measureExpiry lets a lease run out among few and among many candidates. It counts
-// what they send until one of them leads, and how long that takes beyond the lease.
+// measureExpiry lets a lease run out among few and among many candidates. It
+// counts what they send until one of them leads, and how long that takes beyond
+// the lease.
 func measureExpiry(l *lab) error {
 	sizes := []int{2, 3, 20, 200, 1000}
 	if l.Quick {
@@ -28,8 +29,8 @@ func measureExpiry(l *lab) error {
 	return nil
 }
 
-// expiryTTL is the lease of the leader that dies among n, and of all others. A thousand on
-// one machine would be kept busy by the renewals of a shorter one.
+// expiryTTL is the lease of the leader that dies among n, and of all others. A
+// thousand on one machine would be kept busy by the renewals of a shorter one.
 func expiryTTL(n int) time.Duration {
 	if n < 1000 {
 		return time.Second
@@ -68,8 +69,8 @@ func (l *lab) expiries(n, rounds int) error {
 	return nil
 }
 
-// gather starts n candidates: one that leads, and then the rest, some at a time. They
-// meet no contention, as in a group that grew by and by.
+// gather starts n candidates: one that leads, and then the rest, some at a
+// time. They meet no contention, as in a group that grew by and by.
 func (r *expiryRun) gather(n int) error {
 	if err := r.add("c0", r.ttl); err != nil {
 		return err
@@ -87,8 +88,8 @@ func (r *expiryRun) gather(n int) error {
 	return harness.Each(n-1, 20, func(i int) error { return r.add(fmt.Sprint("c", i+1), r.ttl) })
 }
 
-// round gives the lead to a candidate that is dead: it has a record and no process. The
-// others follow it until its lease runs out.
+// round gives the lead to a candidate that is dead: it has a record and no
+// process. The others follow it until its lease runs out.
 func (r *expiryRun) round() error {
 	old, err := r.successor(&candidate{})
 	if err != nil {
@@ -117,8 +118,9 @@ func (r *expiryRun) round() error {
 	return nil
 }
 
-// successor waits until somebody leads anew, and all others follow. It looks now and
-// then, and not at each event: a thousand candidates need the processors.
+// successor waits until somebody leads anew, and all others follow. It looks
+// now and then, and not at each event: a thousand candidates need the
+// processors.
 func (r *expiryRun) successor(old *candidate) (c *candidate, err error) {
 	before := old.led()
 	err = r.l.Await("a successor", nil, func() bool {
@@ -130,8 +132,8 @@ func (r *expiryRun) successor(old *candidate) (c *candidate, err error) {
 	return c, err
 }
 
-// bury writes the dead leader's record over that of old, and returns when it did:
-// from then on its lease runs.
+// bury writes the dead leader's record over that of old, and returns when it
+// did: from then on its lease runs.
 func (r *expiryRun) bury(old *candidate) (at time.Time, err error) {
 	record, err := json.Marshal(map[string]any{
 		"id": "dead", "token": nats.NewInbox(), "ttl": r.ttl.Milliseconds(), "drift": 0.1, "renewal": 1, "term": old.Term().Number,
@@ -164,7 +166,8 @@ func (r *expiryRun) sent() (s sending, t traffic, err error) {
 }
 
 // report adds up the rounds of a group of n. The targets are those of many; few
-// candidates may not be slower than ten milliseconds' uniform choice would let them be.
+// candidates may not be slower than ten milliseconds' uniform choice would let
+// them be.
 func (r *expiryRun) report(n int) {
 	slices.Sort(r.claims)
 	slices.Sort(r.others)

@@ -1,5 +1,5 @@
-// Bench measures what this project promises about speed and cost, and prints each figure beside its
-// target.
+// Bench measures what this project promises about speed and cost, and prints
+// each figure beside its target.
 //
 //	go run ./test/bench               everything, about three minutes
 //	go run ./test/bench -quick        a small run, to see that it works
@@ -7,10 +7,10 @@
 //	go run ./test/bench -json         the figures as JSON
 //
 // The servers run in a process of their own, one alone and three as a cluster,
-// with file storage, over loopback. Every candidate whose speed is measured has a
-// connection of its own, as candidates in different processes have. A figure that misses its target is marked
-// MISS; that is no error, since the machine may be busy: see the floor, which is measured in
-// the same run.
+// with file storage, over loopback. Every candidate whose speed is measured has
+// a connection of its own, as candidates in different processes have. A figure
+// that misses its target is marked MISS; that is no error, since the machine
+// may be busy: see the floor, which is measured in the same run.
 package main
 
 import (

@@ -60,7 +60,8 @@ func (r *report) add(f figure, v *verdict) {
 	r.Figures = append(r.Figures, f)
 }
 
-// durations adds the median and the 99th percentile of samples, in milliseconds.
+// durations adds the median and the 99th percentile of samples, in
+// milliseconds.
 func (r *report) durations(name string, samples harness.Samples, relative string, v *verdict) {
 	r.add(figure{
 		Name: name, N: len(samples), Unit: "ms",

@@ -11,7 +11,8 @@ import (
 	"github.com/seed-ff2cb582/leader/test/internal/harness"
 )
 
-// measureTakeover: a candidate that is preferred asks the leader for the lead. How long does nobody lead?
+// measureTakeover: a candidate that is preferred asks the leader for the lead.
+// How long does nobody lead?
 func measureTakeover(l *lab) error {
 	for _, c := range []struct {
 		what string
@@ -30,7 +31,8 @@ func measureTakeover(l *lab) error {
 	return nil
 }
 
-// takeover makes a group in which the second to come is preferred, and returns how long nobody led between the two.
+// takeover makes a group in which the second to come is preferred, and returns
+// how long nobody led between the two.
 func (l *lab) takeover(on *servers) (gap time.Duration, err error) {
 	bucket, err := l.bucket(on)
 	if err != nil {

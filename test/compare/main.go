@@ -1,13 +1,16 @@
-// Compare measures this project beside other libraries that elect leaders, in one run and by the same work, and judges it by the
-// targets in internal/figure. It needs Linux.
+// Compare measures this project beside other libraries that elect leaders, in
+// one run and by the same work, and judges it by the targets in
+// internal/figure. It needs Linux.
 //
 //	go run .           everything, about ten minutes; prints the results and writes the pages that hold them
 //	go run . --quick   a little of everything, which judges safety alone; writes nothing
 //
-// Exit codes: 0, or 1 if a guarantee of this project failed or something could not be measured, 2 for a wrong command line. A missed target of
-// speed or cost is printed and is no error: the machine may be busy.
+// Exit codes: 0, or 1 if a guarantee of this project failed or something could
+// not be measured, 2 for a wrong command line. A missed target of speed or cost
+// is printed and is no error: the machine may be busy.
 //
-// A further library is one file in internal/peer: it implements peer.Library and is named in peer.Libraries.
+// A further library is one file in internal/peer: it implements peer.Library
+// and is named in peer.Libraries.
 package main
 
 import (
@@ -37,7 +40,8 @@ func main() {
 	os.Exit(run(context.Background(), os.Args[1:], os.Stdin, os.Stdout, os.Stderr))
 }
 
-// Commands are those of the command line; the last three are processes that the first one starts.
+// Commands are those of the command line; the last three are processes that the
+// first one starts.
 type commands struct {
 	Run       runCommand   `cmd:"" default:"withargs" help:"Measure and judge."`
 	Pages     pagesCommand `cmd:"" help:"Write the pages again from the figures of the latest full run."`

@@ -17,7 +17,8 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// No figure of speed is judged here: a test must not depend on the machine being fast.
+// No figure of speed is judged here: a test must not depend on the machine
+// being fast.
 func TestEveryLibraryDoesTheWork(t *testing.T) {
 	for _, section := range []string{"handover", "faults"} {
 		var out, log bytes.Buffer

@@ -1,4 +1,5 @@
-// Package built builds the leader command for tests that run it as a user would, as a program of its own, and runs it.
+// Package built builds the leader command for tests that run it as a user
+// would, as a program of its own, and runs it.
 package built
 
 import (
@@ -12,8 +13,10 @@ import (
 	"testing"
 )
 
-// Run builds the command, stores its path in program, runs the tests, and removes the command again. It returns the
-// exit code of the tests, for [os.Exit]; a command that can not be built is told of on stderr, and the code is 1.
+// Run builds the command, stores its path in program, runs the tests, and
+// removes the command again. It returns the exit code of the tests, for
+// [os.Exit]; a command that can not be built is told of on stderr, and the code
+// is 1.
 func Run(m *testing.M, program *string) int {
 	dir, err := os.MkdirTemp("", "leader-test-")
 	if err != nil {
@@ -30,8 +33,8 @@ func Run(m *testing.M, program *string) int {
 	return m.Run()
 }
 
-// Try runs a program to its end, for as long as the context lets it, in an environment with nothing of the caller's but the
-// PATH.
+// Try runs a program to its end, for as long as the context lets it, in an
+// environment with nothing of the caller's but the PATH.
 func Try(ctx context.Context, tb testing.TB, program string, args ...string) (code int, stdout, stderr string) {
 	tb.Helper()
 	cmd := exec.CommandContext(ctx, program, args...)

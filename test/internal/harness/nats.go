@@ -37,8 +37,8 @@ type NATSOptions struct {
 	Port int
 }
 
-// ServeNATS is the process of nats-servers: see [Serve]. It tells the parent its
-// [Servers].
+// ServeNATS is the process of nats-servers: see [Serve]. It tells the parent
+// its [Servers].
 func ServeNATS(opts NATSOptions, stdin io.Reader, stdout io.Writer) error {
 	var lab natslab.Program
 	defer lab.Close()

@@ -28,8 +28,8 @@ type Run struct {
 // Measures reports whether the run is to measure the section of that name.
 func (r Run) Measures(section string) bool { return strings.Contains(section, r.Only) }
 
-// Measure calls f, which measures what, and reports on the progress. An error of
-// f names what.
+// Measure calls f, which measures what, and reports on the progress. An error
+// of f names what.
 func (r Run) Measure(what string, f func() error) error {
 	begun := time.Now()
 	if err := f(); err != nil {
@@ -57,8 +57,9 @@ func (r Run) Pause(d time.Duration) error {
 	}
 }
 
-// Await waits until cond holds, and no longer than [Patience]. It looks whenever
-// moved, which may be nil, delivers, and each time that Look has passed.
+// Await waits until cond holds, and no longer than [Patience]. It looks
+// whenever moved, which may be nil, delivers, and each time that Look has
+// passed.
 func (r Run) Await(what string, moved <-chan struct{}, cond func() bool) error {
 	limit := time.NewTimer(Patience)
 	defer limit.Stop()

@@ -9,7 +9,8 @@ import (
 // Samples are durations that were measured, in the order in which they were.
 type Samples []time.Duration
 
-// Percentile is the smallest sample that is not less than p % of all, 0 of none.
+// Percentile is the smallest sample that is not less than p % of all, 0 of
+// none.
 func (s Samples) Percentile(p float64) time.Duration {
 	if len(s) == 0 {
 		return 0

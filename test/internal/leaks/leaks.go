@@ -1,4 +1,5 @@
-// Package leaks fails tests on clusters of servers that leave goroutines behind.
+// Package leaks fails tests on clusters of servers that leave goroutines
+// behind.
 package leaks
 
 import (
@@ -7,11 +8,13 @@ import (
 	"go.uber.org/goleak"
 )
 
-// Main runs the tests of a package that starts clusters, and exits, as [goleak.VerifyTestMain]: with a failure if they left
-// goroutines behind. Packages without clusters have no need of it.
+// Main runs the tests of a package that starts clusters, and exits, as
+// [goleak.VerifyTestMain]: with a failure if they left goroutines behind.
+// Packages without clusters have no need of it.
 //
-// What a cluster leaves behind does not count: a server that is shut down while it makes a stream (which was acknowledged
-// already, by the others) never closes the stream's files (nats-server 2.15.2, see docs/track-record.md).
+// What a cluster leaves behind does not count: a server that is shut down while
+// it makes a stream (which was acknowledged already, by the others) never
+// closes the stream's files (nats-server 2.15.2, see docs/track-record.md).
 func Main(m *testing.M) {
 	goleak.VerifyTestMain(m,
 		goleak.IgnoreTopFunction("github.com/nats-io/nats-server/v2/server.(*fileStore).flushStreamStateLoop"),

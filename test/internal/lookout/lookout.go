@@ -11,7 +11,8 @@ import (
 	"github.com/seed-ff2cb582/leader"
 )
 
-// interval is the time between two looks. A test that knows when somebody begins to lead adds a [Lookout.Look] of its own.
+// interval is the time between two looks. A test that knows when somebody
+// begins to lead adds a [Lookout.Look] of its own.
 const interval = 2 * time.Millisecond
 
 // A Lookout watches the candidates of one group. It is safe for concurrent use.
@@ -26,8 +27,9 @@ type member struct {
 	leader.Election
 }
 
-// Keep begins a lookout, which ends with the test and fails it if two led at one instant. Cleanups that the test registers
-// later, such as the stop of its candidates, are watched.
+// Keep begins a lookout, which ends with the test and fails it if two led at
+// one instant. Cleanups that the test registers later, such as the stop of its
+// candidates, are watched.
 func Keep(tb testing.TB) *Lookout {
 	tb.Helper()
 	l := &Lookout{}
@@ -71,7 +73,8 @@ func (l *Lookout) sample(ctx context.Context) {
 	}
 }
 
-// Look looks for one who leads in the same term before and after another was seen to lead.
+// Look looks for one who leads in the same term before and after another was
+// seen to lead.
 func (l *Lookout) Look() {
 	l.mu.Lock()
 	defer l.mu.Unlock()

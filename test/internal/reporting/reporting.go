@@ -1,5 +1,5 @@
-// Package reporting is what the reports of the labs and the benchmarks have in common: where they were made, and
-// paragraphs of Markdown.
+// Package reporting is what the reports of the labs and the benchmarks have in
+// common: where they were made, and paragraphs of Markdown.
 package reporting
 
 import (
@@ -24,7 +24,8 @@ func CPU() string {
 	return "unknown processor"
 }
 
-// Load is the load average over one minute, or "unknown": above the number of cores figures of speed are worth little.
+// Load is the load average over one minute, or "unknown": above the number of
+// cores figures of speed are worth little.
 func Load() string {
 	one, _, _ := strings.Cut(Loads(), " ")
 	return one
@@ -43,7 +44,8 @@ func Loads() string {
 // width is that of the Markdown in this project, in characters.
 const width = 120
 
-// Fill breaks a paragraph into lines of at most 120 characters. A longer word has a line of its own.
+// Fill breaks a paragraph into lines of at most 120 characters. A longer word
+// has a line of its own.
 func Fill(text string) string {
 	var b strings.Builder
 	used := 0

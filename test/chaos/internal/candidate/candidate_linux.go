@@ -79,10 +79,11 @@ type seat struct {
 	// term is the term whose work runs, and ctx its context.
 	term atomic.Uint64
 	ctx  atomic.Pointer[termContext]
-	// ledBefore is the term that the latest sample found it to lead in, and asked counts samples. Only the sampler touches them.
+	// ledBefore is the term that the latest sample found it to lead in, and
+	// asked counts samples. Only the sampler touches them.
 	ledBefore uint64
 	asked     int
-	zombie    context.CancelFunc // of the writer of the last term; only callbacks touch it
+	stale     context.CancelFunc // of the writer of the last term; only callbacks touch it
 }
 
 type termContext struct {
@@ -119,8 +120,9 @@ func (p *process) prepare() (err error) {
 	return nil
 }
 
-// connect returns a connection as a program should have it that is to outlive everything; its reconnect
-// buffer is that of the default, which delivers writes long after they were given up.
+// connect returns a connection as a program should have it that is to outlive
+// everything; its reconnect buffer is that of the default, which delivers
+// writes long after they were given up.
 func (p *process) connect() (*nats.Conn, error) {
 	return nats.Connect(strings.Join(p.spec.URLs, ","),
 		nats.Name(p.spec.Name),
@@ -227,7 +229,8 @@ func (s *seat) note(n leader.Note) {
 	}
 }
 
-// promoted is OnPromote: it works until the term ends. Its writer goes on for a while longer, as a zombie.
+// promoted is OnPromote: it works until the term ends. Its writer goes on for a
+// while longer, as a stale writer.
 func (s *seat) promoted(ctx context.Context, _ string) {
 	term, _ := leader.TermFromContext(ctx)
 	over := ctx.Err() != nil
@@ -237,10 +240,10 @@ func (s *seat) promoted(ctx context.Context, _ string) {
 		At: Now(), Who: s.who, Kind: history.EventPromoteBegin,
 		Term: term.Number, Correlation: term.Correlation(), Over: over,
 	})
-	if s.zombie != nil {
-		s.zombie() // of the last term, at the latest now
+	if s.stale != nil {
+		s.stale() // of the last term, at the latest now
 	}
-	s.zombie = s.p.ledger.write(term)
+	s.stale = s.p.ledger.write(term)
 	<-ctx.Done()
 	s.p.journal.add(history.Event{At: Now(), Who: s.who, Kind: history.EventPromoteEnd, Term: term.Number})
 }

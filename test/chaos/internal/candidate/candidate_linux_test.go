@@ -13,7 +13,8 @@ import (
 	"github.com/seed-ff2cb582/leader/test/chaos/internal/history"
 )
 
-// The lab reads what a killed process left, so that each answer must be in the file as soon as it was given.
+// The lab reads what a killed process left, so that each answer must be in the
+// file as soon as it was given.
 func TestEqualAnswersAreOneRunAndEachIsInTheFileAtOnce(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "samples")
 	r, err := newRecorder(path, 2)

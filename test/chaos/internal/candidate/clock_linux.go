@@ -32,15 +32,15 @@ func newClock(rate int) clock {
 	return clock{time.Now(), int64(rate)}
 }
 
-// instant turns a time of this process into an instant of the machine's clock, or a little later: the process may be
-// stopped between the two readings.
+// instant turns a time of this process into an instant of the machine's clock,
+// or a little later: the process may be stopped between the two readings.
 func (c clock) instant(t time.Time) int64 {
 	ago := time.Since(t)
 	return Now() - int64(ago)*skew.True/c.rate
 }
 
-// together is how far apart in time readings of both clocks may be that count as
-// one.
+// together is how far apart in time readings of both clocks may be that count
+// as one.
 const together = 100 * time.Microsecond
 
 // reading reads both clocks at once: again, if the process was stopped between.

@@ -1,12 +1,14 @@
-// Package candidate is a process of the fire lab that takes part in an election, as one candidate or as hundreds. It
-// samples what it believes every millisecond, writes to a guarded resource while it leads and for a while
+// Package candidate is a process of the fire lab that takes part in an
+// election, as one candidate or as hundreds. It samples what it believes every
+// millisecond, writes to a guarded resource while it leads and for a while
 // after, and goes on with that whatever happens to it.
 package candidate
 
 import "time"
 
-// A Spec is what a process is to do. It comes as the first line of its standard input; the orders follow, a JSON string
-// each. The process ends with its input, at once and without a release.
+// A Spec is what a process is to do. It comes as the first line of its standard
+// input; the orders follow, a JSON string each. The process ends with its
+// input, at once and without a release.
 type Spec struct {
 	Name     string // of the process
 	IDs      []string
@@ -20,13 +22,14 @@ type Spec struct {
 	Heartbeat time.Duration
 	Timeout   time.Duration // of each call to the store
 	CoolDown  bool
-	// ClockRate is that of the process's clocks, in thousandths of the machine's:
-	// what package skew was told for it. 0 means the machine's.
+	// ClockRate is that of the process's clocks, in thousandths of the
+	// machine's: what package skew was told for it. 0 means the machine's.
 	ClockRate int
 	// DemoteTimeout is how long the release waits for the work.
 	DemoteTimeout time.Duration
 
-	// Ledger is the URL of the guarded resource that speaks HTTP, and Guarded that of the server with the guarded bucket.
+	// Ledger is the URL of the guarded resource that speaks HTTP, and Guarded
+	// that of the server with the guarded bucket.
 	Ledger  string
 	Guarded string
 
@@ -38,7 +41,8 @@ type Spec struct {
 const (
 	GuardedBucket = "ledger"
 	GuardedGroup  = "fire"
-	// RefusedSubject is where candidates publish, on the guarded server, that a write was refused as stale.
+	// RefusedSubject is where candidates publish, on the guarded server, that a
+	// write was refused as stale.
 	RefusedSubject = "refused"
 )
 

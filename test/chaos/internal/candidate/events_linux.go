@@ -8,7 +8,8 @@ import (
 	"github.com/seed-ff2cb582/leader/test/chaos/internal/history"
 )
 
-// A journal writes events to a file, each by one call, so that it is there whatever becomes of the process.
+// A journal writes events to a file, each by one call, so that it is there
+// whatever becomes of the process.
 type journal struct {
 	mu    sync.Mutex
 	f     *os.File
@@ -23,7 +24,8 @@ func newJournal(path string, c clock) (*journal, error) {
 	return &journal{f: f, clock: c}, nil
 }
 
-// add writes an event. A candidate that cannot tell what it does must not do it.
+// add writes an event. A candidate that cannot tell what it does must not do
+// it.
 func (j *journal) add(e history.Event) {
 	e.Clock = j.clock.reading()
 	line, err := json.Marshal(e)

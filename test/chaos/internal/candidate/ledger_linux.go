@@ -21,11 +21,13 @@ import (
 const (
 	postEvery = 5 * time.Millisecond
 	putEvery  = 20 * time.Millisecond
-	// haunting is for how long a writer goes on after the first refusal. Until then it goes on whatever has become of its term.
-	haunting = 5 * time.Second
+	// staleFor is how long a writer goes on after the first refusal. Until then
+	// it goes on whatever has become of its term.
+	staleFor = 5 * time.Second
 )
 
-// A ledger writes to the guarded resources. It states its term, and does not look whether it still leads.
+// A ledger writes to the guarded resources. It states its term, and does not
+// look whether it still leads.
 type ledger struct {
 	spec   Spec
 	client *http.Client
@@ -60,16 +62,18 @@ func (l *ledger) close() {
 	l.nc.Close()
 }
 
-// write writes for a term until haunting has passed since the first refusal, or the writer is cancelled: for long after the term.
+// write writes for a term until staleFor has passed since the first refusal, or
+// the writer is cancelled: long after the term, as a stale writer.
 func (l *ledger) write(term leader.Term) (cancel context.CancelFunc) {
 	ctx, cancel := context.WithCancel(l.ctx)
-	l.wg.Go(func() { haunt(ctx, postEvery, func() bool { return l.post(ctx, term) }) })
+	l.wg.Go(func() { goOn(ctx, postEvery, func() bool { return l.post(ctx, term) }) })
 	l.wg.Go(func() { l.putAll(ctx, term) })
 	return cancel
 }
 
-// haunt calls write again and again until haunting has passed since it was refused first.
-func haunt(ctx context.Context, d time.Duration, write func() (refused bool)) {
+// goOn calls write again and again until staleFor has passed since it was
+// refused first.
+func goOn(ctx context.Context, d time.Duration, write func() (refused bool)) {
 	tick := time.NewTicker(d)
 	defer tick.Stop()
 	var end <-chan time.Time
@@ -77,7 +81,7 @@ func haunt(ctx context.Context, d time.Duration, write func() (refused bool)) {
 		select {
 		case <-tick.C:
 			if write() && end == nil {
-				end = time.After(haunting)
+				end = time.After(staleFor)
 			}
 		case <-end:
 			return
@@ -103,7 +107,8 @@ func (l *ledger) post(ctx context.Context, term leader.Term) (refused bool) {
 	return resp.StatusCode == http.StatusPreconditionFailed
 }
 
-// putAll writes to the guarded bucket. The guard is raised once; a zombie's writes go on under it.
+// putAll writes to the guarded bucket. The guard is raised once, and a stale
+// writer's writes go on under it.
 func (l *ledger) putAll(ctx context.Context, term leader.Term) {
 	kv, err := l.open(ctx, term)
 	if err != nil {
@@ -111,13 +116,14 @@ func (l *ledger) putAll(ctx context.Context, term leader.Term) {
 		return // superseded already, or over
 	}
 	key := fmt.Sprintf("w.%s.%d", l.spec.Name, term.Number)
-	haunt(ctx, putEvery, func() bool {
+	goOn(ctx, putEvery, func() bool {
 		_, err := kv.Put(ctx, key, []byte("x"))
 		return l.refused(err)
 	})
 }
 
-// refused tells whether a write was refused as stale, and the lab, which sees only what is stored.
+// refused reports whether a write was refused as stale. It tells the lab, too,
+// which sees only what is stored.
 func (l *ledger) refused(err error) bool {
 	if !errors.Is(err, fence.ErrStale) {
 		return false

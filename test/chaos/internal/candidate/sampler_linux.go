@@ -12,8 +12,10 @@ import (
 
 const sampleEvery = time.Millisecond
 
-// sample asks every candidate all the time what it believes. It has a thread of its own, which the kernel wakes: where the runtime
-// did, a process that was stopped would look at all that it has missed before the sampler could see what it believes until then.
+// sample asks every candidate all the time what it believes. It has a thread of
+// its own, which the kernel wakes: where the runtime did, a process that was
+// stopped would look at all that it has missed before the sampler could see
+// what it believes until then.
 func (p *process) sample() {
 	runtime.LockOSThread()
 	pause := unix.NsecToTimespec(int64(sampleEvery))
@@ -27,7 +29,8 @@ func (p *process) sample() {
 	}
 }
 
-// ask asks once. The order changes from time to time: who is asked first may find out for the others that the term is over.
+// ask asks once. The order changes from time to time: who is asked first may
+// find out for the others that the term is over.
 func (s *seat) ask() history.Answer {
 	a := history.Answer{Work: s.term.Load()}
 	s.asked++
@@ -41,8 +44,9 @@ func (s *seat) ask() history.Answer {
 	return a
 }
 
-// askLeader asks IsLeader for itself, since it is a promise of its own: one that says that it leads, and in no term, leads in
-// the one that it led in before.
+// askLeader asks IsLeader for itself, since it is a promise of its own: one
+// that says that it leads, and in no term, leads in the one that it led in
+// before.
 func (s *seat) askLeader() uint64 {
 	term := s.e.Term().Number
 	led := s.ledBefore

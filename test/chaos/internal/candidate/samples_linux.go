@@ -10,7 +10,8 @@ import (
 	"github.com/seed-ff2cb582/leader/test/chaos/internal/history"
 )
 
-// A recorder writes answers to a file that is mapped into memory: see package history. One goroutine uses it.
+// A recorder writes answers to a file that is mapped into memory: see package
+// history. One goroutine uses it.
 type recorder struct {
 	words   []uint64
 	current []*row // by candidate
@@ -40,7 +41,8 @@ func newRecorder(path string, candidates int) (*recorder, error) {
 	return &recorder{words: words, current: make([]*row, candidates)}, nil
 }
 
-// add takes in one answer. When the file is full it only counts on, which whoever reads it sees.
+// add takes in one answer. When the file is full it only counts on, which
+// whoever reads it sees.
 func (r *recorder) add(who int, a history.Answer, s history.Sample) {
 	c := r.current[who]
 	if c == nil || c.answer != a {

@@ -24,8 +24,9 @@ func vitals() history.Vitals {
 	return v
 }
 
-// leaveTime is how long the library's goroutines may take to be gone after Stop: no more than it takes the scheduler to run them
-// to their last instruction, on the busiest machine.
+// leaveTime is how long the library's goroutines may take to be gone after
+// Stop: no more than it takes the scheduler to run them to their last
+// instruction, on the busiest machine.
 const leaveTime = 10 * time.Second
 
 // leftovers returns the stacks of the library's goroutines that do not end.
@@ -54,7 +55,7 @@ func ours() (stacks []string) {
 	return stacks
 }
 
-// isOurs tells whether a goroutine runs, or was started by, the library.
+// isOurs reports whether a goroutine runs, or was started by, the library.
 func isOurs(stack string) bool {
 	const root = "github.com/seed-ff2cb582/leader"
 	for _, part := range []string{".", "/store/", "/internal/"} {

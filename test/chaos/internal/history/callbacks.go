@@ -2,8 +2,8 @@ package history
 
 import "slices"
 
-// callbacks is G3: of each candidate, promotions and demotions alternate and do not overlap, each term is promoted once, and
-// none that is over.
+// callbacks is G3: of each candidate, promotions and demotions alternate and do
+// not overlap, each term is promoted once, and none that is over.
 func (j *judge) callbacks(p Process) {
 	for who, id := range p.IDs {
 		c := callbacks{j: j, p: p, who: who, id: id, next: EventPromoteBegin, seen: map[uint64]Event{}}
@@ -58,11 +58,13 @@ func (c *callbacks) begin(e Event) {
 	}
 }
 
-// stall is a time without samples that is long enough for a term to end between the library's own look at it and the call of
-// OnPromote. Only a process that does not run takes so long.
+// stall is a time without samples that is long enough for a term to end between
+// the library's own look at it and the call of OnPromote. Only a process that
+// does not run takes so long.
 const stall = 100_000_000 // ns
 
-// stalled tells whether the process did not run in the second before an instant, as far as its samples tell.
+// stalled reports whether the process did not run in the second before an
+// instant, as far as its samples tell.
 func (c *callbacks) stalled(at int64) bool {
 	last := int64(0)
 	for _, r := range c.p.Runs {
@@ -81,7 +83,8 @@ func (c *callbacks) stalled(at int64) bool {
 	return last != 0 && at-last >= stall // it stood still until now
 }
 
-// workFirst is G4: a release leaves when the callbacks of its term have returned, or their time is spent.
+// workFirst is G4: a release leaves when the callbacks of its term have
+// returned, or their time is spent.
 func (j *judge) workFirst(p Process) {
 	for _, e := range p.Events {
 		if e.Kind != EventCall || !lets(e.Call) || e.Correlation == "" {
@@ -102,7 +105,8 @@ func (j *judge) workFirst(p Process) {
 	}
 }
 
-// endOfWork returns when OnDemote of a term was about to return, 0 if it never was.
+// endOfWork returns when OnDemote of a term was about to return, 0 if it never
+// was.
 func endOfWork(p Process, who int, term uint64) int64 {
 	for _, e := range p.Events {
 		if e.Who == who && e.Kind == EventDemoteEnd && e.Term == term {
@@ -112,9 +116,10 @@ func endOfWork(p Process, who int, term uint64) int64 {
 	return 0
 }
 
-// overSince returns an instant at which a term was certainly still on, from which its DemoteTimeout is counted.
+// overSince returns an instant at which a term was certainly still on, from
+// which its DemoteTimeout is counted.
 func (j *judge) overSince(p Process, who int, term uint64) int64 {
-	for _, r := range j.reigns {
+	for _, r := range j.leaderships {
 		if r.process == p.Name && r.id == p.IDs[who] && r.term == term && r.track == trackLeader {
 			return r.last.T0
 		}
@@ -122,9 +127,10 @@ func (j *judge) overSince(p Process, who int, term uint64) int64 {
 	return 0
 }
 
-// vacancies is G4 as the successor sees it: who leads at once, since the last leader released, finds that one's work stopped.
+// vacancies is G4 as the successor sees it: who leads at once, since the last
+// leader released, finds that one's work stopped.
 func (j *judge) vacancies() {
-	led := slices.DeleteFunc(slices.Clone(j.reigns), func(r reign) bool { return r.track != trackLeader || r.term == Unknown })
+	led := slices.DeleteFunc(slices.Clone(j.leaderships), func(r leadership) bool { return r.track != trackLeader || r.term == Unknown })
 	for i := 1; i < len(led); i++ {
 		before, after := led[i-1], led[i]
 		p := j.process(before.process)
@@ -151,15 +157,17 @@ func (j *judge) process(name string) Process {
 // lets tells the calls by which a candidate lets others lead at once.
 func lets(call string) bool { return call == "release" || call == "offer" }
 
-// vacant tells whether a reign began by a claim that the one before let it make at once: on a vacancy, or on a record that was offered.
-func (j *judge) vacant(r reign) bool {
+// vacant reports whether a leadership began by a claim that the one before let
+// it make at once: on a vacancy, or on a record that was offered.
+func (j *judge) vacant(r leadership) bool {
 	p := j.process(r.process)
 	return slices.ContainsFunc(p.Events, func(e Event) bool {
 		return e.Kind == EventTransition && p.IDs[e.Who] == r.id && e.To == "LEADER" && e.Term == r.term && (e.Reason == "vacant" || e.Reason == "offered")
 	})
 }
 
-// released tells whether the store acknowledged the release of a term, or the term's record was offered.
+// released reports whether the store acknowledged the release of a term, or the
+// term's record was offered.
 func released(p Process, who int, term uint64) bool {
 	correlation := ""
 	for _, e := range p.Events {

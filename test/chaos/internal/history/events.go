@@ -21,7 +21,8 @@ const (
 	EventVitals       = "vitals"
 )
 
-// An Event is something that a candidate tells. It is written to a file at once, so that it survives the process.
+// An Event is something that a candidate tells. It is written to a file at
+// once, so that it survives the process.
 type Event struct {
 	At   int64  `json:"at"`
 	Who  int    `json:"who"`
@@ -29,7 +30,8 @@ type Event struct {
 
 	Term        uint64 `json:"term,omitempty"`
 	Correlation string `json:"correlation,omitempty"` // of the term or the claim
-	// Over: the context of the term that OnPromote was called for had ended already.
+	// Over: the context of the term that OnPromote was called for had ended
+	// already.
 	Over bool `json:"over,omitempty"`
 
 	// Of transitions.
@@ -43,7 +45,8 @@ type Event struct {
 
 	// Error is what Stop returned.
 	Error string `json:"error,omitempty"`
-	// Left are the stacks of goroutines that the library left behind after Stop.
+	// Left are the stacks of goroutines that the library left behind after
+	// Stop.
 	Left []string `json:"left,omitempty"`
 
 	Vitals *Vitals `json:"vitals,omitempty"`
@@ -52,7 +55,8 @@ type Event struct {
 }
 
 // A Reading is one of the process's own monotonic clock, from the start of the
-// process, and one of the machine's at the same instant. Both are in nanoseconds.
+// process, and one of the machine's at the same instant. Both are in
+// nanoseconds.
 type Reading struct {
 	Own  int64 `json:"own"`
 	True int64 `json:"true"`
@@ -65,7 +69,8 @@ type Vitals struct {
 	Descriptors int64 `json:"descriptors"`
 }
 
-// Events reads a file of events. A last line that was cut off by the end of its process is left out.
+// Events reads a file of events. A last line that was cut off by the end of its
+// process is left out.
 func Events(r io.Reader) ([]Event, error) {
 	var events []Event
 	for lines := bufio.NewReader(r); ; {

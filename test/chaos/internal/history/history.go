@@ -4,7 +4,8 @@ import "time"
 
 // A Process is what one process of candidates left behind.
 type Process struct {
-	// Name tells it from every other of the round, also from those that ran under the same InstanceIDs before.
+	// Name tells it from every other of the round, also from those that ran
+	// under the same InstanceIDs before.
 	Name   string
 	IDs    []string // the candidates
 	Runs   []Run
@@ -16,8 +17,9 @@ type Process struct {
 	Died string
 }
 
-// MeasuredRate returns at which rate the process's clocks ran, in thousandths of
-// the machine's, as far as its events tell; ok means that they span long enough.
+// MeasuredRate returns at which rate the process's clocks ran, in thousandths
+// of the machine's, as far as its events tell; ok means that they span long
+// enough.
 func (p Process) MeasuredRate() (rate float64, ok bool) {
 	if len(p.Events) == 0 {
 		return 0, false
@@ -43,7 +45,8 @@ type Wait struct {
 	After string // which faults
 	// From is when they had ended and the store took writes again.
 	From int64
-	// Led is when a candidate answered that it leads, for the first time after From. 0: nobody did before the lab gave up.
+	// Led is when a candidate answered that it leads, for the first time after
+	// From. 0: nobody did before the lab gave up.
 	Led   int64
 	Limit time.Duration
 }
@@ -57,9 +60,11 @@ type Write struct {
 // A Resource is what a guarded resource saw.
 type Resource struct {
 	Name string
-	// Accepted are the writes in the order in which they took effect, in rows of equal ones.
+	// Accepted are the writes in the order in which they took effect, in rows
+	// of equal ones.
 	Accepted []Write
-	// Stale counts the attempts that came with a term older than one that had been accepted, and Total all attempts.
+	// Stale counts the attempts that came with a term older than one that had
+	// been accepted, and Total all attempts.
 	Stale, Total uint64
 }
 
@@ -69,10 +74,12 @@ type Round struct {
 	Stored    []Stored
 	Waits     []Wait
 	Resources []Resource
-	// Forgot are the times in which the store lost writes that it had acknowledged, because the lab made it. Terms before and
-	// after are not compared (docs/protocol.md, A1 and A2), and that is all that is excused.
+	// Forgot are the times in which the store lost writes that it had
+	// acknowledged, because the lab made it. Terms before and after are not
+	// compared (docs/protocol.md, A1 and A2), and that is all that is excused.
 	Forgot []Sample
-	// Settle is for how long a claim of before may still be promoted, at the most.
+	// Settle is for how long a claim of before may still be promoted, at the
+	// most.
 	Settle time.Duration
 	// DemoteTimeout is that of the candidates, on the fastest of their clocks.
 	DemoteTimeout time.Duration

@@ -16,10 +16,10 @@ type Violation struct {
 // String names both.
 func (v Violation) String() string { return v.Guarantee + ": " + v.Text }
 
-// Judge returns what a round shows to be violated. It errs on the side of the candidates: what it returns is certain, as
-// far as the machine's clock is one.
+// Judge returns what a round shows to be violated. It errs on the side of the
+// candidates: what it returns is certain, as far as the machine's clock is one.
 func Judge(r Round) []Violation {
-	j := judge{round: r, reigns: reigns(r.Processes)}
+	j := judge{round: r, leaderships: leaderships(r.Processes)}
 	j.oneLeader()
 	j.termsGrow()
 	j.noWayBack()
@@ -36,9 +36,9 @@ func Judge(r Round) []Violation {
 }
 
 type judge struct {
-	round  Round
-	reigns []reign
-	found  []Violation
+	round       Round
+	leaderships []leadership
+	found       []Violation
 }
 
 func (j *judge) condemn(guarantee, format string, args ...any) {
@@ -53,8 +53,9 @@ const (
 	trackContext track = "the term's context"
 )
 
-// A reign is the time in which a candidate said without a break that it leads in a term.
-type reign struct {
+// A leadership is the time in which a candidate said without a break that it
+// leads in a term.
+type leadership struct {
 	process string
 	id      string
 	track   track
@@ -63,12 +64,13 @@ type reign struct {
 	last    Sample
 }
 
-// The certain part of a reign is from the end of its first sample to the beginning of its last one: a term that is over
-// never begins again (which noWayBack sees to), so that the candidate led at every instant between.
-func (r reign) from() int64 { return r.first.T1 }
-func (r reign) to() int64   { return r.last.T0 }
+// The certain part of a leadership is from the end of its first sample to the
+// beginning of its last one: a term that is over never begins again (which
+// noWayBack sees to), so that the candidate led at every instant between.
+func (r leadership) from() int64 { return r.first.T1 }
+func (r leadership) to() int64   { return r.last.T0 }
 
-func (r reign) String() string {
+func (r leadership) String() string {
 	return fmt.Sprintf("%s of %s in %s, term %d", r.track, r.id, r.process, r.term)
 }
 
@@ -78,18 +80,18 @@ type holding struct {
 	term        uint64
 }
 
-func (r reign) holding() holding { return holding{r.process, r.id, r.term} }
+func (r leadership) holding() holding { return holding{r.process, r.id, r.term} }
 
-func (r reign) sameCandidate(o reign) bool { return r.process == o.process && r.id == o.id }
+func (r leadership) sameCandidate(o leadership) bool { return r.process == o.process && r.id == o.id }
 
-// reigns joins runs whose answer on a track is the same.
-func reigns(processes []Process) []reign {
-	var all []reign
+// leaderships joins runs whose answer on a track is the same.
+func leaderships(processes []Process) []leadership {
+	var all []leadership
 	for _, p := range processes {
-		open := map[int]map[track]*reign{}
+		open := map[int]map[track]*leadership{}
 		for _, run := range p.Runs {
 			if open[run.Who] == nil {
-				open[run.Who] = map[track]*reign{trackLeader: nil, trackContext: nil}
+				open[run.Who] = map[track]*leadership{trackLeader: nil, trackContext: nil}
 			}
 			for t, term := range map[track]uint64{trackLeader: run.Answer.Leader, trackContext: run.Answer.Ctx} {
 				r := open[run.Who][t]
@@ -102,7 +104,7 @@ func reigns(processes []Process) []reign {
 				}
 				open[run.Who][t] = nil
 				if term != 0 {
-					open[run.Who][t] = &reign{p.Name, p.IDs[run.Who], t, term, run.First, run.Last}
+					open[run.Who][t] = &leadership{p.Name, p.IDs[run.Who], t, term, run.First, run.Last}
 				}
 			}
 		}
@@ -114,23 +116,24 @@ func reigns(processes []Process) []reign {
 			}
 		}
 	}
-	slices.SortFunc(all, func(a, b reign) int {
+	slices.SortFunc(all, func(a, b leadership) int {
 		return cmp.Or(cmp.Compare(a.first.T1, b.first.T1), cmp.Compare(a.process, b.process), cmp.Compare(a.track, b.track))
 	})
 	return all
 }
 
-// oneLeader is G1: certain reigns of different candidates have no instant in common. Two terms are condemned once, by whichever of
-// their tracks meet first.
+// oneLeader is G1: certain leaderships of different candidates have no instant
+// in common. Two terms are condemned once, by whichever of their tracks meet
+// first.
 func (j *judge) oneLeader() {
 	type pair struct{ a, b holding }
 	condemned := map[pair]bool{}
-	var open []reign // that may reach into later ones
-	for _, r := range j.reigns {
+	var open []leadership // that may reach into later ones
+	for _, r := range j.leaderships {
 		if r.to() < r.from() {
 			continue // a single sample proves no span
 		}
-		open = slices.DeleteFunc(open, func(o reign) bool { return o.to() < r.from() })
+		open = slices.DeleteFunc(open, func(o leadership) bool { return o.to() < r.from() })
 		for _, o := range open {
 			p := pair{o.holding(), r.holding()}
 			if o.sameCandidate(r) || condemned[p] || condemned[pair{p.b, p.a}] {
@@ -143,22 +146,24 @@ func (j *judge) oneLeader() {
 	}
 }
 
-func shared(a, b reign) time.Duration {
+func shared(a, b leadership) time.Duration {
 	return time.Duration(min(a.to(), b.to()) - max(a.from(), b.from())).Truncate(time.Microsecond)
 }
 
-// termsGrow is G2: no term begins after a later one has begun, and no two candidates lead in one term.
+// termsGrow is G2: no term begins after a later one has begun, and no two
+// candidates lead in one term.
 func (j *judge) termsGrow() {
-	byAge := map[int][]reign{}
-	for _, r := range j.reigns {
+	byAge := map[int][]leadership{}
+	for _, r := range j.leaderships {
 		if age, ok := j.age(r); ok && r.term != Unknown {
 			byAge[age] = append(byAge[age], r)
 		}
 	}
 	for _, terms := range byAge {
-		// A reign is compared with that of a later term that was first seen earliest.
-		slices.SortStableFunc(terms, func(a, b reign) int { return cmp.Compare(b.term, a.term) })
-		var earliest *reign
+		// A leadership is compared with that of a later term that was first
+		// seen earliest.
+		slices.SortStableFunc(terms, func(a, b leadership) int { return cmp.Compare(b.term, a.term) })
+		var earliest *leadership
 		for i, r := range terms {
 			if i > 0 && terms[i-1].term == r.term && !terms[i-1].sameCandidate(r) {
 				j.condemn("G2", "one term, two leaders: %v, and %v", terms[i-1], r)
@@ -173,9 +178,9 @@ func (j *judge) termsGrow() {
 	}
 }
 
-// age tells between which two losses of the store a reign began, unless that cannot be told: a claim may be promoted
-// a while after it was stored.
-func (j *judge) age(r reign) (age int, ok bool) {
+// age tells between which two losses of the store a leadership began, unless
+// that cannot be told: a claim may be promoted a while after it was stored.
+func (j *judge) age(r leadership) (age int, ok bool) {
 	for _, f := range j.round.Forgot {
 		if r.first.T1 >= f.T0 && r.first.T0 <= f.T1+int64(j.round.Settle) {
 			return 0, false
@@ -187,15 +192,17 @@ func (j *judge) age(r reign) (age int, ok bool) {
 	return age, true
 }
 
-// noWayBack is the part of G3 on which the certainty of reigns rests: a term that is over does not begin again. Where the store forgot
-// a claim, the candidate's next one may get the same revision, and be another term of the same number.
+// noWayBack is the part of G3 on which the certainty of leaderships rests: a
+// term that is over does not begin again. Where the store forgot a claim, the
+// candidate's next one may get the same revision, and be another term of the
+// same number.
 func (j *judge) noWayBack() {
 	type key struct {
 		holding
 		track track
 	}
 	ended := map[key]int64{}
-	for _, r := range j.reigns {
+	for _, r := range j.leaderships {
 		k := key{r.holding(), r.track}
 		if end, seen := ended[k]; seen && r.term != Unknown && !(j.claimedTwice(r) && j.forgotBetween(end, r.first.T1)) {
 			j.condemn("G3", "a term that was over began again: %v", r)
@@ -204,8 +211,9 @@ func (j *judge) noWayBack() {
 	}
 }
 
-// claimedTwice reports whether a candidate was promoted for two claims of one number.
-func (j *judge) claimedTwice(r reign) bool {
+// claimedTwice reports whether a candidate was promoted for two claims of one
+// number.
+func (j *judge) claimedTwice(r leadership) bool {
 	p := j.process(r.process)
 	claims := map[string]bool{}
 	for _, e := range p.Events {
@@ -216,8 +224,9 @@ func (j *judge) claimedTwice(r reign) bool {
 	return len(claims) > 1
 }
 
-// forgotBetween reports whether the store may have forgotten a claim that was promoted before an instant, so that one promoted by a
-// later instant got its revision again.
+// forgotBetween reports whether the store may have forgotten a claim that was
+// promoted before an instant, so that one promoted by a later instant got its
+// revision again.
 func (j *judge) forgotBetween(promoted, again int64) bool {
 	return slices.ContainsFunc(j.round.Forgot, func(f Sample) bool {
 		return again >= f.T0 && promoted <= f.T1+int64(j.round.Settle)
@@ -244,7 +253,7 @@ func (j *judge) honest() {
 			claims[s.Revision] = append(claims[s.Revision], s)
 		}
 	}
-	for _, r := range j.reigns {
+	for _, r := range j.leaderships {
 		stored := claims[r.term]
 		if len(stored) == 0 {
 			continue // the lab may have missed it
@@ -255,7 +264,8 @@ func (j *judge) honest() {
 	}
 }
 
-// fenced is G8: a guarded resource accepts no write of a term older than one that it has accepted before.
+// fenced is G8: a guarded resource accepts no write of a term older than one
+// that it has accepted before.
 func (j *judge) fenced() {
 	for _, res := range j.round.Resources {
 		var newest Write
@@ -270,7 +280,8 @@ func (j *judge) fenced() {
 	}
 }
 
-// end is the rest of G5 and G7: a process ends when it is told to, and leaves nothing behind.
+// end is the rest of G5 and G7: a process ends when it is told to, and leaves
+// nothing behind.
 func (j *judge) end(p Process) {
 	if p.Died != "" {
 		j.condemn("G7", "%s ended by itself: %s", p.Name, p.Died)

@@ -28,7 +28,8 @@ func (s *story) process(id string) *history.Process {
 	return &s.round.Processes[map[string]int{"a": 0, "b": 1}[id]]
 }
 
-// says has a candidate give one answer from one instant to another, each sample of which takes a millisecond.
+// says has a candidate give one answer from one instant to another, each sample
+// of which takes a millisecond.
 func (s *story) says(id string, a history.Answer, from, to int64) {
 	p := s.process(id)
 	p.Runs = append(p.Runs, history.Run{
@@ -51,8 +52,9 @@ func of(term uint64) func(*history.Event) {
 	return func(e *history.Event) { e.Term, e.Correlation = term, string('A'+rune(term%26)) }
 }
 
-// reign is a whole term as it should be: its work stops after it, and then it is released.
-func (s *story) reign(id string, term uint64, from, to int64) {
+// leadership is a whole term as it should be: its work stops after it, and then
+// it is released.
+func (s *story) leadership(id string, term uint64, from, to int64) {
 	s.event(id, history.EventTransition, from, of(term), func(e *history.Event) { e.To, e.Reason = "LEADER", "vacant" })
 	s.event(id, history.EventPromoteBegin, from, of(term))
 	s.says(id, history.Answer{Leader: term, Ctx: term, Work: term}, from, to)
@@ -80,9 +82,9 @@ func (s *story) wait(from, led int64, limit time.Duration) {
 // good is a history in which nothing is wrong.
 func good() *story {
 	s := tell()
-	s.reign("a", 10, 1000, 2000)
-	s.reign("b", 20, 2020, 3000)
-	s.reign("a", 30, 3050, 4000)
+	s.leadership("a", 10, 1000, 2000)
+	s.leadership("b", 20, 2020, 3000)
+	s.leadership("a", 30, 3050, 4000)
 	s.wait(2000, 2021, time.Second)
 	s.round.Resources = []history.Resource{{Name: "ledger", Accepted: []history.Write{{10, "a-1"}, {20, "b-1"}, {30, "a-1"}}, Stale: 3, Total: 9}}
 	s.event("a", history.EventStopped, 5000)
@@ -117,12 +119,12 @@ func TestABadHistoryIsCondemned(t *testing.T) {
 			s.says("a", history.Answer{Ctx: 40}, 6000, 6200)
 			s.says("b", history.Answer{Leader: 41}, 6101, 6300)
 		}},
-		"a leader within another's long reign, after a short one": {"G1", "two leaders", func(s *story) {
+		"a leader within another's long leadership, after a short one": {"G1", "two leaders", func(s *story) {
 			s.says("a", history.Answer{Leader: 40}, 6000, 9000)
 			s.says("b", history.Answer{}, 6000, 6200)
 			s.says("b", history.Answer{Leader: 41}, 8000, 8100)
 		}},
-		"the gap of a stopped process is part of its reign": {"G1", "two leaders", func(s *story) {
+		"the gap of a stopped process is part of its leadership": {"G1", "two leaders", func(s *story) {
 			s.says("a", history.Answer{Leader: 40}, 6000, 6100)
 			s.says("a", history.Answer{Leader: 40, Work: 40}, 9000, 9100)
 			s.says("b", history.Answer{Leader: 41}, 7000, 7100)
@@ -189,7 +191,7 @@ func TestABadHistoryIsCondemned(t *testing.T) {
 			s.release("a", 40, 6105)
 		}},
 		"succeeded while the work of the one that released runs": {"G4", "began while the work", func(s *story) {
-			s.reign("a", 40, 6000, 6100)
+			s.leadership("a", 40, 6000, 6100)
 			s.says("b", history.Answer{Leader: 41}, 6103, 6200)
 			s.event("b", history.EventTransition, 6103, of(41), func(e *history.Event) { e.To, e.Reason = "LEADER", "vacant" })
 		}},
@@ -241,7 +243,8 @@ func TestABadHistoryIsCondemned(t *testing.T) {
 				t.Errorf("want %s with %q, found %v", c.guarantee, c.says, found)
 			}
 			for _, v := range found {
-				// A term of one's own that is not told in full may break the order of callbacks, nothing else.
+				// A term of one's own that is not told in full may break the
+				// order of callbacks, nothing else.
 				if v.Guarantee != c.guarantee {
 					t.Errorf("condemned for %v too", v)
 				}
@@ -267,7 +270,7 @@ func TestWhatTheProtocolAllowsIsNotCondemned(t *testing.T) {
 		},
 		"a revision given twice to one candidate, where the store forgot": func(s *story) {
 			s.round.Forgot = []history.Sample{{T0: 5000 * ms, T1: 5100 * ms}}
-			s.reign("a", 30, 9500, 9600)
+			s.leadership("a", 30, 9500, 9600)
 			events := s.process("a").Events
 			for i := range events {
 				if events[i].At >= 9500*ms {

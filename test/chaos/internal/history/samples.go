@@ -1,7 +1,9 @@
-// Package history holds what a run of the fire lab leaves behind, and judges it.
+// Package history holds what a run of the fire lab leaves behind, and judges
+// it.
 //
-// Everything in it is an instant of the machine's monotonic clock, in nanoseconds, which all processes of the machine
-// share. The judge knows nothing of the library but the guarantees in docs/protocol.md.
+// Everything in it is an instant of the machine's monotonic clock, in
+// nanoseconds, which all processes of the machine share. The judge knows
+// nothing of the library but the guarantees in docs/protocol.md.
 package history
 
 import (
@@ -10,11 +12,13 @@ import (
 	"fmt"
 )
 
-// A Sample is when a candidate was asked: readings of the clock from just before and just after. The process may have been
-// stopped in between, for any length; the answer is about some instant of that time.
+// A Sample is when a candidate was asked: readings of the clock from just
+// before and just after. The process may have been stopped in between, for any
+// length; the answer is about some instant of that time.
 type Sample struct{ T0, T1 int64 }
 
-// Unknown stands for the number of a term that nobody could name, of a candidate that said that it leads.
+// Unknown stands for the number of a term that nobody could name, of a
+// candidate that said that it leads.
 const Unknown = 1<<64 - 1
 
 // An Answer is what a candidate says when it is asked. 0 stands for no.
@@ -31,17 +35,21 @@ type Run struct {
 	First  Sample
 	Last   Sample
 	Count  uint64
-	// MaxGap is the longest time from the beginning of one sample of the run to that of the next.
+	// MaxGap is the longest time from the beginning of one sample of the run to
+	// that of the next.
 	MaxGap int64
 }
 
-// A file of samples is a number of runs, and the runs. It lies in memory that the process shares with the file, so that
-// what was sampled is there for others at once and stays when the process is killed. All
-// words have 64 bits, in the machine's order, and are written one by one: of a run that was being written when its
-// process was killed each word is either the old one or the new one, and both are true.
+// A file of samples is a number of runs, and the runs. It lies in memory that
+// the process shares with the file, so that what was sampled is there for
+// others at once and stays when the process is killed. All words have 64 bits,
+// in the machine's order, and are written one by one: of a run that was being
+// written when its process was killed each word is either the old one or the
+// new one, and both are true.
 const (
 	wordBytes = 8
-	// HeaderBytes is the size of what precedes the runs: the number of runs begun.
+	// HeaderBytes is the size of what precedes the runs: the number of runs
+	// begun.
 	HeaderBytes = wordBytes
 	// RunWords is the number of words of a run.
 	RunWords = 10
@@ -65,7 +73,8 @@ const (
 	WordMaxGap
 )
 
-// ErrFull means that the process sampled more runs than its file holds, and nothing is known of the rest.
+// ErrFull means that the process sampled more runs than its file holds, and
+// nothing is known of the rest.
 var ErrFull = errors.New("history: the file of samples is full")
 
 // Runs reads a file of samples.

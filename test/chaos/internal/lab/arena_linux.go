@@ -25,8 +25,10 @@ type shape struct {
 	name   string
 	nodes  int
 	memory bool // the bucket is kept in memory
-	// coolDown: new leaders cool down before they lead. The guarantees hold without it as long as the store keeps what it
-	// acknowledged, so that faults by which it does not are for shapes with it. In memory it is on by itself.
+	// coolDown: new leaders cool down before they lead. The guarantees hold
+	// without it as long as the store keeps what it acknowledged, so that
+	// faults by which it does not are for shapes with it. In memory it is on by
+	// itself.
 	coolDown bool
 }
 
@@ -40,7 +42,7 @@ var shapes = []shape{
 	{name: "one server, memory", nodes: 1, memory: true},
 }
 
-// coolsDown tells whether new leaders wait before they lead.
+// coolsDown reports whether new leaders wait before they lead.
 func (s shape) coolsDown() bool { return s.coolDown || s.memory }
 
 const (
@@ -84,7 +86,8 @@ func newArena(b *bench, s shape) *arena {
 	return a
 }
 
-// credentials is the servers' configuration of users. Who says nothing is the lab.
+// credentials is the servers' configuration of users. Who says nothing is the
+// lab.
 func credentials(valid bool) string {
 	users := `{user: lab, password: lab}`
 	if valid {
@@ -155,7 +158,8 @@ func (a *arena) seen() []history.Stored {
 	return a.stored
 }
 
-// streamLeader returns the node that leads the bucket's stream, as the servers tell.
+// streamLeader returns the node that leads the bucket's stream, as the servers
+// tell.
 func (a *arena) streamLeader(ctx context.Context) (*natslab.Process, error) {
 	ctx, cancel := context.WithTimeout(ctx, 2*time.Second)
 	defer cancel()
@@ -195,7 +199,8 @@ func urls(ps []*natslab.Proxy) (all []string) {
 	return all
 }
 
-// foreign publishes to the record as other tools do, which know nothing of what stands there.
+// foreign publishes to the record as other tools do, which know nothing of what
+// stands there.
 func (a *arena) foreign(m *nats.Msg) {
 	_ = a.admin.PublishMsg(m) // the servers may be down
 }
@@ -209,5 +214,6 @@ func foreignPut(value string) *nats.Msg {
 	return &nats.Msg{Subject: stored + group, Data: []byte(value)}
 }
 
-// garbage is what other tools may write over the record: nothing of it is a record or a vacancy.
+// garbage is what other tools may write over the record: nothing of it is a
+// record or a vacancy.
 var garbage = []string{"", "{}", "hello", `{"id":7}`, `[1,2,3]`, "\x00\xff\xfe", `{"id":""}`, strings.Repeat("x", 4096)}

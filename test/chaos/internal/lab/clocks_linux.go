@@ -21,8 +21,8 @@ const (
 	fastClock = 1099
 )
 
-// drawRates draws a rate for each of n candidates: in seven of eight rounds both
-// extremes are among them.
+// drawRates draws a rate for each of n candidates: in seven of eight rounds
+// both extremes are among them.
 func drawRates(rng *rand.Rand, n int) []int {
 	rates := make([]int, n)
 	for i := range rates {

@@ -18,7 +18,8 @@ import (
 // diskBytes is the size of a disk: the servers' files need a small part of it.
 const diskBytes = "64m"
 
-// A disk is a small file system in memory behind another one (FUSE) that can be made slow.
+// A disk is a small file system in memory behind another one (FUSE) that can be
+// made slow.
 type disk struct {
 	backing string
 	mount   string
@@ -47,8 +48,10 @@ func newDisk(backing, mount string) (*disk, error) {
 	return d, keepFuse()
 }
 
-// keepFuse keeps the descriptors by which file systems are served from the processes that are started later: while one of
-// these had them, the file systems would seem to be served after the end of the lab, and whoever uses them would wait for ever.
+// keepFuse keeps the descriptors by which file systems are served from the
+// processes that are started later: while one of these had them, the file
+// systems would seem to be served after the end of the lab, and whoever uses
+// them would wait for ever.
 func keepFuse() error {
 	const fds = "/proc/self/fd"
 	entries, err := os.ReadDir(fds)
@@ -136,8 +139,8 @@ func (n *node) wrap(h fs.FileHandle) fs.FileHandle {
 	return h
 }
 
-// A file is what an open file of the loopback can do, but for handing its descriptor to the kernel, which would then write
-// without asking the disk.
+// A file is what an open file of the loopback can do, but for handing its
+// descriptor to the kernel, which would then write without asking the disk.
 type file interface {
 	fs.FileReader
 	fs.FileWriter

@@ -14,7 +14,8 @@ import (
 type kind struct {
 	name string
 	does string // for the table
-	// atServers: it is done to the servers or to what they store, and not to one candidate.
+	// atServers: it is done to the servers or to what they store, and not to
+	// one candidate.
 	atServers bool
 	suits     func(shape) bool
 	// run does it, and returns when it is over.
@@ -30,12 +31,12 @@ var candidateKinds = []kind{
 	{"pause", "the process is stopped (SIGSTOP) for 0.5 to 3 TTL", false, everywhere, atSeat(func(r *round, s *seat, f fault) {
 		p := s.process()
 		p.signal(unix.SIGSTOP)
-		r.rest(f.length)
+		r.sleep(f.length)
 		p.signal(unix.SIGCONT)
 	})},
 	{"kill", "the process is killed (SIGKILL) and started again within a TTL", false, everywhere, atSeat(func(r *round, s *seat, f fault) {
 		s.process().kill()
-		r.rest(f.length / 3)
+		r.sleep(f.length / 3)
 		s.begin()
 	})},
 	{"stop", "the process is told to stop, and started again", false, everywhere, atSeat(func(r *round, s *seat, _ fault) {
@@ -52,17 +53,17 @@ var candidateKinds = []kind{
 	{"loss of answers", "writes are applied, their answers lost with the connection (RST)", false, everywhere, hold(true, natslab.ToClient)},
 	{"late answers before a black hole", "answers are late, but still in time for the call; and when they have arrived nothing passes", false, everywhere, atSeat(func(r *round, s *seat, f fault) {
 		s.each(func(p *natslab.Proxy) { p.Hold(natslab.ToClient) })
-		r.rest(between(f.rng(), r.plan.timeout/2, r.plan.timeout))
+		r.sleep(between(f.rng(), r.plan.timeout/2, r.plan.timeout))
 		s.each((*natslab.Proxy).Resume)
-		r.rest(r.ttl / 50)
+		r.sleep(r.ttl / 50)
 		s.each(func(p *natslab.Proxy) { p.Hold(natslab.ToServer, natslab.ToClient) })
-		r.rest(f.length)
+		r.sleep(f.length)
 		s.each((*natslab.Proxy).Resume)
 	})},
 	{"late writes among slow others", "nothing passes for longer than a lease; what was held arrives when some of the others hear of it late", false, everywhere, atSeat(func(r *round, s *seat, f fault) {
 		rng := f.rng()
 		s.each(func(p *natslab.Proxy) { p.Hold(natslab.ToServer, natslab.ToClient) })
-		r.rest(between(rng, 3*r.ttl/2, 2*r.ttl))
+		r.sleep(between(rng, 3*r.ttl/2, 2*r.ttl))
 		for _, other := range r.seats {
 			if rng.IntN(2) == 0 && other.fault.TryLock() {
 				defer other.fault.Unlock()
@@ -71,14 +72,14 @@ var candidateKinds = []kind{
 			}
 		}
 		s.each((*natslab.Proxy).Resume)
-		r.rest(r.ttl)
+		r.sleep(r.ttl)
 	})},
 	{"reset", "connections are reset (RST), again and again", false, everywhere, atSeat(func(_ *round, s *seat, f fault) {
 		s.again(f, 50*time.Millisecond, 500*time.Millisecond, func() { s.each((*natslab.Proxy).Reset) })
 	})},
 	{"cut", "connections are closed and new ones refused", false, everywhere, atSeat(func(r *round, s *seat, f fault) {
 		s.each((*natslab.Proxy).Cut)
-		r.rest(f.length)
+		r.sleep(f.length)
 		s.each((*natslab.Proxy).Resume)
 	})},
 	{"delay", "bytes are late by up to a third of the TTL, each time by another delay", false, everywhere, atSeat(func(r *round, s *seat, f fault) {
@@ -102,7 +103,8 @@ var candidateKinds = []kind{
 	})},
 }
 
-// atSeat does something to the candidate that the fault is for, or to another if something is being done to it already.
+// atSeat does something to the candidate that the fault is for, or to another
+// if something is being done to it already.
 func atSeat(do func(*round, *seat, fault)) func(*round, fault) {
 	return func(r *round, f fault) {
 		l := r.leader()
@@ -118,7 +120,8 @@ func atSeat(do func(*round, *seat, fault)) func(*round, fault) {
 	}
 }
 
-// take returns a candidate to which nothing is being done, when there is one. Its fault is locked.
+// take returns a candidate to which nothing is being done, when there is one.
+// Its fault is locked.
 func (r *round) take(f fault, leader *seat) *seat {
 	if f.leader && leader != nil && leader.fault.TryLock() {
 		return leader
@@ -137,7 +140,7 @@ func (r *round) take(f fault, leader *seat) *seat {
 func hold(lost bool, ds ...natslab.Direction) func(*round, fault) {
 	return atSeat(func(r *round, s *seat, f fault) {
 		s.each(func(p *natslab.Proxy) { p.Hold(ds...) })
-		r.rest(f.length)
+		r.sleep(f.length)
 		if lost {
 			s.each((*natslab.Proxy).Reset)
 		}
@@ -151,11 +154,12 @@ func (s *seat) each(f func(*natslab.Proxy)) {
 	}
 }
 
-// again does something again and again, with random pauses, for as long as the fault lasts.
+// again does something again and again, with random pauses, for as long as the
+// fault lasts.
 func (s *seat) again(f fault, low, high time.Duration, do func()) {
 	rng := f.rng()
 	for end := time.Now().Add(f.length); time.Now().Before(end) && s.r.ctx.Err() == nil; {
 		do()
-		s.r.rest(between(rng, low, high))
+		s.r.sleep(between(rng, low, high))
 	}
 }

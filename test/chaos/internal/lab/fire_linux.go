@@ -18,8 +18,9 @@ type Fire struct {
 	Episodes int           // of a round; 0: until each kind of fault has come up
 	Only     []string      // the kinds of faults, which are Known; empty: all
 	Program  Program       // of the candidates
-	// Mutant names the bug in Program, if there is one. Then a violation of the guarantee Breaks is what is wanted, and ends the run, and
-	// all rounds are on the first shape.
+	// Mutant names the bug in Program, if there is one. Then a violation of the
+	// guarantee Breaks is what is wanted, and ends the run, and all rounds are
+	// on the first shape.
 	Mutant, Breaks string
 }
 

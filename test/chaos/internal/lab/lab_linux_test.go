@@ -66,7 +66,8 @@ func TestFaultsByWhichTheStoreForgetsAreDrawnOnlyWhereLeadersCoolDown(t *testing
 	}
 }
 
-// enoughOf is the outcome of a round in which everything that was planned happened.
+// enoughOf is the outcome of a round in which everything that was planned
+// happened.
 func enoughOf(p plan) outcome {
 	c := newCounts()
 	c.played, c.faults, c.elapsed = len(p.episodes), p.faults(len(p.episodes)), time.Minute

@@ -46,7 +46,7 @@ func (r *round) partition(f fault) {
 		cut(p)
 	}
 	r.eventually("a server is cut off from the others", healing, reach(inside, false))
-	r.rest(between(rng, f.length, max(f.length, partitioned)))
+	r.sleep(between(rng, f.length, max(f.length, partitioned)))
 	if err := inside.FlushTimeout(healing); err != nil || inside.Stats().Reconnects > 0 {
 		r.Fatalf("a client of the server that was cut off was cut off too: %v, %d reconnects", err, inside.Stats().Reconnects)
 	}

@@ -6,7 +6,8 @@ import (
 	"time"
 )
 
-// A plan is what a seed decides about a round. What happens then is up to the machine.
+// A plan is what a seed decides about a round. What happens then is up to the
+// machine.
 type plan struct {
 	seed       uint64
 	shape      shape
@@ -39,9 +40,11 @@ type fault struct {
 // rng returns the fault's own source.
 func (f fault) rng() *rand.Rand { return rand.New(rand.NewPCG(f.dice, 0)) }
 
-// draw plans a round. The seed decides the shape too, so that a seed alone says what a round is. With 0 episodes there are as many
-// as let each kind come up; only, if it is not empty, names the kinds. Faults come from two decks, of which one has those of candidates and
-// the other those of servers and the store; each kind comes up before any comes up again.
+// draw plans a round. The seed decides the shape too, so that a seed alone says
+// what a round is. With 0 episodes there are as many as let each kind come up;
+// only, if it is not empty, names the kinds. Faults come from two decks, of
+// which one has those of candidates and the other those of servers and the
+// store; each kind comes up before any comes up again.
 func draw(seed uint64, episodes int, only []string) plan {
 	s := shapes[seed%uint64(len(shapes))]
 	rng := rand.New(rand.NewPCG(seed, 1))
@@ -81,7 +84,8 @@ func draw(seed uint64, episodes int, only []string) plan {
 	return p
 }
 
-// drawSoak plans a round of one long episode after the other, each of one fault, in which no process ends.
+// drawSoak plans a round of one long episode after the other, each of one
+// fault, in which no process ends.
 func drawSoak(seed uint64, episodes int) plan {
 	rng := rand.New(rand.NewPCG(seed, 2))
 	p := plan{seed: seed, shape: soakShape, candidates: 3, ttl: time.Second}

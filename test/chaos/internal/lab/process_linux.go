@@ -19,7 +19,8 @@ import (
 	"github.com/seed-ff2cb582/leader/test/chaos/internal/skew"
 )
 
-// A launcher starts processes that are killed when the lab ends, however that ends: stopped ones would otherwise stay.
+// A launcher starts processes that are killed when the lab ends, however that
+// ends: stopped ones would otherwise stay.
 type launcher struct {
 	// binary is the program of the candidates: see Build.
 	binary string
@@ -29,7 +30,8 @@ type launcher struct {
 func newLauncher(binary string) *launcher {
 	l := &launcher{binary, make(chan func())}
 	go func() {
-		// The kernel sends the signal when the thread ends that started the process (prctl(2)).
+		// The kernel sends the signal when the thread ends that started the
+		// process (prctl(2)).
 		runtime.LockOSThread()
 		for f := range l.work {
 			f()
@@ -96,7 +98,8 @@ func shared(path string) ([]byte, error) {
 	return unix.Mmap(int(f.Fd()), 0, history.FileBytes, unix.PROT_READ, unix.MAP_SHARED)
 }
 
-// tell gives an order. A process that has ended hears nothing, which shows elsewhere.
+// tell gives an order. A process that has ended hears nothing, which shows
+// elsewhere.
 func (p *process) tell(o candidate.Order) {
 	if o == candidate.Stop {
 		p.expect()
@@ -128,7 +131,8 @@ func (p *process) alive() bool {
 	}
 }
 
-// leads returns the term in which a candidate of the process said that it leads when it was asked last, and when that was; or 0.
+// leads returns the term in which a candidate of the process said that it leads
+// when it was asked last, and when that was; or 0.
 func (p *process) leads() (term uint64, asked int64) {
 	n := min(history.Begun(p.samples), history.MaxRuns)
 	seen := 0
@@ -142,7 +146,7 @@ func (p *process) leads() (term uint64, asked int64) {
 	return 0, 0
 }
 
-// latest tells whether a run is the last of its candidate.
+// latest reports whether a run is the last of its candidate.
 func (p *process) latest(r history.Run, i, n int) bool {
 	for i++; i < n; i++ {
 		if later := history.At(p.samples, i); later.Who == r.Who && later.Count > 0 {
@@ -152,7 +156,8 @@ func (p *process) latest(r history.Run, i, n int) bool {
 	return true
 }
 
-// remains returns what the process left behind, when it has ended, and forgets its samples.
+// remains returns what the process left behind, when it has ended, and forgets
+// its samples.
 func (p *process) remains() (history.Process, error) {
 	<-p.ended
 	h := history.Process{Name: p.spec.Name, IDs: p.spec.IDs, ClockRate: p.spec.ClockRate, Died: p.died()}

@@ -18,8 +18,9 @@ import (
 	"github.com/seed-ff2cb582/leader/test/natslab"
 )
 
-// A resource is a guarded resource, as an oracle that knows nothing of the guard: it notes what was attempted before
-// the guard and what took effect behind it.
+// A resource is a guarded resource, as an oracle that knows nothing of the
+// guard: it notes what was attempted before the guard and what took effect
+// behind it.
 type resource struct {
 	mu  sync.Mutex
 	saw history.Resource

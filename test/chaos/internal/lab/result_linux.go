@@ -45,7 +45,8 @@ func (r *Result) Condemned(guarantee string) string {
 	return ""
 }
 
-// Verdict is nil if nothing was violated, every round was held to its end, and enough happened for that to mean something.
+// Verdict is nil if nothing was violated, every round was held to its end, and
+// enough happened for that to mean something.
 func (r *Result) Verdict() error {
 	var errs []error
 	for _, o := range r.Rounds {
@@ -59,10 +60,12 @@ func (r *Result) Verdict() error {
 	return errors.Join(append(errs, r.enough()...)...)
 }
 
-// samplesPerSecond is what a round must have at the least: a fiftieth of what three candidates are asked.
+// samplesPerSecond is what a round must have at the least: a fiftieth of what
+// three candidates are asked.
 const samplesPerSecond = 60
 
-// enough returns what there was too little of. None of it depends on how fast the machine is.
+// enough returns what there was too little of. None of it depends on how fast
+// the machine is.
 func (r *Result) enough() (errs []error) {
 	demand := func(ok bool, format string, args ...any) {
 		if !ok {
@@ -97,7 +100,7 @@ func (r *Result) enough() (errs []error) {
 	return errs
 }
 
-// aimed tells whether a fault that was played was for the leader.
+// aimed reports whether a fault that was played was for the leader.
 func (r *Result) aimed() bool {
 	for _, o := range r.Rounds {
 		for _, e := range o.plan.episodes[:o.counts.played] {

@@ -19,9 +19,11 @@ const (
 	demoteTimeout = 5 * time.Second
 	// drift is the default of the candidates.
 	drift = 0.1
-	// slack is what the limit of a wait allows a busy machine beyond what the protocol promises.
+	// slack is what the limit of a wait allows a busy machine beyond what the
+	// protocol promises.
 	slack = 4 * time.Second
-	// healing is how long the servers may take to be back. It is theirs, and bounds no promise of the library's.
+	// healing is how long the servers may take to be back. It is theirs, and
+	// bounds no promise of the library's.
 	healing = 90 * time.Second
 	// crowd is how many candidates a herd has.
 	crowd = 200
@@ -71,7 +73,8 @@ type outcome struct {
 	trouble error
 }
 
-// run holds a round, which act fills between the start and the end. Files go into a directory of its own under dir.
+// run holds a round, which act fills between the start and the end. Files go
+// into a directory of its own under dir.
 func run(ctx context.Context, p plan, dir string, l *launcher, act func(*round)) (o outcome) {
 	o.plan = p
 	ctx, cancel := context.WithCancel(ctx)
@@ -184,7 +187,7 @@ func (r *round) play(e episode) {
 	for i, f := range e.faults {
 		faults.Go(func() {
 			errs[i] = r.Run(func() error {
-				r.rest(f.at)
+				r.sleep(f.at)
 				f.kind.run(r, f)
 				return nil
 			})
@@ -194,11 +197,11 @@ func (r *round) play(e episode) {
 	r.check(errors.Join(errs...))
 	r.await(e.String())
 	r.counts.played++
-	r.rest(e.calm)
+	r.sleep(e.calm)
 }
 
-// rest lets time pass for a fault. An end of the whole run ends it early.
-func (r *round) rest(d time.Duration) {
+// sleep lets time pass for a fault. An end of the whole run ends it early.
+func (r *round) sleep(d time.Duration) {
 	t := time.NewTimer(d)
 	defer t.Stop()
 	select {
@@ -225,12 +228,14 @@ func shortest(d time.Duration) time.Duration { return time.Duration(float64(d) /
 // wait is for how long a lease is left alone.
 func wait(ttl time.Duration) time.Duration { return ttl + time.Duration(float64(ttl)*drift) }
 
-// await waits until the store takes writes and then until somebody leads, and notes how long the latter took.
+// await waits until the store takes writes and then until somebody leads, and
+// notes how long the latter took.
 func (r *round) await(after string) {
 	r.heal()
 	r.eventually("the store takes writes after "+after, healing, r.probe)
 	w := history.Wait{After: after, From: candidate.Now(), Limit: r.limit()}
-	// Past the limit, by which the judge condemns, we wait on to learn how long it takes.
+	// Past the limit, by which the judge condemns, we wait on to learn how long
+	// it takes.
 	_ = r.poll(2*w.Limit, func() bool {
 		for _, s := range r.seats {
 			if p := s.process(); p.alive() {
@@ -247,7 +252,8 @@ func (r *round) await(after string) {
 	r.waits = append(r.waits, w)
 }
 
-// rollOff stops the leaders one after the other. So each candidate shows that it can lead still.
+// rollOff stops the leaders one after the other. So each candidate shows that
+// it can lead still.
 func (r *round) rollOff() {
 	for range r.seats {
 		s := r.leader()
@@ -321,7 +327,8 @@ func (r *round) forget(f func()) {
 func (r *round) history() (history.Round, error) {
 	h := history.Round{
 		Waits: r.waits, Forgot: r.forgot, DemoteTimeout: shortest(demoteTimeout),
-		// A claim waits for a lease, and is promoted after a cool-down of another.
+		// A claim waits for a lease, and is promoted after a cool-down of
+		// another.
 		Settle: longest(3*wait(r.ttl)) + slack,
 	}
 	if r.arena != nil {

@@ -16,7 +16,8 @@ import (
 
 func replicated(s shape) bool { return s.nodes > 1 }
 
-// forgetful shapes are those whose leaders cool down, by which one leads at a time even where the store loses what it acknowledged.
+// forgetful shapes are those whose leaders cool down, by which one leads at a
+// time even where the store loses what it acknowledged.
 func forgetful(s shape) bool { return s.coolDown && !s.memory }
 
 var serverKinds = []kind{
@@ -26,7 +27,7 @@ var serverKinds = []kind{
 	{"server pause", "that server is stopped (SIGSTOP) for a while", true, everywhere, counted(func(r *round, f fault) {
 		node := r.leadingNode(f)
 		node.Signal(unix.SIGSTOP)
-		r.rest(f.length)
+		r.sleep(f.length)
 		node.Signal(unix.SIGCONT)
 	})},
 	{"step-down", "the stream's leader hands over to another server", true, replicated, counted(func(r *round, f fault) {
@@ -34,7 +35,7 @@ var serverKinds = []kind{
 			ctx, cancel := context.WithTimeout(r.ctx, time.Second)
 			_, _ = r.admin.RequestWithContext(ctx, "$JS.API.STREAM.LEADER.STEPDOWN."+stream, nil) // it may have none now
 			cancel()
-			r.rest(f.length / 3)
+			r.sleep(f.length / 3)
 		}
 	})},
 	{"loss of one of three", "a server is killed and comes back", true, replicated, func(r *round, f fault) {
@@ -47,16 +48,17 @@ var serverKinds = []kind{
 	{"key deleted", "another tool deletes the record", true, everywhere, counted(func(r *round, f fault) {
 		for range 1 + f.rng().IntN(3) {
 			r.foreign(foreignDelete())
-			r.rest(f.length / 3)
+			r.sleep(f.length / 3)
 		}
 	})},
 	{"key overwritten", "another tool writes something else over the record, and deletes that in the end", true, everywhere, counted(func(r *round, f fault) {
 		rng := f.rng()
 		for range 1 + rng.IntN(3) {
 			r.foreign(foreignPut(garbage[rng.IntN(len(garbage))]))
-			r.rest(f.length / 3)
+			r.sleep(f.length / 3)
 		}
-		// A candidate that has seen nothing else would leave it alone for an hour (docs/protocol.md, rule 7).
+		// A candidate that has seen nothing else would leave it alone for an
+		// hour (docs/protocol.md, rule 7).
 		r.foreign(foreignDelete())
 	})},
 	{"bucket deleted", "the bucket is deleted, and made again by the candidates or by us", true, forgetful, counted(func(r *round, f fault) {
@@ -65,7 +67,7 @@ var serverKinds = []kind{
 			defer cancel()
 			return r.js.DeleteStream(ctx, stream)
 		})
-		r.rest(f.length)
+		r.sleep(f.length)
 		if f.rng().IntN(2) == 0 {
 			r.eventually("the bucket made again", healing, r.makeBucket)
 		}
@@ -85,7 +87,7 @@ var serverKinds = []kind{
 			}
 			return nil
 		})
-		r.rest(f.length)
+		r.sleep(f.length)
 		r.disks[0].slow(0)
 		r.counted(f)
 	}},
@@ -102,7 +104,7 @@ var serverKinds = []kind{
 				}
 				return nil
 			})
-			r.rest(f.length)
+			r.sleep(f.length)
 			r.check(r.disks[0].empty())
 			r.servers.Nodes[0].Kill()
 			r.servers.Nodes[0].Run()
@@ -112,7 +114,7 @@ var serverKinds = []kind{
 		canaries := r.canaries()
 		r.authorize(false)
 		r.eventually("no server lets the candidates in", healing, connected(canaries, false))
-		r.rest(f.length)
+		r.sleep(f.length)
 		r.authorize(true)
 		r.eventually("all servers let the candidates in", healing, connected(canaries, true))
 		for _, c := range canaries {
@@ -133,12 +135,13 @@ var serverKinds = []kind{
 			rate = drawRate(f.rng())
 		}
 		p := r.begin(r.spec(name, ids, urls(r.proxies()), rate))
-		r.rest(max(f.length, 2*r.ttl))
+		r.sleep(max(f.length, 2*r.ttl))
 		r.stop(p)
 	})},
 }
 
-// onDisk tells on which shapes the servers' files are on a disk of ours: see newArena.
+// onDisk tells on which shapes the servers' files are on a disk of ours: see
+// newArena.
 func onDisk(s shape) bool { return s.nodes == 1 && !s.memory }
 
 // counted is for kinds that always happen.
@@ -151,7 +154,8 @@ func counted(do func(*round, fault)) func(*round, fault) {
 
 func (r *round) counted(f fault) { r.count(func(c *counts) { c.faults[f.kind.name]++ }) }
 
-// haveDisks tells whether the servers' files are on disks of ours, and if not, counts the fault as one that did not happen.
+// haveDisks reports whether the servers' files are on disks of ours, and if
+// not, counts the fault as one that did not happen.
 func (r *round) haveDisks(f fault) bool {
 	if len(r.disks) > 0 {
 		return true
@@ -174,12 +178,13 @@ func (r *round) lose(f fault, nodes ...*natslab.Process) {
 		for _, n := range nodes {
 			n.Kill()
 		}
-		r.rest(f.length)
+		r.sleep(f.length)
 		for _, n := range nodes {
 			n.Run()
 		}
 		if r.shape.memory {
-			// Whether it comes back with what it knew shows only when it is back.
+			// Whether it comes back with what it knew shows only when it is
+			// back.
 			r.eventually("the store takes writes", healing, r.probe)
 		}
 	}
@@ -191,7 +196,8 @@ func (r *round) lose(f fault, nodes ...*natslab.Process) {
 	r.counted(f)
 }
 
-// canaries are connections with the candidates' credentials, one to each server.
+// canaries are connections with the candidates' credentials, one to each
+// server.
 func (r *round) canaries() (all []*nats.Conn) {
 	for _, n := range r.servers.Nodes {
 		all = append(all, natslab.Connect(r, n.URL(), nats.UserInfo(user, password), nats.IgnoreDiscoveredServers(), nats.IgnoreAuthErrorAbort()))
@@ -216,8 +222,8 @@ func (r *round) authorize(valid bool) {
 	}
 }
 
-// restore puts the servers' files back to what they were a while before, as a loss of power does to files that were not
-// synced.
+// restore puts the servers' files back to what they were a while before, as a
+// loss of power does to files that were not synced.
 func (r *round) restore(f fault) {
 	copies := make([]string, len(r.servers.Nodes))
 	r.killServers()
@@ -227,7 +233,7 @@ func (r *round) restore(f fault) {
 	}
 	r.heal()
 	r.eventually("the store takes writes before it is restored", healing, r.probe)
-	r.rest(f.length)
+	r.sleep(f.length)
 	before := r.lastSequence()
 	r.forget(func() {
 		r.killServers()
@@ -262,7 +268,8 @@ func (r *round) killServers() {
 	}
 }
 
-// replaceAll replaces what is in a directory by a copy of another. The directory itself stays: it may be a mount.
+// replaceAll replaces what is in a directory by a copy of another. The
+// directory itself stays: it may be a mount.
 func replaceAll(dir, from string) error {
 	entries, err := os.ReadDir(dir)
 	if err != nil {

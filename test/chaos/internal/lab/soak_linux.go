@@ -21,7 +21,8 @@ import (
 	"github.com/seed-ff2cb582/leader/test/natslab"
 )
 
-// A Soak is a long run with a fault now and then, in which whatever leaks has time to show.
+// A Soak is a long run with a fault now and then, in which whatever leaks has
+// time to show.
 type Soak struct {
 	Seed    uint64
 	For     time.Duration
@@ -32,8 +33,8 @@ type Soak struct {
 // soakShape is the one with the most to lose.
 var soakShape = shapes[1]
 
-// soakSpares are the faults by which processes end, whose heaps are to be watched, and the herd, which is three minutes'
-// work for the machine.
+// soakSpares are the faults by which processes end, whose heaps are to be
+// watched, and the herd, which is three minutes' work for the machine.
 var soakSpares = []string{"kill", "stop", "herd"}
 
 // A series is a quantity over time.
@@ -51,7 +52,8 @@ const warmUp = 0.2
 // fewest is how many values a slope needs at the least.
 const fewest = 10
 
-// slope returns the growth per hour by least squares after the warm-up, and the standard error of that.
+// slope returns the growth per hour by least squares after the warm-up, and the
+// standard error of that.
 func (s *series) slope() (perHour, stderr float64, n int) {
 	from := int(math.Ceil(warmUp * float64(len(s.at))))
 	at, value := s.at[from:], s.value[from:]
@@ -74,7 +76,8 @@ func (s *series) slope() (perHour, stderr float64, n int) {
 	return b, math.Sqrt(rest / float64(n-2) / tt), n
 }
 
-// grows tells whether the slope is certainly beyond the limit: by three standard errors.
+// grows reports whether the slope is certainly beyond the limit: by three
+// standard errors.
 func (s *series) grows() bool {
 	b, stderr, _ := s.slope()
 	return b-3*stderr > s.limit
@@ -116,7 +119,7 @@ func (k Soak) Run(ctx context.Context, log io.Writer) (res SoakResult, err error
 			r.play(e)
 			w.look(r)
 			fmt.Fprintf(log, "  %v: %d of %d, %v; %s\n", time.Since(w.begun).Round(time.Second), i+1, len(p.episodes), e, w.latest())
-			r.rest(time.Until(w.begun.Add(time.Duration(i+1) * k.Every)))
+			r.sleep(time.Until(w.begun.Add(time.Duration(i+1) * k.Every)))
 		}
 	})
 	res.take(o, log)
@@ -179,7 +182,8 @@ func (r *SoakResult) slopes() string {
 	return t.String()
 }
 
-// A watcher looks at the candidates and the servers, after each fault, when somebody leads again.
+// A watcher looks at the candidates and the servers, after each fault, when
+// somebody leads again.
 type watcher struct {
 	begun  time.Time
 	system *nats.Conn
@@ -275,7 +279,8 @@ func (r *round) vitals(p *process) history.Vitals {
 	return v
 }
 
-// servers asks all servers for the numbers of their connections and subscriptions.
+// servers asks all servers for the numbers of their connections and
+// subscriptions.
 func (w *watcher) servers(r *round) (connections, subscriptions int) {
 	r.eventually("all servers tell how they are", healing, func(ctx context.Context) error {
 		connections, subscriptions = 0, 0

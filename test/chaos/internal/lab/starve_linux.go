@@ -27,9 +27,9 @@ var starvingKinds = []kind{
 		for end := time.Now().Add(2 * f.length); time.Now().Before(end) && r.ctx.Err() == nil; {
 			turn := between(rng, 20*time.Millisecond, 200*time.Millisecond)
 			p.signal(unix.SIGSTOP)
-			r.rest(turn * 9 / 10)
+			r.sleep(turn * 9 / 10)
 			p.signal(unix.SIGCONT)
-			r.rest(turn / 10)
+			r.sleep(turn / 10)
 		}
 	})},
 	{"starve", fmt.Sprintf("the process shares one processor with %d busy loops", rivals), false, everywhere, atSeat(starve)},
@@ -50,7 +50,7 @@ func starve(r *round, s *seat, f fault) {
 	one.Set(load.CPU)
 	begun := p.waited()
 	r.check(p.pin(&one))
-	r.rest(2 * f.length)
+	r.sleep(2 * f.length)
 	waited := p.waited() - begun
 	r.check(p.pin(before))
 	if enough := f.length / 5; waited < enough && p.alive() && r.ctx.Err() == nil {
@@ -136,8 +136,8 @@ func (p *process) pin(to *unix.CPUSet) error {
 	return p.threads(func(tid int) error { return unix.SchedSetaffinity(tid, to) })
 }
 
-// waited returns for how long the process's threads were ready to run and waited
-// for a processor, as the kernel counts it.
+// waited returns for how long the process's threads were ready to run and
+// waited for a processor, as the kernel counts it.
 func (p *process) waited() (sum time.Duration) {
 	_ = p.threads(func(tid int) error { // a process that has ended waits no more
 		stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/task/%d/schedstat", p.cmd.Process.Pid, tid))

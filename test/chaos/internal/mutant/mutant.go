@@ -1,6 +1,8 @@
-// Package mutant builds the program with a bug put into the library, to see that the lab condemns it.
+// Package mutant builds the program with a bug put into the library, to see
+// that the lab condemns it.
 //
-// A mutant is the replacement of a piece of text in files of the library: see package overlay.
+// A mutant is the replacement of a piece of text in files of the library: see
+// package overlay.
 package mutant
 
 import (

@@ -7,8 +7,9 @@ import (
 	"testing"
 )
 
-// A mutant whose text is gone from the library would be the library itself. This says so at each change of the library; that the
-// lab condemns each mutant takes a minute each, and a command: see docs/chaos.md.
+// A mutant whose text is gone from the library would be the library itself.
+// This says so at each change of the library; that the lab condemns each mutant
+// takes a minute each, and a command: see docs/chaos.md.
 func TestTheTextOfEachMutantStandsInTheLibraryOnce(t *testing.T) {
 	for _, m := range All {
 		t.Run(m.Name, func(t *testing.T) {

@@ -1,5 +1,5 @@
-// Package skew builds programs whose clocks run at a rate of their own, as those
-// of different machines do, while the machine's clock stays what it is.
+// Package skew builds programs whose clocks run at a rate of their own, as
+// those of different machines do, while the machine's clock stays what it is.
 //
 // A Go program reads its clocks in package runtime, past any library that could
 // be put before it, and a time namespace shifts clocks without changing their
@@ -99,8 +99,8 @@ func Supported() error {
 	return nil
 }
 
-// Overlay writes the changed files of Go's own packages into dir, and returns what
-// [overlay.Build] wants to know of them.
+// Overlay writes the changed files of Go's own packages into dir, and returns
+// what [overlay.Build] wants to know of them.
 func Overlay(ctx context.Context, dir string) (map[string]string, error) {
 	if err := Supported(); err != nil {
 		return nil, err

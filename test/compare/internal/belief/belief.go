@@ -1,5 +1,6 @@
-// Package belief judges how long more than one candidate believed that it leads, from samples that each process took of
-// itself on the clock that all processes of a machine share.
+// Package belief judges how long more than one candidate believed that it
+// leads, from samples that each process took of itself on the clock that all
+// processes of a machine share.
 package belief
 
 import (
@@ -18,7 +19,8 @@ func Now() time.Duration {
 	return time.Duration(t.Nano())
 }
 
-// A Sample is what a candidate said of itself at some instant between Before and After.
+// A Sample is what a candidate said of itself at some instant between Before
+// and After.
 type Sample struct {
 	Before, After time.Duration
 	Answer        bool // it answered that it leads
@@ -38,19 +40,22 @@ func Parse(line string) (s Sample, err error) {
 }
 
 const (
-	// blur is the longest time that a sample may have taken. One that took longer was interrupted, perhaps for
-	// seconds, and nobody knows which end it belongs to; it counts for nothing.
+	// blur is the longest time that a sample may have taken. One that took
+	// longer was interrupted, perhaps for seconds, and nobody knows which end
+	// it belongs to; it counts for nothing.
 	blur = 100 * time.Microsecond
-	// gap is the longest time between two samples over which a belief is taken to last. A frozen process believes nothing: it
-	// does not act, and does not answer.
+	// gap is the longest time between two samples over which a belief is taken
+	// to last. A frozen process believes nothing: it does not act, and does not
+	// answer.
 	gap = 50 * time.Millisecond
 )
 
 // A Span is a time during which a candidate believed without a break.
 type Span struct{ From, To time.Duration }
 
-// Spans returns when a candidate believed, in order. Samples are those of one candidate in order; what is not believed may be left out for as long
-// as it is more than the sampling interval and less than that a change is missed.
+// Spans returns when a candidate believed, in order. Samples are those of one
+// candidate in order; what is not believed may be left out for as long as it is
+// more than the sampling interval and less than that a change is missed.
 func Spans(samples []Sample, believes func(Sample) bool) (spans []Span) {
 	last := -1 // the sample with which the latest span ends, if it may go on
 	for i, s := range samples {
@@ -70,7 +75,8 @@ func Spans(samples []Sample, believes func(Sample) bool) (spans []Span) {
 	return spans
 }
 
-// Overlap returns for how long, in all, two candidates or more believed at the same time. A candidate's own spans must not overlap.
+// Overlap returns for how long, in all, two candidates or more believed at the
+// same time. A candidate's own spans must not overlap.
 func Overlap(candidates ...[]Span) (sum time.Duration) {
 	type edge struct {
 		at   time.Duration

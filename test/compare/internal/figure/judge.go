@@ -43,7 +43,8 @@ const (
 	large             = 10_000
 )
 
-// Judge compares what was measured with the targets. After a quick run it judges safety alone.
+// Judge compares what was measured with the targets. After a quick run it
+// judges safety alone.
 func (r *Report) Judge() []Verdict {
 	verdicts := r.judgeFaults()
 	if r.Quick {
@@ -214,7 +215,7 @@ func (r *Report) Missing() error {
 	return errors.Join(errs...)
 }
 
-// crashed tells whether each TTL that is permitted was measured, and one was.
+// crashed reports whether each TTL that is permitted was measured, and one was.
 func (r *Result) crashed() bool {
 	some := false
 	for _, c := range r.Crashes {
@@ -235,7 +236,8 @@ func (r *Result) crowded() bool {
 	return len(r.Crowds) > 0
 }
 
-// Duration writes a duration in milliseconds, with as many digits as mean something.
+// Duration writes a duration in milliseconds, with as many digits as mean
+// something.
 func Duration(d time.Duration) string {
 	ms := float64(d) / float64(time.Millisecond)
 	switch {

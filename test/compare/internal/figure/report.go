@@ -51,13 +51,15 @@ type Result struct {
 	Plain     Plain           `json:"plain,omitzero"`
 }
 
-// Plain is what a library that watches costs in a bucket that does not tell of writes by itself.
+// Plain is what a library that watches costs in a bucket that does not tell of
+// writes by itself.
 type Plain struct {
 	Traffic Traffic `json:"traffic"`
 	Crowd   Crowd   `json:"crowd"`
 }
 
-// A Crash is a series of failovers after the leader fell silent, each from its last renewal.
+// A Crash is a series of failovers after the leader fell silent, each from its
+// last renewal.
 type Crash struct {
 	TTL       time.Duration   `json:"ttl"`
 	Permitted bool            `json:"permitted"` // the library has leases of that length
@@ -89,7 +91,8 @@ func (f Fault) Median() time.Duration {
 	return s.Median()
 }
 
-// A Trial is one fault: for how long two candidates believed at the same time that they lead.
+// A Trial is one fault: for how long two candidates believed at the same time
+// that they lead.
 type Trial struct {
 	Answer  time.Duration `json:"answer"`  // by what they answered
 	Works   time.Duration `json:"works"`   // by what their programs were told
@@ -123,7 +126,8 @@ type Crowd struct {
 // CPU is that of both processes, in seconds a second.
 func (c Crowd) CPU() float64 { return c.Leading.CPU + c.Following.CPU }
 
-// Cost is that of one process, without what it costs with a connection and no election.
+// Cost is that of one process, without what it costs with a connection and no
+// election.
 type Cost struct {
 	Joined     time.Duration `json:"joined"`     // until all of them were settled
 	CPU        float64       `json:"cpu"`        // seconds in a second
@@ -137,8 +141,9 @@ type HerdStats struct {
 	Candidates int             `json:"candidates"`
 	Took       harness.Samples `json:"took"`   // until one leads
 	Claims     []int           `json:"claims"` // writes that could have made somebody the leader
-	// Bare is how long the same takes without any library, where the server tells all candidates who leads: a message to one
-	// plain subscriber, and its write.
+	// Bare is how long the same takes without any library, where the server
+	// tells all candidates who leads: a message to one plain subscriber, and
+	// its write.
 	Bare harness.Samples `json:"bare,omitempty"`
 }
 

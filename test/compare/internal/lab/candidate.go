@@ -33,8 +33,9 @@ func library(name string) (peer.Library, error) {
 	return nil, fmt.Errorf("no library is called %q", name)
 }
 
-// Play is the process of a candidate. It prints a sample of itself each millisecond in which it believes to lead, and whenever
-// something changed, until its standard input ends.
+// Play is the process of a candidate. It prints a sample of itself each
+// millisecond in which it believes to lead, and whenever something changed,
+// until its standard input ends.
 func (r Role) Play(stdin io.Reader, stdout io.Writer) error {
 	lib, err := library(r.Library)
 	if err != nil {

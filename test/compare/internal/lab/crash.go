@@ -12,8 +12,9 @@ import (
 	"github.com/seed-ff2cb582/leader/test/natslab"
 )
 
-// measureCrash: from the last renewal that the store acknowledged (the instant at which it left) of a leader whose connection ends, to the instant
-// at which its successor is told.
+// measureCrash: from the last renewal that the store acknowledged (the instant
+// at which it left) of a leader whose connection ends, to the instant at which
+// its successor is told.
 func measureCrash(b *bench) error {
 	ttls := []time.Duration{300 * time.Millisecond, time.Second, 3 * time.Second}
 	if b.Quick {
@@ -33,7 +34,8 @@ func measureCrash(b *bench) error {
 	return nil
 }
 
-// crashes lets the leaders of n groups crash, spread over a time so that they do not load each other.
+// crashes lets the leaders of n groups crash, spread over a time so that they
+// do not load each other.
 func (b *bench) crashes(lease peer.Lease, n int) (harness.Samples, error) {
 	samples := make(harness.Samples, n)
 	err := b.Spread(n, max(lease.TTL/time.Duration(n), 50*time.Millisecond), func(i int) (err error) {

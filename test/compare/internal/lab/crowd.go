@@ -15,7 +15,8 @@ import (
 	"github.com/seed-ff2cb582/leader/test/internal/harness"
 )
 
-// measureCrowd: many elections in one process and on one connection, in a process that leads them all and in one that follows.
+// measureCrowd: many elections in one process and on one connection, in a
+// process that leads them all and in one that follows.
 func measureCrowd(b *bench) error {
 	sizes := []figure.Crowd{
 		{Elections: 1000, TTL: 3 * time.Second},
@@ -111,7 +112,8 @@ func (b *bench) gatherCrowd(c Crowded) (*harness.Child, error) {
 	return p, nil
 }
 
-// Join is the process. It says when it has joined all elections, and, asked for it, what they cost.
+// Join is the process. It says when it has joined all elections, and, asked for
+// it, what they cost.
 func (c Crowded) Join(stdin io.Reader, stdout io.Writer) error {
 	lib, err := library(c.Library)
 	if err != nil {
@@ -165,7 +167,8 @@ func (c Crowded) joinAll(client peer.Client, lease peer.Lease) ([]peer.Candidate
 	return all, err
 }
 
-// settle waits until all are settled, or for so long that they will not be; the count at the end tells.
+// settle waits until all are settled, or for so long that they will not be; the
+// count at the end tells.
 func (c Crowded) settle(all []peer.Candidate) {
 	limit := time.NewTimer(harness.Patience)
 	defer limit.Stop()

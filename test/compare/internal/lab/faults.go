@@ -17,8 +17,8 @@ import (
 // faultTTL is the lease in all trials: the shortest that every library permits.
 const faultTTL = 2 * time.Second
 
-// A fault strikes a scene in which one candidate leads and another follows, and returns when its effects are over or have lasted for
-// some leases.
+// A fault strikes a scene in which one candidate leads and another follows, and
+// returns when its effects are over or have lasted for some leases.
 type fault struct {
 	name   string
 	strike func(*scene) error
@@ -32,7 +32,8 @@ var faults = []fault{
 	{"leader's key deleted by an operator", (*scene).remove, false},
 }
 
-// measureFaults: for how long two candidates, each a process of its own behind a proxy of its own, believe that they lead.
+// measureFaults: for how long two candidates, each a process of its own behind
+// a proxy of its own, believe that they lead.
 func measureFaults(b *bench) error {
 	for _, f := range faults {
 		trials, err := b.trials(f, b.N(6, 2))
@@ -92,7 +93,8 @@ func (b *bench) trial(f fault, i int) (t figure.Trial, err error) {
 	return t, nil
 }
 
-// open starts the two, and waits until one leads, has done so for a while, and the other knows.
+// open starts the two, and waits until one leads, has done so for a while, and
+// the other knows.
 func (s *scene) open(lab *natslab.Program) (err error) {
 	s.proxy = natslab.NewProxy(lab, s.site.Address())
 	if s.leader, err = s.act(s.proxy.Addr(), s.group, "first", "second", faultTTL); err != nil {
@@ -136,7 +138,7 @@ func (s *scene) close() (t figure.Trial, err error) {
 	return t, err
 }
 
-// two tells whether both believe now.
+// two reports whether both believe now.
 func (s *scene) two() bool {
 	if s.leader == nil || s.follows == nil {
 		return false

@@ -11,8 +11,9 @@ import (
 	"github.com/seed-ff2cb582/leader/test/internal/harness"
 )
 
-// measureHandover: from the call by which the leader leaves to the instant at which its successor is told. Two candidates take turns, each on its
-// own connection, and a compare-and-swap is timed in between.
+// measureHandover: from the call by which the leader leaves to the instant at
+// which its successor is told. Two candidates take turns, each on its own
+// connection, and a compare-and-swap is timed in between.
 func measureHandover(b *bench) error {
 	lease, ok := b.lib.LeaseFor(2 * time.Second)
 	if !ok {
@@ -34,7 +35,7 @@ func measureHandover(b *bench) error {
 		if err != nil {
 			return err
 		}
-		// After a rest, as the handover.
+		// After a pause, as the handover.
 		if err := b.Pause(20 * time.Millisecond); err != nil {
 			return err
 		}
@@ -50,7 +51,8 @@ func measureHandover(b *bench) error {
 	return nil
 }
 
-// A ring is an election whose leader leaves and comes back as a new candidate. Its first member leads.
+// A ring is an election whose leader leaves and comes back as a new candidate.
+// Its first member leads.
 type ring struct {
 	*bench
 	lease   peer.Lease
@@ -98,7 +100,8 @@ func (r *ring) renewed(sent time.Time) {
 	r.renewals <- sent
 }
 
-// errDisturbed: a lease was lost without a fault, since the machine is too busy. What was measured is worth nothing.
+// errDisturbed: a lease was lost without a fault, since the machine is too
+// busy. What was measured is worth nothing.
 var errDisturbed = errors.New("a lease was lost; the machine is too busy")
 
 // attempts is how often what was disturbed is begun anew.
@@ -119,7 +122,8 @@ func (r *ring) settle() error {
 	return nil
 }
 
-// pass has the leader leave, waits until another one leads, lets the former come back, and returns how long nobody led.
+// pass has the leader leave, waits until another one leads, lets the former
+// come back, and returns how long nobody led.
 func (r *ring) pass() (took time.Duration, err error) {
 	for range attempts {
 		if took, err = r.tryPass(); !errors.Is(err, errDisturbed) {
@@ -144,7 +148,8 @@ func (r *ring) tryPass() (time.Duration, error) {
 	if err := r.settle(); err != nil {
 		return 0, err
 	}
-	// Some libraries look at intervals, from which the handover should be independent.
+	// Some libraries look at intervals, from which the handover should be
+	// independent.
 	if err := r.Pause(rand.N(min(r.lease.Heartbeat, 400*time.Millisecond))); err != nil {
 		return 0, err
 	}

@@ -9,7 +9,8 @@ import (
 	"github.com/seed-ff2cb582/leader/test/internal/harness"
 )
 
-// measureHerd: two hundred candidates, each with a connection of its own, whose leader leaves again and again.
+// measureHerd: two hundred candidates, each with a connection of its own, whose
+// leader leaves again and again.
 func measureHerd(b *bench) error {
 	lease, ok := b.lib.LeaseFor(3 * time.Second)
 	if !ok {
@@ -30,7 +31,8 @@ func measureHerd(b *bench) error {
 		if err != nil {
 			return err
 		}
-		// The one that came back counts from here on; so does nobody who has left.
+		// The one that came back counts from here on; so does nobody who has
+		// left.
 		newcomer := r.members[len(r.members)-1]
 		if err := r.settle(); err != nil {
 			return err
@@ -55,8 +57,9 @@ func measureHerd(b *bench) error {
 	return nil
 }
 
-// relay measures what a library cannot go below that tells n candidates who leads: who holds the key tells one other by a message,
-// that one writes, and the server tells all.
+// relay measures what a library cannot go below that tells n candidates who
+// leads: who holds the key tells one other by a message, that one writes, and
+// the server tells all.
 func (b *bench) relay(prefix string, n int) (took harness.Samples, err error) {
 	r, err := b.site.Relay(b.Ctx, prefix, n)
 	if err != nil {
@@ -69,7 +72,7 @@ func (b *bench) relay(prefix string, n int) (took harness.Samples, err error) {
 			return nil, err
 		}
 		took = append(took, d)
-		// After a rest, as a vacancy.
+		// After a pause, as a vacancy.
 		if err := b.Pause(50 * time.Millisecond); err != nil {
 			return nil, err
 		}

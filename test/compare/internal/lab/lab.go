@@ -1,4 +1,5 @@
-// Package lab gives all libraries the same work and measures what becomes of it.
+// Package lab gives all libraries the same work and measures what becomes of
+// it.
 package lab
 
 import (
@@ -80,7 +81,8 @@ func (s section) run(benches []*bench) error {
 	})
 }
 
-// plain returns the bench of the same library in a bucket as other tools make it, or nil where that makes no difference.
+// plain returns the bench of the same library in a bucket as other tools make
+// it, or nil where that makes no difference.
 func (b *bench) plain() *bench {
 	p, ok := b.lib.(peer.Plainer)
 	if !ok {
@@ -115,7 +117,8 @@ func (b *bench) join(client peer.Client, as peer.Candidacy) (*member, error) {
 	return m, err
 }
 
-// connect makes a connection of its own, as candidates in different processes have.
+// connect makes a connection of its own, as candidates in different processes
+// have.
 func (b *bench) connect() (peer.Client, error) {
 	return b.lib.Connect(b.site.Address(), peer.Options{})
 }

@@ -11,7 +11,8 @@ import (
 	"github.com/seed-ff2cb582/leader/test/internal/harness"
 )
 
-// measureTraffic: one leader and ten followers, each with a connection of its own, and nothing happens.
+// measureTraffic: one leader and ten followers, each with a connection of its
+// own, and nothing happens.
 func measureTraffic(b *bench) error {
 	if err := b.traffic(); err != nil {
 		return err

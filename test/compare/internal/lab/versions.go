@@ -7,7 +7,8 @@ import (
 	"github.com/seed-ff2cb582/leader/test/compare/internal/peer"
 )
 
-// version is that of a module in this program; empty for one that is taken from this repository.
+// version is that of a module in this program; empty for one that is taken from
+// this repository.
 func version(module string) string {
 	info, ok := debug.ReadBuildInfo()
 	if !ok {

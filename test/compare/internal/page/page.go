@@ -16,7 +16,8 @@ import (
 //go:embed comparison.md.tmpl
 var prose string
 
-// Write writes the page, the picture and the README's block below the root of the repository.
+// Write writes the page, the picture and the README's block below the root of
+// the repository.
 func Write(root string, r *figure.Report, verdicts []figure.Verdict) error {
 	text, err := Markdown(r, verdicts)
 	if err != nil {

@@ -21,12 +21,14 @@ import (
 	"github.com/seed-ff2cb582/leader/test/internal/harness"
 )
 
-// Colours that are told apart also by those who see fewer (Okabe and Ito), one for each library in order.
+// Colours that are told apart also by those who see fewer (Okabe and Ito), one
+// for each library in order.
 var colours = [...]color.Color{
 	color.RGBA{0, 114, 178, 255}, color.RGBA{213, 94, 0, 255}, color.RGBA{0, 158, 115, 255}, color.RGBA{204, 121, 167, 255},
 }
 
-// plotTTL is the lease of the failovers in the picture, one that every library permits.
+// plotTTL is the lease of the failovers in the picture, one that every library
+// permits.
 const plotTTL = 3 * time.Second
 
 // Plot writes the distributions of handovers and failovers as SVG.
@@ -63,12 +65,14 @@ func Plot(w io.Writer, r *figure.Report) error {
 	if _, err := svg.WriteTo(&drawn); err != nil {
 		return err
 	}
-	// Who has no Liberation gets a font of the same widths, and not one with serifs.
+	// Who has no Liberation gets a font of the same widths, and not one with
+	// serifs.
 	_, err = io.WriteString(w, strings.ReplaceAll(drawn.String(), "font-family:Liberation Sans;", "font-family:Liberation Sans,Arial,Helvetica,sans-serif;"))
 	return err
 }
 
-// distribution draws the share of the samples that are at most so long, for each library. The scale is applied to milliseconds.
+// distribution draws the share of the samples that are at most so long, for
+// each library. The scale is applied to milliseconds.
 func distribution(r *figure.Report, title, axis string, scale func(float64) float64, of func(*figure.Result) harness.Samples) (*plot.Plot, error) {
 	plot.DefaultFont = font.Font{Typeface: "Liberation", Variant: "Sans"} // with the widths of Arial and Helvetica
 	p := plot.New()
@@ -108,10 +112,12 @@ func steps(cdf []harness.Point, scale func(float64) float64) (xys plotter.XYs) {
 
 func plain(ms float64) float64 { return ms }
 
-// decades are the ticks of an axis of logarithms. (plot.LogScale leaves room for an axis' label where it is not.)
+// decades are the ticks of an axis of logarithms. (plot.LogScale leaves room
+// for an axis' label where it is not.)
 type decades struct{}
 
-// Ticks returns one with a label for each power of ten, and eight without between two.
+// Ticks returns one with a label for each power of ten, and eight without
+// between two.
 func (decades) Ticks(least, most float64) (ticks []plot.Tick) {
 	for d := math.Floor(least); d <= most; d++ {
 		ticks = append(ticks, plot.Tick{Value: d, Label: strconv.FormatFloat(math.Pow(10, d), 'f', -1, 64)})

@@ -8,7 +8,8 @@ import (
 	"github.com/seed-ff2cb582/leader/test/internal/reporting"
 )
 
-// Short is the README's block: the rows that most readers look for, and the picture.
+// Short is the README's block: the rows that most readers look for, and the
+// picture.
 func Short(r *figure.Report) string {
 	ours := r.Ours()
 	t := libraries("", r)
@@ -55,7 +56,8 @@ func worst(f figure.Fault) string {
 	return figure.Duration(w.Both())
 }
 
-// load is what a crowd takes, and how much of it was left at the end where leases were lost.
+// load is what a crowd takes, and how much of it was left at the end where
+// leases were lost.
 func load(c figure.Crowd) string {
 	cpu := fmt.Sprintf("%.0f %% of a core", 100*c.CPU())
 	if left := min(c.Leading.Settled, c.Following.Settled); left < c.Elections {

@@ -1,4 +1,5 @@
-// Package page writes the results for people: as text, as a page, as a picture, and as a short table in the README.
+// Package page writes the results for people: as text, as a page, as a picture,
+// and as a short table in the README.
 package page
 
 import (

@@ -18,7 +18,8 @@ import (
 	"k8s.io/klog/v2"
 )
 
-// clientgo is Kubernetes' k8s.io/client-go/tools/leaderelection, with a resource on NATS where it usually has one in Kubernetes' API.
+// clientgo is Kubernetes' k8s.io/client-go/tools/leaderelection, with a
+// resource on NATS where it usually has one in Kubernetes' API.
 type clientgo struct{}
 
 func (clientgo) Name() string   { return "client-go" }
@@ -26,9 +27,11 @@ func (clientgo) Module() string { return "k8s.io/client-go" }
 func (clientgo) Store() Kind    { return NATS }
 func (clientgo) Answers() bool  { return true }
 
-// LeaseFor keeps the proportions of the defaults: LeaseDuration 15 s, RenewDeadline 10 s, RetryPeriod 2 s. The record states
-// the lease and the time of the renewal in whole seconds. So followers see a renewal in a second, the others look the same, and
-// with a lease of one second they take it from a leader that is alive.
+// LeaseFor keeps the proportions of the defaults: LeaseDuration 15 s,
+// RenewDeadline 10 s, RetryPeriod 2 s. The record states the lease and the time
+// of the renewal in whole seconds. So followers see a renewal in a second, the
+// others look the same, and with a lease of one second they take it from a
+// leader that is alive.
 func (clientgo) LeaseFor(ttl time.Duration) (Lease, bool) {
 	return Lease{ttl, ttl * 2 / 15}, ttl%time.Second == 0 && ttl >= 2*time.Second
 }
@@ -106,7 +109,8 @@ func (c *goClient) Join(ctx context.Context, as Candidacy) (Candidate, error) {
 	return g, nil
 }
 
-// A goCandidate runs its elector once: it ends with the first term, as a program of Kubernetes does, which then exits.
+// A goCandidate runs its elector once: it ends with the first term, as a
+// program of Kubernetes does, which then exits.
 type goCandidate struct {
 	as      Candidacy
 	elector *leaderelection.LeaderElector
@@ -125,7 +129,8 @@ func (g *goCandidate) started(ctx context.Context) {
 	}
 }
 
-// IsLeader is the elector's answer for as long as it runs; afterwards it stays as it was, and a program has ended.
+// IsLeader is the elector's answer for as long as it runs; afterwards it stays
+// as it was, and a program has ended.
 func (g *goCandidate) IsLeader() bool { return g.elector.IsLeader() && !g.stopped.Load() }
 
 func (g *goCandidate) Works() bool {
@@ -147,8 +152,9 @@ func (g *goCandidate) Stop(ctx context.Context) error {
 	}
 }
 
-// A natsLock is a resourcelock.Interface over one key of a bucket. Like the locks of client-go it remembers the version that it read
-// or wrote last, and every update is a compare-and-swap on that.
+// A natsLock is a resourcelock.Interface over one key of a bucket. Like the
+// locks of client-go it remembers the version that it read or wrote last, and
+// every update is a compare-and-swap on that.
 type natsLock struct {
 	kv        jetstream.KeyValue
 	candidate *goCandidate

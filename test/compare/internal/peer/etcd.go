@@ -15,7 +15,8 @@ import (
 	"google.golang.org/grpc/stats"
 )
 
-// etcd is go.etcd.io/etcd/client/v3/concurrency: a session, whose lease is kept alive, and an election on it.
+// etcd is go.etcd.io/etcd/client/v3/concurrency: a session, whose lease is kept
+// alive, and an election on it.
 type etcd struct{}
 
 func (etcd) Name() string   { return "etcd" }
@@ -25,7 +26,8 @@ func (etcd) Store() Kind    { return Etcd }
 // Answers: Election.Leader asks the server.
 func (etcd) Answers() bool { return false }
 
-// LeaseFor: leases last whole seconds, and the client keeps them alive three times in a TTL, which no setting changes.
+// LeaseFor: leases last whole seconds, and the client keeps them alive three
+// times in a TTL, which no setting changes.
 func (etcd) LeaseFor(ttl time.Duration) (Lease, bool) {
 	return Lease{ttl, ttl / 3}, ttl%time.Second == 0
 }
@@ -48,7 +50,8 @@ func (etcd) Connect(address string, opts Options) (Client, error) {
 	return c, err
 }
 
-// An etcdClient is also the stats.Handler of its connection, which knows when keepalives leave.
+// An etcdClient is also the stats.Handler of its connection, which knows when
+// keepalives leave.
 type etcdClient struct {
 	*clientv3.Client
 
@@ -82,10 +85,11 @@ type etcdCandidate struct {
 	claims atomic.Int64
 }
 
-// campaign campaigns until ctx is done, with a new session whenever one has ended, as the documentation of Session.Done asks for.
+// campaign campaigns until ctx is done, with a new session whenever one has
+// ended, as the documentation of Session.Done asks for.
 func (e *etcdCandidate) campaign(ctx context.Context) {
 	for ctx.Err() == nil {
-		if e.reign(ctx) != nil {
+		if e.serve(ctx) != nil {
 			select {
 			case <-time.After(50 * time.Millisecond): // as the others' connections
 			case <-ctx.Done():
@@ -94,9 +98,10 @@ func (e *etcdCandidate) campaign(ctx context.Context) {
 	}
 }
 
-// reign takes part with one session.
-func (e *etcdCandidate) reign(ctx context.Context) error {
-	// The session is not ctx's: it ends after the election was left. The client ends it in any case.
+// serve takes part with one session.
+func (e *etcdCandidate) serve(ctx context.Context) error {
+	// The session is not ctx's: it ends after the election was left. The client
+	// ends it in any case.
 	session, err := concurrency.NewSession(e.counted(), concurrency.WithTTL(int(e.as.Lease.TTL/time.Second)))
 	if err != nil {
 		return err
@@ -122,7 +127,8 @@ func (e *etcdCandidate) reign(ctx context.Context) error {
 	return election.Resign(context.WithoutCancel(ctx))
 }
 
-// counted returns the connection's client, but for the transactions, which it counts.
+// counted returns the connection's client, but for the transactions, which it
+// counts.
 func (e *etcdCandidate) counted() *clientv3.Client {
 	c := clientv3.NewCtxClient(e.client.Ctx())
 	c.KV, c.Lease, c.Watcher = countedKV{e.client.KV, e}, e.client.Lease, e.client.Watcher
@@ -150,7 +156,8 @@ func (e *etcdCandidate) Works() bool {
 	}
 }
 
-// Follows knows nothing of the leader, only whether this candidate stands in line.
+// Follows knows nothing of the leader, only whether this candidate stands in
+// line.
 func (e *etcdCandidate) Follows(string) bool { return e.queued.Load() && !e.Works() }
 
 func (e *etcdCandidate) Claims() int { return int(e.claims.Load()) }
@@ -183,7 +190,8 @@ func (k countedKV) Get(ctx context.Context, key string, opts ...clientv3.OpOptio
 	return resp, err
 }
 
-// watch has renewed called for the keepalives of a lease, until the function that it returns is called.
+// watch has renewed called for the keepalives of a lease, until the function
+// that it returns is called.
 func (c *etcdClient) watch(lease int64, renewed func(time.Time)) (end func()) {
 	if renewed == nil {
 		return func() {}

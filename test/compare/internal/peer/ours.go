@@ -21,11 +21,13 @@ func (ours) Module() string { return "github.com/seed-ff2cb582/leader" }
 func (ours) Store() Kind    { return NATS }
 func (ours) Answers() bool  { return true }
 
-// A heartbeat of a third of the TTL is the most that is allowed, and what the documentation shows.
+// A heartbeat of a third of the TTL is the most that is allowed, and what the
+// documentation shows.
 func (ours) LeaseFor(ttl time.Duration) (Lease, bool) { return Lease{ttl, ttl / 3}, true }
 func (ours) BeatFor(heartbeat time.Duration) Lease    { return Lease{3 * heartbeat, heartbeat} }
 
-// Broadcasts: the bucket that the lab makes republishes each record under this prefix.
+// Broadcasts: the bucket that the lab makes republishes each record under this
+// prefix.
 func (ours) Broadcasts() string { return "leader." + Bucket + "." }
 
 // Plain is the same in a bucket that does not republish.
@@ -36,7 +38,8 @@ func (ours) Connect(address string, opts Options) (Client, error) {
 	if err != nil {
 		return nil, err
 	}
-	// One store for all elections of the connection, as a program with many of them has it.
+	// One store for all elections of the connection, as a program with many of
+	// them has it.
 	st, err := natsstore.New(nc, Bucket, natsstore.Options{Create: &natsstore.BucketConfig{}, WatchWholeBucket: true})
 	if err != nil {
 		nc.Close()
@@ -63,7 +66,8 @@ func (c *ourClient) Join(ctx context.Context, as Candidacy) (Candidate, error) {
 	cfg := leader.ElectionConfig{
 		Bucket: c.bucket, Group: as.Group, InstanceID: as.ID, TTL: as.Lease.TTL, HeartbeatInterval: as.Lease.Heartbeat, DeleteOnStop: true,
 		Hooks: leader.Hooks{Call: o.called},
-		// The site has made the bucket on servers of its own: there was none before, and the others do not ask either.
+		// The site has made the bucket on servers of its own: there was none
+		// before, and the others do not ask either.
 		AcquireGrace: leader.GraceOff,
 	}
 	var err error
@@ -122,7 +126,8 @@ func (o *ourCandidate) Stop(ctx context.Context) error {
 	return o.StopWithContext(ctx, leader.StopOptions{DeleteKey: true, WaitForDemote: true})
 }
 
-// connectNATS connects as a program does that goes on when its server comes back. It serves every library on NATS.
+// connectNATS connects as a program does that goes on when its server comes
+// back. It serves every library on NATS.
 func connectNATS(address string, opts Options) (*nats.Conn, error) {
 	options := []nats.Option{
 		nats.MaxReconnects(-1), nats.ReconnectWait(50 * time.Millisecond), nats.ReconnectJitter(0, 0), nats.RetryOnFailedConnect(true),

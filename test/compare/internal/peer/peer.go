@@ -1,5 +1,6 @@
-// Package peer makes libraries that elect leaders comparable: each is an adapter, in a file of its own, by
-// which the comparison can give all of them the same work. [Libraries] is the one list of them.
+// Package peer makes libraries that elect leaders comparable: each is an
+// adapter, in a file of its own, by which the comparison can give all of them
+// the same work. [Libraries] is the one list of them.
 package peer
 
 import (
@@ -11,21 +12,24 @@ import (
 // Libraries returns the libraries that are compared, ours first.
 func Libraries() []Library { return []Library{ours{}, clientgo{}, etcd{}} }
 
-// A Broadcaster is a Library on NATS whose candidates are all told of each write by the server, by a message on a subject
-// that is the prefix returned and the key.
+// A Broadcaster is a Library on NATS whose candidates are all told of each
+// write by the server, by a message on a subject that is the prefix returned
+// and the key.
 type Broadcaster interface {
 	Library
 	Broadcasts() (prefix string)
 }
 
-// A Plainer is a Library on NATS which watches, and whose watches cost more in a bucket as other tools make it: one that
-// does not tell of writes by itself. Plain is the same library in such a bucket.
+// A Plainer is a Library on NATS which watches, and whose watches cost more in
+// a bucket as other tools make it: one that does not tell of writes by itself.
+// Plain is the same library in such a bucket.
 type Plainer interface {
 	Library
 	Plain() Library
 }
 
-// Find returns the library of that name, which may be the one of a [Plainer], or nil.
+// Find returns the library of that name, which may be the one of a [Plainer],
+// or nil.
 func Find(name string) Library {
 	for _, l := range Libraries() {
 		if l.Name() == name {
@@ -47,7 +51,8 @@ const (
 	Etcd Kind = "etcd"
 )
 
-// Bucket is the NATS bucket in which the libraries that use NATS keep their elections.
+// Bucket is the NATS bucket in which the libraries that use NATS keep their
+// elections.
 const Bucket = "elections"
 
 // A Library is one way to elect a leader.
@@ -58,14 +63,17 @@ type Library interface {
 	Module() string
 	// Store is what it needs.
 	Store() Kind
-	// LeaseFor returns its settings for leases of that length, by its own documented proportions. It returns false where the
-	// library does not permit such a length.
+	// LeaseFor returns its settings for leases of that length, by its own
+	// documented proportions. It returns false where the library does not
+	// permit such a length.
 	LeaseFor(ttl time.Duration) (Lease, bool)
 	// BeatFor returns its settings for a holder that renews at that interval.
 	BeatFor(heartbeat time.Duration) Lease
-	// Answers tells whether a program can ask the library, without a request to the store, whether it leads.
+	// Answers reports whether a program can ask the library, without a request
+	// to the store, whether it leads.
 	Answers() bool
-	// Connect makes one connection to the store at host:port. It may return before that stands.
+	// Connect makes one connection to the store at host:port. It may return
+	// before that stands.
 	Connect(address string, opts Options) (Client, error)
 }
 
@@ -78,36 +86,42 @@ type Options struct {
 // A Lease is how long one lasts, and how often its holder renews it.
 type Lease struct{ TTL, Heartbeat time.Duration }
 
-// A Client is one connection of a program, on which it takes part in any number of elections.
+// A Client is one connection of a program, on which it takes part in any number
+// of elections.
 type Client interface {
 	// Join makes a candidate and starts it.
 	Join(ctx context.Context, c Candidacy) (Candidate, error)
 	Close()
 }
 
-// A Candidacy is what a candidate is made of. Its functions are called from the library's own goroutines and must be quick.
+// A Candidacy is what a candidate is made of. Its functions are called from the
+// library's own goroutines and must be quick.
 type Candidacy struct {
 	Group, ID string
 	Lease     Lease
-	// Promoted, optional, is called when the library tells the program that it leads.
+	// Promoted, optional, is called when the library tells the program that it
+	// leads.
 	Promoted func()
-	// Renewed, optional, is called when the store has acknowledged a renewal, with the instant at which that left.
+	// Renewed, optional, is called when the store has acknowledged a renewal,
+	// with the instant at which that left.
 	Renewed func(sent time.Time)
 }
 
 // A Candidate takes part in one election until it is stopped.
 type Candidate interface {
-	// IsLeader is the library's answer to a program that asks whether it leads. A library that has none (see Library.Answers)
-	// answers as Works does.
+	// IsLeader is the library's answer to a program that asks whether it leads.
+	// A library that has none (see Library.Answers) answers as Works does.
 	IsLeader() bool
-	// Works tells whether the program would act: the library has told it to lead, and nothing that
-	// would tell it to stop has happened yet.
+	// Works reports whether the program would act: the library has told it to
+	// lead, and nothing that would tell it to stop has happened yet.
 	Works() bool
-	// Follows tells whether this candidate has heard that the candidate of that ID leads, or, where the library does not say so, whether it
-	// stands in line.
+	// Follows reports whether this candidate has heard that the candidate of
+	// that ID leads, or, where the library does not say so, whether it stands
+	// in line.
 	Follows(id string) bool
 	// Claims is how many writes it has sent that could have made it the leader.
 	Claims() int
-	// Stop leaves the election as the library's documentation asks a program to: what it leads, it releases.
+	// Stop leaves the election as the library's documentation asks a program
+	// to: what it leads, it releases.
 	Stop(ctx context.Context) error
 }

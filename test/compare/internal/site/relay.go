@@ -12,8 +12,10 @@ import (
 	"github.com/seed-ff2cb582/leader/test/internal/harness"
 )
 
-// A Relay is a key that passes from hand to hand by the plain NATS client: each holder has a connection of its own, and hears
-// of each write by a subscription of its own. Who holds the key passes it on by a message to one of the others, which the server picks.
+// A Relay is a key that passes from hand to hand by the plain NATS client: each
+// holder has a connection of its own, and hears of each write by a subscription
+// of its own. Who holds the key passes it on by a message to one of the others,
+// which the server picks.
 type Relay struct {
 	holders  []*holder
 	holds    *holder
@@ -30,7 +32,8 @@ type holder struct {
 	next *nats.Subscription // to what is passed on; nil while it holds the key
 }
 
-// Relay connects n holders. What the server makes of each record comes on a subject that is prefix and the key.
+// Relay connects n holders. What the server makes of each record comes on a
+// subject that is prefix and the key.
 func (s *Site) Relay(ctx context.Context, prefix string, n int) (_ *Relay, err error) {
 	ctx, cancel := context.WithTimeout(ctx, harness.Patience)
 	defer cancel()
@@ -88,8 +91,8 @@ func (r *Relay) Close() {
 	}
 }
 
-// Pass has the holder pass the key on, and the one that is told write it. It returns how long both took, after everybody has
-// heard of it.
+// Pass has the holder pass the key on, and the one that is told write it. It
+// returns how long both took, after everybody has heard of it.
 func (r *Relay) Pass(ctx context.Context) (took time.Duration, err error) {
 	ctx, cancel := context.WithTimeout(ctx, harness.Patience)
 	defer cancel()

@@ -24,8 +24,9 @@ func Serve(kind peer.Kind, dir string, port int, stdin io.Reader, stdout io.Writ
 	return serveEtcd(dir, port, stdin, stdout)
 }
 
-// Etcd's clock. By default it ticks each 100 ms and elects its own leader in 1 s, and therefore grants
-// no lease below 2 s; twice as fast it grants leases of 1 s, which the comparison uses.
+// Etcd's clock. By default it ticks each 100 ms and elects its own leader in 1
+// s, and therefore grants no lease below 2 s; twice as fast it grants leases of
+// 1 s, which the comparison uses.
 const (
 	tick     = 50 * time.Millisecond
 	election = 500 * time.Millisecond

@@ -1,6 +1,6 @@
-// Package site runs the servers of the comparison: each in a process of its own,
-// on the loopback interface, with its files in a temporary directory, and with
-// the settings that it has by default unless said otherwise here.
+// Package site runs the servers of the comparison: each in a process of its
+// own, on the loopback interface, with its files in a temporary directory, and
+// with the settings that it has by default unless said otherwise here.
 package site
 
 import (
@@ -117,7 +117,8 @@ func (s *Site) onEtcd(f func(*clientv3.Client) error) error {
 	return errors.Join(f(c), c.Close())
 }
 
-// Delete removes what a group keeps in the store, as an operator's own tool would.
+// Delete removes what a group keeps in the store, as an operator's own tool
+// would.
 func (s *Site) Delete(ctx context.Context, group string) error {
 	ctx, cancel := context.WithTimeout(ctx, harness.Patience)
 	defer cancel()
