@@ -1,0 +1,101 @@
+// Package inspect reads what elections keep in a store, for tools that look at a
+// store's entries themselves: a command line, a dashboard, a backup.
+//
+// A program that takes part in an election, or follows one, has no use for it:
+// see leader.Observe, leader.Snapshot and leader.Control. What an entry says
+// held when it was written; whether its holder still leads, no entry can say.
+//
+// Each group has two keys: the group's name, whose entry [ReadRecord] reads, and
+// [ControlKey], whose entry [ReadControl] reads. The functions take any entry:
+// what is no record of an election is read as none.
+package inspect
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/seed-ff2cb582/leader/internal/record"
+	"github.com/seed-ff2cb582/leader/store"
+)
+
+// ControlKey returns the key at which a group keeps what others want of it. A
+// pattern of groups gives the pattern of their keys.
+func ControlKey(group string) string { return record.ControlKey(group) }
+
+// A Record is what a group's entry says of who leads.
+type Record struct {
+	// ID is the InstanceID of the holder. It is empty if the entry is a
+	// vacancy, or no record.
+	ID string
+	// Term is the number of the holder's term, or of the last one that is known
+	// of a vacancy. 0: none is known.
+	Term uint64
+	// Token is the holder's. It is a secret between the holder and what it
+	// proves its term to: do not show it.
+	Token string
+}
+
+// ReadRecord reads a group's entry.
+func ReadRecord(e store.Entry) Record {
+	seen, r := record.Read(e)
+	found := Record{ID: r.ID, Term: r.Term, Token: r.Token}
+	if r.ID != "" && r.Term == 0 {
+		found.Term = seen.Rev // a claim is the term's number, and learns it by its first renewal
+	}
+	return found
+}
+
+// A Control is what a control entry says. Nil fields are what it does not say.
+type Control struct {
+	Paused *Pause
+	Ran    *Run
+}
+
+// A Pause says who paused a group, and why, in words for people.
+type Pause struct{ By, Reason string }
+
+// A Run is one of a program that a single instance of all begins in a period, as
+// leader run --once does.
+type Run struct {
+	// Begin is when the period begins, in whole milliseconds.
+	Begin time.Time
+	// ID is the candidate that began the run, and Term its term.
+	ID   string
+	Term uint64
+}
+
+// Equal reports whether two runs are the same.
+func (r Run) Equal(other Run) bool {
+	return r.Begin.Equal(other.Begin) && r.ID == other.ID && r.Term == other.Term
+}
+
+// ReadControl reads a control entry. One that was deleted, or was never there,
+// says nothing. ok is false of an entry that is no control record: candidates
+// do not obey it, and nothing is known to have changed.
+func ReadControl(e store.Entry) (c Control, ok bool) {
+	read, ok := record.ReadControl(e)
+	if p := read.Paused; p != nil {
+		c.Paused = &Pause{By: p.By, Reason: p.Reason}
+	}
+	if r := read.Ran; r != nil {
+		c.Ran = &Run{Begin: time.UnixMilli(r.Begin), ID: r.ID, Term: r.Term}
+	}
+	return c, ok
+}
+
+// NoteRun returns what to write in place of a control entry to note a run. All
+// else that the entry says is kept; one that is no control record is replaced.
+// Write it by a compare-and-swap on the entry's revision. An error matches
+// store.ErrInvalid: there is no room for it.
+func NoteRun(e store.Entry, r Run) (value []byte, err error) {
+	c, ok := record.ReadControl(e)
+	if !ok {
+		c = record.Control{} // nobody obeys it
+	}
+	c.Ran = &record.Ran{Begin: r.Begin.UnixMilli(), ID: r.ID, Term: r.Term}
+	value, err = c.Encode()
+	if err != nil {
+		return nil, fmt.Errorf("%w: %w", store.ErrInvalid, err)
+	}
+	return value, nil
+}
