@@ -16,7 +16,7 @@ import (
 	"time"
 
 	"github.com/seed-ff2cb582/leader"
-	"github.com/seed-ff2cb582/leader/internal/record"
+	"github.com/seed-ff2cb582/leader/inspect"
 	"github.com/seed-ff2cb582/leader/store"
 )
 
@@ -101,7 +101,7 @@ type Board struct {
 	mu      sync.Mutex
 	seq     uint64 // counts whatever happens
 	groups  map[string]*Group
-	pauses  map[string]record.Pause
+	pauses  map[string]inspect.Pause
 	ignored map[string]struct{}
 	state   State
 	wake    chan struct{} // closed at the next change
@@ -150,7 +150,7 @@ func (b *Board) failure(text string) (news bool) {
 // followPauses watches the control records. An observer that may not read them shows no pauses.
 func (b *Board) followPauses(ctx context.Context, st store.PatternWatcher) {
 	for {
-		stop, err := st.WatchPattern(ctx, record.ControlKey(">"), b.control, func(error) {})
+		stop, err := st.WatchPattern(ctx, inspect.ControlKey(">"), b.control, func(error) {})
 		if err == nil {
 			<-ctx.Done()
 			stop()
@@ -179,8 +179,8 @@ func (b *Board) update(change func()) {
 // control takes in a control record.
 func (b *Board) control(e store.Entry) {
 	b.update(func() {
-		group := strings.TrimPrefix(e.Key, record.ControlKey(""))
-		c, ok := record.ReadControl(e)
+		group := strings.TrimPrefix(e.Key, inspect.ControlKey(""))
+		c, ok := inspect.ReadControl(e)
 		switch was, there := b.pauses[group]; {
 		case !ok || c.Paused == nil:
 			delete(b.pauses, group)
@@ -188,7 +188,7 @@ func (b *Board) control(e store.Entry) {
 			return
 		default:
 			if b.pauses == nil {
-				b.pauses = make(map[string]record.Pause)
+				b.pauses = make(map[string]inspect.Pause)
 			}
 			b.pauses[group] = *c.Paused
 		}

@@ -11,7 +11,7 @@ import (
 
 	"github.com/seed-ff2cb582/leader/cmd/leader/internal/app"
 	"github.com/seed-ff2cb582/leader/cmd/leader/internal/output"
-	"github.com/seed-ff2cb582/leader/internal/record"
+	"github.com/seed-ff2cb582/leader/inspect"
 	"github.com/seed-ff2cb582/leader/store"
 )
 
@@ -125,11 +125,8 @@ func (c VerifyCommand) judge(ctx context.Context, st store.Store, token string) 
 	if entry.Revision == 0 {
 		return Verdict{}, noGroup(c.Group, c.Bucket)
 	}
-	seen, r := record.Read(entry)
+	r := inspect.ReadRecord(entry)
 	v := Verdict{Group: c.Group, Term: c.Term, Leader: r.ID, CurrentTerm: r.Term}
-	if r.ID != "" && v.CurrentTerm == 0 {
-		v.CurrentTerm = seen.Rev // the acquisition itself: a record learns its term with the first renewal
-	}
 	switch {
 	case c.Term < v.CurrentTerm, c.Term == v.CurrentTerm && r.ID == "":
 		v.Verdict = "stale"

@@ -9,7 +9,7 @@ import (
 
 	"github.com/seed-ff2cb582/leader"
 	"github.com/seed-ff2cb582/leader/cmd/leader/internal/app"
-	"github.com/seed-ff2cb582/leader/internal/record"
+	"github.com/seed-ff2cb582/leader/inspect"
 	"github.com/seed-ff2cb582/leader/store"
 )
 
@@ -28,8 +28,8 @@ func (r *runner) limit(ctx context.Context) error {
 	})
 	context.AfterFunc(ctx, func() { late.Stop() })
 	period := r.period // r's own belongs to who leads
-	_, err := r.keys.Watch(ctx, []string{record.ControlKey(r.c.Group)}, func(e store.Entry) {
-		if c, ok := record.ReadControl(e); ok && period.had(c.Ran) {
+	_, err := r.keys.Watch(ctx, []string{inspect.ControlKey(r.c.Group)}, func(e store.Entry) {
+		if c, ok := inspect.ReadControl(e); ok && period.had(c.Ran) {
 			go r.giveUp(app.ExitOK, period.describe(*c.Ran)) // the watch does not wait
 		}
 	})
@@ -86,26 +86,21 @@ func (r *runner) isAhead(ctx context.Context) bool {
 
 // note writes into the control record that the run of the period has begun,
 // unless that is noted already, and returns what is then.
-func (r *runner) note(ctx context.Context, term leader.Term) (before *record.Ran, err error) {
+func (r *runner) note(ctx context.Context, term leader.Term) (before *inspect.Run, err error) {
 	ctx, cancel := context.WithTimeout(ctx, r.c.Timeout)
 	defer cancel()
-	key := record.ControlKey(r.c.Group)
+	key := inspect.ControlKey(r.c.Group)
 	entry, err := r.keys.Get(ctx, key)
 	if err != nil {
 		return nil, err
 	}
-	c, ok := record.ReadControl(entry)
-	switch {
-	case !ok:
-		c = record.Control{} // nobody obeys it
-	case r.period.had(c.Ran):
+	if c, ok := inspect.ReadControl(entry); ok && r.period.had(c.Ran) {
 		return c.Ran, nil
 	}
-	mark := &record.Ran{Begin: r.period.begin.UnixMilli(), ID: r.cfg.InstanceID, Term: term.Number}
-	c.Ran = mark
-	value, err := c.Encode()
+	mark := &inspect.Run{Begin: r.period.begin, ID: r.cfg.InstanceID, Term: term.Number}
+	value, err := inspect.NoteRun(entry, *mark)
 	if err != nil {
-		return nil, fmt.Errorf("%w: %w", store.ErrInvalid, err)
+		return nil, err
 	}
 	_, err = r.keys.CompareAndSwap(ctx, store.Write{Key: key, Expected: entry.Revision, Value: value})
 	if out := store.Classify(err); out == store.OK || out == store.Unknown {

@@ -6,7 +6,7 @@ import (
 	"os"
 	"time"
 
-	"github.com/seed-ff2cb582/leader/internal/record"
+	"github.com/seed-ff2cb582/leader/inspect"
 )
 
 // defaultEvery is the period of --once: what crontabs count by.
@@ -16,7 +16,7 @@ const defaultEvery = time.Minute
 type period struct {
 	begin time.Time
 	every time.Duration
-	mark  *record.Ran // what this process has noted, or may have
+	mark  *inspect.Run // what this process has noted, or may have
 }
 
 // periodAt returns the period of an instant. All hosts count from the same one.
@@ -30,16 +30,15 @@ func periodAt(now time.Time, every time.Duration) period {
 
 // had reports whether a run of this period, or of a later one, has been begun by
 // another process.
-func (p period) had(ran *record.Ran) bool {
-	own := ran != nil && p.mark != nil && *ran == *p.mark
-	return ran != nil && !own && ran.Begin >= p.begin.UnixMilli()
+func (p period) had(ran *inspect.Run) bool {
+	own := ran != nil && p.mark != nil && ran.Equal(*p.mark)
+	return ran != nil && !own && !ran.Begin.Before(p.begin)
 }
 
 // describe says who began a run.
-func (p period) describe(ran record.Ran) string {
-	at := time.UnixMilli(ran.Begin)
-	s := fmt.Sprintf("%q has begun the run of %s", ran.ID, at.Format(time.DateTime))
-	if at.After(p.begin) {
+func (p period) describe(ran inspect.Run) string {
+	s := fmt.Sprintf("%q has begun the run of %s", ran.ID, ran.Begin.Format(time.DateTime))
+	if ran.Begin.After(p.begin) {
 		s += fmt.Sprintf(", later than that of this host, %s: compare the clocks", p.begin.Format(time.DateTime))
 	}
 	return s

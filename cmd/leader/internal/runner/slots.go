@@ -7,7 +7,7 @@ import (
 
 	"github.com/seed-ff2cb582/leader"
 	"github.com/seed-ff2cb582/leader/cmd/leader/internal/app"
-	"github.com/seed-ff2cb582/leader/internal/record"
+	"github.com/seed-ff2cb582/leader/inspect"
 	"github.com/seed-ff2cb582/leader/store"
 	"github.com/seed-ff2cb582/leader/store/natsstore"
 )
@@ -75,7 +75,7 @@ func twin(ctx context.Context, st store.Store, id string, mine *seat, seats []*s
 // when that is known.
 func renews(ctx context.Context, st store.Store, id, group string) bool {
 	entry, err := st.Get(ctx, group)
-	if _, r := record.Read(entry); err != nil || r.ID != id {
+	if err != nil || inspect.ReadRecord(entry).ID != id {
 		return false
 	}
 	ctx, cancel := context.WithCancel(ctx)
