@@ -2,9 +2,9 @@ package leader
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"log/slog"
+	"maps"
 	"math"
 	"regexp"
 	"slices"
@@ -13,22 +13,25 @@ import (
 	"unicode"
 	"unicode/utf8"
 
+	"github.com/seed-ff2cb582/leader/internal/engine"
+	"github.com/seed-ff2cb582/leader/internal/leadership"
 	"github.com/seed-ff2cb582/leader/internal/machine"
+	"github.com/seed-ff2cb582/leader/internal/preference"
 	"github.com/seed-ff2cb582/leader/internal/record"
 	"github.com/seed-ff2cb582/leader/store"
 )
 
-// MaxTTL is the longest lease, for everyone. It is one constant and no setting, since it is
+// MaxTTL is the longest lease, for everyone: one hour. It is one constant and no setting, since it is
 // also how long a candidate at the most believes a record that states
 // a longer one: believing less than an honest leader's TTL would be unsafe.
-const MaxTTL = time.Hour
+const MaxTTL = leadership.MaxTTL
 
 // MinTTL is the shortest lease. Below it the scheduling of a busy machine alone costs terms.
 const MinTTL = 50 * time.Millisecond
 
 // DefaultClockDrift is how far the rates of clocks are assumed to be off if the
 // configuration says nothing: 10 %. chrony may slew a clock by 8.3 % (maxslewrate).
-const DefaultClockDrift = 0.10
+const DefaultClockDrift = leadership.DefaultDrift
 
 const maxIDLen = 256
 
@@ -184,12 +187,15 @@ type VersionPolicy uint8
 // The version policies.
 const (
 	// PreferAny makes no difference between versions.
-	PreferAny VersionPolicy = iota
+	PreferAny = VersionPolicy(preference.Any)
 	// PreferOlder prefers the lowest version.
-	PreferOlder
+	PreferOlder = VersionPolicy(preference.Older)
 	// PreferNewer prefers the highest version.
-	PreferNewer
+	PreferNewer = VersionPolicy(preference.Newer)
 )
+
+// String shows a policy as configurations name it.
+func (p VersionPolicy) String() string { return preference.Policy(p).String() }
 
 // A CampaignConfig slows down campaigns. The zero value does not: a vacancy is then claimed at once.
 type CampaignConfig struct {
@@ -214,11 +220,11 @@ const (
 	// of what a leader left to others needs no cool-down.
 	// It also waits out the lease of a leader from before the store was made: nobody leads before
 	// the store is TTL × (1 + ClockDrift) old.
-	GraceAuto AcquireGrace = iota
+	GraceAuto = AcquireGrace(engine.GraceAuto)
 	// GraceOn always cools down.
-	GraceOn
+	GraceOn = AcquireGrace(engine.GraceOn)
 	// GraceOff never does, unless the store is caught forgetting, nor does it wait in a store that is new.
-	GraceOff
+	GraceOff = AcquireGrace(engine.GraceOff)
 )
 
 // A HealthChecker tells whether an instance is fit to lead.
@@ -236,7 +242,7 @@ func (c ElectionConfig) withDefaults() ElectionConfig {
 	def(&c.MaxConsecutiveFailures, 3)
 	def(&c.HealthCheckInterval, max(c.HeartbeatInterval, 0))
 	def(&c.HealthCheckTimeout, c.HealthCheckInterval)
-	def(&c.MinTenure, min(10*min(ttl, MaxTTL), forever))
+	def(&c.MinTenure, min(10*min(ttl, MaxTTL), engine.Forever))
 	def(&c.Campaign.MaxBackoff, c.Campaign.Backoff)
 	def(&c.ClockDrift, DefaultClockDrift)
 	def(&c.RetryConfig.InitialBackoff, min(ttl/50, 50*time.Millisecond))
@@ -313,7 +319,7 @@ func (c ElectionConfig) validateTimes(v *validator) {
 func (c ElectionConfig) validateStanding(v *validator) {
 	v.check(record.ValidVersion(c.Version), "Version", c.Version, "must be at most 64 letters, digits and .+-_")
 	v.check(c.VersionPolicy <= PreferNewer, "VersionPolicy", c.VersionPolicy, "must be PreferAny, PreferOlder or PreferNewer")
-	v.check(c.VersionPolicy == PreferAny || parsable(c.Version), "Version", c.Version,
+	v.check(c.VersionPolicy == PreferAny || preference.Parsable(c.Version), "Version", c.Version,
 		"must be dotted numbers, such as 1.12.0, since VersionPolicy compares them")
 	v.notNegative("MinTenure", c.MinTenure)
 	v.notNegative("Campaign.Splay", c.Campaign.Splay)
@@ -335,8 +341,9 @@ func (c ElectionConfig) validateRetry(v *validator) {
 
 // validateRecord refuses what would only fail at the first write: a record that no store takes.
 func (c ElectionConfig) validateRecord(v *validator) {
-	widest := record.Standing{Priority: math.MinInt, Version: strings.Repeat("0", record.MaxVersion), Age: maxAge}
-	r := record.Of(c.machine(false).Template(), record.About{
+	widest := record.Standing{Priority: math.MinInt, Version: strings.Repeat("0", record.MaxVersion), Age: preference.MaxAge}
+	settings := c.engine()
+	r := record.Of(settings.Protocol(false).Template(), record.About{
 		Meta: c.Meta, Address: c.Address, Version: c.Version, Drift: 1.0 / 3, Standings: slices.Repeat([]record.Standing{widest}, record.MaxStandings),
 	})
 	_, err := r.Encode()
@@ -355,57 +362,26 @@ func validID(s string) bool {
 	return len(s) <= maxIDLen && utf8.ValidString(s) && !strings.ContainsFunc(s, func(r rune) bool { return !unicode.IsPrint(r) })
 }
 
-// forever stands for all longer times: an instant so much later still does not overflow.
-const forever = 100 * 365 * 24 * time.Hour
-
-// machine returns the protocol with these settings.
-func (c ElectionConfig) machine(coolDown bool) machine.Machine {
-	return machine.Machine{
-		ID:              c.InstanceID,
-		TTL:             c.TTL,
-		Heartbeat:       c.HeartbeatInterval,
-		MaxTTL:          MaxTTL,
-		ForeignTTL:      c.ForeignTTL,
-		Drift:           c.ClockDrift,
-		CoolDown:        coolDown,
-		DisconnectGrace: min(c.DisconnectGracePeriod, forever),
-		DrainBudget:     min(c.DemoteTimeout, forever),
-		// Long enough for a delivery and a write, short against a lease: a
-		// successor that is gone must not cost the group more than an expiry would.
-		HeadStart: min(c.TTL/2, 2*time.Second),
-		Priority:  c.Priority,
-		// Longer than a handover takes on most networks, and short against the lease even for the last of
-		// record.MaxStandings.
-		Yield:      min(c.TTL/20, 50*time.Millisecond),
-		Splay:      min(c.Campaign.Splay, forever),
-		Backoff:    min(c.Campaign.Backoff, forever),
-		MaxBackoff: min(c.Campaign.MaxBackoff, forever),
+// engine returns the candidate with these settings, whose defaults are filled in.
+func (c ElectionConfig) engine() engine.Config {
+	r := c.RetryConfig
+	e := engine.Config{
+		Group: c.Group, InstanceID: c.InstanceID, TTL: c.TTL, HeartbeatInterval: c.HeartbeatInterval,
+		ConnectionTimeout: c.ConnectionTimeout, DisconnectGrace: c.DisconnectGracePeriod, DemoteTimeout: c.DemoteTimeout,
+		ClockDrift: c.ClockDrift, ForeignTTL: c.ForeignTTL, Grace: engine.Grace(c.AcquireGrace), DeleteOnStop: c.DeleteOnStop,
 		Retry: machine.Retry{
-			MaxAttempts: c.RetryConfig.MaxAttempts,
-			Initial:     min(c.RetryConfig.InitialBackoff, forever),
-			Max:         min(c.RetryConfig.MaxBackoff, forever),
-			Multiplier:  c.RetryConfig.BackoffMultiplier,
-			Jitter:      c.RetryConfig.Jitter,
+			MaxAttempts: r.MaxAttempts, Initial: r.InitialBackoff, Max: r.MaxBackoff, Multiplier: r.BackoffMultiplier, Jitter: r.Jitter,
 		},
+		Splay: c.Campaign.Splay, Backoff: c.Campaign.Backoff, MaxBackoff: c.Campaign.MaxBackoff,
+		Standing:      preference.Standing{Priority: c.Priority, Version: c.Version},
+		VersionPolicy: preference.Policy(c.VersionPolicy), AllowTakeover: c.AllowPriorityTakeover, MinTenure: c.MinTenure,
+		ValidateEvery: c.Fencing.ValidationInterval, ValidateAlways: c.Fencing.ValidateOnCriticalOps,
+		CheckInterval: c.HealthCheckInterval, CheckTimeout: c.HealthCheckTimeout, MaxFailures: c.MaxConsecutiveFailures,
+		Address: c.Address, Meta: maps.Clone(c.Meta), // the caller may change theirs while we write
+		Logger: c.Logger, Hooks: c.Hooks.engine(), Loss: lossOf,
 	}
-}
-
-// A validator collects broken rules.
-type validator struct{ errs []error }
-
-func (v *validator) check(ok bool, field string, value any, rule string) {
-	if !ok {
-		v.errs = append(v.errs, &ConfigError{Field: field, Value: value, Rule: rule})
+	if c.HealthChecker != nil {
+		e.Check = c.HealthChecker.Check
 	}
-}
-
-func (v *validator) notNegative(field string, d time.Duration) {
-	v.check(d >= 0, field, d, "must not be negative")
-}
-
-func (v *validator) err() error {
-	if len(v.errs) == 0 {
-		return nil
-	}
-	return fmt.Errorf("%w:\n%w", ErrInvalidConfig, errors.Join(v.errs...))
+	return e
 }

@@ -2,17 +2,13 @@ package leader
 
 import (
 	"context"
-	"errors"
-	"fmt"
 	"iter"
-	"log/slog"
-	"maps"
-	"sync"
-	"sync/atomic"
 	"time"
 
+	"github.com/seed-ff2cb582/leader/internal/controlrecord"
+	"github.com/seed-ff2cb582/leader/internal/engine"
+	"github.com/seed-ff2cb582/leader/internal/leadership"
 	"github.com/seed-ff2cb582/leader/internal/machine"
-	"github.com/seed-ff2cb582/leader/internal/record"
 	"github.com/seed-ff2cb582/leader/store"
 )
 
@@ -162,533 +158,121 @@ func NewElectionWithStore(st store.Store, cfg ElectionConfig) (Election, error) 
 	if err := cfg.validate(false, "store", st != nil); err != nil {
 		return nil, err
 	}
-	return newElection(st, cfg), nil
+	return newElection(st, cfg, nil), nil
 }
 
-func newElection(st store.Store, cfg ElectionConfig) *election {
+// newElection returns an election with a configuration that was validated.
+// dispose, optional, ends what it owns of the store.
+func newElection(st store.Store, cfg ElectionConfig, dispose func()) election {
 	cfg = cfg.withDefaults()
-	cfg.Meta = maps.Clone(cfg.Meta) // the caller may change theirs while we write
-	log := cfg.Logger
-	if log == nil {
-		log = slog.New(slog.DiscardHandler)
+	c := cfg.engine()
+	c.Dispose = dispose
+	return electionOf(st, cfg, c)
+}
+
+// electionOf returns an election that asks its hooks with itself and cfg.
+func electionOf(st store.Store, cfg ElectionConfig, c engine.Config) election {
+	var e election
+	if cfg.Hooks.PerElection != nil {
+		c.PerElection = func() engine.Hooks { return cfg.Hooks.of(e, cfg).engine() }
 	}
-	e := &election{
-		apart: &apart{},
-		cfg:   cfg, store: st, clock: clock{origin: time.Now()}, mail: newMailbox(), done: make(chan struct{}),
-		log: log.With("group", cfg.Group, "instance", cfg.InstanceID),
-	}
-	if h := cfg.Hooks; h.Callback != nil || h.PerElection != nil {
-		e.told = make(chan struct{}, 1)
-	}
-	e.snap.Store(&snapshot{at: e.clock.origin, state: machine.Init, leader: LeaderInfo{Group: cfg.Group}})
+	e = election{engine.New(st, c)}
 	return e
 }
 
-type election struct {
-	cfg   ElectionConfig
-	store store.Store
-	clock clock
-	log   *slog.Logger
-	mail  *mailbox
-	// hooks are those of this election, set by its goroutine before anything is reported.
-	hooks Hooks
-	// dispose, optional, ends what the election owns of the store.
-	dispose func()
-	// seat is where the manager that runs this election, if one does, has its say.
-	seat *seat
+// An election is a candidate of the engine in the words of this package.
+type election struct{ c *engine.Candidate }
 
-	current atomic.Pointer[grant] // the present term, nil without one
-	snap    atomic.Pointer[snapshot]
-	courier courier // of OnPromote and OnDemote
-	lastErr atomic.Pointer[failure]
-	done    chan struct{}
+var _ Election = election{}
 
-	*apart
+func (e election) Start(ctx context.Context) error { return e.c.Start(ctx) }
 
-	mu      sync.Mutex
-	started bool
-	stopped bool
-	// undrained: a demotion was handed in, and is not answered yet. It is the loop's alone, and stands here to cost no memory.
-	undrained bool
-	overran   atomic.Bool // a callback outlived DemoteTimeout
-	promoted  []func(context.Context, Term)
-	demoted   []func()
-	changed   []func(LeaderInfo)
-	campaign  []func(Reason)
-	watchers  map[*mailslot]struct{}
-
-	loop loop
+func (e election) Stop() error {
+	return e.StopWithContext(context.Background(), StopOptions{DeleteKey: e.c.DeletesOnStop(), WaitForDemote: true})
 }
 
-// An apart is a part of an election that is allocated by itself: with it, an
-// election would take a fourteenth more memory, by the allocator's steps.
-type apart struct {
-	newsman courier // of OnLeaderChange and OnCampaign
-	// told holds one while a hook is told of a callback, since both couriers do. It is nil without such a hook. A channel and
-	// no mutex, which would keep virtual time from passing.
-	told chan struct{}
-	// failures is how many health checks in a row have failed. It belongs to followHealth, and outlives a panic in it.
-	failures int
-	// broken is how code of ours panicked, if it did. It ends the election.
-	broken atomic.Pointer[failure]
-	// promoting: OnPromote is being called.
-	promoting atomic.Bool
-	// closed is set when the store was found closed for good, before anybody had
-	// asked for a stop. It ends the election, too.
-	closed atomic.Pointer[failure]
+func (e election) StopWithContext(ctx context.Context, opts StopOptions) error {
+	return e.c.Stop(ctx, engine.StopOptions(opts))
 }
 
-// A snapshot is what readers see, besides the grant. It is immutable.
-type snapshot struct {
-	state     machine.Public
-	at        time.Time // since when
-	reason    Reason
-	barred    Reason
-	heartbeat time.Time
-	revision  uint64
-	leader    LeaderInfo // another candidate, or why there is none
-}
+func (e election) Done() <-chan struct{} { return e.c.Done() }
 
-// same reports whether readers see in o what they see in s. What a leader says of
-// itself changes with its record alone, and with that the end of its lease.
-func (s *snapshot) same(o *snapshot) bool {
-	l, m := &s.leader, &o.leader
-	return s.state == o.state && s.at.Equal(o.at) && s.reason == o.reason && s.barred == o.barred &&
-		s.heartbeat.Equal(o.heartbeat) && s.revision == o.revision &&
-		l.sameNews(*m) && l.Group == m.Group && l.Correlation == m.Correlation && l.Priority == m.Priority &&
-		l.Version == m.Version && l.Address == m.Address && len(l.Meta) == len(m.Meta) && l.Until.Equal(m.Until)
-}
+func (e election) Err() error { return e.c.Err() }
 
-// A failure is an error of a call to the store, and when it came.
-type failure struct {
-	err error
-	at  time.Time
-}
+func (e election) IsLeader() bool { return e.c.IsLeader() }
 
-// failed takes in the error of a call to the store.
-func (e *election) failed(err error) {
-	e.lastErr.Store(&failure{err, time.Now()})
-	if errors.Is(err, ErrConnectionClosed) {
-		e.mail.put(letter{closed: err})
-	}
-}
+func (e election) LeaderID() string { return e.c.Leader().ID }
 
-func (e *election) IsLeader() bool {
-	g := e.current.Load()
-	return g != nil && g.open()
-}
+func (e election) Token() string { return e.c.Term().Token }
 
-func (e *election) Term() Term {
-	if g := e.current.Load(); g != nil && g.open() {
-		return g.term
-	}
-	return Term{}
-}
+func (e election) Term() Term { return Term(e.c.Term()) }
 
-func (e *election) Token() string { return e.Term().Token }
+func (e election) TrustUntil() time.Time { return e.c.TrustUntil() }
 
-func (e *election) TrustUntil() time.Time {
-	if g := e.current.Load(); g != nil && g.open() {
-		return e.clock.time(g.mono.Load())
-	}
-	return time.Time{}
-}
+func (e election) Status() ElectionStatus { return statusOf(e.c.Status()) }
 
-func (e *election) LeaderID() string { return e.leader().ID }
-
-// leader returns who leads now, as far as known.
-func (e *election) leader() LeaderInfo {
-	if g := e.current.Load(); g != nil && g.open() {
-		return e.self(g)
-	}
-	return e.snap.Load().leader.asOf(e.clock.present())
-}
-
-// asOf returns the info as it reads at now: a lease that ran out names nobody.
-func (l LeaderInfo) asOf(now time.Time) LeaderInfo {
-	if l.ID == "" || now.Before(l.Until) {
-		return l
-	}
-	return LeaderInfo{Group: l.Group, Term: l.Term, Correlation: l.Correlation, Reason: ReasonExpired}
-}
-
-func (e *election) self(g *grant) LeaderInfo {
-	return LeaderInfo{
-		Group: e.cfg.Group, ID: e.cfg.InstanceID, Term: g.term.Number, Correlation: g.correlation,
-		Priority: e.cfg.Priority, Version: e.cfg.Version,
-		Address: e.cfg.Address, Meta: e.cfg.Meta, Until: e.clock.time(g.mono.Load()),
-	}
-}
-
-func (e *election) Status() ElectionStatus {
-	s := e.snap.Load()
-	st := ElectionStatus{
-		State: stateName(s.state), LastTransition: s.at, Reason: s.reason,
-		ConnectionStatus: e.connState().String(), Barred: s.barred,
-	}
-	if f := e.lastErr.Load(); f != nil {
-		st.LastError, st.LastErrorAt = f.err, f.at
-	}
-	g := e.current.Load()
-	if g != nil && g.open() {
-		st.IsLeader, st.State = true, StateLeader
-		st.LeaderTerm = g.term.Number
-		st.LeaderID, st.Token, st.Term = e.cfg.InstanceID, g.term.Token, g.term.Number
-		st.TrustUntil, st.LastHeartbeat, st.Revision = e.clock.time(g.mono.Load()), s.heartbeat, s.revision
-		return st
-	}
-	if s.state == machine.Leader {
-		// The window has passed, and the election's goroutine has not got to it.
-		st.State, st.Reason = StateDemoted, ReasonTrustExpired
-	}
-	if l := s.leader.asOf(e.clock.present()); l.ID != "" {
-		st.LeaderID, st.LeaderTerm = l.ID, l.Term
-	}
-	return st
-}
-
-func (e *election) connState() store.ConnState {
-	if c, ok := e.store.(store.ConnReporter); ok {
-		return c.ConnState()
-	}
-	return store.Connected
-}
-
-func (e *election) Start(ctx context.Context) error {
-	if err := ctx.Err(); err != nil {
-		return err
-	}
-	if err := e.claimStart(); err != nil {
-		return err
-	}
-	rules, err := e.ready(ctx)
-	return e.proceed(ctx, rules, err)
-}
-
-// proceed is the rest of Start, when the store has been checked.
-func (e *election) proceed(ctx context.Context, rules conditions, err error) error {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	switch {
-	case e.stopped: // meanwhile; its Stop waits for done
-		e.neverRan()
-		return ErrStopped
-	case store.Classify(err) == store.Permanent:
-		e.started = false
-		return err
-	}
-	e.loop.begin(ctx, e, rules, err)
-	return nil
-}
-
-func (e *election) Done() <-chan struct{} { return e.done }
-
-func (e *election) Err() error {
-	if !e.over() {
-		return nil
-	}
-	return e.ended()
-}
-
-// ended returns why the election has ended by itself, or is about to; nil if it
-// does neither.
-func (e *election) ended() error {
-	for _, why := range []*atomic.Pointer[failure]{&e.broken, &e.closed} {
-		if f := why.Load(); f != nil {
-			return f.err
-		}
-	}
-	return nil
-}
-
-// breakOff marks the election as ended by its store, which is closed for good,
-// unless somebody has asked for a stop. It reports whether it is so marked.
-func (e *election) breakOff(cause error) bool {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	if e.started && !e.stopped {
-		e.stopped = true
-		e.closed.Store(&failure{fmt.Errorf("leader: the election of group %q has ended: %w", e.cfg.Group, cause), time.Now()})
-	}
-	return e.closed.Load() != nil
-}
-
-// neverRan ends an election that was stopped before its goroutine began.
-func (e *election) neverRan() {
-	e.snap.Store(&snapshot{state: machine.Ended, at: time.Now(), reason: ReasonStopped, leader: e.snap.Load().leader})
-	if e.dispose != nil {
-		e.dispose()
-	}
-	close(e.done)
-}
-
-func (e *election) claimStart() error {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	switch {
-	case e.stopped:
-		return ErrStopped
-	case e.started:
-		return ErrAlreadyStarted
-	}
-	e.started = true
-	return nil
-}
-
-// ready has the store checked. It returns the conditions that suit the store.
-func (e *election) ready(ctx context.Context) (conditions, error) {
-	ctx, cancel := context.WithTimeout(ctx, max(e.cfg.ConnectionTimeout, 2*time.Second))
-	defer cancel()
-	var report store.Report
-	if c, ok := e.store.(store.Checker); ok {
-		var err error
-		report, err = e.checkStore(ctx, c, store.CheckRequest{
-			TTL: e.cfg.TTL, Key: e.cfg.Group, Reads: []string{record.ControlKey(e.cfg.Group)},
-		})
-		if err != nil {
-			return conditions{}, err
-		}
-	}
-	rules := e.cfg.conditions(report)
-	for _, w := range rules.warnings(report) {
-		if e.seat.warns(w) {
-			e.mail.put(letter{note: &Note{At: time.Now(), Kind: NoteWarning, Text: w}})
-		}
-	}
-	_, rules.Offers = e.store.(store.Offerer)
-	return rules, nil
-}
-
-func (e *election) Stop() error {
-	return e.StopWithContext(context.Background(), StopOptions{DeleteKey: e.cfg.DeleteOnStop, WaitForDemote: true})
-}
-
-func (e *election) StopWithContext(ctx context.Context, opts StopOptions) error {
-	if !e.askStop(opts.DeleteKey) {
-		return nil
-	}
-	if e.inside() {
-		return nil // the caller is what the stop has to wait for
-	}
-	if opts.Timeout > 0 {
-		var cancel context.CancelFunc
-		ctx, cancel = context.WithTimeout(ctx, opts.Timeout)
-		defer cancel()
-	}
-	if !opts.WaitForDemote {
-		err := e.await(ctx, func(s machine.State) (bool, error) { return s.Phase > machine.Holding, nil })
-		if err != nil {
-			return e.stopLate(err)
-		}
-		return e.Err()
-	}
-	select {
-	case <-e.done:
-	case <-ctx.Done():
-		return e.stopLate(ctx.Err())
-	}
-	if e.overran.Load() {
-		if err := e.Err(); err != nil {
-			return errors.Join(err, ErrDemoteTimeout)
-		}
-		return ErrDemoteTimeout
-	}
-	return e.Err()
-}
-
-// inside reports whether the caller is a callback or a hook of this election.
-func (e *election) inside() bool {
-	return e.courier.inside() || e.newsman.inside() || e.loop.inside()
-}
-
-// stopLate gives up the release when nobody waits for it any more.
-func (e *election) stopLate(cause error) error {
-	e.mail.event(machine.Event{Kind: machine.StopLeave})
-	return fmt.Errorf("%w: %w", ErrStopTimeout, cause)
-}
-
-// askStop tells the loop to stop, and reports whether there is one.
-func (e *election) askStop(release bool) bool {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	first := !e.stopped
-	e.stopped = true
-	if !e.started {
-		if first {
-			e.neverRan()
-		}
-		return false
-	}
-	if first {
-		kind := machine.StopLeave
-		if release {
-			kind = machine.StopRelease
-		}
-		e.mail.event(machine.Event{Kind: kind})
-	}
-	return true
-}
-
-func (e *election) OnPromote(f func(ctx context.Context, token string)) {
+func (e election) OnPromote(f func(ctx context.Context, token string)) {
 	if f != nil {
-		e.OnTerm(func(ctx context.Context, term Term) { f(ctx, term.Token) })
+		e.c.OnTerm(func(ctx context.Context, term leadership.Term) { f(ctx, term.Token) })
 	}
 }
 
-func (e *election) OnTerm(f func(ctx context.Context, term Term)) {
-	e.mu.Lock()
-	defer e.mu.Unlock()
+func (e election) OnTerm(f func(ctx context.Context, term Term)) {
 	if f != nil {
-		e.promoted = append(e.promoted, f)
+		e.c.OnTerm(func(ctx context.Context, term leadership.Term) { f(ctx, Term(term)) })
 	}
 }
 
-func (e *election) OnDemote(f func()) {
-	e.mu.Lock()
-	defer e.mu.Unlock()
+func (e election) OnDemote(f func()) {
 	if f != nil {
-		e.demoted = append(e.demoted, f)
+		e.c.OnDemote(f)
 	}
 }
 
-func (e *election) OnLeaderChange(f func(LeaderInfo)) {
-	e.mu.Lock()
-	defer e.mu.Unlock()
+func (e election) OnLeaderChange(f func(LeaderInfo)) {
 	if f != nil {
-		e.changed = append(e.changed, f)
+		e.c.OnLeaderChange(func(info leadership.Info) { f(infoOf(info)) })
 	}
 }
 
-func (e *election) OnCampaign(f func(Reason)) {
-	e.mu.Lock()
-	defer e.mu.Unlock()
+func (e election) OnCampaign(f func(Reason)) {
 	if f != nil {
-		e.campaign = append(e.campaign, f)
+		e.c.OnCampaign(func(r machine.Reason) { f(Reason(r)) })
 	}
 }
 
-func (e *election) Resign(ctx context.Context) error {
-	return e.giveUp(ctx, machine.Exit{Reason: machine.ReasonResigned})
-}
-
-func (e *election) Transfer(ctx context.Context, instanceID string) error {
-	if instanceID == "" || instanceID == e.cfg.InstanceID || !validID(instanceID) {
-		return &ConfigError{Field: "instanceID", Value: instanceID, Rule: "must be the InstanceID of another candidate"}
-	}
-	return e.giveUp(ctx, machine.Exit{Reason: machine.ReasonTransferred, Successor: instanceID})
-}
-
-func (e *election) giveUp(ctx context.Context, x machine.Exit) error {
-	term := e.Term()
-	if term.IsZero() {
-		return ErrNotLeader
-	}
-	// Asked names the term, so that a call that comes late does not end a later one.
-	e.mail.event(machine.Event{Kind: machine.Asked, Term: term.Number, Exit: x})
-	if e.inside() {
-		return nil // the release follows when the callback that calls us has returned
-	}
-	err := e.awaitCall(ctx, machine.Release.String(), func(s machine.State) (bool, error) {
-		over := s.Phase != machine.Draining && s.Phase != machine.Releasing
-		return over && (s.Phase != machine.Holding || s.Grant.Term != term.Number), nil
-	})
-	if err != nil {
-		return err
-	}
-	return e.ended() // an election that has ended by itself has released nothing
-}
-
-func (e *election) Alive(ctx context.Context) error {
-	e.mu.Lock()
-	started, stopped := e.started, e.stopped
-	e.mu.Unlock()
-	switch {
-	case stopped:
-		return e.stoppedError()
-	case !started:
-		return ErrNotStarted
-	}
-	err := e.await(ctx, func(machine.State) (bool, error) { return true, nil })
-	if err == nil && e.over() {
-		return e.stoppedError()
-	}
-	return err
-}
-
-// stoppedError is ErrStopped, and why, if the election has ended by itself.
-func (e *election) stoppedError() error {
-	if err := e.ended(); err != nil {
-		return fmt.Errorf("%w: %w", ErrStopped, err)
-	}
-	return ErrStopped
-}
-
-// over tells whether the election's goroutine has ended.
-func (e *election) over() bool {
-	select {
-	case <-e.done:
-		return true
-	default:
-		return false
-	}
-}
-
-// await waits until the state satisfies done, the election has stopped, or ctx is done.
-func (e *election) await(ctx context.Context, done func(machine.State) (bool, error)) error {
-	return e.awaitCall(ctx, "", done)
-}
-
-// awaitCall is await for what takes a call of a kind to the store. It fails with
-// the call, where that would fail again until somebody mends something.
-func (e *election) awaitCall(ctx context.Context, kind string, done func(machine.State) (bool, error)) error {
-	if e.over() { // nobody would read the letter
-		return nil
-	}
-	w, begun := &waiter{done: done, kind: kind, answer: make(chan error, 1)}, time.Now()
-	e.mail.put(letter{wait: w})
-	select {
-	case err := <-w.answer:
-		return err
-	case <-e.done:
-		return nil
-	case <-ctx.Done():
-		if f := e.lastErr.Load(); kind != "" && f != nil && !f.at.Before(begun) {
-			return fmt.Errorf("%w: %w", ctx.Err(), f.err)
-		}
-		return ctx.Err()
-	}
-}
-
-// A waiter waits for a state of the loop.
-type waiter struct {
-	done   func(machine.State) (bool, error)
-	kind   string // of the call to the store that it takes, if any
-	answer chan error
-}
-
-func (e *election) Observe(ctx context.Context) iter.Seq[LeaderInfo] {
+func (e election) Observe(ctx context.Context) iter.Seq[LeaderInfo] {
 	return func(yield func(LeaderInfo) bool) {
-		slot := newMailslot()
-		e.mu.Lock()
-		// With the lock, which tellLeader needs: a state that is older than one told
-		// meanwhile must not take its place.
-		slot.put(e.leader())
-		if e.watchers == nil {
-			e.watchers = map[*mailslot]struct{}{}
-		}
-		e.watchers[slot] = struct{}{}
-		e.mu.Unlock()
-		defer func() {
-			e.mu.Lock()
-			delete(e.watchers, slot)
-			e.mu.Unlock()
-		}()
-		for info := range slot.all(ctx, e.done) {
-			if !yield(info) {
+		for info := range e.c.Observe(ctx) {
+			if !yield(infoOf(info)) {
 				return
 			}
 		}
 	}
 }
 
-var _ Election = (*election)(nil)
+func (e election) ValidateToken(ctx context.Context) error { return e.c.ValidateToken(ctx) }
+
+func (e election) Do(ctx context.Context, op func(ctx context.Context) error) error {
+	return e.c.Do(ctx, op)
+}
+
+func (e election) Resign(ctx context.Context) error { return e.c.Resign(ctx, "") }
+
+func (e election) Transfer(ctx context.Context, instanceID string) error {
+	if instanceID == "" || instanceID == e.c.ID() || !validID(instanceID) {
+		return &ConfigError{Field: "instanceID", Value: instanceID, Rule: "must be the InstanceID of another candidate"}
+	}
+	return e.c.Resign(ctx, instanceID)
+}
+
+func (e election) Pause(ctx context.Context, why string) error {
+	if !controlrecord.ValidWhy(why) {
+		return &ConfigError{Field: "why", Value: tooLong(why), Rule: controlrecord.WhyRule}
+	}
+	return e.c.Pause(ctx, why)
+}
+
+func (e election) Resume(ctx context.Context) error { return e.c.Resume(ctx) }
+
+func (e election) Alive(ctx context.Context) error { return e.c.Alive(ctx) }

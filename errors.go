@@ -3,7 +3,11 @@ package leader
 import (
 	"errors"
 	"fmt"
+	"time"
 
+	"github.com/seed-ff2cb582/leader/internal/engine"
+	"github.com/seed-ff2cb582/leader/internal/leadership"
+	"github.com/seed-ff2cb582/leader/internal/machine"
 	"github.com/seed-ff2cb582/leader/store"
 )
 
@@ -13,24 +17,24 @@ import (
 var (
 	// ErrInvalidConfig: the configuration, or what a method was given, breaks a rule. The error lists every
 	// broken rule, each as a *ConfigError.
-	ErrInvalidConfig = errors.New("leader: invalid configuration")
+	ErrInvalidConfig = leadership.ErrInvalid
 	// ErrAlreadyStarted: Start was called before. An Election is started once.
-	ErrAlreadyStarted = errors.New("leader: election already started")
+	ErrAlreadyStarted = engine.ErrAlreadyStarted
 	// ErrNotStarted: Start was not called yet.
-	ErrNotStarted = errors.New("leader: election not started")
+	ErrNotStarted = engine.ErrNotStarted
 	// ErrStopped: the election has been stopped.
-	ErrStopped = errors.New("leader: election stopped")
+	ErrStopped = engine.ErrStopped
 	// ErrNotLeader: the call needs a leader, and this candidate is none (any more).
-	ErrNotLeader = errors.New("leader: not the leader")
+	ErrNotLeader = engine.ErrNotLeader
 	// ErrStopTimeout: the time for a stop ran out. The record was left to expire; what of
 	// the caller's own callbacks still runs cannot be ended from outside.
-	ErrStopTimeout = errors.New("leader: stop did not complete in time")
+	ErrStopTimeout = engine.ErrStopTimeout
 	// ErrDemoteTimeout: OnPromote or OnDemote did not return within DemoteTimeout after
 	// the term had ended.
-	ErrDemoteTimeout = errors.New("leader: a callback did not return within DemoteTimeout")
+	ErrDemoteTimeout = engine.ErrDemoteTimeout
 	// ErrPanicked: code of this library panicked, which ended the election. Its work was stopped, and the record
 	// left to expire. The error names the panic; the Logger and Hooks.Note were given the stack.
-	ErrPanicked = errors.New("leader: the election panicked")
+	ErrPanicked = engine.ErrPanicked
 	// ErrConnectionClosed: the connection to the store is closed for good, by the program or because it has given up
 	// reconnecting. An election, a RoleManager and an observation end with it. It is store.ErrClosed under a name of this
 	// package, so that errors of all calls to the store match it, too.
@@ -73,3 +77,31 @@ func (e *LossError) Error() string {
 
 // Is makes a LossError match ErrNotLeader.
 func (e *LossError) Is(target error) bool { return target == ErrNotLeader }
+
+// lossOf is the cause of the end of a term's context.
+func lossOf(t leadership.Term, r machine.Reason) error {
+	return &LossError{Term: Term(t), Reason: Reason(r)}
+}
+
+// A validator collects broken rules.
+type validator struct{ errs []error }
+
+func (v *validator) check(ok bool, field string, value any, rule string) {
+	if !ok {
+		v.errs = append(v.errs, &ConfigError{Field: field, Value: value, Rule: rule})
+	}
+}
+
+func (v *validator) notNegative(field string, d time.Duration) {
+	v.check(d >= 0, field, d, "must not be negative")
+}
+
+func (v *validator) err() error {
+	if len(v.errs) == 0 {
+		return nil
+	}
+	return fmt.Errorf("%w:\n%w", ErrInvalidConfig, errors.Join(v.errs...))
+}
+
+// tooLong shows a text in the place of one that is too long to show.
+func tooLong(text string) string { return fmt.Sprintf("(%d bytes)", len(text)) }

@@ -4,20 +4,21 @@ import (
 	"sync"
 	"time"
 
+	"github.com/seed-ff2cb582/leader/internal/engine"
 	"github.com/seed-ff2cb582/leader/internal/machine"
 )
 
 // SetMachine gives a candidate the clocks of a simulated machine. It must be
 // called before Start.
 func SetMachine(e Election, m *Machine) {
-	if e, ok := e.(*election); ok {
-		e.clock = clock{m.origin, m}
+	if e, ok := e.(election); ok {
+		e.c.SetMachine(m.origin, m)
 	}
 }
 
 // SetDispose has f called when a manager has ended. It must be called before
 // Start.
-func SetDispose(m *RoleManager, f func()) { m.dispose = f }
+func SetDispose(m *RoleManager, f func()) { m.m.SetDispose(f) }
 
 // A Machine is a simulated computer: its clocks run at a rate of their own, and
 // none but the wall clock leaps. While it is suspended its monotonic clock
@@ -54,7 +55,7 @@ func (l *line) at(now int64) int64 {
 func (l *line) set(now, ppm int64) { l.base, l.since, l.ppm = l.at(now), now, ppm }
 
 // Mono reads the monotonic clock.
-func (m *Machine) Mono() time.Duration { return time.Duration(m.now().Mono) }
+func (m *Machine) Mono() time.Duration { return time.Duration(m.Now().Mono) }
 
 // Leap sets the wall clock forward, or back.
 func (m *Machine) Leap(d time.Duration) {
@@ -102,22 +103,23 @@ func (m *Machine) Runs() bool {
 
 func trueNow() int64 { return time.Now().UnixNano() }
 
-// now implements simulated. It does not wait for the end of a suspension, for
+// Now implements engine.Machine. It does not wait for the end of a suspension, for
 // it may be called with locks held.
-func (m *Machine) now() machine.Instant {
+func (m *Machine) Now() machine.Instant {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	return machine.Instant{Mono: m.mono.at(trueNow()), Wall: m.wall.at(trueNow())}
 }
 
-func (m *Machine) bootNow() int64 {
+// BootNow implements engine.Machine.
+func (m *Machine) BootNow() int64 {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	return m.boot.at(trueNow())
 }
 
-// awake implements simulated.
-func (m *Machine) awake() {
+// Awake implements engine.Machine.
+func (m *Machine) Awake() {
 	for {
 		m.mu.Lock()
 		wakes := m.wakes
@@ -129,16 +131,16 @@ func (m *Machine) awake() {
 	}
 }
 
-// timer implements simulated.
-func (m *Machine) timer(f func()) timer {
+// Timer implements engine.Machine.
+func (m *Machine) Timer(f func()) engine.Timer {
 	t := &machineTimer{m: m, l: &m.mono, f: f}
 	t.t = time.AfterFunc(time.Hour, t.ring)
 	t.t.Stop()
 	return t
 }
 
-// alarm implements simulated.
-func (m *Machine) alarm(f func()) alarm {
+// Alarm implements engine.Machine.
+func (m *Machine) Alarm(f func()) engine.Alarm {
 	t := &machineTimer{m: m, l: &m.boot, f: f}
 	t.t = time.AfterFunc(time.Hour, t.ring)
 	t.t.Stop()
@@ -156,7 +158,7 @@ type machineTimer struct {
 	at int64
 }
 
-// Reset implements timer.
+// Reset implements engine.Timer.
 func (t *machineTimer) Reset(d time.Duration) bool {
 	t.m.mu.Lock()
 	defer t.m.mu.Unlock()
@@ -182,7 +184,7 @@ func (t *machineTimer) arm() {
 	t.t.Reset(time.Duration(d))
 }
 
-// Stop implements timer and alarm.
+// Stop implements engine.Timer and engine.Alarm.
 func (t *machineTimer) Stop() bool {
 	t.m.mu.Lock()
 	defer t.m.mu.Unlock()

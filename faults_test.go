@@ -26,7 +26,7 @@ import (
 // fails if one of them is never passed, or is not among them.
 var faultPoints = []string{
 	"loop", "step", "perform", "write", "send", "look", "join", "poll", "health checks", "health", "check", "validations",
-	"validation", "bid", "mend", "offer", "the end of taking offers", "courier", "newsman", "window", "delivery", "offered",
+	"validation", "takeover request", "repair", "offer", "the end of taking offers", "callbacks", "news", "window", "delivery", "offered",
 	"connection", "memstore", "nomination", "nominated", "the end of listening",
 }
 
@@ -52,7 +52,7 @@ func TestFaults(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				w := &faultWorld{t: t, rng: rand.New(rand.NewPCG(base+i, 2)), total: total}
 				w.aim = faultPoints[i%points]
-				w.ranked = w.aim == "bid" || w.rng.IntN(4) == 0
+				w.ranked = w.aim == "takeover request" || w.rng.IntN(4) == 0
 				w.run()
 			})
 		})
@@ -222,7 +222,7 @@ func (w *faultWorld) strike(point string) {
 // is seldom passed.
 func aimed(point string) float64 {
 	switch point {
-	case "window", "offer", "offered", "look", "bid", "mend", "nomination", "nominated", "the end of listening":
+	case "window", "offer", "offered", "look", "takeover request", "repair", "nomination", "nominated", "the end of listening":
 		return 0.7
 	default:
 		return 0.2

@@ -6,6 +6,8 @@ import (
 	"sync"
 	"time"
 
+	"github.com/seed-ff2cb582/leader/internal/controlrecord"
+	"github.com/seed-ff2cb582/leader/internal/leadership"
 	"github.com/seed-ff2cb582/leader/internal/machine"
 	"github.com/seed-ff2cb582/leader/internal/shield"
 	"github.com/seed-ff2cb582/leader/store"
@@ -20,7 +22,7 @@ type Handover struct {
 	// Vacancy is what it left: why, and who asked for it. It is zero if nobody left, and if it was not seen because the
 	// next leader was too fast. A lease that ran out is ReasonExpired.
 	Vacancy LeaderInfo
-	// Obeyed tells that the vacancy answers this request.
+	// Obeyed reports that the vacancy answers this request.
 	Obeyed bool
 	// To is who took over. It holds the record; where leaders cool down before they are promoted
 	// (ElectionConfig.AcquireGrace), it acts that much later. Zero if nobody has, and for OpPause.
@@ -68,7 +70,7 @@ func (c *Control) Ask(ctx context.Context, r Request) (Handover, error) {
 		return h.h, leadsAlready(r)
 	}
 	h.sent = time.Now()
-	if err := changeControl(ctx, c.st, r.Group, r.change); err != nil {
+	if err := controlrecord.Change(ctx, c.st, r.Group, r.change); err != nil {
 		return h.h, err
 	}
 	for !h.done(time.Now()) {
@@ -87,12 +89,12 @@ type handing struct {
 	sent    time.Time // when the request left, zero before
 	left    time.Time // when the vacancy was seen
 	renewed time.Time // when the leader was seen last
-	last    sighting  // the latest state of the record
+	last    observed  // the latest state of the record
 	since   uint64    // the record's revision before the request
 }
 
-// A sighting is a state of the record, and when it arrived.
-type sighting struct {
+// observed is a state of the record, and when it arrived.
+type observed struct {
 	info LeaderInfo
 	seen machine.Seen
 	rev  uint64
@@ -100,22 +102,22 @@ type sighting struct {
 }
 
 // arrived takes in a state of the record. That of the time before the request is where the wait begins.
-func (w *handing) arrived(s sighting) {
+func (w *handing) arrived(s observed) {
 	if s.rev <= w.last.rev && w.last.rev != 0 {
 		return // old news, and no renewal
 	}
 	if w.sent.IsZero() {
 		w.since = s.rev
 	}
-	if before, ok := vacancyAfter(w.last.info, s.seen); ok && !w.sent.IsZero() {
-		w.arrivedAs(sighting{info: before, rev: s.rev, at: s.at})
+	if before, ok := leadership.VacancyAfter(w.last.info.info(), s.seen); ok && !w.sent.IsZero() {
+		w.arrivedAs(observed{info: infoOf(before), rev: s.rev, at: s.at})
 	}
 	w.last = s
 	w.arrivedAs(s)
 }
 
 // arrivedAs takes in one state of the group.
-func (w *handing) arrivedAs(s sighting) {
+func (w *handing) arrivedAs(s observed) {
 	switch w.h.Request.Op {
 	case OpPause:
 		w.pausing(s)
@@ -127,7 +129,7 @@ func (w *handing) arrivedAs(s sighting) {
 }
 
 // leaving follows the end of the term that was asked to end.
-func (w *handing) leaving(s sighting) {
+func (w *handing) leaving(s observed) {
 	h, term := &w.h, w.h.Request.Term
 	switch {
 	case s.info.Term == term && s.info.ID != "":
@@ -142,7 +144,7 @@ func (w *handing) leaving(s sighting) {
 	}
 }
 
-func (w *handing) vacated(s sighting) {
+func (w *handing) vacated(s observed) {
 	if !w.left.IsZero() {
 		return
 	}
@@ -153,7 +155,7 @@ func (w *handing) vacated(s sighting) {
 	w.h.Obeyed = w.h.Request.obeyedBy(s.info)
 }
 
-func (w *handing) pausing(s sighting) {
+func (w *handing) pausing(s observed) {
 	switch {
 	case s.info.ID != "":
 		// Also after a vacancy: a claim that was under way when the group was paused.
@@ -163,13 +165,13 @@ func (w *handing) pausing(s sighting) {
 	}
 }
 
-func (w *handing) resuming(s sighting) {
+func (w *handing) resuming(s observed) {
 	if s.info.ID != "" && s.rev > w.since && !w.sent.IsZero() {
 		w.h.To, w.h.Gap = s.info, s.at.Sub(w.sent)
 	}
 }
 
-// over tells whether there is nothing to wait for, and nothing to ask.
+// over reports whether there is nothing to wait for, and nothing to ask.
 func (w *handing) over() bool {
 	term := w.h.Request.Term
 	return term != 0 && (w.last.info.Term > term || w.last.info.Term == term && w.last.info.ID == "")
@@ -180,7 +182,7 @@ func (w *handing) done(now time.Time) bool {
 		return w.h.To.ID != ""
 	}
 	if from := w.h.From; w.left.IsZero() && from.ID != "" && !now.Before(from.Until) {
-		w.vacated(sighting{info: from.asOf(now), at: now})
+		w.vacated(observed{info: from.asOf(now), at: now})
 	}
 	return w.h.From.ID == "" || !w.left.IsZero()
 }
@@ -192,6 +194,9 @@ func (w *handing) deadline() time.Time {
 	}
 	return time.Time{}
 }
+
+// asOf returns the info as it reads at now.
+func (l LeaderInfo) asOf(now time.Time) LeaderInfo { return infoOf(l.info().AsOf(now)) }
 
 // verdict says what came of the request. waiting is why no more is awaited, if it is.
 func (w *handing) verdict(waiting error) error {
@@ -216,14 +221,14 @@ func (w *handing) verdict(waiting error) error {
 	return nil
 }
 
-// silent tells whether the leader had not renewed for half its lease when another took over: its vacancy was not
+// silent reports whether the leader had not renewed for half its lease when another took over: its vacancy was not
 // missed then, there was none.
 func (w *handing) silent() bool {
 	from := w.h.From
 	return from.ID != "" && w.last.at.Sub(w.renewed) > max(from.Until.Sub(w.renewed)/2, 2*lookoutPoll)
 }
 
-// obeyedBy tells whether a vacancy answers the request.
+// obeyedBy reports whether a vacancy answers the request.
 func (r Request) obeyedBy(v LeaderInfo) bool {
 	want := ReasonSteppedDown
 	switch r.Op {
@@ -268,14 +273,14 @@ const (
 type lookout struct {
 	c      *Control
 	group  string
-	first  sighting
+	first  observed
 	stop   func()
 	wake   chan struct{} // holds one if something waits
 	read   time.Time     // when the record was read last
 	polled *time.Ticker
 
 	mu      sync.Mutex
-	waiting []sighting
+	waiting []observed
 	watched bool
 	ready   chan struct{} // closed when the watch has begun, or cannot
 }
@@ -290,7 +295,7 @@ func (c *Control) lookOut(ctx context.Context, group string) (*lookout, error) {
 		return nil, err
 	}
 	l := &lookout{c: c, group: group, wake: make(chan struct{}, 1), polled: time.NewTicker(lookoutPoll), ready: make(chan struct{}), read: time.Now()}
-	l.first = l.sighting(entry)
+	l.first = l.observe(entry)
 	ctx, cancel := context.WithCancel(ctx)
 	done := make(chan struct{})
 	go func() {
@@ -313,10 +318,10 @@ func (c *Control) lookOut(ctx context.Context, group string) (*lookout, error) {
 	return l, nil
 }
 
-func (l *lookout) sighting(e store.Entry) sighting {
+func (l *lookout) observe(e store.Entry) observed {
 	now := time.Now()
-	info, seen := infoOf(l.group, e, now)
-	return sighting{info: info, seen: seen, rev: e.Revision, at: now}
+	info, seen := leadership.Of(l.group, e, now)
+	return observed{info: infoOf(info), seen: seen, rev: e.Revision, at: now}
 }
 
 // watch fills waiting until ctx is done.
@@ -328,7 +333,7 @@ func (l *lookout) watch(ctx context.Context) {
 		return
 	}
 	stop, err := w.Watch(ctx, []string{l.group}, func(e store.Entry) {
-		l.put(l.sighting(e))
+		l.put(l.observe(e))
 		ready()
 	})
 	if err != nil {
@@ -346,7 +351,7 @@ func (l *lookout) unwatched() {
 	l.watched = false
 }
 
-func (l *lookout) put(s sighting) {
+func (l *lookout) put(s observed) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.watched = true
@@ -357,11 +362,11 @@ func (l *lookout) put(s sighting) {
 	}
 }
 
-func (l *lookout) take() (s sighting, ok bool) {
+func (l *lookout) take() (s observed, ok bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if len(l.waiting) == 0 {
-		return sighting{}, false
+		return observed{}, false
 	}
 	s = l.waiting[0]
 	l.waiting = l.waiting[1:]
@@ -376,7 +381,7 @@ func (l *lookout) isWatched() bool {
 
 // next returns the next state, or none, with revision 0, if there is none until the deadline. It fails when ctx is done,
 // and when the record cannot be read any more.
-func (l *lookout) next(ctx context.Context, deadline time.Time) (sighting, error) {
+func (l *lookout) next(ctx context.Context, deadline time.Time) (observed, error) {
 	var due <-chan time.Time
 	if !deadline.IsZero() {
 		t := time.NewTimer(time.Until(deadline))
@@ -396,15 +401,15 @@ func (l *lookout) next(ctx context.Context, deadline time.Time) (sighting, error
 			l.read = time.Now()
 			switch entry, err := l.c.tryGet(ctx, l.group); store.Classify(err) {
 			case store.OK:
-				return l.sighting(entry), nil
+				return l.observe(entry), nil
 			case store.Permanent:
-				return sighting{}, err // it could be read before: the bucket was deleted, or a permission taken away
+				return observed{}, err // it could be read before: the bucket was deleted, or a permission taken away
 			default:
 			}
 		case <-due:
-			return sighting{}, nil
+			return observed{}, nil
 		case <-ctx.Done():
-			return sighting{}, context.Cause(ctx)
+			return observed{}, context.Cause(ctx)
 		}
 	}
 }

@@ -4,6 +4,8 @@ import (
 	"context"
 	"time"
 
+	"github.com/seed-ff2cb582/leader/internal/engine"
+	"github.com/seed-ff2cb582/leader/internal/leadership"
 	"github.com/seed-ff2cb582/leader/store"
 )
 
@@ -50,13 +52,6 @@ func JoinHooks(each ...Hooks) Hooks {
 	return all
 }
 
-// askHooks asks for the hooks of this election alone.
-func (e *election) askHooks() {
-	e.hooks = e.cfg.Hooks
-	e.hooks.PerElection = nil
-	e.hook("Hooks.PerElection", func() { e.hooks = e.cfg.Hooks.of(e, e.cfg) })
-}
-
 // of returns the hooks of one election.
 func (h Hooks) of(e Election, cfg ElectionConfig) Hooks {
 	if h.PerElection == nil {
@@ -65,6 +60,33 @@ func (h Hooks) of(e Election, cfg ElectionConfig) Hooks {
 	more := h.PerElection(e, cfg)
 	h.PerElection, more.PerElection = nil, nil
 	return JoinHooks(h, more)
+}
+
+// engine returns the hooks as the engine calls them, without PerElection.
+func (h Hooks) engine() (e engine.Hooks) {
+	if f := h.Transition; f != nil {
+		e.Transition = func(t engine.Transition) { f(transitionOf(t)) }
+	}
+	if f := h.Call; f != nil {
+		e.Call = func(c engine.Call) { f(Call(c)) }
+	}
+	if f := h.Note; f != nil {
+		e.Note = func(n engine.Note) { f(Note(n)) }
+	}
+	if f := h.Callback; f != nil {
+		e.Callback = func(c engine.Callback) { f(Callback{Kind: c.Kind, Term: Term(c.Term), Took: c.Took}) }
+	}
+	if f := h.TermContext; f != nil {
+		e.TermContext = func(ctx context.Context, t leadership.Term) context.Context { return f(ctx, Term(t)) }
+	}
+	return e
+}
+
+func transitionOf(t engine.Transition) Transition {
+	return Transition{
+		At: t.At, Event: Event(t.Event), From: t.From, To: t.To, Reason: Reason(t.Reason), By: t.By, Why: t.Why, Term: Term(t.Term),
+		LeaderID: t.LeaderID, LeaderTerm: t.LeaderTerm, Correlation: t.Correlation,
+	}
 }
 
 func both[T any](f, g func(T)) func(T) {
@@ -125,11 +147,11 @@ type Event string
 
 // The events, by the state that they lead to.
 const (
-	EventCampaigning Event = "campaigning" // CANDIDATE
-	EventFollowing   Event = "following"   // FOLLOWER
-	EventPromoted    Event = "promoted"    // LEADER
-	EventDemoted     Event = "demoted"     // DEMOTED
-	EventStopped     Event = "stopped"     // STOPPED
+	EventCampaigning = Event(engine.EventCampaigning) // CANDIDATE
+	EventFollowing   = Event(engine.EventFollowing)   // FOLLOWER
+	EventPromoted    = Event(engine.EventPromoted)    // LEADER
+	EventDemoted     = Event(engine.EventDemoted)     // DEMOTED
+	EventStopped     = Event(engine.EventStopped)     // STOPPED
 )
 
 // A Call is one call to the store that ended.
@@ -162,20 +184,20 @@ type Note struct {
 
 // The kinds of notes.
 const (
-	NoteResolved  = "resolved"   // a write without an answer was found to have been applied
-	NoteStale     = "stale-read" // a read showed an older state than known
-	NoteRegressed = "regressed"  // the register went back: the store has lost writes
-	NoteLostRace  = "lost-race"  // another candidate's claim came first
-	NoteFailed    = "failed"     // an attempt failed and is repeated
-	NoteOverrun   = "overrun"    // the work, or at a stop a callback, did not end within DemoteTimeout
-	NoteGaveUp    = "gave-up"    // a release could not be written; the record will expire
-	NoteWarning   = "warning"    // the store, or another candidate, weakens a guarantee
-	NoteNotReady  = "not-ready"  // the store could not be checked or watched yet, and is tried again
-	NotePanic     = "panic"      // something panicked: a callback, a hook, the store, or this library itself
-	NoteBadToken  = "bad-token"  // ValidateToken found that the term is over, or that there was none
-	NoteBid       = "bid"        // this candidate could not make its standing known to the leader
-	NoteGarbled   = "garbled"    // nobody can read what stands in the control record
-	NoteClosed    = "closed"     // the connection to the store is closed for good, which ends the election
+	NoteResolved  = engine.NoteResolved  // a write without an answer was found to have been applied
+	NoteStale     = engine.NoteStale     // a read showed an older state than known
+	NoteRegressed = engine.NoteRegressed // the register went back: the store has lost writes
+	NoteLostRace  = engine.NoteLostRace  // another candidate's claim came first
+	NoteFailed    = engine.NoteFailed    // an attempt failed and is repeated
+	NoteOverrun   = engine.NoteOverrun   // the work, or at a stop a callback, did not end within DemoteTimeout
+	NoteGaveUp    = engine.NoteGaveUp    // a release could not be written; the record will expire
+	NoteWarning   = engine.NoteWarning   // the store, or another candidate, weakens a guarantee
+	NoteNotReady  = engine.NoteNotReady  // the store could not be checked or watched yet, and is tried again
+	NotePanic     = engine.NotePanic     // something panicked: a callback, a hook, the store, or this library itself
+	NoteBadToken  = engine.NoteBadToken  // ValidateToken found that the term is over, or that there was none
+	NoteTakeover  = engine.NoteTakeover  // this candidate could not make its standing known to the leader
+	NoteMalformed = engine.NoteMalformed // nobody can read what stands in the control record
+	NoteClosed    = engine.NoteClosed    // the connection to the store is closed for good, which ends the election
 )
 
 // A Callback is a callback that returned.

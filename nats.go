@@ -9,6 +9,7 @@ import (
 
 	"github.com/nats-io/nats.go"
 
+	"github.com/seed-ff2cb582/leader/internal/observation"
 	"github.com/seed-ff2cb582/leader/internal/storepool"
 	"github.com/seed-ff2cb582/leader/store/natsstore"
 )
@@ -32,10 +33,9 @@ func NewElection(nc *nats.Conn, cfg ElectionConfig) (Election, error) {
 	if err != nil {
 		return nil, fmt.Errorf("%w: %w", ErrInvalidConfig, err)
 	}
-	e := newElection(st, cfg)
-	e.dispose = release
+	e := newElection(st, cfg, release)
 	// One that is neither started nor stopped releases nothing by itself.
-	runtime.AddCleanup(e, func(release func()) { release() }, release)
+	runtime.AddCleanup(e.c, func(release func()) { release() }, release)
 	return e, nil
 }
 
@@ -55,7 +55,7 @@ func Observe(ctx context.Context, nc *nats.Conn, bucket, pattern string) iter.Se
 	return func(yield func(LeaderInfo, error) bool) {
 		st, release, err := borrowed(nc, bucket)
 		if err != nil {
-			yield(LeaderInfo{Group: newObservation(pattern).named()}, err)
+			yield(LeaderInfo{Group: observation.New(pattern).Named()}, err)
 			return
 		}
 		defer release()

@@ -370,7 +370,7 @@ func TestACandidateWithoutTheRightToBidIsLeftOutAndSaysSo(t *testing.T) {
 		var notes []string
 		cfg := takeover("high", 2)
 		cfg.Hooks.Note = func(n leader.Note) {
-			if n.Kind == leader.NoteBid {
+			if n.Kind == leader.NoteTakeover {
 				notes = append(notes, n.Text)
 			}
 		}

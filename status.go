@@ -1,100 +1,27 @@
 package leader
 
 import (
-	"cmp"
-	"crypto/sha256"
-	"encoding/hex"
+	"context"
 	"fmt"
 	"log/slog"
-	"strings"
 	"time"
 
+	"github.com/seed-ff2cb582/leader/internal/engine"
+	"github.com/seed-ff2cb582/leader/internal/leadership"
 	"github.com/seed-ff2cb582/leader/internal/machine"
 )
 
 // The states of an election, as ElectionStatus.State and Transition show them.
 const (
-	StateInit      = "INIT"      // not started
-	StateCandidate = "CANDIDATE" // there is no leader that we know of, and we try or prepare to be it
-	StateLeader    = "LEADER"    // this candidate leads
-	StateFollower  = "FOLLOWER"  // another candidate holds the record
-	StateDemoted   = "DEMOTED"   // the term is over; its work is being stopped and its record released
-	StateStopped   = "STOPPED"   // for good
+	StateInit      = engine.StateInit      // not started
+	StateCandidate = engine.StateCandidate // there is no leader that we know of, and we try or prepare to be it
+	StateLeader    = engine.StateLeader    // this candidate leads
+	StateFollower  = engine.StateFollower  // another candidate holds the record
+	StateDemoted   = engine.StateDemoted   // the term is over; its work is being stopped and its record released
+	StateStopped   = engine.StateStopped   // for good
 )
 
-func eventOf(p machine.Public) Event {
-	return [...]Event{
-		machine.Candidate: EventCampaigning, machine.Leader: EventPromoted, machine.Follower: EventFollowing,
-		machine.Demoted: EventDemoted, machine.Ended: EventStopped,
-	}[p]
-}
-
-func stateName(p machine.Public) string {
-	return [...]string{
-		machine.Init: StateInit, machine.Candidate: StateCandidate, machine.Leader: StateLeader,
-		machine.Follower: StateFollower, machine.Demoted: StateDemoted, machine.Ended: StateStopped,
-	}[p]
-}
-
-// A Reason says in one word why something happened. Logs, hooks, records
-// and the command line use the same words.
-type Reason string
-
-// The reasons why a candidate begins to lead, or follows.
-const (
-	ReasonStarted   = Reason(machine.ReasonStarted)   // the candidate began to take part
-	ReasonAbsent    = Reason(machine.ReasonAbsent)    // the store knows nothing of the record
-	ReasonVacant    = Reason(machine.ReasonVacant)    // the holder released the record
-	ReasonOffered   = Reason(machine.ReasonOffered)   // the holder was done with the record, and offered it to this candidate
-	ReasonExpired   = Reason(machine.ReasonExpired)   // the holder's lease ran out
-	ReasonUnowned   = Reason(machine.ReasonUnowned)   // the record was deleted or unreadable for a whole lease
-	ReasonRemnant   = Reason(machine.ReasonRemnant)   // the record is this candidate's own, of an earlier claim
-	ReasonLostRace  = Reason(machine.ReasonLostRace)  // another candidate was faster
-	ReasonFollow    = Reason(machine.ReasonFollow)    // another candidate holds the record
-	ReasonStandBack = Reason(machine.ReasonStandBack) // the candidate left on purpose, and lets the others go first
-	ReasonFull      = Reason("full")                  // the instance leads as many roles as its RoleManager lets it
-)
-
-// The reasons why a term ends.
-const (
-	ReasonTrustExpired = Reason(machine.ReasonTrust)        // no renewal was acknowledged before the trust window closed
-	ReasonSuperseded   = Reason(machine.ReasonSuperseded)   // another candidate's record took the place of this one's
-	ReasonDeleted      = Reason(machine.ReasonDeleted)      // somebody deleted the record, or the server expired it
-	ReasonOverwritten  = Reason(machine.ReasonOverwritten)  // somebody wrote something over the record
-	ReasonDisconnected = Reason(machine.ReasonDisconnected) // the connection was down for longer than DisconnectGracePeriod
-	ReasonRetriesSpent = Reason(machine.ReasonRetries)      // a renewal failed RetryConfig.MaxAttempts times in a row
-	ReasonLateGrant    = Reason(machine.ReasonLate)         // the claim was acknowledged after its trust window had closed; nobody was promoted
-	ReasonResigned     = Reason(machine.ReasonResigned)     // the program called Resign
-	ReasonTransferred  = Reason(machine.ReasonTransferred)  // handed to a named successor, by Transfer or by request
-	ReasonSteppedDown  = Reason(machine.ReasonSteppedDown)  // an operator asked for it through the control key
-	ReasonStopped      = Reason(machine.ReasonStopped)      // the election was stopped
-	ReasonPanicked     = Reason(machine.ReasonPanicked)     // OnPromote panicked
-	ReasonUnhealthy    = Reason(machine.ReasonUnhealthy)    // MaxConsecutiveFailures health checks failed in a row
-	ReasonPaused       = Reason(machine.ReasonPaused)       // an operator paused the group
-	ReasonOutranked    = Reason(machine.ReasonOutranked)    // a candidate that is preferred asked to take over: see AllowPriorityTakeover
-	ReasonCrashed      = Reason("crashed")                  // this library panicked, and the election is over: see ErrPanicked
-	ReasonClosed       = Reason("closed")                   // the connection is closed for good, and the election is over: see ErrConnectionClosed
-	ReasonBalanced     = Reason(machine.ReasonBalanced)     // a RoleManager handed the role to an instance that leads fewer
-)
-
-// The reasons of a vacancy that an operator wrote in the place of a record.
-const (
-	ReasonVacated   = Reason("vacated")   // the holder was gone: see Control.Vacate
-	ReasonForgotten = Reason("forgotten") // the group is gone, and lists leave it out: see Control.Forget
-)
-
-// Asked reports whether r is the end of a term for which somebody asked: the program, an operator or another candidate. The
-// other ends are troubles.
-func (r Reason) Asked() bool {
-	switch r {
-	case ReasonResigned, ReasonTransferred, ReasonSteppedDown, ReasonStopped, ReasonPaused, ReasonOutranked, ReasonBalanced:
-		return true
-	default:
-		return false
-	}
-}
-
-// A Term is one unbroken reign: its number orders it among all terms of the group,
+// A Term is one unbroken time of leadership: its number orders it among all terms of the group,
 // its token identifies it. The zero Term is no term.
 //
 // A protected resource accepts a term if its number is larger than any that it has
@@ -123,22 +50,17 @@ func (t Term) LogValue() slog.Value {
 	return slog.GroupValue(slog.Uint64("number", t.Number), slog.String("hash", t.hash()))
 }
 
-func (t Term) hash() string { return hashOf(t.Token) }
+func (t Term) hash() string { return leadership.Hash(t.Token) }
 
 // Correlation identifies the term in logs, metrics and traces without giving its token away: a short
 // hash of it, or "" for no term. All candidates derive the same.
-func (t Term) Correlation() string { return correlation(t.Token) }
+func (t Term) Correlation() string { return leadership.Correlation(t.Token) }
 
-func hashOf(token string) string {
-	sum := sha256.Sum256([]byte(token))
-	return hex.EncodeToString(sum[:4])
-}
-
-func correlation(token string) string {
-	if token == "" {
-		return ""
-	}
-	return hashOf(token)
+// TermFromContext returns the term whose context ctx is or descends from. The context
+// that OnPromote and Run's function receive carries it.
+func TermFromContext(ctx context.Context) (Term, bool) {
+	t, ok := engine.TermFrom(ctx)
+	return Term(t), ok
 }
 
 // An ElectionStatus is what one candidate knew at the instant of the call. Logs by slog, and text by fmt, show a short hash in
@@ -192,45 +114,30 @@ type LeaderInfo struct {
 }
 
 // String says in one line for people who leads, or why nobody does. It is no format to parse.
-func (l LeaderInfo) String() string {
-	if l.ID != "" {
-		return fmt.Sprintf("%q leads group %q in term %d", l.ID, l.Group, l.Term)
-	}
-	return fmt.Sprintf("nobody leads group %q: %s", l.Group, l.vacancy())
-}
+func (l LeaderInfo) String() string { return l.info().String() }
 
-// vacancy says why nobody leads.
-func (l LeaderInfo) vacancy() string {
-	var b strings.Builder
-	b.WriteString(cmp.Or(string(l.Reason), "unknown"))
-	if l.Term != 0 {
-		fmt.Fprintf(&b, ", after term %d", l.Term)
-	}
-	if l.By != "" {
-		fmt.Fprintf(&b, ", by %q", l.By)
-	}
-	if l.Why != "" {
-		fmt.Fprintf(&b, " (%s)", l.Why)
-	}
-	if l.Successor != "" {
-		fmt.Fprintf(&b, ", for %q to take over", l.Successor)
-	}
-	return b.String()
-}
-
-// vacancyAfter returns the vacancy between the leader that was known and the one whose record is seen, if there was one that nobody
-// wrote: the one before offered its record, which says so since then. Who asks why a leader left finds it where it always is.
-func vacancyAfter(known LeaderInfo, seen machine.Seen) (vacancy LeaderInfo, ok bool) {
-	prior := seen.Rec.Prior
-	if known.ID == "" || seen.Kind != machine.Held || prior.Reason == "" || prior.Term != known.Term || seen.Term() == known.Term {
-		return LeaderInfo{}, false
-	}
+// infoOf is what is known of a leader, in the words of this package.
+func infoOf(i leadership.Info) LeaderInfo {
 	return LeaderInfo{
-		Group: known.Group, Term: known.Term, Correlation: known.Correlation, Reason: Reason(prior.Reason), By: known.ID,
-	}, true
+		Group: i.Group, ID: i.ID, Term: i.Term, Correlation: i.Correlation, Priority: i.Priority, Version: i.Version,
+		Address: i.Address, Meta: i.Meta, Until: i.Until, Reason: Reason(i.Reason), By: i.By, Why: i.Why, Successor: i.Successor,
+	}
 }
 
-// sameNews tells whether o says the same of who leads, or of why nobody does.
-func (l LeaderInfo) sameNews(o LeaderInfo) bool {
-	return l.ID == o.ID && l.Term == o.Term && l.Reason == o.Reason && l.By == o.By && l.Why == o.Why && l.Successor == o.Successor
+// info is the reverse of infoOf.
+func (l LeaderInfo) info() leadership.Info {
+	return leadership.Info{
+		Group: l.Group, ID: l.ID, Term: l.Term, Correlation: l.Correlation, Priority: l.Priority, Version: l.Version,
+		Address: l.Address, Meta: l.Meta, Until: l.Until, Reason: machine.Reason(l.Reason), By: l.By, Why: l.Why, Successor: l.Successor,
+	}
+}
+
+// statusOf is a candidate's status in the words of this package.
+func statusOf(s engine.Status) ElectionStatus {
+	return ElectionStatus{
+		State: s.State, IsLeader: s.IsLeader, LeaderID: s.LeaderID, LeaderTerm: s.LeaderTerm, Token: s.Term.Token, Term: s.Term.Number,
+		TrustUntil: s.TrustUntil, LastHeartbeat: s.LastHeartbeat, LastTransition: s.LastTransition, Reason: Reason(s.Reason),
+		Revision: s.Revision, ConnectionStatus: s.ConnectionStatus, Barred: Reason(s.Barred),
+		LastError: s.LastError, LastErrorAt: s.LastErrorAt,
+	}
 }

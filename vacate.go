@@ -7,6 +7,9 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/seed-ff2cb582/leader/internal/backoff"
+	"github.com/seed-ff2cb582/leader/internal/controlrecord"
+	"github.com/seed-ff2cb582/leader/internal/leadership"
 	"github.com/seed-ff2cb582/leader/internal/machine"
 	"github.com/seed-ff2cb582/leader/internal/record"
 	"github.com/seed-ff2cb582/leader/store"
@@ -42,7 +45,7 @@ func (r VacateRequest) validate() error {
 	v := &validator{}
 	ElectionConfig{Group: r.Group, InstanceID: "-"}.validateNames(v)
 	v.check(validID(r.By), "By", r.By, "must be at most 256 bytes of printable UTF-8")
-	v.check(validWhy(r.Why), "Why", fmt.Sprintf("(%d bytes)", len(r.Why)), whyRule)
+	v.check(controlrecord.ValidWhy(r.Why), "Why", tooLong(r.Why), controlrecord.WhyRule)
 	return v.err()
 }
 
@@ -86,7 +89,7 @@ func (c *Control) Forget(ctx context.Context, group, why string) (LeaderInfo, er
 	if err != nil {
 		return LeaderInfo{Group: group}, err
 	}
-	if p := readControl(entry).Paused; p != nil {
+	if p := controlrecord.Read(entry).Paused; p != nil {
 		return LeaderInfo{Group: group}, fmt.Errorf("%w: group %q, by %q", ErrPaused, group, p.By)
 	}
 	return c.end(ctx, r, ReasonForgotten)
@@ -104,7 +107,8 @@ func (c *Control) end(ctx context.Context, r VacateRequest, reason Reason) (Lead
 	if err != nil {
 		return LeaderInfo{Group: r.Group}, err
 	}
-	info, seen := infoOf(r.Group, entry, time.Now())
+	held, seen := leadership.Of(r.Group, entry, time.Now())
+	info := infoOf(held)
 	switch {
 	case seen.Kind == machine.Absent:
 		return info, fmt.Errorf("%w: the store knows nothing of group %q", ErrNoLeader, r.Group)
@@ -122,7 +126,7 @@ func (c *Control) end(ctx context.Context, r VacateRequest, reason Reason) (Lead
 		return info, err
 	}
 	return LeaderInfo{
-		Group: r.Group, Term: left.Term, Reason: reason, By: r.By, Why: r.Why, Correlation: correlation(left.Token),
+		Group: r.Group, Term: left.Term, Reason: reason, By: r.By, Why: r.Why, Correlation: leadership.Correlation(left.Token),
 	}, nil
 }
 
@@ -140,20 +144,11 @@ func vacancyOf(entry store.Entry, r VacateRequest, reason Reason) record.Record 
 	}
 }
 
-// leaseOf is for how long whoever sees a record must leave it alone, and 0 if it
-// does not say so.
-func leaseOf(seen machine.Seen, r record.Record) time.Duration {
-	if seen.Kind != machine.Held || seen.Rec.TTL <= 0 {
-		return 0
-	}
-	return machine.Wait(min(seen.Rec.TTL, MaxTTL), max(DefaultClockDrift, float64(r.Drift)))
-}
-
 // outlast returns nil when the lease of a record, which has just arrived, has
 // run out without a renewal. Its claim is due then, and so is a vacancy.
 func (c *Control) outlast(ctx context.Context, group string, entry store.Entry) error {
 	arrived := time.Now()
-	lease := leaseOf(record.Read(entry))
+	lease := leadership.Lease(record.Read(entry))
 	if lease == 0 {
 		return fmt.Errorf("%w: group %q: its record does not say how long its writer may act by it", ErrLed, group)
 	}
@@ -187,7 +182,7 @@ func (c *Control) writeVacancy(ctx context.Context, group string, expected uint6
 	}
 	w := store.Write{Key: group, Expected: expected, Value: value, Tombstone: true}
 	doubt := false // a write of ours may have been applied, or be on its way
-	for rest := controlRest; ; rest = min(2*rest, controlMaxRest) {
+	for attempt := 1; ; attempt++ {
 		err := c.tryWrite(ctx, w)
 		switch store.Classify(err) {
 		case store.OK:
@@ -195,19 +190,19 @@ func (c *Control) writeVacancy(ctx context.Context, group string, expected uint6
 		case store.Conflict:
 			return c.refused(ctx, w, doubt)
 		case store.Permanent:
-			return inDoubt(doubt, err)
+			return controlrecord.InDoubt(doubt, err)
 		case store.Unknown:
 			doubt = true
 		default:
 		}
-		if !sleep(ctx, rest) {
-			return inDoubt(doubt, fmt.Errorf("%w: %w", context.Cause(ctx), err))
+		if !backoff.Sleep(ctx, controlrecord.Pace.After(attempt)) {
+			return controlrecord.InDoubt(doubt, fmt.Errorf("%w: %w", context.Cause(ctx), err))
 		}
 	}
 }
 
 func (c *Control) tryWrite(ctx context.Context, w store.Write) error {
-	ctx, cancel := context.WithTimeout(ctx, controlTimeout)
+	ctx, cancel := context.WithTimeout(ctx, controlrecord.Timeout)
 	defer cancel()
 	_, err := c.st.CompareAndSwap(ctx, w)
 	return err
@@ -223,5 +218,5 @@ func (c *Control) refused(ctx context.Context, w store.Write, doubt bool) error 
 	if err == nil && entry.Tombstone && bytes.Equal(entry.Value, w.Value) {
 		return nil
 	}
-	return inDoubt(true, changedMeanwhile(w.Key))
+	return controlrecord.InDoubt(true, changedMeanwhile(w.Key))
 }

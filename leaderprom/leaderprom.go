@@ -34,8 +34,8 @@
 // defines them. An error_type is one of these but ok (of any call to the store;
 // a conflict only where it means that somebody wrote the leader's record) or
 // one of the leader.Note constants regressed, overrun, gave-up, not-ready,
-// panic, bid and garbled. States and reasons are the constants of package
-// leader. No label ever holds a token.
+// panic, takeover-request and malformed. States and reasons are the constants
+// of package leader. No label ever holds a token.
 //
 // An election has about 35 series, about 95 on an instance that has led, and
 // takes some 15 KiB. A scrape of 1,000 takes some 30 ms of one core.

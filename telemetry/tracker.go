@@ -185,8 +185,8 @@ func (t *Tracker) note(n leader.Note) {
 			// to have been applied.
 			t.sent, t.unanswered = t.unanswered, time.Time{}
 		}
-	case leader.NoteRegressed, leader.NoteOverrun, leader.NoteGaveUp, leader.NoteNotReady, leader.NotePanic, leader.NoteBid,
-		leader.NoteGarbled:
+	case leader.NoteRegressed, leader.NoteOverrun, leader.NoteGaveUp, leader.NoteNotReady, leader.NotePanic, leader.NoteTakeover,
+		leader.NoteMalformed:
 		t.sink.Add(Failures, n.Kind)
 	}
 }

@@ -379,7 +379,7 @@ func TestTroublesAreFailuresByTheirKind(t *testing.T) {
 		synctest.Wait()
 		l.demandCount(t, "election.token_validation.failures", 1)
 		if l.count("election.terms.ended panicked") == 0 || l.count("election.failures panic") == 0 ||
-			l.count("election.failures garbled") != 1 {
+			l.count("election.failures malformed") != 1 {
 			t.Errorf("counted: %v", l.all())
 		}
 		l.last(t, "election.callback.duration promote")

@@ -89,7 +89,7 @@ func values(label string, m metric) []string {
 		return outcomes()
 	case "error_type":
 		return append(outcomes(), leader.NoteRegressed, leader.NoteOverrun, leader.NoteGaveUp, leader.NoteNotReady, leader.NotePanic,
-			leader.NoteBid, leader.NoteGarbled)
+			leader.NoteTakeover, leader.NoteMalformed)
 	case "callback":
 		return []string{"promote", "demote", "campaign", "leader-change"}
 	case "reason":

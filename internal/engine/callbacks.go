@@ -1,0 +1,233 @@
+package engine
+
+import (
+	"context"
+	"fmt"
+	"iter"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/seed-ff2cb582/leader/internal/faults"
+	"github.com/seed-ff2cb582/leader/internal/latest"
+	"github.com/seed-ff2cb582/leader/internal/leadership"
+	"github.com/seed-ff2cb582/leader/internal/machine"
+	"github.com/seed-ff2cb582/leader/internal/shield"
+)
+
+// callbacks are the program's, and the goroutines that call them: one for those
+// of a term, another for the news, so that neither waits for the other. A leader
+// does not wait for an OnLeaderChange that it does not act on.
+type callbacks struct {
+	env *env
+
+	terms callQueue // OnPromote and OnDemote
+	news  callQueue // OnLeaderChange and OnCampaign
+	// promoting: OnPromote is being called.
+	promoting atomic.Bool
+
+	mu       sync.Mutex
+	promoted []func(context.Context, leadership.Term)
+	demoted  []func()
+	changed  []func(leadership.Info)
+	campaign []func(machine.Reason)
+	watchers map[*watcher]struct{}
+}
+
+// A watcher is a reader of who leads. A slow one skips states.
+type watcher = latest.Queue[struct{}, leadership.Info]
+
+func (c *callbacks) add(register func()) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	register()
+}
+
+// inside reports whether the caller is one of the callbacks.
+func (c *callbacks) inside() bool { return c.terms.inside() || c.news.inside() }
+
+// ofTerm has do call the callbacks of a term. A panic of ours in it ends the
+// election, and calls instead, which may be nil, in the place of do. Panics of
+// the callbacks, and their runtime.Goexit, never come this far.
+func (c *callbacks) ofTerm(do, instead func()) {
+	c.terms.put(ofTerm, c.delivery("callbacks", do, instead))
+}
+
+// ofNews has do call the callbacks that belong to no term of ours.
+func (c *callbacks) ofNews(kind callKind, do func()) {
+	c.news.put(kind, c.delivery("news", do, nil))
+}
+
+func (c *callbacks) delivery(what string, do, instead func()) func() {
+	return func() {
+		shield.Call(func() {
+			faults.Point(what)
+			do()
+		}, func(value any, stack []byte) {
+			if value == nil {
+				return // runtime.Goexit is a callback's, and was reported
+			}
+			c.env.crash(what, value, stack)
+			if instead != nil {
+				shield.Call(instead, c.env.report.panicked(what))
+			}
+		})
+	}
+}
+
+// promote calls OnPromote for a term, unless that is over already: a callback is
+// never told of a term that it could only act on too late.
+func (c *callbacks) promote(w *window) {
+	if w.promoted || !w.open() {
+		return
+	}
+	w.promoted = true
+	begun := time.Now()
+	c.promoting.Store(true)
+	// Deferred, since runtime.Goexit in a callback ends this goroutine, too.
+	defer c.promoting.Store(false)
+	defer func() { c.env.report.callback(Callback{Kind: "promote", Term: w.term, Took: time.Since(begun)}) }()
+	report := c.env.report.panicked("OnPromote")
+	fail := func(value any, stack []byte) {
+		report(value, stack)
+		c.env.inbox.event(machine.Event{
+			Kind: machine.Asked, Term: w.term.Number, Exit: machine.Exit{Reason: machine.ReasonPanicked},
+		})
+	}
+	for i, f := range c.promoteCallbacks() {
+		// The callback before this one may have lasted for the whole term. The first
+		// is called in any case: what is promoted will be demoted.
+		if i > 0 && !w.open() || !shield.Call(func() { f(w.ctx, w.term) }, fail) {
+			return
+		}
+	}
+}
+
+// demote calls OnDemote for a term that OnPromote was called for.
+func (c *callbacks) demote(w *window) {
+	if w == nil || !w.promoted {
+		return
+	}
+	w.promoted = false
+	begun := time.Now()
+	defer func() { c.env.report.callback(Callback{Kind: "demote", Term: w.term, Took: time.Since(begun)}) }()
+	callEach(c.demoteCallbacks(), c.env.report.panicked("OnDemote"))
+}
+
+// callEach calls all of fs, whatever becomes of those before: runtime.Goexit
+// runs what is deferred.
+func callEach(fs []func(), report func(value any, stack []byte)) {
+	if len(fs) == 0 {
+		return
+	}
+	defer callEach(fs[1:], report)
+	shield.Call(fs[0], report)
+}
+
+func (c *callbacks) promoteCallbacks() []func(context.Context, leadership.Term) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.promoted
+}
+
+func (c *callbacks) demoteCallbacks() []func() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.demoted
+}
+
+// tellCampaign tells the callbacks that a campaign begins.
+func (c *callbacks) tellCampaign(r machine.Reason) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if len(c.campaign) == 0 {
+		return
+	}
+	calls := make([]func(), len(c.campaign))
+	for i, f := range c.campaign {
+		calls[i] = func() { c.timed("campaign", func() { f(r) }, "OnCampaign") }
+	}
+	c.ofNews(ofCampaign, func() { callEach(calls, ignore) })
+}
+
+// tellLeader tells watchers and callbacks who leads now.
+func (c *callbacks) tellLeader(info leadership.Info) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for w := range c.watchers {
+		w.Put(struct{}{}, info)
+	}
+	if len(c.changed) == 0 {
+		return
+	}
+	calls := make([]func(), len(c.changed))
+	for i, f := range c.changed {
+		calls[i] = func() { c.timed("leader-change", func() { f(info) }, "OnLeaderChange") }
+	}
+	c.ofNews(ofLeader, func() { callEach(calls, ignore) })
+}
+
+// timed calls a callback that belongs to no term of ours, reports a panic of it,
+// and how long it took.
+func (c *callbacks) timed(kind string, f func(), name string) {
+	begun := time.Now()
+	// Deferred, for runtime.Goexit.
+	defer func() { c.env.report.callback(Callback{Kind: kind, Took: time.Since(begun)}) }()
+	shield.Call(f, c.env.report.panicked(name))
+}
+
+// observe yields what present returns, and then each change of who leads, until
+// ctx is done or done is closed.
+func (c *callbacks) observe(ctx context.Context, present func() leadership.Info, done <-chan struct{}) iter.Seq[leadership.Info] {
+	return func(yield func(leadership.Info) bool) {
+		w := c.watch(present)
+		defer c.unwatch(w)
+		for {
+			ended := false
+			select {
+			case <-w.Wake():
+			case <-ctx.Done():
+				return
+			case <-done:
+				ended = true
+			}
+			if info, ok := w.Take(); ok && !yield(info) || ended {
+				return
+			}
+		}
+	}
+}
+
+func (c *callbacks) watch(present func() leadership.Info) *watcher {
+	w := latest.New[struct{}, leadership.Info]()
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	// With the lock, which tellLeader needs: a state that is older than one told
+	// meanwhile must not take its place.
+	w.Put(struct{}{}, present())
+	if c.watchers == nil {
+		c.watchers = map[*watcher]struct{}{}
+	}
+	c.watchers[w] = struct{}{}
+	return w
+}
+
+func (c *callbacks) unwatch(w *watcher) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	delete(c.watchers, w)
+}
+
+// outlivedText says which callback has outlived DemoteTimeout, and what to do
+// about it. OnPromote often waits for what OnDemote is to do, and both then wait
+// for ever.
+func (c *callbacks) outlivedText() string {
+	timeout := c.env.cfg.DemoteTimeout
+	if !c.promoting.Load() {
+		return fmt.Sprintf("OnDemote has not returned within DemoteTimeout (%v); the record is released all the same, and this candidate does not campaign"+
+			" until it returns", timeout)
+	}
+	return fmt.Sprintf("OnPromote has not returned within DemoteTimeout (%v) after its term ended; the record is released all the same, and this candidate"+
+		" does not campaign until it returns. OnDemote is called when OnPromote has returned, so OnPromote must not wait for it: either return from OnPromote"+
+		" when its context ends (<-ctx.Done()), or start the work in a goroutine, return at once, and end the work in OnDemote", timeout)
+}

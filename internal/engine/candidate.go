@@ -1,0 +1,469 @@
+package engine
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"iter"
+	"log/slog"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/seed-ff2cb582/leader/internal/controlrecord"
+	"github.com/seed-ff2cb582/leader/internal/leadership"
+	"github.com/seed-ff2cb582/leader/internal/machine"
+	"github.com/seed-ff2cb582/leader/store"
+)
+
+// A Candidate is one candidate of one election. Its methods may be called
+// concurrently and, unless they say otherwise, from within callbacks; those with
+// a counterpart in leader.Election are described there.
+type Candidate struct {
+	env
+
+	snap      atomic.Pointer[snapshot]
+	callbacks callbacks
+	io        storeIO
+	loop      loop
+	done      chan struct{}
+	overran   atomic.Bool // a callback outlived DemoteTimeout
+	// closed is set when the store was found closed for good, before anybody had
+	// asked for a stop. It ends the election, as broken does.
+	closed atomic.Pointer[failure]
+
+	mu      sync.Mutex
+	started bool
+	stopped bool
+}
+
+// StopOptions say how to stop: see leader.StopOptions.
+type StopOptions struct {
+	DeleteKey     bool
+	WaitForDemote bool
+	Timeout       time.Duration
+}
+
+// New returns a candidate whose record lives in st. Nothing happens before
+// Start.
+func New(st store.Store, cfg Config) *Candidate {
+	log := cfg.Logger
+	if log == nil {
+		log = slog.New(slog.DiscardHandler)
+	}
+	c := &Candidate{env: env{cfg: cfg, clock: clock{origin: time.Now()}, inbox: newInbox()}, done: make(chan struct{})}
+	c.report = reporter{log: log.With("group", cfg.Group, "instance", cfg.InstanceID), hooks: cfg.Hooks, inbox: c.inbox}
+	if cfg.Hooks.Callback != nil || cfg.PerElection != nil {
+		c.report.told = make(chan struct{}, 1)
+	}
+	c.store = guardedStore{st, &c.report}
+	e := &c.env
+	c.callbacks.env, c.io.env = e, e
+	c.loop.Candidate = c
+	c.loop.nomination.env, c.loop.takeover.env, c.loop.repair.env, c.loop.peers.env = e, e, e, e
+	c.snap.Store(&snapshot{at: c.clock.origin, state: machine.Init, leader: leadership.Info{Group: cfg.Group}})
+	return c
+}
+
+// SetMachine has the candidate run on a machine of a simulation, whose monotonic
+// clock showed 0 at origin. It must be called before Start.
+func (c *Candidate) SetMachine(origin time.Time, m Machine) { c.clock = clock{origin, m} }
+
+// Group is the group's name.
+func (c *Candidate) Group() string { return c.cfg.Group }
+
+// ID is the candidate's InstanceID.
+func (c *Candidate) ID() string { return c.cfg.InstanceID }
+
+// DeletesOnStop reports whether a stop without options releases the record.
+func (c *Candidate) DeletesOnStop() bool { return c.cfg.DeleteOnStop }
+
+// IsLeader reports whether the trust window is open at this instant.
+func (c *Candidate) IsLeader() bool {
+	w := c.current.Load()
+	return w != nil && w.open()
+}
+
+// Term returns the present term, or the zero Term.
+func (c *Candidate) Term() leadership.Term {
+	if w := c.current.Load(); w != nil && w.open() {
+		return w.term
+	}
+	return leadership.Term{}
+}
+
+// TrustUntil returns the end of the trust window, or the zero time.
+func (c *Candidate) TrustUntil() time.Time {
+	if w := c.current.Load(); w != nil && w.open() {
+		return c.clock.time(w.mono.Load())
+	}
+	return time.Time{}
+}
+
+// Leader returns who leads now, as far as this candidate knows.
+func (c *Candidate) Leader() leadership.Info {
+	if w := c.current.Load(); w != nil && w.open() {
+		return c.self(w)
+	}
+	return c.snap.Load().leader.AsOf(c.clock.present())
+}
+
+func (c *Candidate) self(w *window) leadership.Info {
+	return leadership.Info{
+		Group: c.cfg.Group, ID: c.cfg.InstanceID, Term: w.term.Number, Correlation: w.correlation,
+		Priority: c.cfg.Standing.Priority, Version: c.cfg.Standing.Version,
+		Address: c.cfg.Address, Meta: c.cfg.Meta, Until: c.clock.time(w.mono.Load()),
+	}
+}
+
+// A Status is what a candidate knows at one instant. The fields are those of
+// leader.ElectionStatus.
+type Status struct {
+	State            string
+	IsLeader         bool
+	LeaderID         string
+	LeaderTerm       uint64
+	Term             leadership.Term
+	TrustUntil       time.Time
+	LastHeartbeat    time.Time
+	LastTransition   time.Time
+	Reason           machine.Reason
+	Revision         uint64
+	ConnectionStatus string
+	Barred           machine.Reason
+	LastError        error
+	LastErrorAt      time.Time
+}
+
+// Status returns what this candidate knows.
+func (c *Candidate) Status() Status {
+	s := c.snap.Load()
+	st := Status{
+		State: stateName(s.state), LastTransition: s.at, Reason: s.reason,
+		ConnectionStatus: c.io.connState().String(), Barred: s.barred,
+	}
+	if f := c.report.lastErr.Load(); f != nil {
+		st.LastError, st.LastErrorAt = f.err, f.at
+	}
+	w := c.current.Load()
+	if w != nil && w.open() {
+		st.IsLeader, st.State, st.LeaderID, st.LeaderTerm = true, StateLeader, c.cfg.InstanceID, w.term.Number
+		st.Term, st.TrustUntil = w.term, c.clock.time(w.mono.Load())
+		st.LastHeartbeat, st.Revision = s.heartbeat, s.revision
+		return st
+	}
+	if s.state == machine.Leader {
+		// The window has passed, and the loop has not got to it.
+		st.State, st.Reason = StateDemoted, machine.ReasonTrust
+	}
+	if l := s.leader.AsOf(c.clock.present()); l.ID != "" {
+		st.LeaderID, st.LeaderTerm = l.ID, l.Term
+	}
+	return st
+}
+
+// Start has the store checked and begins to take part.
+func (c *Candidate) Start(ctx context.Context) error {
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	if err := c.ClaimStart(); err != nil {
+		return err
+	}
+	conditions, err := c.io.check(ctx)
+	return c.Proceed(ctx, conditions, err)
+}
+
+// ClaimStart, CheckStore and Proceed are the parts of Start, for a supervisor
+// that checks many candidates before it starts any. ClaimStart makes sure that a
+// candidate is started once.
+func (c *Candidate) ClaimStart() error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	switch {
+	case c.stopped:
+		return ErrStopped
+	case c.started:
+		return ErrAlreadyStarted
+	}
+	c.started = true
+	return nil
+}
+
+// CheckStore has the store checked, and returns what that says of an election on
+// it. A panic of ours in it ends the election.
+func (c *Candidate) CheckStore(ctx context.Context) (conditions Conditions, err error) {
+	err = OutcomeOfPanic("Check")
+	c.guard("check", func() { conditions, err = c.io.check(ctx) })
+	return conditions, err
+}
+
+// Proceed is the rest of Start, when the store has been checked.
+func (c *Candidate) Proceed(ctx context.Context, conditions Conditions, err error) error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	switch {
+	case c.stopped: // meanwhile; its Stop waits for done
+		c.neverRan()
+		return ErrStopped
+	case store.Classify(err) == store.Permanent:
+		c.started = false
+		return err
+	}
+	c.loop.begin(ctx, conditions, err)
+	return nil
+}
+
+// neverRan ends an election that was stopped before its goroutine began.
+func (c *Candidate) neverRan() {
+	c.snap.Store(&snapshot{state: machine.Ended, at: time.Now(), reason: machine.ReasonStopped, leader: c.snap.Load().leader})
+	c.loop.dispose()
+	close(c.done)
+}
+
+// Done returns a channel that is closed when the election has ended for good.
+func (c *Candidate) Done() <-chan struct{} { return c.done }
+
+// Over reports whether the election has ended for good.
+func (c *Candidate) Over() bool {
+	select {
+	case <-c.done:
+		return true
+	default:
+		return false
+	}
+}
+
+// Err returns why the election has ended by itself, nil if it has not.
+func (c *Candidate) Err() error {
+	if !c.Over() {
+		return nil
+	}
+	return c.Ended()
+}
+
+// Ended returns why the election has ended by itself, or is about to; nil if it
+// does neither.
+func (c *Candidate) Ended() error {
+	for _, why := range []*atomic.Pointer[failure]{&c.broken, &c.closed} {
+		if f := why.Load(); f != nil {
+			return f.err
+		}
+	}
+	return nil
+}
+
+// Sever tells the candidate that its store is closed for good.
+func (c *Candidate) Sever(cause error) {
+	if c.BreakOff(cause) {
+		c.inbox.put(message{closed: cause})
+	}
+}
+
+// BreakOff marks the election as ended by its store, which is closed for good,
+// unless somebody has asked for a stop. It reports whether it is so marked.
+func (c *Candidate) BreakOff(cause error) bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.started && !c.stopped {
+		c.stopped = true
+		c.closed.Store(&failure{fmt.Errorf("leader: the election of group %q has ended: %w", c.cfg.Group, cause), time.Now()})
+	}
+	return c.closed.Load() != nil
+}
+
+// Stop ends the election: see leader.Election.StopWithContext.
+func (c *Candidate) Stop(ctx context.Context, opts StopOptions) error {
+	if !c.AskStop(opts.DeleteKey) {
+		return nil
+	}
+	if c.Inside() {
+		return nil // the caller is what the stop has to wait for
+	}
+	if opts.Timeout > 0 {
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeout(ctx, opts.Timeout)
+		defer cancel()
+	}
+	if !opts.WaitForDemote {
+		err := c.await(ctx, "", func(s machine.State) (bool, error) { return s.Phase > machine.Holding, nil })
+		if err != nil {
+			return c.stopLate(err)
+		}
+		return c.Err()
+	}
+	select {
+	case <-c.done:
+	case <-ctx.Done():
+		return c.stopLate(ctx.Err())
+	}
+	if c.overran.Load() {
+		if err := c.Err(); err != nil {
+			return errors.Join(err, ErrDemoteTimeout)
+		}
+		return ErrDemoteTimeout
+	}
+	return c.Err()
+}
+
+// Inside reports whether the caller is a callback or a hook of this candidate.
+func (c *Candidate) Inside() bool { return c.callbacks.inside() || c.loop.inside() }
+
+// stopLate gives up the release when nobody waits for it any more.
+func (c *Candidate) stopLate(cause error) error {
+	c.inbox.event(machine.Event{Kind: machine.StopLeave})
+	return fmt.Errorf("%w: %w", ErrStopTimeout, cause)
+}
+
+// AskStop tells the loop to stop, and reports whether there is one.
+func (c *Candidate) AskStop(release bool) bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	first := !c.stopped
+	c.stopped = true
+	if !c.started {
+		if first {
+			c.neverRan()
+		}
+		return false
+	}
+	if first {
+		kind := machine.StopLeave
+		if release {
+			kind = machine.StopRelease
+		}
+		c.inbox.event(machine.Event{Kind: kind})
+	}
+	return true
+}
+
+// Bar keeps the candidate from campaigning, or ends that, as the event says. It
+// does not block.
+func (c *Candidate) Bar(ev machine.Event) { c.inbox.event(ev) }
+
+// OnTerm registers a callback for the beginning of each term.
+func (c *Candidate) OnTerm(f func(context.Context, leadership.Term)) {
+	c.callbacks.add(func() { c.callbacks.promoted = append(c.callbacks.promoted, f) })
+}
+
+// OnDemote registers a callback for the end of each term that OnTerm was called
+// for.
+func (c *Candidate) OnDemote(f func()) {
+	c.callbacks.add(func() { c.callbacks.demoted = append(c.callbacks.demoted, f) })
+}
+
+// OnLeaderChange registers a callback for each change of who leads.
+func (c *Candidate) OnLeaderChange(f func(leadership.Info)) {
+	c.callbacks.add(func() { c.callbacks.changed = append(c.callbacks.changed, f) })
+}
+
+// OnCampaign registers a callback for the beginning of each campaign.
+func (c *Candidate) OnCampaign(f func(machine.Reason)) {
+	c.callbacks.add(func() { c.callbacks.campaign = append(c.callbacks.campaign, f) })
+}
+
+// Observe yields who leads, as this candidate sees it.
+func (c *Candidate) Observe(ctx context.Context) iter.Seq[leadership.Info] {
+	return c.callbacks.observe(ctx, c.Leader, c.done)
+}
+
+// Resign ends the present term, and hands it to the successor if one is named.
+func (c *Candidate) Resign(ctx context.Context, successor string) error {
+	x := machine.Exit{Reason: machine.ReasonResigned}
+	if successor != "" {
+		x = machine.Exit{Reason: machine.ReasonTransferred, Successor: successor}
+	}
+	term := c.Term()
+	if term.IsZero() {
+		return ErrNotLeader
+	}
+	// Asked names the term, so that a call that comes late does not end a later
+	// one.
+	c.inbox.event(machine.Event{Kind: machine.Asked, Term: term.Number, Exit: x})
+	if c.Inside() {
+		return nil // the release follows when the callback that calls us has returned
+	}
+	err := c.await(ctx, machine.Release.String(), func(s machine.State) (bool, error) {
+		over := s.Phase != machine.Draining && s.Phase != machine.Releasing
+		return over && (s.Phase != machine.Holding || s.Grant.Term != term.Number), nil
+	})
+	if err != nil {
+		return err
+	}
+	return c.Ended() // an election that has ended by itself has released nothing
+}
+
+// Pause pauses the group, whose control record it writes.
+func (c *Candidate) Pause(ctx context.Context, why string) error {
+	return controlrecord.Change(ctx, c.store.st, c.cfg.Group, controlrecord.Pause(c.cfg.InstanceID, why))
+}
+
+// Resume ends a pause.
+func (c *Candidate) Resume(ctx context.Context) error {
+	return controlrecord.Change(ctx, c.store.st, c.cfg.Group, controlrecord.Resume)
+}
+
+// Alive returns nil if the loop answers before ctx is done.
+func (c *Candidate) Alive(ctx context.Context) error {
+	c.mu.Lock()
+	started, stopped := c.started, c.stopped
+	c.mu.Unlock()
+	switch {
+	case stopped:
+		return c.stoppedError()
+	case !started:
+		return ErrNotStarted
+	}
+	err := c.await(ctx, "", func(machine.State) (bool, error) { return true, nil })
+	if err == nil && c.Over() {
+		return c.stoppedError()
+	}
+	return err
+}
+
+// Inspect calls f with the state of the core, on the loop's goroutine, and
+// returns when f has returned.
+func (c *Candidate) Inspect(ctx context.Context, f func(machine.State)) error {
+	return c.await(ctx, "", func(s machine.State) (bool, error) {
+		f(s)
+		return true, nil
+	})
+}
+
+// stoppedError is ErrStopped, and why, if the election has ended by itself.
+func (c *Candidate) stoppedError() error {
+	if err := c.Ended(); err != nil {
+		return fmt.Errorf("%w: %w", ErrStopped, err)
+	}
+	return ErrStopped
+}
+
+// await waits until the state satisfies done, the election has ended, or ctx is
+// done. If that takes a call of a kind to the store, await fails with the call
+// where the call would fail again until somebody mends something.
+func (c *Candidate) await(ctx context.Context, kind string, done func(machine.State) (bool, error)) error {
+	if c.Over() { // nobody would read the message
+		return nil
+	}
+	w, begun := &waiter{done: done, kind: kind, answer: make(chan error, 1)}, time.Now()
+	c.inbox.put(message{wait: w})
+	select {
+	case err := <-w.answer:
+		return err
+	case <-c.done:
+		return nil
+	case <-ctx.Done():
+		if f := c.report.lastErr.Load(); kind != "" && f != nil && !f.at.Before(begun) {
+			return fmt.Errorf("%w: %w", ctx.Err(), f.err)
+		}
+		return ctx.Err()
+	}
+}
+
+// health returns what asks the program whether it is fit to lead.
+func (c *Candidate) health() *Health {
+	return &Health{
+		Check: c.cfg.Check, Interval: c.cfg.CheckInterval, Timeout: c.cfg.CheckTimeout, MaxFailures: c.cfg.MaxFailures,
+		Tell: c.inbox.event, Panicked: c.report.panicked,
+	}
+}

@@ -1,0 +1,197 @@
+package engine
+
+import (
+	"context"
+	"log/slog"
+	"slices"
+	"time"
+
+	"github.com/seed-ff2cb582/leader/internal/leadership"
+	"github.com/seed-ff2cb582/leader/internal/machine"
+	"github.com/seed-ff2cb582/leader/internal/preference"
+	"github.com/seed-ff2cb582/leader/store"
+)
+
+// A Config describes one candidate. The caller has validated it and has filled
+// in the defaults; leader.ElectionConfig says what each setting means.
+type Config struct {
+	Group             string
+	InstanceID        string
+	TTL               time.Duration
+	HeartbeatInterval time.Duration
+	ConnectionTimeout time.Duration
+	DisconnectGrace   time.Duration
+	DemoteTimeout     time.Duration
+	ClockDrift        float64
+	ForeignTTL        time.Duration
+	Grace             Grace
+	DeleteOnStop      bool
+	Retry             machine.Retry
+	Splay             time.Duration
+	Backoff           time.Duration
+	MaxBackoff        time.Duration
+
+	Standing      preference.Standing
+	VersionPolicy preference.Policy
+	AllowTakeover bool
+	MinTenure     time.Duration
+
+	// ValidateEvery is how often a leader proves its token in the background, 0 for
+	// never; ValidateAlways lets Do prove it before each operation.
+	ValidateEvery  time.Duration
+	ValidateAlways bool
+
+	// Check, if not nil, asks the program whether it is fit to lead.
+	Check         func(ctx context.Context) bool
+	CheckInterval time.Duration
+	CheckTimeout  time.Duration
+	MaxFailures   int
+
+	Address string
+	Meta    map[string]string
+
+	Logger *slog.Logger // nil: silent
+	Hooks  Hooks
+	// PerElection, if not nil, is asked once, when the candidate runs and before any
+	// hook is called, for the hooks that take the place of Hooks.
+	PerElection func() Hooks
+	// Loss returns the cause of the end of a term's context.
+	Loss func(leadership.Term, machine.Reason) error
+	// Dispose, if not nil, ends what the candidate owns of the store.
+	Dispose func()
+	// Supervisor, if not nil, has a say in the election.
+	Supervisor Supervisor
+}
+
+// A Supervisor runs several candidates that depend on one another, as those of a
+// role manager do. The loop of a candidate calls it; it must not block.
+type Supervisor interface {
+	// Admit takes in how the candidate is about to stand. It reports whether there
+	// is room for a claim, and how long the claim is to wait; then nothing is taken
+	// in, and Settle follows with the state that came of that.
+	Admit(next machine.State) (wait time.Duration, room bool)
+	// Settle takes in how the candidate stands.
+	Settle(next machine.State)
+	// Gives reports whether a role that this instance leads is given to another that
+	// leads have of them, and counts it as given if so.
+	Gives(have int) bool
+	// Chooses reports whether the supervisor decides who takes a role that falls
+	// free, so that the candidate does not nominate itself.
+	Chooses() bool
+	// Stepped takes in what readers see after a step, and what observers were told.
+	Stepped(View, leadership.Info)
+	// Ended takes in that the candidate has ended: by a panic of ours, or since the
+	// store is closed for good, or neither.
+	Ended(crashed, closed bool)
+	// Warns reports whether a warning is to be reported: all roles have the same
+	// store, and most have the same rivals.
+	Warns(text string) bool
+}
+
+// A View is what readers see of a candidate's own part.
+type View struct {
+	State  machine.Public
+	Barred machine.Reason
+}
+
+// Grace says whether a new leader cools down before it is promoted.
+type Grace uint8
+
+// The settings of Grace: see leader.AcquireGrace.
+const (
+	GraceAuto Grace = iota
+	GraceOn
+	GraceOff
+)
+
+// Forever stands for all longer times: an instant so much later still does not
+// overflow.
+const Forever = 100 * 365 * 24 * time.Hour
+
+// RefusedFor is how long a candidate that may not write the control record
+// leaves it alone.
+const RefusedFor = 10 * time.Minute
+
+// Protocol returns the protocol with these settings.
+func (c *Config) Protocol(coolDown bool) machine.Machine {
+	return machine.Machine{
+		ID:              c.InstanceID,
+		TTL:             c.TTL,
+		Heartbeat:       c.HeartbeatInterval,
+		MaxTTL:          leadership.MaxTTL,
+		ForeignTTL:      c.ForeignTTL,
+		Drift:           c.ClockDrift,
+		CoolDown:        coolDown,
+		DisconnectGrace: min(c.DisconnectGrace, Forever),
+		DrainBudget:     min(c.DemoteTimeout, Forever),
+		// Long enough for a delivery and a write, and short against a lease: a
+		// successor that is gone must not cost the group more than an expiry would.
+		HeadStart: min(c.TTL/2, 2*time.Second),
+		Priority:  c.Standing.Priority,
+		// Longer than a handover takes on most networks, and short against the lease
+		// even for the last of record.MaxStandings.
+		Yield:      min(c.TTL/20, 50*time.Millisecond),
+		Splay:      min(c.Splay, Forever),
+		Backoff:    min(c.Backoff, Forever),
+		MaxBackoff: min(c.MaxBackoff, Forever),
+		Retry: machine.Retry{
+			MaxAttempts: c.Retry.MaxAttempts,
+			Initial:     min(c.Retry.Initial, Forever),
+			Max:         min(c.Retry.Max, Forever),
+			Multiplier:  c.Retry.Multiplier,
+			Jitter:      c.Retry.Jitter,
+		},
+	}
+}
+
+// Conditions are what the check of the store says of an election on it.
+type Conditions struct {
+	machine.Machine
+	// doubt is for how long from the start on somebody may lead by a record that
+	// the store does not hold.
+	doubt time.Duration
+}
+
+// conditions returns those of an election on a store with such a report.
+func (c *Config) conditions(report store.Report) Conditions {
+	auto := c.Grace == GraceAuto
+	m := c.Protocol(c.Grace == GraceOn || auto && (report.Forgetful || report.Expires))
+	m.Expires = auto && !report.Forgetful
+	m.ForeignTTL = c.foreignTTL(report.MaxAge)
+	return Conditions{m, c.doubt(report.Age)}
+}
+
+// foreignTTL is how long a lease may be of which the record says nothing, 0 if
+// nobody knows: then it counts as TTL, and a warning says so. Whoever leads by a
+// record of another program has to write it again before the store drops it.
+func (c *Config) foreignTTL(maxAge time.Duration) time.Duration {
+	switch {
+	case maxAge <= 0:
+		return c.ForeignTTL
+	case c.ForeignTTL == 0:
+		return min(maxAge, leadership.MaxTTL)
+	default:
+		return min(maxAge, c.ForeignTTL)
+	}
+}
+
+// doubt is what is left of a lease that a leader may hold from a store of the
+// same name that was deleted. That lease was granted before the present store
+// was made, and is as long as our own. Only the store's rate enters, which A3
+// bounds as it bounds ours, so the wait needs no second margin.
+func (c *Config) doubt(age time.Duration) time.Duration {
+	if age <= 0 || c.Grace == GraceOff {
+		return 0
+	}
+	return max(machine.Wait(c.TTL, c.ClockDrift)-age, 0)
+}
+
+// warnings are the report's, and why nobody leads yet: whoever makes a bucket
+// and waits for its first leader would look for a fault.
+func (c Conditions) warnings(report store.Report) []string {
+	if c.doubt == 0 {
+		return report.Warnings
+	}
+	return append(slices.Clip(report.Warnings), "The store was made less than a lease ago. If there was another of its name before,"+
+		" its leader may not have heard yet that it is gone: nobody leads before that lease has run out.")
+}

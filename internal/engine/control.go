@@ -1,0 +1,117 @@
+package engine
+
+import (
+	"time"
+
+	"github.com/seed-ff2cb582/leader/internal/machine"
+	"github.com/seed-ff2cb582/leader/internal/record"
+	"github.com/seed-ff2cb582/leader/store"
+)
+
+// control is what the loop knows of the group's control record.
+type control struct {
+	last     record.Control // the latest that could be read
+	revision uint64         // of the one that was delivered last
+	// informBy is when the election goes on without knowing the control record
+	// (monotonic), 0 without that. What it says comes with the watch; it may be one
+	// that this candidate may not read.
+	informBy int64
+}
+
+func (l *loop) uninformedUntil() int64 {
+	if l.control.informBy == 0 || l.state.Barred&machine.Uninformed == 0 {
+		return machine.Never
+	}
+	return l.control.informBy
+}
+
+// observeControl takes in the control record. Its request is kept for obey: one
+// for a term whose acknowledgement is still on its way is meant for us, though
+// we do not know it yet.
+func (l *loop) observeControl(entry store.Entry) {
+	c, ok := record.ReadControl(entry)
+	again := entry.Revision == l.control.revision // a poll says again what was heard and judged
+	l.control.revision = entry.Revision
+	if !ok {
+		l.malformed(again)
+		return
+	}
+	l.repair.end()
+	l.pause(c.Paused)
+	if !again {
+		l.control.last = c
+		l.hear(c.Stand)
+		l.takeover.overhear(c.Stand, l.now())
+	}
+	// Last, since a group that is paused is not to be campaigned for.
+	l.unbar(machine.Uninformed)
+}
+
+// malformed takes in that the control record cannot be read. That changes
+// nothing of what is known. A candidate that knows nothing yet waits for the
+// repair, as one does that may not read the record.
+func (l *loop) malformed(again bool) {
+	if again {
+		return
+	}
+	if l.state.Barred&machine.Paused == 0 {
+		l.note(Note{At: time.Now(), Kind: NoteMalformed, Text: "the control record cannot be read, and is ignored"})
+		return
+	}
+	l.note(Note{At: time.Now(), Kind: NoteMalformed, Text: "the control record cannot be read: the group stays paused, and that is written there again"})
+	l.repair.begin(l.control.revision, l.control.last)
+}
+
+// pause takes in whether the group is paused.
+func (l *loop) pause(p *record.Pause) {
+	switch {
+	case p == nil:
+		l.unbar(machine.Paused)
+	case l.state.Barred&machine.Paused == 0:
+		l.step(machine.Event{
+			Kind: machine.Bar, Bars: machine.Paused, Exit: machine.Exit{Reason: machine.ReasonPaused, By: p.By, Why: p.Reason},
+		})
+	}
+}
+
+func (l *loop) unbar(b machine.Bars) {
+	if l.state.Barred&b != 0 {
+		l.step(machine.Event{Kind: machine.Unbar, Bars: b})
+	}
+}
+
+// obey puts the latest request to the core if it is meant for the present term.
+// There it ends the term, so that it is obeyed once.
+func (l *loop) obey() {
+	req := l.control.last.Request
+	if !req.Known() || l.state.Phase != machine.Holding || l.state.Grant.Term != req.Term {
+		return
+	}
+	x := machine.Exit{Reason: machine.ReasonSteppedDown, By: req.By, Why: req.Reason}
+	switch req.Op {
+	case record.OpTransfer:
+		x.Reason, x.Successor = machine.ReasonTransferred, req.Successor
+	case record.OpBalance:
+		// A lone election has nothing to compare.
+		if s := l.cfg.Supervisor; s != nil && !s.Gives(req.Have) {
+			l.control.last.Request = record.Request{} // refused now, and not to be granted when things have changed
+			return
+		}
+		x.Reason, x.Successor = machine.ReasonBalanced, req.Successor
+	}
+	l.step(machine.Event{Kind: machine.Asked, Term: req.Term, Exit: x})
+}
+
+// hear takes in what a candidate says of its standing, as the leader that it
+// says it to.
+func (l *loop) hear(s *record.Stand) {
+	if s == nil || l.state.Phase != machine.Holding || s.Term != l.state.Grant.Term || s.ID == l.cfg.InstanceID {
+		return
+	}
+	l.known = l.known.Heard(l.cfg.VersionPolicy, standingOf(s))
+	if l.takeover.granted(s, l.since, l.now()) {
+		l.step(machine.Event{Kind: machine.Asked, Term: s.Term, Exit: machine.Exit{
+			Reason: machine.ReasonOutranked, By: s.ID, Successor: s.ID,
+		}})
+	}
+}

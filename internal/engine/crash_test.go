@@ -1,0 +1,243 @@
+package engine
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"runtime"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/seed-ff2cb582/leader/internal/leadership"
+	"github.com/seed-ff2cb582/leader/internal/machine"
+	"github.com/seed-ff2cb582/leader/store"
+	"github.com/seed-ff2cb582/leader/store/memstore"
+)
+
+// blowUp has the election's goroutine panic in code of ours.
+func blowUp(e *Candidate) {
+	e.inbox.put(message{wait: &waiter{done: func(machine.State) (bool, error) { panic("boom") }}})
+}
+
+// A panic of ours ends the election, and nothing else: first the window, then
+// the work, then all the rest. The record is left to expire.
+func TestAPanicOfOursEndsTheElectionAndNotTheProcess(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		st := memstore.New()
+		var mu sync.Mutex
+		var told []string
+		tell := func(s string) {
+			mu.Lock()
+			defer mu.Unlock()
+			told = append(told, s)
+		}
+		cfg := testConfig(func(c *Config) { c.DeleteOnStop = true })
+		cfg.Hooks = Hooks{
+			Transition: func(tr Transition) {
+				if tr.Reason == leadership.ReasonCrashed {
+					tell(tr.From + " -> " + tr.To)
+				}
+			},
+			Note: func(n Note) {
+				if n.Kind == NotePanic && strings.Contains(n.Text, "boom") && strings.Contains(n.Text, "blowUp") {
+					tell("note")
+				}
+			},
+		}
+		e := New(st, cfg)
+		var cause error
+		e.OnTerm(func(ctx context.Context, _ leadership.Term) {
+			<-ctx.Done()
+			cause = context.Cause(ctx)
+		})
+		e.OnDemote(func() { tell("demoted") })
+		if err := e.Start(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		synctest.Wait()
+		if !e.IsLeader() {
+			t.Fatalf("%+v", e.Status())
+		}
+		before, _ := st.Get(t.Context(), "g")
+		blowUp(e)
+		<-e.Done()
+		if e.IsLeader() || e.Status().State != StateStopped || e.Status().Reason != leadership.ReasonCrashed {
+			t.Errorf("%+v", e.Status())
+		}
+		if l := (*testLossError)(nil); !errors.As(cause, &l) || l.reason != leadership.ReasonCrashed {
+			t.Errorf("the context ended by %v", cause)
+		}
+		for name, err := range map[string]error{"Err": e.Err(), "Stop": e.Stop(t.Context(), StopOptions{DeleteKey: true, WaitForDemote: true}), "Alive": e.Alive(t.Context())} {
+			if !errors.Is(err, ErrPanicked) || !strings.Contains(err.Error(), "boom") {
+				t.Errorf("%s: %v", name, err)
+			}
+		}
+		slices.Sort(told)
+		if want := []string{"DEMOTED -> STOPPED", "LEADER -> DEMOTED", "demoted", "note"}; !slices.Equal(told, want) {
+			t.Errorf("told %q, want %q", told, want)
+		}
+		if after, _ := st.Get(t.Context(), "g"); after.Revision != before.Revision {
+			t.Errorf("something was written by a broken core: %s", after.Value)
+		}
+	})
+}
+
+// The goroutine may be stuck in a hook while another one of ours panics: the
+// window closes at once all the same.
+func TestAPanicBesideAStuckGoroutineClosesTheWindowAtOnce(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		release := make(chan struct{})
+		stuck := false
+		cfg := testConfig()
+		cfg.Hooks.Call = func(c Call) {
+			if c.Kind == "renew" && !stuck {
+				stuck = true
+				<-release
+			}
+		}
+		e := New(memstore.New(), cfg)
+		if err := e.Start(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(cfg.HeartbeatInterval + time.Millisecond)
+		synctest.Wait()
+		if !e.IsLeader() || !stuck {
+			t.Fatalf("%+v", e.Status())
+		}
+		e.guard("a goroutine", func() { panic("boom") })
+		if e.IsLeader() {
+			t.Error("leads")
+		}
+		close(release)
+		<-e.Done()
+		if !errors.Is(e.Err(), ErrPanicked) {
+			t.Error(e.Err())
+		}
+	})
+}
+
+// The goroutine of the callbacks may be late on a busy machine.
+func TestTermThatEndsBeforeItsCallbackIsNeitherPromotedNorDemoted(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		e := New(memstore.New(), testConfig())
+		release := make(chan struct{})
+		e.callbacks.ofTerm(func() { <-release }, nil)
+		e.OnTerm(func(context.Context, leadership.Term) { t.Error("promoted") })
+		e.OnDemote(func() { t.Error("demoted") })
+		if err := e.Start(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		synctest.Wait()
+		if !e.IsLeader() {
+			t.Fatalf("%+v", e.Status())
+		}
+		go func() { _ = e.Resign(t.Context(), "") }()
+		synctest.Wait()
+		_ = e.Stop(t.Context(), StopOptions{})
+		close(release)
+		<-e.Done()
+	})
+}
+
+// An election that has ended by a panic of ours takes no offers any more: a
+// leader that leaves would else offer its record to nobody.
+func TestACrashedFollowerTakesNoOffers(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		st := memstore.New()
+		cfg := testConfig()
+		a := New(st, cfg)
+		if err := a.Start(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		synctest.Wait()
+		cfg.InstanceID = "b"
+		b := New(st, cfg)
+		if err := b.Start(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(cfg.TTL) // a renewal at least, by which b has seen a leader
+		synctest.Wait()
+		if b.loop.offers == nil || b.loop.offers.stop == nil {
+			t.Fatal("b takes no offers")
+		}
+		blowUp(b)
+		<-b.Done()
+		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+		defer cancel()
+		if err := st.Offer(ctx, "g", []byte("x")); !errors.Is(err, store.ErrTransient) {
+			t.Errorf("an offer after the crash: %v", err)
+		}
+		_ = a.Stop(t.Context(), StopOptions{WaitForDemote: true})
+	})
+}
+
+// A probe goes on asking an election that has ended.
+func TestNothingPilesUpInAnElectionThatHasEnded(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		e := New(memstore.New(), testConfig())
+		if err := e.Start(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		blowUp(e)
+		<-e.Done()
+		for range 100 {
+			_ = e.Alive(t.Context())
+		}
+		if n := len(e.inbox.messages); n > 10 {
+			t.Errorf("%d messages wait", n)
+		}
+	})
+}
+
+// A program that waits for its resignation is told that nothing was released.
+func TestAResignationThatACrashCutsShortSaysSo(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		e := New(memstore.New(), testConfig())
+		e.OnTerm(func(context.Context, leadership.Term) {})
+		release := make(chan struct{})
+		e.OnDemote(func() { <-release })
+		if err := e.Start(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		synctest.Wait()
+		resigned := make(chan error, 1)
+		go func() { resigned <- e.Resign(t.Context(), "") }()
+		synctest.Wait() // the work drains
+		blowUp(e)
+		synctest.Wait()
+		close(release)
+		if err := <-resigned; !errors.Is(err, ErrPanicked) {
+			t.Errorf("Resign: %v", err)
+		}
+		<-e.Done()
+	})
+}
+
+// Any goroutine may close the window, also between the look at it and the call
+// of OnPromote.
+func TestATermThatEndsAtItsPromotionIsNotDemotedAlone(t *testing.T) {
+	e, g := granted(t, time.Hour, time.Hour)
+	promoted, demoted := false, false
+	e.OnTerm(func(context.Context, leadership.Term) { promoted = true })
+	e.OnDemote(func() { demoted = true })
+	called := make(chan struct{})
+	e.callbacks.mu.Lock() // keeps promote between the two
+	go func() {
+		defer close(called)
+		e.callbacks.promote(g)
+	}()
+	for stacks := make([]byte, 1<<20); !bytes.Contains(stacks[:runtime.Stack(stacks, true)], []byte("promoteCallbacks")); {
+		runtime.Gosched()
+	}
+	g.close(leadership.ReasonCrashed)
+	e.callbacks.mu.Unlock()
+	<-called
+	e.callbacks.demote(g)
+	if promoted != demoted {
+		t.Errorf("promoted: %v, demoted: %v", promoted, demoted)
+	}
+}

@@ -1,0 +1,156 @@
+package engine
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/seed-ff2cb582/leader/internal/leadership"
+	"github.com/seed-ff2cb582/leader/internal/machine"
+	"github.com/seed-ff2cb582/leader/store"
+)
+
+// The errors of a candidate. Package leader documents them.
+var (
+	ErrAlreadyStarted = errors.New("leader: election already started")
+	ErrNotStarted     = errors.New("leader: election not started")
+	ErrStopped        = errors.New("leader: election stopped")
+	ErrNotLeader      = errors.New("leader: not the leader")
+	ErrStopTimeout    = errors.New("leader: stop did not complete in time")
+	ErrDemoteTimeout  = errors.New("leader: a callback did not return within DemoteTimeout")
+	ErrPanicked       = errors.New("leader: the election panicked")
+)
+
+// The names of the states.
+const (
+	StateInit      = "INIT"
+	StateCandidate = "CANDIDATE"
+	StateLeader    = "LEADER"
+	StateFollower  = "FOLLOWER"
+	StateDemoted   = "DEMOTED"
+	StateStopped   = "STOPPED"
+)
+
+// stateName is the name of a public state of the core.
+func stateName(p machine.Public) string {
+	return [...]string{
+		machine.Init: StateInit, machine.Candidate: StateCandidate, machine.Leader: StateLeader,
+		machine.Follower: StateFollower, machine.Demoted: StateDemoted, machine.Ended: StateStopped,
+	}[p]
+}
+
+// An Event is the name of a transition.
+type Event string
+
+// The events.
+const (
+	EventCampaigning Event = "campaigning"
+	EventFollowing   Event = "following"
+	EventPromoted    Event = "promoted"
+	EventDemoted     Event = "demoted"
+	EventStopped     Event = "stopped"
+)
+
+// eventOf is the event that leads to a public state of the core.
+func eventOf(p machine.Public) Event {
+	return [...]Event{
+		machine.Candidate: EventCampaigning, machine.Leader: EventPromoted, machine.Follower: EventFollowing,
+		machine.Demoted: EventDemoted, machine.Ended: EventStopped,
+	}[p]
+}
+
+// The kinds of notes. Those of the core are the names of its NoteKinds.
+const (
+	NoteResolved  = "resolved"
+	NoteStale     = "stale-read"
+	NoteRegressed = "regressed"
+	NoteLostRace  = "lost-race"
+	NoteFailed    = "failed"
+	NoteOverrun   = "overrun"
+	NoteGaveUp    = "gave-up"
+	NoteWarning   = "warning"
+	NoteNotReady  = "not-ready"
+	NotePanic     = "panic"
+	NoteBadToken  = "bad-token"
+	NoteTakeover  = "takeover-request"
+	NoteMalformed = "malformed"
+	NoteClosed    = "closed"
+)
+
+// The kinds of calls that are no write of the core.
+const (
+	callRead  = "read"
+	callOffer = "offer"
+)
+
+// Hooks tell the outside what a candidate does. Nil means off. See leader.Hooks.
+type Hooks struct {
+	Transition  func(Transition)
+	Call        func(Call)
+	Note        func(Note)
+	Callback    func(Callback)
+	TermContext func(ctx context.Context, term leadership.Term) context.Context
+}
+
+// A Transition is a change of state. The fields are those of leader.Transition.
+type Transition struct {
+	At          time.Time
+	Event       Event
+	From, To    string
+	Reason      machine.Reason
+	By, Why     string
+	Term        leadership.Term
+	LeaderID    string
+	LeaderTerm  uint64
+	Correlation string
+}
+
+// A Call is a call to the store that ended. The fields are those of leader.Call.
+type Call struct {
+	Kind        string
+	Sent        time.Time
+	Took        time.Duration
+	Outcome     store.Outcome
+	Err         error
+	Correlation string
+}
+
+// A Note is something noteworthy. The fields are those of leader.Note.
+type Note struct {
+	At          time.Time
+	Kind        string
+	Call        string
+	Text        string
+	Correlation string
+}
+
+// A Callback is a callback that returned. The fields are those of
+// leader.Callback.
+type Callback struct {
+	Kind string
+	Term leadership.Term
+	Took time.Duration
+}
+
+// A failure is an error of a call to the store, and when it came.
+type failure struct {
+	err error
+	at  time.Time
+}
+
+// outcomeOf translates an outcome of the store for the core, which knows no
+// store.
+func outcomeOf(o store.Outcome) machine.Outcome {
+	switch o {
+	case store.OK:
+		return machine.OK
+	case store.Conflict:
+		return machine.Conflict
+	case store.Transient:
+		return machine.Transient
+	case store.Permanent:
+		return machine.Permanent
+	default:
+		return machine.Unknown
+	}
+}

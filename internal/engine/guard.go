@@ -1,0 +1,105 @@
+package engine
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/seed-ff2cb582/leader/internal/shield"
+	"github.com/seed-ff2cb582/leader/store"
+)
+
+// Panics end in one of three places. Every goroutine that this package starts
+// runs under one of them:
+//
+//   - env.guard, for code of ours: a panic ends the election.
+//   - reporter.hook and shield.Call, for functions of the program: a panic is
+//     reported.
+//   - guardedStore, for a store, which others may have written: a panic is a
+//     call whose outcome is unknown.
+
+// A guardedStore is a store whose panics are calls with an unknown outcome. Of
+// what a store may be able to do besides, it guards each ability by a method.
+type guardedStore struct {
+	st     store.Store
+	report *reporter
+}
+
+// OutcomeOfPanic is the error of a call to the store that panicked.
+func OutcomeOfPanic(method string) error {
+	return fmt.Errorf("%w: the store's %s panicked", store.ErrUnknown, method)
+}
+
+// Get implements store.Store.
+func (s *guardedStore) Get(ctx context.Context, key string) (entry store.Entry, err error) {
+	if !shield.Call(func() { entry, err = s.st.Get(ctx, key) }, s.report.panicked("the store's Get")) {
+		err = OutcomeOfPanic("Get")
+	}
+	return entry, err
+}
+
+// CompareAndSwap implements store.Store.
+func (s *guardedStore) CompareAndSwap(ctx context.Context, w store.Write) (rev uint64, err error) {
+	if !shield.Call(func() { rev, err = s.st.CompareAndSwap(ctx, w) }, s.report.panicked("the store's CompareAndSwap")) {
+		err = OutcomeOfPanic("CompareAndSwap")
+	}
+	return rev, err
+}
+
+func (s *guardedStore) check(ctx context.Context, c store.Checker, r store.CheckRequest) (report store.Report, err error) {
+	err = OutcomeOfPanic("Check")
+	shield.Call(func() { report, err = c.Check(ctx, r) }, s.report.panicked("the store's Check"))
+	return report, err
+}
+
+func (s *guardedStore) watch(ctx context.Context, w store.Watcher, keys []string, deliver func(store.Entry)) (stop func(), err error) {
+	err = OutcomeOfPanic("Watch")
+	shield.Call(func() { stop, err = w.Watch(ctx, keys, deliver) }, s.report.panicked("the store's Watch"))
+	return s.ending("the end of the store's Watch", stop), err
+}
+
+func (s *guardedStore) offer(ctx context.Context, st store.Offerer, key string, offer []byte) (err error) {
+	err = OutcomeOfPanic("Offer")
+	shield.Call(func() { err = st.Offer(ctx, key, offer) }, s.report.panicked("the store's Offer"))
+	return err
+}
+
+func (s *guardedStore) takeOffers(st store.Offerer, key string, take func([]byte)) (stop func(), err error) {
+	err = OutcomeOfPanic("TakeOffers")
+	shield.Call(func() { stop, err = st.TakeOffers(key, take) }, s.report.panicked("the store's TakeOffers"))
+	return s.ending("the end of the store's TakeOffers", stop), err
+}
+
+func (s *guardedStore) broadcast(ctx context.Context, st store.Broadcaster, key string, text []byte) (err error) {
+	err = OutcomeOfPanic("Broadcast")
+	shield.Call(func() { err = st.Broadcast(ctx, key, text) }, s.report.panicked("the store's Broadcast"))
+	return err
+}
+
+func (s *guardedStore) listen(st store.Broadcaster, key string, most int, hear func([]byte)) (stop func(), err error) {
+	err = OutcomeOfPanic("Listen")
+	shield.Call(func() { stop, err = st.Listen(key, most, hear) }, s.report.panicked("the store's Listen"))
+	return s.ending("the end of the store's Listen", stop), err
+}
+
+func (s *guardedStore) onConnState(c store.ConnReporter, tell func(store.ConnState)) (stop func()) {
+	shield.Call(func() { stop = c.OnConnState(tell) }, s.report.panicked("the store's OnConnState"))
+	return s.ending("the end of the store's OnConnState", stop)
+}
+
+// connState asks for the connection's state. A panic is taken for a store that
+// does not know it.
+func (s *guardedStore) connState(c store.ConnReporter) store.ConnState {
+	state := store.Connected
+	shield.Call(func() { state = c.ConnState() }, s.report.panicked("the store's ConnState"))
+	return state
+}
+
+// ending returns a function that calls stop, which is the store's, if there is
+// one.
+func (s *guardedStore) ending(what string, stop func()) func() {
+	return func() {
+		if stop != nil {
+			shield.Call(stop, s.report.panicked(what))
+		}
+	}
+}

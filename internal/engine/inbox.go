@@ -1,0 +1,114 @@
+package engine
+
+import (
+	"sync"
+
+	"github.com/seed-ff2cb582/leader/internal/machine"
+	"github.com/seed-ff2cb582/leader/internal/record"
+	"github.com/seed-ff2cb582/leader/store"
+)
+
+// A message is one thing that happened, on its way to the loop. Exactly one of
+// its parts is set, but for call and entry, which come with an event.
+type message struct {
+	event machine.Event
+	call  *Call        // the call to the store that event answers
+	entry *store.Entry // the state of the record that event is about
+
+	conditions *Conditions        // of the store, from now on
+	wait       *waiter            // somebody who waits for a state from now on
+	note       *Note              // something to report
+	requested  *error             // how a takeover request ended
+	nominee    *record.Nomination // who goes first when a lease has run out
+	repaired   *repaired          // how a repair of the control record ended
+	watched    bool               // the watch has begun
+	closed     error              // the store is closed for good
+}
+
+// A waiter waits for a state of the core.
+type waiter struct {
+	done   func(machine.State) (bool, error)
+	kind   string // of the call to the store that it takes, if any
+	answer chan error
+}
+
+// An inbox takes in what happens, from any goroutine, and blocks nobody. Of each
+// of the two records it keeps the latest state alone: a store may skip states
+// anyway, and so a flood of foreign writes costs no memory.
+type inbox struct {
+	mu       sync.Mutex
+	messages []message
+	record   *store.Entry
+	control  *store.Entry
+	offer    *machine.Event
+	nominee  *record.Nomination
+	wake     chan struct{} // holds one if something waits
+}
+
+func newInbox() *inbox { return &inbox{wake: make(chan struct{}, 1)} }
+
+func (in *inbox) put(m message) { in.with(func() { in.messages = append(in.messages, m) }) }
+
+func (in *inbox) event(ev machine.Event) { in.put(message{event: ev}) }
+
+// observed takes in the state of a record: of the group's, or of its control
+// record.
+func (in *inbox) observed(e store.Entry, control bool) {
+	in.with(func() {
+		if control {
+			in.control = &e
+		} else {
+			in.record = &e
+		}
+	})
+}
+
+// offered takes in an offer. What is none is ignored.
+func (in *inbox) offered(b []byte) {
+	if seen, ok := record.ReadOffer(b); ok {
+		in.with(func() { in.offer = &machine.Event{Kind: machine.Offered, Seen: seen} })
+	}
+}
+
+// nominated takes in a nomination. Of those that wait it keeps the one that
+// counts.
+func (in *inbox) nominated(b []byte) {
+	n, ok := record.ReadNomination(b)
+	if !ok {
+		return // an offer, perhaps
+	}
+	in.with(func() {
+		if in.nominee == nil || n.Replaces(*in.nominee) {
+			in.nominee = &n
+		}
+	})
+}
+
+func (in *inbox) with(f func()) {
+	in.change(f)
+	select {
+	case in.wake <- struct{}{}:
+	default:
+	}
+}
+
+func (in *inbox) change(f func()) {
+	in.mu.Lock()
+	defer in.mu.Unlock()
+	f()
+}
+
+// take empties the inbox.
+func (in *inbox) take() (messages []message, group, control *store.Entry) {
+	in.mu.Lock()
+	defer in.mu.Unlock()
+	messages, group, control = in.messages, in.record, in.control
+	if in.offer != nil {
+		messages = append(messages, message{event: *in.offer})
+	}
+	if in.nominee != nil {
+		messages = append(messages, message{nominee: in.nominee})
+	}
+	in.messages, in.record, in.control, in.offer, in.nominee = nil, nil, nil, nil, nil
+	return messages, group, control
+}

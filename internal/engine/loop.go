@@ -1,0 +1,632 @@
+package engine
+
+import (
+	"context"
+	mrand "math/rand/v2"
+	"sync/atomic"
+	"time"
+
+	"github.com/seed-ff2cb582/leader/internal/faults"
+	"github.com/seed-ff2cb582/leader/internal/goid"
+	"github.com/seed-ff2cb582/leader/internal/leadership"
+	"github.com/seed-ff2cb582/leader/internal/machine"
+	"github.com/seed-ff2cb582/leader/internal/preference"
+	"github.com/seed-ff2cb582/leader/internal/record"
+	"github.com/seed-ff2cb582/leader/store"
+)
+
+// A loop is the goroutine that owns the state of the core: it turns what happens
+// into events, and performs the actions that the core answers with. Only it
+// touches the fields.
+type loop struct {
+	*Candidate
+
+	rules machine.Machine
+	state machine.State
+	timer ticker
+	goid  atomic.Uint64 // of the loop's goroutine, 0 without one
+
+	// endHealth ends the context of the health checks, before that of all I/O.
+	endHealth context.CancelFunc
+
+	token   string        // fresh, for the next claim
+	word    string        // that of token
+	claimed string        // the word of the latest claim of ours
+	rtt     time.Duration // of the latest write that was applied
+
+	record   record.Record // what the latest state of the record said in full
+	observed uint64        // the revision that the watch told of last
+
+	ending *window // the term whose demotion is due
+	since  int64   // when the present term was acquired (monotonic)
+	// undrained: a demotion was handed in, and is not answered yet.
+	undrained bool
+	// overrunAt is when it is said again that the work of a term does not end
+	// (monotonic).
+	overrunAt int64
+
+	known preference.Standings // of the group, as its latest record tells, or we do
+	aged  string               // the token of the claim for which they have aged
+
+	control    control
+	offers     *offers // nil before the first
+	nomination nomination
+	takeover   takeover
+	repair     repair
+	peers      peers
+
+	waiters []*waiter
+	told    leadership.Info // what observers were told last
+	severed bool            // the store is closed for good, and the core told to end
+
+	// The latest token whose correlation was asked for, and that.
+	hashed, hash string
+}
+
+// begin starts the goroutine. err is why the conditions are not known yet.
+func (l *loop) begin(parent context.Context, conditions Conditions, err error) {
+	l.prepare(parent, conditions.Machine)
+	stopConn := l.io.followConn()
+	l.spawn("join", func() { l.io.join(conditions, err) })
+	health, endHealth := context.WithCancel(l.ctx)
+	l.endHealth = endHealth
+	if l.cfg.Check != nil {
+		h := l.health()
+		l.spawn("health checks", func() { h.Follow(health) })
+	}
+	if l.cfg.ValidateEvery > 0 {
+		l.spawn("validations", func() { l.validatePeriodically(l.ctx) })
+	}
+	go l.live(parent, stopConn)
+}
+
+// prepare sets up what the goroutine works with.
+func (l *loop) prepare(parent context.Context, rules machine.Machine) {
+	l.rules = rules
+	l.ctx, l.cancel = context.WithCancel(context.WithoutCancel(parent))
+	l.timer = l.clock.ticker()
+}
+
+// live is the goroutine. The end is deferred, since runtime.Goexit in a hook
+// takes the goroutine along.
+func (l *loop) live(parent context.Context, stopConn func()) {
+	defer l.end(stopConn)
+	l.guard("loop", func() { l.run(parent) })
+}
+
+// end ends what the candidate began, whatever becomes of the parts.
+func (l *loop) end(stopConn func()) {
+	defer close(l.done)
+	callEach([]func(){
+		l.finish, l.cancel, stopConn, func() { l.offers.end() }, l.nomination.end, l.work.Wait, l.io.unwatch, l.dispose,
+		l.awaitCallbacks, l.reportRest, l.leaveSupervisor,
+	}, func(value any, stack []byte) { l.crash("the end", value, stack) })
+}
+
+// finish tells the program that its term is over, if it was not told, and after
+// a crash also the readers. The core may be broken and is not asked: its record
+// is left to expire.
+func (l *loop) finish() {
+	if w := l.current.Swap(nil); w != nil {
+		w.close(leadership.ReasonCrashed)
+		l.demoteLate()
+		l.ending = w
+	}
+	w := l.ending
+	l.demoteLate()
+	if l.crashed() {
+		l.publishCrash(w)
+	}
+}
+
+func (l *loop) leaveSupervisor() {
+	if s := l.cfg.Supervisor; s != nil {
+		s.Ended(l.crashed(), l.closed.Load() != nil)
+	}
+}
+
+// inside reports whether the caller is a hook, which runs on the loop's
+// goroutine.
+func (l *loop) inside() bool {
+	id := l.goid.Load()
+	return id != 0 && id == goid.Current()
+}
+
+func (l *loop) run(parent context.Context) {
+	l.goid.Store(goid.Current())
+	defer l.goid.Store(0)
+	l.askHooks()
+	defer l.timer.Stop()
+	stop := parent.Done()
+	for l.state.Phase != machine.Stopped && !l.crashed() {
+		faults.Point("loop")
+		select {
+		case <-l.inbox.wake:
+			l.takeMessages()
+		case <-l.timer.C:
+			l.tick()
+		case <-stop:
+			stop = nil
+			l.AskStop(l.cfg.DeleteOnStop)
+		}
+		if l.state.Stopping {
+			l.endHealth() // a check that is under way ends while the work stops, and not after it
+		}
+		l.takeover.consider(&l.state, &l.record, l.now())
+		l.nomination.consider(&l.rules, &l.state, l.now())
+		l.schedule()
+	}
+	l.answerWaiters()
+}
+
+// now reads the monotonic clock.
+func (l *loop) now() int64 { return l.clock.now().Mono }
+
+// askHooks asks for the hooks of this election alone.
+func (l *loop) askHooks() {
+	if f := l.cfg.PerElection; f != nil {
+		l.report.hook("Hooks.PerElection", func() { l.report.hooks = f() })
+	}
+}
+
+// schedule sets the timer to when the core, or a part, wants to be called next.
+func (l *loop) schedule() {
+	wake := min(
+		l.rules.Wake(l.state), l.expiry(), l.takeover.due(), l.nomination.due(&l.state),
+		l.uninformedUntil(), l.overrunDue(),
+	)
+	if wake == machine.Never {
+		l.timer.Stop()
+		return
+	}
+	l.timer.Reset(time.Duration(wake - l.now()))
+}
+
+// tick takes in that time has passed.
+func (l *loop) tick() {
+	// What has arrived by now comes first: a process that was stalled would else
+	// challenge a record that it has been told is gone.
+	l.takeMessages()
+	l.step(machine.Event{Kind: machine.Tick})
+	if l.now() >= l.uninformedUntil() {
+		l.unbar(machine.Uninformed)
+	}
+	if l.now() >= l.overrunDue() {
+		l.outlived()
+	}
+	l.answerWaiters()
+}
+
+func (l *loop) takeMessages() {
+	messages, group, control := l.inbox.take()
+	for _, m := range messages {
+		l.dispatch(m)
+	}
+	if control != nil {
+		l.observeControl(*control)
+	}
+	if group != nil {
+		l.observe(*group)
+	}
+	l.obey()
+	if seen, news := l.nomination.turn(&l.state); news {
+		l.step(machine.Event{Kind: machine.Sight, Seen: seen})
+	}
+	l.answerWaiters()
+}
+
+func (l *loop) dispatch(m message) {
+	switch {
+	case m.conditions != nil:
+		l.rules = m.conditions.Machine
+		l.step(machine.Event{Kind: machine.Bar, Bars: machine.Uninformed})
+		l.step(machine.Event{Kind: machine.Start, Doubt: m.conditions.doubt})
+	case m.wait != nil:
+		l.waiters = append(l.waiters, m.wait)
+	case m.note != nil:
+		l.note(*m.note)
+	case m.requested != nil:
+		if text := l.takeover.sent(*m.requested, l.now()); text != "" {
+			l.note(Note{At: time.Now(), Kind: NoteTakeover, Text: text})
+		}
+	case m.nominee != nil:
+		l.nomination.hear(*m.nominee)
+	case m.repaired != nil:
+		l.repair.sent(*m.repaired, l.control.last)
+	case m.closed != nil:
+		l.sever(m.closed)
+	case m.watched:
+		l.control.informBy = l.now() + int64(l.cfg.TTL)
+	default:
+		l.dispatchEvent(m)
+	}
+}
+
+// dispatchEvent puts the event of a message to the core.
+func (l *loop) dispatchEvent(m message) {
+	if m.call != nil {
+		l.ended(*m.call)
+	}
+	if m.entry != nil {
+		m.event.Seen = l.read(*m.entry)
+	}
+	switch m.event.Kind {
+	case machine.Offered:
+		if l.ourOffers().arrived(m.event, &l.state.View) {
+			l.step(m.event)
+		}
+		return
+	case machine.Drained:
+		l.undrained = false
+	default:
+	}
+	l.step(m.event)
+}
+
+// ended takes in a call to the store that ended.
+func (l *loop) ended(c Call) {
+	c.Correlation = l.correlation(l.state.Grant.Token)
+	l.report.call(c)
+	l.measure(c)
+	l.failWaiters(c)
+}
+
+// measure learns how long a write takes.
+func (l *loop) measure(c Call) {
+	if c.Outcome == store.OK && c.Kind != callRead && c.Kind != callOffer {
+		l.rtt = c.Took
+	}
+}
+
+// sever ends the election, since its store is closed for good. The record is
+// left to expire: nothing can be written any more.
+func (l *loop) sever(cause error) {
+	if l.severed || !l.BreakOff(cause) {
+		return
+	}
+	l.severed = true
+	l.note(Note{At: time.Now(), Kind: NoteClosed, Text: "the connection to the store is closed for good, which ends the election: " + cause.Error()})
+	l.step(machine.Event{Kind: machine.Leave, Exit: machine.Exit{Reason: leadership.ReasonClosed}})
+	l.step(machine.Event{Kind: machine.StopLeave})
+}
+
+// observe takes in a state of the group's record that the watch delivered.
+func (l *loop) observe(entry store.Entry) {
+	// A watch tells of our own writes after their answers. What it says of the time
+	// before them is old, unless the watch itself goes back: then the store did.
+	old := entry.Revision < l.state.View.Rev && entry.Revision >= l.observed
+	l.observed = entry.Revision
+	if old {
+		return
+	}
+	l.step(machine.Event{Kind: machine.Sight, Seen: l.read(entry)})
+	if ev, ok := l.offers.caughtUp(&l.state.View); ok {
+		l.step(ev)
+	}
+}
+
+// read interprets a state of the group's record.
+func (l *loop) read(entry store.Entry) machine.Seen {
+	seen, rec := record.Read(entry)
+	l.record = rec
+	l.peers.observe(seen, rec, l.rules.ForeignTTL, l.now())
+	if seen.Kind == machine.Held && rec.Token != l.state.Grant.Token || seen.Kind == machine.Vacant {
+		l.known = rec.Standings
+		seen.Ranked = len(l.known) > 0
+		seen.Behind = l.known.Behind(l.cfg.VersionPolicy, l.cfg.Standing)
+	}
+	return seen
+}
+
+// step puts one event to the core and does what it answers.
+func (l *loop) step(ev machine.Event) {
+	l.clock.awake()
+	if l.token == "" {
+		l.token, l.word = record.NewClaim()
+	}
+	ev.Token, ev.Rand, ev.Nonce = l.token, mrand.Uint64(), record.NewNonce()
+	before := l.state
+	state, actions := l.next(ev)
+	faults.Point("step")
+	l.apply(&before, state, actions)
+}
+
+// next puts an event to the core, and asks the supervisor for room first if the
+// answer is a claim. The core is pure: an answer that nobody acts on has not
+// been given.
+func (l *loop) next(ev machine.Event) (machine.State, []machine.Action) {
+	now := l.clock.now()
+	state, actions := l.rules.Step(l.state, ev, now)
+	s := l.cfg.Supervisor
+	if s == nil {
+		return state, actions
+	}
+	wait, room := s.Admit(state)
+	if room && wait <= 0 {
+		return state, actions
+	}
+	state, actions = l.withheld(ev, now)
+	if room {
+		// Only now: the event may end a stand-back that was there before it.
+		state.StandBackUntil = max(state.StandBackUntil, now.Mono+int64(wait))
+		var more []machine.Action
+		state, more = l.rules.Step(state, machine.Event{Kind: machine.Unbar, Bars: machine.Full, Token: ev.Token, Rand: ev.Rand}, now)
+		actions = append(actions, more...)
+	}
+	s.Settle(state)
+	return state, actions
+}
+
+// withheld puts an event to the core with the bar that there is no room, so that
+// the answer is no claim.
+func (l *loop) withheld(ev machine.Event, now machine.Instant) (machine.State, []machine.Action) {
+	state, actions := l.rules.Step(l.state, machine.Event{Kind: machine.Bar, Bars: machine.Full, Token: ev.Token, Rand: ev.Rand}, now)
+	// Where the event is the end of this very bar, it has not ended.
+	ev.Bars &^= machine.Full
+	state, more := l.rules.Step(state, ev, now)
+	return state, append(actions, more...)
+}
+
+// apply takes in the core's answer: the state first, then the actions. It bears
+// every answer, also ones that the core never gives.
+func (l *loop) apply(before *machine.State, state machine.State, actions []machine.Action) {
+	l.state = state
+	if state.Grant.Token == l.token {
+		l.token, l.claimed = "", l.word
+	}
+	if state.Phase == machine.Holding && before.Phase != machine.Holding {
+		l.since = l.now()
+	}
+	l.peers.stepped(before, &l.state)
+	l.syncWindow()
+	l.publish(before)
+	l.tellSupervisor()
+	l.tendOffers() // before the program is told anything, which is to be what happens next on a busy processor
+	for _, a := range actions {
+		if l.crashed() {
+			return // nothing is written for a broken core
+		}
+		faults.Point("perform")
+		l.perform(a)
+	}
+}
+
+// syncWindow brings the readers' view of the term in line with the state, before
+// anything else is done about it: a term that is over is over for readers first.
+func (l *loop) syncWindow() {
+	w := l.current.Load()
+	if w == nil {
+		l.beginTerm()
+		return
+	}
+	if !l.leads() || l.state.Grant.Term != w.term.Number {
+		w.close(l.state.Exit.Reason)
+		l.current.Store(nil)
+		l.demoteLate()
+		l.ending = w
+		l.beginTerm()
+		return
+	}
+	if until := l.state.Grant.Trust; until.Mono != w.mono.Load() {
+		w.extend(until) // if it fails, onClose has told us
+	}
+}
+
+// leads reports whether the core holds a term that it has promoted.
+func (l *loop) leads() bool { return l.state.Phase == machine.Holding && l.state.Grant.Promoted }
+
+// beginTerm opens the term that the state has just been promoted to, if it was.
+func (l *loop) beginTerm() {
+	if !l.leads() {
+		return
+	}
+	s := &l.state.Grant
+	term := leadership.Term{Number: s.Term, Token: s.Token}
+	guard := func(f func()) { l.guard("window", f) }
+	w := newWindow(l.termContext(term), l.clock, term, s.Trust, l.cfg.Loss, guard, func() {
+		guard(func() { l.inbox.event(machine.Event{Kind: machine.Closed, Term: term.Number}) })
+	})
+	l.current.Store(w)
+	if l.crashed() { // and crash may have looked before there was a window to close
+		w.close(leadership.ReasonCrashed)
+	}
+	l.overran.Store(false) // whatever outlived its time has returned, or there were no term
+}
+
+// termContext returns the context whose values the term's context is to show.
+func (l *loop) termContext(term leadership.Term) context.Context {
+	var given context.Context
+	if f := l.report.hooks.TermContext; f != nil {
+		l.report.hook("Hooks.TermContext", func() { given = f(l.ctx, term) }) //nolint:fatcontext // no loop
+	}
+	if given == nil {
+		return l.ctx
+	}
+	return given
+}
+
+func (l *loop) perform(a machine.Action) {
+	switch a.Kind {
+	case machine.Send:
+		l.send(a)
+	case machine.Look:
+		l.spawn("look", func() { l.io.look(a) })
+	case machine.Promote:
+		l.promote()
+	case machine.Demote:
+		l.demote()
+	case machine.Note:
+		if a.Note == machine.NoteOverrun {
+			l.outlived()
+			return
+		}
+		l.note(noteOf(a))
+	case machine.Finish:
+	}
+}
+
+// send performs a Send. Among candidates that are not alike the preferred one
+// goes first, and an offer might reach another: then nobody is offered anything.
+func (l *loop) send(a machine.Action) {
+	if a.Write == machine.Offer {
+		if st, ok := l.store.st.(store.Offerer); ok && len(l.known) == 0 {
+			l.ourOffers().make(st, a, l.claimed, l.rtt)
+		} else {
+			l.offerEnded(a, store.Transient, nil)
+		}
+		return
+	}
+	if a.Write == machine.Acquire {
+		if a.Rec.Token != l.aged { // and not with each attempt
+			l.aged, l.known = a.Rec.Token, l.known.Aged()
+		}
+		l.known = l.known.Heard(l.cfg.VersionPolicy, l.cfg.Standing)
+	}
+	known := l.known
+	l.spawn("write", func() { l.io.send(a, known) })
+}
+
+func (l *loop) ourOffers() *offers {
+	if l.offers == nil {
+		l.offers = &offers{env: &l.env}
+	}
+	return l.offers
+}
+
+// tendOffers takes offers, or does not, as the state asks for: a follower that
+// may claim takes them.
+func (l *loop) tendOffers() {
+	s := &l.state
+	waits := (s.Phase == machine.Watching || s.Phase == machine.Claiming) && !s.Undrained &&
+		s.Barred == 0 && s.StandBackUntil <= l.now() && len(l.known) == 0 && l.rules.Backoff == 0
+	if l.offers != nil || waits && s.View.Kind == machine.Held && s.Phase == machine.Watching {
+		l.ourOffers().tend(s, waits)
+	}
+}
+
+// promote tells the program of its term, unless that was over before it could be
+// told: where one step promotes and demotes, there was none for readers either.
+func (l *loop) promote() {
+	l.demoteLate()
+	if w := l.current.Load(); w != nil {
+		l.callbacks.ofTerm(func() { l.callbacks.promote(w) }, nil)
+	}
+}
+
+// demoteLate makes up for a demotion that nobody has asked for, before the
+// program is told of anything else.
+func (l *loop) demoteLate() {
+	if l.ending != nil {
+		l.demote()
+	}
+}
+
+// demote tells the program that its term is over, and answers the core when the
+// program is done with it. One answer is enough for two demotions in a row.
+func (l *loop) demote() {
+	w := l.ending
+	if w == nil && l.undrained {
+		return
+	}
+	l.ending, l.undrained = nil, true
+	l.callbacks.ofTerm(func() {
+		// Deferred, since a candidate that never hears of it would never campaign
+		// again.
+		defer l.inbox.event(machine.Event{Kind: machine.Drained})
+		l.callbacks.demote(w)
+	}, func() { l.callbacks.demote(w) }) // work that was begun is ended, whatever we are
+}
+
+// outlived takes in that the work of a term has outlived DemoteTimeout. It says
+// so again for as long as that lasts: such a candidate does not campaign.
+func (l *loop) outlived() {
+	l.overran.Store(true)
+	l.overrunAt = l.now() + int64(sayAgain)
+	l.note(Note{At: time.Now(), Kind: NoteOverrun, Text: l.callbacks.outlivedText()})
+}
+
+// overrunDue is when it is to be said again that the work has not ended.
+func (l *loop) overrunDue() int64 {
+	if l.overrunAt == 0 || !l.undrained {
+		return machine.Never
+	}
+	return l.overrunAt
+}
+
+// note reports a note about the present claim.
+func (l *loop) note(n Note) {
+	n.Correlation = l.correlation(l.state.Grant.Token)
+	l.report.note(n)
+}
+
+// failWaiters answers those who wait for such a call, if it failed in a way that
+// does not pass by itself.
+func (l *loop) failWaiters(c Call) {
+	if c.Outcome != store.Permanent {
+		return
+	}
+	for _, w := range l.waiters {
+		if w.kind == c.Kind {
+			w.done = func(machine.State) (bool, error) { return true, c.Err }
+		}
+	}
+}
+
+func (l *loop) answerWaiters() {
+	rest := l.waiters[:0]
+	for _, w := range l.waiters {
+		if ok, err := w.done(l.state); ok {
+			w.answer <- err
+		} else {
+			rest = append(rest, w)
+		}
+	}
+	clear(l.waiters[len(rest):])
+	l.waiters = rest
+}
+
+func (l *loop) dispose() {
+	if f := l.cfg.Dispose; f != nil {
+		f()
+	}
+}
+
+// awaitCallbacks waits for the callbacks that are under way or due, for as long
+// as callbacks may take.
+func (l *loop) awaitCallbacks() {
+	if l.overran.Load() {
+		return
+	}
+	t := time.NewTimer(l.cfg.DemoteTimeout)
+	defer t.Stop()
+	for _, q := range []*callQueue{&l.callbacks.terms, &l.callbacks.news} {
+		idle := q.drained()
+		if idle == nil {
+			continue
+		}
+		select {
+		case <-idle:
+		case <-t.C:
+			l.overran.Store(true)
+			l.note(Note{At: time.Now(), Kind: NoteOverrun, Text: "a callback did not return within DemoteTimeout; the election ends all the same"})
+			return
+		}
+	}
+}
+
+// reportRest reports what the last calls and callbacks left to report.
+func (l *loop) reportRest() {
+	// Once more, for the panics of hooks that were told the first time.
+	for range 3 {
+		messages, _, _ := l.inbox.take()
+		for _, m := range messages {
+			switch {
+			case m.note != nil:
+				l.note(*m.note)
+			case m.call != nil:
+				m.call.Correlation = l.correlation(l.state.Grant.Token)
+				l.report.call(*m.call) // the watch had shown its effect before
+			}
+		}
+	}
+}

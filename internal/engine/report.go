@@ -1,0 +1,215 @@
+package engine
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"sync/atomic"
+	"time"
+
+	"github.com/seed-ff2cb582/leader/internal/machine"
+	"github.com/seed-ff2cb582/leader/internal/shield"
+	"github.com/seed-ff2cb582/leader/store"
+)
+
+// A reporter tells the log and the hooks what happens. Its methods are the
+// loop's, but for callback and panicked, which any goroutine may call.
+type reporter struct {
+	log   *slog.Logger
+	hooks Hooks
+	inbox *inbox
+	// told holds one while a hook is told of a callback, since two goroutines
+	// call callbacks. It is nil without such a hook. It is a channel, since a
+	// mutex would keep virtual time from passing.
+	told    chan struct{}
+	lastErr atomic.Pointer[failure]
+}
+
+// failed takes in the error of a call to the store.
+func (r *reporter) failed(err error) {
+	r.lastErr.Store(&failure{err, time.Now()})
+	if errors.Is(err, store.ErrClosed) {
+		r.inbox.put(message{closed: err})
+	}
+}
+
+// hook calls f, a hook of the program, and reports a panic of it.
+func (r *reporter) hook(name string, f func()) { shield.Call(f, r.panicked(name)) }
+
+// transition logs a change of state and tells the hook. news: it shows a new
+// leader.
+func (r *reporter) transition(t Transition, news bool) {
+	level := slog.LevelInfo
+	switch {
+	case t.From == StateLeader && !Asked(t.Reason):
+		level = slog.LevelWarn
+	case waiting(t.From) && waiting(t.To) && !news:
+		level = slog.LevelDebug // every vacancy takes every follower through these
+	}
+	r.event(level, t)
+	if h := r.hooks.Transition; h != nil {
+		r.hook("Hooks.Transition", func() { h(t) })
+	}
+}
+
+// Asked reports whether r is the end of a term for which somebody asked: the
+// program, an operator or another candidate. The other ends are troubles.
+func Asked(r machine.Reason) bool {
+	switch r {
+	case machine.ReasonResigned, machine.ReasonTransferred, machine.ReasonSteppedDown, machine.ReasonStopped,
+		machine.ReasonPaused, machine.ReasonOutranked, machine.ReasonBalanced:
+		return true
+	default:
+		return false
+	}
+}
+
+// waiting reports whether a candidate in this state neither leads nor is about
+// to end.
+func waiting(state string) bool { return state == StateCandidate || state == StateFollower }
+
+// event logs a line with the name of the event.
+func (r *reporter) event(level slog.Level, t Transition) {
+	attrs := []slog.Attr{
+		slog.String("from", t.From), slog.String("to", t.To), slog.String("reason", string(t.Reason)),
+		slog.String("leader", t.LeaderID),
+	}
+	if t.Correlation != "" {
+		term := t.Term.Number
+		if term == 0 {
+			term = t.LeaderTerm
+		}
+		attrs = append(attrs, slog.Uint64("term", term), slog.String("correlation", t.Correlation))
+	}
+	if t.By != "" || t.Why != "" {
+		attrs = append(attrs, slog.String("by", t.By), slog.String("why", t.Why))
+	}
+	r.logged(func() {
+		r.log.LogAttrs(context.Background(), level, string(t.Event), attrs...) //nolint:sloglint // each Event is a constant
+	})
+}
+
+// call logs a call to the store and tells the hook.
+func (r *reporter) call(c Call) {
+	switch c.Outcome {
+	case store.OK:
+		if c.Kind != callOffer { // which proves nothing of the store
+			r.lastErr.Store(nil)
+		}
+	case store.Conflict:
+	default:
+		r.failed(c.Err)
+	}
+	level := slog.LevelDebug
+	if c.Outcome == store.Permanent {
+		level = slog.LevelWarn
+	}
+	r.logged(func() {
+		if r.log.Enabled(context.Background(), level) {
+			r.log.LogAttrs(context.Background(), level, "call", slog.String("kind", c.Kind),
+				slog.String("outcome", c.Outcome.String()), slog.Duration("took", c.Took), slog.Any("error", c.Err),
+				slog.String("correlation", c.Correlation))
+		}
+	})
+	if h := r.hooks.Call; h != nil {
+		r.hook("Hooks.Call", func() { h(c) })
+	}
+}
+
+// note logs a note and tells the hook. What panics while a panic is reported is
+// told to the other of the two alone: reporting it would never end.
+func (r *reporter) note(n Note) {
+	again := r.panicked
+	if n.Kind == NotePanic {
+		again = func(string) func(any, []byte) { return ignore }
+	}
+	shield.Call(func() { r.logNote(n) }, again("Logger"))
+	h := r.hooks.Note
+	if h == nil {
+		return
+	}
+	shield.Call(func() { h(n) }, func(value any, stack []byte) {
+		if n.Kind != NotePanic {
+			again("Hooks.Note")(value, stack)
+			return
+		}
+		text := shield.Text("Hooks.Note", value, stack)
+		shield.Call(func() { r.logNote(Note{Kind: NotePanic, Text: text}) }, ignore)
+	})
+}
+
+// logged calls f, which logs something, and reports a panic of the Logger.
+func (r *reporter) logged(f func()) { shield.Call(f, r.panicked("Logger")) }
+
+func (r *reporter) logNote(n Note) {
+	level := slog.LevelDebug
+	switch n.Kind {
+	case NoteWarning, NoteOverrun, NoteGaveUp, NoteRegressed, NoteNotReady, NoteMalformed:
+		level = slog.LevelWarn
+	case NotePanic, NoteClosed:
+		level = slog.LevelError
+	}
+	attrs := []slog.Attr{slog.String("kind", n.Kind), slog.String("text", n.Text), slog.String("correlation", n.Correlation)}
+	if n.Call != "" {
+		attrs = append(attrs, slog.String("call", n.Call))
+	}
+	r.log.LogAttrs(context.Background(), level, "note", attrs...)
+}
+
+// panicked returns a function that reports a panic of what, by way of the inbox,
+// since hooks are called from one goroutine.
+func (r *reporter) panicked(what string) func(value any, stack []byte) {
+	return func(value any, stack []byte) {
+		r.tell(NotePanic, shield.Text(what, value, stack))
+	}
+}
+
+// tell has the loop report a note. Any goroutine may call it.
+func (r *reporter) tell(kind, text string) {
+	r.inbox.put(message{note: &Note{At: time.Now(), Kind: kind, Text: text}})
+}
+
+// callback tells the hook of a callback that returned.
+func (r *reporter) callback(c Callback) {
+	h := r.hooks.Callback
+	if h == nil {
+		return
+	}
+	r.told <- struct{}{}
+	defer func() { <-r.told }()
+	r.hook("Hooks.Callback", func() { h(c) })
+}
+
+// noteOf is the note that the core asks for.
+func noteOf(a machine.Action) Note {
+	n := Note{At: time.Now(), Kind: a.Note.String(), Text: noteText(a.Note)}
+	if a.Write != machine.NoWrite {
+		n.Call = a.Write.String()
+	}
+	return n
+}
+
+func noteText(k machine.NoteKind) string {
+	return [...]string{
+		machine.NoteResolved:  "a write without an answer was found to have been applied",
+		machine.NoteStale:     "a read showed an older state of the record than known",
+		machine.NoteRegressed: "the record went back to an older revision: the store has lost writes",
+		machine.NoteLost:      "another candidate's claim came first",
+		machine.NoteFailed:    "an attempt failed and will be repeated",
+		machine.NoteGaveUp:    "the release could not be written; the record will expire by itself",
+	}[k]
+}
+
+// NoteReporter returns a function that logs a note and tells the hook, for a
+// supervisor that has something to report itself. It reports panics of the two
+// as well.
+func NoteReporter(log *slog.Logger, hooks Hooks) func(Note) {
+	r := &reporter{log: log, hooks: hooks, inbox: newInbox()}
+	return func(n Note) {
+		r.note(n)
+		messages, _, _ := r.inbox.take()
+		for _, m := range messages {
+			r.note(*m.note) // of a panic: one more is told to the other of the two alone
+		}
+	}
+}

@@ -1,0 +1,266 @@
+package engine
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/seed-ff2cb582/leader/internal/backoff"
+	"github.com/seed-ff2cb582/leader/internal/faults"
+	"github.com/seed-ff2cb582/leader/internal/machine"
+	"github.com/seed-ff2cb582/leader/internal/preference"
+	"github.com/seed-ff2cb582/leader/internal/record"
+	"github.com/seed-ff2cb582/leader/store"
+)
+
+// A storeIO makes the calls to the store that the core asks for, and follows the
+// store's records and its connection. Whatever comes of them goes into the
+// inbox.
+type storeIO struct {
+	env *env
+	// stop, set once the watch has begun, ends it. The watch ends with the context
+	// of all I/O too, but only stop waits for its end.
+	stop func()
+}
+
+// send performs a Send of the core: one compare-and-swap.
+func (s *storeIO) send(a machine.Action, known preference.Standings) {
+	e := s.env
+	ctx, cancel := e.bounded()
+	defer cancel()
+	call := Call{Kind: a.Write.String(), Sent: time.Now()}
+	var rev uint64
+	faults.Point("send")
+	rev, call.Err = s.write(ctx, a, known)
+	call.Took, call.Outcome = time.Since(call.Sent), store.Classify(call.Err)
+	e.inbox.put(message{call: &call, event: machine.Event{
+		Kind: machine.Written, Op: a.Op, Outcome: outcomeOf(call.Outcome), Rev: rev,
+	}})
+}
+
+func (s *storeIO) write(ctx context.Context, a machine.Action, known preference.Standings) (uint64, error) {
+	cfg := &s.env.cfg
+	value, err := record.Of(a.Rec, record.About{
+		Meta: cfg.Meta, Address: cfg.Address, Version: cfg.Standing.Version, Drift: cfg.ClockDrift, Standings: known,
+	}).Encode()
+	if err != nil {
+		return 0, fmt.Errorf("%w: %w", store.ErrInvalid, err)
+	}
+	return s.env.store.CompareAndSwap(ctx, store.Write{
+		Key: cfg.Group, Expected: a.Expected, Value: value, Tombstone: a.Write == machine.Release,
+	})
+}
+
+// look performs a Look of the core: one read.
+func (s *storeIO) look(a machine.Action) {
+	e := s.env
+	ctx, cancel := e.bounded()
+	defer cancel()
+	call := Call{Kind: callRead, Sent: time.Now()}
+	entry, err := e.store.Get(ctx, e.cfg.Group)
+	call.Took, call.Outcome, call.Err = time.Since(call.Sent), store.Classify(err), err
+	m := message{call: &call, event: machine.Event{Kind: machine.Read, Op: a.Op, Outcome: outcomeOf(call.Outcome)}}
+	if err == nil {
+		m.entry = &entry
+	}
+	e.inbox.put(m)
+}
+
+// check has the store checked. It returns the conditions that suit it.
+func (s *storeIO) check(ctx context.Context) (Conditions, error) {
+	e := s.env
+	ctx, cancel := context.WithTimeout(ctx, max(e.cfg.ConnectionTimeout, 2*time.Second))
+	defer cancel()
+	var report store.Report
+	if c, ok := e.store.st.(store.Checker); ok {
+		var err error
+		report, err = e.store.check(ctx, c, store.CheckRequest{
+			TTL: e.cfg.TTL, Key: e.cfg.Group, Reads: []string{record.ControlKey(e.cfg.Group)},
+		})
+		if err != nil {
+			return Conditions{}, err
+		}
+	}
+	conditions := e.cfg.conditions(report)
+	for _, w := range conditions.warnings(report) {
+		if e.warns(w) {
+			e.report.tell(NoteWarning, w)
+		}
+	}
+	_, conditions.Offers = e.store.st.(store.Offerer)
+	return conditions, nil
+}
+
+// join has the store checked if it is not yet, hands the loop its conditions,
+// and begins the watch. It goes on trying for as long as the election runs:
+// nothing here is given up for good. err is why the conditions are not known
+// yet.
+func (s *storeIO) join(conditions Conditions, err error) {
+	e := s.env
+	ok := s.persist(func() error {
+		if err != nil {
+			conditions, err = s.check(e.ctx)
+		}
+		return err
+	})
+	if !ok {
+		return
+	}
+	e.inbox.put(message{conditions: &conditions})
+	w, ok := e.store.st.(store.Watcher)
+	if !ok {
+		s.poll()
+		return
+	}
+	keys := []string{e.cfg.Group, record.ControlKey(e.cfg.Group)}
+	ok = s.persist(func() error {
+		stop, err := e.store.watch(e.ctx, w, keys, s.deliver)
+		if err == nil {
+			s.stop = stop
+		}
+		return err
+	})
+	if ok {
+		e.inbox.put(message{watched: true})
+	}
+}
+
+// deliver takes in what the watch tells of, on a goroutine of the store's, which
+// a panic of ours must not take along.
+func (s *storeIO) deliver(entry store.Entry) {
+	e := s.env
+	e.guard("delivery", func() { e.inbox.observed(entry, entry.Key != e.cfg.Group) })
+}
+
+// unwatch ends the watch, when all I/O has ended.
+func (s *storeIO) unwatch() {
+	if s.stop != nil {
+		s.stop()
+	}
+}
+
+// sayAgain is how often a trouble that lasts is reported anew.
+const sayAgain = time.Minute
+
+// persist repeats try until it succeeds (true) or the election ends (false).
+func (s *storeIO) persist(try func() error) bool {
+	e := s.env
+	said, saidAt := "", time.Time{}
+	r := e.cfg.Retry
+	pace := backoff.Policy{Initial: r.Initial, Max: min(r.Max, Forever), Multiplier: r.Multiplier, Jitter: r.Jitter}
+	for attempt := 1; ; attempt++ {
+		err := try()
+		if err == nil {
+			return true
+		}
+		if e.ctx.Err() != nil {
+			return false
+		}
+		if now := time.Now(); err.Error() != said || now.Sub(saidAt) >= sayAgain {
+			said, saidAt = err.Error(), now
+			e.report.failed(err)
+			e.report.tell(NoteNotReady, said)
+		}
+		if !backoff.Sleep(e.ctx, pace.After(attempt)) {
+			return false
+		}
+	}
+}
+
+// poll stands for the watch with a store that has none.
+func (s *storeIO) poll() {
+	e := s.env
+	var group, control polled
+	for watched, said := false, false; ; {
+		faults.Point("poll")
+		err := s.pollOne(e.cfg.Group, &group)
+		if err == nil && !watched {
+			watched = true
+			e.inbox.put(message{watched: true})
+		}
+		if errors.Is(err, store.ErrClosed) {
+			e.report.failed(err)
+			return
+		}
+		err = s.pollOne(record.ControlKey(e.cfg.Group), &control)
+		if store.Classify(err) == store.Permanent && e.ctx.Err() == nil && !said {
+			said = true
+			e.report.tell(NoteNotReady, "the control record cannot be read: "+err.Error())
+		}
+		if !backoff.Sleep(e.ctx, e.cfg.HeartbeatInterval) {
+			return
+		}
+	}
+}
+
+// polled is what reads of one record have shown so far.
+type polled struct {
+	revision uint64
+	stale    int // reads in a row that showed an older state
+}
+
+// staleReads is how many reads in a row must show an older state before it is
+// believed: one may come from a replica that lags.
+const staleReads = 3
+
+// believe takes in a read, and reports whether it is to be passed on.
+func (p *polled) believe(revision uint64) bool {
+	if revision < p.revision && p.stale < staleReads-1 {
+		p.stale++
+		return false
+	}
+	p.revision, p.stale = revision, 0
+	return true
+}
+
+func (s *storeIO) pollOne(key string, p *polled) error {
+	ctx, cancel := s.env.bounded()
+	defer cancel()
+	entry, err := s.env.store.Get(ctx, key)
+	if err == nil && p.believe(entry.Revision) {
+		s.env.inbox.observed(entry, key != s.env.cfg.Group)
+	}
+	return err
+}
+
+// connState is the connection's state, as far as the store knows it.
+func (s *storeIO) connState() store.ConnState {
+	if c, ok := s.env.store.st.(store.ConnReporter); ok {
+		return c.ConnState()
+	}
+	return store.Connected
+}
+
+// followConn turns changes of the connection into events until stop is called.
+func (s *storeIO) followConn() (stop func()) {
+	e := s.env
+	c, ok := e.store.st.(store.ConnReporter)
+	if !ok {
+		return func() {}
+	}
+	// The present state, and not the one that is told: what is put last is then the
+	// latest, whichever of the store's call and our own first look comes first.
+	var mu sync.Mutex
+	tell := func(store.ConnState) {
+		e.guard("connection", func() {
+			mu.Lock()
+			defer mu.Unlock()
+			kind := machine.ConnDown
+			switch e.store.connState(c) {
+			case store.Connected:
+				kind = machine.ConnUp
+			case store.Closed:
+				e.inbox.put(message{closed: store.ErrClosed})
+			default:
+			}
+			e.inbox.event(machine.Event{Kind: kind})
+		})
+	}
+	stop = e.store.onConnState(c, tell)
+	if state := e.store.connState(c); state != store.Connected {
+		tell(state)
+	}
+	return stop
+}

@@ -1,0 +1,157 @@
+package engine
+
+import (
+	mrand "math/rand/v2"
+	"time"
+
+	"github.com/seed-ff2cb582/leader/internal/controlrecord"
+	"github.com/seed-ff2cb582/leader/internal/machine"
+	"github.com/seed-ff2cb582/leader/internal/preference"
+	"github.com/seed-ff2cb582/leader/internal/record"
+	"github.com/seed-ff2cb582/leader/store"
+)
+
+// A takeover is what a follower has to say to the leader of a term: its
+// standing, so that the record tells the others whom to let go first, and
+// perhaps that it would like to take over. It says so through the control
+// record, which the leader alone reads for it; nothing depends on its being
+// heard.
+type takeover struct {
+	env   *env
+	token string // the term's
+	term  uint64
+	since int64 // when the term was seen first (monotonic), and a little later: not all at once, when many follow
+
+	at      int64 // when the request is due (monotonic), 0 for none
+	sending bool
+	asks    bool // the one that is being sent asks to take over
+
+	tell, ask int64 // not before: to make the standing known, and to ask to take over
+	backoff   time.Duration
+	// refused is until when no request is made, since one was refused for good.
+	refused int64
+}
+
+// due is when the loop is to look again.
+func (t *takeover) due() int64 {
+	if t.at == 0 || t.sending {
+		return machine.Never
+	}
+	return t.at
+}
+
+// consider plans a request to the leader that was just seen, or none, and makes
+// it if it is due.
+func (t *takeover) consider(s *machine.State, held *record.Record, now int64) {
+	t.plan(s, held, now)
+	if now >= t.due() {
+		t.send(s, held, now)
+	}
+}
+
+func (t *takeover) plan(s *machine.State, held *record.Record, now int64) {
+	v := &s.View
+	t.at = 0
+	if s.Phase != machine.Watching || v.Kind != machine.Held || v.Rec.Token == s.Grant.Token || v.Rec.Token != held.Token {
+		return
+	}
+	if v.Rec.Token != t.token {
+		since := now + mrand.Int64N(int64(t.env.cfg.HeartbeatInterval))
+		*t = takeover{
+			env: t.env, token: v.Rec.Token, term: v.Term(), since: since, tell: since,
+			sending: t.sending, refused: t.refused, backoff: t.env.cfg.TTL,
+		}
+	}
+	switch {
+	case s.Barred != 0 || now < t.refused:
+	case t.unknown(held):
+		t.at = t.tell
+		if t.preferred(held) {
+			t.at = min(t.at, t.mayAsk(s, held))
+		}
+	case t.preferred(held):
+		t.at = t.mayAsk(s, held)
+	}
+}
+
+// mayAsk is when this candidate, which is preferred, may ask to take over: those
+// that are preferred to it, too, go first.
+func (t *takeover) mayAsk(s *machine.State, held *record.Record) int64 {
+	cfg := &t.env.cfg
+	first := preference.Standings(held.Standings).Fresh().Behind(cfg.VersionPolicy, cfg.Standing)
+	return max(t.ask, t.since+int64(min(cfg.MinTenure, Forever)+time.Duration(first)*cfg.TTL), s.StandBackUntil)
+}
+
+// overhear takes in what another candidate says of its standing. What one of
+// them has said need not be said by all that are its like, which may be
+// hundreds.
+func (t *takeover) overhear(s *record.Stand, now int64) {
+	cfg := &t.env.cfg
+	if s == nil || s.Term != t.term || s.ID == cfg.InstanceID || !cfg.VersionPolicy.Same(standingOf(s), cfg.Standing) {
+		return
+	}
+	again := now + int64(t.backoff)
+	t.tell = max(t.tell, again)
+	if s.Takeover {
+		t.ask = max(t.ask, again)
+	}
+}
+
+func standingOf(s *record.Stand) preference.Standing {
+	return preference.Standing{Priority: s.Priority, Version: s.Version}
+}
+
+// unknown reports whether the leader has yet to hear of this candidate's
+// standing. Where all are alike nobody has anything to say, nor has who would
+// find no place behind all that the record holds.
+func (t *takeover) unknown(held *record.Record) bool {
+	p, s, known := t.env.cfg.VersionPolicy, t.env.cfg.Standing, preference.Standings(held.Standings)
+	return !known.Know(p, s) && known.Heard(p, s).Know(p, s)
+}
+
+// preferred reports whether this candidate wants to take over from the leader.
+func (t *takeover) preferred(held *record.Record) bool {
+	cfg := &t.env.cfg
+	return cfg.AllowTakeover && cfg.VersionPolicy.Outranks(cfg.Standing, preference.Standing{Priority: held.Priority, Version: held.Version})
+}
+
+func (t *takeover) send(s *machine.State, held *record.Record, now int64) {
+	e, cfg := t.env, &t.env.cfg
+	t.sending, t.asks = true, t.preferred(held) && now >= t.mayAsk(s, held)
+	stand := record.Stand{ID: cfg.InstanceID, Term: t.term, Priority: cfg.Standing.Priority, Version: cfg.Standing.Version, Takeover: t.asks}
+	e.spawn("takeover request", func() {
+		ctx, cancel := e.bounded()
+		defer cancel()
+		err := controlrecord.Change(ctx, &e.store, cfg.Group, func(c *record.Control) { c.Stand = &stand })
+		e.inbox.put(message{requested: &err})
+	})
+}
+
+// sent takes in how a request ended, and returns what to report of that. It is
+// made again for as long as the leader's record does not show that it was heard,
+// at growing intervals: a leader that does not want to be taken over from says
+// nothing.
+func (t *takeover) sent(err error, now int64) (text string) {
+	t.sending = false
+	if store.Classify(err) == store.Permanent {
+		t.refused = now + int64(RefusedFor)
+	}
+	if err != nil {
+		text = "the candidate's standing could not be told to the leader: " + err.Error()
+	}
+	t.tell = now + int64(t.backoff)
+	if t.asks {
+		t.ask = t.tell
+	}
+	t.backoff = min(2*t.backoff, max(t.env.cfg.MinTenure, t.env.cfg.TTL))
+	return text
+}
+
+// granted reports whether the leader of a term that began at since hands it over
+// to a candidate that says so of its standing. That candidate counts from when
+// it first saw the term, by a clock of its own.
+func (t *takeover) granted(s *record.Stand, since, now int64) bool {
+	cfg := &t.env.cfg
+	served := now-since >= int64(float64(cfg.MinTenure)*(1-2*cfg.ClockDrift))
+	return cfg.AllowTakeover && s.Takeover && served && cfg.VersionPolicy.Outranks(standingOf(s), cfg.Standing)
+}

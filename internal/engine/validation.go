@@ -1,0 +1,97 @@
+package engine
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/seed-ff2cb582/leader/internal/backoff"
+	"github.com/seed-ff2cb582/leader/internal/faults"
+	"github.com/seed-ff2cb582/leader/internal/machine"
+)
+
+// ValidateToken proves by a renewal that this candidate led at some instant
+// during the call.
+func (c *Candidate) ValidateToken(ctx context.Context) error {
+	err := c.validate(ctx)
+	if errors.Is(err, ErrNotLeader) {
+		c.noteBadToken()
+	}
+	return err
+}
+
+// noteBadToken reports that somebody asked about a term that is over. Nobody
+// would take it from the inbox before the start and after the end.
+func (c *Candidate) noteBadToken() {
+	switch c.snap.Load().state {
+	case machine.Init, machine.Ended:
+	default:
+		c.report.tell(NoteBadToken, "a token was to be validated, and its term is over or there was none")
+	}
+}
+
+func (c *Candidate) validate(ctx context.Context) error {
+	term := c.Term()
+	if term.IsZero() {
+		return ErrNotLeader
+	}
+	asked := c.clock.now().Mono
+	c.inbox.event(machine.Event{Kind: machine.Validate})
+	err := c.await(ctx, machine.Renew.String(), func(s machine.State) (bool, error) {
+		switch {
+		case s.Phase != machine.Holding || s.Grant.Term != term.Number:
+			return true, c.cfg.Loss(term, s.Exit.Reason)
+		default:
+			// A renewal that left before the question proves nothing about now.
+			return s.Grant.Sent.Mono >= asked, nil
+		}
+	})
+	if err == nil && !c.IsLeader() {
+		err = ErrNotLeader
+	}
+	if ended := c.Ended(); err != nil && ended != nil {
+		return fmt.Errorf("%w: %w", err, ended)
+	}
+	return err
+}
+
+// Do validates the token, as the settings say, and calls op with a context that
+// ends with the term.
+func (c *Candidate) Do(ctx context.Context, op func(ctx context.Context) error) error {
+	w := c.current.Load()
+	if w == nil || !w.open() {
+		return ErrNotLeader
+	}
+	if !c.proved(w) {
+		if err := c.ValidateToken(ctx); err != nil {
+			return err
+		}
+	}
+	opCtx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	defer context.AfterFunc(w.ctx, func() { cancel(context.Cause(w.ctx)) })()
+	if !w.open() {
+		return ErrNotLeader
+	}
+	return op(opCtx)
+}
+
+// proved reports whether the latest acknowledged renewal is proof enough for Do.
+func (c *Candidate) proved(w *window) bool {
+	if c.cfg.ValidateAlways {
+		return false
+	}
+	sent := w.mono.Load() - int64(machine.Trust(c.cfg.TTL, c.cfg.ClockDrift))
+	every := c.cfg.ValidateEvery
+	return every == 0 || c.clock.now().Mono-sent <= int64(every)
+}
+
+func (c *Candidate) validatePeriodically(ctx context.Context) {
+	for backoff.Sleep(ctx, c.cfg.ValidateEvery) {
+		faults.Point("validation")
+		if c.IsLeader() {
+			// The outcome shows by itself: the window is extended or closes.
+			_ = c.ValidateToken(ctx)
+		}
+	}
+}

@@ -1,0 +1,210 @@
+package engine
+
+import (
+	"cmp"
+	"log/slog"
+	"time"
+
+	"github.com/seed-ff2cb582/leader/internal/leadership"
+	"github.com/seed-ff2cb582/leader/internal/machine"
+)
+
+// A snapshot is what readers see, besides the trust window. It is immutable.
+type snapshot struct {
+	state     machine.Public
+	at        time.Time // since when
+	reason    machine.Reason
+	barred    machine.Reason
+	heartbeat time.Time
+	revision  uint64
+	leader    leadership.Info // another candidate, or why there is none
+}
+
+// same reports whether readers see in o what they see in s. What a leader says
+// of itself changes with its record alone, and with that the end of its lease.
+func (s *snapshot) same(o *snapshot) bool {
+	l, m := &s.leader, &o.leader
+	return s.state == o.state && s.at.Equal(o.at) && s.reason == o.reason && s.barred == o.barred &&
+		s.heartbeat.Equal(o.heartbeat) && s.revision == o.revision &&
+		l.Same(*m) && l.Group == m.Group && l.Correlation == m.Correlation && l.Priority == m.Priority &&
+		l.Version == m.Version && l.Address == m.Address && len(l.Meta) == len(m.Meta) && l.Until.Equal(m.Until)
+}
+
+// publish makes the new state visible to readers, and reports a transition.
+func (l *loop) publish(before *machine.State) {
+	s := &l.state
+	old := l.snap.Load()
+	next := snapshot{state: s.Public(), at: old.at, reason: old.reason, leader: l.leader(), barred: barred(s.Barred)}
+	if s.Phase == machine.Holding {
+		next.heartbeat, next.revision = l.clock.time(s.Grant.Sent.Mono), s.Grant.Rev
+	}
+	changed := next.state != old.state
+	if changed {
+		next.at, next.reason = time.Now(), l.reason()
+	}
+	if !next.same(old) { // most steps show readers nothing new
+		stored := next
+		l.snap.Store(&stored)
+	}
+	news := l.tell() && l.told.ID != "" && l.told.ID != l.cfg.InstanceID
+	switch {
+	case changed:
+		l.report.transition(l.transition(before, old.state, &next), news)
+	case news && next.state == machine.Follower:
+		// The next leader was too fast for anything to be seen between it and the
+		// last.
+		l.report.event(slog.LevelInfo, l.transition(before, old.state, &next))
+	}
+	if s.Phase == machine.Claiming && before.Phase != machine.Claiming {
+		l.callbacks.tellCampaign(s.Reason)
+	}
+}
+
+// tellSupervisor tells the supervisor what readers see now.
+func (l *loop) tellSupervisor() {
+	if s := l.cfg.Supervisor; s != nil {
+		snap := l.snap.Load()
+		s.Stepped(View{snap.state, snap.barred}, l.told)
+	}
+}
+
+// publishCrash makes the end visible to readers. w is the term that it has
+// ended, nil for none.
+func (l *loop) publishCrash(w *window) {
+	old := l.snap.Load()
+	if old.state == machine.Ended {
+		return
+	}
+	next := &snapshot{state: machine.Ended, at: time.Now(), reason: leadership.ReasonCrashed, leader: old.leader}
+	t := Transition{At: next.at, Event: EventStopped, From: stateName(old.state), To: StateStopped, Reason: leadership.ReasonCrashed}
+	led := old.state == machine.Leader && w != nil
+	if led {
+		next.leader = leadership.Info{Group: l.cfg.Group, Term: w.term.Number, Correlation: w.correlation, Reason: leadership.ReasonCrashed}
+	}
+	l.snap.Store(next)
+	if led {
+		d := t
+		d.Event, d.To, d.Term, d.LeaderTerm, d.Correlation = EventDemoted, StateDemoted, w.term, w.term.Number, w.correlation
+		l.report.transition(d, false)
+		t.From = StateDemoted
+		l.told = next.leader
+		l.callbacks.tellLeader(l.told)
+	}
+	l.report.transition(t, false)
+	l.tellSupervisor()
+}
+
+// reason is why the state is what it is. The core knows of a stop, and not by
+// whom.
+func (l *loop) reason() machine.Reason {
+	if l.severed && l.state.Phase == machine.Stopped {
+		return leadership.ReasonClosed
+	}
+	return l.state.Reason
+}
+
+// transition describes what has just become visible.
+func (l *loop) transition(before *machine.State, from machine.Public, next *snapshot) Transition {
+	s := &l.state
+	t := Transition{
+		At: next.at, Event: eventOf(next.state), From: stateName(from), To: stateName(next.state), Reason: next.reason,
+		Term: transitionTerm(before, s), LeaderID: l.told.ID, LeaderTerm: l.told.Term, Correlation: l.told.Correlation,
+	}
+	if t.To == StateDemoted {
+		t.By, t.Why = s.Exit.By, s.Exit.Why
+	}
+	if !t.Term.IsZero() {
+		t.Correlation = t.Term.Correlation()
+	}
+	return t
+}
+
+// transitionTerm is the term that began or ended between two states, if one did.
+func transitionTerm(before, after *machine.State) leadership.Term {
+	for _, s := range []*machine.State{after, before} {
+		if s.Phase == machine.Holding && s.Grant.Promoted {
+			return leadership.Term{Number: s.Grant.Term, Token: s.Grant.Token}
+		}
+	}
+	return leadership.Term{}
+}
+
+// leader is who leads by the record as it was seen last. Our own record does not
+// name us: readers look at our window for that.
+func (l *loop) leader() leadership.Info {
+	v, r := &l.state.View, &l.record
+	info := leadership.Info{Group: l.cfg.Group, Term: v.Term(), Correlation: l.correlation(v.Rec.Token)}
+	switch {
+	case v.Kind == machine.Held && v.Rec.Token == l.state.Grant.Token:
+		info.Reason = l.state.Reason
+		if p := l.state.Phase; p == machine.Draining || p == machine.Releasing {
+			// As the vacancy will say, which is then no news.
+			x := l.state.Exit
+			info.By, info.Why, info.Successor = cmp.Or(x.By, l.cfg.InstanceID), x.Why, x.Successor
+		}
+	case v.Kind == machine.Held && l.state.Phase == machine.Claiming && l.state.Grant.Prior.Reason != "":
+		info.Reason, info.By = l.state.Grant.Prior.Reason, v.Rec.ID
+	case v.Kind == machine.Held && l.state.Phase == machine.Claiming:
+		info.Reason = machine.ReasonExpired
+	case v.Kind == machine.Held:
+		// Not DueAt, by which this candidate claims: it may let others go first, or
+		// back off.
+		until := l.state.ViewAt + int64(machine.Wait(l.rules.Lease(l.state), l.cfg.ClockDrift))
+		info.ID, info.Until = v.Rec.ID, l.clock.time(until)
+		if r.Token == v.Rec.Token {
+			info.Priority, info.Version, info.Address, info.Meta = r.Priority, r.Version, r.Address, r.Meta
+		}
+	case v.Kind == machine.Vacant:
+		info.Reason, info.By, info.Why, info.Successor = v.Rec.Reason, v.Rec.By, v.Rec.Why, v.Rec.Successor
+	default:
+		info.Reason = l.state.Reason
+	}
+	return info
+}
+
+// correlation is that of the term with this token. It is asked for with every
+// call to the store.
+func (l *loop) correlation(token string) string {
+	if token != l.hashed {
+		l.hashed, l.hash = token, leadership.Correlation(token)
+	}
+	return l.hash
+}
+
+// barred says why a candidate does not campaign.
+func barred(b machine.Bars) machine.Reason {
+	switch {
+	case b&machine.Paused != 0:
+		return machine.ReasonPaused
+	case b&machine.Unhealthy != 0:
+		return machine.ReasonUnhealthy
+	case b&machine.Full != 0:
+		return leadership.ReasonFull
+	default:
+		return ""
+	}
+}
+
+// expiry is when the leader that observers were told of is seen to have fallen
+// silent. The core does not ask to be woken for that if it may not campaign.
+func (l *loop) expiry() int64 {
+	if until := l.snap.Load().leader.Until; l.clock.present().Before(until) {
+		return int64(until.Sub(l.clock.origin))
+	}
+	return machine.Never
+}
+
+// tell tells observers and callbacks who leads, if that changed, and reports
+// whether it did.
+func (l *loop) tell() bool {
+	info := l.Leader()
+	if info.Same(l.told) {
+		return false
+	}
+	if before, ok := leadership.VacancyAfter(l.told, l.state.View); ok && info.ID != "" {
+		l.callbacks.tellLeader(before)
+	}
+	l.told = info
+	l.callbacks.tellLeader(info)
+	return true
+}

@@ -1,0 +1,180 @@
+// Package leadership says who leads a group, as read from its record.
+//
+// The runtime of a candidate, the role manager, observers and the operator's
+// side all speak of it in these values. The public package converts them once.
+package leadership
+
+import (
+	"cmp"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/seed-ff2cb582/leader/internal/machine"
+	"github.com/seed-ff2cb582/leader/internal/record"
+	"github.com/seed-ff2cb582/leader/store"
+)
+
+// MaxTTL bounds the lease that anybody is believed to have, and so the lease
+// that a configuration may ask for.
+const MaxTTL = time.Hour
+
+// DefaultDrift is how far clock rates are assumed to differ unless a
+// configuration says otherwise. chrony may slew a clock by 8.3 % (maxslewrate).
+const DefaultDrift = 0.10
+
+// ErrInvalid is leader.ErrInvalidConfig.
+var ErrInvalid = errors.New("leader: invalid configuration")
+
+// The reasons that the core does not know: those of the runtime, of the role
+// manager and of operators.
+const (
+	ReasonFull      machine.Reason = "full"
+	ReasonCrashed   machine.Reason = "crashed"
+	ReasonClosed    machine.Reason = "closed"
+	ReasonVacated   machine.Reason = "vacated"
+	ReasonForgotten machine.Reason = "forgotten"
+)
+
+// A Term is one term of a leader. The zero value is no term.
+type Term struct {
+	Number uint64
+	Token  string
+}
+
+// IsZero reports whether t is no term.
+func (t Term) IsZero() bool { return t == Term{} }
+
+// Correlation is that of the term's token.
+func (t Term) Correlation() string { return Correlation(t.Token) }
+
+// Hash returns a short hash of a token, which may be shown where the token may
+// not.
+func Hash(token string) string {
+	sum := sha256.Sum256([]byte(token))
+	return hex.EncodeToString(sum[:4])
+}
+
+// Correlation identifies a term in logs, metrics and traces: a short hash of its
+// token, or "" without one. All candidates derive the same.
+func Correlation(token string) string {
+	if token == "" {
+		return ""
+	}
+	return Hash(token)
+}
+
+// Info is who leads a group, or why nobody does. The fields are those of
+// leader.LeaderInfo.
+type Info struct {
+	Group       string
+	ID          string
+	Term        uint64
+	Correlation string
+	Priority    int
+	Version     string
+	Address     string
+	Meta        map[string]string
+	Until       time.Time
+	Reason      machine.Reason
+	By          string
+	Why         string
+	Successor   string
+}
+
+// Of returns who leads by an entry that arrived at now, and what the core sees
+// in it.
+func Of(group string, e store.Entry, now time.Time) (Info, machine.Seen) {
+	seen, r := record.Read(e)
+	info := Info{Group: group, Term: seen.Term(), Correlation: Correlation(seen.Rec.Token)}
+	switch seen.Kind {
+	case machine.Held:
+		info.ID, info.Priority, info.Version, info.Address, info.Meta = r.ID, r.Priority, r.Version, r.Address, r.Meta
+		info.Until = now.Add(machine.Wait(Believed(seen.Rec.TTL), DefaultDrift))
+	case machine.Vacant:
+		info.Reason, info.By, info.Why, info.Successor = machine.Reason(r.Reason), r.By, r.Why, r.Successor
+	case machine.Bare:
+		info.Reason = machine.ReasonDeleted
+	case machine.Garbled:
+		info.Reason = machine.ReasonOverwritten
+	default:
+		info.Reason = machine.ReasonAbsent
+	}
+	return info, seen
+}
+
+// Believed is the lease that a record which states ttl is credited with by
+// those who know nothing of its group's settings.
+func Believed(ttl time.Duration) time.Duration {
+	if ttl <= 0 || ttl > MaxTTL {
+		return MaxTTL
+	}
+	return ttl
+}
+
+// Lease is for how long whoever sees a record has to leave it alone, and 0 if
+// the record does not say so.
+func Lease(seen machine.Seen, r record.Record) time.Duration {
+	if seen.Kind != machine.Held || seen.Rec.TTL <= 0 {
+		return 0
+	}
+	return machine.Wait(min(seen.Rec.TTL, MaxTTL), max(DefaultDrift, float64(r.Drift)))
+}
+
+// AsOf returns the info as it reads at now: a lease that has run out names
+// nobody.
+func (i Info) AsOf(now time.Time) Info {
+	if i.ID == "" || now.Before(i.Until) {
+		return i
+	}
+	return Info{Group: i.Group, Term: i.Term, Correlation: i.Correlation, Reason: machine.ReasonExpired}
+}
+
+// Same reports whether o says the same of who leads, or of why nobody does.
+func (i Info) Same(o Info) bool {
+	return i.ID == o.ID && i.Term == o.Term && i.Reason == o.Reason && i.By == o.By && i.Why == o.Why && i.Successor == o.Successor
+}
+
+// String says in one line for people who leads, or why nobody does.
+func (i Info) String() string {
+	if i.ID != "" {
+		return fmt.Sprintf("%q leads group %q in term %d", i.ID, i.Group, i.Term)
+	}
+	return fmt.Sprintf("nobody leads group %q: %s", i.Group, i.Vacancy())
+}
+
+// Vacancy says why nobody leads.
+func (i Info) Vacancy() string {
+	var b strings.Builder
+	b.WriteString(cmp.Or(string(i.Reason), "unknown"))
+	if i.Term != 0 {
+		fmt.Fprintf(&b, ", after term %d", i.Term)
+	}
+	if i.By != "" {
+		fmt.Fprintf(&b, ", by %q", i.By)
+	}
+	if i.Why != "" {
+		fmt.Fprintf(&b, " (%s)", i.Why)
+	}
+	if i.Successor != "" {
+		fmt.Fprintf(&b, ", for %q to take over", i.Successor)
+	}
+	return b.String()
+}
+
+// VacancyAfter returns the vacancy between the leader that was known and the
+// one whose record is seen, if there was one that nobody wrote. A leader that
+// offers its record writes none; the record of its successor says why it left,
+// so that whoever asks finds the reason where it always is.
+func VacancyAfter(known Info, seen machine.Seen) (vacancy Info, ok bool) {
+	prior := seen.Rec.Prior
+	if known.ID == "" || seen.Kind != machine.Held || prior.Reason == "" || prior.Term != known.Term || seen.Term() == known.Term {
+		return Info{}, false
+	}
+	return Info{
+		Group: known.Group, Term: known.Term, Correlation: known.Correlation, Reason: prior.Reason, By: known.ID,
+	}, true
+}

@@ -1,0 +1,52 @@
+package observation
+
+import (
+	"time"
+
+	"github.com/seed-ff2cb582/leader/internal/latest"
+	"github.com/seed-ff2cb582/leader/store"
+)
+
+// An inbox is what a store delivered and an observer has not taken: of each key
+// the latest state, and the first vacancy that it replaced. So a slow observer
+// costs memory by the number of keys, never holds the store up, and misses no
+// last state.
+type inbox struct{ *latest.Queue[string, arrival] }
+
+// An arrival is an entry and when it arrived, which is what its lease counts
+// from, or the end of the present state.
+type arrival struct {
+	entry store.Entry
+	at    time.Time
+	end   bool
+	err   error // why the present state cannot be read
+	// vacancy, if not nil, is one that came before the entry and that nobody has
+	// taken. It alone says why the leader whom the observer knows left, and a
+	// successor that waits replaces it within a millisecond.
+	vacancy *store.Entry
+}
+
+// endMark stands for the end of the present state among the keys. No key is
+// empty.
+const endMark = ""
+
+func newInbox() inbox {
+	q := latest.New[string, arrival]()
+	q.Merge = func(waiting, next arrival) arrival {
+		if next.vacancy = waiting.vacancy; next.vacancy == nil && isVacancy(waiting.entry) {
+			next.vacancy = &waiting.entry
+		}
+		return next
+	}
+	return inbox{q}
+}
+
+// isVacancy reports whether a leader's parting words may stand in an entry.
+func isVacancy(e store.Entry) bool { return e.Tombstone && len(e.Value) > 0 }
+
+// put puts an entry in, in place of one of the same key.
+func (in inbox) put(e store.Entry) { in.Put(e.Key, arrival{entry: e, at: time.Now()}) }
+
+// mark puts the end of the present state in, behind all that waits. One that
+// waits there already moves back, since it may tell of an error that is over.
+func (in inbox) mark(err error) { in.PutLast(endMark, arrival{end: true, err: err}) }

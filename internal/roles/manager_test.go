@@ -1,0 +1,106 @@
+package roles
+
+import (
+	"log/slog"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/seed-ff2cb582/leader/internal/engine"
+	"github.com/seed-ff2cb582/leader/internal/machine"
+	"github.com/seed-ff2cb582/leader/store/memstore"
+)
+
+// manager returns a manager of some roles, none of which runs.
+func manager(t *testing.T, ttl time.Duration, names ...string) *Manager {
+	t.Helper()
+	m := New(memstore.New(), Config{
+		InstanceID: "a", TTL: ttl, HeartbeatInterval: time.Second, ConnectionTimeout: ttl / 4, Spread: true, Pace: 0.1,
+		Log: slog.New(slog.DiscardHandler),
+	})
+	for _, name := range names {
+		role := Role{Name: name, Config: engine.Config{Group: name, InstanceID: "a", TTL: ttl}, Register: func(*engine.Candidate) {}}
+		if err := m.Add(t.Context(), role); err != nil {
+			t.Fatal(err)
+		}
+	}
+	t.Cleanup(func() { _ = m.Stop(t.Context(), engine.StopOptions{}) })
+	return m
+}
+
+// An instance that has its fair share leaves a role to others, also one that it
+// has led before. Only what it was named for it takes.
+func TestAnInstanceWithItsShareLeavesAVacancyToOthers(t *testing.T) {
+	m := manager(t, 3*time.Second, "one", "two")
+	m.leading, m.others["b"] = 1, 1 // of two roles each has one
+	s := m.seats["two"]
+	vacancy := machine.State{
+		Phase: machine.Claiming,
+		View:  machine.Seen{Kind: machine.Vacant, Rev: 6, Rec: machine.Record{Token: "b's", Reason: machine.ReasonResigned}},
+	}
+	if wait, room := s.Admit(vacancy); wait <= 0 || !room || s.hold != vacant {
+		t.Errorf("waits for %v, room: %v, held: %v", wait, room, s.hold)
+	}
+	vacancy.View.Rec.Successor = "a"
+	if wait, room := s.Admit(vacancy); wait != 0 || !room || s.hold != held {
+		t.Errorf("named as the successor it waits for %v, room: %v, held: %v", wait, room, s.hold)
+	}
+}
+
+// What an instance leads includes its claims. Of many roles that fall vacant at
+// once it claims its share, and leaves the rest to others; when it then loses a
+// claim it has room, and waited all the same, for as long as those that had their
+// share in truth.
+func TestALostClaimEndsTheWaitForOtherRoles(t *testing.T) {
+	m := manager(t, 4*time.Second, "one", "two")
+	one, two, now := m.seats["one"], m.seats["two"], time.Now()
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.others["b"] = 1
+	m.settle(one, held) // claimed
+	wait := m.yield(two, now)
+	m.settle(one, vacant) // lost
+	if wait <= 0 || wait > 100*time.Millisecond || m.yield(two, now.Add(wait)) != 0 {
+		t.Errorf("it waits for %v, and then for %v", wait, m.yield(two, now.Add(wait)))
+	}
+	m.settle(one, held)
+	for now = now.Add(wait); wait > 0; now = now.Add(wait) {
+		wait = m.yield(two, now)
+	}
+	if all := now.Sub(two.yielding); all != 500*time.Millisecond {
+		t.Errorf("with its share it waits for %v", all)
+	}
+}
+
+// A pace so small that the time between requests cannot be counted is no
+// invitation to ask without end.
+func TestTheSmallestPaceIsTheSlowest(t *testing.T) {
+	m := manager(t, 3*time.Second)
+	m.cfg.Pace = 5e-324
+	if d := m.interval(); d < engine.Forever/2 {
+		t.Errorf("asks every %v", d)
+	}
+}
+
+// A panic of ours in the manager's own goroutine ends neither the program nor
+// the manager.
+func TestAPanicOfTheManagersGoroutineHasASuccessor(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		m := manager(t, 3*time.Second)
+		end := m.endHealth
+		struck := false
+		m.endHealth = func() {
+			if !struck {
+				struck = true
+				panic("boom")
+			}
+			end()
+		}
+		if err := m.Start(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		if err := m.Stop(t.Context(), engine.StopOptions{WaitForDemote: true}); err != nil || !struck {
+			t.Errorf("Stop: %v, struck: %v", err, struck)
+		}
+	})
+}
