@@ -5,6 +5,7 @@ import (
 	"go/ast"
 	"go/parser"
 	"go/token"
+	"maps"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -24,7 +25,7 @@ type said struct {
 func whatIsSaid(t *testing.T) *said {
 	t.Helper()
 	s := &said{names: make(map[string]bool)}
-	for _, dir := range []string{".", "internal/machine", "store", "store/natsstore", "fence", "probe"} {
+	for _, dir := range []string{".", "internal/engine", "internal/leadership", "internal/machine", "internal/roles", "store", "store/natsstore", "fence", "probe"} {
 		paths, err := filepath.Glob(filepath.Join(dir, "*.go"))
 		if err != nil {
 			t.Fatal(err)
@@ -132,21 +133,22 @@ func TestWhatTheHandbookQuotesIsWhatTheLibrarySays(t *testing.T) {
 
 func TestTheHandbookExplainsEveryNoteAndEveryEndOfATerm(t *testing.T) {
 	text := chapters(t, "What each warning means")
-	for name, value := range constants(parse(t, "hooks.go"), "Note") {
+	for name, value := range constants(parse(t, "internal/engine/events.go"), "Note") {
 		if !strings.Contains(text, "\n| `"+value+"` | ") {
 			t.Errorf("no row for %s, %q", name, value)
 		}
 	}
 	ends := 0
 	values := constants(parse(t, "internal/machine/event.go"), "Reason")
+	maps.Copy(values, constants(parse(t, "internal/leadership/leadership.go"), "Reason"))
 	for _, reason := range endsOfTerms(t) {
 		ends++
 		if value := values[reason]; value == "" || !strings.Contains(text, "\n| `"+value+"` | ") {
-			t.Errorf("no row for machine.%s, %q", reason, value)
+			t.Errorf("no row for %s, %q", reason, value)
 		}
 	}
 	if ends < 10 {
-		t.Errorf("%d reasons were found in status.go: it is not read as it should be", ends)
+		t.Errorf("%d reasons were found in reason.go: it is not read as it should be", ends)
 	}
 }
 
@@ -166,10 +168,11 @@ func constants(file *ast.File, prefix string) (values map[string]string) {
 	return values
 }
 
-// endsOfTerms returns the reasons why a term ends, by their names in internal/machine.
+// endsOfTerms returns the reasons why a term ends, by their names in internal/machine and
+// internal/leadership.
 func endsOfTerms(t *testing.T) (names []string) {
 	t.Helper()
-	file, err := parser.ParseFile(token.NewFileSet(), "status.go", nil, parser.ParseComments)
+	file, err := parser.ParseFile(token.NewFileSet(), "reason.go", nil, parser.ParseComments)
 	if err != nil {
 		t.Fatal(err)
 	}

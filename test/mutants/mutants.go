@@ -28,6 +28,7 @@ type cover struct {
 
 const (
 	machine = "internal/machine/"
+	engine  = "internal/engine/"
 	nats    = "store/natsstore/"
 )
 
@@ -66,7 +67,7 @@ func twoLeaders() []mutant {
 			{machine + "write.go", "c.renewed(c.ev.Rev, w.Sent)", "c.renewed(c.ev.Rev, c.now)"},
 		}, simulated("300")},
 		{2, "IsLeader goes by what the election's goroutine has noticed", []edit{
-			{"election.go", "return g != nil && g.open()", "return g != nil"},
+			{engine + "candidate.go", "return w != nil && w.open()", "return w != nil"},
 		}, root("TestTermEndsOnTimeAlthoughTheElectionIsStuck")},
 		{2, "the candidate does not notice that its window has closed", []edit{
 			{machine + "state.go", "s.Grant.Promoted && !s.Grant.Trust.Reached(now)", "s.Grant.Promoted"},
@@ -110,8 +111,8 @@ func twoLeaders() []mutant {
 			{"store/memstore/memstore.go", "at != w.Expected {", "at != w.Expected && (w.Expected != 0 || !s.state(w.Key).Tombstone) {"},
 		}, check{pkg: "store/memstore", run: "^TestConformance"}},
 		{11, "a token is validated by reading", []edit{
-			{"fencing.go", "asked := e.clock.now().Mono\n", "asked := e.clock.now().Mono\n\tif entry, err := e.store.Get(ctx, e.cfg.Group); err == nil && bytes.Contains(entry.Value, []byte(term.Token)) {\n\t\treturn nil\n\t}\n"},
-			{"fencing.go", "import (\n", "import (\n\t\"bytes\"\n"},
+			{engine + "validation.go", "asked := c.clock.now().Mono\n", "asked := c.clock.now().Mono\n\tif entry, err := c.store.Get(ctx, c.cfg.Group); err == nil && bytes.Contains(entry.Value, []byte(term.Token)) {\n\t\treturn nil\n\t}\n"},
+			{engine + "validation.go", "import (\n", "import (\n\t\"bytes\"\n"},
 		}, root("TestValidationIsARenewalSentAfterTheCall")},
 		{12, "a write of a holder's record expects nothing", []edit{
 			{nats + "store.go", "jetstream.WithExpectLastSequencePerSubject(w.Expected),", "jetstream.WithRetryAttempts(0),"},
@@ -138,7 +139,7 @@ func twoLeaders() []mutant {
 func stranded() []mutant {
 	return []mutant{
 		{18, "one failed call ends the way into an election", []edit{
-			{"io.go", "if ctx.Err() != nil {\n\t\t\treturn false\n\t\t}\n\t\tif now", "if ctx.Err() != nil || err != nil {\n\t\t\treturn false\n\t\t}\n\t\tif now"},
+			{engine + "storeio.go", "if e.ctx.Err() != nil {\n\t\t\treturn false\n\t\t}\n\t\tif now", "if e.ctx.Err() != nil || err != nil {\n\t\t\treturn false\n\t\t}\n\t\tif now"},
 		}, root("TestStoreThatCanNotBeReachedIsAwaited|TestWatchThatCanNotBeSetUpIsTriedAgain")},
 		{18, "one refused claim ends campaigning", []edit{
 			{machine + "write.go", "\tc.note(NoteFailed)\n\tif n := c.m.Retry.MaxAttempts", "\tif w.Kind == Acquire && c.ev.Outcome == Permanent {\n\t\tc.finish()\n\t\treturn\n\t}\n\tc.note(NoteFailed)\n\tif n := c.m.Retry.MaxAttempts"},
@@ -163,10 +164,10 @@ func stranded() []mutant {
 			{machine + "step.go", "c.s.Barred &^= c.ev.Bars", "c.s.Barred &^= c.ev.Bars & Uninformed"},
 		}, simulated("20")},
 		{24, "Stop in a callback waits for the callback", []edit{
-			{"courier.go", "return id != 0 && id == goid.Current()", "return id == 1<<60 && id == goid.Current()"},
+			{engine + "queue.go", "return id != 0 && id == goid.Current()", "return id == 1<<60 && id == goid.Current()"},
 		}, root("TestCallsFromWithinCallbacksDoNotDeadlock")},
 		{24, "Stop in a hook waits for the hook", []edit{
-			{"loop.go", "return id != 0 && id == goid.Current()", "return id == 1<<60 && id == goid.Current()"},
+			{engine + "loop.go", "return id != 0 && id == goid.Current()", "return id == 1<<60 && id == goid.Current()"},
 		}, root("TestStopAndResignFromAHookDoNotDeadlock")},
 		{25, "only the leader is ready", []edit{
 			{"probe/probe.go", "passes(e.Alive(ctx))", "passes(errors.Join(e.Alive(ctx), map[bool]error{false: leader.ErrNotStarted}[e.IsLeader()]))"},
@@ -184,11 +185,11 @@ func untrue() []mutant {
 			{machine + "hold.go", "if !c.s.Grant.Promoted {\n\t\tc.s.Phase = Draining", "if false {\n\t\tc.s.Phase = Draining"},
 		}, simulated("20")},
 		{27, "each callback has a goroutine of its own", []edit{
-			{"courier.go", "\tc.queue = append(c.queue, job{kind, do})\n", "\tgo do()\n\tdo = func() {}\n\tc.queue = append(c.queue, job{kind, do})\n"},
+			{engine + "queue.go", "\tq.calls = append(q.calls, queuedCall{kind, do})\n", "\tgo do()\n\tdo = func() {}\n\tq.calls = append(q.calls, queuedCall{kind, do})\n"},
 		}, root("TestCallbacksComeInOrderAndAlternate|TestSeveralCallbacksRunInTheOrderOfTheirRegistration|TestPromoteMayLastAsLongAsTheTermAndDemoteWaitsForIt")},
 		{28, "the context survives the term", []edit{
-			{"grant.go", "g.cancel(&LossError{Term: g.term, Reason: r})", "_ = r"},
-		}, root("TestTermContextEndsWithoutAnybodyLooking|TestTermEndsOnTimeAlthoughTheElectionIsStuck")},
+			{engine + "trust.go", "w.cancel(w.loss(w.term, r))", "_ = r"},
+		}, root("TestTermEndsOnTimeAlthoughTheElectionIsStuck")},
 		{29, "a loss is not told", []edit{
 			{machine + "hold.go", "\tc.do(Action{Kind: Demote, Reason: x.Reason})\n", ""},
 		}, simulated("20")},
@@ -196,7 +197,7 @@ func untrue() []mutant {
 			{"internal/shield/shield.go", "report(recover(), debug.Stack())", "report(nil, debug.Stack())"},
 		}, root("TestPanicInPromoteEndsTheTermAndAnotherLeads")},
 		{31, "a call is timed from its answer", []edit{
-			{"io.go", "rev, call.Err = e.write(ctx, a, known)", "rev, call.Err = e.write(ctx, a, known)\n\tcall.Sent = time.Now()"},
+			{engine + "storeio.go", "rev, call.Err = s.write(ctx, a, known)", "rev, call.Err = s.write(ctx, a, known)\n\tcall.Sent = time.Now()"},
 		}, root("TestRenewalWithoutAnAnswerIsResolvedAndTheTermGoesOn|TestConnectionTimeoutBoundsEveryCall|TestHooksComeInOrderWithTheirContent")},
 		{31, "a second registration panics", []edit{
 			{"leaderprom/leaderprom.go", "if err := reg.Register(collector{m, describe()}); err != nil {\n", "reg.MustRegister(collector{m, describe()})\n\tif err := error(nil); err != nil {\n"},
@@ -217,7 +218,7 @@ func untrue() []mutant {
 func costly() []mutant {
 	return []mutant{
 		{34, "followers poll", []edit{
-			{"io.go", "w, ok := e.store.(store.Watcher)\n\tif !ok {", "w, ok := e.store.(store.Watcher)\n\tif ok {\n\t\tgo e.poll(ctx)\n\t}\n\tif !ok {"},
+			{engine + "storeio.go", "w, ok := e.store.st.(store.Watcher)\n\tif !ok {", "w, ok := e.store.st.(store.Watcher)\n\tif ok {\n\t\tgo s.poll()\n\t}\n\tif !ok {"},
 		}, root("TestFollowersDoNotPoll")},
 		{35, "all claim a vacancy at once, whatever they met before", []edit{
 			{machine + "spread.go", "\tw := c.contentionWindow()\n\tif c.s.StartRace {", "\tw := c.contentionWindow() * 0\n\tif false {"},
@@ -226,7 +227,7 @@ func costly() []mutant {
 			{machine + "spread.go", "return c.uniform(max(min(c.m.TTL/100, expiryWindow), c.contentionWindow()))", "return 0"},
 		}, check{pkg: "internal/machine", run: "^TestAResumedGroupIsClaimedInOrder$"}},
 		{35, "nobody is nominated to succeed a leader that dies", []edit{
-			{"nomination.go", "\t\tl.nominate(now)\n", "\t\t_ = now\n"},
+			{engine + "nomination.go", "\t\tn.nominate(rules, s, now)\n", "\t\t_ = now\n"},
 		}, root("TestACrashAmongManyMakesFewClaims")},
 		{35, "candidates nominate themselves at any time alike", []edit{
 			{machine + "spread.go", "int64(skewed(rand, s.HeldTTL/4))", "int64(unit(rand)*float64(s.HeldTTL/4))"},
@@ -284,35 +285,35 @@ func reviewed() []mutant {
 func reviewedOutside() []mutant {
 	return []mutant{
 		{37, "what the watch repeats is taken for a store that went back", []edit{
-			{"loop.go", "&& entry.Revision >= l.watched", "&& entry.Revision > l.watched"},
+			{engine + "loop.go", "&& entry.Revision >= l.observed", "&& entry.Revision > l.observed"},
 		}, root("TestAnEntryThatTheWatchRepeatsIsNoRegress")},
 		{37, "an offer is made while we still take offers", []edit{
-			{"offer.go", "\tends := o.ends\n\tif ends == nil {\n", "\tends := o.ends\n\tif ends == nil || true {\n"},
+			{engine + "offers.go", "\tends := o.ends\n\tif ends == nil {\n", "\tends := o.ends\n\tif ends == nil || true {\n"},
 		}, root("TestNoOfferIsMadeWhileWeTakeOffers")},
 		{37, "an offer is made before the callbacks have returned", []edit{
-			{"loop.go", "\t\tdefer l.e.mail.event(machine.Event{Kind: machine.Drained})\n", ""},
-			{"loop.go", "\tl.ending, l.e.undrained = nil, true\n", "\tl.ending, l.e.undrained = nil, true\n\tl.e.mail.event(machine.Event{Kind: machine.Drained})\n"},
+			{engine + "loop.go", "\t\tdefer l.inbox.event(machine.Event{Kind: machine.Drained})\n", ""},
+			{engine + "loop.go", "\tl.ending, l.undrained = nil, true\n", "\tl.ending, l.undrained = nil, true\n\tl.inbox.event(machine.Event{Kind: machine.Drained})\n"},
 		}, root("TestNoOfferIsMadeBeforeTheCallbacksHaveReturned")},
 		{37, "no alarm rings at the end of a window that a suspension hid", []edit{
-			{"grant.go", "g.alarm = c.alarm(func() { guard(g.expire) })", "g.alarm = nil"},
+			{engine + "trust.go", "w.alarm = c.alarm(func() { guard(w.expire) })", "w.alarm = nil"},
 		}, root("TestASuspensionPastTheWindowEndsWhatDescendsFromTheTermsContext")},
 		{37, "a young store is not doubted", []edit{
-			{"conditions.go", "return max(machine.Wait(c.TTL, c.ClockDrift)-age, 0)", "return 0"},
+			{engine + "config.go", "return max(machine.Wait(c.TTL, c.ClockDrift)-age, 0)", "return 0"},
 		}, root("TestNobodyIsPromotedWhileTheStoreIsYoungerThanALease")},
 		{37, "a crash leaves the window open", []edit{
-			{"shield.go", "g.close(ReasonCrashed)", "_ = g"},
-		}, root("TestAPanicBesideAStuckGoroutineClosesTheWindowAtOnce")},
+			{engine + "env.go", "w.close(leadership.ReasonCrashed)", "_, _ = w, leadership.ReasonCrashed"},
+		}, check{pkg: "internal/engine", run: "^TestAPanicBesideAStuckGoroutineClosesTheWindowAtOnce$"}},
 		{37, "a panic of a hook is ours", []edit{
-			{"shield.go", "{ shield.Call(f, e.reportPanic(name)) }", "{ f() }"},
+			{engine + "report.go", "hook(name string, f func()) { shield.Call(f, r.panicked(name)) }", "hook(_ string, f func()) { f() }"},
 		}, root("TestAPanicOfAHookIsReportedAndTheElectionGoesOn")},
 		{37, "a term that one step began and ended is told to the program", []edit{
-			{"loop.go", "\tif g := l.e.current.Load(); g != nil {\n\t\tl.e.handTerm(", "\tif g := l.e.current.Load(); true {\n\t\tl.e.handTerm("},
-		}, root("TestNoListOfActionsBreaksTheRuntime")},
+			{engine + "loop.go", "\tif w := l.current.Load(); w != nil {\n\t\tl.callbacks.ofTerm(", "\tif w := l.current.Load(); true {\n\t\tl.callbacks.ofTerm("},
+		}, check{pkg: "internal/engine", run: "^TestNoListOfActionsBreaksTheRuntime$"}},
 		{37, "news go the way of terms", []edit{
-			{"callbacks.go", "e.newsman.hand(kind,", "e.courier.hand(kind,"},
+			{engine + "callbacks.go", "c.news.put(kind,", "c.terms.put(kind,"},
 		}, root("TestABlockingNewsCallbackDoesNotWithholdOnPromote")},
 		{37, "a twin of one name is not warned of", []edit{
-			{"peers.go", "return seen.Rec.Renewal >= n.base+2", "return false"},
+			{engine + "peers.go", "return seen.Rec.Renewal >= n.base+2", "return false"},
 		}, root("TestTwoCandidatesOfOneNameAreNoticed")},
 		{37, "a process that may not be signalled is taken for one that has ended", []edit{
 			{"cmd/leader/internal/runner/tree_linux.go", "errors.Is(err, unix.EPERM) && !p.dead", "errors.Is(err, unix.EPERM) && false"},

@@ -45,9 +45,9 @@ var All = []Mutant{
 		Says:   "IsLeader is a flag, which does not look at the end of the trust window",
 		Faults: []string{"pause"},
 		changes: []change{{
-			"election.go",
-			"func (e *election) IsLeader() bool {\n\tg := e.current.Load()\n\treturn g != nil && g.open()\n}",
-			"func (e *election) IsLeader() bool {\n\tg := e.current.Load()\n\treturn g != nil\n}",
+			"internal/engine/candidate.go",
+			"func (c *Candidate) IsLeader() bool {\n\tw := c.current.Load()\n\treturn w != nil && w.open()\n}",
+			"func (c *Candidate) IsLeader() bool {\n\tw := c.current.Load()\n\treturn w != nil\n}",
 		}},
 	},
 	{
@@ -118,9 +118,9 @@ var All = []Mutant{
 		Says:   "the term's context lives for as long as nobody has told it otherwise",
 		Faults: []string{"pause"},
 		changes: []change{{
-			"grant.go",
-			"func (c *termContext) Err() error {\n\tif !c.g.open() {",
-			"func (c *termContext) Err() error {\n\tif c.g.closed.Load() {",
+			"internal/engine/trust.go",
+			"func (c *termContext) Err() error {\n\tif !c.w.open() {",
+			"func (c *termContext) Err() error {\n\tif c.w.closed.Load() {",
 		}},
 	},
 	{
@@ -150,8 +150,8 @@ var All = []Mutant{
 		Says:   "OnDemote is called in a goroutine of its own, and does not wait for OnPromote",
 		Faults: []string{"resign", "stop"},
 		changes: []change{{
-			"loop.go",
-			"\tl.e.handTerm(func() {\n\t\t// Deferred",
+			"internal/engine/loop.go",
+			"\tl.callbacks.ofTerm(func() {\n\t\t// Deferred",
 			"\tfunc(f, _ func()) { go f() }(func() {\n\t\t// Deferred",
 		}},
 	},
