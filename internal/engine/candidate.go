@@ -174,9 +174,9 @@ func (c *Candidate) Start(ctx context.Context) error {
 	return c.Proceed(ctx, conditions, err)
 }
 
-// ClaimStart, CheckStore and Proceed are the parts of Start, for a supervisor
-// that checks many candidates before it starts any. ClaimStart makes sure that a
-// candidate is started once.
+// ClaimStart makes sure that a candidate is started once. It is the first part
+// of Start, before CheckStore and Proceed, for a supervisor that has the store
+// checked for many candidates before it starts any.
 func (c *Candidate) ClaimStart() error {
 	c.mu.Lock()
 	defer c.mu.Unlock()

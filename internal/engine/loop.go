@@ -83,7 +83,7 @@ func (l *loop) begin(parent context.Context, conditions Conditions, err error) {
 // prepare sets up what the goroutine works with.
 func (l *loop) prepare(parent context.Context, rules machine.Machine) {
 	l.rules = rules
-	l.ctx, l.cancel = context.WithCancel(context.WithoutCancel(parent))
+	l.ctx, l.cancel = context.WithCancel(context.WithoutCancel(parent)) //nolint:gosec // the end of the loop cancels it
 	l.timer = l.clock.ticker()
 }
 
