@@ -212,7 +212,7 @@ func try(t *testing.T, before string, list []string, after string) {
 	s := newSeam(t, fmt.Sprintf("%s to %s: %s", before, after, strings.Join(list, " ")))
 	states := seamStates(s.e.clock.now())
 	first := []machine.Action(nil)
-	if states[before].Leading(s.e.clock.now()) {
+	if state := states[before]; state.Leading(s.e.clock.now()) {
 		first = actionsOf([]string{"promote"})
 	}
 	s.answer(states[before], first)

@@ -5,7 +5,7 @@ func (c *step) claimIfDue() {
 	if !c.m.mayClaim(c.s) || c.now.Mono < max(c.s.DueAt, c.s.StandBackUntil) {
 		return
 	}
-	v := c.s.View
+	v := &c.s.View
 	c.claim(c.claimReason(), Prior{}, v.Kind == Vacant && v.Rec.Settled)
 }
 
@@ -25,9 +25,9 @@ func (c *step) claim(why Reason, prior Prior, settled bool) {
 //
 // Who is to let others go first leaves it: the vacancy follows, in which all can read that nobody leads.
 func (c *step) offered() {
-	over := c.ev.Seen.Rec
+	over := &c.ev.Seen.Rec
 	switch {
-	case c.s.Phase != Watching || !c.theirs(c.s.View) || over.Token == "" || c.s.View.Rec.Token != over.Token:
+	case c.s.Phase != Watching || !c.theirs(&c.s.View) || over.Token == "" || c.s.View.Rec.Token != over.Token:
 	case !c.m.mayClaim(c.s) || c.now.Mono < c.s.StandBackUntil || c.s.Ranked || c.s.Passed > 0:
 	default:
 		// That it was settled is said of the record at that revision alone.
@@ -38,7 +38,7 @@ func (c *step) offered() {
 func (c *step) claimReason() Reason {
 	switch c.s.View.Kind {
 	case Held:
-		if c.ours(c.s.View) {
+		if c.ours(&c.s.View) {
 			return ReasonRemnant
 		}
 		return ReasonExpired
@@ -53,7 +53,7 @@ func (c *step) claimReason() Reason {
 
 // resolveClaim ends a claim when the register is seen past the revision that the
 // claim expects: now it is either in the register or never will be.
-func (c *step) resolveClaim(seen Seen) {
+func (c *step) resolveClaim(seen *Seen) {
 	if c.ours(seen) {
 		if c.s.Write.Maybe {
 			c.note(NoteResolved)
@@ -72,21 +72,21 @@ func (c *step) resolveClaim(seen Seen) {
 	c.s.Reason = ReasonLostRace
 }
 
-func (c *step) backToWatching(seen Seen) {
+func (c *step) backToWatching(seen *Seen) {
 	c.s.Phase, c.s.Write = Watching, Write{}
 	c.adopt(seen)
 }
 
-func (c *step) ours(seen Seen) bool { return c.s.ours(seen) }
+func (c *step) ours(seen *Seen) bool { return c.s.ours(seen) }
 
 // succeeded tells whether seen shows that another has led since this candidate did: it leads, or it has left
 // again, which is all there is to see of one that left at once.
-func (c *step) succeeded(seen Seen) bool {
+func (c *step) succeeded(seen *Seen) bool {
 	left := seen.Kind == Vacant && seen.Rec.Token != c.s.Grant.Token && c.s.Grant.Token != ""
 	return c.theirs(seen) || left
 }
 
-func (c *step) theirs(seen Seen) bool { return seen.Kind == Held && !c.ours(seen) }
+func (c *step) theirs(seen *Seen) bool { return seen.Kind == Held && !c.ours(seen) }
 
 // granted begins a term's grant: the claim stands at rev, and was sent at sent.
 func (c *step) granted(rev uint64, sent Instant) {
@@ -117,12 +117,12 @@ func (c *step) granted(rev uint64, sent Instant) {
 func (c *step) extend(rev uint64, sent Instant) {
 	c.s.Grant.Rev, c.s.Grant.Sent = rev, sent
 	c.s.Grant.Trust = sent.Add(c.m.trust(c.m.TTL))
-	c.adopt(Seen{Kind: Held, Rev: rev, Rec: c.record()})
+	c.adopt(&Seen{Kind: Held, Rev: rev, Rec: c.record()})
 }
 
 // record is what our latest acknowledged write stored.
 func (c *step) record() Record {
-	g := c.s.Grant
+	g := &c.s.Grant
 	return Record{
 		ID: c.m.ID, Token: g.Token, TTL: c.m.TTL, Term: g.Term, Renewal: g.Renewal, Nonce: g.Nonce, Priority: c.m.Priority, Prior: g.Prior,
 	}

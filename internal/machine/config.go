@@ -4,7 +4,7 @@ import "time"
 
 // A Machine is the protocol with one candidate's settings. It is immutable and
 // may be shared. The caller has validated the settings.
-type Machine struct {
+type Machine struct { //nolint:recvcheck // Template is also asked of a machine that nobody keeps
 	// ID is the candidate's InstanceID.
 	ID string
 	// TTL is the length of the leases that this candidate writes.
@@ -69,15 +69,15 @@ func (r Retry) after(n int, rand uint64) time.Duration {
 // unit maps a random number to [0, 1).
 func unit(rand uint64) float64 { return float64(rand>>11) / (1 << 53) }
 
-func (m Machine) trust(ttl time.Duration) time.Duration { return Trust(ttl, m.Drift) }
+func (m *Machine) trust(ttl time.Duration) time.Duration { return Trust(ttl, m.Drift) }
 
-func (m Machine) wait(ttl time.Duration) time.Duration { return Wait(ttl, m.Drift) }
+func (m *Machine) wait(ttl time.Duration) time.Duration { return Wait(ttl, m.Drift) }
 
 // believed is the lease length that a candidate's record is credited with.
 // Believing less than an honest leader's TTL would be unsafe, and believing any
 // number would let one hostile record block the group: hence one bound, the same
 // for everyone.
-func (m Machine) believed(ttl time.Duration) time.Duration {
+func (m *Machine) believed(ttl time.Duration) time.Duration {
 	if ttl > m.MaxTTL {
 		return m.MaxTTL
 	}

@@ -3,7 +3,6 @@ package machine
 import (
 	"flag"
 	"fmt"
-	"hash/maphash"
 	"runtime"
 	"slices"
 	"strings"
@@ -17,10 +16,6 @@ var (
 	exploreDeep    = flag.Bool("explore.deep", false, "visit more families, and judge G5 in every world of each")
 	exploreFaults  = flag.Int("explore.faults", 0, "faults in one world; 0 takes each configuration's own")
 )
-
-// A fingerprint identifies a world. Two worlds share one with a chance of 2^-128,
-// which is nothing beside the number of worlds visited.
-type fingerprint [2]uint64
 
 // A visit remembers how a world was reached, for the story of a counterexample.
 type visit struct {
@@ -44,45 +39,42 @@ type finding struct {
 // An explorer visits every world that can be reached from the root.
 type explorer struct {
 	*sim
-	seeds  [2]maphash.Seed
-	seen   map[fingerprint]struct{}
+	fingerprinter
+
+	seen   marks
 	visits []visit
 
 	// Worlds are continued without faults, to see that somebody leads again: so
 	// many, and at most so many ticks until then.
 	continued int
 	longest   int
-	led       [schedules]map[fingerprint]uint8 // ticks until then
+	// led notes, beside each world on the way, how many ticks it was until then,
+	// by each schedule: see ledNote.
+	led          marks
+	way          []stop
+	first, later choices
+
+	ids     []fingerprint // of the successors
+	fetched uint64        // read from the table ahead of time, for the processor's sake alone
 
 	perTick [32]int
 }
 
 func newExplorer(cfg config) *explorer {
-	x := &explorer{
-		sim: newSim(cfg), seeds: [2]maphash.Seed{maphash.MakeSeed(), maphash.MakeSeed()}, seen: map[fingerprint]struct{}{},
-	}
+	x := &explorer{sim: newSim(cfg), fingerprinter: newFingerprinter()}
 	if x.patience == 0 {
 		x.patience = patience
-	}
-	for s := range x.led {
-		x.led[s] = map[fingerprint]uint8{}
 	}
 	return x
 }
 
-func (x *explorer) fingerprint(w *world) fingerprint {
-	return fingerprint{maphash.Comparable(x.seeds[0], *w), maphash.Comparable(x.seeds[1], *w)}
-}
-
 // run visits all worlds, or stops at the first violation.
-func (x *explorer) run() finding {
-	var f finding
+func (x *explorer) run() (f finding) {
 	root := x.root()
-	x.seen[x.fingerprint(&root)] = struct{}{}
+	x.seen.add(x.of(&root))
 	x.visits = append(x.visits, visit{})
 	todo := []pending{{root, 0}}
-	var samples []pending
-	for head := 0; head < len(todo); {
+	for head := 0; head < len(todo) && f.bad == ""; {
 		var p pending
 		if x.shortest {
 			p = todo[head]
@@ -91,53 +83,66 @@ func (x *explorer) run() finding {
 			p = todo[len(todo)-1]
 			todo = todo[:len(todo)-1]
 		}
-		next := x.successors(&p.w)
-		if len(next) == 0 && int(p.w.tick) < x.horizon {
-			f.bad = "stuck: a timer stays due"
-			f.story, f.steps = x.story(p.visit, -1)
-			break
-		}
-		if x.most > 0 && len(x.seen) > x.most {
-			f.bad = "more worlds than there are"
-			break
-		}
-		f.transitions += len(next)
-		for k := range next {
-			n := &next[k]
-			x.count[n.kind]++
-			if n.bad != "" {
-				f.bad = n.bad
-				f.story, f.steps = x.story(p.visit, k)
-				f.worlds = len(x.seen)
-				return f
-			}
-			id := x.fingerprint(&n.w)
-			if _, ok := x.seen[id]; ok {
-				continue
-			}
-			x.seen[id] = struct{}{}
-			x.visits = append(x.visits, visit{p.visit, uint16(k)})
-			x.perTick[n.w.tick]++
-			if x.sample > 0 && len(x.visits)%x.sample == 0 {
-				samples = append(samples, pending{n.w, uint32(len(x.visits) - 1)})
-			}
-			todo = append(todo, pending{n.w, uint32(len(x.visits) - 1)})
-		}
-		for _, p := range samples {
-			bad, aftermath := x.stranded(p.w)
-			if bad == "" {
-				continue
-			}
-			f.bad = bad
-			f.story, f.steps = x.story(p.visit, -1)
-			f.story += "  from here on, without faults:\n" + aftermath
-			f.worlds = len(x.seen)
-			return f
-		}
-		samples = samples[:0]
+		todo = x.visit(&p, todo, &f)
 	}
-	f.worlds = len(x.seen)
+	f.worlds = x.seen.n
 	return f
+}
+
+// visit adds the successors of p to those that are to be visited, and sets what
+// was found if there is a violation.
+func (x *explorer) visit(p *pending, todo []pending, f *finding) []pending {
+	next := x.successors(&p.w)
+	switch {
+	case len(next) == 0 && int(p.w.tick) < x.horizon:
+		f.bad = "stuck: a timer stays due"
+		f.story, f.steps = x.story(p.visit, -1)
+		return todo
+	case x.most > 0 && x.seen.n > x.most:
+		f.bad = "more worlds than there are"
+		return todo
+	}
+	f.transitions += len(next)
+	x.ids = x.ids[:0]
+	for k := range next {
+		id := x.of(&next[k].w)
+		x.ids = append(x.ids, id)
+		x.fetched += x.seen.ahead(id)
+	}
+	first := len(todo)
+	for k := range next {
+		n := &next[k]
+		x.count[n.kind]++
+		if n.bad != "" {
+			f.bad = n.bad
+			f.story, f.steps = x.story(p.visit, k)
+			return todo
+		}
+		if !x.seen.add(x.ids[k]) {
+			continue
+		}
+		x.visits = append(x.visits, visit{p.visit, uint16(k)})
+		x.perTick[n.w.tick]++
+		todo = append(todo, pending{n.w, uint32(len(x.visits) - 1)})
+	}
+	for k := first; x.sample > 0 && k < len(todo); k++ {
+		if p := &todo[k]; (p.visit+1)%uint32(x.sample) == 0 && !x.continues(p, f) {
+			return todo
+		}
+	}
+	return todo
+}
+
+// continues judges G5 of p.
+func (x *explorer) continues(p *pending, f *finding) bool {
+	bad, aftermath := x.stranded(p.w)
+	if bad == "" {
+		return true
+	}
+	f.bad = bad
+	f.story, f.steps = x.story(p.visit, -1)
+	f.story += "  from here on, without faults:\n" + aftermath
+	return false
 }
 
 // story tells how the world of a visit was reached, and then what the given choice did.
@@ -166,7 +171,7 @@ func (x *explorer) tell(b *strings.Builder, w *world, n next) {
 		fmt.Fprintf(b, ": %s", x.machines[n.who].ID)
 	}
 	if n.w.reg != w.reg {
-		fmt.Fprintf(b, "  [register: %v]", x.seens.all[n.w.reg])
+		fmt.Fprintf(b, "  [register: %v]", &x.seens.all[n.w.reg])
 	}
 	b.WriteByte('\n')
 	for i := range x.machines {
@@ -177,10 +182,10 @@ func (x *explorer) tell(b *strings.Builder, w *world, n next) {
 		now := x.now(&n.w, i)
 		fmt.Fprintf(b, "      %s@%d is %v", x.machines[i].ID, now.Mono, s.Phase)
 		switch {
-		case x.mutant.leads(&s, now):
+		case x.leads(n.w.c[i].state, now):
 			fmt.Fprintf(b, " and leads term %d until %d", s.Grant.Term, s.Grant.Trust.Mono)
 		case s.Phase == Watching:
-			fmt.Fprintf(b, ", knows %v, due at %d", s.View, max(s.DueAt, s.StandBackUntil))
+			fmt.Fprintf(b, ", knows %v, due at %d", &s.View, max(s.DueAt, s.StandBackUntil))
 		}
 		if s.Write.Kind != NoWrite {
 			fmt.Fprintf(b, "; %v expecting %d %s", s.Write.Kind, s.Write.Expected, stageNames[s.Write.Stage])
@@ -195,7 +200,7 @@ func (x *explorer) tell(b *strings.Builder, w *world, n next) {
 var stageNames = [...]string{"", "sent", "to be repeated", "refused, reading"}
 
 // String shows what stands in the register in a few words.
-func (s Seen) String() string {
+func (s *Seen) String() string {
 	switch s.Kind {
 	case Held:
 		return fmt.Sprintf("held@%d by %s (%s renewal %d)", s.Rev, s.Rec.ID, s.Rec.Token, s.Rec.Renewal)
@@ -265,26 +270,42 @@ const (
 	schedules
 )
 
+// A stop is a world on the way to a leader.
+type stop struct {
+	id   fingerprint
+	tick int
+}
+
+// ledNote is the note beside a world from which it is so many ticks to a leader
+// by a schedule: a byte for each, which is 0 while that is not known.
+func ledNote(s schedule, ticks int) uint16 { return uint16(ticks+1) << (8 * s) }
+
+// ledBy returns what ledNote has noted.
+func ledBy(s schedule, note uint16) (ticks int, known bool) {
+	ticks = int(note >> (8 * s) & 0xff)
+	return ticks - 1, ticks > 0
+}
+
 // stranded judges G5: it continues w without faults, by each schedule, and says
 // so if nobody leads within the patience.
 func (x *explorer) stranded(w world) (bad, story string) {
-	kinds, events, actions := x.count, x.eventCount, x.actionCount
-	horizon := x.horizon
-	x.horizon = 255
-	defer func() { x.count, x.eventCount, x.actionCount, x.horizon = kinds, events, actions, horizon }()
 	x.continued++
 	x.heal(&w)
 	if !x.anybody(&w) {
 		return "", ""
 	}
+	note := x.led.note(x.of(&w))
 	for s := range schedules {
-		ticks, bad := x.untilLed(w, s, nil)
+		ticks, known := ledBy(s, note)
+		if !known {
+			ticks, bad = x.untilLed(w, s, nil)
+		}
 		if bad == "" && ticks > x.patience {
 			bad = fmt.Sprintf("G5: nobody leads after %d ticks without faults", x.patience)
 		}
 		if bad != "" {
 			var b strings.Builder
-			clear(x.led[s]) // so that all of it is told
+			x.led = marks{} // so that all of it is told
 			x.untilLed(w, s, &b)
 			return bad, b.String()
 		}
@@ -294,25 +315,30 @@ func (x *explorer) stranded(w world) (bad, story string) {
 }
 
 // untilLed returns how many ticks pass in w, by a schedule, until somebody leads.
-// It remembers that of every world on the way.
+// It remembers that of every world on the way, and counts nothing of what happens.
 func (x *explorer) untilLed(w world, s schedule, aloud *strings.Builder) (ticks int, bad string) {
-	type stop struct {
-		id   fingerprint
-		tick uint8
-	}
-	var way []stop
-	for ; ; w = x.next[0].w {
-		id := x.fingerprint(&w)
-		if known, ok := x.led[s][id]; ok {
-			ticks = int(known)
+	kinds, events, actions := x.count, x.eventCount, x.actionCount
+	horizon := x.horizon
+	x.horizon = 255
+	defer func() { x.count, x.eventCount, x.actionCount, x.horizon = kinds, events, actions, horizon }()
+	way, start := x.way[:0], int(w.tick)
+	defer func() { x.way = way }()
+	for id := x.of(&w); ; id = x.of(&w) {
+		if known, ok := ledBy(s, x.led.note(id)); ok {
+			ticks = known
 			break
 		}
-		way = append(way, stop{id, w.tick})
-		n, ok := x.ordinary(&w, s)
+		way = append(way, stop{id, int(w.tick)})
+		c := &x.later
+		if len(way) == 1 {
+			c = &x.first // where the other schedule begins, too
+		}
+		x.ordinary(&w, id, c)
+		n := &c.by[s]
 		switch {
 		case len(way) == 10_000:
 			return 0, "G5: it never rests"
-		case !ok:
+		case !c.any:
 			return 0, "G5: stuck"
 		case n.bad != "":
 			return 0, n.bad
@@ -321,20 +347,17 @@ func (x *explorer) untilLed(w world, s schedule, aloud *strings.Builder) (ticks 
 			break
 		}
 		if aloud != nil {
-			x.tell(aloud, &w, n)
+			x.tell(aloud, &w, *n)
 		}
-		if int(w.tick-way[0].tick) > x.patience {
+		if int(w.tick)-start > x.patience {
 			return x.patience + 1, "" // the rest of the way is not known
 		}
-		x.next = append(x.next[:0], n)
+		w = n.w
 	}
 	for _, at := range way {
-		x.led[s][at.id] = uint8(ticks + int(w.tick-at.tick))
+		x.led.set(at.id, x.led.note(at.id)|ledNote(s, ticks+int(w.tick)-at.tick))
 	}
-	if len(way) > 0 {
-		ticks += int(w.tick - way[0].tick)
-	}
-	return ticks, ""
+	return ticks + int(w.tick) - start, ""
 }
 
 // heal ends all faults: what is held back goes on, what is lost stays lost, the dead stay dead.
@@ -371,23 +394,38 @@ func (x *explorer) leader(w *world) bool {
 	return false
 }
 
-// ordinary is the transition of ordinary life that a schedule takes. Time passes
-// when there is no other.
-func (x *explorer) ordinary(w *world, s schedule) (next, bool) {
-	var chosen *next
+// choices are the transitions of ordinary life that the schedules take in a world.
+type choices struct {
+	id  fingerprint // of the world
+	by  [schedules]next
+	any bool
+}
+
+// ordinary chooses what the schedules do in w, unless c has it already. Time
+// passes when there is nothing else.
+func (x *explorer) ordinary(w *world, id fingerprint, c *choices) {
+	if c.id == id {
+		return
+	}
+	var chosen [schedules]*next
 	all := x.successors(w)
 	for k := range all {
 		n := &all[k]
-		switch {
-		case n.kind == kRestart, n.kind == kAdvance && chosen != nil:
-		case chosen == nil || chosen.kind == kAdvance || s == lastFirst:
-			chosen = n
+		for s := range chosen {
+			c := &chosen[s]
+			switch {
+			case n.kind == kRestart, n.kind == kAdvance && *c != nil:
+			case *c == nil || (*c).kind == kAdvance || schedule(s) == lastFirst:
+				*c = n
+			}
 		}
 	}
-	if chosen == nil {
-		return next{}, false
+	c.id, c.any = id, chosen[firstFirst] != nil
+	for s, n := range chosen {
+		if n != nil {
+			c.by[s] = *n
+		}
 	}
-	return *chosen, true
 }
 
 // smaller takes smaller bounds under the race detector.

@@ -67,7 +67,7 @@ func TestTheWindowsThatSpreadCandidates(t *testing.T) {
 		"two, where others are preferred": {time.Minute, State{Losses: 2, RTT: 3 * ms, Ranked: true}, 0, 20 * ms},
 	} {
 		t.Run(name, func(t *testing.T) {
-			s := step{m: Machine{ID: "a", TTL: c.ttl, Yield: 40 * ms}, s: c.s, ev: Event{Rand: math.MaxUint64}}
+			s := step{m: &Machine{ID: "a", TTL: c.ttl, Yield: 40 * ms}, s: &c.s, ev: &Event{Rand: math.MaxUint64}}
 			near := func(got, want time.Duration) bool { return got <= want && got >= want-time.Microsecond }
 			if got := s.contention(); !near(got, c.race) {
 				t.Errorf("at a vacancy up to %v, want %v", got, c.race)

@@ -25,7 +25,7 @@ func (c *step) hold() {
 }
 
 // sightHolding takes in a sight of the register past our own latest write.
-func (c *step) sightHolding(seen Seen) {
+func (c *step) sightHolding(seen *Seen) {
 	if c.resolveRenewal(seen) {
 		return
 	}
@@ -43,7 +43,7 @@ func (c *step) sightHolding(seen Seen) {
 }
 
 // resolveRenewal ends a renewal if seen is what it wrote.
-func (c *step) resolveRenewal(seen Seen) bool {
+func (c *step) resolveRenewal(seen *Seen) bool {
 	if !c.ours(seen) || c.s.Write.Kind != Renew || seen.Rec.Renewal != c.s.Grant.Renewal+1 {
 		return false
 	}
@@ -97,7 +97,7 @@ func ofItself(r Reason) bool {
 // these replaced our own record for certain. They did if our trust window is still
 // open: until then nobody else could have claimed the register. Later somebody
 // may have, and a vacancy over *its* deleted record would let a third one in beside it.
-func (c *step) mayVacate(seen Seen) uint64 {
+func (c *step) mayVacate(seen *Seen) uint64 {
 	if (seen.Kind == Bare || seen.Kind == Garbled) && !c.s.Grant.Trust.Reached(c.now) {
 		return seen.Rev
 	}
@@ -127,7 +127,7 @@ func (c *step) unkeep() {
 }
 
 // sightDraining takes in a sight of the register past what we knew while the work stops.
-func (c *step) sightDraining(seen Seen) {
+func (c *step) sightDraining(seen *Seen) {
 	if c.resolveRenewal(seen) {
 		return
 	}

@@ -13,7 +13,7 @@ type mutant struct {
 	// step replaces Machine.Step.
 	step func(m Machine, s State, ev Event, now Instant) (State, []Action)
 	// accept lets the store apply a write although the revision differs.
-	accept func(k WriteKind, at Seen, expected uint64) bool
+	accept func(k WriteKind, at *Seen, expected uint64) bool
 	// lead replaces State.Leading.
 	lead func(s State, now Instant) bool
 	// monoOnly: the term is judged on the monotonic clock alone.
@@ -27,7 +27,7 @@ func (mu mutant) doStep(m Machine, s State, ev Event, now Instant) (State, []Act
 	return mu.step(m, s, ev, now)
 }
 
-func (mu mutant) accepts(k WriteKind, at Seen, expected uint64) bool {
+func (mu mutant) accepts(k WriteKind, at *Seen, expected uint64) bool {
 	return mu.accept != nil && mu.accept(k, at, expected)
 }
 
@@ -163,7 +163,7 @@ var mutations = []mutation{
 		bug: 5, want: []string{"G1", "G2"}, kinds: setOf(kGiveUpWrite, kDelaySight, kResign), faults: 3,
 	},
 	{
-		mutant: mutant{name: "the release is unconditional", accept: func(k WriteKind, _ Seen, _ uint64) bool { return k == Release }},
+		mutant: mutant{name: "the release is unconditional", accept: func(k WriteKind, _ *Seen, _ uint64) bool { return k == Release }},
 		bug:    6, want: []string{"G1", "G2"},
 	},
 	{
@@ -240,17 +240,17 @@ var mutations = []mutation{
 		want: []string{"G1"}, kinds: setOf(kLoseSight, kDelete, kPause), faults: 3,
 	},
 	{
-		mutant: mutant{name: "create by absence, without a revision", accept: func(k WriteKind, at Seen, _ uint64) bool {
+		mutant: mutant{name: "create by absence, without a revision", accept: func(k WriteKind, at *Seen, _ uint64) bool {
 			return k == Acquire && (at.Kind == Bare || at.Kind == Vacant)
 		}},
 		bug: 10, want: []string{"G1"},
 	},
 	{
-		mutant: mutant{name: "takeover without an expected revision", accept: func(k WriteKind, _ Seen, _ uint64) bool { return k == Acquire }},
+		mutant: mutant{name: "takeover without an expected revision", accept: func(k WriteKind, _ *Seen, _ uint64) bool { return k == Acquire }},
 		bug:    12, want: []string{"G1"},
 	},
 	{
-		mutant: mutant{name: "renewal without an expected revision", accept: func(k WriteKind, _ Seen, _ uint64) bool { return k == Renew }},
+		mutant: mutant{name: "renewal without an expected revision", accept: func(k WriteKind, _ *Seen, _ uint64) bool { return k == Renew }},
 		bug:    12, want: []string{"G1", "G2"}, kinds: setOf(kDelayWrite, kPause), faults: 2,
 	},
 	{

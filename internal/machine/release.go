@@ -12,7 +12,7 @@ func (c *step) release() {
 		c.depart()
 		return
 	}
-	if c.s.Exit.Offer && c.ours(c.s.View) {
+	if c.s.Exit.Offer && c.ours(&c.s.View) {
 		c.beginRelease(Offer, rev)
 		return
 	}
@@ -30,7 +30,7 @@ func (c *step) beginRelease(k WriteKind, rev uint64) {
 // compare-and-swap lets either the vacancy or that claim stand.
 func (c *step) declined() {
 	rev := c.s.Write.Expected
-	if c.ours(c.s.View) {
+	if c.ours(&c.s.View) {
 		rev = max(rev, c.s.View.Rev)
 	}
 	c.begin(Release, rev)
@@ -38,7 +38,7 @@ func (c *step) declined() {
 
 // vacatable tells on which revision the vacancy may be written.
 func (c *step) vacatable() (uint64, bool) {
-	v := c.s.View
+	v := &c.s.View
 	switch {
 	case c.doubts():
 		return 0, false
@@ -54,7 +54,7 @@ func (c *step) vacatable() (uint64, bool) {
 // sightReleasing takes in a sight of the register past the revision that the release
 // expects. A record of ours there is a renewal or a claim that was applied late. It
 // is never adopted again: its release was sent, and somebody may have acted on that.
-func (c *step) sightReleasing(seen Seen) {
+func (c *step) sightReleasing(seen *Seen) {
 	c.adopt(seen)
 	if c.ours(seen) {
 		if c.s.Write.Stage == Flying {
@@ -84,11 +84,11 @@ func (c *step) depart() {
 	}
 	c.s.Phase, c.s.Reason = Watching, sightReason(c.s.View.Kind)
 	// A successor may have been seen already, while the release's answer was still out.
-	if c.s.Exit.StandBack && !c.succeeded(c.s.View) {
+	if c.s.Exit.StandBack && !c.succeeded(&c.s.View) {
 		c.s.StandBackUntil = c.now.Mono + int64(c.m.wait(c.m.TTL))
 		c.s.Reason = ReasonStandBack
 	}
-	if c.ours(c.s.View) {
+	if c.ours(&c.s.View) {
 		c.s.DueAt, c.s.Reason = c.now.Mono, ReasonRemnant
 	}
 }

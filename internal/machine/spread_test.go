@@ -66,7 +66,7 @@ func TestANomineeGoesFirst(t *testing.T) {
 func TestANominationNeverShortensTheWait(t *testing.T) {
 	turns := 0
 	walk(t, func(m Machine, s State, _ int64, _ *rand.Rand) {
-		if s.Phase != Watching || s.View.Kind != Held || s.ours(s.View) {
+		if s.Phase != Watching || s.View.Kind != Held || s.ours(&s.View) {
 			return
 		}
 		if s.View.Turn == OurTurn {
@@ -255,12 +255,13 @@ func expire(rng *rand.Rand, n int, deaf bool, nominate func(Machine, State, uint
 func TestFewGoForAnExpiredLeaseHoweverMany(t *testing.T) {
 	rng := random(t)
 	never := func(Machine, State, uint64) int64 { return Never }
+	nominates := func(m Machine, s State, rand uint64) int64 { return m.NominateAt(s, rand) }
 	uniformly := func(m Machine, s State, r uint64) int64 {
 		at := m.NominateAt(s, 0)
 		return at + int64(unit(r)*float64(s.HeldTTL/4))
 	}
 	for _, n := range []int{1, 2, 19, 199, 999} {
-		got := expire(rng, n, false, Machine.NominateAt)
+		got := expire(rng, n, false, nominates)
 		t.Logf("%d candidates: %+v", n, got)
 		if got.claims > 10 || got.nominations > 10 || got.mean > 20*time.Millisecond {
 			t.Errorf("%d candidates: %+v", n, got)
@@ -268,7 +269,7 @@ func TestFewGoForAnExpiredLeaseHoweverMany(t *testing.T) {
 		if n <= 2 && got.mean > 2*time.Millisecond {
 			t.Errorf("%d candidates are without a leader for %v", n, got.mean)
 		}
-		dead := expire(rng, n, true, Machine.NominateAt)
+		dead := expire(rng, n, true, nominates)
 		t.Logf("%d candidates, and the nominee dies: %+v", n, dead)
 		if n > 1 && (dead.claims > 10 || dead.mean > 220*time.Millisecond) {
 			t.Errorf("%d candidates, and the nominee dies: %+v", n, dead)

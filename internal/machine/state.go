@@ -252,7 +252,7 @@ type State struct {
 }
 
 // Term is the number of the term that the sight is about.
-func (s Seen) Term() uint64 {
+func (s *Seen) Term() uint64 {
 	if s.Kind == Held && s.Rec.Term == 0 {
 		return s.Rev // the acquiring write itself
 	}
@@ -261,12 +261,12 @@ func (s Seen) Term() uint64 {
 
 // Foreign reports whether no candidate wrote what was seen: candidates state the
 // length of their lease.
-func (s Seen) Foreign() bool {
+func (s *Seen) Foreign() bool {
 	return s.Kind == Garbled || s.Kind == Held && s.Rec.TTL <= 0
 }
 
 // same tells whether two sights are of the same write.
-func (s Seen) same(o Seen) bool {
+func (s *Seen) same(o *Seen) bool {
 	return s.Rev == o.Rev && s.Kind == o.Kind && s.Rec.Token == o.Rec.Token
 }
 
@@ -274,15 +274,15 @@ func (s Seen) same(o Seen) bool {
 // record without a token, which somebody may write by hand, is nobody's, also for
 // a candidate that never claimed. One with our token that we did not write is that
 // of a twin: a copy of this machine, memory and all.
-func (s State) ours(seen Seen) bool {
+func (s *State) ours(seen *Seen) bool {
 	return seen.Kind == Held && seen.Rec.Token == s.Grant.Token && seen.Rec.Token != "" && s.wrote(seen)
 }
 
 // wrote reports whether a record with our token is by our hand. Of the writes before
 // the latest one only the term is remembered: a twin that claimed by the same token
 // has another.
-func (s State) wrote(seen Seen) bool {
-	r, g := seen.Rec, s.Grant
+func (s *State) wrote(seen *Seen) bool {
+	r, g := &seen.Rec, &s.Grant
 	switch r.Renewal {
 	case g.Renewal:
 		return r.Nonce == g.Nonce
@@ -295,7 +295,7 @@ func (s State) wrote(seen Seen) bool {
 
 // Leading tells whether the candidate may act at now: it was promoted and its trust
 // window is open. It is the definition of a leader.
-func (s State) Leading(now Instant) bool {
+func (s *State) Leading(now Instant) bool {
 	return s.Phase == Holding && s.Grant.Promoted && !s.Grant.Trust.Reached(now)
 }
 
@@ -313,12 +313,12 @@ const (
 )
 
 // Public returns the state's name in the API.
-func (s State) Public() Public {
+func (s *State) Public() Public {
 	switch s.Phase {
 	case Idle:
 		return Init
 	case Watching:
-		if s.View.Kind == Held && !s.ours(s.View) {
+		if s.View.Kind == Held && !s.ours(&s.View) {
 			return Follower
 		}
 		return Candidate
@@ -340,7 +340,9 @@ func (s State) Public() Public {
 const Never = math.MaxInt64
 
 // Wake returns the monotonic instant at which Step wants a Tick.
-func (m Machine) Wake(s State) int64 {
+func (m *Machine) Wake(s State) int64 { return m.wake(&s) }
+
+func (m *Machine) wake(s *State) int64 {
 	wake := int64(Never)
 	if s.Write.Stage == Resting {
 		wake = s.Write.Due
@@ -377,27 +379,27 @@ func (m Machine) Wake(s State) int64 {
 }
 
 // keeps tells whether a record whose term is over is still to be renewed.
-func (s State) keeps() bool {
-	return s.Exit.Keep && s.ours(s.View)
+func (s *State) keeps() bool {
+	return s.Exit.Keep && s.ours(&s.View)
 }
 
 // mayClaim reports whether nothing but time keeps the candidate from claiming.
 // Without its connection a candidate with a grace period would soon have to
 // give up what it wins, and claim it again as fast as the store answers.
-func (m Machine) mayClaim(s State) bool {
+func (m *Machine) mayClaim(s *State) bool {
 	cutOff := s.Down && m.DisconnectGrace > 0
 	return s.View.Kind != Unseen && !s.Undrained && s.Barred == 0 && !cutOff
 }
 
 // barExit is how a candidate that may not campaign leaves a grant that comes nevertheless; without a reason if it
 // may keep it. Of several bars the one with the higher bit says so: a pause concerns the whole group.
-func (s State) barExit() (x Exit) {
-	for _, exit := range s.BarExits {
-		if exit.Reason != "" {
-			x = exit
+func (s *State) barExit() (x Exit) {
+	for i := range s.BarExits {
+		if exit := &s.BarExits[i]; exit.Reason != "" {
+			x = *exit
 		}
 	}
 	return x
 }
 
-func (m Machine) renewAt(s State) int64 { return s.Grant.Sent.Mono + int64(m.Heartbeat) }
+func (m *Machine) renewAt(s *State) int64 { return s.Grant.Sent.Mono + int64(m.Heartbeat) }

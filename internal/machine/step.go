@@ -1,31 +1,41 @@
 package machine
 
-// step is one call of Step while it runs.
+// step is one call of Apply while it runs.
 type step struct {
-	m   Machine
-	s   State
-	ev  Event
+	m   *Machine
+	s   *State
+	ev  *Event
 	now Instant
-	out []Action
+	// out points to the slice, since the compiler would otherwise take all that a
+	// step points to for as long-lived as the actions, and allocate it.
+	out *[]Action
 }
 
-// Step tells what a candidate in state s knows and does after ev happened at
-// now. The actions are to be performed in their order. now must not be earlier than in
-// the call before, on the monotonic clock.
-func (m Machine) Step(s State, ev Event, now Instant) (State, []Action) {
+// Step returns what a candidate in state s knows and does after ev happened at
+// now. The actions are to be performed in their order. now must not be earlier
+// than in the call before, on the monotonic clock.
+func (m *Machine) Step(s State, ev Event, now Instant) (State, []Action) {
+	actions := m.Apply(&s, &ev, now, nil)
+	return s, actions
+}
+
+// Apply is Step in place, for callers that make many steps: it changes s,
+// appends the actions to out and returns the extended slice. It keeps none of
+// its arguments, and ev and the elements that out has already stay as they are.
+func (m *Machine) Apply(s *State, ev *Event, now Instant, out []Action) []Action {
 	if s.Phase == Stopped {
 		if ev.Kind == Drained {
 			s.Undrained = false
 		}
-		return s, nil
+		return out
 	}
-	c := step{m: m, s: s, ev: ev, now: now}
+	c := step{m: m, s: s, ev: ev, now: now, out: &out}
 	// Before anything else: a window that closed has ended the term, whatever the
 	// event says. An acknowledgement that was queued behind a stall must not revive it.
 	c.expire()
 	c.handle()
 	c.advance()
-	return c.s, c.out
+	return out
 }
 
 func (c *step) expire() {
@@ -48,7 +58,7 @@ func (c *step) handle() {
 			}
 		}
 	case Sight:
-		c.sight(c.ev.Seen)
+		c.sight(&c.ev.Seen)
 	case Written:
 		c.written()
 	case Read:
@@ -108,7 +118,7 @@ func (c *step) unbar() {
 	}
 	if before&Paused != 0 {
 		c.s.StandBackUntil = 0 // nobody could go first meanwhile
-		c.s.DueAt = max(c.s.DueAt, c.now.Mono+int64(c.yield(c.s.View)+c.expiryJitter()))
+		c.s.DueAt = max(c.s.DueAt, c.now.Mono+int64(c.yield(&c.s.View)+c.expiryJitter()))
 	}
 }
 
@@ -182,7 +192,7 @@ func (c *step) finish() {
 	c.do(Action{Kind: Finish, Reason: ReasonStopped})
 }
 
-func (c *step) do(a Action) { c.out = append(c.out, a) }
+func (c *step) do(a Action) { *c.out = append(*c.out, a) }
 
 func (c *step) note(k NoteKind) {
 	c.do(Action{Kind: Note, Note: k, Write: c.s.Write.Kind, Outcome: c.ev.Outcome, Reason: c.s.Exit.Reason})

@@ -377,7 +377,7 @@ func (w *storm) put(k Kind, rec Record) uint64 {
 
 // compareAndSwap applies a write if the register stands where it expects.
 func (w *storm) compareAndSwap(a Action) (uint64, bool) {
-	if w.reg.now.Rev != a.Expected && !w.mutant.accepts(a.Write, w.reg.now, a.Expected) {
+	if w.reg.now.Rev != a.Expected && !w.mutant.accepts(a.Write, &w.reg.now, a.Expected) {
 		return 0, false
 	}
 	k := Held

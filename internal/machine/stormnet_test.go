@@ -181,7 +181,7 @@ func (w *storm) nominate(nominee *node) {
 			said.Turn = OurTurn
 		}
 		n.later(w.between(0, 2*w.ttl), func() {
-			if !n.in && n.s.View.same(said) {
+			if !n.in && n.s.View.same(&said) {
 				n.step(Event{Kind: Sight, Seen: said})
 			}
 		})

@@ -139,7 +139,7 @@ func (st *stage) command(f []string) {
 	case "wipe":
 		// A bucket that we make starts at the time, so its revisions never recur.
 		st.rev, st.reg = st.rev+100, Seen{Kind: Absent}
-		st.say("store", "the register is %s", st.reg)
+		st.say("store", "the register is %s", &st.reg)
 		st.publish()
 	case "step-down":
 		st.ask(Exit{Reason: ReasonSteppedDown, By: "operator"})
@@ -441,9 +441,9 @@ func (st *stage) put(k Kind, rec Record) {
 	st.rev++
 	st.reg = Seen{Kind: k, Rev: st.rev, Rec: rec}
 	if k == Vacant {
-		st.say("store", "the register is %s: %s by %s", st.reg, rec.Reason, rec.By)
+		st.say("store", "the register is %s: %s by %s", &st.reg, rec.Reason, rec.By)
 	} else {
-		st.say("store", "the register is %s", st.reg)
+		st.say("store", "the register is %s", &st.reg)
 	}
 	st.publish()
 }

@@ -2,6 +2,7 @@ package machine
 
 import (
 	"math/rand/v2"
+	"slices"
 	"testing"
 	"time"
 	"unsafe"
@@ -180,6 +181,34 @@ func TestStepIsAFunction(t *testing.T) {
 	})
 }
 
+// Apply is Step in place, and leaves alone what is not its own.
+func TestApplyIsStepInPlace(t *testing.T) {
+	walk(t, func(m Machine, s State, now int64, r *rand.Rand) {
+		ev, rules := randomEvent(r, s), m
+		want, actions := m.Step(s, ev, Instant{now, now})
+		said, first := ev, Action{Kind: Note, Note: NoteOverrun}
+		out := m.Apply(&s, &said, Instant{now, now}, []Action{first})
+		if s != want || out[0] != first || !slices.Equal(out[1:], actions) {
+			t.Fatalf("%v: by Step %+v %+v, in place %+v %+v", ev.Kind, want, actions, s, out)
+		}
+		if said != ev || m != rules {
+			t.Fatalf("%v: it has changed the event to %+v, the machine to %+v", ev.Kind, said, m)
+		}
+	})
+}
+
+// A step is made for every message of thousands of elections: it leaves no work
+// to the garbage collector.
+func TestAStepInPlaceAllocatesNothing(t *testing.T) {
+	m, out := unitMachine("a"), make([]Action, 0, 4)
+	for _, c := range scenes() {
+		s := c.s
+		if n := testing.AllocsPerRun(10, func() { s = c.s; m.Apply(&s, &c.ev, c.now, out) }); n > 0 {
+			t.Errorf("%s: %v allocations", c.name, n)
+		}
+	}
+}
+
 // The explorer leaves out answers to calls that were forgotten, on these grounds.
 func TestStaleAnswersAreTicks(t *testing.T) {
 	walk(t, func(m Machine, s State, now int64, r *rand.Rand) {
@@ -251,7 +280,7 @@ func TestLosersOfARaceWaitLongerAtTheNext(t *testing.T) {
 	m := Machine{ID: "a", TTL: 10 * time.Second, MaxTTL: time.Hour, Drift: 0.1}
 	last := time.Duration(-1)
 	for losses := range uint8(12) {
-		c := step{m: m, s: State{Losses: losses, RTT: time.Millisecond}, ev: Event{Rand: 1<<64 - 1}}
+		c := step{m: &m, s: &State{Losses: losses, RTT: time.Millisecond}, ev: &Event{Rand: 1<<64 - 1}}
 		d := c.contention()
 		grows := losses == 0 || d > last || losses > 8 && d == last
 		if !grows || d > m.TTL/2 || losses == 0 && d != 0 {

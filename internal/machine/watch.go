@@ -6,11 +6,11 @@ import "time"
 // the present: it may be late, repeated or (after the store lost its state)
 // older than what came before. All of it is safe, since a claim is a
 // compare-and-swap on exactly the revision that was seen.
-func (c *step) sight(seen Seen) {
+func (c *step) sight(seen *Seen) {
 	switch c.s.Phase {
 	case Idle, Watching:
 		switch {
-		case !seen.same(c.s.View):
+		case !seen.same(&c.s.View):
 			c.adopt(seen)
 		case c.theirs(seen) && seen.Turn != AnyTurn:
 			c.nominated(seen.Turn)
@@ -20,7 +20,7 @@ func (c *step) sight(seen Seen) {
 			c.resolveClaim(seen)
 		}
 	case Holding:
-		if seen.Rev >= c.s.Grant.Rev && !seen.same(c.s.View) {
+		if seen.Rev >= c.s.Grant.Rev && !seen.same(&c.s.View) {
 			c.sightHolding(seen)
 		}
 	case Draining:
@@ -38,8 +38,8 @@ func (c *step) sight(seen Seen) {
 // adopt makes seen the latest knowledge, and plans when it may be challenged. The wait
 // is counted from this instant: a record that arrives late is waited for longer,
 // never shorter.
-func (c *step) adopt(seen Seen) {
-	if c.s.View.Kind != Unseen && seen.Rev <= c.s.View.Rev && !seen.same(c.s.View) {
+func (c *step) adopt(seen *Seen) {
+	if c.s.View.Kind != Unseen && seen.Rev <= c.s.View.Rev && !seen.same(&c.s.View) {
 		c.regressed()
 	}
 	if c.s.HeldTTL == 0 && seen.Kind == Held && seen.Rec.Start && !c.ours(seen) {
@@ -53,7 +53,7 @@ func (c *step) adopt(seen Seen) {
 	if seen.Kind == Held || seen.Kind == Vacant {
 		c.s.Behind, c.s.Ranked = seen.Behind, seen.Ranked
 	}
-	c.s.View, c.s.ViewAt = seen, c.now.Mono
+	c.s.View, c.s.ViewAt = *seen, c.now.Mono
 	if seen.Kind == Held && !seen.Foreign() {
 		c.s.HeldTTL = c.m.believed(seen.Rec.TTL)
 	}
@@ -71,7 +71,7 @@ func (c *step) adopt(seen Seen) {
 // is ours and our window still open; later a successor may have led whom we never saw.
 func (c *step) regressed() {
 	c.note(NoteRegressed)
-	if !c.ours(c.s.View) || c.s.Phase == Watching || c.s.Grant.Trust.Reached(c.now) {
+	if !c.ours(&c.s.View) || c.s.Phase == Watching || c.s.Grant.Trust.Reached(c.now) {
 		c.s.DoubtUntil = max(c.s.DoubtUntil, c.now.Mono+int64(c.m.wait(c.heldTTL())))
 	}
 }
@@ -94,13 +94,13 @@ func (c *step) heldTTL() time.Duration {
 // record it may have replaced, seen by us or not.
 func (c *step) foreignTTL() time.Duration { return c.m.foreign(c.s) }
 
-func (m Machine) foreign(s State) time.Duration { return max(m.ForeignTTL, m.TTL, s.HeldTTL) }
+func (m *Machine) foreign(s *State) time.Duration { return max(m.ForeignTTL, m.TTL, s.HeldTTL) }
 
 // Lease is how long the lease is believed to be of the holder that a candidate in
 // state s sees.
-func (m Machine) Lease(s State) time.Duration {
+func (m *Machine) Lease(s State) time.Duration {
 	if s.View.Foreign() {
-		return m.foreign(s)
+		return m.foreign(&s)
 	}
 	return s.HeldTTL
 }
@@ -121,7 +121,7 @@ func sightReason(k Kind) Reason {
 }
 
 // delay is how long seen is to be left alone.
-func (c *step) delay(seen Seen) time.Duration {
+func (c *step) delay(seen *Seen) time.Duration {
 	if c.ours(seen) {
 		return 0 // a remnant of our own, whose term is over: we drained it
 	}
@@ -133,7 +133,7 @@ func (c *step) delay(seen Seen) time.Duration {
 
 // yield is how long others are let go first, beyond what safety asks for: those that are preferred, and
 // all of them if this candidate was not the last to lead.
-func (c *step) yield(seen Seen) time.Duration {
+func (c *step) yield(seen *Seen) time.Duration {
 	d := min(time.Duration(c.s.Behind)*c.m.Yield, c.m.TTL/2)
 	if c.s.Passed == 0 || seen.Kind == Vacant && !comesBack(seen.Rec.Reason) {
 		return d
@@ -157,7 +157,7 @@ func comesBack(r Reason) bool {
 }
 
 // wait is the delay that seen itself asks for.
-func (c *step) wait(seen Seen) time.Duration {
+func (c *step) wait(seen *Seen) time.Duration {
 	if seen.Foreign() {
 		return c.m.wait(c.foreignTTL()) + c.expiryJitter()
 	}

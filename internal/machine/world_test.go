@@ -2,6 +2,7 @@ package machine
 
 import (
 	"fmt"
+	"math"
 	"strings"
 	"time"
 )
@@ -243,7 +244,7 @@ type straggler struct {
 // An offered is an offer on its way to a candidate.
 type offered struct {
 	seen  uint16 // what it says
-	to    uint8
+	to    uint16
 	held  held
 	there bool
 }
@@ -268,13 +269,14 @@ type participant struct {
 	cut     bool // nothing comes in, whatever the connection is reported to be
 
 	// What the judges remember, and the candidate does not.
-	downAt  int16 // when the connection was reported lost, plus 1; 0 while it is not. Kept with a grace only
-	won     uint8 // the revision at which the latest claim was applied, 0 before
-	wrote   uint8 // that of the latest write of that claim
-	renewal uint8 // and its renewals
+	downAt  int16  // when the connection was reported lost, plus 1; 0 while it is not. Kept with a grace only
+	won     uint8  // the revision at which the latest claim was applied, 0 before
+	wrote   uint8  // that of the latest write of that claim
+	renewal uint32 // and its renewals
 }
 
-// A world is everything there is, as a comparable value.
+// A world is everything there is, as a comparable value without padding: what
+// is looked up is its bytes. Hence some numbers are wider than they need be.
 type world struct {
 	used      kindSet
 	c         [maxCandidates]participant
@@ -282,14 +284,14 @@ type world struct {
 	offers    [2]offered
 	reg, prev uint16 // what the register holds, and what it held before
 	gone      uint16 // the last write, if it vanished, else 0
-	tick      uint8
-	faults    uint8
-	rev       uint8 // of the last write
-	lastTerm  uint8 // highest term that was promoted
-	askTerm   uint8 // the control request: its term, its kind, deliveries left
+	tick      uint16
+	faults    uint16
+	rev       uint16 // of the last write
+	lastTerm  uint16 // highest term that was promoted
+	askTerm   uint16 // the control request: its term, its kind, deliveries left
 	askExit   uint8
 	askLeft   uint8
-	remadeAt  uint8 // when the store was made again, plus 1
+	remadeAt  uint16 // when the store was made again, plus 1
 }
 
 // A pace is by how many units a clock advances in each tick, over and over.
@@ -353,55 +355,43 @@ func machines(n int, change func(*Machine)) []Machine {
 	return ms
 }
 
-// A table gives small numbers to large values.
-type table[T comparable] struct {
-	ids map[T]uint32
-	all []T
-}
-
-func newTable[T comparable](zero T) *table[T] {
-	return &table[T]{ids: map[T]uint32{zero: 0}, all: []T{zero}}
-}
-
-func (t *table[T]) id(v T) uint32 {
-	if id, ok := t.ids[v]; ok {
-		return id
-	}
-	id := uint32(len(t.all))
-	t.ids[v], t.all = id, append(t.all, v)
-	return id
-}
-
-// A stepKey is all that one call of Step depends on.
-type stepKey struct {
-	state      uint32
-	mono, wall int16
-	seen       uint16
-	who        uint8
-	kind       EventKind
-	out        Outcome
-	rev, term  uint8
-	exit       uint8
-	tokens     uint8
-	bars       Bars
-	doubt      int16
-}
-
+// A stepResult is what came of one call of Step, and what follows from that in
+// every world.
 type stepResult struct {
 	state   uint32
+	awaits  uint8 // the stage of the call that the candidate waits for
+	took    bool  // it used its token
+	anew    bool  // its token is another
+	seam    bool  // a term was begun only to be ended
+	insane  bool  // the state is one that must not be
 	actions []Action
+	recs    []uint16 // what each action sends
+}
+
+// facts are what is asked of a state in every world: few, so that they stay
+// where the processor finds them at once.
+type facts struct {
+	wake                 [maxCandidates]int32 // what Wake says, for each candidate
+	trustMono, trustWall int32
+	fades                int32 // when canon makes another state of it
+	phase                Phase
+	promoted             bool
 }
 
 // sim computes the transitions of the worlds of one config.
 type sim struct {
 	config
 	states *table[State]
+	facts  []facts // of each state
 	seens  *table[Seen]
 	recs   *table[Record]
-	memo   map[stepKey]stepResult
+	wrote  map[[3]uint16]uint16 // what the register holds after a write of a kind and a record, by its revision
+	memo   memo
+	ticks  [maxCandidates][]int64 // what the clocks show
 
 	next  []next
-	bad   string // the first violation in the transition under construction
+	open  kindSet // the faults that may yet happen in the world whose successors are listed
+	bad   string  // the first violation in the transition under construction
 	trace *strings.Builder
 
 	count       [kinds]int
@@ -420,10 +410,44 @@ type next struct {
 
 func newSim(cfg config) *sim {
 	x := &sim{
-		config: cfg, states: newTable(State{}), seens: newTable(Seen{}), recs: newTable(Record{}),
-		memo: map[stepKey]stepResult{}, shapes: shapes{},
+		config: cfg, states: newTable[State](), seens: newTable[Seen](), recs: newTable[Record](),
+		wrote: map[[3]uint16]uint16{}, shapes: shapes{},
 	}
+	for i := range x.machines {
+		for tick := range 257 {
+			x.ticks[i] = append(x.ticks[i], x.clocks[i].at(tick))
+		}
+	}
+	x.intern(&State{})
 	return x
+}
+
+// intern returns the number of s, and learns the facts of it.
+func (x *sim) intern(s *State) uint32 {
+	id := x.states.id(s)
+	for len(x.facts) <= int(id) {
+		x.facts = append(x.facts, x.factsOf(&x.states.all[len(x.facts)]))
+	}
+	return id
+}
+
+func (x *sim) factsOf(s *State) facts {
+	f := facts{
+		trustMono: small(s.Grant.Trust.Mono), trustWall: small(s.Grant.Trust.Wall), fades: math.MaxInt32,
+		phase: s.Phase, promoted: s.Grant.Promoted,
+	}
+	for i := range x.machines {
+		f.wake[i] = small(x.machines[i].wake(s))
+	}
+	for _, t := range []int64{s.DueAt, s.DoubtUntil, s.StandBackUntil} {
+		if t != 0 {
+			f.fades = min(f.fades, small(t))
+		}
+	}
+	if t := s.Grant.PromoteAt; s.Phase == Watching && t != 0 {
+		f.fades = min(f.fades, small(t))
+	}
+	return f
 }
 
 func (x *sim) root() world {
@@ -444,13 +468,13 @@ func (x *sim) root() world {
 	return w
 }
 
-func (x *sim) seen(s Seen) uint16 { return uint16(x.seens.id(s)) }
+func (x *sim) seen(s Seen) uint16 { return uint16(x.seens.id(&s)) }
 
-func (x *sim) state(w *world, i int) State { return x.states.all[w.c[i].state] }
+func (x *sim) state(w *world, i int) *State { return &x.states.all[w.c[i].state] }
 
 // now reads the clocks of candidate i.
 func (x *sim) now(w *world, i int) Instant {
-	t := x.clocks[i].at(int(w.tick))
+	t := x.ticks[i][w.tick]
 	return Instant{Mono: t - int64(w.c[i].lag), Wall: t}
 }
 
@@ -555,45 +579,64 @@ func (x *sim) step(w *world, i int, ev Event, seen uint16, exit uint8) {
 		out: ev.Outcome, rev: uint8(ev.Rev), term: uint8(ev.Term), exit: exit, tokens: p.tokens, bars: ev.Bars,
 		doubt: int16(ev.Doubt),
 	}
-	r, ok := x.memo[key]
-	if !ok {
-		s := x.states.all[p.state]
+	r, isNew := x.memo.at(&key)
+	if isNew {
 		// One nonce for all writes: whoever forgets one of its own is seen.
 		ev.Token, ev.Nonce = tokenNames[i][p.tokens], 1
-		ev.Seen, ev.Exit, ev.Op = x.seens.all[seen], x.exit(exit, i), s.Write.Op
+		ev.Seen, ev.Exit, ev.Op = x.seens.all[seen], x.exit(exit, i), x.states.all[p.state].Write.Op
 		if x.machines[i].Yield > 0 {
 			ev.Seen.Behind, ev.Seen.Ranked = uint8(i), true // the first is preferred to the second, and so on
 		}
-		t, actions := x.mutant.doStep(x.machines[i], s, ev, now)
-		r = stepResult{x.states.id(canon(t, now)), actions}
-		x.memo[key] = r
+		*r = x.firstStep(p, i, ev, now)
 	}
 	x.eventCount[ev.Kind]++
-	before := &x.states.all[p.state]
+	before, after := &x.states.all[p.state], &x.states.all[r.state]
 	p.state = r.state
-	after := &x.states.all[r.state]
-	if before.Grant.Token != after.Grant.Token && after.Grant.Token == tokenNames[i][p.tokens] {
+	if r.took {
 		p.tokens++
 	}
-	if after.Phase <= Watching || after.Phase == Stopped || before.Grant.Token != after.Grant.Token {
+	if r.anew || after.Phase <= Watching || after.Phase == Stopped {
 		p.won, p.wrote, p.renewal = 0, 0, 0
 	}
 	x.hearsOfConn(i, p, ev.Kind, now)
 	if x.trace != nil {
 		x.narrate(w, i, ev, seen, r.actions)
 	}
-	x.shapes.saw(before, after, r.actions)
-	x.begun(i, r.actions)
-	for _, a := range r.actions {
-		x.actionCount[a.Kind]++
-		x.perform(w, i, before, after, a, now)
+	if r.seam {
+		x.fail("seam", "%s is promoted and demoted in one step", x.machines[i].ID)
 	}
-	x.sane(w, i, before, after)
-	x.dropForgotten(w, i)
+	for k := range r.actions {
+		a := &r.actions[k]
+		x.actionCount[a.Kind]++
+		x.perform(w, i, before, after, a, r.recs[k], now)
+	}
+	x.sane(w, i, before, after, r.insane)
+	x.dropForgotten(w, i, r.awaits)
+}
+
+// firstStep makes a step that no world had before, and judges what is the same
+// in every world.
+func (x *sim) firstStep(p *participant, i int, ev Event, now Instant) (r stepResult) {
+	t, actions := x.mutant.doStep(x.machines[i], x.states.all[p.state], ev, now)
+	t = canon(t, now)
+	r.state, r.actions = x.intern(&t), actions
+	for k := range actions {
+		rec := plain(actions[k].Rec)
+		r.recs = append(r.recs, uint16(x.recs.id(&rec)))
+	}
+	before, after := &x.states.all[p.state], &x.states.all[r.state]
+	r.anew = before.Grant.Token != after.Grant.Token
+	r.took = r.anew && after.Grant.Token == tokenNames[i][p.tokens]
+	r.seam = begun(actions)
+	r.awaits = awaits(after)
+	_, flaw := x.flaw(i, before, after, true)
+	r.insane = flaw != ""
+	x.shapes.saw(before, after, actions)
+	return r
 }
 
 // perform does action a of candidate i, and checks what each action must satisfy.
-func (x *sim) perform(w *world, i int, before, after *State, a Action, now Instant) {
+func (x *sim) perform(w *world, i int, before, after *State, a *Action, rec uint16, now Instant) {
 	p := &w.c[i]
 	id := x.machines[i].ID
 	switch a.Kind {
@@ -616,7 +659,7 @@ func (x *sim) perform(w *world, i int, before, after *State, a Action, now Insta
 		}
 		x.orphan(w, i)
 		p.call = call{
-			stage: request, write: a.Write, expected: uint8(a.Expected), rec: uint16(x.recs.id(plain(a.Rec))),
+			stage: request, write: a.Write, expected: uint8(a.Expected), rec: rec,
 		}
 	case Look:
 		x.orphan(w, i)
@@ -635,7 +678,7 @@ func (x *sim) perform(w *world, i int, before, after *State, a Action, now Insta
 		case term <= uint64(w.lastTerm) && !x.storeMay:
 			x.fail("G2", "%s is promoted for term %d after term %d", id, term, w.lastTerm)
 		}
-		w.lastTerm = max(w.lastTerm, uint8(term))
+		w.lastTerm = max(w.lastTerm, uint16(term))
 		p.term, p.work = live, working
 	case Demote:
 		if p.term == noTerm {
@@ -681,12 +724,12 @@ func (x *sim) straggle(w *world, s straggler) {
 
 // offer puts what the candidate that makes the call offers on its way to another. Of more than two the oldest is lost.
 func (x *sim) offer(w *world, c call, to int, h held) {
-	rec := x.recs.all[c.rec]
+	rec := &x.recs.all[c.rec]
 	said := x.seen(Seen{Kind: Vacant, Rev: uint64(c.expected), Rec: Record{Token: rec.Token, Settled: rec.Settled}})
 	if w.offers[0].there {
 		w.offers[1] = w.offers[0]
 	}
-	w.offers[0] = offered{seen: said, to: uint8(to), held: h, there: true}
+	w.offers[0] = offered{seen: said, to: uint16(to), held: h, there: true}
 }
 
 // listens tells whether candidate i is there to be offered something.
@@ -697,6 +740,9 @@ func (x *sim) listens(w *world, i int) bool {
 
 // prune drops the stragglers that will be refused for certain.
 func (x *sim) prune(w *world) {
+	if w.late == ([2]straggler{}) {
+		return
+	}
 	rev := uint8(x.seens.all[w.reg].Rev)
 	for k := range w.late {
 		s := &w.late[k]
@@ -711,17 +757,20 @@ func (x *sim) prune(w *world) {
 	}
 }
 
-// dropForgotten forgets an answer that the candidate does not wait for.
-func (x *sim) dropForgotten(w *world, i int) {
-	s := &x.states.all[w.c[i].state]
-	want := noCall
+// awaits returns the stage of the call that a candidate in state s waits for.
+func awaits(s *State) uint8 {
 	switch s.Write.Stage {
 	case Flying:
-		want = request
+		return request
 	case Reading:
-		want = readRequest
+		return readRequest
 	default:
+		return noCall
 	}
+}
+
+// dropForgotten forgets an answer that the candidate does not wait for.
+func (x *sim) dropForgotten(w *world, i int, want uint8) {
 	c := &w.c[i].call
 	if c.stage != want && c.stage != want+1 || want == noCall {
 		x.orphan(w, i)
@@ -730,7 +779,7 @@ func (x *sim) dropForgotten(w *world, i int) {
 
 // commit applies a write if the register stands where it expects, and tells so.
 func (x *sim) commit(w *world, wk WriteKind, expected uint8, rec uint16) bool {
-	at := x.seens.all[w.reg]
+	at := &x.seens.all[w.reg]
 	if at.Rev != uint64(expected) && !x.mutant.accepts(wk, at, uint64(expected)) {
 		return false
 	}
@@ -738,7 +787,7 @@ func (x *sim) commit(w *world, wk WriteKind, expected uint8, rec uint16) bool {
 	if wk == Release {
 		k = Vacant
 	}
-	x.put(w, k, x.recs.all[rec])
+	x.put(w, k, rec)
 	x.remember(w, wk, &x.recs.all[rec])
 	return true
 }
@@ -757,9 +806,9 @@ func (x *sim) remember(w *world, wk WriteKind, rec *Record) {
 		case wk == Acquire && p.won != 0:
 			p.won = twice
 		case wk == Acquire:
-			p.won = w.rev
+			p.won = uint8(w.rev)
 		}
-		p.wrote, p.renewal = w.rev, uint8(rec.Renewal)
+		p.wrote, p.renewal = uint8(w.rev), uint32(rec.Renewal)
 	}
 }
 
@@ -777,20 +826,27 @@ func (x *sim) hearsOfConn(i int, p *participant, ev EventKind, now Instant) {
 
 // begun judges that no step begins a term only to end it: the runtime would
 // tell the program of a term that it never had.
-func (x *sim) begun(i int, actions []Action) {
+func begun(actions []Action) bool {
 	promoted := false
-	for _, a := range actions {
-		if a.Kind == Demote && promoted {
-			x.fail("seam", "%s is promoted and demoted in one step", x.machines[i].ID)
+	for k := range actions {
+		if actions[k].Kind == Demote && promoted {
+			return true
 		}
-		promoted = promoted || a.Kind == Promote
+		promoted = promoted || actions[k].Kind == Promote
 	}
+	return false
 }
 
 // put makes the register's next revision.
-func (x *sim) put(w *world, k Kind, rec Record) {
+func (x *sim) put(w *world, k Kind, rec uint16) {
 	w.rev++
-	w.prev, w.reg, w.gone = w.reg, x.seen(Seen{Kind: k, Rev: uint64(w.rev), Rec: rec}), 0
+	key := [3]uint16{uint16(k), w.rev, rec}
+	reg, ok := x.wrote[key]
+	if !ok {
+		reg = x.seen(Seen{Kind: k, Rev: uint64(w.rev), Rec: x.recs.all[rec]})
+		x.wrote[key] = reg
+	}
+	w.prev, w.reg, w.gone = w.reg, reg, 0
 	x.publish(w)
 }
 
@@ -821,33 +877,47 @@ func dequeue(q *[queueLen]uint16) {
 	q[queueLen-1] = 0
 }
 
-// sane checks what must hold of a candidate's state after each step.
-func (x *sim) sane(w *world, i int, before, s *State) {
+// sane checks what must hold of a candidate's state after each step. insane: the
+// state itself has a flaw, whatever the world.
+func (x *sim) sane(w *world, i int, before, s *State, insane bool) {
+	called := w.c[i].call.stage != noCall
+	if !insane && (called || awaits(s) == noCall) {
+		return
+	}
+	if invariant, flaw := x.flaw(i, before, s, called); flaw != "" {
+		x.fail(invariant, "%s", flaw)
+	}
+}
+
+// flaw says what is wrong with a candidate's state, "" if nothing is. called: a
+// call is under way.
+func (x *sim) flaw(i int, before, s *State, called bool) (invariant, what string) {
 	id := x.machines[i].ID
 	wk, stage := s.Write.Kind, s.Write.Stage
 	switch {
 	case s.Grant.Promoted && s.Phase != Holding:
-		x.fail("state", "%s is promoted and %v", id, s.Phase)
+		return "state", fmt.Sprintf("%s is promoted and %v", id, s.Phase)
 	case s.Phase == Holding && s.Grant.Term == 0:
-		x.fail("state", "%s holds without a term", id)
+		return "state", fmt.Sprintf("%s holds without a term", id)
 	case s.Phase == Holding && s.Barred != 0:
-		x.fail("fitness", "%s holds and is barred from leading", id)
+		return "fitness", fmt.Sprintf("%s holds and is barred from leading", id)
 	case s.Phase == Holding && s.Undrained:
-		x.fail("state", "%s holds while undrained", id)
+		return "state", fmt.Sprintf("%s holds while undrained", id)
 	case s.Phase == Watching && s.Write != Write{}:
-		x.fail("state", "%s watches with a write under way", id)
+		return "state", fmt.Sprintf("%s watches with a write under way", id)
 	case s.Phase == Claiming && wk != Acquire, s.Phase == Releasing && wk != Release && wk != Offer,
 		(s.Phase == Holding || s.Phase == Draining) && wk != NoWrite && wk != Renew:
-		x.fail("state", "%s is %v with a write %v", id, s.Phase, wk)
+		return "state", fmt.Sprintf("%s is %v with a write %v", id, s.Phase, wk)
 	case (s.Phase == Claiming || s.Phase == Releasing) && (stage == NoStage || s.Write.Tries == 0 && stage == Flying):
-		x.fail("state", "%s is %v and its write is nowhere", id, s.Phase)
-	case (stage == Flying || stage == Reading) && w.c[i].call.stage == noCall:
-		x.fail("state", "%s awaits an answer to nothing", id)
+		return "state", fmt.Sprintf("%s is %v and its write is nowhere", id, s.Phase)
+	case (stage == Flying || stage == Reading) && !called:
+		return "state", fmt.Sprintf("%s awaits an answer to nothing", id)
 	case before.Phase == Stopped && s.Phase != Stopped:
-		x.fail("stop", "%s rises from the dead", id)
-	case s.Phase == Stopped && (s.Write != Write{} || x.machines[i].Wake(*s) != Never):
-		x.fail("stop", "%s is stopped with something under way", id)
+		return "stop", fmt.Sprintf("%s rises from the dead", id)
+	case s.Phase == Stopped && (s.Write != Write{} || x.machines[i].wake(s) != Never):
+		return "stop", fmt.Sprintf("%s is stopped with something under way", id)
 	}
+	return "", ""
 }
 
 // check looks at the whole world at one instant.
@@ -858,11 +928,11 @@ func (x *sim) check(w *world) {
 		if p.mode == crashed || p.mode == unborn {
 			continue
 		}
-		s, now := &x.states.all[p.state], x.now(w, i)
-		if p.term == live && x.mutant.reached(s.Grant.Trust, now) {
+		f, now := &x.facts[p.state], x.now(w, i)
+		if p.term == live && x.reached(f, now) {
 			p.term = cancelled // by the runtime's timer, whatever the event loop does
 		}
-		leads := x.mutant.leads(s, now)
+		leads := x.leads(p.state, now)
 		if leads {
 			leaders++
 		}
@@ -872,7 +942,9 @@ func (x *sim) check(w *world) {
 		if leads && p.term != live {
 			x.fail("G3", "%s leads after the end of its term's context", x.machines[i].ID)
 		}
-		x.honest(p, s, x.machines[i].ID)
+		if f.phase == Holding {
+			x.honest(p, &x.states.all[p.state], x.machines[i].ID)
+		}
 	}
 	if leaders > 1 {
 		x.fail("G1", "%d candidates lead", leaders)
@@ -882,6 +954,20 @@ func (x *sim) check(w *world) {
 	}
 }
 
+// leads reports whether a candidate leads at now in a state, as the mutant sees it.
+func (x *sim) leads(state uint32, now Instant) bool {
+	if x.mutant.lead != nil {
+		return x.mutant.lead(x.states.all[state], now)
+	}
+	f := &x.facts[state]
+	return f.phase == Holding && f.promoted && !x.reached(f, now)
+}
+
+// reached reports whether the trust window of a state with facts f is closed at now.
+func (x *sim) reached(f *facts, now Instant) bool {
+	return now.Mono >= int64(f.trustMono) || !x.mutant.monoOnly && now.Wall >= int64(f.trustWall)
+}
+
 // twice stands for the revisions of a claim that was applied again: it expects
 // nothing, and what it wrote had vanished. It may be told of either.
 const twice = 255
@@ -889,7 +975,7 @@ const twice = 255
 // honest judges G6: what a candidate takes for its own was applied. The
 // register is what knows, since it applied it.
 func (x *sim) honest(p *participant, s *State, id string) {
-	g := s.Grant
+	g := &s.Grant
 	switch {
 	case s.Phase != Holding || x.storeMay || p.won == twice:
 	case g.Term != uint64(p.won):
@@ -914,8 +1000,8 @@ func (x *sim) overstays(w *world) {
 
 // due tells whether candidate i wants a Tick.
 func (x *sim) due(w *world, i int) bool {
-	s, now := &x.states.all[w.c[i].state], x.now(w, i)
-	return x.machines[i].Wake(*s) <= now.Mono || s.Phase == Holding && x.mutant.reached(s.Grant.Trust, now)
+	f, now := &x.facts[w.c[i].state], x.now(w, i)
+	return int64(f.wake[i]) <= now.Mono || f.phase == Holding && x.reached(f, now)
 }
 
 // emit adds the transition to w, which it completes.
@@ -936,7 +1022,7 @@ func (x *sim) settle(w *world) {
 		p := &w.c[i]
 		for p.queue[0] != 0 && p.watch == free && p.mode == up {
 			s, seen := &x.states.all[p.state], &x.seens.all[p.queue[0]]
-			known := (s.Phase == Watching || s.Phase == Holding) && seen.same(s.View) || s.Phase == Stopped
+			known := (s.Phase == Watching || s.Phase == Holding) && seen.same(&s.View) || s.Phase == Stopped
 			if !known {
 				break
 			}
@@ -948,8 +1034,15 @@ func (x *sim) settle(w *world) {
 	}
 }
 
-func (x *sim) may(w *world, k kind) bool {
-	return x.kinds&k.bit() != 0 && w.used&k.bit() == 0 && int(w.faults) < x.faults && int(w.tick) >= x.quiet
+// may reports whether fault k may happen in the world whose successors are listed.
+func (x *sim) may(k kind) bool { return x.open&k.bit() != 0 }
+
+// opened returns the faults that may happen in w.
+func (x *sim) opened(w *world) kindSet {
+	if int(w.faults) >= x.faults || int(w.tick) < x.quiet {
+		return 0
+	}
+	return x.kinds &^ w.used
 }
 
 // successors lists every transition of w in x.next.
@@ -958,6 +1051,7 @@ func (x *sim) successors(w *world) []next {
 	if int(w.tick) >= x.horizon {
 		return nil
 	}
+	x.open = x.opened(w)
 	for i := range x.machines {
 		switch w.c[i].mode {
 		case unborn:
@@ -993,7 +1087,7 @@ func (x *sim) ofCrashed(w *world, i int) {
 	n.c[i].mode, n.c[i].modeFor = up, free
 	n.c[i].queue[0] = n.reg
 	x.emit(&n, kRestart, i)
-	if x.may(w, kStaleRead) && w.prev != w.reg {
+	if x.may(kStaleRead) && w.prev != w.reg {
 		n := *w
 		n.c[i].mode, n.c[i].modeFor = up, free
 		n.c[i].queue[0] = n.prev
@@ -1059,7 +1153,7 @@ func (x *sim) ofCall(w *world, i int, running bool) {
 		if c.held == free {
 			x.hold(w, i, kDelayReply)
 		}
-		if c.out != Unknown && x.may(w, kLoseReply) {
+		if c.out != Unknown && x.may(kLoseReply) {
 			n := *w
 			n.c[i].call.out, n.c[i].call.rev = Unknown, 0
 			x.emit(&n, kLoseReply, i)
@@ -1081,7 +1175,7 @@ func (x *sim) ofCall(w *world, i int, running bool) {
 
 // hold spends fault k on holding back the call of candidate i.
 func (x *sim) hold(w *world, i int, k kind) {
-	if x.may(w, k) {
+	if x.may(k) {
 		n := *w
 		n.c[i].call.held = heldNow
 		x.emit(&n, k, i)
@@ -1101,9 +1195,9 @@ func (x *sim) ofRequest(w *world, i int) {
 	}
 	n := *w
 	if x.commit(&n, c.write, c.expected, c.rec) {
-		x.answer(&n, i, OK, n.rev)
+		x.answer(&n, i, OK, uint8(n.rev))
 		x.emit(&n, kApply, i)
-		if x.may(w, kFalseConflict) {
+		if x.may(kFalseConflict) {
 			n := *w
 			x.answer(&n, i, Conflict, 0)
 			x.emit(&n, kFalseConflict, i)
@@ -1119,7 +1213,7 @@ func (x *sim) ofRequest(w *world, i int) {
 		k   kind
 		out Outcome
 	}{{kLoseWrite, Unknown}, {kGiveUpWrite, Unknown}, {kTransient, Transient}, {kPermanent, Permanent}} {
-		if !x.may(w, f.k) {
+		if !x.may(f.k) {
 			continue
 		}
 		n := *w
@@ -1143,7 +1237,7 @@ func (x *sim) ofOffer(w *world, i int) {
 			k kind
 			h held
 		}{{kOffer, free}, {kDelayOffer, heldNow}} {
-			if f.k == kOffer || x.may(w, f.k) {
+			if f.k == kOffer || x.may(f.k) {
 				n := *w
 				x.answer(&n, i, Unknown, 0)
 				x.offer(&n, w.c[i].call, j, f.h)
@@ -1156,7 +1250,7 @@ func (x *sim) ofOffer(w *world, i int) {
 	case !there:
 		x.answer(&n, i, Transient, 0)
 		x.emit(&n, kNobody, i)
-	case x.may(w, kLoseOffer):
+	case x.may(kLoseOffer):
 		x.answer(&n, i, Unknown, 0)
 		x.emit(&n, kLoseOffer, i)
 	}
@@ -1173,7 +1267,7 @@ func (x *sim) ofOffers(w *world) {
 		x.step(&n, int(o.to), Event{Kind: Offered}, o.seen, 0)
 		again := n
 		x.emit(&n, kOffered, int(o.to))
-		if o.held == free && x.may(w, kDupOffer) {
+		if o.held == free && x.may(kDupOffer) {
 			again.offers[k] = offered{seen: o.seen, to: o.to, held: heldNow, there: true}
 			x.emit(&again, kDupOffer, int(o.to))
 		}
@@ -1184,12 +1278,12 @@ func (x *sim) ofReadRequest(w *world, i int) {
 	n := *w
 	n.c[i].call = call{stage: readReply, seen: w.reg}
 	x.emit(&n, kRead, i)
-	if x.may(w, kStaleRead) && w.prev != w.reg {
+	if x.may(kStaleRead) && w.prev != w.reg {
 		n := *w
 		n.c[i].call = call{stage: readReply, seen: w.prev}
 		x.emit(&n, kStaleRead, i)
 	}
-	if x.may(w, kFailRead) {
+	if x.may(kFailRead) {
 		n := *w
 		n.c[i].call = call{stage: readReply, out: Transient}
 		x.emit(&n, kFailRead, i)
@@ -1215,17 +1309,17 @@ func (x *sim) ofWatch(w *world, i int) {
 	x.emit(&n, kSight, i)
 	// The first sight is the runtime's own read, which it repeats until it has an answer:
 	// without one a candidate would wait for ever.
-	if x.state(w, i).View.Kind != Unseen && x.may(w, kLoseSight) {
+	if x.state(w, i).View.Kind != Unseen && x.may(kLoseSight) {
 		n := *w
 		dequeue(&n.c[i].queue)
 		x.emit(&n, kLoseSight, i)
 	}
-	if p.watch == free && x.may(w, kDelaySight) {
+	if p.watch == free && x.may(kDelaySight) {
 		n := *w
 		n.c[i].watch = heldNow
 		x.emit(&n, kDelaySight, i)
 	}
-	if p.copied == 0 && x.may(w, kDupSight) {
+	if p.copied == 0 && x.may(kDupSight) {
 		n := *w
 		n.c[i].copied = head
 		dequeue(&n.c[i].queue)
@@ -1244,7 +1338,7 @@ func (x *sim) ofWork(w *world, i int) {
 	n.c[i].work, n.c[i].slow, n.c[i].drainBy = idle, free, 0
 	x.step(&n, i, Event{Kind: Drained}, 0, 0)
 	x.emit(&n, kDrained, i)
-	if p.slow == free && x.may(w, kSlowWork) {
+	if p.slow == free && x.may(kSlowWork) {
 		n := *w
 		n.c[i].slow = heldNow
 		x.emit(&n, kSlowWork, i)
@@ -1257,7 +1351,15 @@ func (x *sim) ofProcess(w *world, i int) {
 	if s.Phase == Stopped {
 		return
 	}
-	if x.may(w, kCrash) {
+	if x.open != 0 {
+		x.ofFaults(w, i, s)
+	}
+	x.ofEnds(w, i, s)
+}
+
+// ofFaults is what may go wrong with a running program, and what it may ask for.
+func (x *sim) ofFaults(w *world, i int, s *State) {
+	if x.may(kCrash) {
 		n := *w
 		x.orphan(&n, i)
 		q := n.c[i]
@@ -1270,7 +1372,7 @@ func (x *sim) ofProcess(w *world, i int) {
 		x.emit(&n, kCrash, i)
 	}
 	for m, k := range [...]kind{paused: kPause, suspended: kSuspend} {
-		if k != kStart && x.may(w, k) {
+		if k != kStart && x.may(k) {
 			n := *w
 			n.c[i].mode, n.c[i].modeFor = uint8(m), heldNow
 			x.emit(&n, k, i)
@@ -1294,18 +1396,22 @@ func (x *sim) ofProcess(w *world, i int) {
 		{kValidate, Validate, 0, 0, s.Phase == Holding},
 		{kClosed, Closed, 0, 0, s.Phase == Holding},
 	} {
-		if f.useful && x.may(w, f.k) {
+		if f.useful && x.may(f.k) {
 			n := *w
 			n.c[i].cut = n.c[i].cut || f.k == kConnDown
 			x.step(&n, i, Event{Kind: f.ev, Term: s.Grant.Term, Bars: f.bars}, 0, f.exit)
 			x.emit(&n, f.k, i)
 		}
 	}
-	if !w.c[i].cut && x.may(w, kCutOff) {
+	if !w.c[i].cut && x.may(kCutOff) {
 		n := *w
 		n.c[i].cut = true
 		x.emit(&n, kCutOff, i)
 	}
+}
+
+// ofEnds ends what went wrong.
+func (x *sim) ofEnds(w *world, i int, s *State) {
 	if w.c[i].cut {
 		n := *w
 		n.c[i].cut = false
@@ -1355,7 +1461,7 @@ func (x *sim) ofStragglers(w *world) {
 
 func (x *sim) ofOperator(w *world) {
 	at := &x.seens.all[w.reg]
-	if w.gone != 0 && x.may(w, kReturn) {
+	if w.gone != 0 && x.may(kReturn) {
 		n := *w
 		n.reg, n.gone = n.gone, 0
 		x.emit(&n, kReturn, 0)
@@ -1364,45 +1470,45 @@ func (x *sim) ofOperator(w *world) {
 		return
 	}
 	for _, k := range [...]kind{kVanish, kExpire} {
-		if x.may(w, k) {
+		if x.may(k) {
 			x.ofVanishing(w, k)
 		}
 	}
-	if at.Kind != Bare && x.may(w, kDelete) {
+	if at.Kind != Bare && x.may(kDelete) {
 		n := *w
-		x.put(&n, Bare, Record{})
+		x.put(&n, Bare, 0)
 		x.emit(&n, kDelete, 0)
 	}
-	if at.Kind != Garbled && x.may(w, kGarbage) {
+	if at.Kind != Garbled && x.may(kGarbage) {
 		n := *w
-		x.put(&n, Garbled, Record{})
+		x.put(&n, Garbled, 0)
 		x.emit(&n, kGarbage, 0)
 	}
-	if x.may(w, kForeign) {
+	if x.may(kForeign) {
 		n := *w
-		x.put(&n, Held, Record{ID: "x"})
+		x.put(&n, Held, uint16(x.recs.id(&Record{ID: "x"})))
 		x.emit(&n, kForeign, 0)
 	}
 	for e, k := range [...]kind{1: kStepDown, 2: kTransfer, 6: kTakeover} {
-		if k != kStart && at.Kind == Held && w.askExit == 0 && x.may(w, k) {
+		if k != kStart && at.Kind == Held && w.askExit == 0 && x.may(k) {
 			n := *w
-			n.askExit, n.askLeft, n.askTerm = uint8(e), 2, uint8(at.Rec.Term)
+			n.askExit, n.askLeft, n.askTerm = uint8(e), 2, uint16(at.Rec.Term)
 			if at.Rec.Term == 0 {
-				n.askTerm = uint8(at.Rev)
+				n.askTerm = uint16(at.Rev)
 			}
 			x.emit(&n, k, 0)
 		}
 	}
-	if x.may(w, kRollback) && w.prev != w.reg {
+	if x.may(kRollback) && w.prev != w.reg {
 		n := *w
-		n.reg, n.rev = n.prev, uint8(x.seens.all[n.prev].Rev)
+		n.reg, n.rev = n.prev, uint16(x.seens.all[n.prev].Rev)
 		x.publish(&n)
 		x.emit(&n, kRollback, 0)
 	}
-	if x.may(w, kRemade) {
+	if x.may(kRemade) {
 		x.ofRemade(w)
 	}
-	if x.may(w, kWipe) {
+	if x.may(kWipe) {
 		n := *w
 		n.reg, n.rev = x.seen(Seen{Kind: Absent}), 0
 		n.prev = n.reg
@@ -1483,11 +1589,13 @@ func (x *sim) ofTime(w *world) {
 		p.slow.advance()
 		p.watch.advance()
 		if p.mode == suspended {
-			p.lag += int16(x.clocks[i].at(int(n.tick)) - x.clocks[i].at(int(w.tick)))
+			p.lag += int16(x.ticks[i][n.tick] - x.ticks[i][w.tick])
 		}
 		if p.mode != crashed && p.mode != unborn {
-			s := x.states.all[p.state]
-			p.state = x.states.id(canon(s, x.now(&n, i)))
+			if now := x.now(&n, i); int64(x.facts[p.state].fades) <= now.Mono {
+				s := canon(x.states.all[p.state], now)
+				p.state = x.intern(&s)
+			}
 		}
 	}
 	for k := range n.offers {
@@ -1498,18 +1606,18 @@ func (x *sim) ofTime(w *world) {
 
 // narrate writes one line of a counterexample.
 func (x *sim) narrate(w *world, i int, ev Event, seen uint16, actions []Action) {
-	s := x.states.all[w.c[i].state]
+	s := &x.states.all[w.c[i].state]
 	now := x.now(w, i)
 	fmt.Fprintf(x.trace, "      %s@%d %v", x.machines[i].ID, now.Mono, ev.Kind)
 	switch ev.Kind {
 	case Sight, Read, Offered:
-		fmt.Fprintf(x.trace, " %v", x.seens.all[seen])
+		fmt.Fprintf(x.trace, " %v", &x.seens.all[seen])
 	case Written:
 		fmt.Fprintf(x.trace, " %v rev=%d", ev.Outcome, ev.Rev)
 	default:
 	}
 	fmt.Fprintf(x.trace, " ⇒ %v", s.Phase)
-	if x.mutant.leads(&s, now) {
+	if x.leads(w.c[i].state, now) {
 		fmt.Fprintf(x.trace, ", leads term %d until %d", s.Grant.Term, s.Grant.Trust.Mono)
 	}
 	if s.Phase == Watching {

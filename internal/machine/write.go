@@ -58,7 +58,7 @@ func (c *step) content() Record {
 // sayWhatEnded has a vacancy in place of a claim, which was given up before it
 // was known to be granted, name the term that it ends.
 func (c *step) sayWhatEnded(vacancy *Record) {
-	v, p := c.s.View, c.s.Grant.Prior
+	v, p := &c.s.View, c.s.Grant.Prior
 	switch {
 	case p.Reason != "" && c.theirs(v):
 		// It is the term before whose end everybody is to hear of.
@@ -107,7 +107,7 @@ func (c *step) written() {
 	case OK:
 		c.applied()
 	case Conflict:
-		if c.s.Phase == Releasing && c.ours(c.s.View) && c.s.View.Rev > w.Expected {
+		if c.s.Phase == Releasing && c.ours(&c.s.View) && c.s.View.Rev > w.Expected {
 			c.releaseAt(c.s.View.Rev) // of our own that was seen meanwhile; a read could show less
 			return
 		}
@@ -141,7 +141,7 @@ func (c *step) writtenDraining() {
 
 // readDraining takes in the answer to look while the work stops: whether our renewal was applied after all.
 func (c *step) readDraining() {
-	seen := c.ev.Seen
+	seen := &c.ev.Seen
 	if c.ev.Outcome != OK || seen.Rev <= c.s.View.Rev {
 		c.rest(c.m.Retry.after(int(c.s.Write.Tries), c.ev.Rand))
 		return
@@ -160,7 +160,7 @@ func (c *step) applied() {
 	case Renew:
 		c.renewed(c.ev.Rev, w.Sent)
 	default:
-		c.adopt(Seen{Kind: Vacant, Rev: c.ev.Rev, Rec: c.content()})
+		c.adopt(&Seen{Kind: Vacant, Rev: c.ev.Rev, Rec: c.content()})
 		c.depart()
 	}
 }
@@ -224,9 +224,9 @@ func (c *step) read() {
 		c.failed()
 		return
 	}
-	seen := c.ev.Seen
+	seen := &c.ev.Seen
 	switch {
-	case seen.same(c.s.View) && seen.Rev == w.Expected:
+	case seen.same(&c.s.View) && seen.Rev == w.Expected:
 		// The register stands as the write expects: whoever refused it lags behind, and a refusal that the
 		// register contradicts is no proof that the attempt will never be applied.
 		c.note(NoteStale)
@@ -252,7 +252,7 @@ func (c *step) read() {
 // replica that lags, or the store has lost writes. In the latter case revisions may come
 // again, and the write, repeated, could replace a stranger's record that has the
 // expected one by chance. So it is not sent again before a read shows our own.
-func (c *step) readStale(seen Seen) {
+func (c *step) readStale(seen *Seen) {
 	w := &c.s.Write
 	c.note(NoteStale)
 	w.Stale = min(w.Stale+1, 250)
