@@ -205,10 +205,14 @@ func (s *Seen) String() string {
 	case Held:
 		return fmt.Sprintf("held@%d by %s (%s renewal %d)", s.Rev, s.Rec.ID, s.Rec.Token, s.Rec.Renewal)
 	case Vacant:
+		text := fmt.Sprintf("vacant@%d after %s", s.Rev, s.Rec.Token)
 		if s.Rec.Successor != "" {
-			return fmt.Sprintf("vacant@%d after %s for %s", s.Rev, s.Rec.Token, s.Rec.Successor)
+			text += " for " + s.Rec.Successor
 		}
-		return fmt.Sprintf("vacant@%d after %s", s.Rev, s.Rec.Token)
+		if s.Rec.Settled {
+			text += ", settled"
+		}
+		return text
 	default:
 		return fmt.Sprintf("%v@%d", s.Kind, s.Rev)
 	}

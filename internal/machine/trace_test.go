@@ -24,6 +24,7 @@ var update = flag.Bool("update", false, "rewrite the golden traces in testdata")
 //	group a b c [ttl=3s] [cool-down] [grace=1s]   who there is; all start and see the register
 //	      [ranked] [backoff=1s]                   each is preferred to those named after it; campaigns back off
 //	      [offers]                                records are offered, to the first that is there; an offer has 50 ms
+//	      [expires]                               the store drops records, and never brings an older one back
 //	scene a b c [...]                             the same, told from when a leads
 //	run 2s            ordinary life until 2 s: no latency, timers in time
 //	crash a           restart a
@@ -172,6 +173,8 @@ func (st *stage) group(names []string) {
 			m.Heartbeat = m.TTL / 3
 		case "cool-down":
 			m.CoolDown = true
+		case "expires":
+			m.Expires = true
 		case "grace":
 			m.DisconnectGrace = st.duration(value)
 		case "ranked":
@@ -416,7 +419,8 @@ func (st *stage) offer(p *player, a Action) bool {
 	for _, o := range st.players {
 		if o != p && !o.dead && !o.cut && o.s.Phase != Stopped {
 			st.say("store", "%s's record is offered to %s", p.id, o.id)
-			st.tell(o, Event{Kind: Offered, Seen: Seen{Kind: Vacant, Rec: Record{Token: a.Rec.Token, Reason: a.Rec.Reason}}})
+			said := Seen{Kind: Vacant, Rev: a.Expected, Rec: Record{Token: a.Rec.Token, Reason: a.Rec.Reason, Settled: a.Rec.Settled}}
+			st.tell(o, Event{Kind: Offered, Seen: said})
 			return true
 		}
 	}
