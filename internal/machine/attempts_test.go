@@ -5,11 +5,12 @@ import (
 	"time"
 )
 
-// An answer is told from others by the number of its call alone, so no two calls have the same.
+// An answer is told from others by the number of its call alone, so no two
+// calls have the same.
 func TestNoTwoCallsHaveOneNumber(t *testing.T) {
 	m := unitMachine("a")
 	m.TTL, m.MaxTTL = 2000, 2000
-	p := reigning(m)
+	p := elected(m)
 	p.step(Event{Kind: Validate})
 	for range 4 {
 		p.answer(Event{Kind: Written, Outcome: Conflict})
@@ -33,7 +34,8 @@ func TestNoTwoCallsHaveOneNumber(t *testing.T) {
 	}
 }
 
-// The trip that a lost race is measured by is from the claim to the news of who won.
+// The trip that a lost race is measured by is from the claim to the news of who
+// won.
 func TestALostRaceTellsTheTripOfAClaim(t *testing.T) {
 	p := &play{m: unitMachine("a"), now: Instant{Mono: 1000, Wall: 1000}}
 	p.step(Event{Kind: Start})
@@ -45,7 +47,8 @@ func TestALostRaceTellsTheTripOfAClaim(t *testing.T) {
 	}
 }
 
-// A claim says whether its candidate had seen a holder before: those who start together go by that.
+// A claim says whether its candidate had seen a holder before: those who start
+// together go by that.
 func TestAClaimSaysThatItIsAStart(t *testing.T) {
 	held := Seen{Kind: Held, Rev: 3, Rec: Record{ID: "b", Token: "b1", TTL: 20}}
 	vacancy := Seen{Kind: Vacant, Rev: 4, Rec: Record{Token: "b1"}}
@@ -70,11 +73,12 @@ func TestAClaimSaysThatItIsAStart(t *testing.T) {
 	}
 }
 
-// A renewal is given up after so many attempts, and with it the term; a claim goes on after a long rest.
+// A renewal is given up after so many attempts, and with it the term; a claim
+// goes on after a long backoff.
 func TestAttemptsAreCountedToTheirBound(t *testing.T) {
 	m := unitMachine("a")
 	m.Retry = Retry{MaxAttempts: 2, Initial: 1, Max: 5, Multiplier: 1}
-	leader := reigning(m)
+	leader := elected(m)
 	leader.step(Event{Kind: Validate})
 	leader.answer(Event{Kind: Written, Outcome: Transient})
 	if leader.s.Phase != Holding || leader.s.Write.Stage != Resting {
@@ -100,9 +104,10 @@ func TestAttemptsAreCountedToTheirBound(t *testing.T) {
 	}
 }
 
-// A read that does not answer counts as an attempt, since it, too, shows that the store does not serve.
+// A read that does not answer counts as an attempt, since it, too, shows that
+// the store does not serve.
 func TestReadsThatFailAreAttempts(t *testing.T) {
-	p := reigning(unitMachine("a"))
+	p := elected(unitMachine("a"))
 	p.m.Retry = Retry{MaxAttempts: 2, Initial: 1, Max: 5, Multiplier: 1}
 	p.step(Event{Kind: Validate})
 	p.answer(Event{Kind: Written, Outcome: Conflict})
@@ -112,7 +117,8 @@ func TestReadsThatFailAreAttempts(t *testing.T) {
 	}
 }
 
-// Nobody who stops waits for a release that can not be written. Otherwise it is tried again.
+// Nobody who stops waits for a release that can not be written. Otherwise it is
+// tried again.
 func TestAReleaseIsGivenUpByWhoStopsAndIsRefusedForGood(t *testing.T) {
 	for name, c := range map[string]struct {
 		leave   Event
@@ -125,7 +131,7 @@ func TestAReleaseIsGivenUpByWhoStopsAndIsRefusedForGood(t *testing.T) {
 		"resigns, for a while": {Event{Kind: Leave, Exit: Exit{Reason: ReasonResigned}}, Transient, Releasing},
 	} {
 		t.Run(name, func(t *testing.T) {
-			p := reigning(unitMachine("a"))
+			p := elected(unitMachine("a"))
 			p.step(c.leave)
 			p.step(Event{Kind: Drained})
 			p.answer(Event{Kind: Written, Outcome: c.outcome})
@@ -136,12 +142,13 @@ func TestAReleaseIsGivenUpByWhoStopsAndIsRefusedForGood(t *testing.T) {
 	}
 }
 
-// While the work stops, a read that shows the register as it was proves nothing about a renewal that may still be
-// under way: the record is kept, and the question asked again.
+// While the work stops, a read that shows the register as it was proves nothing
+// about a renewal that may still be under way: the record is kept, and the
+// question asked again.
 func TestAReadOfWhatIsKnownEndsNoKeeping(t *testing.T) {
 	m := unitMachine("a")
 	m.TTL, m.MaxTTL, m.DrainBudget = 200, 200, 1000
-	p := reigning(m)
+	p := elected(m)
 	p.step(Event{Kind: Validate})
 	p.step(Event{Kind: Leave, Exit: Exit{Reason: ReasonResigned}})
 	p.answer(Event{Kind: Written, Outcome: Unknown})

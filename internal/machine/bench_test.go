@@ -11,7 +11,7 @@ type scene struct {
 }
 
 func scenes() []scene {
-	leader, waiting := reigning(unitMachine("a")), reigning(unitMachine("a"))
+	leader, waiting := elected(unitMachine("a")), elected(unitMachine("a"))
 	waiting.step(Event{Kind: Validate})
 	follower := &play{m: unitMachine("a")}
 	follower.step(Event{Kind: Start})
@@ -40,8 +40,8 @@ func BenchmarkStep(b *testing.B) {
 	}
 }
 
-// BenchmarkStepOnANewStack is what a step costs a goroutine whose stack is small,
-// as those of elections are that mostly wait.
+// BenchmarkStepOnANewStack is what a step costs a goroutine whose stack is
+// small, as those of elections are that mostly wait.
 func BenchmarkStepOnANewStack(b *testing.B) {
 	m, c := unitMachine("a"), scenes()[2]
 	done := make(chan struct{})

@@ -14,16 +14,20 @@ func (c *step) claimIfDue() {
 // proves that nobody led in between.
 func (c *step) claim(why Reason, prior Prior, settled bool) {
 	c.s.Phase, c.s.Reason = Claiming, why
-	// A claim has a token of its own, so that no earlier claim is mistaken for it.
+	// A claim has a token of its own, so that no earlier claim is mistaken for
+	// it.
 	c.s.Grant = Grant{Token: c.ev.Token, Nonce: c.ev.Nonce, Prior: prior, Settled: settled && c.m.Expires}
 	c.begin(Acquire, c.s.View.Rev)
 }
 
-// offered takes in that a claim is over: its holder's window has closed and its work has stopped, for good, and it asks nobody but
-// us to go on. That stays true however late it is heard, and however often. So if the register, as it was seen, still
-// holds that claim, nobody leads, and the compare-and-swap tells whether it still did.
+// offered takes in that a claim is over: its holder's window has closed, its
+// work has stopped for good, and it asks nobody but us to go on. That stays
+// true however late it is heard, and however often. So if the register, as
+// observed, still holds that claim, nobody leads. The compare-and-swap then
+// finds out whether it still did.
 //
-// Who is to let others go first leaves it: the vacancy follows, in which all can read that nobody leads.
+// A candidate that lets others go first ignores the offer. The vacancy follows,
+// and says to all that nobody leads.
 func (c *step) offered() {
 	over := &c.ev.Seen.Rec
 	switch {
@@ -51,15 +55,16 @@ func (c *step) claimReason() Reason {
 	}
 }
 
-// resolveClaim ends a claim when the register is seen past the revision that the
-// claim expects: now it is either in the register or never will be.
+// resolveClaim ends a claim when the register is observed past the revision
+// that the claim expects: it is either there by now, or never will be.
 func (c *step) resolveClaim(seen *Seen) {
 	if c.ours(seen) {
 		if c.s.Write.Maybe {
 			c.note(NoteResolved)
 		}
-		// The first attempt may be the one that was applied, so the lease counts from
-		// there. Counting from now would be trust that nobody granted.
+		// The first attempt may be the one that was applied, so the lease
+		// counts from there. Counting from now would be trust that nobody
+		// granted.
 		c.granted(seen.Rev, c.s.Write.First)
 		return
 	}
@@ -79,8 +84,9 @@ func (c *step) backToWatching(seen *Seen) {
 
 func (c *step) ours(seen *Seen) bool { return c.s.ours(seen) }
 
-// succeeded tells whether seen shows that another has led since this candidate did: it leads, or it has left
-// again, which is all there is to see of one that left at once.
+// succeeded reports whether seen shows that another has led since this
+// candidate did. Either it leads, or it has left again: of one that left at
+// once, that is all there is to see.
 func (c *step) succeeded(seen *Seen) bool {
 	left := seen.Kind == Vacant && seen.Rec.Token != c.s.Grant.Token && c.s.Grant.Token != ""
 	return c.theirs(seen) || left
@@ -99,7 +105,8 @@ func (c *step) granted(rev uint64, sent Instant) {
 		return
 	}
 	if x := c.s.barExit(); x.Reason != "" {
-		// Since the claim left. Standing back is what Bar does to a holder.
+		// It was barred after the claim left. Standing back is what Bar does to
+		// a holder.
 		c.leave(x)
 		return
 	}
@@ -107,13 +114,14 @@ func (c *step) granted(rev uint64, sent Instant) {
 		c.s.Grant.PromoteAt = c.now.Mono + int64(c.m.wait(ttl))
 	}
 	if c.doubts() {
-		// Perhaps by a longer lease than that of any record seen since.
+		// The lost lease may be longer than that of any record observed since.
 		c.s.Grant.PromoteAt = max(c.s.Grant.PromoteAt, c.s.DoubtUntil)
 	}
 }
 
-// extend takes in that our record stands at rev, by a write that left at sent. The
-// lease is counted from the latter (river's leadership package anchors its trust the same way).
+// extend takes in that our record stands at rev, by a write that left at sent.
+// The lease counts from the latter. River's leadership package anchors its
+// trust the same way.
 func (c *step) extend(rev uint64, sent Instant) {
 	c.s.Grant.Rev, c.s.Grant.Sent = rev, sent
 	c.s.Grant.Trust = sent.Add(c.m.trust(c.m.TTL))

@@ -5,8 +5,8 @@ import (
 	"time"
 )
 
-// Found by the explorer: the claim was under way when the program became unfit, and
-// its answer promoted it.
+// Found by the explorer: the claim was under way when the program became unfit,
+// and its answer promoted it.
 func TestUnfitWhileClaimingIsNotPromoted(t *testing.T) {
 	m := unitMachine("a")
 	s, _ := m.Step(State{}, Event{Kind: Start}, Instant{})
@@ -21,7 +21,8 @@ func TestUnfitWhileClaimingIsNotPromoted(t *testing.T) {
 	}
 }
 
-// Of several bars the one that still stands says why a claim that was under way is given back, and who asked for it.
+// Of several bars the one that still stands says why a claim that was under way
+// is given back, and who asked for it.
 func TestALateGrantIsLeftForTheBarThatStillStands(t *testing.T) {
 	unfit := Event{Kind: Bar, Bars: Unhealthy, Exit: Exit{Reason: ReasonUnhealthy}}
 	pause := Event{Kind: Bar, Bars: Paused, Exit: Exit{Reason: ReasonPaused, By: "operator"}}
@@ -53,8 +54,9 @@ func TestALateGrantIsLeftForTheBarThatStillStands(t *testing.T) {
 	}
 }
 
-// Found by the simulation: a claim was refused by a server that lagged behind, a second copy of it was stored, and
-// the lease was counted from the claim's repetition, after its challengers had seen it.
+// Found by the simulation: a claim was refused by a server that lagged behind,
+// a second copy of it was stored, and the lease was counted from the claim's
+// repetition, after its challengers had seen it.
 func TestRefusalThatTheRegisterContradictsIsNoProof(t *testing.T) {
 	m := unitMachine("a")
 	old := Seen{Kind: Bare, Rev: 1}

@@ -13,8 +13,9 @@ type Machine struct { //nolint:recvcheck // Template is also asked of a machine 
 	Heartbeat time.Duration
 	// MaxTTL bounds the lease length that is believed of anybody's record.
 	MaxTTL time.Duration
-	// ForeignTTL is the lease length that is believed of what no candidate wrote:
-	// garbage, and records that state none. A shorter one than TTL counts as TTL.
+	// ForeignTTL is the lease length that is believed of what no candidate
+	// wrote: garbage, and records that state none. A shorter one than TTL
+	// counts as TTL.
 	ForeignTTL time.Duration
 	// Drift is how far the rate of a clock may be off, as a fraction.
 	Drift float64
@@ -35,18 +36,21 @@ type Machine struct { //nolint:recvcheck // Template is also asked of a machine 
 	Retry Retry
 	// Priority is written into the records.
 	Priority int
-	// Yield is how long the candidate waits at a vacancy for each of those that it lets go first.
+	// Yield is how long the candidate waits at a vacancy for each of those that
+	// it lets go first.
 	Yield time.Duration
 	// Splay bounds a random delay before the first claim.
 	Splay time.Duration
-	// Offers: the store brings offers of a record to one of those who wait for it.
+	// Offers: the store brings offers of a record to one of those who wait for
+	// it.
 	Offers bool
-	// Backoff slows down the campaigns of those who did not lead last: a delay of Backoff, doubled with each
-	// term of others up to MaxBackoff.
+	// Backoff slows down the campaigns of those who did not lead last: a delay
+	// of Backoff, doubled with each term of others up to MaxBackoff.
 	Backoff, MaxBackoff time.Duration
 }
 
-// Retry paces repetitions: Initial × Multiplier^n up to Max, each varied by ±Jitter.
+// Retry paces repetitions: Initial × Multiplier^n up to Max, each varied by
+// ±Jitter.
 type Retry struct {
 	// MaxAttempts bounds the attempts of one write in a row; 0 means no bound.
 	MaxAttempts  int
@@ -55,7 +59,7 @@ type Retry struct {
 	Jitter       float64
 }
 
-// after returns the rest after the nth failed attempt (from 1) in a row.
+// after returns the backoff after the nth failed attempt (from 1) in a row.
 func (r Retry) after(n int, rand uint64) time.Duration {
 	d := float64(r.Initial)
 	for i := 1; i < n && d < float64(r.Max); i++ {
@@ -75,8 +79,8 @@ func (m *Machine) wait(ttl time.Duration) time.Duration { return Wait(ttl, m.Dri
 
 // believed is the lease length that a candidate's record is credited with.
 // Believing less than an honest leader's TTL would be unsafe, and believing any
-// number would let one hostile record block the group: hence one bound, the same
-// for everyone.
+// number would let one hostile record block the group: hence one bound, the
+// same for everyone.
 func (m *Machine) believed(ttl time.Duration) time.Duration {
 	if ttl > m.MaxTTL {
 		return m.MaxTTL

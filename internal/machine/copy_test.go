@@ -5,8 +5,9 @@ import (
 	"testing"
 )
 
-// A twins is a small world of its own: one candidate, and a copy of its whole machine
-// with its memory. It has one register, and every order of what can happen.
+// A twins is a small world of its own: one candidate, and a copy of its whole
+// machine with its memory. It has one register, and every order of what can
+// happen.
 type twins struct {
 	m    Machine
 	s    [2]State
@@ -142,11 +143,11 @@ func (w *twins) explore(steps int) (worlds int, err error) {
 	return len(seen), nil
 }
 
-// copied are the worlds right after the copy of a leader, and of a candidate that
-// has seen a vacancy and may not claim it yet.
+// copied are the worlds right after the copy of a leader, and of a candidate
+// that has seen a vacancy and may not claim it yet.
 func copied() map[string]twins {
 	m := unitMachine("a")
-	leading := reigning(m)
+	leading := elected(m)
 	led := twins{m: m, s: [2]State{leading.s, leading.s}, now: leading.now, reg: leading.s.View, nonce: 100}
 	p := &play{m: m}
 	p.step(Event{Kind: Start})
@@ -155,8 +156,9 @@ func copied() map[string]twins {
 	return map[string]twins{"a leader": led, "a candidate": vacant}
 }
 
-// A copy of the whole machine has its token. What one of the two has written the other
-// knows not to be its own, whatever was lost of either's writes, and gives way.
+// A copy of the whole machine has its token. What one of the two has written
+// the other knows not to be its own, whatever was lost of either's writes, and
+// gives way.
 func TestACopyGivesWayToItsTwin(t *testing.T) {
 	steps := map[string]int{"a leader": 14, "a candidate": 9}
 	for name, w := range copied() {
@@ -168,9 +170,10 @@ func TestACopyGivesWayToItsTwin(t *testing.T) {
 	}
 }
 
-// Where the copy draws the same numbers, of two that renew at once each finds what the
-// other wrote where its own renewal should stand, and cannot know better
-// (docs/protocol.md, Limits). A fenced resource cannot either: the term is one.
+// Where the copy draws the same numbers, of two that renew at once each finds
+// what the other wrote where its own renewal should stand, and cannot know
+// better (docs/protocol.md, Limits). A fenced resource cannot either: the term
+// is one.
 func TestHoleACopyThatDrawsTheSameNumbersTakesItsTwinsRenewalForItsOwn(t *testing.T) {
 	for name, w := range copied() {
 		w.blind = true

@@ -43,7 +43,8 @@ func TestAGrantDuringALongDisconnectionIsNotPromoted(t *testing.T) {
 	}
 }
 
-// The grace is over before the cool-down is: the grant ends without a promotion.
+// The grace is over before the cool-down is: the grant ends without a
+// promotion.
 func TestTheGraceEndsBeforeACoolDownPromotes(t *testing.T) {
 	p := disconnecting()
 	p.m.CoolDown = true
@@ -59,7 +60,8 @@ func TestTheGraceEndsBeforeACoolDownPromotes(t *testing.T) {
 }
 
 // A candidate that could not keep what it won does not campaign. Otherwise it
-// claims, leaves, writes a vacancy, and claims again as fast as the store answers.
+// claims, leaves, writes a vacancy, and claims again as fast as the store
+// answers.
 func TestNobodyClaimsWithoutAConnectionIfAGraceIsSet(t *testing.T) {
 	for _, c := range []struct {
 		name string
@@ -91,7 +93,8 @@ func TestNobodyClaimsWithoutAConnectionIfAGraceIsSet(t *testing.T) {
 }
 
 // Without a grace the trust window alone decides, and so does the
-// compare-and-swap: a store may answer although it says that it is disconnected.
+// compare-and-swap: a store may answer although it says that it is
+// disconnected.
 func TestWithoutAGraceALostConnectionKeepsNobodyFromClaiming(t *testing.T) {
 	p := disconnecting()
 	p.m.DisconnectGrace = 0
@@ -103,7 +106,8 @@ func TestWithoutAGraceALostConnectionKeepsNobodyFromClaiming(t *testing.T) {
 }
 
 // A connection that flaps may be reported lost again and again. The grace
-// counts from the first report, or a leader without a connection keeps its term.
+// counts from the first report, or a leader without a connection keeps its
+// term.
 func TestARepeatedDisconnectionDoesNotRestartTheGrace(t *testing.T) {
 	p := disconnecting()
 	p.step(Event{Kind: Sight, Seen: Seen{Kind: Vacant, Rev: 5, Rec: Record{Token: "b1"}}, Token: "a1"})
@@ -121,7 +125,7 @@ func TestARepeatedDisconnectionDoesNotRestartTheGrace(t *testing.T) {
 func TestAWriteThatIsGivenUpIsNotUnderWay(t *testing.T) {
 	m := unitMachine("a")
 	m.Retry.MaxAttempts = 1
-	p := reigning(m)
+	p := elected(m)
 	p.step(Event{Kind: Validate})
 	p.answer(Event{Kind: Written, Outcome: Transient})
 	if p.s.Phase != Draining || p.s.Write != (Write{}) {

@@ -11,8 +11,9 @@ func doubting() *play {
 	return p
 }
 
-// A vacancy lets others lead at once, also those that came after the loss and know nothing of the leader
-// whose record is gone. Who knows does not write one.
+// A vacancy lets others lead at once, also those that came after the loss and
+// know nothing of the leader whose record is gone. Who knows does not write
+// one.
 func TestNoVacancyIsWrittenInDoubt(t *testing.T) {
 	p := doubting()
 	p.answer(Event{Kind: Written, Rev: 1})

@@ -2,12 +2,12 @@ package machine
 
 import "testing"
 
-// A renewal whose acknowledgement was lost is met by its own repetition. That is no reason to let the record run
-// out beside work that has not stopped yet.
+// A renewal whose acknowledgement was lost is met by its own repetition. That
+// is no reason to let the record run out beside work that has not stopped yet.
 func TestARecordIsKeptWhileTheWorkStopsThoughAnAcknowledgementWasLost(t *testing.T) {
 	m := unitMachine("a")
 	m.TTL, m.MaxTTL, m.DrainBudget = 200, 200, 1000
-	p := reigning(m)
+	p := elected(m)
 	p.step(Event{Kind: Asked, Term: 5, Exit: Exit{Reason: ReasonResigned}})
 	for p.s.Write.Stage != Flying {
 		p.step(Event{Kind: Tick})
@@ -37,7 +37,7 @@ func TestARecordIsKeptWhileTheWorkStopsThoughAnAcknowledgementWasLost(t *testing
 func TestARecordIsNotKeptAgainstASuccessor(t *testing.T) {
 	m := unitMachine("a")
 	m.TTL, m.MaxTTL, m.DrainBudget = 200, 200, 1000
-	p := reigning(m)
+	p := elected(m)
 	p.step(Event{Kind: Asked, Term: 5, Exit: Exit{Reason: ReasonResigned}})
 	for range 2 {
 		for p.s.Write.Stage != Flying {

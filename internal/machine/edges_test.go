@@ -6,9 +6,10 @@ import (
 	"time"
 )
 
-// A leader without a grace period keeps its term without a connection for as long as its window is open.
+// A leader without a grace period keeps its term without a connection for as
+// long as its window is open.
 func TestWithoutAGraceALostConnectionEndsNothing(t *testing.T) {
-	p := reigning(unitMachine("a"))
+	p := elected(unitMachine("a"))
 	p.step(Event{Kind: ConnDown})
 	p.step(Event{Kind: Tick})
 	if !p.s.Leading(p.now) {
@@ -27,9 +28,10 @@ func TestRestsVaryByTheJitter(t *testing.T) {
 	}
 }
 
-// Another's record is not taken for our renewal because it has been renewed as often.
+// Another's record is not taken for our renewal because it has been renewed as
+// often.
 func TestAStrangersRenewalIsNotOurs(t *testing.T) {
-	p := reigning(unitMachine("a"))
+	p := elected(unitMachine("a"))
 	p.step(Event{Kind: Validate})
 	p.step(Event{Kind: Sight, Seen: Seen{Kind: Held, Rev: 6, Rec: Record{ID: "x", Token: "x1", TTL: 20, Term: 6, Renewal: 1}}})
 	if p.s.Phase != Draining || p.s.Exit.Reason != ReasonSuperseded || p.s.Exit.By != "x" {
@@ -39,7 +41,7 @@ func TestAStrangersRenewalIsNotOurs(t *testing.T) {
 
 // A window that closed ends the term that it belonged to, and no later one.
 func TestTheEndOfAnotherTermsWindowEndsNothing(t *testing.T) {
-	p := reigning(unitMachine("a"))
+	p := elected(unitMachine("a"))
 	p.step(Event{Kind: Closed, Term: 4})
 	if !p.s.Leading(p.now) {
 		t.Errorf("after the end of term 4 the leader of term 5 is %v", p.s.Phase)
@@ -50,9 +52,10 @@ func TestTheEndOfAnotherTermsWindowEndsNothing(t *testing.T) {
 	}
 }
 
-// Who has stopped still tells when its work has ended, for that may be waited for.
+// Who has stopped still tells when its work has ended, for that may be waited
+// for.
 func TestTheStoppedTellWhenTheirWorkHasEnded(t *testing.T) {
-	p := reigning(unitMachine("a"))
+	p := elected(unitMachine("a"))
 	p.step(Event{Kind: StopLeave})
 	p.now.Mono = p.s.DrainBy
 	p.step(Event{Kind: Tick})
@@ -78,9 +81,10 @@ func TestARepeatedSightDoesNotEndAClaim(t *testing.T) {
 	}
 }
 
-// Where revisions come again, another's record may have the revision of our own.
+// Where revisions come again, another's record may have the revision of our
+// own.
 func TestAStrangersRecordAtOurRevisionEndsTheTerm(t *testing.T) {
-	p := reigning(unitMachine("a"))
+	p := elected(unitMachine("a"))
 	p.step(Event{Kind: Sight, Seen: Seen{Kind: Held, Rev: 5, Rec: Record{ID: "x", Token: "x1", TTL: 20}}})
 	if p.s.Phase != Draining || p.s.Exit.Reason != ReasonSuperseded {
 		t.Errorf("whose record was replaced is %v by %v", p.s.Phase, p.s.Exit.Reason)
@@ -99,9 +103,10 @@ func TestAnotherRecordAtTheSameRevisionIsALoss(t *testing.T) {
 	}
 }
 
-// What was seen while the window was open may be vacated later, also if it is seen once more then.
+// What was seen while the window was open may be vacated later, also if it is
+// seen once more then.
 func TestADeletionSeenInTimeMayBeVacatedLater(t *testing.T) {
-	p := reigning(unitMachine("a"))
+	p := elected(unitMachine("a"))
 	p.m.DrainBudget = 100
 	deletion := Seen{Kind: Bare, Rev: 6}
 	p.step(Event{Kind: Sight, Seen: deletion})
@@ -113,7 +118,8 @@ func TestADeletionSeenInTimeMayBeVacatedLater(t *testing.T) {
 	}
 }
 
-// A record is kept while the work stops, until somebody who asked for the stop has waited long enough and asks again.
+// A record is kept while the work stops, until somebody who asked for the stop
+// has waited long enough and asks again.
 func TestARecordIsKeptUntilTheStopIsAskedForAgain(t *testing.T) {
 	for name, c := range map[string]struct {
 		stops []EventKind
@@ -125,7 +131,7 @@ func TestARecordIsKeptUntilTheStopIsAskedForAgain(t *testing.T) {
 		"release, then leave": {[]EventKind{StopRelease, StopLeave}, false},
 	} {
 		t.Run(name, func(t *testing.T) {
-			p := reigning(unitMachine("a"))
+			p := elected(unitMachine("a"))
 			p.m.DrainBudget = 100
 			p.step(Event{Kind: Leave, Exit: Exit{Reason: ReasonResigned}})
 			for _, stop := range c.stops {
@@ -138,7 +144,8 @@ func TestARecordIsKeptUntilTheStopIsAskedForAgain(t *testing.T) {
 	}
 }
 
-// A group that is resumed is challenged after the windows of those who go first and of the herd.
+// A group that is resumed is challenged after the windows of those who go first
+// and of the herd.
 func TestAResumedGroupIsClaimedInOrder(t *testing.T) {
 	m := unitMachine("a")
 	m.TTL, m.MaxTTL, m.Yield = time.Second, time.Second, 30*time.Millisecond
@@ -154,7 +161,8 @@ func TestAResumedGroupIsClaimedInOrder(t *testing.T) {
 	}
 }
 
-// A start that another won counts as contention for who starts too, and for nobody else.
+// A start that another won counts as contention for who starts too, and for
+// nobody else.
 func TestAStartCountsForThoseWhoStart(t *testing.T) {
 	won := Seen{Kind: Held, Rev: 5, Rec: Record{ID: "b", Token: "b1", TTL: 20, Start: true}}
 	later := Seen{Kind: Held, Rev: 4, Rec: Record{ID: "c", Token: "c1", TTL: 20}}
@@ -186,7 +194,7 @@ func TestAStartCountsForThoseWhoStart(t *testing.T) {
 
 // The answer to a renewal says nothing of what has replaced it since.
 func TestALateAnswerDoesNotBringOurRecordBack(t *testing.T) {
-	p := reigning(unitMachine("a"))
+	p := elected(unitMachine("a"))
 	p.step(Event{Kind: Validate})
 	op := p.s.Write.Op
 	p.step(Event{Kind: Sight, Seen: Seen{Kind: Held, Rev: 7, Rec: Record{ID: "x", Token: "x1", TTL: 20}}})
@@ -196,7 +204,8 @@ func TestALateAnswerDoesNotBringOurRecordBack(t *testing.T) {
 	}
 }
 
-// losing lets the release be refused and reads show an older register until it is believed.
+// losing lets the release be refused and reads show an older register until it
+// is believed.
 func (p *play) losing() {
 	p.answer(Event{Kind: Written, Outcome: Conflict})
 	for p.s.Phase == Releasing {
@@ -206,9 +215,10 @@ func (p *play) losing() {
 	}
 }
 
-// While its window is open nobody else can have led by what was lost with a holder's own record.
+// While its window is open nobody else can have led by what was lost with a
+// holder's own record.
 func TestALostRecordOfOnesOwnIsNoReasonToDoubt(t *testing.T) {
-	p := reigning(unitMachine("a"))
+	p := elected(unitMachine("a"))
 	p.m.Retry = Retry{}
 	p.step(Event{Kind: Leave, Exit: Exit{Reason: ReasonResigned}})
 	p.step(Event{Kind: Drained})
@@ -220,7 +230,7 @@ func TestALostRecordOfOnesOwnIsNoReasonToDoubt(t *testing.T) {
 
 // By what replaced it somebody may have.
 func TestALostMarkerOverOnesOwnRecordIsDoubted(t *testing.T) {
-	p := reigning(unitMachine("a"))
+	p := elected(unitMachine("a"))
 	p.m.Retry = Retry{}
 	p.step(Event{Kind: Sight, Seen: Seen{Kind: Bare, Rev: 6}})
 	p.step(Event{Kind: Drained})
@@ -230,9 +240,10 @@ func TestALostMarkerOverOnesOwnRecordIsDoubted(t *testing.T) {
 	}
 }
 
-// An acknowledgement that comes while the work stops goes on keeping the record.
+// An acknowledgement that comes while the work stops goes on keeping the
+// record.
 func TestAnAcknowledgementWhileTheWorkStopsKeepsTheRecord(t *testing.T) {
-	p := reigning(unitMachine("a"))
+	p := elected(unitMachine("a"))
 	p.step(Event{Kind: Validate})
 	p.step(Event{Kind: Leave, Exit: Exit{Reason: ReasonResigned}})
 	p.answer(Event{Kind: Written, Rev: 6})
@@ -241,11 +252,11 @@ func TestAnAcknowledgementWhileTheWorkStopsKeepsTheRecord(t *testing.T) {
 	}
 }
 
-// A read that shows another's record at the revision which a write expects ends what the write was for: revisions
-// come again.
+// A read that shows another's record at the revision which a write expects ends
+// what the write was for: revisions come again.
 func TestAnothersRecordAtTheExpectedRevisionEndsTheWrite(t *testing.T) {
 	other := Record{ID: "x", Token: "x1", TTL: 20}
-	leader := reigning(unitMachine("a"))
+	leader := elected(unitMachine("a"))
 	leader.step(Event{Kind: Validate})
 	leader.answer(Event{Kind: Written, Outcome: Conflict})
 	leader.answer(Event{Kind: Read, Seen: Seen{Kind: Held, Rev: 5, Rec: other}})
@@ -262,7 +273,8 @@ func TestAnothersRecordAtTheExpectedRevisionEndsTheWrite(t *testing.T) {
 	}
 }
 
-// However many there are to be let go first, they cost half a lease at the most.
+// However many there are to be let go first, they cost half a lease at the
+// most.
 func TestThoseWhoGoFirstCostHalfALease(t *testing.T) {
 	m := unitMachine("a")
 	m.Yield = 2
@@ -274,10 +286,11 @@ func TestThoseWhoGoFirstCostHalfALease(t *testing.T) {
 	}
 }
 
-// One replica that lags ends no term, and three reads in a row that show the same no claim is waited for any longer.
+// One replica that lags ends no term, and three reads in a row that show the
+// same no claim is waited for any longer.
 func TestOldReadsAreBelievedAtTheThird(t *testing.T) {
 	old := Seen{Kind: Vacant, Rev: 3, Rec: Record{Token: "b0"}}
-	leader := reigning(unitMachine("a"))
+	leader := elected(unitMachine("a"))
 	leader.step(Event{Kind: Validate})
 	leader.answer(Event{Kind: Written, Outcome: Conflict})
 	leader.answer(Event{Kind: Read, Seen: old})
@@ -293,7 +306,7 @@ func TestOldReadsAreBelievedAtTheThird(t *testing.T) {
 	p.answer(Event{Kind: Written, Outcome: Conflict})
 	reads := 0
 	for ; p.s.Write.Expected == 4 && reads < 10; reads++ {
-		p.step(Event{Kind: Tick}) // the rest is over
+		p.step(Event{Kind: Tick}) // the backoff is over
 		p.answer(Event{Kind: Read, Seen: old})
 	}
 	if reads != staleReads {
@@ -301,9 +314,10 @@ func TestOldReadsAreBelievedAtTheThird(t *testing.T) {
 	}
 }
 
-// A renewal that is refused while the work stops, and cannot have been applied, shows that the record is another's.
+// A renewal that is refused while the work stops, and cannot have been applied,
+// shows that the record is another's.
 func TestARefusedRenewalEndsTheKeepingOfTheRecord(t *testing.T) {
-	p := reigning(unitMachine("a"))
+	p := elected(unitMachine("a"))
 	p.m.DrainBudget = 100
 	p.step(Event{Kind: Validate})
 	p.step(Event{Kind: Leave, Exit: Exit{Reason: ReasonResigned}})
@@ -313,7 +327,8 @@ func TestARefusedRenewalEndsTheKeepingOfTheRecord(t *testing.T) {
 	}
 }
 
-// What is random in a delay is added to what a rule asks for, and never taken from it.
+// What is random in a delay is added to what a rule asks for, and never taken
+// from it.
 func TestRandomDelaysNeverShortenAWait(t *testing.T) {
 	const trip = time.Second
 	m := unitMachine("a")
@@ -354,7 +369,8 @@ func TestRandomDelaysNeverShortenAWait(t *testing.T) {
 	}
 }
 
-// The number of a term is the revision of its claim, which the claim's own record can not know yet.
+// The number of a term is the revision of its claim, which the claim's own
+// record can not know yet.
 func TestTheTermOfASight(t *testing.T) {
 	for name, c := range map[string]struct {
 		seen Seen

@@ -2,8 +2,8 @@ package machine
 
 import "time"
 
-// A Reason says in one word why a transition happened. The same words appear in records,
-// logs, metrics, events and on the command line.
+// A Reason says in one word why a transition happened. The same words appear in
+// records, logs, metrics, events and on the command line.
 type Reason string
 
 // The reasons.
@@ -18,7 +18,7 @@ const (
 	ReasonRemnant  Reason = "remnant"   // our own record of an earlier term
 	ReasonLostRace Reason = "lost-race" // another candidate was faster
 	ReasonFollow   Reason = "following" // another candidate holds the record
-	// ReasonStandBack: it has left on purpose, and lets the others go first.
+	// ReasonStandBack: it left on purpose, and lets the others go first.
 	ReasonStandBack Reason = "standing-back"
 
 	// Away from leadership.
@@ -108,8 +108,8 @@ type Event struct {
 	Token string
 	// Rand is a random number, used if this event leads to a delay.
 	Rand uint64
-	// Nonce is a random number that no copy of this machine draws as well, used if
-	// this event leads to a claim or a renewal. 0: none is to be had.
+	// Nonce is a random number that no copy of this machine draws as well, used
+	// if this event leads to a claim or a renewal. 0: none is available.
 	Nonce uint64
 }
 
@@ -118,19 +118,21 @@ type ActionKind uint8
 
 // The kinds of actions, with the fields of Action that each uses.
 const (
-	// Send: compare-and-swap the register from Expected to Rec; answer with Written, Op. An Offer is no write: tell one follower
-	// that the claim Rec.Token is over, and answer when it has had its time.
+	// Send: compare-and-swap the register from Expected to Rec; answer with
+	// Written, Op. An Offer is no write: tell one follower that the claim
+	// Rec.Token is over, and answer when it has had its time.
 	Send ActionKind = iota
 	// Look: read the register; answer with Read, Op.
 	Look
 	// Promote: the term State.Grant begins; tell the program.
 	Promote
-	// Demote: end the term's context and tell the program, for Reason; answer with
-	// Drained when it has stopped. State.Leading is false already.
+	// Demote: end the term's context and tell the program, for Reason; answer
+	// with Drained when it has stopped. State.Leading is false already.
 	Demote
 	// Finish: all is over, nothing is under way.
 	Finish
-	// Note: nothing to do; something that an operator wants to hear of happened.
+	// Note: nothing to do; something that an operator wants to hear of
+	// happened.
 	Note
 )
 

@@ -48,8 +48,8 @@ type explorer struct {
 	// many, and at most so many ticks until then.
 	continued int
 	longest   int
-	// led notes, beside each world on the way, how many ticks it was until then,
-	// by each schedule: see ledNote.
+	// led notes, beside each world on the way, how many ticks it was until
+	// then, by each schedule: see ledNote.
 	led          marks
 	way          []stop
 	first, later choices
@@ -145,7 +145,8 @@ func (x *explorer) continues(p *pending, f *finding) bool {
 	return false
 }
 
-// story tells how the world of a visit was reached, and then what the given choice did.
+// story tells how the world of a visit was reached, and then what the given
+// choice did.
 func (x *explorer) story(at uint32, choice int) (string, int) {
 	var choices []int
 	if choice >= 0 {
@@ -233,7 +234,8 @@ func (x *sim) counts() string {
 	return b.String()
 }
 
-// explored runs cfg and fails t at a violation, or if a kind of transition never happened.
+// explored runs cfg and fails t at a violation, or if a kind of transition
+// never happened.
 func explored(t *testing.T, cfg config) *explorer {
 	t.Helper()
 	if *exploreHorizon > 0 {
@@ -318,8 +320,9 @@ func (x *explorer) stranded(w world) (bad, story string) {
 	return "", ""
 }
 
-// untilLed returns how many ticks pass in w, by a schedule, until somebody leads.
-// It remembers that of every world on the way, and counts nothing of what happens.
+// untilLed returns how many ticks pass in w, by a schedule, until somebody
+// leads. It remembers that of every world on the way, and counts nothing of
+// what happens.
 func (x *explorer) untilLed(w world, s schedule, aloud *strings.Builder) (ticks int, bad string) {
 	kinds, events, actions := x.count, x.eventCount, x.actionCount
 	horizon := x.horizon
@@ -364,7 +367,8 @@ func (x *explorer) untilLed(w world, s schedule, aloud *strings.Builder) (ticks 
 	return ticks + int(w.tick) - start, ""
 }
 
-// heal ends all faults: what is held back goes on, what is lost stays lost, the dead stay dead.
+// heal ends all faults: what is held back goes on, what is lost stays lost, the
+// dead stay dead.
 func (x *explorer) heal(w *world) {
 	w.used, w.faults, w.askLeft, w.late = 0, 255, 0, [2]straggler{}
 	for k := range w.offers {
@@ -379,7 +383,7 @@ func (x *explorer) heal(w *world) {
 	}
 }
 
-// anybody tells whether a candidate is left that takes part.
+// anybody reports whether a candidate is left that takes part.
 func (x *explorer) anybody(w *world) bool {
 	for i := range x.machines {
 		if s := x.state(w, i); w.c[i].mode == up && s.Phase != Stopped && !s.Stopping {
@@ -398,7 +402,8 @@ func (x *explorer) leader(w *world) bool {
 	return false
 }
 
-// choices are the transitions of ordinary life that the schedules take in a world.
+// choices are the transitions of ordinary life that the schedules take in a
+// world.
 type choices struct {
 	id  fingerprint // of the world
 	by  [schedules]next
@@ -455,9 +460,11 @@ var (
 	losing = setOf(kRollback, kWipe, kPause, kLoseReply, kDelayReply, kDelayWrite, kSuspend)
 	// handovers is what may go wrong around one where records vanish.
 	handovers = vanishing | setOf(kResign, kPaused, kDelayOffer, kDelayReply, kCutOff, kGiveUpWrite)
-	// giveaways has somebody claim what vanished, and leave what it claims to others.
+	// giveaways has somebody claim what vanished, and leave what it claims to
+	// others.
 	giveaways = vanishing | setOf(kPaused, kResign, kCutOff, kGiveUpWrite)
-	// remaking is what keeps a leader from noticing that its store was made again.
+	// remaking is what keeps a leader from noticing that its store was made
+	// again.
 	remaking = setOf(kRemade, kPause, kCutOff, kSuspend, kDelayReply, kLoseReply, kDelayWrite, kStopRelease, kResign)
 )
 
@@ -522,7 +529,8 @@ func coarse() []config {
 			horizon: smaller(16, 6), faults: 1, sample: 1,
 		},
 		{
-			// The longer lease may have been overwritten before the other candidate saw it.
+			// The longer lease may have been overwritten before the other
+			// candidate saw it.
 			name: "what no candidate wrote, and leases of different lengths", clocks: steady(3, 5), machines: foreign,
 			kinds:   setOf(kGarbage, kForeign, kLoseSight, kPause),
 			horizon: smaller(7, 4), deep: 9, faults: 3, sample: 200,
@@ -676,8 +684,9 @@ func deep() []config {
 	}
 }
 
-// TestExplore visits every world of its configurations and demands that every kind
-// of transition, event and action happened somewhere: what never happened was not tested.
+// TestExplore visits every world of its configurations and demands that every
+// kind of transition, event and action happened somewhere: what never happened
+// was not tested.
 func TestExplore(t *testing.T) {
 	all := sim{shapes: shapes{}}
 	var mu sync.Mutex
@@ -728,9 +737,10 @@ func (x *sim) add(y *sim) {
 	x.shapes.add(y.shapes)
 }
 
-// The safety of a wait after a deletion rests on knowing the lease's length: who never saw
-// the deleted record can only reckon with its own TTL. Hence one TTL for all candidates of
-// a group; with different ones this is the hole, and docs/protocol.md says so.
+// The safety of a wait after a deletion rests on knowing the lease's length:
+// who never saw the deleted record can only reckon with its own TTL. Hence one
+// TTL for all candidates of a group; with different ones this is the hole, and
+// docs/protocol.md says so.
 func TestDeletionOfAnUnseenLongerLeaseIsAHole(t *testing.T) {
 	ms := machines(2, nil)
 	shortTTL(ms)
@@ -745,8 +755,8 @@ func TestDeletionOfAnUnseenLongerLeaseIsAHole(t *testing.T) {
 }
 
 // Garbage says nothing of what it replaced. A candidate that missed a longer
-// lease reckons with its own TTL and ForeignTTL; if both are shorter, this is the
-// hole, and docs/protocol.md says so.
+// lease reckons with its own TTL and ForeignTTL; if both are shorter, this is
+// the hole, and docs/protocol.md says so.
 func TestGarbageOverAnUnseenLongerLeaseIsAHole(t *testing.T) {
 	for _, k := range []kind{kGarbage, kForeign} {
 		ms := machines(2, nil)

@@ -6,8 +6,9 @@ import (
 	"time"
 )
 
-// 200 candidates that are started together meet contention once, all of them: those who claimed in
-// vain, and those who came a moment too late to claim. A candidate that joins a group at rest meets none.
+// 200 candidates that are started together meet contention once, all of them:
+// those who claimed in vain, and those who came a moment too late to claim. A
+// candidate that joins a group at rest meets none.
 func TestStartAmongOthersIsContention(t *testing.T) {
 	rival := func(renewal, rev uint64) Seen {
 		return Seen{Kind: Held, Rev: rev, Rec: Record{ID: "b", Token: "b1", TTL: time.Second, Term: 1, Renewal: renewal, Start: renewal == 0}}
@@ -44,8 +45,9 @@ func TestStartAmongOthersIsContention(t *testing.T) {
 	}
 }
 
-// How far the candidates are spread that go for a register at one time: by a hundredth of a lease where it ran out,
-// by round trips after a lost race, twice as far after each; never by more than half a lease, nor by so much that
+// How far the candidates are spread that go for a register at one time: by a
+// hundredth of a lease where it ran out, by round trips after a lost race,
+// twice as far after each; never by more than half a lease, nor by so much that
 // those who are preferred no longer go first.
 func TestTheWindowsThatSpreadCandidates(t *testing.T) {
 	const ms = time.Millisecond

@@ -14,8 +14,9 @@ func (c *step) hold() {
 		c.s.Grant.Settled = c.m.CoolDown
 		c.do(Action{Kind: Promote, Reason: c.s.Reason})
 	}
-	// After a cool-down the record must be shown to be ours still: where the store goes back to older
-	// revisions, a leader of before may have renewed *its* record in the place of ours.
+	// Where the store goes back to older revisions, a leader of before may have
+	// renewed *its* record in the place of ours. So after a cool-down a renewal
+	// has to show that the record is still ours.
 	prove := c.s.Prove || cooled && !c.s.Grant.Promoted
 	if c.s.Write.Kind == NoWrite && (prove || c.now.Mono >= c.m.renewAt(c.s)) {
 		c.begin(Renew, c.s.Grant.Rev)
@@ -24,8 +25,8 @@ func (c *step) hold() {
 	c.resendIfDue()
 }
 
-// sightHolding takes in a sight of the register past our own latest write.
-func (c *step) sightHolding(seen *Seen) {
+// observeHolding takes in that the register stands past our own latest write.
+func (c *step) observeHolding(seen *Seen) {
 	if c.resolveRenewal(seen) {
 		return
 	}
@@ -68,7 +69,8 @@ func (c *step) leave(x Exit) {
 	c.lose(x)
 }
 
-// lose ends our hold of the record: the work stops first, the release comes after it.
+// lose ends our hold of the record. The work stops first, and the release comes
+// after it.
 func (c *step) lose(x Exit) {
 	x.Offer = c.m.Offers && ofItself(x.Reason)
 	c.s.Exit, c.s.Reason, c.s.Prove = x, x.Reason, false
@@ -87,16 +89,18 @@ func (c *step) lose(x Exit) {
 	c.do(Action{Kind: Demote, Reason: x.Reason})
 }
 
-// ofItself tells the reasons for which a candidate leaves without having been asked by others. Who asked is answered by a vacancy, in
-// which all can read by whom the term was ended and why.
+// ofItself reports whether r is a reason to leave that nobody else has asked
+// for. Who asked is answered by a vacancy, in which all can read who ended the
+// term, and why.
 func ofItself(r Reason) bool {
 	return r == ReasonResigned || r == ReasonStopped || r == ReasonPanicked || r == ReasonUnhealthy
 }
 
-// mayVacate permits the vacancy over a deletion or over garbage, by its revision, if
-// these replaced our own record for certain. They did if our trust window is still
-// open: until then nobody else could have claimed the register. Later somebody
-// may have, and a vacancy over *its* deleted record would let a third one in beside it.
+// mayVacate returns the revision of a deletion or of garbage that a vacancy may
+// replace, and 0 if it may not. It may if our own record was what they
+// replaced. While our trust window is open it was, since nobody else could have
+// claimed the register. Later somebody may have, and a vacancy over *its*
+// deleted record would let a third one in beside it.
 func (c *step) mayVacate(seen *Seen) uint64 {
 	if (seen.Kind == Bare || seen.Kind == Garbled) && !c.s.Grant.Trust.Reached(c.now) {
 		return seen.Rev
@@ -104,8 +108,9 @@ func (c *step) mayVacate(seen *Seen) uint64 {
 	return 0
 }
 
-// drain waits for the work to stop. A term that ended by our own will keeps its record
-// meanwhile, so that nobody else leads beside work that takes longer than the lease to stop.
+// drain waits for the work to stop. A term that ended by our own will keeps its
+// record meanwhile, so that nobody else leads beside work that takes longer
+// than the lease to stop.
 func (c *step) drain() {
 	switch {
 	case c.now.Mono >= c.s.DrainBy:
@@ -126,8 +131,9 @@ func (c *step) unkeep() {
 	c.s.Write = Write{}
 }
 
-// sightDraining takes in a sight of the register past what we knew while the work stops.
-func (c *step) sightDraining(seen *Seen) {
+// observeDraining takes in that the register stands past what we knew, while
+// the work stops.
+func (c *step) observeDraining(seen *Seen) {
 	if c.resolveRenewal(seen) {
 		return
 	}

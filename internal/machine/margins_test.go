@@ -62,7 +62,7 @@ func TestACoolDownLastsAsLongAsTheLongestLeaseSeen(t *testing.T) {
 // A replica that lags says nothing of whether a release was applied: without
 // more such reads the release is tried again, or the group waits for a lease.
 func TestOneOldReadEndsNoRelease(t *testing.T) {
-	p := reigning(unitMachine("a"))
+	p := elected(unitMachine("a"))
 	p.step(Event{Kind: StopRelease})
 	p.step(Event{Kind: Drained})
 	p.answer(Event{Kind: Written, Outcome: Conflict})
@@ -77,7 +77,7 @@ func TestOneOldReadEndsNoRelease(t *testing.T) {
 func TestWhatIsSeenAfterTheWindowIsNotVacated(t *testing.T) {
 	for _, k := range []Kind{Bare, Garbled} {
 		t.Run(k.String(), func(t *testing.T) {
-			p := reigning(unitMachine("a"))
+			p := elected(unitMachine("a"))
 			p.m.DrainBudget = 100
 			p.now = p.s.Grant.Trust
 			p.step(Event{Kind: Sight, Seen: Seen{Kind: k, Rev: 6}})
@@ -93,7 +93,7 @@ func TestWhatIsSeenAfterTheWindowIsNotVacated(t *testing.T) {
 
 // A claim is a new beginning: it states nothing of the one before.
 func TestAClaimStatesNothingOfTheOneBefore(t *testing.T) {
-	p := reigning(unitMachine("a"))
+	p := elected(unitMachine("a"))
 	p.step(Event{Kind: Closed, Term: 5})
 	p.step(Event{Kind: Drained})
 	p.answer(Event{Kind: Written, Rev: 6})

@@ -8,8 +8,9 @@ import (
 	"testing"
 )
 
-// A mutant is a protocol with one mistake, made from outside: around Step, in the
-// store, or in the definition of a leader. The zero value is the protocol as it is.
+// A mutant is a protocol with one mistake, made from outside: around Step, in
+// the store, or in the definition of a leader. The zero value is the protocol
+// as it is.
 type mutant struct {
 	name string
 	// step replaces Machine.Step.
@@ -33,7 +34,7 @@ func (mu mutant) accepts(k WriteKind, at *Seen, expected uint64) bool {
 	return mu.accept != nil && mu.accept(k, at, expected)
 }
 
-// blind tells whether writes of kind k may be applied at any revision.
+// blind reports whether writes of kind k may be applied at any revision.
 func (mu mutant) blind(WriteKind) bool { return mu.accept != nil }
 
 func (mu mutant) leads(s *State, now Instant) bool {
@@ -53,7 +54,8 @@ func (mu mutant) reached(i, now Instant) bool {
 	return i.Reached(now)
 }
 
-// after makes a mutant's step that lets Step do its work and then spoils the state.
+// after makes a mutant's step that lets Step do its work and then spoils the
+// state.
 func after(spoil func(m Machine, before State, s *State, ev Event, now Instant)) func(Machine, State, Event, Instant) (State, []Action) {
 	return func(m Machine, s State, ev Event, now Instant) (State, []Action) {
 		t, actions := m.Step(s, ev, now)
@@ -555,7 +557,8 @@ func coolShort(ms []Machine) {
 	}
 }
 
-// settles has all candidates cool down over a store that brings nothing older back.
+// settles has all candidates cool down over a store that brings nothing older
+// back.
 func settles(ms []Machine) {
 	for i := range ms {
 		settling(&ms[i])
@@ -619,8 +622,8 @@ func (cfg config) family() string {
 	return fmt.Sprint(cfg.clocks, cfg.machines, cfg.horizon, cfg.quiet, cfg.faults, cfg.kinds, cfg.storeMay, cfg.late, cfg.sample, cfg.patience)
 }
 
-// TestMutations proves the explorer: each mistake must lead it to a counterexample, and the
-// protocol as it is must pass in the same worlds.
+// TestMutations proves the explorer: each mistake must lead it to a
+// counterexample, and the protocol as it is must pass in the same worlds.
 func TestMutations(t *testing.T) {
 	if testing.Short() {
 		t.Skip("it judges the explorer, and not the protocol")

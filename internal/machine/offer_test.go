@@ -27,7 +27,8 @@ func TestAnOfferedRecordIsClaimedAsItStands(t *testing.T) {
 	if !p.s.Leading(p.now) || p.s.Grant.Term != 5 {
 		t.Fatalf("%v, term %d", p.s.Phase, p.s.Grant.Term)
 	}
-	// Every record of the term says why the one before ended: an observer may miss the first.
+	// Every record of the term says why the one before ended: an observer may
+	// miss the first.
 	want := Prior{3, ReasonStopped}
 	if got := p.s.View.Rec.Prior; got != want {
 		t.Errorf("the claim says of the term before: %v, want %v", got, want)
@@ -52,7 +53,8 @@ func TestAnOfferIsTakenWhenStandingBackIsOver(t *testing.T) {
 	}
 }
 
-// Whoever may not claim a vacancy at once may not take an offer either: the vacancy follows.
+// Whoever may not claim a vacancy at once may not take an offer either: the
+// vacancy follows.
 func TestAnOfferIsLeftBy(t *testing.T) {
 	for name, c := range map[string]struct {
 		machine func(*Machine)
@@ -95,9 +97,10 @@ func TestAnOfferIsLeftBy(t *testing.T) {
 	}
 }
 
-// leaving is a candidate that leads by the write at revision 5 and has been told to leave, and whose work has stopped.
+// leaving is a candidate that leads by the write at revision 5 and has been
+// told to leave, and whose work has stopped.
 func leaving(m Machine, ev Event) *play {
-	p := reigning(m)
+	p := elected(m)
 	p.step(ev)
 	p.step(Event{Kind: Drained})
 	return p
@@ -141,9 +144,10 @@ func TestWhoLeavesOfItselfOffersItsRecord(t *testing.T) {
 	}
 }
 
-// What was deleted while the work stopped is nobody's record, and cannot be claimed as one: the vacancy is written over it.
+// What was deleted while the work stopped is nobody's record, and cannot be
+// claimed as one: the vacancy is written over it.
 func TestADeletedRecordIsNotOffered(t *testing.T) {
-	p := reigning(offerer())
+	p := elected(offerer())
 	p.step(Event{Kind: Leave, Exit: Exit{Reason: ReasonResigned}})
 	p.step(Event{Kind: Sight, Seen: Seen{Kind: Bare, Rev: 6}})
 	p.step(Event{Kind: Drained})
@@ -152,7 +156,8 @@ func TestADeletedRecordIsNotOffered(t *testing.T) {
 	}
 }
 
-// Who stops while it takes over writes the vacancy that the one before did not write, and says why that one left.
+// Who stops while it takes over writes the vacancy that the one before did not
+// write, and says why that one left.
 func TestAVacancyInPlaceOfATakenOfferTellsOfTheTermBefore(t *testing.T) {
 	p := following(unitMachine("a"))
 	p.step(over("b1"))
@@ -185,10 +190,11 @@ func TestATakenOfferEndsTheRelease(t *testing.T) {
 	}
 }
 
-// A renewal that was under way when the work had stopped may be applied after the offer has left: the claim of whoever took
-// the offer is refused then, and the vacancy has to stand on that renewal.
+// A renewal that was under way when the work had stopped may be applied after
+// the offer has left: the claim of whoever took the offer is refused then, and
+// the vacancy has to stand on that renewal.
 func TestTheVacancyAfterAnOfferFollowsOurOwnLateRenewal(t *testing.T) {
-	p := reigning(offerer())
+	p := elected(offerer())
 	for p.s.Write.Stage != Flying {
 		p.step(Event{Kind: Tick})
 	}
@@ -204,7 +210,8 @@ func TestTheVacancyAfterAnOfferFollowsOurOwnLateRenewal(t *testing.T) {
 	}
 }
 
-// What an operator asked for is answered by a vacancy, in which everybody can read by whom and why.
+// What an operator asked for is answered by a vacancy, in which everybody can
+// read by whom and why.
 func TestNothingIsOffered(t *testing.T) {
 	for name, c := range map[string]struct {
 		m  func(*Machine)
@@ -220,7 +227,7 @@ func TestNothingIsOffered(t *testing.T) {
 			if c.m != nil {
 				c.m(&m)
 			}
-			p := reigning(m)
+			p := elected(m)
 			p.step(c.ev)
 			p.step(Event{Kind: Drained})
 			if p.s.Phase != Releasing || p.s.Write.Kind != Release {

@@ -26,8 +26,8 @@ func (p *play) answer(ev Event) {
 	p.step(ev)
 }
 
-// reigning is a candidate that leads by the write at revision 5.
-func reigning(m Machine) *play {
+// elected is a candidate that leads by the write at revision 5.
+func elected(m Machine) *play {
 	p := &play{m: m}
 	p.step(Event{Kind: Start})
 	p.step(Event{Kind: Sight, Seen: Seen{Kind: Vacant, Rev: 4, Rec: Record{Token: "b1"}}, Token: "a1"})
@@ -35,7 +35,7 @@ func reigning(m Machine) *play {
 	return p
 }
 
-// own is the record of the reign after so many renewals.
+// own is the record of the term after so many renewals.
 func (p *play) own(rev, renewal uint64) Seen {
 	return Seen{Kind: Held, Rev: rev, Rec: Record{ID: "a", Token: "a1", TTL: p.m.TTL, Term: 5, Renewal: renewal}}
 }
@@ -49,10 +49,11 @@ func (p *play) noted(k NoteKind) bool {
 	return false
 }
 
-// Between the end of our window and the end of our release another may have led, in the time that the
-// store has lost: so our own record is no proof that nobody trusts a record that is gone.
+// Between the end of our window and the end of our release another may have
+// led, in the time that the store has lost: so our own record is no proof that
+// nobody trusts a record that is gone.
 func TestALostRegisterIsDoubtedByAHolderWhoseWindowHasPassed(t *testing.T) {
-	p := reigning(unitMachine("a"))
+	p := elected(unitMachine("a"))
 	p.now = p.s.Grant.Trust
 	p.step(Event{Kind: Tick})
 	p.step(Event{Kind: Drained})
@@ -74,10 +75,10 @@ func TestALostRegisterIsDoubtedByAHolderWhoseWindowHasPassed(t *testing.T) {
 	}
 }
 
-// A renewal that is applied late is told of by the watch, and again by the read that explains why the release
-// was refused.
+// A renewal that is applied late is told of by the watch, and again by the read
+// that explains why the release was refused.
 func TestTheSameSightTwiceIsNoLostWrite(t *testing.T) {
-	p := reigning(unitMachine("a"))
+	p := elected(unitMachine("a"))
 	p.step(Event{Kind: Validate})
 	p.step(Event{Kind: Asked, Term: 5, Exit: Exit{Reason: ReasonResigned}})
 	p.step(Event{Kind: Drained})

@@ -21,13 +21,15 @@ func (c *step) release() {
 
 func (c *step) beginRelease(k WriteKind, rev uint64) {
 	c.s.Phase = Releasing
-	// Past this the lease has run out for everybody else, too: nothing is left to release.
+	// Past this the lease has run out for everybody else, too: nothing is left
+	// to release.
 	c.s.ReleaseBy = c.now.Mono + int64(c.m.wait(c.m.TTL))
 	c.begin(k, rev)
 }
 
-// declined follows an offer that has had its time, or that nobody was there to hear. Whoever heard it may claim yet: the
-// compare-and-swap lets either the vacancy or that claim stand.
+// declined follows an offer that has had its time, or that nobody was there to
+// hear. A candidate that heard it may still claim: the compare-and-swap lets
+// either the vacancy or that claim stand.
 func (c *step) declined() {
 	rev := c.s.Write.Expected
 	if c.ours(&c.s.View) {
@@ -36,7 +38,7 @@ func (c *step) declined() {
 	c.begin(Release, rev)
 }
 
-// vacatable tells on which revision the vacancy may be written.
+// vacatable returns the revision over which the vacancy may be written, if any.
 func (c *step) vacatable() (uint64, bool) {
 	v := &c.s.View
 	switch {
@@ -51,10 +53,11 @@ func (c *step) vacatable() (uint64, bool) {
 	}
 }
 
-// sightReleasing takes in a sight of the register past the revision that the release
-// expects. A record of ours there is a renewal or a claim that was applied late. It
-// is never adopted again: its release was sent, and somebody may have acted on that.
-func (c *step) sightReleasing(seen *Seen) {
+// observeReleasing takes in that the register stands past the revision that the
+// release expects. A record of ours there is a renewal or a claim that was
+// applied late. It is never adopted again: its release was sent, and somebody
+// may have acted on that.
+func (c *step) observeReleasing(seen *Seen) {
 	c.adopt(seen)
 	if c.ours(seen) {
 		if c.s.Write.Stage == Flying {
@@ -75,15 +78,16 @@ func (c *step) releaseAt(rev uint64) {
 	c.send()
 }
 
-// depart ends a release, or stands for one that had nothing to do.
+// depart ends a release, also one that had nothing to write.
 func (c *step) depart() {
 	c.s.Write = Write{}
 	if c.s.Stopping {
 		c.finish()
 		return
 	}
-	c.s.Phase, c.s.Reason = Watching, sightReason(c.s.View.Kind)
-	// A successor may have been seen already, while the release's answer was still out.
+	c.s.Phase, c.s.Reason = Watching, observedReason(c.s.View.Kind)
+	// A successor may have been observed already, before the release was
+	// answered.
 	if c.s.Exit.StandBack && !c.succeeded(&c.s.View) {
 		c.s.StandBackUntil = c.now.Mono + int64(c.m.wait(c.m.TTL))
 		c.s.Reason = ReasonStandBack

@@ -35,7 +35,8 @@ func simulate(seed uint64, mu mutant, total *tally) verdict {
 	return verdict{w.bad, w.hash.h.Sum64()}
 }
 
-// story runs the schedule of a seed once more, aloud, and returns the end of what it says.
+// story runs the schedule of a seed once more, aloud, and returns the end of
+// what it says.
 func story(seed uint64, mu mutant, lines int) string {
 	w := newStorm(seed, mu)
 	w.trace = &strings.Builder{}
@@ -44,7 +45,8 @@ func story(seed uint64, mu mutant, lines int) string {
 	return strings.Join(all[max(0, len(all)-lines):], "\n")
 }
 
-// simulateAll runs n schedules on all processors. The hash is of all of them in the order of their seeds.
+// simulateAll runs n schedules on all processors. The hash is of all of them in
+// the order of their seeds.
 func simulateAll(base uint64, n int) (verdicts []verdict, total tally, sum uint64) {
 	verdicts, total = make([]verdict, n), newTally()
 	var mu sync.Mutex
@@ -69,11 +71,12 @@ func simulateAll(base uint64, n int) (verdicts []verdict, total tally, sum uint6
 	return verdicts, total, h.h.Sum64()
 }
 
-// demandingSeeds is how many schedules a run has to have for each kind of thing to be demanded of it.
+// demandingSeeds is how many schedules a run has to have for each kind of thing
+// to be demanded of it.
 const demandingSeeds = 1500
 
-// TestSimulation runs the core through random schedules of faults, far longer and with more candidates than the
-// explorer can, and judges G1 to G6 of it:
+// TestSimulation runs the core through random schedules of faults, far longer
+// and with more candidates than the explorer can, and judges G1 to G6 of it:
 //
 //	make sim SEEDS=10000
 //	go test -run TestSimulation -v ./internal/machine -args -sim.seed=42
@@ -148,7 +151,8 @@ func TestEqualSeedsAreEqualRuns(t *testing.T) {
 	}
 }
 
-// notForSimulation are the mutations of the explorer that the simulation is not asked to find, with the reason.
+// notForSimulation are the mutations of the explorer that the simulation is not
+// asked to find, with the reason.
 var notForSimulation = map[string]string{
 	"challenge without margin":                                     "it changes waits of exactly one length, and here each has its random part; the next test does the same here",
 	"any deletion may be vacated":                                  "a deposed holder, its successor and a third one have to miss just the right messages: once in thousands of schedules",
@@ -158,7 +162,8 @@ var notForSimulation = map[string]string{
 	"a bare delete is waited out with the rest of the wait before": "as rare: a renewal has to be missed just before the deletion",
 }
 
-// TestSimulationCatchesMutations judges the simulation by the mistakes that judge the explorer.
+// TestSimulationCatchesMutations judges the simulation by the mistakes that
+// judge the explorer.
 func TestSimulationCatchesMutations(t *testing.T) {
 	if testing.Short() || raceEnabled {
 		t.Skip("it judges the simulation, and not the protocol")

@@ -10,30 +10,33 @@ import (
 // rules ask for.
 
 const (
-	// expiryWindow bounds the random delay before an expired lease is challenged,
-	// which spreads the challenges of candidates that all saw the last renewal at once.
+	// expiryWindow bounds the random delay before an expired lease is
+	// challenged, which spreads the challenges of candidates that all saw the
+	// last renewal at once.
 	expiryWindow = 10 * time.Millisecond
 	// contentionFloor is the least window that a lost race leads to.
 	contentionFloor = 2 * time.Millisecond
-	// startWindow is the window at a vacancy after a start that others have just won. Among 200
-	// candidates it lets about ten go before the news of the first has reached them all.
+	// startWindow is the window at a vacancy after a start that others have
+	// just won. Among 200 candidates it lets about ten go before the news of
+	// the first has reached them all.
 	startWindow = 100 * time.Millisecond
-	// contentionTrips is the window after one lost race, in round trips as that race
-	// showed them: among n rivals that many windows let about n/contentionTrips go
-	// before the first winner is known to the rest.
+	// contentionTrips is the window after one lost race, in round trips as that
+	// race showed them: among n rivals that many windows let about
+	// n/contentionTrips go before the first winner is known to the others.
 	contentionTrips = 8
-	// headStart bounds for how long a nominee is left alone with an expired lease,
-	// until a thousand candidates have heard of its claim, on a busy machine. It is
-	// waited for in vain only if the nominee died after the holder.
+	// headStart bounds for how long a nominee is left alone with an expired
+	// lease, until a thousand candidates have heard of its claim, on a busy
+	// machine. It is waited for in vain only if the nominee died after the
+	// holder.
 	headStart = 200 * time.Millisecond
-	// crowd is the number of candidates up to which skewed keeps the first of them
-	// apart from the next.
+	// crowd is the number of candidates up to which skewed keeps the first of
+	// them apart from the next.
 	crowd = 1000
 )
 
-// expiryJitter is the delay at an expired lease, beyond the lease. A nominee goes
-// first, and at once. The others leave it alone, and are spread when it does not
-// come: nominees are needed where candidates are many.
+// expiryJitter is the delay at an expired lease, beyond the lease. A nominee
+// goes first, and at once. The others leave it alone, and are spread when it
+// does not come: nominees are needed where candidates are many.
 func (c *step) expiryJitter() time.Duration {
 	switch c.s.View.Turn {
 	case OurTurn:
@@ -46,19 +49,19 @@ func (c *step) expiryJitter() time.Duration {
 	}
 }
 
-// nominated takes in who goes first when the lease that is being waited out has run
-// out. The wait is counted from the same instant as before.
+// nominated takes in who goes first when the lease that is being waited out has
+// run out. The wait is counted from the same instant as before.
 func (c *step) nominated(t Turn) {
 	c.s.View.Turn = t
 	c.s.DueAt = c.s.ViewAt + int64(c.delay(&c.s.View))
 }
 
 // NominateAt returns when a candidate in state s is to nominate itself for the
-// succession of the holder that it sees, on the monotonic clock, and Never if it is
-// not to. A later sight of the holder, or of a nominee, calls that off.
+// succession of the holder that it sees, on the monotonic clock, and Never if
+// it is not to. To observe the holder again, or a nominee, calls that off.
 //
-// That is late enough for a holder that lives to be heard of twice before, and early
-// enough for the nomination to be known before the lease runs out. In
+// That is late enough for a holder that lives to be heard of twice before, and
+// early enough for the nomination to be known before the lease runs out. In
 // between there is time to spread the candidates, however many: time that costs
 // nothing, since nobody may claim yet.
 func (m *Machine) NominateAt(s State, rand uint64) int64 {
@@ -70,20 +73,22 @@ func (m *Machine) NominateAt(s State, rand uint64) int64 {
 	return s.ViewAt + int64(s.HeldTTL/10*7) + int64(skewed(rand, s.HeldTTL/4))
 }
 
-// skewed picks a delay in window such that few of many who pick are early: of up to
-// crowd candidates, about as many follow the first within a given time as of ten.
-// With equal chances for all delays, each of a thousand would have a hundred others
-// on its heels.
+// skewed picks a delay in window such that few of many who pick are early: of
+// up to crowd candidates, about as many follow the first within a given time as
+// of ten. With equal chances for all delays, each of a thousand would have a
+// hundred others on its heels.
 //
 // It is the continuous form of Sift's geometric choice of slots (Tay, Jamieson,
-// Balakrishnan: Collision-minimizing CSMA and its applications to wireless sensor
-// networks, IEEE JSAC 22, 2004), which needs not know how many there are.
+// Balakrishnan: Collision-minimizing CSMA and its applications to wireless
+// sensor networks, IEEE JSAC 22, 2004), which needs not know how many there
+// are.
 func skewed(rand uint64, window time.Duration) time.Duration {
 	return time.Duration(math.Log1p(unit(rand)*(crowd-1)) / math.Log(crowd) * float64(window))
 }
 
-// contention is the delay at a vacancy: none until a race was lost, so that two or three
-// candidates hand over at once, and growing with every loss, so that hundreds do not storm.
+// contention is the delay at a vacancy. Until a race was lost there is none, so
+// that two or three candidates hand over at once. It grows with every loss, so
+// that hundreds do not claim together.
 func (c *step) contention() time.Duration {
 	w := c.contentionWindow()
 	if c.s.StartRace {
@@ -100,7 +105,8 @@ func (c *step) contentionWindow() time.Duration {
 	return c.within(w << min(c.s.Losses-1, 8))
 }
 
-// within bounds a window: the lease is not to be wasted, nor the order in which candidates go to be turned around by it.
+// within bounds a window, so that it neither wastes the lease nor turns around
+// the order in which candidates go.
 func (c *step) within(window time.Duration) time.Duration {
 	if c.s.Ranked {
 		window = min(window, c.m.Yield/2)

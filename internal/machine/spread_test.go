@@ -9,7 +9,8 @@ import (
 	"time"
 )
 
-// follower returns a candidate that has just seen a holder's record of revision 7.
+// follower returns a candidate that has just seen a holder's record of revision
+// 7.
 func follower(m Machine, behind uint8, ranked bool) *play {
 	p := &play{m: m}
 	p.step(Event{Kind: Start})
@@ -30,8 +31,9 @@ func spreadMachine() Machine {
 	return m
 }
 
-// Who was nominated goes as soon as the lease has run out. The others leave the lease to it for long enough, and
-// those who are preferred to others still go before them.
+// Who was nominated goes as soon as the lease has run out. The others leave the
+// lease to it for long enough, and those who are preferred to others still go
+// before them.
 func TestANomineeGoesFirst(t *testing.T) {
 	const ms, expiry = time.Millisecond, 1100 * time.Millisecond
 	for name, c := range map[string]struct {
@@ -249,9 +251,10 @@ func expire(rng *rand.Rand, n int, deaf bool, nominate func(Machine, State, uint
 	return out
 }
 
-// However many candidates a leader leaves behind, few of them go for its record, and soon; a thousand as
-// few as ten. The others show what for: without nominations all would claim, and with nominations
-// at any time alike dozens would nominate themselves.
+// However many candidates a leader leaves behind, few of them go for its
+// record, and soon; a thousand as few as ten. The others show what for: without
+// nominations all would claim, and with nominations at any time alike dozens
+// would nominate themselves.
 func TestFewGoForAnExpiredLeaseHoweverMany(t *testing.T) {
 	rng := random(t)
 	never := func(Machine, State, uint64) int64 { return Never }

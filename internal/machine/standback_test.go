@@ -6,8 +6,9 @@ import (
 	"time"
 )
 
-// The successor's record may arrive before the answer to the release that made way for it. Who stood
-// back for a successor has seen one then, and is a rival again.
+// The successor's record may arrive before the answer to the release that made
+// way for it. Who stood back for a successor has seen one then, and is a rival
+// again.
 func TestSuccessorSeenBeforeTheReleasesAnswerEndsTheStandBack(t *testing.T) {
 	m := Machine{
 		ID: "a", TTL: time.Minute, Heartbeat: time.Second, MaxTTL: time.Hour, Drift: 0.1,
@@ -42,7 +43,8 @@ func TestSuccessorSeenBeforeTheReleasesAnswerEndsTheStandBack(t *testing.T) {
 	}
 }
 
-// The successor may have left again before anything was heard of it but its vacancy.
+// The successor may have left again before anything was heard of it but its
+// vacancy.
 func TestSuccessorThatHasLeftAgainEndsTheStandBack(t *testing.T) {
 	for name, vacancyFirst := range map[string]bool{"before the release's answer": true, "after it": false} {
 		t.Run(name, func(t *testing.T) {

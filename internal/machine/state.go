@@ -63,24 +63,25 @@ type Record struct {
 	Settled bool
 }
 
-// A Prior says how a term ended without a vacancy that would say so. The zero value says nothing.
+// A Prior says how a term ended without a vacancy that would say so. The zero
+// value says nothing.
 type Prior struct {
 	Term   uint64
 	Reason Reason
 }
 
-// A Seen is one sight of the register.
+// A Seen is what the register was observed to hold.
 type Seen struct {
 	Kind Kind
 	Rev  uint64
 	Rec  Record // of kinds Held and Vacant
-	// Behind is how many others the candidate lets go first: see Machine.Yield. Of kinds Held and
-	// Vacant; the others say nothing about it.
+	// Behind is how many others the candidate lets go first: see Machine.Yield.
+	// Of kinds Held and Vacant; the others say nothing about it.
 	Behind uint8
 	// Ranked: the candidates of the group are not all alike.
 	Ranked bool
 	// Turn says who goes first when the lease runs out. Of kind Held; told by a
-	// later sight of the same write.
+	// later observation of the same write.
 	Turn Turn
 }
 
@@ -105,12 +106,14 @@ type Grant struct {
 	// Nonce is that of our latest write, Next that of the renewal after it, 0
 	// while none was begun. However often a renewal is sent, it has one.
 	Nonce, Next uint64
-	// Sent is when the latest acknowledged write left: renewals are due from it.
+	// Sent is when the latest acknowledged write left: renewals are due from
+	// it.
 	Sent Instant
-	// Trust is when the trust window closes, if no renewal is acknowledged before.
+	// Trust is when the trust window closes, if no renewal is acknowledged
+	// before.
 	Trust Instant
-	// PromoteAt is when the cool-down ends (monotonic), 0 without one. The promotion takes
-	// the acknowledgement of a write that left then or later.
+	// PromoteAt is when the cool-down ends (monotonic), 0 without one. The
+	// promotion takes the acknowledgement of a write that left then or later.
 	PromoteAt int64
 	Promoted  bool
 	// Settled: nobody who led before can still lead; what is written when this
@@ -127,7 +130,8 @@ const (
 	Acquire
 	Renew
 	Release
-	// Offer is none: a message to one of those who wait. It stands where a write would, since one or the other is under way.
+	// Offer is none: it is a message to one of those who wait. It stands where
+	// a write would, since one or the other is under way.
 	Offer
 )
 
@@ -161,8 +165,8 @@ const (
 // exits is how many of the bars, the first ones, may make a holder leave.
 const exits = 2
 
-// A Write is the one logical write that a candidate may have under way: repeated
-// with the same condition and content until its outcome is known.
+// A Write is the one logical write that a candidate may have under way:
+// repeated with the same condition and content until its outcome is known.
 type Write struct {
 	Kind     WriteKind
 	Stage    Stage
@@ -194,14 +198,17 @@ type Exit struct {
 type State struct {
 	Phase Phase
 
-	// View is the latest sight of the register, and ViewAt when it arrived (monotonic).
+	// View is the observed state of the register, and ViewAt when it arrived
+	// (monotonic).
 	View   Seen
 	ViewAt int64
-	// DueAt is when the register may be claimed (monotonic); meaningful while Watching.
+	// DueAt is when the register may be claimed (monotonic); meaningful while
+	// Watching.
 	DueAt int64
 	// HeldTTL is the lease length of the latest candidate's record seen, ours
-	// included; 0 if none ever was. What no candidate wrote changes nothing of it:
-	// when that is deleted, the rule for deletions is about candidates alone.
+	// included; 0 if none ever was. What no candidate wrote changes nothing of
+	// it: when that is deleted, the rule for deletions is about candidates
+	// alone.
 	HeldTTL time.Duration
 	// DoubtUntil is set when the store has lost writes: the register went back
 	// to an older revision, or the store was made too recently (Event.Doubt).
@@ -214,25 +221,31 @@ type State struct {
 	Exit  Exit
 	// DrainBy is when the release stops waiting for the work (monotonic).
 	DrainBy int64
-	// Undrained: a Demote was not answered by Drained yet. Such a candidate does not
-	// campaign: it could not begin a term before the work of the last one stopped.
+	// Undrained: a Demote was not answered by Drained yet. Such a candidate
+	// does not campaign: it could not begin a term before the work of the last
+	// one stopped.
 	Undrained bool
-	// ReleaseBy is when the release is given up (monotonic): the lease has run out by then.
+	// ReleaseBy is when the release is given up (monotonic): the lease has run
+	// out by then.
 	ReleaseBy int64
 
-	// StandBackUntil keeps a candidate that left on purpose from coming straight back.
+	// StandBackUntil keeps a candidate that left on purpose from coming
+	// straight back.
 	StandBackUntil int64
-	// Losses counts races lost since the last one won, RTT how long the last one took.
+	// Losses counts races lost since the last one won, RTT how long the last
+	// one took.
 	Losses uint8
-	// StartRace: others were elected just as this candidate started, perhaps before hundreds like it.
+	// StartRace: others were elected just as this candidate started, perhaps
+	// before hundreds like it.
 	StartRace bool
 	RTT       time.Duration
 
-	// Barred says what keeps the candidate from campaigning, and BarExits, for each bar by its bit, how it leaves
-	// a grant that comes nevertheless.
+	// Barred says what keeps the candidate from campaigning, and BarExits, for
+	// each bar by its bit, how it leaves a grant that comes nevertheless.
 	Barred   Bars
 	BarExits [exits]Exit
-	// Behind is how many others the register, when it was last readable, showed to go first.
+	// Behind is how many others the register, when it was last readable, showed
+	// to go first.
 	Behind uint8
 	Ranked bool
 	// Passed counts the terms of others since the last one of ours.
@@ -251,7 +264,7 @@ type State struct {
 	ops uint64
 }
 
-// Term is the number of the term that the sight is about.
+// Term is the number of the term that the record or vacancy is about.
 func (s *Seen) Term() uint64 {
 	if s.Kind == Held && s.Rec.Term == 0 {
 		return s.Rev // the acquiring write itself
@@ -259,28 +272,28 @@ func (s *Seen) Term() uint64 {
 	return s.Rec.Term
 }
 
-// Foreign reports whether no candidate wrote what was seen: candidates state the
-// length of their lease.
+// Foreign reports whether no candidate wrote what was seen: candidates state
+// the length of their lease.
 func (s *Seen) Foreign() bool {
 	return s.Kind == Garbled || s.Kind == Held && s.Rec.TTL <= 0
 }
 
-// same tells whether two sights are of the same write.
+// same reports whether both are of the same write.
 func (s *Seen) same(o *Seen) bool {
 	return s.Rev == o.Rev && s.Kind == o.Kind && s.Rec.Token == o.Rec.Token
 }
 
-// ours reports whether seen is a record of our latest claim, and one that we wrote. A
-// record without a token, which somebody may write by hand, is nobody's, also for
-// a candidate that never claimed. One with our token that we did not write is that
-// of a twin: a copy of this machine, memory and all.
+// ours reports whether seen is a record of our latest claim, and one that we
+// wrote. A record without a token, which somebody may write by hand, is
+// nobody's, also for a candidate that never claimed. One with our token that we
+// did not write is that of a twin: a copy of this machine, memory and all.
 func (s *State) ours(seen *Seen) bool {
 	return seen.Kind == Held && seen.Rec.Token == s.Grant.Token && seen.Rec.Token != "" && s.wrote(seen)
 }
 
-// wrote reports whether a record with our token is by our hand. Of the writes before
-// the latest one only the term is remembered: a twin that claimed by the same token
-// has another.
+// wrote reports whether a record with our token is by our hand. Of the writes
+// before the latest one only the term is remembered: a twin that claimed by the
+// same token has another.
 func (s *State) wrote(seen *Seen) bool {
 	r, g := &seen.Rec, &s.Grant
 	switch r.Renewal {
@@ -293,8 +306,8 @@ func (s *State) wrote(seen *Seen) bool {
 	}
 }
 
-// Leading tells whether the candidate may act at now: it was promoted and its trust
-// window is open. It is the definition of a leader.
+// Leading reports whether the candidate may act at now: it was promoted and its
+// trust window is open. It is the definition of a leader.
 func (s *State) Leading(now Instant) bool {
 	return s.Phase == Holding && s.Grant.Promoted && !s.Grant.Trust.Reached(now)
 }
@@ -378,7 +391,7 @@ func (m *Machine) wake(s *State) int64 {
 	return wake
 }
 
-// keeps tells whether a record whose term is over is still to be renewed.
+// keeps reports whether a record whose term is over is still to be renewed.
 func (s *State) keeps() bool {
 	return s.Exit.Keep && s.ours(&s.View)
 }
@@ -391,8 +404,9 @@ func (m *Machine) mayClaim(s *State) bool {
 	return s.View.Kind != Unseen && !s.Undrained && s.Barred == 0 && !cutOff
 }
 
-// barExit is how a candidate that may not campaign leaves a grant that comes nevertheless; without a reason if it
-// may keep it. Of several bars the one with the higher bit says so: a pause concerns the whole group.
+// barExit is how a candidate that may not campaign leaves a grant that comes
+// nevertheless. It has no reason if the candidate may keep it. Of several bars
+// the one with the higher bit decides, since a pause concerns the whole group.
 func (s *State) barExit() (x Exit) {
 	for i := range s.BarExits {
 		if exit := &s.BarExits[i]; exit.Reason != "" {

@@ -6,8 +6,8 @@ type step struct {
 	s   *State
 	ev  *Event
 	now Instant
-	// out points to the slice, since the compiler would otherwise take all that a
-	// step points to for as long-lived as the actions, and allocate it.
+	// out points to the slice, since the compiler would otherwise take all that
+	// a step points to for as long-lived as the actions, and allocate it.
 	out *[]Action
 }
 
@@ -30,8 +30,9 @@ func (m *Machine) Apply(s *State, ev *Event, now Instant, out []Action) []Action
 		return out
 	}
 	c := step{m: m, s: s, ev: ev, now: now, out: &out}
-	// Before anything else: a window that closed has ended the term, whatever the
-	// event says. An acknowledgement that was queued behind a stall must not revive it.
+	// This comes before anything else: a window that closed has ended the term,
+	// whatever the event says. An acknowledgement that was queued behind a
+	// stall must not revive it.
 	c.expire()
 	c.handle()
 	c.advance()
@@ -58,7 +59,7 @@ func (c *step) handle() {
 			}
 		}
 	case Sight:
-		c.sight(&c.ev.Seen)
+		c.observe(&c.ev.Seen)
 	case Written:
 		c.written()
 	case Read:
@@ -70,8 +71,8 @@ func (c *step) handle() {
 			c.lose(Exit{Reason: ReasonTrust})
 		}
 	case Asked:
-		// A request is meant for one term. Without that, one that is delivered late or
-		// again would depose a later leader.
+		// A request is meant for one term. Without that, one that is delivered
+		// late or again would depose a later leader.
 		if c.s.Phase == Holding && c.s.Grant.Term == c.ev.Term {
 			c.leave(c.ev.Exit)
 		}
@@ -98,7 +99,8 @@ func (c *step) handle() {
 	}
 }
 
-// bar keeps the candidate from campaigning, and has it leave what it holds if there is an Exit.
+// bar keeps the candidate from campaigning. With an Exit it leaves what it
+// holds, too.
 func (c *step) bar() {
 	c.s.Barred |= c.ev.Bars
 	c.setBarExits(c.ev.Exit)
@@ -107,8 +109,9 @@ func (c *step) bar() {
 	}
 }
 
-// unbar lets the candidate campaign again, if nothing else bars it. A group that was paused is resumed for all
-// its candidates at once, as when a lease has run out for them.
+// unbar lets the candidate campaign again, if nothing else bars it. A group
+// that was paused is resumed for all its candidates at once, as when a lease
+// has run out for them.
 func (c *step) unbar() {
 	before := c.s.Barred
 	c.s.Barred &^= c.ev.Bars
@@ -164,8 +167,9 @@ func (c *step) stop(leave bool) {
 	c.s.Stopping, c.s.Leave = true, leave
 	switch c.s.Phase {
 	case Claiming:
-		// The claim may yet be applied. A vacancy written on the revision that it
-		// expects either keeps it out for good or, refused, shows that it is in.
+		// The claim may yet be applied. A vacancy written on the revision that
+		// it expects either keeps it out for good or, refused, shows that it is
+		// in.
 		if leave || c.doubts() {
 			c.finish()
 			return

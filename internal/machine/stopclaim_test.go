@@ -2,7 +2,8 @@ package machine
 
 import "testing"
 
-// A candidate that is stopped while its claim is under way leaves because of the stop, not because of what it claimed for.
+// A candidate that is stopped while its claim is under way leaves because of
+// the stop, not because of what it claimed for.
 func TestStopWhileClaimingSaysThatItWasStopped(t *testing.T) {
 	var s State
 	m := Machine{ID: "a", TTL: 1000, Heartbeat: 250, MaxTTL: 10000, Drift: 0.1}
@@ -19,7 +20,8 @@ func TestStopWhileClaimingSaysThatItWasStopped(t *testing.T) {
 
 // A candidate that is stopped while its claim is under way writes a vacancy,
 // perhaps over its own claim, perhaps over the vacancy that it claimed. Either
-// says which term was the last: who looks at the group has no other way to know.
+// says which term was the last: who looks at the group has no other way to
+// know.
 func TestAVacancyInPlaceOfAClaimNamesTheLastTerm(t *testing.T) {
 	m := Machine{ID: "b", TTL: 1000, Heartbeat: 250, MaxTTL: 10000, Drift: 0.1}
 	vacancy := Seen{Kind: Vacant, Rev: 7, Rec: Record{Token: "a1", Term: 3, Reason: ReasonResigned, By: "a", Why: "new disk"}}

@@ -7,14 +7,16 @@ import (
 	"time"
 )
 
-// This file and its neighbours are the world of the simulation: what the explorer cannot reach, because
-// there are too many candidates, faults and lengths of time for every interleaving. One schedule
-// is a pure function of its seed: a single thread takes the next thing that happens from a queue
-// that is ordered by the true time and, at one instant, by the order of planning.
+// This file and its neighbours are the world of the simulation: what the
+// explorer cannot reach, because there are too many candidates, faults and
+// lengths of time for every interleaving. One schedule is a pure function of
+// its seed: a single thread takes the next thing that happens from a queue that
+// is ordered by the true time and, at one instant, by the order of planning.
 //
-// A schedule begins with a storm, in which each kind of fault is switched on or off at random and has a
-// rate of its own, and ends in a calm, in which the candidates are made to fail over and to hand over
-// one by one, to see that somebody leads within the bound that the settings promise.
+// A schedule begins with a storm, in which each kind of fault is switched on or
+// off at random and has a rate of its own, and ends in a calm, in which the
+// candidates are made to fail over and to hand over one by one, to see that
+// somebody leads within the bound that the settings promise.
 //
 // What docs/protocol.md excludes is excluded here, and nothing else:
 //
@@ -121,7 +123,7 @@ func newStorm(seed uint64, mu mutant) *storm {
 	return w
 }
 
-// forgetful tells whether the store may lose what it acknowledged.
+// forgetful reports whether the store may lose what it acknowledged.
 func (w *storm) forgetful() bool { return w.regime == forgets || w.regime == unprotected }
 
 func (w *storm) draw(n int64) int64 { return w.rng.Int64N(n) }
@@ -167,8 +169,8 @@ func (w *storm) newNode(i int) *node {
 	return n
 }
 
-// rate is how many parts of a million a clock runs in one of true time. Most are as bad as is allowed, less
-// the millionth that whole nanoseconds may cost.
+// rate is how many parts of a million a clock runs in one of true time. Most
+// are as bad as is allowed, less the millionth that whole nanoseconds may cost.
 func (w *storm) rate() int64 {
 	most := max(int64(w.drift*1e6)-1, 0)
 	switch w.draw(4) {
@@ -240,7 +242,8 @@ func (w *storm) run() {
 	w.hash.add(uint64(w.now), w.events)
 }
 
-// calmDown ends all faults, and judges G5 when what was under way has come to its end.
+// calmDown ends all faults, and judges G5 when what was under way has come to
+// its end.
 func (w *storm) calmDown() {
 	w.calm, w.paused = true, false
 	w.reg.down = false
@@ -258,8 +261,9 @@ func (w *storm) calmDown() {
 		n.step(Event{Kind: Unbar, Bars: Unhealthy | Paused | Full})
 		n.resync()
 	}
-	// What is late is at most lateness late. One wait for what stands in the register, another for who stands
-	// back or doubts, and a lease over which a slow clock may be of another mind.
+	// What is late is at most lateness late. One wait for what stands in the
+	// register, another for who stands back or doubts, and a lease over which a
+	// slow clock may be of another mind.
 	settle := w.lateness() + 3*w.drain + 3*w.bound(max(w.ttl, w.believed()))
 	w.runFor(settle)
 	if w.bad == "" && w.leader() == nil {
@@ -267,7 +271,8 @@ func (w *storm) calmDown() {
 	}
 }
 
-// believed is the longest lease that somebody may credit what stands in the register with.
+// believed is the longest lease that somebody may credit what stands in the
+// register with.
 func (w *storm) believed() time.Duration {
 	if w.rates[tGarbage]+w.rates[tForeign] > 0 {
 		return w.most
@@ -278,8 +283,9 @@ func (w *storm) believed() time.Duration {
 // lateness bounds how late anything comes.
 func (w *storm) lateness() time.Duration { return 5 * w.ttl }
 
-// bound is how long after the last sign of a holder's life somebody else leads, if nothing fails: its lease, the
-// windows of those who go first or back off and of the herd, and the cool-down, on the slowest clock.
+// bound is how long after the last sign of a holder's life somebody else leads,
+// if nothing fails: its lease, the windows of those who go first or back off
+// and of the herd, and the cool-down, on the slowest clock.
 func (w *storm) bound(ttl time.Duration) time.Duration {
 	d := Wait(ttl, w.drift) + ttl/2 + w.handover()
 	if w.regime == vanishes {
@@ -310,7 +316,8 @@ func (w *storm) leader() *node {
 	return nil
 }
 
-// failOver takes the lead from the leader in the calm, and judges that another has it in time.
+// failOver takes the lead from the leader in the calm, and judges that another
+// has it in time.
 func (w *storm) failOver() {
 	old := w.leader()
 	if old == nil {
@@ -342,7 +349,8 @@ func (w *storm) failOver() {
 	if !old.alive() {
 		old.join()
 	}
-	// Who left stands back for a wait, and who has been elected hears of those that joined.
+	// Who left stands back for a wait, and who has been elected hears of those
+	// that joined.
 	w.runFor(w.drain + w.bound(w.ttl))
 }
 

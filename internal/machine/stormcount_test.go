@@ -11,7 +11,8 @@ import (
 	"time"
 )
 
-// An agenda is what is planned: a heap by time and, at one instant, by the order of planning.
+// An agenda is what is planned: a heap by time and, at one instant, by the
+// order of planning.
 type agenda struct {
 	heap []plan
 	seq  uint64
@@ -60,7 +61,8 @@ func (a *agenda) next(end int64) (at int64, do func(), ok bool) {
 	}
 }
 
-// A hashing takes in everything that happened, so that two runs can be told to be the same.
+// A hashing takes in everything that happened, so that two runs can be told to
+// be the same.
 type hashing struct {
 	h   hash.Hash64
 	buf []byte

@@ -2,7 +2,8 @@ package machine
 
 import "time"
 
-// A storeCall waits for one answer: the first that comes, or the end of its time.
+// A storeCall waits for one answer: the first that comes, or the end of its
+// time.
 type storeCall struct {
 	n        *node
 	kind     EventKind // of the answer
@@ -90,7 +91,8 @@ func (n *node) send(a Action) {
 	})
 }
 
-// offer makes an offer to one of those who are there. That it has had its time is all that the one who makes it hears.
+// offer makes an offer to one of those who are there. That it has had its time
+// is all that the one who makes it hears.
 func (n *node) offer(a Action) {
 	w := n.w
 	over := func(d time.Duration, out Outcome) {
@@ -167,8 +169,8 @@ func (w *storm) publish() {
 	}
 }
 
-// nominate lets some hear, each at its own time, that it was one of them who is to succeed the present holder. The
-// core cannot tell whether that is so.
+// nominate lets some hear, each at its own time, that it was one of them who is
+// to succeed the present holder. The core cannot report whether that is so.
 func (w *storm) nominate(nominee *node) {
 	seen := w.reg.now
 	for _, n := range w.nodes {
@@ -201,7 +203,7 @@ func (n *node) deliver(seen Seen) {
 	}
 	arrive := func() {
 		if !n.in {
-			n.sight(seen)
+			n.observe(seen)
 		}
 	}
 	n.later(d, arrive)
@@ -210,7 +212,8 @@ func (n *node) deliver(seen Seen) {
 	}
 }
 
-// resync delivers what stands in the register now, as every watch does when it begins and when the connection is back.
+// resync delivers what stands in the register now, as every watch does when it
+// begins and when the connection is back.
 func (n *node) resync() {
 	if !n.alive() {
 		return

@@ -32,7 +32,7 @@ type node struct {
 	rate       int64
 	frozen     bool    // the process does not run
 	inbox      []Event // what has arrived meanwhile
-	slot       *Seen   // and the latest sight
+	slot       *Seen   // and the latest observation
 
 	tokens  int
 	token   string
@@ -58,7 +58,7 @@ func (n *node) now() Instant {
 	return Instant{Mono: n.mono.at(n.w.now), Wall: n.wall.at(n.w.now)}
 }
 
-// leads tells whether the candidate's program, asked now, says that it leads.
+// leads reports whether the candidate's program, asked now, says that it leads.
 func (n *node) leads() bool { return n.runs && n.w.mutant.leads(&n.s, n.now()) }
 
 // join starts a process.
@@ -105,7 +105,8 @@ func (n *node) newToken() {
 	n.token = fmt.Sprintf("%s%d.%d", n.m.ID, n.life, n.tokens)
 }
 
-// freeze stops the process for a while, and its monotonic clock too if the machine is suspended.
+// freeze stops the process for a while, and its monotonic clock too if the
+// machine is suspended.
 func (n *node) freeze(d time.Duration, suspend bool) {
 	if n.frozen {
 		return
@@ -124,8 +125,8 @@ func (n *node) restoreClock() {
 	}
 }
 
-// thaw lets the process go on. What has arrived meanwhile and what is due come in any order: nothing
-// in the core may depend on one.
+// thaw lets the process go on. What has arrived meanwhile and what is due come
+// in any order: nothing in the core may depend on one.
 func (n *node) thaw() {
 	if !n.frozen {
 		return
@@ -140,21 +141,21 @@ func (n *node) thaw() {
 		n.step(Event{Kind: Tick})
 	}
 	if slot != nil && w.chance(0.3) {
-		n.sight(*slot)
+		n.observe(*slot)
 		slot = nil
 	}
 	for _, ev := range inbox {
 		n.step(ev)
 	}
 	if slot != nil {
-		n.sight(*slot)
+		n.observe(*slot)
 	}
 	n.step(Event{Kind: Tick})
 }
 
-// sight takes in what the watch delivers, as the runtime does: late news of the time before our own
-// write are no news, unless the watch itself goes back.
-func (n *node) sight(seen Seen) {
+// observe takes in what the watch delivers, as the runtime does: late news of the
+// time before our own write are no news, unless the watch itself goes back.
+func (n *node) observe(seen Seen) {
 	if n.frozen {
 		n.slot = &seen
 		return
@@ -394,8 +395,9 @@ func (n *node) judgeState(before *State) {
 	}
 }
 
-// judgeLead judges G1. Two reigns overlap only if one of them is under way when the other begins, so looking at
-// each step of a leader misses nothing. A process that is stopped is judged as if it could answer.
+// judgeLead judges G1. Two reigns overlap only if one of them is under way when
+// the other begins, so looking at each step of a leader misses nothing. A
+// process that is stopped is judged as if it could answer.
 func (n *node) judgeLead() {
 	w := n.w
 	if n.term != live {

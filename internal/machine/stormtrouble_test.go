@@ -93,7 +93,7 @@ var troubleNames = [troubles]string{
 	tVanish: "record vanishes", tReturn: "record that had vanished is back",
 }
 
-// hit tells whether a trouble of one message happens now.
+// hit reports whether a trouble of one message happens now.
 func (w *storm) hit(t trouble) bool {
 	if w.calm || w.rates[t] == 0 || !w.chance(w.rates[t]/4) {
 		return false
@@ -219,7 +219,8 @@ func (n *node) flap(times int) {
 	n.later(at+w.late()/8, func() { n.step(Event{Kind: ConnUp}) })
 }
 
-// leap sets the wall clock. The runtime's readers find out at once if that closed the window.
+// leap sets the wall clock. The runtime's readers find out at once if that
+// closed the window.
 func (n *node) leap() bool {
 	if n.suspends || n.frozen {
 		return false
@@ -319,7 +320,8 @@ func (w *storm) ofGroup(t trouble) bool {
 	return true
 }
 
-// stranger is a record that no candidate wrote, with a lease as long as a candidate's at least.
+// stranger is a record that no candidate wrote, with a lease as long as a
+// candidate's at least.
 func (w *storm) stranger() Record {
 	r := Record{ID: "x", Token: "x", TTL: w.ttl + time.Duration(w.draw(int64(2*w.most)))}
 	switch w.draw(4) {
@@ -334,7 +336,8 @@ func (w *storm) stranger() Record {
 	return r
 }
 
-// maintain pauses the group for a while. Everybody hears of both, in this order.
+// maintain pauses the group for a while. Everybody hears of both, in this
+// order.
 func (w *storm) maintain() bool {
 	if w.paused {
 		return false
@@ -366,8 +369,8 @@ func (w *storm) maintain() bool {
 	return true
 }
 
-// ask asks the holder that the register shows to leave. Requests go to all candidates, and they may come late
-// and twice.
+// ask asks the holder that the register shows to leave. Requests go to all
+// candidates, and they may come late and twice.
 func (w *storm) ask(t trouble) bool {
 	at := w.reg.now
 	term := at.Rec.Term

@@ -225,8 +225,8 @@ func small(v int64) int32 {
 	return int32(min(max(v, math.MinInt32), math.MaxInt32))
 }
 
-// The explorer tells worlds apart by their bytes, so each byte has to be part of
-// a field: what padding holds is nobody's business.
+// The explorer tells worlds apart by their bytes, so each byte has to be part
+// of a field: what padding holds is nobody's business.
 func TestAWorldIsItsBytes(t *testing.T) {
 	var sum func(reflect.Type) uintptr
 	sum = func(ty reflect.Type) (n uintptr) {

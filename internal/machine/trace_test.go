@@ -13,9 +13,9 @@ import (
 
 var update = flag.Bool("update", false, "rewrite the golden traces in testdata")
 
-// TestTraces replays the stories in testdata. A story is a text file: lines that begin
-// with # explain, lines that begin with > are commands, and what follows
-// a command is what happened, rewritten by
+// TestTraces replays the stories in testdata. A story is a text file: lines
+// that begin with # explain, lines that begin with > are commands, and what
+// follows a command is what happened, rewritten by
 //
 //	go test -run TestTraces -update ./internal/machine
 //
@@ -138,7 +138,8 @@ func (st *stage) command(f []string) {
 	case "garbage":
 		st.put(Garbled, Record{})
 	case "wipe":
-		// A bucket that we make starts at the time, so its revisions never recur.
+		// A bucket that we make starts at the time, so its revisions never
+		// recur.
 		st.rev, st.reg = st.rev+100, Seen{Kind: Absent}
 		st.say("store", "the register is %s", &st.reg)
 		st.publish()

@@ -209,7 +209,8 @@ func TestAStepInPlaceAllocatesNothing(t *testing.T) {
 	}
 }
 
-// The explorer leaves out answers to calls that were forgotten, on these grounds.
+// The explorer leaves out answers to calls that were forgotten, on these
+// grounds.
 func TestStaleAnswersAreTicks(t *testing.T) {
 	walk(t, func(m Machine, s State, now int64, r *rand.Rand) {
 		ev := randomEvent(r, s)
@@ -263,8 +264,8 @@ func TestNothingRaisesTheStopped(t *testing.T) {
 	})
 }
 
-// A record that somebody wrote by hand may lack a token, and a candidate that never claimed
-// has none either. That does not make the record its own.
+// A record that somebody wrote by hand may lack a token, and a candidate that
+// never claimed has none either. That does not make the record its own.
 func TestARecordWithoutATokenIsNobodysRemnant(t *testing.T) {
 	m := unitMachine("a")
 	s, _ := m.Step(State{}, Event{Kind: Start}, Instant{})
@@ -328,7 +329,8 @@ func TestSizeOfAState(t *testing.T) {
 	}
 }
 
-// A store that comes back in the second half of what is left of the window finds the holder trying.
+// A store that comes back in the second half of what is left of the window
+// finds the holder trying.
 func TestRestsShrinkWithWhatIsLeftOfTheWindow(t *testing.T) {
 	m := Machine{
 		ID: "a", TTL: 15 * time.Second, Heartbeat: 5 * time.Second, MaxTTL: time.Hour, Drift: 0.1,

@@ -2,11 +2,11 @@ package machine
 
 import "time"
 
-// sight takes in what the watch delivered. Nothing that a watch says is proof of
-// the present: it may be late, repeated or (after the store lost its state)
+// observe takes in what the watch delivered. Nothing that a watch says is proof
+// of the present: it may be late, repeated or, after the store lost its state,
 // older than what came before. All of it is safe, since a claim is a
-// compare-and-swap on exactly the revision that was seen.
-func (c *step) sight(seen *Seen) {
+// compare-and-swap on exactly the revision that was observed.
+func (c *step) observe(seen *Seen) {
 	switch c.s.Phase {
 	case Idle, Watching:
 		switch {
@@ -21,30 +21,31 @@ func (c *step) sight(seen *Seen) {
 		}
 	case Holding:
 		if seen.Rev >= c.s.Grant.Rev && !seen.same(&c.s.View) {
-			c.sightHolding(seen)
+			c.observeHolding(seen)
 		}
 	case Draining:
 		if seen.Rev > c.s.View.Rev {
-			c.sightDraining(seen)
+			c.observeDraining(seen)
 		}
 	case Releasing:
 		if seen.Rev > c.s.Write.Expected {
-			c.sightReleasing(seen)
+			c.observeReleasing(seen)
 		}
 	default:
 	}
 }
 
-// adopt makes seen the latest knowledge, and plans when it may be challenged. The wait
-// is counted from this instant: a record that arrives late is waited for longer,
-// never shorter.
+// adopt makes seen the observed state, and plans when it may be challenged. The
+// wait counts from this instant: a record that arrives late is waited for
+// longer, never shorter.
 func (c *step) adopt(seen *Seen) {
 	if c.s.View.Kind != Unseen && seen.Rev <= c.s.View.Rev && !seen.same(&c.s.View) {
 		c.regressed()
 	}
 	if c.s.HeldTTL == 0 && seen.Kind == Held && seen.Rec.Start && !c.ours(seen) {
-		// We have just lost or missed the race of a start: perhaps hundreds were started at once, and
-		// most of them lost no race of which they could learn that.
+		// We have just lost or missed the race of a start. Perhaps hundreds
+		// were started at once, and most of them lost no race that could teach
+		// them so.
 		c.s.StartRace = true
 	}
 	if c.m.Backoff > 0 && c.theirs(seen) && seen.Rec.Token != c.s.View.Rec.Token {
@@ -61,14 +62,15 @@ func (c *step) adopt(seen *Seen) {
 		c.s.StandBackUntil = 0
 	}
 	if c.s.Phase == Watching {
-		c.s.Reason = sightReason(seen.Kind)
+		c.s.Reason = observedReason(seen.Kind)
 	}
 	c.s.DueAt = c.now.Mono + int64(c.delay(seen))
 }
 
-// regressed notes that the store has lost writes. Whoever led by a record that is
-// gone noticed nothing yet, and trusts its lease for the rest of its window. It was us if the record
-// is ours and our window still open; later a successor may have led whom we never saw.
+// regressed notes that the store has lost writes. Whoever led by a record that
+// is gone has noticed nothing yet, and trusts its lease until its window
+// closes. It was us if the record is ours and our window still open. Later a
+// successor may have led that we never observed.
 func (c *step) regressed() {
 	c.note(NoteRegressed)
 	if !c.ours(&c.s.View) || c.s.Phase == Watching || c.s.Grant.Trust.Reached(c.now) {
@@ -76,12 +78,13 @@ func (c *step) regressed() {
 	}
 }
 
-// doubts tells whether somebody may still lead by a record that the store has lost. A vacancy is
-// permission to lead at once, which is not ours to give then.
+// doubts reports whether somebody may still lead by a record that the store has
+// lost. A vacancy is permission to lead at once, which is not ours to give
+// then.
 func (c *step) doubts() bool { return c.s.DoubtUntil > c.now.Mono }
 
-// heldTTL is the lease length to reckon with if somebody held the register and we cannot
-// see the record any more.
+// heldTTL is the lease length to reckon with if somebody held the register and
+// the record is not there to observe any more.
 func (c *step) heldTTL() time.Duration {
 	if c.s.HeldTTL == 0 {
 		return c.m.TTL
@@ -89,15 +92,15 @@ func (c *step) heldTTL() time.Duration {
 	return c.s.HeldTTL
 }
 
-// foreignTTL is the lease length to reckon with at what no candidate wrote: that
-// of its writer, if it takes itself for a leader, and that of a candidate whose
-// record it may have replaced, seen by us or not.
+// foreignTTL is the lease length to reckon with at what no candidate wrote:
+// that of its writer, if it takes itself for a leader, and that of a candidate
+// whose record it may have replaced, observed by us or not.
 func (c *step) foreignTTL() time.Duration { return c.m.foreign(c.s) }
 
 func (m *Machine) foreign(s *State) time.Duration { return max(m.ForeignTTL, m.TTL, s.HeldTTL) }
 
-// Lease is how long the lease is believed to be of the holder that a candidate in
-// state s sees.
+// Lease is how long the lease is believed to be of the holder that a candidate
+// in state s sees.
 func (m *Machine) Lease(s State) time.Duration {
 	if s.View.Foreign() {
 		return m.foreign(&s)
@@ -105,7 +108,7 @@ func (m *Machine) Lease(s State) time.Duration {
 	return s.HeldTTL
 }
 
-func sightReason(k Kind) Reason {
+func observedReason(k Kind) Reason {
 	switch k {
 	case Held:
 		return ReasonFollow
@@ -131,8 +134,9 @@ func (c *step) delay(seen *Seen) time.Duration {
 	return c.wait(seen) + c.yield(seen)
 }
 
-// yield is how long others are let go first, beyond what safety asks for: those that are preferred, and
-// all of them if this candidate was not the last to lead.
+// yield is how long others are let go first, beyond what safety asks for: those
+// that are preferred, and all of them if this candidate was not the last to
+// lead.
 func (c *step) yield(seen *Seen) time.Duration {
 	d := min(time.Duration(c.s.Behind)*c.m.Yield, c.m.TTL/2)
 	if c.s.Passed == 0 || seen.Kind == Vacant && !comesBack(seen.Rec.Reason) {
@@ -145,8 +149,9 @@ func (c *step) yield(seen *Seen) time.Duration {
 	return d + min(b, c.m.MaxBackoff)
 }
 
-// comesBack tells the reasons for a vacancy whose writer may be back at once, and is waited for by those who back
-// off. Who left for another reason stands back, and would be first again if they waited longer than that.
+// comesBack reports whether r is the reason for a vacancy whose writer may be
+// back at once: those who back off wait for it. Who left for another reason
+// stands back, and would be first again if they waited longer than that.
 func comesBack(r Reason) bool {
 	switch r {
 	case ReasonTrust, ReasonDisconnected, ReasonRetries, ReasonLate, ReasonOverwritten, ReasonPaused, ReasonStopped:
@@ -170,9 +175,10 @@ func (c *step) wait(seen *Seen) time.Duration {
 		}
 		return c.m.HeadStart + c.contention()
 	case Bare:
-		// No permission: whoever deleted the record was not its holder, who may
-		// be leading still, with a renewal that we missed. Hence a full wait from
-		// here, not the rest of the wait for the record seen last.
+		// A deletion is no permission. Whoever deleted the record was not its
+		// holder, who may still lead by a renewal that we missed. Hence a full
+		// wait from here, and not what is left of the wait for the record
+		// observed last.
 		return c.m.wait(c.heldTTL()) + c.expiryJitter()
 	default:
 		return c.contention()

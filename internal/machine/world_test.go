@@ -8,7 +8,8 @@ import (
 )
 
 // This file is the world that the explorer visits: candidates with clocks of
-// their own, one register, and a network between them that delays, loses and repeats.
+// their own, one register, and a network between them that delays, loses and
+// repeats.
 //
 // # Time
 //
@@ -27,8 +28,9 @@ import (
 //     units, 8 ticks of the fastest. So a margin that is one unit short, on
 //     either side, shows (TestMutations has one of each).
 //
-// Within a tick everything that can happen is interleaved in every order. Whatever
-// is ready must happen before the tick ends, unless a fault holds it back.
+// Within a tick everything that can happen is interleaved in every order.
+// Whatever is ready must happen before the tick ends, unless a fault holds it
+// back.
 //
 // # What is left out, and why that loses nothing
 //
@@ -44,7 +46,7 @@ import (
 //     and RTT only stretch delays, so they are zeroed too.
 //   - A candidate is stepped by time only when Wake says so
 //     (TestSteppingAtWakeIsSteppingAlways).
-//   - A sight that cannot change anything now (what the candidate
+//   - An observation that cannot change anything now (what the candidate
 //     knows already) is taken at once. Holding it back to do harm later is still explored: by
 //     holding it back before.
 //   - Something held back, a pause and a crash last into the next tick at least. Shorter
@@ -164,10 +166,10 @@ func setOf(ks ...kind) (s kindSet) {
 	return s
 }
 
-// storeLoss are the faults that G1 excludes: a store that forgets what it acknowledged.
-// vanishing are those of one that drops records, by a clock of its own or for
-// room, and never brings an older one back. A replica that has not dropped the
-// record yet may come to answer: then that one is back.
+// storeLoss are the faults that G1 excludes: a store that forgets what it
+// acknowledged. vanishing are those of one that drops records, by a clock of
+// its own or for room, and never brings an older one back. A replica that has
+// not dropped the record yet may come to answer: then that one is back.
 var (
 	storeLoss = setOf(kRollback, kWipe)
 	vanishing = setOf(kVanish, kExpire, kReturn)
@@ -313,8 +315,8 @@ func steady(units ...int64) (ps []pace) {
 	return ps
 }
 
-// fine are the clocks of the fine scale: the slowest, the fastest, the true one.
-// The true one is three quarters of the fastest.
+// fine are the clocks of the fine scale: the slowest, the fastest, the true
+// one. The true one is three quarters of the fastest.
 func fine(n int) []pace { return []pace{{1, 0}, {1}, {1, 1, 1, 0}}[:n] }
 
 // A config is a family of worlds to visit.
@@ -635,7 +637,8 @@ func (x *sim) firstStep(p *participant, i int, ev Event, now Instant) (r stepRes
 	return r
 }
 
-// perform does action a of candidate i, and checks what each action must satisfy.
+// perform does action a of candidate i, and checks what each action must
+// satisfy.
 func (x *sim) perform(w *world, i int, before, after *State, a *Action, rec uint16, now Instant) {
 	p := &w.c[i]
 	id := x.machines[i].ID
@@ -708,7 +711,8 @@ func (x *sim) orphan(w *world, i int) {
 	w.c[i].call = call{}
 }
 
-// straggle puts s in flight with nobody waiting. If there are too many, the oldest is lost.
+// straggle puts s in flight with nobody waiting. If there are too many, the
+// oldest is lost.
 func (x *sim) straggle(w *world, s straggler) {
 	for _, o := range w.late {
 		if o == s {
@@ -722,7 +726,8 @@ func (x *sim) straggle(w *world, s straggler) {
 	x.prune(w)
 }
 
-// offer puts what the candidate that makes the call offers on its way to another. Of more than two the oldest is lost.
+// offer puts what the candidate that makes the call offers on its way to
+// another. Of more than two the oldest is lost.
 func (x *sim) offer(w *world, c call, to int, h held) {
 	rec := &x.recs.all[c.rec]
 	said := x.seen(Seen{Kind: Vacant, Rev: uint64(c.expected), Rec: Record{Token: rec.Token, Settled: rec.Settled}})
@@ -732,7 +737,7 @@ func (x *sim) offer(w *world, c call, to int, h held) {
 	w.offers[0] = offered{seen: said, to: uint16(to), held: h, there: true}
 }
 
-// listens tells whether candidate i is there to be offered something.
+// listens reports whether candidate i is there to be offered something.
 func (x *sim) listens(w *world, i int) bool {
 	m := w.c[i].mode
 	return m != missing && m != crashed && m != unborn && x.state(w, i).Phase != Stopped
@@ -860,7 +865,8 @@ func (x *sim) publish(w *world) {
 	x.prune(w)
 }
 
-// enqueue adds a delivery; one that overflows pushes out the oldest, which is a lost message.
+// enqueue adds a delivery; one that overflows pushes out the oldest, which is a
+// lost message.
 func enqueue(q *[queueLen]uint16, id uint16) {
 	for k := range q {
 		if q[k] == 0 {
@@ -877,8 +883,8 @@ func dequeue(q *[queueLen]uint16) {
 	q[queueLen-1] = 0
 }
 
-// sane checks what must hold of a candidate's state after each step. insane: the
-// state itself has a flaw, whatever the world.
+// sane checks what must hold of a candidate's state after each step. insane:
+// the state itself has a flaw, whatever the world.
 func (x *sim) sane(w *world, i int, before, s *State, insane bool) {
 	called := w.c[i].call.stage != noCall
 	if !insane && (called || awaits(s) == noCall) {
@@ -954,7 +960,8 @@ func (x *sim) check(w *world) {
 	}
 }
 
-// leads reports whether a candidate leads at now in a state, as the mutant sees it.
+// leads reports whether a candidate leads at now in a state, as the mutant sees
+// it.
 func (x *sim) leads(state uint32, now Instant) bool {
 	if x.mutant.lead != nil {
 		return x.mutant.lead(x.states.all[state], now)
@@ -963,7 +970,8 @@ func (x *sim) leads(state uint32, now Instant) bool {
 	return f.phase == Holding && f.promoted && !x.reached(f, now)
 }
 
-// reached reports whether the trust window of a state with facts f is closed at now.
+// reached reports whether the trust window of a state with facts f is closed at
+// now.
 func (x *sim) reached(f *facts, now Instant) bool {
 	return now.Mono >= int64(f.trustMono) || !x.mutant.monoOnly && now.Wall >= int64(f.trustWall)
 }
@@ -998,7 +1006,7 @@ func (x *sim) overstays(w *world) {
 	}
 }
 
-// due tells whether candidate i wants a Tick.
+// due reports whether candidate i wants a Tick.
 func (x *sim) due(w *world, i int) bool {
 	f, now := &x.facts[w.c[i].state], x.now(w, i)
 	return int64(f.wake[i]) <= now.Mono || f.phase == Holding && x.reached(f, now)
@@ -1034,7 +1042,8 @@ func (x *sim) settle(w *world) {
 	}
 }
 
-// may reports whether fault k may happen in the world whose successors are listed.
+// may reports whether fault k may happen in the world whose successors are
+// listed.
 func (x *sim) may(k kind) bool { return x.open&k.bit() != 0 }
 
 // opened returns the faults that may happen in w.
@@ -1061,7 +1070,8 @@ func (x *sim) successors(w *world) []next {
 			x.ofCall(w, i, false)
 			x.ofPaused(w, i)
 		default:
-			// Without the network what was sent may yet arrive, and nothing comes in.
+			// Without the network what was sent may yet arrive, and nothing
+			// comes in.
 			connected := !w.c[i].cut
 			x.ofClock(w, i)
 			x.ofCall(w, i, connected)
@@ -1225,7 +1235,8 @@ func (x *sim) ofRequest(w *world, i int) {
 	}
 }
 
-// ofOffer makes the offer of candidate i to any one of the others. That it has had its time is all that the candidate hears.
+// ofOffer makes the offer of candidate i to any one of the others. That it has
+// had its time is all that the candidate hears.
 func (x *sim) ofOffer(w *world, i int) {
 	there := false
 	for j := range x.machines {
@@ -1307,8 +1318,8 @@ func (x *sim) ofWatch(w *world, i int) {
 	n.c[i].watch = free
 	x.step(&n, i, Event{Kind: Sight}, head, 0)
 	x.emit(&n, kSight, i)
-	// The first sight is the runtime's own read, which it repeats until it has an answer:
-	// without one a candidate would wait for ever.
+	// The first observation is the runtime's own read, which it repeats until it has
+	// an answer: without one a candidate would wait for ever.
 	if x.state(w, i).View.Kind != Unseen && x.may(kLoseSight) {
 		n := *w
 		dequeue(&n.c[i].queue)
@@ -1357,7 +1368,8 @@ func (x *sim) ofProcess(w *world, i int) {
 	x.ofEnds(w, i, s)
 }
 
-// ofFaults is what may go wrong with a running program, and what it may ask for.
+// ofFaults is what may go wrong with a running program, and what it may ask
+// for.
 func (x *sim) ofFaults(w *world, i int, s *State) {
 	if x.may(kCrash) {
 		n := *w
@@ -1547,7 +1559,7 @@ func (x *sim) ofVanishing(w *world, k kind) {
 	x.emit(&n, k, 0)
 }
 
-// ready tells whether something must happen before time passes.
+// ready reports whether something must happen before time passes.
 func (x *sim) ready(w *world) bool {
 	for i := range x.machines {
 		p := &w.c[i]

@@ -4,8 +4,9 @@ import "time"
 
 func (i Instant) since(j Instant) time.Duration { return time.Duration(i.Mono - j.Mono) }
 
-// begin starts the one write that may be under way. An earlier one that is still
-// flying is forgotten: whatever it does, the compare-and-swap of the new one meets it.
+// begin starts the one write that may be under way. An earlier one that is
+// still out is forgotten: whatever it does, the compare-and-swap of the new one
+// meets it.
 func (c *step) begin(k WriteKind, expected uint64) {
 	c.s.Write = Write{Kind: k, Expected: expected}
 	if k == Renew && c.s.Grant.Next == 0 {
@@ -41,9 +42,10 @@ func (c *step) content() Record {
 	case Release, Offer:
 		r = Record{
 			Token: r.Token, Term: r.Term, Reason: c.s.Exit.Reason, By: c.s.Exit.By, Why: c.s.Exit.Why, Successor: c.s.Exit.Successor,
-			// Over nothing but what the grant is known to have written. A claim that
-			// expected nothing may be applied again when its record has vanished,
-			// and what stands there then may have followed a successor's.
+			// This holds over nothing but what the grant is known to have
+			// written. A claim that expected nothing may be applied again when
+			// its record has vanished, and what stands there then may have
+			// followed a successor's.
 			Settled: c.s.Grant.Settled && c.s.Write.Expected == c.s.Grant.Rev,
 		}
 		if r.By == "" {
@@ -87,8 +89,8 @@ func (c *step) resendIfDue() {
 	}
 }
 
-// written takes in the answer to the write that is out. Answers to writes that were
-// forgotten are ignored: what they did shows in the register.
+// written takes in the answer to the write that is out. Answers to writes that
+// were forgotten are ignored: what they did shows in the register.
 func (c *step) written() {
 	w := &c.s.Write
 	if w.Stage != Flying || w.Op != c.ev.Op {
@@ -121,8 +123,9 @@ func (c *step) written() {
 	}
 }
 
-// writtenDraining takes in the answer to a renewal while the work stops. It tells which
-// revision the release has to expect, and keeps others off; the term stays over.
+// writtenDraining takes in the answer to a renewal while the work stops. The
+// answer says which revision the release has to expect, and the renewal keeps
+// others off. The term stays over.
 func (c *step) writtenDraining() {
 	switch {
 	case c.ev.Outcome == OK && c.ev.Rev > c.s.View.Rev:
@@ -135,18 +138,19 @@ func (c *step) writtenDraining() {
 	default:
 		c.s.Write.Maybe = c.s.Write.Maybe || c.ev.Outcome == Unknown
 		c.note(NoteFailed)
-		c.rest(c.m.Retry.after(int(c.s.Write.Tries), c.ev.Rand))
+		c.backOff(c.m.Retry.after(int(c.s.Write.Tries), c.ev.Rand))
 	}
 }
 
-// readDraining takes in the answer to look while the work stops: whether our renewal was applied after all.
+// readDraining takes in the answer to look while the work stops: whether our
+// renewal was applied after all.
 func (c *step) readDraining() {
 	seen := &c.ev.Seen
 	if c.ev.Outcome != OK || seen.Rev <= c.s.View.Rev {
-		c.rest(c.m.Retry.after(int(c.s.Write.Tries), c.ev.Rand))
+		c.backOff(c.m.Retry.after(int(c.s.Write.Tries), c.ev.Rand))
 		return
 	}
-	c.sightDraining(seen)
+	c.observeDraining(seen)
 	if c.s.Write.Stage == Reading {
 		c.unkeep()
 	}
@@ -165,12 +169,14 @@ func (c *step) applied() {
 	}
 }
 
-// failed rests before the write is sent again, or the register read again if the write was
-// refused. The same condition and content make the repetition harmless, whatever became of the attempts before.
+// failed backs off before the write is sent again, or before the register is
+// read again if the write was refused. The same condition and content make the
+// repetition harmless, whatever became of the attempts before.
 func (c *step) failed() {
 	w := &c.s.Write
 	if w.Kind == Release && c.s.Stopping && c.ev.Outcome == Permanent {
-		// A closed connection, say. Nobody is to wait for what cannot be written: the lease runs out.
+		// The connection is closed, say. Nobody is to wait for what cannot be
+		// written: the lease runs out.
 		c.note(NoteGaveUp)
 		c.depart()
 		return
@@ -182,15 +188,16 @@ func (c *step) failed() {
 			return
 		}
 		w.Tries = 0
-		c.rest(c.m.Retry.Max)
+		c.backOff(c.m.Retry.Max)
 		return
 	}
-	c.rest(c.m.Retry.after(int(w.Tries), c.ev.Rand))
+	c.backOff(c.m.Retry.after(int(w.Tries), c.ev.Rand))
 }
 
-func (c *step) rest(d time.Duration) {
+func (c *step) backOff(d time.Duration) {
 	if c.s.Write.Kind == Renew {
-		// The rests shrink with what is left of the window: a store that comes back late in it must find us trying.
+		// A store that comes back late in the window must find us trying, so
+		// the backoff shrinks with what is left of it.
 		left := time.Duration(c.s.Grant.Trust.Mono - c.now.Mono)
 		d = min(d, c.m.Heartbeat, max(left/2, c.m.Retry.Initial))
 	}
@@ -205,8 +212,8 @@ func (c *step) look() {
 }
 
 // staleReads is how many reads in a row must show a register older than known
-// before that is taken for what it looks like: a store that lost its state. No read is
-// linearizable on NATS: a direct get is answered by any replica.
+// before that counts as what it looks like: a store that lost its state. No
+// read is linearizable on NATS, where any replica answers a direct get.
 const staleReads = 3
 
 // read takes in the answer to look.
@@ -227,8 +234,9 @@ func (c *step) read() {
 	seen := &c.ev.Seen
 	switch {
 	case seen.same(&c.s.View) && seen.Rev == w.Expected:
-		// The register stands as the write expects: whoever refused it lags behind, and a refusal that the
-		// register contradicts is no proof that the attempt will never be applied.
+		// The register stands as the write expects, so whoever refused it lags
+		// behind. A refusal that the register contradicts is no proof that the
+		// attempt will never be applied.
 		c.note(NoteStale)
 		w.Refused, w.Maybe = false, true
 		c.failed()
@@ -241,17 +249,18 @@ func (c *step) read() {
 	case Acquire:
 		c.resolveClaim(seen)
 	case Renew:
-		c.sightHolding(seen)
+		c.observeHolding(seen)
 	default:
 		w.Stage = NoStage
-		c.sightReleasing(seen)
+		c.observeReleasing(seen)
 	}
 }
 
-// readStale handles a read that shows the register older than known: it came from a
-// replica that lags, or the store has lost writes. In the latter case revisions may come
-// again, and the write, repeated, could replace a stranger's record that has the
-// expected one by chance. So it is not sent again before a read shows our own.
+// readStale handles a read that shows the register older than known. It came
+// from a replica that lags, or the store has lost writes. In the latter case
+// revisions may come again, and the write, repeated, could replace a stranger's
+// record that has the expected one by chance. So it is not sent again before a
+// read shows our own record.
 func (c *step) readStale(seen *Seen) {
 	w := &c.s.Write
 	c.note(NoteStale)
