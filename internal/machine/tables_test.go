@@ -248,3 +248,44 @@ func TestAWorldIsItsBytes(t *testing.T) {
 		t.Errorf("the fields of a world have %d bytes, and it has %d", sum(ty), ty.Size())
 	}
 }
+
+// The explorer's tables hold what Go's maps would hold.
+func TestTablesAreMaps(t *testing.T) {
+	r := random(t)
+	var m marks
+	notes := map[fingerprint]uint16{}
+	var calls memo
+	states := map[stepKey]uint32{}
+	words := newTable[[2]uint16]()
+	numbers := map[[2]uint16]uint32{{}: 0}
+	for range 20_000 {
+		// Few values, so that many come again, and places that collide.
+		id := fingerprint{r.Uint64N(64) | 1, r.Uint64N(64) << 40}
+		note, old := notes[id]
+		if isNew := m.add(id); isNew == old || m.note(id) != note {
+			t.Fatalf("%x is new: %v, with note %d, want %d", id, isNew, m.note(id), note)
+		}
+		notes[id] = uint16(r.Uint32())
+		m.set(id, notes[id])
+
+		k := stepKey{state: r.Uint32N(40), mono: int16(r.IntN(40)), tokens: uint8(r.IntN(8)), doubt: int16(r.IntN(3))}
+		state, known := states[k]
+		if got, isNew := calls.at(&k); isNew == known || got.state != state {
+			t.Fatalf("%+v is new: %v, and leads to %d, want %d", k, isNew, got.state, state)
+		} else {
+			states[k] = r.Uint32()
+			got.state = states[k]
+		}
+
+		v := [2]uint16{uint16(r.IntN(90)), uint16(r.IntN(90))}
+		if _, known := numbers[v]; !known {
+			numbers[v] = uint32(len(numbers))
+		}
+		if got := words.id(&v); got != numbers[v] || words.all[got] != v {
+			t.Fatalf("%v is number %d, want %d", v, got, numbers[v])
+		}
+	}
+	if m.n != len(notes) || len(calls.all) != len(states) || len(words.all) != len(numbers) {
+		t.Errorf("%d, %d and %d are held, want %d, %d and %d", m.n, len(calls.all), len(words.all), len(notes), len(states), len(numbers))
+	}
+}

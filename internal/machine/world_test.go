@@ -470,7 +470,16 @@ func (x *sim) root() world {
 	return w
 }
 
-func (x *sim) seen(s Seen) uint16 { return uint16(x.seens.id(&s)) }
+func (x *sim) seen(s Seen) uint16 { return short(x.seens.id(&s)) }
+
+// short is id, which has to be a small one: two that looked alike would hide a
+// world.
+func short(id uint32) uint16 {
+	if id > math.MaxUint16 {
+		panic("more than a world has room for")
+	}
+	return uint16(id)
+}
 
 func (x *sim) state(w *world, i int) *State { return &x.states.all[w.c[i].state] }
 
@@ -624,7 +633,7 @@ func (x *sim) firstStep(p *participant, i int, ev Event, now Instant) (r stepRes
 	r.state, r.actions = x.intern(&t), actions
 	for k := range actions {
 		rec := plain(actions[k].Rec)
-		r.recs = append(r.recs, uint16(x.recs.id(&rec)))
+		r.recs = append(r.recs, short(x.recs.id(&rec)))
 	}
 	before, after := &x.states.all[p.state], &x.states.all[r.state]
 	r.anew = before.Grant.Token != after.Grant.Token
@@ -1498,7 +1507,7 @@ func (x *sim) ofOperator(w *world) {
 	}
 	if x.may(kForeign) {
 		n := *w
-		x.put(&n, Held, uint16(x.recs.id(&Record{ID: "x"})))
+		x.put(&n, Held, short(x.recs.id(&Record{ID: "x"})))
 		x.emit(&n, kForeign, 0)
 	}
 	for e, k := range [...]kind{1: kStepDown, 2: kTransfer, 6: kTakeover} {
