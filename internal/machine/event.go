@@ -92,13 +92,13 @@ func (o Outcome) String() string { return outcomeNames[o] }
 // An Event is one thing that happened to a candidate.
 type Event struct {
 	Kind    EventKind
-	Op      uint64
 	Outcome Outcome
+	Bars    Bars
+	Op      uint64
 	Rev     uint64
 	Seen    Seen
 	Term    uint64
 	Exit    Exit
-	Bars    Bars
 	// Doubt, of Start, is for how long somebody may still lead by what a
 	// predecessor of the store held: see State.DoubtUntil.
 	Doubt time.Duration
@@ -144,13 +144,13 @@ func (k ActionKind) String() string { return actionNames[k] }
 // An Action is one thing to be done in the world, in the order given.
 type Action struct {
 	Kind     ActionKind
-	Op       uint64
 	Write    WriteKind
+	Note     NoteKind
+	Outcome  Outcome
+	Op       uint64
 	Expected uint64
 	Rec      Record
 	Reason   Reason
-	Note     NoteKind
-	Outcome  Outcome
 }
 
 // A NoteKind tells what a Note is about.

@@ -50,7 +50,6 @@ type Record struct {
 	Term      uint64        // revision of the acquiring write; 0 in that write itself
 	Renewal   uint64        // renewals of this claim so far
 	Nonce     uint64        // drawn for this write: tells it from that of a twin
-	Start     bool          // the acquiring write of a candidate that had seen no holder before
 	Priority  int
 	Reason    Reason // vacancy: why the holder left
 	By        string // vacancy: who asked for it, or the holder itself
@@ -61,6 +60,7 @@ type Record struct {
 	// down, or succeeded one that had. So when it was written nobody who led
 	// before could still lead.
 	Settled bool
+	Start   bool // the acquiring write of a candidate that had seen no holder before
 }
 
 // A Prior says how a term ended without a vacancy that would say so. The zero
@@ -73,16 +73,17 @@ type Prior struct {
 // A Seen is what the register was observed to hold.
 type Seen struct {
 	Kind Kind
-	Rev  uint64
-	Rec  Record // of kinds Held and Vacant
+	// Turn says who goes first when the lease runs out. Of kind Held; told by a
+	// later observation of the same write.
+	Turn Turn
 	// Behind is how many others the candidate lets go first: see Machine.Yield.
 	// Of kinds Held and Vacant; the others say nothing about it.
 	Behind uint8
 	// Ranked: the candidates of the group are not all alike.
 	Ranked bool
-	// Turn says who goes first when the lease runs out. Of kind Held; told by a
-	// later observation of the same write.
-	Turn Turn
+
+	Rev uint64
+	Rec Record // of kinds Held and Vacant
 }
 
 // A Turn says whether a candidate was nominated to succeed a holder whose lease
@@ -197,6 +198,30 @@ type Exit struct {
 // candidate that was not started. States are comparable.
 type State struct {
 	Phase Phase
+	// Undrained: a Demote was not answered by Drained yet. Such a candidate
+	// does not campaign: it could not begin a term before the work of the last
+	// one stopped.
+	Undrained bool
+	Down      bool // the connection is lost, since DownSince
+	Stopping  bool // a stop was asked for
+	Leave     bool // and the record is to be left to expire
+	Prove     bool // a validation waits for a renewal that was not sent yet
+	// Losses counts races lost since the last one won, RTT how long the last
+	// one took.
+	Losses uint8
+	// StartRace: others were elected just as this candidate started, perhaps
+	// before hundreds like it.
+	StartRace bool
+	// Behind is how many others the register, when it was last readable, showed
+	// to go first.
+	Behind uint8
+	Ranked bool
+	// Passed counts the terms of others since the last one of ours.
+	Passed uint8
+	// Barred says what keeps the candidate from campaigning, and BarExits, for
+	// each bar by its bit, how it leaves a grant that comes nevertheless.
+	Barred   Bars
+	BarExits [exits]Exit
 
 	// View is the observed state of the register, and ViewAt when it arrived
 	// (monotonic).
@@ -221,42 +246,14 @@ type State struct {
 	Exit  Exit
 	// DrainBy is when the release stops waiting for the work (monotonic).
 	DrainBy int64
-	// Undrained: a Demote was not answered by Drained yet. Such a candidate
-	// does not campaign: it could not begin a term before the work of the last
-	// one stopped.
-	Undrained bool
 	// ReleaseBy is when the release is given up (monotonic): the lease has run
 	// out by then.
 	ReleaseBy int64
-
 	// StandBackUntil keeps a candidate that left on purpose from coming
-	// straight back.
+	// straight back (monotonic).
 	StandBackUntil int64
-	// Losses counts races lost since the last one won, RTT how long the last
-	// one took.
-	Losses uint8
-	// StartRace: others were elected just as this candidate started, perhaps
-	// before hundreds like it.
-	StartRace bool
-	RTT       time.Duration
-
-	// Barred says what keeps the candidate from campaigning, and BarExits, for
-	// each bar by its bit, how it leaves a grant that comes nevertheless.
-	Barred   Bars
-	BarExits [exits]Exit
-	// Behind is how many others the register, when it was last readable, showed
-	// to go first.
-	Behind uint8
-	Ranked bool
-	// Passed counts the terms of others since the last one of ours.
-	Passed uint8
-
-	Down      bool  // the connection is lost
-	DownSince int64 // since when (monotonic)
-
-	Stopping bool // a stop was asked for
-	Leave    bool // and the record is to be left to expire
-	Prove    bool // a validation waits for a renewal that was not sent yet
+	DownSince      int64 // monotonic
+	RTT            time.Duration
 
 	// Reason says why the latest transition happened.
 	Reason Reason
