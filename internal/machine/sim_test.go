@@ -181,6 +181,7 @@ func TestSimulationCatchesMutations(t *testing.T) {
 			if mu.fine {
 				t.Skip("it is a matter of one unit, or of what the explorer alone has")
 			}
+			t.Parallel()
 			for seed := uint64(1); seed <= 5000; seed++ {
 				if v := simulate(seed, mu.mutant, nil); v.bad != "" {
 					t.Logf("caught after %d schedules by %s", seed, v.bad)
