@@ -69,9 +69,9 @@ type Supervisor interface {
 	// Admit takes in how the candidate is about to stand. It reports whether there
 	// is room for a claim, and how long the claim is to wait; then nothing is taken
 	// in, and Settle follows with the state that came of that.
-	Admit(next machine.State) (wait time.Duration, room bool)
+	Admit(next *machine.State) (wait time.Duration, room bool)
 	// Settle takes in how the candidate stands.
-	Settle(next machine.State)
+	Settle(next *machine.State)
 	// Gives reports whether a role that this instance leads is given to another that
 	// leads have of them, and counts it as given if so.
 	Gives(have int) bool

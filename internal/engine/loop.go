@@ -325,56 +325,64 @@ func (l *loop) step(ev machine.Event) {
 		l.token, l.word = record.NewClaim()
 	}
 	ev.Token, ev.Rand, ev.Nonce = l.token, mrand.Uint64(), record.NewNonce()
-	before := l.state
-	state, actions := l.next(ev)
+	before := pastOf(&l.state)
+	actions := l.next(&ev)
 	faults.Point("step")
-	l.apply(&before, state, actions)
+	l.apply(before, actions)
+}
+
+// past is what is still asked of a state that the core has left.
+type past struct {
+	phase    machine.Phase
+	promoted bool
+	term     leadership.Term // of the grant
+}
+
+func pastOf(s *machine.State) past {
+	return past{s.Phase, s.Grant.Promoted, leadership.Term{Number: s.Grant.Term, Token: s.Grant.Token}}
 }
 
 // next puts an event to the core, and asks the supervisor for room first if the
-// answer is a claim. The core is pure: an answer that nobody acts on has not
-// been given.
-func (l *loop) next(ev machine.Event) (machine.State, []machine.Action) {
-	now := l.clock.now()
-	state, actions := l.rules.Step(l.state, ev, now)
-	s := l.cfg.Supervisor
+// answer is a claim.
+func (l *loop) next(ev *machine.Event) []machine.Action {
+	now, s := l.clock.now(), l.cfg.Supervisor
 	if s == nil {
-		return state, actions
+		return l.rules.Apply(&l.state, ev, now, nil)
 	}
-	wait, room := s.Admit(state)
+	// The core is pure: an answer that nobody acts on has not been given.
+	trial := l.state
+	actions := l.rules.Apply(&trial, ev, now, nil)
+	wait, room := s.Admit(&trial)
 	if room && wait <= 0 {
-		return state, actions
+		l.state = trial
+		return actions
 	}
-	state, actions = l.withheld(ev, now)
+	actions = l.withheld(ev, now)
 	if room {
 		// Only now: the event may end a stand-back that was there before it.
-		state.StandBackUntil = max(state.StandBackUntil, now.Mono+int64(wait))
-		var more []machine.Action
-		state, more = l.rules.Step(state, machine.Event{Kind: machine.Unbar, Bars: machine.Full, Token: ev.Token, Rand: ev.Rand}, now)
-		actions = append(actions, more...)
+		l.state.StandBackUntil = max(l.state.StandBackUntil, now.Mono+int64(wait))
+		actions = l.rules.Apply(&l.state, &machine.Event{Kind: machine.Unbar, Bars: machine.Full, Token: ev.Token, Rand: ev.Rand}, now, actions)
 	}
-	s.Settle(state)
-	return state, actions
+	s.Settle(&l.state)
+	return actions
 }
 
 // withheld puts an event to the core with the bar that there is no room, so that
 // the answer is no claim.
-func (l *loop) withheld(ev machine.Event, now machine.Instant) (machine.State, []machine.Action) {
-	state, actions := l.rules.Step(l.state, machine.Event{Kind: machine.Bar, Bars: machine.Full, Token: ev.Token, Rand: ev.Rand}, now)
+func (l *loop) withheld(ev *machine.Event, now machine.Instant) []machine.Action {
+	actions := l.rules.Apply(&l.state, &machine.Event{Kind: machine.Bar, Bars: machine.Full, Token: ev.Token, Rand: ev.Rand}, now, nil)
 	// Where the event is the end of this very bar, it has not ended.
 	ev.Bars &^= machine.Full
-	state, more := l.rules.Step(state, ev, now)
-	return state, append(actions, more...)
+	return l.rules.Apply(&l.state, ev, now, actions)
 }
 
-// apply takes in the core's answer: the state first, then the actions. It bears
-// every answer, also ones that the core never gives.
-func (l *loop) apply(before *machine.State, state machine.State, actions []machine.Action) {
-	l.state = state
-	if state.Grant.Token == l.token {
+// apply takes in the core's answer: the state first, which is the loop's by now,
+// then the actions. It bears every answer, also ones that the core never gives.
+func (l *loop) apply(before past, actions []machine.Action) {
+	if l.state.Grant.Token == l.token {
 		l.token, l.claimed = "", l.word
 	}
-	if state.Phase == machine.Holding && before.Phase != machine.Holding {
+	if l.state.Phase == machine.Holding && before.phase != machine.Holding {
 		l.since = l.now()
 	}
 	l.peers.stepped(before, &l.state)

@@ -119,13 +119,13 @@ func (p *peers) meet(seen machine.Seen, now int64, lease time.Duration) bool {
 }
 
 // stepped takes in what a step did, as far as it concerns others.
-func (p *peers) stepped(before, s *machine.State) {
-	if token := s.Grant.Token; token != before.Grant.Token {
+func (p *peers) stepped(before past, s *machine.State) {
+	if token := s.Grant.Token; token != before.term.Token {
 		p.own = append(p.own[max(0, len(p.own)-maxOwn+1):], token)
 	}
 	p.wrote = max(p.wrote, s.Grant.Rev)
-	deposed := before.Phase == machine.Holding && s.Phase != machine.Holding && s.Exit.Reason == machine.ReasonSuperseded
-	if deposed && s.View.Kind == machine.Held && s.View.Rec.Token == before.Grant.Token {
+	deposed := before.phase == machine.Holding && s.Phase != machine.Holding && s.Exit.Reason == machine.ReasonSuperseded
+	if deposed && s.View.Kind == machine.Held && s.View.Rec.Token == before.term.Token {
 		// Nobody else has the token but who has all of our memory.
 		p.warn(sameToken, s.View.Rec.ID, "Another process has renewed with the token of this candidate, %q: this machine was cloned, or restored from a snapshot, while"+
 			" it held the record. Restart the programs of the copy, and give them InstanceIDs of their own.", s.View.Rec.ID)

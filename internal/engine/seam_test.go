@@ -67,8 +67,9 @@ func (s *seam) answer(state machine.State, actions []machine.Action) {
 			s.asked++
 		}
 	}
-	before := s.l.state
-	s.l.apply(&before, state, actions)
+	before := pastOf(&s.l.state)
+	s.l.state = state
+	s.l.apply(before, actions)
 	synctest.Wait()
 	if leads := state.Leading(s.e.clock.now()); s.e.IsLeader() != leads || leads && s.e.Term().Number != state.Grant.Term {
 		s.fail("IsLeader is %v in term %v, and the core leads: %v, in term %d", s.e.IsLeader(), s.e.Term(), leads, state.Grant.Term)

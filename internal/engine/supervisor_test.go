@@ -12,13 +12,13 @@ import (
 // A patient supervisor has every claim wait.
 type patient struct{ settled machine.State }
 
-func (p *patient) Admit(next machine.State) (time.Duration, bool) {
+func (p *patient) Admit(next *machine.State) (time.Duration, bool) {
 	if next.Phase == machine.Claiming {
 		return time.Second, true
 	}
 	return 0, true
 }
-func (p *patient) Settle(s machine.State)        { p.settled = s }
+func (p *patient) Settle(s *machine.State)       { p.settled = *s }
 func (p *patient) Gives(int) bool                { return true }
 func (p *patient) Chooses() bool                 { return true }
 func (p *patient) Stepped(View, leadership.Info) {}
@@ -38,9 +38,10 @@ func TestAClaimWaitsAlsoWhereTheEventEndsAStandBack(t *testing.T) {
 		Grant: machine.Grant{Token: "of a former term of ours"},
 		View:  machine.Seen{Kind: machine.Held, Rev: 5, Rec: machine.Record{ID: "b", Token: "b's", TTL: 3 * time.Second}},
 	}
-	s, _ := l.next(machine.Event{Kind: machine.Sight, Token: "fresh", Seen: machine.Seen{
+	l.next(&machine.Event{Kind: machine.Sight, Token: "fresh", Seen: machine.Seen{
 		Kind: machine.Vacant, Rev: 6, Rec: machine.Record{Token: "b's", Reason: machine.ReasonResigned},
 	}})
+	s := &l.state
 	if s.Phase != machine.Watching || s.StandBackUntil <= l.now() || p.settled.Phase != machine.Watching {
 		t.Errorf("it is %v, and stands back until %v", s.Phase, s.StandBackUntil)
 	}

@@ -31,7 +31,7 @@ func (s *snapshot) same(o *snapshot) bool {
 }
 
 // publish makes the new state visible to readers, and reports a transition.
-func (l *loop) publish(before *machine.State) {
+func (l *loop) publish(before past) {
 	s := &l.state
 	old := l.snap.Load()
 	next := snapshot{state: s.Public(), at: old.at, reason: old.reason, leader: l.leader(), barred: barred(s.Barred)}
@@ -55,7 +55,7 @@ func (l *loop) publish(before *machine.State) {
 		// last.
 		l.report.event(slog.LevelInfo, l.transition(before, old.state, &next))
 	}
-	if s.Phase == machine.Claiming && before.Phase != machine.Claiming {
+	if s.Phase == machine.Claiming && before.phase != machine.Claiming {
 		l.callbacks.tellCampaign(s.Reason)
 	}
 }
@@ -104,11 +104,11 @@ func (l *loop) reason() machine.Reason {
 }
 
 // transition describes what has just become visible.
-func (l *loop) transition(before *machine.State, from machine.Public, next *snapshot) Transition {
+func (l *loop) transition(before past, from machine.Public, next *snapshot) Transition {
 	s := &l.state
 	t := Transition{
 		At: next.at, Event: eventOf(next.state), From: stateName(from), To: stateName(next.state), Reason: next.reason,
-		Term: transitionTerm(before, s), LeaderID: l.told.ID, LeaderTerm: l.told.Term, Correlation: l.told.Correlation,
+		Term: transitionTerm(before, pastOf(s)), LeaderID: l.told.ID, LeaderTerm: l.told.Term, Correlation: l.told.Correlation,
 	}
 	if t.To == StateDemoted {
 		t.By, t.Why = s.Exit.By, s.Exit.Why
@@ -119,11 +119,11 @@ func (l *loop) transition(before *machine.State, from machine.Public, next *snap
 	return t
 }
 
-// transitionTerm is the term that began or ended between two states, if one did.
-func transitionTerm(before, after *machine.State) leadership.Term {
-	for _, s := range []*machine.State{after, before} {
-		if s.Phase == machine.Holding && s.Grant.Promoted {
-			return leadership.Term{Number: s.Grant.Term, Token: s.Grant.Token}
+// transitionTerm is the term that began or ended by a step, if one did.
+func transitionTerm(before, after past) leadership.Term {
+	for _, s := range []past{after, before} {
+		if s.phase == machine.Holding && s.promoted {
+			return s.term
 		}
 	}
 	return leadership.Term{}

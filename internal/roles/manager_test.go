@@ -34,7 +34,7 @@ func TestAnInstanceWithItsShareLeavesAVacancyToOthers(t *testing.T) {
 	m := manager(t, 3*time.Second, "one", "two")
 	m.leading, m.others["b"] = 1, 1 // of two roles each has one
 	s := m.seats["two"]
-	vacancy := machine.State{
+	vacancy := &machine.State{
 		Phase: machine.Claiming,
 		View:  machine.Seen{Kind: machine.Vacant, Rev: 6, Rec: machine.Record{Token: "b's", Reason: machine.ReasonResigned}},
 	}

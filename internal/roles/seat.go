@@ -101,8 +101,8 @@ func (s *seat) join(call context.Context) error {
 
 // Admit implements engine.Supervisor. It objects to a claim for which there is
 // no room, and asks for a wait before one that is better left to others.
-func (s *seat) Admit(next machine.State) (wait time.Duration, room bool) {
-	h := holdOf(&next)
+func (s *seat) Admit(next *machine.State) (wait time.Duration, room bool) {
+	h := holdOf(next)
 	if h == s.hold {
 		return 0, true
 	}
@@ -128,10 +128,10 @@ func (s *seat) Admit(next machine.State) (wait time.Duration, room bool) {
 }
 
 // Settle implements engine.Supervisor.
-func (s *seat) Settle(next machine.State) {
+func (s *seat) Settle(next *machine.State) {
 	s.m.mu.Lock()
 	defer s.m.mu.Unlock()
-	s.m.settle(s, holdOf(&next))
+	s.m.settle(s, holdOf(next))
 }
 
 // Gives implements engine.Supervisor: nobody is given a role that would leave
