@@ -23,7 +23,7 @@ const largestKnot = 6
 func larger() map[string]int {
 	return map[string]int{
 		"cmd/leader/internal/demo": 12, "cmd/leader/internal/runner": 11, "internal/machine": 7, "store/natsstore": 11, "store/storetest": 12,
-		"test/bench": 8, "test/chaos/internal/lab": 12, "test/compare/internal/lab": 8,
+		"test/chaos/internal/lab": 12,
 	}
 }
 

@@ -32,16 +32,6 @@ func main() {
 	os.Exit(run(context.Background(), os.Args[1:], os.Stdin, os.Stdout, os.Stderr))
 }
 
-// A lab is what the sections measure in.
-type lab struct {
-	harness.Run
-
-	one     *servers
-	three   *servers
-	report  *report
-	buckets int
-}
-
 // A section measures something and adds it to the report.
 type section struct {
 	name    string
