@@ -94,7 +94,8 @@ func TestARoleTakesOnPromoteOrOnTerm(t *testing.T) {
 	})
 }
 
-// A second OnPromote that waits behind a first must not be told of a term that ended meanwhile.
+// A second OnPromote that waits behind a first must not be told of a term that
+// ended meanwhile.
 func TestNoCallbackIsToldOfATermThatIsOver(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		j, a := newJournal(), candidate(t, memstore.New(), config("a"))
@@ -320,8 +321,8 @@ func TestWorkThatOutlivesItsTimeIsReportedAndKeepsTheCandidateOff(t *testing.T) 
 	})
 }
 
-// The two wait for each other, for ever: the candidate says which waits for which,
-// and again for as long as it cannot campaign.
+// The two wait for each other, for ever: the candidate says which waits for
+// which, and again for as long as it cannot campaign.
 func TestAPromoteThatOnlyDemoteWouldEndIsToldOf(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		j, end := newJournal(), make(chan struct{})

@@ -13,8 +13,8 @@ import (
 	"github.com/seed-ff2cb582/leader/store"
 )
 
-// A store that is closed for good serves nobody again: whoever waits for it waits
-// in vain, and is told so.
+// A store that is closed for good serves nobody again: whoever waits for it
+// waits in vain, and is told so.
 func TestAClosedConnectionEndsALeaderAndAFollower(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f, notes := network(t, nil), 0
@@ -57,7 +57,8 @@ func TestAClosedConnectionEndsALeaderAndAFollower(t *testing.T) {
 	})
 }
 
-// A stop that was asked for remains one, whatever becomes of the connection then.
+// A stop that was asked for remains one, whatever becomes of the connection
+// then.
 func TestAConnectionClosedAfterAStopIsNoError(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := network(t, nil)
@@ -114,7 +115,8 @@ func TestRunReturnsThatItsConnectionIsClosed(t *testing.T) {
 	})
 }
 
-// A store that does not report its connection says so by the errors of its calls.
+// A store that does not report its connection says so by the errors of its
+// calls.
 type mute struct {
 	store.Store
 	closed *atomic.Bool

@@ -14,8 +14,8 @@ import (
 )
 
 // A store that was made within the last lease may have taken the place of one
-// whose leader has not heard of that. What is left of the lease is waited for, and
-// no more.
+// whose leader has not heard of that. What is left of the lease is waited for,
+// and no more.
 func TestNobodyIsPromotedWhileTheStoreIsYoungerThanALease(t *testing.T) {
 	for _, c := range []struct {
 		grace leader.AcquireGrace
@@ -51,8 +51,8 @@ func TestNobodyIsPromotedWhileTheStoreIsYoungerThanALease(t *testing.T) {
 	}
 }
 
-// A leader from before the store was made leads beside nobody, whether or not the
-// one that comes after it stays.
+// A leader from before the store was made leads beside nobody, whether or not
+// the one that comes after it stays.
 func TestNoVacancyIsLeftInAStoreYoungerThanALease(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		st := &checked{Store: memstore.New(), report: store.Report{Age: 1}}

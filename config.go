@@ -21,63 +21,73 @@ import (
 	"github.com/seed-ff2cb582/leader/store"
 )
 
-// MaxTTL is the longest lease, for everyone: one hour. It is one constant and no setting, since it is
-// also how long a candidate at the most believes a record that states
-// a longer one: believing less than an honest leader's TTL would be unsafe.
+// MaxTTL is the longest lease, for everyone: one hour. It is one constant and
+// no setting, since it is also how long a candidate at the most believes a
+// record that states a longer one: believing less than an honest leader's TTL
+// would be unsafe.
 const MaxTTL = leadership.MaxTTL
 
-// MinTTL is the shortest lease. Below it the scheduling of a busy machine alone costs terms.
+// MinTTL is the shortest lease. Below it the scheduling of a busy machine alone
+// costs terms.
 const MinTTL = 50 * time.Millisecond
 
 // DefaultClockDrift is how far the rates of clocks are assumed to be off if the
-// configuration says nothing: 10 %. chrony may slew a clock by 8.3 % (maxslewrate).
+// configuration says nothing: 10 %. chrony may slew a clock by 8.3 %
+// (maxslewrate).
 const DefaultClockDrift = leadership.DefaultDrift
 
 const maxIDLen = 256
 
-// maxReplicas is how many replicas NATS allows (nats-server, StreamMaxReplicas).
+// maxReplicas is how many replicas NATS allows (nats-server,
+// StreamMaxReplicas).
 const maxReplicas = 5
 
-// An ElectionConfig describes one candidate in one election. The zero values of the
-// optional fields are good defaults. Candidates of one group should agree on TTL
-// and must agree on ClockDrift.
+// An ElectionConfig describes one candidate in one election. The zero values of
+// the optional fields are good defaults. Candidates of one group should agree
+// on TTL and must agree on ClockDrift.
 type ElectionConfig struct {
-	// Bucket is the NATS KV bucket: letters, digits, dashes and underscores. It is
-	// required with NATS and unused by NewElectionWithStore.
+	// Bucket is the NATS KV bucket: letters, digits, dashes and underscores. It
+	// is required with NATS and unused by NewElectionWithStore.
 	Bucket string
-	// Group names the election, and is the record's key: see store.ValidKey for the alphabet.
-	// Keys that begin with "_ctl." belong to the control records. Required.
+	// Group names the election, and is the record's key: see store.ValidKey for
+	// the alphabet. Keys that begin with "_ctl." belong to the control records.
+	// Required.
 	Group string
-	// InstanceID names this candidate, unlike any other of the group. 1 to 256 bytes of
-	// printable text. Required.
+	// InstanceID names this candidate, unlike any other of the group. 1 to 256
+	// bytes of printable text. Required.
 	InstanceID string
-	// TTL is the length of the lease: how long nobody else leads after a leader fell
-	// silent. MinTTL to MaxTTL, in whole milliseconds, and at least 3 × HeartbeatInterval. Required.
+	// TTL is the length of the lease: how long nobody else leads after a leader
+	// fell silent. MinTTL to MaxTTL, in whole milliseconds, and at least 3 ×
+	// HeartbeatInterval. Required.
 	TTL time.Duration
 	// HeartbeatInterval is the time from one renewal to the next. Required.
 	HeartbeatInterval time.Duration
 
-	// Priority: higher is preferred. It orders who goes first at a vacancy: see Preference in the package
-	// documentation.
+	// Priority: higher is preferred. It orders who goes first at a vacancy: see
+	// Preference in the package documentation.
 	Priority int
-	// AllowPriorityTakeover lets this candidate ask a leader of lower standing to hand over to it, and, as
-	// the leader, do so when it is asked: its work stops first, as with Transfer. Nobody asks, nor hands
-	// over, before the leader has served MinTenure.
+	// AllowPriorityTakeover lets this candidate ask a leader of lower standing
+	// to hand over to it, and, as the leader, do so when it is asked: its work
+	// stops first, as with Transfer. Nobody asks, nor hands over, before the
+	// leader has served MinTenure.
 	AllowPriorityTakeover bool
-	// MinTenure is how long a leader leads at least before it is taken over, so that candidates that come
-	// and go do not make leadership flap. Default: 10 × TTL.
+	// MinTenure is how long a leader leads at least before it is taken over, so
+	// that candidates that come and go do not make leadership flap. Default: 10
+	// × TTL.
 	MinTenure time.Duration
-	// Version, optional, is that of this program, as dotted numbers: "1.12.0", "v2.0.0-rc.1". It is
-	// written into the record. At most 64 letters, digits and .+-_.
+	// Version, optional, is that of this program, as dotted numbers: "1.12.0",
+	// "v2.0.0-rc.1". It is written into the record. At most 64 letters, digits
+	// and .+-_.
 	Version string
-	// VersionPolicy, if set, prefers candidates by Version first and by Priority second. All candidates of a group
-	// should have the same policy.
+	// VersionPolicy, if set, prefers candidates by Version first and by
+	// Priority second. All candidates of a group should have the same policy.
 	VersionPolicy VersionPolicy
 	// Campaign slows down campaigns.
 	Campaign CampaignConfig
 	// Logger receives what happens. Nil: silent.
 	Logger *slog.Logger
-	// Address, optional, tells clients where they reach this candidate when it leads.
+	// Address, optional, tells clients where they reach this candidate when it
+	// leads.
 	Address string
 	// Meta, optional, is written into the record, for people and observers.
 	Meta map[string]string
@@ -87,21 +97,24 @@ type ElectionConfig struct {
 	// DisconnectGracePeriod is how long a leader keeps its term after the store
 	// reported its connection lost. The trust window ends the term in any case.
 	// With a grace period this candidate does not campaign while the report
-	// stands, since it could not keep what it wins. Default 0: a lost connection
-	// by itself ends nothing and keeps nobody from campaigning.
+	// stands, since it could not keep what it wins. Default 0: a lost
+	// connection by itself ends nothing and keeps nobody from campaigning.
 	DisconnectGracePeriod time.Duration
 
 	// Fencing says how Do and the background validate the token.
 	Fencing FencingConfig
 
 	// HealthChecker, optional, is asked each HealthCheckInterval whether this
-	// instance is fit to lead. After MaxConsecutiveFailures failures in a row a leader
-	// stops its work and releases, and a follower does not campaign, until a check
-	// succeeds. A check that panics or takes longer than HealthCheckTimeout has failed. Checks delay no renewal.
+	// instance is fit to lead. After MaxConsecutiveFailures failures in a row a
+	// leader stops its work and releases, and a follower does not campaign,
+	// until a check succeeds. A check that panics or takes longer than
+	// HealthCheckTimeout has failed. Checks delay no renewal.
 	HealthChecker HealthChecker
-	// HealthCheckInterval is the time from one check to the next. Default: HeartbeatInterval.
+	// HealthCheckInterval is the time from one check to the next. Default:
+	// HeartbeatInterval.
 	HealthCheckInterval time.Duration
-	// HealthCheckTimeout is how long one check may take. Default, and at most: HealthCheckInterval.
+	// HealthCheckTimeout is how long one check may take. Default, and at most:
+	// HealthCheckInterval.
 	HealthCheckTimeout time.Duration
 	// MaxConsecutiveFailures: default 3.
 	MaxConsecutiveFailures int
@@ -109,39 +122,41 @@ type ElectionConfig struct {
 	// RetryConfig paces the repetition of writes that failed.
 	RetryConfig RetryConfig
 
-	// BucketAutoCreate makes the bucket if there is none, in the way that is safest:
-	// see natsstore.EnsureBucket.
+	// BucketAutoCreate makes the bucket if there is none, in the way that is
+	// safest: see natsstore.EnsureBucket.
 	BucketAutoCreate bool
-	// Replicas is how many servers keep a bucket that BucketAutoCreate makes: 1 to 5. Where the servers cannot keep as
-	// many, Start says so. A bucket that exists is left as it is, and Start warns if it has another number.
+	// Replicas is how many servers keep a bucket that BucketAutoCreate makes: 1
+	// to 5. Where the servers cannot keep as many, Start says so. A bucket that
+	// exists is left as it is, and Start warns if it has another number.
 	// Default: 3 where the cluster has as many servers, else 1.
 	Replicas int
-	// JetStreamDomain is the JetStream domain in which the bucket lives. Across leaf
-	// nodes it should be given: the same bucket name in two domains is two elections.
+	// JetStreamDomain is the JetStream domain in which the bucket lives. Across
+	// leaf nodes it should be given: the same bucket name in two domains is two
+	// elections.
 	JetStreamDomain string
 
-	// DeleteOnStop makes Stop release the record, so that another candidate leads at
-	// once. Without it the lease runs out.
+	// DeleteOnStop makes Stop release the record, so that another candidate
+	// leads at once. Without it the lease runs out.
 	DeleteOnStop bool
 
 	// ClockDrift is how far the rate of any candidate's clock may be off, as a
-	// fraction. More than 0 and at most 0.3; default DefaultClockDrift. All candidates of a
-	// group must use the same.
+	// fraction. More than 0 and at most 0.3; default DefaultClockDrift. All
+	// candidates of a group must use the same.
 	ClockDrift float64
 	// ForeignTTL is how long a lease is believed to be of which the record says
-	// nothing: what another program wrote there, or somebody by hand. From TTL to
-	// MaxTTL. It should be the longest of that program's leases and of the TTLs
-	// of the group: who leads by a longer one may find another leading beside it.
-	// Default: the age at which the bucket drops records, if it does, or else TTL,
-	// with a warning when such a record is met. Where the bucket drops records, no
-	// more than that age is believed in any case.
+	// nothing: what another program wrote there, or somebody by hand. From TTL
+	// to MaxTTL. It should be the longest of that program's leases and of the
+	// TTLs of the group: who leads by a longer one may find another leading
+	// beside it. Default: the age at which the bucket drops records, if it
+	// does, or else TTL, with a warning when such a record is met. Where the
+	// bucket drops records, no more than that age is believed in any case.
 	ForeignTTL time.Duration
-	// AcquireGrace is the cool-down: hold the record, but lead only after
-	// TTL × (1 + ClockDrift). It keeps two leaders apart even where the store forgets what it
-	// acknowledged. Default: GraceAuto.
+	// AcquireGrace is the cool-down: hold the record, but lead only after TTL ×
+	// (1 + ClockDrift). It keeps two leaders apart even where the store forgets
+	// what it acknowledged. Default: GraceAuto.
 	AcquireGrace AcquireGrace
-	// DemoteTimeout is how long the release waits for OnPromote and OnDemote to return after
-	// a term ended. Default: the larger of TTL and 5 seconds.
+	// DemoteTimeout is how long the release waits for OnPromote and OnDemote to
+	// return after a term ended. Default: the larger of TTL and 5 seconds.
 	DemoteTimeout time.Duration
 	// Hooks tell metrics and traces what happens.
 	Hooks Hooks
@@ -149,28 +164,32 @@ type ElectionConfig struct {
 
 // FencingConfig says how the token is validated. The zero value caches it.
 type FencingConfig struct {
-	// ValidationInterval is how often a leader validates its token in the background,
-	// by a renewal that the store acknowledges. 0: the heartbeat alone does.
+	// ValidationInterval is how often a leader validates its token in the
+	// background, by a renewal that the store acknowledges. 0: the heartbeat
+	// alone does.
 	ValidationInterval time.Duration
 	// ValidateOnCriticalOps makes Do validate the token with the store before
 	// every operation.
 	ValidateOnCriticalOps bool
-	// CacheToken lets Do rely on the latest acknowledged renewal if it is not older than
-	// ValidationInterval (the trust window, if that is 0). It is the default and needs not be
-	// set: Do does so unless ValidateOnCriticalOps is set, which is the opposite and wins.
+	// CacheToken lets Do rely on the latest acknowledged renewal if it is not
+	// older than ValidationInterval (the trust window, if that is 0). It is the
+	// default and needs not be set: Do does so unless ValidateOnCriticalOps is
+	// set, which is the opposite and wins.
 	CacheToken bool
 }
 
 // RetryConfig paces the repetition of writes. Zero fields take the defaults.
 type RetryConfig struct {
-	// MaxAttempts bounds the attempts of one write in a row. A renewal that fails so
-	// often ends the term; an acquisition then rests for MaxBackoff and goes on. 0: no
-	// bound; a leader tries for as long as its trust window is open.
+	// MaxAttempts bounds the attempts of one write in a row. A renewal that
+	// fails so often ends the term; an acquisition then rests for MaxBackoff
+	// and goes on. 0: no bound; a leader tries for as long as its trust window
+	// is open.
 	MaxAttempts int
-	// InitialBackoff is the rest after the first failure. Default: TTL/50, at most 50 ms.
+	// InitialBackoff is the rest after the first failure. Default: TTL/50, at
+	// most 50 ms.
 	InitialBackoff time.Duration
-	// MaxBackoff is the longest rest. Default: TTL/4, at most 5 s. A leader rests no longer than half of what is left of its
-	// trust window.
+	// MaxBackoff is the longest rest. Default: TTL/4, at most 5 s. A leader
+	// rests no longer than half of what is left of its trust window.
 	MaxBackoff time.Duration
 	// BackoffMultiplier is the growth of the rest. Default 2.
 	BackoffMultiplier float64
@@ -178,9 +197,10 @@ type RetryConfig struct {
 	Jitter float64
 }
 
-// A VersionPolicy says which versions of the program are preferred as leaders, for rollouts: while
-// both run, the older one leads until the last of it is gone (PreferOlder), or the newer one takes over
-// as soon as it is there (PreferNewer). Kubernetes' coordinated leader election calls the former
+// A VersionPolicy says which versions of the program are preferred as leaders,
+// for rollouts: while both run, the older one leads until the last of it is
+// gone (PreferOlder), or the newer one takes over as soon as it is there
+// (PreferNewer). Kubernetes' coordinated leader election calls the former
 // OldestEmulationVersion.
 type VersionPolicy uint8
 
@@ -197,16 +217,21 @@ const (
 // String shows a policy as configurations name it.
 func (p VersionPolicy) String() string { return preference.Policy(p).String() }
 
-// A CampaignConfig slows down campaigns. The zero value does not: a vacancy is then claimed at once.
+// A CampaignConfig slows down campaigns. The zero value does not: a vacancy is
+// then claimed at once.
 type CampaignConfig struct {
-	// Splay bounds a random delay before the first claim after Start, which spreads the campaigns of
-	// programs that are started together. It ends when another leads.
+	// Splay bounds a random delay before the first claim after Start, which
+	// spreads the campaigns of programs that are started together. It ends when
+	// another leads.
 	Splay time.Duration
-	// Backoff is how much longer a candidate that was not the last to lead leaves a vacancy or an expired
-	// lease alone. It doubles with each term of another, up to MaxBackoff, and is forgotten with a term of one's own. So
-	// leadership comes back to the last leader after short troubles, and failover takes that much longer.
+	// Backoff is how much longer a candidate that was not the last to lead
+	// leaves a vacancy or an expired lease alone. It doubles with each term of
+	// another, up to MaxBackoff, and is forgotten with a term of one's own. So
+	// leadership comes back to the last leader after short troubles, and
+	// failover takes that much longer.
 	Backoff time.Duration
-	// MaxBackoff is the longest backoff. Default: Backoff, which then does not grow.
+	// MaxBackoff is the longest backoff. Default: Backoff, which then does not
+	// grow.
 	MaxBackoff time.Duration
 }
 
@@ -215,23 +240,26 @@ type AcquireGrace uint8
 
 // The settings of AcquireGrace.
 const (
-	// GraceAuto cools down where the store may forget: memory storage, server-side expiry.
-	// In a store that only drops records, as one with server-side expiry, a claim
-	// of what a leader left to others needs no cool-down.
-	// It also waits out the lease of a leader from before the store was made: nobody leads before
-	// the store is TTL × (1 + ClockDrift) old.
+	// GraceAuto cools down where the store may forget: memory storage,
+	// server-side expiry. In a store that only drops records, as one with
+	// server-side expiry, a claim of what a leader left to others needs no
+	// cool-down. It also waits out the lease of a leader from before the store
+	// was made: nobody leads before the store is TTL × (1 + ClockDrift) old.
 	GraceAuto = AcquireGrace(engine.GraceAuto)
 	// GraceOn always cools down.
 	GraceOn = AcquireGrace(engine.GraceOn)
-	// GraceOff never does, unless the store is caught forgetting, nor does it wait in a store that is new.
+	// GraceOff never does, unless the store is caught forgetting, nor does it
+	// wait in a store that is new.
 	GraceOff = AcquireGrace(engine.GraceOff)
 )
 
-// A HealthChecker tells whether an instance is fit to lead.
+// A HealthChecker reports whether an instance is fit to lead.
 type HealthChecker interface {
-	// Check returns true if the instance is healthy. It must respect ctx, which ends after HealthCheckTimeout and when the
-	// election is told to stop. Stop waits for a check that is under way, so that it may not outlive what it looks at, but for one
-	// that ignores ctx no longer than until its HealthCheckTimeout has passed.
+	// Check returns true if the instance is healthy. It must respect ctx, which
+	// ends after HealthCheckTimeout and when the election is told to stop. Stop
+	// waits for a check that is under way, so that it may not outlive what it
+	// looks at, but for one that ignores ctx no longer than until its
+	// HealthCheckTimeout has passed.
 	Check(ctx context.Context) bool
 }
 
@@ -260,11 +288,13 @@ func def[T comparable](field *T, value T) {
 	}
 }
 
-// Validate reports every rule that the configuration breaks, as one error that matches
-// ErrInvalidConfig, or nil. NewElection calls it, and demands a bucket besides.
+// Validate reports every rule that the configuration breaks, as one error that
+// matches ErrInvalidConfig, or nil. NewElection calls it, and demands a bucket
+// besides.
 func (c ElectionConfig) Validate() error { return c.validate(false, "", true) }
 
-// validate checks the configuration together with what the caller has to give besides.
+// validate checks the configuration together with what the caller has to give
+// besides.
 func (c ElectionConfig) validate(onNATS bool, what string, given bool) error {
 	var v validator
 	v.check(given, what, nil, "must not be nil")
@@ -339,7 +369,8 @@ func (c ElectionConfig) validateRetry(v *validator) {
 	v.check(r.Jitter >= 0 && r.Jitter <= 1, "RetryConfig.Jitter", r.Jitter, "must be from 0 to 1")
 }
 
-// validateRecord refuses what would only fail at the first write: a record that no store takes.
+// validateRecord refuses what would only fail at the first write: a record that
+// no store takes.
 func (c ElectionConfig) validateRecord(v *validator) {
 	widest := record.Standing{Priority: math.MinInt, Version: strings.Repeat("0", record.MaxVersion), Age: preference.MaxAge}
 	settings := c.engine()
@@ -362,7 +393,8 @@ func validID(s string) bool {
 	return len(s) <= maxIDLen && utf8.ValidString(s) && !strings.ContainsFunc(s, func(r rune) bool { return !unicode.IsPrint(r) })
 }
 
-// engine returns the candidate with these settings, whose defaults are filled in.
+// engine returns the candidate with these settings, whose defaults are filled
+// in.
 func (c ElectionConfig) engine() engine.Config {
 	r := c.RetryConfig
 	e := engine.Config{

@@ -19,32 +19,42 @@ import (
 
 // Errors of a Control, for errors.Is.
 var (
-	// ErrNoLeader: nobody led whom one could ask, or nobody took over before the context ended.
+	// ErrNoLeader: nobody led whom one could ask, or nobody took over before
+	// the context ended.
 	ErrNoLeader = errors.New("leader: nobody leads")
-	// ErrTermOver: the term that a request names ended otherwise: before the request, or for a reason of its own.
+	// ErrTermOver: the term that a request names ended otherwise: before the
+	// request, or for a reason of its own.
 	ErrTermOver = errors.New("leader: the term is over, and not by this request")
-	// ErrNotSuccessor: the leader handed over as it was asked to, but another candidate than the successor took over.
+	// ErrNotSuccessor: the leader handed over as it was asked to, but another
+	// candidate than the successor took over.
 	ErrNotSuccessor = errors.New("leader: another candidate than the successor leads")
 )
 
-// A Control puts requests of operators to the leaders of groups, for programs that do not take part in the
-// elections: step down, hand over, pause, resume. Requests stand in the control record of each group, beside the record of
-// the leader, which nobody but the leader touches. Whoever may write the control record may ask: see the permissions in
-// docs/operations.md. An error of a missing permission matches store.ErrPermanent and names it.
+// A Control puts requests of operators to the leaders of groups, for programs
+// that do not take part in the elections: step down, hand over, pause, resume.
+// Requests stand in the control record of each group, beside the record of the
+// leader, which nobody but the leader touches. Whoever may write the control
+// record may ask: see the permissions in docs/operations.md. An error of a
+// missing permission matches store.ErrPermanent and names it.
 //
-// Who asked and why is written into the vacancy that a leader leaves, and so reaches every candidate and observer
-// (LeaderInfo.By and Why), their logs and hooks.
+// Who asked and why is written into the vacancy that a leader leaves, and so
+// reaches every candidate and observer (LeaderInfo.By and Why), their logs and
+// hooks.
 //
-// A zero Control is of no use: see [NewControl]. The methods may be called concurrently, also by several programs: each change is a compare-and-swap that keeps what
-// others asked for. Of two requests to one leader the later takes the place of one that is not obeyed yet.
+// A zero Control is of no use: see [NewControl]. The methods may be called
+// concurrently, also by several programs: each change is a compare-and-swap
+// that keeps what others asked for. Of two requests to one leader the later
+// takes the place of one that is not obeyed yet.
 type Control struct {
 	st      store.Store
 	by      string
 	dispose func()
 }
 
-// NewControl returns a Control of the groups in a NATS key-value bucket. by says who asks, for people: 1 to 256 bytes
-// of printable text. The connection stays the caller's. For a bucket in a JetStream domain use [NewControlWithStore].
+// NewControl returns a Control of the groups in a NATS key-value bucket. by
+// says who asks, for people: 1 to 256 bytes of printable text. The connection
+// stays the caller's. For a bucket in a JetStream domain use
+// [NewControlWithStore].
 func NewControl(nc *nats.Conn, bucket, by string) (*Control, error) {
 	st, release, err := borrowed(nc, bucket)
 	if err != nil {
@@ -60,7 +70,8 @@ func NewControl(nc *nats.Conn, bucket, by string) (*Control, error) {
 	return c, nil
 }
 
-// NewControlWithStore returns a Control of the groups in a store, which is not closed by it.
+// NewControlWithStore returns a Control of the groups in a store, which is not
+// closed by it.
 func NewControlWithStore(st store.Store, by string) (*Control, error) {
 	v := &validator{}
 	v.check(st != nil, "store", nil, "is required")
@@ -79,12 +90,14 @@ type Operation string
 
 // The operations.
 const (
-	// OpStepDown asks the leader to stop its work and release. It stands back then, until another has led.
+	// OpStepDown asks the leader to stop its work and release. It stands back
+	// then, until another has led.
 	OpStepDown Operation = record.OpStepDown
-	// OpTransfer is OpStepDown with a successor, to whom the other candidates give a head start.
+	// OpTransfer is OpStepDown with a successor, to whom the other candidates
+	// give a head start.
 	OpTransfer Operation = record.OpTransfer
-	// OpPause keeps every candidate of the group from leading until OpResume, also those that start later and after
-	// a restart of everything.
+	// OpPause keeps every candidate of the group from leading until OpResume,
+	// also those that start later and after a restart of everything.
 	OpPause Operation = "pause"
 	// OpResume ends a pause.
 	OpResume Operation = "resume"
@@ -94,11 +107,13 @@ const (
 type Request struct {
 	Op    Operation
 	Group string
-	// Term is the number of the term that OpStepDown and OpTransfer are meant for: later terms ignore the request, so
-	// that it cannot depose a leader that whoever asked has never seen. 0 means the term of whoever leads when the request
-	// is made.
+	// Term is the number of the term that OpStepDown and OpTransfer are meant
+	// for: later terms ignore the request, so that it cannot depose a leader
+	// that whoever asked has never seen. 0 means the term of whoever leads when
+	// the request is made.
 	Term uint64
-	// Successor is the InstanceID of the candidate to hand over to, for OpTransfer.
+	// Successor is the InstanceID of the candidate to hand over to, for
+	// OpTransfer.
 	Successor string
 	// By says who asks. Default: the name that the Control was made with.
 	By string
@@ -142,7 +157,8 @@ func (c *Control) Transfer(ctx context.Context, group, successor, why string) (H
 	return c.Ask(ctx, Request{Op: OpTransfer, Group: group, Successor: successor, Why: why})
 }
 
-// Pause is Ask with OpPause. A group that is paused already stays so in the name of whoever paused it first.
+// Pause is Ask with OpPause. A group that is paused already stays so in the
+// name of whoever paused it first.
 func (c *Control) Pause(ctx context.Context, group, why string) (Handover, error) {
 	return c.Ask(ctx, Request{Op: OpPause, Group: group, Why: why})
 }
@@ -152,11 +168,13 @@ func (c *Control) Resume(ctx context.Context, group string) (Handover, error) {
 	return c.Ask(ctx, Request{Op: OpResume, Group: group})
 }
 
-// File makes the request and returns when it is stored, without waiting for its effect. It returns the request as it was
-// made, with the term that it names. If that is given, nothing but the control record is read.
+// File makes the request and returns when it is stored, without waiting for its
+// effect. It returns the request as it was made, with the term that it names.
+// If that is given, nothing but the control record is read.
 //
-// Errors are ErrInvalidConfig, ErrNoLeader, and those of the store: one that matches store.ErrUnknown
-// means that the request may have been made. Failures that may pass are tried again until ctx is done.
+// Errors are ErrInvalidConfig, ErrNoLeader, and those of the store: one that
+// matches store.ErrUnknown means that the request may have been made. Failures
+// that may pass are tried again until ctx is done.
 func (c *Control) File(ctx context.Context, r Request) (Request, error) {
 	r, err := c.complete(ctx, r)
 	if err != nil {
@@ -196,26 +214,31 @@ func leadsAlready(r Request) error {
 // A ControlState is what is asked of a group at present, and who leads it.
 type ControlState struct {
 	Group string
-	// Leader is who holds the record, or why nobody does. A record does not tell its age: that of a leader which
-	// has just died reads like any other, and Until is counted from now.
+	// Leader is who holds the record, or why nobody does. A record does not
+	// tell its age: that of a leader which has just died reads like any other,
+	// and Until is counted from now.
 	Leader LeaderInfo
-	// Revision is that of the group's record, 0 if the store knows nothing of it.
+	// Revision is that of the group's record, 0 if the store knows nothing of
+	// it.
 	Revision uint64
 	// Lease is for how long others leave the record alone from when it arrives,
 	// 0 if nobody holds it or if it does not say so.
 	Lease time.Duration
-	// Vacant reports that the record is a vacancy, which candidates claim at once.
+	// Vacant reports that the record is a vacancy, which candidates claim at
+	// once.
 	Vacant bool
-	// Paused tells that the group is paused, PausedBy and PausedWhy by whom and for what reason.
+	// Paused tells that the group is paused, PausedBy and PausedWhy by whom and
+	// for what reason.
 	Paused    bool
 	PausedBy  string
 	PausedWhy string
-	// Pending is the request that the present leader has been asked and has not obeyed yet; its Op is empty if there
-	// is none.
+	// Pending is the request that the present leader has been asked and has not
+	// obeyed yet; its Op is empty if there is none.
 	Pending Request
 }
 
-// State returns what is asked of a group and who leads it, by two reads, which may come from a replica that lags.
+// State returns what is asked of a group and who leads it, by two reads, which
+// may come from a replica that lags.
 func (c *Control) State(ctx context.Context, group string) (ControlState, error) {
 	v := &validator{}
 	ElectionConfig{Group: group, InstanceID: "-"}.validateNames(v)

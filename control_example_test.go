@@ -9,7 +9,8 @@ import (
 	"github.com/seed-ff2cb582/leader/store/memstore"
 )
 
-// An operator asks the leader to step down, and sees who takes over. On NATS the Control is made by NewControl.
+// An operator asks the leader to step down, and sees who takes over. On NATS
+// the Control is made by NewControl.
 func ExampleControl_StepDown() {
 	ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
 	defer cancel()

@@ -11,8 +11,9 @@ import (
 	"github.com/seed-ff2cb582/leader/store"
 )
 
-// An unreachable store fails every call at once, as a client does that has no connection. It ends a caller that does not rest,
-// which would keep virtual time from going on.
+// An unreachable store fails every call at once, as a client does that has no
+// connection. It ends a caller that does not rest, which would keep virtual
+// time from going on.
 type unreachable struct{ calls atomic.Int64 }
 
 func (u *unreachable) fail() error {
@@ -30,7 +31,8 @@ func (u *unreachable) CompareAndSwap(context.Context, store.Write) (uint64, erro
 	return 0, u.fail()
 }
 
-// The rests between attempts double, and did so until they overflowed: after three quarters of a minute none was left.
+// The rests between attempts double, and did so until they overflowed: after
+// three quarters of a minute none was left.
 func TestARequestRestsBetweenAttemptsHoweverLongTheOutage(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		asks := map[string]func(context.Context, *unreachable) error{

@@ -27,8 +27,9 @@ func controlOf(t *testing.T, e store.Entry) record.Control {
 	return c
 }
 
-// encoding/json writes three bytes for each that is no UTF-8: a reason of 512 such bytes came out longer than readers
-// take, and the pause was stored and obeyed by nobody.
+// encoding/json writes three bytes for each that is no UTF-8: a reason of 512
+// such bytes came out longer than readers take, and the pause was stored and
+// obeyed by nobody.
 func TestReasonThatCouldNotBeReadBackIsRefused(t *testing.T) {
 	st := memstore.New()
 	e := candidate(t, st, config("a"))
@@ -74,8 +75,8 @@ func TestLongestRequestsFitIntoOneControlRecordAndItsVacancy(t *testing.T) {
 	})
 }
 
-// A replica that lags showed the group as it was before the pause, or before its end: there was nothing
-// to do, it seemed, and nothing was done.
+// A replica that lags showed the group as it was before the pause, or before
+// its end: there was nothing to do, it seemed, and nothing was done.
 func TestStaleReadOfTheControlRecordDoesNotPassForTheEffect(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		stale := 0 // so many reads to come
@@ -119,8 +120,8 @@ func TestStaleReadOfTheControlRecordDoesNotPassForTheEffect(t *testing.T) {
 	})
 }
 
-// The first attempt was stored, its answer lost; those that follow fail without doubt. The request may
-// have been made for all the caller knows.
+// The first attempt was stored, its answer lost; those that follow fail without
+// doubt. The request may have been made for all the caller knows.
 func TestOutcomeOfARequestStaysUnknownAfterOneAttemptWithoutAnswer(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		net := network(t, func(c faultstore.Call) (f faultstore.Fate) {
@@ -158,8 +159,9 @@ func TestLostAnswerIsResolvedByALaterWrite(t *testing.T) {
 	})
 }
 
-// Operators and candidates write the same record over a network that does all it can. Whatever was
-// acknowledged and not replaced stands at the end, and nobody's part is lost to another's.
+// Operators and candidates write the same record over a network that does all
+// it can. Whatever was acknowledged and not replaced stands at the end, and
+// nobody's part is lost to another's.
 func TestManyWritersOfTheControlRecordKeepEachOthersParts(t *testing.T) {
 	for seed := range uint64(20) {
 		t.Run(fmt.Sprint("seed ", seed), func(t *testing.T) {

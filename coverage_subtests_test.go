@@ -12,7 +12,8 @@ import (
 	"testing"
 )
 
-// A source is what the declarations of a package's test files say, by their names.
+// A source is what the declarations of a package's test files say, by their
+// names.
 type source struct {
 	dir       string
 	functions map[string]*ast.FuncDecl
@@ -42,9 +43,10 @@ func (s source) add(file *ast.File) {
 	}
 }
 
-// subtests returns the names that the subtests of a test have for certain, as package testing writes them: those that its
-// own calls of Run give as strings, as the keys of the map or as the field "name" of the elements that they range over, or as
-// the files of testdata that it reads.
+// subtests returns the names that the subtests of a test have for certain, as
+// package testing writes them: those that its own calls of Run give as strings,
+// as the keys of the map or as the field "name" of the elements that they range
+// over, or as the files of testdata that it reads.
 func (s source) subtests(test string) map[string]bool {
 	names := map[string]bool{}
 	body := s.functions[test].Body
@@ -94,7 +96,8 @@ func (s source) namesOf(arg ast.Expr, ranges map[string]*ast.RangeStmt, body *as
 	return names
 }
 
-// elements returns those of a literal, or of the variable of the package that has it for its value.
+// elements returns those of a literal, or of the variable of the package that
+// has it for its value.
 func (s source) elements(e ast.Expr) []ast.Expr {
 	if id, ok := e.(*ast.Ident); ok {
 		e = s.variables[id.Name]
@@ -105,7 +108,8 @@ func (s source) elements(e ast.Expr) []ast.Expr {
 	return nil
 }
 
-// filesRead returns the names, without what follows a dot, of the files that a function looks for by a literal pattern.
+// filesRead returns the names, without what follows a dot, of the files that a
+// function looks for by a literal pattern.
 func (s source) filesRead(body *ast.BlockStmt) (names []string) {
 	ast.Inspect(body, func(n ast.Node) bool {
 		call, ok := n.(*ast.CallExpr)
@@ -126,7 +130,8 @@ func (s source) filesRead(body *ast.BlockStmt) (names []string) {
 	return names
 }
 
-// fieldsOf returns the strings that a literal, or one within it, gives to a field.
+// fieldsOf returns the strings that a literal, or one within it, gives to a
+// field.
 func fieldsOf(e ast.Expr, field string) (values []string) {
 	ast.Inspect(e, func(n ast.Node) bool {
 		if kv, ok := n.(*ast.KeyValueExpr); ok && isIdent(kv.Key, field) {
@@ -152,7 +157,8 @@ func texts(e ast.Expr) []string {
 	return nil
 }
 
-// Otherwise a requirement could name anything that some string of the package happens to say.
+// Otherwise a requirement could name anything that some string of the package
+// happens to say.
 func TestOnlyWhatATestGivesToRunIsTheNameOfASubtest(t *testing.T) {
 	file, err := parser.ParseFile(token.NewFileSet(), "x_test.go", `package x
 var cases = map[string]func(){"of a variable": nil}

@@ -33,8 +33,8 @@ func TestRunReturnsAPanicOfOurs(t *testing.T) {
 	})
 }
 
-// A role whose election has crashed stays, stopped, and says why; it leaves room
-// for others, and can be added anew.
+// A role whose election has crashed stays, stopped, and says why; it leaves
+// room for others, and can be added anew.
 func TestARoleThatCrashedSaysSoAndCanBeAddedAnew(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m, err := NewRoleManagerWithStore(memstore.New(), RoleManagerConfig{
@@ -80,8 +80,8 @@ func TestARoleThatCrashedSaysSoAndCanBeAddedAnew(t *testing.T) {
 	})
 }
 
-// A role whose election has ended by itself is asked of nobody: its leader would
-// hand it over to a candidate that is not there.
+// A role whose election has ended by itself is asked of nobody: its leader
+// would hand it over to a candidate that is not there.
 func TestARoleWhoseElectionHasEndedIsNotAskedFor(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		st := memstore.New()

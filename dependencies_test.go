@@ -32,9 +32,10 @@ type listedPackage struct {
 	Deps         []string // of the shipped files, through everything that they import
 }
 
-// TestDependencies holds the project to its dependency policy. Every dependency of
-// the root module becomes one of each program that elects a leader, with its updates, its
-// vulnerabilities and its conflicts; so each rule is a failure here and not a custom.
+// TestDependencies holds the project to its dependency policy. Every dependency
+// of the root module becomes one of each program that elects a leader, with its
+// updates, its vulnerabilities and its conflicts; so each rule is a failure
+// here and not a custom.
 func TestDependencies(t *testing.T) {
 	packages := goList(t, "./...")
 	t.Run("the root module requires nats.go alone", func(t *testing.T) { requiresNATSAlone(t) })
@@ -66,7 +67,8 @@ func importsNATSAlone(t *testing.T, packages []listedPackage) {
 	}
 }
 
-// needStdAlone looks at everything that is linked in, not at direct imports only.
+// needStdAlone looks at everything that is linked in, not at direct imports
+// only.
 func needStdAlone(t *testing.T) {
 	for pattern, reason := range map[string]string{
 		"./store":            "another system's store must pull in nothing of ours but these few types",
@@ -114,7 +116,8 @@ func shipsNoTesting(t *testing.T, packages []listedPackage) {
 
 func replacesNothing(t *testing.T) {
 	for _, file := range modfiles(t) {
-		// The comparison is never tagged, and no part of the workspace that would join it to the others.
+		// The comparison is never tagged, and no part of the workspace that
+		// would join it to the others.
 		if filepath.ToSlash(filepath.Dir(file)) == "test/compare" {
 			continue
 		}
@@ -125,8 +128,9 @@ func replacesNothing(t *testing.T) {
 	}
 }
 
-// TestTestsSleepInVirtualTimeOnly: a test that sleeps to wait is slow on a fast machine
-// and wrong on a slow one. It waits in virtual time, or for an event with a deadline.
+// TestTestsSleepInVirtualTimeOnly: a test that sleeps to wait is slow on a fast
+// machine and wrong on a slow one. It waits in virtual time, or for an event
+// with a deadline.
 func TestTestsSleepInVirtualTimeOnly(t *testing.T) {
 	for _, file := range testFiles(t) {
 		parsed, err := parser.ParseFile(token.NewFileSet(), file, nil, 0)
@@ -161,7 +165,8 @@ func testFiles(t *testing.T) []string {
 	return filesOf(t, func(name string) bool { return strings.HasSuffix(name, "_test.go") })
 }
 
-// modfiles returns the go.mod files of all modules but that of the tools, which nobody installs.
+// modfiles returns the go.mod files of all modules but that of the tools, which
+// nobody installs.
 func modfiles(t *testing.T) []string {
 	files := filesOf(t, func(name string) bool { return name == "go.mod" })
 	return slices.DeleteFunc(files, func(file string) bool { return filepath.ToSlash(file) == "tools/go.mod" })
@@ -195,7 +200,7 @@ func hasGoFiles(t *testing.T, dir string) bool {
 	return len(files) > 0
 }
 
-// within tells whether the package path belongs to the module.
+// within reports whether the package path belongs to the module.
 func within(path, module string) bool {
 	return path == module || strings.HasPrefix(path, module+"/")
 }
@@ -239,7 +244,8 @@ func goList(t *testing.T, args ...string) (packages []listedPackage) {
 	}
 }
 
-// goCommand runs the go command as somebody does who has the root module without the workspace.
+// goCommand runs the go command as somebody does who has the root module
+// without the workspace.
 func goCommand(t *testing.T, args ...string) []byte {
 	t.Helper()
 	cmd := exec.CommandContext(t.Context(), "go", args...)

@@ -33,7 +33,8 @@ func config(id string) leader.ElectionConfig {
 	}
 }
 
-// candidate returns a candidate that was not started. It is stopped when the test ends.
+// candidate returns a candidate that was not started. It is stopped when the
+// test ends.
 func candidate(t *testing.T, st store.Store, cfg leader.ElectionConfig) leader.Election {
 	t.Helper()
 	e, err := leader.NewElectionWithStore(st, cfg)
@@ -58,7 +59,8 @@ func started(t *testing.T, e leader.Election) leader.Election {
 	return e
 }
 
-// network returns registers behind a network that is perfect until told otherwise.
+// network returns registers behind a network that is perfect until told
+// otherwise.
 func network(t *testing.T, policy faultstore.Policy) *faultstore.Faults {
 	t.Helper()
 	f := faultstore.New(faultstore.Options{Policy: policy})
@@ -66,11 +68,12 @@ func network(t *testing.T, policy faultstore.Policy) *faultstore.Faults {
 	return f
 }
 
-// startWindow is how long candidates that were started together wait at most at their first vacancy
-// (docs/protocol.md, The herd).
+// startWindow is how long candidates that were started together wait at most at
+// their first vacancy (docs/protocol.md, The herd).
 const startWindow = 100 * time.Millisecond
 
-// mustLead waits until nothing moves any more and demands that e and nobody else leads.
+// mustLead waits until nothing moves any more and demands that e and nobody
+// else leads.
 func mustLead(t *testing.T, e leader.Election, others ...leader.Election) {
 	t.Helper()
 	synctest.Wait()
@@ -279,7 +282,8 @@ func TestElectionsOfTwoGroupsDoNotMeet(t *testing.T) {
 	})
 }
 
-// The configuration is a value: what the caller does to its map later is no part of it.
+// The configuration is a value: what the caller does to its map later is no
+// part of it.
 func TestMetaIsTakenOverWhenTheElectionIsMade(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		st, cfg := memstore.New(), config("a")

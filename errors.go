@@ -15,8 +15,8 @@ import (
 // the sentinels of package store besides, which class them: ErrConflict,
 // ErrTransient, ErrPermanent, ErrUnknown.
 var (
-	// ErrInvalidConfig: the configuration, or what a method was given, breaks a rule. The error lists every
-	// broken rule, each as a *ConfigError.
+	// ErrInvalidConfig: the configuration, or what a method was given, breaks a
+	// rule. The error lists every broken rule, each as a *ConfigError.
 	ErrInvalidConfig = leadership.ErrInvalid
 	// ErrAlreadyStarted: Start was called before. An Election is started once.
 	ErrAlreadyStarted = engine.ErrAlreadyStarted
@@ -24,24 +24,30 @@ var (
 	ErrNotStarted = engine.ErrNotStarted
 	// ErrStopped: the election has been stopped.
 	ErrStopped = engine.ErrStopped
-	// ErrNotLeader: the call needs a leader, and this candidate is none (any more).
+	// ErrNotLeader: the call needs a leader, and this candidate is none (any
+	// more).
 	ErrNotLeader = engine.ErrNotLeader
-	// ErrStopTimeout: the time for a stop ran out. The record was left to expire; what of
-	// the caller's own callbacks still runs cannot be ended from outside.
+	// ErrStopTimeout: the time for a stop ran out. The record was left to
+	// expire; what of the caller's own callbacks still runs cannot be ended
+	// from outside.
 	ErrStopTimeout = engine.ErrStopTimeout
-	// ErrDemoteTimeout: OnPromote or OnDemote did not return within DemoteTimeout after
-	// the term had ended.
+	// ErrDemoteTimeout: OnPromote or OnDemote did not return within
+	// DemoteTimeout after the term had ended.
 	ErrDemoteTimeout = engine.ErrDemoteTimeout
-	// ErrPanicked: code of this library panicked, which ended the election. Its work was stopped, and the record
-	// left to expire. The error names the panic; the Logger and Hooks.Note were given the stack.
+	// ErrPanicked: code of this library panicked, which ended the election. Its
+	// work was stopped, and the record left to expire. The error names the
+	// panic; the Logger and Hooks.Note were given the stack.
 	ErrPanicked = engine.ErrPanicked
-	// ErrConnectionClosed: the connection to the store is closed for good, by the program or because it has given up
-	// reconnecting. An election, a RoleManager and an observation end with it. It is store.ErrClosed under a name of this
-	// package, so that errors of all calls to the store match it, too.
+	// ErrConnectionClosed: the connection to the store is closed for good, by
+	// the program or because it has given up reconnecting. An election, a
+	// RoleManager and an observation end with it. It is store.ErrClosed under a
+	// name of this package, so that errors of all calls to the store match it,
+	// too.
 	ErrConnectionClosed = store.ErrClosed
 )
 
-// A ConfigError is one broken rule of a configuration, or of what a method was given. It matches ErrInvalidConfig.
+// A ConfigError is one broken rule of a configuration, or of what a method was
+// given. It matches ErrInvalidConfig.
 type ConfigError struct {
 	// Field is the name of the field, as in Go: "RetryConfig.Jitter".
 	Field string

@@ -39,8 +39,9 @@ func ExampleElectionConfig_Validate() {
 	// the first fault: InstanceID is required
 }
 
-// Where one machine is better suited than the others, its candidate has a higher priority, and takes over from whoever leads
-// when it has come up. The work of the other stops first.
+// Where one machine is better suited than the others, its candidate has a
+// higher priority, and takes over from whoever leads when it has come up. The
+// work of the other stops first.
 func ExampleElectionConfig_priority() {
 	ctx := context.Background()
 	st := memstore.New()
@@ -72,8 +73,8 @@ func ExampleElectionConfig_priority() {
 	// large is demoted: stopped
 }
 
-// In a rollout the new version takes over as soon as it is there; with PreferOlder the old one
-// would lead until the last of it is gone.
+// In a rollout the new version takes over as soon as it is there; with
+// PreferOlder the old one would lead until the last of it is gone.
 func ExampleVersionPolicy() {
 	ctx := context.Background()
 	st := memstore.New()
@@ -109,7 +110,8 @@ type fitness struct{ ill atomic.Bool }
 // Check implements leader.HealthChecker.
 func (f *fitness) Check(context.Context) bool { return !f.ill.Load() }
 
-// A leader that is not well stops its work and hands over. It stands again when it is well.
+// A leader that is not well stops its work and hands over. It stands again when
+// it is well.
 func ExampleHealthChecker() {
 	ctx := context.Background()
 	health := &fitness{}

@@ -9,8 +9,8 @@ import (
 	"github.com/seed-ff2cb582/leader/store/memstore"
 )
 
-// A leader hands over to a candidate of its choice: its work stops, the record is released, and the others
-// let the successor go first.
+// A leader hands over to a candidate of its choice: its work stops, the record
+// is released, and the others let the successor go first.
 func ExampleElection_Transfer() {
 	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel()
@@ -48,7 +48,8 @@ func ExampleElection_Transfer() {
 	// worker-3 leads
 }
 
-// During maintenance nobody is to lead, not even candidates that start meanwhile.
+// During maintenance nobody is to lead, not even candidates that start
+// meanwhile.
 func ExampleElection_Pause() {
 	ctx := context.Background()
 	e, err := leader.NewElectionWithStore(memstore.New(), leader.ElectionConfig{
@@ -84,7 +85,8 @@ func ExampleElection_Pause() {
 	// worker-1 leads
 }
 
-// Stop with options: release the record, wait for the work to stop, but no longer than a deadline.
+// Stop with options: release the record, wait for the work to stop, but no
+// longer than a deadline.
 func ExampleElection_StopWithContext() {
 	e, err := leader.NewElectionWithStore(memstore.New(), leader.ElectionConfig{
 		Group: "scheduler", InstanceID: "worker-1", TTL: 3 * time.Second, HeartbeatInterval: time.Second,

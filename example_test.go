@@ -10,7 +10,8 @@ import (
 	"github.com/seed-ff2cb582/leader/store/memstore"
 )
 
-// The short way: one function that leads. With NATS it is leader.Run(ctx, nc, cfg, lead).
+// The short way: one function that leads. With NATS it is leader.Run(ctx, nc,
+// cfg, lead).
 func ExampleRunWithStore() {
 	cfg := leader.ElectionConfig{
 		Group:             "scheduler",
@@ -20,7 +21,8 @@ func ExampleRunWithStore() {
 	}
 	err := leader.RunWithStore(context.Background(), memstore.New(), cfg, func(ctx context.Context, term leader.Term) error {
 		fmt.Println("leading in term", term.Number)
-		// A service would work here until <-ctx.Done(). This one has finished its work.
+		// A service would work here until <-ctx.Done(). This one has finished
+		// its work.
 		return ctx.Err()
 	})
 	fmt.Println("done:", err)
@@ -92,8 +94,9 @@ func ExampleObserveWithStore() {
 	// worker-1 leads in term 1
 }
 
-// An operation that must not be done by a stale leader is wrapped in Do, which proves the
-// term first if the FencingConfig asks for it. ValidateToken is that proof alone.
+// An operation that must not be done by a stale leader is wrapped in Do, which
+// proves the term first if the FencingConfig asks for it. ValidateToken is that
+// proof alone.
 func ExampleElection_Do() {
 	cfg := leader.ElectionConfig{
 		Group: "scheduler", InstanceID: "worker-1", TTL: 3 * time.Second, HeartbeatInterval: time.Second,

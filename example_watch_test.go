@@ -64,7 +64,8 @@ func ExampleNewElection() {
 	fmt.Println(e.IsLeader(), e.LeaderID(), e.Status().State)
 }
 
-// Hooks are what metrics, traces and audits hang on. Each transition has its name, its reason, and the correlation of its term.
+// Hooks are what metrics, traces and audits hang on. Each transition has its
+// name, its reason, and the correlation of its term.
 func ExampleHooks() {
 	e, err := leader.NewElectionWithStore(memstore.New(), leader.ElectionConfig{
 		Group: "scheduler", InstanceID: "worker-1", TTL: 3 * time.Second, HeartbeatInterval: time.Second,
@@ -90,7 +91,8 @@ func ExampleHooks() {
 
 type traceKey struct{}
 
-// What a hook puts into the context of a term is found in OnPromote: a span, a logger.
+// What a hook puts into the context of a term is found in OnPromote: a span, a
+// logger.
 func ExampleHooks_termContext() {
 	cfg := leader.ElectionConfig{
 		Group: "scheduler", InstanceID: "worker-1", TTL: 3 * time.Second, HeartbeatInterval: time.Second,

@@ -22,8 +22,8 @@ func SetDispose(m *RoleManager, f func()) { m.m.SetDispose(f) }
 
 // A Machine is a simulated computer: its clocks run at a rate of their own, and
 // none but the wall clock leaps. While it is suspended its monotonic clock
-// stands still, the loops of its elections do nothing, and no timer of it fires.
-// True time is that of the bubble.
+// stands still, the loops of its elections do nothing, and no timer of it
+// fires. True time is that of the bubble.
 type Machine struct {
 	origin time.Time
 
@@ -35,8 +35,8 @@ type Machine struct {
 	timers           map[*machineTimer]struct{}
 }
 
-// NewMachine returns a machine whose clocks run at ppm parts of a million of true
-// time.
+// NewMachine returns a machine whose clocks run at ppm parts of a million of
+// true time.
 func NewMachine(ppm int64) *Machine {
 	m := &Machine{origin: time.Now(), ppm: ppm, timers: map[*machineTimer]struct{}{}}
 	start := m.origin.UnixNano()
@@ -103,8 +103,8 @@ func (m *Machine) Runs() bool {
 
 func trueNow() int64 { return time.Now().UnixNano() }
 
-// Now implements engine.Machine. It does not wait for the end of a suspension, for
-// it may be called with locks held.
+// Now implements engine.Machine. It does not wait for the end of a suspension,
+// for it may be called with locks held.
 func (m *Machine) Now() machine.Instant {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -174,7 +174,8 @@ func (t *machineTimer) set(at int64) bool {
 	return was
 }
 
-// arm sets the timer in true time, unless the machine is suspended. m.mu is held.
+// arm sets the timer in true time, unless the machine is suspended. m.mu is
+// held.
 func (t *machineTimer) arm() {
 	if t.m.wakes != nil {
 		return

@@ -22,21 +22,22 @@ import (
 	"github.com/seed-ff2cb582/leader/store/memstore"
 )
 
-// faultPoints are all places at which a goroutine of ours may be struck. The test
-// fails if one of them is never passed, or is not among them.
+// faultPoints are all places at which a goroutine of ours may be struck. The
+// test fails if one of them is never passed, or is not among them.
 var faultPoints = []string{
 	"loop", "step", "perform", "write", "send", "look", "join", "poll", "health checks", "health", "check", "validations",
 	"validation", "takeover request", "repair", "offer", "the end of taking offers", "callbacks", "news", "window", "delivery", "offered",
 	"connection", "memstore", "nomination", "nominated", "the end of listening",
 }
 
-// TestFaults lets each goroutine of ours panic at random, and judges from outside:
+// TestFaults lets each goroutine of ours panic at random, and judges from
+// outside:
 //
 //	go test -race -tags faults -run TestFaults .
 //
-// At most one leads, callbacks alternate, contexts end, Done closes and Err says
-// why, nothing is left behind (a bubble ends with its last goroutine), and whoever
-// is begun anew by a supervisor leads again.
+// At most one leads, callbacks alternate, contexts end, Done closes and Err
+// says why, nothing is left behind (a bubble ends with its last goroutine), and
+// whoever is begun anew by a supervisor leads again.
 func TestFaults(t *testing.T) {
 	defer inject.Install(nil)
 	total := newStrikes(faultPoints)
@@ -45,7 +46,8 @@ func TestFaults(t *testing.T) {
 		base = rand.Uint64N(1 << 40)
 	}
 	t.Logf("replay: go test -tags faults -run TestFaults . -args -seed=%d (the goroutines' order is not the seed's)", base)
-	// Some points are passed by chance alone: worlds go on until each has been struck, within reason.
+	// Some points are passed by chance alone: worlds go on until each has been
+	// struck, within reason.
 	points := uint64(len(faultPoints))
 	for i := uint64(0); i < 4*points || i < 20*points && total.missing() > 0; i++ {
 		t.Run(fmt.Sprint(base+i), func(t *testing.T) {
@@ -218,8 +220,8 @@ func (w *faultWorld) strike(point string) {
 	}
 }
 
-// aimed is how often a point is struck that a world aims at: more often where it
-// is seldom passed.
+// aimed is how often a point is struck that a world aims at: more often where
+// it is seldom passed.
 func aimed(point string) float64 {
 	switch point {
 	case "window", "offer", "offered", "look", "takeover request", "repair", "nomination", "nominated", "the end of listening":

@@ -73,7 +73,8 @@ func TestEachTermHasATokenOfItsOwn(t *testing.T) {
 	})
 }
 
-// The election's goroutine is stuck in a hook: the window ends the term all the same.
+// The election's goroutine is stuck in a hook: the window ends the term all the
+// same.
 func TestTermEndsOnTimeAlthoughTheElectionIsStuck(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var stuck atomic.Bool
@@ -96,7 +97,8 @@ func TestTermEndsOnTimeAlthoughTheElectionIsStuck(t *testing.T) {
 		until := a.TrustUntil()
 		<-ctx.Done()
 		stuck.Store(false)
-		// The renewal at the first heartbeat was acknowledged, but not heard of.
+		// The renewal at the first heartbeat was acknowledged, but not heard
+		// of.
 		if d := time.Since(until); d != 0 || a.IsLeader() || a.Token() != "" {
 			t.Errorf("ended %v after the window, leads: %v", d, a.IsLeader())
 		}
@@ -131,7 +133,8 @@ func TestValidationIsARenewalSentAfterTheCall(t *testing.T) {
 		if err := a.ValidateToken(t.Context()); err != nil {
 			t.Fatal(err)
 		}
-		// The watch shows that one after 50 ms more. Then ours leaves, and is seen 100 ms later.
+		// The watch shows that one after 50 ms more. Then ours leaves, and is
+		// seen 100 ms later.
 		if d := time.Since(begun); d != 150*time.Millisecond {
 			t.Fatalf("answered after %v", d)
 		}
@@ -141,7 +144,8 @@ func TestValidationIsARenewalSentAfterTheCall(t *testing.T) {
 	})
 }
 
-// What a read would show is stale: only the compare-and-swap finds the successor.
+// What a read would show is stale: only the compare-and-swap finds the
+// successor.
 func TestValidationFailsWhenTheRecordWasReplacedUnseen(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := network(t, func(c faultstore.Call) faultstore.Fate {

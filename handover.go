@@ -17,37 +17,48 @@ import (
 type Handover struct {
 	// Request is the request as it was made, with the term that it named.
 	Request Request
-	// From is the leader that was asked. Its ID is empty if nobody led or it was not seen.
+	// From is the leader that was asked. Its ID is empty if nobody led or it
+	// was not seen.
 	From LeaderInfo
-	// Vacancy is what it left: why, and who asked for it. It is zero if nobody left, and if it was not seen because the
-	// next leader was too fast. A lease that ran out is ReasonExpired.
+	// Vacancy is what it left: why, and who asked for it. It is zero if nobody
+	// left, and if it was not seen because the next leader was too fast. A
+	// lease that ran out is ReasonExpired.
 	Vacancy LeaderInfo
 	// Obeyed reports that the vacancy answers this request.
 	Obeyed bool
-	// To is who took over. It holds the record; where leaders cool down before they are promoted
-	// (ElectionConfig.AcquireGrace), it acts that much later. Zero if nobody has, and for OpPause.
+	// To is who took over. It holds the record; where leaders cool down before
+	// they are promoted (ElectionConfig.AcquireGrace), it acts that much later.
+	// Zero if nobody has, and for OpPause.
 	To LeaderInfo
-	// Drain is the time from the request until the vacancy was seen: the leader stopped its work meanwhile.
+	// Drain is the time from the request until the vacancy was seen: the leader
+	// stopped its work meanwhile.
 	Drain time.Duration
-	// Gap is how long nobody led: from when the vacancy was seen until the next leader was. If the vacancy was not seen, and
-	// for OpResume, it counts from the request.
+	// Gap is how long nobody led: from when the vacancy was seen until the next
+	// leader was. If the vacancy was not seen, and for OpResume, it counts from
+	// the request.
 	Gap time.Duration
 }
 
-// Ask makes the request and waits for its effect, until ctx is done. OpStepDown and OpTransfer return when another
-// term has begun, OpPause when nobody leads, OpResume when somebody does.
+// Ask makes the request and waits for its effect, until ctx is done. OpStepDown
+// and OpTransfer return when another term has begun, OpPause when nobody leads,
+// OpResume when somebody does.
 //
 // The Handover tells as much as was seen, also with an error:
 //
-//   - ErrNoLeader: there was nobody to ask, or nobody has taken over, while ctx lasted
-//   - ErrTermOver: the term did not end by this request: it was over before, the leader left for a reason of its own, or it
-//     fell silent and another took over from it
-//   - ErrNotSuccessor: OpTransfer was obeyed, but the successor was not there in time
-//   - the error of ctx besides, if that is why Ask returns: a request that is stored stands until its term ends
+//   - ErrNoLeader: there was nobody to ask, or nobody has taken over, while ctx
+//     lasted
+//   - ErrTermOver: the term did not end by this request: it was over before,
+//     the leader left for a reason of its own, or it fell silent and another
+//     took over from it
+//   - ErrNotSuccessor: OpTransfer was obeyed, but the successor was not there
+//     in time
+//   - the error of ctx besides, if that is why Ask returns: a request that is
+//     stored stands until its term ends
 //   - those of File
 //
-// Ask needs the right to read the group's record. If it may also watch it, as observers do, it hears at once what happens;
-// else it reads ten times a second and may miss the vacancy.
+// Ask needs the right to read the group's record. If it may also watch it, as
+// observers do, it hears at once what happens; else it reads ten times a second
+// and may miss the vacancy.
 func (c *Control) Ask(ctx context.Context, r Request) (Handover, error) {
 	r, err := c.complete(ctx, r)
 	h := &handing{h: Handover{Request: r, From: LeaderInfo{Group: r.Group}}}
@@ -101,7 +112,8 @@ type observed struct {
 	at   time.Time
 }
 
-// arrived takes in a state of the record. That of the time before the request is where the wait begins.
+// arrived takes in a state of the record. That of the time before the request
+// is where the wait begins.
 func (w *handing) arrived(s observed) {
 	if s.rev <= w.last.rev && w.last.rev != 0 {
 		return // old news, and no renewal
@@ -158,7 +170,8 @@ func (w *handing) vacated(s observed) {
 func (w *handing) pausing(s observed) {
 	switch {
 	case s.info.ID != "":
-		// Also after a vacancy: a claim that was under way when the group was paused.
+		// Also after a vacancy: a claim that was under way when the group was
+		// paused.
 		w.h.From, w.h.Vacancy, w.h.Obeyed, w.h.Drain, w.left = s.info, LeaderInfo{}, false, 0, time.Time{}
 	case w.h.From.ID != "":
 		w.vacated(s)
@@ -198,7 +211,8 @@ func (w *handing) deadline() time.Time {
 // asOf returns the info as it reads at now.
 func (l LeaderInfo) asOf(now time.Time) LeaderInfo { return infoOf(l.info().AsOf(now)) }
 
-// verdict says what came of the request. waiting is why no more is awaited, if it is.
+// verdict says what came of the request. waiting is why no more is awaited, if
+// it is.
 func (w *handing) verdict(waiting error) error {
 	h, r := &w.h, w.h.Request
 	if waiting != nil {
@@ -221,8 +235,8 @@ func (w *handing) verdict(waiting error) error {
 	return nil
 }
 
-// silent reports whether the leader had not renewed for half its lease when another took over: its vacancy was not
-// missed then, there was none.
+// silent reports whether the leader had not renewed for half its lease when
+// another took over: its vacancy was not missed then, there was none.
 func (w *handing) silent() bool {
 	from := w.h.From
 	return from.ID != "" && w.last.at.Sub(w.renewed) > max(from.Until.Sub(w.renewed)/2, 2*lookoutPoll)
@@ -261,15 +275,17 @@ func (w *handing) unfinished(waiting error) error {
 	return fmt.Errorf("leader: %q still leads term %d, and the request stands: %w", from.ID, r.Term, waiting)
 }
 
-// lookoutPoll is how often a record is read that cannot be watched (yet), watchedPoll how often one that can: a watch
-// may have begun and be deaf, without the right to subscribe.
+// lookoutPoll is how often a record is read that cannot be watched (yet),
+// watchedPoll how often one that can: a watch may have begun and be deaf,
+// without the right to subscribe.
 const (
 	lookoutPoll = 100 * time.Millisecond
 	watchedPoll = time.Second
 )
 
-// A lookout tells of the states of one group's record. Unlike an observation it keeps those that were replaced meanwhile:
-// a vacancy that lasted for a millisecond is what it is there for.
+// A lookout tells of the states of one group's record. Unlike an observation it
+// keeps those that were replaced meanwhile: a vacancy that lasted for a
+// millisecond is what it is there for.
 type lookout struct {
 	c      *Control
 	group  string
@@ -285,10 +301,12 @@ type lookout struct {
 	ready   chan struct{} // closed when the watch has begun, or cannot
 }
 
-// lookoutBegin bounds the wait for the watch, which notices late that a permission is missing.
+// lookoutBegin bounds the wait for the watch, which notices late that a
+// permission is missing.
 const lookoutBegin = time.Second
 
-// lookOut returns when the present state is known, and the watch has begun if it can.
+// lookOut returns when the present state is known, and the watch has begun if
+// it can.
 func (c *Control) lookOut(ctx context.Context, group string) (*lookout, error) {
 	entry, err := c.get(ctx, group)
 	if err != nil {
@@ -344,7 +362,8 @@ func (l *lookout) watch(ctx context.Context) {
 	stop()
 }
 
-// unwatched takes in that the watch is over: what it delivered before was the last, and the record is read instead.
+// unwatched takes in that the watch is over: what it delivered before was the
+// last, and the record is read instead.
 func (l *lookout) unwatched() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -379,8 +398,9 @@ func (l *lookout) isWatched() bool {
 	return l.watched
 }
 
-// next returns the next state, or none, with revision 0, if there is none until the deadline. It fails when ctx is done,
-// and when the record cannot be read any more.
+// next returns the next state, or none, with revision 0, if there is none until
+// the deadline. It fails when ctx is done, and when the record cannot be read
+// any more.
 func (l *lookout) next(ctx context.Context, deadline time.Time) (observed, error) {
 	var due <-chan time.Time
 	if !deadline.IsZero() {

@@ -105,8 +105,8 @@ func TestTransferToNobodyCostsTheHeadStartAndNoMore(t *testing.T) {
 	})
 }
 
-// No record says who is fit, so the leader cannot know. It stands back for a lease, as after a resignation, and nobody else
-// is there.
+// No record says who is fit, so the leader cannot know. It stands back for a
+// lease, as after a resignation, and nobody else is there.
 func TestTransferToAnUnfitSuccessorOfTwoCostsALeaseAndNoMore(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		st, h, cfg := memstore.New(), &health{}, config("b")
@@ -206,7 +206,8 @@ func TestControlRequestDoesNotDeposeALaterTerm(t *testing.T) {
 	})
 }
 
-// What the leader hears first of its own loss says why; the vacancy that follows says who asked besides.
+// What the leader hears first of its own loss says why; the vacancy that
+// follows says who asked besides.
 func TestTheLeaderItselfSeesWhoPausedIt(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		e := candidate(t, memstore.New(), config("a"))

@@ -11,10 +11,12 @@ import (
 	"github.com/seed-ff2cb582/leader/internal/faultstore"
 )
 
-// These tests show what no election can give, as docs/protocol.md says under Limits. They
-// pass because the hole is there, and because a fenced resource closes it.
+// These tests show what no election can give, as docs/protocol.md says under
+// Limits. They pass because the hole is there, and because a fenced resource
+// closes it.
 
-// A ledger is a protected resource that fences: it refuses a term that does not supersede all it has seen.
+// A ledger is a protected resource that fences: it refuses a term that does not
+// supersede all it has seen.
 type ledger struct {
 	mu                sync.Mutex
 	last              leader.Term
@@ -53,7 +55,8 @@ func (l *ledger) judge(t *testing.T) {
 	}
 }
 
-// candidates are a leader a, which is about to lose its connection, and b, which will succeed it.
+// candidates are a leader a, which is about to lose its connection, and b,
+// which will succeed it.
 func candidates(t *testing.T, grace leader.AcquireGrace) (net *faultstore.Faults, a, b leader.Election) {
 	net = faultstore.New(faultstore.Options{})
 	begin := func(id string) leader.Election {
@@ -96,7 +99,8 @@ func TestHolePauseBetweenIsLeaderAndUse(t *testing.T) {
 		if !a.IsLeader() {
 			t.Fatal("a does not lead")
 		}
-		// Here the scheduler, the garbage collector or a page fault takes the thread for a while.
+		// Here the scheduler, the garbage collector or a page fault takes the
+		// thread for a while.
 		net.BlackHole("a")
 		time.Sleep(10 * time.Second)
 		l.write(b.Term())
@@ -151,7 +155,8 @@ func TestHoleWorkThatIgnoresItsContext(t *testing.T) {
 	})
 }
 
-// A store that forgets what it acknowledged shows two leaders, unless new leaders cool down.
+// A store that forgets what it acknowledged shows two leaders, unless new
+// leaders cool down.
 func TestHoleStoreThatForgets(t *testing.T) {
 	leaders := func(t *testing.T, grace leader.AcquireGrace) (most int) {
 		synctest.Test(t, func(t *testing.T) {

@@ -9,13 +9,15 @@ import (
 	"github.com/seed-ff2cb582/leader/store"
 )
 
-// Hooks tell the outside what an election does: metrics, traces, tests. Nil means
-// off. They are called from the election's own goroutine, in order, and must return
-// quickly: what they are slow at, the election is late at. They may call the election's methods that do not
-// wait; Stop and Resign do not wait when a hook calls them, ValidateToken and Do would wait for the hook itself.
+// Hooks tell the outside what an election does: metrics, traces, tests. Nil
+// means off. They are called from the election's own goroutine, in order, and
+// must return quickly: what they are slow at, the election is late at. They may
+// call the election's methods that do not wait; Stop and Resign do not wait
+// when a hook calls them, ValidateToken and Do would wait for the hook itself.
 //
-// A panic in a hook is reported as a note (NotePanic), and the election goes on. One in Note, while it is told of a
-// panic, is told to the Logger alone. A hook that ends its goroutine (runtime.Goexit, as a test's FailNow does) ends
+// A panic in a hook is reported as a note (NotePanic), and the election goes
+// on. One in Note, while it is told of a panic, is told to the Logger alone. A
+// hook that ends its goroutine (runtime.Goexit, as a test's FailNow does) ends
 // the election, as if we had panicked: see ErrPanicked.
 type Hooks struct {
 	// Transition: the state changed.
@@ -24,21 +26,25 @@ type Hooks struct {
 	Call func(Call)
 	// Note: something that an operator may want to know happened.
 	Note func(Note)
-	// Callback: a callback of the program returned. It is called from a goroutine of
-	// the callbacks, one call at a time.
+	// Callback: a callback of the program returned. It is called from a
+	// goroutine of the callbacks, one call at a time.
 	Callback func(Callback)
-	// PerElection, called once when an election has been started and before any other of its hooks, returns hooks
-	// for that election alone, to be called after these. So one Hooks value serves any number of elections, those of Run
-	// too, and what it returns knows which one speaks. The configuration has its defaults filled in. The last
-	// transition of each election leads to STOPPED. A PerElection of what it returns is ignored: hooks that return
-	// a changed copy of themselves would be asked without end.
+	// PerElection, called once when an election has been started and before any
+	// other of its hooks, returns hooks for that election alone, to be called
+	// after these. So one Hooks value serves any number of elections, those of
+	// Run too, and what it returns knows which one speaks. The configuration
+	// has its defaults filled in. The last transition of each election leads to
+	// STOPPED. A PerElection of what it returns is ignored: hooks that return a
+	// changed copy of themselves would be asked without end.
 	PerElection func(Election, ElectionConfig) Hooks
-	// TermContext, called when a term begins, returns the context whose values the term's context
-	// shows: what it adds to ctx (a span, say) is found in OnPromote. Its end is ignored. Nil is ctx itself.
+	// TermContext, called when a term begins, returns the context whose values
+	// the term's context shows: what it adds to ctx (a span, say) is found in
+	// OnPromote. Its end is ignored. Nil is ctx itself.
 	TermContext func(ctx context.Context, term Term) context.Context
 }
 
-// JoinHooks returns hooks that call those of each, in order. They are fit for an election if each is.
+// JoinHooks returns hooks that call those of each, in order. They are fit for
+// an election if each is.
 func JoinHooks(each ...Hooks) Hooks {
 	var all Hooks
 	for _, h := range each {
@@ -131,14 +137,16 @@ type Transition struct {
 	Event    Event  // its name, as logs and advisories show it
 	From, To string // State constants
 	Reason   Reason
-	// By and Why tell who asked for it and why, in that one's words, if somebody did.
+	// By and Why tell who asked for it and why, in that one's words, if
+	// somebody did.
 	By, Why string
 	Term    Term // the term that begins or ended, if one did
 	// LeaderID and LeaderTerm are who leads now, if known.
 	LeaderID   string
 	LeaderTerm uint64
-	// Correlation is the same in whatever is said of one term, by any candidate: a short hash of its token.
-	// It is empty where no term is concerned.
+	// Correlation is the same in whatever is said of one term, by any
+	// candidate: a short hash of its token. It is empty where no term is
+	// concerned.
 	Correlation string
 }
 
@@ -156,8 +164,10 @@ const (
 
 // A Call is one call to the store that ended.
 type Call struct {
-	// Kind is "acquire", "renew", "release", "read" or "offer". An offer has no answer: it is store.OK unless it is known
-	// that it did not leave, Took is how long the vacancy waited for it, and one that nobody was there to hear is no call.
+	// Kind is "acquire", "renew", "release", "read" or "offer". An offer has no
+	// answer: it is store.OK unless it is known that it did not leave, Took is
+	// how long the vacancy waited for it, and one that nobody was there to hear
+	// is no call.
 	Kind string
 	// Sent is when the call began, Took how long it lasted.
 	Sent time.Time

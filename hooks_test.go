@@ -15,7 +15,8 @@ import (
 	"github.com/seed-ff2cb582/leader/store/memstore"
 )
 
-// heard collects what hooks were told, from the goroutines of several elections.
+// heard collects what hooks were told, from the goroutines of several
+// elections.
 type heard struct {
 	mu    sync.Mutex
 	lines []string
@@ -162,7 +163,8 @@ func TestCallsOfEveryKindAreTimed(t *testing.T) {
 			if c.Op == faultstore.Event {
 				return faultstore.Fate{Delay: trip} // later than the answer to the write
 			}
-			// A renewal is refused without a reason, so that a read has to find out.
+			// A renewal is refused without a reason, so that a read has to find
+			// out.
 			return faultstore.Fate{Delay: trip / 2, Reply: trip / 2, Conflict: c.Op == faultstore.CompareAndSwap && c.N == 3}
 		})
 		timed := make(map[string]int)

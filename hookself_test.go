@@ -9,7 +9,8 @@ import (
 	"github.com/seed-ff2cb582/leader/store/memstore"
 )
 
-// Hooks that return a copy of themselves for each election would be asked for more without end.
+// Hooks that return a copy of themselves for each election would be asked for
+// more without end.
 func TestHooksThatReturnThemselvesAreAskedOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		asked, told := 0, 0

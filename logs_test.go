@@ -184,7 +184,8 @@ func TestHooksComeInOrderWithTheirContent(t *testing.T) {
 			},
 			Callback: func(c leader.Callback) { callbacks.note("%s of term %d took %v", c.Kind, c.Term.Number, c.Took) },
 		}
-		// Without a watch, which may show the effect of a call before its answer comes.
+		// Without a watch, which may show the effect of a call before its
+		// answer comes.
 		a := candidate(t, newPlain(), cfg)
 		a.OnPromote(func(ctx context.Context, _ string) { <-ctx.Done() })
 		a.OnDemote(func() { time.Sleep(time.Second) })
@@ -207,7 +208,8 @@ func TestHooksComeInOrderWithTheirContent(t *testing.T) {
 	})
 }
 
-// The watch shows the vacancy, and with it the end of the election, before the release is answered.
+// The watch shows the vacancy, and with it the end of the election, before the
+// release is answered.
 func TestEveryCallIsReportedAlsoTheLast(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := network(t, func(c faultstore.Call) faultstore.Fate {
@@ -223,7 +225,8 @@ func TestEveryCallIsReportedAlsoTheLast(t *testing.T) {
 	})
 }
 
-// Each line is named by an Event, or is a note or a call. Whom a candidate comes to follow is said once, at INFO.
+// Each line is named by an Event, or is a note or a call. Whom a candidate
+// comes to follow is said once, at INFO.
 func TestEveryLineOfTheLogHasANameOfItsOwnKind(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var book logbook

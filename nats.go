@@ -14,13 +14,15 @@ import (
 	"github.com/seed-ff2cb582/leader/store/natsstore"
 )
 
-// NewElection returns a candidate whose record lives in a NATS JetStream key-value
-// bucket. Nothing happens before Start. The connection stays the caller's: it is
-// neither closed nor are its handlers touched, and elections may share it.
+// NewElection returns a candidate whose record lives in a NATS JetStream
+// key-value bucket. Nothing happens before Start. The connection stays the
+// caller's: it is neither closed nor are its handlers touched, and elections
+// may share it.
 //
-// Elections, observations and Controls of one bucket on one connection share one natsstore.Store, and so
-// its goroutine and, where the bucket does not republish, its consumers. To
-// set that store's options, use [NewElectionWithStore].
+// Elections, observations and Controls of one bucket on one connection share
+// one natsstore.Store, and so its goroutine and, where the bucket does not
+// republish, its consumers. To set that store's options, use
+// [NewElectionWithStore].
 func NewElection(nc *nats.Conn, cfg ElectionConfig) (Election, error) {
 	if err := cfg.validate(true, "connection", nc != nil); err != nil {
 		return nil, err
@@ -39,7 +41,8 @@ func NewElection(nc *nats.Conn, cfg ElectionConfig) (Election, error) {
 	return e, nil
 }
 
-// storeLogger is the Logger for a store that an election uses: as for all else, none means silence.
+// storeLogger is the Logger for a store that an election uses: as for all else,
+// none means silence.
 func storeLogger(cfg ElectionConfig) *slog.Logger {
 	if cfg.Logger == nil {
 		return slog.New(slog.DiscardHandler)
@@ -47,9 +50,10 @@ func storeLogger(cfg ElectionConfig) *slog.Logger {
 	return cfg.Logger
 }
 
-// Observe is [ObserveWithStore] on a NATS key-value bucket: pattern names a group, or many by the wildcards * and >.
-// It needs the right to read those keys, and none to write. In a bucket that republishes, as those
-// that this library makes do, it works without any right to publish; each group is then
+// Observe is [ObserveWithStore] on a NATS key-value bucket: pattern names a
+// group, or many by the wildcards * and >. It needs the right to read those
+// keys, and none to write. In a bucket that republishes, as those that this
+// library makes do, it works without any right to publish; each group is then
 // heard of with its next renewal.
 func Observe(ctx context.Context, nc *nats.Conn, bucket, pattern string) iter.Seq2[LeaderInfo, error] {
 	return func(yield func(LeaderInfo, error) bool) {
@@ -63,9 +67,10 @@ func Observe(ctx context.Context, nc *nats.Conn, bucket, pattern string) iter.Se
 	}
 }
 
-// ObserveFunc is [Observe] with functions in place of an iteration, which hear more: see [Observer] and
-// [ObserveFuncWithStore]. It blocks, and returns nil when ctx is done and ErrConnectionClosed when the connection is
-// closed for good.
+// ObserveFunc is [Observe] with functions in place of an iteration, which hear
+// more: see [Observer] and [ObserveFuncWithStore]. It blocks, and returns nil
+// when ctx is done and ErrConnectionClosed when the connection is closed for
+// good.
 func ObserveFunc(ctx context.Context, nc *nats.Conn, bucket, pattern string, observer Observer) error {
 	st, release, err := borrowed(nc, bucket)
 	if err != nil {
@@ -85,7 +90,8 @@ func Snapshot(ctx context.Context, nc *nats.Conn, bucket, pattern string) ([]Lea
 	return SnapshotWithStore(ctx, st, pattern)
 }
 
-// borrowed returns the store of those who make no bucket and have no logger, until it is released.
+// borrowed returns the store of those who make no bucket and have no logger,
+// until it is released.
 func borrowed(nc *nats.Conn, bucket string) (st *natsstore.Store, release func(), err error) {
 	st, release, err = storepool.Common.Borrow(nc, bucket, natsstore.Options{})
 	if err != nil {

@@ -48,8 +48,8 @@ func (c *tap) policy(call faultstore.Call) faultstore.Fate {
 	}
 }
 
-// take returns the counts since the last call, where so many listen: writes of the record, nominations, and all other
-// calls.
+// take returns the counts since the last call, where so many listen: writes of
+// the record, nominations, and all other calls.
 func (c *tap) take(listen int) (claims, nominations, others int) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -64,8 +64,9 @@ func (c *tap) take(listen int) (claims, nominations, others int) {
 	return claims, nominations, others
 }
 
-// A leader crashes among two hundred, which take four milliseconds to hear of any write: one of them succeeds it, by
-// one claim, as soon as the lease has run out. Without nominations dozens claimed.
+// A leader crashes among two hundred, which take four milliseconds to hear of
+// any write: one of them succeeds it, by one claim, as soon as the lease has
+// run out. Without nominations dozens claimed.
 func TestACrashAmongManyMakesFewClaims(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const many = 200
@@ -110,7 +111,8 @@ func TestACrashAmongManyMakesFewClaims(t *testing.T) {
 	})
 }
 
-// A townCrier is what is broadcast for group g, as one that is no candidate hears it.
+// A townCrier is what is broadcast for group g, as one that is no candidate
+// hears it.
 type townCrier struct {
 	mu   sync.Mutex
 	said []record.Nomination
@@ -149,7 +151,8 @@ func (c *townCrier) nominee(revision uint64) string {
 	return last.Nominee
 }
 
-// A nominee that dies with the leader costs the others the head start and a random delay, and no more.
+// A nominee that dies with the leader costs the others the head start and a
+// random delay, and no more.
 func TestANomineeThatDiesIsSucceededByAnother(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		net, es := network(t, nil), map[string]leader.Election{}
@@ -171,8 +174,8 @@ func TestANomineeThatDiesIsSucceededByAnother(t *testing.T) {
 	})
 }
 
-// A nomination is for one renewal: a leader that is heard of again is not succeeded, and when it dies later the nominee
-// is who stood up for that.
+// A nomination is for one renewal: a leader that is heard of again is not
+// succeeded, and when it dies later the nominee is who stood up for that.
 func TestARenewalCallsANominationOff(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var deaf atomic.Bool
@@ -201,8 +204,8 @@ func TestARenewalCallsANominationOff(t *testing.T) {
 	})
 }
 
-// Two may nominate themselves before they hear of each other. The others hear them in any order, and all take the same
-// one for the nominee.
+// Two may nominate themselves before they hear of each other. The others hear
+// them in any order, and all take the same one for the nominee.
 func TestOfTwoNomineesTheLeastGoesFirst(t *testing.T) {
 	for _, order := range [][]string{{"b", "c"}, {"c", "b"}, {"c", "b", "c"}} {
 		synctest.Test(t, func(t *testing.T) {
@@ -233,8 +236,9 @@ func say(t *testing.T, net *faultstore.Faults, n record.Nomination) {
 	}
 }
 
-// Who says that somebody else is nominated, or that it is for another record, gains nothing: the lease is waited
-// for, and then for no longer than a head start and as much again.
+// Who says that somebody else is nominated, or that it is for another record,
+// gains nothing: the lease is waited for, and then for no longer than a head
+// start and as much again.
 func TestForgedNominationsDelayNobodyForLong(t *testing.T) {
 	for _, forged := range []record.Nomination{{Nominee: "nobody"}, {Nominee: "b"}, {Nominee: "b", Revision: 1 << 53}} {
 		synctest.Test(t, func(t *testing.T) {
@@ -260,7 +264,8 @@ func TestForgedNominationsDelayNobodyForLong(t *testing.T) {
 	}
 }
 
-// A store that carries no broadcasts is one over which nobody is nominated, and everything else works.
+// A store that carries no broadcasts is one over which nobody is nominated, and
+// everything else works.
 func TestWithoutBroadcastsNobodyIsNominated(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		net := network(t, nil)
@@ -287,7 +292,8 @@ func TestWithoutBroadcastsNobodyIsNominated(t *testing.T) {
 // A watched store can watch, and nothing more.
 type watched struct{ store.Watcher }
 
-// A manager that chooses which roles its instance leads has an order of its own, and nominates nobody.
+// A manager that chooses which roles its instance leads has an order of its
+// own, and nominates nobody.
 func TestAManagerThatChoosesItsRolesNominatesNobody(t *testing.T) {
 	common := config("b")
 	common.Group = ""

@@ -13,21 +13,27 @@ import (
 	"github.com/seed-ff2cb582/leader/store"
 )
 
-// ObserveWithStore yields who leads without taking part: the present state of each group first,
-// then each change, until ctx is done. Nothing is ever written.
+// ObserveWithStore yields who leads without taking part: the present state of
+// each group first, then each change, until ctx is done. Nothing is ever
+// written.
 //
-// The pattern is the name of a group, or has the wildcards of NATS subjects in it: * stands for any
-// one of the parts that dots separate, > at the end for one or more. With wildcards, groups are yielded
-// as they appear; control keys are none. Without, a group of which the store knows nothing is
-// yielded once with ReasonAbsent. Wildcards need a store that is a [store.PatternWatcher], as those for NATS and in memory are.
+// The pattern is the name of a group, or has the wildcards of NATS subjects in
+// it: * stands for any one of the parts that dots separate, > at the end for
+// one or more. With wildcards, groups are yielded as they appear; control keys
+// are none. Without, a group of which the store knows nothing is yielded once
+// with ReasonAbsent. Wildcards need a store that is a [store.PatternWatcher],
+// as those for NATS and in memory are.
 //
-// A leader that falls silent is yielded as gone when its lease has run out as seen from here (its TTL plus
-// DefaultClockDrift after its latest renewal arrived). Renewals are not yielded. A slow reader skips states,
-// but hears of the last one of every group.
+// A leader that falls silent is yielded as gone when its lease has run out as
+// seen from here (its TTL plus DefaultClockDrift after its latest renewal
+// arrived). Renewals are not yielded. A slow reader skips states, but hears of
+// the last one of every group.
 //
-// An error is yielded when the store cannot be watched. If the reader goes on after it, that is tried
-// again, unless the pattern is none (ErrInvalidConfig). When the store's connection is closed for good,
-// ErrConnectionClosed is yielded last. A store without a watch is polled, and a read that fails is passed over.
+// An error is yielded when the store cannot be watched. If the reader goes on
+// after it, that is tried again, unless the pattern is none (ErrInvalidConfig).
+// When the store's connection is closed for good, ErrConnectionClosed is
+// yielded last. A store without a watch is polled, and a read that fails is
+// passed over.
 func ObserveWithStore(ctx context.Context, st store.Store, pattern string) iter.Seq2[LeaderInfo, error] {
 	return func(yield func(LeaderInfo, error) bool) {
 		o, more := observation.New(pattern), true
@@ -43,26 +49,32 @@ func ObserveWithStore(ctx context.Context, st store.Store, pattern string) iter.
 	}
 }
 
-// An Observer is the set of functions that [ObserveFunc] calls. They are called one at a time, on
-// the goroutine of ObserveFunc; while one runs, states may be skipped, but never the last one of a group. Any may be nil.
+// An Observer is the set of functions that [ObserveFunc] calls. They are called
+// one at a time, on the goroutine of ObserveFunc; while one runs, states may be
+// skipped, but never the last one of a group. Any may be nil.
 type Observer struct {
-	// Leader is told who leads a group: the present state of each group first, then each change.
+	// Leader is told who leads a group: the present state of each group first,
+	// then each change.
 	Leader func(LeaderInfo)
-	// Renewed is told of each renewal that arrived: the leader is the one told last, its Until is later.
+	// Renewed is told of each renewal that arrived: the leader is the one told
+	// last, its Until is later.
 	Renewed func(LeaderInfo)
-	// Present is called when Leader has been told the present state of every group that matches: what
-	// is not known by then does not exist. It is called again after interruptions.
+	// Present is called when Leader has been told the present state of every
+	// group that matches: what is not known by then does not exist. It is
+	// called again after interruptions.
 	Present func()
-	// Failed is told why the groups cannot be watched; that is tried again. It is also told
-	// if the present state cannot be read for want of a permission: then Present is not called,
-	// and Leader hears of each group with its next renewal. Without Failed, ObserveFunc returns
-	// the first error of either kind.
+	// Failed is told why the groups cannot be watched; that is tried again. It
+	// is also told if the present state cannot be read for want of a
+	// permission: then Present is not called, and Leader hears of each group
+	// with its next renewal. Without Failed, ObserveFunc returns the first
+	// error of either kind.
 	Failed func(error)
 }
 
-// ObserveFuncWithStore is [ObserveWithStore] with functions in place of an iteration. It returns nil when
-// ctx is done, ErrConnectionClosed when the store's connection is closed for good, or an error if the pattern
-// is none or if there is no Observer.Failed to tell.
+// ObserveFuncWithStore is [ObserveWithStore] with functions in place of an
+// iteration. It returns nil when ctx is done, ErrConnectionClosed when the
+// store's connection is closed for good, or an error if the pattern is none or
+// if there is no Observer.Failed to tell.
 func ObserveFuncWithStore(ctx context.Context, st store.Store, pattern string, observer Observer) error {
 	var failure error
 	o := observation.New(pattern)
@@ -103,12 +115,15 @@ func goingOn(f func(LeaderInfo)) func(leadership.Info) bool {
 	}
 }
 
-// SnapshotWithStore returns who leads each group that matches the pattern (see [ObserveWithStore]) and of which
-// the store knows something, vacancies included, in the order of the groups' names. It fails if the store cannot be watched, if the
-// user may not read the present state, or when ctx is done first.
+// SnapshotWithStore returns who leads each group that matches the pattern (see
+// [ObserveWithStore]) and of which the store knows something, vacancies
+// included, in the order of the groups' names. It fails if the store cannot be
+// watched, if the user may not read the present state, or when ctx is done
+// first.
 //
-// A record does not tell its age: one whose leader has just died reads like any other, and Until is counted
-// from now. To know whether a leader lives, observe it for that long.
+// A record does not tell its age: one whose leader has just died reads like any
+// other, and Until is counted from now. To know whether a leader lives, observe
+// it for that long.
 func SnapshotWithStore(ctx context.Context, st store.Store, pattern string) ([]LeaderInfo, error) {
 	infos := make(map[string]LeaderInfo)
 	var failure error

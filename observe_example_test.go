@@ -28,7 +28,8 @@ func ExampleSnapshotWithStore() {
 	// billing.us host-2
 }
 
-// A program that shows who leads, and is told when what it shows is the whole list.
+// A program that shows who leads, and is told when what it shows is the whole
+// list.
 func ExampleObserveFuncWithStore() {
 	st := memstore.New()
 	holds(st, "reports", "host-3")

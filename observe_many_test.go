@@ -127,8 +127,8 @@ func TestEachGroupExpiresByItsOwnLeaseAsSeenFromHere(t *testing.T) {
 	})
 }
 
-// A vacancy lasts for a millisecond where a successor waits, which is no time for an observer to look. It is
-// the only place that says why a leader left.
+// A vacancy lasts for a millisecond where a successor waits, which is no time
+// for an observer to look. It is the only place that says why a leader left.
 func TestASlowObserverHearsWhyALeaderLeft(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		st, j := memstore.New(), newJournal()
@@ -156,7 +156,8 @@ func TestASlowObserverHearsWhyALeaderLeft(t *testing.T) {
 	})
 }
 
-// What waits for a slow observer is the latest state of each group; its lease counts from when that arrived.
+// What waits for a slow observer is the latest state of each group; its lease
+// counts from when that arrived.
 func TestSlowObserverHearsOfTheLastStateOfEveryGroup(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		st := memstore.New()
@@ -197,7 +198,8 @@ func TestSlowObserverHearsOfTheLastStateOfEveryGroup(t *testing.T) {
 	})
 }
 
-// While the observer is told of one leader's end, another renews, and a third comes and falls silent.
+// While the observer is told of one leader's end, another renews, and a third
+// comes and falls silent.
 func TestSlowObserverIsNotToldOfWhatIsOver(t *testing.T) {
 	for range 30 { // which of two things that are due comes first is chance
 		synctest.Test(t, func(t *testing.T) {
@@ -485,7 +487,8 @@ func canceled(t *testing.T) context.Context {
 	return ctx
 }
 
-// One observer of ten thousand groups costs some hundred bytes for each, and no goroutine or timer.
+// One observer of ten thousand groups costs some hundred bytes for each, and no
+// goroutine or timer.
 func TestTenThousandObservedGroupsShareOneGoroutine(t *testing.T) {
 	const groups = 10_000
 	st := memstore.New()

@@ -16,7 +16,8 @@ import (
 	"github.com/seed-ff2cb582/leader/store/memstore"
 )
 
-// handovers are the ways in which a leader leaves without having been asked by others.
+// handovers are the ways in which a leader leaves without having been asked by
+// others.
 var handovers = map[leader.Reason]func(*testing.T, leader.Election){
 	leader.ReasonStopped: func(t *testing.T, e leader.Election) { halt(t, e) },
 	leader.ReasonResigned: func(t *testing.T, e leader.Election) {
@@ -26,7 +27,8 @@ var handovers = map[leader.Reason]func(*testing.T, leader.Election){
 	},
 }
 
-// Who leaves by itself hands its record to one of the others, by one write. All hear why the term ended all the same.
+// Who leaves by itself hands its record to one of the others, by one write. All
+// hear why the term ended all the same.
 func TestAHandoverIsOneWriteOfWhichAllCanTellWhy(t *testing.T) {
 	for reason, leave := range handovers {
 		t.Run(string(reason), func(t *testing.T) {
@@ -89,7 +91,8 @@ func news(l leader.LeaderInfo) string {
 	return fmt.Sprintf("term %d ended: %s by %s", l.Term, l.Reason, l.By)
 }
 
-// An offer that comes to nothing costs its time, and then all hear of the vacancy.
+// An offer that comes to nothing costs its time, and then all hear of the
+// vacancy.
 func TestAnOfferThatComesToNothingIsFollowedByAVacancy(t *testing.T) {
 	const patience = 25 * time.Millisecond
 	for name, c := range map[string]struct {
@@ -128,7 +131,8 @@ func TestAnOfferThatComesToNothingIsFollowedByAVacancy(t *testing.T) {
 				if s := b.Status(); s.Reason != leader.ReasonVacant || vacated.Sub(begun) != c.cost {
 					t.Fatalf("%v, vacated after %v", status(b), vacated.Sub(begun))
 				}
-				// What is late is true for ever, and about a claim that is over.
+				// What is late is true for ever, and about a claim that is
+				// over.
 				term := b.Term()
 				time.Sleep(2 * time.Second)
 				if !b.IsLeader() || b.Term() != term {
@@ -163,7 +167,8 @@ func TestAnOfferThatOvertakesTheLastRenewalIsTaken(t *testing.T) {
 	})
 }
 
-// Only who made a claim can offer it: the token that stands in the record for all to read is not enough.
+// Only who made a claim can offer it: the token that stands in the record for
+// all to read is not enough.
 func TestAForgedOfferIsNone(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		st := memstore.New()
@@ -245,7 +250,8 @@ func TestAnOfferReachesNobody(t *testing.T) {
 	}
 }
 
-// The record says it for the whole term, since an observer may hear of its later records only.
+// The record says it for the whole term, since an observer may hear of its
+// later records only.
 func TestARecordKeepsHowTheTermBeforeEnded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		st := memstore.New()
@@ -265,7 +271,8 @@ func TestARecordKeepsHowTheTermBeforeEnded(t *testing.T) {
 	})
 }
 
-// A group of candidates that are not alike is left to its preferences by both sides.
+// A group of candidates that are not alike is left to its preferences by both
+// sides.
 func TestNothingIsOfferedAmongCandidatesThatAreNotAlike(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		st := memstore.New()
@@ -303,7 +310,8 @@ func TestNothingIsOfferedAmongCandidatesThatAreNotAlike(t *testing.T) {
 	})
 }
 
-// What a record says of the term before concerns nobody who knows another one: terms in between were missed.
+// What a record says of the term before concerns nobody who knows another one:
+// terms in between were missed.
 func TestOnlyTheTermThatEndedIsToldToHaveEnded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		st, j := memstore.New(), newJournal()
@@ -362,7 +370,8 @@ func (s slowStore) TakeOffers(key string, deliver func([]byte)) (stop func(), er
 	return func() { end(); time.Sleep(s.pause) }, err
 }
 
-// A store that is busy with something else costs a leaving leader no more than an unheard offer.
+// A store that is busy with something else costs a leaving leader no more than
+// an unheard offer.
 func TestLeavingDoesNotWaitForAStoreThatIsSlowToEndTheTakingOfOffers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		st := memstore.New()
@@ -384,7 +393,8 @@ func TestLeavingDoesNotWaitForAStoreThatIsSlowToEndTheTakingOfOffers(t *testing.
 	})
 }
 
-// A leader that left by itself, just as it was asked to, did not leave because of that.
+// A leader that left by itself, just as it was asked to, did not leave because
+// of that.
 func TestWhoAskedHearsThatTheLeaderLeftByAnOffer(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		st := memstore.New()

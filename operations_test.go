@@ -14,7 +14,8 @@ import (
 	"testing"
 )
 
-// said is everything that the project's code can say, and what things are called there.
+// said is everything that the project's code can say, and what things are
+// called there.
 type said struct {
 	texts []string
 	names map[string]bool
@@ -65,7 +66,8 @@ func (s *said) hear(n ast.Node) bool {
 	return true
 }
 
-// exists tells whether a quotation is a part of what is said, or a name, with dots perhaps.
+// exists reports whether a quotation is a part of what is said, or a name, with
+// dots perhaps.
 func (s *said) exists(quote string) bool {
 	for _, text := range s.texts {
 		if strings.Contains(text, quote) {

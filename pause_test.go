@@ -13,7 +13,8 @@ import (
 	"github.com/seed-ff2cb582/leader/store/memstore"
 )
 
-// A program that starts must not lead a group that is paused, however early its own record is known.
+// A program that starts must not lead a group that is paused, however early its
+// own record is known.
 func TestACandidateWaitsForItsControlRecordBeforeItCampaigns(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := network(t, func(c faultstore.Call) (fate faultstore.Fate) {
@@ -32,7 +33,8 @@ func TestACandidateWaitsForItsControlRecordBeforeItCampaigns(t *testing.T) {
 	})
 }
 
-// Without the right to read the control record, and where it never arrives, a candidate goes on without it.
+// Without the right to read the control record, and where it never arrives, a
+// candidate goes on without it.
 func TestACandidateThatNeverHearsOfItsControlRecordGoesOnWithoutIt(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		a := start(t, unread{memstore.New()}, config("a"))

@@ -37,7 +37,8 @@ func (w *warnings) of(name string, cfg leader.ElectionConfig) leader.ElectionCon
 	return cfg
 }
 
-// once demands that the candidate has warned once, in such words, and of nothing else.
+// once demands that the candidate has warned once, in such words, and of
+// nothing else.
 func (w *warnings) once(t *testing.T, name string, words ...string) {
 	t.Helper()
 	synctest.Wait()
@@ -66,8 +67,8 @@ func (w *warnings) never(t *testing.T, names ...string) {
 	}
 }
 
-// A group's candidates must agree on these. Each warns of a leader that does not,
-// once and not with every renewal.
+// A group's candidates must agree on these. Each warns of a leader that does
+// not, once and not with every renewal.
 func TestADifferentTTLOrDriftIsWarnedOfOnce(t *testing.T) {
 	for name, c := range map[string]struct {
 		change func(*leader.ElectionConfig)
@@ -248,7 +249,8 @@ func TestWarningsOfAFloodOfNamesAreBoundedInMemory(t *testing.T) {
 	})
 }
 
-// A copy of this machine has all that it remembers. What it writes is to differ all the same.
+// A copy of this machine has all that it remembers. What it writes is to differ
+// all the same.
 func TestEachWriteCarriesANumberOfItsOwn(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		st := memstore.New()

@@ -17,8 +17,9 @@ import (
 // A store that has no watch.
 type unwatched struct{ store.Store }
 
-// Each poll of the control record says again what another candidate said once. Taken for news, it kept those that are its
-// like silent for good, also when it had gone.
+// Each poll of the control record says again what another candidate said once.
+// Taken for news, it kept those that are its like silent for good, also when it
+// had gone.
 func TestAPolledControlRecordIsHeardOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		st := memstore.New()

@@ -12,7 +12,8 @@ import (
 	"github.com/seed-ff2cb582/leader/store/memstore"
 )
 
-// A lagging store answers every other read from a replica that stands still at an old state.
+// A lagging store answers every other read from a replica that stands still at
+// an old state.
 type lagging struct {
 	store.Store // and no watch
 	old         store.Entry
@@ -26,8 +27,9 @@ func (l *lagging) Get(ctx context.Context, key string) (store.Entry, error) {
 	return l.Store.Get(ctx, key)
 }
 
-// A read may be of any age. A follower that polls two replicas, of which one lags, must neither begin its
-// wait anew with each answer nor take the lag for a store that lost writes.
+// A read may be of any age. A follower that polls two replicas, of which one
+// lags, must neither begin its wait anew with each answer nor take the lag for
+// a store that lost writes.
 func TestPollingALaggingReplicaStrandsNobody(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		mem := memstore.New()

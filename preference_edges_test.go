@@ -37,7 +37,8 @@ func TestATenureWithoutEndDoesNotEnd(t *testing.T) {
 	})
 }
 
-// A record holds only so many standings. Who is behind all of them has nothing to say that it would show.
+// A record holds only so many standings. Who is behind all of them has nothing
+// to say that it would show.
 func TestWhoHasNoPlaceAmongTheStandingsFallsSilent(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var writes atomic.Int64

@@ -17,7 +17,8 @@ import (
 	"github.com/seed-ff2cb582/leader/store/memstore"
 )
 
-// yield is how long a candidate waits for each of those that are preferred to it.
+// yield is how long a candidate waits for each of those that are preferred to
+// it.
 const yield = 50 * time.Millisecond
 
 func ranked(id string, priority int) leader.ElectionConfig {
@@ -26,8 +27,9 @@ func ranked(id string, priority int) leader.ElectionConfig {
 	return cfg
 }
 
-// Each in turn leaves for good: the next in order takes over, however the order of joining was, and
-// waits for those before it that are gone no longer than a step each.
+// Each in turn leaves for good: the next in order takes over, however the order
+// of joining was, and waits for those before it that are gone no longer than a
+// step each.
 func TestPriorityOrdersWhoGoesFirstAtAVacancy(t *testing.T) {
 	for seed := range uint64(20) {
 		synctest.Test(t, func(t *testing.T) {
@@ -63,7 +65,8 @@ func TestPriorityOrdersWhoGoesFirstAtAVacancy(t *testing.T) {
 	}
 }
 
-// The leader of the highest priority crashes: its lease runs out for all at once, and the next in order stands.
+// The leader of the highest priority crashes: its lease runs out for all at
+// once, and the next in order stands.
 func TestPriorityOrdersWhoGoesFirstWhenALeaseHasRunOut(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := network(t, nil)
@@ -77,7 +80,8 @@ func TestPriorityOrdersWhoGoesFirstWhenALeaseHasRunOut(t *testing.T) {
 	})
 }
 
-// Nobody waits for anybody in a group whose candidates are all alike, and its records say nothing of it.
+// Nobody waits for anybody in a group whose candidates are all alike, and its
+// records say nothing of it.
 func TestEqualPrioritiesHandOverAtOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		st := memstore.New()
@@ -107,7 +111,8 @@ func mustLeadAtOnce(t *testing.T, e leader.Election) {
 	}
 }
 
-// Who is gone for good is forgotten after a few terms, and delays nobody any more.
+// Who is gone for good is forgotten after a few terms, and delays nobody any
+// more.
 func TestAStandingThatNobodyHasIsForgotten(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		st := memstore.New()
@@ -132,7 +137,8 @@ func TestAStandingThatNobodyHasIsForgotten(t *testing.T) {
 	})
 }
 
-// A record that somebody else wrote may tell of any number of standings; they cost a bounded delay.
+// A record that somebody else wrote may tell of any number of standings; they
+// cost a bounded delay.
 func TestForeignStandingsDelayByABoundedTime(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		st := memstore.New()
@@ -223,7 +229,8 @@ func TestEqualPrioritiesNeverTakeOverFromEachOther(t *testing.T) {
 	})
 }
 
-// A candidate that comes and goes does not make leadership flap: each return waits for a tenure.
+// A candidate that comes and goes does not make leadership flap: each return
+// waits for a tenure.
 func TestComingAndGoingDoesNotMakeLeadershipFlap(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		st := memstore.New()
@@ -285,7 +292,8 @@ func TestTheLikeOfACandidateThatWasHeardSayNothing(t *testing.T) {
 	})
 }
 
-// Of several that are preferred to the leader the most preferred takes over, and not each in turn.
+// Of several that are preferred to the leader the most preferred takes over,
+// and not each in turn.
 func TestTheMostPreferredTakesOverFirst(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		st := memstore.New()
@@ -329,7 +337,8 @@ func TestMinTenureIsASetting(t *testing.T) {
 	})
 }
 
-// The request for a takeover may be lost, and the record it is written to be contended: it is made again.
+// The request for a takeover may be lost, and the record it is written to be
+// contended: it is made again.
 func TestALostBidIsMadeAgain(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		n := 0
@@ -363,7 +372,8 @@ func (g *guarded) CompareAndSwap(ctx context.Context, w store.Write) (uint64, er
 	return 0, fmt.Errorf("%w: no permission to write %s", store.ErrPermanent, w.Key)
 }
 
-// Without the right to write the control record a candidate has no say, and everything else works.
+// Without the right to write the control record a candidate has no say, and
+// everything else works.
 func TestACandidateWithoutTheRightToBidIsLeftOutAndSaysSo(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		st := &guarded{Store: memstore.New()}
@@ -391,8 +401,9 @@ func versioned(id, version string, p leader.VersionPolicy) leader.ElectionConfig
 	return cfg
 }
 
-// A rollout with PreferOlder, as Kubernetes' coordinated election has it: the old version leads until
-// the last of it has gone, in whatever order programs are replaced.
+// A rollout with PreferOlder, as Kubernetes' coordinated election has it: the
+// old version leads until the last of it has gone, in whatever order programs
+// are replaced.
 func TestPreferOlderLetsTheOldVersionLeadUntilItsLastIsGone(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		st := memstore.New()

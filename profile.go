@@ -5,28 +5,34 @@ import (
 	"time"
 )
 
-// A Profile is a set of values for an ElectionConfig that suits one need: see [ElectionConfig.WithProfile]. The
-// zero Profile is none.
+// A Profile is a set of values for an ElectionConfig that suits one need: see
+// [ElectionConfig.WithProfile]. The zero Profile is none.
 type Profile uint8
 
-// The profiles. Their values are in the chapter Tuning of docs/operations.md, with what they cost.
+// The profiles. Their values are in the chapter Tuning of docs/operations.md,
+// with what they cost.
 const (
-	// ProfileLowLatency is for short failovers: 3.3 s after the leader's last renewal if it crashes, at once if it
-	// stops. A store that cannot be written to for more than 1.4 s may cost the term.
+	// ProfileLowLatency is for short failovers: 3.3 s after the leader's last
+	// renewal if it crashes, at once if it stops. A store that cannot be
+	// written to for more than 1.4 s may cost the term.
 	ProfileLowLatency Profile = iota + 1
-	// ProfileStable is for leaders that are costly to replace: a term survives a store that cannot be written
-	// to for 11 s, such as a NATS cluster whose stream loses its leader (4 to 9 s). Failover after a crash takes 22 s.
+	// ProfileStable is for leaders that are costly to replace: a term survives
+	// a store that cannot be written to for 11 s, such as a NATS cluster whose
+	// stream loses its leader (4 to 9 s). Failover after a crash takes 22 s.
 	ProfileStable
-	// ProfileHighThroughput is for many elections on one connection, and for many operations a second under one
-	// term: one renewal in 5 s for each, and no call to the store for Do.
+	// ProfileHighThroughput is for many elections on one connection, and for
+	// many operations a second under one term: one renewal in 5 s for each, and
+	// no call to the store for Do.
 	ProfileHighThroughput
 )
 
-// WithProfile returns the configuration with those of its fields filled in that the profile has a value
-// for and that are zero: TTL, HeartbeatInterval, ConnectionTimeout, RetryConfig, DeleteOnStop, Fencing. A
-// HeartbeatInterval that is filled in beside a TTL of the caller's is at most a third of it; a TTL that is filled in
-// beside a HeartbeatInterval is at least three of them.
-// DeleteOnStop cannot be told from unset when it is false: to keep it so, reset it afterwards.
+// WithProfile returns the configuration with those of its fields filled in that
+// the profile has a value for and that are zero: TTL, HeartbeatInterval,
+// ConnectionTimeout, RetryConfig, DeleteOnStop, Fencing. A HeartbeatInterval
+// that is filled in beside a TTL of the caller's is at most a third of it; a
+// TTL that is filled in beside a HeartbeatInterval is at least three of them.
+// DeleteOnStop cannot be told from unset when it is false: to keep it so, reset
+// it afterwards.
 //
 // A value that is no profile changes nothing.
 func (c ElectionConfig) WithProfile(p Profile) ElectionConfig {
@@ -47,18 +53,19 @@ func (c ElectionConfig) WithProfile(p Profile) ElectionConfig {
 	return c
 }
 
-// values are the fields of a profile. DisconnectGracePeriod is in none of them: 0 is already the
-// longest grace that the trust window allows.
+// values are the fields of a profile. DisconnectGracePeriod is in none of them:
+// 0 is already the longest grace that the trust window allows.
 func (p Profile) values() ElectionConfig {
 	return [...]ElectionConfig{
 		ProfileLowLatency: {TTL: 3 * time.Second, HeartbeatInterval: time.Second, DeleteOnStop: true},
-		// With the default timeout and back-off, each 5 s at this TTL, the attempt that finds the store
-		// mended would come late.
+		// With the default timeout and back-off, each 5 s at this TTL, the
+		// attempt that finds the store mended would come late.
 		ProfileStable: {
 			TTL: 20 * time.Second, HeartbeatInterval: 4 * time.Second,
 			ConnectionTimeout: 2 * time.Second, RetryConfig: RetryConfig{MaxBackoff: time.Second},
 		},
-		// Each renewal proves the token. A ValidationInterval would only add renewals.
+		// Each renewal proves the token. A ValidationInterval would only add
+		// renewals.
 		ProfileHighThroughput: {TTL: 15 * time.Second, HeartbeatInterval: 5 * time.Second, Fencing: FencingConfig{CacheToken: true}},
 	}[p]
 }
@@ -75,7 +82,8 @@ func (p Profile) check() error {
 	return nil
 }
 
-// String returns the profile's name: "low-latency", "stable" or "high-throughput".
+// String returns the profile's name: "low-latency", "stable" or
+// "high-throughput".
 func (p Profile) String() string {
 	if p < ProfileLowLatency || p > ProfileHighThroughput {
 		return fmt.Sprintf("Profile(%d)", uint8(p))
@@ -86,7 +94,8 @@ func (p Profile) String() string {
 // MarshalText returns the profile's name. The error matches ErrInvalidConfig.
 func (p Profile) MarshalText() ([]byte, error) { return []byte(p.String()), p.check() }
 
-// UnmarshalText reads a profile's name, for flag.TextVar and files. The error matches ErrInvalidConfig.
+// UnmarshalText reads a profile's name, for flag.TextVar and files. The error
+// matches ErrInvalidConfig.
 func (p *Profile) UnmarshalText(text []byte) error {
 	for i, name := range profileNames() {
 		if name != "" && name == string(text) {

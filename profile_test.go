@@ -88,8 +88,9 @@ func TestAProfileIsChosenByItsName(t *testing.T) {
 	}
 }
 
-// profileOutages is how long each profile's terms survive a store that takes no writes, whenever in the
-// interval between two renewals it begins. docs/operations.md and the constants' documentation say so.
+// profileOutages is how long each profile's terms survive a store that takes no
+// writes, whenever in the interval between two renewals it begins.
+// docs/operations.md and the constants' documentation say so.
 var profileOutages = map[leader.Profile]time.Duration{
 	leader.ProfileLowLatency:     1400 * time.Millisecond,
 	leader.ProfileStable:         11 * time.Second,
@@ -115,7 +116,8 @@ func TestATermSurvivesTheOutageThatItsProfilePromises(t *testing.T) {
 	}
 }
 
-// survives tells whether a term outlasts an outage that begins so long after the acquisition.
+// survives reports whether a term outlasts an outage that begins so long after
+// the acquisition.
 func survives(t *testing.T, cfg leader.ElectionConfig, begin, lasts time.Duration, silent bool) (survived bool) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
@@ -147,7 +149,8 @@ func (u *unwritable) CompareAndSwap(ctx context.Context, w store.Write) (uint64,
 	return 0, store.ErrTransient
 }
 
-// TestTheTableOfProfilesIsTheCode holds the table in docs/operations.md to the code.
+// TestTheTableOfProfilesIsTheCode holds the table in docs/operations.md to the
+// code.
 func TestTheTableOfProfilesIsTheCode(t *testing.T) {
 	want := profileTable()
 	doc, err := os.ReadFile("docs/operations.md")

@@ -53,6 +53,6 @@ const (
 	ReasonForgotten = Reason(leadership.ReasonForgotten) // the group is gone, and lists leave it out: see Control.Forget
 )
 
-// Asked reports whether r is the end of a term for which somebody asked: the program, an operator or another candidate. The
-// other ends are troubles.
+// Asked reports whether r is the end of a term for which somebody asked: the
+// program, an operator or another candidate. The other ends are troubles.
 func (r Reason) Asked() bool { return engine.Asked(machine.Reason(r)) }

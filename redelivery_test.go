@@ -63,9 +63,9 @@ func (r *redelivering) again() uint64 {
 	return r.latest.Revision
 }
 
-// A watch may deliver an entry again, after the answer to a later write of ours.
-// The revision is older than ours, but the watch has not gone back: the store has
-// lost nothing, and nothing is doubted.
+// A watch may deliver an entry again, after the answer to a later write of
+// ours. The revision is older than ours, but the watch has not gone back: the
+// store has lost nothing, and nothing is doubted.
 func TestAnEntryThatTheWatchRepeatsIsNoRegress(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		j, shared := newJournal(), memstore.New()

@@ -13,8 +13,8 @@ import (
 	"github.com/seed-ff2cb582/leader/store/memstore"
 )
 
-// Something that nobody can read is written over a pause. Those that know of the pause went on as paused, and those that
-// started later led the group.
+// Something that nobody can read is written over a pause. Those that know of
+// the pause went on as paused, and those that started later led the group.
 func TestAPauseThatIsWrittenOverStandsForAllCandidates(t *testing.T) {
 	for name, lag := range map[string]time.Duration{"at once": 0, "a slow store": ttl / 20} {
 		t.Run(name, func(t *testing.T) {
@@ -55,7 +55,8 @@ func TestAPauseThatIsWrittenOverStandsForAllCandidates(t *testing.T) {
 	}
 }
 
-// What nobody can read keeps nobody from leading for longer than a lease, and is told of.
+// What nobody can read keeps nobody from leading for longer than a lease, and
+// is told of.
 func TestAControlRecordThatNobodyCanReadDelaysTheFirstLeaderAtTheMost(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		st, j, cfg := memstore.New(), newJournal(), config("a")

@@ -14,47 +14,62 @@ import (
 	"github.com/seed-ff2cb582/leader/store/natsstore"
 )
 
-// Errors of a RoleManager. ErrAlreadyStarted, ErrStopped, ErrStopTimeout and ErrDemoteTimeout are also among them.
+// Errors of a RoleManager. ErrAlreadyStarted, ErrStopped, ErrStopTimeout and
+// ErrDemoteTimeout are also among them.
 var (
-	// ErrRoleExists: the manager has a role of that name, or one that is still being removed.
+	// ErrRoleExists: the manager has a role of that name, or one that is still
+	// being removed.
 	ErrRoleExists = roles.ErrExists
 	// ErrUnknownRole: the manager has no role of that name.
 	ErrUnknownRole = roles.ErrUnknown
 )
 
-// A RoleManagerConfig describes an instance that takes part in the elections of many roles.
+// A RoleManagerConfig describes an instance that takes part in the elections of
+// many roles.
 type RoleManagerConfig struct {
-	// Election is what all roles have in common. Its Group stays empty: a role's name is its group.
+	// Election is what all roles have in common. Its Group stays empty: a
+	// role's name is its group.
 	//
-	// Its Hooks are called for each role, those of different roles at the same time; Hooks.PerElection tells which. Its
-	// HealthChecker is asked once for all roles.
+	// Its Hooks are called for each role, those of different roles at the same
+	// time; Hooks.PerElection tells which. Its HealthChecker is asked once for
+	// all roles.
 	Election ElectionConfig
-	// MaxRoles is how many roles this instance leads at the most, counting those whose work is still being
-	// stopped and those that it is about to lead. At its bound it campaigns for no other: their Status says
-	// ReasonFull. Roles that nobody has room for stay without a leader, and the Logger is told. 0: no bound.
+	// MaxRoles is how many roles this instance leads at the most, counting
+	// those whose work is still being stopped and those that it is about to
+	// lead. At its bound it campaigns for no other: their Status says
+	// ReasonFull. Roles that nobody has room for stay without a leader, and the
+	// Logger is told. 0: no bound.
 	MaxRoles int
 	// Spread evens out how many roles each instance leads.
 	Spread SpreadConfig
 }
 
-// A SpreadConfig says whether and how fast roles are spread evenly over the instances that lead them.
+// A SpreadConfig says whether and how fast roles are spread evenly over the
+// instances that lead them.
 //
-// An instance that leads fewer roles than another, by two or more, asks for one of the other's, which is handed over
-// as by [Election.Transfer]: the work stops first. It asks for one at a time, and is given none that would leave the other
-// with fewer than itself. So differences of one stay as they are, and roles never move in circles. Where a role falls vacant,
-// an instance that has its fair share leaves it to others, until nobody has taken a role for TTL/4, at most half a second.
+// An instance that leads fewer roles than another, by two or more, asks for one
+// of the other's, which is handed over as by [Election.Transfer]: the work
+// stops first. It asks for one at a time, and is given none that would leave
+// the other with fewer than itself. So differences of one stay as they are, and
+// roles never move in circles. Where a role falls vacant, an instance that has
+// its fair share leaves it to others, until nobody has taken a role for TTL/4,
+// at most half a second.
 //
-// No instance reports its presence for this: each counts by the leaders of the roles that it
-// knows itself. Where an instance leaves, each of the others takes its fair share of what it led and no more, for as long as the
-// store answers within that time. Instances whose roles differ come to rest as well, though not with equal numbers: each asks
-// until it leads its share of the roles that it knows, or nobody leads two more of these than it leads altogether. Give all instances the
-// same roles if the numbers are to be equal. A role is never asked of a leader that is preferred for it (by Priority or VersionPolicy). Asking
-// needs the right to write the roles' control records.
+// No instance reports its presence for this: each counts by the leaders of the
+// roles that it knows itself. Where an instance leaves, each of the others
+// takes its fair share of what it led and no more, for as long as the store
+// answers within that time. Instances whose roles differ come to rest as well,
+// though not with equal numbers: each asks until it leads its share of the
+// roles that it knows, or nobody leads two more of these than it leads
+// altogether. Give all instances the same roles if the numbers are to be equal.
+// A role is never asked of a leader that is preferred for it (by Priority or
+// VersionPolicy). Asking needs the right to write the roles' control records.
 type SpreadConfig struct {
-	// Enabled makes this instance ask for roles and leave vacancies to others. What others ask of it, it gives in any case.
+	// Enabled makes this instance ask for roles and leave vacancies to others.
+	// What others ask of it, it gives in any case.
 	Enabled bool
-	// Pace is the share of all roles that this instance asks for in one TTL, at the most. More than 0 and at
-	// most 1; default 0.1.
+	// Pace is the share of all roles that this instance asks for in one TTL, at
+	// the most. More than 0 and at most 1; default 0.1.
 	Pace float64
 }
 
@@ -64,8 +79,9 @@ func (c RoleManagerConfig) withDefaults() RoleManagerConfig {
 	return c
 }
 
-// Validate reports every rule that the configuration breaks, as an error that matches ErrInvalidConfig, or nil.
-// NewRoleManager calls it, and demands a bucket besides.
+// Validate reports every rule that the configuration breaks, as an error that
+// matches ErrInvalidConfig, or nil. NewRoleManager calls it, and demands a
+// bucket besides.
 func (c RoleManagerConfig) Validate() error { return c.validate(false, "", true) }
 
 func (c RoleManagerConfig) validate(onNATS bool, what string, given bool) error {
@@ -80,17 +96,21 @@ func (c RoleManagerConfig) validate(onNATS bool, what string, given bool) error 
 
 // A Role is one election of a [RoleManager].
 type Role struct {
-	// Name is the role's group, with the rules of ElectionConfig.Group. Required.
+	// Name is the role's group, with the rules of ElectionConfig.Group.
+	// Required.
 	Name string
-	// Priority, if not 0, takes the place of RoleManagerConfig.Election.Priority.
+	// Priority, if not 0, takes the place of
+	// RoleManagerConfig.Election.Priority.
 	Priority int
 	// Meta, if not nil, takes the place of RoleManagerConfig.Election.Meta.
 	Meta map[string]string
 
-	// The callbacks are those of [Election] with the same names, called as described there; nil for none. Those of
-	// different roles are called at the same time.
+	// The callbacks are those of [Election] with the same names, called as
+	// described there; nil for none. Those of different roles are called at the
+	// same time.
 	OnPromote func(ctx context.Context, token string)
-	// OnTerm takes the place of OnPromote, and is given the whole term. Only one of them may be set.
+	// OnTerm takes the place of OnPromote, and is given the whole term. Only
+	// one of them may be set.
 	OnTerm         func(ctx context.Context, term Term)
 	OnDemote       func()
 	OnLeaderChange func(LeaderInfo)
@@ -105,20 +125,24 @@ func (r Role) validate() error {
 	return v.err()
 }
 
-// A RoleManager takes part in the elections of many roles: over one connection, with one watch for all of
-// them, and one goroutine each. A role is a group like any other: a RoleManager and a lone Election may be candidates for it
-// together. All methods may be called concurrently and from within callbacks. A zero RoleManager is of no use: see [NewRoleManager].
+// A RoleManager takes part in the elections of many roles: over one connection,
+// with one watch for all of them, and one goroutine each. A role is a group
+// like any other: a RoleManager and a lone Election may be candidates for it
+// together. All methods may be called concurrently and from within callbacks. A
+// zero RoleManager is of no use: see [NewRoleManager].
 type RoleManager struct {
 	cfg   RoleManagerConfig
 	store store.Store
 	m     *roles.Manager
 }
 
-// NewRoleManager returns a manager whose roles live in one NATS JetStream key-value bucket, that of cfg.Election. Nothing
-// happens before Start. The connection stays the caller's.
+// NewRoleManager returns a manager whose roles live in one NATS JetStream
+// key-value bucket, that of cfg.Election. Nothing happens before Start. The
+// connection stays the caller's.
 //
-// It watches the whole bucket at once, for which the user needs the right to read all of it. For users who may not, and to
-// share a store with other elections, there is [NewRoleManagerWithStore].
+// It watches the whole bucket at once, for which the user needs the right to
+// read all of it. For users who may not, and to share a store with other
+// elections, there is [NewRoleManagerWithStore].
 func NewRoleManager(nc *nats.Conn, cfg RoleManagerConfig) (*RoleManager, error) {
 	if err := cfg.validate(true, "connection", nc != nil); err != nil {
 		return nil, err
@@ -134,7 +158,8 @@ func NewRoleManager(nc *nats.Conn, cfg RoleManagerConfig) (*RoleManager, error) 
 	return newRoleManager(st, cfg, st.Close), nil
 }
 
-// NewRoleManagerWithStore returns a manager whose roles live in st. Nothing happens before Start. The store stays the caller's.
+// NewRoleManagerWithStore returns a manager whose roles live in st. Nothing
+// happens before Start. The store stays the caller's.
 func NewRoleManagerWithStore(st store.Store, cfg RoleManagerConfig) (*RoleManager, error) {
 	if err := cfg.validate(false, "store", st != nil); err != nil {
 		return nil, err
@@ -155,24 +180,30 @@ func newRoleManager(st store.Store, cfg RoleManagerConfig, dispose func()) *Role
 	})}
 }
 
-// Done returns a channel that is closed when the manager has ended for good: after Stop, when the context of Start has
-// ended, or by itself, with all that follows. Err then says which.
+// Done returns a channel that is closed when the manager has ended for good:
+// after Stop, when the context of Start has ended, or by itself, with all that
+// follows. Err then says which.
 func (m *RoleManager) Done() <-chan struct{} { return m.m.Done() }
 
-// Err returns nil while the manager runs, and after a stop that was asked for. Otherwise it returns why the manager has
-// ended by itself, with all its roles: ErrConnectionClosed.
+// Err returns nil while the manager runs, and after a stop that was asked for.
+// Otherwise it returns why the manager has ended by itself, with all its roles:
+// ErrConnectionClosed.
 func (m *RoleManager) Err() error { return m.m.Err() }
 
-// Start begins to take part in the elections of all roles that were added, in the background. The store is
-// checked first, as [Election.Start] does it; what has to be mended there, for any role, is returned, nothing is
-// started then, and Start may be called again. When ctx is done, also later, the manager stops as by Stop. When the store's
-// connection is closed for good, it ends by itself: see Err.
+// Start begins to take part in the elections of all roles that were added, in
+// the background. The store is checked first, as [Election.Start] does it; what
+// has to be mended there, for any role, is returned, nothing is started then,
+// and Start may be called again. When ctx is done, also later, the manager
+// stops as by Stop. When the store's connection is closed for good, it ends by
+// itself: see Err.
 //
-// Other errors are ErrAlreadyStarted, ErrStopped and that of a ctx that is done already.
+// Other errors are ErrAlreadyStarted, ErrStopped and that of a ctx that is done
+// already.
 func (m *RoleManager) Start(ctx context.Context) error { return m.m.Start(ctx) }
 
-// Add adds a role. Before Start that is all. Later it is started at once, with the check and the errors of [Election.Start]; it
-// is not added then if there is an error. ctx bounds the call and not the role.
+// Add adds a role. Before Start that is all. Later it is started at once, with
+// the check and the errors of [Election.Start]; it is not added then if there
+// is an error. ctx bounds the call and not the role.
 //
 // Other errors are ErrInvalidConfig, ErrRoleExists and ErrStopped.
 func (m *RoleManager) Add(ctx context.Context, role Role) error {
@@ -209,15 +240,20 @@ func (m *RoleManager) configOf(role Role) ElectionConfig {
 	return cfg
 }
 
-// Remove removes a role: its term ends, its work stops, its record is released. It returns when that is done, or ErrStopTimeout when
-// ctx is done first: the record is then left to expire, and the role goes when its work has stopped. Called from
-// a callback of that role, it returns at once, and the rest follows. Other errors are ErrUnknownRole, ErrDemoteTimeout, and
-// that of [Election].Err if the role's election had ended by itself; the role is removed all the same.
+// Remove removes a role: its term ends, its work stops, its record is released.
+// It returns when that is done, or ErrStopTimeout when ctx is done first: the
+// record is then left to expire, and the role goes when its work has stopped.
+// Called from a callback of that role, it returns at once, and the rest
+// follows. Other errors are ErrUnknownRole, ErrDemoteTimeout, and that of
+// [Election].Err if the role's election had ended by itself; the role is
+// removed all the same.
 func (m *RoleManager) Remove(ctx context.Context, name string) error { return m.m.Remove(ctx, name) }
 
-// Election returns the election of a role, or nil if there is no such role. Its Start and Stop are better left to the manager:
-// a role that was stopped by itself stays, stopped, until it is removed. So does one whose election has ended by itself
-// ([Election].Err); others may take its room, and it can be removed and added anew.
+// Election returns the election of a role, or nil if there is no such role. Its
+// Start and Stop are better left to the manager: a role that was stopped by
+// itself stays, stopped, until it is removed. So does one whose election has
+// ended by itself ([Election].Err); others may take its room, and it can be
+// removed and added anew.
 func (m *RoleManager) Election(name string) Election {
 	if c := m.m.Candidate(name); c != nil {
 		return election{c}
@@ -225,10 +261,11 @@ func (m *RoleManager) Election(name string) Election {
 	return nil
 }
 
-// Stop stops all roles at the same time, each as [Election.Stop] does. It returns when all that is done, and may be called
-// repeatedly. Called from a callback of any role, it returns at once, and the rest follows. The error matches
-// ErrDemoteTimeout if a callback outlived DemoteTimeout, and ErrPanicked or ErrConnectionClosed if a role's election had
-// ended by itself.
+// Stop stops all roles at the same time, each as [Election.Stop] does. It
+// returns when all that is done, and may be called repeatedly. Called from a
+// callback of any role, it returns at once, and the rest follows. The error
+// matches ErrDemoteTimeout if a callback outlived DemoteTimeout, and
+// ErrPanicked or ErrConnectionClosed if a role's election had ended by itself.
 func (m *RoleManager) Stop() error {
 	return m.StopWithContext(context.Background(), StopOptions{DeleteKey: m.cfg.Election.DeleteOnStop, WaitForDemote: true})
 }
@@ -242,8 +279,9 @@ func (m *RoleManager) StopWithContext(ctx context.Context, opts StopOptions) err
 type RoleStatus struct {
 	// Name is the role's.
 	Name string
-	// ElectionStatus is the instance's own part: its state, its term, its trust window, what keeps it from
-	// campaigning. A role that was removed is told of a last time, with StateStopped.
+	// ElectionStatus is the instance's own part: its state, its term, its trust
+	// window, what keeps it from campaigning. A role that was removed is told
+	// of a last time, with StateStopped.
 	ElectionStatus
 	// Leader is who leads the role, this instance included, or why nobody does.
 	Leader LeaderInfo
@@ -253,7 +291,8 @@ func roleStatusOf(s roles.Status) RoleStatus {
 	return RoleStatus{Name: s.Name, ElectionStatus: statusOf(s.Own), Leader: infoOf(s.Leader)}
 }
 
-// Roles returns what this instance knows of its roles, in the order of their names.
+// Roles returns what this instance knows of its roles, in the order of their
+// names.
 func (m *RoleManager) Roles() []RoleStatus {
 	known := m.m.Roles()
 	all := make([]RoleStatus, len(known))
@@ -263,9 +302,11 @@ func (m *RoleManager) Roles() []RoleStatus {
 	return all
 }
 
-// Observe yields what this instance knows of its roles: the present state of each first, then each change of who leads or of
-// its own part, until ctx is done or the manager has stopped. Roles that are added later are among them. A slow reader skips
-// states, but hears of the last one of every role. Renewals are not yielded.
+// Observe yields what this instance knows of its roles: the present state of
+// each first, then each change of who leads or of its own part, until ctx is
+// done or the manager has stopped. Roles that are added later are among them. A
+// slow reader skips states, but hears of the last one of every role. Renewals
+// are not yielded.
 func (m *RoleManager) Observe(ctx context.Context) iter.Seq[RoleStatus] {
 	return func(yield func(RoleStatus) bool) {
 		for s := range m.m.Observe(ctx) {

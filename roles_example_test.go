@@ -9,7 +9,8 @@ import (
 	"github.com/seed-ff2cb582/leader/store/memstore"
 )
 
-// An instance takes part in the elections of many roles. On NATS, NewRoleManager is given the connection.
+// An instance takes part in the elections of many roles. On NATS,
+// NewRoleManager is given the connection.
 func ExampleRoleManager() {
 	m, err := leader.NewRoleManagerWithStore(memstore.New(), leader.RoleManagerConfig{
 		Election: leader.ElectionConfig{

@@ -21,8 +21,8 @@ import (
 	"github.com/seed-ff2cb582/leader/store/memstore"
 )
 
-// rolePoints are all places at which a goroutine of a RoleManager may be struck,
-// and that of its health checks.
+// rolePoints are all places at which a goroutine of a RoleManager may be
+// struck, and that of its health checks.
 var rolePoints = []string{
 	"roles: manager", "roles: turn", "roles: health", "roles: health checks", "roles: spreading", "roles: stop",
 	"roles: asking", "roles: forgetting a role", "roles: dispose", "health",
@@ -33,9 +33,9 @@ var rolePoints = []string{
 //
 //	go test -race -tags faults -run TestFaultsOfRoles .
 //
-// At most one leads a role, an instance that is fit again leads again, roles that
-// were removed are gone, a manager whose context has ended comes to its end by
-// itself and closes its store, and nothing is left behind.
+// At most one leads a role, an instance that is fit again leads again, roles
+// that were removed are gone, a manager whose context has ended comes to its
+// end by itself and closes its store, and nothing is left behind.
 func TestFaultsOfRoles(t *testing.T) {
 	defer inject.Install(nil)
 	total := newStrikes(rolePoints)

@@ -17,7 +17,8 @@ import (
 
 var rolesSeeds = flag.Int("roles.seeds", 6, "how many random lives of a fleet TestRolesSettleEvenlyWhateverHappened tries")
 
-// A life is one random history of instances that join, leave, crash and are cut off, over a network that fails.
+// A life is one random history of instances that join, leave, crash and are cut
+// off, over a network that fails.
 type life struct {
 	*fleet
 	rng  *rand.Rand
@@ -28,9 +29,10 @@ type life struct {
 	up   map[string]*leader.RoleManager
 }
 
-// Whatever happened, when it has ended the roles settle: evenly, with as many leaders as there is room for, and then
-// nothing moves any more. The fleet itself watches that no role ever has two leaders and no instance
-// too many roles.
+// Whatever happened, when it has ended the roles settle: evenly, with as many
+// leaders as there is room for, and then nothing moves any more. The fleet
+// itself watches that no role ever has two leaders and no instance too many
+// roles.
 func TestRolesSettleEvenlyWhateverHappened(t *testing.T) {
 	for i := range *rolesSeeds {
 		seed := uint64(i)

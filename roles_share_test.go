@@ -13,9 +13,11 @@ import (
 	"github.com/seed-ff2cb582/leader/store/memstore"
 )
 
-// When an instance leaves or crashes, each of the others takes its share of what it led, and at no instant more, though all of
-// them hear of all vacancies at once, and whichever of these roles they have led before. It takes a store that
-// answers within the time for which a vacancy is left to those who have less.
+// When an instance leaves or crashes, each of the others takes its share of
+// what it led, and at no instant more, though all of them hear of all vacancies
+// at once, and whichever of these roles they have led before. It takes a store
+// that answers within the time for which a vacancy is left to those who have
+// less.
 func TestNobodyTakesMoreThanItsShareOfWhatAnInstanceLeaves(t *testing.T) {
 	for i := range *rolesSeeds {
 		t.Run(fmt.Sprint("Seed", i), func(t *testing.T) {
@@ -60,8 +62,9 @@ func leaving(t *testing.T, seed uint64) {
 	stopRoles(t, ms...)
 }
 
-// Instances whose roles differ come to rest, too: each leads its share of what it knows, or nobody leads more than one more of
-// what it knows than it leads altogether.
+// Instances whose roles differ come to rest, too: each leads its share of what
+// it knows, or nobody leads more than one more of what it knows than it leads
+// altogether.
 func TestInstancesWithDifferentRolesComeToRest(t *testing.T) {
 	for i := range *rolesSeeds {
 		t.Run(fmt.Sprint("Seed", i), func(t *testing.T) {

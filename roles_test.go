@@ -16,8 +16,9 @@ import (
 	"github.com/seed-ff2cb582/leader/store/memstore"
 )
 
-// A fleet is some instances that take part in the same roles, and what is seen of all of them: it fails
-// the test if two terms of a role live at an instant, or if an instance leads more roles than it may.
+// A fleet is some instances that take part in the same roles, and what is seen
+// of all of them: it fails the test if two terms of a role live at an instant,
+// or if an instance leads more roles than it may.
 type fleet struct {
 	t     *testing.T
 	roles []string
@@ -45,7 +46,8 @@ func spreading(id string) leader.RoleManagerConfig {
 	return leader.RoleManagerConfig{Election: c, Spread: leader.SpreadConfig{Enabled: true}}
 }
 
-// manager returns an instance of the fleet, with all its roles, that was not started.
+// manager returns an instance of the fleet, with all its roles, that was not
+// started.
 func (f *fleet) manager(st store.Store, cfg leader.RoleManagerConfig) *leader.RoleManager {
 	f.t.Helper()
 	m, err := leader.NewRoleManagerWithStore(st, cfg)
@@ -216,7 +218,8 @@ func TestCrashedInstanceIsMadeUpForEvenly(t *testing.T) {
 	})
 }
 
-// Where nobody says how many roles an instance may lead, and nothing is spread, the first takes all.
+// Where nobody says how many roles an instance may lead, and nothing is spread,
+// the first takes all.
 func TestBoundHoldsWhenManyRolesFallVacantAtOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f, st := newFleet(t, 50), memstore.New()
@@ -493,8 +496,9 @@ func TestInstancesWithOtherRolesSettle(t *testing.T) {
 		a := many.start(st, spreading("a"))
 		b := few.start(st, spreading("b"))
 		time.Sleep(20 * ttl)
-		// Of the ten that both know each leads half. What a leads besides, b does not know; and a, which leads more than
-		// its half of all that it knows, asks for nothing.
+		// Of the ten that both know each leads half. What a leads besides, b
+		// does not know; and a, which leads more than its half of all that it
+		// knows, asks for nothing.
 		mustHold(t, []int{5, 35}, a, b)
 		few.moved()
 		many.moved()
@@ -612,7 +616,8 @@ func TestEndOfTheContextStopsTheManager(t *testing.T) {
 	})
 }
 
-// An instance without room does not ask for what it could not take: the leader would give it up for nothing, again and again.
+// An instance without room does not ask for what it could not take: the leader
+// would give it up for nothing, again and again.
 func TestInstanceWithoutRoomDoesNotAskToTakeOver(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f, st := newFleet(t, 4), memstore.New()
@@ -707,7 +712,8 @@ func TestAddGivesUpWithItsContextAndLeavesNoRoleBehind(t *testing.T) {
 	})
 }
 
-// Who is asked to take over by name takes over at once, also if it has more than its fair share.
+// Who is asked to take over by name takes over at once, also if it has more
+// than its fair share.
 func TestNamedSuccessorDoesNotLeaveTheRoleToOthers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f, st := newFleet(t, 10), memstore.New()
@@ -754,7 +760,8 @@ func TestObserverHearsOfARoleThatNeverRan(t *testing.T) {
 	})
 }
 
-// A panic of the health check is told from the manager's own goroutine, which must not wait for itself.
+// A panic of the health check is told from the manager's own goroutine, which
+// must not wait for itself.
 func TestManagerMayBeStoppedFromTheHookThatTellsOfAHealthCheck(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		cfg := spreading("a")

@@ -8,22 +8,28 @@ import (
 	"github.com/seed-ff2cb582/leader/store"
 )
 
-// Run campaigns on NATS and calls lead for each term that it wins, until ctx is done.
-// It is the short way to an Election:
+// Run campaigns on NATS and calls lead for each term that it wins, until ctx is
+// done. It is the short way to an Election:
 //
-//   - lead's context ends with the term; lead should then return soon. Once it has, Run
-//     campaigns again, whatever it returned.
+//   - lead's context ends with the term; lead should then return soon. Once it
+//     has, Run campaigns again, whatever it returned.
 //   - If lead returns while its term lasts, the work is done: Run releases the
 //     leadership and returns what lead returned.
-//   - When ctx is done, lead's context is cancelled, lead returns, the record is
-//     released, and Run returns nil, or ErrDemoteTimeout if lead did not return in time.
-//   - A panic of lead is reported through the Logger and ends the term, not the program.
-//   - A panic of this library stops the work, and Run returns an error that matches ErrPanicked.
-//   - When the connection is closed for good the work stops, and Run returns an error that matches
-//     ErrConnectionClosed. Connect with nats.MaxReconnects(-1), since nats.go gives up after two minutes otherwise.
+//   - When ctx is done, lead's context is cancelled, lead returns, the record
+//     is released, and Run returns nil, or ErrDemoteTimeout if lead did not
+//     return in time.
+//   - A panic of lead is reported through the Logger and ends the term, not the
+//     program.
+//   - A panic of this library stops the work, and Run returns an error that
+//     matches ErrPanicked.
+//   - When the connection is closed for good the work stops, and Run returns an
+//     error that matches ErrConnectionClosed. Connect with
+//     nats.MaxReconnects(-1), since nats.go gives up after two minutes
+//     otherwise.
 //
-// An error is returned at once if the configuration or the bucket does not allow an election.
-// A server that cannot be reached is awaited, and the Logger told.
+// An error is returned at once if the configuration or the bucket does not
+// allow an election. A server that cannot be reached is awaited, and the Logger
+// told.
 func Run(ctx context.Context, nc *nats.Conn, cfg ElectionConfig, lead func(ctx context.Context, term Term) error) error {
 	if err := given(lead); err != nil {
 		return err
@@ -64,7 +70,8 @@ func run(ctx context.Context, e Election, lead func(context.Context, Term) error
 			<-ctx.Done()
 		}
 	})
-	// Not ctx itself: its end is to release the record, whatever DeleteOnStop says.
+	// Not ctx itself: its end is to release the record, whatever DeleteOnStop
+	// says.
 	if err := e.Start(context.WithoutCancel(ctx)); err != nil {
 		return err
 	}

@@ -233,7 +233,8 @@ func TestTermContextThatReturnsNothingChangesNothing(t *testing.T) {
 	})
 }
 
-// An unclear store says that it is disconnected, and answers all the same, late.
+// An unclear store says that it is disconnected, and answers all the same,
+// late.
 type unclear struct{ *memstore.Store }
 
 func (unclear) ConnState() store.ConnState               { return store.Disconnected }

@@ -25,15 +25,16 @@ var (
 	simSeed  = flag.Uint64("seed", 0, "the only schedule that TestSimulation runs, as a failure printed it")
 )
 
-// TestSimulation runs whole elections, as the program runs them, against registers and a
-// network that fail in random ways, in virtual time, and judges G1 to G6:
+// TestSimulation runs whole elections, as the program runs them, against
+// registers and a network that fail in random ways, in virtual time, and judges
+// G1 to G6:
 //
 //	make sim SEEDS=10000
 //	go test -run TestSimulation -v . -args -seed=42
 //
-// A schedule has a stormy part and a calm end. Every kind of fault and of disturbance must
-// happen somewhere in a run of the default size or larger, or the run fails: a
-// simulation in which nothing goes wrong proves nothing.
+// A schedule has a stormy part and a calm end. Every kind of fault and of
+// disturbance must happen somewhere in a run of the default size or larger, or
+// the run fails: a simulation in which nothing goes wrong proves nothing.
 func TestSimulation(t *testing.T) {
 	var total simCount
 	defer func() { total.report(t) }()
@@ -160,9 +161,9 @@ type simProc struct {
 	name    string
 	e       leader.Election
 	machine *leader.Machine
-	// suspends: the machine is suspended now and then. If not, its wall clock may
-	// be set back: who does both within one lease finds its window open for the
-	// moment until the alarm rings.
+	// suspends: the machine is suspended now and then. If not, its wall clock
+	// may be set back: who does both within one lease finds its window open for
+	// the moment until the alarm rings.
 	suspends bool
 	stall    atomic.Int64 // how long the election's goroutine is to be stuck, once
 	sick     atomic.Bool
@@ -233,8 +234,8 @@ func (w *simWorld) forgets() bool { return w.shared.AcquireGrace == leader.Grace
 // drift is the greatest that the group allows for.
 func (w *simWorld) drift() float64 { return cmp.Or(w.shared.ClockDrift, leader.DefaultClockDrift) }
 
-// rate draws at which rate a machine's clocks run, in parts of a million: mostly
-// as wrong as may be. A millionth is left for what is lost in rounding.
+// rate draws at which rate a machine's clocks run, in parts of a million:
+// mostly as wrong as may be. A millionth is left for what is lost in rounding.
 func (w *simWorld) rate() int64 {
 	off := max(int64(w.drift()*1e6)-1, 0)
 	return 1e6 + off*[]int64{-1, -1, 0, 1, 1}[w.rng.IntN(5)]
@@ -288,9 +289,10 @@ func (p *simProc) stop() {
 	time.Sleep(2 * p.w.drain) // work that outlived its time ends, too
 }
 
-// transition judges G1 and G2. Two reigns overlap if and only if one of them is under way
-// when the other begins, or a machine wakes from a suspension, so looking at every
-// beginning and every awakening misses nothing; virtual time stands still meanwhile.
+// transition judges G1 and G2. Two reigns overlap if and only if one of them is
+// under way when the other begins, or a machine wakes from a suspension, so
+// looking at every beginning and every awakening misses nothing; virtual time
+// stands still meanwhile.
 func (p *simProc) transition(tr leader.Transition) {
 	w := p.w
 	w.note("%s %s -> %s: %s, term %d", p.name, tr.From, tr.To, tr.Reason, tr.Term.Number)
@@ -313,8 +315,8 @@ func (p *simProc) transition(tr leader.Transition) {
 	w.lastTerm = tr.Term.Number
 }
 
-// judgeReign judges G1 in true time, when p begins or goes on to lead. A machine
-// that is suspended does nothing, and so does its leader.
+// judgeReign judges G1 in true time, when p begins or goes on to lead. A
+// machine that is suspended does nothing, and so does its leader.
 func (p *simProc) judgeReign() {
 	if !p.machine.Runs() {
 		return
@@ -323,7 +325,8 @@ func (p *simProc) judgeReign() {
 		if other == p || !other.machine.Runs() {
 			continue
 		}
-		// The contexts first: who asks whether one leads ends a term that is over.
+		// The contexts first: who asks whether one leads ends a term that is
+		// over.
 		if p.workLives() && other.workLives() {
 			p.w.t.Errorf("G1: contexts of %s and %s live at %v", p.name, other.name, time.Since(p.w.begun))
 		}
@@ -343,8 +346,8 @@ func (w *simWorld) leading(p *simProc) *simProc {
 	return p
 }
 
-// suspend suspends the machine for so long. Its connections are dead after that,
-// and it is some time before it hears of what happened meanwhile.
+// suspend suspends the machine for so long. Its connections are dead after
+// that, and it is some time before it hears of what happened meanwhile.
 func (p *simProc) suspend(d time.Duration) {
 	p.w.faults.BlackHole(p.name)
 	p.machine.Suspend()
@@ -359,8 +362,9 @@ func (p *simProc) wake() {
 	time.AfterFunc(1, p.judgeReign)
 }
 
-// judgeClaim judges G6: a term is never guessed. Its number is the revision of a write that the store
-// applied, and the register holds it, a renewal of it, or what replaced it since.
+// judgeClaim judges G6: a term is never guessed. Its number is the revision of
+// a write that the store applied, and the register holds it, a renewal of it,
+// or what replaced it since.
 func (p *simProc) judgeClaim(term leader.Term) {
 	if p.w.forgets() { // the store may have forgotten it
 		return
@@ -377,8 +381,9 @@ func (p *simProc) noted(n leader.Note) {
 		p.w.resolved++
 		p.w.mu.Unlock()
 	}
-	// All have the same settings and names of their own, whatever is late, lost or restarted. A store that forgets
-	// may bring back what a predecessor wrote.
+	// All have the same settings and names of their own, whatever is late, lost
+	// or restarted. A store that forgets may bring back what a predecessor
+	// wrote.
 	if !p.w.forgets() && n.Kind == leader.NoteWarning && (strings.Contains(n.Text, "ClockDrift of") || strings.Contains(n.Text, "InstanceID")) {
 		p.w.t.Errorf("%s warns of a rival: %s", p.name, n.Text)
 	}
@@ -390,8 +395,8 @@ func (p *simProc) promoted(ctx context.Context, token string) {
 	if !ok || term.Token != token {
 		p.w.t.Errorf("%s: context of term %v, token %q", p.name, term, token)
 	}
-	// As the program's own calls do, the work goes by a context that descends from
-	// the term's, and knows of its end by cancellation alone.
+	// As the program's own calls do, the work goes by a context that descends
+	// from the term's, and knows of its end by cancellation alone.
 	work, cancel := context.WithCancel(ctx)
 	defer cancel()
 	p.mu.Lock()
@@ -427,8 +432,10 @@ func (p *simProc) demoted() {
 	p.leading = leader.Term{}
 }
 
-// judgeWrite judges G4: a vacancy is written only when the work has stopped, or its time is up. The release of an earlier
-// claim may get on its way late, when the next has been won already. It expects a revision before that one's, and is refused.
+// judgeWrite judges G4: a vacancy is written only when the work has stopped, or
+// its time is up. The release of an earlier claim may get on its way late, when
+// the next has been won already. It expects a revision before that one's, and
+// is refused.
 func (w *simWorld) judgeWrite(c faultstore.Call) {
 	release := c.Op == faultstore.CompareAndSwap && c.Write.Tombstone
 	if !release && c.Op != faultstore.Offer {
@@ -543,7 +550,8 @@ func (w *simWorld) storm() {
 
 // calmDown ends all faults and judges G5: somebody leads within 2 × TTL.
 func (w *simWorld) calmDown() {
-	// What is under way already may take that long: late writes, gaps, stalls, work that stops.
+	// What is under way already may take that long: late writes, gaps, stalls,
+	// work that stops.
 	w.calm.Store(true)
 	for _, p := range w.procs {
 		p.stall.Store(0)
@@ -559,7 +567,8 @@ func (w *simWorld) calmDown() {
 		patience += w.ttl // the cool-down comes on top
 	}
 	patience = time.Duration(float64(patience) * (1 + w.drift()) / (1 - w.drift())) // by the slowest clock
-	// Not at its end alone: there one may be handing over to another that is preferred.
+	// Not at its end alone: there one may be handing over to another that is
+	// preferred.
 	led := false
 	for begun := time.Now(); !led && time.Since(begun) < patience; time.Sleep(w.ttl / 20) {
 		led = slices.ContainsFunc(w.procs, func(p *simProc) bool { return p.election().IsLeader() })
@@ -593,7 +602,8 @@ func (w *simWorld) maintain() {
 	}
 }
 
-// control changes the control record in the background, for as long as the storm may keep it from that.
+// control changes the control record in the background, for as long as the
+// storm may keep it from that.
 func (w *simWorld) control(change func(context.Context) error) {
 	go func() {
 		ctx, cancel := context.WithTimeout(context.Background(), 4*w.ttl)

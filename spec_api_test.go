@@ -213,7 +213,8 @@ func TestRecordHasTheSpecifiedFields(t *testing.T) {
 	})
 }
 
-// A time of day in the record would be compared with another machine's sooner or later.
+// A time of day in the record would be compared with another machine's sooner
+// or later.
 func TestRecordHoldsNoTimeOfDay(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		st, cfg := memstore.New(), config("a")
@@ -241,7 +242,8 @@ func TestRecordHoldsNoTimeOfDay(t *testing.T) {
 	})
 }
 
-// The bubble of synctest fails a test that leaves a goroutine behind: here one that did everything.
+// The bubble of synctest fails a test that leaves a goroutine behind: here one
+// that did everything.
 func TestStopLeavesNoGoroutineBehind(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		st, cfg := memstore.New(), config("a")
@@ -263,7 +265,8 @@ func TestStopLeavesNoGoroutineBehind(t *testing.T) {
 	})
 }
 
-// A busyStore is a store whose writes take until a while after their context ends.
+// A busyStore is a store whose writes take until a while after their context
+// ends.
 type busyStore struct {
 	*memstore.Store
 	write func(context.Context)

@@ -15,7 +15,8 @@ import (
 	"github.com/seed-ff2cb582/leader/store/memstore"
 )
 
-// The pace of campaigns: docs/spec-coverage.md says which behaviours of earlier libraries these show.
+// The pace of campaigns: docs/spec-coverage.md says which behaviours of earlier
+// libraries these show.
 
 func TestSplaySpreadsTheFirstClaims(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -65,7 +66,8 @@ func TestSplayEndsWhenAnotherLeads(t *testing.T) {
 	})
 }
 
-// trouble keeps a from its leases for so long that its term ends, on a network where b stands by.
+// trouble keeps a from its leases for so long that its term ends, on a network
+// where b stands by.
 func trouble(t *testing.T, backoff time.Duration) (a, b leader.Election) {
 	t.Helper()
 	f := network(t, nil)
@@ -124,7 +126,8 @@ func TestFailoverTakesTheBackoffLonger(t *testing.T) {
 	})
 }
 
-// A back-off puts off a candidate's own claim, and not the end of another's lease.
+// A back-off puts off a candidate's own claim, and not the end of another's
+// lease.
 func TestBackoffDoesNotProlongWhatIsSaidOfASilentLeader(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f, cfg, j := network(t, nil), config("b"), newJournal()
@@ -197,7 +200,8 @@ func TestBackoffIsForgottenWithATermOfOnesOwn(t *testing.T) {
 	})
 }
 
-// A back-off is for a leader in trouble. One that leaves for a reason is not to come back before the others have had their turn.
+// A back-off is for a leader in trouble. One that leaves for a reason is not to
+// come back before the others have had their turn.
 func TestBackoffDoesNotBringBackALeaderThatLeft(t *testing.T) {
 	for name, leave := range map[string]func(*testing.T, *memstore.Store, *health, leader.Election){
 		"resignation": func(t *testing.T, _ *memstore.Store, _ *health, a leader.Election) { _ = a.Resign(t.Context()) },
@@ -227,8 +231,8 @@ func TestBackoffDoesNotBringBackALeaderThatLeft(t *testing.T) {
 	}
 }
 
-// A lease is renewed at a third of its length at the latest, hence well before its half, and
-// before three quarters of it, where others renew.
+// A lease is renewed at a third of its length at the latest, hence well before
+// its half, and before three quarters of it, where others renew.
 func TestRenewalsLeaveAtAThirdOfTheLeaseAtTheLatest(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		cfg := config("a")
@@ -253,7 +257,8 @@ func TestRenewalsLeaveAtAThirdOfTheLeaseAtTheLatest(t *testing.T) {
 	})
 }
 
-// The wait of a candidate that has just won is longer than any former leader may trust its lease.
+// The wait of a candidate that has just won is longer than any former leader
+// may trust its lease.
 func TestCoolOffOutlastsTheTrustOfAnyFormerLeader(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := network(t, nil)
@@ -312,8 +317,8 @@ func TestCampaignGoesOnUntilItsContextEnds(t *testing.T) {
 	})
 }
 
-// What an operator's delete does: the leader stands down at once, another takes over within a
-// lease, and the one that was deposed lets it.
+// What an operator's delete does: the leader stands down at once, another takes
+// over within a lease, and the one that was deposed lets it.
 func TestDeletedKeyDeposesTheLeaderAndAnotherTakesOver(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		st := memstore.New()
@@ -333,7 +338,8 @@ func TestDeletedKeyDeposesTheLeaderAndAnotherTakesOver(t *testing.T) {
 	})
 }
 
-// Even a leader that hears nothing of the deletion is deposed: its next renewal is refused.
+// Even a leader that hears nothing of the deletion is deposed: its next renewal
+// is refused.
 func TestDeletedKeyDeposesALeaderThatIsDeaf(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := network(t, func(c faultstore.Call) faultstore.Fate {
@@ -349,7 +355,8 @@ func TestDeletedKeyDeposesALeaderThatIsDeaf(t *testing.T) {
 	})
 }
 
-// A follower leaves the store alone: it is told of renewals, and does not ask for them.
+// A follower leaves the store alone: it is told of renewals, and does not ask
+// for them.
 func TestFollowersDoNotPoll(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var calls []string

@@ -33,9 +33,9 @@ var (
 )
 
 // TestEveryRequirementNamesTestsThatExist reads docs/spec-coverage.md: its
-// sections and rows are numbered without a gap, each row names at least one test
-// unless it says that it is not offered, and each named test is in the files of
-// its package.
+// sections and rows are numbered without a gap, each row names at least one
+// test unless it says that it is not offered, and each named test is in the
+// files of its package.
 func TestEveryRequirementNamesTestsThatExist(t *testing.T) {
 	rows := requirements(t)
 	if len(rows) < 100 {

@@ -18,7 +18,8 @@ import (
 	"github.com/seed-ff2cb582/leader/store/memstore"
 )
 
-// claimTimes lets every claim be refused for an hour, and returns when each was made.
+// claimTimes lets every claim be refused for an hour, and returns when each was
+// made.
 func claimTimes(t *testing.T, retry leader.RetryConfig) (sent []time.Duration) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
@@ -124,8 +125,8 @@ func (d *denying) CompareAndSwap(ctx context.Context, w store.Write) (uint64, er
 	return d.Store.CompareAndSwap(ctx, w)
 }
 
-// What a person has to mend may be mended at any time: a running election goes on asking, slowly,
-// and says in its status and its log what it waits for.
+// What a person has to mend may be mended at any time: a running election goes
+// on asking, slowly, and says in its status and its log what it waits for.
 func TestPermanentFaultOfARunningElectionIsToldAndRetriedWithPatience(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var book logbook

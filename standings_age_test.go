@@ -10,7 +10,8 @@ import (
 	"github.com/seed-ff2cb582/leader/internal/record"
 )
 
-// A claim that takes many attempts begins one term. Each attempt used to age the standings by a term, until none was left.
+// A claim that takes many attempts begins one term. Each attempt used to age
+// the standings by a term, until none was left.
 func TestTheAttemptsOfOneClaimAgeTheStandingsByOneTerm(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		failures := 0

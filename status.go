@@ -21,23 +21,26 @@ const (
 	StateStopped   = engine.StateStopped   // for good
 )
 
-// A Term is one unbroken time of leadership: its number orders it among all terms of the group,
-// its token identifies it. The zero Term is no term.
+// A Term is one unbroken time of leadership: its number orders it among all
+// terms of the group, its token identifies it. The zero Term is no term.
 //
-// A protected resource accepts a term if its number is larger than any that it has
-// seen, or equal with the same token: see [Term.Supersedes].
+// A protected resource accepts a term if its number is larger than any that it
+// has seen, or equal with the same token: see [Term.Supersedes].
 type Term struct {
-	// Number is the fencing token: larger than that of every earlier term of the
-	// group. It is the store's revision of the acquiring write, and below 2^53 on NATS.
+	// Number is the fencing token: larger than that of every earlier term of
+	// the group. It is the store's revision of the acquiring write, and below
+	// 2^53 on NATS.
 	Number uint64
-	// Token is unique to the term. It is no order, and is best kept out of logs.
+	// Token is unique to the term. It is no order, and is best kept out of
+	// logs.
 	Token string
 }
 
 // IsZero reports whether t is no term.
 func (t Term) IsZero() bool { return t == Term{} }
 
-// Supersedes reports whether a resource whose latest accepted term is last may accept t.
+// Supersedes reports whether a resource whose latest accepted term is last may
+// accept t.
 func (t Term) Supersedes(last Term) bool {
 	return t.Number > last.Number || t.Number == last.Number && t.Token == last.Token
 }
@@ -52,19 +55,21 @@ func (t Term) LogValue() slog.Value {
 
 func (t Term) hash() string { return leadership.Hash(t.Token) }
 
-// Correlation identifies the term in logs, metrics and traces without giving its token away: a short
-// hash of it, or "" for no term. All candidates derive the same.
+// Correlation identifies the term in logs, metrics and traces without giving
+// its token away: a short hash of it, or "" for no term. All candidates derive
+// the same.
 func (t Term) Correlation() string { return leadership.Correlation(t.Token) }
 
-// TermFromContext returns the term whose context ctx is or descends from. The context
-// that OnPromote and Run's function receive carries it.
+// TermFromContext returns the term whose context ctx is or descends from. The
+// context that OnPromote and Run's function receive carries it.
 func TermFromContext(ctx context.Context) (Term, bool) {
 	t, ok := engine.TermFrom(ctx)
 	return Term(t), ok
 }
 
-// An ElectionStatus is what one candidate knew at the instant of the call. Logs by slog, and text by fmt, show a short hash in
-// the place of the token; other encodings, such as JSON, hold the token itself.
+// An ElectionStatus is what one candidate knew at the instant of the call. Logs
+// by slog, and text by fmt, show a short hash in the place of the token; other
+// encodings, such as JSON, hold the token itself.
 type ElectionStatus struct {
 	State            string    // one of the State constants
 	IsLeader         bool      // IsLeader() at the same instant
@@ -78,11 +83,11 @@ type ElectionStatus struct {
 	Reason           Reason    // why it did
 	Revision         uint64    // of the latest write of this candidate's record, if it leads
 	ConnectionStatus string    // CONNECTED, DISCONNECTED, CLOSED
-	// Barred says why this candidate does not campaign at present: ReasonUnhealthy, ReasonPaused, ReasonFull; empty if
-	// nothing keeps it.
+	// Barred says why this candidate does not campaign at present:
+	// ReasonUnhealthy, ReasonPaused, ReasonFull; empty if nothing keeps it.
 	Barred Reason
-	// LastError is the last error of a call to the store, and LastErrorAt when it came. A conflict is
-	// none. Nil once a call has succeeded since.
+	// LastError is the last error of a call to the store, and LastErrorAt when
+	// it came. A conflict is none. Nil once a call has succeeded since.
 	LastError   error
 	LastErrorAt time.Time
 }
@@ -91,13 +96,16 @@ type ElectionStatus struct {
 type LeaderInfo struct {
 	// Group is the group's name.
 	Group string
-	// ID is the leader's InstanceID; empty if nobody leads as far as can be seen.
+	// ID is the leader's InstanceID; empty if nobody leads as far as can be
+	// seen.
 	ID string
 	// Term is the number of the leader's term; of the last one if nobody leads.
 	Term uint64
-	// Correlation is a short hash of the token of that term, the same in everything that is said of it.
+	// Correlation is a short hash of the token of that term, the same in
+	// everything that is said of it.
 	Correlation string
-	// Priority, Version, Address and Meta are what the leader says of itself. Meta is shared: do not modify it.
+	// Priority, Version, Address and Meta are what the leader says of itself.
+	// Meta is shared: do not modify it.
 	Priority int
 	Version  string
 	Address  string
@@ -105,15 +113,17 @@ type LeaderInfo struct {
 	// Until is when the lease as seen from here runs out, unless it is renewed:
 	// nobody else leads before, if nobody releases. Zero if nobody leads.
 	Until time.Time
-	// Reason, By, Why and Successor say why nobody leads: why the last leader left, who asked
-	// for it, for what reason in that one's words, and whom it asked to take over.
+	// Reason, By, Why and Successor say why nobody leads: why the last leader
+	// left, who asked for it, for what reason in that one's words, and whom it
+	// asked to take over.
 	Reason    Reason
 	By        string
 	Why       string
 	Successor string
 }
 
-// String says in one line for people who leads, or why nobody does. It is no format to parse.
+// String says in one line for people who leads, or why nobody does. It is no
+// format to parse.
 func (l LeaderInfo) String() string { return l.info().String() }
 
 // infoOf is what is known of a leader, in the words of this package.

@@ -255,7 +255,8 @@ func TestObserverSeesASilentLeaderExpireAlsoByPolling(t *testing.T) {
 	}
 }
 
-// A watch says again what it said before when it has been interrupted. That is no renewal.
+// A watch says again what it said before when it has been interrupted. That is
+// no renewal.
 func TestRepeatedSightDoesNotProlongALeaseForAnObserver(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f, j := network(t, nil), newJournal()

@@ -53,8 +53,8 @@ func (h *health) set(check func(context.Context) bool) {
 }
 
 func TestWorkStopsBeforeTheReleaseHoweverTheTermIsLeft(t *testing.T) {
-	// More than three leases, and not a whole number of heartbeats: a release that meets a renewal
-	// of ours on its way is refused, and sent again.
+	// More than three leases, and not a whole number of heartbeats: a release
+	// that meets a renewal of ours on its way is refused, and sent again.
 	const work = 10*time.Second + 200*time.Millisecond
 	for name, end := range endings {
 		t.Run(name, func(t *testing.T) {
@@ -322,7 +322,8 @@ func TestStopOfAFollowerTouchesNothing(t *testing.T) {
 	})
 }
 
-// A release writes on the revision that it knows: the successor's record is not its to delete.
+// A release writes on the revision that it knows: the successor's record is not
+// its to delete.
 func TestStopDoesNotTouchTheRecordOfASuccessor(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := network(t, nil)
@@ -341,7 +342,8 @@ func TestStopDoesNotTouchTheRecordOfASuccessor(t *testing.T) {
 	})
 }
 
-// A connection that is closed will take no release any more. Nobody waits for that.
+// A connection that is closed will take no release any more. Nobody waits for
+// that.
 func TestStopDoesNotWaitForAReleaseThatCannotBeWritten(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		st := &revoked{Store: memstore.New()}

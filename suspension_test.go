@@ -10,8 +10,8 @@ import (
 	"github.com/seed-ff2cb582/leader/store/memstore"
 )
 
-// The timers of a suspended machine stand still with its monotonic clock, and go
-// on where they stood. A context that descends from a term's knows its
+// The timers of a suspended machine stand still with its monotonic clock, and
+// go on where they stood. A context that descends from a term's knows its
 // cancellation alone, and has to be over when the machine wakes.
 func TestASuspensionPastTheWindowEndsWhatDescendsFromTheTermsContext(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

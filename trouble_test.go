@@ -49,8 +49,8 @@ func TestDisconnectGraceEndsTheTermBeforeTheTrustDoes(t *testing.T) {
 	})
 }
 
-// reporting is a network whose answers take so long, and on which a says that it
-// is disconnected, whatever comes in. It bears 500 writes.
+// reporting is a network whose answers take so long, and on which a says that
+// it is disconnected, whatever comes in. It bears 500 writes.
 func reporting(t *testing.T, answer time.Duration, leads func()) (*faultstore.Faults, leader.Election) {
 	t.Helper()
 	f, cfg := network(t, func(c faultstore.Call) faultstore.Fate {
@@ -157,7 +157,8 @@ func TestFailuresOfHealthCountOnlyInARow(t *testing.T) {
 	})
 }
 
-// A check that respects its context and ends with it has failed once, and not again when its answer is read.
+// A check that respects its context and ends with it has failed once, and not
+// again when its answer is read.
 func TestSlowHealthCheckFailsOnce(t *testing.T) {
 	for range 20 {
 		synctest.Test(t, func(t *testing.T) {
@@ -215,8 +216,8 @@ func TestStopDoesNotHangWithAHealthCheck(t *testing.T) {
 	})
 }
 
-// A check that outlives its own time is not waited for once more, and one that respects its context is told of the stop as
-// soon as the work is.
+// A check that outlives its own time is not waited for once more, and one that
+// respects its context is told of the stop as soon as the work is.
 func TestAHealthCheckDelaysNoStopBeyondItsOwnTime(t *testing.T) {
 	const work = 5 * heartbeat
 	for name, c := range map[string]struct {
@@ -279,7 +280,8 @@ func TestAHealthCheckDelaysNoStopBeyondItsOwnTime(t *testing.T) {
 	})
 }
 
-// An unfit candidate does not campaign, but tells its program all the same that the leader is gone.
+// An unfit candidate does not campaign, but tells its program all the same that
+// the leader is gone.
 func TestUnfitFollowerSeesASilentLeaderExpire(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f, h, cfg, j := network(t, nil), &health{}, config("b"), newJournal()

@@ -11,7 +11,8 @@ import (
 	"github.com/seed-ff2cb582/leader/store/memstore"
 )
 
-// A lingerer is a store whose watches still deliver for a while after their context has ended.
+// A lingerer is a store whose watches still deliver for a while after their
+// context has ended.
 type lingerer struct {
 	*memstore.Store
 	running atomic.Int32
@@ -26,7 +27,8 @@ func (l *lingerer) Watch(ctx context.Context, keys []string, deliver func(store.
 	return func() { inner(); l.running.Add(-1) }, nil
 }
 
-// The end of the watch's context begins its end; only its stop function waits for it.
+// The end of the watch's context begins its end; only its stop function waits
+// for it.
 func TestStopAwaitsTheEndOfTheWatch(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := &lingerer{Store: memstore.New()}

@@ -134,8 +134,8 @@ func changedMeanwhile(group string) error {
 	return fmt.Errorf("%w: %w: the record of group %q was written meanwhile", ErrLed, store.ErrConflict, group)
 }
 
-// vacancyOf is the vacancy that takes an entry's place. It keeps what candidates
-// go by: which term it was, and who stands.
+// vacancyOf is the vacancy that takes an entry's place. It keeps what
+// candidates go by: which term it was, and who stands.
 func vacancyOf(entry store.Entry, r VacateRequest, reason Reason) record.Record {
 	seen, old := record.Read(entry)
 	return record.Record{

@@ -109,7 +109,8 @@ func TestVacateOutlastsTheLeaseOfASilentHolder(t *testing.T) {
 	}
 }
 
-// What does not say how long its writer acts by it shows nothing by its silence.
+// What does not say how long its writer acts by it shows nothing by its
+// silence.
 func TestVacateWithoutForceRefusesRecordsWithoutALease(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		for name, put := range map[string]func(*memstore.Store){

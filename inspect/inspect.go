@@ -1,13 +1,13 @@
-// Package inspect reads what elections keep in a store, for tools that look at a
-// store's entries themselves: a command line, a dashboard, a backup.
+// Package inspect reads what elections keep in a store, for tools that look at
+// a store's entries themselves: a command line, a dashboard, a backup.
 //
 // A program that takes part in an election, or follows one, has no use for it:
 // see leader.Observe, leader.Snapshot and leader.Control. What an entry says
 // held when it was written; whether its holder still leads, no entry can say.
 //
-// Each group has two keys: the group's name, whose entry [ReadRecord] reads, and
-// [ControlKey], whose entry [ReadControl] reads. The functions take any entry:
-// what is no record of an election is read as none.
+// Each group has two keys: the group's name, whose entry [ReadRecord] reads,
+// and [ControlKey], whose entry [ReadControl] reads. The functions take any
+// entry: what is no record of an election is read as none.
 package inspect
 
 import (
@@ -54,8 +54,8 @@ type Control struct {
 // A Pause says who paused a group, and why, in words for people.
 type Pause struct{ By, Reason string }
 
-// A Run is one of a program that a single instance of all begins in a period, as
-// leader run --once does.
+// A Run is one of a program that a single instance of all begins in a period,
+// as leader run --once does.
 type Run struct {
 	// Begin is when the period begins, in whole milliseconds.
 	Begin time.Time

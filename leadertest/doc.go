@@ -8,9 +8,10 @@
 //
 //   - [New] returns one election that the test promotes, demotes, cuts off and
 //     lets expire. It is for code that takes a [leader.Election].
-//   - [NewGroup] returns a group, whose candidates the test starts and cuts off.
-//     It is for several copies of a program, and for code that makes its own
-//     elections on a store ([leader.RunWithStore], [leader.NewElectionWithStore]).
+//   - [NewGroup] returns a group, whose candidates the test starts and cuts
+//     off. It is for several copies of a program, and for code that makes its
+//     own elections on a store ([leader.RunWithStore],
+//     [leader.NewElectionWithStore]).
 //
 // Code that takes a connection to NATS is tested with an embedded server.
 //
@@ -19,8 +20,9 @@
 // Both work with the clock of the machine and in the virtual time of
 // testing/synctest. Promotion and demotion take no time worth mentioning.
 // Whatever waits for a lease takes a lease: [Election.Expire] by the machine's
-// clock takes the TTL, and in virtual time nothing. In a bubble of synctest make
-// the group within it, as the examples do, and end there what the test started.
+// clock takes the TTL, and in virtual time nothing. In a bubble of synctest
+// make the group within it, as the examples do, and end there what the test
+// started.
 //
 // A method that waits does so for a minute, or for five leases where those are
 // longer. Then it fails the test by Fatalf. So call these methods from the
@@ -29,6 +31,6 @@
 // # What can not be tested so
 //
 // The clocks of a group's candidates agree, none of them is suspended, and the
-// store forgets nothing. The limits of an election, a pause between IsLeader and
-// its use above all, are stated in package leader.
+// store forgets nothing. The limits of an election, a pause between IsLeader
+// and its use above all, are stated in package leader.
 package leadertest

@@ -10,10 +10,10 @@ import (
 	"github.com/seed-ff2cb582/leader/store"
 )
 
-// An Election is a real election, which a test steers by the methods that it has
-// besides those of [leader.Election]. These wait for their effect, and belong to
-// the test's goroutine (see Time in the package documentation). None of them
-// waits for OnPromote to return.
+// An Election is a real election, which a test steers by the methods that it
+// has besides those of [leader.Election]. These wait for their effect, and
+// belong to the test's goroutine (see Time in the package documentation). None
+// of them waits for OnPromote to return.
 type Election struct {
 	leader.Election
 
@@ -29,8 +29,8 @@ type Election struct {
 }
 
 // New returns an election of a group of its own, in which another candidate
-// leads: once it is started, it follows, until the test promotes it. Whenever it
-// does not lead, the other one does, so it never leads by itself.
+// leads: once it is started, it follows, until the test promotes it. Whenever
+// it does not lead, the other one does, so it never leads by itself.
 //
 // The election is not started: that is for the code under test to do, with its
 // callbacks. cfg is as for [NewGroup]; the default of InstanceID is "self".
@@ -49,8 +49,8 @@ func New(tb testing.TB, cfg leader.ElectionConfig) *Election {
 	return e
 }
 
-// rival returns the configuration of a candidate beside that of cfg, which takes
-// part as that one does and tells nobody.
+// rival returns the configuration of a candidate beside that of cfg, which
+// takes part as that one does and tells nobody.
 func (g *Group) rival(cfg leader.ElectionConfig) leader.ElectionConfig {
 	id := "rival"
 	if cfg.InstanceID == id {
@@ -62,10 +62,10 @@ func (g *Group) rival(cfg leader.ElectionConfig) leader.ElectionConfig {
 	}
 }
 
-// Promote makes this candidate the leader, by the present leader's handing over,
-// and returns when IsLeader is true and OnPromote is being called. It does
-// nothing if this candidate leads. One that is not started, is cut off or unfit
-// cannot lead: that fails the test.
+// Promote makes this candidate the leader, by the present leader's handing
+// over, and returns when IsLeader is true and OnPromote is being called. It
+// does nothing if this candidate leads. One that is not started, is cut off or
+// unfit cannot lead: that fails the test.
 func (e *Election) Promote() {
 	e.group.tb.Helper()
 	e.group.Promote(e.id)

@@ -61,8 +61,8 @@ func ExampleNew() {
 	})
 }
 
-// Three copies of a program, of which one may work. The one that does is cut off,
-// and comes back.
+// Three copies of a program, of which one may work. The one that does is cut
+// off, and comes back.
 func ExampleNewGroup() {
 	synctest.Test(t, func(t *testing.T) {
 		g := leadertest.NewGroup(t, leader.ElectionConfig{TTL: 3 * time.Second})

@@ -23,8 +23,8 @@ const (
 const patience = time.Minute
 
 // A Group is one election in a store in memory, with any number of candidates,
-// each on a connection of its own. Its methods may be called concurrently; those
-// that wait belong to the test's goroutine (see Time in the package
+// each on a connection of its own. Its methods may be called concurrently;
+// those that wait belong to the test's goroutine (see Time in the package
 // documentation).
 type Group struct {
 	tb      testing.TB
@@ -39,8 +39,8 @@ type Group struct {
 
 // NewGroup returns a group without candidates. cfg is the configuration that
 // they share; its InstanceID is not used. What is zero in it gets the package's
-// defaults: Group "test", TTL 10 s, HeartbeatInterval a third of TTL at most 1 s.
-// A configuration that is invalid fails the test when a candidate joins.
+// defaults: Group "test", TTL 10 s, HeartbeatInterval a third of TTL at most 1
+// s. A configuration that is invalid fails the test when a candidate joins.
 //
 // When the test ends, the elections of [Group.Join] are stopped. What runs on
 // [Group.Store] is the test's to end before.
@@ -62,16 +62,17 @@ func NewGroup(tb testing.TB, cfg leader.ElectionConfig) *Group {
 // operator is the client by which the group is steered and looked at.
 const operator = "leadertest"
 
-// Config returns the configuration of the candidate named id: that of the group,
-// with this InstanceID.
+// Config returns the configuration of the candidate named id: that of the
+// group, with this InstanceID.
 func (g *Group) Config(id string) leader.ElectionConfig {
 	cfg := g.cfg
 	cfg.InstanceID = id
 	return cfg
 }
 
-// Store returns the connection of the candidate named id, the same at each call.
-// It is for code that makes its own election; [Group.Join] uses it itself.
+// Store returns the connection of the candidate named id, the same at each
+// call. It is for code that makes its own election; [Group.Join] uses it
+// itself.
 func (g *Group) Store(id string) *Store {
 	g.mu.Lock()
 	defer g.mu.Unlock()

@@ -40,8 +40,8 @@ func (s *Store) CutOff() { s.group.network.Partition(s.id) }
 // connection that stands.
 func (s *Store) Reconnect() { s.group.network.Heal(s.id) }
 
-// SetWriteOutcome lets every following write end in the given way, until another
-// call. Reads and watches go on.
+// SetWriteOutcome lets every following write end in the given way, until
+// another call. Reads and watches go on.
 //
 //	store.OK         as the store decides; the default
 //	store.Conflict   it is refused, as if another candidate had been faster
@@ -62,7 +62,8 @@ func (s *Store) CompareAndSwap(ctx context.Context, w store.Write) (revision uin
 	return revision, err
 }
 
-// failureOf returns the error of a write that is not to reach the store, or nil.
+// failureOf returns the error of a write that is not to reach the store, or
+// nil.
 func failureOf(outcome store.Outcome) error {
 	kind := map[store.Outcome]error{
 		store.Conflict: store.ErrConflict, store.Transient: store.ErrTransient, store.Permanent: store.ErrPermanent,

@@ -2,8 +2,9 @@ package store
 
 import "strings"
 
-// ValidPattern reports whether the pattern is one of a [PatternWatcher]: a key ([ValidKey]) in which any of the
-// tokens that dots separate may be *, and the last one >. These are the wildcards of NATS subjects.
+// ValidPattern reports whether the pattern is one of a [PatternWatcher]: a key
+// ([ValidKey]) in which any of the tokens that dots separate may be *, and the
+// last one >. These are the wildcards of NATS subjects.
 func ValidPattern(pattern string) bool {
 	literal := []byte(pattern)
 	for i, c := range literal {
@@ -21,8 +22,8 @@ func ValidPattern(pattern string) bool {
 // Wild reports whether the pattern may match more than one key.
 func Wild(pattern string) bool { return strings.ContainsAny(pattern, "*>") }
 
-// MatchPattern reports whether the key matches the pattern: token by token, where * stands for any one token and
-// a > at the end for one or more.
+// MatchPattern reports whether the key matches the pattern: token by token,
+// where * stands for any one token and a > at the end for one or more.
 func MatchPattern(pattern, key string) bool {
 	for {
 		want, wants, more := strings.Cut(pattern, ".")

@@ -30,8 +30,8 @@
 //
 // # Outcomes
 //
-// A call ends in one of five ways, told apart by [Classify] and, for programs, by
-// errors.Is on the sentinels of this package:
+// A call ends in one of five ways, told apart by [Classify] and, for programs,
+// by errors.Is on the sentinels of this package:
 //
 //	OK         the write was applied, the revision is its own
 //	Conflict   the write was refused and never will be applied: the register
@@ -58,21 +58,23 @@ import (
 //
 //	return 0, fmt.Errorf("%w: key %q stands at revision %d: %w", store.ErrConflict, key, rev, cause)
 var (
-	// ErrConflict: the register's revision was not the expected one. The write was
-	// refused and will not be applied later.
+	// ErrConflict: the register's revision was not the expected one. The write
+	// was refused and will not be applied later.
 	ErrConflict = errors.New("conflict: the register stands at another revision")
 	// ErrTransient: nothing was applied and nothing will be; try again.
 	ErrTransient = errors.New("transient failure")
-	// ErrPermanent: nothing was applied and nothing will be; trying again is in vain
-	// until somebody changes permissions, limits or the store itself.
+	// ErrPermanent: nothing was applied and nothing will be; trying again is in
+	// vain until somebody changes permissions, limits or the store itself.
 	ErrPermanent = errors.New("permanent failure")
 	// ErrUnknown: the write may have been applied or may be applied later.
 	ErrUnknown = errors.New("unknown outcome: the write may or may not be applied")
-	// ErrInvalid refines ErrPermanent: the key or the value is one that this store
-	// cannot hold. It is decided without contacting the store where that is possible.
+	// ErrInvalid refines ErrPermanent: the key or the value is one that this
+	// store cannot hold. It is decided without contacting the store where that
+	// is possible.
 	ErrInvalid error = refinedError("invalid key or value")
-	// ErrClosed refines ErrPermanent: the store's connection is closed, and nothing
-	// opens it again. No later call succeeds, so an election ends with this error.
+	// ErrClosed refines ErrPermanent: the store's connection is closed, and
+	// nothing opens it again. No later call succeeds, so an election ends with
+	// this error.
 	ErrClosed error = refinedError("the store's connection is closed for good")
 )
 
@@ -134,55 +136,60 @@ func Classify(err error) Outcome {
 type Entry struct {
 	// Key is the register's name.
 	Key string
-	// Revision is the revision of the write that left the register as it is, or 0
-	// if the store knows nothing of the key (never written, or every trace of it
-	// destroyed). With revision 0 the other fields are zero.
+	// Revision is the revision of the write that left the register as it is, or
+	// 0 if the store knows nothing of the key (never written, or every trace of
+	// it destroyed). With revision 0 the other fields are zero.
 	Revision uint64
-	// Value is what the last write stored. It is never modified after delivery, by
-	// either side. It is empty when a foreign tool deleted the key.
+	// Value is what the last write stored. It is never modified after delivery,
+	// by either side. It is empty when a foreign tool deleted the key.
 	Value []byte
-	// Tombstone tells that the register reads as deleted to the store's ordinary
-	// tools: by a write of ours with Tombstone set (Value then holds what was
-	// written) or by a foreign deletion, purge or expiry (Value is then empty).
+	// Tombstone tells that the register reads as deleted to the store's
+	// ordinary tools: by a write of ours with Tombstone set (Value then holds
+	// what was written) or by a foreign deletion, purge or expiry (Value is
+	// then empty).
 	Tombstone bool
 }
 
 // A Write is a compare-and-swap on one register.
 type Write struct {
-	// Key names the register. See [ValidKey] for the alphabet that every store takes.
+	// Key names the register. See [ValidKey] for the alphabet that every store
+	// takes.
 	Key string
-	// Expected is the revision at which the register must stand for the write to be
-	// applied; 0 means that the store must know nothing of the key. There is no
-	// way to write without a condition.
+	// Expected is the revision at which the register must stand for the write
+	// to be applied; 0 means that the store must know nothing of the key. There
+	// is no way to write without a condition.
 	Expected uint64
-	// Value is the new content. The store must not keep a reference to it after the
-	// call returned. Stores take values of at least [MaxValue] bytes.
+	// Value is the new content. The store must not keep a reference to it after
+	// the call returned. Stores take values of at least [MaxValue] bytes.
 	Value []byte
-	// Tombstone asks that the register read as deleted to the store's ordinary tools,
-	// while Get and Watch still deliver Value. A store without such a thing keeps
-	// the flag beside the value.
+	// Tombstone asks that the register read as deleted to the store's ordinary
+	// tools, while Get and Watch still deliver Value. A store without such a
+	// thing keeps the flag beside the value.
 	Tombstone bool
 }
 
 // MaxValue is the size in bytes of a value that every store must accept. A
-// store may accept larger ones, and refuses what it cannot hold with ErrInvalid.
+// store may accept larger ones, and refuses what it cannot hold with
+// ErrInvalid.
 const MaxValue = 16 << 10
 
-// MaxKey is the length in bytes of the longest key that every store must accept.
+// MaxKey is the length in bytes of the longest key that every store must
+// accept.
 const MaxKey = 256
 
 // A Store is a set of registers. All methods may be called concurrently, and
 // return when ctx is done: CompareAndSwap then with ErrUnknown unless it can
 // prove that the write never left.
 type Store interface {
-	// Get returns the register's state as some replica of the store knows it. It may be
-	// stale. A key of which the store knows nothing is not an error: its entry has
-	// revision 0. Errors are ErrTransient or ErrPermanent.
+	// Get returns the register's state as some replica of the store knows it.
+	// It may be stale. A key of which the store knows nothing is not an error:
+	// its entry has revision 0. Errors are ErrTransient or ErrPermanent.
 	Get(ctx context.Context, key string) (Entry, error)
 
-	// CompareAndSwap applies w if the register stands at w.Expected, and returns the
-	// write's revision, which is larger than w.Expected. It sends the write at most
-	// once, with one exception: it may repeat one that the store provably refused to look at.
+	// CompareAndSwap applies w if the register stands at w.Expected, and
+	// returns the write's revision, which is larger than w.Expected. It sends
+	// the write at most once, with one exception: it may repeat one that the
+	// store provably refused to look at.
 	CompareAndSwap(ctx context.Context, w Write) (revision uint64, err error)
 }
 
@@ -191,98 +198,115 @@ type Store interface {
 type Watcher interface {
 	Store
 
-	// Watch delivers the present state of each key (revision 0 for one of which the
-	// store knows nothing) and then its changes, until ctx is done or the returned
-	// stop function is called. An error means that nothing is watched.
+	// Watch delivers the present state of each key (revision 0 for one of which
+	// the store knows nothing) and then its changes, until ctx is done or the
+	// returned stop function is called. An error means that nothing is watched.
 	//
 	// Calls of deliver never overlap for one watch, must not be made before
-	// Watch has all it needs to succeed, and end before stop returns, unless deliver
-	// itself calls stop. deliver must return quickly and must not block.
+	// Watch has all it needs to succeed, and end before stop returns, unless
+	// deliver itself calls stop. deliver must return quickly and must not
+	// block.
 	//
 	// Delivery may be late, repeat an entry, and skip states that were replaced
-	// meanwhile. Per key and watch, revisions do not decrease but for one reason: the
-	// store lost its state or was made anew. After every interruption (a lost
-	// connection, a restarted server, a bucket made again) the store resumes by
-	// itself and delivers the present state of each key once more; no interruption
-	// may leave a watch deaf for good.
+	// meanwhile. Per key and watch, revisions do not decrease but for one
+	// reason: the store lost its state or was made anew. After every
+	// interruption (a lost connection, a restarted server, a bucket made again)
+	// the store resumes by itself and delivers the present state of each key
+	// once more; no interruption may leave a watch deaf for good.
 	Watch(ctx context.Context, keys []string, deliver func(Entry)) (stop func(), err error)
 }
 
-// A PatternWatcher is a Store that tells of all keys of a kind by itself, of those too that nobody
-// knew of before. It serves observers of many groups; an election does without.
+// A PatternWatcher is a Store that tells of all keys of a kind by itself, of
+// those too that nobody knew of before. It serves observers of many groups; an
+// election does without.
 type PatternWatcher interface {
 	Store
 
-	// WatchPattern is Watch of every key that matches the pattern ([MatchPattern]) and of which the store
-	// knows something, now or later, until ctx is done or stop is called. A pattern that is none
-	// ([ValidPattern]) is refused with ErrInvalid. An error means that nothing is watched.
+	// WatchPattern is Watch of every key that matches the pattern
+	// ([MatchPattern]) and of which the store knows something, now or later,
+	// until ctx is done or stop is called. A pattern that is none
+	// ([ValidPattern]) is refused with ErrInvalid. An error means that nothing
+	// is watched.
 	//
-	// What Watch promises of deliver and stop holds here too, and for each key what it promises of delivery.
-	// A key of which the store no longer knows anything is delivered once more, with revision 0, as soon as
-	// that is noticed, which may be at the next interruption only.
+	// What Watch promises of deliver and stop holds here too, and for each key
+	// what it promises of delivery. A key of which the store no longer knows
+	// anything is delivered once more, with revision 0, as soon as that is
+	// noticed, which may be at the next interruption only.
 	//
-	// present marks the place where the present state is complete: whatever matching key is known to the store has
-	// been delivered before. It is called after the beginning, after each interruption, and perhaps
-	// at other times, in one sequence with the calls of deliver and under the same conditions. Its
-	// argument is nil, or an error that tells why the present state cannot be read (the user lacks the
-	// permission); deliver then tells of each key with its next change only.
+	// present marks the place where the present state is complete: whatever
+	// matching key is known to the store has been delivered before. It is
+	// called after the beginning, after each interruption, and perhaps at other
+	// times, in one sequence with the calls of deliver and under the same
+	// conditions. Its argument is nil, or an error that tells why the present
+	// state cannot be read (the user lacks the permission); deliver then tells
+	// of each key with its next change only.
 	WatchPattern(ctx context.Context, pattern string, deliver func(Entry), present func(error)) (stop func(), err error)
 }
 
-// An Offerer is a Store over which whoever holds a register can offer it to one of those who wait for it, without a
-// write. An election does without where a store is none: its register then shows a vacancy, of which all hear at once.
+// An Offerer is a Store over which whoever holds a register can offer it to one
+// of those who wait for it, without a write. An election does without where a
+// store is none: its register then shows a vacancy, of which all hear at once.
 //
-// An offer is a message and no more: nothing is stored, and nobody answers. It may be lost, come late, come more than once, and come
-// from anybody who can reach the store. Whoever takes it judges it by what the register shows, and confirms
-// what it concludes by a compare-and-swap.
+// An offer is a message and no more: nothing is stored, and nobody answers. It
+// may be lost, come late, come more than once, and come from anybody who can
+// reach the store. Whoever takes it judges it by what the register shows, and
+// confirms what it concludes by a compare-and-swap.
 type Offerer interface {
 	Store
 
-	// Offer brings the offer, of at most [MaxValue] bytes, to one of those who take offers for the key, wherever they are.
-	// Which one is the store's choice; the caller is among them if it takes offers for the key itself.
+	// Offer brings the offer, of at most [MaxValue] bytes, to one of those who
+	// take offers for the key, wherever they are. Which one is the store's
+	// choice; the caller is among them if it takes offers for the key itself.
 	//
-	// It never returns nil, since an offer has no answer: whether somebody acted on it shows in the register, and who
-	// sees it there cancels ctx. It returns as soon as it is known that the offer reaches nobody, with ErrTransient
-	// (nobody takes offers for the key, or the store cannot be reached just now), ErrPermanent (closed for good) or
-	// ErrInvalid (a key or an offer that no store has to carry). Otherwise it returns when ctx is done, with ErrUnknown
-	// unless it can prove that the offer never left. The store must not keep a reference to the offer after that.
+	// It never returns nil, since an offer has no answer: whether somebody
+	// acted on it shows in the register, and who sees it there cancels ctx. It
+	// returns as soon as it is known that the offer reaches nobody, with
+	// ErrTransient (nobody takes offers for the key, or the store cannot be
+	// reached just now), ErrPermanent (closed for good) or ErrInvalid (a key or
+	// an offer that no store has to carry). Otherwise it returns when ctx is
+	// done, with ErrUnknown unless it can prove that the offer never left. The
+	// store must not keep a reference to the offer after that.
 	Offer(ctx context.Context, key string, offer []byte) error
 
-	// TakeOffers has deliver called with offers for the key until stop is called. It does not wait for the store's
-	// servers: an offer that is made right after it may find nobody yet. After an interruption of
-	// the connection it resumes by itself; what was offered meanwhile is lost. An error means that no
-	// offers are taken: ErrInvalid (the key) or ErrPermanent (closed for good).
+	// TakeOffers has deliver called with offers for the key until stop is
+	// called. It does not wait for the store's servers: an offer that is made
+	// right after it may find nobody yet. After an interruption of the
+	// connection it resumes by itself; what was offered meanwhile is lost. An
+	// error means that no offers are taken: ErrInvalid (the key) or
+	// ErrPermanent (closed for good).
 	//
-	// Calls of deliver never overlap for one registration, and end before stop returns, unless deliver itself calls
-	// stop. deliver must return quickly and must not block. The offer is never modified after delivery, by
-	// either side. stop may be called more than once.
+	// Calls of deliver never overlap for one registration, and end before stop
+	// returns, unless deliver itself calls stop. deliver must return quickly
+	// and must not block. The offer is never modified after delivery, by either
+	// side. stop may be called more than once.
 	TakeOffers(key string, deliver func(offer []byte)) (stop func(), err error)
 }
 
-// A Broadcaster is a Store over which a candidate can tell something to all others
-// that wait for a register, without a write. An election does without where a
-// store is none: its candidates then do not settle who goes first when a leader
-// dies, and hundreds may claim at once.
+// A Broadcaster is a Store over which a candidate can tell something to all
+// others that wait for a register, without a write. An election does without
+// where a store is none: its candidates then do not settle who goes first when
+// a leader dies, and hundreds may claim at once.
 //
-// A broadcast is a message and no more, as an offer is: it may be lost, come late,
-// come more than once, and come from anybody who can reach the store. Who hears it
-// may hear what others were offered, too.
+// A broadcast is a message and no more, as an offer is: it may be lost, come
+// late, come more than once, and come from anybody who can reach the store. Who
+// hears it may hear what others were offered, too.
 type Broadcaster interface {
 	Store
 
-	// Broadcast brings the message, of at most [MaxValue] bytes, to all who listen for
-	// the key, wherever they are; the caller is among them if it listens itself. It does
-	// not wait for anybody to hear it. Errors are ErrTransient (the store cannot
-	// be reached just now), ErrPermanent (closed for good) and ErrInvalid (a key or a
-	// message that no store has to carry). The store must not keep a reference to the
-	// message after the call returned.
+	// Broadcast brings the message, of at most [MaxValue] bytes, to all who
+	// listen for the key, wherever they are; the caller is among them if it
+	// listens itself. It does not wait for anybody to hear it. Errors are
+	// ErrTransient (the store cannot be reached just now), ErrPermanent (closed
+	// for good) and ErrInvalid (a key or a message that no store has to carry).
+	// The store must not keep a reference to the message after the call
+	// returned.
 	Broadcast(ctx context.Context, key string, message []byte) error
 
-	// Listen has deliver called with what is broadcast for the key, until it was
-	// called most times, which is positive, or stop is called. Where many broadcast to
-	// many at once, that bound is what keeps the load in proportion to their number: the
-	// store's servers keep it, and not only the client. Registration, deliver and stop
-	// are as in [Offerer.TakeOffers].
+	// Listen has deliver called with what is broadcast for the key, until it
+	// was called most times, which is positive, or stop is called. Where many
+	// broadcast to many at once, that bound is what keeps the load in
+	// proportion to their number: the store's servers keep it, and not only the
+	// client. Registration, deliver and stop are as in [Offerer.TakeOffers].
 	Listen(key string, most int, deliver func(message []byte)) (stop func(), err error)
 }
 
@@ -309,23 +333,23 @@ func (c ConnState) String() string {
 	}
 }
 
-// A ConnReporter is a Store that knows whether it is connected. Stores without a
-// connection of their own do not implement it and count as connected.
+// A ConnReporter is a Store that knows whether it is connected. Stores without
+// a connection of their own do not implement it and count as connected.
 type ConnReporter interface {
 	// ConnState returns the present state. It does not block.
 	ConnState() ConnState
-	// OnConnState registers f to be called after each change of the state, one call
-	// at a time, until stop is called. f must not block.
+	// OnConnState registers f to be called after each change of the state, one
+	// call at a time, until stop is called. f must not block.
 	OnConnState(f func(ConnState)) (stop func())
 }
 
 // A Checker is a Store that can tell, before it is used, whether it suits an
 // election.
 type Checker interface {
-	// Check examines the store for leases of the length that req states. A finding
-	// that makes an election unsafe or impossible is an error, classified like all
-	// others, whose text says what to change. What only weakens a guarantee is returned as
-	// warnings.
+	// Check examines the store for leases of the length that req states. A
+	// finding that makes an election unsafe or impossible is an error,
+	// classified like all others, whose text says what to change. What only
+	// weakens a guarantee is returned as warnings.
 	Check(ctx context.Context, req CheckRequest) (Report, error)
 }
 
@@ -333,8 +357,9 @@ type Checker interface {
 type CheckRequest struct {
 	// TTL is the lease's length.
 	TTL time.Duration
-	// Key is the register that is to be written, if the caller knows it. A Checker that can find out
-	// whether the user may write there, without writing, does.
+	// Key is the register that is to be written, if the caller knows it. A
+	// Checker that can find out whether the user may write there, without
+	// writing, does.
 	Key string
 	// Reads are registers besides Key that are to be read.
 	Reads []string
@@ -348,20 +373,22 @@ type Report struct {
 	// none, and give a revision again (memory storage, at a restart).
 	// Elections on such a store cool down before each promotion.
 	Forgetful bool
-	// Expires reports whether the store may drop a record that was acknowledged,
-	// by a clock of its own or for room (a server-side TTL, a size limit at which
-	// old records go). Nothing older takes its place, and revisions go on growing.
-	// Elections on such a store cool down, but not where a leader hands over.
-	// A store that is Forgetful besides is treated as that.
+	// Expires reports whether the store may drop a record that was
+	// acknowledged, by a clock of its own or for room (a server-side TTL, a
+	// size limit at which old records go). Nothing older takes its place, and
+	// revisions go on growing. Elections on such a store cool down, but not
+	// where a leader hands over. A store that is Forgetful besides is treated
+	// as that.
 	Expires bool
 	// MaxAge is how long after its last write a record stays, 0 without such a
-	// bound. It bounds what is believed of a record that states no lease's length,
-	// since whoever leads by one has to write again before it goes.
+	// bound. It bounds what is believed of a record that states no lease's
+	// length, since whoever leads by one has to write again before it goes.
 	MaxAge time.Duration
-	// Age is how long the store has existed under its name, by its own clock. One that was
-	// deleted and made again knows nothing of a leader of before, who may not have
-	// heard of it: elections promote nobody before Age exceeds a lease. Zero means
-	// that the age is unknown, or that nobody can make the store again.
+	// Age is how long the store has existed under its name, by its own clock.
+	// One that was deleted and made again knows nothing of a leader of before,
+	// who may not have heard of it: elections promote nobody before Age exceeds
+	// a lease. Zero means that the age is unknown, or that nobody can make the
+	// store again.
 	Age time.Duration
 }
 

@@ -1,11 +1,12 @@
-// Command roles spreads many roles over its copies: each role is worked for by one copy, and each copy has its fair share.
+// Command roles spreads many roles over its copies: each role is worked for by
+// one copy, and each copy has its fair share.
 //
 //	go run ./roles -dev -id a      # with a NATS server of its own; in other terminals:
 //	go run ./roles -id b
 //	go run ./roles -id c
 //
-// The first has all roles. As others join, it hands roles over, one after the other, until all have as many; when one
-// ends, the rest take over what it had.
+// The first has all roles. As others join, it hands roles over, one after the
+// other, until all have as many; when one ends, the rest take over what it had.
 package main
 
 import (
@@ -67,7 +68,8 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) error {
 	return roles.Stop() // waits until all work has stopped and all roles are released
 }
 
-// work lasts as long as the term. The next callback of the role waits for it to return.
+// work lasts as long as the term. The next callback of the role waits for it to
+// return.
 func work(ctx context.Context, out io.Writer, id, role string) {
 	term, _ := leader.TermFromContext(ctx)
 	app.Say(out, id, term, "begins role=%s", role)

@@ -10,7 +10,8 @@ import (
 	"github.com/seed-ff2cb582/leader/examples/internal/lab"
 )
 
-// shares returns how many roles each copy leads, by the latest term of each role.
+// shares returns how many roles each copy leads, by the latest term of each
+// role.
 func shares(lines []lab.Line) (each map[string]int) {
 	latest := make(map[string]lab.Line)
 	for _, l := range lines {

@@ -14,8 +14,9 @@ import (
 	"github.com/seed-ff2cb582/leader/fence/sqlfence"
 )
 
-// A ledger is the protected resource: a database that remembers which slots were run, and the account that the
-// job pays into. Each run adds 1 to the balance.
+// A ledger is the protected resource: a database that remembers which slots
+// were run, and the account that the job pays into. Each run adds 1 to the
+// balance.
 type ledger struct {
 	db    *sql.DB
 	fence *sqlfence.Fence
@@ -27,7 +28,8 @@ CREATE TABLE IF NOT EXISTS account (id INTEGER PRIMARY KEY, balance INTEGER NOT 
 INSERT INTO account (id, balance) VALUES (1, 0) ON CONFLICT DO NOTHING;`
 
 func open(ctx context.Context, path string) (*ledger, error) {
-	// Transactions begin with the write lock, and wait for it: those of other copies end soon.
+	// Transactions begin with the write lock, and wait for it: those of other
+	// copies end soon.
 	source := "file:" + (&url.URL{Path: path}).EscapedPath() +
 		"?_txlock=immediate&_pragma=busy_timeout(10000)&_pragma=journal_mode(WAL)&_pragma=synchronous(FULL)"
 	db, err := sql.Open("sqlite", source)
@@ -46,7 +48,8 @@ func open(ctx context.Context, path string) (*ledger, error) {
 
 func (l *ledger) close() { _ = l.db.Close() } // nothing is open any more
 
-// begin shows the term to the database, and returns the last slot that was run, or the zero time.
+// begin shows the term to the database, and returns the last slot that was run,
+// or the zero time.
 func (l *ledger) begin(ctx context.Context, term leader.Term) (last time.Time, err error) {
 	err = l.fence.Do(ctx, l.db, group, term, func(tx *sql.Tx) error {
 		var slot sql.NullInt64
@@ -59,8 +62,8 @@ func (l *ledger) begin(ctx context.Context, term leader.Term) (last time.Time, e
 	return last, err
 }
 
-// run runs the job for a slot, unless it was run. An error that matches fence.ErrStale says that
-// a later term was here; nothing was done then.
+// run runs the job for a slot, unless it was run. An error that matches
+// fence.ErrStale says that a later term was here; nothing was done then.
 func (l *ledger) run(ctx context.Context, term leader.Term, slot time.Time, instance string) (ran bool, err error) {
 	err = l.fence.Do(ctx, l.db, group, term, func(tx *sql.Tx) error {
 		result, err := tx.ExecContext(ctx, `INSERT INTO run (slot, term, instance) VALUES (?, ?, ?) ON CONFLICT DO NOTHING`,

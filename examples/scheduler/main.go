@@ -1,15 +1,20 @@
-// Command scheduler runs a job at fixed times, as cron does, in several copies of which one acts: each slot of the schedule is
-// run once, whatever crashes, stalls or is cut off.
+// Command scheduler runs a job at fixed times, as cron does, in several copies
+// of which one acts: each slot of the schedule is run once, whatever crashes,
+// stalls or is cut off.
 //
 //	go run ./scheduler -dev -id a -db /tmp/jobs.db     # with a NATS server of its own; in another terminal:
 //	go run ./scheduler -id b -db /tmp/jobs.db
 //
-// The election keeps two copies from acting at the same time. It cannot keep a copy from being stopped after it looked at
-// its lease and going on when another leads; so the job's effect and the fence (package sqlfence) are in one transaction: the database
-// turns a stale leader away, and no slot is run twice. Try it with -work 5s: stop the leader with kill -STOP while it
-// prepares a run, wait until the other has run that slot, and let it go on with kill -CONT.
+// The election keeps two copies from acting at the same time. It cannot keep a
+// copy from being stopped after it looked at its lease and going on when
+// another leads; so the job's effect and the fence (package sqlfence) are in
+// one transaction: the database turns a stale leader away, and no slot is run
+// twice. Try it with -work 5s: stop the leader with kill -STOP while it
+// prepares a run, wait until the other has run that slot, and let it go on with
+// kill -CONT.
 //
-// The database is SQLite, which the copies on one machine share as a file. With PostgreSQL or MySQL, open changes, and nothing else.
+// The database is SQLite, which the copies on one machine share as a file. With
+// PostgreSQL or MySQL, open changes, and nothing else.
 package main
 
 import (
@@ -89,7 +94,8 @@ func (s *scheduler) lead(ctx context.Context, term leader.Term) error {
 }
 
 func (s *scheduler) reign(ctx context.Context, term leader.Term) error {
-	// From here on the database refuses our predecessor, so that what it says of the past is final.
+	// From here on the database refuses our predecessor, so that what it says
+	// of the past is final.
 	last, err := s.ledger.begin(ctx, term)
 	if err != nil {
 		return err
@@ -98,15 +104,17 @@ func (s *scheduler) reign(ctx context.Context, term leader.Term) error {
 	return s.serve(ctx, term, last)
 }
 
-// serve runs one slot after the other until the term ends or the database fails.
+// serve runs one slot after the other until the term ends or the database
+// fails.
 func (s *scheduler) serve(ctx context.Context, term leader.Term, last time.Time) error {
 	for {
 		slot := next(last, time.Now(), s.every)
 		if !app.Sleep(ctx, time.Until(slot)) {
 			return nil
 		}
-		// The term was looked at. From here to the effect the program may be stopped for any length, which no
-		// look can prevent; so this program looks no more, to show that the database does not need it to.
+		// The term was looked at. From here to the effect the program may be
+		// stopped for any length, which no look can prevent; so this program
+		// looks no more, to show that the database does not need it to.
 		s.say(term, "prepares slot=%d", slot.Unix())
 		<-time.After(s.work)
 		ran, err := s.ledger.run(context.WithoutCancel(ctx), term, slot, s.id)
@@ -123,10 +131,12 @@ func (s *scheduler) serve(ctx context.Context, term leader.Term, last time.Time)
 	}
 }
 
-// catchUp is how many slots that were missed while nobody led are run late. Older ones are left out.
+// catchUp is how many slots that were missed while nobody led are run late.
+// Older ones are left out.
 const catchUp = 5
 
-// next returns the slot to run after last: the first one that was missed, of the latest few, or the next to come.
+// next returns the slot to run after last: the first one that was missed, of
+// the latest few, or the next to come.
 func next(last, now time.Time, every time.Duration) time.Time {
 	current := now.Truncate(every)
 	if last.IsZero() || last.After(now) {

@@ -20,8 +20,8 @@ func openLedger(t *testing.T) *ledger {
 	return l
 }
 
-// check compares the database with itself: as many payments as slots that were run, and terms that grow with the slots. It
-// returns how many slots were run.
+// check compares the database with itself: as many payments as slots that were
+// run, and terms that grow with the slots. It returns how many slots were run.
 func (l *ledger) check(t *testing.T) (runs int) {
 	t.Helper()
 	var balance int

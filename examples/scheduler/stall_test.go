@@ -39,9 +39,10 @@ func TestNoSlotIsRunTwiceAlthoughLeadersStallAndDie(t *testing.T) {
 	}
 }
 
-// stallUntilRefused stops leaders in the midst of their work, until one of them, continued after another has
-// taken over, is seen to be refused by the database. One stall may come at another moment than it is meant for: on
-// a slow machine the signal is late.
+// stallUntilRefused stops leaders in the midst of their work, until one of
+// them, continued after another has taken over, is seen to be refused by the
+// database. One stall may come at another moment than it is meant for: on a
+// slow machine the signal is late.
 func stallUntilRefused(t *testing.T, crew *lab.Crew) (refused lab.Line) {
 	t.Helper()
 	for range 10 {
@@ -50,7 +51,8 @@ func stallUntilRefused(t *testing.T, crew *lab.Crew) (refused lab.Line) {
 		taken := func(l lab.Line) bool { return doing("ran")(l) && l.Term > busy.Term }
 		stalled := crew.Process(busy.ID)
 		stalled.Freeze()
-		// It may have been stopped with the database's lock in its hands: then nobody goes on before it does.
+		// It may have been stopped with the database's lock in its hands: then
+		// nobody goes on before it does.
 		_, ok := crew.AwaitFor(10*time.Second, taken)
 		stalled.Thaw()
 		if !ok {

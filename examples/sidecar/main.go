@@ -1,4 +1,5 @@
-// Command sidecar campaigns for a program beside it that is not written in Go, and tells it over HTTP whether it leads:
+// Command sidecar campaigns for a program beside it that is not written in Go,
+// and tells it over HTTP whether it leads:
 //
 //	sidecar -group reports -listen 127.0.0.1:8081 -health http://127.0.0.1:8080/healthz
 //
@@ -6,12 +7,16 @@
 //
 //	curl -fs http://127.0.0.1:8081/leader      # 200 on the leader, 503 elsewhere
 //
-// The answer has the number of the term in its header Leader-Term, which a database or a service can compare with the
-// largest that it has seen, and refuse smaller ones. Without that a piece of work may outlast the term. So that none does in
-// the ordinary course, a piece takes less than -drain, which is how long the sidecar waits between the last 200 and
-// the release. If the lease is lost (NATS is out of reach), a piece that takes up to TTL/5 ends before another leads.
+// The answer has the number of the term in its header Leader-Term, which a
+// database or a service can compare with the largest that it has seen, and
+// refuse smaller ones. Without that a piece of work may outlast the term. So
+// that none does in the ordinary course, a piece takes less than -drain, which
+// is how long the sidecar waits between the last 200 and the release. If the
+// lease is lost (NATS is out of reach), a piece that takes up to TTL/5 ends
+// before another leads.
 //
-// If the program does not answer at -health, its copy is not fit to lead, and another takes over.
+// If the program does not answer at -health, its copy is not fit to lead, and
+// another takes over.
 package main
 
 import (
@@ -69,12 +74,14 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) error {
 		term, _ := leader.TermFromContext(ctx)
 		app.Say(stdout, f.ID, term, "begins")
 	})
-	// /leader answers 503 from before this is called, and the release follows after.
+	// /leader answers 503 from before this is called, and the release follows
+	// after.
 	e.OnDemote(func() { <-time.After(s.drain) })
 	return serve(ctx, e, s.listen)
 }
 
-// serve serves the probes until ctx is done, and a little longer: the program beside us asks until the end.
+// serve serves the probes until ctx is done, and a little longer: the program
+// beside us asks until the end.
 func serve(ctx context.Context, e leader.Election, listen string) error {
 	l, err := (&net.ListenConfig{}).Listen(ctx, "tcp", listen)
 	if err != nil {

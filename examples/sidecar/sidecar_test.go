@@ -52,7 +52,8 @@ func (p *program) leads(t *testing.T) (leads bool, term string) {
 	return resp.StatusCode == http.StatusOK, resp.Header.Get(probe.TermHeader)
 }
 
-// awaitLeader waits until one of the programs leads, checks that none else does, and returns its index.
+// awaitLeader waits until one of the programs leads, checks that none else
+// does, and returns its index.
 func awaitLeader(t *testing.T, programs []*program, not int) (who int, term string) {
 	t.Helper()
 	pause := time.NewTicker(10 * time.Millisecond)

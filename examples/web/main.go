@@ -1,10 +1,12 @@
-// Command web is an HTTP service of which one copy answers, its leader, and the others redirect there.
+// Command web is an HTTP service of which one copy answers, its leader, and the
+// others redirect there.
 //
 //	go run ./web -dev -id a -listen 127.0.0.1:8081     # with a NATS server of its own; in another terminal:
 //	go run ./web -id b -listen 127.0.0.1:8082
 //	curl -L -d '' 127.0.0.1:8081/count                 # and again at 8082: the same counter goes on
 //
-// It serves the probes of package probe too: /livez, /readyz and /leader. deploy/kubernetes/web.yaml runs it.
+// It serves the probes of package probe too: /livez, /readyz and /leader.
+// deploy/kubernetes/web.yaml runs it.
 package main
 
 import (
@@ -60,8 +62,8 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) error {
 		return errors.Join(err, l.Close())
 	}
 	s := &service{id: f.ID, e: e, out: stdout}
-	// What lives as long as a term begins and ends here. A count that must outlive its leader belongs into a
-	// fenced store: see the scheduler.
+	// What lives as long as a term begins and ends here. A count that must
+	// outlive its leader belongs into a fenced store: see the scheduler.
 	e.OnPromote(func(ctx context.Context, _ string) { s.begin(ctx) })
 	e.OnDemote(s.end)
 	srv := &http.Server{Handler: handler(e, s), ReadHeaderTimeout: 5 * time.Second}
@@ -79,8 +81,8 @@ func handler(e leader.Election, service http.Handler) http.Handler {
 	return mux
 }
 
-// serve serves until ctx is done, and then leaves in order: the leadership first, so that the next leader is there when
-// clients are sent away.
+// serve serves until ctx is done, and then leaves in order: the leadership
+// first, so that the next leader is there when clients are sent away.
 func serve(ctx context.Context, e leader.Election, srv *http.Server, l net.Listener) error {
 	failed := make(chan error, 1)
 	go func() { failed <- srv.Serve(l) }()
@@ -99,7 +101,8 @@ func serve(ctx context.Context, e leader.Election, srv *http.Server, l net.Liste
 	return errors.Join(err, stopErr, srv.Shutdown(end))
 }
 
-// reachable is where clients reach what listens at an address: in Kubernetes at the pod's.
+// reachable is where clients reach what listens at an address: in Kubernetes at
+// the pod's.
 func reachable(address string, l net.Addr) string {
 	ip := os.Getenv("POD_IP")
 	tcp, ok := l.(*net.TCPAddr)
@@ -130,7 +133,8 @@ func (s *service) begin(ctx context.Context) {
 	s.term, s.count = ctx, 0
 }
 
-// end waits for the request that is under way, so that nobody else leads before it is done.
+// end waits for the request that is under way, so that nobody else leads before
+// it is done.
 func (s *service) end() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -140,7 +144,8 @@ func (s *service) end() {
 func (s *service) ServeHTTP(w http.ResponseWriter, _ *http.Request) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	// Once more, right before the act: the request may have waited since it was let in.
+	// Once more, right before the act: the request may have waited since it was
+	// let in.
 	if s.term == nil || s.term.Err() != nil {
 		w.Header().Set("Retry-After", "1")
 		http.Error(w, "this copy does not lead any more", http.StatusServiceUnavailable)

@@ -22,7 +22,8 @@ type copies map[string]string
 // count asks a copy to count, following redirects.
 func (c copies) count(t *testing.T, id string) (answer string, err error) {
 	t.Helper()
-	// A copy that is stopped accepts connections, and answers nothing: whoever asked it asks again.
+	// A copy that is stopped accepts connections, and answers nothing: whoever
+	// asked it asks again.
 	resp, err := do(t, &http.Client{Timeout: time.Second}, http.MethodPost, "http://"+c[id]+"/count")
 	if err != nil {
 		return "", err
@@ -72,7 +73,8 @@ func eventually(t *testing.T, what string, try func() error) {
 	t.Fatalf("%s: %v", what, err)
 }
 
-// countsVia waits until a request at a copy is answered, by whichever leads, in a term after the given one.
+// countsVia waits until a request at a copy is answered, by whichever leads, in
+// a term after the given one.
 func (c copies) countsVia(t *testing.T, crew *lab.Crew, id string, after uint64) lab.Line {
 	t.Helper()
 	var l lab.Line
@@ -84,7 +86,8 @@ func (c copies) countsVia(t *testing.T, crew *lab.Crew, id string, after uint64)
 		var by string
 		var n, term uint64
 		if _, err := fmt.Sscanf(answer, "%s counts %d in term %d", &by, &n, &term); err != nil || term <= after {
-			// An answer of the leader of before, which was on its way when that was stopped.
+			// An answer of the leader of before, which was on its way when that
+			// was stopped.
 			return fmt.Errorf("%q: %w", answer, cmp.Or(err, errors.New("an earlier term")))
 		}
 		l = crew.Await("the line of that count", func(l lab.Line) bool { return l.ID == by && l.Term == term })

@@ -1,13 +1,14 @@
-// Command worker is the smallest active/passive program: of all its copies one works, and when that one ends,
-// for whatever reason, another goes on.
+// Command worker is the smallest active/passive program: of all its copies one
+// works, and when that one ends, for whatever reason, another goes on.
 //
 //	go run ./worker -dev -id a      # with a NATS server of its own; in other terminals:
 //	go run ./worker -id b
 //	go run ./worker -id c
 //
-// End the one that works with ^C: another works within milliseconds. Kill it with kill -9: another works when the lease
-// has run out, 3.3 s after its last renewal. Stop it with kill -STOP, wait, and let it go on with kill -CONT: it finds its
-// term over, and works no more.
+// End the one that works with ^C: another works within milliseconds. Kill it
+// with kill -9: another works when the lease has run out, 3.3 s after its last
+// renewal. Stop it with kill -STOP, wait, and let it go on with kill -CONT: it
+// finds its term over, and works no more.
 package main
 
 import (
@@ -38,8 +39,9 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) error {
 	}.WithProfile(f.Profile)
 	return leader.Run(ctx, nc, cfg, func(ctx context.Context, term leader.Term) error {
 		app.Say(stdout, f.ID, term, "begins")
-		// The context is looked at right before each step, and each step is short: so long, and no longer, may
-		// the work outlast the term. Where even that is too long, fence the resource: see the scheduler.
+		// The context is looked at right before each step, and each step is
+		// short: so long, and no longer, may the work outlast the term. Where
+		// even that is too long, fence the resource: see the scheduler.
 		for item := 1; app.Sleep(ctx, 100*time.Millisecond); item++ {
 			app.Say(stdout, f.ID, term, "works item=%d", item)
 		}

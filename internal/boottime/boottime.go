@@ -26,8 +26,8 @@ type Timer struct {
 }
 
 // New returns a timer that is not set, or nil if time is virtual. f runs on the
-// goroutine that all timers share: it must be quick, and may call the methods of
-// any timer.
+// goroutine that all timers share: it must be quick, and may call the methods
+// of any timer.
 func New(f func()) *Timer {
 	if virtual() {
 		return nil

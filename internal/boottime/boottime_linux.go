@@ -58,7 +58,8 @@ type timerfd struct {
 	f  *os.File
 }
 
-// An itimerspec is the kernel's: how often the timer repeats, and when it rings.
+// An itimerspec is the kernel's: how often the timer repeats, and when it
+// rings.
 type itimerspec struct{ interval, value syscall.Timespec }
 
 func (t *timerfd) set(at int64) {

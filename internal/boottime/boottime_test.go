@@ -168,8 +168,8 @@ func TestSettingAllocatesNothing(t *testing.T) {
 	}
 }
 
-// A goroutine that waits for the kernel keeps a bubble's time from going on, and
-// one that was started in a bubble must serve nobody outside.
+// A goroutine that waits for the kernel keeps a bubble's time from going on,
+// and one that was started in a bubble must serve nobody outside.
 func TestVirtualTimeHasNoTimers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		if timer := New(func() {}); timer != nil {

@@ -7,9 +7,9 @@
 //
 //   - on Linux, by a timerfd on CLOCK_BOOTTIME: as soon as the machine runs
 //     again, whatever became of the wall clock;
-//   - elsewhere, and where the kernel refuses a timerfd, within [Tick] after the
-//     machine runs again: an ordinary ticker compares the clock of [Now]. That
-//     is the wall clock on every system but Linux.
+//   - elsewhere, and where the kernel refuses a timerfd, within [Tick] after
+//     the machine runs again: an ordinary ticker compares the clock of [Now].
+//     That is the wall clock on every system but Linux.
 //
 // All timers of a process share one descriptor and one goroutine, which are
 // there while a timer is set: the goroutine ends right after the last timer has

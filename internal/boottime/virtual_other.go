@@ -2,6 +2,6 @@
 
 package boottime
 
-// virtual reports that there are no timers: nothing here tells virtual time from
-// that of the system.
+// virtual reports that there are no timers: nothing here tells virtual time
+// from that of the system.
 func virtual() bool { return true }

@@ -20,9 +20,9 @@ import (
 // root is the repository, seen from this package.
 const root = "../.."
 
-// TestATaggedModuleUsesNoOthersInternals: a module with tags of its own is built
-// with whatever later version of its siblings a program asks for. Their public
-// packages keep their promises then; their internal ones make none.
+// TestATaggedModuleUsesNoOthersInternals: a module with tags of its own is
+// built with whatever later version of its siblings a program asks for. Their
+// public packages keep their promises then; their internal ones make none.
 func TestATaggedModuleUsesNoOthersInternals(t *testing.T) {
 	modules := findModules(t)
 	for path, dir := range modules {

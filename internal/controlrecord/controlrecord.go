@@ -1,8 +1,8 @@
 // Package controlrecord changes a group's control record.
 //
-// The parts of the record are independent: whoever changes one keeps the others.
-// Every change is a compare-and-swap, and is tried again until its outcome is
-// known.
+// The parts of the record are independent: whoever changes one keeps the
+// others. Every change is a compare-and-swap, and is tried again until its
+// outcome is known.
 package controlrecord
 
 import (

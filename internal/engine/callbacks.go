@@ -16,8 +16,8 @@ import (
 )
 
 // callbacks are the program's, and the goroutines that call them: one for those
-// of a term, another for the news, so that neither waits for the other. A leader
-// does not wait for an OnLeaderChange that it does not act on.
+// of a term, another for the news, so that neither waits for the other. A
+// leader does not wait for an OnLeaderChange that it does not act on.
 type callbacks struct {
 	env *env
 
@@ -75,8 +75,8 @@ func (c *callbacks) delivery(what string, do, instead func()) func() {
 	}
 }
 
-// promote calls OnPromote for a term, unless that is over already: a callback is
-// never told of a term that it could only act on too late.
+// promote calls OnPromote for a term, unless that is over already: a callback
+// is never told of a term that it could only act on too late.
 func (c *callbacks) promote(w *window) {
 	if w.promoted || !w.open() {
 		return
@@ -95,8 +95,8 @@ func (c *callbacks) promote(w *window) {
 		})
 	}
 	for i, f := range c.promoteCallbacks() {
-		// The callback before this one may have lasted for the whole term. The first
-		// is called in any case: what is promoted will be demoted.
+		// The callback before this one may have lasted for the whole term. The
+		// first is called in any case: what is promoted will be demoted.
 		if i > 0 && !w.open() || !shield.Call(func() { f(w.ctx, w.term) }, fail) {
 			return
 		}
@@ -167,8 +167,8 @@ func (c *callbacks) tellLeader(info leadership.Info) {
 	c.ofNews(ofLeader, func() { callEach(calls, ignore) })
 }
 
-// timed calls a callback that belongs to no term of ours, reports a panic of it,
-// and how long it took.
+// timed calls a callback that belongs to no term of ours, reports a panic of
+// it, and how long it took.
 func (c *callbacks) timed(kind string, f func(), name string) {
 	begun := time.Now()
 	// Deferred, for runtime.Goexit.
@@ -202,8 +202,8 @@ func (c *callbacks) watch(present func() leadership.Info) *watcher {
 	w := latest.New[struct{}, leadership.Info]()
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	// With the lock, which tellLeader needs: a state that is older than one told
-	// meanwhile must not take its place.
+	// With the lock, which tellLeader needs: a state that is older than one
+	// told meanwhile must not take its place.
 	w.Put(struct{}{}, present())
 	if c.watchers == nil {
 		c.watchers = map[*watcher]struct{}{}
@@ -219,8 +219,8 @@ func (c *callbacks) unwatch(w *watcher) {
 }
 
 // outlivedText says which callback has outlived DemoteTimeout, and what to do
-// about it. OnPromote often waits for what OnDemote is to do, and both then wait
-// for ever.
+// about it. OnPromote often waits for what OnDemote is to do, and both then
+// wait for ever.
 func (c *callbacks) outlivedText() string {
 	timeout := c.env.cfg.DemoteTimeout
 	if !c.promoting.Load() {

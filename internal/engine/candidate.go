@@ -17,8 +17,8 @@ import (
 )
 
 // A Candidate is one candidate of one election. Its methods may be called
-// concurrently and, unless they say otherwise, from within callbacks; those with
-// a counterpart in leader.Election are described there.
+// concurrently and, unless they say otherwise, from within callbacks; those
+// with a counterpart in leader.Election are described there.
 type Candidate struct {
 	env
 
@@ -28,8 +28,8 @@ type Candidate struct {
 	loop      loop
 	done      chan struct{}
 	overran   atomic.Bool // a callback outlived DemoteTimeout
-	// closed is set when the store was found closed for good, before anybody had
-	// asked for a stop. It ends the election, as broken does.
+	// closed is set when the store was found closed for good, before anybody
+	// had asked for a stop. It ends the election, as broken does.
 	closed atomic.Pointer[failure]
 
 	mu      sync.Mutex
@@ -65,8 +65,8 @@ func New(st store.Store, cfg Config) *Candidate {
 	return c
 }
 
-// SetMachine has the candidate run on a machine of a simulation, whose monotonic
-// clock showed 0 at origin. It must be called before Start.
+// SetMachine has the candidate run on a machine of a simulation, whose
+// monotonic clock showed 0 at origin. It must be called before Start.
 func (c *Candidate) SetMachine(origin time.Time, m Machine) { c.clock = clock{origin, m} }
 
 // Group is the group's name.
@@ -190,8 +190,8 @@ func (c *Candidate) ClaimStart() error {
 	return nil
 }
 
-// CheckStore has the store checked, and returns what that says of an election on
-// it. A panic of ours in it ends the election.
+// CheckStore has the store checked, and returns what that says of an election
+// on it. A panic of ours in it ends the election.
 func (c *Candidate) CheckStore(ctx context.Context) (conditions Conditions, err error) {
 	err = OutcomeOfPanic("Check")
 	c.guard("check", func() { conditions, err = c.io.check(ctx) })

@@ -36,8 +36,8 @@ type Config struct {
 	AllowTakeover bool
 	MinTenure     time.Duration
 
-	// ValidateEvery is how often a leader proves its token in the background, 0 for
-	// never; ValidateAlways lets Do prove it before each operation.
+	// ValidateEvery is how often a leader proves its token in the background, 0
+	// for never; ValidateAlways lets Do prove it before each operation.
 	ValidateEvery  time.Duration
 	ValidateAlways bool
 
@@ -52,8 +52,8 @@ type Config struct {
 
 	Logger *slog.Logger // nil: silent
 	Hooks  Hooks
-	// PerElection, if not nil, is asked once, when the candidate runs and before any
-	// hook is called, for the hooks that take the place of Hooks.
+	// PerElection, if not nil, is asked once, when the candidate runs and
+	// before any hook is called, for the hooks that take the place of Hooks.
 	PerElection func() Hooks
 	// Loss returns the cause of the end of a term's context.
 	Loss func(leadership.Term, machine.Reason) error
@@ -63,28 +63,29 @@ type Config struct {
 	Supervisor Supervisor
 }
 
-// A Supervisor runs several candidates that depend on one another, as those of a
-// role manager do. The loop of a candidate calls it; it must not block.
+// A Supervisor runs several candidates that depend on one another, as those of
+// a role manager do. The loop of a candidate calls it; it must not block.
 type Supervisor interface {
-	// Admit takes in how the candidate is about to stand. It reports whether there
-	// is room for a claim, and how long the claim is to wait; then nothing is taken
-	// in, and Settle follows with the state that came of that.
+	// Admit takes in how the candidate is about to stand. It reports whether
+	// there is room for a claim, and how long the claim is to wait; then
+	// nothing is taken in, and Settle follows with the state that came of that.
 	Admit(next *machine.State) (wait time.Duration, room bool)
 	// Settle takes in how the candidate stands.
 	Settle(next *machine.State)
-	// Gives reports whether a role that this instance leads is given to another that
-	// leads have of them, and counts it as given if so.
+	// Gives reports whether a role that this instance leads is given to another
+	// that leads have of them, and counts it as given if so.
 	Gives(have int) bool
-	// Chooses reports whether the supervisor decides who takes a role that falls
-	// free, so that the candidate does not nominate itself.
+	// Chooses reports whether the supervisor decides who takes a role that
+	// falls free, so that the candidate does not nominate itself.
 	Chooses() bool
-	// Stepped takes in what readers see after a step, and what observers were told.
+	// Stepped takes in what readers see after a step, and what observers were
+	// told.
 	Stepped(View, leadership.Info)
-	// Ended takes in that the candidate has ended: by a panic of ours, or since the
-	// store is closed for good, or neither.
+	// Ended takes in that the candidate has ended: by a panic of ours, or since
+	// the store is closed for good, or neither.
 	Ended(crashed, closed bool)
-	// Warns reports whether a warning is to be reported: all roles have the same
-	// store, and most have the same rivals.
+	// Warns reports whether a warning is to be reported: all roles have the
+	// same store, and most have the same rivals.
 	Warns(text string) bool
 }
 
@@ -125,11 +126,12 @@ func (c *Config) Protocol(coolDown bool) machine.Machine {
 		DisconnectGrace: min(c.DisconnectGrace, Forever),
 		DrainBudget:     min(c.DemoteTimeout, Forever),
 		// Long enough for a delivery and a write, and short against a lease: a
-		// successor that is gone must not cost the group more than an expiry would.
+		// successor that is gone must not cost the group more than an expiry
+		// would.
 		HeadStart: min(c.TTL/2, 2*time.Second),
 		Priority:  c.Standing.Priority,
-		// Longer than a handover takes on most networks, and short against the lease
-		// even for the last of record.MaxStandings.
+		// Longer than a handover takes on most networks, and short against the
+		// lease even for the last of record.MaxStandings.
 		Yield:      min(c.TTL/20, 50*time.Millisecond),
 		Splay:      min(c.Splay, Forever),
 		Backoff:    min(c.Backoff, Forever),
@@ -147,8 +149,8 @@ func (c *Config) Protocol(coolDown bool) machine.Machine {
 // Conditions are what the check of the store says of an election on it.
 type Conditions struct {
 	machine.Machine
-	// doubt is for how long from the start on somebody may lead by a record that
-	// the store does not hold.
+	// doubt is for how long from the start on somebody may lead by a record
+	// that the store does not hold.
 	doubt time.Duration
 }
 
@@ -162,8 +164,8 @@ func (c *Config) conditions(report store.Report) Conditions {
 }
 
 // foreignTTL is how long a lease may be of which the record says nothing, 0 if
-// nobody knows: then it counts as TTL, and a warning says so. Whoever leads by a
-// record of another program has to write it again before the store drops it.
+// nobody knows: then it counts as TTL, and a warning says so. Whoever leads by
+// a record of another program has to write it again before the store drops it.
 func (c *Config) foreignTTL(maxAge time.Duration) time.Duration {
 	switch {
 	case maxAge <= 0:

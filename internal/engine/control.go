@@ -13,8 +13,8 @@ type control struct {
 	last     record.Control // the latest that could be read
 	revision uint64         // of the one that was delivered last
 	// informBy is when the election goes on without knowing the control record
-	// (monotonic), 0 without that. What it says comes with the watch; it may be one
-	// that this candidate may not read.
+	// (monotonic), 0 without that. What it says comes with the watch; it may be
+	// one that this candidate may not read.
 	informBy int64
 }
 

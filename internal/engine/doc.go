@@ -2,9 +2,9 @@
 // election.
 //
 // The core, package machine, decides who may lead and when. A [Candidate] turns
-// what happens into events for it and performs the actions that it answers with.
-// Only the goroutine of the loop calls the core. Readers such as IsLeader never
-// wait for it: they look at the trust window themselves.
+// what happens into events for it and performs the actions that it answers
+// with. Only the goroutine of the loop calls the core. Readers such as IsLeader
+// never wait for it: they look at the trust window themselves.
 //
 // The files, from the ground up:
 //

@@ -47,13 +47,13 @@ func (e *env) spawn(what string, f func()) {
 }
 
 // crash ends the election because our own code panicked, in any goroutine. The
-// window closes here and now: the loop, which does the rest, may be the one that
-// is broken, or stuck.
+// window closes here and now: the loop, which does the rest, may be the one
+// that is broken, or stuck.
 func (e *env) crash(what string, value any, stack []byte) {
 	err := fmt.Errorf("%w: %s: %v", ErrPanicked, what, shield.Value(value))
 	e.broken.CompareAndSwap(nil, &failure{err, time.Now()})
-	// After broken is set: whoever begins a term looks at that after the term is
-	// current.
+	// After broken is set: whoever begins a term looks at that after the term
+	// is current.
 	if w := e.current.Load(); w != nil {
 		w.close(leadership.ReasonCrashed)
 	}

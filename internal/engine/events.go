@@ -83,7 +83,8 @@ const (
 	callOffer = "offer"
 )
 
-// Hooks tell the outside what a candidate does. Nil means off. See leader.Hooks.
+// Hooks tell the outside what a candidate does. Nil means off. See
+// leader.Hooks.
 type Hooks struct {
 	Transition  func(Transition)
 	Call        func(Call)
@@ -105,7 +106,8 @@ type Transition struct {
 	Correlation string
 }
 
-// A Call is a call to the store that ended. The fields are those of leader.Call.
+// A Call is a call to the store that ended. The fields are those of
+// leader.Call.
 type Call struct {
 	Kind        string
 	Sent        time.Time

@@ -53,9 +53,9 @@ func (h *Health) Follow(ctx context.Context) {
 			go h.ask(ctx, verdict)
 		case <-ctx.Done():
 			if running {
-				// Nothing outlives Stop, so that the program may then close what the check
-				// looks at. But Stop does not hang with a check that has outlived its own
-				// time, too.
+				// Nothing outlives Stop, so that the program may then close
+				// what the check looks at. But Stop does not hang with a check
+				// that has outlived its own time, too.
 				awaitVerdict(verdict, time.Until(begun.Add(h.Timeout)))
 			}
 			return

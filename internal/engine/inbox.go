@@ -32,9 +32,9 @@ type waiter struct {
 	answer chan error
 }
 
-// An inbox takes in what happens, from any goroutine, and blocks nobody. Of each
-// of the two records it keeps the latest state alone: a store may skip states
-// anyway, and so a flood of foreign writes costs no memory.
+// An inbox takes in what happens, from any goroutine, and blocks nobody. Of
+// each of the two records it keeps the latest state alone: a store may skip
+// states anyway, and so a flood of foreign writes costs no memory.
 type inbox struct {
 	mu       sync.Mutex
 	messages []message

@@ -15,9 +15,9 @@ import (
 	"github.com/seed-ff2cb582/leader/store"
 )
 
-// A loop is the goroutine that owns the state of the core: it turns what happens
-// into events, and performs the actions that the core answers with. Only it
-// touches the fields.
+// A loop is the goroutine that owns the state of the core: it turns what
+// happens into events, and performs the actions that the core answers with.
+// Only it touches the fields.
 type loop struct {
 	*Candidate
 
@@ -184,8 +184,8 @@ func (l *loop) schedule() {
 
 // tick takes in that time has passed.
 func (l *loop) tick() {
-	// What has arrived by now comes first: a process that was stalled would else
-	// challenge a record that it has been told is gone.
+	// What has arrived by now comes first: a process that was stalled would
+	// else challenge a record that it has been told is gone.
 	l.takeMessages()
 	l.step(machine.Event{Kind: machine.Tick})
 	if l.now() >= l.uninformedUntil() {
@@ -292,8 +292,9 @@ func (l *loop) sever(cause error) {
 
 // observe takes in a state of the group's record that the watch delivered.
 func (l *loop) observe(entry store.Entry) {
-	// A watch tells of our own writes after their answers. What it says of the time
-	// before them is old, unless the watch itself goes back: then the store did.
+	// A watch tells of our own writes after their answers. What it says of the
+	// time before them is old, unless the watch itself goes back: then the
+	// store did.
 	old := entry.Revision < l.state.View.Rev && entry.Revision >= l.observed
 	l.observed = entry.Revision
 	if old {
@@ -367,8 +368,8 @@ func (l *loop) next(ev *machine.Event) []machine.Action {
 	return actions
 }
 
-// withheld puts an event to the core with the bar that there is no room, so that
-// the answer is no claim.
+// withheld puts an event to the core with the bar that there is no room, so
+// that the answer is no claim.
 func (l *loop) withheld(ev *machine.Event, now machine.Instant) []machine.Action {
 	actions := l.rules.Apply(&l.state, &machine.Event{Kind: machine.Bar, Bars: machine.Full, Token: ev.Token, Rand: ev.Rand}, now, nil)
 	// Where the event is the end of this very bar, it has not ended.
@@ -376,8 +377,9 @@ func (l *loop) withheld(ev *machine.Event, now machine.Instant) []machine.Action
 	return l.rules.Apply(&l.state, ev, now, actions)
 }
 
-// apply takes in the core's answer: the state first, which is the loop's by now,
-// then the actions. It bears every answer, also ones that the core never gives.
+// apply takes in the core's answer: the state first, which is the loop's by
+// now, then the actions. It bears every answer, also ones that the core never
+// gives.
 func (l *loop) apply(before past, actions []machine.Action) {
 	if l.state.Grant.Token == l.token {
 		l.token, l.claimed = "", l.word
@@ -399,8 +401,9 @@ func (l *loop) apply(before past, actions []machine.Action) {
 	}
 }
 
-// syncWindow brings the readers' view of the term in line with the state, before
-// anything else is done about it: a term that is over is over for readers first.
+// syncWindow brings the readers' view of the term in line with the state,
+// before anything else is done about it: a term that is over is over for
+// readers first.
 func (l *loop) syncWindow() {
 	w := l.current.Load()
 	if w == nil {
@@ -474,7 +477,8 @@ func (l *loop) perform(a machine.Action) {
 }
 
 // send performs a Send. Among candidates that are not alike the preferred one
-// goes first, and an offer might reach another: then nobody is offered anything.
+// goes first, and an offer might reach another: then nobody is offered
+// anything.
 func (l *loop) send(a machine.Action) {
 	if a.Write == machine.Offer {
 		if st, ok := l.store.st.(store.Offerer); ok && len(l.known) == 0 {
@@ -512,8 +516,9 @@ func (l *loop) tendOffers() {
 	}
 }
 
-// promote tells the program of its term, unless that was over before it could be
-// told: where one step promotes and demotes, there was none for readers either.
+// promote tells the program of its term, unless that was over before it could
+// be told: where one step promotes and demotes, there was none for readers
+// either.
 func (l *loop) promote() {
 	l.demoteLate()
 	if w := l.current.Load(); w != nil {
@@ -538,8 +543,8 @@ func (l *loop) demote() {
 	}
 	l.ending, l.undrained = nil, true
 	l.callbacks.ofTerm(func() {
-		// Deferred, since a candidate that never hears of it would never campaign
-		// again.
+		// Deferred, since a candidate that never hears of it would never
+		// campaign again.
 		defer l.inbox.event(machine.Event{Kind: machine.Drained})
 		l.callbacks.demote(w)
 	}, func() { l.callbacks.demote(w) }) // work that was begun is ended, whatever we are
@@ -567,8 +572,8 @@ func (l *loop) note(n Note) {
 	l.report.note(n)
 }
 
-// failWaiters answers those who wait for such a call, if it failed in a way that
-// does not pass by itself.
+// failWaiters answers those who wait for such a call, if it failed in a way
+// that does not pass by itself.
 func (l *loop) failWaiters(c Call) {
 	if c.Outcome != store.Permanent {
 		return

@@ -23,13 +23,14 @@ type nomination struct {
 }
 
 // mostHeard is how many nominations a candidate hears at the most, for one
-// record. Where hundreds nominate themselves because none of them hears in time,
-// on a machine that is overloaded, hearing them all would overload it further.
+// record. Where hundreds nominate themselves because none of them hears in
+// time, on a machine that is overloaded, hearing them all would overload it
+// further.
 const mostHeard = 8
 
-// silence is when a leader counts as silent, so that it is worth while to listen
-// for nominations: a renewal is late by then, and the first nomination is yet to
-// come.
+// silence is when a leader counts as silent, so that it is worth while to
+// listen for nominations: a renewal is late by then, and the first nomination
+// is yet to come.
 func silence(s *machine.State) int64 { return s.ViewAt + int64(s.HeldTTL/2) }
 
 // due is when the loop is to look again.
@@ -44,8 +45,8 @@ func (n *nomination) due(s *machine.State) int64 {
 	}
 }
 
-// consider plans a nomination against the record that was just seen, and carries
-// out what is due of it.
+// consider plans a nomination against the record that was just seen, and
+// carries out what is due of it.
 func (n *nomination) consider(rules *machine.Machine, s *machine.State, now int64) {
 	n.plan(rules, s, now)
 	if now >= n.due(s) {
@@ -58,8 +59,8 @@ func (n *nomination) consider(rules *machine.Machine, s *machine.State, now int6
 }
 
 // plan draws when this candidate is to nominate itself, once for each record.
-// That is never in the past: when a bar falls for hundreds at once, they are not
-// to nominate themselves at once.
+// That is never in the past: when a bar falls for hundreds at once, they are
+// not to nominate themselves at once.
 func (n *nomination) plan(rules *machine.Machine, s *machine.State, now int64) {
 	if rev := s.View.Rev; rev != n.revision {
 		n.revision, n.at, n.done = rev, machine.Never, false
@@ -72,8 +73,8 @@ func (n *nomination) plan(rules *machine.Machine, s *machine.State, now int64) {
 	n.done = n.at < now
 }
 
-// chooses reports whether a supervisor decides, when a role is free, whether its
-// instance is to have it.
+// chooses reports whether a supervisor decides, when a role is free, whether
+// its instance is to have it.
 func (e *env) chooses() bool { return e.cfg.Supervisor != nil && e.cfg.Supervisor.Chooses() }
 
 // listen begins to hear who is nominated. Only who does so nominates itself: it
@@ -91,14 +92,14 @@ func (n *nomination) listen() {
 	n.deaf = n.stop == nil
 }
 
-// deliver takes in a nomination, on a goroutine of the store's, which a panic of
-// ours must not take along.
+// deliver takes in a nomination, on a goroutine of the store's, which a panic
+// of ours must not take along.
 func (n *nomination) deliver(b []byte) {
 	n.env.guard("nominated", func() { n.env.inbox.nominated(b) })
 }
 
-// unlisten ends that. It does not wait for the store, which may be busy, since a
-// term may be about to begin.
+// unlisten ends that. It does not wait for the store, which may be busy, since
+// a term may be about to begin.
 func (n *nomination) unlisten() {
 	if stop := n.stop; stop != nil {
 		n.stop = nil

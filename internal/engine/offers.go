@@ -19,8 +19,8 @@ const (
 	offerShare = 4 // of the TTL
 )
 
-// offers are what a candidate has to do with offers of the record: those that it
-// takes, and the one that it makes. They are made when the first of them is
+// offers are what a candidate has to do with offers of the record: those that
+// it takes, and the one that it makes. They are made when the first of them is
 // needed: thousands of candidates in one process may never need them.
 type offers struct {
 	env    *env
@@ -42,8 +42,8 @@ func (o *offers) arrived(ev machine.Event, view *machine.Seen) bool {
 	return true
 }
 
-// caughtUp returns the offer that came before the record that it offers, if that
-// has come since.
+// caughtUp returns the offer that came before the record that it offers, if
+// that has come since.
 func (o *offers) caughtUp(view *machine.Seen) (ev machine.Event, ok bool) {
 	if o == nil || o.early == nil {
 		return ev, false
@@ -52,8 +52,8 @@ func (o *offers) caughtUp(view *machine.Seen) (ev machine.Event, ok bool) {
 	return ev, o.arrived(ev, view)
 }
 
-// make performs the Send of an Offer: word is that of our latest claim, and trip
-// what the latest write took.
+// make performs the Send of an Offer: word is that of our latest claim, and
+// trip what the latest write took.
 func (o *offers) make(st store.Offerer, a machine.Action, word string, trip time.Duration) {
 	e := o.env
 	text, err := record.Offer{Word: word, Revision: a.Expected, Reason: string(a.Rec.Reason), Settled: a.Rec.Settled}.Encode()
@@ -98,9 +98,9 @@ func (e *env) offerEnded(a machine.Action, out store.Outcome, call *Call) {
 	e.inbox.put(message{call: call, event: machine.Event{Kind: machine.Written, Op: a.Op, Outcome: outcomeOf(out)}})
 }
 
-// tend begins and ends the taking of offers: waits reports whether the candidate
-// follows and may claim. It begins with the first leader that is seen, and is
-// not interrupted by a change of leaders.
+// tend begins and ends the taking of offers: waits reports whether the
+// candidate follows and may claim. It begins with the first leader that is
+// seen, and is not interrupted by a change of leaders.
 func (o *offers) tend(s *machine.State, waits bool) {
 	if o.cancel != nil && s.Phase != machine.Releasing {
 		o.cancel()
@@ -141,8 +141,8 @@ func (o *offers) stopTaking() {
 	})
 }
 
-// end ends the taking of offers with the election. One that crashed may not have
-// done so, and others would go on offering to it.
+// end ends the taking of offers with the election. One that crashed may not
+// have done so, and others would go on offering to it.
 func (o *offers) end() {
 	if o != nil && o.stop != nil {
 		o.stop()

@@ -20,7 +20,8 @@ type peers struct {
 	said     []said // what was warned of, the latest last
 }
 
-// A namesake is the holder of a record under our InstanceID that is not of our claim.
+// A namesake is the holder of a record under our InstanceID that is not of our
+// claim.
 type namesake struct {
 	token string
 	until int64  // when what a predecessor wrote has arrived (monotonic)
@@ -50,8 +51,8 @@ const (
 )
 
 // observe takes in a state of the record, and warns of what a candidate of the
-// same group must not write. foreignTTL is how long a lease is believed to be of
-// which the record says nothing, 0 if nobody knows.
+// same group must not write. foreignTTL is how long a lease is believed to be
+// of which the record says nothing, 0 if nobody knows.
 func (p *peers) observe(seen machine.Seen, rec record.Record, foreignTTL time.Duration, now int64) {
 	p.compare(seen, rec, now)
 	p.meetForeign(seen, foreignTTL)
@@ -75,7 +76,8 @@ func (p *peers) compare(seen machine.Seen, rec record.Record, now int64) {
 	}
 	cfg := &p.env.cfg
 	if rec.ID == cfg.InstanceID {
-		// Its settings may be those of before a restart, which is what changes them.
+		// Its settings may be those of before a restart, which is what changes
+		// them.
 		if p.meet(seen, now, machine.Wait(leadership.Believed(seen.Rec.TTL), cfg.ClockDrift)) {
 			p.warn(sameName, rec.ID, "Another process takes part under this candidate's name, %q: a claim that is not of this process was renewed."+
 				" Give each candidate an InstanceID of its own.", rec.ID)
@@ -92,18 +94,18 @@ func (p *peers) compare(seen machine.Seen, rec record.Record, now int64) {
 	}
 }
 
-// meet takes in a record under our name that is not of our claim, and reports whether
-// another process must have written it while this one was running.
+// meet takes in a record under our name that is not of our claim, and reports
+// whether another process must have written it while this one was running.
 //
 // One that was written on top of a write of ours is such a record, since a
-// compare-and-swap of before could not have been applied. Any other may be what our
-// predecessor left behind: its latest renewal, that renewal's successor if it was
-// under way when the predecessor died, and whatever a replica that lags delivers of
-// those before. All that has arrived within a lease. So two renewals past what stood
-// there then are another's.
+// compare-and-swap of before could not have been applied. Any other may be what
+// our predecessor left behind: its latest renewal, that renewal's successor if
+// it was under way when the predecessor died, and whatever a replica that lags
+// delivers of those before. All that has arrived within a lease. So two
+// renewals past what stood there then are another's.
 //
-// Where a store forgets, revisions come again, and with them what a predecessor wrote:
-// the warning may be false there.
+// Where a store forgets, revisions come again, and with them what a predecessor
+// wrote: the warning may be false there.
 func (p *peers) meet(seen machine.Seen, now int64, lease time.Duration) bool {
 	if p.wrote > 0 && seen.Rev > p.wrote {
 		return true

@@ -9,8 +9,8 @@ import (
 )
 
 // A callQueue calls functions of the program one after the other, in the order
-// in which they were put in. It has a goroutine only while there is something to
-// call.
+// in which they were put in. It has a goroutine only while there is something
+// to call.
 type callQueue struct {
 	mu    sync.Mutex
 	calls []queuedCall
@@ -65,8 +65,8 @@ func (q *callQueue) waiting(kind callKind) (n int) {
 }
 
 func (q *callQueue) run() {
-	// runtime.Goexit in a callback (a test's FailNow) takes this goroutine along,
-	// but not the callbacks that follow.
+	// runtime.Goexit in a callback (a test's FailNow) takes this goroutine
+	// along, but not the callbacks that follow.
 	ended := false
 	defer func() {
 		if !ended {

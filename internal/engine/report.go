@@ -156,8 +156,8 @@ func (r *reporter) logNote(n Note) {
 	r.log.LogAttrs(context.Background(), level, "note", attrs...)
 }
 
-// panicked returns a function that reports a panic of what, by way of the inbox,
-// since hooks are called from one goroutine.
+// panicked returns a function that reports a panic of what, by way of the
+// inbox, since hooks are called from one goroutine.
 func (r *reporter) panicked(what string) func(value any, stack []byte) {
 	return func(value any, stack []byte) {
 		r.tell(NotePanic, shield.Text(what, value, stack))

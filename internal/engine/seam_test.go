@@ -17,8 +17,8 @@ import (
 
 // This file is about the seam between the core and the runtime: the runtime has
 // to bear every list of actions that the core can answer with, and all others.
-// The lists go through the real apply and perform, the callbacks through the real
-// queues, in virtual time, and the guarantees are judged from the outside.
+// The lists go through the real apply and perform, the callbacks through the
+// real queues, in virtual time, and the guarantees are judged from the outside.
 
 // A seam is an election whose core is played by the test.
 type seam struct {
@@ -60,7 +60,8 @@ func (s *seam) fail(format string, args ...any) {
 	s.t.Errorf("%s: %s", s.name, fmt.Sprintf(format, args...))
 }
 
-// answer gives the runtime one answer of the core, and judges what it made of it.
+// answer gives the runtime one answer of the core, and judges what it made of
+// it.
 func (s *seam) answer(state machine.State, actions []machine.Action) {
 	for _, a := range actions {
 		if a.Kind == machine.Demote {
@@ -79,8 +80,8 @@ func (s *seam) answer(state machine.State, actions []machine.Action) {
 	}
 }
 
-// takeMessages takes what came in, and reports whether every demotion that was asked
-// for has been answered. Two in a row may have one answer.
+// takeMessages takes what came in, and reports whether every demotion that was
+// asked for has been answered. Two in a row may have one answer.
 func (s *seam) takeMessages() bool {
 	messages, _, _ := s.e.inbox.take()
 	answered := false
@@ -181,9 +182,9 @@ func actionsOf(names []string) (actions []machine.Action) {
 	return actions
 }
 
-// Every list of up to three actions goes through the runtime, from and to states
-// that are drawn at random, most of which the core never gives together. Shorter
-// lists are tried between all pairs of states.
+// Every list of up to three actions goes through the runtime, from and to
+// states that are drawn at random, most of which the core never gives together.
+// Shorter lists are tried between all pairs of states.
 func TestNoListOfActionsBreaksTheRuntime(t *testing.T) {
 	rng := rand.New(rand.NewPCG(1, 2))
 	states := keys(seamStates(machine.Instant{}))
@@ -287,8 +288,8 @@ func (w *seamWalk) walk() {
 	w.end()
 }
 
-// event draws what happens next: answers to what is under way more often than the
-// rest.
+// event draws what happens next: answers to what is under way more often than
+// the rest.
 func (w *seamWalk) event(i int, s machine.State) machine.Event {
 	if i == 0 {
 		return machine.Event{Kind: machine.Start}

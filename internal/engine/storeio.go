@@ -15,13 +15,13 @@ import (
 	"github.com/seed-ff2cb582/leader/store"
 )
 
-// A storeIO makes the calls to the store that the core asks for, and follows the
-// store's records and its connection. Whatever comes of them goes into the
+// A storeIO makes the calls to the store that the core asks for, and follows
+// the store's records and its connection. Whatever comes of them goes into the
 // inbox.
 type storeIO struct {
 	env *env
-	// stop, set once the watch has begun, ends it. The watch ends with the context
-	// of all I/O too, but only stop waits for its end.
+	// stop, set once the watch has begun, ends it. The watch ends with the
+	// context of all I/O too, but only stop waits for its end.
 	stop func()
 }
 
@@ -127,8 +127,8 @@ func (s *storeIO) join(conditions Conditions, err error) {
 	}
 }
 
-// deliver takes in what the watch tells of, on a goroutine of the store's, which
-// a panic of ours must not take along.
+// deliver takes in what the watch tells of, on a goroutine of the store's,
+// which a panic of ours must not take along.
 func (s *storeIO) deliver(entry store.Entry) {
 	e := s.env
 	e.guard("delivery", func() { e.inbox.observed(entry, entry.Key != e.cfg.Group) })
@@ -240,8 +240,9 @@ func (s *storeIO) followConn() (stop func()) {
 	if !ok {
 		return func() {}
 	}
-	// The present state, and not the one that is told: what is put last is then the
-	// latest, whichever of the store's call and our own first look comes first.
+	// The present state, and not the one that is told: what is put last is then
+	// the latest, whichever of the store's call and our own first look comes
+	// first.
 	var mu sync.Mutex
 	tell := func(store.ConnState) {
 		e.guard("connection", func() {

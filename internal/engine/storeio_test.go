@@ -8,7 +8,8 @@ import (
 	"github.com/seed-ff2cb582/leader/store/memstore"
 )
 
-// A flicker is a store whose connection comes back while its state is asked for the first time.
+// A flicker is a store whose connection comes back while its state is asked for
+// the first time.
 type flicker struct {
 	store.Store
 	asked bool
@@ -29,8 +30,8 @@ func (f *flicker) ConnState() store.ConnState {
 	return store.Disconnected
 }
 
-// Else a candidate would count as disconnected until the next interruption, and with a
-// DisconnectGracePeriod lose each term as soon as it is won.
+// Else a candidate would count as disconnected until the next interruption, and
+// with a DisconnectGracePeriod lose each term as soon as it is won.
 func TestConnectionThatReturnsDuringTheFirstLookIsNotMissed(t *testing.T) {
 	e := New(&flicker{Store: memstore.New()}, testConfig())
 	defer e.io.followConn()()

@@ -26,8 +26,8 @@ func (p *patient) Ended(bool, bool)              {}
 func (p *patient) Warns(string) bool             { return true }
 
 // The vacancy of a successor ends a stand-back at once, and with it ended the
-// wait that the supervisor asks for: a role that an instance had led once before
-// it took all the same, past its fair share.
+// wait that the supervisor asks for: a role that an instance had led once
+// before it took all the same, past its fair share.
 func TestAClaimWaitsAlsoWhereTheEventEndsAStandBack(t *testing.T) {
 	p := &patient{}
 	c := New(memstore.New(), testConfig(func(c *Config) { c.Supervisor = p }))

@@ -74,8 +74,8 @@ func (t *takeover) plan(s *machine.State, held *record.Record, now int64) {
 	}
 }
 
-// mayAsk is when this candidate, which is preferred, may ask to take over: those
-// that are preferred to it, too, go first.
+// mayAsk is when this candidate, which is preferred, may ask to take over:
+// those that are preferred to it, too, go first.
 func (t *takeover) mayAsk(s *machine.State, held *record.Record) int64 {
 	cfg := &t.env.cfg
 	first := preference.Standings(held.Standings).Fresh().Behind(cfg.VersionPolicy, cfg.Standing)
@@ -128,9 +128,9 @@ func (t *takeover) send(s *machine.State, held *record.Record, now int64) {
 }
 
 // sent takes in how a request ended, and returns what to report of that. It is
-// made again for as long as the leader's record does not show that it was heard,
-// at growing intervals: a leader that does not want to be taken over from says
-// nothing.
+// made again for as long as the leader's record does not show that it was
+// heard, at growing intervals: a leader that does not want to be taken over
+// from says nothing.
 func (t *takeover) sent(err error, now int64) (text string) {
 	t.sending = false
 	if store.Classify(err) == store.Permanent {
@@ -147,9 +147,9 @@ func (t *takeover) sent(err error, now int64) (text string) {
 	return text
 }
 
-// granted reports whether the leader of a term that began at since hands it over
-// to a candidate that says so of its standing. That candidate counts from when
-// it first saw the term, by a clock of its own.
+// granted reports whether the leader of a term that began at since hands it
+// over to a candidate that says so of its standing. That candidate counts from
+// when it first saw the term, by a clock of its own.
 func (t *takeover) granted(s *record.Stand, since, now int64) bool {
 	cfg := &t.env.cfg
 	served := now-since >= int64(float64(cfg.MinTenure)*(1-2*cfg.ClockDrift))

@@ -27,7 +27,8 @@ type window struct {
 	onClose func()
 
 	// The end of the window on both clocks. They only grow, so that a reader
-	// between the two stores sees a window that closes too early, never too late.
+	// between the two stores sees a window that closes too early, never too
+	// late.
 	mono, wall atomic.Int64
 	closed     atomic.Bool
 
@@ -35,8 +36,8 @@ type window struct {
 	timer Timer
 	alarm Alarm // nil where the machine is never suspended
 
-	// promoted is owned by the goroutine of the callbacks: OnPromote ran for this
-	// term.
+	// promoted is owned by the goroutine of the callbacks: OnPromote ran for
+	// this term.
 	promoted bool
 }
 
@@ -156,7 +157,8 @@ func (c *termContext) Err() error {
 	return nil
 }
 
-// Value returns the term for TermFrom, and else what the context of Start holds.
+// Value returns the term for TermFrom, and else what the context of Start
+// holds.
 func (c *termContext) Value(key any) any {
 	if _, ok := key.(termKey); ok {
 		return c.w.term

@@ -12,7 +12,8 @@ import (
 	"github.com/seed-ff2cb582/leader/store/memstore"
 )
 
-// granted returns an election that holds a grant whose window ends after mono and wall.
+// granted returns an election that holds a grant whose window ends after mono
+// and wall.
 func granted(t *testing.T, mono, wall time.Duration) (*Candidate, *window) {
 	t.Helper()
 	e := New(memstore.New(), testConfig())
@@ -26,8 +27,8 @@ func granted(t *testing.T, mono, wall time.Duration) (*Candidate, *window) {
 	return e, g
 }
 
-// Each clock has a way to lag: the monotonic one stands still while the machine sleeps, the
-// wall clock may be set back. So the earlier verdict counts.
+// Each clock has a way to lag: the monotonic one stands still while the machine
+// sleeps, the wall clock may be set back. So the earlier verdict counts.
 func TestEitherClockAloneEndsTheTerm(t *testing.T) {
 	for name, c := range map[string]struct{ mono, wall time.Duration }{
 		"monotonic": {-1, time.Hour}, "monotonic at the instant": {0, time.Hour},
@@ -97,9 +98,9 @@ func children(t *testing.T, g *window) map[string]context.Context {
 	return map[string]context.Context{"the term's": g.ctx, "its child": child, "and its child": late}
 }
 
-// In a suspension of the machine the monotonic clock stands still and its timers
-// with it. Here that is a timer that never fires, in real time, and a window
-// that is long on the monotonic clock. Nobody looks.
+// In a suspension of the machine the monotonic clock stands still and its
+// timers with it. Here that is a timer that never fires, in real time, and a
+// window that is long on the monotonic clock. Nobody looks.
 func TestAStandingMonotonicClockHoldsUpNoContext(t *testing.T) {
 	for name, wall := range map[string]time.Duration{"wall clock went on": 0, "wall clock goes on": 20 * time.Millisecond} {
 		t.Run(name, func(t *testing.T) {
@@ -125,8 +126,8 @@ func TestAStandingMonotonicClockHoldsUpNoContext(t *testing.T) {
 	}
 }
 
-// The wall clock is set back in a suspension: both clocks that IsLeader compares
-// are behind then.
+// The wall clock is set back in a suspension: both clocks that IsLeader
+// compares are behind then.
 func TestAnAlarmEndsTheTermWhateverTheOtherClocksShow(t *testing.T) {
 	c := clock{origin: time.Now()}
 	g := newWindow(t.Context(), c, leadership.Term{Number: 7}, c.now().Add(time.Hour), testLoss, bare, func() {})

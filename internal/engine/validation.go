@@ -76,7 +76,8 @@ func (c *Candidate) Do(ctx context.Context, op func(ctx context.Context) error) 
 	return op(opCtx)
 }
 
-// proved reports whether the latest acknowledged renewal is proof enough for Do.
+// proved reports whether the latest acknowledged renewal is proof enough for
+// Do.
 func (c *Candidate) proved(w *window) bool {
 	if c.cfg.ValidateAlways {
 		return false

@@ -51,8 +51,8 @@ func (l *loop) publish(before past) {
 	case changed:
 		l.report.transition(l.transition(before, old.state, &next), news)
 	case news && next.state == machine.Follower:
-		// The next leader was too fast for anything to be seen between it and the
-		// last.
+		// The next leader was too fast for anything to be seen between it and
+		// the last.
 		l.report.event(slog.LevelInfo, l.transition(before, old.state, &next))
 	}
 	if s.Phase == machine.Claiming && before.phase != machine.Claiming {
@@ -129,8 +129,8 @@ func transitionTerm(before, after past) leadership.Term {
 	return leadership.Term{}
 }
 
-// leader is who leads by the record as it was seen last. Our own record does not
-// name us: readers look at our window for that.
+// leader is who leads by the record as it was seen last. Our own record does
+// not name us: readers look at our window for that.
 func (l *loop) leader() leadership.Info {
 	v, r := &l.state.View, &l.record
 	info := leadership.Info{Group: l.cfg.Group, Term: v.Term(), Correlation: l.correlation(v.Rec.Token)}
@@ -147,8 +147,8 @@ func (l *loop) leader() leadership.Info {
 	case v.Kind == machine.Held && l.state.Phase == machine.Claiming:
 		info.Reason = machine.ReasonExpired
 	case v.Kind == machine.Held:
-		// Not DueAt, by which this candidate claims: it may let others go first, or
-		// back off.
+		// Not DueAt, by which this candidate claims: it may let others go
+		// first, or back off.
 		until := l.state.ViewAt + int64(machine.Wait(l.rules.Lease(l.state), l.cfg.ClockDrift))
 		info.ID, info.Until = v.Rec.ID, l.clock.time(until)
 		if r.Token == v.Rec.Token {

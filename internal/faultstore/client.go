@@ -13,7 +13,8 @@ import (
 )
 
 // A Client is one candidate's link to the registers. It implements
-// [store.Watcher], [store.PatternWatcher], [store.Offerer], [store.Broadcaster], [store.ConnReporter] and [store.Checker].
+// [store.Watcher], [store.PatternWatcher], [store.Offerer],
+// [store.Broadcaster], [store.ConnReporter] and [store.Checker].
 type Client struct {
 	f    *Faults
 	name string
@@ -78,8 +79,8 @@ func (c *Client) CompareAndSwap(ctx context.Context, w store.Write) (uint64, err
 	return rev, err
 }
 
-// Check implements [store.Checker]. It finds nothing: what a simulation makes the
-// store forget is the simulation's choice.
+// Check implements [store.Checker]. It finds nothing: what a simulation makes
+// the store forget is the simulation's choice.
 func (c *Client) Check(context.Context, store.CheckRequest) (store.Report, error) {
 	return store.Report{}, nil
 }
@@ -105,9 +106,10 @@ func end(ctx context.Context) error {
 
 var errClosed = errors.New("the network was closed")
 
-// call takes a call on its way. perform runs when it reaches the store, with f.mu held,
-// and is told whether the caller has given up; it returns what the answer does
-// when the caller hears it. call reports whether the caller heard it.
+// call takes a call on its way. perform runs when it reaches the store, with
+// f.mu held, and is told whether the caller has given up; it returns what the
+// answer does when the caller hears it. call reports whether the caller heard
+// it.
 func (c *Client) call(ctx context.Context, call Call, perform func(Fate, bool) func()) bool {
 	answer := make(chan func(), 1)
 	c.f.mu.Lock()
@@ -201,7 +203,8 @@ func (c *Client) read(key string, fate Fate) (store.Entry, error) {
 	return old, nil
 }
 
-// write performs a CompareAndSwap, whose caller may have given up. f.mu is held.
+// write performs a CompareAndSwap, whose caller may have given up. f.mu is
+// held.
 func (c *Client) write(w store.Write, fate Fate, givenUp bool) (uint64, error) {
 	if fate.Refuse {
 		c.f.counts[Refusal]++
@@ -228,12 +231,12 @@ func (c *Client) write(w store.Write, fate Fate, givenUp bool) (uint64, error) {
 	return rev, nil
 }
 
-// Partition cuts the links, and their clients know: they report Disconnected. Calls
-// get no answer, watches hear nothing.
+// Partition cuts the links, and their clients know: they report Disconnected.
+// Calls get no answer, watches hear nothing.
 func (f *Faults) Partition(names ...string) { f.cut(store.Disconnected, names) }
 
-// BlackHole cuts the links as Partition does, but their clients report that they are
-// connected.
+// BlackHole cuts the links as Partition does, but their clients report that
+// they are connected.
 func (f *Faults) BlackHole(names ...string) { f.cut(store.Connected, names) }
 
 func (f *Faults) cut(conn store.ConnState, names []string) {
@@ -243,7 +246,8 @@ func (f *Faults) cut(conn store.ConnState, names []string) {
 }
 
 // Heal joins the links again. Their watches hear the present state of all their
-// keys, and then their clients report Connected. Calls that a partition swallowed stay lost.
+// keys, and then their clients report Connected. Calls that a partition
+// swallowed stay lost.
 func (f *Faults) Heal(names ...string) {
 	for _, name := range names {
 		f.Client(name).set(false, store.Connected)
@@ -332,9 +336,9 @@ func (c *Client) OnConnState(f func(store.ConnState)) (stop func()) {
 	}
 }
 
-// Watch implements [store.Watcher]. Its own call may be lost or refused, and then fails
-// after Options.WatchTimeout or at once; the present state, at the beginning and after
-// each interruption, may be late but is not lost.
+// Watch implements [store.Watcher]. Its own call may be lost or refused, and
+// then fails after Options.WatchTimeout or at once; the present state, at the
+// beginning and after each interruption, may be late but is not lost.
 func (c *Client) Watch(ctx context.Context, keys []string, deliver func(store.Entry)) (stop func(), err error) {
 	for _, key := range keys {
 		if err := admit(ctx, key); err != nil {
@@ -456,8 +460,8 @@ func (c *Client) resync() {
 	}
 }
 
-// refresh lets one watch hear the present state, unless its link is cut: then it hears it
-// when the link is joined again. f.mu is held.
+// refresh lets one watch hear the present state, unless its link is cut: then
+// it hears it when the link is joined again. f.mu is held.
 func (c *Client) refresh(w *watch) {
 	if c.cut || !slices.Contains(c.watches, w) {
 		return

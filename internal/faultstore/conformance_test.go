@@ -9,8 +9,8 @@ import (
 	"github.com/seed-ff2cb582/leader/store/storetest"
 )
 
-// A perfect network must be a store like any other: what a simulation finds is then
-// due to the faults that it asked for.
+// A perfect network must be a store like any other: what a simulation finds is
+// then due to the faults that it asked for.
 func TestConformanceWithoutFaults(t *testing.T) {
 	storetest.Run(t, func(t testing.TB) storetest.Harness {
 		f := faultstore.New(faultstore.Options{})

@@ -1,15 +1,17 @@
 // Package faultstore is a store behind a network that fails on demand. Each
-// candidate of a simulation reaches the same registers through a link of its own:
+// candidate of a simulation reaches the same registers through a link of its
+// own:
 //
 //	f := faultstore.New(faultstore.Options{Policy: faultstore.Random(seed, faultstore.Rough())})
 //	defer f.Close()
 //	a, b := f.Client("a"), f.Client("b")
 //	f.Partition("a")
 //
-// What happens to a call is its [Fate], which a [Policy] decides when the call is
-// made. What happens to a link or to the registers themselves is done by methods of [Faults].
-// Whatever the policy, the promises of package store hold, but for those methods that
-// break them by intent: [Faults.Rollback] and [Faults.Wipe].
+// What happens to a call is its [Fate], which a [Policy] decides when the call
+// is made. What happens to a link or to the registers themselves is done by
+// methods of [Faults]. Whatever the policy, the promises of package store hold,
+// but for those methods that break them by intent: [Faults.Rollback] and
+// [Faults.Wipe].
 //
 // The package is made for the virtual time of testing/synctest. It reads no
 // other clock and no global randomness, so a run repeats as far as the

@@ -73,43 +73,48 @@ type Call struct {
 	Write  store.Write // of CompareAndSwap; its value must not be changed
 }
 
-// A Fate is what happens to a call. The zero Fate is that of a perfect network. Where
-// several fields are set, they happen in the order of the call's way: it
-// is lost, or arrives late, is refused or performed, and answered late or never.
+// A Fate is what happens to a call. The zero Fate is that of a perfect network.
+// Where several fields are set, they happen in the order of the call's way: it
+// is lost, or arrives late, is refused or performed, and answered late or
+// never.
 type Fate struct {
-	// Delay passes before the call reaches the store, the event its watch, or the offer its taker. A write whose
-	// caller gives up meanwhile is applied nevertheless, unless a partition has begun.
+	// Delay passes before the call reaches the store, the event its watch, or
+	// the offer its taker. A write whose caller gives up meanwhile is applied
+	// nevertheless, unless a partition has begun.
 	Delay time.Duration
-	// Lose lets the call or the event vanish: the caller waits until its context
-	// ends, and the call never has an effect.
+	// Lose lets the call or the event vanish: the caller waits until its
+	// context ends, and the call never has an effect.
 	Lose bool
-	// Late, if positive, holds a write or an offer back until so long after the deadline of its
-	// caller's context (or after now, if it has none). Neither a partition nor its end stops it: it
-	// is under way already, in a reconnect buffer or in the log of a server.
+	// Late, if positive, holds a write or an offer back until so long after the
+	// deadline of its caller's context (or after now, if it has none). Neither
+	// a partition nor its end stops it: it is under way already, in a reconnect
+	// buffer or in the log of a server.
 	Late time.Duration
 	// Refuse lets the call fail with store.ErrTransient, without an effect.
 	Refuse bool
-	// Conflict lets a write fail with store.ErrConflict, without an effect, although
-	// the revision matches: a replica that is cut off answers so.
+	// Conflict lets a write fail with store.ErrConflict, without an effect,
+	// although the revision matches: a replica that is cut off answers so.
 	Conflict bool
 	// Stale lets a read answer the state of so long ago.
 	Stale time.Duration
 	// LoseReply lets the call be performed and its answer vanish.
 	LoseReply bool
-	// Reply passes between the call's performance and the caller's hearing of it.
+	// Reply passes between the call's performance and the caller's hearing of
+	// it.
 	Reply time.Duration
 	// Repeat is how many times more the event or the offer is delivered.
 	Repeat int
-	// Pick lets an offer pass over so many of those whose turn would be before. It is not negative.
+	// Pick lets an offer pass over so many of those whose turn would be before.
+	// It is not negative.
 	Pick int
-	// Gap makes the watch deaf from this event on for so long, after which it hears the
-	// present state of all its keys.
+	// Gap makes the watch deaf from this event on for so long, after which it
+	// hears the present state of all its keys.
 	Gap time.Duration
 }
 
-// A Policy decides what happens to a call. It is called with the registers locked:
-// it must be quick and must not call methods of Faults or Client. Calls of it
-// do not overlap. A nil Policy is a perfect network.
+// A Policy decides what happens to a call. It is called with the registers
+// locked: it must be quick and must not call methods of Faults or Client. Calls
+// of it do not overlap. A nil Policy is a perfect network.
 type Policy func(Call) Fate
 
 // Rates are the probabilities, from 0 to 1, and the bounds of random faults.
@@ -131,7 +136,8 @@ type Rates struct {
 	MaxGap     time.Duration // of at most so long
 }
 
-// Rough returns rates under which every kind of fault happens every few dozen calls.
+// Rough returns rates under which every kind of fault happens every few dozen
+// calls.
 func Rough() Rates {
 	return Rates{
 		Delay: 20 * time.Millisecond, Lose: .03, Reply: .03, Late: .03, MaxLate: 3 * time.Second,
@@ -140,9 +146,9 @@ func Rough() Rates {
 	}
 }
 
-// Random returns a policy that draws every call's fate from the seed and the call
-// itself: who asks what of which key for the how-manyth time. So the fates of one client do not
-// depend on how its calls interleave with those of others.
+// Random returns a policy that draws every call's fate from the seed and the
+// call itself: who asks what of which key for the how-manyth time. So the fates
+// of one client do not depend on how its calls interleave with those of others.
 func Random(seed uint64, r Rates) Policy {
 	return func(c Call) Fate {
 		rng := rand.New(rand.NewPCG(seed, c.hash()))
@@ -194,8 +200,9 @@ func (r Rates) event(rng *rand.Rand) Fate {
 	return f
 }
 
-// offerOdds is how much worse offers fare than calls and events. There are few of them, and each is to be lost, late or repeated
-// in a run of some hundred schedules.
+// offerOdds is how much worse offers fare than calls and events. There are few
+// of them, and each is to be lost, late or repeated in a run of some hundred
+// schedules.
 const offerOdds = 8
 
 func (r Rates) offer(rng *rand.Rand) Fate {

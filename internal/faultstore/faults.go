@@ -18,16 +18,17 @@ type Options struct {
 	Policy Policy
 	// FirstRevision is the first write's revision; 0 means 1.
 	FirstRevision uint64
-	// Memory is how far back stale reads and rollbacks reach. The default is one minute.
+	// Memory is how far back stale reads and rollbacks reach. The default is
+	// one minute.
 	Memory time.Duration
-	// WatchTimeout is how long a Watch tries before it fails when its call is lost. The
-	// default is 5 s.
+	// WatchTimeout is how long a Watch tries before it fails when its call is
+	// lost. The default is 5 s.
 	WatchTimeout time.Duration
 }
 
 // Faults is the registers, the network before them, and what goes wrong with
-// both. Its methods may be called concurrently, but not from within a deliver or a
-// Policy.
+// both. Its methods may be called concurrently, but not from within a deliver
+// or a Policy.
 type Faults struct {
 	opts Options
 	mem  *memstore.Store // changed with mu held, so that the log and the events have its order
@@ -68,8 +69,8 @@ func New(o Options) *Faults {
 	}
 }
 
-// Close ends all watches and all calls under way, whose writes are not applied any
-// more, and returns when no goroutine is left.
+// Close ends all watches and all calls under way, whose writes are not applied
+// any more, and returns when no goroutine is left.
 func (f *Faults) Close() {
 	f.mu.Lock()
 	if !f.closed {
@@ -152,8 +153,9 @@ func (f *Faults) Purge(key string) {
 	f.changed(key)
 }
 
-// Rollback takes the registers and their counter back to where they were d ago, at
-// most Options.Memory: a store that lost acknowledged writes. Revisions repeat after it.
+// Rollback takes the registers and their counter back to where they were d ago,
+// at most Options.Memory: a store that lost acknowledged writes. Revisions
+// repeat after it.
 func (f *Faults) Rollback(d time.Duration) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -195,8 +197,8 @@ func (f *Faults) Count(kind Fault) uint64 {
 	return f.counts[kind]
 }
 
-// Counts returns how often each fault had an effect, those that never had included; but the faults of offers only if
-// at least one offer was made.
+// Counts returns how often each fault had an effect, those that never had
+// included; but the faults of offers only if at least one offer was made.
 func (f *Faults) Counts() map[Fault]uint64 {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -240,8 +242,9 @@ func (f *Faults) changed(key string) {
 	}
 }
 
-// state returns what a watch hears when it hears the present state. Of a pattern that is each key of which
-// anything was known within Options.Memory, so that a watch hears of those, too, that vanished. f.mu is held.
+// state returns what a watch hears when it hears the present state. Of a
+// pattern that is each key of which anything was known within Options.Memory,
+// so that a watch hears of those, too, that vanished. f.mu is held.
 func (f *Faults) state(w *watch) (entries []store.Entry) {
 	for _, key := range w.keys {
 		entries = append(entries, f.entry(key))
@@ -258,7 +261,8 @@ func (f *Faults) state(w *watch) (entries []store.Entry) {
 	return append(entries, store.Entry{Key: complete})
 }
 
-// after lets do happen d later with f.mu held, unless f was closed. f.mu is held.
+// after lets do happen d later with f.mu held, unless f was closed. f.mu is
+// held.
 func (f *Faults) after(d time.Duration, do func()) {
 	switch {
 	case f.closed:

@@ -21,7 +21,8 @@ const key = "group"
 // timeout is the deadline of the calls in these tests, in virtual time.
 const timeout = time.Second
 
-// only makes a policy in which the first call of the operation on a key has the fate.
+// only makes a policy in which the first call of the operation on a key has the
+// fate.
 func only(op faultstore.Op, fate faultstore.Fate) faultstore.Policy {
 	return func(c faultstore.Call) faultstore.Fate {
 		if c.Op == op && c.N == 0 {
@@ -42,7 +43,8 @@ func inBubble(t *testing.T, p faultstore.Policy, test func(t *testing.T, f *faul
 	})
 }
 
-// write sends a write with the usual deadline and returns its outcome and how long it took.
+// write sends a write with the usual deadline and returns its outcome and how
+// long it took.
 func write(c *faultstore.Client, expected uint64, value string) (uint64, store.Outcome, time.Duration) {
 	ctx, cancel := context.WithTimeout(context.Background(), timeout)
 	defer cancel()
@@ -51,8 +53,8 @@ func write(c *faultstore.Client, expected uint64, value string) (uint64, store.O
 	return rev, store.Classify(err), time.Since(start)
 }
 
-// demand fails unless the first write ends in the outcome after the time and the register then
-// stands at the revision.
+// demand fails unless the first write ends in the outcome after the time and
+// the register then stands at the revision.
 func demand(t *testing.T, f *faultstore.Faults, want store.Outcome, after time.Duration, rev uint64) {
 	t.Helper()
 	_, got, took := write(f.Client("a"), 0, "v")
@@ -257,7 +259,8 @@ func TestBlackHoleIsNotReported(t *testing.T) {
 }
 
 // What a client says of its link and what the link does are two things: a
-// client library notices a lost connection late, and a new one before its first answer.
+// client library notices a lost connection late, and a new one before its first
+// answer.
 func TestAReportSaysNothingOfTheLink(t *testing.T) {
 	inBubble(t, nil, func(t *testing.T, f *faultstore.Faults) {
 		a := f.Client("a")
@@ -351,8 +354,9 @@ func TestCloseEndsCallsAndForgetsLateWrites(t *testing.T) {
 	})
 }
 
-// storm lets clients count in one register while everything goes wrong, and returns the
-// acknowledged increments, the final count and how often each fault happened.
+// storm lets clients count in one register while everything goes wrong, and
+// returns the acknowledged increments, the final count and how often each fault
+// happened.
 func storm(t *testing.T, seed uint64) (acked, unknown, final int, f *faultstore.Faults) {
 	f = faultstore.New(faultstore.Options{Policy: faultstore.Random(seed, faultstore.Rough())})
 	var mu sync.Mutex

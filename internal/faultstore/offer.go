@@ -17,8 +17,9 @@ type taker struct {
 	watch *watch // each of its entries is an offer
 }
 
-// Offer implements [store.Offerer]. Those who take offers for the key get them in turn. An offer is heard by nobody while the link
-// of its taker is cut, who has its turn nevertheless: the servers do not know yet.
+// Offer implements [store.Offerer]. Those who take offers for the key get them
+// in turn. An offer is heard by nobody while the link of its taker is cut, who
+// has its turn nevertheless: the servers do not know yet.
 func (c *Client) Offer(ctx context.Context, key string, offer []byte) error {
 	if err := admit(ctx, key); err != nil {
 		return err
@@ -40,7 +41,8 @@ func (c *Client) Offer(ctx context.Context, key string, offer []byte) error {
 	return fmt.Errorf("%w: key %q was offered: %w", store.ErrUnknown, key, end(ctx))
 }
 
-// offer sends an offer on its way. vain is called when its maker hears that it reaches nobody. f.mu is held.
+// offer sends an offer on its way. vain is called when its maker hears that it
+// reaches nobody. f.mu is held.
 func (c *Client) offer(ctx context.Context, offer store.Entry, vain func(error)) {
 	fate := c.fate(Call{Op: Offer, Key: offer.Key})
 	switch {
@@ -59,7 +61,8 @@ func (c *Client) offer(ctx context.Context, offer store.Entry, vain func(error))
 	}
 }
 
-// hand brings an offer to the taker whose turn it is, and each repetition to the next. f.mu is held.
+// hand brings an offer to the taker whose turn it is, and each repetition to
+// the next. f.mu is held.
 func (f *Faults) hand(ctx context.Context, offer store.Entry, fate Fate) {
 	takers := f.takers[offer.Key]
 	first := fate.Pick % len(takers)
@@ -98,7 +101,8 @@ func (c *Client) TakeOffers(key string, deliver func(offer []byte)) (stop func()
 	return c.take(c.f.takers, key, deliver)
 }
 
-// Broadcast implements [store.Broadcaster]. The message has a fate of its own, as an event, for each who listens.
+// Broadcast implements [store.Broadcaster]. The message has a fate of its own,
+// as an event, for each who listens.
 func (c *Client) Broadcast(ctx context.Context, key string, message []byte) error {
 	if err := admit(ctx, key); err != nil {
 		return err
@@ -129,7 +133,8 @@ func (c *Client) Broadcast(ctx context.Context, key string, message []byte) erro
 	return nil
 }
 
-// hear lets one who listens hear a message, unless its link is cut. f.mu is held.
+// hear lets one who listens hear a message, unless its link is cut. f.mu is
+// held.
 func (f *Faults) hear(t *taker, said store.Entry) {
 	if t.c.cut {
 		f.counts[Partition]++

@@ -38,8 +38,8 @@ func take(t *testing.T, f *faultstore.Faults, names ...string) *takers {
 	return h
 }
 
-// demand offers as client "a", and fails unless that ends in the outcome after the time and the takers hear
-// just this in the next minute.
+// demand offers as client "a", and fails unless that ends in the outcome after
+// the time and the takers hear just this in the next minute.
 func (h *takers) demand(t *testing.T, want store.Outcome, after time.Duration, hear ...string) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), timeout)

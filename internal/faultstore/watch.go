@@ -43,11 +43,13 @@ func (w *watch) wants(key string) bool {
 	return slices.Contains(w.keys, key) || w.pattern != "" && store.MatchPattern(w.pattern, key)
 }
 
-// complete stands in a pattern's queue for the end of the present state. No key is empty.
+// complete stands in a pattern's queue for the end of the present state. No key
+// is empty.
 const complete = ""
 
-// push queues an entry. It waits for those pushed before it, however early it is due: a
-// watch may be late, but does not turn the order of changes round. It reports whether the watch is open.
+// push queues an entry. It waits for those pushed before it, however early it
+// is due: a watch may be late, but does not turn the order of changes round. It
+// reports whether the watch is open.
 func (w *watch) push(at time.Time, e store.Entry) bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -78,7 +80,8 @@ func (w *watch) run() {
 	}
 }
 
-// next takes the first entry, or says how long it has to wait, or ends the runner.
+// next takes the first entry, or says how long it has to wait, or ends the
+// runner.
 func (w *watch) next(runner uint64) (e store.Entry, wait time.Duration, ok bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -126,5 +129,6 @@ func (w *watch) wait() {
 	}
 }
 
-// starting stands for a runner that has not told its number yet. No goroutine has it.
+// starting stands for a runner that has not told its number yet. No goroutine
+// has it.
 const starting = ^uint64(0)

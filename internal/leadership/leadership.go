@@ -58,8 +58,8 @@ func Hash(token string) string {
 	return hex.EncodeToString(sum[:4])
 }
 
-// Correlation identifies a term in logs, metrics and traces: a short hash of its
-// token, or "" without one. All candidates derive the same.
+// Correlation identifies a term in logs, metrics and traces: a short hash of
+// its token, or "" without one. All candidates derive the same.
 func Correlation(token string) string {
 	if token == "" {
 		return ""

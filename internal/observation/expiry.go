@@ -2,7 +2,8 @@ package observation
 
 import "container/heap"
 
-// expiries is a heap of the groups that somebody leads, the one whose lease runs out first on top.
+// expiries is a heap of the groups that somebody leads, the one whose lease
+// runs out first on top.
 type expiries []*observedGroup
 
 // place puts a group where its Until belongs, or takes it out if nobody leads.

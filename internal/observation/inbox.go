@@ -20,9 +20,9 @@ type arrival struct {
 	at    time.Time
 	end   bool
 	err   error // why the present state cannot be read
-	// vacancy, if not nil, is one that came before the entry and that nobody has
-	// taken. It alone says why the leader whom the observer knows left, and a
-	// successor that waits replaces it within a millisecond.
+	// vacancy, if not nil, is one that came before the entry and that nobody
+	// has taken. It alone says why the leader whom the observer knows left, and
+	// a successor that waits replaces it within a millisecond.
 	vacancy *store.Entry
 }
 

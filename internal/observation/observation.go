@@ -22,7 +22,8 @@ import (
 // watched is tried again.
 const poll = time.Second
 
-// An Observation follows the groups of one pattern. All but the inbox belongs to the goroutine of Follow.
+// An Observation follows the groups of one pattern. All but the inbox belongs
+// to the goroutine of Follow.
 type Observation struct {
 	pattern string
 	in      inbox
@@ -36,8 +37,8 @@ type Observation struct {
 	Failed  func(error) bool
 }
 
-// New returns an observation of the groups that match a pattern. Told and Failed
-// are to be set before Follow.
+// New returns an observation of the groups that match a pattern. Told and
+// Failed are to be set before Follow.
 func New(pattern string) *Observation {
 	return &Observation{
 		pattern: pattern, in: newInbox(), groups: make(map[string]*observedGroup),
@@ -142,7 +143,8 @@ func (o *Observation) watch(ctx context.Context, st store.Store) (stop func(), e
 	return func() { cancel(); <-done }, nil
 }
 
-// run tells the observer what arrives and what runs out. One timer serves all groups.
+// run tells the observer what arrives and what runs out. One timer serves all
+// groups.
 func (o *Observation) run(ctx context.Context) {
 	expiry := time.NewTimer(time.Hour)
 	defer expiry.Stop()
@@ -152,7 +154,8 @@ func (o *Observation) run(ctx context.Context) {
 		case <-o.in.Wake():
 			more = o.takeIn(ctx)
 		case <-expiry.C:
-			// What has arrived by now comes first: it may be a renewal that a slow observer kept waiting.
+			// What has arrived by now comes first: it may be a renewal that a
+			// slow observer kept waiting.
 			more = o.takeIn(ctx) && o.expire(ctx, time.Now())
 		case <-ctx.Done():
 		}
@@ -179,8 +182,8 @@ func (o *Observation) takeIn(ctx context.Context) bool {
 	return false
 }
 
-// presented handles the end of the present state: a group that was asked for by its name and did not
-// appear is absent.
+// presented handles the end of the present state: a group that was asked for by
+// its name and did not appear is absent.
 func (o *Observation) presented(err error) bool {
 	if group := o.Named(); group != "" && err == nil && o.groups[group] == nil && !o.sight(store.Entry{Key: group}, time.Now()) {
 		return false

@@ -1,5 +1,5 @@
-// Package preference orders candidates: who goes first at a vacancy, and who may
-// ask a leader to hand over. It grants nothing.
+// Package preference orders candidates: who goes first at a vacancy, and who
+// may ask a leader to hand over. It grants nothing.
 package preference
 
 import (

@@ -40,7 +40,8 @@ func compareInts(a, b int) int {
 	}
 }
 
-// An order that were not strict would let two candidates take over from each other for ever.
+// An order that were not strict would let two candidates take over from each
+// other for ever.
 func TestPreferenceIsAStrictOrder(t *testing.T) {
 	versions := []string{"", "1.0", "1.0.0", "1.1-rc.1", "1.1", "2", "junk"}
 	for _, p := range []Policy{Any, Older, Newer} {

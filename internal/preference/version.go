@@ -6,9 +6,10 @@ import (
 	"strings"
 )
 
-// compareVersions compares dotted numbers, as Semantic Versioning 2.0.0 does (section 11): a
-// pre-release comes before its release, and build metadata is nothing. A version that cannot be parsed, or is
-// missing, comes before all others.
+// compareVersions compares dotted numbers, as Semantic Versioning 2.0.0 does
+// (section 11): a pre-release comes before its release, and build metadata is
+// nothing. A version that cannot be parsed, or is missing, comes before all
+// others.
 func compareVersions(a, b string) int {
 	if pa, pb := Parsable(a), Parsable(b); !pa || !pb {
 		return compareBools(pa, pb)
@@ -35,7 +36,8 @@ func compareBools(a, b bool) int {
 	}
 }
 
-// splitVersion returns the numbers without trailing zeros, so that 1.2 is 1.2.0, and what follows the dash.
+// splitVersion returns the numbers without trailing zeros, so that 1.2 is
+// 1.2.0, and what follows the dash.
 func splitVersion(v string) (numbers, prerelease []string, pre bool) {
 	v, _, _ = strings.Cut(strings.TrimPrefix(v, "v"), "+")
 	v, rest, pre := strings.Cut(v, "-")
@@ -72,7 +74,8 @@ func compareNumbers(a, b string) int {
 	return cmp.Or(cmp.Compare(len(a), len(b)), cmp.Compare(a, b))
 }
 
-// comparePrerelease compares one identifier of a pre-release: numbers by value, before all others.
+// comparePrerelease compares one identifier of a pre-release: numbers by value,
+// before all others.
 func comparePrerelease(a, b string) int {
 	na, nb := isNumber(a), isNumber(b)
 	switch {

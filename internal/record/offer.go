@@ -11,39 +11,44 @@ import (
 	"github.com/seed-ff2cb582/leader/store"
 )
 
-// NewClaim returns the token of a new claim and the word from which it is made. The token stands in the record for
-// all to read. The word stays with the holder until its term is over: who shows it is the holder, or has been told
-// by it. So an offer needs no more trust than the record: only who wrote the one can make the other.
+// NewClaim returns the token of a new claim and the word from which it is made.
+// The token stands in the record for all to read. The word stays with the
+// holder until its term is over: who shows it is the holder, or has been told
+// by it. So an offer needs no more trust than the record: only who wrote the
+// one can make the other.
 func NewClaim() (token, word string) {
 	word = rand.Text()
 	return Token(word), word
 }
 
 // NewNonce returns a number for one write. It is drawn now, from the operating
-// system: a number that was drawn before, or by a generator of ours, a copy of this
-// machine would have too. Linux seeds its generator anew in a machine that was
-// cloned or restored (vmgenid), where the hypervisor says so.
+// system: a number that was drawn before, or by a generator of ours, a copy of
+// this machine would have too. Linux seeds its generator anew in a machine that
+// was cloned or restored (vmgenid), where the hypervisor says so.
 func NewNonce() uint64 {
 	var b [8]byte
 	_, _ = rand.Read(b[:]) // never fails, says its documentation
 	return max(1, binary.LittleEndian.Uint64(b[:])%maxNumber)
 }
 
-// Token returns the token of the claim whose word this is: a UUID out of a hash (RFC 9562, version 8).
+// Token returns the token of the claim whose word this is: a UUID out of a hash
+// (RFC 9562, version 8).
 func Token(word string) string {
 	b := sha256.Sum256([]byte(word))
 	b[6], b[8] = b[6]&0x0f|0x80, b[8]&0x3f|0x80
 	return fmt.Sprintf("%x-%x-%x-%x-%x", b[0:4], b[4:6], b[6:8], b[8:10], b[10:16])
 }
 
-// An Offer tells one of those who wait for a group's record that the claim in it is over, as JSON.
+// An Offer tells one of those who wait for a group's record that the claim in
+// it is over, as JSON.
 type Offer struct {
 	// Word is that of the claim.
 	Word string `json:"word"`
-	// Revision is that of the record that is offered. Who has not heard of it yet does so before it claims.
+	// Revision is that of the record that is offered. Who has not heard of it
+	// yet does so before it claims.
 	Revision uint64 `json:"revision"`
-	// Reason is why its term ended, for people. The word proves the claim and not this: whoever hears an offer could repeat it
-	// with another.
+	// Reason is why its term ended, for people. The word proves the claim and
+	// not this: whoever hears an offer could repeat it with another.
 	Reason string `json:"reason"`
 	// Settled is as in a vacancy. The word vouches for it no more than for the
 	// reason, and it counts only where records vanish.
@@ -53,7 +58,8 @@ type Offer struct {
 // Encode returns the offer's bytes.
 func (o Offer) Encode() ([]byte, error) { return encode(o) }
 
-// MaxReason is the length of the longest reason that is believed of an offer, in bytes.
+// MaxReason is the length of the longest reason that is believed of an offer,
+// in bytes.
 const MaxReason = 32
 
 // ReadOffer interprets an offer. What cannot be one is none.
@@ -70,8 +76,9 @@ func ReadOffer(b []byte) (seen machine.Seen, ok bool) {
 	}, true
 }
 
-// A Nomination tells all others who wait for a group's record that a candidate goes first
-// when the lease of its holder has run out, as JSON. It permits nothing.
+// A Nomination tells all others who wait for a group's record that a candidate
+// goes first when the lease of its holder has run out, as JSON. It permits
+// nothing.
 type Nomination struct {
 	// Nominee is the candidate. Of several for one revision the least counts.
 	Nominee string `json:"nominee"`

@@ -63,7 +63,8 @@ func TestWhatIsNoOfferIsNone(t *testing.T) {
 	}
 }
 
-// The term before is history: a record that says nonsense of it is a holder's all the same.
+// The term before is history: a record that says nonsense of it is a holder's
+// all the same.
 func TestAPriorThatMakesNoSenseIsDropped(t *testing.T) {
 	for _, prior := range []string{
 		`{"term":9007199254740993,"reason":"stopped"}`, `{"term":1,"reason":"` + strings.Repeat("x", record.MaxReason+1) + `"}`,
@@ -136,7 +137,8 @@ func TestANominationIsReadAsItWasMadeAndNothingElseIsOne(t *testing.T) {
 	}
 }
 
-// In whatever order two are heard, all take the same one for the nominee; what is said of a later record counts.
+// In whatever order two are heard, all take the same one for the nominee; what
+// is said of a later record counts.
 func TestOfNominationsForOneRecordTheLeastNameCounts(t *testing.T) {
 	a, b, later := record.Nomination{Nominee: "a", Revision: 7}, record.Nomination{Nominee: "b", Revision: 7}, record.Nomination{Nominee: "b", Revision: 8}
 	if !a.Replaces(b) || b.Replaces(a) || !later.Replaces(a) {

@@ -1,10 +1,10 @@
 // Package record reads and writes what an election keeps in its registers: the
 // record of a group, the vacancy that takes its place, and the control request.
 //
-// The format is JSON. docs/protocol.md describes every field; the ones of the original
-// payload (id, token, priority, meta) have the meaning that other programs
-// already give them. Unknown fields change nothing. What cannot be read
-// is Garbled, never an error that stops anybody.
+// The format is JSON. docs/protocol.md describes every field; the ones of the
+// original payload (id, token, priority, meta) have the meaning that other
+// programs already give them. Unknown fields change nothing. What cannot be
+// read is Garbled, never an error that stops anybody.
 package record
 
 import (
@@ -32,33 +32,37 @@ type Record struct {
 	Meta map[string]string `json:"meta,omitempty"`
 	// TTL is the lease's length in milliseconds, as its holder counts it.
 	TTL int64 `json:"ttl,omitempty"`
-	// Term is the revision of the acquiring write, absent from that write itself.
+	// Term is the revision of the acquiring write, absent from that write
+	// itself.
 	Term uint64 `json:"term,omitempty"`
 	// Renewal counts the renewals of this claim.
 	Renewal uint64 `json:"renewal,omitempty"`
-	// Nonce is a number that was drawn for this write. By it a copy of the holder's
-	// machine, which has its token too, knows a record that it did not write.
+	// Nonce is a number that was drawn for this write. By it a copy of the
+	// holder's machine, which has its token too, knows a record that it did not
+	// write.
 	Nonce uint64 `json:"nonce,omitempty"`
-	// Start marks the acquiring write of a candidate that had seen no holder before. Others that start
-	// and see it may have missed a race of many.
+	// Start marks the acquiring write of a candidate that had seen no holder
+	// before. Others that start and see it may have missed a race of many.
 	Start bool `json:"start,omitempty"`
 	// Address is where the leader's clients reach it.
 	Address string `json:"address,omitempty"`
 
-	// Drift is how far the holder assumes the rate of a clock to be off. Zero says
-	// nothing: candidates did not always write it.
+	// Drift is how far the holder assumes the rate of a clock to be off. Zero
+	// says nothing: candidates did not always write it.
 	Drift Fraction `json:"drift,omitempty"`
 
 	// Version is that of the holder's program.
 	Version string `json:"version,omitempty"`
-	// Standings are those of the group's candidates, as far as its leaders have heard of them.
+	// Standings are those of the group's candidates, as far as its leaders have
+	// heard of them.
 	Standings []Standing `json:"standings,omitempty"`
 
-	// Prior is the term before, if its holder offered the record to this one and wrote no vacancy.
+	// Prior is the term before, if its holder offered the record to this one
+	// and wrote no vacancy.
 	Prior *Prior `json:"prior,omitempty"`
 
-	// Of a vacancy: why the holder left, in one of our words, who asked for it, why in words of theirs,
-	// and who is asked to take over.
+	// Of a vacancy: why the holder left, in one of our words, who asked for it,
+	// why in words of theirs, and who is asked to take over.
 	Reason    string `json:"reason,omitempty"`
 	By        string `json:"by,omitempty"`
 	Why       string `json:"why,omitempty"`
@@ -67,7 +71,8 @@ type Record struct {
 	Settled bool `json:"settled,omitempty"`
 }
 
-// A Fraction is a number between 0 and 1, both excluded, or zero, which says nothing.
+// A Fraction is a number between 0 and 1, both excluded, or zero, which says
+// nothing.
 type Fraction float64
 
 // UnmarshalJSON takes whatever is no fraction for zero: nothing depends on the
@@ -91,12 +96,13 @@ type Prior struct {
 type Standing struct {
 	Priority int    `json:"priority,omitempty"`
 	Version  string `json:"version,omitempty"`
-	// Age counts the terms that have begun since a candidate of this standing was last heard of.
+	// Age counts the terms that have begun since a candidate of this standing
+	// was last heard of.
 	Age int `json:"age,omitempty"`
 }
 
-// A Control is the content of a group's control register, as JSON. Its parts are independent of each
-// other: who writes one keeps the others as they are.
+// A Control is the content of a group's control register, as JSON. Its parts
+// are independent of each other: who writes one keeps the others as they are.
 type Control struct {
 	Request
 	// Paused, if there, keeps everybody from campaigning.
@@ -105,15 +111,16 @@ type Control struct {
 	Stand *Stand `json:"stand,omitempty"`
 	// Ran is the last run of a program that runs once in a period.
 	Ran *Ran `json:"ran,omitempty"`
-	// Unknown are the other fields, as a JSON object, or "". A later version of this program may have written them, and
-	// who changes the record keeps them, too.
+	// Unknown are the other fields, as a JSON object, or "". A later version of
+	// this program may have written them, and who changes the record keeps
+	// them, too.
 	Unknown string `json:"-"`
 }
 
 // A Request asks the holder to leave.
 type Request struct {
-	// Op is what the holder is asked for: see the constants. Without it nothing is asked, nor with one of which nothing
-	// is known.
+	// Op is what the holder is asked for: see the constants. Without it nothing
+	// is asked, nor with one of which nothing is known.
 	Op string `json:"op,omitempty"`
 	// Term is the term that the request is meant for. Later terms ignore it.
 	Term uint64 `json:"term,omitempty"`
@@ -140,14 +147,15 @@ type Stand struct {
 	Term     uint64 `json:"term"`
 	Priority int    `json:"priority,omitempty"`
 	Version  string `json:"version,omitempty"`
-	// Takeover asks the holder to hand over, if the standing is preferred to its own.
+	// Takeover asks the holder to hand over, if the standing is preferred to
+	// its own.
 	Takeover bool `json:"takeover,omitempty"`
 }
 
 // A Ran is a run of a program that one host of all begins once in a period.
 type Ran struct {
-	// Begin is when the period began, in milliseconds since 1970 (UTC). A run of
-	// that period or an earlier one is not begun any more.
+	// Begin is when the period began, in milliseconds since 1970 (UTC). A run
+	// of that period or an earlier one is not begun any more.
 	Begin int64 `json:"begin"`
 	// ID is the candidate that began it, and Term its term.
 	ID   string `json:"id,omitempty"`
@@ -158,18 +166,21 @@ type Ran struct {
 const (
 	OpStepDown = "step-down"
 	OpTransfer = "transfer"
-	// OpBalance is OpTransfer at the request of an instance that leads fewer groups than the holder.
+	// OpBalance is OpTransfer at the request of an instance that leads fewer
+	// groups than the holder.
 	OpBalance = "balance"
 )
 
 // ControlKey is the name of the control register that belongs to a group.
 func ControlKey(group string) string { return "_ctl." + group }
 
-// Encode returns the record's bytes, or an error if they exceed what every store takes.
+// Encode returns the record's bytes, or an error if they exceed what every
+// store takes.
 func (r Record) Encode() ([]byte, error) { return encode(r) }
 
-// Encode returns the control record's bytes, or an error if they exceed what every store takes. Fields of which nothing
-// is known are left out if there is no room for them.
+// Encode returns the control record's bytes, or an error if they exceed what
+// every store takes. Fields of which nothing is known are left out if there is
+// no room for them.
 func (c Control) Encode() ([]byte, error) {
 	b, err := encode(c)
 	if err == nil {
@@ -193,7 +204,8 @@ func encode(v any) ([]byte, error) {
 	return b, nil
 }
 
-// Read interprets a group's register. The Record is zero unless the kind is Held or Vacant.
+// Read interprets a group's register. The Record is zero unless the kind is
+// Held or Vacant.
 func Read(e store.Entry) (machine.Seen, Record) {
 	seen := machine.Seen{Rev: e.Revision}
 	switch {
@@ -215,8 +227,8 @@ func Read(e store.Entry) (machine.Seen, Record) {
 	case e.Tombstone:
 		seen.Kind = machine.Vacant
 	default:
-		// A vacancy is permission to lead at once. Ours are tombstones; a value without
-		// an id that somebody put there is data of theirs.
+		// A vacancy is permission to lead at once. Ours are tombstones; a value
+		// without an id that somebody put there is data of theirs.
 		seen.Kind = machine.Garbled
 		return seen, Record{}
 	}
@@ -238,7 +250,8 @@ func decode(b []byte) (Record, error) {
 	if err := json.Unmarshal(b, &r); err != nil {
 		return Record{}, err
 	}
-	// Standings only order who goes first, and the term before is history: what is wrong with them must not cost the group a wait.
+	// Standings only order who goes first, and the term before is history: what
+	// is wrong with them must not cost the group a wait.
 	if p := r.Prior; p != nil && (p.Term > maxNumber || len(p.Reason) > MaxReason) {
 		r.Prior = nil
 	}
@@ -253,8 +266,8 @@ func decode(b []byte) (Record, error) {
 // MaxStandings is how many standings a record holds.
 const MaxStandings = 8
 
-// ValidVersion tells whether v may stand in a record: at most MaxVersion letters, digits and .+-_, which
-// are one byte each in JSON.
+// ValidVersion reports whether v may stand in a record: at most MaxVersion
+// letters, digits and .+-_, which are one byte each in JSON.
 func ValidVersion(v string) bool {
 	return len(v) <= MaxVersion && !strings.ContainsFunc(v, func(r rune) bool {
 		return r != '.' && r != '+' && r != '-' && r != '_' &&
@@ -262,15 +275,16 @@ func ValidVersion(v string) bool {
 	})
 }
 
-// maxNumber bounds terms, renewals and durations: beyond 2^53 other JSON readers lose
-// digits, and a duration in milliseconds could overflow.
+// maxNumber bounds terms, renewals and durations: beyond 2^53 other JSON
+// readers lose digits, and a duration in milliseconds could overflow.
 const maxNumber = 1 << 53
 
 func (r Record) check() error {
 	switch {
 	case r.ID == "" && r.Reason == "":
-		// A vacancy says why. Any other JSON object without an id is somebody else's
-		// data: taking "{}" for a vacancy would make it permission to lead at once.
+		// A vacancy says why. Any other JSON object without an id is somebody
+		// else's data: taking "{}" for a vacancy would make it permission to
+		// lead at once.
 		return errNoRecord
 	case r.TTL < 0 || r.TTL > maxNumber || r.Term > maxNumber || r.Renewal > maxNumber || r.Nonce > maxNumber:
 		return errBadNumber
@@ -296,7 +310,8 @@ func ttl(ms int64) time.Duration {
 	return time.Duration(min(ms, most)) * time.Millisecond
 }
 
-// An About is what a record tells of its writer beside what the core has to know.
+// An About is what a record tells of its writer beside what the core has to
+// know.
 type About struct {
 	Meta      map[string]string
 	Address   string
@@ -321,8 +336,9 @@ func Of(c machine.Record, about About) Record {
 	return r
 }
 
-// ReadControl interprets a group's control register. What was deleted, or was never there, asks for
-// nothing. ok is false if the content is not a control record: then nothing is known to have changed.
+// ReadControl interprets a group's control register. What was deleted, or was
+// never there, asks for nothing. ok is false if the content is not a control
+// record: then nothing is known to have changed.
 func ReadControl(e store.Entry) (c Control, ok bool) {
 	if e.Revision == 0 || len(e.Value) == 0 {
 		return Control{}, e.Revision == 0 || e.Tombstone
@@ -358,11 +374,13 @@ func (r Request) check() bool {
 	}
 }
 
-// Known tells whether the request asks for something that this program knows how to do.
+// Known reports whether the request asks for something that this program knows
+// how to do.
 func (r Request) Known() bool { return r.Op == OpStepDown || r.Op == OpTransfer || r.Op == OpBalance }
 
-// The longest names, reasons and versions of a control record, in bytes. They go into the vacancy that
-// answers it: one that outgrew what stores take would let the release fail.
+// The longest names, reasons and versions of a control record, in bytes. They
+// go into the vacancy that answers it: one that outgrew what stores take would
+// let the release fail.
 const (
 	MaxName    = 256
 	MaxWhy     = 512

@@ -63,7 +63,8 @@ func TestWhatIsWrittenIsReadBack(t *testing.T) {
 	}
 }
 
-// The seed's payload, written by another program, without the fields that came later.
+// The seed's payload, written by another program, without the fields that came
+// later.
 func TestForeignPayloadOfTheOriginalFormIsAHolder(t *testing.T) {
 	seen, r := record.Read(entry(`{
 		"id": "instance-1234", "token": "3f9a6f8d-1a2b-4cde-9f1a-c0b123456789", "priority": 10,
@@ -84,8 +85,8 @@ func TestUnknownFieldsChangeNothing(t *testing.T) {
 	}
 }
 
-// The drift came later than the record, and only warns. A program that does not know
-// it, or means something else by the word, is a holder like any other.
+// The drift came later than the record, and only warns. A program that does not
+// know it, or means something else by the word, is a holder like any other.
 func TestADriftThatIsNoneSaysNothing(t *testing.T) {
 	plain, _ := record.Read(entry(`{"id":"a","token":"t","ttl":3000}`))
 	for _, drift := range []string{"0", "-0.1", "1", "7", "1e400", "null", `"fast"`, `{"of":1}`, "[0.1]", "true"} {
@@ -246,7 +247,8 @@ func TestRequestsAreReadBackAndOthersIgnored(t *testing.T) {
 	}
 }
 
-// Standings only order who goes first. Wrong ones are dropped; the record beside them stands.
+// Standings only order who goes first. Wrong ones are dropped; the record
+// beside them stands.
 func TestWrongStandingsCostTheRecordNothing(t *testing.T) {
 	_, r := record.Read(entry(`{"id":"a","standings":[{"priority":3},{"priority":2,"age":-1},{"version":"<"},{"version":"` +
 		strings.Repeat("1", 65) + `"},{"version":"1.0-rc.1+b_2"}]}`))
@@ -259,8 +261,8 @@ func TestWrongStandingsCostTheRecordNothing(t *testing.T) {
 	}
 }
 
-// The names go into the vacancy that answers the request. One that does not fit there
-// would let the release fail, and cost the group a whole lease.
+// The names go into the vacancy that answers the request. One that does not fit
+// there would let the release fail, and cost the group a whole lease.
 func TestRequestsWithNamesThatNoVacancyHoldsAreIgnored(t *testing.T) {
 	long := strings.Repeat("<", 300) // each takes six bytes in JSON
 	for _, r := range []record.Control{

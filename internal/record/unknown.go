@@ -52,7 +52,8 @@ func withUnknown(v any, others string) ([]byte, error) {
 	return append(b, others[1:]...), nil
 }
 
-// unknown returns those members of a JSON object that are no field of v, as an object, or "" if there are none.
+// unknown returns those members of a JSON object that are no field of v, as an
+// object, or "" if there are none.
 func unknown(object []byte, v any) (string, error) {
 	var members map[string]json.RawMessage
 	if err := json.Unmarshal(object, &members); err != nil {
@@ -60,7 +61,8 @@ func unknown(object []byte, v any) (string, error) {
 	}
 	known := fields(reflect.TypeOf(v))
 	for name := range members {
-		// As encoding/json tells names apart: one that it took for a field's must not stand there twice.
+		// As encoding/json tells names apart: one that it took for a field's
+		// must not stand there twice.
 		if slices.ContainsFunc(known, func(field string) bool { return strings.EqualFold(field, name) }) {
 			delete(members, name)
 		}

@@ -19,7 +19,8 @@ func mustRead(t *testing.T, value string) record.Control {
 	return c
 }
 
-// What a later version of this program has put into the control record survives what an older one does to the rest.
+// What a later version of this program has put into the control record survives
+// what an older one does to the rest.
 func TestAControlRecordKeepsTheFieldsThatItDoesNotKnow(t *testing.T) {
 	c := mustRead(t, `{"op":"reboot","term":7,"paused":{"by":"ops","until":"2031","x":[1,{"a":"<"}]},"quorum":{"of":3},"n":1e3,"OP":"reboot"}`)
 	if c.Known() || c.Op != "reboot" || c.Paused == nil || c.Paused.By != "ops" {
@@ -55,7 +56,8 @@ func TestAControlRecordKeepsTheFieldsThatItDoesNotKnow(t *testing.T) {
 	}
 }
 
-// Nobody keeps the others from pausing a group by filling the record with something else.
+// Nobody keeps the others from pausing a group by filling the record with
+// something else.
 func TestUnknownFieldsGiveWayToThoseThatAreNeeded(t *testing.T) {
 	filler := strings.Repeat("x", store.MaxValue/2-20)
 	c := mustRead(t, `{"a":"`+filler+`","paused":{"by":"ops","b":"`+filler+`"}}`)

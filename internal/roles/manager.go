@@ -34,8 +34,8 @@ var (
 	ErrUnknown = errors.New("leader: unknown role")
 )
 
-// A Config describes an instance that takes part in the elections of many roles.
-// leader.RoleManagerConfig says what each setting means.
+// A Config describes an instance that takes part in the elections of many
+// roles. leader.RoleManagerConfig says what each setting means.
 type Config struct {
 	InstanceID        string
 	TTL               time.Duration
@@ -55,8 +55,9 @@ type Config struct {
 	Dispose func()
 }
 
-// A Manager takes part in the elections of many roles. Its methods may be called
-// concurrently and from within callbacks; leader.RoleManager describes them.
+// A Manager takes part in the elections of many roles. Its methods may be
+// called concurrently and from within callbacks; leader.RoleManager describes
+// them.
 type Manager struct {
 	cfg   Config
 	store store.Store
@@ -70,7 +71,8 @@ type Manager struct {
 	// closed is set when the store was found closed for good, which ends the
 	// manager.
 	closed atomic.Pointer[error]
-	// goid is the id of the manager's goroutine, which calls hooks, 0 without one.
+	// goid is the id of the manager's goroutine, which calls hooks, 0 without
+	// one.
 	goid atomic.Uint64
 
 	io    context.Context //nolint:containedctx // ends what the manager asks of the store, and nothing else
@@ -132,8 +134,9 @@ func (m *Manager) closedError() error {
 	return nil
 }
 
-// breakOff ends the manager, since its store is closed for good, unless somebody
-// has asked for a stop. Each of its elections ends for the same reason.
+// breakOff ends the manager, since its store is closed for good, unless
+// somebody has asked for a stop. Each of its elections ends for the same
+// reason.
 func (m *Manager) breakOff() {
 	m.mu.Lock()
 	stopped := m.stopped
@@ -172,7 +175,8 @@ func (m *Manager) Start(ctx context.Context) error {
 	for _, s := range seats {
 		errs = append(errs, s.launch(ctx))
 	}
-	// The only error left is that of a role whose election somebody has started or stopped by itself.
+	// The only error left is that of a role whose election somebody has started
+	// or stopped by itself.
 	return errors.Join(errs...)
 }
 
@@ -208,8 +212,8 @@ func (m *Manager) open(ctx context.Context) error {
 	return nil
 }
 
-// live is the manager's goroutine. A panic and runtime.Goexit take it along, and
-// it has a successor, which sleeps first: what panics may do so again.
+// live is the manager's goroutine. A panic and runtime.Goexit take it along,
+// and it has a successor, which sleeps first: what panics may do so again.
 func (m *Manager) live(ctx context.Context) {
 	ended := false
 	defer func() {
@@ -223,8 +227,9 @@ func (m *Manager) live(ctx context.Context) {
 	ended = m.guard("manager", func() { m.run(ctx) })
 }
 
-// guard calls f, which is ours, and reports whether it returned. A panic of it is reported, and no more: the roles' elections
-// look after themselves, and without the manager they only spread no longer.
+// guard calls f, which is ours, and reports whether it returned. A panic of it
+// is reported, and no more: the roles' elections look after themselves, and
+// without the manager they only spread no longer.
 func (m *Manager) guard(what string, f func()) bool {
 	return shield.Call(func() {
 		faults.Point("roles: " + what)
@@ -234,12 +239,12 @@ func (m *Manager) guard(what string, f func()) bool {
 	})
 }
 
-// disposals is how often a manager tries to end what it owns of the store, if that
-// panics.
+// disposals is how often a manager tries to end what it owns of the store, if
+// that panics.
 const disposals = 3
 
-// close ends what the manager owns of the store. One panic is no reason to leave
-// a watch behind for good.
+// close ends what the manager owns of the store. One panic is no reason to
+// leave a watch behind for good.
 func (m *Manager) close() {
 	for range disposals {
 		if m.guard("dispose", m.cfg.Dispose) {
@@ -471,7 +476,8 @@ func (m *Manager) endUnstarted() {
 	}
 }
 
-// run is the manager's goroutine. It spreads roles, and ends what the manager began.
+// run is the manager's goroutine. It spreads roles, and ends what the manager
+// began.
 func (m *Manager) run(ctx context.Context) {
 	timer := time.NewTimer(0)
 	defer timer.Stop()
@@ -544,8 +550,8 @@ func (m *Manager) end() {
 	}
 }
 
-// followConn has the manager hear of it when the store is closed for good, until
-// stop is called.
+// followConn has the manager hear of it when the store is closed for good,
+// until stop is called.
 func (m *Manager) followConn() (stop func()) {
 	end := func() {}
 	m.guard("connection", func() { end = connstate.WhenClosed(m.store, m.hearClosed) })

@@ -49,8 +49,8 @@ func TestAnInstanceWithItsShareLeavesAVacancyToOthers(t *testing.T) {
 
 // What an instance leads includes its claims. Of many roles that fall vacant at
 // once it claims its share, and leaves the rest to others; when it then loses a
-// claim it has room, and waited all the same, for as long as those that had their
-// share in truth.
+// claim it has room, and waited all the same, for as long as those that had
+// their share in truth.
 func TestALostClaimEndsTheWaitForOtherRoles(t *testing.T) {
 	m := manager(t, 4*time.Second, "one", "two")
 	one, two, now := m.seats["one"], m.seats["two"], time.Now()

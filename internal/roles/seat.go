@@ -10,8 +10,8 @@ import (
 	"github.com/seed-ff2cb582/leader/internal/preference"
 )
 
-// A seat is one role of a manager. It is the supervisor of the role's candidate:
-// here the two meet.
+// A seat is one role of a manager. It is the supervisor of the role's
+// candidate: here the two meet.
 type seat struct {
 	m      *Manager
 	c      *engine.Candidate
@@ -34,8 +34,8 @@ type seat struct {
 	full bool
 	// yielding is since when a vacancy is left to others; zero if it is not.
 	yielding time.Time
-	// leader is who leads, if it is another; last is the last one of whom that was
-	// known.
+	// leader is who leads, if it is another; last is the last one of whom that
+	// was known.
 	leader, last string
 	standing     preference.Standing // of leader
 	term         uint64
@@ -115,7 +115,8 @@ func (s *seat) Admit(next *machine.State) (wait time.Duration, room bool) {
 			m.nudge()
 			return 0, false
 		}
-		// Whom the last leader named has asked for the role, or was asked to have it.
+		// Whom the last leader named has asked for the role, or was asked to
+		// have it.
 		if v := &next.View; v.Kind != machine.Vacant || v.Rec.Successor != m.cfg.InstanceID {
 			wait = m.yield(s, time.Now())
 		}
@@ -163,9 +164,10 @@ func (s *seat) Stepped(v engine.View, info leadership.Info) {
 	s.m.nudge()
 }
 
-// Ended implements engine.Supervisor. The manager hears no more of who leads the
-// role, so that the role is neither counted nor asked for: it would be handed
-// over to nobody. A candidate that crashed leaves its room to other roles.
+// Ended implements engine.Supervisor. The manager hears no more of who leads
+// the role, so that the role is neither counted nor asked for: it would be
+// handed over to nobody. A candidate that crashed leaves its room to other
+// roles.
 func (s *seat) Ended(crashed, closed bool) {
 	s.m.mu.Lock()
 	defer s.m.mu.Unlock()

@@ -16,7 +16,8 @@ import (
 	"github.com/seed-ff2cb582/leader/store"
 )
 
-// A ledger counts who leads how many of a manager's roles, and plans what moves. It is guarded by the manager's mu.
+// A ledger counts who leads how many of a manager's roles, and plans what
+// moves. It is guarded by the manager's mu.
 type ledger struct {
 	leading  int            // roles that we claim or lead
 	occupied int            // these, and those that we are leaving
@@ -60,8 +61,9 @@ func count(b bool) int {
 
 func (m *Manager) isFull() bool { return m.cfg.MaxRoles > 0 && m.occupied >= m.cfg.MaxRoles }
 
-// fill keeps the roles that we do not lead from campaigning while there is no room for them. It is admit that
-// holds the bound; without this, a follower could go on asking to be preferred. m.mu is held.
+// fill keeps the roles that we do not lead from campaigning while there is no
+// room for them. It is admit that holds the bound; without this, a follower
+// could go on asking to be preferred. m.mu is held.
 func (m *Manager) fill() {
 	full := m.isFull()
 	if !full && !m.barred || m.stopped {
@@ -116,10 +118,12 @@ func (m *Manager) unlist(s *seat) {
 	s.leader = ""
 }
 
-// yield is for how long a vacant role is to be left to others, because we have our fair share. Of n instances with fewer
-// roles than there are, one has less than its share, and goes first; the wait is for those that cannot. It is
-// looked at again several times, since what we lead includes claims that are under way: with each that we lose to another there
-// may be room, and whoever has its share indeed must not be faster then. m.mu is held.
+// yield is for how long a vacant role is to be left to others, because we have
+// our fair share. Of n instances with fewer roles than there are, one has less
+// than its share, and goes first; the wait is for those that cannot. It is
+// looked at again several times, since what we lead includes claims that are
+// under way: with each that we lose to another there may be room, and whoever
+// has its share indeed must not be faster then. m.mu is held.
 func (m *Manager) yield(s *seat, now time.Time) time.Duration {
 	if !m.cfg.Spread {
 		return 0
@@ -140,7 +144,8 @@ func (m *Manager) yield(s *seat, now time.Time) time.Duration {
 	return min(s.yielding.Add(ttl).Sub(now), patience-idle, patience/8)
 }
 
-// share is how many roles we lead at the most when they are spread evenly over us and so many others.
+// share is how many roles we lead at the most when they are spread evenly over
+// us and so many others.
 func (m *Manager) share(others int) int { return (len(m.seats) + others) / (others + 1) }
 
 // idle is how long the manager waits where only an event can change anything.
@@ -156,7 +161,8 @@ func (m *Manager) look(now time.Time) time.Duration {
 	return max(min(m.starving(now), m.balance(now)), 0)
 }
 
-// starving tells the Logger once of roles without a leader that we have no room for. m.mu is held.
+// starving tells the Logger once of roles without a leader that we have no room
+// for. m.mu is held.
 func (m *Manager) starving(now time.Time) time.Duration {
 	patience := 2 * m.cfg.TTL
 	wait, names := idle, []string(nil)
@@ -178,7 +184,8 @@ func (m *Manager) starving(now time.Time) time.Duration {
 	return wait
 }
 
-// balance asks for a role of an instance that leads more, if it is time to. m.mu is held.
+// balance asks for a role of an instance that leads more, if it is time to.
+// m.mu is held.
 func (m *Manager) balance(now time.Time) time.Duration {
 	if !m.cfg.Spread || m.sick != nil {
 		return idle
@@ -194,7 +201,8 @@ func (m *Manager) balance(now time.Time) time.Duration {
 		return idle
 	}
 	if !m.uneven {
-		// Somebody came or went. Who leads what changes by itself now, for as long as leases run out one after the other.
+		// Somebody came or went. Who leads what changes by itself now, for as
+		// long as leases run out one after the other.
 		m.uneven = true
 		m.wait(now, jittered(2*m.cfg.HeartbeatInterval))
 	}
@@ -224,11 +232,13 @@ func (m *Manager) interval() time.Duration {
 	return jittered(time.Duration(min(d, float64(engine.Forever)))) // a tiny Pace would overflow, and be the fastest of all
 }
 
-// jittered varies d by half of it, so that instances that do the same do not do it at the same time.
+// jittered varies d by half of it, so that instances that do the same do not do
+// it at the same time.
 func jittered(d time.Duration) time.Duration { return d/2 + mrand.N(max(d, 1)) }
 
-// unequal reports whether another leads so much more that a role of its own should be ours. Beyond our share nothing
-// should, since there is somebody else then who has not got theirs yet.
+// unequal reports whether another leads so much more that a role of its own
+// should be ours. Beyond our share nothing should, since there is somebody else
+// then who has not got theirs yet.
 func (m *Manager) unequal() bool {
 	if m.leading >= m.share(len(m.others)) {
 		return false
@@ -241,7 +251,8 @@ func (m *Manager) unequal() bool {
 	return false
 }
 
-// choose picks a role to ask for, at random among those of the instances that lead most: others may be choosing, too.
+// choose picks a role to ask for, at random among those of the instances that
+// lead most: others may be choosing, too.
 func (m *Manager) choose(now time.Time) (chosen *seat) {
 	most, alike := m.leading+2, 0
 	for _, s := range m.seats {
@@ -298,7 +309,8 @@ func (m *Manager) begin(s *seat, now time.Time) {
 	})
 }
 
-// ask makes a request through the role's control record. One attempt is enough: there is always another role to ask for.
+// ask makes a request through the role's control record. One attempt is enough:
+// there is always another role to ask for.
 func (m *Manager) ask(role string, req record.Request) error {
 	ctx, cancel := context.WithTimeout(m.io, m.cfg.ConnectionTimeout)
 	defer cancel()

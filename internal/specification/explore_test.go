@@ -200,9 +200,9 @@ func leadsByWhatIsGone(m *model, w *world) {
 	w.Expiries, w.Gone = 1, true
 }
 
-// almostCool lets X lead by a renewal at revision 5 that is lost, while Y claimed
-// at once, and has cooled down but for one tick. Its next but one renewal makes
-// the revision that X's next one expects.
+// almostCool lets X lead by a renewal at revision 5 that is lost, while Y
+// claimed at once, and has cooled down but for one tick. Its next but one
+// renewal makes the revision that X's next one expects.
 func almostCool(m *model, w *world) {
 	leadsByWhatIsLost(4)(m, w)
 	w.Candidates[1].HasSeen = true

@@ -13,8 +13,8 @@ import (
 type stepFunc func(machine.Machine, machine.State, machine.Event, machine.Instant) (machine.State, []machine.Action)
 
 // A lab runs candidates of the real core on clocks of different rates, with a
-// register and a network of its own, and tells a Checker for each candidate what
-// can be seen from outside. Time is virtual.
+// register and a network of its own, and tells a Checker for each candidate
+// what can be seen from outside. Time is virtual.
 type lab struct {
 	*rand.Rand
 	step  stepFunc

@@ -30,9 +30,9 @@ func (c content) String() string {
 }
 
 // An entry is one revision of the register. Claim stands for the token, and
-// belongs to records and vacancies; Owner belongs to records. The renewal number
-// is left out: a record of the own claim at a revision beyond the own latest one
-// can only be the write that waits for an answer.
+// belongs to records and vacancies; Owner belongs to records. The renewal
+// number is left out: a record of the own claim at a revision beyond the own
+// latest one can only be the write that waits for an answer.
 type entry struct {
 	Rev   int8
 	What  content
@@ -166,10 +166,10 @@ type Bounds struct {
 
 	// Times are whole units of a candidate's own clock. The fast clock advances
 	// by one unit a tick of true time and the slow one by one unit every two
-	// ticks, so d is 1/3 about a nominal rate of 3/4. With TTL the lease's length
-	// in units, Trust is TTL × (1 − d) and Wait is TTL × (1 + d) = 2 × Trust. Both
-	// last as many ticks, Trust by the slow clock and Wait by the fast one, so one
-	// unit less of either margin lets two candidates act.
+	// ticks, so d is 1/3 about a nominal rate of 3/4. With TTL the lease's
+	// length in units, Trust is TTL × (1 − d) and Wait is TTL × (1 + d) = 2 ×
+	// Trust. Both last as many ticks, Trust by the slow clock and Wait by the
+	// fast one, so one unit less of either margin lets two candidates act.
 	Trust, Wait int8
 
 	Slow [maxCandidates]bool // whose clocks are slow
@@ -190,8 +190,8 @@ type Bounds struct {
 	start func(*model, *world) // leads to the first world, where that is not the empty one
 }
 
-// Rules are the safeguards of the protocol. The zero value has all of them; each
-// field takes one away.
+// Rules are the safeguards of the protocol. The zero value has all of them;
+// each field takes one away.
 type Rules struct {
 	TrustLonger          int8 // rule 1: units added to the window
 	WaitShorter          int8 // rule 5: units taken from the wait at a record

@@ -4,8 +4,8 @@ import "slices"
 
 // normal brings a world into the form that all worlds with the same future
 // share: what nothing can read any more is dropped, revisions and claims are
-// renumbered. So leases may be renewed, and terms may follow each other, without
-// end in a finite number of states.
+// renumbered. So leases may be renewed, and terms may follow each other,
+// without end in a finite number of states.
 func (m *model) normal(w *world) {
 	m.dropDead(w)
 	exact := m.exact()
@@ -148,8 +148,8 @@ func (m *model) garbageAhead(w *world) bool {
 	return w.Operators < m.Operators || w.now().What == garbage
 }
 
-// forgetTerm forgets the largest promoted term when it is below the terms of all
-// promotions that can come.
+// forgetTerm forgets the largest promoted term when it is below the terms of
+// all promotions that can come.
 func (m *model) forgetTerm(w *world) {
 	if m.OldTermKept {
 		return

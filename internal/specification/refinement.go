@@ -67,8 +67,8 @@ func (p Purpose) String() string { return [...]string{"claim", "renewal", "relea
 // they happened, and returns an error for an act that the protocol does not
 // allow. What the candidate believes of itself is not among them.
 //
-// It allows more than a candidate does: it knows no delays but those that safety
-// needs, and no policy.
+// It allows more than a candidate does: it knows no delays but those that
+// safety needs, and no policy.
 type Checker struct {
 	set Settings
 
@@ -157,8 +157,8 @@ func (c *Checker) Told(rev uint64, content Content, watched bool, now Instant) {
 	c.own(s, now)
 }
 
-// regressed is rule 12 for a candidate that never claimed. Of others it cannot be
-// seen from outside what they take for older than they knew.
+// regressed is rule 12 for a candidate that never claimed. Of others it cannot
+// be seen from outside what they take for older than they knew.
 func (c *Checker) regressed(now Instant) {
 	ttl := c.heldTTL
 	if ttl == 0 {
@@ -183,8 +183,8 @@ func (c *Checker) own(s sight, now Instant) {
 		return
 	}
 	g.replaced = true
-	// Who offered its record, or released it, may have a successor within its own
-	// window.
+	// Who offered its record, or released it, may have a successor within its
+	// own window.
 	if (s.What == Marker || s.What == Garbage) && !g.lease.reached(now) && !c.dead[g.token] {
 		g.open[s.rev] = true
 	}
@@ -242,8 +242,9 @@ func (c *Checker) OfferedTo(token string, rev uint64, settled bool) {
 	}
 }
 
-// succeeds reports whether a claim of that revision needs no cool-down: what was
-// seen there, or offered, is settled, and no older record can have come back.
+// succeeds reports whether a claim of that revision needs no cool-down: what
+// was seen there, or offered, is settled, and no older record can have come
+// back.
 func (c *Checker) succeeds(expected uint64) bool {
 	if !c.set.Expires {
 		return false
@@ -257,8 +258,9 @@ func (c *Checker) succeeds(expected uint64) bool {
 	return false
 }
 
-// Answered is the answer to the candidate's message op: applied at rev if that is
-// not 0, refused for certain if refused is set, and otherwise of unknown outcome.
+// Answered is the answer to the candidate's message op: applied at rev if that
+// is not 0, refused for certain if refused is set, and otherwise of unknown
+// outcome.
 func (c *Checker) Answered(op, rev uint64, refused bool, now Instant) {
 	a := c.attempts[op]
 	if a == nil || a.why == Offer {

@@ -12,24 +12,27 @@ import (
 	"github.com/seed-ff2cb582/leader/store"
 )
 
-// maxValue is the size in bytes of the largest value that a Store takes. It is the
-// payload limit of a NATS server as installed (max_payload), so that
-// what passes here passes there.
+// maxValue is the size in bytes of the largest value that a Store takes. It is
+// the payload limit of a NATS server as installed (max_payload), so that what
+// passes here passes there.
 const maxValue = 1 << 20
 
 // Options configure a Store. The zero value is what [New] uses.
 type Options struct {
 	// FirstRevision is the revision of the first write; 0 means 1. Set it to
-	// uint64(time.Now().UnixMicro()) where revisions must grow across restarts of
-	// the process (as long as the clock does, and with fewer than a million writes a second).
+	// uint64(time.Now().UnixMicro()) where revisions must grow across restarts
+	// of the process (as long as the clock does, and with fewer than a million
+	// writes a second).
 	FirstRevision uint64
-	// Logger is told, at level error, of a panic in a function that a watch or a taker of offers was given. Nil
-	// means slog.Default(): such a panic is caught, and is not to go unheard.
+	// Logger is told, at level error, of a panic in a function that a watch or
+	// a taker of offers was given. Nil means slog.Default(): such a panic is
+	// caught, and is not to go unheard.
 	Logger *slog.Logger
 }
 
-// A Store is a set of registers in memory. It implements [store.Watcher], [store.PatternWatcher],
-// [store.Offerer], [store.Broadcaster] and [store.Checker]; having no connection that could break, it is no
+// A Store is a set of registers in memory. It implements [store.Watcher],
+// [store.PatternWatcher], [store.Offerer], [store.Broadcaster] and
+// [store.Checker]; having no connection that could break, it is no
 // [store.ConnReporter]. Its methods may be called concurrently. Make one with
 // [New] or [NewWithOptions]; it needs no closing.
 type Store struct {
@@ -72,8 +75,8 @@ func NewWithOptions(o Options) *Store {
 }
 
 // Get returns the register's present state; it is never stale. It fails with
-// store.ErrInvalid for a key outside [store.ValidKey], and with store.ErrTransient if
-// ctx is done.
+// store.ErrInvalid for a key outside [store.ValidKey], and with
+// store.ErrTransient if ctx is done.
 func (s *Store) Get(ctx context.Context, key string) (store.Entry, error) {
 	if err := admit(ctx, key); err != nil {
 		return store.Entry{}, err
@@ -83,9 +86,9 @@ func (s *Store) Get(ctx context.Context, key string) (store.Entry, error) {
 	return s.state(key), nil
 }
 
-// CompareAndSwap implements [store.Store]. Its outcome is never unknown: if ctx is
-// done when it begins, nothing is written and the error is store.ErrTransient; once
-// begun it does not wait for anything.
+// CompareAndSwap implements [store.Store]. Its outcome is never unknown: if ctx
+// is done when it begins, nothing is written and the error is
+// store.ErrTransient; once begun it does not wait for anything.
 func (s *Store) CompareAndSwap(ctx context.Context, w store.Write) (uint64, error) {
 	if err := admit(ctx, w.Key); err != nil {
 		return 0, err
@@ -104,9 +107,10 @@ func (s *Store) CompareAndSwap(ctx context.Context, w store.Write) (uint64, erro
 	return s.write(store.Entry{Key: w.Key, Value: bytes.Clone(w.Value), Tombstone: w.Tombstone}), nil
 }
 
-// Check finds nothing that makes an election unsafe. It warns if revisions start
-// at 1 in each process, and never reports the store as forgetful: it cannot lose
-// its state while a candidate lives (see the package documentation).
+// Check finds nothing that makes an election unsafe. It warns if revisions
+// start at 1 in each process, and never reports the store as forgetful: it
+// cannot lose its state while a candidate lives (see the package
+// documentation).
 func (s *Store) Check(ctx context.Context, _ store.CheckRequest) (store.Report, error) {
 	if err := ctx.Err(); err != nil {
 		return store.Report{}, fmt.Errorf("%w: %w", store.ErrTransient, err)

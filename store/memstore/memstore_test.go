@@ -146,8 +146,8 @@ func TestSlowWatchHearsTheLatestStateAndHoldsUpNobody(t *testing.T) {
 	})
 }
 
-// In a bubble the test ends only when every goroutine has: one that a watch left
-// behind is a deadlock there, and fails the test.
+// In a bubble the test ends only when every goroutine has: one that a watch
+// left behind is a deadlock there, and fails the test.
 func TestWatchLeavesNothingBehind(t *testing.T) {
 	for name, end := range map[string]func(stop, cancel func()){
 		"Stop":   func(stop, _ func()) { stop() },

@@ -10,8 +10,9 @@ import (
 	"github.com/seed-ff2cb582/leader/store"
 )
 
-// Offer implements [store.Offerer]. Those who take offers for the key get them in turn. An offer that is still
-// waiting for a slow taker gives way to the next one.
+// Offer implements [store.Offerer]. Those who take offers for the key get them
+// in turn. An offer that is still waiting for a slow taker gives way to the
+// next one.
 func (s *Store) Offer(ctx context.Context, key string, offer []byte) error {
 	if err := admit(ctx, key); err != nil {
 		return err
@@ -26,7 +27,8 @@ func (s *Store) Offer(ctx context.Context, key string, offer []byte) error {
 	return fmt.Errorf("%w: key %q was offered: %w", store.ErrUnknown, key, context.Cause(ctx))
 }
 
-// TakeOffers implements [store.Offerer]. deliver runs as that of [Store.Watch] does.
+// TakeOffers implements [store.Offerer]. deliver runs as that of [Store.Watch]
+// does.
 func (s *Store) TakeOffers(key string, deliver func(offer []byte)) (stop func(), err error) {
 	return s.take(s.takers, key, deliver)
 }
@@ -48,8 +50,9 @@ func (s *Store) Broadcast(ctx context.Context, key string, message []byte) error
 	return nil
 }
 
-// Listen implements [store.Broadcaster]. deliver runs as that of [Store.Watch] does. A message that is still waiting
-// for a slow listener gives way to the next one.
+// Listen implements [store.Broadcaster]. deliver runs as that of [Store.Watch]
+// does. A message that is still waiting for a slow listener gives way to the
+// next one.
 func (s *Store) Listen(key string, most int, deliver func(message []byte)) (stop func(), err error) {
 	return s.take(s.hearers, key, func(message []byte) { // never twice at once
 		if most > 0 {
@@ -78,7 +81,8 @@ func (s *Store) take(among map[string][]*watch, key string, deliver func([]byte)
 	}, nil
 }
 
-// hand gives the offer to the taker whose turn it is, and reports whether there is one.
+// hand gives the offer to the taker whose turn it is, and reports whether there
+// is one.
 func (s *Store) hand(key string, offer []byte) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -42,7 +42,8 @@ func (h *taken) demand(t *testing.T, want ...string) {
 	}
 }
 
-// offer makes an offer that lasts for a second, and demands the outcome after that or at once.
+// offer makes an offer that lasts for a second, and demands the outcome after
+// that or at once.
 func offer(t *testing.T, s *memstore.Store, key, value string, want store.Outcome) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), time.Second)

@@ -27,8 +27,9 @@ func (s *Store) Watch(ctx context.Context, keys []string, deliver func(store.Ent
 	return s.until(ctx, w), nil
 }
 
-// WatchPattern implements [store.PatternWatcher]. deliver and present run as deliver of [Store.Watch] does;
-// present is called once, since nothing interrupts.
+// WatchPattern implements [store.PatternWatcher]. deliver and present run as
+// deliver of [Store.Watch] does; present is called once, since nothing
+// interrupts.
 func (s *Store) WatchPattern(ctx context.Context, pattern string, deliver func(store.Entry), present func(error)) (stop func(), err error) {
 	if !store.ValidPattern(pattern) {
 		return nil, fmt.Errorf("%w: pattern %q", store.ErrInvalid, pattern)
@@ -77,7 +78,8 @@ func (s *Store) attachWide(w *watch, pattern string) {
 	w.push(store.Entry{Key: complete})
 }
 
-// attach lets w hear of the keys from now on, beginning with their present state.
+// attach lets w hear of the keys from now on, beginning with their present
+// state.
 func (s *Store) attach(w *watch, keys []string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -148,8 +150,8 @@ func (w *watch) push(e store.Entry) {
 	}
 }
 
-// run delivers until nothing waits. A panic of deliver is its owner's to see to,
-// and ends neither the program nor the watch: what comes next is delivered.
+// run delivers until nothing waits. A panic of deliver is its owner's to see
+// to, and ends neither the program nor the watch: what comes next is delivered.
 func (w *watch) run() {
 	ended := false
 	defer func() {
@@ -198,8 +200,8 @@ func (w *watch) close() {
 	w.closed = true
 }
 
-// wait returns when deliver does not run, or at once within deliver itself, where
-// waiting would never end.
+// wait returns when deliver does not run, or at once within deliver itself,
+// where waiting would never end.
 func (w *watch) wait() {
 	me := goid.Current()
 	w.mu.Lock()
@@ -209,5 +211,6 @@ func (w *watch) wait() {
 	}
 }
 
-// starting stands for a runner that has not told its number yet. No goroutine has it.
+// starting stands for a runner that has not told its number yet. No goroutine
+// has it.
 const starting = ^uint64(0)

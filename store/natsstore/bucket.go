@@ -18,34 +18,37 @@ type BucketConfig struct {
 	Bucket string
 	// Description is shown by `nats kv info`.
 	Description string
-	// Replicas is the number of servers that keep the bucket: 1 to 5, of which the
-	// even ones cost more than the odd one below and survive no more. Zero means 3
-	// where the cluster has as many, else 1.
+	// Replicas is the number of servers that keep the bucket: 1 to 5, of which
+	// the even ones cost more than the odd one below and survive no more. Zero
+	// means 3 where the cluster has as many, else 1.
 	Replicas int
-	// Storage is where the servers keep it: on file (the zero value) or in memory, which a restart erases.
+	// Storage is where the servers keep it: on file (the zero value) or in
+	// memory, which a restart erases.
 	Storage jetstream.StorageType
-	// MaxBytes bounds the bucket's size; zero means no bound. Accounts may demand one.
-	// A bucket that is full refuses renewals.
+	// MaxBytes bounds the bucket's size; zero means no bound. Accounts may
+	// demand one. A bucket that is full refuses renewals.
 	MaxBytes int64
 	// Placement constrains the servers, by cluster and by tags; nil means any.
 	Placement *jetstream.Placement
-	// Republish is the prefix of the subjects on which stored records are republished,
-	// ending in a dot. Empty means "leader.<bucket>.".
+	// Republish is the prefix of the subjects on which stored records are
+	// republished, ending in a dot. Empty means "leader.<bucket>.".
 	Republish string
 }
 
 // EnsureBucket makes the bucket if there is none of that name, and leaves an
 // existing one as it is, whatever its configuration. Any number of processes
-// may call it at once. Errors are those of package store; the call ends with ctx.
+// may call it at once. Errors are those of package store; the call ends with
+// ctx.
 //
 // The bucket differs from one of `nats kv add` in what protects elections:
 //
-//   - Rollups and purges are refused. With rollups a candidate that may write its own
-//     key alone can erase every key of the bucket.
+//   - Rollups and purges are refused. With rollups a candidate that may write
+//     its own key alone can erase every key of the bucket.
 //   - Nothing expires: a record's age is judged by those who watch, not by the
 //     server's wall clock.
-//   - Sequences begin at the present time in microseconds, so that deleting the bucket and
-//     making it anew brings no revision back. They stay below 2^53 for two centuries.
+//   - Sequences begin at the present time in microseconds, so that deleting the
+//     bucket and making it anew brings no revision back. They stay below 2^53
+//     for two centuries.
 //   - Stored records are republished, so that a watch costs the server nothing.
 func EnsureBucket(ctx context.Context, js jetstream.JetStream, cfg BucketConfig) error {
 	if !validBucket(cfg.Bucket) {
@@ -72,8 +75,9 @@ func EnsureBucket(ctx context.Context, js jetstream.JetStream, cfg BucketConfig)
 	return fmt.Errorf("%w: making bucket %q: %w", createClass(err), cfg.Bucket, err)
 }
 
-// createClass: an explicit refusal stays one until the configuration or the account
-// changes; anything else is worth another try, since making a bucket is idempotent.
+// createClass: an explicit refusal stays one until the configuration or the
+// account changes; anything else is worth another try, since making a bucket is
+// idempotent.
 func createClass(err error) error {
 	var api *jetstream.APIError
 	if errors.As(err, &api) && api.Code < 500 {

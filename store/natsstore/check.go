@@ -12,15 +12,18 @@ import (
 	"github.com/seed-ff2cb582/leader/store"
 )
 
-// maxRecordMessage is what a record, its subject and its headers may need in the stream.
+// maxRecordMessage is what a record, its subject and its headers may need in
+// the stream.
 const maxRecordMessage = store.MaxValue + 1<<10
 
 // Check implements [store.Checker]: it reads the bucket's configuration and
-// refuses what makes elections unsafe or impossible, a missing permission to read or write
-// the key included. If the options say so it first makes a bucket that is missing. A user who may not read
-// the configuration gets a warning, and the bucket counts as forgetful.
+// refuses what makes elections unsafe or impossible, a missing permission to
+// read or write the key included. If the options say so it first makes a bucket
+// that is missing. A user who may not read the configuration gets a warning,
+// and the bucket counts as forgetful.
 //
-// It also warns of a connection that gives up by itself, and refuses a server that stands alone without JetStream.
+// It also warns of a connection that gives up by itself, and refuses a server
+// that stands alone without JetStream.
 func (s *Store) Check(ctx context.Context, req store.CheckRequest) (store.Report, error) {
 	report, err := s.examine(ctx, req)
 	if w := s.givesUp(); w != "" && err == nil {
@@ -29,8 +32,8 @@ func (s *Store) Check(ctx context.Context, req store.CheckRequest) (store.Report
 	return report, err
 }
 
-// givesUp warns of a connection that closes for good by itself, as those of nats.go
-// do by default. Elections then end.
+// givesUp warns of a connection that closes for good by itself, as those of
+// nats.go do by default. Elections then end.
 func (s *Store) givesUp() string {
 	when := s.patience()
 	if when == "" {
@@ -80,8 +83,8 @@ func (s *Store) examine(ctx context.Context, req store.CheckRequest) (store.Repo
 }
 
 // age is how long the bucket has existed. Both instants are of the servers'
-// clocks, for ours may differ. A bucket from the future (a clock was set back) counts
-// as new, since that costs a wait, and the opposite could cost a leader.
+// clocks, for ours may differ. A bucket from the future (a clock was set back)
+// counts as new, since that costs a wait, and the opposite could cost a leader.
 func age(info *jetstream.StreamInfo) time.Duration {
 	if info.Created.IsZero() || info.TimeStamp.IsZero() { // of a server before 2.10
 		return 0
@@ -92,9 +95,10 @@ func age(info *jetstream.StreamInfo) time.Duration {
 // impossible is a revision that no register ever has.
 const impossible = 1 << 62
 
-// mayUse finds out whether the user may read the keys, without which a candidate would wait for
-// somebody else's write, and whether they may write theirs, by a write that the server
-// must refuse for its expected revision if it does not refuse it for the user.
+// mayUse finds out whether the user may read the keys, without which a
+// candidate would wait for somebody else's write, and whether they may write
+// theirs, by a write that the server must refuse for its expected revision if
+// it does not refuse it for the user.
 func (s *Store) mayUse(ctx context.Context, req store.CheckRequest) error {
 	if req.Key == "" {
 		return nil
@@ -133,8 +137,9 @@ func (s *Store) checkError(ctx context.Context, before sighting, err error) erro
 }
 
 // withoutJetStream reports whether a server that stands alone said, when we
-// connected, that it has no JetStream. Elsewhere silence may pass: another server
-// of a cluster, or the one behind a leaf node or an import, may answer yet.
+// connected, that it has no JetStream. Elsewhere silence may pass: another
+// server of a cluster, or the one behind a leaf node or an import, may answer
+// yet.
 func (s *Store) withoutJetStream() bool {
 	has, _ := s.nc.ConnectedServerJetStream()
 	return s.nc.IsConnected() && !has && s.nc.ConnectedClusterName() == "" && s.api == jetstream.DefaultAPIPrefix
@@ -218,7 +223,8 @@ func (s *Store) refuse(c *jetstream.StreamConfig, req store.CheckRequest) error 
 	return fmt.Errorf("%w: bucket %q does not suit elections: %w", store.ErrPermanent, s.bucket, errors.Join(faults...))
 }
 
-// checkSubjects: writes must arrive in the stream under the very subject that reads ask for.
+// checkSubjects: writes must arrive in the stream under the very subject that
+// reads ask for.
 func (s *Store) checkSubjects(c *jetstream.StreamConfig) error {
 	if c.Mirror != nil || slices.Contains(c.Subjects, s.stored+">") {
 		return nil

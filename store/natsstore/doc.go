@@ -3,10 +3,10 @@
 //
 // # Writes
 //
-// A compare-and-swap is one publish to $KV.<bucket>.<key> with the expected last
-// sequence of that subject; a revision is a stream sequence. A tombstone is the
-// bucket's delete marker with the value as its body, so that `nats kv get` finds
-// no key where Get and Watch still deliver what was written.
+// A compare-and-swap is one publish to $KV.<bucket>.<key> with the expected
+// last sequence of that subject; a revision is a stream sequence. A tombstone
+// is the bucket's delete marker with the value as its body, so that `nats kv
+// get` finds no key where Get and Watch still deliver what was written.
 //
 // The caller's connection is used as it is. A connection that is down at the
 // moment of a write is noticed, and the write is not sent. One that breaks a
@@ -22,44 +22,54 @@
 // can show a false record to those who watch, though not change the real one;
 // deny that like a write to the key.
 //
-// In other buckets the server keeps consumers. The first four keys of a Store have one
-// each, for the server checks a candidate's permission on the subject of
-// the request that makes it, and that names a key only if there is just one. All
-// further keys share consumers, of up to 512 keys; as keys come and go, the server is
-// told of it within a tenth of a second, and a key is read once more when its
-// consumer names it. A user who may not make such a consumer gets one for each key.
-// With [Options.WatchWholeBucket] there is one for all.
+// In other buckets the server keeps consumers. The first four keys of a Store
+// have one each, for the server checks a candidate's permission on the subject
+// of the request that makes it, and that names a key only if there is just one.
+// All further keys share consumers, of up to 512 keys; as keys come and go, the
+// server is told of it within a tenth of a second, and a key is read once more
+// when its consumer names it. A user who may not make such a consumer gets one
+// for each key. With [Options.WatchWholeBucket] there is one for all.
 //
-// A consumer that delivers nothing for 2 s sends a heartbeat. One that is silent for
-// 5 s, and for one more answer of the server, counts as lost and is made
-// anew; so does one that owes a write for a second, when a read or a refused write
-// has shown that write. Until it stands the keys are read, 500 a second at most.
+// A consumer that delivers nothing for 2 s sends a heartbeat. One that is
+// silent for 5 s, and for one more answer of the server, counts as lost and is
+// made anew; so does one that owes a write for a second, when a read or a
+// refused write has shown that write. Until it stands the keys are read, 500 a
+// second at most.
 //
-// All watches of one Store share one goroutine, which ends with the last of them.
+// All watches of one Store share one goroutine, which ends with the last of
+// them.
 //
-// A watch of a pattern has one subscription or one consumer, however many keys there are, and costs a
-// second goroutine. In a bucket that republishes, it reads the present state by one direct get of all keys, and by
-// a consumer made for it where there are more than 1,024 of them, the most that the server answers with.
+// A watch of a pattern has one subscription or one consumer, however many keys
+// there are, and costs a second goroutine. In a bucket that republishes, it
+// reads the present state by one direct get of all keys, and by a consumer made
+// for it where there are more than 1,024 of them, the most that the server
+// answers with.
 //
 // # Offers
 //
-// An offer is a core message on leader-offer.<bucket>.<key>, of which NATS gives each to one member of the queue group
-// "leader"; nobody replies. That nobody takes offers for the key is what the server itself answers, at once; across
-// gateways it may not know, and then the offer ends with its context. Buckets of the same name in two JetStream domains
-// share the subject where their servers pass it on: harmless, since whoever takes an offer judges it by its own
-// register, and so is an offer that reaches nobody since the bucket is imported from another account. Taking
-// offers for a key costs a subscription and no goroutine.
+// An offer is a core message on leader-offer.<bucket>.<key>, of which NATS
+// gives each to one member of the queue group "leader"; nobody replies. That
+// nobody takes offers for the key is what the server itself answers, at once;
+// across gateways it may not know, and then the offer ends with its context.
+// Buckets of the same name in two JetStream domains share the subject where
+// their servers pass it on: harmless, since whoever takes an offer judges it by
+// its own register, and so is an offer that reaches nobody since the bucket is
+// imported from another account. Taking offers for a key costs a subscription
+// and no goroutine.
 //
 // # Permissions
 //
-// A candidate writes one key, reads two, listens to two subjects, and offers and takes offers on a third; an observer of a bucket that
-// republishes needs to publish nothing. docs/operations.md lists the subjects for each role, with what happens without
-// each of them, and a test takes each away in turn. There, too, is what permissions cannot do: the users of one NATS account must
-// trust each other.
+// A candidate writes one key, reads two, listens to two subjects, and offers
+// and takes offers on a third; an observer of a bucket that republishes needs
+// to publish nothing. docs/operations.md lists the subjects for each role, with
+// what happens without each of them, and a test takes each away in turn. There,
+// too, is what permissions cannot do: the users of one NATS account must trust
+// each other.
 //
-// The server tells of a missing permission only on the connection, not in the reply: a call
-// that waits looks for it at [nats.Conn.LastError]. Where neither the bucket's
-// configuration may be read nor a consumer be made, the bucket is assumed to republish as [EnsureBucket] makes it;
-// [Options.Republished] says otherwise. Without any right to publish, an observer learns the state of each key with the
-// first write that follows.
+// The server tells of a missing permission only on the connection, not in the
+// reply: a call that waits looks for it at [nats.Conn.LastError]. Where neither
+// the bucket's configuration may be read nor a consumer be made, the bucket is
+// assumed to republish as [EnsureBucket] makes it; [Options.Republished] says
+// otherwise. Without any right to publish, an observer learns the state of each
+// key with the first write that follows.
 package natsstore

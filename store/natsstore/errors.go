@@ -33,14 +33,16 @@ const (
 
 // An outcome of a publish that is not yet one of the store's.
 var (
-	// errInFlight: another write to the key is being replicated; the server looked no
-	// further at this one (jetstream_batching.go, expectedPerSubjectInProcess).
+	// errInFlight: another write to the key is being replicated; the server
+	// looked no further at this one (jetstream_batching.go,
+	// expectedPerSubjectInProcess).
 	errInFlight = errors.New("another write to the key is in flight")
-	// errNoStream: no stream listens on the subject just now, so none got the message.
+	// errNoStream: no stream listens on the subject just now, so none got the
+	// message.
 	errNoStream = errors.New("no stream answers")
-	// errStoreFailed: the stream could not store the message. At one replica, and
-	// at a limit, that is a refusal; a replicated stream whose leader is being
-	// shut down says the same of a write that its peers have stored.
+	// errStoreFailed: the stream could not store the message. At one replica,
+	// and at a limit, that is a refusal; a replicated stream whose leader is
+	// being shut down says the same of a write that its peers have stored.
 	errStoreFailed = errors.New("the stream did not store the message")
 	// errOtherStream: the stream that got the message is not the bucket's.
 	errOtherStream = errors.New("the message went to another stream")
@@ -63,14 +65,16 @@ func classifyWrite(err error) error {
 	case errors.Is(err, nats.ErrHeadersNotSupported), errors.Is(err, nats.ErrConnectionDraining):
 		return store.ErrPermanent
 	default:
-		// Also ErrConnectionClosed and ErrDisconnected: they end a call whose message is already out.
+		// Also ErrConnectionClosed and ErrDisconnected: they end a call whose
+		// message is already out.
 		return store.ErrUnknown
 	}
 }
 
 // classifyRefusal classifies the codes with which a stream answers a publish
-// (stream.go, processJetStreamMsg; jetstream_batching.go, checkMsgHeadersPreClusteredProposal).
-// Each of them but 10077 is given before the message is stored or proposed.
+// (stream.go, processJetStreamMsg; jetstream_batching.go,
+// checkMsgHeadersPreClusteredProposal). Each of them but 10077 is given before
+// the message is stored or proposed.
 func classifyRefusal(code jetstream.ErrorCode) error {
 	switch code {
 	case jetstream.JSErrCodeStreamWrongLastSequence:
@@ -92,8 +96,8 @@ func classifyRefusal(code jetstream.ErrorCode) error {
 	}
 }
 
-// classifyRead gives the class of a failed read or request: transient or permanent,
-// or errNoStream, which needs a second look.
+// classifyRead gives the class of a failed read or request: transient or
+// permanent, or errNoStream, which needs a second look.
 func classifyRead(err error) error {
 	var api *jetstream.APIError
 	switch {
@@ -123,19 +127,21 @@ func (s *Store) sighting() sighting {
 	return sighting{err: s.nc.LastError(), reconnects: s.nc.Stats().Reconnects}
 }
 
-// deniedSince returns the permission violation that the connection reported since before,
-// if it names one of the subjects (or, ending in a dot, one that begins so).
+// deniedSince returns the permission violation that the connection reported
+// since before, if it names one of the subjects (or, ending in a dot, one that
+// begins so).
 //
-// The server reports a denied publish or subscription as an error of the connection,
-// without a link to the request. The violation is taken as this call's only if it
-// is new, came on the same connection, and names the subject. Its text is the only place
-// where the subject stands.
+// The server reports a denied publish or subscription as an error of the
+// connection, without a link to the request. The violation is taken as this
+// call's only if it is new, came on the same connection, and names the subject.
+// Its text is the only place where the subject stands.
 func (s *Store) deniedSince(before sighting, subjects ...string) error {
 	return violation(s.reportedSince(before), subjects...)
 }
 
-// reportedSince returns what the connection reported last, if it did so since before. Who asks more than one question of
-// it takes it once: a report may come between two questions.
+// reportedSince returns what the connection reported last, if it did so since
+// before. Who asks more than one question of it takes it once: a report may
+// come between two questions.
 func (s *Store) reportedSince(before sighting) error {
 	err := s.nc.LastError()
 	//nolint:errorlint // the same value again is the same report, an equal text in another value is a new one
@@ -162,7 +168,8 @@ func violation(err error, subjects ...string) error {
 	return nil
 }
 
-// inboxPrefix is the beginning of the subjects on which this connection receives replies.
+// inboxPrefix is the beginning of the subjects on which this connection
+// receives replies.
 func (s *Store) inboxPrefix() string {
 	if p := s.nc.Opts.InboxPrefix; p != "" {
 		return p + "."
@@ -170,7 +177,8 @@ func (s *Store) inboxPrefix() string {
 	return nats.InboxPrefix
 }
 
-// ended reports whether err is the end of a call without an answer, but for a broken connection.
+// ended reports whether err is the end of a call without an answer, but for a
+// broken connection.
 func ended(err error) bool {
 	return errors.Is(err, errDenied) || errors.Is(err, context.DeadlineExceeded) || errors.Is(err, context.Canceled) || errors.Is(err, nats.ErrTimeout)
 }
@@ -185,7 +193,8 @@ func (s *Store) readError(ctx context.Context, before sighting, subject string, 
 		if denied := s.deniedSince(before, subject); denied != nil {
 			return fmt.Errorf("%w: the user may not publish to %s: %w", store.ErrPermanent, subject, denied)
 		}
-		// The inbox is subscribed once for all requests, so that its violation may be an old one.
+		// The inbox is subscribed once for all requests, so that its violation
+		// may be an old one.
 		if denied := violation(s.nc.LastError(), s.inboxPrefix()); denied != nil {
 			return fmt.Errorf("%w: the user may not subscribe to replies: %w", store.ErrPermanent, denied)
 		}

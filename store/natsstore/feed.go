@@ -27,7 +27,8 @@ type feed struct {
 	consumption // of a consumer
 }
 
-// brings reports whether the feed brings the writes to a key, as far as anyone knows.
+// brings reports whether the feed brings the writes to a key, as far as anyone
+// knows.
 func (f *feed) brings(key string) bool {
 	switch {
 	case f == nil:
@@ -39,8 +40,9 @@ func (f *feed) brings(key string) bool {
 	}
 }
 
-// republishedPrefix returns the prefix under which rp republishes the records stored
-// under the subjects of prefix stored, or "" if it does not republish them whole.
+// republishedPrefix returns the prefix under which rp republishes the records
+// stored under the subjects of prefix stored, or "" if it does not republish
+// them whole.
 func republishedPrefix(rp *jetstream.RePublish, stored string) string {
 	if rp == nil || rp.HeadersOnly {
 		return ""
@@ -101,7 +103,8 @@ func (h *hub) unfeed(r *register) {
 	}
 }
 
-// newFeed begins to listen, or returns the whole bucket's feed instead where the options say so.
+// newFeed begins to listen, or returns the whole bucket's feed instead where
+// the options say so.
 func (h *hub) newFeed(f *feed) (*feed, error) {
 	if h.s.opts.WatchWholeBucket {
 		if h.whole != nil {
@@ -112,7 +115,8 @@ func (h *hub) newFeed(f *feed) (*feed, error) {
 	f.prefix = h.plan.republished
 	subject := f.prefix + f.filter
 	if f.prefix == "" {
-		// Its messages have the subjects of the records, whatever subject it listens to.
+		// Its messages have the subjects of the records, whatever subject it
+		// listens to.
 		f.consumer, f.prefix, subject = true, h.s.stored, h.s.nc.NewInbox()
 	}
 	if err := h.listen(f, subject); err != nil {
@@ -142,9 +146,10 @@ func (h *hub) listen(f *feed, subject string) error {
 	return nil
 }
 
-// subscribe lets messages come to the hub: by a queue of fixed length, which drops what it cannot take, or by
-// one that the client library lets grow, at the cost of a goroutine. The latter is for subjects that bring all
-// keys of a bucket at once.
+// subscribe lets messages come to the hub: by a queue of fixed length, which
+// drops what it cannot take, or by one that the client library lets grow, at
+// the cost of a goroutine. The latter is for subjects that bring all keys of a
+// bucket at once.
 func (h *hub) subscribe(wide bool, subject string) (*nats.Subscription, error) {
 	if !wide {
 		return h.s.nc.ChanSubscribe(subject, h.in)
@@ -208,8 +213,9 @@ func (h *hub) heard(f *feed, m *nats.Msg) {
 	case f.reads != nil:
 		h.answered(f.reads, m)
 	default:
-		// A message that is not of the stream's making is nobody's record, and one that was stored under another key
-		// is the answer to a request that asked for it here.
+		// A message that is not of the stream's making is nobody's record, and
+		// one that was stored under another key is the answer to a request that
+		// asked for it here.
 		key := strings.TrimPrefix(m.Subject, f.prefix)
 		if e, err := recordEntry(key, m); err == nil && appended(m.Header, jetstream.SubjectHeader) == h.s.stored+key {
 			h.brought(f, e)

@@ -22,31 +22,35 @@ import (
 const (
 	// readShare is the part of the queue that the answers to reads may fill.
 	readShare = 4
-	// readTimeout and makeTimeout are when a request of the hub counts as lost. Making
-	// a consumer takes an agreement of the servers; many at once take their time.
+	// readTimeout and makeTimeout are when a request of the hub counts as lost.
+	// Making a consumer takes an agreement of the servers; many at once take
+	// their time.
 	readTimeout = time.Second
 	makeTimeout = 5 * time.Second
 	// retryFirst and retryMost bound the growing pause between attempts.
 	retryFirst = 25 * time.Millisecond
 	retryMost  = 500 * time.Millisecond
-	// confirmAfter is when, in a cluster, a key is read a second time: a subscription travels
-	// to the other servers by itself, and what the stream's leader published
-	// before its arrival is lost.
+	// confirmAfter is when, in a cluster, a key is read a second time: a
+	// subscription travels to the other servers by itself, and what the
+	// stream's leader published before its arrival is lost.
 	confirmAfter = 500 * time.Millisecond
-	// auditEvery is for how long nothing new is heard before the bucket's configuration is read, and how often from
-	// then on, to notice a bucket that was made anew, perhaps without republishing, while the connection stood.
+	// auditEvery is for how long nothing new is heard before the bucket's
+	// configuration is read, and how often from then on, to notice a bucket
+	// that was made anew, perhaps without republishing, while the connection
+	// stood.
 	auditEvery = 30 * time.Second
-	// repairMost bounds the pause after a panic, and calmAfter is when panics are no longer in a row.
+	// repairMost bounds the pause after a panic, and calmAfter is when panics
+	// are no longer in a row.
 	repairMost = 5 * time.Second
 	calmAfter  = 30 * time.Second
 )
 
-// A hub serves all watches, listeners and takers of offers of a Store with one goroutine. It
-// works by reconciliation: whatever happens only notes what is wanted (a register
-// is stale, a feed is down), and work does what is due.
+// A hub serves all watches, listeners and takers of offers of a Store with one
+// goroutine. It works by reconciliation: whatever happens only notes what is
+// wanted (a register is stale, a feed is down), and work does what is due.
 //
-// Its fields are guarded by the store's mutex, but for the channels. Functions of
-// callers run on the hub's goroutine without the mutex.
+// Its fields are guarded by the store's mutex, but for the channels. Functions
+// of callers run on the hub's goroutine without the mutex.
 type hub struct {
 	s      *Store
 	in     chan *nats.Msg // the subscriptions of the hub deliver here,
@@ -123,9 +127,9 @@ func newHub(s *Store) *hub {
 	}
 }
 
-// run serves until the hub ends. A panic in it must leave no watch deaf for good:
-// it is reported, and the hub resumes as after an interruption, by reading all
-// again, after a growing pause.
+// run serves until the hub ends. A panic in it must leave no watch deaf for
+// good: it is reported, and the hub resumes as after an interruption, by
+// reading all again, after a growing pause.
 func (h *hub) run() {
 	ended := false
 	defer func() {
@@ -174,7 +178,8 @@ func (h *hub) turn() {
 	}
 }
 
-// panicked reports a panic of ours. It is also the error of watches that cannot begin.
+// panicked reports a panic of ours. It is also the error of watches that cannot
+// begin.
 func (h *hub) panicked(value any, stack []byte) {
 	h.s.panicked("the goroutine of the watches", value, stack)
 	h.s.mu.Lock()
@@ -182,8 +187,8 @@ func (h *hub) panicked(value any, stack []byte) {
 	h.lastErr = fmt.Errorf("the goroutine of the watches panicked: %v", shield.Value(value))
 }
 
-// goOn takes up what a goroutine that ended in the middle has left undone: watches
-// that were about to hear of a state.
+// goOn takes up what a goroutine that ended in the middle has left undone:
+// watches that were about to hear of a state.
 func (h *hub) goOn() {
 	h.s.mu.Lock()
 	defer h.s.mu.Unlock()
@@ -199,8 +204,8 @@ func (h *hub) goOn() {
 	h.nudge()
 }
 
-// resume goes on after a panic: whatever was under way may be half done, so that
-// all is read again. Panics in a row are followed by growing pauses.
+// resume goes on after a panic: whatever was under way may be half done, so
+// that all is read again. Panics in a row are followed by growing pauses.
 func (h *hub) resume() {
 	now := time.Now()
 	if now.Sub(h.brokenAt) > calmAfter {
@@ -229,7 +234,8 @@ func (h *hub) repair() {
 	}
 }
 
-// next waits for something to happen and returns what to do about it, besides work.
+// next waits for something to happen and returns what to do about it, besides
+// work.
 func (h *hub) next() func() {
 	select {
 	case m := <-h.in:
@@ -280,8 +286,8 @@ func (h *hub) nudge() {
 // onLoop reports whether the caller is a function that the hub calls.
 func (h *hub) onLoop() bool { return h.calling != nil && goid.Current() == h.loop }
 
-// call runs a caller's function without the mutex, and lets stop wait for it. A panic
-// of it is reported, and ends neither the program nor the watch.
+// call runs a caller's function without the mutex, and lets stop wait for it. A
+// panic of it is reported, and ends neither the program nor the watch.
 func (h *hub) call(owner any, f func()) {
 	h.calling = owner
 	h.s.mu.Unlock()
@@ -468,8 +474,9 @@ func (h *hub) receive(m *nats.Msg) {
 	}
 }
 
-// overflowed: messages may have been dropped, since the queue was full. Consumers
-// notice by their numbering; republished records are lost without a trace.
+// overflowed: messages may have been dropped, since the queue was full.
+// Consumers notice by their numbering; republished records are lost without a
+// trace.
 func (h *hub) overflowed() {
 	for _, r := range h.registers {
 		h.toRead(r)
@@ -530,8 +537,8 @@ func (h *hub) expire(now time.Time) {
 	}
 }
 
-// interrupted: the connection was lost and is back. Whatever was sent meanwhile is
-// lost, and consumers may be gone.
+// interrupted: the connection was lost and is back. Whatever was sent meanwhile
+// is lost, and consumers may be gone.
 func (h *hub) interrupted() {
 	clear(h.requests)
 	h.auditing, h.auditAt, h.reads = false, time.Time{}, 0
@@ -577,15 +584,17 @@ func (h *hub) audited(m *nats.Msg) {
 	h.adopt(info)
 }
 
-// adopt takes over what the stream's leader says of the stream, and reports whether it is another one.
+// adopt takes over what the stream's leader says of the stream, and reports
+// whether it is another one.
 func (h *hub) adopt(info *jetstream.StreamInfo) (anew bool) {
 	p := h.s.planFor(info)
 	anew = !h.plan.created.IsZero() && !p.created.Equal(h.plan.created)
 	moved := p.republished != h.plan.republished
 	h.plan = p
 	for _, r := range h.registers {
-		// Revisions may begin anew: what is known is of another stream, and must not be taken for
-		// what a lagging replica of this one does not show yet.
+		// Revisions may begin anew: what is known is of another stream, and
+		// must not be taken for what a lagging replica of this one does not
+		// show yet.
 		r.known = r.known && !anew
 	}
 	if anew {
@@ -610,7 +619,8 @@ func (h *hub) move() {
 	}
 }
 
-// resubscribe replaces every feed: the bucket republishes elsewhere now, or no longer.
+// resubscribe replaces every feed: the bucket republishes elsewhere now, or no
+// longer.
 func (h *hub) resubscribe() {
 	for _, f := range h.feeds {
 		h.unsubscribe(f)

@@ -33,16 +33,16 @@ const (
 // errNotRecord: a message claims to be a stored record, and is not.
 var errNotRecord = errors.New("malformed message from the server")
 
-// tombstone reports whether the headers are those of a deletion: a marker that a
-// client wrote (delete, purge), or one that the server left at an expiry or a
+// tombstone reports whether the headers are those of a deletion: a marker that
+// a client wrote (delete, purge), or one that the server left at an expiry or a
 // purge (ADR-43 of nats-architecture-and-design).
 func tombstone(h nats.Header) bool {
 	op := h.Get(hdrOperation)
 	return op == opDelete || op == opPurge || op == "" && h.Get(jetstream.MarkerReasonHeader) != ""
 }
 
-// recordEntry reads an entry out of a direct get's answer or of a republished message:
-// the stored headers, to which the server appended its own.
+// recordEntry reads an entry out of a direct get's answer or of a republished
+// message: the stored headers, to which the server appended its own.
 func recordEntry(key string, m *nats.Msg) (store.Entry, error) {
 	seq, err := strconv.ParseUint(appended(m.Header, jetstream.SequenceHeader), 10, 64)
 	if err != nil || seq == 0 {
@@ -51,9 +51,11 @@ func recordEntry(key string, m *nats.Msg) (store.Entry, error) {
 	return stored(key, seq, m.Data, m.Header, 1), nil
 }
 
-// stored is the entry of a stored message. The server writes its answer to a request for one record wherever the request
-// says, over another record too, and asks nobody's permission: such a message has the server's headers already when it is stored, and
-// so more sequences than the server gives it when it is read (own). It is nobody's record, whatever it says.
+// stored is the entry of a stored message. The server writes its answer to a
+// request for one record wherever the request says, over another record too,
+// and asks nobody's permission: such a message has the server's headers already
+// when it is stored, and so more sequences than the server gives it when it is
+// read (own). It is nobody's record, whatever it says.
 func stored(key string, seq uint64, value []byte, h nats.Header, own int) store.Entry {
 	if len(h.Values(jetstream.SequenceHeader)) > own {
 		return store.Entry{Key: key, Revision: seq}
@@ -61,9 +63,9 @@ func stored(key string, seq uint64, value []byte, h nats.Header, own int) store.
 	return store.Entry{Key: key, Revision: seq, Value: value, Tombstone: tombstone(h)}
 }
 
-// appended returns the last value of a header. The server adds its headers after
-// those that were stored with the message, so an earlier value of the same name
-// comes from the writer and may be a lie.
+// appended returns the last value of a header. The server adds its headers
+// after those that were stored with the message, so an earlier value of the
+// same name comes from the writer and may be a lie.
 func appended(h nats.Header, name string) string {
 	v := h.Values(name)
 	if len(v) == 0 {
@@ -88,8 +90,8 @@ func directEntry(key string, m *nats.Msg) (store.Entry, error) {
 	}
 }
 
-// apiReply decodes the answer of a JetStream API request into v; an error that it carries
-// is returned as a *jetstream.APIError.
+// apiReply decodes the answer of a JetStream API request into v; an error that
+// it carries is returned as a *jetstream.APIError.
 func apiReply(m *nats.Msg, v any) error {
 	if len(m.Data) == 0 && m.Header.Get(hdrStatus) == statusNoResponders {
 		return nats.ErrNoResponders

@@ -18,8 +18,8 @@ func refusal(code jetstream.ErrorCode) error {
 	return fmt.Errorf("nats: %w", &jetstream.APIError{Code: 400, ErrorCode: code})
 }
 
-// What real servers answer is tested with real servers, in the test module; here
-// stands what each answer means.
+// What real servers answer is tested with real servers, in the test module;
+// here stands what each answer means.
 func TestOnlyAnExplicitRefusalIsAProofThatNothingWasStored(t *testing.T) {
 	for _, c := range []struct {
 		name string
@@ -123,8 +123,8 @@ func TestBucketNames(t *testing.T) {
 	}
 }
 
-// A read shows at once what a busy feed delivers one by one: its stragglers are not the writes to another stream. For
-// who may not read, they are.
+// A read shows at once what a busy feed delivers one by one: its stragglers are
+// not the writes to another stream. For who may not read, they are.
 func TestStragglersOfABusyFeedAreNoLostWrites(t *testing.T) {
 	for _, unreadable := range []bool{false, true} {
 		h := &hub{unsettled: map[*register]struct{}{}}
@@ -141,8 +141,8 @@ func TestStragglersOfABusyFeedAreNoLostWrites(t *testing.T) {
 	}
 }
 
-// What the hub does after each message must not grow with the number of keys: only those that are to be read or to be confirmed are
-// looked at.
+// What the hub does after each message must not grow with the number of keys:
+// only those that are to be read or to be confirmed are looked at.
 func TestRegistersAtRestAreNotLookedAt(t *testing.T) {
 	now := time.Now()
 	for _, c := range []struct {
@@ -169,7 +169,8 @@ func TestRegistersAtRestAreNotLookedAt(t *testing.T) {
 	}
 }
 
-// A bucket that is heard of needs no look at its configuration, by each of its watchers, now and then.
+// A bucket that is heard of needs no look at its configuration, by each of its
+// watchers, now and then.
 func TestNewsPutOffTheAudit(t *testing.T) {
 	h := &hub{unsettled: map[*register]struct{}{}}
 	r := &register{known: true, entry: store.Entry{Key: "k", Revision: 14}}
@@ -183,8 +184,9 @@ func TestNewsPutOffTheAudit(t *testing.T) {
 	}
 }
 
-// The clock that made the bucket may have been set back since. Taking such a bucket
-// for new costs a wait; taking its age for unknown could cost a second leader.
+// The clock that made the bucket may have been set back since. Taking such a
+// bucket for new costs a wait; taking its age for unknown could cost a second
+// leader.
 func TestBucketFromTheFutureCountsAsNew(t *testing.T) {
 	now := time.Now()
 	for _, c := range []struct {

@@ -10,10 +10,12 @@ import (
 	"github.com/seed-ff2cb582/leader/store"
 )
 
-// offerQueue is the queue group of those who take offers: the servers give each offer to one of them.
+// offerQueue is the queue group of those who take offers: the servers give each
+// offer to one of them.
 const offerQueue = "leader"
 
-// A taker is one registration of TakeOffers or Listen. The hub's goroutine delivers to it.
+// A taker is one registration of TakeOffers or Listen. The hub's goroutine
+// delivers to it.
 type taker struct {
 	deliver func([]byte)
 	sub     *nats.Subscription
@@ -24,8 +26,9 @@ type taker struct {
 
 func (s *Store) offerSubject(key string) string { return "leader-offer." + s.bucket + "." + key }
 
-// Offer implements [store.Offerer]. A context without a deadline counts as done after [Options.Timeout]. A user who may
-// not publish offers is told so by ErrPermanent.
+// Offer implements [store.Offerer]. A context without a deadline counts as done
+// after [Options.Timeout]. A user who may not publish offers is told so by
+// ErrPermanent.
 func (s *Store) Offer(ctx context.Context, key string, offer []byte) error {
 	if !store.ValidKey(key) {
 		return fmt.Errorf("%w: key %q", store.ErrInvalid, key)
@@ -46,8 +49,9 @@ func (s *Store) Offer(ctx context.Context, key string, offer []byte) error {
 	return fmt.Errorf("%w: bucket %q, key %q was offered: %w", store.ErrUnknown, s.bucket, key, context.Cause(ctx))
 }
 
-// unoffered reports why an offer has reached nobody for certain. A reply (there should be none), a broken connection or a
-// user who may not hear the server's answer say nothing of that.
+// unoffered reports why an offer has reached nobody for certain. A reply (there
+// should be none), a broken connection or a user who may not hear the server's
+// answer say nothing of that.
 func (s *Store) unoffered(before sighting, key string, err error) error {
 	if err == nil {
 		return nil
@@ -64,15 +68,17 @@ func (s *Store) unoffered(before sighting, key string, err error) error {
 	return nil
 }
 
-// TakeOffers implements [store.Offerer]. The caller's connection subscribes anew by itself when it returns. A user who may
-// not subscribe hears no offers, and is told so by the connection's error handler only.
+// TakeOffers implements [store.Offerer]. The caller's connection subscribes
+// anew by itself when it returns. A user who may not subscribe hears no offers,
+// and is told so by the connection's error handler only.
 func (s *Store) TakeOffers(key string, deliver func(offer []byte)) (stop func(), err error) {
 	return s.take(key, offerQueue, 0, deliver)
 }
 
-// Broadcast implements [store.Broadcaster]: a message on the subject of offers, so that it needs no right of its own. Those
-// who take offers get one of each, too, which is no offer to them. A user who may not publish is told so by the connection's
-// error handler only.
+// Broadcast implements [store.Broadcaster]: a message on the subject of offers,
+// so that it needs no right of its own. Those who take offers get one of each,
+// too, which is no offer to them. A user who may not publish is told so by the
+// connection's error handler only.
 func (s *Store) Broadcast(ctx context.Context, key string, message []byte) error {
 	if !store.ValidKey(key) {
 		return fmt.Errorf("%w: key %q", store.ErrInvalid, key)
@@ -89,13 +95,15 @@ func (s *Store) Broadcast(ctx context.Context, key string, message []byte) error
 	return nil
 }
 
-// Listen implements [store.Broadcaster]. The caller's connection subscribes anew by itself when it returns. A user who may
-// not subscribe hears nothing, and is told so by the connection's error handler only.
+// Listen implements [store.Broadcaster]. The caller's connection subscribes
+// anew by itself when it returns. A user who may not subscribe hears nothing,
+// and is told so by the connection's error handler only.
 func (s *Store) Listen(key string, most int, deliver func(message []byte)) (stop func(), err error) {
 	return s.take(key, "", most, deliver)
 }
 
-// take subscribes to the subject of offers, in a queue group or without one, and for so many messages; 0 is no bound.
+// take subscribes to the subject of offers, in a queue group or without one,
+// and for so many messages; 0 is no bound.
 func (s *Store) take(key, queue string, most int, deliver func([]byte)) (stop func(), err error) {
 	if !store.ValidKey(key) {
 		return nil, fmt.Errorf("%w: key %q", store.ErrInvalid, key)
@@ -106,7 +114,8 @@ func (s *Store) take(key, queue string, most int, deliver func([]byte)) (stop fu
 	if err != nil {
 		return nil, err
 	}
-	// Into the queue of the records: so an offer is heard after the record that it speaks of, if both came on this connection.
+	// Into the queue of the records: so an offer is heard after the record that
+	// it speaks of, if both came on this connection.
 	sub, err := s.nc.ChanQueueSubscribe(s.offerSubject(key), queue, h.in)
 	if err != nil {
 		h.endIfIdle()

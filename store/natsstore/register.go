@@ -12,8 +12,8 @@ import (
 	"github.com/seed-ff2cb582/leader/store"
 )
 
-// maxDoubts is how often in a row a register may show an older state than the one
-// known before that is believed of a stream which was not made anew.
+// maxDoubts is how often in a row a register may show an older state than the
+// one known before that is believed of a stream which was not made anew.
 const maxDoubts = 4
 
 // A register is a key that somebody watches.
@@ -22,8 +22,8 @@ type register struct {
 	feed    *feed
 	watches []*watch
 
-	// entry is the newest state known, and what the watches heard last; known tells
-	// that there is one which older states must not replace.
+	// entry is the newest state known, and what the watches heard last; known
+	// tells that there is one which older states must not replace.
 	known bool
 	entry store.Entry
 
@@ -45,8 +45,8 @@ func (h *hub) toRead(r *register) {
 	h.unsettled[r] = struct{}{}
 }
 
-// missed: something may have been missed of the register. The present state is read, and delivered
-// to every watch even if it is the known one.
+// missed: something may have been missed of the register. The present state is
+// read, and delivered to every watch even if it is the known one.
 func (h *hub) missed(r *register) {
 	r.nextRead, r.attempts, r.confirm = time.Time{}, 0, true
 	h.toRead(r)
@@ -117,7 +117,8 @@ func (h *hub) read(r *register, now time.Time) {
 	})
 }
 
-// auditSoon: when nobody answers, the stream may be gone, or refuse direct gets.
+// auditSoon: when nobody answers, the stream may be gone, or refuse direct
+// gets.
 func (h *hub) auditSoon(err error) {
 	if errors.Is(err, nats.ErrNoResponders) {
 		if soon := time.Now().Add(retryMost); h.auditAt.After(soon) {
@@ -176,11 +177,13 @@ func (h *hub) observe(r *register, e store.Entry) {
 	}
 }
 
-// doubt handles a read that shows an older state than the known one: either the answering
-// replica lags behind, or the stream lost its state or is another one. The stream's leader is
-// asked which. A stream made at another time is another one. Else a state is believed to be lost when
-// several reads in a row show it so and the leader never contradicts; once is not enough, since the
-// leader itself may store a record a little later than the replica from which it came.
+// doubt handles a read that shows an older state than the known one: either the
+// answering replica lags behind, or the stream lost its state or is another
+// one. The stream's leader is asked which. A stream made at another time is
+// another one. Else a state is believed to be lost when several reads in a row
+// show it so and the leader never contradicts; once is not enough, since the
+// leader itself may store a record a little later than the replica from which
+// it came.
 func (h *hub) doubt(r *register, e store.Entry) {
 	r.doubts++
 	if r.doubts > maxDoubts {
@@ -205,7 +208,8 @@ func (h *hub) doubt(r *register, e store.Entry) {
 		}
 		erased := e.Revision == 0 && info.State.Subjects[subject] == 0
 		if !erased && info.State.LastSeq >= r.entry.Revision {
-			// The replica lags. What is known was stored, and what is newer will follow.
+			// The replica lags. What is known was stored, and what is newer
+			// will follow.
 			r.doubts = 0
 			h.observe(r, r.entry)
 		}
@@ -226,9 +230,10 @@ func (h *hub) lived(r *register, e store.Entry) {
 	}
 }
 
-// overtaken handles a write that is older than what is known: a straggler, or the first to a stream that
-// begins anew. A read tells which. Messages do not, however many: a read shows at once what a busy feed
-// has yet to deliver. Who may not read was not overtaken by one, and has nothing else to go by.
+// overtaken handles a write that is older than what is known: a straggler, or
+// the first to a stream that begins anew. A read tells which. Messages do not,
+// however many: a read shows at once what a busy feed has yet to deliver. Who
+// may not read was not overtaken by one, and has nothing else to go by.
 func (h *hub) overtaken(r *register, e store.Entry) {
 	if !r.unreadable {
 		h.toRead(r)
@@ -240,8 +245,9 @@ func (h *hub) overtaken(r *register, e store.Entry) {
 	}
 }
 
-// broughtTo handles a message of the register's feed. The first that a consumer brings are the present state, which
-// those who wait for it hear even if it is the known one.
+// broughtTo handles a message of the register's feed. The first that a consumer
+// brings are the present state, which those who wait for it hear even if it is
+// the known one.
 func (h *hub) broughtTo(r *register, f *feed, e store.Entry) {
 	if f.consumer && !f.caughtUp {
 		r.shown = f.round
@@ -253,8 +259,9 @@ func (h *hub) broughtTo(r *register, f *feed, e store.Entry) {
 	h.lived(r, e)
 }
 
-// presentShown handles the end of the present state that a consumer brings. A key that it
-// did not show, and that was not known to be absent, may be gone: it is read.
+// presentShown handles the end of the present state that a consumer brings. A
+// key that it did not show, and that was not known to be absent, may be gone:
+// it is read.
 func (h *hub) presentShown(r *register, f *feed) {
 	absent := r.known && r.entry.Revision == 0
 	switch {

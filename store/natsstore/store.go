@@ -26,34 +26,40 @@ const (
 
 // Options are the settings of a Store. The zero value is a good one.
 type Options struct {
-	// Domain is the JetStream domain in which the bucket lives; empty means that of the
-	// server the connection leads to. The same bucket name in two domains is two
-	// buckets, and so two leaders: behind leaf nodes always name the domain.
+	// Domain is the JetStream domain in which the bucket lives; empty means
+	// that of the server the connection leads to. The same bucket name in two
+	// domains is two buckets, and so two leaders: behind leaf nodes always name
+	// the domain.
 	Domain string
-	// APIPrefix replaces $JS.API, for a bucket imported from another account. At most
-	// one of Domain and APIPrefix may be set.
+	// APIPrefix replaces $JS.API, for a bucket imported from another account.
+	// At most one of Domain and APIPrefix may be set.
 	APIPrefix string
-	// Create, if not nil, makes the bucket when it is found missing, at [Store.Check] or
-	// later. Its Bucket field is ignored in favour of the store's bucket.
+	// Create, if not nil, makes the bucket when it is found missing, at
+	// [Store.Check] or later. Its Bucket field is ignored in favour of the
+	// store's bucket.
 	Create *BucketConfig
-	// Timeout bounds a call whose context has no deadline, and the time that Watch takes
-	// to begin. Zero means [DefaultTimeout].
+	// Timeout bounds a call whose context has no deadline, and the time that
+	// Watch takes to begin. Zero means [DefaultTimeout].
 	Timeout time.Duration
 	// WatchWholeBucket watches all keys of the bucket with one subscription and
-	// picks the wanted ones here, instead of one subscription per key and pattern. It is right
-	// for a process that takes part in most of the bucket's elections; the user then
-	// needs permission to read the whole bucket.
+	// picks the wanted ones here, instead of one subscription per key and
+	// pattern. It is right for a process that takes part in most of the
+	// bucket's elections; the user then needs permission to read the whole
+	// bucket.
 	WatchWholeBucket bool
-	// Republished is the prefix of the subjects on which the bucket republishes its records, such as
-	// "leader.mybucket.". Empty means that the store learns it from the bucket's
-	// configuration. Setting it saves that request, and with it the permission to make it.
+	// Republished is the prefix of the subjects on which the bucket republishes
+	// its records, such as "leader.mybucket.". Empty means that the store
+	// learns it from the bucket's configuration. Setting it saves that request,
+	// and with it the permission to make it.
 	Republished string
-	// QueueSize is how many messages of its watches may wait for the store's goroutine, in all. Zero
-	// means [DefaultQueueSize], which serves thousands of keys and costs 16 KiB; a
-	// store for a single election does with a fraction. When the queue overflows, the keys are read anew.
+	// QueueSize is how many messages of its watches may wait for the store's
+	// goroutine, in all. Zero means [DefaultQueueSize], which serves thousands
+	// of keys and costs 16 KiB; a store for a single election does with a
+	// fraction. When the queue overflows, the keys are read anew.
 	QueueSize int
-	// Logger is told, at level error, of a panic in the store's own goroutines, which resume after it, or in a function
-	// that a watch was given. Nil means slog.Default(): such a panic is caught, and is not to go unheard.
+	// Logger is told, at level error, of a panic in the store's own goroutines,
+	// which resume after it, or in a function that a watch was given. Nil means
+	// slog.Default(): such a panic is caught, and is not to go unheard.
 	Logger *slog.Logger
 }
 
@@ -61,7 +67,8 @@ type Options struct {
 const minQueueSize = 16
 
 // A Store is a [store.Store] over one key-value bucket. It is also a
-// [store.Watcher], [store.PatternWatcher], [store.Offerer], [store.Broadcaster], [store.ConnReporter] and [store.Checker]. Its methods
+// [store.Watcher], [store.PatternWatcher], [store.Offerer],
+// [store.Broadcaster], [store.ConnReporter] and [store.Checker]. Its methods
 // may be called concurrently.
 type Store struct {
 	nc     *nats.Conn
@@ -90,8 +97,8 @@ var (
 )
 
 // New returns a store over the bucket. It sends nothing; use [Store.Check] to
-// learn whether the bucket is there and suits. The connection stays the caller's: the store neither
-// closes it nor changes its handlers.
+// learn whether the bucket is there and suits. The connection stays the
+// caller's: the store neither closes it nor changes its handlers.
 func New(nc *nats.Conn, bucket string, opts Options) (*Store, error) {
 	var faults []error
 	if nc == nil {
@@ -140,8 +147,8 @@ func newStore(nc *nats.Conn, bucket string, opts Options) (*Store, error) {
 	}
 	s.put = s.stored
 	if s.api != jetstream.DefaultAPIPrefix {
-		// Across a domain's or an account's border records travel under the API's prefix
-		// (nats.go, jetstream/kv.go, useJSPfx).
+		// Across a domain's or an account's border records travel under the
+		// API's prefix (nats.go, jetstream/kv.go, useJSPfx).
 		s.put = s.api + s.stored
 	}
 	return s, nil
@@ -152,8 +159,8 @@ func (s *Store) Bucket() string { return s.bucket }
 
 // Close ends all watches and registrations and waits until the store's
 // goroutine is gone, unless it is called by one of their functions. Get,
-// CompareAndSwap and Offer still work afterwards, Watch and TakeOffers do not. Close may be called
-// more than once.
+// CompareAndSwap and Offer still work afterwards, Watch and TakeOffers do not.
+// Close may be called more than once.
 func (s *Store) Close() {
 	s.mu.Lock()
 	s.closed = true
@@ -178,7 +185,8 @@ func (s *Store) bounded(ctx context.Context) (context.Context, context.CancelFun
 	return context.WithTimeout(ctx, s.opts.Timeout)
 }
 
-// sendable reports why nothing can be sent now. What it refuses has certainly not left.
+// sendable reports why nothing can be sent now. What it refuses has certainly
+// not left.
 func (s *Store) sendable(ctx context.Context) error {
 	switch {
 	case ctx.Err() != nil:
@@ -186,8 +194,8 @@ func (s *Store) sendable(ctx context.Context) error {
 	case s.nc.IsClosed():
 		return fmt.Errorf("%w: not sent: %w", store.ErrClosed, nats.ErrConnectionClosed)
 	case !s.nc.IsConnected():
-		// Sending now would leave the write to the reconnect buffer, which delivers it when
-		// nobody wants it any more.
+		// Sending now would leave the write to the reconnect buffer, which
+		// delivers it when nobody wants it any more.
 		return fmt.Errorf("%w: not sent: %w", store.ErrTransient, nats.ErrDisconnected)
 	}
 	return nil
@@ -244,7 +252,8 @@ func (s *Store) lastMessageRequest(key string) []byte {
 	return mustJSON(map[string]string{"last_by_subj": s.stored + key})
 }
 
-// mustJSON encodes what can always be encoded: maps and structs of strings and numbers.
+// mustJSON encodes what can always be encoded: maps and structs of strings and
+// numbers.
 func mustJSON(v any) []byte {
 	b, _ := json.Marshal(v) //nolint:errchkjson // see above
 	return b
@@ -281,7 +290,8 @@ var (
 	errDenied      = errors.New("the user lacks a permission")
 )
 
-// shielded returns f for a goroutine that is not its caller's: a panic of it is reported.
+// shielded returns f for a goroutine that is not its caller's: a panic of it is
+// reported.
 func (s *Store) shielded(what string, f func()) func() {
 	return func() {
 		shield.Call(f, func(value any, stack []byte) { s.panicked(what, value, stack) })
@@ -300,18 +310,18 @@ func (s *Store) panicked(what string, value any, stack []byte) {
 	}, func(any, []byte) {})
 }
 
-// attention is when a call that waits looks at its connection first. Each further
-// look comes after twice as long, up to attentionMost: a thousand calls that wait,
-// because everything is slow, must not contend for the connection with those that
-// would end their wait.
+// attention is when a call that waits looks at its connection first. Each
+// further look comes after twice as long, up to attentionMost: a thousand calls
+// that wait, because everything is slow, must not contend for the connection
+// with those that would end their wait.
 const (
 	attention     = 20 * time.Millisecond
 	attentionMost = 16 * attention
 )
 
-// attended returns a context that ends when the connection breaks, or reports that the
-// user may not publish to the subject or hear the answer. The client library
-// would let the call wait for its deadline, though no answer will come.
+// attended returns a context that ends when the connection breaks, or reports
+// that the user may not publish to the subject or hear the answer. The client
+// library would let the call wait for its deadline, though no answer will come.
 func (s *Store) attended(parent context.Context, before sighting, subject string) (ctx context.Context, release func()) {
 	ctx, cancel := context.WithCancelCause(parent)
 	var look *time.Timer
@@ -334,7 +344,8 @@ func (s *Store) attended(parent context.Context, before sighting, subject string
 	}
 }
 
-// interrupted replaces the cancellation by which attended ended a call with its reason.
+// interrupted replaces the cancellation by which attended ended a call with its
+// reason.
 func interrupted(ctx context.Context, err error) error {
 	cause := context.Cause(ctx)
 	if err != nil && (errors.Is(cause, errInterrupted) || errors.Is(cause, errDenied)) {
@@ -376,7 +387,8 @@ func (s *Store) publish(ctx context.Context, before sighting, w store.Write) (ui
 	defer release()
 	ack, err := s.js.PublishMsg(ctx, s.message(w),
 		jetstream.WithExpectLastSequencePerSubject(w.Expected),
-		// After the bucket was deleted, another stream may have taken its subjects in.
+		// After the bucket was deleted, another stream may have taken its
+		// subjects in.
 		jetstream.WithExpectStream(s.stream),
 		// A repetition after "no response" could meet its own first attempt.
 		jetstream.WithRetryAttempts(0))
@@ -387,7 +399,8 @@ func (s *Store) publish(ctx context.Context, before sighting, w store.Write) (ui
 }
 
 // maxInFlightWait bounds the waits for another write's replication, which takes
-// about a millisecond; a stream leader cut off from its peers refuses for many seconds.
+// about a millisecond; a stream leader cut off from its peers refuses for many
+// seconds.
 const maxInFlightWait = 32 * time.Millisecond
 
 // pause waits for d, or reports false because ctx ended first.
@@ -422,8 +435,8 @@ func (s *Store) message(w store.Write) *nats.Msg {
 	return m
 }
 
-// writeError classifies and explains a failed write, looking a second time where
-// the answer alone does not tell.
+// writeError classifies and explains a failed write, looking a second time
+// where the answer alone does not tell.
 func (s *Store) writeError(ctx context.Context, before sighting, w store.Write, err error) error {
 	class := classifyWrite(err)
 	switch {
@@ -450,9 +463,10 @@ func (s *Store) writeError(ctx context.Context, before sighting, w store.Write, 
 	return fmt.Errorf("%w: bucket %q, key %q: %w", class, s.bucket, w.Key, err)
 }
 
-// storeFailure tells a bucket that is full, which refuses for certain, from a stream that could
-// not store for another reason. With several replicas it cannot be told: the write may have been
-// stored by the peers of a leader that was being shut down, and be what filled the bucket.
+// storeFailure tells a bucket that is full, which refuses for certain, from a
+// stream that could not store for another reason. With several replicas it
+// cannot be told: the write may have been stored by the peers of a leader that
+// was being shut down, and be what filled the bucket.
 func (s *Store) storeFailure(ctx context.Context, w store.Write) error {
 	info, err := s.info(ctx)
 	if err != nil || info.Config.Discard != jetstream.DiscardNew || info.Config.Replicas > 1 {
@@ -467,8 +481,9 @@ func (s *Store) storeFailure(ctx context.Context, w store.Write) error {
 	return store.ErrPermanent
 }
 
-// recordOverhead is about what a stored record needs besides subject and value: the frame of a file store's
-// record and the headers, which are stored too (nats-server, filestore.go, fileStoreMsgSizeRaw).
+// recordOverhead is about what a stored record needs besides subject and value:
+// the frame of a file store's record and the headers, which are stored too
+// (nats-server, filestore.go, fileStoreMsgSizeRaw).
 const recordOverhead = 192
 
 // info asks for the stream's configuration and state.
@@ -488,9 +503,9 @@ func (s *Store) infoSubject() string { return s.api + "STREAM.INFO." + s.stream 
 
 func (s *Store) createSubject() string { return s.api + "STREAM.CREATE." + s.stream }
 
-// diagnose finds out why no stream answered: the bucket is missing, or of the wrong
-// shape (permanent), or has no leader at the moment (transient). In all cases
-// nothing was applied: without a responder no stream got the message.
+// diagnose finds out why no stream answered: the bucket is missing, or of the
+// wrong shape (permanent), or has no leader at the moment (transient). In all
+// cases nothing was applied: without a responder no stream got the message.
 func (s *Store) diagnose(ctx context.Context, cause error) error {
 	info, err := s.info(ctx)
 	switch {

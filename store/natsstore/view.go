@@ -13,12 +13,15 @@ import (
 	"github.com/seed-ff2cb582/leader/store"
 )
 
-// A view is a pattern that somebody watches: what of all its keys was delivered. Writes come by its feed, and the
-// present state with the consumer where the feed is one. Else that is read: by one direct get of all keys, which the server
-// grants for up to 1,024 of them (nats-server, stream.go, getDirectMulti), or by a consumer made for it.
+// A view is a pattern that somebody watches: what of all its keys was
+// delivered. Writes come by its feed, and the present state with the consumer
+// where the feed is one. Else that is read: by one direct get of all keys,
+// which the server grants for up to 1,024 of them (nats-server, stream.go,
+// getDirectMulti), or by a consumer made for it.
 //
-// A survey is one delivery of the present state. Each has a number, by which the keys that it does not
-// show are found. What it shows of a key is believed against what is known only if the next maxDoubts ones say the same and the
+// A survey is one delivery of the present state. Each has a number, by which
+// the keys that it does not show are found. What it shows of a key is believed
+// against what is known only if the next maxDoubts ones say the same and the
 // stream's leader does not contradict: the replica that answers may lag behind.
 type view struct {
 	watch   *watch
@@ -51,7 +54,8 @@ type sight struct {
 	doubts   int    // surveys in a row that did
 }
 
-// doubt notes that a survey shows less of the key than is known, and reports whether that is to be believed.
+// doubt notes that a survey shows less of the key than is known, and reports
+// whether that is to be believed.
 func (k *sight) doubt(survey uint64) bool {
 	if k.doubted+1 != survey {
 		k.doubts = 0
@@ -102,8 +106,8 @@ func (h *hub) removeView(v *view) {
 	}
 }
 
-// startOver: something may have been missed, or permissions have changed. The present state is
-// read, and delivered even if it is the known one.
+// startOver: something may have been missed, or permissions have changed. The
+// present state is read, and delivered even if it is the known one.
 func (h *hub) startOver(v *view) {
 	h.endReading(v)
 	v.repeat, v.confirm, v.wanted, v.unreadable, v.byConsumer = true, true, true, false, false
@@ -150,7 +154,8 @@ func (h *hub) surveyed(v *view) {
 			h.call(v.watch, func() { v.watch.deliver(store.Entry{Key: key}) })
 		}
 	}
-	// As with a register: a subscription travels to a cluster's other servers by itself.
+	// As with a register: a subscription travels to a cluster's other servers
+	// by itself.
 	lossy := v.confirm && v.feed != nil && !v.feed.consumer && h.s.nc.ConnectedClusterName() != ""
 	v.confirm = false
 	if v.doubts || lossy {
@@ -187,8 +192,8 @@ func (v *view) forget() {
 	}
 }
 
-// judge asks the stream's leader about the keys of which a survey showed less than is known. Where it does not say, the
-// surveys decide.
+// judge asks the stream's leader about the keys of which a survey showed less
+// than is known. Where it does not say, the surveys decide.
 func (h *hub) judge(v *view) {
 	filter := mustJSON(map[string]string{"subjects_filter": h.s.stored + v.pattern})
 	h.ask(time.Now().Add(readTimeout), h.s.infoSubject(), filter, func(m *nats.Msg) {
@@ -211,7 +216,8 @@ func (h *hub) judge(v *view) {
 	})
 }
 
-// presented tells that the present state is complete, or why it cannot be known.
+// presented tells that the present state is complete, or why it cannot be
+// known.
 func (h *hub) presented(v *view, err error) {
 	w := v.watch
 	if w.stopped || h.ended {
@@ -292,7 +298,8 @@ func (h *hub) endReading(v *view) {
 // Statuses of the answer to a direct get of many keys.
 const (
 	statusEnd = "204"
-	// noResults tells the answer that there is no such key from one that a key could not be loaded.
+	// noResults tells the answer that there is no such key from one that a key
+	// could not be loaded.
 	noResults = "No Results"
 )
 
@@ -323,7 +330,8 @@ func (h *hub) answered(v *view, m *nats.Msg) {
 	}
 }
 
-// unread handles a failure to read the present state: the other way of reading is tried next.
+// unread handles a failure to read the present state: the other way of reading
+// is tried next.
 func (h *hub) unread(v *view) {
 	if v == nil || v.reading == nil {
 		return
@@ -355,8 +363,9 @@ func (h *hub) renounceAll(v *view, denied error) {
 		" and hears of each with its next write: %w", store.ErrPermanent, v.pattern, h.s.bucket, denied))
 }
 
-// deniedView reports a permission whose lack keeps a view from hearing of writes. One whose lack keeps it from
-// reading the present state makes it try the other way, and then do without.
+// deniedView reports a permission whose lack keeps a view from hearing of
+// writes. One whose lack keeps it from reading the present state makes it try
+// the other way, and then do without.
 func (h *hub) deniedView(reported error, v *view) error {
 	s := h.s
 	fatal := []string{}

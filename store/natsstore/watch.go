@@ -25,8 +25,9 @@ type watch struct {
 	stopped bool
 }
 
-// Watch implements [store.Watcher]. It returns when the present state of each key was delivered, or
-// with an error when that took longer than [Options.Timeout].
+// Watch implements [store.Watcher]. It returns when the present state of each
+// key was delivered, or with an error when that took longer than
+// [Options.Timeout].
 func (s *Store) Watch(ctx context.Context, keys []string, deliver func(store.Entry)) (stop func(), err error) {
 	for _, key := range keys {
 		if !store.ValidKey(key) {
@@ -38,9 +39,10 @@ func (s *Store) Watch(ctx context.Context, keys []string, deliver func(store.Ent
 	return s.begin(ctx, &watch{deliver: deliver, keys: slices.Compact(keys), pending: make(map[string]bool, len(keys))})
 }
 
-// WatchPattern implements [store.PatternWatcher]. It returns when the present state was delivered, or
-// with an error when that took longer than [Options.Timeout]. Where the bucket republishes and the user may
-// not read the present state, it returns too, and present was told so.
+// WatchPattern implements [store.PatternWatcher]. It returns when the present
+// state was delivered, or with an error when that took longer than
+// [Options.Timeout]. Where the bucket republishes and the user may not read the
+// present state, it returns too, and present was told so.
 func (s *Store) WatchPattern(ctx context.Context, pattern string, deliver func(store.Entry), present func(error)) (stop func(), err error) {
 	if !store.ValidPattern(pattern) {
 		return nil, fmt.Errorf("%w: pattern %q", store.ErrInvalid, pattern)
@@ -89,8 +91,9 @@ func (s *Store) startWatch(ctx context.Context, plan plan, w *watch) (*hub, erro
 	return h, nil
 }
 
-// awaitBeginning waits until the watch has its first states. A missing permission shows itself only as an
-// error of the connection, which is looked for meanwhile instead of at the end of the wait alone.
+// awaitBeginning waits until the watch has its first states. A missing
+// permission shows itself only as an error of the connection, which is looked
+// for meanwhile instead of at the end of the wait alone.
 func (s *Store) awaitBeginning(ctx context.Context, before sighting, h *hub, w *watch) error {
 	look := time.NewTicker(20 * time.Millisecond)
 	defer look.Stop()
@@ -100,9 +103,11 @@ func (s *Store) awaitBeginning(ctx context.Context, before sighting, h *hub, w *
 		}
 		select {
 		case <-w.ready:
-			// A denied subscription does not keep a key from being read, nor a denied read a consumer from
-			// bringing the record. The server reports a violation before it answers what was sent later: so all
-			// are known after one more round trip. Should that fail, the watch goes on as after any interruption.
+			// A denied subscription does not keep a key from being read, nor a
+			// denied read a consumer from bringing the record. The server
+			// reports a violation before it answers what was sent later: so all
+			// are known after one more round trip. Should that fail, the watch
+			// goes on as after any interruption.
 			_ = s.nc.FlushWithContext(ctx)
 			return s.deniedWatch(before, h, w)
 		case <-h.quit:
@@ -120,15 +125,17 @@ func (s *Store) awaitBeginning(ctx context.Context, before sighting, h *hub, w *
 	}
 }
 
-// release lets a view read once its feed is known not to be denied: of several denials at once, the connection
-// shows the last. A flush that fails is repeated with the next look.
+// release lets a view read once its feed is known not to be denied: of several
+// denials at once, the connection shows the last. A flush that fails is
+// repeated with the next look.
 func (s *Store) release(ctx context.Context, before sighting, h *hub, w *watch) error {
 	for s.held(w) && s.nc.FlushWithContext(ctx) == nil {
 		if err := s.deniedWatch(before, h, w); err != nil {
 			return err
 		}
 		s.mu.Lock()
-		// If a denial has just moved the feed, it is to be known of the new one, too.
+		// If a denial has just moved the feed, it is to be known of the new
+		// one, too.
 		w.view.held, w.view.moved = w.view.moved, false
 		h.nudge()
 		s.mu.Unlock()
@@ -154,8 +161,8 @@ func (s *Store) noBeginning(ctx context.Context, h *hub) error {
 	return fmt.Errorf("%w: watching bucket %q: %w", class, s.bucket, errors.Join(context.Cause(ctx), cause))
 }
 
-// deniedWatch reports a permission whose lack keeps the watch from hearing of writes, or from its
-// beginning where that cannot be done without.
+// deniedWatch reports a permission whose lack keeps the watch from hearing of
+// writes, or from its beginning where that cannot be done without.
 func (s *Store) deniedWatch(before sighting, h *hub, w *watch) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -195,9 +202,10 @@ func (s *Store) deniedWatch(before sighting, h *hub, w *watch) error {
 	return nil
 }
 
-// assumed reports whether a denial, if that is what was reported, shows that the bucket, of whose configuration nothing is
-// known, cannot be watched by consumers, and has the hub assume that it republishes as ours do: who may neither ask nor
-// read may still listen.
+// assumed reports whether a denial, if that is what was reported, shows that
+// the bucket, of whose configuration nothing is known, cannot be watched by
+// consumers, and has the hub assume that it republishes as ours do: who may
+// neither ask nor read may still listen.
 func (h *hub) assumed(reported error, w *watch) bool {
 	if !h.plan.unknown || h.plan.republished != "" {
 		return false
@@ -249,7 +257,8 @@ func (s *Store) plan(ctx context.Context) (plan, error) {
 	}
 	s.mu.Unlock()
 	before := s.sighting()
-	// Half of the time: a user who may not ask is told so by silence, and then needs the other half.
+	// Half of the time: a user who may not ask is told so by silence, and then
+	// needs the other half.
 	asking, cancel := context.WithTimeout(ctx, s.opts.Timeout/2)
 	defer cancel()
 	info, err := s.infoOrCreate(asking)
@@ -274,8 +283,8 @@ func (s *Store) planFor(info *jetstream.StreamInfo) plan {
 	return p
 }
 
-// suspect has the hub read a key, and the patterns that it matches, again because a write found it in a state that
-// nobody told of.
+// suspect has the hub read a key, and the patterns that it matches, again
+// because a write found it in a state that nobody told of.
 func (s *Store) suspect(key string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -330,8 +339,8 @@ type listener struct {
 	stopped bool
 }
 
-// OnConnState implements [store.ConnReporter]. It leaves the connection's handlers
-// alone. After Close it does nothing.
+// OnConnState implements [store.ConnReporter]. It leaves the connection's
+// handlers alone. After Close it does nothing.
 func (s *Store) OnConnState(f func(store.ConnState)) (stop func()) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

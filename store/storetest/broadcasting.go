@@ -8,7 +8,8 @@ import (
 	"github.com/seed-ff2cb582/leader/store"
 )
 
-// The claims about store.Broadcaster. A store that is none is not examined: an election does without.
+// The claims about store.Broadcaster. A store that is none is not examined: an
+// election does without.
 var broadcastClaims = []claim{
 	{"BroadcastReachesAllListeners", 0, func(x *exam) {
 		b, a := x.broadcaster(), x.audience(key)
@@ -112,7 +113,8 @@ func (a *audience) listen(b store.Broadcaster, most int) *taker {
 	return a.join(func(k string, deliver func([]byte)) (func(), error) { return b.Listen(k, most, deliver) })
 }
 
-// allHear broadcasts the message again and again, as it may be lost, until all who listen have heard it.
+// allHear broadcasts the message again and again, as it may be lost, until all
+// who listen have heard it.
 func (a *audience) allHear(b store.Broadcaster, message []byte) {
 	a.x.Helper()
 	a.x.poll("all listeners to hear a broadcast", func() bool {

@@ -48,8 +48,8 @@ func (w *wrapper) TakeOffers(key string, deliver func([]byte)) (func(), error) {
 	return w.take(key, deliver)
 }
 
-// A defect is a way to break a store that somebody has shipped, or nearly so, and the
-// claim that must catch it.
+// A defect is a way to break a store that somebody has shipped, or nearly so,
+// and the claim that must catch it.
 type defect struct {
 	name   string
 	claim  string
@@ -484,7 +484,8 @@ var defects = []defect{
 
 func allDefects() []defect { return slices.Concat(defects, offerDefects) }
 
-// A link is a connection that can break: its watches of patterns then repeat the present state.
+// A link is a connection that can break: its watches of patterns then repeat
+// the present state.
 type link struct {
 	m       *memstore.Store
 	repeats []func()
@@ -550,8 +551,9 @@ func harness(d *defect) storetest.Factory {
 	}
 }
 
-// The suite can fail only a real *testing.T, so each defect is judged in a child process: this
-// test binary again, told by the environment which defect to have.
+// The suite can fail only a real *testing.T, so each defect is judged in a
+// child process: this test binary again, told by the environment which defect
+// to have.
 const child = "STORETEST_DEFECT"
 
 func TestEachDefectIsCaughtByItsClaim(t *testing.T) {

@@ -80,8 +80,8 @@ func delays() []time.Duration {
 	return append(ds, 5*time.Millisecond, 20*time.Millisecond)
 }
 
-// doomed sends a write under a context that is done already, and demands that the call
-// ends with an honest outcome.
+// doomed sends a write under a context that is done already, and demands that
+// the call ends with an honest outcome.
 func (x *exam) doomed(ctx context.Context, s store.Store) {
 	x.Helper()
 	a := attempt{write: store.Write{Key: key, Value: []byte("doomed")}}
@@ -114,7 +114,8 @@ func (x *exam) returns(what string, f func()) {
 	}
 }
 
-// abandon sends the only write to k that expects this revision, and gives it up after d.
+// abandon sends the only write to k that expects this revision, and gives it up
+// after d.
 func (x *exam) abandon(s store.Store, k string, expected uint64, d time.Duration) attempt {
 	x.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), d)
@@ -127,9 +128,10 @@ func (x *exam) abandon(s store.Store, k string, expected uint64, d time.Duration
 	return a
 }
 
-// settle sends a write of its own that expects the same revision as a, of whom nobody
-// knows what became, and demands that exactly one of the two was applied and
-// that a was told the truth. This is how an election resolves an unknown outcome.
+// settle sends a write of its own that expects the same revision as a, of whom
+// nobody knows what became, and demands that exactly one of the two was applied
+// and that a was told the truth. This is how an election resolves an unknown
+// outcome.
 func (x *exam) settle(s store.Store, a attempt) {
 	x.Helper()
 	mine := store.Write{Key: a.write.Key, Expected: a.write.Expected, Value: []byte("settled")}
@@ -151,7 +153,8 @@ func (x *exam) settle(s store.Store, a attempt) {
 	}
 }
 
-// cancelledRace lets three writers race for k under one context that ends after d.
+// cancelledRace lets three writers race for k under one context that ends after
+// d.
 func (x *exam) cancelledRace(cs []store.Store, k string, d time.Duration) {
 	x.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), d)

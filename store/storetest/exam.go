@@ -46,7 +46,8 @@ func (x *exam) clients(n int) []store.Store {
 	return cs
 }
 
-// poll calls f until it returns true, and fails the claim if that takes too long.
+// poll calls f until it returns true, and fails the claim if that takes too
+// long.
 func (x *exam) poll(what string, f func() bool) {
 	x.Helper()
 	for start := time.Now(); !f(); {
@@ -141,7 +142,8 @@ func (x *exam) consistent(key string, e store.Entry) {
 	}
 }
 
-// reach reads until the register stands at revision at least: reads may be stale.
+// reach reads until the register stands at revision at least: reads may be
+// stale.
 func (x *exam) reach(s store.Store, key string, at uint64) store.Entry {
 	x.Helper()
 	var e store.Entry
@@ -168,7 +170,8 @@ func (x *exam) holds(s store.Store, key string, rev uint64, value []byte, tombst
 }
 
 // deleted deletes the key by the foreign tool and waits until s sees it. The
-// entry is a bare tombstone, or one with revision 0 if the tool leaves no trace.
+// entry is a bare tombstone, or one with revision 0 if the tool leaves no
+// trace.
 func (x *exam) deleted(s store.Store, key string, before uint64) store.Entry {
 	x.Helper()
 	if err := x.h.Delete(key); err != nil {
@@ -177,11 +180,12 @@ func (x *exam) deleted(s store.Store, key string, before uint64) store.Entry {
 	return x.after(s, key, before, "the foreign deletion", func(store.Entry) bool { return true })
 }
 
-// goneReads is how many reads in a row must show nothing of a key before that counts as the present state: a replica that lags
-// may know nothing of it yet.
+// goneReads is how many reads in a row must show nothing of a key before that
+// counts as the present state: a replica that lags may know nothing of it yet.
 const goneReads = 50
 
-// after reads until the register shows something later than a revision that fits, or nothing any more: reads may be stale.
+// after reads until the register shows something later than a revision that
+// fits, or nothing any more: reads may be stale.
 func (x *exam) after(s store.Store, key string, rev uint64, what string, fits func(store.Entry) bool) store.Entry {
 	x.Helper()
 	var e store.Entry

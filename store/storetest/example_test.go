@@ -8,8 +8,9 @@ import (
 	"github.com/seed-ff2cb582/leader/store/storetest"
 )
 
-// A store's conformance test is one small function. This store can do everything but what its
-// Caps name, with the reasons that the skipped claims will show.
+// A store's conformance test is one small function. This store can do
+// everything but what its Caps name, with the reasons that the skipped claims
+// will show.
 func ExampleRun() { //nolint:testableexamples // it takes a *testing.T, which only the test runner makes
 	TestConformance := func(t *testing.T) {
 		storetest.Run(t, func(testing.TB) storetest.Harness {

@@ -118,7 +118,8 @@ var interruptClaims = []claim{
 	}},
 }
 
-// interrupt breaks every connection and waits until the server can be reached again.
+// interrupt breaks every connection and waits until the server can be reached
+// again.
 func (x *exam) interrupt() {
 	x.Helper()
 	if err := x.h.Interrupt(); err != nil {
@@ -126,8 +127,8 @@ func (x *exam) interrupt() {
 	}
 }
 
-// eventually writes the key while the store recovers: an unknown outcome is resolved
-// by the next attempt, as an election does.
+// eventually writes the key while the store recovers: an unknown outcome is
+// resolved by the next attempt, as an election does.
 func (x *exam) eventually(s store.Store, expected uint64, value string) (rev uint64) {
 	x.Helper()
 	x.poll("a write after the interruption", func() bool {

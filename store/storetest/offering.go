@@ -15,7 +15,8 @@ import (
 	"github.com/seed-ff2cb582/leader/store"
 )
 
-// The claims about store.Offerer. A store that is none is not examined: an election does without.
+// The claims about store.Offerer. A store that is none is not examined: an
+// election does without.
 var offerClaims = []claim{
 	{"OfferReachesATaker", 0, func(x *exam) {
 		o, a := x.offerer(), x.audience(key)
@@ -263,8 +264,9 @@ func (x *exam) offerer() store.Offerer {
 	return o
 }
 
-// offersInVain demands that an offer for the key is told, before its context ends, that nobody takes it. That the last taker has
-// gone may take its time to be known.
+// offersInVain demands that an offer for the key is told, before its context
+// ends, that nobody takes it. That the last taker has gone may take its time to
+// be known.
 func (x *exam) offersInVain(o store.Offerer, k string) {
 	x.Helper()
 	x.poll("an offer that nobody takes to be told so", func() bool {
@@ -304,7 +306,8 @@ type audience struct {
 	news   chan struct{} // holds a value if something was heard since the last look
 }
 
-// A taker keeps the offers that it hears, and finds fault with what no store may do.
+// A taker keeps the offers that it hears, and finds fault with what no store
+// may do.
 type taker struct {
 	a      *audience
 	stop   func()
@@ -382,7 +385,8 @@ func (t *taker) end() {
 	t.faults = nil
 }
 
-// count returns how often the takers (all of the audience, if none are named) heard the offer.
+// count returns how often the takers (all of the audience, if none are named)
+// heard the offer.
 func (a *audience) count(offer []byte, takers ...*taker) (n int) {
 	if len(takers) == 0 {
 		takers = a.takers
@@ -412,9 +416,11 @@ func (a *audience) all() (n int) {
 // forget lets the audience consist of nobody again.
 func (a *audience) forget() { a.takers = nil }
 
-// hears offers until one of the takers (of the audience, if none are named) hears it, and returns how many of the offers may have
-// reached somebody. It repeats an offer only when the one before has certainly reached nobody, or another taker, or
-// when it was lost for long: that somebody takes offers is known everywhere only after a while.
+// hears offers until one of the takers (of the audience, if none are named)
+// hears it, and returns how many of the offers may have reached somebody. It
+// repeats an offer only when the one before has certainly reached nobody, or
+// another taker, or when it was lost for long: that somebody takes offers is
+// known everywhere only after a while.
 func (a *audience) hears(o store.Offerer, offer []byte, takers ...*taker) (made int) {
 	a.x.Helper()
 	before := a.count(offer, takers...)
@@ -427,8 +433,9 @@ func (a *audience) hears(o store.Offerer, offer []byte, takers ...*taker) (made 
 	return made
 }
 
-// try makes one offer that lasts until the audience hears it, and reports whether it may have reached somebody. What is heard is
-// certainly of this offer only if it is the first of its kind.
+// try makes one offer that lasts until the audience hears it, and reports
+// whether it may have reached somebody. What is heard is certainly of this
+// offer only if it is the first of its kind.
 func (a *audience) try(o store.Offerer, offer []byte, first bool) bool {
 	a.x.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), offerFor)
@@ -454,7 +461,8 @@ func (a *audience) try(o store.Offerer, offer []byte, first bool) bool {
 // offerFor is how long an offer lasts that is made again if it is lost.
 const offerFor = 200 * time.Millisecond
 
-// judge says what is wrong with how an offer ended, or whether it may have reached somebody.
+// judge says what is wrong with how an offer ended, or whether it may have
+// reached somebody.
 func (a *audience) judge(ctx context.Context, err error, heard bool) bool {
 	a.x.Helper()
 	switch c := store.Classify(err); {
@@ -468,7 +476,8 @@ func (a *audience) judge(ctx context.Context, err error, heard bool) bool {
 	return store.Classify(err) == store.Unknown
 }
 
-// hearsSomeOf makes n offers at once, until some of them are heard or all are lost.
+// hearsSomeOf makes n offers at once, until some of them are heard or all are
+// lost.
 func (a *audience) hearsSomeOf(o store.Offerer, n int) {
 	a.x.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), offerFor)

@@ -13,8 +13,8 @@ import (
 	"github.com/seed-ff2cb582/leader/store"
 )
 
-// The claims about store.PatternWatcher. A store that is none is not examined: observers of many groups
-// then say so, and an election does without.
+// The claims about store.PatternWatcher. A store that is none is not examined:
+// observers of many groups then say so, and an election does without.
 var patternClaims = []claim{
 	{"PatternWatchBeginsWithThePresentState", 0, func(x *exam) {
 		w := x.patternWatcher()
@@ -225,7 +225,8 @@ var patternClaims = []claim{
 		revs := map[string]uint64{"team.a": x.put(w, "team.a", 0, "a"), "team.b": x.put(w, "team.b", 0, "b")}
 		r := x.watchPattern(w, "team.*")
 		r.complete(1)
-		// What a cluster's store does by itself some time after the beginning must not pass for it.
+		// What a cluster's store does by itself some time after the beginning
+		// must not pass for it.
 		n := len(r.entries(""))
 		x.interrupt()
 		x.poll("the present state to be heard and marked once more", func() bool {
@@ -276,7 +277,8 @@ func (x *exam) watchPatternUnder(ctx context.Context, w store.PatternWatcher, pa
 	return r
 }
 
-// complete waits for the nth call of present, and returns what had been heard by then.
+// complete waits for the nth call of present, and returns what had been heard
+// by then.
 func (r *recorder) complete(nth int) []store.Entry {
 	r.x.Helper()
 	limit := time.After(r.x.caps.Patience)
@@ -298,8 +300,8 @@ func (r *recorder) complete(nth int) []store.Entry {
 	}
 }
 
-// markedSince reports whether, since the first n entries, each key was heard at its revision and the end of
-// the present state marked.
+// markedSince reports whether, since the first n entries, each key was heard at
+// its revision and the end of the present state marked.
 func (r *recorder) markedSince(n int, revs map[string]uint64) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -341,7 +343,8 @@ func (x *exam) putMany(s store.Store, n int) map[string]uint64 {
 	return revs
 }
 
-// stopWithinPattern calls stop from within deliver, and demands that this returns.
+// stopWithinPattern calls stop from within deliver, and demands that this
+// returns.
 func (x *exam) stopWithinPattern(w store.PatternWatcher) {
 	x.Helper()
 	var stop atomic.Pointer[func()]

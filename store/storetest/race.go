@@ -15,8 +15,8 @@ type attempt struct {
 	err   error
 }
 
-// race sends n writes that all expect the same revision at once, spread over the
-// clients, and returns what they were told.
+// race sends n writes that all expect the same revision at once, spread over
+// the clients, and returns what they were told.
 func (x *exam) race(clients []store.Store, n int, expected uint64, tombstone func(i int) bool) []attempt {
 	attempts := make([]attempt, n)
 	start := make(chan struct{})
@@ -34,8 +34,8 @@ func (x *exam) race(clients []store.Store, n int, expected uint64, tombstone fun
 	return attempts
 }
 
-// winner demands that exactly one attempt won, that everybody was told the truth, and
-// that the register shows it. It returns the register's revision.
+// winner demands that exactly one attempt won, that everybody was told the
+// truth, and that the register shows it. It returns the register's revision.
 func (x *exam) winner(s store.Store, attempts []attempt) uint64 {
 	x.Helper()
 	var winners []attempt
@@ -130,8 +130,9 @@ var raceClaims = []claim{
 	}},
 }
 
-// raceDeletion lets a foreign deletion and a write race, and returns the revision at
-// which the register stands afterwards: the write is last, or the deletion is.
+// raceDeletion lets a foreign deletion and a write race, and returns the
+// revision at which the register stands afterwards: the write is last, or the
+// deletion is.
 func (x *exam) raceDeletion(cs []store.Store, before uint64, value string) uint64 {
 	x.Helper()
 	held := x.put(cs[0], key, before, "held "+value)
@@ -157,9 +158,9 @@ func (x *exam) raceDeletion(cs []store.Store, before uint64, value string) uint6
 	return e.Revision
 }
 
-// count lets every client add one to the same register several times, by reading and
-// compare-and-swap, and demands that the sum is right: the whole history
-// is then linearizable.
+// count lets every client add one to the same register several times, by
+// reading and compare-and-swap, and demands that the sum is right: the whole
+// history is then linearizable.
 func (x *exam) count(cs []store.Store, times int) {
 	var wg sync.WaitGroup
 	for _, s := range cs {

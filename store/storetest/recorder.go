@@ -152,7 +152,8 @@ func (r *recorder) judge(e store.Entry) string {
 	return ""
 }
 
-// entries returns what was heard of the key so far, or of all keys if k is empty.
+// entries returns what was heard of the key so far, or of all keys if k is
+// empty.
 func (r *recorder) entries(k string) []store.Entry {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -178,7 +179,8 @@ func (r *recorder) await(what string, ok func(store.Entry) bool) store.Entry {
 	}
 }
 
-// reaches waits until the key's revision was heard, and checks what came with it.
+// reaches waits until the key's revision was heard, and checks what came with
+// it.
 func (r *recorder) reaches(k string, rev uint64, value string, tombstone bool) {
 	r.x.Helper()
 	e := r.await(fmt.Sprintf("key %q at revision %d", k, rev), func(e store.Entry) bool { return e.Key == k && e.Revision == rev })

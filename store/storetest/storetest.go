@@ -1,6 +1,6 @@
-// Package storetest judges implementations of package store. An implementer calls
-// [Run] from one test, and the store may carry an election if every subtest
-// passes:
+// Package storetest judges implementations of package store. An implementer
+// calls [Run] from one test, and the store may carry an election if every
+// subtest passes:
 //
 //	func TestConformance(t *testing.T) {
 //		storetest.Run(t, func(t testing.TB) storetest.Harness {
@@ -17,13 +17,14 @@
 //	}
 //
 // The name of a subtest is the claim that it examines. A claim that a store can
-// not be asked about is skipped, and the reason stands in the output: one of [Caps], or that the store does
-// not implement an interface that it need not (store.ConnReporter, store.PatternWatcher, store.Offerer, store.Broadcaster). There is
-// no other way to leave one out.
+// not be asked about is skipped, and the reason stands in the output: one of
+// [Caps], or that the store does not implement an interface that it need not
+// (store.ConnReporter, store.PatternWatcher, store.Offerer, store.Broadcaster).
+// There is no other way to leave one out.
 //
-// The suite waits for events, each up to [Caps.Patience], and never for a time to pass,
-// but for the few claims that something does not happen. Run it with the race
-// detector: it calls the store from many goroutines.
+// The suite waits for events, each up to [Caps.Patience], and never for a time
+// to pass, but for the few claims that something does not happen. Run it with
+// the race detector: it calls the store from many goroutines.
 package storetest
 
 import (
@@ -33,35 +34,39 @@ import (
 	"github.com/seed-ff2cb582/leader/store"
 )
 
-// A Factory makes the registers of one subtest, empty and used by nothing else. It
-// releases what it took with t.Cleanup. It is called once for each subtest; an
-// expensive server may be shared among them, if each gets its own
-// bucket, table or prefix. Subtests run one after the other.
+// A Factory makes the registers of one subtest, empty and used by nothing else.
+// It releases what it took with t.Cleanup. It is called once for each subtest;
+// an expensive server may be shared among them, if each gets its own bucket,
+// table or prefix. Subtests run one after the other.
 type Factory func(t testing.TB) Harness
 
-// A Harness is a set of registers and the means to act on it from outside. Every
-// field but Open may be nil if Caps says why.
+// A Harness is a set of registers and the means to act on it from outside.
+// Every field but Open may be nil if Caps says why.
 type Harness struct {
-	// Open returns another client of the same registers, as another process would
-	// hold it, with a connection of its own where there are connections. It closes
-	// the client with t.Cleanup, and fails t if it cannot connect.
+	// Open returns another client of the same registers, as another process
+	// would hold it, with a connection of its own where there are connections.
+	// It closes the client with t.Cleanup, and fails t if it cannot connect.
 	Open func(t testing.TB) store.Store
 
-	// Delete deletes a key as the store's ordinary tools do, without a condition.
+	// Delete deletes a key as the store's ordinary tools do, without a
+	// condition.
 	Delete func(key string) error
-	// Put overwrites a key as the store's ordinary tools do, without a condition.
+	// Put overwrites a key as the store's ordinary tools do, without a
+	// condition.
 	Put func(key string, value []byte) error
 	// Purge destroys every trace of a key, as far as an operator can.
 	Purge func(key string) error
-	// Visible tells whether the store's ordinary tools show the key as existing.
+	// Visible tells whether the store's ordinary tools show the key as
+	// existing.
 	Visible func(key string) (bool, error)
-	// Interrupt breaks the connections of all clients, or restarts the server, and
-	// returns when the server can be reached again. What was acknowledged stays.
+	// Interrupt breaks the connections of all clients, or restarts the server,
+	// and returns when the server can be reached again. What was acknowledged
+	// stays.
 	Interrupt func() error
 }
 
-// Caps says what a store cannot do, and how it may be asked. The zero value is a
-// store that can do everything; each of the reasons is a text for people that
+// Caps says what a store cannot do, and how it may be asked. The zero value is
+// a store that can do everything; each of the reasons is a text for people that
 // appears where a claim is skipped, and is empty where the store can.
 type Caps struct {
 	// NoWatch is the reason for which the store is no store.Watcher.
@@ -77,14 +82,17 @@ type Caps struct {
 	// NoInterrupt is the reason for which Harness.Interrupt is nil.
 	NoInterrupt string
 
-	// MaxValue is the size in bytes of the largest value that the store takes. 0
-	// means that no limit is known: store.MaxValue is tried then, and nothing larger.
+	// MaxValue is the size in bytes of the largest value that the store takes.
+	// 0 means that no limit is known: store.MaxValue is tried then, and nothing
+	// larger.
 	MaxValue int
-	// Patience is how long the suite waits for one call or event. The default is 60 s;
-	// a passing run never waits that long, so a slow machine is no reason to fail.
+	// Patience is how long the suite waits for one call or event. The default
+	// is 60 s; a passing run never waits that long, so a slow machine is no
+	// reason to fail.
 	Patience time.Duration
 	// Silence is how long the suite listens for what must not happen, such as a
-	// delivery after stop. The default is 50 ms; a longer one finds more and costs time.
+	// delivery after stop. The default is 50 ms; a longer one finds more and
+	// costs time.
 	Silence time.Duration
 	// TTL is the lease that store.Checker is asked about. The default is 10 s.
 	TTL time.Duration
@@ -141,7 +149,8 @@ const (
 	interrupting
 )
 
-// skipUnable skips the claim if caps gives a reason why one of its needs is missing.
+// skipUnable skips the claim if caps gives a reason why one of its needs is
+// missing.
 func skipUnable(t *testing.T, caps Caps, needs need) {
 	t.Helper()
 	for n, reason := range map[need]string{

@@ -63,8 +63,8 @@ var keyClaims = []claim{
 	}},
 }
 
-// invalidKey demands that a key outside the common alphabet is refused as such by every
-// method, or else works as any other key.
+// invalidKey demands that a key outside the common alphabet is refused as such
+// by every method, or else works as any other key.
 func (x *exam) invalidKey(s store.Store, k string) {
 	x.Helper()
 	rev, err := x.cas(s, store.Write{Key: k, Value: []byte("v")})

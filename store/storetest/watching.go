@@ -291,7 +291,8 @@ func (x *exam) stillSilent(s store.Store, r *recorder, rev uint64) {
 	}
 }
 
-// stopWithin calls stop from within deliver, twice, and demands that the watch ends there.
+// stopWithin calls stop from within deliver, twice, and demands that the watch
+// ends there.
 func (x *exam) stopWithin(w store.Watcher) {
 	x.Helper()
 	var stop atomic.Pointer[func()]

@@ -1,5 +1,6 @@
-// Package app is what the examples have in common and what is not about elections: flags, the connection, the way
-// to the exit, and one line of output for each thing done.
+// Package app is what the examples have in common and what is not about
+// elections: flags, the connection, the way to the exit, and one line of output
+// for each thing done.
 package app
 
 import (
@@ -23,7 +24,8 @@ import (
 // Bucket is the bucket of all examples.
 const Bucket = "leaders"
 
-// Main runs an example until it returns or a signal ends its context, and returns the exit status.
+// Main runs an example until it returns or a signal ends its context, and
+// returns the exit status.
 func Main(run func(ctx context.Context, args []string, stdout, stderr io.Writer) error) int {
 	// Kubernetes and systemd end a program with SIGTERM.
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
@@ -40,7 +42,8 @@ func Main(run func(ctx context.Context, args []string, stdout, stderr io.Writer)
 	}
 }
 
-// Flags are the flags of all examples. Their defaults come from the environment, as containers are configured.
+// Flags are the flags of all examples. Their defaults come from the
+// environment, as containers are configured.
 type Flags struct {
 	Server  string         // -server, NATS_URL
 	Creds   string         // -creds, NATS_CREDS
@@ -83,7 +86,8 @@ func Env(name, other string) string {
 	return other
 }
 
-// defaultID tells copies on one machine apart. A name that stays the same over restarts is better.
+// defaultID tells copies on one machine apart. A name that stays the same over
+// restarts is better.
 func defaultID() string {
 	host, err := os.Hostname()
 	if err != nil {
@@ -101,7 +105,8 @@ func (f *Flags) Logger() *slog.Logger {
 	return slog.New(slog.NewTextHandler(f.stderr, &slog.HandlerOptions{Level: level}))
 }
 
-// Connect connects to NATS, and with -dev starts a server before. close ends both.
+// Connect connects to NATS, and with -dev starts a server before. close ends
+// both.
 func (f *Flags) Connect() (nc *nats.Conn, closeAll func(), err error) {
 	stop := func() {}
 	if f.Dev {
@@ -113,7 +118,8 @@ func (f *Flags) Connect() (nc *nats.Conn, closeAll func(), err error) {
 		nats.Name(f.ID),
 		// A program that waits for its server needs no order of start.
 		nats.RetryOnFailedConnect(true), nats.MaxReconnects(-1), nats.ReconnectWait(500 * time.Millisecond),
-		// Credentials may be refused while they are being renewed: see Security in docs/operations.md.
+		// Credentials may be refused while they are being renewed: see Security
+		// in docs/operations.md.
 		nats.IgnoreAuthErrorAbort(),
 	}
 	if f.Creds != "" {
@@ -127,8 +133,9 @@ func (f *Flags) Connect() (nc *nats.Conn, closeAll func(), err error) {
 	return nc, func() { nc.Close(); stop() }, nil
 }
 
-// Grace is how a candidate of the example treats a bucket that was made just now: others may follow a leader of the
-// bucket before it, which is waited out, but on a server of our own there was none.
+// Grace is how a candidate of the example treats a bucket that was made just
+// now: others may follow a leader of the bucket before it, which is waited out,
+// but on a server of our own there was none.
 func (f *Flags) Grace() leader.AcquireGrace {
 	if f.Dev {
 		return leader.GraceOff
@@ -149,6 +156,7 @@ func Sleep(ctx context.Context, d time.Duration) bool {
 	case <-ctx.Done():
 	case <-t.C:
 	}
-	// Looked at again: a process that was stopped meanwhile finds both, and select takes either.
+	// Looked at again: a process that was stopped meanwhile finds both, and
+	// select takes either.
 	return ctx.Err() == nil
 }

@@ -10,7 +10,8 @@ import (
 	"github.com/nats-io/nats-server/v2/server"
 )
 
-// startServer runs a NATS server with JetStream at the address of a URL. Its files are temporary.
+// startServer runs a NATS server with JetStream at the address of a URL. Its
+// files are temporary.
 func startServer(at string) (stop func(), err error) {
 	host, port, err := addressOf(at)
 	if err != nil {

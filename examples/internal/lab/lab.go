@@ -1,4 +1,5 @@
-// Package lab runs the examples as their users do: as processes that are started, killed, stopped and continued.
+// Package lab runs the examples as their users do: as processes that are
+// started, killed, stopped and continued.
 package lab
 
 import (
@@ -21,7 +22,8 @@ import (
 	"github.com/nats-io/nats-server/v2/server"
 )
 
-// Patience bounds every wait. It is generous, since a passing test never waits that long.
+// Patience bounds every wait. It is generous, since a passing test never waits
+// that long.
 const Patience = 60 * time.Second
 
 // Build builds the command in the test's directory.
@@ -66,8 +68,9 @@ func Server(t *testing.T) (url string) {
 	return srv.ClientURL()
 }
 
-// FreeAddress returns an address of the loopback interface at which nobody listens. Its port lies below those that systems give
-// to whoever asks for any, so that nobody else gets it before its use.
+// FreeAddress returns an address of the loopback interface at which nobody
+// listens. Its port lies below those that systems give to whoever asks for any,
+// so that nobody else gets it before its use.
 func FreeAddress(t *testing.T) string {
 	t.Helper()
 	for range 1000 {
@@ -89,7 +92,8 @@ type Line struct {
 	Text string
 }
 
-// Role returns the role that a line is about, or "" if the program has one only.
+// Role returns the role that a line is about, or "" if the program has one
+// only.
 func (l Line) Role() string {
 	for word := range strings.FieldsSeq(l.Text) {
 		if role, ok := strings.CutPrefix(word, "role="); ok {
@@ -141,7 +145,8 @@ func (c *Crew) Start(id string, args ...string) *Process {
 	return c.start(id, nil, slices.Concat(c.common, []string{"-id", id}, args)...)
 }
 
-// StartBare starts a copy without arguments, and with these variables besides those of the test.
+// StartBare starts a copy without arguments, and with these variables besides
+// those of the test.
 func (c *Crew) StartBare(env []string) *Process {
 	c.t.Helper()
 	return c.start("", env)
@@ -201,7 +206,8 @@ func (c *Crew) Lines() []Line {
 	return slices.Clone(c.lines)
 }
 
-// Await waits for the first line, of all that are written at any time, that fits.
+// Await waits for the first line, of all that are written at any time, that
+// fits.
 func (c *Crew) Await(what string, fits func(Line) bool) Line {
 	c.t.Helper()
 	l, ok := c.AwaitFor(Patience, fits)
@@ -264,8 +270,9 @@ func (c *Crew) AwaitAct(after uint64) Line {
 	return c.Await(fmt.Sprintf("an act after term %d", after), func(l Line) bool { return l.Term > after })
 }
 
-// CheckOneAtATime checks, for each role, that each term's acts are those of one copy, and that no act of an
-// earlier term came after one of a later term. All copies have the clock of one machine.
+// CheckOneAtATime checks, for each role, that each term's acts are those of one
+// copy, and that no act of an earlier term came after one of a later term. All
+// copies have the clock of one machine.
 func (c *Crew) CheckOneAtATime() {
 	c.t.Helper()
 	reigns := make(map[string]map[uint64]reign)
