@@ -15,7 +15,6 @@ import (
 	"github.com/seed-ff2cb582/leader/cmd/leader/internal/app"
 	"github.com/seed-ff2cb582/leader/cmd/leader/internal/bucket"
 	"github.com/seed-ff2cb582/leader/cmd/leader/internal/campaign"
-	"github.com/seed-ff2cb582/leader/cmd/leader/internal/clidoc"
 	"github.com/seed-ff2cb582/leader/cmd/leader/internal/completion"
 	"github.com/seed-ff2cb582/leader/cmd/leader/internal/dash"
 	"github.com/seed-ff2cb582/leader/cmd/leader/internal/demo"
@@ -24,6 +23,7 @@ import (
 	"github.com/seed-ff2cb582/leader/cmd/leader/internal/natsconn"
 	"github.com/seed-ff2cb582/leader/cmd/leader/internal/output"
 	"github.com/seed-ff2cb582/leader/cmd/leader/internal/read"
+	"github.com/seed-ff2cb582/leader/cmd/leader/internal/reference"
 	"github.com/seed-ff2cb582/leader/cmd/leader/internal/runner"
 	"github.com/seed-ff2cb582/leader/cmd/leader/internal/steer"
 	"github.com/seed-ff2cb582/leader/cmd/leader/internal/version"
@@ -53,16 +53,16 @@ type cli struct {
 	Vacate steer.VacateCommand `cmd:"" group:"steer" help:"End the record of a holder that is gone."`
 	Forget steer.ForgetCommand `cmd:"" group:"steer" help:"Mark a group that is gone for good."`
 
-	Bucket     bucket.Command     `cmd:"" group:"setup" help:"Make a bucket for elections, or examine one."`
-	Doctor     doctor.Command     `cmd:"" group:"setup" help:"Examine the servers, the bucket, and what the user may do."`
-	HelpOf     helpCommand        `cmd:"" name:"help" group:"setup" help:"Show the help of a command."`
-	Version    version.Command    `cmd:"" group:"setup" help:"Show the version of the program."`
-	Completion completion.Command `cmd:"" group:"setup" help:"Print a script that completes command lines."`
-	Man        clidoc.ManCommand  `cmd:"" group:"setup" help:"Print the manual page."`
+	Bucket     bucket.Command       `cmd:"" group:"setup" help:"Make a bucket for elections, or examine one."`
+	Doctor     doctor.Command       `cmd:"" group:"setup" help:"Examine the servers, the bucket, and what the user may do."`
+	HelpOf     helpCommand          `cmd:"" name:"help" group:"setup" help:"Show the help of a command."`
+	Version    version.Command      `cmd:"" group:"setup" help:"Show the version of the program."`
+	Completion completion.Command   `cmd:"" group:"setup" help:"Print a script that completes command lines."`
+	Man        reference.ManCommand `cmd:"" group:"setup" help:"Print the manual page."`
 
 	RunGuard   runner.GuardCommand     `cmd:"" hidden:"" help:"What starts and ends the program of leader run."`
 	DemoWorker demo.WorkerCommand      `cmd:"" hidden:"" help:"One candidate of the demo, steered through its standard input."`
-	Complete   completion.WordsCommand `cmd:"" hidden:"" help:"What the scripts of leader completion ask."`
+	Complete   completion.WordsCommand `cmd:"" name:"__complete" hidden:"" passthrough:"" help:"What the scripts of leader completion ask."`
 
 	ShowVersion version.Flag `name:"version" help:"Show the version of the program."`
 }

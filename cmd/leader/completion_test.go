@@ -19,68 +19,65 @@ import (
 	"github.com/seed-ff2cb582/leader"
 )
 
-// bashComplete asks a bash with the script loaded for what it would offer at the end of the line.
+// bashComplete asks a bash with the script loaded for what it would offer at the
+// end of the line. _init_completion is what the package bash-completion has.
 const bashComplete = `
+_init_completion() {
+	read -ra words <<<"$LINE"
+	[[ $LINE == *[[:space:]] ]] && words+=("")
+	cword=$((${#words[@]} - 1)) cur=${words[cword]} prev=${words[cword - 1]}
+}
+__ltrim_colon_completions() { :; }
+compopt() { :; }
 source "$SCRIPT"
+COMP_TYPE=63 # the names are listed, with what they mean
 COMP_LINE=$LINE COMP_POINT=${#LINE}
-# As readline does: words end at spaces, and = and : are words of their own.
-mapfile -t COMP_WORDS < <(sed -E 's/[=:]/\n&\n/g; s/[[:space:]]+/\n/g' <<<"$LINE" | sed '/^$/d')
-[[ $LINE == *[[:space:]] ]] && COMP_WORDS+=("")
-COMP_CWORD=$((${#COMP_WORDS[@]} - 1))
-compopt() { echo "compopt $*"; }
-_leader
-printf '%s\n' "${COMPREPLY[@]}"
+__start_leader
+printf '%s\n' "${COMPREPLY[@]%% *}"
 `
 
-const fishComplete = `source $SCRIPT; complete -C "$LINE"`
-
-// zshComplete runs an interactive zsh on a terminal of its own, and lists what it was told to offer.
-const zshComplete = `
-autoload -Uz compinit && compinit -u -d "$HOME/dump"
-source "$SCRIPT"
-_describe() { local -a all=("${(@P)2}"); print -l -- "${(@)all%%:*}"; }
-_files() { print compopt -o default; }
-words=("${(@s: :)LINE}") CURRENT=$#words
-_leader
-`
-
-func TestShellsComplete(t *testing.T) {
+func TestBashCompletes(t *testing.T) {
+	bash, err := exec.LookPath("bash")
+	if err != nil {
+		t.Skip("bash is not installed")
+	}
 	url := electionsToComplete(t)
-	shells := []struct{ name, driver string }{{"bash", bashComplete}, {"zsh", zshComplete}, {"fish", fishComplete}}
-	for _, shell := range shells {
-		t.Run(shell.name, func(t *testing.T) {
-			path, err := exec.LookPath(shell.name)
-			if err != nil {
-				t.Skipf("%s is not installed", shell.name)
-			}
-			script := filepath.Join(t.TempDir(), "script")
-			code, out, stderr := runProgram(t, nil, "completion", shell.name)
-			if code != 0 || stderr != "" {
-				t.Fatalf("exit status %d, stderr %q", code, stderr)
-			}
-			if err := os.WriteFile(script, []byte(out), 0o600); err != nil {
-				t.Fatal(err)
-			}
-			ask := func(line string, env ...string) []string {
-				cmd := command(t, append(env, "SCRIPT="+script, "LINE="+line, "HOME="+t.TempDir(), "XDG_CONFIG_HOME=",
-					"PATH="+named(t)+string(os.PathListSeparator)+os.Getenv("PATH")))
-				cmd.Path, cmd.Args = path, []string{shell.name, "-c", shell.driver}
-				out, err := cmd.Output()
-				if err != nil {
-					t.Fatalf("%q: %v", line, err)
-				}
-				return offered(string(out))
-			}
-			checkShell(t, shell.name, url, ask)
-		})
+	script := filepath.Join(t.TempDir(), "script")
+	if err := os.WriteFile(script, []byte(scriptFor(t, "bash")), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	checkShell(t, url, func(line string, env ...string) []string {
+		cmd := command(t, append(env, "SCRIPT="+script, "LINE="+line, "HOME="+t.TempDir(), "XDG_CONFIG_HOME=",
+			"PATH="+named(t)+string(os.PathListSeparator)+os.Getenv("PATH")))
+		cmd.Path, cmd.Args = bash, []string{"bash", "-c", bashComplete}
+		out, err := cmd.Output()
+		if err != nil {
+			t.Fatalf("%q: %v", line, err)
+		}
+		return offered(string(out))
+	})
+}
+
+func scriptFor(t *testing.T, shell string) string {
+	t.Helper()
+	code, out, stderr := runProgram(t, nil, "completion", shell)
+	if code != 0 || stderr != "" || !strings.Contains(out, " __complete ") {
+		t.Fatalf("%s: exit status %d, stderr %q\n%s", shell, code, stderr, out)
+	}
+	return out
+}
+
+func TestOtherShellsHaveScriptsToo(t *testing.T) {
+	for _, shell := range []string{"zsh", "fish", "powershell"} {
+		scriptFor(t, shell)
 	}
 }
 
-func checkShell(t *testing.T, shell, url string, ask func(string, ...string) []string) {
+func checkShell(t *testing.T, url string, ask func(string, ...string) []string) {
 	t.Helper()
 	for _, c := range []struct {
 		line string
-		want []string
+		want []string // after the last =, where bash begins a word
 	}{
 		{"leader st", []string{"step-down"}},
 		{"leader help st", []string{"step-down"}},
@@ -89,17 +86,10 @@ func checkShell(t *testing.T, shell, url string, ask func(string, ...string) []s
 		{"leader history en", []string{"enable"}},
 		{"leader get -s " + url + " jo", []string{"jobs.eu"}},
 		{"leader get --server=" + url + " ", []string{"a=b", "jobs.eu", "reports"}},
-		{"leader get -s " + url + " a=", []string{"a=b"}},
-		{"leader ls --output=js", []string{"--output=json"}},
+		{"leader get -s " + url + " a=", []string{"b"}},
+		{"leader ls --output=js", []string{"json"}},
 	} {
 		got := ask(c.line)
-		if shell == "bash" { // which replaces only what follows the last = or :
-			for i, want := range c.want {
-				if at := strings.LastIndexByte(c.line, ' '); strings.Contains(c.line[at:], "=") {
-					_, c.want[i], _ = strings.Cut(want, "=")
-				}
-			}
-		}
 		if !slices.Equal(got, c.want) {
 			t.Errorf("%q: offered %q, want %q", c.line, got, c.want)
 		}
@@ -180,9 +170,9 @@ func TestCompletionNeedsNoServer(t *testing.T) {
 	}
 	defer func() { _ = silent.Close() }()
 	for _, url := range []string{"nats://127.0.0.1:1", "nats://" + silent.Addr().String(), "://"} {
-		code, out, stderr := runProgram(t, []string{"XDG_CONFIG_HOME=" + t.TempDir()}, "complete", "--", "get", "--server", url, "")
-		if code != 0 || out != ":words\n" || stderr != "" {
-			t.Errorf("%s: exit status %d, stdout %q, stderr %q", url, code, out, stderr)
+		code, out, _ := runProgram(t, []string{"XDG_CONFIG_HOME=" + t.TempDir()}, "__complete", "get", "--server", url, "")
+		if code != 0 || out != ":4\n" {
+			t.Errorf("%s: exit status %d, stdout %q", url, code, out)
 		}
 	}
 }

@@ -14,16 +14,14 @@ import (
 	"github.com/charmbracelet/x/ansi"
 
 	"github.com/seed-ff2cb582/leader/cmd/leader/internal/app"
-	"github.com/seed-ff2cb582/leader/cmd/leader/internal/clidoc"
 	"github.com/seed-ff2cb582/leader/cmd/leader/internal/demo"
 	"github.com/seed-ff2cb582/leader/cmd/leader/internal/read"
+	"github.com/seed-ff2cb582/leader/cmd/leader/internal/reference"
 	"github.com/seed-ff2cb582/leader/cmd/leader/internal/steer"
 	"github.com/seed-ff2cb582/leader/cmd/leader/internal/version"
 )
 
 var update = flag.Bool("update", false, "write docs/cli.md and the golden files anew")
-
-const reference = "../../docs/cli.md"
 
 // printed is what the commands print as JSON, each by a value of its type; of nil, the help tells.
 var printed = map[string]any{
@@ -80,8 +78,8 @@ func golden(t *testing.T, file string, got []byte) {
 
 func TestReferenceIsCurrent(t *testing.T) {
 	cli := model(t)
-	source := &clidoc.Source{Dir: directory}
-	fields := map[string][]clidoc.Field{}
+	source := &fieldSource{dir: directory}
+	printing := map[string]string{}
 	for _, node := range cli.Leaves(true) {
 		path := strings.TrimPrefix(node.FullPath(), "leader ")
 		value, known := printed[path]
@@ -91,12 +89,17 @@ func TestReferenceIsCurrent(t *testing.T) {
 		if value == nil {
 			continue
 		}
-		var err error
-		if fields[path], err = source.Fields(value); err != nil {
+		fields, err := source.describe(value)
+		if err != nil {
 			t.Fatal(err)
 		}
+		printing[node.FullPath()] = "`-o json` prints:\n\n" + fields + "\n"
 	}
-	golden(t, reference, clidoc.Markdown(cli, fields))
+	page, err := reference.Markdown(cli, func(command string) string { return printing[command] })
+	if err != nil {
+		t.Fatal(err)
+	}
+	golden(t, "../../docs/cli.md", page)
 }
 
 func printsJSON(node *kong.Node) bool {
@@ -139,7 +142,7 @@ func TestEveryCommandShowsExamplesAndExitStatus(t *testing.T) {
 func TestManualPageHasEveryCommand(t *testing.T) {
 	_, out, _ := runProgram(t, nil, "man")
 	for _, node := range model(t).Leaves(true) {
-		title := ".SH " + strings.ReplaceAll(strings.ToUpper(node.FullPath()), "-", `\-`)
+		title := ".SH " + node.FullPath()
 		if !strings.Contains(out, title+"\n") {
 			t.Errorf("no section %q", title)
 		}
@@ -188,7 +191,7 @@ func TestUnknownWordsAreNamedWithWhatIsMeant(t *testing.T) {
 		{"help gte", `leader: unexpected argument gte, did you mean "get"?`, "leader"},
 		{"token", `leader: expected "verify"`, "leader token"},
 		{"ls --timeout soon", `leader: --timeout: expected duration but got "soon": time: invalid duration "soon"`, "leader ls"},
-		{"completion tcsh", `leader: <shell> must be one of "bash","zsh","fish" but got "tcsh"`, "leader completion"},
+		{"completion tcsh", `leader: <shell> must be one of "bash","zsh","fish","powershell" but got "tcsh"`, "leader completion"},
 		{"dash --http nope", `leader: dash: --http "nope": must be HOST:PORT, such as 127.0.0.1:9464, or :9464 for every address of the machine`, "leader dash"},
 		{"run --http 8080 g -- true", `leader: run: --http "8080": must be HOST:PORT, such as 127.0.0.1:9464, or :9464 for every address of the machine`, "leader run"},
 	} {

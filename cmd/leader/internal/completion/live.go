@@ -8,24 +8,20 @@ import (
 	"github.com/alecthomas/kong"
 	"github.com/nats-io/jsm.go/natscontext"
 	"github.com/nats-io/nats.go"
+	"github.com/spf13/cobra"
 
 	"github.com/seed-ff2cb582/leader"
 	"github.com/seed-ff2cb582/leader/cmd/leader/internal/app"
 )
 
 // contexts returns the names of the contexts of the nats command.
-func contexts() (names []candidate) {
-	for _, name := range natscontext.KnownContexts() {
-		names = append(names, candidate{word: name})
-	}
-	return names
-}
+func contexts() []cobra.Completion { return natscontext.KnownContexts() }
 
 // groups asks the bucket that the flags name for its groups.
-func groups(flags map[string]string) []candidate {
+func groups(flags map[string]string) []cobra.Completion {
 	ctx, cancel := context.WithTimeout(context.Background(), Budget)
 	defer cancel()
-	found := make(chan []candidate, 1)
+	found := make(chan []cobra.Completion, 1)
 	// Resolving names and connecting ignore the context; the program ends whether they have returned or not.
 	go func() { found <- ask(ctx, flags) }()
 	select {
@@ -37,7 +33,7 @@ func groups(flags map[string]string) []candidate {
 }
 
 // ask returns the groups, none if anything goes wrong: the command itself will say what.
-func ask(ctx context.Context, flags map[string]string) (names []candidate) {
+func ask(ctx context.Context, flags map[string]string) (names []cobra.Completion) {
 	target, ok := targetOf(flags)
 	if !ok {
 		return nil
@@ -56,7 +52,7 @@ func ask(ctx context.Context, flags map[string]string) (names []candidate) {
 		return nil
 	}
 	for _, info := range infos {
-		names = append(names, candidate{info.Group, described(info)})
+		names = append(names, cobra.CompletionWithDesc(info.Group, described(info)))
 	}
 	return names
 }

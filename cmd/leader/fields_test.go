@@ -1,4 +1,4 @@
-package clidoc
+package main
 
 import (
 	"cmp"
@@ -12,33 +12,39 @@ import (
 	"reflect"
 	"strings"
 	"time"
+
+	"github.com/charmbracelet/x/ansi"
 )
 
-// A Field of what a command prints as JSON.
-type Field struct {
-	Path string // like candidates[].id
-	Type string // as JSON has it: string, number, boolean, time, duration
-	Help string // the comment of the field
-}
-
-// A Source finds the comments of fields.
-type Source struct {
-	// Dir returns the directory of a package, and "" if it has no source.
-	Dir func(pkg string) string
+// A fieldSource describes the fields of what a command prints as JSON, by the
+// comments of their types.
+type fieldSource struct {
+	dir func(pkg string) string // where a package is, "" if it has no source
 
 	comments map[string]string // by "pkg.Type.Field"
 	loaded   map[string]bool
 }
 
-// Fields returns the fields of a value's JSON.
-func (s *Source) Fields(value any) ([]Field, error) {
-	var fields []Field
+// A field has a path like candidates[].id and a type as JSON has it.
+type field struct{ path, kind, help string }
+
+// describe returns a list of the fields of a value's JSON.
+func (s *fieldSource) describe(value any) (string, error) {
+	var fields []field
 	err := s.walk(reflect.TypeOf(value), "", &fields)
-	return fields, err
+	var list strings.Builder
+	for _, f := range fields {
+		line := "- `" + f.path + "` " + f.kind
+		if f.help != "" {
+			line += ": " + strings.NewReplacer("<", `\<`, "*", `\*`).Replace(f.help)
+		}
+		list.WriteString(strings.ReplaceAll(ansi.Wordwrap(line, 118, " "), "\n", "\n  ") + "\n")
+	}
+	return list.String(), err
 }
 
 // walk adds the fields of a type, whose place is the path.
-func (s *Source) walk(t reflect.Type, path string, fields *[]Field) error {
+func (s *fieldSource) walk(t reflect.Type, path string, fields *[]field) error {
 	for t.Kind() == reflect.Pointer || t.Kind() == reflect.Slice {
 		if t.Kind() == reflect.Slice {
 			path += "[]"
@@ -63,7 +69,7 @@ func (s *Source) walk(t reflect.Type, path string, fields *[]Field) error {
 			continue
 		}
 		full := strings.TrimPrefix(path+"."+cmp.Or(name, f.Name), ".")
-		*fields = append(*fields, Field{full, kind(f.Type), s.comments[key(t.PkgPath(), t.Name(), f.Name)]})
+		*fields = append(*fields, field{full, kind(f.Type), s.comments[key(t.PkgPath(), t.Name(), f.Name)]})
 		if err := s.walk(f.Type, full, fields); err != nil {
 			return err
 		}
@@ -105,11 +111,11 @@ func kind(t reflect.Type) string {
 }
 
 // load reads the comments of a package's types.
-func (s *Source) load(pkg string) error {
+func (s *fieldSource) load(pkg string) error {
 	if s.loaded == nil {
 		s.loaded, s.comments = map[string]bool{}, map[string]string{}
 	}
-	dir := s.Dir(pkg)
+	dir := s.dir(pkg)
 	if s.loaded[pkg] || dir == "" {
 		return nil
 	}
@@ -131,7 +137,7 @@ func (s *Source) load(pkg string) error {
 	return nil
 }
 
-func (s *Source) collect(pkg string, file *ast.File) {
+func (s *fieldSource) collect(pkg string, file *ast.File) {
 	ast.Inspect(file, func(n ast.Node) bool {
 		spec, ok := n.(*ast.TypeSpec)
 		if !ok {

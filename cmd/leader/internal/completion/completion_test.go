@@ -1,11 +1,13 @@
 package completion
 
 import (
+	"bytes"
 	"slices"
 	"strings"
 	"testing"
 
 	"github.com/alecthomas/kong"
+	"github.com/spf13/cobra"
 )
 
 // A grammar has one of each thing that there is to complete.
@@ -30,6 +32,9 @@ type grammar struct {
 		} `cmd:"" default:"withargs"`
 		Enable struct{} `cmd:"" help:"Keep it."`
 	} `cmd:""`
+	Help struct {
+		Command string `arg:"" optional:""`
+	} `cmd:""`
 	Worker struct{} `cmd:"" hidden:""`
 }
 
@@ -44,7 +49,8 @@ func modelOf(t *testing.T) *kong.Node {
 
 func TestWordsFitWhereTheCursorIs(t *testing.T) {
 	for _, c := range []struct{ line, want string }{
-		{"", "list run history"},
+		{"", "list run history help"},
+		{"help h", "history help"},
 		{"l", "list"},
 		{"worker", ""},
 		{"-", "--help -h"},
@@ -55,14 +61,14 @@ func TestWordsFitWhereTheCursorIs(t *testing.T) {
 		{"list -o ", "table json"},
 		{"list -wo j", "json"},
 		{"list --output j", "json"},
-		{"list --output=j", "--output=json"},
+		{"list --output=j", "json"},
 		{"list --watch=t", ""},
 		{"list --server x ", "reports@x jobs.eu@x"},
 		{"list --server=x j", "jobs.eu@x"},
 		{"list --context ", "staging"},
 		{"list --creds ", ":files"},
 		{"list --creds=a", ":files"},
-		{"list --nonsense ", "reports@ jobs.eu@"},
+		{"list --nonsense ", ":files"},
 		{"list a b", ""},
 		{"run ", "reports@ jobs.eu@"},
 		{"run reports ", ":files"},
@@ -77,25 +83,34 @@ func TestWordsFitWhereTheCursorIs(t *testing.T) {
 		{"history enable ", ""},
 	} {
 		look := lookups{
-			groups: func(flags map[string]string) []candidate {
+			groups: func(flags map[string]string) []cobra.Completion {
 				at := "@" + flags["server"]
-				return []candidate{{word: "reports" + at}, {word: "jobs.eu" + at}}
+				return []cobra.Completion{"reports" + at, "jobs.eu" + at}
 			},
-			contexts: func() []candidate { return []candidate{{word: "staging"}} },
+			contexts: func() []cobra.Completion { return []cobra.Completion{"staging"} },
 		}
-		a := complete(modelOf(t), strings.Split(c.line, " "), look)
-		var got []string
-		if a.files {
-			got = append(got, ":files")
+		var out bytes.Buffer
+		if err := complete(modelOf(t), strings.Split(c.line, " "), &out, look); err != nil {
+			t.Errorf("%q: %v", c.line, err)
 		}
-		for _, one := range a.candidates {
-			got = append(got, one.word)
-		}
-		want := strings.Fields(c.want)
-		slices.Sort(got)
-		slices.Sort(want)
-		if !slices.Equal(got, want) {
-			t.Errorf("%q: %q, want %q", c.line, got, want)
+		if got := words(out.String()); !slices.Equal(got, slices.Sorted(slices.Values(strings.Fields(c.want)))) {
+			t.Errorf("%q: %q, want %q", c.line, got, c.want)
 		}
 	}
+}
+
+// words returns what is offered without what it means, in order, and :files if
+// the shell is to add the names of files.
+func words(out string) (found []string) {
+	for line := range strings.Lines(out) {
+		switch word, _, _ := strings.Cut(strings.TrimSpace(line), "\t"); word {
+		case ":0":
+			found = append(found, ":files")
+		case ":4":
+		default:
+			found = append(found, word)
+		}
+	}
+	slices.Sort(found)
+	return found
 }
