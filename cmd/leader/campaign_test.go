@@ -112,3 +112,25 @@ func TestCandidatesPublishAdvisoriesIfTheyAreToldTo(t *testing.T) {
 		}
 	}
 }
+
+// What another program wrote says nothing of its lease: a candidate waits for as
+// long as it is told to.
+func TestForeignTTLIsHowLongARecordOfAnotherProgramIsBelieved(t *testing.T) {
+	l := newReadLab(t)
+	l.put("jobs", "host-7")
+	f := l.follow("campaign", "jobs", "--id", "a", "--ttl", "200ms", "--heartbeat", "50ms", "--foreign-ttl", "400ms", "--json")
+	for {
+		var tr transition
+		f.next(&tr)
+		if tr.Event == "promoted" {
+			break
+		}
+	}
+	for _, command := range []string{"campaign jobs", "run jobs -- true"} {
+		args := append(strings.Fields(command)[:2], "--ttl", "3s", "--foreign-ttl", "2s")
+		args = append(args, strings.Fields(command)[2:]...)
+		if _, stderr := l.run(2, args...); !strings.Contains(stderr, "--foreign-ttl 2s: must be 0, or from --ttl (3s) to 1h") {
+			t.Errorf("%s: %q", command, stderr)
+		}
+	}
+}

@@ -117,15 +117,23 @@ func run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.
 	return complain(stderr, command.Run())
 }
 
-// unused says so where --dev takes the place of the server that the environment
+// unused says so where --dev or the demo takes the place of the server that the environment
 // names: who has exported NATS_URL for good wants to try things out all the
 // same, and must not take the samples for the elections of that server.
 func unused(stderr io.Writer, command *kong.Context) {
-	exported := natsconn.Exported()
+	exported := strings.Join(natsconn.Exported(), " and ")
+	if exported == "" {
+		return
+	}
+	given := map[string]bool{}
 	for _, flag := range command.Flags() {
-		if flag.Name == "dev" && flag.Target.Bool() && len(exported) > 0 {
-			fmt.Fprintf(stderr, "leader: --dev: sample elections on a server of its own; %s is not used\n", strings.Join(exported, " and "))
-		}
+		given[flag.Name] = !flag.Target.IsZero()
+	}
+	switch {
+	case given["dev"]:
+		fmt.Fprintf(stderr, "leader: --dev: sample elections on a server of its own; %s is not used\n", exported)
+	case command.Command() == "demo" && !given["server"] && !given["context"]:
+		fmt.Fprintf(stderr, "leader: demo: on a server of its own; %s is not used (--server, --context)\n", exported)
 	}
 }
 

@@ -19,3 +19,22 @@ func TestDevBringsItsOwnServerWhateverTheEnvironmentNames(t *testing.T) {
 		t.Errorf("with --server: exit status %d, stderr %q", code, stderr)
 	}
 }
+
+// The demo stops and kills what it finds. Who has exported NATS_URL for good
+// wants to try things out, and not on that server.
+func TestTheDemoBringsItsOwnServerWhateverTheEnvironmentNames(t *testing.T) {
+	t.Parallel()
+	args := []string{"demo", "--plain", "--workers", "1", "--for", "1s"}
+	for _, name := range []string{"NATS_URL=nats://127.0.0.1:1", "NATS_CONTEXT=nowhere"} {
+		code, out, stderr := runProgram(t, []string{name}, args...)
+		variable, value, _ := strings.Cut(name, "=")
+		if code != 0 || strings.Contains(out, value) || !strings.Contains(stderr, variable+" is not used") {
+			t.Errorf("%s: exit status %d, stderr %q\n%s", name, code, stderr, out)
+		}
+		// The command line is obeyed, also if it says the same.
+		flag := map[string]string{"NATS_URL": "--server", "NATS_CONTEXT": "--context"}[variable]
+		if code, _, stderr := runProgram(t, []string{name}, append(args, flag, value)...); code == 0 || strings.Contains(stderr, "is not used") {
+			t.Errorf("%s with %s: exit status %d, stderr %q", name, flag, code, stderr)
+		}
+	}
+}

@@ -455,11 +455,11 @@ func TestThePageWorksByKeyboardAndHasNames(t *testing.T) {
 	stand(t, nc, "reports", "worker-1")
 	p := visit(browser, t, serve(t, server, "--allow-control").url)
 	p.until(cell("reports", 2) + " === 'worker-1'")
-	// From the filter by Tab: three chips, the order, the span, the group; Enter opens it.
+	// From the filter by Tab: four chips, the order, the span, the group; Enter opens it.
 	p.do(chromedp.KeyEvent("/"))
 	p.until("document.activeElement.id === 'filter'")
 	p.do(chromedp.KeyEvent("\x1b")) // the protocol types the key all the same
-	for range 6 {
+	for range 7 {
 		p.do(chromedp.KeyEvent("\t"))
 	}
 	p.until("document.activeElement.innerText === 'reports'")

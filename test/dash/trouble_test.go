@@ -161,3 +161,32 @@ func TestTheTimelinesHaveTimes(t *testing.T) {
 		}
 	}
 }
+
+// A group that is gone for good is no trouble: it is shown to who asks for such
+// groups, or for this one.
+func TestForgottenGroupsAreShownWhenAskedFor(t *testing.T) {
+	browser := chromium.Start(t)
+	server, nc := bucket(t)
+	for _, group := range []string{"a", "old", "z"} {
+		put(t, nc, group, `{"id":"worker-1","token":"t","ttl":3600000,"term":1,"renewal":1}`)
+	}
+	vacate(t, nc, "old", `{"token":"t","term":1,"reason":"forgotten","by":"ann"}`)
+	s := serve(t, server)
+	p := visit(browser, t, s.url)
+	const names = "[...document.querySelectorAll('tbody:not(.gone) > tr.row')].map(r => r.cells[0].innerText).join(' ')"
+	const count = "['all', 'vacant', 'paused', 'forgotten'].map(n => document.getElementById('n-' + n).innerText).join(' ')"
+	show := func(what string) {
+		p.do(chromedp.Evaluate[chromedp.Void](fmt.Sprintf("document.querySelector('[data-show=%s]').click()", what)))
+	}
+	p.until(names + " === 'a z' && " + count + " === '2 0 0 1' && !document.title.startsWith('(')")
+	show("vacant")
+	p.until(names + " === ''")
+	show("forgotten")
+	p.until(names + " === 'old'")
+	show("all")
+	p.until(names + " === 'a z'")
+	visit(browser, t, s.url+"?group=old").until(names + " === 'a z old'") // by its address
+	// It returns.
+	put(t, nc, "old", `{"id":"worker-2","token":"u","ttl":3600000,"term":2,"renewal":1}`)
+	p.until(names + " === 'a old z' && " + count + " === '3 0 0 0'")
+}

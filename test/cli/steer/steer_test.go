@@ -180,6 +180,7 @@ func restricted(t *testing.T) *natslab.Server {
 			[]string{"leader.leaders.reports", "leader.leaders._ctl.reports", "leader-offer.leaders.reports"}),
 		user("observer", []string{info, read}, []string{"leader.leaders.reports"}),
 		user("operator", []string{"$KV.leaders._ctl.reports", info, read, ctl}, []string{"leader.leaders.reports"}),
+		user("caretaker", []string{"$KV.leaders.reports", info, read, ctl}, []string{"leader.leaders.reports"}),
 		user("half", []string{info, read, ctl}, []string{"leader.leaders.reports"}),
 	))
 	nc := srv.Connect(t, nats.UserInfo("admin", "admin"))
@@ -220,14 +221,34 @@ func TestOperatorNeedsNoMoreThanTheDocumentedRights(t *testing.T) {
 	}
 }
 
+func TestCaretakerNeedsNoMoreThanTheDocumentedRights(t *testing.T) {
+	srv := restricted(t)
+	c := as(t, srv.URL(), "caretaker")
+	var r result
+	c.json(0, &r, "vacate", group, "--yes", "--force")
+	if r.Outcome != "done" || r.From == nil || r.Reason != string(leader.ReasonVacated) {
+		t.Errorf("%+v", r)
+	}
+	for _, verb := range []string{"step-down", "pause"} {
+		if _, stderr := c.run(5, verb, group, "--yes"); !strings.Contains(stderr, "$KV.leaders._ctl.reports") {
+			t.Errorf("%s: stderr %q", verb, stderr)
+		}
+	}
+	// What an operator lacks is the record itself.
+	if _, stderr := as(t, srv.URL(), "operator").run(5, "vacate", group, "--yes", "--force"); !strings.Contains(stderr, `"$KV.leaders.reports"`) {
+		t.Errorf("stderr %q", stderr)
+	}
+}
+
 func TestDoctorTellsWhichRolesAUserCanPlay(t *testing.T) {
 	srv := restricted(t)
 	before := keys(t, srv)
 	for user, roles := range map[string]map[string]string{
-		"admin":     {"candidate": "ok", "observer": "ok", "operator": "ok", "admin": "ok"},
+		"admin":     {"candidate": "ok", "observer": "ok", "operator": "ok", "caretaker": "ok", "admin": "ok"},
 		"candidate": {"candidate": "ok", "observer": "ok", "operator": "info", "admin": "info"},
 		"observer":  {"candidate": "info", "observer": "ok", "operator": "info", "admin": "info"},
-		"operator":  {"candidate": "info", "observer": "ok", "operator": "ok", "admin": "info"},
+		"operator":  {"candidate": "info", "observer": "ok", "operator": "ok", "caretaker": "info", "admin": "info"},
+		"caretaker": {"candidate": "warn", "observer": "ok", "operator": "info", "caretaker": "ok", "admin": "info"},
 	} {
 		c := as(t, srv.URL(), user)
 		var e examined

@@ -58,6 +58,8 @@ func flagOf(field string) string {
 		return "--" + strings.ToLower(field)
 	case "HeartbeatInterval":
 		return "--heartbeat"
+	case "ForeignTTL":
+		return "--foreign-ttl"
 	case "InstanceID":
 		return "--id"
 	case "HealthCheckInterval", "HealthCheckTimeout":

@@ -28,6 +28,7 @@ type Flags struct {
 	TTL            time.Duration     `name:"ttl" placeholder:"TIME" help:"The length of the lease: how long nobody leads after a crash."`
 	Heartbeat      time.Duration     `placeholder:"TTL/5" help:"The time from one renewal to the next."`
 	Grace          string            `env:"LEADER_GRACE" enum:"auto,on,off" default:"auto" placeholder:"auto" help:"Whether to lead only a lease after the claim: auto (where the bucket may forget, or is new), on, off."`
+	ForeignTTL     time.Duration     `name:"foreign-ttl" placeholder:"TIME" help:"How long the record of another program is believed, which does not say for how long its lease is good; the longest of that program's leases (default: the bucket's, where it drops records by age, else --ttl with a warning)."`
 	Priority       int               `placeholder:"N" help:"Higher goes first at a vacancy."`
 	AllowTakeover  bool              `help:"Ask a leader of lower priority to hand over, and hand over to one of higher priority."`
 	ProgramVersion string            `placeholder:"VERSION" help:"The version of the program, for people and --version-policy."`
@@ -57,7 +58,7 @@ func (f Flags) Config(group string, profile leader.Profile, shell Shell, logs io
 	}
 	cfg := leader.ElectionConfig{
 		Bucket: f.Bucket, BucketAutoCreate: true, Group: group, InstanceID: id,
-		TTL: f.TTL, HeartbeatInterval: f.Heartbeat,
+		TTL: f.TTL, HeartbeatInterval: f.Heartbeat, ForeignTTL: f.ForeignTTL,
 		Priority: f.Priority, AllowPriorityTakeover: f.AllowTakeover,
 		Version: f.ProgramVersion, VersionPolicy: f.policy(), Address: f.Address, Meta: f.Meta,
 		HealthCheckInterval: f.CheckInterval, Logger: app.NewLogger(logs, f.Verbose), AcquireGrace: f.grace(),
@@ -75,7 +76,7 @@ func (f Flags) Config(group string, profile leader.Profile, shell Shell, logs io
 // Validate checks what the parser cannot.
 func (f Flags) Validate() error {
 	errs := []error{f.Target.Validate()}
-	for name, d := range map[string]time.Duration{"--ttl": f.TTL, "--heartbeat": f.Heartbeat, "--check-interval": f.CheckInterval} {
+	for name, d := range map[string]time.Duration{"--ttl": f.TTL, "--heartbeat": f.Heartbeat, "--foreign-ttl": f.ForeignTTL, "--check-interval": f.CheckInterval} {
 		if d < 0 {
 			errs = append(errs, fmt.Errorf("%s %v: must not be negative", name, d))
 		}

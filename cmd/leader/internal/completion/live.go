@@ -52,6 +52,9 @@ func ask(ctx context.Context, flags map[string]string) (names []cobra.Completion
 		return nil
 	}
 	for _, info := range infos {
+		if info.Reason == leader.ReasonForgotten && flags["all"] == "" {
+			continue // as leader ls leaves it out
+		}
 		names = append(names, cobra.CompletionWithDesc(info.Group, described(info)))
 	}
 	return names

@@ -51,7 +51,7 @@ type Command struct {
 // Help is shown by leader demo --help, below the flags.
 func (*Command) Help() string {
 	return `Some workers, each a process of its own, elect a leader on a NATS server that the
-demo brings along (or on yours: --server, --context or $CONTEXT). Break it with the keys shown, or with a script.
+demo brings along (or on yours: --server, --context or $CONTEXT; NATS_URL and NATS_CONTEXT are not used). Break it with the keys shown, or with a script.
 
 Faults: crash (kill -9), freeze (SIGSTOP for 2 × TTL), cut (its network, for 2 × TTL), resign,
 delete (the key, as nats kv del), restart (the demo's own server). They hit the leader;
@@ -75,6 +75,14 @@ Examples:
 
 Exit status: 0 if there never were two leaders, 3 if there were, 2 for wrong usage, and
 1 if the demo failed, or ended before all steps of the script were played.`
+}
+
+// BeforeApply takes back what the environment has put into the flags, before
+// those of the command line are. The demo stops and breaks what it finds, and a
+// server that somebody has exported for good is not one to do that to.
+func (c *Command) BeforeApply() error {
+	c.Server, c.Context = "", ""
+	return nil
 }
 
 // Validate checks what the parser cannot. Each complaint names its flag.
@@ -163,7 +171,7 @@ func (c *Command) stage() (_ *stage, err error) {
 		if st.server, err = devserver.Start(c.Port); err != nil {
 			return nil, err
 		}
-		conn.Server = st.server.URL()
+		conn = natsconn.Flags{Server: st.server.URL()}
 	} else {
 		st.suffix = suffix()
 	}

@@ -22,7 +22,7 @@ type Command struct {
 	TTL       time.Duration `name:"ttl" default:"3s" help:"The length of the leases."`
 	Heartbeat time.Duration `placeholder:"TTL/3" help:"The time from one renewal to the next."`
 	Group     string        `placeholder:"GROUP" help:"The group whose rights are tried (default: the first of the bucket, or a made-up one)."`
-	Role      []string      `enum:"candidate,observer,viewer,operator,admin" placeholder:"ROLE" help:"What the user is to be able to do: candidate, observer (get, ls and watch of that group), viewer (those of every group), operator, admin. Missing rights fail then."`
+	Role      []string      `enum:"candidate,observer,viewer,operator,caretaker,admin" placeholder:"ROLE" help:"What the user is to be able to do: candidate, observer (get, ls and watch of that group), viewer (those of every group), operator, caretaker (leader vacate and forget), admin. Missing rights fail then."`
 	Rounds    int           `default:"20" placeholder:"N" help:"How many round trips to measure."`
 	Monitor   string        `placeholder:"URL" help:"The monitoring port of a server, such as http://localhost:8222, which tells how often it syncs."`
 	Strict    bool          `help:"Exit with 1 also if there are warnings."`

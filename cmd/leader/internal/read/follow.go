@@ -27,13 +27,14 @@ type board struct {
 	out     io.Writer
 	tty     *os.File // nil if the output is none
 	details *details
+	hidden  func(leader.LeaderInfo) bool // reports whether a group is left out
 	groups  map[string]Group
 	present bool
 }
 
 // follow shows the groups until ctx is done.
 func (c ListCommand) follow(ctx context.Context, std app.Streams, s *app.Session, st store.Store) error {
-	b := &board{cmd: c, out: std.Out, details: newDetails(s), groups: make(map[string]Group)}
+	b := &board{cmd: c, out: std.Out, details: newDetails(s), hidden: hides(c.Pattern, c.All), groups: make(map[string]Group)}
 	if f, ok := std.Out.(*os.File); ok && term.IsTerminal(f.Fd()) && c.Output != "json" && os.Getenv("TERM") != "dumb" {
 		b.tty = f
 		// The alternate screen, without a cursor; and back, when it is over.
@@ -70,7 +71,7 @@ func (b *board) take(ctx context.Context, x sight) error {
 	case x.renewed:
 		b.renew(x.info)
 		return nil
-	case gone(x.info), b.cmd.hides(x.info.Group, x.info.ID, x.info.Reason):
+	case gone(x.info), b.hidden(x.info):
 		delete(b.groups, x.info.Group)
 		return b.print(groupOf(x.info, time.Now()))
 	}

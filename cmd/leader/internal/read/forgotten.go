@@ -7,14 +7,19 @@ import (
 	"github.com/seed-ff2cb582/leader/store"
 )
 
-// hides reports whether a group is left out: it is marked as gone for good, and
-// is neither asked for by its name nor with --all.
-func (c ListCommand) hides(group, leads string, why leader.Reason) bool {
-	forgotten := leads == "" && why == leader.ReasonForgotten
-	return forgotten && !c.All && (store.Wild(c.Pattern) || c.Pattern != group)
+// hides returns what reports whether a list leaves a group out: it is marked as
+// gone for good, and is neither asked for by its name nor with --all.
+func hides(pattern string, all bool) func(leader.LeaderInfo) bool {
+	named := !store.Wild(pattern)
+	return func(info leader.LeaderInfo) bool {
+		return info.ID == "" && info.Reason == leader.ReasonForgotten && !all && !(named && info.Group == pattern)
+	}
 }
 
 // shown returns the groups without those that are hidden.
 func (c ListCommand) shown(groups []Group) []Group {
-	return slices.DeleteFunc(groups, func(g Group) bool { return c.hides(g.Group, g.Leader, g.Reason) })
+	hidden := hides(c.Pattern, c.All)
+	return slices.DeleteFunc(groups, func(g Group) bool {
+		return hidden(leader.LeaderInfo{Group: g.Group, ID: g.Leader, Reason: g.Reason})
+	})
 }

@@ -22,6 +22,7 @@ type WatchCommand struct {
 	Pattern    string `arg:"" optional:"" default:">" help:"Which groups, as NATS subjects are matched: 'jobs.*', 'jobs.>'. All if not given."`
 	Output     string `short:"o" enum:"lines,json" default:"lines" placeholder:"FORMAT" help:"How to print: lines, json."`
 	Advisories bool   `help:"Print what candidates publish, of whatever they do, in place of what the records show."`
+	All        bool   `short:"a" help:"With the groups that are marked as gone (leader forget)."`
 	Count      int    `short:"n" placeholder:"N" help:"End after so many lines."`
 }
 
@@ -65,7 +66,7 @@ func (c WatchCommand) Run(ctx context.Context, std app.Streams) error {
 		return err
 	}
 	defer s.Close()
-	p := &printer{out: std.Out, json: c.Output == "json", left: c.Count}
+	p := &printer{out: std.Out, json: c.Output == "json", left: c.Count, hidden: hides(c.Pattern, c.All)}
 	if c.Advisories {
 		return c.listen(ctx, s, std, p)
 	}
@@ -100,6 +101,8 @@ type printer struct {
 	json    bool
 	left    int // how many more; none left means no end, if there was none at the beginning
 	present bool
+	// hidden reports whether a group that is there at the beginning is left out.
+	hidden func(leader.LeaderInfo) bool
 }
 
 // run prints what an observer tells.
@@ -111,6 +114,9 @@ func (p *printer) run(ctx context.Context, seen <-chan sight) error {
 		case x := <-seen:
 			if x.present || x.renewed {
 				p.present = p.present || x.present
+				continue
+			}
+			if !p.present && p.hidden(x.info) {
 				continue
 			}
 			c := changeOf(x, p.present)

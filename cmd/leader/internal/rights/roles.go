@@ -111,6 +111,10 @@ func (s Scope) Roles() []Role {
 			Helps: []Right{s.InfoRight(), s.watch(s.Group)}, Lacks: "asks all the same, and may not see why a leader left",
 		},
 		{
+			Name: "caretaker", Needs: []Right{s.write(s.Group), s.read(s.Group), s.read(s.control()), s.inbox()},
+			Helps: []Right{s.InfoRight(), s.watch(s.Group)}, Lacks: "ends a record all the same, and may wait for its lease in vain",
+		},
+		{
 			Name: "admin", Needs: []Right{s.CreateRight(), s.InfoRight(), s.request("STREAM.UPDATE.KV_" + s.Bucket), s.inbox()},
 			// A request that must not delete, but for the right to, is one word away from one that does.
 			Untried: []Right{s.request("STREAM.DELETE.KV_" + s.Bucket)},

@@ -124,6 +124,7 @@ class Row {
   trouble() {
     const g = this.g;
     if (order === "name") return 0;
+    if (g.hidden) return 4;
     if (!g.leader && !g.paused) return 0;
     if (g.silent) return 1;
     return g.paused ? 2 : 3;
@@ -334,7 +335,9 @@ class Row {
 
   fits(words) {
     const g = this.g;
-    if (show === "vacant" && (g.leader || g.paused) || show === "paused" && !g.paused) return false;
+    // What is gone for good is shown to who asks for it, or has it open.
+    if (show === "forgotten" ? !g.hidden : g.hidden && this.more.hidden) return false;
+    if (show === "vacant" && (g.leader || g.paused || g.hidden) || show === "paused" && !g.paused) return false;
     const text = (g.group + " " + (g.leader || "") + " " + (g.version || "") + " " + (g.address || "")).toLowerCase();
     return words.every((w) => text.includes(w));
   }
@@ -432,18 +435,20 @@ function drop(name) {
 
 function sift() {
   const words = $("filter").value.toLowerCase().split(/\s+/).filter(Boolean);
-  let vacant = 0, paused = 0, shown = 0;
+  let vacant = 0, paused = 0, forgotten = 0, shown = 0;
   for (const row of groups.values()) {
-    if (!row.g.leader && !row.g.paused) vacant++; // nobody is to lead what is paused
+    if (row.g.hidden) forgotten++;
+    else if (!row.g.leader && !row.g.paused) vacant++; // nobody is to lead what is paused
     if (row.g.paused) paused++;
     const fits = row.fits(words);
     if (fits) shown++;
     row.body.classList.toggle("gone", !fits);
   }
-  $("n-all").textContent = groups.size;
+  $("n-all").textContent = groups.size - forgotten;
   $("n-vacant").textContent = vacant;
   $("n-vacant").classList.toggle("alarm", vacant > 0);
   $("n-paused").textContent = paused;
+  $("n-forgotten").textContent = forgotten;
   $("empty").hidden = shown > 0;
   $("groups").hidden = shown === 0;
   if (!shown) $("empty").textContent = groups.size ? "No group fits." : "The bucket has no groups yet.";
@@ -523,13 +528,13 @@ function take(m) {
   }
   for (const r of m.renewed || []) groups.get(r.group)?.renew(r.left, r.window);
   for (const name of m.gone || []) drop(name);
-  if (m.whole || m.groups || m.gone) sift();
   if (wanted !== null && groups.has(wanted)) {
     const row = groups.get(wanted);
     wanted = null;
     if (row.more.hidden) row.toggle();
+    sift(); // what cannot be seen cannot be scrolled to
     row.body.scrollIntoView({ block: "center" });
-  }
+  } else if (m.whole || m.groups || m.gone) sift();
   if (told.length) $("news").textContent = told.length > 3 ? `${told.length} groups have changed` : told.join(". ");
   judge(m.status);
 }
