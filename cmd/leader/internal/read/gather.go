@@ -14,10 +14,19 @@ import (
 	"github.com/seed-ff2cb582/leader/store"
 )
 
-// enough bounds the questions to whoever may know more than the records say. A user who may not ask gets no answer.
-const enough = time.Second
+// A user may lack the right to ask whoever knows more than the records say. The
+// server drops such questions, so that only time tells.
+const (
+	// enough bounds each question.
+	enough = time.Second
+	// soon is when leaders are asked what the history and the records should
+	// have answered by then. Otherwise those who may ask neither would wait for
+	// one after the other.
+	soon = enough / 4
+)
 
-// gather returns the groups that match a pattern and of which the bucket knows something.
+// gather returns the groups that match a pattern and of which the bucket knows
+// something.
 func gather(ctx context.Context, s *app.Session, st store.Store, pattern string) ([]Group, error) {
 	infos, err := leader.SnapshotWithStore(ctx, st, pattern)
 	if err != nil {
@@ -34,99 +43,162 @@ func gather(ctx context.Context, s *app.Session, st store.Store, pattern string)
 	return groups, nil
 }
 
-// details are what records do not say: since when, and why. The history knows best, then the time at which the server stored the
-// record, then the leader itself. Each source is given up with its first failure.
+// details are what records do not say: since when, and why. The history knows
+// best, then the time at which the server stored the record, then the leader
+// itself. A source is given up with its first failure.
 type details struct {
-	s      *app.Session
-	failed map[string]*atomic.Bool
+	history func(ctx context.Context, pattern string) []advisory.Advisory
+	record  source[stored]
+	leader  source[rollcall.Candidate]
 }
 
-const (
-	fromRecords  = "records"
-	fromRollCall = "roll call"
-)
+// A source answers questions about one group.
+type source[T any] struct {
+	ask    func(context.Context, Group) (T, error)
+	failed *atomic.Bool
+}
+
+// try asks the source, unless it has failed before.
+func (s source[T]) try(ctx context.Context, g Group) (answer T) {
+	if s.failed.Load() {
+		return answer
+	}
+	ctx, cancel := context.WithTimeout(ctx, enough)
+	defer cancel()
+	answer, err := s.ask(ctx, g)
+	if err != nil {
+		s.failed.Store(true)
+	}
+	return answer
+}
+
+// stored is what the server says of a record, if it says anything.
+type stored struct {
+	at       time.Time
+	revision uint64
+}
+
+// storedAs adds what the server says of the group's record.
+func (g Group) storedAs(s stored) Group {
+	if s.at.IsZero() {
+		return g
+	}
+	return g.withRecord(s.at, s.revision, time.Now())
+}
 
 func newDetails(s *app.Session) *details {
-	return &details{s, map[string]*atomic.Bool{fromRecords: {}, fromRollCall: {}}}
+	return &details{
+		history: func(ctx context.Context, pattern string) []advisory.Advisory { return latest(ctx, s, pattern) },
+		record: source[stored]{func(ctx context.Context, g Group) (stored, error) {
+			at, revision, err := s.StoredAt(ctx, g.Group)
+			return stored{at, revision}, err
+		}, new(atomic.Bool)},
+		leader: source[rollcall.Candidate]{func(ctx context.Context, g Group) (rollcall.Candidate, error) {
+			return leaderOf(ctx, s, g)
+		}, new(atomic.Bool)},
+	}
 }
 
-// complete fills in what can be known of the groups.
+// complete fills in what can be known of the groups, in 1.25 s if nobody
+// answers, and in 2 s at the most.
 func (d *details) complete(ctx context.Context, pattern string, groups []Group) {
 	ctx, cancel := context.WithTimeout(ctx, 2*enough)
 	defer cancel()
-	d.fromHistory(ctx, pattern, groups)
+	p := d.remember(ctx, pattern)
 	turns := make(chan struct{}, 32)
 	var all sync.WaitGroup
 	for i := range groups {
 		turns <- struct{}{}
 		all.Go(func() {
 			defer func() { <-turns }()
-			d.try(ctx, fromRecords, &groups[i], d.fromRecord)
-			if groups[i].Leader != "" && groups[i].Since.IsZero() {
-				d.try(ctx, fromRollCall, &groups[i], d.fromLeader)
-			}
+			groups[i] = d.of(ctx, groups[i], p)
 		})
 	}
 	all.Wait()
 }
 
-func (d *details) try(ctx context.Context, source string, g *Group, ask func(context.Context, *Group) error) {
-	if d.failed[source].Load() {
-		return
+// A past is what the history tells, once it is known.
+type past struct {
+	known  chan struct{}
+	latest map[string]map[leader.Event]advisory.Advisory
+}
+
+// remember asks for the latest advisories of the groups.
+func (d *details) remember(ctx context.Context, pattern string) *past {
+	p := &past{make(chan struct{}), make(map[string]map[leader.Event]advisory.Advisory)}
+	go func() {
+		defer close(p.known)
+		ctx, cancel := context.WithTimeout(ctx, enough)
+		defer cancel()
+		for _, a := range d.history(ctx, pattern) {
+			if p.latest[a.Group] == nil {
+				p.latest[a.Group] = make(map[leader.Event]advisory.Advisory)
+			}
+			p.latest[a.Group][a.Event] = a
+		}
+	}()
+	return p
+}
+
+// of returns a group with what can be known of it.
+func (d *details) of(ctx context.Context, g Group, p *past) Group {
+	var kept stored
+	asked := make(chan struct{})
+	go func() {
+		defer close(asked)
+		kept = d.record.try(ctx, g)
+	}()
+	inTime := within(ctx, soon, p.known, asked)
+	told := func() Group {
+		all := p.latest[g.Group]
+		return g.withHistory(all[leader.EventPromoted], all[leader.EventDemoted]).storedAs(kept)
 	}
-	ctx, cancel := context.WithTimeout(ctx, enough)
+	var itself rollcall.Candidate
+	if g.Leader != "" && (!inTime || told().Since.IsZero()) {
+		itself = d.leader.try(ctx, g)
+	}
+	<-p.known
+	<-asked
+	if g = told(); g.Since.IsZero() && !itself.Since.IsZero() {
+		g = g.since(itself.Since)
+		g.Reason = itself.Reason
+	}
+	return g
+}
+
+// within reports whether all channels are closed within a time.
+func within(ctx context.Context, d time.Duration, all ...<-chan struct{}) bool {
+	ctx, cancel := context.WithTimeout(ctx, d)
 	defer cancel()
-	if ask(ctx, g) != nil {
-		d.failed[source].Store(true)
-	}
-}
-
-// fromHistory asks the stream, if there is one.
-func (d *details) fromHistory(ctx context.Context, pattern string, groups []Group) {
-	js, err := d.s.JetStream()
-	if err != nil {
-		return
-	}
-	ctx, cancel := context.WithTimeout(ctx, enough)
-	defer cancel()
-	h, err := archive.Latest(ctx, js, d.s.Bucket, pattern)
-	if err != nil && len(h.Advisories) == 0 {
-		return
-	}
-	type key struct {
-		group string
-		event leader.Event
-	}
-	latest := make(map[key]advisory.Advisory)
-	for _, a := range h.Advisories {
-		latest[key{a.Group, a.Event}] = a
-	}
-	for i := range groups {
-		g := groups[i]
-		groups[i] = g.withHistory(latest[key{g.Group, leader.EventPromoted}], latest[key{g.Group, leader.EventDemoted}])
-	}
-}
-
-// fromRecord asks the server when it stored the record.
-func (d *details) fromRecord(ctx context.Context, g *Group) error {
-	at, revision, err := d.s.StoredAt(ctx, g.Group)
-	if err == nil && !at.IsZero() {
-		*g = g.withRecord(at, revision, time.Now())
-	}
-	return err
-}
-
-// fromLeader asks the leader.
-func (d *details) fromLeader(ctx context.Context, g *Group) error {
-	for c, err := range rollcall.Ask(ctx, d.s.NC, d.s.Bucket, g.Group) {
-		switch {
-		case err != nil:
-			return err
-		case c.State == leader.StateLeader && c.Instance == g.Leader && c.Term == g.Term:
-			*g = g.since(c.Since)
-			g.Reason = c.Reason
-			return nil
+	for _, c := range all {
+		select {
+		case <-c:
+		case <-ctx.Done():
+			return false
 		}
 	}
-	return nil
+	return true
+}
+
+// latest asks the stream that keeps the history, if there is one.
+func latest(ctx context.Context, s *app.Session, pattern string) []advisory.Advisory {
+	js, err := s.JetStream()
+	if err != nil {
+		return nil
+	}
+	h, _ := archive.Latest(ctx, js, s.Bucket, pattern) // what was read before an error is true all the same
+	return h.Advisories
+}
+
+// leaderOf asks the leader of a group. One that does not answer is not there.
+func leaderOf(ctx context.Context, s *app.Session, g Group) (rollcall.Candidate, error) {
+	for c, err := range rollcall.Ask(ctx, s.NC, s.Bucket, g.Group) {
+		switch {
+		case err != nil:
+			return rollcall.Candidate{}, err
+		case c.State == leader.StateLeader && c.Instance == g.Leader && c.Term == g.Term:
+			return c, nil
+		}
+	}
+	return rollcall.Candidate{}, nil
 }

@@ -79,16 +79,18 @@ func (c GetCommand) Run(ctx context.Context, std app.Streams) error {
 	}
 	ctx, cancel := context.WithTimeout(ctx, c.Timeout)
 	defer cancel()
+	d := Detail{Group: Group{Group: c.Group, Reason: leader.ReasonAbsent}, Candidates: []rollcall.Candidate{}}
+	asked := make(chan error, 1)
+	go func() { asked <- d.ask(ctx, s, st) }()
 	groups, err := gather(ctx, s, st, c.Group)
 	if err != nil {
 		return err
 	}
-	d := Detail{Group: Group{Group: c.Group, Reason: leader.ReasonAbsent}, Candidates: []rollcall.Candidate{}}
+	if err := <-asked; err != nil {
+		app.Say(std.Err, err)
+	}
 	if len(groups) == 1 {
 		d.Group = groups[0]
-	}
-	if err := ask(ctx, s, st, &d); err != nil {
-		app.Say(std.Err, err)
 	}
 	if len(groups) == 0 && len(d.Candidates) == 0 && !d.Paused {
 		return noGroup(c.Group, c.Bucket)
@@ -96,21 +98,21 @@ func (c GetCommand) Run(ctx context.Context, std app.Streams) error {
 	return c.print(std.Out, d, time.Now())
 }
 
-// ask fills in what the control record and the candidates say. Either may be closed to the user: the error says so, and
-// is no reason to show nothing.
-func ask(ctx context.Context, s *app.Session, st store.Store, d *Detail) error {
+// ask fills in what the control record and the candidates say. Either may be
+// closed to the user: the error says so, and is no reason to show nothing.
+func (d *Detail) ask(ctx context.Context, s *app.Session, st store.Store) error {
 	called := make(chan error, 1)
 	go func() {
 		all, err := rollcall.All(ctx, s.NC, s.Bucket, d.Group.Group)
 		d.Candidates = append(d.Candidates, all...)
 		called <- err
 	}()
-	err := askControl(ctx, st, d)
+	err := d.askControl(ctx, st)
 	return errors.Join(err, <-called)
 }
 
 // askControl reads the control record.
-func askControl(ctx context.Context, st store.Store, d *Detail) error {
+func (d *Detail) askControl(ctx context.Context, st store.Store) error {
 	c, err := leader.NewControlWithStore(st, "leader get")
 	if err != nil {
 		return err

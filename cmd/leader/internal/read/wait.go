@@ -110,7 +110,7 @@ func (w *waiting) take(ctx context.Context, x sight) {
 		w.fits = x.info.ID == ""
 	case x.info.ID == "", w.cmd.By != "" && w.cmd.By != x.info.ID:
 	default:
-		w.details.try(ctx, fromRecords, &w.last, w.details.fromRecord)
+		w.last = w.last.storedAs(w.details.record.try(ctx, w.last))
 		w.fits = x.renewed || !w.last.Renewed.IsZero() && !w.last.Silent
 	}
 }
