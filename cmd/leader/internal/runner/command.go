@@ -31,13 +31,6 @@ const (
 	onExitStay     = "stay"
 )
 
-// The values of --cgroup; every other is a path.
-const (
-	cgroupAuto    = "auto"
-	cgroupOff     = "off"
-	cgroupRequire = "require"
-)
-
 // A Command is the command line of leader run.
 type Command struct {
 	candidate.Flags `set:"profile=stable"`
@@ -199,4 +192,35 @@ func (c Command) config(shell candidate.Shell, std app.Streams) (leader.Election
 	}
 	cfg.DemoteTimeout = untilDead
 	return cfg, lim, nil
+}
+
+// groups are those of the seats.
+func (c Command) groups() []string {
+	if c.Slots <= 1 {
+		return []string{c.Group}
+	}
+	var all []string
+	for slot := range c.Slots {
+		all = append(all, fmt.Sprintf("%s.%d", c.Group, slot+1))
+	}
+	return all
+}
+
+// stand takes the seats, without starting an election. Of several, a
+// RoleManager sees to it that one is led at the most.
+func (c Command) stand(s *app.Session, cfg leader.ElectionConfig) (contest, []*seat, error) {
+	if c.Slots <= 1 {
+		e, err := c.Election(s, cfg)
+		return e, []*seat{{e: e, group: c.Group}}, err
+	}
+	groups := c.groups()
+	m, err := c.RoleManager(s, cfg, groups)
+	if err != nil {
+		return nil, nil, err
+	}
+	var seats []*seat
+	for i, group := range groups {
+		seats = append(seats, &seat{e: m.Election(group), group: group, slot: i + 1})
+	}
+	return m, seats, nil
 }

@@ -21,6 +21,14 @@ func (p process) key() string { return fmt.Sprint(p.pid, " ", p.start) }
 
 func (s survivor) key() string { return fmt.Sprint(s.PID, " ", s.Start) }
 
+// A survivor is a process that guard and candidate have no right to signal.
+type survivor struct {
+	PID   int    `json:"pid"` // or the negative number of a group, of which no more is known
+	UID   int    `json:"uid"` // the real one
+	Comm  string `json:"comm,omitempty"`
+	Start string `json:"start,omitempty"` // tells it from others of its number
+}
+
 // A round is what one round of signals met.
 type round struct {
 	found  []process  // all, the denied ones among them

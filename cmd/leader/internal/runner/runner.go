@@ -27,20 +27,13 @@ const (
 
 // A runner runs the program in the terms of one candidate.
 type runner struct {
-	c      *Command
-	err    io.Writer
-	path   string
-	argv   []string
-	cfg    leader.ElectionConfig
-	limits limits
+	c    *Command
+	err  io.Writer
+	path string
+	argv []string
+	cfg  leader.ElectionConfig
 
-	cgroups    cgroups // where the program's are made
-	needCgroup bool    // it is not to run without one
-
-	reaper  *reaper
-	clock   *suspendClock
-	window  *window
-	passing chan syscall.Signal // to the program that runs
+	parent  parent // of the program
 	session *app.Session
 	period  period               // of --once
 	keys    store.Watcher        // the bucket
@@ -60,12 +53,15 @@ type runner struct {
 
 func (c Command) run(ctx context.Context, path string, std app.Streams) error {
 	r := &runner{
-		c: &c, err: std.Err, path: path, argv: c.Program, window: newWindow(), clock: newSuspendClock(sharedNow),
-		passing: make(chan syscall.Signal, 16), result: make(chan int, 1), shells: make(map[int]struct{}),
+		c: &c, err: std.Err, path: path, argv: c.Program, result: make(chan int, 1), shells: make(map[int]struct{}),
 		known: make(map[string]leader.LeaderInfo),
 	}
+	r.parent = parent{
+		window: newWindow(), clock: newSuspendClock(sharedNow), passing: make(chan syscall.Signal, 16),
+		aside: r.aside, say: r.say, stuck: r.resign,
+	}
 	var err error
-	if r.cfg, r.limits, err = c.config(r.check, std); err != nil {
+	if r.cfg, r.parent.limits, err = c.config(r.check, std); err != nil {
 		return err
 	}
 	if err := r.checkEnd(); err != nil {
@@ -85,8 +81,8 @@ func (c Command) run(ctx context.Context, path string, std app.Streams) error {
 	if err := adopt(); err != nil {
 		return err
 	}
-	r.reaper = newReaper()
-	defer r.reaper.close()
+	r.parent.reaper = newReaper()
+	defer r.parent.reaper.close()
 	web, err := openWeb(c.HTTP, &r.cfg, std.Err)
 	if err != nil {
 		return err
@@ -116,13 +112,13 @@ func (r *runner) checkEnd() error {
 	if err != nil {
 		return err
 	}
-	r.cgroups, r.needCgroup = where, r.c.Cgroup != cgroupAuto && r.c.Cgroup != cgroupOff
+	r.parent.cgroups, r.parent.needCgroup = where, r.c.Cgroup != cgroupAuto && r.c.Cgroup != cgroupOff
 	becomes := becomesAnother(r.path)
 	if becomes == "" {
 		return nil
 	}
 	if why == nil {
-		r.needCgroup = r.needCgroup || !r.c.AllowSetuid // since it would have been refused without one
+		r.parent.needCgroup = r.parent.needCgroup || !r.c.AllowSetuid // since it would have been refused without one
 		return nil
 	}
 	if err := refusal(becomes, why); !r.c.AllowSetuid {
@@ -211,7 +207,7 @@ func (r *runner) receive(sig syscall.Signal) {
 	switch {
 	case r.active:
 		select {
-		case r.passing <- sig:
+		case r.parent.passing <- sig:
 		default: // a program that does not take the first sixteen
 		}
 	case ends(sig) || sig == syscall.SIGHUP:
@@ -271,7 +267,7 @@ func (r *runner) called(group string, c leader.Call) {
 		return
 	}
 	if c.Outcome == store.OK && (c.Kind == "acquire" || c.Kind == "renew") {
-		r.window.extend(c.Correlation, r.clock.at(c.Sent)+int64(trust(r.cfg)))
+		r.parent.window.extend(c.Correlation, r.parent.clock.at(c.Sent)+int64(trust(r.cfg)))
 	}
 }
 
@@ -295,9 +291,9 @@ func (r *runner) lead(ctx context.Context, s *seat) {
 		return
 	}
 	r.say("leading %s in term %d", s.group, term.Number)
-	if until := s.e.TrustUntil(); r.window.end(term.Correlation()) == 0 && !until.IsZero() {
+	if until := s.e.TrustUntil(); r.parent.window.end(term.Correlation()) == 0 && !until.IsZero() {
 		// The claim's acknowledgement was lost, and a look at the record told that it stands.
-		r.window.extend(term.Correlation(), r.clock.at(until.Add(-trust(r.cfg)))+int64(trust(r.cfg)))
+		r.parent.window.extend(term.Correlation(), r.parent.clock.at(until.Add(-trust(r.cfg)))+int64(trust(r.cfg)))
 	}
 	r.hook(ctx, r.c.OnPromote, roleLeader, term)
 	r.hook(ctx, r.c.Label, roleLeader, term)
@@ -355,13 +351,17 @@ func (r *runner) once(ctx context.Context, term leader.Term) bool {
 		return true // renewals may be faster again
 	case v.broken:
 		r.say("the term is handed back")
-		_ = r.at.Load().e.Resign(ctx) // the callback that calls it does not wait, and a term that is over needs none
+		r.resign(ctx)
 	default:
 		return r.afterExit(ctx, v.code)
 	}
 	<-ctx.Done()
 	return false
 }
+
+// resign has the term end. The callback that calls it does not wait: the record
+// is kept until that returns, and a term that is over needs no end.
+func (r *runner) resign(ctx context.Context) { _ = r.at.Load().e.Resign(ctx) }
 
 // afterExit does what --on-exit says, and reports whether the program is to be started again.
 func (r *runner) afterExit(ctx context.Context, code int) bool {
@@ -370,7 +370,7 @@ func (r *runner) afterExit(ctx context.Context, code int) bool {
 	case onExitRestart:
 		return true
 	case onExitCampaign:
-		_ = r.at.Load().e.Resign(ctx) // as above
+		r.resign(ctx)
 	case onExitRelease:
 		r.finish(code)
 	default: // onExitStay
@@ -380,9 +380,8 @@ func (r *runner) afterExit(ctx context.Context, code int) bool {
 }
 
 func (r *runner) runProgram(ctx context.Context, term leader.Term) verdict {
-	c, err := r.take(term.Correlation(), order{
-		Op: opStart, Path: r.path, Argv: r.argv, Env: append(os.Environ(), r.environment(term)...),
-		Limits: r.limits, Until: r.window.end(term.Correlation()),
+	c, err := r.parent.take(term.Correlation(), order{
+		Path: r.path, Argv: r.argv, Env: append(os.Environ(), r.environment(term)...),
 	})
 	if err != nil {
 		return verdict{code: exitCannotRun, err: err.Error()}

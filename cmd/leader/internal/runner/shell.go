@@ -48,7 +48,7 @@ func (r *runner) shell(ctx context.Context, command string, env []string) error 
 	defer func() { _ = null.Close() }()
 	// Held until it is known, so that it is not taken for something that the program left.
 	r.mu.Lock()
-	pid, ended, err := r.reaper.start("/bin/sh", []string{"sh", "-c", command}, &syscall.ProcAttr{
+	pid, ended, err := r.parent.reaper.start("/bin/sh", []string{"sh", "-c", command}, &syscall.ProcAttr{
 		Env: env, Files: []uintptr{null.Fd(), 2, 2}, Sys: &syscall.SysProcAttr{Setpgid: true},
 	})
 	if err == nil {
@@ -67,7 +67,7 @@ func (r *runner) shell(ctx context.Context, command string, env []string) error 
 	case status := <-ended:
 		return failure(status)
 	case <-ctx.Done():
-		if !r.reaper.signal(pid, syscall.SIGKILL, true) && r.reaper.runs(pid) {
+		if !r.parent.reaper.signal(pid, syscall.SIGKILL, true) && r.parent.reaper.runs(pid) {
 			r.say("%q cannot be ended: uid %d may not signal process %d. It is waited for", command, os.Geteuid(), pid)
 		}
 		<-ended

@@ -2,7 +2,6 @@ package runner
 
 import (
 	"context"
-	"fmt"
 	"sync/atomic"
 
 	"github.com/seed-ff2cb582/leader"
@@ -26,37 +25,6 @@ type seat struct {
 type contest interface {
 	Start(ctx context.Context) error
 	StopWithContext(ctx context.Context, opts leader.StopOptions) error
-}
-
-// groups are those of the seats.
-func (c Command) groups() []string {
-	if c.Slots <= 1 {
-		return []string{c.Group}
-	}
-	var all []string
-	for slot := range c.Slots {
-		all = append(all, fmt.Sprintf("%s.%d", c.Group, slot+1))
-	}
-	return all
-}
-
-// stand takes the seats, without starting an election. Of several, a
-// RoleManager sees to it that one is led at the most.
-func (c Command) stand(s *app.Session, cfg leader.ElectionConfig) (contest, []*seat, error) {
-	if c.Slots <= 1 {
-		e, err := c.Election(s, cfg)
-		return e, []*seat{{e: e, group: c.Group}}, err
-	}
-	groups := c.groups()
-	m, err := c.RoleManager(s, cfg, groups)
-	if err != nil {
-		return nil, nil, err
-	}
-	var seats []*seat
-	for i, group := range groups {
-		seats = append(seats, &seat{e: m.Election(group), group: group, slot: i + 1})
-	}
-	return m, seats, nil
 }
 
 // twin returns the slot in which another process leads under the name of this

@@ -1,3 +1,5 @@
+//go:build unix
+
 package runner
 
 // An order goes from the candidate to the guard. The first is a start.
@@ -37,14 +39,6 @@ type report struct {
 	Err    string `json:"err,omitempty"`    // why it could not be started, with evEnded
 
 	Denied []survivor `json:"denied,omitempty"` // with evAhead, evDenied and evDeaf
-}
-
-// A survivor is a process that guard and candidate have no right to signal.
-type survivor struct {
-	PID   int    `json:"pid"` // or the negative number of a group, of which no more is known
-	UID   int    `json:"uid"` // the real one
-	Comm  string `json:"comm,omitempty"`
-	Start string `json:"start,omitempty"` // tells it from others of its number
 }
 
 // What the guard reports.

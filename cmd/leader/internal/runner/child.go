@@ -10,9 +10,30 @@ import (
 	"time"
 )
 
-// A custody is one run of the program, as the candidate sees it: through its guard.
-type custody struct {
-	r      *runner
+// A parent starts the program, each time through a guard of its own.
+type parent struct {
+	reaper  *reaper
+	clock   *suspendClock
+	window  *window
+	limits  limits
+	passing chan syscall.Signal // to the program that runs
+
+	cgroups    cgroups // where the program's are made
+	needCgroup bool    // it is not to run without one
+
+	// aside reports whether a process is none of the program's.
+	aside func(pid int) bool
+	// stuck is called when the program is to end, and does not.
+	stuck func(ctx context.Context)
+	say   func(format string, args ...any)
+}
+
+// A child is one run of the program, as the candidate sees it: through its
+// guard.
+type child struct {
+	*parent
+
+	name   string // of the program, for people
 	term   string // correlation of the term
 	guard  int    // its process
 	pid    int    // of the program, and of its group
@@ -47,23 +68,24 @@ const orderPatience = 50 * time.Millisecond
 
 // take starts a guard, which starts the program, in a cgroup of its own if there
 // is one to be had.
-func (r *runner) take(term string, first order) (c *custody, err error) {
-	own, err := r.cgroups.make()
-	if err != nil && r.needCgroup {
+func (p *parent) take(term string, first order) (c *child, err error) {
+	own, err := p.cgroups.make()
+	if err != nil && p.needCgroup {
 		return nil, err
 	}
-	first.Cgroup, first.NeedCgroup = string(own), r.needCgroup
-	if c, err = r.engage(term); err != nil {
+	first.Op, first.Limits, first.Until = opStart, p.limits, p.window.end(term)
+	first.Cgroup, first.NeedCgroup = string(own), p.needCgroup
+	if c, err = p.engage(term); err != nil {
 		own.remove()
 		return nil, err
 	}
-	c.cgroup = own
+	c.cgroup, c.name = own, first.Argv[0]
 	c.order(first)
 	return c, nil
 }
 
 // engage starts a guard.
-func (r *runner) engage(term string) (*custody, error) {
+func (p *parent) engage(term string) (*child, error) {
 	ordersR, ordersW, err := os.Pipe()
 	if err != nil {
 		return nil, err
@@ -75,11 +97,11 @@ func (r *runner) engage(term string) (*custody, error) {
 		return nil, err
 	}
 	defer func() { _ = reportsW.Close() }()
-	c := &custody{r: r, term: term, orders: ordersW, told: make(chan report)}
+	c := &child{parent: p, term: term, orders: ordersW, told: make(chan report)}
 	self, err := executable()
 	if err == nil {
 		// A session of its own: what stops or ends the candidate's process group is not to reach the guard.
-		c.guard, c.exited, err = r.reaper.start(self, []string{"leader", "run-guard"}, &syscall.ProcAttr{
+		c.guard, c.exited, err = p.reaper.start(self, []string{"leader", "run-guard"}, &syscall.ProcAttr{
 			Env: os.Environ(), Files: []uintptr{0, 1, 2, ordersR.Fd(), reportsW.Fd()}, Sys: &syscall.SysProcAttr{Setsid: true},
 		})
 	}
@@ -91,7 +113,7 @@ func (r *runner) engage(term string) (*custody, error) {
 	return c, nil
 }
 
-func (c *custody) listen(reports *os.File) {
+func (c *child) listen(reports *os.File) {
 	defer close(c.told)
 	defer func() { _ = reports.Close() }()
 	in := json.NewDecoder(reports)
@@ -105,7 +127,7 @@ func (c *custody) listen(reports *os.File) {
 }
 
 // order tells the guard something. One that cannot be told acts by the last deadline that it knows.
-func (c *custody) order(o order) {
+func (c *child) order(o order) {
 	b, err := json.Marshal(o)
 	if err == nil && c.orders.SetWriteDeadline(time.Now().Add(orderPatience)) == nil {
 		_, _ = c.orders.Write(append(b, '\n'))
@@ -113,9 +135,9 @@ func (c *custody) order(o order) {
 }
 
 // follow passes on what the guard must know until the program and all of its own have ended.
-func (c *custody) follow(ctx context.Context) verdict {
+func (c *child) follow(ctx context.Context) verdict {
 	defer func() { _ = c.orders.Close() }()
-	look := time.NewTicker(min(max(c.r.limits.Margin/4, 5*time.Millisecond), 200*time.Millisecond))
+	look := time.NewTicker(min(max(c.limits.Margin/4, 5*time.Millisecond), 200*time.Millisecond))
 	defer look.Stop()
 	lost := ctx.Done()
 	for told := c.told; told != nil; {
@@ -129,12 +151,12 @@ func (c *custody) follow(ctx context.Context) verdict {
 		case <-lost:
 			lost = nil
 			c.order(order{Op: opStop})
-		case sig := <-c.r.passing:
+		case sig := <-c.passing:
 			c.order(order{Op: opSignal, Signal: int(sig)})
-		case <-c.r.window.moved:
-			c.order(order{Op: opTrust, Until: c.r.window.end(c.term)})
+		case <-c.window.moved:
+			c.order(order{Op: opTrust, Until: c.window.end(c.term)})
 		case <-look.C:
-			c.r.clock.sample()
+			c.clock.sample()
 			c.overdue()
 		}
 	}
@@ -143,23 +165,23 @@ func (c *custody) follow(ctx context.Context) verdict {
 	return verdict{code: c.last.Code, err: c.last.Err, ended: c.over && !late, late: late, broken: c.silent || !c.over}
 }
 
-func (c *custody) hear(ctx context.Context, r report) {
+func (c *child) hear(ctx context.Context, r report) {
 	switch r.Event {
 	case evStarted:
 		c.pid = r.PID
-		c.r.say("started %s as process %d", c.r.argv[0], r.PID)
+		c.say("started %s as process %d", c.name, r.PID)
 	case evStopping:
 		c.silent = c.silent || r.Why == whySilent
-		c.r.say("stopping %s: %s", c.r.argv[0], stopReasons(r.Why))
+		c.say("stopping %s: %s", c.name, stopReasons(r.Why))
 	case evAhead:
-		c.r.say("%s", aheadWords(r.Denied, os.Geteuid()))
+		c.say("%s", aheadWords(r.Denied, os.Geteuid()))
 	case evDeaf:
-		c.r.say("%s", deafWords(syscall.Signal(r.Signal), r.Denied, os.Geteuid()))
+		c.say("%s", deafWords(syscall.Signal(r.Signal), r.Denied, os.Geteuid()))
 	case evDenied:
 		c.deny(append(r.Denied, c.denied...))
 		if c.silent {
 			// It is being stopped and will not end soon: who asks is not to be told that we lead.
-			_ = c.r.at.Load().e.Resign(ctx) // the callback that calls it does not wait; the record is kept until it returns
+			c.stuck(ctx)
 		}
 	case evEnded:
 		c.last, c.over = r, true
@@ -179,18 +201,18 @@ func stopReasons(why string) string {
 }
 
 // deny takes in who cannot be ended, and tells of them, once.
-func (c *custody) deny(all []survivor) {
+func (c *child) deny(all []survivor) {
 	c.denied = all
 	if news := c.named.news(all); len(news) > 0 {
-		c.r.say("%s", deniedWords(news, os.Geteuid()))
+		c.say("%s", deniedWords(news, os.Geteuid()))
 	}
 }
 
 // overdue kills the guard and all below it if it did not do its work in the first half of the margin.
-func (c *custody) overdue() {
-	now, end := sharedNow(), c.r.window.end(c.term)
-	if now >= end-int64(c.r.limits.Margin/2) && c.hunt.ready(now) {
-		c.r.reaper.signal(c.guard, syscall.SIGKILL, false)
+func (c *child) overdue() {
+	now, end := sharedNow(), c.window.end(c.term)
+	if now >= end-int64(c.limits.Margin/2) && c.hunt.ready(now) {
+		c.reaper.signal(c.guard, syscall.SIGKILL, false)
 		c.kill(now)
 	}
 	c.lapse(now, end)
@@ -198,17 +220,17 @@ func (c *custody) overdue() {
 
 // lapse tells the user, once, that the trust window has closed on processes that
 // live.
-func (c *custody) lapse(now, end int64) {
+func (c *child) lapse(now, end int64) {
 	if len(c.denied) > 0 && !c.lapsed && now >= end {
 		c.lapsed = true
-		c.r.say("%s", lapsedWords(c.denied))
+		c.say("%s", lapsedWords(c.denied))
 	}
 }
 
 // kill kills all that is left of the program, and reports whether there was anything.
-func (c *custody) kill(now int64) bool {
+func (c *child) kill(now int64) bool {
 	killed := c.cgroup.kill()
-	met := killBelow(c.pid, c.r.aside)
+	met := killBelow(c.pid, c.aside)
 	c.hunt.took(now, met)
 	if killed {
 		met.denied = c.cgroup.excuse(met.denied)
@@ -218,28 +240,28 @@ func (c *custody) kill(now int64) bool {
 }
 
 // clear waits for the guard's end, and ends what a guard that was killed has left to us.
-func (c *custody) clear() {
+func (c *child) clear() {
 	retry := time.NewTimer(0)
 	defer retry.Stop()
-	for c.r.reaper.runs(c.guard) || c.kill(sharedNow()) {
+	for c.reaper.runs(c.guard) || c.kill(sharedNow()) {
 		rest := killInterval
-		if c.r.reaper.runs(c.guard) {
+		if c.reaper.runs(c.guard) {
 			if !c.over {
-				c.r.reaper.signal(c.guard, syscall.SIGKILL, false) // it cannot report any more
+				c.reaper.signal(c.guard, syscall.SIGKILL, false) // it cannot report any more
 			}
 		} else {
 			rest = c.hunt.rest
-			c.lapse(sharedNow(), c.r.window.end(c.term))
+			c.lapse(sharedNow(), c.window.end(c.term))
 		}
 		retry.Reset(rest)
 		select {
 		case <-c.exited:
-		case <-c.r.reaper.changed:
+		case <-c.reaper.changed:
 		case <-retry.C:
 		}
 	}
 	if len(c.named) > 0 {
-		c.r.say("what could not be ended has ended by itself")
+		c.say("what could not be ended has ended by itself")
 	}
 	c.cgroup.remove()
 }
