@@ -25,6 +25,7 @@ import (
 	"github.com/seed-ff2cb582/leader/cmd/leader/internal/read"
 	"github.com/seed-ff2cb582/leader/cmd/leader/internal/reference"
 	"github.com/seed-ff2cb582/leader/cmd/leader/internal/runner"
+	"github.com/seed-ff2cb582/leader/cmd/leader/internal/runner/guard"
 	"github.com/seed-ff2cb582/leader/cmd/leader/internal/steer"
 	"github.com/seed-ff2cb582/leader/cmd/leader/internal/version"
 )
@@ -60,7 +61,7 @@ type cli struct {
 	Completion completion.Command   `cmd:"" group:"setup" help:"Print a script that completes command lines."`
 	Man        reference.ManCommand `cmd:"" group:"setup" help:"Print the manual page."`
 
-	RunGuard   runner.GuardCommand     `cmd:"" hidden:"" help:"What starts and ends the program of leader run."`
+	RunGuard   guard.Command     `cmd:"" hidden:"" help:"What starts and ends the program of leader run."`
 	DemoWorker demo.WorkerCommand      `cmd:"" hidden:"" help:"One candidate of the demo, steered through its standard input."`
 	Complete   completion.WordsCommand `cmd:"" name:"__complete" hidden:"" passthrough:"" help:"What the scripts of leader completion ask."`
 

@@ -124,8 +124,8 @@ func twoLeaders() []mutant {
 			{machine + "claim.go", "if c.s.Grant.Trust.Reached(c.now) {\n\t\tc.lose(Exit{Reason: ReasonLate})", "if false {\n\t\tc.lose(Exit{Reason: ReasonLate})"},
 		}, traces("")},
 		{15, "a guard ends its program when the lease is over, and not before", []edit{
-			{"cmd/leader/internal/runner/limits.go", "return until - int64(l.Margin)", "return until + int64(l.Margin)"},
-		}, check{pkg: "cmd/leader/internal/runner", run: "^TestTheLastKillComesBeforeTheWindowCloses$"}},
+			{"cmd/leader/internal/runner/guard/limits.go", "return until - int64(l.Margin)", "return until + int64(l.Margin)"},
+		}, check{pkg: "cmd/leader/internal/runner/guard", run: "^TestTheLastKillComesBeforeTheWindowCloses$"}},
 		{16, "a renewal is accepted after the window has closed", []edit{
 			{machine + "step.go", "c.s.Phase == Holding && c.s.Grant.Trust.Reached(c.now)", "c.s.Phase == Holding && c.s.Grant.Trust.Reached(c.now) && c.ev.Kind != Written"},
 		}, simulated("300")},
@@ -316,8 +316,8 @@ func reviewedOutside() []mutant {
 			{engine + "peers.go", "return seen.Rec.Renewal >= n.base+2", "return false"},
 		}, root("TestTwoCandidatesOfOneNameAreNoticed")},
 		{37, "a process that may not be signalled is taken for one that has ended", []edit{
-			{"cmd/leader/internal/runner/tree_linux.go", "errors.Is(err, unix.EPERM) && !p.dead", "errors.Is(err, unix.EPERM) && false"},
-		}, check{pkg: "cmd/leader/internal/runner", run: "^TestAProcessThatMayNotBeSignalledIsNotTakenForGone$"}},
+			{"cmd/leader/internal/runner/process/tree_linux.go", "errors.Is(err, unix.EPERM) && !p.dead", "errors.Is(err, unix.EPERM) && false"},
+		}, check{pkg: "cmd/leader/internal/runner/process", run: "^TestAProcessThatMayNotBeSignalledIsNotTakenForGone$"}},
 		{37, "the age of a bucket is not told", []edit{
 			{nats + "check.go", "report.Age = age(info)", "_ = age(info)"},
 		}, onNATS("^TestBucketMadeAgainIsNew$")},

@@ -9,6 +9,10 @@ import (
 	"path/filepath"
 	"time"
 
+	"github.com/seed-ff2cb582/leader/cmd/leader/internal/runner/guard"
+
+	"github.com/seed-ff2cb582/leader/cmd/leader/internal/runner/process"
+
 	"github.com/seed-ff2cb582/leader"
 	"github.com/seed-ff2cb582/leader/cmd/leader/internal/app"
 	"github.com/seed-ff2cb582/leader/cmd/leader/internal/candidate"
@@ -17,10 +21,8 @@ import (
 
 // The exit statuses of its own; all others are the program's.
 const (
-	exitTaken     = 75  // another leads, or this host may not: EX_TEMPFAIL of sysexits.h
-	exitCannotRun = 126 // the program was found and could not be started
-	exitNotFound  = 127 // it was not found
-	exitSignal    = 128 // + n: signal n ended the program, or us while it did not run
+	exitTaken    = 75  // another leads, or this host may not: EX_TEMPFAIL of sysexits.h
+	exitNotFound = 127 // the program was not found
 )
 
 // What follows the program's own end.
@@ -144,7 +146,7 @@ func (c Command) Validate() error {
 	if c.StopTimeout < 0 {
 		errs = append(errs, fmt.Errorf("--stop-timeout %v: must not be negative", c.StopTimeout))
 	}
-	if m := c.Cgroup; m != cgroupAuto && m != cgroupOff && m != cgroupRequire && !filepath.IsAbs(m) {
+	if m := c.Cgroup; m != process.CgroupAuto && m != process.CgroupOff && m != process.CgroupRequire && !filepath.IsAbs(m) {
 		errs = append(errs, fmt.Errorf("--cgroup %q: must be auto, off, require or an absolute path", m))
 	}
 	if c.Slots < 1 || c.Slots > maxSlots {
@@ -163,7 +165,7 @@ func (c Command) Run(ctx context.Context, std app.Streams) error {
 	if err != nil {
 		fmt.Fprintln(std.Err, "leader:", err)
 		if errors.Is(err, fs.ErrPermission) {
-			return &app.ExitError{Code: exitCannotRun}
+			return &app.ExitError{Code: guard.ExitCannotRun}
 		}
 		return &app.ExitError{Code: exitNotFound}
 	}
@@ -179,14 +181,15 @@ func (c Command) Run(ctx context.Context, std app.Streams) error {
 // lives that cannot be ended must not lose its lease by our own doing.
 const untilDead = 100 * 365 * 24 * time.Hour
 
-// config returns the candidate's configuration and the limits that its lease sets.
-func (c Command) config(shell candidate.Shell, std app.Streams) (leader.ElectionConfig, limits, error) {
+// config returns the candidate's configuration and the limits that its lease
+// sets.
+func (c Command) config(shell candidate.Shell, std app.Streams) (leader.ElectionConfig, guard.Limits, error) {
 	groups := c.groups()
 	cfg, err := c.Config(groups[len(groups)-1], leader.ProfileStable, shell, std.Err)
 	if err != nil {
-		return cfg, limits{}, err
+		return cfg, guard.Limits{}, err
 	}
-	lim, err := limitsOf(cfg, c.StopTimeout)
+	lim, err := guard.LimitsOf(cfg, c.StopTimeout)
 	if err != nil {
 		return cfg, lim, fmt.Errorf("%w: %w", app.ErrUsage, err)
 	}

@@ -18,7 +18,8 @@ import (
 func TestRunEndsWithItsElection(t *testing.T) {
 	cfg := leader.ElectionConfig{
 		Group: "g", InstanceID: "a", TTL: time.Minute, HeartbeatInterval: time.Second,
-		// Ends the election's goroutine, which counts as a panic of the library.
+		// Ends the election's goroutine, which counts as a panic of the
+		// library.
 		Hooks: leader.Hooks{Transition: func(leader.Transition) { runtime.Goexit() }},
 	}
 	e, err := leader.NewElectionWithStore(memstore.New(), cfg)

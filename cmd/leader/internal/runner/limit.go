@@ -39,14 +39,6 @@ func (r *runner) limit(ctx context.Context) error {
 	return nil
 }
 
-// status is the exit status after a run whose term ended before it did.
-func (v verdict) status() int {
-	if v.ended {
-		return v.code
-	}
-	return app.ExitFailure
-}
-
 // first notes that this host begins the run of the period, and reports whether
 // it is the first to do so. If not, or if it may not, leader run ends.
 func (r *runner) first(ctx context.Context, term leader.Term) bool {
@@ -55,7 +47,7 @@ func (r *runner) first(ctx context.Context, term leader.Term) bool {
 		r.finish(app.ExitFailure)
 		return false
 	}
-	for rest := 10 * time.Millisecond; ; rest = min(2*rest, time.Second) {
+	for backoff := 10 * time.Millisecond; ; backoff = min(2*backoff, time.Second) {
 		before, err := r.note(ctx, term)
 		switch {
 		case err == nil && before == nil:
@@ -69,7 +61,7 @@ func (r *runner) first(ctx context.Context, term leader.Term) bool {
 			r.finish(app.ExitCode(err))
 			return false
 		}
-		if !sleep(ctx, rest) {
+		if !sleep(ctx, backoff) {
 			return false
 		}
 	}
@@ -109,8 +101,8 @@ func (r *runner) note(ctx context.Context, term leader.Term) (before *inspect.Ru
 	return nil, err
 }
 
-// attemptPause is the rest between two looks of --try.
-const attemptPause = 200 * time.Millisecond
+// attemptInterval is the longest time between two looks of --try.
+const attemptInterval = 200 * time.Millisecond
 
 // A holder is another candidate that holds a record, as --try sees it.
 type holder struct {
@@ -124,20 +116,20 @@ type holder struct {
 func (r *runner) attempt(ctx context.Context) {
 	begun := time.Now()
 	holders := make(map[*seat]holder)
-	for pause := attemptPause / 10; ; pause = min(2*pause, attemptPause) {
+	for backoff := attemptInterval / 10; ; backoff = min(2*backoff, attemptInterval) {
 		if !r.session.NC.IsConnected() && time.Since(begun) > r.c.Timeout {
 			r.giveUp(exitTaken, "the server is not reached")
 		} else if why := r.taken(ctx, holders); why != "" {
 			r.giveUp(exitTaken, why)
 		}
-		if !sleep(ctx, pause) {
+		if !sleep(ctx, backoff) {
 			return
 		}
 	}
 }
 
-// taken says why this host is not to lead any of its groups now, and is empty if
-// it may yet.
+// taken says why this host is not to lead any of its groups now, and is empty
+// if it may yet.
 func (r *runner) taken(ctx context.Context, holders map[*seat]holder) (why string) {
 	for _, s := range r.seats {
 		if why = r.seatTaken(ctx, s, holders); why == "" {
@@ -161,9 +153,10 @@ func (r *runner) seatTaken(ctx context.Context, s *seat, holders map[*seat]holde
 	return fmt.Sprintf("%q leads %s in term %d", st.LeaderID, s.group, st.LeaderTerm)
 }
 
-// lives reports whether the leader that is followed is known to live: the server
-// has stored its record within the lease, or again since the first look. Where
-// the server does not say when, one that is still followed after its lease does.
+// lives reports whether the leader that is followed is known to live: the
+// server has stored its record within the lease, or again since the first look.
+// Where the server does not say when, one that is still followed after its
+// lease does.
 func (r *runner) lives(ctx context.Context, s *seat, st leader.ElectionStatus, holders map[*seat]holder) bool {
 	ctx, cancel := context.WithTimeout(ctx, r.c.Timeout)
 	defer cancel()

@@ -28,8 +28,8 @@ func periodAt(now time.Time, every time.Duration) period {
 	return period{begin: time.UnixMilli(ms - ms%every.Milliseconds()), every: every}
 }
 
-// had reports whether a run of this period, or of a later one, has been begun by
-// another process.
+// had reports whether a run of this period, or of a later one, has been begun
+// by another process.
 func (p period) had(ran *inspect.Run) bool {
 	own := ran != nil && p.mark != nil && ran.Equal(*p.mark)
 	return ran != nil && !own && !ran.Begin.Before(p.begin)
@@ -44,8 +44,8 @@ func (p period) describe(ran inspect.Run) string {
 	return s
 }
 
-// ahead reports whether this host's clock was so far ahead of the server's, which
-// has stored something since, that what it notes would keep others away.
+// ahead reports whether this host's clock was so far ahead of the server's,
+// which has stored something since, that what it notes would keep others away.
 func (p period) ahead(server time.Time) bool { return p.begin.After(server.Add(p.every)) }
 
 // checkOnce looks for what does not go together.

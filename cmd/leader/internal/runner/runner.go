@@ -14,15 +14,22 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/seed-ff2cb582/leader/cmd/leader/internal/runner/guard"
+
+	"github.com/seed-ff2cb582/leader/cmd/leader/internal/runner/process"
+
+	"github.com/seed-ff2cb582/leader/cmd/leader/internal/runner/clock"
+
 	"github.com/seed-ff2cb582/leader"
 	"github.com/seed-ff2cb582/leader/cmd/leader/internal/app"
 	"github.com/seed-ff2cb582/leader/store"
 )
 
-// The rest before the program is started again: it doubles with each run that was shorter than it.
+// The backoff before the program is started again. It doubles with each run
+// that was shorter than it.
 const (
-	minRest = time.Second
-	maxRest = 30 * time.Second
+	minBackoff = time.Second
+	maxBackoff = 30 * time.Second
 )
 
 // A runner runs the program in the terms of one candidate.
@@ -33,7 +40,7 @@ type runner struct {
 	argv []string
 	cfg  leader.ElectionConfig
 
-	parent  parent // of the program
+	parent  guard.Parent // of the program
 	session *app.Session
 	period  period               // of --once
 	keys    store.Watcher        // the bucket
@@ -56,12 +63,12 @@ func (c Command) run(ctx context.Context, path string, std app.Streams) error {
 		c: &c, err: std.Err, path: path, argv: c.Program, result: make(chan int, 1), shells: make(map[int]struct{}),
 		known: make(map[string]leader.LeaderInfo),
 	}
-	r.parent = parent{
-		window: newWindow(), clock: newSuspendClock(sharedNow), passing: make(chan syscall.Signal, 16),
-		aside: r.aside, say: r.say, stuck: r.resign,
+	r.parent = guard.Parent{
+		Window: clock.NewWindow(), Clock: clock.New(clock.Now), Passing: make(chan syscall.Signal, 16),
+		Aside: r.aside, Say: r.say, Stuck: r.resign,
 	}
 	var err error
-	if r.cfg, r.parent.limits, err = c.config(r.check, std); err != nil {
+	if r.cfg, r.parent.Limits, err = c.config(r.check, std); err != nil {
 		return err
 	}
 	if err := r.checkEnd(); err != nil {
@@ -78,11 +85,11 @@ func (c Command) run(ctx context.Context, path string, std app.Streams) error {
 	if !session.NC.IsConnected() {
 		r.say("waiting for %s", session.URL)
 	}
-	if err := adopt(); err != nil {
+	if err := process.Adopt(); err != nil {
 		return err
 	}
-	r.parent.reaper = newReaper()
-	defer r.parent.reaper.close()
+	r.parent.Reaper = process.NewReaper()
+	defer r.parent.Reaper.Close()
 	web, err := openWeb(c.HTTP, &r.cfg, std.Err)
 	if err != nil {
 		return err
@@ -108,22 +115,22 @@ func (c Command) run(ctx context.Context, path string, std app.Streams) error {
 // checkEnd looks for what it takes to end the program, and refuses one that
 // could not be ended.
 func (r *runner) checkEnd() error {
-	where, why, err := findCgroups(r.c.Cgroup)
+	where, why, err := process.FindCgroups(r.c.Cgroup)
 	if err != nil {
 		return err
 	}
-	r.parent.cgroups, r.parent.needCgroup = where, r.c.Cgroup != cgroupAuto && r.c.Cgroup != cgroupOff
-	becomes := becomesAnother(r.path)
+	r.parent.Cgroups, r.parent.NeedCgroup = where, r.c.Cgroup != process.CgroupAuto && r.c.Cgroup != process.CgroupOff
+	becomes := process.BecomesAnother(r.path)
 	if becomes == "" {
 		return nil
 	}
 	if why == nil {
-		r.parent.needCgroup = r.parent.needCgroup || !r.c.AllowSetuid // since it would have been refused without one
+		r.parent.NeedCgroup = r.parent.NeedCgroup || !r.c.AllowSetuid // since it would have been refused without one
 		return nil
 	}
-	if err := refusal(becomes, why); !r.c.AllowSetuid {
+	if err := process.Refusal(becomes, why); !r.c.AllowSetuid {
 		r.say("%v", err)
-		return &app.ExitError{Code: exitCannotRun}
+		return &app.ExitError{Code: guard.ExitCannotRun}
 	}
 	r.say("%s: leader run may not be able to end it", becomes)
 	return nil
@@ -132,7 +139,7 @@ func (r *runner) checkEnd() error {
 // elect takes part in the election until the program, or a signal, ends it.
 func (r *runner) elect(ctx context.Context, all contest) error {
 	signals := make(chan os.Signal, 16)
-	signal.Notify(signals, passedOn()...)
+	signal.Notify(signals, guard.Signals()...)
 	defer signal.Stop(signals)
 	done := make(chan struct{})
 	defer close(done)
@@ -164,19 +171,13 @@ func (r *runner) elect(ctx context.Context, all contest) error {
 	case err := <-ended:
 		return err // it ended by itself, and stands no more: whoever started us may do so again
 	}
-	// The program has ended. What is left is the release, which a server that is gone must not hold up.
+	// The program has ended. What is left is the release, which a server that
+	// is gone must not hold up.
 	err := all.StopWithContext(ctx, leader.StopOptions{DeleteKey: true, WaitForDemote: true, Timeout: 2 * r.c.Timeout})
 	if err != nil {
 		r.say("%v", err)
 	}
 	return &app.ExitError{Code: code}
-}
-
-// passedOn are the signals that are the program's.
-func passedOn() []os.Signal {
-	return []os.Signal{
-		syscall.SIGHUP, syscall.SIGINT, syscall.SIGQUIT, syscall.SIGTERM, syscall.SIGUSR1, syscall.SIGUSR2, syscall.SIGWINCH,
-	}
 }
 
 func (r *runner) pass(signals <-chan os.Signal, done <-chan struct{}) {
@@ -192,26 +193,22 @@ func (r *runner) pass(signals <-chan os.Signal, done <-chan struct{}) {
 	}
 }
 
-// ends reports whether a signal tells us to end.
-func ends(sig syscall.Signal) bool {
-	return sig == syscall.SIGINT || sig == syscall.SIGTERM || sig == syscall.SIGQUIT
-}
-
-// receive passes a signal on, or ends us if it asks for that and no program runs.
+// receive passes a signal on, or ends us if it asks for that and no program
+// runs.
 func (r *runner) receive(sig syscall.Signal) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if ends(sig) {
+	if guard.Ends(sig) {
 		r.ending = sig
 	}
 	switch {
 	case r.active:
 		select {
-		case r.parent.passing <- sig:
+		case r.parent.Passing <- sig:
 		default: // a program that does not take the first sixteen
 		}
-	case ends(sig) || sig == syscall.SIGHUP:
-		r.finish(exitSignal + int(sig))
+	case guard.Ends(sig) || sig == syscall.SIGHUP:
+		r.finish(guard.ExitSignal + int(sig))
 	}
 }
 
@@ -243,7 +240,8 @@ func (r *runner) finish(code int) {
 	}
 }
 
-// begin claims the right to start a program. It is over once we were told to end.
+// begin claims the right to start a program. It is over once we were told to
+// end.
 func (r *runner) begin() bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -251,7 +249,8 @@ func (r *runner) begin() bool {
 	return r.active
 }
 
-// end gives it back, and returns the signal by which we were told to end meanwhile, if any.
+// end gives it back, and returns the signal by which we were told to end
+// meanwhile, if any.
 func (r *runner) end() (told syscall.Signal) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -259,7 +258,8 @@ func (r *runner) end() (told syscall.Signal) {
 	return r.ending
 }
 
-// called takes in each renewal that was acknowledged, also while the work of a term is being stopped.
+// called takes in each renewal that was acknowledged, also while the work of a
+// term is being stopped.
 //
 // What comes late of another slot does not count: one is led at a time.
 func (r *runner) called(group string, c leader.Call) {
@@ -267,7 +267,7 @@ func (r *runner) called(group string, c leader.Call) {
 		return
 	}
 	if c.Outcome == store.OK && (c.Kind == "acquire" || c.Kind == "renew") {
-		r.parent.window.extend(c.Correlation, r.parent.clock.at(c.Sent)+int64(trust(r.cfg)))
+		r.parent.Window.Extend(c.Correlation, r.parent.Clock.At(c.Sent)+int64(guard.Trust(r.cfg)))
 	}
 }
 
@@ -291,24 +291,25 @@ func (r *runner) lead(ctx context.Context, s *seat) {
 		return
 	}
 	r.say("leading %s in term %d", s.group, term.Number)
-	if until := s.e.TrustUntil(); r.parent.window.end(term.Correlation()) == 0 && !until.IsZero() {
-		// The claim's acknowledgement was lost, and a look at the record told that it stands.
-		r.parent.window.extend(term.Correlation(), r.parent.clock.at(until.Add(-trust(r.cfg)))+int64(trust(r.cfg)))
+	if until := s.e.TrustUntil(); r.parent.Window.End(term.Correlation()) == 0 && !until.IsZero() {
+		// The claim's acknowledgement was lost, and a look at the record told
+		// that it stands.
+		r.parent.Window.Extend(term.Correlation(), r.parent.Clock.At(until.Add(-guard.Trust(r.cfg)))+int64(guard.Trust(r.cfg)))
 	}
 	r.hook(ctx, r.c.OnPromote, roleLeader, term)
 	r.hook(ctx, r.c.Label, roleLeader, term)
-	for rest := minRest; ; {
+	for backoff := minBackoff; ; {
 		begun := time.Now()
 		if !r.once(ctx, term) {
 			return
 		}
-		if time.Since(begun) > rest {
-			rest = minRest
+		if time.Since(begun) > backoff {
+			backoff = minBackoff
 		}
-		if !sleep(ctx, rest) {
+		if !sleep(ctx, backoff) {
 			return
 		}
-		rest = min(2*rest, maxRest)
+		backoff = min(2*backoff, maxBackoff)
 	}
 }
 
@@ -331,29 +332,29 @@ func (r *runner) once(ctx context.Context, term leader.Term) bool {
 	}
 	v := r.runProgram(ctx, term)
 	told := r.end()
-	if told != 0 && !v.ended {
-		v.code = exitSignal + int(told) // there is no status of the program's
+	if told != 0 && !v.Ended {
+		v.Code = guard.ExitSignal + int(told) // there is no status of the program's
 	}
-	if r.c.Once && !v.late && (v.broken || ctx.Err() != nil) {
+	if r.c.Once && !v.Late && (v.Broken || ctx.Err() != nil) {
 		r.say("%s is not begun again in this period", r.argv[0])
-		r.finish(v.status())
+		r.finish(ownStatus(v))
 	}
 	switch {
-	case v.err != "" && ctx.Err() == nil && v.code != 0:
-		r.say("%s: %s", r.argv[0], v.err)
-		r.finish(v.code)
+	case v.Err != "" && ctx.Err() == nil && v.Code != 0:
+		r.say("%s: %s", r.argv[0], v.Err)
+		r.finish(v.Code)
 	case told != 0:
-		r.finish(v.code)
+		r.finish(v.Code)
 	case ctx.Err() != nil:
 		return false
-	case v.late:
-		r.say("%s was not started: %s", r.argv[0], v.err)
+	case v.Late:
+		r.say("%s was not started: %s", r.argv[0], v.Err)
 		return true // renewals may be faster again
-	case v.broken:
+	case v.Broken:
 		r.say("the term is handed back")
 		r.resign(ctx)
 	default:
-		return r.afterExit(ctx, v.code)
+		return r.afterExit(ctx, v.Code)
 	}
 	<-ctx.Done()
 	return false
@@ -363,7 +364,16 @@ func (r *runner) once(ctx context.Context, term leader.Term) bool {
 // is kept until that returns, and a term that is over needs no end.
 func (r *runner) resign(ctx context.Context) { _ = r.at.Load().e.Resign(ctx) }
 
-// afterExit does what --on-exit says, and reports whether the program is to be started again.
+// ownStatus is the exit status after a run whose term ended before it did.
+func ownStatus(v guard.Verdict) int {
+	if v.Ended {
+		return v.Code
+	}
+	return app.ExitFailure
+}
+
+// afterExit does what --on-exit says, and reports whether the program is to be
+// started again.
 func (r *runner) afterExit(ctx context.Context, code int) bool {
 	r.say("%s ended with status %d", r.argv[0], code)
 	switch r.c.OnExit {
@@ -379,14 +389,14 @@ func (r *runner) afterExit(ctx context.Context, code int) bool {
 	return false
 }
 
-func (r *runner) runProgram(ctx context.Context, term leader.Term) verdict {
-	c, err := r.parent.take(term.Correlation(), order{
+func (r *runner) runProgram(ctx context.Context, term leader.Term) guard.Verdict {
+	c, err := r.parent.Start(term.Correlation(), guard.Order{
 		Path: r.path, Argv: r.argv, Env: append(os.Environ(), r.environment(term)...),
 	})
 	if err != nil {
-		return verdict{code: exitCannotRun, err: err.Error()}
+		return guard.Verdict{Code: guard.ExitCannotRun, Err: err.Error()}
 	}
-	return c.follow(ctx)
+	return c.Follow(ctx)
 }
 
 // group is the one in which it leads, or did last.

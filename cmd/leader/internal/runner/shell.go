@@ -18,7 +18,8 @@ const (
 	roleFollower = "follower"
 )
 
-// hook runs a shell command of the user's. What goes wrong with it is reported and changes nothing.
+// hook runs a shell command of the user's. What goes wrong with it is reported
+// and changes nothing.
 func (r *runner) hook(ctx context.Context, command, role string, term leader.Term) {
 	if command == "" {
 		return
@@ -39,16 +40,18 @@ func (r *runner) check(ctx context.Context, command string) error {
 	return r.shell(ctx, command, os.Environ())
 }
 
-// shell runs a command by the reaper, since nobody else may wait for a process here. Its output is prose.
+// shell runs a command by the reaper, since nobody else may wait for a process
+// here. Its output is prose.
 func (r *runner) shell(ctx context.Context, command string, env []string) error {
 	null, err := os.Open(os.DevNull)
 	if err != nil {
 		return err
 	}
 	defer func() { _ = null.Close() }()
-	// Held until it is known, so that it is not taken for something that the program left.
+	// Held until it is known, so that it is not taken for something that the
+	// program left.
 	r.mu.Lock()
-	pid, ended, err := r.parent.reaper.start("/bin/sh", []string{"sh", "-c", command}, &syscall.ProcAttr{
+	pid, ended, err := r.parent.Reaper.Start("/bin/sh", []string{"sh", "-c", command}, &syscall.ProcAttr{
 		Env: env, Files: []uintptr{null.Fd(), 2, 2}, Sys: &syscall.SysProcAttr{Setpgid: true},
 	})
 	if err == nil {
@@ -67,7 +70,7 @@ func (r *runner) shell(ctx context.Context, command string, env []string) error 
 	case status := <-ended:
 		return failure(status)
 	case <-ctx.Done():
-		if !r.parent.reaper.signal(pid, syscall.SIGKILL, true) && r.parent.reaper.runs(pid) {
+		if !r.parent.Reaper.Signal(pid, syscall.SIGKILL, true) && r.parent.Reaper.Runs(pid) {
 			r.say("%q cannot be ended: uid %d may not signal process %d. It is waited for", command, os.Geteuid(), pid)
 		}
 		<-ended

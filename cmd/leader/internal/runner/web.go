@@ -25,7 +25,8 @@ type endpoint struct {
 	err      io.Writer
 }
 
-// openWeb listens on an address, and adds the metrics to the configuration. Without an address it does nothing.
+// openWeb listens on an address, and adds the metrics to the configuration.
+// Without an address it does nothing.
 func openWeb(address string, cfg *leader.ElectionConfig, stderr io.Writer) (*endpoint, error) {
 	if address == "" {
 		return nil, nil //nolint:nilnil // a nil endpoint is none

@@ -1,6 +1,6 @@
 //go:build unix
 
-package runner
+package process
 
 import (
 	"fmt"
@@ -11,11 +11,11 @@ import (
 	"syscall"
 )
 
-// becomesAnother reports how a program would become another user, whom this one
+// BecomesAnother reports how a program would become another user, whom this one
 // may not signal, and is empty if it would not. Only what its file shows is
 // looked at: what the program starts in turn is not known yet.
-func becomesAnother(path string) string {
-	if maySignalAll() {
+func BecomesAnother(path string) string {
+	if MaySignalAll() {
 		return ""
 	}
 	target, err := filepath.EvalSymlinks(path)
@@ -38,9 +38,9 @@ func becomesAnother(path string) string {
 	return ""
 }
 
-// refusal says why a program that becomes another user is not run, and what to
+// Refusal says why a program that becomes another user is not run, and what to
 // do. why is why it gets no cgroup.
-func refusal(becomes string, why error) error {
+func Refusal(becomes string, why error) error {
 	return fmt.Errorf("%s, and uid %d may not signal that one's processes: they could not be ended when the term is over. "+
 		"Give leader run the right to (sudo leader run … -- PROGRAM, without sudo inside; for another user than root: "+
 		"sudo leader run … -- setpriv --reuid=USER --regid=GROUP --init-groups PROGRAM), "+

@@ -1,4 +1,4 @@
-package runner
+package process
 
 import (
 	"bufio"
@@ -15,32 +15,32 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// A cgroup is the directory of a cgroup (version 2) in which one run of the
+// A Cgroup is the directory of a cgroup (version 2) in which one run of the
 // program lives, empty for none. Whoever may write to it may kill all that are
 // in it, of whatever user.
-type cgroup string
+type Cgroup string
 
-// cgroups is the directory in which those of the runs are made, empty for none.
-type cgroups string
+// Cgroups is the directory in which those of the runs are made, empty for none.
+type Cgroups string
 
-// findCgroups returns where cgroups can be made, by the value of --cgroup. With
+// FindCgroups returns where cgroups can be made, by the value of --cgroup. With
 // auto it returns why there is none, and no error otherwise than by the others.
-func findCgroups(mode string) (where cgroups, why, err error) {
+func FindCgroups(mode string) (where Cgroups, why, err error) {
 	switch mode {
-	case cgroupOff:
+	case CgroupOff:
 		return "", errors.New("--cgroup off"), nil
-	case cgroupAuto, cgroupRequire:
+	case CgroupAuto, CgroupRequire:
 		if where, why = ownCgroup(); why == nil {
 			why = where.try()
 		}
 	default:
-		where = cgroups(mode)
+		where = Cgroups(mode)
 		why = where.try()
 	}
 	switch {
 	case why == nil:
 		return where, nil, nil
-	case mode == cgroupAuto:
+	case mode == CgroupAuto:
 		return "", why, nil
 	default:
 		return "", why, fmt.Errorf("--cgroup %s: %w", mode, why)
@@ -48,7 +48,7 @@ func findCgroups(mode string) (where cgroups, why, err error) {
 }
 
 // ownCgroup returns the directory of the cgroup that this process is in.
-func ownCgroup() (cgroups, error) {
+func ownCgroup() (Cgroups, error) {
 	own, err := os.ReadFile("/proc/self/cgroup")
 	if err != nil {
 		return "", err
@@ -64,7 +64,7 @@ var errNoCgroup = errors.New("this system shows no cgroup of version 2 that lead
 
 // cgroupDir finds the directory of a cgroup, as cgroups(7) lists it, among the
 // mounts, as proc_pid_mountinfo(5) lists them.
-func cgroupDir(own, mounts []byte) (cgroups, error) {
+func cgroupDir(own, mounts []byte) (Cgroups, error) {
 	path, ok := "", false
 	for line := range bytes.Lines(own) {
 		if after, is := bytes.CutPrefix(line, []byte("0::/")); is {
@@ -81,19 +81,19 @@ func cgroupDir(own, mounts []byte) (cgroups, error) {
 			continue
 		}
 		if below, err := filepath.Rel(fields[3], path); err == nil && filepath.IsLocal(below) {
-			return cgroups(filepath.Join(fields[4], below)), nil
+			return Cgroups(filepath.Join(fields[4], below)), nil
 		}
 	}
 	return "", errNoCgroup
 }
 
 // try reports why no cgroup with what we need can be made.
-func (p cgroups) try() error {
-	c, err := p.make()
+func (p Cgroups) try() error {
+	c, err := p.Make()
 	if err != nil {
 		return err
 	}
-	defer c.remove()
+	defer c.Remove()
 	kind, err := os.ReadFile(c.file("cgroup.type"))
 	if err != nil {
 		return err
@@ -111,20 +111,20 @@ func (p cgroups) try() error {
 	return f.Close()
 }
 
-// make makes a cgroup for one run. Without a parent it makes none.
-func (p cgroups) make() (cgroup, error) {
+// Make makes a cgroup for one run. Without a parent it makes none.
+func (p Cgroups) Make() (Cgroup, error) {
 	if p == "" {
 		return "", nil
 	}
 	dir, err := os.MkdirTemp(string(p), "leader-run-")
-	return cgroup(dir), err
+	return Cgroup(dir), err
 }
 
-func (c cgroup) file(name string) string { return filepath.Join(string(c), name) }
+func (c Cgroup) file(name string) string { return filepath.Join(string(c), name) }
 
-// enter has a process be started in the cgroup. The directory is to be closed
+// Enter has a process be started in the cgroup. The directory is to be closed
 // after that.
-func (c cgroup) enter(attr *syscall.SysProcAttr) (dir *os.File, err error) {
+func (c Cgroup) Enter(attr *syscall.SysProcAttr) (dir *os.File, err error) {
 	fd, err := unix.Open(string(c), unix.O_DIRECTORY|unix.O_PATH|unix.O_CLOEXEC, 0)
 	if err != nil {
 		return nil, &os.PathError{Op: "open", Path: string(c), Err: err}
@@ -133,15 +133,15 @@ func (c cgroup) enter(attr *syscall.SysProcAttr) (dir *os.File, err error) {
 	return os.NewFile(uintptr(fd), string(c)), nil
 }
 
-// kill kills all that are in the cgroup, and those below it, at one blow: nobody
-// forks away from it. It reports whether it did.
-func (c cgroup) kill() bool {
+// Kill kills all that are in the cgroup, and those below it, at one blow:
+// nobody forks away from it. It reports whether it did.
+func (c Cgroup) Kill() bool {
 	return c != "" && os.WriteFile(c.file("cgroup.kill"), []byte("1"), 0) == nil
 }
 
-// populated reports whether a process lives in the cgroup or below it. One that
+// Populated reports whether a process lives in the cgroup or below it. One that
 // was removed is empty; one that cannot be read is not known to be.
-func (c cgroup) populated() bool {
+func (c Cgroup) Populated() bool {
 	if c == "" {
 		return false
 	}
@@ -153,7 +153,7 @@ func (c cgroup) populated() bool {
 }
 
 // holds reports whether a process is in the cgroup or below it.
-func (c cgroup) holds(pid int) bool {
+func (c Cgroup) holds(pid int) bool {
 	if c == "" {
 		return false
 	}
@@ -171,23 +171,23 @@ func (c cgroup) holds(pid int) bool {
 	return false
 }
 
-// remove removes the cgroup and those that the program made below it. One that
+// Remove removes the cgroup and those that the program made below it. One that
 // cannot be removed is left to the owner of its parent.
-func (c cgroup) remove() {
+func (c Cgroup) Remove() {
 	if c == "" {
 		return
 	}
 	below, _ := os.ReadDir(string(c)) // what there is
 	for _, e := range below {
 		if e.IsDir() {
-			cgroup(c.file(e.Name())).remove()
+			Cgroup(c.file(e.Name())).Remove()
 		}
 	}
 	_ = unix.Rmdir(string(c))
 }
 
-// excuse returns those of some processes that the cgroup's kill does not reach.
-func (c cgroup) excuse(all []survivor) (rest []survivor) {
+// Excuse returns those of some processes that the cgroup's kill does not reach.
+func (c Cgroup) Excuse(all []Survivor) (rest []Survivor) {
 	for _, s := range all {
 		if !c.holds(s.PID) {
 			rest = append(rest, s)

@@ -1,16 +1,19 @@
 //go:build unix
 
-package runner
+package guard
 
-// An order goes from the candidate to the guard. The first is a start.
-type order struct {
+import "github.com/seed-ff2cb582/leader/cmd/leader/internal/runner/process"
+
+// An Order goes from the candidate to the guard. The first is a start.
+type Order struct {
 	Op string `json:"op"` // one of the constants
 
 	Path   string   `json:"path,omitempty"` // of the program, with opStart
 	Argv   []string `json:"argv,omitempty"`
 	Env    []string `json:"env,omitempty"`
-	Limits limits   `json:"limits,omitzero"`
-	// Cgroup is the directory of the program's own cgroup, or empty, with opStart.
+	Limits Limits   `json:"limits,omitzero"`
+	// Cgroup is the directory of the program's own cgroup, or empty, with
+	// opStart.
 	Cgroup string `json:"cgroup,omitempty"`
 	// NeedCgroup: without the cgroup the program is not to be started.
 	NeedCgroup bool `json:"need_cgroup,omitempty"`
@@ -38,7 +41,7 @@ type report struct {
 	Signal int    `json:"signal,omitempty"` // that ended it, with evEnded; with evDeaf
 	Err    string `json:"err,omitempty"`    // why it could not be started, with evEnded
 
-	Denied []survivor `json:"denied,omitempty"` // with evAhead, evDenied and evDeaf
+	Denied []process.Survivor `json:"denied,omitempty"` // with evAhead, evDenied and evDeaf
 }
 
 // What the guard reports.

@@ -1,4 +1,4 @@
-package runner
+package process
 
 import (
 	"testing"
@@ -30,18 +30,18 @@ func TestACgroupIsFoundAmongTheMounts(t *testing.T) {
 }
 
 func TestWithoutACgroupNothingIsDoneAndNobodyIsThere(t *testing.T) {
-	var none cgroup
-	none.remove()
-	if made, err := cgroups("").make(); made != none || err != nil {
+	var none Cgroup
+	none.Remove()
+	if made, err := Cgroups("").Make(); made != none || err != nil {
 		t.Errorf("made %q, %v", made, err)
 	}
-	if none.kill() || none.populated() || none.holds(1) {
+	if none.Kill() || none.Populated() || none.holds(1) {
 		t.Error("there is one")
 	}
-	if all := none.excuse([]survivor{{PID: 1}}); len(all) != 1 {
+	if all := none.Excuse([]Survivor{{PID: 1}}); len(all) != 1 {
 		t.Errorf("excused: %v", all)
 	}
-	if gone := cgroup("/no/such/cgroup"); gone.kill() || gone.populated() {
+	if gone := Cgroup("/no/such/cgroup"); gone.Kill() || gone.Populated() {
 		t.Error("one that is gone has processes")
 	}
 }

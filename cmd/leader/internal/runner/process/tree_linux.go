@@ -1,4 +1,4 @@
-package runner
+package process
 
 import (
 	"bytes"
@@ -11,8 +11,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// adopt makes this process the parent of its orphaned descendants.
-func adopt() error {
+// Adopt makes this process the parent of its orphaned descendants.
+func Adopt() error {
 	if self, err := os.Readlink("/proc/self"); err != nil || self != strconv.Itoa(os.Getpid()) {
 		return errNoProc
 	}
@@ -22,23 +22,25 @@ func adopt() error {
 var errNoProc = errors.New("/proc does not show this process's own namespace, and the program's descendants could not be found: " +
 	"mount it (unshare --mount-proc, for example)")
 
-// childAttr has a process end with the thread that starts it.
-func childAttr() *syscall.SysProcAttr {
+// ChildAttr has a process end with the thread that starts it.
+func ChildAttr() *syscall.SysProcAttr {
 	return &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL}
 }
 
-// maySignalAll reports whether this process may signal those of all users.
-func maySignalAll() bool {
+// MaySignalAll reports whether this process may signal those of all users.
+func MaySignalAll() bool {
 	header := unix.CapUserHeader{Version: unix.LINUX_CAPABILITY_VERSION_3}
 	var data [2]unix.CapUserData
 	err := unix.Capget(&header, &data[0])
 	return err == nil && data[0].Effective&(1<<unix.CAP_KILL) != 0
 }
 
-// executable is this program, also after its file was replaced by another version.
-func executable() (string, error) { return "/proc/self/exe", nil }
+// Executable is this program, also after its file was replaced by another
+// version.
+func Executable() (string, error) { return "/proc/self/exe", nil }
 
-// descendants returns all processes below root, apart from those below the excepted ones, and these.
+// descendants returns all processes below root, apart from those below the
+// excepted ones, and these.
 func descendants(root int, except func(pid int) bool) []process {
 	below := make(map[int][]process)
 	stats, _ := filepath.Glob("/proc/[0-9]*/stat") // the pattern is right
@@ -61,7 +63,8 @@ func descendants(root int, except func(pid int) bool) []process {
 	return found
 }
 
-// readStat reads proc_pid_stat(5). The command's name, in parentheses, may contain anything.
+// readStat reads proc_pid_stat(5). The command's name, in parentheses, may
+// contain anything.
 func readStat(path string) (p process, ok bool) {
 	stat, err := os.ReadFile(path)
 	if err != nil {
@@ -82,12 +85,12 @@ func readStat(path string) (p process, ok bool) {
 	return p, p.pid > 0
 }
 
-// signalBelow signals all processes below this one. Those of the group are only
+// SignalBelow signals all processes below this one. Those of the group are only
 // asked whether they could be, if it was signalled as a whole: that succeeds
 // also if a single one of its members may be signalled.
-func signalBelow(sig syscall.Signal, group int, whole bool) round {
-	r := round{found: descendants(os.Getpid(), nil)}
-	for _, p := range r.found {
+func SignalBelow(sig syscall.Signal, group int, whole bool) Round {
+	r := Round{Found: descendants(os.Getpid(), nil)}
+	for _, p := range r.Found {
 		if whole && p.group == group {
 			r.signal(p, 0)
 		} else {
@@ -97,19 +100,19 @@ func signalBelow(sig syscall.Signal, group int, whole bool) round {
 	return r
 }
 
-// killBelow kills all processes below this one but the excepted ones and those
+// KillBelow kills all processes below this one but the excepted ones and those
 // below these.
-func killBelow(_ int, except func(pid int) bool) round {
-	r := round{found: descendants(os.Getpid(), except)}
-	for _, p := range r.found {
+func KillBelow(_ int, except func(pid int) bool) Round {
+	r := Round{Found: descendants(os.Getpid(), except)}
+	for _, p := range r.Found {
 		r.signal(p, syscall.SIGKILL)
 	}
 	return r
 }
 
-func (r *round) signal(p process, sig syscall.Signal) {
+func (r *Round) signal(p process, sig syscall.Signal) {
 	if err := signalExactly(p, sig); errors.Is(err, unix.EPERM) && !p.dead {
-		r.denied = append(r.denied, survivor{PID: p.pid, UID: realUser(p.pid), Comm: p.comm, Start: p.start})
+		r.Denied = append(r.Denied, Survivor{PID: p.pid, UID: realUser(p.pid), Comm: p.comm, Start: p.start})
 	}
 }
 
@@ -146,5 +149,6 @@ func signalExactly(p process, sig syscall.Signal) error {
 	return nil
 }
 
-// groupGone is not to be asked: a member that lives is a descendant, and those are counted.
-func groupGone(int) bool { return true }
+// GroupGone is not to be asked: a member that lives is a descendant, and those
+// are counted.
+func GroupGone(int) bool { return true }

@@ -1,4 +1,4 @@
-package runner
+package clock
 
 import (
 	"os"
@@ -7,8 +7,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// sharedNow reads the clock that all processes of the host share and that runs on during a suspension.
-func sharedNow() int64 {
+// Now reads the clock that all processes of the host share and that runs on
+// during a suspension.
+func Now() int64 {
 	var ts unix.Timespec
 	if err := unix.ClockGettime(unix.CLOCK_BOOTTIME, &ts); err != nil {
 		return 0 // since Linux 2.6.39 there is one
@@ -16,24 +17,26 @@ func sharedNow() int64 {
 	return ts.Nano()
 }
 
-// An alarm rings at an instant of the shared clock, at once if that came during a suspension.
-type alarm struct {
+// An Alarm rings at an instant of the shared clock, at once if that came during
+// a suspension.
+type Alarm struct {
 	C  chan struct{}
 	fd int
 	f  *os.File
 }
 
-func newAlarm() (*alarm, error) {
+// NewAlarm returns an alarm that is not set, and is to be closed.
+func NewAlarm() (*Alarm, error) {
 	fd, err := unix.TimerfdCreate(unix.CLOCK_BOOTTIME, unix.TFD_NONBLOCK|unix.TFD_CLOEXEC)
 	if err != nil {
 		return nil, os.NewSyscallError("timerfd_create", err)
 	}
-	a := &alarm{C: make(chan struct{}, 1), fd: fd, f: os.NewFile(uintptr(fd), "alarm")}
+	a := &Alarm{C: make(chan struct{}, 1), fd: fd, f: os.NewFile(uintptr(fd), "alarm")}
 	go a.listen()
 	return a, nil
 }
 
-func (a *alarm) listen() {
+func (a *Alarm) listen() {
 	var count [8]byte
 	for {
 		if _, err := a.f.Read(count[:]); err != nil {
@@ -46,10 +49,11 @@ func (a *alarm) listen() {
 	}
 }
 
-// set makes the alarm ring at an instant, instead of when it was set to before.
-func (a *alarm) set(at int64) error {
+// Set makes the alarm ring at an instant, instead of when it was set to before.
+func (a *Alarm) Set(at int64) error {
 	spec := unix.ItimerSpec{Value: unix.NsecToTimespec(max(at, int64(time.Nanosecond)))} // 0 would switch it off
 	return unix.TimerfdSettime(a.fd, unix.TFD_TIMER_ABSTIME, &spec, nil)
 }
 
-func (a *alarm) close() { _ = a.f.Close() }
+// Close ends the alarm.
+func (a *Alarm) Close() { _ = a.f.Close() }

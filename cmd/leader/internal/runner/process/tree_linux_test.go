@@ -1,4 +1,4 @@
-package runner
+package process
 
 import (
 	"os"
@@ -18,10 +18,11 @@ func TestAProcessThatMayNotBeSignalledIsNotTakenForGone(t *testing.T) {
 	if !ok || os.Getuid() != 0 && realUser(first.pid) == os.Getuid() {
 		t.Skip("SKIPPED: there is no process of another user to be seen here")
 	}
-	rounds := make(chan round, 1)
+	rounds := make(chan Round, 1)
 	go func() {
 		defer close(rounds)
-		// The thread ends with the goroutine, and no other one loses its rights.
+		// The thread ends with the goroutine, and no other one loses its
+		// rights.
 		runtime.LockOSThread()
 		if os.Getuid() == 0 {
 			if _, _, errno := unix.RawSyscall(unix.SYS_SETRESUID, nobody, nobody, nobody); errno != 0 {
@@ -29,11 +30,11 @@ func TestAProcessThatMayNotBeSignalledIsNotTakenForGone(t *testing.T) {
 				return
 			}
 		}
-		var r round
+		var r Round
 		r.signal(first, 0)
 		rounds <- r
 	}()
-	if r := <-rounds; len(r.denied) != 1 || r.denied[0].PID != first.pid {
-		t.Errorf("denied: %v, want process %d", r.denied, first.pid)
+	if r := <-rounds; len(r.Denied) != 1 || r.Denied[0].PID != first.pid {
+		t.Errorf("denied: %v, want process %d", r.Denied, first.pid)
 	}
 }

@@ -1,0 +1,287 @@
+//go:build unix
+
+// Package guard starts the program of leader run and ends it in time.
+//
+// It has two sides. A guard is a process of its own: it starts the program, and
+// kills it and all that descends from it by the deadline that it was told last.
+// The parent is the candidate's: it starts guards, tells them how long the
+// lease is trusted, and kills what a guard that died or stands still has left.
+// Orders go down and reports come up by two pipes.
+package guard
+
+import (
+	"context"
+	"encoding/json"
+	"os"
+	"syscall"
+	"time"
+
+	"github.com/seed-ff2cb582/leader/cmd/leader/internal/runner/process"
+
+	"github.com/seed-ff2cb582/leader/cmd/leader/internal/runner/clock"
+)
+
+// A Parent starts the program, each time through a guard of its own.
+type Parent struct {
+	Reaper  *process.Reaper
+	Clock   *clock.Clock
+	Window  *clock.Window
+	Limits  Limits
+	Passing chan syscall.Signal // to the program that runs
+
+	Cgroups    process.Cgroups // where the program's are made
+	NeedCgroup bool            // it is not to run without one
+
+	// Aside reports whether a process is none of the program's.
+	Aside func(pid int) bool
+	// Stuck is called when the program is to end, and does not.
+	Stuck func(ctx context.Context)
+	Say   func(format string, args ...any)
+}
+
+// A Child is one run of the program, as the candidate sees it: through its
+// guard.
+type Child struct {
+	*Parent
+
+	name   string // of the program, for people
+	term   string // correlation of the term
+	guard  int    // its process
+	pid    int    // of the program, and of its group
+	exited <-chan syscall.WaitStatus
+	orders *os.File
+	told   chan report // closed at the end of the reports
+	last   report
+	silent bool // the guard stopped the program by itself
+	over   bool // the end was reported
+	cgroup process.Cgroup
+
+	retry  process.Retry
+	named  process.Named
+	denied []process.Survivor // who lives and cannot be ended, by the last look
+	lapsed bool               // the user knows that the trust window has closed all the same
+}
+
+// A Verdict is how a run ended.
+type Verdict struct {
+	Code int
+	Err  string // why the program could not be started
+	// ended: code is the program's.
+	Ended bool
+	// late: too little of the trust window was left to start it.
+	Late bool
+	// broken: it ended without the program's or our will, and the term is not
+	// to go on.
+	Broken bool
+}
+
+// orderPatience bounds the write of an order. A guard that reads none for so
+// long is dealt with by the deadline.
+const orderPatience = 50 * time.Millisecond
+
+// Start starts a guard, which starts the program, in a cgroup of its own if
+// there is one to be had.
+func (p *Parent) Start(term string, first Order) (c *Child, err error) {
+	own, err := p.Cgroups.Make()
+	if err != nil && p.NeedCgroup {
+		return nil, err
+	}
+	first.Op, first.Limits, first.Until = opStart, p.Limits, p.Window.End(term)
+	first.Cgroup, first.NeedCgroup = string(own), p.NeedCgroup
+	if c, err = p.engage(term); err != nil {
+		own.Remove()
+		return nil, err
+	}
+	c.cgroup, c.name = own, first.Argv[0]
+	c.order(first)
+	return c, nil
+}
+
+// engage starts a guard.
+func (p *Parent) engage(term string) (*Child, error) {
+	ordersR, ordersW, err := os.Pipe()
+	if err != nil {
+		return nil, err
+	}
+	defer func() { _ = ordersR.Close() }()
+	reportsR, reportsW, err := os.Pipe()
+	if err != nil {
+		_ = ordersW.Close()
+		return nil, err
+	}
+	defer func() { _ = reportsW.Close() }()
+	c := &Child{Parent: p, term: term, orders: ordersW, told: make(chan report)}
+	self, err := process.Executable()
+	if err == nil {
+		// A session of its own: what stops or ends the candidate's process
+		// group is not to reach the guard.
+		c.guard, c.exited, err = p.Reaper.Start(self, []string{"leader", "run-guard"}, &syscall.ProcAttr{
+			Env: os.Environ(), Files: []uintptr{0, 1, 2, ordersR.Fd(), reportsW.Fd()}, Sys: &syscall.SysProcAttr{Setsid: true},
+		})
+	}
+	if err != nil {
+		_, _ = ordersW.Close(), reportsR.Close()
+		return nil, err
+	}
+	go c.listen(reportsR)
+	return c, nil
+}
+
+func (c *Child) listen(reports *os.File) {
+	defer close(c.told)
+	defer func() { _ = reports.Close() }()
+	in := json.NewDecoder(reports)
+	for {
+		var r report
+		if in.Decode(&r) != nil {
+			return
+		}
+		c.told <- r
+	}
+}
+
+// Order tells the guard something. One that cannot be told acts by the last
+// deadline that it knows.
+func (c *Child) order(o Order) {
+	b, err := json.Marshal(o)
+	if err == nil && c.orders.SetWriteDeadline(time.Now().Add(orderPatience)) == nil {
+		_, _ = c.orders.Write(append(b, '\n'))
+	}
+}
+
+// Follow passes on what the guard must know until the program and all of its
+// own have ended.
+func (c *Child) Follow(ctx context.Context) Verdict {
+	defer func() { _ = c.orders.Close() }()
+	look := time.NewTicker(min(max(c.Limits.Margin/4, 5*time.Millisecond), 200*time.Millisecond))
+	defer look.Stop()
+	lost := ctx.Done()
+	for told := c.told; told != nil; {
+		select {
+		case r, ok := <-told:
+			if !ok {
+				told = nil
+				break
+			}
+			c.hear(ctx, r)
+		case <-lost:
+			lost = nil
+			c.order(Order{Op: opStop})
+		case sig := <-c.Passing:
+			c.order(Order{Op: opSignal, Signal: int(sig)})
+		case <-c.Window.Moved:
+			c.order(Order{Op: opTrust, Until: c.Window.End(c.term)})
+		case <-look.C:
+			c.Clock.Sample()
+			c.overdue()
+		}
+	}
+	c.clear()
+	late := c.last.Err != "" && c.last.Code == 0
+	return Verdict{Code: c.last.Code, Err: c.last.Err, Ended: c.over && !late, Late: late, Broken: c.silent || !c.over}
+}
+
+func (c *Child) hear(ctx context.Context, r report) {
+	switch r.Event {
+	case evStarted:
+		c.pid = r.PID
+		c.Say("started %s as process %d", c.name, r.PID)
+	case evStopping:
+		c.silent = c.silent || r.Why == whySilent
+		c.Say("stopping %s: %s", c.name, stopReasons(r.Why))
+	case evAhead:
+		c.Say("%s", process.AheadWords(r.Denied, os.Geteuid()))
+	case evDeaf:
+		c.Say("%s", process.DeafWords(syscall.Signal(r.Signal), r.Denied, os.Geteuid()))
+	case evDenied:
+		c.deny(append(r.Denied, c.denied...))
+		if c.silent {
+			// It is being stopped and will not end soon: who asks is not to be
+			// told that we lead.
+			c.Stuck(ctx)
+		}
+	case evEnded:
+		c.last, c.over = r, true
+	default:
+	}
+}
+
+func stopReasons(why string) string {
+	switch why {
+	case whySilent:
+		return "no renewal was acknowledged in time"
+	case whyRest:
+		return "it ended, and left processes behind"
+	default:
+		return "the term is over"
+	}
+}
+
+// deny takes in who cannot be ended, and tells of them, once.
+func (c *Child) deny(all []process.Survivor) {
+	c.denied = all
+	if news := c.named.News(all); len(news) > 0 {
+		c.Say("%s", process.DeniedWords(news, os.Geteuid()))
+	}
+}
+
+// overdue kills the guard and all below it if it did not do its work in the
+// first half of the margin.
+func (c *Child) overdue() {
+	now, end := clock.Now(), c.Window.End(c.term)
+	if now >= end-int64(c.Limits.Margin/2) && c.retry.Ready(now) {
+		c.Reaper.Signal(c.guard, syscall.SIGKILL, false)
+		c.kill(now)
+	}
+	c.lapse(now, end)
+}
+
+// lapse tells the user, once, that the trust window has closed on processes
+// that live.
+func (c *Child) lapse(now, end int64) {
+	if len(c.denied) > 0 && !c.lapsed && now >= end {
+		c.lapsed = true
+		c.Say("%s", process.LapsedWords(c.denied))
+	}
+}
+
+// kill kills all that is left of the program, and reports whether there was
+// anything.
+func (c *Child) kill(now int64) bool {
+	killed := c.cgroup.Kill()
+	met := process.KillBelow(c.pid, c.Aside)
+	c.retry.Took(now, met)
+	if killed {
+		met.Denied = c.cgroup.Excuse(met.Denied)
+	}
+	c.deny(met.Denied)
+	return len(met.Found) > 0 || c.cgroup.Populated()
+}
+
+// clear waits for the guard's end, and ends what a guard that was killed has
+// left to us.
+func (c *Child) clear() {
+	retry := time.NewTimer(0)
+	defer retry.Stop()
+	for c.Reaper.Runs(c.guard) || c.kill(clock.Now()) {
+		backoff := process.KillInterval
+		if c.Reaper.Runs(c.guard) {
+			if !c.over {
+				c.Reaper.Signal(c.guard, syscall.SIGKILL, false) // it cannot report any more
+			}
+		} else {
+			backoff = c.retry.Backoff
+			c.lapse(clock.Now(), c.Window.End(c.term))
+		}
+		retry.Reset(backoff)
+		select {
+		case <-c.exited:
+		case <-c.Reaper.Changed:
+		case <-retry.C:
+		}
+	}
+	if len(c.named) > 0 {
+		c.Say("what could not be ended has ended by itself")
+	}
+	c.cgroup.Remove()
+}

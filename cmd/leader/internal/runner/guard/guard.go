@@ -1,0 +1,341 @@
+//go:build unix
+
+package guard
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/signal"
+	"syscall"
+	"time"
+
+	"github.com/seed-ff2cb582/leader/cmd/leader/internal/runner/process"
+
+	"github.com/seed-ff2cb582/leader/cmd/leader/internal/runner/clock"
+)
+
+// A Command is the command line of the process that starts the program and ends
+// it in time.
+type Command struct{}
+
+// The guard's files besides the standard ones, which are the program's.
+const (
+	ordersFD  = 3
+	reportsFD = 4
+)
+
+// Run guards one run of a program.
+func (Command) Run() error {
+	// The program must not hold them: their end tells of ours.
+	syscall.CloseOnExec(ordersFD)
+	syscall.CloseOnExec(reportsFD)
+	orders, reports := os.NewFile(ordersFD, "orders"), os.NewFile(reportsFD, "reports")
+	in := json.NewDecoder(orders)
+	var first Order
+	if err := in.Decode(&first); err != nil || first.Op != opStart {
+		return fmt.Errorf("run-guard is for leader run to start, and wants its orders on file %d: %w", ordersFD, err)
+	}
+	if err := process.Adopt(); err != nil {
+		return err
+	}
+	// Whoever signals all of a program's processes by name means the candidate,
+	// which passes it on. Not signal.Ignore, which the program would inherit.
+	signal.Notify(make(chan os.Signal, 1), Signals()...)
+	g := &guard{
+		Reaper: process.NewReaper(), out: json.NewEncoder(reports), Err: os.Stderr, Limits: first.Limits, until: first.Until,
+		cgroup: process.Cgroup(first.Cgroup), doubt: !process.MaySignalAll(),
+	}
+	defer g.Reaper.Close()
+	return g.run(first, decodeOrders(in))
+}
+
+func decodeOrders(in *json.Decoder) <-chan Order {
+	orders := make(chan Order)
+	go func() {
+		defer close(orders)
+		for {
+			var o Order
+			if in.Decode(&o) != nil {
+				return
+			}
+			orders <- o
+		}
+	}()
+	return orders
+}
+
+// A guard is the state of one run of a program.
+type guard struct {
+	Reaper *process.Reaper
+	alarm  *clock.Alarm
+	out    *json.Encoder
+	Err    io.Writer // for the user, once nobody takes in the reports
+	Limits Limits
+	cgroup process.Cgroup
+
+	until    int64 // the end of the trust window
+	pid      int   // of the program
+	Ended    <-chan syscall.WaitStatus
+	status   *syscall.WaitStatus // of the program, once it has ended
+	stopping string              // why, or empty
+	killBy   int64               // the end of the stop-timeout, while stopping
+
+	retry  process.Retry
+	named  process.Named
+	denied []process.Survivor // who lives and cannot be ended, by the last look
+	lapsed bool               // the user knows that the trust window has closed all the same
+
+	doubt  bool          // we may not signal the processes of all users
+	lookAt int64         // when to look next whether there are such
+	looked time.Duration // the backoff before that
+	ahead  process.Named // who was found then
+	orphan bool          // the candidate has died
+	linger int64         // until when the cgroup may lag behind the last child's end
+}
+
+func (g *guard) run(first Order, orders <-chan Order) (err error) {
+	if g.alarm, err = clock.NewAlarm(); err != nil {
+		return err
+	}
+	defer g.alarm.Close()
+	if !g.ready(orders) {
+		return g.report(report{Event: evEnded, Err: errLate.Error()})
+	}
+	if err = g.start(first); err != nil {
+		return g.report(report{Event: evEnded, Code: ExitCannotRun, Err: err.Error()})
+	}
+	_ = g.report(report{Event: evStarted, PID: g.pid}) // who does not listen has died, and the orders will say so
+	g.look(clock.Now())
+	for !g.finished() {
+		if err := g.alarm.Set(g.next()); err != nil {
+			g.kill(clock.Now())
+			return err
+		}
+		select {
+		case o, ok := <-orders:
+			if !ok {
+				orders, o = nil, Order{Op: opOrphan}
+			}
+			g.obey(o)
+		case status := <-g.Ended:
+			g.Ended, g.status, g.linger = nil, &status, clock.Now()+int64(cgroupPatience)
+		case <-g.Reaper.Changed:
+		case <-g.alarm.C:
+		}
+		g.act(clock.Now())
+	}
+	g.cgroup.Remove() // the candidate may have died, and does it otherwise
+	return g.report(g.result())
+}
+
+// start starts the program, in its cgroup if it has one.
+func (g *guard) start(first Order) (err error) {
+	attr := &syscall.ProcAttr{Env: first.Env, Files: []uintptr{0, 1, 2}, Sys: process.ChildAttr()}
+	if g.cgroup == "" {
+		g.pid, g.Ended, err = g.Reaper.Start(first.Path, first.Argv, attr)
+		return err
+	}
+	dir, err := g.cgroup.Enter(attr.Sys)
+	if err == nil {
+		g.pid, g.Ended, err = g.Reaper.Start(first.Path, first.Argv, attr)
+		_ = dir.Close()
+	}
+	if err == nil || first.NeedCgroup {
+		return err
+	}
+	// Whether it is for the cgroup or for the program that it failed cannot be
+	// told.
+	g.cgroup, attr.Sys = "", process.ChildAttr()
+	g.pid, g.Ended, err = g.Reaper.Start(first.Path, first.Argv, attr)
+	return err
+}
+
+// ready waits until enough of the trust window is left to start the program. It
+// reports false if there is nothing to start any more. While this process
+// began, which on a busy host takes longer than a short lease, renewals may
+// have come: they are among the orders. Nothing runs yet that would have to end
+// in time, so that it may wait for the next one.
+func (g *guard) ready(orders <-chan Order) bool {
+	for clock.Now() >= g.Limits.stopAt(g.until) {
+		o, ok := <-orders
+		if !ok || o.Op == opStop || o.Op == opSignal && Ends(syscall.Signal(o.Signal)) {
+			return false
+		}
+		g.obey(o)
+	}
+	return true
+}
+
+var errLate = errors.New("the trust window was about to close before the program could be started")
+
+func (g *guard) obey(o Order) {
+	switch o.Op {
+	case opTrust:
+		g.until = max(g.until, o.Until)
+	case opSignal:
+		sig := syscall.Signal(o.Signal)
+		g.Reaper.Signal(g.pid, sig, true)
+		if Ends(sig) {
+			g.deaf(sig, process.SignalBelow(0, g.pid, true).Denied) // the user waits for an end that may not come
+		}
+	case opStop:
+		g.stop(whyTold)
+	case opOrphan:
+		g.orphan = true
+		g.stop(whyOrphan)
+	default:
+	}
+}
+
+// next is when something is due.
+func (g *guard) next() int64 {
+	due := g.Limits.stopAt(g.until)
+	switch {
+	case g.stopping != "" && len(g.denied) > 0 && !g.lapsed:
+		return min(max(g.deadline(), g.retry.Due), g.until)
+	case g.stopping != "":
+		return max(g.deadline(), g.retry.Due)
+	case g.status != nil:
+		return min(due, clock.Now()+int64(process.KillInterval)) // for the cgroup
+	case g.lookAt != 0:
+		return min(due, g.lookAt)
+	default:
+		return due
+	}
+}
+
+// deadline is when all must be dead, while stopping. A renewal moves it, but
+// never past the stop-timeout.
+func (g *guard) deadline() int64 { return min(g.killBy, g.Limits.killAt(g.until)) }
+
+func (g *guard) act(now int64) {
+	switch {
+	case g.stopping == "" && g.status != nil && !g.lags(now):
+		g.stop(whyRest)
+	case g.stopping == "" && now >= g.Limits.stopAt(g.until):
+		g.stop(whySilent)
+	case g.stopping == "" && g.lookAt != 0 && now >= g.lookAt:
+		g.look(now)
+	}
+	if g.stopping != "" && now >= g.deadline() && g.retry.Ready(now) {
+		g.kill(now)
+	}
+	if g.stopping != "" && len(g.denied) > 0 && !g.lapsed && now >= g.until {
+		g.lapsed = true
+		g.say(process.LapsedWords(g.denied))
+	}
+}
+
+// The backoff before the guard looks again for processes that it may not
+// signal.
+const (
+	minLookBackoff = time.Second
+	maxLookBackoff = time.Minute
+)
+
+// look finds processes that may not be signalled while there is time to do
+// something about them, and not only when they have to end.
+func (g *guard) look(now int64) {
+	if !g.doubt {
+		return
+	}
+	if g.looked != 0 {
+		news := g.ahead.News(g.cgroup.Excuse(process.SignalBelow(0, g.pid, true).Denied))
+		if len(news) > 0 {
+			_ = g.report(report{Event: evAhead, Denied: news}) // as above
+		}
+	}
+	g.looked = min(max(2*g.looked, minLookBackoff), maxLookBackoff)
+	g.lookAt = now + int64(g.looked)
+}
+
+// stop asks all to end. Who is stopped is continued, so that it can.
+func (g *guard) stop(why string) {
+	if g.stopping != "" || g.finished() {
+		return
+	}
+	g.stopping, g.killBy = why, clock.Now()+int64(g.Limits.Stop)
+	met := g.signalAll(syscall.SIGTERM).Denied
+	g.signalAll(syscall.SIGCONT)
+	_ = g.report(report{Event: evStopping, Why: why}) // as above
+	stuck := g.cgroup.Excuse(met)
+	if len(stuck) < len(met) {
+		g.deaf(syscall.SIGTERM, met)
+	}
+	g.deny(stuck)
+}
+
+func (g *guard) kill(now int64) {
+	killed := g.cgroup.Kill()
+	met := g.signalAll(syscall.SIGKILL)
+	g.retry.Took(now, met)
+	if killed {
+		met.Denied = g.cgroup.Excuse(met.Denied)
+	}
+	g.deny(met.Denied)
+}
+
+// signalAll signals the program's group at once, and then who has left it.
+func (g *guard) signalAll(sig syscall.Signal) process.Round {
+	whole := g.Reaper.Signal(g.pid, sig, true)
+	return process.SignalBelow(sig, g.pid, whole)
+}
+
+// deny takes in who cannot be ended, and tells of them, once.
+func (g *guard) deny(all []process.Survivor) {
+	g.denied = all
+	if news := g.named.News(all); len(news) > 0 {
+		_ = g.report(report{Event: evDenied, Denied: news}) // as above
+		if g.orphan {
+			g.say(process.DeniedWords(news, os.Geteuid()))
+		}
+	}
+}
+
+// deaf tells of processes that a signal does not reach.
+func (g *guard) deaf(sig syscall.Signal, all []process.Survivor) {
+	if len(all) > 0 {
+		_ = g.report(report{Event: evDeaf, Signal: int(sig), Denied: all[:min(len(all), process.MaxNamed)]}) // as above
+	}
+}
+
+// Say tells the user, where the candidate does not. Nobody may take it in,
+// either, and the guard has work to do.
+func (g *guard) say(words string) {
+	go func() { fmt.Fprintln(g.Err, "leader:", words) }()
+}
+
+// finished reports whether the program has ended and nothing is left of it.
+func (g *guard) finished() bool {
+	return g.status != nil && g.Reaper.Childless() && process.GroupGone(g.pid) && !g.cgroup.Populated()
+}
+
+// cgroupPatience is how long a cgroup may lag behind the end of its last
+// process.
+const cgroupPatience = 100 * time.Millisecond
+
+// lags reports whether only the cgroup says that something is left, which may
+// be of before.
+func (g *guard) lags(now int64) bool {
+	return now < g.linger && g.Reaper.Childless() && process.GroupGone(g.pid)
+}
+
+func (g *guard) report(r report) error {
+	err := g.out.Encode(r)
+	if errors.Is(err, syscall.EPIPE) || errors.Is(err, io.ErrClosedPipe) {
+		return nil // nobody is left to be told
+	}
+	return err
+}
+
+func (g *guard) result() report {
+	r := report{Event: evEnded, Code: g.status.ExitStatus()}
+	if g.status.Signaled() {
+		r.Signal = int(g.status.Signal())
+		r.Code = ExitSignal + r.Signal
+	}
+	return r
+}

@@ -1,0 +1,50 @@
+//go:build unix && !linux
+
+package process
+
+import (
+	"errors"
+	"os"
+	"syscall"
+)
+
+// Adopt does nothing: there are no subreapers here, and what leaves the process
+// group is out of reach.
+func Adopt() error { return nil }
+
+// ChildAttr has a process lead a group of its own.
+func ChildAttr() *syscall.SysProcAttr { return &syscall.SysProcAttr{Setpgid: true} }
+
+// MaySignalAll reports whether this process may signal those of all users.
+func MaySignalAll() bool { return os.Geteuid() == 0 }
+
+// Executable is the file of this program.
+func Executable() (string, error) { return os.Executable() }
+
+// SignalBelow signals what is left of the group: process groups are all that
+// there is.
+func SignalBelow(sig syscall.Signal, group int, whole bool) Round {
+	if whole {
+		sig = 0
+	}
+	return signalGroup(sig, group)
+}
+
+// KillBelow kills the group, 0 for none.
+func KillBelow(group int, _ func(pid int) bool) Round { return signalGroup(syscall.SIGKILL, group) }
+
+// signalGroup is denied only if no member of the group may be signalled: who
+// else is out of reach is not told here.
+func signalGroup(sig syscall.Signal, group int) (r Round) {
+	if group <= 0 || GroupGone(group) {
+		return r
+	}
+	r.Found = []process{{pid: -group}}
+	if errors.Is(syscall.Kill(-group, sig), syscall.EPERM) {
+		r.Denied = []Survivor{{PID: -group}}
+	}
+	return r
+}
+
+// GroupGone reports whether no process of the group is left.
+func GroupGone(group int) bool { return errors.Is(syscall.Kill(-group, 0), syscall.ESRCH) }
