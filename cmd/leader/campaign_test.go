@@ -3,6 +3,7 @@ package main
 import (
 	"encoding/json"
 	"os"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -127,8 +128,7 @@ func TestForeignTTLIsHowLongARecordOfAnotherProgramIsBelieved(t *testing.T) {
 		}
 	}
 	for _, command := range []string{"campaign jobs", "run jobs -- true"} {
-		args := append(strings.Fields(command)[:2], "--ttl", "3s", "--foreign-ttl", "2s")
-		args = append(args, strings.Fields(command)[2:]...)
+		args := slices.Insert(strings.Fields(command), 2, "--ttl", "3s", "--foreign-ttl", "2s")
 		if _, stderr := l.run(2, args...); !strings.Contains(stderr, "--foreign-ttl 2s: must be 0, or from --ttl (3s) to 1h") {
 			t.Errorf("%s: %q", command, stderr)
 		}

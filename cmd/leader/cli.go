@@ -30,8 +30,9 @@ import (
 	"github.com/seed-ff2cb582/leader/cmd/leader/internal/version"
 )
 
-// A cli is the set of commands. Each is a struct of flags with a method Run, which may take
-// a context.Context and app.Streams. The last two blocks are not for people, and what is no command.
+// A cli is the set of commands. Each is a struct of flags with a method Run,
+// which may take a context.Context and app.Streams. The last two blocks are not
+// for people, and what is no command.
 type cli struct {
 	Demo     demo.Command     `cmd:"" group:"lead" help:"Watch a live election, and break it."`
 	Run      runner.Command   `cmd:"" group:"lead" help:"Run a program only while this host leads."`
@@ -61,7 +62,7 @@ type cli struct {
 	Completion completion.Command   `cmd:"" group:"setup" help:"Print a script that completes command lines."`
 	Man        reference.ManCommand `cmd:"" group:"setup" help:"Print the manual page."`
 
-	RunGuard   guard.Command     `cmd:"" hidden:"" help:"What starts and ends the program of leader run."`
+	RunGuard   guard.Command           `cmd:"" hidden:"" help:"What starts and ends the program of leader run."`
 	DemoWorker demo.WorkerCommand      `cmd:"" hidden:"" help:"One candidate of the demo, steered through its standard input."`
 	Complete   completion.WordsCommand `cmd:"" name:"__complete" hidden:"" passthrough:"" help:"What the scripts of leader completion ask."`
 
@@ -73,7 +74,8 @@ const description = `Leader election over NATS JetStream.
 Exit status: 0 success, 1 failure, 2 wrong usage, 3 two leaders seen by the demo, 4 no such group or leader,
 5 refused (by the server, or a permission or the bucket is missing), 6 timeout. That of leader run is its command's.`
 
-// newParser returns what the commands are found by. exit takes the place of os.Exit.
+// newParser returns what the commands are found by. exit takes the place of
+// os.Exit.
 func newParser(std app.Streams, exit func(int), opts ...kong.Option) (*kong.Kong, error) {
 	return kong.New(&cli{}, append([]kong.Option{
 		kong.Name("leader"), kong.Description(description),
@@ -118,9 +120,9 @@ func run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.
 	return complain(stderr, command.Run())
 }
 
-// unused says so where --dev or the demo takes the place of the server that the environment
-// names: who has exported NATS_URL for good wants to try things out all the
-// same, and must not take the samples for the elections of that server.
+// unused says so where --dev or the demo takes the place of the server that the
+// environment names: who has exported NATS_URL for good wants to try things out
+// all the same, and must not take the samples for the elections of that server.
 func unused(stderr io.Writer, command *kong.Context) {
 	exported := strings.Join(natsconn.Exported(), " and ")
 	if exported == "" {

@@ -22,9 +22,9 @@ type outlet struct {
 // watched returns the output such that left is called when its reader leaves.
 // free ends the watch.
 //
-// SIGPIPE cannot tell that: once it is asked for, a write to any connection that
-// its server has closed raises it too (see os/signal). It is asked for all the
-// same, and not looked at, since a write to a closed output would end the
+// SIGPIPE cannot tell that: once it is asked for, a write to any connection
+// that its server has closed raises it too (see os/signal). It is asked for all
+// the same, and not looked at, since a write to a closed output would end the
 // program otherwise.
 //
 // A terminal stays as it is: commands know it by its type, and one that is gone

@@ -45,9 +45,9 @@ func asHelp(args []string) []string {
 	return args
 }
 
-// errMisplaced returns an error if a flag stands after the program of leader run,
-// without -- before that: one that both know would be taken from the program
-// without a word.
+// errMisplaced returns an error if a flag stands after the program of leader
+// run, without -- before that: one that both know would be taken from the
+// program without a word.
 func errMisplaced(model *kong.Application, args []string) error {
 	if len(args) == 0 || args[0] != "run" || slices.Contains(args, "--") {
 		return nil

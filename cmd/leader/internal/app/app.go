@@ -1,4 +1,5 @@
-// Package app is what the commands have in common: their streams, the bucket that they work on, their exit statuses.
+// Package app is what the commands have in common: their streams, the bucket
+// that they work on, their exit statuses.
 package app
 
 import (
@@ -19,14 +20,16 @@ import (
 	"github.com/seed-ff2cb582/leader/store/natsstore"
 )
 
-// Streams are the standard streams of a command. Data goes to Out, prose to Err.
+// Streams are the standard streams of a command. Data goes to Out, prose to
+// Err.
 type Streams struct {
 	In  io.Reader
 	Out io.Writer
 	Err io.Writer
 }
 
-// A Target is the bucket of elections that a command works on, and how to get there. Commands embed it.
+// A Target is the bucket of elections that a command works on, and how to get
+// there. Commands embed it.
 type Target struct {
 	natsconn.Flags
 
@@ -61,12 +64,14 @@ type Session struct {
 	closers []func()
 }
 
-// Open connects, under the name of the command. The options come after those of the flags.
+// Open connects, under the name of the command. The options come after those of
+// the flags.
 func (t Target) Open(command string, opts ...nats.Option) (*Session, error) {
 	return t.open(command, false, opts)
 }
 
-// OpenLive is Open for commands that follow what happens: with --dev, something does every few seconds.
+// OpenLive is Open for commands that follow what happens: with --dev, something
+// does every few seconds.
 func (t Target) OpenLive(command string, opts ...nats.Option) (*Session, error) {
 	return t.open(command, true, opts)
 }
@@ -147,8 +152,9 @@ func (s *Session) JetStream() (jetstream.JetStream, error) {
 	return jetstream.New(s.NC)
 }
 
-// Streams opens the target and has work done with the API of its streams, within the timeout. The server does not answer a
-// request that it denies: the denial ends the work, and is the error.
+// Streams opens the target and has work done with the API of its streams,
+// within the timeout. The server does not answer a request that it denies: the
+// denial ends the work, and is the error.
 func (t Target) Streams(ctx context.Context, command string, work func(context.Context, jetstream.JetStream) error) error {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)

@@ -18,7 +18,8 @@ import (
 	"github.com/seed-ff2cb582/leader/store/natsstore"
 )
 
-// devPatience is how long the sample elections may take to be ready. They take a fraction of a second.
+// devPatience is how long the sample elections may take to be ready. They take
+// a fraction of a second.
 const devPatience = 20 * time.Second
 
 // A sample is a group with its candidates, the first of which is to lead first.
@@ -83,7 +84,8 @@ type samples struct {
 	changing sync.WaitGroup
 }
 
-// startSamples makes the bucket and its history and starts the elections. It returns when each is as it is to be shown.
+// startSamples makes the bucket and its history and starts the elections. It
+// returns when each is as it is to be shown.
 func startSamples(url, bucket string) (_ *samples, err error) {
 	nc, err := natsconn.Settings{URL: url}.Connect("leader sample elections")
 	if err != nil {
@@ -170,7 +172,8 @@ func (s *samples) startOne(ctx context.Context, bucket string, g sample, control
 	return g.then(ctx, control, g.group)
 }
 
-// recorded waits until the history has the group's terms: candidates publish beside their work what happens to them.
+// recorded waits until the history has the group's terms: candidates publish
+// beside their work what happens to them.
 func (g sample) recorded(ctx context.Context, js jetstream.JetStream, bucket string) error {
 	look := time.NewTicker(5 * time.Millisecond)
 	defer look.Stop()
@@ -200,7 +203,8 @@ func (g sample) recorded(ctx context.Context, js jetstream.JetStream, bucket str
 	}
 }
 
-// seesLeader waits until the candidate leads or follows: so the first leads, and the history has an order.
+// seesLeader waits until the candidate leads or follows: so the first leads,
+// and the history has an order.
 func seesLeader(ctx context.Context, e leader.Election) error {
 	for info := range e.Observe(ctx) {
 		if info.ID != "" {
@@ -224,10 +228,12 @@ func barred(ctx context.Context, e leader.Election) bool {
 	return true
 }
 
-// changeEvery is the time from one change of the leader of the first group to the next, for who follows live.
+// changeEvery is the time from one change of the leader of the first group to
+// the next, for who follows live.
 const changeEvery = 5 * time.Second
 
-// keepChanging lets the candidates of the first group lead in turns, until stop.
+// keepChanging lets the candidates of the first group lead in turns, until
+// stop.
 func (s *samples) keepChanging(bucket string) {
 	ctx, cancel := context.WithCancel(context.Background())
 	s.end = cancel

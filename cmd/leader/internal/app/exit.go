@@ -24,11 +24,13 @@ const (
 
 // Errors that decide the exit status.
 var (
-	// ErrUsage: the command line is wrong in a way that only the command can see.
+	// ErrUsage: the command line is wrong in a way that only the command can
+	// see.
 	ErrUsage = errors.New("usage")
 	// ErrNotFound: there is no such group or leader.
 	ErrNotFound = errors.New("not found")
-	// ErrTwoLeaders: at some instant two candidates led. It should be impossible.
+	// ErrTwoLeaders: at some instant two candidates led. It should be
+	// impossible.
 	ErrTwoLeaders = errors.New("two leaders were seen at one instant")
 )
 

@@ -15,9 +15,10 @@ import (
 	"github.com/seed-ff2cb582/leader/cmd/leader/internal/output"
 )
 
-// NewLogger returns a logger whose lines are like the command's own, among which
-// they stand: warnings, or with verbose everything, and then with the time. The
-// group and the instance are left out, since a command has one of each.
+// NewLogger returns a logger whose lines are like the command's own, among
+// which they stand: warnings, or with verbose everything, and then with the
+// time. The group and the instance are left out, since a command has one of
+// each.
 func NewLogger(w io.Writer, verbose bool) *slog.Logger {
 	level := slog.LevelWarn
 	if verbose {

@@ -41,8 +41,8 @@ func last(m *nats.Msg, header string) string {
 	return values[len(values)-1]
 }
 
-// StoreOfKeys returns the bucket as a store whose user needs no right but to the
-// keys that are used. The session closes it.
+// StoreOfKeys returns the bucket as a store whose user needs no right but to
+// the keys that are used. The session closes it.
 func (s *Session) StoreOfKeys(opts natsstore.Options) (*natsstore.Store, error) {
 	opts.Domain = s.Domain
 	st, err := natsstore.New(s.NC, s.Bucket, opts)

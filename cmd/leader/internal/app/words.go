@@ -12,9 +12,9 @@ import (
 	"github.com/seed-ff2cb582/leader/store"
 )
 
-// Words returns what an error says to somebody at a command line: in flags where
-// the library speaks of fields, and without the classes by which programs tell
-// errors apart, since the exit status carries those.
+// Words returns what an error says to somebody at a command line: in flags
+// where the library speaks of fields, and without the classes by which programs
+// tell errors apart, since the exit status carries those.
 func Words(err error) string {
 	text := err.Error()
 	for _, c := range configErrors(err) {

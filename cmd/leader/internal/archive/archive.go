@@ -1,4 +1,5 @@
-// Package archive keeps the advisories of a bucket's elections in a stream, and reads who led when out of it.
+// Package archive keeps the advisories of a bucket's elections in a stream, and
+// reads who led when out of it.
 package archive
 
 import (
@@ -32,8 +33,9 @@ type Limits struct {
 // duplicates is for how long the server knows an advisory that is sent twice.
 const duplicates = 2 * time.Minute
 
-// Enable makes the stream, with as many replicas as the bucket has. If a stream keeps these advisories already it is left as it
-// is: made is false then. The name is the stream's.
+// Enable makes the stream, with as many replicas as the bucket has. If a stream
+// keeps these advisories already it is left as it is: made is false then. The
+// name is the stream's.
 func Enable(ctx context.Context, js jetstream.JetStream, bucket string, limits Limits) (name string, made bool, err error) {
 	name, err = Find(ctx, js, bucket)
 	if err == nil || !errors.Is(err, ErrNone) {
@@ -57,7 +59,8 @@ func Enable(ctx context.Context, js jetstream.JetStream, bucket string, limits L
 	return s.CachedInfo().Config.Name, true, nil
 }
 
-// Disable deletes the stream that Enable made, with the history. A stream of another name was made by somebody for more than this.
+// Disable deletes the stream that Enable made, with the history. A stream of
+// another name was made by somebody for more than this.
 func Disable(ctx context.Context, js jetstream.JetStream, bucket string) error {
 	err := js.DeleteStream(ctx, Name(bucket))
 	if errors.Is(err, jetstream.ErrStreamNotFound) {
@@ -86,7 +89,8 @@ func replicasOf(ctx context.Context, js jetstream.JetStream, bucket string) (int
 	return s.CachedInfo().Config.Replicas, nil
 }
 
-// refused makes the server's own refusals permanent: they stay until somebody changes something.
+// refused makes the server's own refusals permanent: they stay until somebody
+// changes something.
 func refused(what string, err error) error {
 	var api *jetstream.APIError
 	switch {
@@ -105,8 +109,9 @@ func refused(what string, err error) error {
 type History struct {
 	Stream     string
 	Advisories []advisory.Advisory // in the order of their arrival
-	// Complete is when the stream was made or, if it has dropped the oldest since, the age of its oldest message.
-	// It knows nothing of the time before.
+	// Complete is when the stream was made or, if it has dropped the oldest
+	// since, the age of its oldest message. It knows nothing of the time
+	// before.
 	Complete time.Time
 	// Malformed counts the messages that are no advisories.
 	Malformed int
@@ -119,21 +124,25 @@ func Read(ctx context.Context, js jetstream.JetStream, bucket, group string) (Hi
 	})
 }
 
-// Latest returns the latest promotion and demotion of each group that the pattern matches.
+// Latest returns the latest promotion and demotion of each group that the
+// pattern matches.
 func Latest(ctx context.Context, js jetstream.JetStream, bucket, pattern string) (History, error) {
 	return read(ctx, js, bucket, latest(bucket, pattern))
 }
 
-// Recent returns what candidates told of terms since a time, of all groups, and besides the latest promotion and
-// demotion of each group, however old. Of a stream with more messages than most it reads the last ones, and
-// Complete is accordingly later.
+// Recent returns what candidates told of terms since a time, of all groups, and
+// besides the latest promotion and demotion of each group, however old. Of a
+// stream with more messages than most it reads the last ones, and Complete is
+// accordingly later.
 func Recent(ctx context.Context, js jetstream.JetStream, bucket string, since time.Time, most uint64) (History, error) {
 	s, h, err := open(ctx, js, bucket)
 	if err != nil {
 		return h, err
 	}
-	// One filter for all events, and not one for each that is wanted: nats-server (2.15.2) begins a consumer with several filters
-	// and a start time at the first message that any of them ever had, if that is later, and leaves out those of the others before it.
+	// One filter for all events, and not one for each that is wanted:
+	// nats-server (2.15.2) begins a consumer with several filters and a start
+	// time at the first message that any of them ever had, if that is later,
+	// and leaves out those of the others before it.
 	cfg := jetstream.OrderedConsumerConfig{DeliverPolicy: jetstream.DeliverByStartTimePolicy, OptStartTime: &since}
 	state := s.CachedInfo().State
 	cut := state.Msgs > most
@@ -182,7 +191,8 @@ func read(ctx context.Context, js jetstream.JetStream, bucket string, cfg jetstr
 	return h.add(ctx, s, cfg)
 }
 
-// open returns the stream that keeps the bucket's advisories, and a history of which nothing has been read.
+// open returns the stream that keeps the bucket's advisories, and a history of
+// which nothing has been read.
 func open(ctx context.Context, js jetstream.JetStream, bucket string) (jetstream.Stream, History, error) {
 	name, err := Find(ctx, js, bucket)
 	if err != nil {
@@ -206,7 +216,8 @@ func (h History) add(ctx context.Context, s jetstream.Stream, cfg jetstream.Orde
 	return h, err
 }
 
-// completeSince: whatever was dropped for its age or for room was older than what is left.
+// completeSince: whatever was dropped for its age or for room was older than
+// what is left.
 func completeSince(info *jetstream.StreamInfo) time.Time {
 	if info.State.FirstSeq > 1 {
 		return info.State.FirstTime
@@ -214,7 +225,8 @@ func completeSince(info *jetstream.StreamInfo) time.Time {
 	return info.Created
 }
 
-// pending returns the advisories that are there now, and how many messages are none.
+// pending returns the advisories that are there now, and how many messages are
+// none.
 func pending(ctx context.Context, c jetstream.Consumer) (all []advisory.Advisory, malformed int, err error) {
 	info, err := c.Info(ctx)
 	if err != nil || info.NumPending == 0 {
@@ -245,7 +257,8 @@ func pending(ctx context.Context, c jetstream.Consumer) (all []advisory.Advisory
 // Reigns says who led when.
 func (h History) Reigns() []advisory.Reign { return advisory.Reigns(slices.Values(h.Advisories)) }
 
-// Missing returns how many advisories the candidates sent that the stream does not have, between others of the same candidate that it has.
+// Missing returns how many advisories the candidates sent that the stream does
+// not have, between others of the same candidate that it has.
 func (h History) Missing() (missing uint64) {
 	type span struct{ first, last, n uint64 }
 	runs := make(map[string]span)

@@ -36,18 +36,22 @@ type Group struct {
 	Heard time.Time
 	// Window is how long the lease was good for when its record arrived.
 	Window time.Duration
-	// Paused tells that nobody is to lead, PausedBy and PauseWhy who asked for that and why.
+	// Paused reports whether nobody is to lead, PausedBy and PauseWhy who asked
+	// for that and why.
 	Paused             bool
 	PausedBy, PauseWhy string
-	// Terms are those that were seen, the latest last. It is shared: do not modify it.
+	// Terms are those that were seen, the latest last. It is shared: do not
+	// modify it.
 	Terms []Term
-	// Changes counts the leaders that followed another, by why the other left. It is shared, too.
+	// Changes counts the leaders that followed another, by why the other left.
+	// It is shared, too.
 	Changes map[leader.Reason]int
-	// Garbled counts the records that could not be read.
-	Garbled int
+	// Malformed counts the records that could not be read.
+	Malformed int
 	// Confirmed reports whether anything was seen to happen since the leader's
 	// record was found: a renewal, or the claim itself. A record does not tell
-	// its age, so that of a leader which died an hour ago is found like any other.
+	// its age, so that of a leader which died an hour ago is found like any
+	// other.
 	Confirmed bool
 	// Renewed is when the store took the latest renewal of a leader that is not
 	// confirmed, by the store's clock, and zero if that is not known. Silent
@@ -89,7 +93,8 @@ type Term struct {
 	// a history says.
 	Began time.Time
 	Older bool
-	// Ended is when it was seen to have ended, zero while it lasts. Reason, By and Why say why.
+	// Ended is when it was seen to have ended, zero while it lasts. Reason, By
+	// and Why say why.
 	Ended   time.Time
 	Reason  leader.Reason
 	By, Why string
@@ -109,7 +114,8 @@ type Board struct {
 
 // A State is how the board itself stands.
 type State struct {
-	// Complete: whatever the bucket holds has been read. If it is false for long, Failure says why.
+	// Complete: whatever the bucket holds has been read. If it is false for
+	// long, Failure says why.
 	Complete bool
 	Failure  string
 	Failures int // how often that changed for the worse
@@ -147,7 +153,8 @@ func (b *Board) failure(text string) (news bool) {
 	return news
 }
 
-// followPauses watches the control records. An observer that may not read them shows no pauses.
+// followPauses watches the control records. An observer that may not read them
+// shows no pauses.
 func (b *Board) followPauses(ctx context.Context, st store.PatternWatcher) {
 	for {
 		stop, err := st.WatchPattern(ctx, inspect.ControlKey(">"), b.control, func(error) {})
@@ -285,7 +292,7 @@ func (b *Board) add(name string) *Group {
 // vacate notes that nobody leads, and why.
 func (g *Group) vacate(now time.Time) {
 	if g.Reason == leader.ReasonOverwritten {
-		g.Garbled++
+		g.Malformed++
 	}
 	g.end(g.fell(now), g.Reason, g.By, g.Why)
 	g.confirm()
@@ -300,7 +307,8 @@ func (g *Group) fell(now time.Time) time.Time {
 	return earlier(g.Renewed.Add(g.Window), now)
 }
 
-// end ends the term that lasts, if one does. Slices that were handed out stay as they are.
+// end ends the term that lasts, if one does. Slices that were handed out stay
+// as they are.
 func (g *Group) end(now time.Time, reason leader.Reason, by, why string) {
 	last := len(g.Terms) - 1
 	if last < 0 || !g.Terms[last].Ended.IsZero() {
@@ -312,7 +320,8 @@ func (g *Group) end(now time.Time, reason leader.Reason, by, why string) {
 	t.Began = earlier(t.Began, t.Ended)
 }
 
-// ReasonUnseen says that a leader followed another without a vacancy that was seen.
+// ReasonUnseen says that a leader followed another without a vacancy that was
+// seen.
 const ReasonUnseen leader.Reason = "unseen"
 
 // enthrone notes that a leader follows what was before.

@@ -65,7 +65,8 @@ func (g *Group) recall(past []Term, since, now time.Time) {
 type Finding struct {
 	Group string
 	Term  uint64
-	// Since is when the term began or, in a vacant group, ended; zero if nobody knows.
+	// Since is when the term began or, in a vacant group, ended; zero if nobody
+	// knows.
 	Since time.Time
 	// Renewed is when the store took the latest renewal, by its clock, and
 	// Silent reports whether the lease has run out since.
@@ -84,7 +85,8 @@ func (b *Board) Learn(all []Finding) {
 	})
 }
 
-// learn reports whether the finding is news. Slices that were handed out stay as they are.
+// learn reports whether the finding is news. Slices that were handed out stay
+// as they are.
 func (g *Group) learn(f Finding) (news bool) {
 	last := len(g.Terms) - 1
 	switch {

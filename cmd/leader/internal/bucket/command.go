@@ -30,7 +30,8 @@ type place struct {
 	Name string `arg:"" optional:"" help:"The bucket, instead of --bucket."`
 }
 
-// open connects. The sample elections of --dev are in --bucket, whichever bucket the command works on.
+// open connects. The sample elections of --dev are in --bucket, whichever
+// bucket the command works on.
 func (p place) open(name string) (*app.Session, error) {
 	s, err := p.Open(name)
 	if err == nil {
@@ -166,7 +167,8 @@ func (c CreateCommand) asked() (flags string) {
 	return flags
 }
 
-// comment says in words what was done, and where the bucket is not what was asked for.
+// comment says in words what was done, and where the bucket is not what was
+// asked for.
 func (c CreateCommand) comment(std app.Streams, made Settings, i Inspection) {
 	if made.Created {
 		fmt.Fprintf(std.Err, "Bucket %q is made.\n", made.Bucket)

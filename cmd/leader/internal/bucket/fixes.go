@@ -6,15 +6,18 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 )
 
-// A weakness is a property of a bucket about which natsstore.Store.Check warns, and what to do about it.
+// A weakness is a property of a bucket about which natsstore.Store.Check warns,
+// and what to do about it.
 type weakness struct {
 	has func(c *jetstream.StreamConfig, clustered bool) bool
 	fix func(c *jetstream.StreamConfig) string
-	// apply does what the command of fix does; nil where none does. A test holds each against the server.
+	// apply does what the command of fix does; nil where none does. A test
+	// holds each against the server.
 	apply func(c *jetstream.StreamConfig)
 }
 
-// weaknesses are in the order of the store's warnings, which have no names to find them by. A test sees to it.
+// weaknesses are in the order of the store's warnings, which have no names to
+// find them by. A test sees to it.
 func weaknesses() []weakness {
 	expire := func(c *jetstream.StreamConfig) { c.MaxAge = 0 }
 	return []weakness{

@@ -1,4 +1,5 @@
-// Package bucket is leader bucket: it makes buckets for elections, and says what is unsafe about those that exist.
+// Package bucket is leader bucket: it makes buckets for elections, and says
+// what is unsafe about those that exist.
 package bucket
 
 import (
@@ -20,10 +21,12 @@ import (
 
 // An Inspection is what is known of a bucket.
 type Inspection struct {
-	// Info is nil if the bucket does not exist or its configuration cannot be read, which Err then says.
+	// Info is nil if the bucket does not exist or its configuration cannot be
+	// read, which Err then says.
 	Info *jetstream.StreamInfo
 	Err  error
-	// Sent and Received are when the request for Info left and when the answer came.
+	// Sent and Received are when the request for Info left and when the answer
+	// came.
 	Sent, Received time.Time
 	// Findings say what the bucket means for elections.
 	Findings finding.List
@@ -32,7 +35,8 @@ type Inspection struct {
 // Missing reports whether there is no such bucket.
 func (i *Inspection) Missing() bool { return errors.Is(i.Err, jetstream.ErrStreamNotFound) }
 
-// Inspect reads the configuration of the session's bucket and judges it for leases of that length.
+// Inspect reads the configuration of the session's bucket and judges it for
+// leases of that length.
 func Inspect(ctx context.Context, s *app.Session, tester *rights.Tester, ttl time.Duration) Inspection {
 	var i Inspection
 	if i.Err = i.read(ctx, s, tester); i.Err != nil {
@@ -92,7 +96,8 @@ func (i *Inspection) unread(name string) {
 	}
 }
 
-// judge turns a report of the store into findings, each with what to do about it.
+// judge turns a report of the store into findings, each with what to do about
+// it.
 func (i *Inspection) judge(report store.Report, refused error, ttl time.Duration) {
 	c := &i.Info.Config
 	if refused != nil {

@@ -1,4 +1,5 @@
-// Package campaign is leader campaign: a candidate without work, for trying things out.
+// Package campaign is leader campaign: a candidate without work, for trying
+// things out.
 package campaign
 
 import (

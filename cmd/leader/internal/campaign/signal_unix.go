@@ -7,5 +7,6 @@ import (
 	"syscall"
 )
 
-// toggleSignal is what turns a healthy candidate into an unhealthy one, and back.
+// toggleSignal is what turns a healthy candidate into an unhealthy one, and
+// back.
 func toggleSignal() os.Signal { return syscall.SIGUSR1 }

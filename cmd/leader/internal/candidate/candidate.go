@@ -1,5 +1,6 @@
-// Package candidate is what the commands that take part in an election have in common: the flags that describe a
-// candidate, and the configuration that they make.
+// Package candidate is what the commands that take part in an election have in
+// common: the flags that describe a candidate, and the configuration that they
+// make.
 package candidate
 
 import (
@@ -44,8 +45,8 @@ type Flags struct {
 // A Shell runs a shell command until it ends or ctx is done, and then kills it.
 type Shell func(ctx context.Context, command string) error
 
-// Config returns the configuration of a candidate of the group. Its profile is the given one unless the flags name
-// another. shell runs the check.
+// Config returns the configuration of a candidate of the group. Its profile is
+// the given one unless the flags name another. shell runs the check.
 func (f Flags) Config(group string, profile leader.Profile, shell Shell, logs io.Writer) (leader.ElectionConfig, error) {
 	id, err := f.name()
 	if err != nil {
@@ -120,10 +121,12 @@ func (f Flags) grace() leader.AcquireGrace {
 	}
 }
 
-// Connect connects for a candidate: it waits for a server that is not there yet, but not for one that refuses it.
+// Connect connects for a candidate: it waits for a server that is not there
+// yet, but not for one that refuses it.
 func (f Flags) Connect(command string) (*app.Session, error) {
 	opts := []nats.Option{
-		// Without a buffer: what waits there for a reconnection would be written when it is long given up.
+		// Without a buffer: what waits there for a reconnection would be
+		// written when it is long given up.
 		nats.ReconnectBufSize(-1),
 		// Whose credentials ran out is back when they have been renewed.
 		nats.IgnoreAuthErrorAbort(),
@@ -140,8 +143,8 @@ func (f Flags) Election(s *app.Session, cfg leader.ElectionConfig) (leader.Elect
 	return leader.NewElection(s.NC, f.complete(s, cfg))
 }
 
-// RoleManager returns the candidate for several groups, of which it leads one at
-// the most. It has not been started.
+// RoleManager returns the candidate for several groups, of which it leads one
+// at the most. It has not been started.
 func (f Flags) RoleManager(s *app.Session, cfg leader.ElectionConfig, groups []string) (*leader.RoleManager, error) {
 	cfg = f.complete(s, cfg)
 	cfg.Group = "" // the groups are the roles
@@ -165,7 +168,8 @@ func (f Flags) RoleManager(s *app.Session, cfg leader.ElectionConfig, groups []s
 func (f Flags) complete(s *app.Session, cfg leader.ElectionConfig) leader.ElectionConfig {
 	cfg.JetStreamDomain = s.Domain
 	if s.Fresh && cfg.AcquireGrace == leader.GraceAuto {
-		// A new bucket is not waited for: no leader can be left of one before it.
+		// A new bucket is not waited for: no leader can be left of one before
+		// it.
 		cfg.AcquireGrace = leader.GraceOff
 	}
 	cfg.Hooks = leader.JoinHooks(cfg.Hooks, rollcall.Hooks(s.NC)) // leader get asks

@@ -65,8 +65,8 @@ func (c Command) Run(parser *kong.Kong, std app.Streams) error {
 	}
 }
 
-// A WordsCommand is what the scripts call: leader __complete WORD..., the last of
-// which is to be completed.
+// A WordsCommand is what the scripts call: leader __complete WORD..., the last
+// of which is to be completed.
 type WordsCommand struct {
 	Words []string `arg:"" optional:""`
 }

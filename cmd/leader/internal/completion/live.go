@@ -22,7 +22,8 @@ func groups(flags map[string]string) []cobra.Completion {
 	ctx, cancel := context.WithTimeout(context.Background(), Budget)
 	defer cancel()
 	found := make(chan []cobra.Completion, 1)
-	// Resolving names and connecting ignore the context; the program ends whether they have returned or not.
+	// Resolving names and connecting ignore the context; the program ends
+	// whether they have returned or not.
 	go func() { found <- ask(ctx, flags) }()
 	select {
 	case names := <-found:
@@ -32,7 +33,8 @@ func groups(flags map[string]string) []cobra.Completion {
 	}
 }
 
-// ask returns the groups, none if anything goes wrong: the command itself will say what.
+// ask returns the groups, none if anything goes wrong: the command itself will
+// say what.
 func ask(ctx context.Context, flags map[string]string) (names []cobra.Completion) {
 	target, ok := targetOf(flags)
 	if !ok {
@@ -68,7 +70,8 @@ func described(info leader.LeaderInfo) string {
 	return fmt.Sprintf("led by %q", info.ID)
 }
 
-// targetOf reads the flags that say where the bucket is, and the variables that stand for them.
+// targetOf reads the flags that say where the bucket is, and the variables that
+// stand for them.
 func targetOf(flags map[string]string) (app.Target, bool) {
 	var cli struct{ app.Target }
 	parser, err := kong.New(&cli, kong.Exit(func(int) {}))

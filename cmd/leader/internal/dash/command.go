@@ -1,5 +1,5 @@
-// Package dash is leader dash: one page that shows every group of a bucket, live, and, if that is allowed, asks leaders
-// to step down and pauses groups.
+// Package dash is leader dash: one page that shows every group of a bucket,
+// live, and, if that is allowed, asks leaders to step down and pauses groups.
 package dash
 
 import (
@@ -14,7 +14,8 @@ import (
 	"github.com/seed-ff2cb582/leader/cmd/leader/internal/web"
 )
 
-// minToken is how long a token is at least: one that short would still take for ever to guess.
+// minToken is how long a token is at least: one that short would still take for
+// ever to guess.
 const minToken = 16
 
 // A Command is the command line of leader dash.

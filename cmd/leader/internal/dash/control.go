@@ -14,11 +14,13 @@ import (
 	"github.com/seed-ff2cb582/leader/store"
 )
 
-// controlHeader has to be on every request that changes something. A form of another site cannot set it, and a script
-// of another site may not without our consent. It stands beside the check of the request's origin.
+// controlHeader has to be on every request that changes something. A form of
+// another site cannot set it, and a script of another site may not without our
+// consent. It stands beside the check of the request's origin.
 const controlHeader = "Leader-Dash"
 
-// maxRequest is how long a request is at the most. Names have 256 bytes, reasons 512.
+// maxRequest is how long a request is at the most. Names have 256 bytes,
+// reasons 512.
 const maxRequest = 8 << 10
 
 // An order is what the page asks for.
@@ -111,7 +113,8 @@ func answer[T outcome | roll](w http.ResponseWriter, code int, value T) {
 const (
 	// maxCandidates is how many candidates of a group are shown.
 	maxCandidates = 100
-	// maxRolls is how many roll calls may be under way: each has all candidates of a group answer.
+	// maxRolls is how many roll calls may be under way: each has all candidates
+	// of a group answer.
 	maxRolls = 8
 )
 
@@ -138,7 +141,8 @@ type candidate struct {
 	Error      string `json:"error,omitempty"`
 }
 
-// candidates asks a group who stands. It is no error that nobody answers: not every candidate does.
+// candidates asks a group who stands. It is no error that nobody answers: not
+// every candidate does.
 func (s *server) candidates(w http.ResponseWriter, r *http.Request) {
 	select {
 	case s.rolls <- struct{}{}:

@@ -42,8 +42,9 @@ func newGate(token string) *gate {
 	return g
 }
 
-// checkHost refuses other names than this machine's own where no token protects the page: a site on the internet may
-// have its own name resolve to 127.0.0.1, and would then be the page's own origin for the browser.
+// checkHost refuses other names than this machine's own where no token protects
+// the page: a site on the internet may have its own name resolve to 127.0.0.1,
+// and would then be the page's own origin for the browser.
 func (g *gate) checkHost(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if g.open && !web.Loopback(r.Host) {
@@ -75,7 +76,8 @@ func (g *gate) bears(r *http.Request) bool {
 	return ok && g.admits(r, token)
 }
 
-// admits reports whether a visitor has given the token. Who gave another is told of.
+// admits reports whether a visitor has given the token. Who gave another is
+// told of.
 func (g *gate) admits(r *http.Request, token string) bool {
 	fits := g.fits(token)
 	if !fits && g.refused != nil {
@@ -109,7 +111,8 @@ func (g *gate) sign(text string) string {
 	return hex.EncodeToString(mac.Sum(nil))
 }
 
-// login takes the token from the form of the page /login, which keeps it out of URLs.
+// login takes the token from the form of the page /login, which keeps it out of
+// URLs.
 func (g *gate) login(w http.ResponseWriter, r *http.Request) {
 	_ = http.NewResponseController(w).SetReadDeadline(time.Now().Add(slowBody)) // an error shows when reading
 	r.Body = http.MaxBytesReader(w, r.Body, maxForm)
@@ -125,7 +128,8 @@ func (g *gate) login(w http.ResponseWriter, r *http.Request) {
 	http.Redirect(w, r, withGroup("/", r), http.StatusSeeOther)
 }
 
-// form shows the page that asks for the token, and says so if the one before was wrong.
+// form shows the page that asks for the token, and says so if the one before
+// was wrong.
 func (g *gate) form(w http.ResponseWriter, r *http.Request) {
 	w.Header().Set("Content-Type", "text/html; charset=utf-8")
 	_ = g.page.Execute(w, map[string]any{ // who has left needs no answer
@@ -141,7 +145,8 @@ func loginFor(r *http.Request, wrong bool) string {
 	return withGroup("/login?wrong", r)
 }
 
-// withGroup adds the group that a visitor asked for to a path of this site, so that a link to it outlives the login.
+// withGroup adds the group that a visitor asked for to a path of this site, so
+// that a link to it outlives the login.
 func withGroup(path string, r *http.Request) string {
 	group := r.URL.Query().Get("group")
 	switch {

@@ -23,7 +23,8 @@ const (
 type past struct {
 	Began int64 `json:"began"` // when the command started
 	Since int64 `json:"since"` // nothing is known of before
-	// Stream is where those come from that ended before the command started. If it is empty, Why says why there are none.
+	// Stream is where those come from that ended before the command started. If
+	// it is empty, Why says why there are none.
 	Stream string `json:"stream,omitempty"`
 	Why    string `json:"why,omitempty"`
 }
@@ -36,7 +37,8 @@ func (s *server) recall(ctx context.Context) {
 	}
 }
 
-// recallTimes asks since when the groups stand as they were found, and how old the latest renewals are.
+// recallTimes asks since when the groups stand as they were found, and how old
+// the latest renewals are.
 func (s *server) recallTimes(ctx context.Context) {
 	found := s.board.Since(0).Changed
 	infos := make([]leader.LeaderInfo, len(found))
@@ -72,7 +74,8 @@ func (s *server) recallTerms(ctx context.Context) {
 	s.board.Recall(h.Reigns(), since)
 }
 
-// known waits until all groups are known, or those that the user may read. It reports false if the command ended before.
+// known waits until all groups are known, or those that the user may read. It
+// reports false if the command ended before.
 func (s *server) known(ctx context.Context) bool {
 	d := s.board.Since(0)
 	for !d.State.Complete && d.State.Failure == "" {

@@ -38,7 +38,8 @@ func newServer(b *board.Board, session *app.Session, say func(string)) *server {
 	return s
 }
 
-// sayer returns a function that writes lines to w, from any goroutine. What came from outside must not steer a terminal.
+// sayer returns a function that writes lines to w, from any goroutine. What
+// came from outside must not steer a terminal.
 func sayer(w io.Writer) func(string) {
 	var mu sync.Mutex
 	return func(text string) {
@@ -55,7 +56,8 @@ func printable(r rune) rune {
 	return '\ufffd'
 }
 
-// handler is the whole site. An empty token demands none, and then only loopback names are answered to.
+// handler is the whole site. An empty token demands none, and then only
+// loopback names are answered to.
 func (s *server) handler(token string) http.Handler {
 	g := newGate(token)
 	g.refused = s.refused
@@ -67,7 +69,8 @@ func (s *server) handler(token string) http.Handler {
 
 	site := http.NewServeMux()
 	site.Handle("/", g.guard(inside))
-	// These say nothing about elections, and the page that asks for the token needs them.
+	// These say nothing about elections, and the page that asks for the token
+	// needs them.
 	site.Handle("GET /dash.css", file("dash.css", "text/css; charset=utf-8"))
 	site.Handle("GET /dash.js", file("dash.js", "text/javascript; charset=utf-8"))
 	site.Handle("GET /icon.svg", file("icon.svg", "image/svg+xml"))
@@ -78,7 +81,8 @@ func (s *server) handler(token string) http.Handler {
 	return g.checkHost(secured(http.NewCrossOriginProtection().Handler(site)))
 }
 
-// refused tells whoever started the command of a wrong token, and of many in one line.
+// refused tells whoever started the command of a wrong token, and of many in
+// one line.
 func (s *server) refused(from string) {
 	if n := s.wrong.note(time.Now()); n > 0 {
 		s.say(fmt.Sprintf("%s gave a wrong token (%d since the last such line)", from, n))
@@ -95,7 +99,8 @@ type tally struct {
 // refusals is the time between two lines about wrong tokens.
 const refusals = 10 * time.Second
 
-// note counts one, and returns how many there were since it last returned any, or 0 if it is too early to tell.
+// note counts one, and returns how many there were since it last returned any,
+// or 0 if it is too early to tell.
 func (t *tally) note(now time.Time) (n int) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -107,7 +112,8 @@ func (t *tally) note(now time.Time) (n int) {
 	return n
 }
 
-// policy allows this site's own files and nothing else, and no way to make code or markup of a string.
+// policy allows this site's own files and nothing else, and no way to make code
+// or markup of a string.
 const policy = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; form-action 'self'; " +
 	"base-uri 'none'; frame-ancestors 'none'; require-trusted-types-for 'script'; trusted-types 'none'"
 

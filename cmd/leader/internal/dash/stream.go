@@ -16,15 +16,17 @@ const (
 	pace = 200 * time.Millisecond
 	// pulse is how often the connection is looked at.
 	pulse = time.Second
-	// quiet is how long a stream says nothing at the most, so that proxies and pages know that it lives. The page takes the command
-	// for gone after twice as long.
+	// quiet is how long a stream says nothing at the most, so that proxies and
+	// pages know that it lives. The page takes the command for gone after twice
+	// as long.
 	quiet = 5 * time.Second
 	// slowReader is how long a visitor may take to accept a message.
 	slowReader = 10 * time.Second
 )
 
-// stream sends the state of everything, and then what changes, until the visitor leaves. A visitor that comes back
-// gets the state of everything again, so nothing is missed.
+// stream sends the state of everything, and then what changes, until the
+// visitor leaves. A visitor that comes back gets the state of everything again,
+// so nothing is missed.
 func (s *server) stream(w http.ResponseWriter, r *http.Request) {
 	if r.Method == http.MethodHead {
 		return // the mux takes it for a GET

@@ -6,8 +6,9 @@ import (
 	"github.com/seed-ff2cb582/leader/cmd/leader/internal/board"
 )
 
-// A message is what the page is sent. Times are milliseconds since 1970 by this machine's clock, which Now lets the
-// page translate; durations are milliseconds.
+// A message is what the page is sent. Times are milliseconds since 1970 by this
+// machine's clock, which Now lets the page translate; durations are
+// milliseconds.
 type message struct {
 	Now     int64     `json:"now"`
 	Whole   bool      `json:"whole,omitempty"` // Groups are all there are
@@ -39,8 +40,8 @@ type renewal struct {
 	Window int64  `json:"window"`
 }
 
-// A view is a group as the page shows it. Term numbers are below 2^53 on NATS; they travel as text all the same, for
-// a record may say anything.
+// A view is a group as the page shows it. Term numbers are below 2^53 on NATS;
+// they travel as text all the same, for a record may say anything.
 type view struct {
 	Group    string            `json:"group"`
 	Leader   string            `json:"leader,omitempty"`
@@ -51,12 +52,14 @@ type view struct {
 	Meta     map[string]string `json:"meta,omitempty"`
 	Left     int64             `json:"left"`
 	Window   int64             `json:"window"`
-	// Unconfirmed reports whether nothing was seen of the leader but a record of unknown age. Renewed, if it is not 0, is when the store
-	// took the latest renewal, and Silent reports whether the lease has run out since.
+	// Unconfirmed reports whether nothing was seen of the leader but a record
+	// of unknown age. Renewed, if it is not 0, is when the store took the
+	// latest renewal, and Silent reports whether the lease has run out since.
 	Unconfirmed bool  `json:"unconfirmed,omitempty"`
 	Renewed     int64 `json:"renewed,omitempty"`
 	Silent      bool  `json:"silent,omitempty"`
-	// Since is when the term began or, in a vacant group, ended; 0 if that was before the command started, and nobody knows when.
+	// Since is when the term began or, in a vacant group, ended; 0 if that was
+	// before the command started, and nobody knows when.
 	Since     int64  `json:"since,omitempty"`
 	Reason    string `json:"reason,omitempty"`
 	By        string `json:"by,omitempty"`

@@ -1,9 +1,10 @@
-// Package demo is leader demo: an election of real processes on a real NATS server, to be watched and
-// to be broken.
+// Package demo is leader demo: an election of real processes on a real NATS
+// server, to be watched and to be broken.
 //
-// A stage starts the workers, strikes them with faults, and measures what follows. What happens is
-// told as one stream of events, which the view, the plain lines and the JSON lines show. Each
-// worker is a process of its own, so that a freeze is a SIGSTOP and a crash a SIGKILL.
+// A stage starts the workers, strikes them with faults, and measures what
+// follows. What happens is told as one stream of events, which the view, the
+// plain lines and the JSON lines show. Each worker is a process of its own, so
+// that a freeze is a SIGSTOP and a crash a SIGKILL.
 package demo
 
 import (
@@ -21,12 +22,6 @@ import (
 	"github.com/seed-ff2cb582/leader/cmd/leader/internal/devserver"
 	"github.com/seed-ff2cb582/leader/cmd/leader/internal/natsconn"
 )
-
-// ErrTwoLeaders says that at some instant two workers led. It should be impossible.
-var ErrTwoLeaders = app.ErrTwoLeaders
-
-// Streams are the standard streams of the command.
-type Streams = app.Streams
 
 // A Command is the command line of the demo.
 type Command struct {
@@ -133,10 +128,19 @@ func (c *Command) config() leader.ElectionConfig {
 	}
 }
 
+// plan is what the demo is to do.
+func (c *Command) plan() plan {
+	return plan{
+		Bucket: c.Bucket, Key: c.Key, Workers: c.Workers, TTL: c.TTL, Heartbeat: c.Heartbeat, NoSplay: c.NoSplay,
+		For: c.For, Script: c.script,
+	}
+}
+
 // Run plays the demo.
-func (c *Command) Run(ctx context.Context, std Streams) (err error) {
+func (c *Command) Run(ctx context.Context, std app.Streams) (err error) {
 	live := !c.JSON && !c.Plain && terminal(std)
-	// Nothing can be drawn before there is a server, which a busy machine takes seconds to start.
+	// Nothing can be drawn before there is a server, which a busy machine takes
+	// seconds to start.
 	slow := time.AfterFunc(time.Second, func() {
 		if live {
 			fmt.Fprintln(std.Err, "leader: connecting …")
@@ -160,7 +164,7 @@ func (c *Command) Run(ctx context.Context, std Streams) (err error) {
 
 // stage makes ready what the demo needs: the server, and a connection to it.
 func (c *Command) stage() (_ *stage, err error) {
-	st := newStage(c)
+	st := newStage(c.plan())
 	defer func() {
 		if err != nil {
 			err = errors.Join(err, st.close())

@@ -8,6 +8,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/seed-ff2cb582/leader/cmd/leader/internal/app"
 )
 
 // demoOf returns a demo whose workers are this test's binary in the given role.
@@ -27,9 +29,9 @@ func TestTwoLeadersAreReportedAndAreAnError(t *testing.T) {
 	c := demoOf(t, "lie")
 	c.For = 2 * time.Second
 	var out bytes.Buffer
-	err := c.Run(t.Context(), Streams{In: strings.NewReader(""), Out: &out, Err: &out})
-	if !errors.Is(err, ErrTwoLeaders) {
-		t.Errorf("error %v, want ErrTwoLeaders", err)
+	err := c.Run(t.Context(), app.Streams{In: strings.NewReader(""), Out: &out, Err: &out})
+	if !errors.Is(err, app.ErrTwoLeaders) {
+		t.Errorf("error %v, want app.ErrTwoLeaders", err)
 	}
 	proofs, end := 0, Event{}
 	for _, e := range decode(t, out.Bytes()) {
@@ -49,7 +51,7 @@ func TestTwoLeadersAreReportedAndAreAnError(t *testing.T) {
 func TestWorkersThatCanNotBeginEndTheDemo(t *testing.T) {
 	c := demoOf(t, "fail")
 	var out bytes.Buffer
-	err := c.Run(t.Context(), Streams{In: strings.NewReader(""), Out: &out, Err: &out})
+	err := c.Run(t.Context(), app.Streams{In: strings.NewReader(""), Out: &out, Err: &out})
 	if err == nil || !strings.Contains(err.Error(), "no such luck") {
 		t.Errorf("error %v, want what the worker said", err)
 	}

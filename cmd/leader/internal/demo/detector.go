@@ -6,15 +6,16 @@ import (
 	"time"
 )
 
-// A sample is one question to IsLeader that was answered with yes: Before and After are readings of the
-// machine's clock from just before and just after the call, in nanoseconds.
+// A sample is one question to IsLeader that was answered with yes: Before and
+// After are readings of the machine's clock from just before and just after the
+// call, in nanoseconds.
 type sample struct{ Before, After int64 }
 
 // A detector counts the instants at which two workers provably led.
 //
-// Two workers cannot be asked at the same instant, so that asking one and then the other shows two
-// leaders at every hand-over, wrongly. Hence what counts is what each worker's answers prove
-// about the time between them. The argument:
+// Two workers cannot be asked at the same instant, so that asking one and then
+// the other shows two leaders at every hand-over, wrongly. Hence what counts is
+// what each worker's answers prove about the time between them. The argument:
 //
 //  1. A sample that says yes proves that its worker led at some instant between Before and After.
 //  2. A term that is over never begins again. So two samples of one worker that say yes
@@ -23,15 +24,18 @@ type sample struct{ Before, After int64 }
 //  3. A sample of another worker that lies as a whole (Before to After) in that span
 //     was answered at an instant, wherever it lay, at which both led.
 //
-// Each sample of 3 counts as one instant. So nothing is counted that was not true;
-// and two leaders that overlap for longer than two samples are apart are not missed, except
-// for the few milliseconds of samples that a killed worker had not reported yet. The clock is one for all
-// processes of the machine, so that readings of different workers compare.
+// Each sample of 3 counts as one instant. So nothing is counted that was not
+// true; and two leaders that overlap for longer than two samples are apart are
+// not missed, except for the few milliseconds of samples that a killed worker
+// had not reported yet. The clock is one for all processes of the machine, so
+// that readings of different workers compare.
 //
-// Reports may come in any order: a worker that was frozen reports late what it saw before.
+// Reports may come in any order: a worker that was frozen reports late what it
+// saw before.
 type detector struct {
 	spans []*span
-	// Asked is the number of questions to IsLeader, of all workers and with any answer.
+	// Asked is the number of questions to IsLeader, of all workers and with any
+	// answer.
 	Asked uint64
 	// Double is the number of instants with two leaders.
 	Double uint64
@@ -50,7 +54,8 @@ type span struct {
 	met    map[*span]bool // the spans found to overlap this one
 }
 
-// holds reports whether x was answered, as a whole, in the time in which the worker certainly led.
+// holds reports whether x was answered, as a whole, in the time in which the
+// worker certainly led.
 func (s *span) holds(x sample) bool { return s.first.After <= x.Before && x.After <= s.last.Before }
 
 // overlaps reports whether there is an instant at which both certainly led.
@@ -73,7 +78,8 @@ type counted struct {
 	double bool
 }
 
-// memory is how long samples are kept for a report that comes late. A later one still counts, once.
+// memory is how long samples are kept for a report that comes late. A later one
+// still counts, once.
 const memory = 2 * time.Minute
 
 // observe adds samples, in order, of one run of one worker. It reports whether
@@ -97,7 +103,8 @@ func (d *detector) observe(worker string, run, term uint64, samples []sample) bo
 	return news
 }
 
-// compare counts what two spans of different workers prove, and reports whether they are a new pair.
+// compare counts what two spans of different workers prove, and reports whether
+// they are a new pair.
 func (d *detector) compare(s, other *span) (news bool) {
 	found := count(s.recent, other) + count(other.recent, s)
 	if found == 0 && (s.met[other] || !s.overlaps(other)) {
@@ -124,7 +131,8 @@ func (d *detector) span(worker string, run, term uint64, first sample) *span {
 	return s
 }
 
-// count marks the samples that lie in the other span, and returns how many were not marked before.
+// count marks the samples that lie in the other span, and returns how many were
+// not marked before.
 func count(samples []counted, other *span) (n uint64) {
 	for i := range samples {
 		x := &samples[i]

@@ -25,7 +25,8 @@ func TestHandOverIsNoOverlap(t *testing.T) {
 
 func TestOneSampleAloneProvesNothing(t *testing.T) {
 	var d detector
-	// a was asked, then b, then nobody again: the leadership may have passed between.
+	// a was asked, then b, then nobody again: the leadership may have passed
+	// between.
 	d.observe("a", 1, 7, at(10))
 	d.observe("b", 1, 8, at(10))
 	if d.Double != 0 {
@@ -59,7 +60,8 @@ func TestASingleSampleWithinASpanCounts(t *testing.T) {
 
 func TestSpansThatOverlapBetweenSamplesCountOnce(t *testing.T) {
 	var d detector
-	// From 3 to 10 both led, for certain, though no sample lies within that as a whole.
+	// From 3 to 10 both led, for certain, though no sample lies within that as
+	// a whole.
 	d.observe("a", 1, 7, []sample{{1, 2}, {10, 12}})
 	d.observe("b", 1, 8, []sample{{1, 3}, {11, 13}})
 	if d.Double != 1 || len(d.Evidence) != 1 {

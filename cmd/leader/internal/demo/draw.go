@@ -12,8 +12,9 @@ import (
 	"github.com/seed-ff2cb582/leader"
 )
 
-// A look is the styles of the view. Each colour has a contrast of at least 4.5 to white and to black alike,
-// so that it reads on any background; what matters is told by words as well, for NO_COLOR.
+// A look is the styles of the view. Each colour has a contrast of at least 4.5
+// to white and to black alike, so that it reads on any background; what matters
+// is told by words as well, for NO_COLOR.
 type look struct {
 	good, bad, warn, info, quiet, strong, chip, alarm lipgloss.Style
 }
@@ -60,7 +61,7 @@ func (m *model) draw() string {
 	case m.help:
 		return m.drawHelp(l)
 	}
-	head := slices.Concat([]string{m.title(l), ""}, m.throne(l))
+	head := slices.Concat([]string{m.title(l), ""}, m.leaderLines(l))
 	foot := []string{m.verdict(l), m.keys(l)}
 	room := m.height - len(head) - len(foot)
 	table := m.table(l, room-minLog-3)
@@ -78,12 +79,14 @@ func (m *model) draw() string {
 	return strings.Join(lines, "\n")
 }
 
-// minLog is how many lines the log keeps when the workers need more than there are.
+// minLog is how many lines the log keeps when the workers need more than there
+// are.
 const minLog = 4
 
-// title names what is played where. What comes first is what a narrow terminal still shows.
+// title names what is played where. What comes first is what a narrow terminal
+// still shows.
 func (m *model) title(l look) string {
-	c := m.st.cmd
+	c := m.st.plan
 	title := l.strong.Render("leader demo") + "  " + l.info.Render(m.st.url) +
 		l.quiet.Render(fmt.Sprintf("  group %s · TTL %v", c.Key, c.TTL))
 	bucket := l.quiet.Render(" · bucket " + c.Bucket)
@@ -93,8 +96,8 @@ func (m *model) title(l look) string {
 	return title + bucket
 }
 
-// throne says who leads, and for how long that is certain.
-func (m *model) throne(l look) []string {
+// leaderLines says who leads, and for how long that is certain.
+func (m *model) leaderLines(l look) []string {
 	s := m.scene
 	switch {
 	case s.ours:
@@ -114,28 +117,28 @@ func (m *model) throne(l look) []string {
 			m.trust(l),
 		}
 	case !s.led && !s.leaving:
-		return []string{l.strong.Render("starting") + l.quiet.Render("  "+s.starting(m.st.cmd)), l.quiet.Render("trust  nobody has led yet")}
+		return []string{l.strong.Render("starting") + l.quiet.Render("  "+s.starting(m.st.plan)), l.quiet.Render("trust  nobody has led yet")}
 	default:
 		return []string{l.warn.Bold(true).Render("nobody leads"), m.trust(l)}
 	}
 }
 
 // starting says what is waited for before the first term.
-func (s *scene) starting(c *Command) string {
+func (s *scene) starting(p plan) string {
 	switch {
 	case len(s.rows) < s.workers:
 		return fmt.Sprintf("%d of %s started", len(s.rows), plural(s.workers, "worker"))
 	case s.joined < s.workers:
 		return fmt.Sprintf("%d of %s connected", s.joined, plural(s.workers, "worker"))
-	case !c.NoSplay:
-		return fmt.Sprintf("%s connected; the first campaigns within %v", plural(s.workers, "worker"), c.TTL)
+	case !p.NoSplay:
+		return fmt.Sprintf("%s connected; the first campaigns within %v", plural(s.workers, "worker"), p.TTL)
 	default:
 		return plural(s.workers, "worker") + " connected; they wait for the bucket"
 	}
 }
 
-// trust draws what is left of the trust window. The time goes by on the machine's clock,
-// so that the bar moves between two reports.
+// trust draws what is left of the trust window. The time goes by on the
+// machine's clock, so that the bar moves between two reports.
 func (m *model) trust(l look) string {
 	window := m.st.window()
 	left := max(0, time.Duration(m.scene.until-m.scene.now))
@@ -297,7 +300,8 @@ func interesting(rows []row, n int) []row {
 	return picked
 }
 
-// journal draws the end of the log, or what was scrolled to, in exactly height lines.
+// journal draws the end of the log, or what was scrolled to, in exactly height
+// lines.
 func (m *model) journal(l look, height int) []string {
 	if height <= 0 {
 		return nil

@@ -15,7 +15,7 @@ import (
 // painted returns a view of n workers.
 func painted(n, width, height int) *model {
 	c := &Command{Workers: n, Key: "demo", Bucket: "demo-elections", TTL: 2 * time.Second}
-	st := newStage(c)
+	st := newStage(c.plan())
 	st.url = "nats://127.0.0.1:40000"
 	st.server = &devserver.Server{}
 	s := &scene{now: 5e9, until: 6e9, leader: "w1", ours: true, term: 1795199376065603, samples: 12345}

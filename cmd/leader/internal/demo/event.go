@@ -6,8 +6,8 @@ import (
 	"time"
 )
 
-// An Event is something that happened. The three ways to watch a demo show the same events: the view's log
-// and --plain show String, --json shows the fields.
+// An Event is something that happened. The three ways to watch a demo show the
+// same events: the view's log and --plain show String, --json shows the fields.
 type Event struct {
 	T      float64   `json:"t"`     // seconds since the start of the demo, when it happened
 	Kind   EventKind `json:"event"` // what happened; the kinds say which other fields are set
@@ -17,11 +17,11 @@ type Event struct {
 	Reason string    `json:"reason,omitempty"` // as leader.Reason
 	Term   uint64    `json:"term,omitempty"`
 	Fault  Fault     `json:"fault,omitempty"`
-	// Took is in milliseconds: from the fault to the promotion that ended it, or how long a
-	// worker did not run.
+	// Took is in milliseconds: from the fault to the promotion that ended it,
+	// or how long a worker did not run.
 	Took float64 `json:"ms,omitempty"`
-	// Gap is in milliseconds: from the last instant at which the old leader was seen to lead
-	// to the promotion of the new one.
+	// Gap is in milliseconds: from the last instant at which the old leader was
+	// seen to lead to the promotion of the new one.
 	Gap     float64  `json:"gap_ms,omitempty"`
 	Seen    bool     `json:"-"` // Gap is known
 	Text    string   `json:"text,omitempty"`
@@ -68,10 +68,12 @@ type Outcome struct {
 	Worker string  `json:"worker"`
 	Term   uint64  `json:"term"` // that ran
 	Kept   bool    `json:"kept"` // the leader outlived it
-	// Late: it hit nobody, since another than Worker led already. Failed says why it could not be done.
+	// Late: it hit nobody, since another than Worker led already. Failed says
+	// why it could not be done.
 	Late   bool   `json:"late,omitempty"`
 	Failed string `json:"failed,omitempty"`
-	// What followed it; empty if the demo ended before. Times are in milliseconds, as in Event.
+	// What followed it; empty if the demo ended before. Times are in
+	// milliseconds, as in Event.
 	Leader   string  `json:"leader,omitempty"`
 	NextTerm uint64  `json:"next_term,omitempty"`
 	Reason   string  `json:"reason,omitempty"` // of the promotion
@@ -169,8 +171,8 @@ func (o Outcome) String() string {
 	}
 }
 
-// gap says for how long nobody led. It counts from the last sample of the leader before, and one that was held up was not sampled: it
-// may have led on.
+// gap says for how long nobody led. It counts from the last sample of the
+// leader before, and one that was held up was not sampled: it may have led on.
 func gap(known bool, took, gap float64) string {
 	switch {
 	case !known:
@@ -182,7 +184,8 @@ func gap(known bool, took, gap float64) string {
 	}
 }
 
-// sparse is how far the samples of a leader that was killed may end before its end, in milliseconds.
+// sparse is how far the samples of a leader that was killed may end before its
+// end, in milliseconds.
 const sparse = 50
 
 // somebody names a worker, or says that there was none.

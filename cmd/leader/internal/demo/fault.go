@@ -23,10 +23,8 @@ type trial struct {
 // errNoLeader: a fault found nobody to hit.
 var errNoLeader = errors.New("nobody leads at the moment")
 
-// errNotOurs: a fault would hit a server that the demo only visits.
-var errNotOurs = errors.New("the server is not the demo's own, and is not restarted")
-
-// downTime is how long the server is down at a restart, besides what stopping and starting take.
+// downTime is how long the server is down at a restart, besides what stopping
+// and starting take.
 const downTime = 300 * time.Millisecond
 
 // strike hits the leader with a fault.
@@ -81,13 +79,14 @@ func (st *stage) owns(id string) bool {
 	return false
 }
 
-// trial notes a fault that hits a leader, or nobody, which a restart of the server can.
+// trial notes a fault that hits a leader, or nobody, which a restart of the
+// server can.
 func (st *stage) trial(f Fault, p *process) *trial {
 	now := st.now()
 	t := &trial{at: now, hit: p, Outcome: Outcome{Fault: f, T: st.offset(now), Term: st.latest}}
 	if p != nil {
 		t.Worker, t.Term = p.id, p.last.Seen
-		st.reign(p.id, p.last.Seen).hit = true
+		st.leadership(p.id, p.last.Seen).hit = true
 	}
 	st.trials = append(st.trials, t)
 	return t
@@ -115,13 +114,13 @@ func (st *stage) hold(p *process, t *trial) {
 		if p.gone {
 			return
 		}
-		st.mend(p)
+		st.repair(p)
 		t.over = st.now()
 	})
 }
 
-// mend ends a freeze or a cut.
-func (st *stage) mend(p *process) {
+// repair ends a freeze or a cut.
+func (st *stage) repair(p *process) {
 	text := p.id + " is reached by the network again"
 	if p.fault == Freeze && canFreeze {
 		text = p.id + " runs on (SIGCONT)"
@@ -135,7 +134,8 @@ func (st *stage) mend(p *process) {
 	p.fault = ""
 }
 
-// deleteKey deletes the group's key as nats kv del does: with no regard to who holds it.
+// deleteKey deletes the group's key as nats kv del does: with no regard to who
+// holds it.
 func (st *stage) deleteKey(t *trial) {
 	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
 	defer cancel()
@@ -152,11 +152,11 @@ func (st *stage) deleteBare(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	kv, err := js.KeyValue(ctx, st.cmd.Bucket)
+	kv, err := js.KeyValue(ctx, st.plan.Bucket)
 	if err != nil {
 		return err
 	}
-	return kv.Delete(ctx, st.cmd.Key)
+	return kv.Delete(ctx, st.plan.Key)
 }
 
 func (st *stage) restart(t *trial) {
@@ -180,8 +180,9 @@ func (st *stage) restart(t *trial) {
 	}()
 }
 
-// promoted closes the trials that a new leader ends. Reports of different workers come in any order, and late under load. So a fault may
-// have been meant for a leader that another had followed already: it hit nobody.
+// promoted closes the trials that a new leader ends. Reports of different
+// workers come in any order, and late under load. So a fault may have been
+// meant for a leader that another had followed already: it hit nobody.
 func (st *stage) promoted(p *process, r report) {
 	for _, t := range st.trials {
 		ended := t.promoted != 0
@@ -195,8 +196,10 @@ func (st *stage) promoted(p *process, r report) {
 	}
 }
 
-// tellOutcomes tells what became of the faults, once the last samples of the leader that was hit have come in: they say how long nobody
-// led. What was told stands, so that the events and the summary say the same; a frozen leader may have some samples that nobody waits for.
+// tellOutcomes tells what became of the faults, once the last samples of the
+// leader that was hit have come in: they say how long nobody led. What was told
+// stands, so that the events and the summary say the same; a frozen leader may
+// have some samples that nobody waits for.
 func (st *stage) tellOutcomes(end bool) {
 	for _, t := range st.trials {
 		if t.promoted == 0 || t.told || !end && !st.sampled(t) {
@@ -221,16 +224,18 @@ func (t *trial) ended() Event {
 	}
 }
 
-// sampled reports whether no sample of the leader that a fault hit is to come which is older than its successor.
+// sampled reports whether no sample of the leader that a fault hit is to come
+// which is older than its successor.
 func (st *stage) sampled(t *trial) bool {
 	const settled = 10 * tellEvery // of those that the system has taken from a worker and not handed on
 	p := t.hit
 	return st.now()-t.promoted >= int64(settled) && (p == nil || p.gone || p.fault == Freeze || p.told >= t.promoted)
 }
 
-// lastSeen is when the leader that a fault hit was seen to lead last; 0 if it never was.
+// lastSeen is when the leader that a fault hit was seen to lead last; 0 if it
+// never was.
 func (st *stage) lastSeen(t *trial) int64 {
-	for _, r := range st.reigns {
+	for _, r := range st.leaderships {
 		if r.worker == t.Worker && r.term == t.Term {
 			return r.seen
 		}
@@ -238,7 +243,8 @@ func (st *stage) lastSeen(t *trial) int64 {
 	return 0
 }
 
-// kept closes the trials that the leader has outlived: the fault is over, and it has renewed since.
+// kept closes the trials that the leader has outlived: the fault is over, and
+// it has renewed since.
 func (st *stage) kept(p *process) {
 	for _, t := range st.trials {
 		if t.done || t.hit != p || t.over == 0 || !p.last.Leading || p.last.Seen != t.Term || p.last.Renewed < t.over {
@@ -263,7 +269,7 @@ func (st *stage) summary() Summary {
 	s := Summary{
 		Seconds: st.offset(st.now()), Samples: st.detector.Asked, TwoLeaders: st.detector.Double, Outcomes: []Outcome{},
 	}
-	for _, r := range st.reigns {
+	for _, r := range st.leaderships {
 		if r.from != 0 || r.seen != 0 || r.hit { // a worker that was killed may not have told of its promotion
 			s.Terms++
 		}

@@ -55,7 +55,8 @@ func (st *stage) resignFailed(p *process, why string) {
 	st.emit(Event{Kind: EventNote, Worker: p.id, Text: "resign: " + why})
 }
 
-// noteworthy tells which notes a person wants to see: not that one of ten lost a race or tries again.
+// noteworthy tells which notes a person wants to see: not that one of ten lost
+// a race or tries again.
 func noteworthy(kind string) bool {
 	switch kind {
 	case leader.NoteLostRace, leader.NoteFailed, leader.NoteStale, leader.NoteNotReady:
@@ -74,7 +75,7 @@ func (st *stage) samples(p *process, s *samples) {
 	for i, x := range s.Led {
 		led[i] = sample{Before: x[0], After: x[1]}
 	}
-	r := st.reign(p.id, s.Term)
+	r := st.leadership(p.id, s.Term)
 	r.seen = max(r.seen, led[len(led)-1].After)
 	st.latest = max(st.latest, s.Term)
 	if st.detector.observe(p.id, s.Run, s.Term, led) {
@@ -82,13 +83,13 @@ func (st *stage) samples(p *process, s *samples) {
 	}
 }
 
-func (st *stage) reign(worker string, term uint64) *reign {
-	i := slices.IndexFunc(st.reigns, func(r reign) bool { return r.worker == worker && r.term == term })
+func (st *stage) leadership(worker string, term uint64) *leadership {
+	i := slices.IndexFunc(st.leaderships, func(r leadership) bool { return r.worker == worker && r.term == term })
 	if i < 0 {
-		st.reigns = append(st.reigns, reign{worker: worker, term: term})
-		i = len(st.reigns) - 1
+		st.leaderships = append(st.leaderships, leadership{worker: worker, term: term})
+		i = len(st.leaderships) - 1
 	}
-	return &st.reigns[i]
+	return &st.leaderships[i]
 }
 
 func (st *stage) transition(p *process, r report) {
@@ -97,7 +98,7 @@ func (st *stage) transition(p *process, r report) {
 	})
 	p.last.State, p.last.Reason = r.To, r.Reason
 	if r.To == leader.StateLeader {
-		st.reign(p.id, r.Term).from = r.At
+		st.leadership(p.id, r.Term).from = r.At
 		st.latest = max(st.latest, r.Term)
 		// Its next status has the true end of the window, within statusEvery.
 		p.last.Leading, p.last.Seen, p.last.Until = true, r.Term, r.At+int64(st.window())

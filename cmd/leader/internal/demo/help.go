@@ -45,7 +45,8 @@ func lineHelp() []entry {
 	}
 }
 
-// reasonHelp says what the reasons of changes mean, in the order in which they are met.
+// reasonHelp says what the reasons of changes mean, in the order in which they
+// are met.
 func reasonHelp() []entry {
 	of := func(r leader.Reason, means string) entry { return entry{string(r), means} }
 	return []entry{
@@ -83,7 +84,8 @@ func reasonHelp() []entry {
 	}
 }
 
-// drawHelp fills exactly the height with the help, or the part of it that was scrolled to.
+// drawHelp fills exactly the height with the help, or the part of it that was
+// scrolled to.
 func (m *model) drawHelp(l look) string {
 	var lines []string
 	section := func(title string, entries []entry) {

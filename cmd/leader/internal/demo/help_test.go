@@ -109,11 +109,12 @@ func TestTheStartShowsItsProgress(t *testing.T) {
 	}
 }
 
-// Two hundred processes take many seconds to start. The view has something to show before the first.
+// Two hundred processes take many seconds to start. The view has something to
+// show before the first.
 func TestWorkersAreStartedWhileTheDemoRuns(t *testing.T) {
 	c := demoOf(t, "fail")
 	c.Workers = 200
-	st := newStage(c)
+	st := newStage(c.plan())
 	st.tell = func(Event) {}
 	st.begin()
 	if s := st.scene.Load(); s == nil || s.workers != 200 || len(s.rows) != 0 {
@@ -128,7 +129,7 @@ func TestWorkersAreStartedWhileTheDemoRuns(t *testing.T) {
 
 func TestTheServerIsRestartedWhileNobodyLeads(t *testing.T) {
 	c := demoOf(t, "fail")
-	st := newStage(c)
+	st := newStage(c.plan())
 	var events []Event
 	st.tell = func(e Event) { events = append(events, e) }
 	if err := st.strike(Restart); !errors.Is(err, errNoLeader) {
@@ -173,7 +174,8 @@ func TestTheServerIsRestartedWhileNobodyLeads(t *testing.T) {
 	}
 }
 
-// A fault that could not be done is waited for by nobody, and has no effect that the summary could tell of.
+// A fault that could not be done is waited for by nobody, and has no effect
+// that the summary could tell of.
 func TestAFaultThatCouldNotBeDoneIsOver(t *testing.T) {
 	r := rehearse(1, 2)
 	first := r.processes[0]

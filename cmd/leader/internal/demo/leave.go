@@ -2,8 +2,8 @@ package demo
 
 import "time"
 
-// leave ends the demo: first the followers stop and then the leader, so that its release
-// does not begin another term.
+// leave ends the demo: first the followers stop and then the leader, so that
+// its release does not begin another term.
 func (st *stage) leave() {
 	if st.leaving {
 		st.leaveOn()
@@ -13,7 +13,7 @@ func (st *stage) leave() {
 	last := st.leader()
 	for _, p := range st.processes {
 		if p.fault == Freeze || p.fault == Cut {
-			st.mend(p)
+			st.repair(p)
 		}
 		if p != last {
 			p.stop()
@@ -23,7 +23,8 @@ func (st *stage) leave() {
 	st.leaveOn()
 }
 
-// leaveOn goes on with leaving once all followers are gone, and ends it once everybody is.
+// leaveOn goes on with leaving once all followers are gone, and ends it once
+// everybody is.
 func (st *stage) leaveOn() {
 	here := st.processes[:0:0]
 	for _, p := range st.processes {

@@ -7,7 +7,8 @@ import (
 	"strings"
 )
 
-// plainLines prints events for people: the seconds since the start, and a sentence.
+// plainLines prints events for people: the seconds since the start, and a
+// sentence.
 func plainLines(w io.Writer) func(Event) {
 	return func(e Event) {
 		text := strings.ReplaceAll(e.String(), "\n", "\n         ")

@@ -8,11 +8,13 @@ import (
 	"testing"
 	"time"
 
+	"github.com/seed-ff2cb582/leader/cmd/leader/internal/app"
+
 	"go.uber.org/goleak"
 )
 
-// TestMain makes the test's own binary serve as a worker, too: one that claims to lead whatever the others
-// do, one that cannot begin, or an honest one.
+// TestMain makes the test's own binary serve as a worker, too: one that claims
+// to lead whatever the others do, one that cannot begin, or an honest one.
 func TestMain(m *testing.M) {
 	if len(os.Args) == 2 {
 		switch os.Args[1] {
@@ -20,7 +22,7 @@ func TestMain(m *testing.M) {
 			lie()
 			return
 		case "work":
-			if err := (WorkerCommand{}).Run(context.Background(), Streams{In: os.Stdin, Out: os.Stdout, Err: os.Stderr}); err != nil {
+			if err := (WorkerCommand{}).Run(context.Background(), app.Streams{In: os.Stdin, Out: os.Stdout, Err: os.Stderr}); err != nil {
 				fmt.Fprintln(os.Stderr, err)
 				os.Exit(1)
 			}

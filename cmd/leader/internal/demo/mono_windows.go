@@ -18,7 +18,8 @@ var performance = sync.OnceValues(func() (*windows.LazyProc, int64) {
 	return kernel.NewProc("QueryPerformanceCounter"), max(perSecond, 1)
 })
 
-// monoNow reads the performance counter, which is one for all processes of the machine.
+// monoNow reads the performance counter, which is one for all processes of the
+// machine.
 func monoNow() int64 {
 	counter, perSecond := performance()
 	var ticks int64

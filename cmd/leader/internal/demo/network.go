@@ -7,9 +7,10 @@ import (
 	"time"
 )
 
-// A network dials connections that can be cut: then nothing passes in either direction, and no
-// error tells of it, until they are healed. What was sent meanwhile arrives late, as
-// after a partition between machines. It is a nats.CustomDialer.
+// A network dials connections that can be cut: then nothing passes in either
+// direction, and no error tells of it, until they are healed. What was sent
+// meanwhile arrives late, as after a partition between machines. It is a
+// nats.CustomDialer.
 type network struct {
 	// through, optional, dials instead of the net package.
 	through interface {
@@ -111,8 +112,8 @@ func (l *link) Read(b []byte) (int, error) {
 	}
 }
 
-// Write succeeds at once while the network is cut, as it does as long as the system has
-// room to buffer what it cannot deliver.
+// Write succeeds at once while the network is cut, as it does as long as the
+// system has room to buffer what it cannot deliver.
 func (l *link) Write(b []byte) (int, error) {
 	l.net.mu.Lock()
 	defer l.net.mu.Unlock()
@@ -129,7 +130,8 @@ func (l *link) flush() {
 	l.held = nil
 }
 
-// Close closes the connection, also while it is cut. What was held back is lost.
+// Close closes the connection, also while it is cut. What was held back is
+// lost.
 func (l *link) Close() error {
 	l.once.Do(func() { close(l.closed) })
 	l.net.mu.Lock()

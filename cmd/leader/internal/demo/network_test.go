@@ -11,7 +11,8 @@ import (
 // patience bounds what would otherwise hang.
 const patience = 30 * time.Second
 
-// cable returns both ends of a connection whose near end goes through a network.
+// cable returns both ends of a connection whose near end goes through a
+// network.
 func cable(t *testing.T) (n *network, near, far net.Conn) {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")

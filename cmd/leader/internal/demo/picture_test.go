@@ -157,8 +157,8 @@ func drawLine(b *strings.Builder, line string, top int) {
 // xOf returns where a column begins.
 func xOf(column int) float64 { return margin + float64(column)*cellWidth }
 
-// drawWords draws each word by itself: viewers make one space of many. Its width
-// is given, so that columns stay in place whatever the font.
+// drawWords draws each word by itself: viewers make one space of many. Its
+// width is given, so that columns stay in place whatever the font.
 func drawWords(b *strings.Builder, text string, p pen, column, top int) {
 	weight := ""
 	if p.bold {

@@ -8,7 +8,7 @@ import (
 // playScript plays the step that is due, once a leader is there to be hit and
 // what was done before has had its effect.
 func (st *stage) playScript() {
-	if st.leaving || st.cmd.script == nil {
+	if st.leaving || st.plan.Script == nil {
 		return
 	}
 	now := st.now()
@@ -18,14 +18,14 @@ func (st *stage) playScript() {
 		}
 		return
 	}
-	if st.cmd.For > 0 || st.open() || st.leader() == nil || slices.ContainsFunc(st.processes, (*process).impaired) {
+	if st.plan.For > 0 || st.open() || st.leader() == nil || slices.ContainsFunc(st.processes, (*process).impaired) {
 		st.idleSince = 0
 		return
 	}
 	if st.idleSince == 0 {
 		st.idleSince = now
 	}
-	if now-st.idleSince > int64(st.cmd.TTL) {
+	if now-st.idleSince > int64(st.plan.TTL) {
 		st.leave()
 	}
 }
@@ -44,7 +44,7 @@ func (st *stage) playStep(now int64) {
 	if st.waiting == 0 {
 		st.waiting = now
 	}
-	if now-st.waiting > int64(2*st.cmd.TTL) && !st.waited {
+	if now-st.waiting > int64(2*st.plan.TTL) && !st.waited {
 		st.waited = true
 		st.emit(Event{Kind: EventNote, Text: fmt.Sprintf("the step %q waits: %v", step, err)})
 	}

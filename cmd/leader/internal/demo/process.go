@@ -10,8 +10,8 @@ import (
 	"time"
 )
 
-// A process is a worker as the demo sees it. Only the stage's goroutine touches its
-// fields, apart from what reads its output.
+// A process is a worker as the demo sees it. Only the stage's goroutine touches
+// its fields, apart from what reads its output.
 type process struct {
 	id     string
 	cmd    *exec.Cmd
@@ -28,7 +28,8 @@ type process struct {
 	complaint string
 }
 
-// A message is what comes from a worker: a report, a line of its standard error, or its end.
+// A message is what comes from a worker: a report, a line of its standard
+// error, or its end.
 type message struct {
 	from   *process
 	report report
@@ -37,8 +38,8 @@ type message struct {
 	err    error // of the process, with ended
 }
 
-// launch starts a worker's process. deliver is called for each message, from other goroutines;
-// the last one says that the process ended.
+// launch starts a worker's process. deliver is called for each message, from
+// other goroutines; the last one says that the process ended.
 func launch(command []string, s spec, deliver func(message)) (*process, error) {
 	cmd := exec.Command(command[0], command[1:]...) //nolint:noctx // it ends with its input, and is awaited
 	detach(cmd)
@@ -64,8 +65,9 @@ func launch(command []string, s spec, deliver func(message)) (*process, error) {
 	return p, p.orders.Encode(s)
 }
 
-// readReports reads until the end of the output. A line that is no report ends it too: then the worker
-// is not ours to understand, and waiting for its end is all that is left.
+// readReports reads until the end of the output. A line that is no report ends
+// it too: then the worker is not ours to understand, and waiting for its end is
+// all that is left.
 func readReports(out io.Reader, deliver func(report)) {
 	in := json.NewDecoder(bufio.NewReader(out))
 	for {
@@ -78,7 +80,8 @@ func readReports(out io.Reader, deliver func(report)) {
 	}
 }
 
-// tell gives an order. A worker that cannot be told any more is let go: it ends with its input.
+// tell gives an order. A worker that cannot be told any more is let go: it ends
+// with its input.
 func (p *process) tell(o order) {
 	if err := p.orders.Encode(o); err != nil {
 		_ = p.in.Close()
@@ -88,11 +91,13 @@ func (p *process) tell(o order) {
 // alive reports whether the process runs and takes part.
 func (p *process) alive() bool { return !p.gone && !p.leaving }
 
-// leads reports whether it led at its last word, and nothing is known against it.
+// leads reports whether it led at its last word, and nothing is known against
+// it.
 func (p *process) leads(now int64) bool { return p.alive() && p.last.Leading && now < p.last.Until }
 
-// impaired reports whether a fault of the process is not over, or its successor is due. One that ended by its own decision
-// has none, and its faults ended with it.
+// impaired reports whether a fault of the process is not over, or its successor
+// is due. One that ended by its own decision has none, and its faults ended
+// with it.
 func (p *process) impaired() bool {
 	if p.gone {
 		return !p.failed()
@@ -100,7 +105,8 @@ func (p *process) impaired() bool {
 	return p.fault != ""
 }
 
-// failed reports whether the process ended by its own decision, not by a signal.
+// failed reports whether the process ended by its own decision, not by a
+// signal.
 func (p *process) failed() bool { return p.cmd.ProcessState.Exited() }
 
 // stop tells the worker to release and exit.
@@ -136,5 +142,6 @@ func (l *lines) Write(b []byte) (int, error) {
 	}
 }
 
-// exitPatience is how long the demo waits for workers that were told to stop, before it kills them.
+// exitPatience is how long the demo waits for workers that were told to stop,
+// before it kills them.
 const exitPatience = stopPatience + time.Second

@@ -11,10 +11,11 @@ import (
 // canFreeze: a process can be stopped and continued here.
 const canFreeze = true
 
-// detach keeps the terminal's signals from a worker: an interrupt is the demo's to
-// handle. It also sees to it that no worker outlives a demo that was killed, not even a frozen one: the
-// system sends SIGHUP and SIGCONT to a stopped process group that has lost its parent
-// (POSIX, _exit), and one that runs finds its standard input closed.
+// detach keeps the terminal's signals from a worker: an interrupt is the demo's
+// to handle. It also sees to it that no worker outlives a demo that was killed,
+// not even a frozen one: the system sends SIGHUP and SIGCONT to a stopped
+// process group that has lost its parent (POSIX, _exit), and one that runs
+// finds its standard input closed.
 func detach(cmd *exec.Cmd) { cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true} }
 
 func freeze(p *os.Process) error { return p.Signal(syscall.SIGSTOP) }

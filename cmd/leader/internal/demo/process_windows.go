@@ -12,7 +12,8 @@ import (
 // canFreeze: there is no SIGSTOP here; a cut network has to stand for it.
 const canFreeze = false
 
-// detach keeps the console's signals from a worker: an interrupt is the demo's to handle.
+// detach keeps the console's signals from a worker: an interrupt is the demo's
+// to handle.
 func detach(cmd *exec.Cmd) {
 	cmd.SysProcAttr = &syscall.SysProcAttr{CreationFlags: syscall.CREATE_NEW_PROCESS_GROUP}
 }

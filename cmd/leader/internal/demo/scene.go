@@ -54,7 +54,7 @@ func (st *stage) show() {
 		s.silent, s.leader, s.term = s.leader, "", 0
 	}
 	if s.term != 0 && s.ours {
-		if from := st.reign(s.leader, s.term).from; from != 0 {
+		if from := st.leadership(s.leader, s.term).from; from != 0 {
 			s.since = time.Duration(now - from)
 		}
 	}

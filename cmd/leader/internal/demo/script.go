@@ -52,8 +52,8 @@ func (s Script) End() time.Duration {
 	return s[len(s)-1].At
 }
 
-// defaultScript plays each fault once, with time between them for what follows from it. The
-// restart of the server is left out where the server is not ours.
+// defaultScript plays each fault once, with time between them for what follows
+// from it. The restart of the server is left out where the server is not ours.
 func defaultScript(ttl time.Duration, ownServer bool) Script {
 	s := Script{
 		{At: ttl, Fault: Crash},
@@ -68,8 +68,8 @@ func defaultScript(ttl time.Duration, ownServer bool) Script {
 	return s
 }
 
-// ParseScript reads steps like "2s crash; 6s freeze", separated by semicolons. The error
-// names every part that cannot be read.
+// ParseScript reads steps like "2s crash; 6s freeze", separated by semicolons.
+// The error names every part that cannot be read.
 func ParseScript(text string) (Script, error) {
 	var s Script
 	var errs []error

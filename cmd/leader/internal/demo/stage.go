@@ -11,6 +11,8 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/seed-ff2cb582/leader/cmd/leader/internal/app"
+
 	"github.com/nats-io/nats.go"
 
 	"github.com/seed-ff2cb582/leader"
@@ -18,10 +20,11 @@ import (
 	"github.com/seed-ff2cb582/leader/cmd/leader/internal/natsconn"
 )
 
-// A stage is where a demo plays: the server, the workers, what was done to them and what
-// followed. One goroutine, play's, owns all of it; what happens elsewhere is posted to it.
+// A stage is where a demo plays: the server, the workers, what was done to them
+// and what followed. One goroutine, play's, owns all of it; what happens
+// elsewhere is posted to it.
 type stage struct {
-	cmd    *Command
+	plan   plan
 	conn   natsconn.Flags
 	url    string // for people
 	domain string
@@ -37,25 +40,25 @@ type stage struct {
 	tell   func(Event)
 	scene  atomic.Pointer[scene] // for the view
 
-	processes  []*process // in the order of the view's rows
-	named      int
-	unborn     int    // workers that are still to be started
-	latest     uint64 // the latest term that anybody was heard to lead
-	script     Script // what is still to be played
-	trials     []*trial
-	reigns     []reign
-	detector   detector
-	waiting    int64 // since when a due step has found nobody to hit; 0 if it has not
-	waited     bool  // that was told
-	idleSince  int64 // since when a finished script left nothing open; 0 if it has
-	restarting bool
-	leaving    bool
-	finished   bool
-	failure    error
+	processes   []*process // in the order of the view's rows
+	named       int
+	unborn      int    // workers that are still to be started
+	latest      uint64 // the latest term that anybody was heard to lead
+	script      Script // what is still to be played
+	trials      []*trial
+	leaderships []leadership
+	detector    detector
+	waiting     int64 // since when a due step has found nobody to hit; 0 if it has not
+	waited      bool  // that was told
+	idleSince   int64 // since when a finished script left nothing open; 0 if it has
+	restarting  bool
+	leaving     bool
+	finished    bool
+	failure     error
 }
 
-// A reign is one term as the samples show it.
-type reign struct {
+// A leadership is one term as the samples show it.
+type leadership struct {
 	worker string
 	term   uint64
 	from   int64 // its promotion
@@ -63,8 +66,8 @@ type reign struct {
 	hit    bool  // a fault was meant for it
 }
 
-func newStage(c *Command) *stage {
-	return &stage{cmd: c, script: c.script, now: monoNow, posted: make(chan func(), 64), done: make(chan struct{})}
+func newStage(p plan) *stage {
+	return &stage{plan: p, script: p.Script, now: monoNow, posted: make(chan func(), 64), done: make(chan struct{})}
 }
 
 // suffix makes names unlike those of another demo in the same group.
@@ -85,7 +88,8 @@ func (st *stage) close() error {
 	return nil
 }
 
-// play runs the demo to its end: until ctx is done, somebody leaves, or the script or the time is over.
+// play runs the demo to its end: until ctx is done, somebody leaves, or the
+// script or the time is over.
 func (st *stage) play(ctx context.Context, tell func(Event)) error {
 	st.tell, st.begun = tell, st.now()
 	defer close(st.done)
@@ -110,7 +114,7 @@ func (st *stage) play(ctx context.Context, tell func(Event)) error {
 // verdict tells the summary, and what of it is an error.
 func (st *stage) verdict() error {
 	if st.server == nil {
-		st.emit(Event{Kind: EventNote, Text: fmt.Sprintf("the bucket %s stays on %s", st.cmd.Bucket, st.url)})
+		st.emit(Event{Kind: EventNote, Text: fmt.Sprintf("the bucket %s stays on %s", st.plan.Bucket, st.url)})
 	}
 	st.tellOutcomes(true)
 	sum := st.summary()
@@ -121,7 +125,7 @@ func (st *stage) verdict() error {
 		err = fmt.Errorf("%d steps of the script were not played: %s", n, st.script)
 	}
 	if sum.TwoLeaders > 0 {
-		err = errors.Join(ErrTwoLeaders, err)
+		err = errors.Join(app.ErrTwoLeaders, err)
 	}
 	return err
 }
@@ -158,7 +162,7 @@ func (st *stage) offset(t int64) float64 {
 }
 
 func (st *stage) begin() {
-	c := st.cmd
+	c := st.plan
 	st.emit(Event{
 		Kind: EventBegin, URL: st.url, Bucket: c.Bucket, Group: c.Key, Workers: c.Workers,
 		Text: fmt.Sprintf("TTL %v, heartbeat %v", c.TTL, c.Heartbeat),
@@ -170,15 +174,16 @@ func (st *stage) begin() {
 	}
 }
 
-// birthTime is for how long workers are started in a row: two hundred take many seconds, and keys are to be obeyed meanwhile.
+// birthTime is for how long workers are started in a row: two hundred take many
+// seconds, and keys are to be obeyed meanwhile.
 const birthTime = 20 * time.Millisecond
 
 // bear starts workers that are still to be started.
 func (st *stage) bear() {
 	for end := st.now() + int64(birthTime); st.unborn > 0 && !st.leaving && st.now() < end; st.unborn-- {
 		var delay time.Duration
-		if !st.cmd.NoSplay {
-			delay = mrand.N(st.cmd.TTL)
+		if !st.plan.NoSplay {
+			delay = mrand.N(st.plan.TTL)
 		}
 		st.join(len(st.processes), delay)
 	}
@@ -187,7 +192,7 @@ func (st *stage) bear() {
 // join starts a worker and gives it a row.
 func (st *stage) join(row int, delay time.Duration) {
 	st.named++
-	c := st.cmd
+	c := st.plan
 	s := spec{
 		ID: st.name(st.named), Conn: st.conn, Bucket: c.Bucket, Group: c.Key,
 		TTL: c.TTL, Heartbeat: c.Heartbeat, Delay: delay, Fresh: st.server != nil,
@@ -250,14 +255,15 @@ func (st *stage) replaceLater(p *process) {
 
 // window is the length of a trust window.
 func (st *stage) window() time.Duration {
-	return time.Duration(float64(st.cmd.TTL) * (1 - leader.DefaultClockDrift))
+	return time.Duration(float64(st.plan.TTL) * (1 - leader.DefaultClockDrift))
 }
 
 // respite is how long a fault lasts: long enough for another to lead.
-func (st *stage) respite() time.Duration { return 2 * st.cmd.TTL }
+func (st *stage) respite() time.Duration { return 2 * st.plan.TTL }
 
-// leader returns the process that leads, or nil. Who was last heard to lead an older term than another leads no more, whatever it says
-// in a report that comes late.
+// leader returns the process that leads, or nil. Who was last heard to lead an
+// older term than another leads no more, whatever it says in a report that
+// comes late.
 func (st *stage) leader() *process {
 	now := st.now()
 	var found *process

@@ -17,8 +17,9 @@ type truth struct {
 	from, to int64 // its promotion, and its last sample
 }
 
-// A rehearsal is a stage whose workers are made up. Their reports come in order, as each process sends them, and late by as
-// much as each likes, as on a machine that is overloaded.
+// A rehearsal is a stage whose workers are made up. Their reports come in
+// order, as each process sends them, and late by as much as each likes, as on a
+// machine that is overloaded.
 type rehearsal struct {
 	*stage
 
@@ -34,7 +35,7 @@ const aMilli = int64(time.Millisecond)
 
 func rehearse(seed uint64, workers int) *rehearsal {
 	c := &Command{Workers: workers, Key: "demo", Bucket: "demo", TTL: time.Second}
-	r := &rehearsal{stage: newStage(c), rng: rand.New(rand.NewPCG(seed, 1)), clock: 1e12}
+	r := &rehearsal{stage: newStage(c.plan()), rng: rand.New(rand.NewPCG(seed, 1)), clock: 1e12}
 	r.now = func() int64 { return r.clock }
 	r.begun = r.clock
 	r.tell = func(e Event) { r.events = append(r.events, e) }
@@ -94,9 +95,10 @@ func (r *rehearsal) hearUntil(limit func(worker int) int64) {
 	}
 }
 
-// lastSample is when the leader of a term was seen last, of what was said up to the end.
+// lastSample is when the leader of a term was seen last, of what was said up to
+// the end.
 func (r *rehearsal) lastSample(term uint64) int64 {
-	for _, x := range r.reigns {
+	for _, x := range r.leaderships {
 		if x.term == term {
 			return x.seen
 		}

@@ -8,19 +8,22 @@ import (
 	"sync"
 	"time"
 
+	"github.com/seed-ff2cb582/leader/cmd/leader/internal/app"
+
 	tea "charm.land/bubbletea/v2"
 	"github.com/charmbracelet/x/term"
 )
 
 // terminal reports whether the streams are a terminal that a live view can use.
-func terminal(std Streams) bool {
+func terminal(std app.Streams) bool {
 	in, ok := std.In.(*os.File)
 	out, both := std.Out.(*os.File)
 	return ok && both && term.IsTerminal(in.Fd()) && term.IsTerminal(out.Fd()) && os.Getenv("TERM") != "dumb"
 }
 
-// view plays the demo under a live view of the whole terminal, and prints the summary after it.
-func view(ctx context.Context, st *stage, std Streams) error {
+// view plays the demo under a live view of the whole terminal, and prints the
+// summary after it.
+func view(ctx context.Context, st *stage, std app.Streams) error {
 	var log journal
 	program := tea.NewProgram(&model{st: st, log: &log, width: 80, height: 24},
 		tea.WithInput(std.In), tea.WithOutput(std.Out), tea.WithoutSignalHandler(), tea.WithFPS(30))
@@ -39,7 +42,8 @@ func view(ctx context.Context, st *stage, std Streams) error {
 	return err
 }
 
-// A journal is the events so far. The stage adds to it and must not wait for the view.
+// A journal is the events so far. The stage adds to it and must not wait for
+// the view.
 type journal struct {
 	mu     sync.Mutex
 	events []Event
@@ -78,7 +82,8 @@ const frame = 50 * time.Millisecond
 
 func nextFrame() tea.Cmd { return tea.Tick(frame, func(time.Time) tea.Msg { return tickMsg{} }) }
 
-// A model is the view's state. What it shows comes from the stage's scene and the journal.
+// A model is the view's state. What it shows comes from the stage's scene and
+// the journal.
 type model struct {
 	st    *stage
 	log   *journal
@@ -144,7 +149,8 @@ func (m *model) key(key string) tea.Cmd {
 	return nil
 }
 
-// helpKey takes a key while the help is shown, and reports whether it was for that. Faults strike all the same.
+// helpKey takes a key while the help is shown, and reports whether it was for
+// that. Faults strike all the same.
 func (m *model) helpKey(key string) bool {
 	switch key {
 	case "?", "h", "esc":

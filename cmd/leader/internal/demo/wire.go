@@ -9,9 +9,17 @@ import (
 	"github.com/seed-ff2cb582/leader/cmd/leader/internal/natsconn"
 )
 
-// The demo and its workers talk in lines of JSON: first a spec and then orders go to
-// the standard input of the worker, reports come from its standard output. A
-// worker whose input ends is left alone by its demo, and exits at once.
+// The demo and its workers talk in lines of JSON: first a spec and then orders
+// go to the standard input of the worker, reports come from its standard
+// output. A worker whose input ends is left alone by its demo, and exits at
+// once.
+
+// The rhythm of the reports, and how long a worker takes at the most to stop.
+const (
+	tellEvery    = 20 * time.Millisecond // the samples of a leader
+	statusEvery  = 100 * time.Millisecond
+	stopPatience = 2 * time.Second
+)
 
 // A spec tells a worker what to be.
 type spec struct {
@@ -54,7 +62,8 @@ type report struct {
 	Status  *status  `json:"status,omitempty"`
 	Samples *samples `json:"samples,omitempty"`
 
-	// of reportWoke: for how long the worker did not run, and what IsLeader said first
+	// of reportWoke: for how long the worker did not run, and what IsLeader
+	// said first
 	Gap     time.Duration `json:"gap,omitempty"`
 	Leading bool          `json:"leading,omitempty"`
 }
@@ -90,8 +99,8 @@ type samples struct {
 	Led   [][2]int64 `json:"led,omitempty"` // before and after, per yes of the run
 }
 
-// An outbox writes reports in order. To post never blocks: hooks of an election must not
-// wait for a demo that is slow to read or suspended.
+// An outbox writes reports in order. To post never blocks: hooks of an election
+// must not wait for a demo that is slow to read or suspended.
 type outbox struct {
 	mu     sync.Mutex
 	queue  []report

@@ -9,6 +9,8 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/seed-ff2cb582/leader/cmd/leader/internal/app"
+
 	"github.com/nats-io/nats.go"
 
 	"github.com/seed-ff2cb582/leader"
@@ -19,11 +21,8 @@ import (
 // A WorkerCommand is the process of one candidate of the demo.
 type WorkerCommand struct{}
 
-// stopPatience is how long a worker takes at the most to stop.
-const stopPatience = 2 * time.Second
-
 // Run takes part in the election until it is told to stop, or its input ends.
-func (WorkerCommand) Run(ctx context.Context, std Streams) error {
+func (WorkerCommand) Run(ctx context.Context, std app.Streams) error {
 	in := json.NewDecoder(std.In)
 	var s spec
 	if err := in.Decode(&s); err != nil {
@@ -158,10 +157,9 @@ func (w *worker) resign(ctx context.Context) {
 
 // The worker's rhythms.
 const (
-	askEvery    = 2 * time.Millisecond  // IsLeader
-	tellEvery   = 20 * time.Millisecond // the samples of a leader
-	statusEvery = 100 * time.Millisecond
-	// A process that did not run for so long was frozen, or its machine is very busy.
+	askEvery = 2 * time.Millisecond // IsLeader
+	// A process that did not run for so long was frozen, or its machine is very
+	// busy.
 	stallAfter = 700 * time.Millisecond
 )
 
@@ -256,8 +254,9 @@ func (w *worker) status() *status {
 	return s
 }
 
-// mono turns a time of this process into a reading of the machine's clock. A process that is held up between its looks at the two
-// clocks is off by as much: so the best of some looks counts.
+// mono turns a time of this process into a reading of the machine's clock. A
+// process that is held up between its looks at the two clocks is off by as
+// much: so the best of some looks counts.
 func mono(t time.Time) int64 {
 	const tries, near = 5, int64(50 * time.Microsecond)
 	best, off := int64(math.MaxInt64), int64(0)

@@ -1,5 +1,5 @@
-// Package devserver is a NATS server inside this process, on the loopback interface: for the demo, and for trying the
-// other commands out.
+// Package devserver is a NATS server inside this process, on the loopback
+// interface: for the demo, and for trying the other commands out.
 package devserver
 
 import (
@@ -15,14 +15,15 @@ import (
 // patience is how long the server may take to start.
 const patience = 20 * time.Second
 
-// A Server is a nats-server with JetStream, which can be restarted. Its methods are not for concurrent use.
+// A Server is a nats-server with JetStream, which can be restarted. Its methods
+// are not for concurrent use.
 type Server struct {
 	opts *server.Options
 	srv  *server.Server
 }
 
-// Start starts a server with JetStream on a port of the loopback interface, 0 for any
-// that is free. Its files are in a temporary directory until Close.
+// Start starts a server with JetStream on a port of the loopback interface, 0
+// for any that is free. Its files are in a temporary directory until Close.
 func Start(port int) (*Server, error) {
 	dir, err := os.MkdirTemp("", "leader-dev-")
 	if err != nil {
@@ -69,7 +70,8 @@ func (s *Server) stop() {
 	}
 }
 
-// Restart stops the server as a signal would and starts it again after down, with its files, on its port.
+// Restart stops the server as a signal would and starts it again after down,
+// with its files, on its port.
 func (s *Server) Restart(down time.Duration) error {
 	s.stop()
 	t := time.NewTimer(down)

@@ -1,4 +1,5 @@
-// Package devtest gives the tests of the command a server of its own, and connections. What it gives ends with the test.
+// Package devtest gives the tests of the command a server of its own, and
+// connections. What it gives ends with the test.
 package devtest
 
 import (

@@ -183,7 +183,8 @@ func (e *examination) someGroup(ctx context.Context, st store.Store) string {
 	return madeUp
 }
 
-// roundTrip measures writes that are refused: they take the way of a renewal to the leader of the stream and back.
+// roundTrip measures writes that are refused: they take the way of a renewal to
+// the leader of the stream and back.
 func (e *examination) roundTrip(ctx context.Context, st store.Store, there bool) {
 	what, trip := "refused writes (an accepted one waits for the other replicas besides, and for the disks where they sync always)", func(ctx context.Context) error {
 		_, err := st.CompareAndSwap(ctx, store.Write{Key: e.scope.Group, Expected: rights.Impossible})
@@ -223,7 +224,8 @@ func (e *examination) timed(ctx context.Context, trip func(context.Context) erro
 	return time.Since(begin), err
 }
 
-// judgeTrips: a renewal should be done well before the next is due, and must be before the trust window closes.
+// judgeTrips: a renewal should be done well before the next is due, and must be
+// before the trust window closes.
 func (e *examination) judgeTrips(what string, median, most time.Duration) {
 	ttl, beat := e.cmd.TTL, e.cmd.Heartbeat
 	window := ttl - time.Duration(float64(ttl)*leader.DefaultClockDrift)

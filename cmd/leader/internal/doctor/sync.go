@@ -14,7 +14,8 @@ import (
 	"github.com/seed-ff2cb582/leader/cmd/leader/internal/finding"
 )
 
-// syncing is the part of a server's configuration that says when it writes to its disk.
+// syncing is the part of a server's configuration that says when it writes to
+// its disk.
 type syncing struct {
 	Config struct {
 		Interval time.Duration `json:"sync_interval"`

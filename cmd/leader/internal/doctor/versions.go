@@ -8,7 +8,8 @@ import (
 	"github.com/seed-ff2cb582/leader/cmd/leader/internal/finding"
 )
 
-// A version of nats-server. A candidate for a release counts as the release before it: its number is one too large.
+// A version of nats-server. A candidate for a release counts as the release
+// before it: its number is one too large.
 type version [3]int
 
 // parseVersion reads "2.12.6" or "2.12.0-RC.1".
@@ -44,7 +45,8 @@ func (v version) before(w version) bool {
 type fault struct {
 	name string
 	in   func(version) bool
-	// status is Fail where elections do not keep their promises, Warn where somebody has to attack or power has to fail.
+	// status is Fail where elections do not keep their promises, Warn where
+	// somebody has to attack or power has to fail.
 	status finding.Status
 	what   string
 	fix    string

@@ -44,7 +44,8 @@ type definition struct {
 	labels     []string
 }
 
-// define describes a metric. The names of package leaderprom, which are the candidates' own view, are none of these.
+// define describes a metric. The names of package leaderprom, which are the
+// candidates' own view, are none of these.
 func define(m metric) definition {
 	return [metricCount]definition{
 		known:     {name: "election_group_leader_known", help: "1 if somebody leads as far as can be seen from here, 0 otherwise."},
@@ -151,7 +152,7 @@ func (s *scrape) group(g board.Group) {
 	put(term, float64(g.Term))
 	put(silence, max(0, s.now.Sub(g.Heard).Seconds()))
 	put(paused, number(g.Paused))
-	put(garbled, float64(g.Garbled))
+	put(garbled, float64(g.Malformed))
 	left := 0.0
 	if led {
 		left = max(0, g.Until.Sub(s.now).Seconds())
@@ -172,7 +173,8 @@ func number(b bool) float64 {
 	return 0
 }
 
-// label makes a label's value of what others wrote. Prometheus refuses the whole scrape for one that is no UTF-8.
+// label makes a label's value of what others wrote. Prometheus refuses the
+// whole scrape for one that is no UTF-8.
 func label(s string) string {
 	s = strings.ToValidUTF8(s, "\ufffd")
 	if len(s) <= maxLabel {

@@ -1,4 +1,5 @@
-// Package exporter is leader exporter: Prometheus metrics of all groups of a bucket, by one who only observes.
+// Package exporter is leader exporter: Prometheus metrics of all groups of a
+// bucket, by one who only observes.
 package exporter
 
 import (

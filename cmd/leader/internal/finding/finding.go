@@ -61,7 +61,8 @@ func (l *List) Write(w io.Writer, f output.Format, value any) error {
 	return f.Write(w, output.Result{Value: value, Names: names})
 }
 
-// lines prints a line for each finding, and what to change below: sentences do not fit into columns.
+// lines prints a line for each finding, and what to change below: sentences do
+// not fit into columns.
 func (l *List) lines(w io.Writer) error {
 	width := 0
 	for _, f := range *l {

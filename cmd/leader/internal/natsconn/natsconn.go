@@ -1,5 +1,6 @@
-// Package natsconn connects the commands to NATS as the nats command does: by flags, by NATS_* variables, or by one of
-// the contexts that nats context add writes.
+// Package natsconn connects the commands to NATS as the nats command does: by
+// flags, by NATS_* variables, or by one of the contexts that nats context add
+// writes.
 package natsconn
 
 import (
@@ -16,7 +17,8 @@ import (
 // ErrContext says that the named context does not exist or cannot be used.
 var ErrContext = errors.New("nats context")
 
-// Flags say where the server is and who asks. They travel to the demo's workers as JSON, over a pipe.
+// Flags say where the server is and who asks. They travel to the demo's workers
+// as JSON, over a pipe.
 type Flags struct {
 	Server      string `short:"s" env:"NATS_URL" placeholder:"URL" help:"The NATS server to connect to." json:"server,omitempty"`
 	Context     string `env:"NATS_CONTEXT" placeholder:"NAME" help:"The context of the nats command to connect with." json:"context,omitempty"`
@@ -67,8 +69,8 @@ type Settings struct {
 	Options []nats.Option
 }
 
-// Settings reads the context, if one is named or, without a server, selected. What the flags say besides takes the
-// place of what it says.
+// Settings reads the context, if one is named or, without a server, selected.
+// What the flags say besides takes the place of what it says.
 func (f Flags) Settings() (Settings, error) {
 	name := f.Context
 	switch {
@@ -107,7 +109,8 @@ func known() string {
 	return "none; nats context add makes one"
 }
 
-// Connect connects under a name. The connection reconnects for ever, and quickly.
+// Connect connects under a name. The connection reconnects for ever, and
+// quickly.
 func (s Settings) Connect(name string, opts ...nats.Option) (*nats.Conn, error) {
 	all := []nats.Option{
 		nats.MaxReconnects(-1),

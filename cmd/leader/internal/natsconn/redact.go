@@ -8,7 +8,8 @@ import (
 // Shown returns the URL without credentials, for people.
 func (s Settings) Shown() string { return redacted(s.URL) }
 
-// redacted hides the user part of each of the URLs, which nats allows to be a list.
+// redacted hides the user part of each of the URLs, which nats allows to be a
+// list.
 func redacted(urls string) string {
 	list := strings.Split(urls, ",")
 	for i, one := range list {

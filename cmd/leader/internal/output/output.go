@@ -1,4 +1,5 @@
-// Package output prints what a command found: a table for people, JSON, YAML or names for programs.
+// Package output prints what a command found: a table for people, JSON, YAML or
+// names for programs.
 package output
 
 import (
@@ -18,9 +19,11 @@ type Format struct {
 
 // A Result is what a command found, in each form.
 type Result struct {
-	// Value is printed as JSON and YAML. Its fields are documented with the command, and are only ever added to.
+	// Value is printed as JSON and YAML. Its fields are documented with the
+	// command, and are only ever added to.
 	Value any
-	// Head and Rows are the table. The columns from Wide on are shown by -o wide alone.
+	// Head and Rows are the table. The columns from Wide on are shown by -o
+	// wide alone.
 	Head []string
 	Rows [][]string
 	Wide int
@@ -29,7 +32,8 @@ type Result struct {
 	// Minor are the heads of the columns that are left out, in this order, on a
 	// terminal that is too narrow for all.
 	Minor []string
-	// Tint says how a cell is to catch the eye on a terminal; nil means not at all.
+	// Tint says how a cell is to catch the eye on a terminal; nil means not at
+	// all.
 	Tint func(head, cell string) Tint
 	// Names is what -o name prints, one a line.
 	Names []string
@@ -89,8 +93,9 @@ func (f Format) table(w io.Writer, r Result, screen Screen) error {
 	return err
 }
 
-// Printable keeps what others wrote into records from steering the terminal or the table: control characters, also those that
-// turn the direction of writing, are replaced.
+// Printable keeps what others wrote into records from steering the terminal or
+// the table: control characters, also those that turn the direction of writing,
+// are replaced.
 func Printable(s string) string {
 	return strings.Map(func(r rune) rune {
 		if unicode.IsControl(r) || unicode.Is(unicode.Bidi_Control, r) || r == '\u2028' || r == '\u2029' {

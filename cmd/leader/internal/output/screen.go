@@ -16,8 +16,8 @@ type Screen struct {
 	Color bool
 }
 
-// ScreenOf returns what the terminal behind an output can show. Colours are left
-// out where NO_COLOR is set (no-color.org), or the terminal knows none.
+// ScreenOf returns what the terminal behind an output can show. Colours are
+// left out where NO_COLOR is set (no-color.org), or the terminal knows none.
 func ScreenOf(w io.Writer) Screen {
 	f, ok := w.(*os.File)
 	if !ok || !term.IsTerminal(f.Fd()) {
@@ -52,8 +52,8 @@ func (s Screen) Paint(t Tint, text string) string {
 }
 
 // Wrap returns the text in lines that end between words, of at most as many
-// columns as the screen has. Those after the first begin with the indent. A word
-// that is longer than a line stays whole.
+// columns as the screen has. Those after the first begin with the indent. A
+// word that is longer than a line stays whole.
 func (s Screen) Wrap(text, indent string) string {
 	if s.Width == 0 {
 		return text

@@ -21,7 +21,8 @@ import (
 	"github.com/seed-ff2cb582/leader/store"
 )
 
-// A board is the groups as they are seen at present. It belongs to the goroutine of follow.
+// A board is the groups as they are seen at present. It belongs to the
+// goroutine of follow.
 type board struct {
 	cmd     ListCommand
 	out     io.Writer
@@ -45,7 +46,7 @@ func (c ListCommand) follow(ctx context.Context, std app.Streams, s *app.Session
 }
 
 // run shows what the observer tells.
-func (b *board) run(ctx context.Context, seen <-chan sight) error {
+func (b *board) run(ctx context.Context, seen <-chan observed) error {
 	redraw := time.NewTicker(250 * time.Millisecond)
 	defer redraw.Stop()
 	for {
@@ -64,7 +65,7 @@ func (b *board) run(ctx context.Context, seen <-chan sight) error {
 	}
 }
 
-func (b *board) take(ctx context.Context, x sight) error {
+func (b *board) take(ctx context.Context, x observed) error {
 	switch {
 	case x.present:
 		return b.complete(ctx)
@@ -86,7 +87,7 @@ func (b *board) take(ctx context.Context, x sight) error {
 	return b.print(g)
 }
 
-// gone tells that the store knows nothing of a group any more.
+// gone reports whether the store knows nothing of a group any more.
 func gone(info leader.LeaderInfo) bool { return info.ID == "" && info.Reason == leader.ReasonAbsent }
 
 func (b *board) renew(info leader.LeaderInfo) {
@@ -98,7 +99,8 @@ func (b *board) renew(info leader.LeaderInfo) {
 	b.groups[info.Group] = g
 }
 
-// complete fills in, once, what the records do not say of the groups that were there at the beginning.
+// complete fills in, once, what the records do not say of the groups that were
+// there at the beginning.
 func (b *board) complete(ctx context.Context) error {
 	if b.present {
 		return nil

@@ -47,7 +47,8 @@ func (c GetCommand) Validate() error { return errors.Join(c.Target.Validate(), v
 // A Detail is what get prints, as JSON.
 type Detail struct {
 	Group
-	// Paused tells that nobody leads until the group is resumed, by whom and for what reason.
+	// Paused reports whether nobody leads until the group is resumed, by whom
+	// and for what reason.
 	Paused    bool   `json:"paused,omitempty"`
 	PausedBy  string `json:"paused_by,omitempty"`
 	PausedWhy string `json:"paused_why,omitempty"`
@@ -81,7 +82,7 @@ func (c GetCommand) Run(ctx context.Context, std app.Streams) error {
 	defer cancel()
 	d := Detail{Group: Group{Group: c.Group, Reason: leader.ReasonAbsent}, Candidates: []rollcall.Candidate{}}
 	asked := make(chan error, 1)
-	go func() { asked <- d.ask(ctx, s, st) }()
+	go func() { asked <- ask(ctx, s, st, &d) }()
 	groups, err := gather(ctx, s, st, c.Group)
 	if err != nil {
 		return err
@@ -100,19 +101,19 @@ func (c GetCommand) Run(ctx context.Context, std app.Streams) error {
 
 // ask fills in what the control record and the candidates say. Either may be
 // closed to the user: the error says so, and is no reason to show nothing.
-func (d *Detail) ask(ctx context.Context, s *app.Session, st store.Store) error {
+func ask(ctx context.Context, s *app.Session, st store.Store, d *Detail) error {
 	called := make(chan error, 1)
 	go func() {
 		all, err := rollcall.All(ctx, s.NC, s.Bucket, d.Group.Group)
 		d.Candidates = append(d.Candidates, all...)
 		called <- err
 	}()
-	err := d.askControl(ctx, st)
+	err := askControl(ctx, st, d)
 	return errors.Join(err, <-called)
 }
 
 // askControl reads the control record.
-func (d *Detail) askControl(ctx context.Context, st store.Store) error {
+func askControl(ctx context.Context, st store.Store, d *Detail) error {
 	c, err := leader.NewControlWithStore(st, "leader get")
 	if err != nil {
 		return err
@@ -198,7 +199,8 @@ func bracketed(s string) string {
 	return "(" + s + ")"
 }
 
-// candidates are those that answered. One that follows another term than the record's lags, or is cut off.
+// candidates are those that answered. One that follows another term than the
+// record's lags, or is cut off.
 func candidates(d Detail, now time.Time) output.Result {
 	r := output.Result{
 		Head:  []string{"CANDIDATE", "STATE", "SINCE", "FOLLOWS", "LAG", "PRIO", "VERSION", "ADDRESS", "CONNECTION", "REASON", "ERROR"},

@@ -12,20 +12,24 @@ import (
 	"github.com/seed-ff2cb582/leader/cmd/leader/internal/output"
 )
 
-// A Group is what ls and get print of a group, as JSON. A field that is not known is left out.
+// A Group is what ls and get print of a group, as JSON. A field that is not
+// known is left out.
 type Group struct {
 	Group string `json:"group"`
-	// Leader holds the group's record; without one the group is vacant. Term is its term, or the last one.
+	// Leader holds the group's record; without one the group is vacant. Term is
+	// its term, or the last one.
 	Leader string `json:"leader,omitempty"`
 	Term   uint64 `json:"term,omitempty"`
-	// Since is when the term began or, in a vacant group, when the last one ended.
+	// Since is when the term began or, in a vacant group, when the last one
+	// ended.
 	Since time.Time `json:"since,omitzero"`
-	// LeaseLeft is for how many milliseconds nobody else leads if the leader falls
-	// silent now, as seen from here. That is the lease as others honour it: the
-	// leader itself trusts it for less, until its trust window closes.
+	// LeaseLeft is for how many milliseconds nobody else leads if the leader
+	// falls silent now, as seen from here. That is the lease as others honour
+	// it: the leader itself trusts it for less, until its trust window closes.
 	LeaseLeft int64 `json:"lease_left_ms"`
-	// Renewed is when the server stored the latest renewal. Silent tells that this is longer ago than the lease is good for, by the
-	// clocks of the server and of this host.
+	// Renewed is when the server stored the latest renewal. Silent reports
+	// whether this is longer ago than the lease is good for, by the clocks of
+	// the server and of this host.
 	Renewed time.Time `json:"renewed,omitzero"`
 	Silent  bool      `json:"silent,omitempty"`
 	// What the leader says of itself.
@@ -33,13 +37,15 @@ type Group struct {
 	Version  string            `json:"version,omitempty"`
 	Address  string            `json:"address,omitempty"`
 	Meta     map[string]string `json:"meta,omitempty"`
-	// Reason is that of the last change: why the last leader left or, if that is not known, how the present one came to lead. By and Why
-	// say who asked for it and for what reason, Successor who was asked to take over.
+	// Reason is that of the last change: why the last leader left or, if that
+	// is not known, how the present one came to lead. By and Why say who asked
+	// for it and for what reason, Successor who was asked to take over.
 	Reason    leader.Reason `json:"reason,omitempty"`
 	By        string        `json:"by,omitempty"`
 	Why       string        `json:"why,omitempty"`
 	Successor string        `json:"successor,omitempty"`
-	// Correlation is the same in whatever logs, advisories and traces say of the term.
+	// Correlation is the same in whatever logs, advisories and traces say of
+	// the term.
 	Correlation string `json:"correlation,omitempty"`
 
 	until time.Time
@@ -64,8 +70,8 @@ func (g Group) asOf(now time.Time) Group {
 	return g
 }
 
-// withRecord adds when the record was written, as which revision. slack is how far clocks may be apart before
-// anybody is called silent.
+// withRecord adds when the record was written, as which revision. slack is how
+// far clocks may be apart before anybody is called silent.
 func (g Group) withRecord(at time.Time, revision uint64, now time.Time) Group {
 	const slack = 2 * time.Second
 	if g.Leader == "" {
@@ -102,7 +108,8 @@ func (g Group) withHistory(promoted, demoted advisory.Advisory) Group {
 	return g
 }
 
-// left tells the reasons for a promotion that say no more than that the leader before left.
+// left reports whether a reason for a promotion says no more than that the
+// leader before left.
 func left(r leader.Reason) bool { return r == leader.ReasonVacant || r == leader.ReasonOffered }
 
 // table returns the groups as they are printed.
@@ -159,8 +166,9 @@ func (g Group) lease(now time.Time) string {
 // change says in words why the group changed last.
 func (g Group) change() string {
 	s := string(g.Reason)
-	// The word is that of logs, metrics and advisories. Beside the name of a leader these two would be riddles alone: they
-	// tell of the record that it found.
+	// The word is that of logs, metrics and advisories. Beside the name of a
+	// leader these two would be riddles alone: they tell of the record that it
+	// found.
 	switch {
 	case g.Leader == "":
 	case g.Reason == leader.ReasonAbsent:
@@ -205,7 +213,8 @@ func age(t, now time.Time) string {
 	return length(now.Sub(t))
 }
 
-// length says how long d is in two units at the most. Clocks of two hosts may make it negative.
+// length says how long d is in two units at the most. Clocks of two hosts may
+// make it negative.
 func length(d time.Duration) string {
 	const day = 24 * time.Hour
 	switch d = max(0, d); {

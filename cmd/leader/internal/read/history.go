@@ -75,11 +75,13 @@ type Past struct {
 	Bucket string `json:"bucket"`
 	Group  string `json:"group"`
 	Stream string `json:"stream"`
-	// CompleteSince: nothing is known of the time before. Missing is how many advisories are known to be lost.
+	// CompleteSince: nothing is known of the time before. Missing is how many
+	// advisories are known to be lost.
 	CompleteSince time.Time `json:"complete_since"`
 	Missing       uint64    `json:"missing,omitempty"`
 	Reigns        []Reign   `json:"reigns"`
-	// At is the time that was asked about, Led whether somebody is known to have led then, AtReign who.
+	// At is the time that was asked about, Led whether somebody is known to
+	// have led then, AtReign who.
 	At      time.Time `json:"at,omitzero"`
 	Led     bool      `json:"led,omitempty"`
 	AtReign *Reign    `json:"at_reign,omitempty"`

@@ -11,21 +11,22 @@ import (
 	"github.com/seed-ff2cb582/leader/store"
 )
 
-// A sight is something that an observer was told.
-type sight struct {
+// An observed is something that an observer was told.
+type observed struct {
 	at      time.Time
 	info    leader.LeaderInfo
 	renewed bool // a renewal only
 	present bool // what was there at the beginning has been told
 }
 
-// observe hands what is seen of the groups to use, until that ends or ctx is done. Troubles are told on stderr, and end it only
-// if nothing was seen before and they would not pass.
-func observe(outer context.Context, st store.Store, pattern string, stderr io.Writer, use func(context.Context, <-chan sight) error) error {
+// observe hands what is seen of the groups to use, until that ends or ctx is
+// done. Troubles are told on stderr, and end it only if nothing was seen before
+// and they would not pass.
+func observe(outer context.Context, st store.Store, pattern string, stderr io.Writer, use func(context.Context, <-chan observed) error) error {
 	ctx, cancel := context.WithCancelCause(outer)
 	defer cancel(nil)
-	seen := make(chan sight)
-	tell := func(x sight) {
+	seen := make(chan observed)
+	tell := func(x observed) {
 		x.at = time.Now()
 		select {
 		case seen <- x:
@@ -34,9 +35,9 @@ func observe(outer context.Context, st store.Store, pattern string, stderr io.Wr
 	}
 	sawAny := false
 	observer := leader.Observer{
-		Leader:  func(info leader.LeaderInfo) { sawAny = true; tell(sight{info: info}) },
-		Renewed: func(info leader.LeaderInfo) { tell(sight{info: info, renewed: true}) },
-		Present: func() { tell(sight{present: true}) },
+		Leader:  func(info leader.LeaderInfo) { sawAny = true; tell(observed{info: info}) },
+		Renewed: func(info leader.LeaderInfo) { tell(observed{info: info, renewed: true}) },
+		Present: func() { tell(observed{present: true}) },
 		Failed: func(err error) {
 			if !sawAny && store.Classify(err) == store.Permanent {
 				cancel(err)

@@ -64,7 +64,8 @@ type Verdict struct {
 	Group   string `json:"group"`
 	Term    uint64 `json:"term"`
 	Verdict string `json:"verdict"` // current, stale, unknown or mismatch
-	// Leader and CurrentTerm are those of the record; without a leader it is the last term.
+	// Leader and CurrentTerm are those of the record; without a leader it is
+	// the last term.
 	Leader      string `json:"leader,omitempty"`
 	CurrentTerm uint64 `json:"current_term"`
 }

@@ -85,7 +85,7 @@ type waiting struct {
 	fits    bool // what was waited for has come
 }
 
-func (w *waiting) run(ctx context.Context, seen <-chan sight) error {
+func (w *waiting) run(ctx context.Context, seen <-chan observed) error {
 	for {
 		select {
 		case <-ctx.Done():
@@ -100,7 +100,7 @@ func (w *waiting) run(ctx context.Context, seen <-chan sight) error {
 }
 
 // take takes in what the observer tells.
-func (w *waiting) take(ctx context.Context, x sight) {
+func (w *waiting) take(ctx context.Context, x observed) {
 	if x.present {
 		return
 	}

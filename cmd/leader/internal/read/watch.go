@@ -101,12 +101,13 @@ type printer struct {
 	json    bool
 	left    int // how many more; none left means no end, if there was none at the beginning
 	present bool
-	// hidden reports whether a group that is there at the beginning is left out.
+	// hidden reports whether a group that is there at the beginning is left
+	// out.
 	hidden func(leader.LeaderInfo) bool
 }
 
 // run prints what an observer tells.
-func (p *printer) run(ctx context.Context, seen <-chan sight) error {
+func (p *printer) run(ctx context.Context, seen <-chan observed) error {
 	for {
 		select {
 		case <-ctx.Done():
@@ -155,7 +156,7 @@ type Change struct {
 	Correlation string        `json:"correlation,omitempty"`
 }
 
-func changeOf(x sight, afterwards bool) Change {
+func changeOf(x observed, afterwards bool) Change {
 	c := Change{
 		Time: x.at.UTC(), Group: x.info.Group, Leader: x.info.ID, Term: x.info.Term, Address: x.info.Address,
 		Reason: x.info.Reason, By: x.info.By, Why: x.info.Why, Successor: x.info.Successor, Correlation: x.info.Correlation,

@@ -6,7 +6,8 @@ import (
 	"time"
 )
 
-// parseTime reads a time as people write it: RFC 3339, a date and time, a time of the day, or how long ago.
+// parseTime reads a time as people write it: RFC 3339, a date and time, a time
+// of the day, or how long ago.
 func parseTime(s string, now time.Time) (time.Time, error) {
 	if d, err := time.ParseDuration(strings.TrimPrefix(s, "-")); err == nil && d >= 0 {
 		return now.Add(-d), nil
@@ -27,7 +28,8 @@ func parseTime(s string, now time.Time) (time.Time, error) {
 	return time.Time{}, fmt.Errorf("%q: must be a time such as 14:03:07 or 2026-11-20T14:03:07Z, or a length such as 5m for five minutes ago", s)
 }
 
-// timeOfDay is the latest instant that is no later than now at which clocks showed that time.
+// timeOfDay is the latest instant that is no later than now at which clocks
+// showed that time.
 func timeOfDay(t, now time.Time) time.Time {
 	on := func(day int) time.Time {
 		return time.Date(now.Year(), now.Month(), day, t.Hour(), t.Minute(), t.Second(), t.Nanosecond(), now.Location())

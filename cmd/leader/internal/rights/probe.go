@@ -1,4 +1,5 @@
-// Package rights finds out what the user of a connection may do in elections, without doing it.
+// Package rights finds out what the user of a connection may do in elections,
+// without doing it.
 package rights
 
 import (
@@ -31,11 +32,14 @@ type Right struct {
 // String says the right as a server's denial would.
 func (r Right) String() string { return string(r.Verb) + " to " + r.Subject }
 
-// Has finds out whether the user of the connection has the right. An error means that the server did not answer.
+// Has finds out whether the user of the connection has the right. An error
+// means that the server did not answer.
 //
-// The server checks a permission before it looks at a message, and denies on the connection. So what is published is
-// nothing that anybody obeys: a write on condition of a revision that no key ever has, or a request whose body is no JSON.
-// Both are refused before anything is changed, and asked without a place for an answer.
+// The server checks a permission before it looks at a message, and denies on
+// the connection. So what is published is nothing that anybody obeys: a write
+// on condition of a revision that no key ever has, or a request whose body is
+// no JSON. Both are refused before anything is changed, and asked without a
+// place for an answer.
 func Has(ctx context.Context, nc *nats.Conn, r Right) (bool, error) {
 	before := nc.LastError()
 	if r.Verb == Subscribe {
@@ -70,7 +74,8 @@ func harmless(r Right) *nats.Msg {
 	return msg
 }
 
-// denies tells whether an error of a connection is a denial of the subject, which stands in its text alone.
+// denies reports whether an error of a connection is a denial of the subject,
+// which stands in its text alone.
 func denies(err error, subject string) bool {
 	return errors.Is(err, nats.ErrPermissionViolation) && strings.Contains(err.Error(), strconv.Quote(subject))
 }

@@ -12,9 +12,11 @@ type Scope struct {
 	Bucket string
 	Group  string
 	Domain string
-	// Republish is the prefix of the subjects on which the bucket republishes, or empty if it does not.
+	// Republish is the prefix of the subjects on which the bucket republishes,
+	// or empty if it does not.
 	Republish string
-	// Inbox is the prefix of the subjects on which the connection receives replies.
+	// Inbox is the prefix of the subjects on which the connection receives
+	// replies.
 	Inbox string
 }
 
@@ -23,7 +25,8 @@ type Role struct {
 	Name string
 	// Of is what the role is played of; the group, if it is empty.
 	Of string
-	// Needs are the rights without which the role cannot be played, Helps those without which it is played worse.
+	// Needs are the rights without which the role cannot be played, Helps those
+	// without which it is played worse.
 	Needs, Helps []Right
 	// Lacks says what is worse without those of Helps.
 	Lacks string
@@ -81,7 +84,8 @@ func (s Scope) offer(v Verb) Right {
 
 func (s Scope) inbox() Right { return Right{Verb: Subscribe, Subject: s.Inbox + ".leader-doctor"} }
 
-// Roles are those of docs/operations.md. A test there holds the rights against what elections need.
+// Roles are those of docs/operations.md. A test there holds the rights against
+// what elections need.
 func (s Scope) Roles() []Role {
 	observer := Role{
 		Name: "observer", Needs: []Right{s.watch(s.Group)},
@@ -116,7 +120,8 @@ func (s Scope) Roles() []Role {
 		},
 		{
 			Name: "admin", Needs: []Right{s.CreateRight(), s.InfoRight(), s.request("STREAM.UPDATE.KV_" + s.Bucket), s.inbox()},
-			// A request that must not delete, but for the right to, is one word away from one that does.
+			// A request that must not delete, but for the right to, is one word
+			// away from one that does.
 			Untried: []Right{s.request("STREAM.DELETE.KV_" + s.Bucket)},
 		},
 	}
@@ -128,7 +133,8 @@ type Tester struct {
 	known map[Right]bool
 }
 
-// NewTester returns a Tester for the user of a connection on which nothing else is under way.
+// NewTester returns a Tester for the user of a connection on which nothing else
+// is under way.
 func NewTester(nc *nats.Conn) *Tester { return &Tester{nc: nc, known: make(map[Right]bool)} }
 
 // Has is the function Has, with what is known already.

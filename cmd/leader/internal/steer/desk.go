@@ -46,7 +46,8 @@ func (d *desk) replace(ctx context.Context, r leader.Request) error {
 	case s.Leader.ID == r.Successor:
 		return d.leadsAlready(r, s.Leader)
 	}
-	// What is confirmed is said of this term: another that begins meanwhile is not asked.
+	// What is confirmed is said of this term: another that begins meanwhile is
+	// not asked.
 	r.Term = s.Leader.Term
 	then := "It stands back until another has led."
 	if r.Op == leader.OpTransfer {
@@ -168,7 +169,8 @@ func (d *desk) ask(ctx context.Context, r leader.Request, before leader.ControlS
 	return errors.Join(d.report(h, outcomeOf(err)), d.explain(h, err))
 }
 
-// notFiled tells that a request failed before there was an effect to wait for: the error is one of the store's, or of the flags.
+// notFiled reports whether a request failed before there was an effect to wait
+// for: the error is one of the store's, or of the flags.
 func notFiled(err error) bool {
 	for _, class := range []error{store.ErrPermanent, store.ErrTransient, store.ErrUnknown, leader.ErrInvalidConfig} {
 		if errors.Is(err, class) {
@@ -208,10 +210,12 @@ func (d *desk) explain(h leader.Handover, err error) error {
 	return fmt.Errorf("%w (it stands until that term ends; leader step-down %s --withdraw takes it back)", err, d.flags.Group)
 }
 
-// noTerm is the number of no term: revisions stay below it for two centuries (natsstore.EnsureBucket).
+// noTerm is the number of no term: revisions stay below it for two centuries
+// (natsstore.EnsureBucket).
 const noTerm = 1 << 53
 
-// withdraw puts a request that is meant for no term in the place of the one that stands.
+// withdraw puts a request that is meant for no term in the place of the one
+// that stands.
 func (d *desk) withdraw(ctx context.Context) error {
 	s, err := d.state(ctx)
 	if err != nil {
@@ -236,7 +240,8 @@ func (d *desk) withdraw(ctx context.Context) error {
 	return d.report(h, outcomeWithdrawn)
 }
 
-// reason is a reason in brackets, if there is one. It is quoted: others wrote it.
+// reason is a reason in brackets, if there is one. It is quoted: others wrote
+// it.
 func reason(why string) string {
 	if why == "" {
 		return ""

@@ -50,7 +50,8 @@ func (f Flags) run(ctx context.Context, std app.Streams, name string, work func(
 		return err
 	}
 	defer s.Close()
-	// The rights of an operator cover one group's keys, so that the whole bucket is not watched.
+	// The rights of an operator cover one group's keys, so that the whole
+	// bucket is not watched.
 	st, err := natsstore.New(s.NC, s.Bucket, natsstore.Options{Domain: s.Domain})
 	if err != nil {
 		return fmt.Errorf("%w: --bucket: %w", app.ErrUsage, err)

@@ -46,7 +46,8 @@ type Leader struct {
 	Address string `json:"address,omitempty"`
 }
 
-// A Result is what came of a request, as it is printed. The help of the commands documents it.
+// A Result is what came of a request, as it is printed. The help of the
+// commands documents it.
 type Result struct {
 	Operation leader.Operation `json:"operation"`
 	Group     string           `json:"group"`

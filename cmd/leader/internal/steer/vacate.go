@@ -184,7 +184,8 @@ func (d *desk) forget(ctx context.Context) error {
 	})
 }
 
-// standing says so if candidates answer the roll call: the group is not gone then.
+// standing says so if candidates answer the roll call: the group is not gone
+// then.
 func (d *desk) standing(ctx context.Context) string {
 	ctx, cancel := context.WithTimeout(ctx, d.flags.Timeout)
 	defer cancel()

@@ -1,4 +1,5 @@
-// Package version tells which program this is, from what the Go command recorded in it.
+// Package version tells which program this is, from what the Go command
+// recorded in it.
 package version
 
 import (
@@ -15,14 +16,17 @@ import (
 	"github.com/seed-ff2cb582/leader/cmd/leader/internal/output"
 )
 
-// Development is the version of a program that was built from a directory, outside of version control.
+// Development is the version of a program that was built from a directory,
+// outside of version control.
 const Development = "devel"
 
 // Info says what a program was built from. What was not recorded is empty.
 type Info struct {
-	// Version is the module's, like v1.2.3. Between releases it is a pseudo-version, and "devel" where nothing was recorded.
+	// Version is the module's, like v1.2.3. Between releases it is a
+	// pseudo-version, and "devel" where nothing was recorded.
 	Version string `json:"version"`
-	// Library is the version of the library, the module github.com/seed-ff2cb582/leader; "devel" if it was built together.
+	// Library is the version of the library, the module
+	// github.com/seed-ff2cb582/leader; "devel" if it was built together.
 	Library string `json:"library"`
 	// Revision is the commit.
 	Revision string `json:"revision,omitempty"`
@@ -143,7 +147,8 @@ func (c Command) Run(std app.Streams) error {
 // A Flag is leader --version.
 type Flag bool
 
-// BeforeReset prints the version in place of whatever else the command line asks for.
+// BeforeReset prints the version in place of whatever else the command line
+// asks for.
 func (Flag) BeforeReset(parser *kong.Kong) error {
 	if _, err := fmt.Fprintln(parser.Stdout, Of()); err != nil {
 		return err

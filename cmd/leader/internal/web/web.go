@@ -13,7 +13,8 @@ import (
 const (
 	headerTimeout = 5 * time.Second
 	idleTimeout   = 2 * time.Minute
-	// farewell is how long requests under way have at the end. Streams end with their context.
+	// farewell is how long requests under way have at the end. Streams end with
+	// their context.
 	farewell = 2 * time.Second
 )
 
@@ -75,7 +76,8 @@ func CheckAddress(flag, address string) error {
 	return nil
 }
 
-// Loopback reports whether an address, of a listener or of a request's Host header, is this machine's own alone.
+// Loopback reports whether an address, of a listener or of a request's Host
+// header, is this machine's own alone.
 func Loopback(address string) bool {
 	host, _, err := net.SplitHostPort(address)
 	if err != nil {
