@@ -256,8 +256,8 @@ func TestADemoVisitsTheServerOfAnother(t *testing.T) {
 		checkVisit(t, code, out, stderr, url)
 	})
 	t.Run("by URL", func(t *testing.T) {
-		code, out, stderr := runProgram(t, []string{"NATS_URL=" + url},
-			"demo", "--json", "--workers", "2", "--no-splay", "--key", "another", "--script", "0s delete")
+		code, out, stderr := runProgram(t, nil,
+			"demo", "--json", "--server", url, "--workers", "2", "--no-splay", "--key", "another", "--script", "0s delete")
 		checkVisit(t, code, out, stderr, url)
 	})
 	t.Run("no restart", func(t *testing.T) {
