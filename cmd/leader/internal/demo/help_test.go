@@ -58,9 +58,9 @@ func TestTheHelpIsShownAndHidden(t *testing.T) {
 	}
 }
 
-// The reasons are those of status.go.
+// The reasons are those of reason.go.
 func TestTheHelpKnowsEveryReason(t *testing.T) {
-	file, err := parser.ParseFile(token.NewFileSet(), "../../../../status.go", nil, 0)
+	file, err := parser.ParseFile(token.NewFileSet(), "../../../../reason.go", nil, 0)
 	if err != nil {
 		t.Fatal(err)
 	}
