@@ -230,18 +230,12 @@ var offerClaims = []claim{
 	}},
 	{"EndedTakersLeaveNoGoroutine", 0, func(x *exam) {
 		o, a := x.offerer(), x.audience(key)
-		once := func() {
+		x.leavesNoGoroutine("ended takers", 50, func() {
 			taker := a.take(o)
 			a.hears(o, []byte("offer"), taker)
 			taker.end()
 			a.forget()
-		}
-		once() // what a client keeps for all its takers may stay
-		before := runtime.NumGoroutine()
-		for range 50 {
-			once()
-		}
-		x.poll("the goroutines of 50 ended takers to end", func() bool { return runtime.NumGoroutine() <= before+5 })
+		})
 	}},
 	{"TakerHearsAfterAnInterruption", interrupting, func(x *exam) {
 		o, a := x.offerer(), x.audience(key)

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"runtime"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -200,13 +199,7 @@ var patternClaims = []claim{
 	}},
 	{"EndedPatternWatchesLeaveNoGoroutine", 0, func(x *exam) {
 		w := x.patternWatcher()
-		once := func() { r := x.watchPattern(w, ">"); r.complete(1); r.end() }
-		once() // what a client keeps for all its watches may stay
-		before := runtime.NumGoroutine()
-		for range 30 {
-			once()
-		}
-		x.poll("the goroutines of 30 ended watches to end", func() bool { return runtime.NumGoroutine() <= before+5 })
+		x.leavesNoGoroutine("ended watches", 30, func() { r := x.watchPattern(w, ">"); r.complete(1); r.end() })
 	}},
 	{"PatternWatchHearsOfWritesAfterAnInterruption", interrupting, func(x *exam) {
 		w, other := x.patternWatcher(), x.open()

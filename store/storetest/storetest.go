@@ -37,7 +37,9 @@ import (
 // A Factory makes the registers of one subtest, empty and used by nothing else.
 // It releases what it took with t.Cleanup. It is called once for each subtest;
 // an expensive server may be shared among them, if each gets its own bucket,
-// table or prefix. Subtests run one after the other.
+// table or prefix. The subtests of a suite run one after the other. Several
+// suites may run at once if each has a server of its own, since an interruption
+// meets all clients of one.
 type Factory func(t testing.TB) Harness
 
 // A Harness is a set of registers and the means to act on it from outside.
@@ -131,7 +133,7 @@ func Run(t *testing.T, newHarness Factory, caps Caps) {
 				skipUnable(t, caps, c.needs)
 				x := &exam{TB: t, caps: caps, h: newHarness(t)}
 				x.demandHooks(c.needs)
-				c.examine(x)
+				x.examineAlone(c)
 			})
 		}
 	}
