@@ -5,6 +5,7 @@ import (
 	"net"
 	"slices"
 	"strconv"
+	"sync"
 	"testing"
 )
 
@@ -16,20 +17,31 @@ const (
 	highestPort = 32_000
 )
 
+// given are the ports that tests of this process have got. Nobody gets one again:
+// the server of a test that runs in parallel may be stopped just now.
+var given struct {
+	sync.Mutex
+	ports []int
+}
+
 // freePorts returns ports of the loopback interface on which nobody listens.
 func freePorts(tb testing.TB, n int) []int {
 	tb.Helper()
+	given.Lock()
+	defer given.Unlock()
 	var ports []int
 	for range 1000 {
 		p := lowestPort + rand.IntN(highestPort-lowestPort)
+		if slices.Contains(given.ports, p) {
+			continue
+		}
 		l, err := net.Listen("tcp", net.JoinHostPort("127.0.0.1", strconv.Itoa(p)))
 		if err != nil {
 			continue
 		}
 		_ = l.Close()
-		if !slices.Contains(ports, p) {
-			ports = append(ports, p)
-		}
+		given.ports = append(given.ports, p)
+		ports = append(ports, p)
 		if len(ports) == n {
 			return ports
 		}

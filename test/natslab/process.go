@@ -127,6 +127,7 @@ func StartPartitionable(tb testing.TB, n int, extra string) *Processes {
 func startProcesses(tb testing.TB, ports []int, extra string, routes func(p *Process, i int) string) *Processes {
 	tb.Helper()
 	n := len(ports) / 2
+	takeSlot(tb, n)
 	c := &Processes{tb: tb}
 	for i := range n {
 		dir := tb.TempDir()

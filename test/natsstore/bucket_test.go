@@ -19,6 +19,7 @@ import (
 )
 
 func TestFiftyProcessesMayMakeTheSameBucket(t *testing.T) {
+	t.Parallel()
 	srv := natslab.Start(t)
 	ctx := natslab.Within(t)
 	var wg sync.WaitGroup
@@ -40,6 +41,7 @@ func TestFiftyProcessesMayMakeTheSameBucket(t *testing.T) {
 }
 
 func TestBucketHasAsManyReplicasAsTheClusterAllows(t *testing.T) {
+	t.Parallel()
 	demand := func(t *testing.T, nc *nats.Conn, cfg natsstore.BucketConfig, want int) {
 		t.Helper()
 		ensure(t, nc, cfg)
@@ -67,6 +69,7 @@ func TestBucketHasAsManyReplicasAsTheClusterAllows(t *testing.T) {
 }
 
 func TestKeyValueToolsReadOurBucket(t *testing.T) {
+	t.Parallel()
 	nc := natslab.Start(t).Connect(t)
 	ensure(t, nc, natsstore.BucketConfig{Bucket: "b"})
 	s := open(t, nc, "b", natsstore.Options{})
@@ -116,6 +119,7 @@ func TestKeyValueToolsReadOurBucket(t *testing.T) {
 
 // Attack: a candidate that may write only its own key erases all of the bucket.
 func TestOurBucketRefusesToForget(t *testing.T) {
+	t.Parallel()
 	srv := natslab.Start(t, natslab.Users(natslab.Admin(), natslab.User("c", []string{"$KV.b.mine"}, []string{"_INBOX.>"})))
 	admin := srv.Connect(t, nats.UserInfo("admin", "admin"))
 	ensure(t, admin, natsstore.BucketConfig{Bucket: "b"})
@@ -158,6 +162,7 @@ func TestOurBucketRefusesToForget(t *testing.T) {
 // The server puts its own headers after those of the writer, who may have forged them. No candidate writes a sequence: what has
 // one of its own is nobody's record.
 func TestForgedSequenceIsNotBelieved(t *testing.T) {
+	t.Parallel()
 	nc := natslab.Start(t).Connect(t)
 	ensure(t, nc, natsstore.BucketConfig{Bucket: "b"})
 	s := open(t, nc, "b", natsstore.Options{})
@@ -178,6 +183,7 @@ func TestForgedSequenceIsNotBelieved(t *testing.T) {
 }
 
 func TestExpiryByTheServerReadsAsATombstoneOrUnknown(t *testing.T) {
+	t.Parallel()
 	nc := natslab.Start(t).Connect(t)
 	for _, marker := range []time.Duration{0, time.Minute} {
 		bucket := newBucket()
@@ -202,6 +208,7 @@ func TestExpiryByTheServerReadsAsATombstoneOrUnknown(t *testing.T) {
 
 // A bucket that refuses direct gets is read by another request.
 func TestBucketWithoutDirectGetsWorks(t *testing.T) {
+	t.Parallel()
 	nc := natslab.Start(t).Connect(t)
 	_, err := natslab.JetStream(t, nc).CreateStream(natslab.Within(t), jetstream.StreamConfig{
 		Name: "KV_b", Subjects: []string{"$KV.b.>"}, MaxMsgsPerSubject: 1,
@@ -223,6 +230,7 @@ func TestBucketWithoutDirectGetsWorks(t *testing.T) {
 }
 
 func TestCheck(t *testing.T) {
+	t.Parallel()
 	const ttl = 10 * time.Second
 	nc := natslab.Start(t).Connect(t)
 	js := natslab.JetStream(t, nc)
@@ -300,6 +308,7 @@ func TestCheck(t *testing.T) {
 }
 
 func TestCheckWarnsOfOneReplicaInACluster(t *testing.T) {
+	t.Parallel()
 	nc := natslab.StartCluster(t, 3).Connect(t)
 	ensure(t, nc, natsstore.BucketConfig{Bucket: "b", Replicas: 1})
 	r, err := open(t, nc, "b", natsstore.Options{}).Check(natslab.Within(t), store.CheckRequest{TTL: time.Second})
@@ -309,6 +318,7 @@ func TestCheckWarnsOfOneReplicaInACluster(t *testing.T) {
 }
 
 func TestCheckWithoutPermissionWarns(t *testing.T) {
+	t.Parallel()
 	srv := natslab.Start(t, natslab.Users(natslab.User("c", []string{"$KV.b.g"}, []string{"_INBOX.>"})))
 	s := open(t, srv.Connect(t, nats.UserInfo("c", "c")), "b", natsstore.Options{})
 	r, err := s.Check(natslab.Within(t), store.CheckRequest{TTL: time.Second})
@@ -320,6 +330,7 @@ func TestCheckWithoutPermissionWarns(t *testing.T) {
 // A bucket's age is that of its latest making, by the servers' clock: one that was
 // deleted and made again is new, whoever makes it and however old its name.
 func TestBucketMadeAgainIsNew(t *testing.T) {
+	t.Parallel()
 	nc := natslab.Start(t).Connect(t)
 	ensure(t, nc, natsstore.BucketConfig{Bucket: "b"})
 	s := open(t, nc, "b", natsstore.Options{})

@@ -84,8 +84,7 @@ const noPurge = "the bucket denies purges"
 var patience = flag.Duration("patience", 0, "how long TestConformance waits for an event; 0 stands for the suite's default")
 
 func TestConformance(t *testing.T) {
-	srv := natslab.Start(t, natslab.Domain("hub"))
-	connect := func(tb testing.TB) *nats.Conn { return srv.Connect(tb) }
+	t.Parallel()
 	for _, c := range []struct {
 		name string
 		make func(testing.TB, *nats.Conn, string)
@@ -101,23 +100,34 @@ func TestConformance(t *testing.T) {
 	} {
 		c.caps.Patience = *patience
 		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
+			srv := natslab.Start(t, natslab.Domain("hub"))
+			connect := func(tb testing.TB) *nats.Conn { return srv.Connect(tb) }
 			storetest.Run(t, bed{connect: connect, make: c.make, opts: c.opts, interrupt: srv.DropClients}.harness, c.caps)
 		})
 	}
 }
 
 func TestConformanceInACluster(t *testing.T) {
-	cluster := natslab.StartCluster(t, 3)
-	b := bed{
-		connect: func(tb testing.TB) *nats.Conn { return cluster.Connect(tb) },
-		make:    makeOurs(natsstore.BucketConfig{Replicas: 3}),
-		interrupt: func() {
-			for _, node := range cluster.Nodes {
-				node.DropClients()
+	t.Parallel()
+	for _, c := range []struct {
+		name string
+		make func(testing.TB, *nats.Conn, string)
+		caps storetest.Caps
+	}{
+		{"Ours", makeOurs(natsstore.BucketConfig{Replicas: 3}), storetest.Caps{NoPurge: noPurge}},
+		{"Foreign", makeForeign(jetstream.KeyValueConfig{Replicas: 3}), storetest.Caps{}},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
+			cluster := natslab.StartCluster(t, 3)
+			interrupt := func() {
+				for _, node := range cluster.Nodes {
+					node.DropClients()
+				}
 			}
-		},
+			connect := func(tb testing.TB) *nats.Conn { return cluster.Connect(tb) }
+			storetest.Run(t, bed{connect: connect, make: c.make, interrupt: interrupt}.harness, c.caps)
+		})
 	}
-	t.Run("Ours", func(t *testing.T) { storetest.Run(t, b.harness, storetest.Caps{NoPurge: noPurge}) })
-	b.make = makeForeign(jetstream.KeyValueConfig{Replicas: 3})
-	t.Run("Foreign", func(t *testing.T) { storetest.Run(t, b.harness, storetest.Caps{}) })
 }

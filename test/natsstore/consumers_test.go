@@ -69,6 +69,7 @@ func groupKeys(n int) (keys []string) {
 
 // The keys of a thousand elections: each had a consumer of its own.
 func TestWatchesOfAStoreShareConsumers(t *testing.T) {
+	t.Parallel()
 	srv := natslab.Start(t)
 	bucket := newBucket()
 	nc := srv.Connect(t)
@@ -90,6 +91,7 @@ func TestWatchesOfAStoreShareConsumers(t *testing.T) {
 // A candidate that may make consumers of its own keys alone watches many groups
 // all the same.
 func TestManyKeysWithoutTheRightToAConsumerOfMany(t *testing.T) {
+	t.Parallel()
 	const inbox = "_INBOX_c"
 	srv := natslab.Start(t, natslab.Users(natslab.Admin(), natslab.User("c", []string{
 		"$KV.b.*", "$JS.API.STREAM.INFO.KV_b", "$JS.API.DIRECT.GET.KV_b.$KV.b.>",
@@ -131,6 +133,7 @@ func TestManyKeysWithoutTheRightToAConsumerOfMany(t *testing.T) {
 // While keys come and go, the consumer is told so; those that stay must not
 // miss a write by it.
 func TestKeysThatComeAndGoLoseNoWriteOfTheOthers(t *testing.T) {
+	t.Parallel()
 	for _, c := range []struct {
 		name  string
 		start func(testing.TB) *natslab.Server
@@ -183,6 +186,7 @@ func TestKeysThatComeAndGoLoseNoWriteOfTheOthers(t *testing.T) {
 // refused for the sake of one that was not heard. The measured times are
 // logged, not judged.
 func TestWatchNoticesThatItsConsumerIsGone(t *testing.T) {
+	t.Parallel()
 	srv := natslab.Start(t)
 	for _, c := range []struct {
 		name    string
@@ -237,6 +241,7 @@ func removeConsumers(tb testing.TB, nc *nats.Conn, bucket string) {
 // second for eleven candidates, nearly all of them the heartbeats of two
 // consumers each.
 func TestConsumersOfAGroupAreQuiet(t *testing.T) {
+	t.Parallel()
 	srv := natslab.Start(t)
 	bucket := newBucket()
 	nc := srv.Connect(t)

@@ -138,6 +138,7 @@ func conflict(t *testing.T, s store.Store) {
 }
 
 func TestReplicaThatLagsIsNotBelievedByAPatternWatchHoweverLong(t *testing.T) {
+	t.Parallel()
 	i, h, s := doubted(t)
 	conflict(t, s)
 	i.reads(t, 8)
@@ -151,6 +152,7 @@ func TestReplicaThatLagsIsNotBelievedByAPatternWatchHoweverLong(t *testing.T) {
 }
 
 func TestStateThatTheLeaderDoesNotContradictIsBelievedByAPatternWatch(t *testing.T) {
+	t.Parallel()
 	for _, c := range []struct {
 		replica, last uint64
 		erased        bool

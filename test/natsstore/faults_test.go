@@ -26,8 +26,10 @@ var modes = []struct {
 
 // The measured times are logged, not judged: a test must not depend on being fast.
 func TestWatchHearsOfWritesAfterAServerRestart(t *testing.T) {
+	t.Parallel()
 	for _, mode := range modes {
 		t.Run(mode.name, func(t *testing.T) {
+			t.Parallel()
 			srv := natslab.Start(t)
 			bucket := newBucket()
 			nc := srv.Connect(t)
@@ -57,9 +59,11 @@ func TestWatchHearsOfWritesAfterAServerRestart(t *testing.T) {
 }
 
 func TestWatchHearsOfABucketMadeAnew(t *testing.T) {
+	t.Parallel()
 	srv := natslab.Start(t)
 	for _, mode := range modes {
 		t.Run(mode.name, func(t *testing.T) {
+			t.Parallel()
 			nc := srv.Connect(t)
 			bucket := newBucket()
 			mode.make(t, nc, bucket)
@@ -85,6 +89,7 @@ func TestWatchHearsOfABucketMadeAnew(t *testing.T) {
 // The key of the new bucket stands at a lower revision than the old one's did, and the new stream has come beyond that: which, of
 // one and the same stream, would be a replica that lags.
 func TestWatchBelievesALowerRevisionOfAnotherStream(t *testing.T) {
+	t.Parallel()
 	srv := natslab.Start(t)
 	nc := srv.Connect(t)
 	bucket := newBucket()
@@ -112,6 +117,7 @@ func TestWatchBelievesALowerRevisionOfAnotherStream(t *testing.T) {
 
 // A bucket that changes from republishing to not must not leave its watches deaf.
 func TestWatchSurvivesABucketMadeAnewWithoutRepublishing(t *testing.T) {
+	t.Parallel()
 	srv := natslab.Start(t)
 	nc := srv.Connect(t)
 	bucket := newBucket()
@@ -137,6 +143,7 @@ func TestWatchSurvivesABucketMadeAnewWithoutRepublishing(t *testing.T) {
 }
 
 func TestRevisionsContinueAboveThoseOfADeletedBucket(t *testing.T) {
+	t.Parallel()
 	srv := natslab.Start(t)
 	nc := srv.Connect(t)
 	bucket := newBucket()
@@ -156,6 +163,7 @@ func TestRevisionsContinueAboveThoseOfADeletedBucket(t *testing.T) {
 }
 
 func TestWatchSurvivesTheLossOfTheStreamsLeader(t *testing.T) {
+	t.Parallel()
 	cluster := natslab.StartCluster(t, 3)
 	for _, mode := range []struct {
 		name string
@@ -252,6 +260,7 @@ func TestUnusedStoreHasNoGoroutine(t *testing.T) {
 }
 
 func TestEndOfAWatchsContextEndsTheWatch(t *testing.T) {
+	t.Parallel()
 	srv := natslab.Start(t)
 	nc := srv.Connect(t)
 	bucket := newBucket()

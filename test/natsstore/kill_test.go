@@ -15,6 +15,7 @@ import (
 
 // The servers are processes, and die as processes do: no file is closed, no peer is told.
 func TestElectionRecoversFromTheKillOfAClustersNodes(t *testing.T) {
+	t.Parallel()
 	if testing.Short() {
 		t.Skip("starts a cluster of processes")
 	}

@@ -61,6 +61,7 @@ func sees(tb testing.TB, infos <-chan leader.LeaderInfo, id string) {
 
 // A bucket that lives behind a leaf node is named by its domain; the leaf has JetStream and a domain of its own.
 func TestElectionAndObserverAcrossALeafNode(t *testing.T) {
+	t.Parallel()
 	for _, kind := range []struct {
 		name string
 		make func(testing.TB, *nats.Conn, string)
@@ -69,6 +70,7 @@ func TestElectionAndObserverAcrossALeafNode(t *testing.T) {
 		{"Consumer", makeForeign(jetstream.KeyValueConfig{})},
 	} {
 		t.Run(kind.name, func(t *testing.T) {
+			t.Parallel()
 			hub := natslab.Start(t, natslab.Domain("hub"), natslab.AcceptLeaves())
 			link := natslab.NewProxy(t, hub.LeafAddr())
 			leaf := natslab.StartLeaf(t, link.Addr(), natslab.Domain("leaf"))
@@ -119,6 +121,7 @@ func TestElectionAndObserverAcrossALeafNode(t *testing.T) {
 }
 
 func TestConformanceThroughALeafNode(t *testing.T) {
+	t.Parallel()
 	hub := natslab.Start(t, natslab.Domain("hub"), natslab.AcceptLeaves())
 	link := natslab.NewProxy(t, hub.LeafAddr())
 	leaf := natslab.StartLeaf(t, link.Addr(), natslab.Domain("leaf"))

@@ -115,6 +115,7 @@ func offerStore(tb testing.TB, nc *nats.Conn) *natsstore.Store {
 }
 
 func TestOfferReachesOneTakerAcrossTheServersOfACluster(t *testing.T) {
+	t.Parallel()
 	cluster := natslab.StartCluster(t, 3)
 	h := newTakers(t)
 	var offerers []*natsstore.Store
@@ -146,6 +147,7 @@ func TestOfferReachesOneTakerAcrossTheServersOfACluster(t *testing.T) {
 }
 
 func TestTakersHearAfterAServerRestart(t *testing.T) {
+	t.Parallel()
 	srv := natslab.Start(t)
 	h, s := newTakers(t), offerStore(t, srv.Connect(t))
 	h.take(offerStore(t, srv.Connect(t)), "taker")
@@ -158,6 +160,7 @@ func TestTakersHearAfterAServerRestart(t *testing.T) {
 
 // The connection has a reconnect buffer, out of which an offer would come when it is long out of date.
 func TestOfferOfWhoIsDisconnectedIsNotSentLater(t *testing.T) {
+	t.Parallel()
 	srv := natslab.Start(t)
 	proxy := natslab.NewProxy(t, srv.Addr())
 	nc := natslab.Connect(t, proxy.URL())
@@ -178,6 +181,7 @@ func TestOfferOfWhoIsDisconnectedIsNotSentLater(t *testing.T) {
 }
 
 func TestOffersEndWithTheConnection(t *testing.T) {
+	t.Parallel()
 	srv := natslab.Start(t)
 	nc := srv.Connect(t)
 	s := offerStore(t, nc)
@@ -195,6 +199,7 @@ func TestOffersEndWithTheConnection(t *testing.T) {
 
 // Close ends takers, too, from without and from within.
 func TestCloseEndsTakers(t *testing.T) {
+	t.Parallel()
 	srv := natslab.Start(t)
 	h, s := newTakers(t), offerStore(t, srv.Connect(t))
 	taker := offerStore(t, srv.Connect(t))
@@ -227,6 +232,7 @@ func limited(t *testing.T, publish, subscribe []string) (c, admin *natsstore.Sto
 var unoffering = []string{"$KV.b.g", "$JS.API.STREAM.INFO.KV_b", "$JS.API.DIRECT.GET.KV_b.$KV.b.g"}
 
 func TestOfferOfWhoMayNotPublishItIsPermanent(t *testing.T) {
+	t.Parallel()
 	c, admin := limited(t, unoffering, []string{"_INBOX_c.>", "leader.b.g"})
 	h := newTakers(t)
 	h.take(admin, "taker")
@@ -239,6 +245,7 @@ func TestOfferOfWhoMayNotPublishItIsPermanent(t *testing.T) {
 
 // Of such an offer nobody can say that it reached nobody.
 func TestOfferOfWhoMayNotHearAnswersEndsWithItsContext(t *testing.T) {
+	t.Parallel()
 	c, admin := limited(t, append([]string{"leader-offer.b.g"}, unoffering...), []string{"leader.b.g"})
 	h := newTakers(t)
 	stop := h.take(admin, "taker")
@@ -251,6 +258,7 @@ func TestOfferOfWhoMayNotHearAnswersEndsWithItsContext(t *testing.T) {
 }
 
 func TestTakerWhoMayNotSubscribeWatchesAllTheSame(t *testing.T) {
+	t.Parallel()
 	c, admin := limited(t, unoffering, []string{"_INBOX_c.>", "leader.b.g"})
 	h := newTakers(t)
 	h.take(c, "before the watch")
@@ -270,6 +278,7 @@ func TestTakerWhoMayNotSubscribeWatchesAllTheSame(t *testing.T) {
 }
 
 func TestMessageThatIsNoOfferIsNotHeard(t *testing.T) {
+	t.Parallel()
 	srv := natslab.Start(t)
 	nc := srv.Connect(t)
 	h, s := newTakers(t), offerStore(t, nc)
@@ -283,6 +292,7 @@ func TestMessageThatIsNoOfferIsNotHeard(t *testing.T) {
 
 // Whoever takes offers and answers them is none of ours.
 func TestAnswerDoesNotEndAnOffer(t *testing.T) {
+	t.Parallel()
 	nc := natslab.Start(t).Connect(t)
 	s := offerStore(t, nc)
 	answered := make(chan struct{}, 1)

@@ -25,6 +25,7 @@ func brief(tb testing.TB) context.Context {
 }
 
 func TestArgumentsAreCheckedBeforeAnythingIsSent(t *testing.T) {
+	t.Parallel()
 	_, err := natsstore.New(nil, "a bucket", natsstore.Options{Domain: "d", APIPrefix: "p", Timeout: -1})
 	if err == nil {
 		t.Fatal("accepted")
@@ -52,6 +53,7 @@ func TestArgumentsAreCheckedBeforeAnythingIsSent(t *testing.T) {
 }
 
 func TestMissingBucketIsPermanentAndSaysWhatToDo(t *testing.T) {
+	t.Parallel()
 	s := open(t, natslab.Start(t).Connect(t), "missing", natsstore.Options{})
 	_, err := s.CompareAndSwap(natslab.Within(t), store.Write{Key: "g"})
 	outcome(t, err, store.Permanent, "nats kv add missing", "leader bucket create --bucket missing", "BucketAutoCreate")
@@ -64,6 +66,7 @@ func TestMissingBucketIsPermanentAndSaysWhatToDo(t *testing.T) {
 }
 
 func TestMissingBucketIsMadeWhereTheOptionsSaySo(t *testing.T) {
+	t.Parallel()
 	nc := natslab.Start(t).Connect(t)
 	s := open(t, nc, "auto", natsstore.Options{Create: &natsstore.BucketConfig{}})
 	r, err := s.Check(natslab.Within(t), store.CheckRequest{TTL: time.Second})
@@ -87,6 +90,7 @@ func TestMissingBucketIsMadeWhereTheOptionsSaySo(t *testing.T) {
 
 // Every refusal comes from a real server; each leaves the register as it was.
 func TestRefusalsAreClassified(t *testing.T) {
+	t.Parallel()
 	srv := natslab.Start(t)
 	nc := srv.Connect(t)
 	js := natslab.JetStream(t, nc)
@@ -136,6 +140,7 @@ func TestRefusalsAreClassified(t *testing.T) {
 }
 
 func TestClosedConnectionIsPermanent(t *testing.T) {
+	t.Parallel()
 	nc := natslab.Start(t).Connect(t)
 	ensure(t, nc, natsstore.BucketConfig{Bucket: "b"})
 	s := open(t, nc, "b", natsstore.Options{})
@@ -160,6 +165,7 @@ func TestClosedConnectionIsPermanent(t *testing.T) {
 }
 
 func TestWriteWithoutConnectionIsNotSentLater(t *testing.T) {
+	t.Parallel()
 	srv := natslab.Start(t)
 	proxy := natslab.NewProxy(t, srv.Addr())
 	nc := natslab.Connect(t, proxy.URL())
@@ -185,6 +191,7 @@ func TestWriteWithoutConnectionIsNotSentLater(t *testing.T) {
 }
 
 func TestLostAcknowledgementIsUnknown(t *testing.T) {
+	t.Parallel()
 	srv := natslab.Start(t)
 	proxy := natslab.NewProxy(t, srv.Addr())
 	nc := natslab.Connect(t, proxy.URL())
@@ -223,6 +230,7 @@ func TestLostAcknowledgementIsUnknown(t *testing.T) {
 
 // On a replicated stream, concurrent writes to a key are answered 10164 while one is in flight.
 func TestWriteInFlightIsNoConflictByItself(t *testing.T) {
+	t.Parallel()
 	cluster := natslab.StartCluster(t, 3)
 	nc := cluster.Connect(t)
 	ensure(t, nc, natsstore.BucketConfig{Bucket: "b", Replicas: 3})
@@ -258,6 +266,7 @@ func TestWriteInFlightIsNoConflictByItself(t *testing.T) {
 }
 
 func TestInFlightRefusalsEndAsTransient(t *testing.T) {
+	t.Parallel()
 	srv := natslab.Start(t)
 	nc := srv.Connect(t)
 	// A responder in the stream's place answers as a stream leader does that is cut off from its peers.
@@ -281,6 +290,7 @@ func TestInFlightRefusalsEndAsTransient(t *testing.T) {
 
 // The permissions of the package's documentation, each taken away in turn.
 func TestPermissions(t *testing.T) {
+	t.Parallel()
 	const replies = "_INBOX_c.>"
 	base := []string{"$KV.b.g", "$JS.API.STREAM.INFO.KV_b", "$JS.API.DIRECT.GET.KV_b.$KV.b.g"}
 	consumer := "$JS.API.CONSUMER.CREATE.KV_b.*.$KV.b.g"
@@ -370,6 +380,7 @@ func TestPermissions(t *testing.T) {
 // After the bucket was deleted, another stream may take its subjects in. It would store the record, acknowledge it, and
 // never give it back.
 func TestWriteThatAnotherStreamWouldTakeIsRefused(t *testing.T) {
+	t.Parallel()
 	nc := natslab.Start(t).Connect(t)
 	js := natslab.JetStream(t, nc)
 	ensure(t, nc, natsstore.BucketConfig{Bucket: "b"})

@@ -13,6 +13,7 @@ import (
 // A function that a watch was given runs on the goroutine that serves all
 // watches of the store. However it ends, all of them go on.
 func TestADeliveryThatPanicsLeavesNoWatchDeaf(t *testing.T) {
+	t.Parallel()
 	for name, fail := range map[string]func(){"panic": func() { panic("boom") }, "exit": runtime.Goexit} {
 		for _, kind := range []string{"republished", "consumer"} {
 			t.Run(name+" "+kind, func(t *testing.T) {

@@ -129,6 +129,7 @@ func TestPatternWatchOfTenThousandKeysTakesOneGoroutineAndOneConsumerAtMost(t *t
 
 // A store that watches the whole bucket must get through the present state of the bucket.
 func TestWatchOfOneKeyInALargeBucketWatchedWhole(t *testing.T) {
+	t.Parallel()
 	srv := natslab.Start(t)
 	bucket := newBucket()
 	nc := srv.Connect(t)
@@ -161,6 +162,7 @@ func TestWatchOfOneKeyInALargeBucketWatchedWhole(t *testing.T) {
 }
 
 func TestPatternsAndKeysShareTheConsumerOfTheWholeBucket(t *testing.T) {
+	t.Parallel()
 	srv := natslab.Start(t)
 	bucket := newBucket()
 	nc := srv.Connect(t)
@@ -184,6 +186,7 @@ func TestPatternsAndKeysShareTheConsumerOfTheWholeBucket(t *testing.T) {
 }
 
 func TestPatternWatchHearsOfABucketMadeAnew(t *testing.T) {
+	t.Parallel()
 	srv := natslab.Start(t)
 	for _, mode := range []struct {
 		name          string
@@ -194,6 +197,7 @@ func TestPatternWatchHearsOfABucketMadeAnew(t *testing.T) {
 		{"NoLongerRepublished", modes[0].make, modes[1].make},
 	} {
 		t.Run(mode.name, func(t *testing.T) {
+			t.Parallel()
 			nc := srv.Connect(t)
 			bucket := newBucket()
 			mode.first(t, nc, bucket)
@@ -229,6 +233,7 @@ func TestPatternWatchHearsOfABucketMadeAnew(t *testing.T) {
 
 // The bucket is gone with the restart. Whoever writes makes it again.
 func TestPatternWatchHearsOfWhatARestartForgot(t *testing.T) {
+	t.Parallel()
 	srv := natslab.Start(t)
 	nc := srv.Connect(t)
 	bucket := newBucket()
@@ -252,6 +257,7 @@ func TestPatternWatchHearsOfWhatARestartForgot(t *testing.T) {
 }
 
 func TestPatternWatchSurvivesTheLossOfTheStreamsLeader(t *testing.T) {
+	t.Parallel()
 	if testing.Short() {
 		t.Skip("starts a cluster")
 	}
@@ -286,6 +292,7 @@ func TestPatternWatchSurvivesTheLossOfTheStreamsLeader(t *testing.T) {
 
 // While many write, no view may take what a survey overtook for a change of mind of the store.
 func TestPatternWatchUnderLoadKeepsTheOrderOfRevisions(t *testing.T) {
+	t.Parallel()
 	cluster := natslab.StartCluster(t, 3)
 	nc := cluster.Connect(t)
 	bucket := newBucket()
@@ -336,6 +343,7 @@ func TestPatternWatchUnderLoadKeepsTheOrderOfRevisions(t *testing.T) {
 }
 
 func TestPatternWatchOfAMissingBucketSaysWhatToDo(t *testing.T) {
+	t.Parallel()
 	s := open(t, natslab.Start(t).Connect(t), "missing", natsstore.Options{})
 	_, err := s.WatchPattern(natslab.Within(t), ">", func(store.Entry) {}, func(error) {})
 	outcome(t, err, store.Permanent, "nats kv add missing")
