@@ -34,6 +34,7 @@ func refused(t *testing.T, m *member, words ...string) {
 }
 
 func TestStartWithoutItsBucketSaysHowToMakeIt(t *testing.T) {
+	t.Parallel()
 	srv := natslab.Start(t)
 	nc := srv.Connect(t)
 	g := newGroup(t, "nowhere")
@@ -45,6 +46,7 @@ func TestStartWithoutItsBucketSaysHowToMakeIt(t *testing.T) {
 }
 
 func TestStartRefusesABucketThatExpiresLeases(t *testing.T) {
+	t.Parallel()
 	srv := natslab.Start(t)
 	nc := srv.Connect(t)
 	natslab.KV(t, nc, jetstream.KeyValueConfig{Bucket: "b", TTL: short})
@@ -53,6 +55,7 @@ func TestStartRefusesABucketThatExpiresLeases(t *testing.T) {
 }
 
 func TestStartWithoutAServerWaitsForIt(t *testing.T) {
+	t.Parallel()
 	srv := natslab.Start(t)
 	nc := srv.Connect(t)
 	g := newGroup(t, "b")
@@ -76,6 +79,7 @@ func candidateRights() (publish, subscribe []string) {
 }
 
 func TestCandidateNeedsNoMoreThanTheDocumentedRights(t *testing.T) {
+	t.Parallel()
 	pub, sub := candidateRights()
 	srv := natslab.Start(t, natslab.Users(natslab.Admin(), natslab.User("cand", pub, sub)))
 	ensure(t, srv.Connect(t, nats.UserInfo("admin", "admin")), natsstore.BucketConfig{Bucket: "b"})
@@ -92,6 +96,7 @@ func TestCandidateNeedsNoMoreThanTheDocumentedRights(t *testing.T) {
 // Without the right to write its record a candidate is told so at once, with the right that it lacks,
 // and may be started again when it was granted.
 func TestStartWithoutTheRightToWriteNamesTheRight(t *testing.T) {
+	t.Parallel()
 	pub, sub := candidateRights()
 	users := func(pub []string) natslab.Option {
 		return natslab.Users(natslab.Admin(), natslab.User("cand", pub, sub))
@@ -111,6 +116,7 @@ func TestStartWithoutTheRightToWriteNamesTheRight(t *testing.T) {
 
 // A leader that loses its right to write stops in time, and another leads.
 func TestLeaderThatMayNoLongerWriteIsSucceeded(t *testing.T) {
+	t.Parallel()
 	pub, sub := candidateRights()
 	both := func(first []string) natslab.Option {
 		return natslab.Users(natslab.Admin(), natslab.User("first", first, sub), natslab.User("second", pub, sub))

@@ -12,6 +12,7 @@ import (
 )
 
 func TestFirstCandidateLeadsAndTheOthersFollow(t *testing.T) {
+	t.Parallel()
 	srv := natslab.Start(t)
 	g := newGroup(t, "b")
 	a := g.join(srv.Connect(t), "a")
@@ -32,6 +33,7 @@ func TestFirstCandidateLeadsAndTheOthersFollow(t *testing.T) {
 }
 
 func TestLeaderThatIsCutOffStopsBeforeItsSuccessorLeads(t *testing.T) {
+	t.Parallel()
 	srv := natslab.Start(t)
 	proxy := natslab.NewProxy(t, srv.Addr())
 	cut, sound := natslab.Connect(t, proxy.URL()), srv.Connect(t)
@@ -58,6 +60,7 @@ func TestLeaderThatIsCutOffStopsBeforeItsSuccessorLeads(t *testing.T) {
 }
 
 func TestLeaderWithoutAConnectionIsSucceeded(t *testing.T) {
+	t.Parallel()
 	srv := natslab.Start(t)
 	lost, sound := srv.Connect(t), srv.Connect(t)
 	g := newGroup(t, "b")
@@ -73,6 +76,7 @@ func TestLeaderWithoutAConnectionIsSucceeded(t *testing.T) {
 }
 
 func TestReleaseHandsOverAtOnce(t *testing.T) {
+	t.Parallel()
 	srv := natslab.Start(t)
 	for name, release := range map[string]func(*member){
 		"Stop":   func(m *member) { _ = m.Stop() },
@@ -104,6 +108,7 @@ func TestReleaseHandsOverAtOnce(t *testing.T) {
 // Handing over is fast enough for a successor's record to overtake the answer to the release,
 // and so on: whatever arrives first, somebody leads long before a lease is over.
 func TestLeadershipIsHandedToAndFro(t *testing.T) {
+	t.Parallel()
 	srv := natslab.Start(t)
 	g := newGroup(t, "b")
 	a := g.join(srv.Connect(t), "a")
@@ -116,6 +121,7 @@ func TestLeadershipIsHandedToAndFro(t *testing.T) {
 }
 
 func TestTransferReachesTheNamedSuccessor(t *testing.T) {
+	t.Parallel()
 	srv := natslab.Start(t)
 	g := newGroup(t, "b")
 	a := g.join(srv.Connect(t), "a")
@@ -140,6 +146,7 @@ func TestTransferReachesTheNamedSuccessor(t *testing.T) {
 }
 
 func TestTransferToNobodyCostsAHeadStartOnly(t *testing.T) {
+	t.Parallel()
 	srv := natslab.Start(t)
 	g := newGroup(t, "b")
 	a := g.join(srv.Connect(t), "a")
@@ -153,6 +160,7 @@ func TestTransferToNobodyCostsAHeadStartOnly(t *testing.T) {
 }
 
 func TestCrashedCandidateThatRestartsUnderItsNameWaitsForItsOldLease(t *testing.T) {
+	t.Parallel()
 	srv := natslab.Start(t)
 	proxy := natslab.NewProxy(t, srv.Addr())
 	cut, sound := natslab.Connect(t, proxy.URL()), srv.Connect(t)
@@ -171,6 +179,7 @@ func TestCrashedCandidateThatRestartsUnderItsNameWaitsForItsOldLease(t *testing.
 }
 
 func TestElectionInAJetStreamDomain(t *testing.T) {
+	t.Parallel()
 	srv := natslab.Start(t, natslab.Domain("hub"))
 	g := newGroup(t, "b")
 	hub := func(c *leader.ElectionConfig) { c.JetStreamDomain = "hub" }
@@ -183,6 +192,7 @@ func TestElectionInAJetStreamDomain(t *testing.T) {
 }
 
 func TestObserverSeesEachChangeWithoutWriting(t *testing.T) {
+	t.Parallel()
 	srv := natslab.Start(t)
 	nc := srv.Connect(t)
 	g := newGroup(t, "b")
@@ -236,6 +246,7 @@ func TestObserverSeesEachChangeWithoutWriting(t *testing.T) {
 }
 
 func TestObservingFromWithinAnElection(t *testing.T) {
+	t.Parallel()
 	srv := natslab.Start(t)
 	g := newGroup(t, "b")
 	a := g.join(srv.Connect(t), "a")

@@ -26,6 +26,7 @@ func (r request) json() []byte {
 }
 
 func TestAnotherProgramAsksTheLeaderToStepDown(t *testing.T) {
+	t.Parallel()
 	p := newPair(t)
 	close(p.demote)
 	if _, err := p.kv.Put(natslab.Within(t), "_ctl.g", request{Op: "step-down", Term: p.a.Term().Number, By: "operator"}.json()); err != nil {
@@ -47,6 +48,7 @@ func TestAnotherProgramAsksTheLeaderToStepDown(t *testing.T) {
 }
 
 func TestAnotherProgramAsksTheLeaderToHandOver(t *testing.T) {
+	t.Parallel()
 	srv := natslab.Start(t)
 	g := newGroup(t, "b")
 	a := g.join(srv.Connect(t), "a")
@@ -71,6 +73,7 @@ func TestAnotherProgramAsksTheLeaderToHandOver(t *testing.T) {
 // Requests that are not meant for the present term, or that nobody can read, change nothing. The proof
 // that they were heard is a request after them that is obeyed.
 func TestOtherRequestsAreIgnored(t *testing.T) {
+	t.Parallel()
 	p := newPair(t)
 	close(p.demote)
 	term := p.a.Term().Number
@@ -100,6 +103,7 @@ func TestOtherRequestsAreIgnored(t *testing.T) {
 
 // A request outlives its term in the bucket. Nobody who leads later obeys it.
 func TestRequestIsNotObeyedTwice(t *testing.T) {
+	t.Parallel()
 	p := newPair(t)
 	close(p.demote)
 	if _, err := p.kv.Put(natslab.Within(t), "_ctl.g", request{Op: "step-down", Term: p.a.Term().Number}.json()); err != nil {

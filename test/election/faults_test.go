@@ -20,6 +20,7 @@ func (g *group) handover(from, to *member) {
 }
 
 func TestTermOutlivesAServerRestart(t *testing.T) {
+	t.Parallel()
 	srv := natslab.Start(t)
 	g := newGroup(t, "b")
 	a := g.join(srv.Connect(t), "a")
@@ -38,6 +39,7 @@ func TestTermOutlivesAServerRestart(t *testing.T) {
 }
 
 func TestOutageLongerThanTheLeaseEndsTheTermAndStrandsNobody(t *testing.T) {
+	t.Parallel()
 	srv := natslab.Start(t)
 	g := newGroup(t, "b")
 	a := g.join(srv.Connect(t), "a", ttl(short))
@@ -57,6 +59,7 @@ func TestOutageLongerThanTheLeaseEndsTheTermAndStrandsNobody(t *testing.T) {
 }
 
 func TestTermOutlivesLostConnections(t *testing.T) {
+	t.Parallel()
 	srv := natslab.Start(t)
 	g := newGroup(t, "b")
 	a := g.join(srv.Connect(t), "a")
@@ -76,6 +79,7 @@ func TestTermOutlivesLostConnections(t *testing.T) {
 }
 
 func TestDisconnectGraceEndsTheTermBeforeTheLease(t *testing.T) {
+	t.Parallel()
 	srv := natslab.Start(t)
 	proxy := natslab.NewProxy(t, srv.Addr())
 	g := newGroup(t, "b")
@@ -94,6 +98,7 @@ func TestDisconnectGraceEndsTheTermBeforeTheLease(t *testing.T) {
 // The caller's connection may keep what is published while it is down, and send it after
 // reconnecting. Nothing of that may make or depose a leader.
 func TestReconnectBufferMakesNoLeader(t *testing.T) {
+	t.Parallel()
 	srv := natslab.Start(t)
 	proxy := natslab.NewProxy(t, srv.Addr())
 	buffered := natslab.Connect(t, proxy.URL(), nats.ReconnectBufSize(8<<20))
@@ -121,13 +126,17 @@ func TestReconnectBufferMakesNoLeader(t *testing.T) {
 }
 
 func TestElectionsInACluster(t *testing.T) {
+	t.Parallel()
 	cluster := natslab.StartCluster(t, 3)
 	ensure(t, cluster.Connect(t), natsstore.BucketConfig{Bucket: "b"})
 	admin := cluster.Connect(t)
 	g := newGroup(t, "b")
-	a := g.join(cluster.Connect(t), "a")
+	// An answer that a node took with it is not waited for until half of the lease
+	// has passed.
+	impatient := func(c *leader.ElectionConfig) { c.ConnectionTimeout = long / 24 }
+	a := g.join(cluster.Connect(t), "a", impatient)
 	g.leader()
-	b := g.join(cluster.Connect(t), "b")
+	b := g.join(cluster.Connect(t), "b", impatient)
 	b.follows(a)
 
 	t.Run("TermOutlivesAStepDownOfTheStreamLeader", func(t *testing.T) {
@@ -171,6 +180,7 @@ func TestElectionsInACluster(t *testing.T) {
 }
 
 func TestClusterThatLosesItsMajorityElectsNobodyUntilItIsBack(t *testing.T) {
+	t.Parallel()
 	cluster := natslab.StartCluster(t, 3)
 	ensure(t, cluster.Connect(t), natsstore.BucketConfig{Bucket: "b"})
 	g := newGroup(t, "b")
@@ -193,6 +203,7 @@ func TestClusterThatLosesItsMajorityElectsNobodyUntilItIsBack(t *testing.T) {
 }
 
 func TestTermsGrowAcrossADeletedBucket(t *testing.T) {
+	t.Parallel()
 	srv := natslab.Start(t)
 	admin := natslab.JetStream(t, srv.Connect(t))
 	g := newGroup(t, "b")

@@ -18,6 +18,7 @@ import (
 // Writes that replace the record of a leader whose trust window is open. It stops its work, and what
 // it then writes lets the others go at once: leases are long here, and nobody waits one out.
 func TestForeignWriteOverALeadersRecordCostsTheTermOnly(t *testing.T) {
+	t.Parallel()
 	srv := natslab.Start(t)
 	admin := srv.Connect(t)
 	put := func(value string) func(context.Context, jetstream.KeyValue) error {
@@ -82,6 +83,7 @@ func TestForeignWriteOverALeadersRecordCostsTheTermOnly(t *testing.T) {
 // What stands in the key when nobody leads is no permission, unless it is a vacancy. A deletion by an
 // operator gets the key going, after the wait that a lease seen before it takes.
 func TestRecordsThatNobodyCanReadKeepEverybodyWaiting(t *testing.T) {
+	t.Parallel()
 	srv := natslab.Start(t)
 	admin := srv.Connect(t)
 	ensure(t, admin, natsstore.BucketConfig{Bucket: "b"})
@@ -130,6 +132,7 @@ func TestRecordsThatNobodyCanReadKeepEverybodyWaiting(t *testing.T) {
 
 // An operator deletes a key that nobody serves any more.
 func TestDeletionIsWaitedOutAndThenTaken(t *testing.T) {
+	t.Parallel()
 	srv := natslab.Start(t)
 	admin := srv.Connect(t)
 	ensure(t, admin, natsstore.BucketConfig{Bucket: "b"})
@@ -154,6 +157,7 @@ func TestDeletionIsWaitedOutAndThenTaken(t *testing.T) {
 
 // Buckets as `nats kv add` makes them. Each is written to by KV tools under a running election.
 func TestBucketsMadeByOthers(t *testing.T) {
+	t.Parallel()
 	srv := natslab.Start(t)
 	admin := srv.Connect(t)
 	for name, c := range map[string]struct {
@@ -205,6 +209,7 @@ func TestBucketsMadeByOthers(t *testing.T) {
 
 // A bucket of ours refuses the purge of a key, which would bring its revisions back to nothing.
 func TestOurBucketRefusesPurges(t *testing.T) {
+	t.Parallel()
 	srv := natslab.Start(t)
 	g := newGroup(t, "b")
 	a := g.join(srv.Connect(t), "a")

@@ -67,6 +67,7 @@ func (l *laggard) release() {
 // A watch may tell of our own writes long after their answers. That is no sign of a store that
 // has lost writes, and costs nobody the wait that such a store calls for.
 func TestWatchThatLagsBehindOwnWritesIsNoLostWrite(t *testing.T) {
+	t.Parallel()
 	srv := natslab.Start(t)
 	nc := srv.Connect(t)
 	ensure(t, nc, natsstore.BucketConfig{Bucket: "b"})

@@ -18,10 +18,12 @@ import (
 // onEach runs a test on one server, and on a cluster of three with a bucket of three replicas.
 func onEach(t *testing.T, test func(t *testing.T, connect func() *nats.Conn)) {
 	t.Run("one server", func(t *testing.T) {
+		t.Parallel()
 		srv := natslab.Start(t)
 		test(t, func() *nats.Conn { return srv.Connect(t) })
 	})
 	t.Run("cluster of three", func(t *testing.T) {
+		t.Parallel()
 		cluster := natslab.StartCluster(t, 3)
 		ensure(t, cluster.Connect(t), natsstore.BucketConfig{Bucket: "b", Replicas: 3})
 		test(t, func() *nats.Conn { return cluster.Connect(t) })
@@ -37,6 +39,7 @@ func prefers(priority int, tenure time.Duration) tweak {
 
 // Overlap 0 is what the group itself looks for all the time.
 func TestAPreferredCandidateTakesOverWithoutOverlap(t *testing.T) {
+	t.Parallel()
 	onEach(t, func(t *testing.T, connect func() *nats.Conn) {
 		const tenure = 2 * time.Second
 		g := newGroup(t, "b")
@@ -84,6 +87,7 @@ func (m *member) since() time.Time {
 }
 
 func TestWhoIsPreferredGoesFirstAtAVacancyOfTheServer(t *testing.T) {
+	t.Parallel()
 	onEach(t, func(t *testing.T, connect func() *nats.Conn) {
 		g := newGroup(t, "b")
 		rank := func(p int) tweak {
@@ -157,6 +161,7 @@ func heard(t *testing.T, nc *nats.Conn, g *group, n int) {
 }
 
 func TestAVersionedRolloutMovesOnceAndToTheNewVersion(t *testing.T) {
+	t.Parallel()
 	srv := natslab.Start(t)
 	g := newGroup(t, "b")
 	version := func(v string) tweak {
@@ -181,6 +186,7 @@ type flag struct{ bad atomic.Bool }
 func (f *flag) Check(context.Context) bool { return !f.bad.Load() }
 
 func TestAnUnhealthyLeaderDrainsAndReleasesAndStandsAgainWhenHealthy(t *testing.T) {
+	t.Parallel()
 	onEach(t, func(t *testing.T, connect func() *nats.Conn) {
 		g := newGroup(t, "b")
 		var health flag

@@ -12,6 +12,7 @@ import (
 	"path/filepath"
 	"regexp"
 	"strings"
+	"sync"
 	"syscall"
 	"testing"
 
@@ -111,6 +112,7 @@ func main() {
 
 // Two processes of the specification's program: one leads, and when it is killed, the other.
 func TestSpecificationsUsageExampleRunsUnchanged(t *testing.T) {
+	t.Parallel()
 	url := natsServer(t)
 	program := build(t, url, fmt.Sprintf(aroundSpecification, specification))
 	a := run(t, program, "ID=a")
@@ -125,6 +127,7 @@ func TestSpecificationsUsageExampleRunsUnchanged(t *testing.T) {
 // The README's program against nats-server as users install it. On a signal it hands over at
 // once and ends well.
 func TestREADMEsProgramRunsAgainstAnInstalledServer(t *testing.T) {
+	t.Parallel()
 	url := natsServer(t)
 	program := build(t, url, fmt.Sprintf(aroundREADME, readme(t)))
 	a := run(t, program)
@@ -153,6 +156,7 @@ func TestREADMEsProgramRunsAgainstAnInstalledServer(t *testing.T) {
 }
 
 func TestREADMENamesTheImportsOfItsProgram(t *testing.T) {
+	t.Parallel()
 	text, err := os.ReadFile(filepath.Join("..", "..", "README.md"))
 	if err != nil {
 		t.Fatal(err)
@@ -239,12 +243,17 @@ func goBuild(t *testing.T, args ...string) {
 	}
 }
 
+// defaultPort is held by the test whose server has the port 4222.
+var defaultPort sync.Mutex
+
 // natsServer runs nats-server, as `go install` makes it, in a process of its own: on
 // the default port if that is free.
 func natsServer(t *testing.T) (url string) {
 	t.Helper()
 	program := filepath.Join(t.TempDir(), "nats-server")
 	goBuild(t, "-o", program, "github.com/nats-io/nats-server/v2")
+	defaultPort.Lock()
+	t.Cleanup(defaultPort.Unlock)
 	url = nats.DefaultURL
 	port := "4222"
 	l, err := net.Listen("tcp", "127.0.0.1:"+port)

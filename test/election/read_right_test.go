@@ -12,6 +12,7 @@ import (
 // A candidate that may not read its record would wait for somebody else's write, and
 // in a group of such candidates for ever.
 func TestStartWithoutTheRightToReadNamesTheRight(t *testing.T) {
+	t.Parallel()
 	pub, sub := candidateRights()
 	pub = append(pub[:1:1], pub[2:]...)
 	srv := natslab.Start(t, natslab.Users(natslab.Admin(), natslab.User("cand", pub, sub)))

@@ -19,6 +19,7 @@ func graceful(c *leader.ElectionConfig) { c.AcquireGrace = leader.GraceAuto }
 // A leader that cannot hear leads until its lease runs out. Meanwhile its bucket is
 // deleted, and made again by a candidate that has never heard of either.
 func TestNobodyLeadsBesideTheLeaderOfADeletedBucket(t *testing.T) {
+	t.Parallel()
 	const lease = 3 * time.Second
 	srv := natslab.Start(t)
 	proxy := natslab.NewProxy(t, srv.Addr())
@@ -47,6 +48,7 @@ func TestNobodyLeadsBesideTheLeaderOfADeletedBucket(t *testing.T) {
 
 // Only what is left of a lease is waited for.
 func TestABucketThatIsOlderThanALeaseIsNotWaitedFor(t *testing.T) {
+	t.Parallel()
 	srv := natslab.Start(t)
 	ensure(t, srv.Connect(t), natsstore.BucketConfig{Bucket: "b"})
 	nc := srv.Connect(t)

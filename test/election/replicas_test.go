@@ -43,6 +43,7 @@ func startWith(t *testing.T, nc *nats.Conn, replicas int) (warnings []string, er
 }
 
 func TestReplicasThatAreAskedForAreMade(t *testing.T) {
+	t.Parallel()
 	nc := natslab.StartCluster(t, 5).Connect(t)
 	if _, err := startWith(t, nc, 5); err != nil {
 		t.Fatal(err)

@@ -51,6 +51,7 @@ func newPair(t *testing.T, tweaks ...tweak) pair {
 func patient(c *leader.ElectionConfig) { c.DemoteTimeout = time.Hour }
 
 func TestStopWaitsForDemoteAndReleasesAfterIt(t *testing.T) {
+	t.Parallel()
 	p := newPair(t, patient)
 	stopped := make(chan error, 1)
 	go func() {
@@ -77,6 +78,7 @@ func TestStopWaitsForDemoteAndReleasesAfterIt(t *testing.T) {
 }
 
 func TestStopThatDoesNotWaitReturnsWhileDemoteRuns(t *testing.T) {
+	t.Parallel()
 	p := newPair(t, patient)
 	p.a.stop(leader.StopOptions{DeleteKey: true})
 	if p.a.IsLeader() {
@@ -90,6 +92,7 @@ func TestStopThatDoesNotWaitReturnsWhileDemoteRuns(t *testing.T) {
 }
 
 func TestStopWithoutDeleteKeyLeavesTheRecordToExpire(t *testing.T) {
+	t.Parallel()
 	p := newPair(t, ttl(2*time.Second))
 	close(p.demote)
 	p.a.stop(leader.StopOptions{WaitForDemote: true})
@@ -107,6 +110,7 @@ func TestStopWithoutDeleteKeyLeavesTheRecordToExpire(t *testing.T) {
 }
 
 func TestStopGivesUpAfterItsTimeout(t *testing.T) {
+	t.Parallel()
 	for name, stop := range map[string]func(*member) error{
 		"Timeout": func(m *member) error {
 			return m.StopWithContext(t.Context(),
@@ -132,6 +136,7 @@ func TestStopGivesUpAfterItsTimeout(t *testing.T) {
 }
 
 func TestSecondStopChangesNothing(t *testing.T) {
+	t.Parallel()
 	p := newPair(t)
 	close(p.demote)
 	for range 3 {
@@ -148,6 +153,7 @@ func TestSecondStopChangesNothing(t *testing.T) {
 }
 
 func TestRunReleasesWhenItsContextEnds(t *testing.T) {
+	t.Parallel()
 	srv := natslab.Start(t)
 	nc, other := srv.Connect(t), srv.Connect(t)
 	g := newGroup(t, "b")
@@ -183,6 +189,7 @@ func TestRunReleasesWhenItsContextEnds(t *testing.T) {
 }
 
 func TestRunReturnsWhatTheWorkReturned(t *testing.T) {
+	t.Parallel()
 	srv := natslab.Start(t)
 	nc := srv.Connect(t)
 	boom := errors.New("boom")

@@ -20,6 +20,7 @@ import (
 const lease = 20 * time.Second
 
 func TestHundredRolesSettleEvenlyAndMoveBackGently(t *testing.T) {
+	t.Parallel()
 	for name, start := range map[string]func(t *testing.T) func() *nats.Conn{
 		"OneServer": func(t *testing.T) func() *nats.Conn {
 			srv := natslab.Start(t)
@@ -31,6 +32,7 @@ func TestHundredRolesSettleEvenlyAndMoveBackGently(t *testing.T) {
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
+			t.Parallel()
 			connect := start(t)
 			replicas := 1
 			if name != "OneServer" {
@@ -78,6 +80,7 @@ func sum(ns []int) (total int) {
 }
 
 func TestRolesAreAddedAndRemovedWhileOthersRun(t *testing.T) {
+	t.Parallel()
 	srv := natslab.Start(t)
 	ensure(t, srv.Connect(t), natsstore.BucketConfig{})
 	f := newFleet(t, 10)
@@ -105,6 +108,7 @@ func TestRolesAreAddedAndRemovedWhileOthersRun(t *testing.T) {
 }
 
 func TestInstanceThatIsCutOffIsReplacedAndComesBack(t *testing.T) {
+	t.Parallel()
 	srv := natslab.Start(t)
 	ensure(t, srv.Connect(t), natsstore.BucketConfig{})
 	proxy := natslab.NewProxy(t, srv.Addr())
@@ -123,9 +127,11 @@ func TestInstanceThatIsCutOffIsReplacedAndComesBack(t *testing.T) {
 
 // One subscription serves all roles, and in buckets that do not republish one consumer.
 func TestThousandRolesNeedOneWatch(t *testing.T) {
+	t.Parallel()
 	const n = many
 	for name, foreign := range map[string]bool{"OurBucket": false, "BucketOfOthers": true} {
 		t.Run(name, func(t *testing.T) {
+			t.Parallel()
 			srv := natslab.Start(t)
 			if foreign {
 				natslab.KV(t, srv.Connect(t), jetstream.KeyValueConfig{Bucket: bucket, Storage: jetstream.FileStorage})
@@ -166,6 +172,7 @@ func subscriptions(t *testing.T, srv *natslab.Server) int {
 
 // Renewals do not wait for each other.
 func TestThousandRenewalsArePipelined(t *testing.T) {
+	t.Parallel()
 	const n, delay = many, 50 * time.Millisecond
 	srv := natslab.Start(t)
 	ensure(t, srv.Connect(t), natsstore.BucketConfig{})
