@@ -20,6 +20,7 @@ type verdict struct {
 }
 
 func TestBucketIsMadeOnceAndExplained(t *testing.T) {
+	t.Parallel()
 	l := newReadLab(t)
 	out, stderr := l.run(0, "bucket", "create", "fresh")
 	if !strings.Contains(stderr, `"fresh" is made`) {
@@ -46,6 +47,7 @@ func TestBucketIsMadeOnceAndExplained(t *testing.T) {
 }
 
 func TestBucketCheckSaysWhatIsUnsafeAndHowToChangeIt(t *testing.T) {
+	t.Parallel()
 	l := newReadLab(t)
 	var v verdict
 	out, _ := l.run(0, "bucket", "check", "--strict", "-o", "json")

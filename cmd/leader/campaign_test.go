@@ -25,6 +25,7 @@ type transition struct {
 }
 
 func TestACampaignTellsItsTransitions(t *testing.T) {
+	t.Parallel()
 	l := newReadLab(t)
 	f := l.follow("campaign", "solo", "--id", "a", "--resign-after", "100ms", "--json")
 	for _, want := range []string{"campaigning started", "promoted absent", "demoted resigned", "campaigning standing-back"} {
@@ -54,6 +55,7 @@ func TestACampaignTellsItsTransitions(t *testing.T) {
 }
 
 func TestACampaignEndsByItself(t *testing.T) {
+	t.Parallel()
 	code, out, stderr := runProgram(t, nil, "campaign", "--dev", "solo", "--for", "1s")
 	if code != 0 || stderr != "" || !strings.Contains(out, "stopped") {
 		t.Errorf("exit status %d, stderr %q:\n%s", code, stderr, out)
@@ -61,6 +63,7 @@ func TestACampaignEndsByItself(t *testing.T) {
 }
 
 func TestCampaignsTakeTurns(t *testing.T) {
+	t.Parallel()
 	l := newReadLab(t)
 	var both sync.WaitGroup
 	for _, id := range []string{"a", "b"} {
@@ -86,6 +89,7 @@ func TestCampaignsTakeTurns(t *testing.T) {
 }
 
 func TestCandidatesPublishAdvisoriesIfTheyAreToldTo(t *testing.T) {
+	t.Parallel()
 	for name, args := range map[string][]string{"campaign": nil, "run": {"--", program, "run-guard"}} { // a program that ends at once
 		if name == "run" && !runsOnUnix() {
 			continue

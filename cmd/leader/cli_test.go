@@ -10,6 +10,7 @@ import (
 )
 
 func TestErrorsHaveTheirExitStatus(t *testing.T) {
+	t.Parallel()
 	for want, err := range map[int]error{
 		app.ExitOK:         nil,
 		app.ExitFailure:    errors.New("anything"),

@@ -37,6 +37,7 @@ printf '%s\n' "${COMPREPLY[@]%% *}"
 `
 
 func TestBashCompletes(t *testing.T) {
+	t.Parallel()
 	bash, err := exec.LookPath("bash")
 	if err != nil {
 		t.Skip("bash is not installed")
@@ -68,6 +69,7 @@ func scriptFor(t *testing.T, shell string) string {
 }
 
 func TestOtherShellsHaveScriptsToo(t *testing.T) {
+	t.Parallel()
 	for _, shell := range []string{"zsh", "fish", "powershell"} {
 		scriptFor(t, shell)
 	}
@@ -163,6 +165,7 @@ func electionsToComplete(t *testing.T) string {
 }
 
 func TestCompletionNeedsNoServer(t *testing.T) {
+	t.Parallel()
 	var lc net.ListenConfig
 	silent, err := lc.Listen(t.Context(), "tcp", "127.0.0.1:0") // accepts, and says nothing
 	if err != nil {

@@ -59,6 +59,7 @@ func stepDown(term uint64, header map[string]string) visit {
 }
 
 func TestDashIsSteeredFromItsOwnPageOnly(t *testing.T) {
+	t.Parallel()
 	l := newReadLab(t)
 	e := l.stand("reports", "worker-1")
 	l.stand("reports", "worker-2")
@@ -118,6 +119,7 @@ func TestDashIsSteeredFromItsOwnPageOnly(t *testing.T) {
 }
 
 func TestDashPausesAndResumesAGroup(t *testing.T) {
+	t.Parallel()
 	l := newReadLab(t)
 	e := l.stand("reports", "worker-1")
 	base, _ := startServing(t, []string{"NATS_URL=" + l.url}, "dash", "--allow-control", "--by", "ann", "--http", "127.0.0.1:0", "--timeout", "60s")
@@ -153,6 +155,7 @@ func TestDashPausesAndResumesAGroup(t *testing.T) {
 }
 
 func TestDashWithoutAllowControlOnlyShows(t *testing.T) {
+	t.Parallel()
 	l := newReadLab(t)
 	e := l.stand("reports", "worker-1")
 	base, _ := startServing(t, []string{"NATS_URL=" + l.url}, "dash", "--http", "127.0.0.1:0")
@@ -169,6 +172,7 @@ func TestDashWithoutAllowControlOnlyShows(t *testing.T) {
 }
 
 func TestDashDemandsItsTokenOffLoopback(t *testing.T) {
+	t.Parallel()
 	l := newReadLab(t)
 	for name, c := range map[string]struct {
 		args []string
@@ -261,6 +265,7 @@ func TestDashDemandsItsTokenOffLoopback(t *testing.T) {
 }
 
 func TestDashForbidsWhatItsPageDoesNotNeed(t *testing.T) {
+	t.Parallel()
 	l := newReadLab(t)
 	base, stop := startServing(t, []string{"NATS_URL=" + l.url}, "dash", "--http", "127.0.0.1:0")
 	for _, path := range []string{"/", "/dash.js", "/dash.css", "/icon.svg", "/login", "/nothing"} {
@@ -321,6 +326,7 @@ func (n news) leads(id string) bool {
 }
 
 func TestDashStreamsTheStateFirstAndThenChanges(t *testing.T) {
+	t.Parallel()
 	l := newReadLab(t)
 	first := l.stand("reports", "worker-1")
 	l.stand("reports", "worker-2")
@@ -341,6 +347,7 @@ func TestDashStreamsTheStateFirstAndThenChanges(t *testing.T) {
 }
 
 func TestDashShowsTheTermsOfBeforeItsStart(t *testing.T) {
+	t.Parallel()
 	l := newReadLab(t)
 	l.run(0, "history", "enable")
 	begin := time.Now().Truncate(time.Millisecond)
@@ -366,6 +373,7 @@ func TestDashShowsTheTermsOfBeforeItsStart(t *testing.T) {
 }
 
 func TestDashWithoutAHistorySaysSinceWhenItKnows(t *testing.T) {
+	t.Parallel()
 	l := newReadLab(t)
 	l.stand("reports", "worker-1", l.answering())
 	begin := time.Now().Truncate(time.Millisecond)

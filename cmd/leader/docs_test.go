@@ -77,6 +77,7 @@ func golden(t *testing.T, file string, got []byte) {
 }
 
 func TestReferenceIsCurrent(t *testing.T) {
+	t.Parallel()
 	cli := model(t)
 	source := &fieldSource{dir: directory}
 	printing := map[string]string{}
@@ -121,6 +122,7 @@ func directory(pkg string) string {
 }
 
 func TestEveryCommandShowsExamplesAndExitStatus(t *testing.T) {
+	t.Parallel()
 	for _, node := range model(t).Leaves(true) {
 		path := node.FullPath()
 		code, out, stderr := runProgram(t, nil, append(strings.Fields(path)[1:], "--help")...)
@@ -140,6 +142,7 @@ func TestEveryCommandShowsExamplesAndExitStatus(t *testing.T) {
 }
 
 func TestManualPageHasEveryCommand(t *testing.T) {
+	t.Parallel()
 	_, out, _ := runProgram(t, nil, "man")
 	for _, node := range model(t).Leaves(true) {
 		title := ".SH " + node.FullPath()
@@ -160,6 +163,7 @@ func TestManualPageHasEveryCommand(t *testing.T) {
 }
 
 func TestHelpOfTheProgram(t *testing.T) {
+	t.Parallel()
 	code, out, stderr := runProgram(t, []string{"COLUMNS=100"}, "--help")
 	if code != 0 || stderr != "" {
 		t.Fatalf("exit status %d, stderr %q", code, stderr)
@@ -171,6 +175,7 @@ func TestHelpOfTheProgram(t *testing.T) {
 }
 
 func TestUnknownWordsAreNamedWithWhatIsMeant(t *testing.T) {
+	t.Parallel()
 	for _, c := range []struct{ line, want, see string }{
 		{"gte reports", `leader: unexpected argument gte, did you mean "get"?`, "leader"},
 		{"frobnicate", `leader: unexpected argument frobnicate`, "leader"},

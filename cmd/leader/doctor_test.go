@@ -28,6 +28,7 @@ func (e examination) status(check string) finding.Status {
 }
 
 func TestDoctorExaminesTheSampleElections(t *testing.T) {
+	t.Parallel()
 	code, out, stderr := runProgram(t, nil, "doctor", "--dev", "--ttl", "10m", "-o", "json", "--timeout", "60s")
 	if code != 0 || stderr != "" {
 		t.Fatalf("exit status %d, stderr %q", code, stderr)
@@ -52,6 +53,7 @@ func TestDoctorExaminesTheSampleElections(t *testing.T) {
 }
 
 func TestDoctorWritesNothing(t *testing.T) {
+	t.Parallel()
 	l := newReadLab(t)
 	l.stand(steered, "a")
 	l.run(0, "pause", steered, "--yes", "--timeout", "60s") // so that nobody renews
@@ -81,6 +83,7 @@ func TestDoctorWritesNothing(t *testing.T) {
 }
 
 func TestDoctorSaysWhatToMakeWhereNothingIs(t *testing.T) {
+	t.Parallel()
 	l := newReadLab(t)
 	out, _ := l.run(1, "doctor", "--bucket", "missing", "--ttl", "10m", "-o", "json", "--timeout", "60s")
 	var e examination

@@ -97,6 +97,7 @@ func has(starts ...string) func(string) bool {
 }
 
 func TestExporterShowsAllGroupsWithoutBeingACandidate(t *testing.T) {
+	t.Parallel()
 	l := newReadLab(t)
 	first := l.stand("reports", "worker-1")
 	l.stand("reports", "worker-2")
@@ -140,6 +141,7 @@ func TestExporterShowsAllGroupsWithoutBeingACandidate(t *testing.T) {
 
 // The rules are judged by Prometheus itself in test/metrics.
 func TestAlertsOfTheExporterNameOnlyWhatItShows(t *testing.T) {
+	t.Parallel()
 	rules, err := os.ReadFile("../../deploy/exporter-alerts.yaml")
 	if err != nil {
 		t.Fatal(err)
@@ -164,6 +166,7 @@ func TestAlertsOfTheExporterNameOnlyWhatItShows(t *testing.T) {
 }
 
 func TestExporterBoundsWhatRecordsMayPutIntoLabels(t *testing.T) {
+	t.Parallel()
 	l := newReadLab(t)
 	long := strings.Repeat("é", 300)
 	publish := func(group, record string, header nats.Header) {
@@ -206,6 +209,7 @@ func (l *readLab) until(what string, try func() error) {
 }
 
 func TestExporterForgetsGroupsThatAreGone(t *testing.T) {
+	t.Parallel()
 	l := newReadLab(t)
 	for _, group := range []string{"stays", "goes"} {
 		if _, err := l.js.Publish(l.within(), "$KV.leaders."+group, []byte(`{"id":"w","token":"t","ttl":60000}`)); err != nil {
@@ -252,6 +256,7 @@ func serveUsers(t *testing.T, users ...*server.User) (url string) {
 }
 
 func TestExporterNeedsAnObserversRightsOnly(t *testing.T) {
+	t.Parallel()
 	observer := &server.User{Username: "observer", Password: "observer", Permissions: &server.Permissions{
 		Publish: &server.SubjectPermission{Allow: []string{
 			"$JS.API.STREAM.INFO.KV_leaders", "$JS.API.DIRECT.GET.KV_leaders", "$JS.API.DIRECT.GET.KV_leaders.>",
@@ -271,6 +276,7 @@ func TestExporterNeedsAnObserversRightsOnly(t *testing.T) {
 }
 
 func TestExporterWaitsForItsBucket(t *testing.T) {
+	t.Parallel()
 	l := newReadLab(t)
 	url, _ := startServing(t, []string{"NATS_URL=" + l.url}, "exporter", "--http", "127.0.0.1:0", "--bucket", "later")
 	awaitPage(t, url, "its absence", has(`election_observer_complete{bucket="later"} 0`, `election_observer_failures_total{bucket="later"} `))
@@ -284,6 +290,7 @@ func TestExporterWaitsForItsBucket(t *testing.T) {
 }
 
 func TestExporterTriesItselfOut(t *testing.T) {
+	t.Parallel()
 	url, _ := startServing(t, nil, "exporter", "--dev", "--http", "127.0.0.1:0")
 	awaitPage(t, url, "the sample elections", has(`election_group_leader_known{bucket="leaders",role="reports"} 1`))
 	code, _, stderr := runProgram(t, nil, "exporter", "--http", "9464")

@@ -22,6 +22,7 @@ const (
 // TestGoInstallBuildsWhatAProxyServes serves the modules of the working tree as a module proxy does, and installs the
 // command as a user does: in no workspace, which is where a replace or a file outside of the module would show.
 func TestGoInstallBuildsWhatAProxyServes(t *testing.T) {
+	t.Parallel()
 	if testing.Short() {
 		t.Skip("compiles all dependencies")
 	}

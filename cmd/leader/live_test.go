@@ -123,6 +123,7 @@ func (l *live) end() int {
 }
 
 func TestAnInterruptEndsTheDemoWithItsSummary(t *testing.T) {
+	t.Parallel()
 	l := start(t, nil, "--workers", "3", "--no-splay")
 	l.awaitPromotion()
 	if err := l.cmd.Process.Signal(os.Interrupt); err != nil {
@@ -139,6 +140,7 @@ func TestAnInterruptEndsTheDemoWithItsSummary(t *testing.T) {
 }
 
 func TestNoWorkerOutlivesADemoThatIsKilled(t *testing.T) {
+	t.Parallel()
 	l := start(t, nil, "--workers", "3", "--no-splay", "--script", "0s freeze", "--ttl", "30s", "--heartbeat", "1s")
 	l.awaitKind(demo.EventFault) // one is frozen from here on
 	if err := l.cmd.Process.Kill(); err != nil {
@@ -149,6 +151,7 @@ func TestNoWorkerOutlivesADemoThatIsKilled(t *testing.T) {
 }
 
 func TestAWorkerKilledFromOutsideIsReplaced(t *testing.T) {
+	t.Parallel()
 	l := start(t, nil, "--workers", "2", "--no-splay", "--ttl", "1s")
 	leads := l.awaitPromotion()
 	l.signal(leads.Worker, syscall.SIGKILL)
@@ -161,6 +164,7 @@ func TestAWorkerKilledFromOutsideIsReplaced(t *testing.T) {
 
 // A write to a connection that the server has closed raises SIGPIPE, as one to a closed output does. It ends nobody.
 func TestASignalOfABrokenConnectionEndsNobody(t *testing.T) {
+	t.Parallel()
 	l := start(t, nil, "--workers", "3", "--no-splay", "--ttl", "1s", "--script", "1s crash")
 	l.awaitPromotion()
 	for _, worker := range []string{"w1", "w2", "w3"} {
@@ -177,6 +181,7 @@ func TestASignalOfABrokenConnectionEndsNobody(t *testing.T) {
 
 // Who ends a worker, so that it leaves in order, ends that one, and the script goes on without it.
 func TestAScriptEndsWithoutAWorkerThatHasLeft(t *testing.T) {
+	t.Parallel()
 	for _, fault := range []string{"crash", "cut"} {
 		t.Run(fault, func(t *testing.T) {
 			l := start(t, nil, "--workers", "3", "--no-splay", "--ttl", "1s", "--script", "1s "+fault)
@@ -210,6 +215,7 @@ func (l *live) endsItsScript() {
 
 // A demo whose reader has left ends at the next thing that it has to tell.
 func TestADemoThatNobodyReadsClearsAway(t *testing.T) {
+	t.Parallel()
 	cmd := command(t, nil, "demo", "--json", "--workers", "2", "--no-splay")
 	out, err := cmd.StdoutPipe()
 	if err != nil {
@@ -241,6 +247,7 @@ func TestADemoThatNobodyReadsClearsAway(t *testing.T) {
 }
 
 func TestADemoVisitsTheServerOfAnother(t *testing.T) {
+	t.Parallel()
 	host := start(t, nil, "--workers", "1", "--no-splay")
 	url := host.awaitKind(demo.EventBegin).URL
 	go func() {

@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"flag"
 	"fmt"
 	"os"
 	"os/exec"
@@ -23,6 +24,10 @@ const patience = 2 * time.Minute
 // program is the path of the built command.
 var program string
 
+// atOnce is how many tests run in parallel. They wait for leases and programs most
+// of the time, so that there may be more of them than processors.
+const atOnce = "6"
+
 func TestMain(m *testing.M) { os.Exit(buildAndRun(m)) }
 
 func buildAndRun(m *testing.M) int {
@@ -37,6 +42,7 @@ func buildAndRun(m *testing.M) int {
 		fmt.Fprintf(os.Stderr, "%v\n%s", err, out)
 		return 1
 	}
+	_ = flag.Set("test.parallel", atOnce) // which the command line, parsed later, overrides
 	return m.Run()
 }
 
@@ -95,6 +101,8 @@ func pick(events []demo.Event, kind demo.EventKind) (found []demo.Event) {
 	return found
 }
 
+// It runs alone: its leases are short, and each is to end for the reason that the
+// fault gives.
 func TestEachFaultEndsWithOneLeader(t *testing.T) {
 	const script = "1s crash; 1s freeze; 1s cut; 1s resign; 1s delete; 1s restart"
 	code, out, stderr := runProgram(t, nil, "demo", "--json", "--workers", "4", "--no-splay", "--script", script)
@@ -197,6 +205,7 @@ func checkGone(t *testing.T, events []demo.Event) {
 }
 
 func TestPlainLinesAreForPeople(t *testing.T) {
+	t.Parallel()
 	code, out, stderr := runProgram(t, []string{"WORKERS=2", "KEY=mine", "NOSPLAY=1"},
 		"demo", "--for", "4s", "--script", "0s resign")
 	if code != 0 || stderr != "" {
@@ -213,6 +222,7 @@ func TestPlainLinesAreForPeople(t *testing.T) {
 }
 
 func TestWrongUsageIsTold(t *testing.T) {
+	t.Parallel()
 	for name, c := range map[string]struct {
 		args []string
 		code int
@@ -243,6 +253,7 @@ func TestWrongUsageIsTold(t *testing.T) {
 }
 
 func TestHelpIsDataAndHasExamples(t *testing.T) {
+	t.Parallel()
 	code, out, stderr := runProgram(t, nil, "demo", "--help")
 	if code != 0 || stderr != "" || !strings.Contains(out, "leader demo --script default") {
 		t.Errorf("exit status %d, stderr %q\n%s", code, stderr, out)

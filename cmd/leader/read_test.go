@@ -132,6 +132,7 @@ func checkCells(t *testing.T, out string, want [][]string) {
 }
 
 func TestListShowsTheSampleElections(t *testing.T) {
+	t.Parallel()
 	code, out, stderr := runProgram(t, nil, "ls", "--dev", "-o", "wide")
 	if code != 0 || stderr != "" {
 		t.Fatalf("exit status %d, stderr %q", code, stderr)
@@ -149,6 +150,7 @@ func TestListShowsTheSampleElections(t *testing.T) {
 }
 
 func TestListPrintsEachFormat(t *testing.T) {
+	t.Parallel()
 	l := newReadLab(t)
 	e := l.stand("jobs.eu", "a")
 	l.stand("reports", "b")
@@ -180,6 +182,7 @@ func TestListPrintsEachFormat(t *testing.T) {
 }
 
 func TestListOfNothingIsEmpty(t *testing.T) {
+	t.Parallel()
 	l := newReadLab(t)
 	out, stderr := l.run(0, "ls", "-o", "json")
 	if out != "[]\n" || stderr != "leader: bucket \"leaders\" has no groups yet: the first candidate of a group makes it\n" {
@@ -198,6 +201,7 @@ func TestListOfNothingIsEmpty(t *testing.T) {
 
 // A record does not say when its term began. Where there is no history, its leader knows.
 func TestListLearnsSinceWhenFromTheLeader(t *testing.T) {
+	t.Parallel()
 	l := newReadLab(t)
 	e := l.stand("reports", "a", rollcall.Hooks(l.nc))
 	if err := e.ValidateToken(l.within()); err != nil { // the record has been renewed
@@ -223,6 +227,7 @@ func TestListLearnsSinceWhenFromTheLeader(t *testing.T) {
 }
 
 func TestSilentLeaderIsSaidToBe(t *testing.T) {
+	t.Parallel()
 	l := newReadLab(t)
 	kv, err := l.js.KeyValue(l.within(), labBucket)
 	if err != nil {
@@ -250,6 +255,7 @@ func TestSilentLeaderIsSaidToBe(t *testing.T) {
 }
 
 func TestRecordsDoNotSteerTheTerminal(t *testing.T) {
+	t.Parallel()
 	l := newReadLab(t)
 	kv, err := l.js.KeyValue(l.within(), labBucket)
 	if err != nil {
@@ -270,6 +276,7 @@ func TestRecordsDoNotSteerTheTerminal(t *testing.T) {
 }
 
 func TestGetShowsTheCandidates(t *testing.T) {
+	t.Parallel()
 	code, out, stderr := runProgram(t, nil, "get", "jobs.us", "--dev", "-o", "wide")
 	if code != 0 || stderr != "" {
 		t.Fatalf("exit status %d, stderr %q", code, stderr)
@@ -286,6 +293,7 @@ func TestGetShowsTheCandidates(t *testing.T) {
 }
 
 func TestGetTellsOfAPause(t *testing.T) {
+	t.Parallel()
 	code, out, stderr := runProgram(t, nil, "get", "billing", "--dev", "-o", "json")
 	if code != 0 || stderr != "" {
 		t.Fatalf("exit status %d, stderr %q", code, stderr)
@@ -305,6 +313,7 @@ func TestGetTellsOfAPause(t *testing.T) {
 }
 
 func TestGetTellsOfAPendingRequest(t *testing.T) {
+	t.Parallel()
 	l := newReadLab(t)
 	kv, err := l.js.KeyValue(l.within(), labBucket)
 	if err != nil {
@@ -384,6 +393,7 @@ func (f *follower) interrupt() {
 }
 
 func TestWatchTellsEachChangeOfLeaders(t *testing.T) {
+	t.Parallel()
 	l := newReadLab(t)
 	a := l.stand("reports", "a")
 	first := a.Term().Number
@@ -416,6 +426,7 @@ func TestWatchTellsEachChangeOfLeaders(t *testing.T) {
 
 // leader watch | head -1
 func TestWatchEndsInSilenceWhenNobodyReads(t *testing.T) {
+	t.Parallel()
 	l := newReadLab(t)
 	a := l.stand("reports", "a")
 	w := l.follow("watch", "-o", "json")
@@ -433,6 +444,7 @@ func TestWatchEndsInSilenceWhenNobodyReads(t *testing.T) {
 }
 
 func TestWatchWithSampleElectionsHasSomethingToShow(t *testing.T) {
+	t.Parallel()
 	code, out, stderr := runProgram(t, nil, "watch", "--dev", "-o", "json", "-n", "5")
 	if code != 0 || stderr != "" || !regexp.MustCompile(`"reports","event":"(vacant|acquired)"`).MatchString(out) {
 		t.Errorf("exit status %d: %s%s", code, out, stderr)
@@ -440,6 +452,7 @@ func TestWatchWithSampleElectionsHasSomethingToShow(t *testing.T) {
 }
 
 func TestListFollowsInLines(t *testing.T) {
+	t.Parallel()
 	l := newReadLab(t)
 	a := l.stand("reports", "a", l.answering())
 	w := l.follow("ls", "-w", "-o", "json")
@@ -468,6 +481,7 @@ func TestListFollowsInLines(t *testing.T) {
 }
 
 func TestWatchPrintsAdvisories(t *testing.T) {
+	t.Parallel()
 	l := newReadLab(t)
 	w := l.follow("watch", "--advisories", "-o", "json", "-n", "1", "reports")
 	stop := make(chan struct{})
@@ -501,6 +515,7 @@ func TestWatchPrintsAdvisories(t *testing.T) {
 }
 
 func TestHistorySaysWhoLedWhen(t *testing.T) {
+	t.Parallel()
 	l := newReadLab(t)
 	if _, stderr := l.run(5, "history", "reports"); !strings.Contains(stderr, "leader history enable") {
 		t.Errorf("%q", stderr)
@@ -597,6 +612,7 @@ func (l *readLab) checkWhoLed(past read.Past) {
 // An advisory that was dropped leaves a gap in the counting of its candidate, and the history says so.
 // The server does not answer a request that it denies: that must not look like a server that is slow.
 func TestHistoryNamesTheMissingPermission(t *testing.T) {
+	t.Parallel()
 	url := serveUsers(t, &server.User{Username: "observer", Password: "observer", Permissions: &server.Permissions{
 		Publish: &server.SubjectPermission{Allow: []string{"$JS.API.STREAM.INFO.KV_leaders"}},
 	}})
@@ -614,6 +630,7 @@ func TestHistoryNamesTheMissingPermission(t *testing.T) {
 }
 
 func TestHistoryOfABucketThatDoesNotExistSaysHowToMakeIt(t *testing.T) {
+	t.Parallel()
 	l := newReadLab(t)
 	if _, stderr := l.run(5, "history", "enable", "--bucket", "none"); !strings.Contains(stderr, `bucket "none" does not exist: leader bucket create none makes it`) {
 		t.Errorf("%q", stderr)
@@ -621,6 +638,7 @@ func TestHistoryOfABucketThatDoesNotExistSaysHowToMakeIt(t *testing.T) {
 }
 
 func TestHistoryIsHonestAboutGaps(t *testing.T) {
+	t.Parallel()
 	l := newReadLab(t)
 	l.run(0, "history", "enable")
 	for _, seq := range []uint64{1, 2, 5} {
@@ -645,6 +663,7 @@ func TestHistoryIsHonestAboutGaps(t *testing.T) {
 
 // A history begins when its stream was made, or where the oldest advisories were dropped.
 func TestHistoryKnowsWhereItBegins(t *testing.T) {
+	t.Parallel()
 	l := newReadLab(t)
 	l.run(0, "history", "enable")
 	s, err := l.js.Stream(l.within(), "LEADER_HISTORY_"+labBucket)
@@ -667,6 +686,7 @@ func TestHistoryKnowsWhereItBegins(t *testing.T) {
 }
 
 func TestTokenIsVerifiedAgainstTheRecord(t *testing.T) {
+	t.Parallel()
 	l := newReadLab(t)
 	a := l.stand("reports", "a")
 	term := a.Term()
@@ -716,6 +736,7 @@ func TestTokenIsVerifiedAgainstTheRecord(t *testing.T) {
 }
 
 func TestReadersRefuseWrongUsage(t *testing.T) {
+	t.Parallel()
 	for name, c := range map[string]struct {
 		args []string
 		say  string
@@ -742,6 +763,7 @@ func TestReadersRefuseWrongUsage(t *testing.T) {
 }
 
 func TestReadersHelpHasExamples(t *testing.T) {
+	t.Parallel()
 	for _, args := range [][]string{
 		{"ls"}, {"get"}, {"watch"}, {"history", "show"}, {"history", "enable"}, {"history", "disable"}, {"token", "verify"},
 	} {
@@ -756,6 +778,7 @@ func runsOnUnix() bool { return os.PathSeparator == '/' }
 
 // The live view is seen by tmux, as a person would.
 func TestListDrawsOverItselfOnATerminal(t *testing.T) {
+	t.Parallel()
 	tmux, err := exec.LookPath("tmux")
 	if err != nil {
 		t.Skip("no tmux")

@@ -8,6 +8,7 @@ import (
 )
 
 func TestReleaseConfiguration(t *testing.T) {
+	t.Parallel()
 	goreleaser, err := exec.LookPath("goreleaser")
 	if err != nil {
 		t.Skip("goreleaser is not installed")
@@ -20,6 +21,7 @@ func TestReleaseConfiguration(t *testing.T) {
 }
 
 func TestImageIsBuiltByTheGoThatTheModuleAsksFor(t *testing.T) {
+	t.Parallel()
 	dockerfile, err := os.ReadFile("Dockerfile")
 	if err != nil {
 		t.Fatal(err)

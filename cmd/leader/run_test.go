@@ -6,6 +6,7 @@ import (
 )
 
 func TestWrongFlagsOfRunAreRefusedWithTheRule(t *testing.T) {
+	t.Parallel()
 	for name, c := range map[string]struct {
 		args []string
 		want []string

@@ -100,6 +100,7 @@ func (r *running) end() (rest []string, code int) {
 }
 
 func TestRunExitsWithTheStatusOfItsProgram(t *testing.T) {
+	t.Parallel()
 	url := devtest.Serve(t)
 	script := filepath.Join(t.TempDir(), "script")
 	if err := os.WriteFile(script, []byte("#!/no/such/interpreter\n"), 0o700); err != nil {
@@ -124,6 +125,7 @@ func TestRunExitsWithTheStatusOfItsProgram(t *testing.T) {
 }
 
 func TestTheProgramKnowsItsTerm(t *testing.T) {
+	t.Parallel()
 	r := startRun(t, devtest.Serve(t), []string{"--id", "a", "--bucket", "mine"},
 		`echo "$LEADER_GROUP $LEADER_BUCKET $LEADER_ID $LEADER_TERM $LEADER_TOKEN"`)
 	f := strings.Fields(r.line())
@@ -136,6 +138,7 @@ func TestTheProgramKnowsItsTerm(t *testing.T) {
 }
 
 func TestTheProgramHasNoFilesOfOurs(t *testing.T) {
+	t.Parallel()
 	if runtime.GOOS != "linux" {
 		t.Skip("they are listed in /proc")
 	}
@@ -152,6 +155,7 @@ func TestTheProgramHasNoFilesOfOurs(t *testing.T) {
 }
 
 func TestAGuardThatWaitsLeavesTheProcessorAlone(t *testing.T) {
+	t.Parallel()
 	if runtime.GOOS != "linux" {
 		t.Skip("what a process has used is listed in /proc")
 	}
@@ -175,6 +179,7 @@ func TestAGuardThatWaitsLeavesTheProcessorAlone(t *testing.T) {
 }
 
 func TestTheNextHostRunsTheProgramOnlyWhenAllOfItHasEnded(t *testing.T) {
+	t.Parallel()
 	if runtime.GOOS != "linux" {
 		t.Skip("what leaves the process group is found on Linux alone")
 	}
@@ -196,6 +201,7 @@ func TestTheNextHostRunsTheProgramOnlyWhenAllOfItHasEnded(t *testing.T) {
 }
 
 func TestSignalsArePassedOn(t *testing.T) {
+	t.Parallel()
 	r := startRun(t, devtest.Serve(t), nil,
 		`trap 'echo one' USR1; trap 'echo hup' HUP; trap 'echo over; exit 5' TERM; echo up; while :; do sleep 0.05; done`)
 	if l := r.line(); l != "up" {
@@ -217,6 +223,7 @@ func TestSignalsArePassedOn(t *testing.T) {
 
 // What a broken connection raises is nothing to the program, nor to leader run.
 func TestASignalOfABrokenConnectionIsNotPassedOn(t *testing.T) {
+	t.Parallel()
 	r := startRun(t, devtest.Serve(t), nil, `trap 'echo on' USR1; trap 'echo pipe' PIPE; echo up; while :; do sleep 0.05; done`)
 	if l := r.line(); l != "up" {
 		t.Fatal(l)
@@ -231,6 +238,7 @@ func TestASignalOfABrokenConnectionIsNotPassedOn(t *testing.T) {
 }
 
 func TestAProgramThatIsToldToEndHasTheTimeItNeeds(t *testing.T) {
+	t.Parallel()
 	// 3 s, which is longer than the lease and five times the stop-timeout.
 	r := startRun(t, devtest.Serve(t), []string{"--ttl", "1s", "--heartbeat", "150ms"},
 		`trap 'sleep 3; echo done; exit 0' TERM; echo up; while :; do sleep 0.05; done`)
@@ -245,6 +253,7 @@ func TestAProgramThatIsToldToEndHasTheTimeItNeeds(t *testing.T) {
 }
 
 func TestAHostThatDoesNotLeadEndsAtOnce(t *testing.T) {
+	t.Parallel()
 	url := devtest.Serve(t)
 	first := startRun(t, url, []string{"--id", "a"}, "echo up; sleep 600")
 	first.line()
@@ -263,6 +272,7 @@ func TestAHostThatDoesNotLeadEndsAtOnce(t *testing.T) {
 }
 
 func TestAStandbyIsReadyAndSaysWhoLeads(t *testing.T) {
+	t.Parallel()
 	url := devtest.Serve(t)
 	first := startRun(t, url, []string{"--id", "a", "--address", "10.0.0.1:80"}, "echo up; sleep 600")
 	first.line()
@@ -277,6 +287,7 @@ func TestAStandbyIsReadyAndSaysWhoLeads(t *testing.T) {
 }
 
 func TestTheSuccessorWaitsForTheLastProgramToEnd(t *testing.T) {
+	t.Parallel()
 	url := devtest.Serve(t)
 	log := filepath.Join(t.TempDir(), "log")
 	// One that takes its time after SIGTERM, and a helper of its own that has to be killed.
@@ -311,6 +322,7 @@ func (r *running) awaitSaid(what string) {
 }
 
 func TestLeadershipMovesOnWhenTheProgramEnds(t *testing.T) {
+	t.Parallel()
 	url := devtest.Serve(t)
 	for onExit, again := range map[string]bool{"release": false, "campaign": true} {
 		a := startRun(t, url, []string{"--id", "a", "--on-exit", onExit}, `echo $LEADER_TERM; read line`)
@@ -341,6 +353,7 @@ func TestLeadershipMovesOnWhenTheProgramEnds(t *testing.T) {
 }
 
 func TestAProgramIsStartedAgainInTheSameTerm(t *testing.T) {
+	t.Parallel()
 	r := startRun(t, devtest.Serve(t), []string{"--on-exit", "restart"}, `echo $LEADER_TERM; exit 1`)
 	first, second := r.line(), r.line()
 	if first != second {
@@ -353,6 +366,7 @@ func TestAProgramIsStartedAgainInTheSameTerm(t *testing.T) {
 }
 
 func TestALeaderMayStayWithoutItsProgram(t *testing.T) {
+	t.Parallel()
 	r := startRun(t, devtest.Serve(t), []string{"--on-exit", "stay", "--http", "127.0.0.1:0"}, `echo up`)
 	r.line()
 	r.awaitSaid("ended with status 0")
@@ -384,6 +398,7 @@ func (r *running) get(path string) (code int, body string) {
 }
 
 func TestRunServesProbesAndMetrics(t *testing.T) {
+	t.Parallel()
 	r := startRun(t, devtest.Serve(t), []string{"--http", "127.0.0.1:0", "--address", "10.0.0.1:80"}, `echo up; sleep 600`)
 	r.line()
 	for path, want := range map[string]string{
@@ -397,6 +412,7 @@ func TestRunServesProbesAndMetrics(t *testing.T) {
 }
 
 func TestHooksFrameTheProgram(t *testing.T) {
+	t.Parallel()
 	log := filepath.Join(t.TempDir(), "log")
 	say := func(what string) string { return fmt.Sprintf("echo %s >> %s", what, log) }
 	r := startRun(t, devtest.Serve(t), []string{
@@ -416,6 +432,7 @@ func TestHooksFrameTheProgram(t *testing.T) {
 }
 
 func TestAHookThatHangsHoldsNothingUpForLong(t *testing.T) {
+	t.Parallel()
 	log := filepath.Join(t.TempDir(), "log")
 	hook := "sleep 600 & echo $! > " + log + "; wait"
 	r := startRun(t, devtest.Serve(t), []string{"--timeout", "1s", "--on-promote", hook}, `echo up; sleep 600`)
@@ -442,6 +459,7 @@ func TestAHookThatHangsHoldsNothingUpForLong(t *testing.T) {
 }
 
 func TestACheckThatFailsHandsOver(t *testing.T) {
+	t.Parallel()
 	url := devtest.Serve(t)
 	fit := filepath.Join(t.TempDir(), "fit")
 	if err := os.WriteFile(fit, nil, 0o600); err != nil {
@@ -461,6 +479,7 @@ func TestACheckThatFailsHandsOver(t *testing.T) {
 }
 
 func TestProcess1LeavesNoZombies(t *testing.T) {
+	t.Parallel()
 	unshare, err := exec.LookPath("unshare")
 	if err != nil {
 		t.Skip(err)

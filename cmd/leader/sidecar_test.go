@@ -66,6 +66,7 @@ func deployed(t *testing.T, file, verb string) container {
 
 // The page's token is a secret of the cluster.
 func TestManifestsOfTheExporterAndThePageRunAsDeployed(t *testing.T) {
+	t.Parallel()
 	l := newReadLab(t)
 	for verb, needs := range map[string][]string{"exporter": {"NATS_URL"}, "dash": {"NATS_URL", "LEADER_DASH_TOKEN"}} {
 		t.Run(verb, func(t *testing.T) {
@@ -97,6 +98,7 @@ func TestManifestsOfTheExporterAndThePageRunAsDeployed(t *testing.T) {
 }
 
 func TestManifestsOfTheSidecarRunAsDeployed(t *testing.T) {
+	t.Parallel()
 	url := electionsToComplete(t)
 	for _, file := range []string{"kubernetes/sidecar.yaml", "run.yaml"} {
 		t.Run(file, func(t *testing.T) {

@@ -34,6 +34,7 @@ func openTerminal(t *testing.T) (ours, theirs *os.File) {
 }
 
 func TestPersonAtATerminalIsAskedBefore(t *testing.T) {
+	t.Parallel()
 	l := newReadLab(t)
 	l.stand(steered, "a")
 	for _, c := range []struct {

@@ -40,6 +40,7 @@ func (l *readLab) steer(want int, args ...string) (r steer.Result, stderr string
 }
 
 func TestStepDownReportsTheNewLeaderAndTheGap(t *testing.T) {
+	t.Parallel()
 	l := newReadLab(t)
 	a, b := l.stand(steered, "a"), l.stand(steered, "b")
 	term := a.Status().Term
@@ -64,6 +65,7 @@ func TestStepDownReportsTheNewLeaderAndTheGap(t *testing.T) {
 }
 
 func TestTransferHandsOverToTheNamedCandidate(t *testing.T) {
+	t.Parallel()
 	l := newReadLab(t)
 	for _, id := range []string{"a", "b", "c"} {
 		l.stand(steered, id)
@@ -89,6 +91,7 @@ func TestTransferHandsOverToTheNamedCandidate(t *testing.T) {
 // A name that nobody has costs the group its leader for the head start that
 // nobody takes.
 func TestTransferToWhoDoesNotStandIsRefused(t *testing.T) {
+	t.Parallel()
 	l := newReadLab(t)
 	for _, id := range []string{"a", "b"} {
 		l.stand(steered, id, l.answering())
@@ -120,6 +123,7 @@ func TestTransferToWhoDoesNotStandIsRefused(t *testing.T) {
 }
 
 func TestPauseShowsThatNobodyLeadsAndResumeWhoDoes(t *testing.T) {
+	t.Parallel()
 	l := newReadLab(t)
 	l.stand(steered, "a")
 	out, _ := l.run(0, "pause", steered, "-y", "--timeout", "60s", "--why", "migration", "--by", "ann")
@@ -144,6 +148,7 @@ func TestPauseShowsThatNobodyLeadsAndResumeWhoDoes(t *testing.T) {
 }
 
 func TestNothingIsAskedWhereNobodyCanConfirm(t *testing.T) {
+	t.Parallel()
 	l := newReadLab(t)
 	l.stand(steered, "a")
 	for _, args := range [][]string{{"step-down"}, {"transfer", "--to", "b"}, {"pause"}, {"resume"}, {"step-down", "--withdraw"}} {
@@ -158,6 +163,7 @@ func TestNothingIsAskedWhereNobodyCanConfirm(t *testing.T) {
 }
 
 func TestNobodyToAskHasItsExitStatus(t *testing.T) {
+	t.Parallel()
 	l := newReadLab(t)
 	out, stderr := l.run(4, "step-down", "nobodys", "-y")
 	if out != "" || !strings.Contains(stderr, `group "nobodys": the bucket "leaders" knows nothing of it`) {
@@ -204,6 +210,7 @@ func (l *readLab) mute() {
 }
 
 func TestRequestThatIsNotObeyedStandsUntilItIsWithdrawn(t *testing.T) {
+	t.Parallel()
 	l := newReadLab(t)
 	l.mute()
 	out, stderr := l.run(6, "step-down", steered, "-y", "--timeout", "2s", "-o", "json")
@@ -236,6 +243,7 @@ func TestRequestThatIsNotObeyedStandsUntilItIsWithdrawn(t *testing.T) {
 }
 
 func TestRequestIsFiledWithoutWaiting(t *testing.T) {
+	t.Parallel()
 	l := newReadLab(t)
 	l.mute()
 	r, stderr := l.steer(0, "step-down", steered, "-y", "--no-wait")
@@ -248,6 +256,7 @@ func TestRequestIsFiledWithoutWaiting(t *testing.T) {
 }
 
 func TestSampleElectionsCanBeSteered(t *testing.T) {
+	t.Parallel()
 	for _, args := range [][]string{
 		{"step-down", "reports"}, {"transfer", "reports", "--to", "worker-1"}, {"pause", "jobs.eu"}, {"resume", "billing"},
 	} {

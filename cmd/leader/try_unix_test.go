@@ -171,6 +171,7 @@ func TestOnceAProgramThatIsStoppedIsNotBegunAgain(t *testing.T) {
 }
 
 func TestTryAndOnceRefuseWhatDoesNotGoTogether(t *testing.T) {
+	t.Parallel()
 	for want, flags := range map[string]string{
 		"--every: says nothing without --once": "--every 1m",
 		"--every 1ms: must be at least 1s":     "--once --every 1ms",

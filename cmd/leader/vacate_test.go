@@ -32,6 +32,7 @@ func (l *readLab) listed(args ...string) (groups []read.Group) {
 }
 
 func TestVacateEndsTheRecordOfAnotherProgram(t *testing.T) {
+	t.Parallel()
 	for name, rec := range map[string]string{"a name": "host-7", "no lease": `{"id":"host-7","token":"t"}`} {
 		l := newReadLab(t)
 		l.put(steered, rec)
@@ -53,6 +54,7 @@ func TestVacateEndsTheRecordOfAnotherProgram(t *testing.T) {
 }
 
 func TestVacateLeavesALeaderThatLives(t *testing.T) {
+	t.Parallel()
 	l := newReadLab(t)
 	a := l.stand(steered, "a")
 	term := a.Status().Term
@@ -78,6 +80,7 @@ func TestVacateLeavesALeaderThatLives(t *testing.T) {
 }
 
 func TestVacateHasNothingToEnd(t *testing.T) {
+	t.Parallel()
 	l := newReadLab(t)
 	l.run(4, "vacate", steered, "-y")
 	l.run(4, "forget", steered, "-y")
@@ -92,6 +95,7 @@ func TestVacateHasNothingToEnd(t *testing.T) {
 }
 
 func TestAForgottenGroupIsHiddenUntilItReturns(t *testing.T) {
+	t.Parallel()
 	l := newReadLab(t)
 	l.stand("other", "o")
 	a := l.stand(steered, "a")
@@ -126,6 +130,7 @@ func TestAForgottenGroupIsHiddenUntilItReturns(t *testing.T) {
 }
 
 func TestForgetRefusesWhatMayReturn(t *testing.T) {
+	t.Parallel()
 	l := newReadLab(t)
 	l.put(steered, "host-7")
 	if _, stderr := l.run(1, "forget", steered, "-y"); !strings.Contains(stderr, "leader vacate reports") {
@@ -142,6 +147,7 @@ func TestForgetRefusesWhatMayReturn(t *testing.T) {
 
 // The bucket reads as it does for other tools: nobody is there.
 func TestAForgottenGroupIsDeletedForOtherTools(t *testing.T) {
+	t.Parallel()
 	l := newReadLab(t)
 	if err := l.stand(steered, "a").Stop(); err != nil {
 		t.Fatal(err)
@@ -157,6 +163,7 @@ func TestAForgottenGroupIsDeletedForOtherTools(t *testing.T) {
 }
 
 func TestExporterLeavesForgottenGroupsOut(t *testing.T) {
+	t.Parallel()
 	l := newReadLab(t)
 	l.stand("other", "o")
 	if err := l.stand(steered, "a").Stop(); err != nil {

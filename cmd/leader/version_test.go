@@ -10,6 +10,7 @@ import (
 )
 
 func TestVersionIsWhatTheGoCommandRecorded(t *testing.T) {
+	t.Parallel()
 	code, out, stderr := runProgram(t, nil, "version", "-o", "json")
 	if code != 0 || stderr != "" {
 		t.Fatalf("exit status %d, stderr %q", code, stderr)

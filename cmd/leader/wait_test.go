@@ -34,6 +34,7 @@ func (l *readLab) waiting(args ...string) (end func() read.Group) {
 }
 
 func TestWaitEndsWhenItHasComeToThat(t *testing.T) {
+	t.Parallel()
 	l := newReadLab(t)
 	led, vacant, byB := l.waiting(), l.waiting("--vacant"), l.waiting("--by", "b")
 	if g := vacant(); g.Leader != "" {
@@ -56,6 +57,7 @@ func TestWaitEndsWhenItHasComeToThat(t *testing.T) {
 }
 
 func TestWaitEndsWhenNobodyLeadsAnyMore(t *testing.T) {
+	t.Parallel()
 	l := newReadLab(t)
 	a := l.stand(steered, "a")
 	vacant := l.waiting("--vacant")
@@ -68,6 +70,7 @@ func TestWaitEndsWhenNobodyLeadsAnyMore(t *testing.T) {
 }
 
 func TestWaitSaysWhatItSawInstead(t *testing.T) {
+	t.Parallel()
 	l := newReadLab(t)
 	if _, stderr := l.run(6, "wait", steered, "--timeout", "300ms"); !strings.Contains(stderr, "nobody leads group") {
 		t.Errorf("stderr %q", stderr)
@@ -88,6 +91,7 @@ func TestWaitSaysWhatItSawInstead(t *testing.T) {
 // A record that its dead leader left behind reads as one of a leader that
 // lives. Its lease is over by the server's clock.
 func TestWaitDoesNotTakeADeadLeaderForOneThatLeads(t *testing.T) {
+	t.Parallel()
 	l := newReadLab(t)
 	l.put(steered, `{"id":"gone","token":"t","ttl":1,"term":7}`)
 	l.until("the record is old", func() error {
