@@ -3,6 +3,7 @@ package advisory_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"iter"
 	"slices"
 	"strings"
@@ -128,6 +129,7 @@ func decode(t *testing.T, m *nats.Msg) advisory.Advisory {
 }
 
 func TestEveryTransitionIsPublishedInTheWordsOfTheLogsAndWithoutItsToken(t *testing.T) {
+	t.Parallel()
 	srv := natslab.Start(t)
 	connect := func() *nats.Conn { return srv.Connect(t) }
 	heard := record(t, connect(), advisory.Subject("leaders", "*", group))
@@ -205,6 +207,7 @@ func validate(t *testing.T, s *jsonschema.Schema, data []byte) error {
 }
 
 func TestMessagesSatisfyTheSchema(t *testing.T) {
+	t.Parallel()
 	srv := natslab.Start(t)
 	connect := func() *nats.Conn { return srv.Connect(t) }
 	heard := record(t, connect(), "leader-advisory.>")
@@ -255,6 +258,7 @@ func noteworthy() []string {
 
 // The schema is of use only if it refuses something.
 func TestSchemaRefusesWhatIsNoAdvisory(t *testing.T) {
+	t.Parallel()
 	s := compile(t)
 	const good = `{"version":1,"id":"x-1","seq":1,"time":"2026-11-20T14:03:07Z","group":"g","instance":"a",` +
 		`"event":"promoted","from":"CANDIDATE","to":"LEADER","term":7,"leader":"a","correlation":"0123abcd"`
@@ -299,6 +303,7 @@ func history(ctx context.Context, js jetstream.JetStream, stream string, subject
 }
 
 func TestStreamAnswersWhoLedAtAnyTime(t *testing.T) {
+	t.Parallel()
 	for name, connect := range map[string]func(t *testing.T) func() *nats.Conn{
 		"R1": func(t *testing.T) func() *nats.Conn {
 			srv := natslab.Start(t)
@@ -309,8 +314,23 @@ func TestStreamAnswersWhoLedAtAnyTime(t *testing.T) {
 			return func() *nats.Conn { return cluster.Connect(t) }
 		},
 	} {
-		t.Run(name, func(t *testing.T) { whoLed(t, connect(t)) })
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			whoLed(t, connect(t))
+		})
 	}
+}
+
+// reaches waits until what the connection publishes is stored. A stream of a
+// cluster may have no leader for a moment after it was made, and the servers hear
+// of its interest one after the other; what is published before is lost.
+func reaches(t *testing.T, nc *nats.Conn, subject string) {
+	t.Helper()
+	js := natslab.JetStream(t, nc)
+	natslab.Eventually(t, "a message is stored", func(ctx context.Context) error {
+		_, err := js.Publish(ctx, subject, nil, jetstream.WithRetryAttempts(0))
+		return err
+	})
 }
 
 func whoLed(t *testing.T, connect func() *nats.Conn) {
@@ -320,21 +340,28 @@ func whoLed(t *testing.T, connect func() *nats.Conn) {
 		return err
 	})
 	begun := time.Now()
-	terms := handOver(t, connect, func() leader.Hooks { return advisory.Hooks(connect(), advisory.Options{}) })
+	terms := handOver(t, connect, func() leader.Hooks {
+		nc := connect()
+		reaches(t, nc, "leader-advisory.ready")
+		return advisory.Hooks(nc, advisory.Options{})
+	})
 	ended := time.Now()
-	var all []advisory.Advisory
-	// A stream of a cluster may have no leader for a moment after it was made.
-	natslab.Eventually(t, "history read", func(ctx context.Context) error {
-		all = nil
+	var reigns []advisory.Reign
+	// The servers may still pass on what was published last.
+	natslab.Eventually(t, "history read to its end", func(ctx context.Context) error {
+		var all []advisory.Advisory
 		for a, err := range history(ctx, js, "LEADER_HISTORY", advisory.Subject("leaders", "*", group)) {
 			if err != nil {
 				return err
 			}
 			all = append(all, a)
 		}
+		reigns = advisory.Reigns(slices.Values(all))
+		if len(reigns) == 0 || reigns[len(reigns)-1].Leader != "b" || reigns[len(reigns)-1].Ended.IsZero() {
+			return fmt.Errorf("%+v", reigns)
+		}
 		return nil
 	})
-	reigns := advisory.Reigns(slices.Values(all))
 	if len(reigns) != 2 {
 		t.Fatalf("%+v", reigns)
 	}
@@ -361,6 +388,7 @@ func whoLed(t *testing.T, connect func() *nats.Conn) {
 }
 
 func TestReadersHearLiveAndPassOverStrangers(t *testing.T) {
+	t.Parallel()
 	srv := natslab.Start(t)
 	nc := srv.Connect(t)
 	ctx := natslab.Within(t)
@@ -391,6 +419,7 @@ func TestReadersHearLiveAndPassOverStrangers(t *testing.T) {
 }
 
 func TestSubscriptionEndsWithItsContextAndWithItsConnection(t *testing.T) {
+	t.Parallel()
 	srv := natslab.Start(t)
 	nc := srv.Connect(t)
 	ctx, cancel := context.WithCancel(t.Context())
@@ -413,6 +442,7 @@ func TestSubscriptionEndsWithItsContextAndWithItsConnection(t *testing.T) {
 
 // A bucket republishes its records below leader.<bucket>, whatever its name; advisories are not among them.
 func TestAdvisoriesAndRepublishedRecordsAreKeptApart(t *testing.T) {
+	t.Parallel()
 	srv := natslab.Start(t)
 	connect := func() *nats.Conn { return srv.Connect(t) }
 	records := record(t, connect(), "leader.>")
@@ -433,6 +463,7 @@ func TestAdvisoriesAndRepublishedRecordsAreKeptApart(t *testing.T) {
 }
 
 func TestOneRightSufficesToPublish(t *testing.T) {
+	t.Parallel()
 	srv := natslab.Start(t, natslab.Users(natslab.Admin(), natslab.User("events", []string{advisory.Subject("leaders", "*", group)}, nil)))
 	connect := func() *nats.Conn { return srv.Connect(t, nats.UserInfo("admin", "admin")) }
 	heard := record(t, connect(), "leader-advisory.>")
@@ -446,6 +477,7 @@ func TestOneRightSufficesToPublish(t *testing.T) {
 }
 
 func TestFilteredEventsAreNotPublished(t *testing.T) {
+	t.Parallel()
 	srv := natslab.Start(t)
 	connect := func() *nats.Conn { return srv.Connect(t) }
 	heard := record(t, connect(), "leader-advisory.>")
@@ -461,6 +493,7 @@ func TestFilteredEventsAreNotPublished(t *testing.T) {
 // The election has a connection of its own and goes on; its advisories wait for the other, which keeps
 // nothing by itself, and what is too old for the queue is dropped and counted.
 func TestAdvisoriesWaitForTheConnectionAndHoldNobodyUp(t *testing.T) {
+	t.Parallel()
 	srv := natslab.Start(t)
 	proxy := natslab.NewProxy(t, srv.Addr())
 	nc := natslab.Connect(t, proxy.URL(), nats.ReconnectBufSize(-1), nats.ReconnectWait(10*time.Millisecond), nats.MaxReconnects(-1))
@@ -504,6 +537,7 @@ func TestAdvisoriesWaitForTheConnectionAndHoldNobodyUp(t *testing.T) {
 }
 
 func TestStopWaitsForASilentConnectionNoLongerThanItIsTold(t *testing.T) {
+	t.Parallel()
 	srv := natslab.Start(t)
 	proxy := natslab.NewProxy(t, srv.Addr())
 	nc := natslab.Connect(t, proxy.URL())

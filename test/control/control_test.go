@@ -17,21 +17,24 @@ import (
 // onEach runs a test on one server and on a cluster of three.
 func onEach(t *testing.T, test func(t *testing.T, connect func() *nats.Conn)) {
 	t.Run("R1", func(t *testing.T) {
+		t.Parallel()
 		srv := natslab.Start(t)
 		test(t, func() *nats.Conn { return srv.Connect(t) })
 	})
 	t.Run("R3", func(t *testing.T) {
+		t.Parallel()
 		cluster := natslab.StartCluster(t, 3)
 		test(t, func() *nats.Conn { return cluster.Connect(t) })
 	})
 }
 
 // start starts a candidate of group "jobs/eu.west", whose TTL no test waits for.
+// An answer that a server took with it is given up long before.
 func start(t *testing.T, nc *nats.Conn, id string) leader.Election {
 	t.Helper()
 	e, err := leader.NewElection(nc, leader.ElectionConfig{
 		Bucket: "leaders", Group: "jobs/eu.west", InstanceID: id, Address: "http://" + id,
-		TTL: 2 * time.Minute, HeartbeatInterval: time.Second, BucketAutoCreate: true, DeleteOnStop: true,
+		TTL: 2 * time.Minute, HeartbeatInterval: time.Second, ConnectionTimeout: 5 * time.Second, BucketAutoCreate: true, DeleteOnStop: true,
 		AcquireGrace: leader.GraceOff,
 	})
 	if err != nil {
@@ -69,6 +72,7 @@ func control(t *testing.T, nc *nats.Conn) *leader.Control {
 const group = "jobs/eu.west"
 
 func TestOperatorStepsALeaderDownAndSeesTheNext(t *testing.T) {
+	t.Parallel()
 	onEach(t, func(t *testing.T, connect func() *nats.Conn) {
 		a := start(t, connect(), "a")
 		awaitLeader(t, a)
@@ -91,6 +95,7 @@ func TestOperatorStepsALeaderDownAndSeesTheNext(t *testing.T) {
 }
 
 func TestOperatorHandsOverToAndFro(t *testing.T) {
+	t.Parallel()
 	onEach(t, func(t *testing.T, connect func() *nats.Conn) {
 		ids := []string{"a", "b", "c"}
 		for _, id := range ids {
@@ -108,6 +113,7 @@ func TestOperatorHandsOverToAndFro(t *testing.T) {
 }
 
 func TestPauseOutlivesTheRestartOfEverything(t *testing.T) {
+	t.Parallel()
 	for name, lab := range map[string]func(t *testing.T) (connect func() *nats.Conn, restart func()){
 		"R1": func(t *testing.T) (func() *nats.Conn, func()) {
 			srv := natslab.Start(t)
@@ -119,6 +125,7 @@ func TestPauseOutlivesTheRestartOfEverything(t *testing.T) {
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
+			t.Parallel()
 			connect, restart := lab(t)
 			a := start(t, connect(), "a")
 			awaitLeader(t, a)
@@ -169,6 +176,7 @@ func awaitBarred(t *testing.T, e leader.Election) {
 }
 
 func TestObserversOfAPausedGroupSayByWhomAndWhy(t *testing.T) {
+	t.Parallel()
 	onEach(t, func(t *testing.T, connect func() *nats.Conn) {
 		awaitLeader(t, start(t, connect(), "a"))
 		if _, err := control(t, connect()).Pause(natslab.Within(t), group, "migration"); err != nil {
@@ -214,6 +222,7 @@ func lab(t *testing.T, may []string) (admin, ops func() *nats.Conn) {
 }
 
 func TestOperatorWithoutTheRightToWatchReads(t *testing.T) {
+	t.Parallel()
 	admin, ops := lab(t, operator(""))
 	awaitLeader(t, start(t, admin(), "a"))
 	awaitLeader(t, start(t, admin(), "b"))
@@ -224,6 +233,7 @@ func TestOperatorWithoutTheRightToWatchReads(t *testing.T) {
 }
 
 func TestMissingPermissionIsNamedAndNothingIsDone(t *testing.T) {
+	t.Parallel()
 	for _, missing := range operator("") {
 		t.Run(missing, func(t *testing.T) {
 			admin, ops := lab(t, operator(missing))
@@ -242,6 +252,7 @@ func TestMissingPermissionIsNamedAndNothingIsDone(t *testing.T) {
 }
 
 func TestMissingBucketIsSaid(t *testing.T) {
+	t.Parallel()
 	srv := natslab.Start(t)
 	_, err := control(t, srv.Connect(t)).StepDown(natslab.Within(t), group, "")
 	if !errors.Is(err, store.ErrPermanent) {
@@ -250,6 +261,7 @@ func TestMissingBucketIsSaid(t *testing.T) {
 }
 
 func TestNewControlRefusesWhatCannotBe(t *testing.T) {
+	t.Parallel()
 	for _, try := range []func() (*leader.Control, error){
 		func() (*leader.Control, error) { return leader.NewControl(nil, "leaders", "ann") },
 		func() (*leader.Control, error) { return leader.NewControl(&nats.Conn{}, "a.b", "ann") },

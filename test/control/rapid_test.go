@@ -9,6 +9,7 @@ import (
 // Each leader is asked as soon as it is seen, often before the one before it has heard that its own release was
 // written. Who then sees the vacancy of the next, and never its record, has been succeeded all the same.
 func TestStepDownsInARowCostNoLease(t *testing.T) {
+	t.Parallel()
 	srv := natslab.Start(t)
 	for _, id := range []string{"a", "b"} {
 		awaitLeader(t, start(t, srv.Connect(t), id))

@@ -14,6 +14,7 @@ import (
 // A candidate waits an hour for a record that says nothing of its lease, or as
 // long as its own; none of that is left where an operator vouches for it.
 func TestVacateHandsTheRecordOfAnotherProgramToWhoWaitsForIt(t *testing.T) {
+	t.Parallel()
 	onEach(t, func(t *testing.T, connect func() *nats.Conn) {
 		nc := connect()
 		a := start(t, nc, "a") // makes the bucket

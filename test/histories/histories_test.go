@@ -135,6 +135,7 @@ func told(h *histories.History) string {
 }
 
 func TestMemoryStoreIsLinearizable(t *testing.T) {
+	t.Parallel()
 	st := memstore.New()
 	// One store, many callers: it has no connections to fail.
 	record(t, histories.Judge{CurrentConflicts: true}, []store.Store{st, st, st, st, st, st},
@@ -210,6 +211,7 @@ func resume(proxies []*natslab.Proxy) {
 }
 
 func TestBucketOnOneServerIsLinearizable(t *testing.T) {
+	t.Parallel()
 	srv := natslab.Start(t)
 	proxies, conns := behind(t, 5, srv.Addr())
 	stores := open(t, 1, srv.Connect(t), conns)
@@ -220,6 +222,7 @@ func TestBucketOnOneServerIsLinearizable(t *testing.T) {
 
 // The servers are processes, and die as such. Conflicts are left out of the order: see the package's documentation.
 func TestBucketInAClusterIsLinearizable(t *testing.T) {
+	t.Parallel()
 	cluster := natslab.StartProcesses(t, 3, "")
 	var servers []string
 	for _, p := range cluster.Nodes {
@@ -266,6 +269,7 @@ func (b blind) CompareAndSwap(ctx context.Context, w store.Write) (uint64, error
 }
 
 func TestStoreThatForgetsTheExpectedRevisionIsCondemned(t *testing.T) {
+	t.Parallel()
 	srv := natslab.Start(t)
 	stores := open(t, 1, srv.Connect(t), []*nats.Conn{srv.Connect(t), srv.Connect(t)})
 	kv, err := natslab.JetStream(t, srv.Connect(t)).KeyValue(natslab.Within(t), bucket)

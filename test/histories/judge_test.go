@@ -115,6 +115,7 @@ var tales = []struct {
 }
 
 func TestJudgeCondemnsWhatNoRegisterTells(t *testing.T) {
+	t.Parallel()
 	for _, c := range tales {
 		t.Run(c.name, func(t *testing.T) {
 			var s story
@@ -130,6 +131,7 @@ func TestJudgeCondemnsWhatNoRegisterTells(t *testing.T) {
 
 // Who leaves conflicts out of the order must not leave out more than them.
 func TestConflictsOfAnIsolatedLeaderAreNotHeldAgainstTheStore(t *testing.T) {
+	t.Parallel()
 	for _, c := range tales {
 		var s story
 		c.tell(&s)
@@ -141,6 +143,7 @@ func TestConflictsOfAnIsolatedLeaderAreNotHeldAgainstTheStore(t *testing.T) {
 }
 
 func TestAVerdictThatTakesTooLongIsNone(t *testing.T) {
+	t.Parallel()
 	var s story
 	for range 2000 { // writes at once, in no order
 		s.write("a", 0, store.Conflict, 0, 0, 1)

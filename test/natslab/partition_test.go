@@ -27,6 +27,7 @@ func TestAServerWithoutItsRoutesIsAloneWithItsClients(t *testing.T) {
 		"cut":  (*natslab.Proxy).Cut,
 	} {
 		t.Run(name, func(t *testing.T) {
+			t.Parallel()
 			c := natslab.StartPartitionable(t, 3, "")
 			natslab.KV(t, c.Connect(t), jetstream.KeyValueConfig{Bucket: "b", Replicas: 3})
 			alone := c.Nodes[0]

@@ -79,6 +79,7 @@ func checkRoll(t *testing.T, all []rollcall.Candidate, term uint64) {
 }
 
 func TestCandidatesAnswerTheRollCall(t *testing.T) {
+	t.Parallel()
 	single := natslab.Start(t)
 	cluster := natslab.StartCluster(t, 3)
 	for name, connect := range map[string]func() *nats.Conn{
@@ -113,6 +114,7 @@ func TestCandidatesAnswerTheRollCall(t *testing.T) {
 }
 
 func TestAnswerNeverGoesIntoTheBucket(t *testing.T) {
+	t.Parallel()
 	nc := natslab.Start(t).Connect(t)
 	a := start(t, nc, "a", 1)
 	awaitLeader(t, a)
@@ -132,6 +134,7 @@ func TestAnswerNeverGoesIntoTheBucket(t *testing.T) {
 }
 
 func TestMissingRightToAskIsTold(t *testing.T) {
+	t.Parallel()
 	srv := natslab.Start(t, natslab.Users(natslab.Admin(), &server.User{
 		Username: "observer", Password: "observer",
 		Permissions: &server.Permissions{
@@ -147,6 +150,7 @@ func TestMissingRightToAskIsTold(t *testing.T) {
 
 // A candidate needs the rights that the package documentation names, and no other.
 func TestResponseRightSuffices(t *testing.T) {
+	t.Parallel()
 	srv := natslab.Start(t, natslab.Users(natslab.Admin(),
 		&server.User{Username: "candidate", Password: "candidate", Permissions: &server.Permissions{
 			Publish: &server.SubjectPermission{Allow: []string{

@@ -66,6 +66,7 @@ func rollup(subject string) *nats.Msg {
 }
 
 func TestRollupFromACandidateErasesNothingInABucketOfOurs(t *testing.T) {
+	t.Parallel()
 	l, kv := underAttack(t, republishing)
 	_, err := natslab.JetStream(t, l.connect(candidate)).PublishMsg(natslab.Within(t), rollup("$KV.leaders.reports"))
 	var refused *jetstream.APIError
@@ -77,6 +78,7 @@ func TestRollupFromACandidateErasesNothingInABucketOfOurs(t *testing.T) {
 
 // In a bucket that allows rollups it erases everything, which is what the warning at Start is about.
 func TestHoleRollupErasesABucketThatAllowsIt(t *testing.T) {
+	t.Parallel()
 	l, kv := underAttack(t, other)
 	nc := l.connect(candidate)
 	join(t, nc, "a").says(leader.NoteWarning, "Nats-Rollup")
@@ -96,6 +98,7 @@ func consumerTo(nc *nats.Conn, name, subject string) error {
 }
 
 func TestObserverCannotHaveRecordsDeliveredWhereItMayNotPublish(t *testing.T) {
+	t.Parallel()
 	l, kv := underAttack(t, republishing)
 	victim, err := l.connect("root").SubscribeSync("orders")
 	if err != nil {
@@ -114,6 +117,7 @@ func TestObserverCannotHaveRecordsDeliveredWhereItMayNotPublish(t *testing.T) {
 
 // Where observers need consumers the server does not ask whether they may publish where those deliver.
 func TestHoleConsumersDeliverWhereTheirMakerMayNotPublish(t *testing.T) {
+	t.Parallel()
 	l, _ := underAttack(t, other)
 	victim, err := l.connect("root").SubscribeSync("orders")
 	if err != nil {
@@ -129,6 +133,7 @@ func TestHoleConsumersDeliverWhereTheirMakerMayNotPublish(t *testing.T) {
 }
 
 func TestCandidateCannotDeleteOrFindAnothersConsumer(t *testing.T) {
+	t.Parallel()
 	l, _ := underAttack(t, other)
 	root := natslab.JetStream(t, l.connect("root"))
 	a := join(t, l.connect(candidate), "a", ttl(long))
@@ -166,6 +171,7 @@ func TestCandidateCannotDeleteOrFindAnothersConsumer(t *testing.T) {
 }
 
 func TestUserCannotReadAnothersInbox(t *testing.T) {
+	t.Parallel()
 	l, _ := underAttack(t, republishing)
 	spy := l.connect(observer)
 	for _, subject := range []string{"_INBOX_candidate.>", "_INBOX.>", ">", "*.*.*"} {
@@ -177,6 +183,7 @@ func TestUserCannotReadAnothersInbox(t *testing.T) {
 }
 
 func TestCandidateCannotPublishToAnotherGroupsKey(t *testing.T) {
+	t.Parallel()
 	l, kv := underAttack(t, republishing)
 	nc := l.connect(candidate)
 	for _, subject := range []string{"$KV.leaders." + bystander, "$KV.leaders._ctl.reports", "leader.leaders." + bystander, "leader.leaders.reports"} {
@@ -195,6 +202,7 @@ const vacancy = `{"token":"00000000-0000-4000-8000-000000000000","term":1,"reaso
 // publish there: who may send one request can write every key of the account. Users keep mistakes apart;
 // to keep attackers apart takes accounts, see TestAccountsKeepGroupsApart.
 func TestHoleAnswersAreStoredOverAnyKeyOfTheAccount(t *testing.T) {
+	t.Parallel()
 	for _, who := range []string{candidate, observer} {
 		t.Run(who, func(t *testing.T) {
 			l, kv := underAttack(t, republishing)
@@ -218,6 +226,7 @@ func TestHoleAnswersAreStoredOverAnyKeyOfTheAccount(t *testing.T) {
 // An answer that is stored over another group's record is no release, whatever it says: nobody leads before the
 // leader's window has closed.
 func TestAnswerOverAnotherGroupsRecordIsNoRelease(t *testing.T) {
+	t.Parallel()
 	for _, kind := range []string{republishing, other} {
 		t.Run(kind, func(t *testing.T) {
 			l := startLab(t, 1, kind, nil)
@@ -239,6 +248,7 @@ func TestAnswerOverAnotherGroupsRecordIsNoRelease(t *testing.T) {
 }
 
 func TestAnswerOnARepublishedSubjectIsNoRecord(t *testing.T) {
+	t.Parallel()
 	l := startLab(t, 1, republishing, nil)
 	makeBucket(t, l.connect("root"), republishing)
 	a := join(t, l.connect("root"), "a", ttl(long), func(c *leader.ElectionConfig) { c.Group = bystander })
@@ -280,6 +290,7 @@ func offers(group string) string { return "leader-offer." + bucket + "." + group
 // What is sent to another group as an offer, by way of an answer or by who may publish it, is none: the word of the
 // claim is known to its holder alone until it leaves, and the token that all can read is not it.
 func TestForgedOfferMovesNobody(t *testing.T) {
+	t.Parallel()
 	l, kv := underAttack(t, republishing)
 	elsewhere := func(c *leader.ElectionConfig) { c.Group = "forged-at" }
 	root := l.connect("root")
@@ -324,6 +335,7 @@ func TestForgedOfferMovesNobody(t *testing.T) {
 
 // Who may subscribe to a group's offers can take them and keep them. That costs the group an offer's time, and no more.
 func TestStolenOfferIsFollowedByAVacancy(t *testing.T) {
+	t.Parallel()
 	l, _ := underAttack(t, republishing)
 	thief := l.connect(candidate)
 	stolen := make(chan *nats.Msg, 1000)
@@ -353,6 +365,7 @@ func TestStolenOfferIsFollowedByAVacancy(t *testing.T) {
 // Who may publish on a republished subject can show a record that is not there: observers believe it, and a
 // leader takes it for its successor's and stops.
 func TestHoleForgedRecordOnARepublishedSubjectEndsATerm(t *testing.T) {
+	t.Parallel()
 	l, _ := underAttack(t, republishing)
 	a := join(t, l.connect(candidate), "a", ttl(long))
 	a.leads()
@@ -372,6 +385,7 @@ func TestHoleForgedRecordOnARepublishedSubjectEndsATerm(t *testing.T) {
 
 // An oversize record costs the term over which it was written, and the group a lease's time.
 func TestOversizeRecordCostsOneTerm(t *testing.T) {
+	t.Parallel()
 	l, _ := underAttack(t, republishing)
 	nc := l.connect(candidate)
 	a := join(t, nc, "a")
@@ -390,6 +404,7 @@ func TestOversizeRecordCostsOneTerm(t *testing.T) {
 // Subscribers to the record's own subject are shown writes that the stream then refuses. Whoever
 // watches by republished records or by consumers is not.
 func TestRefusedWriteIsTakenForNoRecord(t *testing.T) {
+	t.Parallel()
 	for _, kind := range []string{republishing, other} {
 		t.Run(kind, func(t *testing.T) {
 			l, _ := underAttack(t, kind)
@@ -458,6 +473,7 @@ func TestForgedTTLIsBelievedForAnHourAtMost(t *testing.T) {
 
 // What observers tell of such a leader ends with the same hour.
 func TestObserverBelievesAForgedTTLForAnHourAtMost(t *testing.T) {
+	t.Parallel()
 	l, kv := underAttack(t, republishing)
 	if _, err := kv.Put(natslab.Within(t), group, []byte(`{"id":"rogue","token":"t","ttl":31536000000}`)); err != nil {
 		t.Fatal(err)

@@ -96,6 +96,7 @@ func grants(t *testing.T, role string, publish, subscribe []string) {
 }
 
 func TestCommandsGrantWhatTheTablesSay(t *testing.T) {
+	t.Parallel()
 	text := strings.ReplaceAll(block(t, "### As nsc commands", "sh"), "\\\n", " ")
 	users := 0
 	for line := range strings.Lines(text) {
@@ -177,6 +178,7 @@ func TestAccountsKeepGroupsApart(t *testing.T) {
 }
 
 func TestBucketOfTheDocumentIsTheLibrarys(t *testing.T) {
+	t.Parallel()
 	var want jetstream.StreamConfig
 	if err := json.Unmarshal([]byte(block(t, "### Making the bucket", "json")), &want); err != nil {
 		t.Fatal(err)
@@ -214,6 +216,7 @@ func TestBucketOfTheDocumentIsTheLibrarys(t *testing.T) {
 
 // The document's way to connect is connect in this package, word for word, and works.
 func TestDocumentedConnectionWorks(t *testing.T) {
+	t.Parallel()
 	source, err := os.ReadFile("connect_test.go")
 	if err != nil {
 		t.Fatal(err)

@@ -122,6 +122,7 @@ func (ca *authority) serve(t *testing.T) natslab.Option {
 }
 
 func TestElectionOverMutualTLS(t *testing.T) {
+	t.Parallel()
 	ca := newAuthority(t)
 	srv := natslab.Start(t, ca.serve(t))
 	me := ca.issue(t, "candidate")
@@ -136,6 +137,7 @@ func TestElectionOverMutualTLS(t *testing.T) {
 }
 
 func TestStrangersDoNotConnectOverTLS(t *testing.T) {
+	t.Parallel()
 	ca, stranger := newAuthority(t), newAuthority(t)
 	address := natslab.Start(t, ca.serve(t)).URL()
 	me, other := ca.issue(t, "candidate"), stranger.issue(t, "candidate")
@@ -155,6 +157,7 @@ func TestStrangersDoNotConnectOverTLS(t *testing.T) {
 }
 
 func TestElectionWithNKeys(t *testing.T) {
+	t.Parallel()
 	seeds := t.TempDir()
 	var users []*server.NkeyUser
 	for _, role := range []string{candidate, admin} {
@@ -287,6 +290,7 @@ func (i *issuer) connect(name, role string) *nats.Conn {
 }
 
 func TestElectionWithCredentials(t *testing.T) {
+	t.Parallel()
 	i := newIssuer(t)
 	i.credentials(admin, admin)
 	i.credentials(candidate, candidate)
@@ -297,6 +301,7 @@ func TestElectionWithCredentials(t *testing.T) {
 // A leader whose credentials are revoked stops in time and is succeeded; with new ones in the same file
 // it stands again, on the same connection.
 func TestCandidateStandsAgainWhenItsCredentialsAreRenewed(t *testing.T) {
+	t.Parallel()
 	i := newIssuer(t)
 	i.credentials(admin, admin)
 	i.credentials("a", candidate)
@@ -338,6 +343,7 @@ func refusedAgain(t *testing.T, nc *nats.Conn) {
 
 // Without IgnoreAuthErrorAbort nats.go closes the connection for good at the second refusal.
 func TestHoleConnectionThatIsRefusedTwiceIsClosedByDefault(t *testing.T) {
+	t.Parallel()
 	i := newIssuer(t)
 	i.credentials(admin, admin)
 	i.credentials("a", candidate)
@@ -364,6 +370,7 @@ func inDomain(all []right, domain string) []right {
 }
 
 func TestElectionThroughALeafNodeInTheHubsDomain(t *testing.T) {
+	t.Parallel()
 	root := natslab.Admin()
 	hub := natslab.Start(t, natslab.Users(root), natslab.Domain("hub"), func(o *server.Options) {
 		o.LeafNode = server.LeafNodeOpts{Host: "127.0.0.1", Port: server.RANDOM_PORT}

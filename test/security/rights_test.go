@@ -19,6 +19,7 @@ import (
 
 // With the rights of the tables everything works, and the server has nothing to deny.
 func TestElectionNeedsNoMoreThanTheDocumentedRights(t *testing.T) {
+	t.Parallel()
 	for _, kind := range []string{republishing, other} {
 		for _, nodes := range []int{1, 3} {
 			t.Run(fmt.Sprintf("%s/%d", kind, nodes), func(t *testing.T) {
@@ -90,6 +91,7 @@ func eachRight(t *testing.T, role string, checks map[string]func(*testing.T, *la
 }
 
 func TestCandidateNeedsEachOfItsRights(t *testing.T) {
+	t.Parallel()
 	eachRight(t, candidate, map[string]func(*testing.T, *lab, right){
 		"Start fails":           startFails,
 		"hears late":            hearsLate,
@@ -137,6 +139,7 @@ func standsWithAWarning(t *testing.T, l *lab, r right) {
 }
 
 func TestObserverNeedsEachOfItsRights(t *testing.T) {
+	t.Parallel()
 	eachRight(t, observer, map[string]func(*testing.T, *lab, right){
 		"observes nothing":      observesNothing,
 		"waits for a renewal":   waitsForARenewal,
@@ -169,6 +172,7 @@ func waitsForARenewal(t *testing.T, l *lab, _ right) {
 }
 
 func TestOperatorNeedsEachOfItsRights(t *testing.T) {
+	t.Parallel()
 	eachRight(t, operator, map[string]func(*testing.T, *lab, right){"cannot ask": cannotAsk, "asks all the same": asksAllTheSame})
 }
 
@@ -210,6 +214,7 @@ func cannotAsk(t *testing.T, l *lab, r right) {
 }
 
 func TestAdminNeedsEachOfItsRights(t *testing.T) {
+	t.Parallel()
 	abilities := map[string]func(context.Context, jetstream.JetStream, string) error{
 		"cannot make":    createBucket,
 		"cannot inspect": inspectBucket,
@@ -319,6 +324,7 @@ func theRight(t *testing.T, role, subject string) right {
 }
 
 func TestCandidateThatMakesTheBucketNeedsTheRightTo(t *testing.T) {
+	t.Parallel()
 	auto := func(c *leader.ElectionConfig) { c.BucketAutoCreate = true }
 	r := theRight(t, candidate, "$JS.API.STREAM.CREATE.KV_leaders")
 	base := rights(t, heading(candidate), republishing)
@@ -331,6 +337,7 @@ func TestCandidateThatMakesTheBucketNeedsTheRightTo(t *testing.T) {
 }
 
 func TestCandidateThatMakesRequestsNeedsTheRightTo(t *testing.T) {
+	t.Parallel()
 	r := theRight(t, candidate, "$KV.leaders._ctl.reports")
 	base := rights(t, heading(candidate), republishing)
 	for _, l := range []*lab{
@@ -355,6 +362,7 @@ func TestCandidateThatMakesRequestsNeedsTheRightTo(t *testing.T) {
 // Requests can be made without this library. `nats kv put` binds to the bucket first, for which it reads the
 // configuration.
 func TestOperatorMayMakeRequestsWithTheCommandLine(t *testing.T) {
+	t.Parallel()
 	put := func(ctx context.Context, js jetstream.JetStream, _ string) error {
 		kv, err := js.KeyValue(ctx, bucket)
 		if err == nil {
@@ -374,6 +382,7 @@ func TestOperatorMayMakeRequestsWithTheCommandLine(t *testing.T) {
 // A user for all one-word groups of a bucket writes the subjects with * in place of the group's name. The
 // control keys are two words, so that * does not let candidates write them.
 func TestWildcardRightsServeManyGroupsAndNoControlKeys(t *testing.T) {
+	t.Parallel()
 	for _, kind := range []string{republishing, other} {
 		t.Run(kind, func(t *testing.T) {
 			var all []right
@@ -400,6 +409,7 @@ func TestWildcardRightsServeManyGroupsAndNoControlKeys(t *testing.T) {
 
 // In a bucket that republishes, an observer that is told the subjects needs no right to publish.
 func TestObserverThatMayPublishNothingSeesEachChange(t *testing.T) {
+	t.Parallel()
 	r := right{"any", false, "leader.leaders.reports", ""}
 	l := startLab(t, 1, republishing, map[string][]right{observer: {r}})
 	makeBucket(t, l.connect("root"), republishing)

@@ -63,6 +63,7 @@ func start(t *testing.T, nc *nats.Conn, id string) leader.Election {
 }
 
 func TestCommandsThatReadWorkOnAClusterOfThree(t *testing.T) {
+	t.Parallel()
 	cluster := natslab.StartCluster(t, 3)
 	nc := cluster.Connect(t)
 	if err := natsstore.EnsureBucket(within(t), natslab.JetStream(t, nc), natsstore.BucketConfig{Bucket: bucket}); err != nil {
@@ -137,6 +138,7 @@ func checkTwo(t *testing.T, on func(want int, args ...string) string, first lead
 
 // Who may only observe still sees who leads; what asks more is left out, and said to be.
 func TestAnObserversRightsSuffice(t *testing.T) {
+	t.Parallel()
 	srv := natslab.Start(t, natslab.Users(natslab.Admin(),
 		natslab.User("observer",
 			[]string{"$JS.API.STREAM.INFO.KV_" + bucket, "$JS.API.DIRECT.GET.KV_" + bucket, "$JS.API.DIRECT.GET.KV_" + bucket + ".>"},

@@ -11,6 +11,7 @@ import (
 
 // Behind a leaf node the bucket is that of the hub's domain, and so are the subjects of the rights.
 func TestBucketOfAnotherDomainIsSteeredAndExamined(t *testing.T) {
+	t.Parallel()
 	hub := natslab.Start(t, natslab.Domain("hub"), natslab.AcceptLeaves())
 	leaf := natslab.StartLeaf(t, hub.LeafAddr(), natslab.Domain("leaf"))
 	near := caller{t, []string{"--server", hub.URL(), "--timeout", "30s"}}
@@ -38,6 +39,7 @@ func TestBucketOfAnotherDomainIsSteeredAndExamined(t *testing.T) {
 }
 
 func TestDoctorSaysThatJetStreamIsOff(t *testing.T) {
+	t.Parallel()
 	srv := natslab.Start(t, func(o *server.Options) { o.JetStream = false })
 	c := caller{t, []string{"--server", srv.URL(), "--timeout", "30s"}}
 	var e examined

@@ -80,6 +80,7 @@ func of(t *testing.T, all []found, check string) found {
 }
 
 func TestEverythingWorksOnAClusterOfThree(t *testing.T) {
+	t.Parallel()
 	cluster := natslab.StartCluster(t, 3, natslab.Users(natslab.Admin()))
 	c := as(t, cluster.URL(), "admin")
 	var made settings
@@ -143,6 +144,7 @@ func becomesFine(t *testing.T, c caller) {
 }
 
 func TestBucketOfOneReplicaInAClusterIsWeak(t *testing.T) {
+	t.Parallel()
 	cluster := natslab.StartCluster(t, 3, natslab.Users(natslab.Admin()))
 	c := as(t, cluster.URL(), "admin")
 	var made settings
@@ -193,6 +195,7 @@ func restricted(t *testing.T) *natslab.Server {
 }
 
 func TestMissingPermissionIsNamed(t *testing.T) {
+	t.Parallel()
 	srv := restricted(t)
 	for _, c := range []struct {
 		user, names string
@@ -213,6 +216,7 @@ func TestMissingPermissionIsNamed(t *testing.T) {
 }
 
 func TestOperatorNeedsNoMoreThanTheDocumentedRights(t *testing.T) {
+	t.Parallel()
 	c := as(t, restricted(t).URL(), "operator")
 	var r result
 	c.json(0, &r, "step-down", group, "--yes")
@@ -241,6 +245,7 @@ func TestCaretakerNeedsNoMoreThanTheDocumentedRights(t *testing.T) {
 }
 
 func TestDoctorTellsWhichRolesAUserCanPlay(t *testing.T) {
+	t.Parallel()
 	srv := restricted(t)
 	before := keys(t, srv)
 	for user, roles := range map[string]map[string]string{

@@ -31,6 +31,7 @@ func openKV(t *testing.T, js jetstream.JetStream, n uint64, token string) *natsf
 }
 
 func TestGuardOpensForTermsThatSupersede(t *testing.T) {
+	t.Parallel()
 	srv := natslab.Start(t)
 	js := bucket(t, srv.Connect(t), natsstore.BucketConfig{Bucket: "orders"})
 	openKV(t, js, 7, "a")
@@ -56,6 +57,7 @@ func TestGuardOpensForTermsThatSupersede(t *testing.T) {
 
 // The condition that the package sends is enough: a client that does nothing but send it is refused.
 func TestServerRefusesWhatIsSentUnderALoweredGuard(t *testing.T) {
+	t.Parallel()
 	srv := natslab.Start(t)
 	js := bucket(t, srv.Connect(t), natsstore.BucketConfig{Bucket: "orders"})
 	openKV(t, js, 1, "a")
@@ -75,6 +77,7 @@ func TestServerRefusesWhatIsSentUnderALoweredGuard(t *testing.T) {
 }
 
 func TestGroupsAndBucketsHaveGuardsOfTheirOwn(t *testing.T) {
+	t.Parallel()
 	srv := natslab.Start(t)
 	nc := srv.Connect(t)
 	js := bucket(t, nc, natsstore.BucketConfig{Bucket: "orders"})
@@ -91,6 +94,7 @@ func TestGroupsAndBucketsHaveGuardsOfTheirOwn(t *testing.T) {
 }
 
 func TestValuesAreReadAsOrdinaryOnes(t *testing.T) {
+	t.Parallel()
 	srv := natslab.Start(t, natslab.Domain("hub"))
 	nc := srv.Connect(t)
 	bucket(t, nc, natsstore.BucketConfig{Bucket: "orders"})
@@ -127,6 +131,7 @@ func TestValuesAreReadAsOrdinaryOnes(t *testing.T) {
 
 // Of many who open at once with terms of their own, at the end the newest alone writes.
 func TestNewestOfManyConcurrentTermsHoldsTheGuard(t *testing.T) {
+	t.Parallel()
 	lab := natslab.StartCluster(t, 3)
 	nc := lab.Connect(t)
 	js := bucket(t, nc, natsstore.BucketConfig{Bucket: "orders", Replicas: 3})
@@ -161,6 +166,7 @@ func TestNewestOfManyConcurrentTermsHoldsTheGuard(t *testing.T) {
 }
 
 func TestConcurrentWritesOfOneTermAreAllAccepted(t *testing.T) {
+	t.Parallel()
 	lab := natslab.StartCluster(t, 3)
 	js := bucket(t, lab.Connect(t), natsstore.BucketConfig{Bucket: "orders", Replicas: 3})
 	// Two writers of the term do not know of each other: the server has one of them wait.
@@ -180,6 +186,7 @@ func TestConcurrentWritesOfOneTermAreAllAccepted(t *testing.T) {
 }
 
 func TestStepDownOfTheStreamsLeaderLetsNoStaleWriteIn(t *testing.T) {
+	t.Parallel()
 	lab := natslab.StartCluster(t, 3)
 	nc := lab.Connect(t)
 	js := bucket(t, nc, natsstore.BucketConfig{Bucket: "orders", Replicas: 3})
@@ -201,6 +208,7 @@ func TestStepDownOfTheStreamsLeaderLetsNoStaleWriteIn(t *testing.T) {
 
 // A deleted guard lets nobody in who was there before, and nobody new: who led cannot be told any more.
 func TestDeletedGuardStopsEveryoneUntilAPersonPutsAMark(t *testing.T) {
+	t.Parallel()
 	for name, remove := range map[string]func(context.Context, jetstream.KeyValue) error{
 		"delete": func(ctx context.Context, kv jetstream.KeyValue) error { return kv.Delete(ctx, ordersKey) },
 		"purge":  func(ctx context.Context, kv jetstream.KeyValue) error { return kv.Purge(ctx, ordersKey) },
@@ -239,6 +247,7 @@ func TestDeletedGuardStopsEveryoneUntilAPersonPutsAMark(t *testing.T) {
 }
 
 func TestGuardThatVanishedIsNotRaisedAgainByItsWriter(t *testing.T) {
+	t.Parallel()
 	srv := natslab.Start(t)
 	js := stream(t, srv.Connect(t), jetstream.StreamConfig{Name: "EVENTS", Subjects: []string{"events.>"}})
 	s, err := natsfence.OpenStream(natslab.Within(t), js, "EVENTS", "events.fence", term(7, "a"))
@@ -266,6 +275,7 @@ func TestGuardThatVanishedIsNotRaisedAgainByItsWriter(t *testing.T) {
 }
 
 func TestGuardOutlivesTheAgeOfItsStream(t *testing.T) {
+	t.Parallel()
 	srv := natslab.Start(t)
 	js := stream(t, srv.Connect(t), jetstream.StreamConfig{
 		Name: "EVENTS", Subjects: []string{"events.>"}, MaxAge: time.Second, AllowMsgTTL: true,
@@ -296,6 +306,7 @@ func TestGuardOutlivesTheAgeOfItsStream(t *testing.T) {
 }
 
 func TestStreamsThatWouldDropTheGuardAreRefused(t *testing.T) {
+	t.Parallel()
 	srv := natslab.Start(t)
 	nc := srv.Connect(t)
 	for name, cfg := range map[string]jetstream.StreamConfig{
@@ -331,6 +342,7 @@ func TestStreamsThatWouldDropTheGuardAreRefused(t *testing.T) {
 }
 
 func TestWarningsSayWhatWeakensAGuard(t *testing.T) {
+	t.Parallel()
 	srv := natslab.Start(t)
 	nc := srv.Connect(t)
 	js := bucket(t, nc, natsstore.BucketConfig{Bucket: "orders"})
@@ -351,6 +363,7 @@ func TestWarningsSayWhatWeakensAGuard(t *testing.T) {
 }
 
 func TestWhatWouldPassByTheGuardIsNotSent(t *testing.T) {
+	t.Parallel()
 	srv := natslab.Start(t)
 	nc := srv.Connect(t)
 	js := bucket(t, nc, natsstore.BucketConfig{Bucket: "orders"})
@@ -407,6 +420,7 @@ func TestWhatWouldPassByTheGuardIsNotSent(t *testing.T) {
 }
 
 func TestHeadersOfMessagesAreKeptAndNotChanged(t *testing.T) {
+	t.Parallel()
 	srv := natslab.Start(t)
 	js := stream(t, srv.Connect(t), jetstream.StreamConfig{Name: "EVENTS", Subjects: []string{"events.>"}})
 	s, err := natsfence.OpenStream(natslab.Within(t), js, "EVENTS", "events.fence", term(1, "a"))
@@ -435,6 +449,7 @@ func TestHeadersOfMessagesAreKeptAndNotChanged(t *testing.T) {
 
 // The answer gets lost, not the write: it is neither a success nor a failure, and the guard bounds it.
 func TestWriteWithoutAnAnswerIsUnknownAndStillGuarded(t *testing.T) {
+	t.Parallel()
 	srv := natslab.Start(t)
 	js := bucket(t, srv.Connect(t), natsstore.BucketConfig{Bucket: "orders"})
 	proxy := natslab.NewProxy(t, srv.Addr())
@@ -481,6 +496,7 @@ func stands(ctx context.Context, js jetstream.JetStream, key string) error {
 }
 
 func TestRaiseWithoutAnAnswerIsResolved(t *testing.T) {
+	t.Parallel()
 	srv := natslab.Start(t)
 	js := bucket(t, srv.Connect(t), natsstore.BucketConfig{Bucket: "orders"})
 	proxy := natslab.NewProxy(t, srv.Addr())
@@ -512,6 +528,7 @@ func TestRaiseWithoutAnAnswerIsResolved(t *testing.T) {
 }
 
 func TestNothingIsSentWithoutAConnection(t *testing.T) {
+	t.Parallel()
 	srv := natslab.Start(t)
 	js := bucket(t, srv.Connect(t), natsstore.BucketConfig{Bucket: "orders"})
 	proxy := natslab.NewProxy(t, srv.Addr())
@@ -535,6 +552,7 @@ func TestNothingIsSentWithoutAConnection(t *testing.T) {
 }
 
 func TestCallsEndWithTheirContext(t *testing.T) {
+	t.Parallel()
 	srv := natslab.Start(t)
 	js := bucket(t, srv.Connect(t), natsstore.BucketConfig{Bucket: "orders"})
 	k := openKV(t, js, 1, "a")
@@ -550,6 +568,7 @@ func TestCallsEndWithTheirContext(t *testing.T) {
 
 // The rights that the package documentation lists suffice.
 func TestWriterNeedsNoOtherPermissions(t *testing.T) {
+	t.Parallel()
 	writer := natslab.User("writer", []string{
 		"$KV.orders.>", "$JS.API.STREAM.INFO.KV_orders", "$JS.API.DIRECT.GET.KV_orders.$KV.orders._fence.g",
 	}, []string{"_INBOX.>"})
@@ -570,6 +589,7 @@ func TestWriterNeedsNoOtherPermissions(t *testing.T) {
 }
 
 func TestErrorsNeverShowTheToken(t *testing.T) {
+	t.Parallel()
 	srv := natslab.Start(t)
 	js := bucket(t, srv.Connect(t), natsstore.BucketConfig{Bucket: "orders"})
 	const token = "6f1c2f6e-0c0e-4e0e-9d61-6ed0f6a1a6e3"

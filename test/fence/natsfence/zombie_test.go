@@ -11,12 +11,14 @@ import (
 )
 
 func TestStalledLeaderPutsNothingIntoABucket(t *testing.T) {
+	t.Parallel()
 	srv := natslab.Start(t)
 	js := bucket(t, srv.Connect(t), natsstore.BucketConfig{Bucket: "orders", Replicas: 1})
 	zombies.Haunt(t, srv, kv(js))
 }
 
 func TestStalledLeaderPutsNothingIntoABucketOfOthers(t *testing.T) {
+	t.Parallel()
 	srv := natslab.Start(t)
 	nc := srv.Connect(t)
 	natslab.KV(t, nc, jetstream.KeyValueConfig{Bucket: "orders", History: 5})
@@ -24,18 +26,21 @@ func TestStalledLeaderPutsNothingIntoABucketOfOthers(t *testing.T) {
 }
 
 func TestStalledLeaderPutsNothingIntoAReplicatedBucket(t *testing.T) {
+	t.Parallel()
 	lab := natslab.StartCluster(t, 3)
 	js := bucket(t, lab.Connect(t), natsstore.BucketConfig{Bucket: "orders", Replicas: 3})
 	zombies.Haunt(t, lab.Nodes[0], kv(js))
 }
 
 func TestStalledLeaderPublishesNothing(t *testing.T) {
+	t.Parallel()
 	srv := natslab.Start(t)
 	js := stream(t, srv.Connect(t), jetstream.StreamConfig{Name: "EVENTS", Subjects: []string{"events.>"}})
 	zombies.Haunt(t, srv, events(js))
 }
 
 func TestStalledLeaderPublishesNothingToAReplicatedStream(t *testing.T) {
+	t.Parallel()
 	lab := natslab.StartCluster(t, 3)
 	js := stream(t, lab.Connect(t), jetstream.StreamConfig{Name: "EVENTS", Subjects: []string{"events.>"}, Replicas: 3})
 	zombies.Haunt(t, lab.Nodes[0], events(js))
