@@ -42,6 +42,7 @@ var expiring = map[string]func(tb testing.TB, nc *nats.Conn, bucket string, ttl 
 // `nats kv del` forces a stand-down: the leader trusts its lease for no longer than a lease's length, another takes over,
 // and there are never two.
 func TestDeletedKeyForcesAStandDownWithinOneLease(t *testing.T) {
+	t.Parallel()
 	srv := natslab.Start(t)
 	admin := srv.Connect(t)
 	for name, create := range expiring {
@@ -90,6 +91,7 @@ func TestDeletedKeyForcesAStandDownWithinOneLease(t *testing.T) {
 
 // A leader that falls silent loses its key to the server's expiry, and another leads.
 func TestSilentLeaderOfAnExpiringBucketIsSucceeded(t *testing.T) {
+	t.Parallel()
 	srv := natslab.Start(t)
 	for name, create := range expiring {
 		t.Run(name, func(t *testing.T) {
@@ -115,6 +117,7 @@ func TestSilentLeaderOfAnExpiringBucketIsSucceeded(t *testing.T) {
 
 // As long as its leader renews it, a key does not expire.
 func TestLeaderKeepsItsKeyFromExpiring(t *testing.T) {
+	t.Parallel()
 	srv := natslab.Start(t)
 	for name, create := range expiring {
 		t.Run(name, func(t *testing.T) {
@@ -137,6 +140,7 @@ func TestLeaderKeepsItsKeyFromExpiring(t *testing.T) {
 
 // The buckets of the libraries before this one are taken as they are, and what they cost is said.
 func TestBucketMadeForAnEarlierLibraryServesWithAWarning(t *testing.T) {
+	t.Parallel()
 	srv := natslab.Start(t)
 	admin := srv.Connect(t)
 	for _, life := range []time.Duration{31 * time.Second, time.Minute, 5 * time.Minute, time.Hour} {
@@ -155,6 +159,7 @@ func TestBucketMadeForAnEarlierLibraryServesWithAWarning(t *testing.T) {
 
 // A bucket's records have to live at least as long as the leases in it.
 func TestLeaseLongerThanTheBucketsTTLIsRefused(t *testing.T) {
+	t.Parallel()
 	srv := natslab.Start(t)
 	expiring["legacy"](t, srv.Connect(t), "b", time.Second)
 	g := newGroup(t, "b")
@@ -170,6 +175,7 @@ func TestLeaseLongerThanTheBucketsTTLIsRefused(t *testing.T) {
 
 // In a bucket that forgets, who wins is told so only when any former leader has had time to stand down.
 func TestWinnerInAnExpiringBucketIsToldAfterACoolOff(t *testing.T) {
+	t.Parallel()
 	srv := natslab.Start(t)
 	for name, create := range expiring {
 		t.Run(name, func(t *testing.T) {
@@ -193,6 +199,7 @@ func TestWinnerInAnExpiringBucketIsToldAfterACoolOff(t *testing.T) {
 // What a leader leaves to others in such a bucket is taken without a cool-off:
 // its key is gone because it wanted that, and nothing older can come back.
 func TestHandoverInAnExpiringBucketNeedsNoCoolOff(t *testing.T) {
+	t.Parallel()
 	srv := natslab.Start(t)
 	for name, create := range expiring {
 		t.Run(name, func(t *testing.T) {

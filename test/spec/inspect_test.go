@@ -18,6 +18,7 @@ import (
 
 // What `nats kv get` shows: who leads, in which term, and that it was alive at the entry's time.
 func TestKVGetShowsTheLeaderItsTermAndItsLastRenewal(t *testing.T) {
+	t.Parallel()
 	srv := natslab.Start(t)
 	ensure(t, srv.Connect(t), "b")
 	kv := open(t, srv.Connect(t), "b")
@@ -63,6 +64,7 @@ func TestKVGetShowsTheLeaderItsTermAndItsLastRenewal(t *testing.T) {
 
 // Listing the keys shows every election that has a leader, and none that has not.
 func TestListingKeysShowsTheElections(t *testing.T) {
+	t.Parallel()
 	srv := natslab.Start(t)
 	nc := srv.Connect(t)
 	ensure(t, nc, "b")
@@ -102,6 +104,7 @@ func (g *group) alone(srv *natslab.Server, name string) *member {
 
 // Every write to a record or a control record expects a revision: nobody writes blind, whatever happens.
 func TestEveryWriteExpectsARevision(t *testing.T) {
+	t.Parallel()
 	srv := natslab.Start(t)
 	tap := srv.Connect(t)
 	ensure(t, tap, "b")
@@ -162,6 +165,7 @@ func TestEveryWriteExpectsARevision(t *testing.T) {
 
 // A follower costs nothing while the leader renews, but a look at the bucket's configuration now and then.
 func TestFollowersSendNothingWhileTheLeaderRenews(t *testing.T) {
+	t.Parallel()
 	srv := natslab.Start(t)
 	ensure(t, srv.Connect(t), "b")
 	quiet := srv.Connect(t)

@@ -6,6 +6,11 @@ import (
 	"testing"
 
 	"go.uber.org/goleak"
+
+	"github.com/seed-ff2cb582/leader/test/internal/leaks"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+func TestMain(m *testing.M) {
+	leaks.Crowd()
+	goleak.VerifyTestMain(m)
+}

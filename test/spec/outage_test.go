@@ -15,6 +15,7 @@ import (
 // With a back-off, an outage of the server that outlasts the lease does not change the leader, even if the leader is the
 // last to be connected again.
 func TestLastLeaderComesBackAfterARestartOfTheServer(t *testing.T) {
+	t.Parallel()
 	srv := natslab.Start(t)
 	ensure(t, srv.Connect(t), "b")
 	proxy := natslab.NewProxy(t, srv.Addr())
@@ -44,6 +45,7 @@ func TestLastLeaderComesBackAfterARestartOfTheServer(t *testing.T) {
 
 // A bucket that is deleted under its elections is noticed and told of; the elections wait for it.
 func TestDeletedBucketIsToldOfAndAwaited(t *testing.T) {
+	t.Parallel()
 	srv := natslab.Start(t)
 	admin := srv.Connect(t)
 	ensure(t, admin, "b")
@@ -72,6 +74,7 @@ func TestDeletedBucketIsToldOfAndAwaited(t *testing.T) {
 
 // A leader that has lost its connection stops after the grace, and before its lease is over for the others.
 func TestLeaderWithoutAConnectionIsDemotedAfterTheGrace(t *testing.T) {
+	t.Parallel()
 	srv := natslab.Start(t)
 	ensure(t, srv.Connect(t), "b")
 	proxy := natslab.NewProxy(t, srv.Addr())
@@ -93,6 +96,7 @@ func TestLeaderWithoutAConnectionIsDemotedAfterTheGrace(t *testing.T) {
 
 // The campaign goes on in the background until the context of Start ends.
 func TestCampaignOnARealServerGoesOnUntilItsContextEnds(t *testing.T) {
+	t.Parallel()
 	srv := natslab.Start(t)
 	admin := srv.Connect(t)
 	ensure(t, admin, "b")

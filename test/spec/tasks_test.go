@@ -16,6 +16,7 @@ import (
 // A leader hands out tasks, and states its term with each. Whoever takes them turns away those of a leader that has been
 // succeeded, and those that know a term's number alone.
 func TestTasksOfASucceededLeaderAreTurnedAway(t *testing.T) {
+	t.Parallel()
 	srv := natslab.Start(t)
 	ensure(t, srv.Connect(t), "b")
 	wire, verdicts := srv.Connect(t), make(chan error, 1)

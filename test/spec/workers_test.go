@@ -17,6 +17,7 @@ import (
 // Ten workers of one program, each a candidate: exactly one works at a time, each gets its turn when the one
 // before ends, and an interrupt ends them all.
 func TestTenWorkersInOneProgramWorkOneAtATime(t *testing.T) {
+	t.Parallel()
 	srv := natslab.Start(t)
 	shared := srv.Connect(t)
 	for name, connect := range map[string]func() *nats.Conn{

@@ -8,22 +8,24 @@ import (
 	"go.uber.org/goleak"
 )
 
-// atOnce is how many tests of a package run in parallel. They wait for leases and
-// servers most of the time, so that there may be more of them than processors.
-const atOnce = "8"
-
 // Main runs the tests of a package that starts clusters, and exits, as
 // [goleak.VerifyTestMain]: with a failure if they left goroutines behind. Packages
-// without clusters have no need of it. It runs 8 tests at once unless -parallel
-// says otherwise.
+// without clusters have no need of it. It calls [Crowd].
 //
 // What a cluster leaves behind does not count: a server that is shut down while it
 // makes a stream (which was acknowledged already, by the others) never closes the
 // stream's files (nats-server 2.15.2, see docs/track-record.md).
 func Main(m *testing.M) {
-	_ = flag.Set("test.parallel", atOnce) // which the command line, parsed later, overrides
+	Crowd()
 	goleak.VerifyTestMain(m,
 		goleak.IgnoreTopFunction("github.com/nats-io/nats-server/v2/server.(*fileStore).flushStreamStateLoop"),
 		goleak.IgnoreTopFunction("github.com/nats-io/nats-server/v2/server/ats.Register.func1"),
 	)
+}
+
+// Crowd has 8 tests of the package run at once, unless -parallel says otherwise.
+// Tests of elections wait for leases and servers most of the time, so that there
+// may be more of them than processors. Call it in TestMain before the tests run.
+func Crowd() {
+	_ = flag.Set("test.parallel", "8") // which the command line, parsed later, overrides
 }
