@@ -31,11 +31,11 @@ COMPARE := cd test/compare && GOWORK=off
 BESIDE  := tools test/compare
 
 .PHONY: help
-help: ## show this list
+help: ## show this list; the times are those of two cores, with everything built
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' Makefile
 
 .PHONY: demo
-demo: ## watch a live election on an embedded NATS server (ARGS="--workers 3")
+demo: ## watch a live election on an embedded NATS server (ARGS="--workers 3"; until you end it)
 	go run ./cmd/leader demo $(ARGS)
 
 # What make quick and make test leave to others: the labs' own packages (make labs), and the parts without a
@@ -58,7 +58,7 @@ picture: ## play the demo and draw docs/demo.svg, what its terminal shows
 	cd cmd/leader && go test -count=1 -run TestPicture ./internal/demo -args -picture $(CURDIR)/docs/demo.svg
 
 .PHONY: test
-test: ## run the tests of all modules, shuffled, with the race detector where there are goroutines
+test: ## run the tests of all modules, shuffled, with the race detector where there are goroutines (some 10 minutes)
 	$(call begin,test)
 	@# Every world within the explorers' bounds. They are functions of their source, so the build cache may answer.
 	go test -timeout $(TIMEOUT) ./internal/machine ./internal/specification
@@ -70,7 +70,7 @@ test: ## run the tests of all modules, shuffled, with the race detector where th
 	$(call took,test)
 
 .PHONY: labs
-labs: ## run the guards on real databases, the page in a real browser, and slices of fire lab and comparison
+labs: ## run the guards on real databases, the page in a real browser, slices of fire lab and comparison (7 minutes)
 	$(call begin,labs)
 	@echo "labs: PostgreSQL, MariaDB and Chromium are looked for; what is absent is fetched from Debian into your cache, once"
 	go run ./test/databases/install
@@ -90,17 +90,17 @@ check: format vet lint vuln tidy-check cross ## format, vet, lint, vulnerabiliti
 	@echo "check: all passed"
 
 .PHONY: precommit
-precommit: fmt ## format the code, then check, test and run the labs
+precommit: fmt ## format the code, then check, test and run the labs (the sum of the three)
 	@$(MAKE) --no-print-directory check
 	@$(MAKE) --no-print-directory test
 	@$(MAKE) --no-print-directory labs
 
 .PHONY: bench
-bench: ## measure, and print the table (ARGS=... goes to the benchmark)
+bench: ## measure, and print the table (3 minutes; ARGS=... goes to the benchmark)
 	go run $(BENCH) $(ARGS)
 
 .PHONY: compare
-compare: ## measure beside client-go and etcd, judge, write docs/comparison.md (ARGS=--quick: a slice)
+compare: ## measure beside client-go and etcd, judge, write docs/comparison.md (8 minutes; ARGS=--quick: a slice)
 	@$(COMPARE) go build -o $(BIN)/compare .
 	@$(COMPARE) $(BIN)/compare $(ARGS)
 
@@ -117,7 +117,7 @@ explore: ## visit every world of larger bounds than make test has time for, and 
 	go test -count=1 -timeout 4h -v ./internal/specification -args -spec.large
 
 .PHONY: mutants
-mutants: ## put each bug that the field has had back, demand that it is caught, and write the table of docs/mutants.md
+mutants: ## put each bug that the field has had back, demand that it is caught, and write the table of docs/mutants.md (4 to 30 minutes)
 	go run ./test/mutants -write docs/mutants.md
 
 .PHONY: gremlins
@@ -145,7 +145,7 @@ soak: ## one fault a minute for FOR=24h, watching what grows, and write docs/soa
 	go run ./test/chaos soak --for $(or $(FOR),24h) --page docs/soak.md $(ARGS)
 
 .PHONY: fuzz
-fuzz: ## run every fuzz target for FUZZTIME=30s
+fuzz: ## run every fuzz target for FUZZTIME=30s (4 of them)
 	@go list work | while read -r pkg; do \
 		targets=$$(go test -list '^Fuzz' "$$pkg") || { echo "$$targets"; exit 1; }; \
 		for target in $$(echo "$$targets" | grep '^Fuzz'); do \

@@ -42,6 +42,7 @@ func (g *group) followers(l *member) {
 // herd bounds the claims that a release among 200 candidates may cost.
 const herd = 40
 
+// It runs alone: what others take of the processors would cost claims.
 func TestReleaseAmong200CandidatesCausesNoHerd(t *testing.T) {
 	const n, conns = 200, 20
 	srv := natslab.Start(t)
@@ -80,7 +81,8 @@ func TestReleaseAmong200CandidatesCausesNoHerd(t *testing.T) {
 }
 
 // A process may take part in a thousand elections over one connection: little memory, few
-// goroutines, and nothing that the server keeps.
+// goroutines, and nothing that the server keeps. The test runs alone, since it
+// measures the process.
 func TestThousandElectionsOnOneConnection(t *testing.T) {
 	const n = 1000
 	const goroutinesEach, heapEach = 1, 16 << 10

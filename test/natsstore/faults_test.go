@@ -202,6 +202,7 @@ func TestWatchSurvivesTheLossOfTheStreamsLeader(t *testing.T) {
 	}
 }
 
+// It runs alone, since it counts the goroutines of the process.
 func TestAThousandWatchesShareOneGoroutine(t *testing.T) {
 	srv := natslab.Start(t)
 	for _, mode := range modes {
@@ -235,6 +236,7 @@ func TestAThousandWatchesShareOneGoroutine(t *testing.T) {
 	}
 }
 
+// It runs alone, since it counts the goroutines of the process.
 func TestUnusedStoreHasNoGoroutine(t *testing.T) {
 	srv := natslab.Start(t)
 	nc := srv.Connect(t)

@@ -318,7 +318,8 @@ func TestAnswerDoesNotEndAnOffer(t *testing.T) {
 	outcome(t, <-ended, store.Unknown)
 }
 
-// A process may take part in thousands of elections.
+// A process may take part in thousands of elections. The test runs alone, since
+// it counts the goroutines of the process.
 func TestTakersCostNoGoroutine(t *testing.T) {
 	const many = 5000
 	srv := natslab.Start(t)

@@ -79,7 +79,9 @@ func fill(tb testing.TB, nc *nats.Conn, bucket string, n int) {
 	}
 }
 
-// Ten thousand keys are more than a direct get answers (1,024), and than the queue of a small store holds.
+// Ten thousand keys are more than a direct get answers (1,024), and than the queue
+// of a small store holds. The test runs alone, since it counts the goroutines of
+// the process.
 func TestPatternWatchOfTenThousandKeysTakesOneGoroutineAndOneConsumerAtMost(t *testing.T) {
 	const keys = 10_000
 	srv := natslab.Start(t)

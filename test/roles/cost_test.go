@@ -15,7 +15,8 @@ import (
 	"github.com/seed-ff2cb582/leader/test/natslab"
 )
 
-// A role costs a process one goroutine and a few kilobytes.
+// A role costs a process one goroutine and a few kilobytes. The test runs alone,
+// since it measures the process.
 func TestThousandRolesCostOneGoroutineEach(t *testing.T) {
 	const n, heapEach = many, 8 << 10
 	srv := natslab.Start(t)

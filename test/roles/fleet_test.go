@@ -180,15 +180,21 @@ func led(is ...*instance) []int {
 	return all
 }
 
-// settled waits until the instances lead so many roles, in ascending order.
+// settled waits until the instances lead so many roles, in ascending order, for as
+// long as roles still move: how fast they do is the machine's affair.
 func (f *fleet) settled(want []int, is ...*instance) {
 	f.tb.Helper()
-	natslab.Eventually(f.tb, fmt.Sprintf("roles spread as %v", want), func(context.Context) error {
-		if got := led(is...); !slices.Equal(got, want) {
-			return fmt.Errorf("they are spread as %v", got)
-		}
-		return nil
-	})
+	var last []int
+	for limit := time.Now().Add(10 * natslab.Patience); !slices.Equal(last, want); {
+		natslab.Eventually(f.tb, fmt.Sprintf("roles spread as %v", want), func(context.Context) error {
+			got := led(is...)
+			if !slices.Equal(got, want) && (slices.Equal(got, last) || time.Now().After(limit)) {
+				return fmt.Errorf("they are spread as %v", got)
+			}
+			last = got
+			return nil
+		})
+	}
 }
 
 func (f *fleet) stop(i *instance) {

@@ -170,9 +170,9 @@ func subscriptions(t *testing.T, srv *natslab.Server) int {
 	return int(v.Subscriptions)
 }
 
-// Renewals do not wait for each other.
+// Renewals do not wait for each other. The test runs alone, since it judges how
+// long they take.
 func TestThousandRenewalsArePipelined(t *testing.T) {
-	t.Parallel()
 	const n, delay = many, 50 * time.Millisecond
 	srv := natslab.Start(t)
 	ensure(t, srv.Connect(t), natsstore.BucketConfig{})

@@ -23,9 +23,9 @@ func Main(m *testing.M) {
 	)
 }
 
-// Crowd has 8 tests of the package run at once, unless -parallel says otherwise.
+// Crowd has 6 tests of the package run at once, unless -parallel says otherwise.
 // Tests of elections wait for leases and servers most of the time, so that there
 // may be more of them than processors. Call it in TestMain before the tests run.
 func Crowd() {
-	_ = flag.Set("test.parallel", "8") // which the command line, parsed later, overrides
+	_ = flag.Set("test.parallel", "6") // which the command line, parsed later, overrides
 }
