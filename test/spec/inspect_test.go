@@ -150,8 +150,15 @@ func TestEveryWriteExpectsARevision(t *testing.T) {
 		t.Fatal(err)
 	}
 	g.await("the other leads", func() bool { l := g.leader(); return l != nil && l != last })
+	heard := make(chan struct{})
+	sub.SetClosedHandler(func(string) { close(heard) }) // when the last message was looked at
 	if err := sub.Drain(); err != nil {
 		t.Fatal(err)
+	}
+	select {
+	case <-heard:
+	case <-within(t).Done():
+		t.Fatal("the writes were not all heard")
 	}
 	mu.Lock()
 	defer mu.Unlock()
