@@ -57,7 +57,8 @@ type member struct {
 	renewals int             // since the latest promotion
 	promoted time.Time       // the latest
 	ofClaim  map[string]int  // renewals of each claim, by its correlation
-	cooled   int             // those of the latest claim that was promoted, before
+	latest   string          // correlation of the latest promotion that was told
+	cooled   int             // renewals of its claim before it
 }
 
 func (g *group) stopAll() {
@@ -141,7 +142,8 @@ func (m *member) transition(t leader.Transition) {
 	m.note(func() {
 		switch {
 		case t.To == leader.StateLeader:
-			m.renewals, m.promoted, m.cooled = 0, t.At, m.ofClaim[t.Correlation]
+			m.renewals, m.promoted = 0, t.At
+			m.latest, m.cooled = t.Correlation, m.ofClaim[t.Correlation]
 		case t.From == leader.StateLeader:
 			m.losses = append(m.losses, t.Reason)
 		}
@@ -184,11 +186,18 @@ func (m *member) lost() []leader.Reason {
 	return slices.Clone(m.losses)
 }
 
-// coolDown returns how many renewals the latest term's claim took before its promotion.
-func (m *member) coolDown() int {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	return m.cooled
+// coolDown returns how many renewals the latest term's claim took before its
+// promotion. Who leads may be told of it a little later.
+func (m *member) coolDown() (renewals int) {
+	m.g.tb.Helper()
+	m.g.await(m.id+" is told of its promotion", func() bool {
+		term := m.Term()
+		m.mu.Lock()
+		defer m.mu.Unlock()
+		renewals = m.cooled
+		return term.IsZero() || term.Correlation() == m.latest
+	})
+	return renewals
 }
 
 func (m *member) renewed() int {
