@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
 	"time"
 
 	"github.com/nats-io/nats.go/jetstream"
@@ -62,15 +61,15 @@ func (s *Store) examine(ctx context.Context, req store.CheckRequest) (store.Repo
 	if err := s.sendable(ctx); err != nil {
 		return store.Report{}, err
 	}
-	before := s.sighting()
+	before := s.connReport()
 	info, err := s.infoOrCreate(ctx)
 	if err != nil {
-		if denied := s.deniedSince(before, s.infoSubject()); denied != nil {
+		if denied := s.deniedSince(before, s.names.Info()); denied != nil {
 			return store.Report{Warnings: []string{s.unread(denied)}, Forgetful: true}, s.mayUse(ctx, req)
 		}
-		if denied := s.deniedSince(before, s.createSubject()); denied != nil {
+		if denied := s.deniedSince(before, s.names.Create()); denied != nil {
 			return store.Report{}, fmt.Errorf("%w: bucket %q is missing, and may not be made: the user needs permission to publish to %s: %w",
-				store.ErrPermanent, s.bucket, s.createSubject(), denied)
+				store.ErrPermanent, s.names.Bucket, s.names.Create(), denied)
 		}
 		return store.Report{}, s.checkError(ctx, before, err)
 	}
@@ -117,43 +116,7 @@ func (s *Store) mayUse(ctx context.Context, req store.CheckRequest) error {
 
 func (s *Store) unread(denied error) string {
 	return fmt.Sprintf("The configuration of bucket %q could not be read, so that nothing is known of its expiry, storage and limits, and elections cool down before they promote:"+
-		" the user needs permission to publish to %s (%v).", s.bucket, s.infoSubject(), denied)
-}
-
-func (s *Store) checkError(ctx context.Context, before sighting, err error) error {
-	switch {
-	case store.Classify(err) != store.Unknown:
-		return err // of EnsureBucket
-	case errors.Is(err, jetstream.ErrStreamNotFound):
-		return s.missing(ctx, err)
-	case errors.Is(classifyRead(err), errNoStream) && s.withoutJetStream():
-		return fmt.Errorf("%w: bucket %q: the server %s has no JetStream: start it with nats-server -js (jetstream {} in its configuration),"+
-			" or name the JetStream domain if that is behind a leaf node: %w", store.ErrPermanent, s.bucket, s.nc.ConnectedUrlRedacted(), err)
-	case errors.Is(classifyRead(err), errNoStream):
-		return fmt.Errorf("%w: bucket %q: JetStream does not answer; it may be disabled on this server or account, or starting: %w",
-			store.ErrTransient, s.bucket, err)
-	}
-	return s.readError(ctx, before, s.infoSubject(), err)
-}
-
-// withoutJetStream reports whether a server that stands alone said, when we
-// connected, that it has no JetStream. Elsewhere silence may pass: another
-// server of a cluster, or the one behind a leaf node or an import, may answer
-// yet.
-func (s *Store) withoutJetStream() bool {
-	has, _ := s.nc.ConnectedServerJetStream()
-	return s.nc.IsConnected() && !has && s.nc.ConnectedClusterName() == "" && s.api == jetstream.DefaultAPIPrefix
-}
-
-func (s *Store) infoOrCreate(ctx context.Context) (*jetstream.StreamInfo, error) {
-	info, err := s.info(ctx)
-	if s.opts.Create == nil || !errors.Is(err, jetstream.ErrStreamNotFound) {
-		return info, err
-	}
-	if err := s.create(ctx); err != nil {
-		return nil, err
-	}
-	return s.info(ctx)
+		" the user needs permission to publish to %s (%v).", s.names.Bucket, s.names.Info(), denied)
 }
 
 // judge says what a stream's configuration means for elections.
@@ -164,7 +127,7 @@ func (s *Store) judge(c *jetstream.StreamConfig, cluster *jetstream.ClusterInfo,
 	var r store.Report
 	warn := func(when bool, format string, args ...any) {
 		if when {
-			r.Warnings = append(r.Warnings, fmt.Sprintf("Bucket %q "+format, append([]any{s.bucket}, args...)...))
+			r.Warnings = append(r.Warnings, fmt.Sprintf("Bucket %q "+format, append([]any{s.names.Bucket}, args...)...))
 		}
 	}
 	// A cluster's name is empty on a server that stands alone.
@@ -180,12 +143,12 @@ func (s *Store) judge(c *jetstream.StreamConfig, cluster *jetstream.ClusterInfo,
 	warn(clustered && c.Replicas == 1, "has one replica in a cluster: no leader can be elected or kept while that server is down. Use three.")
 	if wanted := s.opts.Create; wanted != nil && wanted.Replicas != 0 {
 		warn(c.Replicas != wanted.Replicas, "has %d replicas and not %d, as was asked for: it existed. Change it by `nats stream edit %s --replicas %d`.",
-			c.Replicas, wanted.Replicas, s.stream, wanted.Replicas)
+			c.Replicas, wanted.Replicas, s.names.Stream, wanted.Replicas)
 	}
 	warn(c.AllowRollup && !c.DenyPurge, "allows rollups: a candidate that may write only its own key can erase every key with the header Nats-Rollup."+
 		" Buckets that this library makes refuse them.")
 	warn(!c.DenyDelete, "allows the deletion of single messages, after which a record may read as an earlier one. Set deny_delete.")
-	warn(!c.AllowDirect, "refuses direct gets: candidates need permission for %sSTREAM.MSG.GET.%s, which reads every key. Set allow_direct.", s.api, s.stream)
+	warn(!c.AllowDirect, "refuses direct gets: candidates need permission for %sSTREAM.MSG.GET.%s, which reads every key. Set allow_direct.", s.names.API, s.names.Stream)
 	warn(dropsOldest, "drops its oldest records when it is full: they may be a leader's."+
 		" Elections cool down before they promote, unless a leader hands over; with the discard policy new they need no such wait.")
 	warn(c.Discard == jetstream.DiscardNew && (c.MaxBytes > 0 || c.MaxMsgs > 0), "has a size limit (%d bytes, %d messages; -1 is none), at which renewals are refused and leaders lost.", c.MaxBytes, c.MaxMsgs)
@@ -220,15 +183,5 @@ func (s *Store) refuse(c *jetstream.StreamConfig, req store.CheckRequest) error 
 	if len(faults) == 0 {
 		return nil
 	}
-	return fmt.Errorf("%w: bucket %q does not suit elections: %w", store.ErrPermanent, s.bucket, errors.Join(faults...))
-}
-
-// checkSubjects: writes must arrive in the stream under the very subject that
-// reads ask for.
-func (s *Store) checkSubjects(c *jetstream.StreamConfig) error {
-	if c.Mirror != nil || slices.Contains(c.Subjects, s.stored+">") {
-		return nil
-	}
-	return fmt.Errorf("%w: stream %s stores the subjects %q and not %s>: it is no key-value bucket, use another name",
-		store.ErrPermanent, s.stream, c.Subjects, s.stored)
+	return fmt.Errorf("%w: bucket %q does not suit elections: %w", store.ErrPermanent, s.names.Bucket, errors.Join(faults...))
 }

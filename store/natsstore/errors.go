@@ -1,11 +1,7 @@
 package natsstore
 
 import (
-	"context"
 	"errors"
-	"fmt"
-	"strconv"
-	"strings"
 
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
@@ -33,9 +29,8 @@ const (
 
 // An outcome of a publish that is not yet one of the store's.
 var (
-	// errInFlight: another write to the key is being replicated; the server
-	// looked no further at this one (jetstream_batching.go,
-	// expectedPerSubjectInProcess).
+	// errInFlight: another write to the key is being replicated; the server looked
+	// no further at this one (jetstream_batching.go, expectedPerSubjectInProcess).
 	errInFlight = errors.New("another write to the key is in flight")
 	// errNoStream: no stream listens on the subject just now, so none got the
 	// message.
@@ -65,8 +60,8 @@ func classifyWrite(err error) error {
 	case errors.Is(err, nats.ErrHeadersNotSupported), errors.Is(err, nats.ErrConnectionDraining):
 		return store.ErrPermanent
 	default:
-		// Also ErrConnectionClosed and ErrDisconnected: they end a call whose
-		// message is already out.
+		// Also ErrConnectionClosed and ErrDisconnected: they end a call whose message is
+		// already out.
 		return store.ErrUnknown
 	}
 }
@@ -117,87 +112,11 @@ func classifyRead(err error) error {
 	}
 }
 
-// A sighting is what the connection had to report before a call.
-type sighting struct {
-	err        error
-	reconnects uint64
-}
-
-func (s *Store) sighting() sighting {
-	return sighting{err: s.nc.LastError(), reconnects: s.nc.Stats().Reconnects}
-}
-
-// deniedSince returns the permission violation that the connection reported
-// since before, if it names one of the subjects (or, ending in a dot, one that
-// begins so).
-//
-// The server reports a denied publish or subscription as an error of the
-// connection, without a link to the request. The violation is taken as this
-// call's only if it is new, came on the same connection, and names the subject.
-// Its text is the only place where the subject stands.
-func (s *Store) deniedSince(before sighting, subjects ...string) error {
-	return violation(s.reportedSince(before), subjects...)
-}
-
-// reportedSince returns what the connection reported last, if it did so since
-// before. Who asks more than one question of it takes it once: a report may
-// come between two questions.
-func (s *Store) reportedSince(before sighting) error {
-	err := s.nc.LastError()
-	//nolint:errorlint // the same value again is the same report, an equal text in another value is a new one
-	if err == before.err || s.nc.Stats().Reconnects != before.reconnects {
-		return nil
+// classifySubscribe gives the class of a failed subscription or publish, which
+// only fails for what the connection is.
+func classifySubscribe(err error) error {
+	if class := classifyRead(err); errors.Is(class, store.ErrPermanent) {
+		return class
 	}
-	return err
-}
-
-func violation(err error, subjects ...string) error {
-	if !errors.Is(err, nats.ErrPermissionViolation) {
-		return nil
-	}
-	text := err.Error()
-	for _, subject := range subjects {
-		quoted := strconv.Quote(subject)
-		if strings.HasSuffix(subject, ".") {
-			quoted = strings.TrimSuffix(quoted, `"`)
-		}
-		if strings.Contains(text, quoted) {
-			return err
-		}
-	}
-	return nil
-}
-
-// inboxPrefix is the beginning of the subjects on which this connection
-// receives replies.
-func (s *Store) inboxPrefix() string {
-	if p := s.nc.Opts.InboxPrefix; p != "" {
-		return p + "."
-	}
-	return nats.InboxPrefix
-}
-
-// ended reports whether err is the end of a call without an answer, but for a
-// broken connection.
-func ended(err error) bool {
-	return errors.Is(err, errDenied) || errors.Is(err, context.DeadlineExceeded) || errors.Is(err, context.Canceled) || errors.Is(err, nats.ErrTimeout)
-}
-
-// readError classifies and explains a failed request that changes nothing.
-func (s *Store) readError(ctx context.Context, before sighting, subject string, err error) error {
-	class := classifyRead(err)
-	if errors.Is(class, errNoStream) {
-		return s.diagnose(ctx, err)
-	}
-	if ended(err) {
-		if denied := s.deniedSince(before, subject); denied != nil {
-			return fmt.Errorf("%w: the user may not publish to %s: %w", store.ErrPermanent, subject, denied)
-		}
-		// The inbox is subscribed once for all requests, so that its violation
-		// may be an old one.
-		if denied := violation(s.nc.LastError(), s.inboxPrefix()); denied != nil {
-			return fmt.Errorf("%w: the user may not subscribe to replies: %w", store.ErrPermanent, denied)
-		}
-	}
-	return fmt.Errorf("%w: bucket %q: %w", class, s.bucket, err)
+	return store.ErrTransient
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"testing"
 	"time"
 
@@ -11,6 +12,7 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 
 	"github.com/seed-ff2cb582/leader/store"
+	"github.com/seed-ff2cb582/leader/store/natsstore/internal/wire"
 )
 
 // refusal is an error as PublishMsg returns it for a code of the server.
@@ -67,50 +69,10 @@ func TestReadsAreTransientOrPermanent(t *testing.T) {
 		{"nobody answers", nats.ErrNoResponders, errNoStream},
 		{"closed", nats.ErrConnectionClosed, store.ErrClosed},
 		{"deadline", context.DeadlineExceeded, store.ErrTransient},
-		{"nonsense", errNotRecord, store.ErrTransient},
+		{"nonsense", wire.ErrMalformed, store.ErrTransient},
 	} {
 		if got := classifyRead(c.err); !errors.Is(got, c.want) {
 			t.Errorf("%s: %v, want %v", c.name, got, c.want)
-		}
-	}
-}
-
-func TestOnlyWholeRecordsUnderTheirKeyCountAsRepublished(t *testing.T) {
-	const stored = "$KV.b."
-	for _, c := range []struct {
-		rp   *jetstream.RePublish
-		want string
-	}{
-		{nil, ""},
-		{&jetstream.RePublish{Source: "$KV.b.>", Destination: "leader.b.>"}, "leader.b."},
-		{&jetstream.RePublish{Source: ">", Destination: "copy.>"}, "copy.$KV.b."},
-		{&jetstream.RePublish{Destination: "copy.>"}, "copy.$KV.b."},
-		{&jetstream.RePublish{Source: "$KV.>", Destination: "copy.>"}, "copy.b."},
-		{&jetstream.RePublish{Source: "$KV.b.>", Destination: "leader.b.>", HeadersOnly: true}, ""},
-		{&jetstream.RePublish{Source: "$KV.b.some.>", Destination: "leader.b.>"}, ""},
-		{&jetstream.RePublish{Source: "$KV.b.*", Destination: "leader.b.{{wildcard(1)}}"}, ""},
-		{&jetstream.RePublish{Source: "$KV.b.>", Destination: "one.subject"}, ""},
-	} {
-		if got := republishedPrefix(c.rp, stored); got != c.want {
-			t.Errorf("%+v: %q, want %q", c.rp, got, c.want)
-		}
-	}
-}
-
-func TestMarkersAreTombstones(t *testing.T) {
-	for _, c := range []struct {
-		header nats.Header
-		want   bool
-	}{
-		{nil, false},
-		{nats.Header{"Nats-Sequence": {"1"}}, false},
-		{nats.Header{"KV-Operation": {"DEL"}}, true},
-		{nats.Header{"KV-Operation": {"PURGE"}}, true},
-		{nats.Header{"KV-Operation": {"PUT"}}, false},
-		{nats.Header{"Nats-Marker-Reason": {"MaxAge"}}, true},
-	} {
-		if got := tombstone(c.header); got != c.want {
-			t.Errorf("%v: %v, want %v", c.header, got, c.want)
 		}
 	}
 }
@@ -123,64 +85,96 @@ func TestBucketNames(t *testing.T) {
 	}
 }
 
-// A read shows at once what a busy feed delivers one by one: its stragglers are
-// not the writes to another stream. For who may not read, they are.
-func TestStragglersOfABusyFeedAreNoLostWrites(t *testing.T) {
-	for _, unreadable := range []bool{false, true} {
-		h := &hub{unsettled: map[*register]struct{}{}}
-		r := &register{known: true, entry: store.Entry{Key: "k", Revision: 14}, unreadable: unreadable}
-		for rev := uint64(5); rev < 14; rev++ {
-			h.lived(r, store.Entry{Key: "k", Revision: rev})
-		}
-		if unreadable && r.entry.Revision >= 14 {
-			t.Error("nothing was believed of a stream that began anew")
-		}
-		if !unreadable && (r.entry.Revision != 14 || !r.stale) {
-			t.Errorf("the register is at revision %d, to be read %v", r.entry.Revision, r.stale)
-		}
-	}
-}
-
-// What the hub does after each message must not grow with the number of keys:
-// only those that are to be read or to be confirmed are looked at.
-func TestRegistersAtRestAreNotLookedAt(t *testing.T) {
-	now := time.Now()
-	for _, c := range []struct {
-		what string
-		r    register
-		rest bool
-	}{
-		{"being read, with nothing new since", register{reading: true}, true},
-		{"to be read again after this read", register{reading: true, stale: true}, false},
-		{"to be read later", register{stale: true, nextRead: now.Add(time.Minute)}, false},
-		{"to be read by one who may not", register{stale: true, unreadable: true}, true},
-		{"to be confirmed", register{confirmAt: now.Add(time.Minute)}, false},
-	} {
-		r := c.r
-		h := &hub{unsettled: map[*register]struct{}{&r: {}}}
-		h.refresh(&r, now, func(time.Time) {})
-		if rest := len(h.unsettled) == 0; rest != c.rest {
-			t.Errorf("%s: at rest %v", c.what, rest)
-		}
-		h.toRead(&r)
-		if len(h.unsettled) != 1 {
-			t.Errorf("%s: forgotten", c.what)
-		}
-	}
-}
-
 // A bucket that is heard of needs no look at its configuration, by each of its
-// watchers, now and then.
+// watchers, now and then. While one is under way, no second begins.
 func TestNewsPutOffTheAudit(t *testing.T) {
-	h := &hub{unsettled: map[*register]struct{}{}}
-	r := &register{known: true, entry: store.Entry{Key: "k", Revision: 14}}
-	h.lived(r, store.Entry{Key: "k", Revision: 13})
-	if !h.auditAt.IsZero() {
-		t.Error("a straggler put it off")
+	var a audit
+	now := time.Now()
+	if begin, _ := a.due(now); !begin {
+		t.Error("the first audit is not due")
 	}
-	h.lived(r, store.Entry{Key: "k", Revision: 15})
-	if time.Until(h.auditAt) < auditEvery/2 {
-		t.Errorf("the audit is due at %v", h.auditAt)
+	if begin, at := a.due(now.Add(time.Hour)); begin || !at.IsZero() {
+		t.Error("a second audit began beside the first")
+	}
+	a.answered()
+	a.heard(now.Add(time.Minute))
+	if begin, at := a.due(now.Add(time.Minute + auditEvery/2)); begin || !at.Equal(now.Add(time.Minute+auditEvery)) {
+		t.Errorf("the audit is due at %v, %v after the news", at, at.Sub(now.Add(time.Minute)))
+	}
+	a.soon(now.Add(time.Minute))
+	if begin, _ := a.due(now.Add(time.Minute + auditEvery/2)); !begin {
+		t.Error("it is not due although nobody answers")
+	}
+	a.now()
+	if begin, _ := a.due(now); !begin {
+		t.Error("it is not due after the connection was lost")
+	}
+}
+
+func TestAPlanKnowsAnotherStreamFromOneThatMoved(t *testing.T) {
+	made := time.Now()
+	for _, c := range []struct {
+		name         string
+		before, next plan
+		anew, moved  bool
+	}{
+		{"the same", plan{"a.", made, false}, plan{"a.", made, false}, false, false},
+		{"republished elsewhere", plan{"a.", made, false}, plan{"b.", made, false}, false, true},
+		{"made anew", plan{"a.", made, false}, plan{"a.", made.Add(1), false}, true, false},
+		{"first seen", plan{"a.", time.Time{}, true}, plan{"a.", made, false}, false, false},
+	} {
+		if anew, moved := c.before.becomes(c.next); anew != c.anew || moved != c.moved {
+			t.Errorf("%s: anew %v, moved %v", c.name, anew, moved)
+		}
+	}
+}
+
+// What a listener hears is one state after the other, whoever notices it; and a
+// listener that another one ends hears nothing more.
+func TestListenersHearEachChangeOnce(t *testing.T) {
+	l := listeners{heard: store.Connected}
+	call := func(_ any, f func()) { f() }
+	var heard []store.ConnState
+	l.add(func(st store.ConnState) { heard = append(heard, st) })
+	var second *listener
+	l.add(func(store.ConnState) { l.remove(second) })
+	second = l.add(func(store.ConnState) { t.Error("a listener that was ended was called") })
+	for _, st := range []store.ConnState{store.Connected, store.Disconnected, store.Disconnected, store.Connected} {
+		l.notify(st, call)
+	}
+	if want := []store.ConnState{store.Disconnected, store.Connected}; !slices.Equal(heard, want) {
+		t.Errorf("heard %v, want %v", heard, want)
+	}
+	l.removeAll()
+	if !l.empty() {
+		t.Error("somebody is left")
+	}
+}
+
+// The servers count anew after a reconnection, so that the bound is kept here,
+// too.
+func TestATakerHearsNoMoreThanItAskedFor(t *testing.T) {
+	call := func(_ any, f func()) { f() }
+	all := make(takers)
+	bounded, unbounded := 0, 0
+	a, b := new(nats.Subscription), new(nats.Subscription)
+	x := all.add(a, 2, func([]byte) { bounded++ })
+	all.add(b, 0, func([]byte) { unbounded++ })
+	for range 5 {
+		all.receive(&nats.Msg{Sub: a}, call)
+		all.receive(&nats.Msg{Sub: b}, call)
+		all.receive(&nats.Msg{Sub: b, Data: make([]byte, store.MaxValue+1)}, call)
+		all.receive(&nats.Msg{Sub: new(nats.Subscription)}, call)
+	}
+	if bounded != 2 || unbounded != 5 {
+		t.Errorf("%d of 2 and %d of 5 messages", bounded, unbounded)
+	}
+	if !all.dismiss(x) || all.dismiss(x) || len(all) != 1 {
+		t.Error("a taker is dismissed once")
+	}
+	all.dismissAll()
+	if len(all) != 0 {
+		t.Error("somebody is left")
 	}
 }
 

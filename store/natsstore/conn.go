@@ -1,0 +1,69 @@
+package natsstore
+
+import (
+	"slices"
+
+	"github.com/nats-io/nats.go"
+
+	"github.com/seed-ff2cb582/leader/store"
+)
+
+func connState(st nats.Status) store.ConnState {
+	switch st {
+	case nats.CONNECTED, nats.DRAINING_SUBS, nats.DRAINING_PUBS:
+		return store.Connected
+	case nats.CLOSED:
+		return store.Closed
+	default:
+		return store.Disconnected
+	}
+}
+
+// A caller calls a caller's function on behalf of its owner, without the lock
+// that guards what called it.
+type caller func(owner any, f func())
+
+// A listener is one registration of OnConnState.
+type listener struct {
+	f       func(store.ConnState)
+	stopped bool
+}
+
+// listeners hear of changes of the connection's state. Whoever holds them guards
+// them.
+type listeners struct {
+	all   []*listener
+	heard store.ConnState // by all of them, last
+}
+
+func (l *listeners) empty() bool { return len(l.all) == 0 }
+
+func (l *listeners) add(f func(store.ConnState)) *listener {
+	x := &listener{f: f}
+	l.all = append(l.all, x)
+	return x
+}
+
+func (l *listeners) remove(x *listener) {
+	x.stopped = true
+	l.all = slices.DeleteFunc(l.all, func(y *listener) bool { return y == x })
+}
+
+func (l *listeners) removeAll() {
+	for _, x := range slices.Clone(l.all) {
+		l.remove(x)
+	}
+}
+
+// notify passes a state on if it is not the one that was heard last.
+func (l *listeners) notify(st store.ConnState, call caller) {
+	if st == l.heard {
+		return
+	}
+	l.heard = st
+	for _, x := range slices.Clone(l.all) {
+		if !x.stopped {
+			call(x, func() { x.f(st) })
+		}
+	}
+}

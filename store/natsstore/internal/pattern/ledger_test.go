@@ -1,0 +1,155 @@
+package pattern
+
+import (
+	"slices"
+	"testing"
+
+	"github.com/nats-io/nats.go/jetstream"
+
+	"github.com/seed-ff2cb582/leader/store"
+	"github.com/seed-ff2cb582/leader/store/natsstore/internal/wire"
+)
+
+func at(key string, revision uint64) store.Entry { return store.Entry{Key: key, Revision: revision} }
+
+func TestASurveyDeliversWhatIsNew(t *testing.T) {
+	l := newLedger()
+	l.begin()
+	if !l.shown(at("a", 1), true) || !l.shown(at("b", 2), true) || len(l.gone()) != 0 {
+		t.Error("the first survey delivers all")
+	}
+	if deliver, _ := l.heard(at("a", 3)); !deliver {
+		t.Error("a write was not delivered")
+	}
+	l.begin()
+	if l.shown(at("a", 3), false) || l.shown(at("b", 2), false) {
+		t.Error("what is known was delivered twice")
+	}
+	if !l.shown(at("c", 4), false) || l.doubts {
+		t.Error("a new key was not delivered")
+	}
+	l.begin()
+	if !l.shown(at("a", 3), true) {
+		t.Error("what is known was not repeated")
+	}
+}
+
+// A straggler is no reason to believe less, but one to look.
+func TestAnOlderWriteAsksForASurvey(t *testing.T) {
+	l := newLedger()
+	l.begin()
+	l.shown(at("a", 5), true)
+	if deliver, survey := l.heard(at("a", 3)); deliver || !survey {
+		t.Errorf("delivered %v, survey %v", deliver, survey)
+	}
+	if deliver, survey := l.heard(at("a", 5)); deliver || survey {
+		t.Errorf("the same again: delivered %v, survey %v", deliver, survey)
+	}
+}
+
+// What a write told during a survey is newer than what the survey shows.
+func TestASurveyThatWasOvertakenRaisesNoDoubt(t *testing.T) {
+	l := newLedger()
+	l.begin()
+	l.shown(at("a", 5), true)
+	l.begin()
+	l.heard(at("a", 6))
+	if l.shown(at("a", 5), true) || l.doubts {
+		t.Error("the survey was believed against a write")
+	}
+}
+
+// surveys shows the same in one survey after the other, and returns after how
+// many it was believed; 0: never.
+func surveys(l *ledger, judge func(), entries ...store.Entry) int {
+	for n := 1; n < 20; n++ {
+		l.begin()
+		for _, e := range entries {
+			if l.shown(e, false) {
+				return n
+			}
+		}
+		if len(l.gone()) > 0 {
+			return n
+		}
+		if !l.doubts {
+			return 0
+		}
+		judge()
+	}
+	return 0
+}
+
+func TestASurveyIsBelievedAgainstWhatIsKnownIfOthersAgree(t *testing.T) {
+	names := wire.NewNames("b", jetstream.DefaultAPIPrefix)
+	leader := func(last uint64, subjects map[string]uint64) wire.State {
+		info := &jetstream.StreamInfo{}
+		info.State.LastSeq, info.State.Subjects = last, subjects
+		return names.State(info)
+	}
+	for _, c := range []struct {
+		name  string
+		shown []store.Entry
+		state *wire.State
+		want  int
+	}{
+		{"an older state, and nobody contradicts", []store.Entry{at("a", 3)}, nil, 5},
+		{"nothing, and nobody contradicts", nil, nil, 5},
+		{"nothing, and the leader has it", nil, ptr(leader(9, map[string]uint64{"$KV.b.a": 1})), 0},
+		{"nothing, and the leader has erased it", nil, ptr(leader(9, nil)), 2},
+		{"nothing, and the leader lags itself", nil, ptr(leader(3, nil)), 5},
+	} {
+		l := newLedger()
+		l.begin()
+		l.shown(at("a", 5), true)
+		got := surveys(l, func() {
+			if c.state != nil {
+				l.judge(*c.state)
+			}
+		}, c.shown...)
+		if got != c.want {
+			t.Errorf("%s: believed after %d surveys, want %d", c.name, got, c.want)
+		}
+	}
+}
+
+func ptr[T any](v T) *T { return &v }
+
+// Doubts that are not in a row are no doubts.
+func TestASurveyThatAgreesEndsTheDoubts(t *testing.T) {
+	l := newLedger()
+	l.begin()
+	l.shown(at("a", 5), true)
+	for range 10 {
+		l.begin()
+		l.shown(at("a", 3), false)
+		l.gone()
+		l.begin()
+		l.shown(at("a", 5), false)
+		if gone := l.gone(); len(gone) != 0 {
+			t.Fatalf("gone: %q", gone)
+		}
+	}
+}
+
+func TestAnotherStreamIsBelievedAtOnce(t *testing.T) {
+	l := newLedger()
+	l.begin()
+	l.shown(at("a", 5), true)
+	l.shown(at("b", 5), true)
+	l.forget()
+	l.begin()
+	if !l.shown(at("a", 1), false) {
+		t.Error("its records are doubted")
+	}
+	for range 4 {
+		if len(l.gone()) != 0 {
+			t.Error("one survey is enough")
+		}
+		l.begin()
+		l.shown(at("a", 1), false)
+	}
+	if gone := l.gone(); !slices.Equal(gone, []string{"b"}) {
+		t.Errorf("gone: %q", gone)
+	}
+}

@@ -1,0 +1,144 @@
+package pattern
+
+import (
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/nats-io/nats.go"
+
+	"github.com/seed-ff2cb582/leader/store"
+	"github.com/seed-ff2cb582/leader/store/natsstore/internal/feed"
+	"github.com/seed-ff2cb582/leader/store/natsstore/internal/wire"
+)
+
+// A reading is one attempt to read the present state of a view's keys. Its feed
+// is a consumer made for it, or an inbox for the answer to a direct get.
+type reading struct {
+	view *View
+	feed *feed.Feed
+}
+
+// Pattern implements [feed.Viewer].
+func (r *reading) Pattern() string { return r.view.pattern }
+
+// Begin implements [feed.Viewer]. The survey has begun with the reading.
+func (r *reading) Begin() {}
+
+// Bring implements [feed.Viewer].
+func (r *reading) Bring(e store.Entry, _ bool) { r.view.shown(e) }
+
+// Complete implements [feed.Viewer].
+func (r *reading) Complete() { r.view.Complete() }
+
+// Lost implements [feed.Viewer]. The next consumer shows all once more.
+func (r *reading) Lost() {}
+
+// Failed implements [feed.Viewer].
+func (r *reading) Failed() { r.view.unread() }
+
+// Closed implements [feed.Viewer].
+func (r *reading) Closed() {
+	if r.view.reading == r {
+		r.view.reading = nil
+	}
+}
+
+// read asks for the present state of all keys of the view.
+func (v *View) read(now time.Time) {
+	v.deadline = now.Add(readTimeout)
+	v.Begin()
+	r := &reading{view: v}
+	byConsumer := v.byConsumer || v.owner.NoDirect()
+	var err error
+	if byConsumer {
+		r.feed, err = v.feeds.Show(r, now)
+	} else {
+		r.feed, err = v.feeds.Inbox(r, v.answered)
+	}
+	if err != nil {
+		v.owner.Report(err)
+		v.failed(byConsumer)
+		return
+	}
+	v.reading = r
+	if byConsumer {
+		return
+	}
+	m := &nats.Msg{Subject: v.readSubject(), Reply: r.feed.Subject()}
+	if store.Wild(v.pattern) {
+		m.Data = wire.JSON(map[string][]string{"multi_last": {v.names.Stored + v.pattern}})
+	}
+	if err := v.owner.Publish(m); err != nil {
+		v.owner.Report(err) // the deadline ends it
+	}
+}
+
+// readSubject is where the present state of the view's keys is asked for.
+func (v *View) readSubject() string {
+	if store.Wild(v.pattern) {
+		return v.names.DirectMany()
+	}
+	return v.names.Direct(v.pattern)
+}
+
+// endReading gives up reading the present state, or is done with it.
+func (v *View) endReading() {
+	if r := v.reading; r != nil {
+		v.reading = nil
+		v.feeds.Close(r.feed, r)
+	}
+}
+
+// answered handles one message of the answer to a direct get.
+func (v *View) answered(m *nats.Msg) {
+	v.deadline = time.Now().Add(readTimeout)
+	if subject := wire.Appended(m.Header, nats.JSSubject); subject != "" {
+		e, err := wire.Record(strings.TrimPrefix(subject, v.names.Stored), m)
+		if err == nil {
+			v.shown(e)
+		}
+		if !store.Wild(v.pattern) && v.reading != nil {
+			v.Complete()
+		}
+		return
+	}
+	status, why := m.Header.Get(wire.HeaderStatus), m.Header.Get(wire.HeaderDescription)
+	none := status == wire.StatusNotFound && (!store.Wild(v.pattern) || why == wire.NoResults)
+	switch whole := m.Header.Get(wire.HeaderPending) == "0"; {
+	case none, status == wire.StatusEnd && whole:
+		v.Complete()
+	default: // too many, too large, or a server that knows no such request
+		v.owner.Report(fmt.Errorf("reading %q: status %q %s", v.pattern, status, why))
+		if status == wire.StatusNoResponders {
+			v.owner.Unanswered(nats.ErrNoResponders)
+		}
+		v.unread()
+	}
+}
+
+// unread ends a reading that failed.
+func (v *View) unread() {
+	if v.reading == nil {
+		return
+	}
+	byConsumer := v.reading.feed.Consumer()
+	v.endReading()
+	v.failed(byConsumer)
+}
+
+// failed has the other way of reading tried next. After that by a consumer, the
+// attempt waits for a backoff, or there is none if the user may not.
+func (v *View) failed(byConsumer bool) {
+	v.wanted, v.byConsumer = true, !byConsumer
+	if !byConsumer {
+		v.nextRead = time.Time{}
+		return
+	}
+	reported := v.owner.LastError()
+	if denied := wire.Violation(reported, v.names.Consumers()); denied != nil && !v.feeds.RefusedShared(reported) {
+		v.renounce(denied)
+		return
+	}
+	v.retryLater()
+}

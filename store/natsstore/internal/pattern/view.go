@@ -1,0 +1,322 @@
+// Package pattern serves those who watch all keys that match a pattern.
+//
+// Writes come by the view's feed, and the present state with the consumer where
+// the feed is one. Else that is read: by one direct get of all keys, which the
+// server grants for up to 1,024 of them (nats-server, stream.go,
+// getDirectMulti), or by a consumer made for it.
+package pattern
+
+import (
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/nats-io/nats.go"
+
+	"github.com/seed-ff2cb582/leader/store"
+	"github.com/seed-ff2cb582/leader/store/natsstore/internal/backoff"
+	"github.com/seed-ff2cb582/leader/store/natsstore/internal/feed"
+	"github.com/seed-ff2cb582/leader/store/natsstore/internal/watch"
+	"github.com/seed-ff2cb582/leader/store/natsstore/internal/wire"
+)
+
+const (
+	// confirmAfter is when the present state is read once more, where a survey
+	// contradicted what is known, or writes may have been lost before the
+	// subscription had travelled to a cluster's other servers.
+	confirmAfter = 500 * time.Millisecond
+	// readTimeout is for how long an answer may pause before it counts as lost.
+	readTimeout = time.Second
+)
+
+// An Owner does for a view what takes a connection.
+type Owner interface {
+	// Publish sends a message.
+	Publish(m *nats.Msg) error
+	// NoDirect reports whether the bucket refuses direct gets.
+	NoDirect() bool
+	// AskLeader asks the stream's leader for the state of the keys that match a
+	// pattern, and calls Forget where that is another stream than the one before.
+	// The answer goes to done; not ok means that there is none.
+	AskLeader(pattern string, done func(state wire.State, ok bool))
+	// Unanswered notes that nobody answered a request.
+	Unanswered(err error)
+	// Clustered reports whether the servers are several.
+	Clustered() bool
+	// LastError is what the connection reported last.
+	LastError() error
+	// InboxPrefix is the beginning of the subjects of answers.
+	InboxPrefix() string
+	// Report notes a failure that a later attempt may mend.
+	Report(err error)
+	// Nudge has Work called soon.
+	Nudge()
+	// Call calls the watch's function, without the lock that guards the view.
+	Call(owner any, f func())
+}
+
+// A View is a pattern that somebody watches. It is not safe for concurrent use:
+// its owner guards it.
+type View struct {
+	owner   Owner
+	feeds   *feed.Set
+	names   wire.Names
+	watch   *watch.Watch
+	pattern string
+	present func(error)
+	feed    *feed.Feed
+	ledger  *ledger
+	ended   bool
+
+	repeat     bool // the next survey delivers what is known already, too
+	confirm    bool // the next survey is to be confirmed
+	wanted     bool // a survey is due
+	unreadable bool // the user may not read; only the feed tells the state
+	held       bool // nothing is read until it is known that the feed is allowed
+	moved      bool // the feed is another one since that was asked
+
+	reading    *reading // reads the present state
+	byConsumer bool     // direct gets do not serve
+	deadline   time.Time
+	nextRead   time.Time
+	failures   int // to read, in a row
+	forgotten  int // how often the stream turned out to be another one
+}
+
+// New returns a view that delivers to the watch, and tells present of the end of
+// each survey that repeats what is known. Start begins its service.
+func New(owner Owner, feeds *feed.Set, w *watch.Watch, pattern string, present func(error)) *View {
+	return &View{
+		owner: owner, feeds: feeds, names: feeds.Names, watch: w, pattern: pattern, present: present,
+		ledger: newLedger(), repeat: true, confirm: true,
+	}
+}
+
+// Start begins to listen. Nothing is read before [View.Release].
+func (v *View) Start() error {
+	if err := v.Reopen(); err != nil {
+		return err
+	}
+	v.wanted, v.held = true, true
+	return nil
+}
+
+// Reopen gives the view a feed if it has none.
+func (v *View) Reopen() (err error) {
+	if v.feed == nil {
+		v.feed, err = v.feeds.Open(v)
+	}
+	return err
+}
+
+// Stop ends the view.
+func (v *View) Stop() {
+	v.ended = true
+	v.endReading()
+	if f := v.feed; f != nil {
+		v.feed = nil
+		v.feeds.Close(f, v)
+	}
+}
+
+// StartOver has the present state read, and delivered even if it is the known
+// one: something may have been missed, or permissions have changed.
+func (v *View) StartOver() {
+	v.endReading()
+	v.repeat, v.confirm, v.wanted, v.unreadable, v.byConsumer = true, true, true, false, false
+	v.nextRead, v.failures = time.Time{}, 0
+}
+
+// Survey has the present state read, if the key is one of the view's. It reports
+// whether it is.
+func (v *View) Survey(key string) bool {
+	if !store.MatchPattern(v.pattern, key) {
+		return false
+	}
+	v.wanted = true
+	return true
+}
+
+// Forget has whatever another stream shows believed.
+func (v *View) Forget() {
+	v.ledger.forget()
+	v.forgotten++
+}
+
+// Held reports whether nothing is read until Release.
+func (v *View) Held() bool { return v.held }
+
+// Hold notes that the feed is another one: it is to be known of that one, too,
+// whether it is allowed.
+func (v *View) Hold() { v.held, v.moved = true, true }
+
+// Release has the view read, for its feed is known to be allowed. After Hold
+// that has to be found out once more.
+func (v *View) Release() { v.held, v.moved = v.moved, false }
+
+// Pattern implements [feed.Viewer].
+func (v *View) Pattern() string { return v.pattern }
+
+// Begin implements [feed.Viewer].
+func (v *View) Begin() {
+	v.ledger.begin()
+	v.wanted = false
+}
+
+// Bring implements [feed.Viewer].
+func (v *View) Bring(e store.Entry, present bool) {
+	if v.watch.Stopped() {
+		return
+	}
+	if present {
+		v.shown(e)
+		return
+	}
+	deliver, survey := v.ledger.heard(e)
+	v.wanted = v.wanted || survey
+	if deliver {
+		v.deliver(e)
+	}
+}
+
+// shown handles an entry of the present state.
+func (v *View) shown(e store.Entry) {
+	if !v.watch.Stopped() && v.ledger.shown(e, v.repeat) {
+		v.deliver(e)
+	}
+}
+
+func (v *View) deliver(e store.Entry) {
+	v.owner.Call(v.watch, func() { v.watch.Deliver(e) })
+}
+
+// Lost implements [feed.Viewer].
+func (v *View) Lost() { v.repeat = true }
+
+// Failed implements [feed.Viewer].
+func (v *View) Failed() {}
+
+// Closed implements [feed.Viewer].
+func (v *View) Closed() { v.feed = nil }
+
+// Complete implements [feed.Viewer]: a survey has ended.
+func (v *View) Complete() {
+	v.endReading()
+	v.failures = 0
+	for _, key := range v.ledger.gone() {
+		if !v.watch.Stopped() {
+			v.deliver(store.Entry{Key: key})
+		}
+	}
+	lossy := v.confirm && v.feed != nil && !v.feed.Consumer() && v.owner.Clustered()
+	v.confirm = false
+	if v.ledger.doubts || lossy {
+		v.wanted, v.nextRead = true, time.Now().Add(confirmAfter)
+	}
+	if v.ledger.doubts {
+		v.judge()
+	}
+	if v.repeat {
+		v.repeat = false
+		v.presented(nil)
+	}
+}
+
+// judge asks the stream's leader about the keys of which a survey showed less
+// than is known. Where it does not say, the surveys decide.
+func (v *View) judge() {
+	before := v.forgotten
+	v.owner.AskLeader(v.pattern, func(state wire.State, ok bool) {
+		if ok && !v.ended && v.forgotten == before { // else what is known was another stream's
+			v.ledger.judge(state)
+		}
+	})
+}
+
+// presented says that the present state is complete, or why it cannot be known.
+func (v *View) presented(err error) {
+	if v.watch.Stopped() {
+		return
+	}
+	v.owner.Call(v.watch, func() { v.present(err) })
+	v.watch.Received(v.pattern)
+	v.watch.Begin()
+}
+
+// Work begins a survey if one is due. It reports to due when it has to be called
+// again.
+func (v *View) Work(now time.Time, due func(time.Time)) {
+	switch {
+	case v.reading != nil && v.reading.feed.Consumer():
+		// The feeds look after it.
+	case v.reading != nil && now.Before(v.deadline):
+		due(v.deadline)
+	case v.reading != nil:
+		v.unread()
+		due(now)
+	case !v.wanted || v.unreadable || v.held || v.feed == nil:
+	case now.Before(v.nextRead):
+		due(v.nextRead)
+	case v.feed.Consumer():
+		if v.feed.Standing() { // else one is being made
+			v.feeds.Lose(v.feed) // the next one begins with the present state
+			due(now)
+		}
+	default:
+		v.read(now)
+		due(now)
+	}
+}
+
+// Denied handles a permission whose lack the connection reported. It returns the
+// error if that keeps the view from hearing of writes. One that keeps it from
+// reading the present state makes it try the other way, and then do without.
+func (v *View) Denied(reported error) error {
+	var fatal []string
+	switch {
+	case v.feed == nil:
+	case v.feed.Consumer():
+		fatal = []string{v.names.Consumers(), v.owner.InboxPrefix()}
+	default:
+		fatal = []string{v.feed.Subject()}
+	}
+	if denied := wire.Violation(reported, fatal...); denied != nil {
+		return denied
+	}
+	if v.reading == nil {
+		return nil
+	}
+	byConsumer, subject := v.reading.feed.Consumer(), v.readSubject()
+	if byConsumer {
+		subject = v.names.Consumers()
+	}
+	switch denied := wire.Violation(reported, subject); {
+	case wire.Violation(reported, v.owner.InboxPrefix()) != nil:
+		v.renounce(fmt.Errorf("%w: %w", errNoReplies, reported))
+	case denied != nil && byConsumer:
+		v.renounce(denied)
+	case denied != nil:
+		v.unread()
+		v.owner.Nudge()
+	}
+	return nil
+}
+
+var errNoReplies = errors.New("the user may not subscribe to replies")
+
+// renounce gives up reading what the user may not read.
+func (v *View) renounce(denied error) {
+	if v.unreadable {
+		return
+	}
+	v.endReading()
+	v.unreadable, v.repeat = true, false
+	v.presented(fmt.Errorf("%w: the user may read the keys %q of bucket %q neither by a direct get nor by a consumer,"+
+		" and hears of each with its next write: %w", store.ErrPermanent, v.pattern, v.names.Bucket, denied))
+}
+
+// retryLater has the next attempt to read wait for a backoff.
+func (v *View) retryLater() {
+	v.nextRead = time.Now().Add(backoff.After(v.failures))
+	v.failures++
+}

@@ -1,0 +1,256 @@
+package registry
+
+import (
+	"slices"
+	"time"
+
+	"github.com/seed-ff2cb582/leader/store"
+	"github.com/seed-ff2cb582/leader/store/natsstore/internal/backoff"
+	"github.com/seed-ff2cb582/leader/store/natsstore/internal/watch"
+	"github.com/seed-ff2cb582/leader/store/natsstore/internal/wire"
+)
+
+// A register is a key that somebody watches.
+type register struct {
+	key     string
+	watches []*watch.Watch
+
+	// entry is the newest state known, and what the watches heard last. Known
+	// reports whether there is one, which older states must not replace.
+	known  bool
+	entry  store.Entry
+	doubts watch.Doubts
+
+	stale      bool // the present state is to be read
+	reading    bool // and is being read
+	unreadable bool // the user may not read; only the source tells the state
+	nextRead   time.Time
+	failures   int       // of reads, in a row
+	confirm    bool      // the next successful read is to be confirmed
+	confirmAt  time.Time // when; zero: no confirmation is due
+	shown      uint64    // the latest consumer that showed the present state
+	spare      bool      // the read is due unless a new consumer comes first
+}
+
+// toRead notes that the present state is to be read.
+func (g *Registry) toRead(r *register) {
+	r.stale, r.spare = true, false
+	g.unsettled[r] = struct{}{}
+}
+
+// missed notes that something may have been missed. The present state is read,
+// and delivered to every watch even if it is the known one.
+func (g *Registry) missed(r *register) {
+	r.nextRead, r.failures, r.confirm = time.Time{}, 0, true
+	g.toRead(r)
+	for _, w := range r.watches {
+		w.Await(r.key)
+	}
+}
+
+// refresh reads the register if that is due.
+func (g *Registry) refresh(r *register, now time.Time, due func(time.Time)) {
+	if !r.confirmAt.IsZero() {
+		if now.Before(r.confirmAt) {
+			due(r.confirmAt)
+		} else {
+			r.confirmAt, r.stale = time.Time{}, true
+		}
+	}
+	switch {
+	case !r.stale || r.reading || r.unreadable:
+	case now.Before(r.nextRead):
+		due(r.nextRead)
+	case g.reads < g.readsMost: // else an answer brings the loop back here
+		g.read(r, now)
+	}
+	if r.confirmAt.IsZero() && (!r.stale || r.unreadable) {
+		delete(g.unsettled, r)
+	}
+}
+
+func (g *Registry) read(r *register, now time.Time) {
+	r.stale, r.reading = false, true
+	g.reads++
+	g.owner.Read(r.key, now, func(e store.Entry, ok bool) {
+		if g.keys[r.key] != r {
+			return
+		}
+		r.reading = false
+		g.reads--
+		if !ok {
+			g.retry(r)
+			return
+		}
+		g.found(r, e)
+	})
+}
+
+// retry reads the register again after a backoff.
+func (g *Registry) retry(r *register) {
+	g.toRead(r)
+	r.nextRead = time.Now().Add(backoff.After(r.failures))
+	r.failures++
+}
+
+// found handles the state that a read brought.
+func (g *Registry) found(r *register, e store.Entry) {
+	if r.known && e.Revision < r.entry.Revision {
+		g.doubt(r, e)
+		return
+	}
+	r.failures = 0
+	if r.known && e.Revision > r.entry.Revision {
+		g.sources.Owes(r.key)
+	}
+	if !g.sources.Brings(r.key) {
+		// Nothing will tell of changes until the source stands.
+		g.toRead(r)
+		r.nextRead, r.spare = time.Now().Add(g.pollEvery()), true
+	} else if r.confirm {
+		r.confirm = false
+		if g.sources.Lossy(r.key) {
+			r.confirmAt = time.Now().Add(confirmAfter)
+			g.unsettled[r] = struct{}{}
+		}
+	}
+	g.observe(r, e)
+}
+
+// observe records a state and delivers it to those who do not know it.
+func (g *Registry) observe(r *register, e store.Entry) {
+	changed := !r.known || e.Revision != r.entry.Revision
+	r.known, r.entry, r.doubts = true, e, 0
+	if changed {
+		for _, w := range r.watches { // first, for those that come after one that ends this goroutine
+			w.Await(r.key)
+		}
+	}
+	for _, w := range slices.Clone(r.watches) {
+		if !w.Awaits(r.key) {
+			continue
+		}
+		w.Received(r.key)
+		g.owner.Call(w, func() { w.Deliver(e) })
+		w.Begin()
+	}
+}
+
+// doubt handles a read that shows an older state than the known one: either the
+// answering replica lags behind, or the stream lost its state, or it is another
+// stream.
+//
+// The stream's leader is asked which. A stream made at another time is another
+// one. Else a state is believed to be lost when several reads in a row show it
+// so and the leader never contradicts.
+func (g *Registry) doubt(r *register, e store.Entry) {
+	if r.doubts.Grow() {
+		r.known = false
+		g.missed(r)
+		g.observe(r, e)
+		return
+	}
+	g.owner.AskLeader(r.key, func(state wire.State, ok bool) {
+		switch {
+		case g.keys[r.key] != r:
+			return
+		case !ok:
+			g.retry(r)
+			return
+		case !r.known: // it is another stream
+			return
+		}
+		erased := e.Revision == 0 && !state.Has(r.key)
+		if !erased && state.LastSequence >= r.entry.Revision {
+			// The replica lags. What is known was stored, and what is newer will follow.
+			g.observe(r, r.entry)
+		}
+		g.retry(r)
+	})
+}
+
+// Heard handles a write that the key's source brought.
+func (g *Registry) Heard(e store.Entry) {
+	if r := g.keys[e.Key]; r != nil {
+		g.heard(r, e)
+	}
+}
+
+func (g *Registry) heard(r *register, e store.Entry) {
+	switch {
+	case !r.known || e.Revision > r.entry.Revision:
+		g.owner.Heard()
+		g.observe(r, e)
+	case e.Revision == r.entry.Revision:
+		r.doubts = 0
+	default:
+		g.overtaken(r, e)
+	}
+}
+
+// overtaken handles a write that is older than what is known: a straggler, or
+// the first to a stream that begins anew.
+//
+// A read decides which. Messages do not, however many: a read shows at once what
+// a busy source has yet to deliver. Who may not read was not overtaken by one,
+// and has nothing else to go by.
+func (g *Registry) overtaken(r *register, e store.Entry) {
+	if !r.unreadable {
+		g.toRead(r)
+		return
+	}
+	if r.doubts.Grow() {
+		g.observe(r, e)
+	}
+}
+
+// Shown handles what a new consumer shows first: the present state, which those
+// who wait for it hear even if it is the known one. The consumer's number tells
+// it from others.
+func (g *Registry) Shown(e store.Entry, consumer uint64) {
+	r := g.keys[e.Key]
+	if r == nil {
+		return
+	}
+	r.shown = consumer
+	if r.known && e.Revision == r.entry.Revision {
+		g.observe(r, e)
+		return
+	}
+	g.heard(r, e)
+}
+
+// Complete handles the end of the present state that a new consumer shows. A key
+// that it did not show, and that was not known to be absent, may be gone: it is
+// read.
+func (g *Registry) Complete(key string, consumer uint64) {
+	r := g.keys[key]
+	if r == nil {
+		return
+	}
+	absent := r.known && r.entry.Revision == 0
+	switch {
+	case r.shown != consumer && !absent:
+		g.ReadNow(key)
+		return
+	case absent:
+		g.observe(r, r.entry)
+	}
+	if r.spare {
+		r.stale, r.spare = false, false
+	}
+}
+
+// Lost notes that the key's consumer is lost. The key is read, though not before
+// the next consumer has had time to show the key if many keys share it: it is
+// there sooner than the answers to so many reads.
+func (g *Registry) Lost(key string, shared bool) {
+	r := g.keys[key]
+	if r == nil {
+		return
+	}
+	g.missed(r)
+	if shared {
+		r.nextRead, r.spare = time.Now().Add(backoff.Most), true
+	}
+}

@@ -1,0 +1,204 @@
+// Package registry knows the latest state of each key that somebody watches,
+// and who is to hear of it.
+//
+// Two things tell a key's state: a source, which brings its writes, and reads,
+// which show its present state. The registry decides which keys are to be read
+// and when, what of a state is believed, and who has heard it. It neither sends
+// nor subscribes: its [Owner] reads for it, and its [Sources] know what is
+// heard.
+package registry
+
+import (
+	"iter"
+	"maps"
+	"slices"
+	"time"
+
+	"github.com/seed-ff2cb582/leader/store"
+	"github.com/seed-ff2cb582/leader/store/natsstore/internal/backoff"
+	"github.com/seed-ff2cb582/leader/store/natsstore/internal/watch"
+	"github.com/seed-ff2cb582/leader/store/natsstore/internal/wire"
+)
+
+const (
+	// confirmAfter is when, in a cluster, a key is read a second time: a
+	// subscription travels to the other servers by itself, and what the stream's
+	// leader published before its arrival is lost.
+	confirmAfter = 500 * time.Millisecond
+	// pollMost is how many keys without a source are read in a second.
+	pollMost = 500
+)
+
+// Sources say what is known of the sources of keys.
+type Sources interface {
+	// Brings reports whether the key's writes are brought, as far as anyone knows.
+	Brings(key string) bool
+	// Lossy reports whether writes of a key may be lost although they are brought,
+	// since the source has begun only now.
+	Lossy(key string) bool
+	// Owes notes that a read showed a write of the key which its source has not
+	// brought.
+	Owes(key string)
+}
+
+// An Owner does for a registry what takes a connection.
+type Owner interface {
+	// Read asks for the key's present state. The answer goes to done; not ok means
+	// that there is none.
+	Read(key string, now time.Time, done func(e store.Entry, ok bool))
+	// AskLeader asks the stream's leader for the state of the keys that match a
+	// pattern, and calls Forget where that is another stream than the one before.
+	// The answer goes to done; not ok means that there is none.
+	AskLeader(pattern string, done func(state wire.State, ok bool))
+	// Heard notes that a write was heard.
+	Heard()
+	// Call calls a watch's function, without the lock that guards the registry.
+	Call(owner any, f func())
+}
+
+// A Registry holds the keys that are watched. It is not safe for concurrent
+// use: its owner guards it.
+type Registry struct {
+	owner     Owner
+	sources   Sources
+	keys      map[string]*register
+	unsettled map[*register]struct{} // to be read or to be confirmed
+	reads     int                    // under way
+	readsMost int                    // at once
+}
+
+// New returns a registry that has no more than so many reads under way.
+func New(owner Owner, sources Sources, readsMost int) *Registry {
+	return &Registry{
+		owner: owner, sources: sources, readsMost: readsMost,
+		keys: make(map[string]*register), unsettled: make(map[*register]struct{}),
+	}
+}
+
+// Add has the watch hear of the key.
+func (g *Registry) Add(w *watch.Watch, key string) {
+	w.Await(key)
+	r := g.keys[key]
+	if r == nil {
+		r = &register{key: key}
+		g.keys[key] = r
+	}
+	r.watches = append(r.watches, w)
+	r.nextRead, r.confirm = time.Time{}, true
+	g.toRead(r)
+}
+
+// Remove ends what Add began, and reports whether the key is watched no more.
+func (g *Registry) Remove(w *watch.Watch, key string) (unwatched bool) {
+	r := g.keys[key]
+	if r == nil {
+		return false
+	}
+	r.watches = slices.DeleteFunc(r.watches, func(x *watch.Watch) bool { return x == w })
+	if len(r.watches) > 0 {
+		return false
+	}
+	delete(g.keys, key)
+	delete(g.unsettled, r)
+	if r.reading {
+		g.reads--
+	}
+	return true
+}
+
+// Keys returns the keys that are watched.
+func (g *Registry) Keys() iter.Seq[string] { return maps.Keys(g.keys) }
+
+// Work reads what is to be read now, and reports to due when it has to be called
+// again.
+//
+// It looks at the unsettled keys alone: there may be thousands of others, and it
+// follows each message.
+func (g *Registry) Work(now time.Time, due func(time.Time)) {
+	for r := range g.unsettled {
+		g.refresh(r, now, due)
+	}
+}
+
+// Read has a key read, for somebody has found it in a state that nobody told of.
+// It reports whether the key is watched.
+func (g *Registry) Read(key string) (watched bool) {
+	r := g.keys[key]
+	if r != nil {
+		g.toRead(r)
+	}
+	return r != nil
+}
+
+// ReadNow has a key read at once, however often it failed.
+func (g *Registry) ReadNow(key string) {
+	if r := g.keys[key]; r != nil {
+		r.nextRead = time.Time{}
+		g.toRead(r)
+	}
+}
+
+// ReadAll has all keys read: messages may have been dropped. A consumer notices
+// that by its numbering; republished records are lost without a trace.
+func (g *Registry) ReadAll() {
+	for _, r := range g.keys {
+		g.toRead(r)
+	}
+}
+
+// Missed has all keys read and delivered: something may have been missed.
+func (g *Registry) Missed() {
+	for _, r := range g.keys {
+		g.missed(r)
+	}
+}
+
+// Reconnected is Missed after the connection was lost: no answer will come to
+// what was asked, and reads that were not allowed may be so now.
+func (g *Registry) Reconnected() {
+	g.reads = 0
+	for _, r := range g.keys {
+		r.unreadable, r.reading = false, false
+		g.missed(r)
+	}
+}
+
+// Forget drops what is known: the stream is another one, whose revisions may
+// begin anew. What is known must not be taken for what a lagging replica of this
+// stream does not show yet.
+func (g *Registry) Forget() {
+	for _, r := range g.keys {
+		r.known = false
+	}
+}
+
+// Renounce gives up reading a key that the user may not read. Only its source
+// tells its state.
+func (g *Registry) Renounce(key string) {
+	r := g.keys[key]
+	if r == nil || r.unreadable {
+		return
+	}
+	r.unreadable = true
+	for _, w := range slices.Clone(r.watches) {
+		w.Received(key)
+		w.Begin()
+	}
+}
+
+// Resume has what is still to be delivered read again: the goroutine that
+// delivered it has ended in the middle.
+func (g *Registry) Resume() {
+	for _, r := range g.keys {
+		if slices.ContainsFunc(r.watches, func(w *watch.Watch) bool { return w.Awaits(r.key) }) {
+			r.nextRead = time.Time{}
+			g.toRead(r)
+		}
+	}
+}
+
+// pollEvery is how often a key without a source is read. All together must not
+// become the load that keeps their sources from standing.
+func (g *Registry) pollEvery() time.Duration {
+	return max(backoff.Most, time.Duration(len(g.keys))*time.Second/pollMost)
+}

@@ -1,0 +1,362 @@
+package registry
+
+import (
+	"slices"
+	"strconv"
+	"testing"
+	"time"
+
+	"github.com/nats-io/nats.go/jetstream"
+
+	"github.com/seed-ff2cb582/leader/store"
+	"github.com/seed-ff2cb582/leader/store/natsstore/internal/backoff"
+	"github.com/seed-ff2cb582/leader/store/natsstore/internal/watch"
+	"github.com/seed-ff2cb582/leader/store/natsstore/internal/wire"
+)
+
+// A bench holds a registry without a connection: what it would send is noted.
+type bench struct {
+	*Registry
+
+	reading map[string]func(store.Entry, bool)
+	asking  []func(wire.State, bool)
+	news    int // writes that were heard
+	brings  bool
+	lossy   bool
+	owed    []string
+	heard   []uint64 // revisions, as the watch of the key k heard them
+}
+
+func newBench() *bench {
+	b := &bench{reading: make(map[string]func(store.Entry, bool)), brings: true}
+	b.Registry = New(b, b, 2)
+	return b
+}
+
+func (b *bench) Read(key string, _ time.Time, done func(store.Entry, bool)) { b.reading[key] = done }
+
+func (b *bench) AskLeader(_ string, done func(wire.State, bool)) { b.asking = append(b.asking, done) }
+
+func (b *bench) Heard()                 { b.news++ }
+func (b *bench) Call(_ any, f func())   { f() }
+func (b *bench) Brings(string) bool     { return b.brings }
+func (b *bench) Lossy(string) bool      { return b.lossy }
+func (b *bench) Owes(key string)        { b.owed = append(b.owed, key) }
+func (b *bench) deliver(e store.Entry)  { b.heard = append(b.heard, e.Revision) }
+func (b *bench) register() *register    { return b.keys["k"] }
+func (b *bench) work(now time.Time)     { b.Work(now, func(time.Time) {}) }
+func entry(revision uint64) store.Entry { return store.Entry{Key: "k", Revision: revision} }
+
+// watch has the key k watched, and read for the first time.
+func (b *bench) watch(revision uint64) *watch.Watch {
+	w := watch.New(b.deliver)
+	b.Add(w, "k")
+	b.answer(revision)
+	b.heard = nil
+	return w
+}
+
+// answer has the key k read, and shows that revision.
+func (b *bench) answer(revision uint64) {
+	b.work(time.Now().Add(time.Hour))
+	done := b.reading["k"]
+	delete(b.reading, "k")
+	done(entry(revision), true)
+}
+
+// leader is the answer of a stream's leader whose newest sequence is last, and
+// which has a record of the key k or not.
+func leader(last uint64, has bool) wire.State {
+	names := wire.NewNames("b", jetstream.DefaultAPIPrefix)
+	info := &jetstream.StreamInfo{}
+	info.State.LastSeq = last
+	if has {
+		info.State.Subjects = map[string]uint64{"$KV.b.k": 1}
+	}
+	return names.State(info)
+}
+
+// A read shows at once what a busy source delivers one by one: its stragglers
+// are not the writes to another stream. For who may not read, they are.
+func TestStragglersOfABusyFeedAreNoLostWrites(t *testing.T) {
+	for _, unreadable := range []bool{false, true} {
+		b := newBench()
+		b.watch(14)
+		if unreadable {
+			b.Renounce("k")
+		}
+		for rev := uint64(5); rev < 14; rev++ {
+			b.Registry.Heard(entry(rev))
+		}
+		r := b.register()
+		if unreadable && r.entry.Revision >= 14 {
+			t.Error("nothing was believed of a stream that began anew")
+		}
+		if !unreadable && (r.entry.Revision != 14 || !r.stale) {
+			t.Errorf("the register is at revision %d, to be read %v", r.entry.Revision, r.stale)
+		}
+	}
+}
+
+// What the store does after each message must not grow with the number of keys:
+// only those that are to be read or to be confirmed are looked at.
+func TestRegistersAtRestAreNotLookedAt(t *testing.T) {
+	now := time.Now()
+	for _, c := range []struct {
+		what string
+		r    register
+		rest bool
+	}{
+		{"being read, with nothing new since", register{reading: true}, true},
+		{"to be read again after this read", register{reading: true, stale: true}, false},
+		{"to be read later", register{stale: true, nextRead: now.Add(time.Minute)}, false},
+		{"to be read by one who may not", register{stale: true, unreadable: true}, true},
+		{"to be confirmed", register{confirmAt: now.Add(time.Minute)}, false},
+	} {
+		b := newBench()
+		r := c.r
+		b.unsettled[&r] = struct{}{}
+		b.work(now)
+		if rest := len(b.unsettled) == 0; rest != c.rest {
+			t.Errorf("%s: at rest %v", c.what, rest)
+		}
+		b.toRead(&r)
+		if len(b.unsettled) != 1 {
+			t.Errorf("%s: forgotten", c.what)
+		}
+	}
+}
+
+// A consumer that was lost and made anew brings the present state, so that the
+// keys need not be read besides.
+func TestTheNextConsumerShowsThePresentState(t *testing.T) {
+	for _, c := range []struct {
+		name  string
+		known uint64 // revision
+		shown uint64 // by the next consumer; 0: nothing
+		read  bool
+		heard []uint64
+	}{
+		{"nothing was missed", 5, 5, false, []uint64{5}},
+		{"a write was missed", 5, 7, false, []uint64{7}},
+		{"the server lags, or lost what it knew", 5, 3, true, nil},
+		{"the key is gone", 5, 0, true, nil},
+		{"the key was absent and is so", 0, 0, false, []uint64{0}},
+		{"the first write was missed", 0, 4, false, []uint64{4}},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			b := newBench()
+			b.watch(c.known)
+			b.Lost("k", true)
+			r := b.register()
+			if r.nextRead.IsZero() || !r.stale {
+				t.Fatal("the key is read at once, or never")
+			}
+			if c.shown > 0 {
+				b.Shown(entry(c.shown), 2)
+			}
+			b.Complete("k", 2)
+			if r.stale != c.read || c.read && !r.nextRead.IsZero() && c.shown == 0 {
+				t.Errorf("to be read: %v, at %v", r.stale, r.nextRead)
+			}
+			if !slices.Equal(b.heard, c.heard) {
+				t.Errorf("delivered %v, want %v", b.heard, c.heard)
+			}
+		})
+	}
+}
+
+// A key counts as watched when its source brings it, and is read until then.
+func TestAKeyIsReadUntilItsConsumerNamesIt(t *testing.T) {
+	b := newBench()
+	b.brings = false
+	b.watch(1)
+	if r := b.register(); !r.stale || time.Until(r.nextRead) <= 0 {
+		t.Error("it is not read again")
+	}
+	b.brings = true
+	b.answer(1)
+	if b.register().stale {
+		t.Error("it is read for ever")
+	}
+}
+
+// What a read shows and the source does not bring is a sign that the source is
+// lost.
+func TestAWriteThatAReadShowsIsOwed(t *testing.T) {
+	b := newBench()
+	b.watch(3)
+	b.Registry.Read("k")
+	b.answer(3)
+	if len(b.owed) != 0 {
+		t.Error("the first state, or the same again, is owed")
+	}
+	b.Registry.Read("k")
+	b.answer(4)
+	if !slices.Equal(b.owed, []string{"k"}) {
+		t.Errorf("owed: %q", b.owed)
+	}
+}
+
+// An older state than the known one is a replica's that lags, unless the
+// stream's leader has lost it, too, or several reads agree.
+func TestALaggingReplicaIsNotBelieved(t *testing.T) {
+	for _, c := range []struct {
+		name   string
+		leader wire.State
+		silent bool
+		reads  int // until it is believed; 0: never
+	}{
+		{"the leader has the record", leader(9, true), false, 0},
+		{"the leader lost it", leader(3, true), false, 5},
+		{"the leader knows nothing of it", leader(9, false), false, 0},
+		{"the leader does not answer", wire.State{}, true, 5},
+	} {
+		b := newBench()
+		b.watch(5)
+		believed := 0
+		for n := 1; n < 20 && believed == 0; n++ {
+			b.Registry.Read("k")
+			b.answer(3)
+			for _, done := range b.asking {
+				done(c.leader, !c.silent)
+			}
+			b.asking = nil
+			if b.register().entry.Revision == 3 {
+				believed = n
+			}
+		}
+		if believed != c.reads {
+			t.Errorf("%s: believed after %d reads, want %d", c.name, believed, c.reads)
+		}
+	}
+}
+
+func TestAnErasedKeyIsBelievedOnTheLeadersWord(t *testing.T) {
+	b := newBench()
+	b.watch(5)
+	for range 5 {
+		b.Registry.Read("k")
+		b.answer(0)
+		for _, done := range b.asking {
+			done(leader(9, false), true)
+		}
+		b.asking = nil
+	}
+	if !slices.Equal(b.heard, []uint64{0}) {
+		t.Errorf("delivered %v", b.heard)
+	}
+}
+
+// In a cluster a subscription travels to the other servers by itself, so that
+// the first read is repeated once.
+func TestTheFirstReadIsConfirmedWhereWritesMayBeLost(t *testing.T) {
+	for _, lossy := range []bool{false, true} {
+		b := newBench()
+		b.lossy = lossy
+		b.watch(1)
+		again := !b.register().confirmAt.IsZero()
+		if again != lossy {
+			t.Errorf("lossy %v: read again %v", lossy, again)
+		}
+		if !again {
+			continue
+		}
+		b.answer(1)
+		if len(b.unsettled) != 0 {
+			t.Error("it is confirmed for ever")
+		}
+	}
+}
+
+// The answers to reads must leave room in the queue for what is heard.
+func TestReadsAtOnceAreBounded(t *testing.T) {
+	b := newBench()
+	w := watch.New(b.deliver)
+	for i := range 10 {
+		b.Add(w, strconv.Itoa(i))
+	}
+	for done := 0; done < 10; {
+		b.work(time.Now())
+		if n := len(b.reading); n == 0 || n > b.readsMost {
+			t.Fatalf("%d reads at once", n)
+		}
+		for key, answer := range b.reading {
+			delete(b.reading, key)
+			answer(store.Entry{Key: key}, true)
+			done++
+		}
+	}
+	// One that is watched no more makes room, too.
+	b.Registry.Read("1")
+	b.Registry.Read("2")
+	b.work(time.Now())
+	b.Remove(w, "1")
+	b.Registry.Read("3")
+	b.work(time.Now())
+	if b.reading["3"] == nil {
+		t.Error("a key that nobody watches is in the way")
+	}
+	b.reading["1"](entry(1), true) // and its answer is nobody's
+	if b.reads != 2 {
+		t.Errorf("%d reads under way", b.reads)
+	}
+}
+
+// A failed read is repeated after a backoff, and a lost connection ends the wait.
+func TestAFailedReadIsRepeated(t *testing.T) {
+	b := newBench()
+	b.Add(watch.New(b.deliver), "k")
+	for range 3 {
+		b.work(time.Now().Add(time.Hour))
+		b.reading["k"](store.Entry{}, false)
+		if r := b.register(); !r.stale || time.Until(r.nextRead) <= 0 || time.Until(r.nextRead) > backoff.Most {
+			t.Fatalf("read again: %v, in %v", r.stale, time.Until(r.nextRead))
+		}
+	}
+	b.Reconnected()
+	if r := b.register(); !r.nextRead.IsZero() || r.failures != 0 {
+		t.Error("the wait goes on after the connection is back")
+	}
+}
+
+// Who hears a write hears it once, and after an interruption once more.
+func TestEachWatchHearsAStateOnce(t *testing.T) {
+	b := newBench()
+	b.watch(1)
+	b.Registry.Heard(entry(2))
+	b.Registry.Heard(entry(2))
+	if !slices.Equal(b.heard, []uint64{2}) || b.news != 1 {
+		t.Errorf("delivered %v, of %d news", b.heard, b.news)
+	}
+	later := []uint64{}
+	w := watch.New(func(e store.Entry) { later = append(later, e.Revision) })
+	b.Add(w, "k")
+	b.answer(2)
+	if !slices.Equal(b.heard, []uint64{2}) || !slices.Equal(later, []uint64{2}) {
+		t.Errorf("delivered %v, to the later watch %v", b.heard, later)
+	}
+	b.Missed()
+	b.answer(2)
+	if !slices.Equal(b.heard, []uint64{2, 2}) {
+		t.Errorf("after an interruption: %v", b.heard)
+	}
+	if b.Remove(w, "k") || b.Remove(w, "other") {
+		t.Error("a key that is watched counts as unwatched")
+	}
+}
+
+// The store polls what no source brings, and must not become the load that keeps
+// sources from standing.
+func TestPollingOfManyKeysIsBounded(t *testing.T) {
+	b := newBench()
+	if got := b.pollEvery(); got != backoff.Most {
+		t.Errorf("a few keys: each %v", got)
+	}
+	for i := range 5000 {
+		b.keys[strconv.Itoa(i)] = nil
+	}
+	if got := float64(len(b.keys)) / b.pollEvery().Seconds(); got > pollMost {
+		t.Errorf("%v reads in a second", got)
+	}
+}

@@ -1,0 +1,76 @@
+package request_test
+
+import (
+	"errors"
+	"testing"
+	"time"
+
+	"github.com/nats-io/nats.go"
+
+	"github.com/seed-ff2cb582/leader/store/natsstore/internal/request"
+)
+
+func TestAnAnswerGoesToItsRequestOnce(t *testing.T) {
+	var sent []*nats.Msg
+	r := request.New("_INBOX.x", func(m *nats.Msg) error {
+		sent = append(sent, m)
+		return nil
+	})
+	now := time.Now()
+	answers := map[string][]string{}
+	ask := func(name string) {
+		if err := r.Ask(now.Add(time.Second), "subject", []byte(name), func(m *nats.Msg) {
+			text := "none"
+			if m != nil {
+				text = string(m.Data)
+			}
+			answers[name] = append(answers[name], text)
+		}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	ask("a")
+	ask("b")
+	for range 2 {
+		r.Answer(&nats.Msg{Subject: sent[1].Reply, Data: []byte("to b")})
+	}
+	r.Answer(&nats.Msg{Subject: "_INBOX.x.nobody"})
+	r.Expire(now)
+	if len(answers["a"]) != 0 || len(answers["b"]) != 1 || answers["b"][0] != "to b" {
+		t.Fatalf("answers %v", answers)
+	}
+	var due []time.Time
+	r.Deadlines(func(at time.Time) { due = append(due, at) })
+	if len(due) != 1 || !due[0].Equal(now.Add(time.Second)) {
+		t.Errorf("deadlines %v", due)
+	}
+	r.Expire(now.Add(2 * time.Second))
+	r.Answer(&nats.Msg{Subject: sent[0].Reply, Data: []byte("late")})
+	if len(answers["a"]) != 1 || answers["a"][0] != "none" {
+		t.Errorf("a request without an answer in time heard %v", answers["a"])
+	}
+}
+
+func TestARequestThatWasNotSentWaitsLikeAnother(t *testing.T) {
+	broken := errors.New("broken")
+	r := request.New("_INBOX.x", func(*nats.Msg) error { return broken })
+	now := time.Now()
+	ended := 0
+	if err := r.Ask(now.Add(time.Second), "subject", nil, func(*nats.Msg) { ended++ }); !errors.Is(err, broken) {
+		t.Fatal(err)
+	}
+	r.Expire(now)
+	if ended != 0 {
+		t.Error("it ended at once")
+	}
+	r.Expire(now.Add(time.Minute))
+	if ended != 1 {
+		t.Error("it did not end")
+	}
+	_ = r.Ask(now.Add(time.Second), "subject", nil, func(*nats.Msg) { ended++ })
+	r.Forget()
+	r.Expire(now.Add(time.Minute))
+	if ended != 1 {
+		t.Error("a forgotten request ended")
+	}
+}

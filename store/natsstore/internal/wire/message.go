@@ -1,0 +1,213 @@
+package wire
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strconv"
+	"strings"
+
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
+
+	"github.com/seed-ff2cb582/leader/store"
+)
+
+// Headers of key-value buckets and of JetStream (nats.go, jetstream/kv.go and
+// message.go; there unexported or scattered).
+const (
+	HeaderOperation    = "KV-Operation"
+	HeaderStatus       = "Status"
+	HeaderDescription  = "Description"
+	HeaderLastConsumer = "Nats-Last-Consumer"
+	HeaderPending      = "Nats-Num-Pending"
+)
+
+// Operations that the headers of a bucket's records name.
+const (
+	OpDelete = "DEL"
+	OpPurge  = "PURGE"
+)
+
+// Statuses of messages that the server makes.
+const (
+	StatusHeartbeat    = "100"
+	StatusEnd          = "204" // of the answer to a direct get of many keys
+	StatusNotFound     = "404"
+	StatusNoResponders = "503"
+)
+
+// NoResults is the description by which the answer to a direct get of many keys
+// says that there are none, and not that one could not be loaded.
+const NoResults = "No Results"
+
+// ErrMalformed marks a message that claims to be a stored record or an answer,
+// and is not.
+var ErrMalformed = errors.New("malformed message from the server")
+
+// tombstone reports whether the headers are those of a deletion: a marker that a
+// client wrote (delete, purge), or one that the server left at an expiry or a
+// purge (ADR-43 of nats-architecture-and-design).
+func tombstone(h nats.Header) bool {
+	op := h.Get(HeaderOperation)
+	return op == OpDelete || op == OpPurge || op == "" && h.Get(jetstream.MarkerReasonHeader) != ""
+}
+
+// Record reads an entry out of the answer to a direct get or out of a
+// republished message: the stored headers, to which the server appended its own.
+func Record(key string, m *nats.Msg) (store.Entry, error) {
+	seq, err := strconv.ParseUint(Appended(m.Header, jetstream.SequenceHeader), 10, 64)
+	if err != nil || seq == 0 {
+		return store.Entry{}, fmt.Errorf("%w: no sequence for key %q", ErrMalformed, key)
+	}
+	return stored(key, seq, m.Data, m.Header, 1), nil
+}
+
+// Republication reads an entry out of a republished message of a bucket whose
+// records are republished under prefix, and reports whether it is one.
+//
+// A message that is not of the stream's making is nobody's record, and one that
+// was stored under another key is the answer to a request that asked for it here.
+func (n Names) Republication(prefix string, m *nats.Msg) (store.Entry, bool) {
+	key := strings.TrimPrefix(m.Subject, prefix)
+	e, err := Record(key, m)
+	return e, err == nil && Appended(m.Header, jetstream.SubjectHeader) == n.Stored+key
+}
+
+// Consumed reads an entry out of a message of a consumer. The server keeps what
+// it adds to such a message out of the headers.
+func Consumed(key string, seq uint64, m *nats.Msg) store.Entry {
+	return stored(key, seq, m.Data, m.Header, 0)
+}
+
+// stored is the entry of a stored message.
+//
+// The server writes its answer to a request for one record wherever the request
+// says, over another record too, and asks nobody's permission. Such a message
+// has the server's headers already when it is stored, and so more sequences
+// than the server gives it when it is read (own). It is nobody's record,
+// whatever it says.
+func stored(key string, seq uint64, value []byte, h nats.Header, own int) store.Entry {
+	if len(h.Values(jetstream.SequenceHeader)) > own {
+		return store.Entry{Key: key, Revision: seq}
+	}
+	return store.Entry{Key: key, Revision: seq, Value: value, Tombstone: tombstone(h)}
+}
+
+// Appended returns the last value of a header. The server adds its headers after
+// those that were stored with the message, so an earlier value of the same name
+// comes from the writer and may be a lie.
+func Appended(h nats.Header, name string) string {
+	v := h.Values(name)
+	if len(v) == 0 {
+		return ""
+	}
+	return v[len(v)-1]
+}
+
+// DirectAnswer reads the answer to a direct get of one key.
+func DirectAnswer(key string, m *nats.Msg) (store.Entry, error) {
+	// A record has a sequence, and may have a Status of its writer's making.
+	if Appended(m.Header, jetstream.SequenceHeader) != "" {
+		return Record(key, m)
+	}
+	switch status := m.Header.Get(HeaderStatus); status {
+	case StatusNotFound:
+		return store.Entry{Key: key}, nil
+	case StatusNoResponders:
+		return store.Entry{}, nats.ErrNoResponders
+	default:
+		return store.Entry{}, fmt.Errorf("%w: status %q %s", ErrMalformed, status, m.Header.Get(HeaderDescription))
+	}
+}
+
+// MessageAnswer reads the answer to STREAM.MSG.GET.
+func MessageAnswer(key string, m *nats.Msg) (store.Entry, error) {
+	var reply storedMessage
+	err := Answer(m, &reply)
+	if errors.Is(err, jetstream.ErrMsgNotFound) {
+		return store.Entry{Key: key}, nil
+	}
+	if err != nil {
+		return store.Entry{}, err
+	}
+	return reply.entry(key)
+}
+
+// MessageRequest is the body of a STREAM.MSG.GET request for a key.
+func (n Names) MessageRequest(key string) []byte {
+	return JSON(map[string]string{"last_by_subj": n.Stored + key})
+}
+
+// JSON encodes what can always be encoded: maps and structs of strings and
+// numbers.
+func JSON(v any) []byte {
+	b, _ := json.Marshal(v) //nolint:errchkjson // see above
+	return b
+}
+
+// Answer decodes the answer to a JetStream API request into v. It returns an
+// error that the answer carries as a *jetstream.APIError.
+func Answer(m *nats.Msg, v any) error {
+	if len(m.Data) == 0 && m.Header.Get(HeaderStatus) == StatusNoResponders {
+		return nats.ErrNoResponders
+	}
+	var failure struct {
+		Error *jetstream.APIError `json:"error"`
+	}
+	if err := json.Unmarshal(m.Data, &failure); err != nil {
+		return fmt.Errorf("%w: %w", ErrMalformed, err)
+	}
+	if failure.Error != nil {
+		return failure.Error
+	}
+	if err := json.Unmarshal(m.Data, v); err != nil {
+		return fmt.Errorf("%w: %w", ErrMalformed, err)
+	}
+	return nil
+}
+
+// storedMessage is the answer to STREAM.MSG.GET.
+type storedMessage struct {
+	Message struct {
+		Sequence uint64 `json:"seq"`
+		Header   []byte `json:"hdrs"`
+		Data     []byte `json:"data"`
+	} `json:"message"`
+}
+
+func (s *storedMessage) entry(key string) (store.Entry, error) {
+	var h nats.Header
+	if raw := s.Message.Header; len(raw) > 0 {
+		var err error
+		if h, err = nats.DecodeHeadersMsg(raw); err != nil {
+			return store.Entry{}, fmt.Errorf("%w: %w", ErrMalformed, err)
+		}
+	}
+	return stored(key, s.Message.Sequence, bytes.Clone(s.Message.Data), h, 0), nil
+}
+
+// A State is what a stream's leader says of some of the stream's keys.
+type State struct {
+	// LastSequence is that of the newest message of the whole stream.
+	LastSequence uint64
+
+	names    Names
+	subjects map[string]uint64
+}
+
+// StateRequest is the body of a request for the state of the keys that match a
+// pattern, on the subject [Names.Info].
+func (n Names) StateRequest(pattern string) []byte {
+	return JSON(map[string]string{"subjects_filter": n.Stored + pattern})
+}
+
+// State reads the answer to such a request.
+func (n Names) State(info *jetstream.StreamInfo) State {
+	return State{LastSequence: info.State.LastSeq, names: n, subjects: info.State.Subjects}
+}
+
+// Has reports whether the stream holds a record of the key, which must match
+// the pattern that was asked for.
+func (s State) Has(key string) bool { return s.subjects[s.names.Stored+key] > 0 }

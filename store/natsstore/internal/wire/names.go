@@ -1,0 +1,93 @@
+package wire
+
+import (
+	"errors"
+	"strconv"
+	"strings"
+
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
+)
+
+// Names are the subjects of one bucket.
+type Names struct {
+	// Bucket is the bucket's name, and Stream that of the stream behind it.
+	Bucket, Stream string
+	// API is the prefix of JetStream requests: $JS.API. or what replaces it.
+	API string
+	// Stored is the prefix of the subjects under which records are stored, and
+	// Put that of the subjects to which they are published.
+	Stored, Put string
+}
+
+// NewNames returns the names of a bucket that is reached by the prefix api,
+// which ends in a dot.
+func NewNames(bucket, api string) Names {
+	n := Names{Bucket: bucket, Stream: "KV_" + bucket, API: api, Stored: "$KV." + bucket + "."}
+	n.Put = n.Stored
+	if api != jetstream.DefaultAPIPrefix {
+		// Across the border of a domain or an account, records travel under the
+		// prefix of the API (nats.go, jetstream/kv.go, useJSPfx).
+		n.Put = api + n.Stored
+	}
+	return n
+}
+
+// Direct is the subject of a direct get of one key.
+func (n Names) Direct(key string) string { return n.DirectMany() + "." + n.Stored + key }
+
+// DirectMany is the subject of a direct get of several keys.
+func (n Names) DirectMany() string { return n.API + "DIRECT.GET." + n.Stream }
+
+// MessageGet is the subject of STREAM.MSG.GET, for buckets without direct gets.
+func (n Names) MessageGet() string { return n.API + "STREAM.MSG.GET." + n.Stream }
+
+// Info is the subject that asks for the stream's configuration and state.
+func (n Names) Info() string { return n.API + "STREAM.INFO." + n.Stream }
+
+// Create is the subject that makes the stream.
+func (n Names) Create() string { return n.API + "STREAM.CREATE." + n.Stream }
+
+// Consumers is the beginning of the subjects that make consumers.
+func (n Names) Consumers() string { return n.API + "CONSUMER.CREATE." + n.Stream + "." }
+
+// Offers is the subject of what is offered and broadcast for a key.
+func (n Names) Offers(key string) string { return "leader-offer." + n.Bucket + "." + key }
+
+// Republished returns the prefix under which rp republishes the bucket's
+// records, or "" if it does not republish them whole and under their key.
+func (n Names) Republished(rp *jetstream.RePublish) string {
+	if rp == nil || rp.HeadersOnly {
+		return ""
+	}
+	source, all := strings.CutSuffix(rp.Source, ">")
+	if rp.Source == "" {
+		source, all = "", true
+	}
+	to, plain := strings.CutSuffix(rp.Destination, ">")
+	if !all || !plain || to == "" || strings.ContainsAny(source+to, "*{") || !strings.HasPrefix(n.Stored, source) {
+		return ""
+	}
+	return to + strings.TrimPrefix(n.Stored, source)
+}
+
+// Violation returns err if it is a permission violation that names one of the
+// subjects, or, for one that ends in a dot, a subject that begins so.
+//
+// The text of the error is the only place where the server names the subject.
+func Violation(err error, subjects ...string) error {
+	if !errors.Is(err, nats.ErrPermissionViolation) {
+		return nil
+	}
+	text := err.Error()
+	for _, subject := range subjects {
+		quoted := strconv.Quote(subject)
+		if strings.HasSuffix(subject, ".") {
+			quoted = strings.TrimSuffix(quoted, `"`)
+		}
+		if strings.Contains(text, quoted) {
+			return err
+		}
+	}
+	return nil
+}

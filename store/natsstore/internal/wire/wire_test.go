@@ -1,0 +1,130 @@
+package wire
+
+import (
+	"errors"
+	"fmt"
+	"testing"
+
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
+
+	"github.com/seed-ff2cb582/leader/store"
+)
+
+func TestWritesTravelUnderThePrefixOfAnotherAPI(t *testing.T) {
+	for api, put := range map[string]string{
+		jetstream.DefaultAPIPrefix: "$KV.b.",
+		"$JS.hub.API.":             "$JS.hub.API.$KV.b.",
+	} {
+		n := NewNames("b", api)
+		if n.Put != put || n.Stored != "$KV.b." || n.Direct("k") != api+"DIRECT.GET.KV_b.$KV.b.k" {
+			t.Errorf("%s: published to %s, stored under %s, read by %s", api, n.Put, n.Stored, n.Direct("k"))
+		}
+	}
+}
+
+func TestOnlyWholeRecordsUnderTheirKeyCountAsRepublished(t *testing.T) {
+	names := NewNames("b", jetstream.DefaultAPIPrefix)
+	for _, c := range []struct {
+		rp   *jetstream.RePublish
+		want string
+	}{
+		{nil, ""},
+		{&jetstream.RePublish{Source: "$KV.b.>", Destination: "leader.b.>"}, "leader.b."},
+		{&jetstream.RePublish{Source: ">", Destination: "copy.>"}, "copy.$KV.b."},
+		{&jetstream.RePublish{Destination: "copy.>"}, "copy.$KV.b."},
+		{&jetstream.RePublish{Source: "$KV.>", Destination: "copy.>"}, "copy.b."},
+		{&jetstream.RePublish{Source: "$KV.b.>", Destination: "leader.b.>", HeadersOnly: true}, ""},
+		{&jetstream.RePublish{Source: "$KV.b.some.>", Destination: "leader.b.>"}, ""},
+		{&jetstream.RePublish{Source: "$KV.b.*", Destination: "leader.b.{{wildcard(1)}}"}, ""},
+		{&jetstream.RePublish{Source: "$KV.b.>", Destination: "one.subject"}, ""},
+	} {
+		if got := names.Republished(c.rp); got != c.want {
+			t.Errorf("%+v: %q, want %q", c.rp, got, c.want)
+		}
+	}
+}
+
+func TestMarkersAreTombstones(t *testing.T) {
+	for _, c := range []struct {
+		header nats.Header
+		want   bool
+	}{
+		{nil, false},
+		{nats.Header{"Nats-Sequence": {"1"}}, false},
+		{nats.Header{"KV-Operation": {"DEL"}}, true},
+		{nats.Header{"KV-Operation": {"PURGE"}}, true},
+		{nats.Header{"KV-Operation": {"PUT"}}, false},
+		{nats.Header{"Nats-Marker-Reason": {"MaxAge"}}, true},
+	} {
+		if got := tombstone(c.header); got != c.want {
+			t.Errorf("%v: %v, want %v", c.header, got, c.want)
+		}
+	}
+}
+
+// What the writer of a record put into its headers must not pass for the
+// server's word, and an answer that was written over a record is nobody's record.
+func TestTheServersHeadersAreTheLast(t *testing.T) {
+	names := NewNames("b", jetstream.DefaultAPIPrefix)
+	msg := func(subject string, sequences ...string) *nats.Msg {
+		return &nats.Msg{Subject: "leader.b.k", Data: []byte("v"), Header: nats.Header{
+			jetstream.SequenceHeader: sequences, jetstream.SubjectHeader: {subject},
+		}}
+	}
+	for _, c := range []struct {
+		name string
+		m    *nats.Msg
+		want store.Entry
+		ok   bool
+	}{
+		{"a record", msg("$KV.b.k", "7"), store.Entry{Key: "k", Revision: 7, Value: []byte("v")}, true},
+		{"an answer that was written over a record", msg("$KV.b.k", "3", "7"), store.Entry{Key: "k", Revision: 7}, true},
+		{"an answer that somebody asked for here", msg("$KV.b.other", "7"), store.Entry{}, false},
+		{"a message of nobody's stream", &nats.Msg{Subject: "leader.b.k"}, store.Entry{}, false},
+		{"a sequence that is none", msg("$KV.b.k", "0"), store.Entry{}, false},
+	} {
+		got, ok := names.Republication("leader.b.", c.m)
+		if ok != c.ok || ok && (got.Key != c.want.Key || got.Revision != c.want.Revision || string(got.Value) != string(c.want.Value)) {
+			t.Errorf("%s: %+v, %v", c.name, got, ok)
+		}
+	}
+}
+
+func TestAnswersToReadsAreRecordsOrReasons(t *testing.T) {
+	status := func(s string) *nats.Msg { return &nats.Msg{Header: nats.Header{HeaderStatus: {s}}} }
+	if e, err := DirectAnswer("k", status(StatusNotFound)); err != nil || e.Key != "k" || e.Revision != 0 {
+		t.Errorf("an absent key: %+v, %v", e, err)
+	}
+	if _, err := DirectAnswer("k", status(StatusNoResponders)); !errors.Is(err, nats.ErrNoResponders) {
+		t.Errorf("nobody: %v", err)
+	}
+	if _, err := DirectAnswer("k", status("408")); !errors.Is(err, ErrMalformed) {
+		t.Errorf("a status of tomorrow: %v", err)
+	}
+	answer := func(body string) *nats.Msg { return &nats.Msg{Data: []byte(body)} }
+	e, err := MessageAnswer("k", answer(`{"message":{"seq":9,"data":"dg=="}}`))
+	if err != nil || e.Revision != 9 || string(e.Value) != "v" {
+		t.Errorf("a stored message: %+v, %v", e, err)
+	}
+	if e, err := MessageAnswer("k", answer(`{"error":{"code":404,"err_code":10037}}`)); err != nil || e.Revision != 0 {
+		t.Errorf("no message: %+v, %v", e, err)
+	}
+	for _, body := range []string{"", "x", `{"message":5}`} {
+		if _, err := MessageAnswer("k", answer(body)); !errors.Is(err, ErrMalformed) {
+			t.Errorf("%q: %v", body, err)
+		}
+	}
+}
+
+func TestViolationsAreToldBySubject(t *testing.T) {
+	denied := fmt.Errorf("%w: Permissions Violation for Publish to \"a.b.c\"", nats.ErrPermissionViolation)
+	for subject, want := range map[string]bool{"a.b.c": true, "a.b.": true, "a.b": false, "a.": true, "b.c": false, "": false} {
+		if got := Violation(denied, subject) != nil; got != want {
+			t.Errorf("%q: %v", subject, got)
+		}
+	}
+	if Violation(nil, "a.") != nil || Violation(errors.New(`"a.b.c"`), "a.b.c") != nil {
+		t.Error("another error was taken for a violation")
+	}
+}

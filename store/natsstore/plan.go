@@ -1,0 +1,77 @@
+package natsstore
+
+import (
+	"time"
+
+	"github.com/nats-io/nats.go/jetstream"
+
+	"github.com/seed-ff2cb582/leader/store/natsstore/internal/backoff"
+)
+
+// A plan is how a bucket is watched, from the bucket's configuration.
+type plan struct {
+	republished string    // prefix of the subjects of republished records; empty: consumers
+	created     time.Time // when the stream was made; zero if unknown
+	unknown     bool      // the user may not read the bucket's configuration
+}
+
+// nowhere is a prefix under which no bucket republishes: the next audit finds
+// another.
+const nowhere = " "
+
+// planFor learns from a stream's configuration how to watch it.
+func (c *client) planFor(info *jetstream.StreamInfo) plan {
+	c.noDirect.Store(!info.Config.AllowDirect)
+	p := plan{republished: c.opts.Republished, created: info.Created}
+	if p.republished == "" {
+		p.republished = c.names.Republished(info.Config.RePublish)
+	}
+	return p
+}
+
+// becomes compares a plan with the next one: whether the stream is another one,
+// and whether the bucket republishes elsewhere now.
+func (p plan) becomes(next plan) (anew, moved bool) {
+	return !p.created.IsZero() && !next.created.Equal(p.created), p.republished != next.republished
+}
+
+// auditEvery is for how long nothing new is heard before the bucket's
+// configuration is read, and how often from then on, to notice a bucket that was
+// made anew, perhaps without republishing, while the connection stood.
+const auditEvery = 30 * time.Second
+
+// An audit says when the bucket's configuration is read.
+type audit struct {
+	at     time.Time
+	asking bool
+}
+
+// due reports whether the configuration is to be read now, which then has begun.
+// Otherwise it returns when, or zero while an answer is awaited.
+func (a *audit) due(now time.Time) (begin bool, at time.Time) {
+	switch {
+	case a.asking:
+		return false, time.Time{}
+	case now.Before(a.at):
+		return false, a.at
+	}
+	a.asking = true
+	a.at = now.Add(auditEvery)
+	return true, time.Time{}
+}
+
+// answered notes that the answer has come, or never will.
+func (a *audit) answered() { a.asking = false }
+
+// heard puts the audit off: a bucket that is heard of needs none.
+func (a *audit) heard(now time.Time) { a.at = now.Add(auditEvery) }
+
+// soon has the audit come after a while, for the stream may be gone.
+func (a *audit) soon(now time.Time) {
+	if soon := now.Add(backoff.Most); a.at.After(soon) {
+		a.at = soon
+	}
+}
+
+// now has the audit come at once. What was asked will not be answered.
+func (a *audit) now() { *a = audit{} }

@@ -1,0 +1,72 @@
+package natsstore
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/nats-io/nats.go"
+
+	"github.com/seed-ff2cb582/leader/store"
+	"github.com/seed-ff2cb582/leader/store/natsstore/internal/wire"
+)
+
+// get reads a key once.
+func (c *client) get(ctx context.Context, key string) (store.Entry, error) {
+	if !store.ValidKey(key) {
+		return store.Entry{}, fmt.Errorf("%w: key %q", store.ErrInvalid, key)
+	}
+	ctx, cancel := c.bounded(ctx)
+	defer cancel()
+	direct := !c.noDirect.Load()
+	e, err := c.readBy(ctx, c.readRequest(key), key)
+	if err != nil && direct && c.noDirect.Load() { // which the failure has shown
+		return c.readBy(ctx, c.readRequest(key), key)
+	}
+	return e, err
+}
+
+// A readRequest asks for one key.
+type readRequest struct {
+	subject string
+	body    []byte
+	decode  func(key string, answer *nats.Msg) (store.Entry, error)
+}
+
+// readRequest returns the request that the bucket allows, as far as is known.
+func (c *client) readRequest(key string) readRequest {
+	if c.noDirect.Load() {
+		return readRequest{subject: c.names.MessageGet(), body: c.names.MessageRequest(key), decode: wire.MessageAnswer}
+	}
+	return readRequest{subject: c.names.Direct(key), decode: wire.DirectAnswer}
+}
+
+func (c *client) readBy(ctx context.Context, r readRequest, key string) (store.Entry, error) {
+	m, before, err := c.request(ctx, r.subject, r.body)
+	if err == nil {
+		var e store.Entry
+		if e, err = r.decode(key, m); err == nil {
+			return e, nil
+		}
+	}
+	return store.Entry{}, c.readError(ctx, before, r.subject, err)
+}
+
+// readError classifies and explains a failed request that changes nothing.
+func (c *client) readError(ctx context.Context, before connReport, subject string, err error) error {
+	class := classifyRead(err)
+	if errors.Is(class, errNoStream) {
+		return c.diagnose(ctx, err)
+	}
+	if ended(err) {
+		if denied := c.deniedSince(before, subject); denied != nil {
+			return fmt.Errorf("%w: the user may not publish to %s: %w", store.ErrPermanent, subject, denied)
+		}
+		// The inbox is subscribed once for all requests, so that its violation may be
+		// an old one.
+		if denied := wire.Violation(c.nc.LastError(), c.inboxPrefix()); denied != nil {
+			return fmt.Errorf("%w: the user may not subscribe to replies: %w", store.ErrPermanent, denied)
+		}
+	}
+	return fmt.Errorf("%w: bucket %q: %w", class, c.names.Bucket, err)
+}

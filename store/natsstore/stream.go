@@ -1,0 +1,120 @@
+package natsstore
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+
+	"github.com/nats-io/nats.go/jetstream"
+
+	"github.com/seed-ff2cb582/leader/store"
+	"github.com/seed-ff2cb582/leader/store/natsstore/internal/wire"
+)
+
+// info asks for the stream's configuration and state.
+func (c *client) info(ctx context.Context) (*jetstream.StreamInfo, error) {
+	m, _, err := c.request(ctx, c.names.Info(), nil)
+	if err != nil {
+		return nil, err
+	}
+	info := new(jetstream.StreamInfo)
+	if err := wire.Answer(m, info); err != nil {
+		return nil, err
+	}
+	return info, nil
+}
+
+// diagnose finds out why no stream answered: the bucket is missing, or of the
+// wrong shape (permanent), or has no leader at the moment (transient). In all
+// cases nothing was applied: without a responder no stream got the message.
+func (c *client) diagnose(ctx context.Context, cause error) error {
+	info, err := c.info(ctx)
+	switch {
+	case err == nil:
+		return c.explain(info, cause)
+	case errors.Is(err, jetstream.ErrStreamNotFound):
+		return c.missing(ctx, cause)
+	case errors.Is(classifyRead(err), store.ErrPermanent):
+		return fmt.Errorf("%w: bucket %q: %w", classifyRead(err), c.names.Bucket, err)
+	default:
+		return fmt.Errorf("%w: bucket %q: JetStream does not answer: %w", store.ErrTransient, c.names.Bucket, errors.Join(cause, err))
+	}
+}
+
+func (c *client) explain(info *jetstream.StreamInfo, cause error) error {
+	if err := c.checkSubjects(&info.Config); err != nil {
+		return err
+	}
+	if !info.Config.AllowDirect {
+		c.noDirect.Store(true)
+	}
+	return fmt.Errorf("%w: bucket %q exists and does not answer, its stream may be without a leader: %w",
+		store.ErrTransient, c.names.Bucket, cause)
+}
+
+// missing makes the bucket where the options say so.
+func (c *client) missing(ctx context.Context, cause error) error {
+	if c.opts.Create == nil {
+		return fmt.Errorf("%w: bucket %q does not exist (make it with BucketAutoCreate, `leader bucket create --bucket %s` or `nats kv add %s`): %w",
+			store.ErrPermanent, c.names.Bucket, c.names.Bucket, c.names.Bucket, cause)
+	}
+	if err := c.create(ctx); err != nil {
+		return err
+	}
+	return fmt.Errorf("%w: bucket %q was missing and has been made: %w", store.ErrTransient, c.names.Bucket, cause)
+}
+
+func (c *client) create(ctx context.Context) error {
+	cfg := *c.opts.Create
+	cfg.Bucket = c.names.Bucket
+	return EnsureBucket(ctx, c.js, cfg)
+}
+
+// checkSubjects refuses a stream in which writes do not arrive under the very
+// subject that reads ask for.
+func (c *client) checkSubjects(config *jetstream.StreamConfig) error {
+	if config.Mirror != nil || slices.Contains(config.Subjects, c.names.Stored+">") {
+		return nil
+	}
+	return fmt.Errorf("%w: stream %s stores the subjects %q and not %s>: it is no key-value bucket, use another name",
+		store.ErrPermanent, c.names.Stream, config.Subjects, c.names.Stored)
+}
+
+// infoOrCreate is info after the bucket was made, where it is missing and the
+// options say so.
+func (c *client) infoOrCreate(ctx context.Context) (*jetstream.StreamInfo, error) {
+	info, err := c.info(ctx)
+	if c.opts.Create == nil || !errors.Is(err, jetstream.ErrStreamNotFound) {
+		return info, err
+	}
+	if err := c.create(ctx); err != nil {
+		return nil, err
+	}
+	return c.info(ctx)
+}
+
+// checkError explains why the configuration could not be read.
+func (c *client) checkError(ctx context.Context, before connReport, err error) error {
+	switch {
+	case store.Classify(err) != store.Unknown:
+		return err // of EnsureBucket
+	case errors.Is(err, jetstream.ErrStreamNotFound):
+		return c.missing(ctx, err)
+	case errors.Is(classifyRead(err), errNoStream) && c.withoutJetStream():
+		return fmt.Errorf("%w: bucket %q: the server %s has no JetStream: start it with nats-server -js (jetstream {} in its configuration),"+
+			" or name the JetStream domain if that is behind a leaf node: %w", store.ErrPermanent, c.names.Bucket, c.nc.ConnectedUrlRedacted(), err)
+	case errors.Is(classifyRead(err), errNoStream):
+		return fmt.Errorf("%w: bucket %q: JetStream does not answer; it may be disabled on this server or account, or starting: %w",
+			store.ErrTransient, c.names.Bucket, err)
+	}
+	return c.readError(ctx, before, c.names.Info(), err)
+}
+
+// withoutJetStream reports whether a server that stands alone said, when we
+// connected, that it has no JetStream. Elsewhere silence may pass: another server
+// of a cluster, or the one behind a leaf node or an import, may answer yet.
+func (c *client) withoutJetStream() bool {
+	has, _ := c.nc.ConnectedServerJetStream()
+	return c.nc.IsConnected() && !has && c.nc.ConnectedClusterName() == "" && c.names.API == jetstream.DefaultAPIPrefix
+}

@@ -1,0 +1,59 @@
+package natsstore
+
+import (
+	"github.com/nats-io/nats.go"
+
+	"github.com/seed-ff2cb582/leader/store"
+)
+
+// A taker is one registration of TakeOffers or Listen.
+type taker struct {
+	deliver func([]byte)
+	sub     *nats.Subscription
+	most    int // messages to be delivered; 0 is no bound
+	heard   int // messages so far
+	stopped bool
+}
+
+// takers take what is offered and broadcast, each by its subscription. Whoever
+// holds them guards them.
+type takers map[*nats.Subscription]*taker
+
+func (t takers) add(sub *nats.Subscription, most int, deliver func([]byte)) *taker {
+	x := &taker{deliver: deliver, sub: sub, most: most}
+	t[sub] = x
+	return x
+}
+
+// receive passes an offer on. One that is longer than any of ours is none.
+func (t takers) receive(m *nats.Msg, call caller) {
+	x := t[m.Sub]
+	if x == nil {
+		return
+	}
+	x.heard++
+	if x.most > 0 && x.heard > x.most {
+		return // after a reconnection the servers count anew
+	}
+	if len(m.Data) <= store.MaxValue {
+		call(x, func() { x.deliver(m.Data) })
+	}
+}
+
+// dismiss ends a taker, but for a call that runs. It reports whether the taker
+// was still there.
+func (t takers) dismiss(x *taker) (first bool) {
+	if x.stopped {
+		return false
+	}
+	x.stopped = true
+	_ = x.sub.Unsubscribe() // fails only if the connection is gone, and the subscription with it
+	delete(t, x.sub)
+	return true
+}
+
+func (t takers) dismissAll() {
+	for _, x := range t {
+		t.dismiss(x)
+	}
+}

@@ -1,0 +1,147 @@
+package natsstore
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
+
+	"github.com/seed-ff2cb582/leader/store"
+	"github.com/seed-ff2cb582/leader/store/natsstore/internal/wire"
+)
+
+// CompareAndSwap implements [store.Store]. It repeats a write only while the
+// server refuses to look at it because another write to the same key is being
+// replicated.
+func (s *Store) CompareAndSwap(ctx context.Context, w store.Write) (uint64, error) {
+	if err := s.valid(w); err != nil {
+		return 0, err
+	}
+	ctx, cancel := s.bounded(ctx)
+	defer cancel()
+	for wait := time.Millisecond; ; wait = min(2*wait, maxInFlightWait) {
+		if err := s.sendable(ctx); err != nil {
+			return 0, err
+		}
+		before := s.connReport()
+		rev, err := s.publish(ctx, before, w)
+		if err == nil {
+			return rev, nil
+		}
+		if !errors.Is(classifyWrite(err), errInFlight) {
+			return 0, s.writeError(ctx, before, w, err)
+		}
+		if !sleep(ctx, wait) {
+			return 0, fmt.Errorf("%w: key %q: %w: %w", store.ErrTransient, w.Key, errInFlight, err)
+		}
+	}
+}
+
+// publish sends the write once.
+func (c *client) publish(ctx context.Context, before connReport, w store.Write) (uint64, error) {
+	ctx, release := c.attended(ctx, before, c.names.Put+w.Key)
+	defer release()
+	ack, err := c.js.PublishMsg(ctx, c.message(w),
+		jetstream.WithExpectLastSequencePerSubject(w.Expected),
+		// After the bucket was deleted, another stream may have taken its subjects
+		// in.
+		jetstream.WithExpectStream(c.names.Stream),
+		// A repetition after "no response" could meet its own first attempt.
+		jetstream.WithRetryAttempts(0))
+	if err != nil {
+		return 0, interrupted(ctx, err)
+	}
+	return ack.Sequence, nil
+}
+
+// maxInFlightWait bounds the waits for another write's replication, which takes
+// about a millisecond; a stream leader cut off from its peers refuses for many
+// seconds.
+const maxInFlightWait = 32 * time.Millisecond
+
+// sleep waits for d. It reports false because ctx ended first.
+func sleep(ctx context.Context, d time.Duration) bool {
+	t := time.NewTimer(d)
+	defer t.Stop()
+	select {
+	case <-ctx.Done():
+		return false
+	case <-t.C:
+		return true
+	}
+}
+
+func (c *client) valid(w store.Write) error {
+	if !store.ValidKey(w.Key) {
+		return fmt.Errorf("%w: key %q", store.ErrInvalid, w.Key)
+	}
+	if limit := c.nc.MaxPayload(); limit > 0 && int64(len(w.Value)) > limit {
+		return fmt.Errorf("%w: key %q: a value of %d bytes, and the server takes messages of at most %d",
+			store.ErrInvalid, w.Key, len(w.Value), limit)
+	}
+	return nil
+}
+
+func (c *client) message(w store.Write) *nats.Msg {
+	m := nats.NewMsg(c.names.Put + w.Key)
+	m.Data = w.Value
+	if w.Tombstone {
+		m.Header.Set(wire.HeaderOperation, wire.OpDelete)
+	}
+	return m
+}
+
+// writeError classifies and explains a failed write, looking a second time where
+// the answer alone does not tell.
+func (s *Store) writeError(ctx context.Context, before connReport, w store.Write, err error) error {
+	class := classifyWrite(err)
+	switch {
+	case errors.Is(class, store.ErrConflict):
+		s.suspect(w.Key)
+	case errors.Is(class, errNoStream):
+		s.suspect(w.Key)
+		return s.diagnose(ctx, err)
+	case errors.Is(class, errStoreFailed):
+		class = s.storeFailure(ctx, w)
+	case errors.Is(class, errOtherStream):
+		return fmt.Errorf("%w: bucket %q: %w: a stream other than %s takes in what is published to %s:"+
+			" remove that subject from it, and make the bucket again", store.ErrPermanent, s.names.Bucket, err, s.names.Stream, s.names.Put+w.Key)
+	}
+	if errors.Is(class, store.ErrUnknown) && ended(err) {
+		if denied := s.deniedSince(before, s.names.Put+w.Key); denied != nil {
+			return fmt.Errorf("%w: the user may not publish to %s: %w", store.ErrPermanent, s.names.Put+w.Key, denied)
+		}
+		if denied := wire.Violation(s.nc.LastError(), s.inboxPrefix()); denied != nil {
+			// The write itself was not denied, only our hearing of it.
+			err = fmt.Errorf("%w (the user may not subscribe to replies: %w)", err, denied)
+		}
+	}
+	return fmt.Errorf("%w: bucket %q, key %q: %w", class, s.names.Bucket, w.Key, err)
+}
+
+// storeFailure gives the class of a write that the stream could not store. A
+// bucket that is full refuses for certain; any other reason leaves the outcome
+// unknown. So do several replicas: the write may have been stored by the peers
+// of a leader that was being shut down, and be what filled the bucket.
+func (c *client) storeFailure(ctx context.Context, w store.Write) error {
+	info, err := c.info(ctx)
+	if err != nil || info.Config.Discard != jetstream.DiscardNew || info.Config.Replicas > 1 {
+		return store.ErrUnknown
+	}
+	limits, st := info.Config, info.State
+	needed := uint64(len(c.names.Stored) + len(w.Key) + len(w.Value) + recordOverhead)
+	full := limits.MaxMsgs > 0 && st.Msgs >= uint64(limits.MaxMsgs) ||
+		limits.MaxBytes > 0 && st.Bytes+needed > uint64(limits.MaxBytes)
+	if !full {
+		return store.ErrUnknown
+	}
+	return store.ErrPermanent
+}
+
+// recordOverhead is about what a stored record needs besides subject and value:
+// the frame of a file store's record and the headers, which are stored too
+// (nats-server, filestore.go, fileStoreMsgSizeRaw).
+const recordOverhead = 192
