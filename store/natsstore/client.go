@@ -66,8 +66,8 @@ func (c *client) sendable(ctx context.Context) error {
 	case c.nc.IsClosed():
 		return fmt.Errorf("%w: not sent: %w", store.ErrClosed, nats.ErrConnectionClosed)
 	case !c.nc.IsConnected():
-		// Sending now would leave the write to the reconnect buffer, which delivers it
-		// when nobody wants it any more.
+		// Sending now would leave the write to the reconnect buffer, which
+		// delivers it when nobody wants it any more.
 		return fmt.Errorf("%w: not sent: %w", store.ErrTransient, nats.ErrDisconnected)
 	}
 	return nil

@@ -23,53 +23,69 @@
 // deny that like a write to the key.
 //
 // In other buckets the server keeps consumers. The first four keys of a Store
-// have one each, for the server checks a candidate's permission on the subject
-// of the request that makes it, and that names a key only if there is just one.
-// All further keys share consumers, of up to 512 keys; as keys come and go, the
+// have one each: the server checks a candidate's permission on the subject of
+// the request that makes it, and that names a key only if there is just one. All
+// further keys share consumers, of up to 512 keys. As keys come and go, the
 // server is told of it within a tenth of a second, and a key is read once more
 // when its consumer names it. A user who may not make such a consumer gets one
 // for each key. With [Options.WatchWholeBucket] there is one for all.
 //
-// A consumer that delivers nothing for 2 s sends a heartbeat. One that is
-// silent for 5 s, and for one more answer of the server, counts as lost and is
-// made anew; so does one that owes a write for a second, when a read or a
-// refused write has shown that write. Until it stands the keys are read, 500 a
-// second at most.
+// A consumer that delivers nothing for 2 s sends a heartbeat. One that is silent
+// for 5 s, and for one more answer of the server, counts as lost and is made
+// anew; so does one that owes a write for a second, when a read or a refused
+// write has shown that write. Until it stands the keys are read, 500 a second at
+// most.
 //
 // All watches of one Store share one goroutine, which ends with the last of
 // them.
 //
 // A watch of a pattern has one subscription or one consumer, however many keys
 // there are, and costs a second goroutine. In a bucket that republishes, it
-// reads the present state by one direct get of all keys, and by a consumer made
-// for it where there are more than 1,024 of them, the most that the server
-// answers with.
+// reads the present state by one direct get of all keys. Where there are more
+// than 1,024 of them, the most that the server answers with, it reads by a
+// consumer made for it.
 //
 // # Offers
 //
-// An offer is a core message on leader-offer.<bucket>.<key>, of which NATS
-// gives each to one member of the queue group "leader"; nobody replies. That
-// nobody takes offers for the key is what the server itself answers, at once;
-// across gateways it may not know, and then the offer ends with its context.
+// An offer is a core message on leader-offer.<bucket>.<key>, of which NATS gives
+// each to one member of the queue group "leader"; nobody replies. The server
+// itself answers at once that nobody takes offers for the key. Across gateways
+// it may not know that, and then the offer ends with its context. Taking offers
+// for a key costs a subscription and no goroutine.
+//
 // Buckets of the same name in two JetStream domains share the subject where
-// their servers pass it on: harmless, since whoever takes an offer judges it by
-// its own register, and so is an offer that reaches nobody since the bucket is
-// imported from another account. Taking offers for a key costs a subscription
-// and no goroutine.
+// their servers pass it on. That is harmless: whoever takes an offer judges it
+// by its own register. So is an offer that reaches nobody because the bucket is
+// imported from another account.
 //
 // # Permissions
 //
-// A candidate writes one key, reads two, listens to two subjects, and offers
-// and takes offers on a third; an observer of a bucket that republishes needs
-// to publish nothing. docs/operations.md lists the subjects for each role, with
+// A candidate writes one key, reads two, listens to two subjects, and offers and
+// takes offers on a third; an observer of a bucket that republishes needs to
+// publish nothing. docs/operations.md lists the subjects for each role, with
 // what happens without each of them, and a test takes each away in turn. There,
 // too, is what permissions cannot do: the users of one NATS account must trust
 // each other.
 //
-// The server tells of a missing permission only on the connection, not in the
+// The server reports a missing permission only on the connection, not in the
 // reply: a call that waits looks for it at [nats.Conn.LastError]. Where neither
 // the bucket's configuration may be read nor a consumer be made, the bucket is
 // assumed to republish as [EnsureBucket] makes it; [Options.Republished] says
 // otherwise. Without any right to publish, an observer learns the state of each
 // key with the first write that follows.
+//
+// # Parts
+//
+// A call that asks once is sent and explained by a client (client.go, read.go,
+// write.go, check.go). Whatever goes on by itself belongs to a hub (hub.go),
+// which joins parts that know nothing of each other. Each stands in a package of
+// its own below internal/:
+//
+//	wire      the subjects of a bucket, and how a record reads in each message
+//	loop      the one goroutine, its queue and the lock that guards the others
+//	request   requests that wait for their answers
+//	feed      who brings the writes to a key, and whether it still does
+//	registry  the keys that are watched: what is known, and who hears it
+//	pattern   the same for all keys that match a pattern
+//	watch     what each watch still waits for
 package natsstore

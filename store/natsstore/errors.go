@@ -29,8 +29,9 @@ const (
 
 // An outcome of a publish that is not yet one of the store's.
 var (
-	// errInFlight: another write to the key is being replicated; the server looked
-	// no further at this one (jetstream_batching.go, expectedPerSubjectInProcess).
+	// errInFlight: another write to the key is being replicated; the server
+	// looked no further at this one (jetstream_batching.go,
+	// expectedPerSubjectInProcess).
 	errInFlight = errors.New("another write to the key is in flight")
 	// errNoStream: no stream listens on the subject just now, so none got the
 	// message.
@@ -60,8 +61,8 @@ func classifyWrite(err error) error {
 	case errors.Is(err, nats.ErrHeadersNotSupported), errors.Is(err, nats.ErrConnectionDraining):
 		return store.ErrPermanent
 	default:
-		// Also ErrConnectionClosed and ErrDisconnected: they end a call whose message is
-		// already out.
+		// Also ErrConnectionClosed and ErrDisconnected: they end a call whose
+		// message is already out.
 		return store.ErrUnknown
 	}
 }

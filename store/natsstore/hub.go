@@ -397,8 +397,8 @@ func (h *hub) Ask(deadline time.Time, subject string, body []byte, done func(*na
 }
 
 // AskLeader implements [registry.Owner] and [pattern.Owner].
-func (h *hub) AskLeader(pattern string, done func(state wire.State, ok bool)) {
-	h.Ask(time.Now().Add(readTimeout), h.names.Info(), h.names.StateRequest(pattern), func(m *nats.Msg) {
+func (h *hub) AskLeader(keys string, done func(state wire.State, ok bool)) {
+	h.Ask(time.Now().Add(readTimeout), h.names.Info(), h.names.StateRequest(keys), func(m *nats.Msg) {
 		info := new(jetstream.StreamInfo)
 		if m == nil || wire.Answer(m, info) != nil {
 			done(wire.State{}, false)

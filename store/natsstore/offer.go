@@ -98,8 +98,8 @@ func (s *Store) take(key, queue string, most int, deliver func([]byte)) (stop fu
 	}
 	var t *taker
 	h, err := s.withHub(func(h *hub) error {
-		// Into the queue of the records: so an offer is heard after the record that it
-		// speaks of, if both came on this connection.
+		// Into the queue of the records: so an offer is heard after the record
+		// that it speaks of, if both came on this connection.
 		sub, err := s.nc.ChanQueueSubscribe(s.names.Offers(key), queue, h.loop.Queue())
 		if err != nil {
 			h.endIfIdle()

@@ -20,37 +20,39 @@ const minQueueSize = 16
 
 // Options are the settings of a Store. The zero value is a good one.
 type Options struct {
-	// Domain is the JetStream domain in which the bucket lives; empty means that
-	// of the server the connection leads to. The same bucket name in two domains
-	// is two buckets, and so two leaders: behind leaf nodes always name the domain.
+	// Domain is the JetStream domain in which the bucket lives; empty means
+	// that of the server the connection leads to. The same bucket name in two
+	// domains is two buckets, and so two leaders: behind leaf nodes always name
+	// the domain.
 	Domain string
 	// APIPrefix replaces $JS.API, for a bucket imported from another account. At
 	// most one of Domain and APIPrefix may be set.
 	APIPrefix string
 	// Create, if not nil, makes the bucket when it is found missing, at
-	// [Store.Check] or later. Its Bucket field is ignored in favour of the store's
-	// bucket.
+	// [Store.Check] or later. Its Bucket field is ignored in favour of the
+	// store's bucket.
 	Create *BucketConfig
-	// Timeout bounds a call whose context has no deadline, and the time that Watch
-	// takes to begin. Zero means [DefaultTimeout].
+	// Timeout bounds a call whose context has no deadline, and the time that
+	// Watch takes to begin. Zero means [DefaultTimeout].
 	Timeout time.Duration
 	// WatchWholeBucket watches all keys of the bucket with one subscription and
-	// picks the wanted ones here, instead of one subscription per key and pattern.
-	// It is right for a process that takes part in most of the bucket's elections;
-	// the user then needs permission to read the whole bucket.
+	// picks the wanted ones here, instead of one subscription per key and
+	// pattern. It is right for a process that takes part in most of the
+	// bucket's elections; the user then needs permission to read the whole
+	// bucket.
 	WatchWholeBucket bool
-	// Republished is the prefix of the subjects on which the bucket republishes its
-	// records, such as "leader.mybucket.". Empty means that the store learns it
-	// from the bucket's configuration. Setting it saves that request, and with it
-	// the permission to make it.
+	// Republished is the prefix of the subjects on which the bucket republishes
+	// its records, such as "leader.mybucket.". Empty means that the store
+	// learns it from the bucket's configuration. Setting it saves that request,
+	// and with it the permission to make it.
 	Republished string
 	// QueueSize is how many messages of its watches may wait for the store's
 	// goroutine, in all. Zero means [DefaultQueueSize], which serves thousands of
 	// keys and costs 16 KiB; a store for a single election does with a fraction.
 	// When the queue overflows, the keys are read anew.
 	QueueSize int
-	// Logger hears, at level error, of a panic in the store's own goroutines, which
-	// resume after it, or in a function that a watch was given. Nil means
+	// Logger hears, at level error, of a panic in the store's own goroutines,
+	// which resume after it, or in a function that a watch was given. Nil means
 	// slog.Default(): such a panic is caught, and is not to go unheard.
 	Logger *slog.Logger
 }

@@ -62,8 +62,8 @@ func (c *client) readError(ctx context.Context, before connReport, subject strin
 		if denied := c.deniedSince(before, subject); denied != nil {
 			return fmt.Errorf("%w: the user may not publish to %s: %w", store.ErrPermanent, subject, denied)
 		}
-		// The inbox is subscribed once for all requests, so that its violation may be
-		// an old one.
+		// The inbox is subscribed once for all requests, so that its violation
+		// may be an old one.
 		if denied := wire.Violation(c.nc.LastError(), c.inboxPrefix()); denied != nil {
 			return fmt.Errorf("%w: the user may not subscribe to replies: %w", store.ErrPermanent, denied)
 		}

@@ -118,10 +118,11 @@ func (s *Store) awaitBeginning(ctx context.Context, before connReport, h *hub, w
 		}
 		select {
 		case <-w.Ready():
-			// A denied subscription does not keep a key from being read, nor a denied read
-			// a consumer from bringing the record. The server reports a violation before it
-			// answers what was sent later: so all are known after one more round trip.
-			// Should that fail, the watch goes on as after any interruption.
+			// A denied subscription does not keep a key from being read, nor a
+			// denied read a consumer from bringing the record. The server
+			// reports a violation before it answers what was sent later: so all
+			// are known after one more round trip. Should that fail, the watch
+			// goes on as after any interruption.
 			_ = s.nc.FlushWithContext(ctx)
 			return h.checkDenied(before, w)
 		case <-h.loop.Quit():

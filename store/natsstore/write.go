@@ -46,8 +46,8 @@ func (c *client) publish(ctx context.Context, before connReport, w store.Write) 
 	defer release()
 	ack, err := c.js.PublishMsg(ctx, c.message(w),
 		jetstream.WithExpectLastSequencePerSubject(w.Expected),
-		// After the bucket was deleted, another stream may have taken its subjects
-		// in.
+		// After the bucket was deleted, another stream may have taken its
+		// subjects in.
 		jetstream.WithExpectStream(c.names.Stream),
 		// A repetition after "no response" could meet its own first attempt.
 		jetstream.WithRetryAttempts(0))

@@ -89,8 +89,8 @@ func twoLeaders() []mutant {
 			{machine + "release.go", "\tif c.ours(seen) {\n\t\tif c.s.Write.Stage == Flying {", "\tif c.ours(seen) {\n\t\tc.granted(seen.Rev, c.now)\n\t\treturn\n\t}\n\tif c.ours(seen) {\n\t\tif c.s.Write.Stage == Flying {"},
 		}, simulated("300")},
 		{6, "a release is written whatever stands there", []edit{
-			{nats + "store.go", "jetstream.WithExpectLastSequencePerSubject(w.Expected),", "unlessRelease(w),"},
-			{nats + "store.go", "// maxInFlightWait bounds", "func unlessRelease(w store.Write) jetstream.PublishOpt {\n\tif w.Tombstone {\n\t\treturn jetstream.WithRetryAttempts(0)\n\t}\n\treturn jetstream.WithExpectLastSequencePerSubject(w.Expected)\n}\n\n// maxInFlightWait bounds"},
+			{nats + "write.go", "jetstream.WithExpectLastSequencePerSubject(w.Expected),", "unlessRelease(w),"},
+			{nats + "write.go", "// maxInFlightWait bounds", "func unlessRelease(w store.Write) jetstream.PublishOpt {\n\tif w.Tombstone {\n\t\treturn jetstream.WithRetryAttempts(0)\n\t}\n\treturn jetstream.WithExpectLastSequencePerSubject(w.Expected)\n}\n\n// maxInFlightWait bounds"},
 		}, onNATS("^TestConformance$/^Ours$")},
 		{6, "the same, in memory", []edit{
 			{"store/memstore/memstore.go", "at != w.Expected {", "at != w.Expected && !w.Tombstone {"},
@@ -115,7 +115,7 @@ func twoLeaders() []mutant {
 			{engine + "validation.go", "import (\n", "import (\n\t\"bytes\"\n"},
 		}, root("TestValidationIsARenewalSentAfterTheCall")},
 		{12, "a write of a holder's record expects nothing", []edit{
-			{nats + "store.go", "jetstream.WithExpectLastSequencePerSubject(w.Expected),", "jetstream.WithRetryAttempts(0),"},
+			{nats + "write.go", "jetstream.WithExpectLastSequencePerSubject(w.Expected),", "jetstream.WithRetryAttempts(0),"},
 		}, onNATS("^TestConformance$/^Ours$")},
 		{13, "the monotonic clock alone", []edit{
 			{machine + "time.go", "return now.Mono >= i.Mono || now.Wall >= i.Wall", "return now.Mono >= i.Mono"},
@@ -130,7 +130,7 @@ func twoLeaders() []mutant {
 			{machine + "step.go", "c.s.Phase == Holding && c.s.Grant.Trust.Reached(c.now)", "c.s.Phase == Holding && c.s.Grant.Trust.Reached(c.now) && c.ev.Kind != Written"},
 		}, simulated("300")},
 		{17, "a tombstone is read, and then written over", []edit{
-			{nats + "store.go", "ctx, cancel := s.bounded(ctx)\n\tdefer cancel()\n\tfor wait", "ctx, cancel := s.bounded(ctx)\n\tdefer cancel()\n\tif e, err := s.Get(ctx, w.Key); err == nil && e.Tombstone {\n\t\tw.Expected = e.Revision\n\t}\n\tfor wait"},
+			{nats + "write.go", "ctx, cancel := s.bounded(ctx)\n\tdefer cancel()\n\tfor wait", "ctx, cancel := s.bounded(ctx)\n\tdefer cancel()\n\tif e, err := s.Get(ctx, w.Key); err == nil && e.Tombstone {\n\t\tw.Expected = e.Revision\n\t}\n\tfor wait"},
 		}, onNATS("^TestConformance$/^Ours$")},
 	}
 }
@@ -145,11 +145,11 @@ func stranded() []mutant {
 			{machine + "write.go", "\tc.note(NoteFailed)\n\tif n := c.m.Retry.MaxAttempts", "\tif w.Kind == Acquire && c.ev.Outcome == Permanent {\n\t\tc.finish()\n\t\treturn\n\t}\n\tc.note(NoteFailed)\n\tif n := c.m.Retry.MaxAttempts"},
 		}, root("TestPermanentFaultOfARunningElectionIsToldAndRetriedWithPatience")},
 		{19, "a consumer that was lost is not made again", []edit{
-			{nats + "consumer.go", "\t\tif !h.waiting(f) { // else", "\t\tif false { // else"},
-			{nats + "hub.go", "\tif n := h.s.nc.Stats().Reconnects; n != h.reconnects {", "\tif n := h.s.nc.Stats().Reconnects; n != h.reconnects && false {"},
+			{nats + "internal/feed/consumer.go", "\t\tif !s.waiting(f) { // else its", "\t\tif false { // else its"},
+			{nats + "hub.go", "\tif n := h.nc.Stats().Reconnects; n != h.reconnects {", "\tif n := h.nc.Stats().Reconnects; n != h.reconnects && false {"},
 		}, onNATS("^TestConformance$/^Foreign$/^WatchRepeatsThePresentStateAfterAnInterruption$")},
 		{19, "what was missed during a lost connection is not read", []edit{
-			{nats + "hub.go", "\tif n := h.s.nc.Stats().Reconnects; n != h.reconnects {", "\tif n := h.s.nc.Stats().Reconnects; n != h.reconnects && false {"},
+			{nats + "hub.go", "\tif n := h.nc.Stats().Reconnects; n != h.reconnects {", "\tif n := h.nc.Stats().Reconnects; n != h.reconnects && false {"},
 		}, onNATS("^TestConformance$/^Ours$/^WatchRepeatsThePresentStateAfterAnInterruption$")},
 		{20, "a record that nobody renews is left to the server to remove", []edit{
 			{machine + "watch.go", "return c.m.wait(c.s.HeldTTL) + c.expiryJitter()", "return 1000 * c.m.MaxTTL"},
@@ -236,7 +236,7 @@ func costly() []mutant {
 			{machine + "spread.go", "case OurTurn:\n\t\treturn 0\n\tcase TheirTurn:", "case OurTurn, TheirTurn:"},
 		}, check{pkg: "internal/machine", run: "^TestANomineeGoesFirst$"}},
 		{36, "each watch has a goroutine", []edit{
-			{nats + "feed.go", "\tif !wide {\n", "\tif !wide && h == nil {\n"},
+			{nats + "hub.go", "\tif !wide {\n", "\tif !wide && h == nil {\n"},
 		}, onNATS("^TestAThousandWatchesShareOneGoroutine$")},
 	}
 }

@@ -15,8 +15,8 @@ import (
 )
 
 const (
-	// makeTimeout is when a request for a consumer counts as lost. Making one takes
-	// an agreement of the servers; many at once take their time.
+	// makeTimeout is when a request for a consumer counts as lost. Making one
+	// takes an agreement of the servers; many at once take their time.
 	makeTimeout = 5 * time.Second
 	// probeTimeout is when a probe counts as unanswered.
 	probeTimeout = time.Second

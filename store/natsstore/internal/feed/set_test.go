@@ -62,7 +62,7 @@ func (b *bench) tell(format string, args ...any) {
 func (b *bench) work(now time.Time)                { b.Work(now, func(time.Time) {}) }
 func (b *bench) only(t *testing.T, what ...string) { t.Helper(); b.heard(t, what); b.told = nil }
 func (b *bench) heard(t *testing.T, what []string) { t.Helper(); check(t, b.told, what) }
-func check(t *testing.T, got []string, want []string) {
+func check(t *testing.T, got, want []string) {
 	t.Helper()
 	if !slices.Equal(got, want) {
 		t.Errorf("heard %q, want %q", got, want)
@@ -196,10 +196,12 @@ func TestAConsumerShowsThePresentStateFirst(t *testing.T) {
 	b.only(t, "lost k false")
 	b.work(now)
 	b.answer(`{"error":{"code":500,"err_code":10008}}`)
-	if b.work(now); len(b.asked) != 0 {
+	b.work(now)
+	if len(b.asked) != 0 {
 		t.Error("a failure is repeated at once")
 	}
-	if b.work(now.Add(time.Minute)); len(b.asked) != 1 {
+	b.work(now.Add(time.Minute))
+	if len(b.asked) != 1 {
 		t.Error("a failure is not repeated")
 	}
 }
@@ -222,11 +224,13 @@ func TestASilentConsumerIsProbed(t *testing.T) {
 		b.told = nil
 		later := time.Now().Add(2 * maxSilence)
 		b.waiting = true
-		if b.work(later); len(b.asked) != 0 {
+		b.work(later)
+		if len(b.asked) != 0 {
 			t.Fatal("it is probed although messages wait")
 		}
 		b.waiting = false
-		if b.work(later); len(b.asked) != 1 || b.asked[0].subject != "$JS.API.DIRECT.GET.KV_b.$KV.b.k" {
+		b.work(later)
+		if len(b.asked) != 1 || b.asked[0].subject != "$JS.API.DIRECT.GET.KV_b.$KV.b.k" {
 			t.Fatalf("asked %+v", b.asked)
 		}
 		if c.heard {

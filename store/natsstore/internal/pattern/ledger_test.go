@@ -95,9 +95,9 @@ func TestASurveyIsBelievedAgainstWhatIsKnownIfOthersAgree(t *testing.T) {
 	}{
 		{"an older state, and nobody contradicts", []store.Entry{at("a", 3)}, nil, 5},
 		{"nothing, and nobody contradicts", nil, nil, 5},
-		{"nothing, and the leader has it", nil, ptr(leader(9, map[string]uint64{"$KV.b.a": 1})), 0},
-		{"nothing, and the leader has erased it", nil, ptr(leader(9, nil)), 2},
-		{"nothing, and the leader lags itself", nil, ptr(leader(3, nil)), 5},
+		{"nothing, and the leader has it", nil, new(leader(9, map[string]uint64{"$KV.b.a": 1})), 0},
+		{"nothing, and the leader has erased it", nil, new(leader(9, nil)), 2},
+		{"nothing, and the leader lags itself", nil, new(leader(3, nil)), 5},
 	} {
 		l := newLedger()
 		l.begin()
@@ -112,8 +112,6 @@ func TestASurveyIsBelievedAgainstWhatIsKnownIfOthersAgree(t *testing.T) {
 		}
 	}
 }
-
-func ptr[T any](v T) *T { return &v }
 
 // Doubts that are not in a row are no doubts.
 func TestASurveyThatAgreesEndsTheDoubts(t *testing.T) {

@@ -162,7 +162,8 @@ func (g *Registry) doubt(r *register, e store.Entry) {
 		}
 		erased := e.Revision == 0 && !state.Has(r.key)
 		if !erased && state.LastSequence >= r.entry.Revision {
-			// The replica lags. What is known was stored, and what is newer will follow.
+			// The replica lags. What is known was stored, and what is newer
+			// will follow.
 			g.observe(r, r.entry)
 		}
 		g.retry(r)

@@ -31,10 +31,11 @@ const (
 
 // Sources say what is known of the sources of keys.
 type Sources interface {
-	// Brings reports whether the key's writes are brought, as far as anyone knows.
+	// Brings reports whether the key's writes are brought, as far as anyone
+	// knows.
 	Brings(key string) bool
-	// Lossy reports whether writes of a key may be lost although they are brought,
-	// since the source has begun only now.
+	// Lossy reports whether writes of a key may be lost although they are
+	// brought, since the source has begun only now.
 	Lossy(key string) bool
 	// Owes notes that a read showed a write of the key which its source has not
 	// brought.
@@ -43,8 +44,8 @@ type Sources interface {
 
 // An Owner does for a registry what takes a connection.
 type Owner interface {
-	// Read asks for the key's present state. The answer goes to done; not ok means
-	// that there is none.
+	// Read asks for the key's present state. The answer goes to done; not ok
+	// means that there is none.
 	Read(key string, now time.Time, done func(e store.Entry, ok bool))
 	// AskLeader asks the stream's leader for the state of the keys that match a
 	// pattern, and calls Forget where that is another stream than the one before.

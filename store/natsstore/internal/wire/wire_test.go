@@ -1,6 +1,7 @@
 package wire
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"testing"
@@ -85,7 +86,7 @@ func TestTheServersHeadersAreTheLast(t *testing.T) {
 		{"a sequence that is none", msg("$KV.b.k", "0"), store.Entry{}, false},
 	} {
 		got, ok := names.Republication("leader.b.", c.m)
-		if ok != c.ok || ok && (got.Key != c.want.Key || got.Revision != c.want.Revision || string(got.Value) != string(c.want.Value)) {
+		if ok != c.ok || ok && (got.Key != c.want.Key || got.Revision != c.want.Revision || !bytes.Equal(got.Value, c.want.Value)) {
 			t.Errorf("%s: %+v, %v", c.name, got, ok)
 		}
 	}

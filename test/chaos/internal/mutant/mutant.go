@@ -81,9 +81,9 @@ var All = []Mutant{
 		Says:   "a release deletes whatever stands there, also a successor's record",
 		Faults: []string{"late writes among slow others"},
 		changes: []change{{
-			"store/natsstore/store.go",
+			"store/natsstore/write.go",
 			"\t\tjetstream.WithExpectLastSequencePerSubject(w.Expected),\n",
-			"\t\tfunc() jetstream.PublishOpt {\n\t\t\tif w.Tombstone {\n\t\t\t\treturn jetstream.WithExpectStream(s.stream)\n\t\t\t}\n" +
+			"\t\tfunc() jetstream.PublishOpt {\n\t\t\tif w.Tombstone {\n\t\t\t\treturn jetstream.WithExpectStream(c.names.Stream)\n\t\t\t}\n" +
 				"\t\t\treturn jetstream.WithExpectLastSequencePerSubject(w.Expected)\n\t\t}(),\n",
 		}},
 	},
