@@ -77,6 +77,28 @@ func TestReadsAreTransientOrPermanent(t *testing.T) {
 	}
 }
 
+// What the servers refuse for what was asked stays refused until somebody asks
+// for something else, whatever family of codes the server counts it to: 10074,
+// more replicas than it has servers, comes as one of the 500s.
+func TestRefusalsOfABucketArePermanent(t *testing.T) {
+	for _, c := range []struct {
+		name string
+		err  error
+		want error
+	}{
+		{"more replicas than servers", &jetstream.APIError{Code: 500, ErrorCode: 10074}, store.ErrPermanent},
+		{"no servers that suit", &jetstream.APIError{Code: 400, ErrorCode: 10005}, store.ErrPermanent},
+		{"an account's limit", &jetstream.APIError{Code: 400, ErrorCode: 10026}, store.ErrPermanent},
+		{"no leader", &jetstream.APIError{Code: 503, ErrorCode: 10008}, store.ErrTransient},
+		{"a server in trouble", &jetstream.APIError{Code: 500, ErrorCode: 10049}, store.ErrTransient},
+		{"no answer", context.DeadlineExceeded, store.ErrTransient},
+	} {
+		if got := createClass(fmt.Errorf("nats: %w", c.err)); !errors.Is(got, c.want) {
+			t.Errorf("%s: %v, want %v", c.name, got, c.want)
+		}
+	}
+}
+
 func TestBucketNames(t *testing.T) {
 	for name, want := range map[string]bool{"": false, "b": true, "a-B_9": true, "a.b": false, "a b": false, "ä": false, "*": false} {
 		if got := validBucket(name); got != want {
