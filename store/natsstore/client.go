@@ -7,7 +7,6 @@ import (
 	"log/slog"
 	"strings"
 	"sync/atomic"
-	"time"
 
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
@@ -25,7 +24,8 @@ type client struct {
 	opts  Options
 	names wire.Names
 
-	noDirect atomic.Bool // the bucket was found to refuse direct gets
+	attendants attendants
+	noDirect   atomic.Bool // the bucket was found to refuse direct gets
 }
 
 func newClient(nc *nats.Conn, bucket string, opts Options) (*client, error) {
@@ -46,6 +46,9 @@ func newClient(nc *nats.Conn, bucket string, opts Options) (*client, error) {
 		return nil, fmt.Errorf("natsstore: Domain %q, APIPrefix %q: %w", opts.Domain, opts.APIPrefix, err)
 	}
 	c.names = wire.NewNames(bucket, api)
+	c.attendants.look = c.connReport
+	c.attendants.inbox = c.inboxPrefix()
+	c.attendants.guard = func(f func()) func() { return c.shielded("a look at the connection", f) }
 	return c, nil
 }
 
@@ -76,36 +79,40 @@ func (c *client) sendable(ctx context.Context) error {
 // request sends one request that changes nothing.
 func (c *client) request(ctx context.Context, subject string, body []byte) (*nats.Msg, connReport, error) {
 	before := c.connReport()
-	if !c.nc.IsConnected() && !c.nc.IsClosed() {
+	if !before.connected && !c.nc.IsClosed() {
 		return nil, before, nats.ErrDisconnected
 	}
-	ctx, release := c.attended(ctx, before, subject)
-	defer release()
+	ctx, call := c.attendants.begin(ctx, before, subject)
+	defer c.attendants.end(call)
 	m, err := c.nc.RequestWithContext(ctx, subject, body)
 	return m, before, interrupted(ctx, err)
 }
 
-// A connReport is what the connection had to report before a call.
+// A connReport is what the connection had to report at some instant.
 type connReport struct {
 	err        error
 	reconnects uint64
+	connected  bool
 }
 
 func (c *client) connReport() connReport {
-	return connReport{err: c.nc.LastError(), reconnects: c.nc.Stats().Reconnects}
+	return connReport{err: c.nc.LastError(), reconnects: c.nc.Stats().Reconnects, connected: c.nc.IsConnected()}
+}
+
+// since returns what was reported last, if that was after the report before, and
+// on the same connection.
+func (r connReport) since(before connReport) error {
+	//nolint:errorlint // the same value again is the same report, an equal text in another value is a new one
+	if r.err == before.err || r.reconnects != before.reconnects {
+		return nil
+	}
+	return r.err
 }
 
 // reportedSince returns what the connection reported last, if it did so since
 // before. Who asks more than one question of it takes it once: a report may come
 // between two questions.
-func (c *client) reportedSince(before connReport) error {
-	err := c.nc.LastError()
-	//nolint:errorlint // the same value again is the same report, an equal text in another value is a new one
-	if err == before.err || c.nc.Stats().Reconnects != before.reconnects {
-		return nil
-	}
-	return err
-}
+func (c *client) reportedSince(before connReport) error { return c.connReport().since(before) }
 
 // deniedSince returns the permission violation that the connection reported
 // since before, if it names one of the subjects (or, for one that ends in a dot,
@@ -125,56 +132,6 @@ func (c *client) inboxPrefix() string {
 		return p + "."
 	}
 	return nats.InboxPrefix
-}
-
-// Why attended ended a call before its time.
-var (
-	errInterrupted = errors.New("the connection broke during the call")
-	errDenied      = errors.New("the user lacks a permission")
-)
-
-// attention is when a call that waits looks at its connection first. Each
-// further look comes after twice as long, up to attentionMost: a thousand calls
-// that wait, because everything is slow, must not contend for the connection
-// with those that would end their wait.
-const (
-	attention     = 20 * time.Millisecond
-	attentionMost = 16 * attention
-)
-
-// attended returns a context that ends when the connection breaks, or reports
-// that the user may not publish to the subject or hear the answer. The client
-// library would let the call wait for its deadline, though no answer will come.
-func (c *client) attended(parent context.Context, before connReport, subject string) (ctx context.Context, release func()) {
-	ctx, cancel := context.WithCancelCause(parent)
-	var look *time.Timer
-	wait := attention // the looks come one after the other
-	look = time.AfterFunc(time.Hour, c.shielded("a look at the connection", func() {
-		switch {
-		case !c.nc.IsConnected() || c.nc.Stats().Reconnects != before.reconnects:
-			cancel(errInterrupted)
-		case c.deniedSince(before, subject, c.inboxPrefix()) != nil:
-			cancel(errDenied)
-		case ctx.Err() == nil:
-			wait = min(2*wait, attentionMost)
-			look.Reset(wait)
-		}
-	}))
-	look.Reset(attention)
-	return ctx, func() {
-		look.Stop()
-		cancel(nil)
-	}
-}
-
-// interrupted replaces the cancellation by which attended ended a call with its
-// reason.
-func interrupted(ctx context.Context, err error) error {
-	cause := context.Cause(ctx)
-	if err != nil && (errors.Is(cause, errInterrupted) || errors.Is(cause, errDenied)) {
-		return cause
-	}
-	return err
 }
 
 // ended reports whether err is the end of a call without an answer, but for a

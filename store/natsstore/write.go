@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 
 	"github.com/seed-ff2cb582/leader/store"
@@ -40,21 +39,17 @@ func (s *Store) CompareAndSwap(ctx context.Context, w store.Write) (uint64, erro
 	}
 }
 
-// publish sends the write once.
+// publish sends the write once. A repetition after "no responders" could meet
+// its own first attempt.
 func (c *client) publish(ctx context.Context, before connReport, w store.Write) (uint64, error) {
-	ctx, release := c.attended(ctx, before, c.names.Put+w.Key)
-	defer release()
-	ack, err := c.js.PublishMsg(ctx, c.message(w),
-		jetstream.WithExpectLastSequencePerSubject(w.Expected),
-		// After the bucket was deleted, another stream may have taken its
-		// subjects in.
-		jetstream.WithExpectStream(c.names.Stream),
-		// A repetition after "no response" could meet its own first attempt.
-		jetstream.WithRetryAttempts(0))
+	m := c.names.Write(w)
+	ctx, call := c.attendants.begin(ctx, before, m.Subject)
+	defer c.attendants.end(call)
+	answer, err := c.nc.RequestMsgWithContext(ctx, m)
 	if err != nil {
 		return 0, interrupted(ctx, err)
 	}
-	return ack.Sequence, nil
+	return wire.Ack(answer)
 }
 
 // maxInFlightWait bounds the waits for another write's replication, which takes
@@ -83,15 +78,6 @@ func (c *client) valid(w store.Write) error {
 			store.ErrInvalid, w.Key, len(w.Value), limit)
 	}
 	return nil
-}
-
-func (c *client) message(w store.Write) *nats.Msg {
-	m := nats.NewMsg(c.names.Put + w.Key)
-	m.Data = w.Value
-	if w.Tombstone {
-		m.Header.Set(wire.HeaderOperation, wire.OpDelete)
-	}
-	return m
 }
 
 // writeError classifies and explains a failed write, looking a second time where

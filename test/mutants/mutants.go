@@ -89,8 +89,7 @@ func twoLeaders() []mutant {
 			{machine + "release.go", "\tif c.ours(seen) {\n\t\tif c.s.Write.Stage == Flying {", "\tif c.ours(seen) {\n\t\tc.granted(seen.Rev, c.now)\n\t\treturn\n\t}\n\tif c.ours(seen) {\n\t\tif c.s.Write.Stage == Flying {"},
 		}, simulated("300")},
 		{6, "a release is written whatever stands there", []edit{
-			{nats + "write.go", "jetstream.WithExpectLastSequencePerSubject(w.Expected),", "unlessRelease(w),"},
-			{nats + "write.go", "// maxInFlightWait bounds", "func unlessRelease(w store.Write) jetstream.PublishOpt {\n\tif w.Tombstone {\n\t\treturn jetstream.WithRetryAttempts(0)\n\t}\n\treturn jetstream.WithExpectLastSequencePerSubject(w.Expected)\n}\n\n// maxInFlightWait bounds"},
+			{nats + "internal/wire/message.go", "m.Header.Set(HeaderOperation, OpDelete)", "m.Header.Set(HeaderOperation, OpDelete)\n\t\tm.Header.Del(jetstream.ExpectedLastSubjSeqHeader)"},
 		}, onNATS("^TestConformance$/^Ours$")},
 		{6, "the same, in memory", []edit{
 			{"store/memstore/memstore.go", "at != w.Expected {", "at != w.Expected && !w.Tombstone {"},
@@ -115,7 +114,7 @@ func twoLeaders() []mutant {
 			{engine + "validation.go", "import (\n", "import (\n\t\"bytes\"\n"},
 		}, root("TestValidationIsARenewalSentAfterTheCall")},
 		{12, "a write of a holder's record expects nothing", []edit{
-			{nats + "write.go", "jetstream.WithExpectLastSequencePerSubject(w.Expected),", "jetstream.WithRetryAttempts(0),"},
+			{nats + "internal/wire/message.go", "jetstream.ExpectedLastSubjSeqHeader: {", "\"X-Expected\": {"},
 		}, onNATS("^TestConformance$/^Ours$")},
 		{13, "the monotonic clock alone", []edit{
 			{machine + "time.go", "return now.Mono >= i.Mono || now.Wall >= i.Wall", "return now.Mono >= i.Mono"},

@@ -168,6 +168,70 @@ func Answer(m *nats.Msg, v any) error {
 	return nil
 }
 
+// ErrNotAck marks an answer to a write that says neither that it was stored nor
+// that it was refused.
+var ErrNotAck = errors.New("the answer to a write is no acknowledgement")
+
+// Ack reads the answer to a write: the sequence under which it was stored, or
+// why it was refused, as a *jetstream.APIError.
+func Ack(m *nats.Msg) (sequence uint64, err error) {
+	if sequence, ok := plainAck(m.Data); ok {
+		return sequence, nil
+	}
+	var ack struct {
+		Error    *jetstream.APIError `json:"error"`
+		Stream   string              `json:"stream"`
+		Sequence uint64              `json:"seq"`
+	}
+	if err := json.Unmarshal(m.Data, &ack); err != nil {
+		return 0, fmt.Errorf("%w: %w", ErrNotAck, err)
+	}
+	switch {
+	case ack.Error != nil:
+		return 0, ack.Error
+	case ack.Stream == "" || ack.Sequence == 0:
+		return 0, ErrNotAck
+	}
+	return ack.Sequence, nil
+}
+
+// plainAck reads what servers answer to a write that they stored, such as
+// {"stream":"KV_b","seq":7}, without a decoder: it is the answer to each renewal
+// of each leader. It reports false of anything else.
+func plainAck(data []byte) (sequence uint64, ok bool) {
+	rest, named := bytes.CutPrefix(data, []byte(`{"stream":"`))
+	rest, closed := bytes.CutSuffix(rest, []byte(`}`))
+	end := bytes.IndexByte(rest, '"')
+	if !named || !closed || end < 1 || bytes.IndexByte(rest[:end], '\\') >= 0 {
+		return 0, false
+	}
+	digits, plain := bytes.CutPrefix(rest[end:], []byte(`","seq":`))
+	if !plain || len(digits) == 0 || digits[0] == '0' || len(digits) > 19 { // which no number of 64 bits exceeds
+		return 0, false
+	}
+	for _, d := range digits {
+		if d < '0' || d > '9' {
+			return 0, false
+		}
+		sequence = 10*sequence + uint64(d-'0')
+	}
+	return sequence, true
+}
+
+// Write is the message that stores a value under a key, if the key stands at the
+// expected revision.
+func (n Names) Write(w store.Write) *nats.Msg {
+	m := &nats.Msg{Subject: n.Put + w.Key, Data: w.Value, Header: nats.Header{
+		jetstream.ExpectedLastSubjSeqHeader: {strconv.FormatUint(w.Expected, 10)},
+		// After the bucket was deleted, another stream may have taken its subjects in.
+		jetstream.ExpectedStreamHeader: {n.Stream},
+	}}
+	if w.Tombstone {
+		m.Header.Set(HeaderOperation, OpDelete)
+	}
+	return m
+}
+
 // storedMessage is the answer to STREAM.MSG.GET.
 type storedMessage struct {
 	Message struct {

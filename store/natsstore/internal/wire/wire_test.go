@@ -2,9 +2,12 @@ package wire
 
 import (
 	"bytes"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"testing"
+	"unicode"
+	"unicode/utf8"
 
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
@@ -114,6 +117,66 @@ func TestAnswersToReadsAreRecordsOrReasons(t *testing.T) {
 	for _, body := range []string{"", "x", `{"message":5}`} {
 		if _, err := MessageAnswer("k", answer(body)); !errors.Is(err, ErrMalformed) {
 			t.Errorf("%q: %v", body, err)
+		}
+	}
+}
+
+// Nothing but the server's word that a write was stored is one.
+func TestOnlyAnAcknowledgementIsOne(t *testing.T) {
+	ack := func(body string) (uint64, error) { return Ack(&nats.Msg{Data: []byte(body)}) }
+	for _, body := range []string{
+		`{"stream":"KV_b","seq":7}`, `{"stream":"KV_b", "domain":"hub", "seq":7}`, `{"type":"x","stream":"KV_b","seq":7,"later":[1]}`,
+	} {
+		if seq, err := ack(body); err != nil || seq != 7 {
+			t.Errorf("%s: %d, %v", body, seq, err)
+		}
+	}
+	for _, body := range []string{"", "x", "{}", `{"seq":7}`, `{"stream":"KV_b"}`, `{"stream":"KV_b","seq":"7"}`, `{"stream":"KV_b","seq":-7}`} {
+		if seq, err := ack(body); seq != 0 || !errors.Is(err, ErrNotAck) {
+			t.Errorf("%q: %d, %v", body, seq, err)
+		}
+	}
+	seq, err := ack(`{"error":{"code":400,"err_code":10071,"description":"wrong last sequence: 9"},"stream":"KV_b","seq":0}`)
+	var refused *jetstream.APIError
+	if seq != 0 || !errors.As(err, &refused) || refused.ErrorCode != 10071 {
+		t.Errorf("a refusal: %d, %v", seq, err)
+	}
+}
+
+// What is read without a decoder reads the same with one.
+func FuzzAck(f *testing.F) {
+	for _, body := range []string{
+		`{"stream":"KV_b","seq":7}`, `{"stream":"KV_b","seq":18446744073709551615}`, `{"stream":"KV_b","seq":18446744073709551616}`,
+		`{"stream":"KV_b","seq":9999999999999999999}`, `{"stream":"","seq":7}`, `{"stream":"a\"","seq":7}`, `{"stream":"KV_b","seq":07}`,
+		`{"stream":"KV_b","seq":7,"error":{}}`, `{"stream":"KV_b","domain":"d","seq":7}`, `{"stream":"KV_b","seq":}`, `{"stream":"KV_b","seq":7}}`,
+	} {
+		f.Add([]byte(body))
+	}
+	f.Fuzz(func(t *testing.T, body []byte) {
+		sequence, ok := plainAck(body)
+		if !ok {
+			return
+		}
+		var ack struct {
+			Stream string           `json:"stream"`
+			Seq    uint64           `json:"seq"`
+			Error  *json.RawMessage `json:"error"`
+		}
+		if err := json.Unmarshal(body, &ack); err != nil && utf8.Valid(body) && !bytes.ContainsFunc(body, unicode.IsControl) {
+			t.Fatalf("%q: read as %d, %v", body, sequence, err)
+		} else if err == nil && (ack.Seq != sequence || ack.Stream == "" || ack.Error != nil) {
+			t.Fatalf("%q: read as %d, is %+v", body, sequence, ack)
+		}
+	})
+}
+
+func TestEveryWriteStatesWhatItExpects(t *testing.T) {
+	n := NewNames("b", "$JS.hub.API.")
+	for _, w := range []store.Write{{Key: "k", Value: []byte("v")}, {Key: "k", Expected: 7, Tombstone: true}} {
+		m := n.Write(w)
+		if m.Subject != "$JS.hub.API.$KV.b.k" || !bytes.Equal(m.Data, w.Value) || tombstone(m.Header) != w.Tombstone ||
+			m.Header.Get("Nats-Expected-Last-Subject-Sequence") != fmt.Sprint(w.Expected) || m.Header.Get("Nats-Expected-Stream") != "KV_b" {
+			t.Errorf("%+v: %+v", w, m)
 		}
 	}
 }

@@ -81,10 +81,9 @@ var All = []Mutant{
 		Says:   "a release deletes whatever stands there, also a successor's record",
 		Faults: []string{"late writes among slow others"},
 		changes: []change{{
-			"store/natsstore/write.go",
-			"\t\tjetstream.WithExpectLastSequencePerSubject(w.Expected),\n",
-			"\t\tfunc() jetstream.PublishOpt {\n\t\t\tif w.Tombstone {\n\t\t\t\treturn jetstream.WithExpectStream(c.names.Stream)\n\t\t\t}\n" +
-				"\t\t\treturn jetstream.WithExpectLastSequencePerSubject(w.Expected)\n\t\t}(),\n",
+			"store/natsstore/internal/wire/message.go",
+			"m.Header.Set(HeaderOperation, OpDelete)",
+			"m.Header.Set(HeaderOperation, OpDelete)\n\t\tm.Header.Del(jetstream.ExpectedLastSubjSeqHeader)",
 		}},
 	},
 	{

@@ -1,0 +1,128 @@
+package natsstore
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/nats-io/nats.go"
+)
+
+// A bystander is a connection that calls are attended on.
+type bystander struct {
+	attendants
+
+	seen  connReport
+	looks int
+}
+
+func newBystander() *bystander {
+	b := &bystander{seen: connReport{connected: true}}
+	b.look = func() connReport {
+		b.looks++
+		return b.seen
+	}
+	b.inbox = "_INBOX."
+	b.guard = func(f func()) func() { return f }
+	return b
+}
+
+// waited is how long a call waits for nothing, and why it ends.
+func (b *bystander) waited(parent context.Context, subject string) (time.Duration, error) {
+	began := time.Now()
+	ctx, call := b.begin(parent, connReport{connected: true}, subject)
+	defer b.end(call)
+	<-ctx.Done()
+	return time.Since(began), interrupted(ctx, ctx.Err())
+}
+
+func TestACallThatWaitsInVainIsEnded(t *testing.T) {
+	denied := fmt.Errorf("%w: Permissions Violation for Publish to %q", nats.ErrPermissionViolation, "a.b")
+	for _, c := range []struct {
+		name string
+		seen connReport
+		want error
+	}{
+		{"the connection is down", connReport{}, errInterrupted},
+		{"it was down", connReport{connected: true, reconnects: 1}, errInterrupted},
+		{"the subject is denied", connReport{connected: true, err: denied}, errDenied},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				b := newBystander()
+				b.seen = c.seen
+				if got, err := b.waited(t.Context(), "a.b"); !errors.Is(err, c.want) || got != attention {
+					t.Errorf("ended after %v: %v", got, err)
+				}
+			})
+		})
+	}
+}
+
+// What is denied to another call, or was reported before, ends no call: it waits
+// for its deadline, and its connection is looked at ever more rarely.
+func TestACallThatMayYetBeAnsweredWaits(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := newBystander()
+		b.seen.err = fmt.Errorf("%w: Permissions Violation for Publish to %q", nats.ErrPermissionViolation, "other")
+		ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+		defer cancel()
+		if got, err := b.waited(ctx, "a.b"); !errors.Is(err, context.DeadlineExceeded) || got != 10*time.Second {
+			t.Errorf("ended after %v: %v", got, err)
+		}
+		if most := int(10*time.Second/attentionMost) + 6; b.looks == 0 || b.looks > most {
+			t.Errorf("%d looks, at most %d", b.looks, most)
+		}
+	})
+}
+
+// A call is attended to in time however long others have waited, and one that
+// has its answer costs no look.
+func TestCallsShareATimer(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := newBystander()
+		ctx, cancel := context.WithCancel(t.Context())
+		ended := make(chan struct{})
+		for range 3 {
+			go func() {
+				_, _ = b.waited(ctx, "a.b")
+				ended <- struct{}{}
+			}()
+		}
+		time.Sleep(time.Minute) // by now they are looked at rarely
+		synctest.Wait()
+		b.mu.Lock()
+		before := b.looks
+		b.mu.Unlock()
+		for range 1000 {
+			_, call := b.begin(t.Context(), connReport{connected: true}, "a.b")
+			b.end(call)
+		}
+		if b.looks != before {
+			t.Errorf("%d looks for calls that have their answer", b.looks-before)
+		}
+		b.mu.Lock()
+		b.seen.connected = false
+		b.mu.Unlock()
+		if got, err := b.waited(t.Context(), "a.b"); !errors.Is(err, errInterrupted) || got > attention {
+			t.Errorf("ended after %v: %v", got, err)
+		}
+		cancel()
+		for range 3 {
+			<-ended
+		}
+		if len(b.calls) != 0 {
+			t.Errorf("%d calls are left", len(b.calls))
+		}
+		time.Sleep(time.Minute)
+		synctest.Wait()
+		b.mu.Lock()
+		defer b.mu.Unlock()
+		if !b.next.IsZero() {
+			t.Error("the timer is set although nobody waits")
+		}
+	})
+}
