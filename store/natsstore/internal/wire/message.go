@@ -223,7 +223,8 @@ func plainAck(data []byte) (sequence uint64, ok bool) {
 func (n Names) Write(w store.Write) *nats.Msg {
 	m := &nats.Msg{Subject: n.Put + w.Key, Data: w.Value, Header: nats.Header{
 		jetstream.ExpectedLastSubjSeqHeader: {strconv.FormatUint(w.Expected, 10)},
-		// After the bucket was deleted, another stream may have taken its subjects in.
+		// After the bucket was deleted, another stream may have taken its
+		// subjects in.
 		jetstream.ExpectedStreamHeader: {n.Stream},
 	}}
 	if w.Tombstone {

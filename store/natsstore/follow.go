@@ -1,0 +1,88 @@
+package natsstore
+
+import (
+	"errors"
+	"time"
+
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
+
+	"github.com/seed-ff2cb582/leader/store/natsstore/internal/backoff"
+	"github.com/seed-ff2cb582/leader/store/natsstore/internal/wire"
+)
+
+// inspect reads the bucket's configuration now and then.
+func (h *hub) inspect(now time.Time, due func(time.Time)) {
+	if h.opts.Republished != "" {
+		return
+	}
+	begin, at := h.audit.due(now)
+	if begin {
+		h.Ask(now.Add(readTimeout), h.names.Info(), nil, h.inspected)
+	} else if !at.IsZero() {
+		due(at)
+	}
+}
+
+func (h *hub) inspected(m *nats.Msg) {
+	h.audit.answered()
+	if m == nil {
+		return
+	}
+	info := new(jetstream.StreamInfo)
+	if err := wire.Answer(m, info); err != nil {
+		h.lastErr = err
+		if errors.Is(err, nats.ErrNoResponders) || errors.Is(err, jetstream.ErrStreamNotFound) {
+			h.audit.at = time.Now().Add(backoff.Most)
+		}
+		return
+	}
+	h.adopt(info)
+}
+
+// adopt takes over what the stream's leader says of the stream.
+func (h *hub) adopt(info *jetstream.StreamInfo) {
+	next := h.planFor(info)
+	anew, moved := h.plan.becomes(next)
+	h.follow(next)
+	if anew {
+		h.registry.Forget()
+		for v := range h.views {
+			v.Forget()
+		}
+	}
+	if anew || moved {
+		h.rewatch()
+	}
+}
+
+// follow has new feeds opened as the plan says.
+func (h *hub) follow(p plan) {
+	h.plan = p
+	h.feeds.Republished(p.republished)
+}
+
+// rewatch replaces every feed by one that the plan asks for.
+func (h *hub) rewatch() {
+	if err := h.reopen(); err != nil {
+		h.lastErr = err
+		h.audit.at = time.Now().Add(backoff.Most)
+		h.plan.republished = nowhere
+	}
+	h.registry.Missed()
+	for v := range h.views {
+		v.StartOver()
+	}
+}
+
+func (h *hub) reopen() error {
+	h.feeds.Reopen()
+	var failed []error
+	for key := range h.registry.Keys() {
+		failed = append(failed, h.feeds.Add(key))
+	}
+	for v := range h.views {
+		failed = append(failed, v.Reopen())
+	}
+	return errors.Join(failed...)
+}

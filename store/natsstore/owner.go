@@ -1,0 +1,111 @@
+package natsstore
+
+import (
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
+
+	"github.com/seed-ff2cb582/leader/store"
+	"github.com/seed-ff2cb582/leader/store/natsstore/internal/feed"
+	"github.com/seed-ff2cb582/leader/store/natsstore/internal/pattern"
+	"github.com/seed-ff2cb582/leader/store/natsstore/internal/registry"
+	"github.com/seed-ff2cb582/leader/store/natsstore/internal/wire"
+)
+
+// What takes a connection, the hub does for its parts.
+var (
+	_ feed.Owner     = (*hub)(nil)
+	_ registry.Owner = (*hub)(nil)
+	_ pattern.Owner  = (*hub)(nil)
+)
+
+// Subscribe implements [feed.Owner]: by a queue of fixed length, which drops
+// what it cannot take, or, wide, by one that the client library lets grow, at
+// the cost of a goroutine.
+func (h *hub) Subscribe(subject string, wide bool) (*nats.Subscription, error) {
+	if !wide {
+		return h.nc.ChanSubscribe(subject, h.loop.Queue())
+	}
+	return h.nc.Subscribe(subject, h.loop.Push)
+}
+
+// NewInbox implements [feed.Owner].
+func (h *hub) NewInbox() string { return h.nc.NewInbox() }
+
+// Publish implements [pattern.Owner].
+func (h *hub) Publish(m *nats.Msg) error { return h.nc.PublishMsg(m) }
+
+// Ask implements [feed.Owner].
+func (h *hub) Ask(deadline time.Time, subject string, body []byte, done func(*nats.Msg)) {
+	if err := h.requests.Ask(deadline, subject, body, done); err != nil {
+		h.lastErr = err
+	}
+}
+
+// AskLeader implements [registry.Owner] and [pattern.Owner].
+func (h *hub) AskLeader(keys string, done func(state wire.State, ok bool)) {
+	h.Ask(time.Now().Add(readTimeout), h.names.Info(), h.names.StateRequest(keys), func(m *nats.Msg) {
+		info := new(jetstream.StreamInfo)
+		if m == nil || wire.Answer(m, info) != nil {
+			done(wire.State{}, false)
+			return
+		}
+		h.adopt(info)
+		done(h.names.State(info), true)
+	})
+}
+
+// Read implements [registry.Owner].
+func (h *hub) Read(key string, now time.Time, done func(e store.Entry, ok bool)) {
+	r := h.readRequest(key)
+	h.Ask(now.Add(readTimeout), r.subject, r.body, func(m *nats.Msg) {
+		if m == nil {
+			done(store.Entry{}, false)
+			return
+		}
+		e, err := r.decode(key, m)
+		if err != nil {
+			h.Report(fmt.Errorf("reading %q: %w", key, err))
+			h.Unanswered(err)
+		}
+		done(e, err == nil)
+	})
+}
+
+// Unanswered implements [pattern.Owner]: when nobody answers, the stream may be
+// gone, or refuse direct gets.
+func (h *hub) Unanswered(err error) {
+	if errors.Is(err, nats.ErrNoResponders) {
+		h.audit.soon(time.Now())
+	}
+}
+
+// Heard implements [registry.Owner].
+func (h *hub) Heard() { h.audit.heard(time.Now()) }
+
+// Call implements [registry.Owner] and [pattern.Owner].
+func (h *hub) Call(owner any, f func()) { h.loop.Call(owner, f) }
+
+// Nudge implements [feed.Owner] and [pattern.Owner].
+func (h *hub) Nudge() { h.loop.Nudge() }
+
+// Waiting implements [feed.Owner].
+func (h *hub) Waiting() bool { return h.loop.Waiting() }
+
+// Report implements [feed.Owner] and [pattern.Owner].
+func (h *hub) Report(err error) { h.lastErr = err }
+
+// LastError implements [feed.Owner] and [pattern.Owner].
+func (h *hub) LastError() error { return h.nc.LastError() }
+
+// InboxPrefix implements [pattern.Owner].
+func (h *hub) InboxPrefix() string { return h.inboxPrefix() }
+
+// NoDirect implements [pattern.Owner].
+func (h *hub) NoDirect() bool { return h.noDirect.Load() }
+
+// Clustered implements [feed.Owner] and [pattern.Owner].
+func (h *hub) Clustered() bool { return h.nc.ConnectedClusterName() != "" }
