@@ -13,21 +13,23 @@ import (
 // messages returns the texts with which natsstore.Check warns and refuses, read from its source.
 func messages(t *testing.T) (warnings, refusals []string) {
 	t.Helper()
-	file, err := parser.ParseFile(token.NewFileSet(), filepath.Join("..", "..", "store", "natsstore", "check.go"), nil, 0)
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, d := range file.Decls {
-		f, ok := d.(*ast.FuncDecl)
-		if !ok {
-			continue
+	for _, name := range []string{"check.go", "stream.go"} {
+		file, err := parser.ParseFile(token.NewFileSet(), filepath.Join("..", "..", "store", "natsstore", name), nil, 0)
+		if err != nil {
+			t.Fatal(err)
 		}
-		for _, c := range formats(f) {
-			switch {
-			case c.by == "warn", c.by == "Sprintf" && (f.Name.Name == "unread" || f.Name.Name == "givesUp"):
-				warnings = append(warnings, c.text)
-			case c.by == "fault", c.by == "Errorf" && f.Name.Name == "checkSubjects":
-				refusals = append(refusals, c.text)
+		for _, d := range file.Decls {
+			f, ok := d.(*ast.FuncDecl)
+			if !ok {
+				continue
+			}
+			for _, c := range formats(f) {
+				switch {
+				case c.by == "warn", c.by == "Sprintf" && (f.Name.Name == "unread" || f.Name.Name == "givesUp"):
+					warnings = append(warnings, c.text)
+				case c.by == "fault", c.by == "Errorf" && f.Name.Name == "checkSubjects":
+					refusals = append(refusals, c.text)
+				}
 			}
 		}
 	}
