@@ -235,7 +235,7 @@ func costly() []mutant {
 			{machine + "spread.go", "case OurTurn:\n\t\treturn 0\n\tcase TheirTurn:", "case OurTurn, TheirTurn:"},
 		}, check{pkg: "internal/machine", run: "^TestANomineeGoesFirst$"}},
 		{36, "each watch has a goroutine", []edit{
-			{nats + "hub.go", "\tif !wide {\n", "\tif !wide && h == nil {\n"},
+			{nats + "owner.go", "\tif !wide {\n", "\tif !wide && h == nil {\n"},
 		}, onNATS("^TestAThousandWatchesShareOneGoroutine$")},
 	}
 }
