@@ -7,7 +7,7 @@ import (
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 
-	"github.com/seed-ff2cb582/leader/store/natsstore/internal/backoff"
+	"github.com/seed-ff2cb582/leader/store/natsstore/internal/retry"
 	"github.com/seed-ff2cb582/leader/store/natsstore/internal/wire"
 )
 
@@ -33,7 +33,7 @@ func (h *hub) inspected(m *nats.Msg) {
 	if err := wire.Answer(m, info); err != nil {
 		h.lastErr = err
 		if errors.Is(err, nats.ErrNoResponders) || errors.Is(err, jetstream.ErrStreamNotFound) {
-			h.audit.at = time.Now().Add(backoff.Most)
+			h.audit.at = time.Now().Add(retry.Most)
 		}
 		return
 	}
@@ -66,7 +66,7 @@ func (h *hub) follow(p plan) {
 func (h *hub) rewatch() {
 	if err := h.reopen(); err != nil {
 		h.lastErr = err
-		h.audit.at = time.Now().Add(backoff.Most)
+		h.audit.at = time.Now().Add(retry.Most)
 		h.plan.republished = nowhere
 	}
 	h.registry.Missed()

@@ -5,7 +5,7 @@ import (
 
 	"github.com/nats-io/nats.go/jetstream"
 
-	"github.com/seed-ff2cb582/leader/store/natsstore/internal/backoff"
+	"github.com/seed-ff2cb582/leader/store/natsstore/internal/retry"
 )
 
 // A plan is how a bucket is watched, from the bucket's configuration.
@@ -68,7 +68,7 @@ func (a *audit) heard(now time.Time) { a.at = now.Add(auditEvery) }
 
 // soon has the audit come after a while, for the stream may be gone.
 func (a *audit) soon(now time.Time) {
-	if soon := now.Add(backoff.Most); a.at.After(soon) {
+	if soon := now.Add(retry.Most); a.at.After(soon) {
 		a.at = soon
 	}
 }

@@ -8,6 +8,7 @@ import (
 
 	"github.com/nats-io/nats.go/jetstream"
 
+	"github.com/seed-ff2cb582/leader/internal/backoff"
 	"github.com/seed-ff2cb582/leader/store"
 	"github.com/seed-ff2cb582/leader/store/natsstore/internal/wire"
 )
@@ -33,7 +34,7 @@ func (s *Store) CompareAndSwap(ctx context.Context, w store.Write) (uint64, erro
 		if !errors.Is(classifyWrite(err), errInFlight) {
 			return 0, s.writeError(ctx, before, w, err)
 		}
-		if !sleep(ctx, wait) {
+		if !backoff.Sleep(ctx, wait) {
 			return 0, fmt.Errorf("%w: key %q: %w: %w", store.ErrTransient, w.Key, errInFlight, err)
 		}
 	}
@@ -56,18 +57,6 @@ func (c *client) publish(ctx context.Context, before connReport, w store.Write) 
 // about a millisecond; a stream leader cut off from its peers refuses for many
 // seconds.
 const maxInFlightWait = 32 * time.Millisecond
-
-// sleep waits for d. It reports false because ctx ended first.
-func sleep(ctx context.Context, d time.Duration) bool {
-	t := time.NewTimer(d)
-	defer t.Stop()
-	select {
-	case <-ctx.Done():
-		return false
-	case <-t.C:
-		return true
-	}
-}
 
 func (c *client) valid(w store.Write) error {
 	if !store.ValidKey(w.Key) {

@@ -3,7 +3,7 @@ package feed
 import (
 	"time"
 
-	"github.com/seed-ff2cb582/leader/store/natsstore/internal/backoff"
+	"github.com/seed-ff2cb582/leader/store/natsstore/internal/retry"
 )
 
 // Times of consumers.
@@ -141,6 +141,6 @@ func (c *consumption) lose() {
 // postpone has the next attempt wait for a backoff.
 func (c *consumption) postpone(now time.Time) {
 	c.making = false
-	c.nextTry = now.Add(backoff.After(c.failures))
+	c.nextTry = now.Add(retry.After(c.failures))
 	c.failures++
 }

@@ -4,7 +4,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/seed-ff2cb582/leader/store/natsstore/internal/backoff"
+	"github.com/seed-ff2cb582/leader/store/natsstore/internal/retry"
 )
 
 func TestAConsumerIsMadeHeardProbedAndGivenUp(t *testing.T) {
@@ -78,7 +78,7 @@ func TestDeliveriesAreCounted(t *testing.T) {
 	}
 	for range 20 {
 		c.postpone(now)
-		if d := c.nextTry.Sub(now); d < backoff.First || d > backoff.Most {
+		if d := c.nextTry.Sub(now); d < retry.First || d > retry.Most {
 			t.Fatalf("the next attempt comes after %v", d)
 		}
 	}

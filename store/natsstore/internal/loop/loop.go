@@ -17,7 +17,7 @@ import (
 	"github.com/seed-ff2cb582/leader/internal/faults"
 	"github.com/seed-ff2cb582/leader/internal/goid"
 	"github.com/seed-ff2cb582/leader/internal/shield"
-	"github.com/seed-ff2cb582/leader/store/natsstore/internal/backoff"
+	"github.com/seed-ff2cb582/leader/store/natsstore/internal/retry"
 )
 
 const (
@@ -286,7 +286,7 @@ func (l *Loop) restart() {
 		l.restarts = 0
 	}
 	l.restarted = now
-	wait := time.NewTimer(backoff.Bounded(l.restarts, restartMost))
+	wait := time.NewTimer(retry.Bounded(l.restarts, restartMost))
 	defer wait.Stop()
 	l.restarts++
 	select {

@@ -14,8 +14,8 @@ import (
 	"github.com/nats-io/nats.go"
 
 	"github.com/seed-ff2cb582/leader/store"
-	"github.com/seed-ff2cb582/leader/store/natsstore/internal/backoff"
 	"github.com/seed-ff2cb582/leader/store/natsstore/internal/feed"
+	"github.com/seed-ff2cb582/leader/store/natsstore/internal/retry"
 	"github.com/seed-ff2cb582/leader/store/natsstore/internal/watch"
 	"github.com/seed-ff2cb582/leader/store/natsstore/internal/wire"
 )
@@ -317,6 +317,6 @@ func (v *View) renounce(denied error) {
 
 // retryLater has the next attempt to read wait for a backoff.
 func (v *View) retryLater() {
-	v.nextRead = time.Now().Add(backoff.After(v.failures))
+	v.nextRead = time.Now().Add(retry.After(v.failures))
 	v.failures++
 }

@@ -5,7 +5,7 @@ import (
 	"time"
 
 	"github.com/seed-ff2cb582/leader/store"
-	"github.com/seed-ff2cb582/leader/store/natsstore/internal/backoff"
+	"github.com/seed-ff2cb582/leader/store/natsstore/internal/retry"
 	"github.com/seed-ff2cb582/leader/store/natsstore/internal/watch"
 	"github.com/seed-ff2cb582/leader/store/natsstore/internal/wire"
 )
@@ -89,7 +89,7 @@ func (g *Registry) read(r *register, now time.Time) {
 // retry reads the register again after a backoff.
 func (g *Registry) retry(r *register) {
 	g.toRead(r)
-	r.nextRead = time.Now().Add(backoff.After(r.failures))
+	r.nextRead = time.Now().Add(retry.After(r.failures))
 	r.failures++
 }
 
@@ -252,6 +252,6 @@ func (g *Registry) Lost(key string, shared bool) {
 	}
 	g.missed(r)
 	if shared {
-		r.nextRead, r.spare = time.Now().Add(backoff.Most), true
+		r.nextRead, r.spare = time.Now().Add(retry.Most), true
 	}
 }

@@ -15,7 +15,7 @@ import (
 	"time"
 
 	"github.com/seed-ff2cb582/leader/store"
-	"github.com/seed-ff2cb582/leader/store/natsstore/internal/backoff"
+	"github.com/seed-ff2cb582/leader/store/natsstore/internal/retry"
 	"github.com/seed-ff2cb582/leader/store/natsstore/internal/watch"
 	"github.com/seed-ff2cb582/leader/store/natsstore/internal/wire"
 )
@@ -201,5 +201,5 @@ func (g *Registry) Resume() {
 // pollEvery is how often a key without a source is read. All together must not
 // become the load that keeps their sources from standing.
 func (g *Registry) pollEvery() time.Duration {
-	return max(backoff.Most, time.Duration(len(g.keys))*time.Second/pollMost)
+	return max(retry.Most, time.Duration(len(g.keys))*time.Second/pollMost)
 }

@@ -9,7 +9,7 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 
 	"github.com/seed-ff2cb582/leader/store"
-	"github.com/seed-ff2cb582/leader/store/natsstore/internal/backoff"
+	"github.com/seed-ff2cb582/leader/store/natsstore/internal/retry"
 	"github.com/seed-ff2cb582/leader/store/natsstore/internal/watch"
 	"github.com/seed-ff2cb582/leader/store/natsstore/internal/wire"
 )
@@ -310,7 +310,7 @@ func TestAFailedReadIsRepeated(t *testing.T) {
 	for range 3 {
 		b.work(time.Now().Add(time.Hour))
 		b.reading["k"](store.Entry{}, false)
-		if r := b.register(); !r.stale || time.Until(r.nextRead) <= 0 || time.Until(r.nextRead) > backoff.Most {
+		if r := b.register(); !r.stale || time.Until(r.nextRead) <= 0 || time.Until(r.nextRead) > retry.Most {
 			t.Fatalf("read again: %v, in %v", r.stale, time.Until(r.nextRead))
 		}
 	}
@@ -350,7 +350,7 @@ func TestEachWatchHearsAStateOnce(t *testing.T) {
 // sources from standing.
 func TestPollingOfManyKeysIsBounded(t *testing.T) {
 	b := newBench()
-	if got := b.pollEvery(); got != backoff.Most {
+	if got := b.pollEvery(); got != retry.Most {
 		t.Errorf("a few keys: each %v", got)
 	}
 	for i := range 5000 {
