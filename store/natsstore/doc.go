@@ -5,8 +5,8 @@
 //
 // A compare-and-swap is one publish to $KV.<bucket>.<key> with the expected
 // last sequence of that subject; a revision is a stream sequence. A tombstone
-// is the bucket's delete marker with the value as its body, so that `nats kv
-// get` finds no key where Get and Watch still deliver what was written.
+// is the bucket's delete marker with the value as its body: `nats kv get` finds
+// no key where Get and Watch still deliver what was written.
 //
 // The caller's connection is used as it is. A connection that is down at the
 // moment of a write is noticed, and the write is not sent. One that breaks a
