@@ -23,7 +23,6 @@ const largestKnot = 6
 func larger() map[string]int {
 	return map[string]int{
 		"internal/machine": 7, "test/chaos/internal/lab": 12,
-		"test/chaos/internal/lab": 12,
 	}
 }
 
