@@ -402,14 +402,14 @@ func (c *Checker) renews(expected uint64, content Content, now Instant) error {
 		return fmt.Errorf("rule 2: it holds no such claim")
 	case c.dead[content.Token]:
 		return fmt.Errorf("rule 10: its release or offer was sent")
-	case expected != g.rev:
+	case !c.ownWrite(expected):
 		return fmt.Errorf("rule 2: its own latest write is %d", g.rev)
 	case g.trust.reached(now):
 		return fmt.Errorf("rule 2: its window has closed")
 	case g.replaced:
 		return fmt.Errorf("rule 8: it was told that its record was replaced")
-	case content.Renewal != g.renewal+1:
-		return fmt.Errorf("rule 4: renewal %d follows %d", content.Renewal, g.renewal)
+	case content.Renewal != c.renewalAt(expected)+1:
+		return fmt.Errorf("rule 4: renewal %d follows %d", content.Renewal, c.renewalAt(expected))
 	case content.Term != g.term:
 		return fmt.Errorf("rule 11: the term is %d, not %d", g.term, content.Term)
 	}
@@ -424,7 +424,7 @@ func (c *Checker) leaves(why Purpose, expected uint64, content Content, now Inst
 		return fmt.Errorf("rule 9: the work has not stopped")
 	case now.Mono < c.doubt:
 		return fmt.Errorf("rule 12: a regress was seen")
-	case content.Settled && (!c.grant.settled || content.Token != c.grant.token || expected != c.grant.rev):
+	case content.Settled && (!c.grant.settled || content.Token != c.grant.token || !c.ownWrite(expected)):
 		return fmt.Errorf("cool-down: it does not know that nobody led before")
 	case c.ownRecord(expected, content.Token):
 		return nil
@@ -437,6 +437,26 @@ func (c *Checker) leaves(why Purpose, expected uint64, content Content, now Inst
 		return fmt.Errorf("rule 6: neither its own record, nor seen within its window, nor due (%w)", err)
 	}
 	return nil
+}
+
+// ownWrite reports whether the revision is of a write of the present claim, and
+// none after the latest that the candidate was told of. What expects an earlier
+// one is refused, since the later one was applied; in a store whose records only
+// vanish, no older record takes the place of a newer one. A candidate forgets
+// the answer to a read that it has given up, by which it was told of the later
+// one.
+func (c *Checker) ownWrite(rev uint64) bool {
+	return rev == c.grant.rev || rev < c.grant.rev && c.ownRecord(rev, c.grant.token)
+}
+
+// renewalAt is the number of the renewal at a revision of ownWrite.
+func (c *Checker) renewalAt(rev uint64) uint64 {
+	for s := range c.sights {
+		if rev < c.grant.rev && s.rev == rev && s.What == Record && s.Token == c.grant.token {
+			return s.Renewal
+		}
+	}
+	return c.grant.renewal
 }
 
 // ownRecord reports whether the record at revision rev is of the own claim with
