@@ -147,6 +147,7 @@ var seamActions = map[string]machine.Action{
 	"send(release)": {Kind: machine.Send, Write: machine.Release, Expected: 7, Rec: machine.Record{Token: "t", Term: 7, Reason: machine.ReasonStopped}},
 	"send(offer)":   {Kind: machine.Send, Write: machine.Offer, Expected: 7, Rec: machine.Record{Token: "t", Term: 7, Reason: machine.ReasonStopped}},
 	"look":          {Kind: machine.Look},
+	"examine":       {Kind: machine.Examine, Op: 1},
 	"promote":       {Kind: machine.Promote},
 	"demote":        {Kind: machine.Demote},
 	"finish":        {Kind: machine.Finish},
@@ -237,10 +238,11 @@ func TestTheRuntimeBearsWhatTheCoreAnswers(t *testing.T) {
 			w.l.rules.DisconnectGrace = time.Duration(seed%3) * 100 * time.Millisecond
 			w.l.rules.Offers = seed%2 == 0
 			w.l.rules.CoolDown = seed%5 == 0
+			w.l.rules.Ages = seed%3 == 1
 			w.walk()
 		})
 	}
-	for _, want := range []string{"promote", "demote", "finish", "look", "send(release)", "send(offer)"} {
+	for _, want := range []string{"promote", "demote", "finish", "look", "examine", "send(release)", "send(offer)"} {
 		n := 0
 		for shape, count := range seen {
 			if strings.Contains(shape, want) {
@@ -326,6 +328,9 @@ func (w *seamWalk) event(i int, s machine.State) machine.Event {
 	case 13:
 		return machine.Event{Kind: machine.Closed, Term: s.Grant.Term}
 	case 14:
+		if s.Grant.Examine != 0 {
+			return machine.Event{Kind: machine.Examined, Op: s.Grant.Examine, Outcome: machine.Outcome(w.rng.IntN(2)), Doubt: time.Duration(w.rng.IntN(2)) * time.Second}
+		}
 		return machine.Event{
 			Kind: []machine.EventKind{machine.Bar, machine.Unbar}[w.rng.IntN(2)], Bars: machine.Unhealthy,
 			Exit: machine.Exit{Reason: machine.ReasonUnhealthy},

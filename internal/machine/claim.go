@@ -1,5 +1,7 @@
 package machine
 
+import "time"
+
 // claimIfDue challenges the register as it was seen, once that is allowed.
 func (c *step) claimIfDue() {
 	if !c.m.mayClaim(c.s) || c.now.Mono < max(c.s.DueAt, c.s.StandBackUntil) {
@@ -16,7 +18,10 @@ func (c *step) claim(why Reason, prior Prior, settled bool) {
 	c.s.Phase, c.s.Reason = Claiming, why
 	// A claim has a token of its own, so that no earlier claim is mistaken for
 	// it.
-	c.s.Grant = Grant{Token: c.ev.Token, Nonce: c.ev.Nonce, Prior: prior, Settled: settled && c.m.Expires}
+	c.s.Grant = Grant{
+		Token: c.ev.Token, Nonce: c.ev.Nonce, Prior: prior, Settled: settled && c.m.Expires,
+		Void: c.m.Ages && c.s.View.Rev == 0,
+	}
 	c.begin(Acquire, c.s.View.Rev)
 }
 
@@ -33,6 +38,9 @@ func (c *step) offered() {
 	switch {
 	case c.s.Phase != Watching || !c.theirs(&c.s.View) || over.Token == "" || c.s.View.Rec.Token != over.Token:
 	case !c.m.mayClaim(c.s) || c.now.Mono < c.s.StandBackUntil || c.s.Ranked || c.s.Passed > 0:
+	case c.m.Ages && c.s.View.Rec.Term == 0 && c.s.View.Rev > c.ev.Seen.Rev:
+		// The claim that is over was applied once more, by a store that was
+		// made again. Whoever led after it in the store before may still lead.
 	default:
 		// That it was settled is said of the record at that revision alone.
 		c.claim(ReasonOffered, Prior{c.s.View.Term(), over.Reason}, over.Settled && c.ev.Seen.Rev == c.s.View.Rev)
@@ -99,6 +107,9 @@ func (c *step) granted(rev uint64, sent Instant) {
 	ttl := max(c.m.TTL, c.s.HeldTTL)
 	c.s.Phase, c.s.Write, c.s.Losses, c.s.StartRace, c.s.Passed = Holding, Write{}, 0, false, 0
 	c.s.Grant.Term = rev
+	if c.s.Grant.Void {
+		c.youth(ttl)
+	}
 	c.extend(rev, sent)
 	if c.s.Grant.Trust.Reached(c.now) {
 		c.lose(Exit{Reason: ReasonLate})
@@ -113,9 +124,56 @@ func (c *step) granted(rev uint64, sent Instant) {
 	if c.m.CoolDown && !c.s.Grant.Settled {
 		c.s.Grant.PromoteAt = c.now.Mono + int64(c.m.wait(ttl))
 	}
-	if c.doubts() {
+	if c.s.DoubtUntil > c.now.Mono {
 		// The lost lease may be longer than that of any record observed since.
 		c.s.Grant.PromoteAt = max(c.s.Grant.PromoteAt, c.s.DoubtUntil)
+	}
+	c.examine()
+}
+
+// youth notes that a void claim of ours was applied, perhaps in a store that
+// was made just before. A leader of the one before it, with a lease of length
+// ttl, has not heard of that.
+func (c *step) youth(ttl time.Duration) {
+	c.s.YoungUntil = max(c.s.YoungUntil, c.now.Mono+int64(c.m.wait(ttl)))
+}
+
+// young reports whether the doubt of a void claim lasts.
+func (c *step) young() bool { return c.s.YoungUntil > c.now.Mono }
+
+// strayed reports whether seen is a void claim of ours, applied where we did
+// not know of it: after we gave it up, or a second time in a store that was
+// made again. Others may have led in between.
+func (c *step) strayed(seen *Seen) bool {
+	return c.s.Grant.Void && c.ours(seen) && seen.Rec.Term == 0 && seen.Rev != c.s.Grant.Term
+}
+
+// examine asks the store for its age, which may end the doubt. It is asked only
+// now: what it said before the claim was applied may be the age of the store
+// before. Without an answer the doubt lasts, as a cool-down does.
+func (c *step) examine() {
+	if !c.young() {
+		c.s.YoungUntil = 0
+		return
+	}
+	c.s.ops++
+	c.s.Grant.Examine = c.s.ops
+	c.do(Action{Kind: Examine, Op: c.s.ops})
+}
+
+// examined takes in the answer to examine. Doubts of another origin remain.
+func (c *step) examined() {
+	g := &c.s.Grant
+	if c.s.Phase != Holding || g.Promoted || g.Examine == 0 || g.Examine != c.ev.Op {
+		return
+	}
+	g.Examine = 0
+	if c.ev.Outcome != OK {
+		return
+	}
+	c.s.YoungUntil = 0
+	if c.ev.Doubt > 0 {
+		c.s.YoungUntil = c.now.Mono + int64(c.ev.Doubt)
 	}
 }
 

@@ -25,6 +25,9 @@ type Machine struct { //nolint:recvcheck // Template is also asked of a machine 
 	// nor gives a revision twice. There a claim that succeeds a settled vacancy
 	// or offer needs no cool-down: see Record.Settled.
 	Expires bool
+	// Ages: the store tells its age, which shows whether it was made again
+	// while a claim that expects nothing was under way: see Grant.Void.
+	Ages bool
 	// DisconnectGrace is how long a leader keeps its term without a connection;
 	// 0 leaves that to the trust window alone.
 	DisconnectGrace time.Duration

@@ -62,11 +62,12 @@ const (
 	Bar                          // do not campaign while any of Bars stands; with an Exit, leave too
 	Unbar                        // Bars stand no longer
 	Offered                      // an offer came in: the claim Seen.Rec.Token is over, for Seen.Rec.Reason
+	Examined                     // the examination Op ended with Outcome (and Doubt if OK)
 )
 
 var eventNames = [...]string{
 	"tick", "start", "sight", "written", "read", "drained", "closed", "asked", "leave", "validate",
-	"conn-down", "conn-up", "stop-release", "stop-leave", "bar", "unbar", "offered",
+	"conn-down", "conn-up", "stop-release", "stop-leave", "bar", "unbar", "offered", "examined",
 }
 
 // String returns the kind's name.
@@ -99,8 +100,9 @@ type Event struct {
 	Seen    Seen
 	Term    uint64
 	Exit    Exit
-	// Doubt, of Start, is for how long somebody may still lead by what a
-	// predecessor of the store held: see State.DoubtUntil.
+	// Doubt, of Start and Examined, is for how long somebody may still lead by
+	// what a predecessor of the store held: see State.DoubtUntil and
+	// State.YoungUntil.
 	Doubt time.Duration
 
 	// Token is a fresh token, used if this event leads to a claim; the caller
@@ -134,9 +136,11 @@ const (
 	// Note: nothing to do; something that an operator wants to hear of
 	// happened.
 	Note
+	// Examine: ask the store how old it is; answer with Examined, Op.
+	Examine
 )
 
-var actionNames = [...]string{"send", "look", "promote", "demote", "finish", "note"}
+var actionNames = [...]string{"send", "look", "promote", "demote", "finish", "note", "examine"}
 
 // String returns the kind's name.
 func (k ActionKind) String() string { return actionNames[k] }

@@ -376,7 +376,7 @@ func (x *explorer) heal(w *world) {
 	}
 	for i := range x.machines {
 		p := &w.c[i]
-		p.call.held, p.slow, p.watch, p.cut = free, free, free, false
+		p.call.held, p.exam.held, p.slow, p.watch, p.cut = free, free, free, free, false
 		if p.mode == paused || p.mode == suspended {
 			p.mode = up
 		}
@@ -626,8 +626,18 @@ func narrow() []config {
 			kinds:    losing | setOf(kResign, kLoseOffer, kDelayOffer, kDupOffer), quiet: 8, horizon: smaller(14, 9), deep: 16, faults: 2, storeMay: true,
 		},
 		{
-			name: "fine: a store that is made again", clocks: fine(2), machines: fineMachines(2, nil),
+			name: "fine: a store that is made again", clocks: fine(2), machines: fineMachines(2, ageing),
 			kinds: remaking, horizon: smaller(20, 4), faults: 2, late: true, sample: 1, patience: finePatience,
+		},
+		{
+			name: "fine: a store that is made again, three candidates", clocks: fine(3), machines: fineMachines(3, ageing),
+			kinds:   setOf(kRemade, kCutOff, kStopRelease, kLoseReply),
+			horizon: smaller(3, 2), deep: 6, faults: 2, sample: 50, patience: finePatience,
+		},
+		{
+			name: "fine: a claim of nothing, applied twice, in a store that is made again", clocks: fine(2), machines: fineMachines(2, ageing),
+			kinds:   setOf(kRemade, kCutOff, kGiveUpWrite, kLoseReply, kDelayWrite, kDelaySight, kResign),
+			horizon: smaller(4, 2), deep: 8, faults: 3, sample: 50, patience: finePatience,
 		},
 		{
 			name: "fine: handovers over a store whose records vanish", clocks: fine(2), machines: fineMachines(2, settling),
@@ -643,6 +653,9 @@ func narrow() []config {
 		},
 	}
 }
+
+// ageing candidates have a store that tells its age.
+func ageing(m *Machine) { m.Ages = true }
 
 // settling candidates cool down over a store that brings nothing older back, by
 // leases that are as short as the fine scale allows.
@@ -671,7 +684,7 @@ func deep() []config {
 			kinds:    setOf(kRollback, kWipe, kResign, kDelayOffer, kDupOffer, kPause), horizon: 4, faults: 2, storeMay: true,
 		},
 		{
-			name: "deep: a store that is made again, three candidates", clocks: fine(3), machines: fineMachines(3, nil),
+			name: "deep: a store that is made again, three candidates", clocks: fine(3), machines: fineMachines(3, ageing),
 			kinds: setOf(kRemade, kPause, kCutOff, kStopRelease, kResign), horizon: 12, faults: 2, late: true, patience: finePatience,
 		},
 		{

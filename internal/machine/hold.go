@@ -8,8 +8,8 @@ func (c *step) hold() {
 		c.lose(Exit{Reason: ReasonDisconnected})
 		return
 	}
-	cooled := c.now.Mono >= c.s.Grant.PromoteAt
-	if !c.s.Grant.Promoted && c.s.Grant.Sent.Mono >= c.s.Grant.PromoteAt {
+	cooled := c.now.Mono >= c.s.promoteAt()
+	if !c.s.Grant.Promoted && c.s.Grant.Sent.Mono >= c.s.promoteAt() {
 		c.s.Grant.Promoted = true
 		c.s.Grant.Settled = c.m.CoolDown
 		c.do(Action{Kind: Promote, Reason: c.s.Reason})

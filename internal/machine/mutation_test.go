@@ -104,6 +104,7 @@ type mutation struct {
 	fine   bool // on the fine scale, where every unit shows
 	loses  bool // over a store that forgets
 	late   bool // with a candidate that starts when the store is made again, or loses something
+	three  bool // with three candidates instead of two
 
 	quiet   int    // ticks before the first fault
 	horizon int    // if not the usual one
@@ -448,6 +449,49 @@ var mutations = []mutation{
 		want: []string{"G1"}, fine: true, kinds: setOf(kRemade, kCutOff, kPause), faults: 2, late: true,
 	},
 	{
+		mutant: mutant{name: "a claim that found nothing is not examined", step: func(m Machine, s State, ev Event, now Instant) (State, []Action) {
+			m.Ages = false
+			return m.Step(s, ev, now)
+		}},
+		want: []string{"G1"}, fine: true, kinds: setOf(kRemade, kCutOff), faults: 2, change: ages, horizon: 10,
+	},
+	{
+		mutant: mutant{name: "a claim that found nothing is examined before it was applied", step: examinedEarly},
+		want:   []string{"G1"}, fine: true, kinds: setOf(kRemade, kCutOff, kDelayWrite), faults: 2, change: ages, horizon: 10,
+	},
+	{
+		mutant: mutant{name: "the doubt of an examination is one unit too short", step: before(func(_ Machine, _ *State, ev *Event, _ *Instant) {
+			if ev.Kind == Examined {
+				ev.Doubt = max(0, ev.Doubt-1)
+			}
+		})},
+		want: []string{"G1"}, fine: true, kinds: setOf(kRemade, kCutOff), faults: 2, change: ages, horizon: 12,
+	},
+	{
+		mutant: mutant{name: "an examination without an answer is waited out one unit too short", step: after(func(_ Machine, b State, s *State, ev Event, _ Instant) {
+			if s.YoungUntil > b.YoungUntil && ev.Kind != Examined {
+				s.YoungUntil--
+			}
+		})},
+		want: []string{"G1"}, fine: true, kinds: setOf(kRemade, kCutOff, kLoseReply), faults: 3, change: ages, quiet: 3, horizon: 11,
+	},
+	{
+		mutant: mutant{name: "a candidate that stops writes a vacancy over nothing", step: before(func(_ Machine, s *State, ev *Event, _ *Instant) {
+			if ev.Kind == StopRelease && s.Phase == Claiming {
+				s.Grant.Void = false
+			}
+		})},
+		want: []string{"G1"}, fine: true, kinds: setOf(kRemade, kStopRelease), faults: 2, change: ages, horizon: 4, three: true,
+	},
+	{
+		mutant: mutant{name: "a claim that was given up is a remnant like any other", step: after(func(_ Machine, b State, s *State, _ Event, _ Instant) {
+			if s.Phase != Holding {
+				s.YoungUntil = b.YoungUntil
+			}
+		})},
+		want: []string{"G1"}, fine: true, kinds: setOf(kRemade, kCutOff, kGiveUpWrite), faults: 3, change: ages, horizon: 8,
+	},
+	{
 		mutant: mutant{name: "a repeated report of a lost connection restarts the grace", step: before(func(_ Machine, s *State, ev *Event, now *Instant) {
 			if ev.Kind == ConnDown && s.Down {
 				s.DownSince = now.Mono
@@ -565,6 +609,37 @@ func settles(ms []Machine) {
 	}
 }
 
+// ages has a store tell its age to all candidates.
+func ages(ms []Machine) {
+	for i := range ms {
+		ageing(&ms[i])
+	}
+}
+
+// examinedEarly asks for the age of the store as a claim of nothing is sent,
+// and promotes at once if that exceeds a lease.
+func examinedEarly(m Machine, s State, ev Event, now Instant) (State, []Action) {
+	const old = -1 // as PromoteAt of a claim that is under way
+	if ev.Kind == Examined && s.Phase == Claiming {
+		s.Grant.Examine = 0
+		if ev.Outcome == OK && ev.Doubt == 0 {
+			s.Grant.PromoteAt = old
+		}
+		return s, nil
+	}
+	t, actions := m.Step(s, ev, now)
+	switch {
+	case s.Phase == Watching && t.Phase == Claiming && t.Grant.Void:
+		t.Grant.Examine = 1
+		actions = append(actions, Action{Kind: Examine, Op: 1})
+	case s.Phase == Claiming && s.Grant.PromoteAt == old && t.Phase == Holding && t.YoungUntil > now.Mono:
+		t.YoungUntil, t.Grant.PromoteAt = 0, 0
+		u, more := m.Step(t, Event{Kind: Tick, Token: ev.Token, Nonce: ev.Nonce}, now)
+		return u, append(actions, more...)
+	}
+	return t, actions
+}
+
 // coolUneven has all candidates cool down. The lease of the first is so long
 // that the wait for the others' ends within its window.
 func coolUneven(ms []Machine) {
@@ -590,7 +665,10 @@ func offers(ms []Machine) {
 }
 
 func (mu mutation) config() config {
-	const n = 2
+	n := 2
+	if mu.three {
+		n = 3
+	}
 	cfg := config{
 		clocks: steady(3, 5, 4)[:n], machines: machines(n, nil), horizon: 14, faults: max(mu.faults, 1),
 		kinds: mu.kinds, shortest: true,

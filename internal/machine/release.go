@@ -31,6 +31,10 @@ func (c *step) beginRelease(k WriteKind, rev uint64) {
 // hear. A candidate that heard it may still claim: the compare-and-swap lets
 // either the vacancy or that claim stand.
 func (c *step) declined() {
+	if c.young() {
+		c.depart()
+		return
+	}
 	rev := c.s.Write.Expected
 	if c.ours(&c.s.View) {
 		rev = max(rev, c.s.View.Rev)
@@ -72,8 +76,13 @@ func (c *step) observeReleasing(seen *Seen) {
 	c.depart()
 }
 
-// releaseAt sends the release again, over a later record of our own.
+// releaseAt sends the release again, over a later record of our own. In doubt
+// that record is left to expire: see doubts.
 func (c *step) releaseAt(rev uint64) {
+	if c.young() {
+		c.depart()
+		return
+	}
 	c.s.Write.Expected = rev
 	c.send()
 }

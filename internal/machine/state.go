@@ -120,6 +120,12 @@ type Grant struct {
 	// Settled: nobody who led before can still lead; what is written when this
 	// grant ends says so. It is kept where candidates cool down.
 	Settled bool
+	// Void: the claim expects nothing, in a store that tells its age. Nothing
+	// stands in any store that was just made, so the claim may have been
+	// applied in one that took the place of the store that was observed.
+	Void bool
+	// Examine is the examination that is under way, 0 without one.
+	Examine uint64
 }
 
 // A WriteKind tells what a write is for.
@@ -240,6 +246,10 @@ type State struct {
 	// A leader whose record is gone may trust it until then (monotonic).
 	// Nothing is promoted before, whatever the settings say.
 	DoubtUntil int64
+	// YoungUntil is the same for a void claim that was applied: the store in
+	// which it was may have been made only just before (monotonic). The answer
+	// to an examination says how long ago that was.
+	YoungUntil int64
 
 	Grant Grant
 	Write Write
@@ -368,7 +378,7 @@ func (m *Machine) wake(s *State) int64 {
 			wake = min(wake, m.renewAt(s))
 		}
 		if !s.Grant.Promoted && s.Write.Kind == NoWrite {
-			wake = min(wake, s.Grant.PromoteAt)
+			wake = min(wake, s.promoteAt())
 		}
 		if s.Down && m.DisconnectGrace > 0 {
 			wake = min(wake, s.DownSince+int64(m.DisconnectGrace))
@@ -387,6 +397,10 @@ func (m *Machine) wake(s *State) int64 {
 	}
 	return wake
 }
+
+// promoteAt is when a holder that is not promoted may be: it takes the
+// acknowledgement of a write that left then or later.
+func (s *State) promoteAt() int64 { return max(s.Grant.PromoteAt, s.YoungUntil) }
 
 // keeps reports whether a record whose term is over is still to be renewed.
 func (s *State) keeps() bool {

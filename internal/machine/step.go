@@ -94,6 +94,8 @@ func (c *step) handle() {
 		c.unbar()
 	case Offered:
 		c.offered()
+	case Examined:
+		c.examined()
 	case StopRelease, StopLeave:
 		c.stop(c.ev.Kind == StopLeave)
 	}
@@ -170,7 +172,9 @@ func (c *step) stop(leave bool) {
 		// The claim may yet be applied. A vacancy written on the revision that
 		// it expects either keeps it out for good or, refused, shows that it is
 		// in.
-		if leave || c.doubts() {
+		// But a vacancy over nothing may be applied in a store that was made
+		// again, while somebody leads by what the one before it held.
+		if leave || c.doubts() || c.s.Grant.Void {
 			c.finish()
 			return
 		}

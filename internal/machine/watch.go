@@ -42,6 +42,9 @@ func (c *step) adopt(seen *Seen) {
 	if c.s.View.Kind != Unseen && seen.Rev <= c.s.View.Rev && !seen.same(&c.s.View) {
 		c.regressed()
 	}
+	if c.strayed(seen) {
+		c.youth(c.m.TTL)
+	}
 	if c.s.HeldTTL == 0 && seen.Kind == Held && seen.Rec.Start && !c.ours(seen) {
 		// We have just lost or missed the race of a start. Perhaps hundreds
 		// were started at once, and most of them lost no race that could teach
@@ -79,9 +82,9 @@ func (c *step) regressed() {
 }
 
 // doubts reports whether somebody may still lead by a record that the store has
-// lost. A vacancy is permission to lead at once, which is not ours to give
+// lost, or that a store before it held. A vacancy is permission to lead at once, which is not ours to give
 // then.
-func (c *step) doubts() bool { return c.s.DoubtUntil > c.now.Mono }
+func (c *step) doubts() bool { return c.s.DoubtUntil > c.now.Mono || c.young() }
 
 // heldTTL is the lease length to reckon with if somebody held the register and
 // the record is not there to observe any more.

@@ -81,6 +81,8 @@ const (
 	kNobody
 	kOffered
 	kHeardAgain
+	kExamine
+	kExamined
 	kAdvance
 
 	// Faults and interventions: at most one of each in a world, and
@@ -135,7 +137,8 @@ var kindTitles = [kinds]string{
 	kStart: "start", kTick: "timer", kApply: "write applied", kRefuse: "write refused", kReply: "reply",
 	kRead: "read", kReadReply: "read reply", kSight: "watch delivery", kSightAgain: "watch delivery of a copy", kDrained: "work stopped",
 	kLateCommit: "late commit of a given-up write", kResume: "resumed", kRestart: "restarted", kConnUp: "connection back", kFit: "fit again", kUnpaused: "operator resumes",
-	kAsked: "control request delivered", kAskedAgain: "control request delivered again", kHeardAgain: "network back", kAdvance: "time passes (clocks at different rates)",
+	kAsked: "control request delivered", kAskedAgain: "control request delivered again", kHeardAgain: "network back",
+	kExamine: "store tells its age", kExamined: "age of the store", kAdvance: "time passes (clocks at different rates)",
 	kDelayWrite: "write delayed", kLoseWrite: "write lost", kGiveUpWrite: "write given up in flight",
 	kLoseReply: "reply lost", kDelayReply: "reply delayed", kTransient: "transient failure",
 	kPermanent: "permanent failure", kFalseConflict: "false conflict", kFailRead: "read failed",
@@ -234,6 +237,14 @@ type call struct {
 	out           Outcome
 }
 
+// An examination is a question for the store's age, and then the answer.
+type examination struct {
+	stage uint8 // noCall, request or reply
+	held  held
+	out   Outcome
+	doubt uint8
+}
+
 // A straggler is a write that nobody waits for any more, still in flight.
 type straggler struct {
 	rec      uint16
@@ -261,6 +272,7 @@ type participant struct {
 	queue   [queueLen]uint16 // watch deliveries to come, 0 is none
 	copied  uint16           // a copy of a delivery, which comes at any later time
 	call    call
+	exam    examination
 	mode    uint8
 	modeFor held
 	tokens  uint8 // used so far
@@ -291,9 +303,9 @@ type world struct {
 	rev       uint16 // of the last write
 	lastTerm  uint16 // highest term that was promoted
 	askTerm   uint16 // the control request: its term, its kind, deliveries left
-	askExit   uint8
-	askLeft   uint8
-	remadeAt  uint16 // when the store was made again, plus 1
+	askExit   uint16
+	askLeft   uint16
+	remadeAt  uint32 // when the store was made again, plus 1
 }
 
 // A pace is by how many units a clock advances in each tick, over and over.
@@ -362,6 +374,7 @@ func machines(n int, change func(*Machine)) []Machine {
 type stepResult struct {
 	state   uint32
 	awaits  uint8 // the stage of the call that the candidate waits for
+	asks    bool  // it waits for the store's age
 	took    bool  // it used its token
 	anew    bool  // its token is another
 	seam    bool  // a term was begun only to be ended
@@ -449,6 +462,9 @@ func (x *sim) factsOf(s *State) facts {
 	if t := s.Grant.PromoteAt; s.Phase == Watching && t != 0 {
 		f.fades = min(f.fades, small(t))
 	}
+	if t := s.YoungUntil; !cools(s) && t != 0 {
+		f.fades = min(f.fades, small(t))
+	}
 	return f
 }
 
@@ -503,6 +519,15 @@ func canon(s State, now Instant) State {
 	if s.Write.Stage == Flying || s.Write.Stage == Reading {
 		s.ops, s.Write.Op = 1, 1
 	}
+	if s.Grant.Examine != 0 {
+		s.Grant.Examine = 1
+	}
+	if s.Phase != Holding && s.Phase != Claiming || s.Grant.Promoted {
+		s.Grant.Examine = 0
+	}
+	if s.YoungUntil <= now.Mono && !cools(&s) {
+		s.YoungUntil = 0
+	}
 	if s.Write.Stage != Resting {
 		s.Write.Due = 0
 	}
@@ -545,6 +570,10 @@ func canon(s State, now Instant) State {
 	}
 	return s
 }
+
+// cools reports whether a candidate in state s holds the record and waits for
+// its promotion, which compares more with the end of a doubt than the present.
+func cools(s *State) bool { return s.Phase == Holding && !s.Grant.Promoted }
 
 // plain drops what a vacancy says to people.
 func plain(r Record) Record {
@@ -595,6 +624,9 @@ func (x *sim) step(w *world, i int, ev Event, seen uint16, exit uint8) {
 		// One nonce for all writes: whoever forgets one of its own is seen.
 		ev.Token, ev.Nonce = tokenNames[i][p.tokens], 1
 		ev.Seen, ev.Exit, ev.Op = x.seens.all[seen], x.exit(exit, i), x.states.all[p.state].Write.Op
+		if ev.Kind == Examined {
+			ev.Op = x.states.all[p.state].Grant.Examine
+		}
 		if x.machines[i].Yield > 0 {
 			ev.Seen.Behind, ev.Seen.Ranked = uint8(i), true // the first is preferred to the second, and so on
 		}
@@ -623,6 +655,9 @@ func (x *sim) step(w *world, i int, ev Event, seen uint16, exit uint8) {
 	}
 	x.sane(w, i, before, after, r.insane)
 	x.dropForgotten(w, i, r.awaits)
+	if !r.asks {
+		p.exam = examination{}
+	}
 }
 
 // firstStep makes a step that no world had before, and judges what is the same
@@ -639,7 +674,7 @@ func (x *sim) firstStep(p *participant, i int, ev Event, now Instant) (r stepRes
 	r.anew = before.Grant.Token != after.Grant.Token
 	r.took = r.anew && after.Grant.Token == tokenNames[i][p.tokens]
 	r.seam = begun(actions)
-	r.awaits = awaits(after)
+	r.awaits, r.asks = awaits(after), after.Grant.Examine != 0
 	_, flaw := x.flaw(i, before, after, true)
 	r.insane = flaw != ""
 	x.shapes.saw(before, after, actions)
@@ -676,6 +711,8 @@ func (x *sim) perform(w *world, i int, before, after *State, a *Action, rec uint
 	case Look:
 		x.orphan(w, i)
 		p.call = call{stage: readRequest}
+	case Examine:
+		p.exam = examination{stage: request}
 	case Promote:
 		term := after.Grant.Term
 		switch {
@@ -1077,6 +1114,7 @@ func (x *sim) successors(w *world) []next {
 			x.ofCrashed(w, i)
 		case paused, suspended:
 			x.ofCall(w, i, false)
+			x.ofExamination(w, i, false)
 			x.ofPaused(w, i)
 		default:
 			// Without the network what was sent may yet arrive, and nothing
@@ -1084,6 +1122,7 @@ func (x *sim) successors(w *world) []next {
 			connected := !w.c[i].cut
 			x.ofClock(w, i)
 			x.ofCall(w, i, connected)
+			x.ofExamination(w, i, connected)
 			if connected {
 				x.ofWatch(w, i)
 			}
@@ -1189,6 +1228,49 @@ func (x *sim) ofCall(w *world, i int, running bool) {
 			x.hold(w, i, kDelayReply)
 		}
 	default:
+	}
+}
+
+// ofExamination goes on with the examination that candidate i waits for.
+func (x *sim) ofExamination(w *world, i int, running bool) {
+	e := w.c[i].exam
+	switch {
+	case e.held == heldNow:
+	case e.stage == request:
+		n := *w
+		n.c[i].exam = examination{stage: reply, doubt: uint8(x.doubt(w, i))}
+		x.emit(&n, kExamine, i)
+		if e.held == free {
+			x.holdExamination(w, i, kDelayWrite)
+		}
+		if x.may(kLoseWrite) {
+			n := *w
+			n.c[i].exam = examination{stage: reply, out: Unknown}
+			x.emit(&n, kLoseWrite, i)
+		}
+	case e.stage == reply && running:
+		n := *w
+		n.c[i].exam = examination{}
+		x.step(&n, i, Event{Kind: Examined, Outcome: e.out, Doubt: time.Duration(e.doubt)}, 0, 0)
+		x.emit(&n, kExamined, i)
+		if e.held == free {
+			x.holdExamination(w, i, kDelayReply)
+		}
+		if e.out == OK && x.may(kLoseReply) {
+			n := *w
+			n.c[i].exam.out, n.c[i].exam.doubt = Unknown, 0
+			x.emit(&n, kLoseReply, i)
+		}
+	}
+}
+
+// holdExamination spends fault k on holding back the examination of candidate
+// i.
+func (x *sim) holdExamination(w *world, i int, k kind) {
+	if x.may(k) {
+		n := *w
+		n.c[i].exam.held = heldNow
+		x.emit(&n, k, i)
 	}
 }
 
@@ -1461,7 +1543,7 @@ func (x *sim) ofEnds(w *world, i int, s *State) {
 		if n.askLeft == 0 {
 			k = kAskedAgain
 		}
-		x.step(&n, i, Event{Kind: Asked, Term: uint64(w.askTerm)}, 0, w.askExit)
+		x.step(&n, i, Event{Kind: Asked, Term: uint64(w.askTerm)}, 0, uint8(w.askExit))
 		x.emit(&n, k, i)
 	}
 }
@@ -1513,7 +1595,7 @@ func (x *sim) ofOperator(w *world) {
 	for e, k := range [...]kind{1: kStepDown, 2: kTransfer, 6: kTakeover} {
 		if k != kStart && at.Kind == Held && w.askExit == 0 && x.may(k) {
 			n := *w
-			n.askExit, n.askLeft, n.askTerm = uint8(e), 2, uint16(at.Rec.Term)
+			n.askExit, n.askLeft, n.askTerm = uint16(e), 2, uint16(at.Rec.Term)
 			if at.Rec.Term == 0 {
 				n.askTerm = uint16(at.Rev)
 			}
@@ -1543,7 +1625,7 @@ func (x *sim) ofOperator(w *world) {
 func (x *sim) ofRemade(w *world) {
 	n := *w
 	n.reg = x.seen(Seen{Kind: Absent})
-	n.prev, n.remadeAt = n.reg, n.tick+1
+	n.prev, n.remadeAt = n.reg, uint32(n.tick)+1
 	x.born(&n)
 	x.prune(&n)
 	x.emit(&n, kRemade, 0)
@@ -1576,11 +1658,13 @@ func (x *sim) ready(w *world) bool {
 		switch {
 		case p.mode == crashed || p.mode == unborn:
 			continue
-		case (p.call.stage == request || p.call.stage == readRequest) && p.call.held == free && connected:
+		case (p.call.stage == request || p.call.stage == readRequest) && p.call.held == free && connected,
+			p.exam.stage == request && p.exam.held == free && connected:
 			return true
 		case p.mode != up:
 			continue
 		case (p.call.stage == reply || p.call.stage == readReply) && p.call.held == free && connected,
+			p.exam.stage == reply && p.exam.held == free && connected,
 			p.queue[0] != 0 && p.watch == free && connected,
 			p.work == stopping && p.slow == free,
 			x.states.all[p.state].Phase == Idle,
@@ -1606,6 +1690,7 @@ func (x *sim) ofTime(w *world) {
 	for i := range x.machines {
 		p := &n.c[i]
 		p.call.held.advance()
+		p.exam.held.advance()
 		p.modeFor.advance()
 		p.slow.advance()
 		p.watch.advance()
@@ -1635,6 +1720,8 @@ func (x *sim) narrate(w *world, i int, ev Event, seen uint16, actions []Action) 
 		fmt.Fprintf(x.trace, " %v", &x.seens.all[seen])
 	case Written:
 		fmt.Fprintf(x.trace, " %v rev=%d", ev.Outcome, ev.Rev)
+	case Examined:
+		fmt.Fprintf(x.trace, " %v doubt=%d", ev.Outcome, ev.Doubt)
 	default:
 	}
 	fmt.Fprintf(x.trace, " ⇒ %v", s.Phase)
