@@ -159,6 +159,7 @@ func (c *Config) conditions(report store.Report) Conditions {
 	auto := c.Grace == GraceAuto
 	m := c.Protocol(c.Grace == GraceOn || auto && (report.Forgetful || report.Expires))
 	m.Expires = auto && !report.Forgetful
+	m.Ages = report.Age > 0 && c.Grace != GraceOff
 	m.ForeignTTL = c.foreignTTL(report.MaxAge)
 	return Conditions{m, c.doubt(report.Age)}
 }
@@ -194,6 +195,10 @@ func (c Conditions) warnings(report store.Report) []string {
 	if c.doubt == 0 {
 		return report.Warnings
 	}
-	return append(slices.Clip(report.Warnings), "The store was made less than a lease ago. If there was another of its name before,"+
-		" its leader may not have heard yet that it is gone: nobody leads before that lease has run out.")
+	return append(slices.Clip(report.Warnings), youngStore)
 }
+
+// youngStore warns of a store that was made a short time ago.
+const youngStore = "The store was made less than a lease ago. If there was another of its name before," +
+	" its leader may not have heard yet that it is gone: nobody leads before that lease has run out."
+

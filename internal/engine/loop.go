@@ -462,6 +462,8 @@ func (l *loop) perform(a machine.Action) {
 		l.send(a)
 	case machine.Look:
 		l.spawn("look", func() { l.io.look(a) })
+	case machine.Examine:
+		l.spawn("examine", func() { l.io.examine(a) })
 	case machine.Promote:
 		l.promote()
 	case machine.Demote:

@@ -93,6 +93,44 @@ func (s *storeIO) check(ctx context.Context) (Conditions, error) {
 	return conditions, nil
 }
 
+// examine performs an Examine of the core: it asks the store for its age.
+func (s *storeIO) examine(a machine.Action) {
+	e := s.env
+	ctx, cancel := e.bounded()
+	defer cancel()
+	ev := machine.Event{Kind: machine.Examined, Op: a.Op, Outcome: machine.Unknown}
+	if c, ok := e.store.st.(store.Checker); ok {
+		// Without a key, since what this user may do was found out at the start.
+		report, err := e.store.check(ctx, c, store.CheckRequest{TTL: e.cfg.TTL})
+		switch {
+		case err != nil:
+			ev.Outcome = outcomeOf(store.Classify(err))
+			e.report.failed(err)
+		case report.Age > 0:
+			ev.Outcome, ev.Doubt = machine.OK, e.cfg.doubt(report.Age)
+		}
+	}
+	for _, w := range newlyMade(ev) {
+		if e.warns(w) {
+			e.report.tell(NoteWarning, w)
+		}
+	}
+	e.inbox.event(ev)
+}
+
+// newlyMade says why a claim that was granted is not promoted yet.
+func newlyMade(ev machine.Event) []string {
+	switch {
+	case ev.Outcome != machine.OK:
+		return []string{"The store did not tell its age when a record was claimed in it for the first time. If it was made again just before," +
+			" a leader of before may not have heard yet: nobody leads before that lease has run out."}
+	case ev.Doubt > 0:
+		return []string{youngStore}
+	default:
+		return nil
+	}
+}
+
 // join has the store checked if it is not yet, hands the loop its conditions,
 // and begins the watch. It goes on trying for as long as the election runs:
 // nothing here is given up for good. err is why the conditions are not known
