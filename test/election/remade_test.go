@@ -57,13 +57,7 @@ func TestABucketThatIsOlderThanALeaseIsNotWaitedFor(t *testing.T) {
 		t.Fatal(err)
 	}
 	t.Cleanup(st.Close)
-	natslab.Eventually(t, "the bucket is older than a lease", func(ctx context.Context) error {
-		r, err := st.Check(ctx, store.CheckRequest{TTL: short})
-		if err == nil && r.Age < 2*short {
-			err = fmt.Errorf("its age is %v", r.Age)
-		}
-		return err
-	})
+	older(t, st, 2*short)
 	g := newGroup(t, "b")
 	a := g.over(st, "a", ttl(short), graceful)
 	a.start()
@@ -71,4 +65,16 @@ func TestABucketThatIsOlderThanALeaseIsNotWaitedFor(t *testing.T) {
 	if w := a.noted(leader.NoteWarning); len(w) > 0 {
 		t.Errorf("warned of %q", w)
 	}
+}
+
+// older waits until the bucket of st is older than d.
+func older(tb testing.TB, st *natsstore.Store, d time.Duration) {
+	tb.Helper()
+	natslab.Eventually(tb, "the bucket is old enough", func(ctx context.Context) error {
+		r, err := st.Check(ctx, store.CheckRequest{TTL: short})
+		if err == nil && r.Age < d {
+			err = fmt.Errorf("its age is %v", r.Age)
+		}
+		return err
+	})
 }
