@@ -201,4 +201,3 @@ func (c Conditions) warnings(report store.Report) []string {
 // youngStore warns of a store that was made a short time ago.
 const youngStore = "The store was made less than a lease ago. If there was another of its name before," +
 	" its leader may not have heard yet that it is gone: nobody leads before that lease has run out."
-
