@@ -623,7 +623,7 @@ func narrow() []config {
 		{
 			name: "fine: offers over a store that forgets", clocks: fine(2),
 			machines: fineMachines(2, func(m *Machine) { m.CoolDown, m.Offers, m.TTL, m.Heartbeat = true, true, 3, 1 }),
-			kinds:    losing | setOf(kResign, kLoseOffer, kDelayOffer, kDupOffer), quiet: 8, horizon: smaller(14, 9), deep: 16, faults: 2, storeMay: true,
+			kinds:    losing | setOf(kResign, kLoseOffer, kDelayOffer, kDupOffer), quiet: 8, horizon: smaller(14, 9), deep: 16, faults: 2, storeMay: true, patience: finePatience,
 		},
 		{
 			name: "fine: a store that is made again", clocks: fine(2), machines: fineMachines(2, ageing),
@@ -641,15 +641,15 @@ func narrow() []config {
 		},
 		{
 			name: "fine: handovers over a store whose records vanish", clocks: fine(2), machines: fineMachines(2, settling),
-			kinds: handovers, quiet: 8, horizon: smaller(12, 9), deep: 16, faults: 2,
+			kinds: handovers, quiet: 8, horizon: smaller(12, 9), deep: 16, faults: 2, patience: finePatience,
 		},
 		{
 			name: "fine: a claim of what vanished, given up", clocks: fine(2), machines: fineMachines(2, settling),
-			kinds: giveaways, quiet: 8, horizon: smaller(12, 9), deep: 16, faults: 3, late: true,
+			kinds: giveaways, quiet: 8, horizon: smaller(12, 9), deep: 16, faults: 3, late: true, patience: finePatience,
 		},
 		{
 			name: "fine: handovers of leases of different lengths over a store whose records vanish", clocks: steady(1, 1), machines: settlingUneven(),
-			kinds: vanishing | setOf(kResign, kStepDown, kCutOff), quiet: 11, horizon: smaller(16, 12), deep: 22, faults: 2,
+			kinds: vanishing | setOf(kResign, kStepDown, kCutOff), quiet: 11, horizon: smaller(16, 12), deep: 22, faults: 2, patience: finePatience,
 		},
 	}
 }

@@ -36,10 +36,11 @@ const (
 	unprotected               // it does not, and they do not
 	uneven                    // it keeps, and leases differ in length
 	vanishes                  // it drops records and brings nothing older back, and candidates cool down
+	remade                    // it is deleted and made again, and tells its age
 	regimes
 )
 
-var regimeNames = [regimes]string{"store keeps", "store forgets, cool-down", "store forgets, unprotected", "leases differ", "records vanish, cool-down"}
+var regimeNames = [regimes]string{"store keeps", "store forgets, cool-down", "store forgets, unprotected", "leases differ", "records vanish, cool-down", "store made again"}
 
 // A storm is one schedule.
 type storm struct {
@@ -88,6 +89,8 @@ func newStorm(seed uint64, mu mutant) *storm {
 		w.regime = uneven
 	case 6, 7:
 		w.regime = vanishes
+	case 8:
+		w.regime = remade
 	}
 	// From 0.3 s to a minute, as many short ones as long ones.
 	w.ttl = time.Duration(300<<w.draw(8)+w.draw(300)) * time.Millisecond
@@ -117,6 +120,10 @@ func newStorm(seed uint64, mu mutant) *storm {
 	if w.regime == vanishes {
 		w.rates[tVanish], w.rates[tReturn] = w.rng.Float64(), w.rng.Float64()
 	}
+	w.reg.clock = simClock{base: int64(time.Hour), rate: w.rate()}
+	if w.regime == remade {
+		w.rates[tRemade] = w.rng.Float64()
+	}
 	for i := range [...]int{5, 5, 5, 2, 3, 4, 6, 7}[w.draw(8)] {
 		w.nodes = append(w.nodes, w.newNode(i))
 	}
@@ -142,7 +149,7 @@ func (w *storm) newNode(i int) *node {
 	}
 	m := Machine{
 		ID: string(rune('a' + i)), TTL: ttl, Heartbeat: w.between(ttl/8, ttl/3), MaxTTL: w.most, Drift: w.drift,
-		CoolDown: w.regime == forgets || w.regime == vanishes, Expires: w.regime == vanishes, Offers: w.offers, DrainBudget: w.drain, HeadStart: min(ttl/2, 2*time.Second),
+		CoolDown: w.regime == forgets || w.regime == vanishes, Expires: w.regime == vanishes, Ages: w.regime == remade, Offers: w.offers, DrainBudget: w.drain, HeadStart: min(ttl/2, 2*time.Second),
 		Retry: Retry{Initial: w.between(ttl/100, ttl/20), Max: w.between(ttl/20, ttl/2), Multiplier: 2, Jitter: 0.2},
 	}
 	if w.chance(0.3) {
@@ -360,6 +367,8 @@ type register struct {
 	past    []Seen // the latest few that it held before
 	rev     uint64
 	gone    Seen              // the last write, if it vanished
+	clock   simClock          // the store's
+	made    int64             // when the store was made, by that clock
 	down    bool              // the store answers nobody
 	applied map[uint64]string // tokens of the acquiring writes
 }
@@ -408,6 +417,41 @@ func (w *storm) vanish() {
 	if w.chance(0.5) {
 		w.publish()
 	}
+}
+
+// remake deletes the store and makes it again, whose revisions go on. A watch
+// may tell of it or not.
+//
+// Somebody starts at the same time, and has asked for the age before or asks
+// after.
+func (w *storm) remake() {
+	r := &w.reg
+	n, early := w.nodes[w.draw(int64(len(w.nodes)))], w.chance(0.5)
+	starts := n.m.ID != r.now.Rec.ID
+	r.now, r.past = Seen{Kind: Absent}, nil
+	w.say("store made again")
+	if starts {
+		n.crash()
+	}
+	if starts && early {
+		n.join()
+	}
+	r.made = r.clock.at(w.now)
+	if starts {
+		n.join()
+	}
+	if w.chance(0.3) {
+		w.publish()
+	}
+}
+
+// doubt is how long somebody may still lead by what a store before this one
+// held, for a candidate that asks now.
+func (w *storm) doubt(m *Machine) time.Duration {
+	if !m.Ages {
+		return 0
+	}
+	return max(0, m.wait(m.TTL)-time.Duration(w.reg.clock.at(w.now)-w.reg.made))
 }
 
 // goBack makes the register what it was n writes ago, and revisions come again.

@@ -73,7 +73,7 @@ func (n *node) join() {
 	n.newToken()
 	w.say("%s joins", n.m.ID)
 	n.step(Event{Kind: Bar, Bars: Uninformed})
-	n.step(Event{Kind: Start})
+	n.step(Event{Kind: Start, Doubt: w.doubt(&n.m)})
 	n.resync()
 	n.later(w.trip(), func() {
 		if w.paused {
@@ -281,6 +281,8 @@ func (n *node) perform(a Action, now Instant) {
 		n.send(a)
 	case Look:
 		n.look(a)
+	case Examine:
+		n.call(Examined, a.Op, func(c *storeCall) { n.reply(c, Event{Doubt: w.doubt(&n.m)}) })
 	case Promote:
 		n.term, n.work, n.number = live, working, n.s.Grant.Term
 		w.lastTerm = max(w.lastTerm, n.number)

@@ -69,6 +69,7 @@ const (
 	tWipe
 	tVanish
 	tReturn
+	tRemade
 	troubles
 )
 
@@ -90,7 +91,7 @@ var troubleNames = [troubles]string{
 	tMaintenance: "group paused", tStepDown: "step-down asked", tAskTransfer: "transfer asked", tTakeover: "takeover asked",
 	tBalance: "balance asked", tDelete: "key deleted", tGarbage: "key overwritten", tForeign: "stranger's record",
 	tOutage: "store out", tRollback: "store rolled back", tWipe: "store wiped",
-	tVanish: "record vanishes", tReturn: "record that had vanished is back",
+	tVanish: "record vanishes", tReturn: "record that had vanished is back", tRemade: "store made again",
 }
 
 // hit reports whether a trouble of one message happens now.
@@ -118,6 +119,9 @@ func (w *storm) trouble() {
 	}
 	if w.regime == vanishes && w.chance(0.05) {
 		t = tVanish + trouble(w.draw(2))
+	}
+	if w.regime == remade && w.chance(0.05) {
+		t = tRemade
 	}
 	if w.calm || w.bad != "" || !w.chance(2*w.rates[t]) {
 		return
@@ -286,6 +290,8 @@ func (w *storm) ofGroup(t trouble) bool {
 		return false
 	case loss && !w.forgetful():
 		return false
+	case t == tRemade && w.regime != remade:
+		return false
 	case t == tVanish && (w.regime != vanishes || at.Rev == 0), t == tReturn && (at.Rev != 0 || w.reg.gone.Rev == 0):
 		return false
 	}
@@ -311,6 +317,8 @@ func (w *storm) ofGroup(t trouble) bool {
 		w.publish()
 	case tVanish:
 		w.vanish()
+	case tRemade:
+		w.remake()
 	case tReturn:
 		w.reg.now, w.reg.gone = w.reg.gone, Seen{}
 		w.publish()
