@@ -140,3 +140,19 @@ func TestALaterDoubtShortensNoEarlierOne(t *testing.T) {
 		t.Errorf("in doubt until %d, and until %d before", p.s.DoubtUntil, doubt)
 	}
 }
+
+// A claim of ours that was given up may be applied after all, when what stood
+// there has vanished. Our record says nothing of the lease that it replaced.
+func TestOurOwnRecordHidesNoLongerLease(t *testing.T) {
+	m := unitMachine("a")
+	m.CoolDown, m.Expires, m.MaxTTL = true, true, 100
+	p := &play{m: m}
+	p.step(Event{Kind: Start})
+	p.step(Event{Kind: Sight, Seen: Seen{Kind: Absent}, Token: "a1"})
+	p.step(Event{Kind: Sight, Seen: Seen{Kind: Held, Rev: 5, Rec: Record{ID: "b", Token: "b1", TTL: 80}}})
+	p.step(Event{Kind: Sight, Seen: Seen{Kind: Held, Rev: 6, Rec: Record{ID: "a", Token: "a1", TTL: m.TTL}}})
+	p.answer(Event{Kind: Written, Rev: 7})
+	if want := p.now.Mono + int64(m.wait(80)); p.s.Phase != Holding || p.s.Grant.PromoteAt != want {
+		t.Errorf("it is %v and cools down until %d, want %d", p.s.Phase, p.s.Grant.PromoteAt, want)
+	}
+}

@@ -43,7 +43,7 @@ func (c *step) adopt(seen *Seen) {
 		c.regressed()
 	}
 	if c.strayed(seen) {
-		c.youth(c.m.TTL)
+		c.youth(max(c.m.TTL, c.s.HeldTTL))
 	}
 	if c.s.HeldTTL == 0 && seen.Kind == Held && seen.Rec.Start && !c.ours(seen) {
 		// We have just lost or missed the race of a start. Perhaps hundreds
@@ -59,7 +59,13 @@ func (c *step) adopt(seen *Seen) {
 	}
 	c.s.View, c.s.ViewAt = *seen, c.now.Mono
 	if seen.Kind == Held && !seen.Foreign() {
-		c.s.HeldTTL = c.m.believed(seen.Rec.TTL)
+		held := c.m.believed(seen.Rec.TTL)
+		if c.s.Phase == Watching && c.ours(seen) {
+			// A claim that was given up may be applied when a longer lease has
+			// vanished, whose holder leads on.
+			held = max(held, c.s.HeldTTL)
+		}
+		c.s.HeldTTL = held
 	}
 	if c.succeeded(seen) || seen.Rec.Successor == c.m.ID {
 		c.s.StandBackUntil = 0

@@ -215,7 +215,7 @@ func (n *node) start() {
 	n.life++
 	n.s, n.ended, n.frozen, n.pending = machine.State{}, false, 0, map[uint64]bool{}
 	n.m = machine.Machine{
-		ID: n.id, TTL: labTTL, Heartbeat: labTTL / 4, MaxTTL: 4 * labTTL, Drift: 0.1, CoolDown: n.cool, Expires: n.drops, Ages: true,
+		ID: n.id, TTL: labTTL, Heartbeat: labTTL / 4, MaxTTL: 4 * labTTL, Drift: 0.1, CoolDown: n.cool, Expires: n.drops,
 		ForeignTTL:  time.Duration(n.Int64N(3)) * labTTL,
 		DrainBudget: 200 * time.Millisecond, HeadStart: 50 * time.Millisecond, Offers: true,
 		Retry: machine.Retry{MaxAttempts: 3 * n.IntN(2), Initial: 10 * time.Millisecond, Max: 100 * time.Millisecond, Multiplier: 2},
@@ -322,7 +322,7 @@ func (n *node) act(a machine.Action, now Instant) {
 			return machine.Event{Seen: seen}
 		})
 	case machine.Examine:
-		n.call(machine.Examined, a.Op, func() machine.Event { return machine.Event{} }) // no store is made again here
+		n.call(machine.Examined, a.Op, func() machine.Event { return machine.Event{} })
 	case machine.Promote:
 		n.seen["promotion"]++
 		if n.m.CoolDown && n.s.Grant.PromoteAt == 0 {
