@@ -349,7 +349,9 @@ type Checker interface {
 	// Check examines the store for leases of the length that req states. A
 	// finding that makes an election unsafe or impossible is an error,
 	// classified like all others, whose text says what to change. What only
-	// weakens a guarantee is returned as warnings.
+	// weakens a guarantee is returned as warnings. Of a store that told its Age
+	// an election asks again, without a Key, when its claim was the first in a
+	// register.
 	Check(ctx context.Context, req CheckRequest) (Report, error)
 }
 
@@ -387,7 +389,8 @@ type Report struct {
 	// Age is how long the store has existed under its name, by its own clock.
 	// One that was deleted and made again knows nothing of a leader of before,
 	// who may not have heard of it: elections promote nobody before Age exceeds
-	// a lease. Zero means that the age is unknown, or that nobody can make the
+	// a lease. It must be that of the store in which the latest acknowledged
+	// write was applied, or less. Zero means that the age is unknown, or that nobody can make the
 	// store again.
 	Age time.Duration
 }

@@ -15,8 +15,12 @@ func TestExploreMargins(t *testing.T) {
 			kinds: setOf(kPause, kCutOff, kDelaySight, kCrash, kDelayReply), sample: 50, patience: finePatience,
 		},
 		{
-			name: "a store that is made again", clocks: fine(2), machines: fineMachines(2, ageing), horizon: 14, faults: 2,
+			name: "a store that is made again", clocks: fine(2), machines: fineMachines(2, nil), horizon: 14, faults: 2,
 			kinds: setOf(kRemade, kCutOff, kPause), late: true, sample: 50, patience: finePatience,
+		},
+		{
+			name: "a store that is made again under a claim", clocks: fine(2), machines: fineMachines(2, ageing), horizon: 12, faults: 2,
+			kinds: setOf(kRemade, kCutOff), sample: 50, patience: finePatience,
 		},
 		{
 			name: "leases of different lengths over a store that forgets", clocks: steady(1, 1), machines: unevenFine(),
