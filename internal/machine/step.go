@@ -35,6 +35,9 @@ func (m *Machine) Apply(s *State, ev *Event, now Instant, out []Action) []Action
 	// stall must not revive it.
 	c.expire()
 	c.handle()
+	// A renewal may be acknowledged when its own window has closed, by a clock
+	// that leaped, and that of the one before has not.
+	c.expire()
 	c.advance()
 	return out
 }

@@ -188,7 +188,7 @@ func untrue() []mutant {
 		}, root("TestCallbacksComeInOrderAndAlternate|TestSeveralCallbacksRunInTheOrderOfTheirRegistration|TestPromoteMayLastAsLongAsTheTermAndDemoteWaitsForIt")},
 		{28, "the context survives the term", []edit{
 			{engine + "trust.go", "w.cancel(w.loss(w.term, r))", "_ = r"},
-		}, root("TestTermEndsOnTimeAlthoughTheElectionIsStuck")},
+		}, check{pkg: "internal/engine", run: "^TestTermContextEndsWithoutAnybodyLooking$"}},
 		{29, "a loss is not told", []edit{
 			{machine + "hold.go", "\tc.do(Action{Kind: Demote, Reason: x.Reason})\n", ""},
 		}, simulated("20")},
