@@ -430,7 +430,7 @@ func TestRequestsAreValidatedWithEveryFaultNamed(t *testing.T) {
 	}
 }
 
-func TestGarbledControlRecordIsReplaced(t *testing.T) {
+func TestMalformedControlRecordIsReplaced(t *testing.T) {
 	for name, content := range map[string]any{
 		"a list": []string{"pause"}, "a hostile pause": record.Control{Paused: &record.Pause{By: strings.Repeat("<", 2000)}},
 		"an unknown operation": record.Request{Op: "reboot"},

@@ -104,7 +104,7 @@ func TestExporterShowsAllGroupsWithoutBeingACandidate(t *testing.T) {
 	url, stop := startServing(t, []string{"NATS_URL=" + l.url}, "exporter", "--http", "127.0.0.1:0")
 	const id = `{bucket="leaders",role="reports"} `
 	page := awaitPage(t, url, "the first leader", has(
-		`election_group_leader_known`+id+"1", `election_group_paused`+id+"0", `election_group_term`+id, `election_group_garbled_records_total`+id+"0",
+		`election_group_leader_known`+id+"1", `election_group_paused`+id+"0", `election_group_term`+id, `election_group_malformed_records_total`+id+"0",
 		`election_group_last_renewal_age_seconds`+id, `election_group_lease_remaining_seconds`+id,
 		`election_group_leader_info{address="worker-1:80",bucket="leaders",leader="worker-1",role="reports",version="1.2.3"} 1`,
 		`election_observer_connected{bucket="leaders"} 1`, `election_observer_complete{bucket="leaders"} 1`,
@@ -177,15 +177,15 @@ func TestExporterBoundsWhatRecordsMayPutIntoLabels(t *testing.T) {
 		}
 	}
 	publish("long", `{"id":"w","token":"t","ttl":60000,"version":"`+long+`"}`, nil)
-	publish("garbled", `{"id":`, nil)
+	publish("malformed", `{"id":`, nil)
 	publish("made-up", `{"reason":"`+long+`"}`, nats.Header{"KV-Operation": []string{"DEL"}})
 	publish("<img>", `{"id":"w","token":"t","ttl":60000}`, nil)
 	url, _ := startServing(t, []string{"NATS_URL=" + l.url}, "exporter", "--http", "127.0.0.1:0")
 	page := awaitPage(t, url, "the records", has(
 		`election_group_leader_info{address="",bucket="leaders",leader="w",role="long",version="`+strings.Repeat("é", 64)+`"} 1`,
 		`election_group_vacant{bucket="leaders",reason="other",role="made-up"} 1`,
-		`election_group_vacant{bucket="leaders",reason="overwritten",role="garbled"} 1`,
-		`election_group_garbled_records_total{bucket="leaders",role="garbled"} 1`,
+		`election_group_vacant{bucket="leaders",reason="overwritten",role="malformed"} 1`,
+		`election_group_malformed_records_total{bucket="leaders",role="malformed"} 1`,
 	))
 	if strings.Contains(page, "img") {
 		t.Errorf("a group that no candidate can stand for is shown:\n%s", page)

@@ -98,7 +98,7 @@ func Of(group string, e store.Entry, now time.Time) (Info, machine.Seen) {
 		info.Reason, info.By, info.Why, info.Successor = machine.Reason(r.Reason), r.By, r.Why, r.Successor
 	case machine.Bare:
 		info.Reason = machine.ReasonDeleted
-	case machine.Garbled:
+	case machine.Malformed:
 		info.Reason = machine.ReasonOverwritten
 	default:
 		info.Reason = machine.ReasonAbsent

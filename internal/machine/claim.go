@@ -56,7 +56,7 @@ func (c *step) claimReason() Reason {
 		return ReasonExpired
 	case Vacant:
 		return ReasonVacant
-	case Bare, Garbled:
+	case Bare, Malformed:
 		return ReasonUnowned
 	default:
 		return ReasonAbsent

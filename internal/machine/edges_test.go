@@ -340,7 +340,7 @@ func TestRandomDelaysNeverShortenAWait(t *testing.T) {
 	}{
 		"held":                    {Seen{Kind: Held, Rev: 4, Rec: Record{ID: "b", Token: "b1", TTL: m.TTL}}, full},
 		"deleted":                 {Seen{Kind: Bare, Rev: 4}, full},
-		"garbled":                 {Seen{Kind: Garbled, Rev: 4}, full},
+		"malformed":                 {Seen{Kind: Malformed, Rev: 4}, full},
 		"vacant for a successor":  {Seen{Kind: Vacant, Rev: 4, Rec: Record{Token: "b1", Successor: "c"}}, m.HeadStart},
 		"vacant for whoever":      {Seen{Kind: Vacant, Rev: 4, Rec: Record{Token: "b1"}}, 0},
 		"nothing was ever stored": {Seen{Kind: Absent}, 0},

@@ -102,7 +102,7 @@ func ofItself(r Reason) bool {
 // claimed the register. Later somebody may have, and a vacancy over *its*
 // deleted record would let a third one in beside it.
 func (c *step) mayVacate(seen *Seen) uint64 {
-	if (seen.Kind == Bare || seen.Kind == Garbled) && !c.s.Grant.Trust.Reached(c.now) {
+	if (seen.Kind == Bare || seen.Kind == Malformed) && !c.s.Grant.Trust.Reached(c.now) {
 		return seen.Rev
 	}
 	return 0

@@ -79,7 +79,7 @@ func TestOneOldReadEndsNoRelease(t *testing.T) {
 // What replaced the record after the window may have replaced a successor's: a
 // vacancy over it would let a third candidate lead beside that one.
 func TestWhatIsSeenAfterTheWindowIsNotVacated(t *testing.T) {
-	for _, k := range []Kind{Bare, Garbled} {
+	for _, k := range []Kind{Bare, Malformed} {
 		t.Run(k.String(), func(t *testing.T) {
 			p := elected(unitMachine("a"))
 			p.m.DrainBudget = 100

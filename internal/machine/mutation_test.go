@@ -230,7 +230,7 @@ var mutations = []mutation{
 	},
 	{
 		mutant: mutant{name: "garbage is permission", step: after(func(_ Machine, _ State, s *State, ev Event, now Instant) {
-			if saw(Garbled, s, ev) {
+			if saw(Malformed, s, ev) {
 				s.DueAt = now.Mono
 			}
 		})},
@@ -369,7 +369,7 @@ var mutations = []mutation{
 	},
 	{
 		mutant: mutant{name: "garbage is waited out one unit too short", step: after(func(_ Machine, _ State, s *State, ev Event, now Instant) {
-			if saw(Garbled, s, ev) && s.DueAt > now.Mono {
+			if saw(Malformed, s, ev) && s.DueAt > now.Mono {
 				s.DueAt--
 			}
 		})},
@@ -385,7 +385,7 @@ var mutations = []mutation{
 	},
 	{
 		mutant: mutant{name: "garbage is waited out by ForeignTTL alone", step: after(func(m Machine, _ State, s *State, ev Event, now Instant) {
-			if saw(Garbled, s, ev) && s.DueAt > now.Mono {
+			if saw(Malformed, s, ev) && s.DueAt > now.Mono {
 				s.DueAt = now.Mono + int64(m.wait(m.ForeignTTL))
 			}
 		})},

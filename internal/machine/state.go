@@ -34,10 +34,10 @@ const (
 	Held                // a holder's record
 	Vacant              // a vacancy that a holder wrote when its work had stopped
 	Bare                // deleted by somebody who was not the holder, or expired
-	Garbled             // not a record
+	Malformed             // not a record
 )
 
-var kindNames = [...]string{"unseen", "absent", "held", "vacant", "bare", "garbled"}
+var kindNames = [...]string{"unseen", "absent", "held", "vacant", "bare", "malformed"}
 
 // String returns the kind's name.
 func (k Kind) String() string { return kindNames[k] }
@@ -282,7 +282,7 @@ func (s *Seen) Term() uint64 {
 // Foreign reports whether no candidate wrote what was seen: candidates state
 // the length of their lease.
 func (s *Seen) Foreign() bool {
-	return s.Kind == Garbled || s.Kind == Held && s.Rec.TTL <= 0
+	return s.Kind == Malformed || s.Kind == Held && s.Rec.TTL <= 0
 }
 
 // same reports whether both are of the same write.

@@ -301,7 +301,7 @@ func (w *storm) ofGroup(t trouble) bool {
 	case tDelete:
 		w.put(Bare, Record{})
 	case tGarbage:
-		w.put(Garbled, Record{})
+		w.put(Malformed, Record{})
 	case tForeign:
 		w.put(Held, w.stranger())
 	case tOutage:

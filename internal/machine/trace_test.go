@@ -136,7 +136,7 @@ func (st *stage) command(f []string) {
 	case "delete":
 		st.put(Bare, Record{})
 	case "garbage":
-		st.put(Garbled, Record{})
+		st.put(Malformed, Record{})
 	case "wipe":
 		// A bucket that we make starts at the time, so its revisions never
 		// recur.

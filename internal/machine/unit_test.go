@@ -85,7 +85,7 @@ func TestABelievedTTLIsBounded(t *testing.T) {
 // one that ForeignTTL bounds: the longest counts.
 func TestWhatNoCandidateWroteIsWaitedOutByTheLongestLeaseThatItMayHide(t *testing.T) {
 	for _, seen := range []Seen{
-		{Kind: Garbled, Rev: 4}, {Kind: Held, Rev: 4, Rec: Record{ID: "x"}}, {Kind: Held, Rev: 4, Rec: Record{ID: "x", TTL: -5}},
+		{Kind: Malformed, Rev: 4}, {Kind: Held, Rev: 4, Rec: Record{ID: "x"}}, {Kind: Held, Rev: 4, Rec: Record{ID: "x", TTL: -5}},
 	} {
 		for _, c := range []struct{ foreign, held, want time.Duration }{
 			{0, 0, 20}, {8, 0, 20}, {40, 0, 40}, {0, 60, 60}, {40, 60, 60}, {40, 8, 40}, {0, 8, 20},

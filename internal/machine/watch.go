@@ -125,7 +125,7 @@ func observedReason(k Kind) Reason {
 		return ReasonVacant
 	case Bare:
 		return ReasonDeleted
-	case Garbled:
+	case Malformed:
 		return ReasonOverwritten
 	default:
 		return ReasonAbsent

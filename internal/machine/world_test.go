@@ -1582,9 +1582,9 @@ func (x *sim) ofOperator(w *world) {
 		x.put(&n, Bare, 0)
 		x.emit(&n, kDelete, 0)
 	}
-	if at.Kind != Garbled && x.may(kGarbage) {
+	if at.Kind != Malformed && x.may(kGarbage) {
 		n := *w
-		x.put(&n, Garbled, 0)
+		x.put(&n, Malformed, 0)
 		x.emit(&n, kGarbage, 0)
 	}
 	if x.may(kForeign) {

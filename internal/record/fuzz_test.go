@@ -26,7 +26,7 @@ func FuzzRead(f *testing.F) {
 			mustHold(t, r.ID != "", seen, r)
 		case machine.Vacant:
 			mustHold(t, r.ID == "" && r.Reason != "", seen, r)
-		case machine.Garbled, machine.Absent, machine.Bare:
+		case machine.Malformed, machine.Absent, machine.Bare:
 			mustHold(t, seen.Rec == machine.Record{} && reflect.DeepEqual(r, record.Record{}), seen, r)
 			return
 		default:

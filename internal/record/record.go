@@ -4,7 +4,7 @@
 // The format is JSON. docs/protocol.md describes every field; the ones of the
 // original payload (id, token, priority, meta) have the meaning that other
 // programs already give them. Unknown fields change nothing. What cannot be
-// read is Garbled, never an error that stops anybody.
+// read is Malformed, never an error that stops anybody.
 package record
 
 import (
@@ -218,7 +218,7 @@ func Read(e store.Entry) (machine.Seen, Record) {
 	}
 	r, err := decode(e.Value)
 	if err != nil {
-		seen.Kind = machine.Garbled
+		seen.Kind = machine.Malformed
 		return seen, Record{}
 	}
 	switch {
@@ -229,7 +229,7 @@ func Read(e store.Entry) (machine.Seen, Record) {
 	default:
 		// A vacancy is permission to lead at once. Ours are tombstones; a value
 		// without an id that somebody put there is data of theirs.
-		seen.Kind = machine.Garbled
+		seen.Kind = machine.Malformed
 		return seen, Record{}
 	}
 	seen.Rec = r.core()

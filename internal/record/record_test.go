@@ -40,7 +40,7 @@ func mustEncode(t *testing.T, r interface{ Encode() ([]byte, error) }) []byte {
 
 func TestAVacancyIsATombstone(t *testing.T) {
 	seen, got := record.Read(store.Entry{Revision: 12, Value: mustEncode(t, vacancy())})
-	if seen.Kind != machine.Garbled || !reflect.DeepEqual(got, record.Record{}) {
+	if seen.Kind != machine.Malformed || !reflect.DeepEqual(got, record.Record{}) {
 		t.Errorf("a value with a reason alone, which anybody may have put there, reads as %v: %+v", seen.Kind, got)
 	}
 }
@@ -112,7 +112,7 @@ func TestRevisionZeroIsAbsentAndAnEmptyTombstoneIsBare(t *testing.T) {
 	}
 }
 
-func TestWhatIsNoRecordIsGarbledAndYieldsNothing(t *testing.T) {
+func TestWhatIsNoRecordIsMalformedAndYieldsNothing(t *testing.T) {
 	for name, value := range map[string]string{
 		"nothing":             "",
 		"text":                "leader=a",
@@ -154,7 +154,7 @@ func TestWhatIsNoRecordIsGarbledAndYieldsNothing(t *testing.T) {
 				e := entry(value)
 				e.Tombstone = tombstone
 				seen, r := record.Read(e)
-				if (seen != machine.Seen{Kind: machine.Garbled, Rev: 12}) || !reflect.DeepEqual(r, record.Record{}) {
+				if (seen != machine.Seen{Kind: machine.Malformed, Rev: 12}) || !reflect.DeepEqual(r, record.Record{}) {
 					t.Errorf("tombstone %v: %+v %+v", tombstone, seen, r)
 				}
 			}

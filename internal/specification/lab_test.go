@@ -148,7 +148,7 @@ func (l *lab) trouble() {
 	case 5:
 		l.write(machine.Seen{Kind: machine.Bare})
 	case 6:
-		what := machine.Seen{Kind: machine.Garbled}
+		what := machine.Seen{Kind: machine.Malformed}
 		if l.one(2) {
 			what = machine.Seen{Kind: machine.Held, Rec: machine.Record{ID: "stranger"}}
 		}
@@ -372,7 +372,7 @@ func (n *node) count(why Purpose, a machine.Action) {
 	case why == Claim:
 		what := [...]string{"?", "an empty register", "an expired record", "a vacancy", "a marker", "garbage"}
 		n.seen["claim of "+what[view.Kind]]++
-	case why == Release && (view.Kind == machine.Bare || view.Kind == machine.Garbled) && n.s.Exit.Vacate == view.Rev:
+	case why == Release && (view.Kind == machine.Bare || view.Kind == machine.Malformed) && n.s.Exit.Vacate == view.Rev:
 		n.seen["release over a marker or garbage"]++
 	}
 }

@@ -130,7 +130,7 @@ func wrongClaims() []spoiled {
 	return []spoiled{
 		{"a challenge a nanosecond early", due(machine.Held, 1), "rule 5"},
 		{"a claim of a marker a nanosecond early", due(machine.Bare, 1), "rule 7"},
-		{"a claim of garbage a nanosecond early", due(machine.Garbled, 1), "rule 7"},
+		{"a claim of garbage a nanosecond early", due(machine.Malformed, 1), "rule 7"},
 		{"a stranger's record counts as the own lease alone", after(func(m machine.Machine, b machine.State, s *machine.State, _ machine.Event, now machine.Instant) {
 			if s.View.Foreign() && s.View != b.View && s.Phase == machine.Watching && m.ForeignTTL > m.TTL {
 				s.DueAt = min(s.DueAt, now.Mono+int64(machine.Wait(m.TTL, m.Drift)))
@@ -167,13 +167,13 @@ func wrongReleases() []spoiled {
 			s.Grant.Settled = true
 		}), "cool-down"},
 		{"whatever replaced the record is cleared", after(func(_ machine.Machine, _ machine.State, s *machine.State, _ machine.Event, _ machine.Instant) {
-			if s.Phase == machine.Draining && (s.View.Kind == machine.Bare || s.View.Kind == machine.Garbled) {
+			if s.Phase == machine.Draining && (s.View.Kind == machine.Bare || s.View.Kind == machine.Malformed) {
 				s.Exit.Vacate = s.View.Rev
 			}
 		}), "rule 6"},
 		{"who offered its record clears what replaced it", func(m machine.Machine, s machine.State, ev machine.Event, now machine.Instant) (machine.State, []machine.Action) {
 			next, actions := m.Step(s, ev, now)
-			free := next.View.Kind == machine.Bare || next.View.Kind == machine.Garbled
+			free := next.View.Kind == machine.Bare || next.View.Kind == machine.Malformed
 			if s.Phase != machine.Releasing || next.Phase != machine.Watching || !free || s.Grant.Trust.Reached(now) {
 				return next, actions
 			}

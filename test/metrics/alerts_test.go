@@ -234,7 +234,7 @@ const (
 	groupTermX = `election_group_term{role="reports",bucket="leaders",instance="x"} `
 	groupTermY = `election_group_term{role="reports",bucket="leaders",instance="y"} `
 	pausedX    = `election_group_paused{role="reports",bucket="leaders",instance="x"} `
-	garbledX   = `election_group_garbled_records_total{role="reports",bucket="leaders",instance="x"} `
+	malformedX   = `election_group_malformed_records_total{role="reports",bucket="leaders",instance="x"} `
 	seesX      = `election_observer_connected{bucket="leaders",instance="x"} `
 	seesY      = `election_observer_connected{bucket="leaders",instance="y"} `
 	completeX  = `election_observer_complete{bucket="leaders",instance="x"} `
@@ -244,7 +244,7 @@ const (
 func TestAlertsOfTheExporterFireWhenTheyShouldAndNotOtherwise(t *testing.T) {
 	judge(t, rulesOf(t, exporterFile), []happening{
 		{"nothing happens", []string{
-			knownX + "1x60", knownY + "1x60", groupTermX + "5x60", groupTermY + "5x60", pausedX + "0x60", garbledX + "3x60",
+			knownX + "1x60", knownY + "1x60", groupTermX + "5x60", groupTermY + "5x60", pausedX + "0x60", malformedX + "3x60",
 			seesX + "1x60", seesY + "1x60", completeX + "1x60", ignoredX + "0x60",
 		}, nil},
 		{"a failover of a minute and a half", []string{knownX + "1x20 0x3 1x30", pausedX + "0x60", seesX + "1x60"}, nil},
@@ -259,7 +259,7 @@ func TestAlertsOfTheExporterFireWhenTheyShouldAndNotOtherwise(t *testing.T) {
 		{"the leadership flaps", []string{
 			knownX + "1x60", groupTermX + "1x2 2x2 3x2 4x2 5x2 6x2 7x2 8x2", groupTermY + "1x2 2x2 3x2 4x2 5x2 6x2 7x2 8x2",
 		}, []string{"ElectionGroupFlapping"}},
-		{"somebody writes over a record", []string{knownX + "1x60", garbledX + "0x20 1x40"}, []string{"ElectionGroupUnreadable"}},
+		{"somebody writes over a record", []string{knownX + "1x60", malformedX + "0x20 1x40"}, []string{"ElectionGroupUnreadable"}},
 		{"the exporter loses NATS while nobody leads", []string{
 			knownX + "1x20 0x60", seesX + "1x20 0x60",
 		}, []string{"ElectionObserverBlind"}},

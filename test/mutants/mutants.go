@@ -271,7 +271,7 @@ func reviewed() []mutant {
 			{machine + "write.go", "\tw.Stage = NoStage // whatever follows: nothing of it is under way\n", ""},
 		}, core("TestAWriteThatIsGivenUpIsNotUnderWay")},
 		{37, "what was seen after the window is vacated", []edit{
-			{machine + "hold.go", "(seen.Kind == Bare || seen.Kind == Garbled) && !c.s.Grant.Trust.Reached(c.now)", "seen.Kind == Bare || seen.Kind == Garbled"},
+			{machine + "hold.go", "(seen.Kind == Bare || seen.Kind == Malformed) && !c.s.Grant.Trust.Reached(c.now)", "seen.Kind == Bare || seen.Kind == Malformed"},
 		}, core("TestWhatIsSeenAfterTheWindowIsNotVacated")},
 		{37, "a new claim keeps the old term", []edit{
 			{machine + "claim.go", "Nonce: c.ev.Nonce, Prior: prior, Settled", "Prior: prior, Term: c.s.Grant.Term, Settled"},
