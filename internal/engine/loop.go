@@ -210,7 +210,7 @@ func (l *loop) takeMessages() {
 	}
 	l.obey()
 	if seen, news := l.nomination.turn(&l.state); news {
-		l.step(machine.Event{Kind: machine.Sight, Seen: seen})
+		l.step(machine.Event{Kind: machine.Observed, Seen: seen})
 	}
 	l.answerWaiters()
 }
@@ -300,7 +300,7 @@ func (l *loop) observe(entry store.Entry) {
 	if old {
 		return
 	}
-	l.step(machine.Event{Kind: machine.Sight, Seen: l.read(entry)})
+	l.step(machine.Event{Kind: machine.Observed, Seen: l.read(entry)})
 	if ev, ok := l.offers.caughtUp(&l.state.View); ok {
 		l.step(ev)
 	}

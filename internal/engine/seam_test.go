@@ -297,7 +297,7 @@ func (w *seamWalk) event(i int, s machine.State) machine.Event {
 		return machine.Event{Kind: machine.Start}
 	}
 	if i == 1 {
-		return machine.Event{Kind: machine.Sight, Seen: machine.Seen{Kind: machine.Absent}}
+		return machine.Event{Kind: machine.Observed, Seen: machine.Seen{Kind: machine.Absent}}
 	}
 	switch w.rng.IntN(16) {
 	case 0, 1, 2, 3, 4:
@@ -316,7 +316,7 @@ func (w *seamWalk) event(i int, s machine.State) machine.Event {
 		return machine.Event{Kind: machine.Drained}
 	case 9:
 		w.rev++
-		return machine.Event{Kind: machine.Sight, Seen: machine.Seen{
+		return machine.Event{Kind: machine.Observed, Seen: machine.Seen{
 			Kind: machine.Kind(1 + w.rng.IntN(5)), Rev: w.rev, Rec: machine.Record{ID: "b", Token: fmt.Sprint("b", w.n), TTL: time.Second},
 		}}
 	case 10:

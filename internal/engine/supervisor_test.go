@@ -38,7 +38,7 @@ func TestAClaimWaitsAlsoWhereTheEventEndsAStandBack(t *testing.T) {
 		Grant: machine.Grant{Token: "of a former term of ours"},
 		View:  machine.Seen{Kind: machine.Held, Rev: 5, Rec: machine.Record{ID: "b", Token: "b's", TTL: 3 * time.Second}},
 	}
-	l.next(&machine.Event{Kind: machine.Sight, Token: "fresh", Seen: machine.Seen{
+	l.next(&machine.Event{Kind: machine.Observed, Token: "fresh", Seen: machine.Seen{
 		Kind: machine.Vacant, Rev: 6, Rec: machine.Record{Token: "b's", Reason: machine.ReasonResigned},
 	}})
 	s := &l.state

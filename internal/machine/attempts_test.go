@@ -39,9 +39,9 @@ func TestNoTwoCallsHaveOneNumber(t *testing.T) {
 func TestALostRaceTellsTheTripOfAClaim(t *testing.T) {
 	p := &play{m: unitMachine("a"), now: Instant{Mono: 1000, Wall: 1000}}
 	p.step(Event{Kind: Start})
-	p.step(Event{Kind: Sight, Seen: Seen{Kind: Absent}, Token: "a1"})
+	p.step(Event{Kind: Observed, Seen: Seen{Kind: Absent}, Token: "a1"})
 	p.now = p.now.Add(6)
-	p.step(Event{Kind: Sight, Seen: Seen{Kind: Held, Rev: 1, Rec: Record{ID: "b", Token: "b1", TTL: 20}}})
+	p.step(Event{Kind: Observed, Seen: Seen{Kind: Held, Rev: 1, Rec: Record{ID: "b", Token: "b1", TTL: 20}}})
 	if p.s.Losses != 1 || p.s.RTT != 7 {
 		t.Errorf("%d races lost, the last in %d, want 1 in 7", p.s.Losses, p.s.RTT)
 	}
@@ -64,7 +64,7 @@ func TestAClaimSaysThatItIsAStart(t *testing.T) {
 			p := &play{m: unitMachine("a")}
 			p.step(Event{Kind: Start})
 			for _, seen := range c.sights {
-				p.step(Event{Kind: Sight, Seen: seen})
+				p.step(Event{Kind: Observed, Seen: seen})
 			}
 			if len(p.acts) != 1 || p.acts[0].Write != Acquire || p.acts[0].Rec.Start != c.start {
 				t.Errorf("it does %v, want a claim with start %v", p.acts, c.start)
@@ -92,7 +92,7 @@ func TestAttemptsAreCountedToTheirBound(t *testing.T) {
 
 	claimant := &play{m: m}
 	claimant.step(Event{Kind: Start})
-	claimant.step(Event{Kind: Sight, Seen: Seen{Kind: Absent}, Token: "a1"})
+	claimant.step(Event{Kind: Observed, Seen: Seen{Kind: Absent}, Token: "a1"})
 	for n, rest := range []time.Duration{1, 5, 1, 5} {
 		claimant.answer(Event{Kind: Written, Outcome: Transient})
 		if got := claimant.s.Write.Due - claimant.now.Mono; claimant.s.Phase != Claiming || got != int64(rest) {

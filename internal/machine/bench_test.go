@@ -16,14 +16,14 @@ func scenes() []scene {
 	follower := &play{m: unitMachine("a")}
 	follower.step(Event{Kind: Start})
 	record := Seen{Kind: Held, Rev: 3, Rec: Record{ID: "b", Token: "b1", TTL: 20}}
-	follower.step(Event{Kind: Sight, Seen: record})
+	follower.step(Event{Kind: Observed, Seen: record})
 	record.Rev, record.Rec.Renewal = 4, 1
 	return []scene{
 		{"a tick with nothing due", leader.s, Event{Kind: Tick}, leader.now},
 		{"a renewal is sent", leader.s, Event{Kind: Validate, Nonce: 7}, leader.now},
 		{"a renewal is answered", waiting.s, Event{Kind: Written, Op: waiting.s.Write.Op, Rev: 6}, waiting.now},
-		{"its own record is observed", leader.s, Event{Kind: Sight, Seen: leader.s.View}, leader.now},
-		{"a follower observes a renewal", follower.s, Event{Kind: Sight, Seen: record}, follower.now},
+		{"its own record is observed", leader.s, Event{Kind: Observed, Seen: leader.s.View}, leader.now},
+		{"a follower observes a renewal", follower.s, Event{Kind: Observed, Seen: record}, follower.now},
 	}
 }
 

@@ -10,7 +10,7 @@ import (
 func TestUnfitWhileClaimingIsNotPromoted(t *testing.T) {
 	m := unitMachine("a")
 	s, _ := m.Step(State{}, Event{Kind: Start}, Instant{})
-	s, actions := m.Step(s, Event{Kind: Sight, Seen: Seen{Kind: Absent}, Token: "a1"}, Instant{})
+	s, actions := m.Step(s, Event{Kind: Observed, Seen: Seen{Kind: Absent}, Token: "a1"}, Instant{})
 	if len(actions) != 1 || actions[0].Kind != Send {
 		t.Fatalf("actions at an absent record: %v", actions)
 	}
@@ -42,7 +42,7 @@ func TestALateGrantIsLeftForTheBarThatStillStands(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			m := unitMachine("a")
 			s, _ := m.Step(State{}, Event{Kind: Start}, Instant{})
-			s, _ = m.Step(s, Event{Kind: Sight, Seen: Seen{Kind: Absent}, Token: "a1"}, Instant{})
+			s, _ = m.Step(s, Event{Kind: Observed, Seen: Seen{Kind: Absent}, Token: "a1"}, Instant{})
 			for _, ev := range c.events {
 				s, _ = m.Step(s, ev, Instant{})
 			}
@@ -62,7 +62,7 @@ func TestRefusalThatTheRegisterContradictsIsNoProof(t *testing.T) {
 	old := Seen{Kind: Bare, Rev: 1}
 	at := func(ms int64) Instant { return Instant{Mono: ms * 1e6, Wall: ms * 1e6} }
 	s, _ := m.Step(State{}, Event{Kind: Start}, at(0))
-	s, _ = m.Step(s, Event{Kind: Sight, Seen: old}, at(0))
+	s, _ = m.Step(s, Event{Kind: Observed, Seen: old}, at(0))
 	s, _ = m.Step(s, Event{Kind: Tick, Token: "a1"}, Instant{Mono: s.DueAt, Wall: s.DueAt})
 	if s.Phase != Claiming {
 		t.Fatalf("it is %v when its claim is due", s.Phase)

@@ -78,7 +78,7 @@ func (w *twins) next() (all []twins, err error) {
 			follow(func(w *twins) error {
 				busy := w.busy[i]
 				w.hear(i)
-				err := w.step(i, Event{Kind: Sight, Seen: w.reg})
+				err := w.step(i, Event{Kind: Observed, Seen: w.reg})
 				// The call stays under way unless another took its place.
 				w.busy[i] = w.busy[i] || busy && w.s[i].Write.Op == w.out[i].Op && w.s[i].Write.Stage != NoStage
 				return err

@@ -12,7 +12,7 @@ func disconnecting() *play {
 	m.DisconnectGrace = 4
 	p := &play{m: m}
 	p.step(Event{Kind: Start})
-	p.step(Event{Kind: Sight, Seen: Seen{Kind: Held, Rev: 4, Rec: Record{ID: "b", Token: "b1", TTL: 20}}})
+	p.step(Event{Kind: Observed, Seen: Seen{Kind: Held, Rev: 4, Rec: Record{ID: "b", Token: "b1", TTL: 20}}})
 	return p
 }
 
@@ -31,7 +31,7 @@ func (p *play) did(k ActionKind) bool { return slices.Contains(p.kinds(), k) }
 // Nobody is promoted then only to be demoted within the same step.
 func TestAGrantDuringALongDisconnectionIsNotPromoted(t *testing.T) {
 	p := disconnecting()
-	p.step(Event{Kind: Sight, Seen: Seen{Kind: Vacant, Rev: 5, Rec: Record{Token: "b1"}}, Token: "a1"})
+	p.step(Event{Kind: Observed, Seen: Seen{Kind: Vacant, Rev: 5, Rec: Record{Token: "b1"}}, Token: "a1"})
 	p.step(Event{Kind: ConnDown})
 	p.now = p.now.Add(5)
 	p.answer(Event{Kind: Written, Rev: 6})
@@ -48,7 +48,7 @@ func TestAGrantDuringALongDisconnectionIsNotPromoted(t *testing.T) {
 func TestTheGraceEndsBeforeACoolDownPromotes(t *testing.T) {
 	p := disconnecting()
 	p.m.CoolDown = true
-	p.step(Event{Kind: Sight, Seen: Seen{Kind: Vacant, Rev: 5, Rec: Record{Token: "b1"}}, Token: "a1"})
+	p.step(Event{Kind: Observed, Seen: Seen{Kind: Vacant, Rev: 5, Rec: Record{Token: "b1"}}, Token: "a1"})
 	p.answer(Event{Kind: Written, Rev: 6})
 	p.step(Event{Kind: ConnDown})
 	p.now = p.now.Add(5)
@@ -67,7 +67,7 @@ func TestNobodyClaimsWithoutAConnectionIfAGraceIsSet(t *testing.T) {
 		name string
 		ev   Event
 	}{
-		{"a vacancy", Event{Kind: Sight, Seen: Seen{Kind: Vacant, Rev: 5, Rec: Record{Token: "b1"}}}},
+		{"a vacancy", Event{Kind: Observed, Seen: Seen{Kind: Vacant, Rev: 5, Rec: Record{Token: "b1"}}}},
 		{"an expired lease", Event{Kind: Tick}},
 		{"an offer", Event{Kind: Offered, Seen: Seen{Rec: Record{Token: "b1"}}}},
 	} {
@@ -99,7 +99,7 @@ func TestWithoutAGraceALostConnectionKeepsNobodyFromClaiming(t *testing.T) {
 	p := disconnecting()
 	p.m.DisconnectGrace = 0
 	p.step(Event{Kind: ConnDown})
-	p.step(Event{Kind: Sight, Seen: Seen{Kind: Vacant, Rev: 5, Rec: Record{Token: "b1"}}})
+	p.step(Event{Kind: Observed, Seen: Seen{Kind: Vacant, Rev: 5, Rec: Record{Token: "b1"}}})
 	if p.s.Phase != Claiming {
 		t.Errorf("it is %v", p.s.Phase)
 	}
@@ -110,7 +110,7 @@ func TestWithoutAGraceALostConnectionKeepsNobodyFromClaiming(t *testing.T) {
 // term.
 func TestARepeatedDisconnectionDoesNotRestartTheGrace(t *testing.T) {
 	p := disconnecting()
-	p.step(Event{Kind: Sight, Seen: Seen{Kind: Vacant, Rev: 5, Rec: Record{Token: "b1"}}, Token: "a1"})
+	p.step(Event{Kind: Observed, Seen: Seen{Kind: Vacant, Rev: 5, Rec: Record{Token: "b1"}}, Token: "a1"})
 	p.answer(Event{Kind: Written, Rev: 6})
 	p.step(Event{Kind: ConnDown})
 	p.now = p.now.Add(2)
@@ -138,7 +138,7 @@ func TestAWriteThatIsGivenUpIsNotUnderWay(t *testing.T) {
 func TestADoubtfulStartPromotesNothingBeforeItsEnd(t *testing.T) {
 	p := &play{m: unitMachine("a")}
 	p.step(Event{Kind: Start, Doubt: 10})
-	p.step(Event{Kind: Sight, Seen: Seen{Kind: Absent}, Token: "a1"})
+	p.step(Event{Kind: Observed, Seen: Seen{Kind: Absent}, Token: "a1"})
 	p.answer(Event{Kind: Written, Rev: 1})
 	if p.s.Phase != Holding || p.s.Grant.Promoted || p.s.Grant.PromoteAt != 11 {
 		t.Fatalf("it is %v, promoted %v, to be promoted at %d", p.s.Phase, p.s.Grant.Promoted, p.s.Grant.PromoteAt)

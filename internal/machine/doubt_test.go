@@ -6,8 +6,8 @@ import "testing"
 func doubting() *play {
 	p := &play{m: unitMachine("a")}
 	p.step(Event{Kind: Start})
-	p.step(Event{Kind: Sight, Seen: Seen{Kind: Held, Rev: 9, Rec: Record{ID: "b", Token: "b1", TTL: 20}}})
-	p.step(Event{Kind: Sight, Seen: Seen{Kind: Absent}, Token: "a1"})
+	p.step(Event{Kind: Observed, Seen: Seen{Kind: Held, Rev: 9, Rec: Record{ID: "b", Token: "b1", TTL: 20}}})
+	p.step(Event{Kind: Observed, Seen: Seen{Kind: Absent}, Token: "a1"})
 	return p
 }
 

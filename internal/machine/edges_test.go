@@ -33,7 +33,7 @@ func TestRestsVaryByTheJitter(t *testing.T) {
 func TestAStrangersRenewalIsNotOurs(t *testing.T) {
 	p := elected(unitMachine("a"))
 	p.step(Event{Kind: Validate})
-	p.step(Event{Kind: Sight, Seen: Seen{Kind: Held, Rev: 6, Rec: Record{ID: "x", Token: "x1", TTL: 20, Term: 6, Renewal: 1}}})
+	p.step(Event{Kind: Observed, Seen: Seen{Kind: Held, Rev: 6, Rec: Record{ID: "x", Token: "x1", TTL: 20, Term: 6, Renewal: 1}}})
 	if p.s.Phase != Draining || p.s.Exit.Reason != ReasonSuperseded || p.s.Exit.By != "x" {
 		t.Errorf("whose record was replaced is %v by %v of %q", p.s.Phase, p.s.Exit.Reason, p.s.Exit.By)
 	}
@@ -74,8 +74,8 @@ func TestARepeatedSightDoesNotEndAClaim(t *testing.T) {
 	p := &play{m: unitMachine("a")}
 	vacancy := Seen{Kind: Vacant, Rev: 4, Rec: Record{Token: "b1"}}
 	p.step(Event{Kind: Start})
-	p.step(Event{Kind: Sight, Seen: vacancy, Token: "a1"})
-	p.step(Event{Kind: Sight, Seen: vacancy})
+	p.step(Event{Kind: Observed, Seen: vacancy, Token: "a1"})
+	p.step(Event{Kind: Observed, Seen: vacancy})
 	if p.s.Phase != Claiming || p.s.Grant.Token != "a1" || len(p.acts) != 1 {
 		t.Errorf("a claimant is %v with token %s, after %v", p.s.Phase, p.s.Grant.Token, p.acts)
 	}
@@ -85,7 +85,7 @@ func TestARepeatedSightDoesNotEndAClaim(t *testing.T) {
 // own.
 func TestAStrangersRecordAtOurRevisionEndsTheTerm(t *testing.T) {
 	p := elected(unitMachine("a"))
-	p.step(Event{Kind: Sight, Seen: Seen{Kind: Held, Rev: 5, Rec: Record{ID: "x", Token: "x1", TTL: 20}}})
+	p.step(Event{Kind: Observed, Seen: Seen{Kind: Held, Rev: 5, Rec: Record{ID: "x", Token: "x1", TTL: 20}}})
 	if p.s.Phase != Draining || p.s.Exit.Reason != ReasonSuperseded {
 		t.Errorf("whose record was replaced is %v by %v", p.s.Phase, p.s.Exit.Reason)
 	}
@@ -96,7 +96,7 @@ func TestAnotherRecordAtTheSameRevisionIsALoss(t *testing.T) {
 	p := &play{m: unitMachine("a")}
 	p.step(Event{Kind: Start})
 	for _, id := range []string{"b", "c"} {
-		p.step(Event{Kind: Sight, Seen: Seen{Kind: Held, Rev: 9, Rec: Record{ID: id, Token: id, TTL: 20}}})
+		p.step(Event{Kind: Observed, Seen: Seen{Kind: Held, Rev: 9, Rec: Record{ID: id, Token: id, TTL: 20}}})
 	}
 	if !p.noted(NoteRegressed) || p.s.DoubtUntil < p.now.Mono+int64(p.m.TTL) {
 		t.Errorf("doubts until %d at %d", p.s.DoubtUntil, p.now.Mono)
@@ -109,9 +109,9 @@ func TestADeletionSeenInTimeMayBeVacatedLater(t *testing.T) {
 	p := elected(unitMachine("a"))
 	p.m.DrainBudget = 100
 	deletion := Seen{Kind: Bare, Rev: 6}
-	p.step(Event{Kind: Sight, Seen: deletion})
+	p.step(Event{Kind: Observed, Seen: deletion})
 	p.now.Mono = p.s.Grant.Trust.Mono
-	p.step(Event{Kind: Sight, Seen: deletion})
+	p.step(Event{Kind: Observed, Seen: deletion})
 	p.step(Event{Kind: Drained})
 	if p.s.Phase != Releasing || p.s.Write.Expected != 6 {
 		t.Errorf("when its work has stopped it is %v", p.s.Phase)
@@ -152,7 +152,7 @@ func TestAResumedGroupIsClaimedInOrder(t *testing.T) {
 	p := &play{m: m}
 	p.step(Event{Kind: Start})
 	p.step(Event{Kind: Bar, Bars: Paused})
-	p.step(Event{Kind: Sight, Seen: Seen{Kind: Vacant, Rev: 4, Rec: Record{Token: "b1"}, Behind: 2}})
+	p.step(Event{Kind: Observed, Seen: Seen{Kind: Vacant, Rev: 4, Rec: Record{Token: "b1"}, Behind: 2}})
 	p.now = p.now.Add(time.Minute)
 	p.step(Event{Kind: Unbar, Bars: Paused, Rand: math.MaxUint64})
 	want := p.now.Mono + int64(2*m.Yield+expiryWindow)
@@ -183,7 +183,7 @@ func TestAStartCountsForThoseWhoStart(t *testing.T) {
 			p.step(Event{Kind: Start})
 			p.step(Event{Kind: Bar, Bars: Uninformed})
 			for _, s := range c.seen {
-				p.step(Event{Kind: Sight, Seen: s})
+				p.step(Event{Kind: Observed, Seen: s})
 			}
 			if p.s.StartRace != c.race {
 				t.Errorf("a race of starts: %v", p.s.StartRace)
@@ -197,7 +197,7 @@ func TestALateAnswerDoesNotBringOurRecordBack(t *testing.T) {
 	p := elected(unitMachine("a"))
 	p.step(Event{Kind: Validate})
 	op := p.s.Write.Op
-	p.step(Event{Kind: Sight, Seen: Seen{Kind: Held, Rev: 7, Rec: Record{ID: "x", Token: "x1", TTL: 20}}})
+	p.step(Event{Kind: Observed, Seen: Seen{Kind: Held, Rev: 7, Rec: Record{ID: "x", Token: "x1", TTL: 20}}})
 	p.step(Event{Kind: Written, Op: op, Rev: 6})
 	if p.s.View.Rev != 7 || p.noted(NoteRegressed) {
 		t.Errorf("after revision 7 the register is seen at %d", p.s.View.Rev)
@@ -232,7 +232,7 @@ func TestALostRecordOfOnesOwnIsNoReasonToDoubt(t *testing.T) {
 func TestALostMarkerOverOnesOwnRecordIsDoubted(t *testing.T) {
 	p := elected(unitMachine("a"))
 	p.m.Retry = Retry{}
-	p.step(Event{Kind: Sight, Seen: Seen{Kind: Bare, Rev: 6}})
+	p.step(Event{Kind: Observed, Seen: Seen{Kind: Bare, Rev: 6}})
 	p.step(Event{Kind: Drained})
 	p.losing()
 	if p.s.DoubtUntil < p.now.Mono {
@@ -265,7 +265,7 @@ func TestAnothersRecordAtTheExpectedRevisionEndsTheWrite(t *testing.T) {
 	}
 	claimant := &play{m: unitMachine("a")}
 	claimant.step(Event{Kind: Start})
-	claimant.step(Event{Kind: Sight, Seen: Seen{Kind: Vacant, Rev: 4, Rec: Record{Token: "b1"}}, Token: "a1"})
+	claimant.step(Event{Kind: Observed, Seen: Seen{Kind: Vacant, Rev: 4, Rec: Record{Token: "b1"}}, Token: "a1"})
 	claimant.answer(Event{Kind: Written, Outcome: Conflict})
 	claimant.answer(Event{Kind: Read, Seen: Seen{Kind: Held, Rev: 4, Rec: other}})
 	if claimant.s.Phase != Watching || claimant.s.View.Rec.ID != "x" || claimant.s.DoubtUntil == 0 || claimant.noted(NoteLost) {
@@ -280,7 +280,7 @@ func TestThoseWhoGoFirstCostHalfALease(t *testing.T) {
 	m.Yield = 2
 	p := &play{m: m}
 	p.step(Event{Kind: Start})
-	p.step(Event{Kind: Sight, Seen: Seen{Kind: Vacant, Rev: 4, Rec: Record{Token: "b1"}, Behind: 200}})
+	p.step(Event{Kind: Observed, Seen: Seen{Kind: Vacant, Rev: 4, Rec: Record{Token: "b1"}, Behind: 200}})
 	if due := p.now.Mono + int64(m.TTL/2); p.s.DueAt != due {
 		t.Errorf("due at %d, want %d", p.s.DueAt, due)
 	}
@@ -300,7 +300,7 @@ func TestOldReadsAreBelievedAtTheThird(t *testing.T) {
 	p := &play{m: unitMachine("a")}
 	p.m.Retry = Retry{}
 	p.step(Event{Kind: Start})
-	p.step(Event{Kind: Sight, Seen: Seen{Kind: Held, Rev: 4, Rec: Record{ID: "b", Token: "b1", TTL: 20}}})
+	p.step(Event{Kind: Observed, Seen: Seen{Kind: Held, Rev: 4, Rec: Record{ID: "b", Token: "b1", TTL: 20}}})
 	p.now.Mono = p.s.DueAt
 	p.step(Event{Kind: Tick, Token: "a1"})
 	p.answer(Event{Kind: Written, Outcome: Conflict})
@@ -340,7 +340,7 @@ func TestRandomDelaysNeverShortenAWait(t *testing.T) {
 	}{
 		"held":                    {Seen{Kind: Held, Rev: 4, Rec: Record{ID: "b", Token: "b1", TTL: m.TTL}}, full},
 		"deleted":                 {Seen{Kind: Bare, Rev: 4}, full},
-		"malformed":                 {Seen{Kind: Malformed, Rev: 4}, full},
+		"malformed":               {Seen{Kind: Malformed, Rev: 4}, full},
 		"vacant for a successor":  {Seen{Kind: Vacant, Rev: 4, Rec: Record{Token: "b1", Successor: "c"}}, m.HeadStart},
 		"vacant for whoever":      {Seen{Kind: Vacant, Rev: 4, Rec: Record{Token: "b1"}}, 0},
 		"nothing was ever stored": {Seen{Kind: Absent}, 0},
@@ -351,7 +351,7 @@ func TestRandomDelaysNeverShortenAWait(t *testing.T) {
 				// A race that was lost makes delays long.
 				p := &play{m: m, s: State{Losses: 3, RTT: trip, HeldTTL: m.TTL}}
 				p.s.Phase = Watching
-				p.step(Event{Kind: Sight, Seen: c.seen, Rand: i << 58})
+				p.step(Event{Kind: Observed, Seen: c.seen, Rand: i << 58})
 				due := p.now.Mono
 				if p.s.Phase == Watching {
 					due = p.s.DueAt

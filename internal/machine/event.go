@@ -47,7 +47,7 @@ type EventKind uint8
 const (
 	Tick        EventKind = iota // time passed
 	Start                        // take part
-	Sight                        // the watch delivered Seen
+	Observed                     // the watch delivered Seen
 	Written                      // the write Op ended with Outcome (and Rev if OK)
 	Read                         // the read Op ended with Outcome (and Seen if OK)
 	Drained                      // the work has stopped after a demotion
@@ -66,7 +66,7 @@ const (
 )
 
 var eventNames = [...]string{
-	"tick", "start", "sight", "written", "read", "drained", "closed", "asked", "leave", "validate",
+	"tick", "start", "observed", "written", "read", "drained", "closed", "asked", "leave", "validate",
 	"conn-down", "conn-up", "stop-release", "stop-leave", "bar", "unbar", "offered", "examined",
 }
 

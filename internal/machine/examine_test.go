@@ -11,7 +11,7 @@ func found() *play {
 	p := &play{m: unitMachine("a")}
 	p.m.Ages = true
 	p.step(Event{Kind: Start})
-	p.step(Event{Kind: Sight, Seen: Seen{Kind: Absent}, Token: "a1"})
+	p.step(Event{Kind: Observed, Seen: Seen{Kind: Absent}, Token: "a1"})
 	p.answer(Event{Kind: Written, Rev: 5})
 	return p
 }
@@ -97,8 +97,8 @@ func TestAnExaminationEndsNoOtherDoubt(t *testing.T) {
 	p := &play{m: unitMachine("a")}
 	p.m.Ages, p.m.MaxTTL = true, 100
 	p.step(Event{Kind: Start})
-	p.step(Event{Kind: Sight, Seen: Seen{Kind: Held, Rev: 9, Rec: Record{ID: "b", Token: "b1", TTL: 80}}})
-	p.step(Event{Kind: Sight, Seen: Seen{Kind: Absent}, Token: "a1"})
+	p.step(Event{Kind: Observed, Seen: Seen{Kind: Held, Rev: 9, Rec: Record{ID: "b", Token: "b1", TTL: 80}}})
+	p.step(Event{Kind: Observed, Seen: Seen{Kind: Absent}, Token: "a1"})
 	doubt := p.s.DoubtUntil
 	p.answer(Event{Kind: Written, Rev: 10})
 	p.examined(OK, 0)
@@ -118,7 +118,7 @@ func TestNoVacancyFollowsAClaimOfNothingThatWasNotExamined(t *testing.T) {
 			if name == "claiming" {
 				p.m.Ages = true
 				p.step(Event{Kind: Start})
-				p.step(Event{Kind: Sight, Seen: Seen{Kind: Absent}, Token: "a1"})
+				p.step(Event{Kind: Observed, Seen: Seen{Kind: Absent}, Token: "a1"})
 			}
 			p.step(Event{Kind: StopRelease})
 			if p.s.Phase != Stopped {
@@ -163,7 +163,7 @@ func TestAClaimThatWasAppliedTwiceIsNoPermission(t *testing.T) {
 		},
 		"watching": func(p *play) {
 			p.step(Event{Kind: Closed, Term: 5})
-			p.step(Event{Kind: Sight, Seen: Seen{Kind: Held, Rev: 6, Rec: Record{ID: "b", Token: "b1", TTL: 20}}})
+			p.step(Event{Kind: Observed, Seen: Seen{Kind: Held, Rev: 6, Rec: Record{ID: "b", Token: "b1", TTL: 20}}})
 			p.step(Event{Kind: Drained})
 		},
 	} {
@@ -172,7 +172,7 @@ func TestAClaimThatWasAppliedTwiceIsNoPermission(t *testing.T) {
 			p.examined(OK, 0)
 			lead(p)
 			sent := len(p.acts)
-			p.step(Event{Kind: Sight, Seen: again(), Token: "a3"})
+			p.step(Event{Kind: Observed, Seen: again(), Token: "a3"})
 			if p.s.Phase == Draining {
 				p.step(Event{Kind: Drained, Token: "a3"})
 			}
@@ -221,7 +221,7 @@ func TestNoOfferVouchesForAClaimThatWasAppliedAgain(t *testing.T) {
 			p.step(Event{Kind: Start})
 			seen := again()
 			seen.Rec.Term = c.term
-			p.step(Event{Kind: Sight, Seen: seen})
+			p.step(Event{Kind: Observed, Seen: seen})
 			p.step(Event{Kind: Offered, Seen: Seen{Kind: Vacant, Rev: c.offered, Rec: Record{Token: "a1"}}, Token: "c1"})
 			if p.s.Phase != c.want {
 				t.Errorf("it is %v", p.s.Phase)

@@ -32,7 +32,7 @@ func TestStartAmongOthersIsContention(t *testing.T) {
 			s, _ := m.Step(State{}, Event{Kind: Start}, now)
 			for _, seen := range append(c.sights, vacancy) {
 				now = now.Add(time.Millisecond)
-				s, _ = m.Step(s, Event{Kind: Sight, Seen: seen, Token: "a1", Rand: math.MaxUint64}, now)
+				s, _ = m.Step(s, Event{Kind: Observed, Seen: seen, Token: "a1", Rand: math.MaxUint64}, now)
 			}
 			waits := time.Duration(s.DueAt - now.Mono)
 			if s.Phase == Claiming {

@@ -11,12 +11,12 @@ import (
 func TestHolePausedGuestFindsItsWindowOpen(t *testing.T) {
 	a, b := unitMachine("a"), unitMachine("b")
 	sa, _ := a.Step(State{}, Event{Kind: Start}, Instant{})
-	sa, _ = a.Step(sa, Event{Kind: Sight, Seen: Seen{Kind: Absent}, Token: "a1"}, Instant{})
+	sa, _ = a.Step(sa, Event{Kind: Observed, Seen: Seen{Kind: Absent}, Token: "a1"}, Instant{})
 	sa, _ = a.Step(sa, Event{Kind: Written, Op: sa.Write.Op, Outcome: OK, Rev: 1}, Instant{})
 	frozen := Instant{Mono: 1, Wall: 1}
 
 	sb, _ := b.Step(State{}, Event{Kind: Start}, Instant{})
-	sb, _ = b.Step(sb, Event{Kind: Sight, Seen: sa.View}, Instant{})
+	sb, _ = b.Step(sb, Event{Kind: Observed, Seen: sa.View}, Instant{})
 	later := Instant{}.Add(b.TTL * 2)
 	sb, _ = b.Step(sb, Event{Kind: Tick, Token: "b1"}, later)
 	sb, _ = b.Step(sb, Event{Kind: Written, Op: sb.Write.Op, Outcome: OK, Rev: 2}, later)

@@ -53,8 +53,8 @@ func TestACoolDownLastsAsLongAsTheLongestLeaseSeen(t *testing.T) {
 			m.CoolDown, m.MaxTTL = true, 100
 			p := &play{m: m}
 			p.step(Event{Kind: Start})
-			p.step(Event{Kind: Sight, Seen: Seen{Kind: Held, Rev: 3, Rec: Record{ID: "b", Token: "b1", TTL: ttl}}})
-			p.step(Event{Kind: Sight, Seen: Seen{Kind: Vacant, Rev: 4, Rec: Record{Token: "b1"}}, Token: "a1"})
+			p.step(Event{Kind: Observed, Seen: Seen{Kind: Held, Rev: 3, Rec: Record{ID: "b", Token: "b1", TTL: ttl}}})
+			p.step(Event{Kind: Observed, Seen: Seen{Kind: Vacant, Rev: 4, Rec: Record{Token: "b1"}}, Token: "a1"})
 			p.answer(Event{Kind: Written, Rev: 5})
 			if want := p.now.Mono + int64(m.wait(max(m.TTL, ttl))); p.s.Grant.PromoteAt != want {
 				t.Errorf("it cools down until %d, want %d", p.s.Grant.PromoteAt, want)
@@ -84,7 +84,7 @@ func TestWhatIsSeenAfterTheWindowIsNotVacated(t *testing.T) {
 			p := elected(unitMachine("a"))
 			p.m.DrainBudget = 100
 			p.now = p.s.Grant.Trust
-			p.step(Event{Kind: Sight, Seen: Seen{Kind: k, Rev: 6}})
+			p.step(Event{Kind: Observed, Seen: Seen{Kind: k, Rev: 6}})
 			p.step(Event{Kind: Drained})
 			for _, a := range p.acts {
 				if a.Kind == Send && a.Write == Release {
@@ -119,11 +119,11 @@ func TestADoubtOutlastsAShorterCoolDown(t *testing.T) {
 	m.CoolDown, m.MaxTTL = true, 100
 	p := &play{m: m}
 	p.step(Event{Kind: Start})
-	p.step(Event{Kind: Sight, Seen: Seen{Kind: Held, Rev: 9, Rec: Record{ID: "b", Token: "b1", TTL: 80}}})
-	p.step(Event{Kind: Sight, Seen: Seen{Kind: Absent}, Token: "a1"}) // all is lost
+	p.step(Event{Kind: Observed, Seen: Seen{Kind: Held, Rev: 9, Rec: Record{ID: "b", Token: "b1", TTL: 80}}})
+	p.step(Event{Kind: Observed, Seen: Seen{Kind: Absent}, Token: "a1"}) // all is lost
 	doubt := p.s.DoubtUntil
-	p.step(Event{Kind: Sight, Seen: Seen{Kind: Held, Rev: 1, Rec: Record{ID: "c", Token: "c1", TTL: 20}}})
-	p.step(Event{Kind: Sight, Seen: Seen{Kind: Vacant, Rev: 2, Rec: Record{Token: "c1"}}, Token: "a2"})
+	p.step(Event{Kind: Observed, Seen: Seen{Kind: Held, Rev: 1, Rec: Record{ID: "c", Token: "c1", TTL: 20}}})
+	p.step(Event{Kind: Observed, Seen: Seen{Kind: Vacant, Rev: 2, Rec: Record{Token: "c1"}}, Token: "a2"})
 	p.answer(Event{Kind: Written, Rev: 3})
 	if p.s.Phase != Holding || p.s.Grant.PromoteAt != doubt {
 		t.Errorf("it is %v, to be promoted at %d, and in doubt until %d", p.s.Phase, p.s.Grant.PromoteAt, doubt)
@@ -136,10 +136,10 @@ func TestALaterDoubtShortensNoEarlierOne(t *testing.T) {
 	m.MaxTTL = 100
 	p := &play{m: m}
 	p.step(Event{Kind: Start})
-	p.step(Event{Kind: Sight, Seen: Seen{Kind: Held, Rev: 9, Rec: Record{ID: "b", Token: "b1", TTL: 80}}})
-	p.step(Event{Kind: Sight, Seen: Seen{Kind: Held, Rev: 3, Rec: Record{ID: "c", Token: "c1", TTL: 20}}})
+	p.step(Event{Kind: Observed, Seen: Seen{Kind: Held, Rev: 9, Rec: Record{ID: "b", Token: "b1", TTL: 80}}})
+	p.step(Event{Kind: Observed, Seen: Seen{Kind: Held, Rev: 3, Rec: Record{ID: "c", Token: "c1", TTL: 20}}})
 	doubt := p.s.DoubtUntil
-	p.step(Event{Kind: Sight, Seen: Seen{Kind: Held, Rev: 2, Rec: Record{ID: "c", Token: "c1", TTL: 20}}})
+	p.step(Event{Kind: Observed, Seen: Seen{Kind: Held, Rev: 2, Rec: Record{ID: "c", Token: "c1", TTL: 20}}})
 	if p.s.DoubtUntil != doubt || doubt == 0 {
 		t.Errorf("in doubt until %d, and until %d before", p.s.DoubtUntil, doubt)
 	}
@@ -152,9 +152,9 @@ func TestOurOwnRecordHidesNoLongerLease(t *testing.T) {
 	m.CoolDown, m.Expires, m.MaxTTL = true, true, 100
 	p := &play{m: m}
 	p.step(Event{Kind: Start})
-	p.step(Event{Kind: Sight, Seen: Seen{Kind: Absent}, Token: "a1"})
-	p.step(Event{Kind: Sight, Seen: Seen{Kind: Held, Rev: 5, Rec: Record{ID: "b", Token: "b1", TTL: 80}}})
-	p.step(Event{Kind: Sight, Seen: Seen{Kind: Held, Rev: 6, Rec: Record{ID: "a", Token: "a1", TTL: m.TTL}}})
+	p.step(Event{Kind: Observed, Seen: Seen{Kind: Absent}, Token: "a1"})
+	p.step(Event{Kind: Observed, Seen: Seen{Kind: Held, Rev: 5, Rec: Record{ID: "b", Token: "b1", TTL: 80}}})
+	p.step(Event{Kind: Observed, Seen: Seen{Kind: Held, Rev: 6, Rec: Record{ID: "a", Token: "a1", TTL: m.TTL}}})
 	p.answer(Event{Kind: Written, Rev: 7})
 	if want := p.now.Mono + int64(m.wait(80)); p.s.Phase != Holding || p.s.Grant.PromoteAt != want {
 		t.Errorf("it is %v and cools down until %d, want %d", p.s.Phase, p.s.Grant.PromoteAt, want)

@@ -90,7 +90,7 @@ func extended(before State, s *State) bool {
 }
 
 func saw(k Kind, s *State, ev Event) bool {
-	return s.Phase == Watching && s.View.Kind == k && ev.Kind == Sight && ev.Seen.Rev == s.View.Rev
+	return s.Phase == Watching && s.View.Kind == k && ev.Kind == Observed && ev.Seen.Rev == s.View.Rev
 }
 
 // A mutation is a mistake with the faults that bring it to light.
@@ -158,7 +158,7 @@ var mutations = []mutation{
 	{
 		mutant: mutant{name: "a releaser adopts its own record again", step: func(m Machine, s State, ev Event, now Instant) (State, []Action) {
 			ours := ev.Seen.Kind == Held && ev.Seen.Rec.Token == s.Grant.Token && s.Grant.Term != 0
-			if s.Phase != Releasing || ev.Kind != Sight && ev.Kind != Read || !ours {
+			if s.Phase != Releasing || ev.Kind != Observed && ev.Kind != Read || !ours {
 				return m.Step(s, ev, now)
 			}
 			s.Phase, s.Write, s.Grant.Rev, s.Grant.Promoted = Holding, Write{}, ev.Seen.Rev, true

@@ -9,7 +9,7 @@ import (
 func following(m Machine) *play {
 	p := &play{m: m}
 	p.step(Event{Kind: Start})
-	p.step(Event{Kind: Sight, Seen: Seen{Kind: Held, Rev: 4, Rec: Record{ID: "b", Token: "b1", TTL: m.TTL, Term: 3}}})
+	p.step(Event{Kind: Observed, Seen: Seen{Kind: Held, Rev: 4, Rec: Record{ID: "b", Token: "b1", TTL: m.TTL, Term: 3}}})
 	return p
 }
 
@@ -63,11 +63,11 @@ func TestAnOfferIsLeftBy(t *testing.T) {
 	}{
 		"one who knows another holder": {token: "c1"},
 		"one who knows the holder by a record without a token": {token: "", before: func(p *play) {
-			p.step(Event{Kind: Sight, Seen: Seen{Kind: Held, Rev: 5, Rec: Record{ID: "b", TTL: p.m.TTL, Term: 3}}})
+			p.step(Event{Kind: Observed, Seen: Seen{Kind: Held, Rev: 5, Rec: Record{ID: "b", TTL: p.m.TTL, Term: 3}}})
 		}},
 		"one who knows of the vacancy": {token: "b1", before: func(p *play) {
 			p.m.HeadStart = time.Hour
-			p.step(Event{Kind: Sight, Seen: Seen{Kind: Vacant, Rev: 5, Rec: Record{Token: "b1", Successor: "c"}}})
+			p.step(Event{Kind: Observed, Seen: Seen{Kind: Vacant, Rev: 5, Rec: Record{Token: "b1", Successor: "c"}}})
 		}},
 		"the unfit":     {token: "b1", before: func(p *play) { p.step(Event{Kind: Bar, Bars: Unhealthy}) }},
 		"a paused one":  {token: "b1", before: func(p *play) { p.step(Event{Kind: Bar, Bars: Paused}) }},
@@ -149,7 +149,7 @@ func TestWhoLeavesOfItselfOffersItsRecord(t *testing.T) {
 func TestADeletedRecordIsNotOffered(t *testing.T) {
 	p := elected(offerer())
 	p.step(Event{Kind: Leave, Exit: Exit{Reason: ReasonResigned}})
-	p.step(Event{Kind: Sight, Seen: Seen{Kind: Bare, Rev: 6}})
+	p.step(Event{Kind: Observed, Seen: Seen{Kind: Bare, Rev: 6}})
 	p.step(Event{Kind: Drained})
 	if w := p.s.Write; w.Kind != Release || w.Expected != 6 {
 		t.Errorf("a %v expecting %d", w.Kind, w.Expected)
@@ -168,7 +168,7 @@ func TestAVacancyInPlaceOfATakenOfferTellsOfTheTermBefore(t *testing.T) {
 		t.Errorf("%v expecting %d of %+v, want %+v", last.Write, last.Expected, last.Rec, want)
 	}
 	// If the claim was applied after all, it is that claim that ends.
-	p.step(Event{Kind: Sight, Seen: Seen{Kind: Held, Rev: 5, Rec: Record{ID: "a", Token: "a1", TTL: p.m.TTL, Prior: Prior{3, ReasonStopped}}}})
+	p.step(Event{Kind: Observed, Seen: Seen{Kind: Held, Rev: 5, Rec: Record{ID: "a", Token: "a1", TTL: p.m.TTL, Prior: Prior{3, ReasonStopped}}}})
 	p.answer(Event{Kind: Written, Outcome: Conflict})
 	last = p.acts[len(p.acts)-1]
 	want = Record{Token: "a1", Term: 5, Reason: ReasonStopped, By: "a"}
@@ -179,12 +179,12 @@ func TestAVacancyInPlaceOfATakenOfferTellsOfTheTermBefore(t *testing.T) {
 
 func TestATakenOfferEndsTheRelease(t *testing.T) {
 	p := leaving(offerer(), Event{Kind: StopRelease})
-	p.step(Event{Kind: Sight, Seen: Seen{Kind: Held, Rev: 6, Rec: Record{ID: "c", Token: "c1", TTL: p.m.TTL, Prior: Prior{5, ReasonStopped}}}})
+	p.step(Event{Kind: Observed, Seen: Seen{Kind: Held, Rev: 6, Rec: Record{ID: "c", Token: "c1", TTL: p.m.TTL, Prior: Prior{5, ReasonStopped}}}})
 	if p.s.Phase != Stopped {
 		t.Fatalf("%v after the successor was seen", p.s.Phase)
 	}
 	p = leaving(offerer(), Event{Kind: Leave, Exit: Exit{Reason: ReasonResigned}})
-	p.step(Event{Kind: Sight, Seen: Seen{Kind: Held, Rev: 6, Rec: Record{ID: "c", Token: "c1", TTL: p.m.TTL, Prior: Prior{5, ReasonResigned}}}})
+	p.step(Event{Kind: Observed, Seen: Seen{Kind: Held, Rev: 6, Rec: Record{ID: "c", Token: "c1", TTL: p.m.TTL, Prior: Prior{5, ReasonResigned}}}})
 	if p.s.Phase != Watching || p.s.StandBackUntil != 0 {
 		t.Errorf("%v, standing back until %d, with a successor", p.s.Phase, p.s.StandBackUntil)
 	}
@@ -200,7 +200,7 @@ func TestTheVacancyAfterAnOfferFollowsOurOwnLateRenewal(t *testing.T) {
 	}
 	p.step(Event{Kind: StopRelease})
 	p.step(Event{Kind: Drained})
-	p.step(Event{Kind: Sight, Seen: p.own(6, 1)})
+	p.step(Event{Kind: Observed, Seen: p.own(6, 1)})
 	if p.s.Write.Kind != Offer {
 		t.Fatalf("a %v", p.s.Write.Kind)
 	}

@@ -30,7 +30,7 @@ func (p *play) answer(ev Event) {
 func elected(m Machine) *play {
 	p := &play{m: m}
 	p.step(Event{Kind: Start})
-	p.step(Event{Kind: Sight, Seen: Seen{Kind: Vacant, Rev: 4, Rec: Record{Token: "b1"}}, Token: "a1"})
+	p.step(Event{Kind: Observed, Seen: Seen{Kind: Vacant, Rev: 4, Rec: Record{Token: "b1"}}, Token: "a1"})
 	p.answer(Event{Kind: Written, Rev: 5})
 	return p
 }
@@ -83,8 +83,8 @@ func TestTheSameSightTwiceIsNoLostWrite(t *testing.T) {
 	p.step(Event{Kind: Asked, Term: 5, Exit: Exit{Reason: ReasonResigned}})
 	p.step(Event{Kind: Drained})
 	late := p.own(6, 1)
-	p.step(Event{Kind: Sight, Seen: late})
-	p.step(Event{Kind: Sight, Seen: late})
+	p.step(Event{Kind: Observed, Seen: late})
+	p.step(Event{Kind: Observed, Seen: late})
 	p.answer(Event{Kind: Written, Outcome: Conflict})
 	p.answer(Event{Kind: Read, Seen: late})
 	if p.noted(NoteRegressed) {

@@ -16,7 +16,7 @@ func TestAReleaseThatMeetsOurOwnLateRenewalFollowsIt(t *testing.T) {
 	if p.s.Write.Kind != Release || p.s.Write.Expected != 5 {
 		t.Fatalf("a %v expecting %d", p.s.Write.Kind, p.s.Write.Expected)
 	}
-	p.step(Event{Kind: Sight, Seen: p.own(6, 1)})
+	p.step(Event{Kind: Observed, Seen: p.own(6, 1)})
 	p.answer(Event{Kind: Written, Outcome: Conflict})
 	for p.s.Write.Stage == Reading {
 		p.answer(Event{Kind: Read, Seen: p.own(5, 0)})

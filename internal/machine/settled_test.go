@@ -9,7 +9,7 @@ func settled(seen Seen) *play {
 	m.CoolDown, m.Expires = true, true
 	p := &play{m: m}
 	p.step(Event{Kind: Start})
-	p.step(Event{Kind: Sight, Seen: seen, Token: "a1"})
+	p.step(Event{Kind: Observed, Seen: seen, Token: "a1"})
 	return p
 }
 
@@ -43,7 +43,7 @@ func TestOnlyASettledVacancySparesTheCoolDown(t *testing.T) {
 			p.step(Event{Kind: Start})
 			seen := settledVacancy()
 			seen.Rec.Settled = c.settled
-			p.step(Event{Kind: Sight, Seen: seen, Token: "a1"})
+			p.step(Event{Kind: Observed, Seen: seen, Token: "a1"})
 			p.answer(Event{Kind: Written, Rev: 5})
 			if p.s.Phase != Holding || p.s.Grant.Promoted != c.promoted {
 				t.Errorf("it is %v, promoted %v", p.s.Phase, p.s.Grant.Promoted)

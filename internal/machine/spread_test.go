@@ -14,7 +14,7 @@ import (
 func follower(m Machine, behind uint8, ranked bool) *play {
 	p := &play{m: m}
 	p.step(Event{Kind: Start})
-	p.step(Event{Kind: Sight, Seen: holderSeen(behind, ranked, AnyTurn)})
+	p.step(Event{Kind: Observed, Seen: holderSeen(behind, ranked, AnyTurn)})
 	return p
 }
 
@@ -53,9 +53,9 @@ func TestANomineeGoesFirst(t *testing.T) {
 				p := follower(spreadMachine(), c.behind, c.ranked)
 				seen := p.s.ViewAt
 				p.now = p.now.Add(time.Millisecond)
-				p.step(Event{Kind: Sight, Seen: holderSeen(c.behind, c.ranked, c.turn), Rand: r})
+				p.step(Event{Kind: Observed, Seen: holderSeen(c.behind, c.ranked, c.turn), Rand: r})
 				// The watch may say the same again.
-				p.step(Event{Kind: Sight, Seen: holderSeen(c.behind, c.ranked, AnyTurn), Rand: r})
+				p.step(Event{Kind: Observed, Seen: holderSeen(c.behind, c.ranked, AnyTurn), Rand: r})
 				if d := time.Duration(p.s.DueAt - seen - int64(expiry)); d < c.least || d > c.most {
 					t.Errorf("due %v after the lease, want %v to %v", d, c.least, c.most)
 				}
@@ -176,7 +176,7 @@ func (r *crowdRun) claimed() {
 	r.leads = r.now + r.trip()
 	r.news(func(j int) {
 		if r.cs[j].Phase == Watching {
-			r.step(j, Event{Kind: Sight, Seen: Seen{Kind: Held, Rev: 9, Rec: Record{ID: "x", Token: "x", TTL: time.Second, Term: 9, Renewal: 1}}})
+			r.step(j, Event{Kind: Observed, Seen: Seen{Kind: Held, Rev: 9, Rec: Record{ID: "x", Token: "x", TTL: time.Second, Term: 9, Renewal: 1}}})
 		}
 	})
 }
@@ -197,7 +197,7 @@ func (r *crowdRun) named(i int) {
 			return
 		}
 		if r.cs[j].Phase == Watching {
-			r.step(j, Event{Kind: Sight, Seen: holderSeen(0, false, turn)})
+			r.step(j, Event{Kind: Observed, Seen: holderSeen(0, false, turn)})
 		}
 	})
 }
@@ -209,7 +209,7 @@ func (r *crowdRun) run() time.Duration {
 		r.step(i, Event{Kind: Start})
 	}
 	r.news(func(i int) {
-		r.step(i, Event{Kind: Sight, Seen: holderSeen(0, false, AnyTurn)})
+		r.step(i, Event{Kind: Observed, Seen: holderSeen(0, false, AnyTurn)})
 		at := r.nominate(r.m, r.cs[i], r.rng.Uint64())
 		if at == Never {
 			return

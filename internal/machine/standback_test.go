@@ -26,7 +26,7 @@ func TestSuccessorSeenBeforeTheReleasesAnswerEndsTheStandBack(t *testing.T) {
 		return Seen{Kind: Held, Rev: rev, Rec: Record{ID: "b", Token: "b", TTL: time.Minute, Term: term}}
 	}
 	step(Event{Kind: Start})
-	step(Event{Kind: Sight, Seen: Seen{Kind: Absent}, Token: "a"})
+	step(Event{Kind: Observed, Seen: Seen{Kind: Absent}, Token: "a"})
 	step(Event{Kind: Written, Op: s.Write.Op, Rev: 1})
 	step(Event{Kind: Asked, Term: 1, Exit: Exit{Reason: ReasonResigned}})
 	step(Event{Kind: Drained})
@@ -34,10 +34,10 @@ func TestSuccessorSeenBeforeTheReleasesAnswerEndsTheStandBack(t *testing.T) {
 		t.Fatalf("phase %v", s.Phase)
 	}
 	release := s.Write.Op
-	step(Event{Kind: Sight, Seen: rival(3, 0)})
+	step(Event{Kind: Observed, Seen: rival(3, 0)})
 	step(Event{Kind: Written, Op: release, Rev: 2})
 
-	step(Event{Kind: Sight, Seen: Seen{Kind: Vacant, Rev: 4, Rec: Record{Token: "b", Term: 3, Reason: ReasonResigned}}, Token: "a2"})
+	step(Event{Kind: Observed, Seen: Seen{Kind: Vacant, Rev: 4, Rec: Record{Token: "b", Term: 3, Reason: ReasonResigned}}, Token: "a2"})
 	if s.Phase != Claiming {
 		t.Errorf("phase %v at a vacancy, stands back until %v, now %v", s.Phase, time.Duration(s.StandBackUntil), time.Duration(now.Mono))
 	}
@@ -59,12 +59,12 @@ func TestSuccessorThatHasLeftAgainEndsTheStandBack(t *testing.T) {
 				s, _ = m.Step(s, ev, now)
 			}
 			step(Event{Kind: Start})
-			step(Event{Kind: Sight, Seen: Seen{Kind: Absent}, Token: "a"})
+			step(Event{Kind: Observed, Seen: Seen{Kind: Absent}, Token: "a"})
 			step(Event{Kind: Written, Op: s.Write.Op, Rev: 1})
 			step(Event{Kind: Asked, Term: 1, Exit: Exit{Reason: ReasonSteppedDown}})
 			step(Event{Kind: Drained})
 			release := s.Write.Op
-			vacancy := Event{Kind: Sight, Token: "a2", Seen: Seen{Kind: Vacant, Rev: 4, Rec: Record{Token: "b", Term: 3, Reason: ReasonSteppedDown}}}
+			vacancy := Event{Kind: Observed, Token: "a2", Seen: Seen{Kind: Vacant, Rev: 4, Rec: Record{Token: "b", Term: 3, Reason: ReasonSteppedDown}}}
 			answer := Event{Kind: Written, Op: release, Rev: 2, Token: "a2"}
 			if vacancyFirst {
 				step(vacancy)
@@ -84,7 +84,7 @@ func TestSuccessorThatHasLeftAgainEndsTheStandBack(t *testing.T) {
 func TestAVacancyFoundAtTheStartDoesNotEndTheSplay(t *testing.T) {
 	m := Machine{ID: "a", TTL: time.Minute, MaxTTL: time.Hour, Drift: 0.1, Splay: time.Second}
 	s, _ := m.Step(State{}, Event{Kind: Start, Rand: math.MaxUint64}, Instant{})
-	s, _ = m.Step(s, Event{Kind: Sight, Token: "a", Seen: Seen{Kind: Vacant, Rev: 4, Rec: Record{Token: "b", Term: 3, Reason: ReasonStopped}}}, Instant{})
+	s, _ = m.Step(s, Event{Kind: Observed, Token: "a", Seen: Seen{Kind: Vacant, Rev: 4, Rec: Record{Token: "b", Term: 3, Reason: ReasonStopped}}}, Instant{})
 	if s.Phase != Watching || s.StandBackUntil == 0 {
 		t.Errorf("phase %v, stands back until %v", s.Phase, time.Duration(s.StandBackUntil))
 	}

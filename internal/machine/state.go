@@ -29,11 +29,11 @@ type Kind uint8
 
 // The kinds of content.
 const (
-	Unseen  Kind = iota // nothing was read yet
-	Absent              // the store knows nothing of the key
-	Held                // a holder's record
-	Vacant              // a vacancy that a holder wrote when its work had stopped
-	Bare                // deleted by somebody who was not the holder, or expired
+	Unseen    Kind = iota // nothing was read yet
+	Absent                // the store knows nothing of the key
+	Held                  // a holder's record
+	Vacant                // a vacancy that a holder wrote when its work had stopped
+	Bare                  // deleted by somebody who was not the holder, or expired
 	Malformed             // not a record
 )
 

@@ -61,7 +61,7 @@ func (c *step) handle() {
 				c.s.StandBackUntil = c.now.Mono + int64(c.uniform(c.m.Splay))
 			}
 		}
-	case Sight:
+	case Observed:
 		c.observe(&c.ev.Seen)
 	case Written:
 		c.written()

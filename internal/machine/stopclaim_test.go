@@ -8,7 +8,7 @@ func TestStopWhileClaimingSaysThatItWasStopped(t *testing.T) {
 	var s State
 	m := Machine{ID: "a", TTL: 1000, Heartbeat: 250, MaxTTL: 10000, Drift: 0.1}
 	s, _ = m.Step(s, Event{Kind: Start, Token: "t"}, Instant{})
-	s, _ = m.Step(s, Event{Kind: Sight, Seen: Seen{Kind: Absent}, Token: "t"}, Instant{Mono: 1, Wall: 1})
+	s, _ = m.Step(s, Event{Kind: Observed, Seen: Seen{Kind: Absent}, Token: "t"}, Instant{Mono: 1, Wall: 1})
 	if s.Phase != Claiming {
 		t.Fatal(s.Phase)
 	}
@@ -28,7 +28,7 @@ func TestAVacancyInPlaceOfAClaimNamesTheLastTerm(t *testing.T) {
 	at := func(n int64) Instant { return Instant{Mono: n, Wall: n} }
 	claim := func() State {
 		s, _ := m.Step(State{}, Event{Kind: Start, Token: "b1"}, Instant{})
-		s, _ = m.Step(s, Event{Kind: Sight, Seen: vacancy, Token: "b1"}, at(1))
+		s, _ = m.Step(s, Event{Kind: Observed, Seen: vacancy, Token: "b1"}, at(1))
 		if s.Phase != Claiming {
 			t.Fatal(s.Phase)
 		}

@@ -127,7 +127,7 @@ func (n *node) narrate(before *State, ev Event, actions []Action) {
 	var b strings.Builder
 	fmt.Fprintf(&b, "%s %v", n.m.ID, ev.Kind)
 	switch ev.Kind {
-	case Sight, Read:
+	case Observed, Read:
 		fmt.Fprintf(&b, " %v", ev.Seen)
 	case Written:
 		fmt.Fprintf(&b, " %v rev=%d", ev.Outcome, ev.Rev)

@@ -184,7 +184,7 @@ func (w *storm) nominate(nominee *node) {
 		}
 		n.later(w.between(0, 2*w.ttl), func() {
 			if !n.in && n.s.View.same(&said) {
-				n.step(Event{Kind: Sight, Seen: said})
+				n.step(Event{Kind: Observed, Seen: said})
 			}
 		})
 	}

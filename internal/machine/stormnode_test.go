@@ -163,7 +163,7 @@ func (n *node) observe(seen Seen) {
 	old := seen.Rev < n.s.View.Rev && seen.Rev >= n.watched
 	n.watched = seen.Rev
 	if !old {
-		n.step(Event{Kind: Sight, Seen: seen})
+		n.step(Event{Kind: Observed, Seen: seen})
 	}
 }
 
@@ -185,7 +185,7 @@ func (n *node) step(ev Event) {
 	now := n.now()
 	w.nonces++
 	ev.Token, ev.Rand, ev.Nonce = n.token, w.rng.Uint64(), w.nonces
-	if ev.Kind == Sight || ev.Kind == Read {
+	if ev.Kind == Observed || ev.Kind == Read {
 		n.rank(&ev.Seen)
 	}
 	if n.term == live && w.mutant.reached(n.s.Grant.Trust, now) {

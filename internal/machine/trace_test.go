@@ -187,7 +187,7 @@ func (st *stage) group(names []string) {
 		default:
 			p := &player{id: n}
 			st.players = append(st.players, p)
-			p.inbox = []message{{ev: Event{Kind: Start}}, {ev: Event{Kind: Sight, Seen: st.reg}}}
+			p.inbox = []message{{ev: Event{Kind: Start}}, {ev: Event{Kind: Observed, Seen: st.reg}}}
 		}
 	}
 	for _, p := range st.players {
@@ -204,7 +204,7 @@ func (st *stage) befall(p *player, name string, args []string) {
 	case "restart":
 		p.dead = false
 		st.tell(p, Event{Kind: Start})
-		st.tell(p, Event{Kind: Sight, Seen: st.reg})
+		st.tell(p, Event{Kind: Observed, Seen: st.reg})
 	case "pause", "resume":
 		p.paused = name == "pause"
 	case "suspend":
@@ -217,7 +217,7 @@ func (st *stage) befall(p *player, name string, args []string) {
 		p.cut = true
 	case "heal":
 		p.cut = false
-		st.tell(p, Event{Kind: Sight, Seen: st.reg})
+		st.tell(p, Event{Kind: Observed, Seen: st.reg})
 	case "lose-reply":
 		p.loseReply = true
 	case "stall":
@@ -460,7 +460,7 @@ func (st *stage) publish() {
 		case p.deafs:
 			p.deafs = false
 		default:
-			st.tell(p, Event{Kind: Sight, Seen: st.reg})
+			st.tell(p, Event{Kind: Observed, Seen: st.reg})
 		}
 	}
 }
@@ -482,7 +482,7 @@ func (st *stage) step(p *player, ev Event) {
 	if p.s == before && len(actions) == 0 {
 		return // an answer to a call that was forgotten
 	}
-	if ev.Kind == Sight && len(actions) == 0 && p.s.Public() == before.Public() && p.s.View.Kind == before.View.Kind {
+	if ev.Kind == Observed && len(actions) == 0 && p.s.Public() == before.Public() && p.s.View.Kind == before.View.Kind {
 		return // it knew
 	}
 	st.say(p.id, "%-22s %s", p.event(ev), p.situation(now))
@@ -500,7 +500,7 @@ func (st *stage) step(p *player, ev Event) {
 
 func (p *player) event(ev Event) string {
 	switch ev.Kind {
-	case Sight:
+	case Observed:
 		return fmt.Sprintf("sees %v@%d", ev.Seen.Kind, ev.Seen.Rev)
 	case Read:
 		if ev.Outcome != OK {

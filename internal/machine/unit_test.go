@@ -95,9 +95,9 @@ func TestWhatNoCandidateWroteIsWaitedOutByTheLongestLeaseThatItMayHide(t *testin
 			p := &play{m: m}
 			p.step(Event{Kind: Start})
 			if c.held > 0 {
-				p.step(Event{Kind: Sight, Seen: Seen{Kind: Held, Rev: 3, Rec: Record{ID: "b", Token: "b1", TTL: c.held}}})
+				p.step(Event{Kind: Observed, Seen: Seen{Kind: Held, Rev: 3, Rec: Record{ID: "b", Token: "b1", TTL: c.held}}})
 			}
-			p.step(Event{Kind: Sight, Seen: seen})
+			p.step(Event{Kind: Observed, Seen: seen})
 			if got := p.s.DueAt - p.now.Mono; got != int64(m.wait(c.want)) {
 				t.Errorf("%v %+v: due after %d, want %d", seen.Kind, c, got, m.wait(c.want))
 			}
@@ -122,7 +122,7 @@ func randomEvent(r *rand.Rand, s State) Event {
 		Term: s.Grant.Term, Token: tokenNames[0][r.IntN(64)], Rand: r.Uint64(),
 	}
 	if r.IntN(3) > 0 {
-		ev.Kind = []EventKind{Sight, Written, Read, Drained, Tick}[r.IntN(5)]
+		ev.Kind = []EventKind{Observed, Written, Read, Drained, Tick}[r.IntN(5)]
 	}
 	if ev.Kind == StopLeave || ev.Kind == StopRelease {
 		if r.IntN(20) > 0 {
@@ -269,7 +269,7 @@ func TestNothingRaisesTheStopped(t *testing.T) {
 func TestARecordWithoutATokenIsNobodysRemnant(t *testing.T) {
 	m := unitMachine("a")
 	s, _ := m.Step(State{}, Event{Kind: Start}, Instant{})
-	s, actions := m.Step(s, Event{Kind: Sight, Seen: Seen{Kind: Held, Rev: 7, Rec: Record{ID: "b", TTL: 20}}, Token: "a1"}, Instant{})
+	s, actions := m.Step(s, Event{Kind: Observed, Seen: Seen{Kind: Held, Rev: 7, Rec: Record{ID: "b", TTL: 20}}, Token: "a1"}, Instant{})
 	if len(actions) != 0 || s.DueAt < int64(m.wait(20)) || s.Public() != Follower {
 		t.Fatalf("a live record without a token is challenged at %d: %v", s.DueAt, actions)
 	}
@@ -338,7 +338,7 @@ func TestRestsShrinkWithWhatIsLeftOfTheWindow(t *testing.T) {
 	}
 	now := Instant{}
 	s, _ := m.Step(State{}, Event{Kind: Start}, now)
-	s, _ = m.Step(s, Event{Kind: Sight, Seen: Seen{Kind: Absent}, Token: "a"}, now)
+	s, _ = m.Step(s, Event{Kind: Observed, Seen: Seen{Kind: Absent}, Token: "a"}, now)
 	s, _ = m.Step(s, Event{Kind: Written, Op: s.Write.Op, Rev: 1}, now)
 	for s.Phase == Holding {
 		at := m.Wake(s)

@@ -1397,7 +1397,7 @@ func (x *sim) ofWatch(w *world, i int) {
 	if p.copied != 0 {
 		n := *w
 		n.c[i].copied = 0
-		x.step(&n, i, Event{Kind: Sight}, p.copied, 0)
+		x.step(&n, i, Event{Kind: Observed}, p.copied, 0)
 		x.emit(&n, kSightAgain, i)
 	}
 	head := p.queue[0]
@@ -1407,7 +1407,7 @@ func (x *sim) ofWatch(w *world, i int) {
 	n := *w
 	dequeue(&n.c[i].queue)
 	n.c[i].watch = free
-	x.step(&n, i, Event{Kind: Sight}, head, 0)
+	x.step(&n, i, Event{Kind: Observed}, head, 0)
 	x.emit(&n, kSight, i)
 	// The first observation is the runtime's own read, which it repeats until it has
 	// an answer: without one a candidate would wait for ever.
@@ -1426,7 +1426,7 @@ func (x *sim) ofWatch(w *world, i int) {
 		n.c[i].copied = head
 		dequeue(&n.c[i].queue)
 		n.c[i].watch = free
-		x.step(&n, i, Event{Kind: Sight}, head, 0)
+		x.step(&n, i, Event{Kind: Observed}, head, 0)
 		x.emit(&n, kDupSight, i)
 	}
 }
@@ -1716,7 +1716,7 @@ func (x *sim) narrate(w *world, i int, ev Event, seen uint16, actions []Action) 
 	now := x.now(w, i)
 	fmt.Fprintf(x.trace, "      %s@%d %v", x.machines[i].ID, now.Mono, ev.Kind)
 	switch ev.Kind {
-	case Sight, Read, Offered:
+	case Observed, Read, Offered:
 		fmt.Fprintf(x.trace, " %v", &x.seens.all[seen])
 	case Written:
 		fmt.Fprintf(x.trace, " %v rev=%d", ev.Outcome, ev.Rev)

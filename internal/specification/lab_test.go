@@ -250,7 +250,7 @@ func (n *node) watch() {
 	at := max(n.told, n.now+int64(n.trip()))
 	n.told = at
 	seen := n.reg[len(n.reg)-1]
-	n.later(time.Duration(at-n.now), func() { n.event(machine.Event{Kind: machine.Sight, Seen: seen}) })
+	n.later(time.Duration(at-n.now), func() { n.event(machine.Event{Kind: machine.Observed, Seen: seen}) })
 }
 
 // event hands an event to the candidate, now or when it is thawed.
@@ -291,7 +291,7 @@ func shown(what Kind, r machine.Record) Content {
 func (n *node) tell(ev machine.Event) {
 	now := n.local()
 	switch ev.Kind {
-	case machine.Sight:
+	case machine.Observed:
 		n.check.Told(ev.Seen.Rev, contentOf(ev.Seen), true, now)
 	case machine.Read:
 		if ev.Outcome == machine.OK {

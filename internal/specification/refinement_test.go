@@ -119,7 +119,7 @@ func wrongTrust() []spoiled {
 			s.View.Rec.Settled = s.View.Kind == machine.Vacant
 		}), "cool-down"},
 		{"a holder does not look at what it is shown", before(func(s *machine.State, ev *machine.Event) {
-			if s.Phase == machine.Holding && ev.Kind == machine.Sight {
+			if s.Phase == machine.Holding && ev.Kind == machine.Observed {
 				ev.Kind = machine.Tick
 			}
 		}), "rule 2|rule 1"},

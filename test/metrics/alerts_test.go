@@ -234,7 +234,7 @@ const (
 	groupTermX = `election_group_term{role="reports",bucket="leaders",instance="x"} `
 	groupTermY = `election_group_term{role="reports",bucket="leaders",instance="y"} `
 	pausedX    = `election_group_paused{role="reports",bucket="leaders",instance="x"} `
-	malformedX   = `election_group_malformed_records_total{role="reports",bucket="leaders",instance="x"} `
+	malformedX = `election_group_malformed_records_total{role="reports",bucket="leaders",instance="x"} `
 	seesX      = `election_observer_connected{bucket="leaders",instance="x"} `
 	seesY      = `election_observer_connected{bucket="leaders",instance="y"} `
 	completeX  = `election_observer_complete{bucket="leaders",instance="x"} `

@@ -56,7 +56,7 @@ func define(m metric) definition {
 		changes:   {name: "election_group_leader_changes_total", help: "Leaders that followed another, by why the other left; unseen if that was not heard.", counter: true, labels: []string{"reason"}},
 		vacant:    {name: "election_group_vacant", help: "1 while nobody leads, by why; absent otherwise.", labels: []string{"reason"}},
 		paused:    {name: "election_group_paused", help: "1 while an operator's pause keeps everybody from leading, 0 otherwise."},
-		malformed:   {name: "election_group_malformed_records_total", help: "Records that could not be read.", counter: true},
+		malformed: {name: "election_group_malformed_records_total", help: "Records that could not be read.", counter: true},
 		groups:    {name: "election_observer_groups", help: "Groups that are followed.", observer: true},
 		ignored:   {name: "election_observer_ignored_groups", help: "Groups that are not followed, since there are too many.", observer: true},
 		connected: {name: "election_observer_connected", help: "1 while this exporter is connected to NATS; if not, all it says of groups is old.", observer: true},
