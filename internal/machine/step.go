@@ -1,16 +1,5 @@
 package machine
 
-// step is one call of Apply while it runs.
-type step struct {
-	m   *Machine
-	s   *State
-	ev  *Event
-	now Instant
-	// out points to the slice, since the compiler would otherwise take all that
-	// a step points to for as long-lived as the actions, and allocate it.
-	out *[]Action
-}
-
 // Step returns what a candidate in state s knows and does after ev happened at
 // now. The actions are to be performed in their order. now must not be earlier
 // than in the call before, on the monotonic clock.
@@ -196,15 +185,4 @@ func (c *step) stop(leave bool) {
 	default:
 		c.finish()
 	}
-}
-
-func (c *step) finish() {
-	c.s.Phase, c.s.Reason, c.s.Write = Stopped, ReasonStopped, Write{}
-	c.do(Action{Kind: Finish, Reason: ReasonStopped})
-}
-
-func (c *step) do(a Action) { *c.out = append(*c.out, a) }
-
-func (c *step) note(k NoteKind) {
-	c.do(Action{Kind: Note, Note: k, Write: c.s.Write.Kind, Outcome: c.ev.Outcome, Reason: c.s.Exit.Reason})
 }
