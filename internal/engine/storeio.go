@@ -100,7 +100,8 @@ func (s *storeIO) examine(a machine.Action) {
 	defer cancel()
 	ev := machine.Event{Kind: machine.Examined, Op: a.Op, Outcome: machine.Unknown}
 	if c, ok := e.store.st.(store.Checker); ok {
-		// Without a key, since what this user may do was found out at the start.
+		// Without a key, since what this user may do was found out at the
+		// start.
 		report, err := e.store.check(ctx, c, store.CheckRequest{TTL: e.cfg.TTL})
 		switch {
 		case err != nil:

@@ -20,12 +20,16 @@ import (
 //
 // What docs/protocol.md excludes is excluded here, and nothing else:
 //
-//   - A store that forgets (rollback, wipe) is only found where all candidates cool down, for G1 to hold. Where
-//     they do not (one schedule in six), leaders that overlap count as holes and not as violations.
-//   - Where leases differ in length nobody deletes or overwrites the key, and the store forgets nothing.
-//   - What is written over the key by a stranger is garbage, or a record with the longest lease.
-//   - A candidate's machine is either suspended, which stops its monotonic clock, or its wall clock leaps.
-//     One to which both happen has no clock that could tell.
+//   - A store that forgets (rollback, wipe) is only found where all candidates
+//     cool down, for G1 to hold. Where they do not (one schedule in six),
+//     leaders that overlap count as holes and not as violations.
+//   - Where leases differ in length nobody deletes or overwrites the key, and
+//     the store forgets nothing.
+//   - What is written over the key by a stranger is garbage, or a record with
+//     the longest lease.
+//   - A candidate's machine is either suspended, which stops its monotonic
+//     clock, or its wall clock leaps. One to which both happen has no clock
+//     that could tell.
 
 // A regime says what kind of world a schedule has.
 type regime uint8

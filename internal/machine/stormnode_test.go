@@ -153,8 +153,8 @@ func (n *node) thaw() {
 	n.step(Event{Kind: Tick})
 }
 
-// observe takes in what the watch delivers, as the runtime does: late news of the
-// time before our own write are no news, unless the watch itself goes back.
+// observe takes in what the watch delivers, as the runtime does: late news of
+// the time before our own write are no news, unless the watch itself goes back.
 func (n *node) observe(seen Seen) {
 	if n.frozen {
 		n.slot = &seen

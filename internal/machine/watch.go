@@ -88,8 +88,8 @@ func (c *step) regressed() {
 }
 
 // doubts reports whether somebody may still lead by a record that the store has
-// lost, or that a store before it held. A vacancy is permission to lead at once, which is not ours to give
-// then.
+// lost, or that a store before it held. A vacancy is permission to lead at
+// once, which is not ours to give then.
 func (c *step) doubts() bool { return c.s.DoubtUntil > c.now.Mono || c.young() }
 
 // heldTTL is the lease length to reckon with if somebody held the register and

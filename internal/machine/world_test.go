@@ -16,17 +16,17 @@ import (
 // Real time passes in ticks, the same for all. In each tick a candidate's clock
 // advances by its pace. There are two scales:
 //
-//   - The coarse one, for long stories: 3, 4 or 5 units a tick. With Drift = 1/4
-//     these are the slowest clock allowed, the true one and the fastest. TTL = 20
-//     units makes Trust = 15 units, 5 ticks of the slowest clock, and Wait = 25
-//     units, 5 ticks of the fastest: the two windows meet exactly. But what is
-//     due after 21 to 25 units is all done in the fifth tick of the fastest
-//     clock, so a wait that is too short by four units passes.
+//   - The coarse one, for long stories: 3, 4 or 5 units a tick. With Drift =
+//     1/4 these are the slowest clock allowed, the true one and the fastest.
+//     TTL = 20 units makes Trust = 15 units, 5 ticks of the slowest clock, and
+//     Wait = 25 units, 5 ticks of the fastest: the two windows meet exactly.
+//     But what is due after 21 to 25 units is all done in the fifth tick of the
+//     fastest clock, so a wait that is too short by four units passes.
 //   - The fine one, for margins: the fastest clock advances by one unit a tick,
-//     the slowest by one unit every second tick. With Drift = 1/3, TTL = 6 units
-//     makes Trust = 4 units, at most 8 ticks of the slowest clock, and Wait = 8
-//     units, 8 ticks of the fastest. So a margin that is one unit short, on
-//     either side, shows (TestMutations has one of each).
+//     the slowest by one unit every second tick. With Drift = 1/3, TTL = 6
+//     units makes Trust = 4 units, at most 8 ticks of the slowest clock, and
+//     Wait = 8 units, 8 ticks of the fastest. So a margin that is one unit
+//     short, on either side, shows (TestMutations has one of each).
 //
 // Within a tick everything that can happen is interleaved in every order.
 // Whatever is ready must happen before the tick ends, unless a fault holds it
@@ -34,23 +34,23 @@ import (
 //
 // # What is left out, and why that loses nothing
 //
-//   - Op numbers are only ever compared for equality with the write under way, so they
-//     are renumbered after each step. An answer to a forgotten call is dropped: to
-//     Step it is a Tick (TestStaleAnswersAreTicks).
-//   - A request that expects a revision other than the register's will be refused
-//     whenever it arrives, since revisions never recur. Copies and stragglers of that
-//     kind are dropped.
-//   - Fields that nothing reads in the candidate's phase are zeroed, instants that
-//     have passed are all the same instant (canon).
-//   - Random numbers are 0: the shortest delays, hence the earliest challenges. Losses
-//     and RTT only stretch delays, so they are zeroed too.
+//   - Op numbers are only ever compared for equality with the write under way,
+//     so they are renumbered after each step. An answer to a forgotten call is
+//     dropped: to Step it is a Tick (TestStaleAnswersAreTicks).
+//   - A request that expects a revision other than the register's will be
+//     refused whenever it arrives, since revisions never recur. Copies and
+//     stragglers of that kind are dropped.
+//   - Fields that nothing reads in the candidate's phase are zeroed, instants
+//     that have passed are all the same instant (canon).
+//   - Random numbers are 0: the shortest delays, hence the earliest challenges.
+//     Losses and RTT only stretch delays, so they are zeroed too.
 //   - A candidate is stepped by time only when Wake says so
 //     (TestSteppingAtWakeIsSteppingAlways).
-//   - An observation that cannot change anything now (what the candidate
-//     knows already) is taken at once. Holding it back to do harm later is still explored: by
-//     holding it back before.
-//   - Something held back, a pause and a crash last into the next tick at least. Shorter
-//     ones are one of the interleavings within the tick.
+//   - An observation that cannot change anything now (what the candidate knows
+//     already) is taken at once. Holding it back to do harm later is still
+//     explored: by holding it back before.
+//   - Something held back, a pause and a crash last into the next tick at
+//     least. Shorter ones are one of the interleavings within the tick.
 
 const maxCandidates = 3
 
@@ -1409,8 +1409,8 @@ func (x *sim) ofWatch(w *world, i int) {
 	n.c[i].watch = free
 	x.step(&n, i, Event{Kind: Observed}, head, 0)
 	x.emit(&n, kSight, i)
-	// The first observation is the runtime's own read, which it repeats until it has
-	// an answer: without one a candidate would wait for ever.
+	// The first observation is the runtime's own read, which it repeats until
+	// it has an answer: without one a candidate would wait for ever.
 	if x.state(w, i).View.Kind != Unseen && x.may(kLoseSight) {
 		n := *w
 		dequeue(&n.c[i].queue)

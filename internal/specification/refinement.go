@@ -441,10 +441,10 @@ func (c *Checker) leaves(why Purpose, expected uint64, content Content, now Inst
 
 // ownWrite reports whether the revision is of a write of the present claim, and
 // none after the latest that the candidate was told of. What expects an earlier
-// one is refused, since the later one was applied; in a store whose records only
-// vanish, no older record takes the place of a newer one. A candidate forgets
-// the answer to a read that it has given up, by which it was told of the later
-// one.
+// one is refused, since the later one was applied; in a store whose records
+// only vanish, no older record takes the place of a newer one. A candidate
+// forgets the answer to a read that it has given up, by which it was told of
+// the later one.
 func (c *Checker) ownWrite(rev uint64) bool {
 	return rev == c.grant.rev || rev < c.grant.rev && c.ownRecord(rev, c.grant.token)
 }
