@@ -59,7 +59,7 @@ picture: ## play the demo and draw docs/demo.svg, what its terminal shows
 	cd cmd/leader && go test -count=1 -run TestPicture ./internal/demo -args -picture $(CURDIR)/docs/demo.svg
 
 .PHONY: test
-test: ## run the tests of all modules, shuffled, with the race detector where there are goroutines (some 10 minutes)
+test: ## run the tests of all modules, shuffled, with the race detector where there are goroutines (some 12 minutes)
 	$(call begin,test)
 	@# Every world within the explorers' bounds. They are functions of their source, so the build cache may answer.
 	go test -timeout $(TIMEOUT) ./internal/machine ./internal/specification
@@ -71,7 +71,7 @@ test: ## run the tests of all modules, shuffled, with the race detector where th
 	$(call took,test)
 
 .PHONY: labs
-labs: ## run the guards on real databases, the page in a real browser, slices of fire lab and comparison (7 minutes)
+labs: ## run the guards on real databases, the page in a real browser, slices of fire lab and comparison (6 minutes)
 	$(call begin,labs)
 	@echo "labs: PostgreSQL, MariaDB and Chromium are looked for; what is absent is fetched from Debian into your cache, once"
 	go run ./test/databases/install
