@@ -498,7 +498,7 @@ func explorations() []config {
 	if *exploreDeep {
 		all = append(all, deep()...)
 		for i := range all {
-			if !all[i].storeMay {
+			if !all[i].storeMay || all[i].revives {
 				all[i].sample = 1
 			}
 			all[i].horizon = max(all[i].horizon, all[i].deep)
@@ -577,7 +577,7 @@ func coarse() []config {
 		},
 		{
 			name: "cool-down over a store that forgets", clocks: steady(3, 5), kinds: allFaults | storeLoss,
-			machines: machines(2, cooling), storeMay: true,
+			machines: machines(2, cooling), storeMay: true, revives: true,
 			horizon: smaller(16, 6), faults: 1,
 		},
 		{
@@ -614,7 +614,7 @@ func narrow() []config {
 		},
 		{
 			name: "fine: cool-down over a store that forgets", clocks: fine(2), machines: fineMachines(2, cooling),
-			kinds: allFaults | storeLoss, horizon: smaller(20, 4), faults: 1, storeMay: true,
+			kinds: allFaults | storeLoss, horizon: smaller(20, 4), faults: 1, storeMay: true, revives: true, patience: finePatience,
 		},
 		{
 			name: "fine: leases of different lengths over a store that forgets", clocks: steady(1, 1), machines: mixed,
@@ -623,7 +623,7 @@ func narrow() []config {
 		{
 			name: "fine: offers over a store that forgets", clocks: fine(2),
 			machines: fineMachines(2, func(m *Machine) { m.CoolDown, m.Offers, m.TTL, m.Heartbeat = true, true, 3, 1 }),
-			kinds:    losing | setOf(kResign, kLoseOffer, kDelayOffer, kDupOffer), quiet: 8, horizon: smaller(14, 9), deep: 16, faults: 2, storeMay: true, patience: finePatience,
+			kinds:    losing | setOf(kResign, kLoseOffer, kDelayOffer, kDupOffer), quiet: 8, horizon: smaller(14, 9), deep: 16, faults: 2, storeMay: true, revives: true, patience: finePatience,
 		},
 		{
 			name: "fine: a store that is made again", clocks: fine(2), machines: fineMachines(2, ageing),

@@ -342,6 +342,7 @@ type config struct {
 	faults   int     // how many in one world
 	kinds    kindSet // which faults
 	storeMay bool    // the store may forget, so terms may recur: check G1 only
+	revives  bool    // -explore.deep judges G5 as well, although the store may forget
 	late     bool    // the last candidate starts when the store is made again
 	mutant   mutant
 	sample   int  // continue every sampleth world without faults
