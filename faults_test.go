@@ -27,7 +27,7 @@ import (
 var faultPoints = []string{
 	"loop", "step", "perform", "write", "send", "look", "examine", "join", "poll", "health checks", "health", "check", "validations",
 	"validation", "takeover request", "repair", "offer", "the end of taking offers", "callbacks", "news", "window", "delivery", "offered",
-	"connection", "memstore", "nomination", "nominated", "the end of listening",
+	"connection", "delivery queue", "nomination", "nominated", "the end of listening",
 }
 
 // TestFaults lets each goroutine of ours panic at random, and judges from

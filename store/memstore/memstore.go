@@ -168,11 +168,11 @@ func (s *Store) write(e store.Entry) uint64 {
 // keeps the order of delivery that of the writes.
 func (s *Store) tell(e store.Entry) {
 	for w := range s.watches[e.Key] {
-		w.push(e)
+		w.Push(e)
 	}
 	for w, pattern := range s.wide {
 		if store.MatchPattern(pattern, e.Key) {
-			w.push(e)
+			w.Push(e)
 		}
 	}
 }

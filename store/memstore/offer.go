@@ -45,7 +45,7 @@ func (s *Store) Broadcast(ctx context.Context, key string, message []byte) error
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for _, w := range s.hearers[key] {
-		w.push(store.Entry{Key: key, Value: message})
+		w.Push(store.Entry{Key: key, Value: message})
 	}
 	return nil
 }
@@ -72,12 +72,12 @@ func (s *Store) take(among map[string][]*watch, key string, deliver func([]byte)
 	defer s.mu.Unlock()
 	among[key] = append(among[key], w)
 	end := sync.OnceFunc(func() {
-		w.close()
+		w.Close()
 		s.dismiss(among, key, w)
 	})
 	return func() {
 		end()
-		w.wait()
+		w.Wait()
 	}, nil
 }
 
@@ -93,7 +93,7 @@ func (s *Store) hand(key string, offer []byte) bool {
 	next := takers[0]
 	copy(takers, takers[1:])
 	takers[len(takers)-1] = next
-	next.push(store.Entry{Key: key, Value: offer})
+	next.Push(store.Entry{Key: key, Value: offer})
 	return true
 }
 

@@ -5,8 +5,7 @@ import (
 	"fmt"
 	"sync"
 
-	"github.com/seed-ff2cb582/leader/internal/faults"
-	"github.com/seed-ff2cb582/leader/internal/goid"
+	"github.com/seed-ff2cb582/leader/internal/delivery"
 	"github.com/seed-ff2cb582/leader/internal/shield"
 	"github.com/seed-ff2cb582/leader/store"
 )
@@ -54,14 +53,14 @@ const complete = ""
 // until ends w with ctx or by the function that it returns.
 func (s *Store) until(ctx context.Context, w *watch) (stop func()) {
 	detach := sync.OnceFunc(func() {
-		w.close()
+		w.Close()
 		s.detach(w)
 	})
 	forget := context.AfterFunc(ctx, func() { shield.Call(detach, s.panicked) })
 	return func() {
 		forget()
 		detach()
-		w.wait()
+		w.Wait()
 	}
 }
 
@@ -72,10 +71,10 @@ func (s *Store) attachWide(w *watch, pattern string) {
 	s.wide[w] = pattern
 	for key, e := range s.entries {
 		if store.MatchPattern(pattern, key) {
-			w.push(e)
+			w.Push(e)
 		}
 	}
-	w.push(store.Entry{Key: complete})
+	w.Push(store.Entry{Key: complete})
 }
 
 // attach lets w hear of the keys from now on, beginning with their present
@@ -92,7 +91,7 @@ func (s *Store) attach(w *watch, keys []string) {
 		}
 		s.watches[key][w] = struct{}{}
 		w.keys = append(w.keys, key)
-		w.push(s.state(key))
+		w.Push(s.state(key))
 	}
 }
 
@@ -109,108 +108,12 @@ func (s *Store) detach(w *watch) {
 	}
 }
 
-// A watch is one call of Watch: the states that wait for delivery, and at most
-// one goroutine that delivers them.
+// A watch is one call of Watch or WatchPattern, or one who takes messages.
 type watch struct {
-	deliver func(store.Entry)
-	report  func(value any, stack []byte) // of a panic
-	keys    []string                      // guarded by Store.mu; none of a pattern's
-
-	mu     sync.Mutex
-	ended  sync.Cond              // signalled when runner becomes 0
-	latest map[string]store.Entry // of every key whose state waits
-	queue  []string               // these keys, each once, those that wait longest first
-	runner uint64                 // the delivering goroutine, or 0
-	closed bool
+	*delivery.Queue
+	keys []string // guarded by Store.mu; none of a pattern's
 }
 
 func (s *Store) newWatch(deliver func(store.Entry)) *watch {
-	w := &watch{deliver: deliver, report: s.panicked, latest: make(map[string]store.Entry)}
-	w.ended.L = &w.mu
-	return w
+	return &watch{Queue: delivery.New(deliver, s.panicked)}
 }
-
-// push makes e the next state to deliver of its key. It replaces one that still
-// waits, which bounds the queue by the number of keys however slow deliver is.
-func (w *watch) push(e store.Entry) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	if w.closed {
-		return
-	}
-	_, waits := w.latest[e.Key]
-	w.latest[e.Key] = e
-	if waits {
-		return
-	}
-	w.queue = append(w.queue, e.Key)
-	if w.runner == 0 {
-		w.runner = starting
-		go w.run()
-	}
-}
-
-// run delivers until nothing waits. A panic of deliver is its owner's to see
-// to, and ends neither the program nor the watch: what comes next is delivered.
-func (w *watch) run() {
-	ended := false
-	defer func() {
-		if !ended { // runtime.Goexit in deliver takes this goroutine along
-			go w.run()
-		}
-	}()
-	me := goid.Current()
-	for e, ok := w.next(me); ok; e, ok = w.next(me) {
-		w.hand(e)
-	}
-	ended = true
-}
-
-// hand calls deliver, once more if code of ours failed before it was called.
-func (w *watch) hand(e store.Entry) {
-	called := false
-	report := func(value any, stack []byte) { w.report(value, stack) }
-	if shield.Call(func() { faults.Point("memstore"); called = true; w.deliver(e) }, report) || called {
-		return
-	}
-	shield.Call(func() { w.deliver(e) }, report)
-}
-
-// next takes the state that waits longest, or ends the runner.
-func (w *watch) next(runner uint64) (e store.Entry, ok bool) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	if w.closed || len(w.queue) == 0 {
-		w.runner = 0
-		w.ended.Broadcast()
-		return e, false
-	}
-	w.runner = runner
-	key := w.queue[0]
-	w.queue = w.queue[1:]
-	e = w.latest[key]
-	delete(w.latest, key)
-	return e, true
-}
-
-// close lets no further delivery begin.
-func (w *watch) close() {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	w.closed = true
-}
-
-// wait returns when deliver does not run, or at once within deliver itself,
-// where waiting would never end.
-func (w *watch) wait() {
-	me := goid.Current()
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	for w.runner != 0 && w.runner != me {
-		w.ended.Wait()
-	}
-}
-
-// starting stands for a runner that has not told its number yet. No goroutine
-// has it.
-const starting = ^uint64(0)
