@@ -359,6 +359,10 @@ type Checker interface {
 type CheckRequest struct {
 	// TTL is the lease's length.
 	TTL time.Duration
+	// HeartbeatInterval is the time from one renewal of a record to the next, 0
+	// if the caller renews none. A store that looks for changes by a clock does
+	// so at least twice in it from then on.
+	HeartbeatInterval time.Duration
 	// Key is the register that is to be written, if the caller knows it. A
 	// Checker that can find out whether the user may write there, without
 	// writing, does.

@@ -77,7 +77,8 @@ func (s *storeIO) check(ctx context.Context) (Conditions, error) {
 	if c, ok := e.store.st.(store.Checker); ok {
 		var err error
 		report, err = e.store.check(ctx, c, store.CheckRequest{
-			TTL: e.cfg.TTL, Key: e.cfg.Group, Reads: []string{record.ControlKey(e.cfg.Group)},
+			TTL: e.cfg.TTL, HeartbeatInterval: e.cfg.HeartbeatInterval,
+			Key: e.cfg.Group, Reads: []string{record.ControlKey(e.cfg.Group)},
 		})
 		if err != nil {
 			return Conditions{}, err
