@@ -1,0 +1,80 @@
+package feed
+
+import (
+	"slices"
+
+	"github.com/seed-ff2cb582/leader/internal/shield"
+	"github.com/seed-ff2cb582/leader/store"
+)
+
+// link is what is known of the connection. Feed.mu guards it.
+type link struct {
+	state     store.ConnState
+	listeners []*listener
+}
+
+// A listener is one registration of OnConnState.
+type listener struct {
+	f    func(store.ConnState)
+	told store.ConnState // guarded by Feed.notify
+}
+
+// ConnState implements [store.ConnReporter]. A store is connected while its
+// reads succeed and, if it follows the news, while these are not interrupted.
+// While nobody watches or listens, nothing is found out.
+func (f *Feed) ConnState() store.ConnState {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.link.state
+}
+
+// OnConnState implements [store.ConnReporter].
+func (f *Feed) OnConnState(fn func(store.ConnState)) (stop func()) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	l := &listener{f: fn, told: f.link.state}
+	f.link.listeners = append(f.link.listeners, l)
+	if !f.closed {
+		f.work()
+	}
+	return func() {
+		f.mu.Lock()
+		defer f.mu.Unlock()
+		f.link.listeners = slices.DeleteFunc(f.link.listeners, func(other *listener) bool { return other == l })
+		f.rest()
+	}
+}
+
+// heard takes the end of a read, or of the news, for the connection's state.
+func (f *Feed) heard(err error) {
+	_, follows := f.src.(Follower)
+	f.mu.Lock()
+	up := err == nil && (f.following || !follows)
+	down := err != nil && store.Classify(err) != store.Permanent
+	f.mu.Unlock()
+	switch {
+	case up:
+		f.connected(store.Connected)
+	case down:
+		f.connected(store.Disconnected)
+	}
+}
+
+// connected sets the state, and tells the listeners of a new one.
+func (f *Feed) connected(state store.ConnState) {
+	f.notify.Lock()
+	defer f.notify.Unlock()
+	f.mu.Lock()
+	if f.link.state != store.Closed {
+		f.link.state = state
+	}
+	state = f.link.state
+	listeners := slices.Clone(f.link.listeners)
+	f.mu.Unlock()
+	for _, l := range listeners {
+		if l.told != state {
+			l.told = state
+			shield.Call(func() { l.f(state) }, f.panicked)
+		}
+	}
+}

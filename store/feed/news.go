@@ -1,0 +1,111 @@
+package feed
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+	"time"
+
+	"github.com/seed-ff2cb582/leader/internal/backoff"
+	"github.com/seed-ff2cb582/leader/internal/faults"
+	"github.com/seed-ff2cb582/leader/internal/shield"
+	"github.com/seed-ff2cb582/leader/store"
+)
+
+// News is where a [Follower] puts what its system tells. Its methods may be
+// called concurrently, and do not block.
+type News struct {
+	f     *Feed
+	begun bool // guarded by f.mu
+}
+
+// Begun tells that nothing new is missed from now on. The Feed then reads all
+// that is watched, for what was missed before.
+func (n *News) Begun() {
+	f := n.f
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	n.begun, f.following, f.behind = true, true, true
+	f.wake()
+}
+
+// Entry tells of a key's new state. The Feed keeps the value, which must not be
+// modified after the call. What nobody watches, and what is not newer than what
+// is known, does nothing.
+func (n *News) Entry(e store.Entry) { n.f.news(e) }
+
+// Changed tells that the keys may have changed. The Feed reads them.
+func (n *News) Changed(keys ...string) {
+	f := n.f
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	for _, key := range keys {
+		if f.watched(key) {
+			f.dirty[key] = struct{}{}
+		}
+	}
+	f.wake()
+}
+
+// Wanted returns the keys and the patterns that are watched, and a channel that
+// is closed when they are others. A Follower that asks its system for single
+// keys asks for the new ones then, and tells of these by [News.Changed] once
+// nothing new of them is missed: they may have changed before.
+func (n *News) Wanted() (keys, patterns []string, others <-chan struct{}) {
+	f := n.f
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	wide := make(map[string]struct{})
+	for w := range f.wide {
+		wide[w.pattern] = struct{}{}
+	}
+	return slices.Sorted(maps.Keys(f.exact)), slices.Sorted(maps.Keys(wide)), f.renamed
+}
+
+// follow has the source follow, again and again, until ctx is done.
+func (f *Feed) follow(ctx context.Context, src Follower) {
+	pace := backoff.Policy{Initial: firstDelay, Max: 5 * time.Second, Jitter: 0.25}
+	said := ""
+	for failures := 1; ctx.Err() == nil; failures++ {
+		n := &News{f: f}
+		err := f.followOnce(ctx, src, n)
+		begun := f.broken(n)
+		if ctx.Err() != nil {
+			return
+		}
+		f.heard(store.ErrTransient)
+		if begun {
+			failures, said = 1, ""
+		}
+		if text := fmt.Sprint(err); text != said {
+			said = text
+			shield.Call(func() { f.log().Warn("the store's news broke off; it is looked at by the clock meanwhile", "err", err) }, func(any, []byte) {})
+		}
+		if !backoff.Sleep(ctx, pace.After(failures)) {
+			return
+		}
+	}
+}
+
+func (f *Feed) followOnce(ctx context.Context, src Follower, n *News) (err error) {
+	if !shield.Call(func() {
+		faults.Point("follow")
+		err = src.Follow(ctx, n)
+	}, f.panicked) {
+		err = store.ErrTransient
+	}
+	return err
+}
+
+// broken notes that the news have ended, and reports whether they had begun.
+func (f *Feed) broken(n *News) bool {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if n.begun {
+		f.awaitAll()
+	}
+	f.following = false
+	f.wake() // looks come more often now
+	return n.begun
+}

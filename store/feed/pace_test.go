@@ -1,0 +1,273 @@
+package feed_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/seed-ff2cb582/leader/store"
+	"github.com/seed-ff2cb582/leader/store/feed"
+	"github.com/seed-ff2cb582/leader/store/memstore"
+)
+
+// counted is a source that counts its reads, and whose answers a test may hold
+// back or replace.
+type counted struct {
+	polled
+	mu    sync.Mutex
+	reads int
+	read  func(keys []string) ([]store.Entry, error) // nil: as the registers are
+}
+
+func (c *counted) Read(ctx context.Context, keys []string) ([]store.Entry, error) {
+	c.mu.Lock()
+	c.reads++
+	read := c.read
+	c.mu.Unlock()
+	if read != nil {
+		return read(keys)
+	}
+	return c.polled.Read(ctx, keys)
+}
+
+func (c *counted) count() int {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.reads
+}
+
+func (c *counted) answer(read func(keys []string) ([]store.Entry, error)) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.read = read
+}
+
+// heard collects what a watch is told.
+type heard struct {
+	mu  sync.Mutex
+	all []store.Entry
+}
+
+func (h *heard) deliver(e store.Entry) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.all = append(h.all, e)
+}
+
+func (h *heard) last() store.Entry {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if len(h.all) == 0 {
+		return store.Entry{}
+	}
+	return h.all[len(h.all)-1]
+}
+
+func put(t *testing.T, st *memstore.Store, key string, expected uint64) uint64 {
+	t.Helper()
+	rev, err := st.CompareAndSwap(t.Context(), store.Write{Key: key, Expected: expected, Value: []byte("v")})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return rev
+}
+
+func watch(t *testing.T, f *feed.Feed, keys ...string) *heard {
+	t.Helper()
+	h := &heard{}
+	stop, err := f.Watch(t.Context(), keys, h.deliver)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(stop)
+	return h
+}
+
+func TestAChangeIsFoundWithinHalfAHeartbeat(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const heartbeat = 400 * time.Millisecond
+		src := &counted{polled: polled{&lab{st: memstore.New()}}}
+		f := feed.New(src, feed.Options{})
+		defer f.Close()
+		f.Pace(time.Minute) // the shortest holds
+		f.Pace(heartbeat)
+		f.Pace(0)
+		h := watch(t, f, "a", "b")
+		rev := uint64(0)
+		for i := range 20 {
+			time.Sleep(time.Duration(i) * 37 * time.Millisecond) // at every phase of the looks
+			rev = put(t, src.lab.st, "a", rev)
+			time.Sleep(heartbeat / 2)
+			synctest.Wait()
+			if h.last().Revision != rev {
+				t.Fatalf("write %d was not heard within half a heartbeat", i)
+			}
+		}
+	})
+}
+
+func TestManyWatchesCostOneRead(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		src := &counted{polled: polled{&lab{st: memstore.New()}}}
+		f := feed.New(src, feed.Options{Every: time.Second})
+		defer f.Close()
+		for i := range 100 {
+			watch(t, f, fmt.Sprint("g", i), fmt.Sprint("_ctl.g", i))
+		}
+		synctest.Wait()
+		before := src.count()
+		time.Sleep(10 * time.Second)
+		synctest.Wait()
+		if n := src.count() - before; n < 9 || n > 11 {
+			t.Errorf("100 watches made %d reads in 10 s; a look each second makes 10", n)
+		}
+	})
+}
+
+func TestNewsMakeLooksRare(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l := &lab{st: memstore.New()}
+		counting := &countedNews{followed: followed{polled: polled{l}, cut: make(chan struct{})}}
+		f := feed.New(counting, feed.Options{Every: 100 * time.Millisecond})
+		defer f.Close()
+		watch(t, f, "a")
+		synctest.Wait()
+		before := counting.count()
+		time.Sleep(10 * time.Second)
+		synctest.Wait()
+		if n := counting.count() - before; n < 5 || n > 20 {
+			t.Errorf("%d reads in 10 s beside the news; one a second is wanted", n)
+		}
+	})
+}
+
+// countedNews is a source with news that counts its reads.
+type countedNews struct {
+	followed
+	mu    sync.Mutex
+	reads int
+}
+
+func (c *countedNews) Read(ctx context.Context, keys []string) ([]store.Entry, error) {
+	c.mu.Lock()
+	c.reads++
+	c.mu.Unlock()
+	return c.followed.Read(ctx, keys)
+}
+
+func (c *countedNews) count() int {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.reads
+}
+
+func TestADeletedKeyIsShownAsUnknown(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		src := &counted{polled: polled{&lab{st: memstore.New()}}}
+		f := feed.New(src, feed.Options{})
+		defer f.Close()
+		rev := put(t, src.lab.st, "a", 0)
+		h := watch(t, f, "a")
+		synctest.Wait()
+		if h.last().Revision != rev {
+			t.Fatalf("the watch begins with %+v", h.last())
+		}
+		src.lab.st.Purge("a")
+		time.Sleep(2 * time.Second)
+		synctest.Wait()
+		if h.last().Key != "a" || h.last().Revision != 0 {
+			t.Errorf("after the key's end the watch shows %+v", h.last())
+		}
+	})
+}
+
+func TestAReadDoesNotUndoNewerNews(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		src := &pushing{counted: counted{polled: polled{&lab{st: memstore.New()}}}, news: make(chan *feed.News, 1)}
+		f := feed.New(src, feed.Options{})
+		defer f.Close()
+		put(t, src.lab.st, "a", 0)
+		h := watch(t, f, "a")
+		news := <-src.news
+		synctest.Wait()
+		// The answer of a read that began before the write comes after its news.
+		answered, hold := make(chan struct{}), make(chan struct{})
+		src.answer(func([]string) ([]store.Entry, error) {
+			close(answered)
+			<-hold
+			return []store.Entry{{Key: "a", Revision: 1, Value: []byte("v")}}, nil
+		})
+		news.Changed("a")
+		<-answered
+		src.answer(nil)
+		news.Entry(store.Entry{Key: "a", Revision: 2, Value: []byte("w")})
+		close(hold)
+		synctest.Wait()
+		if h.last().Revision != 2 {
+			t.Errorf("the watch shows revision %d after the news of 2", h.last().Revision)
+		}
+		news.Entry(store.Entry{Key: "a", Revision: 1, Value: []byte("v")}) // late
+		synctest.Wait()
+		if h.last().Revision != 2 {
+			t.Errorf("late news of revision 1 are delivered after 2")
+		}
+	})
+}
+
+// pushing is a source whose news a test brings.
+type pushing struct {
+	counted
+	news chan *feed.News
+}
+
+func (p *pushing) Follow(ctx context.Context, news *feed.News) error {
+	news.Begun()
+	p.news <- news
+	<-ctx.Done()
+	return ctx.Err()
+}
+
+func TestAWatchThatCannotBeginSaysWhy(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		src := &counted{polled: polled{&lab{st: memstore.New()}}}
+		f := feed.New(src, feed.Options{})
+		defer f.Close()
+		denied := fmt.Errorf("%w: denied", store.ErrPermanent)
+		src.answer(func([]string) ([]store.Entry, error) { return []store.Entry{{Key: "b", Revision: 7}}, denied })
+		delivered := false
+		_, err := f.Watch(t.Context(), []string{"a", "b"}, func(store.Entry) { delivered = true })
+		if !errors.Is(err, denied) {
+			t.Errorf("the watch of a key that cannot be read: %v", err)
+		}
+		// Of the key that can be read it is told nothing: it has not begun.
+		h := watch(t, f, "b")
+		synctest.Wait()
+		if delivered || h.last().Revision != 7 {
+			t.Errorf("delivered %v to the watch that failed; the other was told of %+v", delivered, h.last())
+		}
+	})
+}
+
+func TestAClosedFeedWatchesNothing(t *testing.T) {
+	src := &counted{polled: polled{&lab{st: memstore.New()}}}
+	f := feed.New(src, feed.Options{Every: time.Millisecond})
+	var mu sync.Mutex
+	var states []store.ConnState
+	f.OnConnState(func(s store.ConnState) { mu.Lock(); states = append(states, s); mu.Unlock() })
+	h := watch(t, f, "a")
+	f.Close()
+	f.Close()
+	put(t, src.lab.st, "a", 0)
+	if _, err := f.Watch(t.Context(), []string{"a"}, func(store.Entry) {}); !errors.Is(err, store.ErrClosed) {
+		t.Errorf("a watch of a closed feed: %v", err)
+	}
+	mu.Lock()
+	defer mu.Unlock()
+	if h.last().Revision != 0 || f.ConnState() != store.Closed || len(states) != 1 || states[0] != store.Closed {
+		t.Errorf("after Close: heard %+v, state %v, told %v", h.last(), f.ConnState(), states)
+	}
+}

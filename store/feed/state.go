@@ -1,0 +1,184 @@
+package feed
+
+import (
+	"github.com/seed-ff2cb582/leader/store"
+)
+
+// take makes an entry the known state of its key, and tells the watches. It was
+// read by a request that began when Feed.clock stood at began, or is news; what
+// became known meanwhile is not undone by what may be older. f.mu is held.
+func (f *Feed) take(e store.Entry, began uint64) {
+	if !f.watched(e.Key) {
+		return
+	}
+	e, changed := f.learn(e, began)
+	for w := range f.exact[e.Key] {
+		awaited := w.awaits(e.Key)
+		delete(w.pending, e.Key)
+		switch {
+		case w.begun && (changed || awaited):
+			w.Push(e)
+		case !w.begun && len(w.pending) == 0 && w.failure == nil:
+			f.present(w)
+		}
+	}
+	if changed {
+		f.spread(e)
+	}
+}
+
+// learn makes an entry the known state of its key unless it is older than what
+// became known since began. It returns what is known then, and reports whether
+// that is new. f.mu is held.
+func (f *Feed) learn(e store.Entry, began uint64) (now store.Entry, changed bool) {
+	known, is := f.known[e.Key]
+	if is && (known.entry.Revision == e.Revision || known.at > began && e.Revision < known.entry.Revision) {
+		return known.entry, false
+	}
+	f.clock++
+	f.known[e.Key] = state{e, f.clock}
+	return e, true
+}
+
+// spread tells the watches of patterns of a new state. f.mu is held.
+func (f *Feed) spread(e store.Entry) {
+	for w := range f.wide {
+		if w.begun && store.MatchPattern(w.pattern, e.Key) {
+			w.Push(e)
+		}
+	}
+}
+
+// present begins a watch of keys, all of which are known.
+func (f *Feed) present(w *watch) {
+	for _, key := range w.keys {
+		w.Push(f.known[key].entry)
+	}
+	w.begin()
+}
+
+// news takes in what the system told, if it is newer than what is known. What
+// is awaited is read all the same: news may be old when they come.
+func (f *Feed) news(e store.Entry) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	known, is := f.known[e.Key]
+	if !f.watched(e.Key) || is && e.Revision <= known.entry.Revision {
+		return
+	}
+	f.learn(e, f.clock)
+	for w := range f.exact[e.Key] {
+		if w.begun {
+			w.Push(e)
+		}
+	}
+	f.spread(e)
+}
+
+// read takes in the answer to a read of some keys.
+func (f *Feed) read(keys []string, entries []store.Entry, began uint64, err error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	unknown := make(map[string]struct{}, len(keys))
+	for _, key := range keys {
+		unknown[key] = struct{}{}
+	}
+	for _, e := range entries {
+		delete(unknown, e.Key)
+		f.take(e, began)
+	}
+	for key := range unknown {
+		if err == nil {
+			f.take(store.Entry{Key: key}, began)
+			continue
+		}
+		for w := range f.exact[key] {
+			w.fail(err)
+		}
+		if f.watched(key) {
+			f.dirty[key] = struct{}{} // to be read again
+		}
+	}
+}
+
+// listed takes in the answer to a list of a pattern.
+func (f *Feed) listed(pattern string, entries []store.Entry, began uint64, err error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	var waiting []*watch
+	for w := range f.wide {
+		if w.pattern == pattern && w.awaits(pattern) {
+			waiting = append(waiting, w)
+		}
+	}
+	switch {
+	case store.Classify(err) == store.Permanent:
+		for _, w := range waiting {
+			w.refused = err
+		}
+	case err != nil:
+		for _, w := range waiting {
+			w.fail(err)
+		}
+		return
+	default:
+		f.complete(pattern, entries, began)
+	}
+	for _, w := range waiting {
+		if w.failure != nil {
+			continue
+		}
+		delete(w.pending, pattern)
+		if err == nil {
+			w.refused = nil
+			f.repeat(w)
+		}
+		w.PushLast(store.Entry{Key: complete})
+		w.begin()
+	}
+}
+
+// complete takes in all keys that match a pattern. What is not among them is no
+// longer there. f.mu is held.
+func (f *Feed) complete(pattern string, entries []store.Entry, began uint64) {
+	there := make(map[string]struct{}, len(entries))
+	for _, e := range entries {
+		if store.MatchPattern(pattern, e.Key) {
+			there[e.Key] = struct{}{}
+			f.take(e, began)
+		}
+	}
+	for key, known := range f.known {
+		if _, is := there[key]; is || known.at > began || !store.MatchPattern(pattern, key) {
+			continue
+		}
+		if known.entry.Revision != 0 {
+			f.take(store.Entry{Key: key}, began)
+		}
+		if len(f.exact[key]) == 0 {
+			delete(f.known, key)
+		}
+	}
+}
+
+// repeat has a pattern's watch told of everything that is there. f.mu is held.
+func (f *Feed) repeat(w *watch) {
+	for key, known := range f.known {
+		if known.entry.Revision != 0 && store.MatchPattern(w.pattern, key) {
+			w.Push(known.entry)
+		}
+	}
+}
+
+// watched reports whether anybody wants to know of the key. f.mu is held.
+func (f *Feed) watched(key string) bool {
+	if len(f.exact[key]) > 0 {
+		return true
+	}
+	for w := range f.wide {
+		if store.MatchPattern(w.pattern, key) {
+			return true
+		}
+	}
+	return false
+}
