@@ -1,0 +1,64 @@
+package store
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/url"
+	"slices"
+	"strings"
+)
+
+// A Driver opens stores of one kind by their URL. Each package that implements
+// one exports its own; nothing registers itself by being imported.
+type Driver struct {
+	// Schemes are the URL schemes of this kind, in lower case.
+	Schemes []string
+	// Form shows what a URL looks like, for people: an example, with what may be
+	// left out in brackets.
+	Form string
+	// Open connects. u has one of Schemes. ctx bounds the attempt to connect and
+	// nothing beyond it. Errors are classified as those of a Store, and name the
+	// part of the URL that is wrong; they do not show its password.
+	Open func(ctx context.Context, u *url.URL) (Opened, error)
+}
+
+// Opened is a Store with a connection of its own, which Close ends for good:
+// later calls fail with [ErrClosed]. Close may be called more than once.
+type Opened interface {
+	Store
+	Close() error
+}
+
+// Open opens the store that the URL names, with the first of the drivers that
+// knows its scheme. An error that is [ErrInvalid] says what is wrong with the
+// URL; others are the driver's.
+func Open(ctx context.Context, rawURL string, drivers ...Driver) (Opened, error) {
+	u, err := url.Parse(rawURL)
+	if err != nil {
+		// The parser's error repeats the URL, password and all.
+		if parse, ok := errors.AsType[*url.Error](err); ok {
+			err = parse.Err
+		}
+		return nil, fmt.Errorf("%w: the store's URL: %w", ErrInvalid, err)
+	}
+	scheme := strings.ToLower(u.Scheme)
+	for _, d := range drivers {
+		if slices.Contains(d.Schemes, scheme) {
+			return d.Open(ctx, u)
+		}
+	}
+	return nil, fmt.Errorf("%w: the store's URL has the scheme %q; known here are %s", ErrInvalid, u.Scheme, forms(drivers))
+}
+
+// forms lists what the drivers' URLs look like.
+func forms(drivers []Driver) string {
+	if len(drivers) == 0 {
+		return "none"
+	}
+	all := make([]string, len(drivers))
+	for i, d := range drivers {
+		all[i] = d.Form
+	}
+	return strings.Join(all, ", ")
+}

@@ -1,0 +1,55 @@
+package store_test
+
+import (
+	"context"
+	"errors"
+	"net/url"
+	"strings"
+	"testing"
+
+	"github.com/seed-ff2cb582/leader/store"
+	"github.com/seed-ff2cb582/leader/store/memstore"
+)
+
+// opened is a memory store with the URL that it was opened by.
+type opened struct {
+	*memstore.Store
+	u *url.URL
+}
+
+func (opened) Close() error { return nil }
+
+func driver(schemes ...string) store.Driver {
+	return store.Driver{
+		Schemes: schemes, Form: schemes[0] + "://HOST/NAME",
+		Open: func(_ context.Context, u *url.URL) (store.Opened, error) { return opened{memstore.New(), u}, nil },
+	}
+}
+
+func TestOpenTakesTheDriverOfTheScheme(t *testing.T) {
+	st, err := store.Open(t.Context(), "PG://ann:secret@db/leaders", driver("mem"), driver("postgres", "pg"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if o, ok := st.(opened); !ok || o.u.Host != "db" || o.u.Path != "/leaders" {
+		t.Errorf("opened %+v", st)
+	}
+}
+
+func TestOpenSaysWhatIsWrongWithTheURL(t *testing.T) {
+	for rawURL, want := range map[string]string{
+		"redis://h/1":                 `scheme "redis"; known here are mem://HOST/NAME, pg://HOST/NAME`,
+		"localhost:6379":              `scheme "localhost"`,
+		"":                            `scheme ""`,
+		"pg://ann:secret@h:port/name": "invalid port",
+		"pg://ann:secret@h/%zz":       "invalid URL escape",
+	} {
+		_, err := store.Open(t.Context(), rawURL, driver("mem"), driver("pg"))
+		if !errors.Is(err, store.ErrInvalid) || !strings.Contains(err.Error(), want) || strings.Contains(err.Error(), "secret") {
+			t.Errorf("Open(%q): %v; want %q, and no password", rawURL, err, want)
+		}
+	}
+	if _, err := store.Open(t.Context(), "nats://h"); !errors.Is(err, store.ErrInvalid) || !strings.Contains(err.Error(), "none") {
+		t.Errorf("without drivers: %v", err)
+	}
+}
