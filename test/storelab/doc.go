@@ -1,0 +1,16 @@
+// Package storelab runs elections over any store of package store: what a store
+// that passed storetest is for. Each test is one call on a real server:
+//
+//	func TestElections(t *testing.T) {
+//		srv := start(t)
+//		storelab.Elections(t, storelab.Harness{
+//			Open:   func(t testing.TB) store.Store { return srv.client(t) },
+//			Delete: srv.delete,
+//		})
+//	}
+//
+// While a test runs it looks for two leaders at one instant, and at its end for
+// terms that did not grow. Nothing depends on a fast machine: with the long
+// lease nothing expires while a test waits, and with the short one everything
+// does soon.
+package storelab
