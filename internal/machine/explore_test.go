@@ -483,6 +483,14 @@ func fineMachines(n int, change func(*Machine)) []Machine {
 // the slowest clock, at a unit in two ticks, and a tick for each retry.
 const finePatience = 38
 
+// coolPatience and fineCoolPatience are those for a store that forgets twice: a
+// third full wait comes before anybody leads, since a candidate that doubts the
+// store cools down after it has waited out a lease.
+const (
+	coolPatience     = 29
+	fineCoolPatience = 54
+)
+
 // explorations are the families of worlds that TestExplore visits. With -short
 // these are few, for a tool that runs the tests hundreds of times. With
 // -explore.deep they are more, they look further ahead, and G5 is judged in
@@ -583,8 +591,8 @@ func coarse() []config {
 		{
 			name: "cool-down over a store that forgets, two faults", clocks: steady(3, 5),
 			kinds:    setOf(kRollback, kWipe, kPause, kLoseReply),
-			machines: machines(2, cooling), storeMay: true,
-			horizon: smaller(12, 3), faults: 2,
+			machines: machines(2, cooling), storeMay: true, revives: true,
+			horizon: smaller(12, 3), faults: 2, patience: coolPatience,
 		},
 	}
 }
@@ -618,7 +626,7 @@ func narrow() []config {
 		},
 		{
 			name: "fine: leases of different lengths over a store that forgets", clocks: steady(1, 1), machines: mixed,
-			kinds: setOf(kRollback, kWipe, kCutOff, kPause, kDelayReply), quiet: 11, horizon: smaller(18, 12), deep: 22, faults: 2, storeMay: true,
+			kinds: setOf(kRollback, kWipe, kCutOff, kPause, kDelayReply), quiet: 11, horizon: smaller(18, 12), deep: 22, faults: 2, storeMay: true, revives: true, patience: fineCoolPatience,
 		},
 		{
 			name: "fine: offers over a store that forgets", clocks: fine(2),
@@ -682,6 +690,12 @@ func deep() []config {
 			name: "deep: offers over a store that forgets, three candidates", clocks: steady(3, 5, 4),
 			machines: machines(3, func(m *Machine) { m.CoolDown, m.Offers = true, true }),
 			kinds:    setOf(kRollback, kWipe, kResign, kDelayOffer, kDupOffer, kPause), horizon: 4, faults: 2, storeMay: true,
+		},
+		{
+			// G5 a tick less far, for want of memory.
+			name: "deep: offers over a store that forgets, three candidates, continued", clocks: steady(3, 5, 4),
+			machines: machines(3, func(m *Machine) { m.CoolDown, m.Offers = true, true }),
+			kinds:    setOf(kRollback, kWipe, kResign, kDelayOffer, kDupOffer, kPause), horizon: 3, faults: 2, storeMay: true, revives: true,
 		},
 		{
 			name: "deep: a store that is made again, three candidates", clocks: fine(3), machines: fineMachines(3, ageing),
