@@ -33,6 +33,7 @@ type Streams struct {
 type Target struct {
 	natsconn.Flags
 
+	Store   string        `env:"LEADER_STORE" placeholder:"URL" help:"The store of the elections, in place of --server and --bucket: nats://HOST/BUCKET."`
 	Bucket  string        `short:"b" default:"leaders" env:"LEADER_BUCKET" placeholder:"BUCKET" help:"The key-value bucket of the elections."`
 	Timeout time.Duration `default:"5s" env:"NATS_TIMEOUT" placeholder:"TIME" help:"How long to wait for the server, and for the effect of a request."`
 	Dev     bool          `help:"Try it out on a server of its own, with sample elections that end with the command; NATS_URL and NATS_CONTEXT are not used."`
@@ -48,18 +49,24 @@ func (t Target) Validate() error {
 	if t.Dev && t.Typed() {
 		errs = append(errs, errors.New("--dev: brings its own server, and --server or --context name another"))
 	}
+	if t.Store != "" && t.Typed() {
+		errs = append(errs, errors.New("--store: names the store, and --server or --context name another"))
+	}
 	return errors.Join(errs...)
 }
 
 // A Session is a connection to a target.
 type Session struct {
-	NC      *nats.Conn
-	Bucket  string
+	NC      *nats.Conn // nil elsewhere than on NATS
+	Bucket  string     // or what --store names, for people
 	Domain  string
 	URL     string // without credentials, for people
 	Timeout time.Duration
 	// Fresh: the server began with an empty directory, for this session alone.
 	Fresh bool
+
+	command   string
+	elsewhere Registers // nil on NATS
 
 	closers []func()
 }
@@ -77,7 +84,15 @@ func (t Target) OpenLive(command string, opts ...nats.Option) (*Session, error) 
 }
 
 func (t Target) open(command string, live bool, opts []nats.Option) (_ *Session, err error) {
-	s := &Session{Bucket: t.Bucket, Timeout: t.Timeout, Fresh: t.Dev}
+	t, onNATS, err := t.onNATS()
+	switch {
+	case err != nil:
+		return nil, err
+	case t.Dev: // as for NATS_URL, LEADER_STORE is not used
+	case !onNATS:
+		return t.openElsewhere(command)
+	}
+	s := &Session{Bucket: t.Bucket, Timeout: t.Timeout, Fresh: t.Dev, command: command}
 	defer func() {
 		if err != nil {
 			s.Close()
@@ -125,17 +140,20 @@ func Unreachable(err error) bool {
 // Store returns the bucket as a store, which watches no more than it is asked
 // to: who may look at one group may not look at the others. The session closes
 // it.
-func (s *Session) Store() (*natsstore.Store, error) {
+func (s *Session) Store() (Registers, error) {
 	return s.store(natsstore.Options{Domain: s.Domain})
 }
 
 // WholeStore returns the bucket as a store for commands that look at every key
 // of it, by one subscription.
-func (s *Session) WholeStore() (*natsstore.Store, error) {
+func (s *Session) WholeStore() (Registers, error) {
 	return s.store(natsstore.Options{Domain: s.Domain, WatchWholeBucket: true})
 }
 
-func (s *Session) store(opts natsstore.Options) (*natsstore.Store, error) {
+func (s *Session) store(opts natsstore.Options) (Registers, error) {
+	if s.elsewhere != nil {
+		return s.elsewhere, nil
+	}
 	st, err := natsstore.New(s.NC, s.Bucket, opts)
 	if err != nil {
 		return nil, err
@@ -146,6 +164,9 @@ func (s *Session) store(opts natsstore.Options) (*natsstore.Store, error) {
 
 // JetStream returns the API of the bucket's streams, in its domain.
 func (s *Session) JetStream() (jetstream.JetStream, error) {
+	if s.elsewhere != nil {
+		return nil, s.NeedsNATS("leader " + s.command)
+	}
 	if s.Domain != "" {
 		return jetstream.NewWithDomain(s.NC, s.Domain)
 	}

@@ -13,8 +13,12 @@ import (
 
 // StoredAt returns when the server stored a group's record, and its revision.
 // The zero time means that it does not say: the bucket allows no direct reads,
-// or the record is gone.
+// the record is gone, or
+// the store is no NATS bucket.
 func (s *Session) StoredAt(ctx context.Context, group string) (time.Time, uint64, error) {
+	if s.elsewhere != nil {
+		return time.Time{}, 0, nil
+	}
 	api := jetstream.DefaultAPIPrefix
 	if s.Domain != "" {
 		api = "$JS." + s.Domain + ".API."
@@ -43,12 +47,7 @@ func last(m *nats.Msg, header string) string {
 
 // StoreOfKeys returns the bucket as a store whose user needs no right but to
 // the keys that are used. The session closes it.
-func (s *Session) StoreOfKeys(opts natsstore.Options) (*natsstore.Store, error) {
+func (s *Session) StoreOfKeys(opts natsstore.Options) (Registers, error) {
 	opts.Domain = s.Domain
-	st, err := natsstore.New(s.NC, s.Bucket, opts)
-	if err != nil {
-		return nil, err
-	}
-	s.closers = append(s.closers, st.Close)
-	return st, nil
+	return s.store(opts)
 }

@@ -34,10 +34,17 @@ type place struct {
 // bucket the command works on.
 func (p place) open(name string) (*app.Session, error) {
 	s, err := p.Open(name)
-	if err == nil {
-		s.Bucket = p.named()
+	if err != nil {
+		return nil, err
 	}
-	return s, err
+	if s.Elsewhere() != nil {
+		defer s.Close()
+		return nil, s.NeedsNATS("leader " + name)
+	}
+	if p.Name != "" {
+		s.Bucket = p.Name
+	}
+	return s, nil
 }
 
 // named is the bucket.

@@ -140,7 +140,11 @@ func (f Flags) Connect(command string) (*app.Session, error) {
 
 // Election returns the candidate. It has not been started.
 func (f Flags) Election(s *app.Session, cfg leader.ElectionConfig) (leader.Election, error) {
-	return leader.NewElection(s.NC, f.complete(s, cfg))
+	cfg = f.complete(s, cfg)
+	if st := s.Elsewhere(); st != nil {
+		return leader.NewElectionWithStore(st, cfg)
+	}
+	return leader.NewElection(s.NC, cfg)
 }
 
 // RoleManager returns the candidate for several groups, of which it leads one
@@ -171,6 +175,9 @@ func (f Flags) complete(s *app.Session, cfg leader.ElectionConfig) leader.Electi
 		// A new bucket is not waited for: no leader can be left of one before
 		// it.
 		cfg.AcquireGrace = leader.GraceOff
+	}
+	if s.Elsewhere() != nil {
+		return cfg
 	}
 	cfg.Hooks = leader.JoinHooks(cfg.Hooks, rollcall.Hooks(s.NC)) // leader get asks
 	if f.Advisories {

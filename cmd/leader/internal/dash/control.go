@@ -10,7 +10,6 @@ import (
 	"time"
 
 	"github.com/seed-ff2cb582/leader"
-	"github.com/seed-ff2cb582/leader/rollcall"
 	"github.com/seed-ff2cb582/leader/store"
 )
 
@@ -154,7 +153,7 @@ func (s *server) candidates(w http.ResponseWriter, r *http.Request) {
 	}
 	ctx, cancel := context.WithTimeout(r.Context(), s.session.Timeout)
 	defer cancel()
-	all, err := rollcall.All(ctx, s.session.NC, s.session.Bucket, r.URL.Query().Get("group"))
+	all, err := s.session.RollCall(ctx, r.URL.Query().Get("group"))
 	found := roll{Candidates: make([]candidate, 0, min(len(all), maxCandidates)), More: max(0, len(all)-maxCandidates)}
 	for _, c := range all[:min(len(all), maxCandidates)] {
 		found.Candidates = append(found.Candidates, candidate{

@@ -118,7 +118,7 @@ func (v *visitor) write(format string, args ...any) error {
 
 func (v *visitor) status(d board.Delta) status {
 	return status{
-		Connected: v.session.NC.IsConnected(), Complete: d.State.Complete, Failure: d.State.Failure, Ignored: d.State.Ignored,
+		Connected: v.session.Connected(), Complete: d.State.Complete, Failure: d.State.Failure, Ignored: d.State.Ignored,
 		Past: *v.past.Load(),
 	}
 }

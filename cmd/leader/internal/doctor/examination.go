@@ -32,6 +32,9 @@ type examination struct {
 
 func newExamination(c Command, s *app.Session) *examination {
 	c.Heartbeat = cmp.Or(c.Heartbeat, c.TTL/3)
+	if s.Elsewhere() != nil {
+		return &examination{cmd: c, s: s, scope: rights.Scope{Group: c.Group}}
+	}
 	inbox := cmp.Or(s.NC.Opts.InboxPrefix, strings.TrimSuffix(nats.InboxPrefix, "."))
 	return &examination{cmd: c, s: s, tester: rights.NewTester(s.NC), scope: rights.Scope{
 		Bucket: s.Bucket, Group: c.Group, Domain: s.Domain, Inbox: inbox,
@@ -41,6 +44,10 @@ func newExamination(c Command, s *app.Session) *examination {
 
 // run makes all checks. It fails only if there is no server to ask.
 func (e *examination) run(ctx context.Context) error {
+	if st := e.s.Elsewhere(); st != nil {
+		e.elsewhere(ctx, st)
+		return nil
+	}
 	if err := e.connection(ctx); err != nil {
 		return err
 	}
@@ -187,26 +194,12 @@ func (e *examination) someGroup(ctx context.Context, st store.Store) string {
 // the leader of the stream and back.
 func (e *examination) roundTrip(ctx context.Context, st store.Store, there bool) {
 	what, trip := "refused writes (an accepted one waits for the other replicas besides, and for the disks where they sync always)", func(ctx context.Context) error {
-		_, err := st.CompareAndSwap(ctx, store.Write{Key: e.scope.Group, Expected: rights.Impossible})
-		if errors.Is(err, store.ErrConflict) {
-			return nil
-		}
-		return err
+		return refused(ctx, st, e.scope.Group)
 	}
 	if !there || !e.mayWrite(ctx) {
 		what, trip = "pings of the server next to here (the leader of the stream may be farther: that takes the right to write)", e.s.NC.FlushWithContext
 	}
-	took := make([]time.Duration, 0, e.cmd.Rounds)
-	for range e.cmd.Rounds {
-		d, err := e.timed(ctx, trip)
-		if err != nil {
-			e.findings.Add("round-trip", finding.Fail, "look at the network, and at the stream's servers", "no answer, after %d of %s: %v", len(took), what, err)
-			return
-		}
-		took = append(took, d)
-	}
-	slices.Sort(took)
-	e.judgeTrips(what, took[len(took)/2], took[len(took)-1])
+	e.measure(ctx, what, trip)
 }
 
 func (e *examination) mayWrite(ctx context.Context) bool {

@@ -72,7 +72,7 @@ func (c Command) Run(ctx context.Context, std app.Streams) error {
 	var following sync.WaitGroup
 	defer following.Wait()
 	defer cancel()
-	handler, err := newHandler(&collector{board: b, bucket: session.Bucket, connected: session.NC.IsConnected, all: c.All})
+	handler, err := newHandler(&collector{board: b, bucket: session.Bucket, connected: session.Connected, all: c.All})
 	if err != nil {
 		return err
 	}

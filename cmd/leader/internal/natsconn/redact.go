@@ -6,11 +6,11 @@ import (
 )
 
 // Shown returns the URL without credentials, for people.
-func (s Settings) Shown() string { return redacted(s.URL) }
+func (s Settings) Shown() string { return Redacted(s.URL) }
 
-// redacted hides the user part of each of the URLs, which nats allows to be a
+// Redacted hides the user part of each of the URLs, which nats allows to be a
 // list.
-func redacted(urls string) string {
+func Redacted(urls string) string {
 	list := strings.Split(urls, ",")
 	for i, one := range list {
 		one = strings.TrimSpace(one)

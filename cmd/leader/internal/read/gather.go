@@ -192,6 +192,9 @@ func latest(ctx context.Context, s *app.Session, pattern string) []advisory.Advi
 
 // leaderOf asks the leader of a group. One that does not answer is not there.
 func leaderOf(ctx context.Context, s *app.Session, g Group) (rollcall.Candidate, error) {
+	if s.Elsewhere() != nil {
+		return rollcall.Candidate{}, nil
+	}
 	for c, err := range rollcall.Ask(ctx, s.NC, s.Bucket, g.Group) {
 		switch {
 		case err != nil:

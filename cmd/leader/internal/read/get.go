@@ -94,7 +94,7 @@ func (c GetCommand) Run(ctx context.Context, std app.Streams) error {
 		d.Group = groups[0]
 	}
 	if len(groups) == 0 && len(d.Candidates) == 0 && !d.Paused {
-		return noGroup(c.Group, c.Bucket)
+		return noGroup(c.Group, s.Bucket)
 	}
 	return c.print(std.Out, d, time.Now())
 }
@@ -104,7 +104,7 @@ func (c GetCommand) Run(ctx context.Context, std app.Streams) error {
 func ask(ctx context.Context, s *app.Session, st store.Store, d *Detail) error {
 	called := make(chan error, 1)
 	go func() {
-		all, err := rollcall.All(ctx, s.NC, s.Bucket, d.Group.Group)
+		all, err := s.RollCall(ctx, d.Group.Group)
 		d.Candidates = append(d.Candidates, all...)
 		called <- err
 	}()

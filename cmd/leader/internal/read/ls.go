@@ -104,9 +104,9 @@ func (c ListCommand) Run(ctx context.Context, std app.Streams) error {
 	case err != nil:
 		return err
 	case len(groups) == 0 && !store.Wild(c.Pattern):
-		return noGroup(c.Pattern, c.Bucket)
+		return noGroup(c.Pattern, s.Bucket)
 	case len(groups) == 0: // before --vacant is looked at
-		fmt.Fprintf(std.Err, "leader: bucket %q has no groups%s\n", c.Bucket, c.matching())
+		fmt.Fprintf(std.Err, "leader: bucket %q has no groups%s\n", s.Bucket, c.matching())
 		if c.Output == "table" || c.Output == "wide" {
 			return nil
 		}

@@ -87,7 +87,7 @@ func (c VerifyCommand) Run(ctx context.Context, std app.Streams) error {
 	}
 	ctx, cancel := context.WithTimeout(ctx, c.Timeout)
 	defer cancel()
-	v, err := c.judge(ctx, st, token)
+	v, err := c.judge(ctx, s, st, token)
 	if err != nil {
 		return err
 	}
@@ -118,13 +118,13 @@ func (c VerifyCommand) token(in io.Reader) (string, error) {
 }
 
 // judge reads the record and compares.
-func (c VerifyCommand) judge(ctx context.Context, st store.Store, token string) (Verdict, error) {
+func (c VerifyCommand) judge(ctx context.Context, s *app.Session, st store.Store, token string) (Verdict, error) {
 	entry, err := st.Get(ctx, c.Group)
 	if err != nil {
 		return Verdict{}, err
 	}
 	if entry.Revision == 0 {
-		return Verdict{}, noGroup(c.Group, c.Bucket)
+		return Verdict{}, noGroup(c.Group, s.Bucket)
 	}
 	r := inspect.ReadRecord(entry)
 	v := Verdict{Group: c.Group, Term: c.Term, Leader: r.ID, CurrentTerm: r.Term}

@@ -80,6 +80,9 @@ func (c WatchCommand) Run(ctx context.Context, std app.Streams) error {
 // listen prints advisories.
 func (c WatchCommand) listen(ctx context.Context, s *app.Session, std app.Streams, p *printer) error {
 	var failure error
+	if s.Elsewhere() != nil {
+		return s.NeedsNATS("--advisories")
+	}
 	for a, err := range advisory.Subscribe(ctx, s.NC, advisory.Subject(c.Bucket, "*", c.Pattern)) {
 		if failure = err; err != nil {
 			app.Say(std.Err, err)

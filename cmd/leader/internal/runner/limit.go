@@ -117,7 +117,7 @@ func (r *runner) attempt(ctx context.Context) {
 	begun := time.Now()
 	holders := make(map[*seat]holder)
 	for backoff := attemptInterval / 10; ; backoff = min(2*backoff, attemptInterval) {
-		if !r.session.NC.IsConnected() && time.Since(begun) > r.c.Timeout {
+		if !r.session.Connected() && time.Since(begun) > r.c.Timeout {
 			r.giveUp(exitTaken, "the server is not reached")
 		} else if why := r.taken(ctx, holders); why != "" {
 			r.giveUp(exitTaken, why)

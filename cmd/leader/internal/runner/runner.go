@@ -82,7 +82,7 @@ func (c Command) run(ctx context.Context, path string, std app.Streams) error {
 		return err
 	}
 	defer session.Close()
-	if !session.NC.IsConnected() {
+	if !session.Connected() {
 		r.say("waiting for %s", session.URL)
 	}
 	if err := process.Adopt(); err != nil {

@@ -8,11 +8,8 @@ import (
 	"strings"
 	"time"
 
-	"github.com/nats-io/nats.go"
-
 	"github.com/seed-ff2cb582/leader"
 	"github.com/seed-ff2cb582/leader/cmd/leader/internal/app"
-	"github.com/seed-ff2cb582/leader/rollcall"
 	"github.com/seed-ff2cb582/leader/store"
 )
 
@@ -20,7 +17,7 @@ import (
 type desk struct {
 	flags   Flags
 	std     app.Streams
-	nc      *nats.Conn
+	session *app.Session
 	control *leader.Control
 	force   bool // a successor of whom nothing is known is asked for, too
 }
@@ -81,7 +78,7 @@ func (d *desk) stands(ctx context.Context, id string) error {
 	var names []string
 	for range 2 { // one that is busy may miss the first call
 		ctx, cancel := context.WithTimeout(ctx, d.flags.Timeout)
-		all, err := rollcall.All(ctx, d.nc, d.flags.Bucket, d.flags.Group)
+		all, err := d.session.RollCall(ctx, d.flags.Group)
 		cancel()
 		if err != nil || len(all) == 0 {
 			return nil //nolint:nilerr // whoever may not ask is told nothing
@@ -253,7 +250,7 @@ func reason(why string) string {
 func (d *desk) vacancy(info leader.LeaderInfo) string {
 	switch {
 	case info.Reason == leader.ReasonAbsent:
-		return fmt.Sprintf("the bucket %q knows nothing of it", d.flags.Bucket)
+		return fmt.Sprintf("the bucket %q knows nothing of it", d.session.Bucket)
 	case info.By == "":
 		return string(info.Reason)
 	default:

@@ -16,7 +16,6 @@ import (
 	"github.com/seed-ff2cb582/leader/cmd/leader/internal/app"
 	"github.com/seed-ff2cb582/leader/cmd/leader/internal/output"
 	"github.com/seed-ff2cb582/leader/store"
-	"github.com/seed-ff2cb582/leader/store/natsstore"
 )
 
 // Flags are what the commands have in common.
@@ -52,16 +51,15 @@ func (f Flags) run(ctx context.Context, std app.Streams, name string, work func(
 	defer s.Close()
 	// The rights of an operator cover one group's keys, so that the whole
 	// bucket is not watched.
-	st, err := natsstore.New(s.NC, s.Bucket, natsstore.Options{Domain: s.Domain})
+	st, err := s.Store()
 	if err != nil {
 		return fmt.Errorf("%w: --bucket: %w", app.ErrUsage, err)
 	}
-	defer st.Close()
 	control, err := leader.NewControlWithStore(st, cmp.Or(f.By, userAtHost()))
 	if err != nil {
 		return err
 	}
-	return work(ctx, &desk{flags: f, std: std, nc: s.NC, control: control})
+	return work(ctx, &desk{flags: f, std: std, session: s, control: control})
 }
 
 // userAtHost names who sits here, as far as that is known.

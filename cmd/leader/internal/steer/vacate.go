@@ -9,7 +9,6 @@ import (
 	"github.com/seed-ff2cb582/leader"
 	"github.com/seed-ff2cb582/leader/cmd/leader/internal/app"
 	"github.com/seed-ff2cb582/leader/cmd/leader/internal/output"
-	"github.com/seed-ff2cb582/leader/rollcall"
 )
 
 // What vacate and forget do to a group, as their results name it.
@@ -189,7 +188,7 @@ func (d *desk) forget(ctx context.Context) error {
 func (d *desk) standing(ctx context.Context) string {
 	ctx, cancel := context.WithTimeout(ctx, d.flags.Timeout)
 	defer cancel()
-	all, err := rollcall.All(ctx, d.nc, d.flags.Bucket, d.flags.Group)
+	all, err := d.session.RollCall(ctx, d.flags.Group)
 	if err != nil || len(all) == 0 {
 		return ""
 	}
@@ -200,7 +199,7 @@ func (d *desk) standing(ctx context.Context) string {
 func (d *desk) known(ctx context.Context) (leader.ControlState, error) {
 	s, err := d.state(ctx)
 	if err == nil && s.Revision == 0 {
-		err = fmt.Errorf("%w: group %q: the bucket %q knows nothing of it", app.ErrNotFound, d.flags.Group, d.flags.Bucket)
+		err = fmt.Errorf("%w: group %q: the bucket %q knows nothing of it", app.ErrNotFound, d.flags.Group, d.session.Bucket)
 	}
 	return s, err
 }

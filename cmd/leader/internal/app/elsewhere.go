@@ -1,0 +1,90 @@
+package app
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/url"
+	"strings"
+
+	"github.com/seed-ff2cb582/leader/cmd/leader/internal/natsconn"
+	"github.com/seed-ff2cb582/leader/cmd/leader/internal/stores"
+	"github.com/seed-ff2cb582/leader/rollcall"
+	"github.com/seed-ff2cb582/leader/store"
+)
+
+// Registers are a store that the commands can follow.
+type Registers interface {
+	store.Watcher
+	store.PatternWatcher
+}
+
+// onNATS returns the target with the server and the bucket that --store names,
+// if it names a bucket of NATS.
+func (t Target) onNATS() (_ Target, nats bool, err error) {
+	if t.Store == "" {
+		return t, true, nil
+	}
+	u, err := url.Parse(t.Store)
+	if err != nil {
+		return t, false, nil //nolint:nilerr // store.Open says what is wrong with a URL
+	}
+	switch strings.ToLower(u.Scheme) {
+	case "nats", "tls", "ws", "wss": // what natsconn connects to
+	default:
+		return t, false, nil
+	}
+	bucket := strings.Trim(u.Path, "/")
+	if bucket != "" {
+		t.Bucket = bucket
+	}
+	u.Path, u.RawPath = "", ""
+	t.Server, t.Context, t.Store = u.String(), "", ""
+	return t, true, ValidBucket("--store", t.Bucket)
+}
+
+// openElsewhere opens a store that is no bucket of NATS.
+func (t Target) openElsewhere(command string) (*Session, error) {
+	ctx, cancel := context.WithTimeout(context.Background(), t.Timeout)
+	defer cancel()
+	st, err := store.Open(ctx, t.Store, stores.Drivers()...)
+	if err != nil {
+		return nil, fmt.Errorf("--store: %w", err)
+	}
+	registers, ok := st.(Registers)
+	if !ok {
+		return nil, errors.Join(fmt.Errorf("%w: --store: %T cannot be watched", store.ErrPermanent, st), st.Close())
+	}
+	shown := natsconn.Redacted(t.Store)
+	s := &Session{Bucket: shown, URL: shown, Timeout: t.Timeout, command: command, elsewhere: registers}
+	s.closers = append(s.closers, func() { _ = st.Close() })
+	return s, nil
+}
+
+// Elsewhere returns the store of a session that is on no NATS server, and nil
+// on NATS.
+func (s *Session) Elsewhere() Registers { return s.elsewhere }
+
+// NeedsNATS is the error of what only NATS can do.
+func (s *Session) NeedsNATS(what string) error {
+	return fmt.Errorf("%w: %s needs NATS, and --store names %s", ErrUsage, what, s.URL)
+}
+
+// Connected reports whether the servers are connected, as far as the connection
+// knows.
+func (s *Session) Connected() bool {
+	if s.elsewhere == nil {
+		return s.NC.IsConnected()
+	}
+	c, ok := s.elsewhere.(store.ConnReporter)
+	return !ok || c.ConnState() == store.Connected
+}
+
+// RollCall returns the candidates of the group that answer. Elsewhere than on
+// NATS there is no way to ask, and none does.
+func (s *Session) RollCall(ctx context.Context, group string) ([]rollcall.Candidate, error) {
+	if s.elsewhere != nil {
+		return nil, nil
+	}
+	return rollcall.All(ctx, s.NC, s.Bucket, group)
+}
