@@ -1,0 +1,116 @@
+package natsstore
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/url"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/nats-io/nats.go"
+
+	"github.com/seed-ff2cb582/leader/store"
+)
+
+// Driver opens buckets by URLs such as nats://USER:PASSWORD@HOST:4222/BUCKET,
+// on a connection of their own that reconnects for ever. The schemes are those
+// of NATS. A query may say more: domain names the JetStream domain, creds a
+// file of credentials, create=true has a bucket made that is missing, replicas
+// with how many copies.
+func Driver() store.Driver {
+	return store.Driver{
+		Schemes: []string{"nats", "tls", "ws", "wss"},
+		Form:    "nats://HOST[:4222]/BUCKET[?domain=NAME&creds=FILE&create=true&replicas=N]",
+		Open:    openURL,
+	}
+}
+
+// An opened is a Store with its own connection.
+type opened struct {
+	*Store
+	close func()
+}
+
+// Close ends the store's watches and closes the connection.
+func (o opened) Close() error {
+	o.close()
+	return nil
+}
+
+func openURL(ctx context.Context, u *url.URL) (store.Opened, error) {
+	opts, creds, err := optionsOf(u.Query())
+	if err != nil {
+		return nil, fmt.Errorf("%w: %w", store.ErrInvalid, err)
+	}
+	server, bucket := *u, strings.Trim(u.Path, "/")
+	server.Path, server.RawPath, server.RawQuery, server.Scheme = "", "", "", strings.ToLower(u.Scheme)
+	if !validBucket(bucket) {
+		return nil, fmt.Errorf("%w: the URL's path %q: must name a bucket, of letters, digits, - and _", store.ErrInvalid, u.Path)
+	}
+	nc, err := connect(ctx, server.String(), creds)
+	if err != nil {
+		return nil, err
+	}
+	st, err := New(nc, bucket, opts)
+	if err != nil {
+		nc.Close()
+		return nil, fmt.Errorf("%w: %w", store.ErrInvalid, err)
+	}
+	return opened{st, sync.OnceFunc(func() { st.Close(); nc.Close() })}, nil
+}
+
+// connect connects before ctx is done.
+func connect(ctx context.Context, server, creds string) (*nats.Conn, error) {
+	wait := DefaultTimeout
+	if deadline, ok := ctx.Deadline(); ok {
+		wait = time.Until(deadline)
+	}
+	if err := ctx.Err(); err != nil || wait <= 0 {
+		return nil, fmt.Errorf("%w: not connected: %w", store.ErrTransient, context.Cause(ctx))
+	}
+	all := []nats.Option{nats.MaxReconnects(-1), nats.Timeout(wait), nats.Name("leader"), nats.IgnoreAuthErrorAbort()}
+	if creds != "" {
+		all = append(all, nats.UserCredentials(creds))
+	}
+	nc, err := nats.Connect(server, all...)
+	switch {
+	case errors.Is(err, nats.ErrAuthorization):
+		return nil, fmt.Errorf("%w: connecting: %w", store.ErrPermanent, err)
+	case err != nil:
+		return nil, fmt.Errorf("%w: connecting: %w", store.ErrTransient, err)
+	}
+	return nc, nil
+}
+
+// optionsOf reads what a URL's query says.
+func optionsOf(query url.Values) (opts Options, creds string, err error) {
+	create, replicas := false, 0
+	for name, values := range query {
+		value := values[len(values)-1]
+		switch name {
+		case "domain":
+			opts.Domain = value
+		case "creds":
+			creds = value
+		case "create":
+			create, err = strconv.ParseBool(value)
+		case "replicas":
+			replicas, err = strconv.Atoi(value)
+		default:
+			err = errors.New("is unknown; known are domain, creds, create, replicas")
+		}
+		if err != nil {
+			return Options{}, "", fmt.Errorf("the URL's query: %s=%q: %w", name, value, err)
+		}
+	}
+	if replicas != 0 && !create {
+		return Options{}, "", fmt.Errorf("the URL's query: replicas=%d: says nothing without create=true", replicas)
+	}
+	if create {
+		opts.Create = &BucketConfig{Replicas: replicas}
+	}
+	return opts, creds, nil
+}

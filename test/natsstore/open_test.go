@@ -1,0 +1,75 @@
+package natsstore_test
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"testing"
+
+	"github.com/seed-ff2cb582/leader/store"
+	"github.com/seed-ff2cb582/leader/store/natsstore"
+	"github.com/seed-ff2cb582/leader/test/natslab"
+)
+
+func TestAStoreIsOpenedByItsURL(t *testing.T) {
+	t.Parallel()
+	srv := natslab.Start(t)
+	ctx := natslab.Within(t)
+	st, err := store.Open(ctx, srv.URL()+"/votes?create=true&replicas=1", natsstore.Driver())
+	if err != nil {
+		t.Fatal(err)
+	}
+	c, ok := st.(store.Checker) // which makes the bucket
+	if !ok {
+		t.Fatalf("%T cannot be checked", st)
+	}
+	if _, err := c.Check(ctx, store.CheckRequest{}); err != nil {
+		t.Fatal(err)
+	}
+	rev, err := st.CompareAndSwap(ctx, store.Write{Key: "g", Value: []byte("v")})
+	if err != nil {
+		t.Fatal(err)
+	}
+	again, err := store.Open(ctx, srv.URL()+"/votes", natsstore.Driver())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if e, err := again.Get(ctx, "g"); err != nil || e.Revision != rev {
+		t.Errorf("another client reads %+v, %v; want revision %d", e, err, rev)
+	}
+	for range 2 {
+		if err := errors.Join(st.Close(), again.Close()); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if _, err := st.CompareAndSwap(ctx, store.Write{Key: "g", Expected: rev, Value: []byte("w")}); !errors.Is(err, store.ErrClosed) {
+		t.Errorf("a write after Close: %v", err)
+	}
+}
+
+func TestAURLThatOpensNothingIsRefused(t *testing.T) {
+	t.Parallel()
+	srv := natslab.Start(t)
+	for path, want := range map[string]string{
+		"":                        `path ""`,
+		"/no.bucket":              `path "/no.bucket"`,
+		"/b?colour=blue":          `colour="blue": is unknown`,
+		"/b?create=perhaps":       `create="perhaps"`,
+		"/b?replicas=3":           `replicas=3: says nothing without create=true`,
+		"/b?create=1&replicas=no": `replicas="no"`,
+	} {
+		_, err := store.Open(natslab.Within(t), srv.URL()+path, natsstore.Driver())
+		if !errors.Is(err, store.ErrInvalid) || !strings.Contains(err.Error(), want) {
+			t.Errorf("%q: %v; want %q", path, err, want)
+		}
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	if _, err := store.Open(ctx, srv.URL()+"/b", natsstore.Driver()); store.Classify(err) != store.Transient {
+		t.Errorf("under a cancelled context: %v", err)
+	}
+	srv.Stop()
+	if _, err := store.Open(natslab.Within(t), srv.URL()+"/b", natsstore.Driver()); store.Classify(err) != store.Transient {
+		t.Errorf("without a server: %v", err)
+	}
+}
