@@ -1,0 +1,6 @@
+package sqlitestore
+
+import "database/sql"
+
+// DB is what an operator's tool would open.
+func (s *Store) DB() *sql.DB { return s.db }

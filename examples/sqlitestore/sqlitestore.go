@@ -1,0 +1,138 @@
+// Package sqlitestore is a whole store in a hundred lines: elections among the
+// processes of one machine, over a SQLite file. docs/adding-a-store.md explains
+// it step by step.
+package sqlitestore
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"strings"
+
+	_ "modernc.org/sqlite" // the driver
+
+	"github.com/seed-ff2cb582/leader/store"
+	"github.com/seed-ff2cb582/leader/store/feed"
+)
+
+// schema makes the table. A deleted row leaves its revision in the counter, so
+// that revisions go on growing.
+const schema = `
+CREATE TABLE IF NOT EXISTS leader (key TEXT PRIMARY KEY, revision INTEGER NOT NULL, tombstone INTEGER NOT NULL, value BLOB NOT NULL);
+CREATE TABLE IF NOT EXISTS leader_revision (last INTEGER NOT NULL);
+INSERT INTO leader_revision SELECT 0 WHERE NOT EXISTS (SELECT 1 FROM leader_revision);`
+
+// A Store keeps records in a file. Make one with Open.
+type Store struct {
+	*feed.Feed // Watch, WatchPattern, ConnState, OnConnState
+	db         *sql.DB
+}
+
+// Open opens the file, and makes it if it is missing.
+func Open(ctx context.Context, file string) (*Store, error) {
+	// A write waits for those of others. synchronous(full) keeps what was
+	// acknowledged if the machine fails.
+	db, err := sql.Open("sqlite", "file:"+file+"?_txlock=immediate&_pragma=busy_timeout(5000)&_pragma=journal_mode(wal)&_pragma=synchronous(full)")
+	if err != nil {
+		return nil, err
+	}
+	if _, err := db.ExecContext(ctx, schema); err != nil {
+		return nil, errors.Join(fmt.Errorf("%w: %w", store.ErrPermanent, err), db.Close())
+	}
+	s := &Store{db: db}
+	s.Feed = feed.New(s, feed.Options{})
+	return s, nil
+}
+
+// Close ends the watches and closes the file.
+func (s *Store) Close() error {
+	s.Feed.Close()
+	return s.db.Close()
+}
+
+// CompareAndSwap implements store.Store. Everything before the commit undoes
+// itself; whether a commit that failed was applied is not known.
+func (s *Store) CompareAndSwap(ctx context.Context, w store.Write) (uint64, error) {
+	if !store.ValidKey(w.Key) || len(w.Value) > store.MaxValue {
+		return 0, fmt.Errorf("%w: key %q, %d bytes", store.ErrInvalid, w.Key, len(w.Value))
+	}
+	tx, err := s.db.BeginTx(ctx, nil)
+	if err != nil {
+		return 0, fmt.Errorf("%w: %w", store.ErrTransient, err)
+	}
+	defer tx.Rollback() //nolint:errcheck // after a commit there is nothing to undo
+	revision, err := swap(ctx, tx, w)
+	if err != nil {
+		return 0, err
+	}
+	if err := tx.Commit(); err != nil {
+		return 0, fmt.Errorf("%w: %w", store.ErrUnknown, err)
+	}
+	return revision, nil
+}
+
+func swap(ctx context.Context, tx *sql.Tx, w store.Write) (revision uint64, err error) {
+	var now uint64
+	err = tx.QueryRowContext(ctx, "SELECT revision FROM leader WHERE key = ?", w.Key).Scan(&now)
+	if err != nil && !errors.Is(err, sql.ErrNoRows) {
+		return 0, fmt.Errorf("%w: %w", store.ErrTransient, err)
+	}
+	if now != w.Expected {
+		return 0, fmt.Errorf("%w: key %q stands at revision %d", store.ErrConflict, w.Key, now)
+	}
+	if err := tx.QueryRowContext(ctx, "UPDATE leader_revision SET last = last + 1 RETURNING last").Scan(&revision); err != nil {
+		return 0, fmt.Errorf("%w: %w", store.ErrTransient, err)
+	}
+	_, err = tx.ExecContext(ctx, "REPLACE INTO leader VALUES (?, ?, ?, ?)", w.Key, revision, w.Tombstone, append([]byte{}, w.Value...))
+	if err != nil {
+		return 0, fmt.Errorf("%w: %w", store.ErrTransient, err)
+	}
+	return revision, nil
+}
+
+// Get implements store.Store.
+func (s *Store) Get(ctx context.Context, key string) (store.Entry, error) {
+	entries, err := s.Read(ctx, []string{key})
+	if err != nil || len(entries) == 0 {
+		return store.Entry{Key: key}, err
+	}
+	return entries[0], nil
+}
+
+// Read implements feed.Source.
+func (s *Store) Read(ctx context.Context, keys []string) ([]store.Entry, error) {
+	args := make([]any, len(keys))
+	for i, key := range keys {
+		args[i] = key
+	}
+	return s.query(ctx, "WHERE key IN ("+strings.TrimSuffix(strings.Repeat("?,", len(keys)), ",")+")", args...)
+}
+
+// List implements feed.Source. The Feed picks those that match.
+func (s *Store) List(ctx context.Context, _ string) ([]store.Entry, error) { return s.query(ctx, "") }
+
+func (s *Store) query(ctx context.Context, where string, args ...any) (entries []store.Entry, err error) {
+	rows, err := s.db.QueryContext(ctx, "SELECT key, revision, tombstone, value FROM leader "+where, args...) //nolint:gosec // of our own parts
+	if err != nil {
+		return nil, fmt.Errorf("%w: %w", store.ErrTransient, err)
+	}
+	defer rows.Close() //nolint:errcheck // Err tells
+	for rows.Next() {
+		var e store.Entry
+		if err := rows.Scan(&e.Key, &e.Revision, &e.Tombstone, &e.Value); err != nil {
+			return nil, fmt.Errorf("%w: %w", store.ErrTransient, err)
+		}
+		entries = append(entries, e)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, fmt.Errorf("%w: %w", store.ErrTransient, err)
+	}
+	return entries, nil
+}
+
+// Check implements store.Checker. It tells the Feed how often to look.
+func (s *Store) Check(_ context.Context, req store.CheckRequest) (store.Report, error) {
+	s.Pace(req.HeartbeatInterval)
+	return store.Report{}, nil
+}

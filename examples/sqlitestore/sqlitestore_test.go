@@ -1,0 +1,42 @@
+package sqlitestore_test
+
+import (
+	"path/filepath"
+	"testing"
+	"time"
+
+	"github.com/seed-ff2cb582/leader/examples/sqlitestore"
+	"github.com/seed-ff2cb582/leader/store"
+	"github.com/seed-ff2cb582/leader/store/storetest"
+)
+
+func TestConformance(t *testing.T) {
+	storetest.Run(t, func(t testing.TB) storetest.Harness {
+		file := filepath.Join(t.TempDir(), "leader.db")
+		open := func(t testing.TB) *sqlitestore.Store {
+			s, err := sqlitestore.Open(t.Context(), file)
+			if err != nil {
+				t.Fatal(err)
+			}
+			t.Cleanup(func() { _ = s.Close() })
+			s.Pace(25 * time.Millisecond) // as an election's heartbeat would
+			return s
+		}
+		return storetest.Harness{
+			Open: func(t testing.TB) store.Store { return open(t) },
+			Delete: func(key string) error {
+				_, err := open(t).DB().Exec("DELETE FROM leader WHERE key = ?", key)
+				return err
+			},
+			Visible: func(key string) (there bool, err error) {
+				err = open(t).DB().QueryRow("SELECT count(*) FROM leader WHERE key = ? AND NOT tombstone", key).Scan(&there)
+				return there, err
+			},
+		}
+	}, storetest.Caps{
+		NoPut:       "an UPDATE that leaves the revision alone breaks the table's rules",
+		NoPurge:     "Delete leaves no trace already",
+		NoInterrupt: "a file has no connection that could break",
+		MaxValue:    store.MaxValue,
+	})
+}
