@@ -21,7 +21,7 @@ type listener struct {
 
 // ConnState implements [store.ConnReporter]. A store is connected while its
 // reads succeed and, if it follows the news, while these are not interrupted.
-// While nobody watches or listens, nothing is found out.
+// News that the user may not have are no part of the connection. While nobody watches or listens, nothing is found out.
 func (f *Feed) ConnState() store.ConnState {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -49,7 +49,7 @@ func (f *Feed) OnConnState(fn func(store.ConnState)) (stop func()) {
 func (f *Feed) heard(err error) {
 	_, follows := f.src.(Follower)
 	f.mu.Lock()
-	up := err == nil && (f.following || !follows)
+	up := err == nil && (f.following || f.denied || !follows)
 	down := err != nil && store.Classify(err) != store.Permanent
 	f.mu.Unlock()
 	switch {

@@ -34,8 +34,10 @@ type Follower interface {
 	Source
 
 	// Follow brings news of what [News.Wanted] names until ctx is done or the
-	// news break off, and returns why. It calls [News.Begun] as soon as nothing
-	// new is missed. The Feed calls it again after a while, one call at a time.
+	// news break off, and returns why: store.ErrPermanent if the user may not
+	// have them, which says nothing of the connection. It calls [News.Begun] as
+	// soon as nothing new is missed. The Feed calls it again after a while, one
+	// call at a time.
 	Follow(ctx context.Context, news *News) error
 }
 
@@ -71,6 +73,7 @@ type Feed struct {
 	heartbeat time.Duration                  // the shortest that was told, or 0
 	renamed   chan struct{}                  // closed when other names are watched
 	following bool
+	denied    bool // there are no news to be had, until they begin
 	behind    bool // all is to be read, for what the news may have missed
 	link      link
 	current   *run // nil while nobody watches or listens

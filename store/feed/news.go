@@ -26,7 +26,7 @@ func (n *News) Begun() {
 	f := n.f
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	n.begun, f.following, f.behind = true, true, true
+	n.begun, f.following, f.denied, f.behind = true, true, false, true
 	f.wake()
 }
 
@@ -70,11 +70,14 @@ func (f *Feed) follow(ctx context.Context, src Follower) {
 	for failures := 1; ctx.Err() == nil; failures++ {
 		n := &News{f: f}
 		err := f.followOnce(ctx, src, n)
-		begun := f.broken(n)
+		denied := store.Classify(err) == store.Permanent
+		begun := f.broken(n, denied)
 		if ctx.Err() != nil {
 			return
 		}
-		f.heard(store.ErrTransient)
+		if !denied {
+			f.heard(store.ErrTransient)
+		}
 		if begun {
 			failures, said = 1, ""
 		}
@@ -98,14 +101,15 @@ func (f *Feed) followOnce(ctx context.Context, src Follower, n *News) (err error
 	return err
 }
 
-// broken notes that the news have ended, and reports whether they had begun.
-func (f *Feed) broken(n *News) bool {
+// broken notes that the news have ended, and why. It reports whether they had
+// begun.
+func (f *Feed) broken(n *News, denied bool) bool {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if n.begun {
 		f.awaitAll()
 	}
-	f.following = false
+	f.following, f.denied = false, denied
 	f.wake() // looks come more often now
 	return n.begun
 }

@@ -271,3 +271,49 @@ func TestAClosedFeedWatchesNothing(t *testing.T) {
 		t.Errorf("after Close: heard %+v, state %v, told %v", h.last(), f.ConnState(), states)
 	}
 }
+
+// deaf is a source whose user may not have its news.
+type deaf struct{ polled }
+
+func (deaf) Follow(context.Context, *feed.News) error {
+	return fmt.Errorf("%w: denied", store.ErrPermanent)
+}
+
+func TestNewsThatAreDeniedAreNoLostConnection(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l := &lab{st: memstore.New()}
+		f := feed.New(deaf{polled{l}}, feed.Options{})
+		defer f.Close()
+		var mu sync.Mutex
+		var states []store.ConnState
+		f.OnConnState(func(s store.ConnState) { mu.Lock(); states = append(states, s); mu.Unlock() })
+		h := watch(t, f, "a")
+		time.Sleep(time.Minute)
+		synctest.Wait()
+		mu.Lock()
+		if len(states) != 0 {
+			t.Errorf("without news the connection is reported as %v", states)
+		}
+		mu.Unlock()
+		rev := put(t, l.st, "a", 0)
+		time.Sleep(2 * time.Second)
+		synctest.Wait()
+		if h.last().Revision != rev {
+			t.Error("without news nothing is found by looking")
+		}
+		l.mu.Lock()
+		l.down = true
+		l.mu.Unlock()
+		time.Sleep(10 * time.Second)
+		l.mu.Lock()
+		l.down = false
+		l.mu.Unlock()
+		time.Sleep(10 * time.Second)
+		synctest.Wait()
+		mu.Lock()
+		defer mu.Unlock()
+		if len(states) != 2 || states[0] != store.Disconnected || states[1] != store.Connected {
+			t.Errorf("after an outage the states were %v", states)
+		}
+	})
+}
