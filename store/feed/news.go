@@ -21,12 +21,15 @@ type News struct {
 }
 
 // Begun tells that nothing new is missed from now on. The Feed then reads all
-// that is watched, for what was missed before.
+// that is watched, for what was missed before, and delivers it once more: an
+// interruption may have passed that nobody saw, since a client may connect again
+// by itself.
 func (n *News) Begun() {
 	f := n.f
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	n.begun, f.following, f.denied, f.behind = true, true, false, true
+	f.awaitAll()
 	f.wake()
 }
 

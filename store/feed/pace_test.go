@@ -317,3 +317,27 @@ func TestNewsThatAreDeniedAreNoLostConnection(t *testing.T) {
 		}
 	})
 }
+
+func TestTheBeginningOfNewsRepeatsThePresentState(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		src := &pushing{counted: counted{polled: polled{&lab{st: memstore.New()}}}, news: make(chan *feed.News, 1)}
+		f := feed.New(src, feed.Options{})
+		defer f.Close()
+		put(t, src.lab.st, "a", 0)
+		h := watch(t, f, "a", "b")
+		news := <-src.news
+		synctest.Wait()
+		before := h.count()
+		news.Begun() // as of a client that connected again by itself
+		synctest.Wait()
+		if n := h.count() - before; n != 2 {
+			t.Errorf("after the beginning of news the watch of two keys was told of %d states", n)
+		}
+	})
+}
+
+func (h *heard) count() int {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return len(h.all)
+}
