@@ -21,7 +21,8 @@ type listener struct {
 
 // ConnState implements [store.ConnReporter]. A store is connected while its
 // reads succeed and, if it follows the news, while these are not interrupted.
-// News that the user may not have are no part of the connection. While nobody watches or listens, nothing is found out.
+// News that the user may not have are no part of the connection. While nobody
+// watches or listens, nothing is found out.
 func (f *Feed) ConnState() store.ConnState {
 	f.mu.Lock()
 	defer f.mu.Unlock()

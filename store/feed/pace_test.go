@@ -58,6 +58,12 @@ func (h *heard) deliver(e store.Entry) {
 	h.all = append(h.all, e)
 }
 
+func (h *heard) count() int {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return len(h.all)
+}
+
 func (h *heard) last() store.Entry {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -218,6 +224,43 @@ func TestAReadDoesNotUndoNewerNews(t *testing.T) {
 	})
 }
 
+// An interruption may meet the news before they begin, and no read at all.
+func TestNewsThatFailBeforeTheyBeginAreAnInterruption(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		src := &halting{counted: counted{polled: polled{&lab{st: memstore.New()}}}, fail: make(chan struct{})}
+		f := feed.New(src, feed.Options{})
+		defer f.Close()
+		put(t, src.lab.st, "a", 0)
+		h := watch(t, f, "a")
+		synctest.Wait()
+		before := h.count()
+		close(src.fail)
+		time.Sleep(10 * time.Second)
+		synctest.Wait()
+		if n := h.count(); n != before+1 {
+			t.Errorf("%d deliveries, then %d: the present state is due once more", before, n)
+		}
+	})
+}
+
+// halting is a source whose news fail once, before they begin.
+type halting struct {
+	counted
+	tries int
+	fail  chan struct{}
+}
+
+func (s *halting) Follow(ctx context.Context, news *feed.News) error {
+	<-s.fail
+	s.tries++
+	if s.tries == 1 {
+		return errors.New("cut")
+	}
+	news.Begun()
+	<-ctx.Done()
+	return ctx.Err()
+}
+
 // pushing is a source whose news a test brings.
 type pushing struct {
 	counted
@@ -334,10 +377,4 @@ func TestTheBeginningOfNewsRepeatsThePresentState(t *testing.T) {
 			t.Errorf("after the beginning of news the watch of two keys was told of %d states", n)
 		}
 	})
-}
-
-func (h *heard) count() int {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	return len(h.all)
 }
