@@ -10,6 +10,8 @@ import (
 
 	"github.com/nats-io/nats-server/v2/server"
 	"github.com/nats-io/nats.go"
+
+	"github.com/seed-ff2cb582/leader/test/internal/ports"
 )
 
 // A Cluster is a number of servers that keep streams together.
@@ -25,7 +27,7 @@ func StartCluster(tb testing.TB, n int, opts ...Option) *Cluster {
 	tb.Helper()
 	takeSlot(tb, n)
 	c := &Cluster{tb: tb}
-	routes := freePorts(tb, n)
+	routes := ports.Free(tb, n)
 	for i := range n {
 		o := options(tb)
 		o.ServerName = fmt.Sprintf("node%d", i)

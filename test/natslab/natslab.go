@@ -16,6 +16,8 @@ import (
 	"github.com/nats-io/nats-server/v2/server"
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
+
+	"github.com/seed-ff2cb582/leader/test/internal/ports"
 )
 
 // Patience bounds every wait. It is generous, since a passing test never waits that long.
@@ -74,7 +76,7 @@ func options(tb testing.TB) *server.Options {
 	tb.Helper()
 	return &server.Options{
 		Host:      "127.0.0.1",
-		Port:      freePorts(tb, 1)[0], // one that is still free when the server comes back
+		Port:      ports.Free(tb, 1)[0], // one that is still free when the server comes back
 		JetStream: true,
 		StoreDir:  tb.TempDir(),
 		NoLog:     true,

@@ -17,6 +17,8 @@ import (
 
 	"github.com/nats-io/nats-server/v2/server"
 	"github.com/nats-io/nats.go"
+
+	"github.com/seed-ff2cb582/leader/test/internal/ports"
 )
 
 // configVariable names the configuration file in the environment of a process that is to be a server.
@@ -88,7 +90,7 @@ type Processes struct {
 // [Serving]. More than one form a cluster. extra is added to each configuration file. They are killed when the test ends.
 func StartProcesses(tb testing.TB, n int, extra string) *Processes {
 	tb.Helper()
-	ports := freePorts(tb, 2*n) // for clients, and for routes
+	ports := ports.Free(tb, 2*n) // for clients, and for routes
 	var routes []string
 	for _, p := range ports[n:] {
 		routes = append(routes, fmt.Sprintf("nats://127.0.0.1:%d", p))
@@ -101,7 +103,7 @@ func StartProcesses(tb testing.TB, n int, extra string) *Processes {
 // each route from one to another: see [Process.Routes].
 func StartPartitionable(tb testing.TB, n int, extra string) *Processes {
 	tb.Helper()
-	ports := freePorts(tb, 2*n)
+	ports := ports.Free(tb, 2*n)
 	ends := make([][]*Proxy, n) // by server, those of its routes in both directions
 	urls := make([][]string, n) // by server, where it looks for the others
 	for from := range n {

@@ -1,4 +1,5 @@
-package natslab
+// Package ports finds ports for servers that must know theirs beforehand.
+package ports
 
 import (
 	"math/rand/v2"
@@ -13,8 +14,8 @@ import (
 // whoever asks for any: from 32768 on Linux, and from 49152 elsewhere. Of the latter, another test's server could get it
 // while nobody listens.
 const (
-	lowestPort  = 10_000
-	highestPort = 32_000
+	lowest  = 10_000
+	highest = 32_000
 )
 
 // given are the ports that tests of this process have got. Nobody gets one again:
@@ -24,14 +25,14 @@ var given struct {
 	ports []int
 }
 
-// freePorts returns ports of the loopback interface on which nobody listens.
-func freePorts(tb testing.TB, n int) []int {
+// Free returns ports of the loopback interface on which nobody listens.
+func Free(tb testing.TB, n int) []int {
 	tb.Helper()
 	given.Lock()
 	defer given.Unlock()
-	var ports []int
+	var free []int
 	for range 1000 {
-		p := lowestPort + rand.IntN(highestPort-lowestPort)
+		p := lowest + rand.IntN(highest-lowest)
 		if slices.Contains(given.ports, p) {
 			continue
 		}
@@ -41,11 +42,11 @@ func freePorts(tb testing.TB, n int) []int {
 		}
 		_ = l.Close()
 		given.ports = append(given.ports, p)
-		ports = append(ports, p)
-		if len(ports) == n {
-			return ports
+		free = append(free, p)
+		if len(free) == n {
+			return free
 		}
 	}
-	tb.Fatal("natslab: there are no free ports")
+	tb.Fatal("there are no free ports")
 	return nil
 }

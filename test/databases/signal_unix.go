@@ -1,0 +1,14 @@
+//go:build unix
+
+package databases
+
+import "syscall"
+
+// kill ends a process as a crash does.
+func kill(pid int) error { return syscall.Kill(pid, syscall.SIGKILL) }
+
+// freeze stops a process where it stands.
+func freeze(pid int) error { return syscall.Kill(pid, syscall.SIGSTOP) }
+
+// thaw lets a frozen process go on.
+func thaw(pid int) error { return syscall.Kill(pid, syscall.SIGCONT) }
