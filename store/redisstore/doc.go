@@ -1,0 +1,2 @@
+// Package redisstore keeps the records of elections in Redis.
+package redisstore
