@@ -4,6 +4,9 @@ package databases
 
 import (
 	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
 	"syscall"
 )
 
@@ -26,3 +29,31 @@ func own(path string) error {
 	}
 	return os.Lchown(path, nobody, nobody)
 }
+
+// family returns a process and its children, as far as the system tells of these (Linux's /proc).
+func family(pid int) []int {
+	if pid == 0 {
+		return nil
+	}
+	pids := []int{pid}
+	stats, _ := filepath.Glob("/proc/[0-9]*/stat") // the pattern is constant
+	for _, file := range stats {
+		text, err := os.ReadFile(file)
+		if err != nil {
+			continue // it has ended
+		}
+		// The name, in parentheses, may have blanks in it; state and parent follow.
+		_, rest, _ := strings.Cut(string(text), ") ")
+		fields := strings.Fields(rest)
+		child, err := strconv.Atoi(filepath.Base(filepath.Dir(file)))
+		if err == nil && len(fields) > 1 && fields[1] == strconv.Itoa(pid) {
+			pids = append(pids, child)
+		}
+	}
+	return pids
+}
+
+// Errors mean that the process has ended.
+func stopProcess(pid int) { _ = syscall.Kill(pid, syscall.SIGSTOP) }
+func thawProcess(pid int) { _ = syscall.Kill(pid, syscall.SIGCONT) }
+func killProcess(pid int) { _ = syscall.Kill(pid, syscall.SIGKILL) }

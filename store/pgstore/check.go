@@ -1,0 +1,187 @@
+package pgstore
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
+
+	"github.com/seed-ff2cb582/leader/store"
+)
+
+// checkSQL reads the settings that matter, and what the catalogue knows of the
+// table and its sequence. It has one row, of whatever is there.
+const checkSQL = `SELECT pg_is_in_recovery(), current_setting('transaction_read_only') = 'on',
+	current_setting('fsync') = 'on', current_setting('full_page_writes') = 'on', current_setting('synchronous_standby_names') <> '',
+	(SELECT count(*) FROM pg_stat_replication WHERE state IS DISTINCT FROM 'backup'),
+	(SELECT count(*) FROM pg_replication_slots WHERE slot_type = 'physical'),
+	pg_backend_pid(),
+	coalesce(t.relkind::text, ''), coalesce(t.relpersistence::text, ''), coalesce(s.relpersistence::text, ''),
+	coalesce(q.seqcache, 0), coalesce(q.seqincrement > 0 AND NOT q.seqcycle, false),
+	coalesce((extract(epoch FROM clock_timestamp()) * 1000000)::bigint - q.seqstart, 0),
+	(SELECT count(*) FROM pg_trigger WHERE tgrelid = t.oid AND tgenabled IN ('O', 'A')
+		AND tgname IN ('leader_draw', 'leader_tell', 'leader_tell_all'))
+FROM (VALUES (0)) AS one
+LEFT JOIN pg_class AS t ON t.oid = to_regclass($1)
+LEFT JOIN pg_class AS s ON s.oid = to_regclass($2)
+LEFT JOIN pg_sequence AS q ON q.seqrelid = s.oid`
+
+// findings are the row of checkSQL.
+type findings struct {
+	standby, readOnly           bool
+	fsync, fullPages, syncNames bool
+	senders, slots              int64
+	pooler                      bool   // the session's number is not that of the server's process
+	kind, persistence           string // of the table: pg_class.relkind, relpersistence
+	sequence                    string // relpersistence of the sequence; empty: there is none
+	cache                       int64
+	grows                       bool
+	age                         int64 // in microseconds
+	triggers                    int64
+}
+
+// Check implements [store.Checker]. It refuses a table that is missing, not
+// logged or not as [Schema] makes it, and a user who may not read and write it;
+// Options.Create makes a missing one first. A server that is a standby, or takes
+// no writes, is refused for the moment (store.ErrTransient).
+//
+// It warns, and says that the store may forget, where acknowledged writes may be
+// lost: without fsync or full_page_writes, and where standbys exist of which
+// none is synchronous. And it warns where notifications do not arrive.
+func (s *Store) Check(ctx context.Context, req store.CheckRequest) (store.Report, error) {
+	s.Pace(req.HeartbeatInterval)
+	ctx, cancel := s.bounded(ctx)
+	defer cancel()
+	conn, err := s.acquire(ctx)
+	if err != nil {
+		return store.Report{}, err
+	}
+	f, err := s.find(ctx, conn)
+	conn.Release()
+	if err != nil {
+		return store.Report{}, err
+	}
+	if err := s.refuse(f); err != nil {
+		return store.Report{}, err
+	}
+	report := s.judge(f)
+	if err := s.mayUse(ctx, req); err != nil {
+		return report, err
+	}
+	if f.pooler && s.deaf(ctx) {
+		report.Warnings = append(report.Warnings,
+			"Changes are not notified ("+errDeaf.Error()+"). The table is read by the clock instead, twice in a heartbeat.")
+	}
+	return report, nil
+}
+
+// find looks at the server, and makes the table if it is missing and that was
+// asked for.
+func (c *client) find(ctx context.Context, conn *pgxpool.Conn) (findings, error) {
+	f, err := c.look(ctx, conn)
+	if err == nil && f.kind == "" && c.create && !f.standby && !f.readOnly {
+		if _, err = conn.Exec(ctx, c.names.fill(schema), pgx.QueryExecModeExec); err == nil {
+			f, err = c.look(ctx, conn)
+		}
+	}
+	switch {
+	case err != nil:
+		return f, c.explain(conn, classifyRead(err), err)
+	case f.standby:
+		return f, c.explain(conn, store.ErrTransient, fmt.Errorf("%w: elections need the primary; connect with target_session_attrs=read-write", errStandby))
+	case f.readOnly:
+		c.drop(conn)
+		return f, fmt.Errorf("%w: table %s: the server takes no writes (default_transaction_read_only)", store.ErrTransient, c.names.table)
+	}
+	return f, nil
+}
+
+func (c *client) look(ctx context.Context, conn *pgxpool.Conn) (f findings, err error) {
+	var pid uint32
+	err = conn.QueryRow(ctx, checkSQL, pgx.QueryExecModeExec, c.names.table, c.names.sequence).Scan(
+		&f.standby, &f.readOnly, &f.fsync, &f.fullPages, &f.syncNames, &f.senders, &f.slots, &pid,
+		&f.kind, &f.persistence, &f.sequence, &f.cache, &f.grows, &f.age, &f.triggers)
+	f.pooler = pid != conn.Conn().PgConn().PID()
+	return f, err
+}
+
+// refuse reports every property that makes elections unsafe or impossible.
+func (c *client) refuse(f findings) error {
+	var faults []error
+	fault := func(when bool, format string, args ...any) {
+		if when {
+			faults = append(faults, fmt.Errorf(format, args...))
+		}
+	}
+	if f.kind == "" {
+		return fmt.Errorf("%w: table %s is missing: run the statement that pgstore.Schema returns, or set Options.Create (create=true in a URL)",
+			store.ErrPermanent, c.names.table)
+	}
+	fault(f.kind != "r", "it is no ordinary table (relkind %s): use the one that pgstore.Schema makes", f.kind)
+	fault(f.persistence != "p", "a crash empties it, and standbys lack it: ALTER TABLE %s SET LOGGED", c.names.table)
+	fault(f.sequence == "", "its sequence %s is missing: run the statement that pgstore.Schema returns", c.names.sequence)
+	fault(f.sequence != "" && f.sequence != "p", "a crash resets its sequence: ALTER SEQUENCE %s SET LOGGED", c.names.sequence)
+	fault(f.sequence != "" && f.cache != 1, "its sequence gives each session %d numbers in advance, so that revisions do not grow: ALTER SEQUENCE %s CACHE 1",
+		f.cache, c.names.sequence)
+	fault(f.sequence != "" && !f.grows, "its sequence does not only grow: ALTER SEQUENCE %s INCREMENT BY 1 NO CYCLE", c.names.sequence)
+	fault(f.kind == "r" && f.triggers != 3, "%d of its triggers leader_draw, leader_tell and leader_tell_all are there and enabled, not 3:"+
+		" ALTER TABLE %s ENABLE TRIGGER, or drop the table and run the statement that pgstore.Schema returns", f.triggers, c.names.table)
+	if len(faults) == 0 {
+		return nil
+	}
+	return fmt.Errorf("%w: table %s does not suit elections: %w", store.ErrPermanent, c.names.table, errors.Join(faults...))
+}
+
+// judge says what the settings mean for elections.
+func (c *client) judge(f findings) (r store.Report) {
+	warn := func(when bool, format string, args ...any) {
+		if when {
+			r.Warnings = append(r.Warnings, fmt.Sprintf(format, args...))
+			r.Forgetful = true
+		}
+	}
+	warn(!f.fsync, "The server runs without fsync: what it acknowledged may be lost when its machine fails. Elections cool down before they promote; fsync=on needs no such wait.")
+	warn(!f.fullPages, "The server runs without full_page_writes: a machine that fails can leave a torn page in place of a record."+
+		" Elections cool down before they promote; full_page_writes=on needs no such wait.")
+	warn(f.senders+f.slots > 0 && !f.syncNames, "The server has standbys (%d connected, %d replication slots), and synchronous_standby_names is empty:"+
+		" one that is promoted may lack what was acknowledged. Elections cool down before they promote; a synchronous standby needs no such wait.", f.senders, f.slots)
+	// A clock that was set back makes the table look younger than it is, or as
+	// if it came from the future: that costs a wait, and no leader.
+	r.Age = max(time.Duration(f.age)*time.Microsecond, 1)
+	return r
+}
+
+// impossible is a revision that no register ever has.
+const impossible = 1 << 62
+
+// mayUse finds out whether the user may read the keys, without which a candidate
+// would wait for somebody else's write, and whether they may write theirs, by a
+// write that must be refused.
+func (s *Store) mayUse(ctx context.Context, req store.CheckRequest) error {
+	if req.Key == "" {
+		return nil
+	}
+	for _, key := range append([]string{req.Key}, req.Reads...) {
+		if _, err := s.Get(ctx, key); errors.Is(err, store.ErrPermanent) {
+			return err
+		}
+	}
+	if _, err := s.CompareAndSwap(ctx, store.Write{Key: req.Key, Expected: impossible}); errors.Is(err, store.ErrPermanent) {
+		return err
+	}
+	return nil // the rest shows, or passes, by itself
+}
+
+// deaf reports whether notifications do not arrive.
+func (s *Store) deaf(ctx context.Context) bool {
+	src := source{s.client}
+	conn, err := src.listen(ctx)
+	if err != nil {
+		return false // the watch will tell
+	}
+	defer src.hangUp(conn)
+	return errors.Is(src.hears(ctx, conn, nil), errDeaf)
+}

@@ -1,0 +1,2 @@
+// Package pgstore keeps the records of elections in a PostgreSQL table.
+package pgstore

@@ -1,0 +1,130 @@
+package pgstore
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/jackc/pgx/v5/pgconn"
+	"github.com/jackc/pgx/v5/pgxpool"
+	"github.com/jackc/puddle/v2"
+
+	"github.com/seed-ff2cb582/leader/store"
+)
+
+// errStandby: the server replays another's log. It takes no writes, and what it
+// shows may be old. It may be promoted, or the pool may find the primary with
+// its next connection, so this is for the moment only.
+var errStandby = errors.New("the server is a standby (pg_is_in_recovery)")
+
+// SQLSTATE codes that this package acts on (PostgreSQL documentation, appendix
+// A).
+const (
+	codeReadOnly         = "25006" // read_only_sql_transaction: of a standby, too
+	codeUndefinedTable   = "42P01"
+	codeUndefinedFunc    = "42883"
+	codeUndefinedColumn  = "42703"
+	codeInvalidSchema    = "3F000"
+	codeInvalidCatalog   = "3D000"
+	codeNoPrivilege      = "42501"
+	codeNotPrerequisite  = "55000" // of the function, for a trigger that is disabled
+	classInvalidAuth     = "28"
+	classSyntaxOrAccess  = "42"
+	classDataException   = "22"
+	classIntegrity       = "23"
+	classTriggeredAction = "09"
+)
+
+// classifyWrite gives the class of a failed write. An error that the server
+// reports without ending the session has rolled the statement back. One that
+// ends the session (FATAL, PANIC) may have come while a commit waited for a
+// standby, and a connection that breaks says nothing at all.
+func classifyWrite(err error) error {
+	var pg *pgconn.PgError
+	switch {
+	case errors.As(err, &pg):
+		if !statementOnly(pg) {
+			return store.ErrUnknown
+		}
+		return classifyCode(pg.Code)
+	case pgconn.SafeToRetry(err):
+		return store.ErrTransient
+	default:
+		return store.ErrUnknown
+	}
+}
+
+// statementOnly reports whether the error ended the statement and not the
+// session.
+func statementOnly(pg *pgconn.PgError) bool {
+	severity := pg.SeverityUnlocalized
+	if severity == "" { // of a server before 9.6
+		severity = pg.Severity
+	}
+	return severity == "ERROR"
+}
+
+// classifyRead gives the class of a failed read.
+func classifyRead(err error) error {
+	if pg := (*pgconn.PgError)(nil); errors.As(err, &pg) {
+		return classifyCode(pg.Code)
+	}
+	return store.ErrTransient
+}
+
+// classifyConnect gives the class of a failure to get a connection.
+func classifyConnect(err error) error {
+	if errors.Is(err, puddle.ErrClosedPool) {
+		return store.ErrClosed
+	}
+	if parse := (*pgconn.ParseConfigError)(nil); errors.As(err, &parse) {
+		return store.ErrPermanent
+	}
+	return classifyRead(err)
+}
+
+// classifyCode tells what a person has to change from what passes by itself.
+// Nothing was applied in either case.
+func classifyCode(code string) error {
+	switch {
+	case code == codeInvalidSchema, code == codeInvalidCatalog, code == codeNotPrerequisite:
+		return store.ErrPermanent
+	}
+	for _, class := range []string{classInvalidAuth, classSyntaxOrAccess, classDataException, classIntegrity, classTriggeredAction} {
+		if strings.HasPrefix(code, class) {
+			return store.ErrPermanent
+		}
+	}
+	return store.ErrTransient
+}
+
+// explain wraps a failure, and says what to do about it. A connection to a
+// server that takes no writes is not used again: its pool may find another.
+func (c *client) explain(conn *pgxpool.Conn, class, err error) error {
+	var pg *pgconn.PgError
+	code := ""
+	if errors.As(err, &pg) {
+		code = pg.Code
+	}
+	hint := ""
+	switch code {
+	case codeUndefinedTable, codeUndefinedFunc, codeUndefinedColumn, codeInvalidSchema:
+		hint = ": the table and what belongs to it are missing or of another version: run the statement that pgstore.Schema returns, or set Options.Create"
+	case codeNoPrivilege:
+		hint = fmt.Sprintf(": grant the user SELECT ON %s, and to candidates EXECUTE ON FUNCTION %s too", c.names.table, c.names.swap)
+	case codeReadOnly:
+		hint = ": the server takes no writes; connect to the primary (target_session_attrs=read-write)"
+	}
+	if code == codeReadOnly || errors.Is(err, errStandby) {
+		c.drop(conn)
+	}
+	return fmt.Errorf("%w: table %s: %w%s", class, c.names.table, err, hint)
+}
+
+// drop closes a connection, which its pool then replaces.
+func (c *client) drop(conn *pgxpool.Conn) {
+	ctx, cancel := context.WithTimeout(context.Background(), c.timeout)
+	defer cancel()
+	_ = conn.Conn().Close(ctx) // it is given up in any case
+}

@@ -1,0 +1,175 @@
+package pgstore
+
+import (
+	"fmt"
+	"regexp"
+	"strings"
+
+	"github.com/seed-ff2cb582/leader/store"
+)
+
+// DefaultTable is the table of a Store whose options name none.
+const DefaultTable = "public.leader_records"
+
+// tableName allows a table, or a schema and a table. PostgreSQL cuts names off
+// at 63 bytes, and what belongs to the table has names that are longer by nine.
+var tableName = regexp.MustCompile(`^(?:([A-Za-z_][A-Za-z0-9_]{0,62})\.)?([A-Za-z_][A-Za-z0-9_]{0,53})$`) //nolint:gochecknoglobals // immutable
+
+// names are a table's and those of what belongs to it, quoted.
+type names struct {
+	schema, table, sequence, swap, draw, tell string
+	channel                                   string // not quoted
+}
+
+// parseTable reads a table's name. One without a schema is in the schema
+// public, whatever the search_path of a session says: two candidates with
+// different paths would elect two leaders.
+func parseTable(table string) (names, error) {
+	if table == "" {
+		table = DefaultTable
+	}
+	m := tableName.FindStringSubmatch(table)
+	if m == nil {
+		return names{}, fmt.Errorf("%w: table %q: must be one or two names (schema.table) of letters, digits and underscores,"+
+			" not beginning with a digit, the table's of at most 54", store.ErrInvalid, table)
+	}
+	schema, table := m[1], m[2]
+	if schema == "" {
+		schema = "public"
+	}
+	quoted := func(suffix string) string { return `"` + schema + `"."` + table + suffix + `"` }
+	return names{
+		schema: schema, table: quoted(""), sequence: quoted("_revision"), swap: quoted("_swap"), draw: quoted("_draw"), tell: quoted("_tell"),
+		channel: table,
+	}, nil
+}
+
+// fill puts the names into a text.
+func (n names) fill(text string) string {
+	return strings.NewReplacer(
+		"TABLE_NAME", n.table, "SEQUENCE_NAME", n.sequence, "SWAP_NAME", n.swap, "DRAW_NAME", n.draw, "TELL_NAME", n.tell,
+		"CHANNEL_NAME", n.channel,
+	).Replace(text)
+}
+
+// Schema returns the statement that makes what a Store needs in the database:
+// a table, a sequence, a function and triggers. An empty table is
+// [DefaultTable]; a name without a schema is one of the schema public.
+//
+// It belongs to the program's migrations, or is run with [Options.Create]. Any
+// number of programs may run it at the same instant, and what is there already
+// stays. The role that runs it owns what it makes, and nobody else may use that
+// until it is granted (see the package documentation).
+func Schema(table string) (string, error) {
+	n, err := parseTable(table)
+	if err != nil {
+		return "", err
+	}
+	return n.fill(schema), nil
+}
+
+// schema makes everything, in one statement and so in one transaction.
+//
+// The lock is there because IF NOT EXISTS looks before it makes: of two who make
+// a table at once, one would be refused by the catalogue's own unique indexes.
+// Its number means nothing, and is the same for all tables.
+//
+// The sequence starts at the clock in microseconds. A table that is dropped and
+// made again then goes on with larger revisions, and the start says when the
+// table was made.
+//
+// A revision is drawn by the trigger of an update, which holds the row's lock.
+// One that an insertion drew before its row is in the index could be older than
+// those of a rival who creates and deletes the row meanwhile. So a new row is
+// updated before its transaction ends.
+const schema = `DO $schema$ BEGIN
+PERFORM pg_catalog.pg_advisory_xact_lock(7306086864870403446);
+
+CREATE SEQUENCE IF NOT EXISTS SEQUENCE_NAME AS bigint CACHE 1;
+
+CREATE OR REPLACE FUNCTION DRAW_NAME() RETURNS trigger
+LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $body$
+BEGIN
+	IF TG_OP = 'INSERT' THEN
+		NEW.revision := 0; -- until TELL_NAME has it drawn
+		RETURN NEW;
+	END IF;
+	IF NEW.key <> OLD.key THEN
+		RAISE EXCEPTION 'a record cannot be renamed: its key is the name of an election';
+	END IF;
+	NEW.revision := greatest(nextval('SEQUENCE_NAME'), OLD.revision + 1);
+	RETURN NEW;
+END $body$;
+
+CREATE OR REPLACE FUNCTION TELL_NAME() RETURNS trigger
+LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $body$
+BEGIN
+	CASE TG_OP
+	WHEN 'INSERT' THEN -- which is told of by the update
+		UPDATE TABLE_NAME SET revision = 0 WHERE key = NEW.key;
+	WHEN 'UPDATE' THEN
+		PERFORM pg_notify('CHANNEL_NAME', NEW.key);
+	WHEN 'DELETE' THEN
+		PERFORM pg_notify('CHANNEL_NAME', OLD.key);
+	ELSE
+		PERFORM pg_notify('CHANNEL_NAME', '');
+	END CASE;
+	RETURN NULL;
+END $body$;
+
+CREATE OR REPLACE FUNCTION SWAP_NAME(record_key text, expected bigint, content bytea, vacant boolean) RETURNS bigint
+LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $body$
+DECLARE
+	drawn bigint;
+BEGIN
+	-- A commit that is not flushed, here and at the synchronous standbys, is lost in a crash.
+	IF current_setting('synchronous_commit') NOT IN ('on', 'remote_apply') THEN
+		PERFORM set_config('synchronous_commit', 'on', true);
+	END IF;
+	IF expected = 0 THEN
+		INSERT INTO TABLE_NAME (key, tombstone, value) VALUES (record_key, vacant, content) ON CONFLICT (key) DO NOTHING;
+		IF NOT FOUND THEN
+			RETURN NULL;
+		END IF;
+		SELECT revision INTO STRICT drawn FROM TABLE_NAME WHERE key = record_key;
+	ELSE
+		UPDATE TABLE_NAME SET tombstone = vacant, value = content WHERE key = record_key AND revision = expected
+		RETURNING revision INTO drawn;
+	END IF;
+	IF drawn <= expected THEN
+		RAISE EXCEPTION 'no revision was drawn: is a trigger of TABLE_NAME disabled?' USING ERRCODE = 'object_not_in_prerequisite_state';
+	END IF;
+	RETURN drawn;
+END $body$;
+
+REVOKE ALL ON FUNCTION SWAP_NAME(text, bigint, bytea, boolean) FROM PUBLIC;
+
+IF pg_catalog.to_regclass('TABLE_NAME') IS NULL THEN
+	CREATE TABLE TABLE_NAME (
+		key text COLLATE "C" PRIMARY KEY,
+		revision bigint NOT NULL DEFAULT 0,
+		tombstone boolean NOT NULL DEFAULT false,
+		value bytea NOT NULL
+	);
+	EXECUTE pg_catalog.format('ALTER SEQUENCE SEQUENCE_NAME START WITH %s',
+		(extract(epoch FROM pg_catalog.clock_timestamp()) * 1000000)::bigint);
+	PERFORM pg_catalog.setval('SEQUENCE_NAME', greatest(pg_catalog.nextval('SEQUENCE_NAME'),
+		(extract(epoch FROM pg_catalog.clock_timestamp()) * 1000000)::bigint));
+	CREATE TRIGGER leader_draw BEFORE INSERT OR UPDATE ON TABLE_NAME FOR EACH ROW EXECUTE FUNCTION DRAW_NAME();
+	CREATE TRIGGER leader_tell AFTER INSERT OR UPDATE OR DELETE ON TABLE_NAME FOR EACH ROW EXECUTE FUNCTION TELL_NAME();
+	CREATE TRIGGER leader_tell_all AFTER TRUNCATE ON TABLE_NAME FOR EACH STATEMENT EXECUTE FUNCTION TELL_NAME();
+END IF;
+END $schema$`
+
+// The statements of a Store. Each is one round trip.
+const (
+	swapSQL = `SELECT SWAP_NAME($1, $2, $3, $4)`
+
+	// readSQL has a row also if there is none of the keys: it says whether the
+	// server is one that may be read.
+	readSQL = `SELECT pg_catalog.pg_is_in_recovery(), r.key, r.revision, r.tombstone, r.value
+FROM (VALUES (0)) AS one LEFT JOIN TABLE_NAME AS r ON r.key = ANY ($1)`
+
+	listSQL = `SELECT pg_catalog.pg_is_in_recovery(), r.key, r.revision, r.tombstone, r.value
+FROM (VALUES (0)) AS one LEFT JOIN TABLE_NAME AS r ON r.key >= $1 AND r.key < $2`
+)

@@ -1,0 +1,170 @@
+package pgstore
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
+
+	"github.com/seed-ff2cb582/leader/store"
+	"github.com/seed-ff2cb582/leader/store/feed"
+)
+
+// source is what a Feed has of a client.
+type source struct{ *client }
+
+var _ feed.Follower = source{}
+
+// Read implements [feed.Source].
+func (s source) Read(ctx context.Context, keys []string) ([]store.Entry, error) {
+	if keys == nil {
+		keys = []string{}
+	}
+	return s.entries(ctx, s.read, keys)
+}
+
+// List implements [feed.Source]. It reads all keys that begin as the pattern
+// does, which the table's index finds: keys are ordered by their bytes, and no
+// byte of a key is as large as a tilde.
+func (s source) List(ctx context.Context, pattern string) ([]store.Entry, error) {
+	from := pattern
+	if i := strings.IndexAny(pattern, "*>"); i >= 0 {
+		from = pattern[:i]
+	}
+	return s.entries(ctx, s.list, from, from+"~")
+}
+
+// A connection that brings no notification for so long is asked whether it is
+// still there, and has so long to answer. TCP itself would take minutes to
+// notice.
+const (
+	silence = 2 * time.Second
+	answer  = 3 * time.Second
+)
+
+// probe begins the payload of a notification that only tells its sender that it
+// listens. No key begins so.
+const probe = " probe "
+
+// errDeaf: what was notified did not arrive.
+var errDeaf = errors.New("notifications do not arrive on a connection that listens: is there a pooler in transaction mode between? " +
+	"Let the store connect past it, or in session mode")
+
+// Follow implements [feed.Follower]: it listens on a connection of its own.
+func (s source) Follow(ctx context.Context, news *feed.News) error {
+	conn, err := s.listen(ctx)
+	if err != nil {
+		return err
+	}
+	defer s.hangUp(conn)
+	if err := s.hears(ctx, conn, news); err != nil {
+		return err
+	}
+	news.Begun()
+	for {
+		n, err := next(ctx, conn)
+		switch {
+		case err != nil:
+			return err
+		case n != nil:
+			told(news, n.Payload)
+		}
+	}
+}
+
+// told passes a notification on. An empty one is that of all records.
+func told(news *feed.News, payload string) {
+	switch {
+	case payload == "":
+		news.Begun() // all is read
+	case strings.HasPrefix(payload, probe):
+	default:
+		news.Changed(payload)
+	}
+}
+
+// listen returns a connection, taken out of the pool, on which the table's
+// channel is listened to.
+func (s source) listen(ctx context.Context) (*pgx.Conn, error) {
+	ctx, cancel := context.WithTimeout(ctx, s.timeout)
+	defer cancel()
+	pooled, err := s.acquire(ctx)
+	if err != nil {
+		return nil, err
+	}
+	conn := pooled.Hijack()
+	if _, err := conn.Exec(ctx, "LISTEN "+pgx.Identifier{s.names.channel}.Sanitize(), pgx.QueryExecModeExec); err != nil {
+		s.hangUp(conn)
+		return nil, fmt.Errorf("%w: LISTEN: %w", classifyRead(err), err)
+	}
+	return conn, nil
+}
+
+// hangUp closes the connection, and waits until it is.
+func (s source) hangUp(conn *pgx.Conn) {
+	ctx, cancel := context.WithTimeout(context.Background(), s.timeout)
+	defer cancel()
+	_ = conn.Close(ctx) // it has nothing left to lose
+	select {
+	case <-conn.PgConn().CleanupDone():
+	case <-ctx.Done():
+	}
+}
+
+// hears finds out whether a notification of another connection arrives on this
+// one. Poolers that give a connection of the server to each transaction accept
+// LISTEN, and then deliver nothing.
+func (s source) hears(ctx context.Context, conn *pgx.Conn, news *feed.News) error {
+	ctx, cancel := context.WithTimeout(ctx, answer)
+	defer cancel()
+	mark := probe + rand.Text()
+	pooled, err := s.acquire(ctx)
+	if err != nil {
+		return err
+	}
+	_, err = pooled.Exec(ctx, "SELECT pg_catalog.pg_notify($1, $2)", pgx.QueryExecModeExec, s.names.channel, mark)
+	pooled.Release()
+	if err != nil {
+		return fmt.Errorf("%w: NOTIFY: %w", classifyRead(err), err)
+	}
+	for {
+		n, err := conn.WaitForNotification(ctx)
+		switch {
+		case err != nil && ctx.Err() != nil:
+			return fmt.Errorf("%w: %w", store.ErrTransient, errDeaf)
+		case err != nil:
+			return fmt.Errorf("%w: %w", store.ErrTransient, err)
+		case n.Payload == mark:
+			return nil
+		case news != nil:
+			told(news, n.Payload)
+		}
+	}
+}
+
+// next returns the next notification, or nil if there was none for a while and
+// the connection is sound.
+func next(ctx context.Context, conn *pgx.Conn) (*pgconn.Notification, error) {
+	quiet, cancel := context.WithTimeout(ctx, silence)
+	defer cancel()
+	n, err := conn.WaitForNotification(quiet)
+	switch {
+	case err == nil:
+		return n, nil
+	case ctx.Err() != nil:
+		return nil, ctx.Err()
+	case quiet.Err() == nil || conn.IsClosed():
+		return nil, fmt.Errorf("%w: %w", store.ErrTransient, err)
+	}
+	bounded, cancel := context.WithTimeout(ctx, answer)
+	defer cancel()
+	if err := conn.Ping(bounded); err != nil {
+		return nil, fmt.Errorf("%w: the connection that listens does not answer: %w", store.ErrTransient, err)
+	}
+	return nil, nil //nolint:nilnil // silence is no failure
+}

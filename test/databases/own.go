@@ -1,0 +1,304 @@
+package databases
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+)
+
+// A Server is one test's own: it syncs its files, listens on the loopback interface, and may be killed, frozen and
+// started again. Its methods fail the test.
+type Server struct {
+	tb     testing.TB
+	s      *server
+	driver string // of database/sql
+	args   []string
+	port   int
+	pid    int // of the process, 0 if it does not run
+}
+
+// OwnPostgreSQL starts a PostgreSQL server with the settings (name=value) for one test, which may kill it. The superuser
+// is "lab", and everybody is trusted.
+func (l *Lab) OwnPostgreSQL(tb testing.TB, settings ...string) *Server {
+	tb.Helper()
+	bin, err := find("postgres", "postgresql")
+	if err != nil {
+		absent(tb, err)
+	}
+	o := newOwn(tb, "pgx", bin)
+	template, err := l.template(bin)
+	if err != nil {
+		tb.Fatalf("databases: %v", err)
+	}
+	if out, err := o.s.command("/bin/cp", "-a", template, o.data()).CombinedOutput(); err != nil {
+		tb.Fatalf("databases: %v\n%s", err, out)
+	}
+	o.postgres(settings)
+	o.Run()
+	return o
+}
+
+// postgres makes the arguments of a PostgreSQL server.
+func (o *Server) postgres(settings []string) {
+	o.s.signal = "QUIT"
+	o.s.dsn = o.DSN("lab")
+	o.args = []string{
+		"-D", o.data(), "-k", o.s.dir, "-c", "listen_addresses=127.0.0.1", "-c", "port=" + strconv.Itoa(o.port),
+		"-c", "timezone=GMT", "-c", "log_timezone=GMT", "-c", "max_connections=100",
+	}
+	for _, setting := range settings {
+		o.args = append(o.args, "-c", setting)
+	}
+}
+
+// template returns the data of a PostgreSQL server that never ran, made once.
+func (l *Lab) template(bin string) (string, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.made != nil {
+		return filepath.Join(l.made.dir, "data"), nil
+	}
+	s, err := directory(bin)
+	if err != nil {
+		return "", err
+	}
+	if _, err := postgres(s); err != nil {
+		return "", errors.Join(err, os.RemoveAll(s.dir))
+	}
+	l.made = s
+	return filepath.Join(s.dir, "data"), nil
+}
+
+// directory makes a server's directory, in which nothing runs yet.
+func directory(bin string) (*server, error) {
+	dir, err := os.MkdirTemp("", "lab")
+	if err != nil {
+		return nil, err
+	}
+	s := &server{dir: dir}
+	if err := errors.Join(own(dir), s.reach(bin)); err != nil {
+		return nil, errors.Join(err, os.RemoveAll(dir))
+	}
+	return s, nil
+}
+
+func newOwn(tb testing.TB, driver, bin string) *Server {
+	tb.Helper()
+	s, err := directory(bin)
+	if err != nil {
+		tb.Fatalf("databases: %v", err)
+	}
+	o := &Server{tb: tb, s: s, driver: driver, port: freePort(tb)}
+	tb.Cleanup(func() {
+		o.Kill()
+		_ = os.RemoveAll(s.dir) // it is temporary
+		if tb.Failed() {
+			tb.Logf("%s on port %d wrote:\n%s", filepath.Base(bin), o.port, lastLines(s.log.String(), 60))
+		}
+	})
+	return o
+}
+
+// lastLines cuts a log to its end.
+func lastLines(text string, n int) string {
+	lines := strings.Split(text, "\n")
+	return strings.Join(lines[max(0, len(lines)-n):], "\n")
+}
+
+// freePort returns a port that nobody listens on, and that the system will not give out soon: it gave it out just now.
+func freePort(tb testing.TB) int {
+	tb.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		tb.Fatalf("databases: %v", err)
+	}
+	defer l.Close()                     //nolint:errcheck // nothing was accepted
+	return l.Addr().(*net.TCPAddr).Port //nolint:errcheck,forcetypeassert // of a TCP listener
+}
+
+func (o *Server) data() string { return filepath.Join(o.s.dir, "data") }
+
+// Addr returns the server's host:port.
+func (o *Server) Addr() string { return "127.0.0.1:" + strconv.Itoa(o.port) }
+
+// URL returns the URL of the user's database at an address: the server's own, or a proxy's.
+func (o *Server) URL(user, addr string) string {
+	return fmt.Sprintf("postgres://%s@%s/postgres?sslmode=disable", user, addr)
+}
+
+// DSN returns the user's data source name for database/sql.
+func (o *Server) DSN(user string) string { return o.URL(user, o.Addr()) }
+
+// DB returns a pool of the superuser, closed when the test ends.
+func (o *Server) DB() *sql.DB {
+	o.tb.Helper()
+	return pool(o.tb, o.driver, o.s.dsn)
+}
+
+// Exec executes statements as the superuser.
+func (o *Server) Exec(statements ...string) {
+	o.tb.Helper()
+	db, err := sql.Open(o.driver, o.s.dsn)
+	if err != nil {
+		o.tb.Fatalf("databases: %v", err)
+	}
+	defer db.Close() //nolint:errcheck // each statement was answered
+	ctx, cancel := context.WithTimeout(context.Background(), Patience)
+	defer cancel()
+	for _, text := range statements {
+		if _, err := db.ExecContext(ctx, text); err != nil {
+			o.tb.Fatalf("databases: %s: %v", text, err)
+		}
+	}
+}
+
+// leash is the tether of a server that may be killed and started again: its files go only with the process that started it.
+const leash = `exec 3<&0; dir=$1 signal=$2; shift 2
+"$@" </dev/null & server=$!
+echo $server >"$dir/running"
+(cat; : >"$dir/ended"; kill -"$signal" $server; kill -CONT $server) >/dev/null 2>&1 <&3 & watch=$!
+wait $server
+kill $watch 2>/dev/null
+[ -e "$dir/ended" ] && rm -rf "$dir"`
+
+// Run starts the server, and waits until it answers.
+func (o *Server) Run() {
+	o.tb.Helper()
+	if err := o.start(); err != nil {
+		o.tb.Fatalf("databases: %s: %v", filepath.Base(o.s.bin), err)
+	}
+}
+
+func (o *Server) start() error {
+	running := filepath.Join(o.s.dir, "running")
+	_ = os.Remove(running) // of an earlier run, if there was one
+	cmd := o.s.command("/bin/sh", append([]string{"-c", leash, "leash", o.s.dir, o.s.signal, o.s.bin}, o.args...)...)
+	cmd.Stdout, cmd.Stderr = &o.s.log, &o.s.log
+	stdin, err := cmd.StdinPipe()
+	if err != nil {
+		return err
+	}
+	if err := cmd.Start(); err != nil {
+		return err
+	}
+	exited := make(chan struct{})
+	o.s.stdin, o.s.exited = stdin, exited
+	go func() {
+		defer close(exited)
+		_ = cmd.Wait() // the shell's verdict on a server that was told to end
+	}()
+	if err := o.s.await(o.driver); err != nil {
+		return err
+	}
+	text, err := os.ReadFile(running)
+	if err != nil {
+		return err
+	}
+	o.pid, err = strconv.Atoi(strings.TrimSpace(string(text)))
+	return err
+}
+
+// Kill ends all processes of the server at once (SIGKILL), as a failure of its machine would, but for what the system has
+// of its files. It does nothing if the server does not run.
+func (o *Server) Kill() {
+	o.tb.Helper()
+	if o.pid == 0 {
+		o.end()
+		return
+	}
+	for _, pid := range family(o.pid) {
+		stopProcess(pid) // so that none starts another
+	}
+	for _, pid := range family(o.pid) {
+		killProcess(pid)
+	}
+	o.pid = 0
+	o.end()
+}
+
+// end waits until the shell of the server has ended.
+func (o *Server) end() {
+	if o.s.stdin == nil {
+		return
+	}
+	select {
+	case <-o.s.exited:
+	case <-time.After(Patience):
+		o.tb.Errorf("databases: the server did not end within %v", Patience)
+	}
+	_ = o.s.stdin.Close() // nobody reads it any more
+	o.s.stdin = nil
+}
+
+// Freeze stops all processes of the server (SIGSTOP), which then hold their connections and answer nothing, until Thaw.
+func (o *Server) Freeze() {
+	for _, pid := range family(o.pid) {
+		stopProcess(pid)
+	}
+}
+
+// Thaw has the processes of a frozen server go on.
+func (o *Server) Thaw() {
+	for _, pid := range family(o.pid) {
+		thawProcess(pid)
+	}
+}
+
+// Standby starts a standby of a PostgreSQL server by its name, from a backup, and waits until it follows.
+func (o *Server) Standby(name string, settings ...string) *Server {
+	o.tb.Helper()
+	st := newOwn(o.tb, o.driver, o.s.bin)
+	from := fmt.Sprintf("host=127.0.0.1 port=%d user=lab application_name=%s", o.port, name)
+	backup := st.s.command(filepath.Join(filepath.Dir(st.s.bin), "pg_basebackup"), "-D", st.data(), "-d", from, "-R", "-X", "stream", "-c", "fast", "--no-sync")
+	if out, err := backup.CombinedOutput(); err != nil {
+		o.tb.Fatalf("databases: pg_basebackup: %v\n%s", err, out)
+	}
+	st.postgres(append([]string{"primary_conninfo=" + from}, settings...))
+	st.Run()
+	o.eventually("the standby follows", func(ctx context.Context, db *sql.DB) (ok bool, err error) {
+		err = db.QueryRowContext(ctx, "SELECT EXISTS (SELECT FROM pg_stat_replication WHERE application_name = $1 AND state = 'streaming')", name).Scan(&ok)
+		return ok, err
+	})
+	return st
+}
+
+// Promote makes a standby the primary, and waits until it is.
+func (o *Server) Promote() {
+	o.tb.Helper()
+	o.Exec("SELECT pg_promote()")
+	o.eventually("the standby is promoted", func(ctx context.Context, db *sql.DB) (ok bool, err error) {
+		err = db.QueryRowContext(ctx, "SELECT NOT pg_is_in_recovery()").Scan(&ok)
+		return ok, err
+	})
+}
+
+// eventually asks the server until it answers yes.
+func (o *Server) eventually(what string, ask func(context.Context, *sql.DB) (bool, error)) {
+	o.tb.Helper()
+	db, err := sql.Open(o.driver, o.s.dsn)
+	if err != nil {
+		o.tb.Fatalf("databases: %v", err)
+	}
+	defer db.Close() //nolint:errcheck // nothing was written
+	ctx, cancel := context.WithTimeout(context.Background(), Patience)
+	defer cancel()
+	for {
+		ok, err := ask(ctx, db)
+		if ok && err == nil {
+			return
+		}
+		select {
+		case <-ctx.Done():
+			o.tb.Fatalf("databases: not within %v: %s: %v", Patience, what, err)
+		case <-time.After(20 * time.Millisecond):
+		}
+	}
+}
