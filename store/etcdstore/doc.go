@@ -1,0 +1,2 @@
+// Package etcdstore keeps the records of elections in etcd.
+package etcdstore

@@ -1,0 +1,235 @@
+package etcdstore
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	pb "go.etcd.io/etcd/api/v3/etcdserverpb"
+	"go.etcd.io/etcd/api/v3/mvccpb"
+	clientv3 "go.etcd.io/etcd/client/v3"
+
+	"github.com/seed-ff2cb582/leader/store"
+	"github.com/seed-ff2cb582/leader/store/feed"
+)
+
+// A stream that brings nothing for so long is asked whether it lives, and counts
+// as lost if it brings nothing for as long again.
+const silence = 2 * time.Second
+
+// errSilent ends a stream that answers no more.
+var errSilent = errors.New("the stream of changes is silent")
+
+// Follow implements [feed.Follower] by one stream of changes, which asks for
+// those of each register from now on: what came before is read. The client's own
+// Watcher would hide interruptions and resume from the last revision; after one
+// the [feed.Feed] reads everything, so that no revision has to be kept, and none
+// can have been compacted.
+func (src source) Follow(ctx context.Context, news *feed.News) error {
+	s := src.s
+	if err := s.open(); err != nil {
+		return err
+	}
+	// The server ends the stream when it loses its leader.
+	ctx, cancel := context.WithCancelCause(clientv3.WithRequireLeader(ctx))
+	stream, err := pb.NewWatchClient(s.client.ActiveConnection()).Watch(ctx)
+	if err != nil {
+		cancel(nil)
+		return s.readError(ctx, "watching", err)
+	}
+	f := &follower{s: s, news: news, stream: stream, ids: make(map[string]int64), answers: make(chan *pb.WatchResponse)}
+	received := make(chan struct{})
+	go func() {
+		defer close(received)
+		cancel(f.receive(ctx)) // which ends follow
+	}()
+	err = f.follow(ctx, cancel)
+	cancel(nil)
+	<-received
+	return s.readError(ctx, "watching", err)
+}
+
+// A follower is one stream of changes.
+type follower struct {
+	s       *Store
+	news    *feed.News
+	stream  pb.Watch_WatchClient
+	answers chan *pb.WatchResponse
+
+	ids   map[string]int64 // of the watchers, by key or pattern; pending for one that is being made
+	asked []string         // the names of the watchers that are being made, in order
+	begun bool
+}
+
+// pending is the id of a watcher that is being made.
+const pending = -1
+
+// receive hands the answers to follow, until the stream ends.
+func (f *follower) receive(ctx context.Context) error {
+	for {
+		answer, err := f.stream.Recv()
+		if err != nil {
+			return err
+		}
+		select {
+		case f.answers <- answer:
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		}
+	}
+}
+
+// follow asks for what is wanted, and takes in the answers.
+func (f *follower) follow(ctx context.Context, cancel context.CancelCauseFunc) error {
+	// To send may block where the server does not read, so the watch over the
+	// silence is another's.
+	watchdog := time.AfterFunc(2*silence, func() { cancel(errSilent) })
+	defer watchdog.Stop()
+	probe := time.NewTicker(silence)
+	defer probe.Stop()
+	for {
+		others, err := f.want()
+		if err != nil {
+			return f.ended(ctx, err)
+		}
+		for again := false; !again; {
+			select {
+			case <-others:
+				again = true
+			case answer := <-f.answers:
+				watchdog.Reset(2 * silence)
+				probe.Reset(silence)
+				err = f.take(answer)
+			case <-probe.C:
+				err = f.probe(watchdog)
+			case <-ctx.Done():
+				err = context.Cause(ctx)
+			}
+			if err != nil {
+				return f.ended(ctx, err)
+			}
+		}
+	}
+}
+
+// probe asks whether the stream lives. It cannot answer where it has nothing to
+// watch, which is no sign of death.
+func (f *follower) probe(watchdog *time.Timer) error {
+	if len(f.ids) == 0 {
+		watchdog.Reset(2 * silence)
+		return nil
+	}
+	return f.stream.Send(&pb.WatchRequest{RequestUnion: &pb.WatchRequest_ProgressRequest{ProgressRequest: &pb.WatchProgressRequest{}}})
+}
+
+// ended prefers what the receiver learned to what the sender did, which is told
+// of the stream's end alone.
+func (f *follower) ended(ctx context.Context, err error) error {
+	if cause := context.Cause(ctx); cause != nil {
+		return cause
+	}
+	return err
+}
+
+// want makes a watcher for each name that is wanted, and ends the others. It
+// returns the channel that is closed when other names are wanted.
+func (f *follower) want() (others <-chan struct{}, err error) {
+	keys, patterns, others := f.news.Wanted()
+	wanted := make(map[string]struct{}, len(keys)+len(patterns))
+	for _, name := range append(keys, patterns...) {
+		wanted[name] = struct{}{}
+		if _, is := f.ids[name]; is {
+			continue
+		}
+		from, to := f.s.names.wide(name)
+		request := &pb.WatchCreateRequest{Key: []byte(from), RangeEnd: []byte(to)}
+		if err := f.stream.Send(&pb.WatchRequest{RequestUnion: &pb.WatchRequest_CreateRequest{CreateRequest: request}}); err != nil {
+			return nil, err
+		}
+		f.ids[name] = pending
+		f.asked = append(f.asked, name)
+	}
+	for name, id := range f.ids {
+		if _, is := wanted[name]; is || id == pending {
+			continue
+		}
+		delete(f.ids, name)
+		request := &pb.WatchCancelRequest{WatchId: id}
+		if err := f.stream.Send(&pb.WatchRequest{RequestUnion: &pb.WatchRequest_CancelRequest{CancelRequest: request}}); err != nil {
+			return nil, err
+		}
+	}
+	if len(f.asked) == 0 {
+		f.start()
+	}
+	return others, nil
+}
+
+// start tells that nothing new is missed.
+func (f *follower) start() {
+	if !f.begun {
+		f.begun = true
+		f.news.Begun()
+	}
+}
+
+// take takes in one answer.
+func (f *follower) take(answer *pb.WatchResponse) error {
+	switch {
+	case answer.Created:
+		return f.created(answer)
+	case answer.Canceled:
+		return f.canceled(answer)
+	default:
+		f.events(answer.Events)
+		return nil
+	}
+}
+
+// created notes that a watcher was made: the oldest of those that were asked
+// for.
+func (f *follower) created(answer *pb.WatchResponse) error {
+	if answer.Canceled || len(f.asked) == 0 {
+		return fmt.Errorf("a watcher was refused: %s", answer.CancelReason)
+	}
+	name := f.asked[0]
+	f.asked = f.asked[1:]
+	f.ids[name] = answer.WatchId
+	switch {
+	case !f.begun && len(f.asked) == 0:
+		f.start()
+	case f.begun && store.Wild(name):
+		f.news.Begun() // reads the pattern once more
+	case f.begun:
+		f.news.Changed(name)
+	}
+	return nil
+}
+
+// canceled notes that a watcher has ended: ours, or by the server's doing.
+func (f *follower) canceled(answer *pb.WatchResponse) error {
+	for _, id := range f.ids {
+		if id == answer.WatchId {
+			return fmt.Errorf("the server ended a watcher (compacted at revision %d): %s", answer.CompactRevision, answer.CancelReason)
+		}
+	}
+	return nil
+}
+
+// events takes in what changed. A register that changes into a tombstone or out
+// of it has two events of one revision, one of which is a deletion.
+func (f *follower) events(events []*mvccpb.Event) {
+	written := make(map[string]int64, len(events)) // the last write to each register
+	for _, ev := range events {
+		if key, tombstone, ok := f.s.names.register(ev.Kv.Key); ok && ev.Type == mvccpb.Event_PUT {
+			written[key] = ev.Kv.ModRevision
+			f.news.Entry(entry(key, tombstone, ev.Kv))
+		}
+	}
+	for _, ev := range events {
+		if key, _, ok := f.s.names.register(ev.Kv.Key); ok && ev.Type == mvccpb.Event_DELETE && written[key] < ev.Kv.ModRevision {
+			f.news.Changed(key)
+		}
+	}
+}

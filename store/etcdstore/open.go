@@ -1,0 +1,176 @@
+package etcdstore
+
+import (
+	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"errors"
+	"fmt"
+	"net/url"
+	"os"
+	"strings"
+	"sync"
+	"time"
+
+	clientv3 "go.etcd.io/etcd/client/v3"
+	"go.uber.org/zap"
+
+	"github.com/seed-ff2cb582/leader/store"
+)
+
+// The form of URLs, and etcd's usual port for clients.
+const (
+	form = "etcd[s]://[USER:PASSWORD@]HOST[:2379][,HOST2:2379…][/PREFIX/][?ca=FILE&cert=FILE&key=FILE]"
+	port = "2379"
+)
+
+// Driver opens stores by URLs such as
+//
+//	etcd://127.0.0.1:2379
+//	etcds://app:secret@etcd1:2379,etcd2:2379,etcd3:2379/leader/?ca=/etc/etcd/ca.pem
+//
+// The path without its first slash is the prefix ([Options.Prefix]). With the
+// scheme etcds, or with any of these parameters, the connection is by TLS: ca is
+// a file with the certificates that vouch for the servers' (default: the
+// system's), cert and key are files with a certificate of the client's own.
+func Driver() store.Driver {
+	return store.Driver{
+		Schemes: []string{"etcd", "etcds"},
+		Form:    form,
+		Open:    func(ctx context.Context, u *url.URL) (store.Opened, error) { return openURL(ctx, u) },
+	}
+}
+
+// Open returns a store with a client of its own, which Close closes, once a
+// majority of the servers has answered. See [Driver] for the URL. Errors are
+// classified as those of package store.
+func Open(ctx context.Context, rawURL string) (*Store, error) {
+	opened, err := store.Open(ctx, rawURL, Driver())
+	if err != nil {
+		return nil, err
+	}
+	s, ok := opened.(*Store)
+	if !ok {
+		return nil, fmt.Errorf("%w: opened a %T", store.ErrPermanent, opened)
+	}
+	return s, nil
+}
+
+// The keepalive of a client of our own: a server that is frozen or cut off is
+// given up after the sum. gRPC pings no more often than each 10 s.
+const (
+	keepAliveTime    = 10 * time.Second
+	keepAliveTimeout = 3 * time.Second
+)
+
+func openURL(ctx context.Context, u *url.URL) (*Store, error) {
+	config, err := configOf(u)
+	if err != nil {
+		return nil, fmt.Errorf("%w: the store's URL: %w", store.ErrInvalid, err)
+	}
+	config.Logger = zap.NewNop()
+	config.DialKeepAliveTime, config.DialKeepAliveTimeout = keepAliveTime, keepAliveTimeout
+	client, err := connect(ctx, config)
+	if err != nil {
+		return nil, err
+	}
+	s, err := New(client, Options{Prefix: strings.TrimPrefix(u.Path, "/")})
+	if err != nil {
+		return nil, errors.Join(err, client.Close())
+	}
+	s.release = sync.OnceValue(client.Close)
+	call, cancel := s.bounded(ctx)
+	defer cancel()
+	if _, err := client.MemberList(call); err != nil {
+		err = s.readError(call, "connecting", err)
+		_ = s.Close() // nothing was sent that could be lost
+		return nil, err
+	}
+	return s, nil
+}
+
+// connect makes a client. One with a user logs in at once.
+func connect(ctx context.Context, config clientv3.Config) (*clientv3.Client, error) {
+	config.DialTimeout = DefaultTimeout
+	if deadline, ok := ctx.Deadline(); ok {
+		config.DialTimeout = min(config.DialTimeout, max(time.Until(deadline), time.Millisecond))
+	}
+	client, err := clientv3.New(config)
+	if err == nil {
+		return client, nil
+	}
+	c := class(err)
+	if c == nil {
+		c = store.ErrTransient
+	}
+	return nil, fmt.Errorf("%w: connecting: %w", c, err)
+}
+
+// configOf is the client's configuration by a URL.
+func configOf(u *url.URL) (clientv3.Config, error) {
+	var config clientv3.Config
+	if u.Host == "" {
+		return config, errors.New("it names no host: " + form)
+	}
+	query := u.Query()
+	secure := strings.EqualFold(u.Scheme, "etcds")
+	for name := range query {
+		switch name {
+		case "ca", "cert", "key":
+			secure = true
+		default:
+			return config, fmt.Errorf("the parameter %q is unknown; known are ca, cert and key", name)
+		}
+	}
+	scheme := "http"
+	if secure {
+		var err error
+		if config.TLS, err = tlsOf(query.Get("ca"), query.Get("cert"), query.Get("key")); err != nil {
+			return config, err
+		}
+		scheme = "https"
+	}
+	for host := range strings.SplitSeq(u.Host, ",") {
+		one := url.URL{Scheme: scheme, Host: host}
+		if one.Hostname() == "" {
+			return config, fmt.Errorf("a host is empty in %q", u.Host)
+		}
+		if one.Port() == "" {
+			one.Host = strings.TrimSuffix(host, ":") + ":" + port
+		}
+		config.Endpoints = append(config.Endpoints, one.String())
+	}
+	if u.User != nil {
+		config.Username = u.User.Username()
+		config.Password, _ = u.User.Password()
+		if config.Username == "" || config.Password == "" {
+			return config, errors.New("a user needs a name and a password")
+		}
+	}
+	return config, nil
+}
+
+func tlsOf(ca, cert, key string) (*tls.Config, error) {
+	config := &tls.Config{MinVersion: tls.VersionTLS12}
+	if ca != "" {
+		pem, err := os.ReadFile(ca) //nolint:gosec // who opens the store names the file
+		if err != nil {
+			return nil, fmt.Errorf("the parameter ca: %w", err)
+		}
+		config.RootCAs = x509.NewCertPool()
+		if !config.RootCAs.AppendCertsFromPEM(pem) {
+			return nil, fmt.Errorf("the parameter ca: %s holds no certificate", ca)
+		}
+	}
+	if (cert == "") != (key == "") {
+		return nil, errors.New("of the parameters cert and key one is missing")
+	}
+	if cert != "" {
+		pair, err := tls.LoadX509KeyPair(cert, key)
+		if err != nil {
+			return nil, fmt.Errorf("the parameters cert and key: %w", err)
+		}
+		config.Certificates = []tls.Certificate{pair}
+	}
+	return config, nil
+}

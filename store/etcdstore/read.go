@@ -1,0 +1,156 @@
+package etcdstore
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+
+	pb "go.etcd.io/etcd/api/v3/etcdserverpb"
+	"go.etcd.io/etcd/api/v3/mvccpb"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+
+	"github.com/seed-ff2cb582/leader/store"
+)
+
+// Get implements [store.Store] by a linearizable read: what it shows is not
+// older than the call.
+func (s *Store) Get(ctx context.Context, key string) (store.Entry, error) {
+	if !store.ValidKey(key) {
+		return store.Entry{}, fmt.Errorf("%w: key %q", store.ErrInvalid, key)
+	}
+	if err := s.open(); err != nil {
+		return store.Entry{}, err
+	}
+	ctx, cancel := s.bounded(ctx)
+	defer cancel()
+	e, err := s.get(ctx, key)
+	if err != nil {
+		return store.Entry{}, s.readError(ctx, fmt.Sprintf("key %q", key), err)
+	}
+	return e, nil
+}
+
+// get reads a register, and returns etcd's own errors.
+func (s *Store) get(ctx context.Context, key string) (store.Entry, error) {
+	answer, err := s.kv.Range(ctx, s.span(key))
+	if err != nil {
+		return store.Entry{}, err
+	}
+	return s.only(key, answer.Kvs), nil
+}
+
+func (s *Store) span(key string) *pb.RangeRequest {
+	from, to := s.names.span(key)
+	return &pb.RangeRequest{Key: []byte(from), RangeEnd: []byte(to)}
+}
+
+// only is the register's state by what its range holds.
+func (s *Store) only(key string, kvs []*mvccpb.KeyValue) store.Entry {
+	for _, e := range s.names.entries(kvs) {
+		if e.Key == key {
+			return e
+		}
+	}
+	return store.Entry{Key: key}
+}
+
+// A source reads for the watches.
+type source struct{ s *Store }
+
+// many is how many registers are read in one transaction: etcd takes 128
+// operations by default (--max-txn-ops).
+const many = 100
+
+// Read implements [feed.Source].
+func (src source) Read(ctx context.Context, keys []string) ([]store.Entry, error) {
+	s := src.s
+	if err := s.open(); err != nil {
+		return nil, err
+	}
+	if len(keys) == 0 {
+		// By a quorum, and without a right to any key.
+		_, err := s.client.MemberList(ctx)
+		src.hurry(err)
+		return nil, s.readError(ctx, "the list of members", err)
+	}
+	var all []store.Entry
+	var failures []error
+	for some := range slices.Chunk(keys, many) {
+		entries, err := src.readSome(ctx, some)
+		all, failures = append(all, entries...), append(failures, err)
+	}
+	return all, errors.Join(failures...)
+}
+
+func (src source) readSome(ctx context.Context, keys []string) ([]store.Entry, error) {
+	s, request := src.s, &pb.TxnRequest{}
+	for _, key := range keys {
+		request.Success = append(request.Success, &pb.RequestOp{Request: &pb.RequestOp_RequestRange{RequestRange: s.span(key)}})
+	}
+	answer, err := s.kv.Txn(ctx, request)
+	src.hurry(err)
+	if err != nil {
+		err = s.readError(ctx, fmt.Sprintf("keys %q", keys), err)
+		if len(keys) > 1 && errors.Is(err, store.ErrPermanent) {
+			return src.readEach(ctx, keys)
+		}
+		return nil, err
+	}
+	all := make([]store.Entry, 0, len(keys))
+	for i, r := range answer.Responses {
+		all = append(all, s.only(keys[i], r.GetResponseRange().GetKvs()))
+	}
+	return all, nil
+}
+
+// readEach reads what may be read where one register is refused.
+func (src source) readEach(ctx context.Context, keys []string) (all []store.Entry, err error) {
+	var failures []error
+	for _, key := range keys {
+		e, err := src.s.Get(ctx, key)
+		if err != nil {
+			failures = append(failures, err)
+			continue
+		}
+		all = append(all, e)
+	}
+	return all, errors.Join(failures...)
+}
+
+// hurry has the client try to connect now, if it is not connected. By itself it
+// waits for up to two minutes between two attempts, unless it was configured
+// otherwise. The Feed paces the reads that fail, and so the attempts.
+func (src source) hurry(err error) {
+	if status.Code(err) == codes.Unavailable {
+		src.s.client.ActiveConnection().ResetConnectBackoff()
+	}
+}
+
+// page is how many keys are listed in one answer.
+const page = 1000
+
+// List implements [feed.Source]. All pages are of one revision of etcd.
+func (src source) List(ctx context.Context, pattern string) ([]store.Entry, error) {
+	s := src.s
+	if err := s.open(); err != nil {
+		return nil, err
+	}
+	from, to := s.names.wide(pattern)
+	request := &pb.RangeRequest{Key: []byte(from), RangeEnd: []byte(to), Limit: page}
+	var kvs []*mvccpb.KeyValue
+	for {
+		answer, err := s.kv.Range(ctx, request)
+		src.hurry(err)
+		if err != nil {
+			return nil, s.readError(ctx, fmt.Sprintf("pattern %q", pattern), err)
+		}
+		kvs = append(kvs, answer.Kvs...)
+		if !answer.More || len(answer.Kvs) == 0 {
+			return s.names.entries(kvs), nil
+		}
+		request.Revision = answer.Header.Revision
+		request.Key = append(slices.Clone(kvs[len(kvs)-1].Key), 0)
+	}
+}

@@ -1,0 +1,116 @@
+package etcdstore
+
+import (
+	"context"
+	"fmt"
+	"math"
+
+	pb "go.etcd.io/etcd/api/v3/etcdserverpb"
+	"go.etcd.io/etcd/api/v3/mvccpb"
+
+	"github.com/seed-ff2cb582/leader/store"
+)
+
+// CompareAndSwap implements [store.Store] by one transaction, which is sent at
+// most once.
+func (s *Store) CompareAndSwap(ctx context.Context, w store.Write) (uint64, error) {
+	switch {
+	case !store.ValidKey(w.Key):
+		return 0, fmt.Errorf("%w: key %q", store.ErrInvalid, w.Key)
+	case len(w.Value) > MaxValue:
+		return 0, fmt.Errorf("%w: key %q: a value of %d bytes, and at most %d are taken", store.ErrInvalid, w.Key, len(w.Value), MaxValue)
+	case w.Expected > math.MaxInt64:
+		return 0, fmt.Errorf("%w: key %q: etcd's revisions end before %d", store.ErrConflict, w.Key, w.Expected)
+	}
+	if err := s.open(); err != nil {
+		return 0, err
+	}
+	ctx, cancel := s.bounded(ctx)
+	defer cancel()
+	if err := ctx.Err(); err != nil {
+		return 0, fmt.Errorf("%w: key %q: not sent: %w", store.ErrTransient, w.Key, context.Cause(ctx))
+	}
+	answer, failure := s.once(ctx, s.transaction(w, s.alone(w)))
+	if failure != nil {
+		return 0, s.writeError(ctx, w, failure)
+	}
+	if answer.Succeeded {
+		return uint64(answer.Header.Revision), nil
+	}
+	found := s.found(w.Key, answer)
+	if found.Revision == 0 || found.Revision != w.Expected {
+		return 0, conflict(w, found)
+	}
+	return s.besides(ctx, w, found)
+}
+
+// besides sends a write again that was refused for what another tool has put
+// beside the register: a live key over a tombstone, or something of its own.
+func (s *Store) besides(ctx context.Context, w store.Write, found store.Entry) (uint64, error) {
+	answer, failure := s.once(ctx, s.transaction(w, s.exactly(found)))
+	if failure != nil {
+		return 0, s.writeError(ctx, w, failure)
+	}
+	if !answer.Succeeded {
+		return 0, conflict(w, s.found(w.Key, answer))
+	}
+	return uint64(answer.Header.Revision), nil
+}
+
+func conflict(w store.Write, found store.Entry) error {
+	return fmt.Errorf("%w: key %q: expected revision %d, found %d", store.ErrConflict, w.Key, w.Expected, found.Revision)
+}
+
+// found is where the register stood when the transaction was refused.
+func (s *Store) found(key string, refusal *pb.TxnResponse) store.Entry {
+	var kvs []*mvccpb.KeyValue
+	for _, r := range refusal.Responses {
+		kvs = append(kvs, r.GetResponseRange().GetKvs()...)
+	}
+	return s.only(key, kvs)
+}
+
+// transaction is the write as etcd takes it: on these conditions, else it reads
+// where the register stands.
+func (s *Store) transaction(w store.Write, conditions []*pb.Compare) *pb.TxnRequest {
+	put, drop := s.names.live(w.Key), s.names.deleted(w.Key)
+	if w.Tombstone {
+		put, drop = drop, put
+	}
+	return &pb.TxnRequest{
+		Compare: conditions,
+		Success: []*pb.RequestOp{
+			{Request: &pb.RequestOp_RequestPut{RequestPut: &pb.PutRequest{Key: []byte(put), Value: w.Value}}},
+			{Request: &pb.RequestOp_RequestDeleteRange{RequestDeleteRange: &pb.DeleteRangeRequest{Key: []byte(drop)}}},
+		},
+		Failure: []*pb.RequestOp{{Request: &pb.RequestOp_RequestRange{RequestRange: s.span(w.Key)}}},
+	}
+}
+
+// alone demands that whatever stands in the register's range has the expected
+// revision. One of its two keys is there, or for revision 0 neither is: etcd
+// takes a range of no keys for a key that does not exist.
+func (s *Store) alone(w store.Write) []*pb.Compare {
+	from, to := s.names.span(w.Key)
+	c := stands(from, w.Expected)
+	c.RangeEnd = []byte(to)
+	return []*pb.Compare{c}
+}
+
+// exactly demands that the register stands as it was found.
+func (s *Store) exactly(found store.Entry) []*pb.Compare {
+	live := s.names.live(found.Key)
+	if !found.Tombstone {
+		return []*pb.Compare{stands(live, found.Revision)}
+	}
+	return []*pb.Compare{stands(live, 0), stands(s.names.deleted(found.Key), found.Revision)}
+}
+
+// stands compares the revision of a key's last write, which is 0 for one that
+// does not exist.
+func stands(key string, revision uint64) *pb.Compare {
+	return &pb.Compare{
+		Key: []byte(key), Target: pb.Compare_MOD, Result: pb.Compare_EQUAL,
+		TargetUnion: &pb.Compare_ModRevision{ModRevision: int64(revision)},
+	}
+}
