@@ -3,10 +3,13 @@ module github.com/seed-ff2cb582/leader/test/stores
 go 1.26.0
 
 require (
+	github.com/jackc/pgx/v5 v5.12.0
 	github.com/redis/go-redis/v9 v9.23.0
 	github.com/seed-ff2cb582/leader v0.0.0
+	github.com/seed-ff2cb582/leader/store/pgstore v0.0.0
 	github.com/seed-ff2cb582/leader/store/redisstore v0.0.0
 	github.com/seed-ff2cb582/leader/test v0.0.0
+	go.uber.org/goleak v1.3.0
 )
 
 require (
