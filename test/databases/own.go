@@ -302,3 +302,9 @@ func (o *Server) eventually(what string, ask func(context.Context, *sql.DB) (boo
 		}
 	}
 }
+
+// Halt stops one process of the server (SIGSTOP) until Resume, such as that of a session.
+func (o *Server) Halt(pid int) { stopProcess(pid) }
+
+// Resume has a process go on that Halt stopped.
+func (o *Server) Resume(pid int) { thawProcess(pid) }

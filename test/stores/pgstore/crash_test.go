@@ -1,0 +1,132 @@
+package pgstore_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/seed-ff2cb582/leader/store"
+	"github.com/seed-ff2cb582/leader/test/databases"
+	"github.com/seed-ff2cb582/leader/test/natslab"
+)
+
+// lazy are settings of a server that acknowledges commits up to 10 s before it
+// flushes them.
+var lazy = []string{"synchronous_commit=off", "wal_writer_delay=10s"}
+
+func TestAcknowledgedWritesSurviveACrashOfAServerThatFlushesLater(t *testing.T) {
+	t.Parallel()
+	srv := lab.OwnPostgreSQL(t, lazy...)
+	s := made(t, srv.DSN("lab"), newTable())
+	rev := uint64(0)
+	for i := range 3 {
+		value := fmt.Sprint("write ", i)
+		rev = must(t, s, store.Write{Key: "a", Expected: rev, Value: []byte(value)})
+		created := must(t, s, store.Write{Key: fmt.Sprint("k", i), Value: []byte(value), Tombstone: true})
+		srv.Kill()
+		srv.Run()
+		var e, other store.Entry
+		natslab.Eventually(t, "reads after the crash", func(ctx context.Context) (err error) {
+			if e, err = s.Get(ctx, "a"); err == nil {
+				other, err = s.Get(ctx, fmt.Sprint("k", i))
+			}
+			return err
+		})
+		if e.Revision != rev || string(e.Value) != value || other.Revision != created || !other.Tombstone {
+			t.Fatalf("after crash %d: %+v and %+v; acknowledged were revisions %d and %d", i, e, other, rev, created)
+		}
+		next := must(t, s, store.Write{Key: "a", Expected: rev, Value: []byte(value)})
+		if next <= created {
+			t.Fatalf("revision %d follows %d", next, created)
+		}
+		rev = next
+	}
+}
+
+// pair starts a primary and a standby, and returns the URL of both.
+func pair(t *testing.T, settings ...string) (primary, standby *databases.Server, url string) {
+	t.Helper()
+	primary = lab.OwnPostgreSQL(t, append(settings, "wal_sender_timeout=60s")...)
+	standby = primary.Standby("s1")
+	return primary, standby, both(primary, standby)
+}
+
+// both returns the URL of two servers, of which one takes writes.
+func both(a, b *databases.Server) string {
+	return fmt.Sprintf("postgres://lab@%s,%s/postgres?sslmode=disable&connect_timeout=5", a.Addr(), b.Addr())
+}
+
+func TestFailoverToASynchronousStandbyLosesNothing(t *testing.T) {
+	t.Parallel()
+	// The server's own default would acknowledge what the standby lacks.
+	primary, standby, url := pair(t, "synchronous_standby_names=s1", "synchronous_commit=local")
+	s := made(t, url, newTable())
+	report, err := s.Check(within(t), store.CheckRequest{TTL: time.Second})
+	if err != nil || report.Forgetful || len(report.Warnings) > 0 {
+		t.Errorf("a pair with a synchronous standby: %+v, %v", report, err)
+	}
+	rev := must(t, s, store.Write{Key: "a", Value: []byte("first")})
+	standby.Freeze()
+	_, err = s.CompareAndSwap(brief(t), store.Write{Key: "a", Expected: rev, Value: []byte("second")})
+	outcome(t, err, store.Unknown)
+	standby.Thaw()
+	var e store.Entry
+	natslab.Eventually(t, "a read once the standby answers", func(ctx context.Context) (err error) {
+		e, err = s.Get(ctx, "a")
+		return err
+	})
+	rev = must(t, s, store.Write{Key: "a", Expected: e.Revision, Value: []byte("third")})
+	primary.Kill()
+	standby.Promote()
+	natslab.Eventually(t, "a read from the new primary", func(ctx context.Context) (err error) {
+		e, err = s.Get(ctx, "a")
+		return err
+	})
+	if e.Revision != rev || string(e.Value) != "third" {
+		t.Fatalf("the new primary has %+v, where revision %d was acknowledged", e, rev)
+	}
+	standby.Exec("ALTER SYSTEM SET synchronous_standby_names = ''", "SELECT pg_reload_conf()")
+	if next := must(t, s, store.Write{Key: "a", Expected: rev, Value: []byte("fourth")}); next <= rev {
+		t.Errorf("revision %d follows %d", next, rev)
+	}
+}
+
+// What an asynchronous standby costs: this is why Check says that the store may
+// forget.
+func TestFailoverToAnAsynchronousStandbyForgetsAndIsWarnedOf(t *testing.T) {
+	t.Parallel()
+	primary := lab.OwnPostgreSQL(t)
+	way := natslab.NewProxy(t, primary.Addr())
+	host, port, _ := strings.Cut(way.Addr(), ":")
+	standby := primary.Standby("s1", fmt.Sprintf("primary_conninfo=host=%s port=%s user=lab application_name=s1", host, port))
+	table := newTable()
+	s := made(t, both(primary, standby), table)
+	report, err := s.Check(within(t), store.CheckRequest{TTL: time.Second})
+	if err != nil || !report.Forgetful || !strings.Contains(strings.Join(report.Warnings, " "), "synchronous_standby_names") {
+		t.Errorf("a pair without a synchronous standby: %+v, %v", report, err)
+	}
+	rev := must(t, s, store.Write{Key: "a", Value: []byte("first")})
+	natslab.Eventually(t, "the standby has the record", func(context.Context) error {
+		var n int
+		err := standby.DB().QueryRow("SELECT count(*) FROM " + table).Scan(&n)
+		if err == nil && n == 0 {
+			err = errors.New("it is empty")
+		}
+		return err
+	})
+	way.Hold(natslab.ToClient)
+	lost := must(t, s, store.Write{Key: "a", Expected: rev, Value: []byte("lost")})
+	primary.Kill()
+	standby.Promote()
+	var e store.Entry
+	natslab.Eventually(t, "a read from the new primary", func(ctx context.Context) (err error) {
+		e, err = s.Get(ctx, "a")
+		return err
+	})
+	if e.Revision != rev {
+		t.Errorf("the new primary has %+v, where revision %d was never sent to it", e, lost)
+	}
+}
