@@ -22,6 +22,7 @@ var errAbsent = errors.New("the server is not installed: run `make test` or `go 
 
 // programs are what the tests need, and the Debian packages that have them.
 func programs() map[string]string {
+	return map[string]string{"postgres": "postgresql", "mariadbd": "mariadb-server-core", "pgbouncer": "pgbouncer"}
 	return map[string]string{"postgres": "postgresql", "mariadbd": "mariadb-server-core", "redis-server": "redis-server"}
 }
 

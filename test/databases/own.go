@@ -252,6 +252,30 @@ func (o *Server) Thaw() {
 	}
 }
 
+// PgBouncer starts a pooler before a PostgreSQL server, in a mode ("session", "transaction"), and returns its host:port.
+func (o *Server) PgBouncer(mode string) string {
+	o.tb.Helper()
+	bin, err := find("pgbouncer", "")
+	if err != nil {
+		absent(o.tb, err)
+	}
+	b := newOwn(o.tb, o.driver, bin)
+	b.s.signal = "TERM" // by which it ends at once
+	b.s.dsn = b.DSN("lab")
+	config := filepath.Join(b.s.dir, "pgbouncer.ini")
+	text := fmt.Sprintf("[databases]\npostgres = host=127.0.0.1 port=%d dbname=postgres\n"+
+		"[pgbouncer]\nlisten_addr = 127.0.0.1\nlisten_port = %d\nunix_socket_dir =\nauth_type = any\npool_mode = %s\n"+
+		"default_pool_size = 4\nignore_startup_parameters = extra_float_digits\n", o.port, b.port, mode)
+	// With auth_type=any the user is the one that the database's line names.
+	text = strings.Replace(text, "dbname=postgres", "dbname=postgres user=lab", 1)
+	if err := os.WriteFile(config, []byte(text), 0o644); err != nil {
+		o.tb.Fatalf("databases: %v", err)
+	}
+	b.args = []string{config}
+	b.Run()
+	return b.Addr()
+}
+
 // Standby starts a standby of a PostgreSQL server by its name, from a backup, and waits until it follows.
 func (o *Server) Standby(name string, settings ...string) *Server {
 	o.tb.Helper()
