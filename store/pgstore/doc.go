@@ -1,2 +1,89 @@
-// Package pgstore keeps the records of elections in a PostgreSQL table.
+// Package pgstore keeps the records of elections in a PostgreSQL table, over
+// pgx.
+//
+//	pool, err := pgxpool.New(ctx, "postgres://…")
+//	st, err := pgstore.New(pool, pgstore.Options{Create: true})
+//	e, err := leader.NewElectionWithStore(st, cfg)
+//
+// It is tested on PostgreSQL 15.
+//
+// # Writes
+//
+// A compare-and-swap is one call of a function of the database, in a transaction
+// of its own: one round trip. The function updates the row that has the expected
+// revision, or inserts one that nobody has. Revisions come from a sequence, by a
+// trigger that holds the row's lock, so they grow whoever writes. What other
+// tools do to the table is seen: an UPDATE by hand has a new revision, and after
+// a DELETE the key goes on with a larger one. A record cannot be renamed.
+//
+// The function has each commit flushed before it is acknowledged, here and at
+// the synchronous standbys, whatever synchronous_commit says in the session, the
+// role or the server. A stronger remote_apply stays.
+//
+// A write is sent once; neither pgx nor this package repeats one. An error that
+// the server reports for the statement has rolled it back. One that ends the
+// session, and a connection that breaks or answers too late, leave the outcome
+// unknown (store.ErrUnknown): the write may land later. What never left is
+// store.ErrTransient: no connection was to be had, or the context was done. So
+// is what a standby or a read-only server refuses, since both may end without a
+// person; the connection is closed then, and the pool makes another. Tests lose the answer, freeze and kill the server, and break the
+// connection between the row and the commit.
+//
+// Every statement is sent without a prepared name (pgx.QueryExecModeExec),
+// whatever the pool's default is.
+//
+// # Watching
+//
+// While something is watched, one more connection listens to the channel that
+// has the table's name. A notification names a key, which is then read; it says
+// nothing else, since every user of the database may listen, and notify. The
+// connection is taken out of the pool and not counted by it. After 2 s of
+// silence it is asked whether it still answers. Besides, everything watched is
+// read now and then.
+//
+// A pooler in transaction mode accepts LISTEN and delivers nothing. That is
+// found out by a notification that does not arrive, Check warns of it, and the
+// table is read by the clock: at least twice in a heartbeat. Writes and reads
+// are sound behind such a pooler. In session mode all works.
+//
+// Reads come from the primary alone: a standby is refused.
+//
+// # What the server must be
+//
+// Check refuses a table that is missing, unlogged or none, a sequence with a
+// cache, and triggers that are gone or disabled. It warns, and elections cool
+// down before they promote, where acknowledged writes may be lost: without
+// fsync or full_page_writes, and where a standby or a replication slot exists
+// while synchronous_standby_names is empty. A failover to an asynchronous
+// standby loses what that had not received.
+//
+// # Permissions
+//
+// The role that runs the statement of [Schema] owns what it makes. A candidate
+// needs no more than to read the table and to call the function, so that it
+// cannot write without stating a revision; an observer does without the second:
+//
+//	GRANT USAGE ON SCHEMA public TO candidate, observer;
+//	GRANT SELECT ON leader_records TO candidate, observer;
+//	GRANT EXECUTE ON FUNCTION leader_records_swap TO candidate;
+//
+// A candidate may write every key of its table: give applications that do not
+// trust each other tables of their own.
+//
+// # What is left to the caller
+//
+// That one server alone is primary. An old primary that runs on after a
+// failover, and to which some candidates are still connected, has a leader of
+// its own unless a synchronous standby that is gone keeps it from acknowledging
+// anything: that is what synchronous_standby_names is for. A backup that is
+// restored brings back its state: stop the candidates for a lease. An operator
+// who cancels a session that waits for a standby (pg_cancel_backend) has its
+// write acknowledged without that standby. A DROP of table and sequence with a
+// clock that was set back before both are made again lets revisions fall.
+//
+// A pool of pgxpool asks a connection that was idle for a second whether it is
+// still there, which is a second round trip for a renewal. [Open] raises that to
+// half a minute; for a pool of your own set pgxpool.Config.ShouldPing. Let the
+// pool connect with target_session_attrs=read-write, as [Open] does, if it has
+// several hosts.
 package pgstore

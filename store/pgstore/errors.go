@@ -41,13 +41,12 @@ const (
 // ends the session (FATAL, PANIC) may have come while a commit waited for a
 // standby, and a connection that breaks says nothing at all.
 func classifyWrite(err error) error {
-	var pg *pgconn.PgError
+	pg, answered := errors.AsType[*pgconn.PgError](err)
 	switch {
-	case errors.As(err, &pg):
-		if !statementOnly(pg) {
-			return store.ErrUnknown
-		}
+	case answered && statementOnly(pg):
 		return classifyCode(pg.Code)
+	case answered:
+		return store.ErrUnknown
 	case pgconn.SafeToRetry(err):
 		return store.ErrTransient
 	default:
@@ -67,7 +66,7 @@ func statementOnly(pg *pgconn.PgError) bool {
 
 // classifyRead gives the class of a failed read.
 func classifyRead(err error) error {
-	if pg := (*pgconn.PgError)(nil); errors.As(err, &pg) {
+	if pg, ok := errors.AsType[*pgconn.PgError](err); ok {
 		return classifyCode(pg.Code)
 	}
 	return store.ErrTransient
@@ -78,7 +77,7 @@ func classifyConnect(err error) error {
 	if errors.Is(err, puddle.ErrClosedPool) {
 		return store.ErrClosed
 	}
-	if parse := (*pgconn.ParseConfigError)(nil); errors.As(err, &parse) {
+	if _, ok := errors.AsType[*pgconn.ParseConfigError](err); ok {
 		return store.ErrPermanent
 	}
 	return classifyRead(err)
@@ -87,8 +86,8 @@ func classifyConnect(err error) error {
 // classifyCode tells what a person has to change from what passes by itself.
 // Nothing was applied in either case.
 func classifyCode(code string) error {
-	switch {
-	case code == codeInvalidSchema, code == codeInvalidCatalog, code == codeNotPrerequisite:
+	switch code {
+	case codeInvalidSchema, codeInvalidCatalog, codeNotPrerequisite:
 		return store.ErrPermanent
 	}
 	for _, class := range []string{classInvalidAuth, classSyntaxOrAccess, classDataException, classIntegrity, classTriggeredAction} {
@@ -102,9 +101,8 @@ func classifyCode(code string) error {
 // explain wraps a failure, and says what to do about it. A connection to a
 // server that takes no writes is not used again: its pool may find another.
 func (c *client) explain(conn *pgxpool.Conn, class, err error) error {
-	var pg *pgconn.PgError
 	code := ""
-	if errors.As(err, &pg) {
+	if pg, ok := errors.AsType[*pgconn.PgError](err); ok {
 		code = pg.Code
 	}
 	hint := ""

@@ -13,7 +13,7 @@ const DefaultTable = "public.leader_records"
 
 // tableName allows a table, or a schema and a table. PostgreSQL cuts names off
 // at 63 bytes, and what belongs to the table has names that are longer by nine.
-var tableName = regexp.MustCompile(`^(?:([A-Za-z_][A-Za-z0-9_]{0,62})\.)?([A-Za-z_][A-Za-z0-9_]{0,53})$`) //nolint:gochecknoglobals // immutable
+var tableName = regexp.MustCompile(`^(?:([A-Za-z_][A-Za-z0-9_]{0,62})\.)?([A-Za-z_][A-Za-z0-9_]{0,53})$`)
 
 // names are a table's and those of what belongs to it, quoted.
 type names struct {

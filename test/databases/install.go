@@ -18,12 +18,13 @@ import (
 
 // errAbsent: neither the machine nor the cache has the server.
 var errAbsent = errors.New("the server is not installed: run `make test` or `go run ./test/databases/install`, " +
-	"or install PostgreSQL and MariaDB by the system's own means")
+	"or install PostgreSQL, PgBouncer, MariaDB and Redis by the system's own means")
 
 // programs are what the tests need, and the Debian packages that have them.
 func programs() map[string]string {
-	return map[string]string{"postgres": "postgresql", "mariadbd": "mariadb-server-core", "pgbouncer": "pgbouncer"}
-	return map[string]string{"postgres": "postgresql", "mariadbd": "mariadb-server-core", "redis-server": "redis-server"}
+	return map[string]string{
+		"postgres": "postgresql", "mariadbd": "mariadb-server-core", "redis-server": "redis-server", "pgbouncer": "pgbouncer",
+	}
 }
 
 // cacheDir is where Install puts what the machine lacks.

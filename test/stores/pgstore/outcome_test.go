@@ -6,6 +6,7 @@ import (
 	"errors"
 	"io"
 	"net"
+	"slices"
 	"sync"
 	"testing"
 	"time"
@@ -197,7 +198,7 @@ func (p *severing) messages(client io.Writer, server io.Reader) {
 		if end {
 			return
 		}
-		if _, err := client.Write(append(head, body...)); err != nil {
+		if _, err := client.Write(slices.Concat(head, body)); err != nil {
 			return
 		}
 	}
