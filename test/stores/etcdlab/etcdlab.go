@@ -15,6 +15,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -82,6 +83,26 @@ func Start(tb testing.TB, n int, flags ...string) *Cluster {
 	}
 	c.Run()
 	return c
+}
+
+// Learner adds a member that does not vote to a cluster of one, and waits until it listens. It is no node of the Cluster.
+func (c *Cluster) Learner() *Node {
+	c.tb.Helper()
+	ports := freePorts(c.tb, 2)
+	n := &Node{Name: "learner", Addr: ports[0], tb: c.tb, dir: c.tb.TempDir(), peer: "http://" + ports[1], scheme: "http"}
+	n.data = filepath.Join(n.dir, "data")
+	if _, err := c.Nodes[0].admin().MemberAddAsLearner(natslab.Within(c.tb), []string{n.peer}); err != nil {
+		c.tb.Fatalf("etcdlab: %v", err)
+	}
+	all := &Cluster{tb: c.tb, token: c.token, Nodes: append(slices.Clone(c.Nodes), n)}
+	n.args = append(all.arguments(len(all.Nodes)-1), "--initial-cluster-state", "existing")
+	c.tb.Cleanup(n.Kill)
+	n.Run()
+	natslab.Eventually(c.tb, "the learner answers", func(ctx context.Context) error {
+		_, err := n.admin().Status(ctx, n.URL())
+		return err
+	})
+	return n
 }
 
 // absent skips the test if there is no etcd to be had, and fails it where one must be.
