@@ -27,6 +27,7 @@ import (
 	"github.com/seed-ff2cb582/leader/cmd/leader/internal/runner"
 	"github.com/seed-ff2cb582/leader/cmd/leader/internal/runner/guard"
 	"github.com/seed-ff2cb582/leader/cmd/leader/internal/steer"
+	"github.com/seed-ff2cb582/leader/cmd/leader/internal/stores"
 	"github.com/seed-ff2cb582/leader/cmd/leader/internal/version"
 )
 
@@ -95,6 +96,7 @@ func newParser(std app.Streams, exit func(int), opts ...kong.Option) (*kong.Kong
 func run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.Writer) int {
 	ctx, stop := signal.NotifyContext(ctx, os.Interrupt, syscall.SIGTERM, syscall.SIGHUP)
 	defer stop()
+	stores.Quiet()
 	ctx, unread := context.WithCancel(ctx)
 	defer unread()
 	stdout, free := watched(stdout, unread)

@@ -43,6 +43,19 @@ func (t Target) onNATS() (_ Target, nats bool, err error) {
 	return t, true, ValidBucket("--store", t.Bucket)
 }
 
+// AfterApply has a bucket that --store names take the place of --server and
+// --bucket, for all that a command does with them. The parser calls it.
+func (t *Target) AfterApply() (err error) {
+	*t, _, err = t.onNATS()
+	return err
+}
+
+// OnNATS reports whether the target is a bucket of NATS.
+func (t Target) OnNATS() bool {
+	_, nats, _ := t.onNATS() // whichever bucket
+	return nats || t.Dev
+}
+
 // openElsewhere opens a store that is no bucket of NATS.
 func (t Target) openElsewhere(command string) (*Session, error) {
 	ctx, cancel := context.WithTimeout(context.Background(), t.Timeout)
@@ -55,10 +68,17 @@ func (t Target) openElsewhere(command string) (*Session, error) {
 	if !ok {
 		return nil, errors.Join(fmt.Errorf("%w: --store: %T cannot be watched", store.ErrPermanent, st), st.Close())
 	}
-	shown := natsconn.Redacted(t.Store)
+	shown := shownURL(t.Store)
 	s := &Session{Bucket: shown, URL: shown, Timeout: t.Timeout, command: command, elsewhere: registers}
 	s.closers = append(s.closers, func() { _ = st.Close() })
 	return s, nil
+}
+
+// shownURL is a store's URL without what is nobody's business: who connects, and
+// parameters, among which there may be passwords.
+func shownURL(rawURL string) string {
+	base, _, _ := strings.Cut(rawURL, "?")
+	return natsconn.Redacted(base)
 }
 
 // Elsewhere returns the store of a session that is on no NATS server, and nil

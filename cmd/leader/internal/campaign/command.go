@@ -80,7 +80,7 @@ func (c Command) Run(ctx context.Context, std app.Streams) error {
 	cfg.HealthChecker = fitness
 	printer := &printer{w: std.Out, json: c.JSON}
 	cfg.Hooks.Transition = printer.print
-	session, err := c.Connect("campaign")
+	session, err := c.Connect(ctx, "campaign", std.Err)
 	if err != nil {
 		return err
 	}

@@ -17,6 +17,7 @@ import (
 	"github.com/seed-ff2cb582/leader/advisory"
 	"github.com/seed-ff2cb582/leader/cmd/leader/internal/app"
 	"github.com/seed-ff2cb582/leader/rollcall"
+	"github.com/seed-ff2cb582/leader/store"
 	"github.com/seed-ff2cb582/leader/store/natsstore"
 )
 
@@ -82,6 +83,9 @@ func (f Flags) Validate() error {
 			errs = append(errs, fmt.Errorf("%s %v: must not be negative", name, d))
 		}
 	}
+	if f.Advisories && !f.OnNATS() {
+		errs = append(errs, errors.New("--advisories: are messages of NATS, and --store names another kind"))
+	}
 	if f.CheckInterval > 0 && f.Check == "" {
 		errs = append(errs, errors.New("--check-interval: says nothing without --check"))
 	}
@@ -123,7 +127,7 @@ func (f Flags) grace() leader.AcquireGrace {
 
 // Connect connects for a candidate: it waits for a server that is not there
 // yet, but not for one that refuses it.
-func (f Flags) Connect(command string) (*app.Session, error) {
+func (f Flags) Connect(ctx context.Context, command string, say io.Writer) (*app.Session, error) {
 	opts := []nats.Option{
 		// Without a buffer: what waits there for a reconnection would be
 		// written when it is long given up.
@@ -132,11 +136,32 @@ func (f Flags) Connect(command string) (*app.Session, error) {
 		nats.IgnoreAuthErrorAbort(),
 	}
 	s, err := f.Open(command, opts...)
-	if app.Unreachable(err) {
+	switch {
+	case app.Unreachable(err) && f.OnNATS():
 		return f.Open(command, append(opts, nats.RetryOnFailedConnect(true))...)
+	case store.Classify(err) == store.Transient:
+		app.Say(say, fmt.Errorf("waiting for the store: %w", err))
+		return f.reopen(ctx, command)
 	}
 	return s, err
 }
+
+// reopen opens a store elsewhere than on NATS, as soon as its servers answer.
+func (f Flags) reopen(ctx context.Context, command string) (*app.Session, error) {
+	for {
+		select {
+		case <-ctx.Done():
+			return nil, context.Cause(ctx)
+		case <-time.After(reopenAfter):
+		}
+		if s, err := f.Open(command); store.Classify(err) != store.Transient {
+			return s, err
+		}
+	}
+}
+
+// reopenAfter is the time from one attempt to reach a store to the next.
+const reopenAfter = 250 * time.Millisecond
 
 // Election returns the candidate. It has not been started.
 func (f Flags) Election(s *app.Session, cfg leader.ElectionConfig) (leader.Election, error) {

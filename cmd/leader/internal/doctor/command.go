@@ -11,6 +11,7 @@ import (
 	"github.com/seed-ff2cb582/leader/cmd/leader/internal/app"
 	"github.com/seed-ff2cb582/leader/cmd/leader/internal/finding"
 	"github.com/seed-ff2cb582/leader/cmd/leader/internal/output"
+	"github.com/seed-ff2cb582/leader/cmd/leader/internal/stores"
 	"github.com/seed-ff2cb582/leader/store"
 )
 
@@ -41,6 +42,10 @@ denial for each right that is missing. The round trips are such refused writes, 
 Fields of -o json: server, bucket, group, healthy (nothing is fail), findings (check, status, text, fix). The checks are
 connection, version, jetstream, bucket, replicas, sync, clock, round-trip, candidate, observer, viewer, operator, admin, paused.
 
+Of a store elsewhere than on NATS (--store) it tells what the store says of itself, the round trip, and which groups are
+paused. The forms of its URL:
+
+` + stores.Forms() + `
 Exit status: 0; 1 if a finding is fail, or with --strict warn; 2 wrong usage; 6 if no server answered in time.
 
 Examples:

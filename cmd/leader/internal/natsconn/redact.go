@@ -15,8 +15,8 @@ func Redacted(urls string) string {
 	for i, one := range list {
 		one = strings.TrimSpace(one)
 		if u, err := url.Parse(one); err == nil && u.User != nil {
-			u.User = url.User("***")
-			one = u.String()
+			u.User = nil
+			one = strings.Replace(u.String(), "//", "//***@", 1) // which url.User would escape
 		}
 		list[i] = one
 	}

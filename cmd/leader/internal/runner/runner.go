@@ -77,7 +77,7 @@ func (c Command) run(ctx context.Context, path string, std app.Streams) error {
 	r.cfg.Hooks.PerElection = func(_ leader.Election, cfg leader.ElectionConfig) leader.Hooks {
 		return leader.Hooks{Call: func(call leader.Call) { r.called(cfg.Group, call) }}
 	}
-	session, err := c.Connect("run")
+	session, err := c.Connect(ctx, "run", std.Err)
 	if err != nil {
 		return err
 	}

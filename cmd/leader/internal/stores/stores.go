@@ -2,7 +2,43 @@
 // NATS.
 package stores
 
-import "github.com/seed-ff2cb582/leader/store"
+import (
+	"context"
+	"strings"
 
-// Drivers opens them by their URLs.
-func Drivers() []store.Driver { return nil }
+	"github.com/redis/go-redis/v9"
+
+	"github.com/seed-ff2cb582/leader/store"
+	"github.com/seed-ff2cb582/leader/store/etcdstore"
+	"github.com/seed-ff2cb582/leader/store/natsstore"
+	"github.com/seed-ff2cb582/leader/store/pgstore"
+	"github.com/seed-ff2cb582/leader/store/redisstore"
+)
+
+// Drivers opens stores by their URLs.
+func Drivers() []store.Driver {
+	return []store.Driver{natsstore.Driver(), redisstore.Driver(), pgstore.Driver(), etcdstore.Driver()}
+}
+
+// Quiet keeps the clients of stores from writing to the standard error: what
+// fails is told by the commands.
+func Quiet() { redis.SetLogger(silent{}) }
+
+// silent is a logger of the Redis client that says nothing.
+type silent struct{}
+
+// Printf says nothing.
+func (silent) Printf(context.Context, string, ...any) {}
+
+// Forms shows the URLs, with the parameters below where both are long.
+func Forms() string {
+	var b strings.Builder
+	for _, d := range Drivers() {
+		form := d.Form
+		if base, params, ok := strings.Cut(form, "[?"); ok && len(form) > 70 {
+			form = base + "\n      [?" + params
+		}
+		b.WriteString("  " + form + "\n")
+	}
+	return b.String()
+}
