@@ -18,30 +18,15 @@ import (
 // others, so that none of them can be understood alone.
 const largestKnot = 6
 
-// larger are the knots that were there when this rule began. They may shrink
-// and not grow, and no other package may join them.
-func larger() map[string]int {
-	return map[string]int{
-		"test/chaos/internal/lab": 12,
-	}
-}
-
 // TestNoPackageIsAKnot: a file that is used by what it uses can only be read
 // together with it. Parts of a package know one another in one direction, and
 // what they need of those above is handed to them.
 func TestNoPackageIsAKnot(t *testing.T) {
-	known := larger()
 	for dir, files := range packages(t) {
-		most := max(largestKnot, known[dir])
-		largest := 0
 		for _, knot := range knots(usesBetween(t, files)) {
-			largest = max(largest, len(knot))
-			if len(knot) > most {
-				t.Errorf("%s: %d files use one another, and %d may: %s", dir, len(knot), most, strings.Join(knot, " "))
+			if len(knot) > largestKnot {
+				t.Errorf("%s: %d files use one another, and %d may: %s", dir, len(knot), largestKnot, strings.Join(knot, " "))
 			}
-		}
-		if known[dir] > max(largest, largestKnot) || known[dir] != 0 && largest <= largestKnot {
-			t.Errorf("%s: %d files use one another, and its exception says %d: lower it, or take it out", dir, largest, known[dir])
 		}
 	}
 }

@@ -14,8 +14,10 @@ import (
 	"github.com/alecthomas/kong"
 	"golang.org/x/sys/unix"
 
+	"github.com/seed-ff2cb582/leader/test/chaos/internal/faults"
 	"github.com/seed-ff2cb582/leader/test/chaos/internal/lab"
 	"github.com/seed-ff2cb582/leader/test/chaos/internal/mutant"
+	"github.com/seed-ff2cb582/leader/test/chaos/internal/process"
 	"github.com/seed-ff2cb582/leader/test/natslab"
 )
 
@@ -119,7 +121,7 @@ func (f fireCommand) Run(ctx context.Context, s streams) error {
 }
 
 func (f fireCommand) fire(ctx context.Context, s streams) error {
-	if err := lab.Known(f.Only); err != nil {
+	if err := faults.Known(f.Only); err != nil {
 		return err
 	}
 	program, cleanUp, err := build(ctx, nil, f.oneClock())
@@ -156,12 +158,12 @@ func (f fireCommand) oneClock() error {
 }
 
 // build builds the candidates' program in a directory that cleanUp removes.
-func build(ctx context.Context, m *mutant.Mutant, oneClock error) (p lab.Program, cleanUp func(), err error) {
+func build(ctx context.Context, m *mutant.Mutant, oneClock error) (p process.Program, cleanUp func(), err error) {
 	dir, err := os.MkdirTemp("", "leader-candidate-")
 	if err != nil {
 		return p, nil, err
 	}
-	if p, err = lab.Build(ctx, dir, m, oneClock); err != nil {
+	if p, err = process.Build(ctx, dir, m, oneClock); err != nil {
 		return p, nil, errors.Join(err, os.RemoveAll(dir))
 	}
 	return p, func() { _ = os.RemoveAll(dir) }, nil

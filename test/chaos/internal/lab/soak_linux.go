@@ -2,22 +2,22 @@ package lab
 
 import (
 	"context"
-	_ "embed" // the page
 	"encoding/json"
-	"errors"
 	"fmt"
 	"io"
-	"math"
 	"os"
 	"slices"
-	"text/template"
 	"time"
 
 	"github.com/nats-io/nats.go"
 
 	"github.com/seed-ff2cb582/leader/test/chaos/internal/candidate"
+	"github.com/seed-ff2cb582/leader/test/chaos/internal/faults"
 	"github.com/seed-ff2cb582/leader/test/chaos/internal/history"
-	"github.com/seed-ff2cb582/leader/test/internal/reporting"
+	"github.com/seed-ff2cb582/leader/test/chaos/internal/process"
+	"github.com/seed-ff2cb582/leader/test/chaos/internal/results"
+	"github.com/seed-ff2cb582/leader/test/chaos/internal/round"
+	"github.com/seed-ff2cb582/leader/test/chaos/internal/schedule"
 	"github.com/seed-ff2cb582/leader/test/natslab"
 )
 
@@ -26,160 +26,40 @@ import (
 type Soak struct {
 	Seed    uint64
 	For     time.Duration
-	Every   time.Duration // one fault each
-	Program Program       // of the candidates
-}
-
-// soakShape is the one with the most to lose.
-var soakShape = shapes[1]
-
-// soakSpares are the faults by which processes end, whose heaps are to be
-// watched, and the herd, which is three minutes' work for the machine.
-var soakSpares = []string{"kill", "stop", "herd"}
-
-// A series is a quantity over time.
-type series struct {
-	name  string
-	unit  float64 // what is printed is a multiple of it
-	limit float64 // of its growth per hour
-	at    []float64
-	value []float64
-}
-
-// warmUp is the part of a soak before its slopes count.
-const warmUp = 0.2
-
-// fewest is how many values a slope needs at the least.
-const fewest = 10
-
-// slope returns the growth per hour by least squares after the warm-up, and the
-// standard error of that.
-func (s *series) slope() (perHour, stderr float64, n int) {
-	from := int(math.Ceil(warmUp * float64(len(s.at))))
-	at, value := s.at[from:], s.value[from:]
-	n = len(at)
-	if n < 3 {
-		return 0, 0, n
-	}
-	mt, mv := mean(at), mean(value)
-	var tt, tv float64
-	for i := range at {
-		tt += (at[i] - mt) * (at[i] - mt)
-		tv += (at[i] - mt) * (value[i] - mv)
-	}
-	b := tv / tt
-	var rest float64
-	for i := range at {
-		d := value[i] - mv - b*(at[i]-mt)
-		rest += d * d
-	}
-	return b, math.Sqrt(rest / float64(n-2) / tt), n
-}
-
-// grows reports whether the slope is certainly beyond the limit: by three
-// standard errors.
-func (s *series) grows() bool {
-	b, stderr, _ := s.slope()
-	return b-3*stderr > s.limit
-}
-
-func mean(xs []float64) (m float64) {
-	for _, x := range xs {
-		m += x / float64(len(xs))
-	}
-	return m
-}
-
-// A SoakResult is what a soak showed.
-type SoakResult struct {
-	Result
-	series []*series
+	Every   time.Duration   // one fault each
+	Program process.Program // of the candidates
 }
 
 // Run holds the soak.
-func (k Soak) Run(ctx context.Context, log io.Writer) (res SoakResult, err error) {
+func (k Soak) Run(ctx context.Context, log io.Writer) (res results.SoakResult, err error) {
 	dir, err := os.MkdirTemp("", "leader-soak-")
 	if err != nil {
 		return res, err
 	}
 	defer func() { _ = os.RemoveAll(dir) }()
-	p := drawSoak(k.Seed, int(k.For/k.Every))
-	if res.oneClock = k.Program.OneClock; res.oneClock != nil {
-		p.rates = nil
+	res.Kinds = faults.Kinds()
+	p := schedule.DrawSoak(k.Seed, int(k.For/k.Every), res.Kinds)
+	if res.OneClock = k.Program.OneClock; res.OneClock != nil {
+		p.Rates = nil
 	}
 	fmt.Fprintf(log, "soak: seed %d, %s, %d candidates, %s, TTL %v, %d faults\n",
-		p.seed, p.shape.name, p.candidates, p.clocks(), p.ttl, len(p.episodes))
+		p.Seed, p.Shape.Name, p.Candidates, p.Clocks(), p.TTL, len(p.Episodes))
 	w := &watcher{begun: time.Now()}
-	o := run(ctx, p, dir, newLauncher(k.Program.Binary), func(r *round) {
+	o := round.Run(ctx, p, dir, process.NewLauncher(k.Program.Binary), func(r *round.Round) {
 		w.connect(r)
-		for i, e := range p.episodes {
+		for i, e := range p.Episodes {
 			if ctx.Err() != nil {
 				return
 			}
-			r.play(e)
+			r.Play(e, faults.Do)
 			w.look(r)
-			fmt.Fprintf(log, "  %v: %d of %d, %v; %s\n", time.Since(w.begun).Round(time.Second), i+1, len(p.episodes), e, w.latest())
-			r.sleep(time.Until(w.begun.Add(time.Duration(i+1) * k.Every)))
+			fmt.Fprintf(log, "  %v: %d of %d, %v; %s\n", time.Since(w.begun).Round(time.Second), i+1, len(p.Episodes), e, w.latest())
+			r.Sleep(time.Until(w.begun.Add(time.Duration(i+1) * k.Every)))
 		}
 	})
-	res.take(o, log)
-	res.series = w.series
+	res.Take(o, log)
+	res.Series = w.series
 	return res, nil
-}
-
-// Verdict is that of the run, and of the slopes.
-func (r *SoakResult) Verdict() error {
-	errs := []error{r.Result.Verdict()}
-	for _, s := range r.series {
-		b, stderr, n := s.slope()
-		if n < fewest {
-			errs = append(errs, fmt.Errorf("too little happened: %d values of %s after the warm-up, and a slope needs %d", n, s.name, fewest))
-		}
-		if s.grows() {
-			errs = append(errs, fmt.Errorf("%s grow by %.1f (± %.1f) per hour, and may by %.1f", s.name, b/s.unit, stderr/s.unit, s.limit/s.unit))
-		}
-	}
-	return errors.Join(errs...)
-}
-
-// Print prints the tables.
-func (r *SoakResult) Print(w io.Writer) error {
-	_, err := io.WriteString(w, "\n"+r.slopes()+"\n")
-	return errors.Join(err, r.Result.Print(w))
-}
-
-//go:embed soak.md
-var soakPage string
-
-// Page writes the page of results.
-func (r *SoakResult) Page(w io.Writer, command string) error {
-	t, err := template.New("soak").Parse(soakPage)
-	if err != nil {
-		return err
-	}
-	verdict := "Passed: no violation, and nothing grows."
-	if err := r.Verdict(); err != nil {
-		verdict = "Failed: " + err.Error()
-	}
-	return t.Execute(w, map[string]string{
-		"Command": command, "When": r.when(), "Verdict": reporting.Fill(verdict), "Slopes": r.slopes(), "Summary": r.summary(), "Faults": r.faultTable(),
-	})
-}
-
-// slopes is a table of what grows.
-func (r *SoakResult) slopes() string {
-	t := table{head: []string{"watched", "values", "least", "median", "most", "slope per hour", "± (3 standard errors)", "limit", ""}}
-	for _, s := range r.series {
-		b, stderr, n := s.slope()
-		sorted := slices.Sorted(slices.Values(s.value))
-		show := func(x float64) string { return fmt.Sprintf("%.1f", x/s.unit) }
-		verdict := "ok"
-		if s.grows() {
-			verdict = "GROWS"
-		}
-		t.row(s.name, n, show(sorted[0]), show(sorted[len(sorted)/2]), show(sorted[len(sorted)-1]), show(b), show(3*stderr), show(s.limit), verdict)
-	}
-	return t.String()
 }
 
 // A watcher looks at the candidates and the servers, after each fault, when
@@ -187,24 +67,23 @@ func (r *SoakResult) slopes() string {
 type watcher struct {
 	begun  time.Time
 	system *nats.Conn
-	series []*series
+	series []*results.Series
 }
 
 const kib = 1 << 10
 
 // connect connects to the servers as one who may ask how they are.
-func (w *watcher) connect(r *round) {
-	w.system = r.servers.Connect(r, nats.UserInfo(system, system))
+func (w *watcher) connect(r *round.Round) {
+	w.system = r.System()
 }
 
 func (w *watcher) add(name string, unit, limit, value float64) {
-	i := slices.IndexFunc(w.series, func(s *series) bool { return s.name == name })
+	i := slices.IndexFunc(w.series, func(s *results.Series) bool { return s.Name == name })
 	if i < 0 {
 		i = len(w.series)
-		w.series = append(w.series, &series{name: name, unit: unit, limit: limit})
+		w.series = append(w.series, &results.Series{Name: name, Unit: unit, Limit: limit})
 	}
-	s := w.series[i]
-	s.at, s.value = append(s.at, time.Since(w.begun).Hours()), append(s.value, value)
+	w.series[i].Add(time.Since(w.begun).Hours(), value)
 }
 
 // Limits of growth per hour. A leak of one a fault is 60.
@@ -214,21 +93,19 @@ const (
 )
 
 // look takes one value of everything.
-func (w *watcher) look(r *round) {
-	for _, s := range r.seats {
-		v := r.vitals(s.process())
-		w.add("heap of "+s.id+", KiB", kib, heapLimit, float64(v.HeapBytes))
-		w.add("goroutines of "+s.id, 1, countLimit, float64(v.Goroutines))
-		w.add("descriptors of "+s.id, 1, countLimit, float64(v.Descriptors))
+func (w *watcher) look(r *round.Round) {
+	for _, s := range r.Seats {
+		v := vitals(r, s.Process())
+		w.add("heap of "+s.ID+", KiB", kib, heapLimit, float64(v.HeapBytes))
+		w.add("goroutines of "+s.ID, 1, countLimit, float64(v.Goroutines))
+		w.add("descriptors of "+s.ID, 1, countLimit, float64(v.Descriptors))
 	}
 	var consumers int
-	r.eventually("the stream tells of its consumers", healing, func(ctx context.Context) error {
+	r.Eventually("the stream tells of its consumers", round.Healing, func(ctx context.Context) error {
 		ctx, cancel := context.WithTimeout(ctx, 2*time.Second)
 		defer cancel()
-		s, err := r.js.Stream(ctx, stream)
-		if err == nil {
-			consumers = s.CachedInfo().State.Consumers
-		}
+		state, err := r.State(ctx)
+		consumers = state.Consumers
 		return err
 	})
 	w.add("consumers of the bucket", 1, countLimit, float64(consumers))
@@ -240,8 +117,8 @@ func (w *watcher) look(r *round) {
 func (w *watcher) latest() string {
 	heap, goroutines := 0.0, 0.0
 	for _, s := range w.series {
-		last := s.value[len(s.value)-1]
-		switch s.limit {
+		last := s.Last()
+		switch s.Limit {
 		case heapLimit:
 			heap += last
 		case countLimit:
@@ -252,13 +129,13 @@ func (w *watcher) latest() string {
 }
 
 // vitals asks a process for its vitals.
-func (r *round) vitals(p *process) history.Vitals {
+func vitals(r *round.Round, p *process.Process) history.Vitals {
 	count := func() (n int, last history.Vitals) {
-		f, err := os.Open(p.spec.Events)
-		r.check(err)
+		f, err := os.Open(p.Events())
+		r.Check(err)
 		defer f.Close() //nolint:errcheck // it was read
 		events, err := history.Events(f)
-		r.check(err)
+		r.Check(err)
 		for _, e := range events {
 			if e.Kind == history.EventVitals {
 				n, last = n+1, *e.Vitals
@@ -267,22 +144,22 @@ func (r *round) vitals(p *process) history.Vitals {
 		return n, last
 	}
 	before, _ := count()
-	p.tell(candidate.Vitals)
+	p.Tell(candidate.Vitals)
 	var v history.Vitals
-	if !r.poll(natslab.Patience, func() bool {
+	if !r.Poll(natslab.Patience, func() bool {
 		n, last := count()
 		v = last
 		return n > before
 	}) {
-		r.Fatalf("%s does not tell its vitals", p.spec.Name)
+		r.Fatalf("%s does not tell its vitals", p.Name())
 	}
 	return v
 }
 
 // servers asks all servers for the numbers of their connections and
 // subscriptions.
-func (w *watcher) servers(r *round) (connections, subscriptions int) {
-	r.eventually("all servers tell how they are", healing, func(ctx context.Context) error {
+func (w *watcher) servers(r *round.Round) (connections, subscriptions int) {
+	r.Eventually("all servers tell how they are", round.Healing, func(ctx context.Context) error {
 		connections, subscriptions = 0, 0
 		inbox := w.system.NewRespInbox()
 		sub, err := w.system.SubscribeSync(inbox)
@@ -295,7 +172,7 @@ func (w *watcher) servers(r *round) (connections, subscriptions int) {
 		}
 		ctx, cancel := context.WithTimeout(ctx, 2*time.Second)
 		defer cancel()
-		for range r.servers.Nodes {
+		for range r.Servers.Nodes {
 			m, err := sub.NextMsgWithContext(ctx)
 			if err != nil {
 				return err

@@ -1,4 +1,6 @@
-package lab
+// Package results is what rounds of the fire lab showed: their counts, the
+// verdict, which needs enough to have happened, and the pages.
+package results
 
 import (
 	"maps"
@@ -7,11 +9,11 @@ import (
 	"github.com/seed-ff2cb582/leader/test/chaos/internal/history"
 )
 
-// counts are what a round, or all of them, had of everything.
-type counts struct {
+// Counts are what a round, or all of them, had of everything.
+type Counts struct {
 	rounds    int
-	elapsed   time.Duration
-	played    int               // episodes
+	Elapsed   time.Duration
+	Played    int               // episodes
 	faults    map[string]int    // by kind
 	skipped   map[string]string // kinds that could not be done, and why
 	atLeader  int               // faults of candidates that met the leader
@@ -36,18 +38,22 @@ type counts struct {
 	after       string        // which ones
 }
 
-func newCounts() counts {
-	return counts{clocks: map[int]int{}, faults: map[string]int{}, skipped: map[string]string{}, begun: map[string]int{}, ended: map[string]int{}}
+// NewCounts returns counts of nothing.
+func NewCounts() Counts {
+	return Counts{clocks: map[int]int{}, faults: map[string]int{}, skipped: map[string]string{}, begun: map[string]int{}, ended: map[string]int{}}
 }
 
-func (r *round) count(f func(*counts)) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	f(&r.counts)
-}
+// Did counts a fault of a kind that was done.
+func (c *Counts) Did(kind string) { c.faults[kind]++ }
 
-// add counts what a round left behind.
-func (c *counts) add(h history.Round) {
+// DidAtLeader counts a fault of a candidate that met the leader.
+func (c *Counts) DidAtLeader() { c.atLeader++ }
+
+// Skipped notes why a kind of fault cannot be done.
+func (c *Counts) Skipped(kind string, why error) { c.skipped[kind] = why.Error() }
+
+// Add counts what a round left behind.
+func (c *Counts) Add(h history.Round) {
 	c.rounds++
 	c.addClocks(h)
 	c.forgot += len(h.Forgot)
@@ -80,7 +86,7 @@ func (c *counts) add(h history.Round) {
 	}
 }
 
-func (c *counts) addEvent(e history.Event, claims map[uint64]bool) {
+func (c *Counts) addEvent(e history.Event, claims map[uint64]bool) {
 	switch {
 	case e.Kind == history.EventTransition && e.To == "LEADER":
 		c.terms++
@@ -98,10 +104,10 @@ func (c *counts) addEvent(e history.Event, claims map[uint64]bool) {
 }
 
 // join adds the counts of another round.
-func (c *counts) join(o counts) {
+func (c *Counts) join(o Counts) {
 	c.rounds += o.rounds
-	c.elapsed += o.elapsed
-	c.played += o.played
+	c.Elapsed += o.Elapsed
+	c.Played += o.Played
 	c.atLeader += o.atLeader
 	c.processes += o.processes
 	c.samples += o.samples

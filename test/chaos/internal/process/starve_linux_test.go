@@ -1,4 +1,4 @@
-package lab
+package process
 
 import (
 	"errors"
@@ -19,13 +19,13 @@ func TestAProcessCanBeStarved(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	l := newLauncher(p.Binary)
+	l := NewLauncher(p.Binary)
 	defer close(l.work)
-	before, all, err := affinity()
+	before, all, err := Affinity()
 	if err != nil {
 		t.Fatal(err)
 	}
-	victim := &process{cmd: exec.CommandContext(t.Context(), "sh", "-c", "while :; do :; done")}
+	victim := &Process{cmd: exec.CommandContext(t.Context(), "sh", "-c", "while :; do :; done")}
 	if err := l.start(victim.cmd); err != nil {
 		t.Fatal(err)
 	}
@@ -33,7 +33,7 @@ func TestAProcessCanBeStarved(t *testing.T) {
 		_ = victim.cmd.Process.Kill()
 		_ = victim.cmd.Wait()
 	}()
-	end, err := l.spin(candidate.Load{Threads: rivals, CPU: all[0]})
+	end, err := l.Spin(candidate.Load{Threads: 16, CPU: all[0]})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -41,21 +41,21 @@ func TestAProcessCanBeStarved(t *testing.T) {
 
 	var one unix.CPUSet
 	one.Set(all[0])
-	begun := victim.waited()
-	if err := victim.pin(&one); err != nil {
+	begun := victim.Waited()
+	if err := victim.Pin(&one); err != nil {
 		t.Fatal(err)
 	}
 	confined(t, victim, 1)
 	natslab.Await(natslab.Within(t), t, "it waits for its processor", nil,
-		func() bool { return victim.waited() > begun+200*time.Millisecond }, func() string { return victim.waited().String() })
-	if err := victim.pin(before); err != nil {
+		func() bool { return victim.Waited() > begun+200*time.Millisecond }, func() string { return victim.Waited().String() })
+	if err := victim.Pin(before); err != nil {
 		t.Fatal(err)
 	}
 	confined(t, victim, len(all))
 }
 
 // confined fails the test unless each thread may run on so many processors.
-func confined(t *testing.T, p *process, want int) {
+func confined(t *testing.T, p *Process, want int) {
 	t.Helper()
 	err := p.threads(func(tid int) error {
 		var set unix.CPUSet

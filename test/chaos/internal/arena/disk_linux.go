@@ -1,4 +1,4 @@
-package lab
+package arena
 
 import (
 	"context"
@@ -18,17 +18,17 @@ import (
 // diskBytes is the size of a disk: the servers' files need a small part of it.
 const diskBytes = "64m"
 
-// A disk is a small file system in memory behind another one (FUSE) that can be
+// A Disk is a small file system in memory behind another one (FUSE) that can be
 // made slow.
-type disk struct {
+type Disk struct {
 	backing string
 	mount   string
 	delay   atomic.Int64 // of each write and each sync, ns
 }
 
 // newDisk mounts a disk at mount. It needs the right to mount.
-func newDisk(backing, mount string) (*disk, error) {
-	d := &disk{backing: backing, mount: mount}
+func newDisk(backing, mount string) (*Disk, error) {
+	d := &Disk{backing: backing, mount: mount}
 	for _, dir := range []string{backing, mount} {
 		if err := os.MkdirAll(dir, 0o700); err != nil {
 			return nil, err
@@ -71,18 +71,18 @@ func keepFuse() error {
 }
 
 // close unmounts it, whoever still has files open.
-func (d *disk) close() {
+func (d *Disk) close() {
 	_ = unix.Unmount(d.mount, unix.MNT_DETACH)
 	_ = unix.Unmount(d.backing, unix.MNT_DETACH)
 }
 
-// slow makes each write and each sync take so much longer; 0 ends it.
-func (d *disk) slow(by time.Duration) { d.delay.Store(int64(by)) }
+// Slow makes each write and each sync take so much longer; 0 ends it.
+func (d *Disk) Slow(by time.Duration) { d.delay.Store(int64(by)) }
 
-func (d *disk) filler() string { return filepath.Join(d.backing, "filler") }
+func (d *Disk) filler() string { return filepath.Join(d.backing, "filler") }
 
-// fill leaves no room on the disk.
-func (d *disk) fill() error {
+// Fill leaves no room on the disk.
+func (d *Disk) Fill() error {
 	f, err := os.Create(d.filler())
 	if err != nil {
 		return err
@@ -98,17 +98,17 @@ func (d *disk) fill() error {
 	return err
 }
 
-// empty undoes fill.
-func (d *disk) empty() error { return os.Remove(d.filler()) }
+// Empty undoes Fill.
+func (d *Disk) Empty() error { return os.Remove(d.filler()) }
 
 // A node is a file or a directory of the disk.
 type node struct {
 	*fs.LoopbackNode
-	disk *disk
+	disk *Disk
 }
 
 // wrap makes a node of the loopback one of the disk.
-func (d *disk) wrap(n fs.InodeEmbedder) fs.InodeEmbedder {
+func (d *Disk) wrap(n fs.InodeEmbedder) fs.InodeEmbedder {
 	if l, ok := n.(*fs.LoopbackNode); ok {
 		return &node{l, d}
 	}
@@ -155,7 +155,7 @@ type file interface {
 
 type slowFile struct {
 	file
-	disk *disk
+	disk *Disk
 }
 
 func (f slowFile) pace() {

@@ -1,4 +1,4 @@
-package lab
+package process
 
 import (
 	"bytes"
@@ -19,16 +19,17 @@ import (
 	"github.com/seed-ff2cb582/leader/test/chaos/internal/skew"
 )
 
-// A launcher starts processes that are killed when the lab ends, however that
+// A Launcher starts processes that are killed when the lab ends, however that
 // ends: stopped ones would otherwise stay.
-type launcher struct {
+type Launcher struct {
 	// binary is the program of the candidates: see Build.
 	binary string
 	work   chan func()
 }
 
-func newLauncher(binary string) *launcher {
-	l := &launcher{binary, make(chan func())}
+// NewLauncher returns one that starts the program of the candidates: see Build.
+func NewLauncher(binary string) *Launcher {
+	l := &Launcher{binary, make(chan func())}
 	go func() {
 		// The kernel sends the signal when the thread ends that started the
 		// process (prctl(2)).
@@ -40,15 +41,15 @@ func newLauncher(binary string) *launcher {
 	return l
 }
 
-func (l *launcher) start(cmd *exec.Cmd) error {
+func (l *Launcher) start(cmd *exec.Cmd) error {
 	cmd.SysProcAttr = &unix.SysProcAttr{Setpgid: true, Pdeathsig: unix.SIGKILL} // an interrupt is for the lab to handle
 	started := make(chan error)
 	l.work <- func() { started <- cmd.Start() }
 	return <-started
 }
 
-// A process is one process of candidates.
-type process struct {
+// A Process is one process of candidates.
+type Process struct {
 	spec    candidate.Spec
 	cmd     *exec.Cmd
 	orders  io.WriteCloser
@@ -61,11 +62,11 @@ type process struct {
 	expected bool // the lab ends it
 }
 
-// launch starts a process.
-func launch(l *launcher, dir string, spec candidate.Spec) (*process, error) {
+// Launch starts a process, whose files go into dir.
+func Launch(l *Launcher, dir string, spec candidate.Spec) (*Process, error) {
 	spec.Samples = filepath.Join(dir, spec.Name+".samples")
 	spec.Events = filepath.Join(dir, spec.Name+".events")
-	p := &process{spec: spec, cmd: exec.Command(l.binary), ended: make(chan struct{})}
+	p := &Process{spec: spec, cmd: exec.Command(l.binary), ended: make(chan struct{})}
 	p.cmd.Env = append(os.Environ(), fmt.Sprintf("%s=%d", skew.Variable, spec.ClockRate))
 	var err error
 	if p.samples, err = shared(spec.Samples); err != nil {
@@ -98,31 +99,33 @@ func shared(path string) ([]byte, error) {
 	return unix.Mmap(int(f.Fd()), 0, history.FileBytes, unix.PROT_READ, unix.MAP_SHARED)
 }
 
-// tell gives an order. A process that has ended hears nothing, which shows
+// Tell gives an order. A process that has ended hears nothing, which shows
 // elsewhere.
-func (p *process) tell(o candidate.Order) {
+func (p *Process) Tell(o candidate.Order) {
 	if o == candidate.Stop {
 		p.expect()
 	}
 	_, _ = fmt.Fprintf(p.orders, "%q\n", o)
 }
 
-func (p *process) expect() {
+func (p *Process) expect() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.expected = true
 }
 
-func (p *process) signal(s unix.Signal) { _ = p.cmd.Process.Signal(s) } // it may have ended
+// Signal sends the process a signal.
+func (p *Process) Signal(s unix.Signal) { _ = p.cmd.Process.Signal(s) } // it may have ended
 
-// kill ends the process without a warning.
-func (p *process) kill() {
+// Kill ends the process without a warning.
+func (p *Process) Kill() {
 	p.expect()
 	_ = p.cmd.Process.Kill()
 	<-p.ended
 }
 
-func (p *process) alive() bool {
+// Alive reports whether the process has not ended.
+func (p *Process) Alive() bool {
 	select {
 	case <-p.ended:
 		return false
@@ -131,9 +134,15 @@ func (p *process) alive() bool {
 	}
 }
 
-// leads returns the term in which a candidate of the process said that it leads
+// Name returns the process's name.
+func (p *Process) Name() string { return p.spec.Name }
+
+// Events returns the path of the file to which the process appends its events.
+func (p *Process) Events() string { return p.spec.Events }
+
+// Leads returns the term in which a candidate of the process said that it leads
 // when it was asked last, and when that was; or 0.
-func (p *process) leads() (term uint64, asked int64) {
+func (p *Process) Leads() (term uint64, asked int64) {
 	n := min(history.Begun(p.samples), history.MaxRuns)
 	seen := 0
 	for i := n - 1; i >= 0 && seen < 2*len(p.spec.IDs); i-- {
@@ -147,7 +156,7 @@ func (p *process) leads() (term uint64, asked int64) {
 }
 
 // latest reports whether a run is the last of its candidate.
-func (p *process) latest(r history.Run, i, n int) bool {
+func (p *Process) latest(r history.Run, i, n int) bool {
 	for i++; i < n; i++ {
 		if later := history.At(p.samples, i); later.Who == r.Who && later.Count > 0 {
 			return false
@@ -156,9 +165,9 @@ func (p *process) latest(r history.Run, i, n int) bool {
 	return true
 }
 
-// remains returns what the process left behind, when it has ended, and forgets
+// Remains returns what the process left behind, when it has ended, and forgets
 // its samples.
-func (p *process) remains() (history.Process, error) {
+func (p *Process) Remains() (history.Process, error) {
 	<-p.ended
 	h := history.Process{Name: p.spec.Name, IDs: p.spec.IDs, ClockRate: p.spec.ClockRate, Died: p.died()}
 	var err error
@@ -182,7 +191,7 @@ func (p *process) remains() (history.Process, error) {
 }
 
 // died says why the process ended, if the lab did not end it.
-func (p *process) died() string {
+func (p *Process) died() string {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.expected && (p.err == nil || p.cmd.ProcessState.ExitCode() == -1) {

@@ -1,4 +1,4 @@
-package lab
+package arena
 
 import (
 	"context"
@@ -18,16 +18,16 @@ import (
 	"github.com/seed-ff2cb582/leader/test/natslab"
 )
 
-// A resource is a guarded resource, as an oracle that knows nothing of the
+// A Resource is a guarded resource, as an oracle that knows nothing of the
 // guard: it notes what was attempted before the guard and what took effect
 // behind it.
-type resource struct {
+type Resource struct {
 	mu  sync.Mutex
 	saw history.Resource
 	max uint64 // the newest term that was accepted
 }
 
-func (r *resource) attempted(term uint64) {
+func (r *Resource) attempted(term uint64) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.saw.Total++
@@ -36,7 +36,7 @@ func (r *resource) attempted(term uint64) {
 	}
 }
 
-func (r *resource) accepted(w history.Write) {
+func (r *Resource) accepted(w history.Write) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.max = max(r.max, w.Term)
@@ -45,15 +45,16 @@ func (r *resource) accepted(w history.Write) {
 	}
 }
 
-func (r *resource) report() history.Resource {
+// Report returns what was seen so far.
+func (r *Resource) Report() history.Resource {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return r.saw
 }
 
-// serveLedger serves the resource that speaks HTTP, behind a fence.Gate.
-func serveLedger(b *bench) (url string, r *resource) {
-	r = &resource{saw: history.Resource{Name: "the HTTP ledger"}}
+// ServeLedger serves the resource that speaks HTTP, behind a fence.Gate.
+func ServeLedger(b *Bench) (url string, r *Resource) {
+	r = &Resource{saw: history.Resource{Name: "the HTTP ledger"}}
 	guarded := httpfence.Require(candidate.GuardedGroup, new(fence.Gate).Enter)(http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
 		_, term, err := httpfence.Read(req.Header)
 		if err != nil {
@@ -63,7 +64,7 @@ func serveLedger(b *bench) (url string, r *resource) {
 		r.accepted(history.Write{Term: term.Number, From: req.Header.Get(candidate.HeaderProcess)})
 	}))
 	l, err := net.Listen("tcp", "127.0.0.1:0")
-	b.check(err)
+	b.Check(err)
 	s := &http.Server{ReadHeaderTimeout: natslab.Patience, Handler: http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
 		if _, term, err := httpfence.Read(req.Header); err == nil {
 			r.attempted(term.Number)
@@ -75,9 +76,9 @@ func serveLedger(b *bench) (url string, r *resource) {
 	return "http://" + l.Addr().String(), r
 }
 
-// serveGuarded runs a server with a guarded bucket, and watches what it stores.
-func serveGuarded(b *bench) (url string, r *resource) {
-	r = &resource{saw: history.Resource{Name: "the guarded bucket"}}
+// ServeGuarded runs a server with a guarded bucket, and watches what it stores.
+func ServeGuarded(b *Bench) (url string, r *Resource) {
+	r = &Resource{saw: history.Resource{Name: "the guarded bucket"}}
 	s := natslab.Start(b)
 	nc := s.Connect(b)
 	const stored = "stored."
@@ -92,15 +93,15 @@ func serveGuarded(b *bench) (url string, r *resource) {
 			r.accepted(history.Write{Term: term, From: parts[3]})
 		}
 	})
-	b.check(err)
+	b.Check(err)
 	_, err = nc.Subscribe(candidate.RefusedSubject, func(*nats.Msg) {
 		r.mu.Lock()
 		defer r.mu.Unlock()
 		r.saw.Total++
 		r.saw.Stale++
 	})
-	b.check(err)
-	b.check(nc.Flush())
+	b.Check(err)
+	b.Check(nc.Flush())
 	js := natslab.JetStream(b, nc)
 	ctx, cancel := context.WithTimeout(context.Background(), natslab.Patience)
 	defer cancel()
@@ -108,6 +109,6 @@ func serveGuarded(b *bench) (url string, r *resource) {
 		Bucket: candidate.GuardedBucket, Storage: jetstream.MemoryStorage,
 		RePublish: &jetstream.RePublish{Source: ">", Destination: stored + ">"},
 	})
-	b.check(err)
+	b.Check(err)
 	return s.URL(), r
 }

@@ -1,4 +1,4 @@
-package lab
+package results
 
 import (
 	_ "embed" // the page
@@ -15,6 +15,7 @@ import (
 	"github.com/nats-io/nats.go"
 
 	"github.com/seed-ff2cb582/leader/test/chaos/internal/mutant"
+	"github.com/seed-ff2cb582/leader/test/chaos/internal/schedule"
 	"github.com/seed-ff2cb582/leader/test/internal/reporting"
 )
 
@@ -48,7 +49,7 @@ func (r *Result) seeds() string {
 	if len(r.Rounds) == 0 {
 		return "none"
 	}
-	first, last := r.Rounds[0].plan.seed, r.Rounds[len(r.Rounds)-1].plan.seed
+	first, last := r.Rounds[0].Plan.Seed, r.Rounds[len(r.Rounds)-1].Plan.Seed
 	if first == last {
 		return fmt.Sprint(first)
 	}
@@ -67,13 +68,13 @@ func (r *Result) summary() string {
 	c := r.total()
 	t := table{head: []string{"figure", "value"}}
 	t.row("rounds", len(r.Rounds))
-	t.row("time under fire", c.elapsed.Round(time.Second))
-	t.row("episodes", c.played)
+	t.row("time under fire", c.Elapsed.Round(time.Second))
+	t.row("episodes", c.Played)
 	t.row("faults", total(c.faults))
 	t.row("of them at the leader of the moment", c.atLeader)
 	t.row("candidates' processes", c.processes)
-	if r.oneClock != nil {
-		t.row("clocks that run at different rates", fmt.Sprintf("not covered: %v", r.oneClock))
+	if r.OneClock != nil {
+		t.row("clocks that run at different rates", fmt.Sprintf("not covered: %v", r.OneClock))
 	} else {
 		t.row("by the rate of their clocks, in seconds a second", rates(c.clocks))
 		t.row("rounds with both extremes among them", c.extremes)
@@ -98,7 +99,7 @@ func (r *Result) summary() string {
 // found counts the violations of a guarantee.
 func (r *Result) found(guarantee string) (n int) {
 	for _, o := range r.Rounds {
-		for _, v := range o.violations {
+		for _, v := range o.Violations {
 			if v.Guarantee == guarantee {
 				n++
 			}
@@ -111,12 +112,12 @@ func (r *Result) found(guarantee string) (n int) {
 func (r *Result) faultTable() string {
 	c := r.total()
 	t := table{head: []string{"fault", "what is done", "times"}}
-	for _, k := range kinds {
-		times := fmt.Sprint(c.faults[k.name])
-		if why, ok := c.skipped[k.name]; ok {
+	for _, k := range r.Kinds {
+		times := fmt.Sprint(c.faults[k.Name])
+		if why, ok := c.skipped[k.Name]; ok {
 			times += ", not covered: " + why
 		}
-		t.row(k.name, k.does, times)
+		t.row(k.Name, k.Does, times)
 	}
 	return t.String()
 }
@@ -124,14 +125,14 @@ func (r *Result) faultTable() string {
 // shapeTable is a table of what the rounds were held on.
 func (r *Result) shapeTable() string {
 	t := table{head: []string{"servers and storage", "rounds", "terms", "violations"}}
-	for _, s := range shapes {
+	for _, s := range schedule.Shapes {
 		rounds, terms, violations := 0, 0, 0
 		for _, o := range r.Rounds {
-			if o.plan.shape == s {
-				rounds, terms, violations = rounds+1, terms+o.counts.terms, violations+len(o.violations)
+			if o.Plan.Shape == s {
+				rounds, terms, violations = rounds+1, terms+o.Counts.terms, violations+len(o.Violations)
 			}
 		}
-		t.row(s.name, rounds, terms, violations)
+		t.row(s.Name, rounds, terms, violations)
 	}
 	return t.String()
 }

@@ -1,0 +1,127 @@
+package arena
+
+import (
+	"context"
+	"errors"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
+
+	"github.com/seed-ff2cb582/leader/store/natsstore"
+	"github.com/seed-ff2cb582/leader/test/natslab"
+)
+
+// MakeBucket makes the bucket if it is not there, and returns an error until it
+// takes writes.
+func (a *Arena) MakeBucket(ctx context.Context) error {
+	storage := jetstream.FileStorage
+	if a.shape.Memory {
+		storage = jetstream.MemoryStorage
+	}
+	err := natsstore.EnsureBucket(ctx, a.js, natsstore.BucketConfig{Bucket: Bucket, Replicas: a.shape.Nodes, Storage: storage})
+	if err != nil {
+		return err
+	}
+	return a.Probe(ctx)
+}
+
+// Probe writes to the bucket: it takes writes if the error is nil.
+func (a *Arena) Probe(ctx context.Context) error { return Write(ctx, a.js) }
+
+// Write writes to the bucket, and to nothing that a candidate reads.
+func Write(ctx context.Context, js jetstream.JetStream) error {
+	ctx, cancel := context.WithTimeout(ctx, time.Second)
+	defer cancel()
+	_, err := js.Publish(ctx, probeKey, nil, jetstream.WithRetryAttempts(0))
+	return err
+}
+
+// DeleteBucket deletes the bucket and all that it knows.
+func (a *Arena) DeleteBucket(ctx context.Context) error { return a.js.DeleteStream(ctx, stream) }
+
+// StreamLeader returns the node that leads the bucket's stream, as the servers
+// tell.
+func (a *Arena) StreamLeader(ctx context.Context) (*natslab.Process, error) {
+	ctx, cancel := context.WithTimeout(ctx, 2*time.Second)
+	defer cancel()
+	s, err := a.js.Stream(ctx, stream)
+	if err != nil {
+		return nil, err
+	}
+	if c := s.CachedInfo().Cluster; c != nil {
+		for _, p := range a.Servers.Nodes {
+			if p.Name == c.Leader {
+				return p, nil
+			}
+		}
+	}
+	return nil, errors.New("the stream has no leader")
+}
+
+// StepDown asks the leader of the bucket's stream to hand over to another
+// server.
+func (a *Arena) StepDown(ctx context.Context) {
+	_, _ = a.admin.RequestWithContext(ctx, "$JS.API.STREAM.LEADER.STEPDOWN."+stream, nil) // it may have none now
+}
+
+// State returns what the servers tell of the bucket's stream.
+func (a *Arena) State(ctx context.Context) (jetstream.StreamState, error) {
+	s, err := a.js.Stream(ctx, stream)
+	if err != nil {
+		return jetstream.StreamState{}, err
+	}
+	return s.CachedInfo().State, nil
+}
+
+// Delete deletes the record as `nats kv del` does, without knowing what stands
+// there.
+func (a *Arena) Delete() {
+	// The servers may be down.
+	_ = a.admin.PublishMsg(&nats.Msg{Subject: stored + Group, Header: nats.Header{"KV-Operation": {"DEL"}}})
+}
+
+// Overwrite writes a value over the record, as other tools do.
+func (a *Arena) Overwrite(value string) {
+	_ = a.admin.Publish(stored+Group, []byte(value)) // the servers may be down
+}
+
+// Garbage is what other tools may write over the record: nothing of it is a
+// record or a vacancy.
+var Garbage = []string{"", "{}", "hello", `{"id":7}`, `[1,2,3]`, "\x00\xff\xfe", `{"id":""}`, strings.Repeat("x", 4096)}
+
+// Copy returns a copy of the servers' files, one directory for each. The
+// servers must not run.
+func (a *Arena) Copy() []string {
+	copies := make([]string, len(a.Servers.Nodes))
+	for i, n := range a.Servers.Nodes {
+		copies[i] = a.TempDir()
+		a.Check(os.CopyFS(copies[i], os.DirFS(n.StoreDir)))
+	}
+	return copies
+}
+
+// Restore puts the servers' files back to what they were when they were copied.
+// The servers must not run.
+func (a *Arena) Restore(copies []string) {
+	for i, n := range a.Servers.Nodes {
+		a.Check(replaceAll(n.StoreDir, copies[i]))
+	}
+}
+
+// replaceAll replaces what is in a directory by a copy of another. The
+// directory itself stays: it may be a mount.
+func replaceAll(dir, from string) error {
+	entries, err := os.ReadDir(dir)
+	if err != nil {
+		return err
+	}
+	var errs []error
+	for _, e := range entries {
+		errs = append(errs, os.RemoveAll(filepath.Join(dir, e.Name())))
+	}
+	return errors.Join(append(errs, os.CopyFS(dir, os.DirFS(from)))...)
+}
