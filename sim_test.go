@@ -289,7 +289,7 @@ func (p *simProc) stop() {
 	time.Sleep(2 * p.w.drain) // work that outlived its time ends, too
 }
 
-// transition judges G1 and G2. Two reigns overlap if and only if one of them is
+// transition judges G1 and G2. Two leaders overlap if and only if one of them is
 // under way when the other begins, or a machine wakes from a suspension, so
 // looking at every beginning and every awakening misses nothing; virtual time
 // stands still meanwhile.
@@ -304,7 +304,7 @@ func (p *simProc) transition(tr leader.Transition) {
 	if tr.To != leader.StateLeader || !p.election().IsLeader() {
 		return
 	}
-	p.judgeReign()
+	p.judgeLeader()
 	p.judgeClaim(tr.Term)
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -315,9 +315,9 @@ func (p *simProc) transition(tr leader.Transition) {
 	w.lastTerm = tr.Term.Number
 }
 
-// judgeReign judges G1 in true time, when p begins or goes on to lead. A
+// judgeLeader judges G1 in true time, when p begins or goes on to lead. A
 // machine that is suspended does nothing, and so does its leader.
-func (p *simProc) judgeReign() {
+func (p *simProc) judgeLeader() {
 	if !p.machine.Runs() {
 		return
 	}
@@ -359,7 +359,7 @@ func (p *simProc) suspend(d time.Duration) {
 // what was due.
 func (p *simProc) wake() {
 	p.machine.Wake()
-	time.AfterFunc(1, p.judgeReign)
+	time.AfterFunc(1, p.judgeLeader)
 }
 
 // judgeClaim judges G6: a term is never guessed. Its number is the revision of
@@ -405,7 +405,7 @@ func (p *simProc) promoted(ctx context.Context, token string) {
 	}
 	p.leading, p.work, p.over = term, work, false
 	p.mu.Unlock()
-	p.judgeReign()
+	p.judgeLeader()
 	<-work.Done()
 	if p.election().Term() == term {
 		p.w.t.Errorf("G3: %s leads in term %d after its context has ended", p.name, term.Number)

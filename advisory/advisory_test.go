@@ -100,39 +100,39 @@ func following(second int, instance, whom string, term uint64) advisory.Advisory
 	return a
 }
 
-func TestReignsSayWhoLedWhen(t *testing.T) {
-	reign := func(who string, term uint64, began, ended time.Time, why leader.Reason, by, words string) advisory.Reign {
-		return advisory.Reign{
-			Bucket: "b", Group: "g", Leader: who, Term: term, Correlation: "c", Began: began, Ended: ended, Reason: why, By: by, Why: words,
+func TestTermsSayWhoLedWhen(t *testing.T) {
+	term := func(who string, term uint64, began, ended time.Time, why leader.Reason, by, words string) advisory.Term {
+		return advisory.Term{
+			Bucket: "b", Group: "g", Leader: who, Number: term, Correlation: "c", Began: began, Ended: ended, Reason: why, By: by, Why: words,
 		}
 	}
 	never := time.Time{}
 	for name, c := range map[string]struct {
 		history []advisory.Advisory
-		want    []advisory.Reign
+		want    []advisory.Term
 	}{
 		"nothing": {},
 		"still leading": {
 			[]advisory.Advisory{promoted(1, "a", 7)},
-			[]advisory.Reign{reign("a", 7, at(1), never, "", "", "")},
+			[]advisory.Term{term("a", 7, at(1), never, "", "", "")},
 		},
 		"told by itself": {
 			[]advisory.Advisory{promoted(1, "a", 7), demoted(5, "a", 7, leader.ReasonSteppedDown), campaigning(6, "b", 7), promoted(7, "b", 9)},
-			[]advisory.Reign{
-				reign("a", 7, at(1), at(5), leader.ReasonSteppedDown, "ann", "upgrade"), reign("b", 9, at(7), never, "", "", ""),
+			[]advisory.Term{
+				term("a", 7, at(1), at(5), leader.ReasonSteppedDown, "ann", "upgrade"), term("b", 9, at(7), never, "", "", ""),
 			},
 		},
 		"a crash that others noticed": {
 			[]advisory.Advisory{promoted(1, "a", 7), campaigning(6, "c", 7), campaigning(5, "b", 7), promoted(7, "b", 9)},
-			[]advisory.Reign{reign("a", 7, at(1), at(5), leader.ReasonExpired, "", ""), reign("b", 9, at(7), never, "", "", "")},
+			[]advisory.Term{term("a", 7, at(1), at(5), leader.ReasonExpired, "", ""), term("b", 9, at(7), never, "", "", "")},
 		},
 		"a crash that nobody told of": {
 			[]advisory.Advisory{promoted(1, "a", 7), promoted(7, "b", 9)},
-			[]advisory.Reign{reign("a", 7, at(1), at(7), "", "", ""), reign("b", 9, at(7), never, "", "", "")},
+			[]advisory.Term{term("a", 7, at(1), at(7), "", "", ""), term("b", 9, at(7), never, "", "", "")},
 		},
 		"a leader whose own advisories were lost": {
 			[]advisory.Advisory{following(2, "b", "a", 7)},
-			[]advisory.Reign{reign("a", 7, never, never, "", "", "")},
+			[]advisory.Term{term("a", 7, never, never, "", "", "")},
 		},
 		"a term of which only the end is known": {
 			[]advisory.Advisory{campaigning(2, "b", 7)},
@@ -140,24 +140,24 @@ func TestReignsSayWhoLedWhen(t *testing.T) {
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			if got := advisory.Reigns(slices.Values(c.history)); !reflect.DeepEqual(got, c.want) {
+			if got := advisory.Terms(slices.Values(c.history)); !reflect.DeepEqual(got, c.want) {
 				t.Errorf("%+v\nwant %+v", got, c.want)
 			}
 			slices.Reverse(c.history)
-			if got := advisory.Reigns(slices.Values(c.history)); !reflect.DeepEqual(got, c.want) {
+			if got := advisory.Terms(slices.Values(c.history)); !reflect.DeepEqual(got, c.want) {
 				t.Errorf("in another order: %+v\nwant %+v", got, c.want)
 			}
 		})
 	}
 }
 
-func TestReignsOfGroupsAreKeptApart(t *testing.T) {
+func TestTermsOfGroupsAreKeptApart(t *testing.T) {
 	other := promoted(3, "a", 7)
 	other.Group = "f"
 	elsewhere := promoted(3, "a", 7)
 	elsewhere.Bucket = "a"
 	var got []string
-	for _, r := range advisory.Reigns(slices.Values([]advisory.Advisory{promoted(1, "a", 8), other, promoted(0, "b", 7), elsewhere})) {
+	for _, r := range advisory.Terms(slices.Values([]advisory.Advisory{promoted(1, "a", 8), other, promoted(0, "b", 7), elsewhere})) {
 		got = append(got, r.Bucket+r.Group+r.Leader)
 	}
 	if want := []string{"aga", "bfa", "bgb", "bga"}; !slices.Equal(got, want) {
@@ -165,17 +165,17 @@ func TestReignsOfGroupsAreKeptApart(t *testing.T) {
 	}
 }
 
-func TestReignCoversTheTimeFromPromotionToItsEnd(t *testing.T) {
-	r := advisory.Reign{Began: at(1), Ended: at(5)}
+func TestTermCoversTheTimeFromPromotionToItsEnd(t *testing.T) {
+	r := advisory.Term{Began: at(1), Ended: at(5)}
 	for second, want := range map[int]bool{0: false, 1: true, 4: true, 5: false} {
 		if r.Covers(at(second)) != want {
 			t.Errorf("second %d: %v", second, !want)
 		}
 	}
-	if open := (advisory.Reign{Began: at(1)}); !open.Covers(at(59)) {
-		t.Error("a reign without an end has ended")
+	if open := (advisory.Term{Began: at(1)}); !open.Covers(at(59)) {
+		t.Error("a term without an end has ended")
 	}
-	if unknown := (advisory.Reign{Ended: at(5)}); unknown.Covers(at(2)) {
-		t.Error("a reign without a beginning covers a time")
+	if unknown := (advisory.Term{Ended: at(5)}); unknown.Covers(at(2)) {
+		t.Error("a term without a beginning covers a time")
 	}
 }

@@ -30,7 +30,7 @@
 //	    --max-age 30d --discard old --dupe-window 2m --defaults
 //
 // Each message has an Nats-Msg-Id, so that one that was sent twice is kept
-// once. [Reigns] makes of the messages who led when.
+// once. [Terms] makes of the messages who led when.
 //
 // # Schema
 //

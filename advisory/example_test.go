@@ -10,7 +10,7 @@ import (
 
 // Who led at 14:03:07? The messages come from a stream that keeps them, through
 // a consumer of the group's subjects.
-func ExampleReigns() {
+func ExampleTerms() {
 	messages := []string{
 		`{"version":1,"group":"reports","instance":"worker-1","event":"promoted","term":7,"time":"2026-11-20T13:58:00Z"}`,
 		`{"version":1,"group":"reports","instance":"worker-1","event":"demoted","term":7,"time":"2026-11-20T14:03:05Z","reason":"unhealthy"}`,
@@ -26,9 +26,9 @@ func ExampleReigns() {
 		history = append(history, a)
 	}
 	at := time.Date(2026, 11, 20, 14, 3, 7, 0, time.UTC)
-	for _, r := range advisory.Reigns(slices.Values(history)) {
-		if r.Covers(at) {
-			fmt.Println(r.Leader, "in term", r.Term)
+	for _, t := range advisory.Terms(slices.Values(history)) {
+		if t.Covers(at) {
+			fmt.Println(t.Leader, "in term", t.Number)
 		}
 	}
 	// Output: worker-2 in term 9

@@ -22,18 +22,18 @@ type Gate struct {
 
 	mu   sync.Mutex
 	last Mark
-	// reign is the work of the term in last. It is nil before the first one,
+	// work is that of the term in last. It is nil before the first one,
 	// and for a term that was restored.
-	reign *reign
+	work *termWork
 }
 
-// A reign is the work of one term inside a gate.
-type reign struct {
+// A termWork is the work of one term inside a gate.
+type termWork struct {
 	ctx     context.Context // done when a newer term is at the gate
 	end     context.CancelCauseFunc
 	working int           // acts that have not left
-	empty   chan struct{} // closed when an ended reign has no more work
-	before  *reign        // whose work must end first
+	empty   chan struct{} // closed when the term has ended and nobody works in it
+	before  *termWork     // whose work must end first
 }
 
 // NewGate returns a gate that remembers a mark, which the caller persisted
@@ -68,13 +68,13 @@ func (g *Gate) accept(ctx context.Context, t leader.Term) error {
 			return err
 		}
 	}
-	if g.reign != nil {
+	if g.work != nil {
 		// Only now: a term that cannot be persisted must not stop the one that
 		// works.
-		g.reign.end(&StaleError{Refused: g.last, Last: next})
+		g.work.end(&StaleError{Refused: g.last, Last: next})
 	}
 	g.last = next
-	g.reign = newReign(g.reign)
+	g.work = newTermWork(g.work)
 	return nil
 }
 
@@ -110,53 +110,53 @@ func (g *Gate) Enter(ctx context.Context, t leader.Term) (work context.Context, 
 }
 
 // join counts the caller among those of its term.
-func (g *Gate) join(ctx context.Context, t leader.Term) (*reign, error) {
+func (g *Gate) join(ctx context.Context, t leader.Term) (*termWork, error) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	if err := g.accept(ctx, t); err != nil {
 		return nil, err
 	}
-	if g.reign == nil {
-		g.reign = newReign(nil)
+	if g.work == nil {
+		g.work = newTermWork(nil)
 	}
-	g.reign.working++
-	return g.reign, nil
+	g.work.working++
+	return g.work, nil
 }
 
-func (g *Gate) leave(r *reign) {
+func (g *Gate) leave(r *termWork) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	r.working--
 	r.settle()
 }
 
-// newReign begins the work of a term after that of an ended reign. The gate's
+// newTermWork begins the work of a term after that of an ended one. The gate's
 // mutex is held.
-func newReign(before *reign) *reign {
+func newTermWork(before *termWork) *termWork {
 	if before != nil {
 		before.settle()
 	}
-	// Reigns without work are forgotten, or each would keep all its
+	// Terms without work are forgotten, or each would keep all its
 	// predecessors.
 	for before != nil && before.working == 0 {
 		before = before.before
 	}
-	r := &reign{empty: make(chan struct{}), before: before}
+	r := &termWork{empty: make(chan struct{}), before: before}
 	r.ctx, r.end = context.WithCancelCause(context.Background())
 	return r
 }
 
-// settle notes that an ended reign has no more work, nor ever will. The gate's
+// settle notes that nobody works in a term that has ended, nor ever will. The gate's
 // mutex is held.
-func (r *reign) settle() {
+func (r *termWork) settle() {
 	if r.working == 0 && r.ctx.Err() != nil {
 		close(r.empty)
 	}
 }
 
-// await waits until no older term is at work, unless ctx or the reign ends
+// await waits until no older term is at work, unless ctx or the term ends
 // before.
-func (r *reign) await(ctx context.Context) error {
+func (r *termWork) await(ctx context.Context) error {
 	for b := r.before; b != nil; b = b.before {
 		select {
 		case <-b.empty:

@@ -207,8 +207,8 @@ func TestActsOfDifferentTermsNeverOverlap(t *testing.T) {
 	t.Logf("%d acts, %d refused", acts.Load(), refused.Load())
 }
 
-// The zombie of this package: the act itself is an append to a log inside this
-// process.
+// The stale writer of this package: the act itself is an append to a log inside
+// this process.
 func TestStalledLeaderActsNeverAgainBehindAGate(t *testing.T) {
 	var g fence.Gate
 	var log []uint64

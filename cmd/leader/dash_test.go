@@ -356,7 +356,7 @@ func TestDashShowsTheTermsOfBeforeItsStart(t *testing.T) {
 	if err := first.Transfer(l.within(), "worker-2"); err != nil {
 		t.Fatal(err)
 	}
-	l.awaitHistory("reports", func(p read.Past) bool { return len(p.Reigns) == 2 && !p.Reigns[1].Began.IsZero() })
+	l.awaitHistory("reports", func(p read.Past) bool { return len(p.Terms) == 2 && !p.Terms[1].Began.IsZero() })
 	before := time.Now()
 	base, _ := startServing(t, []string{"NATS_URL=" + l.url}, "dash", "--http", "127.0.0.1:0")
 	n := listen(t, base)(func(n news) bool { return len(n.Groups) == 1 && len(n.Groups[0].Terms) == 2 })

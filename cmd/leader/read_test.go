@@ -535,8 +535,8 @@ func TestHistorySaysWhoLedWhen(t *testing.T) {
 	if err := a.Transfer(l.within(), "b"); err != nil {
 		t.Fatal(err)
 	}
-	past := l.awaitHistory("reports", func(p read.Past) bool { return len(p.Reigns) == 2 && !p.Reigns[1].Began.IsZero() })
-	r, next := past.Reigns[0], past.Reigns[1]
+	past := l.awaitHistory("reports", func(p read.Past) bool { return len(p.Terms) == 2 && !p.Terms[1].Began.IsZero() })
+	r, next := past.Terms[0], past.Terms[1]
 	if r.Leader != "a" || r.Term != first || r.Began.IsZero() || r.Ended.Before(r.Began) || r.Reason != leader.ReasonTransferred {
 		t.Errorf("%+v", r)
 	}
@@ -584,7 +584,7 @@ func (l *readLab) awaitHistory(group string, done func(read.Past) bool) read.Pas
 // checkWhoLed asks about times in, between and before the terms of a, which ended, and b, which leads.
 func (l *readLab) checkWhoLed(past read.Past) {
 	l.t.Helper()
-	a, b := past.Reigns[0], past.Reigns[1]
+	a, b := past.Terms[0], past.Terms[1]
 	at := func(x time.Time) string { return x.UTC().Format(time.RFC3339Nano) }
 	for when, want := range map[string]string{
 		at(a.Began): "a led reports at ", at(b.Began.Add(time.Minute)): "b led reports at ", "0s": "b led reports at ",
@@ -598,7 +598,7 @@ func (l *readLab) checkWhoLed(past read.Past) {
 	}
 	var p read.Past
 	decodeStrictly(l.t, l.mustRun("history", "reports", "--at", at(a.Began), "-o", "json"), &p)
-	if !p.Led || p.AtReign == nil || p.AtReign.Leader != "a" || !p.At.Equal(a.Began) {
+	if !p.Led || p.AtTerm == nil || p.AtTerm.Leader != "a" || !p.At.Equal(a.Began) {
 		l.t.Errorf("%+v", p)
 	}
 	if _, stderr := l.run(4, "history", "reports", "--at", "2001-01-01T00:00:00Z"); !strings.Contains(stderr, "the history begins at") {
@@ -671,7 +671,7 @@ func TestHistoryKnowsWhereItBegins(t *testing.T) {
 		t.Fatal(err)
 	}
 	l.stand("reports", "a", l.answering())
-	past := l.awaitHistory("reports", func(p read.Past) bool { return len(p.Reigns) == 1 && !p.Reigns[0].Began.IsZero() })
+	past := l.awaitHistory("reports", func(p read.Past) bool { return len(p.Terms) == 1 && !p.Terms[0].Began.IsZero() })
 	if made := s.CachedInfo().Created; !past.CompleteSince.Equal(made) {
 		t.Errorf("complete since %v, and the stream was made at %v", past.CompleteSince, made)
 	}
@@ -680,7 +680,7 @@ func TestHistoryKnowsWhereItBegins(t *testing.T) {
 	}
 	var cut read.Past
 	decodeStrictly(t, l.mustRun("history", "reports", "-o", "json"), &cut)
-	if !cut.CompleteSince.After(past.Reigns[0].Began) {
+	if !cut.CompleteSince.After(past.Terms[0].Began) {
 		t.Errorf("complete since %v, and the oldest was dropped", cut.CompleteSince)
 	}
 }

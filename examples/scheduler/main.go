@@ -80,7 +80,7 @@ const retry = 200 * time.Millisecond
 // lead runs the slots that come due during a term.
 func (s *scheduler) lead(ctx context.Context, term leader.Term) error {
 	for ctx.Err() == nil {
-		err := s.reign(ctx, term)
+		err := s.leadOnce(ctx, term)
 		if err == nil || ctx.Err() != nil {
 			continue
 		}
@@ -93,7 +93,7 @@ func (s *scheduler) lead(ctx context.Context, term leader.Term) error {
 	return nil // the term is over, and Run campaigns again
 }
 
-func (s *scheduler) reign(ctx context.Context, term leader.Term) error {
+func (s *scheduler) leadOnce(ctx context.Context, term leader.Term) error {
 	// From here on the database refuses our predecessor, so that what it says
 	// of the past is final.
 	last, err := s.ledger.begin(ctx, term)

@@ -391,13 +391,13 @@ func (n *node) judgeState(before *State) {
 	case s.Phase == Stopped && n.m.Wake(*s) != Never:
 		w.fail("stop", "%s is stopped and wants to be woken", id)
 	case s.Phase == Holding && before.Phase == Holding && s.Grant.Token == before.Grant.Token && s.Grant.Term != before.Grant.Term:
-		w.fail("G2", "%s goes from term %d to %d in one reign", id, before.Grant.Term, s.Grant.Term)
+		w.fail("G2", "%s goes from term %d to %d without leaving in between", id, before.Grant.Term, s.Grant.Term)
 	case s.Phase == Holding && n.term == noTerm && s.Grant.Promoted:
 		w.fail("state", "%s leads and was not promoted", id)
 	}
 }
 
-// judgeLead judges G1. Two reigns overlap only if one of them is under way when
+// judgeLead judges G1. Two leaders overlap only if one of them is under way when
 // the other begins, so looking at each step of a leader misses nothing. A
 // process that is stopped is judged as if it could answer.
 func (n *node) judgeLead() {

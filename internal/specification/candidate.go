@@ -10,7 +10,7 @@ type model struct {
 func (m *model) steps(w *world, yield func(label, func(*world))) {
 	m.networkSteps(w, yield)
 	for i := range m.Candidates {
-		m.sights(w, i, yield)
+		m.observations(w, i, yield)
 		m.answers(w, i, yield)
 		switch w.Candidates[i].Stage {
 		case watching:
@@ -32,10 +32,10 @@ func (m *model) crash(w *world, i int8) {
 	w.Candidates[i], w.Ghosts[i] = candidate{}, ghost{}
 }
 
-// sights are watches and reads, which cannot be told apart: any revision that
+// observations are watches and reads, which cannot be told apart: any revision that
 // still can be read may arrive at any time, or never. What is not newer than
 // what was seen explains nothing and changes nothing.
-func (m *model) sights(w *world, i int8, yield func(label, func(*world))) {
+func (m *model) observations(w *world, i int8, yield func(label, func(*world))) {
 	c := &w.Candidates[i]
 	if c.Stage == watching && c.HasSeen && c.Seen.Rev > 0 && w.Gone {
 		yield(label{text: "sees that there is nothing any more", who: i}, func(w *world) {
@@ -54,7 +54,7 @@ func (m *model) sights(w *world, i int8, yield func(label, func(*world))) {
 	}{{w.History, w.Entries}, {w.Lost, w.LostCount}} {
 		for _, e := range list.entries[:list.count] {
 			if !m.exact() && c.Stage == watching && e != w.now() {
-				continue // an old sight permits nothing
+				continue // an old observation permits nothing
 			}
 			if !c.HasSeen || e.Rev > c.Seen.Rev || (e.Rev == c.Seen.Rev && e != c.Seen) {
 				yield(label{text: "sees", who: i, what: e}, func(w *world) { m.see(w, i, e) })
@@ -121,7 +121,7 @@ func (m *model) depose(w *world, i int8, e entry) {
 	m.arrive(c, i, e)
 }
 
-// regress is the sight of a register that went back.
+// regress is the observation of a register that went back.
 func (m *model) regress(w *world, i int8) {
 	c := &w.Candidates[i]
 	active := c.Stage == holding || c.Stage == stopping
@@ -141,7 +141,7 @@ func (m *model) regress(w *world, i int8) {
 	}
 }
 
-// adopted returns how long ago the write left that a sight of it explains: the
+// adopted returns how long ago the write left that an observation of it explains: the
 // first attempt, which is the earliest that may have been applied.
 func (m *model) adopted(w *world, i, rev int8) (age int8) {
 	age = w.Candidates[i].First

@@ -339,7 +339,7 @@ func (n *node) act(a machine.Action, now Instant) {
 		n.restart()
 	case machine.Note:
 		if a.Note == machine.NoteResolved {
-			n.seen["resolved by a sight"]++
+			n.seen["resolved by an observation"]++
 		}
 	}
 }

@@ -88,7 +88,7 @@ func (s stage) String() string {
 type candidate struct {
 	Stage stage
 
-	// The latest sight, and the units of its own clock since it arrived.
+	// The latest observation, and the units of its own clock since it arrived.
 	Seen       entry
 	SeenAge    int8
 	HasSeen    bool // false after a start, before anything was heard

@@ -111,7 +111,7 @@ func (m *model) exact() bool {
 }
 
 // settle puts a candidate whose write can no longer be applied, and was not,
-// where it will stand when it learns that, and makes all old sights one.
+// where it will stand when it learns that, and makes all old observations one.
 func (w *world) settle(i int8) {
 	c := &w.Candidates[i]
 	if c.Waiting && !w.awaits(i) {

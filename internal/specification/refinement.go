@@ -72,12 +72,12 @@ func (p Purpose) String() string { return [...]string{"claim", "renewal", "relea
 type Checker struct {
 	set Settings
 
-	sights   map[sight]Instant // when it was first told of each
-	latest   uint64            // the newest revision that it was told of
+	observed map[observed]Instant // when it was first told of each
+	latest   uint64               // the newest revision that it was told of
 	told     bool
 	heldTTL  time.Duration // of the holder's record that it was told of last
 	offered  map[string]bool
-	settled  map[sight]bool // offers that were settled, by revision and token
+	settled  map[observed]bool // offers that were settled, by revision and token
 	attempts map[uint64]*attempt
 	dead     map[string]bool // tokens whose release or offer was sent, or that were replaced
 	used     map[string]bool
@@ -88,8 +88,8 @@ type Checker struct {
 	drainBy int64 // the work's time is over then
 }
 
-// A sight is one write as the register shows it.
-type sight struct {
+// An observed is one write, as the register shows it.
+type observed struct {
 	rev uint64
 	Content
 }
@@ -125,7 +125,7 @@ type grant struct {
 // NewChecker returns the specification of a candidate that was just started.
 func NewChecker(s Settings) *Checker {
 	return &Checker{
-		set: s, sights: map[sight]Instant{}, offered: map[string]bool{}, settled: map[sight]bool{},
+		set: s, observed: map[observed]Instant{}, offered: map[string]bool{}, settled: map[observed]bool{},
 		attempts: map[uint64]*attempt{}, dead: map[string]bool{}, used: map[string]bool{},
 	}
 }
@@ -140,11 +140,11 @@ func (c *Checker) wait(ttl time.Duration) time.Duration {
 	return ttl + time.Duration(margin)
 }
 
-// Told is a sight of the register, by a watch or a read.
+// Told is an observation of the register, by a watch or a read.
 func (c *Checker) Told(rev uint64, content Content, watched bool, now Instant) {
-	s := sight{rev, content}
-	if _, ok := c.sights[s]; !ok {
-		c.sights[s] = now
+	s := observed{rev, content}
+	if _, ok := c.observed[s]; !ok {
+		c.observed[s] = now
 	}
 	if content.What == Record && content.TTL > 0 {
 		c.heldTTL = content.TTL
@@ -167,8 +167,8 @@ func (c *Checker) regressed(now Instant) {
 	c.doubt = now.Mono + int64(c.wait(ttl))
 }
 
-// own finds out what a sight says of the own grant and of a write that waits.
-func (c *Checker) own(s sight, now Instant) {
+// own finds out what an observation says of the own grant and of a write that waits.
+func (c *Checker) own(s observed, now Instant) {
 	if s.What == Record && s.Token != "" && !c.dead[s.Token] {
 		if a := c.earliest(s); a != nil {
 			c.applied(a, s.rev, a.sent, now)
@@ -191,7 +191,7 @@ func (c *Checker) own(s sight, now Instant) {
 }
 
 // earliest returns the first attempt that may have been the write that s shows.
-func (c *Checker) earliest(s sight) (first *attempt) {
+func (c *Checker) earliest(s observed) (first *attempt) {
 	for _, a := range c.attempts {
 		if a.refused || a.resolved || a.content != s.Content {
 			continue
@@ -238,7 +238,7 @@ func (c *Checker) applied(a *attempt, rev uint64, sent, now Instant) {
 func (c *Checker) OfferedTo(token string, rev uint64, settled bool) {
 	c.offered[token] = true
 	if settled {
-		c.settled[sight{rev: rev, Content: Content{Token: token}}] = true
+		c.settled[observed{rev: rev, Content: Content{Token: token}}] = true
 	}
 }
 
@@ -249,8 +249,8 @@ func (c *Checker) succeeds(expected uint64) bool {
 	if !c.set.Expires {
 		return false
 	}
-	for s := range c.sights {
-		offer := sight{rev: s.rev, Content: Content{Token: s.Token}}
+	for s := range c.observed {
+		offer := observed{rev: s.rev, Content: Content{Token: s.Token}}
 		if s.rev == expected && (s.What == Vacancy && s.Settled || s.What == Record && c.settled[offer]) {
 			return true
 		}
@@ -271,16 +271,16 @@ func (c *Checker) Answered(op, rev uint64, refused bool, now Instant) {
 		return
 	}
 	if a.why == Release {
-		s := sight{rev, a.content}
-		if _, ok := c.sights[s]; !ok {
-			c.sights[s] = now
+		s := observed{rev, a.content}
+		if _, ok := c.observed[s]; !ok {
+			c.observed[s] = now
 		}
 		return
 	}
 	if !a.resolved && !c.dead[a.content.Token] {
 		c.applied(a, rev, a.sent, now)
 	}
-	c.sights[sight{rev, a.content}] = now
+	c.observed[observed{rev, a.content}] = now
 }
 
 // Sends is a message of the candidate: a write that expects a revision, or an
@@ -341,7 +341,7 @@ func (c *Checker) repeats(why Purpose, expected uint64, content Content) bool {
 // due reports why revision expected may not be claimed, nil if it may.
 func (c *Checker) due(expected uint64, now Instant) error {
 	err := fmt.Errorf("it never heard of that revision")
-	for s, at := range c.sights {
+	for s, at := range c.observed {
 		if s.rev != expected {
 			continue
 		}
@@ -352,8 +352,8 @@ func (c *Checker) due(expected uint64, now Instant) error {
 	return err
 }
 
-// permits is rules 5, 6, 7 and 13 for one sight.
-func (c *Checker) permits(s sight, at, now Instant) error {
+// permits is rules 5, 6, 7 and 13 for one observation.
+func (c *Checker) permits(s observed, at, now Instant) error {
 	wait, rule := time.Duration(0), "rule 5"
 	switch s.What {
 	case Nothing, Vacancy:
@@ -451,7 +451,7 @@ func (c *Checker) ownWrite(rev uint64) bool {
 
 // renewalAt is the number of the renewal at a revision of ownWrite.
 func (c *Checker) renewalAt(rev uint64) uint64 {
-	for s := range c.sights {
+	for s := range c.observed {
 		if rev < c.grant.rev && s.rev == rev && s.What == Record && s.Token == c.grant.token {
 			return s.Renewal
 		}
@@ -462,7 +462,7 @@ func (c *Checker) renewalAt(rev uint64) uint64 {
 // ownRecord reports whether the record at revision rev is of the own claim with
 // this token, as far as the candidate was told.
 func (c *Checker) ownRecord(rev uint64, token string) bool {
-	for s := range c.sights {
+	for s := range c.observed {
 		if s.rev == rev && s.What == Record && s.Token == token && c.used[token] {
 			return true
 		}

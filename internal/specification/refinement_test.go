@@ -31,7 +31,7 @@ func TestEveryActOfTheCoreIsAllowedByTheSpecification(t *testing.T) {
 	for _, what := range []string{
 		"claim", "renewal", "release", "offer", "promotion", "offer heard", "rollback",
 		"claim of an offered record", "claim of an expired record", "claim of a vacancy", "claim of a marker",
-		"claim of garbage", "release over a marker or garbage", "resolved by a sight", "promotion after a cool-down",
+		"claim of garbage", "release over a marker or garbage", "resolved by an observation", "promotion after a cool-down",
 		"vanished", "promotion without the cool-down",
 	} {
 		if seen[what] == 0 {
@@ -73,7 +73,7 @@ func extended(before machine.State, s *machine.State) bool {
 	return s.Phase == machine.Holding && s.Grant.Rev != before.Grant.Rev
 }
 
-// due moves the instant of the claim when a sight of kind k arrives.
+// due moves the instant of the claim when an observation of kind k arrives.
 func due(k machine.Kind, by time.Duration) stepFunc {
 	return after(func(_ machine.Machine, b machine.State, s *machine.State, _ machine.Event, _ machine.Instant) {
 		theirs := s.View.Kind == k && s.View.Rec.Token != s.Grant.Token || k != machine.Held && s.View.Kind == k

@@ -346,7 +346,7 @@ func whoLed(t *testing.T, connect func() *nats.Conn) {
 		return advisory.Hooks(nc, advisory.Options{})
 	})
 	ended := time.Now()
-	var reigns []advisory.Reign
+	var told []advisory.Term
 	// The servers may still pass on what was published last.
 	natslab.Eventually(t, "history read to its end", func(ctx context.Context) error {
 		var all []advisory.Advisory
@@ -356,27 +356,27 @@ func whoLed(t *testing.T, connect func() *nats.Conn) {
 			}
 			all = append(all, a)
 		}
-		reigns = advisory.Reigns(slices.Values(all))
-		if len(reigns) == 0 || reigns[len(reigns)-1].Leader != "b" || reigns[len(reigns)-1].Ended.IsZero() {
-			return fmt.Errorf("%+v", reigns)
+		told = advisory.Terms(slices.Values(all))
+		if len(told) == 0 || told[len(told)-1].Leader != "b" || told[len(told)-1].Ended.IsZero() {
+			return fmt.Errorf("%+v", told)
 		}
 		return nil
 	})
-	if len(reigns) != 2 {
-		t.Fatalf("%+v", reigns)
+	if len(told) != 2 {
+		t.Fatalf("%+v", told)
 	}
-	a, b := reigns[0], reigns[1]
-	if a.Leader != "a" || a.Term != terms[0].Number || a.Correlation != terms[0].Correlation() || a.Reason != leader.ReasonTransferred || a.By != "ann" {
+	a, b := told[0], told[1]
+	if a.Leader != "a" || a.Number != terms[0].Number || a.Correlation != terms[0].Correlation() || a.Reason != leader.ReasonTransferred || a.By != "ann" {
 		t.Errorf("%+v", a)
 	}
-	if b.Leader != "b" || b.Term != terms[1].Number || b.Reason != leader.ReasonStopped {
+	if b.Leader != "b" || b.Number != terms[1].Number || b.Reason != leader.ReasonStopped {
 		t.Errorf("%+v", b)
 	}
 	for at, want := range map[time.Time]string{
 		begun: "", a.Began: "a", a.Ended.Add(-1): "a", b.Began: "b", b.Ended.Add(-1): "b", b.Ended: "", ended: "",
 	} {
 		var who string
-		for _, r := range reigns {
+		for _, r := range told {
 			if r.Covers(at) {
 				who += r.Leader
 			}

@@ -93,7 +93,7 @@ func (p *tab) takeStale(s *site) {
 	p.save("light-stale-narrow")
 }
 
-// save takes a picture of what is in sight.
+// save takes a picture of what is on the screen.
 func (p *tab) save(name string) {
 	p.Helper()
 	picture, err := chromedp.Run(p.ctx, chromedp.CaptureScreenshot())

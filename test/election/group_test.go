@@ -34,13 +34,13 @@ type group struct {
 	moved        chan struct{} // something happened; holds one
 	lookout      *lookout.Lookout
 
-	mu      sync.Mutex
-	members []*member
-	reigns  []reign
+	mu         sync.Mutex
+	members    []*member
+	promotions []promotion
 }
 
-// A reign is one promotion.
-type reign struct {
+// A promotion is who led when.
+type promotion struct {
 	id   string
 	term leader.Term
 	at   time.Time
@@ -267,7 +267,7 @@ func (g *group) stir() {
 func (g *group) transition(m *member, t leader.Transition) {
 	if t.To == leader.StateLeader {
 		g.mu.Lock()
-		g.reigns = append(g.reigns, reign{m.id, t.Term, t.At})
+		g.promotions = append(g.promotions, promotion{m.id, t.Term, t.At})
 		g.mu.Unlock()
 		g.lookout.Look()
 	}
@@ -279,9 +279,9 @@ func (g *group) verdict() {
 	g.tb.Helper()
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	slices.SortFunc(g.reigns, func(a, b reign) int { return a.at.Compare(b.at) })
-	for i := 1; i < len(g.reigns); i++ {
-		if a, b := g.reigns[i-1], g.reigns[i]; b.term.Number <= a.term.Number {
+	slices.SortFunc(g.promotions, func(a, b promotion) int { return a.at.Compare(b.at) })
+	for i := 1; i < len(g.promotions); i++ {
+		if a, b := g.promotions[i-1], g.promotions[i]; b.term.Number <= a.term.Number {
 			g.tb.Errorf("terms do not grow: %s leads in %v after %s in %v", b.id, b.term, a.id, a.term)
 		}
 	}

@@ -428,7 +428,7 @@ func TestRefusedWriteIsTakenForNoRecord(t *testing.T) {
 			}
 			a.resign()
 			b.leads()
-			if next := eye.sees("a change", func(s sight) bool { return s.info.ID != "a" }).info; next.Reason == "resigned" && next.Term == 1 {
+			if next := eye.sees("a change", func(s observation) bool { return s.info.ID != "a" }).info; next.Reason == "resigned" && next.Term == 1 {
 				t.Errorf("the observer saw the refused write: %+v", next)
 			}
 		})

@@ -266,10 +266,10 @@ func (m *member) crash() {
 // A watcher is an observer and what it saw.
 type watcher struct {
 	tb   testing.TB
-	seen chan sight
+	seen chan observation
 }
 
-type sight struct {
+type observation struct {
 	info leader.LeaderInfo
 	err  error
 }
@@ -293,14 +293,14 @@ func observeWith(tb testing.TB, nc *nats.Conn, opts natsstore.Options) *watcher 
 
 func follow(tb testing.TB, run func(context.Context, func(leader.LeaderInfo, error) bool)) *watcher {
 	tb.Helper()
-	w := &watcher{tb: tb, seen: make(chan sight)}
+	w := &watcher{tb: tb, seen: make(chan observation)}
 	//nolint:usetesting // ended by the cleanup, which waits
 	ctx, cancel := context.WithCancel(context.Background())
 	var wg sync.WaitGroup
 	wg.Go(func() {
 		run(ctx, func(info leader.LeaderInfo, err error) bool {
 			select {
-			case w.seen <- sight{info, err}:
+			case w.seen <- observation{info, err}:
 				return true
 			case <-ctx.Done():
 				return false
@@ -312,10 +312,10 @@ func follow(tb testing.TB, run func(context.Context, func(leader.LeaderInfo, err
 }
 
 // sees waits for something and returns it.
-func (w *watcher) sees(what string, ok func(sight) bool) sight {
+func (w *watcher) sees(what string, ok func(observation) bool) observation {
 	w.tb.Helper()
 	limit := natslab.Within(w.tb)
-	var last sight
+	var last observation
 	for {
 		select {
 		case last = <-w.seen:
@@ -330,7 +330,7 @@ func (w *watcher) sees(what string, ok func(sight) bool) sight {
 
 func (w *watcher) seesLeader(id string) leader.LeaderInfo {
 	w.tb.Helper()
-	return w.sees("leader "+id, func(s sight) bool { return s.err == nil && s.info.ID == id }).info
+	return w.sees("leader "+id, func(s observation) bool { return s.err == nil && s.info.ID == id }).info
 }
 
 func openStore(tb testing.TB, nc *nats.Conn, opts natsstore.Options) *natsstore.Store {

@@ -151,7 +151,7 @@ func observesNothing(t *testing.T, l *lab, r right) {
 	t.Helper()
 	a := join(t, l.connect(candidate), "a")
 	a.leads()
-	first := observe(t, l.connect(observer)).sees("anything", func(sight) bool { return true })
+	first := observe(t, l.connect(observer)).sees("anything", func(observation) bool { return true })
 	if first.err == nil || store.Classify(first.err) != store.Permanent {
 		t.Fatalf("the observer got %+v", first)
 	}
@@ -424,7 +424,9 @@ func TestObserverThatMayPublishNothingSeesEachChange(t *testing.T) {
 	// With a gone too: it may take the vacancy before the watcher has judged the lease for itself.
 	a.crash()
 	b.crash()
-	w.sees("nobody", func(s sight) bool { return s.err == nil && s.info.ID == "" && s.info.Reason == leader.ReasonExpired })
+	w.sees("nobody", func(s observation) bool {
+		return s.err == nil && s.info.ID == "" && s.info.Reason == leader.ReasonExpired
+	})
 	if err := nc.PublishMsg(&nats.Msg{Subject: "leader.leaders.reports"}); err != nil {
 		t.Fatal(err)
 	}

@@ -275,15 +275,15 @@ func (c *Crew) AwaitAct(after uint64) Line {
 // copies have the clock of one machine.
 func (c *Crew) CheckOneAtATime() {
 	c.t.Helper()
-	reigns := make(map[string]map[uint64]reign)
+	tenures := make(map[string]map[uint64]tenure)
 	for _, l := range c.Lines() {
 		if l.Term == 0 {
 			continue
 		}
-		of := reigns[l.Role()]
+		of := tenures[l.Role()]
 		if of == nil {
-			of = make(map[uint64]reign)
-			reigns[l.Role()] = of
+			of = make(map[uint64]tenure)
+			tenures[l.Role()] = of
 		}
 		r, known := of[l.Term]
 		if known && r.id != l.ID {
@@ -291,20 +291,20 @@ func (c *Crew) CheckOneAtATime() {
 		}
 		of[l.Term] = r.with(l, known)
 	}
-	for _, of := range reigns {
+	for _, of := range tenures {
 		c.checkOrder(of)
 	}
 }
 
-// A reign is who acted in a term, and when.
-type reign struct {
+// A tenure is who acted in a term, and when.
+type tenure struct {
 	id          string
 	first, last time.Time
 }
 
-func (r reign) with(l Line, known bool) reign {
+func (r tenure) with(l Line, known bool) tenure {
 	if !known {
-		return reign{l.ID, l.At, l.At}
+		return tenure{l.ID, l.At, l.At}
 	}
 	if l.At.Before(r.first) {
 		r.first = l.At
@@ -315,11 +315,11 @@ func (r reign) with(l Line, known bool) reign {
 	return r
 }
 
-func (c *Crew) checkOrder(reigns map[uint64]reign) {
+func (c *Crew) checkOrder(tenures map[uint64]tenure) {
 	c.t.Helper()
-	terms := slices.Sorted(maps.Keys(reigns))
+	terms := slices.Sorted(maps.Keys(tenures))
 	for i := 1; i < len(terms); i++ {
-		before, after := reigns[terms[i-1]], reigns[terms[i]]
+		before, after := tenures[terms[i-1]], tenures[terms[i]]
 		if !before.last.Before(after.first) {
 			c.t.Errorf("%s acted in term %d until %v, when %s had begun term %d at %v",
 				before.id, terms[i-1], before.last, after.id, terms[i], after.first)

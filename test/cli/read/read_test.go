@@ -96,19 +96,19 @@ func TestCommandsThatReadWorkOnAClusterOfThree(t *testing.T) {
 func checkTwo(t *testing.T, on func(want int, args ...string) string, first leader.Term) {
 	t.Helper()
 	var past struct {
-		Reigns []struct{ Leader, Began string }
+		Terms []struct{ Leader, Began string }
 	}
 	natslab.Eventually(t, "the history of a hand-over", func(context.Context) error {
 		_ = json.Unmarshal([]byte(on(0, "history", group, "-o", "json")), &past)
-		if len(past.Reigns) != 2 || past.Reigns[1].Began == "" {
+		if len(past.Terms) != 2 || past.Terms[1].Began == "" {
 			return fmt.Errorf("%+v", past)
 		}
 		return nil
 	})
-	if past.Reigns[0].Leader != "a" || past.Reigns[1].Leader != "b" {
+	if past.Terms[0].Leader != "a" || past.Terms[1].Leader != "b" {
 		t.Errorf("%+v", past)
 	}
-	if out := on(0, "history", group, "--at", past.Reigns[0].Began); !strings.HasPrefix(out, "a led "+group) {
+	if out := on(0, "history", group, "--at", past.Terms[0].Began); !strings.HasPrefix(out, "a led "+group) {
 		t.Errorf("%s", out)
 	}
 	if out := on(0, "ls"); !strings.Contains(out, "b ") || !strings.Contains(out, "transferred") {

@@ -33,8 +33,8 @@ const (
 	stopTimeout = 300 * time.Millisecond
 )
 
-// A reign is what was seen of the programs of one term.
-type reign struct {
+// A leadership is what was seen of the programs of one term.
+type leadership struct {
 	id          string
 	kind        kind
 	first, last int64
@@ -50,7 +50,7 @@ type arena struct {
 	log    string
 	read   *bufio.Reader
 	part   []byte // of a line
-	reigns map[uint64]*reign
+	terms  map[uint64]*leadership
 }
 
 func newArena(t *testing.T, kinds []kind) *arena {
@@ -80,7 +80,7 @@ func newArenaOn(t *testing.T, kinds []kind, url func(i int) string) *arena {
 
 func newEmptyArena(t *testing.T) *arena {
 	a := &arena{
-		t: t, hosts: make(map[string]*host), reigns: make(map[uint64]*reign), log: filepath.Join(t.TempDir(), "signs"),
+		t: t, hosts: make(map[string]*host), terms: make(map[uint64]*leadership), log: filepath.Join(t.TempDir(), "signs"),
 	}
 	f, err := os.OpenFile(a.log, os.O_CREATE|os.O_RDONLY, 0o600)
 	if err != nil {
@@ -122,10 +122,10 @@ func (a *arena) look() {
 }
 
 func (a *arena) note(s sighting) {
-	r := a.reigns[s.term]
+	r := a.terms[s.term]
 	if r == nil {
-		r = &reign{id: s.id, kind: s.kind, first: s.at, pids: make(map[int]string)}
-		a.reigns[s.term] = r
+		r = &leadership{id: s.id, kind: s.kind, first: s.at, pids: make(map[int]string)}
+		a.terms[s.term] = r
 	}
 	r.first, r.last = min(r.first, s.at), max(r.last, s.at)
 	r.pids[s.pid] = s.part
@@ -133,21 +133,21 @@ func (a *arena) note(s sighting) {
 }
 
 // latest is the highest term of which anything was seen.
-func (a *arena) latest() (uint64, *reign) {
+func (a *arena) latest() (uint64, *leadership) {
 	var latest uint64
-	for term := range a.reigns {
+	for term := range a.terms {
 		latest = max(latest, term)
 	}
-	return latest, a.reigns[latest]
+	return latest, a.terms[latest]
 }
 
 // overlaps returns each pair of terms whose programs ran at the same time, and the shortest time between two terms.
 func (a *arena) overlaps() (found []string, shortest time.Duration) {
 	shortest = time.Hour
-	terms := slices.Sorted(maps.Keys(a.reigns))
+	terms := slices.Sorted(maps.Keys(a.terms))
 	var last int64
 	for i, term := range terms {
-		r := a.reigns[term]
+		r := a.terms[term]
 		if i > 0 {
 			gap := time.Duration(r.first - last)
 			shortest = min(shortest, gap)
@@ -179,8 +179,8 @@ func (a *arena) await(what string, holds func() bool) {
 // enough is how many signs of life a program must have given before it counts as one that ran.
 const enough = 20
 
-// awaitReign waits until a term after the given one runs its program.
-func (a *arena) awaitReign(after uint64) (term uint64, r *reign) {
+// awaitTerm waits until a term after the given one runs its program.
+func (a *arena) awaitTerm(after uint64) (term uint64, r *leadership) {
 	a.t.Helper()
 	a.await(fmt.Sprintf("a program of a term after %d", after), func() bool {
 		term, r = a.latest()
@@ -190,7 +190,7 @@ func (a *arena) awaitReign(after uint64) (term uint64, r *reign) {
 }
 
 // whole reports whether all the processes that a program consists of have been seen.
-func (a *arena) whole(r *reign) bool { return r.kind != forking || len(r.pids) == 3 }
+func (a *arena) whole(r *leadership) bool { return r.kind != forking || len(r.pids) == 3 }
 
 // story is what the hosts said last.
 func (a *arena) story() string {
@@ -341,7 +341,7 @@ func (a *arena) finish(seen map[string]int) {
 		h.kill()
 	}
 	a.await("the end of all programs", func() bool {
-		for _, r := range a.reigns {
+		for _, r := range a.terms {
 			for pid := range r.pids {
 				if alive(pid) {
 					return false
@@ -353,14 +353,14 @@ func (a *arena) finish(seen map[string]int) {
 	a.look()
 	found, shortest := a.overlaps()
 	signs := 0
-	for _, r := range a.reigns {
+	for _, r := range a.terms {
 		signs += r.signs
 	}
 	for _, f := range found {
 		a.t.Error(f)
 	}
 	a.t.Logf("%d terms, %d signs of life, %d overlaps; the shortest time between two terms %v",
-		len(a.reigns), signs, len(found), shortest)
+		len(a.terms), signs, len(found), shortest)
 	for _, name := range slices.Sorted(maps.Keys(seen)) {
 		a.t.Logf("%4d × %s", seen[name], name)
 	}

@@ -91,7 +91,7 @@ func (s stage) host(t *testing.T, srv *natslab.Server) *host {
 
 // newForeign returns an arena in which nobody's leader run leads, in a cgroup or
 // in none, and a host that waits.
-func newForeign(t *testing.T, cgroup *os.File) (a *arena, leads, waits *host, r *reign) {
+func newForeign(t *testing.T, cgroup *os.File) (a *arena, leads, waits *host, r *leadership) {
 	t.Helper()
 	s := newStage(t)
 	a = newEmptyArena(t)
@@ -103,11 +103,11 @@ func newForeign(t *testing.T, cgroup *os.File) (a *arena, leads, waits *host, r 
 	}
 	a.add(leads)
 	t.Cleanup(func() {
-		for _, r := range a.reigns {
+		for _, r := range a.terms {
 			r.kill()
 		}
 	})
-	_, r = a.awaitReign(0)
+	_, r = a.awaitTerm(0)
 	waits = &host{id: "waits", kind: plain, url: a.server.URL()}
 	a.add(waits)
 	waits.awaitSaid(`"foreign" leads`)
@@ -115,10 +115,10 @@ func newForeign(t *testing.T, cgroup *os.File) (a *arena, leads, waits *host, r 
 }
 
 // helper is the one process of a term.
-func (r *reign) helper() int { return slices.Collect(maps.Keys(r.pids))[0] }
+func (r *leadership) helper() int { return slices.Collect(maps.Keys(r.pids))[0] }
 
 // kill kills a term's processes, by root's right.
-func (r *reign) kill() {
+func (r *leadership) kill() {
 	for pid := range r.pids {
 		_ = syscall.Kill(pid, syscall.SIGKILL) // it may have ended
 	}
@@ -178,7 +178,7 @@ func TestNothingIsReleasedWhileAProcessOfAnotherUserLives(t *testing.T) {
 		t.Fatalf("%s runs its program beside one that lives\n%s", now.id, a.story())
 	}
 	r.kill()
-	a.awaitReign(0)
+	a.awaitTerm(0)
 	a.await("the program of the other host", func() bool { _, now := a.latest(); return now.id == "waits" })
 	a.finish(nil)
 }
@@ -190,7 +190,7 @@ func TestAHookOfAnotherUserIsWaitedForAndNamed(t *testing.T) {
 	h := s.host(t, a.server)
 	h.flags, h.command = []string{"--on-promote", "exec " + s.setuid, "--timeout", "2s"}, []string{"/bin/sleep", "600"}
 	a.add(h)
-	_, r := a.awaitReign(0)
+	_, r := a.awaitTerm(0)
 	t.Cleanup(r.kill)
 	h.awaitSaid(fmt.Sprintf(`setuid-helper" cannot be ended: uid 65534 may not signal process %d`, r.helper()))
 	r.kill()
@@ -206,7 +206,7 @@ func TestAHostWhoseProgramLivesOnDoesNotLeadAgain(t *testing.T) {
 	term, _ := a.latest()
 	leads.proxy.Hold(natslab.ToServer, natslab.ToClient)
 	leads.awaitSaid("THE LEASE HAS RUN OUT while process " + strconv.Itoa(r.helper()))
-	term, _ = a.awaitReign(term)
+	term, _ = a.awaitTerm(term)
 	leads.proxy.Resume()
 	waits.kill()
 	// Nobody else is there, and its lease runs out; more than thrice that is the trial's own length.
@@ -216,7 +216,7 @@ func TestAHostWhoseProgramLivesOnDoesNotLeadAgain(t *testing.T) {
 		t.Fatalf("%s leads in term %d while its last program lives\n%s", by.id, now, a.story())
 	}
 	r.kill()
-	if _, by := a.awaitReign(term); by.id != "foreign" {
+	if _, by := a.awaitTerm(term); by.id != "foreign" {
 		t.Errorf("%s leads", by.id)
 	}
 	leads.awaitSaid("what could not be ended has ended by itself")
@@ -337,7 +337,7 @@ func TestACgroupEndsWhatMayNotBeSignalled(t *testing.T) {
 			}
 			helper := r.helper()
 			strike(a, leads)
-			a.awaitReign(term)
+			a.awaitTerm(term)
 			if alive(helper) {
 				t.Error("the program of before lives")
 			}

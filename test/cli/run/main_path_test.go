@@ -18,14 +18,14 @@ import (
 func TestProgramsOnAClusterOfThreeMoveWithTheirHosts(t *testing.T) {
 	cluster := natslab.StartCluster(t, 3)
 	a := newArenaOn(t, []kind{plain, stubborn, forking}, func(int) string { return cluster.URL() })
-	term, r := a.awaitReign(0)
+	term, r := a.awaitTerm(0)
 
 	a.hosts[r.id].signal(syscall.SIGTERM)
 	if r.kind == stubborn {
 		a.hosts[r.id].kill()
 	}
 	a.hosts[r.id].awaitEnd()
-	_, r = a.awaitReign(term)
+	_, r = a.awaitTerm(term)
 
 	// Without the server that leads the stream, nothing can be renewed for a while.
 	node := cluster.StreamLeader("KV_leaders")
@@ -38,7 +38,7 @@ func TestProgramsOnAClusterOfThreeMoveWithTheirHosts(t *testing.T) {
 	node.Run()
 	term, r = a.latest()
 	a.hosts[r.id].kill()
-	a.awaitReign(term)
+	a.awaitTerm(term)
 	a.finish(nil)
 }
 

@@ -39,7 +39,7 @@ func TestMain(m *testing.M) {
 // A fault strikes the host that leads. It returns what undoes it once another leads, or nil if no other need follow.
 type fault struct {
 	name   string
-	strike func(h *host, r *reign, rng *rand.Rand) (undo func())
+	strike func(h *host, r *leadership, rng *rand.Rand) (undo func())
 }
 
 func nothing() {}
@@ -47,26 +47,26 @@ func nothing() {}
 // faults are what the hosts go through.
 func faults() []fault {
 	return []fault{
-		{"candidate stopped", func(h *host, _ *reign, _ *rand.Rand) func() {
+		{"candidate stopped", func(h *host, _ *leadership, _ *rand.Rand) func() {
 			h.signal(syscall.SIGSTOP)
 			return func() { h.signal(syscall.SIGCONT) }
 		}},
-		{"candidate stopped for less than its lease", func(h *host, _ *reign, rng *rand.Rand) func() {
+		{"candidate stopped for less than its lease", func(h *host, _ *leadership, rng *rand.Rand) func() {
 			h.signal(syscall.SIGSTOP)
 			h.a.rest(time.Duration(rng.Int64N(int64(ttl))))
 			h.signal(syscall.SIGCONT)
 			return nil
 		}},
-		{"candidate killed", func(h *host, _ *reign, _ *rand.Rand) func() {
+		{"candidate killed", func(h *host, _ *leadership, _ *rand.Rand) func() {
 			h.kill()
 			return h.start
 		}},
-		{"candidate killed and started again at once", func(h *host, _ *reign, _ *rand.Rand) func() {
+		{"candidate killed and started again at once", func(h *host, _ *leadership, _ *rand.Rand) func() {
 			h.kill()
 			h.start()
 			return nothing
 		}},
-		{"candidate terminated", func(h *host, r *reign, _ *rand.Rand) func() {
+		{"candidate terminated", func(h *host, r *leadership, _ *rand.Rand) func() {
 			h.signal(syscall.SIGTERM)
 			if r.kind == stubborn {
 				h.kill() // as a supervisor does when it loses patience
@@ -74,46 +74,46 @@ func faults() []fault {
 			h.awaitEnd()
 			return h.start
 		}},
-		{"program stopped, host cut off", func(h *host, r *reign, _ *rand.Rand) func() {
+		{"program stopped, host cut off", func(h *host, r *leadership, _ *rand.Rand) func() {
 			for pid := range r.pids {
 				_ = syscall.Kill(pid, syscall.SIGSTOP) // it may have ended
 			}
 			h.proxy.Hold(natslab.ToServer, natslab.ToClient)
 			return h.proxy.Resume
 		}},
-		{"host cut off", func(h *host, _ *reign, _ *rand.Rand) func() {
+		{"host cut off", func(h *host, _ *leadership, _ *rand.Rand) func() {
 			h.proxy.Hold(natslab.ToServer, natslab.ToClient)
 			return h.proxy.Resume
 		}},
-		{"answers lost", func(h *host, _ *reign, _ *rand.Rand) func() {
+		{"answers lost", func(h *host, _ *leadership, _ *rand.Rand) func() {
 			h.proxy.Hold(natslab.ToClient)
 			return h.proxy.Resume
 		}},
-		{"connections refused", func(h *host, _ *reign, _ *rand.Rand) func() {
+		{"connections refused", func(h *host, _ *leadership, _ *rand.Rand) func() {
 			h.proxy.Cut()
 			return h.proxy.Resume
 		}},
-		{"guard killed", func(h *host, _ *reign, _ *rand.Rand) func() {
+		{"guard killed", func(h *host, _ *leadership, _ *rand.Rand) func() {
 			h.signalGuard(syscall.SIGKILL)
 			return nothing
 		}},
-		{"candidate stopped, guard killed", func(h *host, r *reign, _ *rand.Rand) func() {
+		{"candidate stopped, guard killed", func(h *host, r *leadership, _ *rand.Rand) func() {
 			h.signal(syscall.SIGSTOP)
 			if r.kind != forking { // nobody is left then who could find what the program has started
 				h.signalGuard(syscall.SIGKILL)
 			}
 			return func() { h.signal(syscall.SIGCONT) }
 		}},
-		{"guard stopped, host cut off", func(h *host, _ *reign, _ *rand.Rand) func() {
+		{"guard stopped, host cut off", func(h *host, _ *leadership, _ *rand.Rand) func() {
 			h.signalGuard(syscall.SIGSTOP)
 			h.proxy.Hold(natslab.ToServer, natslab.ToClient)
 			return h.proxy.Resume
 		}},
-		{"record deleted", func(h *host, _ *reign, _ *rand.Rand) func() {
+		{"record deleted", func(h *host, _ *leadership, _ *rand.Rand) func() {
 			h.a.deleteRecord()
 			return nothing
 		}},
-		{"server restarted", func(h *host, _ *reign, _ *rand.Rand) func() {
+		{"server restarted", func(h *host, _ *leadership, _ *rand.Rand) func() {
 			h.a.server.Restart()
 			return nil
 		}},
@@ -165,7 +165,7 @@ func tryAll(t *testing.T, rng *rand.Rand) {
 		kinds = []kind{k, k, k}
 	}
 	a := newArena(t, kinds)
-	a.awaitReign(0)
+	a.awaitTerm(0)
 	seen := make(map[string]int)
 	all := faults()
 	if *only != "" {
@@ -191,7 +191,7 @@ func tryAll(t *testing.T, rng *rand.Rand) {
 				return now.signs >= enough && (now != r || now.signs >= before+enough)
 			})
 		} else {
-			a.awaitReign(term)
+			a.awaitTerm(term)
 			undo()
 		}
 		seen[f.name+" / "+string(r.kind)]++

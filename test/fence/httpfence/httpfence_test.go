@@ -15,7 +15,7 @@ import (
 	"github.com/seed-ff2cb582/leader"
 	"github.com/seed-ff2cb582/leader/fence"
 	"github.com/seed-ff2cb582/leader/fence/httpfence"
-	"github.com/seed-ff2cb582/leader/test/fence/zombies"
+	"github.com/seed-ff2cb582/leader/test/fence/stalewriter"
 	"github.com/seed-ff2cb582/leader/test/natslab"
 )
 
@@ -46,10 +46,10 @@ func (s *service) log(*testing.T) []uint64 {
 func TestStalledLeadersRequestsAreAllRefused(t *testing.T) {
 	var gate fence.Gate
 	s := new(service)
-	srv := httptest.NewServer(httpfence.Require("haunted", gate.Enter)(s))
+	srv := httptest.NewServer(httpfence.Require("ledger", gate.Enter)(s))
 	defer srv.Close()
 	client := srv.Client()
-	zombies.Haunt(t, natslab.Start(t), zombies.Resource{
+	stalewriter.Try(t, natslab.Start(t), stalewriter.Resource{
 		Open: func(_ context.Context, term leader.Term) (func(context.Context) error, error) {
 			// Past the transport, which would not send for a term that is over.
 			return func(ctx context.Context) error { return post(ctx, client, srv.URL, term) }, nil
@@ -64,7 +64,7 @@ func post(ctx context.Context, client *http.Client, url string, term leader.Term
 	if err != nil {
 		return err
 	}
-	httpfence.Stamp(req.Header, "haunted", term)
+	httpfence.Stamp(req.Header, "ledger", term)
 	resp, err := client.Do(req)
 	if err != nil {
 		return err
@@ -87,7 +87,7 @@ func TestTransportOfAStalledLeaderSendsNothing(t *testing.T) {
 	defer srv.Close()
 	nats := natslab.Start(t)
 	proxy := natslab.NewProxy(t, nats.Addr())
-	client := &http.Client{Transport: &httpfence.Transport{Group: "haunted", Base: srv.Client().Transport}}
+	client := &http.Client{Transport: &httpfence.Transport{Group: "ledger", Base: srv.Client().Transport}}
 	send := func(ctx context.Context) error {
 		req, err := http.NewRequestWithContext(ctx, http.MethodPost, srv.URL, http.NoBody)
 		if err != nil {
@@ -99,7 +99,7 @@ func TestTransportOfAStalledLeaderSendsNothing(t *testing.T) {
 		}
 		return err
 	}
-	ctx := zombies.Promoted(t, proxy.URL(), "stalled")
+	ctx := stalewriter.Promoted(t, proxy.URL(), "stalled")
 	if err := send(ctx); err != nil {
 		t.Fatal(err)
 	}

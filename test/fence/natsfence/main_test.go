@@ -16,7 +16,7 @@ import (
 	"github.com/seed-ff2cb582/leader/fence"
 	"github.com/seed-ff2cb582/leader/fence/natsfence"
 	"github.com/seed-ff2cb582/leader/store/natsstore"
-	"github.com/seed-ff2cb582/leader/test/fence/zombies"
+	"github.com/seed-ff2cb582/leader/test/fence/stalewriter"
 	"github.com/seed-ff2cb582/leader/test/internal/leaks"
 	"github.com/seed-ff2cb582/leader/test/natslab"
 )
@@ -43,12 +43,12 @@ func stream(t *testing.T, nc *nats.Conn, cfg jetstream.StreamConfig) jetstream.J
 	return js
 }
 
-// kv is a bucket for zombies. Each write goes to a key of its own, so that all are kept.
-func kv(js jetstream.JetStream) zombies.Resource {
+// kv is a bucket for stale writers. Each write goes to a key of its own, so that all are kept.
+func kv(js jetstream.JetStream) stalewriter.Resource {
 	var n atomic.Int64
-	return zombies.Resource{
+	return stalewriter.Resource{
 		Open: func(ctx context.Context, t leader.Term) (func(context.Context) error, error) {
-			k, err := natsfence.OpenKV(ctx, js, "orders", "haunted", t)
+			k, err := natsfence.OpenKV(ctx, js, "orders", "ledger", t)
 			if err != nil {
 				return nil, err
 			}
@@ -61,8 +61,8 @@ func kv(js jetstream.JetStream) zombies.Resource {
 	}
 }
 
-func events(js jetstream.JetStream) zombies.Resource {
-	return zombies.Resource{
+func events(js jetstream.JetStream) stalewriter.Resource {
+	return stalewriter.Resource{
 		Open: func(ctx context.Context, t leader.Term) (func(context.Context) error, error) {
 			s, err := natsfence.OpenStream(ctx, js, "EVENTS", "events.fence", t)
 			if err != nil {

@@ -16,17 +16,17 @@ import (
 	"github.com/seed-ff2cb582/leader/fence"
 	"github.com/seed-ff2cb582/leader/fence/sqlfence"
 	"github.com/seed-ff2cb582/leader/test/databases"
-	"github.com/seed-ff2cb582/leader/test/fence/zombies"
+	"github.com/seed-ff2cb582/leader/test/fence/stalewriter"
 	"github.com/seed-ff2cb582/leader/test/natslab"
 )
 
 func TestStalledLeaderCommitsNothing(t *testing.T) {
 	each(t, func(t *testing.T, e *engine) {
-		zombies.Haunt(t, natslab.Start(t), zombies.Resource{
+		stalewriter.Try(t, natslab.Start(t), stalewriter.Resource{
 			Open: func(ctx context.Context, term leader.Term) (func(context.Context) error, error) {
 				// The first transaction of a term, before anything is read.
-				err := e.fence.Do(ctx, e.db, "haunted", term, func(*sql.Tx) error { return nil })
-				return func(ctx context.Context) error { return e.write(ctx, "haunted", term) }, err
+				err := e.fence.Do(ctx, e.db, "ledger", term, func(*sql.Tx) error { return nil })
+				return func(ctx context.Context) error { return e.write(ctx, "ledger", term) }, err
 			},
 			Log: e.log,
 		})
@@ -36,16 +36,16 @@ func TestStalledLeaderCommitsNothing(t *testing.T) {
 // The same with transactions that share the row.
 func TestStalledLeaderThatSharesItsRowCommitsNothing(t *testing.T) {
 	each(t, func(t *testing.T, e *engine) {
-		zombies.Haunt(t, natslab.Start(t), zombies.Resource{
+		stalewriter.Try(t, natslab.Start(t), stalewriter.Resource{
 			Open: func(ctx context.Context, term leader.Term) (func(context.Context) error, error) {
-				err := e.fence.Do(ctx, e.db, "haunted", term, func(*sql.Tx) error { return nil })
+				err := e.fence.Do(ctx, e.db, "ledger", term, func(*sql.Tx) error { return nil })
 				return func(ctx context.Context) error {
 					tx, err := e.db.BeginTx(ctx, nil)
 					if err != nil {
 						return err
 					}
 					defer tx.Rollback() //nolint:errcheck // without effect after a commit
-					if err := e.fence.AdmitShared(ctx, tx, "haunted", term); err != nil {
+					if err := e.fence.AdmitShared(ctx, tx, "ledger", term); err != nil {
 						return err
 					}
 					if err := e.enter(ctx, tx, term); err != nil {

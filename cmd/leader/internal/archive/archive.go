@@ -254,8 +254,10 @@ func pending(ctx context.Context, c jetstream.Consumer) (all []advisory.Advisory
 	}
 }
 
-// Reigns says who led when.
-func (h History) Reigns() []advisory.Reign { return advisory.Reigns(slices.Values(h.Advisories)) }
+// Terms says who led when.
+func (h History) Terms() []advisory.Term {
+	return advisory.Terms(slices.Values(h.Advisories))
+}
 
 // Missing returns how many advisories the candidates sent that the stream does
 // not have, between others of the same candidate that it has.

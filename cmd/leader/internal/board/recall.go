@@ -8,14 +8,14 @@ import (
 )
 
 // Recall puts the terms that a history tells of before those that were seen,
-// for the groups that the board knows. The reigns come earliest first, and are
+// for the groups that the board knows. The terms come earliest first, and are
 // all there were since a time. Their times are those of the candidates' clocks;
 // none is taken to be later than what was seen here.
-func (b *Board) Recall(reigns []advisory.Reign, since time.Time) {
+func (b *Board) Recall(terms []advisory.Term, since time.Time) {
 	past := make(map[string][]Term)
-	for _, r := range reigns {
+	for _, r := range terms {
 		past[r.Group] = append(past[r.Group], Term{
-			Number: r.Term, Leader: r.Leader, Correlation: r.Correlation, Began: r.Began, Ended: r.Ended,
+			Number: r.Number, Leader: r.Leader, Correlation: r.Correlation, Began: r.Began, Ended: r.Ended,
 			Reason: bounded(r.Reason), By: r.By, Why: r.Why,
 		})
 	}

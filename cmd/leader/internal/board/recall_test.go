@@ -26,17 +26,17 @@ func TestWhatAHistoryTellsComesBeforeWhatWasSeen(t *testing.T) {
 		time.Sleep(time.Hour)
 		b := follow(t, st)
 		term := first.Term().Number
-		reigns := []advisory.Reign{
-			{Group: "reports", Leader: "worker-2", Term: term - 3, Ended: begin.Add(-time.Hour), Reason: leader.ReasonResigned, By: "ann"},
-			{Group: "reports", Leader: "worker-3", Term: term - 2, Began: begin.Add(-time.Hour)},         // it crashed
-			{Group: "reports", Leader: "worker-2", Term: term - 1, Began: begin, Ended: begin.Add(9e12)}, // its clock is wrong
-			{Group: "reports", Leader: "worker-1", Term: term, Began: begin},
-			{Group: "reports", Leader: "worker-2", Term: term + 9, Began: begin}, // seen, or going to be
-			{Group: "nobody", Leader: "worker-1", Term: term},
+		terms := []advisory.Term{
+			{Group: "reports", Leader: "worker-2", Number: term - 3, Ended: begin.Add(-time.Hour), Reason: leader.ReasonResigned, By: "ann"},
+			{Group: "reports", Leader: "worker-3", Number: term - 2, Began: begin.Add(-time.Hour)},         // it crashed
+			{Group: "reports", Leader: "worker-2", Number: term - 1, Began: begin, Ended: begin.Add(9e12)}, // its clock is wrong
+			{Group: "reports", Leader: "worker-1", Number: term, Began: begin},
+			{Group: "reports", Leader: "worker-2", Number: term + 9, Began: begin}, // seen, or going to be
+			{Group: "nobody", Leader: "worker-1", Number: term},
 		}
 		held := b.Since(0)
 		since := begin.Add(-2 * time.Hour)
-		b.Recall(reigns, since)
+		b.Recall(terms, since)
 		g, _ := b.Group("reports")
 		if len(g.Terms) != 4 {
 			t.Fatalf("terms %+v", g.Terms)
@@ -66,11 +66,11 @@ func TestARecalledPastHasABound(t *testing.T) {
 		stand(t, st, "reports", "worker-1")
 		b := follow(t, st)
 		g, _ := b.Group("reports")
-		var reigns []advisory.Reign
+		var terms []advisory.Term
 		for range 3 * board.MaxTerms {
-			reigns = append(reigns, advisory.Reign{Group: "reports", Leader: "worker-2", Term: g.Term - 1})
+			terms = append(terms, advisory.Term{Group: "reports", Leader: "worker-2", Number: g.Term - 1})
 		}
-		b.Recall(reigns, time.Time{})
+		b.Recall(terms, time.Time{})
 		if g, _ = b.Group("reports"); len(g.Terms) != board.MaxTerms || g.Terms[board.MaxTerms-1].Leader != "worker-1" {
 			t.Errorf("%d terms, the last %+v", len(g.Terms), g.Terms[len(g.Terms)-1])
 		}

@@ -71,7 +71,7 @@ func (s *server) recallTerms(ctx context.Context) {
 		since = start
 	}
 	s.past.Store(&past{Began: start.UnixMilli(), Since: since.UnixMilli(), Stream: h.Stream})
-	s.board.Recall(h.Reigns(), since)
+	s.board.Recall(h.Terms(), since)
 }
 
 // known waits until all groups are known, or those that the user may read. It

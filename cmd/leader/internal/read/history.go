@@ -46,8 +46,8 @@ that is said on the standard error, and in the fields complete_since and missing
 --at answers with one line who led at a time. A time of the day is today's, or yesterday's if it is yet to come; without a zone it is local
 time.
 
-With -o json there is one object: bucket, group, stream, complete_since, missing, and reigns with leader, term, began, ended, reason, by, why,
-correlation; with --at also at, led and by the leader's reign: at_reign.
+With -o json there is one object: bucket, group, stream, complete_since, missing, and terms with leader, term, began, ended, reason, by, why,
+correlation; with --at also at, led and by the term of that time: at_term.
 
 Exit status: 0; 4 if the history knows nothing of the group, or nobody led at that time as far as it knows; 5 if no stream keeps a
 history, or a permission is missing; 6 if the server did not answer in time.
@@ -79,16 +79,16 @@ type Past struct {
 	// advisories are known to be lost.
 	CompleteSince time.Time `json:"complete_since"`
 	Missing       uint64    `json:"missing,omitempty"`
-	Reigns        []Reign   `json:"reigns"`
+	Terms         []Term    `json:"terms"`
 	// At is the time that was asked about, Led whether somebody is known to
-	// have led then, AtReign who.
-	At      time.Time `json:"at,omitzero"`
-	Led     bool      `json:"led,omitempty"`
-	AtReign *Reign    `json:"at_reign,omitempty"`
+	// have led then, AtTerm who.
+	At     time.Time `json:"at,omitzero"`
+	Led    bool      `json:"led,omitempty"`
+	AtTerm *Term     `json:"at_term,omitempty"`
 }
 
-// A Reign is a term: see advisory.Reign.
-type Reign struct {
+// A Term is who led when: see advisory.Term.
+type Term struct {
 	Leader      string        `json:"leader"`
 	Term        uint64        `json:"term"`
 	Began       time.Time     `json:"began,omitzero"`
@@ -99,8 +99,8 @@ type Reign struct {
 	Correlation string        `json:"correlation,omitempty"`
 }
 
-func reignOf(r advisory.Reign) Reign {
-	return Reign{r.Leader, r.Term, r.Began, r.Ended, r.Reason, r.By, r.Why, r.Correlation}
+func termOf(r advisory.Term) Term {
+	return Term{r.Leader, r.Number, r.Began, r.Ended, r.Reason, r.By, r.Why, r.Correlation}
 }
 
 // Run shows the history.
@@ -122,22 +122,22 @@ func (c HistoryShowCommand) Run(ctx context.Context, std app.Streams) error {
 	past := c.past(h, time.Now())
 	past.warn(std.Err)
 	if c.At != "" {
-		return c.answer(std.Out, past, h.Reigns())
+		return c.answer(std.Out, past, h.Terms())
 	}
 	return c.Write(std.Out, past.table(time.Now()))
 }
 
 func (c HistoryShowCommand) past(h archive.History, now time.Time) Past {
 	p := Past{
-		Bucket: c.Bucket, Group: c.Group, Stream: h.Stream, CompleteSince: h.Complete.UTC(), Missing: h.Missing(), Reigns: []Reign{},
+		Bucket: c.Bucket, Group: c.Group, Stream: h.Stream, CompleteSince: h.Complete.UTC(), Missing: h.Missing(), Terms: []Term{},
 	}
 	since := time.Time{}
 	if c.Since != "" {
 		since, _ = parseTime(c.Since, now) // Validate has seen it
 	}
-	for _, r := range h.Reigns() {
+	for _, r := range h.Terms() {
 		if r.Ended.IsZero() || !r.Ended.Before(since) {
-			p.Reigns = append(p.Reigns, reignOf(r))
+			p.Terms = append(p.Terms, termOf(r))
 		}
 	}
 	if c.At != "" {
@@ -151,7 +151,7 @@ func (p Past) warn(w io.Writer) {
 	if p.Missing > 0 {
 		fmt.Fprintf(w, "leader: %d advisories are missing in stream %s: lost on their way, or dropped by a candidate that was cut off\n", p.Missing, p.Stream)
 	}
-	if len(p.Reigns) > 0 && p.Reigns[0].Began.IsZero() {
+	if len(p.Terms) > 0 && p.Terms[0].Began.IsZero() {
 		fmt.Fprintf(w, "leader: the history begins at %s, within a term\n", p.CompleteSince.Local().Format(time.DateTime))
 	}
 }
@@ -163,7 +163,7 @@ func (p Past) table(now time.Time) output.Result {
 		Wide:  8,
 		Minor: []string{"CORRELATION", "TERM", "ENDED", "BY"},
 	}
-	for _, x := range p.Reigns {
+	for _, x := range p.Terms {
 		r.Names = append(r.Names, x.Leader)
 		r.Rows = append(r.Rows, []string{
 			x.Leader, number(x.Term), stamp(x.Began), stamp(x.Ended), x.lasted(now), string(x.Reason), x.By, x.Why, x.Correlation,
@@ -179,7 +179,7 @@ func stamp(t time.Time) string {
 	return t.Local().Format("2006-01-02 15:04:05.000")
 }
 
-func (r Reign) lasted(now time.Time) string {
+func (r Term) lasted(now time.Time) string {
 	switch {
 	case r.Began.IsZero():
 		return ""
@@ -191,11 +191,11 @@ func (r Reign) lasted(now time.Time) string {
 }
 
 // answer says who led at a time.
-func (c HistoryShowCommand) answer(w io.Writer, p Past, reigns []advisory.Reign) error {
-	for _, r := range reigns {
+func (c HistoryShowCommand) answer(w io.Writer, p Past, terms []advisory.Term) error {
+	for _, r := range terms {
 		if r.Covers(p.At) {
-			found := reignOf(r)
-			p.Led, p.AtReign = true, &found
+			found := termOf(r)
+			p.Led, p.AtTerm = true, &found
 		}
 	}
 	if p.Led || c.Output == "json" || c.Output == "yaml" {
@@ -211,10 +211,10 @@ func (c HistoryShowCommand) printAt(w io.Writer, p Past) error {
 	case "json", "yaml":
 		return c.Write(w, output.Result{Value: p})
 	case "name":
-		_, err := fmt.Fprintln(w, output.Printable(p.AtReign.Leader))
+		_, err := fmt.Fprintln(w, output.Printable(p.AtTerm.Leader))
 		return err
 	}
-	r := p.AtReign
+	r := p.AtTerm
 	until := "and leads as far as the history knows"
 	if !r.Ended.IsZero() {
 		until = "until " + stamp(r.Ended)
@@ -234,7 +234,7 @@ func (p Past) nobody() string {
 		return fmt.Sprintf("who led %s at %s is not known: the history begins at %s", p.Group, at, stamp(p.CompleteSince))
 	}
 	s := fmt.Sprintf("nobody is known to have led %s at %s", p.Group, at)
-	for _, r := range p.Reigns {
+	for _, r := range p.Terms {
 		switch {
 		case !r.Ended.IsZero() && !p.At.Before(r.Ended):
 			s = fmt.Sprintf("nobody is known to have led %s at %s: term %d of %s had ended %s before", p.Group, at, r.Term, r.Leader, length(p.At.Sub(r.Ended)))

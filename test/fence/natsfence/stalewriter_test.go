@@ -6,7 +6,7 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 
 	"github.com/seed-ff2cb582/leader/store/natsstore"
-	"github.com/seed-ff2cb582/leader/test/fence/zombies"
+	"github.com/seed-ff2cb582/leader/test/fence/stalewriter"
 	"github.com/seed-ff2cb582/leader/test/natslab"
 )
 
@@ -14,7 +14,7 @@ func TestStalledLeaderPutsNothingIntoABucket(t *testing.T) {
 	t.Parallel()
 	srv := natslab.Start(t)
 	js := bucket(t, srv.Connect(t), natsstore.BucketConfig{Bucket: "orders", Replicas: 1})
-	zombies.Haunt(t, srv, kv(js))
+	stalewriter.Try(t, srv, kv(js))
 }
 
 func TestStalledLeaderPutsNothingIntoABucketOfOthers(t *testing.T) {
@@ -22,26 +22,26 @@ func TestStalledLeaderPutsNothingIntoABucketOfOthers(t *testing.T) {
 	srv := natslab.Start(t)
 	nc := srv.Connect(t)
 	natslab.KV(t, nc, jetstream.KeyValueConfig{Bucket: "orders", History: 5})
-	zombies.Haunt(t, srv, kv(natslab.JetStream(t, nc)))
+	stalewriter.Try(t, srv, kv(natslab.JetStream(t, nc)))
 }
 
 func TestStalledLeaderPutsNothingIntoAReplicatedBucket(t *testing.T) {
 	t.Parallel()
 	lab := natslab.StartCluster(t, 3)
 	js := bucket(t, lab.Connect(t), natsstore.BucketConfig{Bucket: "orders", Replicas: 3})
-	zombies.Haunt(t, lab.Nodes[0], kv(js))
+	stalewriter.Try(t, lab.Nodes[0], kv(js))
 }
 
 func TestStalledLeaderPublishesNothing(t *testing.T) {
 	t.Parallel()
 	srv := natslab.Start(t)
 	js := stream(t, srv.Connect(t), jetstream.StreamConfig{Name: "EVENTS", Subjects: []string{"events.>"}})
-	zombies.Haunt(t, srv, events(js))
+	stalewriter.Try(t, srv, events(js))
 }
 
 func TestStalledLeaderPublishesNothingToAReplicatedStream(t *testing.T) {
 	t.Parallel()
 	lab := natslab.StartCluster(t, 3)
 	js := stream(t, lab.Connect(t), jetstream.StreamConfig{Name: "EVENTS", Subjects: []string{"events.>"}, Replicas: 3})
-	zombies.Haunt(t, lab.Nodes[0], events(js))
+	stalewriter.Try(t, lab.Nodes[0], events(js))
 }

@@ -9,10 +9,11 @@ import (
 	"github.com/seed-ff2cb582/leader"
 )
 
-// A Reign is a term as advisories tell of it.
-type Reign struct {
+// A Term is what advisories tell of a term: who led, from when until when, and
+// why it ended.
+type Term struct {
 	Bucket, Group, Leader string
-	Term                  uint64
+	Number                uint64
 	Correlation           string
 	// Began is when the leader was promoted, by its own clock. It is zero if
 	// only others told of the term.
@@ -26,43 +27,43 @@ type Reign struct {
 	By, Why string
 }
 
-// Covers reports whether the leader led at t, as far as the instances' clocks
+// Covers reports whether the leader led at that time, as far as the instances' clocks
 // agree.
-func (r Reign) Covers(t time.Time) bool {
-	return !r.Began.IsZero() && !t.Before(r.Began) && (r.Ended.IsZero() || t.Before(r.Ended))
+func (t Term) Covers(at time.Time) bool {
+	return !t.Began.IsZero() && !at.Before(t.Began) && (t.Ended.IsZero() || at.Before(t.Ended))
 }
 
-// Reigns makes of advisories, in any order, who led each group when: by bucket
+// Terms makes of advisories, in any order, who led each group when: by bucket
 // and group, the earliest term first.
-func Reigns(history iter.Seq[Advisory]) []Reign {
+func Terms(history iter.Seq[Advisory]) []Term {
 	b := make(builder)
 	for a := range history {
 		b.take(a)
 	}
-	return b.reigns()
+	return b.terms()
 }
 
 type place struct{ bucket, group string }
 
-// A builder holds the reigns of each group by their terms, and when each was
+// A builder holds the terms of each group by their numbers, and when each was
 // first noticed to be over.
-type builder map[place]map[uint64]*reigning
+type builder map[place]map[uint64]*draft
 
-type reigning struct {
-	Reign
+type draft struct {
+	Term
 	noticed time.Time // by others
 	why     leader.Reason
 }
 
-func (b builder) of(a Advisory, term uint64) *reigning {
+func (b builder) of(a Advisory, number uint64) *draft {
 	at := place{a.Bucket, a.Group}
 	if b[at] == nil {
-		b[at] = make(map[uint64]*reigning)
+		b[at] = make(map[uint64]*draft)
 	}
-	r := b[at][term]
+	r := b[at][number]
 	if r == nil {
-		r = &reigning{Reign: Reign{Bucket: a.Bucket, Group: a.Group, Term: term}}
-		b[at][term] = r
+		r = &draft{Term: Term{Bucket: a.Bucket, Group: a.Group, Number: number}}
+		b[at][number] = r
 	}
 	return r
 }
@@ -85,14 +86,14 @@ func (b builder) take(a Advisory) {
 }
 
 // notice takes in that somebody saw the term to be over.
-func (r *reigning) notice(at time.Time, why leader.Reason) {
+func (r *draft) notice(at time.Time, why leader.Reason) {
 	if r.noticed.IsZero() || at.Before(r.noticed) {
 		r.noticed, r.why = at, why
 	}
 }
 
-func (b builder) reigns() []Reign {
-	var all []Reign
+func (b builder) terms() []Term {
+	var all []Term
 	for _, terms := range b {
 		next := time.Time{} // when a later term began
 		for _, r := range latestFirst(terms) {
@@ -103,27 +104,27 @@ func (b builder) reigns() []Reign {
 			if !r.Began.IsZero() {
 				next = r.Began
 			}
-			all = append(all, r.Reign)
+			all = append(all, r.Term)
 		}
 	}
-	slices.SortFunc(all, func(x, y Reign) int {
-		return cmp.Or(cmp.Compare(x.Bucket, y.Bucket), cmp.Compare(x.Group, y.Group), cmp.Compare(x.Term, y.Term))
+	slices.SortFunc(all, func(x, y Term) int {
+		return cmp.Or(cmp.Compare(x.Bucket, y.Bucket), cmp.Compare(x.Group, y.Group), cmp.Compare(x.Number, y.Number))
 	})
 	return all
 }
 
-func latestFirst(terms map[uint64]*reigning) []*reigning {
-	var all []*reigning
+func latestFirst(terms map[uint64]*draft) []*draft {
+	var all []*draft
 	for _, r := range terms {
 		all = append(all, r)
 	}
-	slices.SortFunc(all, func(x, y *reigning) int { return cmp.Compare(y.Term, x.Term) })
+	slices.SortFunc(all, func(x, y *draft) int { return cmp.Compare(y.Number, x.Number) })
 	return all
 }
 
-// close gives a reign of whose end the leader has not told the end that others
+// close gives a term of whose end the leader has not told the end that others
 // saw, or the beginning of the next.
-func (r *reigning) close(next time.Time) {
+func (r *draft) close(next time.Time) {
 	switch {
 	case !r.Ended.IsZero():
 	case !r.noticed.IsZero() && (next.IsZero() || r.noticed.Before(next)):

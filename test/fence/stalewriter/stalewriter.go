@@ -1,5 +1,6 @@
-// Package zombies stalls a leader past its lease and lets it write on, against the guard of a resource.
-package zombies
+// Package stalewriter stalls a leader past its lease and lets it write on,
+// against the guard of a resource.
+package stalewriter
 
 import (
 	"context"
@@ -16,23 +17,27 @@ import (
 
 // A Resource is what a guard protects.
 type Resource struct {
-	// Open returns the guarded write of a term. Each call of write leaves one more entry in the log.
+	// Open returns the guarded write of a term. Each call of write leaves one
+	// more entry in the log.
 	Open func(ctx context.Context, t leader.Term) (write func(ctx context.Context) error, err error)
 	// Log returns the number of the term of each entry, in the resource's own order.
 	Log func(t *testing.T) []uint64
 }
 
-// The numbers of writes. Tries counts those that the zombie begins after its successor's first one was acknowledged.
+// The numbers of writes. Tries counts those that the stale writer begins after
+// its successor's first one was acknowledged.
 const (
 	Before = 20
 	Tries  = 1000
 	After  = 200
 )
 
-// Haunt runs two candidates on a NATS server. The first leads, writes, and is cut off from the election, of which it learns
-// nothing and which it would ignore, while its way to the resource stays open: it writes on and on. The second
-// takes over and writes, too. From its first write on, none of the first one's is accepted.
-func Haunt(t *testing.T, srv *natslab.Server, r Resource) {
+// Try runs two candidates on a NATS server. The first leads, writes, and is cut
+// off from the election, of which it learns nothing and which it would ignore,
+// while its way to the resource stays open: it writes on and on. The second
+// takes over and writes, too. From its first write on, none of the first one's
+// is accepted.
+func Try(t *testing.T, srv *natslab.Server, r Resource) {
 	t.Helper()
 	proxy := natslab.NewProxy(t, srv.Addr())
 	a := join(t, proxy.URL(), "stalled")
@@ -45,11 +50,11 @@ func Haunt(t *testing.T, srv *natslab.Server, r Resource) {
 			t.Fatalf("the leader's write: %v", err)
 		}
 	}
-	z := &zombie{write: old, ctx: t.Context(), enough: make(chan struct{})}
+	w := &writer{write: old, ctx: t.Context(), enough: make(chan struct{})}
 	var done sync.WaitGroup
 	defer done.Wait()
-	defer z.stop.Store(true)
-	done.Go(func() { z.haunt(t) })
+	defer w.stop.Store(true)
+	done.Go(func() { w.run(t) })
 
 	proxy.Hold(natslab.ToServer, natslab.ToClient)
 	second := b.leads(t)
@@ -60,32 +65,32 @@ func Haunt(t *testing.T, srv *natslab.Server, r Resource) {
 	if err := fresh(t.Context()); err != nil {
 		t.Fatalf("the successor's first write: %v", err)
 	}
-	z.succeeded.Store(true)
+	w.succeeded.Store(true)
 	for range After - 1 {
 		if err := fresh(t.Context()); err != nil {
 			t.Fatalf("the successor's write: %v", err)
 		}
 	}
 	select {
-	case <-z.enough:
+	case <-w.enough:
 	case <-time.After(5 * natslab.Patience):
 	}
-	if n := z.tries.Load(); n < Tries {
-		t.Fatalf("the zombie tried %d times", n)
+	if n := w.tries.Load(); n < Tries {
+		t.Fatalf("the stale writer tried %d times", n)
 	}
-	z.stop.Store(true)
+	w.stop.Store(true)
 	done.Wait()
 	if write, err := r.Open(t.Context(), first); err == nil {
 		err = write(t.Context())
 		if !errors.Is(err, fence.ErrStale) {
-			t.Errorf("the zombie came in by opening anew: %v", err)
+			t.Errorf("the stale writer came in by opening anew: %v", err)
 		}
 	} else if !errors.Is(err, fence.ErrStale) {
 		t.Errorf("opening anew: %v", err)
 	}
-	r.check(t, first.Number, second.Number, Before+z.unseen)
+	r.check(t, first.Number, second.Number, Before+w.unseen)
 	t.Logf("%d writes of the stalled leader before its successor's first, then %d tried, %d accepted; %d of the successor's accepted",
-		Before+z.unseen, z.tries.Load(), z.accepted, After)
+		Before+w.unseen, w.tries.Load(), w.accepted, After)
 }
 
 // check compares the log with what was acknowledged.
@@ -95,7 +100,7 @@ func (r Resource) check(t *testing.T, first, second uint64, acknowledged int) {
 	for i, n := range r.Log(t) {
 		count[n]++
 		if n == first && count[second] > 0 {
-			t.Errorf("entry %d is the zombie's, after %d of its successor", i, count[second])
+			t.Errorf("entry %d is the stale writer's, after %d of its successor", i, count[second])
 		}
 	}
 	if count[first] != acknowledged || count[second] != After || len(count) != 2 {
@@ -112,8 +117,8 @@ func (r Resource) open(t *testing.T, term leader.Term) func(context.Context) err
 	return write
 }
 
-// A zombie writes without a look at its lease.
-type zombie struct {
+// A writer writes without a look at its lease.
+type writer struct {
 	write     func(context.Context) error
 	ctx       context.Context //nolint:containedctx // it ignores that of its term
 	stop      atomic.Bool
@@ -121,28 +126,29 @@ type zombie struct {
 	tries     atomic.Int64
 	enough    chan struct{} // closed when it has tried often enough, or gave up
 
-	// Writes accepted before and after that, in the zombie's eyes. They are read when it has stopped.
+	// Writes accepted before and after that, in the writer's eyes. They are read
+	// when it has stopped.
 	unseen, accepted int
 }
 
-func (z *zombie) haunt(t *testing.T) {
-	enough := sync.OnceFunc(func() { close(z.enough) })
+func (w *writer) run(t *testing.T) {
+	enough := sync.OnceFunc(func() { close(w.enough) })
 	defer enough()
-	for !z.stop.Load() {
-		late := z.succeeded.Load()
-		err := z.write(z.ctx)
+	for !w.stop.Load() {
+		late := w.succeeded.Load()
+		err := w.write(w.ctx)
 		switch {
 		case err != nil && !errors.Is(err, fence.ErrStale):
-			t.Errorf("the zombie's write: %v", err)
+			t.Errorf("the stale writer's write: %v", err)
 			return
 		case err == nil && late:
-			z.accepted++
+			w.accepted++
 			t.Errorf("accepted: a write begun after the successor's first one was acknowledged")
 			return
 		case err == nil:
-			z.unseen++
+			w.unseen++
 		}
-		if late && z.tries.Add(1) == Tries {
+		if late && w.tries.Add(1) == Tries {
 			enough()
 		}
 	}
@@ -163,7 +169,7 @@ type candidate struct {
 func join(t *testing.T, url, id string) *candidate {
 	t.Helper()
 	e, err := leader.NewElection(natslab.Connect(t, url), leader.ElectionConfig{
-		Bucket: "leaders", BucketAutoCreate: true, Group: "haunted", InstanceID: id,
+		Bucket: "leaders", BucketAutoCreate: true, Group: "ledger", InstanceID: id,
 		TTL: 3 * time.Second, HeartbeatInterval: 300 * time.Millisecond,
 		AcquireGrace: leader.GraceOff, // the bucket is the test's own, and there was none before
 	})
