@@ -172,7 +172,7 @@ func (l *loop) askHooks() {
 // schedule sets the timer to when the core, or a part, wants to be called next.
 func (l *loop) schedule() {
 	wake := min(
-		l.rules.Wake(l.state), l.expiry(), l.takeover.due(), l.nomination.due(&l.state),
+		l.rules.Wake(&l.state), l.expiry(), l.takeover.due(), l.nomination.due(&l.state),
 		l.uninformedUntil(), l.overrunDue(),
 	)
 	if wake == machine.Never {

@@ -69,7 +69,7 @@ func (n *nomination) plan(rules *machine.Machine, s *machine.State, now int64) {
 	if n.done || n.at != machine.Never || n.env.chooses() {
 		return
 	}
-	n.at = rules.NominateAt(*s, mrand.Uint64())
+	n.at = rules.NominateAt(s, mrand.Uint64())
 	n.done = n.at < now
 }
 
@@ -120,7 +120,7 @@ func (n *nomination) end() {
 func (n *nomination) nominate(rules *machine.Machine, s *machine.State, now int64) {
 	e := n.env
 	st, ok := e.store.st.(store.Broadcaster)
-	if !ok || now >= s.ViewAt+int64(s.HeldTTL) || rules.NominateAt(*s, 0) == machine.Never {
+	if !ok || now >= s.ViewAt+int64(s.HeldTTL) || rules.NominateAt(s, 0) == machine.Never {
 		return
 	}
 	text, err := record.Nomination{Nominee: e.cfg.InstanceID, Revision: n.revision}.Encode()

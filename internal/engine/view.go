@@ -149,7 +149,7 @@ func (l *loop) leader() leadership.Info {
 	case v.Kind == machine.Held:
 		// Not DueAt, by which this candidate claims: it may let others go
 		// first, or back off.
-		until := l.state.ViewAt + int64(machine.Wait(l.rules.Lease(l.state), l.cfg.ClockDrift))
+		until := l.state.ViewAt + int64(machine.Wait(l.rules.Lease(&l.state), l.cfg.ClockDrift))
 		info.ID, info.Until = v.Rec.ID, l.clock.time(until)
 		if r.Token == v.Rec.Token {
 			info.Priority, info.Version, info.Address, info.Meta = r.Priority, r.Version, r.Address, r.Meta

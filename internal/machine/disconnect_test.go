@@ -81,7 +81,7 @@ func TestNobodyClaimsWithoutAConnectionIfAGraceIsSet(t *testing.T) {
 			if p.s.Phase != Watching || p.did(Send) {
 				t.Errorf("it is %v and does %v", p.s.Phase, p.kinds())
 			}
-			if at := p.m.Wake(p.s); at <= p.now.Mono {
+			if at := p.m.Wake(&p.s); at <= p.now.Mono {
 				t.Errorf("it wants to be woken at %d, and it is %d", at, p.now.Mono)
 			}
 			p.step(Event{Kind: ConnUp})

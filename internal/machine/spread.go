@@ -64,10 +64,10 @@ func (c *step) nominated(t Turn) {
 // early enough for the nomination to be known before the lease runs out. In
 // between there is time to spread the candidates, however many: time that costs
 // nothing, since nobody may claim yet.
-func (m *Machine) NominateAt(s State, rand uint64) int64 {
+func (m *Machine) NominateAt(s *State, rand uint64) int64 {
 	follows := s.Phase == Watching && s.View.Kind == Held && !s.ours(&s.View)
 	yields := s.Behind > 0 || m.Backoff > 0 && s.Passed > 0 || s.View.Turn != AnyTurn
-	if !follows || yields || s.Down || !m.mayClaim(&s) || s.StandBackUntil > s.ViewAt+int64(s.HeldTTL) {
+	if !follows || yields || s.Down || !m.mayClaim(s) || s.StandBackUntil > s.ViewAt+int64(s.HeldTTL) {
 		return Never
 	}
 	return s.ViewAt + int64(s.HeldTTL/10*7) + int64(skewed(rand, s.HeldTTL/4))

@@ -104,7 +104,7 @@ func TestOnlyWhoWouldClaimNominatesItself(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			p := follower(spreadMachine(), 0, false)
 			c.spoil(&p.m, &p.s)
-			first, last := p.m.NominateAt(p.s, 0), p.m.NominateAt(p.s, math.MaxUint64)
+			first, last := p.m.NominateAt(&p.s, 0), p.m.NominateAt(&p.s, math.MaxUint64)
 			if !c.want {
 				if first != Never || last != Never {
 					t.Errorf("nominates itself at %v", time.Duration(first))
@@ -159,9 +159,9 @@ func (r *crowdRun) step(i int, ev Event) {
 		r.queue.add(r.now+r.trip(), r.claimed)
 		return
 	}
-	if wake := r.m.Wake(s); s.Phase == Watching && wake != Never {
+	if wake := r.m.Wake(&s); s.Phase == Watching && wake != Never {
 		r.queue.add(max(wake, r.now), func() {
-			if r.cs[i].Phase == Watching && r.m.Wake(r.cs[i]) <= r.now {
+			if r.cs[i].Phase == Watching && r.m.Wake(&r.cs[i]) <= r.now {
 				r.step(i, Event{Kind: Tick})
 			}
 		})
@@ -215,7 +215,7 @@ func (r *crowdRun) run() time.Duration {
 			return
 		}
 		r.queue.add(at, func() {
-			if r.m.NominateAt(r.cs[i], 0) != Never {
+			if r.m.NominateAt(&r.cs[i], 0) != Never {
 				r.nominated++
 				r.queue.add(r.now+r.trip(), func() { r.named(i) })
 			}
@@ -258,9 +258,9 @@ func expire(rng *rand.Rand, n int, deaf bool, nominate func(Machine, State, uint
 func TestFewGoForAnExpiredLeaseHoweverMany(t *testing.T) {
 	rng := random(t)
 	never := func(Machine, State, uint64) int64 { return Never }
-	nominates := func(m Machine, s State, rand uint64) int64 { return m.NominateAt(s, rand) }
+	nominates := func(m Machine, s State, rand uint64) int64 { return m.NominateAt(&s, rand) }
 	uniformly := func(m Machine, s State, r uint64) int64 {
-		at := m.NominateAt(s, 0)
+		at := m.NominateAt(&s, 0)
 		return at + int64(unit(r)*float64(s.HeldTTL/4))
 	}
 	for _, n := range []int{1, 2, 19, 199, 999} {

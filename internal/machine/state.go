@@ -359,10 +359,9 @@ func (s *State) Public() Public {
 // Never is what Wake returns when only an event can change anything.
 const Never = math.MaxInt64
 
-// Wake returns the monotonic instant at which Step wants a Tick.
-func (m *Machine) Wake(s State) int64 { return m.wake(&s) }
-
-func (m *Machine) wake(s *State) int64 {
+// Wake returns the monotonic instant at which Step wants a Tick. It leaves the
+// state alone, which is passed by its address because of its size.
+func (m *Machine) Wake(s *State) int64 {
 	wake := int64(Never)
 	if s.Write.Stage == Resting {
 		wake = s.Write.Due

@@ -243,7 +243,7 @@ func (n *node) rank(seen *Seen) {
 
 // setAlarm sets the timer to when the core asks to be called next.
 func (n *node) setAlarm() {
-	wake := n.m.Wake(n.s)
+	wake := n.m.Wake(&n.s)
 	if wake == Never || !n.runs {
 		n.alarm = 0
 		n.alarms++
@@ -388,7 +388,7 @@ func (n *node) judgeState(before *State) {
 		w.fail("state", "%s is %v and its write is nowhere", id, s.Phase)
 	case before.Phase == Stopped && s.Phase != Stopped:
 		w.fail("stop", "%s rises from the dead", id)
-	case s.Phase == Stopped && n.m.Wake(*s) != Never:
+	case s.Phase == Stopped && n.m.Wake(s) != Never:
 		w.fail("stop", "%s is stopped and wants to be woken", id)
 	case s.Phase == Holding && before.Phase == Holding && s.Grant.Token == before.Grant.Token && s.Grant.Term != before.Grant.Term:
 		w.fail("G2", "%s goes from term %d to %d without leaving in between", id, before.Grant.Term, s.Grant.Term)

@@ -307,7 +307,7 @@ func (st *stage) run(until time.Duration) {
 			if !p.running() {
 				continue
 			}
-			if w := p.m.Wake(p.s); w < Never {
+			if w := p.m.Wake(&p.s); w < Never {
 				next = min(next, time.Duration(w)+p.lag)
 			}
 			for _, m := range p.inbox {
@@ -355,7 +355,7 @@ func (st *stage) turn(p *player) bool {
 	case p.undone && !p.slow:
 		p.undone = false
 		st.step(p, Event{Kind: Drained})
-	case p.m.Wake(p.s) <= int64(st.now-p.lag):
+	case p.m.Wake(&p.s) <= int64(st.now-p.lag):
 		st.step(p, Event{Kind: Tick})
 	default:
 		return false

@@ -227,7 +227,7 @@ func TestStaleAnswersAreTicks(t *testing.T) {
 // The runtime sleeps until Wake, so nothing may fall due earlier.
 func TestSteppingAtWakeIsSteppingAlways(t *testing.T) {
 	walk(t, func(m Machine, s State, now int64, _ *rand.Rand) {
-		wake := m.Wake(s)
+		wake := m.Wake(&s)
 		for at := now; at < min(wake, now+60); at++ {
 			u, actions := m.Step(s, Event{Kind: Tick, Token: "x"}, Instant{at, at})
 			if u != s || len(actions) > 0 {
@@ -240,13 +240,13 @@ func TestSteppingAtWakeIsSteppingAlways(t *testing.T) {
 // A due tick must make its cause go away, or the runtime would spin.
 func TestATickIsNotDueAgainAtOnce(t *testing.T) {
 	walk(t, func(m Machine, s State, now int64, _ *rand.Rand) {
-		at := max(m.Wake(s), now)
+		at := max(m.Wake(&s), now)
 		if at > now+1000 {
 			return
 		}
 		u, _ := m.Step(s, Event{Kind: Tick, Token: "x"}, Instant{at, at})
-		if m.Wake(u) <= at {
-			t.Fatalf("at %d Wake still says %d:\n%+v\n%+v", at, m.Wake(u), s, u)
+		if m.Wake(&u) <= at {
+			t.Fatalf("at %d Wake still says %d:\n%+v\n%+v", at, m.Wake(&u), s, u)
 		}
 	})
 }
@@ -258,7 +258,7 @@ func TestNothingRaisesTheStopped(t *testing.T) {
 			s, _ = m.Step(s, Event{Kind: Drained}, Instant{now, now})
 		}
 		u, actions := m.Step(s, randomEvent(r, s), Instant{now, now})
-		if u.Phase != Stopped || len(actions) > 0 || m.Wake(u) != Never {
+		if u.Phase != Stopped || len(actions) > 0 || m.Wake(&u) != Never {
 			t.Fatalf("a stopped candidate does %v and is %+v", actions, u)
 		}
 	})
@@ -341,7 +341,7 @@ func TestRestsShrinkWithWhatIsLeftOfTheWindow(t *testing.T) {
 	s, _ = m.Step(s, Event{Kind: Observed, Seen: Seen{Kind: Absent}, Token: "a"}, now)
 	s, _ = m.Step(s, Event{Kind: Written, Op: s.Write.Op, Rev: 1}, now)
 	for s.Phase == Holding {
-		at := m.Wake(s)
+		at := m.Wake(&s)
 		if left := s.Grant.Trust.Mono - now.Mono; now.Mono > 0 && at < s.Grant.Trust.Mono && at-now.Mono > max(left/2, int64(m.Retry.Initial)) {
 			t.Fatalf("at %v the next attempt is at %v, the window closes at %v",
 				time.Duration(now.Mono), time.Duration(at), time.Duration(s.Grant.Trust.Mono))

@@ -110,9 +110,9 @@ func (m *Machine) foreign(s *State) time.Duration { return max(m.ForeignTTL, m.T
 
 // Lease is how long the lease is believed to be of the holder that a candidate
 // in state s sees.
-func (m *Machine) Lease(s State) time.Duration {
+func (m *Machine) Lease(s *State) time.Duration {
 	if s.View.Foreign() {
-		return m.foreign(&s)
+		return m.foreign(s)
 	}
 	return s.HeldTTL
 }

@@ -453,7 +453,7 @@ func (x *sim) factsOf(s *State) facts {
 		phase: s.Phase, promoted: s.Grant.Promoted,
 	}
 	for i := range x.machines {
-		f.wake[i] = small(x.machines[i].wake(s))
+		f.wake[i] = small(x.machines[i].Wake(s))
 	}
 	for _, t := range []int64{s.DueAt, s.DoubtUntil, s.StandBackUntil} {
 		if t != 0 {
@@ -967,7 +967,7 @@ func (x *sim) flaw(i int, before, s *State, called bool) (invariant, what string
 		return "state", fmt.Sprintf("%s awaits an answer to nothing", id)
 	case before.Phase == Stopped && s.Phase != Stopped:
 		return "stop", fmt.Sprintf("%s rises from the dead", id)
-	case s.Phase == Stopped && (s.Write != Write{} || x.machines[i].wake(s) != Never):
+	case s.Phase == Stopped && (s.Write != Write{} || x.machines[i].Wake(s) != Never):
 		return "stop", fmt.Sprintf("%s is stopped with something under way", id)
 	}
 	return "", ""

@@ -451,7 +451,7 @@ func (n *node) judge(now Instant) {
 
 // wake has time pass for the candidate when it asked for that.
 func (n *node) wake() {
-	mono := n.m.Wake(n.s)
+	mono := n.m.Wake(&n.s)
 	if mono == machine.Never || n.ended {
 		return
 	}
