@@ -43,7 +43,6 @@ func (c *callbacks) add(register func()) {
 	register()
 }
 
-// inside reports whether the caller is one of the callbacks.
 func (c *callbacks) inside() bool { return c.terms.inside() || c.news.inside() }
 
 // ofTerm has do call the callbacks of a term. A panic of ours in it ends the
@@ -53,7 +52,6 @@ func (c *callbacks) ofTerm(do, instead func()) {
 	c.terms.put(ofTerm, c.delivery("callbacks", do, instead))
 }
 
-// ofNews has do call the callbacks that belong to no term of ours.
 func (c *callbacks) ofNews(kind callKind, do func()) {
 	c.news.put(kind, c.delivery("news", do, nil))
 }
@@ -136,7 +134,6 @@ func (c *callbacks) demoteCallbacks() []func() {
 	return c.demoted
 }
 
-// tellCampaign tells the callbacks that a campaign begins.
 func (c *callbacks) tellCampaign(r machine.Reason) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -150,7 +147,6 @@ func (c *callbacks) tellCampaign(r machine.Reason) {
 	c.ofNews(ofCampaign, func() { callEach(calls, ignore) })
 }
 
-// tellLeader tells watchers and callbacks who leads now.
 func (c *callbacks) tellLeader(info leadership.Info) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -167,8 +163,7 @@ func (c *callbacks) tellLeader(info leadership.Info) {
 	c.ofNews(ofLeader, func() { callEach(calls, ignore) })
 }
 
-// timed calls a callback that belongs to no term of ours, reports a panic of
-// it, and how long it took.
+// timed reports a panic of the callback, and how long it took.
 func (c *callbacks) timed(kind string, f func(), name string) {
 	begun := time.Now()
 	// Deferred, for runtime.Goexit.

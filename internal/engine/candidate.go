@@ -460,7 +460,6 @@ func (c *Candidate) await(ctx context.Context, kind string, done func(machine.St
 	}
 }
 
-// health returns what asks the program whether it is fit to lead.
 func (c *Candidate) health() *Health {
 	return &Health{
 		Check: c.cfg.Check, Interval: c.cfg.CheckInterval, Timeout: c.cfg.CheckTimeout, MaxFailures: c.cfg.MaxFailures,

@@ -52,7 +52,6 @@ func (c clock) now() machine.Instant {
 	return machine.Instant{Mono: int64(t.Sub(c.origin)), Wall: t.UnixNano()}
 }
 
-// time returns the time at which the monotonic clock shows mono.
 func (c clock) time(mono int64) time.Time { return c.origin.Add(time.Duration(mono)) }
 
 // present returns the time that the monotonic clock shows, to be compared with
@@ -64,7 +63,6 @@ func (c clock) present() time.Time {
 	return time.Now()
 }
 
-// boot reads the clock of alarms.
 func (c clock) boot() int64 {
 	if c.machine != nil {
 		return c.machine.BootNow()
@@ -79,7 +77,6 @@ func (c clock) awake() {
 	}
 }
 
-// timer returns a timer that is not set.
 func (c clock) timer(f func()) Timer {
 	if c.machine != nil {
 		return c.machine.Timer(f)
@@ -95,7 +92,6 @@ type ticker struct {
 	Timer
 }
 
-// ticker returns a ticker that is not set.
 func (c clock) ticker() ticker {
 	if c.machine == nil {
 		t := time.NewTimer(time.Hour)

@@ -154,7 +154,6 @@ type Conditions struct {
 	doubt time.Duration
 }
 
-// conditions returns those of an election on a store with such a report.
 func (c *Config) conditions(report store.Report) Conditions {
 	auto := c.Grace == GraceAuto
 	m := c.Protocol(c.Grace == GraceOn || auto && (report.Forgetful || report.Expires))
@@ -198,6 +197,5 @@ func (c Conditions) warnings(report store.Report) []string {
 	return append(slices.Clip(report.Warnings), youngStore)
 }
 
-// youngStore warns of a store that was made a short time ago.
 const youngStore = "The store was made less than a lease ago. If there was another of its name before," +
 	" its leader may not have heard yet that it is gone: nobody leads before that lease has run out."

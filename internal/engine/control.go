@@ -62,7 +62,6 @@ func (l *loop) malformed(again bool) {
 	l.repair.begin(l.control.revision, l.control.last)
 }
 
-// pause takes in whether the group is paused.
 func (l *loop) pause(p *record.Pause) {
 	switch {
 	case p == nil:

@@ -61,15 +61,12 @@ func (e *env) crash(what string, value any, stack []byte) {
 	e.report.panicked(what)(value, stack)
 }
 
-// crashed reports whether code of ours has panicked.
 func (e *env) crashed() bool { return e.broken.Load() != nil }
 
-// bounded returns a context for one call to the store.
 func (e *env) bounded() (context.Context, context.CancelFunc) {
 	return context.WithTimeout(e.ctx, e.cfg.ConnectionTimeout)
 }
 
-// warns reports whether a warning is to be reported.
 func (e *env) warns(text string) bool {
 	return e.cfg.Supervisor == nil || e.cfg.Supervisor.Warns(text)
 }

@@ -31,7 +31,6 @@ const (
 	StateStopped   = "STOPPED"
 )
 
-// stateName is the name of a public state of the core.
 func stateName(p machine.Public) string {
 	return [...]string{
 		machine.Init: StateInit, machine.Candidate: StateCandidate, machine.Leader: StateLeader,
@@ -51,7 +50,6 @@ const (
 	EventStopped     Event = "stopped"
 )
 
-// eventOf is the event that leads to a public state of the core.
 func eventOf(p machine.Public) Event {
 	return [...]Event{
 		machine.Candidate: EventCampaigning, machine.Leader: EventPromoted, machine.Follower: EventFollowing,

@@ -29,7 +29,6 @@ func OutcomeOfPanic(method string) error {
 	return fmt.Errorf("%w: the store's %s panicked", store.ErrUnknown, method)
 }
 
-// Get implements store.Store.
 func (s *guardedStore) Get(ctx context.Context, key string) (entry store.Entry, err error) {
 	if !shield.Call(func() { entry, err = s.st.Get(ctx, key) }, s.report.panicked("the store's Get")) {
 		err = OutcomeOfPanic("Get")
@@ -37,7 +36,6 @@ func (s *guardedStore) Get(ctx context.Context, key string) (entry store.Entry, 
 	return entry, err
 }
 
-// CompareAndSwap implements store.Store.
 func (s *guardedStore) CompareAndSwap(ctx context.Context, w store.Write) (rev uint64, err error) {
 	if !shield.Call(func() { rev, err = s.st.CompareAndSwap(ctx, w) }, s.report.panicked("the store's CompareAndSwap")) {
 		err = OutcomeOfPanic("CompareAndSwap")

@@ -83,7 +83,6 @@ func (h *Health) healthy(ctx context.Context) bool {
 	return ok && ctx.Err() == nil
 }
 
-// judge takes in one verdict.
 func (h *Health) judge(ok bool) {
 	failures := h.failures
 	if ok {
@@ -101,7 +100,6 @@ func (h *Health) judge(ok bool) {
 	}
 }
 
-// awaitVerdict waits for a verdict, for d at most.
 func awaitVerdict(verdict <-chan bool, d time.Duration) {
 	t := time.NewTimer(d)
 	defer t.Stop()

@@ -98,7 +98,6 @@ func (in *inbox) change(f func()) {
 	f()
 }
 
-// take empties the inbox.
 func (in *inbox) take() (messages []message, group, control *store.Entry) {
 	in.mu.Lock()
 	defer in.mu.Unlock()

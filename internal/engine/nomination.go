@@ -107,7 +107,6 @@ func (n *nomination) unlisten() {
 	}
 }
 
-// end is unlisten at the end of the election.
 func (n *nomination) end() {
 	if stop := n.stop; stop != nil {
 		n.stop = nil
@@ -134,7 +133,6 @@ func (n *nomination) nominate(rules *machine.Machine, s *machine.State, now int6
 	})
 }
 
-// hear takes in a nomination.
 func (n *nomination) hear(said record.Nomination) {
 	if said.Replaces(n.heard) {
 		n.heard = said

@@ -69,7 +69,6 @@ func (p *peers) meetForeign(seen machine.Seen, foreignTTL time.Duration) {
 		" Set ForeignTTL to the longest lease there is.", p.env.cfg.TTL)
 }
 
-// compare warns of settings of a holder that are not those of this candidate.
 func (p *peers) compare(seen machine.Seen, rec record.Record, now int64) {
 	if seen.Kind != machine.Held || len(rec.ID) > record.MaxName || slices.Contains(p.own, rec.Token) {
 		return
@@ -120,7 +119,6 @@ func (p *peers) meet(seen machine.Seen, now int64, lease time.Duration) bool {
 	return seen.Rec.Renewal >= n.base+2
 }
 
-// stepped takes in what a step did, as far as it concerns others.
 func (p *peers) stepped(before past, s *machine.State) {
 	if token := s.Grant.Token; token != before.term.Token {
 		p.own = append(p.own[max(0, len(p.own)-maxOwn+1):], token)

@@ -41,7 +41,7 @@ const (
 // one that keeps up misses nothing.
 const maxLag = 16
 
-// put puts in a call. It does not block.
+// put does not block.
 func (q *callQueue) put(kind callKind, do func()) {
 	q.mu.Lock()
 	defer q.mu.Unlock()

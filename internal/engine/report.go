@@ -25,7 +25,6 @@ type reporter struct {
 	lastErr atomic.Pointer[failure]
 }
 
-// failed takes in the error of a call to the store.
 func (r *reporter) failed(err error) {
 	r.lastErr.Store(&failure{err, time.Now()})
 	if errors.Is(err, store.ErrClosed) {
@@ -33,7 +32,6 @@ func (r *reporter) failed(err error) {
 	}
 }
 
-// hook calls f, a hook of the program, and reports a panic of it.
 func (r *reporter) hook(name string, f func()) { shield.Call(f, r.panicked(name)) }
 
 // transition logs a change of state and tells the hook. news: it shows a new
@@ -68,7 +66,6 @@ func Asked(r machine.Reason) bool {
 // to end.
 func waiting(state string) bool { return state == StateCandidate || state == StateFollower }
 
-// event logs a line with the name of the event.
 func (r *reporter) event(level slog.Level, t Transition) {
 	attrs := []slog.Attr{
 		slog.String("from", t.From), slog.String("to", t.To), slog.String("reason", string(t.Reason)),
@@ -89,7 +86,6 @@ func (r *reporter) event(level slog.Level, t Transition) {
 	})
 }
 
-// call logs a call to the store and tells the hook.
 func (r *reporter) call(c Call) {
 	switch c.Outcome {
 	case store.OK:
@@ -138,7 +134,6 @@ func (r *reporter) note(n Note) {
 	})
 }
 
-// logged calls f, which logs something, and reports a panic of the Logger.
 func (r *reporter) logged(f func()) { shield.Call(f, r.panicked("Logger")) }
 
 func (r *reporter) logNote(n Note) {
@@ -169,7 +164,6 @@ func (r *reporter) tell(kind, text string) {
 	r.inbox.put(message{note: &Note{At: time.Now(), Kind: kind, Text: text}})
 }
 
-// callback tells the hook of a callback that returned.
 func (r *reporter) callback(c Callback) {
 	h := r.hooks.Callback
 	if h == nil {
@@ -180,7 +174,6 @@ func (r *reporter) callback(c Callback) {
 	r.hook("Hooks.Callback", func() { h(c) })
 }
 
-// noteOf is the note that the core asks for.
 func noteOf(a machine.Action) Note {
 	n := Note{At: time.Now(), Kind: a.Note.String(), Text: noteText(a.Note)}
 	if a.Write != machine.NoWrite {

@@ -32,7 +32,6 @@ type takeover struct {
 	refused int64
 }
 
-// due is when the loop is to look again.
 func (t *takeover) due() int64 {
 	if t.at == 0 || t.sending {
 		return machine.Never

@@ -91,7 +91,6 @@ func (w *window) check() {
 	}
 }
 
-// arm sets timer and alarm to the end of the window.
 func (w *window) arm() {
 	w.mu.Lock()
 	defer w.mu.Unlock()

@@ -60,7 +60,6 @@ func (l *loop) publish(before past) {
 	}
 }
 
-// tellSupervisor tells the supervisor what readers see now.
 func (l *loop) tellSupervisor() {
 	if s := l.cfg.Supervisor; s != nil {
 		snap := l.snap.Load()
@@ -103,7 +102,6 @@ func (l *loop) reason() machine.Reason {
 	return l.state.Reason
 }
 
-// transition describes what has just become visible.
 func (l *loop) transition(before past, from machine.Public, next *snapshot) Transition {
 	s := &l.state
 	t := Transition{
@@ -171,7 +169,6 @@ func (l *loop) correlation(token string) string {
 	return l.hash
 }
 
-// barred says why a candidate does not campaign.
 func barred(b machine.Bars) machine.Reason {
 	switch {
 	case b&machine.Paused != 0:

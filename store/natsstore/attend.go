@@ -78,7 +78,6 @@ func (a *attendants) end(call *attended) {
 	a.calls = a.calls[:last]
 }
 
-// lookBy sets the timer, unless it fires before.
 func (a *attendants) lookBy(at time.Time) {
 	switch {
 	case !a.next.IsZero() && !at.Before(a.next):
@@ -110,7 +109,6 @@ func (a *attendants) attend() {
 	}
 }
 
-// attend ends the call if it waits in vain.
 func (c *attended) attend(seen connReport, now time.Time, inbox string) {
 	switch {
 	case !seen.connected || seen.reconnects != c.before.reconnects:

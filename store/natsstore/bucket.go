@@ -86,7 +86,6 @@ func createClass(err error) error {
 	return store.ErrTransient
 }
 
-// tooManyReplicas reports whether the servers cannot keep as many replicas.
 func tooManyReplicas(err error) bool {
 	var api *jetstream.APIError
 	return errors.As(err, &api) && (api.ErrorCode == codeReplicasNotHere || api.ErrorCode == codeNoPeers)
@@ -123,7 +122,6 @@ func (cfg BucketConfig) stream(replicas int, now time.Time) jetstream.StreamConf
 	}
 }
 
-// defaultRepublish is where our buckets republish.
 func defaultRepublish(bucket string) string { return "leader." + bucket + "." }
 
 // validBucket: nats.go, jetstream/kv.go, validBucketRe.

@@ -52,7 +52,6 @@ func newClient(nc *nats.Conn, bucket string, opts Options) (*client, error) {
 	return c, nil
 }
 
-// bounded gives ctx the store's default deadline if it has none.
 func (c *client) bounded(ctx context.Context) (context.Context, context.CancelFunc) {
 	if _, ok := ctx.Deadline(); ok {
 		return ctx, func() {}
@@ -125,8 +124,7 @@ func (c *client) deniedSince(before connReport, subjects ...string) error {
 	return wire.Violation(c.reportedSince(before), subjects...)
 }
 
-// inboxPrefix is the beginning of the subjects on which this connection receives
-// replies.
+// inboxPrefix is the beginning of the subjects of replies.
 func (c *client) inboxPrefix() string {
 	if p := c.nc.Opts.InboxPrefix; p != "" {
 		return p + "."
@@ -148,7 +146,6 @@ func (c *client) shielded(what string, f func()) func() {
 	}
 }
 
-// panicked reports a panic.
 func (c *client) panicked(what string, value any, stack []byte) {
 	log := c.opts.Logger
 	if log == nil {

@@ -55,7 +55,6 @@ func (l *listeners) removeAll() {
 	}
 }
 
-// notify passes a state on if it is not the one that was heard last.
 func (l *listeners) notify(st store.ConnState, call caller) {
 	if st == l.heard {
 		return

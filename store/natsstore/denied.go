@@ -92,7 +92,6 @@ func (h *hub) unwatchable(denied error) error {
 	return err
 }
 
-// held reports whether the watch's view reads nothing until release.
 func (h *hub) held(w *subscription) bool {
 	h.loop.Lock()
 	defer h.loop.Unlock()
@@ -106,14 +105,12 @@ func (h *hub) release(w *subscription) {
 	h.loop.Nudge()
 }
 
-// latestError is that of the latest request that failed.
 func (h *hub) latestError() error {
 	h.loop.Lock()
 	defer h.loop.Unlock()
 	return h.lastErr
 }
 
-// currentPlan returns how the hub watches the bucket, and whether it knows.
 func (h *hub) currentPlan() (p plan, planned bool) {
 	h.loop.Lock()
 	defer h.loop.Unlock()

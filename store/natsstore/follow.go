@@ -11,7 +11,6 @@ import (
 	"github.com/seed-ff2cb582/leader/store/natsstore/internal/wire"
 )
 
-// inspect reads the bucket's configuration now and then.
 func (h *hub) inspect(now time.Time, due func(time.Time)) {
 	if h.opts.Republished != "" {
 		return
@@ -56,7 +55,6 @@ func (h *hub) adopt(info *jetstream.StreamInfo) {
 	}
 }
 
-// follow has new feeds opened as the plan says.
 func (h *hub) follow(p plan) {
 	h.plan = p
 	h.feeds.Republished(p.republished)

@@ -88,7 +88,6 @@ func newHub(c *client) *hub {
 	return h
 }
 
-// shutdown ends the hub. Its goroutine follows.
 func (h *hub) shutdown() {
 	if !h.loop.End() {
 		return
@@ -106,14 +105,12 @@ func (h *hub) shutdown() {
 	h.listeners.removeAll()
 }
 
-// endIfIdle ends the hub with the last of its users.
 func (h *hub) endIfIdle() {
 	if len(h.watches) == 0 && h.listeners.empty() && len(h.takers) == 0 {
 		h.shutdown()
 	}
 }
 
-// add begins to serve a watch.
 func (h *hub) add(w *subscription, p plan) error {
 	if !h.planned {
 		h.planned = true
@@ -154,7 +151,6 @@ func (h *hub) listenForReplies() error {
 	return err
 }
 
-// remove ends a watch, and the hub with the last of its users.
 func (h *hub) remove(w *subscription) {
 	if !w.Stop() {
 		return
@@ -202,8 +198,6 @@ func (h *hub) stopTaking(t *taker) {
 	h.loop.Settle(t)
 }
 
-// suspect has a key read, and the patterns that it matches, because a write
-// found it in a state that nobody told of.
 func (h *hub) suspect(key string) {
 	h.loop.Lock()
 	defer h.loop.Unlock()
@@ -217,7 +211,6 @@ func (h *hub) suspect(key string) {
 	}
 }
 
-// Receive implements [loop.Handler].
 func (h *hub) Receive(m *nats.Msg, full bool) {
 	if full {
 		h.registry.ReadAll()
@@ -231,10 +224,8 @@ func (h *hub) Receive(m *nats.Msg, full bool) {
 	}
 }
 
-// ConnStatus implements [loop.Handler].
 func (h *hub) ConnStatus(st nats.Status) { h.listeners.notify(connState(st), h.Call) }
 
-// Work implements [loop.Handler].
 func (h *hub) Work(now time.Time) time.Duration {
 	h.listeners.notify(connState(h.nc.Status()), h.Call)
 	if h.loop.Ended() || len(h.watches) == 0 || !h.nc.IsConnected() {

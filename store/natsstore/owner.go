@@ -22,9 +22,9 @@ var (
 	_ pattern.Owner  = (*hub)(nil)
 )
 
-// Subscribe implements [feed.Owner]: by a queue of fixed length, which drops
-// what it cannot take, or, wide, by one that the client library lets grow, at
-// the cost of a goroutine.
+// Subscribe goes by a queue of fixed length, which drops what it cannot take,
+// or, wide, by one that the client library lets grow, at the cost of a
+// goroutine.
 func (h *hub) Subscribe(subject string, wide bool) (*nats.Subscription, error) {
 	if !wide {
 		return h.nc.ChanSubscribe(subject, h.loop.Queue())
@@ -32,20 +32,16 @@ func (h *hub) Subscribe(subject string, wide bool) (*nats.Subscription, error) {
 	return h.nc.Subscribe(subject, h.loop.Push)
 }
 
-// NewInbox implements [feed.Owner].
 func (h *hub) NewInbox() string { return h.nc.NewInbox() }
 
-// Publish implements [pattern.Owner].
 func (h *hub) Publish(m *nats.Msg) error { return h.nc.PublishMsg(m) }
 
-// Ask implements [feed.Owner].
 func (h *hub) Ask(deadline time.Time, subject string, body []byte, done func(*nats.Msg)) {
 	if err := h.requests.Ask(deadline, subject, body, done); err != nil {
 		h.lastErr = err
 	}
 }
 
-// AskLeader implements [registry.Owner] and [pattern.Owner].
 func (h *hub) AskLeader(keys string, done func(state wire.State, ok bool)) {
 	h.Ask(time.Now().Add(readTimeout), h.names.Info(), h.names.StateRequest(keys), func(m *nats.Msg) {
 		info := new(jetstream.StreamInfo)
@@ -58,7 +54,6 @@ func (h *hub) AskLeader(keys string, done func(state wire.State, ok bool)) {
 	})
 }
 
-// Read implements [registry.Owner].
 func (h *hub) Read(key string, now time.Time, done func(e store.Entry, ok bool)) {
 	r := h.readRequest(key)
 	h.Ask(now.Add(readTimeout), r.subject, r.body, func(m *nats.Msg) {
@@ -75,37 +70,27 @@ func (h *hub) Read(key string, now time.Time, done func(e store.Entry, ok bool))
 	})
 }
 
-// Unanswered implements [pattern.Owner]: when nobody answers, the stream may be
-// gone, or refuse direct gets.
+// When nobody answers, the stream may be gone, or refuse direct gets.
 func (h *hub) Unanswered(err error) {
 	if errors.Is(err, nats.ErrNoResponders) {
 		h.audit.soon(time.Now())
 	}
 }
 
-// Heard implements [registry.Owner].
 func (h *hub) Heard() { h.audit.heard(time.Now()) }
 
-// Call implements [registry.Owner] and [pattern.Owner].
 func (h *hub) Call(owner any, f func()) { h.loop.Call(owner, f) }
 
-// Nudge implements [feed.Owner] and [pattern.Owner].
 func (h *hub) Nudge() { h.loop.Nudge() }
 
-// Waiting implements [feed.Owner].
 func (h *hub) Waiting() bool { return h.loop.Waiting() }
 
-// Report implements [feed.Owner] and [pattern.Owner].
 func (h *hub) Report(err error) { h.lastErr = err }
 
-// LastError implements [feed.Owner] and [pattern.Owner].
 func (h *hub) LastError() error { return h.nc.LastError() }
 
-// InboxPrefix implements [pattern.Owner].
 func (h *hub) InboxPrefix() string { return h.inboxPrefix() }
 
-// NoDirect implements [pattern.Owner].
 func (h *hub) NoDirect() bool { return h.noDirect.Load() }
 
-// Clustered implements [feed.Owner] and [pattern.Owner].
 func (h *hub) Clustered() bool { return h.nc.ConnectedClusterName() != "" }

@@ -19,7 +19,6 @@ type plan struct {
 // another.
 const nowhere = " "
 
-// planFor learns from a stream's configuration how to watch it.
 func (c *client) planFor(info *jetstream.StreamInfo) plan {
 	c.noDirect.Store(!info.Config.AllowDirect)
 	p := plan{republished: c.opts.Republished, created: info.Created}
@@ -63,7 +62,6 @@ func (a *audit) due(now time.Time) (begin bool, at time.Time) {
 // answered notes that the answer has come, or never will.
 func (a *audit) answered() { a.asking = false }
 
-// heard puts the audit off: a bucket that is heard of needs none.
 func (a *audit) heard(now time.Time) { a.at = now.Add(auditEvery) }
 
 // soon has the audit come after a while, for the stream may be gone.

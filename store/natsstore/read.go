@@ -11,7 +11,6 @@ import (
 	"github.com/seed-ff2cb582/leader/store/natsstore/internal/wire"
 )
 
-// get reads a key once.
 func (c *client) get(ctx context.Context, key string) (store.Entry, error) {
 	if !store.ValidKey(key) {
 		return store.Entry{}, fmt.Errorf("%w: key %q", store.ErrInvalid, key)
@@ -26,7 +25,6 @@ func (c *client) get(ctx context.Context, key string) (store.Entry, error) {
 	return e, err
 }
 
-// A readRequest asks for one key.
 type readRequest struct {
 	subject string
 	body    []byte

@@ -12,7 +12,6 @@ import (
 	"github.com/seed-ff2cb582/leader/store/natsstore/internal/wire"
 )
 
-// info asks for the stream's configuration and state.
 func (c *client) info(ctx context.Context) (*jetstream.StreamInfo, error) {
 	m, _, err := c.request(ctx, c.names.Info(), nil)
 	if err != nil {
@@ -94,7 +93,6 @@ func (c *client) infoOrCreate(ctx context.Context) (*jetstream.StreamInfo, error
 	return c.info(ctx)
 }
 
-// checkError explains why the configuration could not be read.
 func (c *client) checkError(ctx context.Context, before connReport, err error) error {
 	switch {
 	case store.Classify(err) != store.Unknown:

@@ -55,7 +55,6 @@ func (g *gate) checkHost(next http.Handler) http.Handler {
 	})
 }
 
-// guard lets in who has a token or a cookie.
 func (g *gate) guard(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		switch {
@@ -137,7 +136,6 @@ func (g *gate) form(w http.ResponseWriter, r *http.Request) {
 	})
 }
 
-// loginFor is where a visitor is asked for the token.
 func loginFor(r *http.Request, wrong bool) string {
 	if !wrong {
 		return withGroup("/login", r)

@@ -80,7 +80,6 @@ func (v *visitor) follow(ctx context.Context) {
 	}
 }
 
-// send sends what is new, if anything is.
 func (v *visitor) send() error {
 	d := v.board.Since(v.seq)
 	m := message{

@@ -132,7 +132,6 @@ func renewals(groups []board.Group, now time.Time) []renewal {
 	return all
 }
 
-// left is how long the lease is good for.
 func left(g board.Group, now time.Time) int64 {
 	if g.ID == "" {
 		return 0

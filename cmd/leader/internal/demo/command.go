@@ -121,14 +121,12 @@ func (c *Command) validateScript() (err error) {
 	return errors.Join(errs...)
 }
 
-// config is what all workers have in common.
 func (c *Command) config() leader.ElectionConfig {
 	return leader.ElectionConfig{
 		Bucket: c.Bucket, Group: c.Key, InstanceID: "w1", TTL: c.TTL, HeartbeatInterval: c.Heartbeat,
 	}
 }
 
-// plan is what the demo is to do.
 func (c *Command) plan() plan {
 	return plan{
 		Bucket: c.Bucket, Key: c.Key, Workers: c.Workers, TTL: c.TTL, Heartbeat: c.Heartbeat, NoSplay: c.NoSplay,
@@ -162,7 +160,6 @@ func (c *Command) Run(ctx context.Context, std app.Streams) (err error) {
 	}
 }
 
-// stage makes ready what the demo needs: the server, and a connection to it.
 func (c *Command) stage() (_ *stage, err error) {
 	st := newStage(c.plan())
 	defer func() {
@@ -196,7 +193,6 @@ func (c *Command) stage() (_ *stage, err error) {
 	return st, st.nc.FlushTimeout(nats.DefaultTimeout)
 }
 
-// workerCommand is how a worker is started: as this very program.
 func (c *Command) workerCommand() ([]string, error) {
 	if c.worker != nil {
 		return c.worker, nil

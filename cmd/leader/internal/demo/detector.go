@@ -17,12 +17,14 @@ type sample struct{ Before, After int64 }
 // the other shows two leaders at every hand-over, wrongly. Hence what counts is
 // what each worker's answers prove about the time between them. The argument:
 //
-//  1. A sample that says yes proves that its worker led at some instant between Before and After.
-//  2. A term that is over never begins again. So two samples of one worker that say yes
-//     in the same term, with no "no" between them, prove that it led without a break from the After of
-//     the first to the Before of the last. That is its certain span.
-//  3. A sample of another worker that lies as a whole (Before to After) in that span
-//     was answered at an instant, wherever it lay, at which both led.
+//  1. A sample that says yes proves that its worker led at some instant between
+//     Before and After.
+//  2. A term that is over never begins again. So two samples of one worker that
+//     say yes in the same term, with no "no" between them, prove that it led
+//     without a break from the After of the first to the Before of the last.
+//     That is its certain span.
+//  3. A sample of another worker that lies as a whole (Before to After) in that
+//     span was answered at an instant, wherever it lay, at which both led.
 //
 // Each sample of 3 counts as one instant. So nothing is counted that was not
 // true; and two leaders that overlap for longer than two samples are apart are
@@ -58,7 +60,6 @@ type span struct {
 // worker certainly led.
 func (s *span) holds(x sample) bool { return s.first.After <= x.Before && x.After <= s.last.Before }
 
-// overlaps reports whether there is an instant at which both certainly led.
 func (s *span) overlaps(other *span) bool {
 	return max(s.first.After, other.first.After) <= min(s.last.Before, other.last.Before)
 }

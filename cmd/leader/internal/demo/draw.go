@@ -96,7 +96,6 @@ func (m *model) title(l look) string {
 	return title + bucket
 }
 
-// leaderLines says who leads, and for how long that is certain.
 func (m *model) leaderLines(l look) []string {
 	s := m.scene
 	switch {
@@ -123,7 +122,6 @@ func (m *model) leaderLines(l look) []string {
 	}
 }
 
-// starting says what is waited for before the first term.
 func (s *scene) starting(p plan) string {
 	switch {
 	case len(s.rows) < s.workers:
@@ -184,7 +182,6 @@ func columns(width int) []column {
 	return cols
 }
 
-// ofLiving shows what a worker said last, unless it is gone.
 func ofLiving(say func(row) string) func(row, look) (string, lipgloss.Style) {
 	return func(r row, l look) (string, lipgloss.Style) {
 		if r.gone || r.fault == Crash {
@@ -247,7 +244,6 @@ func leaderCell(r row, l look) (string, lipgloss.Style) {
 	}
 }
 
-// table draws the workers in at most height lines.
 func (m *model) table(l look, height int) []string {
 	rows := m.scene.rows
 	cols := columns(m.width)

@@ -188,7 +188,6 @@ func gap(known bool, took, gap float64) string {
 // end, in milliseconds.
 const sparse = 50
 
-// somebody names a worker, or says that there was none.
 func somebody(worker string) string {
 	if worker == "" {
 		return "nobody"
@@ -196,7 +195,6 @@ func somebody(worker string) string {
 	return worker
 }
 
-// ms shows milliseconds for people.
 func ms(f float64) string {
 	switch {
 	case f < 10:
@@ -217,7 +215,6 @@ func plural(n int, what string) string {
 	return fmt.Sprintf("%d %s", n, what)
 }
 
-// thousands groups the digits.
 func thousands(n uint64) string {
 	s := fmt.Sprint(n)
 	for i := len(s) - 3; i > 0; i -= 3 {

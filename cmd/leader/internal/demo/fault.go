@@ -27,7 +27,6 @@ var errNoLeader = errors.New("nobody leads at the moment")
 // and starting take.
 const downTime = 300 * time.Millisecond
 
-// strike hits the leader with a fault.
 func (st *stage) strike(f Fault) error {
 	p := st.leader()
 	switch {
@@ -59,7 +58,6 @@ func (st *stage) strike(f Fault) error {
 	return nil
 }
 
-// vacancy says why there is nobody to hit.
 func (st *stage) vacancy() error {
 	for _, p := range st.processes {
 		if p.alive() && p.last.Leader != "" && !st.owns(p.last.Leader) {
@@ -92,7 +90,6 @@ func (st *stage) trial(f Fault, p *process) *trial {
 	return t
 }
 
-// spoil ends a trial whose fault could not be done.
 func (st *stage) spoil(t *trial, why string) {
 	if !t.done {
 		t.done, t.told, t.Failed = true, true, why
@@ -100,7 +97,6 @@ func (st *stage) spoil(t *trial, why string) {
 	st.emit(Event{Kind: EventNote, Worker: t.Worker, Text: string(t.Fault) + ": " + why})
 }
 
-// hold freezes a worker or cuts its network, for a while.
 func (st *stage) hold(p *process, t *trial) {
 	p.fault = t.Fault
 	if t.Fault == Freeze && canFreeze {
@@ -119,7 +115,6 @@ func (st *stage) hold(p *process, t *trial) {
 	})
 }
 
-// repair ends a freeze or a cut.
 func (st *stage) repair(p *process) {
 	text := p.id + " is reached by the network again"
 	if p.fault == Freeze && canFreeze {
@@ -213,7 +208,6 @@ func (st *stage) tellOutcomes(end bool) {
 	}
 }
 
-// ended is the event of a trial that a promotion ended.
 func (t *trial) ended() Event {
 	if t.Late {
 		return Event{Kind: EventNote, Worker: t.Worker, Text: fmt.Sprintf("the %s came too late: %s led already", t.Fault, t.Leader)}

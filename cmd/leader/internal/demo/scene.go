@@ -36,7 +36,6 @@ type row struct {
 	gone                    bool
 }
 
-// show makes the scene for the view.
 func (st *stage) show() {
 	now := st.now()
 	s := &scene{
@@ -67,7 +66,6 @@ func (st *stage) show() {
 	st.scene.Store(s)
 }
 
-// add adds a worker's row, and what it knows of the leader.
 func (s *scene) add(p *process, now int64) {
 	l := p.last
 	if p.joined {

@@ -130,7 +130,6 @@ func (st *stage) verdict() error {
 	return err
 }
 
-// post has f called by the stage's goroutine, unless that has ended.
 func (st *stage) post(f func()) {
 	select {
 	case st.posted <- f:
@@ -178,7 +177,6 @@ func (st *stage) begin() {
 // seconds, and keys are to be obeyed meanwhile.
 const birthTime = 20 * time.Millisecond
 
-// bear starts workers that are still to be started.
 func (st *stage) bear() {
 	for end := st.now() + int64(birthTime); st.unborn > 0 && !st.leaving && st.now() < end; st.unborn-- {
 		var delay time.Duration
@@ -189,7 +187,6 @@ func (st *stage) bear() {
 	}
 }
 
-// join starts a worker and gives it a row.
 func (st *stage) join(row int, delay time.Duration) {
 	st.named++
 	c := st.plan
@@ -210,10 +207,8 @@ func (st *stage) join(row int, delay time.Duration) {
 	st.emit(Event{Kind: EventJoin, Worker: p.id, PID: p.cmd.Process.Pid})
 }
 
-// name is that of the nth worker.
 func (st *stage) name(n int) string { return fmt.Sprintf("w%d%s", n, st.suffix) }
 
-// fail ends the demo for a reason.
 func (st *stage) fail(err error) {
 	if st.failure == nil {
 		st.failure = err
@@ -221,7 +216,6 @@ func (st *stage) fail(err error) {
 	st.leave()
 }
 
-// ended notes that a worker's process is gone.
 func (st *stage) ended(p *process, err error) {
 	expected := p.leaving
 	p.gone, p.leaving = true, true
@@ -253,7 +247,6 @@ func (st *stage) replaceLater(p *process) {
 	})
 }
 
-// window is the length of a trust window.
 func (st *stage) window() time.Duration {
 	return time.Duration(float64(st.plan.TTL) * (1 - leader.DefaultClockDrift))
 }

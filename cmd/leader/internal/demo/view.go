@@ -14,7 +14,6 @@ import (
 	"github.com/charmbracelet/x/term"
 )
 
-// terminal reports whether the streams are a terminal that a live view can use.
 func terminal(std app.Streams) bool {
 	in, ok := std.In.(*os.File)
 	out, both := std.Out.(*os.File)
@@ -55,7 +54,6 @@ func (j *journal) add(e Event) {
 	j.events = append(j.events, e)
 }
 
-// since returns what was added after the first n events.
 func (j *journal) since(n int) []Event {
 	j.mu.Lock()
 	defer j.mu.Unlock()
@@ -199,7 +197,6 @@ func (m *model) onStage(f func()) tea.Cmd {
 	}
 }
 
-// logged returns the events that the log shows.
 func (m *model) logged() []Event {
 	if m.all {
 		return m.lines

@@ -124,7 +124,6 @@ func (o *outbox) signal() {
 	}
 }
 
-// close lets write return once everything is written.
 func (o *outbox) close() {
 	o.mu.Lock()
 	o.closed = true

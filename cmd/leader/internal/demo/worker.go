@@ -274,7 +274,6 @@ func mono(t time.Time) int64 {
 	return off
 }
 
-// pause waits for d, and reports whether ctx was not done before.
 func pause(ctx context.Context, d time.Duration) bool {
 	t := time.NewTimer(d)
 	defer t.Stop()

@@ -197,7 +197,6 @@ func (c Command) config(shell candidate.Shell, std app.Streams) (leader.Election
 	return cfg, lim, nil
 }
 
-// groups are those of the seats.
 func (c Command) groups() []string {
 	if c.Slots <= 1 {
 		return []string{c.Group}

@@ -35,7 +35,6 @@ func (p period) had(ran *inspect.Run) bool {
 	return ran != nil && !own && !ran.Begin.Before(p.begin)
 }
 
-// describe says who began a run.
 func (p period) describe(ran inspect.Run) string {
 	s := fmt.Sprintf("%q has begun the run of %s", ran.ID, ran.Begin.Format(time.DateTime))
 	if ran.Begin.After(p.begin) {

@@ -131,7 +131,6 @@ func (s *Set) consumed(f *Feed, m *nats.Msg) {
 	}
 }
 
-// heartbeat handles a message by which the server says that a consumer is there.
 func (s *Set) heartbeat(f *Feed, m *nats.Msg) {
 	last, err := strconv.ParseUint(m.Header.Get(wire.HeaderLastConsumer), 10, 64)
 	switch {
@@ -143,7 +142,6 @@ func (s *Set) heartbeat(f *Feed, m *nats.Msg) {
 	}
 }
 
-// caughtUp notes that a consumer has delivered the present state.
 func (s *Set) caughtUp(f *Feed) {
 	if f.caughtUp {
 		return
@@ -185,7 +183,6 @@ func (s *Set) create(f *Feed, now time.Time) error {
 	return nil
 }
 
-// created handles the answer to create.
 func (s *Set) created(f *Feed, keys []string, m *nats.Msg) {
 	now := time.Now()
 	var info jetstream.ConsumerInfo
@@ -235,7 +232,6 @@ func (s *Set) renamed(f *Feed, keys []string, m *nats.Msg) {
 	}
 }
 
-// consumerRequest is the body of a CONSUMER.CREATE request.
 type consumerRequest struct {
 	Stream string                   `json:"stream_name"`
 	Config jetstream.ConsumerConfig `json:"config"`
@@ -277,7 +273,6 @@ func (s *Set) ask(f *Feed, action string, keys []string, now time.Time, done fun
 // errNoAnswer: the server has not answered a request in time.
 var errNoAnswer = errors.New("no answer")
 
-// consumerAnswer decodes the answer to a request for a consumer.
 func consumerAnswer(m *nats.Msg, info *jetstream.ConsumerInfo) error {
 	if m == nil {
 		return errNoAnswer

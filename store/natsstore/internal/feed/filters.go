@@ -25,10 +25,8 @@ type filterSet struct {
 
 func newFilterSet() *filterSet { return &filterSet{wanted: make(map[string]bool)} }
 
-// full reports whether the set has no room for another key.
 func (s *filterSet) full() bool { return len(s.wanted) >= maxFilters || s.bytes >= maxFilterBytes }
 
-// add wants a key that was not wanted.
 func (s *filterSet) add(key string) {
 	s.bytes += len(key)
 	s.wanted[key] = true
@@ -43,7 +41,6 @@ func (s *filterSet) drop(key string) (empty bool) {
 	return len(s.wanted) == 0
 }
 
-// keys returns the keys wanted, in order.
 func (s *filterSet) keys() []string { return slices.Sorted(maps.Keys(s.wanted)) }
 
 // confirm notes that the consumer names these keys and no others. It returns

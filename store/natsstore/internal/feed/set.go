@@ -304,7 +304,6 @@ func (s *Set) listen(f *Feed, subject string) error {
 	return nil
 }
 
-// close ends a feed.
 func (s *Set) close(f *Feed) {
 	if f.sub != nil {
 		_ = f.sub.Unsubscribe()
@@ -319,7 +318,6 @@ func (s *Set) close(f *Feed) {
 	}
 }
 
-// served returns the keys that the feed serves.
 func (s *Set) served(f *Feed) iter.Seq[string] {
 	return func(yield func(string) bool) {
 		if f.names != nil {
@@ -362,7 +360,6 @@ func (s *Set) Receive(m *nats.Msg) bool {
 	return true
 }
 
-// brought passes on an entry to those whom the feed serves.
 func (s *Set) brought(f *Feed, e store.Entry) {
 	present := f.consumer && !f.caughtUp
 	switch {

@@ -7,7 +7,6 @@ import "github.com/seed-ff2cb582/leader/store/natsstore/internal/wire"
 // rights as a candidate needs, is thus never refused one for two groups.
 const ownConsumers = 4
 
-// shares reports whether the next key is to share a consumer with others.
 func (s *Set) shares() bool {
 	if s.republished != "" || s.Whole || s.alone {
 		return false

@@ -172,7 +172,6 @@ func (l *Loop) Settle(owner any) {
 	}
 }
 
-// run serves until the loop ends.
 func (l *Loop) run() {
 	ended := false
 	defer func() {
@@ -194,7 +193,6 @@ func (l *Loop) run() {
 	ended = true
 }
 
-// begin takes in which goroutine is the loop's.
 func (l *Loop) begin() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -259,7 +257,6 @@ func (l *Loop) receive(m *nats.Msg) {
 // full reports whether messages may have been dropped for want of room.
 func (l *Loop) full() bool { return len(l.in) >= cap(l.in)-1 }
 
-// panicked reports a panic of ours.
 func (l *Loop) panicked(value any, stack []byte) {
 	l.report("the goroutine of the watches", value, stack)
 	l.mu.Lock()

@@ -38,7 +38,6 @@ func (k *observed) doubt(survey uint64) bool {
 
 func newLedger() *ledger { return &ledger{keys: make(map[string]*observed)} }
 
-// begin begins a survey.
 func (l *ledger) begin() {
 	l.survey++
 	l.doubts = false

@@ -19,32 +19,26 @@ type reading struct {
 	feed *feed.Feed
 }
 
-// Pattern implements [feed.Viewer].
 func (r *reading) Pattern() string { return r.view.pattern }
 
-// Begin implements [feed.Viewer]. The survey has begun with the reading.
+// The survey has begun with the reading.
 func (r *reading) Begin() {}
 
-// Bring implements [feed.Viewer].
 func (r *reading) Bring(e store.Entry, _ bool) { r.view.shown(e) }
 
-// Complete implements [feed.Viewer].
 func (r *reading) Complete() { r.view.Complete() }
 
-// Lost implements [feed.Viewer]. The next consumer shows all once more.
+// The next consumer shows all once more.
 func (r *reading) Lost() {}
 
-// Failed implements [feed.Viewer].
 func (r *reading) Failed() { r.view.unread() }
 
-// Closed implements [feed.Viewer].
 func (r *reading) Closed() {
 	if r.view.reading == r {
 		r.view.reading = nil
 	}
 }
 
-// read asks for the present state of all keys of the view.
 func (v *View) read(now time.Time) {
 	v.deadline = now.Add(readTimeout)
 	v.Begin()
@@ -74,7 +68,6 @@ func (v *View) read(now time.Time) {
 	}
 }
 
-// readSubject is where the present state of the view's keys is asked for.
 func (v *View) readSubject() string {
 	if store.Wild(v.pattern) {
 		return v.names.DirectMany()
@@ -117,7 +110,6 @@ func (v *View) answered(m *nats.Msg) {
 	}
 }
 
-// unread ends a reading that failed.
 func (v *View) unread() {
 	if v.reading == nil {
 		return

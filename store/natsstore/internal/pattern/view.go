@@ -179,7 +179,6 @@ func (v *View) Bring(e store.Entry, present bool) {
 	}
 }
 
-// shown handles an entry of the present state.
 func (v *View) shown(e store.Entry) {
 	if !v.watch.Stopped() && v.ledger.shown(e, v.repeat) {
 		v.deliver(e)

@@ -32,7 +32,6 @@ type register struct {
 	spare      bool      // the read is due unless a new consumer comes first
 }
 
-// toRead notes that the present state is to be read.
 func (g *Registry) toRead(r *register) {
 	r.stale, r.spare = true, false
 	g.unsettled[r] = struct{}{}
@@ -48,7 +47,6 @@ func (g *Registry) missed(r *register) {
 	}
 }
 
-// refresh reads the register if that is due.
 func (g *Registry) refresh(r *register, now time.Time, due func(time.Time)) {
 	if !r.confirmAt.IsZero() {
 		if now.Before(r.confirmAt) {
@@ -86,7 +84,6 @@ func (g *Registry) read(r *register, now time.Time) {
 	})
 }
 
-// retry reads the register again after a backoff.
 func (g *Registry) retry(r *register) {
 	g.toRead(r)
 	r.nextRead = time.Now().Add(retry.After(r.failures))

@@ -233,7 +233,6 @@ func (n Names) Write(w store.Write) *nats.Msg {
 	return m
 }
 
-// storedMessage is the answer to STREAM.MSG.GET.
 type storedMessage struct {
 	Message struct {
 		Sequence uint64 `json:"seq"`

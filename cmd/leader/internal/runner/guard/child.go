@@ -97,7 +97,6 @@ func (p *Parent) Start(term string, first Order) (c *Child, err error) {
 	return c, nil
 }
 
-// engage starts a guard.
 func (p *Parent) engage(term string) (*Child, error) {
 	ordersR, ordersW, err := os.Pipe()
 	if err != nil {

@@ -131,7 +131,6 @@ func (g *guard) run(first Order, orders <-chan Order) (err error) {
 	return g.report(g.result())
 }
 
-// start starts the program, in its cgroup if it has one.
 func (g *guard) start(first Order) (err error) {
 	attr := &syscall.ProcAttr{Env: first.Env, Files: []uintptr{0, 1, 2}, Sys: process.ChildAttr()}
 	if g.cgroup == "" {
@@ -190,7 +189,6 @@ func (g *guard) obey(o Order) {
 	}
 }
 
-// next is when something is due.
 func (g *guard) next() int64 {
 	due := g.Limits.stopAt(g.until)
 	switch {
@@ -308,7 +306,6 @@ func (g *guard) say(words string) {
 	go func() { fmt.Fprintln(g.Err, "leader:", words) }()
 }
 
-// finished reports whether the program has ended and nothing is left of it.
 func (g *guard) finished() bool {
 	return g.status != nil && g.Reaper.Childless() && process.GroupGone(g.pid) && !g.cgroup.Populated()
 }

@@ -47,7 +47,6 @@ func FindCgroups(mode string) (where Cgroups, why, err error) {
 	}
 }
 
-// ownCgroup returns the directory of the cgroup that this process is in.
 func ownCgroup() (Cgroups, error) {
 	own, err := os.ReadFile("/proc/self/cgroup")
 	if err != nil {
@@ -152,7 +151,6 @@ func (c Cgroup) Populated() bool {
 	return !bytes.Contains(events, []byte("populated 0"))
 }
 
-// holds reports whether a process is in the cgroup or below it.
 func (c Cgroup) holds(pid int) bool {
 	if c == "" {
 		return false
