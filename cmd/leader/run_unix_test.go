@@ -184,8 +184,11 @@ func TestTheNextHostRunsTheProgramOnlyWhenAllOfItHasEnded(t *testing.T) {
 		t.Skip("what leaves the process group is found on Linux alone")
 	}
 	url := devtest.Serve(t)
-	// The orphan holds the standard output, so that end waits for it; its parent has gone long before.
-	r := startRun(t, url, nil, `setsid sh -c 'trap "" TERM; echo $$; while :; do sleep 1; done' & echo $!; sleep 0.2; exit 3`)
+	// The orphan holds the standard output, so that end waits for it; its parent
+	// has gone long before, though not before the orphan ignores SIGTERM.
+	deaf := filepath.Join(t.TempDir(), "deaf")
+	r := startRun(t, url, nil, fmt.Sprintf(
+		`setsid sh -c 'trap "" TERM; echo $$; : > %[1]s; while :; do sleep 1; done' & echo $!; until [ -e %[1]s ]; do sleep 0.02; done; exit 3`, deaf))
 	r.line()
 	orphan, err := strconv.Atoi(r.line())
 	if err != nil {
