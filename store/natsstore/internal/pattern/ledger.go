@@ -64,6 +64,26 @@ func (l *ledger) shown(e store.Entry, repeat bool) (deliver bool) {
 	return true
 }
 
+// knows reports whether a key was delivered, and is not known to be gone.
+func (l *ledger) knows(key string) bool {
+	k := l.keys[key]
+	return k != nil && k.revision != 0
+}
+
+// exceeds reports whether a key was delivered that the stream's leader, though
+// it knows of later writes, has no more.
+func (l *ledger) exceeds(state wire.State) bool {
+	if !state.Whole() {
+		return false
+	}
+	for key, k := range l.keys {
+		if k.revision != 0 && k.revision <= state.LastSequence && !state.Has(key) {
+			return true
+		}
+	}
+	return false
+}
+
 // heard takes an entry that tells of a write, and reports whether it is to be
 // delivered. An older one than what is known asks for a survey: it is a
 // straggler, or the first write to a stream that begins anew.

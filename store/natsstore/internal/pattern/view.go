@@ -43,6 +43,9 @@ type Owner interface {
 	Unanswered(err error)
 	// Clustered reports whether the servers are several.
 	Clustered() bool
+	// Informed reports whether the user may ask the stream's leader, as far as
+	// anyone knows.
+	Informed() bool
 	// LastError is what the connection reported last.
 	LastError() error
 	// InboxPrefix is the beginning of the subjects of answers.
@@ -71,6 +74,8 @@ type View struct {
 	repeat     bool // the next survey delivers what is known already, too
 	confirm    bool // the next survey is to be confirmed
 	wanted     bool // a survey is due
+	begun      bool // a survey that has shown all from its beginning on
+	beginning  beginning
 	unreadable bool // the user may not read; only the feed tells the state
 	held       bool // nothing is read until it is known that the feed is allowed
 	moved      bool // the feed is another one since that was asked
@@ -112,6 +117,7 @@ func (v *View) Reopen() (err error) {
 // Stop ends the view.
 func (v *View) Stop() {
 	v.ended = true
+	v.beginning.void()
 	v.endReading()
 	if f := v.feed; f != nil {
 		v.feed = nil
@@ -123,6 +129,7 @@ func (v *View) Stop() {
 // one: something may have been missed, or permissions have changed.
 func (v *View) StartOver() {
 	v.endReading()
+	v.beginning.void()
 	v.repeat, v.confirm, v.wanted, v.unreadable, v.byConsumer = true, true, true, false, false
 	v.nextRead, v.failures = time.Time{}, 0
 }
@@ -160,7 +167,7 @@ func (v *View) Pattern() string { return v.pattern }
 // Begin implements [feed.Viewer].
 func (v *View) Begin() {
 	v.ledger.begin()
-	v.wanted = false
+	v.begun, v.wanted = true, false
 }
 
 // Bring implements [feed.Viewer].
@@ -187,10 +194,14 @@ func (v *View) shown(e store.Entry) {
 
 func (v *View) deliver(e store.Entry) {
 	v.owner.Call(v.watch, func() { v.watch.Deliver(e) })
+	v.arrived(e.Key)
 }
 
 // Lost implements [feed.Viewer].
-func (v *View) Lost() { v.repeat = true }
+func (v *View) Lost() {
+	v.beginning.void()
+	v.begun, v.repeat = false, true
+}
 
 // Failed implements [feed.Viewer].
 func (v *View) Failed() {}
@@ -198,8 +209,13 @@ func (v *View) Failed() {}
 // Closed implements [feed.Viewer].
 func (v *View) Closed() { v.feed = nil }
 
-// Complete implements [feed.Viewer]: a survey has ended.
+// Complete implements [feed.Viewer]: a survey has ended. That of a consumer which
+// the view joined midway, since it brings the whole bucket, is none.
 func (v *View) Complete() {
+	if !v.begun {
+		return
+	}
+	v.begun = false
 	v.endReading()
 	v.failures = 0
 	for _, key := range v.ledger.gone() {
@@ -217,7 +233,7 @@ func (v *View) Complete() {
 	}
 	if v.repeat {
 		v.repeat = false
-		v.presented(nil)
+		v.finish()
 	}
 }
 
@@ -245,6 +261,7 @@ func (v *View) presented(err error) {
 // Work begins a survey if one is due. It reports to due when it has to be called
 // again.
 func (v *View) Work(now time.Time, due func(time.Time)) {
+	v.askAgain(now, due)
 	switch {
 	case v.reading != nil && v.reading.feed.Consumer():
 		// The feeds look after it.
@@ -309,6 +326,7 @@ func (v *View) renounce(denied error) {
 		return
 	}
 	v.endReading()
+	v.beginning.void()
 	v.unreadable, v.repeat = true, false
 	v.presented(fmt.Errorf("%w: the user may read the keys %q of bucket %q neither by a direct get nor by a consumer,"+
 		" and hears of each with its next write: %w", store.ErrPermanent, v.pattern, v.names.Bucket, denied))

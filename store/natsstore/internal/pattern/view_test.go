@@ -30,6 +30,9 @@ type bench struct {
 	answers []func(*nats.Msg) // to those
 	denied  error             // as the connection reports it
 	told    []string          // what the watch heard
+
+	clustered bool
+	leader    []func(state wire.State, ok bool) // who waits for the stream's leader
 }
 
 func newBench(t *testing.T, pattern, republished string) *bench {
@@ -65,18 +68,36 @@ func (b *bench) Publish(m *nats.Msg) error {
 	return nil
 }
 
-func (b *bench) NewInbox() string                         { return nats.NewInbox() }
-func (b *bench) InboxPrefix() string                      { return nats.InboxPrefix }
-func (b *bench) Waiting() bool                            { return false }
-func (b *bench) Clustered() bool                          { return false }
-func (b *bench) NoDirect() bool                           { return false }
-func (b *bench) LastError() error                         { return b.denied }
-func (b *bench) Report(error)                             {}
-func (b *bench) Unanswered(error)                         {}
-func (b *bench) Nudge()                                   {}
-func (b *bench) Call(_ any, f func())                     { f() }
-func (b *bench) AskLeader(string, func(wire.State, bool)) {}
-func (b *bench) work()                                    { b.Work(time.Now().Add(time.Second), func(time.Time) {}) }
+func (b *bench) NewInbox() string     { return nats.NewInbox() }
+func (b *bench) InboxPrefix() string  { return nats.InboxPrefix }
+func (b *bench) Waiting() bool        { return false }
+func (b *bench) Clustered() bool      { return b.clustered }
+func (b *bench) Informed() bool       { return true }
+func (b *bench) NoDirect() bool       { return false }
+func (b *bench) LastError() error     { return b.denied }
+func (b *bench) Report(error)         {}
+func (b *bench) Unanswered(error)     {}
+func (b *bench) Nudge()               {}
+func (b *bench) Call(_ any, f func()) { f() }
+func (b *bench) work()                { b.Work(time.Now().Add(time.Second), func(time.Time) {}) }
+
+func (b *bench) AskLeader(_ string, done func(wire.State, bool)) { b.leader = append(b.leader, done) }
+
+// leads answers what the stream's leader was asked last: it has these keys.
+func (b *bench) leads(t *testing.T, keys ...string) {
+	t.Helper()
+	if len(b.leader) == 0 {
+		t.Fatal("the stream's leader was not asked")
+	}
+	info := &jetstream.StreamInfo{State: jetstream.StreamState{LastSeq: 6, Subjects: make(map[string]uint64)}}
+	for _, key := range keys {
+		info.State.Subjects["$KV.b."+key] = 1
+	}
+	done := b.leader[0]
+	b.leader = b.leader[1:]
+	done(wire.NewNames("b", jetstream.DefaultAPIPrefix).State(info), true)
+}
+
 func (b *bench) hears(t *testing.T, when string, want ...string) {
 	t.Helper()
 	if !slices.Equal(b.told, want) {
@@ -210,4 +231,148 @@ func TestTheConsumerOfAViewShowsThePresentState(t *testing.T) {
 	if len(b.asked) != 2 {
 		t.Errorf("asked %q", b.asked)
 	}
+}
+
+// consumed brings one message of the view's consumer.
+func (b *bench) consumed(key string, revision, number, pending int) {
+	inbox := b.feed.Subject()
+	b.set.Receive(&nats.Msg{
+		Sub: b.subs[inbox], Subject: "$KV.b." + key, Reply: fmt.Sprintf("$JS.ACK.KV_b.c.1.%d.%d.1700000000000000000.%d", revision, number, pending),
+	})
+}
+
+// lagging is a view whose consumer stands on a replica that has one of two keys.
+func lagging(t *testing.T) *bench {
+	t.Helper()
+	b := newBench(t, "x.*", "")
+	b.clustered = true
+	b.Release()
+	b.set.Work(time.Now(), func(time.Time) {})
+	b.answers[0](&nats.Msg{Data: []byte(`{"num_pending":1}`)})
+	b.consumed("x.1", 5, 1, 0)
+	return b
+}
+
+// What a replica that lags shows first is not all that the store knows.
+func TestThePresentStateIsNotCompleteBeforeTheLeadersKeysHaveCome(t *testing.T) {
+	b := lagging(t)
+	b.hears(t, "from the replica", "x.1 5")
+	b.leads(t, "x.1", "x.2")
+	b.hears(t, "while it lags", []string{}...)
+	b.consumed("x.3", 7, 2, 0) // written later, and not waited for
+	b.hears(t, "a write", "x.3 7")
+	b.consumed("x.2", 6, 3, 0)
+	b.hears(t, "when it has caught up", "x.2 6", "present")
+	b.consumed("x.2", 8, 4, 0)
+	b.hears(t, "a later write", "x.2 8")
+}
+
+func TestThePresentStateIsCompleteWhereTheLeaderHasNoMore(t *testing.T) {
+	b := lagging(t)
+	b.leads(t, "x.1")
+	b.hears(t, "the leader has no more", "x.1 5", "present")
+}
+
+func TestThePresentStateIsWhatTheReplicaShowsWhereTheLeaderDoesNotSay(t *testing.T) {
+	b := lagging(t)
+	b.leader[0](wire.State{}, false)
+	b.hears(t, "no answer", "x.1 5", "present")
+}
+
+// A key that is erased while it is waited for never comes.
+func TestAKeyThatTheLeaderHasNoMoreIsNotWaitedFor(t *testing.T) {
+	b := lagging(t)
+	b.leads(t, "x.1", "x.2")
+	b.hears(t, "while it lags", "x.1 5")
+	var again time.Time
+	b.Work(time.Now(), func(at time.Time) { again = at })
+	if again.IsZero() || len(b.leader) > 0 {
+		t.Fatalf("asks again at %v, %d questions", again, len(b.leader))
+	}
+	b.Work(again, func(time.Time) {})
+	b.leads(t, "x.1", "x.4")
+	b.hears(t, "the key is gone", "present")
+}
+
+// An answer about the time before an interruption says nothing of that after it.
+func TestAnAnswerFromBeforeAnInterruptionCompletesNothing(t *testing.T) {
+	b := lagging(t)
+	b.StartOver()
+	b.leads(t, "x.1")
+	b.hears(t, "interrupted", "x.1 5")
+}
+
+// A consumer that never brings what it owes makes place for another.
+func TestAConsumerThatOwesForTooLongIsReplaced(t *testing.T) {
+	b := lagging(t)
+	for range askMost {
+		b.leads(t, "x.1", "x.2")
+		b.Work(time.Now().Add(time.Minute), func(time.Time) {})
+	}
+	b.set.Work(time.Now(), func(time.Time) {})
+	if len(b.asked) != 2 {
+		t.Errorf("asked %q", b.asked)
+	}
+	b.hears(t, "while it owes", "x.1 5")
+}
+
+// A replica that lags may show a key that is gone: it is looked at once more.
+func TestAKeyThatTheLeaderHasNoMoreIsLookedAtAgain(t *testing.T) {
+	b := lagging(t)
+	b.consumed("x.9", 9, 2, 0) // later than what the leader told
+	b.leads(t, "x.2")
+	b.consumed("x.2", 6, 3, 0)
+	b.hears(t, "complete", "x.1 5", "x.9 9", "x.2 6", "present")
+	b.work()
+	b.set.Work(time.Now(), func(time.Time) {})
+	if len(b.asked) != 2 {
+		t.Fatalf("asked %q", b.asked)
+	}
+	// The next consumer does not show it, and the leader is asked of that.
+	b.answers[1](&nats.Msg{Data: []byte(`{"num_pending":2}`)})
+	b.consumed("x.2", 6, 1, 1)
+	b.consumed("x.9", 9, 2, 0)
+	b.hears(t, "without it", "x.2 6", "x.9 9")
+}
+
+func TestAWriteAfterTheLeadersAnswerIsNoReasonToLookAgain(t *testing.T) {
+	b := lagging(t)
+	b.consumed("x.9", 9, 2, 0)
+	b.leads(t, "x.1")
+	b.hears(t, "complete", "x.1 5", "x.9 9", "present")
+	b.work()
+	b.set.Work(time.Now(), func(time.Time) {})
+	if len(b.asked) != 1 {
+		t.Errorf("asked %q", b.asked)
+	}
+}
+
+// A view that joins the consumer of the whole bucket while that shows the
+// present state has missed a part of it.
+func TestAViewThatJoinsAConsumerMidwayIsNotComplete(t *testing.T) {
+	b := &bench{subs: make(map[string]*nats.Subscription)}
+	b.set = feed.NewSet(feed.Config{Names: wire.NewNames("b", jetstream.DefaultAPIPrefix), Whole: true}, b)
+	first := New(b, b.set, watch.New(func(store.Entry) {}, ">"), ">", func(error) {})
+	if err := first.Start(); err != nil {
+		t.Fatal(err)
+	}
+	b.set.Work(time.Now(), func(time.Time) {})
+	b.answers[0](&nats.Msg{Data: []byte(`{"num_pending":2}`)})
+	b.View = first
+	b.consumed("x.1", 5, 1, 1)
+
+	b.watched = watch.New(func(e store.Entry) { b.told = append(b.told, fmt.Sprintf("%s %d", e.Key, e.Revision)) }, "x.*")
+	b.View = New(b, b.set, b.watched, "x.*", func(error) { b.told = append(b.told, "present") })
+	if err := b.Start(); err != nil {
+		t.Fatal(err)
+	}
+	b.consumed("x.2", 6, 2, 0)
+	b.hears(t, "half of it", "x.2 6")
+	b.Release()
+	b.work()
+	b.set.Work(time.Now(), func(time.Time) {}) // another consumer, which shows all
+	b.answers[1](&nats.Msg{Data: []byte(`{"num_pending":2}`)})
+	b.consumed("x.1", 5, 1, 1)
+	b.consumed("x.2", 6, 2, 0)
+	b.hears(t, "all of it", "x.1 5", "x.2 6", "present")
 }

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"iter"
 	"strconv"
 	"strings"
 
@@ -270,6 +271,24 @@ func (n Names) StateRequest(pattern string) []byte {
 // State reads the answer to such a request.
 func (n Names) State(info *jetstream.StreamInfo) State {
 	return State{LastSequence: info.State.LastSeq, names: n, subjects: info.State.Subjects}
+}
+
+// maxSubjects is how many subjects a server names in one answer (nats-server,
+// jetstream_api.go, JSMaxSubjectDetails).
+const maxSubjects = 100_000
+
+// Whole reports whether the state names all keys that match the pattern.
+func (s State) Whole() bool { return len(s.subjects) < maxSubjects }
+
+// Keys are those of which the stream holds a record.
+func (s State) Keys() iter.Seq[string] {
+	return func(yield func(string) bool) {
+		for subject, n := range s.subjects {
+			if n > 0 && !yield(strings.TrimPrefix(subject, s.names.Stored)) {
+				return
+			}
+		}
+	}
 }
 
 // Has reports whether the stream holds a record of the key, which must match

@@ -1,0 +1,100 @@
+package pattern
+
+import (
+	"time"
+
+	"github.com/seed-ff2cb582/leader/store/natsstore/internal/wire"
+)
+
+// askMost is how often the stream's leader is asked before another consumer is
+// to bring what this one owes.
+const askMost = 10
+
+// A beginning is what a view awaits before its present state is complete. The
+// replica on which a consumer stands may lag behind, and then shows less than
+// the store knows. So the stream's leader is asked which keys there are, and
+// those that were not shown are awaited. Only those of the first answer count:
+// so it comes to an end where further keys are written without a pause.
+type beginning struct {
+	owed   map[string]struct{} // nil before the first answer
+	number int                 // of the latest question; an earlier one is void
+	asks   int                 // questions so far
+	askAt  time.Time           // when to ask again; zero: not by time
+}
+
+// void ends what is awaited. Another survey follows, or none is possible.
+func (b *beginning) void() { *b = beginning{number: b.number + 1} }
+
+// finish says that the present state is complete, as soon as it is.
+func (v *View) finish() {
+	v.beginning.void()
+	if v.feed == nil || !v.feed.Consumer() || !v.owner.Clustered() || !v.owner.Informed() {
+		v.presented(nil)
+		return
+	}
+	v.askKeys()
+}
+
+func (v *View) askKeys() {
+	b := &v.beginning
+	b.number++
+	b.asks++
+	b.askAt = time.Time{}
+	number := b.number
+	v.owner.AskLeader(v.pattern, func(state wire.State, ok bool) {
+		if number == v.beginning.number && !v.ended {
+			v.keysAre(state, ok)
+		}
+	})
+}
+
+// keysAre takes in which keys there are. Where the leader does not say, what was
+// shown counts as complete. A key that was shown and is gone is looked for once
+// more: the replica may not have heard of its end.
+func (v *View) keysAre(state wire.State, ok bool) {
+	b, owed := &v.beginning, make(map[string]struct{})
+	for key := range state.Keys() {
+		_, before := b.owed[key]
+		if (before || b.owed == nil) && !v.ledger.knows(key) {
+			owed[key] = struct{}{}
+		}
+	}
+	b.owed = owed
+	if ok && v.ledger.exceeds(state) {
+		v.wanted, v.nextRead = true, time.Now().Add(confirmAfter)
+	}
+	switch {
+	case !ok || len(owed) == 0:
+		b.void()
+		v.presented(nil)
+	case b.asks >= askMost:
+		v.wanted = true
+	default:
+		b.askAt = time.Now().Add(confirmAfter)
+	}
+}
+
+// arrived notes that a key was delivered.
+func (v *View) arrived(key string) {
+	b := &v.beginning
+	if _, ok := b.owed[key]; !ok {
+		return
+	}
+	delete(b.owed, key)
+	if len(b.owed) == 0 {
+		b.void()
+		v.presented(nil)
+	}
+}
+
+// askAgain asks which of the keys owed there still are, when that is due: one
+// that was erased never comes.
+func (v *View) askAgain(now time.Time, due func(time.Time)) {
+	switch at := v.beginning.askAt; {
+	case at.IsZero():
+	case now.Before(at):
+		due(at)
+	default:
+		v.askKeys()
+	}
+}
