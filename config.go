@@ -146,7 +146,7 @@ type ElectionConfig struct {
 	// ForeignTTL is how long a lease is believed to be of which the record says
 	// nothing: what another program wrote there, or somebody by hand. From TTL
 	// to MaxTTL. It should be the longest of that program's leases and of the
-	// TTLs of the group: who leads by a longer one may find another leading
+	// TTLs of the group: a leader by a longer lease may find another leading
 	// beside it. Default: the age at which the bucket drops records, if it
 	// does, or else TTL, with a warning when such a record is met. Where the
 	// bucket drops records, no more than that age is believed in any case.

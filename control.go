@@ -33,9 +33,9 @@ var (
 // A Control puts requests of operators to the leaders of groups, for programs
 // that do not take part in the elections: step down, hand over, pause, resume.
 // Requests stand in the control record of each group, beside the record of the
-// leader, which nobody but the leader touches. Whoever may write the control
-// record may ask: see the permissions in docs/operations.md. An error of a
-// missing permission matches store.ErrPermanent and names it.
+// leader, which nobody but the leader touches. A user that may write the
+// control record may ask: see the permissions in docs/operations.md. An error
+// of a missing permission matches store.ErrPermanent and names it.
 //
 // Who asked and why is written into the vacancy that a leader leaves, and so
 // reaches every candidate and observer (LeaderInfo.By and Why), their logs and
@@ -109,8 +109,8 @@ type Request struct {
 	Group string
 	// Term is the number of the term that OpStepDown and OpTransfer are meant
 	// for: later terms ignore the request, so that it cannot depose a leader
-	// that whoever asked has never seen. 0 means the term of whoever leads when
-	// the request is made.
+	// that the caller has never seen. 0 means the present term when the request
+	// is made.
 	Term uint64
 	// Successor is the InstanceID of the candidate to hand over to, for
 	// OpTransfer.
@@ -147,12 +147,12 @@ func (r Request) change(c *record.Control) {
 	}
 }
 
-// StepDown is Ask with OpStepDown, of whoever leads now.
+// StepDown is Ask with OpStepDown, of the present leader.
 func (c *Control) StepDown(ctx context.Context, group, why string) (Handover, error) {
 	return c.Ask(ctx, Request{Op: OpStepDown, Group: group, Why: why})
 }
 
-// Transfer is Ask with OpTransfer, of whoever leads now.
+// Transfer is Ask with OpTransfer, of the present leader.
 func (c *Control) Transfer(ctx context.Context, group, successor, why string) (Handover, error) {
 	return c.Ask(ctx, Request{Op: OpTransfer, Group: group, Successor: successor, Why: why})
 }

@@ -89,12 +89,13 @@
 // # Preference
 //
 // Candidates are alike unless they differ by Priority or, with a VersionPolicy,
-// by Version. Who is preferred goes first at a vacancy and when a lease has run
-// out; the others wait for each of those before them for TTL/20, at most 50 ms.
-// With AllowPriorityTakeover one that is preferred asks the leader to hand over
-// when that has led for MinTenure; it is asked, and never forced. Of two that
-// are equally preferred neither asks. The right to write the group's control
-// record (key _ctl.<group>) is needed to be heard.
+// by Version. The preferred candidate goes first at a vacancy and when a lease
+// has run out; each of the others waits TTL/20, at most 50 ms, for every
+// candidate that is preferred to it. With AllowPriorityTakeover one that is
+// preferred asks the leader to hand over when that has led for MinTenure; it is
+// asked, and never forced. Of two that are equally preferred neither asks. The
+// right to write the group's control record (key _ctl.<group>) is needed to be
+// heard.
 //
 // # Control
 //

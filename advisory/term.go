@@ -19,8 +19,8 @@ type Term struct {
 	// only others told of the term.
 	Began time.Time
 	// Ended is when the term ended: by the leader's own clock, or, if it could
-	// not tell any more (it crashed), by the clock of whoever was the first to
-	// notice. It is zero if nobody has told of an end.
+	// not tell any more (it crashed), by the clock of the candidate that
+	// noticed first. It is zero if nobody has told of an end.
 	Ended time.Time
 	// Reason, By and Why say why it ended.
 	Reason  leader.Reason

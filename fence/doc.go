@@ -37,6 +37,6 @@
 // that reads before it writes therefore presents its term first (an empty
 // transaction, an opened guard), and then reads. A guard protects one resource;
 // an act on two resources is as atomic as those make it. And a guard is a rule
-// among programs that keep it: who can write to the resource without the guard
-// is not stopped.
+// among programs that keep it: it does not stop a program that can write to the
+// resource without it.
 package fence

@@ -20,16 +20,16 @@
 // The first word is none of the subjects of records and advisories, so that
 // rights on the one never give rights on the other. A candidate of group g
 // needs the right to subscribe to leader-rollcall.leaders.g and to publish
-// answers: allow_responses in its permissions suffices. Who asks needs the
-// right to publish leader-rollcall.leaders.g (or leader-rollcall.leaders.> for
-// all groups) and to subscribe to its own inbox. A candidate without these
-// rights stands as ever, and does not answer.
+// answers: allow_responses in its permissions suffices. A program that asks
+// needs the right to publish leader-rollcall.leaders.g (or
+// leader-rollcall.leaders.> for all groups) and to subscribe to its own inbox.
+// A candidate without these rights takes part as before, and does not answer.
 //
-// A candidate answers only on subjects that were made for answers. Otherwise
-// whoever asks could have it write over its own record, by giving the record's
+// A candidate answers only on subjects that were made for answers. Otherwise a
+// request could have it write over its own record, by naming the record's
 // subject as the place for the answer.
 //
-// Answers are what the candidates say of themselves, for people: whoever may
-// subscribe to the subject may answer anything. Never decide by them who may
-// act.
+// Answers are what the candidates say of themselves, for people: any user that
+// may subscribe to the subject may answer anything. Never decide by them who
+// may act.
 package rollcall

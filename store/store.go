@@ -249,8 +249,8 @@ type PatternWatcher interface {
 //
 // An offer is a message and no more: nothing is stored, and nobody answers. It
 // may be lost, come late, come more than once, and come from anybody who can
-// reach the store. Whoever takes it judges it by what the register shows, and
-// confirms what it concludes by a compare-and-swap.
+// reach the store. A candidate that takes it judges it by what the register
+// shows, and confirms what it concludes by a compare-and-swap.
 type Offerer interface {
 	Store
 
@@ -259,13 +259,13 @@ type Offerer interface {
 	// choice; the caller is among them if it takes offers for the key itself.
 	//
 	// It never returns nil, since an offer has no answer: whether somebody
-	// acted on it shows in the register, and who sees it there cancels ctx. It
-	// returns as soon as it is known that the offer reaches nobody, with
-	// ErrTransient (nobody takes offers for the key, or the store cannot be
-	// reached just now), ErrPermanent (closed for good) or ErrInvalid (a key or
-	// an offer that no store has to carry). Otherwise it returns when ctx is
-	// done, with ErrUnknown unless it can prove that the offer never left. The
-	// store must not keep a reference to the offer after that.
+	// acted on it shows in the register, and a caller that sees it there
+	// cancels ctx. It returns as soon as it is known that the offer reaches
+	// nobody, with ErrTransient (nobody takes offers for the key, or the store
+	// cannot be reached just now), ErrPermanent (closed for good) or ErrInvalid
+	// (a key or an offer that no store has to carry). Otherwise it returns when
+	// ctx is done, with ErrUnknown unless it can prove that the offer never
+	// left. The store must not keep a reference to the offer after that.
 	Offer(ctx context.Context, key string, offer []byte) error
 
 	// TakeOffers has deliver called with offers for the key until stop is

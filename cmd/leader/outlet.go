@@ -10,7 +10,7 @@ import (
 	"github.com/charmbracelet/x/term"
 )
 
-// An outlet is an output whose reader may leave. Whoever reads no more has seen
+// An outlet is an output whose reader may leave. A reader that leaves has seen
 // enough, as head has after its lines: that is no failure, and what a command
 // found out keeps its exit status. It ends the program as a signal does, since
 // the demo has workers and files to clear away.

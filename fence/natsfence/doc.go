@@ -49,10 +49,10 @@
 // made anew (natsstore.EnsureBucket makes one that does not), purges and
 // rollups that the stream allows, memory storage.
 //
-// A guard that was deleted is not raised again by those who had raised it, and
-// nobody opens over a delete marker: who has led before cannot be told any
-// more. An operator who knows that no stale leader is left puts a mark there by
-// hand, with the number of the latest term or 0, and a slash:
+// A guard that was deleted is not raised again by the writers that had raised
+// it, and nobody opens over a delete marker: it no longer shows who has led
+// before. An operator who knows that no stale leader is left puts a mark there
+// by hand, with the number of the latest term or 0, and a slash:
 //
 //	nats kv put orders _fence.reports 0/
 //
@@ -61,6 +61,6 @@
 // A writer needs to publish to the data's subjects and the guard's, to
 // $JS.API.STREAM.INFO.<stream>, and to $JS.API.DIRECT.GET.<stream>.<guard
 // subject> ($JS.API.STREAM.MSG.GET.<stream> where the stream does not allow
-// direct gets). NATS cannot demand the guard: who may publish can also publish
-// without it.
+// direct gets). NATS cannot demand the guard: a user that may publish can also
+// publish without it.
 package natsfence

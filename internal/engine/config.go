@@ -164,8 +164,8 @@ func (c *Config) conditions(report store.Report) Conditions {
 }
 
 // foreignTTL is how long a lease may be of which the record says nothing, 0 if
-// nobody knows: then it counts as TTL, and a warning says so. Whoever leads by
-// a record of another program has to write it again before the store drops it.
+// nobody knows: then it counts as TTL, and a warning says so. A leader by a
+// record of another program has to write it again before the store drops it.
 func (c *Config) foreignTTL(maxAge time.Duration) time.Duration {
 	switch {
 	case maxAge <= 0:

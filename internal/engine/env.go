@@ -52,8 +52,8 @@ func (e *env) spawn(what string, f func()) {
 func (e *env) crash(what string, value any, stack []byte) {
 	err := fmt.Errorf("%w: %s: %v", ErrPanicked, what, shield.Value(value))
 	e.broken.CompareAndSwap(nil, &failure{err, time.Now()})
-	// After broken is set: whoever begins a term looks at that after the term
-	// is current.
+	// After broken is set: a goroutine that begins a term looks at that after
+	// the term is current.
 	if w := e.current.Load(); w != nil {
 		w.close(leadership.ReasonCrashed)
 	}

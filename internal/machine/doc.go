@@ -17,7 +17,7 @@
 // revision. The holder counts the lease from the instant at which the last
 // acknowledged write left, less the drift; everybody else counts it from the
 // instant at which the record arrived, plus the drift, and then takes the
-// record over by compare-and-swap. Whoever stops leading stops its work first
+// record over by compare-and-swap. A leader that leaves stops its work first
 // and writes a vacancy then. A write without an answer is neither a success nor
 // a failure, and is resolved by looking.
 //

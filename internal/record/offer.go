@@ -44,11 +44,11 @@ func Token(word string) string {
 type Offer struct {
 	// Word is that of the claim.
 	Word string `json:"word"`
-	// Revision is that of the record that is offered. Who has not heard of it
-	// yet does so before it claims.
+	// Revision is that of the record that is offered. A candidate that has not
+	// heard of it yet does so before it claims.
 	Revision uint64 `json:"revision"`
 	// Reason is why its term ended, for people. The word proves the claim and
-	// not this: whoever hears an offer could repeat it with another.
+	// not this: anybody who hears an offer could repeat it with another.
 	Reason string `json:"reason"`
 	// Settled is as in a vacancy. The word vouches for it no more than for the
 	// reason, and it counts only where records vanish.

@@ -102,7 +102,7 @@ type Standing struct {
 }
 
 // A Control is the content of a group's control register, as JSON. Its parts
-// are independent of each other: who writes one keeps the others as they are.
+// are independent of each other: a writer of one keeps the others as they are.
 type Control struct {
 	Request
 	// Paused, if there, keeps everybody from campaigning.

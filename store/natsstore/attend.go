@@ -54,7 +54,7 @@ type attended struct {
 }
 
 // begin attends to a call, which is to wait no longer than the returned context
-// lasts. Whoever began it ends it by end.
+// lasts. The caller ends it by end.
 func (a *attendants) begin(parent context.Context, before connReport, subject string) (context.Context, *attended) {
 	ctx, cancel := context.WithCancelCause(parent)
 	call := &attended{cancel: cancel, before: before, subject: subject, at: time.Now().Add(attention), wait: attention}

@@ -109,7 +109,7 @@ func (r connReport) since(before connReport) error {
 }
 
 // reportedSince returns what the connection reported last, if it did so since
-// before. Who asks more than one question of it takes it once: a report may come
+// before. A caller with more than one question takes it once: a report may come
 // between two questions.
 func (c *client) reportedSince(before connReport) error { return c.connReport().since(before) }
 

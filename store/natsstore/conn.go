@@ -29,8 +29,7 @@ type listener struct {
 	stopped bool
 }
 
-// listeners hear of changes of the connection's state. Whoever holds them guards
-// them.
+// listeners hear of changes of the connection's state. Their owner guards them.
 type listeners struct {
 	all   []*listener
 	heard store.ConnState // by all of them, last

@@ -18,9 +18,9 @@
 // A bucket that [EnsureBucket] made republishes each stored record on a core
 // subject, leader.<bucket>.<key>. A watch is then a plain subscription plus one
 // direct get for the state at its beginning and after each interruption: the
-// server keeps nothing for it. Whoever may publish on the republished subjects
-// can show a false record to those who watch, though not change the real one;
-// deny that like a write to the key.
+// server keeps nothing for it. A user that may publish on the republished
+// subjects can show a false record to those who watch, though not change the
+// real one; deny that like a write to the key.
 //
 // In other buckets the server keeps consumers. The first four keys of a Store
 // have one each: the server checks a candidate's permission on the subject of
@@ -56,9 +56,9 @@
 // for a key costs a subscription and no goroutine.
 //
 // Buckets of the same name in two JetStream domains share the subject where
-// their servers pass it on. That is harmless: whoever takes an offer judges it
-// by its own register. So is an offer that reaches nobody because the bucket is
-// imported from another account.
+// their servers pass it on. That is harmless: a candidate that takes an offer
+// judges it by its own register. So is an offer that reaches nobody because the
+// bucket is imported from another account.
 //
 // # Permissions
 //

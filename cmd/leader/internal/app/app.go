@@ -138,8 +138,8 @@ func Unreachable(err error) bool {
 }
 
 // Store returns the bucket as a store, which watches no more than it is asked
-// to: who may look at one group may not look at the others. The session closes
-// it.
+// to: a user that may look at one group may lack the right to look at others.
+// The session closes it.
 func (s *Session) Store() (Registers, error) {
 	return s.store(natsstore.Options{Domain: s.Domain})
 }

@@ -75,8 +75,8 @@ func (g *gate) bears(r *http.Request) bool {
 	return ok && g.admits(r, token)
 }
 
-// admits reports whether a visitor has given the token. Who gave another is
-// told of.
+// admits reports whether a visitor has given the token. A wrong one is
+// reported.
 func (g *gate) admits(r *http.Request, token string) bool {
 	fits := g.fits(token)
 	if !fits && g.refused != nil {

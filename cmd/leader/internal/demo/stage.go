@@ -254,9 +254,9 @@ func (st *stage) window() time.Duration {
 // respite is how long a fault lasts: long enough for another to lead.
 func (st *stage) respite() time.Duration { return 2 * st.plan.TTL }
 
-// leader returns the process that leads, or nil. Who was last heard to lead an
-// older term than another leads no more, whatever it says in a report that
-// comes late.
+// leader returns the process that leads, or nil. A worker that was last heard
+// to lead an older term than another leads no more, whatever it says in a
+// report that comes late.
 func (st *stage) leader() *process {
 	now := st.now()
 	var found *process

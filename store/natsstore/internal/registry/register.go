@@ -189,9 +189,9 @@ func (g *Registry) heard(r *register, e store.Entry) {
 // overtaken handles a write that is older than what is known: a straggler, or
 // the first to a stream that begins anew.
 //
-// A read decides which. Messages do not, however many: a read shows at once what
-// a busy source has yet to deliver. Who may not read was not overtaken by one,
-// and has nothing else to go by.
+// A read decides which. Messages do not, however many: a read shows at once
+// what a busy source has yet to deliver. A user that may not read has nothing
+// but messages to go by.
 func (g *Registry) overtaken(r *register, e store.Entry) {
 	if !r.unreadable {
 		g.toRead(r)

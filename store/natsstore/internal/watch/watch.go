@@ -8,7 +8,7 @@ import "github.com/seed-ff2cb582/leader/store"
 // of some names, which are keys or a pattern, and has begun once it was told of
 // each for the first time.
 //
-// It is not safe for concurrent use: whoever serves it guards it.
+// It is not safe for concurrent use: its owner guards it.
 type Watch struct {
 	deliver func(store.Entry)
 	pending map[string]struct{}

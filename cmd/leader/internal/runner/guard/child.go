@@ -195,8 +195,8 @@ func (c *Child) hear(ctx context.Context, r report) {
 	case evDenied:
 		c.deny(append(r.Denied, c.denied...))
 		if c.silent {
-			// It is being stopped and will not end soon: who asks is not to be
-			// told that we lead.
+			// It is being stopped and will not end soon: nobody is to be told
+			// that we lead.
 			c.Stuck(ctx)
 		}
 	case evEnded:

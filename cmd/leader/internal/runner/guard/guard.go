@@ -250,7 +250,7 @@ func (g *guard) look(now int64) {
 	g.lookAt = now + int64(g.looked)
 }
 
-// stop asks all to end. Who is stopped is continued, so that it can.
+// stop asks all to end. A stopped process is continued, so that it can.
 func (g *guard) stop(why string) {
 	if g.stopping != "" || g.finished() {
 		return

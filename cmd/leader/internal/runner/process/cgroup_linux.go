@@ -16,8 +16,8 @@ import (
 )
 
 // A Cgroup is the directory of a cgroup (version 2) in which one run of the
-// program lives, empty for none. Whoever may write to it may kill all that are
-// in it, of whatever user.
+// program lives, empty for none. A process that may write to it may kill all
+// that are in it, of any user.
 type Cgroup string
 
 // Cgroups is the directory in which those of the runs are made, empty for none.

@@ -96,8 +96,8 @@ func (r *Reaper) Start(path string, argv []string, attr *syscall.ProcAttr) (pid 
 	return pid, ended, err
 }
 
-// collect takes in all that have ended. Only what it finds is news: who looks
-// because of news looks again otherwise, for ever.
+// collect takes in all that have ended. Only what it finds is news: otherwise a
+// caller that looks because of news would look again, for ever.
 func (r *Reaper) collect() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
