@@ -36,6 +36,7 @@ type loop struct {
 
 	record   record.Record // what the latest state of the record said in full
 	observed uint64        // the revision that the watch told of last
+	draft    *record.Draft // our latest write, until the record shows what became of it
 
 	ending *window // the term whose demotion is due
 	since  int64   // when the present term was acquired (monotonic)
@@ -308,7 +309,10 @@ func (l *loop) observe(entry store.Entry) {
 
 // read interprets a state of the group's record.
 func (l *loop) read(entry store.Entry) machine.Seen {
-	seen, rec := record.Read(entry)
+	seen, rec := l.draft.Read(entry)
+	if l.draft.Decided(entry) {
+		l.draft = nil
+	}
 	l.record = rec
 	l.peers.observe(seen, rec, l.rules.ForeignTTL, l.now())
 	if seen.Kind == machine.Held && rec.Token != l.state.Grant.Token || seen.Kind == machine.Vacant {
@@ -392,12 +396,12 @@ func (l *loop) apply(before past, actions []machine.Action) {
 	l.publish(before)
 	l.tellSupervisor()
 	l.tendOffers() // before the program is told anything, which is to be what happens next on a busy processor
-	for _, a := range actions {
+	for i := range actions {
 		if l.crashed() {
 			return // nothing is written for a broken core
 		}
 		faults.Point("perform")
-		l.perform(a)
+		l.perform(&actions[i])
 	}
 }
 
@@ -456,14 +460,15 @@ func (l *loop) termContext(term leadership.Term) context.Context {
 	return given
 }
 
-func (l *loop) perform(a machine.Action) {
+func (l *loop) perform(a *machine.Action) {
+	op := a.Op
 	switch a.Kind {
 	case machine.Send:
 		l.send(a)
 	case machine.Look:
-		l.spawn("look", func() { l.io.look(a) })
+		l.spawn("look", func() { l.io.look(op) })
 	case machine.Examine:
-		l.spawn("examine", func() { l.io.examine(a) })
+		l.spawn("examine", func() { l.io.examine(op) })
 	case machine.Promote:
 		l.promote()
 	case machine.Demote:
@@ -481,12 +486,12 @@ func (l *loop) perform(a machine.Action) {
 // send performs a Send. Among candidates that are not alike the preferred one
 // goes first, and an offer might reach another: then nobody is offered
 // anything.
-func (l *loop) send(a machine.Action) {
+func (l *loop) send(a *machine.Action) {
 	if a.Write == machine.Offer {
 		if st, ok := l.store.st.(store.Offerer); ok && len(l.known) == 0 {
 			l.ourOffers().make(st, a, l.claimed, l.rtt)
 		} else {
-			l.offerEnded(a, store.Transient, nil)
+			l.offerEnded(a.Op, store.Transient, nil)
 		}
 		return
 	}
@@ -496,8 +501,10 @@ func (l *loop) send(a machine.Action) {
 		}
 		l.known = l.known.Heard(l.cfg.VersionPolicy, l.cfg.Standing)
 	}
-	known := l.known
-	l.spawn("write", func() { l.io.send(a, known) })
+	d, err := l.io.draft(a, l.known)
+	l.draft = d
+	kind, op := a.Write, a.Op
+	l.spawn("write", func() { l.io.send(kind, op, d, err) })
 }
 
 func (l *loop) ourOffers() *offers {

@@ -54,11 +54,11 @@ func (o *offers) caughtUp(view *machine.Seen) (ev machine.Event, ok bool) {
 
 // make performs the Send of an Offer: word is that of our latest claim, and
 // trip what the latest write took.
-func (o *offers) make(st store.Offerer, a machine.Action, word string, trip time.Duration) {
-	e := o.env
+func (o *offers) make(st store.Offerer, a *machine.Action, word string, trip time.Duration) {
+	e, op := o.env, a.Op
 	text, err := record.Offer{Word: word, Revision: a.Expected, Reason: string(a.Rec.Reason), Settled: a.Rec.Settled}.Encode()
 	if err != nil {
-		e.offerEnded(a, store.Permanent, nil)
+		e.offerEnded(op, store.Permanent, nil)
 		return
 	}
 	patience := min(max(offerLeast, offerTrips*trip), e.cfg.TTL/offerShare)
@@ -74,7 +74,7 @@ func (o *offers) make(st store.Offerer, a machine.Action, word string, trip time
 		select {
 		case <-ends: // or the offer might come back to us
 		case <-ctx.Done():
-			e.offerEnded(a, store.Transient, nil)
+			e.offerEnded(op, store.Transient, nil)
 			return
 		}
 		call := &Call{Kind: callOffer, Sent: time.Now()}
@@ -83,19 +83,19 @@ func (o *offers) make(st store.Offerer, a machine.Action, word string, trip time
 		switch out := store.Classify(call.Err); out {
 		case store.Unknown:
 			call.Err = nil
-			e.offerEnded(a, out, call)
+			e.offerEnded(op, out, call)
 		case store.Permanent:
 			call.Outcome = out
-			e.offerEnded(a, out, call)
+			e.offerEnded(op, out, call)
 		default:
-			e.offerEnded(a, out, nil)
+			e.offerEnded(op, out, nil)
 		}
 	})
 }
 
 // offerEnded answers the core's Send of an Offer.
-func (e *env) offerEnded(a machine.Action, out store.Outcome, call *Call) {
-	e.inbox.put(message{call: call, event: machine.Event{Kind: machine.Written, Op: a.Op, Outcome: outcomeOf(out)}})
+func (e *env) offerEnded(op uint64, out store.Outcome, call *Call) {
+	e.inbox.put(message{call: call, event: machine.Event{Kind: machine.Written, Op: op, Outcome: outcomeOf(out)}})
 }
 
 // tend begins and ends the taking of offers: waits reports whether the

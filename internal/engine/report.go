@@ -174,7 +174,7 @@ func (r *reporter) callback(c Callback) {
 	r.hook("Hooks.Callback", func() { h(c) })
 }
 
-func noteOf(a machine.Action) Note {
+func noteOf(a *machine.Action) Note {
 	n := Note{At: time.Now(), Kind: a.Note.String(), Text: noteText(a.Note)}
 	if a.Write != machine.NoWrite {
 		n.Call = a.Write.String()

@@ -25,43 +25,47 @@ type storeIO struct {
 	stop func()
 }
 
-// send performs a Send of the core: one compare-and-swap.
-func (s *storeIO) send(a machine.Action, known preference.Standings) {
+// draft encodes the write that a Send of the core asks for.
+func (s *storeIO) draft(a *machine.Action, known preference.Standings) (*record.Draft, error) {
+	cfg := &s.env.cfg
+	rec := record.Of(a.Rec, record.About{
+		Meta: cfg.Meta, Address: cfg.Address, Version: cfg.Standing.Version, Drift: cfg.ClockDrift, Standings: known,
+	})
+	d, err := rec.Draft(a.Expected)
+	if err != nil {
+		return nil, fmt.Errorf("%w: %w", store.ErrInvalid, err)
+	}
+	d.Key, d.Tombstone = cfg.Group, a.Write == machine.Release
+	return d, nil
+}
+
+// send performs a Send of the core: one compare-and-swap. err is why there is
+// no draft.
+func (s *storeIO) send(kind machine.WriteKind, op uint64, d *record.Draft, err error) {
 	e := s.env
 	ctx, cancel := e.bounded()
 	defer cancel()
-	call := Call{Kind: a.Write.String(), Sent: time.Now()}
+	call := Call{Kind: kind.String(), Sent: time.Now(), Err: err}
 	var rev uint64
 	faults.Point("send")
-	rev, call.Err = s.write(ctx, a, known)
+	if d != nil {
+		rev, call.Err = e.store.CompareAndSwap(ctx, d.Write)
+	}
 	call.Took, call.Outcome = time.Since(call.Sent), store.Classify(call.Err)
 	e.inbox.put(message{call: &call, event: machine.Event{
-		Kind: machine.Written, Op: a.Op, Outcome: outcomeOf(call.Outcome), Rev: rev,
+		Kind: machine.Written, Op: op, Outcome: outcomeOf(call.Outcome), Rev: rev,
 	}})
 }
 
-func (s *storeIO) write(ctx context.Context, a machine.Action, known preference.Standings) (uint64, error) {
-	cfg := &s.env.cfg
-	value, err := record.Of(a.Rec, record.About{
-		Meta: cfg.Meta, Address: cfg.Address, Version: cfg.Standing.Version, Drift: cfg.ClockDrift, Standings: known,
-	}).Encode()
-	if err != nil {
-		return 0, fmt.Errorf("%w: %w", store.ErrInvalid, err)
-	}
-	return s.env.store.CompareAndSwap(ctx, store.Write{
-		Key: cfg.Group, Expected: a.Expected, Value: value, Tombstone: a.Write == machine.Release,
-	})
-}
-
 // look performs a Look of the core: one read.
-func (s *storeIO) look(a machine.Action) {
+func (s *storeIO) look(op uint64) {
 	e := s.env
 	ctx, cancel := e.bounded()
 	defer cancel()
 	call := Call{Kind: callRead, Sent: time.Now()}
 	entry, err := e.store.Get(ctx, e.cfg.Group)
 	call.Took, call.Outcome, call.Err = time.Since(call.Sent), store.Classify(err), err
-	m := message{call: &call, event: machine.Event{Kind: machine.Read, Op: a.Op, Outcome: outcomeOf(call.Outcome)}}
+	m := message{call: &call, event: machine.Event{Kind: machine.Read, Op: op, Outcome: outcomeOf(call.Outcome)}}
 	if err == nil {
 		m.entry = &entry
 	}
@@ -95,11 +99,11 @@ func (s *storeIO) check(ctx context.Context) (Conditions, error) {
 }
 
 // examine performs an Examine of the core: it asks the store for its age.
-func (s *storeIO) examine(a machine.Action) {
+func (s *storeIO) examine(op uint64) {
 	e := s.env
 	ctx, cancel := e.bounded()
 	defer cancel()
-	ev := machine.Event{Kind: machine.Examined, Op: a.Op, Outcome: machine.Unknown}
+	ev := machine.Event{Kind: machine.Examined, Op: op, Outcome: machine.Unknown}
 	if c, ok := e.store.st.(store.Checker); ok {
 		// Without a key, since what this user may do was found out at the
 		// start.

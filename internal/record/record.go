@@ -176,7 +176,10 @@ func ControlKey(group string) string { return "_ctl." + group }
 
 // Encode returns the record's bytes, or an error if they exceed what every
 // store takes.
-func (r Record) Encode() ([]byte, error) { return encode(r) }
+func (r Record) Encode() ([]byte, error) {
+	b, _, err := r.encode()
+	return b, err
+}
 
 // Encode returns the control record's bytes, or an error if they exceed what
 // every store takes. Fields of which nothing is known are left out if there is
@@ -193,11 +196,29 @@ func (c Control) Encode() ([]byte, error) {
 	return encode(c)
 }
 
+// encode is Encode, and reports whether decode makes the very record of what it
+// returns.
+func (r Record) encode() (b []byte, exact bool, err error) {
+	if b, exact = appendExact(make([]byte, 0, usual), &r); exact {
+		b, err = bounded(b)
+		return b, true, err
+	}
+	b, err = encode(r)
+	return b, false, err
+}
+
+// usual is the room for a record without much to say of its holder.
+const usual = 256
+
 func encode(v any) ([]byte, error) {
 	b, err := json.Marshal(v)
 	if err != nil {
 		return nil, err
 	}
+	return bounded(b)
+}
+
+func bounded(b []byte) ([]byte, error) {
 	if len(b) > store.MaxValue {
 		return nil, fmt.Errorf("%d bytes of JSON, more than the %d that every store takes", len(b), store.MaxValue)
 	}
@@ -221,6 +242,12 @@ func Read(e store.Entry) (machine.Seen, Record) {
 		seen.Kind = machine.Malformed
 		return seen, Record{}
 	}
+	return r.in(e)
+}
+
+// in is what Read makes of an entry whose value is the record.
+func (r Record) in(e store.Entry) (machine.Seen, Record) {
+	seen := machine.Seen{Rev: e.Revision}
 	switch {
 	case r.ID != "":
 		seen.Kind = machine.Held
@@ -252,16 +279,20 @@ func decode(b []byte) (Record, error) {
 	}
 	// Standings only order who goes first, and the term before is history: what
 	// is wrong with them must not cost the group a wait.
-	if p := r.Prior; p != nil && (p.Term > maxNumber || len(p.Reason) > MaxReason) {
+	if p := r.Prior; p != nil && !p.valid() {
 		r.Prior = nil
 	}
-	r.Standings = slices.DeleteFunc(r.Standings, func(s Standing) bool { return s.Age < 0 || !ValidVersion(s.Version) })
+	r.Standings = slices.DeleteFunc(r.Standings, func(s Standing) bool { return !s.valid() })
 	r.Standings = slices.Clip(r.Standings[:min(len(r.Standings), MaxStandings)])
 	if len(r.Standings) == 0 {
 		r.Standings = nil
 	}
 	return r, r.check()
 }
+
+func (p *Prior) valid() bool { return p.Term <= maxNumber && len(p.Reason) <= MaxReason }
+
+func (s Standing) valid() bool { return s.Age >= 0 && ValidVersion(s.Version) }
 
 // MaxStandings is how many standings a record holds.
 const MaxStandings = 8

@@ -196,7 +196,7 @@ func untrue() []mutant {
 			{"internal/shield/shield.go", "report(recover(), debug.Stack())", "report(nil, debug.Stack())"},
 		}, root("TestPanicInPromoteEndsTheTermAndAnotherLeads")},
 		{31, "a call is timed from its answer", []edit{
-			{engine + "storeio.go", "rev, call.Err = s.write(ctx, a, known)", "rev, call.Err = s.write(ctx, a, known)\n\tcall.Sent = time.Now()"},
+			{engine + "storeio.go", "rev, call.Err = e.store.CompareAndSwap(ctx, d.Write)", "rev, call.Err = e.store.CompareAndSwap(ctx, d.Write)\n\t\tcall.Sent = time.Now()"},
 		}, root("TestRenewalWithoutAnAnswerIsResolvedAndTheTermGoesOn|TestConnectionTimeoutBoundsEveryCall|TestHooksComeInOrderWithTheirContent")},
 		{31, "a second registration panics", []edit{
 			{"leaderprom/leaderprom.go", "if err := reg.Register(collector{m, describe()}); err != nil {\n", "reg.MustRegister(collector{m, describe()})\n\tif err := error(nil); err != nil {\n"},
