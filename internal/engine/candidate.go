@@ -256,7 +256,7 @@ func (c *Candidate) Ended() error {
 // Sever tells the candidate that its store is closed for good.
 func (c *Candidate) Sever(cause error) {
 	if c.BreakOff(cause) {
-		c.inbox.put(message{closed: cause})
+		c.inbox.put(&message{closed: cause})
 	}
 }
 
@@ -286,7 +286,7 @@ func (c *Candidate) Stop(ctx context.Context, opts StopOptions) error {
 		defer cancel()
 	}
 	if !opts.WaitForDemote {
-		err := c.await(ctx, "", func(s machine.State) (bool, error) { return s.Phase > machine.Holding, nil })
+		err := c.await(ctx, "", func(s *machine.State) (bool, error) { return s.Phase > machine.Holding, nil })
 		if err != nil {
 			return c.stopLate(err)
 		}
@@ -383,7 +383,7 @@ func (c *Candidate) Resign(ctx context.Context, successor string) error {
 	if c.Inside() {
 		return nil // the release follows when the callback that calls us has returned
 	}
-	err := c.await(ctx, machine.Release.String(), func(s machine.State) (bool, error) {
+	err := c.await(ctx, machine.Release.String(), func(s *machine.State) (bool, error) {
 		over := s.Phase != machine.Draining && s.Phase != machine.Releasing
 		return over && (s.Phase != machine.Holding || s.Grant.Term != term.Number), nil
 	})
@@ -414,7 +414,7 @@ func (c *Candidate) Alive(ctx context.Context) error {
 	case !started:
 		return ErrNotStarted
 	}
-	err := c.await(ctx, "", func(machine.State) (bool, error) { return true, nil })
+	err := c.await(ctx, "", func(*machine.State) (bool, error) { return true, nil })
 	if err == nil && c.Over() {
 		return c.stoppedError()
 	}
@@ -424,8 +424,8 @@ func (c *Candidate) Alive(ctx context.Context) error {
 // Inspect calls f with the state of the core, on the loop's goroutine, and
 // returns when f has returned.
 func (c *Candidate) Inspect(ctx context.Context, f func(machine.State)) error {
-	return c.await(ctx, "", func(s machine.State) (bool, error) {
-		f(s)
+	return c.await(ctx, "", func(s *machine.State) (bool, error) {
+		f(*s)
 		return true, nil
 	})
 }
@@ -441,12 +441,12 @@ func (c *Candidate) stoppedError() error {
 // await waits until the state satisfies done, the election has ended, or ctx is
 // done. If that takes a call of a kind to the store, await fails with the call
 // where the call would fail again until somebody mends something.
-func (c *Candidate) await(ctx context.Context, kind string, done func(machine.State) (bool, error)) error {
+func (c *Candidate) await(ctx context.Context, kind string, done func(*machine.State) (bool, error)) error {
 	if c.Over() { // nobody would read the message
 		return nil
 	}
 	w, begun := &waiter{done: done, kind: kind, answer: make(chan error, 1)}, time.Now()
-	c.inbox.put(message{wait: w})
+	c.inbox.put(&message{wait: w})
 	select {
 	case err := <-w.answer:
 		return err

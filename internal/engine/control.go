@@ -67,7 +67,7 @@ func (l *loop) pause(p *record.Pause) {
 	case p == nil:
 		l.unbar(machine.Paused)
 	case l.state.Barred&machine.Paused == 0:
-		l.step(machine.Event{
+		l.step(&machine.Event{
 			Kind: machine.Bar, Bars: machine.Paused, Exit: machine.Exit{Reason: machine.ReasonPaused, By: p.By, Why: p.Reason},
 		})
 	}
@@ -75,7 +75,7 @@ func (l *loop) pause(p *record.Pause) {
 
 func (l *loop) unbar(b machine.Bars) {
 	if l.state.Barred&b != 0 {
-		l.step(machine.Event{Kind: machine.Unbar, Bars: b})
+		l.step(&machine.Event{Kind: machine.Unbar, Bars: b})
 	}
 }
 
@@ -98,7 +98,7 @@ func (l *loop) obey() {
 		}
 		x.Reason, x.Successor = machine.ReasonBalanced, req.Successor
 	}
-	l.step(machine.Event{Kind: machine.Asked, Term: req.Term, Exit: x})
+	l.step(&machine.Event{Kind: machine.Asked, Term: req.Term, Exit: x})
 }
 
 // hear takes in what a candidate says of its standing, as the leader that it
@@ -109,7 +109,7 @@ func (l *loop) hear(s *record.Stand) {
 	}
 	l.known = l.known.Heard(l.cfg.VersionPolicy, standingOf(s))
 	if l.takeover.granted(s, l.since, l.now()) {
-		l.step(machine.Event{Kind: machine.Asked, Term: s.Term, Exit: machine.Exit{
+		l.step(&machine.Event{Kind: machine.Asked, Term: s.Term, Exit: machine.Exit{
 			Reason: machine.ReasonOutranked, By: s.ID, Successor: s.ID,
 		}})
 	}

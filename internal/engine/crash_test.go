@@ -20,7 +20,7 @@ import (
 
 // blowUp has the election's goroutine panic in code of ours.
 func blowUp(e *Candidate) {
-	e.inbox.put(message{wait: &waiter{done: func(machine.State) (bool, error) { panic("boom") }}})
+	e.inbox.put(&message{wait: &waiter{done: func(*machine.State) (bool, error) { panic("boom") }}})
 }
 
 // A panic of ours ends the election, and nothing else: first the window, then

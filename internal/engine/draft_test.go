@@ -34,7 +34,7 @@ func TestLatestWriteIsForgottenWhenTheRecordShowsWhatBecameOfIt(t *testing.T) {
 			if e := &shows.entry; e.Value == nil && !e.Tombstone {
 				e.Value = s.l.draft.Value
 			}
-			s.l.read(shows.entry)
+			s.l.read(&shows.entry, new(machine.Seen))
 			if keeps := s.l.draft != nil; keeps != shows.keeps {
 				t.Errorf("%s: the write is remembered: %v", name, keeps)
 			}

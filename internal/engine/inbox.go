@@ -27,7 +27,7 @@ type message struct {
 
 // A waiter waits for a state of the core.
 type waiter struct {
-	done   func(machine.State) (bool, error)
+	done   func(*machine.State) (bool, error)
 	kind   string // of the call to the store that it takes, if any
 	answer chan error
 }
@@ -37,7 +37,7 @@ type waiter struct {
 // states anyway, and so a flood of foreign writes costs no memory.
 type inbox struct {
 	mu       sync.Mutex
-	messages []message
+	messages []*message
 	record   *store.Entry
 	control  *store.Entry
 	offer    *machine.Event
@@ -47,9 +47,9 @@ type inbox struct {
 
 func newInbox() *inbox { return &inbox{wake: make(chan struct{}, 1)} }
 
-func (in *inbox) put(m message) { in.with(func() { in.messages = append(in.messages, m) }) }
+func (in *inbox) put(m *message) { in.with(func() { in.messages = append(in.messages, m) }) }
 
-func (in *inbox) event(ev machine.Event) { in.put(message{event: ev}) }
+func (in *inbox) event(ev machine.Event) { in.put(&message{event: ev}) }
 
 // observed takes in the state of a record: of the group's, or of its control
 // record.
@@ -98,15 +98,16 @@ func (in *inbox) change(f func()) {
 	f()
 }
 
-func (in *inbox) take() (messages []message, group, control *store.Entry) {
+// take empties the inbox.
+func (in *inbox) take() (messages []*message, group, control *store.Entry) {
 	in.mu.Lock()
 	defer in.mu.Unlock()
 	messages, group, control = in.messages, in.record, in.control
 	if in.offer != nil {
-		messages = append(messages, message{event: *in.offer})
+		messages = append(messages, &message{event: *in.offer})
 	}
 	if in.nominee != nil {
-		messages = append(messages, message{nominee: in.nominee})
+		messages = append(messages, &message{nominee: in.nominee})
 	}
 	in.messages, in.record, in.control, in.offer, in.nominee = nil, nil, nil, nil, nil
 	return messages, group, control

@@ -188,7 +188,7 @@ func (l *loop) tick() {
 	// What has arrived by now comes first: a process that was stalled would
 	// else challenge a record that it has been told is gone.
 	l.takeMessages()
-	l.step(machine.Event{Kind: machine.Tick})
+	l.step(&machine.Event{Kind: machine.Tick})
 	if l.now() >= l.uninformedUntil() {
 		l.unbar(machine.Uninformed)
 	}
@@ -207,21 +207,27 @@ func (l *loop) takeMessages() {
 		l.observeControl(*control)
 	}
 	if group != nil {
-		l.observe(*group)
+		l.observe(group)
 	}
 	l.obey()
-	if seen, news := l.nomination.turn(&l.state); news {
-		l.step(machine.Event{Kind: machine.Observed, Seen: seen})
+	if turn, news := l.nomination.turn(&l.state); news {
+		l.observeTurn(turn)
 	}
 	l.answerWaiters()
 }
 
-func (l *loop) dispatch(m message) {
+// observeTurn takes in who goes first when the lease runs out of the record
+// that was seen last.
+func (l *loop) observeTurn(turn machine.Turn) {
+	ev := machine.Event{Kind: machine.Observed, Seen: l.state.View}
+	ev.Seen.Turn = turn
+	l.step(&ev)
+}
+
+func (l *loop) dispatch(m *message) {
 	switch {
 	case m.conditions != nil:
-		l.rules = m.conditions.Machine
-		l.step(machine.Event{Kind: machine.Bar, Bars: machine.Uninformed})
-		l.step(machine.Event{Kind: machine.Start, Doubt: m.conditions.doubt})
+		l.join(m.conditions)
 	case m.wait != nil:
 		l.waiters = append(l.waiters, m.wait)
 	case m.note != nil:
@@ -243,37 +249,44 @@ func (l *loop) dispatch(m message) {
 	}
 }
 
+// join begins to take part, in a store of which the conditions are known.
+func (l *loop) join(c *Conditions) {
+	l.rules = c.Machine
+	l.step(&machine.Event{Kind: machine.Bar, Bars: machine.Uninformed})
+	l.step(&machine.Event{Kind: machine.Start, Doubt: c.doubt})
+}
+
 // dispatchEvent puts the event of a message to the core.
-func (l *loop) dispatchEvent(m message) {
+func (l *loop) dispatchEvent(m *message) {
 	if m.call != nil {
-		l.ended(*m.call)
+		l.ended(m.call)
 	}
 	if m.entry != nil {
-		m.event.Seen = l.read(*m.entry)
+		l.read(m.entry, &m.event.Seen)
 	}
 	switch m.event.Kind {
 	case machine.Offered:
-		if l.ourOffers().arrived(m.event, &l.state.View) {
-			l.step(m.event)
+		if l.ourOffers().arrived(&m.event, &l.state.View) {
+			l.step(&m.event)
 		}
 		return
 	case machine.Drained:
 		l.undrained = false
 	default:
 	}
-	l.step(m.event)
+	l.step(&m.event)
 }
 
 // ended takes in a call to the store that ended.
-func (l *loop) ended(c Call) {
+func (l *loop) ended(c *Call) {
 	c.Correlation = l.correlation(l.state.Grant.Token)
-	l.report.call(c)
+	l.report.call(*c)
 	l.measure(c)
 	l.failWaiters(c)
 }
 
 // measure learns how long a write takes.
-func (l *loop) measure(c Call) {
+func (l *loop) measure(c *Call) {
 	if c.Outcome == store.OK && c.Kind != callRead && c.Kind != callOffer {
 		l.rtt = c.Took
 	}
@@ -287,12 +300,12 @@ func (l *loop) sever(cause error) {
 	}
 	l.severed = true
 	l.note(Note{At: time.Now(), Kind: NoteClosed, Text: "the connection to the store is closed for good, which ends the election: " + cause.Error()})
-	l.step(machine.Event{Kind: machine.Leave, Exit: machine.Exit{Reason: leadership.ReasonClosed}})
-	l.step(machine.Event{Kind: machine.StopLeave})
+	l.step(&machine.Event{Kind: machine.Leave, Exit: machine.Exit{Reason: leadership.ReasonClosed}})
+	l.step(&machine.Event{Kind: machine.StopLeave})
 }
 
 // observe takes in a state of the group's record that the watch delivered.
-func (l *loop) observe(entry store.Entry) {
+func (l *loop) observe(entry *store.Entry) {
 	// A watch tells of our own writes after their answers. What it says of the
 	// time before them is old, unless the watch itself goes back: then the
 	// store did.
@@ -301,37 +314,38 @@ func (l *loop) observe(entry store.Entry) {
 	if old {
 		return
 	}
-	l.step(machine.Event{Kind: machine.Observed, Seen: l.read(entry)})
-	if ev, ok := l.offers.caughtUp(&l.state.View); ok {
-		l.step(ev)
+	ev := machine.Event{Kind: machine.Observed}
+	l.read(entry, &ev.Seen)
+	l.step(&ev)
+	if early := l.offers.caughtUp(&l.state.View); early != nil {
+		l.step(early)
 	}
 }
 
 // read interprets a state of the group's record.
-func (l *loop) read(entry store.Entry) machine.Seen {
-	seen, rec := l.draft.Read(entry)
-	if l.draft.Decided(entry) {
+func (l *loop) read(entry *store.Entry, seen *machine.Seen) {
+	rec := &l.record
+	l.draft.Read(entry, seen, rec)
+	if l.draft.Decided(entry.Revision) {
 		l.draft = nil
 	}
-	l.record = rec
 	l.peers.observe(seen, rec, l.rules.ForeignTTL, l.now())
 	if seen.Kind == machine.Held && rec.Token != l.state.Grant.Token || seen.Kind == machine.Vacant {
 		l.known = rec.Standings
 		seen.Ranked = len(l.known) > 0
 		seen.Behind = l.known.Behind(l.cfg.VersionPolicy, l.cfg.Standing)
 	}
-	return seen
 }
 
 // step puts one event to the core and does what it answers.
-func (l *loop) step(ev machine.Event) {
+func (l *loop) step(ev *machine.Event) {
 	l.clock.awake()
 	if l.token == "" {
 		l.token, l.word = record.NewClaim()
 	}
 	ev.Token, ev.Rand, ev.Nonce = l.token, mrand.Uint64(), record.NewNonce()
 	before := pastOf(&l.state)
-	actions := l.next(&ev)
+	actions := l.next(ev)
 	faults.Point("step")
 	l.apply(before, actions)
 }
@@ -347,13 +361,18 @@ func pastOf(s *machine.State) past {
 	return past{s.Phase, s.Grant.Promoted, leadership.Term{Number: s.Grant.Term, Token: s.Grant.Token}}
 }
 
-// next puts an event to the core, and asks the supervisor for room first if the
-// answer is a claim.
+// next puts an event to the core.
 func (l *loop) next(ev *machine.Event) []machine.Action {
-	now, s := l.clock.now(), l.cfg.Supervisor
-	if s == nil {
-		return l.rules.Apply(&l.state, ev, now, nil)
+	now := l.clock.now()
+	if s := l.cfg.Supervisor; s != nil {
+		return l.admitted(s, ev, now)
 	}
+	return l.rules.Apply(&l.state, ev, now, nil)
+}
+
+// admitted is next where a supervisor is asked for room first, if the answer is
+// a claim.
+func (l *loop) admitted(s Supervisor, ev *machine.Event, now machine.Instant) []machine.Action {
 	// The core is pure: an answer that nobody acts on has not been given.
 	trial := l.state
 	actions := l.rules.Apply(&trial, ev, now, nil)
@@ -583,13 +602,13 @@ func (l *loop) note(n Note) {
 
 // failWaiters answers those who wait for such a call, if it failed in a way
 // that does not pass by itself.
-func (l *loop) failWaiters(c Call) {
+func (l *loop) failWaiters(c *Call) {
 	if c.Outcome != store.Permanent {
 		return
 	}
 	for _, w := range l.waiters {
 		if w.kind == c.Kind {
-			w.done = func(machine.State) (bool, error) { return true, c.Err }
+			w.done = func(*machine.State) (bool, error) { return true, c.Err }
 		}
 	}
 }
@@ -597,7 +616,7 @@ func (l *loop) failWaiters(c Call) {
 func (l *loop) answerWaiters() {
 	rest := l.waiters[:0]
 	for _, w := range l.waiters {
-		if ok, err := w.done(l.state); ok {
+		if ok, err := w.done(&l.state); ok {
 			w.answer <- err
 		} else {
 			rest = append(rest, w)

@@ -142,15 +142,11 @@ func (n *nomination) hear(said record.Nomination) {
 // turn returns who goes first when the lease of the record that was seen last
 // runs out, and reports whether the core does not know it yet. The nomination
 // and the record may come in any order.
-func (n *nomination) turn(s *machine.State) (seen machine.Seen, news bool) {
-	seen = s.View
-	turn := machine.TheirTurn
+func (n *nomination) turn(s *machine.State) (turn machine.Turn, news bool) {
+	turn = machine.TheirTurn
 	if n.heard.Nominee == n.env.cfg.InstanceID {
 		turn = machine.OurTurn
 	}
-	if n.heard.Revision != seen.Rev || seen.Rev == 0 || seen.Turn == turn || s.Phase != machine.Watching {
-		return seen, false
-	}
-	seen.Turn = turn
-	return seen, true
+	seen := &s.View
+	return turn, n.heard.Revision == seen.Rev && seen.Rev != 0 && seen.Turn != turn && s.Phase == machine.Watching
 }

@@ -33,23 +33,25 @@ type offers struct {
 
 // arrived takes in an offer, and reports whether it is one for the core now. It
 // may have overtaken the last renewal of what it offers, and is then kept.
-func (o *offers) arrived(ev machine.Event, view *machine.Seen) bool {
+func (o *offers) arrived(ev *machine.Event, view *machine.Seen) bool {
 	o.early = nil
 	if view.Kind == machine.Held && view.Rec.Token == ev.Seen.Rec.Token && view.Rev < ev.Seen.Rev {
-		o.early = &ev
+		o.early = ev
 		return false
 	}
 	return true
 }
 
 // caughtUp returns the offer that came before the record that it offers, if
-// that has come since.
-func (o *offers) caughtUp(view *machine.Seen) (ev machine.Event, ok bool) {
+// that has come since, or nil.
+func (o *offers) caughtUp(view *machine.Seen) *machine.Event {
 	if o == nil || o.early == nil {
-		return ev, false
+		return nil
 	}
-	ev = *o.early
-	return ev, o.arrived(ev, view)
+	if ev := o.early; o.arrived(ev, view) {
+		return ev
+	}
+	return nil
 }
 
 // make performs the Send of an Offer: word is that of our latest claim, and
@@ -95,7 +97,7 @@ func (o *offers) make(st store.Offerer, a *machine.Action, word string, trip tim
 
 // offerEnded answers the core's Send of an Offer.
 func (e *env) offerEnded(op uint64, out store.Outcome, call *Call) {
-	e.inbox.put(message{call: call, event: machine.Event{Kind: machine.Written, Op: op, Outcome: outcomeOf(out)}})
+	e.inbox.put(&message{call: call, event: machine.Event{Kind: machine.Written, Op: op, Outcome: outcomeOf(out)}})
 }
 
 // tend begins and ends the taking of offers: waits reports whether the

@@ -13,7 +13,7 @@ func TestAnOfferHasItsTimeByWhatWritesTake(t *testing.T) {
 		{Kind: "renew", Outcome: store.OK, Took: 3}, {Kind: callOffer, Outcome: store.OK, Took: 99},
 		{Kind: "read", Outcome: store.OK, Took: 99}, {Kind: "renew", Outcome: store.Unknown, Took: 99},
 	} {
-		l.measure(c)
+		l.measure(&c)
 	}
 	if l.rtt != 3 {
 		t.Errorf("%v, want what the renewal took", l.rtt)

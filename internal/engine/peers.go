@@ -53,14 +53,14 @@ const (
 // observe takes in a state of the record, and warns of what a candidate of the
 // same group must not write. foreignTTL is how long a lease is believed to be
 // of which the record says nothing, 0 if nobody knows.
-func (p *peers) observe(seen machine.Seen, rec record.Record, foreignTTL time.Duration, now int64) {
+func (p *peers) observe(seen *machine.Seen, rec *record.Record, foreignTTL time.Duration, now int64) {
 	p.compare(seen, rec, now)
 	p.meetForeign(seen, foreignTTL)
 }
 
 // meetForeign warns of a record that does not say how long its lease is, if
 // nothing bounds that but a guess.
-func (p *peers) meetForeign(seen machine.Seen, foreignTTL time.Duration) {
+func (p *peers) meetForeign(seen *machine.Seen, foreignTTL time.Duration) {
 	if !seen.Foreign() || foreignTTL > 0 {
 		return
 	}
@@ -69,7 +69,8 @@ func (p *peers) meetForeign(seen machine.Seen, foreignTTL time.Duration) {
 		" Set ForeignTTL to the longest lease there is.", p.env.cfg.TTL)
 }
 
-func (p *peers) compare(seen machine.Seen, rec record.Record, now int64) {
+// compare warns of settings of a holder that are not those of this candidate.
+func (p *peers) compare(seen *machine.Seen, rec *record.Record, now int64) {
 	if seen.Kind != machine.Held || len(rec.ID) > record.MaxName || slices.Contains(p.own, rec.Token) {
 		return
 	}
@@ -105,7 +106,7 @@ func (p *peers) compare(seen machine.Seen, rec record.Record, now int64) {
 //
 // Where a store forgets, revisions come again, and with them what a predecessor
 // wrote: the warning may be false there.
-func (p *peers) meet(seen machine.Seen, now int64, lease time.Duration) bool {
+func (p *peers) meet(seen *machine.Seen, now int64, lease time.Duration) bool {
 	if p.wrote > 0 && seen.Rev > p.wrote {
 		return true
 	}

@@ -54,7 +54,7 @@ func (r *repair) send(known record.Control) {
 		ctx, cancel := e.bounded()
 		defer cancel()
 		err := controlrecord.Write(ctx, &e.store, record.ControlKey(e.cfg.Group), revision, pause)
-		e.inbox.put(message{repaired: &repaired{revision, err}})
+		e.inbox.put(&message{repaired: &repaired{revision, err}})
 	})
 }
 

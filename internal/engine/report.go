@@ -28,7 +28,7 @@ type reporter struct {
 func (r *reporter) failed(err error) {
 	r.lastErr.Store(&failure{err, time.Now()})
 	if errors.Is(err, store.ErrClosed) {
-		r.inbox.put(message{closed: err})
+		r.inbox.put(&message{closed: err})
 	}
 }
 
@@ -161,7 +161,7 @@ func (r *reporter) panicked(what string) func(value any, stack []byte) {
 
 // tell has the loop report a note. Any goroutine may call it.
 func (r *reporter) tell(kind, text string) {
-	r.inbox.put(message{note: &Note{At: time.Now(), Kind: kind, Text: text}})
+	r.inbox.put(&message{note: &Note{At: time.Now(), Kind: kind, Text: text}})
 }
 
 func (r *reporter) callback(c Callback) {

@@ -52,7 +52,7 @@ func (s *storeIO) send(kind machine.WriteKind, op uint64, d *record.Draft, err e
 		rev, call.Err = e.store.CompareAndSwap(ctx, d.Write)
 	}
 	call.Took, call.Outcome = time.Since(call.Sent), store.Classify(call.Err)
-	e.inbox.put(message{call: &call, event: machine.Event{
+	e.inbox.put(&message{call: &call, event: machine.Event{
 		Kind: machine.Written, Op: op, Outcome: outcomeOf(call.Outcome), Rev: rev,
 	}})
 }
@@ -65,7 +65,7 @@ func (s *storeIO) look(op uint64) {
 	call := Call{Kind: callRead, Sent: time.Now()}
 	entry, err := e.store.Get(ctx, e.cfg.Group)
 	call.Took, call.Outcome, call.Err = time.Since(call.Sent), store.Classify(err), err
-	m := message{call: &call, event: machine.Event{Kind: machine.Read, Op: op, Outcome: outcomeOf(call.Outcome)}}
+	m := &message{call: &call, event: machine.Event{Kind: machine.Read, Op: op, Outcome: outcomeOf(call.Outcome)}}
 	if err == nil {
 		m.entry = &entry
 	}
@@ -152,7 +152,7 @@ func (s *storeIO) join(conditions Conditions, err error) {
 	if !ok {
 		return
 	}
-	e.inbox.put(message{conditions: &conditions})
+	e.inbox.put(&message{conditions: &conditions})
 	w, ok := e.store.st.(store.Watcher)
 	if !ok {
 		s.poll()
@@ -167,7 +167,7 @@ func (s *storeIO) join(conditions Conditions, err error) {
 		return err
 	})
 	if ok {
-		e.inbox.put(message{watched: true})
+		e.inbox.put(&message{watched: true})
 	}
 }
 
@@ -222,7 +222,7 @@ func (s *storeIO) poll() {
 		err := s.pollOne(e.cfg.Group, &group)
 		if err == nil && !watched {
 			watched = true
-			e.inbox.put(message{watched: true})
+			e.inbox.put(&message{watched: true})
 		}
 		if errors.Is(err, store.ErrClosed) {
 			e.report.failed(err)
@@ -297,7 +297,7 @@ func (s *storeIO) followConn() (stop func()) {
 			case store.Connected:
 				kind = machine.ConnUp
 			case store.Closed:
-				e.inbox.put(message{closed: store.ErrClosed})
+				e.inbox.put(&message{closed: store.ErrClosed})
 			default:
 			}
 			e.inbox.event(machine.Event{Kind: kind})

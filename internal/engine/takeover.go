@@ -122,7 +122,7 @@ func (t *takeover) send(s *machine.State, held *record.Record, now int64) {
 		ctx, cancel := e.bounded()
 		defer cancel()
 		err := controlrecord.Change(ctx, &e.store, cfg.Group, func(c *record.Control) { c.Stand = &stand })
-		e.inbox.put(message{requested: &err})
+		e.inbox.put(&message{requested: &err})
 	})
 }
 

@@ -37,7 +37,7 @@ func (c *Candidate) validate(ctx context.Context) error {
 	}
 	asked := c.clock.now().Mono
 	c.inbox.event(machine.Event{Kind: machine.Validate})
-	err := c.await(ctx, machine.Renew.String(), func(s machine.State) (bool, error) {
+	err := c.await(ctx, machine.Renew.String(), func(s *machine.State) (bool, error) {
 		switch {
 		case s.Phase != machine.Holding || s.Grant.Term != term.Number:
 			return true, c.cfg.Loss(term, s.Exit.Reason)

@@ -47,19 +47,27 @@ func (l *loop) publish(before past) {
 		l.snap.Store(&stored)
 	}
 	news := l.tell() && l.told.ID != "" && l.told.ID != l.cfg.InstanceID
-	switch {
-	case changed:
-		l.report.transition(l.transition(before, old.state, &next), news)
-	case news && next.state == machine.Follower:
-		// The next leader was too fast for anything to be seen between it and
-		// the last.
-		l.report.event(slog.LevelInfo, l.transition(before, old.state, &next))
+	if changed || news && next.state == machine.Follower {
+		l.announce(before, old, &next, news)
 	}
 	if s.Phase == machine.Claiming && before.phase != machine.Claiming {
 		l.callbacks.tellCampaign(s.Reason)
 	}
 }
 
+// announce reports what readers see next, if its state is not the one that they
+// saw in old. Otherwise the next leader was too fast for anything to be seen
+// between it and the last.
+func (l *loop) announce(before past, old, next *snapshot, news bool) {
+	t := l.transition(before, old.state, next)
+	if next.state != old.state {
+		l.report.transition(t, news)
+		return
+	}
+	l.report.event(slog.LevelInfo, t)
+}
+
+// tellSupervisor tells the supervisor what readers see now.
 func (l *loop) tellSupervisor() {
 	if s := l.cfg.Supervisor; s != nil {
 		snap := l.snap.Load()
@@ -198,10 +206,15 @@ func (l *loop) tell() bool {
 	if info.Same(l.told) {
 		return false
 	}
+	l.tellOf(&info)
+	return true
+}
+
+// tellOf is the rest of tell, of a change.
+func (l *loop) tellOf(info *leadership.Info) {
 	if before, ok := leadership.VacancyAfter(l.told, l.state.View); ok && info.ID != "" {
 		l.callbacks.tellLeader(before)
 	}
-	l.told = info
-	l.callbacks.tellLeader(info)
-	return true
+	l.told = *info
+	l.callbacks.tellLeader(*info)
 }

@@ -32,16 +32,22 @@ func (r Record) Draft(expected uint64) (*Draft, error) {
 	return &Draft{store.Write{Expected: expected, Value: value}, r, exact}, nil
 }
 
-// Read is the function Read, for an entry that may be the draft's. The Record
-// may share memory with the one that was drafted. A nil draft is nobody's.
-func (d *Draft) Read(e store.Entry) (machine.Seen, Record) {
+// Read is the function Read, for an entry that may be the draft's: it sets seen
+// and r, whatever they hold, to what that returns. r may share memory with the
+// record that was drafted. No entry is that of a nil draft.
+//
+// It takes pointers, since thousands of goroutines read that have little stack,
+// and growing it costs more than reading.
+func (d *Draft) Read(e *store.Entry, seen *machine.Seen, r *Record) {
 	if d == nil || !d.exact || e.Revision == 0 || !bytes.Equal(e.Value, d.Value) {
-		return Read(e)
+		read(e, seen, r)
+		return
 	}
-	return d.record.in(e)
+	*seen, *r = machine.Seen{Rev: e.Revision}, d.record
+	interpret(e, seen, r)
 }
 
-// Decided reports whether a state of the register is later than what the draft
-// replaces. It then holds the draft, or what came in its place or after it, so
-// that the draft is not needed again.
-func (d *Draft) Decided(e store.Entry) bool { return d != nil && e.Revision > d.Expected }
+// Decided reports whether a revision of the register is later than the one that
+// the draft replaces. It is then the draft's, or what came in its place or after
+// it, so that the draft is not needed again.
+func (d *Draft) Decided(revision uint64) bool { return d != nil && revision > d.Expected }

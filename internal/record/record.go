@@ -227,27 +227,28 @@ func bounded(b []byte) ([]byte, error) {
 
 // Read interprets a group's register. The Record is zero unless the kind is
 // Held or Vacant.
-func Read(e store.Entry) (machine.Seen, Record) {
-	seen := machine.Seen{Rev: e.Revision}
+func Read(e store.Entry) (seen machine.Seen, r Record) {
+	read(&e, &seen, &r)
+	return seen, r
+}
+
+// read is Read into seen and r, whatever they hold.
+func read(e *store.Entry, seen *machine.Seen, r *Record) {
+	*seen, *r = machine.Seen{Rev: e.Revision}, Record{}
 	switch {
 	case e.Revision == 0:
 		seen.Kind = machine.Absent
-		return seen, Record{}
 	case len(e.Value) == 0 && e.Tombstone:
 		seen.Kind = machine.Bare
-		return seen, Record{}
+	case decode(e.Value, r) != nil:
+		seen.Kind, *r = machine.Malformed, Record{}
+	default:
+		interpret(e, seen, r)
 	}
-	r, err := decode(e.Value)
-	if err != nil {
-		seen.Kind = machine.Malformed
-		return seen, Record{}
-	}
-	return r.in(e)
 }
 
-// in is what Read makes of an entry whose value is the record.
-func (r Record) in(e store.Entry) (machine.Seen, Record) {
-	seen := machine.Seen{Rev: e.Revision}
+// interpret tells what an entry is whose value is the record r.
+func interpret(e *store.Entry, seen *machine.Seen, r *Record) {
 	switch {
 	case r.ID != "":
 		seen.Kind = machine.Held
@@ -256,11 +257,10 @@ func (r Record) in(e store.Entry) (machine.Seen, Record) {
 	default:
 		// A vacancy is permission to lead at once. Ours are tombstones; a value
 		// without an id that somebody put there is data of theirs.
-		seen.Kind = machine.Malformed
-		return seen, Record{}
+		seen.Kind, *r = machine.Malformed, Record{}
+		return
 	}
-	seen.Rec = r.core()
-	return seen, r
+	core(&seen.Rec, r)
 }
 
 var (
@@ -269,13 +269,13 @@ var (
 	errBadNumber = errors.New("a number out of its range")
 )
 
-func decode(b []byte) (Record, error) {
+// decode parses b into r, which is zero.
+func decode(b []byte, r *Record) error {
 	if len(b) > store.MaxValue {
-		return Record{}, errTooLong
+		return errTooLong
 	}
-	var r Record
-	if err := json.Unmarshal(b, &r); err != nil {
-		return Record{}, err
+	if err := json.Unmarshal(b, r); err != nil {
+		return err
 	}
 	// Standings only order who goes first, and the term before is history: what
 	// is wrong with them must not cost the group a wait.
@@ -287,7 +287,7 @@ func decode(b []byte) (Record, error) {
 	if len(r.Standings) == 0 {
 		r.Standings = nil
 	}
-	return r, r.check()
+	return r.check()
 }
 
 func (p *Prior) valid() bool { return p.Term <= maxNumber && len(p.Reason) <= MaxReason }
@@ -323,15 +323,13 @@ func (r Record) check() error {
 	return nil
 }
 
-func (r Record) core() machine.Record {
-	var prior machine.Prior
+// core sets c, which is zero, to what the core knows of the record.
+func core(c *machine.Record, r *Record) {
+	c.ID, c.Token, c.TTL, c.Term, c.Renewal, c.Nonce = r.ID, r.Token, ttl(r.TTL), r.Term, r.Renewal, r.Nonce
+	c.Start, c.Priority, c.Settled = r.Start, r.Priority, r.Settled && r.ID == ""
+	c.Reason, c.By, c.Why, c.Successor = machine.Reason(r.Reason), r.By, r.Why, r.Successor
 	if p := r.Prior; p != nil {
-		prior = machine.Prior{Term: p.Term, Reason: machine.Reason(p.Reason)}
-	}
-	return machine.Record{
-		ID: r.ID, Token: r.Token, TTL: ttl(r.TTL), Term: r.Term, Renewal: r.Renewal, Nonce: r.Nonce, Start: r.Start, Priority: r.Priority,
-		Reason: machine.Reason(r.Reason), By: r.By, Why: r.Why, Successor: r.Successor, Prior: prior,
-		Settled: r.Settled && r.ID == "",
+		c.Prior = machine.Prior{Term: p.Term, Reason: machine.Reason(p.Reason)}
 	}
 }
 

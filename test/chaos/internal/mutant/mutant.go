@@ -160,8 +160,8 @@ var All = []Mutant{
 		Faults: []string{"key overwritten"},
 		changes: []change{{
 			"internal/record/record.go",
-			"\tr, err := decode(e.Value)\n\tif err != nil {\n",
-			"\tr, err := decode(e.Value)\n\tif err != nil {\n\t\tpanic(err)\n",
+			"\tcase decode(e.Value, r) != nil:\n",
+			"\tcase decode(e.Value, r) != nil:\n\t\tpanic(\"garbage\")\n",
 		}},
 	},
 	{
