@@ -27,10 +27,10 @@ type Candidate struct {
 	io        storeIO
 	loop      loop
 	done      chan struct{}
-	overran   atomic.Bool // a callback outlived DemoteTimeout
 	// closed is set when the store was found closed for good, before anybody
 	// had asked for a stop. It ends the election, as broken does.
-	closed atomic.Pointer[failure]
+	closed  atomic.Pointer[failure]
+	overran atomic.Bool // a callback outlived DemoteTimeout
 
 	mu      sync.Mutex
 	started bool
@@ -60,7 +60,7 @@ func New(st store.Store, cfg Config) *Candidate {
 	e := &c.env
 	c.callbacks.env, c.io.env = e, e
 	c.loop.Candidate = c
-	c.loop.nomination.env, c.loop.takeover.env, c.loop.repair.env, c.loop.peers.env = e, e, e, e
+	c.loop.nomination.env, c.loop.repair.env, c.loop.peers.env = e, e, e
 	c.snap.Store(&snapshot{at: c.clock.origin, state: machine.Init, leader: leadership.Info{Group: cfg.Group}})
 	return c
 }

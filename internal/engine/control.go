@@ -10,8 +10,8 @@ import (
 
 // control is what the loop knows of the group's control record.
 type control struct {
-	last     record.Control // the latest that could be read
-	revision uint64         // of the one that was delivered last
+	last     *record.Control // the latest that could be read, nil if that asks for nothing
+	revision uint64          // of the one that was delivered last
 	// informBy is when the election goes on without knowing the control record
 	// (monotonic), 0 without that. What it says comes with the watch; it may be
 	// one that this candidate may not read.
@@ -39,7 +39,10 @@ func (l *loop) observeControl(entry store.Entry) {
 	l.repair.end()
 	l.pause(c.Paused)
 	if !again {
-		l.control.last = c
+		l.control.last = nil
+		if c != (record.Control{}) {
+			l.control.last = &c
+		}
 		l.hear(c.Stand)
 		l.takeover.overhear(c.Stand, l.now())
 	}
@@ -82,10 +85,19 @@ func (l *loop) unbar(b machine.Bars) {
 // obey puts the latest request to the core if it is meant for the present term.
 // There it ends the term, so that it is obeyed once.
 func (l *loop) obey() {
-	req := l.control.last.Request
-	if !req.Known() || l.state.Phase != machine.Holding || l.state.Grant.Term != req.Term {
+	last := l.control.last
+	if last == nil {
 		return
 	}
+	if req := &last.Request; !req.Known() || l.state.Phase != machine.Holding || l.state.Grant.Term != req.Term {
+		return
+	}
+	l.grant(last)
+}
+
+// grant puts a request for the present term to the core.
+func (l *loop) grant(last *record.Control) {
+	req := &last.Request
 	x := machine.Exit{Reason: machine.ReasonSteppedDown, By: req.By, Why: req.Reason}
 	switch req.Op {
 	case record.OpTransfer:
@@ -93,7 +105,7 @@ func (l *loop) obey() {
 	case record.OpBalance:
 		// A lone election has nothing to compare.
 		if s := l.cfg.Supervisor; s != nil && !s.Gives(req.Have) {
-			l.control.last.Request = record.Request{} // refused now, and not to be granted when things have changed
+			last.Request = record.Request{} // refused now, and not to be granted when things have changed
 			return
 		}
 		x.Reason, x.Successor = machine.ReasonBalanced, req.Successor
@@ -108,7 +120,7 @@ func (l *loop) hear(s *record.Stand) {
 		return
 	}
 	l.known = l.known.Heard(l.cfg.VersionPolicy, standingOf(s))
-	if l.takeover.granted(s, l.since, l.now()) {
+	if l.grants(s, l.since, l.now()) {
 		l.step(&machine.Event{Kind: machine.Asked, Term: s.Term, Exit: machine.Exit{
 			Reason: machine.ReasonOutranked, By: s.ID, Successor: s.ID,
 		}})

@@ -42,6 +42,7 @@ type loop struct {
 	since  int64   // when the present term was acquired (monotonic)
 	// undrained: a demotion was handed in, and is not answered yet.
 	undrained bool
+	severed   bool // the store is closed for good, and the core told to end
 	// overrunAt is when it is said again that the work of a term does not end
 	// (monotonic).
 	overrunAt int64
@@ -52,13 +53,12 @@ type loop struct {
 	control    control
 	offers     *offers // nil before the first
 	nomination nomination
-	takeover   takeover
+	takeover   *takeover // nil before the first
 	repair     repair
 	peers      peers
 
 	waiters []*waiter
 	told    leadership.Info // what observers were told last
-	severed bool            // the store is closed for good, and the core told to end
 
 	// The latest token whose correlation was asked for, and that.
 	hashed, hash string
@@ -69,16 +69,21 @@ func (l *loop) begin(parent context.Context, conditions Conditions, err error) {
 	l.prepare(parent, conditions.Machine)
 	stopConn := l.io.followConn()
 	l.spawn("join", func() { l.io.join(conditions, err) })
-	health, endHealth := context.WithCancel(l.ctx)
-	l.endHealth = endHealth
+	l.endHealth = func() {}
 	if l.cfg.Check != nil {
-		h := l.health()
-		l.spawn("health checks", func() { h.Follow(health) })
+		l.followHealth()
 	}
 	if l.cfg.ValidateEvery > 0 {
 		l.spawn("validations", func() { l.validatePeriodically(l.ctx) })
 	}
 	go l.live(parent, stopConn)
+}
+
+func (l *loop) followHealth() {
+	ctx, end := context.WithCancel(l.ctx)
+	l.endHealth = end
+	h := l.health()
+	l.spawn("health checks", func() { h.Follow(ctx) })
 }
 
 // prepare sets up what the goroutine works with.
@@ -153,7 +158,7 @@ func (l *loop) run(parent context.Context) {
 		if l.state.Stopping {
 			l.endHealth() // a check that is under way ends while the work stops, and not after it
 		}
-		l.takeover.consider(&l.state, &l.record, l.now())
+		l.considerTakeover()
 		l.nomination.consider(&l.rules, &l.state, l.now())
 		l.schedule()
 	}
@@ -167,6 +172,15 @@ func (l *loop) now() int64 { return l.clock.now().Mono }
 func (l *loop) askHooks() {
 	if f := l.cfg.PerElection; f != nil {
 		l.report.hook("Hooks.PerElection", func() { l.report.hooks = f() })
+	}
+}
+
+func (l *loop) considerTakeover() {
+	if l.takeover == nil && follows(&l.state, &l.record) {
+		l.takeover = &takeover{env: &l.env}
+	}
+	if l.takeover != nil {
+		l.takeover.consider(&l.state, &l.record, l.now())
 	}
 }
 

@@ -16,9 +16,9 @@ type nomination struct {
 	env      *env
 	revision uint64 // of the leader's record that it is about
 	at       int64  // when this candidate nominates itself (monotonic)
-	done     bool   // for this revision
 	heard    record.Nomination
 	stop     func() // listening; nil while nobody does
+	done     bool   // for this revision
 	deaf     bool   // the store lets us hear nothing
 }
 

@@ -28,7 +28,7 @@ type repaired struct {
 
 // begin has a revision of the control record replaced by the pause that was
 // known before.
-func (r *repair) begin(revision uint64, known record.Control) {
+func (r *repair) begin(revision uint64, known *record.Control) {
 	r.revision = revision
 	r.send(known)
 }
@@ -39,13 +39,16 @@ func (r *repair) end() { r.revision = 0 }
 // send writes the pause again, over that very revision. It waits a little
 // before, since all others that know of the pause do the same, and no longer
 // than those that start wait for it.
-func (r *repair) send(known record.Control) {
+func (r *repair) send(known *record.Control) {
 	if r.sending || r.revision == 0 {
 		return
 	}
 	r.sending = true
 	e, revision := r.env, r.revision
-	pause := record.Control{Paused: known.Paused, Unknown: known.Unknown}
+	var pause record.Control
+	if known != nil {
+		pause = record.Control{Paused: known.Paused, Unknown: known.Unknown}
+	}
 	wait := time.Duration(mrand.Int64N(int64(e.cfg.HeartbeatInterval)))
 	e.spawn("repair", func() {
 		if !backoff.Sleep(e.ctx, wait) {
@@ -60,7 +63,7 @@ func (r *repair) send(known record.Control) {
 
 // sent takes in how an attempt ended. A conflict shows that somebody has
 // replaced it already.
-func (r *repair) sent(m repaired, known record.Control) {
+func (r *repair) sent(m repaired, known *record.Control) {
 	r.sending = false
 	done := false
 	switch store.Classify(m.err) {

@@ -15,7 +15,8 @@ import (
 // standing, so that the record tells the others whom to let go first, and
 // perhaps that it would like to take over. It says so through the control
 // record, which the leader alone reads for it; nothing depends on its being
-// heard.
+// heard. It is made when the first leader is followed: thousands of leaders in
+// one process may never follow one.
 type takeover struct {
 	env   *env
 	token string // the term's
@@ -33,7 +34,7 @@ type takeover struct {
 }
 
 func (t *takeover) due() int64 {
-	if t.at == 0 || t.sending {
+	if t == nil || t.at == 0 || t.sending {
 		return machine.Never
 	}
 	return t.at
@@ -48,10 +49,17 @@ func (t *takeover) consider(s *machine.State, held *record.Record, now int64) {
 	}
 }
 
+// follows reports whether a candidate in state s follows the leader whose
+// record it holds.
+func follows(s *machine.State, held *record.Record) bool {
+	v := &s.View
+	return s.Phase == machine.Watching && v.Kind == machine.Held && v.Rec.Token != s.Grant.Token && v.Rec.Token == held.Token
+}
+
 func (t *takeover) plan(s *machine.State, held *record.Record, now int64) {
 	v := &s.View
 	t.at = 0
-	if s.Phase != machine.Watching || v.Kind != machine.Held || v.Rec.Token == s.Grant.Token || v.Rec.Token != held.Token {
+	if !follows(s, held) {
 		return
 	}
 	if v.Rec.Token != t.token {
@@ -85,6 +93,9 @@ func (t *takeover) mayAsk(s *machine.State, held *record.Record) int64 {
 // them has said need not be said by all that are its like, which may be
 // hundreds.
 func (t *takeover) overhear(s *record.Stand, now int64) {
+	if t == nil {
+		return
+	}
 	cfg := &t.env.cfg
 	if s == nil || s.Term != t.term || s.ID == cfg.InstanceID || !cfg.VersionPolicy.Same(standingOf(s), cfg.Standing) {
 		return
@@ -146,11 +157,11 @@ func (t *takeover) sent(err error, now int64) (text string) {
 	return text
 }
 
-// granted reports whether the leader of a term that began at since hands it
+// grants reports whether the leader of a term that began at since hands it
 // over to a candidate that says so of its standing. That candidate counts from
 // when it first saw the term, by a clock of its own.
-func (t *takeover) granted(s *record.Stand, since, now int64) bool {
-	cfg := &t.env.cfg
+func (e *env) grants(s *record.Stand, since, now int64) bool {
+	cfg := &e.cfg
 	served := now-since >= int64(float64(cfg.MinTenure)*(1-2*cfg.ClockDrift))
 	return cfg.AllowTakeover && s.Takeover && served && cfg.VersionPolicy.Outranks(standingOf(s), cfg.Standing)
 }

@@ -1,7 +1,6 @@
 package registry
 
 import (
-	"slices"
 	"time"
 
 	"github.com/seed-ff2cb582/leader/store"
@@ -17,19 +16,19 @@ type register struct {
 
 	// entry is the newest state known, and what the watches heard last. Known
 	// reports whether there is one, which older states must not replace.
-	known  bool
 	entry  store.Entry
 	doubts watch.Doubts
+	known  bool
 
-	stale      bool // the present state is to be read
-	reading    bool // and is being read
-	unreadable bool // the user may not read; only the source tells the state
-	nextRead   time.Time
-	failures   int       // of reads, in a row
+	stale      bool      // the present state is to be read
+	reading    bool      // and is being read
+	unreadable bool      // the user may not read; only the source tells the state
 	confirm    bool      // the next successful read is to be confirmed
-	confirmAt  time.Time // when; zero: no confirmation is due
-	shown      uint64    // the latest consumer that showed the present state
 	spare      bool      // the read is due unless a new consumer comes first
+	failures   int       // of reads, in a row
+	nextRead   time.Time // not before
+	confirmAt  time.Time // when the state is confirmed; zero: no confirmation is due
+	shown      uint64    // the latest consumer that showed the present state
 }
 
 func (g *Registry) toRead(r *register) {
@@ -123,7 +122,8 @@ func (g *Registry) observe(r *register, e store.Entry) {
 			w.Await(r.key)
 		}
 	}
-	for _, w := range slices.Clone(r.watches) {
+	var few [2]*watch.Watch // mostly enough
+	for _, w := range append(few[:0], r.watches...) {
 		if !w.Awaits(r.key) {
 			continue
 		}

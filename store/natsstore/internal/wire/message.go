@@ -93,7 +93,9 @@ func stored(key string, seq uint64, value []byte, h nats.Header, own int) store.
 	if len(h.Values(jetstream.SequenceHeader)) > own {
 		return store.Entry{Key: key, Revision: seq}
 	}
-	return store.Entry{Key: key, Revision: seq, Value: value, Tombstone: tombstone(h)}
+	// A copy, since the entry is kept for as long as its key is watched, and
+	// the message's headers, which are longer, share its memory.
+	return store.Entry{Key: key, Revision: seq, Value: bytes.Clone(value), Tombstone: tombstone(h)}
 }
 
 // Appended returns the last value of a header. The server adds its headers after
@@ -250,7 +252,7 @@ func (s *storedMessage) entry(key string) (store.Entry, error) {
 			return store.Entry{}, fmt.Errorf("%w: %w", ErrMalformed, err)
 		}
 	}
-	return stored(key, s.Message.Sequence, bytes.Clone(s.Message.Data), h, 0), nil
+	return stored(key, s.Message.Sequence, s.Message.Data, h, 0), nil
 }
 
 // A State is what a stream's leader says of some of the stream's keys.
