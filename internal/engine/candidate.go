@@ -101,19 +101,25 @@ func (c *Candidate) TrustUntil() time.Time {
 }
 
 // Leader returns who leads now, as far as this candidate knows.
-func (c *Candidate) Leader() leadership.Info {
-	if w := c.current.Load(); w != nil && w.open() {
-		return c.self(w)
+func (c *Candidate) Leader() (info leadership.Info) {
+	if !c.self(&info) {
+		info = c.snap.Load().leader.AsOf(c.clock.present())
 	}
-	return c.snap.Load().leader.AsOf(c.clock.present())
+	return info
 }
 
-func (c *Candidate) self(w *window) leadership.Info {
-	return leadership.Info{
+// self sets info to this candidate, if it leads, and reports whether it does.
+func (c *Candidate) self(info *leadership.Info) bool {
+	w := c.current.Load()
+	if w == nil || !w.open() {
+		return false
+	}
+	*info = leadership.Info{
 		Group: c.cfg.Group, ID: c.cfg.InstanceID, Term: w.term.Number, Correlation: w.correlation,
 		Priority: c.cfg.Standing.Priority, Version: c.cfg.Standing.Version,
 		Address: c.cfg.Address, Meta: c.cfg.Meta, Until: c.clock.time(w.mono.Load()),
 	}
+	return true
 }
 
 // A Status is what a candidate knows at one instant. The fields are those of

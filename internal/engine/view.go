@@ -34,7 +34,8 @@ func (s *snapshot) same(o *snapshot) bool {
 func (l *loop) publish(before past) {
 	s := &l.state
 	old := l.snap.Load()
-	next := snapshot{state: s.Public(), at: old.at, reason: old.reason, leader: l.leader(), barred: barred(s.Barred)}
+	next := snapshot{state: s.Public(), at: old.at, reason: old.reason, barred: barred(s.Barred)}
+	l.describe(&next.leader)
 	if s.Phase == machine.Holding {
 		next.heartbeat, next.revision = l.clock.time(s.Grant.Sent.Mono), s.Grant.Rev
 	}
@@ -135,11 +136,11 @@ func transitionTerm(before, after past) leadership.Term {
 	return leadership.Term{}
 }
 
-// leader is who leads by the record as it was seen last. Our own record does
-// not name us: readers look at our window for that.
-func (l *loop) leader() leadership.Info {
+// describe sets info, which is zero, to who leads by the record as it was seen
+// last. Our own record does not name us: readers look at our window for that.
+func (l *loop) describe(info *leadership.Info) {
 	v, r := &l.state.View, &l.record
-	info := leadership.Info{Group: l.cfg.Group, Term: v.Term(), Correlation: l.correlation(v.Rec.Token)}
+	info.Group, info.Term, info.Correlation = l.cfg.Group, v.Term(), l.correlation(v.Rec.Token)
 	switch {
 	case v.Kind == machine.Held && v.Rec.Token == l.state.Grant.Token:
 		info.Reason = l.state.Reason
@@ -165,7 +166,6 @@ func (l *loop) leader() leadership.Info {
 	default:
 		info.Reason = l.state.Reason
 	}
-	return info
 }
 
 // correlation is that of the term with this token. It is asked for with every
@@ -202,7 +202,10 @@ func (l *loop) expiry() int64 {
 // tell tells observers and callbacks who leads, if that changed, and reports
 // whether it did.
 func (l *loop) tell() bool {
-	info := l.Leader()
+	var info leadership.Info
+	if !l.self(&info) {
+		info = l.Leader()
+	}
 	if info.Same(l.told) {
 		return false
 	}
