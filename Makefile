@@ -41,7 +41,7 @@ demo: ## watch a live election on an embedded NATS server (ARGS="--workers 3"; u
 
 # What make quick and make test leave to others: the labs' own packages (make labs), and the parts without a
 # goroutine, under the race detector, which finds nothing there and takes ten times as long.
-LABS   := /test/(fence/sqlfence|fence/stalewriter|databases|dash)(/|$$)
+LABS   := /test/(fence/sqlfence|fence/stalewriter|databases|dash|stores)(/|$$)
 UNRACED := /internal/(machine|specification)$$
 # How long a command took, printed at its end: $(call begin,NAME) first, $(call took,NAME) last.
 begin = @mkdir -p .out && date +%s > .out/$(1).begun
@@ -75,8 +75,9 @@ test: ## run the tests of all modules, shuffled, with the race detector where th
 .PHONY: labs
 labs: ## run the guards on real databases, the page in a real browser, slices of fire lab and comparison (6 minutes)
 	$(call begin,labs)
-	@echo "labs: PostgreSQL, MariaDB and Chromium are looked for; what is absent is fetched from Debian into your cache, once"
+	@echo "labs: PostgreSQL, PgBouncer, MariaDB, Redis and Chromium are looked for; what is absent is fetched from Debian into your cache, once"
 	go run ./test/databases/install
+	go run ./test/stores/etcdlab/install
 	go run ./test/dash/install
 	go test -race -shuffle=on -count=1 -timeout $(TIMEOUT) $$(go list work | grep -E '$(LABS)')
 	@# By themselves and without the race detector: what they demand is traffic, not speed.
@@ -106,6 +107,12 @@ bench: ## measure, and print the table (3 minutes; ARGS=... goes to the benchmar
 compare: ## measure beside client-go and etcd, judge, write docs/comparison.md (8 minutes; ARGS=--quick: a slice)
 	@$(COMPARE) go build -o $(BIN)/compare .
 	@$(COMPARE) $(BIN)/compare $(ARGS)
+
+.PHONY: stores
+stores: ## measure elections over each kind of store, and write the table of docs/stores.md (2 minutes)
+	go run ./test/databases/install
+	go run ./test/stores/etcdlab/install
+	cd test/stores && go test -count=1 -timeout $(TIMEOUT) -run TestFigures ./figures -args -rounds 200 -page $(CURDIR)/docs/stores.md
 
 .PHONY: sim
 sim: ## run SEEDS=10000 simulated fault schedules of the core and of the runtime, the core's from seed BASE=1 on
