@@ -43,9 +43,9 @@
 // there are, and costs a second goroutine. In a bucket that republishes, it
 // reads the present state by one direct get of all keys. Where there are more
 // than 1,024 of them, the most that the server answers with, it reads by a
-// consumer made for it. In other buckets of a cluster the replica on which the
-// consumer stands may lag behind: so the stream's leader is asked which keys
-// there are, and the present state counts as complete when these have come.
+// consumer made for it. In a cluster the replica that answers may lag behind: so
+// the stream's leader is asked which keys there are, where the user may ask, and
+// the present state counts as complete when these have come.
 //
 // # Offers
 //

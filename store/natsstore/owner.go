@@ -93,6 +93,6 @@ func (h *hub) InboxPrefix() string { return h.inboxPrefix() }
 
 func (h *hub) NoDirect() bool { return h.noDirect.Load() }
 
-func (h *hub) Informed() bool { return !h.plan.unknown }
+func (h *hub) Informed() bool { return !h.plan.created.IsZero() }
 
 func (h *hub) Clustered() bool { return h.nc.ConnectedClusterName() != "" }

@@ -94,6 +94,7 @@ func TestReleaseHandsOverAtOnce(t *testing.T) {
 			g.leader()
 			b := g.join(srv.Connect(t), "b")
 			b.follows(a)
+			g.await("a's work has begun", func() bool { return a.told() == "promote" }) // a term that ends before has no OnDemote
 			if release == nil {
 				cancel()
 			} else {

@@ -10,11 +10,16 @@ import (
 // to bring what this one owes.
 const askMost = 10
 
+// rereadAfter is when a direct get is repeated that showed less than there is: a
+// replica lags by some milliseconds.
+const rereadAfter = 50 * time.Millisecond
+
 // A beginning is what a view awaits before its present state is complete. The
-// replica on which a consumer stands may lag behind, and then shows less than
-// the store knows. So the stream's leader is asked which keys there are, and
-// those that were not shown are awaited. Only those of the first answer count:
-// so it comes to an end where further keys are written without a pause.
+// replica that answers a direct get, or on which a consumer stands, may lag
+// behind, and then shows less than the store knows. So the stream's leader is
+// asked which keys there are, and those that were not shown are awaited. Only
+// those of the first answer count: so it comes to an end where further keys are
+// written without a pause.
 type beginning struct {
 	owed   map[string]struct{} // nil before the first answer
 	number int                 // of the latest question; an earlier one is void
@@ -28,7 +33,7 @@ func (b *beginning) void() { *b = beginning{number: b.number + 1} }
 // finish says that the present state is complete, as soon as it is.
 func (v *View) finish() {
 	v.beginning.void()
-	if v.feed == nil || !v.feed.Consumer() || !v.owner.Clustered() || !v.owner.Informed() {
+	if v.feed == nil || !v.owner.Clustered() || !v.owner.Informed() {
 		v.presented(nil)
 		return
 	}
@@ -71,6 +76,9 @@ func (v *View) keysAre(state wire.State, ok bool) {
 		v.wanted = true
 	default:
 		b.askAt = time.Now().Add(confirmAfter)
+		if v.feed != nil && !v.feed.Consumer() { // a consumer goes on by itself
+			v.wanted, v.nextRead = true, time.Now().Add(rereadAfter)
+		}
 	}
 }
 

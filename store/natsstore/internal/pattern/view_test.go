@@ -376,3 +376,21 @@ func TestAViewThatJoinsAConsumerMidwayIsNotComplete(t *testing.T) {
 	b.consumed("x.2", 6, 2, 0)
 	b.hears(t, "all of it", "x.1 5", "x.2 6", "present")
 }
+
+// Any replica answers a direct get, too.
+func TestADirectGetOfAReplicaThatLagsIsRepeated(t *testing.T) {
+	b := newBench(t, "x.*", "leader.b.")
+	b.clustered = true
+	b.Release()
+	b.work()
+	b.read(stored("x.1", 5))
+	b.read(end)
+	b.hears(t, "from the replica", "x.1 5")
+	b.leads(t, "x.1", "x.2")
+	b.work()
+	b.read(stored("x.1", 5))
+	b.read(stored("x.2", 6))
+	b.hears(t, "when it has caught up", "x.2 6", "present")
+	b.read(end)
+	b.hears(t, "at the end", []string{}...)
+}
