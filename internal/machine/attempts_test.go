@@ -53,7 +53,7 @@ func TestAClaimSaysThatItIsAStart(t *testing.T) {
 	held := Seen{Kind: Held, Rev: 3, Rec: Record{ID: "b", Token: "b1", TTL: 20}}
 	vacancy := Seen{Kind: Vacant, Rev: 4, Rec: Record{Token: "b1"}}
 	for name, c := range map[string]struct {
-		sights []Seen
+		states []Seen
 		start  bool
 	}{
 		"nobody held it":         {[]Seen{vacancy}, true},
@@ -63,7 +63,7 @@ func TestAClaimSaysThatItIsAStart(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			p := &play{m: unitMachine("a")}
 			p.step(Event{Kind: Start})
-			for _, seen := range c.sights {
+			for _, seen := range c.states {
 				p.step(Event{Kind: Observed, Seen: seen})
 			}
 			if len(p.acts) != 1 || p.acts[0].Write != Acquire || p.acts[0].Rec.Start != c.start {

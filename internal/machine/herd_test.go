@@ -17,7 +17,7 @@ func TestStartAmongOthersIsContention(t *testing.T) {
 	successor.Rec.Start = false
 	vacancy := Seen{Kind: Vacant, Rev: 9, Rec: Record{Token: "b1", Reason: ReasonResigned}}
 	for name, c := range map[string]struct {
-		sights []Seen
+		states []Seen
 		delay  time.Duration
 	}{
 		"found a holder that just won": {[]Seen{rival(0, 1)}, startWindow},
@@ -30,7 +30,7 @@ func TestStartAmongOthersIsContention(t *testing.T) {
 			m.TTL = time.Second
 			now := Instant{}
 			s, _ := m.Step(State{}, Event{Kind: Start}, now)
-			for _, seen := range append(c.sights, vacancy) {
+			for _, seen := range append(c.states, vacancy) {
 				now = now.Add(time.Millisecond)
 				s, _ = m.Step(s, Event{Kind: Observed, Seen: seen, Token: "a1", Rand: math.MaxUint64}, now)
 			}

@@ -88,7 +88,7 @@ func TestTheSameSightTwiceIsNoLostWrite(t *testing.T) {
 	p.answer(Event{Kind: Written, Outcome: Conflict})
 	p.answer(Event{Kind: Read, Seen: late})
 	if p.noted(NoteRegressed) {
-		t.Error("a sight that was repeated is reported as a loss of the store")
+		t.Error("an observation that was repeated is reported as a loss of the store")
 	}
 	if p.s.Phase != Releasing || p.s.Write.Expected != 6 {
 		t.Errorf("%v, the release expects %d", p.s.Phase, p.s.Write.Expected)

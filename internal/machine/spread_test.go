@@ -75,7 +75,7 @@ func TestANominationNeverShortensTheWait(t *testing.T) {
 			turns++
 		}
 		if s.DueAt < s.ViewAt+int64(m.wait(s.HeldTTL)) {
-			t.Fatalf("due %d after a sight whose wait is %d: %+v", s.DueAt-s.ViewAt, m.wait(s.HeldTTL), s)
+			t.Fatalf("due %d after an observation whose wait is %d: %+v", s.DueAt-s.ViewAt, m.wait(s.HeldTTL), s)
 		}
 	})
 	if turns == 0 {
@@ -112,10 +112,10 @@ func TestOnlyWhoWouldClaimNominatesItself(t *testing.T) {
 				return
 			}
 			if d := time.Duration(first - p.s.ViewAt); d != 700*time.Millisecond {
-				t.Errorf("nominates itself %v after a sight at the earliest", d)
+				t.Errorf("nominates itself %v after an observation at the earliest", d)
 			}
 			if d := time.Duration(last - p.s.ViewAt); d < 949*time.Millisecond || d > 950*time.Millisecond {
-				t.Errorf("nominates itself %v after a sight at the latest", d)
+				t.Errorf("nominates itself %v after an observation at the latest", d)
 			}
 		})
 	}

@@ -175,7 +175,7 @@ func (o *Observation) takeIn(ctx context.Context) bool {
 		switch {
 		case !ok:
 			return true
-		case a.end && !o.presented(a.err), a.vacancy != nil && !o.sight(*a.vacancy, a.at), !a.end && !o.sight(a.entry, a.at):
+		case a.end && !o.presented(a.err), a.vacancy != nil && !o.arrived(*a.vacancy, a.at), !a.end && !o.arrived(a.entry, a.at):
 			return false
 		}
 	}
@@ -185,14 +185,14 @@ func (o *Observation) takeIn(ctx context.Context) bool {
 // presented handles the end of the present state: a group that was asked for by
 // its name and did not appear is absent.
 func (o *Observation) presented(err error) bool {
-	if group := o.Named(); group != "" && err == nil && o.groups[group] == nil && !o.sight(store.Entry{Key: group}, time.Now()) {
+	if group := o.Named(); group != "" && err == nil && o.groups[group] == nil && !o.arrived(store.Entry{Key: group}, time.Now()) {
 		return false
 	}
 	return o.Present(err)
 }
 
-// sight handles an entry that arrived at that time.
-func (o *Observation) sight(e store.Entry, at time.Time) bool {
+// arrived handles an entry that arrived at that time.
+func (o *Observation) arrived(e store.Entry, at time.Time) bool {
 	s := o.groups[e.Key]
 	switch {
 	case isControl(e.Key), s == nil && e.Revision == 0 && o.Named() == "":
