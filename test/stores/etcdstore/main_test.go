@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -28,6 +29,9 @@ func newPrefix() string { return fmt.Sprintf("p%d/", prefixNumber.Add(1)) }
 // open returns a store over the client that is closed when the test ends.
 func open(tb testing.TB, client *clientv3.Client, opts etcdstore.Options) *etcdstore.Store {
 	tb.Helper()
+	if opts.Logger == nil {
+		opts.Logger = slog.New(slog.DiscardHandler) // interruptions are what the tests are about
+	}
 	s, err := etcdstore.New(client, opts)
 	if err != nil {
 		tb.Fatal(err)

@@ -1,0 +1,183 @@
+package etcdstore_test
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/seed-ff2cb582/leader/store"
+	"github.com/seed-ff2cb582/leader/store/etcdstore"
+	"github.com/seed-ff2cb582/leader/test/natslab"
+	"github.com/seed-ff2cb582/leader/test/stores/etcdlab"
+)
+
+// transactions is how many the server was asked for, by its own count. Reads for watches are transactions, too.
+func transactions(t *testing.T, node *etcdlab.Node) int {
+	t.Helper()
+	request, err := http.NewRequestWithContext(natslab.Within(t), http.MethodGet, node.URL()+"/metrics", http.NoBody)
+	if err != nil {
+		t.Fatal(err)
+	}
+	answer, err := (&http.Client{Transport: &http.Transport{DisableKeepAlives: true}}).Do(request)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer answer.Body.Close() //nolint:errcheck // it was read
+	for lines := bufio.NewScanner(answer.Body); lines.Scan(); {
+		name, value, _ := strings.Cut(lines.Text(), "} ")
+		if strings.HasPrefix(name, "grpc_server_started_total{") && strings.Contains(name, `"Txn"`) {
+			n, err := strconv.Atoi(value)
+			if err != nil {
+				t.Fatal(err)
+			}
+			return n
+		}
+	}
+	t.Fatal("the server does not count transactions")
+	return 0
+}
+
+// A poll would find each of the changes by a read of its own.
+func TestChangesAreHeardOfWithoutReads(t *testing.T) {
+	t.Parallel()
+	cluster := etcdlab.Start(t, 1)
+	watching := open(t, cluster.Client(t), etcdstore.Options{})
+	writing := open(t, cluster.Client(t), etcdstore.Options{})
+	one, all := listen(t, watching, "g"), &heard{tb: t, entries: make(chan store.Entry, 1000)}
+	stop, err := watching.WatchPattern(natslab.Within(t), "g.>", func(e store.Entry) { all.entries <- e }, func(error) {})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer stop()
+	before := transactions(t, cluster.Nodes[0])
+	var rev, below uint64
+	const rounds = 50
+	for i := range rounds {
+		rev = must(t, writing, store.Write{Key: "g", Expected: rev, Value: fmt.Appendf(nil, "one %d", i), Tombstone: i%2 == 1})
+		one.value(fmt.Sprintf("one %d", i))
+		below = must(t, writing, store.Write{Key: "g.x", Expected: below, Value: fmt.Appendf(nil, "all %d", i), Tombstone: i%2 == 1})
+		all.value(fmt.Sprintf("all %d", i))
+	}
+	reads := transactions(t, cluster.Nodes[0]) - before - 2*rounds
+	t.Logf("%d writes were heard of with %d reads", 2*rounds, reads)
+	if reads > rounds/2 {
+		t.Errorf("%d writes took %d reads", 2*rounds, reads)
+	}
+}
+
+// A server that is frozen keeps its connections: only the silence tells. Reads are no help here, for they wait as well.
+func TestASilentStreamIsGivenUp(t *testing.T) {
+	t.Parallel()
+	cluster := etcdlab.Start(t, 1)
+	s := open(t, cluster.Client(t), etcdstore.Options{Timeout: time.Hour})
+	h := listen(t, s, "g")
+	rev := must(t, s, store.Write{Key: "g", Value: []byte("1")})
+	h.value("1")
+	state := func(want store.ConnState) {
+		t.Helper()
+		natslab.Eventually(t, want.String(), func(context.Context) error {
+			if c := s.ConnState(); c != want {
+				return errors.New(c.String())
+			}
+			return nil
+		})
+	}
+	state(store.Connected)
+	cluster.Nodes[0].Pause()
+	state(store.Disconnected)
+	cluster.Nodes[0].Resume()
+	state(store.Connected)
+	h.value("1") // once more
+	eventually(t, s, "g", rev, "2")
+	h.value("2")
+}
+
+// Silence where nothing changes is no sign of death.
+func TestAnIdleStreamIsKept(t *testing.T) {
+	t.Parallel()
+	cluster := etcdlab.Start(t, 1)
+	s := open(t, cluster.Client(t), etcdstore.Options{})
+	states := make(chan store.ConnState, 100)
+	t.Cleanup(s.OnConnState(func(c store.ConnState) { states <- c }))
+	h := listen(t, s, "g")
+	h.until("nothing", func(e store.Entry) bool { return e.Revision == 0 })
+	<-time.After(7 * time.Second) // longer than a stream may be silent
+	for len(states) > 0 {
+		if c := <-states; c != store.Connected {
+			t.Errorf("%v", c)
+		}
+	}
+	must(t, s, store.Write{Key: "g", Value: []byte("1")})
+	h.value("1")
+}
+
+// A cluster that has lost its majority says so by ending the stream.
+func TestALostMajorityIsHeardOf(t *testing.T) {
+	t.Parallel()
+	cluster := etcdlab.Start(t, 3)
+	s := open(t, etcdlab.Client(t, cluster.URLs()[:1]), etcdstore.Options{Timeout: time.Hour})
+	h := listen(t, s, "g")
+	rev := must(t, s, store.Write{Key: "g", Value: []byte("1")})
+	h.value("1")
+	cluster.Nodes[1].Kill()
+	cluster.Nodes[2].Kill()
+	natslab.Eventually(t, "disconnected", func(context.Context) error {
+		if c := s.ConnState(); c != store.Disconnected {
+			return errors.New(c.String())
+		}
+		return nil
+	})
+	natslab.Eventually(t, "a write is refused", func(ctx context.Context) error {
+		ctx, cancel := context.WithTimeout(ctx, time.Second)
+		defer cancel()
+		_, err := s.CompareAndSwap(ctx, store.Write{Key: "other", Expected: 1})
+		if store.Classify(err) != store.Transient {
+			return fmt.Errorf("%v: %w", store.Classify(err), err)
+		}
+		return nil
+	})
+	cluster.Run()
+	h.value("1") // once more
+	eventually(t, s, "g", rev, "2")
+	h.value("2")
+}
+
+// What is watched changes while the stream stands.
+func TestWatchesComeAndGo(t *testing.T) {
+	t.Parallel()
+	cluster := etcdlab.Start(t, 1)
+	s := open(t, cluster.Client(t), etcdstore.Options{})
+	writing := open(t, cluster.Client(t), etcdstore.Options{})
+	kept := listen(t, s, "kept")
+	for i := range 20 {
+		key := fmt.Sprintf("k%d", i)
+		heard := make(chan store.Entry, 100)
+		watch := func() (stop func(), err error) {
+			return s.Watch(natslab.Within(t), []string{key, "shared"}, func(e store.Entry) { heard <- e })
+		}
+		if i%2 == 0 {
+			watch = func() (stop func(), err error) {
+				return s.WatchPattern(natslab.Within(t), "*", func(e store.Entry) { heard <- e }, func(error) {})
+			}
+		}
+		stop, err := watch()
+		if err != nil {
+			t.Fatal(err)
+		}
+		must(t, writing, store.Write{Key: key, Value: []byte(key)})
+		for e := range heard {
+			if string(e.Value) == key {
+				break
+			}
+		}
+		stop()
+		must(t, writing, store.Write{Key: "kept", Expected: get(t, s, "kept").Revision, Value: []byte(key)})
+		kept.value(key)
+	}
+}
