@@ -1,2 +1,96 @@
-// Package etcdstore keeps the records of elections in etcd.
+// Package etcdstore keeps the records of elections in etcd, over its client v3.
+//
+//	client, err := clientv3.New(clientv3.Config{Endpoints: endpoints, …})
+//	st, err := etcdstore.New(client, etcdstore.Options{})
+//	e, err := leader.NewElectionWithStore(st, cfg)
+//
+// Nothing has to be made in etcd first. It is tested on etcd 3.7.3, on one
+// server and on three.
+//
+// # Writes
+//
+// A compare-and-swap is one transaction, and so one round trip; a revision is
+// etcd's own, which all keys share, so that it grows also across a deletion. The
+// record of the key "orders" is the value of leader/orders as it stands, and
+// `etcdctl get leader/orders` shows it. A tombstone is kept in the sibling
+// leader/orders+deleted, and takes leader/orders away, so that etcdctl finds no
+// such key where Get and Watch still deliver what was written. What other tools
+// write to leader/orders or delete there is seen. A deletion leaves nothing
+// behind: the register is then unknown, as one that was never written.
+//
+// A write leaves once. The client's own interceptor would repeat one whose
+// answer says that its context has ended while the caller's has not, as a server
+// says that is being shut down or sees the deadline pass first; the repetition
+// would then be refused for what the first attempt wrote, as a conflict that is
+// none. This package holds it back, and gRPC's retries with it. It also knows
+// whether a write left: what no connection took is store.ErrTransient and never
+// arrives. What left and was not refused in so many words is store.ErrUnknown,
+// and may land later. Each write asks for a server that knows its cluster's
+// leader, so that one that was cut off refuses at once.
+//
+// A full etcd answers "database space exceeded" also to transactions that it has
+// applied. The register is read once more then: where it stands as the write
+// expected the write was refused (store.ErrPermanent, since people have to make
+// room and to disarm the alarm), else its outcome is unknown.
+//
+// # Watching
+//
+// All watches share one stream, with a watcher for each key and each pattern,
+// from now on: what came before is read, and everything is read again when the
+// stream was interrupted. So compaction harms no watch, at no revision. The
+// stream asks for a leader, too, and ends when the cluster has lost it. One that
+// brought nothing for 2 s is asked for its progress, and counts as lost when it
+// stays silent for as long again. Where watching fails, the keys are read by the
+// clock: at least twice in a heartbeat.
+//
+// Reads are linearizable, and none is older than its call.
+//
+// # What etcd must be
+//
+// Check refuses endpoints of different clusters, the alarms NOSPACE and CORRUPT,
+// and a user without the right to read or write the key. It warns of endpoints
+// that do not answer or are cut off, of learners, of an even number of voting
+// members, of a database that has nine tenths of its quota, and of a lease of
+// less than 3 s on a cluster, which takes no writes for up to two of its election
+// timeouts (1 s by default) when its own leader is lost. Defragmentation and
+// automatic compaction do no harm.
+//
+// # Permissions
+//
+// A candidate reads and writes the keys of its register and of its control
+// record, an observer reads them. In a role for all registers, or for one group
+// alone (the comma ends the range behind the sibling):
+//
+//	etcdctl role grant-permission elections --prefix=true readwrite leader/
+//
+//	etcdctl role grant-permission orders readwrite leader/orders leader/orders,
+//	etcdctl role grant-permission orders readwrite leader/_ctl.orders leader/_ctl.orders,
+//
+// Check asks for the list of members and for each endpoint's status, for which a
+// user needs no right.
+//
+// # What is left to the caller
+//
+// A client that notices dead connections. Where a server or a network is gone
+// without a word, a client without keepalive goes on waiting for minutes: set
+// clientv3.Config.DialKeepAliveTime (10 s; gRPC pings no more often) and
+// DialKeepAliveTimeout, as [Open] does. When its etcd is away for long, gRPC
+// attempts to connect at intervals that grow to two minutes; while something is
+// watched, this package has it try about once a second.
+//
+// The disk. A server with --unsafe-no-fsync loses what it has acknowledged when
+// its machine loses power, and etcd does not tell of that setting. Use
+// leader.GraceOn on one.
+//
+// A snapshot that is restored. It takes back what was written since, and with
+// `etcdutl snapshot restore` alone revisions, and so the terms of elections, are
+// given again. Candidates that saw a later state notice and promote nobody for a
+// lease; one that starts afterwards has nothing to notice by. Restore with
+// --bump-revision 1000000000 --mark-compacted, which keeps terms growing, and
+// let a lease pass between the last write of the old servers and the first of
+// the new.
+//
+// A record that an operator deletes. Nothing is left of it, so that a candidate
+// that starts within the old leader's lease would not know of it: use `leader
+// vacate`, or stop the candidates.
 package etcdstore

@@ -6,6 +6,7 @@ import (
 	"crypto/x509"
 	"errors"
 	"fmt"
+	"net"
 	"net/url"
 	"os"
 	"strings"
@@ -137,6 +138,9 @@ func configOf(u *url.URL) (clientv3.Config, error) {
 		}
 		if one.Port() == "" {
 			one.Host = strings.TrimSuffix(host, ":") + ":" + port
+		}
+		if _, _, err := net.SplitHostPort(one.Host); err != nil {
+			return config, err
 		}
 		config.Endpoints = append(config.Endpoints, one.String())
 	}

@@ -19,13 +19,13 @@ import (
 	"strconv"
 	"strings"
 	"sync"
-	"syscall"
 	"testing"
 	"time"
 
 	clientv3 "go.etcd.io/etcd/client/v3"
 	"go.uber.org/zap"
 
+	"github.com/seed-ff2cb582/leader/test/internal/ports"
 	"github.com/seed-ff2cb582/leader/test/natslab"
 )
 
@@ -65,10 +65,10 @@ func Start(tb testing.TB, n int, flags ...string) *Cluster {
 		absent(tb, err)
 	}
 	c := &Cluster{tb: tb, flags: flags, token: "lab"}
-	ports := freePorts(tb, 2*n)
+	at := addresses(tb, 2*n)
 	for i := range n {
 		c.Nodes = append(c.Nodes, &Node{
-			Name: fmt.Sprintf("node%d", i), Addr: ports[i], tb: tb, dir: tb.TempDir(), peer: "http://" + ports[n+i], scheme: "http",
+			Name: fmt.Sprintf("node%d", i), Addr: at[i], tb: tb, dir: tb.TempDir(), peer: "http://" + at[n+i], scheme: "http",
 		})
 	}
 	for i, node := range c.Nodes {
@@ -88,8 +88,8 @@ func Start(tb testing.TB, n int, flags ...string) *Cluster {
 // Learner adds a member that does not vote to a cluster of one, and waits until it listens. It is no node of the Cluster.
 func (c *Cluster) Learner() *Node {
 	c.tb.Helper()
-	ports := freePorts(c.tb, 2)
-	n := &Node{Name: "learner", Addr: ports[0], tb: c.tb, dir: c.tb.TempDir(), peer: "http://" + ports[1], scheme: "http"}
+	at := addresses(c.tb, 2)
+	n := &Node{Name: "learner", Addr: at[0], tb: c.tb, dir: c.tb.TempDir(), peer: "http://" + at[1], scheme: "http"}
 	n.data = filepath.Join(n.dir, "data")
 	if _, err := c.Nodes[0].admin().MemberAddAsLearner(natslab.Within(c.tb), []string{n.peer}); err != nil {
 		c.tb.Fatalf("etcdlab: %v", err)
@@ -103,6 +103,15 @@ func (c *Cluster) Learner() *Node {
 		return err
 	})
 	return n
+}
+
+// addresses are of the loopback interface, and nobody listens there.
+func addresses(tb testing.TB, n int) (all []string) {
+	tb.Helper()
+	for _, port := range ports.Free(tb, n) {
+		all = append(all, net.JoinHostPort("127.0.0.1", strconv.Itoa(port)))
+	}
+	return all
 }
 
 // absent skips the test if there is no etcd to be had, and fails it where one must be.
@@ -272,14 +281,14 @@ func (n *Node) Kill() {
 }
 
 // Pause freezes the node (SIGSTOP): its connections stay open, and nothing answers.
-func (n *Node) Pause() { n.signal(syscall.SIGSTOP) }
+func (n *Node) Pause() { n.signal(freeze) }
 
 // Resume ends Pause.
-func (n *Node) Resume() { n.signal(syscall.SIGCONT) }
+func (n *Node) Resume() { n.signal(thaw) }
 
-func (n *Node) signal(sig syscall.Signal) {
+func (n *Node) signal(sig os.Signal) {
 	n.tb.Helper()
-	if err := syscall.Kill(n.process.pid, sig); err != nil {
+	if err := n.process.server.Signal(sig); err != nil {
 		n.tb.Fatalf("etcdlab: %v", err)
 	}
 }
@@ -329,7 +338,7 @@ func (c *Cluster) Restore(snapshot string, flags ...string) {
 
 // A process is a server and the shell that keeps it.
 type process struct {
-	pid    int // of the server
+	server *os.Process
 	stdin  io.Closer
 	exited chan struct{}
 	log    buffer
@@ -361,7 +370,10 @@ func start(program string, args ...string) (*process, error) {
 		return nil, err
 	}
 	p.stdin = stdin
-	_, err = fmt.Fscanln(stdout, &p.pid)
+	var pid int
+	if _, err = fmt.Fscanln(stdout, &pid); err == nil {
+		p.server, err = os.FindProcess(pid)
+	}
 	go func() {
 		defer close(p.exited)
 		_ = cmd.Wait() // the shell's verdict on a server that was killed
@@ -370,7 +382,7 @@ func start(program string, args ...string) (*process, error) {
 }
 
 func (p *process) kill() {
-	_ = syscall.Kill(p.pid, syscall.SIGKILL) // it may have ended by itself
+	_ = p.server.Kill() // it may have ended by itself
 	_ = p.stdin.Close()
 	<-p.exited
 }

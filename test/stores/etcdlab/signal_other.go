@@ -1,0 +1,8 @@
+//go:build !unix
+
+package etcdlab
+
+import "os"
+
+// There are no such signals.
+var freeze, thaw os.Signal = os.Interrupt, os.Interrupt
