@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"net/http"
 	"strconv"
 	"strings"
@@ -117,16 +118,30 @@ func TestAnIdleStreamIsKept(t *testing.T) {
 	h.value("1")
 }
 
+// logged takes what a store logs.
+type logged chan string
+
+func (l logged) Write(p []byte) (int, error) {
+	l <- string(p)
+	return len(p), nil
+}
+
 // A cluster that has lost its majority says so by ending the stream.
 func TestALostMajorityIsHeardOf(t *testing.T) {
 	t.Parallel()
 	cluster := etcdlab.Start(t, 3)
-	s := open(t, etcdlab.Client(t, cluster.URLs()[:1]), etcdstore.Options{Timeout: time.Hour})
+	said := make(logged, 100)
+	s := open(t, etcdlab.Client(t, cluster.URLs()[:1]), etcdstore.Options{Timeout: time.Hour, Logger: slog.New(slog.NewTextHandler(said, nil))})
 	h := listen(t, s, "g")
 	rev := must(t, s, store.Write{Key: "g", Value: []byte("1")})
 	h.value("1")
 	cluster.Nodes[1].Kill()
 	cluster.Nodes[2].Kill()
+	for text := range said {
+		if strings.Contains(text, "no leader") {
+			break
+		}
+	}
 	natslab.Eventually(t, "disconnected", func(context.Context) error {
 		if c := s.ConnState(); c != store.Disconnected {
 			return errors.New(c.String())
