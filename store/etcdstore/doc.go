@@ -16,7 +16,9 @@
 // leader/orders+deleted, and takes leader/orders away, so that etcdctl finds no
 // such key where Get and Watch still deliver what was written. What other tools
 // write to leader/orders or delete there is seen. A deletion leaves nothing
-// behind: the register is then unknown, as one that was never written.
+// behind: the register is then unknown, as one that was never written. Only a
+// key that was written by hand over a tombstone, and is deleted again, shows
+// that tombstone once more.
 //
 // A write leaves once. The client's own interceptor would repeat one whose
 // answer says that its context has ended while the caller's has not, as a server

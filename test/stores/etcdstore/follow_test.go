@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"net"
 	"net/http"
 	"strconv"
 	"strings"
@@ -137,9 +138,12 @@ func TestALostMajorityIsHeardOf(t *testing.T) {
 	h.value("1")
 	cluster.Nodes[1].Kill()
 	cluster.Nodes[2].Kill()
-	for text := range said {
-		if strings.Contains(text, "no leader") {
-			break
+	ctx := natslab.Within(t)
+	for text := ""; !strings.Contains(text, "no leader"); {
+		select {
+		case text = <-said:
+		case <-ctx.Done():
+			t.Fatal("the stream did not end for want of a leader")
 		}
 	}
 	natslab.Eventually(t, "disconnected", func(context.Context) error {
@@ -194,5 +198,26 @@ func TestWatchesComeAndGo(t *testing.T) {
 		stop()
 		must(t, writing, store.Write{Key: "kept", Expected: get(t, s, "kept").Revision, Value: []byte(key)})
 		kept.value(key)
+	}
+}
+
+// By itself a client waits for up to two minutes between two attempts to connect: to ten it comes in two minutes.
+func TestAServerThatIsAwayIsAskedForOftenEnough(t *testing.T) {
+	t.Parallel()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close() //nolint:errcheck // nobody is connected
+	s := open(t, etcdlab.Client(t, []string{"http://" + l.Addr().String()}), etcdstore.Options{})
+	defer s.OnConnState(func(store.ConnState) {})()
+	limit := time.AfterFunc(natslab.Patience, func() { _ = l.Close() })
+	defer limit.Stop()
+	for i := range 10 {
+		conn, err := l.Accept()
+		if err != nil {
+			t.Fatalf("%d attempts within %v", i, natslab.Patience)
+		}
+		_ = conn.Close()
 	}
 }
