@@ -23,18 +23,18 @@ func TestOpenSaysWhatIsWrongWithTheURL(t *testing.T) {
 		t.Fatal(err)
 	}
 	for url, word := range map[string]string{
-		"nats://127.0.0.1":                           "scheme",
-		"etcd:///leader/":                            "no host",
-		"etcd://a,,b":                                "empty",
-		"etcd://user@a":                              "password",
-		"etcd://:hush@a":                             "a name",
-		"etcd://user:hush@a?timeout=1s":              `"timeout" is unknown`,
-		"etcds://user:hush@a?cert=x":                 "one is missing",
-		"etcds://user:hush@a?cert=/absent&key=x":     "cert and key",
-		"etcds://user:hush@a?ca=/absent":             "ca",
-		"etcds://user:hush@a?ca=" + junk:             "holds no certificate",
-		"etcd://user:hush@a:b:c:2379":                "colons",
-		"etcd://user:hush@%zz/":                      "escape",
+		"nats://127.0.0.1":                       "scheme",
+		"etcd:///leader/":                        "no host",
+		"etcd://a,,b":                            "empty",
+		"etcd://user@a":                          "password",
+		"etcd://:hush@a":                         "a name",
+		"etcd://user:hush@a?timeout=1s":          `"timeout" is unknown`,
+		"etcds://user:hush@a?cert=x":             "one is missing",
+		"etcds://user:hush@a?cert=/absent&key=x": "cert and key",
+		"etcds://user:hush@a?ca=/absent":         "ca",
+		"etcds://user:hush@a?ca=" + junk:         "holds no certificate",
+		"etcd://user:hush@a:b:c:2379":            "colons",
+		"etcd://user:hush@%zz/":                  "escape",
 	} {
 		_, err := etcdstore.Open(t.Context(), url)
 		if !errors.Is(err, store.ErrInvalid) || !strings.Contains(err.Error(), word) {

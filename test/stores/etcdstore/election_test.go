@@ -14,8 +14,8 @@ import (
 	"github.com/seed-ff2cb582/leader/store/etcdstore"
 	"github.com/seed-ff2cb582/leader/test/internal/lookout"
 	"github.com/seed-ff2cb582/leader/test/natslab"
-	"github.com/seed-ff2cb582/leader/test/stores/etcdlab"
 	"github.com/seed-ff2cb582/leader/test/storelab"
+	"github.com/seed-ff2cb582/leader/test/stores/etcdlab"
 )
 
 func TestElections(t *testing.T) {
@@ -172,7 +172,7 @@ func TestAnElectionOutlivesItsOnlyServer(t *testing.T) {
 func TestARestoredSnapshotIsARegress(t *testing.T) {
 	t.Parallel()
 	for name, bump := range map[string][]string{
-		"AsItWas":                 nil,
+		"AsItWas":                nil,
 		"WithItsRevisionsRaised": {"--bump-revision", "1000000000", "--mark-compacted"},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -8,7 +8,6 @@ import (
 	"testing"
 	"time"
 
-
 	"github.com/seed-ff2cb582/leader"
 	"github.com/seed-ff2cb582/leader/store"
 	"github.com/seed-ff2cb582/leader/store/etcdstore"
@@ -69,4 +68,3 @@ func measured(t *testing.T, cluster *etcdlab.Cluster) {
 		t.Logf("%s: median %v, 99th of 100 %v, of %d", name, all[len(all)/2], all[len(all)*99/100], len(all))
 	}
 }
-

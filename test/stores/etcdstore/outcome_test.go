@@ -25,19 +25,19 @@ func TestOutcomes(t *testing.T) {
 	cluster := etcdlab.Start(t, 1)
 	node := cluster.Nodes[0]
 	for name, judge := range map[string]func(*testing.T, *etcdlab.Node){
-		"LostAnswerIsUnknown":                         lostAnswer,
-		"BrokenConnectionIsUnknown":                   brokenConnection,
-		"WriteWithoutConnectionIsNeverSent":           withoutConnection,
-		"WriteUnderAnEndedContextIsNeverSent":         endedContext,
-		"RepetitionByTheClientIsHeldBack":             heldBack,
-		"WriteOverAForeignKeyBesideTheTombstone":      besideTheTombstone,
-		"CompactionAndDefragmentationChangeNothing":   compacted,
-		"EveryCallOnAClosedClientSaysSo":              closedClient,
-		"EveryCallOnAClosedStoreSaysSo":               closedStore,
-		"WhatStandsInAnotherPrefixIsNotThere":         prefixes,
-		"OneTransactionForEachWriteAndNothingElse":    oneTransaction,
-		"ReadsAreRepeatedAndShowThePresent":           repeatedReads,
-		"AFrozenServersWriteMayLandLater":             frozen,
+		"LostAnswerIsUnknown":                       lostAnswer,
+		"BrokenConnectionIsUnknown":                 brokenConnection,
+		"WriteWithoutConnectionIsNeverSent":         withoutConnection,
+		"WriteUnderAnEndedContextIsNeverSent":       endedContext,
+		"RepetitionByTheClientIsHeldBack":           heldBack,
+		"WriteOverAForeignKeyBesideTheTombstone":    besideTheTombstone,
+		"CompactionAndDefragmentationChangeNothing": compacted,
+		"EveryCallOnAClosedClientSaysSo":            closedClient,
+		"EveryCallOnAClosedStoreSaysSo":             closedStore,
+		"WhatStandsInAnotherPrefixIsNotThere":       prefixes,
+		"OneTransactionForEachWriteAndNothingElse":  oneTransaction,
+		"ReadsAreRepeatedAndShowThePresent":         repeatedReads,
+		"AFrozenServersWriteMayLandLater":           frozen,
 	} {
 		t.Run(name, func(t *testing.T) { judge(t, node) })
 	}
