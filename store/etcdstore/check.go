@@ -34,11 +34,11 @@ func (s *Store) Check(ctx context.Context, req store.CheckRequest) (store.Report
 	}
 	ctx, cancel := s.bounded(ctx)
 	defer cancel()
-	members, err := s.client.MemberList(ctx)
+	members, err := s.members(ctx)
 	if err != nil {
-		return store.Report{}, s.readError(ctx, "the list of members", err)
+		return store.Report{}, err
 	}
-	found := finding{voters: voters(members.Members), endpoints: s.endpoints(ctx), ttl: req.TTL}
+	found := finding{voters: voters(members), endpoints: s.endpoints(ctx), ttl: req.TTL}
 	if err := found.refuse(); err != nil {
 		return store.Report{}, err
 	}

@@ -77,8 +77,9 @@
 // without a word, a client without keepalive goes on waiting for minutes: set
 // clientv3.Config.DialKeepAliveTime (10 s; gRPC pings no more often) and
 // DialKeepAliveTimeout, as [Open] does. When its etcd is away for long, gRPC
-// attempts to connect at intervals that grow to two minutes; while something is
-// watched, this package has it try about once a second.
+// attempts to connect at intervals that grow to two minutes; this package has it
+// try with each call that finds no connection, and about once a second while
+// something is watched.
 //
 // The disk. A server with --unsafe-no-fsync loses what it has acknowledged when
 // its machine loses power, and etcd does not tell of that setting. Use

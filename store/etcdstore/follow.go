@@ -47,6 +47,7 @@ func (src source) Follow(ctx context.Context, news *feed.News) error {
 	err = f.follow(ctx, cancel)
 	cancel(nil)
 	<-received
+	s.hurry(err)
 	return s.readError(ctx, "watching", err)
 }
 

@@ -73,6 +73,7 @@ func (s *Store) once(ctx context.Context, request *pb.TxnRequest) (*pb.TxnRespon
 	if err == nil {
 		return answer, nil
 	}
+	s.hurry(err)
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	e := &sendError{sent: a.sent, refused: a.ended && refused(a.last), err: err}

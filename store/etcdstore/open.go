@@ -82,10 +82,8 @@ func openURL(ctx context.Context, u *url.URL) (*Store, error) {
 	s.release = sync.OnceValue(client.Close)
 	call, cancel := s.bounded(ctx)
 	defer cancel()
-	if _, err := client.MemberList(call); err != nil {
-		err = s.readError(call, "connecting", err)
-		_ = s.Close() // nothing was sent that could be lost
-		return nil, err
+	if _, err := s.members(call); err != nil {
+		return nil, errors.Join(err, s.Close())
 	}
 	return s, nil
 }

@@ -35,10 +35,32 @@ func (s *Store) Get(ctx context.Context, key string) (store.Entry, error) {
 // get reads a register, and returns etcd's own errors.
 func (s *Store) get(ctx context.Context, key string) (store.Entry, error) {
 	answer, err := s.kv.Range(ctx, s.span(key))
+	s.hurry(err)
 	if err != nil {
 		return store.Entry{}, err
 	}
 	return s.only(key, answer.Kvs), nil
+}
+
+// members reads the list of members, by a majority. It needs no right to any
+// key.
+func (s *Store) members(ctx context.Context) ([]*pb.Member, error) {
+	answer, err := s.cluster.MemberList(ctx, &pb.MemberListRequest{Linearizable: true})
+	s.hurry(err)
+	if err != nil {
+		return nil, s.readError(ctx, "the list of members", err)
+	}
+	return answer.Members, nil
+}
+
+// hurry has the client try to connect now, if it is not connected. By itself it
+// waits for up to two minutes between two attempts, unless it was configured
+// otherwise. Elections pace their calls that fail, and the Feed its own, and so
+// the attempts.
+func (s *Store) hurry(err error) {
+	if status.Code(err) == codes.Unavailable {
+		s.client.ActiveConnection().ResetConnectBackoff()
+	}
 }
 
 func (s *Store) span(key string) *pb.RangeRequest {
@@ -70,10 +92,8 @@ func (src source) Read(ctx context.Context, keys []string) ([]store.Entry, error
 		return nil, err
 	}
 	if len(keys) == 0 {
-		// By a quorum, and without a right to any key.
-		_, err := s.client.MemberList(ctx)
-		src.hurry(err)
-		return nil, s.readError(ctx, "the list of members", err)
+		_, err := s.members(ctx)
+		return nil, err
 	}
 	var all []store.Entry
 	var failures []error
@@ -90,7 +110,7 @@ func (src source) readSome(ctx context.Context, keys []string) ([]store.Entry, e
 		request.Success = append(request.Success, &pb.RequestOp{Request: &pb.RequestOp_RequestRange{RequestRange: s.span(key)}})
 	}
 	answer, err := s.kv.Txn(ctx, request)
-	src.hurry(err)
+	s.hurry(err)
 	if err != nil {
 		err = s.readError(ctx, fmt.Sprintf("keys %q", keys), err)
 		if len(keys) > 1 && errors.Is(err, store.ErrPermanent) {
@@ -119,15 +139,6 @@ func (src source) readEach(ctx context.Context, keys []string) (all []store.Entr
 	return all, errors.Join(failures...)
 }
 
-// hurry has the client try to connect now, if it is not connected. By itself it
-// waits for up to two minutes between two attempts, unless it was configured
-// otherwise. The Feed paces the reads that fail, and so the attempts.
-func (src source) hurry(err error) {
-	if status.Code(err) == codes.Unavailable {
-		src.s.client.ActiveConnection().ResetConnectBackoff()
-	}
-}
-
 // page is how many keys are listed in one answer.
 const page = 1000
 
@@ -142,7 +153,7 @@ func (src source) List(ctx context.Context, pattern string) ([]store.Entry, erro
 	var kvs []*mvccpb.KeyValue
 	for {
 		answer, err := s.kv.Range(ctx, request)
-		src.hurry(err)
+		s.hurry(err)
 		if err != nil {
 			return nil, s.readError(ctx, fmt.Sprintf("pattern %q", pattern), err)
 		}

@@ -46,11 +46,12 @@ type Options struct {
 type Store struct {
 	*feed.Feed // Watch, WatchPattern, ConnState, OnConnState
 
-	client *clientv3.Client
-	kv     pb.KVClient
-	names  names
-	opts   Options
-	closed atomic.Bool
+	client  *clientv3.Client
+	kv      pb.KVClient
+	cluster pb.ClusterClient
+	names   names
+	opts    Options
+	closed  atomic.Bool
 	// forget ends the wait for the client's end.
 	forget func() bool
 	// release closes the client, if it is the store's own.
@@ -85,8 +86,9 @@ func New(client *clientv3.Client, opts Options) (*Store, error) {
 	if opts.Timeout == 0 {
 		opts.Timeout = DefaultTimeout
 	}
+	conn := client.ActiveConnection()
 	s := &Store{
-		client: client, kv: pb.NewKVClient(client.ActiveConnection()), names: names(opts.Prefix), opts: opts,
+		client: client, kv: pb.NewKVClient(conn), cluster: pb.NewClusterClient(conn), names: names(opts.Prefix), opts: opts,
 		release: func() error { return nil },
 	}
 	s.Feed = feed.New(source{s}, feed.Options{Timeout: opts.Timeout, Logger: opts.Logger})

@@ -54,6 +54,11 @@ func TestOpen(t *testing.T) {
 	cluster.Leader().Kill()
 	eventually(t, all, "g", rev, "2")
 	h.value("2")
+	// Two of three are enough to open by.
+	late := opened(t, "etcd://"+strings.Join(hosts, ",")+"/team/leader/")
+	if e := get(t, late, "g"); string(e.Value) != "2" {
+		t.Errorf("%+v", e)
+	}
 }
 
 func TestOpenByTLS(t *testing.T) {
