@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"sync/atomic"
 	"testing"
+	"time"
 
 	"github.com/seed-ff2cb582/leader/store"
 	"github.com/seed-ff2cb582/leader/store/redisstore"
@@ -19,7 +20,9 @@ func TestConformance(t *testing.T) {
 		prefix := fmt.Sprintf("conformance%d:", names.Add(1))
 		return storetest.Harness{
 			Open: func(t testing.TB) store.Store {
-				return over(t, dial(t, srv.Addr()), redisstore.Options{Prefix: prefix})
+				st := over(t, dial(t, srv.Addr()), redisstore.Options{Prefix: prefix})
+				st.Pace(200 * time.Millisecond) // no news tell of a foreign deletion
+				return st
 			},
 			Delete: func(key string) error { _, err := srv.Say("DEL", prefix+key); return err },
 			Put:    func(key string, value []byte) error { _, err := srv.Say("SET", prefix+key, string(value)); return err },

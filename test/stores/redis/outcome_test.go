@@ -1,0 +1,333 @@
+package redis_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/seed-ff2cb582/leader/store"
+	"github.com/seed-ff2cb582/leader/store/redisstore"
+	"github.com/seed-ff2cb582/leader/test/databases"
+	"github.com/seed-ff2cb582/leader/test/natslab"
+)
+
+// told is how a write ended.
+type told struct {
+	rev uint64
+	err error
+}
+
+// begin sends a write, and returns where its end is told.
+func begin(ctx context.Context, st store.Store, w store.Write) <-chan told {
+	end := make(chan told, 1)
+	go func() {
+		rev, err := st.CompareAndSwap(ctx, w)
+		end <- told{rev, err}
+	}()
+	return end
+}
+
+// ends waits for the end of a write.
+func ends(t *testing.T, end <-chan told) told {
+	t.Helper()
+	select {
+	case got := <-end:
+		return got
+	case <-time.After(databases.Patience):
+		t.Fatal("the write does not return")
+		return told{}
+	}
+}
+
+// The client repeats by default what got no answer. A repetition conflicts with
+// the write that it repeats.
+func TestWriteWhoseAnswerIsLostIsUnknownWhateverTheClientRepeats(t *testing.T) {
+	t.Parallel()
+	srv := databases.StartRedis(t)
+	proxy := natslab.NewProxy(t, srv.Addr())
+	direct := over(t, dial(t, srv.Addr()), redisstore.Options{})
+	for name, rdb := range map[string]redis.UniversalClient{
+		"as made by default": dial(t, proxy.Addr()),
+		"of many retries":    dial(t, proxy.Addr(), func(o *redis.Options) { o.MaxRetries = 10 }),
+	} {
+		for _, wait := range []int{0, 1} { // with WAIT a write goes another way
+			key := fmt.Sprintf("%s.%d", strings.ReplaceAll(name, " ", "-"), wait)
+			rev := put(t, direct, key, 0, "held")
+			st := over(t, rdb, redisstore.Options{Wait: wait})
+			_, _ = st.CompareAndSwap(within(t), store.Write{Key: key, Expected: rev + 1}) // connects; it is refused
+			proxy.Hold(natslab.ToClient)
+			end := begin(within(t), st, store.Write{Key: key, Expected: rev, Value: []byte("renewed")})
+			eventually(t, "the write to be applied", func() error {
+				if string(get(t, direct, key).Value) != "renewed" {
+					return errNotYet
+				}
+				return nil
+			})
+			proxy.Drop()
+			proxy.Resume()
+			if got := ends(t, end); store.Classify(got.err) != store.Unknown {
+				t.Errorf("a client %s, wait %d: a write that was applied, and whose answer was lost, ended %v", name, wait, got.err)
+			}
+		}
+	}
+}
+
+func TestWriteToAFrozenServerIsUnknownAndLandsLater(t *testing.T) {
+	t.Parallel()
+	srv := databases.StartRedis(t)
+	st := over(t, dial(t, srv.Addr()), redisstore.Options{})
+	rev := put(t, st, "reports", 0, "held")
+	srv.Freeze()
+	ctx, cancel := context.WithTimeout(within(t), 200*time.Millisecond)
+	defer cancel()
+	got := ends(t, begin(ctx, st, store.Write{Key: "reports", Expected: rev, Value: []byte("late")}))
+	if store.Classify(got.err) != store.Unknown {
+		t.Errorf("a write to a frozen server ended %v", got.err)
+	}
+	if _, err := st.Get(ctx, "reports"); store.Classify(err) != store.Transient {
+		t.Errorf("a read from a frozen server ended %v", err)
+	}
+	srv.Thaw()
+	eventually(t, "the write to land", func() error {
+		if e := get(t, st, "reports"); string(e.Value) != "late" || e.Revision <= rev {
+			return errNotYet
+		}
+		return nil
+	})
+}
+
+func TestWriteThatNeverLeftIsTransient(t *testing.T) {
+	t.Parallel()
+	srv := databases.StartRedis(t)
+	free := over(t, dial(t, srv.Addr()), redisstore.Options{})
+	transient := func(what string, err error) {
+		t.Helper()
+		if store.Classify(err) != store.Transient {
+			t.Errorf("%s: %v", what, err)
+		}
+	}
+	w := store.Write{Key: "reports", Value: []byte("unsent")}
+
+	done, cancel := context.WithCancel(t.Context())
+	cancel()
+	_, err := free.CompareAndSwap(done, w)
+	transient("a context that is done", err)
+
+	// The only connection is busy for as long as the context lasts.
+	rdb := dial(t, srv.Addr(), func(o *redis.Options) { o.PoolSize = 1 })
+	busy := make(chan error, 1)
+	go func() { busy <- rdb.BLPop(within(t), 0, "list").Err() }()
+	eventually(t, "the connection to be busy", func() error {
+		if !strings.Contains(srv.Must("INFO", "clients"), "blocked_clients:1") {
+			return errNotYet
+		}
+		return nil
+	})
+	crowded := over(t, rdb, redisstore.Options{})
+	short, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
+	defer cancel()
+	_, err = crowded.CompareAndSwap(short, w)
+	transient("no connection is free", err)
+	srv.Must("RPUSH", "list", "go")
+	if err := <-busy; err != nil {
+		t.Fatal(err)
+	}
+	put(t, crowded, "other", 0, "after") // by the same connection
+	if e := get(t, free, "reports"); e.Revision != 0 {
+		t.Errorf("a write that never left was applied: %+v", e)
+	}
+
+	srv.Kill()
+	_, err = over(t, dial(t, srv.Addr()), redisstore.Options{}).CompareAndSwap(within(t), w)
+	transient("nobody listens", err)
+	srv.Run()
+	if e := get(t, free, "reports"); e.Revision != 0 {
+		t.Errorf("a write that never left was applied: %+v", e)
+	}
+}
+
+func TestWriteAbandonedBeforeItLeavesNeverLeaves(t *testing.T) {
+	t.Parallel()
+	srv := databases.StartRedis(t)
+	// A hook of the caller's holds the command back until the call has been given
+	// up, and ignores the context.
+	held, free := make(chan struct{}), make(chan struct{})
+	rdb := dial(t, srv.Addr())
+	rdb.AddHook(&gate{held: held, free: free})
+	st := over(t, rdb, redisstore.Options{})
+	ctx, cancel := context.WithCancel(t.Context())
+	end := begin(ctx, st, store.Write{Key: "reports", Value: []byte("abandoned")})
+	<-held
+	cancel()
+	if got := ends(t, end); store.Classify(got.err) != store.Transient {
+		t.Errorf("a write that was given up before it was sent ended %v", got.err)
+	}
+	close(free)
+	_ = st.Close() // waits for the call
+	if e := get(t, over(t, dial(t, srv.Addr()), redisstore.Options{}), "reports"); e.Revision != 0 {
+		t.Errorf("a write that was told to have had no effect was applied later: %+v", e)
+	}
+}
+
+// A gate holds scripts back.
+type gate struct{ held, free chan struct{} }
+
+func (*gate) DialHook(next redis.DialHook) redis.DialHook                                  { return next }
+func (*gate) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.ProcessPipelineHook { return next }
+
+func (g *gate) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
+	return func(ctx context.Context, cmd redis.Cmder) error {
+		if cmd.Name() == "evalsha" {
+			close(g.held)
+			<-g.free
+			ctx = context.WithoutCancel(ctx)
+		}
+		return next(ctx, cmd)
+	}
+}
+
+func TestRefusalsOfTheServerChangeNothing(t *testing.T) {
+	t.Parallel()
+	srv := databases.StartRedis(t)
+	st := over(t, dial(t, srv.Addr()), redisstore.Options{})
+	rev := put(t, st, "reports", 0, "held")
+	refused := func(what string, want store.Outcome, key string, expected uint64) {
+		t.Helper()
+		_, err := st.CompareAndSwap(within(t), store.Write{Key: key, Expected: expected, Value: []byte("refused")})
+		if store.Classify(err) != want {
+			t.Errorf("%s: %v", what, err)
+		}
+	}
+	srv.Must("CONFIG", "SET", "maxmemory", "1")
+	refused("no memory", store.Permanent, "reports", rev)
+	srv.Must("CONFIG", "SET", "maxmemory", "0")
+	srv.Must("CONFIG", "SET", "min-replicas-to-write", "1")
+	refused("no replicas", store.Transient, "reports", rev)
+	srv.Must("CONFIG", "SET", "min-replicas-to-write", "0")
+	srv.Must("RPUSH", "leader:list", "element")
+	refused("a list", store.Permanent, "list", 0)
+	if _, err := st.Get(within(t), "list"); store.Classify(err) != store.Permanent {
+		t.Errorf("reading a list: %v", err)
+	}
+	if e := get(t, st, "reports"); e.Revision != rev {
+		t.Errorf("a refused write was applied: %+v", e)
+	}
+	if n := srv.Must("LLEN", "leader:list"); n != "1" {
+		t.Errorf("the list has %s elements", n)
+	}
+}
+
+func TestForeignContentKeepsWhatItSaysAndItsExpiry(t *testing.T) {
+	t.Parallel()
+	srv := databases.StartRedis(t)
+	st := over(t, dial(t, srv.Addr()), redisstore.Options{})
+	held := put(t, st, "reports", 0, "held")
+	for _, content := range []string{
+		"foreign", "", "leader/1 7 live", "leader/1 07 live\nx", "leader/1 7 dead\nx", "leader/1 -7 live\nx", "leader/1 9007199254740991 live\nx",
+		"leader/1 99999999999999999999 live\nx", "leader/2 7 live\nx", "leader/1 7 live x\nx", "leader/1 0 live\nx",
+	} {
+		srv.Must("SET", "leader:reports", content, "PX", "3600000")
+		if _, err := st.CompareAndSwap(within(t), store.Write{Key: "reports", Expected: 0}); store.Classify(err) != store.Conflict {
+			t.Errorf("a claim of %q: %v", content, err)
+		}
+		e := get(t, st, "reports")
+		if e.Revision <= held || string(e.Value) != content || e.Tombstone {
+			t.Errorf("%q reads as %+v after revision %d", content, e, held)
+		}
+		if again := get(t, st, "reports"); again.Revision != e.Revision {
+			t.Errorf("%q stands at revision %d, and then at %d", content, e.Revision, again.Revision)
+		}
+		if left := srv.Must("PTTL", "leader:reports"); left == "-1" {
+			t.Errorf("%q does not expire any more", content)
+		}
+		held = put(t, st, "reports", e.Revision, "held again")
+		if left := srv.Must("PTTL", "leader:reports"); left != "-1" {
+			t.Errorf("a record that replaced %q expires in %s ms", content, left)
+		}
+	}
+}
+
+func TestARenewalIsOneRoundTrip(t *testing.T) {
+	t.Parallel()
+	srv := databases.StartRedis(t)
+	st := over(t, dial(t, srv.Addr()), redisstore.Options{})
+	rev := put(t, st, "reports", 0, "held")
+	srv.Must("CONFIG", "RESETSTAT")
+	for range 100 {
+		rev = put(t, st, "reports", rev, "renewed")
+	}
+	stats := srv.Must("INFO", "commandstats")
+	if !strings.Contains(stats, "cmdstat_evalsha:calls=100,") || strings.Contains(stats, "cmdstat_eval:") {
+		t.Errorf("100 renewals made these commands:\n%s", stats)
+	}
+	// The server has forgotten the script, as after its restart.
+	srv.Must("SCRIPT", "FLUSH")
+	put(t, st, "reports", rev, "renewed")
+}
+
+func TestDatabasesOfAServerShareNoNews(t *testing.T) {
+	t.Parallel()
+	srv := databases.StartRedis(t)
+	one := over(t, dial(t, srv.Addr(), func(o *redis.Options) { o.DB = 1 }), redisstore.Options{})
+	zero := over(t, dial(t, srv.Addr()), redisstore.Options{})
+	for _, pair := range [][2]*redisstore.Store{{zero, one}, {one, zero}} {
+		heard := make(chan store.Entry, 16)
+		stop, err := pair[0].WatchPattern(within(t), ">", func(e store.Entry) { heard <- e }, func(error) {})
+		if err != nil {
+			t.Fatal(err)
+		}
+		await(t, "the subscription", func() bool {
+			return srv.Must("PUBSUB", "NUMPAT") != "0"
+		})
+		put(t, pair[1], "theirs", get(t, pair[1], "theirs").Revision, "theirs")
+		rev := put(t, pair[0], "ours", 0, "ours")
+		for e := range heard {
+			if e.Key == "theirs" && string(e.Value) == "theirs" && e.Revision > get(t, pair[0], "theirs").Revision {
+				t.Errorf("a watch heard of another database's key: %+v", e)
+			}
+			if e.Revision == rev {
+				break
+			}
+		}
+		stop()
+	}
+}
+
+func await(t testing.TB, what string, cond func() bool) {
+	t.Helper()
+	eventually(t, what, func() error {
+		if cond() {
+			return nil
+		}
+		return errNotYet
+	})
+}
+
+func TestAClosedClientIsClosedForGood(t *testing.T) {
+	t.Parallel()
+	srv := databases.StartRedis(t)
+	rdb := dial(t, srv.Addr())
+	st := over(t, rdb, redisstore.Options{})
+	rev := put(t, st, "reports", 0, "held")
+	_ = rdb.Close()
+	if _, err := st.CompareAndSwap(within(t), store.Write{Key: "reports", Expected: rev}); !errors.Is(err, store.ErrClosed) {
+		t.Errorf("a write by a closed client: %v", err)
+	}
+	if _, err := st.Get(within(t), "reports"); !errors.Is(err, store.ErrClosed) {
+		t.Errorf("a read by a closed client: %v", err)
+	}
+	other := over(t, dial(t, srv.Addr()), redisstore.Options{})
+	for range 2 {
+		if err := other.Close(); err != nil {
+			t.Error(err)
+		}
+	}
+	if _, err := other.CompareAndSwap(within(t), store.Write{Key: "reports", Expected: rev}); !errors.Is(err, store.ErrClosed) {
+		t.Errorf("a write by a closed store: %v", err)
+	}
+}
