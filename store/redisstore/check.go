@@ -185,22 +185,26 @@ func (c *client) judgeFile(ctx context.Context, n *redis.Client, info map[string
 	return nil
 }
 
-// judgeReplicas examines what a failover keeps.
+// judgeReplicas examines what a failover keeps, and whether there was one: a
+// server that was promoted may have lost the record of who leads.
 func (c *client) judgeReplicas(n *redis.Client, info map[string]string, warn func(bool, string, ...any)) {
 	replicas, _ := strconv.Atoi(info["connected_slaves"]) // 0 if it is not told
-	sentinel := n.Options().Addr == "FailoverClient"      // sentinel.go, clientOptions
-	switch wait := c.opts.Wait; {
-	case wait == 0 && replicas > 0:
+	sentinel := n.Options().Addr == "FailoverClient"      // go-redis, sentinel.go, clientOptions
+	promoted := info["second_repl_offset"]                // redis, replication.c, shiftReplicationId
+	const wait = "Options.Wait (?wait=) has each write wait for the replicas."
+	switch {
+	case c.opts.Wait == 0 && replicas > 0:
 		warn(true, "has %d replicas, and a failover to one of them loses writes that it does not have yet, with whoever leads by them."+
-			" Elections cool down before they promote; Options.Wait (?wait=%d) has each write wait for the replicas.", replicas, replicas)
-	case wait == 0 && sentinel:
-		warn(true, "is found by Sentinel, which may put a replica in its place that lacks writes. Elections cool down before they promote;"+
-			" Options.Wait (?wait=) has each write wait for the replicas.")
-	case wait > 0 && wait < replicas:
+			" Elections cool down before they promote; "+wait, replicas)
+	case c.opts.Wait == 0 && sentinel:
+		warn(true, "is found by Sentinel, which may put a replica in its place that lacks writes. Elections cool down before they promote; "+wait)
+	case c.opts.Wait == 0 && promoted != "" && promoted != "-1":
+		warn(true, "has taken another's place, and may lack writes that were acknowledged there. Elections cool down before they promote; "+wait)
+	case c.opts.Wait > 0 && c.opts.Wait < replicas:
 		warn(true, "has %d replicas, and writes wait for %d of them: a failover to another loses what it does not have."+
-			" Elections cool down before they promote; wait for all of them.", replicas, wait)
-	case wait > replicas:
-		warn(false, "has %d connected replicas, and writes wait for %d: until there are so many, no leader can be elected or kept.", replicas, wait)
+			" Elections cool down before they promote; wait for all of them.", replicas, c.opts.Wait)
+	case c.opts.Wait > replicas:
+		warn(false, "has %d connected replicas, and writes wait for %d: until there are so many, no leader can be elected or kept.", replicas, c.opts.Wait)
 	}
 }
 

@@ -85,6 +85,12 @@ func TestCheckOfAPair(t *testing.T) {
 	if _, err := replica.CompareAndSwap(within(t), store.Write{Key: "reports", Value: []byte("v")}); store.Classify(err) != store.Transient {
 		t.Errorf("a write to a replica: %v", err)
 	}
+	p.failOver()
+	r, err := check(t, replica)
+	if said := strings.Join(r.Warnings, "\n"); err != nil || !r.Forgetful || !strings.Contains(said, "taken another's place") {
+		t.Errorf("a replica that was promoted: %+v, %v", r, err)
+	}
+	p.master.Thaw()
 }
 
 func TestClientsThatCannotServeAreRefused(t *testing.T) {

@@ -94,7 +94,12 @@ func TestRedisIsLinearizableUnderFaults(t *testing.T) {
 		func() { srv.Kill(); srv.Run() },
 		func() { proxy.Cut(); <-time.After(50 * time.Millisecond); proxy.Resume() },
 		func() { proxy.Reset() },
-		func() { proxy.Hold(natslab.ToClient); <-time.After(100 * time.Millisecond); proxy.Reset(); proxy.Resume() },
+		func() {
+			proxy.Hold(natslab.ToClient)
+			<-time.After(100 * time.Millisecond)
+			proxy.Reset()
+			proxy.Resume()
+		},
 		func() { proxy.Hold(natslab.ToServer); <-time.After(600 * time.Millisecond); proxy.Resume() },
 	}
 	writes, unknown := 0, 0

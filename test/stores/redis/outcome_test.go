@@ -177,8 +177,10 @@ func TestWriteAbandonedBeforeItLeavesNeverLeaves(t *testing.T) {
 // A gate holds scripts back.
 type gate struct{ held, free chan struct{} }
 
-func (*gate) DialHook(next redis.DialHook) redis.DialHook                                  { return next }
-func (*gate) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.ProcessPipelineHook { return next }
+func (*gate) DialHook(next redis.DialHook) redis.DialHook { return next }
+func (*gate) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.ProcessPipelineHook {
+	return next
+}
 
 func (g *gate) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
 	return func(ctx context.Context, cmd redis.Cmder) error {
