@@ -78,12 +78,18 @@ func TestCheckOfAPair(t *testing.T) {
 			t.Errorf("with Wait %d: %+v, %v; want a forgetful store: %t, and a warning of %q", c.wait, r, err, c.forgetful, c.warning)
 		}
 	}
-	replica := over(t, dial(t, p.replica.Addr()), redisstore.Options{})
+	rdb := dial(t, p.replica.Addr())
+	replica := over(t, rdb, redisstore.Options{})
 	if _, err := check(t, replica); !errors.Is(err, store.ErrPermanent) || !strings.Contains(err.Error(), "master") {
 		t.Errorf("a replica: %v", err)
 	}
 	if _, err := replica.CompareAndSwap(within(t), store.Write{Key: "reports", Value: []byte("v")}); store.Classify(err) != store.Transient {
 		t.Errorf("a write to a replica: %v", err)
+	}
+	// The client leaves connections that lead to a replica, and so finds the
+	// master when that is another server.
+	if n := rdb.PoolStats().TotalConns; n != 0 {
+		t.Errorf("after a replica's refusal the client keeps %d connections to it", n)
 	}
 	p.failOver()
 	r, err := check(t, replica)

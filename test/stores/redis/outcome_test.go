@@ -60,6 +60,7 @@ func TestWriteWhoseAnswerIsLostIsUnknownWhateverTheClientRepeats(t *testing.T) {
 			rev := put(t, direct, key, 0, "held")
 			st := over(t, rdb, redisstore.Options{Wait: wait})
 			_, _ = st.CompareAndSwap(within(t), store.Write{Key: key, Expected: rev + 1}) // connects; it is refused
+			srv.Must("CONFIG", "RESETSTAT")
 			proxy.Hold(natslab.ToClient)
 			end := begin(within(t), st, store.Write{Key: key, Expected: rev, Value: []byte("renewed")})
 			eventually(t, "the write to be applied", func() error {
@@ -72,6 +73,9 @@ func TestWriteWhoseAnswerIsLostIsUnknownWhateverTheClientRepeats(t *testing.T) {
 			proxy.Resume()
 			if got := ends(t, end); store.Classify(got.err) != store.Unknown {
 				t.Errorf("a client %s, wait %d: a write that was applied, and whose answer was lost, ended %v", name, wait, got.err)
+			}
+			if stats := srv.Must("INFO", "commandstats"); !strings.Contains(stats, "cmdstat_evalsha:calls=1,") {
+				t.Errorf("a client %s, wait %d: the write was repeated:\n%s", name, wait, stats)
 			}
 		}
 	}
@@ -157,6 +161,7 @@ func TestWriteAbandonedBeforeItLeavesNeverLeaves(t *testing.T) {
 	// A hook of the caller's holds the command back until the call has been given
 	// up, and ignores the context.
 	held, free := make(chan struct{}), make(chan struct{})
+	put(t, over(t, dial(t, srv.Addr()), redisstore.Options{}), "other", 0, "so that the server knows the script")
 	rdb := dial(t, srv.Addr())
 	rdb.AddHook(&gate{held: held, free: free})
 	st := over(t, rdb, redisstore.Options{})

@@ -151,7 +151,7 @@ func TestWatchShowsNothingThatNoReplicaHas(t *testing.T) {
 	select {
 	case e := <-heard:
 		if string(e.Value) == "doubtful" {
-			t.Errorf("the watch shows %+v, which the replica does not have", e)
+			t.Fatalf("the watch shows %+v, which the replica does not have", e)
 		}
 	default:
 	}

@@ -109,6 +109,9 @@ func TestWriteWithoutTheRightIsPermanent(t *testing.T) {
 	if e := get(t, over(t, dial(t, srv.Addr()), redisstore.Options{}), "reports"); e.Revision != rev {
 		t.Errorf("the register stands at %+v", e)
 	}
+	// A write that nobody can be told of is a write.
+	rights := slices.DeleteFunc(slices.Clone(candidate), func(r string) bool { return r == "+publish" })
+	put(t, over(t, as(t, srv, "mute", rights), redisstore.Options{}), "reports", rev, "unpublished")
 }
 
 func TestObserverReadsAndNoMore(t *testing.T) {
