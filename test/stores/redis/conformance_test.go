@@ -16,7 +16,7 @@ func TestConformance(t *testing.T) {
 	t.Parallel()
 	srv := databases.StartRedis(t)
 	var names atomic.Int64
-	storetest.Run(t, func(t testing.TB) storetest.Harness {
+	storetest.Run(t, func(testing.TB) storetest.Harness {
 		prefix := fmt.Sprintf("conformance%d:", names.Add(1))
 		return storetest.Harness{
 			Open: func(t testing.TB) store.Store {

@@ -23,7 +23,7 @@ const short = 60 * time.Millisecond
 
 // contend has clients write three keys while the faults happen, and returns the
 // history, which is settled by the last client when heal has ended all faults.
-func contend(t *testing.T, stores []store.Store, seed uint64, faults func(), heal func()) *histories.History {
+func contend(t *testing.T, stores []store.Store, seed uint64, faults, heal func()) *histories.History {
 	t.Helper()
 	h := histories.New()
 	clients := make([]*histories.Client, len(stores))

@@ -85,3 +85,6 @@ func eventually(t testing.TB, what string, f func() error) {
 }
 
 var errNotYet = errors.New("not yet")
+
+// inDatabase has a client use a database of its server.
+func inDatabase(n int) func(*redis.Options) { return func(o *redis.Options) { o.DB = n } }

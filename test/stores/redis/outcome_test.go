@@ -280,7 +280,7 @@ func TestARenewalIsOneRoundTrip(t *testing.T) {
 func TestDatabasesOfAServerShareNoNews(t *testing.T) {
 	t.Parallel()
 	srv := databases.StartRedis(t)
-	one := over(t, dial(t, srv.Addr(), func(o *redis.Options) { o.DB = 1 }), redisstore.Options{})
+	one := over(t, dial(t, srv.Addr(), inDatabase(1)), redisstore.Options{})
 	zero := over(t, dial(t, srv.Addr()), redisstore.Options{})
 	for _, pair := range [][2]*redisstore.Store{{zero, one}, {one, zero}} {
 		heard := make(chan store.Entry, 16)

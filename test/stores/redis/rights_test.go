@@ -60,6 +60,41 @@ func TestCandidateNeedsNoMoreThanItsRights(t *testing.T) {
 	}
 }
 
+func TestCandidateForOneGroupNeedsNoOther(t *testing.T) {
+	t.Parallel()
+	srv := databases.StartRedis(t)
+	var rights []string
+	for _, right := range candidate {
+		switch right {
+		case "~leader:*":
+			rights = append(rights, "~leader:reports", "%R~leader:_ctl.reports")
+		case "&leader:*":
+			rights = append(rights, "&leader:", "&leader:reports", "&leader:_ctl.reports")
+		default:
+			rights = append(rights, right)
+		}
+	}
+	st := over(t, as(t, srv, "reporter", rights), redisstore.Options{})
+	if r, err := check(t, st); err != nil || len(r.Warnings) > 0 || r.Forgetful {
+		t.Errorf("Check: %+v, %v", r, err)
+	}
+	stop, err := st.Watch(within(t), []string{"reports", "_ctl.reports"}, func(store.Entry) {})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer stop()
+	await(t, "the subscriptions", func() bool {
+		return srv.Must("PUBLISH", "leader:reports", "hint") == "1" && srv.Must("PUBLISH", "leader:_ctl.reports", "hint") == "1"
+	})
+	put(t, st, "reports", 0, "held")
+	if _, err := st.CompareAndSwap(within(t), store.Write{Key: "_ctl.reports"}); store.Classify(err) != store.Permanent {
+		t.Errorf("a write to the control record ended %v", err)
+	}
+	if _, err := st.Get(within(t), "others"); store.Classify(err) != store.Permanent {
+		t.Errorf("a read of another group's record ended %v", err)
+	}
+}
+
 // Without each of its rights a candidate is told what it lacks.
 func TestEachRightOfACandidateIsNeeded(t *testing.T) {
 	t.Parallel()

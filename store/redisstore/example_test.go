@@ -1,0 +1,38 @@
+package redisstore_test
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/seed-ff2cb582/leader"
+	"github.com/seed-ff2cb582/leader/store/redisstore"
+)
+
+// An election over the Redis client that a program has already.
+func Example() { //nolint:testableexamples // it needs a server
+	rdb := redis.NewClient(&redis.Options{Addr: "redis.example:6379"})
+	defer rdb.Close() //nolint:errcheck // the program ends
+	st, err := redisstore.New(rdb, redisstore.Options{})
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	defer st.Close() //nolint:errcheck // it has no connection of its own
+	election, err := leader.NewElectionWithStore(st, leader.ElectionConfig{
+		Group: "reports", InstanceID: "host-1", TTL: 3 * time.Second, HeartbeatInterval: time.Second,
+	})
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	election.OnPromote(func(_ context.Context, token string) { fmt.Println("leading by", token) })
+	if err := election.Start(context.Background()); err != nil {
+		fmt.Println(err)
+		return
+	}
+	<-time.After(time.Hour) // the program's work
+	_ = election.Stop()
+}

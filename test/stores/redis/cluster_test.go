@@ -1,0 +1,87 @@
+package redis_test
+
+import (
+	"fmt"
+	"strconv"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/seed-ff2cb582/leader/store"
+	"github.com/seed-ff2cb582/leader/store/redisstore"
+	"github.com/seed-ff2cb582/leader/store/storetest"
+	"github.com/seed-ff2cb582/leader/test/databases"
+	"github.com/seed-ff2cb582/leader/test/internal/ports"
+)
+
+// slots is how many parts the keys of a cluster have.
+const slots = 16384
+
+// startCluster starts a cluster of masters that have an equal share of the keys.
+func startCluster(t *testing.T, n int) []*databases.Redis {
+	t.Helper()
+	nodes, buses := make([]*databases.Redis, n), ports.Free(t, n)
+	for i := range nodes {
+		nodes[i] = databases.StartRedis(t, "--cluster-enabled", "yes", "--cluster-port", strconv.Itoa(buses[i]))
+		nodes[i].Must("CLUSTER", "ADDSLOTSRANGE", strconv.Itoa(i*slots/n), strconv.Itoa((i+1)*slots/n-1))
+		nodes[0].Must("CLUSTER", "MEET", "127.0.0.1", strconv.Itoa(nodes[i].Port()), strconv.Itoa(buses[i]))
+	}
+	for _, node := range nodes {
+		await(t, "the cluster to be whole", func() bool {
+			info := node.Must("CLUSTER", "INFO")
+			return strings.Contains(info, "cluster_state:ok") && strings.Contains(info, fmt.Sprintf("cluster_known_nodes:%d", n))
+		})
+	}
+	return nodes
+}
+
+func TestConformanceInACluster(t *testing.T) {
+	t.Parallel()
+	nodes := startCluster(t, 3)
+	admin := clusterClient(t, nodes)
+	var names atomic.Int64
+	storetest.Run(t, func(testing.TB) storetest.Harness {
+		prefix := fmt.Sprintf("conformance%d:", names.Add(1))
+		return storetest.Harness{
+			Open: func(t testing.TB) store.Store {
+				st := over(t, clusterClient(t, nodes), redisstore.Options{Prefix: prefix})
+				st.Pace(200 * time.Millisecond)
+				return st
+			},
+			Delete: func(key string) error { return admin.Del(within(t), prefix+key).Err() },
+			Put:    func(key string, value []byte) error { return admin.Set(within(t), prefix+key, value, 0).Err() },
+			Purge:  func(key string) error { return admin.Unlink(within(t), prefix+key).Err() },
+		}
+	}, storetest.Caps{
+		MaxValue:    redisstore.MaxValue,
+		NoVisible:   "Redis has no deletion that keeps a value: the record's first line says that it is one",
+		NoInterrupt: "a cluster whose nodes restart is without a state for seconds; one server is interrupted in TestConformance",
+	})
+}
+
+func clusterClient(t testing.TB, nodes []*databases.Redis) *redis.ClusterClient {
+	t.Helper()
+	opts := &redis.ClusterOptions{}
+	for _, n := range nodes {
+		opts.Addrs = append(opts.Addrs, n.Addr())
+	}
+	rdb := redis.NewClusterClient(opts)
+	t.Cleanup(func() { _ = rdb.Close() })
+	return rdb
+}
+
+func TestCheckOfAClusterExaminesEachMaster(t *testing.T) {
+	t.Parallel()
+	nodes := startCluster(t, 3)
+	st := over(t, clusterClient(t, nodes), redisstore.Options{})
+	if r, err := check(t, st); err != nil || r.Forgetful || len(r.Warnings) > 0 {
+		t.Errorf("of a sound cluster: %+v, %v", r, err)
+	}
+	nodes[1].Must("CONFIG", "SET", "appendfsync", "everysec")
+	if r, err := check(t, st); err != nil || !r.Forgetful || len(r.Warnings) != 1 {
+		t.Errorf("with one master that syncs each second: %+v, %v", r, err)
+	}
+}
