@@ -7,6 +7,7 @@ import (
 	"net"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"strconv"
 	"strings"
 	"testing"
@@ -35,6 +36,31 @@ type Redis struct {
 // test is skipped, or fails where there must be one.
 func StartRedis(tb testing.TB, args ...string) *Redis {
 	tb.Helper()
+	r := newRedis(tb)
+	r.start(append([]string{
+		"--port", strconv.Itoa(r.port), "--bind", "127.0.0.1", "--dir", r.data, "--save", "", "--appendonly", "yes", "--appendfsync", "always",
+	}, args...))
+	return r
+}
+
+// StartSentinel starts a Sentinel that puts a replica in the place of the master
+// of that name when it has been silent for half a second, and ends it with the
+// test.
+func StartSentinel(tb testing.TB, name string, master *Redis) *Redis {
+	tb.Helper()
+	r := newRedis(tb)
+	config := filepath.Join(r.data, "sentinel.conf") // which it rewrites
+	text := fmt.Sprintf("port %[1]d\nbind 127.0.0.1\ndir %[2]s\nsentinel monitor %[3]s 127.0.0.1 %[4]d 1\n"+
+		"sentinel down-after-milliseconds %[3]s 500\nsentinel failover-timeout %[3]s 5000\n", r.port, r.data, name, master.port)
+	if err := os.WriteFile(config, []byte(text), 0o600); err != nil {
+		tb.Fatalf("databases: %v", err)
+	}
+	r.start([]string{config, "--sentinel"})
+	return r
+}
+
+func newRedis(tb testing.TB) *Redis {
+	tb.Helper()
 	bin, err := find("redis-server", "redis")
 	if err != nil {
 		absent(tb, err)
@@ -43,16 +69,19 @@ func StartRedis(tb testing.TB, args ...string) *Redis {
 	if root, _, ok := cached(bin); ok {
 		r.libs = libraries(root)
 	}
-	r.args = append([]string{
-		"--port", strconv.Itoa(r.port), "--bind", "127.0.0.1", "--dir", r.data, "--save", "", "--appendonly", "yes", "--appendfsync", "always",
-	}, args...)
+	return r
+}
+
+// start runs the server, and ends it with the test.
+func (r *Redis) start(args []string) {
+	r.tb.Helper()
+	r.args = args
 	r.Run()
-	tb.Cleanup(func() {
+	r.tb.Cleanup(func() {
 		if r.stdin != nil {
 			r.end()
 		}
 	})
-	return r
 }
 
 // Addr returns the server's host:port.
@@ -99,7 +128,7 @@ func (r *Redis) await() {
 	defer pause.Stop()
 	for {
 		info, err := r.Say("INFO", "all")
-		if err == nil && strings.Contains(info, "loading:0") {
+		if err == nil && (strings.Contains(info, "loading:0") || strings.Contains(info, "redis_mode:sentinel")) {
 			_, rest, _ := strings.Cut(info, "process_id:")
 			number, _, _ := strings.Cut(rest, "\r\n")
 			if r.pid, err = strconv.Atoi(number); err == nil {
