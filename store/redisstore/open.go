@@ -14,8 +14,9 @@ import (
 
 // Driver opens stores by their URL, with a connection of their own. Beside the
 // parameters of [redis.ParseURL] the URL may have prefix, timeout and wait, which
-// are the fields of [Options]; with master, the name of a master, host and port
-// are those of a Sentinel ([redis.ParseFailoverURL]).
+// are the fields of [Options]. With master, the name of a master, the host, port,
+// user and password are those of a Sentinel, and the user and password of the
+// servers are the parameters username and password ([redis.ParseFailoverURL]).
 func Driver() store.Driver {
 	return store.Driver{
 		Schemes: []string{"redis", "rediss"},

@@ -90,20 +90,20 @@ type Processes struct {
 // [Serving]. More than one form a cluster. extra is added to each configuration file. They are killed when the test ends.
 func StartProcesses(tb testing.TB, n int, extra string) *Processes {
 	tb.Helper()
-	ports := ports.Free(tb, 2*n) // for clients, and for routes
+	listen := ports.Free(tb, 2*n) // for clients, and for routes
 	var routes []string
-	for _, p := range ports[n:] {
+	for _, p := range listen[n:] {
 		routes = append(routes, fmt.Sprintf("nats://127.0.0.1:%d", p))
 	}
 	all := "routes: [" + strings.Join(routes, ", ") + "]"
-	return startProcesses(tb, ports, extra, func(*Process, int) string { return all })
+	return startProcesses(tb, listen, extra, func(*Process, int) string { return all })
 }
 
 // StartPartitionable starts servers as [StartProcesses] does, with a proxy on
 // each route from one to another: see [Process.Routes].
 func StartPartitionable(tb testing.TB, n int, extra string) *Processes {
 	tb.Helper()
-	ports := ports.Free(tb, 2*n)
+	listen := ports.Free(tb, 2*n)
 	ends := make([][]*Proxy, n) // by server, those of its routes in both directions
 	urls := make([][]string, n) // by server, where it looks for the others
 	for from := range n {
@@ -111,12 +111,12 @@ func StartPartitionable(tb testing.TB, n int, extra string) *Processes {
 			if from == to {
 				continue
 			}
-			p := NewProxy(tb, net.JoinHostPort("127.0.0.1", strconv.Itoa(ports[n+to])))
+			p := NewProxy(tb, net.JoinHostPort("127.0.0.1", strconv.Itoa(listen[n+to])))
 			ends[from], ends[to] = append(ends[from], p), append(ends[to], p)
 			urls[from] = append(urls[from], p.URL())
 		}
 	}
-	return startProcesses(tb, ports, extra, func(p *Process, i int) string {
+	return startProcesses(tb, listen, extra, func(p *Process, i int) string {
 		p.routes = ends[i]
 		// Servers tell each other where the third is. They must not learn of a way
 		// round the proxies, and on this port nobody listens.
@@ -126,20 +126,20 @@ func StartPartitionable(tb testing.TB, n int, extra string) *Processes {
 
 // startProcesses starts a server on each of the first half of the ports, whose
 // routes end at the second half. routes tells a server of the others.
-func startProcesses(tb testing.TB, ports []int, extra string, routes func(p *Process, i int) string) *Processes {
+func startProcesses(tb testing.TB, listen []int, extra string, routes func(p *Process, i int) string) *Processes {
 	tb.Helper()
-	n := len(ports) / 2
+	n := len(listen) / 2
 	takeSlot(tb, n)
 	c := &Processes{tb: tb}
 	for i := range n {
 		dir := tb.TempDir()
 		p := &Process{
 			Name: fmt.Sprintf("node%d", i), StoreDir: filepath.Join(dir, "js"),
-			tb: tb, port: ports[i], config: filepath.Join(dir, "server.conf"),
+			tb: tb, port: listen[i], config: filepath.Join(dir, "server.conf"),
 		}
 		p.fixed = fmt.Sprintf("server_name: %s\nlisten: 127.0.0.1:%d\njetstream { store_dir: %q }\n", p.Name, p.port, p.StoreDir)
 		if n > 1 {
-			p.fixed += fmt.Sprintf("cluster { name: lab, listen: 127.0.0.1:%d, %s }\n", ports[n+i], routes(p, i))
+			p.fixed += fmt.Sprintf("cluster { name: lab, listen: 127.0.0.1:%d, %s }\n", listen[n+i], routes(p, i))
 		}
 		p.Configure(extra)
 		p.Run()

@@ -31,7 +31,7 @@ func TestCoolDownSurvivesAFailoverThatLosesTheLeader(t *testing.T) {
 	watch := lookout.Keep(t)
 	join := func(id string, srv *databases.Redis) leader.Election {
 		e, err := leader.NewElectionWithStore(over(t, dial(t, srv.Addr()), redisstore.Options{}), leader.ElectionConfig{
-			Group: "reports", InstanceID: id, TTL: 2 * time.Second, HeartbeatInterval: 500 * time.Millisecond,
+			Group: "reports", InstanceID: id, TTL: 3 * time.Second, HeartbeatInterval: 300 * time.Millisecond,
 			Hooks: leader.Hooks{Transition: func(leader.Transition) { watch.Look() }},
 		})
 		if err != nil {
