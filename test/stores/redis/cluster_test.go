@@ -85,3 +85,34 @@ func TestCheckOfAClusterExaminesEachMaster(t *testing.T) {
 		t.Errorf("with one master that syncs each second: %+v, %v", r, err)
 	}
 }
+
+// In a cluster a write waits on the connection to the master of its key.
+func TestWriteInAClusterWaitsForTheReplicaOfItsMaster(t *testing.T) {
+	t.Parallel()
+	master, bus := startCluster(t, 1)[0], ports.Free(t, 1)[0]
+	replica := databases.StartRedis(t, "--cluster-enabled", "yes", "--cluster-port", strconv.Itoa(bus), "--repl-diskless-sync-delay", "0")
+	master.Must("CLUSTER", "MEET", "127.0.0.1", strconv.Itoa(replica.Port()), strconv.Itoa(bus))
+	eventually(t, "the replica to follow", func() error {
+		_, err := replica.Say("CLUSTER", "REPLICATE", master.Must("CLUSTER", "MYID"))
+		return err
+	})
+	await(t, "the replica to have what the master has", func() bool {
+		return strings.Contains(master.Must("INFO", "replication"), "state=online")
+	})
+	st := over(t, clusterClient(t, []*databases.Redis{master}), redisstore.Options{Wait: 1})
+	if r, err := check(t, st); err != nil || r.Forgetful || len(r.Warnings) > 0 {
+		t.Errorf("Check: %+v, %v", r, err)
+	}
+	rev := put(t, st, "reports", 0, "held")
+	if e := get(t, st, "reports"); e.Revision != rev {
+		t.Errorf("the register stands at %+v", e)
+	}
+	replica.Freeze()
+	if _, err := st.CompareAndSwap(within(t), store.Write{Key: "reports", Expected: rev}); store.Classify(err) != store.Unknown {
+		t.Errorf("a write that the replica does not have ended %v", err)
+	}
+	if e, err := st.Get(within(t), "reports"); store.Classify(err) != store.Transient {
+		t.Errorf("what the replica does not have reads as %+v, %v", e, err)
+	}
+	replica.Thaw()
+}

@@ -1,0 +1,63 @@
+package redis_test
+
+import (
+	"context"
+	"net"
+	"sync/atomic"
+	"testing"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/seed-ff2cb582/leader/store"
+	"github.com/seed-ff2cb582/leader/store/redisstore"
+	"github.com/seed-ff2cb582/leader/test/databases"
+	"github.com/seed-ff2cb582/leader/test/natslab"
+)
+
+// A subscription that has become a black hole is noticed, though all else goes
+// on.
+func TestSilentSubscriptionIsMadeAnew(t *testing.T) {
+	t.Parallel()
+	srv := databases.StartRedis(t)
+	proxy := natslab.NewProxy(t, srv.Addr())
+	var spoilt atomic.Bool // whether new connections go by the proxy
+	rdb := dial(t, srv.Addr(), func(o *redis.Options) {
+		o.PoolSize = 1
+		o.Dialer = func(ctx context.Context, network, addr string) (net.Conn, error) {
+			if spoilt.Load() {
+				addr = proxy.Addr()
+			}
+			return new(net.Dialer).DialContext(ctx, network, addr)
+		}
+	})
+	st := over(t, rdb, redisstore.Options{})
+	rev := put(t, st, "reports", 0, "held") // by the only connection that is no subscription
+	spoilt.Store(true)
+	states := make(chan store.ConnState, 16)
+	defer st.OnConnState(func(s store.ConnState) { states <- s })()
+	heard := make(chan store.Entry, 64)
+	stop, err := st.Watch(within(t), []string{"reports"}, func(e store.Entry) { heard <- e })
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer stop()
+	await(t, "the subscription", func() bool { return srv.Must("PUBLISH", "leader:reports", "hint") == "1" })
+	proxy.Hold(natslab.ToServer, natslab.ToClient)
+	spoilt.Store(false)
+	for _, want := range []store.ConnState{store.Disconnected, store.Connected} {
+		select {
+		case got := <-states:
+			if got != want {
+				t.Errorf("the connection is %v, not %v", got, want)
+			}
+		case <-within(t).Done():
+			t.Fatalf("the connection is not reported as %v", want)
+		}
+	}
+	rev = put(t, st, "reports", rev, "renewed")
+	for e := range heard {
+		if e.Revision == rev {
+			break
+		}
+	}
+}
