@@ -149,7 +149,12 @@ func (s source) scan(ctx context.Context, pattern string) ([]string, error) {
 	var mu sync.Mutex
 	found := make(map[string]struct{}) // SCAN may show a key twice
 	one := func(ctx context.Context, n *redis.Client) error {
-		all := n.Scan(ctx, 0, s.opts.Prefix+"*", 512).Iterator()
+		// On one connection, which ends with the server: to one that was
+		// restarted, or took the place of the other, a cursor means nothing, and
+		// what is not shown would count as vanished.
+		conn := n.Conn()
+		defer conn.Close() //nolint:errcheck // it goes back to the pool
+		all := conn.Scan(ctx, 0, s.opts.Prefix+"*", 512).Iterator()
 		for all.Next(ctx) {
 			key := strings.TrimPrefix(all.Val(), s.opts.Prefix)
 			if store.ValidKey(key) && store.MatchPattern(pattern, key) {
