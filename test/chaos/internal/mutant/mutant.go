@@ -161,7 +161,9 @@ var All = []Mutant{
 		changes: []change{{
 			"internal/record/record.go",
 			"\tcase decode(e.Value, r) != nil:\n",
-			"\tcase decode(e.Value, r) != nil:\n\t\tpanic(\"garbage\")\n",
+			"\tcase decode(e.Value, r) != nil:\n\t\tos.Exit(2) // a panic would end the election alone\n",
+		}, {
+			"internal/record/record.go", "\t\"fmt\"\n", "\t\"fmt\"\n\t\"os\"\n",
 		}},
 	},
 	{
