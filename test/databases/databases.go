@@ -30,7 +30,7 @@ const Patience = 60 * time.Second
 type Lab struct {
 	mu      sync.Mutex
 	servers map[string]*server
-	made    *server // the data of a PostgreSQL server that never ran; see template
+	made    map[string]*server // by driver: the data of a server that never ran; see template
 }
 
 // Close ends the servers and removes their data.
@@ -42,10 +42,10 @@ func (l *Lab) Close() error {
 		failures = append(failures, s.stop())
 	}
 	l.servers = nil
-	if l.made != nil {
-		failures = append(failures, os.RemoveAll(l.made.dir))
-		l.made = nil
+	for _, s := range l.made {
+		failures = append(failures, os.RemoveAll(s.dir))
 	}
+	l.made = nil
 	return errors.Join(failures...)
 }
 

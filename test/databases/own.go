@@ -1,6 +1,7 @@
 package databases
 
 import (
+	"bytes"
 	"context"
 	"database/sql"
 	"errors"
@@ -46,6 +47,92 @@ func (l *Lab) OwnPostgreSQL(tb testing.TB, settings ...string) *Server {
 	return o
 }
 
+// OwnMariaDB starts a MariaDB server with the settings (--name=value) for one test, which may kill it. The user with all
+// rights is "lab", without a password, and so is the database.
+func (l *Lab) OwnMariaDB(tb testing.TB, settings ...string) *Server {
+	tb.Helper()
+	bin, err := find("mariadbd", "mariadb")
+	if err != nil {
+		absent(tb, err)
+	}
+	o := newOwn(tb, "mysql", bin)
+	template, err := l.mariadbTemplate(bin)
+	if err != nil {
+		tb.Fatalf("databases: %v", err)
+	}
+	if out, err := o.s.command("/bin/cp", "-a", template, o.data()).CombinedOutput(); err != nil {
+		tb.Fatalf("databases: %v\n%s", err, out)
+	}
+	init := filepath.Join(o.s.dir, "init.sql")
+	text := "CREATE USER IF NOT EXISTS 'lab'@'%';\nGRANT ALL ON *.* TO 'lab'@'%' WITH GRANT OPTION;\nCREATE DATABASE IF NOT EXISTS lab;\n"
+	if err := os.WriteFile(init, []byte(text), 0o644); err != nil {
+		tb.Fatalf("databases: %v", err)
+	}
+	o.s.signal = "KILL"
+	o.s.dsn = o.DSN("lab")
+	o.args = append(o.s.mariadbArgs(), "--socket="+filepath.Join(o.s.dir, "sock"), "--port="+strconv.Itoa(o.port), "--bind-address=127.0.0.1",
+		"--skip-name-resolve", "--init-file="+init, "--pid-file="+filepath.Join(o.s.dir, "pid"), "--max-connections=400")
+	o.args = append(o.args, settings...)
+	o.Run()
+	return o
+}
+
+// mariadbArgs are what all runs of MariaDB in the directory have in common.
+func (s *server) mariadbArgs() []string {
+	return []string{
+		"--no-defaults", "--datadir=" + filepath.Join(s.dir, "data"), "--tmpdir=" + s.dir,
+		"--lc-messages-dir=" + filepath.Join(s.root, "usr", "share", "mysql"), "--innodb-log-file-size=8M", "--innodb-buffer-pool-size=32M",
+	}
+}
+
+// mariadbTemplate returns the data of a MariaDB server that never ran, with its grant tables, made once.
+func (l *Lab) mariadbTemplate(bin string) (string, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	s := l.made["mysql"]
+	if s != nil {
+		return filepath.Join(s.dir, "data"), nil
+	}
+	s, err := directory(bin)
+	if err != nil {
+		return "", err
+	}
+	if err := s.bootstrap(); err != nil {
+		return "", errors.Join(err, os.RemoveAll(s.dir))
+	}
+	l.keep("mysql", s)
+	return filepath.Join(s.dir, "data"), nil
+}
+
+// bootstrap makes the system tables, as mariadb-install-db does.
+func (s *server) bootstrap() error {
+	if err := s.mkdir(filepath.Join(s.dir, "data", "mysql")); err != nil {
+		return err
+	}
+	script := bytes.NewBufferString("USE mysql;\nSET @auth_root_socket = NULL;\n")
+	for _, part := range []string{"mysql_system_tables.sql", "mysql_performance_tables.sql", "mysql_system_tables_data.sql"} {
+		text, err := os.ReadFile(filepath.Join(s.root, "usr", "share", "mysql", part))
+		if err != nil {
+			return err
+		}
+		script.Write(text)
+	}
+	cmd := s.command(s.bin, append(s.mariadbArgs(), "--bootstrap", "--skip-log-bin", "--innodb-flush-log-at-trx-commit=0")...)
+	cmd.Stdin = script
+	if out, err := cmd.CombinedOutput(); err != nil {
+		return fmt.Errorf("bootstrap: %w\n%s", err, out)
+	}
+	return nil
+}
+
+// keep has a directory removed when the lab is closed. l.mu is held.
+func (l *Lab) keep(driver string, s *server) {
+	if l.made == nil {
+		l.made = make(map[string]*server)
+	}
+	l.made[driver] = s
+}
+
 // postgres makes the arguments of a PostgreSQL server.
 func (o *Server) postgres(settings []string) {
 	o.s.signal = "QUIT"
@@ -63,8 +150,9 @@ func (o *Server) postgres(settings []string) {
 func (l *Lab) template(bin string) (string, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if l.made != nil {
-		return filepath.Join(l.made.dir, "data"), nil
+	s := l.made["pgx"]
+	if s != nil {
+		return filepath.Join(s.dir, "data"), nil
 	}
 	s, err := directory(bin)
 	if err != nil {
@@ -73,7 +161,7 @@ func (l *Lab) template(bin string) (string, error) {
 	if _, err := postgres(s); err != nil {
 		return "", errors.Join(err, os.RemoveAll(s.dir))
 	}
-	l.made = s
+	l.keep("pgx", s)
 	return filepath.Join(s.dir, "data"), nil
 }
 
@@ -131,11 +219,19 @@ func (o *Server) Addr() string { return "127.0.0.1:" + strconv.Itoa(o.port) }
 
 // URL returns the URL of the user's database at an address: the server's own, or a proxy's.
 func (o *Server) URL(user, addr string) string {
+	if o.driver == "mysql" {
+		return fmt.Sprintf("mysql://%s@%s/lab?timeout=5s", user, addr)
+	}
 	return fmt.Sprintf("postgres://%s@%s/postgres?sslmode=disable", user, addr)
 }
 
-// DSN returns the user's data source name for database/sql.
-func (o *Server) DSN(user string) string { return o.URL(user, o.Addr()) }
+// DSN returns the user's data source name for database/sql. That of PostgreSQL is a URL as well.
+func (o *Server) DSN(user string) string {
+	if o.driver == "mysql" {
+		return fmt.Sprintf("%s@tcp(%s)/lab", user, o.Addr())
+	}
+	return o.URL(user, o.Addr())
+}
 
 // DB returns a pool of the superuser, closed when the test ends.
 func (o *Server) DB() *sql.DB {

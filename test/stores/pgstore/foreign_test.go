@@ -161,9 +161,13 @@ func TestAWatchOutlivesABlackHole(t *testing.T) {
 	p := natslab.NewProxy(t, srv.Addr())
 	s := over(t, poolOf(t, srv.URL("lab", p.Addr())), pgstore.Options{Table: table, Every: deafClock, Timeout: time.Second})
 	h := listen(t, s, "a")
-	listening(t, srv, s)
+	rev := uint64(0)
+	for range 3 { // the last of which only notifications can bring
+		rev = must(t, sound, store.Write{Key: "a", Expected: rev, Value: []byte("heard")})
+		h.until("a write", func(e store.Entry) bool { return e.Revision == rev })
+	}
 	p.Hold(natslab.ToServer, natslab.ToClient)
-	rev := must(t, sound, store.Write{Key: "a", Value: []byte("unheard")})
+	rev = must(t, sound, store.Write{Key: "a", Expected: rev, Value: []byte("unheard")})
 	natslab.Eventually(t, "the loss is noticed", func(context.Context) error {
 		if s.ConnState() == store.Connected {
 			return errors.New("not yet")
