@@ -1,0 +1,244 @@
+package mysqlstore
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/go-sql-driver/mysql"
+
+	"github.com/seed-ff2cb582/leader/store"
+)
+
+// variablesSQL reads the settings that matter, of those that the server has:
+// MySQL and MariaDB differ.
+const variablesSQL = `SHOW VARIABLES WHERE Variable_name IN ('autocommit', 'read_only', 'innodb_flush_log_at_trx_commit', 'innodb_doublewrite',
+	'log_bin', 'sync_binlog', 'wsrep_on', 'tx_isolation', 'transaction_isolation', 'rpl_semi_sync_master_enabled', 'rpl_semi_sync_source_enabled')`
+
+// replicasSQL reads how many replicas are connected, where the server tells
+// (MariaDB does).
+const replicasSQL = `SHOW STATUS LIKE 'Slaves_connected'`
+
+// tableSQL reads what the server tells of the table and its triggers. Those are
+// shown to a user who has the right TRIGGER.
+const tableSQL = `SELECT coalesce(engine, ''), coalesce(table_type, ''),
+	coalesce(CAST((UNIX_TIMESTAMP(NOW(6)) - UNIX_TIMESTAMP(create_time)) * 1000000 AS SIGNED), 0),
+	(SELECT count(*) FROM information_schema.triggers AS t WHERE t.event_object_schema = i.table_schema AND t.event_object_table = i.table_name)
+FROM information_schema.tables AS i WHERE i.table_schema = %s AND i.table_name = '%s'`
+
+// completeSQL reads whether all statements of the schema were executed.
+const completeSQL = `SELECT count(*) FROM FLOOR_NAME`
+
+// findings are what Check looks at.
+type findings struct {
+	settings map[string]string
+	replicas string
+	engine   string // empty: there is no table
+	kind     string
+	age      int64 // in microseconds
+	triggers int
+	floor    int // rows
+}
+
+// Check implements [store.Checker]. It refuses a table that is missing, not of
+// InnoDB or not as [Schema] makes it, a session that does not commit by itself
+// or reads what is not committed, a Galera cluster, and a user who may not read
+// and write; Options.Create makes a missing table first. A server that is
+// read-only is refused for the moment (store.ErrTransient).
+//
+// It warns, and says that the store may forget, where acknowledged writes may be
+// lost: unless innodb_flush_log_at_trx_commit and, with a binlog, sync_binlog
+// are 1, and where a replica is connected without semi-synchronous replication.
+func (s *Store) Check(ctx context.Context, req store.CheckRequest) (store.Report, error) {
+	s.Pace(req.HeartbeatInterval)
+	ctx, cancel := s.bounded(ctx)
+	defer cancel()
+	conn, err := s.acquire(ctx)
+	if err != nil {
+		return store.Report{}, err
+	}
+	f, err := s.find(ctx, conn)
+	if cerr := conn.Close(); err == nil && cerr != nil {
+		err = fmt.Errorf("%w: %w", store.ErrTransient, cerr)
+	}
+	if err != nil {
+		return store.Report{}, err
+	}
+	if err := s.refuse(f); err != nil {
+		return store.Report{}, err
+	}
+	return s.judge(f), s.mayUse(ctx, req)
+}
+
+// find looks at the server, and makes the table if it is missing and that was
+// asked for.
+func (c *client) find(ctx context.Context, conn *sql.Conn) (findings, error) {
+	f, err := c.look(ctx, conn)
+	if err == nil && c.create && on(f.settings["read_only"]) == "" && (f.engine == "" || f.floor < 2) {
+		if err = c.make(ctx, conn); err == nil {
+			f, err = c.look(ctx, conn)
+		}
+	}
+	if err != nil {
+		return f, c.explain(classifyRead(err), err)
+	}
+	if on(f.settings["read_only"]) != "" {
+		discard(conn)
+		return f, fmt.Errorf("%w: table %s: %w", store.ErrTransient, c.names.bare, errReadOnly)
+	}
+	return f, nil
+}
+
+// make executes the statements of the schema.
+func (c *client) make(ctx context.Context, conn *sql.Conn) error {
+	for _, text := range schema {
+		if _, err := conn.ExecContext(ctx, c.names.fill.Replace(text)); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (c *client) look(ctx context.Context, conn *sql.Conn) (f findings, err error) {
+	if f.settings, err = pairs(ctx, conn, variablesSQL); err != nil {
+		return f, err
+	}
+	status, err := pairs(ctx, conn, replicasSQL)
+	if err != nil {
+		return f, err
+	}
+	f.replicas = status["Slaves_connected"]
+	database := "DATABASE()"
+	if c.names.database != "" {
+		database = "'" + c.names.database + "'"
+	}
+	err = conn.QueryRowContext(ctx, fmt.Sprintf(tableSQL, database, c.names.bare)).Scan(&f.engine, &f.kind, &f.age, &f.triggers)
+	if errors.Is(err, sql.ErrNoRows) {
+		return f, nil
+	}
+	if err == nil {
+		err = conn.QueryRowContext(ctx, c.names.fill.Replace(completeSQL)).Scan(&f.floor)
+	}
+	if answer, ok := errors.AsType[*mysql.MySQLError](err); ok && answer.Number == erNoSuchTable {
+		return f, nil // the floor is missing
+	}
+	return f, err
+}
+
+// pairs reads the rows of a SHOW statement, which have a name and a value.
+func pairs(ctx context.Context, conn *sql.Conn, text string) (all map[string]string, err error) {
+	rows, err := conn.QueryContext(ctx, text)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { err = errors.Join(err, rows.Close()) }()
+	all = make(map[string]string)
+	for rows.Next() {
+		var name, value string
+		if err := rows.Scan(&name, &value); err != nil {
+			return nil, err
+		}
+		all[name] = value
+	}
+	return all, rows.Err()
+}
+
+// on returns a setting's value unless it is one that means no, or is absent.
+func on(value string) string {
+	switch strings.ToUpper(value) {
+	case "", "0", "OFF", "NO":
+		return ""
+	default:
+		return value
+	}
+}
+
+// refuse reports every property that makes elections unsafe or impossible.
+func (c *client) refuse(f findings) error {
+	if f.engine == "" && f.kind == "" {
+		return fmt.Errorf("%w: table %s is missing, or the user has no right to it: run the statements that mysqlstore.Schema returns, or set Options.Create"+
+			" (create=true in a URL)", store.ErrPermanent, c.names.bare)
+	}
+	var faults []error
+	fault := func(when bool, format string, args ...any) {
+		if when {
+			faults = append(faults, fmt.Errorf(format, args...))
+		}
+	}
+	isolation := f.settings["tx_isolation"] + f.settings["transaction_isolation"]
+	fault(f.engine != "InnoDB", "its engine is %q, which has no transactions: ALTER TABLE %s ENGINE = InnoDB", f.engine, c.names.bare)
+	fault(f.floor < 2, "what belongs to it is not complete: run the statements that mysqlstore.Schema returns")
+	// A user without the right TRIGGER is shown none.
+	fault(f.triggers != 0 && f.triggers != 3, "it has %d triggers, and not the 3 of mysqlstore.Schema", f.triggers)
+	fault(on(f.settings["autocommit"]) == "", "the session does not commit by itself: connect without autocommit=0")
+	fault(strings.Contains(isolation, "READ-UNCOMMITTED"), "the session reads what is not committed: connect with another isolation level")
+	fault(on(f.settings["wsrep_on"]) != "", "the server is one of a Galera cluster, on which this store was not examined: use one server, or another store")
+	if len(faults) == 0 {
+		return nil
+	}
+	return fmt.Errorf("%w: table %s does not suit elections: %w", store.ErrPermanent, c.names.bare, errors.Join(faults...))
+}
+
+// judge says what the settings mean for elections.
+func (c *client) judge(f findings) (r store.Report) {
+	warn := func(when bool, format string, args ...any) {
+		if when {
+			r.Warnings = append(r.Warnings, fmt.Sprintf(format, args...)+" Elections cool down before they promote.")
+			r.Forgetful = true
+		}
+	}
+	flush, sync := f.settings["innodb_flush_log_at_trx_commit"], f.settings["sync_binlog"]
+	binlog := on(f.settings["log_bin"]) != ""
+	semi := on(f.settings["rpl_semi_sync_master_enabled"]) != "" || on(f.settings["rpl_semi_sync_source_enabled"]) != ""
+	warn(flush != "1", "The server runs with innodb_flush_log_at_trx_commit=%s: what it acknowledged may be lost when it fails. Set it to 1.", flush)
+	warn(binlog && sync != "1", "The server runs with sync_binlog=%s: when it fails, its binlog, and with it a replica, may lack what was acknowledged. Set it to 1.", sync)
+	warn(on(f.settings["innodb_doublewrite"]) == "" && f.settings["innodb_doublewrite"] != "",
+		"The server runs without innodb_doublewrite: a machine that fails can leave a torn page in place of a record. Set it on.")
+	warn(on(f.replicas) != "" && !semi, "The server has replicas (%s connected), and replication is asynchronous:"+
+		" one that is promoted may lack what was acknowledged. Use semi-synchronous replication.", f.replicas)
+	// A clock that was set back makes the table look younger than it is, or as
+	// if it came from the future: that costs a wait, and no leader.
+	r.Age = max(time.Duration(f.age)*time.Microsecond, 1)
+	return r
+}
+
+// impossible is a revision that no register ever has.
+const impossible = 1 << 62
+
+// mayUse finds out whether the user may read the keys, without which a candidate
+// would wait for somebody else's write, and whether they may write theirs, by a
+// write that must be refused.
+func (s *Store) mayUse(ctx context.Context, req store.CheckRequest) error {
+	if req.Key == "" {
+		return nil
+	}
+	for _, key := range append([]string{req.Key}, req.Reads...) {
+		if _, err := s.Get(ctx, key); errors.Is(err, store.ErrPermanent) {
+			return err
+		}
+	}
+	if _, err := s.CompareAndSwap(ctx, store.Write{Key: req.Key, Expected: impossible}); errors.Is(err, store.ErrPermanent) {
+		return err
+	}
+	return s.mayCreate(ctx)
+}
+
+// createSQL inserts nothing, and demands the rights of an insertion.
+const createSQL = `INSERT INTO TABLE_NAME (name, revision, tombstone, value)
+SELECT '', revision, FALSE, '' FROM FLOOR_NAME WHERE id = 0 LOCK IN SHARE MODE`
+
+// mayCreate finds out whether the user may make a record.
+func (c *client) mayCreate(ctx context.Context) error {
+	conn, err := c.acquire(ctx)
+	if err != nil {
+		return err
+	}
+	defer conn.Close() //nolint:errcheck // it goes back to the pool
+	if _, err := conn.ExecContext(ctx, c.names.fill.Replace(createSQL)); err != nil && errors.Is(classifyWrite(err), store.ErrPermanent) {
+		return c.explain(store.ErrPermanent, err)
+	}
+	return nil // the rest shows, or passes, by itself
+}

@@ -1,0 +1,138 @@
+package mysqlstore
+
+import (
+	"fmt"
+	"regexp"
+	"strings"
+
+	"github.com/seed-ff2cb582/leader/store"
+)
+
+// DefaultTable is the table of a Store whose options name none.
+const DefaultTable = "leader_records"
+
+// tableName allows a table, or a database and a table. MySQL's names have 64
+// bytes at most, and what belongs to the table has names that are longer by
+// seven.
+var tableName = regexp.MustCompile(`^(?:([A-Za-z_][A-Za-z0-9_]{0,63})\.)?([A-Za-z_][A-Za-z0-9_]{0,55})$`)
+
+// names are a table's and those of what belongs to it.
+type names struct {
+	database string // empty: that of the connection
+	bare     string
+	fill     *strings.Replacer
+}
+
+// parseTable reads a table's name.
+func parseTable(table string) (names, error) {
+	if table == "" {
+		table = DefaultTable
+	}
+	m := tableName.FindStringSubmatch(table)
+	if m == nil {
+		return names{}, fmt.Errorf("%w: table %q: must be one or two names (database.table) of letters, digits and underscores,"+
+			" not beginning with a digit, the table's of at most 56", store.ErrInvalid, table)
+	}
+	prefix := ""
+	if m[1] != "" {
+		prefix = "`" + m[1] + "`."
+	}
+	pairs := []string{"MICROSECONDS", microseconds}
+	for word, suffix := range map[string]string{
+		"TABLE_NAME": "", "FLOOR_NAME": "_floor", "INSERT_NAME": "_insert", "UPDATE_NAME": "_update", "DELETE_NAME": "_delete",
+	} {
+		pairs = append(pairs, word, prefix+"`"+m[2]+suffix+"`")
+	}
+	return names{database: m[1], bare: m[2], fill: strings.NewReplacer(pairs...)}, nil
+}
+
+// microseconds is the server's clock. It does not depend on the session's time
+// zone, and is the same for all of a statement.
+const microseconds = "TIMESTAMPDIFF(MICROSECOND, '1970-01-01', UTC_TIMESTAMP(6))"
+
+// Schema returns the statements that make what a Store needs in the database,
+// in their order: two tables and three triggers. An empty table is
+// [DefaultTable].
+//
+// They belong to the program's migrations, or are run with [Options.Create]. Any
+// number of programs may run them at the same instant, and what is there already
+// stays. Where the server keeps a binlog, a trigger needs the SUPER right, or
+// log_bin_trust_function_creators=1.
+func Schema(table string) ([]string, error) {
+	n, err := parseTable(table)
+	if err != nil {
+		return nil, err
+	}
+	all := make([]string, len(schema))
+	for i, text := range schema {
+		all[i] = n.fill.Replace(text)
+	}
+	return all, nil
+}
+
+// schema makes everything. The names of keys differ by case, and MySQL's usual
+// collations do not; hence ascii_bin.
+//
+// The floor's first row is the largest revision that was ever deleted: a key
+// that is made again goes on above it, also if the clock was set back. The row
+// is locked by who creates and by who deletes, so that no rival creates and
+// deletes between the drawing of a revision and its use. The second row is made
+// last, and says that all is there.
+var schema = [...]string{
+	`CREATE TABLE IF NOT EXISTS FLOOR_NAME (
+	id TINYINT NOT NULL PRIMARY KEY,
+	revision BIGINT UNSIGNED NOT NULL
+) ENGINE = InnoDB`,
+	`INSERT IGNORE INTO FLOOR_NAME (id, revision) VALUES (1, MICROSECONDS)`,
+	`CREATE TABLE IF NOT EXISTS TABLE_NAME (
+	name VARCHAR(256) CHARACTER SET ascii COLLATE ascii_bin NOT NULL PRIMARY KEY,
+	revision BIGINT UNSIGNED NOT NULL DEFAULT 0,
+	tombstone BOOLEAN NOT NULL DEFAULT FALSE,
+	value MEDIUMBLOB NOT NULL
+) ENGINE = InnoDB`,
+	`CREATE TRIGGER IF NOT EXISTS INSERT_NAME BEFORE INSERT ON TABLE_NAME FOR EACH ROW BEGIN
+	DECLARE deleted BIGINT UNSIGNED;
+	SELECT revision INTO deleted FROM FLOOR_NAME WHERE id = 1 LOCK IN SHARE MODE;
+	IF NEW.revision <= deleted THEN
+		SET NEW.revision = GREATEST(deleted + 1, MICROSECONDS);
+	END IF;
+END`,
+	`CREATE TRIGGER IF NOT EXISTS UPDATE_NAME BEFORE UPDATE ON TABLE_NAME FOR EACH ROW BEGIN
+	IF NEW.name <> OLD.name THEN
+		SIGNAL SQLSTATE '45000' SET MESSAGE_TEXT = 'a record cannot be renamed: its key is the name of an election';
+	END IF;
+	IF NEW.revision <= OLD.revision THEN
+		SET NEW.revision = GREATEST(OLD.revision + 1, MICROSECONDS);
+	END IF;
+END`,
+	`CREATE TRIGGER IF NOT EXISTS DELETE_NAME BEFORE DELETE ON TABLE_NAME FOR EACH ROW
+	UPDATE FLOOR_NAME SET revision = GREATEST(revision, OLD.revision) WHERE id = 1`,
+	`INSERT IGNORE INTO FLOOR_NAME (id, revision) VALUES (2, MICROSECONDS)`,
+}
+
+// The statements of a Store, which are text alone: with arguments the driver
+// would prepare them first, by a round trip of its own. %s, %d and %x stand for
+// literals. A session that does not commit by itself, and a server that is
+// read-only, change nothing.
+const (
+	updateSQL = `UPDATE TABLE_NAME SET revision = revision + 1, tombstone = %t, value = x'%x'
+WHERE name = '%s' AND revision = %d AND @@autocommit = 1 AND @@global.read_only = 0`
+
+	// insertSQL draws the revision while it holds the floor's lock. There is
+	// none for a session that must not write, and a record needs one.
+	insertSQL = `INSERT INTO TABLE_NAME (name, revision, tombstone, value) VALUES ('%s', LAST_INSERT_ID((
+	SELECT GREATEST(revision + 1, MICROSECONDS) FROM FLOOR_NAME
+	WHERE id = 1 AND @@autocommit = 1 AND @@global.read_only = 0 LOCK IN SHARE MODE)), %t, x'%x')`
+
+	// drawnSQL reads the revision that the session's insertion drew. The answer
+	// to that has it no more on a table with triggers.
+	drawnSQL = `SELECT LAST_INSERT_ID()`
+
+	// fitSQL tells why a write changed nothing.
+	fitSQL = `SELECT @@autocommit, @@global.read_only`
+
+	// readSQL has a row also if there is none of the keys: it says whether the
+	// server is one that may be read.
+	readSQL = `SELECT @@global.read_only, r.name, r.revision, r.tombstone, r.value
+FROM (SELECT 1) AS one LEFT JOIN TABLE_NAME AS r ON %s`
+)

@@ -1,0 +1,271 @@
+package mysqlstore
+
+import (
+	"context"
+	"database/sql"
+	"database/sql/driver"
+	"errors"
+	"fmt"
+	"math"
+	"strings"
+	"sync/atomic"
+	"time"
+
+	"github.com/go-sql-driver/mysql"
+
+	"github.com/seed-ff2cb582/leader/store"
+	"github.com/seed-ff2cb582/leader/store/feed"
+)
+
+// maxValue is the size in bytes of the largest value that a Store takes. Twice
+// as much goes over the wire, and the least that a server's max_allowed_packet
+// is by default is 4 MiB.
+const maxValue = 1 << 20
+
+// A Store is a table of records. Its methods may be called concurrently.
+type Store struct {
+	*feed.Feed // Watch, WatchPattern, ConnState, OnConnState, Pace
+	*client
+	own bool // the pool is the Store's
+}
+
+var (
+	_ store.Opened         = (*Store)(nil)
+	_ store.Watcher        = (*Store)(nil)
+	_ store.PatternWatcher = (*Store)(nil)
+	_ store.ConnReporter   = (*Store)(nil)
+	_ store.Checker        = (*Store)(nil)
+)
+
+// A client sends the statements, each once, on a connection of the pool.
+type client struct {
+	db      *sql.DB
+	names   names
+	create  bool
+	timeout time.Duration
+	closed  atomic.Bool
+}
+
+// New returns a Store over the user's own pool, of the driver
+// github.com/go-sql-driver/mysql, which it does not close. It does not contact
+// the server; [Store.Check] does.
+func New(db *sql.DB, opts Options) (*Store, error) {
+	n, err := validate(db, opts)
+	if err != nil {
+		return nil, err
+	}
+	if opts.Timeout == 0 {
+		opts.Timeout = DefaultTimeout
+	}
+	c := &client{db: db, names: n, create: opts.Create, timeout: opts.Timeout}
+	return &Store{client: c, Feed: feed.New(source{c}, feed.Options{Every: opts.Every, Timeout: opts.Timeout, Logger: opts.Logger})}, nil
+}
+
+// Close ends the watches, and has later calls fail with store.ErrClosed. The
+// pool is closed too if [Open] made it; one that was given to [New] stays. It
+// may be called more than once.
+func (s *Store) Close() error {
+	s.closed.Store(true)
+	s.Feed.Close()
+	if s.own {
+		return s.db.Close()
+	}
+	return nil
+}
+
+// Get implements [store.Store]. It reads from the primary.
+func (c *client) Get(ctx context.Context, key string) (store.Entry, error) {
+	if !store.ValidKey(key) {
+		return store.Entry{}, fmt.Errorf("%w: key %q", store.ErrInvalid, key)
+	}
+	entries, err := c.entries(ctx, "r.name = '"+key+"'")
+	if err != nil {
+		return store.Entry{}, err
+	}
+	if len(entries) == 0 {
+		return store.Entry{Key: key}, nil
+	}
+	return entries[0], nil
+}
+
+// CompareAndSwap implements [store.Store]. It sends one statement, once. If that
+// changes nothing, the session is asked why, and if it made a record, which
+// revision that has.
+func (c *client) CompareAndSwap(ctx context.Context, w store.Write) (uint64, error) {
+	switch {
+	case !store.ValidKey(w.Key):
+		return 0, fmt.Errorf("%w: key %q", store.ErrInvalid, w.Key)
+	case len(w.Value) > maxValue:
+		return 0, fmt.Errorf("%w: key %q: a value of %d bytes, and %d are the most", store.ErrInvalid, w.Key, len(w.Value), maxValue)
+	case w.Expected > math.MaxInt64:
+		return 0, fmt.Errorf("%w: key %q: no revision is as large as %d", store.ErrConflict, w.Key, w.Expected)
+	}
+	ctx, cancel := c.bounded(ctx)
+	defer cancel()
+	conn, err := c.acquire(ctx)
+	if err != nil {
+		return 0, err
+	}
+	defer conn.Close() //nolint:errcheck // it goes back to the pool
+	if w.Expected == 0 {
+		return c.insert(ctx, conn, w)
+	}
+	return c.update(ctx, conn, w)
+}
+
+// update sends a write over a record. What stands in its text is a valid key,
+// numbers and hexadecimal digits.
+//
+// It goes by a sql.Conn, which sends once. A sql.DB would repeat what the driver
+// says that it never sent. A row that is written has another revision than
+// before, so that it counts as changed whatever the driver's flags are.
+func (c *client) update(ctx context.Context, conn *sql.Conn, w store.Write) (uint64, error) {
+	result, err := conn.ExecContext(ctx, fmt.Sprintf(c.names.fill.Replace(updateSQL), w.Tombstone, w.Value, w.Key, w.Expected))
+	if err != nil {
+		return 0, c.explain(classifyWrite(err), fmt.Errorf("key %q: %w", w.Key, err))
+	}
+	switch n, err := result.RowsAffected(); {
+	case err != nil:
+		return 0, c.explain(store.ErrUnknown, err)
+	case n == 0:
+		return 0, c.refused(ctx, conn, w)
+	}
+	return w.Expected + 1, nil
+}
+
+// insert sends a write where no record is, and asks which revision it drew.
+func (c *client) insert(ctx context.Context, conn *sql.Conn, w store.Write) (revision uint64, err error) {
+	_, err = conn.ExecContext(ctx, fmt.Sprintf(c.names.fill.Replace(insertSQL), w.Key, w.Tombstone, w.Value))
+	if answer, ok := errors.AsType[*mysql.MySQLError](err); ok && answer.Number == erBadNull {
+		if unfit := c.fits(ctx, conn); unfit != nil {
+			return 0, unfit
+		}
+		return 0, c.explain(store.ErrPermanent, fmt.Errorf("its floor is empty: run the statements that mysqlstore.Schema returns: %w", err))
+	}
+	if err != nil {
+		return 0, c.explain(classifyWrite(err), fmt.Errorf("key %q: %w", w.Key, err))
+	}
+	if err := conn.QueryRowContext(ctx, drawnSQL).Scan(&revision); err != nil {
+		return 0, c.explain(store.ErrUnknown, fmt.Errorf("key %q: it was written, and its revision is not known: %w", w.Key, err))
+	}
+	return revision, nil
+}
+
+// refused says why a write changed nothing.
+func (c *client) refused(ctx context.Context, conn *sql.Conn, w store.Write) error {
+	if err := c.fits(ctx, conn); err != nil {
+		return err
+	}
+	return fmt.Errorf("%w: table %s, key %q: not at revision %d", store.ErrConflict, c.names.bare, w.Key, w.Expected)
+}
+
+// fits tells why a session's write changed nothing, if it was not the register.
+func (c *client) fits(ctx context.Context, conn *sql.Conn) error {
+	var commits, readOnly bool
+	if err := conn.QueryRowContext(ctx, fitSQL).Scan(&commits, &readOnly); err != nil {
+		// Nothing was written, and why is not known.
+		return c.explain(store.ErrTransient, err)
+	}
+	switch {
+	case !commits:
+		return fmt.Errorf("%w: table %s: the session does not commit by itself: connect without autocommit=0", store.ErrPermanent, c.names.bare)
+	case readOnly:
+		discard(conn)
+		return fmt.Errorf("%w: table %s: %w", store.ErrTransient, c.names.bare, errReadOnly)
+	}
+	return nil
+}
+
+// bounded gives a call without a deadline that of the options.
+func (c *client) bounded(ctx context.Context) (context.Context, context.CancelFunc) {
+	if _, has := ctx.Deadline(); has {
+		return context.WithCancel(ctx)
+	}
+	return context.WithTimeout(ctx, c.timeout)
+}
+
+// acquire returns a connection of the pool. Nothing was sent if it fails.
+func (c *client) acquire(ctx context.Context) (*sql.Conn, error) {
+	if c.closed.Load() {
+		return nil, fmt.Errorf("%w: table %s", store.ErrClosed, c.names.bare)
+	}
+	if ctx.Err() != nil {
+		return nil, fmt.Errorf("%w: nothing was sent: %w", store.ErrTransient, context.Cause(ctx))
+	}
+	conn, err := c.db.Conn(ctx)
+	if err != nil {
+		return nil, c.explain(classifyConnect(err), fmt.Errorf("no connection to the database: %w", err))
+	}
+	return conn, nil
+}
+
+// discard has the pool close a connection in place of using it again.
+func discard(conn *sql.Conn) {
+	_ = conn.Raw(func(any) error { return driver.ErrBadConn }) // which it returns
+}
+
+// entries returns the records for which the condition holds.
+func (c *client) entries(ctx context.Context, condition string) ([]store.Entry, error) {
+	ctx, cancel := c.bounded(ctx)
+	defer cancel()
+	conn, err := c.acquire(ctx)
+	if err != nil {
+		return nil, err
+	}
+	defer conn.Close() //nolint:errcheck // it goes back to the pool
+	rows, err := conn.QueryContext(ctx, fmt.Sprintf(c.names.fill.Replace(readSQL), condition))
+	if err != nil {
+		return nil, c.explain(classifyRead(err), err)
+	}
+	entries, err := collect(rows)
+	if err != nil {
+		if errors.Is(err, errReadOnly) {
+			discard(conn)
+		}
+		return nil, c.explain(classifyRead(err), err)
+	}
+	return entries, nil
+}
+
+// collect reads the rows of readSQL.
+func collect(rows *sql.Rows) (entries []store.Entry, err error) {
+	defer func() { err = errors.Join(err, rows.Close()) }()
+	for rows.Next() {
+		var readOnly bool
+		var key sql.NullString
+		var revision, tombstone sql.NullInt64
+		var value []byte
+		if err := rows.Scan(&readOnly, &key, &revision, &tombstone, &value); err != nil {
+			return nil, err
+		}
+		if readOnly {
+			return nil, errReadOnly
+		}
+		if key.Valid {
+			entries = append(entries, store.Entry{Key: key.String, Revision: uint64(revision.Int64), Tombstone: tombstone.Int64 != 0, Value: value})
+		}
+	}
+	return entries, rows.Err()
+}
+
+// source is what a Feed has of a client.
+type source struct{ *client }
+
+// Read implements [feed.Source].
+func (s source) Read(ctx context.Context, keys []string) ([]store.Entry, error) {
+	if len(keys) == 0 {
+		return s.entries(ctx, "FALSE")
+	}
+	return s.entries(ctx, "r.name IN ('"+strings.Join(keys, "', '")+"')")
+}
+
+// List implements [feed.Source]. It reads all keys that begin as the pattern
+// does, which the table's index finds: keys are ordered by their bytes, and no
+// byte of a key is as large as a tilde.
+func (s source) List(ctx context.Context, pattern string) ([]store.Entry, error) {
+	from := pattern
+	if i := strings.IndexAny(pattern, "*>"); i >= 0 {
+		from = pattern[:i]
+	}
+	return s.entries(ctx, "r.name >= '"+from+"' AND r.name < '"+from+"~'")
+}
