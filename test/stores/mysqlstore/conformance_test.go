@@ -20,9 +20,9 @@ import (
 // url is that of the server for its user with all rights.
 func url(srv *databases.Server) string { return srv.URL("lab", srv.Addr()) }
 
-// harness gives each claim a table of its own. The stores' pools name flags of
-// the driver, and reach the server by a way that may be cut.
-func harness(tb testing.TB, srv *databases.Server, flags string) storetest.Harness {
+// harness gives each claim a table of its own. The stores reach the server
+// by a way that may be cut.
+func harness(tb testing.TB, srv *databases.Server) storetest.Harness {
 	tb.Helper()
 	table := newTable()
 	made(tb, url(srv), table)
@@ -30,7 +30,7 @@ func harness(tb testing.TB, srv *databases.Server, flags string) storetest.Harne
 	way := &cuttable{Proxy: natslab.NewProxy(tb, srv.Addr())}
 	return storetest.Harness{
 		Open: func(tb testing.TB) store.Store {
-			s := over(tb, poolOf(tb, "lab@tcp("+way.Addr()+")/lab"+flags), mysqlstore.Options{Table: table, Every: 10 * time.Millisecond})
+			s := over(tb, poolOf(tb, "lab@tcp("+way.Addr()+")/lab"), mysqlstore.Options{Table: table, Every: 10 * time.Millisecond})
 			way.add(s)
 			return s
 		},
@@ -90,11 +90,6 @@ func exec(db *sql.DB, text string, args ...any) error {
 
 func TestConformance(t *testing.T) {
 	t.Parallel()
-	for name, flags := range map[string]string{"Plain": "", "FoundRows": "?clientFoundRows=true&interpolateParams=true"} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			srv := lab.OwnMariaDB(t)
-			storetest.Run(t, func(tb testing.TB) storetest.Harness { return harness(tb, srv, flags) }, storetest.Caps{MaxValue: 1 << 20})
-		})
-	}
+	srv := lab.OwnMariaDB(t)
+	storetest.Run(t, func(tb testing.TB) storetest.Harness { return harness(tb, srv) }, storetest.Caps{MaxValue: 1 << 20})
 }

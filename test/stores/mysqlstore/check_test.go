@@ -1,0 +1,223 @@
+package mysqlstore_test
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/seed-ff2cb582/leader/store"
+	"github.com/seed-ff2cb582/leader/store/mysqlstore"
+)
+
+// request is what an election asks of a store.
+var request = store.CheckRequest{TTL: 10 * time.Second, HeartbeatInterval: time.Second, Key: "group", Reads: []string{"_ctl.group"}}
+
+func check(tb testing.TB, s *mysqlstore.Store) (store.Report, error) {
+	tb.Helper()
+	return s.Check(within(tb), request)
+}
+
+func TestCheckFindsNothingWrongWithADurableServer(t *testing.T) {
+	t.Parallel()
+	srv := lab.OwnMariaDB(t)
+	table := newTable()
+	s := over(t, poolOf(t, srv.DSN("lab")), mysqlstore.Options{Table: table, Create: true})
+	for range 2 {
+		r, err := check(t, s)
+		if err != nil || r.Forgetful || r.Expires || len(r.Warnings) > 0 {
+			t.Fatalf("%+v, %v", r, err)
+		}
+		if r.Age <= 0 || r.Age > time.Hour {
+			t.Errorf("the table was made just now, and is told to be %v old", r.Age)
+		}
+	}
+	if e := get(t, s, "group"); e.Revision != 0 {
+		t.Errorf("the check wrote: %+v", e)
+	}
+	// A table that is made again goes on.
+	before := must(t, s, store.Write{Key: "group", Value: []byte("v")})
+	for _, spoil := range []string{"TRUNCATE TABLE " + table, "DROP TABLE " + table, "DROP TABLE " + table + ", " + table + "_floor"} {
+		srv.Exec(spoil)
+		if _, err := check(t, s); err != nil {
+			t.Fatalf("%s: %v", spoil, err)
+		}
+		after := must(t, s, store.Write{Key: "group", Value: []byte("v")})
+		if after <= before {
+			t.Errorf("%s: revision %d follows %d", spoil, after, before)
+		}
+		before = after
+	}
+}
+
+// The clock of the server is set back between a deletion and what follows.
+func TestRevisionsGrowAcrossADeletionAndAClockSetBack(t *testing.T) {
+	t.Parallel()
+	srv := lab.OwnMariaDB(t)
+	table := newTable()
+	s := made(t, url(srv), table)
+	rev := must(t, s, store.Write{Key: "a", Value: []byte("v")})
+	// As if that had been written by a clock an hour ahead.
+	srv.Exec("UPDATE " + table + " SET revision = revision + 3600000000")
+	ahead := get(t, s, "a").Revision
+	if ahead < rev+3_600_000_000 {
+		t.Fatalf("the register stands at %d, after %d", ahead, rev)
+	}
+	srv.Exec("DELETE FROM " + table)
+	if again := must(t, s, store.Write{Key: "a", Value: []byte("v")}); again <= ahead {
+		t.Errorf("revision %d follows %d", again, ahead)
+	}
+	srv.Exec("DELETE FROM "+table, "INSERT INTO "+table+" (name, value) VALUES ('a', 'by hand')")
+	if e := get(t, s, "a"); e.Revision <= ahead {
+		t.Errorf("by hand revision %d follows %d", e.Revision, ahead)
+	}
+	srv.Exec("UPDATE " + table + " SET revision = 1, value = 'again'")
+	if e := get(t, s, "a"); e.Revision <= ahead || string(e.Value) != "again" {
+		t.Errorf("by hand: %+v, after %d", e, ahead)
+	}
+	if _, err := srv.DB().Exec("UPDATE " + table + " SET name = 'b'"); err == nil || !strings.Contains(err.Error(), "renamed") {
+		t.Errorf("a rename: %v", err)
+	}
+}
+
+func TestCheckRefusesATableThatDoesNotSuit(t *testing.T) {
+	t.Parallel()
+	srv := lab.OwnMariaDB(t)
+	for _, c := range []struct {
+		name  string
+		spoil []string // of T_NAME
+		flags string   // of the driver
+		words []string
+	}{
+		{"missing", []string{"DROP TABLE T_NAME"}, "", []string{"missing", "mysqlstore.Schema", "Options.Create"}},
+		{"MyISAM", []string{"ALTER TABLE T_NAME ENGINE = MyISAM"}, "", []string{"MyISAM", "InnoDB"}},
+		{"a trigger is gone", []string{"DROP TRIGGER T_NAME_update"}, "", []string{"2 triggers"}},
+		{"no floor", []string{"DROP TABLE T_NAME_floor"}, "", []string{"not complete", "mysqlstore.Schema"}},
+		{"not complete", []string{"DELETE FROM T_NAME_floor WHERE id = 2"}, "", []string{"not complete"}},
+		{"dirty reads", nil, "?tx_isolation=%27READ-UNCOMMITTED%27", []string{"isolation"}},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			table := newTable()
+			made(t, url(srv), table)
+			for _, text := range c.spoil {
+				srv.Exec(strings.ReplaceAll(text, "T_NAME", table))
+			}
+			_, err := check(t, over(t, poolOf(t, srv.DSN("lab")+c.flags), mysqlstore.Options{Table: table}))
+			outcome(t, err, store.Permanent, c.words...)
+		})
+	}
+}
+
+func TestCheckWarnsOfAServerThatMayForget(t *testing.T) {
+	t.Parallel()
+	srv := lab.OwnMariaDB(t, "--log-bin=binlog", "--server-id=1", "--sync-binlog=0", "--innodb-flush-log-at-trx-commit=2", "--skip-innodb-doublewrite")
+	r, err := check(t, made(t, url(srv), newTable()))
+	if err != nil || !r.Forgetful || len(r.Warnings) != 3 {
+		t.Fatalf("%+v, %v", r, err)
+	}
+	for i, word := range []string{"innodb_flush_log_at_trx_commit=2", "sync_binlog=0", "innodb_doublewrite"} {
+		if !strings.Contains(r.Warnings[i], word) {
+			t.Errorf("%q is not told: %s", word, r.Warnings[i])
+		}
+	}
+}
+
+// A failover may end it, so it is for the moment only. The user here has all
+// rights, for whom the server itself would make an exception.
+func TestAReadOnlyServerIsRefusedForTheMoment(t *testing.T) {
+	t.Parallel()
+	srv := lab.OwnMariaDB(t)
+	s := made(t, url(srv), newTable())
+	rev := must(t, s, store.Write{Key: "a", Value: []byte("v")})
+	srv.Exec("SET GLOBAL read_only = 1")
+	_, err := check(t, s)
+	outcome(t, err, store.Transient, "read-only")
+	_, err = s.Get(within(t), "a")
+	outcome(t, err, store.Transient, "read-only")
+	for _, w := range []store.Write{{Key: "a", Expected: rev}, {Key: "b"}} {
+		_, err = s.CompareAndSwap(within(t), w)
+		outcome(t, err, store.Transient, "read-only")
+	}
+	srv.Exec("SET GLOBAL read_only = 0")
+	if e := get(t, s, "a"); e.Revision != rev {
+		t.Errorf("the register stands at %+v", e)
+	}
+}
+
+func TestAnyNumberMayMakeTheTableAtOnce(t *testing.T) {
+	t.Parallel()
+	srv := lab.OwnMariaDB(t)
+	for range 3 {
+		table := newTable()
+		results := make(chan error, 8)
+		for range cap(results) {
+			s := over(t, poolOf(t, srv.DSN("lab")), mysqlstore.Options{Table: table, Create: true})
+			go func() {
+				_, err := check(t, s)
+				results <- err
+			}()
+		}
+		for range cap(results) {
+			if err := <-results; err != nil {
+				t.Error(err)
+			}
+		}
+	}
+	texts, err := mysqlstore.Schema("app.records")
+	if err != nil {
+		t.Fatal(err)
+	}
+	srv.Exec("CREATE DATABASE app")
+	srv.Exec(texts...)
+	srv.Exec(texts...) // a migration may run twice
+	s := over(t, poolOf(t, srv.DSN("lab")), mysqlstore.Options{Table: "app.records"})
+	if _, err := check(t, s); err != nil {
+		t.Error(err)
+	}
+	must(t, s, store.Write{Key: "a", Value: []byte("v")})
+}
+
+// The rights are those of the package documentation.
+func TestLeastPrivilege(t *testing.T) {
+	t.Parallel()
+	srv := lab.OwnMariaDB(t)
+	texts, err := mysqlstore.Schema("")
+	if err != nil {
+		t.Fatal(err)
+	}
+	srv.Exec("USE lab")
+	db := poolOf(t, srv.DSN("lab"))
+	for _, text := range append(texts,
+		"CREATE USER candidate, observer, stranger",
+		"GRANT SELECT, INSERT, UPDATE ON leader_records TO candidate", "GRANT SELECT ON leader_records_floor TO candidate",
+		"GRANT SELECT ON leader_records TO observer", "GRANT SELECT ON leader_records_floor TO observer",
+		"CREATE TABLE other (n INTEGER)", "GRANT SELECT ON other TO stranger") {
+		if _, err := db.Exec(text); err != nil {
+			t.Fatalf("%s: %v", text, err)
+		}
+	}
+	candidate := over(t, poolOf(t, srv.DSN("candidate")), mysqlstore.Options{})
+	if r, err := check(t, candidate); err != nil || len(r.Warnings) > 0 {
+		t.Fatalf("a candidate: %+v, %v", r, err)
+	}
+	rev := must(t, candidate, store.Write{Key: "group", Value: []byte("v")})
+	rev = must(t, candidate, store.Write{Key: "group", Expected: rev, Value: []byte("w")})
+	observer := over(t, poolOf(t, srv.DSN("observer")), mysqlstore.Options{})
+	if r, err := observer.Check(within(t), store.CheckRequest{}); err != nil || len(r.Warnings) > 0 {
+		t.Errorf("an observer: %+v, %v", r, err)
+	}
+	if e := get(t, observer, "group"); e.Revision != rev {
+		t.Errorf("an observer sees %+v", e)
+	}
+	_, err = check(t, observer)
+	outcome(t, err, store.Permanent, "grant", "leader_records")
+	_, err = observer.CompareAndSwap(within(t), store.Write{Key: "other"})
+	outcome(t, err, store.Permanent, "grant")
+	stranger := over(t, poolOf(t, srv.DSN("stranger")), mysqlstore.Options{})
+	_, err = stranger.Get(within(t), "group")
+	outcome(t, err, store.Permanent, "grant")
+	_, err = check(t, stranger)
+	outcome(t, err, store.Permanent, "missing")
+	if _, err := poolOf(t, srv.DSN("candidate")).Exec("DELETE FROM leader_records"); err == nil {
+		t.Error("a candidate may delete")
+	}
+}
