@@ -1,3 +1,75 @@
 // Package mysqlstore keeps the records of elections in a table of MariaDB or
-// MySQL.
+// MySQL, over go-sql-driver/mysql.
+//
+//	db, err := sql.Open("mysql", "user:password@tcp(host)/database")
+//	st, err := mysqlstore.New(db, mysqlstore.Options{Create: true})
+//	e, err := leader.NewElectionWithStore(st, cfg)
+//
+// It is tested on MariaDB 10.11. On MySQL it was not: its triggers need 8.0.29
+// or later.
+//
+// # Writes
+//
+// A compare-and-swap over a record is one UPDATE of the row that has the
+// expected revision: one round trip, and the revision grows by one. A record
+// that is made costs two round trips. Its revision is the server's clock in
+// microseconds, or more: it exceeds that of every record that was deleted, which
+// a trigger keeps in a second table. What other tools do to the table is seen:
+// an UPDATE by hand has a new revision, and after a DELETE the key goes on with
+// a larger one. A record cannot be renamed. TRUNCATE and DROP run no triggers:
+// after them only the clock has revisions grow.
+//
+// A write is sent once, by a sql.Conn, since a sql.DB repeats some. Errors of
+// the server that are known to undo the statement are refusals; all others, of a
+// commit and of a session that is killed among them, and a connection that
+// breaks or answers too late, leave the outcome unknown (store.ErrUnknown): the
+// write may land later. What never left is store.ErrTransient: no connection was
+// to be had, or the context was done, or the driver says so. So is what a
+// read-only server refuses, or would refuse to a user of fewer rights, since a
+// failover may end that; the connection is closed then, and the pool makes
+// another. Tests lose the answer, and freeze and kill the server.
+//
+// Statements are text without arguments, which the driver would prepare by a
+// round trip of its own. No flag of the driver changes an outcome, and a session
+// with autocommit=0 writes nothing.
+//
+// # Watching
+//
+// What is watched is read by the clock, all of it in one statement: at least
+// twice in a heartbeat, and each second where no heartbeat is known. A vacancy
+// is found within half a heartbeat. Each look takes a connection of the pool for
+// a moment. Reads come from the primary alone, as far as read_only tells.
+//
+// # What the server must be
+//
+// Check refuses a table that is missing, not of InnoDB or not complete, a
+// session that does not commit by itself or reads what is not committed, and a
+// Galera cluster, on which this store was not examined. It warns, and elections
+// cool down before they promote, where acknowledged writes may be lost: unless
+// innodb_flush_log_at_trx_commit is 1 and, with a binlog, sync_binlog is 1,
+// without innodb_doublewrite, and where the server tells of a connected replica
+// (MariaDB does) and not of semi-synchronous replication.
+//
+// # Permissions
+//
+// A candidate reads and writes rows of the table, and reads the second one; an
+// observer reads both:
+//
+//	GRANT SELECT, INSERT, UPDATE ON leader_records TO candidate;
+//	GRANT SELECT ON leader_records_floor TO candidate, observer;
+//	GRANT SELECT ON leader_records TO observer;
+//
+// A candidate may write every key of its table, also without a condition: give
+// applications that do not trust each other tables of their own. A user without
+// the right TRIGGER cannot see whether somebody dropped the triggers later.
+//
+// # What is left to the caller
+//
+// That one server alone is primary, and that its replicas are read-only: an
+// asynchronous replica that is promoted lacks what it had not received, and one
+// that is not connected is not noticed. MySQL does not tell of its replicas to a
+// user of these rights. Nor did any test fail over from one server to another. A
+// backup that is restored brings back its state: stop the candidates for a
+// lease. A program must not leave a transaction open on a connection that it
+// gives back to the pool by statements of its own.
 package mysqlstore

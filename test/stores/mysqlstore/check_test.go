@@ -1,12 +1,15 @@
 package mysqlstore_test
 
 import (
+	"context"
+	"errors"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/seed-ff2cb582/leader/store"
 	"github.com/seed-ff2cb582/leader/store/mysqlstore"
+	"github.com/seed-ff2cb582/leader/test/natslab"
 )
 
 // request is what an election asks of a store.
@@ -70,12 +73,65 @@ func TestRevisionsGrowAcrossADeletionAndAClockSetBack(t *testing.T) {
 	if e := get(t, s, "a"); e.Revision <= ahead {
 		t.Errorf("by hand revision %d follows %d", e.Revision, ahead)
 	}
-	srv.Exec("UPDATE " + table + " SET revision = 1, value = 'again'")
-	if e := get(t, s, "a"); e.Revision <= ahead || string(e.Value) != "again" {
-		t.Errorf("by hand: %+v, after %d", e, ahead)
+	before := get(t, s, "a").Revision
+	for _, set := range []string{"revision = 1, value = 'again'", "value = 'again'"} {
+		srv.Exec("UPDATE " + table + " SET " + set)
+		e := get(t, s, "a")
+		if e.Revision <= before || string(e.Value) != "again" {
+			t.Errorf("SET %s by hand: %+v, after %d", set, e, before)
+		}
+		before = e.Revision
 	}
 	if _, err := srv.DB().Exec("UPDATE " + table + " SET name = 'b'"); err == nil || !strings.Contains(err.Error(), "renamed") {
 		t.Errorf("a rename: %v", err)
+	}
+}
+
+// A creation that meets a deletion under way draws its revision after it.
+func TestARevisionIsDrawnAfterThatOfADeletionUnderWay(t *testing.T) {
+	t.Parallel()
+	srv := lab.OwnMariaDB(t)
+	table := newTable()
+	made(t, url(srv), table)
+	// Where a read takes no lock that it does not ask for.
+	s := over(t, poolOf(t, srv.DSN("lab")+"?tx_isolation=%27READ-COMMITTED%27"), mysqlstore.Options{Table: table})
+	must(t, s, store.Write{Key: "a", Value: []byte("v")})
+	// Ahead of the clock, so that only the lock can help.
+	srv.Exec("UPDATE " + table + " SET revision = revision + 3600000000")
+	ahead := get(t, s, "a").Revision
+	tx, err := srv.DB().BeginTx(within(t), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := tx.Exec("DELETE FROM " + table); err != nil {
+		t.Fatal(err)
+	}
+	type result struct {
+		rev uint64
+		err error
+	}
+	results := make(chan result, 1)
+	go func() {
+		rev, err := s.CompareAndSwap(within(t), store.Write{Key: "a", Value: []byte("w")})
+		results <- result{rev, err}
+	}()
+	natslab.Eventually(t, "the creation waits", func(ctx context.Context) error {
+		var n int
+		err := srv.DB().QueryRowContext(ctx, "SELECT count(*) FROM information_schema.innodb_trx WHERE trx_state = 'LOCK WAIT'").Scan(&n)
+		if err == nil && n == 0 {
+			err = errors.New("it does not")
+		}
+		return err
+	})
+	if err := tx.Commit(); err != nil {
+		t.Fatal(err)
+	}
+	r := <-results
+	if r.err != nil {
+		t.Fatal(r.err)
+	}
+	if e := get(t, s, "a"); r.rev <= ahead || e.Revision != r.rev {
+		t.Errorf("acknowledged is revision %d, after %d; the register stands at %d", r.rev, ahead, e.Revision)
 	}
 }
 
