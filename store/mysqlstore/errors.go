@@ -47,19 +47,19 @@ const (
 )
 
 // classifyCode gives the class of a server's error to a single statement that
-// it is known to have undone. For the others the second result is false: those
-// of a commit and of a session that is ended are among them.
-func classifyCode(code uint16) (class error, undone bool) {
+// it is known to have undone. The others are unknown: those of a commit and of a
+// session that is ended are among them.
+func classifyCode(code uint16) error {
 	switch code {
 	case erDupEntry:
-		return store.ErrConflict, true
+		return store.ErrConflict
 	case erBadTable, erNoSuchTable, erNoSuchDatabase, erDatabaseDenied, erAccessDenied, erTableDenied, erColumnDenied, erRightsNeeded,
 		erNoSuper, erParse, erBadField, erSignal, erTooLarge:
-		return store.ErrPermanent, true
+		return store.ErrPermanent
 	case erOption, erReadOnlyMode, erReadOnlyTx, erLockTimeout, erDeadlock, erTooManyConns, erTooManyUserConn, erDiskFull, erRecordFull:
-		return store.ErrTransient, true
+		return store.ErrTransient
 	default:
-		return store.ErrUnknown, false
+		return store.ErrUnknown
 	}
 }
 
@@ -67,8 +67,7 @@ func classifyCode(code uint16) (class error, undone bool) {
 // of what it never sent, and nothing of the rest.
 func classifyWrite(err error) error {
 	if answer, ok := errors.AsType[*mysql.MySQLError](err); ok {
-		class, _ := classifyCode(answer.Number)
-		return class
+		return classifyCode(answer.Number)
 	}
 	if errors.Is(err, driver.ErrBadConn) {
 		return store.ErrTransient
@@ -78,10 +77,8 @@ func classifyWrite(err error) error {
 
 // classifyRead gives the class of a failed read.
 func classifyRead(err error) error {
-	if answer, ok := errors.AsType[*mysql.MySQLError](err); ok {
-		if class, undone := classifyCode(answer.Number); undone && errors.Is(class, store.ErrPermanent) {
-			return store.ErrPermanent
-		}
+	if answer, ok := errors.AsType[*mysql.MySQLError](err); ok && errors.Is(classifyCode(answer.Number), store.ErrPermanent) {
+		return store.ErrPermanent
 	}
 	return store.ErrTransient
 }
