@@ -83,9 +83,10 @@
 //
 // Each script has one key, so any slot will do, and a prefix in braces keeps all
 // of them on one master. Channels reach all nodes of a cluster, if now and then
-// late. A *redis.Ring is refused: it takes a key to another server while its own
-// is down, where nothing is known of a leader. So is a client that reads from
-// replicas.
+// late. Switch the client's maintenance notifications off there: in their
+// automatic mode they are a data race (go-redis 9.23). A *redis.Ring is refused:
+// it takes a key to another server while its own is down, where nothing is known
+// of a leader. So is a client that reads from replicas.
 //
 // # Permissions
 //
