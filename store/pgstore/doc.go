@@ -26,8 +26,9 @@
 // unknown (store.ErrUnknown): the write may land later. What never left is
 // store.ErrTransient: no connection was to be had, or the context was done. So
 // is what a standby or a read-only server refuses, since both may end without a
-// person; the connection is closed then, and the pool makes another. Tests lose the answer, freeze and kill the server, and break the
-// connection between the row and the commit.
+// person; the connection is closed then, and the pool makes another. Tests lose
+// the answer, freeze and kill the server, and break the connection between the
+// row and the commit.
 //
 // Every statement is sent without a prepared name (pgx.QueryExecModeExec),
 // whatever the pool's default is.

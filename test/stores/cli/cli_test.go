@@ -39,6 +39,10 @@ var kinds = map[string]func(testing.TB) string{
 	"nats":     func(tb testing.TB) string { return natslab.Start(tb).URL() + "/votes" },
 	"redis":    func(tb testing.TB) string { return "redis://" + databases.StartRedis(tb).Addr() + "/0" },
 	"postgres": func(tb testing.TB) string { return lab.OwnPostgreSQL(tb).DSN("lab") + "&create=true" },
+	"mysql": func(tb testing.TB) string {
+		srv := lab.OwnMariaDB(tb)
+		return srv.URL("lab", srv.Addr()) + "&create=true"
+	},
 	"etcd": func(tb testing.TB) string {
 		return "etcd://" + strings.TrimPrefix(etcdlab.Start(tb, 1).URLs()[0], "http://") + "/votes/"
 	},

@@ -18,6 +18,7 @@ import (
 	"github.com/seed-ff2cb582/leader"
 	"github.com/seed-ff2cb582/leader/store"
 	"github.com/seed-ff2cb582/leader/store/etcdstore"
+	"github.com/seed-ff2cb582/leader/store/mysqlstore"
 	"github.com/seed-ff2cb582/leader/store/natsstore"
 	"github.com/seed-ff2cb582/leader/store/pgstore"
 	"github.com/seed-ff2cb582/leader/store/redisstore"
@@ -61,6 +62,10 @@ func kinds() []kind {
 			return "redis://" + databases.StartRedis(tb, "--appendonly", "yes", "--appendfsync", "always").Addr()
 		}},
 		{"PostgreSQL", func(tb testing.TB) string { return lab.OwnPostgreSQL(tb).DSN("lab") + "&create=true" }},
+		{"MariaDB", func(tb testing.TB) string {
+			srv := lab.OwnMariaDB(tb)
+			return srv.URL("lab", srv.Addr()) + "&create=true"
+		}},
 		{"etcd", func(tb testing.TB) string {
 			return "etcd://" + strings.TrimPrefix(etcdlab.Start(tb, 1).URLs()[0], "http://") + "/votes/"
 		}},
@@ -70,7 +75,7 @@ func kinds() []kind {
 // open returns a client of its own.
 func open(t *testing.T, url string) store.Opened {
 	t.Helper()
-	st, err := store.Open(within(t), url, natsstore.Driver(), redisstore.Driver(), pgstore.Driver(), etcdstore.Driver())
+	st, err := store.Open(within(t), url, natsstore.Driver(), redisstore.Driver(), pgstore.Driver(), mysqlstore.Driver(), etcdstore.Driver())
 	if err != nil {
 		t.Fatal(err)
 	}

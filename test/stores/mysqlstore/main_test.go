@@ -1,4 +1,5 @@
-// Package mysqlstore_test judges the store on MariaDB servers that sync their files.
+// Package mysqlstore_test judges the store on MariaDB servers that sync
+// their files.
 package mysqlstore_test
 
 import (
@@ -102,7 +103,8 @@ func get(tb testing.TB, s store.Store, key string) store.Entry {
 	return e
 }
 
-// outcome fails the test unless err is of the class, and contains what a person needs.
+// outcome fails the test unless err is of the class, and contains what a person
+// needs.
 func outcome(tb testing.TB, err error, want store.Outcome, words ...string) {
 	tb.Helper()
 	if got := store.Classify(err); got != want {

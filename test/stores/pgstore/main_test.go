@@ -1,4 +1,5 @@
-// Package pgstore_test judges the store on PostgreSQL servers that sync their files.
+// Package pgstore_test judges the store on PostgreSQL servers that sync
+// their files.
 package pgstore_test
 
 import (
@@ -109,7 +110,8 @@ func get(tb testing.TB, s store.Store, key string) store.Entry {
 	return e
 }
 
-// outcome fails the test unless err is of the class, and contains what a person needs.
+// outcome fails the test unless err is of the class, and contains what a person
+// needs.
 func outcome(tb testing.TB, err error, want store.Outcome, words ...string) {
 	tb.Helper()
 	if got := store.Classify(err); got != want {

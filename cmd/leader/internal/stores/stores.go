@@ -10,6 +10,7 @@ import (
 
 	"github.com/seed-ff2cb582/leader/store"
 	"github.com/seed-ff2cb582/leader/store/etcdstore"
+	"github.com/seed-ff2cb582/leader/store/mysqlstore"
 	"github.com/seed-ff2cb582/leader/store/natsstore"
 	"github.com/seed-ff2cb582/leader/store/pgstore"
 	"github.com/seed-ff2cb582/leader/store/redisstore"
@@ -17,7 +18,7 @@ import (
 
 // Drivers opens stores by their URLs.
 func Drivers() []store.Driver {
-	return []store.Driver{natsstore.Driver(), redisstore.Driver(), pgstore.Driver(), etcdstore.Driver()}
+	return []store.Driver{natsstore.Driver(), redisstore.Driver(), pgstore.Driver(), mysqlstore.Driver(), etcdstore.Driver()}
 }
 
 // Quiet keeps the clients of stores from writing to the standard error: what
