@@ -12,7 +12,7 @@
 // A compare-and-swap is one call of a function of the database, in a transaction
 // of its own: one round trip. The function updates the row that has the expected
 // revision, or inserts one that nobody has. Revisions come from a sequence, by a
-// trigger that holds the row's lock, so they grow whoever writes. What other
+// trigger that holds the row's lock, so they grow with every writer. What other
 // tools do to the table is seen: an UPDATE by hand has a new revision, and after
 // a DELETE the key goes on with a larger one. A record cannot be renamed.
 //

@@ -76,7 +76,7 @@
 // channels of the prefix, and looks by SCAN, which goes through all keys of the
 // database: use one of its own for records if there are millions.
 //
-// Whoever may publish on a channel can show a false record to those who watch,
+// A user that may publish on a channel can show a false record to those who watch,
 // for as long as it takes to look, though not change the real one.
 //
 // # Clusters

@@ -128,7 +128,7 @@ func TestEachRightOfACandidateIsNeeded(t *testing.T) {
 	}
 }
 
-// Whoever may not write is told so, and nothing is lost.
+// A user that may not write is told so, and nothing is lost.
 func TestWriteWithoutTheRightIsPermanent(t *testing.T) {
 	t.Parallel()
 	srv := databases.StartRedis(t)
