@@ -1,6 +1,9 @@
 // Package databases starts real SQL servers for the project's tests, without containers and without root: PostgreSQL
 // and MariaDB, each on a socket in a temporary directory, with its data there, and without syncing files.
 //
+// A test that kills its server, or needs what it acknowledges on the disk, starts one of its own
+// ([Lab.OwnPostgreSQL], [Lab.OwnMariaDB]), which listens on the loopback interface and syncs.
+//
 // The servers are those of the machine, or those that `go run ./test/databases/install` has put into the user's
 // cache (see [Install]). A test whose server is found nowhere is skipped, and fails if CI=true.
 // LEADER_TEST_POSTGRESQL and LEADER_TEST_MYSQL, data source names, stand for servers that run already.
