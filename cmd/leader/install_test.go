@@ -2,6 +2,7 @@ package main
 
 import (
 	"archive/zip"
+	"cmp"
 	"encoding/json"
 	"errors"
 	"io/fs"
@@ -27,8 +28,9 @@ func TestGoInstallBuildsWhatAProxyServes(t *testing.T) {
 		t.Skip("compiles all dependencies")
 	}
 	proxy, bin, cache := t.TempDir(), t.TempDir(), t.TempDir()
-	for dir, version := range map[string]string{".": "v0.0.0", "leaderprom": "v0.0.0", "cmd/leader": released} {
-		serveModule(t, proxy, dir, version)
+	serveModule(t, proxy, "cmd/leader", released)
+	for _, dir := range siblings(t) {
+		serveModule(t, proxy, dir, "v0.0.0")
 	}
 	downloaded := goEnv(t, "GOMODCACHE") + "/cache/download"
 	cmd := exec.CommandContext(t.Context(), "go", "install", rootModule+"/cmd/leader@"+released)
@@ -47,6 +49,21 @@ func TestGoInstallBuildsWhatAProxyServes(t *testing.T) {
 	if err := json.Unmarshal(out, &told); err != nil || told.Version != released || told.Library != "v0.0.0" {
 		t.Errorf("%v: the installed program says %s", err, out)
 	}
+}
+
+// siblings are the directories of the project's modules that the command
+// requires.
+func siblings(t *testing.T) (dirs []string) {
+	t.Helper()
+	mod, err := os.ReadFile("go.mod")
+	if err != nil {
+		t.Fatal(err)
+	}
+	required := regexp.MustCompile(`(?m)^\s*` + regexp.QuoteMeta(rootModule) + `(?:/(\S+))? v0\.0\.0`)
+	for _, m := range required.FindAllStringSubmatch(string(mod), -1) {
+		dirs = append(dirs, cmp.Or(m[1], "."))
+	}
+	return dirs
 }
 
 func goEnv(t *testing.T, name string) string {
