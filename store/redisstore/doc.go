@@ -83,10 +83,9 @@
 //
 // Each script has one key, so any slot will do, and a prefix in braces keeps all
 // of them on one master. Channels reach all nodes of a cluster, if now and then
-// late. Switch the client's maintenance notifications off there: in their
-// automatic mode they are a data race (go-redis 9.23). A *redis.Ring is refused:
-// it takes a key to another server while its own is down, where nothing is known
-// of a leader. So is a client that reads from replicas.
+// late. A *redis.Ring is refused: it takes a key to another server while its own
+// is down, where nothing is known of a leader. So is a client that reads from
+// replicas.
 //
 // # Permissions
 //
@@ -104,6 +103,11 @@
 // nothing by default: use rediss://.
 //
 // # What is left to the caller
+//
+// Switch the client's maintenance notifications off, as [Open] does
+// (MaintNotificationsConfig with ModeDisabled): in their automatic mode two
+// connections that are made at once write to one setting under two locks
+// (go-redis 9.23). Both write the same, but the race detector reports it.
 //
 // A FLUSHALL, or a DEL of a leader's record, leaves no trace: a candidate that
 // starts before the leader has renewed, or has heard of it, leads beside it for

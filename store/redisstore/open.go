@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/redis/go-redis/v9"
+	"github.com/redis/go-redis/v9/maintnotifications"
 
 	"github.com/seed-ff2cb582/leader/store"
 )
@@ -103,5 +104,12 @@ func dial(u *url.URL) (*redis.Client, error) {
 		return nil, err
 	}
 	o.MaxRetries, o.DialerRetries, o.ContextTimeoutEnabled = -1, 1, true
+	o.MaintNotificationsConfig = quiet()
 	return redis.NewClient(o), nil
+}
+
+// quiet switches notifications of maintenance off, which are a data race in
+// their automatic mode (go-redis 9.23, initConn).
+func quiet() *maintnotifications.Config {
+	return &maintnotifications.Config{Mode: maintnotifications.ModeDisabled}
 }

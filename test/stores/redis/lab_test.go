@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/redis/go-redis/v9"
+	"github.com/redis/go-redis/v9/maintnotifications"
 
 	"github.com/seed-ff2cb582/leader/store"
 	"github.com/seed-ff2cb582/leader/store/redisstore"
@@ -24,7 +25,8 @@ func within(t testing.TB) context.Context {
 // dial returns a client as most programs make one, with its retries on.
 func dial(t testing.TB, addr string, tweaks ...func(*redis.Options)) *redis.Client {
 	t.Helper()
-	opts := &redis.Options{Addr: addr}
+	// In their automatic mode they are a data race (go-redis 9.23, initConn).
+	opts := &redis.Options{Addr: addr, MaintNotificationsConfig: &maintnotifications.Config{Mode: maintnotifications.ModeDisabled}}
 	for _, tweak := range tweaks {
 		tweak(opts)
 	}

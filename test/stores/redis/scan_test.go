@@ -3,6 +3,7 @@ package redis_test
 import (
 	"context"
 	"fmt"
+	"sync/atomic"
 	"testing"
 
 	"github.com/redis/go-redis/v9"
@@ -49,15 +50,15 @@ func TestPresentStateIsCompleteAcrossARestart(t *testing.T) {
 	if len(known) != keys {
 		t.Errorf("the present state has %d of %d keys", len(known), keys)
 	}
-	if restarts.scans < 2 {
-		t.Errorf("%d commands of SCAN: the test shows nothing", restarts.scans)
+	if n := restarts.scans.Load(); n < 2 {
+		t.Errorf("%d commands of SCAN: the test shows nothing", n)
 	}
 }
 
 // A restarter restarts the server before the second SCAN.
 type restarter struct {
 	srv   *databases.Redis
-	scans int
+	scans atomic.Int32
 }
 
 func (r *restarter) DialHook(next redis.DialHook) redis.DialHook { return next }
@@ -65,8 +66,7 @@ func (r *restarter) DialHook(next redis.DialHook) redis.DialHook { return next }
 func (r *restarter) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
 	return func(ctx context.Context, cmd redis.Cmder) error {
 		if cmd.Name() == "scan" {
-			r.scans++
-			if r.scans == 2 {
+			if r.scans.Add(1) == 2 {
 				r.srv.Kill()
 				r.srv.Run()
 			}
