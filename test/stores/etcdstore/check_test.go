@@ -92,22 +92,38 @@ func TestCheckOfAServerThatStandsAlone(t *testing.T) {
 
 func TestCheckWarnsOfADatabaseThatIsAlmostFull(t *testing.T) {
 	t.Parallel()
+	for range 5 { // how much room the same keys take differs a little
+		if almostFull(t) {
+			return
+		}
+	}
+	t.Fatal("each database was full, and none almost")
+}
+
+// almostFull fills a database, and demands a warning. It reports whether there
+// was room left.
+func almostFull(t *testing.T) (almost bool) {
+	t.Helper()
 	cluster := etcdlab.Start(t, 1, "--quota-backend-bytes", "3400000")
 	client := cluster.Client(t)
 	for i := range 3 {
 		if _, err := client.Put(natslab.Within(t), strings.Repeat("x", i+1), string(make([]byte, 1<<20))); err != nil {
-			t.Fatal(err)
+			return false
 		}
 	}
 	// The servers count what they have written out, which they do each 100 ms.
 	natslab.Eventually(t, "a warning", func(context.Context) error {
 		r, err := examine(t, client, time.Minute)
-		if err == nil && len(r.Warnings) == 0 {
+		if almost = err == nil; !almost {
+			return nil
+		}
+		if len(r.Warnings) == 0 {
 			return errors.New("none")
 		}
 		warned(t, r, err, "bytes")
 		return nil
 	})
+	return almost
 }
 
 func TestCheckOfAPair(t *testing.T) {
