@@ -109,10 +109,10 @@ compare: ## measure beside client-go and etcd, judge, write docs/comparison.md (
 	@$(COMPARE) $(BIN)/compare $(ARGS)
 
 .PHONY: stores
-stores: ## measure elections over each kind of store, and write the table of docs/stores.md (3 minutes)
+stores: ## measure elections over each kind of store, and write the table of docs/stores.md (2 minutes)
 	go run ./test/databases/install
 	go run ./test/stores/etcdlab/install
-	cd test/stores && go test -count=1 -timeout $(TIMEOUT) -run TestFigures ./figures -args -rounds 100 -page $(CURDIR)/docs/stores.md
+	cd test/stores && go test -count=1 -timeout $(TIMEOUT) -run TestFigures ./figures -args -rounds 40 -page $(CURDIR)/docs/stores.md
 
 .PHONY: sim
 sim: ## run SEEDS=10000 simulated fault schedules of the core and of the runtime, the core's from seed BASE=1 on
