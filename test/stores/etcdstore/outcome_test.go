@@ -335,8 +335,11 @@ func killed(t *testing.T, cluster *etcdlab.Cluster) {
 		t.Errorf("%v: %v", o, err)
 	}
 	cluster.Run()
-	if e := get(t, s, "g"); e.Revision < rev {
+	switch e := get(t, s, "g"); {
+	case e.Revision < rev:
 		t.Errorf("an acknowledged write is gone: %+v", e)
+	case store.Classify(err) == store.Transient && e.Revision != rev:
+		t.Errorf("a write that never left, as was said (%v), stands: %+v", err, e)
 	}
 	eventually(t, s, "g", rev, "settled")
 }
