@@ -23,8 +23,8 @@
 // A write leaves once. The client's own interceptor would repeat one whose
 // answer says that its context has ended while the caller's has not, as a server
 // says that is being shut down or sees the deadline pass first; the repetition
-// would then be refused for what the first attempt wrote, as a conflict that is
-// none. This package holds it back, and gRPC's retries with it. It also knows
+// would then be refused for what the first attempt wrote, as a false
+// conflict. This package holds it back, and gRPC's retries with it. It also knows
 // whether a write left: what no connection took is store.ErrTransient and never
 // arrives. What left and was not refused in so many words is store.ErrUnknown,
 // and may land later. Each write asks for a server that knows its cluster's

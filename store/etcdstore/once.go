@@ -18,7 +18,7 @@ var errTwice = errors.New("the write was sent already")
 // DeadlineExceeded or Canceled before the caller's context is done
 // (client/v3/retry_interceptor.go, unaryClientInterceptor). That happens when
 // the server sees the deadline pass first: the write may be applied, and the
-// repetition would be refused for it, with a conflict that is none. gRPC's own
+// repetition would be refused for it, with a false conflict. gRPC's own
 // retries, which a caller may have configured, are held back as well.
 //
 // gRPC asks for a call's credentials for each stream on a connection, right

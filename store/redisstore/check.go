@@ -194,7 +194,7 @@ func (c *client) judgeReplicas(n *redis.Client, info map[string]string, warn fun
 	const wait = "Options.Wait (?wait=) has each write wait for the replicas."
 	switch {
 	case c.opts.Wait == 0 && replicas > 0:
-		warn(true, "has %d replicas, and a failover to one of them loses writes that it does not have yet, with whoever leads by them."+
+		warn(true, "has %d replicas, and a failover to one of them loses writes that it does not have yet, and with them the leader that they name."+
 			" Elections cool down before they promote; "+wait, replicas)
 	case c.opts.Wait == 0 && sentinel:
 		warn(true, "is found by Sentinel, which may put a replica in its place that lacks writes. Elections cool down before they promote; "+wait)
