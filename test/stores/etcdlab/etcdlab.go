@@ -280,11 +280,11 @@ func (n *Node) Kill() {
 	n.process = nil
 }
 
-// Pause freezes the node (SIGSTOP): its connections stay open, and nothing answers.
-func (n *Node) Pause() { n.signal(freeze) }
+// Freeze stops the node (SIGSTOP): its connections stay open, and nothing answers.
+func (n *Node) Freeze() { n.signal(freeze) }
 
-// Resume ends Pause.
-func (n *Node) Resume() { n.signal(thaw) }
+// Thaw ends Freeze.
+func (n *Node) Thaw() { n.signal(thaw) }
 
 func (n *Node) signal(sig os.Signal) {
 	n.tb.Helper()

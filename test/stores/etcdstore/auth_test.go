@@ -10,6 +10,7 @@ import (
 
 	"github.com/seed-ff2cb582/leader/store"
 	"github.com/seed-ff2cb582/leader/store/etcdstore"
+	"github.com/seed-ff2cb582/leader/test/internal/trial"
 	"github.com/seed-ff2cb582/leader/test/natslab"
 	"github.com/seed-ff2cb582/leader/test/stores/etcdlab"
 )
@@ -22,7 +23,7 @@ func as(user string) func(*clientv3.Config) {
 // grant makes a user with these rights and no others. The password is the name.
 func grant(t *testing.T, admin *clientv3.Client, user string, kind clientv3.PermissionType, from, to string) {
 	t.Helper()
-	ctx := natslab.Within(t)
+	ctx := trial.Within(t)
 	_, err := admin.RoleAdd(ctx, user)
 	if err == nil && from != "" {
 		_, err = admin.RoleGrantPermission(ctx, user, from, to, kind)
@@ -48,10 +49,10 @@ func TestLeastPrivilege(t *testing.T) {
 	grant(t, admin, "one", clientv3.PermissionType(clientv3.PermReadWrite), "leader/g", "leader/g,")
 	grant(t, admin, "reader", clientv3.PermissionType(clientv3.PermRead), "leader/", clientv3.GetPrefixRangeEnd("leader/"))
 	grant(t, admin, "nothing", clientv3.PermissionType(clientv3.PermReadWrite), "", "")
-	if _, err := admin.UserGrantRole(natslab.Within(t), "root", "root"); err != nil {
+	if _, err := admin.UserGrantRole(trial.Within(t), "root", "root"); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := admin.AuthEnable(natslab.Within(t)); err != nil {
+	if _, err := admin.AuthEnable(trial.Within(t)); err != nil {
 		t.Fatal(err)
 	}
 	req := store.CheckRequest{TTL: time.Minute, Key: "g"}
@@ -60,10 +61,10 @@ func TestLeastPrivilege(t *testing.T) {
 		s := open(t, cluster.Client(t, as("all")), etcdstore.Options{})
 		wide := req
 		wide.Reads = []string{"_ctl.g"}
-		r, err := s.Check(natslab.Within(t), wide)
+		r, err := s.Check(trial.Within(t), wide)
 		warned(t, r, err)
-		h := listen(t, s, "g")
-		stop, err := s.WatchPattern(natslab.Within(t), ">", func(store.Entry) {}, func(err error) {
+		h := trial.Listen(t, s, "g")
+		stop, err := s.WatchPattern(trial.Within(t), ">", func(store.Entry) {}, func(err error) {
 			if err != nil {
 				t.Error(err)
 			}
@@ -72,32 +73,32 @@ func TestLeastPrivilege(t *testing.T) {
 			t.Fatal(err)
 		}
 		defer stop()
-		rev := must(t, s, store.Write{Key: "g", Value: []byte("1")})
-		h.value("1")
-		must(t, s, store.Write{Key: "g", Expected: rev, Value: []byte("2"), Tombstone: true})
-		h.value("2")
+		rev := trial.Must(t, s, store.Write{Key: "g", Value: []byte("1")})
+		h.Value("1")
+		trial.Must(t, s, store.Write{Key: "g", Expected: rev, Value: []byte("2"), Tombstone: true})
+		h.Value("2")
 	})
 	t.Run("ACandidateOfOneRegister", func(t *testing.T) {
 		s := open(t, cluster.Client(t, as("one")), etcdstore.Options{})
-		r, err := s.Check(natslab.Within(t), req)
+		r, err := s.Check(trial.Within(t), req)
 		warned(t, r, err)
-		h := listen(t, s, "g")
-		rev := get(t, s, "g").Revision
-		must(t, s, store.Write{Key: "g", Expected: rev, Value: []byte("3")})
-		h.value("3")
-		_, err = s.CompareAndSwap(natslab.Within(t), store.Write{Key: "other"})
-		outcome(t, err, store.Permanent, "permission denied", `"leader/other"`, "readwrite")
-		_, err = s.Get(natslab.Within(t), "other")
-		outcome(t, err, store.Permanent, "permission denied")
-		_, err = s.Watch(natslab.Within(t), []string{"other"}, func(store.Entry) {})
-		outcome(t, err, store.Permanent, "permission denied")
+		h := trial.Listen(t, s, "g")
+		rev := trial.Get(t, s, "g").Revision
+		trial.Must(t, s, store.Write{Key: "g", Expected: rev, Value: []byte("3")})
+		h.Value("3")
+		_, err = s.CompareAndSwap(trial.Within(t), store.Write{Key: "other"})
+		trial.Outcome(t, err, store.Permanent, "permission denied", `"leader/other"`, "readwrite")
+		_, err = s.Get(trial.Within(t), "other")
+		trial.Outcome(t, err, store.Permanent, "permission denied")
+		_, err = s.Watch(trial.Within(t), []string{"other"}, func(store.Entry) {})
+		trial.Outcome(t, err, store.Permanent, "permission denied")
 		wide := req
 		wide.Reads = []string{"other"}
-		_, err = s.Check(natslab.Within(t), wide)
-		outcome(t, err, store.Permanent, "permission denied")
+		_, err = s.Check(trial.Within(t), wide)
+		trial.Outcome(t, err, store.Permanent, "permission denied")
 		// What may be read is heard of beside what may not.
 		refused := make(chan error, 100)
-		stop, err := s.WatchPattern(natslab.Within(t), ">", func(store.Entry) {}, func(err error) { refused <- err })
+		stop, err := s.WatchPattern(trial.Within(t), ">", func(store.Entry) {}, func(err error) { refused <- err })
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -105,62 +106,62 @@ func TestLeastPrivilege(t *testing.T) {
 		if err := <-refused; !errors.Is(err, store.ErrPermanent) {
 			t.Errorf("the pattern's present state: %v", err)
 		}
-		h.value("3")
+		h.Value("3")
 	})
 	t.Run("AnObserver", func(t *testing.T) {
 		s := open(t, cluster.Client(t, as("reader")), etcdstore.Options{})
-		h := listen(t, s, "g")
-		e := h.value("3")
-		_, err := s.CompareAndSwap(natslab.Within(t), store.Write{Key: "g", Expected: e.Revision})
-		outcome(t, err, store.Permanent, "permission denied")
-		_, err = s.Check(natslab.Within(t), req)
-		outcome(t, err, store.Permanent, "permission denied")
-		r, err := s.Check(natslab.Within(t), store.CheckRequest{TTL: time.Minute, Reads: []string{"g"}})
+		h := trial.Listen(t, s, "g")
+		e := h.Value("3")
+		_, err := s.CompareAndSwap(trial.Within(t), store.Write{Key: "g", Expected: e.Revision})
+		trial.Outcome(t, err, store.Permanent, "permission denied")
+		_, err = s.Check(trial.Within(t), req)
+		trial.Outcome(t, err, store.Permanent, "permission denied")
+		r, err := s.Check(trial.Within(t), store.CheckRequest{TTL: time.Minute, Reads: []string{"g"}})
 		warned(t, r, err)
 	})
 	t.Run("AUserWithoutRights", func(t *testing.T) {
 		s := open(t, cluster.Client(t, as("nothing")), etcdstore.Options{})
-		_, err := s.Check(natslab.Within(t), req)
-		outcome(t, err, store.Permanent, "permission denied")
+		_, err := s.Check(trial.Within(t), req)
+		trial.Outcome(t, err, store.Permanent, "permission denied")
 	})
 	t.Run("Nobody", func(t *testing.T) {
 		s := open(t, cluster.Client(t), etcdstore.Options{})
-		_, err := s.CompareAndSwap(natslab.Within(t), store.Write{Key: "g"})
-		outcome(t, err, store.Permanent, "user name is empty")
-		_, err = s.Check(natslab.Within(t), req)
-		outcome(t, err, store.Permanent, "user name is empty")
+		_, err := s.CompareAndSwap(trial.Within(t), store.Write{Key: "g"})
+		trial.Outcome(t, err, store.Permanent, "user name is empty")
+		_, err = s.Check(trial.Within(t), req)
+		trial.Outcome(t, err, store.Permanent, "user name is empty")
 	})
 	t.Run("AWrongPasswordIsSaid", func(t *testing.T) {
-		_, err := etcdstore.Open(natslab.Within(t), "etcd://all:wrong@"+cluster.Nodes[0].Addr)
-		outcome(t, err, store.Permanent, "authentication failed")
-		s, err := etcdstore.Open(natslab.Within(t), "etcd://all:all@"+cluster.Nodes[0].Addr)
+		_, err := etcdstore.Open(trial.Within(t), "etcd://all:wrong@"+cluster.Nodes[0].Addr)
+		trial.Outcome(t, err, store.Permanent, "authentication failed")
+		s, err := etcdstore.Open(trial.Within(t), "etcd://all:all@"+cluster.Nodes[0].Addr)
 		if err != nil {
 			t.Fatal(err)
 		}
-		get(t, s, "g")
+		trial.Get(t, s, "g")
 		if err := s.Close(); err != nil {
 			t.Error(err)
 		}
 	})
 	t.Run("AWriteGoesOnAcrossANewLogin", func(t *testing.T) {
 		s := open(t, cluster.Client(t, as("all")), etcdstore.Options{})
-		rev := must(t, s, store.Write{Key: "login", Value: []byte("1")})
+		rev := trial.Must(t, s, store.Write{Key: "login", Value: []byte("1")})
 		// What the administrator changes makes all logins old: etcd refuses the write, and the client logs in anew.
 		grant(t, cluster.Client(t, as("root")), "late", clientv3.PermissionType(clientv3.PermRead), "x", "y")
-		rev = must(t, s, store.Write{Key: "login", Expected: rev, Value: []byte("2")})
+		rev = trial.Must(t, s, store.Write{Key: "login", Expected: rev, Value: []byte("2")})
 		// A server that starts anew knows no logins.
-		h := listen(t, s, "login")
+		h := trial.Listen(t, s, "login")
 		cluster.Kill()
 		cluster.Run()
 		rev = eventually(t, s, "login", rev, "3")
-		h.value("3")
+		h.Value("3")
 		natslab.Eventually(t, "the store is connected", func(context.Context) error {
 			if c := s.ConnState(); c != store.Connected {
 				return errors.New(c.String())
 			}
 			return nil
 		})
-		must(t, s, store.Write{Key: "login", Expected: rev, Value: []byte("4")})
-		h.value("4")
+		trial.Must(t, s, store.Write{Key: "login", Expected: rev, Value: []byte("4")})
+		h.Value("4")
 	})
 }

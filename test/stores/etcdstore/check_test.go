@@ -12,6 +12,7 @@ import (
 
 	"github.com/seed-ff2cb582/leader/store"
 	"github.com/seed-ff2cb582/leader/store/etcdstore"
+	"github.com/seed-ff2cb582/leader/test/internal/trial"
 	"github.com/seed-ff2cb582/leader/test/natslab"
 	"github.com/seed-ff2cb582/leader/test/stores/etcdlab"
 )
@@ -20,7 +21,7 @@ import (
 func examine(t *testing.T, client *clientv3.Client, ttl time.Duration) (store.Report, error) {
 	t.Helper()
 	s := open(t, client, etcdstore.Options{})
-	return s.Check(natslab.Within(t), store.CheckRequest{TTL: ttl, HeartbeatInterval: ttl / 4, Key: "g", Reads: []string{"_ctl.g"}})
+	return s.Check(trial.Within(t), store.CheckRequest{TTL: ttl, HeartbeatInterval: ttl / 4, Key: "g", Reads: []string{"_ctl.g"}})
 }
 
 // warned fails the test unless each of the words stands in a warning, and there are no more warnings than words.
@@ -49,14 +50,14 @@ func TestCheckOfAServerThatStandsAlone(t *testing.T) {
 	node := cluster.Nodes[0]
 	r, err := examine(t, cluster.Client(t), 100*time.Millisecond)
 	warned(t, r, err)
-	answer, err := cluster.Client(t).Get(natslab.Within(t), "", clientv3.WithPrefix(), clientv3.WithCountOnly())
+	answer, err := cluster.Client(t).Get(trial.Within(t), "", clientv3.WithPrefix(), clientv3.WithCountOnly())
 	if err != nil || answer.Count != 0 {
 		t.Errorf("Check wrote: %v, %v", answer, err)
 	}
 
 	other := etcdlab.Start(t, 1)
 	_, err = examine(t, etcdlab.Client(t, []string{node.URL(), other.Nodes[0].URL()}), time.Minute)
-	outcome(t, err, store.Permanent, "different clusters", node.URL(), other.Nodes[0].URL())
+	trial.Outcome(t, err, store.Permanent, "different clusters", node.URL(), other.Nodes[0].URL())
 
 	other.Kill()
 	r, err = examine(t, etcdlab.Client(t, []string{node.URL(), other.Nodes[0].URL()}), time.Minute)
@@ -70,19 +71,19 @@ func TestCheckOfAServerThatStandsAlone(t *testing.T) {
 		{pb.AlarmType_CORRUPT, []string{"CORRUPT", "replace the member", "disarm"}},
 	} {
 		client := cluster.Client(t)
-		status, err := client.Status(natslab.Within(t), node.URL())
+		status, err := client.Status(trial.Within(t), node.URL())
 		if err != nil {
 			t.Fatal(err)
 		}
 		raise := &pb.AlarmRequest{Action: pb.AlarmRequest_ACTIVATE, MemberID: status.Header.MemberId, Alarm: c.alarm}
-		if _, err := pb.NewMaintenanceClient(client.ActiveConnection()).Alarm(natslab.Within(t), raise); err != nil {
+		if _, err := pb.NewMaintenanceClient(client.ActiveConnection()).Alarm(trial.Within(t), raise); err != nil {
 			t.Fatal(err)
 		}
 		_, err = examine(t, client, time.Minute)
-		outcome(t, err, store.Permanent, c.words...)
-		_, err = open(t, client, etcdstore.Options{}).CompareAndSwap(natslab.Within(t), store.Write{Key: "g"})
-		outcome(t, err, store.Permanent)
-		if _, err := client.AlarmDisarm(natslab.Within(t), &clientv3.AlarmMember{MemberID: status.Header.MemberId, Alarm: c.alarm}); err != nil {
+		trial.Outcome(t, err, store.Permanent, c.words...)
+		_, err = open(t, client, etcdstore.Options{}).CompareAndSwap(trial.Within(t), store.Write{Key: "g"})
+		trial.Outcome(t, err, store.Permanent)
+		if _, err := client.AlarmDisarm(trial.Within(t), &clientv3.AlarmMember{MemberID: status.Header.MemberId, Alarm: c.alarm}); err != nil {
 			t.Fatal(err)
 		}
 		r, err := examine(t, client, time.Minute)
@@ -107,7 +108,7 @@ func almostFull(t *testing.T) (almost bool) {
 	cluster := etcdlab.Start(t, 1, "--quota-backend-bytes", "3400000")
 	client := cluster.Client(t)
 	for i := range 3 {
-		if _, err := client.Put(natslab.Within(t), strings.Repeat("x", i+1), string(make([]byte, 1<<20))); err != nil {
+		if _, err := client.Put(trial.Within(t), strings.Repeat("x", i+1), string(make([]byte, 1<<20))); err != nil {
 			return false
 		}
 	}
@@ -135,8 +136,8 @@ func TestCheckOfAPair(t *testing.T) {
 	warned(t, r, err, "Use an odd number", "A lease of 1s may end while etcd changes its own leader")
 	cluster.Nodes[1].Kill()
 	s := open(t, etcdlab.Client(t, cluster.URLs()[:1]), etcdstore.Options{})
-	_, err = s.Check(brief(t), store.CheckRequest{TTL: time.Minute, Key: "g"})
-	outcome(t, err, store.Transient)
+	_, err = s.Check(trial.Brief(t), store.CheckRequest{TTL: time.Minute, Key: "g"})
+	trial.Outcome(t, err, store.Transient)
 	// A server that knows of no leader refuses a write at once, and does not keep it for one that may come.
 	natslab.Eventually(t, "a write is refused for want of a leader", func(ctx context.Context) error {
 		_, err := s.CompareAndSwap(ctx, store.Write{Key: "g"})
@@ -154,8 +155,8 @@ func TestALearnerIsWarnedOf(t *testing.T) {
 	r, err := examine(t, etcdlab.Client(t, []string{cluster.Nodes[0].URL(), learner.URL()}), time.Minute)
 	warned(t, r, err, "is a learner")
 	s := open(t, etcdlab.Client(t, []string{learner.URL()}), etcdstore.Options{})
-	_, err = s.CompareAndSwap(natslab.Within(t), store.Write{Key: "g"})
-	outcome(t, err, store.Transient, "learner")
-	_, err = s.Check(natslab.Within(t), store.CheckRequest{TTL: time.Minute})
-	outcome(t, err, store.Transient, "learner")
+	_, err = s.CompareAndSwap(trial.Within(t), store.Write{Key: "g"})
+	trial.Outcome(t, err, store.Transient, "learner")
+	_, err = s.Check(trial.Within(t), store.CheckRequest{TTL: time.Minute})
+	trial.Outcome(t, err, store.Transient, "learner")
 }

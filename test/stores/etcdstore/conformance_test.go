@@ -9,6 +9,7 @@ import (
 	"github.com/seed-ff2cb582/leader/store"
 	"github.com/seed-ff2cb582/leader/store/etcdstore"
 	"github.com/seed-ff2cb582/leader/store/storetest"
+	"github.com/seed-ff2cb582/leader/test/internal/trial"
 	"github.com/seed-ff2cb582/leader/test/natslab"
 	"github.com/seed-ff2cb582/leader/test/stores/etcdlab"
 )
@@ -23,19 +24,19 @@ func bed(cluster *etcdlab.Cluster, urls []string, interrupt func() error) storet
 				return open(tb, etcdlab.Client(tb, urls), etcdstore.Options{Prefix: prefix})
 			},
 			Delete: func(key string) error {
-				_, err := admin.Delete(natslab.Within(tb), prefix+key)
+				_, err := admin.Delete(trial.Within(tb), prefix+key)
 				return err
 			},
 			Put: func(key string, value []byte) error {
-				_, err := admin.Put(natslab.Within(tb), prefix+key, string(value))
+				_, err := admin.Put(trial.Within(tb), prefix+key, string(value))
 				return err
 			},
 			Purge: func(key string) error {
-				_, err := admin.Delete(natslab.Within(tb), prefix+key, clientv3.WithRange(prefix+key+","))
+				_, err := admin.Delete(trial.Within(tb), prefix+key, clientv3.WithRange(prefix+key+","))
 				return err
 			},
 			Visible: func(key string) (bool, error) {
-				answer, err := admin.Get(natslab.Within(tb), prefix+key)
+				answer, err := admin.Get(trial.Within(tb), prefix+key)
 				return err == nil && len(answer.Kvs) > 0, err
 			},
 			Interrupt: interrupt,

@@ -13,6 +13,7 @@ import (
 	"github.com/seed-ff2cb582/leader/store"
 	"github.com/seed-ff2cb582/leader/store/etcdstore"
 	"github.com/seed-ff2cb582/leader/test/internal/lookout"
+	"github.com/seed-ff2cb582/leader/test/internal/trial"
 	"github.com/seed-ff2cb582/leader/test/natslab"
 	"github.com/seed-ff2cb582/leader/test/storelab"
 	"github.com/seed-ff2cb582/leader/test/stores/etcdlab"
@@ -25,7 +26,7 @@ func TestElections(t *testing.T) {
 	storelab.Elections(t, storelab.Harness{
 		Open: func(tb testing.TB) store.Store { return open(tb, cluster.Client(tb), etcdstore.Options{}) },
 		Delete: func(key string) error {
-			_, err := admin.Delete(natslab.Within(t), etcdstore.DefaultPrefix+key)
+			_, err := admin.Delete(trial.Within(t), etcdstore.DefaultPrefix+key)
 			return err
 		},
 	})
@@ -124,11 +125,11 @@ func TestAnElectionOutlivesEtcdsOwnLeaders(t *testing.T) {
 	}
 	frozen := cluster.Leader()
 	at := time.Now()
-	frozen.Pause()
+	frozen.Freeze()
 	_, term := p.renewed(at)
 	t.Logf("etcd's leader %s frozen: led and renewed again after %v, term %d before, %d after",
 		frozen.Name, time.Since(at).Round(time.Millisecond), before, term)
-	frozen.Resume()
+	frozen.Thaw()
 	if term < before {
 		t.Errorf("term %d after %d", term, before)
 	}
@@ -145,7 +146,7 @@ func TestAnElectionOutlivesItsOnlyServer(t *testing.T) {
 	for name, fault := range map[string]func(){
 		"killed": func() { cluster.Kill(); cluster.Run() },
 		"frozen": func() {
-			cluster.Nodes[0].Pause()
+			cluster.Nodes[0].Freeze()
 			natslab.Eventually(t, "nobody leads", func(context.Context) error {
 				for _, e := range p.members {
 					if e.IsLeader() {
@@ -154,7 +155,7 @@ func TestAnElectionOutlivesItsOnlyServer(t *testing.T) {
 				}
 				return nil
 			})
-			cluster.Nodes[0].Resume()
+			cluster.Nodes[0].Thaw()
 		},
 	} {
 		at := time.Now()
@@ -184,7 +185,7 @@ func TestARestoredSnapshotIsARegress(t *testing.T) {
 			p.join("b", cluster.Client(t), time.Second)
 			snapshot := cluster.Nodes[0].Snapshot()
 			// A handover, so that somebody else leads by what is about to be lost.
-			if err := a.Resign(natslab.Within(t)); err != nil {
+			if err := a.Resign(trial.Within(t)); err != nil {
 				t.Fatal(err)
 			}
 			var lost uint64

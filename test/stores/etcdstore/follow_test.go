@@ -15,6 +15,7 @@ import (
 
 	"github.com/seed-ff2cb582/leader/store"
 	"github.com/seed-ff2cb582/leader/store/etcdstore"
+	"github.com/seed-ff2cb582/leader/test/internal/trial"
 	"github.com/seed-ff2cb582/leader/test/natslab"
 	"github.com/seed-ff2cb582/leader/test/stores/etcdlab"
 )
@@ -22,7 +23,7 @@ import (
 // transactions is how many the server was asked for, by its own count. Reads for watches are transactions, too.
 func transactions(t *testing.T, node *etcdlab.Node) int {
 	t.Helper()
-	request, err := http.NewRequestWithContext(natslab.Within(t), http.MethodGet, node.URL()+"/metrics", http.NoBody)
+	request, err := http.NewRequestWithContext(trial.Within(t), http.MethodGet, node.URL()+"/metrics", http.NoBody)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -51,20 +52,15 @@ func TestChangesAreHeardOfWithoutReads(t *testing.T) {
 	cluster := etcdlab.Start(t, 1)
 	watching := open(t, cluster.Client(t), etcdstore.Options{})
 	writing := open(t, cluster.Client(t), etcdstore.Options{})
-	one, all := listen(t, watching, "g"), &heard{tb: t, entries: make(chan store.Entry, 1000)}
-	stop, err := watching.WatchPattern(natslab.Within(t), "g.>", func(e store.Entry) { all.entries <- e }, func(error) {})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer stop()
+	one, all := trial.Listen(t, watching, "g"), trial.ListenPattern(t, watching, "g.>")
 	before := transactions(t, cluster.Nodes[0])
 	var rev, below uint64
 	const rounds = 50
 	for i := range rounds {
-		rev = must(t, writing, store.Write{Key: "g", Expected: rev, Value: fmt.Appendf(nil, "one %d", i), Tombstone: i%2 == 1})
-		one.value(fmt.Sprintf("one %d", i))
-		below = must(t, writing, store.Write{Key: "g.x", Expected: below, Value: fmt.Appendf(nil, "all %d", i), Tombstone: i%2 == 1})
-		all.value(fmt.Sprintf("all %d", i))
+		rev = trial.Must(t, writing, store.Write{Key: "g", Expected: rev, Value: fmt.Appendf(nil, "one %d", i), Tombstone: i%2 == 1})
+		one.Value(fmt.Sprintf("one %d", i))
+		below = trial.Must(t, writing, store.Write{Key: "g.x", Expected: below, Value: fmt.Appendf(nil, "all %d", i), Tombstone: i%2 == 1})
+		all.Value(fmt.Sprintf("all %d", i))
 	}
 	reads := transactions(t, cluster.Nodes[0]) - before - 2*rounds
 	t.Logf("%d writes were heard of with %d reads", 2*rounds, reads)
@@ -78,9 +74,9 @@ func TestASilentStreamIsGivenUp(t *testing.T) {
 	t.Parallel()
 	cluster := etcdlab.Start(t, 1)
 	s := open(t, cluster.Client(t), etcdstore.Options{Timeout: time.Hour})
-	h := listen(t, s, "g")
-	rev := must(t, s, store.Write{Key: "g", Value: []byte("1")})
-	h.value("1")
+	h := trial.Listen(t, s, "g")
+	rev := trial.Must(t, s, store.Write{Key: "g", Value: []byte("1")})
+	h.Value("1")
 	state := func(want store.ConnState) {
 		t.Helper()
 		natslab.Eventually(t, want.String(), func(context.Context) error {
@@ -91,13 +87,13 @@ func TestASilentStreamIsGivenUp(t *testing.T) {
 		})
 	}
 	state(store.Connected)
-	cluster.Nodes[0].Pause()
+	cluster.Nodes[0].Freeze()
 	state(store.Disconnected)
-	cluster.Nodes[0].Resume()
+	cluster.Nodes[0].Thaw()
 	state(store.Connected)
-	h.value("1") // once more
+	h.Value("1") // once more
 	eventually(t, s, "g", rev, "2")
-	h.value("2")
+	h.Value("2")
 }
 
 // Silence where nothing changes is no sign of death.
@@ -107,16 +103,16 @@ func TestAnIdleStreamIsKept(t *testing.T) {
 	s := open(t, cluster.Client(t), etcdstore.Options{})
 	states := make(chan store.ConnState, 100)
 	t.Cleanup(s.OnConnState(func(c store.ConnState) { states <- c }))
-	h := listen(t, s, "g")
-	h.until("nothing", func(e store.Entry) bool { return e.Revision == 0 })
+	h := trial.Listen(t, s, "g")
+	h.Until("nothing", func(e store.Entry) bool { return e.Revision == 0 })
 	<-time.After(7 * time.Second) // longer than a stream may be silent
 	for len(states) > 0 {
 		if c := <-states; c != store.Connected {
 			t.Errorf("%v", c)
 		}
 	}
-	must(t, s, store.Write{Key: "g", Value: []byte("1")})
-	h.value("1")
+	trial.Must(t, s, store.Write{Key: "g", Value: []byte("1")})
+	h.Value("1")
 }
 
 // logged takes what a store logs.
@@ -133,12 +129,12 @@ func TestALostMajorityIsHeardOf(t *testing.T) {
 	cluster := etcdlab.Start(t, 3)
 	said := make(logged, 100)
 	s := open(t, etcdlab.Client(t, cluster.URLs()[:1]), etcdstore.Options{Timeout: time.Hour, Logger: slog.New(slog.NewTextHandler(said, nil))})
-	h := listen(t, s, "g")
-	rev := must(t, s, store.Write{Key: "g", Value: []byte("1")})
-	h.value("1")
+	h := trial.Listen(t, s, "g")
+	rev := trial.Must(t, s, store.Write{Key: "g", Value: []byte("1")})
+	h.Value("1")
 	cluster.Nodes[1].Kill()
 	cluster.Nodes[2].Kill()
-	ctx := natslab.Within(t)
+	ctx := trial.Within(t)
 	for text := ""; !strings.Contains(text, "no leader"); {
 		select {
 		case text = <-said:
@@ -162,9 +158,9 @@ func TestALostMajorityIsHeardOf(t *testing.T) {
 		return nil
 	})
 	cluster.Run()
-	h.value("1") // once more
+	h.Value("1") // once more
 	eventually(t, s, "g", rev, "2")
-	h.value("2")
+	h.Value("2")
 }
 
 // What is watched changes while the stream stands.
@@ -173,31 +169,31 @@ func TestWatchesComeAndGo(t *testing.T) {
 	cluster := etcdlab.Start(t, 1)
 	s := open(t, cluster.Client(t), etcdstore.Options{})
 	writing := open(t, cluster.Client(t), etcdstore.Options{})
-	kept := listen(t, s, "kept")
+	kept := trial.Listen(t, s, "kept")
 	for i := range 20 {
 		key := fmt.Sprintf("k%d", i)
 		heard := make(chan store.Entry, 100)
 		watch := func() (stop func(), err error) {
-			return s.Watch(natslab.Within(t), []string{key, "shared"}, func(e store.Entry) { heard <- e })
+			return s.Watch(trial.Within(t), []string{key, "shared"}, func(e store.Entry) { heard <- e })
 		}
 		if i%2 == 0 {
 			watch = func() (stop func(), err error) {
-				return s.WatchPattern(natslab.Within(t), "*", func(e store.Entry) { heard <- e }, func(error) {})
+				return s.WatchPattern(trial.Within(t), "*", func(e store.Entry) { heard <- e }, func(error) {})
 			}
 		}
 		stop, err := watch()
 		if err != nil {
 			t.Fatal(err)
 		}
-		must(t, writing, store.Write{Key: key, Value: []byte(key)})
+		trial.Must(t, writing, store.Write{Key: key, Value: []byte(key)})
 		for e := range heard {
 			if string(e.Value) == key {
 				break
 			}
 		}
 		stop()
-		must(t, writing, store.Write{Key: "kept", Expected: get(t, s, "kept").Revision, Value: []byte(key)})
-		kept.value(key)
+		trial.Must(t, writing, store.Write{Key: "kept", Expected: trial.Get(t, s, "kept").Revision, Value: []byte(key)})
+		kept.Value(key)
 	}
 }
 

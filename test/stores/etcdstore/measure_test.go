@@ -11,7 +11,7 @@ import (
 	"github.com/seed-ff2cb582/leader"
 	"github.com/seed-ff2cb582/leader/store"
 	"github.com/seed-ff2cb582/leader/store/etcdstore"
-	"github.com/seed-ff2cb582/leader/test/natslab"
+	"github.com/seed-ff2cb582/leader/test/internal/trial"
 	"github.com/seed-ff2cb582/leader/test/stores/etcdlab"
 )
 
@@ -31,21 +31,21 @@ func measured(t *testing.T, cluster *etcdlab.Cluster) {
 	client := cluster.Client(t)
 	s := open(t, client, etcdstore.Options{})
 	watching := open(t, cluster.Client(t), etcdstore.Options{})
-	h := listen(t, watching, "m")
-	h.until("nothing", func(e store.Entry) bool { return e.Revision == 0 })
+	h := trial.Listen(t, watching, "m")
+	h.Until("nothing", func(e store.Entry) bool { return e.Revision == 0 })
 	value := make([]byte, 300) // about a record's size
 	var plain, swap, heard, handover []time.Duration
 	var rev uint64
 	for range *measure {
 		at := time.Now()
-		if _, err := client.Put(natslab.Within(t), "plain", string(value)); err != nil {
+		if _, err := client.Put(trial.Within(t), "plain", string(value)); err != nil {
 			t.Fatal(err)
 		}
 		plain = append(plain, time.Since(at))
 		at = time.Now()
-		rev = must(t, s, store.Write{Key: "m", Expected: rev, Value: value})
+		rev = trial.Must(t, s, store.Write{Key: "m", Expected: rev, Value: value})
 		swap = append(swap, time.Since(at))
-		h.until("the write", func(e store.Entry) bool { return e.Revision == rev })
+		h.Until("the write", func(e store.Entry) bool { return e.Revision == rev })
 		heard = append(heard, time.Since(at))
 	}
 	p := newParty(t)
@@ -54,7 +54,7 @@ func measured(t *testing.T, cluster *etcdlab.Cluster) {
 	b := p.join("b", cluster.Client(t), time.Minute)
 	for range *measure {
 		at := time.Now()
-		if err := a.Resign(natslab.Within(t)); err != nil && !errors.Is(err, leader.ErrNotLeader) {
+		if err := a.Resign(trial.Within(t)); err != nil && !errors.Is(err, leader.ErrNotLeader) {
 			t.Fatal(err)
 		}
 		for !b.IsLeader() {

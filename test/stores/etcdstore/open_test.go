@@ -7,6 +7,7 @@ import (
 
 	"github.com/seed-ff2cb582/leader/store"
 	"github.com/seed-ff2cb582/leader/store/etcdstore"
+	"github.com/seed-ff2cb582/leader/test/internal/trial"
 	"github.com/seed-ff2cb582/leader/test/natslab"
 	"github.com/seed-ff2cb582/leader/test/stores/etcdlab"
 )
@@ -14,7 +15,7 @@ import (
 // opened opens a store by its URL, which is closed when the test ends.
 func opened(t *testing.T, url string) *etcdstore.Store {
 	t.Helper()
-	s, err := etcdstore.Open(natslab.Within(t), url)
+	s, err := etcdstore.Open(trial.Within(t), url)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -42,21 +43,21 @@ func TestOpen(t *testing.T) {
 	if all.Prefix() != "team/leader/" || other.Prefix() != etcdstore.DefaultPrefix {
 		t.Errorf("prefixes %q and %q", all.Prefix(), other.Prefix())
 	}
-	rev := must(t, all, store.Write{Key: "g", Value: []byte("1")})
-	if e := get(t, one, "g"); e.Revision != rev {
+	rev := trial.Must(t, all, store.Write{Key: "g", Value: []byte("1")})
+	if e := trial.Get(t, one, "g"); e.Revision != rev {
 		t.Errorf("%+v", e)
 	}
-	if e := get(t, other, "g"); e.Revision != 0 {
+	if e := trial.Get(t, other, "g"); e.Revision != 0 {
 		t.Errorf("%+v", e)
 	}
-	h := listen(t, all, "g")
-	h.value("1")
+	h := trial.Listen(t, all, "g")
+	h.Value("1")
 	cluster.Leader().Kill()
 	eventually(t, all, "g", rev, "2")
-	h.value("2")
+	h.Value("2")
 	// Two of three are enough to open by.
 	late := opened(t, "etcd://"+strings.Join(hosts, ",")+"/team/leader/")
-	if e := get(t, late, "g"); string(e.Value) != "2" {
+	if e := trial.Get(t, late, "g"); string(e.Value) != "2" {
 		t.Errorf("%+v", e)
 	}
 }
@@ -74,11 +75,11 @@ func TestOpenByTLS(t *testing.T) {
 		return err
 	})
 	s := opened(t, "etcds://"+node.Addr+"?ca="+node.CA())
-	must(t, s, store.Write{Key: "g", Value: []byte("1")})
-	listen(t, s, "g").value("1")
+	trial.Must(t, s, store.Write{Key: "g", Value: []byte("1")})
+	trial.Listen(t, s, "g").Value("1")
 	// The system's authorities do not vouch for it, and without TLS it does not answer.
 	for _, url := range []string{"etcds://" + node.Addr, "etcd://" + node.Addr} {
-		_, err := etcdstore.Open(brief(t), url)
-		outcome(t, err, store.Transient)
+		_, err := etcdstore.Open(trial.Brief(t), url)
+		trial.Outcome(t, err, store.Transient)
 	}
 }

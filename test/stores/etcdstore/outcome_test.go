@@ -16,6 +16,7 @@ import (
 
 	"github.com/seed-ff2cb582/leader/store"
 	"github.com/seed-ff2cb582/leader/store/etcdstore"
+	"github.com/seed-ff2cb582/leader/test/internal/trial"
 	"github.com/seed-ff2cb582/leader/test/natslab"
 	"github.com/seed-ff2cb582/leader/test/stores/etcdlab"
 )
@@ -25,8 +26,7 @@ func TestOutcomes(t *testing.T) {
 	cluster := etcdlab.Start(t, 1)
 	node := cluster.Nodes[0]
 	for name, judge := range map[string]func(*testing.T, *etcdlab.Node){
-		"LostAnswerIsUnknown":                       lostAnswer,
-		"BrokenConnectionIsUnknown":                 brokenConnection,
+		"LostAnswersAreUnknown":                     lostAnswers,
 		"WriteWithoutConnectionIsNeverSent":         withoutConnection,
 		"WriteUnderAnEndedContextIsNeverSent":       endedContext,
 		"RepetitionByTheClientIsHeldBack":           heldBack,
@@ -44,53 +44,21 @@ func TestOutcomes(t *testing.T) {
 	t.Run("AWriteOfAServerThatWasKilledMidwayIsUnknown", func(t *testing.T) { killed(t, cluster) })
 }
 
-func lostAnswer(t *testing.T, node *etcdlab.Node) {
+func lostAnswers(t *testing.T, node *etcdlab.Node) {
 	prefix := newPrefix()
-	proxy := natslab.NewProxy(t, node.Addr)
-	s := open(t, etcdlab.Client(t, []string{"http://" + proxy.Addr()}), etcdstore.Options{Prefix: prefix})
-	other := open(t, etcdlab.Client(t, []string{node.URL()}), etcdstore.Options{Prefix: prefix})
-	rev := must(t, s, store.Write{Key: "g", Value: []byte("1")})
-	proxy.Hold(natslab.ToClient)
-	_, err := s.CompareAndSwap(brief(t), store.Write{Key: "g", Expected: rev, Value: []byte("2")})
-	outcome(t, err, store.Unknown)
-	natslab.Eventually(t, "the write whose answer was lost is applied", func(context.Context) error {
-		if e := get(t, other, "g"); string(e.Value) != "2" {
-			return fmt.Errorf("%q", e.Value)
-		}
-		return nil
+	trial.LostAnswers(t, trial.Way{
+		Addr: node.Addr,
+		Open: func(tb testing.TB, addr string) store.Store {
+			return open(tb, etcdlab.Client(tb, []string{"http://" + addr}), etcdstore.Options{Prefix: prefix})
+		},
 	})
-}
-
-func brokenConnection(t *testing.T, node *etcdlab.Node) {
-	proxy := natslab.NewProxy(t, node.Addr)
-	s := open(t, etcdlab.Client(t, []string{"http://" + proxy.Addr()}), etcdstore.Options{Prefix: newPrefix()})
-	rev := must(t, s, store.Write{Key: "g", Value: []byte("1")})
-	other := open(t, etcdlab.Client(t, []string{node.URL()}), etcdstore.Options{Prefix: s.Prefix()})
-	proxy.Hold(natslab.ToClient)
-	errs := make(chan error, 1)
-	go func() {
-		_, err := s.CompareAndSwap(natslab.Within(t), store.Write{Key: "g", Expected: rev, Value: []byte("2")})
-		errs <- err
-	}()
-	natslab.Eventually(t, "the write is applied", func(context.Context) error {
-		if e := get(t, other, "g"); string(e.Value) != "2" {
-			return fmt.Errorf("%q", e.Value)
-		}
-		return nil
-	})
-	proxy.Drop()
-	outcome(t, <-errs, store.Unknown)
-	proxy.Resume()
-	if e := get(t, other, "g"); string(e.Value) != "2" {
-		t.Errorf("%q", e.Value)
-	}
 }
 
 func withoutConnection(t *testing.T, node *etcdlab.Node) {
 	prefix := newPrefix()
 	proxy := natslab.NewProxy(t, node.Addr)
 	s := open(t, etcdlab.Client(t, []string{"http://" + proxy.Addr()}), etcdstore.Options{Prefix: prefix})
-	must(t, s, store.Write{Key: "h", Value: []byte("1")})
+	trial.Must(t, s, store.Write{Key: "h", Value: []byte("1")})
 	proxy.Cut()
 	natslab.Eventually(t, "a write is not sent", func(ctx context.Context) error {
 		_, err := s.CompareAndSwap(ctx, store.Write{Key: "g", Expected: 1, Value: []byte("late")})
@@ -99,13 +67,13 @@ func withoutConnection(t *testing.T, node *etcdlab.Node) {
 		}
 		return nil
 	})
-	_, err := s.CompareAndSwap(natslab.Within(t), store.Write{Key: "g", Value: []byte("late")})
-	outcome(t, err, store.Transient, "not sent")
-	_, err = s.Get(natslab.Within(t), "g")
-	outcome(t, err, store.Transient)
+	_, err := s.CompareAndSwap(trial.Within(t), store.Write{Key: "g", Value: []byte("late")})
+	trial.Outcome(t, err, store.Transient, "not sent")
+	_, err = s.Get(trial.Within(t), "g")
+	trial.Outcome(t, err, store.Transient)
 	proxy.Resume()
 	eventually(t, s, "i", 0, "v")
-	if e := get(t, s, "g"); e.Revision != 0 {
+	if e := trial.Get(t, s, "g"); e.Revision != 0 {
 		t.Errorf("the write was sent later: revision %d", e.Revision)
 	}
 }
@@ -116,7 +84,7 @@ func endedContext(t *testing.T, node *etcdlab.Node) {
 	ctx, cancel := context.WithCancelCause(t.Context())
 	cancel(errors.New("enough"))
 	_, err := s.CompareAndSwap(ctx, store.Write{Key: "g"})
-	outcome(t, err, store.Transient, "not sent", "enough")
+	trial.Outcome(t, err, store.Transient, "not sent", "enough")
 	if n := r.served("Txn"); n != 0 {
 		t.Errorf("%d transactions", n)
 	}
@@ -131,18 +99,18 @@ func heldBack(t *testing.T, node *etcdlab.Node) {
 			client := etcdlab.Client(t, []string{"http://" + r.addr})
 			s := open(t, client, etcdstore.Options{Prefix: newPrefix()})
 			r.instead("Txn", status.Error(code, "context ended"))
-			_, err := s.CompareAndSwap(natslab.Within(t), store.Write{Key: "g", Value: []byte("mine")})
-			outcome(t, err, store.Unknown, "context ended")
+			_, err := s.CompareAndSwap(trial.Within(t), store.Write{Key: "g", Value: []byte("mine")})
+			trial.Outcome(t, err, store.Unknown, "context ended")
 			if n := r.served("Txn"); n != 1 {
 				t.Errorf("the write reached the server %d times", n)
 			}
-			if e := get(t, s, "g"); string(e.Value) != "mine" {
+			if e := trial.Get(t, s, "g"); string(e.Value) != "mine" {
 				t.Errorf("the register holds %q", e.Value)
 			}
 			// This is what the safeguard is for. If it fails, the client has learned, and the safeguard is for nothing.
 			r.instead("Txn", status.Error(code, "context ended"))
 			key := s.Prefix() + "plain"
-			answer, err := client.Txn(natslab.Within(t)).If(clientv3.Compare(clientv3.ModRevision(key), "=", 0)).Then(clientv3.OpPut(key, "mine")).Commit()
+			answer, err := client.Txn(trial.Within(t)).If(clientv3.Compare(clientv3.ModRevision(key), "=", 0)).Then(clientv3.OpPut(key, "mine")).Commit()
 			if err != nil || answer.Succeeded {
 				t.Errorf("the plain client does not repeat writes any more: %v, %v", answer, err)
 			}
@@ -153,60 +121,60 @@ func heldBack(t *testing.T, node *etcdlab.Node) {
 func besideTheTombstone(t *testing.T, node *etcdlab.Node) {
 	client := etcdlab.Client(t, []string{node.URL()})
 	s := open(t, client, etcdstore.Options{Prefix: newPrefix()})
-	dead := must(t, s, store.Write{Key: "g", Value: []byte("vacant"), Tombstone: true})
+	dead := trial.Must(t, s, store.Write{Key: "g", Value: []byte("vacant"), Tombstone: true})
 	put := func(key, value string) {
 		t.Helper()
-		if _, err := client.Put(natslab.Within(t), s.Prefix()+key, value); err != nil {
+		if _, err := client.Put(trial.Within(t), s.Prefix()+key, value); err != nil {
 			t.Fatal(err)
 		}
 	}
 	put("g", "foreign")
-	e := get(t, s, "g")
+	e := trial.Get(t, s, "g")
 	if e.Tombstone || string(e.Value) != "foreign" {
 		t.Fatalf("a foreign write over a tombstone reads as %+v", e)
 	}
-	_, err := s.CompareAndSwap(natslab.Within(t), store.Write{Key: "g", Expected: dead})
-	outcome(t, err, store.Conflict)
-	rev := must(t, s, store.Write{Key: "g", Expected: e.Revision, Value: []byte("ours")})
-	if e := get(t, s, "g"); e.Revision != rev || e.Tombstone || string(e.Value) != "ours" {
+	_, err := s.CompareAndSwap(trial.Within(t), store.Write{Key: "g", Expected: dead})
+	trial.Outcome(t, err, store.Conflict)
+	rev := trial.Must(t, s, store.Write{Key: "g", Expected: e.Revision, Value: []byte("ours")})
+	if e := trial.Get(t, s, "g"); e.Revision != rev || e.Tombstone || string(e.Value) != "ours" {
 		t.Errorf("%+v", e)
 	}
 	// Nor does what another tool puts between the two keys of a register stand in its way.
 	put("g+other", "junk")
-	rev = must(t, s, store.Write{Key: "g", Expected: rev, Value: []byte("vacant"), Tombstone: true})
-	rev = must(t, s, store.Write{Key: "g", Expected: rev, Value: []byte("vacant again"), Tombstone: true})
-	if e := get(t, s, "g"); e.Revision != rev || !e.Tombstone || string(e.Value) != "vacant again" {
+	rev = trial.Must(t, s, store.Write{Key: "g", Expected: rev, Value: []byte("vacant"), Tombstone: true})
+	rev = trial.Must(t, s, store.Write{Key: "g", Expected: rev, Value: []byte("vacant again"), Tombstone: true})
+	if e := trial.Get(t, s, "g"); e.Revision != rev || !e.Tombstone || string(e.Value) != "vacant again" {
 		t.Errorf("%+v", e)
 	}
-	must(t, s, store.Write{Key: "g", Expected: rev, Value: []byte("ours")})
+	trial.Must(t, s, store.Write{Key: "g", Expected: rev, Value: []byte("ours")})
 }
 
 func compacted(t *testing.T, node *etcdlab.Node) {
 	client := etcdlab.Client(t, []string{node.URL()})
 	s := open(t, client, etcdstore.Options{Prefix: newPrefix()})
-	live := must(t, s, store.Write{Key: "live", Value: []byte("1")})
-	dead := must(t, s, store.Write{Key: "dead", Value: []byte("1"), Tombstone: true})
-	h := listen(t, s, "live", "dead")
-	h.value("1")
+	live := trial.Must(t, s, store.Write{Key: "live", Value: []byte("1")})
+	dead := trial.Must(t, s, store.Write{Key: "dead", Value: []byte("1"), Tombstone: true})
+	h := trial.Listen(t, s, "live", "dead")
+	h.Value("1")
 	for i := range 3 {
-		last := must(t, s, store.Write{Key: "other", Expected: get(t, s, "other").Revision, Value: fmt.Append(nil, i)})
-		if _, err := client.Compact(natslab.Within(t), int64(last), clientv3.WithCompactPhysical()); err != nil {
+		last := trial.Must(t, s, store.Write{Key: "other", Expected: trial.Get(t, s, "other").Revision, Value: fmt.Append(nil, i)})
+		if _, err := client.Compact(trial.Within(t), int64(last), clientv3.WithCompactPhysical()); err != nil {
 			t.Fatal(err)
 		}
-		if _, err := client.Defragment(natslab.Within(t), node.URL()); err != nil {
+		if _, err := client.Defragment(trial.Within(t), node.URL()); err != nil {
 			t.Fatal(err)
 		}
 	}
-	if e := get(t, s, "live"); e.Revision != live {
+	if e := trial.Get(t, s, "live"); e.Revision != live {
 		t.Errorf("%+v", e)
 	}
-	if e := get(t, s, "dead"); e.Revision != dead || !e.Tombstone {
+	if e := trial.Get(t, s, "dead"); e.Revision != dead || !e.Tombstone {
 		t.Errorf("%+v", e)
 	}
-	must(t, s, store.Write{Key: "live", Expected: live, Value: []byte("2")})
-	h.value("2")
-	must(t, s, store.Write{Key: "dead", Expected: dead, Value: []byte("3")})
-	h.value("3")
+	trial.Must(t, s, store.Write{Key: "live", Expected: live, Value: []byte("2")})
+	h.Value("2")
+	trial.Must(t, s, store.Write{Key: "dead", Expected: dead, Value: []byte("3")})
+	h.Value("3")
 }
 
 func closedClient(t *testing.T, node *etcdlab.Node) {
@@ -214,7 +182,7 @@ func closedClient(t *testing.T, node *etcdlab.Node) {
 	s := open(t, client, etcdstore.Options{Prefix: newPrefix()})
 	states := make(chan store.ConnState, 10)
 	t.Cleanup(s.OnConnState(func(c store.ConnState) { states <- c }))
-	must(t, s, store.Write{Key: "g"})
+	trial.Must(t, s, store.Write{Key: "g"})
 	if err := client.Close(); err != nil {
 		t.Fatal(err)
 	}
@@ -235,14 +203,14 @@ func closedStore(t *testing.T, node *etcdlab.Node) {
 		}
 		saysClosed(t, s)
 	}
-	if _, err := client.Get(natslab.Within(t), "x"); err != nil {
+	if _, err := client.Get(trial.Within(t), "x"); err != nil {
 		t.Errorf("the caller's client was closed: %v", err)
 	}
 }
 
 func saysClosed(t *testing.T, s *etcdstore.Store) {
 	t.Helper()
-	ctx := natslab.Within(t)
+	ctx := trial.Within(t)
 	_, get := s.Get(ctx, "g")
 	_, swap := s.CompareAndSwap(ctx, store.Write{Key: "g"})
 	_, check := s.Check(ctx, store.CheckRequest{TTL: time.Second, Key: "g"})
@@ -264,12 +232,12 @@ func prefixes(t *testing.T, node *etcdlab.Node) {
 	client := etcdlab.Client(t, []string{node.URL()})
 	a := open(t, client, etcdstore.Options{Prefix: newPrefix()})
 	b := open(t, client, etcdstore.Options{Prefix: newPrefix()})
-	must(t, a, store.Write{Key: "g", Value: []byte("a")})
-	must(t, b, store.Write{Key: "g", Value: []byte("b")})
-	if e := get(t, a, "g"); string(e.Value) != "a" {
+	trial.Must(t, a, store.Write{Key: "g", Value: []byte("a")})
+	trial.Must(t, b, store.Write{Key: "g", Value: []byte("b")})
+	if e := trial.Get(t, a, "g"); string(e.Value) != "a" {
 		t.Errorf("%q", e.Value)
 	}
-	answer, err := client.Get(natslab.Within(t), a.Prefix()+"g")
+	answer, err := client.Get(trial.Within(t), a.Prefix()+"g")
 	if err != nil || len(answer.Kvs) != 1 || string(answer.Kvs[0].Value) != "a" {
 		t.Errorf("etcd's own tool reads %v, %v: the record is to stand there as it is", answer, err)
 	}
@@ -278,12 +246,12 @@ func prefixes(t *testing.T, node *etcdlab.Node) {
 func oneTransaction(t *testing.T, node *etcdlab.Node) {
 	r := newRelay(t, node.Addr)
 	s := open(t, etcdlab.Client(t, []string{"http://" + r.addr}), etcdstore.Options{Prefix: newPrefix()})
-	rev := must(t, s, store.Write{Key: "g", Value: []byte("1")})
+	rev := trial.Must(t, s, store.Write{Key: "g", Value: []byte("1")})
 	for i := range 9 {
-		rev = must(t, s, store.Write{Key: "g", Expected: rev, Value: fmt.Append(nil, i), Tombstone: i%3 == 2})
+		rev = trial.Must(t, s, store.Write{Key: "g", Expected: rev, Value: fmt.Append(nil, i), Tombstone: i%3 == 2})
 	}
-	_, err := s.CompareAndSwap(natslab.Within(t), store.Write{Key: "g", Expected: 1})
-	outcome(t, err, store.Conflict, fmt.Sprint(rev))
+	_, err := s.CompareAndSwap(trial.Within(t), store.Write{Key: "g", Expected: 1})
+	trial.Outcome(t, err, store.Conflict, fmt.Sprint(rev))
 	if n := r.served("Txn"); n != 11 {
 		t.Errorf("11 writes took %d transactions", n)
 	}
@@ -295,38 +263,28 @@ func oneTransaction(t *testing.T, node *etcdlab.Node) {
 func repeatedReads(t *testing.T, node *etcdlab.Node) {
 	r := newRelay(t, node.Addr)
 	s := open(t, etcdlab.Client(t, []string{"http://" + r.addr}), etcdstore.Options{Prefix: newPrefix()})
-	rev := must(t, s, store.Write{Key: "g", Value: []byte("1")})
+	rev := trial.Must(t, s, store.Write{Key: "g", Value: []byte("1")})
 	r.instead("Range", status.Error(codes.Canceled, "context ended"))
-	if e := get(t, s, "g"); e.Revision != rev {
+	if e := trial.Get(t, s, "g"); e.Revision != rev {
 		t.Errorf("%+v", e)
 	}
 	r.instead("Range", rpctypes.ErrGRPCNoLeader)
-	_, err := s.Get(natslab.Within(t), "g")
-	outcome(t, err, store.Transient, "no leader")
+	_, err := s.Get(trial.Within(t), "g")
+	trial.Outcome(t, err, store.Transient, "no leader")
 }
 
 func frozen(t *testing.T, node *etcdlab.Node) {
-	s := open(t, etcdlab.Client(t, []string{node.URL()}), etcdstore.Options{Prefix: newPrefix()})
-	rev := must(t, s, store.Write{Key: "g", Value: []byte("1")})
-	node.Pause()
-	_, err := s.CompareAndSwap(brief(t), store.Write{Key: "g", Expected: rev, Value: []byte("late")})
-	outcome(t, err, store.Unknown)
-	_, err = s.Get(brief(t), "g")
-	outcome(t, err, store.Transient)
-	node.Resume()
-	// It lands, or the register stands where a second write of the same expectation finds it: either is what Unknown says.
-	eventually(t, s, "g", rev, "settled")
-	t.Logf("after the server went on the register stands at %d, and stood at %d", get(t, s, "g").Revision, rev)
+	trial.Frozen(t, open(t, etcdlab.Client(t, []string{node.URL()}), etcdstore.Options{Prefix: newPrefix()}), node, false)
 }
 
 func killed(t *testing.T, cluster *etcdlab.Cluster) {
 	node := cluster.Nodes[0]
 	s := open(t, cluster.Client(t), etcdstore.Options{Prefix: newPrefix()})
-	rev := must(t, s, store.Write{Key: "g", Value: []byte("1")})
-	node.Pause()
+	rev := trial.Must(t, s, store.Write{Key: "g", Value: []byte("1")})
+	node.Freeze()
 	errs := make(chan error, 1)
 	go func() {
-		_, err := s.CompareAndSwap(natslab.Within(t), store.Write{Key: "g", Expected: rev, Value: []byte("2")})
+		_, err := s.CompareAndSwap(trial.Within(t), store.Write{Key: "g", Expected: rev, Value: []byte("2")})
 		errs <- err
 	}()
 	<-time.After(50 * time.Millisecond) // most of the time it is sent by then; else it never is, which is known
@@ -356,7 +314,7 @@ func TestAFullServerIsHonest(t *testing.T) {
 	cluster := etcdlab.Start(t, 1, "--quota-backend-bytes", "16000000")
 	admin := cluster.Client(t)
 	s := open(t, admin, etcdstore.Options{Prefix: newPrefix()})
-	kept := must(t, s, store.Write{Key: "kept", Value: []byte("1")})
+	kept := trial.Must(t, s, store.Write{Key: "kept", Value: []byte("1")})
 	type result struct {
 		key string
 		err error
@@ -368,7 +326,7 @@ func TestAFullServerIsHonest(t *testing.T) {
 			var r result
 			for i := 0; r.err == nil; i++ {
 				r.key = fmt.Sprintf("full/%d/%d", worker, i)
-				_, r.err = s.CompareAndSwap(natslab.Within(t), store.Write{Key: r.key, Value: make([]byte, 1<<20)})
+				_, r.err = s.CompareAndSwap(trial.Within(t), store.Write{Key: r.key, Value: make([]byte, 1<<20)})
 			}
 			results <- r
 		})
@@ -376,7 +334,7 @@ func TestAFullServerIsHonest(t *testing.T) {
 	go func() { all.Wait(); close(results) }()
 	var applied, refused int
 	for r := range results {
-		e := get(t, s, r.key)
+		e := trial.Get(t, s, r.key)
 		switch o := store.Classify(r.err); {
 		case o == store.Permanent && e.Revision == 0:
 			refused++
@@ -387,16 +345,16 @@ func TestAFullServerIsHonest(t *testing.T) {
 		}
 	}
 	t.Logf("of 16 writes that etcd answered with a lack of space %d were applied all the same, %d were not", applied, refused)
-	_, err := s.CompareAndSwap(natslab.Within(t), store.Write{Key: "kept", Expected: kept, Value: []byte("2")})
-	outcome(t, err, store.Permanent, "disarm")
-	_, err = s.Check(natslab.Within(t), store.CheckRequest{TTL: 10 * time.Second, Key: "kept"})
-	outcome(t, err, store.Permanent, "NOSPACE", "disarm")
-	if e := get(t, s, "kept"); e.Revision != kept {
+	_, err := s.CompareAndSwap(trial.Within(t), store.Write{Key: "kept", Expected: kept, Value: []byte("2")})
+	trial.Outcome(t, err, store.Permanent, "disarm")
+	_, err = s.Check(trial.Within(t), store.CheckRequest{TTL: 10 * time.Second, Key: "kept"})
+	trial.Outcome(t, err, store.Permanent, "NOSPACE", "disarm")
+	if e := trial.Get(t, s, "kept"); e.Revision != kept {
 		t.Errorf("%+v", e)
 	}
 	makeRoom(t, admin, cluster.Nodes[0], s.Prefix()+"full/")
-	must(t, s, store.Write{Key: "kept", Expected: kept, Value: []byte("2")})
-	if report, err := s.Check(natslab.Within(t), store.CheckRequest{TTL: 10 * time.Second, Key: "kept"}); err != nil || len(report.Warnings) > 0 {
+	trial.Must(t, s, store.Write{Key: "kept", Expected: kept, Value: []byte("2")})
+	if report, err := s.Check(trial.Within(t), store.CheckRequest{TTL: 10 * time.Second, Key: "kept"}); err != nil || len(report.Warnings) > 0 {
 		t.Errorf("%v, %v", report, err)
 	}
 }
@@ -404,7 +362,7 @@ func TestAFullServerIsHonest(t *testing.T) {
 // makeRoom does what the error tells a person to do.
 func makeRoom(t *testing.T, admin *clientv3.Client, node *etcdlab.Node, prefix string) {
 	t.Helper()
-	ctx := natslab.Within(t)
+	ctx := trial.Within(t)
 	deleted, err := admin.Delete(ctx, prefix, clientv3.WithPrefix())
 	if err == nil {
 		_, err = admin.Compact(ctx, deleted.Header.Revision, clientv3.WithCompactPhysical())

@@ -5,46 +5,30 @@ import (
 	"errors"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/seed-ff2cb582/leader/store"
 	"github.com/seed-ff2cb582/leader/store/mysqlstore"
+	"github.com/seed-ff2cb582/leader/test/internal/trial"
 	"github.com/seed-ff2cb582/leader/test/natslab"
 )
-
-// request is what an election asks of a store.
-var request = store.CheckRequest{TTL: 10 * time.Second, HeartbeatInterval: time.Second, Key: "group", Reads: []string{"_ctl.group"}}
-
-func check(tb testing.TB, s *mysqlstore.Store) (store.Report, error) {
-	tb.Helper()
-	return s.Check(within(tb), request)
-}
 
 func TestCheckFindsNothingWrongWithADurableServer(t *testing.T) {
 	t.Parallel()
 	srv := lab.OwnMariaDB(t)
 	table := newTable()
 	s := over(t, poolOf(t, srv.DSN("lab")), mysqlstore.Options{Table: table, Create: true})
-	for range 2 {
-		r, err := check(t, s)
-		if err != nil || r.Forgetful || r.Expires || len(r.Warnings) > 0 {
-			t.Fatalf("%+v, %v", r, err)
-		}
-		if r.Age <= 0 || r.Age > time.Hour {
-			t.Errorf("the table was made just now, and is told to be %v old", r.Age)
-		}
-	}
-	if e := get(t, s, "group"); e.Revision != 0 {
+	trial.FindsNothingWrong(t, s)
+	if e := trial.Get(t, s, "group"); e.Revision != 0 {
 		t.Errorf("the check wrote: %+v", e)
 	}
 	// A table that is made again goes on.
-	before := must(t, s, store.Write{Key: "group", Value: []byte("v")})
+	before := trial.Must(t, s, store.Write{Key: "group", Value: []byte("v")})
 	for _, spoil := range []string{"TRUNCATE TABLE " + table, "DROP TABLE " + table, "DROP TABLE " + table + ", " + table + "_floor"} {
 		srv.Exec(spoil)
-		if _, err := check(t, s); err != nil {
+		if _, err := trial.Check(t, s); err != nil {
 			t.Fatalf("%s: %v", spoil, err)
 		}
-		after := must(t, s, store.Write{Key: "group", Value: []byte("v")})
+		after := trial.Must(t, s, store.Write{Key: "group", Value: []byte("v")})
 		if after <= before {
 			t.Errorf("%s: revision %d follows %d", spoil, after, before)
 		}
@@ -58,25 +42,25 @@ func TestRevisionsGrowAcrossADeletionAndAClockSetBack(t *testing.T) {
 	srv := lab.OwnMariaDB(t)
 	table := newTable()
 	s := made(t, url(srv), table)
-	rev := must(t, s, store.Write{Key: "a", Value: []byte("v")})
+	rev := trial.Must(t, s, store.Write{Key: "a", Value: []byte("v")})
 	// As if that had been written by a clock an hour ahead.
 	srv.Exec("UPDATE " + table + " SET revision = revision + 3600000000")
-	ahead := get(t, s, "a").Revision
+	ahead := trial.Get(t, s, "a").Revision
 	if ahead < rev+3_600_000_000 {
 		t.Fatalf("the register stands at %d, after %d", ahead, rev)
 	}
 	srv.Exec("DELETE FROM " + table)
-	if again := must(t, s, store.Write{Key: "a", Value: []byte("v")}); again <= ahead {
+	if again := trial.Must(t, s, store.Write{Key: "a", Value: []byte("v")}); again <= ahead {
 		t.Errorf("revision %d follows %d", again, ahead)
 	}
 	srv.Exec("DELETE FROM "+table, "INSERT INTO "+table+" (name, value) VALUES ('a', 'by hand')")
-	if e := get(t, s, "a"); e.Revision <= ahead {
+	if e := trial.Get(t, s, "a"); e.Revision <= ahead {
 		t.Errorf("by hand revision %d follows %d", e.Revision, ahead)
 	}
-	before := get(t, s, "a").Revision
+	before := trial.Get(t, s, "a").Revision
 	for _, set := range []string{"revision = 1, value = 'again'", "value = 'again'"} {
 		srv.Exec("UPDATE " + table + " SET " + set)
-		e := get(t, s, "a")
+		e := trial.Get(t, s, "a")
 		if e.Revision <= before || string(e.Value) != "again" {
 			t.Errorf("SET %s by hand: %+v, after %d", set, e, before)
 		}
@@ -95,11 +79,11 @@ func TestARevisionIsDrawnAfterThatOfADeletionUnderWay(t *testing.T) {
 	made(t, url(srv), table)
 	// Where a read takes no lock that it does not ask for.
 	s := over(t, poolOf(t, srv.DSN("lab")+"?tx_isolation=%27READ-COMMITTED%27"), mysqlstore.Options{Table: table})
-	must(t, s, store.Write{Key: "a", Value: []byte("v")})
+	trial.Must(t, s, store.Write{Key: "a", Value: []byte("v")})
 	// Ahead of the clock, so that only the lock can help.
 	srv.Exec("UPDATE " + table + " SET revision = revision + 3600000000")
-	ahead := get(t, s, "a").Revision
-	tx, err := srv.DB().BeginTx(within(t), nil)
+	ahead := trial.Get(t, s, "a").Revision
+	tx, err := srv.DB().BeginTx(trial.Within(t), nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -112,7 +96,7 @@ func TestARevisionIsDrawnAfterThatOfADeletionUnderWay(t *testing.T) {
 	}
 	results := make(chan result, 1)
 	go func() {
-		rev, err := s.CompareAndSwap(within(t), store.Write{Key: "a", Value: []byte("w")})
+		rev, err := s.CompareAndSwap(trial.Within(t), store.Write{Key: "a", Value: []byte("w")})
 		results <- result{rev, err}
 	}()
 	// Not by innodb_trx, which is not refreshed while it is asked often.
@@ -131,7 +115,7 @@ func TestARevisionIsDrawnAfterThatOfADeletionUnderWay(t *testing.T) {
 	if r.err != nil {
 		t.Fatal(r.err)
 	}
-	if e := get(t, s, "a"); r.rev <= ahead || e.Revision != r.rev {
+	if e := trial.Get(t, s, "a"); r.rev <= ahead || e.Revision != r.rev {
 		t.Errorf("acknowledged is revision %d, after %d; the register stands at %d", r.rev, ahead, e.Revision)
 	}
 }
@@ -158,8 +142,8 @@ func TestCheckRefusesATableThatDoesNotSuit(t *testing.T) {
 			for _, text := range c.spoil {
 				srv.Exec(strings.ReplaceAll(text, "T_NAME", table))
 			}
-			_, err := check(t, over(t, poolOf(t, srv.DSN("lab")+c.flags), mysqlstore.Options{Table: table}))
-			outcome(t, err, store.Permanent, c.words...)
+			_, err := trial.Check(t, over(t, poolOf(t, srv.DSN("lab")+c.flags), mysqlstore.Options{Table: table}))
+			trial.Outcome(t, err, store.Permanent, c.words...)
 		})
 	}
 }
@@ -167,7 +151,7 @@ func TestCheckRefusesATableThatDoesNotSuit(t *testing.T) {
 func TestCheckWarnsOfAServerThatMayForget(t *testing.T) {
 	t.Parallel()
 	srv := lab.OwnMariaDB(t, "--log-bin=binlog", "--server-id=1", "--sync-binlog=0", "--innodb-flush-log-at-trx-commit=2", "--skip-innodb-doublewrite")
-	r, err := check(t, made(t, url(srv), newTable()))
+	r, err := trial.Check(t, made(t, url(srv), newTable()))
 	if err != nil || !r.Forgetful || len(r.Warnings) != 3 {
 		t.Fatalf("%+v, %v", r, err)
 	}
@@ -184,18 +168,18 @@ func TestAReadOnlyServerIsRefusedForTheMoment(t *testing.T) {
 	t.Parallel()
 	srv := lab.OwnMariaDB(t)
 	s := made(t, url(srv), newTable())
-	rev := must(t, s, store.Write{Key: "a", Value: []byte("v")})
+	rev := trial.Must(t, s, store.Write{Key: "a", Value: []byte("v")})
 	srv.Exec("SET GLOBAL read_only = 1")
-	_, err := check(t, s)
-	outcome(t, err, store.Transient, "read-only")
-	_, err = s.Get(within(t), "a")
-	outcome(t, err, store.Transient, "read-only")
+	_, err := trial.Check(t, s)
+	trial.Outcome(t, err, store.Transient, "read-only")
+	_, err = s.Get(trial.Within(t), "a")
+	trial.Outcome(t, err, store.Transient, "read-only")
 	for _, w := range []store.Write{{Key: "a", Expected: rev}, {Key: "b"}} {
-		_, err = s.CompareAndSwap(within(t), w)
-		outcome(t, err, store.Transient, "read-only")
+		_, err = s.CompareAndSwap(trial.Within(t), w)
+		trial.Outcome(t, err, store.Transient, "read-only")
 	}
 	srv.Exec("SET GLOBAL read_only = 0")
-	if e := get(t, s, "a"); e.Revision != rev {
+	if e := trial.Get(t, s, "a"); e.Revision != rev {
 		t.Errorf("the register stands at %+v", e)
 	}
 }
@@ -209,7 +193,7 @@ func TestAnyNumberMayMakeTheTableAtOnce(t *testing.T) {
 		for range cap(results) {
 			s := over(t, poolOf(t, srv.DSN("lab")), mysqlstore.Options{Table: table, Create: true})
 			go func() {
-				_, err := check(t, s)
+				_, err := trial.Check(t, s)
 				results <- err
 			}()
 		}
@@ -227,10 +211,10 @@ func TestAnyNumberMayMakeTheTableAtOnce(t *testing.T) {
 	srv.Exec(texts...)
 	srv.Exec(texts...) // a migration may run twice
 	s := over(t, poolOf(t, srv.DSN("lab")), mysqlstore.Options{Table: "app.records"})
-	if _, err := check(t, s); err != nil {
+	if _, err := trial.Check(t, s); err != nil {
 		t.Error(err)
 	}
-	must(t, s, store.Write{Key: "a", Value: []byte("v")})
+	trial.Must(t, s, store.Write{Key: "a", Value: []byte("v")})
 }
 
 // The rights are those of the package documentation.
@@ -253,27 +237,27 @@ func TestLeastPrivilege(t *testing.T) {
 		}
 	}
 	candidate := over(t, poolOf(t, srv.DSN("candidate")), mysqlstore.Options{})
-	if r, err := check(t, candidate); err != nil || len(r.Warnings) > 0 {
+	if r, err := trial.Check(t, candidate); err != nil || len(r.Warnings) > 0 {
 		t.Fatalf("a candidate: %+v, %v", r, err)
 	}
-	rev := must(t, candidate, store.Write{Key: "group", Value: []byte("v")})
-	rev = must(t, candidate, store.Write{Key: "group", Expected: rev, Value: []byte("w")})
+	rev := trial.Must(t, candidate, store.Write{Key: "group", Value: []byte("v")})
+	rev = trial.Must(t, candidate, store.Write{Key: "group", Expected: rev, Value: []byte("w")})
 	observer := over(t, poolOf(t, srv.DSN("observer")), mysqlstore.Options{})
-	if r, err := observer.Check(within(t), store.CheckRequest{}); err != nil || len(r.Warnings) > 0 {
+	if r, err := observer.Check(trial.Within(t), store.CheckRequest{}); err != nil || len(r.Warnings) > 0 {
 		t.Errorf("an observer: %+v, %v", r, err)
 	}
-	if e := get(t, observer, "group"); e.Revision != rev {
+	if e := trial.Get(t, observer, "group"); e.Revision != rev {
 		t.Errorf("an observer sees %+v", e)
 	}
-	_, err = check(t, observer)
-	outcome(t, err, store.Permanent, "grant", "leader_records")
-	_, err = observer.CompareAndSwap(within(t), store.Write{Key: "other"})
-	outcome(t, err, store.Permanent, "grant")
+	_, err = trial.Check(t, observer)
+	trial.Outcome(t, err, store.Permanent, "grant", "leader_records")
+	_, err = observer.CompareAndSwap(trial.Within(t), store.Write{Key: "other"})
+	trial.Outcome(t, err, store.Permanent, "grant")
 	stranger := over(t, poolOf(t, srv.DSN("stranger")), mysqlstore.Options{})
-	_, err = stranger.Get(within(t), "group")
-	outcome(t, err, store.Permanent, "grant")
-	_, err = check(t, stranger)
-	outcome(t, err, store.Permanent, "missing")
+	_, err = stranger.Get(trial.Within(t), "group")
+	trial.Outcome(t, err, store.Permanent, "grant")
+	_, err = trial.Check(t, stranger)
+	trial.Outcome(t, err, store.Permanent, "missing")
 	if _, err := poolOf(t, srv.DSN("candidate")).Exec("DELETE FROM leader_records"); err == nil {
 		t.Error("a candidate may delete")
 	}

@@ -9,49 +9,34 @@ import (
 
 	"github.com/seed-ff2cb582/leader/store"
 	"github.com/seed-ff2cb582/leader/store/pgstore"
+	"github.com/seed-ff2cb582/leader/test/internal/trial"
 	"github.com/seed-ff2cb582/leader/test/natslab"
 )
-
-// request is what an election asks of a store.
-var request = store.CheckRequest{TTL: 10 * time.Second, HeartbeatInterval: time.Second, Key: "group", Reads: []string{"_ctl.group"}}
-
-func check(tb testing.TB, s *pgstore.Store) (store.Report, error) {
-	tb.Helper()
-	return s.Check(within(tb), request)
-}
 
 func TestCheckFindsNothingWrongWithADurableServer(t *testing.T) {
 	t.Parallel()
 	srv := lab.OwnPostgreSQL(t)
 	table := newTable()
 	s := over(t, poolOf(t, srv.DSN("lab")), pgstore.Options{Table: table, Create: true})
-	for range 2 {
-		r, err := check(t, s)
-		if err != nil || r.Forgetful || r.Expires || len(r.Warnings) > 0 {
-			t.Fatalf("%+v, %v", r, err)
-		}
-		if r.Age <= 0 || r.Age > time.Hour {
-			t.Errorf("the table was made just now, and is told to be %v old", r.Age)
-		}
-	}
-	if e := get(t, s, "group"); e.Revision != 0 {
+	trial.FindsNothingWrong(t, s)
+	if e := trial.Get(t, s, "group"); e.Revision != 0 {
 		t.Errorf("the check wrote: %+v", e)
 	}
 	// A table of another time has its age, and revisions go on.
-	before := must(t, s, store.Write{Key: "group", Value: []byte("v")})
+	before := trial.Must(t, s, store.Write{Key: "group", Value: []byte("v")})
 	srv.Exec("DROP TABLE " + table)
-	r, err := check(t, s)
+	r, err := trial.Check(t, s)
 	if err != nil || r.Age > time.Hour {
 		t.Fatalf("%+v, %v", r, err)
 	}
-	if after := must(t, s, store.Write{Key: "group", Value: []byte("v")}); after <= before {
+	if after := trial.Must(t, s, store.Write{Key: "group", Value: []byte("v")}); after <= before {
 		t.Errorf("revision %d follows %d across a table made again", after, before)
 	}
 	srv.Exec("DROP TABLE "+table, "DROP SEQUENCE "+table+"_revision")
-	if _, err := check(t, s); err != nil {
+	if _, err := trial.Check(t, s); err != nil {
 		t.Fatal(err)
 	}
-	if after := must(t, s, store.Write{Key: "group", Value: []byte("v")}); after <= before {
+	if after := trial.Must(t, s, store.Write{Key: "group", Value: []byte("v")}); after <= before {
 		t.Errorf("revision %d follows %d across a table and a sequence made again", after, before)
 	}
 }
@@ -82,10 +67,10 @@ func TestCheckRefusesATableThatDoesNotSuit(t *testing.T) {
 				srv.Exec(strings.ReplaceAll(text, "T_NAME", table))
 			}
 			s := over(t, poolOf(t, srv.DSN("lab")), pgstore.Options{Table: table})
-			_, err := check(t, s)
-			outcome(t, err, store.Permanent)
+			_, err := trial.Check(t, s)
+			trial.Outcome(t, err, store.Permanent)
 			for _, w := range c.words {
-				outcome(t, err, store.Permanent, strings.ReplaceAll(w, "T_NAME", table))
+				trial.Outcome(t, err, store.Permanent, strings.ReplaceAll(w, "T_NAME", table))
 			}
 		})
 	}
@@ -97,11 +82,11 @@ func TestAWriteWithoutARevisionIsRefused(t *testing.T) {
 	srv := lab.OwnPostgreSQL(t)
 	table := newTable()
 	s := made(t, srv.DSN("lab"), table)
-	rev := must(t, s, store.Write{Key: "a", Value: []byte("first")})
+	rev := trial.Must(t, s, store.Write{Key: "a", Value: []byte("first")})
 	srv.Exec("ALTER TABLE " + table + " DISABLE TRIGGER leader_draw")
-	_, err := s.CompareAndSwap(within(t), store.Write{Key: "a", Expected: rev, Value: []byte("second")})
-	outcome(t, err, store.Permanent, "trigger")
-	if e := get(t, s, "a"); e.Revision != rev || string(e.Value) != "first" {
+	_, err := s.CompareAndSwap(trial.Within(t), store.Write{Key: "a", Expected: rev, Value: []byte("second")})
+	trial.Outcome(t, err, store.Permanent, "trigger")
+	if e := trial.Get(t, s, "a"); e.Revision != rev || string(e.Value) != "first" {
 		t.Errorf("the register stands at %+v", e)
 	}
 }
@@ -110,12 +95,12 @@ func TestCheckWarnsOfAServerThatMayForget(t *testing.T) {
 	t.Parallel()
 	srv := lab.OwnPostgreSQL(t, "fsync=off", "full_page_writes=off")
 	s := made(t, srv.DSN("lab"), newTable())
-	r, err := check(t, s)
+	r, err := trial.Check(t, s)
 	if err != nil || !r.Forgetful || len(r.Warnings) != 2 {
 		t.Fatalf("%+v, %v", r, err)
 	}
 	srv.Exec("SELECT pg_create_physical_replication_slot('s1')") // of a standby that is away
-	if r, err = check(t, s); err != nil || len(r.Warnings) != 3 || !strings.Contains(r.Warnings[2], "1 replication slots") {
+	if r, err = trial.Check(t, s); err != nil || len(r.Warnings) != 3 || !strings.Contains(r.Warnings[2], "1 replication slots") {
 		t.Fatalf("%+v, %v", r, err)
 	}
 }
@@ -126,15 +111,15 @@ func TestAServerThatTakesNoWritesIsRefusedForTheMoment(t *testing.T) {
 	srv := lab.OwnPostgreSQL(t)
 	table := newTable()
 	primary := made(t, srv.DSN("lab"), table)
-	rev := must(t, primary, store.Write{Key: "a", Value: []byte("v")})
+	rev := trial.Must(t, primary, store.Write{Key: "a", Value: []byte("v")})
 	standby := srv.Standby("s1")
 	s := over(t, poolOf(t, standby.DSN("lab")), pgstore.Options{Table: table})
-	_, err := check(t, s)
-	outcome(t, err, store.Transient, "standby", "target_session_attrs")
-	_, err = s.Get(within(t), "a")
-	outcome(t, err, store.Transient, "standby")
-	_, err = s.CompareAndSwap(within(t), store.Write{Key: "a", Expected: rev})
-	outcome(t, err, store.Transient, "target_session_attrs")
+	_, err := trial.Check(t, s)
+	trial.Outcome(t, err, store.Transient, "standby", "target_session_attrs")
+	_, err = s.Get(trial.Within(t), "a")
+	trial.Outcome(t, err, store.Transient, "standby")
+	_, err = s.CompareAndSwap(trial.Within(t), store.Write{Key: "a", Expected: rev})
+	trial.Outcome(t, err, store.Transient, "target_session_attrs")
 
 	srv.Exec("ALTER SYSTEM SET default_transaction_read_only = on", "SELECT pg_reload_conf()")
 	natslab.Eventually(t, "the primary takes no writes", func(ctx context.Context) error {
@@ -146,10 +131,10 @@ func TestAServerThatTakesNoWritesIsRefusedForTheMoment(t *testing.T) {
 		return nil
 	})
 	readOnly := over(t, poolOf(t, srv.DSN("lab")), pgstore.Options{Table: table})
-	_, err = check(t, readOnly)
-	outcome(t, err, store.Transient, "default_transaction_read_only")
-	_, err = readOnly.CompareAndSwap(within(t), store.Write{Key: "a"})
-	outcome(t, err, store.Transient)
+	_, err = trial.Check(t, readOnly)
+	trial.Outcome(t, err, store.Transient, "default_transaction_read_only")
+	_, err = readOnly.CompareAndSwap(trial.Within(t), store.Write{Key: "a"})
+	trial.Outcome(t, err, store.Transient)
 
 	standby.Promote()
 	natslab.Eventually(t, "the promoted standby serves", func(ctx context.Context) error {
@@ -165,11 +150,11 @@ func TestIsolationIsNoMatter(t *testing.T) {
 	srv := lab.OwnPostgreSQL(t, "default_transaction_isolation=serializable")
 	table := newTable()
 	s := made(t, srv.DSN("lab"), table)
-	rev := must(t, s, store.Write{Key: "a", Value: []byte("v")})
+	rev := trial.Must(t, s, store.Write{Key: "a", Value: []byte("v")})
 	won := make(chan error, 8)
 	for range cap(won) {
 		go func() {
-			_, err := s.CompareAndSwap(within(t), store.Write{Key: "a", Expected: rev, Value: []byte("w")})
+			_, err := s.CompareAndSwap(trial.Within(t), store.Write{Key: "a", Expected: rev, Value: []byte("w")})
 			won <- err
 		}()
 	}
@@ -197,7 +182,7 @@ func TestAnyNumberMayMakeTheTableAtOnce(t *testing.T) {
 		for range cap(results) {
 			s := over(t, poolOf(t, srv.DSN("lab")), pgstore.Options{Table: table, Create: true})
 			go func() {
-				_, err := check(t, s)
+				_, err := trial.Check(t, s)
 				results <- err
 			}()
 		}
@@ -212,7 +197,7 @@ func TestAnyNumberMayMakeTheTableAtOnce(t *testing.T) {
 		t.Fatal(err)
 	}
 	srv.Exec("CREATE SCHEMA app", text, text) // a migration may run twice
-	if _, err := check(t, over(t, poolOf(t, srv.DSN("lab")), pgstore.Options{Table: "app.records"})); err != nil {
+	if _, err := trial.Check(t, over(t, poolOf(t, srv.DSN("lab")), pgstore.Options{Table: "app.records"})); err != nil {
 		t.Error(err)
 	}
 }

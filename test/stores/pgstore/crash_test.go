@@ -10,6 +10,7 @@ import (
 
 	"github.com/seed-ff2cb582/leader/store"
 	"github.com/seed-ff2cb582/leader/test/databases"
+	"github.com/seed-ff2cb582/leader/test/internal/trial"
 	"github.com/seed-ff2cb582/leader/test/natslab"
 )
 
@@ -24,8 +25,8 @@ func TestAcknowledgedWritesSurviveACrashOfAServerThatFlushesLater(t *testing.T) 
 	rev := uint64(0)
 	for i := range 3 {
 		value := fmt.Sprint("write ", i)
-		rev = must(t, s, store.Write{Key: "a", Expected: rev, Value: []byte(value)})
-		created := must(t, s, store.Write{Key: fmt.Sprint("k", i), Value: []byte(value), Tombstone: true})
+		rev = trial.Must(t, s, store.Write{Key: "a", Expected: rev, Value: []byte(value)})
+		created := trial.Must(t, s, store.Write{Key: fmt.Sprint("k", i), Value: []byte(value), Tombstone: true})
 		srv.Kill()
 		srv.Run()
 		var e, other store.Entry
@@ -38,7 +39,7 @@ func TestAcknowledgedWritesSurviveACrashOfAServerThatFlushesLater(t *testing.T) 
 		if e.Revision != rev || string(e.Value) != value || other.Revision != created || !other.Tombstone {
 			t.Fatalf("after crash %d: %+v and %+v; acknowledged were revisions %d and %d", i, e, other, rev, created)
 		}
-		next := must(t, s, store.Write{Key: "a", Expected: rev, Value: []byte(value)})
+		next := trial.Must(t, s, store.Write{Key: "a", Expected: rev, Value: []byte(value)})
 		if next <= created {
 			t.Fatalf("revision %d follows %d", next, created)
 		}
@@ -64,21 +65,21 @@ func TestFailoverToASynchronousStandbyLosesNothing(t *testing.T) {
 	// The server's own default would acknowledge what the standby lacks.
 	primary, standby, url := pair(t, "synchronous_standby_names=s1", "synchronous_commit=local")
 	s := made(t, url, newTable())
-	report, err := s.Check(within(t), store.CheckRequest{TTL: time.Second})
+	report, err := s.Check(trial.Within(t), store.CheckRequest{TTL: time.Second})
 	if err != nil || report.Forgetful || len(report.Warnings) > 0 {
 		t.Errorf("a pair with a synchronous standby: %+v, %v", report, err)
 	}
-	rev := must(t, s, store.Write{Key: "a", Value: []byte("first")})
+	rev := trial.Must(t, s, store.Write{Key: "a", Value: []byte("first")})
 	standby.Freeze()
-	_, err = s.CompareAndSwap(brief(t), store.Write{Key: "a", Expected: rev, Value: []byte("second")})
-	outcome(t, err, store.Unknown)
+	_, err = s.CompareAndSwap(trial.Brief(t), store.Write{Key: "a", Expected: rev, Value: []byte("second")})
+	trial.Outcome(t, err, store.Unknown)
 	standby.Thaw()
 	var e store.Entry
 	natslab.Eventually(t, "a read once the standby answers", func(ctx context.Context) (err error) {
 		e, err = s.Get(ctx, "a")
 		return err
 	})
-	rev = must(t, s, store.Write{Key: "a", Expected: e.Revision, Value: []byte("third")})
+	rev = trial.Must(t, s, store.Write{Key: "a", Expected: e.Revision, Value: []byte("third")})
 	primary.Kill()
 	standby.Promote()
 	natslab.Eventually(t, "a read from the new primary", func(ctx context.Context) (err error) {
@@ -89,7 +90,7 @@ func TestFailoverToASynchronousStandbyLosesNothing(t *testing.T) {
 		t.Fatalf("the new primary has %+v, where revision %d was acknowledged", e, rev)
 	}
 	standby.Exec("ALTER SYSTEM SET synchronous_standby_names = ''", "SELECT pg_reload_conf()")
-	if next := must(t, s, store.Write{Key: "a", Expected: rev, Value: []byte("fourth")}); next <= rev {
+	if next := trial.Must(t, s, store.Write{Key: "a", Expected: rev, Value: []byte("fourth")}); next <= rev {
 		t.Errorf("revision %d follows %d", next, rev)
 	}
 }
@@ -104,11 +105,11 @@ func TestFailoverToAnAsynchronousStandbyForgetsAndIsWarnedOf(t *testing.T) {
 	standby := primary.Standby("s1", fmt.Sprintf("primary_conninfo=host=%s port=%s user=lab application_name=s1", host, port))
 	table := newTable()
 	s := made(t, both(primary, standby), table)
-	report, err := s.Check(within(t), store.CheckRequest{TTL: time.Second})
+	report, err := s.Check(trial.Within(t), store.CheckRequest{TTL: time.Second})
 	if err != nil || !report.Forgetful || !strings.Contains(strings.Join(report.Warnings, " "), "synchronous_standby_names") {
 		t.Errorf("a pair without a synchronous standby: %+v, %v", report, err)
 	}
-	rev := must(t, s, store.Write{Key: "a", Value: []byte("first")})
+	rev := trial.Must(t, s, store.Write{Key: "a", Value: []byte("first")})
 	natslab.Eventually(t, "the standby has the record", func(context.Context) error {
 		var n int
 		err := standby.DB().QueryRow("SELECT count(*) FROM " + table).Scan(&n)
@@ -118,7 +119,7 @@ func TestFailoverToAnAsynchronousStandbyForgetsAndIsWarnedOf(t *testing.T) {
 		return err
 	})
 	way.Hold(natslab.ToClient)
-	lost := must(t, s, store.Write{Key: "a", Expected: rev, Value: []byte("lost")})
+	lost := trial.Must(t, s, store.Write{Key: "a", Expected: rev, Value: []byte("lost")})
 	primary.Kill()
 	standby.Promote()
 	var e store.Entry

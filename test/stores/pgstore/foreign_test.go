@@ -13,43 +13,12 @@ import (
 	"github.com/seed-ff2cb582/leader/store"
 	"github.com/seed-ff2cb582/leader/store/pgstore"
 	"github.com/seed-ff2cb582/leader/test/databases"
+	"github.com/seed-ff2cb582/leader/test/internal/trial"
 	"github.com/seed-ff2cb582/leader/test/natslab"
 )
 
 // deafClock is a time between looks so long that only news tell of a change.
 const deafClock = time.Hour
-
-// heard collects what a watch delivers.
-type heard struct {
-	tb      testing.TB
-	entries chan store.Entry
-}
-
-func listen(tb testing.TB, s store.Watcher, keys ...string) *heard {
-	tb.Helper()
-	h := &heard{tb: tb, entries: make(chan store.Entry, 1<<16)}
-	stop, err := s.Watch(tb.Context(), keys, func(e store.Entry) { h.entries <- e })
-	if err != nil {
-		tb.Fatal(err)
-	}
-	tb.Cleanup(stop)
-	return h
-}
-
-// until waits for an entry that satisfies ok.
-func (h *heard) until(what string, ok func(store.Entry) bool) store.Entry {
-	h.tb.Helper()
-	for {
-		select {
-		case e := <-h.entries:
-			if ok(e) {
-				return e
-			}
-		case <-time.After(databases.Patience):
-			h.tb.Fatalf("never heard: %s", what)
-		}
-	}
-}
 
 // listening waits until a connection of the store listens.
 func listening(tb testing.TB, srv *databases.Server, s *pgstore.Store) {
@@ -70,33 +39,33 @@ func TestForeignChangesAreNotified(t *testing.T) {
 	table := newTable()
 	made(t, srv.DSN("lab"), table)
 	s := over(t, poolOf(t, srv.DSN("lab")), pgstore.Options{Table: table, Every: deafClock})
-	first := must(t, s, store.Write{Key: "a", Value: []byte("first")})
-	h := listen(t, s, "a", "b")
-	h.until("the beginning", func(e store.Entry) bool { return e.Revision == first })
+	first := trial.Must(t, s, store.Write{Key: "a", Value: []byte("first")})
+	h := trial.Listen(t, s, "a", "b")
+	h.Until("the beginning", func(e store.Entry) bool { return e.Revision == first })
 	listening(t, srv, s)
 
 	srv.Exec("UPDATE " + table + " SET value = 'by hand' WHERE key = 'a'")
-	e := h.until("a foreign UPDATE", func(e store.Entry) bool { return string(e.Value) == "by hand" })
+	e := h.Until("a foreign UPDATE", func(e store.Entry) bool { return string(e.Value) == "by hand" })
 	if e.Revision <= first {
 		t.Errorf("a foreign UPDATE left revision %d, over %d", e.Revision, first)
 	}
-	_, err := s.CompareAndSwap(within(t), store.Write{Key: "a", Expected: first})
-	outcome(t, err, store.Conflict)
+	_, err := s.CompareAndSwap(trial.Within(t), store.Write{Key: "a", Expected: first})
+	trial.Outcome(t, err, store.Conflict)
 	// Whatever it says of the revision.
 	srv.Exec("UPDATE " + table + " SET revision = 1, value = 'again' WHERE key = 'a'")
-	if again := h.until("another", func(e store.Entry) bool { return string(e.Value) == "again" }); again.Revision <= e.Revision {
+	if again := h.Until("another", func(e store.Entry) bool { return string(e.Value) == "again" }); again.Revision <= e.Revision {
 		t.Errorf("revision %d follows %d", again.Revision, e.Revision)
 	}
 	srv.Exec("INSERT INTO " + table + " (key, revision, value) VALUES ('b', 1, 'new')")
-	b := h.until("a foreign INSERT", func(e store.Entry) bool { return string(e.Value) == "new" })
+	b := h.Until("a foreign INSERT", func(e store.Entry) bool { return string(e.Value) == "new" })
 	if b.Revision <= e.Revision {
 		t.Errorf("a foreign INSERT has revision %d, after %d", b.Revision, e.Revision)
 	}
 	srv.Exec("DELETE FROM " + table + " WHERE key = 'b'")
-	h.until("a foreign DELETE", func(e store.Entry) bool { return e.Key == "b" && e.Revision == 0 })
+	h.Until("a foreign DELETE", func(e store.Entry) bool { return e.Key == "b" && e.Revision == 0 })
 	srv.Exec("TRUNCATE " + table + " RESTART IDENTITY")
-	h.until("a TRUNCATE", func(e store.Entry) bool { return e.Key == "a" && e.Revision == 0 })
-	if after := must(t, s, store.Write{Key: "b", Value: []byte("v")}); after <= b.Revision {
+	h.Until("a TRUNCATE", func(e store.Entry) bool { return e.Key == "a" && e.Revision == 0 })
+	if after := trial.Must(t, s, store.Write{Key: "b", Value: []byte("v")}); after <= b.Revision {
 		t.Errorf("revision %d follows %d across a TRUNCATE", after, b.Revision)
 	}
 	// A key is the name of an election.
@@ -112,8 +81,8 @@ func TestARevisionIsDrawnAfterThoseOfARivalThatCreatedAndDeleted(t *testing.T) {
 	srv := lab.OwnPostgreSQL(t)
 	table := newTable()
 	rival := made(t, srv.DSN("lab"), table)
-	must(t, rival, store.Write{Key: "a", Value: []byte("old")})
-	tx, err := srv.DB().BeginTx(within(t), nil)
+	trial.Must(t, rival, store.Write{Key: "a", Value: []byte("old")})
+	tx, err := srv.DB().BeginTx(trial.Within(t), nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -127,7 +96,7 @@ func TestARevisionIsDrawnAfterThoseOfARivalThatCreatedAndDeleted(t *testing.T) {
 	}
 	results := make(chan result, 1)
 	go func() {
-		rev, err := slow.CompareAndSwap(within(t), store.Write{Key: "a", Value: []byte("slow")})
+		rev, err := slow.CompareAndSwap(trial.Within(t), store.Write{Key: "a", Value: []byte("slow")})
 		results <- result{rev, err}
 	}()
 	pid := 0
@@ -139,7 +108,7 @@ func TestARevisionIsDrawnAfterThoseOfARivalThatCreatedAndDeleted(t *testing.T) {
 	if err := tx.Commit(); err != nil {
 		t.Fatal(err)
 	}
-	between := must(t, rival, store.Write{Key: "a", Value: []byte("between")})
+	between := trial.Must(t, rival, store.Write{Key: "a", Value: []byte("between")})
 	srv.Exec("DELETE FROM " + table + " WHERE key = 'a'")
 	srv.Resume(pid)
 	r := <-results
@@ -160,14 +129,14 @@ func TestAWatchOutlivesABlackHole(t *testing.T) {
 	sound := made(t, srv.DSN("lab"), table)
 	p := natslab.NewProxy(t, srv.Addr())
 	s := over(t, poolOf(t, srv.URL("lab", p.Addr())), pgstore.Options{Table: table, Every: deafClock, Timeout: time.Second})
-	h := listen(t, s, "a")
+	h := trial.Listen(t, s, "a")
 	rev := uint64(0)
 	for range 3 { // the last of which only notifications can bring
-		rev = must(t, sound, store.Write{Key: "a", Expected: rev, Value: []byte("heard")})
-		h.until("a write", func(e store.Entry) bool { return e.Revision == rev })
+		rev = trial.Must(t, sound, store.Write{Key: "a", Expected: rev, Value: []byte("heard")})
+		h.Until("a write", func(e store.Entry) bool { return e.Revision == rev })
 	}
 	p.Hold(natslab.ToServer, natslab.ToClient)
-	rev = must(t, sound, store.Write{Key: "a", Expected: rev, Value: []byte("unheard")})
+	rev = trial.Must(t, sound, store.Write{Key: "a", Expected: rev, Value: []byte("unheard")})
 	natslab.Eventually(t, "the loss is noticed", func(context.Context) error {
 		if s.ConnState() == store.Connected {
 			return errors.New("not yet")
@@ -176,7 +145,7 @@ func TestAWatchOutlivesABlackHole(t *testing.T) {
 	})
 	p.Drop() // what was held is lost
 	p.Resume()
-	h.until("what was written meanwhile", func(e store.Entry) bool { return e.Revision == rev })
+	h.Until("what was written meanwhile", func(e store.Entry) bool { return e.Revision == rev })
 }
 
 func TestBehindAPoolerInTransactionMode(t *testing.T) {
@@ -186,15 +155,15 @@ func TestBehindAPoolerInTransactionMode(t *testing.T) {
 	table := newTable()
 	pool := poolOf(t, srv.URL("lab", addr))
 	s := over(t, pool, pgstore.Options{Table: table, Create: true, Every: 100 * time.Millisecond})
-	r, err := check(t, s)
+	r, err := trial.Check(t, s)
 	if err != nil || len(r.Warnings) != 1 || !strings.Contains(r.Warnings[0], "transaction mode") {
 		t.Fatalf("%+v, %v", r, err)
 	}
-	h := listen(t, s, "a")
+	h := trial.Listen(t, s, "a")
 	rev := uint64(0)
 	for i := range 20 {
-		rev = must(t, s, store.Write{Key: "a", Expected: rev, Value: []byte(fmt.Sprint(i))})
-		h.until("a write, found by the clock", func(e store.Entry) bool { return e.Revision == rev })
+		rev = trial.Must(t, s, store.Write{Key: "a", Expected: rev, Value: []byte(fmt.Sprint(i))})
+		h.Until("a write, found by the clock", func(e store.Entry) bool { return e.Revision == rev })
 	}
 }
 
@@ -206,11 +175,11 @@ func TestBehindAPoolerInSessionModeChangesAreNotified(t *testing.T) {
 	made(t, srv.DSN("lab"), table)
 	pool := poolOf(t, srv.URL("lab", addr), func(c *pgxpool.Config) { c.MaxConns = 2 })
 	s := over(t, pool, pgstore.Options{Table: table, Every: deafClock})
-	if r, err := check(t, s); err != nil || len(r.Warnings) != 0 {
+	if r, err := trial.Check(t, s); err != nil || len(r.Warnings) != 0 {
 		t.Fatalf("%+v, %v", r, err)
 	}
-	h := listen(t, s, "a")
+	h := trial.Listen(t, s, "a")
 	listening(t, srv, s)
 	srv.Exec("INSERT INTO " + table + " (key, value) VALUES ('a', 'by hand')")
-	h.until("a notification", func(e store.Entry) bool { return string(e.Value) == "by hand" })
+	h.Until("a notification", func(e store.Entry) bool { return string(e.Value) == "by hand" })
 }

@@ -11,11 +11,12 @@ import (
 	"github.com/seed-ff2cb582/leader/store"
 	"github.com/seed-ff2cb582/leader/store/redisstore"
 	"github.com/seed-ff2cb582/leader/test/databases"
+	"github.com/seed-ff2cb582/leader/test/internal/trial"
 )
 
 func check(t *testing.T, st *redisstore.Store) (store.Report, error) {
 	t.Helper()
-	return st.Check(within(t), store.CheckRequest{TTL: 3 * time.Second, HeartbeatInterval: time.Second, Key: "reports", Reads: []string{"_ctl.reports"}})
+	return st.Check(trial.Within(t), store.CheckRequest{TTL: 3 * time.Second, HeartbeatInterval: time.Second, Key: "reports", Reads: []string{"_ctl.reports"}})
 }
 
 func TestCheckWarnsOfWhatTheServerMayForget(t *testing.T) {
@@ -44,7 +45,7 @@ func TestCheckWarnsOfWhatTheServerMayForget(t *testing.T) {
 		for i := range len(sound) / 2 {
 			srv.Must("CONFIG", "SET", sound[2*i], sound[2*i+1])
 		}
-		await(t, "the server to keep its file", func() bool {
+		trial.Await(t, "the server keeps its file", func() bool {
 			return strings.Contains(srv.Must("INFO", "persistence"), "aof_rewrite_in_progress:0")
 		})
 		for i := range len(c.settings) / 2 {
@@ -83,7 +84,7 @@ func TestCheckOfAPair(t *testing.T) {
 	if _, err := check(t, replica); !errors.Is(err, store.ErrPermanent) || !strings.Contains(err.Error(), "master") {
 		t.Errorf("a replica: %v", err)
 	}
-	if _, err := replica.CompareAndSwap(within(t), store.Write{Key: "reports", Value: []byte("v")}); store.Classify(err) != store.Transient {
+	if _, err := replica.CompareAndSwap(trial.Within(t), store.Write{Key: "reports", Value: []byte("v")}); store.Classify(err) != store.Transient {
 		t.Errorf("a write to a replica: %v", err)
 	}
 	// The client leaves connections that lead to a replica, and so finds the

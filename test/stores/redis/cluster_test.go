@@ -1,6 +1,7 @@
 package redis_test
 
 import (
+	"context"
 	"fmt"
 	"strconv"
 	"strings"
@@ -16,6 +17,8 @@ import (
 	"github.com/seed-ff2cb582/leader/store/storetest"
 	"github.com/seed-ff2cb582/leader/test/databases"
 	"github.com/seed-ff2cb582/leader/test/internal/ports"
+	"github.com/seed-ff2cb582/leader/test/internal/trial"
+	"github.com/seed-ff2cb582/leader/test/natslab"
 )
 
 // slots is how many parts the keys of a cluster have.
@@ -31,7 +34,7 @@ func startCluster(t *testing.T, n int) []*databases.Redis {
 		nodes[0].Must("CLUSTER", "MEET", "127.0.0.1", strconv.Itoa(nodes[i].Port()), strconv.Itoa(buses[i]))
 	}
 	for _, node := range nodes {
-		await(t, "the cluster to be whole", func() bool {
+		trial.Await(t, "the cluster is whole", func() bool {
 			info := node.Must("CLUSTER", "INFO")
 			return strings.Contains(info, "cluster_state:ok") && strings.Contains(info, fmt.Sprintf("cluster_known_nodes:%d", n))
 		})
@@ -52,9 +55,9 @@ func TestConformanceInACluster(t *testing.T) {
 				st.Pace(200 * time.Millisecond)
 				return st
 			},
-			Delete: func(key string) error { return admin.Del(within(t), prefix+key).Err() },
-			Put:    func(key string, value []byte) error { return admin.Set(within(t), prefix+key, value, 0).Err() },
-			Purge:  func(key string) error { return admin.Unlink(within(t), prefix+key).Err() },
+			Delete: func(key string) error { return admin.Del(trial.Within(t), prefix+key).Err() },
+			Put:    func(key string, value []byte) error { return admin.Set(trial.Within(t), prefix+key, value, 0).Err() },
+			Purge:  func(key string) error { return admin.Unlink(trial.Within(t), prefix+key).Err() },
 		}
 	}, storetest.Caps{
 		MaxValue:    redisstore.MaxValue,
@@ -95,11 +98,11 @@ func TestWriteInAClusterWaitsForTheReplicaOfItsMaster(t *testing.T) {
 	master, bus := startCluster(t, 1)[0], ports.Free(t, 1)[0]
 	replica := databases.StartRedis(t, "--cluster-enabled", "yes", "--cluster-port", strconv.Itoa(bus), "--repl-diskless-sync-delay", "0")
 	master.Must("CLUSTER", "MEET", "127.0.0.1", strconv.Itoa(replica.Port()), strconv.Itoa(bus))
-	eventually(t, "the replica to follow", func() error {
+	natslab.Eventually(t, "the replica follows", func(context.Context) error {
 		_, err := replica.Say("CLUSTER", "REPLICATE", master.Must("CLUSTER", "MYID"))
 		return err
 	})
-	await(t, "the replica to have what the master has", func() bool {
+	trial.Await(t, "the replica has what the master has", func() bool {
 		return strings.Contains(master.Must("INFO", "replication"), "state=online")
 	})
 	st := over(t, clusterClient(t, []*databases.Redis{master}), redisstore.Options{Wait: 1})
@@ -107,14 +110,14 @@ func TestWriteInAClusterWaitsForTheReplicaOfItsMaster(t *testing.T) {
 		t.Errorf("Check: %+v, %v", r, err)
 	}
 	rev := put(t, st, "reports", 0, "held")
-	if e := get(t, st, "reports"); e.Revision != rev {
+	if e := trial.Get(t, st, "reports"); e.Revision != rev {
 		t.Errorf("the register stands at %+v", e)
 	}
 	replica.Freeze()
-	if _, err := st.CompareAndSwap(within(t), store.Write{Key: "reports", Expected: rev}); store.Classify(err) != store.Unknown {
+	if _, err := st.CompareAndSwap(trial.Within(t), store.Write{Key: "reports", Expected: rev}); store.Classify(err) != store.Unknown {
 		t.Errorf("a write that the replica does not have ended %v", err)
 	}
-	if e, err := st.Get(within(t), "reports"); store.Classify(err) != store.Transient {
+	if e, err := st.Get(trial.Within(t), "reports"); store.Classify(err) != store.Transient {
 		t.Errorf("what the replica does not have reads as %+v, %v", e, err)
 	}
 	replica.Thaw()

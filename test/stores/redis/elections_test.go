@@ -10,6 +10,7 @@ import (
 	"github.com/seed-ff2cb582/leader/store/redisstore"
 	"github.com/seed-ff2cb582/leader/test/databases"
 	"github.com/seed-ff2cb582/leader/test/internal/lookout"
+	"github.com/seed-ff2cb582/leader/test/internal/trial"
 	"github.com/seed-ff2cb582/leader/test/natslab"
 	"github.com/seed-ff2cb582/leader/test/storelab"
 )
@@ -46,15 +47,15 @@ func TestCoolDownSurvivesAFailoverThatLosesTheLeader(t *testing.T) {
 	}
 	p.link.Hold(natslab.ToServer, natslab.ToClient)
 	a := join("a", p.master)
-	await(t, "a leads", a.IsLeader)
+	trial.Await(t, "a leads", a.IsLeader)
 	first := a.Term()
 	p.failOver()
 	next := over(t, dial(t, p.replica.Addr()), redisstore.Options{})
-	if e := get(t, next, "reports"); e.Revision != 0 || !a.IsLeader() {
+	if e := trial.Get(t, next, "reports"); e.Revision != 0 || !a.IsLeader() {
 		t.Fatalf("a leads: %t, and the promoted replica knows %+v", a.IsLeader(), e)
 	}
 	b := join("b", p.replica)
-	await(t, "b leads", b.IsLeader)
+	trial.Await(t, "b leads", b.IsLeader)
 	if !b.Term().Supersedes(first) {
 		t.Errorf("term %v after %v", b.Term(), first)
 	}

@@ -10,6 +10,7 @@ import (
 	"github.com/seed-ff2cb582/leader"
 	"github.com/seed-ff2cb582/leader/store/redisstore"
 	"github.com/seed-ff2cb582/leader/test/databases"
+	"github.com/seed-ff2cb582/leader/test/internal/trial"
 )
 
 var figures = flag.Int("figures", 0, "how many handovers and round trips to measure; 0: none")
@@ -26,25 +27,25 @@ func TestFigures(t *testing.T) {
 	rev := uint64(0)
 	value := string(make([]byte, 300)) // as long as a record
 	plain := timed(*figures, func() {
-		if err := rdb.Set(within(t), "plain", value, 0).Err(); err != nil {
+		if err := rdb.Set(trial.Within(t), "plain", value, 0).Err(); err != nil {
 			t.Fatal(err)
 		}
 	})
 	cas := timed(*figures, func() { rev = put(t, st, "cas", rev, value) })
 	led := make(chan struct{}, 1)
 	a, b := elect(t, srv, "a", led), elect(t, srv, "b", led)
-	await(t, "a leader", func() bool { return a.IsLeader() || b.IsLeader() })
+	trial.Await(t, "a leader", func() bool { return a.IsLeader() || b.IsLeader() })
 	<-led
 	if b.IsLeader() {
 		a, b = b, a
 	}
 	var handovers []time.Duration
 	for range *figures {
-		await(t, "a follower", func() bool {
+		trial.Await(t, "a follower", func() bool {
 			return b.Status().State == leader.StateFollower && a.IsLeader() && b.Status().LeaderID == a.Status().LeaderID
 		})
 		start := time.Now()
-		if err := a.Resign(within(t)); err != nil {
+		if err := a.Resign(trial.Within(t)); err != nil {
 			t.Fatal(err)
 		}
 		<-led // a spinning loop would keep the network waiting

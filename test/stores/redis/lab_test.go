@@ -1,26 +1,15 @@
 package redis_test
 
 import (
-	"context"
-	"errors"
 	"testing"
-	"time"
 
 	"github.com/redis/go-redis/v9"
 	"github.com/redis/go-redis/v9/maintnotifications"
 
 	"github.com/seed-ff2cb582/leader/store"
 	"github.com/seed-ff2cb582/leader/store/redisstore"
-	"github.com/seed-ff2cb582/leader/test/databases"
+	"github.com/seed-ff2cb582/leader/test/internal/trial"
 )
-
-// within returns a context that ends after a time that no passing test takes.
-func within(t testing.TB) context.Context {
-	t.Helper()
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(t.Context()), databases.Patience)
-	t.Cleanup(cancel)
-	return ctx
-}
 
 // dial returns a client as most programs make one, with its retries on.
 func dial(t testing.TB, addr string, tweaks ...func(*redis.Options)) *redis.Client {
@@ -49,44 +38,8 @@ func over(t testing.TB, rdb redis.UniversalClient, opts redisstore.Options) *red
 // put writes the key over the expected revision, which has to be applied.
 func put(t testing.TB, st store.Store, key string, expected uint64, value string) uint64 {
 	t.Helper()
-	rev, err := st.CompareAndSwap(within(t), store.Write{Key: key, Expected: expected, Value: []byte(value)})
-	if err != nil {
-		t.Fatalf("writing %s over %d: %v", key, expected, err)
-	}
-	return rev
+	return trial.Must(t, st, store.Write{Key: key, Expected: expected, Value: []byte(value)})
 }
-
-// get reads the key.
-func get(t testing.TB, st store.Store, key string) store.Entry {
-	t.Helper()
-	e, err := st.Get(within(t), key)
-	if err != nil {
-		t.Fatalf("reading %s: %v", key, err)
-	}
-	return e
-}
-
-// eventually waits until f succeeds, and fails the test if it never does.
-func eventually(t testing.TB, what string, f func() error) {
-	t.Helper()
-	limit := time.NewTimer(databases.Patience)
-	defer limit.Stop()
-	pause := time.NewTicker(5 * time.Millisecond)
-	defer pause.Stop()
-	for {
-		err := f()
-		if err == nil {
-			return
-		}
-		select {
-		case <-limit.C:
-			t.Fatalf("%s: %v", what, err)
-		case <-pause.C:
-		}
-	}
-}
-
-var errNotYet = errors.New("not yet")
 
 // inDatabase has a client use a database of its server.
 func inDatabase(n int) func(*redis.Options) { return func(o *redis.Options) { o.DB = n } }

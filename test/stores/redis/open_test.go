@@ -9,22 +9,23 @@ import (
 	"github.com/seed-ff2cb582/leader/store"
 	"github.com/seed-ff2cb582/leader/store/redisstore"
 	"github.com/seed-ff2cb582/leader/test/databases"
+	"github.com/seed-ff2cb582/leader/test/internal/trial"
 )
 
 func TestStoreOpensByItsURL(t *testing.T) {
 	t.Parallel()
 	srv := databases.StartRedis(t)
 	srv.Must("ACL", "SETUSER", "me", "on", ">se/cret", "~*", "&*", "+@all")
-	st, err := store.Open(within(t), "redis://me:"+url.PathEscape("se/cret")+"@"+srv.Addr()+"/3?prefix=team:&timeout=2s", redisstore.Driver())
+	st, err := store.Open(trial.Within(t), "redis://me:"+url.PathEscape("se/cret")+"@"+srv.Addr()+"/3?prefix=team:&timeout=2s", redisstore.Driver())
 	if err != nil {
 		t.Fatal(err)
 	}
-	rev, err := st.CompareAndSwap(within(t), store.Write{Key: "reports", Value: []byte("held")})
+	rev, err := st.CompareAndSwap(trial.Within(t), store.Write{Key: "reports", Value: []byte("held")})
 	if err != nil {
 		t.Fatal(err)
 	}
 	direct := over(t, dial(t, srv.Addr(), inDatabase(3)), redisstore.Options{Prefix: "team:"})
-	if e := get(t, direct, "reports"); e.Revision != rev {
+	if e := trial.Get(t, direct, "reports"); e.Revision != rev {
 		t.Errorf("the register stands at %+v", e)
 	}
 	for range 2 {
@@ -32,7 +33,7 @@ func TestStoreOpensByItsURL(t *testing.T) {
 			t.Error(err)
 		}
 	}
-	if _, err := st.Get(within(t), "reports"); !errors.Is(err, store.ErrClosed) {
+	if _, err := st.Get(trial.Within(t), "reports"); !errors.Is(err, store.ErrClosed) {
 		t.Errorf("after Close: %v", err)
 	}
 }
@@ -56,7 +57,7 @@ func TestStoreThatCannotBeOpenedSaysWhy(t *testing.T) {
 		{"redis://me:secret@" + srv.Addr(), store.ErrPermanent, "WRONGPASS"},
 		{"redis://me:secret@" + gone.Addr(), store.ErrTransient, gone.Addr()},
 	} {
-		_, err := store.Open(within(t), c.url, redisstore.Driver())
+		_, err := store.Open(trial.Within(t), c.url, redisstore.Driver())
 		if !errors.Is(err, c.want) || !strings.Contains(err.Error(), c.says) || strings.Contains(err.Error(), "secret") {
 			t.Errorf("%s: %v; want %v, and a word of %s", c.url, err, c.want, c.says)
 		}

@@ -13,7 +13,7 @@ import (
 	"github.com/seed-ff2cb582/leader/store"
 	"github.com/seed-ff2cb582/leader/store/redisstore"
 	"github.com/seed-ff2cb582/leader/test/databases"
-	"github.com/seed-ff2cb582/leader/test/natslab"
+	"github.com/seed-ff2cb582/leader/test/internal/trial"
 )
 
 // told is how a write ended.
@@ -48,63 +48,39 @@ func ends(t *testing.T, end <-chan told) told {
 // the write that it repeats.
 func TestWriteWhoseAnswerIsLostIsUnknownWhateverTheClientRepeats(t *testing.T) {
 	t.Parallel()
-	srv := databases.StartRedis(t)
-	proxy := natslab.NewProxy(t, srv.Addr())
-	direct := over(t, dial(t, srv.Addr()), redisstore.Options{})
-	for name, rdb := range map[string]redis.UniversalClient{
-		"as made by default": dial(t, proxy.Addr()),
-		"of many retries":    dial(t, proxy.Addr(), func(o *redis.Options) { o.MaxRetries = 10 }),
-	} {
+	srv := newPair(t).master
+	for name, retries := range map[string]int{"as made by default": 0, "of many retries": 10} {
 		for _, wait := range []int{0, 1} { // with WAIT a write goes another way
-			key := fmt.Sprintf("%s.%d", strings.ReplaceAll(name, " ", "-"), wait)
-			rev := put(t, direct, key, 0, "held")
-			st := over(t, rdb, redisstore.Options{Wait: wait})
-			_, _ = st.CompareAndSwap(within(t), store.Write{Key: key, Expected: rev + 1}) // connects; it is refused
-			srv.Must("CONFIG", "RESETSTAT")
-			proxy.Hold(natslab.ToClient)
-			end := begin(within(t), st, store.Write{Key: key, Expected: rev, Value: []byte("renewed")})
-			eventually(t, "the write to be applied", func() error {
-				if string(get(t, direct, key).Value) != "renewed" {
-					return errNotYet
-				}
-				return nil
+			t.Run(fmt.Sprintf("a client %s, wait %d", name, wait), func(t *testing.T) {
+				prefix := fmt.Sprintf("retries%d.%d:", retries, wait)
+				trial.LostAnswers(t, trial.Way{
+					Addr:  srv.Addr(),
+					Sound: over(t, dial(t, srv.Addr()), redisstore.Options{Prefix: prefix}),
+					Open: func(tb testing.TB, addr string) store.Store {
+						rdb := dial(tb, addr, func(o *redis.Options) { o.MaxRetries = retries })
+						return over(tb, rdb, redisstore.Options{Prefix: prefix, Wait: wait})
+					},
+					Writes: func() int64 { return scripts(t, srv) },
+				})
 			})
-			proxy.Drop()
-			proxy.Resume()
-			if got := ends(t, end); store.Classify(got.err) != store.Unknown {
-				t.Errorf("a client %s, wait %d: a write that was applied, and whose answer was lost, ended %v", name, wait, got.err)
-			}
-			if stats := srv.Must("INFO", "commandstats"); !strings.Contains(stats, "cmdstat_evalsha:calls=1,") {
-				t.Errorf("a client %s, wait %d: the write was repeated:\n%s", name, wait, stats)
-			}
 		}
 	}
 }
 
-func TestWriteToAFrozenServerIsUnknownAndLandsLater(t *testing.T) {
+// scripts is how many scripts the server was told to execute.
+func scripts(t *testing.T, srv *databases.Redis) (n int64) {
+	t.Helper()
+	_, after, _ := strings.Cut(srv.Must("INFO", "commandstats"), "cmdstat_evalsha:calls=")
+	if _, err := fmt.Sscan(strings.SplitN(after, ",", 2)[0], &n); err != nil {
+		t.Fatal(err)
+	}
+	return n
+}
+
+func TestWriteToAFrozenServerIsUnknownAndMayLandLater(t *testing.T) {
 	t.Parallel()
 	srv := databases.StartRedis(t)
-	st := over(t, dial(t, srv.Addr()), redisstore.Options{})
-	rev := put(t, st, "reports", 0, "held")
-	srv.Freeze()
-	ctx, cancel := context.WithTimeout(within(t), 2*time.Second) // long enough for the write to leave
-	defer cancel()
-	got := ends(t, begin(ctx, st, store.Write{Key: "reports", Expected: rev, Value: []byte("late")}))
-	if store.Classify(got.err) != store.Unknown {
-		t.Errorf("a write to a frozen server ended %v", got.err)
-	}
-	brief, cancel := context.WithTimeout(within(t), 100*time.Millisecond)
-	defer cancel()
-	if _, err := st.Get(brief, "reports"); store.Classify(err) != store.Transient {
-		t.Errorf("a read from a frozen server ended %v", err)
-	}
-	srv.Thaw()
-	eventually(t, "the write to land", func() error {
-		if e := get(t, st, "reports"); string(e.Value) != "late" || e.Revision <= rev {
-			return errNotYet
-		}
-		return nil
-	})
+	trial.Frozen(t, over(t, dial(t, srv.Addr()), redisstore.Options{}), srv, true)
 }
 
 func TestWriteThatNeverLeftIsTransient(t *testing.T) {
@@ -127,12 +103,9 @@ func TestWriteThatNeverLeftIsTransient(t *testing.T) {
 	// The only connection is busy for as long as the context lasts.
 	rdb := dial(t, srv.Addr(), func(o *redis.Options) { o.PoolSize = 1 })
 	busy := make(chan error, 1)
-	go func() { busy <- rdb.BLPop(within(t), 0, "list").Err() }()
-	eventually(t, "the connection to be busy", func() error {
-		if !strings.Contains(srv.Must("INFO", "clients"), "blocked_clients:1") {
-			return errNotYet
-		}
-		return nil
+	go func() { busy <- rdb.BLPop(trial.Within(t), 0, "list").Err() }()
+	trial.Await(t, "the connection is busy", func() bool {
+		return strings.Contains(srv.Must("INFO", "clients"), "blocked_clients:1")
 	})
 	crowded := over(t, rdb, redisstore.Options{})
 	short, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
@@ -144,15 +117,15 @@ func TestWriteThatNeverLeftIsTransient(t *testing.T) {
 		t.Fatal(err)
 	}
 	put(t, crowded, "other", 0, "after") // by the same connection
-	if e := get(t, free, "reports"); e.Revision != 0 {
+	if e := trial.Get(t, free, "reports"); e.Revision != 0 {
 		t.Errorf("a write that never left was applied: %+v", e)
 	}
 
 	srv.Kill()
-	_, err = over(t, dial(t, srv.Addr()), redisstore.Options{}).CompareAndSwap(within(t), w)
+	_, err = over(t, dial(t, srv.Addr()), redisstore.Options{}).CompareAndSwap(trial.Within(t), w)
 	transient("nobody listens", err)
 	srv.Run()
-	if e := get(t, free, "reports"); e.Revision != 0 {
+	if e := trial.Get(t, free, "reports"); e.Revision != 0 {
 		t.Errorf("a write that never left was applied: %+v", e)
 	}
 }
@@ -176,7 +149,7 @@ func TestWriteAbandonedBeforeItLeavesNeverLeaves(t *testing.T) {
 	}
 	close(free)
 	_ = st.Close() // waits for the call
-	if e := get(t, over(t, dial(t, srv.Addr()), redisstore.Options{}), "reports"); e.Revision != 0 {
+	if e := trial.Get(t, over(t, dial(t, srv.Addr()), redisstore.Options{}), "reports"); e.Revision != 0 {
 		t.Errorf("a write that was told to have had no effect was applied later: %+v", e)
 	}
 }
@@ -207,7 +180,7 @@ func TestRefusalsOfTheServerChangeNothing(t *testing.T) {
 	rev := put(t, st, "reports", 0, "held")
 	refused := func(what string, want store.Outcome, key string, expected uint64) {
 		t.Helper()
-		_, err := st.CompareAndSwap(within(t), store.Write{Key: key, Expected: expected, Value: []byte("refused")})
+		_, err := st.CompareAndSwap(trial.Within(t), store.Write{Key: key, Expected: expected, Value: []byte("refused")})
 		if store.Classify(err) != want {
 			t.Errorf("%s: %v", what, err)
 		}
@@ -220,10 +193,10 @@ func TestRefusalsOfTheServerChangeNothing(t *testing.T) {
 	srv.Must("CONFIG", "SET", "min-replicas-to-write", "0")
 	srv.Must("RPUSH", "leader:list", "element")
 	refused("a list", store.Permanent, "list", 0)
-	if _, err := st.Get(within(t), "list"); store.Classify(err) != store.Permanent {
+	if _, err := st.Get(trial.Within(t), "list"); store.Classify(err) != store.Permanent {
 		t.Errorf("reading a list: %v", err)
 	}
-	if e := get(t, st, "reports"); e.Revision != rev {
+	if e := trial.Get(t, st, "reports"); e.Revision != rev {
 		t.Errorf("a refused write was applied: %+v", e)
 	}
 	if n := srv.Must("LLEN", "leader:list"); n != "1" {
@@ -241,14 +214,14 @@ func TestForeignContentKeepsWhatItSaysAndItsExpiry(t *testing.T) {
 		"leader/1 99999999999999999999 live\nx", "leader/2 7 live\nx", "leader/1 7 live x\nx", "leader/1 0 live\nx",
 	} {
 		srv.Must("SET", "leader:reports", content, "PX", "3600000")
-		if _, err := st.CompareAndSwap(within(t), store.Write{Key: "reports", Expected: 0}); store.Classify(err) != store.Conflict {
+		if _, err := st.CompareAndSwap(trial.Within(t), store.Write{Key: "reports", Expected: 0}); store.Classify(err) != store.Conflict {
 			t.Errorf("a claim of %q: %v", content, err)
 		}
-		e := get(t, st, "reports")
+		e := trial.Get(t, st, "reports")
 		if e.Revision <= held || string(e.Value) != content || e.Tombstone {
 			t.Errorf("%q reads as %+v after revision %d", content, e, held)
 		}
-		if again := get(t, st, "reports"); again.Revision != e.Revision {
+		if again := trial.Get(t, st, "reports"); again.Revision != e.Revision {
 			t.Errorf("%q stands at revision %d, and then at %d", content, e.Revision, again.Revision)
 		}
 		if left := srv.Must("PTTL", "leader:reports"); left == "-1" {
@@ -286,17 +259,17 @@ func TestDatabasesOfAServerShareNoNews(t *testing.T) {
 	zero := over(t, dial(t, srv.Addr()), redisstore.Options{})
 	for _, pair := range [][2]*redisstore.Store{{zero, one}, {one, zero}} {
 		heard := make(chan store.Entry, 16)
-		stop, err := pair[0].WatchPattern(within(t), ">", func(e store.Entry) { heard <- e }, func(error) {})
+		stop, err := pair[0].WatchPattern(trial.Within(t), ">", func(e store.Entry) { heard <- e }, func(error) {})
 		if err != nil {
 			t.Fatal(err)
 		}
-		await(t, "the subscription", func() bool {
+		trial.Await(t, "the subscription", func() bool {
 			return srv.Must("PUBSUB", "NUMPAT") != "0"
 		})
-		put(t, pair[1], "theirs", get(t, pair[1], "theirs").Revision, "theirs")
+		put(t, pair[1], "theirs", trial.Get(t, pair[1], "theirs").Revision, "theirs")
 		rev := put(t, pair[0], "ours", 0, "ours")
 		for e := range heard {
-			if e.Key == "theirs" && string(e.Value) == "theirs" && e.Revision > get(t, pair[0], "theirs").Revision {
+			if e.Key == "theirs" && string(e.Value) == "theirs" && e.Revision > trial.Get(t, pair[0], "theirs").Revision {
 				t.Errorf("a watch heard of another database's key: %+v", e)
 			}
 			if e.Revision == rev {
@@ -307,16 +280,6 @@ func TestDatabasesOfAServerShareNoNews(t *testing.T) {
 	}
 }
 
-func await(t testing.TB, what string, cond func() bool) {
-	t.Helper()
-	eventually(t, what, func() error {
-		if cond() {
-			return nil
-		}
-		return errNotYet
-	})
-}
-
 func TestAClosedClientIsClosedForGood(t *testing.T) {
 	t.Parallel()
 	srv := databases.StartRedis(t)
@@ -324,10 +287,10 @@ func TestAClosedClientIsClosedForGood(t *testing.T) {
 	st := over(t, rdb, redisstore.Options{})
 	rev := put(t, st, "reports", 0, "held")
 	_ = rdb.Close()
-	if _, err := st.CompareAndSwap(within(t), store.Write{Key: "reports", Expected: rev}); !errors.Is(err, store.ErrClosed) {
+	if _, err := st.CompareAndSwap(trial.Within(t), store.Write{Key: "reports", Expected: rev}); !errors.Is(err, store.ErrClosed) {
 		t.Errorf("a write by a closed client: %v", err)
 	}
-	if _, err := st.Get(within(t), "reports"); !errors.Is(err, store.ErrClosed) {
+	if _, err := st.Get(trial.Within(t), "reports"); !errors.Is(err, store.ErrClosed) {
 		t.Errorf("a read by a closed client: %v", err)
 	}
 	other := over(t, dial(t, srv.Addr()), redisstore.Options{})
@@ -336,7 +299,7 @@ func TestAClosedClientIsClosedForGood(t *testing.T) {
 			t.Error(err)
 		}
 	}
-	if _, err := other.CompareAndSwap(within(t), store.Write{Key: "reports", Expected: rev}); !errors.Is(err, store.ErrClosed) {
+	if _, err := other.CompareAndSwap(trial.Within(t), store.Write{Key: "reports", Expected: rev}); !errors.Is(err, store.ErrClosed) {
 		t.Errorf("a write by a closed store: %v", err)
 	}
 }

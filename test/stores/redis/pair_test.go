@@ -10,6 +10,7 @@ import (
 	"github.com/seed-ff2cb582/leader/store"
 	"github.com/seed-ff2cb582/leader/store/redisstore"
 	"github.com/seed-ff2cb582/leader/test/databases"
+	"github.com/seed-ff2cb582/leader/test/internal/trial"
 	"github.com/seed-ff2cb582/leader/test/natslab"
 )
 
@@ -33,7 +34,7 @@ func newPair(t *testing.T) *pair {
 // joined waits until the replica has all that the master has.
 func (p *pair) joined() {
 	p.t.Helper()
-	await(p.t, "the replica to follow the master", func() bool {
+	trial.Await(p.t, "the replica follows the master", func() bool {
 		return strings.Contains(p.replica.Must("INFO", "replication"), "master_link_status:up") &&
 			strings.Contains(p.master.Must("INFO", "replication"), "state=online")
 	})
@@ -42,7 +43,7 @@ func (p *pair) joined() {
 // caughtUp waits until the replica has a key's content.
 func (p *pair) caughtUp(key string) {
 	p.t.Helper()
-	await(p.t, "the replica to have the key", func() bool {
+	trial.Await(p.t, "the replica has the key", func() bool {
 		return p.replica.Must("GET", key) == p.master.Must("GET", key)
 	})
 }
@@ -66,7 +67,7 @@ func TestFailoverLosesAcknowledgedWrites(t *testing.T) {
 	lost := put(t, old, "reports", rev, "acknowledged")
 	p.failOver()
 	next := over(t, dial(t, p.replica.Addr()), redisstore.Options{})
-	if e := get(t, next, "reports"); e.Revision != rev || string(e.Value) != "held" {
+	if e := trial.Get(t, next, "reports"); e.Revision != rev || string(e.Value) != "held" {
 		t.Fatalf("after the failover the register stands at %+v; revision %d was acknowledged", e, lost)
 	}
 	if again := put(t, next, "reports", rev, "acknowledged as well"); again <= rev {
@@ -79,11 +80,11 @@ func TestWriteThatNoReplicaHasIsUnknown(t *testing.T) {
 	p := newPair(t)
 	st := over(t, dial(t, p.master.Addr()), redisstore.Options{Wait: 1})
 	rev := put(t, st, "reports", 0, "held")
-	if e := get(t, st, "reports"); e.Revision != rev {
+	if e := trial.Get(t, st, "reports"); e.Revision != rev {
 		t.Fatalf("a write that waited for its replica reads as %+v", e)
 	}
 	p.replica.Freeze()
-	_, err := st.CompareAndSwap(within(t), store.Write{Key: "reports", Expected: rev, Value: []byte("renewed")})
+	_, err := st.CompareAndSwap(trial.Within(t), store.Write{Key: "reports", Expected: rev, Value: []byte("renewed")})
 	if store.Classify(err) != store.Unknown {
 		t.Errorf("a write that the replica does not have ended %v", err)
 	}
@@ -92,12 +93,12 @@ func TestWriteThatNoReplicaHasIsUnknown(t *testing.T) {
 	}
 	// The candidate looks whether its write was applied: it must not learn so
 	// from a master that may be replaced by one that never heard of it.
-	if e, err := st.Get(within(t), "reports"); store.Classify(err) != store.Transient {
+	if e, err := st.Get(trial.Within(t), "reports"); store.Classify(err) != store.Transient {
 		t.Errorf("what the replica does not have reads as %+v, %v", e, err)
 	}
 	p.replica.Thaw()
-	await(t, "the write to be shown", func() bool {
-		e, err := st.Get(within(t), "reports")
+	trial.Await(t, "the write is shown", func() bool {
+		e, err := st.Get(trial.Within(t), "reports")
 		return err == nil && string(e.Value) == "renewed"
 	})
 }
@@ -113,12 +114,12 @@ func TestFailoverKeepsWhatWaitedForTheReplica(t *testing.T) {
 		known = put(t, old, "reports", known, strconv.Itoa(i))
 	}
 	p.link.Hold(natslab.ToServer, natslab.ToClient)
-	_, err := old.CompareAndSwap(within(t), store.Write{Key: "reports", Expected: known, Value: []byte("unknown")})
+	_, err := old.CompareAndSwap(trial.Within(t), store.Write{Key: "reports", Expected: known, Value: []byte("unknown")})
 	if store.Classify(err) != store.Unknown {
 		t.Errorf("a write that the replica does not have ended %v", err)
 	}
 	p.failOver()
-	if e := get(t, over(t, dial(t, p.replica.Addr()), redisstore.Options{}), "reports"); e.Revision != known {
+	if e := trial.Get(t, over(t, dial(t, p.replica.Addr()), redisstore.Options{}), "reports"); e.Revision != known {
 		t.Errorf("after the failover the register stands at %d; %d was acknowledged", e.Revision, known)
 	}
 }
@@ -130,12 +131,12 @@ func TestWatchShowsNothingThatNoReplicaHas(t *testing.T) {
 	st := over(t, dial(t, p.master.Addr()), redisstore.Options{Wait: 1})
 	rev := put(t, st, "reports", 0, "held")
 	heard := make(chan store.Entry, 64)
-	stop, err := st.Watch(within(t), []string{"reports"}, func(e store.Entry) { heard <- e })
+	stop, err := st.Watch(trial.Within(t), []string{"reports"}, func(e store.Entry) { heard <- e })
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer stop()
-	await(t, "the subscription", func() bool { return p.master.Must("PUBLISH", "leader:reports", "hint") == "1" })
+	trial.Await(t, "the subscription", func() bool { return p.master.Must("PUBLISH", "leader:reports", "hint") == "1" })
 	rev = put(t, st, "reports", rev, "renewed")
 	for e := range heard {
 		if e.Revision == rev {
@@ -143,7 +144,7 @@ func TestWatchShowsNothingThatNoReplicaHas(t *testing.T) {
 		}
 	}
 	p.replica.Freeze()
-	ctx, cancel := context.WithTimeout(within(t), 3*time.Second)
+	ctx, cancel := context.WithTimeout(trial.Within(t), 3*time.Second)
 	defer cancel()
 	if _, err := st.CompareAndSwap(ctx, store.Write{Key: "reports", Expected: rev, Value: []byte("doubtful")}); store.Classify(err) != store.Unknown {
 		t.Fatalf("a write that the replica does not have ended %v", err)

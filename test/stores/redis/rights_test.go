@@ -12,6 +12,7 @@ import (
 	"github.com/seed-ff2cb582/leader/store"
 	"github.com/seed-ff2cb582/leader/store/redisstore"
 	"github.com/seed-ff2cb582/leader/test/databases"
+	"github.com/seed-ff2cb582/leader/test/internal/trial"
 )
 
 // The rights that the package documentation lists.
@@ -37,12 +38,12 @@ func TestCandidateNeedsNoMoreThanItsRights(t *testing.T) {
 		t.Errorf("Check: %+v, %v", r, err)
 	}
 	heard := make(chan store.Entry, 16)
-	stop, err := st.Watch(within(t), []string{"reports"}, func(e store.Entry) { heard <- e })
+	stop, err := st.Watch(trial.Within(t), []string{"reports"}, func(e store.Entry) { heard <- e })
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer stop()
-	await(t, "the subscription", func() bool { return srv.Must("PUBLISH", "leader:reports", "hint") == "1" })
+	trial.Await(t, "the subscription", func() bool { return srv.Must("PUBLISH", "leader:reports", "hint") == "1" })
 	rev := put(t, st, "reports", 0, "held")
 	for e := range heard {
 		if e.Revision == rev {
@@ -50,11 +51,11 @@ func TestCandidateNeedsNoMoreThanItsRights(t *testing.T) {
 		}
 	}
 	srv.Must("SET", "leader:reports", "foreign")
-	if e := get(t, st, "reports"); e.Revision <= rev {
+	if e := trial.Get(t, st, "reports"); e.Revision <= rev {
 		t.Errorf("foreign content reads as %+v", e)
 	}
 	for _, command := range [][]any{{"del", "leader:reports"}, {"get", "other"}, {"set", "other", "v"}, {"flushall"}, {"config", "set", "appendonly", "no"}} {
-		if err := as(t, srv, "candidate", candidate).Do(within(t), command...).Err(); err == nil {
+		if err := as(t, srv, "candidate", candidate).Do(trial.Within(t), command...).Err(); err == nil {
 			t.Errorf("the candidate may run %v", command)
 		}
 	}
@@ -78,19 +79,19 @@ func TestCandidateForOneGroupNeedsNoOther(t *testing.T) {
 	if r, err := check(t, st); err != nil || len(r.Warnings) > 0 || r.Forgetful {
 		t.Errorf("Check: %+v, %v", r, err)
 	}
-	stop, err := st.Watch(within(t), []string{"reports", "_ctl.reports"}, func(store.Entry) {})
+	stop, err := st.Watch(trial.Within(t), []string{"reports", "_ctl.reports"}, func(store.Entry) {})
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer stop()
-	await(t, "the subscriptions", func() bool {
+	trial.Await(t, "the subscriptions", func() bool {
 		return srv.Must("PUBLISH", "leader:reports", "hint") == "1" && srv.Must("PUBLISH", "leader:_ctl.reports", "hint") == "1"
 	})
 	put(t, st, "reports", 0, "held")
-	if _, err := st.CompareAndSwap(within(t), store.Write{Key: "_ctl.reports"}); store.Classify(err) != store.Permanent {
+	if _, err := st.CompareAndSwap(trial.Within(t), store.Write{Key: "_ctl.reports"}); store.Classify(err) != store.Permanent {
 		t.Errorf("a write to the control record ended %v", err)
 	}
-	if _, err := st.Get(within(t), "others"); store.Classify(err) != store.Permanent {
+	if _, err := st.Get(trial.Within(t), "others"); store.Classify(err) != store.Permanent {
 		t.Errorf("a read of another group's record ended %v", err)
 	}
 }
@@ -123,7 +124,7 @@ func TestEachRightOfACandidateIsNeeded(t *testing.T) {
 	if _, err := check(t, over(t, wrong, redisstore.Options{})); store.Classify(err) != store.Permanent {
 		t.Errorf("with a wrong password: %v", err)
 	}
-	if _, err := over(t, wrong, redisstore.Options{}).CompareAndSwap(within(t), store.Write{Key: "reports"}); store.Classify(err) != store.Permanent {
+	if _, err := over(t, wrong, redisstore.Options{}).CompareAndSwap(trial.Within(t), store.Write{Key: "reports"}); store.Classify(err) != store.Permanent {
 		t.Errorf("a write with a wrong password: %v", err)
 	}
 }
@@ -136,12 +137,12 @@ func TestWriteWithoutTheRightIsPermanent(t *testing.T) {
 	for _, right := range []string{"+set", "+get", "+time", "+evalsha", "~leader:*"} {
 		rights := slices.DeleteFunc(slices.Clone(candidate), func(r string) bool { return r == right })
 		st := over(t, as(t, srv, "denied", rights), redisstore.Options{})
-		_, err := st.CompareAndSwap(within(t), store.Write{Key: "reports", Expected: rev, Value: []byte("denied")})
+		_, err := st.CompareAndSwap(trial.Within(t), store.Write{Key: "reports", Expected: rev, Value: []byte("denied")})
 		if store.Classify(err) != store.Permanent {
 			t.Errorf("a write without %s ended %v", right, err)
 		}
 	}
-	if e := get(t, over(t, dial(t, srv.Addr()), redisstore.Options{}), "reports"); e.Revision != rev {
+	if e := trial.Get(t, over(t, dial(t, srv.Addr()), redisstore.Options{}), "reports"); e.Revision != rev {
 		t.Errorf("the register stands at %+v", e)
 	}
 	// A write that nobody can be told of is a write.
@@ -156,7 +157,7 @@ func TestObserverReadsAndNoMore(t *testing.T) {
 	rev := put(t, writer, "team.a", 0, "held")
 	st := over(t, as(t, srv, "observer", observer), redisstore.Options{})
 	heard, present := make(chan store.Entry, 16), make(chan error, 16)
-	stop, err := st.WatchPattern(within(t), "team.*", func(e store.Entry) { heard <- e }, func(err error) { present <- err })
+	stop, err := st.WatchPattern(trial.Within(t), "team.*", func(e store.Entry) { heard <- e }, func(err error) { present <- err })
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -164,18 +165,18 @@ func TestObserverReadsAndNoMore(t *testing.T) {
 	if err := <-present; err != nil {
 		t.Errorf("the present state: %v", err)
 	}
-	await(t, "the subscription", func() bool { return srv.Must("PUBSUB", "NUMPAT") == "1" })
+	trial.Await(t, "the subscription", func() bool { return srv.Must("PUBSUB", "NUMPAT") == "1" })
 	rev = put(t, writer, "team.a", rev, "renewed")
 	for e := range heard {
 		if e.Revision == rev {
 			break
 		}
 	}
-	if _, err := st.CompareAndSwap(within(t), store.Write{Key: "team.a", Expected: rev}); store.Classify(err) != store.Permanent {
+	if _, err := st.CompareAndSwap(trial.Within(t), store.Write{Key: "team.a", Expected: rev}); store.Classify(err) != store.Permanent {
 		t.Errorf("an observer's write ended %v", err)
 	}
 	srv.Must("SET", "leader:team.b", "foreign")
-	if e := get(t, st, "team.b"); string(e.Value) != "foreign" || e.Revision != 1 {
+	if e := trial.Get(t, st, "team.b"); string(e.Value) != "foreign" || e.Revision != 1 {
 		t.Errorf("an observer reads foreign content as %+v", e)
 	}
 }
@@ -190,7 +191,7 @@ func TestUserWithoutChannelsFindsChangesByLooking(t *testing.T) {
 	states := make(chan store.ConnState, 16)
 	defer st.OnConnState(func(s store.ConnState) { states <- s })()
 	heard := make(chan store.Entry, 16)
-	stop, err := st.Watch(within(t), []string{"reports"}, func(e store.Entry) { heard <- e })
+	stop, err := st.Watch(trial.Within(t), []string{"reports"}, func(e store.Entry) { heard <- e })
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -11,6 +11,7 @@ import (
 	"github.com/seed-ff2cb582/leader/store"
 	"github.com/seed-ff2cb582/leader/store/redisstore"
 	"github.com/seed-ff2cb582/leader/test/databases"
+	"github.com/seed-ff2cb582/leader/test/internal/trial"
 )
 
 // A cursor of SCAN means nothing to a server that was restarted: what it had
@@ -29,7 +30,7 @@ func TestPresentStateIsCompleteAcrossARestart(t *testing.T) {
 	st := over(t, rdb, redisstore.Options{})
 	known := map[string]bool{}
 	present := make(chan struct{}, 100)
-	stop, err := st.WatchPattern(within(t), "many.*", func(e store.Entry) {
+	stop, err := st.WatchPattern(trial.Within(t), "many.*", func(e store.Entry) {
 		if e.Revision == 0 {
 			t.Errorf("key %q is shown as vanished", e.Key)
 		}
@@ -39,11 +40,11 @@ func TestPresentStateIsCompleteAcrossARestart(t *testing.T) {
 		if store.Classify(err) != store.Transient {
 			t.Fatal(err)
 		}
-		stop, err = st.WatchPattern(within(t), "many.*", func(e store.Entry) { known[e.Key] = true }, func(error) { present <- struct{}{} })
+		stop, err = st.WatchPattern(trial.Within(t), "many.*", func(e store.Entry) { known[e.Key] = true }, func(error) { present <- struct{}{} })
 	}
 	select {
 	case <-present:
-	case <-within(t).Done():
+	case <-trial.Within(t).Done():
 		t.Fatal("the present state is never complete")
 	}
 	stop()

@@ -1,6 +1,7 @@
 package redis_test
 
 import (
+	"context"
 	"fmt"
 	"strings"
 	"testing"
@@ -10,6 +11,8 @@ import (
 	"github.com/seed-ff2cb582/leader/store"
 	"github.com/seed-ff2cb582/leader/store/redisstore"
 	"github.com/seed-ff2cb582/leader/test/databases"
+	"github.com/seed-ff2cb582/leader/test/internal/trial"
+	"github.com/seed-ff2cb582/leader/test/natslab"
 )
 
 // A store by Sentinel goes on at the replica that Sentinel promotes.
@@ -17,12 +20,12 @@ func TestStoreFollowsSentinelToTheNextMaster(t *testing.T) {
 	t.Parallel()
 	p := newPair(t)
 	sentinel := databases.StartSentinel(t, "lab", p.master)
-	await(t, "Sentinel to know the replica", func() bool {
+	trial.Await(t, "Sentinel knows the replica", func() bool {
 		return strings.Contains(sentinel.Must("INFO", "sentinel"), "status=ok") && strings.Contains(sentinel.Must("INFO", "sentinel"), "slaves=1")
 	})
 	own := redis.NewFailoverClient(&redis.FailoverOptions{MasterName: "lab", SentinelAddrs: []string{sentinel.Addr()}})
 	t.Cleanup(func() { _ = own.Close() })
-	opened, err := store.Open(within(t), fmt.Sprintf("redis://%s?master=lab", sentinel.Addr()), redisstore.Driver())
+	opened, err := store.Open(trial.Within(t), fmt.Sprintf("redis://%s?master=lab", sentinel.Addr()), redisstore.Driver())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -42,7 +45,7 @@ func TestStoreFollowsSentinelToTheNextMaster(t *testing.T) {
 		p.caughtUp("leader:" + key)
 	}
 	heard := make(chan store.Entry, 64)
-	stop, err := byURL.Watch(within(t), []string{"reports1"}, func(e store.Entry) { heard <- e })
+	stop, err := byURL.Watch(trial.Within(t), []string{"reports1"}, func(e store.Entry) { heard <- e })
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -50,11 +53,11 @@ func TestStoreFollowsSentinelToTheNextMaster(t *testing.T) {
 	p.master.Freeze()
 	for i, st := range all {
 		key := fmt.Sprint("reports", i)
-		eventually(t, "a write after the failover", func() error {
-			rev, err := st.CompareAndSwap(within(t), store.Write{Key: key, Expected: known[st], Value: []byte("after")})
+		natslab.Eventually(t, "a write after the failover", func(context.Context) error {
+			rev, err := st.CompareAndSwap(trial.Within(t), store.Write{Key: key, Expected: known[st], Value: []byte("after")})
 			switch store.Classify(err) {
 			case store.Conflict: // one of unknown outcome was applied
-				if e := get(t, st, key); string(e.Value) == "after" && e.Revision > known[st] {
+				if e := trial.Get(t, st, key); string(e.Value) == "after" && e.Revision > known[st] {
 					return nil
 				}
 				t.Fatal(err)

@@ -11,6 +11,7 @@ import (
 	"github.com/seed-ff2cb582/leader/store"
 	"github.com/seed-ff2cb582/leader/store/redisstore"
 	"github.com/seed-ff2cb582/leader/test/databases"
+	"github.com/seed-ff2cb582/leader/test/internal/trial"
 	"github.com/seed-ff2cb582/leader/test/natslab"
 )
 
@@ -36,12 +37,12 @@ func TestSilentSubscriptionIsMadeAnew(t *testing.T) {
 	states := make(chan store.ConnState, 16)
 	defer st.OnConnState(func(s store.ConnState) { states <- s })()
 	heard := make(chan store.Entry, 64)
-	stop, err := st.Watch(within(t), []string{"reports"}, func(e store.Entry) { heard <- e })
+	stop, err := st.Watch(trial.Within(t), []string{"reports"}, func(e store.Entry) { heard <- e })
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer stop()
-	await(t, "the subscription", func() bool { return srv.Must("PUBLISH", "leader:reports", "hint") == "1" })
+	trial.Await(t, "the subscription", func() bool { return srv.Must("PUBLISH", "leader:reports", "hint") == "1" })
 	proxy.Hold(natslab.ToServer, natslab.ToClient)
 	spoilt.Store(false)
 	for _, want := range []store.ConnState{store.Disconnected, store.Connected} {
@@ -50,7 +51,7 @@ func TestSilentSubscriptionIsMadeAnew(t *testing.T) {
 			if got != want {
 				t.Errorf("the connection is %v, not %v", got, want)
 			}
-		case <-within(t).Done():
+		case <-trial.Within(t).Done():
 			t.Fatalf("the connection is not reported as %v", want)
 		}
 	}
