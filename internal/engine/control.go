@@ -76,6 +76,8 @@ func (l *loop) pause(p *record.Pause) {
 	}
 }
 
+//
+//go:noinline
 func (l *loop) unbar(b machine.Bars) {
 	if l.state.Barred&b != 0 {
 		l.step(&machine.Event{Kind: machine.Unbar, Bars: b})

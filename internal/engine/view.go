@@ -202,6 +202,24 @@ func (l *loop) expiry() int64 {
 // tell tells observers and callbacks who leads, if that changed, and reports
 // whether it did.
 func (l *loop) tell() bool {
+	if w := l.current.Load(); w != nil && l.toldOfUs(w.term.Number) && w.open() {
+		return false // as with each renewal
+	}
+	return l.tellNews()
+}
+
+// toldOfUs reports whether observers were told last that we lead in this term.
+func (l *loop) toldOfUs(term uint64) bool {
+	t := &l.told
+	return t.ID == l.cfg.InstanceID && t.Term == term && t.Reason == "" && t.By == "" && t.Why == "" && t.Successor == ""
+}
+
+// tellNews is the rest of tell. It is not part of it, nor of its caller, since
+// what it keeps on the stack would have the loop's grow with each renewal, and
+// shrink with each collection of garbage.
+//
+//go:noinline
+func (l *loop) tellNews() bool {
 	var info leadership.Info
 	if !l.self(&info) {
 		info = l.Leader()

@@ -157,16 +157,19 @@ func (c *step) readDraining() {
 }
 
 func (c *step) applied() {
-	w := c.s.Write
-	switch w.Kind {
+	switch c.s.Write.Kind {
 	case Acquire:
-		c.granted(c.ev.Rev, w.Sent)
+		c.granted(c.ev.Rev, c.s.Write.Sent)
 	case Renew:
-		c.renewed(c.ev.Rev, w.Sent)
+		c.renewed(c.ev.Rev, c.s.Write.Sent)
 	default:
-		c.adopt(&Seen{Kind: Vacant, Rev: c.ev.Rev, Rec: c.content()})
-		c.depart()
+		c.released()
 	}
+}
+
+func (c *step) released() {
+	c.adopt(&Seen{Kind: Vacant, Rev: c.ev.Rev, Rec: c.content()})
+	c.depart()
 }
 
 // failed backs off before the write is sent again, or before the register is

@@ -16,20 +16,29 @@ type Draft struct {
 	exact  bool // Read would make record of the value
 }
 
-// Draft returns the write that puts the record in place of a revision. Its Key
-// and Tombstone are left to the caller. The error is that of Encode.
-func (r Record) Draft(expected uint64) (*Draft, error) {
-	value, exact, err := r.encode()
-	if err != nil {
+// NewDraft returns the write that puts what [Of] returns in place of a revision.
+// Its Key and Tombstone are left to the caller. The error is that of Encode.
+//
+// It makes the record where it stays, since thousands of goroutines draft that
+// have little stack, and growing it costs more than drafting.
+func NewDraft(c *machine.Record, about *About, expected uint64) (*Draft, error) {
+	d := &Draft{Write: store.Write{Expected: expected}}
+	set(&d.record, c, about)
+	return d.encoded()
+}
+
+func (d *Draft) encoded() (*Draft, error) {
+	var err error
+	if d.Value, d.exact, err = encodeRecord(&d.record); err != nil {
 		return nil, err
 	}
-	if len(r.Meta) == 0 {
-		r.Meta = nil // an empty map is not written
+	if len(d.record.Meta) == 0 {
+		d.record.Meta = nil // an empty map is not written
 	}
-	if len(r.Standings) == 0 {
-		r.Standings = nil
+	if len(d.record.Standings) == 0 {
+		d.record.Standings = nil
 	}
-	return &Draft{store.Write{Expected: expected, Value: value}, r, exact}, nil
+	return d, nil
 }
 
 // Read is the function Read, for an entry that may be the draft's: it sets seen

@@ -152,7 +152,8 @@ func anyValue(rng *rand.Rand, of reflect.Type) reflect.Value {
 // A leader reads each of its renewals back. What its goroutine needs for that
 // in stack and memory, thousands of leaders need every second.
 func TestOrdinaryDraftIsReadBackWithoutParsing(t *testing.T) {
-	d, err := ordinary().Draft(6)
+	ours := ordinary()
+	d, err := ours.Draft(6)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -171,8 +172,21 @@ func TestOrdinaryDraftIsReadBackWithoutParsing(t *testing.T) {
 	}
 }
 
+// What has few digits is written without strconv: all of it, and its neighbors.
+func TestDraftOfAFractionIsThatOfJSON(t *testing.T) {
+	for n := range 10_001 {
+		f := float64(n) / 1e4
+		for _, f := range []float64{f, math.Nextafter(f, 0), math.Nextafter(f, 1), f / 16} {
+			r := ordinary()
+			r.Drift = record.Fraction(f)
+			sameAsParsed(t, r)
+		}
+	}
+}
+
 func TestDraftIsDecidedByAnyLaterState(t *testing.T) {
-	d, err := ordinary().Draft(6)
+	r := ordinary()
+	d, err := r.Draft(6)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -1,7 +1,9 @@
 package record
 
 import (
+	"bytes"
 	"maps"
+	"math"
 	"slices"
 	"strconv"
 )
@@ -14,7 +16,7 @@ import (
 // encoding/json needs more stack than a goroutine has at its start, and growing
 // that costs more than the encoding, each time.
 func appendExact(b []byte, r *Record) (_ []byte, exact bool) {
-	w := writer{append(b, '{'), r.check() == nil}
+	w := writer{append(b, '{'), check(r) == nil}
 	w.text("id", r.ID)
 	w.text("token", r.Token)
 	w.int("priority", r.Priority)
@@ -106,7 +108,22 @@ func (w *writer) fraction(name string, f float64) {
 	}
 	w.exact = w.exact && 1e-6 <= f && f < 1
 	w.name(name)
+	if n := math.Round(f * tenThousandths); w.exact && n/tenThousandths == f {
+		w.few(uint64(n))
+		return
+	}
 	w.b = strconv.AppendFloat(w.b, f, 'f', -1, 64)
+}
+
+const tenThousandths = 1e4
+
+// few writes so many ten thousandths, of which there are less than a whole. Few
+// digits that stand for a number are its shortest: what strconv finds by long
+// multiplications, with more stack than all else here.
+func (w *writer) few(n uint64) {
+	digits := strconv.AppendUint(w.b, tenThousandths+n, 10)
+	digits[len(w.b)] = '0' // of the whole, which is in the way of no zero
+	w.b = bytes.TrimRight(slices.Insert(digits, len(w.b)+1, '.'), "0")
 }
 
 func (w *writer) meta(m map[string]string) {

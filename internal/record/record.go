@@ -177,7 +177,7 @@ func ControlKey(group string) string { return "_ctl." + group }
 // Encode returns the record's bytes, or an error if they exceed what every
 // store takes.
 func (r Record) Encode() ([]byte, error) {
-	b, _, err := r.encode()
+	b, _, err := encodeRecord(&r)
 	return b, err
 }
 
@@ -196,14 +196,14 @@ func (c Control) Encode() ([]byte, error) {
 	return encode(c)
 }
 
-// encode is Encode, and reports whether decode makes the very record of what it
+// encodeRecord is Encode, and reports whether decode makes the very record of what it
 // returns.
-func (r Record) encode() (b []byte, exact bool, err error) {
-	if b, exact = appendExact(make([]byte, 0, usual), &r); exact {
+func encodeRecord(r *Record) (b []byte, exact bool, err error) {
+	if b, exact = appendExact(make([]byte, 0, usual), r); exact {
 		b, err = bounded(b)
 		return b, true, err
 	}
-	b, err = encode(r)
+	b, err = encode(*r)
 	return b, false, err
 }
 
@@ -287,7 +287,7 @@ func decode(b []byte, r *Record) error {
 	if len(r.Standings) == 0 {
 		r.Standings = nil
 	}
-	return r.check()
+	return check(r)
 }
 
 func (p *Prior) valid() bool { return p.Term <= maxNumber && len(p.Reason) <= MaxReason }
@@ -310,7 +310,7 @@ func ValidVersion(v string) bool {
 // readers lose digits, and a duration in milliseconds could overflow.
 const maxNumber = 1 << 53
 
-func (r Record) check() error {
+func check(r *Record) error {
 	switch {
 	case r.ID == "" && r.Reason == "":
 		// A vacancy says why. Any other JSON object without an id is somebody
@@ -350,8 +350,13 @@ type About struct {
 }
 
 // Of returns the record that the core wants written.
-func Of(c machine.Record, about About) Record {
-	r := Record{
+func Of(c machine.Record, about About) (r Record) {
+	set(&r, &c, &about)
+	return r
+}
+
+func set(r *Record, c *machine.Record, about *About) {
+	*r = Record{
 		ID: c.ID, Token: c.Token, Priority: c.Priority, TTL: c.TTL.Milliseconds(), Term: c.Term, Renewal: c.Renewal, Nonce: c.Nonce, Start: c.Start,
 		Reason: string(c.Reason), By: c.By, Why: c.Why, Successor: c.Successor, Standings: about.Standings,
 		Settled: c.Settled,
@@ -362,7 +367,6 @@ func Of(c machine.Record, about About) Record {
 			r.Prior = &Prior{Term: c.Prior.Term, Reason: string(c.Prior.Reason)}
 		}
 	}
-	return r
 }
 
 // ReadControl interprets a group's control register. What was deleted, or was
