@@ -193,6 +193,32 @@ type Store interface {
 	CompareAndSwap(ctx context.Context, w Write) (revision uint64, err error)
 }
 
+// An AsyncWriter is a Store that writes without a goroutine that waits for the
+// answer. Where thousands of elections share a store, that is most of what a
+// renewal costs.
+//
+// A type that wraps such a Store, and has a CompareAndSwap of its own, wraps
+// this method too: an election that can, uses it.
+type AsyncWriter interface {
+	Store
+
+	// CompareAndSwapAsync is CompareAndSwap that does not wait. It calls done
+	// exactly once, with what CompareAndSwap would have returned, when that is
+	// known, or soon after the deadline or a call of Cancel: then with
+	// ErrUnknown unless it can prove that the write never left. It does not
+	// call done itself: any goroutine of the store's does, also before
+	// CompareAndSwapAsync has returned. done must return quickly and must not
+	// block. The store must not keep a reference to w.Value after that.
+	CompareAndSwapAsync(deadline time.Time, w Write, done func(revision uint64, err error)) Pending
+}
+
+// Pending is a call that was made and may not have ended.
+type Pending interface {
+	// Cancel ends the wait for the answer. It may be called more than once, and
+	// after the call has ended.
+	Cancel()
+}
+
 // A Watcher is a Store that tells of changes by itself. An election polls a
 // store that is not one.
 type Watcher interface {

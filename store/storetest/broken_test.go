@@ -31,6 +31,29 @@ type wrapper struct {
 	take  func(string, func([]byte)) (func(), error)
 }
 
+// An unwaiting is a wrapper that also writes without waiting, by begin if that
+// is set.
+type unwaiting struct {
+	*wrapper
+	begin func(w store.Write, done func(uint64, error)) store.Pending
+}
+
+func (u unwaiting) CompareAndSwapAsync(deadline time.Time, w store.Write, done func(uint64, error)) store.Pending {
+	if u.begin != nil {
+		return u.begin(w, done)
+	}
+	ctx, cancel := context.WithDeadline(context.Background(), deadline)
+	go func() {
+		defer cancel()
+		done(u.cas(ctx, w))
+	}()
+	return canceling(cancel)
+}
+
+type canceling func()
+
+func (c canceling) Cancel() { c() }
+
 func (w *wrapper) Get(ctx context.Context, key string) (store.Entry, error) { return w.get(ctx, key) }
 func (w *wrapper) CompareAndSwap(ctx context.Context, x store.Write) (uint64, error) {
 	return w.cas(ctx, x)
@@ -482,7 +505,36 @@ var defects = []defect{
 	}},
 }
 
-func allDefects() []defect { return slices.Concat(defects, offerDefects) }
+// asyncDefects are those of writes that nobody waits for.
+var asyncDefects = []defect{
+	{"writes asynchronously without a condition", "Async/EarlierRevisionConflicts", func(m *memstore.Store, _ *wrapper, h *storetest.Harness) {
+		begins(h, func(w store.Write, done func(uint64, error)) store.Pending {
+			go done(m.Put(w.Key, w.Value), nil)
+			return canceling(func() {})
+		})
+	}},
+	{"answers twice", "Async/OneOfFiftyCreatesWins", func(m *memstore.Store, _ *wrapper, h *storetest.Harness) {
+		begins(h, func(w store.Write, done func(uint64, error)) store.Pending {
+			rev, err := m.CompareAndSwap(context.Background(), w)
+			go func() { done(rev, err); done(rev, err) }()
+			return canceling(func() {})
+		})
+	}},
+	{"forgets what is canceled", "Async/AbandonedCallsDoNotHarmLaterOnes", func(_ *memstore.Store, _ *wrapper, h *storetest.Harness) {
+		begins(h, func(store.Write, func(uint64, error)) store.Pending { return canceling(func() {}) })
+	}},
+}
+
+func begins(h *storetest.Harness, begin func(store.Write, func(uint64, error)) store.Pending) {
+	open := h.Open
+	h.Open = func(t testing.TB) store.Store {
+		u := open(t).(unwaiting) //nolint:errcheck // as harness made it
+		u.begin = begin
+		return u
+	}
+}
+
+func allDefects() []defect { return slices.Concat(defects, offerDefects, asyncDefects) }
 
 // A link is a connection that can break: its watches of patterns then repeat
 // the present state.
@@ -534,7 +586,7 @@ func harness(d *defect) storetest.Factory {
 		link := &link{m: m}
 		w := &wrapper{Store: m, get: m.Get, cas: m.CompareAndSwap, watch: m.Watch, wide: link.watchPattern, offer: m.Offer, take: m.TakeOffers}
 		h := storetest.Harness{
-			Open:   func(testing.TB) store.Store { return w },
+			Open:   func(testing.TB) store.Store { return unwaiting{wrapper: w} },
 			Delete: func(key string) error { m.Delete(key); return nil },
 			Put:    func(key string, value []byte) error { m.Put(key, value); return nil },
 			Purge:  func(key string) error { m.Purge(key); return nil },

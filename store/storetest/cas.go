@@ -64,7 +64,7 @@ var getClaims = []claim{
 }
 
 var casClaims = []claim{
-	{"FirstWriteExpectsZero", 0, func(x *exam) {
+	{"FirstWriteExpectsZero", async, func(x *exam) {
 		s := x.open()
 		rev := x.put(s, key, 0, "first")
 		x.holds(s, key, rev, []byte("first"), false)
@@ -99,7 +99,7 @@ var casClaims = []claim{
 			x.Fatalf("a refused write left revision %d", e.Revision)
 		}
 	}},
-	{"EarlierRevisionConflicts", 0, func(x *exam) {
+	{"EarlierRevisionConflicts", async, func(x *exam) {
 		s := x.open()
 		r1 := x.put(s, key, 0, "1")
 		r2 := x.put(s, key, r1, "2")
@@ -119,14 +119,14 @@ var casClaims = []claim{
 		}
 		x.holds(s, key, rev, []byte("1"), false)
 	}},
-	{"LargestRevisionConflicts", 0, func(x *exam) {
+	{"LargestRevisionConflicts", async, func(x *exam) {
 		s := x.open()
 		rev := x.put(s, key, 0, "1")
 		x.conflicts(s, key, math.MaxUint64)
 		x.conflicts(s, key, math.MaxUint64-1)
 		x.holds(s, key, rev, []byte("1"), false)
 	}},
-	{"ConflictLeavesTheRegisterUnchanged", 0, func(x *exam) {
+	{"ConflictLeavesTheRegisterUnchanged", async, func(x *exam) {
 		s := x.open()
 		r1 := x.put(s, key, 0, "1")
 		r2 := x.must(s, store.Write{Key: key, Expected: r1, Value: []byte("2"), Tombstone: true})
@@ -152,7 +152,7 @@ var casClaims = []claim{
 		x.conflicts(s, key, r1)
 		x.holds(s, key, r2, []byte("same"), false)
 	}},
-	{"RevisionsStrictlyIncrease", 0, func(x *exam) {
+	{"RevisionsStrictlyIncrease", async, func(x *exam) {
 		s, rev := x.open(), uint64(0)
 		for i := range 200 {
 			rev = x.put(s, key, rev, fmt.Sprint(i)) // must demands that it is larger than rev
@@ -232,7 +232,7 @@ var casClaims = []claim{
 		x.conflicts(s, key, 0)
 		x.put(s, key, x.reach(s, key, 1).Revision, "ours")
 	}},
-	{"TombstoneKeepsRevisionAndValue", 0, func(x *exam) {
+	{"TombstoneKeepsRevisionAndValue", async, func(x *exam) {
 		a, b := x.open(), x.open()
 		rev := x.put(a, key, 0, "held")
 		rev = x.must(a, store.Write{Key: key, Expected: rev, Value: []byte(`{"reason":"release"}`), Tombstone: true})

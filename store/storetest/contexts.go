@@ -10,13 +10,13 @@ import (
 )
 
 var contextClaims = []claim{
-	{"CancelledContextEndsAWriteHonestly", 0, func(x *exam) {
+	{"CancelledContextEndsAWriteHonestly", async, func(x *exam) {
 		s := x.open()
 		ctx, cancel := context.WithCancel(context.Background())
 		cancel()
 		x.doomed(ctx, s)
 	}},
-	{"PassedDeadlineEndsAWriteHonestly", 0, func(x *exam) {
+	{"PassedDeadlineEndsAWriteHonestly", async, func(x *exam) {
 		s := x.open()
 		ctx, cancel := context.WithDeadline(context.Background(), time.Now().Add(-time.Second))
 		defer cancel()
@@ -36,7 +36,7 @@ var contextClaims = []claim{
 		defer cancel()
 		x.doomedRead(ctx, s)
 	}},
-	{"AbandonedCallsDoNotHarmLaterOnes", 0, func(x *exam) {
+	{"AbandonedCallsDoNotHarmLaterOnes", async, func(x *exam) {
 		s, rev := x.open(), uint64(0)
 		ctx, cancel := context.WithCancel(context.Background())
 		cancel()
@@ -47,14 +47,14 @@ var contextClaims = []claim{
 		}
 		x.holds(s, key, rev, []byte("49"), false)
 	}},
-	{"WriteAbandonedInFlightIsNeverToldAConflict", 0, func(x *exam) {
+	{"WriteAbandonedInFlightIsNeverToldAConflict", async, func(x *exam) {
 		a, b := x.open(), x.open()
 		for i, d := range delays() {
 			k := fmt.Sprintf("abandoned/%d", i) // nobody else writes it: a conflict is a lie
 			x.settle(b, x.abandon(a, k, 0, d))
 		}
 	}},
-	{"WriteAbandonedInFlightIsResolvedByTheNext", 0, func(x *exam) {
+	{"WriteAbandonedInFlightIsResolvedByTheNext", async, func(x *exam) {
 		a, b := x.open(), x.open()
 		for i, d := range delays() {
 			k := fmt.Sprintf("resolved/%d", i)
@@ -62,7 +62,7 @@ var contextClaims = []claim{
 			x.settle(b, x.abandon(a, k, rev, d))
 		}
 	}},
-	{"CancelledRaceHasAtMostOneWinner", 0, func(x *exam) {
+	{"CancelledRaceHasAtMostOneWinner", async, func(x *exam) {
 		cs := x.clients(3)
 		for i, d := range delays()[:20] {
 			x.cancelledRace(cs, fmt.Sprintf("race/%d", i), d)

@@ -22,7 +22,7 @@ func TestGoroutinesOfAServerAreNotTheClients(t *testing.T) {
 		t.Cleanup(func() { close(served) })
 		sound := h.Open
 		h.Open = func(t testing.TB) store.Store {
-			w, ok := sound(t).(*wrapper)
+			w, ok := sound(t).(unwaiting)
 			if !ok {
 				t.Fatal("not a wrapper")
 			}

@@ -104,6 +104,9 @@ const (
 	purging
 	seeing
 	interrupting
+
+	// async is no need: the claim is also made of writes that nobody waits for.
+	async
 )
 
 // skipUnable skips the claim if caps gives a reason why one of its needs is

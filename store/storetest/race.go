@@ -72,11 +72,11 @@ func always(int) bool  { return true }
 func third(i int) bool { return i%3 == 0 }
 
 var raceClaims = []claim{
-	{"OneOfFiftyCreatesWins", 0, func(x *exam) {
+	{"OneOfFiftyCreatesWins", async, func(x *exam) {
 		cs := x.clients(5)
 		x.winner(cs[0], x.race(cs, 50, 0, never))
 	}},
-	{"OneOfFiftyCreatesWinsOnOneClient", 0, func(x *exam) {
+	{"OneOfFiftyCreatesWinsOnOneClient", async, func(x *exam) {
 		cs := x.clients(1)
 		x.winner(cs[0], x.race(cs, 50, 0, third))
 	}},
@@ -106,7 +106,7 @@ var raceClaims = []claim{
 			rev = x.raceDeletion(cs, rev, fmt.Sprint(i))
 		}
 	}},
-	{"CounterLosesNoIncrement", 0, func(x *exam) { x.count(x.clients(8), 25) }},
+	{"CounterLosesNoIncrement", async, func(x *exam) { x.count(x.clients(8), 25) }},
 	{"TwoHundredKeysAtOnce", 0, func(x *exam) {
 		cs := x.clients(4)
 		var wg sync.WaitGroup

@@ -19,7 +19,8 @@
 // The name of a subtest is the claim that it examines. A claim that a store can
 // not be asked about is skipped, and the reason stands in the output: one of
 // [Caps], or that the store does not implement an interface that it need not
-// (store.ConnReporter, store.PatternWatcher, store.Offerer, store.Broadcaster).
+// (store.ConnReporter, store.PatternWatcher, store.Offerer, store.Broadcaster,
+// store.AsyncWriter).
 // There is no other way to leave one out.
 //
 // The suite waits for events, each up to [Caps.Patience], and never for a time
@@ -37,12 +38,19 @@ func Run(t *testing.T, newHarness Factory, caps Caps) {
 		getClaims, casClaims, keyClaims, valueClaims, raceClaims, contextClaims, watchClaims, offerClaims, broadcastClaims, interruptClaims, patternClaims,
 	} {
 		for _, c := range group {
-			t.Run(c.name, func(t *testing.T) {
-				skipUnable(t, caps, c.needs)
-				x := &exam{TB: t, caps: caps, h: newHarness(t)}
-				x.demandHooks(c.needs)
-				x.examineAlone(c)
-			})
+			c.run(t, newHarness, caps)
 		}
 	}
+	runAsync(t, newHarness, caps)
+}
+
+// run examines the claim as a subtest of t.
+func (c claim) run(t *testing.T, newHarness Factory, caps Caps) {
+	t.Helper()
+	t.Run(c.name, func(t *testing.T) {
+		skipUnable(t, caps, c.needs)
+		x := &exam{TB: t, caps: caps, h: newHarness(t)}
+		x.demandHooks(c.needs)
+		x.examineAlone(c)
+	})
 }

@@ -50,7 +50,7 @@ var keyClaims = []claim{
 		x.holds(s, a, ra, []byte("a"), false)
 		x.holds(s, b, rb, []byte("b"), false)
 	}},
-	{"InvalidKeyIsRefusedOrKeptFaithfully", 0, func(x *exam) {
+	{"InvalidKeyIsRefusedOrKeptFaithfully", async, func(x *exam) {
 		s := x.open()
 		rev := x.put(s, "a.b", 0, "victim")
 		for _, k := range []string{"", ".", ".a", "a.", "a..b", "a.*", "a.>", "*", ">", "a b", "a\nb", "a\r\nb", "a\x00b", "ä", "a\xff", "a:b", "a%2Eb",
@@ -115,7 +115,7 @@ var valueClaims = []claim{
 			}
 		}
 	}},
-	{"OversizeValueIsInvalidAndChangesNothing", 0, func(x *exam) {
+	{"OversizeValueIsInvalidAndChangesNothing", async, func(x *exam) {
 		if x.caps.MaxValue == 0 {
 			x.Skip("Caps.MaxValue is 0: the store has no known limit")
 		}
@@ -133,7 +133,7 @@ var valueClaims = []claim{
 		x.holds(s, key, rev, []byte("kept"), false)
 		x.put(s, key, rev, "still connected")
 	}},
-	{"CallersBufferIsNotKept", 0, func(x *exam) {
+	{"CallersBufferIsNotKept", async, func(x *exam) {
 		s := x.open()
 		buf := []byte("before")
 		rev := x.must(s, store.Write{Key: key, Value: buf})

@@ -1,0 +1,93 @@
+package storetest
+
+import (
+	"context"
+	"slices"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/seed-ff2cb582/leader/store"
+)
+
+// runAsync examines what the contract says of CompareAndSwap once more, of
+// CompareAndSwapAsync, if the store has it.
+func runAsync(t *testing.T, newHarness Factory, caps Caps) {
+	t.Helper()
+	t.Run("Async", func(t *testing.T) {
+		skipUnable(t, caps, 0)
+		probe := &exam{TB: t, caps: caps, h: newHarness(t)}
+		probe.demandHooks(0)
+		if _, ok := probe.open().(store.AsyncWriter); !ok {
+			t.Skip("the store is no store.AsyncWriter")
+		}
+		unwaited := func(tb testing.TB) Harness {
+			h := newHarness(tb)
+			open := h.Open
+			h.Open = func(tb testing.TB) store.Store { return newUnwaited(tb, open(tb), caps) }
+			return h
+		}
+		for _, c := range slices.Concat(casClaims, keyClaims, valueClaims, raceClaims, contextClaims) {
+			if c.needs&async != 0 {
+				c.run(t, unwaited, caps)
+			}
+		}
+	})
+}
+
+// unwaited is a store all of whose writes are asynchronous.
+type unwaited struct {
+	store.Store
+	tb   testing.TB
+	caps Caps
+	st   store.AsyncWriter
+}
+
+// newUnwaited returns st with a watch that is held for as long as the claim is
+// examined: a store may write otherwise while nobody watches.
+func newUnwaited(tb testing.TB, st store.Store, caps Caps) store.Store {
+	tb.Helper()
+	if w, ok := st.(store.Watcher); ok && caps.NoWatch == "" {
+		stop, err := w.Watch(tb.Context(), []string{"held"}, func(store.Entry) {})
+		if err != nil {
+			tb.Fatalf("Watch: %v", err)
+		}
+		tb.Cleanup(stop)
+	}
+	return unwaited{st, tb, caps, st.(store.AsyncWriter)} //nolint:errcheck // the caller has asked
+}
+
+// CompareAndSwap waits for an asynchronous write, and cancels it when ctx is
+// done.
+func (u unwaited) CompareAndSwap(ctx context.Context, w store.Write) (uint64, error) {
+	type answer struct {
+		rev uint64
+		err error
+	}
+	answers := make(chan answer, 1)
+	var calls atomic.Int32
+	deadline, ok := ctx.Deadline()
+	if !ok {
+		deadline = time.Now().Add(u.caps.Patience)
+	}
+	pending := u.st.CompareAndSwapAsync(deadline, w, func(rev uint64, err error) {
+		if calls.Add(1) > 1 {
+			u.tb.Errorf("CompareAndSwapAsync of key %q called done more than once", w.Key)
+			return
+		}
+		answers <- answer{rev, err}
+	})
+	select {
+	case a := <-answers:
+		return a.rev, a.err
+	case <-ctx.Done():
+		pending.Cancel()
+	}
+	select {
+	case a := <-answers:
+		return a.rev, a.err
+	case <-time.After(u.caps.Patience):
+		u.tb.Errorf("CompareAndSwapAsync of key %q did not call done within %v of the call of Cancel", w.Key, u.caps.Patience)
+		return 0, store.ErrUnknown
+	}
+}
