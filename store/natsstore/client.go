@@ -7,12 +7,14 @@ import (
 	"log/slog"
 	"strings"
 	"sync/atomic"
+	"time"
 
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 
 	"github.com/seed-ff2cb582/leader/internal/shield"
 	"github.com/seed-ff2cb582/leader/store"
+	"github.com/seed-ff2cb582/leader/store/natsstore/internal/attend"
 	"github.com/seed-ff2cb582/leader/store/natsstore/internal/wire"
 )
 
@@ -24,8 +26,8 @@ type client struct {
 	opts  Options
 	names wire.Names
 
-	attendants attendants
-	noDirect   atomic.Bool // the bucket was found to refuse direct gets
+	attendant *attend.Attendant
+	noDirect  atomic.Bool // the bucket was found to refuse direct gets
 }
 
 func newClient(nc *nats.Conn, bucket string, opts Options) (*client, error) {
@@ -46,9 +48,7 @@ func newClient(nc *nats.Conn, bucket string, opts Options) (*client, error) {
 		return nil, fmt.Errorf("natsstore: Domain %q, APIPrefix %q: %w", opts.Domain, opts.APIPrefix, err)
 	}
 	c.names = wire.NewNames(bucket, api)
-	c.attendants.look = c.connReport
-	c.attendants.inbox = c.inboxPrefix()
-	c.attendants.guard = func(f func()) func() { return c.shielded("a look at the connection", f) }
+	c.attendant = attend.New(c.connReport, c.inboxPrefix(), func(f func()) func() { return c.shielded("a look at the connection", f) })
 	return c, nil
 }
 
@@ -65,6 +65,21 @@ func (c *client) sendable(ctx context.Context) error {
 	switch {
 	case ctx.Err() != nil:
 		return fmt.Errorf("%w: not sent: %w", store.ErrTransient, ctx.Err())
+	default:
+		return c.connected()
+	}
+}
+
+// sendableBy is sendable of what is to be answered by the deadline.
+func (c *client) sendableBy(deadline time.Time) error {
+	if !time.Now().Before(deadline) {
+		return fmt.Errorf("%w: not sent: %w", store.ErrTransient, context.DeadlineExceeded)
+	}
+	return c.connected()
+}
+
+func (c *client) connected() error {
+	switch {
 	case c.nc.IsClosed():
 		return fmt.Errorf("%w: not sent: %w", store.ErrClosed, nats.ErrConnectionClosed)
 	case !c.nc.IsConnected():
@@ -76,42 +91,23 @@ func (c *client) sendable(ctx context.Context) error {
 }
 
 // request sends one request that changes nothing.
-func (c *client) request(ctx context.Context, subject string, body []byte) (*nats.Msg, connReport, error) {
+func (c *client) request(ctx context.Context, subject string, body []byte) (*nats.Msg, attend.Report, error) {
 	before := c.connReport()
-	if !before.connected && !c.nc.IsClosed() {
+	if !before.Connected && !c.nc.IsClosed() {
 		return nil, before, nats.ErrDisconnected
 	}
-	ctx, call := c.attendants.begin(ctx, before, subject)
-	defer c.attendants.end(call)
+	ctx, call := c.attendant.Begin(ctx, before, subject)
+	defer c.attendant.End(call)
 	m, err := c.nc.RequestWithContext(ctx, subject, body)
-	return m, before, interrupted(ctx, err)
+	return m, before, attend.Interrupted(ctx, err)
 }
 
-// A connReport is what the connection had to report at some instant.
-type connReport struct {
-	err        error
-	reconnects uint64
-	connected  bool
-}
-
-func (c *client) connReport() connReport {
-	return connReport{err: c.nc.LastError(), reconnects: c.nc.Stats().Reconnects, connected: c.nc.IsConnected()}
-}
-
-// since returns what was reported last, if that was after the report before, and
-// on the same connection.
-func (r connReport) since(before connReport) error {
-	//nolint:errorlint // the same value again is the same report, an equal text in another value is a new one
-	if r.err == before.err || r.reconnects != before.reconnects {
-		return nil
-	}
-	return r.err
-}
+func (c *client) connReport() attend.Report { return attend.ReportOf(c.nc) }
 
 // reportedSince returns what the connection reported last, if it did so since
 // before. A caller with more than one question takes it once: a report may come
 // between two questions.
-func (c *client) reportedSince(before connReport) error { return c.connReport().since(before) }
+func (c *client) reportedSince(before attend.Report) error { return c.connReport().Since(before) }
 
 // deniedSince returns the permission violation that the connection reported
 // since before, if it names one of the subjects (or, for one that ends in a dot,
@@ -120,7 +116,7 @@ func (c *client) reportedSince(before connReport) error { return c.connReport().
 // The server reports a denied publish or subscription as an error of the
 // connection, without a link to the request. The violation is taken as this
 // call's only if it is new, came on the same connection, and names the subject.
-func (c *client) deniedSince(before connReport, subjects ...string) error {
+func (c *client) deniedSince(before attend.Report, subjects ...string) error {
 	return wire.Violation(c.reportedSince(before), subjects...)
 }
 
@@ -135,7 +131,7 @@ func (c *client) inboxPrefix() string {
 // ended reports whether err is the end of a call without an answer, but for a
 // broken connection.
 func ended(err error) bool {
-	return errors.Is(err, errDenied) || errors.Is(err, context.DeadlineExceeded) || errors.Is(err, context.Canceled) || errors.Is(err, nats.ErrTimeout)
+	return errors.Is(err, attend.ErrDenied) || errors.Is(err, context.DeadlineExceeded) || errors.Is(err, context.Canceled) || errors.Is(err, nats.ErrTimeout)
 }
 
 // shielded returns f for a goroutine that is not its caller's: a panic of it is

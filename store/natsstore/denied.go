@@ -4,12 +4,13 @@ import (
 	"fmt"
 
 	"github.com/seed-ff2cb582/leader/store"
+	"github.com/seed-ff2cb582/leader/store/natsstore/internal/attend"
 	"github.com/seed-ff2cb582/leader/store/natsstore/internal/wire"
 )
 
 // checkDenied returns the error of a permission whose lack keeps the watch from
 // hearing of writes, or from its beginning where that cannot be done without.
-func (h *hub) checkDenied(before connReport, w *subscription) error {
+func (h *hub) checkDenied(before attend.Report, w *subscription) error {
 	h.loop.Lock()
 	defer h.loop.Unlock()
 	if w.Stopped() {

@@ -11,6 +11,7 @@ import (
 	"github.com/seed-ff2cb582/leader/store/natsstore/internal/registry"
 	"github.com/seed-ff2cb582/leader/store/natsstore/internal/request"
 	"github.com/seed-ff2cb582/leader/store/natsstore/internal/watch"
+	"github.com/seed-ff2cb582/leader/store/natsstore/internal/writes"
 )
 
 const (
@@ -36,6 +37,7 @@ type hub struct {
 
 	loop     *loop.Loop
 	status   chan nats.Status
+	writes   *writes.Writes
 	requests *request.Requests // nil before the first watch,
 	replies  *nats.Subscription
 	feeds    *feed.Set
@@ -101,6 +103,7 @@ func (h *hub) shutdown() {
 	if h.replies != nil {
 		_ = h.replies.Unsubscribe() // fails only if the connection is gone, and the subscription with it
 	}
+	h.writes.Retire()
 	h.takers.dismissAll()
 	h.listeners.removeAll()
 }

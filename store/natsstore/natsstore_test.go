@@ -12,6 +12,7 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 
 	"github.com/seed-ff2cb582/leader/store"
+	"github.com/seed-ff2cb582/leader/store/natsstore/internal/attend"
 	"github.com/seed-ff2cb582/leader/store/natsstore/internal/wire"
 )
 
@@ -45,7 +46,7 @@ func TestOnlyAnExplicitRefusalIsAProofThatNothingWasStored(t *testing.T) {
 		{"draining", nats.ErrConnectionDraining, store.ErrPermanent},
 		{"closed during the call", nats.ErrConnectionClosed, store.ErrUnknown},
 		{"disconnected during the call", nats.ErrDisconnected, store.ErrUnknown},
-		{"interrupted", errInterrupted, store.ErrUnknown},
+		{"interrupted", attend.ErrInterrupted, store.ErrUnknown},
 		{"deadline", context.DeadlineExceeded, store.ErrUnknown},
 		{"cancelled", context.Canceled, store.ErrUnknown},
 		{"an answer that is none", wire.ErrNotAck, store.ErrUnknown},

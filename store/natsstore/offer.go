@@ -8,6 +8,7 @@ import (
 	"github.com/nats-io/nats.go"
 
 	"github.com/seed-ff2cb582/leader/store"
+	"github.com/seed-ff2cb582/leader/store/natsstore/internal/attend"
 )
 
 // offerQueue is the queue group of those who take offers: the servers give each
@@ -40,7 +41,7 @@ func (s *Store) Offer(ctx context.Context, key string, offer []byte) error {
 // unoffered returns why an offer has reached nobody for certain. A reply (there
 // should be none), a broken connection or a user who may not hear the server's
 // answer say nothing of that.
-func (s *Store) unoffered(before connReport, key string, err error) error {
+func (s *Store) unoffered(before attend.Report, key string, err error) error {
 	if err == nil {
 		return nil
 	}

@@ -8,6 +8,7 @@ import (
 	"github.com/nats-io/nats.go"
 
 	"github.com/seed-ff2cb582/leader/store"
+	"github.com/seed-ff2cb582/leader/store/natsstore/internal/attend"
 	"github.com/seed-ff2cb582/leader/store/natsstore/internal/wire"
 )
 
@@ -51,7 +52,7 @@ func (c *client) readBy(ctx context.Context, r readRequest, key string) (store.E
 }
 
 // readError classifies and explains a failed request that changes nothing.
-func (c *client) readError(ctx context.Context, before connReport, subject string, err error) error {
+func (c *client) readError(ctx context.Context, before attend.Report, subject string, err error) error {
 	class := classifyRead(err)
 	if errors.Is(class, errNoStream) {
 		return c.diagnose(ctx, err)

@@ -8,6 +8,7 @@ import (
 	"github.com/nats-io/nats.go"
 
 	"github.com/seed-ff2cb582/leader/store"
+	"github.com/seed-ff2cb582/leader/store/natsstore/internal/writes"
 )
 
 // A Store is a [store.Store] over one key-value bucket. It is also a
@@ -29,6 +30,7 @@ var (
 	_ store.Broadcaster    = (*Store)(nil)
 	_ store.ConnReporter   = (*Store)(nil)
 	_ store.Checker        = (*Store)(nil)
+	_ store.AsyncWriter    = (*Store)(nil)
 )
 
 // New returns a store over the bucket. It sends nothing; use [Store.Check] to
@@ -67,6 +69,7 @@ func (s *Store) Close() {
 	h.loop.Unlock()
 	if !own {
 		<-h.loop.Done()
+		h.writes.Wait()
 	}
 	s.drop(h)
 }
@@ -95,6 +98,7 @@ func (s *Store) withHub(f func(h *hub) error) (*hub, error) {
 		h.loop.Unlock()
 	}
 	h := newHub(s.client)
+	h.writes = writes.New(author{s}, s.nc, s.attendant)
 	s.hub = h
 	h.loop.Lock()
 	defer h.loop.Unlock()

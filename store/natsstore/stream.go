@@ -9,6 +9,7 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 
 	"github.com/seed-ff2cb582/leader/store"
+	"github.com/seed-ff2cb582/leader/store/natsstore/internal/attend"
 	"github.com/seed-ff2cb582/leader/store/natsstore/internal/wire"
 )
 
@@ -93,7 +94,7 @@ func (c *client) infoOrCreate(ctx context.Context) (*jetstream.StreamInfo, error
 	return c.info(ctx)
 }
 
-func (c *client) checkError(ctx context.Context, before connReport, err error) error {
+func (c *client) checkError(ctx context.Context, before attend.Report, err error) error {
 	switch {
 	case store.Classify(err) != store.Unknown:
 		return err // of EnsureBucket

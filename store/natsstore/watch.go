@@ -10,6 +10,7 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 
 	"github.com/seed-ff2cb582/leader/store"
+	"github.com/seed-ff2cb582/leader/store/natsstore/internal/attend"
 	"github.com/seed-ff2cb582/leader/store/natsstore/internal/pattern"
 	"github.com/seed-ff2cb582/leader/store/natsstore/internal/watch"
 )
@@ -109,8 +110,8 @@ func (s *Store) plan(ctx context.Context) (plan, error) {
 // awaitBeginning waits until the watch has its first states. A missing
 // permission shows itself only as an error of the connection, which is looked
 // for meanwhile instead of at the end of the wait alone.
-func (s *Store) awaitBeginning(ctx context.Context, before connReport, h *hub, w *subscription) error {
-	look := time.NewTicker(attention)
+func (s *Store) awaitBeginning(ctx context.Context, before attend.Report, h *hub, w *subscription) error {
+	look := time.NewTicker(attend.FirstLook)
 	defer look.Stop()
 	for {
 		if err := s.release(ctx, before, h, w); err != nil {
@@ -143,7 +144,7 @@ func (s *Store) awaitBeginning(ctx context.Context, before connReport, h *hub, w
 // release lets a view read once its feed is known not to be denied: of several
 // denials at once, the connection shows the last. A flush that fails is repeated
 // with the next look.
-func (s *Store) release(ctx context.Context, before connReport, h *hub, w *subscription) error {
+func (s *Store) release(ctx context.Context, before attend.Report, h *hub, w *subscription) error {
 	for h.held(w) && s.nc.FlushWithContext(ctx) == nil {
 		if err := h.checkDenied(before, w); err != nil {
 			return err

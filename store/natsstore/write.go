@@ -10,6 +10,7 @@ import (
 
 	"github.com/seed-ff2cb582/leader/internal/backoff"
 	"github.com/seed-ff2cb582/leader/store"
+	"github.com/seed-ff2cb582/leader/store/natsstore/internal/attend"
 	"github.com/seed-ff2cb582/leader/store/natsstore/internal/wire"
 )
 
@@ -35,22 +36,27 @@ func (s *Store) CompareAndSwap(ctx context.Context, w store.Write) (uint64, erro
 			return 0, s.writeError(ctx, before, w, err)
 		}
 		if !backoff.Sleep(ctx, wait) {
-			return 0, fmt.Errorf("%w: key %q: %w: %w", store.ErrTransient, w.Key, errInFlight, err)
+			return 0, errStillInFlight(w, err)
 		}
 	}
 }
 
 // publish sends the write once. A repetition after "no responders" could meet
 // its own first attempt.
-func (c *client) publish(ctx context.Context, before connReport, w store.Write) (uint64, error) {
+func (c *client) publish(ctx context.Context, before attend.Report, w store.Write) (uint64, error) {
 	m := c.names.Write(w)
-	ctx, call := c.attendants.begin(ctx, before, m.Subject)
-	defer c.attendants.end(call)
+	ctx, call := c.attendant.Begin(ctx, before, m.Subject)
+	defer c.attendant.End(call)
 	answer, err := c.nc.RequestMsgWithContext(ctx, m)
 	if err != nil {
-		return 0, interrupted(ctx, err)
+		return 0, attend.Interrupted(ctx, err)
 	}
 	return wire.Ack(answer)
+}
+
+// errStillInFlight: the server never looked at the write, while there was time.
+func errStillInFlight(w store.Write, err error) error {
+	return fmt.Errorf("%w: key %q: %w: %w", store.ErrTransient, w.Key, errInFlight, err)
 }
 
 // maxInFlightWait bounds the waits for another write's replication, which takes
@@ -71,7 +77,7 @@ func (c *client) valid(w store.Write) error {
 
 // writeError classifies and explains a failed write, looking a second time where
 // the answer alone does not tell.
-func (s *Store) writeError(ctx context.Context, before connReport, w store.Write, err error) error {
+func (s *Store) writeError(ctx context.Context, before attend.Report, w store.Write, err error) error {
 	class := classifyWrite(err)
 	switch {
 	case errors.Is(class, store.ErrConflict):

@@ -26,43 +26,47 @@ func brief(tb testing.TB) context.Context {
 
 func TestArgumentsAreCheckedBeforeAnythingIsSent(t *testing.T) {
 	t.Parallel()
-	_, err := natsstore.New(nil, "a bucket", natsstore.Options{Domain: "d", APIPrefix: "p", Timeout: -1})
-	if err == nil {
-		t.Fatal("accepted")
-	}
-	for _, part := range []string{"connection", "a bucket", "Domain", "Timeout"} {
-		if !strings.Contains(err.Error(), part) {
-			t.Errorf("no mention of %s: %v", part, err)
+	eachWay(t, func(t *testing.T, write writer) {
+		_, err := natsstore.New(nil, "a bucket", natsstore.Options{Domain: "d", APIPrefix: "p", Timeout: -1})
+		if err == nil {
+			t.Fatal("accepted")
 		}
-	}
-	nc := natslab.Start(t).Connect(t)
-	s := open(t, nc, "missing", natsstore.Options{})
-	_, err = s.CompareAndSwap(natslab.Within(t), store.Write{Key: "a..b"})
-	outcome(t, err, store.Permanent)
-	if !errors.Is(err, store.ErrInvalid) {
-		t.Errorf("not ErrInvalid: %v", err)
-	}
-	_, err = s.CompareAndSwap(natslab.Within(t), store.Write{Key: "a", Value: make([]byte, nc.MaxPayload()+1)})
-	if !errors.Is(err, store.ErrInvalid) {
-		t.Errorf("not ErrInvalid: %v", err)
-	}
-	_, err = s.Watch(natslab.Within(t), []string{"*"}, func(store.Entry) {})
-	if !errors.Is(err, store.ErrInvalid) {
-		t.Errorf("not ErrInvalid: %v", err)
-	}
+		for _, part := range []string{"connection", "a bucket", "Domain", "Timeout"} {
+			if !strings.Contains(err.Error(), part) {
+				t.Errorf("no mention of %s: %v", part, err)
+			}
+		}
+		nc := natslab.Start(t).Connect(t)
+		s := open(t, nc, "missing", natsstore.Options{})
+		_, err = write(t, s).CompareAndSwap(natslab.Within(t), store.Write{Key: "a..b"})
+		outcome(t, err, store.Permanent)
+		if !errors.Is(err, store.ErrInvalid) {
+			t.Errorf("not ErrInvalid: %v", err)
+		}
+		_, err = write(t, s).CompareAndSwap(natslab.Within(t), store.Write{Key: "a", Value: make([]byte, nc.MaxPayload()+1)})
+		if !errors.Is(err, store.ErrInvalid) {
+			t.Errorf("not ErrInvalid: %v", err)
+		}
+		_, err = s.Watch(natslab.Within(t), []string{"*"}, func(store.Entry) {})
+		if !errors.Is(err, store.ErrInvalid) {
+			t.Errorf("not ErrInvalid: %v", err)
+		}
+	})
 }
 
 func TestMissingBucketIsPermanentAndSaysWhatToDo(t *testing.T) {
 	t.Parallel()
-	s := open(t, natslab.Start(t).Connect(t), "missing", natsstore.Options{})
-	_, err := s.CompareAndSwap(natslab.Within(t), store.Write{Key: "g"})
-	outcome(t, err, store.Permanent, "nats kv add missing", "leader bucket create --bucket missing", "BucketAutoCreate")
-	_, err = s.Get(natslab.Within(t), "g")
-	outcome(t, err, store.Permanent, "nats kv add missing")
-	_, err = s.Watch(natslab.Within(t), []string{"g"}, func(store.Entry) {})
-	outcome(t, err, store.Permanent, "nats kv add missing")
-	_, err = s.Check(natslab.Within(t), store.CheckRequest{TTL: time.Second})
-	outcome(t, err, store.Permanent, "nats kv add missing")
+	eachWay(t, func(t *testing.T, write writer) {
+		s := open(t, natslab.Start(t).Connect(t), "missing", natsstore.Options{})
+		_, err := write(t, s).CompareAndSwap(natslab.Within(t), store.Write{Key: "g"})
+		outcome(t, err, store.Permanent, "nats kv add missing", "leader bucket create --bucket missing", "BucketAutoCreate")
+		_, err = s.Get(natslab.Within(t), "g")
+		outcome(t, err, store.Permanent, "nats kv add missing")
+		_, err = s.Watch(natslab.Within(t), []string{"g"}, func(store.Entry) {})
+		outcome(t, err, store.Permanent, "nats kv add missing")
+		_, err = s.Check(natslab.Within(t), store.CheckRequest{TTL: time.Second})
+		outcome(t, err, store.Permanent, "nats kv add missing")
+	})
 }
 
 func TestMissingBucketIsMadeWhereTheOptionsSaySo(t *testing.T) {
@@ -91,52 +95,54 @@ func TestMissingBucketIsMadeWhereTheOptionsSaySo(t *testing.T) {
 // Every refusal comes from a real server; each leaves the register as it was.
 func TestRefusalsAreClassified(t *testing.T) {
 	t.Parallel()
-	srv := natslab.Start(t)
-	nc := srv.Connect(t)
-	js := natslab.JetStream(t, nc)
-	for _, c := range []struct {
-		name  string
-		alter func(*jetstream.StreamConfig)
-		write store.Write
-		want  store.Outcome
-	}{
-		{"wrong revision", nil, store.Write{Key: "g", Expected: 7}, store.Conflict},
-		{"too large for the stream", func(c *jetstream.StreamConfig) { c.MaxMsgSize = 100 }, store.Write{Key: "g", Value: make([]byte, 200)}, store.Permanent},
-		{"full by bytes", func(c *jetstream.StreamConfig) { c.MaxBytes = 300 }, store.Write{Key: "g", Value: make([]byte, 290)}, store.Permanent},
-		{"sealed", func(c *jetstream.StreamConfig) { c.Sealed = true }, store.Write{Key: "g"}, store.Permanent},
-		{"subject of no stream", func(c *jetstream.StreamConfig) { c.Subjects = []string{"elsewhere.>"} }, store.Write{Key: "g"}, store.Permanent},
-	} {
-		t.Run(c.name, func(t *testing.T) {
-			bucket := newBucket()
-			cfg := jetstream.StreamConfig{
-				Name: "KV_" + bucket, Subjects: []string{"$KV." + bucket + ".>"}, MaxMsgsPerSubject: 1,
-				Discard: jetstream.DiscardNew, AllowDirect: true, MaxMsgs: -1, MaxBytes: -1, MaxMsgSize: -1,
-			}
-			sealed := false
-			if c.alter != nil {
-				c.alter(&cfg)
-				sealed, cfg.Sealed = cfg.Sealed, false
-				if cfg.Subjects[0] == "elsewhere.>" {
-					cfg.Subjects[0] = "elsewhere." + bucket
+	eachWay(t, func(t *testing.T, write writer) {
+		srv := natslab.Start(t)
+		nc := srv.Connect(t)
+		js := natslab.JetStream(t, nc)
+		for _, c := range []struct {
+			name  string
+			alter func(*jetstream.StreamConfig)
+			write store.Write
+			want  store.Outcome
+		}{
+			{"wrong revision", nil, store.Write{Key: "g", Expected: 7}, store.Conflict},
+			{"too large for the stream", func(c *jetstream.StreamConfig) { c.MaxMsgSize = 100 }, store.Write{Key: "g", Value: make([]byte, 200)}, store.Permanent},
+			{"full by bytes", func(c *jetstream.StreamConfig) { c.MaxBytes = 300 }, store.Write{Key: "g", Value: make([]byte, 290)}, store.Permanent},
+			{"sealed", func(c *jetstream.StreamConfig) { c.Sealed = true }, store.Write{Key: "g"}, store.Permanent},
+			{"subject of no stream", func(c *jetstream.StreamConfig) { c.Subjects = []string{"elsewhere.>"} }, store.Write{Key: "g"}, store.Permanent},
+		} {
+			t.Run(c.name, func(t *testing.T) {
+				bucket := newBucket()
+				cfg := jetstream.StreamConfig{
+					Name: "KV_" + bucket, Subjects: []string{"$KV." + bucket + ".>"}, MaxMsgsPerSubject: 1,
+					Discard: jetstream.DiscardNew, AllowDirect: true, MaxMsgs: -1, MaxBytes: -1, MaxMsgSize: -1,
 				}
-			}
-			if _, err := js.CreateStream(natslab.Within(t), cfg); err != nil {
-				t.Fatal(err)
-			}
-			if sealed {
-				cfg.Sealed = true
-				if _, err := js.UpdateStream(natslab.Within(t), cfg); err != nil {
+				sealed := false
+				if c.alter != nil {
+					c.alter(&cfg)
+					sealed, cfg.Sealed = cfg.Sealed, false
+					if cfg.Subjects[0] == "elsewhere.>" {
+						cfg.Subjects[0] = "elsewhere." + bucket
+					}
+				}
+				if _, err := js.CreateStream(natslab.Within(t), cfg); err != nil {
 					t.Fatal(err)
 				}
-			}
-			s := open(t, nc, bucket, natsstore.Options{})
-			_, err := s.CompareAndSwap(natslab.Within(t), c.write)
-			outcome(t, err, c.want)
-			if e, err := s.Get(natslab.Within(t), "g"); err != nil || e.Revision != 0 {
-				t.Errorf("the register stands at %d after a refusal (%v)", e.Revision, err)
-			}
-		})
-	}
+				if sealed {
+					cfg.Sealed = true
+					if _, err := js.UpdateStream(natslab.Within(t), cfg); err != nil {
+						t.Fatal(err)
+					}
+				}
+				s := open(t, nc, bucket, natsstore.Options{})
+				_, err := write(t, s).CompareAndSwap(natslab.Within(t), c.write)
+				outcome(t, err, c.want)
+				if e, err := s.Get(natslab.Within(t), "g"); err != nil || e.Revision != 0 {
+					t.Errorf("the register stands at %d after a refusal (%v)", e.Revision, err)
+				}
+			})
+		}
+	})
 }
 
 func TestClosedConnectionIsPermanent(t *testing.T) {
@@ -144,12 +150,18 @@ func TestClosedConnectionIsPermanent(t *testing.T) {
 	nc := natslab.Start(t).Connect(t)
 	ensure(t, nc, natsstore.BucketConfig{Bucket: "b"})
 	s := open(t, nc, "b", natsstore.Options{})
+	unwaited := newUnwaited(t, s)
 	states := make(chan store.ConnState, 10)
 	stop := s.OnConnState(func(c store.ConnState) { states <- c })
 	t.Cleanup(stop)
 	nc.Close()
 	_, err := s.CompareAndSwap(natslab.Within(t), store.Write{Key: "g"})
 	outcome(t, err, store.Permanent)
+	_, err = unwaited.CompareAndSwap(natslab.Within(t), store.Write{Key: "g"})
+	outcome(t, err, store.Permanent)
+	if !errors.Is(err, store.ErrClosed) {
+		t.Errorf("not ErrClosed: %v", err)
+	}
 	_, err = s.Get(natslab.Within(t), "g")
 	outcome(t, err, store.Permanent)
 	_, err = s.Watch(natslab.Within(t), []string{"g"}, func(store.Entry) {})
@@ -166,238 +178,250 @@ func TestClosedConnectionIsPermanent(t *testing.T) {
 
 func TestWriteWithoutConnectionIsNotSentLater(t *testing.T) {
 	t.Parallel()
-	srv := natslab.Start(t)
-	proxy := natslab.NewProxy(t, srv.Addr())
-	nc := natslab.Connect(t, proxy.URL())
-	ensure(t, nc, natsstore.BucketConfig{Bucket: "b"})
-	s, other := open(t, nc, "b", natsstore.Options{}), open(t, srv.Connect(t), "b", natsstore.Options{})
-	proxy.Cut()
-	natslab.Eventually(t, "disconnected", func(context.Context) error {
-		if nc.IsConnected() {
-			return errors.New("still connected")
+	eachWay(t, func(t *testing.T, write writer) {
+		srv := natslab.Start(t)
+		proxy := natslab.NewProxy(t, srv.Addr())
+		nc := natslab.Connect(t, proxy.URL())
+		ensure(t, nc, natsstore.BucketConfig{Bucket: "b"})
+		s, other := open(t, nc, "b", natsstore.Options{}), open(t, srv.Connect(t), "b", natsstore.Options{})
+		proxy.Cut()
+		natslab.Eventually(t, "disconnected", func(context.Context) error {
+			if nc.IsConnected() {
+				return errors.New("still connected")
+			}
+			return nil
+		})
+		_, err := write(t, s).CompareAndSwap(natslab.Within(t), store.Write{Key: "g", Value: []byte("late")})
+		outcome(t, err, store.Transient)
+		_, err = s.Get(natslab.Within(t), "g")
+		outcome(t, err, store.Transient)
+		proxy.Resume()
+		// What the connection had kept would be sent before this.
+		rev := eventually(t, s, "h", 0, "v")
+		if e, err := other.Get(natslab.Within(t), "g"); err != nil || e.Revision != 0 || rev == 0 {
+			t.Errorf("the write was sent later: revision %d, %v", e.Revision, err)
 		}
-		return nil
 	})
-	_, err := s.CompareAndSwap(natslab.Within(t), store.Write{Key: "g", Value: []byte("late")})
-	outcome(t, err, store.Transient)
-	_, err = s.Get(natslab.Within(t), "g")
-	outcome(t, err, store.Transient)
-	proxy.Resume()
-	// What the connection had kept would be sent before this.
-	rev := eventually(t, s, "h", 0, "v")
-	if e, err := other.Get(natslab.Within(t), "g"); err != nil || e.Revision != 0 || rev == 0 {
-		t.Errorf("the write was sent later: revision %d, %v", e.Revision, err)
-	}
 }
 
 func TestLostAcknowledgementIsUnknown(t *testing.T) {
 	t.Parallel()
-	srv := natslab.Start(t)
-	proxy := natslab.NewProxy(t, srv.Addr())
-	nc := natslab.Connect(t, proxy.URL())
-	ensure(t, nc, natsstore.BucketConfig{Bucket: "b"})
-	s, other := open(t, nc, "b", natsstore.Options{}), open(t, srv.Connect(t), "b", natsstore.Options{})
-	t.Run("ByADeadline", func(t *testing.T) {
-		proxy.Hold(natslab.ToClient)
-		defer proxy.Resume()
-		_, err := s.CompareAndSwap(brief(t), store.Write{Key: "deadline", Value: []byte("v")})
-		outcome(t, err, store.Unknown)
-		if e, err := other.Get(natslab.Within(t), "deadline"); err != nil || string(e.Value) != "v" {
-			t.Errorf("the write did not land: %v, %v", e, err)
-		}
-	})
-	t.Run("ByABrokenConnection", func(t *testing.T) {
-		natslab.Eventually(t, "connected", func(ctx context.Context) error { return nc.FlushWithContext(ctx) })
-		proxy.Hold(natslab.ToClient)
-		done := make(chan error)
-		go func() {
-			// Far from its deadline: that the connection broke ends the call.
-			_, err := s.CompareAndSwap(natslab.Within(t), store.Write{Key: "broken", Value: []byte("v")})
-			done <- err
-		}()
-		natslab.Eventually(t, "write landed", func(ctx context.Context) error {
-			e, err := other.Get(ctx, "broken")
-			if err == nil && e.Revision == 0 {
-				err = errors.New("not yet")
+	eachWay(t, func(t *testing.T, write writer) {
+		srv := natslab.Start(t)
+		proxy := natslab.NewProxy(t, srv.Addr())
+		nc := natslab.Connect(t, proxy.URL())
+		ensure(t, nc, natsstore.BucketConfig{Bucket: "b"})
+		s, other := open(t, nc, "b", natsstore.Options{}), open(t, srv.Connect(t), "b", natsstore.Options{})
+		t.Run("ByADeadline", func(t *testing.T) {
+			proxy.Hold(natslab.ToClient)
+			defer proxy.Resume()
+			_, err := write(t, s).CompareAndSwap(brief(t), store.Write{Key: "deadline", Value: []byte("v")})
+			outcome(t, err, store.Unknown)
+			if e, err := other.Get(natslab.Within(t), "deadline"); err != nil || string(e.Value) != "v" {
+				t.Errorf("the write did not land: %v, %v", e, err)
 			}
-			return err
 		})
-		proxy.Drop()
-		proxy.Resume()
-		outcome(t, <-done, store.Unknown)
+		t.Run("ByABrokenConnection", func(t *testing.T) {
+			natslab.Eventually(t, "connected", func(ctx context.Context) error { return nc.FlushWithContext(ctx) })
+			proxy.Hold(natslab.ToClient)
+			done := make(chan error)
+			go func() {
+				// Far from its deadline: that the connection broke ends the call.
+				_, err := write(t, s).CompareAndSwap(natslab.Within(t), store.Write{Key: "broken", Value: []byte("v")})
+				done <- err
+			}()
+			natslab.Eventually(t, "write landed", func(ctx context.Context) error {
+				e, err := other.Get(ctx, "broken")
+				if err == nil && e.Revision == 0 {
+					err = errors.New("not yet")
+				}
+				return err
+			})
+			proxy.Drop()
+			proxy.Resume()
+			outcome(t, <-done, store.Unknown)
+		})
 	})
 }
 
 // On a replicated stream, concurrent writes to a key are answered 10164 while one is in flight.
 func TestWriteInFlightIsNoConflictByItself(t *testing.T) {
 	t.Parallel()
-	cluster := natslab.StartCluster(t, 3)
-	nc := cluster.Connect(t)
-	ensure(t, nc, natsstore.BucketConfig{Bucket: "b", Replicas: 3})
-	s := open(t, nc, "b", natsstore.Options{})
-	rev := eventually(t, s, "g", 0, "0")
-	for range 20 {
-		var wg sync.WaitGroup
-		outcomes := make([]store.Outcome, 16)
-		revs := make([]uint64, len(outcomes))
-		for i := range outcomes {
-			wg.Go(func() {
-				var err error
-				revs[i], err = s.CompareAndSwap(natslab.Within(t), store.Write{Key: "g", Expected: rev, Value: []byte("v")})
-				outcomes[i] = store.Classify(err)
-			})
-		}
-		wg.Wait()
-		won := 0
-		for i, o := range outcomes {
-			switch o {
-			case store.OK:
-				won++
-				rev = revs[i]
-			case store.Conflict:
-			default:
-				t.Errorf("outcome %v of a race", o)
+	eachWay(t, func(t *testing.T, write writer) {
+		cluster := natslab.StartCluster(t, 3)
+		nc := cluster.Connect(t)
+		ensure(t, nc, natsstore.BucketConfig{Bucket: "b", Replicas: 3})
+		s := open(t, nc, "b", natsstore.Options{})
+		rev := eventually(t, s, "g", 0, "0")
+		for range 20 {
+			var wg sync.WaitGroup
+			outcomes := make([]store.Outcome, 16)
+			revs := make([]uint64, len(outcomes))
+			for i := range outcomes {
+				wg.Go(func() {
+					var err error
+					revs[i], err = write(t, s).CompareAndSwap(natslab.Within(t), store.Write{Key: "g", Expected: rev, Value: []byte("v")})
+					outcomes[i] = store.Classify(err)
+				})
+			}
+			wg.Wait()
+			won := 0
+			for i, o := range outcomes {
+				switch o {
+				case store.OK:
+					won++
+					rev = revs[i]
+				case store.Conflict:
+				default:
+					t.Errorf("outcome %v of a race", o)
+				}
+			}
+			if won != 1 {
+				t.Fatalf("%d writers won", won)
 			}
 		}
-		if won != 1 {
-			t.Fatalf("%d writers won", won)
-		}
-	}
+	})
 }
 
 func TestInFlightRefusalsEndAsTransient(t *testing.T) {
 	t.Parallel()
-	srv := natslab.Start(t)
-	nc := srv.Connect(t)
-	// A responder in the stream's place answers as a stream leader does that is cut off from its peers.
-	sub, err := nc.Subscribe("$KV.b.g", func(m *nats.Msg) {
-		_ = m.Respond([]byte(`{"stream":"KV_b","error":{"code":400,"err_code":10164,"description":"wrong last sequence"}}`))
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer func() { _ = sub.Unsubscribe() }()
-	s := open(t, nc, "b", natsstore.Options{})
-	natslab.Eventually(t, "the deadline comes between two refusals", func(context.Context) error {
-		_, err := s.CompareAndSwap(brief(t), store.Write{Key: "g"})
-		if errors.Is(err, store.ErrUnknown) {
-			return err // it came before an answer
+	eachWay(t, func(t *testing.T, write writer) {
+		srv := natslab.Start(t)
+		nc := srv.Connect(t)
+		// A responder in the stream's place answers as a stream leader does that is cut off from its peers.
+		sub, err := nc.Subscribe("$KV.b.g", func(m *nats.Msg) {
+			_ = m.Respond([]byte(`{"stream":"KV_b","error":{"code":400,"err_code":10164,"description":"wrong last sequence"}}`))
+		})
+		if err != nil {
+			t.Fatal(err)
 		}
-		outcome(t, err, store.Transient)
-		return nil
+		defer func() { _ = sub.Unsubscribe() }()
+		s := open(t, nc, "b", natsstore.Options{})
+		natslab.Eventually(t, "the deadline comes between two refusals", func(context.Context) error {
+			_, err := write(t, s).CompareAndSwap(brief(t), store.Write{Key: "g"})
+			if errors.Is(err, store.ErrUnknown) {
+				return err // it came before an answer
+			}
+			outcome(t, err, store.Transient)
+			return nil
+		})
 	})
 }
 
 // The permissions of the package's documentation, each taken away in turn.
 func TestPermissions(t *testing.T) {
 	t.Parallel()
-	const replies = "_INBOX_c.>"
-	base := []string{"$KV.b.g", "$JS.API.STREAM.INFO.KV_b", "$JS.API.DIRECT.GET.KV_b.$KV.b.g"}
-	consumer := "$JS.API.CONSUMER.CREATE.KV_b.*.$KV.b.g"
-	without := func(all []string, s string) (rest []string) {
-		for _, x := range all {
-			if x != s {
-				rest = append(rest, x)
-			}
-		}
-		return rest
-	}
-	type result struct{ get, cas, watch store.Outcome }
-	ok := result{store.OK, store.OK, store.OK}
-	for _, c := range []struct {
-		name               string
-		foreign            bool
-		publish, subscribe []string
-		opts               natsstore.Options
-		want               result
-	}{
-		{"all, republished", false, base, []string{replies, "leader.b.g"}, natsstore.Options{}, ok},
-		{"all, consumer", true, append([]string{consumer}, base...), []string{replies}, natsstore.Options{}, ok},
-		{"no write", false, base[1:], []string{replies, "leader.b.g"}, natsstore.Options{},
-			result{store.OK, store.Permanent, store.OK}},
-		{"no info, republished named", false, without(base, base[1]), []string{replies, "leader.b.g"}, natsstore.Options{Republished: "leader.b."}, ok},
-		{"no info, consumer", true, append([]string{consumer}, without(base, base[1])...), []string{replies}, natsstore.Options{}, ok},
-		{"no read, republished", false, base[:2], []string{replies, "leader.b.g"}, natsstore.Options{},
-			result{store.Permanent, store.OK, store.OK}},
-		{"no read, consumer", true, append([]string{consumer}, base[:2]...), []string{replies}, natsstore.Options{},
-			result{store.Permanent, store.OK, store.Permanent}},
-		{"no consumer", true, base, []string{replies}, natsstore.Options{},
-			result{store.OK, store.OK, store.Permanent}},
-		{"no republished subject", false, base, []string{replies}, natsstore.Options{},
-			result{store.OK, store.OK, store.Permanent}},
-		// The write itself is allowed, and lands: nobody may say that it did not.
-		{"no replies", false, base, []string{"leader.b.g"}, natsstore.Options{},
-			result{store.Permanent, store.Unknown, store.Permanent}},
-		{"observer", false, []string{"nothing"}, []string{"leader.b.g", replies}, natsstore.Options{Republished: "leader.b."},
-			result{store.Permanent, store.Permanent, store.OK}},
-	} {
-		t.Run(c.name, func(t *testing.T) {
-			t.Parallel()
-			srv := natslab.Start(t, natslab.Users(natslab.Admin(), natslab.User("c", c.publish, c.subscribe)))
-			admin := srv.Connect(t, nats.UserInfo("admin", "admin"))
-			if c.foreign {
-				natslab.KV(t, admin, foreign("b"))
-			} else {
-				ensure(t, admin, natsstore.BucketConfig{Bucket: "b"})
-			}
-			c.opts.Timeout = 2 * time.Second
-			s := open(t, srv.Connect(t, nats.UserInfo("c", "c"), nats.CustomInboxPrefix("_INBOX_c")), "b", c.opts)
-			var got result
-			e, err := s.Get(t.Context(), "g")
-			got.get = store.Classify(err)
-			t.Log("get:", err)
-			_, err = s.CompareAndSwap(t.Context(), store.Write{Key: "g", Expected: e.Revision, Value: []byte("v")})
-			got.cas = store.Classify(err)
-			t.Log("write:", err)
-			entries := make(chan store.Entry, 100)
-			stop, err := s.Watch(t.Context(), []string{"g"}, func(e store.Entry) { entries <- e })
-			got.watch = store.Classify(err)
-			t.Log("watch:", err)
-			if got != c.want {
-				t.Fatalf("got %v, want %v", got, c.want)
-			}
-			if got.watch != store.OK {
-				return
-			}
-			t.Cleanup(stop)
-			a := open(t, admin, "b", natsstore.Options{})
-			e, err = a.Get(natslab.Within(t), "g")
-			if err != nil {
-				t.Fatal(err)
-			}
-			rev := must(t, a, store.Write{Key: "g", Expected: e.Revision, Value: []byte("by another")})
-			for deadline := natslab.Within(t); e.Revision != rev; {
-				select {
-				case e = <-entries:
-				case <-deadline.Done():
-					t.Fatalf("revision %d was never heard", rev)
+	eachWay(t, func(t *testing.T, write writer) {
+		const replies = "_INBOX_c.>"
+		base := []string{"$KV.b.g", "$JS.API.STREAM.INFO.KV_b", "$JS.API.DIRECT.GET.KV_b.$KV.b.g"}
+		consumer := "$JS.API.CONSUMER.CREATE.KV_b.*.$KV.b.g"
+		without := func(all []string, s string) (rest []string) {
+			for _, x := range all {
+				if x != s {
+					rest = append(rest, x)
 				}
 			}
-		})
-	}
+			return rest
+		}
+		type result struct{ get, cas, watch store.Outcome }
+		ok := result{store.OK, store.OK, store.OK}
+		for _, c := range []struct {
+			name               string
+			foreign            bool
+			publish, subscribe []string
+			opts               natsstore.Options
+			want               result
+		}{
+			{"all, republished", false, base, []string{replies, "leader.b.g"}, natsstore.Options{}, ok},
+			{"all, consumer", true, append([]string{consumer}, base...), []string{replies}, natsstore.Options{}, ok},
+			{"no write", false, base[1:], []string{replies, "leader.b.g"}, natsstore.Options{},
+				result{store.OK, store.Permanent, store.OK}},
+			{"no info, republished named", false, without(base, base[1]), []string{replies, "leader.b.g"}, natsstore.Options{Republished: "leader.b."}, ok},
+			{"no info, consumer", true, append([]string{consumer}, without(base, base[1])...), []string{replies}, natsstore.Options{}, ok},
+			{"no read, republished", false, base[:2], []string{replies, "leader.b.g"}, natsstore.Options{},
+				result{store.Permanent, store.OK, store.OK}},
+			{"no read, consumer", true, append([]string{consumer}, base[:2]...), []string{replies}, natsstore.Options{},
+				result{store.Permanent, store.OK, store.Permanent}},
+			{"no consumer", true, base, []string{replies}, natsstore.Options{},
+				result{store.OK, store.OK, store.Permanent}},
+			{"no republished subject", false, base, []string{replies}, natsstore.Options{},
+				result{store.OK, store.OK, store.Permanent}},
+			// The write itself is allowed, and lands: nobody may say that it did not.
+			{"no replies", false, base, []string{"leader.b.g"}, natsstore.Options{},
+				result{store.Permanent, store.Unknown, store.Permanent}},
+			{"observer", false, []string{"nothing"}, []string{"leader.b.g", replies}, natsstore.Options{Republished: "leader.b."},
+				result{store.Permanent, store.Permanent, store.OK}},
+		} {
+			t.Run(c.name, func(t *testing.T) {
+				t.Parallel()
+				srv := natslab.Start(t, natslab.Users(natslab.Admin(), natslab.User("c", c.publish, c.subscribe)))
+				admin := srv.Connect(t, nats.UserInfo("admin", "admin"))
+				if c.foreign {
+					natslab.KV(t, admin, foreign("b"))
+				} else {
+					ensure(t, admin, natsstore.BucketConfig{Bucket: "b"})
+				}
+				c.opts.Timeout = 2 * time.Second
+				s := open(t, srv.Connect(t, nats.UserInfo("c", "c"), nats.CustomInboxPrefix("_INBOX_c")), "b", c.opts)
+				var got result
+				e, err := s.Get(t.Context(), "g")
+				got.get = store.Classify(err)
+				t.Log("get:", err)
+				_, err = write(t, s).CompareAndSwap(t.Context(), store.Write{Key: "g", Expected: e.Revision, Value: []byte("v")})
+				got.cas = store.Classify(err)
+				t.Log("write:", err)
+				entries := make(chan store.Entry, 100)
+				stop, err := s.Watch(t.Context(), []string{"g"}, func(e store.Entry) { entries <- e })
+				got.watch = store.Classify(err)
+				t.Log("watch:", err)
+				if got != c.want {
+					t.Fatalf("got %v, want %v", got, c.want)
+				}
+				if got.watch != store.OK {
+					return
+				}
+				t.Cleanup(stop)
+				a := open(t, admin, "b", natsstore.Options{})
+				e, err = a.Get(natslab.Within(t), "g")
+				if err != nil {
+					t.Fatal(err)
+				}
+				rev := must(t, a, store.Write{Key: "g", Expected: e.Revision, Value: []byte("by another")})
+				for deadline := natslab.Within(t); e.Revision != rev; {
+					select {
+					case e = <-entries:
+					case <-deadline.Done():
+						t.Fatalf("revision %d was never heard", rev)
+					}
+				}
+			})
+		}
+	})
 }
 
 // After the bucket was deleted, another stream may take its subjects in. It would store the record, acknowledge it, and
 // never give it back.
 func TestWriteThatAnotherStreamWouldTakeIsRefused(t *testing.T) {
 	t.Parallel()
-	nc := natslab.Start(t).Connect(t)
-	js := natslab.JetStream(t, nc)
-	ensure(t, nc, natsstore.BucketConfig{Bucket: "b"})
-	s := open(t, nc, "b", natsstore.Options{Create: &natsstore.BucketConfig{}})
-	rev := must(t, s, store.Write{Key: "g", Value: []byte("held")})
-	if err := js.DeleteKeyValue(natslab.Within(t), "b"); err != nil {
-		t.Fatal(err)
-	}
-	other, err := js.CreateStream(natslab.Within(t), jetstream.StreamConfig{Name: "OTHER", Subjects: []string{"$KV.>"}})
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, expected := range []uint64{0, rev} {
-		_, err = s.CompareAndSwap(natslab.Within(t), store.Write{Key: "g", Expected: expected, Value: []byte("stray")})
-		outcome(t, err, store.Permanent, "KV_b")
-	}
-	if info, err := other.Info(natslab.Within(t)); err != nil || info.State.Msgs != 0 {
-		t.Errorf("the other stream stored %d messages (%v)", info.State.Msgs, err)
-	}
+	eachWay(t, func(t *testing.T, write writer) {
+		nc := natslab.Start(t).Connect(t)
+		js := natslab.JetStream(t, nc)
+		ensure(t, nc, natsstore.BucketConfig{Bucket: "b"})
+		s := open(t, nc, "b", natsstore.Options{Create: &natsstore.BucketConfig{}})
+		rev := must(t, s, store.Write{Key: "g", Value: []byte("held")})
+		if err := js.DeleteKeyValue(natslab.Within(t), "b"); err != nil {
+			t.Fatal(err)
+		}
+		other, err := js.CreateStream(natslab.Within(t), jetstream.StreamConfig{Name: "OTHER", Subjects: []string{"$KV.>"}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, expected := range []uint64{0, rev} {
+			_, err = write(t, s).CompareAndSwap(natslab.Within(t), store.Write{Key: "g", Expected: expected, Value: []byte("stray")})
+			outcome(t, err, store.Permanent, "KV_b")
+		}
+		if info, err := other.Info(natslab.Within(t)); err != nil || info.State.Msgs != 0 {
+			t.Errorf("the other stream stored %d messages (%v)", info.State.Msgs, err)
+		}
+	})
 }

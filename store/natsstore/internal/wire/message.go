@@ -153,7 +153,7 @@ func JSON(v any) []byte {
 // Answer decodes the answer to a JetStream API request into v. It returns an
 // error that the answer carries as a *jetstream.APIError.
 func Answer(m *nats.Msg, v any) error {
-	if len(m.Data) == 0 && m.Header.Get(HeaderStatus) == StatusNoResponders {
+	if unanswered(m) {
 		return nats.ErrNoResponders
 	}
 	var failure struct {
@@ -171,6 +171,11 @@ func Answer(m *nats.Msg, v any) error {
 	return nil
 }
 
+// unanswered reports whether the server says that nobody takes the request.
+func unanswered(m *nats.Msg) bool {
+	return len(m.Data) == 0 && m.Header.Get(HeaderStatus) == StatusNoResponders
+}
+
 // ErrNotAck marks an answer to a write that says neither that it was stored nor
 // that it was refused.
 var ErrNotAck = errors.New("the answer to a write is no acknowledgement")
@@ -180,6 +185,9 @@ var ErrNotAck = errors.New("the answer to a write is no acknowledgement")
 func Ack(m *nats.Msg) (sequence uint64, err error) {
 	if sequence, ok := plainAck(m.Data); ok {
 		return sequence, nil
+	}
+	if unanswered(m) {
+		return 0, nats.ErrNoResponders
 	}
 	var ack struct {
 		Error    *jetstream.APIError `json:"error"`

@@ -1,4 +1,4 @@
-package natsstore
+package attend
 
 import (
 	"context"
@@ -13,15 +13,15 @@ import (
 
 // A bystander is a connection that calls are attended on.
 type bystander struct {
-	attendants
+	Attendant
 
-	seen  connReport
+	seen  Report
 	looks int
 }
 
 func newBystander() *bystander {
-	b := &bystander{seen: connReport{connected: true}}
-	b.look = func() connReport {
+	b := &bystander{seen: Report{Connected: true}}
+	b.look = func() Report {
 		b.looks++
 		return b.seen
 	}
@@ -33,28 +33,28 @@ func newBystander() *bystander {
 // waited is how long a call waits for nothing, and why it ends.
 func (b *bystander) waited(parent context.Context, subject string) (time.Duration, error) {
 	began := time.Now()
-	ctx, call := b.begin(parent, connReport{connected: true}, subject)
-	defer b.end(call)
+	ctx, call := b.Begin(parent, Report{Connected: true}, subject)
+	defer b.End(call)
 	<-ctx.Done()
-	return time.Since(began), interrupted(ctx, ctx.Err())
+	return time.Since(began), Interrupted(ctx, ctx.Err())
 }
 
 func TestACallThatWaitsInVainIsEnded(t *testing.T) {
 	denied := fmt.Errorf("%w: Permissions Violation for Publish to %q", nats.ErrPermissionViolation, "a.b")
 	for _, c := range []struct {
 		name string
-		seen connReport
+		seen Report
 		want error
 	}{
-		{"the connection is down", connReport{}, errInterrupted},
-		{"it was down", connReport{connected: true, reconnects: 1}, errInterrupted},
-		{"the subject is denied", connReport{connected: true, err: denied}, errDenied},
+		{"the connection is down", Report{}, ErrInterrupted},
+		{"it was down", Report{Connected: true, Reconnects: 1}, ErrInterrupted},
+		{"the subject is denied", Report{Connected: true, Err: denied}, ErrDenied},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				b := newBystander()
 				b.seen = c.seen
-				if got, err := b.waited(t.Context(), "a.b"); !errors.Is(err, c.want) || got != attention {
+				if got, err := b.waited(t.Context(), "a.b"); !errors.Is(err, c.want) || got != FirstLook {
 					t.Errorf("ended after %v: %v", got, err)
 				}
 			})
@@ -67,13 +67,13 @@ func TestACallThatWaitsInVainIsEnded(t *testing.T) {
 func TestACallThatMayYetBeAnsweredWaits(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := newBystander()
-		b.seen.err = fmt.Errorf("%w: Permissions Violation for Publish to %q", nats.ErrPermissionViolation, "other")
+		b.seen.Err = fmt.Errorf("%w: Permissions Violation for Publish to %q", nats.ErrPermissionViolation, "other")
 		ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
 		defer cancel()
 		if got, err := b.waited(ctx, "a.b"); !errors.Is(err, context.DeadlineExceeded) || got != 10*time.Second {
 			t.Errorf("ended after %v: %v", got, err)
 		}
-		if most := int(10*time.Second/attentionMost) + 6; b.looks == 0 || b.looks > most {
+		if most := int(10*time.Second/rarest) + 6; b.looks == 0 || b.looks > most {
 			t.Errorf("%d looks, at most %d", b.looks, most)
 		}
 	})
@@ -98,16 +98,16 @@ func TestCallsShareATimer(t *testing.T) {
 		before := b.looks
 		b.mu.Unlock()
 		for range 1000 {
-			_, call := b.begin(t.Context(), connReport{connected: true}, "a.b")
-			b.end(call)
+			_, call := b.Begin(t.Context(), Report{Connected: true}, "a.b")
+			b.End(call)
 		}
 		if b.looks != before {
 			t.Errorf("%d looks for calls that have their answer", b.looks-before)
 		}
 		b.mu.Lock()
-		b.seen.connected = false
+		b.seen.Connected = false
 		b.mu.Unlock()
-		if got, err := b.waited(t.Context(), "a.b"); !errors.Is(err, errInterrupted) || got > attention {
+		if got, err := b.waited(t.Context(), "a.b"); !errors.Is(err, ErrInterrupted) || got > FirstLook {
 			t.Errorf("ended after %v: %v", got, err)
 		}
 		cancel()

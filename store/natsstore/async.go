@@ -1,0 +1,65 @@
+package natsstore
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/nats-io/nats.go"
+
+	"github.com/seed-ff2cb582/leader/internal/backoff"
+	"github.com/seed-ff2cb582/leader/store"
+	"github.com/seed-ff2cb582/leader/store/natsstore/internal/attend"
+	"github.com/seed-ff2cb582/leader/store/natsstore/internal/writes"
+)
+
+// CompareAndSwapAsync implements [store.AsyncWriter]. While nobody watches it
+// takes a goroutine for each call.
+func (s *Store) CompareAndSwapAsync(deadline time.Time, w store.Write, done func(revision uint64, err error)) store.Pending {
+	if h := s.present(); h != nil {
+		if f, ok := h.writes.Begin(deadline, w, done); ok {
+			return f
+		}
+	}
+	ctx, cancel := context.WithDeadline(context.Background(), deadline)
+	go func() {
+		defer cancel()
+		rev, err := s.CompareAndSwap(ctx, w)
+		s.shielded("a function that a write calls", func() { done(rev, err) })()
+	}()
+	return pending(cancel)
+}
+
+// A pending call is ended by the end of its context.
+type pending context.CancelFunc
+
+func (p pending) Cancel() { p() }
+
+// An author is a store as its writes know it.
+type author struct{ s *Store }
+
+var _ writes.Owner = author{}
+
+func (a author) Message(w store.Write, deadline time.Time) (*nats.Msg, error) {
+	err := a.s.valid(w)
+	if err == nil {
+		err = a.s.sendableBy(deadline)
+	}
+	if err != nil {
+		return nil, err
+	}
+	return a.s.names.Write(w), nil
+}
+
+// Settle goes on where the first attempt of a write ended with err.
+func (a author) Settle(ctx context.Context, before attend.Report, w store.Write, err error) (uint64, error) {
+	if !errors.Is(classifyWrite(err), errInFlight) {
+		return 0, a.s.writeError(ctx, before, w, err)
+	}
+	if !backoff.Sleep(ctx, time.Millisecond) {
+		return 0, errStillInFlight(w, err)
+	}
+	return a.s.CompareAndSwap(ctx, w)
+}
+
+func (a author) Shielded(what string, f func()) func() { return a.s.shielded(what, f) }

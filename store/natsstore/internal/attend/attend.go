@@ -1,0 +1,207 @@
+// Package attend ends the calls that wait in vain for an answer of the server.
+package attend
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"time"
+
+	"github.com/nats-io/nats.go"
+
+	"github.com/seed-ff2cb582/leader/store/natsstore/internal/wire"
+)
+
+// Why a call that waits is ended before its time.
+var (
+	ErrInterrupted = errors.New("the connection broke during the call")
+	ErrDenied      = errors.New("the user lacks a permission")
+)
+
+// FirstLook is when a call that waits has its connection looked at first. Each
+// further look comes after twice as long, up to rarest: a thousand calls that
+// wait, because everything is slow, must not contend for the connection with
+// those that would end their wait.
+const (
+	FirstLook = 20 * time.Millisecond
+	rarest    = 16 * FirstLook
+)
+
+// A Report is what a connection had to report at some instant.
+type Report struct {
+	Err        error
+	Reconnects uint64
+	Connected  bool
+}
+
+// ReportOf returns what the connection has to report now.
+func ReportOf(nc *nats.Conn) Report {
+	return Report{Err: nc.LastError(), Reconnects: nc.Stats().Reconnects, Connected: nc.IsConnected()}
+}
+
+// Since returns what was reported last, if that was after the report before, and
+// on the same connection.
+func (r Report) Since(before Report) error {
+	//nolint:errorlint // the same value again is the same report, an equal text in another value is a new one
+	if r.Err == before.Err || r.Reconnects != before.Reconnects {
+		return nil
+	}
+	return r.Err
+}
+
+// An Attendant ends the calls that wait in vain: their connection broke, or has
+// reported that the user may not publish to the subject or hear the answer. The
+// client library would let such a call wait for its deadline, though no answer
+// will come.
+//
+// One timer serves all calls, for most have their answer long before the first
+// look. It is set while a call waits, and for one look more.
+//
+// It is safe for concurrent use.
+type Attendant struct {
+	look  func() Report
+	inbox string
+	guard func(f func()) func()
+
+	mu    sync.Mutex // guards all that follows
+	calls []*Call
+	timer *time.Timer
+	next  time.Time // when the timer fires; zero: it is not set
+}
+
+// New returns an attendant. Look returns what the connection has to report,
+// inbox is the prefix of the subjects of answers, and guard returns f for a
+// goroutine that is not its caller's.
+func New(look func() Report, inbox string, guard func(f func()) func()) *Attendant {
+	return &Attendant{look: look, inbox: inbox, guard: guard}
+}
+
+// A Call waits for its answer.
+type Call struct {
+	// Cancel ends it. Before is what the connection had to report before it was
+	// sent, and Subject where it was published.
+	Cancel  func(cause error)
+	Before  Report
+	Subject string
+	// Deadline is by when it is ended. Zero: the caller sees to that.
+	Deadline time.Time
+
+	at    time.Time // of the next look
+	wait  time.Duration
+	place int // among the calls, from 1 on; 0: not among them
+}
+
+// Begin attends to a call, which is to wait no longer than the returned context
+// lasts. The caller ends it by End.
+func (a *Attendant) Begin(parent context.Context, before Report, subject string) (context.Context, *Call) {
+	ctx, cancel := context.WithCancelCause(parent)
+	call := &Call{Cancel: cancel, Before: before, Subject: subject}
+	a.Attend(call)
+	return ctx, call
+}
+
+// Attend attends to a call until Forget.
+func (a *Attendant) Attend(call *Call) {
+	call.lookAfter(time.Now(), FirstLook)
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.calls = append(a.calls, call)
+	call.place = len(a.calls)
+	a.lookBy(call.at)
+}
+
+// End ends what Begin began.
+func (a *Attendant) End(call *Call) {
+	call.Cancel(nil)
+	a.Forget(call)
+}
+
+// Forget ends what Attend began, if it did.
+func (a *Attendant) Forget(call *Call) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if call.place == 0 {
+		return
+	}
+	last := len(a.calls)
+	moved := a.calls[last-1]
+	a.calls[call.place-1], moved.place = moved, call.place
+	a.calls[last-1], call.place = nil, 0
+	a.calls = a.calls[:last-1]
+}
+
+func (a *Attendant) lookBy(at time.Time) {
+	switch {
+	case !a.next.IsZero() && !at.Before(a.next):
+		return
+	case a.timer == nil:
+		a.timer = time.AfterFunc(time.Until(at), a.guard(a.attend))
+	default:
+		a.timer.Reset(time.Until(at))
+	}
+	a.next = at
+}
+
+// attend looks at the connection for all calls that are due.
+func (a *Attendant) attend() {
+	for _, cancel := range a.vain() {
+		cancel()
+	}
+}
+
+// vain returns the cancellations of the calls that wait in vain.
+func (a *Attendant) vain() (cancel []func()) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.next = time.Time{}
+	if len(a.calls) == 0 {
+		return nil
+	}
+	now, seen := time.Now(), a.look()
+	for _, call := range a.calls {
+		if now.Before(call.at) {
+			continue
+		}
+		if cause := call.vain(seen, now, a.inbox); cause != nil {
+			cancel = append(cancel, func() { call.Cancel(cause) })
+		}
+		call.lookAfter(now, min(2*call.wait, rarest))
+	}
+	for _, call := range a.calls {
+		a.lookBy(call.at)
+	}
+	return cancel
+}
+
+// vain returns why the call waits in vain, if it does.
+func (c *Call) vain(seen Report, now time.Time, inbox string) error {
+	switch {
+	case !seen.Connected || seen.Reconnects != c.Before.Reconnects:
+		return ErrInterrupted
+	case wire.Violation(seen.Since(c.Before), c.Subject, inbox) != nil:
+		return ErrDenied
+	case !c.Deadline.IsZero() && !now.Before(c.Deadline):
+		return context.DeadlineExceeded
+	}
+	return nil
+}
+
+// lookAfter plans the next look, which comes no later than the deadline.
+func (c *Call) lookAfter(now time.Time, wait time.Duration) {
+	c.wait, c.at = wait, now.Add(wait)
+	if c.Deadline.After(now) && c.at.After(c.Deadline) {
+		c.at = c.Deadline
+	}
+}
+
+// Interrupted replaces the cancellation by which a call was ended with its
+// reason.
+func Interrupted(ctx context.Context, err error) error {
+	if err == nil {
+		return nil
+	}
+	if cause := context.Cause(ctx); errors.Is(cause, ErrInterrupted) || errors.Is(cause, ErrDenied) {
+		return cause
+	}
+	return err
+}

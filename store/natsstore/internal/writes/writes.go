@@ -1,0 +1,242 @@
+// Package writes sends compare-and-swaps of which nobody waits for the answer.
+package writes
+
+import (
+	"context"
+	"fmt"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/nats-io/nats.go"
+
+	"github.com/seed-ff2cb582/leader/store"
+	"github.com/seed-ff2cb582/leader/store/natsstore/internal/attend"
+	"github.com/seed-ff2cb582/leader/store/natsstore/internal/wire"
+)
+
+// An Owner knows its connection and what answers mean.
+type Owner interface {
+	// Message returns the message that asks for the write, or why it is not to
+	// be sent.
+	Message(w store.Write, deadline time.Time) (*nats.Msg, error)
+	// Settle concludes a write whose first attempt ended with err. It may wait.
+	Settle(ctx context.Context, before attend.Report, w store.Write, err error) (uint64, error)
+	// Shielded returns f for a goroutine that is not its caller's.
+	Shielded(what string, f func()) func()
+}
+
+// A Flight is a write that was begun.
+type Flight struct {
+	attend.Call
+
+	writes *Writes
+	write  store.Write
+	token  uint64
+	leaves bool // it is being sent, or was
+	done   func(revision uint64, err error)
+}
+
+// Cancel implements [store.Pending].
+func (f *Flight) Cancel() { f.writes.giveUp(f, context.Canceled) }
+
+// Writes sends flights and takes in their answers. One goroutine sends: its
+// stack has grown once, where a goroutine for each write would grow its own each
+// time, which is a tenth of what a renewal costs. It is not the one of the
+// watches, so that a caller's function that takes its time there delays no
+// write. The answers come to the goroutine of one subscription.
+//
+// Whatever takes a flight out of the pending ones concludes it.
+//
+// It is safe for concurrent use.
+type Writes struct {
+	owner     Owner
+	nc        *nats.Conn
+	attendant *attend.Attendant
+	inbox     string // ends in a dot
+	wake      chan struct{}
+	quit      chan struct{}
+	gone      sync.WaitGroup // the goroutine
+
+	mu      sync.Mutex // guards all that follows; taken before that of the attendant
+	sub     *nats.Subscription
+	out     []*Flight // to be sent
+	pending map[uint64]*Flight
+	latest  uint64 // the token that was given last
+	retired bool
+}
+
+// New returns writes that have sent nothing, and have no goroutine before they
+// do.
+func New(owner Owner, nc *nats.Conn, attendant *attend.Attendant) *Writes {
+	return &Writes{
+		owner: owner, nc: nc, attendant: attendant, inbox: nc.NewInbox() + ".",
+		wake: make(chan struct{}, 1), quit: make(chan struct{}), pending: make(map[uint64]*Flight),
+	}
+}
+
+// Begin begins a write, as [store.AsyncWriter] says. It reports false if it
+// cannot: then done is not called.
+func (w *Writes) Begin(deadline time.Time, write store.Write, done func(revision uint64, err error)) (f *Flight, ok bool) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.retired {
+		return nil, false
+	}
+	if w.sub == nil {
+		sub, err := w.nc.Subscribe(w.inbox+"*", w.answered)
+		if err != nil {
+			return nil, false
+		}
+		w.sub = sub
+		w.gone.Go(w.run)
+	}
+	w.latest++
+	f = &Flight{Call: attend.Call{Deadline: deadline}, writes: w, write: write, token: w.latest, done: done}
+	w.pending[f.token] = f
+	w.out = append(w.out, f)
+	select {
+	case w.wake <- struct{}{}:
+	default:
+	}
+	return f, true
+}
+
+// Retire has the goroutine end, and the subscription with the last flight.
+func (w *Writes) Retire() {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.retired {
+		return
+	}
+	w.retired = true
+	close(w.quit)
+	w.endIfIdle()
+}
+
+// Wait waits until the goroutine is gone.
+func (w *Writes) Wait() { w.gone.Wait() }
+
+func (w *Writes) endIfIdle() {
+	if w.retired && w.sub != nil && len(w.pending) == 0 {
+		_ = w.sub.Unsubscribe() // fails only if the connection is gone, and the subscription with it
+		w.sub = nil
+	}
+}
+
+func (w *Writes) run() {
+	for last := false; !last; {
+		select {
+		case <-w.wake:
+		case <-w.quit:
+			last = true
+		}
+		for _, f := range w.unsent() {
+			w.owner.Shielded("the sending of a write", func() { w.send(f) })()
+		}
+	}
+}
+
+func (w *Writes) unsent() []*Flight {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	out := w.out
+	w.out = nil
+	return out
+}
+
+// take takes a flight out of the pending ones. It returns nil for one that was
+// taken before.
+func (w *Writes) take(token uint64) *Flight {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	f := w.pending[token]
+	delete(w.pending, token)
+	w.endIfIdle()
+	return f
+}
+
+func (w *Writes) send(f *Flight) {
+	m, err := w.owner.Message(f.write, f.Deadline)
+	if err != nil {
+		if w.take(f.token) != nil {
+			w.tell(f, 0, err)
+		}
+		return
+	}
+	m.Reply = w.inbox + strconv.FormatUint(f.token, 36)
+	if !w.prepare(f, m.Subject) {
+		return
+	}
+	if err := w.nc.PublishMsg(m); err != nil {
+		w.giveUp(f, err)
+	}
+}
+
+// prepare has a flight attended to, and reports whether it is to be sent.
+func (w *Writes) prepare(f *Flight, subject string) bool {
+	before := attend.ReportOf(w.nc)
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.pending[f.token] != f {
+		return false // given up
+	}
+	f.leaves, f.Before, f.Subject = true, before, subject
+	f.Call.Cancel = func(cause error) { w.giveUp(f, cause) }
+	w.attendant.Attend(&f.Call)
+	return true
+}
+
+// answered takes in an answer, on the goroutine of the subscription.
+func (w *Writes) answered(m *nats.Msg) {
+	token, err := strconv.ParseUint(strings.TrimPrefix(m.Subject, w.inbox), 36, 64)
+	if err != nil {
+		return
+	}
+	f := w.take(token)
+	if f == nil {
+		return // too late, or a second answer
+	}
+	w.attendant.Forget(&f.Call)
+	rev, err := wire.Ack(m)
+	if err != nil {
+		w.settle(f, err)
+		return
+	}
+	w.tell(f, rev, nil)
+}
+
+// giveUp ends a flight that has no answer, unless it has ended.
+func (w *Writes) giveUp(f *Flight, cause error) {
+	if w.take(f.token) != nil {
+		w.attendant.Forget(&f.Call)
+		w.settle(f, cause)
+	}
+}
+
+// settle concludes a flight that failed, on a goroutine of its own: it may have
+// to ask the server why.
+func (w *Writes) settle(f *Flight, cause error) {
+	go w.conclude(f, func() (uint64, error) {
+		if !f.leaves {
+			return 0, fmt.Errorf("%w: not sent: %w", store.ErrTransient, cause)
+		}
+		ctx, cancel := context.WithDeadline(context.Background(), f.Deadline)
+		defer cancel()
+		return w.owner.Settle(ctx, f.Before, f.write, cause)
+	})
+}
+
+// conclude tells what end returns. A panic on the way is an outcome that is not
+// known.
+func (w *Writes) conclude(f *Flight, end func() (uint64, error)) {
+	var rev uint64
+	err := fmt.Errorf("%w: key %q: the end of the write panicked", store.ErrUnknown, f.write.Key)
+	w.owner.Shielded("the end of a write", func() { rev, err = end() })()
+	w.tell(f, rev, err)
+}
+
+func (w *Writes) tell(f *Flight, rev uint64, err error) {
+	w.owner.Shielded("a function that a write calls", func() { f.done(rev, err) })()
+}
