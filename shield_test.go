@@ -50,6 +50,17 @@ func (b *brittle) CompareAndSwap(ctx context.Context, w store.Write) (uint64, er
 	return rev, err
 }
 
+// A brittleAsync is a brittle store whose writes nobody waits for.
+type brittleAsync struct{ *brittle }
+
+func (b brittleAsync) CompareAndSwapAsync(_ time.Time, w store.Write, done func(uint64, error)) store.Pending {
+	b.strike("CompareAndSwapAsync before")
+	rev, err := b.Store.CompareAndSwap(context.Background(), w)
+	go done(rev, err)
+	b.strike("CompareAndSwapAsync after")
+	return canceling(func() {})
+}
+
 func (b *brittle) Check(ctx context.Context, r store.CheckRequest) (store.Report, error) {
 	b.strike("Check")
 	return b.Store.Check(ctx, r)
@@ -85,10 +96,15 @@ func TestAPanicOfTheStoreIsAnUnknownOutcome(t *testing.T) {
 	for _, method := range []string{
 		"Get", "CompareAndSwap before", "CompareAndSwap after", "Check", "Watch", "the end of Watch", "Offer",
 		"TakeOffers", "the end of TakeOffers", "OnConnState", "the end of OnConnState",
+		"CompareAndSwapAsync before", "CompareAndSwapAsync after",
 	} {
 		t.Run(method, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				st := &brittle{Store: memstore.New(), left: map[string]int{method: 2}}
+				brittle := &brittle{Store: memstore.New(), left: map[string]int{method: 2}}
+				var st store.Store = brittle
+				if strings.HasPrefix(method, "CompareAndSwapAsync") {
+					st = brittleAsync{brittle}
+				}
 				j, cfg := newJournal(), config("a")
 				cfg.Hooks.Note = func(n leader.Note) {
 					if n.Kind == leader.NotePanic {
@@ -99,7 +115,7 @@ func TestAPanicOfTheStoreIsAnUnknownOutcome(t *testing.T) {
 				cfg.InstanceID = "b"
 				b := start(t, st, cfg)
 				time.Sleep(3 * ttl)
-				_ = st.Delete("g") // the watch tells of it, and writes that come meanwhile are refused
+				_ = brittle.Delete("g") // the watch tells of it, and writes that come meanwhile are refused
 				for range 3 {
 					time.Sleep(2*wait + ttl)
 					if a.IsLeader() == b.IsLeader() {
@@ -109,15 +125,15 @@ func TestAPanicOfTheStoreIsAnUnknownOutcome(t *testing.T) {
 					_ = b.Resign(t.Context())
 				}
 				halt(t, a, b)
-				st.mu.Lock()
-				defer st.mu.Unlock()
+				brittle.mu.Lock()
+				defer brittle.mu.Unlock()
 				reported := 0
 				for _, line := range j.all() {
 					if strings.HasSuffix(line, " panicked: boom in "+method) {
 						reported++
 					}
 				}
-				if panicked := 2 - st.left[method]; reported != panicked || panicked == 0 && method != "Get" {
+				if panicked := 2 - brittle.left[method]; reported != panicked || panicked == 0 && method != "Get" {
 					t.Errorf("%d panics, %d reported: %q", panicked, reported, j.all())
 				}
 				if err := errors.Join(a.Err(), b.Err()); err != nil {

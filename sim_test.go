@@ -244,7 +244,11 @@ func (w *simWorld) rate() int64 {
 func (p *simProc) begin() {
 	w := p.w
 	cfg := p.config()
-	e, err := leader.NewElectionWithStore(w.faults.Client(p.name), cfg)
+	var st store.Store = w.faults.Client(p.name)
+	if w.rng.IntN(2) == 0 {
+		st = faultstore.AsyncClient{Client: w.faults.Client(p.name)}
+	}
+	e, err := leader.NewElectionWithStore(st, cfg)
 	if err != nil {
 		w.t.Fatal(err)
 	}

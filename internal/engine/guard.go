@@ -3,6 +3,7 @@ package engine
 import (
 	"context"
 	"fmt"
+	"time"
 
 	"github.com/seed-ff2cb582/leader/internal/shield"
 	"github.com/seed-ff2cb582/leader/store"
@@ -41,6 +42,17 @@ func (s *guardedStore) CompareAndSwap(ctx context.Context, w store.Write) (rev u
 		err = OutcomeOfPanic("CompareAndSwap")
 	}
 	return rev, err
+}
+
+// compareAndSwapAsync calls done with an unknown outcome if the store panics,
+// which may come after an answer.
+func (s *guardedStore) compareAndSwapAsync(
+	st store.AsyncWriter, deadline time.Time, w store.Write, done func(rev uint64, err error),
+) (p store.Pending) {
+	if !shield.Call(func() { p = st.CompareAndSwapAsync(deadline, w, done) }, s.report.panicked("the store's CompareAndSwapAsync")) {
+		done(0, OutcomeOfPanic("CompareAndSwapAsync"))
+	}
+	return p
 }
 
 func (s *guardedStore) check(ctx context.Context, c store.Checker, r store.CheckRequest) (report store.Report, err error) {

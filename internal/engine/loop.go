@@ -104,7 +104,7 @@ func (l *loop) live(parent context.Context, stopConn func()) {
 func (l *loop) end(stopConn func()) {
 	defer close(l.done)
 	callEach([]func(){
-		l.finish, l.cancel, stopConn, func() { l.offers.end() }, l.nomination.end, l.work.Wait, l.io.unwatch, l.dispose,
+		l.finish, l.cancel, l.io.abandon, stopConn, func() { l.offers.end() }, l.nomination.end, l.work.Wait, l.io.unwatch, l.dispose,
 		l.awaitCallbacks, l.reportRest, l.leaveSupervisor,
 	}, func(value any, stack []byte) { l.crash("the end", value, stack) })
 }
@@ -232,6 +232,8 @@ func (l *loop) takeMessages() {
 
 // observeTurn takes in who goes first when the lease runs out of the record
 // that was seen last.
+//
+//go:noinline
 func (l *loop) observeTurn(turn machine.Turn) {
 	ev := machine.Event{Kind: machine.Observed, Seen: l.state.View}
 	ev.Seen.Turn = turn
@@ -273,6 +275,7 @@ func (l *loop) join(c *Conditions) {
 // dispatchEvent puts the event of a message to the core.
 func (l *loop) dispatchEvent(m *message) {
 	if m.call != nil {
+		l.io.landed()
 		l.ended(m.call)
 	}
 	if m.entry != nil {
@@ -537,6 +540,10 @@ func (l *loop) send(a *machine.Action) {
 	d, err := l.io.draft(a, l.known)
 	l.draft = d
 	kind, op := a.Write, a.Op
+	if st, ok := l.store.st.(store.AsyncWriter); ok && d != nil {
+		l.io.begin(st, kind, op, d)
+		return
+	}
 	l.spawn("write", func() { l.io.send(kind, op, d, err) })
 }
 
@@ -594,6 +601,8 @@ func (l *loop) demote() {
 
 // outlived takes in that the work of a term has outlived DemoteTimeout. It says
 // so again for as long as that lasts: such a candidate does not campaign.
+//
+//go:noinline
 func (l *loop) outlived() {
 	l.overran.Store(true)
 	l.overrunAt = l.now() + int64(sayAgain)

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/seed-ff2cb582/leader/internal/backoff"
@@ -12,6 +13,7 @@ import (
 	"github.com/seed-ff2cb582/leader/internal/machine"
 	"github.com/seed-ff2cb582/leader/internal/preference"
 	"github.com/seed-ff2cb582/leader/internal/record"
+	"github.com/seed-ff2cb582/leader/internal/shield"
 	"github.com/seed-ff2cb582/leader/store"
 )
 
@@ -23,15 +25,17 @@ type storeIO struct {
 	// stop, set once the watch has begun, ends it. The watch ends with the
 	// context of all I/O too, but only stop waits for its end.
 	stop func()
+	// flights is a list of those that may be outstanding, the loop's.
+	flights *flight
 }
 
 // draft encodes the write that a Send of the core asks for.
 func (s *storeIO) draft(a *machine.Action, known preference.Standings) (*record.Draft, error) {
 	cfg := &s.env.cfg
-	rec := record.Of(a.Rec, record.About{
+	about := record.About{
 		Meta: cfg.Meta, Address: cfg.Address, Version: cfg.Standing.Version, Drift: cfg.ClockDrift, Standings: known,
-	})
-	d, err := rec.Draft(a.Expected)
+	}
+	d, err := record.NewDraft(&a.Rec, &about, a.Expected)
 	if err != nil {
 		return nil, fmt.Errorf("%w: %w", store.ErrInvalid, err)
 	}
@@ -45,16 +49,66 @@ func (s *storeIO) send(kind machine.WriteKind, op uint64, d *record.Draft, err e
 	e := s.env
 	ctx, cancel := e.bounded()
 	defer cancel()
-	call := Call{Kind: kind.String(), Sent: time.Now(), Err: err}
+	sent := time.Now()
 	var rev uint64
 	faults.Point("send")
 	if d != nil {
-		rev, call.Err = e.store.CompareAndSwap(ctx, d.Write)
+		rev, err = e.store.CompareAndSwap(ctx, d.Write)
 	}
-	call.Took, call.Outcome = time.Since(call.Sent), store.Classify(call.Err)
-	e.inbox.put(&message{call: &call, event: machine.Event{
-		Kind: machine.Written, Op: op, Outcome: outcomeOf(call.Outcome), Rev: rev,
-	}})
+	e.inbox.put(written(kind, op, sent, rev, err))
+}
+
+// A flight is a write that nobody waits for.
+type flight struct {
+	next    *flight
+	ended   atomic.Bool
+	pending store.Pending
+}
+
+// begin performs a Send of the core as send does, without a goroutine that
+// waits for the answer.
+func (s *storeIO) begin(st store.AsyncWriter, kind machine.WriteKind, op uint64, d *record.Draft) {
+	e, sent := s.env, time.Now()
+	f := &flight{next: s.flights}
+	s.flights = f
+	e.work.Add(1)
+	f.pending = e.store.compareAndSwapAsync(st, sent.Add(e.cfg.ConnectionTimeout), d.Write, func(rev uint64, err error) {
+		if f.ended.Swap(true) {
+			return // a store that answers twice
+		}
+		defer e.work.Done()
+		e.guard("write", func() {
+			faults.Point("send")
+			e.inbox.put(written(kind, op, sent, rev, err))
+		})
+	})
+}
+
+// written tells of the end of a write.
+func written(kind machine.WriteKind, op uint64, sent time.Time, rev uint64, err error) *message {
+	call := &Call{Kind: kind.String(), Sent: sent, Took: time.Since(sent), Outcome: store.Classify(err), Err: err}
+	return &message{call: call, event: machine.Event{Kind: machine.Written, Op: op, Outcome: outcomeOf(call.Outcome), Rev: rev}}
+}
+
+// landed forgets the flights that have ended.
+func (s *storeIO) landed() {
+	for at := &s.flights; *at != nil; {
+		if (*at).ended.Load() {
+			*at = (*at).next
+		} else {
+			at = &(*at).next
+		}
+	}
+}
+
+// abandon ends the wait for the answers to flights. That for other writes ends
+// with the context of all I/O.
+func (s *storeIO) abandon() {
+	for f := s.flights; f != nil; f = f.next {
+		if f.pending != nil {
+			shield.Call(f.pending.Cancel, s.env.report.panicked("the store's Cancel"))
+		}
+	}
 }
 
 // look performs a Look of the core: one read.

@@ -64,7 +64,7 @@ func mutants() []mutant {
 func twoLeaders() []mutant {
 	return []mutant{
 		{1, "a renewal counts from its acknowledgement", []edit{
-			{machine + "write.go", "c.renewed(c.ev.Rev, w.Sent)", "c.renewed(c.ev.Rev, c.now)"},
+			{machine + "write.go", "case Renew:\n\t\tc.renewed(c.ev.Rev, c.s.Write.Sent)", "case Renew:\n\t\tc.renewed(c.ev.Rev, c.now)"},
 		}, simulated("300")},
 		{2, "IsLeader goes by what the election's goroutine has noticed", []edit{
 			{engine + "candidate.go", "return w != nil && w.open()", "return w != nil"},
@@ -196,7 +196,7 @@ func untrue() []mutant {
 			{"internal/shield/shield.go", "report(recover(), debug.Stack())", "report(nil, debug.Stack())"},
 		}, root("TestPanicInPromoteEndsTheTermAndAnotherLeads")},
 		{31, "a call is timed from its answer", []edit{
-			{engine + "storeio.go", "rev, call.Err = e.store.CompareAndSwap(ctx, d.Write)", "rev, call.Err = e.store.CompareAndSwap(ctx, d.Write)\n\t\tcall.Sent = time.Now()"},
+			{engine + "storeio.go", "\tcall := &Call{Kind", "\tsent = time.Now()\n\tcall := &Call{Kind"},
 		}, root("TestRenewalWithoutAnAnswerIsResolvedAndTheTermGoesOn|TestConnectionTimeoutBoundsEveryCall|TestHooksComeInOrderWithTheirContent")},
 		{31, "a second registration panics", []edit{
 			{"leaderprom/leaderprom.go", "if err := reg.Register(collector{m, describe()}); err != nil {\n", "reg.MustRegister(collector{m, describe()})\n\tif err := error(nil); err != nil {\n"},

@@ -36,7 +36,7 @@ var All = []Mutant{
 		Says:   "the trust window is counted from the acknowledgement of a renewal, and not from when that left",
 		Faults: []string{"late answers before a black hole"},
 		changes: []change{
-			{"internal/machine/write.go", "c.renewed(c.ev.Rev, w.Sent)", "c.renewed(c.ev.Rev, c.now)"},
+			{"internal/machine/write.go", "case Renew:\n\t\tc.renewed(c.ev.Rev, c.s.Write.Sent)", "case Renew:\n\t\tc.renewed(c.ev.Rev, c.now)"},
 			{"internal/machine/hold.go", "c.renewed(seen.Rev, c.s.Write.First)", "c.renewed(seen.Rev, c.now)"},
 		},
 	},
