@@ -130,3 +130,35 @@ func TestDigestIsTheHexadecimalSHA256(t *testing.T) {
 		t.Error(got)
 	}
 }
+
+func TestMarkIsAcceptedAsItsTermWouldBe(t *testing.T) {
+	rng := rand.New(rand.NewPCG(3, 4))
+	var m fence.Mark
+	gate := new(fence.Gate)
+	for range 200 {
+		asks := term(1+rng.Uint64N(50), string('a'+rune(rng.IntN(3))))
+		want, wantErr := m.Accept(asks)
+		got, err := m.AcceptMark(fence.MarkOf(asks))
+		if got != want || (err == nil) != (wantErr == nil) {
+			t.Fatalf("%v after %v: %v, %v, as a term %v, %v", asks, m, got, err, want, wantErr)
+		}
+		if gateErr := gate.AcceptMark(t.Context(), fence.MarkOf(asks)); (gateErr == nil) != (err == nil) || gate.Last() != got {
+			t.Fatalf("%v after %v: the gate says %v, and remembers %v", asks, m, gateErr, gate.Last())
+		}
+		m = got
+	}
+}
+
+// Without a digest every holder of the number would be one leader.
+func TestMarkThatNamesNoTermIsNotAccepted(t *testing.T) {
+	digest := fence.Digest("t")
+	for _, bad := range []fence.Mark{{}, {Term: 7}, {Digest: digest}, {Term: 7, Digest: "t"}, {Term: 7, Digest: strings.ToUpper(digest)}} {
+		gate := new(fence.Gate)
+		_, leave, err := gate.EnterMark(t.Context(), bad)
+		leave()
+		if m, markErr := (fence.Mark{}).AcceptMark(bad); !errors.Is(markErr, fence.ErrInvalid) || !errors.Is(err, fence.ErrInvalid) ||
+			!m.IsZero() || !gate.Last().IsZero() {
+			t.Errorf("%v: %v, and at a gate %v", bad, markErr, err)
+		}
+	}
+}

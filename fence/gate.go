@@ -53,13 +53,22 @@ func (g *Gate) Last() Mark {
 //
 // Errors match ErrStale or ErrInvalid, or are those of Persist.
 func (g *Gate) Accept(ctx context.Context, t leader.Term) error {
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	return g.accept(ctx, t)
+	if err := Check(t); err != nil {
+		return err
+	}
+	return g.AcceptMark(ctx, MarkOf(t))
 }
 
-func (g *Gate) accept(ctx context.Context, t leader.Term) error {
-	next, err := g.last.Accept(t)
+// AcceptMark is Accept for a term of which the caller holds the mark and not
+// the token. See [Mark.AcceptMark].
+func (g *Gate) AcceptMark(ctx context.Context, m Mark) error {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return g.accept(ctx, m)
+}
+
+func (g *Gate) accept(ctx context.Context, m Mark) error {
+	next, err := g.last.AcceptMark(m)
 	if err != nil || next == g.last {
 		return err
 	}
@@ -91,7 +100,16 @@ func (g *Gate) accept(ctx context.Context, t leader.Term) error {
 // it. Errors match ErrStale or ErrInvalid, or are those of Persist, or the
 // cause of the end of ctx. With an error, work is ctx and leave does nothing.
 func (g *Gate) Enter(ctx context.Context, t leader.Term) (work context.Context, leave func(), err error) {
-	r, err := g.join(ctx, t)
+	if err := Check(t); err != nil {
+		return ctx, func() {}, err
+	}
+	return g.EnterMark(ctx, MarkOf(t))
+}
+
+// EnterMark is Enter for a term of which the caller holds the mark and not the
+// token. See [Mark.AcceptMark].
+func (g *Gate) EnterMark(ctx context.Context, m Mark) (work context.Context, leave func(), err error) {
+	r, err := g.join(ctx, m)
 	if err != nil {
 		return ctx, func() {}, err
 	}
@@ -110,10 +128,10 @@ func (g *Gate) Enter(ctx context.Context, t leader.Term) (work context.Context, 
 }
 
 // join counts the caller among those of its term.
-func (g *Gate) join(ctx context.Context, t leader.Term) (*termWork, error) {
+func (g *Gate) join(ctx context.Context, m Mark) (*termWork, error) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	if err := g.accept(ctx, t); err != nil {
+	if err := g.accept(ctx, m); err != nil {
 		return nil, err
 	}
 	if g.work == nil {

@@ -59,7 +59,23 @@ func (m Mark) Accept(t leader.Term) (Mark, error) {
 	if err := Check(t); err != nil {
 		return m, err
 	}
-	next := MarkOf(t)
+	return m.succeed(MarkOf(t))
+}
+
+// AcceptMark is Accept for a term of which the caller holds the mark and not
+// the token, as from a proof (module proof). The mark must have a term and a
+// digest, or the error matches ErrInvalid.
+func (m Mark) AcceptMark(next Mark) (Mark, error) {
+	if err := next.valid(); err != nil {
+		return m, err
+	}
+	if next.Term == 0 || next.Digest == "" {
+		return m, fmt.Errorf("%w: mark %v: want a term and a digest", ErrInvalid, next)
+	}
+	return m.succeed(next)
+}
+
+func (m Mark) succeed(next Mark) (Mark, error) {
 	if next.Term > m.Term || next == m {
 		return next, nil
 	}
