@@ -1,0 +1,163 @@
+package proof
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync/atomic"
+	"time"
+
+	"github.com/seed-ff2cb582/leader"
+	"github.com/seed-ff2cb582/leader/fence"
+	"github.com/seed-ff2cb582/leader/store"
+)
+
+// DefaultLifetime is how long a proof is good for if SignerOptions say nothing.
+const DefaultLifetime = 10 * time.Second
+
+// minRotation bounds how often a proof is replaced while the trust window runs
+// out.
+const minRotation = 10 * time.Millisecond
+
+// ErrNoTerm is the error for a context that is not that of a term, nor descends
+// from one. What is done outside of a term is not proved to be the leader's.
+var ErrNoTerm = errors.New("proof: the context is of no term")
+
+// SignerOptions are the settings of a signer. The zero value is a good one.
+type SignerOptions struct {
+	// Lifetime is the longest time that a proof is good for. Each ends with the
+	// trust window besides, but one of a leader that resigns outlives its term
+	// by what is left of it. Default: DefaultLifetime.
+	Lifetime time.Duration
+}
+
+// An Election is what a signer asks: a leader.Election.
+type Election interface {
+	Status() leader.ElectionStatus
+}
+
+// A Signer makes the proofs of one candidate, while it leads. All methods may
+// be called concurrently.
+type Signer struct {
+	e             Election
+	group, leader string
+	lifetime      time.Duration
+	key           atomic.Pointer[Key]
+}
+
+// NewSigner returns a signer for a candidate, whose group and InstanceID are
+// those of its ElectionConfig. The key must be in the group's key set. Errors
+// match ErrInvalid or ErrKey.
+func NewSigner(e Election, group, instanceID string, key Key, opts SignerOptions) (*Signer, error) {
+	if opts.Lifetime == 0 {
+		opts.Lifetime = DefaultLifetime
+	}
+	switch {
+	case e == nil:
+		return nil, fmt.Errorf("%w: there is no election", ErrInvalid)
+	case !store.ValidKey(group):
+		return nil, fmt.Errorf("%w: %.100q is no group", ErrInvalid, group)
+	case !validName(instanceID):
+		return nil, fmt.Errorf("%w: an InstanceID has 1 to %d bytes of UTF-8", ErrInvalid, maxName)
+	case opts.Lifetime < time.Millisecond:
+		return nil, fmt.Errorf("%w: Lifetime %v: must be 1ms or more", ErrInvalid, opts.Lifetime)
+	}
+	s := &Signer{e: e, group: group, leader: instanceID, lifetime: opts.Lifetime}
+	if err := s.SetKey(key); err != nil {
+		return nil, err
+	}
+	return s, nil
+}
+
+// SetKey has all further proofs signed by another key: see [KeySet] for the
+// order in which keys are replaced. The zero Key is an error that matches
+// ErrKey, and changes nothing.
+func (s *Signer) SetKey(key Key) error {
+	if key.signer == nil {
+		return fmt.Errorf("%w: there is none", ErrKey)
+	}
+	s.key.Store(&key)
+	return nil
+}
+
+// Sign returns a proof for an audience (empty: for everyone) that this
+// candidate leads in the term of ctx, which is that of OnPromote or of Run's
+// function, or a descendant. It ends with the trust window as it is now, or
+// after Lifetime. Each call signs another.
+//
+// Errors match ErrNoTerm, leader.ErrNotLeader if the term is over, or
+// ErrInvalid; or they are the cause of the end of ctx, or the key's.
+func (s *Signer) Sign(ctx context.Context, audience string) (string, error) {
+	proof, _, err := s.sign(ctx, audience)
+	return proof, err
+}
+
+func (s *Signer) sign(ctx context.Context, audience string) (string, Statement, error) {
+	term, ok := leader.TermFromContext(ctx)
+	switch {
+	case !ok || term.IsZero():
+		return "", Statement{}, ErrNoTerm
+	case ctx.Err() != nil:
+		return "", Statement{}, context.Cause(ctx)
+	}
+	// One look at all: a term of one look and a window of another may not
+	// belong together.
+	status := s.e.Status()
+	now := time.Now()
+	left := min(leftOf(status.TrustUntil, now), s.lifetime)
+	if !status.IsLeader || (leader.Term{Number: status.Term, Token: status.Token}) != term || left < time.Millisecond {
+		return "", Statement{}, fmt.Errorf("proof: term %d is over: %w", term.Number, leader.ErrNotLeader)
+	}
+	st := s.statement(term, audience, now, left)
+	proof, err := s.key.Load().Sign(st)
+	return proof, st, err
+}
+
+// leftOf returns how long a window is open. The earlier verdict of the two
+// clocks wins, as it does for IsLeader: one of them may have been set.
+func leftOf(until, now time.Time) time.Duration {
+	return min(until.Sub(now), until.Round(0).Sub(now.Round(0)))
+}
+
+func (s *Signer) statement(term leader.Term, audience string, now time.Time, left time.Duration) Statement {
+	issued := now.Round(0)
+	return Statement{
+		Group: s.group, Leader: s.leader, Term: term.Number, Digest: fence.Digest(term.Token), Audience: audience,
+		Issued: issued, Until: issued.Add(left),
+	}
+}
+
+// Rotate hands put a proof at once, and another one each time that a third of
+// the last one's time has passed, until the term ends or put fails. It is for
+// what needs a proof at hand through a long term: a file that a program in
+// another language reads, a header that a proxy adds. The number of the term
+// and its digest stay the same.
+//
+// While no renewal is acknowledged the window does not move, and the proofs end
+// all the same. The error is that of put, or one of [Signer.Sign]'s: it is
+// never nil.
+func (s *Signer) Rotate(ctx context.Context, audience string, put func(proof string, until time.Time) error) error {
+	for {
+		proof, st, err := s.sign(ctx, audience)
+		if err != nil {
+			return err
+		}
+		if err := put(proof, st.Until); err != nil {
+			return err
+		}
+		if err := sleep(ctx, max(minRotation, st.Until.Sub(st.Issued)/3)); err != nil {
+			return err
+		}
+	}
+}
+
+func sleep(ctx context.Context, d time.Duration) error {
+	t := time.NewTimer(d)
+	defer t.Stop()
+	select {
+	case <-t.C:
+		return nil
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+}
