@@ -44,7 +44,7 @@ type cli struct {
 	Watch    read.WatchCommand   `cmd:"" group:"look" help:"Print changes of leaders as they come."`
 	History  read.HistoryCommand `cmd:"" group:"look" help:"Who led when, and why that changed."`
 	Wait     read.WaitCommand    `cmd:"" group:"look" help:"Wait until a group is led, or vacant."`
-	Token    read.TokenCommand   `cmd:"" group:"look" help:"Ask whether terms and tokens are current."`
+	Token    read.TokenCommand   `cmd:"" group:"look" help:"Ask whether terms and proofs are good; make proofs."`
 	Dash     dash.Command        `cmd:"" group:"look" help:"Serve a page that shows every group, live."`
 	Exporter exporter.Command    `cmd:"" group:"look" help:"Serve Prometheus metrics of every group."`
 

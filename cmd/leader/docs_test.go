@@ -194,7 +194,7 @@ func TestUnknownWordsAreNamedWithWhatIsMeant(t *testing.T) {
 				"leader:   leader run reports -- ./x -v --on-exit=stay a", "leader run",
 		},
 		{"help gte", `leader: unexpected argument gte, did you mean "get"?`, "leader"},
-		{"token", `leader: expected "verify"`, "leader token"},
+		{"token", `leader: expected one of "verify", "keygen", "sign"`, "leader token"},
 		{"ls --timeout soon", `leader: --timeout: expected duration but got "soon": time: invalid duration "soon"`, "leader ls"},
 		{"completion tcsh", `leader: <shell> must be one of "bash","zsh","fish","powershell" but got "tcsh"`, "leader completion"},
 		{"dash --http nope", `leader: dash: --http "nope": must be HOST:PORT, such as 127.0.0.1:9464, or :9464 for every address of the machine`, "leader dash"},

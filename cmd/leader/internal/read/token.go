@@ -1,32 +1,36 @@
 package read
 
 import (
-	"bufio"
 	"context"
 	"crypto/subtle"
 	"errors"
 	"fmt"
 	"io"
 	"strings"
+	"time"
 
 	"github.com/seed-ff2cb582/leader/cmd/leader/internal/app"
 	"github.com/seed-ff2cb582/leader/cmd/leader/internal/output"
+	"github.com/seed-ff2cb582/leader/cmd/leader/internal/proofs"
 	"github.com/seed-ff2cb582/leader/inspect"
 	"github.com/seed-ff2cb582/leader/store"
 )
 
 // TokenCommand is the family of the commands about tokens.
 type TokenCommand struct {
-	Verify VerifyCommand `cmd:"" help:"Ask whether a term and its token are current."`
+	Verify VerifyCommand        `cmd:"" help:"Ask whether a term and its token are current, or a proof is good."`
+	Keygen proofs.KeygenCommand `cmd:"" help:"Make a key that signs proofs of leadership."`
+	Sign   proofs.SignCommand   `cmd:"" help:"Sign a proof of leadership."`
 }
 
-// VerifyCommand compares a term and a token with the record.
+// VerifyCommand compares a term and a token with the record, or judges a proof.
 type VerifyCommand struct {
 	app.Target
 	output.Format
+	proofs.Offline
 
 	Group     string `arg:"" help:"The group."`
-	Term      uint64 `required:"" env:"LEADER_TERM" placeholder:"N" help:"The number of the term."`
+	Term      uint64 `env:"LEADER_TERM" placeholder:"N" help:"The number of the term. Required without --offline."`
 	TermToken string `env:"LEADER_TOKEN" placeholder:"TOKEN" help:"The term's token; - reads it from the standard input. Best given as LEADER_TOKEN: what is on a command line, other users see."`
 }
 
@@ -45,76 +49,118 @@ environment has both. It prints a word:
 It reads, and what is read may be late by now: current means that no later term had begun when the record was read. A resource that must turn stale
 leaders away compares the terms itself (package fence); a leader that must be sure of itself calls ValidateToken. Tokens are never printed.
 
-With -o json there is one object: group, term, verdict, leader, current_term.
+With --offline it judges a proof (leader token sign, leader run --proof-key, package proof) by the group's public keys, asks no server, and needs no
+term. It prints a word:
 
-Exit status: 0 current; 1 anything else; 4 if the group does not exist; 5 if the bucket is missing or may not be read; 6 if the server did not
+  valid     one of the keys signed it, for this group and audience, and its
+            time is now
+  expired   it was good, and its time is over
+  future    it was signed later than it is here: the clocks differ
+  stale     it is good by itself, and its term is earlier than --min-term
+  invalid   it is none of the group's, or for another audience
+
+What refuses stale leaders keeps the largest term that it saw, and gives it as --min-term the next time: a leader that handed over leaves proofs
+that are good by themselves for some seconds more.
+
+With -o json there is one object: group, term, verdict, leader, current_term; of a proof also until, audience, key and why.
+
+Exit status: 0 current, or valid; 1 anything else; 2 wrong usage; 4 if the group does not exist; 5 if the bucket is missing or may not be read; 6 if the server did not
 answer in time.
 
 Examples:
   leader token verify reports --term 1795212020510115
   leader token verify reports --term 1795212020510115 --term-token - < token
-  leader run reports -- sh -c 'leader token verify reports && act'`
+  leader run reports -- sh -c 'leader token verify reports && act'
+  leader token verify reports --offline --keys reports.jwks < proof`
 }
 
 // Validate checks what the parser cannot.
-func (c VerifyCommand) Validate() error { return errors.Join(c.Target.Validate(), validGroup(c.Group)) }
+func (c VerifyCommand) Validate() error {
+	var err error
+	if !c.Offline.Offline && c.Term == 0 {
+		err = errors.New("--term: is required, and not 0")
+	}
+	return errors.Join(err, c.Target.Validate(), c.Offline.Validate(), validGroup(c.Group))
+}
 
 // A Verdict is what verify prints, as JSON.
 type Verdict struct {
-	Group   string `json:"group"`
-	Term    uint64 `json:"term"`
-	Verdict string `json:"verdict"` // current, stale, unknown or mismatch
+	Group string `json:"group"`
+	Term  uint64 `json:"term"`
+	// Verdict is current, stale, unknown or mismatch, and with --offline valid,
+	// expired, future, stale or invalid.
+	Verdict string `json:"verdict"`
 	// Leader and CurrentTerm are those of the record; without a leader it is
-	// the last term.
+	// the last term. With --offline they are those of the proof, or --min-term
+	// if that is larger.
 	Leader      string `json:"leader,omitempty"`
 	CurrentTerm uint64 `json:"current_term"`
+	// Until is when the proof ends, Audience whom it is for, Key the id of the
+	// key that signed it.
+	Until    *time.Time `json:"until,omitempty"`
+	Audience string     `json:"audience,omitempty"`
+	Key      string     `json:"key,omitempty"`
+	// Why says in words why a proof is refused.
+	Why string `json:"why,omitempty"`
 }
 
 // Run verifies the token.
 func (c VerifyCommand) Run(ctx context.Context, std app.Streams) error {
-	token, err := c.token(std.In)
-	if err != nil {
-		return err
+	ask := c.ask
+	if c.Offline.Offline {
+		ask = c.judgeProof
 	}
-	s, err := c.Open("token verify")
-	if err != nil {
-		return err
-	}
-	defer s.Close()
-	st, err := s.Store()
-	if err != nil {
-		return err
-	}
-	ctx, cancel := context.WithTimeout(ctx, c.Timeout)
-	defer cancel()
-	v, err := c.judge(ctx, s, st, token)
+	v, err := ask(ctx, std.In)
 	if err != nil {
 		return err
 	}
 	if err := c.print(std.Out, v); err != nil {
 		return err
 	}
-	if v.Verdict != "current" {
+	if v.Verdict != current && v.Verdict != proofs.Valid {
 		return &app.ExitError{Code: app.ExitFailure}
 	}
 	return nil
 }
 
-// maxToken is more than any token has.
-const maxToken = 4 << 10
+// current is the verdict about the term of the record.
+const current = "current"
 
-func (c VerifyCommand) token(in io.Reader) (string, error) {
-	if c.TermToken != "-" {
-		return c.TermToken, nil
+// ask compares the term with the record.
+func (c VerifyCommand) ask(ctx context.Context, in io.Reader) (Verdict, error) {
+	token, err := proofs.TermToken(c.TermToken, in)
+	if err != nil {
+		return Verdict{}, err
 	}
-	line, err := bufio.NewReader(io.LimitReader(in, maxToken)).ReadString('\n')
-	if err != nil && !errors.Is(err, io.EOF) {
-		return "", fmt.Errorf("--term-token -: %w", err)
+	s, err := c.Open("token verify")
+	if err != nil {
+		return Verdict{}, err
 	}
-	if line = strings.TrimSpace(line); line == "" {
-		return "", fmt.Errorf("%w: --term-token -: the standard input has no token", app.ErrUsage)
+	defer s.Close()
+	st, err := s.Store()
+	if err != nil {
+		return Verdict{}, err
 	}
-	return line, nil
+	ctx, cancel := context.WithTimeout(ctx, c.Timeout)
+	defer cancel()
+	return c.judge(ctx, s, st, token)
+}
+
+// judgeProof judges a proof, without a server.
+func (c VerifyCommand) judgeProof(_ context.Context, in io.Reader) (Verdict, error) {
+	verdict, s, why, err := c.Judge(c.Group, in)
+	v := Verdict{Group: c.Group, Verdict: verdict, CurrentTerm: c.MinTerm}
+	switch {
+	case err != nil:
+		return v, err
+	case why != nil:
+		v.Why = strings.TrimPrefix(strings.TrimPrefix(why.Error(), "proof: "), verdict+": ")
+		return v, nil
+	}
+	v.Term, v.Leader, v.CurrentTerm, v.Audience, v.Key = s.Term, s.Leader, max(s.Term, c.MinTerm), s.Audience, s.Key
+	until := s.Until.UTC()
+	v.Until = &until
+	return v, nil
 }
 
 // judge reads the record and compares.
@@ -136,7 +182,7 @@ func (c VerifyCommand) judge(ctx context.Context, s *app.Session, st store.Store
 	case token != "" && subtle.ConstantTimeCompare([]byte(token), []byte(r.Token)) == 0:
 		v.Verdict = "mismatch"
 	default:
-		v.Verdict = "current"
+		v.Verdict = current
 	}
 	return v, nil
 }
@@ -154,7 +200,14 @@ func (c VerifyCommand) print(w io.Writer, v Verdict) error {
 }
 
 func (v Verdict) describe() string {
-	if v.Leader == "" {
+	switch {
+	case v.Why != "":
+		return v.Why
+	case v.Until != nil && v.Verdict == proofs.Stale:
+		return fmt.Sprintf("%s led %s in term %d, and term %d was seen", v.Leader, v.Group, v.Term, v.CurrentTerm)
+	case v.Until != nil:
+		return fmt.Sprintf("%s leads %s in term %d until %s", v.Leader, v.Group, v.Term, v.Until.Format("2006-01-02T15:04:05.000Z"))
+	case v.Leader == "":
 		return fmt.Sprintf("nobody leads %s, and its last term was %d", v.Group, v.CurrentTerm)
 	}
 	return fmt.Sprintf("%s leads %s in term %d", v.Leader, v.Group, v.CurrentTerm)

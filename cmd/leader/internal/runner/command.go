@@ -48,6 +48,8 @@ type Command struct {
 	Try         bool          `help:"End with status 75 at once if another leads: for cron, and whatever else starts it again."`
 	Once        bool          `help:"Let one host of all begin the program once in --every: for cron, with the same line on each host."`
 	Every       time.Duration `placeholder:"1m" help:"The period of --once: at most the time between two runs."`
+	ProofKey    string        `placeholder:"FILE" type:"existingfile" help:"Sign proofs that this host leads, by the group's key in FILE (leader token keygen), into the file $LEADER_PROOF_FILE for the program."`
+	ProofFor    string        `placeholder:"NAME" help:"Whom these proofs are for. Without, they are for everyone."`
 	HTTP        string        `name:"http" placeholder:"ADDRESS" help:"Serve /livez, /readyz, /leader and /metrics, on :8080 for example."`
 
 	Group   string   `arg:"" help:"The group: at most one of its members runs the program."`
@@ -64,6 +66,11 @@ closes. That holds while leader run itself is stopped, killed or cut off: a guar
 
 Environment of the program: LEADER_GROUP, LEADER_TERM (a number that only grows: give it to what must refuse a stale
 leader), LEADER_TOKEN, LEADER_ID, LEADER_BUCKET; with --slots also LEADER_SLOT, 1 to N, and LEADER_SLOTS, N.
+
+With --proof-key also LEADER_PROOF_FILE: a file that holds a proof that this host leads, for those who cannot ask the store. It is written
+before the program starts, replaced as a whole by a new one each time that a third of its time has passed, and removed after the program's
+end. A proof lasts for 10s at most, and never longer than the trust window. Read the file for each use; it is readable by the user of
+leader run. See leader token verify --offline. With --slots the key is for all slots, and each slot's proof names the slot's group.
 
 Signals HUP, INT, QUIT, TERM, USR1, USR2 and WINCH are passed on to the program's process group. After INT, QUIT or TERM
 leader run exits when the program has; the lease is kept for as long as it takes. As process 1 of a container it collects orphans.
@@ -134,6 +141,8 @@ const examples = `Examples:
   leader run feed --on-exit restart --http :8080 -- ./feed
   # On three of however many machines, each with its LEADER_SLOT.
   leader run workers -n 3 -- ./worker
+  # Another service verifies who leads, without a connection to the store.
+  leader run feed --proof-key feed.pem -- ./feed
   # In the crontab of each: who leads goes on, the others end.
   */5 * * * * root leader run --try report -- ./report.sh
   # One of them, each night.
@@ -153,6 +162,9 @@ func (c Command) Validate() error {
 		errs = append(errs, fmt.Errorf("--slots %d: must be 1 to %d", c.Slots, maxSlots))
 	}
 	errs = append(errs, c.checkOnce())
+	if c.ProofFor != "" && c.ProofKey == "" {
+		errs = append(errs, errors.New("--proof-for: needs --proof-key"))
+	}
 	if c.HTTP != "" {
 		errs = append(errs, web.CheckAddress("--http", c.HTTP))
 	}

@@ -4,6 +4,7 @@ package runner
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -22,6 +23,7 @@ import (
 
 	"github.com/seed-ff2cb582/leader"
 	"github.com/seed-ff2cb582/leader/cmd/leader/internal/app"
+	"github.com/seed-ff2cb582/leader/proof"
 	"github.com/seed-ff2cb582/leader/store"
 )
 
@@ -39,6 +41,8 @@ type runner struct {
 	path string
 	argv []string
 	cfg  leader.ElectionConfig
+
+	proofKey proof.Key // of --proof-key
 
 	parent  guard.Parent // of the program
 	session *app.Session
@@ -72,6 +76,9 @@ func (c Command) run(ctx context.Context, path string, std app.Streams) error {
 		return err
 	}
 	if err := r.checkEnd(); err != nil {
+		return err
+	}
+	if r.proofKey, err = c.proofKey(); err != nil {
 		return err
 	}
 	r.cfg.Hooks.PerElection = func(_ leader.Election, cfg leader.ElectionConfig) leader.Hooks {
@@ -390,9 +397,19 @@ func (r *runner) afterExit(ctx context.Context, code int) bool {
 }
 
 func (r *runner) runProgram(ctx context.Context, term leader.Term) guard.Verdict {
-	c, err := r.parent.Start(term.Correlation(), guard.Order{
-		Path: r.path, Argv: r.argv, Env: append(os.Environ(), r.environment(term)...),
-	})
+	env := append(os.Environ(), r.environment(term)...)
+	if r.c.ProofKey != "" {
+		file, remove, err := r.prove(ctx)
+		if err != nil {
+			if errors.Is(err, leader.ErrNotLeader) {
+				return guard.Verdict{Err: err.Error(), Late: true}
+			}
+			return guard.Verdict{Code: guard.ExitCannotRun, Err: err.Error()}
+		}
+		defer remove()
+		env = append(env, "LEADER_PROOF_FILE="+file)
+	}
+	c, err := r.parent.Start(term.Correlation(), guard.Order{Path: r.path, Argv: r.argv, Env: env})
 	if err != nil {
 		return guard.Verdict{Code: guard.ExitCannotRun, Err: err.Error()}
 	}

@@ -1,0 +1,101 @@
+// Package proofs holds the commands that make and judge proofs of leadership
+// without a server.
+package proofs
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+
+	"github.com/seed-ff2cb582/leader/cmd/leader/internal/app"
+	"github.com/seed-ff2cb582/leader/proof"
+)
+
+// KeygenCommand makes a key and adds its public half to a set.
+type KeygenCommand struct {
+	Key  string `required:"" placeholder:"FILE" help:"The private key: made if there is no such file, read if there is."`
+	Keys string `required:"" placeholder:"FILE" help:"The group's public keys, a JWK set: made if there is no such file, added to if there is."`
+}
+
+// Help says what the command does.
+func (KeygenCommand) Help() string {
+	return `Makes an Ed25519 key that signs the proofs of a group, and adds its public half to the group's key set. It prints the key's id, by which
+proofs name it. A key file that exists is left as it is: a PEM block PRIVATE KEY, as openssl genpkey -algorithm ed25519 writes it, or the
+seed of an nkey (nk -gen account; not that of a NATS user, which signs whatever a server asks for).
+
+The private key goes to the group's candidates, for their owner alone to read; the set goes to everyone that verifies. One key for one group.
+To replace a key: add the new one to the set, give that to all verifiers, have the candidates sign with the new key, and, when the last proof
+of the old key has expired, take that out of the set.
+
+Exit status: 0; 1 if a file cannot be read or written, or holds something else; 2 wrong usage.
+
+Examples:
+  leader token keygen --key reports.pem --keys reports.jwks
+  leader token keygen --key new.pem --keys reports.jwks`
+}
+
+// Run makes the key.
+func (c KeygenCommand) Run(std app.Streams) error {
+	set, err := proof.ReadKeySet(c.Keys)
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	key, err := c.key()
+	if err != nil {
+		return err
+	}
+	if set, err = set.With(key.Public()); err != nil {
+		return err
+	}
+	text, err := json.MarshalIndent(set, "", "  ")
+	if err != nil {
+		return err
+	}
+	if err := WriteFile(c.Keys, append(text, '\n'), 0o644); err != nil {
+		return err
+	}
+	_, err = fmt.Fprintln(std.Out, key.ID())
+	return err
+}
+
+func (c KeygenCommand) key() (proof.Key, error) {
+	key, err := proof.ReadKey(c.Key)
+	if !errors.Is(err, fs.ErrNotExist) {
+		return key, err
+	}
+	if key, err = proof.GenerateKey(); err != nil {
+		return key, err
+	}
+	text, err := key.MarshalPEM()
+	if err != nil {
+		return key, err
+	}
+	// Never over a key that another made meanwhile.
+	f, err := os.OpenFile(c.Key, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
+	if err != nil {
+		return key, err
+	}
+	_, err = f.Write(text)
+	return key, errors.Join(err, f.Close())
+}
+
+// WriteFile replaces a file as a whole: what reads it sees the old text or the
+// new one.
+func WriteFile(path string, text []byte, mode fs.FileMode) error {
+	f, err := os.CreateTemp(filepath.Dir(path), "."+filepath.Base(path)+"-*")
+	if err != nil {
+		return err
+	}
+	_, err = f.Write(text)
+	err = errors.Join(err, f.Chmod(mode), f.Close())
+	if err == nil {
+		err = os.Rename(f.Name(), path)
+	}
+	if err != nil {
+		return errors.Join(err, os.Remove(f.Name()))
+	}
+	return nil
+}

@@ -1,0 +1,77 @@
+//go:build unix
+
+package runner
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"path/filepath"
+	"time"
+
+	"github.com/seed-ff2cb582/leader/cmd/leader/internal/app"
+	"github.com/seed-ff2cb582/leader/cmd/leader/internal/proofs"
+	"github.com/seed-ff2cb582/leader/proof"
+)
+
+// proofKey reads the key of --proof-key, if there is one.
+func (c Command) proofKey() (proof.Key, error) {
+	if c.ProofKey == "" {
+		return proof.Key{}, nil
+	}
+	key, err := proof.ReadKey(c.ProofKey)
+	if err != nil {
+		return key, fmt.Errorf("%w: --proof-key: %w", app.ErrUsage, err)
+	}
+	return key, nil
+}
+
+// prove keeps a file with a proof of the term of ctx until remove is called. It
+// returns when the first proof stands there.
+func (r *runner) prove(ctx context.Context) (file string, remove func(), err error) {
+	at := r.at.Load()
+	signer, err := proof.NewSigner(at.e, at.group, r.cfg.InstanceID, r.proofKey, proof.SignerOptions{})
+	if err != nil {
+		return "", nil, err
+	}
+	dir, err := os.MkdirTemp("", "leader-proof-")
+	if err != nil {
+		return "", nil, err
+	}
+	file = filepath.Join(dir, "proof")
+	ctx, cancel := context.WithCancel(ctx)
+	written, ended := make(chan struct{}), make(chan error, 1)
+	go func() { ended <- signer.Rotate(ctx, r.c.ProofFor, r.proofWriter(file, written)) }()
+	remove = func() {
+		cancel()
+		<-ended
+		_ = os.RemoveAll(dir)
+	}
+	select {
+	case <-written:
+		return file, remove, nil
+	case err := <-ended:
+		ended <- err
+		remove()
+		return "", nil, err
+	}
+}
+
+// proofWriter returns what writes each proof. The first must be written, and
+// closes the channel. One that cannot be written later is tried again with the
+// next: until then those who are shown the old one refuse it.
+func (r *runner) proofWriter(file string, written chan struct{}) func(string, time.Time) error {
+	begun := false
+	return func(text string, _ time.Time) error {
+		err := proofs.WriteFile(file, []byte(text+"\n"), 0o600)
+		switch {
+		case begun && err != nil:
+			r.say("the proof was not written: %v", err)
+			return nil
+		case err == nil && !begun:
+			begun = true
+			close(written)
+		}
+		return err
+	}
+}

@@ -1,0 +1,73 @@
+//go:build unix
+
+package main
+
+import (
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+
+	"github.com/seed-ff2cb582/leader/cmd/leader/internal/devtest"
+	"github.com/seed-ff2cb582/leader/proof"
+)
+
+// The program reads its proof from a file, in which another one stands by and
+// by; one that verifies has the group's public keys and no server.
+func TestTheProgramHasAProofThroughoutItsTerm(t *testing.T) {
+	t.Parallel()
+	url := devtest.Serve(t)
+	dir := t.TempDir()
+	key, keys := filepath.Join(dir, "a.pem"), filepath.Join(dir, "set")
+	ok(t, "token", "keygen", "--key", key, "--keys", keys)
+	set, err := proof.ReadKeySet(keys)
+	if err != nil {
+		t.Fatal(err)
+	}
+	v, err := proof.NewVerifier("jobs", set, proof.VerifierOptions{Audience: "archive"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	r := startRun(t, url, []string{"--id", "host-1", "--ttl", "3s", "--proof-key", key, "--proof-for", "archive"},
+		`echo "$LEADER_PROOF_FILE"; echo "$LEADER_TERM"; last=; n=0
+		while [ $n -lt 3 ]; do now=$(cat "$LEADER_PROOF_FILE"); if [ "$now" != "$last" ]; then echo "$now"; last=$now; n=$((n + 1)); fi; sleep 0.05; done
+		sleep 1000`)
+	file, term := r.line(), r.line()
+	seen := map[string]bool{}
+	for range 3 {
+		text := r.line()
+		s, err := v.Accept(t.Context(), text)
+		if err != nil || s.Leader != "host-1" || seen[text] || term != strconv.FormatUint(s.Term, 10) {
+			t.Errorf("in term %s: %v, %v", term, s, err)
+		}
+		seen[text] = true
+	}
+	if info, err := os.Stat(file); err != nil || info.Mode().Perm() != 0o600 {
+		t.Errorf("%v, %v", info, err)
+	}
+	r.signal(syscall.SIGTERM)
+	r.end()
+	if _, err := os.Stat(filepath.Dir(file)); !os.IsNotExist(err) {
+		t.Errorf("the proof is left behind: %v", err)
+	}
+}
+
+func TestRunRefusesAKeyThatSignsNothing(t *testing.T) {
+	t.Parallel()
+	file := filepath.Join(t.TempDir(), "key")
+	if err := os.WriteFile(file, []byte("no key"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for want, args := range map[string][]string{
+		"--proof-key: " + file:                {"--proof-key", file},
+		"--proof-for: needs --proof-key":      {"--proof-for", "archive"},
+		"--proof-key: stat " + file + ".none": {"--proof-key", file + ".none"},
+	} {
+		code, _, stderr := runProgram(t, nil, append(append([]string{"run", "jobs", "-s", "nats://127.0.0.1:1"}, args...), "--", "true")...)
+		if code != 2 || !strings.Contains(stderr, want) {
+			t.Errorf("%q: exit status %d, %s", args, code, stderr)
+		}
+	}
+}
