@@ -309,8 +309,8 @@ func (l *lab) texts(good string) map[string]string {
 		"the header left out":     "." + parts[1] + "." + parts[2],
 		"header and payload swap": parts[1] + "." + parts[0] + "." + parts[2],
 	}
-	for i := range len(good) {
-		attacks[fmt.Sprintf("cut after %d", i)] = "x"[:0] + good[:max(i, 1)]
+	for i := range len(good) - 1 {
+		attacks[fmt.Sprintf("cut after %d", i+1)] = good[:i+1]
 	}
 	for i := 0; i < len(good); i += 3 {
 		if good[i] != '.' {

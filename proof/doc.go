@@ -1,4 +1,4 @@
-// Package proof lets a leader prove that it leads, to those who have no
+// Package proof lets a leader prove that it leads to programs that have no
 // connection to the store.
 //
 // The leader signs "X leads GROUP in TERM until T" with a key of its group. The
@@ -16,7 +16,7 @@
 //
 // # What is guaranteed
 //
-//   - Who holds no key of the group makes no proof, as far as Ed25519 holds.
+//   - Without a key of the group nobody makes a proof, as far as Ed25519 holds.
 //   - A proof ends with the leader's trust window, as it was when the proof was
 //     signed, or earlier ([SignerOptions].Lifetime).
 //   - If the clocks of signer and verifier differ by no more than Skew, and all
@@ -42,13 +42,13 @@
 //     and its last proofs last until they end. Only the memory of a verifier refuses
 //     them, from the successor's first proof on. So a new leader shows its proof
 //     before it reads what it builds on, as package fence says.
-//   - A proof is a bearer token: who gets it can show it. Send it over TLS, and give
+//   - A proof is a bearer token: anyone that gets it can show it. Send it over TLS, and give
 //     it an audience, so that one resource cannot show it to the next.
 //   - A verifier's memory is that of its gate. To keep it across a restart, give
 //     one that persists its mark (fence.Gate). Without, a restarted verifier accepts
 //     an old term's proof until that ends.
-//   - A key speaks for its group. Keep it where the candidates are; who steals it
-//     leads for the resources until it is out of their key sets. A term's number that is
-//     too large, signed with it, keeps honest leaders out until the gate is reset.
-//   - A copied key set is as good as its way here.
+//   - A key speaks for its group: its thief passes for the leader until it is out of the
+//     verifiers' key sets, and a term's number that is too large, signed with it, keeps
+//     honest leaders out until the gate is reset.
+//   - A key set is as trustworthy as the way by which it came.
 package proof

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"bytes"
 	"encoding/json"
 	"os"
 	"path/filepath"
@@ -87,7 +88,7 @@ func TestKeygenKeepsWhatIsThere(t *testing.T) {
 	if again := ok(t, "token", "keygen", "--key", key, "--keys", keys); again != id {
 		t.Errorf("another key: %s", again)
 	}
-	if after, err := os.ReadFile(keys); err != nil || string(after) != string(before) {
+	if after, err := os.ReadFile(keys); err != nil || !bytes.Equal(after, before) {
 		t.Errorf("the set changed: %s, %v", after, err)
 	}
 	// What holds something else is not written over.

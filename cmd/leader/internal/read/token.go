@@ -87,12 +87,11 @@ func (c VerifyCommand) Validate() error {
 type Verdict struct {
 	Group string `json:"group"`
 	Term  uint64 `json:"term"`
-	// Verdict is current, stale, unknown or mismatch, and with --offline valid,
+	// Verdict is current, stale, unknown or mismatch; of a proof valid,
 	// expired, future, stale or invalid.
 	Verdict string `json:"verdict"`
 	// Leader and CurrentTerm are those of the record; without a leader it is
-	// the last term. With --offline they are those of the proof, or --min-term
-	// if that is larger.
+	// the last term. Of a proof they are its own, or the larger --min-term.
 	Leader      string `json:"leader,omitempty"`
 	CurrentTerm uint64 `json:"current_term"`
 	// Until is when the proof ends, Audience whom it is for, Key the id of the

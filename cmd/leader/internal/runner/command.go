@@ -67,12 +67,7 @@ closes. That holds while leader run itself is stopped, killed or cut off: a guar
 Environment of the program: LEADER_GROUP, LEADER_TERM (a number that only grows: give it to what must refuse a stale
 leader), LEADER_TOKEN, LEADER_ID, LEADER_BUCKET; with --slots also LEADER_SLOT, 1 to N, and LEADER_SLOTS, N.
 
-With --proof-key also LEADER_PROOF_FILE: a file that holds a proof that this host leads, for those who cannot ask the store. It is written
-before the program starts, replaced as a whole by a new one each time that a third of its time has passed, and removed after the program's
-end. A proof lasts for 10s at most, and never longer than the trust window. Read the file for each use; it is readable by the user of
-leader run. See leader token verify --offline. With --slots the key is for all slots, and each slot's proof names the slot's group.
-
-Signals HUP, INT, QUIT, TERM, USR1, USR2 and WINCH are passed on to the program's process group. After INT, QUIT or TERM
+` + aboutProofs + `Signals HUP, INT, QUIT, TERM, USR1, USR2 and WINCH are passed on to the program's process group. After INT, QUIT or TERM
 leader run exits when the program has; the lease is kept for as long as it takes. As process 1 of a container it collects orphans.
 
 With --slots N as many hosts run the program at the same time. The slots are groups of their own, GROUP.1 to GROUP.N, for all
@@ -130,6 +125,13 @@ or a container gives you Linux. All other commands work.
 
 ` + examples
 }
+
+const aboutProofs = `With --proof-key also LEADER_PROOF_FILE: a file that holds a proof that this host leads, for those who cannot ask the store. It is written
+before the program starts, replaced as a whole by a new one each time that a third of its time has passed, and removed after the program's
+end. A proof lasts for 10s at most, and never longer than the trust window. Read the file for each use; it is readable by the user of
+leader run. See leader token verify --offline. With --slots the key is for all slots, and each slot's proof names the slot's group.
+
+`
 
 const examples = `Examples:
 

@@ -44,7 +44,7 @@ func (r *runner) prove(ctx context.Context) (file string, remove func(), err err
 	go func() { ended <- signer.Rotate(ctx, r.c.ProofFor, r.proofWriter(file, written)) }()
 	remove = func() {
 		cancel()
-		<-ended
+		_ = <-ended // the end of the term, or this one
 		_ = os.RemoveAll(dir)
 	}
 	select {
