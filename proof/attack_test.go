@@ -357,6 +357,34 @@ func TestReplayAfterItsTimeIsRefused(t *testing.T) {
 	}
 }
 
+// Whichever clock is ahead, by Skew at the most, no proof is accepted when its
+// window has closed.
+func TestSkewTakesFromAProofAndNeverAddsToIt(t *testing.T) {
+	const skew = time.Second
+	for ahead := -skew; ahead <= skew; ahead += skew / 4 {
+		synctest.Test(t, func(t *testing.T) {
+			l := newLab(t, proof.VerifierOptions{Skew: skew})
+			s := statement(7)
+			window := s.Until // by the true time, which is the verifier's here
+			s.Issued, s.Until = s.Issued.Add(ahead), s.Until.Add(ahead)
+			text := l.sign(s)
+			accepted := 0
+			for range 400 {
+				if _, err := l.Verify(text); err == nil {
+					accepted++
+					if !time.Now().Before(window) {
+						t.Fatalf("accepted %v after the window, with a clock that is ahead by %v", time.Since(window), ahead)
+					}
+				}
+				time.Sleep(50 * time.Millisecond)
+			}
+			if want := int((window.Sub(s.Issued.Add(-ahead)) - skew + ahead) / (50 * time.Millisecond)); accepted != want {
+				t.Errorf("accepted %d times with a clock that is ahead by %v, want %d", accepted, ahead, want)
+			}
+		})
+	}
+}
+
 // A signer's clock may be ahead by Skew and no more.
 func TestProofFromTheFutureIsRefused(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -424,6 +452,7 @@ func TestProofIsForItsAudienceAlone(t *testing.T) {
 	// As a signer in another language may write it.
 	header, payload := l.parts(l.sign(s))
 	l.accepted(t, l.forge(header, strings.Replace(payload, `"billing"`, `["billing"]`, 1)))
+	l.refused(t, l.forge(header, strings.Replace(payload, `"billing"`, `["billing","ledger"]`, 1)), proof.ErrInvalid)
 }
 
 func FuzzVerify(f *testing.F) {

@@ -100,23 +100,21 @@ func (s *Signer) sign(ctx context.Context, audience string) (string, Statement, 
 	case ctx.Err() != nil:
 		return "", Statement{}, context.Cause(ctx)
 	}
+	// The time first: IsLeader goes by both clocks, so that a machine that is
+	// suspended after this line signs nothing, or what has ended. The window is
+	// measured by the monotonic clock alone, since the wall clock may have been
+	// set.
+	now := time.Now()
 	// One look at all: a term of one look and a window of another may not
 	// belong together.
 	status := s.e.Status()
-	now := time.Now()
-	left := min(leftOf(status.TrustUntil, now), s.lifetime)
+	left := min(status.TrustUntil.Sub(now), s.lifetime)
 	if !status.IsLeader || (leader.Term{Number: status.Term, Token: status.Token}) != term || left < time.Millisecond {
 		return "", Statement{}, fmt.Errorf("proof: term %d is over: %w", term.Number, leader.ErrNotLeader)
 	}
 	st := s.statement(term, audience, now, left)
 	proof, err := s.key.Load().Sign(st)
 	return proof, st, err
-}
-
-// leftOf returns how long a window is open. The earlier verdict of the two
-// clocks wins, as it does for IsLeader: one of them may have been set.
-func leftOf(until, now time.Time) time.Duration {
-	return min(until.Sub(now), until.Round(0).Sub(now.Round(0)))
 }
 
 func (s *Signer) statement(term leader.Term, audience string, now time.Time, left time.Duration) Statement {

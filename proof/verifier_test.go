@@ -55,16 +55,23 @@ func TestProofIsAPlainJWT(t *testing.T) {
 	t.Logf("%d bytes", len(text))
 }
 
+// Thousandths of a second are no binary fractions. In 2038 the seconds need one
+// bit more, and their thousandfold none.
 func TestTimesSurviveToTheMillisecond(t *testing.T) {
-	l := newLab(t, proof.VerifierOptions{})
-	for ms := range 1000 {
-		s := statement(7)
-		s.Until = s.Issued.Add(time.Second + time.Duration(ms)*time.Millisecond)
-		got, err := l.Verify(l.sign(s))
-		if err != nil || !got.Until.Equal(s.Until) || !got.Issued.Equal(s.Issued) {
-			t.Fatalf("%v to %v became %v to %v: %v", s.Issued, s.Until, got.Issued, got.Until, err)
+	synctest.Test(t, func(t *testing.T) {
+		l := newLab(t, proof.VerifierOptions{})
+		for _, start := range []int64{1 << 30, 1_800_000_000, 1<<31 + 1000} {
+			time.Sleep(time.Until(time.Unix(start, 0)))
+			for ms := range 1000 {
+				s := statement(7)
+				s.Until = s.Issued.Add(time.Second + time.Duration(ms)*time.Millisecond)
+				got, err := l.Verify(l.sign(s))
+				if err != nil || !got.Until.Equal(s.Until) || !got.Issued.Equal(s.Issued) {
+					t.Fatalf("%v to %v became %v to %v: %v", s.Issued, s.Until, got.Issued, got.Until, err)
+				}
+			}
 		}
-	}
+	})
 }
 
 func TestWhatCannotBeStatedIsNotSigned(t *testing.T) {
