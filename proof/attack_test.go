@@ -206,6 +206,7 @@ func (l *lab) headers(header, payload string) map[string]string {
 		"deep":                       add(`,"a":` + strings.Repeat("[", 1000) + strings.Repeat("]", 1000)),
 		"not UTF-8, in a name":       add(",\"\xff\":1"),
 		"followed by something else": header + "x",
+		"followed by a bracket":      header + "}",
 	} {
 		attacks[name] = l.forge(h, payload)
 	}
@@ -269,6 +270,7 @@ func (l *lab) payloads(header, payload string) map[string]string {
 		"a string":                    `"` + "x" + `"`,
 		"an object of nothing":        "{}",
 		"two objects":                 payload + payload,
+		"followed by a bracket":       payload + "}",
 		"many members":                add(manyMembers(40)),
 	} {
 		attacks[name] = l.forge(header, p)

@@ -129,7 +129,7 @@ func TestProofOfALeaderThatIsCutOffEndsBeforeAnotherLeads(t *testing.T) {
 			}
 			last = text
 			l.accepted(t, text)
-			time.Sleep(time.Millisecond)
+			time.Sleep(5 * time.Millisecond)
 		}
 		time.Sleep(time.Millisecond)
 		if l.Group().Leader() != "host-1" {

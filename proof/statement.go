@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"math"
 	"strconv"
 	"strings"
@@ -100,6 +101,9 @@ func (k Key) Sign(s Statement) (string, error) {
 	if err != nil {
 		return "", fmt.Errorf("proof: signing: %w", err)
 	}
+	if len(text) > MaxSize {
+		return "", fmt.Errorf("%w: its names make it longer than %d bytes", ErrInvalid, MaxSize)
+	}
 	return text, nil
 }
 
@@ -190,8 +194,9 @@ func object(b []byte) (map[string]json.RawMessage, error) {
 		}
 		members[name] = value
 	}
-	if _, err := dec.Token(); err != nil || dec.More() {
-		return nil, errors.New("no JSON object")
+	_, err := dec.Token() // the brace
+	if _, end := dec.Token(); err != nil || !errors.Is(end, io.EOF) {
+		return nil, errors.New("no JSON object, or more than one")
 	}
 	return members, nil
 }

@@ -85,6 +85,7 @@ func TestWhatCannotBeStatedIsNotSigned(t *testing.T) {
 		"no digest":      func(s *proof.Statement) { s.Digest = "" },
 		"the token":      func(s *proof.Statement) { s.Digest = "token" },
 		"an audience":    func(s *proof.Statement) { s.Audience = strings.Repeat("x", 257) },
+		"too long":       func(s *proof.Statement) { s.Leader, s.Audience = strings.Repeat("<", 256), strings.Repeat("<", 256) },
 		"no time":        func(s *proof.Statement) { s.Until = s.Issued },
 		"less than 1 ms": func(s *proof.Statement) { s.Until = s.Issued.Add(time.Millisecond - 1) },
 		"no beginning":   func(s *proof.Statement) { s.Issued = time.Time{} },

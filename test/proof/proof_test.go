@@ -101,6 +101,7 @@ func (c *candidate) leads(t *testing.T) (careless context.Context, text string) 
 // last proof has ended before another leads. One that hands over leaves proofs
 // whose time has not come, which the next one's end.
 func TestProofsOfDeposedLeadersAreRefused(t *testing.T) {
+	t.Parallel()
 	srv := natslab.Start(t)
 	proxy := natslab.NewProxy(t, srv.Addr())
 	key, v := keyed(t)
@@ -167,6 +168,7 @@ func (s *service) ServeHTTP(_ http.ResponseWriter, r *http.Request) {
 // The worst case: the deposed leader's proof is good for as long as it writes,
 // as if the clocks were wrong without bound.
 func TestOrderOfTermsHoldsWithoutClocks(t *testing.T) {
+	t.Parallel()
 	key, v := keyed(t)
 	s := new(service)
 	srv := httptest.NewServer(httpproof.Require(v)(s))

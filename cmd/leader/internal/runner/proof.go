@@ -40,20 +40,23 @@ func (r *runner) prove(ctx context.Context) (file string, remove func(), err err
 	}
 	file = filepath.Join(dir, "proof")
 	ctx, cancel := context.WithCancel(ctx)
-	written, ended := make(chan struct{}), make(chan error, 1)
-	go func() { ended <- signer.Rotate(ctx, r.c.ProofFor, r.proofWriter(file, written)) }()
+	written, ended := make(chan struct{}), make(chan struct{})
+	var why error // it ended
+	go func() {
+		defer close(ended)
+		why = signer.Rotate(ctx, r.c.ProofFor, r.proofWriter(file, written))
+	}()
 	remove = func() {
 		cancel()
-		_ = <-ended // the end of the term, or this one
+		<-ended
 		_ = os.RemoveAll(dir)
 	}
 	select {
 	case <-written:
 		return file, remove, nil
-	case err := <-ended:
-		ended <- err
+	case <-ended:
 		remove()
-		return "", nil, err
+		return "", nil, why
 	}
 }
 
