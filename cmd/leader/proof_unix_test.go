@@ -3,6 +3,7 @@
 package main
 
 import (
+	"errors"
 	"os"
 	"path/filepath"
 	"strconv"
@@ -69,5 +70,48 @@ func TestRunRefusesAKeyThatSignsNothing(t *testing.T) {
 		if code != 2 || !strings.Contains(stderr, want) {
 			t.Errorf("%q: exit status %d, %s", args, code, stderr)
 		}
+	}
+}
+
+// A host that is frozen leaves its last proof behind, in a file that anyone may
+// still send. Its time is over when another host leads.
+func TestProofOfAFrozenHostIsRefusedWhenAnotherLeads(t *testing.T) {
+	t.Parallel()
+	url := devtest.Serve(t)
+	dir := t.TempDir()
+	key, keys := filepath.Join(dir, "a.pem"), filepath.Join(dir, "set")
+	ok(t, "token", "keygen", "--key", key, "--keys", keys)
+	set, err := proof.ReadKeySet(keys)
+	if err != nil {
+		t.Fatal(err)
+	}
+	v, err := proof.NewVerifier("jobs", set, proof.VerifierOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	host := func(id string) *running {
+		return startRun(t, url, []string{"--id", id, "--ttl", "3s", "--proof-key", key}, `echo "$LEADER_PROOF_FILE"; exec sleep 1000`)
+	}
+	shown := func(file string) string {
+		text, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return strings.TrimSpace(string(text))
+	}
+	a := host("a")
+	left := a.line()
+	if s, err := v.Accept(t.Context(), shown(left)); err != nil || s.Leader != "a" {
+		t.Fatalf("%v, %v", s, err)
+	}
+	b := host("b")
+	b.awaitSaid(`waiting: "a" leads`)
+	a.signal(syscall.SIGSTOP)
+	next := b.line()
+	if _, err := v.Verify(shown(left)); !errors.Is(err, proof.ErrExpired) {
+		t.Errorf("the proof that the frozen host left: %v", err)
+	}
+	if s, err := v.Accept(t.Context(), shown(next)); err != nil || s.Leader != "b" {
+		t.Errorf("the proof of the host that leads: %v, %v", s, err)
 	}
 }
