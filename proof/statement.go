@@ -47,7 +47,7 @@ type Statement struct {
 	// identifies the term, and does not give its token away.
 	Digest string
 	// Audience is whom the proof is for (aud). Empty: for everyone, and then
-	// each who is shown it can show it to others.
+	// anyone that is shown it can show it to others.
 	Audience string
 	// Issued is when it was signed (iat), and Until when it ends (exp), by the
 	// signer's clock, in milliseconds.

@@ -15,22 +15,28 @@ import (
 	"github.com/seed-ff2cb582/leader/proof"
 )
 
+// keyed returns the file of a new key, and what verifies its proofs.
+func keyed(t *testing.T, audience string) (file string, v *proof.Verifier) {
+	t.Helper()
+	file, keys := filepath.Join(t.TempDir(), "key"), filepath.Join(t.TempDir(), "keys")
+	ok(t, "token", "keygen", "--key", file, "--keys", keys)
+	set, err := proof.ReadKeySet(keys)
+	if err != nil {
+		t.Fatal(err)
+	}
+	v, err = proof.NewVerifier("jobs", set, proof.VerifierOptions{Audience: audience})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return file, v
+}
+
 // The program reads its proof from a file, in which another one stands by and
 // by; one that verifies has the group's public keys and no server.
 func TestTheProgramHasAProofThroughoutItsTerm(t *testing.T) {
 	t.Parallel()
 	url := devtest.Serve(t)
-	dir := t.TempDir()
-	key, keys := filepath.Join(dir, "a.pem"), filepath.Join(dir, "set")
-	ok(t, "token", "keygen", "--key", key, "--keys", keys)
-	set, err := proof.ReadKeySet(keys)
-	if err != nil {
-		t.Fatal(err)
-	}
-	v, err := proof.NewVerifier("jobs", set, proof.VerifierOptions{Audience: "archive"})
-	if err != nil {
-		t.Fatal(err)
-	}
+	key, v := keyed(t, "archive")
 	r := startRun(t, url, []string{"--id", "host-1", "--ttl", "3s", "--proof-key", key, "--proof-for", "archive"},
 		`echo "$LEADER_PROOF_FILE"; echo "$LEADER_TERM"; last=; n=0
 		while [ $n -lt 3 ]; do now=$(cat "$LEADER_PROOF_FILE"); if [ "$now" != "$last" ]; then echo "$now"; last=$now; n=$((n + 1)); fi; sleep 0.05; done
@@ -78,17 +84,7 @@ func TestRunRefusesAKeyThatSignsNothing(t *testing.T) {
 func TestProofOfAFrozenHostIsRefusedWhenAnotherLeads(t *testing.T) {
 	t.Parallel()
 	url := devtest.Serve(t)
-	dir := t.TempDir()
-	key, keys := filepath.Join(dir, "a.pem"), filepath.Join(dir, "set")
-	ok(t, "token", "keygen", "--key", key, "--keys", keys)
-	set, err := proof.ReadKeySet(keys)
-	if err != nil {
-		t.Fatal(err)
-	}
-	v, err := proof.NewVerifier("jobs", set, proof.VerifierOptions{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	key, v := keyed(t, "")
 	host := func(id string) *running {
 		return startRun(t, url, []string{"--id", id, "--ttl", "3s", "--proof-key", key}, `echo "$LEADER_PROOF_FILE"; exec sleep 1000`)
 	}

@@ -50,7 +50,7 @@ type Credentials struct {
 	// Audience is whom they are for: the VerifierOptions.Audience of the
 	// service. Empty: for everyone.
 	Audience string
-	// Insecure has proofs sent over connections without TLS, where each who
+	// Insecure has proofs sent over connections without TLS, where anyone that
 	// reads along can show them: for loopback, or a network that encrypts.
 	Insecure bool
 }

@@ -126,7 +126,7 @@ or a container gives you Linux. All other commands work.
 ` + examples
 }
 
-const aboutProofs = `With --proof-key also LEADER_PROOF_FILE: a file that holds a proof that this host leads, for those who cannot ask the store. It is written
+const aboutProofs = `With --proof-key also LEADER_PROOF_FILE: a file that holds a proof that this host leads, for what cannot ask the store. It is written
 before the program starts, replaced as a whole by a new one each time that a third of its time has passed, and removed after the program's
 end. A proof lasts for 10s at most, and never longer than the trust window. Read the file for each use; it is readable by the user of
 leader run. See leader token verify --offline. With --slots the key is for all slots, and each slot's proof names the slot's group.
