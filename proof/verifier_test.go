@@ -18,6 +18,7 @@ import (
 	"github.com/seed-ff2cb582/leader"
 	"github.com/seed-ff2cb582/leader/fence"
 	"github.com/seed-ff2cb582/leader/proof"
+	"github.com/seed-ff2cb582/leader/store/memstore"
 )
 
 // With nothing but RFCs 7515, 7519 and 8032, as a program in another language
@@ -223,12 +224,29 @@ func ExampleVerifier() {
 	//  0 fence: stale term 1/7c95b9dd: 2/2b76c235 was accepted
 }
 
+// The whole way of a leader: its term, its window, its signature.
 func BenchmarkSign(b *testing.B) {
 	l := newLab(b, proof.VerifierOptions{})
-	s := statement(7)
+	e, err := leader.NewElectionWithStore(memstore.New(), leader.ElectionConfig{
+		Group: "reports", InstanceID: "host-1", TTL: time.Minute, HeartbeatInterval: time.Second,
+	})
+	if err != nil {
+		b.Fatal(err)
+	}
+	terms := make(chan context.Context, 1)
+	e.OnPromote(func(ctx context.Context, _ string) { terms <- ctx })
+	if err := e.Start(b.Context()); err != nil {
+		b.Fatal(err)
+	}
+	defer func() { _ = e.Stop() }()
+	s, err := proof.NewSigner(e, "reports", "host-1", l.key, proof.SignerOptions{})
+	if err != nil {
+		b.Fatal(err)
+	}
+	ctx := <-terms
 	b.ReportAllocs()
 	for b.Loop() {
-		if _, err := l.key.Sign(s); err != nil {
+		if _, err := s.Sign(ctx, ""); err != nil {
 			b.Fatal(err)
 		}
 	}
