@@ -6,7 +6,6 @@
 package etcdlab
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -18,7 +17,6 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
@@ -27,6 +25,7 @@ import (
 
 	"github.com/seed-ff2cb582/leader/test/internal/ports"
 	"github.com/seed-ff2cb582/leader/test/natslab"
+	"github.com/seed-ff2cb582/leader/test/stores/internal/tethered"
 )
 
 // A Cluster is one etcd server or several that stand together.
@@ -49,7 +48,7 @@ type Node struct {
 	peer    string
 	scheme  string
 	args    []string
-	process *process // nil while it does not run
+	process *tethered.Process // nil while it does not run
 }
 
 // etcd's clock: it elects its own leader in half the time that is usual.
@@ -234,7 +233,7 @@ func (n *Node) Run() {
 	}
 	bin, err := find("etcd")
 	if err == nil {
-		n.process, err = start(bin, n.args...)
+		n.process, err = tethered.Start(bin, n.args...)
 	}
 	if err != nil {
 		n.tb.Fatalf("etcdlab: %v", err)
@@ -256,8 +255,8 @@ func (n *Node) Await() {
 	}
 	natslab.Eventually(n.tb, n.Name+" serves", func(ctx context.Context) error {
 		select {
-		case <-n.process.exited:
-			n.tb.Fatalf("etcdlab: %s has ended:\n%s", n.Name, n.process.log.String())
+		case <-n.process.Exited:
+			n.tb.Fatalf("etcdlab: %s has ended:\n%s", n.Name, n.process.Log())
 		default:
 		}
 		_, err := n.admin().MemberList(ctx)
@@ -276,19 +275,19 @@ func (n *Node) Kill() {
 	if n.process == nil {
 		return
 	}
-	n.process.kill()
+	n.process.Kill()
 	n.process = nil
 }
 
 // Freeze stops the node (SIGSTOP): its connections stay open, and nothing answers.
-func (n *Node) Freeze() { n.signal(freeze) }
+func (n *Node) Freeze() { n.must(n.process.Pause()) }
 
 // Thaw ends Freeze.
-func (n *Node) Thaw() { n.signal(thaw) }
+func (n *Node) Thaw() { n.must(n.process.Resume()) }
 
-func (n *Node) signal(sig os.Signal) {
+func (n *Node) must(err error) {
 	n.tb.Helper()
-	if err := n.process.server.Signal(sig); err != nil {
+	if err != nil {
 		n.tb.Fatalf("etcdlab: %v", err)
 	}
 }
@@ -334,73 +333,4 @@ func (c *Cluster) Restore(snapshot string, flags ...string) {
 		n.args = append(c.arguments(i), c.flags...)
 	}
 	c.Run()
-}
-
-// A process is a server and the shell that keeps it.
-type process struct {
-	server *os.Process
-	stdin  io.Closer
-	exited chan struct{}
-	log    buffer
-}
-
-// tether keeps a server no longer than the process that started it: a shell tells its pid, reads its standard input, which
-// ends with that process however it ends, and then kills the server.
-const tether = `exec 3<&0
-"$@" </dev/null >&2 & server=$!
-echo $server
-(cat; kill -KILL $server) >/dev/null 2>&1 <&3 & watch=$!
-exec >/dev/null
-wait $server
-kill $watch 2>/dev/null`
-
-func start(program string, args ...string) (*process, error) {
-	p := &process{exited: make(chan struct{})}
-	cmd := exec.Command("/bin/sh", append([]string{"-c", tether, "tether", program}, args...)...)
-	cmd.Stderr = &p.log
-	stdin, err := cmd.StdinPipe()
-	if err != nil {
-		return nil, err
-	}
-	stdout, err := cmd.StdoutPipe()
-	if err != nil {
-		return nil, err
-	}
-	if err := cmd.Start(); err != nil {
-		return nil, err
-	}
-	p.stdin = stdin
-	var pid int
-	if _, err = fmt.Fscanln(stdout, &pid); err == nil {
-		p.server, err = os.FindProcess(pid)
-	}
-	go func() {
-		defer close(p.exited)
-		_ = cmd.Wait() // the shell's verdict on a server that was killed
-	}()
-	return p, err
-}
-
-func (p *process) kill() {
-	_ = p.server.Kill() // it may have ended by itself
-	_ = p.stdin.Close()
-	<-p.exited
-}
-
-// A buffer takes what a server logs.
-type buffer struct {
-	mu sync.Mutex
-	b  bytes.Buffer
-}
-
-func (b *buffer) Write(p []byte) (int, error) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return b.b.Write(p)
-}
-
-func (b *buffer) String() string {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return b.b.String()
 }

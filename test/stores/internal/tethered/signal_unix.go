@@ -1,6 +1,6 @@
 //go:build unix
 
-package etcdlab
+package tethered
 
 import (
 	"os"

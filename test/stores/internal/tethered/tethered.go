@@ -1,0 +1,92 @@
+// Package tethered starts servers in processes of their own that live no longer than the process that started them.
+package tethered
+
+import (
+	"bytes"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"sync"
+)
+
+// A Process is a server and the shell that keeps it.
+type Process struct {
+	// Exited is closed when the server has ended.
+	Exited <-chan struct{}
+
+	server *os.Process
+	stdin  io.Closer
+	log    buffer
+}
+
+// tether keeps a server no longer than the process that started it: a shell tells its pid, reads its standard input, which
+// ends with that process however it ends, and then kills the server.
+const tether = `exec 3<&0
+"$@" </dev/null >&2 & server=$!
+echo $server
+(cat; kill -KILL $server) >/dev/null 2>&1 <&3 & watch=$!
+exec >/dev/null
+wait $server
+kill $watch 2>/dev/null`
+
+// Start starts a program.
+func Start(program string, args ...string) (*Process, error) {
+	exited := make(chan struct{})
+	p := &Process{Exited: exited}
+	cmd := exec.Command("/bin/sh", append([]string{"-c", tether, "tether", program}, args...)...)
+	cmd.Stderr = &p.log
+	stdin, err := cmd.StdinPipe()
+	if err != nil {
+		return nil, err
+	}
+	stdout, err := cmd.StdoutPipe()
+	if err != nil {
+		return nil, err
+	}
+	if err := cmd.Start(); err != nil {
+		return nil, err
+	}
+	p.stdin = stdin
+	var pid int
+	if _, err = fmt.Fscanln(stdout, &pid); err == nil {
+		p.server, err = os.FindProcess(pid)
+	}
+	go func() {
+		defer close(exited)
+		_ = cmd.Wait() // the shell's verdict on a server that was killed
+	}()
+	return p, err
+}
+
+// Kill ends the server without a warning (SIGKILL), and returns when it is gone.
+func (p *Process) Kill() {
+	_ = p.server.Kill() // it may have ended by itself
+	_ = p.stdin.Close()
+	<-p.Exited
+}
+
+// Pause freezes the server (SIGSTOP): its connections stay open, and nothing answers.
+func (p *Process) Pause() error { return p.server.Signal(freeze) }
+
+// Resume ends Pause.
+func (p *Process) Resume() error { return p.server.Signal(thaw) }
+
+// Log is what the server has written.
+func (p *Process) Log() string {
+	p.log.mu.Lock()
+	defer p.log.mu.Unlock()
+	return p.log.b.String()
+}
+
+// A buffer takes what a server logs.
+type buffer struct {
+	mu sync.Mutex
+	b  bytes.Buffer
+}
+
+func (b *buffer) Write(p []byte) (int, error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.b.Write(p)
+}
