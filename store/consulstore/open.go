@@ -1,0 +1,139 @@
+package consulstore
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"net/url"
+	"strings"
+
+	"github.com/hashicorp/consul/api"
+
+	"github.com/seed-ff2cb582/leader/store"
+)
+
+// The form of URLs, and the usual port of an agent's HTTP interface.
+const (
+	form = "consul[s]://[:TOKEN@]HOST[:8500][/PREFIX/][?dc=NAME&ca=FILE&cert=FILE&key=FILE]"
+	port = "8500"
+)
+
+// Driver opens stores by URLs such as
+//
+//	consul://127.0.0.1:8500
+//	consuls://:TOKEN@consul.internal:8501/leader/?ca=/etc/consul/ca.pem
+//
+// The password is the ACL token; the path without its first slash is the prefix
+// ([Options.Prefix]). With the scheme consuls, or with any of ca, cert and key,
+// the connection is by TLS: ca is a file with the certificates that vouch for
+// the agent's (default: the system's), cert and key are files with a certificate
+// of the client's own. dc names another datacenter than the agent's. What the
+// URL does not say is taken from Consul's own environment variables
+// (CONSUL_HTTP_TOKEN, CONSUL_CACERT, …).
+func Driver() store.Driver {
+	return store.Driver{
+		Schemes: []string{"consul", "consuls"},
+		Form:    form,
+		Open:    func(ctx context.Context, u *url.URL) (store.Opened, error) { return openURL(ctx, u) },
+	}
+}
+
+// Open returns a store with a client of its own, once the agent has answered
+// that the servers have a leader. Close ends its connections. See [Driver] for
+// the URL. Errors are classified as those of package store.
+func Open(ctx context.Context, rawURL string) (*Store, error) {
+	opened, err := store.Open(ctx, rawURL, Driver())
+	if err != nil {
+		return nil, err
+	}
+	s, ok := opened.(*Store)
+	if !ok {
+		return nil, fmt.Errorf("%w: opened a %T", store.ErrPermanent, opened)
+	}
+	return s, nil
+}
+
+func openURL(ctx context.Context, u *url.URL) (*Store, error) {
+	config, err := configOf(u)
+	if err != nil {
+		return nil, fmt.Errorf("%w: the store's URL: %w", store.ErrInvalid, err)
+	}
+	// The client's own transport keeps fewer idle connections than there are
+	// blocking queries.
+	config.Transport.MaxIdleConnsPerHost = most
+	client, err := api.NewClient(config)
+	if err != nil {
+		return nil, fmt.Errorf("%w: the store's URL: %w", store.ErrInvalid, err)
+	}
+	s, err := New(client, Options{Prefix: strings.TrimPrefix(u.Path, "/")})
+	if err != nil {
+		return nil, fmt.Errorf("%w: %w", store.ErrInvalid, err)
+	}
+	s.release = config.Transport.CloseIdleConnections
+	call, cancel := s.bounded(ctx)
+	defer cancel()
+	if err := s.hasLeader(call); err != nil {
+		return nil, errors.Join(err, s.Close())
+	}
+	return s, nil
+}
+
+// configOf is the client's configuration by a URL.
+func configOf(u *url.URL) (*api.Config, error) {
+	config := api.DefaultConfig()
+	if u.Hostname() == "" {
+		return nil, errors.New("it names no host: " + form)
+	}
+	config.Address = u.Host
+	if u.Port() == "" {
+		config.Address = strings.TrimSuffix(u.Host, ":") + ":" + port
+	}
+	if u.User != nil {
+		token, _ := u.User.Password()
+		if u.User.Username() != "" || token == "" {
+			return nil, errors.New("a token stands behind a colon, without a user: " + form)
+		}
+		config.Token, config.TokenFile = token, ""
+	}
+	query := u.Query()
+	secure := strings.EqualFold(u.Scheme, "consuls")
+	for name := range query {
+		switch name {
+		case "dc":
+		case "ca", "cert", "key":
+			secure = true
+		default:
+			return nil, fmt.Errorf("the parameter %q is unknown; known are dc, ca, cert and key", name)
+		}
+	}
+	config.Datacenter = query.Get("dc")
+	config.Scheme = "http"
+	if secure {
+		config.Scheme = "https"
+	}
+	return config, secured(config, query)
+}
+
+// secured puts the files of the query into the configuration, and reads them.
+func secured(config *api.Config, query url.Values) error {
+	if query.Get("ca") != "" {
+		config.TLSConfig.CAFile = query.Get("ca")
+	}
+	if (query.Get("cert") == "") != (query.Get("key") == "") {
+		return errors.New("of the parameters cert and key one is missing")
+	}
+	if query.Get("cert") != "" {
+		config.TLSConfig.CertFile, config.TLSConfig.KeyFile = query.Get("cert"), query.Get("key")
+	}
+	if config.Scheme != "https" {
+		return nil
+	}
+	tls, err := api.SetupTLSConfig(&config.TLSConfig)
+	if err != nil {
+		return fmt.Errorf("the parameters ca, cert and key: %w", err)
+	}
+	config.Transport.TLSClientConfig = tls
+	config.HttpClient = &http.Client{Transport: config.Transport}
+	return nil
+}

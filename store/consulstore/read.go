@@ -1,0 +1,185 @@
+package consulstore
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/hashicorp/consul/api"
+
+	"github.com/seed-ff2cb582/leader/store"
+)
+
+// consistent are the options of a read that its server answers once a majority
+// has confirmed that it still leads. Consul's default mode may show an older
+// state while the leader changes.
+func consistent(ctx context.Context) *api.QueryOptions {
+	return (&api.QueryOptions{RequireConsistent: true}).WithContext(ctx)
+}
+
+// Get implements [store.Store] by a consistent read: what it shows is not older
+// than the call.
+func (s *Store) Get(ctx context.Context, key string) (store.Entry, error) {
+	if !store.ValidKey(key) {
+		return store.Entry{}, fmt.Errorf("%w: key %q", store.ErrInvalid, key)
+	}
+	if err := s.open(); err != nil {
+		return store.Entry{}, err
+	}
+	ctx, cancel := s.bounded(ctx)
+	defer cancel()
+	leave, err := s.enter(ctx)
+	if err != nil {
+		return store.Entry{}, fmt.Errorf("key %q: %w", key, err)
+	}
+	defer leave()
+	entries, _, err := s.ask(key, consistent(ctx))
+	if err != nil {
+		return store.Entry{}, s.readError(ctx, fmt.Sprintf("key %q", key), err)
+	}
+	if len(entries) == 0 {
+		return store.Entry{Key: key}, nil
+	}
+	return entries[0], nil
+}
+
+// ask reads a register, or those that may match a pattern, and returns Consul's
+// own errors, and its index for blocking queries.
+func (s *Store) ask(name string, q *api.QueryOptions) (entries []store.Entry, index uint64, err error) {
+	if store.Wild(name) {
+		return s.below(s.names.wide(name), q)
+	}
+	kv, meta, err := s.client.KV().Get(s.names.of(name), q)
+	if err != nil {
+		return nil, 0, err
+	}
+	if kv == nil {
+		return nil, meta.LastIndex, nil
+	}
+	return s.names.entries(api.KVPairs{kv}), meta.LastIndex, nil
+}
+
+// errFiltered: Consul leaves out of a list what the token may not read.
+var errFiltered = errors.New("Permission denied: the token may read none of these keys")
+
+// below reads all registers whose keys begin so.
+func (s *Store) below(prefix string, q *api.QueryOptions) (entries []store.Entry, index uint64, err error) {
+	kvs, meta, err := s.client.KV().List(prefix, q)
+	if err != nil {
+		return nil, 0, err
+	}
+	if len(kvs) == 0 && meta.ResultsFilteredByACLs {
+		return nil, 0, errFiltered
+	}
+	return s.names.entries(kvs), meta.LastIndex, nil
+}
+
+// hasLeader asks whether the servers have a leader. It needs no right.
+func (s *Store) hasLeader(ctx context.Context) error {
+	leader, err := s.client.Status().LeaderWithQueryOptions((&api.QueryOptions{}).WithContext(ctx))
+	if err == nil && leader == "" {
+		err = errors.New("no cluster leader")
+	}
+	if err != nil {
+		return s.readError(ctx, "the servers' leader", err)
+	}
+	return nil
+}
+
+// A source reads for the watches.
+type source struct{ s *Store }
+
+// many is how many registers are read in one transaction, of the 128
+// operations that Consul takes, and of the 64 that it took before 1.13.
+const many = 64
+
+// Read implements [feed.Source].
+func (src source) Read(ctx context.Context, keys []string) ([]store.Entry, error) {
+	s := src.s
+	if err := s.open(); err != nil {
+		return nil, err
+	}
+	switch len(keys) {
+	case 0:
+		return nil, s.hasLeader(ctx)
+	case 1:
+		e, err := s.Get(ctx, keys[0])
+		if err != nil {
+			return nil, err
+		}
+		return []store.Entry{e}, nil
+	}
+	var all []store.Entry
+	var failures []error
+	for some := range slices.Chunk(keys, many) {
+		entries, err := src.readSome(ctx, some)
+		all, failures = append(all, entries...), append(failures, err)
+	}
+	return all, errors.Join(failures...)
+}
+
+// readSome reads registers in one transaction, at one instant.
+func (src source) readSome(ctx context.Context, keys []string) ([]store.Entry, error) {
+	s := src.s
+	operations := make(api.TxnOps, 0, len(keys))
+	for _, key := range keys {
+		operations = append(operations, &api.TxnOp{KV: &api.KVTxnOp{Verb: api.KVGetOrEmpty, Key: s.names.of(key)}})
+	}
+	ok, answer, _, err := s.client.Txn().Txn(operations, consistent(ctx))
+	if err == nil && !ok {
+		err = fmt.Errorf("the transaction was refused: %v", refusedBecause(answer))
+	}
+	if err != nil {
+		return nil, s.readError(ctx, fmt.Sprintf("keys %q", keys), err)
+	}
+	unread := make(map[string]struct{}, len(keys))
+	for _, key := range keys {
+		unread[key] = struct{}{}
+	}
+	all := make([]store.Entry, 0, len(keys))
+	for _, r := range answer.Results {
+		if r == nil || r.KV == nil {
+			continue
+		}
+		if key, ok := s.names.register(r.KV.Key); ok {
+			all = append(all, entry(key, r.KV))
+			delete(unread, key)
+		}
+	}
+	var failures []error
+	for key := range unread { // left out for want of the right
+		failures = append(failures, s.readError(ctx, fmt.Sprintf("key %q", key), errFiltered))
+	}
+	return all, errors.Join(failures...)
+}
+
+func refusedBecause(answer *api.TxnResponse) (all []string) {
+	for _, e := range answer.Errors {
+		if e != nil {
+			all = append(all, e.What)
+		}
+	}
+	return all
+}
+
+// List implements [feed.Source].
+func (src source) List(ctx context.Context, pattern string) ([]store.Entry, error) {
+	s := src.s
+	if err := s.open(); err != nil {
+		return nil, err
+	}
+	entries, _, err := s.ask(pattern, consistent(ctx))
+	if err != nil {
+		return nil, s.readError(ctx, fmt.Sprintf("pattern %q", pattern), err)
+	}
+	return entries, nil
+}
+
+// waiting are the options of a blocking query, which is answered when something
+// has changed since the index, or after wait.
+func waiting(ctx context.Context, index uint64, wait time.Duration) *api.QueryOptions {
+	q := &api.QueryOptions{RequireConsistent: true, WaitIndex: index, WaitTime: wait}
+	return q.WithContext(ctx)
+}

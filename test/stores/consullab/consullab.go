@@ -1,0 +1,225 @@
+// Package consullab starts real Consul servers for the project's tests, each in a process of its own, without containers: one
+// that stands alone, or a cluster. They can be killed, frozen and started again.
+//
+// The program is the one that `make consul` has put into the user's cache (see [Install]). To build it takes too long for
+// every run, so that a test that does not find it is skipped, also if CI=true, and fails if LEADER_CONSUL=required.
+package consullab
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+	"os"
+	"strconv"
+	"testing"
+
+	"github.com/hashicorp/consul/api"
+
+	"github.com/seed-ff2cb582/leader/test/internal/ports"
+	"github.com/seed-ff2cb582/leader/test/internal/tether"
+	"github.com/seed-ff2cb582/leader/test/natslab"
+)
+
+// A Cluster is one Consul server or several that stand together.
+type Cluster struct {
+	Nodes []*Node
+
+	tb testing.TB
+}
+
+// A Node is one Consul server in a process of its own.
+type Node struct {
+	Name string
+	Addr string // of its HTTP interface, host:port
+
+	tb      testing.TB
+	args    []string
+	process *tether.Process // nil while it does not run
+}
+
+// config is for all servers: Raft's clock is the one that is recommended for production, not the five times slower default.
+// Nothing is asked of the web, and no other port is served.
+const config = `performance { raft_multiplier = 1 }
+disable_update_check = true
+ports { dns = -1, grpc = -1, grpc_tls = -1, serf_wan = -1 }
+connect { enabled = false }
+retry_interval = "200ms"
+log_level = "ERROR"`
+
+// Root is the token that may do everything where [ACL] is in force.
+const Root = "11111111-2222-3333-4444-555555555555"
+
+// ACL is configuration by which nothing is allowed without a token.
+const ACL = `acl { enabled = true, default_policy = "deny", tokens { initial_management = "` + Root + `" } }`
+
+// Start starts n servers, with further configuration in HCL. They are killed when the test ends.
+func Start(tb testing.TB, n int, more ...string) *Cluster {
+	tb.Helper()
+	require(tb)
+	c := &Cluster{tb: tb}
+	free := ports.Free(tb, 3*n)
+	var join []string
+	for i := range n {
+		join = append(join, "-retry-join", at(free[3*i+2]))
+	}
+	for i := range n {
+		http, server, serf := free[3*i], free[3*i+1], free[3*i+2]
+		node := &Node{Name: fmt.Sprintf("node%d", i), Addr: at(http), tb: tb}
+		node.args = append([]string{
+			"agent", "-server", "-bootstrap-expect", strconv.Itoa(n), "-node", node.Name, "-data-dir", tb.TempDir(), "-bind", "127.0.0.1",
+			"-http-port", strconv.Itoa(http), "-server-port", strconv.Itoa(server), "-serf-lan-port", strconv.Itoa(serf), "-hcl", config,
+		}, join...)
+		for _, m := range more {
+			node.args = append(node.args, "-hcl", m)
+		}
+		c.add(node)
+	}
+	c.Run()
+	return c
+}
+
+// StartDev starts a server in development mode, with its data in memory.
+func StartDev(tb testing.TB) *Cluster {
+	tb.Helper()
+	require(tb)
+	free := ports.Free(tb, 3)
+	c := &Cluster{tb: tb}
+	c.add(&Node{Name: "dev", Addr: at(free[0]), tb: tb, args: []string{
+		"agent", "-dev", "-bind", "127.0.0.1", "-http-port", strconv.Itoa(free[0]), "-server-port", strconv.Itoa(free[1]),
+		"-serf-lan-port", strconv.Itoa(free[2]), "-hcl", config,
+	}})
+	c.Run()
+	return c
+}
+
+func (c *Cluster) add(n *Node) {
+	c.Nodes = append(c.Nodes, n)
+	c.tb.Cleanup(n.Kill)
+}
+
+func at(port int) string { return net.JoinHostPort("127.0.0.1", strconv.Itoa(port)) }
+
+// require skips the test if there is no Consul, and fails it where there must be one.
+func require(tb testing.TB) {
+	tb.Helper()
+	_, err := find()
+	if errors.Is(err, errAbsent) && os.Getenv("LEADER_CONSUL") != "required" {
+		tb.Skipf("SKIPPED, NOT TESTED: %v", err)
+	}
+	if err != nil {
+		tb.Fatalf("consullab: %v", err)
+	}
+}
+
+// Run starts all nodes that do not run, and waits until they serve.
+func (c *Cluster) Run() {
+	c.tb.Helper()
+	for _, n := range c.Nodes {
+		n.Run()
+	}
+	for _, n := range c.Nodes {
+		n.Await()
+	}
+}
+
+// Kill kills all nodes.
+func (c *Cluster) Kill() {
+	for _, n := range c.Nodes {
+		n.Kill()
+	}
+}
+
+// Leader returns the node that leads the cluster.
+func (c *Cluster) Leader() *Node {
+	c.tb.Helper()
+	var leader *Node
+	natslab.Eventually(c.tb, "Consul's leader is known", func(ctx context.Context) error {
+		for _, n := range c.Nodes {
+			if n.process == nil {
+				continue
+			}
+			var self map[string]map[string]any
+			if _, err := n.Client(c.tb).Raw().Query("/v1/agent/self", &self, (&api.QueryOptions{}).WithContext(ctx)); err != nil {
+				return err
+			}
+			stats, _ := self["Stats"]["consul"].(map[string]any)
+			if stats["leader"] == "true" {
+				leader = n
+				return nil
+			}
+		}
+		return errors.New("no node leads")
+	})
+	return leader
+}
+
+// Client returns a client of the node with the management token, closed when the test ends.
+func (n *Node) Client(tb testing.TB) *api.Client {
+	tb.Helper()
+	return Client(tb, n.Addr, Root)
+}
+
+// Client returns a client, closed when the test ends.
+func Client(tb testing.TB, addr, token string) *api.Client {
+	tb.Helper()
+	transport := &http.Transport{MaxIdleConnsPerHost: 100}
+	client, err := api.NewClient(&api.Config{Address: addr, Scheme: "http", Token: token, Transport: transport})
+	if err != nil {
+		tb.Fatalf("consullab: %v", err)
+	}
+	tb.Cleanup(transport.CloseIdleConnections)
+	return client
+}
+
+// Run starts the node if it does not run, on the ports and the files that it had before. It does not wait until it serves.
+func (n *Node) Run() {
+	n.tb.Helper()
+	if n.process != nil {
+		return
+	}
+	bin, err := find()
+	if err == nil {
+		n.process, err = tether.Start(bin, n.args...)
+	}
+	if err != nil {
+		n.tb.Fatalf("consullab: %v", err)
+	}
+}
+
+// Await waits until the node serves writes of its cluster.
+func (n *Node) Await() {
+	n.tb.Helper()
+	natslab.Eventually(n.tb, n.Name+" serves", func(ctx context.Context) error {
+		select {
+		case <-n.process.Exited():
+			n.tb.Fatalf("consullab: %s has ended:\n%s", n.Name, n.process.Log())
+		default:
+		}
+		_, err := n.Client(n.tb).KV().Put(&api.KVPair{Key: "lab"}, (&api.WriteOptions{}).WithContext(ctx))
+		return err
+	})
+}
+
+// Kill ends the node without a warning (SIGKILL), and returns when it is gone. Its files stay as they are.
+func (n *Node) Kill() {
+	if n.process == nil {
+		return
+	}
+	n.process.Kill()
+	n.process = nil
+}
+
+// Pause freezes the node (SIGSTOP): its connections stay open, and nothing answers.
+func (n *Node) Pause() { n.signal(n.process.Pause) }
+
+// Resume ends Pause.
+func (n *Node) Resume() { n.signal(n.process.Resume) }
+
+func (n *Node) signal(send func() error) {
+	n.tb.Helper()
+	if err := send(); err != nil {
+		n.tb.Fatalf("consullab: %v", err)
+	}
+}

@@ -1,0 +1,21 @@
+// Command install builds the Consul that its store's tests need into the user's
+// cache.
+package main
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"os/signal"
+
+	"github.com/seed-ff2cb582/leader/test/stores/consullab"
+)
+
+func main() {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
+	defer stop()
+	if err := consullab.Install(ctx, os.Stderr); err != nil {
+		fmt.Fprintln(os.Stderr, "consullab:", err)
+		os.Exit(1)
+	}
+}

@@ -1,0 +1,26 @@
+package consulstore_test
+
+import (
+	"testing"
+
+	"github.com/hashicorp/consul/api"
+
+	"github.com/seed-ff2cb582/leader/store"
+	"github.com/seed-ff2cb582/leader/store/consulstore"
+	"github.com/seed-ff2cb582/leader/test/natslab"
+	"github.com/seed-ff2cb582/leader/test/storelab"
+	"github.com/seed-ff2cb582/leader/test/stores/consullab"
+)
+
+func TestElections(t *testing.T) {
+	t.Parallel()
+	node := consullab.Start(t, 1).Nodes[0]
+	kv := node.Client(t).KV()
+	storelab.Elections(t, storelab.Harness{
+		Open: func(tb testing.TB) store.Store { return open(tb, node.Client(tb), consulstore.Options{}) },
+		Delete: func(key string) error {
+			_, err := kv.Delete(consulstore.DefaultPrefix+key, (&api.WriteOptions{}).WithContext(natslab.Within(t)))
+			return err
+		},
+	})
+}
