@@ -62,7 +62,7 @@ func (s *Store) ask(name string, q *api.QueryOptions) (entries []store.Entry, in
 }
 
 // errFiltered: Consul leaves out of a list what the token may not read.
-var errFiltered = errors.New("Permission denied: the token may read none of these keys")
+var errFiltered = errors.New("Permission denied: the token may not read it")
 
 // below reads all registers whose keys begin so.
 func (s *Store) below(prefix string, q *api.QueryOptions) (entries []store.Entry, index uint64, err error) {
@@ -150,7 +150,7 @@ func (src source) readSome(ctx context.Context, keys []string) ([]store.Entry, e
 	}
 	var failures []error
 	for key := range unread { // left out for want of the right
-		failures = append(failures, s.readError(ctx, fmt.Sprintf("key %q", key), errFiltered))
+		failures = append(failures, s.readError(ctx, fmt.Sprintf("key %q", key), fmt.Errorf("%w: %s", errFiltered, s.names.of(key))))
 	}
 	return all, errors.Join(failures...)
 }

@@ -1,0 +1,125 @@
+package consulstore_test
+
+import (
+	"bytes"
+	"context"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"sync"
+	"testing"
+)
+
+// A relay stands between clients and an agent, request by request, and may give another answer than the agent's after the
+// request has had its effect there, as a gateway does, or before.
+type relay struct {
+	agent  string
+	addr   string
+	client *http.Client
+
+	mu      sync.Mutex
+	instead *answer
+	counts  map[string]int
+}
+
+// An answer is what a request for a transaction is answered with.
+type answer struct {
+	status  int // 0: the connection is closed
+	body    string
+	refused bool // the request does not reach the agent
+}
+
+func newRelay(tb testing.TB, agent string) *relay {
+	tb.Helper()
+	transport := &http.Transport{}
+	r := &relay{agent: agent, client: &http.Client{Transport: transport}, counts: make(map[string]int)}
+	srv := httptest.NewServer(r)
+	r.addr = srv.Listener.Addr().String()
+	tb.Cleanup(func() {
+		srv.CloseClientConnections()
+		srv.Close()
+		transport.CloseIdleConnections()
+	})
+	return r
+}
+
+// next has the next transaction answered so.
+func (r *relay) next(a answer) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.instead = &a
+}
+
+// served is how many requests of the kind ("write", "blocking", "read") came.
+func (r *relay) served(kind string) int {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.counts[kind]
+}
+
+func kindOf(request *http.Request, body []byte) string {
+	switch {
+	case request.URL.Path == "/v1/txn" && bytes.Contains(body, []byte(`"cas"`)):
+		return "write"
+	case request.URL.Query().Has("index"):
+		return "blocking"
+	default:
+		return "read"
+	}
+}
+
+func (r *relay) ServeHTTP(w http.ResponseWriter, request *http.Request) {
+	body, err := io.ReadAll(request.Body)
+	if err != nil {
+		return
+	}
+	kind := kindOf(request, body)
+	r.mu.Lock()
+	r.counts[kind]++
+	var other *answer
+	if kind == "write" {
+		other, r.instead = r.instead, nil
+	}
+	r.mu.Unlock()
+	if other == nil || !other.refused {
+		// What has begun goes on, whatever becomes of its client.
+		ctx := context.WithoutCancel(request.Context())
+		if kind == "blocking" {
+			ctx = request.Context()
+		}
+		r.forward(ctx, w, request, body, other != nil)
+	}
+	if other == nil {
+		return
+	}
+	if other.status == 0 {
+		panic(http.ErrAbortHandler)
+	}
+	w.WriteHeader(other.status)
+	_, _ = io.WriteString(w, other.body) // the client may be gone
+}
+
+// forward asks the agent, and passes on its answer unless another takes its place.
+func (r *relay) forward(ctx context.Context, w http.ResponseWriter, request *http.Request, body []byte, silently bool) {
+	url := *request.URL
+	url.Scheme, url.Host = "http", r.agent
+	again, err := http.NewRequestWithContext(ctx, request.Method, url.String(), bytes.NewReader(body))
+	if err != nil {
+		panic(http.ErrAbortHandler)
+	}
+	again.Header = request.Header.Clone()
+	response, err := r.client.Do(again)
+	if err != nil {
+		panic(http.ErrAbortHandler)
+	}
+	defer response.Body.Close() //nolint:errcheck // it was read
+	if silently {
+		_, _ = io.Copy(io.Discard, response.Body)
+		return
+	}
+	for name, values := range response.Header {
+		w.Header()[name] = values
+	}
+	w.WriteHeader(response.StatusCode)
+	_, _ = io.Copy(w, response.Body) // the client may be gone
+}
