@@ -108,6 +108,10 @@ compare: ## measure beside client-go and etcd, judge, write docs/comparison.md (
 	@$(COMPARE) go build -o $(BIN)/compare .
 	@$(COMPARE) $(BIN)/compare $(ARGS)
 
+.PHONY: consul
+consul: ## build the Consul server that its store's tests need, once (7 minutes of a processor); without it they are skipped
+	go run ./test/stores/consullab/install
+
 .PHONY: stores
 stores: ## measure elections over each kind of store, and write the table of docs/stores.md (2 minutes)
 	go run ./test/databases/install

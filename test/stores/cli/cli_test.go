@@ -18,6 +18,7 @@ import (
 	"github.com/seed-ff2cb582/leader/test/databases"
 	"github.com/seed-ff2cb582/leader/test/internal/built"
 	"github.com/seed-ff2cb582/leader/test/natslab"
+	"github.com/seed-ff2cb582/leader/test/stores/consullab"
 	"github.com/seed-ff2cb582/leader/test/stores/etcdlab"
 )
 
@@ -46,6 +47,7 @@ var kinds = map[string]func(testing.TB) string{
 	"etcd": func(tb testing.TB) string {
 		return "etcd://" + strings.TrimPrefix(etcdlab.Start(tb, 1).URLs()[0], "http://") + "/votes/"
 	},
+	"consul": func(tb testing.TB) string { return "consul://" + consullab.Start(tb, 1).Nodes[0].Addr + "/votes/" },
 }
 
 // A desk runs commands on one store.

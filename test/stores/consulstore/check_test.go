@@ -168,6 +168,17 @@ func TestRights(t *testing.T) {
 			}
 		}
 	})
+	t.Run("AnObserverOfOtherKeys", func(t *testing.T) {
+		must(t, by(t, node.Addr, ""), store.Write{Key: "closed", Value: []byte("1")})
+		s := with(t, "elsewhere", `key_prefix "elsewhere/" { policy = "read" }`)
+		present := make(chan error, 10)
+		stop, err := s.WatchPattern(natslab.Within(t), ">", func(store.Entry) {}, func(err error) { present <- err })
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer stop()
+		outcome(t, <-present, store.Permanent, "Permission denied")
+	})
 	t.Run("ByURL", func(t *testing.T) {
 		secret := token(t, node, "url", `key_prefix "votes/" { policy = "write" }`)
 		s, err := consulstore.Open(natslab.Within(t), "consul://:"+secret+"@"+node.Addr+"/votes/")

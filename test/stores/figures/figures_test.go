@@ -17,6 +17,7 @@ import (
 
 	"github.com/seed-ff2cb582/leader"
 	"github.com/seed-ff2cb582/leader/store"
+	"github.com/seed-ff2cb582/leader/store/consulstore"
 	"github.com/seed-ff2cb582/leader/store/etcdstore"
 	"github.com/seed-ff2cb582/leader/store/mysqlstore"
 	"github.com/seed-ff2cb582/leader/store/natsstore"
@@ -24,6 +25,7 @@ import (
 	"github.com/seed-ff2cb582/leader/store/redisstore"
 	"github.com/seed-ff2cb582/leader/test/databases"
 	"github.com/seed-ff2cb582/leader/test/natslab"
+	"github.com/seed-ff2cb582/leader/test/stores/consullab"
 	"github.com/seed-ff2cb582/leader/test/stores/etcdlab"
 )
 
@@ -69,13 +71,14 @@ func kinds() []kind {
 		{"etcd", func(tb testing.TB) string {
 			return "etcd://" + strings.TrimPrefix(etcdlab.Start(tb, 1).URLs()[0], "http://") + "/votes/"
 		}},
+		{"Consul", func(tb testing.TB) string { return "consul://" + consullab.Start(tb, 1).Nodes[0].Addr + "/votes/" }},
 	}
 }
 
 // open returns a client of its own.
 func open(t *testing.T, url string) store.Opened {
 	t.Helper()
-	st, err := store.Open(within(t), url, natsstore.Driver(), redisstore.Driver(), pgstore.Driver(), mysqlstore.Driver(), etcdstore.Driver())
+	st, err := store.Open(within(t), url, natsstore.Driver(), redisstore.Driver(), pgstore.Driver(), mysqlstore.Driver(), etcdstore.Driver(), consulstore.Driver())
 	if err != nil {
 		t.Fatal(err)
 	}
