@@ -18,8 +18,8 @@ import (
 	"github.com/hashicorp/consul/api"
 
 	"github.com/seed-ff2cb582/leader/test/internal/ports"
-	"github.com/seed-ff2cb582/leader/test/internal/tether"
 	"github.com/seed-ff2cb582/leader/test/natslab"
+	"github.com/seed-ff2cb582/leader/test/stores/internal/tethered"
 )
 
 // A Cluster is one Consul server or several that stand together.
@@ -36,7 +36,7 @@ type Node struct {
 
 	tb      testing.TB
 	args    []string
-	process *tether.Process // nil while it does not run
+	process *tethered.Process // nil while it does not run
 }
 
 // config is for all servers: Raft's clock is the one that is recommended for production, not the five times slower default.
@@ -181,7 +181,7 @@ func (n *Node) Run() {
 	}
 	bin, err := find()
 	if err == nil {
-		n.process, err = tether.Start(bin, n.args...)
+		n.process, err = tethered.Start(bin, n.args...)
 	}
 	if err != nil {
 		n.tb.Fatalf("consullab: %v", err)
@@ -193,7 +193,7 @@ func (n *Node) Await() {
 	n.tb.Helper()
 	natslab.Eventually(n.tb, n.Name+" serves", func(ctx context.Context) error {
 		select {
-		case <-n.process.Exited():
+		case <-n.process.Exited:
 			n.tb.Fatalf("consullab: %s has ended:\n%s", n.Name, n.process.Log())
 		default:
 		}
@@ -212,14 +212,14 @@ func (n *Node) Kill() {
 }
 
 // Pause freezes the node (SIGSTOP): its connections stay open, and nothing answers.
-func (n *Node) Pause() { n.signal(n.process.Pause) }
+func (n *Node) Pause() { n.must(n.process.Pause()) }
 
 // Resume ends Pause.
-func (n *Node) Resume() { n.signal(n.process.Resume) }
+func (n *Node) Resume() { n.must(n.process.Resume()) }
 
-func (n *Node) signal(send func() error) {
+func (n *Node) must(err error) {
 	n.tb.Helper()
-	if err := send(); err != nil {
+	if err != nil {
 		n.tb.Fatalf("consullab: %v", err)
 	}
 }
