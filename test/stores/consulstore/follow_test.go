@@ -140,7 +140,6 @@ func manyKeys(t *testing.T, node *consullab.Node) {
 	for i := range 100 {
 		all = append(all, listen(t, s, fmt.Sprintf("k%d", i)))
 	}
-	before := r.served("blocking")
 	for i, h := range all {
 		key := fmt.Sprintf("k%d", i)
 		rev := must(t, writing, store.Write{Key: key, Value: []byte("1")})
@@ -150,8 +149,8 @@ func manyKeys(t *testing.T, node *consullab.Node) {
 			h.value("2")
 		}
 	}
-	if n := r.served("blocking") - before; n > 300 {
-		t.Errorf("110 changes took %d queries", n)
+	if n := r.most(); n > 60 { // some that were given up may not have noticed yet
+		t.Errorf("%d queries have waited at a time for 100 keys", n)
 	}
 	// The first of them alone is watched by a query of its own again.
 	few := by(t, r.addr, s.Prefix())

@@ -20,6 +20,8 @@ type relay struct {
 	mu      sync.Mutex
 	instead *answer
 	counts  map[string]int
+	waiting int // blocking queries
+	peak    int // of waiting
 }
 
 // An answer is what a request for a transaction is answered with.
@@ -57,6 +59,20 @@ func (r *relay) served(kind string) int {
 	return r.counts[kind]
 }
 
+// answered notes that a blocking query waits no more.
+func (r *relay) answered() {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.waiting--
+}
+
+// most is how many blocking queries have waited at a time.
+func (r *relay) most() int {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.peak
+}
+
 func kindOf(request *http.Request, body []byte) string {
 	switch {
 	case request.URL.Path == "/v1/txn" && bytes.Contains(body, []byte(`"cas"`)):
@@ -77,8 +93,13 @@ func (r *relay) ServeHTTP(w http.ResponseWriter, request *http.Request) {
 	r.mu.Lock()
 	r.counts[kind]++
 	var other *answer
-	if kind == "write" {
+	switch kind {
+	case "write":
 		other, r.instead = r.instead, nil
+	case "blocking":
+		r.waiting++
+		r.peak = max(r.peak, r.waiting)
+		defer r.answered()
 	}
 	r.mu.Unlock()
 	if other == nil || !other.refused {

@@ -1,0 +1,81 @@
+package mongostore
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/url"
+	"strings"
+	"sync"
+
+	"go.mongodb.org/mongo-driver/v2/mongo"
+	"go.mongodb.org/mongo-driver/v2/mongo/options"
+
+	"github.com/seed-ff2cb582/leader/store"
+)
+
+// The form of URLs.
+const form = "mongodb[+srv]://[USER:PASSWORD@]HOST[:27017][,HOST2…]/DATABASE[?collection=NAME&…]"
+
+// Driver opens stores by connection strings of MongoDB, which name a database.
+// The parameter collection is [Options.Collection]; the others are the driver's
+// (replicaSet, tls, authSource, …).
+func Driver() store.Driver {
+	return store.Driver{
+		Schemes: []string{"mongodb", "mongodb+srv"},
+		Form:    form,
+		Open:    func(ctx context.Context, u *url.URL) (store.Opened, error) { return openURL(ctx, u) },
+	}
+}
+
+// Open returns a store with a client of its own, which Close disconnects, once a
+// primary has answered. See [Driver] for the URL. Errors are classified as those
+// of package store.
+func Open(ctx context.Context, rawURL string) (*Store, error) {
+	opened, err := store.Open(ctx, rawURL, Driver())
+	if err != nil {
+		return nil, err
+	}
+	s, ok := opened.(*Store)
+	if !ok {
+		return nil, fmt.Errorf("%w: opened a %T", store.ErrPermanent, opened)
+	}
+	return s, nil
+}
+
+func openURL(ctx context.Context, u *url.URL) (*Store, error) {
+	database := strings.TrimPrefix(u.Path, "/")
+	if u.Host == "" || database == "" {
+		return nil, fmt.Errorf("%w: the store's URL names no host or no database: %s", store.ErrInvalid, form)
+	}
+	own := *u
+	query := own.Query()
+	opts := Options{Collection: query.Get("collection")}
+	query.Del("collection")
+	own.RawQuery = query.Encode()
+	client, err := mongo.Connect(options.Client().ApplyURI(own.String()).SetRetryWrites(false))
+	if err != nil {
+		return nil, fmt.Errorf("%w: the store's URL: %s", store.ErrInvalid, hidden(err, u))
+	}
+	s, err := New(client.Database(database), opts)
+	if err != nil {
+		return nil, errors.Join(err, client.Disconnect(ctx))
+	}
+	s.release = sync.OnceValue(func() error { return client.Disconnect(context.Background()) })
+	call, cancel := s.bounded(ctx)
+	defer cancel()
+	if _, err := s.hello(call); err != nil {
+		return nil, errors.Join(s.readError(call, "hello", err), s.Close())
+	}
+	return s, nil
+}
+
+// hidden is the error's text without the URL's password.
+func hidden(err error, u *url.URL) string {
+	text := err.Error()
+	if password, ok := u.User.Password(); ok && password != "" {
+		text = strings.ReplaceAll(text, password, "xxxxx")
+		text = strings.ReplaceAll(text, url.QueryEscape(password), "xxxxx")
+	}
+	return text
+}

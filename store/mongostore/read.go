@@ -1,0 +1,121 @@
+package mongostore
+
+import (
+	"context"
+	"fmt"
+	"regexp"
+	"strings"
+
+	"go.mongodb.org/mongo-driver/v2/bson"
+	"go.mongodb.org/mongo-driver/v2/mongo"
+
+	"github.com/seed-ff2cb582/leader/store"
+	"github.com/seed-ff2cb582/leader/store/feed"
+)
+
+// Get implements [store.Store] by a linearizable read at the primary: what it
+// shows is not older than the call.
+func (s *Store) Get(ctx context.Context, key string) (store.Entry, error) {
+	if !store.ValidKey(key) {
+		return store.Entry{}, fmt.Errorf("%w: key %q", store.ErrInvalid, key)
+	}
+	ctx, cancel := s.bounded(ctx)
+	defer cancel()
+	all, err := s.find(ctx, bson.D{{Key: "_id", Value: key}})
+	switch {
+	case err != nil:
+		return store.Entry{}, s.readError(ctx, fmt.Sprintf("key %q", key), err)
+	case len(all) == 0:
+		return store.Entry{Key: key}, nil
+	}
+	return all[0], nil
+}
+
+// find reads the registers that fit the filter, and returns the driver's own
+// errors.
+func (s *Store) find(ctx context.Context, filter bson.D) ([]store.Entry, error) {
+	if err := s.open(); err != nil {
+		return nil, err
+	}
+	cursor, err := s.reads.Find(ctx, append(filter, bson.E{Key: "rev", Value: bson.D{{Key: "$gt", Value: int64(0)}}}))
+	if err != nil {
+		return nil, err
+	}
+	var documents []document
+	if err := cursor.All(ctx, &documents); err != nil {
+		return nil, err
+	}
+	all := make([]store.Entry, 0, len(documents))
+	for _, d := range documents {
+		if store.ValidKey(d.Key) {
+			all = append(all, d.entry())
+		}
+	}
+	return all, nil
+}
+
+// hello asks the primary what it is.
+func (s *Store) hello(ctx context.Context) (answer hello, err error) {
+	if err := s.open(); err != nil {
+		return answer, err
+	}
+	err = s.db.RunCommand(ctx, bson.D{{Key: "hello", Value: 1}}).Decode(&answer)
+	return answer, err
+}
+
+// A source reads for the watches.
+type source struct{ s *Store }
+
+// Read implements [feed.Source].
+func (src source) Read(ctx context.Context, keys []string) ([]store.Entry, error) {
+	if len(keys) == 0 {
+		_, err := src.s.hello(ctx)
+		return nil, src.s.readError(ctx, "hello", err)
+	}
+	all, err := src.s.find(ctx, bson.D{{Key: "_id", Value: bson.D{{Key: "$in", Value: keys}}}})
+	return all, src.s.readError(ctx, fmt.Sprintf("keys %q", keys), err)
+}
+
+// List implements [feed.Source].
+func (src source) List(ctx context.Context, pattern string) ([]store.Entry, error) {
+	literal, _, _ := strings.Cut(pattern, "*")
+	literal, _, _ = strings.Cut(literal, ">")
+	all, err := src.s.find(ctx, bson.D{{Key: "_id", Value: bson.D{{Key: "$regex", Value: "^" + regexp.QuoteMeta(literal)}}}})
+	return all, src.s.readError(ctx, fmt.Sprintf("pattern %q", pattern), err)
+}
+
+// Follow implements [feed.Follower] by one change stream on the collection,
+// whose events name the keys that are to be read.
+func (src source) Follow(ctx context.Context, news *feed.News) error {
+	s := src.s
+	if err := s.open(); err != nil {
+		return err
+	}
+	only := mongo.Pipeline{{{Key: "$project", Value: bson.D{{Key: "documentKey", Value: 1}, {Key: "operationType", Value: 1}}}}}
+	stream, err := s.reads.Database().Collection(s.opts.Collection).Watch(ctx, only)
+	if err != nil {
+		return s.readError(ctx, "watching", err)
+	}
+	defer stream.Close(context.WithoutCancel(ctx)) //nolint:errcheck // the server forgets it by itself
+	news.Begun()
+	for stream.Next(ctx) {
+		var event struct {
+			Key struct {
+				ID string `bson:"_id"`
+			} `bson:"documentKey"`
+		}
+		if err := stream.Decode(&event); err != nil || event.Key.ID == "" {
+			news.Begun() // the collection was dropped, or something like it: all is read once more
+			continue
+		}
+		news.Changed(event.Key.ID)
+	}
+	err = stream.Err()
+	if err == nil {
+		err = context.Cause(ctx)
+	}
+	if err == nil {
+		err = store.ErrTransient // the stream ended: its collection did
+	}
+	return s.readError(ctx, "watching", err)
+}

@@ -1,0 +1,203 @@
+// Package mongostore_test judges the store for MongoDB on the server that
+// LEADER_MONGODB_URI names, and its refusal of another on FerretDB.
+package mongostore_test
+
+import (
+	"context"
+	"flag"
+	"fmt"
+	"log/slog"
+	"math/rand/v2"
+	"os"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"go.mongodb.org/mongo-driver/v2/bson"
+	"go.mongodb.org/mongo-driver/v2/mongo"
+	"go.mongodb.org/mongo-driver/v2/mongo/options"
+
+	"github.com/seed-ff2cb582/leader/store"
+	"github.com/seed-ff2cb582/leader/store/mongostore"
+	"github.com/seed-ff2cb582/leader/store/storetest"
+	"github.com/seed-ff2cb582/leader/test/histories"
+	"github.com/seed-ff2cb582/leader/test/internal/leaks"
+	"github.com/seed-ff2cb582/leader/test/natslab"
+	"github.com/seed-ff2cb582/leader/test/storelab"
+	"github.com/seed-ff2cb582/leader/test/stores/ferretlab"
+)
+
+var short = flag.Int("histories", 300, "how many short histories to record and judge")
+
+func TestMain(m *testing.M) { leaks.Main(m) }
+
+// A lab is a server, and a database that each run has for itself.
+type lab struct {
+	uri, database string
+	number        atomic.Int64
+}
+
+// ours is the lab of the server that the environment names.
+func ours(tb testing.TB) *lab {
+	tb.Helper()
+	uri := os.Getenv("LEADER_MONGODB_URI")
+	if uri == "" {
+		tb.Skip("SKIPPED, NOT TESTED: no MongoDB is known: name a replica set by LEADER_MONGODB_URI, whose user may make and drop databases")
+	}
+	l := &lab{uri: uri, database: fmt.Sprintf("leader_test_%x", rand.Uint64())}
+	tb.Cleanup(func() {
+		if err := l.client(tb).Database(l.database).Drop(natslab.Within(tb)); err != nil {
+			tb.Error(err)
+		}
+	})
+	return l
+}
+
+func (l *lab) client(tb testing.TB) *mongo.Client {
+	tb.Helper()
+	client, err := mongo.Connect(options.Client().ApplyURI(l.uri))
+	if err != nil {
+		tb.Fatal(err)
+	}
+	tb.Cleanup(func() { _ = client.Disconnect(context.Background()) })
+	return client
+}
+
+func (l *lab) collection() string { return fmt.Sprintf("c%d", l.number.Add(1)) }
+
+func (l *lab) open(tb testing.TB, collection string) *mongostore.Store {
+	tb.Helper()
+	s, err := mongostore.New(l.client(tb).Database(l.database), mongostore.Options{Collection: collection, Logger: slog.New(slog.DiscardHandler)})
+	if err != nil {
+		tb.Fatal(err)
+	}
+	tb.Cleanup(func() {
+		if err := s.Close(); err != nil {
+			tb.Error(err)
+		}
+	})
+	return s
+}
+
+func (l *lab) remove(tb testing.TB, collection string) func(key string) error {
+	registers := l.client(tb).Database(l.database).Collection(collection)
+	return func(key string) error {
+		_, err := registers.DeleteOne(natslab.Within(tb), bson.D{{Key: "_id", Value: key}})
+		return err
+	}
+}
+
+func TestConformance(t *testing.T) {
+	t.Parallel()
+	l := ours(t)
+	storetest.Run(t, func(tb testing.TB) storetest.Harness {
+		name := l.collection()
+		return storetest.Harness{
+			Open:   func(tb testing.TB) store.Store { return l.open(tb, name) },
+			Delete: l.remove(tb, name),
+			Purge:  l.remove(tb, name),
+		}
+	}, storetest.Caps{
+		MaxValue: mongostore.MaxValue,
+		NoPut:    "other tools would have to know the revision", NoVisible: "a tombstone is a field of its document",
+		NoInterrupt: "the server is somebody else's",
+	})
+}
+
+func TestElections(t *testing.T) {
+	t.Parallel()
+	l := ours(t)
+	name := l.collection()
+	storelab.Elections(t, storelab.Harness{
+		Open: func(tb testing.TB) store.Store { return l.open(tb, name) }, Delete: l.remove(t, name), TTL: 3 * time.Second,
+	})
+}
+
+func TestShortHistoriesAreLinearizable(t *testing.T) {
+	t.Parallel()
+	l := ours(t)
+	name, seed := l.collection(), rand.Uint64()
+	stores := []store.Store{l.open(t, name), l.open(t, name), l.open(t, name)}
+	var unsure, won int
+	for n := range *short {
+		h := histories.New()
+		var clients []*histories.Client
+		for i, s := range stores {
+			clients = append(clients, h.Client(i, s))
+		}
+		keys := []string{fmt.Sprintf("a%d", n), fmt.Sprintf("b%d", n)}
+		ctx, stop := context.WithCancel(t.Context())
+		var traffic sync.WaitGroup
+		traffic.Go(func() { histories.Contend(ctx, clients, keys, seed+uint64(n)) })
+		for limit := time.Now().Add(natslab.Patience); h.Count() < 40 && time.Now().Before(limit); {
+			<-time.After(2 * time.Millisecond)
+		}
+		stop()
+		traffic.Wait()
+		if err := histories.Settle(natslab.Within(t), clients[0], keys); err != nil {
+			t.Fatal(err)
+		}
+		unsure, won = unsure+h.Count(store.Unknown), won+h.Count(store.OK)
+		if err := (histories.Judge{CurrentConflicts: true}).Verdict(h.Ops()); err != nil {
+			t.Errorf("history %d: %v\n%v", n, err, h.Ops())
+		}
+	}
+	if won == 0 || unsure*100 > won {
+		t.Errorf("%d acknowledged, %d unknown: without faults these show too little", won, unsure)
+	}
+}
+
+// FerretDB takes the commands of MongoDB, and is refused.
+func TestAServerThatOnlySpeaksTheProtocolIsRefused(t *testing.T) {
+	t.Parallel()
+	uri := ferretlab.Start(t)
+	s, err := mongostore.Open(natslab.Within(t), uri+"/app?collection=votes")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close() //nolint:errcheck // nothing is under way
+	_, err = s.Check(natslab.Within(t), store.CheckRequest{TTL: time.Minute, Key: "g"})
+	if store.Classify(err) != store.Permanent || !strings.Contains(err.Error(), "ferretdb") {
+		t.Errorf("Check says %v", err)
+	}
+	// Nor does a write, which is not made by those who did not check.
+	if _, err := s.CompareAndSwap(natslab.Within(t), store.Write{Key: "g"}); store.Classify(err) == store.OK {
+		t.Error("a write is taken")
+	}
+	// This is why. It is no failure where luck has it that none of them win twice.
+	client, err := mongo.Connect(options.Client().ApplyURI(uri))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer client.Disconnect(context.Background()) //nolint:errcheck // nothing is under way
+	t.Logf("of 20 races of 8 rivals for one revision %d had several winners", severalWinners(t, client.Database("app").Collection("plain")))
+}
+
+// severalWinners runs races of plain conditional updates.
+func severalWinners(t *testing.T, c *mongo.Collection) (several int) {
+	t.Helper()
+	for n := range int64(20) {
+		id := fmt.Sprintf("r%d", n)
+		if _, err := c.InsertOne(natslab.Within(t), bson.D{{Key: "_id", Value: id}, {Key: "rev", Value: int64(1)}}); err != nil {
+			t.Fatal(err)
+		}
+		var winners atomic.Int64
+		var all sync.WaitGroup
+		for i := range int64(8) {
+			all.Go(func() {
+				update := bson.D{{Key: "$set", Value: bson.D{{Key: "rev", Value: 2 + i}}}}
+				result, err := c.UpdateOne(natslab.Within(t), bson.D{{Key: "_id", Value: id}, {Key: "rev", Value: int64(1)}}, update)
+				if err == nil {
+					winners.Add(result.MatchedCount)
+				}
+			})
+		}
+		all.Wait()
+		if winners.Load() > 1 {
+			several++
+		}
+	}
+	return several
+}
