@@ -112,11 +112,16 @@ compare: ## measure beside client-go and etcd, judge, write docs/comparison.md (
 consul: ## build the Consul server that its store's tests need, once (7 minutes of a processor); without it they are skipped
 	go run ./test/stores/consullab/install
 
+.PHONY: ferretdb
+ferretdb: ## build the FerretDB that the store for MongoDB has to refuse, once (a minute or two); without it that test is skipped
+	go run ./test/stores/ferretlab/install
+
 .PHONY: stores
 stores: ## measure elections over each kind of store, and write the table of docs/stores.md (2 minutes)
 	go run ./test/databases/install
 	go run ./test/stores/etcdlab/install
-	cd test/stores && go test -count=1 -timeout $(TIMEOUT) -run TestFigures ./figures -args -rounds 40 -page $(CURDIR)/docs/stores.md
+	go run ./test/stores/consullab/install
+	cd test/stores && LEADER_CONSUL=required go test -count=1 -timeout $(TIMEOUT) -run TestFigures ./figures -args -rounds 40 -page $(CURDIR)/docs/stores.md
 
 .PHONY: sim
 sim: ## run SEEDS=10000 simulated fault schedules of the core and of the runtime, the core's from seed BASE=1 on

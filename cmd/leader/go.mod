@@ -54,9 +54,13 @@ require (
 	github.com/mattn/go-colorable v0.1.15 // indirect
 	github.com/mattn/go-isatty v0.0.22 // indirect
 	github.com/mitchellh/go-homedir v1.1.0 // indirect
+	github.com/xdg-go/scram v1.4.0 // indirect
+	github.com/xdg-go/stringprep v1.0.4 // indirect
+	github.com/youmark/pkcs8 v0.0.0-20240726163527-a2c0da244d78 // indirect
 	go.etcd.io/etcd/api/v3 v3.7.3 // indirect
 	go.etcd.io/etcd/client/pkg/v3 v3.7.3 // indirect
 	go.etcd.io/etcd/client/v3 v3.7.3 // indirect
+	go.mongodb.org/mongo-driver/v2 v2.10.0 // indirect
 	go.uber.org/atomic v1.12.0 // indirect
 	go.uber.org/multierr v1.11.0 // indirect
 	go.uber.org/zap v1.28.0 // indirect
@@ -94,6 +98,7 @@ require (
 	github.com/russross/blackfriday/v2 v2.1.0 // indirect
 	github.com/seed-ff2cb582/leader/store/consulstore v0.0.0
 	github.com/seed-ff2cb582/leader/store/etcdstore v0.0.0
+	github.com/seed-ff2cb582/leader/store/mongostore v0.0.0
 	github.com/seed-ff2cb582/leader/store/mysqlstore v0.0.0
 	github.com/seed-ff2cb582/leader/store/pgstore v0.0.0
 	github.com/seed-ff2cb582/leader/store/redisstore v0.0.0

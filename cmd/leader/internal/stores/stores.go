@@ -11,6 +11,7 @@ import (
 	"github.com/seed-ff2cb582/leader/store"
 	"github.com/seed-ff2cb582/leader/store/consulstore"
 	"github.com/seed-ff2cb582/leader/store/etcdstore"
+	"github.com/seed-ff2cb582/leader/store/mongostore"
 	"github.com/seed-ff2cb582/leader/store/mysqlstore"
 	"github.com/seed-ff2cb582/leader/store/natsstore"
 	"github.com/seed-ff2cb582/leader/store/pgstore"
@@ -21,6 +22,7 @@ import (
 func Drivers() []store.Driver {
 	return []store.Driver{
 		natsstore.Driver(), redisstore.Driver(), pgstore.Driver(), mysqlstore.Driver(), etcdstore.Driver(), consulstore.Driver(),
+		mongostore.Driver(),
 	}
 }
 
