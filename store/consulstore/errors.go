@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"slices"
 	"strings"
 
 	"github.com/hashicorp/consul/api"
@@ -13,33 +14,33 @@ import (
 	"github.com/seed-ff2cb582/leader/store"
 )
 
-// What servers and agents say when they refuse a request for certain, before
-// anything of it is in the log of Raft (agent/structs/errors.go,
-// agent/consul/rate/handler.go, hashicorp/raft api.go, hashicorp/go-connlimit). Raft's "leadership lost
-// while committing log" and "raft is already shutdown" are not among these: such
-// a write may be applied by the next leader.
-var refusals = []string{
-	"No cluster leader",
-	"No known Consul servers",
-	"Raft leader not found in server lookup mapping",
-	"node is not the leader",
-	"timed out enqueuing operation",
-	"RPC rate limit exceeded",
-	"Your IP is issuing too many concurrent connections",
-	"rate limit exceeded, try again later or against a different server",
-	"rate limit exceeded for operation that can only be performed by the leader, try again later",
+// refusal reports whether servers and agents refuse a request in these words for
+// certain, before anything of it is in the log of Raft (agent/structs/errors.go,
+// agent/consul/rate/handler.go, hashicorp/raft api.go, hashicorp/go-connlimit).
+// Raft's "leadership lost while committing log" and "raft is already shutdown"
+// are not among these: such a write may be applied by the next leader.
+func refusal(text string) bool {
+	return says(text,
+		"No cluster leader",
+		"No known Consul servers",
+		"Raft leader not found in server lookup mapping",
+		"node is not the leader",
+		"timed out enqueuing operation",
+		"RPC rate limit exceeded",
+		"Your IP is issuing too many concurrent connections",
+		"rate limit exceeded, try again later or against a different server",
+		"rate limit exceeded for operation that can only be performed by the leader, try again later",
+	)
 }
 
-// What is said of a token.
-var denials = []string{"Permission denied", "ACL not found", "lacks permission"}
+// denial reports whether the text says that a token may not do something, or is
+// none.
+func denial(text string) bool {
+	return says(text, "Permission denied", "ACL not found", "lacks permission")
+}
 
-func says(text string, any []string) bool {
-	for _, a := range any {
-		if strings.Contains(text, a) {
-			return true
-		}
-	}
-	return false
+func says(text string, words ...string) bool {
+	return slices.ContainsFunc(words, func(w string) bool { return strings.Contains(text, w) })
 }
 
 // class is the class of an answer by which Consul refuses a request for
@@ -60,7 +61,7 @@ func class(err error) error {
 		return store.ErrPermanent
 	case http.StatusInternalServerError, http.StatusTooManyRequests, http.StatusServiceUnavailable:
 		// A gateway between may use these, too, and know less.
-		if says(answer.Body, refusals) {
+		if refusal(answer.Body) {
 			return store.ErrTransient
 		}
 	}
@@ -72,12 +73,12 @@ func class(err error) error {
 func refusedTransaction(body string) error {
 	var answer api.TxnResponse
 	if json.Unmarshal([]byte(body), &answer) != nil || len(answer.Errors) == 0 || answer.Errors[0] == nil {
-		return nil
+		return nil //nolint:nilerr // which is its class
 	}
 	switch what := answer.Errors[0].What; {
 	case strings.HasSuffix(what, "index is stale"):
 		return store.ErrConflict
-	case says(what, denials):
+	case denial(what):
 		return store.ErrPermanent
 	default:
 		return store.ErrTransient
@@ -112,7 +113,7 @@ func (s *Store) readError(ctx context.Context, what string, err error) error {
 	switch {
 	case s.open() != nil:
 		c = store.ErrClosed
-	case c == nil && says(err.Error(), denials): // of a transaction, whose status the client hides
+	case c == nil && (errors.Is(err, errFiltered) || denial(err.Error())): // of a transaction, whose status the client hides
 		c = store.ErrPermanent
 	case c == nil:
 		c = store.ErrTransient
@@ -128,7 +129,7 @@ func (s *Store) advice(err error, key string) string {
 		return ""
 	case answer.Code == http.StatusRequestEntityTooLarge:
 		return ": raise the agent's limits.txn_max_req_len"
-	case says(answer.Body, denials):
+	case denial(answer.Body):
 		return fmt.Sprintf(`: give the token a policy with key %q { policy = "write" }`, s.names.of(key))
 	default:
 		return ""

@@ -3,6 +3,7 @@ package consulstore
 import (
 	"context"
 	"errors"
+	"slices"
 	"sync"
 	"time"
 
@@ -77,7 +78,7 @@ type follower struct {
 // returns the channel that is closed when other names are wanted.
 func (f *follower) want(ctx context.Context) (others <-chan struct{}) {
 	keys, patterns, others := f.news.Wanted()
-	names := append(keys, patterns...)
+	names := slices.Concat(keys, patterns)
 	queries := names
 	if len(names) > most {
 		queries = []string{everything}

@@ -62,7 +62,7 @@ func (s *Store) ask(name string, q *api.QueryOptions) (entries []store.Entry, in
 }
 
 // errFiltered: Consul leaves out of a list what the token may not read.
-var errFiltered = errors.New("Permission denied: the token may not read it")
+var errFiltered = errors.New("permission denied: the token may not read it")
 
 // below reads all registers whose keys begin so.
 func (s *Store) below(prefix string, q *api.QueryOptions) (entries []store.Entry, index uint64, err error) {

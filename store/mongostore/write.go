@@ -29,13 +29,12 @@ func (d document) entry() store.Entry {
 // revision, and a register that was deleted and is made again gets a larger one.
 // It goes with the data at a failover, and takes no harm from clocks that go
 // back.
-var revision = bson.D{{Key: "$max", Value: bson.A{
-	bson.D{{Key: "$add", Value: bson.A{bson.D{{Key: "$ifNull", Value: bson.A{"$rev", int64(0)}}}, int64(1)}}},
-	bson.D{{Key: "$add", Value: bson.A{
-		bson.D{{Key: "$multiply", Value: bson.A{bson.D{{Key: "$tsSecond", Value: "$$CLUSTER_TIME"}}, int64(1) << 32}}},
-		bson.D{{Key: "$tsIncrement", Value: "$$CLUSTER_TIME"}},
-	}}},
-}}}
+func revision() bson.D {
+	op := func(name string, operands ...any) bson.D { return bson.D{{Key: name, Value: bson.A(operands)}} }
+	next := op("$add", op("$ifNull", "$rev", int64(0)), int64(1))
+	seconds, count := bson.D{{Key: "$tsSecond", Value: "$$CLUSTER_TIME"}}, bson.D{{Key: "$tsIncrement", Value: "$$CLUSTER_TIME"}}
+	return op("$max", next, op("$add", op("$multiply", seconds, int64(1)<<32), count))
+}
 
 // swap is the command of a compare-and-swap: a conditional update or, for a
 // register that is to be unknown, an upsert that a document in its place turns
@@ -54,7 +53,7 @@ func (s *Store) swap(w store.Write) bson.D {
 		{Key: "findAndModify", Value: s.opts.Collection},
 		{Key: "query", Value: bson.D{{Key: "_id", Value: w.Key}, {Key: "rev", Value: query}}},
 		{Key: "update", Value: bson.A{bson.D{{Key: "$set", Value: bson.D{
-			{Key: "rev", Value: revision}, {Key: "val", Value: literal(value)}, {Key: "dead", Value: literal(w.Tombstone)},
+			{Key: "rev", Value: revision()}, {Key: "val", Value: literal(value)}, {Key: "dead", Value: literal(w.Tombstone)},
 		}}}}},
 		{Key: "upsert", Value: w.Expected == 0},
 		{Key: "new", Value: true},

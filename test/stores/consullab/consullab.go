@@ -65,11 +65,11 @@ func Start(tb testing.TB, n int, more ...string) *Cluster {
 		join = append(join, "-retry-join", at(free[3*i+2]))
 	}
 	for i := range n {
-		http, server, serf := free[3*i], free[3*i+1], free[3*i+2]
-		node := &Node{Name: fmt.Sprintf("node%d", i), Addr: at(http), tb: tb}
+		web, server, serf := free[3*i], free[3*i+1], free[3*i+2]
+		node := &Node{Name: fmt.Sprintf("node%d", i), Addr: at(web), tb: tb}
 		node.args = append([]string{
 			"agent", "-server", "-bootstrap-expect", strconv.Itoa(n), "-node", node.Name, "-data-dir", tb.TempDir(), "-bind", "127.0.0.1",
-			"-http-port", strconv.Itoa(http), "-server-port", strconv.Itoa(server), "-serf-lan-port", strconv.Itoa(serf), "-hcl", config,
+			"-http-port", strconv.Itoa(web), "-server-port", strconv.Itoa(server), "-serf-lan-port", strconv.Itoa(serf), "-hcl", config,
 		}, join...)
 		for _, m := range more {
 			node.args = append(node.args, "-hcl", m)

@@ -130,7 +130,7 @@ func TestRights(t *testing.T) {
 		_, err = s.Get(natslab.Within(t), "h")
 		outcome(t, err, store.Permanent, "Permission denied")
 		_, err = s.Watch(natslab.Within(t), []string{"g", "h"}, func(store.Entry) {})
-		outcome(t, err, store.Permanent, "Permission denied", "leader/h")
+		outcome(t, err, store.Permanent, "permission denied", "leader/h")
 	})
 	t.Run("AnObserver", func(t *testing.T) {
 		s := with(t, "observer", `key_prefix "leader/" { policy = "read" }`)
@@ -177,7 +177,7 @@ func TestRights(t *testing.T) {
 			t.Fatal(err)
 		}
 		defer stop()
-		outcome(t, <-present, store.Permanent, "Permission denied")
+		outcome(t, <-present, store.Permanent, "permission denied")
 	})
 	t.Run("ByURL", func(t *testing.T) {
 		secret := token(t, node, "url", `key_prefix "votes/" { policy = "write" }`)

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"io"
+	"maps"
 	"net/http"
 	"net/http/httptest"
 	"sync"
@@ -138,9 +139,7 @@ func (r *relay) forward(ctx context.Context, w http.ResponseWriter, request *htt
 		_, _ = io.Copy(io.Discard, response.Body)
 		return
 	}
-	for name, values := range response.Header {
-		w.Header()[name] = values
-	}
+	maps.Copy(w.Header(), response.Header)
 	w.WriteHeader(response.StatusCode)
 	_, _ = io.Copy(w, response.Body) // the client may be gone
 }

@@ -61,7 +61,7 @@ func (l *lab) client(tb testing.TB) *mongo.Client {
 	if err != nil {
 		tb.Fatal(err)
 	}
-	tb.Cleanup(func() { _ = client.Disconnect(context.Background()) })
+	tb.Cleanup(func() { _ = client.Disconnect(natslab.Within(tb)) })
 	return client
 }
 
@@ -171,7 +171,7 @@ func TestAServerThatOnlySpeaksTheProtocolIsRefused(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer client.Disconnect(context.Background()) //nolint:errcheck // nothing is under way
+	defer client.Disconnect(natslab.Within(t)) //nolint:errcheck // nothing is under way
 	t.Logf("of 20 races of 8 rivals for one revision %d had several winners", severalWinners(t, client.Database("app").Collection("plain")))
 }
 

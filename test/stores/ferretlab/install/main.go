@@ -12,10 +12,14 @@ import (
 )
 
 func main() {
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
-	defer stop()
-	if err := ferretlab.Install(ctx, os.Stderr); err != nil {
+	if err := run(); err != nil {
 		fmt.Fprintln(os.Stderr, "ferretlab:", err)
 		os.Exit(1)
 	}
+}
+
+func run() error {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
+	defer stop()
+	return ferretlab.Install(ctx, os.Stderr)
 }
