@@ -154,6 +154,10 @@ type Faulted struct {
 	// Rounds is how often each fault happens, in an order of the seed. The
 	// default is once.
 	Rounds int
+	// Keys is how many registers are written, 3 by default. Of a store that many
+	// a fault leaves in doubt it takes more: each write of unknown outcome may be
+	// anywhere in its register's order, so that many of one take long to judge.
+	Keys int
 }
 
 // HistoryWithFaults records and judges one history while faults happen.
@@ -161,7 +165,13 @@ func HistoryWithFaults(t *testing.T, judge histories.Judge, f Faulted) {
 	t.Helper()
 	n := firstSeed(t)
 	r := rand.New(rand.NewPCG(n, 1))
-	keys := []string{"a", "b", "c"}
+	if f.Keys == 0 {
+		f.Keys = 3
+	}
+	var keys []string
+	for i := range f.Keys {
+		keys = append(keys, fmt.Sprint("k", i))
+	}
 	h, clients, end := traffic(t, f.Stores, keys, n)
 	for range max(f.Rounds, 1) {
 		r.Shuffle(len(f.Faults), func(i, j int) { f.Faults[i], f.Faults[j] = f.Faults[j], f.Faults[i] })

@@ -211,11 +211,11 @@ func (n *Node) Kill() {
 	n.process = nil
 }
 
-// Pause freezes the node (SIGSTOP): its connections stay open, and nothing answers.
-func (n *Node) Pause() { n.must(n.process.Pause()) }
+// Freeze stops the node (SIGSTOP): its connections stay open, and nothing answers.
+func (n *Node) Freeze() { n.must(n.process.Pause()) }
 
-// Resume ends Pause.
-func (n *Node) Resume() { n.must(n.process.Resume()) }
+// Thaw ends Freeze.
+func (n *Node) Thaw() { n.must(n.process.Resume()) }
 
 func (n *Node) must(err error) {
 	n.tb.Helper()

@@ -12,6 +12,7 @@ import (
 
 	"github.com/seed-ff2cb582/leader/store"
 	"github.com/seed-ff2cb582/leader/store/consulstore"
+	"github.com/seed-ff2cb582/leader/test/internal/trial"
 	"github.com/seed-ff2cb582/leader/test/natslab"
 	"github.com/seed-ff2cb582/leader/test/stores/consullab"
 )
@@ -19,7 +20,7 @@ import (
 // examine checks for a lease of that length.
 func examine(t *testing.T, s *consulstore.Store, ttl time.Duration) store.Report {
 	t.Helper()
-	report, err := s.Check(natslab.Within(t), store.CheckRequest{TTL: ttl, HeartbeatInterval: ttl / 3, Key: "g", Reads: []string{"_ctl.g"}})
+	report, err := s.Check(trial.Within(t), store.CheckRequest{TTL: ttl, HeartbeatInterval: ttl / 3, Key: "g", Reads: []string{"_ctl.g"}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -49,7 +50,7 @@ func TestCheck(t *testing.T) {
 		if report.Forgetful {
 			t.Error("a server with a data directory counts as forgetful")
 		}
-		if e := get(t, s, "g"); e.Revision != 0 {
+		if e := trial.Get(t, s, "g"); e.Revision != 0 {
 			t.Errorf("Check wrote: %+v", e)
 		}
 	})
@@ -63,10 +64,10 @@ func TestCheck(t *testing.T) {
 			t.Error("a server that keeps its data in memory does not count as forgetful")
 		}
 		// And it does forget.
-		must(t, s, store.Write{Key: "g", Value: []byte("1")})
+		trial.Must(t, s, store.Write{Key: "g", Value: []byte("1")})
 		cluster.Kill()
 		cluster.Run()
-		if e := get(t, s, "g"); e.Revision != 0 {
+		if e := trial.Get(t, s, "g"); e.Revision != 0 {
 			t.Errorf("the record outlived its server: %+v", e)
 		}
 	})
@@ -114,30 +115,30 @@ func TestRights(t *testing.T) {
 	t.Run("ACandidateOfAllGroups", func(t *testing.T) {
 		s := with(t, "all", `key_prefix "leader/" { policy = "write" } `+agent)
 		warned(t, examine(t, s, time.Second))
-		must(t, s, store.Write{Key: "all", Value: []byte("1")})
-		listen(t, s, "all").value("1")
+		trial.Must(t, s, store.Write{Key: "all", Value: []byte("1")})
+		trial.Listen(t, s, "all").Value("1")
 	})
 	t.Run("ACandidateOfOneGroup", func(t *testing.T) {
 		s := with(t, "one", `key "leader/g" { policy = "write" } key "leader/_ctl.g" { policy = "write" } `+agent)
 		warned(t, examine(t, s, time.Second))
-		rev := must(t, s, store.Write{Key: "g", Value: []byte("1")})
-		h := listen(t, s, "g", "_ctl.g")
-		h.value("1")
-		must(t, s, store.Write{Key: "g", Expected: rev, Value: []byte("2"), Tombstone: true})
-		h.value("2")
-		_, err := s.CompareAndSwap(natslab.Within(t), store.Write{Key: "h"})
-		outcome(t, err, store.Permanent, `key "leader/h" { policy = "write" }`)
-		_, err = s.Get(natslab.Within(t), "h")
-		outcome(t, err, store.Permanent, "Permission denied")
-		_, err = s.Watch(natslab.Within(t), []string{"g", "h"}, func(store.Entry) {})
-		outcome(t, err, store.Permanent, "permission denied", "leader/h")
+		rev := trial.Must(t, s, store.Write{Key: "g", Value: []byte("1")})
+		h := trial.Listen(t, s, "g", "_ctl.g")
+		h.Value("1")
+		trial.Must(t, s, store.Write{Key: "g", Expected: rev, Value: []byte("2"), Tombstone: true})
+		h.Value("2")
+		_, err := s.CompareAndSwap(trial.Within(t), store.Write{Key: "h"})
+		trial.Outcome(t, err, store.Permanent, `key "leader/h" { policy = "write" }`)
+		_, err = s.Get(trial.Within(t), "h")
+		trial.Outcome(t, err, store.Permanent, "Permission denied")
+		_, err = s.Watch(trial.Within(t), []string{"g", "h"}, func(store.Entry) {})
+		trial.Outcome(t, err, store.Permanent, "permission denied", "leader/h")
 	})
 	t.Run("AnObserver", func(t *testing.T) {
 		s := with(t, "observer", `key_prefix "leader/" { policy = "read" }`)
-		must(t, by(t, node.Addr, ""), store.Write{Key: "seen", Value: []byte("1")})
-		listen(t, s, "seen").value("1")
+		trial.Must(t, by(t, node.Addr, ""), store.Write{Key: "seen", Value: []byte("1")})
+		trial.Listen(t, s, "seen").Value("1")
 		present := make(chan error, 10)
-		stop, err := s.WatchPattern(natslab.Within(t), ">", func(store.Entry) {}, func(err error) { present <- err })
+		stop, err := s.WatchPattern(trial.Within(t), ">", func(store.Entry) {}, func(err error) { present <- err })
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -145,8 +146,8 @@ func TestRights(t *testing.T) {
 		if err := <-present; err != nil {
 			t.Error(err)
 		}
-		_, err = s.Check(natslab.Within(t), store.CheckRequest{TTL: time.Second, Key: "seen"})
-		outcome(t, err, store.Permanent, `policy = "write"`)
+		_, err = s.Check(trial.Within(t), store.CheckRequest{TTL: time.Second, Key: "seen"})
+		trial.Outcome(t, err, store.Permanent, `policy = "write"`)
 	})
 	t.Run("AnAgentThatDoesNotTell", func(t *testing.T) {
 		report := examine(t, with(t, "silent", `key_prefix "leader/" { policy = "write" }`), time.Second)
@@ -156,38 +157,38 @@ func TestRights(t *testing.T) {
 		}
 	})
 	t.Run("Nobody", func(t *testing.T) {
-		must(t, by(t, node.Addr, ""), store.Write{Key: "hidden", Value: []byte("1")})
+		trial.Must(t, by(t, node.Addr, ""), store.Write{Key: "hidden", Value: []byte("1")})
 		for name, secret := range map[string]string{"anonymous": "", "unknown": "99999999-2222-3333-4444-555555555555"} {
 			s := open(t, consullab.Client(t, node.Addr, secret), consulstore.Options{})
-			_, err := s.Get(natslab.Within(t), "hidden")
-			outcome(t, err, store.Permanent)
-			_, err = s.CompareAndSwap(natslab.Within(t), store.Write{Key: "hidden"})
-			outcome(t, err, store.Permanent)
-			if _, err = s.Check(natslab.Within(t), store.CheckRequest{TTL: time.Second, Key: "hidden"}); !errors.Is(err, store.ErrPermanent) {
+			_, err := s.Get(trial.Within(t), "hidden")
+			trial.Outcome(t, err, store.Permanent)
+			_, err = s.CompareAndSwap(trial.Within(t), store.Write{Key: "hidden"})
+			trial.Outcome(t, err, store.Permanent)
+			if _, err = s.Check(trial.Within(t), store.CheckRequest{TTL: time.Second, Key: "hidden"}); !errors.Is(err, store.ErrPermanent) {
 				t.Errorf("%s: %v", name, err)
 			}
 		}
 	})
 	t.Run("AnObserverOfOtherKeys", func(t *testing.T) {
-		must(t, by(t, node.Addr, ""), store.Write{Key: "closed", Value: []byte("1")})
+		trial.Must(t, by(t, node.Addr, ""), store.Write{Key: "closed", Value: []byte("1")})
 		s := with(t, "elsewhere", `key_prefix "elsewhere/" { policy = "read" }`)
 		present := make(chan error, 10)
-		stop, err := s.WatchPattern(natslab.Within(t), ">", func(store.Entry) {}, func(err error) { present <- err })
+		stop, err := s.WatchPattern(trial.Within(t), ">", func(store.Entry) {}, func(err error) { present <- err })
 		if err != nil {
 			t.Fatal(err)
 		}
 		defer stop()
-		outcome(t, <-present, store.Permanent, "permission denied")
+		trial.Outcome(t, <-present, store.Permanent, "permission denied")
 	})
 	t.Run("ByURL", func(t *testing.T) {
 		secret := token(t, node, "url", `key_prefix "votes/" { policy = "write" }`)
-		s, err := consulstore.Open(natslab.Within(t), "consul://:"+secret+"@"+node.Addr+"/votes/")
+		s, err := consulstore.Open(trial.Within(t), "consul://:"+secret+"@"+node.Addr+"/votes/")
 		if err != nil {
 			t.Fatal(err)
 		}
 		defer s.Close() //nolint:errcheck // it never fails
-		must(t, s, store.Write{Key: "g", Value: []byte("1")})
-		listen(t, s, "g").value("1")
+		trial.Must(t, s, store.Write{Key: "g", Value: []byte("1")})
+		trial.Listen(t, s, "g").Value("1")
 		if s.Prefix() != "votes/" {
 			t.Error(s.Prefix())
 		}

@@ -9,6 +9,7 @@ import (
 	"github.com/seed-ff2cb582/leader/store"
 	"github.com/seed-ff2cb582/leader/store/consulstore"
 	"github.com/seed-ff2cb582/leader/store/storetest"
+	"github.com/seed-ff2cb582/leader/test/internal/trial"
 	"github.com/seed-ff2cb582/leader/test/natslab"
 	"github.com/seed-ff2cb582/leader/test/stores/consullab"
 )
@@ -28,7 +29,7 @@ func bed(node *consullab.Node, proxy *natslab.Proxy) storetest.Factory {
 		prefix := newPrefix()
 		kv := node.Client(tb).KV()
 		remove := func(key string) error {
-			_, err := kv.Delete(prefix+key, (&api.WriteOptions{}).WithContext(natslab.Within(tb)))
+			_, err := kv.Delete(prefix+key, (&api.WriteOptions{}).WithContext(trial.Within(tb)))
 			return err
 		}
 		return storetest.Harness{
@@ -38,7 +39,7 @@ func bed(node *consullab.Node, proxy *natslab.Proxy) storetest.Factory {
 			Delete: remove,
 			Purge:  remove,
 			Put: func(key string, value []byte) error {
-				_, err := kv.Put(&api.KVPair{Key: prefix + key, Value: value}, (&api.WriteOptions{}).WithContext(natslab.Within(tb)))
+				_, err := kv.Put(&api.KVPair{Key: prefix + key, Value: value}, (&api.WriteOptions{}).WithContext(trial.Within(tb)))
 				return err
 			},
 			Interrupt: func() error {

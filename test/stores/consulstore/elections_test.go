@@ -7,7 +7,7 @@ import (
 
 	"github.com/seed-ff2cb582/leader/store"
 	"github.com/seed-ff2cb582/leader/store/consulstore"
-	"github.com/seed-ff2cb582/leader/test/natslab"
+	"github.com/seed-ff2cb582/leader/test/internal/trial"
 	"github.com/seed-ff2cb582/leader/test/storelab"
 	"github.com/seed-ff2cb582/leader/test/stores/consullab"
 )
@@ -19,7 +19,7 @@ func TestElections(t *testing.T) {
 	storelab.Elections(t, storelab.Harness{
 		Open: func(tb testing.TB) store.Store { return open(tb, node.Client(tb), consulstore.Options{}) },
 		Delete: func(key string) error {
-			_, err := kv.Delete(consulstore.DefaultPrefix+key, (&api.WriteOptions{}).WithContext(natslab.Within(t)))
+			_, err := kv.Delete(consulstore.DefaultPrefix+key, (&api.WriteOptions{}).WithContext(trial.Within(t)))
 			return err
 		},
 	})

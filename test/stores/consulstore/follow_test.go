@@ -9,6 +9,7 @@ import (
 
 	"github.com/seed-ff2cb582/leader/store"
 	"github.com/seed-ff2cb582/leader/store/consulstore"
+	"github.com/seed-ff2cb582/leader/test/internal/trial"
 	"github.com/seed-ff2cb582/leader/test/natslab"
 	"github.com/seed-ff2cb582/leader/test/stores/consullab"
 )
@@ -30,20 +31,15 @@ func withoutReads(t *testing.T, node *consullab.Node) {
 	r := newRelay(t, node.Addr)
 	watching := by(t, r.addr, newPrefix())
 	writing := by(t, node.Addr, watching.Prefix())
-	one, all := listen(t, watching, "g"), &heard{tb: t, entries: make(chan store.Entry, 1000)}
-	stop, err := watching.WatchPattern(natslab.Within(t), "g.>", func(e store.Entry) { all.entries <- e }, func(error) {})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer stop()
+	one, all := trial.Listen(t, watching, "g"), trial.ListenPattern(t, watching, "g.>")
 	before := r.served("read")
 	var rev, below uint64
 	const rounds = 50
 	for i := range rounds {
-		rev = must(t, writing, store.Write{Key: "g", Expected: rev, Value: fmt.Appendf(nil, "one %d", i), Tombstone: i%2 == 1})
-		one.value(fmt.Sprintf("one %d", i))
-		below = must(t, writing, store.Write{Key: "g.x", Expected: below, Value: fmt.Appendf(nil, "all %d", i), Tombstone: i%2 == 1})
-		all.value(fmt.Sprintf("all %d", i))
+		rev = trial.Must(t, writing, store.Write{Key: "g", Expected: rev, Value: fmt.Appendf(nil, "one %d", i), Tombstone: i%2 == 1})
+		one.Value(fmt.Sprintf("one %d", i))
+		below = trial.Must(t, writing, store.Write{Key: "g.x", Expected: below, Value: fmt.Appendf(nil, "all %d", i), Tombstone: i%2 == 1})
+		all.Value(fmt.Sprintf("all %d", i))
 	}
 	reads := r.served("read") - before
 	t.Logf("%d writes were heard of with %d reads", 2*rounds, reads)
@@ -67,17 +63,17 @@ func TestASilentAgentIsGivenUp(t *testing.T) {
 	t.Parallel()
 	node := consullab.Start(t, 1).Nodes[0]
 	s := open(t, node.Client(t), consulstore.Options{Prefix: newPrefix(), Timeout: time.Hour})
-	h := listen(t, s, "g")
-	rev := must(t, s, store.Write{Key: "g", Value: []byte("1")})
-	h.value("1")
+	h := trial.Listen(t, s, "g")
+	rev := trial.Must(t, s, store.Write{Key: "g", Value: []byte("1")})
+	h.Value("1")
 	becomes(t, s, store.Connected)
-	node.Pause()
+	node.Freeze()
 	becomes(t, s, store.Disconnected)
-	node.Resume()
+	node.Thaw()
 	becomes(t, s, store.Connected)
-	h.value("1") // once more
+	h.Value("1") // once more
 	eventually(t, s, "g", rev, "2")
-	h.value("2")
+	h.Value("2")
 }
 
 // Silence where nothing changes is no sign of death.
@@ -87,47 +83,47 @@ func TestAnIdleQueryIsKept(t *testing.T) {
 	s := by(t, node.Addr, newPrefix())
 	states := make(chan store.ConnState, 100)
 	t.Cleanup(s.OnConnState(func(c store.ConnState) { states <- c }))
-	h := listen(t, s, "g")
-	h.until("nothing", func(e store.Entry) bool { return e.Revision == 0 })
+	h := trial.Listen(t, s, "g")
+	h.Until("nothing", func(e store.Entry) bool { return e.Revision == 0 })
 	<-time.After(4 * time.Second) // longer than a query waits
 	for len(states) > 0 {
 		if c := <-states; c != store.Connected {
 			t.Errorf("%v", c)
 		}
 	}
-	must(t, s, store.Write{Key: "g", Value: []byte("1")})
-	h.value("1")
+	trial.Must(t, s, store.Write{Key: "g", Value: []byte("1")})
+	h.Value("1")
 }
 
 // What is watched changes while queries wait.
 func comeAndGo(t *testing.T, node *consullab.Node) {
 	s := by(t, node.Addr, newPrefix())
 	writing := by(t, node.Addr, s.Prefix())
-	kept := listen(t, s, "kept")
+	kept := trial.Listen(t, s, "kept")
 	for i := range 20 {
 		key := fmt.Sprintf("k%d", i)
 		heard := make(chan store.Entry, 100)
 		watch := func() (stop func(), err error) {
-			return s.Watch(natslab.Within(t), []string{key, "shared"}, func(e store.Entry) { heard <- e })
+			return s.Watch(trial.Within(t), []string{key, "shared"}, func(e store.Entry) { heard <- e })
 		}
 		if i%2 == 0 {
 			watch = func() (stop func(), err error) {
-				return s.WatchPattern(natslab.Within(t), "*", func(e store.Entry) { heard <- e }, func(error) {})
+				return s.WatchPattern(trial.Within(t), "*", func(e store.Entry) { heard <- e }, func(error) {})
 			}
 		}
 		stop, err := watch()
 		if err != nil {
 			t.Fatal(err)
 		}
-		must(t, writing, store.Write{Key: key, Value: []byte(key)})
+		trial.Must(t, writing, store.Write{Key: key, Value: []byte(key)})
 		for e := range heard {
 			if string(e.Value) == key {
 				break
 			}
 		}
 		stop()
-		must(t, writing, store.Write{Key: "kept", Expected: get(t, s, "kept").Revision, Value: []byte(key)})
-		kept.value(key)
+		trial.Must(t, writing, store.Write{Key: "kept", Expected: trial.Get(t, s, "kept").Revision, Value: []byte(key)})
+		kept.Value(key)
 	}
 }
 
@@ -136,17 +132,17 @@ func manyKeys(t *testing.T, node *consullab.Node) {
 	r := newRelay(t, node.Addr)
 	s := by(t, r.addr, newPrefix())
 	writing := by(t, node.Addr, s.Prefix())
-	var all []*heard
+	var all []*trial.Heard
 	for i := range 100 {
-		all = append(all, listen(t, s, fmt.Sprintf("k%d", i)))
+		all = append(all, trial.Listen(t, s, fmt.Sprintf("k%d", i)))
 	}
 	for i, h := range all {
 		key := fmt.Sprintf("k%d", i)
-		rev := must(t, writing, store.Write{Key: key, Value: []byte("1")})
-		h.value("1")
+		rev := trial.Must(t, writing, store.Write{Key: key, Value: []byte("1")})
+		h.Value("1")
 		if i%10 == 0 {
-			must(t, writing, store.Write{Key: key, Expected: rev, Value: []byte("2")})
-			h.value("2")
+			trial.Must(t, writing, store.Write{Key: key, Expected: rev, Value: []byte("2")})
+			h.Value("2")
 		}
 	}
 	if n := r.most(); n > 60 { // some that were given up may not have noticed yet
@@ -154,9 +150,9 @@ func manyKeys(t *testing.T, node *consullab.Node) {
 	}
 	// The first of them alone is watched by a query of its own again.
 	few := by(t, r.addr, s.Prefix())
-	h := listen(t, few, "k0")
-	h.value("2")
-	must(t, writing, store.Write{Key: "k0", Expected: get(t, few, "k0").Revision, Value: []byte("3")})
-	h.value("3")
-	all[0].value("3")
+	h := trial.Listen(t, few, "k0")
+	h.Value("2")
+	trial.Must(t, writing, store.Write{Key: "k0", Expected: trial.Get(t, few, "k0").Revision, Value: []byte("3")})
+	h.Value("3")
+	all[0].Value("3")
 }

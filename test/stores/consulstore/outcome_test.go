@@ -17,6 +17,7 @@ import (
 
 	"github.com/seed-ff2cb582/leader/store"
 	"github.com/seed-ff2cb582/leader/store/consulstore"
+	"github.com/seed-ff2cb582/leader/test/internal/trial"
 	"github.com/seed-ff2cb582/leader/test/natslab"
 	"github.com/seed-ff2cb582/leader/test/stores/consullab"
 )
@@ -26,8 +27,7 @@ func TestOutcomes(t *testing.T) {
 	cluster := consullab.Start(t, 1)
 	node := cluster.Nodes[0]
 	for name, judge := range map[string]func(*testing.T, *consullab.Node){
-		"LostAnswerIsUnknown":                      lostAnswer,
-		"BrokenConnectionIsUnknown":                brokenConnection,
+		"WritesWhoseAnswersAreLostAreUnknown":      lostAnswers,
 		"WriteWithoutConnectionIsNeverSent":        withoutConnection,
 		"WriteUnderAnEndedContextIsNeverSent":      endedContext,
 		"OfTwoEqualWritesOneWins":                  equalWrites,
@@ -55,37 +55,18 @@ func by(t *testing.T, addr, prefix string) *consulstore.Store {
 func reads(t *testing.T, s store.Store, key, value string) {
 	t.Helper()
 	natslab.Eventually(t, key+" reads "+value, func(context.Context) error {
-		if e := get(t, s, key); string(e.Value) != value {
+		if e := trial.Get(t, s, key); string(e.Value) != value {
 			return fmt.Errorf("%q", e.Value)
 		}
 		return nil
 	})
 }
 
-func lostAnswer(t *testing.T, node *consullab.Node) {
-	proxy := natslab.NewProxy(t, node.Addr)
-	s := by(t, proxy.Addr(), newPrefix())
-	rev := must(t, s, store.Write{Key: "g", Value: []byte("1")})
-	proxy.Hold(natslab.ToClient)
-	_, err := s.CompareAndSwap(brief(t), store.Write{Key: "g", Expected: rev, Value: []byte("2")})
-	outcome(t, err, store.Unknown)
-	reads(t, by(t, node.Addr, s.Prefix()), "g", "2")
-}
-
-func brokenConnection(t *testing.T, node *consullab.Node) {
-	proxy := natslab.NewProxy(t, node.Addr)
-	s := by(t, proxy.Addr(), newPrefix())
-	rev := must(t, s, store.Write{Key: "g", Value: []byte("1")})
-	proxy.Hold(natslab.ToClient)
-	errs := make(chan error, 1)
-	go func() {
-		_, err := s.CompareAndSwap(natslab.Within(t), store.Write{Key: "g", Expected: rev, Value: []byte("2")})
-		errs <- err
-	}()
-	reads(t, by(t, node.Addr, s.Prefix()), "g", "2")
-	proxy.Drop()
-	outcome(t, <-errs, store.Unknown)
-	proxy.Resume()
+func lostAnswers(t *testing.T, node *consullab.Node) {
+	prefix := newPrefix()
+	trial.LostAnswers(t, trial.Way{Addr: node.Addr, Open: func(tb testing.TB, addr string) store.Store {
+		return open(tb, consullab.Client(tb, addr, consullab.Root), consulstore.Options{Prefix: prefix})
+	}})
 }
 
 func withoutConnection(t *testing.T, node *consullab.Node) {
@@ -102,16 +83,16 @@ func withoutConnection(t *testing.T, node *consullab.Node) {
 		t.Fatal(err)
 	}
 	s := open(t, client, consulstore.Options{Prefix: newPrefix()})
-	must(t, s, store.Write{Key: "h", Value: []byte("1")})
+	trial.Must(t, s, store.Write{Key: "h", Value: []byte("1")})
 	down.Store(true)
 	transport.CloseIdleConnections()
-	_, err = s.CompareAndSwap(natslab.Within(t), store.Write{Key: "g", Value: []byte("late")})
-	outcome(t, err, store.Transient, "not sent", "unplugged")
-	_, err = s.Get(natslab.Within(t), "g")
-	outcome(t, err, store.Transient)
+	_, err = s.CompareAndSwap(trial.Within(t), store.Write{Key: "g", Value: []byte("late")})
+	trial.Outcome(t, err, store.Transient, "not sent", "unplugged")
+	_, err = s.Get(trial.Within(t), "g")
+	trial.Outcome(t, err, store.Transient)
 	down.Store(false)
 	eventually(t, s, "i", 0, "v")
-	if e := get(t, s, "g"); e.Revision != 0 {
+	if e := trial.Get(t, s, "g"); e.Revision != 0 {
 		t.Errorf("the write was sent later: revision %d", e.Revision)
 	}
 }
@@ -122,9 +103,9 @@ func endedContext(t *testing.T, node *consullab.Node) {
 	ctx, cancel := context.WithCancelCause(t.Context())
 	cancel(errors.New("enough"))
 	_, err := s.CompareAndSwap(ctx, store.Write{Key: "g"})
-	outcome(t, err, store.Transient, "not sent", "enough")
+	trial.Outcome(t, err, store.Transient, "not sent", "enough")
 	_, err = s.Get(ctx, "g")
-	outcome(t, err, store.Transient, "enough")
+	trial.Outcome(t, err, store.Transient, "enough")
 	if n := r.served("write") + r.served("read"); n != 0 {
 		t.Errorf("%d requests", n)
 	}
@@ -134,14 +115,14 @@ func endedContext(t *testing.T, node *consullab.Node) {
 // the same index both succeed.
 func equalWrites(t *testing.T, node *consullab.Node) {
 	s := by(t, node.Addr, newPrefix())
-	rev := must(t, s, store.Write{Key: "g", Value: []byte("same")})
+	rev := trial.Must(t, s, store.Write{Key: "g", Value: []byte("same")})
 	w := store.Write{Key: "g", Expected: rev, Value: []byte("same")}
-	next := must(t, s, w)
+	next := trial.Must(t, s, w)
 	if next <= rev {
 		t.Fatalf("a write over revision %d has revision %d", rev, next)
 	}
-	_, err := s.CompareAndSwap(natslab.Within(t), w)
-	outcome(t, err, store.Conflict)
+	_, err := s.CompareAndSwap(trial.Within(t), w)
+	trial.Outcome(t, err, store.Conflict)
 	// This is what the safeguard is for. If it fails, Consul has learned, and the safeguard is for nothing.
 	kv := node.Client(t).KV()
 	plain := s.Prefix() + "plain"
@@ -163,16 +144,16 @@ func equalWrites(t *testing.T, node *consullab.Node) {
 func nothingNew(t *testing.T, node *consullab.Node) {
 	s := by(t, node.Addr, newPrefix())
 	kv := node.Client(t).KV()
-	rev := must(t, s, store.Write{Key: "g", Value: []byte("1")})
+	rev := trial.Must(t, s, store.Write{Key: "g", Value: []byte("1")})
 	// The flags that the next write would have are those of the register's next index, which nothing but luck hits.
 	for range 1000 {
 		if _, err := kv.Put(&api.KVPair{Key: s.Prefix() + "g", Value: []byte("2"), Flags: (rev + 1) << 1}, nil); err != nil {
 			t.Fatal(err)
 		}
-		e := get(t, s, "g")
+		e := trial.Get(t, s, "g")
 		if e.Revision == rev+1 {
-			_, err := s.CompareAndSwap(natslab.Within(t), store.Write{Key: "g", Expected: e.Revision, Value: []byte("2")})
-			outcome(t, err, store.Transient, "already")
+			_, err := s.CompareAndSwap(trial.Within(t), store.Write{Key: "g", Expected: e.Revision, Value: []byte("2")})
+			trial.Outcome(t, err, store.Transient, "already")
 			return
 		}
 		rev = e.Revision
@@ -207,9 +188,9 @@ func repeated(t *testing.T, node *consullab.Node) {
 		t.Fatal(err)
 	}
 	s := open(t, client, consulstore.Options{Prefix: newPrefix()})
-	_, err = s.CompareAndSwap(natslab.Within(t), store.Write{Key: "g", Value: []byte("mine")})
-	outcome(t, err, store.Unknown, "2 times")
-	if e := get(t, s, "g"); string(e.Value) != "mine" {
+	_, err = s.CompareAndSwap(trial.Within(t), store.Write{Key: "g", Value: []byte("mine")})
+	trial.Outcome(t, err, store.Unknown, "2 times")
+	if e := trial.Get(t, s, "g"); string(e.Value) != "mine" {
 		t.Errorf("the register holds %q", e.Value)
 	}
 }
@@ -249,19 +230,19 @@ func answers(t *testing.T, node *consullab.Node) {
 	} {
 		key, value := fmt.Sprintf("g%d", i), "applied"
 		r.next(c.given)
-		_, err := s.CompareAndSwap(natslab.Within(t), store.Write{Key: key, Value: []byte(value)})
+		_, err := s.CompareAndSwap(trial.Within(t), store.Write{Key: key, Value: []byte(value)})
 		if got := store.Classify(err); got != c.want {
 			t.Errorf("%d %q: got %v, want %v: %v", c.given.status, c.given.body, got, c.want, err)
 		}
 		if c.given.refused {
 			value = ""
 		}
-		if e := get(t, s, key); string(e.Value) != value {
+		if e := trial.Get(t, s, key); string(e.Value) != value {
 			t.Errorf("%d %q: the register holds %q, want %q", c.given.status, c.given.body, e.Value, value)
 		}
 	}
 	r.next(answer{status: 413, refused: true})
-	if _, err := s.CompareAndSwap(natslab.Within(t), store.Write{Key: "g"}); !errors.Is(err, store.ErrInvalid) || !strings.Contains(err.Error(), "txn_max_req_len") {
+	if _, err := s.CompareAndSwap(trial.Within(t), store.Write{Key: "g"}); !errors.Is(err, store.ErrInvalid) || !strings.Contains(err.Error(), "txn_max_req_len") {
 		t.Error(err)
 	}
 }
@@ -273,15 +254,9 @@ func closedStore(t *testing.T, node *consullab.Node) {
 		if err := s.Close(); err != nil {
 			t.Error(err)
 		}
-		ctx := natslab.Within(t)
-		_, get := s.Get(ctx, "g")
-		_, swap := s.CompareAndSwap(ctx, store.Write{Key: "g"})
-		_, check := s.Check(ctx, store.CheckRequest{TTL: time.Second, Key: "g"})
-		_, watch := s.Watch(ctx, []string{"g"}, func(store.Entry) {})
-		for call, err := range map[string]error{"Get": get, "CompareAndSwap": swap, "Check": check, "Watch": watch} {
-			if !errors.Is(err, store.ErrClosed) {
-				t.Errorf("%s: %v", call, err)
-			}
+		trial.SaysClosed(t, s)
+		if _, err := s.Watch(trial.Within(t), []string{"g"}, func(store.Entry) {}); !errors.Is(err, store.ErrClosed) {
+			t.Errorf("a watch: %v", err)
 		}
 	}
 	if _, err := client.Status().Leader(); err != nil {
@@ -291,8 +266,8 @@ func closedStore(t *testing.T, node *consullab.Node) {
 
 func prefixes(t *testing.T, node *consullab.Node) {
 	a, b := by(t, node.Addr, newPrefix()), by(t, node.Addr, newPrefix())
-	must(t, a, store.Write{Key: "g", Value: []byte("a")})
-	must(t, b, store.Write{Key: "g", Value: []byte("b")})
+	trial.Must(t, a, store.Write{Key: "g", Value: []byte("a")})
+	trial.Must(t, b, store.Write{Key: "g", Value: []byte("b")})
 	reads(t, a, "g", "a")
 	pair, _, err := node.Client(t).KV().Get(a.Prefix()+"g", nil)
 	if err != nil || pair == nil || string(pair.Value) != "a" {
@@ -303,12 +278,12 @@ func prefixes(t *testing.T, node *consullab.Node) {
 func oneTransaction(t *testing.T, node *consullab.Node) {
 	r := newRelay(t, node.Addr)
 	s := by(t, r.addr, newPrefix())
-	rev := must(t, s, store.Write{Key: "g", Value: []byte("1")})
+	rev := trial.Must(t, s, store.Write{Key: "g", Value: []byte("1")})
 	for i := range 9 {
-		rev = must(t, s, store.Write{Key: "g", Expected: rev, Value: fmt.Append(nil, i), Tombstone: i%3 == 2})
+		rev = trial.Must(t, s, store.Write{Key: "g", Expected: rev, Value: fmt.Append(nil, i), Tombstone: i%3 == 2})
 	}
-	_, err := s.CompareAndSwap(natslab.Within(t), store.Write{Key: "g", Expected: 1})
-	outcome(t, err, store.Conflict)
+	_, err := s.CompareAndSwap(trial.Within(t), store.Write{Key: "g", Expected: 1})
+	trial.Outcome(t, err, store.Conflict)
 	if w, n := r.served("write"), r.served("read"); w != 11 || n != 0 {
 		t.Errorf("11 writes took %d transactions and %d reads", w, n)
 	}
@@ -319,23 +294,23 @@ func oddNames(t *testing.T, node *consullab.Node) {
 	s := by(t, node.Addr, newPrefix())
 	names := []string{"a/b", "a//b", "/a/b", "a/b/", "a/./b", "a/././b", "//", "/", "-/./a", "a.b/.c", "=/_"}
 	heard := make(chan store.Entry, 1000)
-	stop, err := s.WatchPattern(natslab.Within(t), ">", func(e store.Entry) { heard <- e }, func(error) {})
+	stop, err := s.WatchPattern(trial.Within(t), ">", func(e store.Entry) { heard <- e }, func(error) {})
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer stop()
 	for _, name := range names {
-		must(t, s, store.Write{Key: name, Value: []byte(name)})
+		trial.Must(t, s, store.Write{Key: name, Value: []byte(name)})
 	}
 	for _, name := range names {
-		if e := get(t, s, name); string(e.Value) != name {
+		if e := trial.Get(t, s, name); string(e.Value) != name {
 			t.Errorf("%q reads %q", name, e.Value)
 		}
-		h := listen(t, s, name)
-		h.value(name)
+		h := trial.Listen(t, s, name)
+		h.Value(name)
 	}
 	left := slices.Clone(names)
-	for ctx := natslab.Within(t); len(left) > 0; {
+	for ctx := trial.Within(t); len(left) > 0; {
 		select {
 		case e := <-heard:
 			left = slices.DeleteFunc(left, func(name string) bool { return name == e.Key && string(e.Value) == name })
@@ -346,27 +321,17 @@ func oddNames(t *testing.T, node *consullab.Node) {
 }
 
 func frozen(t *testing.T, node *consullab.Node) {
-	s := by(t, node.Addr, newPrefix())
-	rev := must(t, s, store.Write{Key: "g", Value: []byte("1")})
-	node.Pause()
-	_, err := s.CompareAndSwap(brief(t), store.Write{Key: "g", Expected: rev, Value: []byte("late")})
-	outcome(t, err, store.Unknown)
-	_, err = s.Get(brief(t), "g")
-	outcome(t, err, store.Transient)
-	node.Resume()
-	// It lands, or the register stands where a second write of the same expectation finds it: either is what Unknown says.
-	eventually(t, s, "g", rev, "settled")
-	t.Logf("after the server went on the register stands at %d, and stood at %d", get(t, s, "g").Revision, rev)
+	trial.Frozen(t, by(t, node.Addr, newPrefix()), node, false)
 }
 
 func killed(t *testing.T, cluster *consullab.Cluster) {
 	node := cluster.Nodes[0]
 	s := by(t, node.Addr, newPrefix())
-	rev := must(t, s, store.Write{Key: "g", Value: []byte("1")})
-	node.Pause()
+	rev := trial.Must(t, s, store.Write{Key: "g", Value: []byte("1")})
+	node.Freeze()
 	errs := make(chan error, 1)
 	go func() {
-		_, err := s.CompareAndSwap(natslab.Within(t), store.Write{Key: "g", Expected: rev, Value: []byte("2")})
+		_, err := s.CompareAndSwap(trial.Within(t), store.Write{Key: "g", Expected: rev, Value: []byte("2")})
 		errs <- err
 	}()
 	<-time.After(50 * time.Millisecond) // most of the time it is sent by then; else it never is, which is known
@@ -397,40 +362,40 @@ func TestIndexesGrow(t *testing.T) {
 	node := cluster.Nodes[0]
 	s := by(t, node.Addr, newPrefix())
 	client := node.Client(t)
-	old := must(t, s, store.Write{Key: "g", Value: []byte("old")})
+	old := trial.Must(t, s, store.Write{Key: "g", Value: []byte("old")})
 	archive, _, err := client.Snapshot().Save(nil)
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer archive.Close() //nolint:errcheck // it was read
-	rev := must(t, s, store.Write{Key: "g", Expected: old, Value: []byte("new")})
+	rev := trial.Must(t, s, store.Write{Key: "g", Expected: old, Value: []byte("new")})
 	if _, err := client.KV().Delete(s.Prefix()+"g", nil); err != nil {
 		t.Fatal(err)
 	}
-	again := must(t, s, store.Write{Key: "g", Value: []byte("again")})
+	again := trial.Must(t, s, store.Write{Key: "g", Value: []byte("again")})
 	if again <= rev {
 		t.Errorf("made again after its deletion at revision %d: revision %d", rev, again)
 	}
-	h := listen(t, s, "g")
-	h.value("again")
+	h := trial.Listen(t, s, "g")
+	h.Value("again")
 	cluster.Kill()
 	cluster.Run()
-	if e := get(t, s, "g"); e.Revision != again {
+	if e := trial.Get(t, s, "g"); e.Revision != again {
 		t.Errorf("after a restart: %+v", e)
 	}
 	rev = eventually(t, s, "g", again, "more")
-	h.value("more")
+	h.Value("more")
 	if err := client.Snapshot().Restore(nil, archive); err != nil {
 		t.Fatal(err)
 	}
-	h.value("old") // the watch goes back, too
-	if e := get(t, s, "g"); e.Revision != old || string(e.Value) != "old" {
+	h.Value("old") // the watch goes back, too
+	if e := trial.Get(t, s, "g"); e.Revision != old || string(e.Value) != "old" {
 		t.Errorf("after a restore of the state at revision %d: %+v", old, e)
 	}
 	if next := eventually(t, s, "g", old, "after"); next <= rev {
 		t.Errorf("the write after the restore has revision %d, and %d was given before", next, rev)
 	}
-	h.value("after")
+	h.Value("after")
 }
 
 // Many calls at a time do not open more connections than an agent allows.
@@ -440,7 +405,7 @@ func TestManyCallsShareFewConnections(t *testing.T) {
 	var all sync.WaitGroup
 	for i := range 500 {
 		all.Go(func() {
-			if _, err := s.CompareAndSwap(natslab.Within(t), store.Write{Key: fmt.Sprintf("g%d", i)}); err != nil {
+			if _, err := s.CompareAndSwap(trial.Within(t), store.Write{Key: fmt.Sprintf("g%d", i)}); err != nil {
 				t.Error(err)
 			}
 		})

@@ -3,8 +3,6 @@
 package mongostore_test
 
 import (
-	"context"
-	"flag"
 	"fmt"
 	"log/slog"
 	"math/rand/v2"
@@ -24,12 +22,10 @@ import (
 	"github.com/seed-ff2cb582/leader/store/storetest"
 	"github.com/seed-ff2cb582/leader/test/histories"
 	"github.com/seed-ff2cb582/leader/test/internal/leaks"
-	"github.com/seed-ff2cb582/leader/test/natslab"
+	"github.com/seed-ff2cb582/leader/test/internal/trial"
 	"github.com/seed-ff2cb582/leader/test/storelab"
 	"github.com/seed-ff2cb582/leader/test/stores/ferretlab"
 )
-
-var short = flag.Int("histories", 300, "how many short histories to record and judge")
 
 func TestMain(m *testing.M) { leaks.Main(m) }
 
@@ -48,7 +44,7 @@ func ours(tb testing.TB) *lab {
 	}
 	l := &lab{uri: uri, database: fmt.Sprintf("leader_test_%x", rand.Uint64())}
 	tb.Cleanup(func() {
-		if err := l.client(tb).Database(l.database).Drop(natslab.Within(tb)); err != nil {
+		if err := l.client(tb).Database(l.database).Drop(trial.Within(tb)); err != nil {
 			tb.Error(err)
 		}
 	})
@@ -61,7 +57,7 @@ func (l *lab) client(tb testing.TB) *mongo.Client {
 	if err != nil {
 		tb.Fatal(err)
 	}
-	tb.Cleanup(func() { _ = client.Disconnect(natslab.Within(tb)) })
+	tb.Cleanup(func() { _ = client.Disconnect(trial.Within(tb)) })
 	return client
 }
 
@@ -84,7 +80,7 @@ func (l *lab) open(tb testing.TB, collection string) *mongostore.Store {
 func (l *lab) remove(tb testing.TB, collection string) func(key string) error {
 	registers := l.client(tb).Database(l.database).Collection(collection)
 	return func(key string) error {
-		_, err := registers.DeleteOne(natslab.Within(tb), bson.D{{Key: "_id", Value: key}})
+		_, err := registers.DeleteOne(trial.Within(tb), bson.D{{Key: "_id", Value: key}})
 		return err
 	}
 }
@@ -118,52 +114,27 @@ func TestElections(t *testing.T) {
 func TestShortHistoriesAreLinearizable(t *testing.T) {
 	t.Parallel()
 	l := ours(t)
-	name, seed := l.collection(), rand.Uint64()
-	stores := []store.Store{l.open(t, name), l.open(t, name), l.open(t, name)}
-	var unsure, won int
-	for n := range *short {
-		h := histories.New()
-		var clients []*histories.Client
-		for i, s := range stores {
-			clients = append(clients, h.Client(i, s))
-		}
-		keys := []string{fmt.Sprintf("a%d", n), fmt.Sprintf("b%d", n)}
-		ctx, stop := context.WithCancel(t.Context())
-		var traffic sync.WaitGroup
-		traffic.Go(func() { histories.Contend(ctx, clients, keys, seed+uint64(n)) })
-		for limit := time.Now().Add(natslab.Patience); h.Count() < 40 && time.Now().Before(limit); {
-			<-time.After(2 * time.Millisecond)
-		}
-		stop()
-		traffic.Wait()
-		if err := histories.Settle(natslab.Within(t), clients[0], keys); err != nil {
-			t.Fatal(err)
-		}
-		unsure, won = unsure+h.Count(store.Unknown), won+h.Count(store.OK)
-		if err := (histories.Judge{CurrentConflicts: true}).Verdict(h.Ops()); err != nil {
-			t.Errorf("history %d: %v\n%v", n, err, h.Ops())
-		}
-	}
-	if won == 0 || unsure*100 > won {
-		t.Errorf("%d acknowledged, %d unknown: without faults these show too little", won, unsure)
-	}
+	name := l.collection()
+	trial.Histories(t, histories.Judge{CurrentConflicts: true}, 3, func(int) []store.Store {
+		return []store.Store{l.open(t, name), l.open(t, name), l.open(t, name)}
+	})
 }
 
 // FerretDB takes the commands of MongoDB, and is refused.
 func TestAServerThatOnlySpeaksTheProtocolIsRefused(t *testing.T) {
 	t.Parallel()
 	uri := ferretlab.Start(t)
-	s, err := mongostore.Open(natslab.Within(t), uri+"/app?collection=votes")
+	s, err := mongostore.Open(trial.Within(t), uri+"/app?collection=votes")
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer s.Close() //nolint:errcheck // nothing is under way
-	_, err = s.Check(natslab.Within(t), store.CheckRequest{TTL: time.Minute, Key: "g"})
+	_, err = s.Check(trial.Within(t), store.CheckRequest{TTL: time.Minute, Key: "g"})
 	if store.Classify(err) != store.Permanent || !strings.Contains(err.Error(), "ferretdb") {
 		t.Errorf("Check says %v", err)
 	}
 	// Nor does a write, which is not made by those who did not check.
-	if _, err := s.CompareAndSwap(natslab.Within(t), store.Write{Key: "g"}); store.Classify(err) == store.OK {
+	if _, err := s.CompareAndSwap(trial.Within(t), store.Write{Key: "g"}); store.Classify(err) == store.OK {
 		t.Error("a write is taken")
 	}
 	// This is why. It is no failure where luck has it that none of them win twice.
@@ -171,7 +142,7 @@ func TestAServerThatOnlySpeaksTheProtocolIsRefused(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer client.Disconnect(natslab.Within(t)) //nolint:errcheck // nothing is under way
+	defer client.Disconnect(trial.Within(t)) //nolint:errcheck // nothing is under way
 	t.Logf("of 20 races of 8 rivals for one revision %d had several winners", severalWinners(t, client.Database("app").Collection("plain")))
 }
 
@@ -180,7 +151,7 @@ func severalWinners(t *testing.T, c *mongo.Collection) (several int) {
 	t.Helper()
 	for n := range int64(20) {
 		id := fmt.Sprintf("r%d", n)
-		if _, err := c.InsertOne(natslab.Within(t), bson.D{{Key: "_id", Value: id}, {Key: "rev", Value: int64(1)}}); err != nil {
+		if _, err := c.InsertOne(trial.Within(t), bson.D{{Key: "_id", Value: id}, {Key: "rev", Value: int64(1)}}); err != nil {
 			t.Fatal(err)
 		}
 		var winners atomic.Int64
@@ -188,7 +159,7 @@ func severalWinners(t *testing.T, c *mongo.Collection) (several int) {
 		for i := range int64(8) {
 			all.Go(func() {
 				update := bson.D{{Key: "$set", Value: bson.D{{Key: "rev", Value: 2 + i}}}}
-				result, err := c.UpdateOne(natslab.Within(t), bson.D{{Key: "_id", Value: id}, {Key: "rev", Value: int64(1)}}, update)
+				result, err := c.UpdateOne(trial.Within(t), bson.D{{Key: "_id", Value: id}, {Key: "rev", Value: int64(1)}}, update)
 				if err == nil {
 					winners.Add(result.MatchedCount)
 				}
