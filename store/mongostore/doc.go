@@ -34,9 +34,9 @@
 //
 // # What MongoDB must be
 //
-// A replica set, or a sharded cluster, of version 6 or later. Check refuses a
-// standalone server, a user without the rights, and servers that only speak the
-// protocol: FerretDB 1 compares, and then writes, so that of two rivals both
+// A replica set, or a sharded cluster, of version 6 or later; a collection that
+// is sharded is so by _id. Check refuses a standalone server, a user without the
+// rights, and servers that only speak the protocol: FerretDB 1 compares, and then writes, so that of two rivals both
 // may win (this refusal is tested on FerretDB 1.24). It warns of a lease that is
 // shorter than 12 s, which a failover may take. The storage engine inMemory
 // forgets at a restart, and Check cannot see it: use leader.GraceOn there.

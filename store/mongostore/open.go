@@ -7,6 +7,7 @@ import (
 	"net/url"
 	"strings"
 	"sync"
+	"time"
 
 	"go.mongodb.org/mongo-driver/v2/mongo"
 	"go.mongodb.org/mongo-driver/v2/mongo/options"
@@ -61,7 +62,12 @@ func openURL(ctx context.Context, u *url.URL) (*Store, error) {
 	if err != nil {
 		return nil, errors.Join(err, client.Disconnect(ctx))
 	}
-	s.release = sync.OnceValue(func() error { return client.Disconnect(context.Background()) })
+	s.release = sync.OnceValue(func() error {
+		// The client takes leave of a primary that may be gone.
+		ctx, cancel := context.WithTimeout(context.Background(), time.Second)
+		defer cancel()
+		return client.Disconnect(ctx)
+	})
 	call, cancel := s.bounded(ctx)
 	defer cancel()
 	if _, err := s.hello(call); err != nil {
