@@ -17,7 +17,7 @@ import (
 func Example() {
 	ctx, cancel := context.WithTimeout(context.Background(), 100*time.Millisecond)
 	defer cancel()
-	client, err := mongo.Connect(options.Client().ApplyURI("mongodb://127.0.0.1:1"))
+	client, err := mongo.Connect(options.Client().ApplyURI("mongodb://127.0.0.1:1").SetServerSelectionTimeout(100 * time.Millisecond))
 	if err != nil {
 		fmt.Println(err)
 		return
