@@ -26,7 +26,8 @@ import (
 type Cluster struct {
 	Nodes []*Node
 
-	tb testing.TB
+	tb   testing.TB
+	join []string // the flags by which an agent finds the servers
 }
 
 // A Node is one Consul server in a process of its own.
@@ -60,9 +61,8 @@ func Start(tb testing.TB, n int, more ...string) *Cluster {
 	require(tb)
 	c := &Cluster{tb: tb}
 	free := ports.Free(tb, 3*n)
-	var join []string
 	for i := range n {
-		join = append(join, "-retry-join", at(free[3*i+2]))
+		c.join = append(c.join, "-retry-join", at(free[3*i+2]))
 	}
 	for i := range n {
 		web, server, serf := free[3*i], free[3*i+1], free[3*i+2]
@@ -70,7 +70,7 @@ func Start(tb testing.TB, n int, more ...string) *Cluster {
 		node.args = append([]string{
 			"agent", "-server", "-bootstrap-expect", strconv.Itoa(n), "-node", node.Name, "-data-dir", tb.TempDir(), "-bind", "127.0.0.1",
 			"-http-port", strconv.Itoa(web), "-server-port", strconv.Itoa(server), "-serf-lan-port", strconv.Itoa(serf), "-hcl", config,
-		}, join...)
+		}, c.join...)
 		for _, m := range more {
 			node.args = append(node.args, "-hcl", m)
 		}
@@ -78,6 +78,22 @@ func Start(tb testing.TB, n int, more ...string) *Cluster {
 	}
 	c.Run()
 	return c
+}
+
+// Agent starts an agent that is no server, as there is one on each machine of a larger installation: it passes requests on to
+// one of the servers. It is no node of the Cluster.
+func (c *Cluster) Agent() *Node {
+	c.tb.Helper()
+	free := ports.Free(c.tb, 2)
+	n := &Node{Name: "agent", Addr: at(free[0]), tb: c.tb}
+	n.args = append([]string{
+		"agent", "-node", n.Name, "-data-dir", c.tb.TempDir(), "-bind", "127.0.0.1",
+		"-http-port", strconv.Itoa(free[0]), "-serf-lan-port", strconv.Itoa(free[1]), "-hcl", config,
+	}, c.join...)
+	c.tb.Cleanup(n.Kill)
+	n.Run()
+	n.Await()
+	return n
 }
 
 // StartDev starts a server in development mode, with its data in memory.

@@ -192,5 +192,21 @@ func TestRights(t *testing.T) {
 		if s.Prefix() != "votes/" {
 			t.Error(s.Prefix())
 		}
+		// By TLS, and with the datacenter's name.
+		relay := newRelayTLS(t, node.Addr)
+		secure, err := consulstore.Open(trial.Within(t), "consuls://:"+secret+"@"+relay.addr+"/votes/?dc=dc1&ca="+relay.ca)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer secure.Close() //nolint:errcheck // it never fails
+		if e := trial.Get(t, secure, "g"); string(e.Value) != "1" {
+			t.Errorf("%+v", e)
+		}
+		if _, err := consulstore.Open(trial.Within(t), "consuls://"+relay.addr); store.Classify(err) != store.Transient || !strings.Contains(err.Error(), "certificate") {
+			t.Errorf("a server that nobody vouches for: %v", err)
+		}
+		if _, err := consulstore.Open(trial.Within(t), "consul://"+node.Addr+"?dc=elsewhere"); err == nil || !strings.Contains(err.Error(), "datacenter") {
+			t.Errorf("a datacenter that does not exist: %v", err)
+		}
 	})
 }

@@ -3,10 +3,14 @@ package consulstore_test
 import (
 	"bytes"
 	"context"
+	"encoding/pem"
 	"io"
+	"log"
 	"maps"
 	"net/http"
 	"net/http/httptest"
+	"os"
+	"path/filepath"
 	"sync"
 	"testing"
 )
@@ -16,6 +20,7 @@ import (
 type relay struct {
 	agent  string
 	addr   string
+	ca     string // the file with its certificate, of one by TLS
 	client *http.Client
 
 	mu      sync.Mutex
@@ -34,16 +39,35 @@ type answer struct {
 
 func newRelay(tb testing.TB, agent string) *relay {
 	tb.Helper()
+	r, _ := startRelay(tb, agent, (*httptest.Server).Start)
+	return r
+}
+
+// newRelayTLS returns a relay that is reached by TLS.
+func newRelayTLS(tb testing.TB, agent string) *relay {
+	tb.Helper()
+	r, srv := startRelay(tb, agent, (*httptest.Server).StartTLS)
+	r.ca = filepath.Join(tb.TempDir(), "ca.pem")
+	if err := os.WriteFile(r.ca, pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: srv.Certificate().Raw}), 0o600); err != nil {
+		tb.Fatal(err)
+	}
+	return r
+}
+
+func startRelay(tb testing.TB, agent string, start func(*httptest.Server)) (*relay, *httptest.Server) {
+	tb.Helper()
 	transport := &http.Transport{}
 	r := &relay{agent: agent, client: &http.Client{Transport: transport}, counts: make(map[string]int)}
-	srv := httptest.NewServer(r)
+	srv := httptest.NewUnstartedServer(r)
+	srv.Config.ErrorLog = log.New(io.Discard, "", 0) // of clients that do not trust it, or give up
+	start(srv)
 	r.addr = srv.Listener.Addr().String()
 	tb.Cleanup(func() {
 		srv.CloseClientConnections()
 		srv.Close()
 		transport.CloseIdleConnections()
 	})
-	return r
+	return r, srv
 }
 
 // next has the next transaction answered so.
