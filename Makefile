@@ -78,6 +78,9 @@ labs: ## run the guards on real databases, the page in a real browser, slices of
 	@echo "labs: PostgreSQL, PgBouncer, MariaDB, Redis and Chromium are looked for; what is absent is fetched from Debian into your cache, once"
 	go run ./test/databases/install
 	go run ./test/stores/etcdlab/install
+	@go run ./test/stores/consullab/install -look
+	@go run ./test/stores/ferretlab/install -look
+	@test -n "$$LEADER_MONGODB_URI" || echo "labs: SKIPPED, NOT TESTED: the store for MongoDB, unless LEADER_MONGODB_URI names a replica set"
 	go run ./test/dash/install
 	go test -race -shuffle=on -count=1 -timeout $(TIMEOUT) $$(go list work | grep -E '$(LABS)')
 	@# By themselves and without the race detector: what they demand is traffic, not speed.

@@ -7,8 +7,8 @@
 //
 // Nothing has to be made in Consul first, and no session is used: the lease is
 // this library's own, with its terms. The package is tested on Consul 1.22.7, on
-// one server and on three, and by an agent that is a client of these. Namespaces and partitions of Consul Enterprise were
-// not tried.
+// one server and on three, and by an agent that is a client of these. Namespaces
+// and partitions of Consul Enterprise were not tried.
 //
 // # Writes
 //

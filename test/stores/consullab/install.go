@@ -43,6 +43,16 @@ func find() (string, error) {
 	return path, nil
 }
 
+// Look tells w whether Consul is there.
+func Look(w io.Writer) {
+	path, err := find()
+	if err != nil {
+		fmt.Fprintln(w, "consullab: SKIPPED, NOT TESTED:", err)
+		return
+	}
+	fmt.Fprintf(w, "consullab: Consul %s is there: %s\n", Version, path)
+}
+
 // Install builds Consul from its module into the user's cache, if it is not there, and tells w what it does. The go command
 // fetches the modules and checks their sums; nothing of them gets into a go.mod of this repository.
 func Install(ctx context.Context, w io.Writer) error {

@@ -56,6 +56,31 @@ func program() (string, error) {
 	return filepath.Join(base, "leader-ferretdb", runtime.GOOS+"-"+runtime.GOARCH+"-"+Version, "ferretdb"), nil
 }
 
+// Look tells w whether FerretDB is there.
+func Look(w io.Writer) {
+	path, err := find()
+	if err != nil {
+		fmt.Fprintln(w, "ferretlab: SKIPPED, NOT TESTED:", err)
+		return
+	}
+	fmt.Fprintf(w, "ferretlab: FerretDB %s is there: %s\n", Version, path)
+}
+
+// errAbsent: the cache does not have FerretDB.
+var errAbsent = errors.New("FerretDB is not installed: run `make ferretdb`, which takes a minute or two, once") //nolint:staticcheck // its name
+
+// find returns the program's path, if it is there.
+func find() (string, error) {
+	path, err := program()
+	if err != nil {
+		return "", err
+	}
+	if _, err := os.Stat(path); err != nil {
+		return "", errAbsent
+	}
+	return path, nil
+}
+
 // Install builds FerretDB from its module into the user's cache, if it is not there, and tells w what it does. The go command
 // fetches the modules and checks their sums; nothing of them gets into a go.mod of this repository.
 func Install(ctx context.Context, w io.Writer) error {
@@ -93,12 +118,12 @@ func Install(ctx context.Context, w io.Writer) error {
 // Start starts a server, which is killed when the test ends, and returns its URI.
 func Start(tb testing.TB) string {
 	tb.Helper()
-	path, err := program()
+	path, err := find()
+	if errors.Is(err, errAbsent) && os.Getenv("LEADER_FERRETDB") != "required" {
+		tb.Skipf("SKIPPED, NOT TESTED: %v", err)
+	}
 	if err != nil {
 		tb.Fatalf("ferretlab: %v", err)
-	}
-	if _, err := os.Stat(path); errors.Is(err, os.ErrNotExist) && os.Getenv("LEADER_FERRETDB") != "required" {
-		tb.Skip("SKIPPED, NOT TESTED: FerretDB is not installed: run `make ferretdb`")
 	}
 	addr := net.JoinHostPort("127.0.0.1", strconv.Itoa(ports.Free(tb, 1)[0]))
 	server, err := tethered.Start(path, addr, tb.TempDir())

@@ -4,6 +4,7 @@ package main
 
 import (
 	"context"
+	"flag"
 	"fmt"
 	"os"
 	"os/signal"
@@ -19,6 +20,12 @@ func main() {
 }
 
 func run() error {
+	look := flag.Bool("look", false, "tell whether it is there, and build nothing")
+	flag.Parse()
+	if *look {
+		consullab.Look(os.Stderr)
+		return nil
+	}
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
 	defer stop()
 	return consullab.Install(ctx, os.Stderr)
