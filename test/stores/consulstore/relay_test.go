@@ -5,7 +5,7 @@ import (
 	"context"
 	"encoding/pem"
 	"io"
-	"log"
+	"log/slog"
 	"maps"
 	"net/http"
 	"net/http/httptest"
@@ -59,7 +59,7 @@ func startRelay(tb testing.TB, agent string, start func(*httptest.Server)) (*rel
 	transport := &http.Transport{}
 	r := &relay{agent: agent, client: &http.Client{Transport: transport}, counts: make(map[string]int)}
 	srv := httptest.NewUnstartedServer(r)
-	srv.Config.ErrorLog = log.New(io.Discard, "", 0) // of clients that do not trust it, or give up
+	srv.Config.ErrorLog = slog.NewLogLogger(slog.DiscardHandler, slog.LevelError) // of clients that do not trust it, or give up
 	start(srv)
 	r.addr = srv.Listener.Addr().String()
 	tb.Cleanup(func() {

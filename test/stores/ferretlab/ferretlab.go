@@ -67,7 +67,7 @@ func Look(w io.Writer) {
 }
 
 // errAbsent: the cache does not have FerretDB.
-var errAbsent = errors.New("FerretDB is not installed: run `make ferretdb`, which takes a minute or two, once") //nolint:staticcheck // its name
+var errAbsent = errors.New("FerretDB is not installed: run `make ferretdb`, which takes a minute or two, once")
 
 // find returns the program's path, if it is there.
 func find() (string, error) {
