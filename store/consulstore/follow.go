@@ -42,7 +42,7 @@ func (src source) Follow(ctx context.Context, news *feed.News) error {
 		return err
 	}
 	// Without names there are no queries, and no end of them.
-	if err := s.hasLeader(ctx); err != nil {
+	if err := s.answers(ctx); err != nil {
 		return err
 	}
 	ctx, cancel := context.WithCancelCause(ctx)
@@ -58,6 +58,14 @@ func (src source) Follow(ctx context.Context, news *feed.News) error {
 	cancel(nil)
 	f.running.Wait()
 	return s.readError(ctx, "watching", context.Cause(ctx))
+}
+
+// answers reports whether the servers have a leader, within the time that a
+// query has.
+func (s *Store) answers(ctx context.Context) error {
+	ctx, cancel := context.WithTimeoutCause(ctx, wait+late, errSilent)
+	defer cancel()
+	return s.hasLeader(ctx)
 }
 
 // A follower is the queries of one call of Follow.
