@@ -257,12 +257,12 @@ func (o *Server) Exec(statements ...string) {
 }
 
 // leash is the tether of a server that may be killed and started again: its files go only with the process that started it.
-const leash = `exec 3<&0; dir=$1 signal=$2; shift 2
-"$@" </dev/null & server=$!
+const leash = `exec 3<&0; dir=$1 signal=$2; shift 2; trap '' HUP INT TERM
+(trap - HUP INT TERM; exec "$@") </dev/null & server=$!
 echo $server >"$dir/running"
 (cat; : >"$dir/ended"; kill -"$signal" $server; kill -CONT $server) >/dev/null 2>&1 <&3 & watch=$!
 wait $server
-kill $watch 2>/dev/null
+kill -KILL $watch 2>/dev/null
 [ -e "$dir/ended" ] && rm -rf "$dir"`
 
 // Run starts the server, and waits until it answers.

@@ -27,12 +27,12 @@ type server struct {
 
 // tether keeps a server no longer than the process that started it: a shell reads its standard input, which ends with that
 // process however it ends, and then ends the server and removes its files. The arguments are the directory, the
-// signal and the server's command.
-const tether = `exec 3<&0; dir=$1 signal=$2; shift 2
-"$@" </dev/null & server=$!
+// signal and the server's command. A signal to the whole group of processes is for the server, and not for the shell.
+const tether = `exec 3<&0; dir=$1 signal=$2; shift 2; trap '' HUP INT TERM
+(trap - HUP INT TERM; exec "$@") </dev/null & server=$!
 (cat; kill -"$signal" $server) >/dev/null 2>&1 <&3 & watch=$!
 wait $server
-kill $watch 2>/dev/null
+kill -KILL $watch 2>/dev/null
 rm -rf "$dir"`
 
 // start starts a program in a new directory. prepare fills the directory and returns the arguments.

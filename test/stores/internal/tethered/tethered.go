@@ -21,14 +21,15 @@ type Process struct {
 }
 
 // tether keeps a server no longer than the process that started it: a shell tells its pid, reads its standard input, which
-// ends with that process however it ends, and then kills the server.
-const tether = `exec 3<&0
-"$@" </dev/null >&2 & server=$!
+// ends with that process however it ends, and then kills the server. A signal to the whole group of processes, as a
+// terminal sends it, is for the server and not for the shell.
+const tether = `exec 3<&0; trap '' HUP INT TERM
+(trap - HUP INT TERM; exec "$@") </dev/null >&2 & server=$!
 echo $server
 (cat; kill -KILL $server) >/dev/null 2>&1 <&3 & watch=$!
 exec >/dev/null
 wait $server
-kill $watch 2>/dev/null`
+kill -KILL $watch 2>/dev/null`
 
 // Start starts a program.
 func Start(program string, args ...string) (*Process, error) {
