@@ -41,6 +41,9 @@ type unwaited struct {
 	tb   testing.TB
 	caps Caps
 	st   store.AsyncWriter
+	// again: a function was called more than once, perhaps by a goroutine that
+	// may not report it.
+	again *atomic.Bool
 }
 
 // newUnwaited returns st with a watch that is held for as long as the claim is
@@ -48,13 +51,24 @@ type unwaited struct {
 func newUnwaited(tb testing.TB, st store.Store, caps Caps) store.Store {
 	tb.Helper()
 	if w, ok := st.(store.Watcher); ok && caps.NoWatch == "" {
-		stop, err := w.Watch(tb.Context(), []string{"held"}, func(store.Entry) {})
-		if err != nil {
-			tb.Fatalf("Watch: %v", err)
-		}
-		tb.Cleanup(stop)
+		x := &exam{TB: tb, caps: caps}
+		x.poll("a watch to begin", func() bool {
+			stop, err := w.Watch(tb.Context(), []string{"held"}, func(store.Entry) {})
+			if err == nil {
+				tb.Cleanup(stop)
+			} else if store.Classify(err) != store.Transient {
+				tb.Fatalf("Watch: %v", err)
+			}
+			return err == nil
+		})
 	}
-	return unwaited{st, tb, caps, st.(store.AsyncWriter)} //nolint:errcheck // the caller has asked
+	again := new(atomic.Bool)
+	tb.Cleanup(func() {
+		if again.Load() {
+			tb.Error("CompareAndSwapAsync called done more than once")
+		}
+	})
+	return unwaited{st, tb, caps, st.(store.AsyncWriter), again} //nolint:errcheck // the caller has asked
 }
 
 // CompareAndSwap waits for an asynchronous write, and cancels it when ctx is
@@ -65,14 +79,14 @@ func (u unwaited) CompareAndSwap(ctx context.Context, w store.Write) (uint64, er
 		err error
 	}
 	answers := make(chan answer, 1)
-	var calls atomic.Int32
+	var answered atomic.Bool
 	deadline, ok := ctx.Deadline()
 	if !ok {
 		deadline = time.Now().Add(u.caps.Patience)
 	}
 	pending := u.st.CompareAndSwapAsync(deadline, w, func(rev uint64, err error) {
-		if calls.Add(1) > 1 {
-			u.tb.Errorf("CompareAndSwapAsync of key %q called done more than once", w.Key)
+		if answered.Swap(true) {
+			u.again.Store(true)
 			return
 		}
 		answers <- answer{rev, err}

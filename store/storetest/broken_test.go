@@ -516,7 +516,8 @@ var asyncDefects = []defect{
 	{"answers twice", "Async/OneOfFiftyCreatesWins", func(m *memstore.Store, _ *wrapper, h *storetest.Harness) {
 		begins(h, func(w store.Write, done func(uint64, error)) store.Pending {
 			rev, err := m.CompareAndSwap(context.Background(), w)
-			go func() { done(rev, err); done(rev, err) }()
+			done(rev, err)
+			done(rev, err)
 			return canceling(func() {})
 		})
 	}},

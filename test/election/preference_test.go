@@ -191,7 +191,8 @@ func TestAnUnhealthyLeaderDrainsAndReleasesAndStandsAgainWhenHealthy(t *testing.
 		g := newGroup(t, "b")
 		var health flag
 		a := g.join(connect(), "a", func(c *leader.ElectionConfig) {
-			c.HealthChecker, c.HealthCheckInterval = &health, 20*time.Millisecond
+			// A check may take no longer than the time to the next, and a busy machine takes its time.
+			c.HealthChecker, c.HealthCheckInterval = &health, 500*time.Millisecond
 		})
 		g.leader()
 		b := g.join(connect(), "b")

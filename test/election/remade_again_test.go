@@ -34,6 +34,19 @@ func (s *slowNetwork) CompareAndSwap(ctx context.Context, w store.Write) (uint64
 	return s.Store.CompareAndSwap(ctx, w)
 }
 
+func (s *slowNetwork) CompareAndSwapAsync(deadline time.Time, w store.Write, done func(uint64, error)) store.Pending {
+	ctx, cancel := context.WithDeadline(context.Background(), deadline)
+	go func() {
+		defer cancel()
+		done(s.CompareAndSwap(ctx, w))
+	}()
+	return canceling(cancel)
+}
+
+type canceling context.CancelFunc
+
+func (c canceling) Cancel() { c() }
+
 func (s *slowNetwork) Watch(ctx context.Context, keys []string, deliver func(store.Entry)) (func(), error) {
 	return s.Store.Watch(ctx, keys, func(e store.Entry) {
 		select {
