@@ -1,0 +1,64 @@
+package objects
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"time"
+
+	"github.com/seed-ff2cb582/leader/store"
+)
+
+// MaxValue is the size in bytes of the largest value that a [Store] takes.
+const MaxValue = 1 << 20
+
+// A Bucket holds objects by their names. Its methods may be called at the same
+// time, and return when ctx is done. Their errors are classified as those of
+// [store.Store].
+type Bucket interface {
+	// Read returns the object as it is at some time during the call. One that is
+	// not there is no error, and has no tag. Errors are store.ErrTransient and
+	// store.ErrPermanent.
+	Read(ctx context.Context, name string) (Object, error)
+
+	// Write stores an object if its tag is the one that is stated, or if there
+	// is none and the tag is empty, and returns the new one. It sends the
+	// request at most once, but for repetitions of what was provably refused.
+	// Its outcome is honest as that of [store.Store.CompareAndSwap]. The new tag
+	// may be empty if the system does not tell.
+	Write(ctx context.Context, name string, content []byte, tag string) (string, error)
+
+	// List returns all objects whose names begin with the prefix, as they are at
+	// some time during the call.
+	List(ctx context.Context, prefix string) ([]Listed, error)
+}
+
+// An Object is what a read has shown.
+type Object struct {
+	Content []byte
+	// Tag differs whenever the content does. It is empty if there is no object.
+	Tag string
+	// Now is the system's clock when it answered, by the second. Zero means that
+	// it does not tell.
+	Now time.Time
+}
+
+// A Listed is an object of a list.
+type Listed struct {
+	Name string
+	Tag  string // empty means that it is not known
+}
+
+// ReadContent reads what an object contains, and refuses one that is larger than
+// any record.
+func ReadContent(r io.Reader) ([]byte, error) {
+	const most = MaxValue + maxHeader
+	content, err := io.ReadAll(io.LimitReader(r, most+1))
+	if err != nil {
+		return nil, fmt.Errorf("%w: reading an object: %w", store.ErrTransient, err)
+	}
+	if len(content) > most {
+		return nil, fmt.Errorf("%w: the object has more than %d bytes, and is no record", store.ErrPermanent, most)
+	}
+	return content, nil
+}

@@ -1,0 +1,157 @@
+package objects
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"sync"
+
+	"github.com/seed-ff2cb582/leader/internal/shield"
+	"github.com/seed-ff2cb582/leader/store"
+)
+
+// scratch is the folder of the objects on which conditions are tried. No key has
+// it.
+const scratch = "'check/"
+
+// errIgnored: what the store rests on is not there.
+var errIgnored = errors.New("two candidates would both win: elections need a system that obeys the conditions of writes")
+
+// Prove finds out whether the bucket obeys conditions, by writes to an object of
+// its own: of some that race only one may win, and those with a tag that was
+// replaced, or of an object that is gone, must be refused. The object is removed
+// at the end. A bucket that does not obey is store.ErrPermanent. left tells why
+// the object could not be removed.
+func (s *Store) Prove(ctx context.Context, remove func(ctx context.Context, name string) error) (left, err error) {
+	ctx, cancel, err := s.begin(ctx)
+	if err != nil {
+		return nil, err
+	}
+	defer cancel()
+	p := &proof{Bucket: s.bucket, name: fmt.Sprintf("%s%s%016x", s.prefix, scratch, rand.Uint64())}
+	tag, err := p.overwrites(ctx)
+	left = remove(ctx, p.name)
+	if err != nil || left != nil {
+		return left, err
+	}
+	if err = p.refused(ctx, tag, "of an object that is gone"); err != nil {
+		left = remove(ctx, p.name)
+	}
+	return left, err
+}
+
+// A proof tries conditions on one object.
+type proof struct {
+	Bucket
+	name string
+}
+
+// overwrites makes the object and replaces it. It returns the tag that it then
+// has.
+func (p *proof) overwrites(ctx context.Context) (string, error) {
+	first, err := p.race(ctx, "")
+	if err != nil {
+		return "", err
+	}
+	second, err := p.race(ctx, first)
+	if err != nil {
+		return "", err
+	}
+	if err := p.refused(ctx, first, "that was replaced"); err != nil {
+		return "", err
+	}
+	return second, p.refused(ctx, "", "of none")
+}
+
+// racers is how many writes race.
+const racers = 4
+
+// race sends some writes with one tag at once, and returns the winner's.
+func (p *proof) race(ctx context.Context, tag string) (string, error) {
+	var tags [racers]string
+	var errs [racers]error
+	var wg sync.WaitGroup
+	for i := range racers {
+		wg.Go(func() {
+			shield.Call(func() { tags[i], errs[i] = p.Write(ctx, p.name, fmt.Appendf(nil, "racer %d over %q\n", i, tag), tag) },
+				func(value any, stack []byte) {
+					errs[i] = fmt.Errorf("%w: %s", store.ErrUnknown, shield.Text("trying the conditions of writes", value, stack))
+				})
+		})
+	}
+	wg.Wait()
+	winner, wins := "", 0
+	for i, err := range errs {
+		switch store.Classify(err) {
+		case store.OK:
+			winner = tags[i]
+			wins++
+		case store.Permanent:
+			return "", err
+		default: // refused for now or for good, or perhaps the winner
+		}
+	}
+	switch {
+	case wins > 1:
+		return "", fmt.Errorf("%w: of %d writes at once with one condition %d were applied: %w", store.ErrPermanent, racers, wins, errIgnored)
+	case wins == 0:
+		return "", fmt.Errorf("%w: trying the conditions of writes: %v", store.ErrTransient, errors.Join(errs[:]...)) //nolint:errorlint // their classes are those of writes
+	}
+	return p.shown(ctx, winner)
+}
+
+// shown reads what won, and returns its tag, which the write may not have told.
+func (p *proof) shown(ctx context.Context, tag string) (string, error) {
+	object, err := p.Read(ctx, p.name)
+	switch {
+	case err != nil:
+		return "", err
+	case object.Tag == "", tag != "" && object.Tag != tag:
+		return "", fmt.Errorf("%w: an object that was just written has the tag %q, and %q is shown: its reads may be old: %w",
+			store.ErrPermanent, tag, object.Tag, errIgnored)
+	}
+	return object.Tag, nil
+}
+
+// refused demands that a write with the tag is refused.
+func (p *proof) refused(ctx context.Context, tag, what string) error {
+	_, err := p.Write(ctx, p.name, []byte("to be refused\n"), tag)
+	switch store.Classify(err) {
+	case store.Conflict:
+		return nil
+	case store.OK:
+		return fmt.Errorf("%w: a write over the tag %s was applied: %w", store.ErrPermanent, what, errIgnored)
+	case store.Permanent:
+		return err
+	default:
+		return fmt.Errorf("%w: trying the conditions of writes: %v", store.ErrTransient, err) //nolint:errorlint // its class is that of a write
+	}
+}
+
+// Rights finds out whether the user may read the keys, without which a candidate
+// would wait for somebody else's write, and whether they may write theirs, by a
+// write that must be refused: impossible is a tag that no object has.
+func (s *Store) Rights(ctx context.Context, req store.CheckRequest, impossible string) error {
+	if req.Key == "" {
+		return nil
+	}
+	ctx, cancel, err := s.begin(ctx)
+	if err != nil {
+		return err
+	}
+	defer cancel()
+	for _, key := range append([]string{req.Key}, req.Reads...) {
+		if _, err := s.Get(ctx, key); errors.Is(err, store.ErrPermanent) {
+			return err
+		}
+	}
+	_, err = s.bucket.Write(ctx, s.Name(req.Key), nil, impossible)
+	switch {
+	case err == nil:
+		return fmt.Errorf("%w: key %q: a write over a tag that no object has was applied: %w", store.ErrPermanent, req.Key, errIgnored)
+	case errors.Is(err, store.ErrPermanent):
+		return fmt.Errorf("key %q: %w", req.Key, err)
+	}
+	return nil // the rest shows, or passes, by itself
+}

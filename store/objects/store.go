@@ -1,0 +1,288 @@
+package objects
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/seed-ff2cb582/leader/store"
+	"github.com/seed-ff2cb582/leader/store/feed"
+)
+
+// The values of [Options] that are zero.
+const (
+	DefaultPrefix  = "leader/"
+	DefaultTimeout = 5 * time.Second
+)
+
+// Options are the settings of a Store. The zero value is a good one.
+type Options struct {
+	// Prefix begins the names of all objects, and ends with a slash, which is
+	// added where it is missing. Empty means [DefaultPrefix].
+	Prefix string
+	// Timeout bounds a call whose context has no deadline. Zero means
+	// [DefaultTimeout].
+	Timeout time.Duration
+	// Every is the time from one look at what is watched to the next where no
+	// heartbeat is known. Default: 1 s.
+	Every time.Duration
+	// Logger hears of panics in functions that a watch was given, at level
+	// error. Nil means slog.Default().
+	Logger *slog.Logger
+}
+
+// A Store is the records in a bucket. Its methods may be called concurrently.
+type Store struct {
+	*feed.Feed // Watch, WatchPattern, ConnState, OnConnState, Pace
+	*registers
+}
+
+var (
+	_ store.Opened         = (*Store)(nil)
+	_ store.Watcher        = (*Store)(nil)
+	_ store.PatternWatcher = (*Store)(nil)
+	_ store.ConnReporter   = (*Store)(nil)
+)
+
+// registers are the records and what is known of them.
+type registers struct {
+	bucket  Bucket
+	prefix  string
+	timeout time.Duration
+	closed  atomic.Bool
+
+	mu    sync.Mutex
+	known map[string]known
+}
+
+// known is what was last seen of a register.
+type known struct {
+	entry store.Entry
+	tag   string // of the entry; empty if there is none
+	most  uint64 // the largest revision that was ever seen
+	clock clock  // when it was read
+}
+
+// A clock is what is known of the system's clock. Its zero value knows nothing.
+type clock struct {
+	system time.Time // by the second
+	seen   time.Time
+}
+
+// now is the system's clock as it must stand by now.
+func (c clock) now() time.Time {
+	if c.system.IsZero() {
+		return time.Time{}
+	}
+	return c.system.Add(time.Since(c.seen))
+}
+
+// New returns a Store over the bucket, which it does not contact.
+func New(bucket Bucket, opts Options) (*Store, error) {
+	if err := validate(bucket, opts); err != nil {
+		return nil, err
+	}
+	if opts.Prefix == "" {
+		opts.Prefix = DefaultPrefix
+	}
+	if !strings.HasSuffix(opts.Prefix, "/") {
+		opts.Prefix += "/"
+	}
+	if opts.Timeout == 0 {
+		opts.Timeout = DefaultTimeout
+	}
+	r := &registers{bucket: bucket, prefix: opts.Prefix, timeout: opts.Timeout, known: make(map[string]known)}
+	return &Store{registers: r, Feed: feed.New(source{r}, feed.Options{Every: opts.Every, Timeout: opts.Timeout, Logger: opts.Logger})}, nil
+}
+
+// validate reports every fault of what New was given.
+func validate(bucket Bucket, opts Options) error {
+	var faults []error
+	if bucket == nil {
+		faults = append(faults, errors.New("bucket: must not be nil"))
+	}
+	if err := validPrefix(opts.Prefix); err != nil {
+		faults = append(faults, err)
+	}
+	if opts.Timeout < 0 {
+		faults = append(faults, fmt.Errorf("options: Timeout %v: must not be negative", opts.Timeout))
+	}
+	if opts.Every < 0 {
+		faults = append(faults, fmt.Errorf("options: Every %v: must not be negative", opts.Every))
+	}
+	return errors.Join(faults...)
+}
+
+// maxPrefix leaves room for the longest key in a name of 1,024 bytes.
+const maxPrefix = 512
+
+// validPrefix reports what is wrong with a prefix. Its pieces have the alphabet
+// of keys, so that no system and no gateway reads them differently.
+func validPrefix(prefix string) error {
+	bad := len(prefix) > maxPrefix
+	for p := range strings.SplitSeq(strings.TrimSuffix(prefix, "/"), "/") {
+		bad = bad || prefix != "" && !store.ValidKey(p)
+	}
+	if bad {
+		return fmt.Errorf("options: Prefix %q: must be at most %d bytes, and its pieces letters, digits and -_=. with no dot at either end", prefix, maxPrefix)
+	}
+	return nil
+}
+
+// Prefix returns how the names of all objects begin.
+func (r *registers) Prefix() string { return r.prefix }
+
+// Timeout returns what bounds a call whose context has no deadline.
+func (r *registers) Timeout() time.Duration { return r.timeout }
+
+// Name returns the name of a key's object.
+func (r *registers) Name(key string) string { return r.prefix + encodeName(key) }
+
+// Close ends the watches, and has later calls fail with store.ErrClosed. It may
+// be called more than once.
+func (s *Store) Close() error {
+	s.closed.Store(true)
+	s.Feed.Close()
+	return nil
+}
+
+// Ping finds out whether the bucket answers.
+func (r *registers) Ping(ctx context.Context) error {
+	ctx, cancel, err := r.begin(ctx)
+	if err != nil {
+		return err
+	}
+	defer cancel()
+	_, err = r.bucket.Read(ctx, r.prefix+absent)
+	return err
+}
+
+// absent is the name of an object that is never made: no key has it.
+const absent = "'none"
+
+// Get implements [store.Store]. It is no older than the call.
+func (r *registers) Get(ctx context.Context, key string) (store.Entry, error) {
+	if !store.ValidKey(key) {
+		return store.Entry{}, fmt.Errorf("%w: key %q", store.ErrInvalid, key)
+	}
+	ctx, cancel, err := r.begin(ctx)
+	if err != nil {
+		return store.Entry{}, err
+	}
+	defer cancel()
+	e, _, err := r.read(ctx, key)
+	return e, err
+}
+
+// CompareAndSwap implements [store.Store]. It sends one write, once, after a
+// read if the record at that revision is not known.
+func (r *registers) CompareAndSwap(ctx context.Context, w store.Write) (uint64, error) {
+	switch {
+	case !store.ValidKey(w.Key):
+		return 0, fmt.Errorf("%w: key %q", store.ErrInvalid, w.Key)
+	case len(w.Value) > MaxValue:
+		return 0, fmt.Errorf("%w: key %q: a value of %d bytes, and %d are the most", store.ErrInvalid, w.Key, len(w.Value), MaxValue)
+	case w.Expected >= limit-1:
+		return 0, fmt.Errorf("%w: key %q: no revision is as large as %d", store.ErrConflict, w.Key, w.Expected)
+	}
+	ctx, cancel, err := r.begin(ctx)
+	if err != nil {
+		return 0, err
+	}
+	defer cancel()
+	tag, revision, err := r.base(ctx, w)
+	if err != nil {
+		return 0, err
+	}
+	if ctx.Err() != nil {
+		return 0, fmt.Errorf("%w: nothing was sent: %w", store.ErrTransient, context.Cause(ctx))
+	}
+	content := encode(revision, w.Tombstone, w.Value)
+	next, err := r.bucket.Write(ctx, r.Name(w.Key), content, tag)
+	if err != nil {
+		if errors.Is(err, store.ErrConflict) {
+			r.forget(w.Key, tag)
+		}
+		return 0, fmt.Errorf("key %q: %w", w.Key, err)
+	}
+	r.learn(store.Entry{Key: w.Key, Revision: revision, Tombstone: w.Tombstone, Value: content[len(content)-len(w.Value):]}, next, clock{})
+	return revision, nil
+}
+
+// recent is how long a record that was seen to be missing is made without
+// another look.
+const recent = 10 * time.Second
+
+// base returns the tag over which a write goes, and the revision that it is to
+// have.
+func (r *registers) base(ctx context.Context, w store.Write) (tag string, revision uint64, err error) {
+	k := r.recall(w.Key)
+	switch {
+	case w.Expected != 0 && k.entry.Revision == w.Expected && k.tag != "":
+		return k.tag, w.Expected + 1, nil
+	case w.Expected == 0 && k.tag == "" && !k.clock.seen.IsZero() && time.Since(k.clock.seen) < recent:
+		return "", r.first(w.Key, k.clock.now()), nil
+	}
+	e, object, err := r.read(ctx, w.Key)
+	switch {
+	case err != nil:
+		return "", 0, err
+	case e.Revision != w.Expected:
+		return "", 0, fmt.Errorf("%w: key %q stands at revision %d, and not at %d", store.ErrConflict, w.Key, e.Revision, w.Expected)
+	case e.Revision == 0:
+		return "", r.first(w.Key, object.Now), nil
+	}
+	return object.Tag, w.Expected + 1, nil
+}
+
+// first returns the revision of a record that is made, where the system's clock
+// is known.
+func (r *registers) first(key string, now time.Time) uint64 {
+	return max(instant(time.Now(), now), r.recall(key).most+1)
+}
+
+// begin gives a call without a deadline that of the options. Nothing was sent if
+// it fails.
+func (r *registers) begin(ctx context.Context) (context.Context, context.CancelFunc, error) {
+	if r.closed.Load() {
+		return nil, nil, fmt.Errorf("%w: objects %s", store.ErrClosed, r.prefix)
+	}
+	if ctx.Err() != nil {
+		return nil, nil, fmt.Errorf("%w: nothing was sent: %w", store.ErrTransient, context.Cause(ctx))
+	}
+	if _, has := ctx.Deadline(); has {
+		return ctx, func() {}, nil
+	}
+	ctx, cancel := context.WithTimeout(ctx, r.timeout)
+	return ctx, cancel, nil
+}
+
+func (r *registers) recall(key string) known {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.known[key]
+}
+
+// learn takes what was seen of a register. What is older than what another call
+// saw meanwhile does no harm: a tag always belongs to its entry, and one that
+// was replaced only costs a read.
+func (r *registers) learn(e store.Entry, tag string, c clock) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.known[e.Key] = known{entry: e, tag: tag, most: max(e.Revision, r.known[e.Key].most), clock: c}
+}
+
+// forget has the next write over the register read it, since one over the tag
+// was refused.
+func (r *registers) forget(key, tag string) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if k := r.known[key]; k.tag == tag {
+		r.known[key] = known{most: k.most}
+	}
+}
