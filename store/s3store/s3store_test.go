@@ -1,0 +1,50 @@
+package s3store_test
+
+import (
+	"errors"
+	"strings"
+	"testing"
+
+	"github.com/seed-ff2cb582/leader/store"
+	"github.com/seed-ff2cb582/leader/store/s3store"
+)
+
+func TestAURLThatIsNoneIsExplainedWithoutItsSecret(t *testing.T) {
+	for url, word := range map[string]string{
+		"s3://k:secret@":                               "bucket",
+		"s3://k:secret@b_?region=x":                    "bucket",
+		"s3://k:secret@bucket/a//b?region=x":           "Prefix",
+		"s3://k:secret@bucket?region=x&create=maybe":   "create",
+		"s3://k:secret@bucket?region=x&path_style=no!": "path_style",
+		"s3://k:secret@bucket?region=x&endpoint=host":  "endpoint",
+		"s3://k:secret@bucket?regoin=x":                "regoin",
+		"s3://k:secret@bucket?region=%zz":              "query",
+		"s3://k@bucket?region=x":                       "secret",
+		"gs://k:hidden@bucket":                         "s3://",
+	} {
+		_, err := s3store.Open(t.Context(), url)
+		if !errors.Is(err, store.ErrInvalid) || !strings.Contains(err.Error(), word) || strings.Contains(err.Error(), "k:secret") {
+			t.Errorf("%s: %v", url, err)
+		}
+	}
+}
+
+func TestARegionMustBeKnown(t *testing.T) {
+	for _, name := range []string{"AWS_REGION", "AWS_DEFAULT_REGION"} {
+		t.Setenv(name, "")
+	}
+	t.Setenv("AWS_CONFIG_FILE", "/dev/null")
+	_, err := s3store.Open(t.Context(), "s3://k:s@bucket")
+	if !errors.Is(err, store.ErrPermanent) || !strings.Contains(err.Error(), "region=") {
+		t.Error(err)
+	}
+}
+
+func TestEveryFaultOfTheOptionsIsTold(t *testing.T) {
+	_, err := s3store.New(nil, s3store.Options{Prefix: "/", Timeout: -1, Every: -1})
+	for _, word := range []string{"client", "Bucket", "Prefix", "Timeout", "Every"} {
+		if err == nil || !strings.Contains(err.Error(), word) {
+			t.Errorf("%q is not told: %v", word, err)
+		}
+	}
+}
