@@ -1,0 +1,40 @@
+package gcsstore_test
+
+import (
+	"errors"
+	"strings"
+	"testing"
+
+	"github.com/seed-ff2cb582/leader/store"
+	"github.com/seed-ff2cb582/leader/store/gcsstore"
+)
+
+func TestAURLThatIsNoneIsExplained(t *testing.T) {
+	for url, word := range map[string]string{
+		"gs://":                             "Bucket",
+		"gs://B?auth=none":                  "Bucket",
+		"gs://bucket/a//b?auth=none":        "Prefix",
+		"gs://bucket?create=maybe":          "create",
+		"gs://bucket?create=true&auth=none": "Project",
+		"gs://bucket?endpoint=host":         "endpoint",
+		"gs://bucket?auth=some":             "auth",
+		"gs://bucket?projct=x":              "projct",
+		"gs://bucket?project=%zz":           "query",
+		"gs://user:hidden@bucket":           "user",
+		"s3://bucket":                       "gs://",
+	} {
+		_, err := gcsstore.Open(t.Context(), url)
+		if !errors.Is(err, store.ErrInvalid) || !strings.Contains(err.Error(), word) || strings.Contains(err.Error(), "hidden") {
+			t.Errorf("%s: %v", url, err)
+		}
+	}
+}
+
+func TestEveryFaultOfTheOptionsIsTold(t *testing.T) {
+	_, err := gcsstore.New(nil, gcsstore.Options{Prefix: "/", Create: true, Timeout: -1, Every: -1})
+	for _, word := range []string{"service", "Bucket", "Project", "Prefix", "Timeout", "Every"} {
+		if err == nil || !strings.Contains(err.Error(), word) {
+			t.Errorf("%q is not told: %v", word, err)
+		}
+	}
+}

@@ -1,0 +1,172 @@
+package gcsstore
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net/http"
+	"regexp"
+	"time"
+
+	"google.golang.org/api/storage/v1"
+
+	"github.com/seed-ff2cb582/leader/store"
+	"github.com/seed-ff2cb582/leader/store/objects"
+)
+
+// The values of [Options] that are zero.
+const (
+	DefaultPrefix  = objects.DefaultPrefix
+	DefaultTimeout = objects.DefaultTimeout
+)
+
+// MaxValue is the size in bytes of the largest value that a [Store] takes.
+const MaxValue = objects.MaxValue
+
+// Options are the settings of a Store. All but Bucket may be zero.
+type Options struct {
+	// Bucket is the bucket's name.
+	Bucket string
+	// Prefix begins the names of all objects, and ends with a slash, which is
+	// added where it is missing. Empty means [DefaultPrefix].
+	Prefix string
+	// Create has [Store.Check] make the bucket in the Project if it is missing.
+	// The user then needs the right storage.buckets.create.
+	Create bool
+	// Project is where a bucket is made.
+	Project string
+	// Timeout bounds a call whose context has no deadline. Zero means
+	// [DefaultTimeout].
+	Timeout time.Duration
+	// Every is the time from one look at what is watched to the next where no
+	// heartbeat is known. Default: 1 s.
+	Every time.Duration
+	// Logger hears of panics in functions that a watch was given, at level
+	// error. Nil means slog.Default().
+	Logger *slog.Logger
+}
+
+// A Store is the records in a bucket. Its methods may be called concurrently.
+type Store struct {
+	*objects.Store // all but Check and Close
+
+	bucket  *bucket
+	create  bool
+	project string
+	release func() // of a client of our own
+}
+
+var (
+	_ store.Opened         = (*Store)(nil)
+	_ store.Watcher        = (*Store)(nil)
+	_ store.PatternWatcher = (*Store)(nil)
+	_ store.ConnReporter   = (*Store)(nil)
+	_ store.Checker        = (*Store)(nil)
+)
+
+// bucketName is what Cloud Storage takes, and some more.
+var bucketName = regexp.MustCompile(`^[a-z0-9][a-z0-9._-]{1,220}[a-z0-9]$`)
+
+// New returns a Store over the user's own service, which must not be nil. It
+// does not contact the server; [Store.Check] does.
+func New(service *storage.Service, opts Options) (*Store, error) {
+	var faults []error
+	if service == nil {
+		faults = append(faults, errors.New("service: must not be nil"))
+	}
+	if !bucketName.MatchString(opts.Bucket) {
+		faults = append(faults, fmt.Errorf("options: Bucket %q: must be the name of a bucket", opts.Bucket))
+	}
+	if opts.Create && opts.Project == "" {
+		faults = append(faults, errors.New("options: Create: needs a Project"))
+	}
+	b := &bucket{service: service, name: opts.Bucket}
+	s, err := objects.New(b, objects.Options{Prefix: opts.Prefix, Timeout: opts.Timeout, Every: opts.Every, Logger: opts.Logger})
+	if err := errors.Join(append(faults, err)...); err != nil {
+		return nil, fmt.Errorf("gcsstore: %w", err)
+	}
+	return &Store{Store: s, bucket: b, create: opts.Create, project: opts.Project}, nil
+}
+
+// Close ends the watches, and has later calls fail with store.ErrClosed. A
+// service that was given to [New] stays. It may be called more than once.
+func (s *Store) Close() error {
+	err := s.Store.Close()
+	if s.release != nil {
+		s.release()
+	}
+	return err
+}
+
+// impossible is a generation that no object has: they are instants in
+// microseconds.
+const impossible = "1"
+
+// floor is the shortest heartbeat that is not warned of.
+const floor = 2 * time.Second
+
+// Check implements [store.Checker]. It refuses a bucket that is missing, unless
+// Options.Create has it made, and a user who may not read or, if the request
+// names a key to be written, write.
+//
+// It warns of a heartbeat of less than 2 s, since one object takes about one
+// write a second, and, where the user may look at the bucket, of one that keeps
+// versions or deleted objects. It then tells the bucket's age, too.
+func (s *Store) Check(ctx context.Context, req store.CheckRequest) (r store.Report, err error) {
+	s.Pace(req.HeartbeatInterval)
+	if err := s.exists(ctx); err != nil {
+		return r, err
+	}
+	if err := s.Rights(ctx, req, impossible); err != nil {
+		return r, err
+	}
+	if h := req.HeartbeatInterval; 0 < h && h < floor {
+		r.Warnings = append(r.Warnings, fmt.Sprintf("Cloud Storage takes about one write a second to one object, and the heartbeat is %v: some renewals will be put off. Choose %v or more.", h, floor))
+	}
+	s.look(ctx, &r)
+	return r, nil
+}
+
+// exists finds out whether the bucket is there and may be listed. It makes a
+// missing bucket if that was asked for.
+func (s *Store) exists(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, s.Timeout())
+	defer cancel()
+	list := func() error {
+		_, err := s.bucket.service.Objects.List(s.bucket.name).Prefix(s.Prefix()).MaxResults(1).Fields("kind").Context(ctx).Do()
+		return err
+	}
+	err := list()
+	if answer := answerOf(err); answer != nil && answer.Code == http.StatusNotFound && s.create {
+		_, err = s.bucket.service.Buckets.Insert(s.project, &storage.Bucket{Name: s.bucket.name}).Context(ctx).Do()
+		if answer := answerOf(err); err == nil || answer != nil && answer.Code == http.StatusConflict { // another candidate was faster
+			err = list()
+		}
+	}
+	if err != nil {
+		return s.bucket.explain(classifyRead(err), err)
+	}
+	return nil
+}
+
+// look tells what the bucket's properties mean for elections, if the user may
+// see them: it needs a right of its own.
+func (s *Store) look(ctx context.Context, r *store.Report) {
+	ctx, cancel := context.WithTimeout(ctx, s.Timeout())
+	defer cancel()
+	b, err := s.bucket.service.Buckets.Get(s.bucket.name).Fields("timeCreated", "versioning", "softDeletePolicy").Context(ctx).Do()
+	if err != nil {
+		return
+	}
+	if b.Versioning != nil && b.Versioning.Enabled {
+		r.Warnings = append(r.Warnings, fmt.Sprintf("Bucket %s keeps versions, and so each renewal: have a lifecycle rule delete noncurrent versions below %s after a day.", s.bucket.name, s.Prefix()))
+	}
+	if p := b.SoftDeletePolicy; p != nil && p.RetentionDurationSeconds > 0 {
+		r.Warnings = append(r.Warnings, fmt.Sprintf("Bucket %s keeps what is replaced for %v, and so each renewal: switch soft deletion off.", s.bucket.name, time.Duration(p.RetentionDurationSeconds)*time.Second))
+	}
+	made, err := time.Parse(time.RFC3339, b.TimeCreated)
+	if now := date(b.Header); err == nil && !now.IsZero() {
+		r.Age = max(now.Sub(made), 1)
+	}
+}
