@@ -78,6 +78,7 @@ labs: ## run the guards on real databases, the page in a real browser, slices of
 	@echo "labs: PostgreSQL, PgBouncer, MariaDB, Redis and Chromium are looked for; what is absent is fetched from Debian into your cache, once"
 	go run ./test/databases/install
 	go run ./test/stores/etcdlab/install
+	go run ./test/stores/objectlab/install
 	@go run ./test/stores/consullab/install -look
 	@go run ./test/stores/ferretlab/install -look
 	@test -n "$$LEADER_MONGODB_URI" || echo "labs: SKIPPED, NOT TESTED: the store for MongoDB, unless LEADER_MONGODB_URI names a replica set"
@@ -123,6 +124,7 @@ ferretdb: ## build the FerretDB that the store for MongoDB has to refuse, once (
 stores: ## measure elections over each kind of store, and write the table of docs/stores.md (2 minutes)
 	go run ./test/databases/install
 	go run ./test/stores/etcdlab/install
+	go run ./test/stores/objectlab/install
 	go run ./test/stores/consullab/install
 	cd test/stores && LEADER_CONSUL=required go test -count=1 -timeout $(TIMEOUT) -run TestFigures ./figures -args -rounds 40 -page $(CURDIR)/docs/stores.md
 
