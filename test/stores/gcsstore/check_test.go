@@ -1,0 +1,133 @@
+package gcsstore_test
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"google.golang.org/api/storage/v1"
+
+	"github.com/seed-ff2cb582/leader/store"
+	"github.com/seed-ff2cb582/leader/store/gcsstore"
+	"github.com/seed-ff2cb582/leader/test/internal/trial"
+	"github.com/seed-ff2cb582/leader/test/natslab"
+	"github.com/seed-ff2cb582/leader/test/stores/objectlab"
+)
+
+func candidate(heartbeat time.Duration) store.CheckRequest {
+	return store.CheckRequest{TTL: 10 * time.Second, HeartbeatInterval: heartbeat, Key: "a", Reads: []string{"_ctl.a"}}
+}
+
+func TestABucketThatSuitsIsFoundFit(t *testing.T) {
+	t.Parallel()
+	srv, _ := made(t)
+	s := at(t, srv.Addr, "")
+	rev := trial.Must(t, s, store.Write{Key: "a", Value: []byte("v")})
+	before := time.Now()
+	r, err := s.Check(trial.Within(t), candidate(2*time.Second))
+	if err != nil || len(r.Warnings) != 0 || r.Forgetful || r.Expires {
+		t.Fatalf("%+v, %v", r, err)
+	}
+	if r.Age <= 0 || r.Age > natslab.Patience+time.Since(before) {
+		t.Errorf("a new bucket is %v old", r.Age)
+	}
+	if e := trial.Get(t, s, "a"); e.Revision != rev {
+		t.Errorf("the record was changed: %+v", e)
+	}
+}
+
+func TestAHeartbeatThatIsTooQuickForOneObjectIsWarnedOf(t *testing.T) {
+	t.Parallel()
+	srv, _ := made(t)
+	r, err := at(t, srv.Addr, "").Check(trial.Within(t), candidate(1999*time.Millisecond))
+	if err != nil || len(r.Warnings) != 1 || !strings.Contains(r.Warnings[0], "one write a second") {
+		t.Fatalf("%+v, %v", r, err)
+	}
+}
+
+func TestABucketThatIsMissingIsExplainedOrMade(t *testing.T) {
+	t.Parallel()
+	srv := objectlab.StartGCS(t)
+	c := service(t, srv.Addr)
+	_, err := over(t, c, gcsstore.Options{}).Check(trial.Within(t), candidate(0))
+	trial.Outcome(t, err, store.Permanent, "Options.Create", bucket)
+	_, err = over(t, c, gcsstore.Options{}).CompareAndSwap(trial.Within(t), store.Write{Key: "a"})
+	trial.Outcome(t, err, store.Permanent, "Options.Create")
+	s := over(t, c, gcsstore.Options{Create: true, Project: "lab"})
+	for range 2 {
+		if _, err := s.Check(trial.Within(t), candidate(0)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	trial.Must(t, s, store.Write{Key: "a"})
+}
+
+func TestVersionsAreWarnedOfAndServe(t *testing.T) {
+	t.Parallel()
+	srv := objectlab.StartGCS(t)
+	c := service(t, srv.Addr)
+	b := &storage.Bucket{Name: bucket, Versioning: &storage.BucketVersioning{Enabled: true}}
+	if _, err := c.Buckets.Insert("lab", b).Context(trial.Within(t)).Do(); err != nil {
+		t.Fatal(err)
+	}
+	s := at(t, srv.Addr, "")
+	r, err := s.Check(trial.Within(t), candidate(0))
+	if err != nil || len(r.Warnings) != 1 || !strings.Contains(r.Warnings[0], "versions") {
+		t.Fatalf("%+v, %v", r, err)
+	}
+	rev := trial.Must(t, s, store.Write{Key: "a", Value: []byte("first")})
+	rev = trial.Must(t, s, store.Write{Key: "a", Expected: rev, Value: []byte("second")})
+	_, err = at(t, srv.Addr, "").CompareAndSwap(trial.Within(t), store.Write{Key: "a", Expected: rev - 1})
+	trial.Outcome(t, err, store.Conflict)
+	if err := (operator{t, c}).remove(s.Name("a")); err != nil {
+		t.Fatal(err)
+	}
+	_, err = s.CompareAndSwap(trial.Within(t), store.Write{Key: "a", Expected: rev})
+	trial.Outcome(t, err, store.Conflict)
+	if again := trial.Must(t, at(t, srv.Addr, ""), store.Write{Key: "a"}); again <= rev {
+		t.Errorf("revision %d follows %d", again, rev)
+	}
+}
+
+// A heartbeat has what is watched looked at twice in it; nothing else tells of a change here for an hour.
+func TestAHeartbeatPacesTheLooks(t *testing.T) {
+	t.Parallel()
+	srv, _ := made(t)
+	other := at(t, srv.Addr, "")
+	s := over(t, service(t, srv.Addr), gcsstore.Options{Every: time.Hour})
+	if _, err := s.Check(trial.Within(t), store.CheckRequest{HeartbeatInterval: 100 * time.Millisecond}); err != nil {
+		t.Fatal(err)
+	}
+	heard := trial.Listen(t, s, "a")
+	rev := trial.Must(t, other, store.Write{Key: "a", Value: []byte("v")})
+	heard.Until("the write", func(e store.Entry) bool { return e.Revision == rev })
+}
+
+func TestOpenSaysWhatIsWrong(t *testing.T) {
+	t.Parallel()
+	srv, _ := made(t)
+	s, err := gcsstore.Open(trial.Within(t), srv.GCSURL(bucket+"/teams/a"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	trial.Must(t, s, store.Write{Key: "reports"})
+	if s.Name("reports") != "teams/a/reports" {
+		t.Errorf("the object is %s", s.Name("reports"))
+	}
+	if err := s.Close(); err != nil {
+		t.Error(err)
+	}
+	s, err = gcsstore.Open(trial.Within(t), srv.GCSURL("another"))
+	if err != nil {
+		t.Fatalf("a bucket that is yet to be made: %v", err)
+	}
+	defer s.Close() //nolint:errcheck // which returns nil
+	if _, err := s.Check(trial.Within(t), candidate(0)); err != nil {
+		t.Error(err)
+	}
+	_, err = gcsstore.Open(trial.Within(t), strings.Replace(srv.GCSURL("none"), "create=true", "create=false", 1))
+	trial.Outcome(t, err, store.Permanent, "none", "create=true")
+	srv.Kill()
+	_, err = gcsstore.Open(trial.Within(t), srv.GCSURL(bucket))
+	trial.Outcome(t, err, store.Transient)
+}

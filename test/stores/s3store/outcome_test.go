@@ -1,0 +1,225 @@
+package s3store_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"net/http/httptrace"
+	"sync"
+	"sync/atomic"
+	"testing"
+
+	"github.com/aws/aws-sdk-go-v2/aws"
+	"github.com/aws/aws-sdk-go-v2/service/s3"
+
+	"github.com/seed-ff2cb582/leader/store"
+	"github.com/seed-ff2cb582/leader/store/s3store"
+	"github.com/seed-ff2cb582/leader/test/internal/trial"
+	"github.com/seed-ff2cb582/leader/test/natslab"
+)
+
+// The clients of these tests have the SDK's usual retries, which would tell a conflict of what the first attempt wrote.
+func TestAWriteWhoseAnswerIsLostIsUnknownAndSentOnce(t *testing.T) {
+	t.Parallel()
+	srv, _ := made(t)
+	var writes atomic.Int64
+	counted := func(o *s3.Options) { o.HTTPClient = counting{o.HTTPClient, &writes} }
+	trial.LostAnswers(t, trial.Way{
+		Addr: srv.Addr,
+		Open: func(tb testing.TB, addr string) store.Store {
+			return over(tb, client(tb, addr, root(), counted), s3store.Options{})
+		},
+		Writes: writes.Load,
+	})
+}
+
+// counting is a client that counts the writes that it is given.
+type counting struct {
+	s3.HTTPClient
+	writes *atomic.Int64
+}
+
+func (c counting) Do(r *http.Request) (*http.Response, error) {
+	if r.Method == http.MethodPut {
+		c.writes.Add(1)
+	}
+	return c.HTTPClient.Do(r)
+}
+
+func TestAWriteToAFrozenServerIsUnknownAndMayLandLater(t *testing.T) {
+	t.Parallel()
+	srv, _ := made(t)
+	trial.Frozen(t, at(t, srv.Addr, ""), srv, false)
+}
+
+func TestWhatNeverLeftIsTransient(t *testing.T) {
+	t.Parallel()
+	srv, _ := made(t)
+	s := at(t, srv.Addr, "")
+	rev := trial.Must(t, s, store.Write{Key: "a", Value: []byte("v")})
+	write := store.Write{Key: "a", Expected: rev, Value: []byte("w")}
+
+	done, cancel := context.WithCancel(t.Context())
+	cancel()
+	_, err := s.CompareAndSwap(done, write)
+	trial.Outcome(t, err, store.Transient)
+
+	// All connections of the client are in use: the only one is a read's whose answer is held.
+	p := natslab.NewProxy(t, srv.Addr)
+	transport := &http.Transport{MaxConnsPerHost: 1}
+	t.Cleanup(transport.CloseIdleConnections)
+	busy := over(t, client(t, p.Addr(), root(), func(o *s3.Options) { o.HTTPClient = &http.Client{Transport: transport} }), s3store.Options{})
+	trial.Get(t, busy, "a") // so that the record is known, and the write needs no read
+	p.Hold(natslab.ToClient)
+	reading, abandon := context.WithCancel(t.Context())
+	sent := make(chan struct{})
+	var read sync.WaitGroup
+	read.Go(func() {
+		trace := &httptrace.ClientTrace{WroteRequest: func(httptrace.WroteRequestInfo) { close(sent) }}
+		_, _ = busy.Get(httptrace.WithClientTrace(reading, trace), "b") // it has no answer
+	})
+	<-sent
+	_, err = busy.CompareAndSwap(trial.Brief(t), write)
+	abandon()
+	read.Wait()
+	p.Resume()
+	trial.Outcome(t, err, store.Transient)
+
+	// There are no credentials to be had.
+	nobody := over(t, client(t, srv.Addr, root(), func(o *s3.Options) { o.Credentials = none{} }), s3store.Options{})
+	_, err = nobody.CompareAndSwap(trial.Within(t), write)
+	trial.Outcome(t, err, store.Transient)
+
+	// The server is gone, and refuses connections.
+	srv.Kill()
+	_, err = s.CompareAndSwap(trial.Within(t), write)
+	trial.Outcome(t, err, store.Transient)
+	_, err = s.Get(trial.Within(t), "a")
+	trial.Outcome(t, err, store.Transient)
+	srv.Run()
+}
+
+// none has no credentials.
+type none struct{}
+
+func (none) Retrieve(context.Context) (aws.Credentials, error) {
+	return aws.Credentials{}, errors.New("no credentials")
+}
+
+// A client that does not tell of its connections is not believed to have sent nothing.
+func TestWithoutAnyWordOfTheClientTheOutcomeIsUnknown(t *testing.T) {
+	t.Parallel()
+	srv, _ := made(t)
+	s := over(t, client(t, srv.Addr, root(), func(o *s3.Options) { o.HTTPClient = silent{o.HTTPClient} }), s3store.Options{})
+	rev := trial.Must(t, s, store.Write{Key: "a"})
+	srv.Kill()
+	_, err := s.CompareAndSwap(trial.Within(t), store.Write{Key: "a", Expected: rev})
+	trial.Outcome(t, err, store.Unknown)
+}
+
+// silent is a client that takes no notice of what its caller wants to be told.
+type silent struct{ s3.HTTPClient }
+
+func (c silent) Do(r *http.Request) (*http.Response, error) {
+	return c.HTTPClient.Do(r.WithContext(context.Background()))
+}
+
+func TestAcknowledgedWritesSurviveKills(t *testing.T) {
+	t.Parallel()
+	srv, _ := made(t)
+	s := at(t, srv.Addr, "")
+	rev := uint64(0)
+	for i := range 3 {
+		value := fmt.Sprint("write ", i)
+		rev = trial.Must(t, s, store.Write{Key: "a", Expected: rev, Value: []byte(value)})
+		created := trial.Must(t, s, store.Write{Key: fmt.Sprint("k", i), Value: []byte(value), Tombstone: true})
+		srv.Kill()
+		srv.Run()
+		e, other := trial.Get(t, s, "a"), trial.Get(t, s, fmt.Sprint("k", i))
+		if e.Revision != rev || string(e.Value) != value || other.Revision != created || !other.Tombstone {
+			t.Fatalf("after kill %d: %+v and %+v; acknowledged were revisions %d and %d", i, e, other, rev, created)
+		}
+	}
+}
+
+func TestAWriteOverADeletedRecordIsAConflict(t *testing.T) {
+	t.Parallel()
+	srv, c := made(t)
+	s := at(t, srv.Addr, "")
+	rev := trial.Must(t, s, store.Write{Key: "a", Value: []byte("v")})
+	if err := (operator{t, c}).remove(s.Name("a")); err != nil {
+		t.Fatal(err)
+	}
+	_, err := s.CompareAndSwap(trial.Within(t), store.Write{Key: "a", Expected: rev}) // S3 says that there is no such key
+	trial.Outcome(t, err, store.Conflict)
+	if again := trial.Must(t, s, store.Write{Key: "a"}); again <= rev {
+		t.Errorf("revision %d follows %d", again, rev)
+	}
+}
+
+func TestAClosedStoreLeavesTheUsersClient(t *testing.T) {
+	t.Parallel()
+	_, c := made(t)
+	s := over(t, c, s3store.Options{})
+	if err := s.Close(); err != nil {
+		t.Error(err)
+	}
+	trial.SaysClosed(t, s)
+	if err := (operator{t, c}).put("other", []byte("v")); err != nil {
+		t.Errorf("a store closed the client that it was given: %v", err)
+	}
+}
+
+func TestInvalidKeysAndValuesAreRefusedWithoutTheServer(t *testing.T) {
+	t.Parallel()
+	s := at(t, "127.0.0.1:1", "") // nobody listens there
+	for _, w := range []store.Write{{Key: ""}, {Key: "a b"}, {Key: "a", Value: make([]byte, s3store.MaxValue+1)}} {
+		if _, err := s.CompareAndSwap(trial.Within(t), w); !errors.Is(err, store.ErrInvalid) {
+			t.Errorf("key %q with %d bytes: %v", w.Key, len(w.Value), err)
+		}
+	}
+	if _, err := s.Get(trial.Within(t), "a b"); !errors.Is(err, store.ErrInvalid) {
+		t.Errorf("a read: %v", err)
+	}
+	_, err := s.CompareAndSwap(trial.Within(t), store.Write{Key: "a", Expected: 1 << 63})
+	trial.Outcome(t, err, store.Conflict)
+}
+
+// versitygw 1.8.0 answers a read beside a write with the ETag of before and the content of after, now and then.
+func TestAReadThatIsTornIsReadAgain(t *testing.T) {
+	t.Parallel()
+	srv, _ := made(t)
+	tears := &tearing{}
+	s := over(t, client(t, srv.Addr, root(), func(o *s3.Options) { tears.HTTPClient = o.HTTPClient; o.HTTPClient = tears }), s3store.Options{})
+	other := at(t, srv.Addr, "")
+	first := trial.Must(t, other, store.Write{Key: "a", Value: []byte("first")})
+	trial.Get(t, s, "a")
+	second := trial.Must(t, other, store.Write{Key: "a", Expected: first, Value: []byte("second")})
+	tears.next = true
+	if e := trial.Get(t, s, "a"); e.Revision != second || tears.next {
+		t.Fatalf("it reads %+v", e)
+	}
+	trial.Must(t, s, store.Write{Key: "a", Expected: second, Value: []byte("third")})
+}
+
+// tearing is a client whose next answer to a read has the ETag of the one before.
+type tearing struct {
+	s3.HTTPClient
+	before string
+	next   bool
+}
+
+func (c *tearing) Do(r *http.Request) (*http.Response, error) {
+	res, err := c.HTTPClient.Do(r)
+	if err != nil || r.Method != http.MethodGet {
+		return res, err
+	}
+	before := c.before
+	c.before = res.Header.Get("ETag")
+	if c.next {
+		c.next = false
+		res.Header.Set("ETag", before)
+	}
+	return res, err
+}
