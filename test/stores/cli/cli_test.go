@@ -20,6 +20,7 @@ import (
 	"github.com/seed-ff2cb582/leader/test/natslab"
 	"github.com/seed-ff2cb582/leader/test/stores/consullab"
 	"github.com/seed-ff2cb582/leader/test/stores/etcdlab"
+	"github.com/seed-ff2cb582/leader/test/stores/objectlab"
 )
 
 var (
@@ -48,6 +49,8 @@ var kinds = map[string]func(testing.TB) string{
 		return "etcd://" + strings.TrimPrefix(etcdlab.Start(tb, 1).URLs()[0], "http://") + "/votes/"
 	},
 	"consul": func(tb testing.TB) string { return "consul://" + consullab.Start(tb, 1).Nodes[0].Addr + "/votes/" },
+	"s3":     func(tb testing.TB) string { return objectlab.StartS3(tb).S3URL("votes") },
+	"gs":     func(tb testing.TB) string { return objectlab.StartGCS(tb).GCSURL("votes") },
 }
 
 // A desk runs commands on one store.

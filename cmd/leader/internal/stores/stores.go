@@ -11,18 +11,20 @@ import (
 	"github.com/seed-ff2cb582/leader/store"
 	"github.com/seed-ff2cb582/leader/store/consulstore"
 	"github.com/seed-ff2cb582/leader/store/etcdstore"
+	"github.com/seed-ff2cb582/leader/store/gcsstore"
 	"github.com/seed-ff2cb582/leader/store/mongostore"
 	"github.com/seed-ff2cb582/leader/store/mysqlstore"
 	"github.com/seed-ff2cb582/leader/store/natsstore"
 	"github.com/seed-ff2cb582/leader/store/pgstore"
 	"github.com/seed-ff2cb582/leader/store/redisstore"
+	"github.com/seed-ff2cb582/leader/store/s3store"
 )
 
 // Drivers opens stores by their URLs.
 func Drivers() []store.Driver {
 	return []store.Driver{
 		natsstore.Driver(), redisstore.Driver(), pgstore.Driver(), mysqlstore.Driver(), etcdstore.Driver(), consulstore.Driver(),
-		mongostore.Driver(),
+		s3store.Driver(), gcsstore.Driver(), mongostore.Driver(),
 	}
 }
 
