@@ -1,7 +1,9 @@
 package leader
 
 import (
+	"bytes"
 	"context"
+	"encoding/base64"
 	"fmt"
 	"log/slog"
 	"maps"
@@ -35,6 +37,10 @@ const MinTTL = 50 * time.Millisecond
 // configuration says nothing: 10 %. chrony may slew a clock by 8.3 %
 // (maxslewrate).
 const DefaultClockDrift = leadership.DefaultDrift
+
+// MaxConnectionParams is how many bytes of ElectionConfig.ConnectionParams a
+// record has room for, so that every store takes it.
+const MaxConnectionParams = 8 << 10
 
 const maxIDLen = 256
 
@@ -89,6 +95,12 @@ type ElectionConfig struct {
 	// Address, optional, tells clients where they reach this candidate when it
 	// leads.
 	Address string
+	// ConnectionParams, optional, is what clients need besides Address to
+	// connect to this candidate when it leads: bytes that mean nothing to the
+	// election, such as a gRPC service config. At most MaxConnectionParams.
+	// They are written with each renewal: the fewer the better. Everybody who
+	// may read the bucket sees them.
+	ConnectionParams []byte
 	// Meta, optional, is written into the record, for people and observers.
 	Meta map[string]string
 
@@ -372,20 +384,38 @@ func (c ElectionConfig) validateRetry(v *validator) {
 // validateRecord refuses what would only fail at the first write: a record that
 // no store takes.
 func (c ElectionConfig) validateRecord(v *validator) {
+	if n := len(c.ConnectionParams); n > MaxConnectionParams {
+		v.check(false, "ConnectionParams", bytesOf(n), fmt.Sprintf("must be at most %d bytes (MaxConnectionParams)", MaxConnectionParams))
+		c.ConnectionParams = nil // one fault, and not another of the record
+	}
 	widest := record.Standing{Priority: math.MinInt, Version: strings.Repeat("0", record.MaxVersion), Age: preference.MaxAge}
 	settings := c.engine()
 	r := record.Of(settings.Protocol(false).Template(), record.About{
-		Meta: c.Meta, Address: c.Address, Version: c.Version, Drift: 1.0 / 3, Standings: slices.Repeat([]record.Standing{widest}, record.MaxStandings),
+		Meta: c.Meta, Address: c.Address, Params: paramsOf(c.ConnectionParams), Version: c.Version, Drift: 1.0 / 3,
+		Standings: slices.Repeat([]record.Standing{widest}, record.MaxStandings),
 	})
 	_, err := r.Encode()
-	switch {
-	case err == nil:
-	case len(c.Address) > store.MaxValue/2:
-		v.check(false, "Address", fmt.Sprintf("(%d bytes)", len(c.Address)), "makes the record too large: "+err.Error())
+	if err == nil {
+		return
+	}
+	meta := 0
+	for k, v := range c.Meta {
+		meta += len(k) + len(v)
+	}
+	// One fault is told: that of the field which takes most of the room.
+	rule, params := "makes the record too large: "+err.Error(), base64.StdEncoding.EncodedLen(len(c.ConnectionParams))
+	switch max(len(c.Address), params, meta) {
+	case meta:
+		v.check(false, "Meta", fmt.Sprintf("(%d entries)", len(c.Meta)), rule)
+	case params:
+		v.check(false, "ConnectionParams", bytesOf(len(c.ConnectionParams)), rule)
 	default:
-		v.check(false, "Meta", fmt.Sprintf("(%d entries)", len(c.Meta)), "makes the record too large: "+err.Error())
+		v.check(false, "Address", bytesOf(len(c.Address)), rule)
 	}
 }
+
+// bytesOf stands in an error for a value that is too long to be shown.
+func bytesOf(n int) string { return fmt.Sprintf("(%d bytes)", n) }
 
 var bucketName = regexp.MustCompile(`^[a-zA-Z0-9_-]{1,255}$`)
 
@@ -409,11 +439,20 @@ func (c ElectionConfig) engine() engine.Config {
 		VersionPolicy: preference.Policy(c.VersionPolicy), AllowTakeover: c.AllowPriorityTakeover, MinTenure: c.MinTenure,
 		ValidateEvery: c.Fencing.ValidationInterval, ValidateAlways: c.Fencing.ValidateOnCriticalOps,
 		CheckInterval: c.HealthCheckInterval, CheckTimeout: c.HealthCheckTimeout, MaxFailures: c.MaxConsecutiveFailures,
-		Address: c.Address, Meta: maps.Clone(c.Meta), // the caller may change theirs while we write
+		Address: c.Address, Params: paramsOf(bytes.Clone(c.ConnectionParams)), Meta: maps.Clone(c.Meta), // the caller may change theirs while we write
 		Logger: c.Logger, Hooks: c.Hooks.engine(), Loss: lossOf,
 	}
 	if c.HealthChecker != nil {
 		e.Check = c.HealthChecker.Check
 	}
 	return e
+}
+
+// paramsOf returns parameters as records hold them, without a copy.
+func paramsOf(b []byte) *record.Params {
+	if len(b) == 0 {
+		return nil
+	}
+	p := record.Params(b)
+	return &p
 }

@@ -129,6 +129,22 @@ func TestEveryRuleOfTheConfigurationIsEnforced(t *testing.T) {
 		"an address that no store takes": {
 			func(c *cfg) { c.Address = strings.Repeat("x", store.MaxValue) }, []string{"Address"},
 		},
+		"parameters beyond their bound": {
+			func(c *cfg) { c.ConnectionParams = make([]byte, leader.MaxConnectionParams+1) }, []string{"ConnectionParams"},
+		},
+		"parameters beside a long address": {
+			func(c *cfg) {
+				c.ConnectionParams, c.Address = make([]byte, leader.MaxConnectionParams), strings.Repeat("x", 5<<10)
+			},
+			[]string{"ConnectionParams"},
+		},
+		"metadata beside long parameters": {
+			func(c *cfg) {
+				c.ConnectionParams = make([]byte, 4<<10)
+				c.Meta = map[string]string{"x": strings.Repeat("x", 10<<10)}
+			},
+			[]string{"Meta"},
+		},
 		"everything at once": {
 			func(c *cfg) {
 				*c = cfg{Group: "*", InstanceID: "\n", ClockDrift: 1, MaxConsecutiveFailures: -1, DemoteTimeout: -1}
@@ -170,6 +186,7 @@ func TestConfigurationsAtTheEdgesOfTheRulesAreTaken(t *testing.T) {
 		"the largest drift":     func(c *cfg) { c.ClockDrift = 0.3 },
 		"the smallest drift":    func(c *cfg) { c.ClockDrift = math.SmallestNonzeroFloat64 },
 		"the full jitter":       func(c *cfg) { c.RetryConfig.Jitter = 1 },
+		"the most parameters":   func(c *cfg) { c.ConnectionParams = make([]byte, leader.MaxConnectionParams) },
 		"constant rests":        func(c *cfg) { c.RetryConfig.BackoffMultiplier = 1 },
 		"a long first rest":     func(c *cfg) { c.RetryConfig.InitialBackoff = time.Hour },
 		"times without end": func(c *cfg) {

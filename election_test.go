@@ -287,13 +287,13 @@ func TestElectionsOfTwoGroupsDoNotMeet(t *testing.T) {
 func TestMetaIsTakenOverWhenTheElectionIsMade(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		st, cfg := memstore.New(), config("a")
-		cfg.Meta = map[string]string{"zone": "eu"}
+		cfg.Meta, cfg.ConnectionParams = map[string]string{"zone": "eu"}, []byte("x")
 		a := candidate(t, st, cfg)
-		cfg.Meta["zone"] = "us"
+		cfg.Meta["zone"], cfg.ConnectionParams[0] = "us", 'y'
 		started(t, a)
 		synctest.Wait()
-		if _, r := stored(t, st); r.Meta["zone"] != "eu" {
-			t.Fatalf("%v", r.Meta)
+		if _, r := stored(t, st); r.Meta["zone"] != "eu" || r.Params == nil || string(*r.Params) != "x" {
+			t.Fatalf("%v %v", r.Meta, r.Params)
 		}
 	})
 }

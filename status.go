@@ -104,12 +104,14 @@ type LeaderInfo struct {
 	// Correlation is a short hash of the token of that term, the same in
 	// everything that is said of it.
 	Correlation string
-	// Priority, Version, Address and Meta are what the leader says of itself.
-	// Meta is shared: do not modify it.
+	// Priority, Version, Address, ConnectionParams and Meta are what the leader
+	// says of itself. ConnectionParams and Meta are shared: do not modify them.
 	Priority int
 	Version  string
 	Address  string
-	Meta     map[string]string
+	// ConnectionParams is nil if the leader states none.
+	ConnectionParams []byte
+	Meta             map[string]string
 	// Until is when the lease as seen from here runs out, unless it is renewed:
 	// nobody else leads before, if nobody releases. Zero if nobody leads.
 	Until time.Time
@@ -128,9 +130,13 @@ func (l LeaderInfo) String() string { return l.info().String() }
 
 // infoOf is what is known of a leader, in the words of this package.
 func infoOf(i leadership.Info) LeaderInfo {
+	var params []byte
+	if i.Params != nil {
+		params = *i.Params
+	}
 	return LeaderInfo{
 		Group: i.Group, ID: i.ID, Term: i.Term, Correlation: i.Correlation, Priority: i.Priority, Version: i.Version,
-		Address: i.Address, Meta: i.Meta, Until: i.Until, Reason: Reason(i.Reason), By: i.By, Why: i.Why, Successor: i.Successor,
+		Address: i.Address, ConnectionParams: params, Meta: i.Meta, Until: i.Until, Reason: Reason(i.Reason), By: i.By, Why: i.Why, Successor: i.Successor,
 	}
 }
 
@@ -138,7 +144,7 @@ func infoOf(i leadership.Info) LeaderInfo {
 func (l LeaderInfo) info() leadership.Info {
 	return leadership.Info{
 		Group: l.Group, ID: l.ID, Term: l.Term, Correlation: l.Correlation, Priority: l.Priority, Version: l.Version,
-		Address: l.Address, Meta: l.Meta, Until: l.Until, Reason: machine.Reason(l.Reason), By: l.By, Why: l.Why, Successor: l.Successor,
+		Address: l.Address, Params: paramsOf(l.ConnectionParams), Meta: l.Meta, Until: l.Until, Reason: machine.Reason(l.Reason), By: l.By, Why: l.Why, Successor: l.Successor,
 	}
 }
 

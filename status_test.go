@@ -1,6 +1,7 @@
 package leader_test
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"slices"
@@ -92,6 +93,7 @@ func TestFollowersKnowWhatTheLeaderSaysOfItself(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		st, cfg := memstore.New(), config("a")
 		cfg.Priority, cfg.Address, cfg.Meta = -3, "tcp://[::1]:1", map[string]string{"zone": "eu"}
+		cfg.ConnectionParams = []byte("{}\x00\xff")
 		a := start(t, st, cfg)
 		b := start(t, st, config("b"))
 		time.Sleep(10 * heartbeat)
@@ -100,8 +102,15 @@ func TestFollowersKnowWhatTheLeaderSaysOfItself(t *testing.T) {
 				if l.Group != "g" || l.ID != "a" || l.Term != 1 || l.Priority != -3 || l.Address != cfg.Address || l.Meta["zone"] != "eu" || !l.Until.After(time.Now()) {
 					t.Errorf("%+v", l)
 				}
+				if !bytes.Equal(l.ConnectionParams, cfg.ConnectionParams) {
+					t.Errorf("%q", l.ConnectionParams)
+				}
 				break
 			}
+		}
+		all, err := leader.SnapshotWithStore(t.Context(), st, "*")
+		if err != nil || len(all) != 1 || !bytes.Equal(all[0].ConnectionParams, cfg.ConnectionParams) {
+			t.Errorf("%v %+v", err, all)
 		}
 	})
 }

@@ -93,6 +93,8 @@ func kind(t reflect.Type) string {
 		return "time"
 	case t == reflect.TypeFor[time.Duration]():
 		return "number (nanoseconds)"
+	case t == reflect.TypeFor[[]byte]():
+		return "string (base64)"
 	case leaf(t):
 		return "string"
 	}

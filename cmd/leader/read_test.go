@@ -70,7 +70,8 @@ func (l *readLab) stand(group, id string, hooks ...leader.Hooks) leader.Election
 	e, err := leader.NewElection(l.nc, leader.ElectionConfig{
 		Bucket: labBucket, Group: group, InstanceID: id, TTL: 20 * time.Second, HeartbeatInterval: time.Second,
 		Priority: 7, Version: "1.2.3", Address: id + ":80", Meta: map[string]string{"zone": "z"}, DeleteOnStop: true,
-		Hooks: leader.JoinHooks(hooks...), AcquireGrace: leader.GraceOff,
+		ConnectionParams: []byte("{}\xff"),
+		Hooks:            leader.JoinHooks(hooks...), AcquireGrace: leader.GraceOff,
 	})
 	if err != nil {
 		l.t.Fatal(err)
@@ -169,6 +170,9 @@ func TestListPrintsEachFormat(t *testing.T) {
 		t.Errorf("%s", out)
 	}
 	if g.Priority != 7 || g.Version != "1.2.3" || g.Address != "a:80" || g.Meta["zone"] != "z" || g.LeaseLeft <= 0 || g.LeaseLeft > 22_000 {
+		t.Errorf("%s", out)
+	}
+	if string(g.ConnectionParams) != "{}\xff" || !strings.Contains(out, `"connection_params": "e33/"`) {
 		t.Errorf("%s", out)
 	}
 	out, _ = l.run(0, "ls", "jobs.*", "-o", "yaml")

@@ -117,7 +117,7 @@ func (c *Candidate) self(info *leadership.Info) bool {
 	*info = leadership.Info{
 		Group: c.cfg.Group, ID: c.cfg.InstanceID, Term: w.term.Number, Correlation: w.correlation,
 		Priority: c.cfg.Standing.Priority, Version: c.cfg.Standing.Version,
-		Address: c.cfg.Address, Meta: c.cfg.Meta, Until: c.clock.time(w.mono.Load()),
+		Address: c.cfg.Address, Params: c.cfg.Params, Meta: c.cfg.Meta, Until: c.clock.time(w.mono.Load()),
 	}
 	return true
 }
@@ -146,7 +146,7 @@ func (c *Candidate) Status() Status {
 	s := c.snap.Load()
 	st := Status{
 		State: stateName(s.state), LastTransition: s.at, Reason: s.reason,
-		ConnectionStatus: c.io.connState().String(), Barred: s.barred,
+		ConnectionStatus: c.io.connState().String(), Barred: barred(s.bars),
 	}
 	if f := c.report.lastErr.Load(); f != nil {
 		st.LastError, st.LastErrorAt = f.err, f.at

@@ -9,6 +9,7 @@ import (
 	"github.com/seed-ff2cb582/leader/internal/leadership"
 	"github.com/seed-ff2cb582/leader/internal/machine"
 	"github.com/seed-ff2cb582/leader/internal/preference"
+	"github.com/seed-ff2cb582/leader/internal/record"
 	"github.com/seed-ff2cb582/leader/store"
 )
 
@@ -24,22 +25,25 @@ type Config struct {
 	DemoteTimeout     time.Duration
 	ClockDrift        float64
 	ForeignTTL        time.Duration
-	Grace             Grace
-	DeleteOnStop      bool
 	Retry             machine.Retry
 	Splay             time.Duration
 	Backoff           time.Duration
 	MaxBackoff        time.Duration
 
-	Standing      preference.Standing
-	VersionPolicy preference.Policy
-	AllowTakeover bool
-	MinTenure     time.Duration
+	Standing  preference.Standing
+	MinTenure time.Duration
 
 	// ValidateEvery is how often a leader proves its token in the background, 0
 	// for never; ValidateAlways lets Do prove it before each operation.
-	ValidateEvery  time.Duration
+	ValidateEvery time.Duration
+
+	// One after the other they take a word, and a candidate has no room for
+	// more: see TestCandidateFillsItsSizeClass.
 	ValidateAlways bool
+	VersionPolicy  preference.Policy
+	AllowTakeover  bool
+	Grace          Grace
+	DeleteOnStop   bool
 
 	// Check, if not nil, asks the program whether it is fit to lead.
 	Check         func(ctx context.Context) bool
@@ -48,6 +52,7 @@ type Config struct {
 	MaxFailures   int
 
 	Address string
+	Params  *record.Params
 	Meta    map[string]string
 
 	Logger *slog.Logger // nil: silent

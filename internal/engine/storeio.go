@@ -33,7 +33,7 @@ type storeIO struct {
 func (s *storeIO) draft(a *machine.Action, known preference.Standings) (*record.Draft, error) {
 	cfg := &s.env.cfg
 	about := record.About{
-		Meta: cfg.Meta, Address: cfg.Address, Version: cfg.Standing.Version, Drift: cfg.ClockDrift, Standings: known,
+		Meta: cfg.Meta, Address: cfg.Address, Params: cfg.Params, Version: cfg.Standing.Version, Drift: cfg.ClockDrift, Standings: known,
 	}
 	d, err := record.NewDraft(&a.Rec, &about, a.Expected)
 	if err != nil {

@@ -12,9 +12,9 @@ import (
 // A snapshot is what readers see, besides the trust window. It is immutable.
 type snapshot struct {
 	state     machine.Public
+	bars      machine.Bars
 	at        time.Time // since when
 	reason    machine.Reason
-	barred    machine.Reason
 	heartbeat time.Time
 	revision  uint64
 	leader    leadership.Info // another candidate, or why there is none
@@ -24,17 +24,17 @@ type snapshot struct {
 // of itself changes with its record alone, and with that the end of its lease.
 func (s *snapshot) same(o *snapshot) bool {
 	l, m := &s.leader, &o.leader
-	return s.state == o.state && s.at.Equal(o.at) && s.reason == o.reason && s.barred == o.barred &&
+	return s.state == o.state && s.at.Equal(o.at) && s.reason == o.reason && s.bars == o.bars &&
 		s.heartbeat.Equal(o.heartbeat) && s.revision == o.revision &&
 		l.Same(*m) && l.Group == m.Group && l.Correlation == m.Correlation && l.Priority == m.Priority &&
-		l.Version == m.Version && l.Address == m.Address && len(l.Meta) == len(m.Meta) && l.Until.Equal(m.Until)
+		l.Version == m.Version && l.Address == m.Address && (l.Params == nil) == (m.Params == nil) && len(l.Meta) == len(m.Meta) && l.Until.Equal(m.Until)
 }
 
 // publish makes the new state visible to readers, and reports a transition.
 func (l *loop) publish(before past) {
 	s := &l.state
 	old := l.snap.Load()
-	next := snapshot{state: s.Public(), at: old.at, reason: old.reason, barred: barred(s.Barred)}
+	next := snapshot{state: s.Public(), at: old.at, reason: old.reason, bars: s.Barred}
 	l.describe(&next.leader)
 	if s.Phase == machine.Holding {
 		next.heartbeat, next.revision = l.clock.time(s.Grant.Sent.Mono), s.Grant.Rev
@@ -72,7 +72,7 @@ func (l *loop) announce(before past, old, next *snapshot, news bool) {
 func (l *loop) tellSupervisor() {
 	if s := l.cfg.Supervisor; s != nil {
 		snap := l.snap.Load()
-		s.Stepped(View{snap.state, snap.barred}, l.told)
+		s.Stepped(View{snap.state, barred(snap.bars)}, l.told)
 	}
 }
 
@@ -159,7 +159,8 @@ func (l *loop) describe(info *leadership.Info) {
 		until := l.state.ViewAt + int64(machine.Wait(l.rules.Lease(&l.state), l.cfg.ClockDrift))
 		info.ID, info.Until = v.Rec.ID, l.clock.time(until)
 		if r.Token == v.Rec.Token {
-			info.Priority, info.Version, info.Address, info.Meta = r.Priority, r.Version, r.Address, r.Meta
+			info.Priority, info.Version = r.Priority, r.Version
+			info.Address, info.Params, info.Meta = r.Address, r.Params, r.Meta
 		}
 	case v.Kind == machine.Vacant:
 		info.Reason, info.By, info.Why, info.Successor = v.Rec.Reason, v.Rec.By, v.Rec.Why, v.Rec.Successor

@@ -77,6 +77,7 @@ type Info struct {
 	Priority    int
 	Version     string
 	Address     string
+	Params      *record.Params
 	Meta        map[string]string
 	Until       time.Time
 	Reason      machine.Reason
@@ -92,7 +93,8 @@ func Of(group string, e store.Entry, now time.Time) (Info, machine.Seen) {
 	info := Info{Group: group, Term: seen.Term(), Correlation: Correlation(seen.Rec.Token)}
 	switch seen.Kind {
 	case machine.Held:
-		info.ID, info.Priority, info.Version, info.Address, info.Meta = r.ID, r.Priority, r.Version, r.Address, r.Meta
+		info.ID, info.Priority, info.Version = r.ID, r.Priority, r.Version
+		info.Address, info.Params, info.Meta = r.Address, r.Params, r.Meta
 		info.Until = now.Add(machine.Wait(Believed(seen.Rec.TTL), DefaultDrift))
 	case machine.Vacant:
 		info.Reason, info.By, info.Why, info.Successor = machine.Reason(r.Reason), r.By, r.Why, r.Successor

@@ -20,7 +20,7 @@ func ordinary() record.Record {
 		ID: "worker-1", Token: "3f9a6f8d-1a2b-4cde-9f1a-c0b123456789", Priority: -7,
 		Meta: map[string]string{"zone": "eu-west", "rack": "7"}, TTL: 5000, Term: 1 << 53, Renewal: 17, Nonce: 5, Start: true,
 		Address: "[::1]:4222", Drift: 0.1, Version: "1.2.3",
-		Standings: []record.Standing{{Priority: 3, Version: "1.2.3"}, {Age: 1}}, Prior: &record.Prior{Term: 4, Reason: "resigned"},
+		Params: params("\x00\xff?"), Standings: []record.Standing{{Priority: 3, Version: "1.2.3"}, {Age: 1}}, Prior: &record.Prior{Term: 4, Reason: "resigned"},
 	}
 }
 
@@ -54,15 +54,18 @@ func sameAsParsed(t *testing.T, r record.Record) {
 
 // FuzzDraft drafts whatever the core and the settings may ask for, and more.
 func FuzzDraft(f *testing.F) {
-	f.Add("a", "t", 1, "k", "v", int64(3000), uint64(4), uint64(5), "x", 0.1, "1.2", 3, 0, "resigned", "by", "why", byte(0))
-	f.Add("a<", "t", -1, "k&", "\x7f", int64(-1), uint64(1<<53+1), uint64(0), "\xff", 1e-7, "1 2", 3, -1, "", "\u2028", "\"", byte(255))
-	f.Add("", "t", 0, "", "", int64(0), uint64(9), uint64(0), "", math.Copysign(0, -1), "", 0, 0, "expired", "b", "\\", byte(12))
+	f.Add("a", "t", 1, "k", "v", int64(3000), uint64(4), uint64(5), "x", 0.1, "1.2", 3, 0, "resigned", "by", "why", byte(0), []byte("{}"))
+	f.Add("a<", "t", -1, "k&", "\x7f", int64(-1), uint64(1<<53+1), uint64(0), "\xff", 1e-7, "1 2", 3, -1, "", "\u2028", "\"", byte(255), []byte("\x00\xff"))
+	f.Add("", "t", 0, "", "", int64(0), uint64(9), uint64(0), "", math.Copysign(0, -1), "", 0, 0, "expired", "b", "\\", byte(12), []byte{})
 	f.Fuzz(func(t *testing.T, id, token string, priority int, key, value string, ttl int64, term, nonce uint64,
-		address string, drift float64, version string, standing, age int, reason, by, why string, flags byte,
+		address string, drift float64, version string, standing, age int, reason, by, why string, flags byte, connection []byte,
 	) {
 		r := record.Record{
 			ID: id, Token: token, Priority: priority, TTL: ttl, Term: term, Renewal: term / 2, Nonce: nonce, Start: flags&1 != 0, Address: address,
 			Drift: record.Fraction(drift), Version: version, Reason: reason, By: by, Why: why, Successor: by, Settled: flags&2 != 0,
+		}
+		if connection != nil {
+			r.Params = params(string(connection))
 		}
 		if flags&4 != 0 {
 			r.Meta = map[string]string{key: value, value: key}
@@ -109,6 +112,8 @@ func anyValue(rng *rand.Rand, of reflect.Type) reflect.Value {
 	case reflect.String:
 		texts := []string{"", "a", "é", "\xff", "<>&", `"`, `\`, "\n", "\x00", "\x7f", "\u2028", "�", strings.Repeat("r", 600), "1.2-x_Y+3"}
 		v.SetString(texts[rng.IntN(len(texts))])
+	case reflect.Uint8:
+		v.SetUint(uint64(rng.IntN(256)))
 	case reflect.Int, reflect.Int64:
 		numbers := []int64{0, 1, -1, 1 << 53, 1<<53 + 1, math.MaxInt64, math.MinInt64}
 		v.SetInt(numbers[rng.IntN(len(numbers))])

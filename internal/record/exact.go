@@ -2,6 +2,7 @@ package record
 
 import (
 	"bytes"
+	"encoding/base64"
 	"maps"
 	"math"
 	"slices"
@@ -26,7 +27,9 @@ func appendExact(b []byte, r *Record) (_ []byte, exact bool) {
 	w.number("renewal", r.Renewal)
 	w.number("nonce", r.Nonce)
 	w.flag("start", r.Start)
+	w.flag("settled", r.Settled)
 	w.text("address", r.Address)
+	w.params(r.Params)
 	w.fraction("drift", float64(r.Drift))
 	w.text("version", r.Version)
 	w.standings(r.Standings)
@@ -35,7 +38,6 @@ func appendExact(b []byte, r *Record) (_ []byte, exact bool) {
 	w.text("by", r.By)
 	w.text("why", r.Why)
 	w.text("successor", r.Successor)
-	w.flag("settled", r.Settled)
 	return append(w.b, '}'), w.exact
 }
 
@@ -98,6 +100,17 @@ func (w *writer) number(name string, n uint64) {
 		w.name(name)
 		w.b = strconv.AppendUint(w.b, n, 10)
 	}
+}
+
+func (w *writer) params(p *Params) {
+	if p == nil {
+		return
+	}
+	w.exact = w.exact && len(*p) > 0
+	w.name("params")
+	w.b = append(w.b, '"')
+	w.b = base64.StdEncoding.AppendEncode(w.b, *p)
+	w.b = append(w.b, '"')
 }
 
 // fraction writes a number that encoding/json would write without an exponent

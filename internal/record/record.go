@@ -44,8 +44,14 @@ type Record struct {
 	// Start marks the acquiring write of a candidate that had seen no holder
 	// before. Others that start and see it may have missed a race of many.
 	Start bool `json:"start,omitempty"`
+	// Settled, of a vacancy: nobody who led before its writer can still lead. It
+	// stands here since a candidate has no room for another word.
+	Settled bool `json:"settled,omitempty"`
 	// Address is where the leader's clients reach it.
 	Address string `json:"address,omitempty"`
+	// Params are what clients need to connect, besides the address. Nil says
+	// nothing.
+	Params *Params `json:"params,omitempty"`
 
 	// Drift is how far the holder assumes the rate of a clock to be off. Zero
 	// says nothing: candidates did not always write it.
@@ -67,8 +73,20 @@ type Record struct {
 	By        string `json:"by,omitempty"`
 	Why       string `json:"why,omitempty"`
 	Successor string `json:"successor,omitempty"`
-	// Settled, of a vacancy: nobody who led before its writer can still lead.
-	Settled bool `json:"settled,omitempty"`
+}
+
+// Params are bytes of which nothing is known here: base64 in JSON.
+type Params []byte
+
+// UnmarshalJSON takes what is no base64 for nothing: no part of the election
+// depends on it, so it must not cost the group a wait.
+func (p *Params) UnmarshalJSON(b []byte) error {
+	var v []byte
+	if json.Unmarshal(b, &v) != nil {
+		v = nil
+	}
+	*p = v
+	return nil
 }
 
 // A Fraction is a number between 0 and 1, both excluded, or zero, which says
@@ -282,6 +300,9 @@ func decode(b []byte, r *Record) error {
 	if p := r.Prior; p != nil && !p.valid() {
 		r.Prior = nil
 	}
+	if p := r.Params; p != nil && len(*p) == 0 {
+		r.Params = nil
+	}
 	r.Standings = slices.DeleteFunc(r.Standings, func(s Standing) bool { return !s.valid() })
 	r.Standings = slices.Clip(r.Standings[:min(len(r.Standings), MaxStandings)])
 	if len(r.Standings) == 0 {
@@ -344,6 +365,7 @@ func ttl(ms int64) time.Duration {
 type About struct {
 	Meta      map[string]string
 	Address   string
+	Params    *Params
 	Version   string
 	Drift     float64
 	Standings []Standing
@@ -362,7 +384,8 @@ func set(r *Record, c *machine.Record, about *About) {
 		Settled: c.Settled,
 	}
 	if c.ID != "" {
-		r.Meta, r.Address, r.Version, r.Drift = about.Meta, about.Address, about.Version, Fraction(about.Drift)
+		r.Meta, r.Address, r.Params = about.Meta, about.Address, about.Params
+		r.Version, r.Drift = about.Version, Fraction(about.Drift)
 		if c.Prior != (machine.Prior{}) {
 			r.Prior = &Prior{Term: c.Prior.Term, Reason: string(c.Prior.Reason)}
 		}

@@ -18,7 +18,13 @@ func full() record.Record {
 	return record.Record{
 		ID: "worker-1", Token: "3f9a6f8d-1a2b-4cde-9f1a-c0b123456789", Priority: -7,
 		Meta: map[string]string{"zone": "eu\"west", "☃": ""}, TTL: 5000, Term: 1 << 53, Renewal: 17, Address: "[::1]:4222", Drift: 0.1,
+		Params: params("{}\x00\xff"),
 	}
+}
+
+func params(s string) *record.Params {
+	p := record.Params(s)
+	return &p
 }
 
 func vacancy() record.Record {
@@ -56,7 +62,7 @@ func TestWhatIsWrittenIsReadBack(t *testing.T) {
 			if seen.Kind != kind || seen.Rev != 12 || !reflect.DeepEqual(got, want) {
 				t.Errorf("tombstone %v: read %v, rev %d\n%+v, want\n%+v", tombstone, seen.Kind, seen.Rev, got, want)
 			}
-			if back := record.Of(seen.Rec, record.About{Meta: got.Meta, Address: got.Address, Version: got.Version, Drift: float64(got.Drift), Standings: got.Standings}); !reflect.DeepEqual(back, want) {
+			if back := record.Of(seen.Rec, record.About{Meta: got.Meta, Address: got.Address, Params: got.Params, Version: got.Version, Drift: float64(got.Drift), Standings: got.Standings}); !reflect.DeepEqual(back, want) {
 				t.Errorf("through the core: %+v, want %+v", back, want)
 			}
 		}
@@ -100,6 +106,24 @@ func TestADriftThatIsNoneSaysNothing(t *testing.T) {
 	}
 	if b := string(mustEncode(t, record.Record{ID: "a", Token: "t"})); strings.Contains(b, "drift") {
 		t.Errorf("a drift of which nothing is known is written: %s", b)
+	}
+}
+
+// Nothing that the election does depends on them: a program that means
+// something else by the word is a holder like any other.
+func TestParamsThatAreNoneSayNothing(t *testing.T) {
+	plain, _ := record.Read(entry(`{"id":"a","token":"t","ttl":3000}`))
+	for _, value := range []string{"null", `""`, "7", `"no base64"`, `"eA"`, `{"of":1}`, `["eA=="]`, "true"} {
+		seen, r := record.Read(entry(`{"id":"a","token":"t","ttl":3000,"params":` + value + `}`))
+		if seen != plain || r.Params != nil {
+			t.Errorf("params %s read as %v %+v", value, seen, r)
+		}
+	}
+	if _, r := record.Read(entry(`{"id":"a","token":"t","ttl":3000,"params":"eA=="}`)); r.Params == nil || string(*r.Params) != "x" {
+		t.Errorf("params %v", r.Params)
+	}
+	if b := string(mustEncode(t, record.Record{ID: "a", Token: "t"})); strings.Contains(b, "params") {
+		t.Errorf("params of which nothing is known are written: %s", b)
 	}
 }
 
@@ -205,8 +229,8 @@ func TestRecordsBeyondWhatEveryStoreTakesAreNotEncoded(t *testing.T) {
 }
 
 func TestVacancyDoesNotCarryWhatTheHolderSaidOfItself(t *testing.T) {
-	v := record.Of(machine.Record{Token: "t", Reason: "stopped"}, record.About{Meta: map[string]string{"k": "v"}, Address: "addr", Version: "1"})
-	if b := mustEncode(t, v); bytes.Contains(b, []byte("meta")) || bytes.Contains(b, []byte("addr")) {
+	v := record.Of(machine.Record{Token: "t", Reason: "stopped"}, record.About{Meta: map[string]string{"k": "v"}, Address: "addr", Params: params("x"), Version: "1"})
+	if b := mustEncode(t, v); bytes.Contains(b, []byte("meta")) || bytes.Contains(b, []byte("addr")) || bytes.Contains(b, []byte("params")) {
 		t.Fatalf("%s", b)
 	}
 }

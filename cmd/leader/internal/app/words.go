@@ -56,6 +56,8 @@ func flagOf(field string) string {
 	switch field {
 	case "Bucket", "TTL", "Address", "Meta", "Priority", "By", "Why":
 		return "--" + strings.ToLower(field)
+	case "ConnectionParams":
+		return "--connection-params"
 	case "HeartbeatInterval":
 		return "--heartbeat"
 	case "ForeignTTL":

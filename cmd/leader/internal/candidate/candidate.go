@@ -36,6 +36,7 @@ type Flags struct {
 	ProgramVersion string            `placeholder:"VERSION" help:"The version of the program, for people and --version-policy."`
 	VersionPolicy  string            `enum:"any,older,newer" default:"any" placeholder:"any" help:"Which versions of the program are preferred: any, older, newer."`
 	Address        string            `placeholder:"ADDRESS" help:"Where clients reach this candidate when it leads."`
+	ConnParams     string            `name:"connection-params" placeholder:"TEXT" help:"What clients need besides the address, such as a gRPC service config."`
 	Meta           map[string]string `placeholder:"KEY=VALUE" help:"What else the record says of the candidate."`
 	Check          string            `placeholder:"CMD" help:"A shell command that succeeds while this host is fit to lead; after three failures it does not."`
 	CheckInterval  time.Duration     `placeholder:"TIME" help:"The time from one check to the next, and how long one may take (default: the heartbeat)."`
@@ -62,7 +63,8 @@ func (f Flags) Config(group string, profile leader.Profile, shell Shell, logs io
 		Bucket: f.Bucket, BucketAutoCreate: true, Group: group, InstanceID: id,
 		TTL: f.TTL, HeartbeatInterval: f.Heartbeat, ForeignTTL: f.ForeignTTL,
 		Priority: f.Priority, AllowPriorityTakeover: f.AllowTakeover,
-		Version: f.ProgramVersion, VersionPolicy: f.policy(), Address: f.Address, Meta: f.Meta,
+		Version: f.ProgramVersion, VersionPolicy: f.policy(), Address: f.Address,
+		ConnectionParams: []byte(f.ConnParams), Meta: f.Meta,
 		HealthCheckInterval: f.CheckInterval, Logger: app.NewLogger(logs, f.Verbose), AcquireGrace: f.grace(),
 	}
 	if cfg.TTL > 0 && cfg.HeartbeatInterval == 0 {

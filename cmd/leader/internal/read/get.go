@@ -153,7 +153,7 @@ func (d Detail) table(now time.Time) output.Result {
 	lines := [][2]string{
 		{"Leader:", d.Leader}, {"Term:", number(d.Term)}, {"Since:", moment(d.Since, now)},
 		{"Lease left:", d.lease(now)}, {"Renewed:", moment(d.Renewed, now)},
-		{"Priority:", priority(d.Group)}, {"Version:", d.Version}, {"Address:", d.Address}, {"Meta:", pairs(d.Meta)},
+		{"Priority:", priority(d.Group)}, {"Version:", d.Version}, {"Address:", d.Address}, {"Parameters:", parameters(d.ConnectionParams)}, {"Meta:", pairs(d.Meta)},
 		{"Last change:", d.change()}, {"Because:", d.Why}, {"Successor:", d.Successor},
 		{"Paused:", d.paused()}, {"Asked for:", d.pending()}, {"Correlation:", d.Correlation},
 	}

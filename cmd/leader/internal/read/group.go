@@ -6,6 +6,7 @@ import (
 	"strconv"
 	"strings"
 	"time"
+	"unicode/utf8"
 
 	"github.com/seed-ff2cb582/leader"
 	"github.com/seed-ff2cb582/leader/advisory"
@@ -37,6 +38,9 @@ type Group struct {
 	Version  string            `json:"version,omitempty"`
 	Address  string            `json:"address,omitempty"`
 	Meta     map[string]string `json:"meta,omitempty"`
+	// ConnectionParams is what the leader says that clients need besides the
+	// address.
+	ConnectionParams []byte `json:"connection_params,omitempty"`
 	// Reason is that of the last change: why the last leader left or, if that
 	// is not known, how the present one came to lead. By and Why say who asked
 	// for it and for what reason, Successor who was asked to take over.
@@ -54,7 +58,7 @@ type Group struct {
 func groupOf(info leader.LeaderInfo, now time.Time) Group {
 	g := Group{
 		Group: info.Group, Leader: info.ID, Term: info.Term,
-		Priority: info.Priority, Version: info.Version, Address: info.Address, Meta: info.Meta,
+		Priority: info.Priority, Version: info.Version, Address: info.Address, ConnectionParams: info.ConnectionParams, Meta: info.Meta,
 		Reason: info.Reason, By: info.By, Why: info.Why, Successor: info.Successor, Correlation: info.Correlation,
 		until: info.Until,
 	}
@@ -196,6 +200,15 @@ func pairs(m map[string]string) string {
 	}
 	slices.Sort(all)
 	return strings.Join(all, ",")
+}
+
+// parameters shows short text as it is, and else how much there is.
+func parameters(b []byte) string {
+	const short = 256
+	if len(b) > short || !utf8.Valid(b) {
+		return fmt.Sprintf("%d bytes", len(b))
+	}
+	return string(b)
 }
 
 func ago(t, now time.Time) string {
