@@ -128,9 +128,9 @@ type Election interface {
 	ValidateToken(ctx context.Context) error
 
 	// Do runs a critical operation: it validates the token as the FencingConfig
-	// says and calls op with a context that ends with the term. It returns an
-	// error that matches ErrNotLeader, without calling op, if this candidate
-	// does not lead.
+	// says and calls op with a context that ends with the term and carries it
+	// (TermFromContext). It returns an error that matches ErrNotLeader, without
+	// calling op, if this candidate does not lead.
 	Do(ctx context.Context, op func(ctx context.Context) error) error
 
 	// Resign ends the present term: the work stops, the record is released, and

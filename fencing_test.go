@@ -206,6 +206,26 @@ func TestWhoDoesNotLeadValidatesAndDoesNothing(t *testing.T) {
 	})
 }
 
+func TestTheContextOfDoCarriesTheTerm(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		a := start(t, memstore.New(), config("a"))
+		mustLead(t, a)
+		want := a.Term()
+		ctx := context.WithValue(t.Context(), testKey{}, "kept")
+		err := a.Do(ctx, func(ctx context.Context) error {
+			if got, ok := leader.TermFromContext(ctx); !ok || got != want || ctx.Value(testKey{}) != "kept" {
+				t.Errorf("%v %v, %v", got, ok, ctx.Value(testKey{}))
+			}
+			return nil
+		})
+		if err != nil {
+			t.Error(err)
+		}
+	})
+}
+
+type testKey struct{}
+
 func TestDoValidatesAsTheStrategySays(t *testing.T) {
 	for name, c := range map[string]struct {
 		fencing  leader.FencingConfig

@@ -61,7 +61,8 @@ func (t Term) hash() string { return leadership.Hash(t.Token) }
 func (t Term) Correlation() string { return leadership.Correlation(t.Token) }
 
 // TermFromContext returns the term whose context ctx is or descends from. The
-// context that OnPromote and Run's function receive carries it.
+// contexts that OnPromote, Run's function and the operation of Election.Do
+// receive carry it.
 func TermFromContext(ctx context.Context) (Term, bool) {
 	t, ok := engine.TermFrom(ctx)
 	return Term(t), ok

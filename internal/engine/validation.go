@@ -67,7 +67,7 @@ func (c *Candidate) Do(ctx context.Context, op func(ctx context.Context) error) 
 			return err
 		}
 	}
-	opCtx, cancel := context.WithCancelCause(ctx)
+	opCtx, cancel := context.WithCancelCause(context.WithValue(ctx, termKey{}, w.term))
 	defer cancel(nil)
 	defer context.AfterFunc(w.ctx, func() { cancel(context.Cause(w.ctx)) })()
 	if !w.open() {
