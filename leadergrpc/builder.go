@@ -1,0 +1,155 @@
+package leadergrpc
+
+import (
+	"context"
+	"fmt"
+	"iter"
+	"log/slog"
+	"sync"
+	"time"
+
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/resolver"
+
+	"github.com/seed-ff2cb582/leader"
+	"github.com/seed-ff2cb582/leader/store"
+)
+
+// Scheme is that of the targets of a Builder: leader:///GROUP.
+const Scheme = "leader"
+
+// DefaultRetryFor is how long a refused call is sent again if BuilderOptions
+// say nothing.
+const DefaultRetryFor = 10 * time.Second
+
+// An Observe yields who leads a group: the present state first, then each
+// change, until ctx is done. Errors are those of leader.ObserveWithStore.
+type Observe func(ctx context.Context, group string) iter.Seq2[leader.LeaderInfo, error]
+
+// ObserveStore returns observers of the groups in a store. On NATS,
+// leader.Observe with a bucket is one:
+//
+//	func(ctx context.Context, group string) iter.Seq2[leader.LeaderInfo, error] {
+//		return leader.Observe(ctx, nc, "leaders", group)
+//	}
+func ObserveStore(st store.Store) Observe {
+	return func(ctx context.Context, group string) iter.Seq2[leader.LeaderInfo, error] {
+		return leader.ObserveWithStore(ctx, st, group)
+	}
+}
+
+// BuilderOptions are the settings of a Builder. The zero value is a good one.
+type BuilderOptions struct {
+	// Address returns where clients reach a leader, as host:port (or
+	// unix:path); "" if nowhere. Default: LeaderInfo.Address.
+	Address func(leader.LeaderInfo) string
+	// ServiceConfig returns the service config for a leader, as JSON; "" for
+	// none. What is no service config counts as none, with a warning, so that
+	// nobody's record keeps clients from their leader. Default:
+	// LeaderInfo.ConnectionParams.
+	ServiceConfig func(leader.LeaderInfo) string
+	// ServerName, optional, returns the name for which a leader's certificate
+	// must be good. By default it is the channel's authority, which is the same
+	// for all leaders. Whoever may write the group's record decides on what
+	// this function makes of it.
+	ServerName func(leader.LeaderInfo) string
+	// RetryFor is how long a unary call that was refused for want of leadership
+	// is sent again, counted from its beginning, as far as its context allows.
+	// Then the refusal is returned. 0 means DefaultRetryFor, and a negative one
+	// that nothing is sent again.
+	RetryFor time.Duration
+	// Logger is told of changes and troubles. Nil: silent.
+	Logger *slog.Logger
+}
+
+// A Builder resolves groups to the addresses of their leaders. All channels of
+// one Builder share one observer a group. Its methods may be called
+// concurrently.
+type Builder struct {
+	observe Observe
+	opts    BuilderOptions
+
+	mu        sync.Mutex
+	followers map[string]*follower
+}
+
+var _ resolver.Builder = (*Builder)(nil)
+
+// NewBuilder returns a Builder for grpc.WithResolvers. It observes a group while
+// a channel to it is open and not idle.
+func NewBuilder(observe Observe, opts BuilderOptions) *Builder {
+	if opts.Address == nil {
+		opts.Address = func(l leader.LeaderInfo) string { return l.Address }
+	}
+	if opts.ServiceConfig == nil {
+		opts.ServiceConfig = func(l leader.LeaderInfo) string { return string(l.ConnectionParams) }
+	}
+	if opts.RetryFor == 0 {
+		opts.RetryFor = DefaultRetryFor
+	}
+	if opts.Logger == nil {
+		opts.Logger = slog.New(slog.DiscardHandler)
+	}
+	return &Builder{observe: observe, opts: opts, followers: map[string]*follower{}}
+}
+
+// DialOptions returns what a channel needs to follow leaders: the resolver and
+// the interceptor that sends refused calls again.
+func (b *Builder) DialOptions() []grpc.DialOption {
+	return []grpc.DialOption{grpc.WithResolvers(b), grpc.WithChainUnaryInterceptor(b.UnaryClient())}
+}
+
+// Scheme implements resolver.Builder.
+func (b *Builder) Scheme() string { return Scheme }
+
+// Build implements resolver.Builder.
+func (b *Builder) Build(target resolver.Target, cc resolver.ClientConn, opts resolver.BuildOptions) (resolver.Resolver, error) {
+	group := target.Endpoint()
+	if target.URL.Host != "" || !store.ValidKey(group) {
+		return nil, fmt.Errorf("leadergrpc: target %q: must be %s:///GROUP", target.String(), Scheme)
+	}
+	c := &channel{cc: cc, plain: opts.DisableServiceConfig}
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	f := b.followers[group]
+	if f == nil {
+		f = follow(b, group)
+		b.followers[group] = f
+	}
+	c.leave = func() { b.leave(f, c) }
+	f.join(c)
+	return c, nil
+}
+
+// leave takes a channel from a follower, and ends the follower with the last.
+func (b *Builder) leave(f *follower, c *channel) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if f.part(c) == 0 && b.followers[f.group] == f {
+		delete(b.followers, f.group)
+		f.end()
+	}
+}
+
+// follower returns that of a group, nil if no channel follows it.
+func (b *Builder) follower(group string) *follower {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.followers[group]
+}
+
+// A channel is one that follows a leader, seen from here.
+type channel struct {
+	cc    resolver.ClientConn
+	plain bool // it wants no service config
+	leave func()
+	// placed: it was told an address last.
+	placed bool
+}
+
+// ResolveNow implements resolver.Resolver. There is nothing to hurry: changes
+// are pushed.
+func (c *channel) ResolveNow(resolver.ResolveNowOptions) {}
+
+// Close implements resolver.Resolver.
+func (c *channel) Close() { c.leave() }

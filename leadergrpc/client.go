@@ -1,0 +1,76 @@
+package leadergrpc
+
+import (
+	"context"
+	"strings"
+	"time"
+
+	"google.golang.org/grpc"
+)
+
+// The time from a refusal to the next attempt, if nothing is heard meanwhile.
+const (
+	firstPause  = 2 * time.Millisecond
+	longestRest = 100 * time.Millisecond
+)
+
+// UnaryClient sends unary calls again that were refused for want of leadership
+// ([RefusalOf]), to the leader that the observer knows of, or that the refusal
+// names if its term is later. While there is none it waits, also where the call
+// does not say WaitForReady. It is part of [Builder.DialOptions].
+//
+// A refusal proves that no handler ran, so this is safe for every method; all
+// other errors are returned as they are. The first attempt after a refusal is
+// sent when another leader is known, at once if that is so already. A server
+// that has not yet heard of its own success, or a client that has not yet heard
+// of the new leader, costs pauses of 2 ms, then twice as long each time up to
+// 100 ms.
+func (b *Builder) UnaryClient() grpc.UnaryClientInterceptor {
+	return func(ctx context.Context, method string, req, reply any, cc *grpc.ClientConn, invoke grpc.UnaryInvoker, opts ...grpc.CallOption) error {
+		group, ok := strings.CutPrefix(cc.CanonicalTarget(), Scheme+":///")
+		if !ok || b.opts.RetryFor < 0 {
+			return invoke(ctx, method, req, reply, cc, opts...)
+		}
+		began, pause := time.Now(), firstPause
+		for {
+			before, _ := b.follower(group).present()
+			err := invoke(ctx, method, req, reply, cc, opts...)
+			r, refused := RefusalOf(err)
+			if !refused || !b.await(ctx, group, before, r, pause, began.Add(b.opts.RetryFor)) {
+				return err
+			}
+			pause = min(2*pause, longestRest)
+		}
+	}
+}
+
+// await waits for a reason to send a call again that was refused when the place
+// was known that it was sent to. It reports whether there is one before ctx or
+// the time is up.
+func (b *Builder) await(ctx context.Context, group string, sent place, r Refusal, pause time.Duration, until time.Time) bool {
+	f := b.follower(group)
+	if f == nil {
+		return false
+	}
+	f.hint(r)
+	end := time.NewTimer(time.Until(until))
+	defer end.Stop()
+	rest := time.NewTimer(pause)
+	defer rest.Stop()
+	rested := false
+	for {
+		now, changed := f.present()
+		if now.address != "" && (rested || now.term > sent.term) {
+			return true
+		}
+		select {
+		case <-changed:
+		case <-rest.C:
+			rested = true
+		case <-end.C:
+			return false
+		case <-ctx.Done():
+			return false
+		}
+	}
+}

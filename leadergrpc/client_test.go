@@ -1,0 +1,160 @@
+package leadergrpc_test
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+
+	"github.com/seed-ff2cb582/leader"
+	"github.com/seed-ff2cb582/leader/leadergrpc"
+)
+
+// follows waits until a candidate sees another lead.
+func follows(t *testing.T, x, other *instance) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	defer cancel()
+	for info := range x.Observe(ctx) {
+		if info.ID == other.id {
+			return
+		}
+	}
+	t.Fatalf("%s does not follow %s", x.id, other.id)
+}
+
+// The client's observer has stopped at the leader before. The refusal names the
+// present one.
+func TestARefusedCallFollowsTheRefusal(t *testing.T) {
+	st := newStore()
+	b := leads(t, stand(t, st, config("b"), nil))
+	a := stand(t, st, config("a"), nil)
+	follows(t, a, b)
+	seen := make(told)
+	conn := reach(t, seen.observe, leadergrpc.BuilderOptions{})
+	conn.Connect()
+	old := a.is(b.Term().Number - 1)
+	seen <- old
+	seen <- old
+	if got, err := ask(t, conn, who); err != nil || got != "b" || a.runs.Load() != 0 || b.runs.Load() != 1 {
+		t.Errorf("%q, %v; %d and %d handlers ran", got, err, a.runs.Load(), b.runs.Load())
+	}
+	// The observer hears of the end of the old term only now, and then of the
+	// new leader, whose calls stay where they are.
+	for range 2 { // the second is taken when the first has been
+		seen <- leader.LeaderInfo{Group: "reports", Term: old.Term, Reason: leader.ReasonResigned}
+	}
+	if got, err := ask(t, conn, who); err != nil || got != "b" {
+		t.Errorf("%q, %v", got, err)
+	}
+	seen <- b.is(b.Term().Number)
+	seen <- b.is(b.Term().Number)
+	if got, err := ask(t, conn, who); err != nil || got != "b" {
+		t.Errorf("%q, %v", got, err)
+	}
+}
+
+func TestARefusedCallWaitsForALeader(t *testing.T) {
+	st := newStore()
+	a := stand(t, st, config("a"), nil)
+	if err := a.Stop(); err != nil { // its server goes on
+		t.Fatal(err)
+	}
+	seen := make(told)
+	conn := reach(t, seen.observe, leadergrpc.BuilderOptions{})
+	conn.Connect()
+	seen <- a.is(1)
+	answer := make(chan string, 1)
+	go func() {
+		got, err := ask(t, conn, who)
+		if err != nil {
+			got = err.Error()
+		}
+		answer <- got
+	}()
+	<-a.refused
+	seen <- leader.LeaderInfo{Group: "reports", Term: 1, Reason: leader.ReasonStopped}
+	b := leads(t, stand(t, newStore(), config("b"), nil))
+	seen <- b.is(9)
+	if got := <-answer; got != "b" {
+		t.Errorf("%q", got)
+	}
+}
+
+// A server may be refusing still while its record says that it leads: it has
+// not heard yet.
+func TestARefusedCallIsSentAgainToTheSameServer(t *testing.T) {
+	st := newStore()
+	b := leads(t, stand(t, st, config("b"), nil))
+	a := stand(t, st, config("a"), nil)
+	follows(t, a, b)
+	seen := make(told)
+	conn := reach(t, seen.observe, leadergrpc.BuilderOptions{})
+	conn.Connect()
+	early := a.is(1 << 50)
+	seen <- early
+	seen <- early
+	answer := make(chan string, 1)
+	go func() {
+		got, err := ask(t, conn, who)
+		if err != nil {
+			got = err.Error()
+		}
+		answer <- got
+	}()
+	<-a.refused
+	if err := b.Resign(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if got := <-answer; got != "a" {
+		t.Errorf("%q", got)
+	}
+}
+
+func TestARefusalIsReturnedWhenTheTimeIsUp(t *testing.T) {
+	st := newStore()
+	b := leads(t, stand(t, st, config("b"), nil))
+	a := stand(t, st, config("a"), nil)
+	follows(t, a, b)
+	for _, c := range []struct {
+		retry time.Duration
+		limit time.Duration
+	}{{-1, patience}, {20 * time.Millisecond, patience}, {patience, 50 * time.Millisecond}} {
+		seen := make(told)
+		conn := reach(t, seen.observe, leadergrpc.BuilderOptions{RetryFor: c.retry})
+		conn.Connect()
+		early := a.is(1 << 50)
+		seen <- early
+		seen <- early
+		ctx, cancel := context.WithTimeout(t.Context(), c.limit)
+		_, err := askIn(ctx, conn, who)
+		if c.limit == patience && ctx.Err() != nil {
+			t.Errorf("%+v: it took as long as the context allows", c)
+		}
+		cancel()
+		_, refused := leadergrpc.RefusalOf(err)
+		if !refused && (c.limit == patience || status.Code(err) != codes.DeadlineExceeded) {
+			t.Errorf("%+v: %v", c, err)
+		}
+	}
+	if n := a.runs.Load(); n != 0 {
+		t.Errorf("%d handlers ran", n)
+	}
+}
+
+// Whatever but a refusal a call fails with, its handler may have run.
+func TestOtherFailuresAreNotSentAgain(t *testing.T) {
+	for _, want := range []error{
+		status.Error(codes.FailedPrecondition, "of the service"), status.Error(codes.Unavailable, "of the service"),
+		status.Error(codes.Aborted, "of the service"),
+	} {
+		st := newStore()
+		a := leads(t, stand(t, st, config("a"), func(context.Context) (string, error) { return "", want }))
+		conn := reach(t, leadergrpc.ObserveStore(st), leadergrpc.BuilderOptions{})
+		if _, err := ask(t, conn, who); status.Code(err) != status.Code(want) || a.runs.Load() != 1 {
+			t.Errorf("%v after %d runs, want %v after 1", err, a.runs.Load(), want)
+		}
+	}
+}

@@ -1,0 +1,191 @@
+package leadergrpc
+
+import (
+	"context"
+	"errors"
+	"sync"
+
+	"google.golang.org/grpc/resolver"
+
+	"github.com/seed-ff2cb582/leader"
+)
+
+// A follower keeps the channels to one group at its leader.
+type follower struct {
+	group string
+	opts  *BuilderOptions
+	end   context.CancelFunc
+
+	// mu is held while channels are told, so that each is told in order.
+	mu       sync.Mutex
+	channels map[*channel]struct{}
+	now      place
+	changed  chan struct{} // closed when now changes
+}
+
+// A place is where a leader is, or why there is none.
+type place struct {
+	known   bool // anything was seen at all
+	term    uint64
+	address string
+	server  string // the name in the certificate, "" for the channel's own
+	config  string
+	why     string // if there is no address
+	// guessed: a server said so, and the observer did not so far.
+	guessed bool
+}
+
+// follow begins to observe a group.
+func follow(b *Builder, group string) *follower {
+	ctx, cancel := context.WithCancel(context.Background())
+	f := &follower{group: group, opts: &b.opts, end: cancel, channels: map[*channel]struct{}{}, changed: make(chan struct{})}
+	go func() {
+		for info, err := range b.observe(ctx, group) {
+			switch {
+			case ctx.Err() != nil:
+				return
+			case err != nil:
+				f.failed(err)
+			default:
+				f.observed(info)
+			}
+		}
+	}()
+	return f
+}
+
+// observed takes in who leads by the record.
+func (f *follower) observed(info leader.LeaderInfo) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if info.Reason == leader.ReasonExpired && f.now.address != "" {
+		// Nothing was heard for a lease. Perhaps it is we who do not hear: if
+		// the leader is gone, its connection will tell, and its successor's
+		// record.
+		f.opts.Logger.Warn("the leader is silent", "group", f.group, "term", info.Term)
+		return
+	}
+	if info.ID == "" && f.now.guessed && info.Term < f.now.term {
+		return // we hear only now of what the server knew that named the leader
+	}
+	f.move(f.placeOf(info))
+}
+
+// placeOf is where info says that the leader is.
+func (f *follower) placeOf(info leader.LeaderInfo) place {
+	p := place{known: true, term: info.Term}
+	if info.ID == "" {
+		p.why = info.String()
+		return p
+	}
+	p.address, p.config = f.opts.Address(info), f.opts.ServiceConfig(info)
+	if f.opts.ServerName != nil {
+		p.server = f.opts.ServerName(info)
+	}
+	if p.address == "" {
+		p.why = info.String() + ", and states no address"
+	}
+	return p
+}
+
+// failed takes in why nothing can be observed. A leader that is known stays.
+func (f *follower) failed(err error) {
+	f.opts.Logger.Warn("the group cannot be observed", "group", f.group, "error", err)
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if !f.now.known {
+		f.now.why = err.Error()
+		for c := range f.channels {
+			f.tell(c)
+		}
+	}
+}
+
+// hint takes in what a server says that refused a call. It counts until
+// something is observed: a server may have heard of a leader before we do, or
+// we may be cut off from the store.
+func (f *follower) hint(r Refusal) {
+	if r.ID == "" || r.Group != f.group {
+		return
+	}
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if r.Term <= f.now.term {
+		return
+	}
+	p := f.placeOf(leader.LeaderInfo{Group: r.Group, ID: r.ID, Term: r.Term, Address: r.Address})
+	p.guessed, p.config = true, f.now.config
+	if p.address != "" {
+		f.move(p)
+	}
+}
+
+// move changes the place. The mutex is held.
+func (f *follower) move(p place) {
+	if p == f.now {
+		return
+	}
+	f.opts.Logger.Info("calls go to another place", "group", f.group, "term", p.term, "address", p.address, "guessed", p.guessed)
+	f.now = p
+	for c := range f.channels {
+		f.tell(c)
+	}
+	close(f.changed)
+	f.changed = make(chan struct{})
+}
+
+// tell tells a channel where the leader is. The mutex is held.
+func (f *follower) tell(c *channel) {
+	p := &f.now
+	if p.address != "" || c.placed {
+		// Connections to other addresses are closed when their calls are done.
+		// The error would be that there is no address, which is no news.
+		_ = c.cc.UpdateState(f.stateOf(c, p))
+		c.placed = p.address != ""
+	}
+	if p.why != "" {
+		c.cc.ReportError(errors.New(p.why))
+	}
+}
+
+func (f *follower) stateOf(c *channel, p *place) (s resolver.State) {
+	if p.address != "" {
+		s.Endpoints = []resolver.Endpoint{{Addresses: []resolver.Address{{Addr: p.address, ServerName: p.server}}}}
+	}
+	if p.config == "" || c.plain {
+		return s // the channel keeps the one that it has
+	}
+	if parsed := c.cc.ParseServiceConfig(p.config); parsed != nil && parsed.Err != nil {
+		f.opts.Logger.Warn("the leader's parameters are no service config", "group", f.group, "error", parsed.Err)
+	} else {
+		s.ServiceConfig = parsed
+	}
+	return s
+}
+
+// join adds a channel.
+func (f *follower) join(c *channel) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.channels[c] = struct{}{}
+	f.tell(c)
+}
+
+// part takes a channel away, and returns how many are left.
+func (f *follower) part(c *channel) int {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	delete(f.channels, c)
+	return len(f.channels)
+}
+
+// present returns the place, and what is closed when it changes. A follower
+// that is nil knows nothing and never changes.
+func (f *follower) present() (place, <-chan struct{}) {
+	if f == nil {
+		return place{}, nil
+	}
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.now, f.changed
+}

@@ -1,0 +1,229 @@
+package leadergrpc_test
+
+import (
+	"context"
+	"errors"
+	"iter"
+	"strings"
+	"testing"
+	"time"
+
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+
+	"github.com/seed-ff2cb582/leader"
+	"github.com/seed-ff2cb582/leader/leadergrpc"
+)
+
+// unguarded lets an instance serve whether it leads or not, so that only the
+// client decides where a call goes.
+func unguarded() grpc.ServerOption { return grpc.ConnectionTimeout(patience) }
+
+// The connection to the first leader stands all the time, and a call is under
+// way on it.
+func TestNewCallsMoveWhileTheOldConnectionStands(t *testing.T) {
+	entered, finish := make(chan struct{}), make(chan struct{})
+	hold := func(context.Context) (string, error) {
+		select {
+		case entered <- struct{}{}:
+			<-finish
+		default:
+		}
+		return "a", nil
+	}
+	a := &instance{id: "a", serve: hold}
+	b := &instance{id: "b"}
+	for _, x := range []*instance{a, b} {
+		l := listenTCP(t)
+		x.address = l.Addr().String()
+		serveOn(t, l, x, unguarded())
+	}
+	seen := make(told)
+	conn := reach(t, seen.observe, leadergrpc.BuilderOptions{})
+	conn.Connect()
+	seen <- a.is(5)
+	slow := make(chan error, 1)
+	go func() {
+		got, err := ask(t, conn, who, grpc.WaitForReady(true))
+		if got != "a" && err == nil {
+			err = errors.New(got)
+		}
+		slow <- err
+	}()
+	<-entered
+	seen <- b.is(9)
+	// What is sent next proves that the observer's news was taken in.
+	seen <- b.is(9)
+	for range 20 {
+		answeredBy(t, conn, b)
+	}
+	close(finish)
+	if err := <-slow; err != nil {
+		t.Errorf("the call that was under way: %v", err)
+	}
+	if n := a.runs.Load(); n != 1 {
+		t.Errorf("%d calls went to the old leader", n)
+	}
+}
+
+func TestWithoutALeaderCallsWaitOrFailAsTheySay(t *testing.T) {
+	st := newStore()
+	conn := reach(t, leadergrpc.ObserveStore(st), leadergrpc.BuilderOptions{})
+	_, err := ask(t, conn, who)
+	if status.Code(err) != codes.Unavailable || !strings.Contains(err.Error(), `nobody leads group "reports": absent`) {
+		t.Errorf("%v", err)
+	}
+	waiting := make(chan error, 1)
+	go func() {
+		got, err := ask(t, conn, who, grpc.WaitForReady(true))
+		if got != "a" && err == nil {
+			err = errors.New(got)
+		}
+		waiting <- err
+	}()
+	a := leads(t, stand(t, st, config("a"), nil))
+	if err := <-waiting; err != nil {
+		t.Errorf("the call that waits: %v", err)
+	}
+	if err := a.Stop(); err != nil {
+		t.Fatal(err)
+	}
+	// Its server still runs. It is news of the vacancy that calls fail for.
+	end := time.Now().Add(patience)
+	told := func(err error) bool {
+		return status.Code(err) == codes.Unavailable && strings.Contains(err.Error(), `nobody leads group "reports": stopped`)
+	}
+	for err = nil; time.Now().Before(end) && !told(err); {
+		_, err = askOnce(t, conn)
+	}
+	if !told(err) {
+		t.Errorf("after the leader has stopped: %v", err)
+	}
+}
+
+// askOnce calls for a short time only.
+func askOnce(t *testing.T, conn *grpc.ClientConn) (string, error) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
+	defer cancel()
+	return askIn(ctx, conn, who)
+}
+
+func TestARecordWithoutAddressLeadsNowhere(t *testing.T) {
+	seen := make(told)
+	conn := reach(t, seen.observe, leadergrpc.BuilderOptions{})
+	conn.Connect()
+	seen <- leader.LeaderInfo{Group: "reports", ID: "a", Term: 5}
+	if _, err := ask(t, conn, who); status.Code(err) != codes.Unavailable || !strings.Contains(err.Error(), "states no address") {
+		t.Errorf("%v", err)
+	}
+}
+
+func TestTheServiceConfigIsThatOfTheRecord(t *testing.T) {
+	st := newStore()
+	cfg := config("a")
+	cfg.ConnectionParams = []byte(`{"methodConfig":[{"name":[{"service":"lab.Lab"}],"waitForReady":true}]}`)
+	a := leads(t, stand(t, st, cfg, nil))
+	conn := reach(t, leadergrpc.ObserveStore(st), leadergrpc.BuilderOptions{})
+	answeredBy(t, conn, a)
+	if c := conn.GetMethodConfig(who); c.WaitForReady == nil || !*c.WaitForReady {
+		t.Errorf("%+v", c)
+	}
+	// The next leader's parameters are another program's affair. Calls go there,
+	// by the service config that the channel has, which also tells them to
+	// wait.
+	cfg = config("b")
+	cfg.ConnectionParams = []byte("\x00\xff")
+	b := stand(t, st, cfg, nil)
+	if err := a.Resign(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if got, err := ask(t, conn, who); err != nil || got != "b" {
+		t.Errorf("%q, %v", got, err)
+	}
+	if c := conn.GetMethodConfig(who); c.WaitForReady == nil {
+		t.Errorf("%+v", c)
+	}
+	leads(t, b)
+}
+
+func TestParametersOfAnotherKindAreNoServiceConfig(t *testing.T) {
+	st := newStore()
+	cfg := config("a")
+	cfg.ConnectionParams = []byte("\x00\xff")
+	a := leads(t, stand(t, st, cfg, nil))
+	answeredBy(t, reach(t, leadergrpc.ObserveStore(st), leadergrpc.BuilderOptions{}), a)
+}
+
+// The observer may be cut off, and not the leader.
+func TestASilentLeaderKeepsItsCalls(t *testing.T) {
+	a, b := leads(t, stand(t, newStore(), config("a"), nil)), leads(t, stand(t, newStore(), config("b"), nil))
+	seen := make(told)
+	conn := reach(t, seen.observe, leadergrpc.BuilderOptions{})
+	conn.Connect()
+	seen <- a.is(5)
+	answeredBy(t, conn, a)
+	seen <- leader.LeaderInfo{Group: "reports", Term: 5, Reason: leader.ReasonExpired}
+	seen <- leader.LeaderInfo{Group: "reports", Term: 5, Reason: leader.ReasonExpired}
+	answeredBy(t, conn, a)
+	seen <- b.is(9)
+	seen <- b.is(9)
+	answeredBy(t, conn, b)
+}
+
+func TestAnObserverThatFailsIsNoEndlessWait(t *testing.T) {
+	failing := func(context.Context, string) iter.Seq2[leader.LeaderInfo, error] {
+		return func(yield func(leader.LeaderInfo, error) bool) {
+			yield(leader.LeaderInfo{}, errors.New("no permission"))
+		}
+	}
+	conn := reach(t, failing, leadergrpc.BuilderOptions{})
+	if _, err := ask(t, conn, who); status.Code(err) != codes.Unavailable || !strings.Contains(err.Error(), "no permission") {
+		t.Errorf("%v", err)
+	}
+}
+
+func TestTargetsThatNameNoGroupAreRefused(t *testing.T) {
+	b := leadergrpc.NewBuilder(told(nil).observe, leadergrpc.BuilderOptions{})
+	for _, target := range []string{"leader:///", "leader:///a.*", "leader://host/reports", "leader:///>"} {
+		conn := dial(t, target, b.DialOptions()...)
+		if _, err := ask(t, conn, who); status.Code(err) != codes.Unavailable || !strings.Contains(err.Error(), "must be leader:///GROUP") {
+			t.Errorf("%s: %v", target, err)
+		}
+	}
+}
+
+// A group is observed once for all channels of a builder, and no longer than
+// one is open.
+func TestChannelsShareAnObserverAndEndIt(t *testing.T) {
+	st := newStore()
+	a := leads(t, stand(t, st, config("a"), nil))
+	var begun int
+	ended := make(chan struct{})
+	b := leadergrpc.NewBuilder(func(ctx context.Context, group string) iter.Seq2[leader.LeaderInfo, error] {
+		begun++
+		return func(yield func(leader.LeaderInfo, error) bool) {
+			for info, err := range leader.ObserveWithStore(ctx, st, group) {
+				if !yield(info, err) {
+					break
+				}
+			}
+			close(ended)
+		}
+	}, leadergrpc.BuilderOptions{})
+	first, second := dial(t, "leader:///reports", b.DialOptions()...), dial(t, "leader:///reports", b.DialOptions()...)
+	answeredBy(t, first, a)
+	answeredBy(t, second, a)
+	if err := first.Close(); err != nil {
+		t.Fatal(err)
+	}
+	answeredBy(t, second, a)
+	if begun != 1 {
+		t.Errorf("%d observers", begun)
+	}
+	if err := second.Close(); err != nil {
+		t.Fatal(err)
+	}
+	<-ended
+}
