@@ -8,11 +8,25 @@ import (
 	"strings"
 
 	"github.com/seed-ff2cb582/leader"
+	"github.com/seed-ff2cb582/leader/internal/webbase"
 )
 
 // TermParam is the query parameter with which [Redirect] marks where a client
 // has been sent: the number of the term.
 const TermParam = "leader-term"
+
+// RefusalHeader is set in each answer that [Redirect] gives in place of the
+// handler: whoever reads it knows that no handler has seen the request. Its
+// value is one of the constants.
+const RefusalHeader = "Leader-Refusal"
+
+// The values of RefusalHeader.
+const (
+	RefusalElsewhere = "elsewhere"  // 307: another instance leads
+	RefusalNoLeader  = "no-leader"  // 503: nobody leads, as far as is known
+	RefusalNoAddress = "no-address" // 503: the leader has no address that clients could be sent to
+	RefusalNotLater  = "not-later"  // 503: the client comes from a term after which no leader is known
+)
 
 // RedirectOptions are the settings of Redirect. The zero value is a good one.
 type RedirectOptions struct {
@@ -28,7 +42,9 @@ type RedirectOptions struct {
 
 // Redirect serves requests by next on the leader, and sends them there (307,
 // which keeps method and body) from everywhere else. Where no leader is known,
-// the answer is 503 with Retry-After.
+// the answer is 503 with Retry-After. Both are marked by [RefusalHeader]. A
+// client of package leaderhttp goes to the leader by itself, and follows them
+// safely.
 //
 // No client is sent in circles: the address to which it is sent carries the
 // leader's term ([TermParam], taken off again before next is called), and
@@ -61,13 +77,14 @@ func (h *redirect) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	base := h.target(r, info)
 	switch {
 	case info.ID == "":
-		unavailable(w, "nobody leads")
+		unavailable(w, RefusalNoLeader, "nobody leads")
 	case base == nil:
-		unavailable(w, "the leader has no address")
+		unavailable(w, RefusalNoAddress, "the leader has no address")
 	case info.Term <= sent:
-		unavailable(w, fmt.Sprintf("no leader is known after term %d", sent))
+		unavailable(w, RefusalNotLater, fmt.Sprintf("no leader is known after term %d", sent))
 	default:
 		announce(w.Header(), Leader{ID: info.ID, Address: info.Address, Term: info.Term})
+		w.Header().Set(RefusalHeader, RefusalElsewhere)
 		w.Header().Set("Location", location(base, r, query, info.Term))
 		w.WriteHeader(http.StatusTemporaryRedirect)
 	}
@@ -78,41 +95,32 @@ func (h *redirect) target(r *http.Request, info leader.LeaderInfo) *url.URL {
 		return nil
 	}
 	base := h.opts.Base(r, info)
-	if base == nil || base.Host == "" || base.Scheme != "http" && base.Scheme != "https" {
+	if !webbase.Valid(base) {
 		return nil
 	}
 	return base
 }
 
-func unavailable(w http.ResponseWriter, why string) {
+func unavailable(w http.ResponseWriter, refusal, why string) {
+	w.Header().Set(RefusalHeader, refusal)
 	w.Header().Set("Retry-After", "1")
 	http.Error(w, why, http.StatusServiceUnavailable)
 }
 
-// baseOf reads an address. What is no URL of a web server leads nowhere: it
-// comes from a record.
+// baseOf is the default of RedirectOptions.Base.
 func baseOf(r *http.Request, l leader.LeaderInfo) *url.URL {
-	address := l.Address
-	if !strings.Contains(address, "://") {
-		scheme := "http"
-		if r.TLS != nil {
-			scheme = "https"
-		}
-		address = scheme + "://" + address
+	scheme := "http"
+	if r.TLS != nil {
+		scheme = "https"
 	}
-	u, err := url.Parse(address)
-	if err != nil {
-		return nil
-	}
+	u, _ := webbase.Parse(l.Address, scheme)
 	return u
 }
 
 // location is where the request goes on: below the base's path, with its own
 // query and the term.
 func location(base *url.URL, r *http.Request, query string, term uint64) string {
-	to := url.URL{Scheme: base.Scheme, Host: base.Host}
-	to.Path = strings.TrimSuffix(base.Path, "/") + r.URL.Path
-	to.RawPath = strings.TrimSuffix(base.EscapedPath(), "/") + r.URL.EscapedPath()
+	to := webbase.Below(base, r.URL)
 	to.RawQuery = TermParam + "=" + strconv.FormatUint(term, 10)
 	if query != "" {
 		to.RawQuery = query + "&" + to.RawQuery

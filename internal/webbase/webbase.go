@@ -1,0 +1,34 @@
+// Package webbase reads the addresses of leaders that are web servers, for the
+// server that sends clients there and for the client that goes there by itself.
+package webbase
+
+import (
+	"net/url"
+	"strings"
+)
+
+// Parse reads an address: an http or https URL, or a host with a port, which is
+// asked with the given scheme. What is neither leads nowhere: it comes from a
+// record.
+func Parse(address, scheme string) (*url.URL, bool) {
+	if !strings.Contains(address, "://") {
+		address = scheme + "://" + address
+	}
+	u, err := url.Parse(address)
+	return u, err == nil && Valid(u)
+}
+
+// Valid reports whether u, which may be nil, is the URL of a web server.
+func Valid(u *url.URL) bool {
+	return u != nil && u.Host != "" && (u.Scheme == "http" || u.Scheme == "https")
+}
+
+// Below returns where a request for u is to be sent: the same path below that
+// of base. The query is left to the caller.
+func Below(base, u *url.URL) url.URL {
+	prefix := strings.TrimSuffix(base.Path, "/")
+	return url.URL{
+		Scheme: base.Scheme, Host: base.Host,
+		Path: prefix + u.Path, RawPath: strings.TrimSuffix(base.EscapedPath(), "/") + u.EscapedPath(),
+	}
+}

@@ -1,0 +1,69 @@
+package leaderhttp_test
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"iter"
+	"net/http"
+	"net/http/httptest"
+	"time"
+
+	"github.com/seed-ff2cb582/leader"
+	"github.com/seed-ff2cb582/leader/leaderhttp"
+	"github.com/seed-ff2cb582/leader/probe"
+	"github.com/seed-ff2cb582/leader/store/memstore"
+)
+
+// Two instances of a service, and a client that always talks to the one that
+// leads.
+func Example() {
+	st := memstore.New()
+	var elections []leader.Election
+	for _, id := range []string{"one", "two"} {
+		var service http.Handler
+		server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { service.ServeHTTP(w, r) }))
+		defer server.Close()
+		e, err := leader.NewElectionWithStore(st, leader.ElectionConfig{
+			Group: "reports", InstanceID: id, Address: server.URL, TTL: 10 * time.Second, HeartbeatInterval: 2 * time.Second, DeleteOnStop: true,
+		})
+		if err != nil {
+			fmt.Println(err)
+			return
+		}
+		service = probe.Redirect(e, http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+			fmt.Fprintf(w, "served by %s", id)
+		}), probe.RedirectOptions{})
+		if err := e.Start(context.Background()); err != nil {
+			fmt.Println(err)
+			return
+		}
+		defer e.Stop() //nolint:errcheck // the process ends
+		for info := range e.Observe(context.Background()) {
+			if info.ID != "" {
+				break
+			}
+		}
+		elections = append(elections, e)
+	}
+
+	t := leaderhttp.New(func(ctx context.Context) iter.Seq2[leader.LeaderInfo, error] {
+		return leader.ObserveWithStore(ctx, st, "reports")
+	}, leaderhttp.Options{})
+	defer t.Close()
+	client := &http.Client{Transport: t}
+	for range 2 {
+		resp, err := client.Get("http://reports/today")
+		if err != nil {
+			fmt.Println(err)
+			return
+		}
+		answer, _ := io.ReadAll(resp.Body)
+		_ = resp.Body.Close()
+		fmt.Println(string(answer))
+		_ = elections[0].Stop() // the second takes over
+	}
+	// Output:
+	// served by one
+	// served by two
+}

@@ -1,0 +1,324 @@
+package leaderhttp
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"iter"
+	"log/slog"
+	"net"
+	"net/http"
+	"net/url"
+	"sync"
+	"time"
+
+	"github.com/seed-ff2cb582/leader"
+	"github.com/seed-ff2cb582/leader/internal/webbase"
+	"github.com/seed-ff2cb582/leader/probe"
+)
+
+// The defaults of Options.
+const (
+	DefaultRetryFor = 10 * time.Second
+	DefaultTries    = 20 // takes longer than DefaultRetryFor
+)
+
+// ErrNoLeader is the error for a request for which no leader was found in time.
+var ErrNoLeader = errors.New("leaderhttp: no leader")
+
+// Options are the settings of a Transport. The zero value is a good one.
+type Options struct {
+	// Base returns the URL under which clients reach a leader; nil if there is
+	// none. Default: LeaderInfo.Address, an http or https URL, or a host with a
+	// port, which is asked with the scheme of the request.
+	Base func(r *http.Request, l leader.LeaderInfo) *url.URL
+	// Transport sends the requests. Nil: http.DefaultTransport.
+	Transport http.RoundTripper
+	// RetryFor is how long a request waits for a leader, or for another one
+	// when it was not served, counted from its beginning and as far as its
+	// context allows. 0 means DefaultRetryFor, and a negative one that a
+	// request is sent once, and not at all where no leader is known.
+	RetryFor time.Duration
+	// Tries is how often a request is sent at the most. Default: DefaultTries.
+	Tries int
+	// Logger is told of troubles of the observer. Nil: silent.
+	Logger *slog.Logger
+}
+
+// A Transport is an http.RoundTripper that sends requests to the leader: see
+// the package documentation. Its methods may be called concurrently.
+type Transport struct {
+	opts Options
+	end  context.CancelFunc
+	done chan struct{}
+
+	mu      sync.Mutex
+	now     seen
+	changed chan struct{} // closed when now changes
+}
+
+// seen is what the observer told last.
+type seen struct {
+	info leader.LeaderInfo
+	any  bool
+	err  error // of the observer, before it told anything
+}
+
+var _ http.RoundTripper = (*Transport)(nil)
+
+// New returns a transport that follows what observe yields until Close: the
+// present state of one group first, then each change, as leader.Observe and
+// leader.ObserveWithStore do.
+func New(observe func(ctx context.Context) iter.Seq2[leader.LeaderInfo, error], opts Options) *Transport {
+	if opts.Base == nil {
+		opts.Base = baseOf
+	}
+	if opts.Transport == nil {
+		opts.Transport = http.DefaultTransport
+	}
+	if opts.RetryFor == 0 {
+		opts.RetryFor = DefaultRetryFor
+	}
+	if opts.Tries <= 0 {
+		opts.Tries = DefaultTries
+	}
+	if opts.Logger == nil {
+		opts.Logger = slog.New(slog.DiscardHandler)
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	t := &Transport{opts: opts, end: cancel, done: make(chan struct{}), changed: make(chan struct{})}
+	go func() {
+		defer close(t.done)
+		for info, err := range observe(ctx) {
+			t.observed(info, err)
+		}
+	}()
+	return t
+}
+
+// Close ends the observation. Requests that wait go on until they give up. The
+// transport that Options name stays open.
+func (t *Transport) Close() {
+	t.end()
+	<-t.done
+}
+
+func baseOf(r *http.Request, l leader.LeaderInfo) *url.URL {
+	u, _ := webbase.Parse(l.Address, r.URL.Scheme)
+	return u
+}
+
+func (t *Transport) observed(info leader.LeaderInfo, err error) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	switch {
+	case err != nil:
+		t.opts.Logger.Warn("the group cannot be observed", "group", info.Group, "error", err)
+		if t.now.any {
+			return // what is known stays
+		}
+		t.now.err = err
+	case info.Reason == leader.ReasonExpired && t.now.info.ID != "":
+		t.opts.Logger.Warn("the leader is silent", "group", info.Group, "term", info.Term)
+		return
+	default:
+		t.now = seen{info: info, any: true}
+	}
+	close(t.changed)
+	t.changed = make(chan struct{})
+}
+
+func (t *Transport) present() (seen, <-chan struct{}) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.now, t.changed
+}
+
+// RoundTrip sends a request to the leader. Errors match ErrNoLeader, are those
+// of the request's context, or of the transport below.
+func (t *Transport) RoundTrip(r *http.Request) (*http.Response, error) {
+	a := &attempt{t: t, r: r, until: time.Now().Add(t.opts.RetryFor), pause: firstPause}
+	if err := a.await(); err != nil {
+		a.closeBody()
+		return nil, err
+	}
+	for {
+		resp, err := a.send()
+		if !a.unserved(resp, err) || !a.replayable() {
+			return resp, err
+		}
+		what := err
+		if resp != nil {
+			discard(resp)
+			what = fmt.Errorf("%s answered %s", a.sent.Host, resp.Status)
+		}
+		if a.tries >= t.opts.Tries || time.Now().After(a.until) {
+			// Not the answer: a client would follow a redirect that is meant for
+			// us.
+			return nil, fmt.Errorf("%w that serves, after %d tries: %w", ErrNoLeader, a.tries, what)
+		}
+		if err := a.next(resp); err != nil {
+			return nil, fmt.Errorf("%w; before, %w", err, what)
+		}
+	}
+}
+
+// discard makes the connection of an answer free for the next request.
+func discard(resp *http.Response) {
+	const most = 16 << 10 // more is not worth the reading
+	_, _ = io.CopyN(io.Discard, resp.Body, most)
+	_ = resp.Body.Close()
+}
+
+// The time from one attempt to the next, if nothing is heard meanwhile. It is
+// short at first, since a server may refuse that has not heard yet of its own
+// success.
+const (
+	firstPause = 2 * time.Millisecond
+	longest    = time.Second // what Redirect asks for by Retry-After
+)
+
+// An attempt is a request on its way to a leader.
+type attempt struct {
+	t     *Transport
+	r     *http.Request
+	until time.Time
+	pause time.Duration
+	tries int
+	sent  *url.URL // where it went last, nil if nowhere so far
+	to    seen     // by what it was sent
+	at    *url.URL // where it goes next if a server has said so
+}
+
+// send sends the request once.
+func (a *attempt) send() (*http.Response, error) {
+	out := a.r.Clone(a.r.Context())
+	if a.sent != nil && a.r.GetBody != nil {
+		body, err := a.r.GetBody()
+		if err != nil {
+			return nil, err
+		}
+		out.Body = body
+	}
+	a.tries++
+	if a.at != nil {
+		out.URL, a.at = a.at, nil
+	} else {
+		below := webbase.Below(a.base(), a.r.URL)
+		below.RawQuery = a.r.URL.RawQuery
+		out.URL = &below
+	}
+	a.sent = out.URL
+	if out.Host == a.r.URL.Host {
+		out.Host = "" // it stands for the group
+	}
+	return a.t.opts.Transport.RoundTrip(out)
+}
+
+// base is where the leader is reached, nil if nowhere.
+func (a *attempt) base() *url.URL {
+	if a.to.info.ID == "" {
+		return nil
+	}
+	if u := a.t.opts.Base(a.r, a.to.info); webbase.Valid(u) {
+		return u
+	}
+	return nil
+}
+
+// unserved reports whether it is certain that no handler has seen the request.
+func (a *attempt) unserved(resp *http.Response, err error) bool {
+	if err != nil {
+		var op *net.OpError
+		return errors.As(err, &op) && op.Op == "dial" && a.r.Context().Err() == nil
+	}
+	switch resp.StatusCode {
+	case http.StatusMisdirectedRequest:
+		return true
+	case http.StatusTemporaryRedirect, http.StatusServiceUnavailable:
+		return resp.Header.Get(probe.RefusalHeader) != ""
+	default:
+		return false
+	}
+}
+
+// replayable reports whether the request can be sent once more.
+func (a *attempt) replayable() bool {
+	return a.r.Body == nil || a.r.Body == http.NoBody || a.r.GetBody != nil
+}
+
+// next waits for a reason to send the request again, after an answer, nil for
+// none.
+func (a *attempt) next(resp *http.Response) error {
+	if a.at = a.forwarded(resp); a.at != nil {
+		return nil
+	}
+	rest := a.pause
+	a.pause = min(2*a.pause, longest)
+	return a.wait(rest)
+}
+
+// forwarded is where the server that answered sends the request, nil for
+// nowhere. What was asked for by https does not go on without.
+func (a *attempt) forwarded(resp *http.Response) *url.URL {
+	if resp == nil || resp.StatusCode != http.StatusTemporaryRedirect {
+		return nil
+	}
+	u, err := a.sent.Parse(resp.Header.Get("Location"))
+	if err != nil || !webbase.Valid(u) || a.sent.Scheme == "https" && u.Scheme != "https" {
+		return nil
+	}
+	return u
+}
+
+// await waits until a leader is known.
+func (a *attempt) await() error { return a.wait(0) }
+
+// wait waits until a leader is known that is another than the one that the
+// request was sent to, or for rest, if that is known still.
+func (a *attempt) wait(rest time.Duration) error {
+	before := a.to.info
+	end, over := time.NewTimer(time.Until(a.until)), time.NewTimer(rest)
+	defer end.Stop()
+	defer over.Stop()
+	rested := false
+	for {
+		var changed <-chan struct{}
+		a.to, changed = a.t.present()
+		if a.base() != nil && (rested || a.to.info.Term > before.Term || a.to.info.ID != before.ID) {
+			return nil
+		}
+		select {
+		case <-changed:
+		case <-over.C:
+			rested = true
+		case <-end.C:
+			return a.none()
+		case <-a.r.Context().Done():
+			return context.Cause(a.r.Context())
+		}
+	}
+}
+
+// none says why there is no leader to send the request to.
+func (a *attempt) none() error {
+	switch {
+	case a.to.err != nil:
+		return fmt.Errorf("%w: %w", ErrNoLeader, a.to.err)
+	case !a.to.any:
+		return fmt.Errorf("%w: nothing was heard of the group", ErrNoLeader)
+	case a.to.info.ID == "":
+		return fmt.Errorf("%w: %s", ErrNoLeader, a.to.info)
+	case a.base() == nil:
+		return fmt.Errorf("%w: %s, and states no address of a web server", ErrNoLeader, a.to.info)
+	default:
+		return fmt.Errorf("%w: %s, and does not serve", ErrNoLeader, a.to.info)
+	}
+}
+
+func (a *attempt) closeBody() {
+	if a.r.Body != nil {
+		_ = a.r.Body.Close()
+	}
+}

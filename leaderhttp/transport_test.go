@@ -1,0 +1,352 @@
+package leaderhttp_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"iter"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/seed-ff2cb582/leader"
+	"github.com/seed-ff2cb582/leader/leaderhttp"
+	"github.com/seed-ff2cb582/leader/probe"
+	"github.com/seed-ff2cb582/leader/store"
+	"github.com/seed-ff2cb582/leader/store/memstore"
+)
+
+// patience bounds what happens in milliseconds on a machine with time to spare.
+const patience = time.Minute
+
+// A site is a candidate with a web server.
+type site struct {
+	leader.Election
+
+	id   string
+	url  string
+	runs atomic.Int32 // of the handler
+	got  atomic.Int32 // requests, refused ones included
+}
+
+// stand starts a site whose handler says what it was asked for.
+func stand(t *testing.T, st store.Store, id string) *site {
+	t.Helper()
+	s := &site{id: id}
+	var h http.Handler
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		s.got.Add(1)
+		http.StripPrefix("/base", h).ServeHTTP(w, r)
+	}))
+	t.Cleanup(server.Close)
+	s.url = server.URL + "/base"
+	var err error
+	s.Election, err = leader.NewElectionWithStore(st, leader.ElectionConfig{
+		Group: "reports", InstanceID: id, Address: s.url, TTL: time.Minute, HeartbeatInterval: time.Second, DeleteOnStop: true,
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	h = probe.Redirect(s, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		s.runs.Add(1)
+		b, _ := io.ReadAll(r.Body)
+		fmt.Fprintf(w, "%s %s %s?%s %s", id, r.Method, r.URL.EscapedPath(), r.URL.RawQuery, b)
+	}), probe.RedirectOptions{})
+	if err := s.Start(context.WithoutCancel(t.Context())); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = s.Stop() })
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	defer cancel()
+	for info := range s.Observe(ctx) {
+		if info.ID != "" {
+			return s
+		}
+	}
+	t.Fatal("nobody leads")
+	return nil
+}
+
+// is what an observer says who sees the site lead in a term.
+func (s *site) is(term uint64) leader.LeaderInfo { return at(s.id, s.url, term) }
+
+func at(id, address string, term uint64) leader.LeaderInfo {
+	return leader.LeaderInfo{Group: "reports", ID: id, Term: term, Address: address}
+}
+
+type observe func(context.Context) iter.Seq2[leader.LeaderInfo, error]
+
+func observing(st store.Store) observe {
+	return func(ctx context.Context) iter.Seq2[leader.LeaderInfo, error] {
+		return leader.ObserveWithStore(ctx, st, "reports")
+	}
+}
+
+// told observes what a test says, beginning with the first.
+func told(news <-chan leader.LeaderInfo, first ...leader.LeaderInfo) observe {
+	return func(ctx context.Context) iter.Seq2[leader.LeaderInfo, error] {
+		return func(yield func(leader.LeaderInfo, error) bool) {
+			for _, info := range first {
+				if !yield(info, nil) {
+					return
+				}
+			}
+			for {
+				select {
+				case info := <-news:
+					if !yield(info, nil) {
+						return
+					}
+				case <-ctx.Done():
+					return
+				}
+			}
+		}
+	}
+}
+
+func reach(t *testing.T, o observe, opts leaderhttp.Options) *http.Client {
+	t.Helper()
+	tr := leaderhttp.New(o, opts)
+	t.Cleanup(tr.Close)
+	return &http.Client{Transport: tr, Timeout: patience}
+}
+
+func post(client *http.Client, url string, body io.Reader) (status int, text string, err error) {
+	resp, err := client.Post(url, "text/plain", body)
+	if err != nil {
+		return 0, "", err
+	}
+	defer func() { _ = resp.Body.Close() }()
+	b, err := io.ReadAll(resp.Body)
+	return resp.StatusCode, string(b), err
+}
+
+func demand(t *testing.T, client *http.Client, want string) {
+	t.Helper()
+	if status, text, err := post(client, "http://reports/x%2Fy?q=1;2&z", strings.NewReader("hello")); err != nil || status != 200 || text != want {
+		t.Errorf("%d %q, %v; want %q", status, text, err, want)
+	}
+}
+
+func TestRequestsGoToTheLeader(t *testing.T) {
+	st := memstore.New()
+	a, b := stand(t, st, "a"), stand(t, st, "b")
+	client := reach(t, observing(st), leaderhttp.Options{})
+	demand(t, client, "a POST /x%2Fy?q=1;2&z hello")
+	if err := a.Resign(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	// Its server answers still, but refuses.
+	demand(t, client, "b POST /x%2Fy?q=1;2&z hello")
+	if a.runs.Load() != 1 || b.runs.Load() != 1 {
+		t.Errorf("%d and %d handlers ran", a.runs.Load(), b.runs.Load())
+	}
+}
+
+func TestNoRequestIsLostOrServedTwiceInHandovers(t *testing.T) {
+	st := memstore.New()
+	sites := []*site{stand(t, st, "a"), stand(t, st, "b")}
+	client := reach(t, observing(st), leaderhttp.Options{})
+	var stop atomic.Bool
+	var sent atomic.Int32
+	send := func() {
+		sent.Add(1)
+		if status, text, err := post(client, "http://reports/", strings.NewReader("x")); err != nil || status != 200 {
+			t.Errorf("%d %q, %v", status, text, err)
+		}
+	}
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		for !stop.Load() {
+			send()
+		}
+	}()
+	for i := range 6 {
+		if err := sites[i%2].Resign(t.Context()); err != nil {
+			t.Error(err)
+		}
+		ctx, cancel := context.WithTimeout(t.Context(), patience)
+		for info := range sites[(i+1)%2].Observe(ctx) {
+			if info.ID == sites[(i+1)%2].id {
+				break
+			}
+		}
+		cancel()
+		send()
+	}
+	stop.Store(true)
+	<-done
+	if n, served := sent.Load(), sites[0].runs.Load()+sites[1].runs.Load(); served != n {
+		t.Errorf("%d requests were served %d times", n, served)
+	}
+}
+
+// The observer has stopped at the leader before.
+func TestARefusalIsFollowed(t *testing.T) {
+	st := memstore.New()
+	b, a := stand(t, st, "b"), stand(t, st, "a")
+	client := reach(t, told(nil, a.is(b.Term().Number-1)), leaderhttp.Options{})
+	demand(t, client, "b POST /x%2Fy?q=1;2&z hello")
+	if a.got.Load() != 1 || a.runs.Load() != 0 {
+		t.Errorf("%d requests, %d served", a.got.Load(), a.runs.Load())
+	}
+}
+
+func TestRequestsWaitForALeader(t *testing.T) {
+	a := stand(t, memstore.New(), "a")
+	news := make(chan leader.LeaderInfo)
+	vacant := leader.LeaderInfo{Group: "reports", Term: 3, Reason: leader.ReasonStopped}
+	client := reach(t, told(news, vacant), leaderhttp.Options{})
+	go func() { news <- a.is(9) }()
+	demand(t, client, "a POST /x%2Fy?q=1;2&z hello")
+
+	for _, c := range []struct {
+		first []leader.LeaderInfo
+		want  string
+	}{
+		{nil, "nothing was heard"},
+		{[]leader.LeaderInfo{vacant}, `nobody leads group "reports": stopped, after term 3`},
+		{[]leader.LeaderInfo{at("a", "ftp://x", 4)}, "no address of a web server"},
+		{[]leader.LeaderInfo{at("a", "", 4)}, "no address of a web server"},
+	} {
+		client := reach(t, told(nil, c.first...), leaderhttp.Options{RetryFor: 50 * time.Millisecond})
+		_, _, err := post(client, "http://reports/", strings.NewReader("x"))
+		if !errors.Is(err, leaderhttp.ErrNoLeader) || !strings.Contains(err.Error(), c.want) {
+			t.Errorf("%v, want %q", err, c.want)
+		}
+	}
+	client = reach(t, told(nil, vacant), leaderhttp.Options{})
+	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Millisecond)
+	defer cancel()
+	body := &closing{Reader: strings.NewReader("x")}
+	req, err := http.NewRequestWithContext(ctx, http.MethodPost, "http://reports/", body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if resp, err := client.Do(req); !errors.Is(err, context.DeadlineExceeded) { //nolint:bodyclose // there is none
+		t.Errorf("%v, %v", resp, err)
+	}
+	if !body.closed.Load() {
+		t.Error("the body was left open")
+	}
+}
+
+type closing struct {
+	io.Reader
+	closed atomic.Bool
+}
+
+func (c *closing) Close() error {
+	c.closed.Store(true)
+	return nil
+}
+
+func TestASilentLeaderKeepsItsRequests(t *testing.T) {
+	a := stand(t, memstore.New(), "a")
+	client := reach(t, told(nil, a.is(9), leader.LeaderInfo{Group: "reports", Term: 9, Reason: leader.ReasonExpired}), leaderhttp.Options{})
+	demand(t, client, "a POST /x%2Fy?q=1;2&z hello")
+	demand(t, client, "a POST /x%2Fy?q=1;2&z hello")
+}
+
+func TestALeaderThatIsGoneIsNotWaitedFor(t *testing.T) {
+	l, err := (&net.ListenConfig{}).Listen(t.Context(), "tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	gone := l.Addr().String()
+	_ = l.Close()
+	a := stand(t, memstore.New(), "a")
+	news := make(chan leader.LeaderInfo)
+	client := reach(t, told(news, at("gone", gone, 1)), leaderhttp.Options{})
+	go func() { news <- a.is(9) }()
+	demand(t, client, "a POST /x%2Fy?q=1;2&z hello")
+	client = reach(t, told(nil, at("gone", gone, 1)), leaderhttp.Options{Tries: 2})
+	var op *net.OpError
+	if _, _, err := post(client, "http://reports/", http.NoBody); !errors.Is(err, leaderhttp.ErrNoLeader) || !errors.As(err, &op) {
+		t.Errorf("%v", err)
+	}
+}
+
+// answers is a leader that answers as it is told, whatever it is asked.
+func answers(t *testing.T, serve http.HandlerFunc) (address string, asked *atomic.Int32) {
+	t.Helper()
+	asked = new(atomic.Int32)
+	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		asked.Add(1)
+		_, _ = io.Copy(io.Discard, r.Body)
+		serve(w, r)
+	}))
+	t.Cleanup(s.Close)
+	return strings.TrimPrefix(s.URL, "http://"), asked
+}
+
+func status(code int, headers ...string) http.HandlerFunc {
+	return func(w http.ResponseWriter, _ *http.Request) {
+		for i := 0; i < len(headers); i += 2 {
+			w.Header().Set(headers[i], headers[i+1])
+		}
+		w.WriteHeader(code)
+	}
+}
+
+func TestOnlyWhatNoHandlerHasSeenIsSentAgain(t *testing.T) {
+	const tries = 3
+	for name, c := range map[string]struct {
+		answer http.HandlerFunc
+		body   io.Reader
+		asked  int32
+		status int // 0: an error
+	}{
+		"a 503 of the service":            {status(503), strings.NewReader("x"), 1, 503},
+		"a 500 of the service":            {status(500), strings.NewReader("x"), 1, 500},
+		"a 409 with a mark":               {status(409, probe.RefusalHeader, "x"), strings.NewReader("x"), 1, 409},
+		"a marked 503":                    {status(503, probe.RefusalHeader, probe.RefusalNoLeader), strings.NewReader("x"), tries, 0},
+		"a 421":                           {status(421), strings.NewReader("x"), tries, 0},
+		"a marked 307 without a place":    {status(307, probe.RefusalHeader, probe.RefusalElsewhere), strings.NewReader("x"), tries, 0},
+		"a marked 503, a body of no copy": {status(503, probe.RefusalHeader, probe.RefusalNoLeader), io.MultiReader(strings.NewReader("x")), 1, 503},
+		"a 421, a body of no copy":        {status(421), io.MultiReader(strings.NewReader("x")), 1, 421},
+		"a marked 503, no body":           {status(503, probe.RefusalHeader, probe.RefusalNoLeader), nil, tries, 0},
+	} {
+		t.Run(name, func(t *testing.T) {
+			address, asked := answers(t, c.answer)
+			client := reach(t, told(nil, at("a", address, 1)), leaderhttp.Options{Tries: tries})
+			code, _, err := post(client, "http://reports/", c.body)
+			if code != c.status || (c.status == 0) != errors.Is(err, leaderhttp.ErrNoLeader) || asked.Load() != c.asked {
+				t.Errorf("%d, %v after %d requests", code, err, asked.Load())
+			}
+		})
+	}
+}
+
+// An ordinary redirect is the client's affair, and stays with the leader.
+func TestRedirectsOfTheServiceAreTheClients(t *testing.T) {
+	address, asked := answers(t, func(w http.ResponseWriter, r *http.Request) {
+		if r.URL.Path == "/old" {
+			http.Redirect(w, r, "/new", http.StatusTemporaryRedirect)
+			return
+		}
+		fmt.Fprint(w, r.Host, r.URL.Path)
+	})
+	client := reach(t, told(nil, at("a", address, 1)), leaderhttp.Options{})
+	if code, text, err := post(client, "http://reports/old", strings.NewReader("x")); err != nil || code != 200 || text != address+"/new" || asked.Load() != 2 {
+		t.Errorf("%d %q, %v after %d requests", code, text, err, asked.Load())
+	}
+}
+
+// What was sent under TLS does not go on without.
+func TestNoRefusalLeadsOutOfTLS(t *testing.T) {
+	plain, asked := answers(t, status(200))
+	secure := httptest.NewTLSServer(status(307, probe.RefusalHeader, probe.RefusalElsewhere, "Location", "http://"+plain+"/"))
+	defer secure.Close()
+	client := reach(t, told(nil, at("a", secure.URL, 1)), leaderhttp.Options{Transport: secure.Client().Transport, Tries: 2})
+	if code, _, err := post(client, "https://reports/", strings.NewReader("x")); !errors.Is(err, leaderhttp.ErrNoLeader) || asked.Load() != 0 {
+		t.Errorf("%d, %v; %d requests in the clear", code, err, asked.Load())
+	}
+}
