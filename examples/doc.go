@@ -4,6 +4,7 @@
 //   - worker: of all copies one works. Ten lines.
 //   - roles: many roles, spread over the copies.
 //   - web: an HTTP service that redirects to its leader, with probes for Kubernetes.
+//   - grpc: a gRPC service of which the leader answers, and a client that is always answered.
 //   - scheduler: runs a job at fixed times, each slot once, whatever stalls: the database is fenced.
 //   - sidecar: campaigns for a program that is not written in Go, and tells it over HTTP whether it leads.
 //
