@@ -74,6 +74,8 @@ func TestRedirectSendsMethodBodyAndQueryToTheLeader(t *testing.T) {
 	a, b := open(t), open(t)
 	a.campaign(t, st, "a", probe.RedirectOptions{})
 	b.campaign(t, st, "b", probe.RedirectOptions{})
+	checkRefusal(t, b.URL, http.StatusTemporaryRedirect, probe.RefusalElsewhere)
+	checkRefusal(t, a.URL, http.StatusOK, "")
 	for target, want := range map[string]string{
 		a.URL + "/x%2Fy?q=1;2&z": "a served POST /x%2Fy?q=1;2&z hello",
 		b.URL + "/x%2Fy?q=1;2&z": "a served POST /base/x%2Fy?q=1;2&z hello",
@@ -82,6 +84,21 @@ func TestRedirectSendsMethodBodyAndQueryToTheLeader(t *testing.T) {
 		if status, text := post(t, target); status != 200 || text != want {
 			t.Errorf("%s: %d %s", target, status, text)
 		}
+	}
+}
+
+// checkRefusal demands that an answer is marked if no handler saw the request,
+// and only then.
+func checkRefusal(t *testing.T, target string, status int, want string) {
+	t.Helper()
+	client := &http.Client{CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
+	r, err := client.Get(target)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = r.Body.Close() }()
+	if got := r.Header.Get(probe.RefusalHeader); r.StatusCode != status || got != want {
+		t.Errorf("%s: %d, refusal %q; want %d, %q", target, r.StatusCode, got, status, want)
 	}
 }
 
@@ -96,6 +113,7 @@ func TestRedirectSendsNobodyInCircles(t *testing.T) {
 	a.campaign(t, early, "a", probe.RedirectOptions{}) // follows b
 	b.campaign(t, late, "b", probe.RedirectOptions{})  // follows a
 	for _, s := range []*site{a, b} {
+		checkRefusal(t, s.URL+"/?leader-term=100", http.StatusServiceUnavailable, probe.RefusalNotLater)
 		if status, text := post(t, s.URL); status != http.StatusServiceUnavailable || !strings.Contains(text, "no leader is known after term 100") {
 			t.Errorf("%d %s", status, text)
 		}
@@ -133,9 +151,12 @@ func TestRedirectGoesWhereAnAddressLeads(t *testing.T) {
 					want += strconv.FormatUint(a.Term().Number, 10)
 				}
 				r := ask(probe.Redirect(start(t, st, "b"), http.NotFoundHandler(), probe.RedirectOptions{}), http.MethodGet, "/p")
-				status := http.StatusTemporaryRedirect
+				status, refusal := http.StatusTemporaryRedirect, probe.RefusalElsewhere
 				if want == "" {
-					status = http.StatusServiceUnavailable
+					status, refusal = http.StatusServiceUnavailable, probe.RefusalNoAddress
+				}
+				if got := r.Header().Get(probe.RefusalHeader); got != refusal {
+					t.Errorf("refusal %q, want %q", got, refusal)
 				}
 				if r.Code != status || r.Header().Get("Location") != want || (r.Header().Get("Retry-After") == "") == (want == "") {
 					t.Errorf("%d %v", r.Code, r.Header())
@@ -166,6 +187,9 @@ func TestRedirectWithoutALeaderAsksToComeBack(t *testing.T) {
 		r := ask(h, http.MethodGet, "/")
 		if r.Code != http.StatusServiceUnavailable || r.Header().Get("Retry-After") != "1" || r.Header().Get("Cache-Control") != "no-store" {
 			t.Errorf("%d %v", r.Code, r.Header())
+		}
+		if got := r.Header().Get(probe.RefusalHeader); got != probe.RefusalNoLeader {
+			t.Errorf("refusal %q", got)
 		}
 	})
 }
