@@ -123,12 +123,21 @@ func (b *Builder) Build(target resolver.Target, cc resolver.ClientConn, opts res
 
 // leave takes a channel from a follower, and ends the follower with the last.
 func (b *Builder) leave(f *follower, c *channel) {
+	if b.part(f, c) {
+		f.end()
+		<-f.done
+	}
+}
+
+// part takes a channel from a follower, and reports whether it was the last.
+func (b *Builder) part(f *follower, c *channel) bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	if f.part(c) == 0 && b.followers[f.group] == f {
-		delete(b.followers, f.group)
-		f.end()
+	if f.part(c) > 0 {
+		return false
 	}
+	delete(b.followers, f.group)
+	return true
 }
 
 // follower returns that of a group, nil if no channel follows it.
@@ -151,5 +160,6 @@ type channel struct {
 // are pushed.
 func (c *channel) ResolveNow(resolver.ResolveNowOptions) {}
 
-// Close implements resolver.Resolver.
+// Close implements resolver.Resolver. With the last channel to a group it
+// returns when the observer has.
 func (c *channel) Close() { c.leave() }

@@ -2,6 +2,7 @@ package leadergrpc_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"net"
 	"time"
@@ -14,6 +15,7 @@ import (
 	"github.com/seed-ff2cb582/leader"
 	"github.com/seed-ff2cb582/leader/fence"
 	"github.com/seed-ff2cb582/leader/leadergrpc"
+	"github.com/seed-ff2cb582/leader/store"
 	"github.com/seed-ff2cb582/leader/store/memstore"
 )
 
@@ -24,41 +26,18 @@ func Example() {
 	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 	defer cancel()
 	st := memstore.New()
-	var elections []leader.Election
-	for _, id := range []string{"one", "two"} {
-		l, err := (&net.ListenConfig{}).Listen(ctx, "tcp", "127.0.0.1:0")
-		if err != nil {
-			fmt.Println(err)
-			return
-		}
-		e, err := leader.NewElectionWithStore(st, leader.ElectionConfig{
-			Group: "reports", InstanceID: id, TTL: 10 * time.Second, HeartbeatInterval: 2 * time.Second, DeleteOnStop: true,
-			Address:          l.Addr().String(),
-			ConnectionParams: []byte(`{"methodConfig": [{"name": [{}], "waitForReady": true, "timeout": "10s"}]}`),
-		})
-		if err != nil {
-			fmt.Println(err)
-			return
-		}
-		all := leadergrpc.ServerOptions{Local: func(string) bool { return false }}
-		s := grpc.NewServer(grpc.UnaryInterceptor(leadergrpc.UnaryServer(e, all)), grpc.StreamInterceptor(leadergrpc.StreamServer(e, all)))
-		service := health.NewServer()
-		service.SetServingStatus("reports of "+id, grpc_health_v1.HealthCheckResponse_SERVING)
-		grpc_health_v1.RegisterHealthServer(s, service)
-		go func() { _ = s.Serve(l) }()
-		defer s.Stop()
-		if err := e.Start(ctx); err != nil {
-			fmt.Println(err)
-			return
-		}
-		defer e.Stop() //nolint:errcheck // the process ends
-		for info := range e.Observe(ctx) {
-			if info.ID != "" {
-				break
-			}
-		}
-		elections = append(elections, e)
+	one, stopOne, err := startInstance(ctx, st, "one")
+	if err != nil {
+		fmt.Println(err)
+		return
 	}
+	defer stopOne()
+	_, stopTwo, err := startInstance(ctx, st, "two")
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	defer stopTwo()
 
 	b := leadergrpc.NewBuilder(leadergrpc.ObserveStore(st), leadergrpc.BuilderOptions{})
 	conn, err := grpc.NewClient("leader:///reports", append(b.DialOptions(), grpc.WithTransportCredentials(insecure.NewCredentials()))...)
@@ -71,11 +50,47 @@ func Example() {
 	for _, id := range []string{"one", "two"} {
 		resp, err := client.Check(ctx, &grpc_health_v1.HealthCheckRequest{Service: "reports of " + id})
 		fmt.Println(id, resp.GetStatus(), err)
-		_ = elections[0].Stop() // the second takes over
+		_ = one.Stop() // the second takes over
 	}
 	// Output:
 	// one SERVING <nil>
 	// two SERVING <nil>
+}
+
+// startInstance starts a server that serves where it leads.
+func startInstance(ctx context.Context, st store.Store, id string) (e leader.Election, stop func(), err error) {
+	l, err := (&net.ListenConfig{}).Listen(ctx, "tcp", "127.0.0.1:0")
+	if err != nil {
+		return nil, nil, err
+	}
+	e, err = leader.NewElectionWithStore(st, leader.ElectionConfig{
+		Group: "reports", InstanceID: id, TTL: 10 * time.Second, HeartbeatInterval: 2 * time.Second, DeleteOnStop: true,
+		Address:          l.Addr().String(),
+		ConnectionParams: []byte(`{"methodConfig": [{"name": [{}], "waitForReady": true, "timeout": "10s"}]}`),
+	})
+	if err != nil {
+		return nil, nil, errors.Join(err, l.Close())
+	}
+	all := leadergrpc.ServerOptions{Local: func(string) bool { return false }}
+	s := grpc.NewServer(grpc.UnaryInterceptor(leadergrpc.UnaryServer(e, all)), grpc.StreamInterceptor(leadergrpc.StreamServer(e, all)))
+	service := health.NewServer()
+	service.SetServingStatus("reports of "+id, grpc_health_v1.HealthCheckResponse_SERVING)
+	grpc_health_v1.RegisterHealthServer(s, service)
+	go func() { _ = s.Serve(l) }()
+	stop = func() {
+		_ = e.Stop()
+		s.Stop()
+	}
+	if err := e.Start(ctx); err != nil {
+		stop()
+		return nil, nil, err
+	}
+	for info := range e.Observe(ctx) {
+		if info.ID != "" {
+			break
+		}
+	}
+	return e, stop, nil
 }
 
 // A resource that only the latest leader may change, and the leader's channel

@@ -15,6 +15,7 @@ type follower struct {
 	group string
 	opts  *BuilderOptions
 	end   context.CancelFunc
+	done  chan struct{} // closed when the observer has ended
 
 	// mu is held while channels are told, so that each is told in order.
 	mu       sync.Mutex
@@ -38,8 +39,9 @@ type place struct {
 // follow begins to observe a group.
 func follow(b *Builder, group string) *follower {
 	ctx, cancel := context.WithCancel(context.Background())
-	f := &follower{group: group, opts: &b.opts, end: cancel, channels: map[*channel]struct{}{}, changed: make(chan struct{})}
+	f := &follower{group: group, opts: &b.opts, end: cancel, done: make(chan struct{}), channels: map[*channel]struct{}{}, changed: make(chan struct{})}
 	go func() {
+		defer close(f.done)
 		for info, err := range b.observe(ctx, group) {
 			switch {
 			case ctx.Err() != nil:

@@ -225,5 +225,9 @@ func TestChannelsShareAnObserverAndEndIt(t *testing.T) {
 	if err := second.Close(); err != nil {
 		t.Fatal(err)
 	}
-	<-ended
+	select {
+	case <-ended:
+	default:
+		t.Error("the observer outlives the last channel")
+	}
 }

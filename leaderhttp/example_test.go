@@ -12,6 +12,7 @@ import (
 	"github.com/seed-ff2cb582/leader"
 	"github.com/seed-ff2cb582/leader/leaderhttp"
 	"github.com/seed-ff2cb582/leader/probe"
+	"github.com/seed-ff2cb582/leader/store"
 	"github.com/seed-ff2cb582/leader/store/memstore"
 )
 
@@ -19,33 +20,18 @@ import (
 // leads.
 func Example() {
 	st := memstore.New()
-	var elections []leader.Election
-	for _, id := range []string{"one", "two"} {
-		var service http.Handler
-		server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { service.ServeHTTP(w, r) }))
-		defer server.Close()
-		e, err := leader.NewElectionWithStore(st, leader.ElectionConfig{
-			Group: "reports", InstanceID: id, Address: server.URL, TTL: 10 * time.Second, HeartbeatInterval: 2 * time.Second, DeleteOnStop: true,
-		})
-		if err != nil {
-			fmt.Println(err)
-			return
-		}
-		service = probe.Redirect(e, http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
-			fmt.Fprintf(w, "served by %s", id)
-		}), probe.RedirectOptions{})
-		if err := e.Start(context.Background()); err != nil {
-			fmt.Println(err)
-			return
-		}
-		defer e.Stop() //nolint:errcheck // the process ends
-		for info := range e.Observe(context.Background()) {
-			if info.ID != "" {
-				break
-			}
-		}
-		elections = append(elections, e)
+	one, stopOne, err := startInstance(st, "one")
+	if err != nil {
+		fmt.Println(err)
+		return
 	}
+	defer stopOne()
+	_, stopTwo, err := startInstance(st, "two")
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	defer stopTwo()
 
 	t := leaderhttp.New(func(ctx context.Context) iter.Seq2[leader.LeaderInfo, error] {
 		return leader.ObserveWithStore(ctx, st, "reports")
@@ -61,9 +47,39 @@ func Example() {
 		answer, _ := io.ReadAll(resp.Body)
 		_ = resp.Body.Close()
 		fmt.Println(string(answer))
-		_ = elections[0].Stop() // the second takes over
+		_ = one.Stop() // the second takes over
 	}
 	// Output:
 	// served by one
 	// served by two
+}
+
+// startInstance starts a web server that serves where it leads.
+func startInstance(st store.Store, id string) (e leader.Election, stop func(), err error) {
+	var service http.Handler
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { service.ServeHTTP(w, r) }))
+	e, err = leader.NewElectionWithStore(st, leader.ElectionConfig{
+		Group: "reports", InstanceID: id, Address: server.URL, TTL: 10 * time.Second, HeartbeatInterval: 2 * time.Second, DeleteOnStop: true,
+	})
+	if err != nil {
+		server.Close()
+		return nil, nil, err
+	}
+	service = probe.Redirect(e, http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		fmt.Fprintf(w, "served by %s", id)
+	}), probe.RedirectOptions{})
+	stop = func() {
+		_ = e.Stop()
+		server.Close()
+	}
+	if err := e.Start(context.Background()); err != nil {
+		stop()
+		return nil, nil, err
+	}
+	for info := range e.Observe(context.Background()) {
+		if info.ID != "" {
+			break
+		}
+	}
+	return e, stop, nil
 }

@@ -53,7 +53,7 @@ func beInstance(ctx context.Context, id, url string, stdin io.Reader, stdout io.
 	say := func(e event) {
 		mu.Lock()
 		defer mu.Unlock()
-		_ = out.Encode(e) // a parent that is gone ends us
+		_ = out.Encode(e) //nolint:errchkjson // a parent that is gone ends us
 	}
 	e, err := leader.NewElection(nc, leader.ElectionConfig{
 		Bucket: bucket, Group: group, InstanceID: id, TTL: ttl, HeartbeatInterval: ttl / 5, DeleteOnStop: true,
