@@ -66,14 +66,7 @@ func TestARefusedCallWaitsForALeader(t *testing.T) {
 	conn := reach(t, seen.observe, leadergrpc.BuilderOptions{})
 	conn.Connect()
 	seen <- a.is(1)
-	answer := make(chan string, 1)
-	go func() {
-		got, err := ask(t, conn, who)
-		if err != nil {
-			got = err.Error()
-		}
-		answer <- got
-	}()
+	answer := calling(t, conn)
 	<-a.refused
 	seen <- leader.LeaderInfo{Group: "reports", Term: 1, Reason: leader.ReasonStopped}
 	b := leads(t, stand(t, newStore(), config("b"), nil))
@@ -96,14 +89,7 @@ func TestARefusedCallIsSentAgainToTheSameServer(t *testing.T) {
 	early := a.is(1 << 50)
 	seen <- early
 	seen <- early
-	answer := make(chan string, 1)
-	go func() {
-		got, err := ask(t, conn, who)
-		if err != nil {
-			got = err.Error()
-		}
-		answer <- got
-	}()
+	answer := calling(t, conn)
 	<-a.refused
 	if err := b.Resign(t.Context()); err != nil {
 		t.Fatal(err)

@@ -190,6 +190,20 @@ func askIn(ctx context.Context, conn *grpc.ClientConn, method string, opts ...gr
 	return out.GetValue(), err
 }
 
+// calling calls in the background. It delivers the answer, or the error's text.
+func calling(t *testing.T, conn *grpc.ClientConn, opts ...grpc.CallOption) <-chan string {
+	t.Helper()
+	answer := make(chan string, 1)
+	go func() {
+		got, err := ask(t, conn, who, opts...)
+		if err != nil {
+			got = err.Error()
+		}
+		answer <- got
+	}()
+	return answer
+}
+
 // answeredBy demands that a call that waits is answered by the instance.
 func answeredBy(t *testing.T, conn *grpc.ClientConn, x *instance) {
 	t.Helper()

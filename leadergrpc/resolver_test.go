@@ -43,14 +43,7 @@ func TestNewCallsMoveWhileTheOldConnectionStands(t *testing.T) {
 	conn := reach(t, seen.observe, leadergrpc.BuilderOptions{})
 	conn.Connect()
 	seen <- a.is(5)
-	slow := make(chan error, 1)
-	go func() {
-		got, err := ask(t, conn, who, grpc.WaitForReady(true))
-		if got != "a" && err == nil {
-			err = errors.New(got)
-		}
-		slow <- err
-	}()
+	slow := calling(t, conn, grpc.WaitForReady(true))
 	<-entered
 	seen <- b.is(9)
 	// What is sent next proves that the observer's news was taken in.
@@ -59,8 +52,8 @@ func TestNewCallsMoveWhileTheOldConnectionStands(t *testing.T) {
 		answeredBy(t, conn, b)
 	}
 	close(finish)
-	if err := <-slow; err != nil {
-		t.Errorf("the call that was under way: %v", err)
+	if got := <-slow; got != "a" {
+		t.Errorf("the call that was under way: %s", got)
 	}
 	if n := a.runs.Load(); n != 1 {
 		t.Errorf("%d calls went to the old leader", n)
@@ -74,17 +67,10 @@ func TestWithoutALeaderCallsWaitOrFailAsTheySay(t *testing.T) {
 	if status.Code(err) != codes.Unavailable || !strings.Contains(err.Error(), `nobody leads group "reports": absent`) {
 		t.Errorf("%v", err)
 	}
-	waiting := make(chan error, 1)
-	go func() {
-		got, err := ask(t, conn, who, grpc.WaitForReady(true))
-		if got != "a" && err == nil {
-			err = errors.New(got)
-		}
-		waiting <- err
-	}()
+	waiting := calling(t, conn, grpc.WaitForReady(true))
 	a := leads(t, stand(t, st, config("a"), nil))
-	if err := <-waiting; err != nil {
-		t.Errorf("the call that waits: %v", err)
+	if got := <-waiting; got != "a" {
+		t.Errorf("the call that waits: %s", got)
 	}
 	if err := a.Stop(); err != nil {
 		t.Fatal(err)
