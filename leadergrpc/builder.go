@@ -50,8 +50,8 @@ type BuilderOptions struct {
 	ServiceConfig func(leader.LeaderInfo) string
 	// ServerName, optional, returns the name for which a leader's certificate
 	// must be good. By default it is the channel's authority, which is the same
-	// for all leaders. Whoever may write the group's record decides on what
-	// this function makes of it.
+	// for all leaders. A program that may write the group's record decides on
+	// what this function makes of it.
 	ServerName func(leader.LeaderInfo) string
 	// RetryFor is how long a unary call that was refused for want of leadership
 	// is sent again, counted from its beginning, as far as its context allows.
@@ -76,7 +76,8 @@ type Builder struct {
 var _ resolver.Builder = (*Builder)(nil)
 
 // NewBuilder returns a Builder for grpc.WithResolvers. It observes a group while
-// a channel to it is open and not idle.
+// a channel to it is open and not idle. What an observer said last stands when
+// it ends by itself, as those of a store do whose connection is closed for good.
 func NewBuilder(observe Observe, opts BuilderOptions) *Builder {
 	if opts.Address == nil {
 		opts.Address = func(l leader.LeaderInfo) string { return l.Address }

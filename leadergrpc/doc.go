@@ -3,8 +3,8 @@
 //
 // # Clients
 //
-// A [Builder] resolves leader:///GROUP to the address of whoever leads, as
-// observers see it. It is given to a channel, and registered nowhere:
+// A [Builder] resolves leader:///GROUP to the address of the group's leader, as
+// an observer sees it. It is given to a channel, and registered nowhere:
 //
 //	b := leadergrpc.NewBuilder(leadergrpc.ObserveStore(st), leadergrpc.BuilderOptions{})
 //	conn, err := grpc.NewClient("leader:///reports", append(b.DialOptions(), creds)...)

@@ -1,4 +1,4 @@
-// Package leaderhttp sends HTTP requests to whoever leads a group.
+// Package leaderhttp sends HTTP requests to the leader of a group.
 //
 // A [Transport] knows the leader from an observer, and sends each request to
 // its address:

@@ -138,9 +138,13 @@ func (t *Transport) present() (seen, <-chan struct{}) {
 // RoundTrip sends a request to the leader. Errors match ErrNoLeader, are those
 // of the request's context, or of the transport below.
 func (t *Transport) RoundTrip(r *http.Request) (*http.Response, error) {
+	if r.URL.Scheme != "http" && r.URL.Scheme != "https" {
+		closeBody(r)
+		return nil, fmt.Errorf("leaderhttp: unsupported protocol scheme %q", r.URL.Scheme)
+	}
 	a := &attempt{t: t, r: r, until: time.Now().Add(t.opts.RetryFor), pause: firstPause}
 	if err := a.await(); err != nil {
-		a.closeBody()
+		closeBody(r)
 		return nil, err
 	}
 	for {
@@ -317,8 +321,10 @@ func (a *attempt) none() error {
 	}
 }
 
-func (a *attempt) closeBody() {
-	if a.r.Body != nil {
-		_ = a.r.Body.Close()
+// closeBody closes the body of a request that is not sent, as a RoundTripper
+// has to.
+func closeBody(r *http.Request) {
+	if r.Body != nil {
+		_ = r.Body.Close()
 	}
 }

@@ -238,6 +238,13 @@ func TestRequestsWaitForALeader(t *testing.T) {
 	}
 }
 
+func TestOtherSchemesAreRefused(t *testing.T) {
+	client := reach(t, told(nil, at("a", "127.0.0.1:1", 1)), leaderhttp.Options{})
+	if _, _, err := post(client, "gopher://reports/", strings.NewReader("x")); err == nil || !strings.Contains(err.Error(), `scheme "gopher"`) {
+		t.Errorf("%v", err)
+	}
+}
+
 type closing struct {
 	io.Reader
 	closed atomic.Bool

@@ -16,8 +16,8 @@ import (
 const TermParam = "leader-term"
 
 // RefusalHeader is set in each answer that [Redirect] gives in place of the
-// handler: whoever reads it knows that no handler has seen the request. Its
-// value is one of the constants.
+// handler, so that clients know that no handler has seen the request. Its value
+// is one of the constants.
 const RefusalHeader = "Leader-Refusal"
 
 // The values of RefusalHeader.

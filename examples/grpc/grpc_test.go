@@ -21,7 +21,7 @@ func answered(crew *lab.Crew, after uint64) (by string, term uint64) {
 	return by, term
 }
 
-func TestTheClientIsAnsweredWhoeverLeads(t *testing.T) {
+func TestTheClientIsAnsweredByTheNextLeader(t *testing.T) {
 	crew := lab.NewCrew(t, lab.Build(t), "-server", lab.Server(t), "-ttl", "1s")
 	for _, id := range []string{"a", "b", "c"} {
 		crew.Start(id, "-listen", lab.FreeAddress(t))

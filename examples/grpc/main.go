@@ -146,7 +146,7 @@ func (c *counter) describe() *grpc.ServiceDesc {
 	}
 }
 
-// client calls the leader, whoever that is.
+// client calls the leader.
 func client(ctx context.Context, nc *nats.Conn, id string, stdout io.Writer) error {
 	builder := leadergrpc.NewBuilder(func(ctx context.Context, group string) iter.Seq2[leader.LeaderInfo, error] {
 		return leader.Observe(ctx, nc, app.Bucket, group)

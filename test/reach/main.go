@@ -1,5 +1,5 @@
-// Reach calls whoever leads by gRPC, 500 times a second, while leaders leave
-// and crash, and prints how many calls failed and how long the slowest waited.
+// Reach calls the leader by gRPC, 500 times a second, while leaders leave and
+// crash, and prints how many calls failed and how long the slowest waited.
 //
 //	go run ./test/reach          20 handovers and 10 crashes, about a minute
 //	go run ./test/reach -quick   2 and 1
