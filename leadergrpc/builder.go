@@ -104,12 +104,12 @@ func (b *Builder) DialOptions() []grpc.DialOption {
 func (b *Builder) Scheme() string { return Scheme }
 
 // Build implements resolver.Builder.
-func (b *Builder) Build(target resolver.Target, cc resolver.ClientConn, opts resolver.BuildOptions) (resolver.Resolver, error) {
+func (b *Builder) Build(target resolver.Target, cc resolver.ClientConn, _ resolver.BuildOptions) (resolver.Resolver, error) {
 	group := target.Endpoint()
 	if target.URL.Host != "" || !store.ValidKey(group) {
 		return nil, fmt.Errorf("leadergrpc: target %q: must be %s:///GROUP", target.String(), Scheme)
 	}
-	c := &channel{cc: cc, plain: opts.DisableServiceConfig}
+	c := &channel{cc: cc}
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	f := b.followers[group]
@@ -151,7 +151,6 @@ func (b *Builder) follower(group string) *follower {
 // A channel is one that follows a leader, seen from here.
 type channel struct {
 	cc    resolver.ClientConn
-	plain bool // it wants no service config
 	leave func()
 	// placed: it was told an address last.
 	placed bool

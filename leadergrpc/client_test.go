@@ -68,7 +68,8 @@ func TestARefusedCallWaitsForALeader(t *testing.T) {
 	seen <- a.is(1)
 	answer := calling(t, conn)
 	<-a.refused
-	seen <- leader.LeaderInfo{Group: "reports", Term: 1, Reason: leader.ReasonStopped}
+	// Another led meanwhile, and left.
+	seen <- leader.LeaderInfo{Group: "reports", Term: 2, Reason: leader.ReasonStopped}
 	b := leads(t, stand(t, newStore(), config("b"), nil))
 	seen <- b.is(9)
 	if got := <-answer; got != "b" {

@@ -55,6 +55,7 @@ func TestAResourceAdmitsTheLatestTermOfEachGroup(t *testing.T) {
 		{stated(leadergrpc.KeyGroup, "a", leadergrpc.KeyTerm, "070", leadergrpc.KeyToken, token), codes.InvalidArgument},
 		{stated(leadergrpc.KeyGroup, "a", leadergrpc.KeyTerm, "-1", leadergrpc.KeyToken, token), codes.InvalidArgument},
 		{stated(leadergrpc.KeyGroup, "a", leadergrpc.KeyTerm, "70", leadergrpc.KeyTerm, "71", leadergrpc.KeyToken, token), codes.InvalidArgument},
+		{stated(leadergrpc.KeyGroup, "a", leadergrpc.KeyGroup, "b", leadergrpc.KeyTerm, "70", leadergrpc.KeyToken, token), codes.InvalidArgument},
 		{stated(leadergrpc.KeyGroup, "a*", leadergrpc.KeyTerm, "70", leadergrpc.KeyToken, token), codes.InvalidArgument},
 		{of("a", 9, "another"), codes.OK}, // nothing of that moved the mark
 	} {

@@ -154,7 +154,7 @@ func (f *follower) stateOf(c *channel, p *place) (s resolver.State) {
 	if p.address != "" {
 		s.Endpoints = []resolver.Endpoint{{Addresses: []resolver.Address{{Addr: p.address, ServerName: p.server}}}}
 	}
-	if p.config == "" || c.plain {
+	if p.config == "" {
 		return s // the channel keeps the one that it has
 	}
 	if parsed := c.cc.ParseServiceConfig(p.config); parsed != nil && parsed.Err != nil {

@@ -2,14 +2,18 @@ package leadergrpc_test
 
 import (
 	"context"
+	"crypto/tls"
+	"crypto/x509"
 	"errors"
 	"iter"
+	"net/http/httptest"
 	"strings"
 	"testing"
 	"time"
 
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/credentials"
 	"google.golang.org/grpc/status"
 
 	"github.com/seed-ff2cb582/leader"
@@ -156,6 +160,51 @@ func TestASilentLeaderKeepsItsCalls(t *testing.T) {
 	seen <- b.is(9)
 	seen <- b.is(9)
 	answeredBy(t, conn, b)
+}
+
+func TestOptionsSayWhereALeaderIsAndHowItIsCalled(t *testing.T) {
+	a := leads(t, stand(t, newStore(), config("a"), nil))
+	seen := make(told)
+	conn := reach(t, seen.observe, leadergrpc.BuilderOptions{
+		Address:       func(l leader.LeaderInfo) string { return l.Meta["grpc"] },
+		ServiceConfig: func(l leader.LeaderInfo) string { return l.Meta["config"] },
+	})
+	conn.Connect()
+	seen <- leader.LeaderInfo{
+		Group: "reports", ID: "a", Term: 1, Address: "http://elsewhere", ConnectionParams: []byte("not this"),
+		Meta: map[string]string{"grpc": a.address, "config": `{"methodConfig":[{"name":[{}],"timeout":"77s"}]}`},
+	}
+	answeredBy(t, conn, a)
+	if c := conn.GetMethodConfig(who); c.Timeout == nil || *c.Timeout != 77*time.Second {
+		t.Errorf("%+v", c)
+	}
+}
+
+// The certificate is good for example.com.
+func TestTheCertificateIsCheckedForTheNameThatIsSaid(t *testing.T) {
+	web := httptest.NewTLSServer(nil) // for its certificate
+	defer web.Close()
+	roots := x509.NewCertPool()
+	roots.AddCert(web.Certificate())
+	a := &instance{id: "a"}
+	l := listenTCP(t)
+	a.address = l.Addr().String()
+	serveOn(t, l, a, grpc.Creds(credentials.NewServerTLSFromCert(&web.TLS.Certificates[0])))
+	for name, good := range map[string]bool{"": false, "example.com": true, "example.org": false} {
+		seen := make(told)
+		b := leadergrpc.NewBuilder(seen.observe, leadergrpc.BuilderOptions{ServerName: func(leader.LeaderInfo) string { return name }})
+		conn, err := grpc.NewClient("leader:///reports", append(b.DialOptions(),
+			grpc.WithTransportCredentials(credentials.NewTLS(&tls.Config{RootCAs: roots, MinVersion: tls.VersionTLS13})))...)
+		if err != nil {
+			t.Fatal(err)
+		}
+		conn.Connect()
+		seen <- a.is(1)
+		if got, err := ask(t, conn, who); (err == nil) != good || good && got != "a" {
+			t.Errorf("%q: %q, %v", name, got, err)
+		}
+		_ = conn.Close()
+	}
 }
 
 func TestAnObserverThatFailsIsNoEndlessWait(t *testing.T) {

@@ -53,6 +53,18 @@ func TestOnlyTheLeaderServes(t *testing.T) {
 	}
 }
 
+// What a record says goes into a header.
+func TestARefusalRepeatsNoLongAddress(t *testing.T) {
+	st := newStore()
+	st.Put("reports", []byte(`{"id":"x","token":"t","ttl":60000,"address":"`+strings.Repeat("x", 2000)+`"}`))
+	b := stand(t, st, config("b"), nil)
+	follows(t, b, &instance{id: "x"})
+	r, ok := leadergrpc.RefusalOf(errorOf(ask(t, dial(t, b.address), who)))
+	if !ok || r.ID != "x" || r.Address != "" {
+		t.Errorf("%+v, %v", r, ok)
+	}
+}
+
 func errorOf(_ string, err error) error { return err }
 
 func TestOtherErrorsAreNoRefusals(t *testing.T) {

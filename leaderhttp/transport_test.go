@@ -9,6 +9,7 @@ import (
 	"net"
 	"net/http"
 	"net/http/httptest"
+	"net/url"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -117,8 +118,8 @@ func reach(t *testing.T, o observe, opts leaderhttp.Options) *http.Client {
 	return &http.Client{Transport: tr, Timeout: patience}
 }
 
-func post(client *http.Client, url string, body io.Reader) (status int, text string, err error) {
-	resp, err := client.Post(url, "text/plain", body)
+func post(client *http.Client, target string, body io.Reader) (status int, text string, err error) {
+	resp, err := client.Post(target, "text/plain", body)
 	if err != nil {
 		return 0, "", err
 	}
@@ -236,6 +237,20 @@ func TestRequestsWaitForALeader(t *testing.T) {
 	if !body.closed.Load() {
 		t.Error("the body was left open")
 	}
+}
+
+func TestOptionsSayWhereALeaderIs(t *testing.T) {
+	a := stand(t, memstore.New(), "a")
+	client := reach(t, told(nil, at("a", "grpc://elsewhere", 1)), leaderhttp.Options{
+		Base: func(_ *http.Request, l leader.LeaderInfo) *url.URL {
+			u, err := url.Parse(a.url)
+			if err != nil || l.ID != "a" {
+				t.Error(l, err)
+			}
+			return u
+		},
+	})
+	demand(t, client, "a POST /x%2Fy?q=1;2&z hello")
 }
 
 func TestOtherSchemesAreRefused(t *testing.T) {
