@@ -68,9 +68,16 @@ func TestARefusedCallWaitsForALeader(t *testing.T) {
 	seen <- a.is(1)
 	answer := calling(t, conn)
 	<-a.refused
-	// Another led meanwhile, and left.
-	seen <- leader.LeaderInfo{Group: "reports", Term: 2, Reason: leader.ReasonStopped}
 	b := leads(t, stand(t, newStore(), config("b"), nil))
+	for range 2 { // the second is taken when the first has been
+		// Another led meanwhile, and left.
+		seen <- leader.LeaderInfo{Group: "reports", Term: 2, Reason: leader.ReasonStopped}
+	}
+	for range 50 { // it goes on waiting while calls that were not refused fail
+		if _, err := ask(t, conn, who); status.Code(err) != codes.Unavailable {
+			t.Errorf("without a leader: %v", err)
+		}
+	}
 	seen <- b.is(9)
 	if got := <-answer; got != "b" {
 		t.Errorf("%q", got)
