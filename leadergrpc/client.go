@@ -2,6 +2,7 @@ package leadergrpc
 
 import (
 	"context"
+	"slices"
 	"strings"
 	"time"
 
@@ -16,8 +17,9 @@ const (
 
 // UnaryClient sends unary calls again that were refused for want of leadership
 // ([RefusalOf]), to the leader that the observer knows of, or that the refusal
-// names if its term is later. While there is none it waits, also where the call
-// does not say WaitForReady. It is part of [Builder.DialOptions].
+// names if its term is later. From its first refusal on a call waits for a
+// leader, whether it says WaitForReady or not. It is part of
+// [Builder.DialOptions].
 //
 // A refusal proves that no handler ran, so this is safe for every method; all
 // other errors are returned as they are. The first attempt after a refusal is
@@ -40,6 +42,7 @@ func (b *Builder) UnaryClient() grpc.UnaryClientInterceptor {
 				return err
 			}
 			pause = min(2*pause, longestRest)
+			opts = append(slices.Clip(opts), grpc.WaitForReady(true)) // it may be gone again
 		}
 	}
 }

@@ -73,7 +73,8 @@ func TestARefusedCallWaitsForALeader(t *testing.T) {
 		// Another led meanwhile, and left.
 		seen <- leader.LeaderInfo{Group: "reports", Term: 2, Reason: leader.ReasonStopped}
 	}
-	for range 50 { // it goes on waiting while calls that were not refused fail
+	// It goes on waiting while calls that were not refused fail.
+	for end := time.Now().Add(10 * time.Millisecond); time.Now().Before(end); {
 		if _, err := ask(t, conn, who); status.Code(err) != codes.Unavailable {
 			t.Errorf("without a leader: %v", err)
 		}
@@ -135,6 +136,25 @@ func TestARefusalIsReturnedWhenTheTimeIsUp(t *testing.T) {
 	}
 	if n := a.runs.Load(); n != 0 {
 		t.Errorf("%d handlers ran", n)
+	}
+}
+
+func TestARefusalIsReturnedWhenNobodyComes(t *testing.T) {
+	st := newStore()
+	a := stand(t, st, config("a"), nil)
+	if err := a.Stop(); err != nil {
+		t.Fatal(err)
+	}
+	seen := make(told)
+	conn := reach(t, seen.observe, leadergrpc.BuilderOptions{RetryFor: 100 * time.Millisecond})
+	conn.Connect()
+	seen <- a.is(1)
+	answer := make(chan error, 1)
+	go func() { answer <- errorOf(ask(t, conn, who)) }()
+	<-a.refused
+	seen <- leader.LeaderInfo{Group: "reports", Term: 2, Reason: leader.ReasonStopped}
+	if err := <-answer; status.Code(err) != codes.FailedPrecondition {
+		t.Errorf("%v", err)
 	}
 }
 
