@@ -53,10 +53,15 @@ type BuilderOptions struct {
 	// for all leaders. A program that may write the group's record decides on
 	// what this function makes of it.
 	ServerName func(leader.LeaderInfo) string
-	// RetryFor is how long a unary call that was refused for want of leadership
-	// is sent again, counted from its beginning, as far as its context allows.
-	// Then the refusal is returned. 0 means DefaultRetryFor, and a negative one
-	// that nothing is sent again.
+	// Repeatable, optional, reports which methods ("/package.Service/Method")
+	// may run twice. A unary call of one is sent again also where it fails with
+	// Unavailable, as one does whose connection breaks when the leader crashes.
+	// That goes beyond a retryPolicy of the service config, by which gRPC does
+	// not repeat a call once a part of the answer has come.
+	Repeatable func(fullMethod string) bool
+	// RetryFor is how long a unary call is sent again, counted from its
+	// beginning, as far as its context allows. Then its last error is returned.
+	// 0 means DefaultRetryFor, and a negative one that nothing is sent again.
 	RetryFor time.Duration
 	// Logger is told of changes and troubles. Nil: silent.
 	Logger *slog.Logger

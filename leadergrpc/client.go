@@ -7,6 +7,8 @@ import (
 	"time"
 
 	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
 )
 
 // The time from a refusal to the next attempt, if nothing is heard meanwhile.
@@ -16,13 +18,13 @@ const (
 )
 
 // UnaryClient sends unary calls again that were refused for want of leadership
-// ([RefusalOf]), to the leader that the observer knows of, or that the refusal
-// names if its term is later. From its first refusal on a call waits for a
+// ([RefusalOf]) or are repeatable (BuilderOptions), to the leader that the observer knows of, or that the refusal
+// names if its term is later. From its first failure on such a call waits for a
 // leader, whether it says WaitForReady or not. It is part of
 // [Builder.DialOptions].
 //
-// A refusal proves that no handler ran, so this is safe for every method; all
-// other errors are returned as they are. The first attempt after a refusal is
+// A refusal proves that no handler ran, so this is safe for every method; other
+// errors are returned as they are. The first attempt after a refusal is
 // sent when another leader is known, at once if that is so already. A server
 // that has not yet heard of its own success, or a client that has not yet heard
 // of the new leader, costs pauses of 2 ms, then twice as long each time up to
@@ -38,7 +40,7 @@ func (b *Builder) UnaryClient() grpc.UnaryClientInterceptor {
 			before, _ := b.follower(group).present()
 			err := invoke(ctx, method, req, reply, cc, opts...)
 			r, refused := RefusalOf(err)
-			if !refused || !b.await(ctx, group, before, r, pause, began.Add(b.opts.RetryFor)) {
+			if !refused && !b.repeats(method, err) || !b.await(ctx, group, before, r, pause, began.Add(b.opts.RetryFor)) {
 				return err
 			}
 			pause = min(2*pause, longestRest)
@@ -47,8 +49,14 @@ func (b *Builder) UnaryClient() grpc.UnaryClientInterceptor {
 	}
 }
 
-// await waits for a reason to send a call again that was refused when the place
-// was known that it was sent to. It reports whether there is one before ctx or
+// repeats reports whether a call may be sent again although it may have been
+// served.
+func (b *Builder) repeats(method string, err error) bool {
+	return b.opts.Repeatable != nil && status.Code(err) == codes.Unavailable && b.opts.Repeatable(method)
+}
+
+// await waits for a reason to send a call again that failed when the place was
+// known that it was sent to. It reports whether there is one before ctx or
 // the time is up.
 func (b *Builder) await(ctx context.Context, group string, sent place, r Refusal, pause time.Duration, until time.Time) bool {
 	f := b.follower(group)

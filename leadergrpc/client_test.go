@@ -2,6 +2,7 @@ package leadergrpc_test
 
 import (
 	"context"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -155,6 +156,34 @@ func TestARefusalIsReturnedWhenNobodyComes(t *testing.T) {
 	seen <- leader.LeaderInfo{Group: "reports", Term: 2, Reason: leader.ReasonStopped}
 	if err := <-answer; status.Code(err) != codes.FailedPrecondition {
 		t.Errorf("%v", err)
+	}
+}
+
+func TestOnlyRepeatableMethodsAreRepeated(t *testing.T) {
+	for _, c := range []struct {
+		repeatable string
+		code       codes.Code
+		runs       int32
+		want       codes.Code
+	}{
+		{who, codes.Unavailable, 3, codes.OK},
+		{who, codes.Aborted, 1, codes.Aborted},
+		{local, codes.Unavailable, 1, codes.Unavailable},
+	} {
+		var failures atomic.Int32
+		st := newStore()
+		a := leads(t, stand(t, st, config("a"), func(context.Context) (string, error) {
+			if failures.Add(1) < 3 {
+				return "", status.Error(c.code, "not yet")
+			}
+			return "a", nil
+		}))
+		conn := reach(t, leadergrpc.ObserveStore(st), leadergrpc.BuilderOptions{
+			Repeatable: func(method string) bool { return method == c.repeatable },
+		})
+		if _, err := ask(t, conn, who); status.Code(err) != c.want || a.runs.Load() != c.runs {
+			t.Errorf("%+v: %v after %d runs", c, err, a.runs.Load())
+		}
 	}
 }
 

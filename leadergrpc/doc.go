@@ -22,9 +22,9 @@
 //
 // The client interceptor, which DialOptions includes, sends a unary call again
 // that was refused for want of leadership, and no other: the refusal proves
-// that no handler ran. A call that fails in another way may have been served;
-// whether it may be repeated is known to the service alone, which says so by a
-// retryPolicy in the service config. Streams are not repeated.
+// that no handler ran. A call that fails in another way may have been served.
+// Whether it may be repeated depends on the method: see
+// [BuilderOptions].Repeatable. Streams are not repeated.
 //
 // With TLS a server's certificate is checked against the group's name unless
 // grpc.WithAuthority or [BuilderOptions].ServerName says otherwise.

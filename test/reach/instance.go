@@ -23,10 +23,8 @@ const (
 	method = "/reach.Reach/Who"
 )
 
-// serviceConfig is what the record tells clients: calls wait for a leader, and
-// may be repeated.
-const serviceConfig = `{"methodConfig": [{"name": [{"service": "reach.Reach"}], "waitForReady": true, "retryPolicy": {
-	"maxAttempts": 5, "initialBackoff": "0.005s", "maxBackoff": "0.05s", "backoffMultiplier": 2, "retryableStatusCodes": ["UNAVAILABLE"]}}]}`
+// serviceConfig is what the record tells clients: calls wait for a leader.
+const serviceConfig = `{"methodConfig": [{"name": [{"service": "reach.Reach"}], "waitForReady": true}]}`
 
 // An event is what an instance tells its parent, a line each.
 type event struct {

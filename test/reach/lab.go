@@ -91,7 +91,7 @@ func (l *lab) prepare(nc *nats.Conn) error {
 func reach(nc *nats.Conn) (*grpc.ClientConn, error) {
 	b := leadergrpc.NewBuilder(func(ctx context.Context, group string) iter.Seq2[leader.LeaderInfo, error] {
 		return leader.Observe(ctx, nc, bucket, group)
-	}, leadergrpc.BuilderOptions{})
+	}, leadergrpc.BuilderOptions{Repeatable: func(string) bool { return true }})
 	return grpc.NewClient("leader:///"+group, append(b.DialOptions(), grpc.WithTransportCredentials(insecure.NewCredentials()))...)
 }
 
@@ -124,10 +124,11 @@ func (l *lab) rounds(f *figures) error {
 			}
 			f.floor = append(f.floor, floor)
 			begun := time.Now()
-			if _, err := l.succeed(func(c *harness.Child) error { c.Kill(); return nil }); err != nil {
+			at, err := l.succeed(func(c *harness.Child) error { c.Kill(); return nil })
+			if err != nil {
 				return err
 			}
-			f.crashed = append(f.crashed, l.load.longest(begun))
+			f.failover, f.crashed = append(f.failover, at.Sub(begun)), append(f.crashed, l.load.longest(begun))
 		}
 		return nil
 	})

@@ -7,8 +7,8 @@
 // The server of NATS and each of the three instances run in a process of their
 // own, over loopback. A handover is the stop of a program that leads, as in a
 // rolling update; a crash is SIGKILL. The lease is 1 s. The calls wait for
-// their leader (waitForReady) and are repeated when a connection breaks
-// (retryPolicy), since the service config in the leader's record says so.
+// their leader, as the service config in its record says (waitForReady), and
+// are repeated when a connection breaks, as the client says (Repeatable).
 //
 // A figure that misses its target is marked MISS; that is no error, since the
 // machine may be busy: see the floor, what calls wait while nothing changes,
@@ -76,6 +76,7 @@ type figures struct {
 	handover harness.Samples // from the call that stops a leader to its successor's promotion
 	handed   harness.Samples // the longest wait of a call meanwhile
 	beyond   harness.Samples // the difference
+	failover harness.Samples // from SIGKILL to the successor's promotion
 	crashed  harness.Samples // the longest wait around a crash
 }
 
@@ -100,6 +101,7 @@ func (f *figures) print(w io.Writer) error {
 	row("handover", f.handover, 0)
 	row("longest wait in a handover", f.handed, 0)
 	row("the same, beyond the handover itself", f.beyond, 20*time.Millisecond)
+	row("failover after a crash", f.failover, 0)
 	row("longest wait around a crash", f.crashed, ttl*11/10+50*time.Millisecond)
 	return t.Flush()
 }
