@@ -83,7 +83,9 @@ labs: ## run the guards on real databases, the page in a real browser, slices of
 	@go run ./test/stores/ferretlab/install -look
 	@test -n "$$LEADER_MONGODB_URI" || echo "labs: SKIPPED, NOT TESTED: the store for MongoDB, unless LEADER_MONGODB_URI names a replica set"
 	go run ./test/dash/install
-	go test -race -shuffle=on -count=1 -timeout $(TIMEOUT) $$(go list work | grep -E '$(LABS)')
+	@# To build kube-apiserver takes longer than all of the labs: its tests run where make kube was, and say so elsewhere.
+	tags=$$(go run ./test/stores/kubelab/install -look) && \
+		go test -race -shuffle=on -count=1 -timeout $(TIMEOUT) $$tags $$(go list work | grep -E '$(LABS)')
 	@# By themselves and without the race detector: what they demand is traffic, not speed.
 	@# The fire lab also has to condemn a library with a bug, since a lab that cannot fail shows nothing,
 	@# and one without a margin, which is a bug only where clocks run at different rates.
@@ -92,6 +94,10 @@ labs: ## run the guards on real databases, the page in a real browser, slices of
 	go run ./test/chaos --mutant trust-without-margin
 	@$(MAKE) --no-print-directory compare ARGS=--quick
 	$(call took,labs)
+
+.PHONY: kube
+kube: ## build the kube-apiserver that the tests of Kubernetes need into your cache (once; 6 minutes of one processor, 100 MB fetched)
+	go run ./test/stores/kubelab/install
 
 .PHONY: check
 check: format vet lint vuln tidy-check cross ## format, vet, lint, vulnerabilities, go.mod files, six platforms
@@ -121,12 +127,13 @@ ferretdb: ## build the FerretDB that the store for MongoDB has to refuse, once (
 	go run ./test/stores/ferretlab/install
 
 .PHONY: stores
-stores: ## measure elections over each kind of store, and write the table of docs/stores.md (2 minutes)
+stores: ## measure elections over each kind of store, and write the table of docs/stores.md (2 minutes; make kube first)
 	go run ./test/databases/install
 	go run ./test/stores/etcdlab/install
 	go run ./test/stores/objectlab/install
 	go run ./test/stores/consullab/install
-	cd test/stores && LEADER_CONSUL=required go test -count=1 -timeout $(TIMEOUT) -run TestFigures ./figures -args -rounds 40 -page $(CURDIR)/docs/stores.md
+	go run ./test/stores/kubelab/install
+	cd test/stores && LEADER_CONSUL=required LEADER_KUBE=required go test -count=1 -timeout $(TIMEOUT) -run TestFigures ./figures -args -rounds 40 -page $(CURDIR)/docs/stores.md
 
 .PHONY: sim
 sim: ## run SEEDS=10000 simulated fault schedules of the core and of the runtime, the core's from seed BASE=1 on
