@@ -21,6 +21,7 @@ import (
 	"github.com/seed-ff2cb582/leader/test/stores/consullab"
 	"github.com/seed-ff2cb582/leader/test/stores/etcdlab"
 	"github.com/seed-ff2cb582/leader/test/stores/objectlab"
+	"github.com/seed-ff2cb582/leader/test/stores/kubelab"
 )
 
 var (
@@ -51,6 +52,9 @@ var kinds = map[string]func(testing.TB) string{
 	"consul": func(tb testing.TB) string { return "consul://" + consullab.Start(tb, 1).Nodes[0].Addr + "/votes/" },
 	"s3":     func(tb testing.TB) string { return objectlab.StartS3(tb).S3URL("votes") },
 	"gs":     func(tb testing.TB) string { return objectlab.StartGCS(tb).GCSURL("votes") },
+	"kubernetes": func(tb testing.TB) string {
+		return kubelab.Start(tb).URL(tb, "default")
+	},
 }
 
 // A desk runs commands on one store.

@@ -20,6 +20,7 @@ import (
 	"github.com/seed-ff2cb582/leader/store/consulstore"
 	"github.com/seed-ff2cb582/leader/store/etcdstore"
 	"github.com/seed-ff2cb582/leader/store/gcsstore"
+	"github.com/seed-ff2cb582/leader/store/k8sstore"
 	"github.com/seed-ff2cb582/leader/store/mysqlstore"
 	"github.com/seed-ff2cb582/leader/store/natsstore"
 	"github.com/seed-ff2cb582/leader/store/pgstore"
@@ -30,6 +31,7 @@ import (
 	"github.com/seed-ff2cb582/leader/test/stores/consullab"
 	"github.com/seed-ff2cb582/leader/test/stores/etcdlab"
 	"github.com/seed-ff2cb582/leader/test/stores/objectlab"
+	"github.com/seed-ff2cb582/leader/test/stores/kubelab"
 )
 
 var (
@@ -77,13 +79,16 @@ func kinds() []kind {
 		{"Consul", func(tb testing.TB) string { return "consul://" + consullab.Start(tb, 1).Nodes[0].Addr + "/votes/" }},
 		{"S3 (versitygw)", func(tb testing.TB) string { return objectlab.StartS3(tb).S3URL("votes") }},
 		{"GCS (an emulator)", func(tb testing.TB) string { return objectlab.StartGCS(tb).GCSURL("votes") }},
+		{"Kubernetes", func(tb testing.TB) string {
+			return kubelab.Start(tb).URL(tb, "default")
+		}},
 	}
 }
 
 // open returns a client of its own.
 func open(t *testing.T, url string) store.Opened {
 	t.Helper()
-	st, err := store.Open(within(t), url, natsstore.Driver(), redisstore.Driver(), pgstore.Driver(), mysqlstore.Driver(), etcdstore.Driver(), consulstore.Driver(),
+	st, err := store.Open(within(t), url, natsstore.Driver(), k8sstore.Driver(), redisstore.Driver(), pgstore.Driver(), mysqlstore.Driver(), etcdstore.Driver(), consulstore.Driver(),
 		s3store.Driver(), gcsstore.Driver())
 	if err != nil {
 		t.Fatal(err)
