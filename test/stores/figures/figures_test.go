@@ -30,8 +30,8 @@ import (
 	"github.com/seed-ff2cb582/leader/test/natslab"
 	"github.com/seed-ff2cb582/leader/test/stores/consullab"
 	"github.com/seed-ff2cb582/leader/test/stores/etcdlab"
-	"github.com/seed-ff2cb582/leader/test/stores/objectlab"
 	"github.com/seed-ff2cb582/leader/test/stores/kubelab"
+	"github.com/seed-ff2cb582/leader/test/stores/objectlab"
 )
 
 var (
