@@ -8,10 +8,11 @@ import (
 	"github.com/seed-ff2cb582/leader/examples/sqlitestore"
 	"github.com/seed-ff2cb582/leader/store"
 	"github.com/seed-ff2cb582/leader/store/storetest"
+	"github.com/seed-ff2cb582/leader/store/storetest/judge"
 )
 
-func TestConformance(t *testing.T) {
-	storetest.Run(t, func(t testing.TB) storetest.Harness {
+func TestStore(t *testing.T) {
+	judge.Run(t, func(t testing.TB) storetest.Harness {
 		file := filepath.Join(t.TempDir(), "leader.db")
 		open := func(t testing.TB) *sqlitestore.Store {
 			s, err := sqlitestore.Open(t.Context(), file)
@@ -33,10 +34,13 @@ func TestConformance(t *testing.T) {
 				return there, err
 			},
 		}
-	}, storetest.Caps{
-		NoPut:       "an UPDATE that leaves the revision alone breaks the table's rules",
-		NoPurge:     "Delete leaves no trace already",
-		NoInterrupt: "a file has no connection that could break",
-		MaxValue:    store.MaxValue,
+	}, judge.Options{
+		Histories: 50, // each write is synced to the disk
+		Caps: storetest.Caps{
+			NoPut:       "an UPDATE that leaves the revision alone breaks the table's rules",
+			NoPurge:     "Delete leaves no trace already",
+			NoInterrupt: "a file has no connection that could break",
+			MaxValue:    store.MaxValue,
+		},
 	})
 }

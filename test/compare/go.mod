@@ -6,6 +6,7 @@ go 1.26.0
 
 replace (
 	github.com/seed-ff2cb582/leader => ../..
+	github.com/seed-ff2cb582/leader/store/storetest/judge => ../../store/storetest/judge
 	github.com/seed-ff2cb582/leader/test => ../
 )
 

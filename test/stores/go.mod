@@ -22,6 +22,7 @@ require (
 	github.com/seed-ff2cb582/leader/store/pgstore v0.0.0
 	github.com/seed-ff2cb582/leader/store/redisstore v0.0.0
 	github.com/seed-ff2cb582/leader/store/s3store v0.0.0
+	github.com/seed-ff2cb582/leader/store/storetest/judge v0.0.0
 	github.com/seed-ff2cb582/leader/test v0.0.0
 	go.etcd.io/etcd/api/v3 v3.7.3
 	go.etcd.io/etcd/client/v3 v3.7.3

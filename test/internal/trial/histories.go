@@ -1,18 +1,15 @@
 package trial
 
 import (
-	"context"
+	"errors"
 	"flag"
 	"fmt"
 	"math/rand/v2"
-	"strings"
-	"sync"
-	"sync/atomic"
 	"testing"
 	"time"
 
 	"github.com/seed-ff2cb582/leader/store"
-	"github.com/seed-ff2cb582/leader/test/histories"
+	"github.com/seed-ff2cb582/leader/store/storetest/judge/histories"
 	"github.com/seed-ff2cb582/leader/test/natslab"
 )
 
@@ -21,24 +18,18 @@ var (
 	seed  = flag.Uint64("seed", 0, "seed of the first history; 0: any")
 )
 
-func firstSeed(t *testing.T) uint64 {
-	t.Helper()
-	n := *seed
-	if n == 0 {
-		n = rand.Uint64()
-	}
-	t.Logf("replay the order of calls with -args -seed=%d", n)
-	return n
+// trialOf records by the seed of the command line, if it has one.
+func trialOf(judge histories.Judge) histories.Trial {
+	return histories.Trial{Judge: judge, Seed: *seed, Patience: natslab.Patience}
 }
 
-// A tally counts the writes of many histories.
-type tally struct{ writes, won, refused, unsure atomic.Int64 }
-
-func (c *tally) add(h *histories.History) {
-	c.writes.Add(int64(h.Count()))
-	c.won.Add(int64(h.Count(store.OK)))
-	c.refused.Add(int64(h.Count(store.Conflict)))
-	c.unsure.Add(int64(h.Count(store.Unknown)))
+// told logs what a trial consisted of, and returns what it found.
+func told(t *testing.T, tally histories.Tally, err error) {
+	t.Helper()
+	t.Logf("%v (replay the order of calls with -args -seed=%d)", tally, tally.Seed)
+	if err != nil {
+		t.Error(err)
+	}
 }
 
 // Histories records and judges as many histories as the flag -histories says, so
@@ -47,70 +38,12 @@ func (c *tally) add(h *histories.History) {
 // registers.
 func Histories(t *testing.T, judge histories.Judge, sides int, open func(side int) []store.Store) {
 	t.Helper()
-	first := firstSeed(t)
-	var total tally
-	var taken atomic.Int64
-	var all sync.WaitGroup
+	var stores [][]store.Store
 	for side := range sides {
-		stores := open(side)
-		all.Go(func() {
-			for n := taken.Add(1); n <= int64(*short); n = taken.Add(1) {
-				h := contend(t, stores, first+uint64(n), 40)
-				total.add(h)
-				verdict(t, judge, h)
-			}
-		})
+		stores = append(stores, open(side))
 	}
-	all.Wait()
-	writes, unsure := total.writes.Load(), total.unsure.Load()
-	t.Logf("%d histories, %d writes: %d acknowledged, %d conflicts, %d unknown", *short, writes, total.won.Load(), total.refused.Load(), unsure)
-	if unsure*100 >= writes || total.won.Load() == 0 || total.refused.Load() == 0 {
-		t.Error("without faults these show too little")
-	}
-}
-
-// traffic has a client on each store write the keys until end is called.
-func traffic(t *testing.T, stores []store.Store, keys []string, seed uint64) (h *histories.History, clients []*histories.Client, end func()) {
-	t.Helper()
-	h = histories.New()
-	for i, st := range stores {
-		clients = append(clients, h.Client(i, st))
-	}
-	ctx, stop := context.WithCancel(t.Context())
-	var all sync.WaitGroup
-	all.Go(func() { histories.Contend(ctx, clients, keys, seed) })
-	return h, clients, func() { stop(); all.Wait() }
-}
-
-// contend records a history of at least so many writes over two keys.
-func contend(t *testing.T, stores []store.Store, seed uint64, writes int) *histories.History {
-	t.Helper()
-	keys := []string{fmt.Sprintf("a%d", seed), fmt.Sprintf("b%d", seed)}
-	h, clients, end := traffic(t, stores, keys, seed)
-	for limit := time.Now().Add(natslab.Patience); h.Count() < writes && time.Now().Before(limit); {
-		<-time.After(2 * time.Millisecond)
-	}
-	end()
-	if err := histories.Settle(Within(t), clients[0], keys); err != nil {
-		t.Errorf("the keys do not settle: %v", err)
-	}
-	return h
-}
-
-// verdict has the history judged, and shows one that no store tells.
-func verdict(t *testing.T, judge histories.Judge, h *histories.History) {
-	t.Helper()
-	err := judge.Verdict(h.Ops())
-	if err == nil {
-		return
-	}
-	var calls strings.Builder
-	if ops := h.Ops(); len(ops) <= 1000 {
-		for _, o := range ops {
-			fmt.Fprintln(&calls, o)
-		}
-	}
-	t.Errorf("%v\n%s", err, &calls)
+	tally, err := trialOf(judge).WithoutFaults(Within(t), *short, stores...)
+	told(t, tally, err)
 }
 
 // A Fault is something that goes wrong for a while, and is over when Happen
@@ -126,10 +59,13 @@ func Last(r *rand.Rand, ms int) { <-time.After(time.Duration(1+r.IntN(ms)) * tim
 // Spoil returns the faults of a way to a server, each of which meets one of the
 // proxies.
 func Spoil(proxies ...*natslab.Proxy) []Fault {
-	spoil := func(name string, ms int, begin, end func(*natslab.Proxy)) Fault {
+	// A client of a history gives a call up after half a second.
+	const givenUp = 500 * time.Millisecond
+	spoil := func(name string, least time.Duration, ms int, begin, end func(*natslab.Proxy)) Fault {
 		return Fault{name, func(r *rand.Rand) {
 			p := proxies[r.IntN(len(proxies))]
 			begin(p)
+			<-time.After(least)
 			Last(r, ms)
 			end(p)
 			p.Resume()
@@ -137,12 +73,11 @@ func Spoil(proxies ...*natslab.Proxy) []Fault {
 	}
 	resume := (*natslab.Proxy).Resume
 	return []Fault{
-		spoil("connections are reset", 1, (*natslab.Proxy).Reset, resume),
-		spoil("nobody can connect", 100, (*natslab.Proxy).Cut, resume),
-		spoil("answers are held and lost", 700, func(p *natslab.Proxy) { p.Hold(natslab.ToClient) }, (*natslab.Proxy).Reset),
-		spoil("calls are held and lost", 300, func(p *natslab.Proxy) { p.Hold(natslab.ToServer) }, (*natslab.Proxy).Reset),
-		// For longer than a call of a client takes.
-		spoil("calls come late", 700, func(p *natslab.Proxy) { p.Hold(natslab.ToServer) }, resume),
+		spoil("connections are reset", 0, 1, (*natslab.Proxy).Reset, resume),
+		spoil("nobody can connect", 0, 100, (*natslab.Proxy).Cut, resume),
+		spoil("answers are held and lost", givenUp, 200, func(p *natslab.Proxy) { p.Hold(natslab.ToClient) }, (*natslab.Proxy).Reset),
+		spoil("calls are held and lost", 0, 300, func(p *natslab.Proxy) { p.Hold(natslab.ToServer) }, (*natslab.Proxy).Reset),
+		spoil("calls come late", givenUp, 200, func(p *natslab.Proxy) { p.Hold(natslab.ToServer) }, resume),
 	}
 }
 
@@ -158,38 +93,41 @@ type Faulted struct {
 	// a fault leaves in doubt it takes more: each write of unknown outcome may be
 	// anywhere in its register's order, so that many of one take long to judge.
 	Keys int
+	// Enough returns what the history still lacks, which more rounds may bring.
+	Enough func(histories.Tally) error
+}
+
+// Least returns what a history lacks of so many writes by outcome.
+func Least(writes, acknowledged, conflicts, unknown int) func(histories.Tally) error {
+	return func(h histories.Tally) error {
+		var lacks []error
+		for _, c := range []struct {
+			what      string
+			has, want int
+		}{
+			{"writes", h.Writes, writes},
+			{"acknowledged writes", h.Acknowledged, acknowledged},
+			{"conflicts", h.Conflicts, conflicts},
+			{"writes of unknown outcome", h.Unknown, unknown},
+		} {
+			if c.has < c.want {
+				lacks = append(lacks, fmt.Errorf("%d %s, want %d", c.has, c.what, c.want))
+			}
+		}
+		return errors.Join(lacks...)
+	}
 }
 
 // HistoryWithFaults records and judges one history while faults happen.
 func HistoryWithFaults(t *testing.T, judge histories.Judge, f Faulted) {
 	t.Helper()
-	n := firstSeed(t)
-	r := rand.New(rand.NewPCG(n, 1))
-	if f.Keys == 0 {
-		f.Keys = 3
+	var faults []histories.Fault
+	for _, fault := range f.Faults {
+		faults = append(faults, histories.Fault{Name: fault.Name, Happen: func(r *rand.Rand) error { fault.Happen(r); return nil }})
 	}
-	var keys []string
-	for i := range f.Keys {
-		keys = append(keys, fmt.Sprint("k", i))
-	}
-	h, clients, end := traffic(t, f.Stores, keys, n)
-	for range max(f.Rounds, 1) {
-		r.Shuffle(len(f.Faults), func(i, j int) { f.Faults[i], f.Faults[j] = f.Faults[j], f.Faults[i] })
-		for _, fault := range f.Faults {
-			fault.Happen(r)
-			// Until work goes on: the next fault is to meet some.
-			before := h.Count(store.OK)
-			Await(t, "writes are acknowledged after: "+fault.Name, func() bool { return h.Count(store.OK) >= before+10 })
-		}
-	}
-	end()
-	if err := histories.Settle(Within(t), clients[len(clients)-1], keys); err != nil {
-		t.Fatalf("the keys do not settle: %v", err)
-	}
-	t.Logf("%d writes: %d acknowledged, %d conflicts, %d unknown, %d without effect", h.Count(), h.Count(store.OK),
-		h.Count(store.Conflict), h.Count(store.Unknown), h.Count(store.Transient, store.Permanent))
-	if h.Count(store.Unknown) == 0 || h.Count(store.Conflict) == 0 {
+	tally, err := trialOf(judge).WithFaults(t.Context(), histories.Faulted{Stores: f.Stores, Faults: faults, Rounds: f.Rounds, Keys: f.Keys, Enough: f.Enough})
+	told(t, tally, err)
+	if tally.Unknown == 0 || tally.Conflicts == 0 {
 		t.Error("the faults met no write")
 	}
-	verdict(t, judge, h)
 }

@@ -12,10 +12,10 @@ import (
 	"github.com/seed-ff2cb582/leader"
 	"github.com/seed-ff2cb582/leader/store"
 	"github.com/seed-ff2cb582/leader/store/etcdstore"
-	"github.com/seed-ff2cb582/leader/test/internal/lookout"
+	"github.com/seed-ff2cb582/leader/store/storetest/judge/elections"
+	"github.com/seed-ff2cb582/leader/store/storetest/judge/lookout"
 	"github.com/seed-ff2cb582/leader/test/internal/trial"
 	"github.com/seed-ff2cb582/leader/test/natslab"
-	"github.com/seed-ff2cb582/leader/test/storelab"
 	"github.com/seed-ff2cb582/leader/test/stores/etcdlab"
 )
 
@@ -23,7 +23,7 @@ func TestElections(t *testing.T) {
 	t.Parallel()
 	cluster := etcdlab.Start(t, 1)
 	admin := cluster.Client(t)
-	storelab.Elections(t, storelab.Harness{
+	elections.Run(t, elections.Harness{
 		Open: func(tb testing.TB) store.Store { return open(tb, cluster.Client(tb), etcdstore.Options{}) },
 		Delete: func(key string) error {
 			_, err := admin.Delete(trial.Within(t), etcdstore.DefaultPrefix+key)

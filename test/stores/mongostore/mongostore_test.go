@@ -20,10 +20,10 @@ import (
 	"github.com/seed-ff2cb582/leader/store"
 	"github.com/seed-ff2cb582/leader/store/mongostore"
 	"github.com/seed-ff2cb582/leader/store/storetest"
-	"github.com/seed-ff2cb582/leader/test/histories"
+	"github.com/seed-ff2cb582/leader/store/storetest/judge/elections"
+	"github.com/seed-ff2cb582/leader/store/storetest/judge/histories"
 	"github.com/seed-ff2cb582/leader/test/internal/leaks"
 	"github.com/seed-ff2cb582/leader/test/internal/trial"
-	"github.com/seed-ff2cb582/leader/test/storelab"
 	"github.com/seed-ff2cb582/leader/test/stores/ferretlab"
 )
 
@@ -106,7 +106,7 @@ func TestElections(t *testing.T) {
 	t.Parallel()
 	l := ours(t)
 	name := l.collection()
-	storelab.Elections(t, storelab.Harness{
+	elections.Run(t, elections.Harness{
 		Open: func(tb testing.TB) store.Store { return l.open(tb, name) }, Delete: l.remove(t, name), TTL: 3 * time.Second,
 	})
 }

@@ -4,7 +4,7 @@ import (
 	"testing"
 
 	"github.com/seed-ff2cb582/leader/store"
-	"github.com/seed-ff2cb582/leader/test/storelab"
+	"github.com/seed-ff2cb582/leader/store/storetest/judge/elections"
 )
 
 func TestElections(t *testing.T) {
@@ -13,7 +13,7 @@ func TestElections(t *testing.T) {
 	table := newTable()
 	made(t, srv.DSN("lab"), table)
 	db := srv.DB()
-	storelab.Elections(t, storelab.Harness{
+	elections.Run(t, elections.Harness{
 		Open:   func(tb testing.TB) store.Store { return open(tb, srv.DSN("lab"), table) },
 		Delete: func(key string) error { return exec(db, "DELETE FROM "+table+" WHERE key = $1", key) },
 	})

@@ -10,11 +10,13 @@ import (
 	"github.com/seed-ff2cb582/leader/store"
 )
 
-// callTime bounds one call of the workload: what takes longer is of unknown outcome, which is what the faults are for.
+// callTime bounds one call of the workload: what takes longer is of unknown
+// outcome, which is what the faults are for.
 const callTime = 500 * time.Millisecond
 
-// Contend has every client write the keys over and over, until ctx is done. A client expects what it knows: by its own
-// acknowledgement, or by a read, which may be stale; and now and then something older.
+// Contend has every client write the keys over and over, until ctx is done. A
+// client expects what it knows: by its own acknowledgement, or by a read, which
+// may be stale; and now and then something older.
 func Contend(ctx context.Context, clients []*Client, keys []string, seed uint64) {
 	var all sync.WaitGroup
 	for i, c := range clients {
@@ -40,15 +42,17 @@ func (c *Client) turn(ctx context.Context, key string, known map[string]uint64, 
 	if rev, outcome := c.Swap(call, key, known[key]); outcome == store.OK {
 		known[key] = rev
 	}
-	// A pause, so that a history has time for its faults before it has too many calls to be judged soon.
+	// A pause, so that a history has time for its faults before it has too many
+	// calls to be judged soon.
 	select {
 	case <-ctx.Done():
 	case <-time.After(time.Duration(r.IntN(int(10 * time.Millisecond)))):
 	}
 }
 
-// Settle writes each key once more, by one client without faults, until that is acknowledged: only a successful
-// compare-and-swap proves where a register stands.
+// Settle writes each key once more, by one client without faults, until that is
+// acknowledged: only a successful compare-and-swap proves where a register
+// stands.
 func Settle(ctx context.Context, c *Client, keys []string) error {
 	for _, key := range keys {
 		for {

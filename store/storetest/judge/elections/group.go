@@ -1,4 +1,4 @@
-package storelab
+package elections
 
 import (
 	"context"
@@ -11,7 +11,7 @@ import (
 
 	"github.com/seed-ff2cb582/leader"
 	"github.com/seed-ff2cb582/leader/store"
-	"github.com/seed-ff2cb582/leader/test/internal/lookout"
+	"github.com/seed-ff2cb582/leader/store/storetest/judge/lookout"
 )
 
 // patience bounds every wait. A test that passes never waits that long.

@@ -1,16 +1,25 @@
-// Package histories records what clients of a store were told, and judges whether a store that keeps the promises of
-// package store could have told it.
+// Package histories records what many clients of a store were told, and judges
+// whether a store that keeps the promises of package store could have told it.
+//
+// [Trial] does both: clients contend for a few keys, with or without faults, and
+// each history is judged. The parts are there for tests that record by
+// themselves.
 //
 // What is judged, per key:
 //
-//   - Compare-and-swap is linearizable. porcupine looks for one order of the writes that explains every acknowledgement; a
-//     write of unknown outcome may have taken effect at any time after its call, or never.
+//   - Compare-and-swap is linearizable. porcupine looks for one order of the
+//     writes that explains every acknowledgement; a write of unknown outcome may
+//     have taken effect at any time after its call, or never.
 //   - A write that was refused, or said to have had no effect, is never seen.
-//   - A write has one revision, larger than the one it replaced, and is not seen before it was sent.
+//   - A write has one revision, larger than the one that it replaced, and is not
+//     seen before it was sent.
 //
-// What is not: that a read shows the present, since Get may be stale. Reads only tell which writes were applied, and at which
-// revision. Nor that a conflict shows the present, unless the store's documentation says so: in a cluster of NATS a leader that
-// was cut off from its peers refuses by what it knew, and all that a conflict promises is that the write is never applied.
+// What is not: that a read shows the present, since Get may be stale. Reads only
+// tell which writes were applied, and at which revision. Nor that a conflict
+// shows the present, unless the store's documentation says so
+// ([Judge.CurrentConflicts]): in a cluster of NATS a leader that was cut off from
+// its peers refuses by what it knew, and all that a conflict promises is that the
+// write is never applied.
 package histories
 
 import (
@@ -64,7 +73,9 @@ func (h *History) Ops() []Op {
 
 // Count returns how many writes ended so, or all of them for no outcome.
 func (h *History) Count(outcomes ...store.Outcome) (n int) {
-	for _, o := range h.Ops() {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	for _, o := range h.ops {
 		if o.Read {
 			continue
 		}
@@ -113,7 +124,9 @@ func (c *Client) Get(ctx context.Context, key string) (store.Entry, error) {
 func (c *Client) Swap(ctx context.Context, key string, expected uint64) (revision uint64, outcome store.Outcome) {
 	o := Op{Client: c.id, Key: key, Expected: expected, Value: fmt.Sprintf("write %d", c.h.names.Add(1))}
 	o.Call = time.Since(c.h.start)
-	rev, err := c.st.CompareAndSwap(ctx, store.Write{Key: key, Expected: expected, Value: []byte(o.Value), Tombstone: c.h.names.Load()%7 == 0})
+	rev, err := c.st.CompareAndSwap(ctx, store.Write{
+		Key: key, Expected: expected, Value: []byte(o.Value), Tombstone: c.h.names.Load()%7 == 0,
+	})
 	o.Return = time.Since(c.h.start)
 	o.Outcome, o.Revision = store.Classify(err), rev
 	c.h.add(o)

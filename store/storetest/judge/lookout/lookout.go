@@ -1,4 +1,6 @@
-// Package lookout looks for two leaders at one instant while a test runs.
+// Package lookout looks for two leaders at one instant while a test runs, among
+// candidates of one process. It asks each what it believes, as a program does
+// before it acts, and so finds what a store's register cannot show.
 package lookout
 
 import (

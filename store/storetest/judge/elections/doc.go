@@ -1,9 +1,10 @@
-// Package storelab runs elections over any store of package store: what a store
-// that passed storetest is for. Each test is one call on a real server:
+// Package elections runs elections over any store of package store: what a store
+// that passed storetest is for. Package judge runs them beside all else; a test
+// of its own is one call, on a real server:
 //
 //	func TestElections(t *testing.T) {
 //		srv := start(t)
-//		storelab.Elections(t, storelab.Harness{
+//		elections.Run(t, elections.Harness{
 //			Open:   func(t testing.TB) store.Store { return srv.client(t) },
 //			Delete: srv.delete,
 //		})
@@ -13,4 +14,4 @@
 // terms that did not grow. Nothing depends on a fast machine: with the long
 // lease nothing expires while a test waits, and with the short one everything
 // does soon.
-package storelab
+package elections

@@ -6,7 +6,7 @@ import (
 	"time"
 
 	"github.com/seed-ff2cb582/leader/store"
-	"github.com/seed-ff2cb582/leader/test/histories"
+	"github.com/seed-ff2cb582/leader/store/storetest/judge/histories"
 )
 
 // story makes histories for the judge, one call a second.
@@ -129,7 +129,7 @@ func TestJudgeCondemnsWhatNoRegisterTells(t *testing.T) {
 	}
 }
 
-// Who leaves conflicts out of the order must not leave out more than them.
+// A judge that leaves conflicts out of the order must not leave out more.
 func TestConflictsOfAnIsolatedLeaderAreNotHeldAgainstTheStore(t *testing.T) {
 	t.Parallel()
 	for _, c := range tales {

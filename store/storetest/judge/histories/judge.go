@@ -11,16 +11,19 @@ import (
 	"github.com/seed-ff2cb582/leader/store"
 )
 
-// A Judge says what a store promises beyond package store, and how long a verdict may take.
+// A Judge says what a store promises beyond package store, and how long a
+// verdict may take.
 type Judge struct {
-	// CurrentConflicts: a conflict shows that the register stood elsewhere at some time during the call.
+	// CurrentConflicts tells that a conflict shows that the register stood
+	// elsewhere at some time during the call.
 	CurrentConflicts bool
 	// Limit bounds the search for an order of each key's writes. Zero means a minute.
 	Limit time.Duration
 }
 
-// Verdict returns everything that a store which keeps its promises could not have told, joined, or nil. That no order was found
-// within Limit is an error, too.
+// Verdict returns everything that a store which keeps its promises could not
+// have told, joined, or nil. That no order was found within Limit is an error,
+// too.
 func (j Judge) Verdict(ops []Op) error {
 	keys := map[string][]Op{}
 	for _, o := range ops {
@@ -63,8 +66,9 @@ func (j Judge) judge(key string, ops []Op) error {
 	return nil
 }
 
-// register is a register with revisions. Its state is the revision at which it stands; a write that was applied and never
-// seen leaves it at one that nobody knows, and so nobody can expect.
+// register is a register with revisions. Its state is the revision at which it
+// stands; a write that was applied and never seen leaves it at one that nobody
+// knows, and so nobody can expect.
 var register = porcupine.Model{
 	Init: func() any { return uint64(0) },
 	Step: func(state, input, _ any) (bool, any) {
@@ -83,8 +87,8 @@ var register = porcupine.Model{
 	},
 }
 
-// reckon learns from the reads which writes were applied, when at the latest, and at which revision, and checks what
-// that tells without any order.
+// reckon learns from the reads which writes were applied, when at the latest,
+// and at which revision, and checks what that tells without any order.
 func reckon(ops []Op) ([]step, error) {
 	var faults []error
 	fault := func(format string, args ...any) { faults = append(faults, fmt.Errorf(format, args...)) }

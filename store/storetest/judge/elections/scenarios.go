@@ -1,4 +1,4 @@
-package storelab
+package elections
 
 import (
 	"context"

@@ -1,4 +1,4 @@
-package storelab_test
+package elections_test
 
 import (
 	"context"
@@ -7,24 +7,13 @@ import (
 
 	"github.com/seed-ff2cb582/leader/store"
 	"github.com/seed-ff2cb582/leader/store/memstore"
-	"github.com/seed-ff2cb582/leader/test/internal/leaks"
-	"github.com/seed-ff2cb582/leader/test/storelab"
+	"github.com/seed-ff2cb582/leader/store/storetest/judge/elections"
 )
-
-func TestMain(m *testing.M) { leaks.Main(m) }
-
-func TestElectionsInMemory(t *testing.T) {
-	st := memstore.New()
-	storelab.Elections(t, storelab.Harness{
-		Open:   func(testing.TB) store.Store { return st },
-		Delete: func(key string) error { st.Delete(key); return nil },
-	})
-}
 
 // A store that only answers is polled.
 func TestElectionsOverAStoreThatIsPolled(t *testing.T) {
 	st := memstore.New()
-	storelab.Elections(t, storelab.Harness{
+	elections.Run(t, elections.Harness{
 		Open:   func(testing.TB) store.Store { return struct{ store.Store }{st} },
 		Delete: func(key string) error { st.Delete(key); return nil },
 	})
@@ -33,7 +22,7 @@ func TestElectionsOverAStoreThatIsPolled(t *testing.T) {
 // TestElectionsThatCoolDown is the suite as a forgetful store runs it.
 func TestElectionsThatCoolDown(t *testing.T) {
 	st := forgetful{memstore.New()}
-	storelab.Elections(t, storelab.Harness{
+	elections.Run(t, elections.Harness{
 		Open:      func(testing.TB) store.Store { return st },
 		CoolsDown: true,
 		TTL:       300 * time.Millisecond,

@@ -1,4 +1,4 @@
-package storelab
+package elections
 
 import (
 	"testing"
@@ -42,9 +42,9 @@ func (h Harness) lease() time.Duration {
 	return long
 }
 
-// Elections judges elections over the store as subtests of t, which run at the
+// Run judges elections over the store as subtests of t, which run at the
 // same time.
-func Elections(t *testing.T, h Harness) {
+func Run(t *testing.T, h Harness) {
 	t.Helper()
 	for _, c := range []struct {
 		name string
