@@ -182,7 +182,10 @@ const MaxKey = 256
 // prove that the write never left.
 type Store interface {
 	// Get returns the register's state as some replica of the store knows it.
-	// It may be stale. A key of which the store knows nothing is not an error:
+	// It may be stale. What it shows stays as if it had been acknowledged: an
+	// election whose write is of unknown outcome believes a read that shows it,
+	// so a write that a crash of a server may yet take back is not shown (or the
+	// store is [Report.Forgetful]). A key of which the store knows nothing is not an error:
 	// its entry has revision 0. Errors are ErrTransient or ErrPermanent.
 	Get(ctx context.Context, key string) (Entry, error)
 

@@ -50,8 +50,9 @@ type findings struct {
 // read-only is refused for the moment (store.ErrTransient).
 //
 // It warns, and says that the store may forget, where acknowledged writes may be
-// lost: unless innodb_flush_log_at_trx_commit and, with a binlog, sync_binlog
-// are 1, and where a replica is connected without semi-synchronous replication.
+// lost, or such as a read has shown: unless there is a binlog, and
+// innodb_flush_log_at_trx_commit and sync_binlog are 1, and where a replica is
+// connected without semi-synchronous replication.
 func (s *Store) Check(ctx context.Context, req store.CheckRequest) (store.Report, error) {
 	s.Pace(req.HeartbeatInterval)
 	ctx, cancel := s.bounded(ctx)
@@ -194,6 +195,8 @@ func (c *client) judge(f findings) (r store.Report) {
 	binlog := on(f.settings["log_bin"]) != ""
 	semi := on(f.settings["rpl_semi_sync_master_enabled"]) != "" || on(f.settings["rpl_semi_sync_source_enabled"]) != ""
 	warn(flush != "1", "The server runs with innodb_flush_log_at_trx_commit=%s: what it acknowledged may be lost when it fails. Set it to 1.", flush)
+	warn(!binlog, "The server keeps no binlog (log_bin): InnoDB then shows a write before it is on the disk, and takes back what was read when it fails."+
+		" Set log_bin, and sync_binlog=1.")
 	warn(binlog && sync != "1", "The server runs with sync_binlog=%s: when it fails, its binlog, and with it a replica, may lack what was acknowledged. Set it to 1.", sync)
 	warn(on(f.settings["innodb_doublewrite"]) == "" && f.settings["innodb_doublewrite"] != "",
 		"The server runs without innodb_doublewrite: a machine that fails can leave a torn page in place of a record. Set it on.")

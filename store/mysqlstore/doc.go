@@ -46,9 +46,16 @@
 // session that does not commit by itself or reads what is not committed, and a
 // Galera cluster, on which this store was not examined. It warns, and elections
 // cool down before they promote, where acknowledged writes may be lost: unless
-// innodb_flush_log_at_trx_commit is 1 and, with a binlog, sync_binlog is 1,
-// without innodb_doublewrite, and where the server tells of a connected replica
-// (MariaDB does) and not of semi-synchronous replication.
+// innodb_flush_log_at_trx_commit and sync_binlog are 1, without
+// innodb_doublewrite, and where the server tells of a connected replica (MariaDB
+// does) and not of semi-synchronous replication.
+//
+// It does so too where log_bin is off, as it is on MariaDB by default. InnoDB
+// then shows a transaction to others when it is complete in memory, and only
+// then writes its log: a server that is killed at that moment takes back what was
+// read, and gives its revision again. A candidate whose write got no answer
+// believes such a read. With a binlog a transaction is shown after that was
+// synced. A test kills servers while others read.
 //
 // # Permissions
 //

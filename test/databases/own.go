@@ -48,7 +48,7 @@ func (l *Lab) OwnPostgreSQL(tb testing.TB, settings ...string) *Server {
 }
 
 // OwnMariaDB starts a MariaDB server with the settings (--name=value) for one test, which may kill it. The user with all
-// rights is "lab", without a password, and so is the database.
+// rights is "lab", without a password, and so is the database. It keeps a binlog, unless a setting is --skip-log-bin.
 func (l *Lab) OwnMariaDB(tb testing.TB, settings ...string) *Server {
 	tb.Helper()
 	bin, err := find("mariadbd", "mariadb")
@@ -71,7 +71,8 @@ func (l *Lab) OwnMariaDB(tb testing.TB, settings ...string) *Server {
 	o.s.signal = "KILL"
 	o.s.dsn = o.DSN("lab")
 	o.args = append(o.s.mariadbArgs(), "--socket="+filepath.Join(o.s.dir, "sock"), "--port="+strconv.Itoa(o.port), "--bind-address=127.0.0.1",
-		"--skip-name-resolve", "--init-file="+init, "--pid-file="+filepath.Join(o.s.dir, "pid"), "--max-connections=400")
+		"--skip-name-resolve", "--init-file="+init, "--pid-file="+filepath.Join(o.s.dir, "pid"), "--max-connections=400",
+		"--log-bin=binlog", "--server-id=1", "--sync-binlog=1")
 	o.args = append(o.args, settings...)
 	o.Run()
 	return o

@@ -308,6 +308,15 @@ func killed(t *testing.T, cluster *etcdlab.Cluster) {
 	eventually(t, s, "g", rev, "settled")
 }
 
+func TestWhatAReadShowedStays(t *testing.T) {
+	t.Parallel()
+	cluster := etcdlab.Start(t, 1)
+	prefix := newPrefix()
+	trial.ReadsAreKept(t, 2, func(tb testing.TB) store.Store {
+		return open(tb, cluster.Client(tb), etcdstore.Options{Prefix: prefix})
+	}, func() { cluster.Nodes[0].Kill(); cluster.Run() })
+}
+
 // A server that is full says so of writes that it refused, and also of some that it applied.
 func TestAFullServerIsHonest(t *testing.T) {
 	t.Parallel()

@@ -150,7 +150,7 @@ func TestCheckRefusesATableThatDoesNotSuit(t *testing.T) {
 
 func TestCheckWarnsOfAServerThatMayForget(t *testing.T) {
 	t.Parallel()
-	srv := lab.OwnMariaDB(t, "--log-bin=binlog", "--server-id=1", "--sync-binlog=0", "--innodb-flush-log-at-trx-commit=2", "--skip-innodb-doublewrite")
+	srv := lab.OwnMariaDB(t, "--sync-binlog=0", "--innodb-flush-log-at-trx-commit=2", "--skip-innodb-doublewrite")
 	r, err := trial.Check(t, made(t, url(srv), newTable()))
 	if err != nil || !r.Forgetful || len(r.Warnings) != 3 {
 		t.Fatalf("%+v, %v", r, err)
@@ -159,6 +159,17 @@ func TestCheckWarnsOfAServerThatMayForget(t *testing.T) {
 		if !strings.Contains(r.Warnings[i], word) {
 			t.Errorf("%q is not told: %s", word, r.Warnings[i])
 		}
+	}
+}
+
+// Without a binlog InnoDB shows a write before it is on the disk: see
+// TestWhatAReadShowedStays, which fails on such a server.
+func TestCheckWarnsOfAServerWithoutABinlog(t *testing.T) {
+	t.Parallel()
+	srv := lab.OwnMariaDB(t, "--skip-log-bin")
+	r, err := trial.Check(t, made(t, url(srv), newTable()))
+	if err != nil || !r.Forgetful || len(r.Warnings) != 1 || !strings.Contains(r.Warnings[0], "log_bin") {
+		t.Fatalf("%+v, %v", r, err)
 	}
 }
 

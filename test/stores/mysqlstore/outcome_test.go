@@ -69,7 +69,7 @@ func TestWhatNeverLeftIsTransient(t *testing.T) {
 
 func TestAcknowledgedWritesSurviveKills(t *testing.T) {
 	t.Parallel()
-	srv := lab.OwnMariaDB(t, "--log-bin=binlog", "--server-id=1", "--sync-binlog=1")
+	srv := lab.OwnMariaDB(t)
 	s := made(t, url(srv), newTable())
 	rev := uint64(0)
 	for i := range 3 {
@@ -83,6 +83,14 @@ func TestAcknowledgedWritesSurviveKills(t *testing.T) {
 			t.Fatalf("after kill %d: %+v and %+v; acknowledged were revisions %d and %d", i, e, other, rev, created)
 		}
 	}
+}
+
+func TestWhatAReadShowedStays(t *testing.T) {
+	t.Parallel()
+	srv := lab.OwnMariaDB(t)
+	table := newTable()
+	made(t, url(srv), table)
+	trial.ReadsAreKept(t, 5, func(tb testing.TB) store.Store { return open(tb, url(srv), table) }, func() { srv.Kill(); srv.Run() })
 }
 
 // The driver counts rows that are found, or that are changed, as its flags say.

@@ -131,3 +131,11 @@ func TestFailoverToAnAsynchronousStandbyForgetsAndIsWarnedOf(t *testing.T) {
 		t.Errorf("the new primary has %+v, where revision %d was never sent to it", e, lost)
 	}
 }
+
+func TestWhatAReadShowedStays(t *testing.T) {
+	t.Parallel()
+	srv := lab.OwnPostgreSQL(t)
+	table := newTable()
+	made(t, srv.DSN("lab"), table)
+	trial.ReadsAreKept(t, 2, func(tb testing.TB) store.Store { return open(tb, srv.DSN("lab"), table) }, func() { srv.Kill(); srv.Run() })
+}

@@ -83,6 +83,14 @@ func TestWriteToAFrozenServerIsUnknownAndMayLandLater(t *testing.T) {
 	trial.Frozen(t, over(t, dial(t, srv.Addr()), redisstore.Options{}), srv, true)
 }
 
+func TestWhatAReadShowedStays(t *testing.T) {
+	t.Parallel()
+	srv := databases.StartRedis(t)
+	trial.ReadsAreKept(t, 3, func(tb testing.TB) store.Store {
+		return over(tb, dial(tb, srv.Addr()), redisstore.Options{})
+	}, func() { srv.Kill(); srv.Run() })
+}
+
 func TestWriteThatNeverLeftIsTransient(t *testing.T) {
 	t.Parallel()
 	srv := databases.StartRedis(t)
