@@ -392,7 +392,7 @@ func (c ElectionConfig) validateRecord(v *validator) {
 	settings := c.engine()
 	r := record.Of(settings.Protocol(false).Template(), record.About{
 		Meta: c.Meta, Address: c.Address, Params: paramsOf(c.ConnectionParams), Version: c.Version, Drift: 1.0 / 3,
-		Standings: slices.Repeat([]record.Standing{widest}, record.MaxStandings),
+		Standings: slices.Repeat([]record.Standing{widest}, record.MaxStandings), Transitions: 1 << 53,
 	})
 	_, err := r.Encode()
 	if err == nil {

@@ -109,3 +109,26 @@ func ExampleHooks_termContext() {
 	// trace of term 1
 	// <nil>
 }
+
+// A gauge that says who leads, as other libraries' ReportMetric does: at each
+// change, with the candidate's identity. PerElection lets one Hooks value serve
+// all elections of a program.
+func ExampleHooks_reportMetric() {
+	reportMetric := func(candidate string, leads bool) { fmt.Println(candidate, "leads:", leads) }
+	hooks := leader.Hooks{PerElection: func(_ leader.Election, cfg leader.ElectionConfig) leader.Hooks {
+		return leader.Hooks{Transition: func(t leader.Transition) {
+			if leads := t.To == leader.StateLeader; leads || t.From == leader.StateLeader {
+				reportMetric(cfg.InstanceID, leads)
+			}
+		}}
+	}}
+	cfg := leader.ElectionConfig{
+		Group: "scheduler", InstanceID: "worker-1", TTL: 3 * time.Second, HeartbeatInterval: time.Second, Hooks: hooks,
+	}
+	err := leader.RunWithStore(context.Background(), memstore.New(), cfg, func(context.Context, leader.Term) error { return nil })
+	fmt.Println(err)
+	// Output:
+	// worker-1 leads: true
+	// worker-1 leads: false
+	// <nil>
+}

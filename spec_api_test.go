@@ -233,7 +233,7 @@ func TestRecordHoldsNoTimeOfDay(t *testing.T) {
 				t.Errorf("%s is %q", name, s)
 			}
 		}
-		known := []string{"id", "token", "ttl", "drift", "term", "renewal", "nonce", "priority", "standings"}
+		known := []string{"id", "token", "ttl", "drift", "term", "renewal", "nonce", "priority", "standings", "transitions"}
 		for _, name := range slices.Sorted(maps.Keys(raw(t, st))) {
 			if !slices.Contains(known, name) {
 				t.Errorf("the field %s is new: is it a time of day?", name)

@@ -78,6 +78,7 @@ type ElectionStatus struct {
 	LeaderTerm       uint64    // number of that leader's term, 0 without one
 	Token            string    // of the present term, if this candidate leads
 	Term             uint64    // number of the present term, if this candidate leads
+	Transitions      uint64    // how often the group got another leader before the term that is known: see LeaderInfo
 	TrustUntil       time.Time // end of the trust window, if this candidate leads
 	LastHeartbeat    time.Time // when the last acknowledged renewal (or the acquisition) left, if this candidate leads
 	LastTransition   time.Time // when State last changed
@@ -102,6 +103,12 @@ type LeaderInfo struct {
 	ID string
 	// Term is the number of the leader's term; of the last one if nobody leads.
 	Term uint64
+	// Transitions is how often the group had got another leader when that term
+	// began, 0 in its first, as far as its records tell. It begins anew where
+	// they do: after a deletion that no candidate saw, in a store that was made
+	// again, and after a record of a program that does not count. Compare terms
+	// by Term.
+	Transitions uint64
 	// Correlation is a short hash of the token of that term, the same in
 	// everything that is said of it.
 	Correlation string
@@ -136,7 +143,7 @@ func infoOf(i leadership.Info) LeaderInfo {
 		params = *i.Params
 	}
 	return LeaderInfo{
-		Group: i.Group, ID: i.ID, Term: i.Term, Correlation: i.Correlation, Priority: i.Priority, Version: i.Version,
+		Group: i.Group, ID: i.ID, Term: i.Term, Transitions: i.Transitions, Correlation: i.Correlation, Priority: i.Priority, Version: i.Version,
 		Address: i.Address, ConnectionParams: params, Meta: i.Meta, Until: i.Until, Reason: Reason(i.Reason), By: i.By, Why: i.Why, Successor: i.Successor,
 	}
 }
@@ -144,7 +151,7 @@ func infoOf(i leadership.Info) LeaderInfo {
 // info is the reverse of infoOf.
 func (l LeaderInfo) info() leadership.Info {
 	return leadership.Info{
-		Group: l.Group, ID: l.ID, Term: l.Term, Correlation: l.Correlation, Priority: l.Priority, Version: l.Version,
+		Group: l.Group, ID: l.ID, Term: l.Term, Transitions: l.Transitions, Correlation: l.Correlation, Priority: l.Priority, Version: l.Version,
 		Address: l.Address, Params: paramsOf(l.ConnectionParams), Meta: l.Meta, Until: l.Until, Reason: machine.Reason(l.Reason), By: l.By, Why: l.Why, Successor: l.Successor,
 	}
 }
@@ -153,7 +160,7 @@ func (l LeaderInfo) info() leadership.Info {
 func statusOf(s engine.Status) ElectionStatus {
 	return ElectionStatus{
 		State: s.State, IsLeader: s.IsLeader, LeaderID: s.LeaderID, LeaderTerm: s.LeaderTerm, Token: s.Term.Token, Term: s.Term.Number,
-		TrustUntil: s.TrustUntil, LastHeartbeat: s.LastHeartbeat, LastTransition: s.LastTransition, Reason: Reason(s.Reason),
+		Transitions: s.Transitions, TrustUntil: s.TrustUntil, LastHeartbeat: s.LastHeartbeat, LastTransition: s.LastTransition, Reason: Reason(s.Reason),
 		Revision: s.Revision, ConnectionStatus: s.ConnectionStatus, Barred: Reason(s.Barred),
 		LastError: s.LastError, LastErrorAt: s.LastErrorAt,
 	}

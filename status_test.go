@@ -64,7 +64,7 @@ func TestStatusTellsWhatIsKnownInEveryState(t *testing.T) {
 		demand(b, follows)
 		time.Sleep(time.Second)
 		demand(a, leader.ElectionStatus{
-			State: leader.StateStopped, LeaderID: "b", LeaderTerm: 4, LastTransition: time.Now(), Reason: leader.ReasonStopped,
+			State: leader.StateStopped, LeaderID: "b", LeaderTerm: 4, Transitions: 1, LastTransition: time.Now(), Reason: leader.ReasonStopped,
 		})
 		mustLead(t, b, a)
 		if s := b.Status(); s.Term <= 1 || s.Reason != leader.ReasonOffered || s.Token == r.Token {

@@ -126,7 +126,8 @@ func (c *Control) end(ctx context.Context, r VacateRequest, reason Reason) (Lead
 		return info, err
 	}
 	return LeaderInfo{
-		Group: r.Group, Term: left.Term, Reason: reason, By: r.By, Why: r.Why, Correlation: leadership.Correlation(left.Token),
+		Group: r.Group, Term: left.Term, Transitions: left.Transitions, Correlation: leadership.Correlation(left.Token),
+		Reason: reason, By: r.By, Why: r.Why,
 	}, nil
 }
 
@@ -139,7 +140,7 @@ func changedMeanwhile(group string) error {
 func vacancyOf(entry store.Entry, r VacateRequest, reason Reason) record.Record {
 	seen, old := record.Read(entry)
 	return record.Record{
-		Token: old.Token, Term: seen.Term(), Standings: old.Standings,
+		Token: old.Token, Term: seen.Term(), Standings: old.Standings, Transitions: old.Transitions,
 		Reason: string(reason), By: r.By, Why: r.Why,
 	}
 }

@@ -139,13 +139,13 @@ func TestListShowsTheSampleElections(t *testing.T) {
 		t.Fatalf("exit status %d, stderr %q", code, stderr)
 	}
 	checkCells(t, out, [][]string{
-		{"GROUP", "LEADER", "TERM", "SINCE", "LEASE", "PRIO", "VERSION", "ADDRESS", "CHANGE", "WHY", "RENEWED", "CORRELATION", "META"},
-		{"billing", "-", "TERM", "LENGTH", "-", "-", "-", "-", "paused by ann", "database migration", "-", "HASH", "-"},
-		{"jobs.eu", "eu-1", "TERM", "LENGTH", "LENGTH", "30", "-", "eu-1.example:8080", "absent (first leader)", "-", "LENGTH ago", "HASH", "-"},
-		{"jobs.us", "us-1", "TERM", "LENGTH", "LENGTH", "0", "1.4.2", "us-1.example:8080", "absent (first leader)", "-", "LENGTH ago", "HASH", "zone=us-east"},
+		{"GROUP", "LEADER", "TERM", "SINCE", "LEASE", "PRIO", "VERSION", "ADDRESS", "CHANGE", "WHY", "RENEWED", "TRANSITIONS", "CORRELATION", "META"},
+		{"billing", "-", "TERM", "LENGTH", "-", "-", "-", "-", "paused by ann", "database migration", "-", "-", "HASH", "-"},
+		{"jobs.eu", "eu-1", "TERM", "LENGTH", "LENGTH", "30", "-", "eu-1.example:8080", "absent (first leader)", "-", "LENGTH ago", "-", "HASH", "-"},
+		{"jobs.us", "us-1", "TERM", "LENGTH", "LENGTH", "0", "1.4.2", "us-1.example:8080", "absent (first leader)", "-", "LENGTH ago", "-", "HASH", "zone=us-east"},
 		{
 			"reports", "worker-2", "TERM", "LENGTH", "LENGTH", "0", "-", "worker-2.example:8080", "transferred by ann",
-			"worker-1 gets a new disk", "LENGTH ago", "HASH", "-",
+			"worker-1 gets a new disk", "LENGTH ago", "1", "HASH", "-",
 		},
 	})
 }

@@ -115,7 +115,7 @@ func (c *Candidate) self(info *leadership.Info) bool {
 		return false
 	}
 	*info = leadership.Info{
-		Group: c.cfg.Group, ID: c.cfg.InstanceID, Term: w.term.Number, Correlation: w.correlation,
+		Group: c.cfg.Group, ID: c.cfg.InstanceID, Term: w.term.Number, Transitions: w.transitions, Correlation: w.correlation,
 		Priority: c.cfg.Standing.Priority, Version: c.cfg.Standing.Version,
 		Address: c.cfg.Address, Params: c.cfg.Params, Meta: c.cfg.Meta, Until: c.clock.time(w.mono.Load()),
 	}
@@ -130,6 +130,7 @@ type Status struct {
 	LeaderID         string
 	LeaderTerm       uint64
 	Term             leadership.Term
+	Transitions      uint64
 	TrustUntil       time.Time
 	LastHeartbeat    time.Time
 	LastTransition   time.Time
@@ -154,7 +155,7 @@ func (c *Candidate) Status() Status {
 	w := c.current.Load()
 	if w != nil && w.open() {
 		st.IsLeader, st.State, st.LeaderID, st.LeaderTerm = true, StateLeader, c.cfg.InstanceID, w.term.Number
-		st.Term, st.TrustUntil = w.term, c.clock.time(w.mono.Load())
+		st.Term, st.Transitions, st.TrustUntil = w.term, w.transitions, c.clock.time(w.mono.Load())
 		st.LastHeartbeat, st.Revision = s.heartbeat, s.revision
 		return st
 	}
@@ -162,7 +163,9 @@ func (c *Candidate) Status() Status {
 		// The window has passed, and the loop has not got to it.
 		st.State, st.Reason = StateDemoted, machine.ReasonTrust
 	}
-	if l := s.leader.AsOf(c.clock.present()); l.ID != "" {
+	l := s.leader.AsOf(c.clock.present())
+	st.Transitions = l.Transitions
+	if l.ID != "" {
 		st.LeaderID, st.LeaderTerm = l.ID, l.Term
 	}
 	return st

@@ -47,8 +47,8 @@ type loop struct {
 	// (monotonic).
 	overrunAt int64
 
-	known preference.Standings // of the group, as its latest record tells, or we do
-	aged  string               // the token of the claim for which they have aged
+	known   preference.Standings // of the group, as its latest record tells, or we do
+	changes *changes             // of leader; nil before there is anything to remember
 
 	control    control
 	offers     *offers // nil before the first
@@ -342,9 +342,13 @@ func (l *loop) observe(entry *store.Entry) {
 // read interprets a state of the group's record.
 func (l *loop) read(entry *store.Entry, seen *machine.Seen) {
 	rec := &l.record
+	before := rec.Transitions
 	l.draft.Read(entry, seen, rec)
 	if l.draft.Decided(entry.Revision) {
 		l.draft = nil
+	}
+	if before > 0 && !tells(seen.Kind) {
+		l.counted().kept = before
 	}
 	l.peers.observe(seen, rec, l.rules.ForeignTTL, l.now())
 	if seen.Kind == machine.Held && rec.Token != l.state.Grant.Token || seen.Kind == machine.Vacant {
@@ -477,6 +481,7 @@ func (l *loop) beginTerm() {
 	w := newWindow(l.termContext(term), l.clock, term, s.Trust, l.cfg.Loss, guard, func() {
 		guard(func() { l.inbox.event(machine.Event{Kind: machine.Closed, Term: term.Number}) })
 	})
+	w.transitions = l.counted().claimed
 	l.current.Store(w)
 	if l.crashed() { // and crash may have looked before there was a window to close
 		w.close(leadership.ReasonCrashed)
@@ -532,12 +537,13 @@ func (l *loop) send(a *machine.Action) {
 		return
 	}
 	if a.Write == machine.Acquire {
-		if a.Rec.Token != l.aged { // and not with each attempt
-			l.aged, l.known = a.Rec.Token, l.known.Aged()
+		if c := l.counted(); a.Rec.Token != c.token { // and not with each attempt
+			l.known = l.known.Aged()
 		}
+		l.counted().claim(a, l.state.View.Kind, l.record.Transitions)
 		l.known = l.known.Heard(l.cfg.VersionPolicy, l.cfg.Standing)
 	}
-	d, err := l.io.draft(a, l.known)
+	d, err := l.io.draft(a, l.known, l.changes.with(a, l.record.Transitions))
 	l.draft = d
 	kind, op := a.Write, a.Op
 	if st, ok := l.store.st.(store.AsyncWriter); ok && d != nil {
@@ -545,6 +551,14 @@ func (l *loop) send(a *machine.Action) {
 		return
 	}
 	l.spawn("write", func() { l.io.send(kind, op, d, err) })
+}
+
+// counted returns what is remembered of changes of leader.
+func (l *loop) counted() *changes {
+	if l.changes == nil {
+		l.changes = &changes{}
+	}
+	return l.changes
 }
 
 func (l *loop) ourOffers() *offers {

@@ -30,10 +30,11 @@ type storeIO struct {
 }
 
 // draft encodes the write that a Send of the core asks for.
-func (s *storeIO) draft(a *machine.Action, known preference.Standings) (*record.Draft, error) {
+func (s *storeIO) draft(a *machine.Action, known preference.Standings, transitions uint64) (*record.Draft, error) {
 	cfg := &s.env.cfg
 	about := record.About{
 		Meta: cfg.Meta, Address: cfg.Address, Params: cfg.Params, Version: cfg.Standing.Version, Drift: cfg.ClockDrift, Standings: known,
+		Transitions: transitions,
 	}
 	d, err := record.NewDraft(&a.Rec, &about, a.Expected)
 	if err != nil {

@@ -16,6 +16,7 @@ import (
 type window struct {
 	term        leadership.Term
 	correlation string // the term's
+	transitions uint64 // as its record tells; set before anybody reads it
 
 	clock  clock
 	ctx    *termContext

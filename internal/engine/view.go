@@ -87,7 +87,7 @@ func (l *loop) publishCrash(w *window) {
 	t := Transition{At: next.at, Event: EventStopped, From: stateName(old.state), To: StateStopped, Reason: leadership.ReasonCrashed}
 	led := old.state == machine.Leader && w != nil
 	if led {
-		next.leader = leadership.Info{Group: l.cfg.Group, Term: w.term.Number, Correlation: w.correlation, Reason: leadership.ReasonCrashed}
+		next.leader = leadership.Info{Group: l.cfg.Group, Term: w.term.Number, Transitions: w.transitions, Correlation: w.correlation, Reason: leadership.ReasonCrashed}
 	}
 	l.snap.Store(next)
 	if led {
@@ -141,6 +141,7 @@ func transitionTerm(before, after past) leadership.Term {
 func (l *loop) describe(info *leadership.Info) {
 	v, r := &l.state.View, &l.record
 	info.Group, info.Term, info.Correlation = l.cfg.Group, v.Term(), l.correlation(v.Rec.Token)
+	info.Transitions = r.Transitions
 	switch {
 	case v.Kind == machine.Held && v.Rec.Token == l.state.Grant.Token:
 		info.Reason = l.state.Reason

@@ -73,6 +73,7 @@ type Info struct {
 	Group       string
 	ID          string
 	Term        uint64
+	Transitions uint64
 	Correlation string
 	Priority    int
 	Version     string
@@ -90,7 +91,7 @@ type Info struct {
 // in it.
 func Of(group string, e store.Entry, now time.Time) (Info, machine.Seen) {
 	seen, r := record.Read(e)
-	info := Info{Group: group, Term: seen.Term(), Correlation: Correlation(seen.Rec.Token)}
+	info := Info{Group: group, Term: seen.Term(), Transitions: r.Transitions, Correlation: Correlation(seen.Rec.Token)}
 	switch seen.Kind {
 	case machine.Held:
 		info.ID, info.Priority, info.Version = r.ID, r.Priority, r.Version
@@ -132,7 +133,7 @@ func (i Info) AsOf(now time.Time) Info {
 	if i.ID == "" || now.Before(i.Until) {
 		return i
 	}
-	return Info{Group: i.Group, Term: i.Term, Correlation: i.Correlation, Reason: machine.ReasonExpired}
+	return Info{Group: i.Group, Term: i.Term, Transitions: i.Transitions, Correlation: i.Correlation, Reason: machine.ReasonExpired}
 }
 
 // Same reports whether o says the same of who leads, or of why nobody does.

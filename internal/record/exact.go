@@ -33,6 +33,8 @@ func appendExact(b []byte, r *Record) (_ []byte, exact bool) {
 	w.fraction("drift", float64(r.Drift))
 	w.text("version", r.Version)
 	w.standings(r.Standings)
+	w.exact = w.exact && r.Transitions <= maxNumber
+	w.number("transitions", r.Transitions)
 	w.prior(r.Prior)
 	w.text("reason", r.Reason)
 	w.text("by", r.By)

@@ -63,6 +63,11 @@ type Record struct {
 	// heard of them.
 	Standings []Standing `json:"standings,omitempty"`
 
+	// Transitions is how often the group had got another leader when this term
+	// began, as far as its records tell: 0 in the first, and one more in each
+	// than in the record that it replaced. A vacancy keeps it.
+	Transitions uint64 `json:"transitions,omitempty"`
+
 	// Prior is the term before, if its holder offered the record to this one
 	// and wrote no vacancy.
 	Prior *Prior `json:"prior,omitempty"`
@@ -295,13 +300,16 @@ func decode(b []byte, r *Record) error {
 	if err := json.Unmarshal(b, r); err != nil {
 		return err
 	}
-	// Standings only order who goes first, and the term before is history: what
-	// is wrong with them must not cost the group a wait.
+	// Standings only order who goes first, and the terms before are history:
+	// what is wrong with them must not cost the group a wait.
 	if p := r.Prior; p != nil && !p.valid() {
 		r.Prior = nil
 	}
 	if p := r.Params; p != nil && len(*p) == 0 {
 		r.Params = nil
+	}
+	if r.Transitions > maxNumber {
+		r.Transitions = 0
 	}
 	r.Standings = slices.DeleteFunc(r.Standings, func(s Standing) bool { return !s.valid() })
 	r.Standings = slices.Clip(r.Standings[:min(len(r.Standings), MaxStandings)])
@@ -363,12 +371,13 @@ func ttl(ms int64) time.Duration {
 // An About is what a record tells of its writer beside what the core has to
 // know.
 type About struct {
-	Meta      map[string]string
-	Address   string
-	Params    *Params
-	Version   string
-	Drift     float64
-	Standings []Standing
+	Meta        map[string]string
+	Address     string
+	Params      *Params
+	Version     string
+	Drift       float64
+	Standings   []Standing
+	Transitions uint64
 }
 
 // Of returns the record that the core wants written.
@@ -381,7 +390,7 @@ func set(r *Record, c *machine.Record, about *About) {
 	*r = Record{
 		ID: c.ID, Token: c.Token, Priority: c.Priority, TTL: c.TTL.Milliseconds(), Term: c.Term, Renewal: c.Renewal, Nonce: c.Nonce, Start: c.Start,
 		Reason: string(c.Reason), By: c.By, Why: c.Why, Successor: c.Successor, Standings: about.Standings,
-		Settled: c.Settled,
+		Transitions: about.Transitions, Settled: c.Settled,
 	}
 	if c.ID != "" {
 		r.Meta, r.Address, r.Params = about.Meta, about.Address, about.Params

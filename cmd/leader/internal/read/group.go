@@ -21,6 +21,9 @@ type Group struct {
 	// its term, or the last one.
 	Leader string `json:"leader,omitempty"`
 	Term   uint64 `json:"term,omitempty"`
+	// Transitions is how often the group had got another leader when that term
+	// began, as far as its records tell.
+	Transitions uint64 `json:"transitions,omitempty"`
 	// Since is when the term began or, in a vacant group, when the last one
 	// ended.
 	Since time.Time `json:"since,omitzero"`
@@ -57,7 +60,7 @@ type Group struct {
 
 func groupOf(info leader.LeaderInfo, now time.Time) Group {
 	g := Group{
-		Group: info.Group, Leader: info.ID, Term: info.Term,
+		Group: info.Group, Leader: info.ID, Term: info.Term, Transitions: info.Transitions,
 		Priority: info.Priority, Version: info.Version, Address: info.Address, ConnectionParams: info.ConnectionParams, Meta: info.Meta,
 		Reason: info.Reason, By: info.By, Why: info.Why, Successor: info.Successor, Correlation: info.Correlation,
 		until: info.Until,
@@ -120,16 +123,16 @@ func left(r leader.Reason) bool { return r == leader.ReasonVacant || r == leader
 func table(groups []Group, now time.Time) output.Result {
 	r := output.Result{
 		Value: groups,
-		Head:  []string{"GROUP", "LEADER", "TERM", "SINCE", "LEASE", "PRIO", "VERSION", "ADDRESS", "CHANGE", "WHY", "RENEWED", "CORRELATION", "META"},
+		Head:  []string{"GROUP", "LEADER", "TERM", "SINCE", "LEASE", "PRIO", "VERSION", "ADDRESS", "CHANGE", "WHY", "RENEWED", "TRANSITIONS", "CORRELATION", "META"},
 		Wide:  9,
-		Minor: []string{"META", "CORRELATION", "PRIO", "VERSION", "RENEWED", "ADDRESS", "TERM", "CHANGE"},
+		Minor: []string{"META", "CORRELATION", "TRANSITIONS", "PRIO", "VERSION", "RENEWED", "ADDRESS", "TERM", "CHANGE"},
 		Tint:  tint,
 	}
 	for _, g := range groups {
 		r.Names = append(r.Names, g.Group)
 		r.Rows = append(r.Rows, []string{
 			g.Group, g.Leader, number(g.Term), age(g.Since, now), g.lease(now), priority(g), g.Version, g.Address, g.change(), g.Why,
-			ago(g.Renewed, now), g.Correlation, pairs(g.Meta),
+			ago(g.Renewed, now), number(g.Transitions), g.Correlation, pairs(g.Meta),
 		})
 	}
 	return r

@@ -36,7 +36,8 @@ has written it since, and else not at all. LEASE is how long nobody else would l
 has been silent for longer than its lease is good for is said to be, by the clocks of the server and of this host. CHANGE is why the last
 leader left, if the history knows that, or else how the present one came to lead.
 
-Columns of -o wide: why (in the words of who asked for the change), the latest renewal, the correlation id of logs and traces, meta.
+Columns of -o wide: why (in the words of who asked for the change), the latest renewal, how often the group had got another leader
+when the term began (as far as its records tell), the correlation id of logs and traces, meta.
 
 With --watch and -o json there is one object a line, and SINCE of a change that is seen to happen is when it was seen.
 
