@@ -7,7 +7,6 @@ import (
 	"time"
 
 	"github.com/jackc/pgx/v5"
-	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/seed-ff2cb582/leader/store"
 )
@@ -60,7 +59,7 @@ func (s *Store) Check(ctx context.Context, req store.CheckRequest) (store.Report
 		return store.Report{}, err
 	}
 	f, err := s.find(ctx, conn)
-	conn.Release()
+	conn.release()
 	if err != nil {
 		return store.Report{}, err
 	}
@@ -71,7 +70,7 @@ func (s *Store) Check(ctx context.Context, req store.CheckRequest) (store.Report
 	if err := s.mayUse(ctx, req); err != nil {
 		return report, err
 	}
-	if f.pooler && s.deaf(ctx) {
+	if s.listens && f.pooler && s.deaf(ctx) {
 		report.Warnings = append(report.Warnings,
 			"Changes are not notified ("+errDeaf.Error()+"). The table is read by the clock instead, twice in a heartbeat.")
 	}
@@ -80,7 +79,7 @@ func (s *Store) Check(ctx context.Context, req store.CheckRequest) (store.Report
 
 // find looks at the server, and makes the table if it is missing and that was
 // asked for.
-func (c *client) find(ctx context.Context, conn *pgxpool.Conn) (findings, error) {
+func (c *client) find(ctx context.Context, conn *lent) (findings, error) {
 	f, err := c.look(ctx, conn)
 	if err == nil && f.kind == "" && c.create && !f.standby && !f.readOnly {
 		if _, err = conn.Exec(ctx, c.names.fill(schema), pgx.QueryExecModeExec); err == nil {
@@ -99,12 +98,12 @@ func (c *client) find(ctx context.Context, conn *pgxpool.Conn) (findings, error)
 	return f, nil
 }
 
-func (c *client) look(ctx context.Context, conn *pgxpool.Conn) (f findings, err error) {
+func (c *client) look(ctx context.Context, conn *lent) (f findings, err error) {
 	var pid uint32
 	err = conn.QueryRow(ctx, checkSQL, pgx.QueryExecModeExec, c.names.table, c.names.sequence).Scan(
 		&f.standby, &f.readOnly, &f.fsync, &f.fullPages, &f.syncNames, &f.senders, &f.slots, &pid,
 		&f.kind, &f.persistence, &f.sequence, &f.cache, &f.grows, &f.age, &f.triggers)
-	f.pooler = pid != conn.Conn().PgConn().PID()
+	f.pooler = pid != conn.PgConn().PID()
 	return f, err
 }
 
@@ -177,7 +176,7 @@ func (s *Store) mayUse(ctx context.Context, req store.CheckRequest) error {
 
 // deaf reports whether notifications do not arrive.
 func (s *Store) deaf(ctx context.Context) bool {
-	src := source{s.client}
+	src := source{reader{s.client}}
 	conn, err := src.listen(ctx)
 	if err != nil {
 		return false // the watch will tell

@@ -5,7 +5,8 @@
 //	st, err := pgstore.New(pool, pgstore.Options{Create: true})
 //	e, err := leader.NewElectionWithStore(st, cfg)
 //
-// It is tested on PostgreSQL 15.
+// [NewSQL] does so over a pool of database/sql, of pgx's driver. It is tested on
+// PostgreSQL 15.
 //
 // # Writes
 //
@@ -48,6 +49,9 @@
 // are sound behind such a pooler. In session mode all works.
 //
 // Reads come from the primary alone: a standby is refused.
+//
+// A pool of database/sql lends no connection to listen on: [NewSQL] reads what
+// is watched by the clock, at least twice in a heartbeat.
 //
 // # What the server must be
 //

@@ -80,7 +80,7 @@ func open(ctx context.Context, u *url.URL) (*Store, error) {
 		_ = s.Close() // the first error counts
 		return nil, err
 	}
-	conn.Release()
+	conn.release()
 	return s, nil
 }
 

@@ -7,7 +7,6 @@ import (
 	"strings"
 
 	"github.com/jackc/pgx/v5/pgconn"
-	"github.com/jackc/pgx/v5/pgxpool"
 	"github.com/jackc/puddle/v2"
 
 	"github.com/seed-ff2cb582/leader/store"
@@ -74,8 +73,12 @@ func classifyRead(err error) error {
 
 // classifyConnect gives the class of a failure to get a connection.
 func classifyConnect(err error) error {
-	if errors.Is(err, puddle.ErrClosedPool) {
+	// database/sql has no name for the error of a pool that was closed.
+	if errors.Is(err, puddle.ErrClosedPool) || err.Error() == "sql: database is closed" {
 		return store.ErrClosed
+	}
+	if errors.Is(err, errDriver) {
+		return store.ErrPermanent
 	}
 	if _, ok := errors.AsType[*pgconn.ParseConfigError](err); ok {
 		return store.ErrPermanent
@@ -100,7 +103,7 @@ func classifyCode(code string) error {
 
 // explain wraps a failure, and says what to do about it. A connection to a
 // server that takes no writes is not used again: its pool may find another.
-func (c *client) explain(conn *pgxpool.Conn, class, err error) error {
+func (c *client) explain(conn *lent, class, err error) error {
 	code := ""
 	if pg, ok := errors.AsType[*pgconn.PgError](err); ok {
 		code = pg.Code
@@ -121,8 +124,8 @@ func (c *client) explain(conn *pgxpool.Conn, class, err error) error {
 }
 
 // drop closes a connection, which its pool then replaces.
-func (c *client) drop(conn *pgxpool.Conn) {
+func (c *client) drop(conn *lent) {
 	ctx, cancel := context.WithTimeout(context.Background(), c.timeout)
 	defer cancel()
-	_ = conn.Conn().Close(ctx) // it is given up in any case
+	_ = conn.Close(ctx) // it is given up in any case
 }

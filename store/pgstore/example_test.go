@@ -2,11 +2,13 @@ package pgstore_test
 
 import (
 	"context"
+	"database/sql"
 	"fmt"
 	"strings"
 	"time"
 
 	"github.com/jackc/pgx/v5/pgxpool"
+	_ "github.com/jackc/pgx/v5/stdlib" // the driver "pgx"
 
 	"github.com/seed-ff2cb582/leader"
 	"github.com/seed-ff2cb582/leader/store"
@@ -38,6 +40,26 @@ func Example() {
 	})
 	fmt.Println(err)
 	// Output: <nil>
+}
+
+// A program that has a pool of database/sql uses that. Changes are found by
+// looking.
+func ExampleNewSQL() {
+	db, err := sql.Open("pgx", "postgres://app@127.0.0.1:1/app") // nobody listens there
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	defer db.Close() //nolint:errcheck // it was not used
+	st, err := pgstore.NewSQL(db, pgstore.Options{Create: true})
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	defer st.Close() //nolint:errcheck // it returns nil
+	_, err = st.Check(context.Background(), store.CheckRequest{TTL: 10 * time.Second})
+	fmt.Println(store.Classify(err))
+	// Output: transient
 }
 
 // A store with a connection of its own, for programs that have none.

@@ -5,8 +5,6 @@ import (
 	"fmt"
 	"log/slog"
 	"time"
-
-	"github.com/jackc/pgx/v5/pgxpool"
 )
 
 // DefaultTimeout is the value of [Options.Timeout] if that is zero.
@@ -34,11 +32,11 @@ type Options struct {
 	Logger *slog.Logger
 }
 
-// validate reports every fault of what New was given.
-func validate(pool *pgxpool.Pool, opts Options) (names, error) {
+// validate reports every fault of what New was given; none: no pool.
+func validate(none bool, opts Options) (names, error) {
 	n, err := parseTable(opts.Table)
 	faults := []error{err}
-	if pool == nil {
+	if none {
 		faults = append(faults, errors.New("pool: must not be nil"))
 	}
 	if opts.Timeout < 0 {

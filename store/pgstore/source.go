@@ -15,13 +15,16 @@ import (
 	"github.com/seed-ff2cb582/leader/store/feed"
 )
 
-// source is what a Feed has of a client.
-type source struct{ *client }
+// A reader is what a Feed has of a client that cannot listen.
+type reader struct{ *client }
+
+// source is what a Feed has of one that can.
+type source struct{ reader }
 
 var _ feed.Follower = source{}
 
 // Read implements [feed.Source].
-func (s source) Read(ctx context.Context, keys []string) ([]store.Entry, error) {
+func (s reader) Read(ctx context.Context, keys []string) ([]store.Entry, error) {
 	if keys == nil {
 		keys = []string{}
 	}
@@ -31,7 +34,7 @@ func (s source) Read(ctx context.Context, keys []string) ([]store.Entry, error) 
 // List implements [feed.Source]. It reads all keys that begin as the pattern
 // does, which the table's index finds: keys are ordered by their bytes, and no
 // byte of a key is as large as a tilde.
-func (s source) List(ctx context.Context, pattern string) ([]store.Entry, error) {
+func (s reader) List(ctx context.Context, pattern string) ([]store.Entry, error) {
 	from := pattern
 	if i := strings.IndexAny(pattern, "*>"); i >= 0 {
 		from = pattern[:i]
@@ -97,7 +100,7 @@ func (s source) listen(ctx context.Context) (*pgx.Conn, error) {
 	if err != nil {
 		return nil, err
 	}
-	conn := pooled.Hijack()
+	conn := pooled.hijack()
 	if _, err := conn.Exec(ctx, "LISTEN "+pgx.Identifier{s.names.channel}.Sanitize(), pgx.QueryExecModeExec); err != nil {
 		s.hangUp(conn)
 		return nil, fmt.Errorf("%w: LISTEN: %w", classifyRead(err), err)
@@ -128,7 +131,7 @@ func (s source) hears(ctx context.Context, conn *pgx.Conn, news *feed.News) erro
 		return err
 	}
 	_, err = pooled.Exec(ctx, "SELECT pg_catalog.pg_notify($1, $2)", pgx.QueryExecModeExec, s.names.channel, mark)
-	pooled.Release()
+	pooled.release()
 	if err != nil {
 		return fmt.Errorf("%w: NOTIFY: %w", classifyRead(err), err)
 	}

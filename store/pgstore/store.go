@@ -1,7 +1,9 @@
 package pgstore
 
 import (
+	"cmp"
 	"context"
+	"database/sql"
 	"fmt"
 	"math"
 	"sync/atomic"
@@ -36,11 +38,12 @@ var (
 
 // A client sends the statements, each once, on a connection of the pool.
 type client struct {
-	pool    *pgxpool.Pool
+	pool    pool
 	names   names
 	create  bool
 	timeout time.Duration
 	closed  atomic.Bool
+	listens bool // to notifications
 
 	swap, read, list string
 }
@@ -51,18 +54,43 @@ type client struct {
 // While something is watched, one connection that the pool made is taken out of
 // it to listen, and does not count among the pool's.
 func New(pool *pgxpool.Pool, opts Options) (*Store, error) {
-	n, err := validate(pool, opts)
+	c, err := newClient(pool == nil, pgxPool{pool}, opts)
 	if err != nil {
 		return nil, err
 	}
-	if opts.Timeout == 0 {
-		opts.Timeout = DefaultTimeout
+	return &Store{client: c, Feed: c.feed(source{reader{c}}, opts)}, nil
+}
+
+// NewSQL is [New] over the user's own pool of database/sql, which has to be of
+// pgx's driver (sql.Open("pgx", …), with github.com/jackc/pgx/v5/stdlib
+// imported); Check refuses others.
+//
+// Such a pool lends no connection for good, so none listens: what is watched is
+// read by the clock, at least twice in a heartbeat. Nor is a renewal always one
+// round trip: the driver asks a connection that was idle for a second whether it
+// is still there. All else is as with New.
+func NewSQL(db *sql.DB, opts Options) (*Store, error) {
+	c, err := newClient(db == nil, sqlPool{db}, opts)
+	if err != nil {
+		return nil, err
 	}
-	c := &client{
-		pool: pool, names: n, create: opts.Create, timeout: opts.Timeout,
+	return &Store{client: c, Feed: c.feed(reader{c}, opts)}, nil
+}
+
+func newClient(none bool, p pool, opts Options) (*client, error) {
+	n, err := validate(none, opts)
+	if err != nil {
+		return nil, err
+	}
+	return &client{
+		pool: p, names: n, create: opts.Create, timeout: cmp.Or(opts.Timeout, DefaultTimeout),
 		swap: n.fill(swapSQL), read: n.fill(readSQL), list: n.fill(listSQL),
-	}
-	return &Store{client: c, Feed: feed.New(source{c}, feed.Options{Every: opts.Every, Timeout: opts.Timeout, Logger: opts.Logger})}, nil
+	}, nil
+}
+
+func (c *client) feed(s feed.Source, opts Options) *feed.Feed {
+	_, c.listens = s.(feed.Follower)
+	return feed.New(s, feed.Options{Every: opts.Every, Timeout: c.timeout, Logger: opts.Logger})
 }
 
 // Close ends the watches, and has later calls fail with store.ErrClosed. The
@@ -72,7 +100,7 @@ func (s *Store) Close() error {
 	s.closed.Store(true)
 	s.Feed.Close()
 	if s.own {
-		s.pool.Close()
+		s.pool.close()
 	}
 	return nil
 }
@@ -108,7 +136,7 @@ func (c *client) CompareAndSwap(ctx context.Context, w store.Write) (uint64, err
 	if err != nil {
 		return 0, err
 	}
-	defer conn.Release()
+	defer conn.release()
 	value := w.Value
 	if value == nil {
 		value = []byte{} // nil is NULL
@@ -135,14 +163,14 @@ func (c *client) bounded(ctx context.Context) (context.Context, context.CancelFu
 }
 
 // acquire returns a connection of the pool. Nothing was sent if it fails.
-func (c *client) acquire(ctx context.Context) (*pgxpool.Conn, error) {
+func (c *client) acquire(ctx context.Context) (*lent, error) {
 	if c.closed.Load() {
 		return nil, fmt.Errorf("%w: table %s", store.ErrClosed, c.names.table)
 	}
 	if err := ctx.Err(); err != nil {
 		return nil, fmt.Errorf("%w: nothing was sent: %w", store.ErrTransient, context.Cause(ctx))
 	}
-	conn, err := c.pool.Acquire(ctx)
+	conn, err := c.pool.acquire(ctx)
 	if err != nil {
 		return nil, fmt.Errorf("%w: no connection to the database: %w", classifyConnect(err), err)
 	}
@@ -150,15 +178,15 @@ func (c *client) acquire(ctx context.Context) (*pgxpool.Conn, error) {
 }
 
 // entries returns the records that a statement reads.
-func (c *client) entries(ctx context.Context, sql string, args ...any) ([]store.Entry, error) {
+func (c *client) entries(ctx context.Context, text string, args ...any) ([]store.Entry, error) {
 	ctx, cancel := c.bounded(ctx)
 	defer cancel()
 	conn, err := c.acquire(ctx)
 	if err != nil {
 		return nil, err
 	}
-	defer conn.Release()
-	rows, err := conn.Query(ctx, sql, append([]any{pgx.QueryExecModeExec}, args...)...)
+	defer conn.release()
+	rows, err := conn.Query(ctx, text, append([]any{pgx.QueryExecModeExec}, args...)...)
 	if err == nil {
 		var entries []store.Entry
 		entries, err = collect(rows)

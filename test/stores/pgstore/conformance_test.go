@@ -10,13 +10,13 @@ import (
 )
 
 // harness gives each claim a table of its own.
-func harness(tb testing.TB, srv *databases.Server, url string) storetest.Harness {
+func harness(tb testing.TB, srv *databases.Server, open func(tb testing.TB, table string) store.Store) storetest.Harness {
 	tb.Helper()
 	table := newTable()
 	made(tb, srv.DSN("lab"), table)
 	db := srv.DB()
 	return storetest.Harness{
-		Open:   func(tb testing.TB) store.Store { return open(tb, url, table) },
+		Open:   func(tb testing.TB) store.Store { return open(tb, table) },
 		Delete: func(key string) error { return exec(db, "DELETE FROM "+table+" WHERE key = $1", key) },
 		Put: func(key string, value []byte) error {
 			return exec(db, "INSERT INTO "+table+" (key, value) VALUES ($1, $2) ON CONFLICT (key) DO UPDATE SET value = EXCLUDED.value, tombstone = false", key, value)
@@ -40,5 +40,7 @@ func exec(db *sql.DB, text string, args ...any) error {
 func TestConformance(t *testing.T) {
 	t.Parallel()
 	srv := lab.OwnPostgreSQL(t)
-	storetest.Run(t, func(tb testing.TB) storetest.Harness { return harness(tb, srv, srv.DSN("lab")) }, storetest.Caps{MaxValue: 1 << 20})
+	storetest.Run(t, func(tb testing.TB) storetest.Harness {
+		return harness(tb, srv, func(tb testing.TB, table string) store.Store { return open(tb, srv.DSN("lab"), table) })
+	}, storetest.Caps{MaxValue: 1 << 20})
 }
