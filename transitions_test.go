@@ -96,12 +96,14 @@ func TestAVacancyKeepsTheCount(t *testing.T) {
 
 // What is only history must not cost the group a wait.
 func TestACountThatIsNoneIsLeftOut(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		st := memstore.New()
-		st.Put("g", []byte(`{"id":"a","token":"t","ttl":1000,"term":7,"transitions":18014398509481984}`))
-		infos, err := leader.SnapshotWithStore(t.Context(), st, "g")
-		if err != nil || infos[0].ID != "a" || infos[0].Transitions != 0 {
-			t.Errorf("%+v, %v", infos, err)
-		}
-	})
+	for _, count := range []string{"18014398509481984", "-1", "1.5", "1e3", `"many"`, "null", "[1]", "99999999999999999999999"} {
+		synctest.Test(t, func(t *testing.T) {
+			st := memstore.New()
+			st.Put("g", []byte(`{"id":"a","token":"t","ttl":1000,"term":7,"transitions":`+count+`}`))
+			infos, err := leader.SnapshotWithStore(t.Context(), st, "g")
+			if err != nil || infos[0].ID != "a" || infos[0].Transitions != 0 {
+				t.Errorf("%s: %+v, %v", count, infos, err)
+			}
+		})
+	}
 }

@@ -126,7 +126,7 @@ func (c *Control) end(ctx context.Context, r VacateRequest, reason Reason) (Lead
 		return info, err
 	}
 	return LeaderInfo{
-		Group: r.Group, Term: left.Term, Transitions: left.Transitions, Correlation: leadership.Correlation(left.Token),
+		Group: r.Group, Term: left.Term, Transitions: uint64(left.Transitions), Correlation: leadership.Correlation(left.Token),
 		Reason: reason, By: r.By, Why: r.Why,
 	}, nil
 }

@@ -11,6 +11,7 @@ type changes struct {
 	// Of the latest claim: its count holds for all that is written in its term,
 	// and for each attempt.
 	token    string
+	word     string // of the token
 	expected uint64
 	claimed  uint64
 }

@@ -29,10 +29,9 @@ type loop struct {
 	// endHealth ends the context of the health checks, before that of all I/O.
 	endHealth context.CancelFunc
 
-	token   string        // fresh, for the next claim
-	word    string        // that of token
-	claimed string        // the word of the latest claim of ours
-	rtt     time.Duration // of the latest write that was applied
+	token string        // fresh, for the next claim
+	word  string        // that of token
+	rtt   time.Duration // of the latest write that was applied
 
 	record   record.Record // what the latest state of the record said in full
 	observed uint64        // the revision that the watch told of last
@@ -48,7 +47,7 @@ type loop struct {
 	overrunAt int64
 
 	known   preference.Standings // of the group, as its latest record tells, or we do
-	changes *changes             // of leader; nil before there is anything to remember
+	changes *changes             // of leader, and the latest claim; nil before there is anything to remember
 
 	control    control
 	offers     *offers // nil before the first
@@ -342,7 +341,7 @@ func (l *loop) observe(entry *store.Entry) {
 // read interprets a state of the group's record.
 func (l *loop) read(entry *store.Entry, seen *machine.Seen) {
 	rec := &l.record
-	before := rec.Transitions
+	before := uint64(rec.Transitions)
 	l.draft.Read(entry, seen, rec)
 	if l.draft.Decided(entry.Revision) {
 		l.draft = nil
@@ -426,7 +425,7 @@ func (l *loop) withheld(ev *machine.Event, now machine.Instant) []machine.Action
 // gives.
 func (l *loop) apply(before past, actions []machine.Action) {
 	if l.state.Grant.Token == l.token {
-		l.token, l.claimed = "", l.word
+		l.token, l.counted().word = "", l.word
 	}
 	if l.state.Phase == machine.Holding && before.phase != machine.Holding {
 		l.since = l.now()
@@ -530,7 +529,7 @@ func (l *loop) perform(a *machine.Action) {
 func (l *loop) send(a *machine.Action) {
 	if a.Write == machine.Offer {
 		if st, ok := l.store.st.(store.Offerer); ok && len(l.known) == 0 {
-			l.ourOffers().make(st, a, l.claimed, l.rtt)
+			l.ourOffers().make(st, a, l.counted().word, l.rtt)
 		} else {
 			l.offerEnded(a.Op, store.Transient, nil)
 		}
@@ -540,10 +539,10 @@ func (l *loop) send(a *machine.Action) {
 		if c := l.counted(); a.Rec.Token != c.token { // and not with each attempt
 			l.known = l.known.Aged()
 		}
-		l.counted().claim(a, l.state.View.Kind, l.record.Transitions)
+		l.counted().claim(a, l.state.View.Kind, uint64(l.record.Transitions))
 		l.known = l.known.Heard(l.cfg.VersionPolicy, l.cfg.Standing)
 	}
-	d, err := l.io.draft(a, l.known, l.changes.with(a, l.record.Transitions))
+	d, err := l.io.draft(a, l.known, l.changes.with(a, uint64(l.record.Transitions)))
 	l.draft = d
 	kind, op := a.Write, a.Op
 	if st, ok := l.store.st.(store.AsyncWriter); ok && d != nil {

@@ -141,7 +141,7 @@ func transitionTerm(before, after past) leadership.Term {
 func (l *loop) describe(info *leadership.Info) {
 	v, r := &l.state.View, &l.record
 	info.Group, info.Term, info.Correlation = l.cfg.Group, v.Term(), l.correlation(v.Rec.Token)
-	info.Transitions = r.Transitions
+	info.Transitions = uint64(r.Transitions)
 	switch {
 	case v.Kind == machine.Held && v.Rec.Token == l.state.Grant.Token:
 		info.Reason = l.state.Reason

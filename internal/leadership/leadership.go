@@ -91,7 +91,7 @@ type Info struct {
 // in it.
 func Of(group string, e store.Entry, now time.Time) (Info, machine.Seen) {
 	seen, r := record.Read(e)
-	info := Info{Group: group, Term: seen.Term(), Transitions: r.Transitions, Correlation: Correlation(seen.Rec.Token)}
+	info := Info{Group: group, Term: seen.Term(), Transitions: uint64(r.Transitions), Correlation: Correlation(seen.Rec.Token)}
 	switch seen.Kind {
 	case machine.Held:
 		info.ID, info.Priority, info.Version = r.ID, r.Priority, r.Version

@@ -34,7 +34,7 @@ func appendExact(b []byte, r *Record) (_ []byte, exact bool) {
 	w.text("version", r.Version)
 	w.standings(r.Standings)
 	w.exact = w.exact && r.Transitions <= maxNumber
-	w.number("transitions", r.Transitions)
+	w.number("transitions", uint64(r.Transitions))
 	w.prior(r.Prior)
 	w.text("reason", r.Reason)
 	w.text("by", r.By)

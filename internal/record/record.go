@@ -66,7 +66,7 @@ type Record struct {
 	// Transitions is how often the group had got another leader when this term
 	// began, as far as its records tell: 0 in the first, and one more in each
 	// than in the record that it replaced. A vacancy keeps it.
-	Transitions uint64 `json:"transitions,omitempty"`
+	Transitions Count `json:"transitions,omitempty"`
 
 	// Prior is the term before, if its holder offered the record to this one
 	// and wrote no vacancy.
@@ -106,6 +106,20 @@ func (f *Fraction) UnmarshalJSON(b []byte) error {
 		v = 0
 	}
 	*f = Fraction(v)
+	return nil
+}
+
+// A Count is a number that only people are shown.
+type Count uint64
+
+// UnmarshalJSON takes whatever is no number of a record for zero, which must not
+// cost the group a wait: other programs may have a field of the name.
+func (c *Count) UnmarshalJSON(b []byte) error {
+	v, err := strconv.ParseUint(string(b), 10, 64)
+	if err != nil || v > maxNumber {
+		v = 0
+	}
+	*c = Count(v)
 	return nil
 }
 
@@ -300,16 +314,13 @@ func decode(b []byte, r *Record) error {
 	if err := json.Unmarshal(b, r); err != nil {
 		return err
 	}
-	// Standings only order who goes first, and the terms before are history:
-	// what is wrong with them must not cost the group a wait.
+	// Standings only order who goes first, and the term before is history: what
+	// is wrong with them must not cost the group a wait.
 	if p := r.Prior; p != nil && !p.valid() {
 		r.Prior = nil
 	}
 	if p := r.Params; p != nil && len(*p) == 0 {
 		r.Params = nil
-	}
-	if r.Transitions > maxNumber {
-		r.Transitions = 0
 	}
 	r.Standings = slices.DeleteFunc(r.Standings, func(s Standing) bool { return !s.valid() })
 	r.Standings = slices.Clip(r.Standings[:min(len(r.Standings), MaxStandings)])
@@ -390,7 +401,7 @@ func set(r *Record, c *machine.Record, about *About) {
 	*r = Record{
 		ID: c.ID, Token: c.Token, Priority: c.Priority, TTL: c.TTL.Milliseconds(), Term: c.Term, Renewal: c.Renewal, Nonce: c.Nonce, Start: c.Start,
 		Reason: string(c.Reason), By: c.By, Why: c.Why, Successor: c.Successor, Standings: about.Standings,
-		Transitions: about.Transitions, Settled: c.Settled,
+		Transitions: Count(about.Transitions), Settled: c.Settled,
 	}
 	if c.ID != "" {
 		r.Meta, r.Address, r.Params = about.Meta, about.Address, about.Params
