@@ -7,7 +7,7 @@ import (
 	"github.com/seed-ff2cb582/leader/store"
 	"github.com/seed-ff2cb582/leader/store/s3store"
 	"github.com/seed-ff2cb582/leader/store/storetest"
-	"github.com/seed-ff2cb582/leader/test/storelab"
+	"github.com/seed-ff2cb582/leader/store/storetest/judge/elections"
 )
 
 // visible says why the suite does not ask for it.
@@ -37,7 +37,7 @@ func TestElections(t *testing.T) {
 	t.Parallel()
 	srv, c := made(t)
 	s := at(t, srv.Addr, "")
-	storelab.Elections(t, storelab.Harness{
+	elections.Run(t, elections.Harness{
 		Open:   func(tb testing.TB) store.Store { return at(tb, srv.Addr, "") },
 		Delete: func(key string) error { return operator{t, c}.remove(s.Name(key)) },
 		TTL:    time.Second,

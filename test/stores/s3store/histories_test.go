@@ -5,7 +5,7 @@ import (
 	"testing"
 
 	"github.com/seed-ff2cb582/leader/store"
-	"github.com/seed-ff2cb582/leader/test/histories"
+	"github.com/seed-ff2cb582/leader/store/storetest/judge/histories"
 	"github.com/seed-ff2cb582/leader/test/internal/trial"
 	"github.com/seed-ff2cb582/leader/test/natslab"
 )
