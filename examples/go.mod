@@ -7,9 +7,9 @@ require (
 	github.com/nats-io/nats.go v1.55.0
 	github.com/seed-ff2cb582/leader v0.0.0
 	github.com/seed-ff2cb582/leader/leadergrpc v0.0.0
+	github.com/seed-ff2cb582/leader/store/storetest/judge v0.0.0
 	google.golang.org/grpc v1.85.0
 	google.golang.org/protobuf v1.36.12
-	github.com/seed-ff2cb582/leader/store/storetest/judge v0.0.0
 	k8s.io/api v0.37.2
 	k8s.io/apimachinery v0.37.2
 	modernc.org/sqlite v1.60.1
