@@ -54,7 +54,7 @@ func TestOnOneServer(t *testing.T) {
 	srv := kubelab.Start(t)
 	for name, test := range map[string]func(*testing.T, *kubelab.Server){
 		"Conformance":   conformance,
-		"Elections":     elections,
+		"Elections":     everyElection,
 		"Histories":     shortHistories,
 		"Deletion":      deletion,
 		"Retries":       retries,

@@ -9,17 +9,17 @@ import (
 	"github.com/seed-ff2cb582/leader"
 	"github.com/seed-ff2cb582/leader/store"
 	"github.com/seed-ff2cb582/leader/store/k8sstore"
-	"github.com/seed-ff2cb582/leader/test/internal/lookout"
+	"github.com/seed-ff2cb582/leader/store/storetest/judge/elections"
+	"github.com/seed-ff2cb582/leader/store/storetest/judge/lookout"
 	"github.com/seed-ff2cb582/leader/test/natslab"
-	"github.com/seed-ff2cb582/leader/test/storelab"
 	"github.com/seed-ff2cb582/leader/test/stores/kubelab"
 )
 
-func elections(t *testing.T, srv *kubelab.Server) {
+func everyElection(t *testing.T, srv *kubelab.Server) {
 	namespace := newNamespace(srv)
 	admin := newKubectl(t, srv, namespace)
 	name := open(t, srv.Admin(), k8sstore.Options{Namespace: namespace}).LeaseName
-	storelab.Elections(t, storelab.Harness{
+	elections.Run(t, elections.Harness{
 		Open:   func(tb testing.TB) store.Store { return open(tb, srv.Admin(), k8sstore.Options{Namespace: namespace}) },
 		Delete: func(key string) error { return admin.delete(name(key)) },
 	})

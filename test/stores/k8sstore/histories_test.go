@@ -6,7 +6,7 @@ import (
 
 	"github.com/seed-ff2cb582/leader/store"
 	"github.com/seed-ff2cb582/leader/store/k8sstore"
-	"github.com/seed-ff2cb582/leader/test/histories"
+	"github.com/seed-ff2cb582/leader/store/storetest/judge/histories"
 	"github.com/seed-ff2cb582/leader/test/internal/trial"
 	"github.com/seed-ff2cb582/leader/test/natslab"
 	"github.com/seed-ff2cb582/leader/test/stores/kubelab"
