@@ -44,13 +44,13 @@ func find() (string, error) {
 }
 
 // Look tells w whether Consul is there.
-func Look(w io.Writer) {
+func Look(w io.Writer) error {
 	path, err := find()
 	if err != nil {
-		fmt.Fprintln(w, "consullab: SKIPPED, NOT TESTED:", err)
-		return
+		return fmt.Errorf("SKIPPED, NOT TESTED: %w", err)
 	}
 	fmt.Fprintf(w, "consullab: Consul %s is there: %s\n", Version, path)
+	return nil
 }
 
 // Install builds Consul from its module into the user's cache, if it is not there, and tells w what it does. The go command

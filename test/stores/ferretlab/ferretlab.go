@@ -57,13 +57,13 @@ func program() (string, error) {
 }
 
 // Look tells w whether FerretDB is there.
-func Look(w io.Writer) {
+func Look(w io.Writer) error {
 	path, err := find()
 	if err != nil {
-		fmt.Fprintln(w, "ferretlab: SKIPPED, NOT TESTED:", err)
-		return
+		return fmt.Errorf("SKIPPED, NOT TESTED: %w", err)
 	}
 	fmt.Fprintf(w, "ferretlab: FerretDB %s is there: %s\n", Version, path)
+	return nil
 }
 
 // errAbsent: the cache does not have FerretDB.

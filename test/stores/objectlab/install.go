@@ -12,7 +12,7 @@ import (
 )
 
 // errAbsent: the cache does not have the program.
-var errAbsent = errors.New("it is not installed: run `go run ./test/stores/objectlab/install`")
+var errAbsent = errors.New("it is not installed: run `make objects`, which takes some minutes, once")
 
 // A program is a server and where it comes from. Each is built in a module of its own, since their requirements are many
 // and have nothing to do with each other.
@@ -50,6 +50,18 @@ func find(name string) (string, error) {
 		return path, nil
 	}
 	return "", fmt.Errorf("%s: there is no such program", name)
+}
+
+// Look tells w whether the servers are there. The error says which is not.
+func Look(w io.Writer) error {
+	for _, p := range programs() {
+		path, err := find(p.name)
+		if err != nil {
+			return fmt.Errorf("SKIPPED, NOT TESTED: %w", err)
+		}
+		fmt.Fprintf(w, "objectlab: %s %s is there: %s\n", p.name, p.version, path)
+	}
+	return nil
 }
 
 // Install builds the servers from their modules into the user's cache, where they are not there, and tells w what it does.

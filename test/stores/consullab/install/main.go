@@ -23,8 +23,7 @@ func run() error {
 	look := flag.Bool("look", false, "tell whether it is there, and build nothing")
 	flag.Parse()
 	if *look {
-		consullab.Look(os.Stderr)
-		return nil
+		return consullab.Look(os.Stderr)
 	}
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
 	defer stop()
