@@ -1,0 +1,50 @@
+// Package proxy carries TCP connections to the leader of a group, so that a
+// client in any language, a database's included, reaches the leader under one
+// address that never changes.
+//
+//	p, err := proxy.New(nc, "leaders", "postgres", proxy.Options{Port: 5432})
+//	...
+//	err = p.Serve(ctx, listener)
+//
+// The leader's record says where it is (ElectionConfig.Address), or says which
+// host, and [Options].Port which port. The proxy only observes the election: it
+// needs the right to read the group's key and writes nothing. leader proxy, of
+// cmd/leader, is this package as a program.
+//
+// # What it guarantees
+//
+//   - No connection is made to one that is known not to lead: whose lease has
+//     run out as seen from here, that has released it, or after whom another
+//     leads. A record that was there at the start counts from its next renewal
+//     on, since a record does not tell its age.
+//   - Each connection belongs to one term. When that term is seen to have
+//     ended, the connection is cut on both sides, [Options].Grace later, also if
+//     the same candidate leads again in a later term. What was not yet sent to
+//     the former leader is discarded then.
+//   - A connection that finds no leader waits for one, up to [Options].Wait.
+//   - The end of what one side sends is passed on alone, so that the other can
+//     still answer. Bytes are neither read nor changed, and on Linux they do not
+//     pass through this process (splice).
+//   - When ctx ends, Serve accepts no more, lets connections end by themselves
+//     for [Options].Drain, and cuts the rest. No goroutine is left when it
+//     returns.
+//
+// A connection that is cut or refused is reset (RST). The orderly end (FIN)
+// would read like a whole answer to protocols that end one so.
+//
+// # What it does not
+//
+// It is no fence. What a leader was sent before it was deposed, it may still
+// execute afterwards; whether it leads, it has to ask itself, and what must not
+// be done twice, the protected resource has to refuse by the term (package
+// fence). With a Grace, a former leader is sent bytes for that long. A proxy
+// that is itself frozen learns late, and may pass on a few bytes between its
+// awakening and its first look at the clock. A proxy that is cut off from the
+// store sees every lease run out, and then serves nobody.
+//
+// A new leader that cools down before it acts (ElectionConfig.AcquireGrace) is
+// connected to from its claim on.
+//
+// The record decides where the proxy connects: grant the right to write it, in
+// the store, to candidates alone.
+package proxy

@@ -1,0 +1,106 @@
+package proxy
+
+import (
+	"io"
+	"net"
+	"sync/atomic"
+	"time"
+)
+
+const (
+	// chunk is how many bytes are carried before they are counted. The kernel
+	// moves them, and does not say how many before they are all.
+	chunk = 1 << 20
+	// lull is how long one direction may go on when the other has failed: a
+	// server that reads no more may have said why.
+	lull = 250 * time.Millisecond
+)
+
+// A link is a client's connection and the one to the leader.
+type link struct {
+	target         *target
+	client, leader net.Conn
+}
+
+// cut ends both connections at once. What waits to be sent is discarded, to the
+// leader first: it is to receive nothing more.
+func (l *link) cut() {
+	reset(l.leader)
+	reset(l.client)
+}
+
+// carry copies both ways, until both have ended.
+func (l *link) carry(count *counters) {
+	sent := make(chan error, 1)
+	go func() {
+		err := carry(l.leader, l.client, &count.sent)
+		l.soon(err)
+		sent <- err
+	}()
+	received := carry(l.client, l.leader, &count.received)
+	l.soon(received)
+	end(l.leader, <-sent)
+	end(l.client, received)
+}
+
+// soon cuts in a moment, if one direction has failed.
+func (l *link) soon(err error) {
+	if err == nil {
+		return
+	}
+	now := time.Now()
+	_ = l.client.SetDeadline(now.Add(lull)) // those that are closed need none
+	_ = l.leader.SetDeadline(now.Add(lull))
+}
+
+// carry copies what src sends to dst, and passes its end on. Between TCP
+// connections, io.Copy has the kernel do it, where it can: keep their types.
+func carry(dst, src net.Conn, count *atomic.Uint64) error {
+	for {
+		n, err := io.Copy(dst, &io.LimitedReader{R: src, N: chunk})
+		count.Add(uint64(n))
+		switch {
+		case err != nil:
+			return err
+		case n < chunk:
+			return closeWrite(dst)
+		}
+	}
+}
+
+// closeWrite ends one direction, or both of a connection that cannot do that.
+func closeWrite(c net.Conn) error {
+	if half, ok := c.(interface{ CloseWrite() error }); ok {
+		return half.CloseWrite()
+	}
+	return c.Close()
+}
+
+// end closes a connection, in order if all was sent on it.
+func end(c net.Conn, err error) {
+	if err != nil {
+		reset(c)
+		return
+	}
+	_ = c.Close() // after CloseWrite there is nothing to lose
+}
+
+// reset closes a connection so that the other end sees an error, and discards
+// what was not sent.
+func reset(c net.Conn) {
+	if tcp, ok := c.(interface{ SetLinger(sec int) error }); ok {
+		_ = tcp.SetLinger(0) // it may be closed already
+	}
+	_ = c.Close()
+}
+
+// keepAlive has the kernel notice when a peer is gone, within a minute.
+func keepAlive(c net.Conn) {
+	if tcp, ok := c.(*net.TCPConn); ok {
+		_ = tcp.SetKeepAliveConfig(alive()) // for want of it, the peer's absence is noticed by a write
+	}
+}
+
+func alive() net.KeepAliveConfig {
+	return net.KeepAliveConfig{Enable: true, Idle: 15 * time.Second, Interval: 15 * time.Second, Count: 3}
+}

@@ -1,0 +1,127 @@
+package proxy
+
+import (
+	"net"
+	"testing"
+	"time"
+
+	"github.com/seed-ff2cb582/leader"
+)
+
+func TestAnAddressIsAHostWithAPortOrAURL(t *testing.T) {
+	for _, c := range []struct {
+		recorded string
+		port     int
+		want     string // "" for none
+	}{
+		{"db-1:5432", 0, "db-1:5432"},
+		{"db-1:80", 5432, "db-1:5432"},
+		{"db-1", 5432, "db-1:5432"},
+		{"http://db-1/path", 0, "db-1:80"},
+		{"https://db-1", 0, "db-1:443"},
+		{"https://db-1:8443", 5432, "db-1:5432"},
+		{"tcp://[::1]:7", 0, "[::1]:7"},
+		{"[::1]:7", 0, "[::1]:7"},
+		{"::1", 7, "[::1]:7"},
+		{"[::1]", 7, "[::1]:7"},
+		{"", 5432, ""},
+		{":80", 5432, ""},
+		{"db-1", 0, ""},
+		{"db-1:", 0, ""},
+		{"postgres://db-1", 0, ""},
+		{"http://%zz", 80, ""},
+	} {
+		got, err := addressOf(c.recorded, c.port)
+		if got != c.want || (err != nil) != (c.want == "") {
+			t.Errorf("%q with port %d: %q, %v, want %q", c.recorded, c.port, got, err, c.want)
+		}
+	}
+}
+
+// A routeLab is a route with the states that an observer tells of.
+func newTestRoute(t *testing.T, grace time.Duration) *route {
+	t.Helper()
+	p, err := newProxy("g", Options{Grace: grace}, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	r := newRoute(p)
+	r.lead(leader.LeaderInfo{Group: "g"})
+	return r
+}
+
+func led(id string, term uint64, lease time.Duration) leader.LeaderInfo {
+	return leader.LeaderInfo{Group: "g", ID: id, Term: term, Until: time.Now().Add(lease)}
+}
+
+func TestOneThatIsDeposedWhileItIsConnectedToGetsNoConnection(t *testing.T) {
+	for name, next := range map[string]leader.LeaderInfo{
+		"another leads":       led("b", 2, time.Hour),
+		"it leads a new term": led("a", 2, time.Hour),
+		"nobody leads":        {Group: "g", Term: 1},
+	} {
+		t.Run(name, func(t *testing.T) {
+			r := newTestRoute(t, time.Hour)
+			r.lead(led("a", 1, time.Hour))
+			target, _, changed := r.current()
+			if target == nil || target.ID != "a" {
+				t.Fatalf("%+v leads", target)
+			}
+			r.lead(next)
+			select {
+			case <-changed:
+			default:
+				t.Error("the change is not told")
+			}
+			if target.over.Err() == nil {
+				t.Error("a try to connect goes on")
+			}
+			if r.join(&link{target: target}) {
+				t.Error("a connection was added to a former leader")
+			}
+			r.close()
+		})
+	}
+}
+
+func TestALeaseThatHasRunOutIsNotConnectedToAlthoughNobodyTold(t *testing.T) {
+	r := newTestRoute(t, 0)
+	r.lead(led("a", 1, -time.Nanosecond))
+	if target, _, _ := r.current(); target != nil {
+		t.Error("its lease is over")
+	}
+	_, _, changed := r.current()
+	r.renewed(led("a", 1, time.Hour))
+	select {
+	case <-changed:
+	default:
+		t.Error("those who wait do not hear of the renewal")
+	}
+	if target, _, _ := r.current(); target == nil {
+		t.Error("its lease was renewed")
+	}
+	r.renewed(led("b", 2, time.Hour)) // of whom it was not told
+	if target, _, _ := r.current(); target == nil || target.ID != "a" {
+		t.Errorf("%+v leads", target)
+	}
+}
+
+func TestACutClosesBothSides(t *testing.T) {
+	r := newTestRoute(t, 0)
+	r.lead(led("a", 1, time.Hour))
+	target, _, _ := r.current()
+	c1, c2 := net.Pipe()
+	l := &link{target: target, client: c1, leader: c2}
+	if !r.join(l) {
+		t.Fatal("it leads")
+	}
+	r.renewed(led("a", 1, time.Hour))
+	r.lead(led("a", 1, time.Hour)) // the same term: it may have moved
+	if len(target.links) != 1 {
+		t.Error("a connection of the same term was cut")
+	}
+	r.lead(led("b", 2, time.Hour))
+	if _, err := c1.Write(nil); err == nil || len(target.links) != 0 || r.count.cut.Load() != 1 {
+		t.Error("the connection was not cut")
+	}
+}
