@@ -97,7 +97,7 @@ func (c Command) Run(ctx context.Context, std app.Streams) error {
 	if c.AllowControl {
 		s.control = control
 	}
-	srv, err := web.Listen(ctx, c.HTTP, s.handler(c.DashToken))
+	srv, err := web.Listen(ctx, "--http", c.HTTP, s.handler(c.DashToken))
 	if err != nil {
 		return err
 	}

@@ -76,7 +76,7 @@ func (c Command) Run(ctx context.Context, std app.Streams) error {
 	if err != nil {
 		return err
 	}
-	srv, err := web.Listen(ctx, c.HTTP, handler)
+	srv, err := web.Listen(ctx, "--http", c.HTTP, handler)
 	if err != nil {
 		return err
 	}

@@ -24,11 +24,12 @@ type Server struct {
 	srv *http.Server
 }
 
-// Listen begins to listen. The contexts of requests descend from ctx.
-func Listen(ctx context.Context, address string, h http.Handler) (*Server, error) {
+// Listen begins to listen on the address that a flag names. The contexts of
+// requests descend from ctx.
+func Listen(ctx context.Context, flag, address string, h http.Handler) (*Server, error) {
 	ln, err := (&net.ListenConfig{}).Listen(ctx, "tcp", address)
 	if err != nil {
-		return nil, fmt.Errorf("--http %s: %w", address, err)
+		return nil, fmt.Errorf("%s %s: %w", flag, address, err)
 	}
 	return &Server{ln: ln, srv: &http.Server{
 		Handler: h, ReadHeaderTimeout: headerTimeout, IdleTimeout: idleTimeout,

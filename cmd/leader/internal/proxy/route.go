@@ -1,0 +1,109 @@
+package proxy
+
+import (
+	"bufio"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"strconv"
+	"strings"
+
+	"github.com/seed-ff2cb582/leader/store"
+)
+
+const (
+	maxPort = 1<<16 - 1
+	// maxRoutes bounds what a file may ask for: each group is followed by
+	// itself.
+	maxRoutes = 1000
+)
+
+// A route says for which group to listen where.
+type route struct {
+	group, listen string
+	port          int // of the leader's host; 0 for that of its record
+}
+
+// readRoutes reads a file of routes, a line each: GROUP LISTEN [PORT]. Empty
+// lines, and what follows a #, say nothing. The error tells of every mistake.
+func readRoutes(name string, file io.Reader) (routes []route, _ error) {
+	var errs []error
+	listens := map[string]int{}
+	lines := bufio.NewScanner(file)
+	for n := 1; lines.Scan(); n++ {
+		text, _, _ := strings.Cut(lines.Text(), "#")
+		fields := strings.Fields(text)
+		if len(fields) == 0 {
+			continue
+		}
+		wrong := func(all ...error) {
+			for _, err := range all {
+				if err != nil {
+					errs = append(errs, fmt.Errorf("--file %s, line %d: %w", name, n, err))
+				}
+			}
+		}
+		r, mistakes := readRoute(fields)
+		wrong(mistakes...)
+		if before := listens[r.listen]; before > 0 && r.listen != "" && !anyPort(r.listen) {
+			wrong(fmt.Errorf("listen %q: must differ from that of line %d", r.listen, before))
+		}
+		listens[r.listen] = n
+		if routes = append(routes, r); len(routes) > maxRoutes {
+			wrong(fmt.Errorf("group %q: must be one of at most %d", r.group, maxRoutes))
+			break
+		}
+	}
+	if err := lines.Err(); err != nil {
+		errs = append(errs, fmt.Errorf("--file %s: %w", name, err))
+	}
+	if len(routes) == 0 && len(errs) == 0 {
+		errs = append(errs, fmt.Errorf("--file %s: must have a line GROUP LISTEN [PORT] for each group", name))
+	}
+	return routes, errors.Join(errs...)
+}
+
+// readRoute reads the fields of a line.
+func readRoute(fields []string) (r route, errs []error) {
+	r.group = fields[0]
+	errs = []error{validGroup(r.group)}
+	if len(fields) < 2 {
+		return r, append(errs, errors.New("listen: is required, as HOST:PORT"))
+	}
+	r.listen = fields[1]
+	errs = append(errs, validListen("listen", r.listen))
+	if len(fields) > 2 {
+		port, err := strconv.Atoi(fields[2])
+		if err != nil || port < 1 || port > maxPort {
+			errs = append(errs, fmt.Errorf("port %q: must be from 1 to %d", fields[2], maxPort))
+		}
+		r.port = port
+	}
+	if len(fields) > 3 {
+		errs = append(errs, fmt.Errorf("%q: must not follow GROUP LISTEN PORT", fields[3]))
+	}
+	return r, errs
+}
+
+func validGroup(group string) error {
+	if !store.ValidKey(group) {
+		return fmt.Errorf("group %q: must be letters, digits and -_=/. with no dot at an end and no two in a row", group)
+	}
+	return nil
+}
+
+func validListen(what, address string) error {
+	_, port, err := net.SplitHostPort(address)
+	if n, number := strconv.ParseUint(port, 10, 16); err != nil || number != nil || n > maxPort {
+		return fmt.Errorf("%s %q: must be HOST:PORT, such as 127.0.0.1:5432, or :5432 for every address of the machine", what, address)
+	}
+	return nil
+}
+
+// anyPort reports whether the system chooses the port.
+func anyPort(address string) bool {
+	_, port, _ := net.SplitHostPort(address)
+	n, err := strconv.Atoi(port)
+	return err == nil && n == 0
+}

@@ -1,0 +1,307 @@
+//go:build unix
+
+package main
+
+import (
+	"bufio"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus/testutil/promlint"
+)
+
+// A service is what runs beside a candidate: it says its name to each client,
+// and then swallows what it gets.
+type service struct {
+	ln   net.Listener
+	got  atomic.Int64
+	open atomic.Int64
+	seen atomic.Int64
+}
+
+func newService(t *testing.T, name string) *service {
+	t.Helper()
+	ln, err := (&net.ListenConfig{}).Listen(t.Context(), "tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := &service{ln: ln}
+	var all sync.WaitGroup
+	all.Go(func() {
+		for {
+			c, err := ln.Accept()
+			if err != nil {
+				return
+			}
+			s.seen.Add(1)
+			s.open.Add(1)
+			all.Go(func() {
+				defer s.open.Add(-1)
+				defer c.Close() //nolint:errcheck // a fixture
+				_, _ = fmt.Fprintln(c, name)
+				for buf := make([]byte, 1<<10); ; {
+					n, err := c.Read(buf)
+					s.got.Add(int64(n))
+					if err != nil {
+						return
+					}
+				}
+			})
+		}
+	})
+	t.Cleanup(func() { _ = ln.Close(); all.Wait() })
+	return s
+}
+
+// A carrier is leader proxy under way.
+type carrier struct {
+	t         *testing.T
+	cmd       *exec.Cmd
+	addresses map[string]string // by group, and of the metrics
+}
+
+// carry starts leader proxy, and returns when it listens for each of the names.
+func (l *readLab) carry(names []string, args ...string) *carrier {
+	l.t.Helper()
+	c := &carrier{t: l.t, cmd: command(l.t, []string{"NATS_URL=" + l.url}, append([]string{"proxy"}, args...)...), addresses: map[string]string{}}
+	c.cmd.Stderr = l.t.Output()
+	out, err := c.cmd.StdoutPipe()
+	if err != nil {
+		l.t.Fatal(err)
+	}
+	if err := c.cmd.Start(); err != nil {
+		l.t.Fatal(err)
+	}
+	l.t.Cleanup(func() { _ = c.cmd.Process.Kill(); _ = c.cmd.Wait() })
+	lines := bufio.NewScanner(out)
+	for _, name := range names {
+		if !lines.Scan() {
+			l.t.Fatalf("it does not say where it listens for %s: %v", name, lines.Err())
+		}
+		said, address, _ := strings.Cut(lines.Text(), " ")
+		if said != name {
+			l.t.Fatalf("%q, want %s and its address", lines.Text(), name)
+		}
+		c.addresses[name] = address
+	}
+	return c
+}
+
+// end sends SIGTERM and returns the exit status.
+func (c *carrier) end() int {
+	c.t.Helper()
+	if err := c.cmd.Process.Signal(syscall.SIGTERM); err != nil {
+		c.t.Fatal(err)
+	}
+	_ = c.cmd.Wait() // the status tells
+	return c.cmd.ProcessState.ExitCode()
+}
+
+// connect connects, and waits for the name of the service.
+func (c *carrier) connect(group, want string) net.Conn {
+	c.t.Helper()
+	conn, err := (&net.Dialer{}).DialContext(c.t.Context(), "tcp", c.addresses[group])
+	if err != nil {
+		c.t.Fatal(err)
+	}
+	c.t.Cleanup(func() { _ = conn.Close() })
+	_ = conn.SetDeadline(time.Now().Add(patience))
+	if got, err := bufio.NewReader(conn).ReadString('\n'); got != want+"\n" {
+		c.t.Fatalf("%s: %q, %v, want %q", group, got, err, want)
+	}
+	return conn
+}
+
+// wasReset waits for the end of a connection, while it sends. Either direction
+// may be the one that hears of the reset.
+func wasReset(t *testing.T, conn net.Conn) {
+	t.Helper()
+	sent := make(chan error, 1)
+	go func() {
+		var err error
+		for err == nil {
+			_, err = conn.Write([]byte("x"))
+		}
+		sent <- err
+	}()
+	_, read := io.Copy(io.Discard, conn)
+	if wrote := <-sent; !errors.Is(read, syscall.ECONNRESET) && !errors.Is(wrote, syscall.ECONNRESET) {
+		t.Errorf("the connection ended with %v and %v, want a reset", read, wrote)
+	}
+	_ = conn.Close()
+}
+
+// campaign starts a candidate in a process of its own, and returns when it
+// leads or follows.
+func (l *readLab) campaign(group, id, address string) *os.Process {
+	l.t.Helper()
+	f := l.follow("campaign", group, "--id", id, "--ttl", "1s", "--address", address, "--json")
+	l.t.Cleanup(func() { _ = f.cmd.Process.Signal(syscall.SIGCONT) })
+	var tr transition
+	f.next(&tr)
+	go func() { // so that it can go on
+		for f.lines.Scan() {
+		}
+	}()
+	return f.cmd.Process
+}
+
+// What it follows are processes that are killed and frozen, on a real server.
+func TestProxyCutsALeaderThatIsKilledOrFrozenAndFollowsTheNext(t *testing.T) {
+	t.Parallel()
+	for name, signal := range map[string]syscall.Signal{"killed": syscall.SIGKILL, "frozen": syscall.SIGSTOP} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			l := newReadLab(t)
+			a, b := newService(t, "a"), newService(t, "b")
+			c := l.carry([]string{"jobs"}, "jobs", "--listen", "127.0.0.1:0", "--wait", "1m")
+			leads := l.campaign("jobs", "a", a.ln.Addr().String())
+			old := c.connect("jobs", "a")
+			l.campaign("jobs", "b", b.ln.Addr().String())
+			if err := leads.Signal(signal); err != nil {
+				t.Fatal(err)
+			}
+			wasReset(t, old)
+			l.until("the former leader's connection ends", func() error {
+				if n := a.open.Load(); n > 0 {
+					return fmt.Errorf("%d are open", n)
+				}
+				return nil
+			})
+			seen, got := a.seen.Load(), a.got.Load()
+			_ = c.connect("jobs", "b").Close()
+			if a.seen.Load() != seen || a.got.Load() != got {
+				t.Error("the former leader was sent more after its lease")
+			}
+			if code := c.end(); code != 0 {
+				t.Errorf("exit status %d after SIGTERM", code)
+			}
+		})
+	}
+}
+
+func TestProxyServesManyGroupsFromAFileAndItsMetrics(t *testing.T) {
+	t.Parallel()
+	l := newReadLab(t)
+	one, two := newService(t, "one"), newService(t, "two")
+	_, port, _ := net.SplitHostPort(two.ln.Addr().String())
+	file := filepath.Join(t.TempDir(), "routes")
+	text := "# groups\n\none 127.0.0.1:0\ntwo 127.0.0.1:0 " + port + " # elsewhere\nthree 127.0.0.1:0\n"
+	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	c := l.carry([]string{"one", "two", "three", "metrics"}, "--file", file, "--metrics", "127.0.0.1:0")
+	l.campaign("one", "a", one.ln.Addr().String())
+	l.campaign("two", "b", "127.0.0.1:1") // where nobody listens
+	c.connect("one", "one")
+	c.connect("two", "two")
+	labels := func(group string, more ...string) string {
+		return fmt.Sprintf(`bucket="leaders",listen="%s",%srole="%s"`, c.addresses[group], strings.Join(more, ""), group)
+	}
+	page := awaitPage(t, c.addresses["metrics"], "the connections", has(
+		`election_proxy_leader_known{`+labels("one")+`} 1`, `election_proxy_leader_known{`+labels("three")+`} 0`,
+		`election_proxy_carried_connections_total{`+labels("two")+`} 1`,
+		`election_proxy_connections{`+labels("one")+`,state="carried"} 1`,
+		`election_proxy_refused_connections_total{`+labels("one", `reason="no_leader",`)+`} 0`,
+		`election_proxy_cut_connections_total{`+labels("one", `reason="deposed",`)+`} 0`,
+	))
+	if problems, err := promlint.New(strings.NewReader(page)).Lint(); err != nil || len(problems) > 0 {
+		t.Errorf("promlint: %v %v", problems, err)
+	}
+}
+
+func TestProxyLetsConnectionsEndAndCutsTheRest(t *testing.T) {
+	t.Parallel()
+	l := newReadLab(t)
+	a := newService(t, "a")
+	l.campaign("jobs", "a", a.ln.Addr().String())
+	c := l.carry([]string{"jobs"}, "jobs", "--listen", "127.0.0.1:0", "--drain", "1m")
+	conn := c.connect("jobs", "a")
+	status := make(chan int, 1)
+	go func() { status <- c.end() }()
+	l.until("it accepts no more", func() error {
+		late, err := (&net.Dialer{}).DialContext(t.Context(), "tcp", c.addresses["jobs"])
+		if err == nil {
+			_ = late.Close()
+			return errors.New("it accepts")
+		}
+		return nil
+	})
+	select {
+	case code := <-status:
+		t.Fatalf("it ended before its connection, with the status %d", code)
+	default:
+	}
+	_ = conn.Close()
+	if code := <-status; code != 0 {
+		t.Errorf("exit status %d after SIGTERM", code)
+	}
+
+	c = l.carry([]string{"jobs"}, "jobs", "--listen", "127.0.0.1:0", "--drain", "0s")
+	conn = c.connect("jobs", "a")
+	if code := c.end(); code != 0 {
+		t.Errorf("exit status %d after SIGTERM", code)
+	}
+	wasReset(t, conn)
+}
+
+func TestProxyTellsEveryMistakeOfItsFile(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	file := func(name, text string) string {
+		t.Helper()
+		path := filepath.Join(dir, name)
+		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		return path
+	}
+	taken, err := (&net.ListenConfig{}).Listen(t.Context(), "tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = taken.Close() })
+	for name, c := range map[string]struct {
+		args []string
+		code int
+		says []string
+	}{
+		"all of them": {[]string{"--file", file("bad", "a 5432\n# no\nb..c :1\nd :1 99999 x\n\ne\n")}, 2, []string{
+			`line 1: listen "5432": must be HOST:PORT`, `line 3: group "b..c": must be letters`, `line 4: port "99999": must be from 1 to 65535`,
+			`line 4: "x": must not follow`, `line 4: listen ":1": must differ from that of line 3`, "line 6: listen: is required",
+		}},
+		"empty":     {[]string{"--file", file("empty", "# nothing\n")}, 2, []string{"must have a line GROUP LISTEN [PORT]"}},
+		"no file":   {[]string{"--file", filepath.Join(dir, "none")}, 2, []string{"--file: open", "none"}},
+		"both":      {[]string{"g", "--file", file("good", "a :0\n")}, 2, []string{"--file: names the groups"}},
+		"neither":   {nil, 2, []string{"<group>: is required"}},
+		"no listen": {[]string{"g"}, 2, []string{"--listen: is required"}},
+		"values": {[]string{"g..h", "--listen", "x", "--port", "70000", "--wait=-1s", "--grace=-1s", "--drain=-1s", "--max-conns=0", "--metrics=x"}, 2, []string{
+			`group "g..h"`, `--listen "x"`, "--port 70000", "--wait -1s", "--grace -1s", "--drain -1s", "--max-conns 0", `--metrics "x"`,
+		}},
+		"taken": {[]string{"g", "--dev", "--listen", taken.Addr().String()}, 1, []string{"--listen " + taken.Addr().String(), "in use"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			code, out, stderr := runProgram(t, nil, append([]string{"proxy"}, c.args...)...)
+			if code != c.code || out != "" {
+				t.Errorf("exit status %d, want %d; stdout %q", code, c.code, out)
+			}
+			for _, want := range c.says {
+				if !strings.Contains(stderr, want) {
+					t.Errorf("no %q in:\n%s", want, stderr)
+				}
+			}
+		})
+	}
+}
