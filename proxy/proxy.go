@@ -117,7 +117,7 @@ func (s *server) accept(ctx context.Context) error {
 			rest = minRest
 			s.admit(ctx, conn)
 		case ctx.Err() != nil:
-			return nil
+			return nil //nolint:nilerr // the listener was closed, as it is to be
 		case errors.As(err, &passing) && passing.Temporary():
 			s.opts.Logger.Warn("cannot accept a connection", "error", err)
 			if !backoff.Sleep(ctx, rest) {

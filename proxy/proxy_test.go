@@ -9,6 +9,7 @@ import (
 	"io"
 	"net"
 	"runtime"
+	"strconv"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -178,7 +179,11 @@ func (l *lab) dial() *client {
 	}
 	l.t.Cleanup(func() { _ = c.Close() })
 	_ = c.SetDeadline(time.Now().Add(patience))
-	return &client{c.(*net.TCPConn), l.t, bufio.NewReader(c)}
+	tcp, ok := c.(*net.TCPConn)
+	if !ok {
+		l.t.Fatalf("a %T", c)
+	}
+	return &client{tcp, l.t, bufio.NewReader(c)}
 }
 
 // says waits for a line.
@@ -303,7 +308,7 @@ func TestALeaderThatFallsSilentIsCutWhenItsLeaseHasRunOut(t *testing.T) {
 	if took := time.Since(began); took < ttl/2 {
 		t.Errorf("cut after %v: the lease was not over", took)
 	}
-	a.end(t)
+	_ = a.end(t) // by a reset, or at its end
 	before := a.clients.Load()
 	l.refused()
 	if a.clients.Load() != before {
@@ -404,7 +409,9 @@ func TestTheEndOfAnAnswerLetsTheClientGoOn(t *testing.T) {
 			return
 		}
 		defer c.Close() //nolint:errcheck // a fixture
-		_ = c.(*net.TCPConn).CloseWrite()
+		if tcp, ok := c.(*net.TCPConn); ok {
+			_ = tcp.CloseWrite()
+		}
 		all, _ := io.ReadAll(c)
 		got <- string(all)
 	}()
@@ -486,7 +493,11 @@ func TestAProxyRefusesToConnectToItself(t *testing.T) {
 func TestThePortMayBeAnotherThanTheRecords(t *testing.T) {
 	l := newLab(t, 20*time.Second)
 	a := newBackend(t, "a")
-	port := a.ln.Addr().(*net.TCPAddr).Port
+	_, text, _ := net.SplitHostPort(a.ln.Addr().String())
+	port, err := strconv.Atoi(text)
+	if err != nil {
+		t.Fatal(err)
+	}
 	l.serve(proxy.Options{Port: port})
 	l.stand("a", "127.0.0.1:1")
 	l.dial().says("a")

@@ -1,6 +1,8 @@
 package proxy
 
 import (
+	"errors"
+	"io"
 	"net"
 	"testing"
 	"time"
@@ -84,6 +86,39 @@ func TestOneThatIsDeposedWhileItIsConnectedToGetsNoConnection(t *testing.T) {
 	}
 }
 
+// A deposing listener has another lead when the dialer asks for its address,
+// and the dialer does not hear of it.
+type deposing struct {
+	net.Listener
+	depose func()
+}
+
+func (d deposing) Addr() net.Addr {
+	d.depose()
+	return d.Listener.Addr()
+}
+
+func TestAConnectionThatWasMadeMeanwhileIsNotUsed(t *testing.T) {
+	ln, err := (&net.ListenConfig{}).Listen(t.Context(), "tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer ln.Close() //nolint:errcheck // a fixture
+	r := newTestRoute(t, 0)
+	a := led("a", 1, time.Hour)
+	a.Address = ln.Addr().String()
+	r.lead(a)
+	own, err := (&net.ListenConfig{}).Listen(t.Context(), "tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer own.Close() //nolint:errcheck // a fixture
+	s := &server{Proxy: r.Proxy, route: r, ln: deposing{own, func() { r.now = nil }}}
+	if l, _, err := s.try(t.Context(), nil); l != nil || !errors.Is(err, errNoLeader) {
+		t.Errorf("%v, %v: it was deposed while it was connected to", l, err)
+	}
+}
+
 func TestALeaseThatHasRunOutIsNotConnectedToAlthoughNobodyTold(t *testing.T) {
 	r := newTestRoute(t, 0)
 	r.lead(led("a", 1, -time.Nanosecond))
@@ -110,7 +145,8 @@ func TestACutClosesBothSides(t *testing.T) {
 	r := newTestRoute(t, 0)
 	r.lead(led("a", 1, time.Hour))
 	target, _, _ := r.current()
-	c1, c2 := net.Pipe()
+	c1, _ := net.Pipe()
+	c2, _ := net.Pipe()
 	l := &link{target: target, client: c1, leader: c2}
 	if !r.join(l) {
 		t.Fatal("it leads")
@@ -121,7 +157,12 @@ func TestACutClosesBothSides(t *testing.T) {
 		t.Error("a connection of the same term was cut")
 	}
 	r.lead(led("b", 2, time.Hour))
-	if _, err := c1.Write(nil); err == nil || len(target.links) != 0 || r.count.cut.Load() != 1 {
+	if len(target.links) != 0 || r.count.cut.Load() != 1 {
 		t.Error("the connection was not cut")
+	}
+	for side, c := range map[string]net.Conn{"client": c1, "leader": c2} {
+		if err := c.SetDeadline(time.Time{}); !errors.Is(err, io.ErrClosedPipe) {
+			t.Errorf("the connection to the %s is open", side)
+		}
 	}
 }

@@ -207,7 +207,7 @@ func TestProxyServesManyGroupsFromAFileAndItsMetrics(t *testing.T) {
 	c.connect("one", "one")
 	c.connect("two", "two")
 	labels := func(group string, more ...string) string {
-		return fmt.Sprintf(`bucket="leaders",listen="%s",%srole="%s"`, c.addresses[group], strings.Join(more, ""), group)
+		return fmt.Sprintf(`bucket="leaders",listen=%q,%srole=%q`, c.addresses[group], strings.Join(more, ""), group)
 	}
 	page := awaitPage(t, c.addresses["metrics"], "the connections", has(
 		`election_proxy_leader_known{`+labels("one")+`} 1`, `election_proxy_leader_known{`+labels("three")+`} 0`,

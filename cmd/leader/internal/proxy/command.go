@@ -66,7 +66,7 @@ Examples:
 
   leader proxy postgres --listen 127.0.0.1:5432 --port 5432
   leader proxy --file /etc/leader/routes --metrics 127.0.0.1:9466
-  leader run postgres --address db-1:5432 -- postgres -D /var/lib/postgresql    on each host, beside it`
+  leader run postgres --address db-1:5432 -- postgres -D /data    on each host`
 }
 
 // Validate checks what the parser cannot, the file included.
