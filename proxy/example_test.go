@@ -2,43 +2,74 @@ package proxy_test
 
 import (
 	"context"
-	"log"
-	"log/slog"
+	"fmt"
+	"io"
 	"net"
-	"os"
-	"os/signal"
-	"syscall"
+	"sync"
 	"time"
 
-	"github.com/nats-io/nats.go"
-
+	"github.com/seed-ff2cb582/leader"
 	"github.com/seed-ff2cb582/leader/proxy"
+	"github.com/seed-ff2cb582/leader/store/memstore"
 )
 
-// A proxy beside each client of a database: the client connects to this host,
-// and is carried to the host that leads.
+// A client connects to the proxy's address, and is carried to the service of
+// the candidate that leads. On NATS it is proxy.New, and each part is a program
+// of its own.
 func Example() {
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	defer stop()
-	nc, err := nats.Connect(nats.DefaultURL, nats.MaxReconnects(-1))
+	ctx, stop := context.WithCancel(context.Background())
+	st := memstore.New()
+	var config net.ListenConfig
+
+	// The service, on a host that stands in the election.
+	service, err := config.Listen(ctx, "tcp", "127.0.0.1:0")
 	if err != nil {
-		log.Print(err)
+		fmt.Println(err)
 		return
 	}
-	defer nc.Close()
-	p, err := proxy.New(nc, "leaders", "postgres", proxy.Options{
-		Port: 5432, Wait: 30 * time.Second, Logger: slog.Default(),
+	go func() {
+		if c, err := service.Accept(); err == nil {
+			_, _ = fmt.Fprintln(c, "hello from the leader")
+			_ = c.Close()
+		}
+	}()
+	election, err := leader.NewElectionWithStore(st, leader.ElectionConfig{
+		Group: "service", InstanceID: "host-1", Address: service.Addr().String(),
+		TTL: 10 * time.Second, HeartbeatInterval: time.Second, AcquireGrace: leader.GraceOff,
 	})
+	if err == nil {
+		err = election.Start(ctx)
+	}
 	if err != nil {
-		log.Print(err)
+		fmt.Println(err)
 		return
 	}
-	ln, err := (&net.ListenConfig{}).Listen(ctx, "tcp", "127.0.0.1:5432")
+
+	// The proxy.
+	p, err := proxy.NewWithStore(st, "service", proxy.Options{Wait: time.Minute})
 	if err != nil {
-		log.Print(err)
+		fmt.Println(err)
 		return
 	}
-	if err := p.Serve(ctx, ln); err != nil {
-		log.Print(err)
+	front, err := config.Listen(ctx, "tcp", "127.0.0.1:0")
+	if err != nil {
+		fmt.Println(err)
+		return
 	}
+	var serving sync.WaitGroup
+	serving.Go(func() { _ = p.Serve(ctx, front) })
+
+	// A client.
+	if c, err := net.DialTimeout("tcp", front.Addr().String(), time.Minute); err == nil {
+		answer, _ := io.ReadAll(c)
+		fmt.Print(string(answer))
+		_ = c.Close()
+	}
+
+	stop()
+	serving.Wait()
+	_ = election.Stop()
+	_ = service.Close()
+
+	// Output: hello from the leader
 }
