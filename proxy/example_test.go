@@ -18,6 +18,7 @@ import (
 // of its own.
 func Example() {
 	ctx, stop := context.WithCancel(context.Background())
+	defer stop()
 	st := memstore.New()
 	var config net.ListenConfig
 
