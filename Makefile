@@ -107,7 +107,7 @@ kube: ## build the kube-apiserver that the tests of Kubernetes need into your ca
 	go run ./test/stores/kubelab/install
 
 .PHONY: check
-check: format vet lint vuln tidy-check ## format, vet, lint, vulnerabilities, go.mod files, a platform of each system
+check: format lint vuln tidy-check ## format, lint (with go vet), vulnerabilities, go.mod files, a platform of each system
 	@$(MAKE) --no-print-directory cross PLATFORMS="$(VETTED)"
 	@echo "check: all passed"
 
@@ -216,13 +216,6 @@ format: $(LINTER)
 	@echo "check: format"
 	@$(LINTER) fmt --diff || { echo "check: not formatted: run make fmt" >&2; exit 1; }
 
-.PHONY: vet
-vet:
-	@echo "check: vet"
-	@go vet work
-	@$(TOOLS) go vet ./...
-	@$(COMPARE) go vet ./...
-
 .PHONY: lint
 lint: $(LINTER)
 	@for dir in $(MODULES); do \
@@ -244,9 +237,11 @@ tidy-check:
 	@echo "check: go.mod and go.sum of every module"
 	@tools/tidy.sh -check $(BESIDE)
 
-# All packages are compiled for each platform, and the command, which is what people get, is linked: to link the labs
-# and examples, too, takes most of the time and shows nothing more. vet type-checks the rest, the tests among it, on one
-# platform of each system: no file of ours is for one architecture alone, and all of them have the same sizes.
+# What people import is compiled for each platform, and the command is linked. vet type-checks their tests besides, on one
+# platform of each system: no file of ours is for one architecture alone, and all of them have the same sizes. The labs
+# and examples, with the servers that they embed, would take most of the time.
+BENCHES := /(test|examples)(/|$$)
+
 .PHONY: cross
 cross: ## build for six platforms (make check: for one of each system, with go vet)
 	@if git ls-files '*_amd64*.go' '*_arm64*.go' | grep .; then \
@@ -255,9 +250,9 @@ cross: ## build for six platforms (make check: for one of each system, with go v
 	@for platform in $(PLATFORMS); do \
 		echo "check: build for $$platform"; \
 		export GOOS=$${platform%/*} GOARCH=$${platform#*/} CGO_ENABLED=0; \
-		packages=$$(go list -f '{{if and .GoFiles (ne .Name "main")}}{{.ImportPath}}{{end}}' work) && \
+		packages=$$(go list -f '{{if .GoFiles}}{{.ImportPath}}{{end}}' work | grep -Ev '$(BENCHES)') && \
 			go build $$packages && go build -o /dev/null ./cmd/leader || exit 1; \
-		case " $(VETTED) " in *" $$platform "*) go vet work || exit 1;; esac; \
+		case " $(VETTED) " in *" $$platform "*) go vet $$packages || exit 1;; esac; \
 	done
 
 # All tools are built by one command; the linter's file stands for them.
