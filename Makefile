@@ -69,7 +69,7 @@ test: ## run the tests of all modules, shuffled, with the race detector where th
 		status=$$?; wait $$compare || status=1; exit $$status
 	@# Once more, with panics at random in each goroutine of ours.
 	go test -race -count=1 -timeout $(TIMEOUT) -tags faults -run "TestFaults|TestAPanic" . ./advisory
-	cd test && go test -race -count=1 -timeout $(TIMEOUT) -tags faults -run TestAPanicOfTheHub ./natsstore
+	cd test && go test -race -count=1 -timeout $(TIMEOUT) -tags faults -run TestAPanicOf ./natsstore
 	$(call took,test)
 
 .PHONY: labs

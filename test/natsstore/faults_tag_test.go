@@ -64,3 +64,24 @@ func TestAPanicOfTheHubLeavesNoWatchDeaf(t *testing.T) {
 		})
 	}
 }
+
+// The goroutine that sends the writes panics before each. They end, and say that
+// they never left.
+func TestAPanicOfTheWritesEndsThem(t *testing.T) {
+	nc := natslab.Start(t).Connect(t)
+	bucket := newBucket()
+	ensure(t, nc, natsstore.BucketConfig{Bucket: bucket})
+	s := open(t, nc, bucket, natsstore.Options{Logger: slog.New(slog.DiscardHandler)})
+	u := newUnwaited(t, s)
+	for range 3 {
+		faults.Install(func(point string) {
+			if point == "writes" {
+				panic("boom")
+			}
+		})
+		_, err := u.CompareAndSwap(natslab.Within(t), store.Write{Key: "k", Value: []byte("v")})
+		faults.Install(nil)
+		outcome(t, err, store.Transient)
+	}
+	must(t, u, store.Write{Key: "k", Value: []byte("v")})
+}

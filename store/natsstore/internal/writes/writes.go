@@ -3,6 +3,7 @@ package writes
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"strconv"
 	"strings"
@@ -11,6 +12,7 @@ import (
 
 	"github.com/nats-io/nats.go"
 
+	"github.com/seed-ff2cb582/leader/internal/faults"
 	"github.com/seed-ff2cb582/leader/store"
 	"github.com/seed-ff2cb582/leader/store/natsstore/internal/attend"
 	"github.com/seed-ff2cb582/leader/store/natsstore/internal/wire"
@@ -133,10 +135,16 @@ func (w *Writes) run() {
 			last = true
 		}
 		for _, f := range w.unsent() {
-			w.owner.Shielded("the sending of a write", func() { w.send(f) })()
+			sent := false
+			w.owner.Shielded("the sending of a write", func() { w.send(f); sent = true })()
+			if !sent {
+				w.giveUp(f, errPanicked)
+			}
 		}
 	}
 }
+
+var errPanicked = errors.New("its sending panicked")
 
 func (w *Writes) unsent() []*Flight {
 	w.mu.Lock()
@@ -158,6 +166,7 @@ func (w *Writes) take(token uint64) *Flight {
 }
 
 func (w *Writes) send(f *Flight) {
+	faults.Point("writes")
 	m, err := w.owner.Message(f.write, f.Deadline)
 	if err != nil {
 		if w.take(f.token) != nil {
