@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -34,7 +35,7 @@ func TestEveryLibraryDoesTheWork(t *testing.T) {
 }
 
 func TestWrongCommandLinesAreRefused(t *testing.T) {
-	for _, args := range [][]string{{"--fast"}, {"measure"}, {"serve"}, {"--root", "/nonexistent"}} {
+	for _, args := range [][]string{{"--fast"}, {"measure"}, {"serve"}, {"--root", filepath.Join(t.TempDir(), "absent")}} {
 		var out, log bytes.Buffer
 		if code := run(t.Context(), args, nil, &out, &log); code != 2 {
 			t.Errorf("%q: exit code %d", args, code)
