@@ -35,7 +35,7 @@ import (
 )
 
 var (
-	rounds = flag.Int("rounds", 20, "how many writes and handovers to measure in each store")
+	rounds = flag.Int("rounds", 4, "how many writes and handovers to measure in each store")
 	page   = flag.String("page", "", "the page whose table is to be written; none: it is printed")
 )
 
