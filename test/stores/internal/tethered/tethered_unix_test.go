@@ -41,11 +41,11 @@ func TestServerDiesWithItsKeeperAfterASignalToAll(t *testing.T) {
 	if err := syscall.Kill(-cmd.Process.Pid, syscall.SIGTERM); err != nil {
 		t.Fatal(err)
 	}
-	_ = cmd.Wait() // the shell, which the signal ends
 	if err := syscall.Kill(server, 0); err != nil {
 		t.Fatalf("the server did not outlive the signal, so it shows nothing: %v", err)
 	}
-	_ = stdin.Close() // as the end of the keeper does
+	_ = stdin.Close()                 // as the end of the keeper does
+	defer func() { _ = cmd.Wait() }() // the shell's verdict on a server that was killed
 	for deadline := time.Now().Add(time.Minute); !errors.Is(syscall.Kill(server, 0), syscall.ESRCH); {
 		if time.Now().After(deadline) {
 			_ = syscall.Kill(server, syscall.SIGKILL)
