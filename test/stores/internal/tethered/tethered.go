@@ -7,7 +7,10 @@ import (
 	"io"
 	"os"
 	"os/exec"
+	"path/filepath"
+	"slices"
 	"sync"
+	"time"
 )
 
 // A Process is a server and the shell that keeps it.
@@ -67,8 +70,27 @@ func (p *Process) Kill() {
 	<-p.Exited
 }
 
-// Pause freezes the server (SIGSTOP): its connections stay open, and nothing answers.
-func (p *Process) Pause() error { return p.server.Signal(freeze) }
+// Pause freezes the server (SIGSTOP): its connections stay open, and nothing answers. Where that can be seen (on Linux) it
+// returns when each of the server's threads stands still, which one that runs does a moment after the signal.
+func (p *Process) Pause() error {
+	if err := p.server.Signal(freeze); err != nil {
+		return err
+	}
+	for deadline := time.Now().Add(time.Minute); runs(p.server.Pid) && time.Now().Before(deadline); {
+		<-time.After(time.Millisecond)
+	}
+	return nil
+}
+
+// runs reports whether a thread of the process is seen not to stand still.
+func runs(pid int) bool {
+	threads, _ := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/stat", pid)) // the pattern is well-formed
+	return slices.ContainsFunc(threads, func(thread string) bool {
+		b, err := os.ReadFile(thread)
+		_, state, found := bytes.Cut(b, []byte(") ")) // behind its name
+		return err == nil && found && !bytes.HasPrefix(state, []byte("T"))
+	})
+}
 
 // Resume ends Pause.
 func (p *Process) Resume() error { return p.server.Signal(thaw) }
