@@ -48,7 +48,7 @@ type cli struct {
 	Token    read.TokenCommand   `cmd:"" group:"look" help:"Ask whether terms and proofs are good; make proofs."`
 	Dash     dash.Command        `cmd:"" group:"look" help:"Serve a page that shows every group, live."`
 	Exporter exporter.Command    `cmd:"" group:"look" help:"Serve Prometheus metrics of every group."`
-	Proxy    proxy.Command       `cmd:"" group:"look" help:"Carry TCP connections to whoever leads."`
+	Proxy    proxy.Command       `cmd:"" group:"look" help:"Carry TCP connections to the leader."`
 
 	StepDown steer.StepDownCommand `cmd:"" group:"steer" help:"Have the leader of a group leave."`
 	Transfer steer.TransferCommand `cmd:"" group:"steer" help:"Have the leader of a group hand over to another candidate."`

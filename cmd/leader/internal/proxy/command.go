@@ -1,4 +1,4 @@
-// Package proxy is leader proxy: TCP connections, carried to whoever leads a
+// Package proxy is leader proxy: TCP connections, carried to the leader of a
 // group.
 package proxy
 
@@ -37,7 +37,7 @@ type Command struct {
 
 // Help is shown below the flags.
 func (Command) Help() string {
-	return `Carries TCP connections to whoever leads a group, so that a client in any language, psql included, has one address for the leader.
+	return `Carries TCP connections to the leader of a group, so that a client in any language, psql included, has one address for the leader.
 The leader's record says where it is (leader run --address), or says which host, and --port which port. The command is no
 candidate; it needs a viewer's rights and writes nothing.
 
