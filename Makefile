@@ -63,10 +63,7 @@ test: ## run the tests of all modules, shuffled, with the race detector where th
 	$(call begin,test)
 	@# Every world within the explorers' bounds. They are functions of their source, so the build cache may answer.
 	go test -timeout $(TIMEOUT) ./internal/machine ./internal/specification
-	@# Beside the others runs the comparison's test, which waits for leases: of its 109 s it computes for 21.
-	($(COMPARE) go test -count=1 -timeout $(TIMEOUT) ./...) & compare=$$!; \
-		go test -race -shuffle=on -count=1 -timeout $(TIMEOUT) $$(go list work | grep -Ev '$(LABS)|$(UNRACED)'); \
-		status=$$?; wait $$compare || status=1; exit $$status
+	go test -race -shuffle=on -count=1 -timeout $(TIMEOUT) $$(go list work | grep -Ev '$(LABS)|$(UNRACED)')
 	@# Once more, with panics at random in each goroutine of ours.
 	go test -race -count=1 -timeout $(TIMEOUT) -tags faults -run "TestFaults|TestAPanic" . ./advisory
 	cd test && go test -race -count=1 -timeout $(TIMEOUT) -tags faults -run TestAPanicOf ./natsstore
@@ -79,20 +76,22 @@ labs: ## run the guards on real databases, the page in a real browser, slices of
 	go run ./test/databases/install
 	go run ./test/stores/etcdlab/install
 	go run ./test/dash/install
+	@# Beside the others runs a slice of the comparison, which waits for leases: of its 109 s it computes for 21.
 	@# What takes minutes to build is tested where make servers was, and left out elsewhere, also by CI.
 	@out='^$$'; look() { go run ./test/stores/$$1/install -look || out="$$out|/test/stores/($$2)$$"; }; \
 		look objectlab 's3store|gcsstore'; look consullab consulstore; \
 		tags=$$(go run ./test/stores/kubelab/install -look) || out="$$out|/test/stores/k8sstore$$"; \
 		go run ./test/stores/ferretlab/install -look || [ -n "$$LEADER_MONGODB_URI" ] || out="$$out|/test/stores/mongostore$$"; \
 		[ -n "$$LEADER_MONGODB_URI" ] || echo "labs: SKIPPED, NOT TESTED: the store for MongoDB, unless LEADER_MONGODB_URI names a replica set"; \
-		go test -race -shuffle=on -count=1 -timeout $(TIMEOUT) $$tags $$(go list work | grep -E '$(LABS)' | grep -Ev "$$out")
+		($(COMPARE) go test -count=1 -timeout $(TIMEOUT) ./...) & compare=$$!; \
+		go test -race -shuffle=on -count=1 -timeout $(TIMEOUT) $$tags $$(go list work | grep -E '$(LABS)' | grep -Ev "$$out"); \
+		status=$$?; wait $$compare || status=1; exit $$status
 	@# By themselves and without the race detector: what they demand is traffic, not speed.
 	@# The fire lab also has to condemn a library with a bug, since a lab that cannot fail shows nothing,
 	@# and one without a margin, which is a bug only where clocks run at different rates.
 	go run ./test/chaos --seed 30 --rounds 6 --episodes 4
 	go run ./test/chaos --mutant from-the-answer
 	go run ./test/chaos --mutant trust-without-margin
-	@$(MAKE) --no-print-directory compare ARGS=--quick
 	$(call took,labs)
 
 .PHONY: servers
