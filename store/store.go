@@ -211,7 +211,9 @@ type AsyncWriter interface {
 	// ErrUnknown unless it can prove that the write never left. It does not
 	// call done itself: any goroutine of the store's does, also before
 	// CompareAndSwapAsync has returned. done must return quickly and must not
-	// block. The store must not keep a reference to w.Value after that.
+	// block. The store must not keep a reference to w.Value after that, unless
+	// the outcome is ErrUnknown: the write may still be on its way, and nobody
+	// may change what it says.
 	CompareAndSwapAsync(deadline time.Time, w Write, done func(revision uint64, err error)) Pending
 }
 
