@@ -40,7 +40,7 @@ func (r *registers) read(ctx context.Context, key string) (store.Entry, Object, 
 	return store.Entry{}, Object{}, fmt.Errorf("%w: key %q: others go on writing what is no record", store.ErrTransient, key)
 }
 
-// adopt makes a record of content that is none, and keeps what it says.
+// adopt makes a record of foreign content, and keeps what it says.
 func (r *registers) adopt(ctx context.Context, key string, object *Object) (store.Entry, error) {
 	value := object.Content
 	if len(value) > MaxValue {
