@@ -38,6 +38,7 @@ type waiter struct {
 type inbox struct {
 	mu       sync.Mutex
 	messages []*message
+	spare    []*message // empty, the loop's: becomes messages when those are taken
 	record   *store.Entry
 	control  *store.Entry
 	offer    *machine.Event
@@ -109,6 +110,19 @@ func (in *inbox) take() (messages []*message, group, control *store.Entry) {
 	if in.nominee != nil {
 		messages = append(messages, &message{nominee: in.nominee})
 	}
-	in.messages, in.record, in.control, in.offer, in.nominee = nil, nil, nil, nil, nil
+	in.messages, in.record, in.control, in.offer, in.nominee = in.spare, nil, nil, nil, nil
+	in.spare = nil
 	return messages, group, control
+}
+
+// kept is how many messages an inbox has room for while it is empty.
+const kept = 2
+
+// done takes back what take returned, which the loop is done with. Only the loop
+// calls the two.
+func (in *inbox) done(messages []*message) {
+	if cap(messages) <= kept { // and not after a burst
+		clear(messages)
+		in.spare = messages[:0]
+	}
 }

@@ -216,6 +216,7 @@ func (l *loop) takeMessages() {
 	for _, m := range messages {
 		l.dispatch(m)
 	}
+	l.inbox.done(messages)
 	if control != nil {
 		l.observeControl(*control)
 	}
@@ -514,41 +515,73 @@ func (l *loop) perform(a *machine.Action) {
 	case machine.Demote:
 		l.demote()
 	case machine.Note:
-		if a.Note == machine.NoteOverrun {
-			l.outlived()
-			return
-		}
-		l.note(noteOf(a))
+		l.noted(a)
 	case machine.Finish:
 	}
 }
 
-// send performs a Send. Among candidates that are not alike the preferred one
-// goes first, and an offer might reach another: then nobody is offered
-// anything.
-func (l *loop) send(a *machine.Action) {
-	if a.Write == machine.Offer {
-		if st, ok := l.store.st.(store.Offerer); ok && len(l.known) == 0 {
-			l.ourOffers().make(st, a, l.counted().word, l.rtt)
-		} else {
-			l.offerEnded(a.Op, store.Transient, nil)
-		}
+// noted performs a Note.
+//
+//go:noinline
+func (l *loop) noted(a *machine.Action) {
+	if a.Note == machine.NoteOverrun {
+		l.outlived()
 		return
 	}
-	if a.Write == machine.Acquire {
-		if c := l.counted(); a.Rec.Token != c.token { // and not with each attempt
-			l.known = l.known.Aged()
-		}
-		l.counted().claim(a, l.state.View.Kind, uint64(l.record.Transitions))
-		l.known = l.known.Heard(l.cfg.VersionPolicy, l.cfg.Standing)
+	l.note(noteOf(a))
+}
+
+// send performs a Send. It and what it calls have small frames: thousands of
+// goroutines renew that have little stack, and growing it costs more than
+// renewing.
+func (l *loop) send(a *machine.Action) {
+	switch a.Write {
+	case machine.Offer:
+		l.offer(a)
+		return
+	case machine.Acquire:
+		l.claims(a)
+	default:
 	}
+	l.write(a)
+}
+
+// offer performs a Send of an offer. Among candidates that are not alike the
+// preferred one goes first, and an offer might reach another: then nobody is
+// offered anything.
+//
+//go:noinline
+func (l *loop) offer(a *machine.Action) {
+	if st, ok := l.store.st.(store.Offerer); ok && len(l.known) == 0 {
+		l.ourOffers().make(st, a, l.counted().word, l.rtt)
+	} else {
+		l.offerEnded(a.Op, store.Transient, nil)
+	}
+}
+
+// claims notes what is known at a claim.
+//
+//go:noinline
+func (l *loop) claims(a *machine.Action) {
+	if c := l.counted(); a.Rec.Token != c.token { // and not with each attempt
+		l.known = l.known.Aged()
+	}
+	l.counted().claim(a, l.state.View.Kind, uint64(l.record.Transitions))
+	l.known = l.known.Heard(l.cfg.VersionPolicy, l.cfg.Standing)
+}
+
+func (l *loop) write(a *machine.Action) {
 	d, err := l.io.draft(a, l.known, l.changes.with(a, uint64(l.record.Transitions)))
 	l.draft = d
-	kind, op := a.Write, a.Op
 	if st, ok := l.store.st.(store.AsyncWriter); ok && d != nil {
-		l.io.begin(st, kind, op, d)
+		l.io.begin(st, a.Write, a.Op, d)
 		return
 	}
+	l.spawnWrite(a.Write, a.Op, d, err)
+}
+
+//go:noinline
+func (l *loop) spawnWrite(kind machine.WriteKind, op uint64, d *record.Draft, err error) {
 	l.spawn("write", func() { l.io.send(kind, op, d, err) })
 }
 

@@ -87,8 +87,13 @@ func (s *storeIO) begin(st store.AsyncWriter, kind machine.WriteKind, op uint64,
 
 // written tells of the end of a write.
 func written(kind machine.WriteKind, op uint64, sent time.Time, rev uint64, err error) *message {
-	call := &Call{Kind: kind.String(), Sent: sent, Took: time.Since(sent), Outcome: store.Classify(err), Err: err}
-	return &message{call: call, event: machine.Event{Kind: machine.Written, Op: op, Outcome: outcomeOf(call.Outcome), Rev: rev}}
+	m := &struct {
+		message
+
+		of Call
+	}{of: Call{Kind: kind.String(), Sent: sent, Took: time.Since(sent), Outcome: store.Classify(err), Err: err}}
+	m.call, m.event = &m.of, machine.Event{Kind: machine.Written, Op: op, Outcome: outcomeOf(m.of.Outcome), Rev: rev}
+	return &m.message
 }
 
 // landed forgets the flights that have ended.

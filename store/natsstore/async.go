@@ -5,8 +5,6 @@ import (
 	"errors"
 	"time"
 
-	"github.com/nats-io/nats.go"
-
 	"github.com/seed-ff2cb582/leader/internal/backoff"
 	"github.com/seed-ff2cb582/leader/store"
 	"github.com/seed-ff2cb582/leader/store/natsstore/internal/attend"
@@ -21,6 +19,14 @@ func (s *Store) CompareAndSwapAsync(deadline time.Time, w store.Write, done func
 			return f
 		}
 	}
+	return s.swapBeside(deadline, w, done)
+}
+
+// swapBeside makes the call on a goroutine of its own. It is not inlined, since
+// thousands of goroutines with little stack come by here to [writes.Writes.Begin].
+//
+//go:noinline
+func (s *Store) swapBeside(deadline time.Time, w store.Write, done func(revision uint64, err error)) store.Pending {
 	ctx, cancel := context.WithDeadline(context.Background(), deadline)
 	go func() {
 		defer cancel()
@@ -40,15 +46,12 @@ type author struct{ s *Store }
 
 var _ writes.Owner = author{}
 
-func (a author) Message(w store.Write, deadline time.Time) (*nats.Msg, error) {
-	err := a.s.valid(w)
-	if err == nil {
-		err = a.s.sendableBy(deadline)
+// Sendable implements [writes.Owner].
+func (a author) Sendable(w store.Write, deadline time.Time) error {
+	if err := a.s.valid(w); err != nil {
+		return err
 	}
-	if err != nil {
-		return nil, err
-	}
-	return a.s.names.Write(w), nil
+	return a.s.sendableBy(deadline)
 }
 
 // Settle goes on where the first attempt of a write ended with err.
@@ -62,4 +65,5 @@ func (a author) Settle(ctx context.Context, before attend.Report, w store.Write,
 	return a.s.CompareAndSwap(ctx, w)
 }
 
-func (a author) Shielded(what string, f func()) func() { return a.s.shielded(what, f) }
+// Panicked implements [writes.Owner].
+func (a author) Panicked(what string, value any, stack []byte) { a.s.panicked(what, value, stack) }

@@ -98,7 +98,7 @@ func (s *Store) withHub(f func(h *hub) error) (*hub, error) {
 		h.loop.Unlock()
 	}
 	h := newHub(s.client)
-	h.writes = writes.New(author{s}, s.nc, s.attendant)
+	h.writes = writes.New(author{s}, s.nc, s.names, s.attendant)
 	s.hub = h
 	h.loop.Lock()
 	defer h.loop.Unlock()

@@ -89,7 +89,7 @@ func twoLeaders() []mutant {
 			{machine + "release.go", "\tif c.ours(seen) {\n\t\tif c.s.Write.Stage == Flying {", "\tif c.ours(seen) {\n\t\tc.granted(seen.Rev, c.now)\n\t\treturn\n\t}\n\tif c.ours(seen) {\n\t\tif c.s.Write.Stage == Flying {"},
 		}, simulated("300")},
 		{6, "a release is written whatever stands there", []edit{
-			{nats + "internal/wire/message.go", "m.Header.Set(HeaderOperation, OpDelete)", "m.Header.Set(HeaderOperation, OpDelete)\n\t\tm.Header.Del(jetstream.ExpectedLastSubjSeqHeader)"},
+			{nats + "internal/wire/message.go", "f.msg.Header.Set(HeaderOperation, OpDelete)", "f.msg.Header.Set(HeaderOperation, OpDelete)\n\t\tf.msg.Header.Del(jetstream.ExpectedLastSubjSeqHeader)"},
 		}, onNATS("^TestConformance$/^Ours$")},
 		{6, "the same, in memory", []edit{
 			{"store/memstore/memstore.go", "at != w.Expected {", "at != w.Expected && !w.Tombstone {"},
@@ -114,7 +114,7 @@ func twoLeaders() []mutant {
 			{engine + "validation.go", "import (\n", "import (\n\t\"bytes\"\n"},
 		}, root("TestValidationIsARenewalSentAfterTheCall")},
 		{12, "a write of a holder's record expects nothing", []edit{
-			{nats + "internal/wire/message.go", "jetstream.ExpectedLastSubjSeqHeader: {", "\"X-Expected\": {"},
+			{nats + "internal/wire/message.go", "f.msg.Header[jetstream.ExpectedLastSubjSeqHeader] =", "f.msg.Header[\"X-Expected\"] ="},
 		}, onNATS("^TestConformance$/^Ours$")},
 		{13, "the monotonic clock alone", []edit{
 			{machine + "time.go", "return now.Mono >= i.Mono || now.Wall >= i.Wall", "return now.Mono >= i.Mono"},
@@ -196,7 +196,7 @@ func untrue() []mutant {
 			{"internal/shield/shield.go", "report(recover(), debug.Stack())", "report(nil, debug.Stack())"},
 		}, root("TestPanicInPromoteEndsTheTermAndAnotherLeads")},
 		{31, "a call is timed from its answer", []edit{
-			{engine + "storeio.go", "\tcall := &Call{Kind", "\tsent = time.Now()\n\tcall := &Call{Kind"},
+			{engine + "storeio.go", "\tm := &struct {", "\tsent = time.Now()\n\tm := &struct {"},
 		}, root("TestRenewalWithoutAnAnswerIsResolvedAndTheTermGoesOn|TestConnectionTimeoutBoundsEveryCall|TestHooksComeInOrderWithTheirContent")},
 		{31, "a second registration panics", []edit{
 			{"leaderprom/leaderprom.go", "if err := reg.Register(collector{m, describe()}); err != nil {\n", "reg.MustRegister(collector{m, describe()})\n\tif err := error(nil); err != nil {\n"},

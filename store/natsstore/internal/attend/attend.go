@@ -76,11 +76,22 @@ func New(look func() Report, inbox string, guard func(f func()) func()) *Attenda
 	return &Attendant{look: look, inbox: inbox, guard: guard}
 }
 
+// A Waiter waits for the answer to a call.
+type Waiter interface {
+	// GiveUp ends the wait, unless it has ended.
+	GiveUp(cause error)
+}
+
+// A canceler ends a context by which somebody waits.
+type canceler context.CancelCauseFunc
+
+func (c canceler) GiveUp(cause error) { c(cause) }
+
 // A Call waits for its answer.
 type Call struct {
-	// Cancel ends it. Before is what the connection had to report before it was
-	// sent, and Subject where it was published.
-	Cancel  func(cause error)
+	// Waiter is told of the end. Before is what the connection had to report
+	// before the call was sent, and Subject where it was published.
+	Waiter  Waiter
 	Before  Report
 	Subject string
 	// Deadline is by when it is ended. Zero: the caller sees to that.
@@ -95,7 +106,7 @@ type Call struct {
 // lasts. The caller ends it by End.
 func (a *Attendant) Begin(parent context.Context, before Report, subject string) (context.Context, *Call) {
 	ctx, cancel := context.WithCancelCause(parent)
-	call := &Call{Cancel: cancel, Before: before, Subject: subject}
+	call := &Call{Waiter: canceler(cancel), Before: before, Subject: subject}
 	a.Attend(call)
 	return ctx, call
 }
@@ -112,7 +123,7 @@ func (a *Attendant) Attend(call *Call) {
 
 // End ends what Begin began.
 func (a *Attendant) End(call *Call) {
-	call.Cancel(nil)
+	call.Waiter.GiveUp(nil)
 	a.Forget(call)
 }
 
@@ -163,7 +174,7 @@ func (a *Attendant) vain() (cancel []func()) {
 			continue
 		}
 		if cause := call.vain(seen, now, a.inbox); cause != nil {
-			cancel = append(cancel, func() { call.Cancel(cause) })
+			cancel = append(cancel, func() { call.Waiter.GiveUp(cause) })
 		}
 		call.lookAfter(now, min(2*call.wait, rarest))
 	}

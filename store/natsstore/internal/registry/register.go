@@ -117,6 +117,10 @@ func (g *Registry) found(r *register, e store.Entry) {
 func (g *Registry) observe(r *register, e store.Entry) {
 	changed := !r.known || e.Revision != r.entry.Revision
 	r.known, r.entry, r.doubts = true, e, 0
+	if changed && len(r.watches) == 1 {
+		g.deliver(r.watches[0], r.key, e) // whatever becomes of it, nobody comes after it
+		return
+	}
 	if changed {
 		for _, w := range r.watches { // first, for those that come after one that ends this goroutine
 			w.Await(r.key)
@@ -124,13 +128,19 @@ func (g *Registry) observe(r *register, e store.Entry) {
 	}
 	var few [2]*watch.Watch // mostly enough
 	for _, w := range append(few[:0], r.watches...) {
-		if !w.Awaits(r.key) {
-			continue
+		if w.Awaits(r.key) {
+			g.deliver(w, r.key, e)
 		}
-		w.Received(r.key)
-		g.owner.Call(w, func() { w.Deliver(e) })
-		w.Begin()
 	}
+}
+
+func (g *Registry) deliver(w *watch.Watch, key string, e store.Entry) {
+	if w.Stopped() {
+		return
+	}
+	w.Received(key)
+	g.owner.Call(w, func() { w.Deliver(e) })
+	w.Begin()
 }
 
 // doubt handles a read that shows an older state than the known one: either the

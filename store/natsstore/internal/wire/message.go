@@ -231,18 +231,43 @@ func plainAck(data []byte) (sequence uint64, ok bool) {
 
 // Write is the message that stores a value under a key, if the key stands at the
 // expected revision.
-func (n Names) Write(w store.Write) *nats.Msg {
-	m := &nats.Msg{Subject: n.Put + w.Key, Data: w.Value, Header: nats.Header{
-		jetstream.ExpectedLastSubjSeqHeader: {strconv.FormatUint(w.Expected, 10)},
-		// After the bucket was deleted, another stream may have taken its
-		// subjects in.
-		jetstream.ExpectedStreamHeader: {n.Stream},
-	}}
-	if w.Tombstone {
-		m.Header.Set(HeaderOperation, OpDelete)
-	}
-	return m
+func (n Names) Write(w store.Write) *nats.Msg { return n.NewForm().Fill(w) }
+
+// A Form is such a message, filled in anew for each write. A leader writes with
+// each heartbeat, and a message of its own each time costs as much as sending
+// it.
+//
+// It is not safe for concurrent use.
+type Form struct {
+	names    Names
+	msg      nats.Msg
+	expected []string // in the header
 }
+
+// NewForm returns an empty form.
+func (n Names) NewForm() *Form {
+	f := &Form{names: n, expected: make([]string, 1)}
+	// After the bucket was deleted, another stream may have taken its subjects
+	// in.
+	f.msg.Header = nats.Header{jetstream.ExpectedStreamHeader: {n.Stream}}
+	return f
+}
+
+// Fill returns the message of a write, which is the form's own until the next.
+func (f *Form) Fill(w store.Write) *nats.Msg {
+	f.msg.Subject, f.msg.Reply, f.msg.Data = f.names.Put+w.Key, "", w.Value
+	f.expected[0] = strconv.FormatUint(w.Expected, 10)
+	f.msg.Header[jetstream.ExpectedLastSubjSeqHeader] = f.expected
+	if w.Tombstone {
+		f.msg.Header.Set(HeaderOperation, OpDelete)
+	} else {
+		f.msg.Header.Del(HeaderOperation)
+	}
+	return &f.msg
+}
+
+// Empty lets go of the value of the last write.
+func (f *Form) Empty() { f.msg.Data = nil }
 
 type storedMessage struct {
 	Message struct {

@@ -192,3 +192,18 @@ func TestViolationsAreToldBySubject(t *testing.T) {
 		t.Error("another error was taken for a violation")
 	}
 }
+
+func TestAFormForgetsTheWriteBefore(t *testing.T) {
+	f := NewNames("b", "$JS.API.").NewForm()
+	first := f.Fill(store.Write{Key: "g", Value: []byte("gone"), Expected: 7, Tombstone: true})
+	first.Reply = "answers.1"
+	m := f.Fill(store.Write{Key: "h", Value: []byte("new"), Expected: 8})
+	if m.Subject != "$KV.b.h" || m.Reply != "" || string(m.Data) != "new" || len(m.Header) != 2 || tombstone(m.Header) ||
+		m.Header.Get("Nats-Expected-Last-Subject-Sequence") != "8" {
+		t.Errorf("%+v", m)
+	}
+	f.Empty()
+	if m.Data != nil {
+		t.Errorf("the form holds %q", m.Data)
+	}
+}

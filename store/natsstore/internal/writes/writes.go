@@ -13,6 +13,7 @@ import (
 	"github.com/nats-io/nats.go"
 
 	"github.com/seed-ff2cb582/leader/internal/faults"
+	"github.com/seed-ff2cb582/leader/internal/shield"
 	"github.com/seed-ff2cb582/leader/store"
 	"github.com/seed-ff2cb582/leader/store/natsstore/internal/attend"
 	"github.com/seed-ff2cb582/leader/store/natsstore/internal/wire"
@@ -20,13 +21,12 @@ import (
 
 // An Owner knows its connection and what answers mean.
 type Owner interface {
-	// Message returns the message that asks for the write, or why it is not to
-	// be sent.
-	Message(w store.Write, deadline time.Time) (*nats.Msg, error)
+	// Sendable returns why a write is not to be sent, if it is not.
+	Sendable(w store.Write, deadline time.Time) error
 	// Settle concludes a write whose first attempt ended with err. It may wait.
 	Settle(ctx context.Context, before attend.Report, w store.Write, err error) (uint64, error)
-	// Shielded returns f for a goroutine that is not its caller's.
-	Shielded(what string, f func()) func()
+	// Panicked reports a panic.
+	Panicked(what string, value any, stack []byte)
 }
 
 // A Flight is a write that was begun.
@@ -42,6 +42,9 @@ type Flight struct {
 
 // Cancel implements [store.Pending].
 func (f *Flight) Cancel() { f.writes.giveUp(f, context.Canceled) }
+
+// GiveUp implements [attend.Waiter].
+func (f *Flight) GiveUp(cause error) { f.writes.giveUp(f, cause) }
 
 // Writes sends flights and takes in their answers. One goroutine sends: its
 // stack has grown once, where a goroutine for each write would grow its own each
@@ -61,6 +64,10 @@ type Writes struct {
 	quit      chan struct{}
 	gone      sync.WaitGroup // the goroutine
 
+	// Of the goroutine alone:
+	form *wire.Form
+	idle []*Flight // becomes out, empty, when that is taken
+
 	mu      sync.Mutex // guards all that follows; taken before that of the attendant
 	sub     *nats.Subscription
 	out     []*Flight // to be sent
@@ -71,9 +78,9 @@ type Writes struct {
 
 // New returns writes that have sent nothing, and have no goroutine before they
 // do.
-func New(owner Owner, nc *nats.Conn, attendant *attend.Attendant) *Writes {
+func New(owner Owner, nc *nats.Conn, names wire.Names, attendant *attend.Attendant) *Writes {
 	return &Writes{
-		owner: owner, nc: nc, attendant: attendant, inbox: nc.NewInbox() + ".",
+		owner: owner, nc: nc, attendant: attendant, form: names.NewForm(), inbox: nc.NewInbox() + ".",
 		wake: make(chan struct{}, 1), quit: make(chan struct{}), pending: make(map[uint64]*Flight),
 	}
 }
@@ -134,14 +141,21 @@ func (w *Writes) run() {
 		case <-w.quit:
 			last = true
 		}
-		for _, f := range w.unsent() {
-			sent := false
-			w.owner.Shielded("the sending of a write", func() { w.send(f); sent = true })()
-			if !sent {
+		out := w.unsent()
+		for _, f := range out {
+			if !w.shielded("the sending of a write", func() { w.send(f) }) {
 				w.giveUp(f, errPanicked)
 			}
 		}
+		w.form.Empty()
+		clear(out)
+		w.idle = out[:0]
 	}
+}
+
+// shielded calls f, and reports whether it returned.
+func (w *Writes) shielded(what string, f func()) bool {
+	return shield.Call(f, func(value any, stack []byte) { w.owner.Panicked(what, value, stack) })
 }
 
 var errPanicked = errors.New("its sending panicked")
@@ -150,7 +164,7 @@ func (w *Writes) unsent() []*Flight {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	out := w.out
-	w.out = nil
+	w.out, w.idle = w.idle, nil
 	return out
 }
 
@@ -167,14 +181,15 @@ func (w *Writes) take(token uint64) *Flight {
 
 func (w *Writes) send(f *Flight) {
 	faults.Point("writes")
-	m, err := w.owner.Message(f.write, f.Deadline)
-	if err != nil {
+	if err := w.owner.Sendable(f.write, f.Deadline); err != nil {
 		if w.take(f.token) != nil {
 			w.tell(f, 0, err)
 		}
 		return
 	}
-	m.Reply = w.inbox + strconv.FormatUint(f.token, 36)
+	m := w.form.Fill(f.write)
+	var digits [16]byte
+	m.Reply = w.inbox + string(strconv.AppendUint(digits[:0], f.token, 36))
 	if !w.prepare(f, m.Subject) {
 		return
 	}
@@ -192,7 +207,7 @@ func (w *Writes) prepare(f *Flight, subject string) bool {
 		return false // given up
 	}
 	f.leaves, f.Before, f.Subject = true, before, subject
-	f.Call.Cancel = func(cause error) { w.giveUp(f, cause) }
+	f.Waiter = f
 	w.attendant.Attend(&f.Call)
 	return true
 }
@@ -242,10 +257,10 @@ func (w *Writes) settle(f *Flight, cause error) {
 func (w *Writes) conclude(f *Flight, end func() (uint64, error)) {
 	var rev uint64
 	err := fmt.Errorf("%w: key %q: the end of the write panicked", store.ErrUnknown, f.write.Key)
-	w.owner.Shielded("the end of a write", func() { rev, err = end() })()
+	w.shielded("the end of a write", func() { rev, err = end() })
 	w.tell(f, rev, err)
 }
 
 func (w *Writes) tell(f *Flight, rev uint64, err error) {
-	w.owner.Shielded("a function that a write calls", func() { f.done(rev, err) })()
+	w.shielded("a function that a write calls", func() { f.done(rev, err) })
 }

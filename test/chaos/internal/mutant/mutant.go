@@ -82,8 +82,8 @@ var All = []Mutant{
 		Faults: []string{"late writes among slow others"},
 		changes: []change{{
 			"store/natsstore/internal/wire/message.go",
-			"m.Header.Set(HeaderOperation, OpDelete)",
-			"m.Header.Set(HeaderOperation, OpDelete)\n\t\tm.Header.Del(jetstream.ExpectedLastSubjSeqHeader)",
+			"f.msg.Header.Set(HeaderOperation, OpDelete)",
+			"f.msg.Header.Set(HeaderOperation, OpDelete)\n\t\tf.msg.Header.Del(jetstream.ExpectedLastSubjSeqHeader)",
 		}},
 	},
 	{
