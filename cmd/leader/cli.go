@@ -12,6 +12,7 @@ import (
 
 	"github.com/alecthomas/kong"
 
+	"github.com/seed-ff2cb582/leader/cmd/leader/internal/agent"
 	"github.com/seed-ff2cb582/leader/cmd/leader/internal/app"
 	"github.com/seed-ff2cb582/leader/cmd/leader/internal/bucket"
 	"github.com/seed-ff2cb582/leader/cmd/leader/internal/campaign"
@@ -38,6 +39,7 @@ import (
 type cli struct {
 	Demo     demo.Command     `cmd:"" group:"lead" help:"Watch a live election, and break it."`
 	Run      runner.Command   `cmd:"" group:"lead" help:"Run a program only while this host leads."`
+	Agent    agent.Command    `cmd:"" group:"lead" help:"Stand in elections for programs in any language, over HTTP."`
 	Campaign campaign.Command `cmd:"" group:"lead" help:"Stand in an election without work, to try things out."`
 
 	Ls       read.ListCommand    `cmd:"" group:"look" help:"List groups and who leads them."`

@@ -65,7 +65,7 @@ func (f Flags) Config(group string, profile leader.Profile, shell Shell, logs io
 		Priority: f.Priority, AllowPriorityTakeover: f.AllowTakeover,
 		Version: f.ProgramVersion, VersionPolicy: f.policy(), Address: f.Address,
 		ConnectionParams: []byte(f.ConnParams), Meta: f.Meta,
-		HealthCheckInterval: f.CheckInterval, Logger: app.NewLogger(logs, f.Verbose), AcquireGrace: f.grace(),
+		HealthCheckInterval: f.CheckInterval, Logger: app.NewLogger(logs, f.Verbose), AcquireGrace: f.AcquireGrace(),
 	}
 	if cfg.TTL > 0 && cfg.HeartbeatInterval == 0 {
 		cfg.HeartbeatInterval = cfg.TTL / 5
@@ -116,7 +116,8 @@ func (f Flags) policy() leader.VersionPolicy {
 	}
 }
 
-func (f Flags) grace() leader.AcquireGrace {
+// AcquireGrace is --grace as the library has it.
+func (f Flags) AcquireGrace() leader.AcquireGrace {
 	switch f.Grace {
 	case "on":
 		return leader.GraceOn

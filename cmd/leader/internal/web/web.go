@@ -31,11 +31,17 @@ func Listen(ctx context.Context, flag, address string, h http.Handler) (*Server,
 	if err != nil {
 		return nil, fmt.Errorf("%s %s: %w", flag, address, err)
 	}
+	return On(ctx, ln, h), nil
+}
+
+// On returns a server on a listener, which is then the server's to close. The
+// contexts of requests descend from ctx.
+func On(ctx context.Context, ln net.Listener, h http.Handler) *Server {
 	return &Server{ln: ln, srv: &http.Server{
 		Handler: h, ReadHeaderTimeout: headerTimeout, IdleTimeout: idleTimeout,
 		MaxHeaderBytes: 16 << 10,
 		BaseContext:    func(net.Listener) context.Context { return ctx },
-	}}, nil
+	}}
 }
 
 // URL is where the server is reached from this machine.

@@ -1,0 +1,342 @@
+package agent
+
+import (
+	"context"
+	"encoding/json"
+	"io"
+	"log/slog"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/seed-ff2cb582/leader"
+	"github.com/seed-ff2cb582/leader/store/memstore"
+)
+
+const (
+	ttl    = 3 * time.Second
+	window = 2700 * time.Millisecond // TTL × (1 − drift)
+)
+
+// A lab is an agent on a store in memory, whose requests take no time.
+type lab struct {
+	t  *testing.T
+	st *memstore.Store
+	s  *server
+	h  http.Handler
+}
+
+func newLab(t *testing.T) *lab {
+	t.Helper()
+	count, err := newCounters()
+	if err != nil {
+		t.Fatal(err)
+	}
+	l := &lab{t: t, st: memstore.New()}
+	l.s = &server{
+		registry: registry{
+			most: 4, share: 1, patience: time.Second, count: count,
+			byHandle: map[string]*candidate{}, byName: map[name]*candidate{},
+			open: func(cfg leader.ElectionConfig) (leader.Election, error) { return leader.NewElectionWithStore(l.st, cfg) },
+		},
+		gate: gate{named: true, count: count}, st: l.st, timeout: time.Second, streams: make(chan struct{}, 2),
+		log: slog.New(slog.DiscardHandler), profile: leader.ProfileLowLatency,
+		base: leader.ElectionConfig{AcquireGrace: leader.GraceOff, TTL: ttl},
+	}
+	l.h = l.s.handler()
+	t.Cleanup(l.s.drain)
+	return l
+}
+
+// ask sends a request. The answer must have the status.
+func (l *lab) ask(want int, method, path, body string) string {
+	l.t.Helper()
+	r := httptest.NewRequestWithContext(l.t.Context(), method, "http://localhost"+path, strings.NewReader(body))
+	if body != "" {
+		r.Header.Set("Content-Type", "application/json")
+	}
+	w := httptest.NewRecorder()
+	l.h.ServeHTTP(w, r)
+	got, _ := io.ReadAll(w.Result().Body)
+	if w.Code != want {
+		l.t.Fatalf("%s %s: status %d, want %d: %s", method, path, w.Code, want, got)
+	}
+	return string(got)
+}
+
+// A client is one that the agent stands for.
+type client struct {
+	*lab
+
+	path string
+	// until is the end of its trust, from when it sent the request.
+	until time.Time
+	status
+}
+
+func (l *lab) campaign(id, more string) *client {
+	l.t.Helper()
+	c := &client{lab: l}
+	c.take(http.StatusCreated, http.MethodPost, "/v1/groups/g/candidates", `{"instance_id":"`+id+`"`+more+`}`)
+	c.path = "/v1/groups/g/candidates/" + c.Candidate
+	return c
+}
+
+// take sends a request, whose answer tells how long the client is trusted.
+func (c *client) take(want int, method, path, body string) {
+	c.t.Helper()
+	sent := time.Now()
+	c.status = status{}
+	if err := json.Unmarshal([]byte(c.ask(want, method, path, body)), &struct {
+		*status
+		*times
+	}{&c.status, c.reset()}); err != nil {
+		c.t.Fatal(err)
+	}
+	c.until = sent.Add(time.Duration(c.Trust) * time.Millisecond)
+}
+
+func (c *client) reset() *times {
+	c.times = &times{}
+	return c.times
+}
+
+func (c *client) keep() {
+	c.t.Helper()
+	c.take(http.StatusOK, http.MethodPost, c.path+"/keepalive", "")
+}
+
+// lead keeps alive until the client is trusted.
+func (c *client) lead() {
+	c.t.Helper()
+	for range 1000 {
+		if c.keep(); c.Trust > 0 {
+			return
+		}
+		after(10 * time.Millisecond)
+	}
+	c.t.Fatalf("%s does not lead: %+v", c.InstanceID, c.status)
+}
+
+// after returns later, in virtual time.
+func after(d time.Duration) { <-time.After(d) }
+
+// led returns when another candidate of the group leads, and since when.
+func (l *lab) rival() *rival {
+	l.t.Helper()
+	r := &rival{led: make(chan time.Time, 1)}
+	e, err := leader.NewElectionWithStore(l.st, leader.ElectionConfig{
+		Group: "g", InstanceID: "rival", TTL: ttl, HeartbeatInterval: ttl / 5, AcquireGrace: leader.GraceOff, DeleteOnStop: true,
+	})
+	if err != nil {
+		l.t.Fatal(err)
+	}
+	e.OnPromote(func(context.Context, string) { r.led <- time.Now() })
+	if err := e.Start(context.Background()); err != nil {
+		l.t.Fatal(err)
+	}
+	r.Election = e
+	l.t.Cleanup(func() { _ = e.Stop() })
+	return r
+}
+
+type rival struct {
+	leader.Election
+
+	led chan time.Time
+}
+
+func in(t *testing.T, test func(*testing.T, *lab)) {
+	t.Helper()
+	synctest.Test(t, func(t *testing.T) { test(t, newLab(t)) })
+}
+
+func TestTrustEndsWithTheWindowAndWithTheClientsLease(t *testing.T) {
+	t.Parallel()
+	in(t, func(t *testing.T, l *lab) {
+		c := l.campaign("a", `,"lease_ms":10000`)
+		c.lead()
+		if most := window.Milliseconds(); c.Trust > most || c.Trust < most-1000 {
+			t.Errorf("trusted for %d ms, want the window, %d at the most", c.Trust, most)
+		}
+		short := l.campaign("b", `,"lease_ms":1000`)
+		short.succeed(c)
+		if short.Trust > 1000 || short.Trust < 900 {
+			t.Errorf("trusted for %d ms, want the lease, 1000 at the most", short.Trust)
+		}
+		after(400 * time.Millisecond)
+		before := short.until
+		short.take(http.StatusOK, http.MethodGet, short.path, "")
+		if short.until.After(before) {
+			t.Errorf("a status, which is no keepalive, moved the end of the trust by %v", short.until.Sub(before))
+		}
+	})
+}
+
+// succeed has another client leave, and leads in its place.
+func (c *client) succeed(other *client) {
+	c.t.Helper()
+	other.ask(http.StatusNoContent, http.MethodDelete, other.path+"?stopped_term="+number(other.Term), "")
+	c.lead()
+}
+
+func TestSilentClientIsWithdrawnAfterItsTrustAndReleasedAtOnce(t *testing.T) {
+	t.Parallel()
+	in(t, func(t *testing.T, l *lab) {
+		c := l.campaign("a", `,"lease_ms":1000`)
+		c.lead()
+		r := l.rival()
+		c.keep()
+		end := time.Now().Add(time.Second)
+		at := <-r.led
+		if at.Before(c.until) {
+			t.Errorf("the next leads %v before the trust of the silent client ended", c.until.Sub(at))
+		}
+		if late := at.Sub(end); late > 100*time.Millisecond {
+			t.Errorf("the next leads %v after the end of the silent client's lease", late)
+		}
+		after(time.Second) // the stop ends
+		c.ask(http.StatusNotFound, http.MethodPost, c.path+"/keepalive", "")
+	})
+}
+
+func TestReleaseWaitsForTheClientsWordOrTheEndOfItsTrust(t *testing.T) {
+	t.Parallel()
+	for name, word := range map[string]bool{"word": true, "trust": false} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			in(t, func(t *testing.T, l *lab) {
+				c := l.campaign("a", "")
+				c.lead()
+				r := l.rival()
+				after(100 * time.Millisecond) // it follows
+				c.keep()
+				asked := time.Now()
+				control, err := leader.NewControlWithStore(l.st, "operator")
+				if err != nil {
+					t.Fatal(err)
+				}
+				if _, err := control.File(t.Context(), leader.Request{Group: "g", Op: leader.OpStepDown}); err != nil {
+					t.Fatal(err)
+				}
+				after(200 * time.Millisecond)
+				select {
+				case <-r.led:
+					t.Fatal("another leads while the client is trusted and has not stopped")
+				default:
+				}
+				trusted, term := c.until, c.Term
+				c.take(http.StatusOK, http.MethodPost, c.path+"/keepalive", "")
+				if c.Trust != 0 || c.Term != 0 || c.StoppingTerm != term || c.State != leader.StateDemoted {
+					t.Fatalf("after the end of term %d: %+v, %+v", term, c.status, c.times)
+				}
+				if word {
+					c.take(http.StatusOK, http.MethodPost, c.path+"/resign", `{"stopped_term":`+number(term)+`}`)
+				}
+				at := <-r.led
+				if took := at.Sub(asked); word && took > 300*time.Millisecond {
+					t.Errorf("the next leads %v after the request, although the client had stopped", took)
+				}
+				if !word && (at.Before(trusted) || at.After(trusted.Add(100*time.Millisecond))) {
+					t.Errorf("the next leads %v after the end of the trust, want at once and not before", at.Sub(trusted))
+				}
+			})
+		})
+	}
+}
+
+func number(term uint64) string { b, _ := json.Marshal(term); return string(b) }
+
+func TestResignationHandsOverAtOnceWhenTheWorkHasStopped(t *testing.T) {
+	t.Parallel()
+	in(t, func(t *testing.T, l *lab) {
+		c := l.campaign("a", "")
+		c.lead()
+		r := l.rival()
+		after(time.Second)
+		c.keep()
+		begun := time.Now()
+		c.take(http.StatusOK, http.MethodPost, c.path+"/resign", `{"stopped_term":`+number(c.Term)+`}`)
+		if took := (<-r.led).Sub(begun); took > 50*time.Millisecond {
+			t.Errorf("the next leads after %v", took)
+		}
+		if c.Trust != 0 || c.Term != 0 || c.StoppingTerm != 0 {
+			t.Errorf("after the resignation: %+v, %+v", c.status, c.times)
+		}
+		// It stands on, and leads again when the other leaves.
+		if err := r.Stop(); err != nil {
+			t.Fatal(err)
+		}
+		c.lead()
+	})
+}
+
+// A client that says that it has stopped is trusted no more, also while the
+// term runs on until the resignation is heard.
+func TestNothingIsGrantedAfterTheWordThatTheWorkHasStopped(t *testing.T) {
+	t.Parallel()
+	in(t, func(t *testing.T, l *lab) {
+		c := l.campaign("a", "")
+		c.lead()
+		one, err := l.s.find("g", c.Candidate)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := one.acknowledge(c.Term); err != nil {
+			t.Fatal(err)
+		}
+		if !one.e.IsLeader() {
+			t.Fatal("the term is over, and this shows nothing")
+		}
+		if c.keep(); c.Trust != 0 || c.Term != 0 {
+			t.Errorf("trusted for %d ms in term %d", c.Trust, c.Term)
+		}
+	})
+}
+
+func TestWordOfATermThatWasNotGivenIsRefused(t *testing.T) {
+	t.Parallel()
+	in(t, func(t *testing.T, l *lab) {
+		c := l.campaign("a", "")
+		c.lead()
+		term := c.Term
+		c.ask(http.StatusConflict, http.MethodPost, c.path+"/resign", `{"stopped_term":`+number(term+1)+`}`)
+		c.ask(http.StatusConflict, http.MethodDelete, c.path+"?stopped_term="+number(term+1), "")
+		if c.keep(); c.Term != term || c.Trust == 0 {
+			t.Errorf("a refused word ended the term: %+v", c.status)
+		}
+		c.ask(http.StatusOK, http.MethodPost, c.path+"/resign", `{"stopped_term":`+number(term-1)+`}`)
+		if c.keep(); c.Term != term || c.Trust == 0 {
+			t.Errorf("the word of an earlier term ended this one: %+v", c.status)
+		}
+	})
+}
+
+func TestAgentThatEndsWaitsForItsClients(t *testing.T) {
+	t.Parallel()
+	in(t, func(t *testing.T, l *lab) {
+		c := l.campaign("a", `,"lease_ms":10000`)
+		c.lead()
+		drained := make(chan time.Time, 1)
+		go func() { l.s.drain(); drained <- time.Now() }()
+		after(300 * time.Millisecond)
+		trusted, term := c.until, c.Term
+		c.keep()
+		if c.Withdrawn != draining || c.Trust != 0 || c.StoppingTerm != term {
+			t.Fatalf("while the agent ends: %+v, %+v", c.status, c.times)
+		}
+		l.ask(http.StatusServiceUnavailable, http.MethodPost, "/v1/groups/other/candidates", `{"instance_id":"b"}`)
+		l.ask(http.StatusServiceUnavailable, http.MethodGet, "/healthz", "")
+		select {
+		case <-drained:
+			t.Fatal("it has ended while a client is trusted")
+		default:
+		}
+		if at := <-drained; at.Before(trusted) || at.After(trusted.Add(100*time.Millisecond)) {
+			t.Errorf("it ended %v after the end of the trust", at.Sub(trusted))
+		}
+	})
+}

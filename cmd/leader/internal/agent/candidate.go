@@ -1,0 +1,259 @@
+package agent
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"sync"
+	"time"
+
+	"github.com/seed-ff2cb582/leader"
+	"github.com/seed-ff2cb582/leader/proof"
+)
+
+// Why a candidate is withdrawn.
+const (
+	asked    = "asked"    // its client asked for it
+	silent   = "silent"   // its client sent no keepalive for its lease
+	draining = "draining" // the agent ends
+	ended    = "ended"    // the election ended by itself
+)
+
+// A candidate is one election that the agent stands in for a client.
+type candidate struct {
+	handle, group, id string
+
+	e     leader.Election
+	lease time.Duration // of the client
+	pace  time.Duration // from one keepalive to the next, as is advised
+	// share is how much of what is granted the client is told of: 1 where it
+	// measures by the clock that the agent has.
+	share float64
+	leave chan struct{} // closed when it is withdrawn
+	gone  chan struct{} // closed when all has ended
+
+	news news
+
+	mu       sync.Mutex
+	leaseEnd time.Time
+	alarm    *time.Timer // at the end of the lease
+	why      string      // it is withdrawn, "" while it stands
+	work     *work       // of the term that the client was told of, nil if none
+	last     uint64      // the latest such term
+	leader   leader.LeaderInfo
+}
+
+// A work is what the client does in one term.
+type work struct {
+	ctx     context.Context // the term's
+	term    leader.Term
+	granted time.Time // the end of the latest trust that an answer granted
+	stopped chan struct{}
+	done    bool // stopped is closed: the client does nothing more in this term
+}
+
+// attach registers what the candidate needs to hear. It comes before Start.
+func (c *candidate) attach(e leader.Election) {
+	c.e = e
+	e.OnTerm(c.lead)
+	e.OnLeaderChange(func(info leader.LeaderInfo) {
+		c.mu.Lock()
+		c.leader = info
+		c.mu.Unlock()
+		c.news.tell()
+	})
+}
+
+// lead lasts as long as the client may act: the library releases the record
+// when it has returned. DemoteTimeout does not cut it short, since what is
+// granted is less than a TTL.
+func (c *candidate) lead(ctx context.Context, term leader.Term) {
+	w := &work{ctx: ctx, term: term, stopped: make(chan struct{})}
+	c.mu.Lock()
+	c.work, c.last = w, term.Number
+	c.mu.Unlock()
+	c.news.tell()
+	<-ctx.Done()
+	c.news.tell()
+	c.await(w)
+	c.mu.Lock()
+	c.work = nil
+	c.mu.Unlock()
+	c.news.tell()
+}
+
+// await returns when the client has stopped or is trusted no more. The term is
+// over, so that nothing is granted any more once the lock was held: the window
+// is closed before the term's context is.
+func (c *candidate) await(w *work) {
+	c.mu.Lock()
+	left := time.Until(w.granted)
+	c.mu.Unlock()
+	t := time.NewTimer(max(left, 0))
+	defer t.Stop()
+	select {
+	case <-t.C:
+	case <-w.stopped:
+	}
+}
+
+// begin starts the lease of the client.
+func (c *candidate) begin() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.leaseEnd = time.Now().Add(c.lease)
+	c.alarm = time.AfterFunc(c.lease, c.check)
+	if c.why != "" {
+		c.alarm.Stop()
+	}
+}
+
+// check is the alarm's: the lease was renewed, or the client is given up.
+func (c *candidate) check() {
+	c.mu.Lock()
+	left := time.Until(c.leaseEnd)
+	if left > 0 {
+		c.alarm.Reset(left)
+	}
+	c.mu.Unlock()
+	if left <= 0 {
+		c.withdraw(silent)
+	}
+}
+
+// keep renews the client's lease. It reports whether the candidate stands.
+func (c *candidate) keep() bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.why != "" {
+		return false
+	}
+	// One whose alarm has not rung yet is kept, also if its time has passed: it
+	// was the agent that was late.
+	c.leaseEnd = time.Now().Add(c.lease)
+	return true
+}
+
+// grant returns what the agent knows at this instant, the work of the present
+// term (nil if the client has none), and for how long the client is trusted
+// with it, counted from any instant before the call.
+func (c *candidate) grant() (st leader.ElectionStatus, w *work, trust time.Duration) {
+	// Until the grant is noted, the release must not look for the latest one.
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.granting()
+}
+
+// granting is grant for callers that hold the lock.
+func (c *candidate) granting() (st leader.ElectionStatus, w *work, trust time.Duration) {
+	// The time first: IsLeader goes by the wall clock, too, so that a suspension
+	// after this line grants nothing, or is counted by the client.
+	now := time.Now()
+	st = c.e.Status()
+	w = c.work
+	if w == nil || w.done || c.why != "" || !st.IsLeader || (leader.Term{Number: st.Term, Token: st.Token}) != w.term {
+		return st, nil, 0
+	}
+	left := max(min(st.TrustUntil.Sub(now), c.leaseEnd.Sub(now)), 0)
+	w.grant(now.Add(left))
+	return st, w, time.Duration(float64(left) * c.share)
+}
+
+// grant notes that somebody trusts the term until then.
+func (w *work) grant(until time.Time) {
+	if until.After(w.granted) {
+		w.granted = until
+	}
+}
+
+// sign returns a proof of the present term, which ends with the client's lease
+// besides, and counts as trust that was granted.
+func (c *candidate) sign(key proof.Key, audience string, lifetime time.Duration) (string, leader.Term, error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	_, w, trust := c.granting()
+	lifetime = min(lifetime, trust)
+	if w == nil || lifetime < time.Millisecond {
+		return "", leader.Term{}, leader.ErrNotLeader
+	}
+	signer, err := proof.NewSigner(c.e, c.group, c.id, key, proof.SignerOptions{Lifetime: lifetime})
+	if err != nil {
+		return "", leader.Term{}, err
+	}
+	text, err := signer.Sign(w.ctx, audience)
+	w.grant(time.Now().Add(lifetime)) // it counts from a later instant than the grant above
+	return text, w.term, err
+}
+
+// acknowledge takes in that the client's work of a term has stopped. From then
+// on nothing is granted for it. That of an earlier term is no news.
+func (c *candidate) acknowledge(term uint64) error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	switch w := c.work; {
+	case term > c.last:
+		return &failure{
+			status: http.StatusConflict, code: "wrong_term",
+			detail: fmt.Sprintf("stopped_term %d: is no term that this candidate was given; the latest is %d", term, c.last),
+		}
+	case w != nil && w.term.Number == term && !w.done:
+		w.done = true
+		close(w.stopped)
+	}
+	return nil
+}
+
+// present reports whether the term runs, or its release waits for the client.
+func (c *candidate) present(term uint64) bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.work != nil && c.work.term.Number == term
+}
+
+// withdraw takes the candidate out of the election, for the first reason that
+// is given, in the background: see gone.
+func (c *candidate) withdraw(why string) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.why != "" {
+		return
+	}
+	c.why = why
+	if c.alarm != nil {
+		c.alarm.Stop()
+	}
+	close(c.leave)
+	c.news.tell()
+}
+
+// A news is told of changes, by anyone at any time.
+type news struct {
+	mu      sync.Mutex
+	changed chan struct{}
+}
+
+// next returns a channel that is closed with the next change.
+func (n *news) next() <-chan struct{} {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if n.changed == nil {
+		n.changed = make(chan struct{})
+	}
+	return n.changed
+}
+
+func (n *news) tell() {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if n.changed != nil {
+		close(n.changed)
+		n.changed = nil
+	}
+}
+
+// reason returns why the candidate is withdrawn, "" while it stands.
+func (c *candidate) reason() string {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.why
+}

@@ -1,0 +1,107 @@
+package agent
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"net"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"github.com/seed-ff2cb582/leader/cmd/leader/internal/web"
+)
+
+const unixScheme = "unix://"
+
+// socketPath returns the path of a Unix socket that --listen names.
+func socketPath(listen string) (string, bool) { return strings.CutPrefix(listen, unixScheme) }
+
+// checkListen tells what is wrong with --listen.
+func checkListen(listen string) error {
+	path, unix := socketPath(listen)
+	switch {
+	case unix && filepath.IsAbs(path):
+		return nil
+	case unix:
+		return fmt.Errorf("--listen %q: must name an absolute path, such as unix:///run/leader/agent.sock", listen)
+	}
+	if err := web.CheckAddress("--listen", listen); err != nil {
+		return err
+	}
+	return nil
+}
+
+// listen begins to listen. For a socket, clean removes its file.
+func listen(ctx context.Context, where string, mode fs.FileMode) (ln net.Listener, clean func(), err error) {
+	path, unix := socketPath(where)
+	if !unix {
+		ln, err = (&net.ListenConfig{}).Listen(ctx, "tcp", where)
+		return ln, func() {}, wrongListen(where, err)
+	}
+	ln, clean, err = listenUnix(ctx, path, mode)
+	return ln, clean, wrongListen(where, err)
+}
+
+func wrongListen(where string, err error) error {
+	if err == nil {
+		return nil
+	}
+	return fmt.Errorf("--listen %s: %w", where, err)
+}
+
+// listenUnix listens on a socket that nobody can connect to before it has its
+// mode: it is made in a directory of its own, and moved from there. That also
+// takes the place of a socket that an agent left when it was killed.
+func listenUnix(ctx context.Context, path string, mode fs.FileMode) (_ net.Listener, clean func(), err error) {
+	if err := vacant(ctx, path); err != nil {
+		return nil, nil, err
+	}
+	dir, err := os.MkdirTemp(filepath.Dir(path), ".") // 0700
+	if err != nil {
+		return nil, nil, err
+	}
+	defer os.RemoveAll(dir) //nolint:errcheck // an empty directory stays behind
+	hidden := filepath.Join(dir, "s")
+	ln, err := (&net.ListenConfig{}).Listen(ctx, "unix", hidden)
+	if err != nil {
+		return nil, nil, err
+	}
+	if u, ok := ln.(*net.UnixListener); ok {
+		u.SetUnlinkOnClose(false) // its name changes
+	}
+	err = os.Chmod(hidden, mode)
+	made, statErr := os.Lstat(hidden)
+	if err = errors.Join(err, statErr); err == nil {
+		err = os.Rename(hidden, path)
+	}
+	if err != nil {
+		return nil, nil, errors.Join(err, ln.Close())
+	}
+	return ln, func() {
+		// Another agent may have taken the place since.
+		if now, err := os.Lstat(path); err == nil && os.SameFile(made, now) {
+			_ = os.Remove(path)
+		}
+	}, nil
+}
+
+// vacant returns an error if something else than a socket that nobody listens
+// on is there.
+func vacant(ctx context.Context, path string) error {
+	info, err := os.Lstat(path)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return nil
+	case err != nil:
+		return err
+	case info.Mode().Type() != fs.ModeSocket:
+		return errors.New("there is a file that is no socket")
+	}
+	c, err := (&net.Dialer{}).DialContext(ctx, "unix", path)
+	if err != nil {
+		return nil //nolint:nilerr // nobody listens
+	}
+	return errors.Join(errors.New("somebody listens there"), c.Close())
+}

@@ -1,0 +1,77 @@
+package agent
+
+import (
+	"errors"
+	"net/http"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/collectors"
+	"github.com/prometheus/client_golang/prometheus/promhttp"
+
+	"github.com/seed-ff2cb582/leader"
+	"github.com/seed-ff2cb582/leader/leaderprom"
+)
+
+// counters are the agent's own metrics. Those of the elections are those of
+// package leaderprom.
+type counters struct {
+	withdrawn, refused *prometheus.CounterVec
+	registry           *prometheus.Registry
+	hooks              leader.Hooks
+}
+
+func newCounters() (*counters, error) {
+	c := &counters{
+		withdrawn: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "election_agent_withdrawn_candidates_total",
+			Help: "Candidates that stand no more: asked by their client, silent for its lease, draining with the agent, or ended by themselves.",
+		}, []string{"reason"}),
+		refused: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "election_agent_refused_requests_total",
+			Help: "Requests that were not let in: of a browser, to another host, without the token, or more than there is room for.",
+		}, []string{"reason"}),
+		registry: prometheus.NewRegistry(),
+	}
+	for _, why := range []string{asked, silent, draining, ended} {
+		c.withdrawn.WithLabelValues(why)
+	}
+	elections, err := leaderprom.New(c.registry)
+	if err != nil {
+		return nil, err
+	}
+	c.hooks = elections.Hooks()
+	return c, c.register(
+		c.withdrawn, c.refused, collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}),
+		collectors.NewBuildInfoCollector(),
+	)
+}
+
+func (c *counters) register(all ...prometheus.Collector) error {
+	var errs []error
+	for _, one := range all {
+		errs = append(errs, c.registry.Register(one))
+	}
+	return errors.Join(errs...)
+}
+
+// show adds what is asked of the server with each scrape.
+func (c *counters) show(s *server) error {
+	return c.register(
+		prometheus.NewGaugeFunc(prometheus.GaugeOpts{
+			Name: "election_agent_candidates", Help: "Candidates that the agent stands for.",
+		}, func() float64 { return float64(s.number()) }),
+		prometheus.NewGaugeFunc(prometheus.GaugeOpts{
+			Name: "election_agent_streams", Help: "Streams of events that are open.",
+		}, func() float64 { return float64(len(s.streams)) }),
+	)
+}
+
+func (c *counters) handler() http.Handler {
+	mux := http.NewServeMux()
+	mux.Handle("GET /metrics", promhttp.HandlerFor(c.registry, promhttp.HandlerOpts{EnableOpenMetrics: true}))
+	return mux
+}
+
+func (c *counters) withdraw(why string) { c.withdrawn.WithLabelValues(why).Inc() }
+
+func (c *counters) refuse(why string) { c.refused.WithLabelValues(why).Inc() }

@@ -1,0 +1,313 @@
+package agent
+
+import (
+	"context"
+	_ "embed"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net/http"
+	"runtime/debug"
+	"strconv"
+	"time"
+
+	"github.com/seed-ff2cb582/leader"
+	"github.com/seed-ff2cb582/leader/cmd/leader/internal/app"
+	"github.com/seed-ff2cb582/leader/proof"
+	"github.com/seed-ff2cb582/leader/store"
+)
+
+//go:embed openapi.yaml
+var openapi []byte
+
+// A server answers requests.
+type server struct {
+	registry
+
+	gate    gate
+	st      app.Registers // for those who observe
+	base    leader.ElectionConfig
+	profile leader.Profile
+	key     *proof.Key    // nil: no proofs are made
+	timeout time.Duration // of a look at the store
+	streams chan struct{} // bounds how many there are
+	log     *slog.Logger
+}
+
+// A route is one method of one path.
+type route struct {
+	method, path string
+	serve        func(http.ResponseWriter, *http.Request) error
+	open         bool // it needs no token
+}
+
+// routes are all of them: openapi.yaml describes each.
+func (s *server) routes() []route {
+	const (
+		groups     = "/v1/groups"
+		one        = groups + "/{group}"
+		candidates = one + "/candidates"
+		each       = candidates + "/{candidate}"
+	)
+	return []route{
+		{http.MethodGet, "/healthz", s.health, true},
+		{http.MethodGet, "/openapi.yaml", s.describe, true},
+		{http.MethodGet, groups, s.list, false},
+		{http.MethodGet, one, s.look, false},
+		{http.MethodGet, one + "/watch", s.watch, false},
+		{http.MethodPost, candidates, s.campaign, false},
+		{http.MethodGet, each, s.with(s.status), false},
+		{http.MethodDelete, each, s.with(s.withdraw), false},
+		{http.MethodGet, each + "/events", s.with(s.events), false},
+		{http.MethodPost, each + "/keepalive", s.with(s.keepalive), false},
+		{http.MethodPost, each + "/resign", s.with(s.resign), false},
+		{http.MethodPost, each + "/proof", s.with(s.prove), false},
+	}
+}
+
+// handler serves the routes, and refuses all else.
+func (s *server) handler() http.Handler {
+	mux := http.NewServeMux()
+	add := func(pattern string, r route) { mux.Handle(pattern, s.gate.guard(s.answering(r.serve), r.open)) }
+	for _, r := range s.routes() {
+		add(r.method+" "+r.path, r)
+	}
+	add("/", route{serve: func(_ http.ResponseWriter, r *http.Request) error {
+		return &failure{status: http.StatusNotFound, code: "no_route", detail: fmt.Sprintf("there is no %s of this path: see /openapi.yaml", r.Method)}
+	}})
+	return mux
+}
+
+// answering makes a problem of an error. A panic is one, too, and ends nothing
+// else.
+func (s *server) answering(serve func(http.ResponseWriter, *http.Request) error) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		defer func() {
+			if value := recover(); value != nil {
+				s.log.Error("a request panicked", "path", r.URL.Path, "panic", value, "stack", string(debug.Stack()))
+				(&failure{status: http.StatusInternalServerError, code: "internal", detail: "a defect of the agent, which its log describes"}).write(w)
+			}
+		}()
+		if err := serve(w, r); err != nil {
+			failureOf(err).write(w)
+		}
+	})
+}
+
+// with finds the candidate that a path names.
+func (s *server) with(serve func(http.ResponseWriter, *http.Request, *candidate) error) func(http.ResponseWriter, *http.Request) error {
+	return func(w http.ResponseWriter, r *http.Request) error {
+		c, err := s.find(r.PathValue("group"), r.PathValue("candidate"))
+		if err != nil {
+			return err
+		}
+		return serve(w, r, c)
+	}
+}
+
+func answer(w http.ResponseWriter, status int, v any) error {
+	b, err := json.Marshal(v)
+	if err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", jsonMedia)
+	w.WriteHeader(status)
+	_, _ = w.Write(append(b, '\n')) // who has left needs no answer
+	return nil
+}
+
+// health says that the agent runs, and whether it takes candidates.
+func (s *server) health(w http.ResponseWriter, _ *http.Request) error {
+	if s.draining() {
+		return errDraining()
+	}
+	return answer(w, http.StatusOK, map[string]string{"status": "ok"})
+}
+
+func (s *server) describe(w http.ResponseWriter, _ *http.Request) error {
+	w.Header().Set("Content-Type", "application/yaml")
+	_, _ = w.Write(openapi) // who has left needs no answer
+	return nil
+}
+
+// campaign has a candidate stand.
+func (s *server) campaign(w http.ResponseWriter, r *http.Request) error {
+	var want wish
+	if err := read(w, r, &want); err != nil {
+		return err
+	}
+	cfg, lease, err := want.config(r.PathValue("group"), s.base, s.profile)
+	if err != nil {
+		return err
+	}
+	cfg.Logger = s.log.With("of", cfg.Group+" as "+cfg.InstanceID)
+	c, err := s.add(r.Context(), cfg, lease)
+	if err != nil {
+		return err
+	}
+	w.Header().Set("Location", r.URL.EscapedPath()+"/"+c.handle)
+	return answer(w, http.StatusCreated, c.view(true))
+}
+
+func (s *server) status(w http.ResponseWriter, _ *http.Request, c *candidate) error {
+	return answer(w, http.StatusOK, c.view(true))
+}
+
+// keepalive renews the client's lease. One of a candidate that is withdrawn
+// learns that, and may still say that its work has stopped.
+func (s *server) keepalive(w http.ResponseWriter, r *http.Request, c *candidate) error {
+	if err := read(w, r, &struct{}{}); err != nil {
+		return err
+	}
+	c.keep()
+	return answer(w, http.StatusOK, c.view(true))
+}
+
+// A farewell is the body of a resignation.
+type farewell struct {
+	StoppedTerm *uint64 `json:"stopped_term"`
+	Successor   string  `json:"successor"`
+}
+
+// resign ends the present term, or takes in that the work of one that has ended
+// is done. Without that word the record is released when the client's trust has
+// run out.
+func (s *server) resign(w http.ResponseWriter, r *http.Request, c *candidate) error {
+	var f farewell
+	if err := read(w, r, &f); err != nil {
+		return err
+	}
+	c.keep()
+	runs := c.e.IsLeader()
+	if f.StoppedTerm != nil {
+		if err := c.acknowledge(*f.StoppedTerm); err != nil {
+			return err
+		}
+		runs = runs && c.present(*f.StoppedTerm)
+	} else if !runs {
+		return leader.ErrNotLeader
+	}
+	if runs {
+		if err := leave(r.Context(), c.e, f.Successor); err != nil {
+			return err
+		}
+	}
+	return answer(w, http.StatusOK, c.view(true))
+}
+
+// leave ends the present term. That it ended by itself meanwhile is no error.
+func leave(ctx context.Context, e leader.Election, successor string) (err error) {
+	if successor != "" {
+		err = e.Transfer(ctx, successor)
+	} else {
+		err = e.Resign(ctx)
+	}
+	if errors.Is(err, leader.ErrNotLeader) || errors.Is(err, leader.ErrStopped) {
+		return nil
+	}
+	return err
+}
+
+// withdraw takes the candidate out of the election, and returns when it has
+// released.
+func (s *server) withdraw(w http.ResponseWriter, r *http.Request, c *candidate) error {
+	if text := r.URL.Query().Get("stopped_term"); text != "" {
+		term, err := strconv.ParseUint(text, 10, 64)
+		if err != nil {
+			return invalid("the term cannot be read", fault{"stopped_term", text, "must be the number of a term"})
+		}
+		if err := c.acknowledge(term); err != nil {
+			return err
+		}
+	}
+	c.withdraw(asked)
+	select {
+	case <-c.gone:
+		w.WriteHeader(http.StatusNoContent)
+		return nil
+	case <-r.Context().Done():
+		return r.Context().Err()
+	}
+}
+
+// A proofWish is the body of a request for a proof.
+type proofWish struct {
+	Audience   string `json:"audience"`
+	LifetimeMS int64  `json:"lifetime_ms"`
+}
+
+// A proofAnswer holds a proof.
+type proofAnswer struct {
+	Term  uint64 `json:"term"`
+	Proof string `json:"proof"`
+}
+
+func (s *server) prove(w http.ResponseWriter, r *http.Request, c *candidate) error {
+	var want proofWish
+	if err := read(w, r, &want); err != nil {
+		return err
+	}
+	if s.key == nil {
+		return &failure{status: http.StatusNotImplemented, code: "no_key", detail: "the agent has no key to sign proofs with (--proof-key)"}
+	}
+	lifetime := proof.DefaultLifetime
+	if want.LifetimeMS != 0 {
+		lifetime = millis(want.LifetimeMS)
+	}
+	if lifetime <= 0 {
+		return invalid("the lifetime is none", fault{"lifetime_ms", strconv.FormatInt(want.LifetimeMS, 10), "must be positive"})
+	}
+	text, term, err := c.sign(*s.key, want.Audience, lifetime)
+	if err != nil {
+		return err
+	}
+	return answer(w, http.StatusOK, proofAnswer{term.Number, text})
+}
+
+// list answers with who leads each group that the pattern matches.
+func (s *server) list(w http.ResponseWriter, r *http.Request) error {
+	pattern := r.URL.Query().Get("pattern")
+	if pattern == "" {
+		pattern = ">"
+	}
+	infos, err := s.snapshot(r.Context(), pattern)
+	if err != nil {
+		return err
+	}
+	all, now := make([]group, 0, len(infos)), time.Now()
+	for _, i := range infos {
+		if i.Reason != leader.ReasonForgotten {
+			all = append(all, groupOf(i).asOf(i, now))
+		}
+	}
+	return answer(w, http.StatusOK, all)
+}
+
+// look answers with who leads one group.
+func (s *server) look(w http.ResponseWriter, r *http.Request) error {
+	name := r.PathValue("group")
+	if !store.ValidKey(name) {
+		return badGroup(name)
+	}
+	infos, err := s.snapshot(r.Context(), name)
+	if err != nil {
+		return err
+	}
+	for _, i := range infos {
+		if i.ID != "" || i.Reason != leader.ReasonAbsent {
+			return answer(w, http.StatusOK, groupOf(i).asOf(i, time.Now()))
+		}
+	}
+	return &failure{status: http.StatusNotFound, code: "no_group", detail: fmt.Sprintf("the store knows nothing of the group %q", name)}
+}
+
+func (s *server) snapshot(ctx context.Context, pattern string) ([]leader.LeaderInfo, error) {
+	ctx, cancel := context.WithTimeout(ctx, s.timeout)
+	defer cancel()
+	return leader.SnapshotWithStore(ctx, s.st, pattern)
+}
+
+func badGroup(name string) error {
+	return invalid("this is no name of a group", fault{"group", name, "must be 1 to 256 letters, digits or -_=/. without a dot at an end or two in a row"})
+}
