@@ -40,7 +40,9 @@ func newLab(t *testing.T) *lab {
 		registry: registry{
 			most: 4, share: 1, patience: time.Second, count: count,
 			byHandle: map[string]*candidate{}, byName: map[name]*candidate{},
-			open: func(cfg leader.ElectionConfig) (leader.Election, error) { return leader.NewElectionWithStore(l.st, cfg) },
+			open: func(cfg leader.ElectionConfig) (leader.Election, error) {
+				return leader.NewElectionWithStore(l.st, cfg)
+			},
 		},
 		gate: gate{named: true, count: count}, st: l.st, timeout: time.Second, streams: make(chan struct{}, 2),
 		log: slog.New(slog.DiscardHandler), profile: leader.ProfileLowLatency,

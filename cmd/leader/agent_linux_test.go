@@ -1,0 +1,371 @@
+package main
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"fmt"
+	"math"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/seed-ff2cb582/leader"
+	"github.com/seed-ff2cb582/leader/store"
+)
+
+// agentTTL is long enough that a busy machine seldom costs a term, which the
+// tests would not mind.
+const agentTTL = 2 * time.Second
+
+// seconds reads a clock of the system.
+func seconds(t *testing.T, clock int32) float64 {
+	t.Helper()
+	var ts unix.Timespec
+	if err := unix.ClockGettime(clock, &ts); err != nil {
+		t.Fatal(err)
+	}
+	return float64(ts.Nano()) / 1e9
+}
+
+// A belief is what somebody said of one term, in seconds of CLOCK_BOOTTIME: it
+// was trusted from At until Until, or until it stopped.
+type belief struct {
+	Name    string
+	Term    uint64
+	At      float64
+	Until   float64
+	Stopped float64
+	Stands  string
+}
+
+// beliefs are those of all candidates of a group.
+type beliefs struct {
+	mu      sync.Mutex
+	all     []belief
+	changed chan struct{} // has a token after a change
+}
+
+func (b *beliefs) add(one belief) {
+	b.mu.Lock()
+	b.all = append(b.all, one)
+	b.mu.Unlock()
+	select {
+	case b.changed <- struct{}{}:
+	default:
+	}
+}
+
+// A tenure is what one candidate believed of one term.
+type tenure struct {
+	name     string
+	term     uint64
+	from, to float64
+}
+
+func (b *beliefs) tenures() (all []tenure) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	type key struct {
+		name string
+		term uint64
+	}
+	found := map[key]*tenure{}
+	for _, one := range b.all {
+		k := key{one.Name, one.Term}
+		t := found[k]
+		switch {
+		case one.Term == 0:
+		case t == nil && one.Stopped == 0:
+			found[k] = &tenure{one.Name, one.Term, one.At, one.Until}
+		case t != nil && one.Stopped > 0:
+			t.to = min(t.to, one.Stopped)
+		case t != nil:
+			t.to = max(t.to, one.Until)
+		}
+	}
+	for _, t := range found {
+		all = append(all, *t)
+	}
+	slices.SortFunc(all, func(a, b tenure) int { return int(a.term) - int(b.term) })
+	return all
+}
+
+// An agentLab has a server, two agents with a client each, and a candidate of
+// this process, all for one group.
+type agentLab struct {
+	*readLab
+
+	group string
+	*beliefs
+
+	agents  map[string]*exec.Cmd // by the names of their clients
+	clients map[string]*exec.Cmd
+	kinds   map[string]string
+	own     leader.Election
+	serial  int
+}
+
+// languages returns what of Python and Node the machine has.
+func languages(t *testing.T) (all []string) {
+	t.Helper()
+	for _, name := range []string{"python3", "node"} {
+		if _, err := exec.LookPath(name); err != nil {
+			t.Logf("SKIPPED for want of %s: its client of the agent is not tested here", name)
+			continue
+		}
+		all = append(all, name)
+	}
+	if len(all) == 0 {
+		t.Skip("neither python3 nor node is there: the clients of the agent are not tested")
+	}
+	return all
+}
+
+func newAgentLab(t *testing.T) *agentLab {
+	t.Helper()
+	return &agentLab{
+		readLab: newReadLab(t), group: "shared", beliefs: &beliefs{changed: make(chan struct{}, 1)},
+		agents: map[string]*exec.Cmd{}, clients: map[string]*exec.Cmd{}, kinds: map[string]string{},
+	}
+}
+
+func (l *agentLab) socket(side string) string { return filepath.Join(l.dir(), side+".sock") }
+
+// dir is short, since the path of a socket may have no more than 107 bytes.
+func (l *agentLab) dir() string {
+	dir := filepath.Join(os.TempDir(), fmt.Sprintf("leader-%d-%s", os.Getpid(), l.t.Name()[len(l.t.Name())-4:]))
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		l.t.Fatal(err)
+	}
+	l.t.Cleanup(func() { _ = os.RemoveAll(dir) })
+	return dir
+}
+
+// agent starts an agent, and returns when it listens.
+func (l *agentLab) agent(side string, args ...string) {
+	l.t.Helper()
+	cmd := command(l.t, []string{"NATS_URL=" + l.url}, append([]string{
+		"agent", "--listen", "unix://" + l.socket(side), "--ttl", agentTTL.String(),
+	}, args...)...)
+	cmd.Stderr = l.t.Output()
+	out, err := cmd.StdoutPipe()
+	if err != nil {
+		l.t.Fatal(err)
+	}
+	if err := cmd.Start(); err != nil {
+		l.t.Fatal(err)
+	}
+	l.t.Cleanup(func() { finish(cmd) })
+	if lines := bufio.NewScanner(out); !lines.Scan() || !strings.HasPrefix(lines.Text(), "agent ") {
+		l.t.Fatalf("the agent does not say where it listens: %q, %v", lines.Text(), lines.Err())
+	}
+	l.agents[side] = cmd
+}
+
+// finish kills what may be frozen.
+func finish(cmd *exec.Cmd) {
+	_ = cmd.Process.Kill()
+	_ = cmd.Wait() // it was killed
+}
+
+// client starts the client of an agent, in a language.
+func (l *agentLab) client(side, language string) {
+	l.t.Helper()
+	l.serial++
+	name := fmt.Sprintf("%s%d", side, l.serial)
+	program, shift := "../../examples/agent/python/worker.py", 0.0
+	if language == "node" {
+		program = "../../examples/agent/node/worker.mjs"
+		shift = seconds(l.t, unix.CLOCK_BOOTTIME) - seconds(l.t, unix.CLOCK_MONOTONIC)
+	}
+	ctx, cancel := context.WithTimeout(l.t.Context(), patience)
+	l.t.Cleanup(cancel)
+	cmd := exec.CommandContext(ctx, language, program, "unix://"+l.socket(side), l.group, name)
+	cmd.Env = append(os.Environ(), "PYTHONDONTWRITEBYTECODE=1")
+	cmd.Stderr = l.t.Output()
+	out, err := cmd.StdoutPipe()
+	if err != nil {
+		l.t.Fatal(err)
+	}
+	if err := cmd.Start(); err != nil {
+		l.t.Fatal(err)
+	}
+	read := make(chan struct{})
+	l.t.Cleanup(func() { _ = cmd.Process.Kill(); <-read; _ = cmd.Wait() })
+	go func() {
+		defer close(read)
+		for lines := bufio.NewScanner(out); lines.Scan(); {
+			var b belief
+			if err := json.Unmarshal(lines.Bytes(), &b); err != nil {
+				l.t.Errorf("%s says %q: %v", name, lines.Text(), err)
+				return
+			}
+			for _, at := range []*float64{&b.At, &b.Until, &b.Stopped} {
+				if *at > 0 {
+					*at += shift
+				}
+			}
+			l.add(b)
+		}
+	}()
+	l.clients[side], l.kinds[side] = cmd, language
+	l.await(name+" does not stand", func() bool {
+		l.mu.Lock()
+		defer l.mu.Unlock()
+		return slices.ContainsFunc(l.all, func(b belief) bool { return b.Name == name && b.Stands != "" })
+	})
+}
+
+// stand has this process stand, too.
+func (l *agentLab) stand() {
+	l.t.Helper()
+	var mu sync.Mutex
+	var term uint64
+	boot := func(at time.Time) float64 {
+		return seconds(l.t, unix.CLOCK_BOOTTIME) - time.Since(at).Seconds()
+	}
+	window := time.Duration(float64(agentTTL) * (1 - leader.DefaultClockDrift))
+	e, err := leader.NewElection(l.nc, leader.ElectionConfig{
+		Bucket: labBucket, Group: l.group, InstanceID: "own", TTL: agentTTL, HeartbeatInterval: agentTTL / 5, DeleteOnStop: true,
+		AcquireGrace: leader.GraceOff,
+		Hooks: leader.Hooks{Call: func(c leader.Call) {
+			mu.Lock()
+			defer mu.Unlock()
+			if term != 0 && c.Kind == "renew" && c.Outcome == store.OK {
+				l.add(belief{Name: "own", Term: term, At: boot(c.Sent), Until: boot(c.Sent.Add(window))})
+			}
+		}},
+	})
+	if err != nil {
+		l.t.Fatal(err)
+	}
+	e.OnTerm(func(ctx context.Context, t leader.Term) {
+		mu.Lock()
+		term = t.Number
+		l.add(belief{Name: "own", Term: term, At: boot(time.Now()), Until: boot(e.TrustUntil())})
+		mu.Unlock()
+		<-ctx.Done()
+		mu.Lock()
+		defer mu.Unlock()
+		l.add(belief{Name: "own", Term: term, Stopped: boot(time.Now())})
+		term = 0
+	})
+	if err := e.Start(context.WithoutCancel(l.within())); err != nil {
+		l.t.Fatal(err)
+	}
+	l.t.Cleanup(func() { _ = e.Stop() })
+	l.own = e
+}
+
+// await waits until what is said fulfils a condition.
+func (l *agentLab) await(what string, done func() bool) {
+	l.t.Helper()
+	ctx := l.within()
+	for !done() {
+		select {
+		case <-l.changed:
+		case <-ctx.Done():
+			l.t.Fatalf("%s: %+v", what, l.tenures())
+		}
+	}
+}
+
+// leads waits for a term after the given one that is trusted now, and returns
+// it.
+func (l *agentLab) leads(after uint64) (latest tenure) {
+	l.t.Helper()
+	l.await(fmt.Sprintf("nobody leads after term %d", after), func() bool {
+		all := l.tenures()
+		if len(all) == 0 {
+			return false
+		}
+		latest = all[len(all)-1]
+		return latest.term > after && latest.to > seconds(l.t, unix.CLOCK_BOOTTIME)
+	})
+	return latest
+}
+
+// checkApart checks that of no two terms anybody was trusted with at once.
+func (l *agentLab) checkApart() {
+	l.t.Helper()
+	end := math.Inf(-1)
+	for _, one := range l.tenures() {
+		if one.from < end {
+			l.t.Errorf("%s is trusted with term %d %.1f ms before the trust in the term before ended", one.name, one.term, (end-one.from)*1e3)
+		}
+		end = max(end, one.to)
+	}
+	if l.t.Failed() {
+		l.t.Logf("%+v", l.tenures())
+	}
+}
+
+func sendTo(t *testing.T, cmd *exec.Cmd, s os.Signal) {
+	t.Helper()
+	if err := cmd.Process.Signal(s); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// Two agents and a candidate of this process stand for one group. Whatever
+// happens to an agent or a client, nobody leads before the trust of the one
+// before has ended by that one's own clock and word.
+func TestClientsOfAgentsAreNeverTrustedAtOnce(t *testing.T) {
+	t.Parallel()
+	kinds := languages(t)
+	l := newAgentLab(t)
+	l.agent("a")
+	l.agent("b")
+	l.client("a", kinds[0])
+	l.client("b", kinds[len(kinds)-1])
+	l.stand()
+	var term uint64
+	for _, fault := range []struct {
+		name           string
+		strike, repair func(side string)
+	}{
+		{name: "the agent is frozen", strike: func(side string) { sendTo(t, l.agents[side], syscall.SIGSTOP) },
+			repair: func(side string) { sendTo(t, l.agents[side], syscall.SIGCONT) }},
+		{name: "the client is frozen", strike: func(side string) { sendTo(t, l.clients[side], syscall.SIGSTOP) },
+			repair: func(side string) { sendTo(t, l.clients[side], syscall.SIGCONT) }},
+		{name: "the client is killed", strike: func(side string) { sendTo(t, l.clients[side], syscall.SIGKILL) },
+			repair: func(side string) { l.client(side, l.kinds[side]) }},
+		{name: "the agent is killed", strike: func(side string) { finish(l.agents[side]) },
+			repair: func(side string) { l.agent(side) }},
+		{name: "the client ends", strike: func(side string) { sendTo(t, l.clients[side], syscall.SIGTERM) },
+			repair: func(side string) { l.client(side, l.kinds[side]) }},
+	} {
+		victim := l.leads(term)
+		for victim.name == "own" {
+			_ = l.own.Resign(t.Context()) // a term that is over needs no end
+			victim = l.leads(victim.term)
+		}
+		side := victim.name[:1]
+		fault.strike(side)
+		next := l.leads(victim.term)
+		t.Logf("%s (%s): the next, %s, is trusted %.0f ms after the trust in it ended",
+			fault.name, victim.name, next.name, (next.from-l.endOf(victim))*1e3)
+		fault.repair(side)
+		term = victim.term
+	}
+	l.checkApart()
+}
+
+// endOf returns when the trust in a term ended.
+func (l *agentLab) endOf(of tenure) float64 {
+	for _, one := range l.tenures() {
+		if one.name == of.name && one.term == of.term {
+			return one.to
+		}
+	}
+	return of.to
+}
