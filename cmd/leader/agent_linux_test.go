@@ -341,6 +341,8 @@ func TestClientsOfAgentsAreNeverTrustedAtOnce(t *testing.T) {
 			repair: func(side string) { l.client(side, l.kinds[side]) }},
 		{name: "the agent is killed", strike: func(side string) { finish(l.agents[side]) },
 			repair: func(side string) { l.agent(side) }},
+		{name: "the agent ends", strike: func(side string) { l.end(side) },
+			repair: func(side string) { l.agent(side) }},
 		{name: "the client ends", strike: func(side string) { sendTo(t, l.clients[side], syscall.SIGTERM) },
 			repair: func(side string) { l.client(side, l.kinds[side]) }},
 	} {
@@ -357,7 +359,28 @@ func TestClientsOfAgentsAreNeverTrustedAtOnce(t *testing.T) {
 		fault.repair(side)
 		term = victim.term
 	}
+	// Clients campaign again when their agent is back.
+	if err := l.own.Stop(); err != nil {
+		t.Fatal(err)
+	}
+	for _, side := range []string{"a", "b"} {
+		for last := l.leads(term); last.name[:1] != side; last = l.leads(term) {
+			term = last.term
+			l.end(last.name[:1])
+			l.agent(last.name[:1])
+		}
+	}
 	l.checkApart()
+}
+
+// end ends an agent, whose client stops in time.
+func (l *agentLab) end(side string) {
+	l.t.Helper()
+	cmd := l.agents[side]
+	sendTo(l.t, cmd, syscall.SIGTERM)
+	if err := cmd.Wait(); err != nil {
+		l.t.Errorf("the agent of %s ends with %v", side, err)
+	}
 }
 
 // endOf returns when the trust in a term ended.

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"net/http"
 	"sync"
@@ -96,7 +97,7 @@ func (st *stream) write(b []byte) {
 		return
 	}
 	err := st.rc.SetWriteDeadline(time.Now().Add(slowReader))
-	if err == nil {
+	if err == nil || errors.Is(err, http.ErrNotSupported) {
 		_, err = st.w.Write(b)
 	}
 	if err == nil {

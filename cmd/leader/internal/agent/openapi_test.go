@@ -1,0 +1,124 @@
+package agent
+
+import (
+	"encoding/json"
+	"maps"
+	"net/http"
+	"reflect"
+	"slices"
+	"strings"
+	"testing"
+
+	"sigs.k8s.io/yaml"
+)
+
+// A document is what of openapi.yaml is compared with the code. That it is a
+// sound one as a whole is checked in test/agent.
+type document struct {
+	Paths      map[string]map[string]any
+	Components struct {
+		Schemas map[string]struct {
+			Properties           map[string]struct{ Enum []string }
+			AdditionalProperties *bool
+			Required             []string
+		}
+	}
+}
+
+func readDocument(t *testing.T) (d document) {
+	t.Helper()
+	if err := yaml.Unmarshal(openapi, &d); err != nil {
+		t.Fatal(err)
+	}
+	return d
+}
+
+func TestDescriptionHasEveryRouteAndNoOther(t *testing.T) {
+	t.Parallel()
+	var described, served []string
+	for path, methods := range readDocument(t).Paths {
+		for method := range methods {
+			if method != "parameters" {
+				described = append(described, strings.ToUpper(method)+" "+path)
+			}
+		}
+	}
+	for _, r := range (&server{}).routes() {
+		served = append(served, r.method+" "+r.path)
+	}
+	slices.Sort(described)
+	slices.Sort(served)
+	if !slices.Equal(described, served) {
+		t.Errorf("described:\n%s\nserved:\n%s", strings.Join(described, "\n"), strings.Join(served, "\n"))
+	}
+}
+
+func TestDescriptionHasEveryFieldAndNoOther(t *testing.T) {
+	t.Parallel()
+	schemas := readDocument(t).Components.Schemas
+	for name, v := range map[string]any{
+		"Campaign": wish{}, "Candidate": status{}, "Group": group{}, "Resignation": farewell{}, "ProofRequest": proofWish{}, "Proof": proofAnswer{},
+		"Problem": problem{},
+	} {
+		want, got := fields(reflect.TypeOf(v)), slices.Sorted(maps.Keys(schemas[name].Properties))
+		slices.Sort(want)
+		if !slices.Equal(want, got) {
+			t.Errorf("%s has the fields %q, and is described with %q", name, want, got)
+		}
+		for _, field := range schemas[name].Required {
+			if !slices.Contains(got, field) {
+				t.Errorf("%s demands %s, which it has not", name, field)
+			}
+		}
+	}
+}
+
+func fields(t reflect.Type) (names []string) {
+	for f := range t.Fields() {
+		if f.Anonymous {
+			names = append(names, fields(f.Type.Elem())...)
+			continue
+		}
+		name, _, _ := strings.Cut(f.Tag.Get("json"), ",")
+		names = append(names, name)
+	}
+	return names
+}
+
+func TestDescriptionIsServed(t *testing.T) {
+	t.Parallel()
+	in(t, func(t *testing.T, l *lab) {
+		if got := l.ask(http.StatusOK, http.MethodGet, "/openapi.yaml", ""); got != string(openapi) {
+			t.Error("another description is served")
+		}
+	})
+}
+
+func TestObserversSeeWhoLeads(t *testing.T) {
+	t.Parallel()
+	in(t, func(t *testing.T, l *lab) {
+		l.ask(http.StatusNotFound, http.MethodGet, "/v1/groups/g", "")
+		c := l.campaign("a", `,"address":"host:1","meta":{"zone":"z"},"connection_params":"e30="`)
+		c.lead()
+		var one group
+		if err := json.Unmarshal([]byte(l.ask(http.StatusOK, http.MethodGet, "/v1/groups/g", "")), &one); err != nil {
+			t.Fatal(err)
+		}
+		if one.Leader != "a" || one.Term != c.Term || one.Address != "host:1" || one.Meta["zone"] != "z" || string(one.ConnectionParams) != "{}" || one.LeaseLeft == nil {
+			t.Errorf("%+v", one)
+		}
+		var all []group
+		if err := json.Unmarshal([]byte(l.ask(http.StatusOK, http.MethodGet, "/v1/groups", "")), &all); err != nil || len(all) != 1 || all[0].Leader != "a" {
+			t.Errorf("%+v, %v", all, err)
+		}
+		follower := l.campaign("b", "")
+		after(ttl / 2)
+		follower.keep()
+		if s := follower.status; s.State != "FOLLOWER" || s.Trust != 0 || s.Leader == nil || s.Leader.Leader != "a" || s.Leader.Address != "host:1" {
+			t.Errorf("the follower is told %+v", s)
+		}
+		if _, code := l.refused(http.MethodGet, "/v1/groups/a..b", "", nil); code != "invalid" {
+			t.Errorf("no group's name: %s", code)
+		}
+	})
+}
