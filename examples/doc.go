@@ -7,6 +7,7 @@
 //   - grpc: a gRPC service of which the leader answers, and a client that is always answered.
 //   - scheduler: runs a job at fixed times, each slot once, whatever stalls: the database is fenced.
 //   - sidecar: campaigns for a program that is not written in Go, and tells it over HTTP whether it leads.
+//   - agent: clients of leader agent in Python and Node, whose programs campaign and act themselves.
 //
 // Each has a test that starts it in several processes, and kills, stops and continues them. The manifests in
 // deploy/kubernetes run web; their sidecar is the command, leader run.

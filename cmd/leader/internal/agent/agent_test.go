@@ -342,3 +342,73 @@ func TestAgentThatEndsWaitsForItsClients(t *testing.T) {
 		}
 	})
 }
+
+// The library may end a term whose OnPromote has not begun without a call of
+// it, and release: so nothing was to be granted by then.
+func TestNothingIsGrantedBeforeTheReleaseWaitsForIt(t *testing.T) {
+	t.Parallel()
+	in(t, func(t *testing.T, l *lab) {
+		early := 0
+		l.s.base.Hooks.PerElection = func(e leader.Election, cfg leader.ElectionConfig) leader.Hooks {
+			return leader.Hooks{Transition: func(tr leader.Transition) {
+				c := l.s.byName[name{cfg.Group, cfg.InstanceID}]
+				if tr.To != leader.StateLeader || !e.IsLeader() {
+					return
+				}
+				early++
+				c.mu.Lock()
+				c.leaseEnd = time.Now().Add(ttl) // as after the start
+				c.mu.Unlock()
+				if v := c.view(true); v.Trust != 0 || v.Term != 0 {
+					t.Errorf("granted before OnPromote: %+v, %+v", v, v.times)
+				}
+			}}
+		}
+		l.campaign("a", "").lead()
+		if early == 0 {
+			t.Error("no promotion was looked at")
+		}
+	})
+}
+
+func TestNothingIsGrantedOnceACandidateIsWithdrawn(t *testing.T) {
+	t.Parallel()
+	in(t, func(t *testing.T, l *lab) {
+		c := l.campaign("a", "")
+		c.lead()
+		one, err := l.s.find("g", c.Candidate)
+		if err != nil {
+			t.Fatal(err)
+		}
+		one.mu.Lock()
+		one.why = asked // and the stop has not begun
+		one.mu.Unlock()
+		if c.keep(); c.Trust != 0 || c.Lease != 0 || c.Term != 0 || c.Withdrawn != asked {
+			t.Errorf("told %+v, %+v", c.status, c.times)
+		}
+		one.mu.Lock()
+		one.why = ""
+		one.mu.Unlock()
+	})
+}
+
+// A client on another machine may have a clock that is slower than the agent's
+// by all that both may drift.
+func TestClientWithAClockOfItsOwnIsToldOfLess(t *testing.T) {
+	t.Parallel()
+	in(t, func(t *testing.T, l *lab) {
+		l.s.share = (1 - leader.DefaultClockDrift) / (1 + leader.DefaultClockDrift)
+		c := l.campaign("a", `,"lease_ms":1000`)
+		c.lead()
+		if most := int64(819); c.Trust > most || c.Trust < most-10 { // 1000 × 0.9 / 1.1
+			t.Errorf("told of %d ms, want %d of the 1000 that the agent waits", c.Trust, most)
+		}
+		one, err := l.s.find("g", c.Candidate)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if left := time.Until(one.work.granted); left < 990*time.Millisecond {
+			t.Errorf("the release waits %v", left)
+		}
+	})
+}

@@ -64,6 +64,17 @@ func (c *candidate) attach(e leader.Election) {
 	})
 }
 
+// start has the election begin, and tells started how that went, whatever
+// happens.
+func (c *candidate) start(ctx context.Context, started chan<- error) (err error) {
+	err = leader.ErrPanicked
+	defer func() { started <- err }()
+	if err = c.e.Start(context.WithoutCancel(ctx)); err == nil {
+		c.begin()
+	}
+	return err
+}
+
 // lead lasts as long as the client may act: the library releases the record
 // when it has returned. DemoteTimeout does not cut it short, since what is
 // granted is less than a TTL.

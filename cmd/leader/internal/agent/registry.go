@@ -53,12 +53,7 @@ func (r *registry) add(ctx context.Context, cfg leader.ElectionConfig, lease tim
 	}
 	started := make(chan error, 1)
 	go r.follow(c, cfg.TTL, started)
-	err = e.Start(context.WithoutCancel(ctx))
-	if err == nil {
-		c.begin()
-	}
-	started <- err
-	if err != nil {
+	if err := c.start(ctx, started); err != nil {
 		<-c.gone
 		return nil, err
 	}
