@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"net/http"
 	"net/http/httptest"
+	"strconv"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -115,7 +116,8 @@ func (c *client) keep() {
 func (c *client) lead() {
 	c.t.Helper()
 	for range 1000 {
-		if c.keep(); c.Trust > 0 {
+		c.keep()
+		if c.Trust > 0 {
 			return
 		}
 		after(10 * time.Millisecond)
@@ -250,7 +252,7 @@ func TestReleaseWaitsForTheClientsWordOrTheEndOfItsTrust(t *testing.T) {
 	}
 }
 
-func number(term uint64) string { b, _ := json.Marshal(term); return string(b) }
+func number(term uint64) string { return strconv.FormatUint(term, 10) }
 
 func TestResignationHandsOverAtOnceWhenTheWorkHasStopped(t *testing.T) {
 	t.Parallel()
@@ -293,7 +295,8 @@ func TestNothingIsGrantedAfterTheWordThatTheWorkHasStopped(t *testing.T) {
 		if !one.e.IsLeader() {
 			t.Fatal("the term is over, and this shows nothing")
 		}
-		if c.keep(); c.Trust != 0 || c.Term != 0 {
+		c.keep()
+		if c.Trust != 0 || c.Term != 0 {
 			t.Errorf("trusted for %d ms in term %d", c.Trust, c.Term)
 		}
 	})
@@ -307,11 +310,13 @@ func TestWordOfATermThatWasNotGivenIsRefused(t *testing.T) {
 		term := c.Term
 		c.ask(http.StatusConflict, http.MethodPost, c.path+"/resign", `{"stopped_term":`+number(term+1)+`}`)
 		c.ask(http.StatusConflict, http.MethodDelete, c.path+"?stopped_term="+number(term+1), "")
-		if c.keep(); c.Term != term || c.Trust == 0 {
+		c.keep()
+		if c.Term != term || c.Trust == 0 {
 			t.Errorf("a refused word ended the term: %+v", c.status)
 		}
 		c.ask(http.StatusOK, http.MethodPost, c.path+"/resign", `{"stopped_term":`+number(term-1)+`}`)
-		if c.keep(); c.Term != term || c.Trust == 0 {
+		c.keep()
+		if c.Term != term || c.Trust == 0 {
 			t.Errorf("the word of an earlier term ended this one: %+v", c.status)
 		}
 	})
@@ -383,7 +388,8 @@ func TestNothingIsGrantedOnceACandidateIsWithdrawn(t *testing.T) {
 		one.mu.Lock()
 		one.why = asked // and the stop has not begun
 		one.mu.Unlock()
-		if c.keep(); c.Trust != 0 || c.Lease != 0 || c.Term != 0 || c.Withdrawn != asked {
+		c.keep()
+		if c.Trust != 0 || c.Lease != 0 || c.Term != 0 || c.Withdrawn != asked {
 			t.Errorf("told %+v, %+v", c.status, c.times)
 		}
 		one.mu.Lock()

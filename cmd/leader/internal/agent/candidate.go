@@ -132,17 +132,16 @@ func (c *candidate) check() {
 	}
 }
 
-// keep renews the client's lease. It reports whether the candidate stands.
-func (c *candidate) keep() bool {
+// keep renews the client's lease, while the candidate stands.
+func (c *candidate) keep() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.why != "" {
-		return false
+		return
 	}
 	// One whose alarm has not rung yet is kept, also if its time has passed: it
 	// was the agent that was late.
 	c.leaseEnd = time.Now().Add(c.lease)
-	return true
 }
 
 // grant returns what the agent knows at this instant, the work of the present

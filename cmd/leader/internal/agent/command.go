@@ -86,6 +86,13 @@ func (c Command) Validate() error {
 	if c.Metrics != "" {
 		errs = append(errs, web.CheckAddress("--metrics", c.Metrics))
 	}
+	if errors.Join(errs...) == nil {
+		// A fault of what campaigns leave out would be each one's.
+		cfg := c.base()
+		cfg.Group, cfg.InstanceID = "-", "-"
+		var profile leader.Profile
+		errs = append(errs, profile.UnmarshalText([]byte(c.Profile)), cfg.WithProfile(profile).Validate())
+	}
 	return errors.Join(errs...)
 }
 
@@ -145,11 +152,9 @@ func (c Command) server(count *counters, std app.Streams) (*server, error) {
 		},
 		gate:    gate{count: count},
 		timeout: c.Timeout, streams: make(chan struct{}, c.MaxStreams), log: app.NewLogger(std.Err, c.Verbose),
-		base: leader.ElectionConfig{
-			Bucket: c.Bucket, BucketAutoCreate: true, TTL: c.TTL, HeartbeatInterval: c.Heartbeat, ForeignTTL: c.ForeignTTL,
-			AcquireGrace: candidates.Flags{Grace: c.Grace}.AcquireGrace(), Hooks: count.hooks,
-		},
+		base: c.base(),
 	}
+	s.base.Hooks = count.hooks
 	_, unix := socketPath(c.Listen)
 	s.gate.named = !unix
 	if c.remote() {
@@ -173,6 +178,18 @@ func (c Command) server(count *counters, std app.Streams) (*server, error) {
 		s.key = &key
 	}
 	return s, count.show(s)
+}
+
+// base is what campaigns leave out.
+func (c Command) base() leader.ElectionConfig {
+	cfg := leader.ElectionConfig{
+		Bucket: c.Bucket, BucketAutoCreate: true, TTL: c.TTL, HeartbeatInterval: c.Heartbeat, ForeignTTL: c.ForeignTTL,
+		AcquireGrace: candidates.Flags{Grace: c.Grace}.AcquireGrace(),
+	}
+	if cfg.HeartbeatInterval == 0 {
+		cfg.HeartbeatInterval = cfg.TTL / 5
+	}
+	return cfg
 }
 
 // serve serves until ctx is done and every candidate has ended. Requests are

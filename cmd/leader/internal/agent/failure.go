@@ -73,9 +73,13 @@ func (f *failure) write(w http.ResponseWriter) {
 		w.Header().Set("Retry-After", strconv.Itoa(int(f.retry.Seconds())))
 	}
 	w.WriteHeader(f.status)
-	_ = json.NewEncoder(w).Encode(problem{ // who has left needs no answer
-		Title: http.StatusText(f.status), Status: f.status, Code: f.code, Detail: f.detail, Errors: f.faults,
-	})
+	if b, err := json.Marshal(f.problem()); err == nil {
+		_, _ = w.Write(append(b, '\n')) // who has left needs no answer
+	}
+}
+
+func (f *failure) problem() problem {
+	return problem{Title: http.StatusText(f.status), Status: f.status, Code: f.code, Detail: f.detail, Errors: f.faults}
 }
 
 // faultsOf returns the broken rules that an error of the library is made of.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/sha256"
 	"encoding/json"
+	"errors"
 	"net"
 	"net/http"
 	"net/http/httptest"
@@ -11,6 +12,7 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/seed-ff2cb582/leader"
 )
@@ -200,7 +202,7 @@ func TestStrangersDoNotFindACandidate(t *testing.T) {
 func TestPanicEndsOneRequestAlone(t *testing.T) {
 	t.Parallel()
 	in(t, func(t *testing.T, l *lab) {
-		l.s.registry.open = func(leader.ElectionConfig) (leader.Election, error) { panic("a defect") }
+		l.s.open = func(leader.ElectionConfig) (leader.Election, error) { panic("a defect") }
 		if status, code := l.refused(http.MethodPost, "/v1/groups/g/candidates", `{"instance_id":"a"}`, nil); status != http.StatusInternalServerError || code != "internal" {
 			t.Errorf("%d %s", status, code)
 		}
@@ -239,16 +241,28 @@ func TestAddressesOfOtherMachinesNeedATokenAndAFlag(t *testing.T) {
 		{"unix://relative", "", false, false}, {"7", "", false, false}, {"unix:///", "", false, true},
 	} {
 		cmd := Command{Listen: c.listen, TokenFile: c.token, AllowRemote: c.allow, SocketMode: "0600", MaxCandidates: 1, MaxStreams: 1}
-		cmd.Timeout, cmd.Bucket = 1, "b"
+		cmd.Timeout, cmd.Bucket, cmd.Profile = 1, "b", "stable"
 		if err := cmd.Validate(); (err == nil) != c.fine {
 			t.Errorf("%+v: %v", c, err)
 		}
 	}
 }
 
+func TestDefaultsThatNoCandidateCouldHaveAreRefusedAtTheStart(t *testing.T) {
+	t.Parallel()
+	cmd := Command{Listen: "127.0.0.1:0", SocketMode: "0600", MaxCandidates: 1, MaxStreams: 1, TTL: time.Second, Heartbeat: time.Second}
+	cmd.Timeout, cmd.Bucket, cmd.Profile = 1, "b", "stable"
+	if err := cmd.Validate(); !errors.Is(err, leader.ErrInvalidConfig) {
+		t.Errorf("a heartbeat as long as the lease: %v", err)
+	}
+	if cmd.Heartbeat = 0; cmd.Validate() != nil {
+		t.Errorf("a lease without a heartbeat: %v", cmd.Validate())
+	}
+}
+
 func TestSocketIsItsOwnersAndTakesThePlaceOfADeadOne(t *testing.T) {
 	t.Parallel()
-	dir, err := os.MkdirTemp("", "s") // short
+	dir, err := os.MkdirTemp("", "s") //nolint:usetesting // that of the test is too long for a socket
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -40,10 +40,11 @@ func newCounters() (*counters, error) {
 		return nil, err
 	}
 	c.hooks = elections.Hooks()
-	return c, c.register(
+	err = c.register(
 		c.withdrawn, c.refused, collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}),
 		collectors.NewBuildInfoCollector(),
 	)
+	return c, err
 }
 
 func (c *counters) register(all ...prometheus.Collector) error {

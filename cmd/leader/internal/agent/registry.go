@@ -52,7 +52,7 @@ func (r *registry) add(ctx context.Context, cfg leader.ElectionConfig, lease tim
 		return nil, err
 	}
 	started := make(chan error, 1)
-	go r.follow(c, cfg.TTL, started)
+	go r.follow(context.WithoutCancel(ctx), c, cfg.TTL, started)
 	if err := c.start(ctx, started); err != nil {
 		<-c.gone
 		return nil, err
@@ -91,7 +91,7 @@ func (r *registry) enter(c *candidate) error {
 }
 
 // follow lasts as long as a candidate does.
-func (r *registry) follow(c *candidate, ttl time.Duration, started <-chan error) {
+func (r *registry) follow(ctx context.Context, c *candidate, ttl time.Duration, started <-chan error) {
 	defer r.all.Done()
 	defer close(c.gone)
 	defer func() {
@@ -111,7 +111,7 @@ func (r *registry) follow(c *candidate, ttl time.Duration, started <-chan error)
 	r.count.withdraw(c.reason())
 	// The work is waited for by OnPromote. What is bounded is the rest, which a
 	// store that is gone must not hold up.
-	_ = c.e.StopWithContext(context.Background(), leader.StopOptions{DeleteKey: true, WaitForDemote: true, Timeout: ttl + r.patience})
+	_ = c.e.StopWithContext(ctx, leader.StopOptions{DeleteKey: true, WaitForDemote: true, Timeout: ttl + r.patience})
 }
 
 // find returns a candidate of the group.

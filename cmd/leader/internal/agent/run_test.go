@@ -39,7 +39,7 @@ func start(t *testing.T, c Command, lines int) *running {
 	if err := c.Validate(); err != nil {
 		t.Fatal(err)
 	}
-	ctx, cancel := context.WithCancel(context.Background())
+	ctx, cancel := context.WithCancel(t.Context())
 	out, in := io.Pipe()
 	result := make(chan error, 1)
 	go func() {
@@ -215,11 +215,11 @@ type listener struct {
 func (r *running) listen(url string) *listener {
 	r.t.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), patience)
-	req, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, url, http.NoBody)
 	if err != nil {
 		r.t.Fatal(err)
 	}
-	answer, err := http.DefaultClient.Do(req)
+	answer, err := http.DefaultClient.Do(req) //nolint:bodyclose // close does
 	if err != nil {
 		r.t.Fatal(err)
 	}

@@ -146,8 +146,7 @@ func (s *server) watch(w http.ResponseWriter, r *http.Request) error {
 	_ = leader.ObserveFuncWithStore(ctx, s.st, name, leader.Observer{ // Failed tells
 		Leader: func(i leader.LeaderInfo) { st.send("leader", groupOf(i)) },
 		Failed: func(err error) {
-			f := failureOf(err)
-			st.send("trouble", problem{Title: http.StatusText(f.status), Status: f.status, Code: f.code, Detail: f.detail})
+			st.send("trouble", failureOf(err).problem())
 		},
 	})
 	return nil
