@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"regexp"
 	"strconv"
 	"time"
 
@@ -69,6 +70,9 @@ type problem struct {
 // write answers with the failure.
 func (f *failure) write(w http.ResponseWriter) {
 	w.Header().Set("Content-Type", "application/problem+json")
+	if f.status == http.StatusUnauthorized {
+		w.Header().Set("WWW-Authenticate", "Bearer")
+	}
 	if f.retry > 0 {
 		w.Header().Set("Retry-After", strconv.Itoa(int(f.retry.Seconds())))
 	}
@@ -87,7 +91,11 @@ func faultsOf(err error) (all []fault) {
 	switch e := err.(type) { //nolint:errorlint // the tree itself is walked
 	case nil:
 	case *leader.ConfigError:
-		return []fault{{cmp.Or(fieldNames()[e.Field], e.Field), fmt.Sprint(e.Value), e.Rule}}
+		value := fmt.Sprint(e.Value)
+		if d, ok := e.Value.(time.Duration); ok {
+			value = strconv.FormatInt(d.Milliseconds(), 10)
+		}
+		return []fault{{inRequest(e.Field), value, goName.ReplaceAllStringFunc(e.Rule, inRequest)}}
 	case interface{ Unwrap() []error }:
 		for _, one := range e.Unwrap() {
 			all = append(all, faultsOf(one)...)
@@ -97,6 +105,12 @@ func faultsOf(err error) (all []fault) {
 	}
 	return all
 }
+
+// goName matches whatever may be the name of a field of the library's.
+var goName = regexp.MustCompile(`\b[A-Z]\w+\b`)
+
+// inRequest returns the name that requests have for a field.
+func inRequest(field string) string { return cmp.Or(fieldNames()[field], field) }
 
 // fieldNames are the library's fields under the names that requests have for
 // them.

@@ -115,6 +115,10 @@ func TestBodiesAreRefusedWithTheFieldAndItsRule(t *testing.T) {
 	t.Parallel()
 	in(t, func(t *testing.T, l *lab) {
 		const path = "/v1/groups/g/candidates"
+		text := l.ask(http.StatusBadRequest, http.MethodPost, path, `{"instance_id":"a","ttl_ms":1000,"heartbeat_interval_ms":500}`)
+		if !strings.Contains(text, `{"field":"ttl_ms","value":"1000","rule":"must be at least 3 × heartbeat_interval_ms (500ms)"}`) {
+			t.Errorf("the rule is in other words than the request: %s", text)
+		}
 		for body, field := range map[string]string{
 			`{}`: "instance_id",
 			`{"instance_id":"` + strings.Repeat("a", 257) + `"}`: "instance_id",

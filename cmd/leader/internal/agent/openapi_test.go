@@ -4,7 +4,10 @@ import (
 	"encoding/json"
 	"maps"
 	"net/http"
+	"os"
+	"path/filepath"
 	"reflect"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -83,6 +86,33 @@ func fields(t reflect.Type) (names []string) {
 		names = append(names, name)
 	}
 	return names
+}
+
+func TestDescriptionHasEveryCodeAndNoOther(t *testing.T) {
+	t.Parallel()
+	files, err := filepath.Glob("*.go")
+	if err != nil {
+		t.Fatal(err)
+	}
+	given := regexp.MustCompile(`\b(?:code:|f\.code\b.* = ).*?"(\w+)"`)
+	codes := map[string]bool{}
+	for _, file := range files {
+		text, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if strings.HasSuffix(file, "_test.go") {
+			continue
+		}
+		for _, m := range given.FindAllSubmatch(text, -1) {
+			codes[string(m[1])] = true
+		}
+	}
+	got, want := slices.Sorted(maps.Keys(codes)), readDocument(t).Components.Schemas["Problem"].Properties["code"].Enum
+	slices.Sort(want)
+	if !slices.Equal(got, want) {
+		t.Errorf("the codes are\n%q, and are described as\n%q", got, want)
+	}
 }
 
 func TestDescriptionIsServed(t *testing.T) {
