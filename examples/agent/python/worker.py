@@ -25,13 +25,15 @@ def main(agent, group, name, *settings):
         say(name=name, stands=group)
         for term in candidate.terms():
             last = 0
-            while term.trusted():
-                at, until = now(), term.until
-                if until > last:
-                    say(name=name, term=term.number, at=at, until=until)
-                    last = until
-                time.sleep(0.02)  # one step of work
-            say(name=name, term=term.number, stopped=now())
+            try:
+                while term.trusted():
+                    at, until = now(), term.until
+                    if until > last:
+                        say(name=name, term=term.number, at=at, until=until)
+                        last = until
+                    time.sleep(0.02)  # one step of work
+            finally:  # also at a signal: what has begun is finished before another may lead
+                say(name=name, term=term.number, stopped=now())
 
 
 if __name__ == "__main__":
