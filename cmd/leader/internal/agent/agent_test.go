@@ -128,7 +128,7 @@ func (c *client) lead() {
 // after returns later, in virtual time.
 func after(d time.Duration) { <-time.After(d) }
 
-// led returns when another candidate of the group leads, and since when.
+// rival has another candidate of the group stand.
 func (l *lab) rival() *rival {
 	l.t.Helper()
 	r := &rival{led: make(chan time.Time, 1)}
@@ -151,6 +151,17 @@ type rival struct {
 	leader.Election
 
 	led chan time.Time
+}
+
+// leads returns when it came to lead.
+func (r *rival) leads(t *testing.T) (at time.Time) {
+	t.Helper()
+	select {
+	case at = <-r.led:
+	case <-time.After(time.Hour): // of virtual time
+		t.Fatal("nobody follows the client")
+	}
+	return at
 }
 
 func in(t *testing.T, test func(*testing.T, *lab)) {
@@ -195,7 +206,7 @@ func TestSilentClientIsWithdrawnAfterItsTrustAndReleasedAtOnce(t *testing.T) {
 		r := l.rival()
 		c.keep()
 		end := time.Now().Add(time.Second)
-		at := <-r.led
+		at := r.leads(t)
 		if at.Before(c.until) {
 			t.Errorf("the next leads %v before the trust of the silent client ended", c.until.Sub(at))
 		}
@@ -240,7 +251,7 @@ func TestReleaseWaitsForTheClientsWordOrTheEndOfItsTrust(t *testing.T) {
 				if word {
 					c.take(http.StatusOK, http.MethodPost, c.path+"/resign", `{"stopped_term":`+number(term)+`}`)
 				}
-				at := <-r.led
+				at := r.leads(t)
 				if took := at.Sub(asked); word && took > 300*time.Millisecond {
 					t.Errorf("the next leads %v after the request, although the client had stopped", took)
 				}
@@ -264,7 +275,7 @@ func TestResignationHandsOverAtOnceWhenTheWorkHasStopped(t *testing.T) {
 		c.keep()
 		begun := time.Now()
 		c.take(http.StatusOK, http.MethodPost, c.path+"/resign", `{"stopped_term":`+number(c.Term)+`}`)
-		if took := (<-r.led).Sub(begun); took > 50*time.Millisecond {
+		if took := r.leads(t).Sub(begun); took > 50*time.Millisecond {
 			t.Errorf("the next leads after %v", took)
 		}
 		if c.Trust != 0 || c.Term != 0 || c.StoppingTerm != 0 {
