@@ -122,14 +122,12 @@ func (c *candidate) begin() {
 // check is the alarm's: the lease was renewed, or the client is given up.
 func (c *candidate) check() {
 	c.mu.Lock()
-	left := time.Until(c.leaseEnd)
-	if left > 0 {
+	defer c.mu.Unlock()
+	if left := time.Until(c.leaseEnd); left > 0 {
 		c.alarm.Reset(left)
+		return
 	}
-	c.mu.Unlock()
-	if left <= 0 {
-		c.withdraw(silent)
-	}
+	c.withdrawing(silent)
 }
 
 // keep renews the client's lease, while the candidate stands.
@@ -225,6 +223,11 @@ func (c *candidate) present(term uint64) bool {
 func (c *candidate) withdraw(why string) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
+	c.withdrawing(why)
+}
+
+// withdrawing is withdraw for callers that hold the lock.
+func (c *candidate) withdrawing(why string) {
 	if c.why != "" {
 		return
 	}

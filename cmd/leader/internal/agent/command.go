@@ -48,8 +48,8 @@ the client's own clock. A client that is frozen or cut off stops by that clock, 
 that is silent for its lease (lease_ms) is withdrawn from. A term is released when its client says that the work has
 stopped, or when the trust that it was given has run out.
 
-Without --token-file every program that may connect may campaign: to a loopback address every user of the machine, to a
-Unix socket who has the right by its mode. What comes from a browser is refused. There is no TLS: off the machine put a
+Without --token-file every program that may connect may campaign: on a loopback address those of every user of the machine,
+on a Unix socket those that its mode lets in. What comes from a browser is refused. There is no TLS: off the machine put a
 proxy with TLS in front.
 
 At SIGINT or SIGTERM it takes no more candidates, ends every term, waits until the clients have stopped or are trusted no
