@@ -1,0 +1,56 @@
+// Package discovery keeps the leader's entry in another system up to date, so
+// that clients which know nothing of elections find the leader where they look
+// for everything else.
+//
+//	a, err := etcddiscovery.New(client, etcddiscovery.Options{})
+//	...
+//	go discovery.Keep(ctx, election, a, discovery.Options{})
+//
+// [Keep] runs beside each candidate. The systems are adapters, each an
+// [Announcer] in a module of its own: discovery/etcddiscovery,
+// discovery/consuldiscovery and discovery/k8sdiscovery. One for another system
+// needs this package alone.
+//
+// # What is guaranteed
+//
+//   - An entry is announced by a candidate that leads, after its promotion.
+//     Nothing is announced or prolonged in the second half of a trust window
+//     that is not renewed.
+//   - The entry of an earlier term never replaces that of a later one, however
+//     late its bytes arrive. The keeper compares the terms, and the system
+//     writes only if it still stands at the version that was compared (its own
+//     compare-and-swap).
+//   - What others change or delete is announced again: at once where the
+//     adapter watches, else at the next look ([Options].Interval).
+//   - The entry of a term that has ended goes. The leader withdraws it as soon
+//     as it knows. If it is frozen, cut off or dead, the next leader replaces
+//     it, and if nobody can lead, any other candidate removes it within a
+//     second after the lease has run out. If none is left alive, the entry runs
+//     out by itself, as long as the system can do that: each adapter says when.
+//   - A call takes no longer than [Options].Timeout, and what fails is tried
+//     again with growing pauses. A panic of an adapter or of
+//     [Options].Report is reported, and ends nothing.
+//   - When Keep returns, it has tried to withdraw what it had announced, and
+//     none of its goroutines is left.
+//
+// # What is not
+//
+// An entry is a hint. Clients hold on to what they have read, caches answer for
+// the system, and between the end of a term and the withdrawal there is at
+// least one message. Neither does it delay a handover: the entry of the old
+// leader stands until the new one replaces it. A server that must not serve
+// while it does not lead asks its election (leadergrpc.UnaryServer,
+// probe.Redirect), and a resource that a stale leader must not touch refuses
+// its term (package fence).
+//
+// A group whose store was made anew counts its terms from the beginning, and
+// the system may hold an entry of a larger number. The leader replaces such an
+// entry after three trust windows in which nothing changed it, and after the
+// store has acknowledged that it leads: a later term of this group's history
+// could not stand there then. Two groups of one name in two stores, announced
+// in one place, therefore take the entry from each other again and again; each
+// time that is reported ([Displaced]).
+//
+// The token of a term proves leadership to whoever is shown it. It is not
+// announced; a short hash of it is, which tells terms of one number apart.
+package discovery

@@ -1,0 +1,427 @@
+package discovery
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"math/rand/v2"
+	"sync"
+	"time"
+
+	"github.com/seed-ff2cb582/leader"
+	"github.com/seed-ff2cb582/leader/internal/backoff"
+)
+
+const (
+	// patrol is how often a candidate that does not lead looks for an entry that
+	// should not stand. News of who leads have it look besides.
+	patrol = 30 * time.Second
+	// settle is how long it leaves that to the next leader, which replaces the
+	// entry.
+	settle = time.Second
+	// doubtful is how often one that led looks again after a write that may yet
+	// be applied.
+	doubtful = 4
+	// patience is for how many trust windows a leader leaves alone an entry of a
+	// term that is later than its own.
+	patience = 3
+)
+
+// Keep keeps the leader's entry in one system: see the package documentation for
+// what it guarantees. Run it for each candidate of the group, on an election
+// that has been started or is about to be, each with a call of its own.
+//
+// It returns when ctx is done or the election has ended, after it has withdrawn
+// what it announced, which takes Options.Timeout at the most. The error is that
+// of an election which ended by itself ([leader.Election].Err), or matches
+// leader.ErrInvalidConfig at once. Programs that use leader.Run get hold of the
+// election by Hooks.PerElection.
+//
+// A program that ends should wait for Keep to return. Otherwise its last entry
+// is left to the others.
+func Keep(ctx context.Context, e leader.Election, a Announcer, opts Options) error {
+	if err := opts.validate(e, a); err != nil {
+		return err
+	}
+	k := &keeper{
+		election: e, system: a, opts: opts.withDefaults(),
+		news: make(chan struct{}, 1), touched: make(chan struct{}, 1), ended: make(chan struct{}),
+	}
+	running, cancel := context.WithCancel(ctx)
+	var observing sync.WaitGroup
+	observing.Go(func() { k.observe(running) })
+	for rest := k.step(running); k.await(running, rest); {
+		rest = k.step(running)
+	}
+	k.unwatch()
+	cancel()
+	observing.Wait()
+	k.leave(ctx)
+	return e.Err()
+}
+
+// A keeper is one call of Keep. Its goroutine owns all but what mu guards.
+type keeper struct {
+	election leader.Election
+	system   Announcer
+	opts     Options
+
+	news    chan struct{} // who leads has changed
+	touched chan struct{} // the system's watch says that something has
+	ended   chan struct{} // the election has ended
+
+	mu     sync.Mutex
+	info   leader.LeaderInfo // who leads, as the election knows
+	flight flight
+
+	window   time.Duration // the shortest length that was seen of the trust window, in the present term
+	of       uint64        // the term that it is of
+	mine     Entry         // what was announced, or may have been, and was not yet withdrawn
+	stood    bool          // it was seen to stand
+	doubt    int           // how often to look for it yet once it is gone
+	fresh    time.Time     // when it was announced or refreshed
+	rival    Standing      // what was announced for a later term
+	since    time.Time     // when it was first seen
+	seen     leader.LeaderInfo
+	settled  time.Time // when to look for what another has left behind
+	removed  Entry     // what was removed last, of one that had fallen silent
+	repairs  int       // how many in a row
+	failures int
+	calm     time.Time // before which the watch's news wait
+	stop     func()    // ends the watch
+}
+
+// A flight is a call on behalf of a term.
+type flight struct {
+	term   uint64
+	cancel context.CancelCauseFunc
+}
+
+// errOver ends calls for a term that has ended.
+var errOver = errors.New("discovery: the term is over")
+
+// observe notes who leads, until the election ends.
+func (k *keeper) observe(ctx context.Context) {
+	for info := range k.election.Observe(ctx) {
+		k.mu.Lock()
+		k.info = info
+		if f := k.flight; f.cancel != nil && (info.ID == "" || info.Term != f.term) {
+			f.cancel(errOver)
+		}
+		k.mu.Unlock()
+		poke(k.news)
+	}
+	close(k.ended)
+}
+
+// poke leaves a signal, unless there is one.
+func poke(c chan struct{}) {
+	select {
+	case c <- struct{}{}:
+	default:
+	}
+}
+
+func (k *keeper) known() leader.LeaderInfo {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	return k.info
+}
+
+// await waits for something to do, and reports false at the end. Of what the
+// watch tells it hears only when it is calm again.
+func (k *keeper) await(ctx context.Context, rest time.Duration) bool {
+	timer := time.NewTimer(rest)
+	defer timer.Stop()
+	until := time.Now().Add(rest)
+	for {
+		select {
+		case <-ctx.Done():
+			return false
+		case <-k.ended:
+			return false
+		case <-k.news:
+			return true
+		case <-timer.C:
+			return true
+		case <-k.touched:
+			now := time.Now()
+			if !now.Before(k.calm) {
+				return true
+			}
+			if k.calm.Before(until) {
+				timer.Reset(k.calm.Sub(now))
+			}
+		}
+	}
+}
+
+// step brings the system in line with the election, as far as one step can, and
+// returns when to look again.
+func (k *keeper) step(ctx context.Context) time.Duration {
+	if want, until, leads := k.wanted(); leads {
+		return k.lead(ctx, want, until)
+	}
+	k.unwatch()
+	return k.follow(ctx)
+}
+
+// wanted returns the entry that should stand if this candidate leads, and the
+// end of its trust window.
+func (k *keeper) wanted() (e Entry, until time.Time, leads bool) {
+	info, s := k.known(), k.election.Status()
+	if !s.IsLeader || info.ID == "" || info.Term != s.Term {
+		return Entry{}, time.Time{}, false
+	}
+	// The two may be of different renewals, and then too far apart.
+	window := s.TrustUntil.Sub(s.LastHeartbeat)
+	if k.of != s.Term || window < k.window {
+		k.of, k.window = s.Term, window
+	}
+	return Entry{
+		Group: info.Group, Instance: info.ID, Term: info.Term, Correlation: info.Correlation,
+		Address: info.Address, Meta: info.Meta, TTL: k.window / 2,
+	}, s.TrustUntil, true
+}
+
+// interval is the time from one look of a leader to the next.
+func (k *keeper) interval() time.Duration {
+	own := min(max(k.window/3, minInterval), maxInterval)
+	if _, expires := k.system.(Refresher); expires && k.window > 0 {
+		return min(cmp.Or(k.opts.Interval, own), own)
+	}
+	return cmp.Or(k.opts.Interval, own)
+}
+
+// lead has the entry stand.
+func (k *keeper) lead(ctx context.Context, want Entry, until time.Time) time.Duration {
+	ctx, done := k.during(ctx, want.Term, until)
+	defer done()
+	k.watch(want.Group)
+	s, err := k.look(ctx, want.Group)
+	if err != nil {
+		return k.failed("look", want, err)
+	}
+	later := s.LastTerm > want.Term || s.LastTerm == want.Term && !s.Entry.IsZero() && !s.Entry.sameTerm(want)
+	switch {
+	case later && !k.mayDisplace(ctx, s):
+		return k.interval()
+	case time.Until(until) < want.TTL:
+		return k.interval() // not renewed: what is written now may outlast it
+	case s.Damaged || !s.Entry.Same(want):
+		return k.announce(ctx, want, s, later)
+	default:
+		k.stands(want)
+		return k.refresh(ctx, want, s)
+	}
+}
+
+// during returns a context that ends with the trust window or the term.
+func (k *keeper) during(ctx context.Context, term uint64, until time.Time) (_ context.Context, done func()) {
+	ctx, stop := context.WithDeadlineCause(ctx, until, errOver)
+	ctx, cancel := context.WithCancelCause(ctx)
+	k.mu.Lock()
+	k.flight = flight{term, cancel}
+	if k.info.ID == "" || k.info.Term != term {
+		cancel(errOver)
+	}
+	k.mu.Unlock()
+	return ctx, func() {
+		k.mu.Lock()
+		k.flight = flight{}
+		k.mu.Unlock()
+		cancel(nil)
+		stop()
+	}
+}
+
+// mayDisplace reports whether an entry of a later term is of another history
+// than the group's, so that this leader may replace it. That the store
+// acknowledges our term after the entry was seen shows that no later term had
+// begun then.
+func (k *keeper) mayDisplace(ctx context.Context, s Standing) bool {
+	now := time.Now()
+	if k.since.IsZero() || s.Version != k.rival.Version {
+		k.rival, k.since = s, now
+		there := s.Entry
+		if there.IsZero() {
+			there.Term = s.LastTerm // of one that was withdrawn
+		}
+		k.tell(Event{Kind: Superseded, Entry: there, Err: ErrSuperseded})
+	}
+	if now.Sub(k.since) < patience*k.window {
+		return false
+	}
+	ctx, cancel := context.WithTimeout(ctx, k.opts.Timeout)
+	defer cancel()
+	return k.election.ValidateToken(ctx) == nil
+}
+
+func (k *keeper) announce(ctx context.Context, want Entry, s Standing, displaced bool) time.Duration {
+	again := k.stood && k.mine.sameTerm(want)
+	if !k.mine.sameTerm(want) {
+		k.stood = false
+	}
+	k.mine = want // also if it fails: it may have been announced, or may yet be
+	begun := time.Now()
+	err := k.call(ctx, func(ctx context.Context) error { return k.system.Announce(ctx, want, s) })
+	if err != nil {
+		if !errors.Is(err, ErrChanged) {
+			k.doubt = doubtful
+		}
+		return k.failed("announce", want, err)
+	}
+	k.fresh, k.since = begun, time.Time{}
+	k.stands(want)
+	switch {
+	case displaced:
+		k.tell(Event{Kind: Displaced, Entry: s.Entry})
+	case again:
+		k.repairs++
+		k.calm = time.Now().Add(k.policy().After(k.repairs))
+		k.tell(Event{Kind: Repaired, Entry: want})
+		return k.interval()
+	default:
+		k.tell(Event{Kind: Announced, Entry: want})
+	}
+	k.repairs = 0
+	return k.interval()
+}
+
+// stands notes that the entry was seen to stand, as it should.
+func (k *keeper) stands(want Entry) {
+	k.mine, k.stood, k.doubt, k.failures = want, true, 0, 0
+}
+
+// refresh prolongs an entry that expires.
+func (k *keeper) refresh(ctx context.Context, want Entry, s Standing) time.Duration {
+	r, expires := k.system.(Refresher)
+	// A look that the watch asked for needs no refresh.
+	if left := k.interval() - time.Since(k.fresh); expires && left > 0 {
+		return left
+	}
+	if !expires {
+		k.repairs = 0
+		return k.interval()
+	}
+	begun := time.Now()
+	if err := k.call(ctx, func(ctx context.Context) error { return r.Refresh(ctx, want, s) }); err != nil {
+		return k.failed("refresh", want, err)
+	}
+	k.fresh, k.repairs = begun, 0
+	return k.interval()
+}
+
+// follow removes what should not stand while this candidate does not lead.
+func (k *keeper) follow(ctx context.Context) time.Duration {
+	info := k.known()
+	if info.Term != k.seen.Term || info.ID != k.seen.ID {
+		k.seen, k.settled = info, time.Now().Add(settle/2+rand.N(settle/2))
+	}
+	// Our own is not left to others.
+	if wait := time.Until(k.settled); wait > 0 && k.mine.IsZero() {
+		return wait
+	}
+	if info.Group == "" {
+		return patrol
+	}
+	s, err := k.look(ctx, info.Group)
+	if err != nil {
+		return k.failed("look", Entry{Group: info.Group}, err)
+	}
+	k.failures = 0
+	switch {
+	case !k.mine.IsZero() && s.Entry.sameTerm(k.mine):
+		return k.withdraw(ctx, s, Withdrawn)
+	case !k.mine.IsZero() && k.doubt > 0:
+		k.doubt--
+		return k.policy().After(doubtful - k.doubt)
+	case !k.mine.IsZero():
+		k.mine = Entry{}
+	}
+	if s.Entry.IsZero() || !k.over(s.Entry, info) {
+		return k.patrol()
+	}
+	return k.withdraw(ctx, s, Removed)
+}
+
+// patrol is the time to the next look of one that does not lead. What others
+// left behind is looked for once the news have settled.
+func (k *keeper) patrol() time.Duration {
+	if wait := time.Until(k.settled); wait > 0 {
+		return wait
+	}
+	return patrol - rand.N(patrol/4)
+}
+
+// over reports whether the term of an entry has ended, as far as the election
+// knows.
+func (k *keeper) over(e Entry, info leader.LeaderInfo) bool {
+	switch {
+	case info.Term > e.Term:
+		return true
+	case info.Term < e.Term, info.ID != "", e.sameTerm(k.removed):
+		return false
+	case info.Reason.Asked():
+		return true // the leader told of its end
+	}
+	// It has fallen silent, or we are cut off and it is not. So this is done once
+	// at the most: a leader that lives announces itself again.
+	s := k.election.Status()
+	return s.ConnectionStatus == "CONNECTED" && s.LastError == nil
+}
+
+func (k *keeper) withdraw(ctx context.Context, s Standing, kind Kind) time.Duration {
+	if err := k.call(ctx, func(ctx context.Context) error { return k.system.Withdraw(ctx, s) }); err != nil {
+		return k.failed("withdraw", s.Entry, err)
+	}
+	if kind == Withdrawn && k.doubt == 0 {
+		k.mine = Entry{}
+	}
+	if kind == Removed {
+		k.removed = s.Entry
+	}
+	k.stood = false
+	k.tell(Event{Kind: kind, Entry: s.Entry})
+	if !k.mine.IsZero() {
+		return k.policy().After(1)
+	}
+	return k.patrol()
+}
+
+// leave withdraws what was announced, at the end.
+func (k *keeper) leave(ctx context.Context) {
+	if k.mine.IsZero() {
+		return
+	}
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), k.opts.Timeout)
+	defer cancel()
+	k.policy().Repeat(ctx, func() (done bool) {
+		s, err := k.look(ctx, k.mine.Group)
+		if err != nil {
+			k.failed("look", k.mine, err)
+			return false
+		}
+		if !s.Entry.sameTerm(k.mine) {
+			return k.doubt == 0 || k.settledDoubt()
+		}
+		k.withdraw(ctx, s, Withdrawn)
+		return k.mine.IsZero()
+	})
+}
+
+// settledDoubt counts a look for what may yet be applied, and reports whether it
+// was the last.
+func (k *keeper) settledDoubt() bool {
+	k.doubt--
+	return k.doubt == 0
+}
+
+// policy paces what is repeated.
+func (k *keeper) policy() backoff.Policy {
+	p := backoff.Policy{Initial: min(max(k.interval()/10, 10*time.Millisecond), time.Second), Max: max(k.interval(), time.Second), Jitter: 0.25}
+	if k.mine.IsZero() && !k.election.IsLeader() {
+		p.Max = patrol // nothing of ours is at stake
+	}
+	return p
+}

@@ -1,0 +1,711 @@
+package discovery_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"runtime"
+	"slices"
+	"strconv"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/seed-ff2cb582/leader"
+	"github.com/seed-ff2cb582/leader/discovery"
+	"github.com/seed-ff2cb582/leader/leadertest"
+)
+
+const ttl = 3 * time.Second
+
+// A system is a discovery system as simple as one can be: one entry, with a
+// version, that may expire. What the adapters make of real ones is tested in
+// test/stores.
+type system struct {
+	mu       sync.Mutex
+	entry    discovery.Entry
+	last     uint64
+	version  int
+	damaged  bool
+	expires  time.Time
+	changed  []func()
+	log      []string
+	calls    int
+	writes   int
+	holding  chan struct{} // while it is not nil, writes wait for it to be closed, whatever became of their caller
+	failure  func(call string) error
+	mortal   bool // its entries expire
+	remember bool // withdrawals leave a mark
+}
+
+func (s *system) at(call string) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.calls++
+	if s.failure == nil {
+		return nil
+	}
+	return s.failure(call)
+}
+
+func (s *system) expire() {
+	if s.mortal && !s.entry.IsZero() && !time.Now().Before(s.expires) {
+		s.set(discovery.Entry{}, "expired")
+	}
+}
+
+func (s *system) Look(_ context.Context, _ string) (discovery.Standing, error) {
+	if err := s.at("look"); err != nil {
+		return discovery.Standing{}, err
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.expire()
+	st := discovery.Standing{Entry: s.entry, Version: strconv.Itoa(s.version), Damaged: s.damaged, LastTerm: s.entry.Term}
+	if s.remember {
+		st.LastTerm = s.last
+	}
+	return st, nil
+}
+
+// set is called with the lock held.
+func (s *system) set(e discovery.Entry, what string) {
+	if what != "expired" {
+		s.version++
+	}
+	s.entry, s.damaged, s.last = e, false, max(s.last, e.Term)
+	s.log = append(s.log, fmt.Sprintf("%s %s", what, e.Instance))
+	for _, f := range s.changed {
+		f()
+	}
+}
+
+// write applies a change later than its caller waits, if the system is held.
+func (s *system) write(ctx context.Context, version string, change func()) error {
+	s.mu.Lock()
+	held := s.holding
+	s.mu.Unlock()
+	done := make(chan error, 1)
+	go func() {
+		if held != nil {
+			<-held
+		}
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		s.expire()
+		if version != strconv.Itoa(s.version) {
+			done <- discovery.ErrChanged
+			return
+		}
+		s.writes++
+		change()
+		done <- nil
+	}()
+	select {
+	case err := <-done:
+		return err
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+func (s *system) Announce(ctx context.Context, e discovery.Entry, stands discovery.Standing) error {
+	if err := s.at("announce"); err != nil {
+		return err
+	}
+	return s.write(ctx, stands.Version, func() {
+		s.expires = time.Now().Add(e.TTL)
+		s.set(e, "announce")
+	})
+}
+
+func (s *system) Withdraw(ctx context.Context, stands discovery.Standing) error {
+	if err := s.at("withdraw"); err != nil {
+		return err
+	}
+	return s.write(ctx, stands.Version, func() { s.set(discovery.Entry{}, "withdraw "+stands.Entry.Instance) })
+}
+
+// tamper does what somebody else does.
+func (s *system) tamper(e discovery.Entry) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.set(e, "tamper")
+}
+
+func (s *system) stands() discovery.Entry {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.expire()
+	return s.entry
+}
+
+func (s *system) hold(h chan struct{}) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.holding = h
+}
+
+func (s *system) fail(f func(call string) error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.failure = f
+}
+
+func (s *system) counts() (calls, writes int) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.calls, s.writes
+}
+
+func (s *system) hear() []string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	log := s.log
+	s.log = nil
+	return log
+}
+
+// A mortal system has entries that expire, and a watch.
+type mortal struct{ *system }
+
+func (m mortal) Refresh(ctx context.Context, e discovery.Entry, stands discovery.Standing) error {
+	if err := m.at("refresh"); err != nil {
+		return err
+	}
+	return m.write(ctx, stands.Version, func() { m.expires = time.Now().Add(e.TTL) })
+}
+
+type watched struct{ *system }
+
+func (w watched) Watch(ctx context.Context, _ string, changed func()) error {
+	w.mu.Lock()
+	w.changed = append(w.changed, changed)
+	w.mu.Unlock()
+	<-ctx.Done()
+	return ctx.Err()
+}
+
+// A stage is a group of candidates, each with its keeper.
+type stage struct {
+	t     *testing.T
+	group *leadertest.Group
+	all   map[string]*candidate
+}
+
+type candidate struct {
+	*leadertest.Election
+
+	end    context.CancelFunc
+	ended  chan error
+	mu     sync.Mutex
+	events []discovery.Event
+}
+
+func newStage(t *testing.T) *stage {
+	t.Helper()
+	g := leadertest.NewGroup(t, leader.ElectionConfig{
+		Group: "reports", TTL: ttl, HeartbeatInterval: time.Second, Address: "192.0.2.1:80", Meta: map[string]string{"zone": "x"},
+		AcquireGrace: leader.GraceOff, DeleteOnStop: true,
+	})
+	return &stage{t, g, map[string]*candidate{}}
+}
+
+func (s *stage) join(id string, a discovery.Announcer) *candidate {
+	s.t.Helper()
+	c := &candidate{Election: s.group.Join(id), ended: make(chan error, 1)}
+	ctx, cancel := context.WithCancel(context.Background())
+	c.end = cancel
+	go func() {
+		c.ended <- discovery.Keep(ctx, c, a, discovery.Options{Report: func(ev discovery.Event) {
+			c.mu.Lock()
+			defer c.mu.Unlock()
+			c.events = append(c.events, ev)
+		}})
+	}()
+	if err := c.Start(s.t.Context()); err != nil {
+		s.t.Fatal(err)
+	}
+	s.t.Cleanup(func() {
+		cancel()
+		<-c.ended
+	})
+	s.all[id] = c
+	synctest.Wait()
+	return c
+}
+
+// count returns how many events of a kind were reported.
+func (c *candidate) count(kind discovery.Kind) (n int) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for _, ev := range c.events {
+		if ev.Kind == kind {
+			n++
+		}
+	}
+	return n
+}
+
+func demand(t *testing.T, s *system, who string) {
+	t.Helper()
+	if e := s.stands(); e.Instance != who {
+		t.Fatalf("the entry is %+v, and should be of %q", e, who)
+	}
+}
+
+// pass lets time pass.
+func pass(d time.Duration) {
+	time.Sleep(d)
+	synctest.Wait()
+}
+
+func TestTheLeadersEntryStandsFromPromotionToLoss(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s, g := &system{}, newStage(t)
+		a := g.join("a", s)
+		e := s.stands()
+		want := discovery.Entry{
+			Group: "reports", Instance: "a", Term: a.Term().Number, Correlation: a.Term().Correlation(), Address: "192.0.2.1:80",
+			Meta: map[string]string{"zone": "x"},
+		}
+		if !e.Same(want) || e.TTL <= 0 || e.TTL > ttl/2 {
+			t.Fatalf("%+v stands, want %+v", e, want)
+		}
+		g.join("b", s)
+		begun := time.Now()
+		g.group.Promote("b")
+		synctest.Wait()
+		demand(t, s, "b")
+		if took := time.Since(begun); took > 100*time.Millisecond {
+			t.Errorf("the entry changed %v after the handover", took)
+		}
+		if err := g.all["b"].Stop(); err != nil {
+			t.Fatal(err)
+		}
+		synctest.Wait()
+		demand(t, s, "a")
+		if n := a.count(discovery.Announced); n != 2 {
+			t.Errorf("%d times announced, want 2", n)
+		}
+		a.end()
+		if err := <-a.ended; err != nil {
+			t.Error(err)
+		}
+		a.ended <- nil
+		demand(t, s, "")
+	})
+}
+
+func TestATermThatEndsWithoutASuccessorIsWithdrawnAtOnce(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s, g := &system{}, newStage(t)
+		a := g.join("a", s)
+		demand(t, s, "a")
+		begun := time.Now()
+		if err := a.Pause(t.Context(), "maintenance"); err != nil {
+			t.Fatal(err)
+		}
+		synctest.Wait()
+		if demand(t, s, ""); time.Since(begun) != 0 {
+			t.Errorf("it took %v", time.Since(begun))
+		}
+	})
+}
+
+func TestACutOffLeaderWithdrawsWhenItsWindowCloses(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s, g := &system{}, newStage(t)
+		a := g.join("a", s)
+		a.CutOff()
+		end := a.TrustUntil()
+		pass(time.Until(end) - time.Millisecond)
+		demand(t, s, "a")
+		pass(2 * time.Millisecond)
+		demand(t, s, "")
+	})
+}
+
+// A leader that is dead, or frozen, writes nothing more: here, for its keeper's
+// calls fail.
+func TestTheNextLeaderReplacesWhatADeadOneLeft(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s, g := &system{}, newStage(t)
+		dead := &system{}
+		a := g.join("a", either{s, dead})
+		g.join("b", s)
+		demand(t, s, "a")
+		dead.fail(func(string) error { return errors.New("no route to host") })
+		a.CutOff()
+		pass(ttl * 11 / 10)
+		pass(100 * time.Millisecond)
+		demand(t, s, "b")
+	})
+}
+
+// An either is a system whose answers are cut off when the other's fail.
+type either struct {
+	*system
+	way *system
+}
+
+func (e either) Look(ctx context.Context, group string) (discovery.Standing, error) {
+	if err := e.way.at("look"); err != nil {
+		return discovery.Standing{}, err
+	}
+	return e.system.Look(ctx, group)
+}
+
+func TestOthersRemoveWhatADeadLeaderLeftIfNobodyLeads(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s, g := &system{}, newStage(t)
+		dead := &system{}
+		a := g.join("a", either{s, dead})
+		demand(t, s, "a")
+		cfg := g.group.Config("b")
+		cfg.HealthChecker, cfg.HealthCheckInterval = unfit{}, time.Second
+		b, err := leader.NewElectionWithStore(g.group.Store("b"), cfg)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := b.Start(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		ctx, cancel := context.WithCancel(t.Context())
+		kept := make(chan error, 1)
+		go func() { kept <- discovery.Keep(ctx, b, s, discovery.Options{}) }()
+		defer func() { cancel(); <-kept; _ = b.Stop() }()
+		pass(10 * time.Second) // it is found unfit
+		demand(t, s, "a")
+		dead.fail(func(string) error { return errors.New("no route to host") })
+		a.CutOff()
+		pass(ttl*11/10 + time.Second)
+		demand(t, s, "")
+	})
+}
+
+type unfit struct{}
+
+func (unfit) Check(context.Context) bool { return false }
+
+func TestAnEntryThatExpiresEndsWithTheWindowOfAFrozenLeader(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s, g := &system{mortal: true}, newStage(t)
+		m := mortal{s}
+		a := g.join("a", m)
+		for range 100 { // it is refreshed in time
+			pass(100 * time.Millisecond)
+			demand(t, s, "a")
+		}
+		if n := a.count(discovery.Repaired); n != 0 {
+			t.Errorf("it ran out %d times", n)
+		}
+		// From now on nothing reaches the system, nor the store.
+		s.fail(func(string) error { return errors.New("no route to host") })
+		a.CutOff()
+		pass(time.Until(a.TrustUntil()))
+		demand(t, s, "")
+	})
+}
+
+func TestNothingIsProlongedInTheSecondHalfOfAWindow(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s, g := &system{mortal: true}, newStage(t)
+		a := g.join("a", mortal{s})
+		a.CutOff()
+		pass(time.Until(a.TrustUntil()) - time.Millisecond)
+		if !a.IsLeader() {
+			t.Fatal("the window closed too early")
+		}
+		demand(t, s, "")
+	})
+}
+
+func TestWhatOthersChangeIsRepaired(t *testing.T) {
+	for name, tamper := range map[string]func(*system){
+		"deleted": func(s *system) { s.tamper(discovery.Entry{}) },
+		"changed": func(s *system) {
+			e := s.stands()
+			e.Address = "203.0.113.9:666"
+			s.tamper(e)
+		},
+		"in part": func(s *system) { s.mu.Lock(); s.version++; s.damaged = true; s.mu.Unlock() },
+		"by an old entry": func(s *system) {
+			s.tamper(discovery.Entry{Group: "reports", Instance: "z", Term: 0, Correlation: "old"})
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				s, g := &system{}, newStage(t)
+				a := g.join("a", s)
+				before := s.stands()
+				tamper(s)
+				pass(time.Second) // a third of the window
+				if e := s.stands(); !e.Same(before) || s.damaged {
+					t.Errorf("%+v stands, want %+v", e, before)
+				}
+				if a.count(discovery.Repaired) != 1 {
+					t.Error("not reported")
+				}
+			})
+		})
+	}
+}
+
+func TestAWatchRepairsAtOnceAndNotInAHotLoop(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s, g := &system{}, newStage(t)
+		g.join("a", watched{s})
+		s.tamper(discovery.Entry{})
+		synctest.Wait()
+		demand(t, s, "a")
+		// Somebody deletes it as soon as it is there.
+		_, before := s.counts()
+		for range 10_000 {
+			if !s.stands().IsZero() {
+				s.tamper(discovery.Entry{})
+			}
+			pass(time.Millisecond)
+		}
+		if _, after := s.counts(); after-before > 60 {
+			t.Errorf("%d writes in ten seconds", after-before)
+		}
+	})
+}
+
+// The bytes of a leader that was frozen reach the system after its successor's.
+func TestALateWriteReplacesNoLaterEntry(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s, g := &system{}, newStage(t)
+		late := make(chan struct{})
+		s.hold(late)
+		a := g.join("a", s) // announces, and its write is on the way
+		if !a.IsLeader() {
+			t.Fatal("nobody leads")
+		}
+		s.hold(nil)
+		a.CutOff()
+		g.join("b", s)
+		pass(2 * ttl)
+		demand(t, s, "b")
+		s.hear()
+		close(late)
+		pass(time.Minute)
+		demand(t, s, "b")
+		if log := s.hear(); len(log) != 0 {
+			t.Errorf("written since: %v", log)
+		}
+	})
+}
+
+// The bytes of a leader that was frozen arrive when nothing stands in their way:
+// nobody leads.
+func TestALateWriteIsRemovedByThatLeader(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s, g := &system{}, newStage(t)
+		late := make(chan struct{})
+		s.hold(late)
+		a := g.join("a", s)
+		s.hold(nil)
+		if err := a.Pause(t.Context(), "maintenance"); err != nil {
+			t.Fatal(err)
+		}
+		synctest.Wait()
+		close(late)
+		synctest.Wait()
+		pass(2 * time.Second)
+		demand(t, s, "")
+		if log := s.hear(); !slices.Equal(log, []string{"announce a", "withdraw a "}) {
+			t.Errorf("%v", log)
+		}
+	})
+}
+
+func TestALaterTermIsLeftAloneUntilItIsKnownToBeOfAnotherHistory(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s, g := &system{remember: true}, newStage(t)
+		s.tamper(discovery.Entry{Group: "reports", Instance: "z", Term: 1 << 40, Correlation: "z"})
+		a := g.join("a", s)
+		pass(2 * ttl)
+		demand(t, s, "z")
+		if n := a.count(discovery.Superseded); n != 1 {
+			t.Errorf("%d reports, want 1", n)
+		}
+		// It changes, so somebody keeps it.
+		s.tamper(discovery.Entry{Group: "reports", Instance: "z", Term: 1 << 41, Correlation: "z"})
+		pass(2 * ttl)
+		demand(t, s, "z")
+		pass(2 * ttl)
+		demand(t, s, "a")
+		if n := a.count(discovery.Displaced); n != 1 {
+			t.Errorf("%d reports, want 1", n)
+		}
+	})
+}
+
+func TestALeaderThatCannotReachItsStoreDisplacesNothing(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s, g := &system{}, newStage(t)
+		a := g.join("a", s)
+		g.join("b", s)
+		demand(t, s, "a")
+		s.tamper(discovery.Entry{Group: "reports", Instance: "z", Term: 1 << 40, Correlation: "z"})
+		a.CutOff()
+		pass(ttl)
+		demand(t, s, "z")
+		if n := a.count(discovery.Displaced); n != 0 {
+			t.Error("displaced")
+		}
+	})
+}
+
+func TestAFollowerThatIsCutOffDisturbsALivingLeaderOnceAtTheMost(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s, g := &system{}, newStage(t)
+		g.join("a", s)
+		b := g.join("b", s)
+		pass(10 * time.Second)
+		b.CutOff()
+		pass(5 * time.Minute)
+		if n := b.count(discovery.Removed); n > 1 {
+			t.Errorf("removed %d times", n)
+		}
+		demand(t, s, "a")
+	})
+}
+
+func TestFailuresArePacedAndReported(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s, g := &system{}, newStage(t)
+		s.fail(func(string) error { return errors.New("503") })
+		a := g.join("a", s)
+		pass(time.Minute)
+		calls, _ := s.counts()
+		if calls < 30 || calls > 150 {
+			t.Errorf("%d calls in a minute", calls)
+		}
+		if n := a.count(discovery.Failed); n != calls {
+			t.Errorf("%d reports of %d failures", n, calls)
+		}
+		s.fail(nil)
+		pass(2 * time.Second)
+		demand(t, s, "a")
+	})
+}
+
+// deaf answers no call before its context ends.
+type deaf struct{ *system }
+
+func (d deaf) Look(ctx context.Context, _ string) (discovery.Standing, error) {
+	_ = d.at("look")
+	<-ctx.Done()
+	return discovery.Standing{}, ctx.Err()
+}
+
+func TestACallIsBounded(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s, g := &system{}, newStage(t)
+		a := g.join("a", deaf{s})
+		pass(time.Minute)
+		if calls, _ := s.counts(); calls < 10 || calls > 60 {
+			t.Errorf("%d calls in a minute", calls)
+		}
+		if a.count(discovery.Failed) < 10 {
+			t.Errorf("%d reports", a.count(discovery.Failed))
+		}
+		begun := time.Now()
+		a.end()
+		if err := <-a.ended; err != nil || time.Since(begun) > discovery.DefaultTimeout {
+			t.Errorf("%v after %v", err, time.Since(begun))
+		}
+		a.ended <- nil
+	})
+}
+
+func TestPanicsAreShielded(t *testing.T) {
+	for name, f := range map[string]func(){
+		"panic":  func() { panic("at the disco") },
+		"Goexit": runtime.Goexit,
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				s, g := &system{}, newStage(t)
+				s.fail(func(string) error { defer f(); return nil })
+				a := g.join("a", watched{s})
+				pass(10 * time.Second)
+				s.fail(nil)
+				pass(2 * time.Second)
+				demand(t, s, "a")
+				a.mu.Lock()
+				defer a.mu.Unlock()
+				if len(a.events) == 0 || !errors.Is(a.events[0].Err, discovery.ErrPanicked) {
+					t.Errorf("%+v", a.events)
+				}
+			})
+		})
+	}
+}
+
+func TestAPanicOfReportIsShielded(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := &system{}
+		e := leadertest.New(t, leader.ElectionConfig{Group: "reports", TTL: ttl, AcquireGrace: leader.GraceOff})
+		if err := e.Start(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		ended := make(chan error, 1)
+		ctx, cancel := context.WithCancel(t.Context())
+		go func() {
+			ended <- discovery.Keep(ctx, e, s, discovery.Options{Report: func(discovery.Event) { panic("no") }})
+		}()
+		e.Promote()
+		synctest.Wait()
+		demand(t, s, "self")
+		cancel()
+		if err := <-ended; err != nil {
+			t.Error(err)
+		}
+		demand(t, s, "")
+	})
+}
+
+func TestKeepRefusesWhatItCannotKeep(t *testing.T) {
+	err := discovery.Keep(t.Context(), nil, nil, discovery.Options{Interval: -1, Timeout: -1})
+	if !errors.Is(err, leader.ErrInvalidConfig) {
+		t.Fatal(err)
+	}
+}
+
+func TestKeepEndsWithTheElection(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s, g := &system{}, newStage(t)
+		a := g.join("a", s)
+		demand(t, s, "a")
+		if err := a.Stop(); err != nil {
+			t.Fatal(err)
+		}
+		if err := <-a.ended; err != nil {
+			t.Error(err)
+		}
+		a.ended <- nil
+		demand(t, s, "")
+	})
+}
+
+func TestAQuietGroupCostsLittle(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		leads, follows := &system{}, &system{}
+		g := newStage(t)
+		g.join("a", leads)
+		g.join("b", follows)
+		pass(time.Hour)
+		calls, writes := leads.counts()
+		if writes != 1 || calls > 4100 {
+			t.Errorf("the leader made %d calls and %d writes in an hour", calls, writes)
+		}
+		if calls, writes := follows.counts(); writes != 0 || calls > 170 {
+			t.Errorf("the follower made %d calls and %d writes in an hour", calls, writes)
+		}
+	})
+}

@@ -1,0 +1,82 @@
+package discovery
+
+import (
+	"cmp"
+	"errors"
+	"log/slog"
+	"time"
+
+	"github.com/seed-ff2cb582/leader"
+)
+
+// DefaultTimeout bounds each call to the system if the options say nothing.
+const DefaultTimeout = 5 * time.Second
+
+// The interval between a leader's looks follows its trust window within these
+// bounds, if the options say nothing.
+const (
+	minInterval = 50 * time.Millisecond
+	maxInterval = 10 * time.Second
+)
+
+// Options are the settings of [Keep]. The zero value is a good one.
+type Options struct {
+	// Interval is how often a leader looks whether its entry stands, and
+	// refreshes it where entries expire. Default: a third of the trust window,
+	// at least 50 ms and at most 10 s. It is never longer where entries expire.
+	Interval time.Duration
+	// Timeout bounds each call to the system. A leader's call ends with its
+	// trust window, too. Default: DefaultTimeout.
+	Timeout time.Duration
+	// Logger, optional, is told what changes and what fails.
+	Logger *slog.Logger
+	// Report, optional, is told the same, for counters. Its calls do not
+	// overlap, and Keep waits for them.
+	Report func(Event)
+}
+
+func (o Options) withDefaults() Options {
+	o.Timeout = cmp.Or(o.Timeout, DefaultTimeout)
+	if o.Logger == nil {
+		o.Logger = slog.New(slog.DiscardHandler)
+	}
+	return o
+}
+
+// validate returns every broken rule.
+func (o Options) validate(e leader.Election, a Announcer) error {
+	var errs []error
+	check := func(ok bool, field string, value any, rule string) {
+		if !ok {
+			errs = append(errs, &leader.ConfigError{Field: field, Value: value, Rule: rule})
+		}
+	}
+	check(e != nil, "election", nil, "must not be nil")
+	check(a != nil, "announcer", nil, "must not be nil")
+	check(o.Interval >= 0, "Interval", o.Interval, "must be positive, or 0 for the default")
+	check(o.Timeout >= 0, "Timeout", o.Timeout, "must be positive, or 0 for the default")
+	return errors.Join(errs...)
+}
+
+// An Event is something that a keeper did, or failed to do.
+type Event struct {
+	Kind Kind
+	// Entry is what was announced or withdrawn, or stands in the way.
+	Entry Entry
+	// Err is why it failed, with Failed and Superseded.
+	Err error
+}
+
+// A Kind is what an Event is about.
+type Kind string
+
+// The kinds of events.
+const (
+	Announced  Kind = "announced"  // this leader's entry stands for the first time
+	Repaired   Kind = "repaired"   // it stands again: others had changed or deleted it, or it had run out
+	Withdrawn  Kind = "withdrawn"  // this candidate's own entry was removed, since its term is over
+	Removed    Kind = "removed"    // that of another was, since its term is over
+	Superseded Kind = "superseded" // the entry of a later term stands where this leader's should
+	Displaced  Kind = "displaced"  // such an entry was replaced: it is not of this group's present store
+	Failed     Kind = "failed"     // a call failed, and will be repeated
+)
