@@ -13,6 +13,9 @@ require (
 	github.com/jackc/pgx/v5 v5.12.0
 	github.com/redis/go-redis/v9 v9.23.0
 	github.com/seed-ff2cb582/leader v0.0.0
+	github.com/seed-ff2cb582/leader/discovery/consuldiscovery v0.0.0
+	github.com/seed-ff2cb582/leader/discovery/etcddiscovery v0.0.0
+	github.com/seed-ff2cb582/leader/discovery/k8sdiscovery v0.0.0
 	github.com/seed-ff2cb582/leader/store/consulstore v0.0.0
 	github.com/seed-ff2cb582/leader/store/etcdstore v0.0.0
 	github.com/seed-ff2cb582/leader/store/gcsstore v0.0.0

@@ -1,0 +1,332 @@
+package consuldiscovery
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"net"
+	"slices"
+	"strconv"
+	"sync"
+	"time"
+
+	"github.com/hashicorp/consul/api"
+
+	"github.com/seed-ff2cb582/leader"
+	"github.com/seed-ff2cb582/leader/discovery"
+)
+
+// What the zero Options mean.
+const (
+	DefaultTag        = "leader"
+	DefaultPrefix     = "leader/"
+	DefaultNodePrefix = "leader-"
+)
+
+// Options are the settings of an [Announcer].
+type Options struct {
+	// Service is the name of the leader's service. Required.
+	Service string
+	// Tag is its tag. Default: DefaultTag.
+	Tag string
+	// Prefix is what the keys of all groups begin with: one key for each, at
+	// Prefix + group. It must not be that of a store with the group's records
+	// (store/consulstore). Default: DefaultPrefix.
+	Prefix string
+	// NodePrefix is what the names of the candidates' nodes in the catalog begin
+	// with. Default: DefaultNodePrefix.
+	NodePrefix string
+}
+
+// An Announcer writes leaders' entries into Consul's catalog. It may serve
+// several groups at the same time.
+type Announcer struct {
+	client *api.Client
+	opts   Options
+
+	mu       sync.Mutex
+	sessions map[string]string // the ids of ours, by the names of the nodes
+}
+
+var (
+	_ discovery.Refresher = (*Announcer)(nil)
+	_ discovery.Watcher   = (*Announcer)(nil)
+)
+
+// New returns an announcer over a client, which remains the caller's.
+func New(client *api.Client, opts Options) (*Announcer, error) {
+	if client == nil {
+		return nil, &leader.ConfigError{Field: "client", Rule: "must not be nil"}
+	}
+	if opts.Service == "" {
+		return nil, &leader.ConfigError{Field: "Service", Value: "", Rule: "is required"}
+	}
+	opts.Tag = cmp.Or(opts.Tag, DefaultTag)
+	opts.Prefix = cmp.Or(opts.Prefix, DefaultPrefix)
+	opts.NodePrefix = cmp.Or(opts.NodePrefix, DefaultNodePrefix)
+	return &Announcer{client: client, opts: opts, sessions: map[string]string{}}, nil
+}
+
+// Look implements [discovery.Announcer] by consistent reads of the key and of
+// the service's health.
+func (a *Announcer) Look(ctx context.Context, group string) (discovery.Standing, error) {
+	pair, _, err := a.client.KV().Get(a.key(group), consistent(ctx))
+	if err != nil {
+		return discovery.Standing{}, fmt.Errorf("consul: %w", err)
+	}
+	if pair == nil {
+		return discovery.Standing{Version: "0"}, nil
+	}
+	s := discovery.Standing{Version: strconv.FormatUint(pair.ModifyIndex, 10)}
+	r, ok := readRecord(pair.Value, group)
+	if !ok {
+		s.Damaged = true
+		return s, nil
+	}
+	s.LastTerm = r.LastTerm
+	if r.Entry == nil {
+		return s, nil
+	}
+	s.Entry = *r.Entry
+	stands, _, err := a.client.Health().ServiceMultipleTags(a.opts.Service, nil, false, consistent(ctx))
+	if err != nil {
+		return discovery.Standing{}, fmt.Errorf("consul: %w", err)
+	}
+	s.Damaged = !a.whole(stands, s.Entry)
+	return s, nil
+}
+
+// whole reports whether of all instances of the service the leader's is as it
+// should be, healthy, and the only one of its group.
+func (a *Announcer) whole(all []*api.ServiceEntry, e discovery.Entry) bool {
+	n := 0
+	for _, s := range all {
+		if s.Service.Meta[metaGroup] != e.Group {
+			continue
+		}
+		want, err := a.service(e)
+		inForce := func(c *api.HealthCheck) bool { return c.CheckID == checkID && c.Definition.SessionName == a.session(e) }
+		if err != nil || s.Node.Node != a.node(e) || !sameService(s.Service, &want) ||
+			!slices.ContainsFunc(s.Checks, inForce) || s.Checks.AggregatedStatus() != api.HealthPassing {
+			return false
+		}
+		n++
+	}
+	return n == 1
+}
+
+func sameService(s, want *api.AgentService) bool {
+	return s.ID == want.ID && s.Service == want.Service && s.Address == want.Address && s.Port == want.Port &&
+		slices.Equal(s.Tags, want.Tags) && maps.Equal(s.Meta, want.Meta)
+}
+
+// Announce implements [discovery.Announcer]. The node, its check and the session
+// come first: without the service they lead nobody anywhere, however late they
+// arrive.
+func (a *Announcer) Announce(ctx context.Context, e discovery.Entry, stands discovery.Standing) error {
+	service, err := a.service(e)
+	if err != nil {
+		return err
+	}
+	others, err := a.others(ctx, e)
+	if err != nil {
+		return err
+	}
+	if err := a.begin(ctx, e, service.Address); err != nil {
+		return err
+	}
+	value, err := record{Entry: &e, LastTerm: e.Term}.bytes()
+	if err != nil {
+		return err
+	}
+	ops := api.TxnOps{{Service: &api.ServiceTxnOp{Verb: api.ServiceSet, Node: a.node(e), Service: service}}}
+	return a.swap(ctx, e.Group, stands, value, append(ops, gone(others)...))
+}
+
+// others are the nodes of other candidates that have the service of the group.
+func (a *Announcer) others(ctx context.Context, e discovery.Entry) (nodes []string, err error) {
+	all, _, err := a.client.Catalog().Service(a.opts.Service, "", consistent(ctx))
+	if err != nil {
+		return nil, fmt.Errorf("consul: %w", err)
+	}
+	for _, s := range all {
+		if s.ServiceMeta[metaGroup] == e.Group && s.Node != a.node(e) {
+			nodes = append(nodes, s.Node)
+		}
+	}
+	return nodes, nil
+}
+
+// gone are the operations that remove nodes, with all that belongs to them.
+func gone(nodes []string) (ops api.TxnOps) {
+	for _, n := range nodes {
+		ops = append(ops, &api.TxnOp{Node: &api.NodeTxnOp{Verb: api.NodeDelete, Node: api.Node{Node: n}}})
+	}
+	return ops
+}
+
+// checkID is that of the check which tells whether the session is in force.
+const checkID = "leader"
+
+// begin makes the candidate's node, with a check that only a session makes pass.
+func (a *Announcer) begin(ctx context.Context, e discovery.Entry, host string) error {
+	node, name := a.node(e), a.session(e)
+	_, err := a.client.Catalog().Register(&api.CatalogRegistration{
+		Node: node, Address: host, NodeMeta: map[string]string{metaGroup: e.Group, metaInstance: e.Instance},
+		Checks: api.HealthChecks{{
+			Node: node, CheckID: checkID, Name: "the leader's session", Type: "session", Status: api.HealthCritical,
+			Definition: api.HealthCheckDefinition{SessionName: name},
+		}},
+	}, writing(ctx))
+	if err != nil {
+		return fmt.Errorf("consul: the candidate's node: %w", err)
+	}
+	a.end(ctx, node)
+	id, _, err := a.client.Session().CreateNoChecks(&api.SessionEntry{
+		Name: name, Node: node, Behavior: api.SessionBehaviorDelete, TTL: min(max(e.TTL, shortest), longest).String(),
+	}, writing(ctx))
+	if err != nil {
+		return fmt.Errorf("consul: the candidate's session: %w", err)
+	}
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.sessions[node] = id
+	return nil
+}
+
+// The bounds of a session's time (consul, session_ttl_min and SessionTTLMax).
+const (
+	shortest = 10 * time.Second
+	longest  = 24 * time.Hour
+)
+
+// end ends an earlier session of ours. It would run out by itself.
+func (a *Announcer) end(ctx context.Context, node string) {
+	a.mu.Lock()
+	id := a.sessions[node]
+	delete(a.sessions, node)
+	a.mu.Unlock()
+	if id != "" {
+		_, _ = a.client.Session().Destroy(id, writing(ctx))
+	}
+}
+
+// swap writes the key, if it stands as it was seen, and does the rest with it.
+func (a *Announcer) swap(ctx context.Context, group string, stands discovery.Standing, value []byte, ops api.TxnOps) error {
+	index, err := strconv.ParseUint(stands.Version, 10, 64)
+	if err != nil {
+		return fmt.Errorf("consuldiscovery: version %q: %w", stands.Version, err)
+	}
+	cas := &api.TxnOp{KV: &api.KVTxnOp{Verb: api.KVCAS, Key: a.key(group), Value: value, Index: index}}
+	ok, answer, _, err := a.client.Txn().Txn(append(api.TxnOps{cas}, ops...), (&api.QueryOptions{}).WithContext(ctx))
+	switch {
+	case err != nil:
+		return fmt.Errorf("consul: %w", err)
+	case ok:
+		return nil
+	}
+	refused := make([]error, 0, len(answer.Errors))
+	for _, e := range answer.Errors {
+		refused = append(refused, errors.New(e.What))
+	}
+	// Consul says why in words alone.
+	pair, _, err := a.client.KV().Get(a.key(group), consistent(ctx))
+	if err == nil && (pair == nil && index != 0 || pair != nil && pair.ModifyIndex != index) {
+		return discovery.ErrChanged
+	}
+	return fmt.Errorf("consul: refused: %w", errors.Join(refused...))
+}
+
+// Refresh implements [discovery.Refresher]: it renews the session.
+func (a *Announcer) Refresh(ctx context.Context, e discovery.Entry, stands discovery.Standing) error {
+	a.mu.Lock()
+	id := a.sessions[a.node(e)]
+	a.mu.Unlock()
+	if id == "" { // it is of an earlier announcer
+		return a.Announce(ctx, e, stands)
+	}
+	session, _, err := a.client.Session().Renew(id, writing(ctx))
+	if err != nil {
+		return fmt.Errorf("consul: %w", err)
+	}
+	if session == nil {
+		return discovery.ErrChanged // it ran out, and the check is critical
+	}
+	return nil
+}
+
+// Withdraw implements [discovery.Announcer]. The node goes with its service, its
+// check and its session; the key remains, and remembers the term.
+func (a *Announcer) Withdraw(ctx context.Context, stands discovery.Standing) error {
+	value, err := record{LastTerm: stands.LastTerm}.bytes()
+	if err != nil {
+		return err
+	}
+	node := a.node(stands.Entry)
+	if err := a.swap(ctx, stands.Entry.Group, stands, value, gone([]string{node})); err != nil {
+		return err
+	}
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	delete(a.sessions, node)
+	return nil
+}
+
+// wait is how long a blocking query waits for a change. Consul adds up to a
+// sixteenth to it.
+const wait = time.Minute
+
+// Watch implements [discovery.Watcher] by blocking queries for the service.
+func (a *Announcer) Watch(ctx context.Context, _ string, changed func()) error {
+	for index := uint64(0); ; {
+		at, err := a.block(ctx, index)
+		if err != nil {
+			return err
+		}
+		if at != index {
+			changed()
+		}
+		if index = at; at == 0 {
+			return errors.New("consul: a blocking query has no index")
+		}
+	}
+}
+
+func (a *Announcer) block(ctx context.Context, index uint64) (at uint64, err error) {
+	ctx, cancel := context.WithTimeout(ctx, wait+wait/8)
+	defer cancel()
+	_, meta, err := a.client.Health().Service(a.opts.Service, "", false, (&api.QueryOptions{WaitIndex: index, WaitTime: wait}).WithContext(ctx))
+	switch {
+	case err != nil:
+		return 0, fmt.Errorf("consul: %w", err)
+	case meta.LastIndex < index:
+		return 1, nil // of a restored snapshot: ask anew
+	}
+	return meta.LastIndex, nil
+}
+
+func consistent(ctx context.Context) *api.QueryOptions {
+	return (&api.QueryOptions{RequireConsistent: true}).WithContext(ctx)
+}
+
+func writing(ctx context.Context) *api.WriteOptions { return (&api.WriteOptions{}).WithContext(ctx) }
+
+// service is the leader's service for an entry.
+func (a *Announcer) service(e discovery.Entry) (s api.AgentService, err error) {
+	host, port, err := net.SplitHostPort(e.Address)
+	if err != nil {
+		return s, fmt.Errorf("consuldiscovery: the leader's Address has to be host:port: %w", err)
+	}
+	number, err := strconv.ParseUint(port, 10, 16)
+	if err != nil || host == "" || number == 0 {
+		return s, fmt.Errorf("consuldiscovery: the leader's Address has to be host:port, and is %q", e.Address)
+	}
+	return api.AgentService{
+		ID: a.opts.Service + "-" + a.opts.Tag, Service: a.opts.Service, Tags: []string{a.opts.Tag}, Address: host, Port: int(number),
+		Meta: map[string]string{
+			metaGroup: e.Group, metaInstance: e.Instance, metaTerm: strconv.FormatUint(e.Term, 10), metaCorrelation: e.Correlation,
+		},
+	}, nil
+}

@@ -1,0 +1,48 @@
+// Package consuldiscovery keeps the leader's entry in Consul: a service with the
+// tag leader and a health check, so that Consul's DNS and its health queries
+// lead to the leader.
+//
+//	a, err := consuldiscovery.New(client, consuldiscovery.Options{Service: "reports"})
+//	...
+//	go discovery.Keep(ctx, election, a, discovery.Options{})
+//
+//	dig leader.reports.service.consul SRV
+//	curl 'http://127.0.0.1:8500/v1/health/service/reports?passing&tag=leader'
+//
+// ElectionConfig.Address is host:port. The same service may have instances that
+// agents registered, with other tags: those are left alone.
+//
+// # Why the catalog and not the agent
+//
+// A service is usually registered with the agent of its machine. An agent has no
+// compare-and-swap, and it restores what it believes: a leader that was frozen
+// adds its registration again beside that of its successor, on another agent,
+// and neither of them knows. So this package writes into the catalog, by
+// transactions (/v1/txn) on the index of one key, which hold the key, the
+// leader's service, and the removal of the predecessor's. There is one leader's
+// service at any time, and what a stale leader sends late is refused as a whole.
+//
+// No agent checks a service in the catalog. The check here is that of a session
+// (type "session"): passing while the leader renews the session, critical when
+// it runs out. It belongs to a node of the catalog that stands for the
+// candidate, named leader-GROUP-HASH, and goes with it.
+//
+// # What Consul adds to the guarantees
+//
+// If no candidate is left that could remove a dead leader's entry, its check
+// becomes critical, and DNS leaves it out, when the session has run out: Consul
+// allows none shorter than 10 s (session_ttl_min), and takes up to twice the
+// time.
+//
+// The key remains when an entry is withdrawn, and remembers its term, so that an
+// earlier term's late write is refused then, too. To forget a group, delete it:
+//
+//	consul kv delete leader/reports
+//
+// # Permissions
+//
+//	key_prefix "leader/"      { policy = "write" }
+//	node_prefix "leader-"     { policy = "write" }
+//	service "reports"         { policy = "write" }
+//	session_prefix "leader-"  { policy = "write" }
+package consuldiscovery

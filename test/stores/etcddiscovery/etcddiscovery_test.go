@@ -1,0 +1,168 @@
+// Package etcddiscovery_test judges the leader's entry in etcd on real servers.
+package etcddiscovery_test
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"net"
+	"strings"
+	"testing"
+	"time"
+
+	clientv3 "go.etcd.io/etcd/client/v3"
+	"go.etcd.io/etcd/client/v3/naming/endpoints"
+	"go.etcd.io/etcd/client/v3/naming/resolver"
+	"go.uber.org/zap"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/credentials/insecure"
+	"google.golang.org/grpc/health"
+	healthpb "google.golang.org/grpc/health/grpc_health_v1"
+
+	"github.com/seed-ff2cb582/leader/discovery"
+	"github.com/seed-ff2cb582/leader/discovery/etcddiscovery"
+	"github.com/seed-ff2cb582/leader/test/internal/leaks"
+	"github.com/seed-ff2cb582/leader/test/natslab"
+	"github.com/seed-ff2cb582/leader/test/stores/etcdlab"
+	"github.com/seed-ff2cb582/leader/test/stores/internal/announced"
+)
+
+func TestMain(m *testing.M) {
+	announced.Main(m, leaks.Main, func(_, _ string, args []string) (discovery.Announcer, error) {
+		client, err := clientv3.New(clientv3.Config{Endpoints: args, Logger: zap.NewNop()})
+		if err != nil {
+			return nil, err
+		}
+		return etcddiscovery.New(client, etcddiscovery.Options{})
+	})
+}
+
+// open returns an announcer whose transactions go through post, if there is one.
+func open(tb testing.TB, cluster *etcdlab.Cluster, post *announced.Post) *etcddiscovery.Announcer {
+	tb.Helper()
+	a, err := etcddiscovery.New(cluster.Client(tb, func(c *clientv3.Config) {
+		if post == nil {
+			return
+		}
+		c.DialOptions = append(c.DialOptions, grpc.WithChainUnaryInterceptor(
+			func(ctx context.Context, method string, req, reply any, cc *grpc.ClientConn, invoke grpc.UnaryInvoker, opts ...grpc.CallOption) error {
+				if !strings.HasSuffix(method, "/Txn") {
+					return invoke(ctx, method, req, reply, cc, opts...)
+				}
+				return post.Send(ctx, func(ctx context.Context) error { return invoke(ctx, method, req, reply, cc, opts...) })
+			}))
+	}), etcddiscovery.Options{})
+	if err != nil {
+		tb.Fatal(err)
+	}
+	return a
+}
+
+func key(group string) string { return "leader/" + group + "/leader" }
+
+func TestTheLeaderIsFoundInEtcd(t *testing.T) {
+	t.Parallel()
+	cluster := etcdlab.Start(t, 1)
+	admin := cluster.Client(t)
+	announced.Run(t, announced.System{
+		Open: func(tb testing.TB, _, _ string, post *announced.Post) discovery.Announcer {
+			return open(tb, cluster, post)
+		},
+		Child: func(testing.TB, string, string) []string { return cluster.URLs() },
+		Shown: func(ctx context.Context, group string) (all []string, err error) {
+			found, err := admin.Get(ctx, "leader/"+group+"/", clientv3.WithPrefix())
+			if err != nil {
+				return nil, err
+			}
+			for _, kv := range found.Kvs {
+				var e endpoints.Endpoint
+				if err := json.Unmarshal(kv.Value, &e); err != nil {
+					return nil, err
+				}
+				all = append(all, e.Addr)
+			}
+			return all, nil
+		},
+		Destroy: func(ctx context.Context, group string) error {
+			_, err := admin.Delete(ctx, key(group))
+			return err
+		},
+		Spoil: func(ctx context.Context, group string) error {
+			_, err := admin.Put(ctx, key(group), `{"Op":0,"Addr":"203.0.113.9:666","Metadata":null}`)
+			return err
+		},
+		Expires: true,
+	})
+}
+
+// A put of the same value takes the key off its lease: it would stand for ever.
+func TestAnEntryWithoutALeaseIsAnnouncedAgain(t *testing.T) {
+	t.Parallel()
+	cluster := etcdlab.Start(t, 1)
+	a, admin := open(t, cluster, nil), cluster.Client(t)
+	ctx := natslab.Within(t)
+	e := discovery.Entry{Group: "g", Instance: "a", Term: 3, Correlation: "c", Address: "192.0.2.1:80", TTL: time.Minute}
+	if err := a.Announce(ctx, e, discovery.Standing{Version: "0/0"}); err != nil {
+		t.Fatal(err)
+	}
+	value, err := admin.Get(ctx, key("g"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := admin.Put(ctx, key("g"), string(value.Kvs[0].Value)); err != nil {
+		t.Fatal(err)
+	}
+	stands, err := a.Look(ctx, "g")
+	if err != nil || !stands.Damaged || !stands.Entry.Same(e) {
+		t.Fatalf("%v: %+v", err, stands)
+	}
+	// On a lease of somebody else's a refresh moves it to one of its own.
+	lease, err := admin.Grant(ctx, 3600)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := admin.Put(ctx, key("g"), string(value.Kvs[0].Value), clientv3.WithLease(lease.ID)); err != nil {
+		t.Fatal(err)
+	}
+	if stands, err = a.Look(ctx, "g"); err != nil || stands.Damaged {
+		t.Fatalf("%v: %+v", err, stands)
+	}
+	if err := a.Refresh(ctx, e, stands); err != nil {
+		t.Fatal(err)
+	}
+	if found, err := admin.Get(ctx, key("g")); err != nil || found.Kvs[0].Lease == int64(lease.ID) {
+		t.Errorf("%v: %v", err, found)
+	}
+}
+
+// etcd's own resolver leads gRPC clients to the leader.
+func TestTheResolverOfEtcdReadsTheEntry(t *testing.T) {
+	t.Parallel()
+	cluster := etcdlab.Start(t, 1)
+	a := open(t, cluster, nil)
+	listener, err := (&net.ListenConfig{}).Listen(t.Context(), "tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	server := grpc.NewServer()
+	healthpb.RegisterHealthServer(server, health.NewServer())
+	go func() { _ = server.Serve(listener) }()
+	t.Cleanup(server.Stop)
+	builder, err := resolver.NewBuilder(cluster.Client(t))
+	if err != nil {
+		t.Fatal(err)
+	}
+	conn, err := grpc.NewClient("etcd:///leader/g", grpc.WithResolvers(builder), grpc.WithTransportCredentials(insecure.NewCredentials()))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = conn.Close() })
+	e := discovery.Entry{Group: "g", Instance: "a", Term: 3, Correlation: "c", Address: listener.Addr().String(), TTL: time.Minute}
+	if err := a.Announce(natslab.Within(t), e, discovery.Standing{Version: "0/0"}); err != nil {
+		t.Fatal(err)
+	}
+	answer, err := healthpb.NewHealthClient(conn).Check(natslab.Within(t), &healthpb.HealthCheckRequest{}, grpc.WaitForReady(true))
+	if err != nil || answer.GetStatus() != healthpb.HealthCheckResponse_SERVING {
+		t.Error(err, fmt.Sprint(answer))
+	}
+}

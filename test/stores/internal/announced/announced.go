@@ -1,0 +1,342 @@
+// Package announced judges the adapters of package discovery on real servers: elections over an embedded NATS server, and
+// clients that look for the leader in another system.
+package announced
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/seed-ff2cb582/leader"
+	"github.com/seed-ff2cb582/leader/discovery"
+	"github.com/seed-ff2cb582/leader/test/internal/harness"
+	"github.com/seed-ff2cb582/leader/test/natslab"
+)
+
+// TTL is that of the elections: long enough that a busy machine costs no term by itself.
+const TTL = 3 * time.Second
+
+// A System is where leaders are announced.
+type System struct {
+	// Open returns an announcer with connections of its own. Each of its writes goes through post, if that is not nil.
+	Open func(tb testing.TB, group, id string, post *Post) discovery.Announcer
+	// Child are the arguments by which a process of its own opens one: see Serve.
+	Child func(tb testing.TB, group, id string) []string
+	// Shown returns the addresses to which a client is led.
+	Shown func(ctx context.Context, group string) ([]string, error)
+	// Destroy deletes the entry, as an operator does, and Spoil changes a part of it.
+	Destroy, Spoil func(ctx context.Context, group string) error
+	// Expires reports whether entries run out by themselves.
+	Expires bool
+}
+
+// A Post keeps writes back, as a network may.
+type Post struct {
+	mu      sync.Mutex
+	armed   bool
+	release chan struct{}
+	Landed  chan error // how the write ended that was kept back
+}
+
+// NewPost returns one that keeps the next write back.
+func NewPost() *Post {
+	return &Post{armed: true, release: make(chan struct{}), Landed: make(chan error, 1)}
+}
+
+// Release lets pass what was kept back.
+func (p *Post) Release() { close(p.release) }
+
+// Send makes a write by send. One that is kept back is made when it is released, whatever became of its caller.
+func (p *Post) Send(ctx context.Context, send func(context.Context) error) error {
+	p.mu.Lock()
+	armed := p.armed
+	p.armed = false
+	p.mu.Unlock()
+	if !armed {
+		return send(ctx)
+	}
+	go func() {
+		<-p.release
+		p.Landed <- send(context.WithoutCancel(ctx))
+	}()
+	<-ctx.Done()
+	return ctx.Err()
+}
+
+// A lab is one system and the elections beside it.
+type lab struct {
+	System
+
+	t     *testing.T
+	nats  *natslab.Server
+	group string
+}
+
+// Run judges a system. Each case is a group of its own.
+func Run(t *testing.T, s System) {
+	server := natslab.Start(t)
+	for _, c := range []struct {
+		group, name string
+		judge       func(*lab)
+	}{
+		{"follows", "a client is led to whoever leads", (*lab).follows},
+		{"repairs", "what others delete or change is repaired", (*lab).repairs},
+		{"late", "a late write replaces no later entry", (*lab).refusesLateWrites},
+		{"undo", "a late write does not undo a withdrawal", (*lab).refusesAfterWithdrawal},
+		{"killed", "a killed leader's entry goes with its lease", (*lab).killed},
+		{"frozen", "a frozen leader's entry goes, and stays away", (*lab).frozen},
+		{"dead", "the last candidate's entry does what it should", (*lab).allDead},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
+			c.judge(&lab{s, t, server, c.group})
+		})
+	}
+}
+
+// A candidate runs in this process.
+type candidate struct {
+	leader.Election
+
+	mu     sync.Mutex
+	events []discovery.Event
+}
+
+func (c *candidate) count(kind discovery.Kind) (n int) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for _, ev := range c.events {
+		if ev.Kind == kind {
+			n++
+		}
+	}
+	return n
+}
+
+// address is that of a candidate's clients. Nobody listens there. 192.0.2.0/24 is for documentation (RFC 5737).
+func address(id string) string { return fmt.Sprintf("192.0.2.%d:8080", id[0]) }
+
+func config(group, id, address string) leader.ElectionConfig {
+	return leader.ElectionConfig{
+		Bucket: "leaders", BucketAutoCreate: true, Group: group, InstanceID: id, TTL: TTL, HeartbeatInterval: TTL / 4, Address: address,
+		Meta: map[string]string{"zone": "x"}, DeleteOnStop: true, AcquireGrace: leader.GraceOff,
+	}
+}
+
+// join starts a candidate and its keeper. Both end with the test.
+func (l *lab) join(id string) *candidate {
+	l.t.Helper()
+	e, err := leader.NewElection(l.nats.Connect(l.t), config(l.group, id, address(id)))
+	if err != nil {
+		l.t.Fatal(err)
+	}
+	c := &candidate{Election: e}
+	a := l.Open(l.t, l.group, id, nil)
+	ctx, cancel := context.WithCancel(context.Background()) //nolint:usetesting // it is ended by a cleanup
+	var kept sync.WaitGroup
+	kept.Go(func() {
+		err := discovery.Keep(ctx, e, a, discovery.Options{Report: func(ev discovery.Event) {
+			c.mu.Lock()
+			defer c.mu.Unlock()
+			c.events = append(c.events, ev)
+		}})
+		if err != nil {
+			l.t.Error(err)
+		}
+	})
+	l.t.Cleanup(func() {
+		cancel()
+		kept.Wait()
+		_ = e.Stop()
+	})
+	if err := e.Start(l.t.Context()); err != nil {
+		l.t.Fatal(err)
+	}
+	return c
+}
+
+// child starts a candidate and its keeper in a process of its own.
+func (l *lab) child(id string) *harness.Child {
+	l.t.Helper()
+	args := append([]string{"candidate", l.nats.URL(), l.group, id, address(id)}, l.Child(l.t, l.group, id)...)
+	c, err := harness.StartChild(context.Background(), args...) //nolint:usetesting // a cleanup kills it
+	if err != nil {
+		l.t.Fatal(err)
+	}
+	l.t.Cleanup(c.Kill)
+	var ready string
+	if err := c.Hear(&ready); err != nil {
+		l.t.Fatal(err)
+	}
+	return c
+}
+
+// awaitShown waits until clients are led to these candidates, and returns how long that took.
+func (l *lab) awaitShown(ids ...string) time.Duration {
+	l.t.Helper()
+	begun := time.Now()
+	want := make([]string, 0, len(ids))
+	for _, id := range ids {
+		want = append(want, address(id))
+	}
+	natslab.Eventually(l.t, fmt.Sprintf("clients are led to %v", ids), func(ctx context.Context) error {
+		shown, err := l.Shown(ctx, l.group)
+		if err == nil && !slices.Equal(shown, want) {
+			err = fmt.Errorf("they are led to %v", shown)
+		}
+		return err
+	})
+	return time.Since(begun)
+}
+
+func (l *lab) must(err error) {
+	l.t.Helper()
+	if err != nil {
+		l.t.Fatal(err)
+	}
+}
+
+func (l *lab) follows() {
+	a := l.join("a")
+	l.awaitShown("a")
+	b := l.join("b")
+	l.must(transfer(l.t, a, "b"))
+	l.t.Logf("a client is led to the successor after %v", l.awaitShown("b"))
+	l.must(b.Pause(natslab.Within(l.t), "the test wants it so"))
+	l.awaitShown()
+	l.must(b.Resume(natslab.Within(l.t)))
+	natslab.Eventually(l.t, "somebody is shown", func(ctx context.Context) error {
+		shown, err := l.Shown(ctx, l.group)
+		if err == nil && len(shown) != 1 {
+			err = fmt.Errorf("%v", shown)
+		}
+		return err
+	})
+	l.must(a.Stop())
+	l.awaitShown("b")
+	l.must(b.Stop())
+	l.awaitShown()
+}
+
+// transfer waits until the successor is there to take over.
+func transfer(t *testing.T, from leader.Election, to string) error {
+	t.Helper()
+	ctx := natslab.Within(t)
+	for from.LeaderID() != to {
+		if err := from.Transfer(ctx, to); err != nil && !errors.Is(err, leader.ErrNotLeader) {
+			return err
+		}
+		for info := range from.Observe(ctx) {
+			if info.ID != "" {
+				break
+			}
+		}
+		if ctx.Err() != nil {
+			return ctx.Err()
+		}
+	}
+	return nil
+}
+
+func (l *lab) repairs() {
+	a := l.join("a")
+	l.awaitShown("a")
+	repaired := 0
+	for name, damage := range map[string]func(context.Context, string) error{"deleted": l.Destroy, "changed": l.Spoil} {
+		l.must(damage(natslab.Within(l.t), l.group))
+		natslab.Eventually(l.t, "what was "+name+" is repaired", func(context.Context) error {
+			if n := a.count(discovery.Repaired); n <= repaired {
+				return fmt.Errorf("%d repairs", n)
+			}
+			return nil
+		})
+		l.awaitShown("a")
+		repaired = a.count(discovery.Repaired)
+	}
+}
+
+// entry is one as a keeper would announce it.
+func (l *lab) entry(id string, term uint64) discovery.Entry {
+	return discovery.Entry{
+		Group: l.group, Instance: id, Term: term, Correlation: fmt.Sprintf("c%d", term), Address: address(id), TTL: time.Minute,
+	}
+}
+
+// stale announces for a leader that froze just before its write left, and lets others do something meanwhile.
+func (l *lab) stale(meanwhile func()) error {
+	l.t.Helper()
+	post := NewPost()
+	a := l.Open(l.t, l.group, "a", post)
+	stands, err := a.Look(natslab.Within(l.t), l.group)
+	l.must(err)
+	sending, giveUp := context.WithTimeout(l.t.Context(), time.Second)
+	defer giveUp()
+	if err := a.Announce(sending, l.entry("a", 5), stands); err == nil {
+		l.t.Fatal("the write was not kept back")
+	}
+	meanwhile()
+	post.Release()
+	select {
+	case err := <-post.Landed:
+		return err
+	case <-natslab.Within(l.t).Done():
+		l.t.Fatal("the write was not made")
+		return nil
+	}
+}
+
+// announce announces as a keeper does.
+func (l *lab) announce(a discovery.Announcer, e discovery.Entry) discovery.Standing {
+	l.t.Helper()
+	stands, err := a.Look(natslab.Within(l.t), l.group)
+	l.must(err)
+	l.must(a.Announce(natslab.Within(l.t), e, stands))
+	stands, err = a.Look(natslab.Within(l.t), l.group)
+	l.must(err)
+	if !stands.Entry.Same(e) || stands.Damaged || stands.LastTerm != e.Term {
+		l.t.Fatalf("%+v stands, want %+v", stands, e)
+	}
+	return stands
+}
+
+func (l *lab) refusesLateWrites() {
+	b := l.Open(l.t, l.group, "b", nil)
+	var before discovery.Standing
+	err := l.stale(func() { before = l.announce(b, l.entry("b", 9)) })
+	l.t.Logf("the late write: %v", err)
+	after, err := b.Look(natslab.Within(l.t), l.group)
+	l.must(err)
+	if !after.Entry.Same(before.Entry) || after.Version != before.Version || after.Damaged {
+		l.t.Errorf("%+v stands, and before %+v", after, before)
+	}
+	l.awaitShown("b")
+	// The same without a network: the write states what it saw.
+	a := l.Open(l.t, l.group, "a", nil)
+	l.announce(b, l.entry("b", 10))
+	if err := a.Announce(natslab.Within(l.t), l.entry("a", 5), before); !errors.Is(err, discovery.ErrChanged) {
+		l.t.Errorf("%v, want ErrChanged", err)
+	}
+	if err := a.Withdraw(natslab.Within(l.t), before); !errors.Is(err, discovery.ErrChanged) {
+		l.t.Errorf("%v, want ErrChanged", err)
+	}
+	l.awaitShown("b")
+}
+
+func (l *lab) refusesAfterWithdrawal() {
+	b := l.Open(l.t, l.group, "b", nil)
+	err := l.stale(func() {
+		stands := l.announce(b, l.entry("b", 9))
+		l.must(b.Withdraw(natslab.Within(l.t), stands))
+	})
+	l.t.Logf("the late write: %v", err)
+	l.awaitShown()
+	stands, err := b.Look(natslab.Within(l.t), l.group)
+	l.must(err)
+	if !stands.Entry.IsZero() {
+		l.t.Errorf("%+v stands", stands)
+	}
+}

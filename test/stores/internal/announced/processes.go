@@ -1,0 +1,131 @@
+package announced
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"slices"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/nats-io/nats.go"
+
+	"github.com/seed-ff2cb582/leader"
+	"github.com/seed-ff2cb582/leader/discovery"
+	"github.com/seed-ff2cb582/leader/test/internal/harness"
+	"github.com/seed-ff2cb582/leader/test/natslab"
+)
+
+// Main runs the tests of a package, or plays the part of a child if the program was started as one. open opens an announcer
+// by the arguments of System.Child.
+func Main(m *testing.M, run func(*testing.M), open func(group, id string, args []string) (discovery.Announcer, error)) {
+	if len(os.Args) < 6 || os.Args[1] != "candidate" {
+		run(m)
+		return
+	}
+	if err := serve(os.Args[2:6], os.Stdin, os.Stdout, open, os.Args[6:]); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(1)
+	}
+}
+
+// serve is a candidate with its keeper, until its parent ends it.
+func serve(as []string, stdin io.Reader, stdout io.Writer, open func(group, id string, args []string) (discovery.Announcer, error), args []string) error {
+	url, group, id, at := as[0], as[1], as[2], as[3]
+	a, err := open(group, id, args)
+	if err != nil {
+		return err
+	}
+	nc, err := nats.Connect(url, nats.MaxReconnects(-1))
+	if err != nil {
+		return err
+	}
+	defer nc.Close()
+	e, err := leader.NewElection(nc, config(group, id, at))
+	if err != nil {
+		return err
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	var kept sync.WaitGroup
+	var failed error
+	kept.Go(func() { failed = discovery.Keep(ctx, e, a, discovery.Options{}) })
+	defer kept.Wait()
+	defer cancel()
+	if err := e.Start(ctx); err != nil {
+		return err
+	}
+	err = harness.Serve(stdin, stdout, "ready")
+	cancel()
+	kept.Wait()
+	return errors.Join(err, failed, e.Stop())
+}
+
+// limit is how long after the last renewal of a dead leader its successor may be shown at the latest, were the machine idle.
+const limit = TTL*11/10 + time.Second
+
+func (l *lab) killed() {
+	a := l.child("a")
+	l.awaitShown("a")
+	l.join("b")
+	a.Kill()
+	l.t.Logf("a client is led to the successor %v after the kill, with a TTL of %v (%v on an idle machine)", l.awaitShown("b"), TTL, limit)
+}
+
+func (l *lab) frozen() {
+	a := l.child("a")
+	l.awaitShown("a")
+	b := l.join("b")
+	l.must(a.Signal(syscall.SIGSTOP))
+	l.t.Logf("a client is led to the successor %v after the leader froze, with a TTL of %v", l.awaitShown("b"), TTL)
+	// When it is awake again, clients are not led there before it leads.
+	var seen [][]string
+	ctx, done := context.WithCancel(l.t.Context())
+	var watching sync.WaitGroup
+	watching.Go(func() {
+		for ctx.Err() == nil {
+			shown, err := l.Shown(ctx, l.group)
+			if err == nil && (len(seen) == 0 || !slices.Equal(seen[len(seen)-1], shown)) {
+				seen = append(seen, shown)
+			}
+			select {
+			case <-time.After(5 * time.Millisecond):
+			case <-ctx.Done():
+			}
+		}
+	})
+	l.must(a.Signal(syscall.SIGCONT))
+	l.must(transfer(l.t, b, "a"))
+	l.awaitShown("a")
+	done()
+	watching.Wait()
+	states := len(seen)
+	if states > 0 && len(seen[states-1]) == 1 && seen[states-1][0] == address("a") {
+		states--
+	}
+	for _, shown := range seen[:states] {
+		if slices.Contains(shown, address("a")) {
+			l.t.Errorf("clients were led to %v, one after the other", seen)
+		}
+	}
+}
+
+func (l *lab) allDead() {
+	a := l.child("a")
+	l.awaitShown("a")
+	a.Kill()
+	if l.Expires {
+		l.t.Logf("without a candidate the entry is gone %v after the kill, with a TTL of %v", l.awaitShown(), TTL)
+		return
+	}
+	// Nobody removes it but the next candidate.
+	shown, err := l.Shown(natslab.Within(l.t), l.group)
+	if l.must(err); !slices.Equal(shown, []string{address("a")}) {
+		l.t.Errorf("clients are led to %v", shown)
+	}
+	l.join("b")
+	l.awaitShown("b")
+}
