@@ -23,6 +23,8 @@ const (
 	DefaultTag        = "leader"
 	DefaultPrefix     = "leader/"
 	DefaultNodePrefix = "leader-"
+
+	DefaultMinSessionTTL = 10 * time.Second
 )
 
 // Options are the settings of an [Announcer].
@@ -38,6 +40,10 @@ type Options struct {
 	// NodePrefix is what the names of the candidates' nodes in the catalog begin
 	// with. Default: DefaultNodePrefix.
 	NodePrefix string
+	// MinSessionTTL is the servers' session_ttl_min, below which they refuse
+	// sessions. A session is otherwise of half a trust window. Default:
+	// DefaultMinSessionTTL, which is Consul's.
+	MinSessionTTL time.Duration
 }
 
 // An Announcer writes leaders' entries into Consul's catalog. It may serve
@@ -66,6 +72,7 @@ func New(client *api.Client, opts Options) (*Announcer, error) {
 	opts.Tag = cmp.Or(opts.Tag, DefaultTag)
 	opts.Prefix = cmp.Or(opts.Prefix, DefaultPrefix)
 	opts.NodePrefix = cmp.Or(opts.NodePrefix, DefaultNodePrefix)
+	opts.MinSessionTTL = cmp.Or(opts.MinSessionTTL, DefaultMinSessionTTL)
 	return &Announcer{client: client, opts: opts, sessions: map[string]string{}}, nil
 }
 
@@ -185,7 +192,7 @@ func (a *Announcer) begin(ctx context.Context, e discovery.Entry, host string) e
 	}
 	a.end(ctx, node)
 	id, _, err := a.client.Session().CreateNoChecks(&api.SessionEntry{
-		Name: name, Node: node, Behavior: api.SessionBehaviorDelete, TTL: min(max(e.TTL, shortest), longest).String(),
+		Name: name, Node: node, Behavior: api.SessionBehaviorDelete, TTL: min(max(e.TTL, a.opts.MinSessionTTL), longest).String(),
 	}, writing(ctx))
 	if err != nil {
 		return fmt.Errorf("consul: the candidate's session: %w", err)
@@ -196,11 +203,9 @@ func (a *Announcer) begin(ctx context.Context, e discovery.Entry, host string) e
 	return nil
 }
 
-// The bounds of a session's time (consul, session_ttl_min and SessionTTLMax).
-const (
-	shortest = 10 * time.Second
-	longest  = 24 * time.Hour
-)
+// longest is the longest session that Consul takes (agent/structs,
+// SessionTTLMax).
+const longest = 24 * time.Hour
 
 // end ends an earlier session of ours. It would run out by itself.
 func (a *Announcer) end(ctx context.Context, node string) {

@@ -30,9 +30,9 @@
 // # What Consul adds to the guarantees
 //
 // If no candidate is left that could remove a dead leader's entry, its check
-// becomes critical, and DNS leaves it out, when the session has run out: Consul
-// allows none shorter than 10 s (session_ttl_min), and takes up to twice the
-// time.
+// becomes critical, and DNS leaves it out, when the session has run out. Consul
+// takes up to twice the session's time for that, and allows none shorter than
+// 10 s, unless its servers' session_ttl_min is less ([Options].MinSessionTTL).
 //
 // The key remains when an entry is withdrawn, and remembers its term, so that an
 // earlier term's late write is refused then, too. To forget a group, delete it:

@@ -1,0 +1,184 @@
+// Package consuldiscovery_test judges the leader's entry in Consul on real servers.
+package consuldiscovery_test
+
+import (
+	"context"
+	"fmt"
+	"net"
+	"net/http"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/hashicorp/consul/api"
+
+	"github.com/seed-ff2cb582/leader/discovery"
+	"github.com/seed-ff2cb582/leader/discovery/consuldiscovery"
+	"github.com/seed-ff2cb582/leader/test/internal/leaks"
+	"github.com/seed-ff2cb582/leader/test/natslab"
+	"github.com/seed-ff2cb582/leader/test/stores/consullab"
+	"github.com/seed-ff2cb582/leader/test/stores/internal/announced"
+)
+
+func TestMain(m *testing.M) {
+	announced.Main(m, leaks.Main, func(group, _ string, args []string) (discovery.Announcer, error) {
+		client, err := api.NewClient(&api.Config{Address: args[0], Token: args[1]})
+		if err != nil {
+			return nil, err
+		}
+		return consuldiscovery.New(client, consuldiscovery.Options{Service: group, MinSessionTTL: time.Second})
+	})
+}
+
+// posted sends transactions through a post.
+type posted struct {
+	post *announced.Post
+	by   http.RoundTripper
+}
+
+func (p posted) RoundTrip(r *http.Request) (_ *http.Response, err error) {
+	if !strings.HasSuffix(r.URL.Path, "/txn") {
+		return p.by.RoundTrip(r)
+	}
+	answered := make(chan *http.Response, 1)
+	err = p.post.Send(r.Context(), func(ctx context.Context) error {
+		answer, err := p.by.RoundTrip(r.Clone(ctx)) //nolint:bodyclose // the caller does
+		switch {
+		case err != nil:
+			return err
+		case ctx.Done() == nil: // it was kept back, and the caller is gone
+			if err = answer.Body.Close(); answer.StatusCode != http.StatusOK {
+				err = fmt.Errorf("%s", answer.Status)
+			}
+			return err
+		}
+		answered <- answer
+		return nil
+	})
+	if err != nil {
+		return nil, err
+	}
+	return <-answered, nil
+}
+
+// open returns an announcer for the service of the group's name.
+func open(tb testing.TB, address, token, service string, post *announced.Post) *consuldiscovery.Announcer {
+	tb.Helper()
+	transport := &http.Transport{}
+	tb.Cleanup(transport.CloseIdleConnections)
+	var by http.RoundTripper = transport
+	if post != nil {
+		by = posted{post, transport}
+	}
+	client, err := api.NewClient(&api.Config{Address: address, Token: token, HttpClient: &http.Client{Transport: by}})
+	if err != nil {
+		tb.Fatal(err)
+	}
+	a, err := consuldiscovery.New(client, consuldiscovery.Options{Service: service, MinSessionTTL: time.Second})
+	if err != nil {
+		tb.Fatal(err)
+	}
+	return a
+}
+
+// token makes a token with the rights that the package's documentation names.
+func token(t *testing.T, node *consullab.Node, services ...string) string {
+	t.Helper()
+	rules := `key_prefix "leader/" { policy = "write" } node_prefix "leader-" { policy = "write" } session_prefix "leader-" { policy = "write" }`
+	for _, s := range services {
+		rules += fmt.Sprintf(" service %q { policy = \"write\" }", s)
+	}
+	acl := node.Client(t).ACL()
+	if _, _, err := acl.PolicyCreate(&api.ACLPolicy{Name: "leader", Rules: rules}, nil); err != nil {
+		t.Fatal(err)
+	}
+	made, _, err := acl.TokenCreate(&api.ACLToken{Policies: []*api.ACLTokenPolicyLink{{Name: "leader"}}, Local: true}, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return made.SecretID
+}
+
+// With no more rights than those that are documented.
+func TestTheLeaderIsFoundInConsul(t *testing.T) {
+	t.Parallel()
+	node := consullab.Start(t, 1, consullab.ACL, `session_ttl_min = "1s"`).Nodes[0]
+	secret := token(t, node, "follows", "repairs", "late", "undo", "killed", "frozen", "dead")
+	admin := node.Client(t)
+	announced.Run(t, announced.System{
+		Open: func(tb testing.TB, group, _ string, post *announced.Post) discovery.Announcer {
+			return open(tb, node.Addr, secret, group, post)
+		},
+		Child: func(testing.TB, string, string) []string { return []string{node.Addr, secret} },
+		Shown: func(ctx context.Context, group string) (all []string, err error) {
+			found, _, err := admin.Health().Service(group, "leader", true, (&api.QueryOptions{RequireConsistent: true}).WithContext(ctx))
+			for _, s := range found {
+				all = append(all, net.JoinHostPort(s.Service.Address, strconv.Itoa(s.Service.Port)))
+			}
+			slices.Sort(all)
+			return all, err
+		},
+		Destroy: func(ctx context.Context, group string) error {
+			found, _, err := admin.Catalog().Service(group, "", (&api.QueryOptions{}).WithContext(ctx))
+			for _, s := range found {
+				_, err = admin.Catalog().Deregister(&api.CatalogDeregistration{Node: s.Node}, (&api.WriteOptions{}).WithContext(ctx))
+			}
+			return err
+		},
+		Spoil: func(ctx context.Context, group string) error {
+			_, err := admin.KV().Put(&api.KVPair{Key: "leader/" + group, Value: []byte("?")}, (&api.WriteOptions{}).WithContext(ctx))
+			return err
+		},
+		Expires: true,
+	})
+}
+
+// An instance that an agent has registered under the same name, and its health, are none of our business.
+func TestOtherInstancesOfTheServiceAreLeftAlone(t *testing.T) {
+	t.Parallel()
+	node := consullab.Start(t, 1, `session_ttl_min = "1s"`).Nodes[0]
+	client := node.Client(t)
+	err := client.Agent().ServiceRegister(&api.AgentServiceRegistration{
+		Name: "reports", Tags: []string{"replica"}, Address: "192.0.2.9", Port: 80, Check: &api.AgentServiceCheck{TTL: "1h", Status: api.HealthCritical},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	natslab.Eventually(t, "the agent has told the servers", func(ctx context.Context) error {
+		found, _, err := client.Catalog().Service("reports", "", (&api.QueryOptions{}).WithContext(ctx))
+		if err == nil && len(found) != 1 {
+			err = fmt.Errorf("%d instances", len(found))
+		}
+		return err
+	})
+	ctx, a := natslab.Within(t), open(t, node.Addr, "", "reports", nil)
+	var stands discovery.Standing
+	for term, id := range []string{"a", "b"} {
+		e := discovery.Entry{Group: "g", Instance: id, Term: uint64(term) + 1, Correlation: "c", Address: "192.0.2.1:80", TTL: time.Minute}
+		if stands, err = a.Look(ctx, "g"); err != nil {
+			t.Fatal(err)
+		}
+		if err := a.Announce(ctx, e, stands); err != nil {
+			t.Fatal(err)
+		}
+		if stands, err = a.Look(ctx, "g"); err != nil || stands.Damaged || !stands.Entry.Same(e) {
+			t.Fatalf("%v: %+v", err, stands)
+		}
+	}
+	found, _, err := client.Catalog().Service("reports", "", nil)
+	if err != nil || len(found) != 2 {
+		t.Errorf("%v: %d instances, want that of the agent and the leader's", err, len(found))
+	}
+	if err := a.Withdraw(ctx, stands); err != nil {
+		t.Fatal(err)
+	}
+	if found, _, err = client.Catalog().Service("reports", "", nil); err != nil || len(found) != 1 || found[0].ServiceTags[0] != "replica" {
+		t.Errorf("%v: %v", err, found)
+	}
+	// No node is left over.
+	if nodes, _, err := client.Catalog().Nodes(nil); err != nil || len(nodes) != 1 {
+		t.Errorf("%v: %v", err, nodes)
+	}
+}
