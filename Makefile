@@ -79,8 +79,8 @@ labs: ## run the guards on real databases, the page in a real browser, slices of
 	@# Beside the others runs a slice of the comparison, which waits for leases: of its 109 s it computes for 21.
 	@# What takes minutes to build is tested where make servers was, and left out elsewhere, also by CI.
 	@out='^$$'; look() { go run ./test/stores/$$1/install -look || out="$$out|/test/stores/($$2)$$"; }; \
-		look objectlab 's3store|gcsstore'; look consullab consulstore; \
-		tags=$$(go run ./test/stores/kubelab/install -look) || out="$$out|/test/stores/k8sstore$$"; \
+		look objectlab 's3store|gcsstore'; look consullab 'consulstore|consuldiscovery'; \
+		tags=$$(go run ./test/stores/kubelab/install -look) || out="$$out|/test/stores/(k8sstore|k8sdiscovery)$$"; \
 		go run ./test/stores/ferretlab/install -look || [ -n "$$LEADER_MONGODB_URI" ] || out="$$out|/test/stores/mongostore$$"; \
 		[ -n "$$LEADER_MONGODB_URI" ] || echo "labs: SKIPPED, NOT TESTED: the store for MongoDB, unless LEADER_MONGODB_URI names a replica set"; \
 		($(COMPARE) go test -count=1 -timeout $(TIMEOUT) ./...) & compare=$$!; \

@@ -11,11 +11,13 @@ import (
 	"reflect"
 	"time"
 
+	"github.com/go-logr/logr"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/runtime/serializer"
 	"k8s.io/client-go/rest"
+	"k8s.io/klog/v2"
 
 	"github.com/seed-ff2cb582/leader"
 	"github.com/seed-ff2cb582/leader/discovery"
@@ -134,7 +136,7 @@ func do(ctx context.Context, r *rest.Request, body, answer any) error {
 		}
 		r = r.Body(raw)
 	}
-	raw, err := r.Do(ctx).Raw()
+	raw, err := r.Do(quiet(ctx)).Raw()
 	if err != nil {
 		return fmt.Errorf("kubernetes: %w", err)
 	}
@@ -143,6 +145,9 @@ func do(ctx context.Context, r *rest.Request, body, answer any) error {
 	}
 	return nil
 }
+
+// quiet keeps client-go from logging what the caller is told.
+func quiet(ctx context.Context) context.Context { return klog.NewContext(ctx, logr.Discard()) }
 
 // Look implements [discovery.Announcer].
 func (a *Announcer) Look(ctx context.Context, group string) (discovery.Standing, error) {
@@ -301,7 +306,7 @@ func (a *Announcer) Watch(ctx context.Context, _ string, changed func()) error {
 // watch runs one watch until the server ends it.
 func (a *Announcer) watch(ctx context.Context, changed func()) error {
 	// Without a resourceVersion it begins with what stands.
-	body, err := a.slices(http.MethodGet, "").Param("watch", "true").Param("fieldSelector", "metadata.name="+a.name()).Stream(ctx)
+	body, err := a.slices(http.MethodGet, "").Param("watch", "true").Param("fieldSelector", "metadata.name="+a.name()).Stream(quiet(ctx))
 	if err != nil {
 		return fmt.Errorf("kubernetes: %w", err)
 	}

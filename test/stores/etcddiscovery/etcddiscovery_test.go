@@ -64,6 +64,8 @@ func TestTheLeaderIsFoundInEtcd(t *testing.T) {
 	t.Parallel()
 	cluster := etcdlab.Start(t, 1)
 	admin := cluster.Client(t)
+	t.Run("an entry without a lease is announced again", func(t *testing.T) { t.Parallel(); needsALease(t, cluster) })
+	t.Run("etcd's resolver leads gRPC clients to the leader", func(t *testing.T) { t.Parallel(); resolves(t, cluster) })
 	announced.Run(t, announced.System{
 		Open: func(tb testing.TB, _, _ string, post *announced.Post) discovery.Announcer {
 			return open(tb, cluster, post)
@@ -96,9 +98,8 @@ func TestTheLeaderIsFoundInEtcd(t *testing.T) {
 }
 
 // A put of the same value takes the key off its lease: it would stand for ever.
-func TestAnEntryWithoutALeaseIsAnnouncedAgain(t *testing.T) {
-	t.Parallel()
-	cluster := etcdlab.Start(t, 1)
+func needsALease(t *testing.T, cluster *etcdlab.Cluster) {
+	t.Helper()
 	a, admin := open(t, cluster, nil), cluster.Client(t)
 	ctx := natslab.Within(t)
 	e := discovery.Entry{Group: "g", Instance: "a", Term: 3, Correlation: "c", Address: "192.0.2.1:80", TTL: time.Minute}
@@ -136,9 +137,8 @@ func TestAnEntryWithoutALeaseIsAnnouncedAgain(t *testing.T) {
 }
 
 // etcd's own resolver leads gRPC clients to the leader.
-func TestTheResolverOfEtcdReadsTheEntry(t *testing.T) {
-	t.Parallel()
-	cluster := etcdlab.Start(t, 1)
+func resolves(t *testing.T, cluster *etcdlab.Cluster) {
+	t.Helper()
 	a := open(t, cluster, nil)
 	listener, err := (&net.ListenConfig{}).Listen(t.Context(), "tcp", "127.0.0.1:0")
 	if err != nil {
@@ -152,12 +152,12 @@ func TestTheResolverOfEtcdReadsTheEntry(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	conn, err := grpc.NewClient("etcd:///leader/g", grpc.WithResolvers(builder), grpc.WithTransportCredentials(insecure.NewCredentials()))
+	conn, err := grpc.NewClient("etcd:///leader/resolved", grpc.WithResolvers(builder), grpc.WithTransportCredentials(insecure.NewCredentials()))
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = conn.Close() })
-	e := discovery.Entry{Group: "g", Instance: "a", Term: 3, Correlation: "c", Address: listener.Addr().String(), TTL: time.Minute}
+	e := discovery.Entry{Group: "resolved", Instance: "a", Term: 3, Correlation: "c", Address: listener.Addr().String(), TTL: time.Minute}
 	if err := a.Announce(natslab.Within(t), e, discovery.Standing{Version: "0/0"}); err != nil {
 		t.Fatal(err)
 	}

@@ -76,13 +76,14 @@ type lab struct {
 	group string
 }
 
-// Run judges a system. Each case is a group of its own.
-func Run(t *testing.T, s System) {
-	server := natslab.Start(t)
-	for _, c := range []struct {
-		group, name string
-		judge       func(*lab)
-	}{
+// A testCase is one that is played by a group of its own.
+type testCase struct {
+	group, name string
+	judge       func(*lab)
+}
+
+func cases() []testCase {
+	return []testCase{
 		{"follows", "a client is led to whoever leads", (*lab).follows},
 		{"repairs", "what others delete or change is repaired", (*lab).repairs},
 		{"late", "a late write replaces no later entry", (*lab).refusesLateWrites},
@@ -90,7 +91,21 @@ func Run(t *testing.T, s System) {
 		{"killed", "a killed leader's entry goes with its lease", (*lab).killed},
 		{"frozen", "a frozen leader's entry goes, and stays away", (*lab).frozen},
 		{"dead", "the last candidate's entry does what it should", (*lab).allDead},
-	} {
+	}
+}
+
+// Groups are the groups of all cases.
+func Groups() (all []string) {
+	for _, c := range cases() {
+		all = append(all, c.group)
+	}
+	return all
+}
+
+// Run judges a system.
+func Run(t *testing.T, s System) {
+	server := natslab.Start(t)
+	for _, c := range cases() {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
 			c.judge(&lab{s, t, server, c.group})

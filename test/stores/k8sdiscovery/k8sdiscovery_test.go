@@ -1,0 +1,315 @@
+// Package k8sdiscovery_test judges the leader's entry in Kubernetes on real API servers. There is no kube-proxy: a client is
+// led to the ready endpoints of the Service's slices, as kube-proxy reads them.
+package k8sdiscovery_test
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"net"
+	"net/http"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/runtime/serializer"
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/clientcmd"
+
+	"github.com/seed-ff2cb582/leader/discovery"
+	"github.com/seed-ff2cb582/leader/discovery/k8sdiscovery"
+	"github.com/seed-ff2cb582/leader/test/internal/leaks"
+	"github.com/seed-ff2cb582/leader/test/natslab"
+	"github.com/seed-ff2cb582/leader/test/stores/internal/announced"
+	"github.com/seed-ff2cb582/leader/test/stores/kubelab"
+)
+
+func TestMain(m *testing.M) {
+	announced.Main(m, leaks.Main, func(group, id string, args []string) (discovery.Announcer, error) {
+		config, err := clientcmd.BuildConfigFromFlags("", args[0])
+		if err != nil {
+			return nil, err
+		}
+		return k8sdiscovery.New(config, options(group, id, args[1]))
+	})
+}
+
+const label = "example.com/leader"
+
+// options are those of the candidate in the pod of its name, in the namespace and for the Service of the group's name.
+func options(group, id, uid string) k8sdiscovery.Options {
+	return k8sdiscovery.Options{Namespace: group, Service: group, PortName: "web", Pod: id, PodUID: uid, Label: label}
+}
+
+// A cluster is an API server with a namespace for each group, and in each the pods a and b.
+type cluster struct {
+	*kubelab.Server
+
+	rights map[string]*rest.Config // of a service account with the rights that the documentation names
+	uids   map[string]string       // of the pods, by group/name
+	admin  *rest.RESTClient
+}
+
+type object = map[string]any
+
+func start(t *testing.T, groups ...string) *cluster {
+	t.Helper()
+	c := &cluster{Server: kubelab.Start(t), rights: map[string]*rest.Config{}, uids: map[string]string{}}
+	c.admin = c.client(t, c.Admin())
+	for _, group := range groups {
+		c.Namespace(group)
+		c.rights[group] = c.ServiceAccount(group, "default",
+			kubelab.Rule{APIGroups: []string{"discovery.k8s.io"}, Resources: []string{"endpointslices"}, Verbs: []string{"create"}},
+			kubelab.Rule{
+				APIGroups: []string{"discovery.k8s.io"}, Resources: []string{"endpointslices"}, ResourceNames: []string{group + "-leader"},
+				Verbs: []string{"get", "update", "delete", "watch", "list"},
+			},
+			kubelab.Rule{APIGroups: []string{""}, Resources: []string{"pods"}, Verbs: []string{"list", "patch"}},
+		)
+		c.Post("/api/v1/namespaces/"+group+"/services", object{
+			"metadata": object{"name": group}, "spec": object{"ports": []object{{"name": "web", "port": 80}}},
+		})
+		for _, id := range []string{"a", "b"} {
+			var made struct{ Metadata struct{ UID string } }
+			answer := c.Post("/api/v1/namespaces/"+group+"/pods", object{
+				"metadata": object{"name": id, "labels": object{"app": group}},
+				"spec":     object{"containers": []object{{"name": "app", "image": "example.com/app"}}},
+			})
+			if err := json.Unmarshal(answer, &made); err != nil {
+				t.Fatal(err)
+			}
+			c.uids[group+"/"+id] = made.Metadata.UID
+		}
+	}
+	return c
+}
+
+// client is one for requests in plain JSON.
+func (c *cluster) client(t *testing.T, config *rest.Config) *rest.RESTClient {
+	t.Helper()
+	config.GroupVersion, config.NegotiatedSerializer = &schema.GroupVersion{}, serializer.NewCodecFactory(runtime.NewScheme())
+	client, err := rest.UnversionedRESTClientFor(config)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(client.Client.CloseIdleConnections)
+	return client
+}
+
+// open returns an announcer with the documented rights.
+func (c *cluster) open(tb testing.TB, group, id string, post *announced.Post) *k8sdiscovery.Announcer {
+	tb.Helper()
+	config := rest.CopyConfig(c.rights[group])
+	if post != nil {
+		config.Wrap(func(by http.RoundTripper) http.RoundTripper { return posted{post, by} })
+	}
+	a, err := k8sdiscovery.New(config, options(group, id, c.uids[group+"/"+id]))
+	if err != nil {
+		tb.Fatal(err)
+	}
+	tb.Cleanup(func() { _ = a.Close() })
+	return a
+}
+
+// posted sends writes of slices through a post.
+type posted struct {
+	post *announced.Post
+	by   http.RoundTripper
+}
+
+func (p posted) RoundTrip(r *http.Request) (*http.Response, error) {
+	if r.Method == http.MethodGet || !strings.Contains(r.URL.Path, "/endpointslices") {
+		return p.by.RoundTrip(r)
+	}
+	answered := make(chan *http.Response, 1)
+	err := p.post.Send(r.Context(), func(ctx context.Context) error {
+		answer, err := p.by.RoundTrip(r.Clone(ctx)) //nolint:bodyclose // the caller does
+		switch {
+		case err != nil:
+			return err
+		case ctx.Done() == nil: // it was kept back, and the caller is gone
+			if err = answer.Body.Close(); answer.StatusCode >= http.StatusBadRequest {
+				err = fmt.Errorf("%s", answer.Status)
+			}
+			return err
+		}
+		answered <- answer
+		return nil
+	})
+	if err != nil {
+		return nil, err
+	}
+	return <-answered, nil
+}
+
+func slicesOf(group string) string {
+	return "/apis/discovery.k8s.io/v1/namespaces/" + group + "/endpointslices"
+}
+
+// shown returns where kube-proxy would send a client of the Service.
+func (c *cluster) shown(ctx context.Context, group string) (all []string, err error) {
+	found, err := c.admin.Get().AbsPath(slicesOf(group)).Param("labelSelector", "kubernetes.io/service-name="+group).Do(ctx).Raw()
+	if err != nil {
+		return nil, err
+	}
+	var list struct {
+		Items []struct {
+			Endpoints []struct {
+				Addresses  []string
+				Conditions struct{ Ready bool }
+			}
+			Ports []struct {
+				Name string
+				Port int
+			}
+		}
+	}
+	if err := json.Unmarshal(found, &list); err != nil {
+		return nil, err
+	}
+	for _, s := range list.Items {
+		for _, e := range s.Endpoints {
+			if e.Conditions.Ready && len(s.Ports) == 1 && s.Ports[0].Name == "web" {
+				all = append(all, net.JoinHostPort(e.Addresses[0], strconv.Itoa(s.Ports[0].Port)))
+			}
+		}
+	}
+	slices.Sort(all)
+	return all, nil
+}
+
+// labelled are the pods with the label.
+func (c *cluster) labelled(t *testing.T, group string) (names []string) {
+	t.Helper()
+	found, err := c.admin.Get().AbsPath("/api/v1/namespaces/"+group+"/pods").Param("labelSelector", label+"=true").Do(natslab.Within(t)).Raw()
+	if err != nil {
+		t.Fatal(err)
+	}
+	var list struct {
+		Items []struct{ Metadata struct{ Name string } }
+	}
+	if err := json.Unmarshal(found, &list); err != nil {
+		t.Fatal(err)
+	}
+	for _, p := range list.Items {
+		names = append(names, p.Metadata.Name)
+	}
+	return names
+}
+
+func (c *cluster) patch(ctx context.Context, path string, change object) error {
+	body, err := json.Marshal(change)
+	if err != nil {
+		return err
+	}
+	return c.admin.Patch("application/merge-patch+json").AbsPath(path).Body(body).Do(ctx).Error()
+}
+
+// With no more rights than those that are documented.
+func TestTheLeaderIsFoundInKubernetes(t *testing.T) {
+	t.Parallel()
+	c := start(t, append(announced.Groups(), "label", "owner")...)
+	t.Run("the label is on the leader's pod alone", func(t *testing.T) { t.Parallel(); c.labels(t, "label") })
+	t.Run("the slice belongs to the leader's pod", func(t *testing.T) { t.Parallel(); c.owns(t, "owner") })
+	announced.Run(t, announced.System{
+		Open: func(tb testing.TB, group, id string, post *announced.Post) discovery.Announcer {
+			return c.open(tb, group, id, post)
+		},
+		Child: func(tb testing.TB, group, id string) []string {
+			return []string{c.Kubeconfig(tb, c.rights[group], group), c.uids[group+"/"+id]}
+		},
+		Shown: c.shown,
+		Destroy: func(ctx context.Context, group string) error {
+			return c.admin.Delete().AbsPath(slicesOf(group) + "/" + group + "-leader").Do(ctx).Error()
+		},
+		Spoil: func(ctx context.Context, group string) error {
+			return c.patch(ctx, slicesOf(group)+"/"+group+"-leader", object{"endpoints": []object{{"addresses": []string{"203.0.113.9"}}}})
+		},
+	})
+}
+
+func (c *cluster) labels(t *testing.T, g string) {
+	t.Helper()
+	ctx := natslab.Within(t)
+	announce := func(id string, term uint64, address string) (*k8sdiscovery.Announcer, discovery.Standing) {
+		a := c.open(t, g, id, nil)
+		stands, err := a.Look(ctx, g)
+		if err != nil {
+			t.Fatal(err)
+		}
+		e := discovery.Entry{Group: g, Instance: id, Term: term, Correlation: "c", Address: address}
+		if err := a.Announce(ctx, e, stands); err != nil {
+			t.Fatal(err)
+		}
+		if stands, err = a.Look(ctx, g); err != nil || stands.Damaged || !stands.Entry.Same(e) {
+			t.Fatalf("%v: %+v", err, stands)
+		}
+		if shown, err := c.shown(ctx, g); err != nil || !slices.Equal(shown, []string{address}) {
+			t.Errorf("%v: clients are led to %v", err, shown)
+		}
+		if names := c.labelled(t, g); !slices.Equal(names, []string{id}) {
+			t.Errorf("the label is on %v", names)
+		}
+		return a, stands
+	}
+	announce("a", 1, "192.0.2.1:80")
+	announce("b", 2, "[2001:db8::1]:80") // of another family, whose slice has to be made anew
+	a, _ := announce("a", 3, "192.0.2.1:80")
+	if err := c.patch(ctx, "/api/v1/namespaces/"+g+"/pods/b", object{"metadata": object{"labels": object{label: "true"}}}); err != nil {
+		t.Fatal(err)
+	}
+	stands, err := a.Look(ctx, g)
+	if err != nil || !stands.Damaged {
+		t.Errorf("%v: %+v", err, stands)
+	}
+	if err := a.Announce(ctx, stands.Entry, stands); err != nil {
+		t.Fatal(err)
+	}
+	if names := c.labelled(t, g); !slices.Equal(names, []string{"a"}) {
+		t.Errorf("the label is on %v", names)
+	}
+	// Any other candidate can withdraw it.
+	b := c.open(t, g, "b", nil)
+	if stands, err = b.Look(ctx, g); err != nil {
+		t.Fatal(err)
+	}
+	if err := b.Withdraw(ctx, stands); err != nil {
+		t.Fatal(err)
+	}
+	if names := c.labelled(t, g); len(names) != 0 {
+		t.Errorf("the label is on %v", names)
+	}
+	if stands, err = b.Look(ctx, g); err != nil || !stands.Entry.IsZero() || stands.LastTerm != 3 {
+		t.Errorf("%v: %+v", err, stands)
+	}
+}
+
+// What happens when the last leader's pod is deleted is for Kubernetes' garbage collector, of which the lab has none: this
+// is what it goes by.
+func (c *cluster) owns(t *testing.T, g string) {
+	t.Helper()
+	ctx, a := natslab.Within(t), c.open(t, g, "a", nil)
+	e := discovery.Entry{Group: g, Instance: "a", Term: 1, Correlation: "c", Address: "192.0.2.1:80"}
+	if err := a.Announce(ctx, e, discovery.Standing{}); err != nil {
+		t.Fatal(err)
+	}
+	found, err := c.admin.Get().AbsPath(slicesOf(g) + "/" + g + "-leader").Do(ctx).Raw()
+	if err != nil {
+		t.Fatal(err)
+	}
+	type reference struct{ Kind, Name, UID string }
+	var s struct {
+		Metadata  struct{ OwnerReferences []reference }
+		Endpoints []struct{ TargetRef reference }
+	}
+	if err := json.Unmarshal(found, &s); err != nil {
+		t.Fatal(err)
+	}
+	pod := reference{"Pod", "a", c.uids[g+"/a"]}
+	if len(s.Metadata.OwnerReferences) != 1 || s.Metadata.OwnerReferences[0] != pod || len(s.Endpoints) != 1 || s.Endpoints[0].TargetRef != pod {
+		t.Errorf("%s", found)
+	}
+}
