@@ -87,6 +87,7 @@ type Watcher interface {
 	Watch(ctx context.Context, group string, changed func()) error
 }
 
+// Errors of adapters and keepers, for errors.Is.
 var (
 	// ErrChanged: the system does not stand at the version that was looked at.
 	// Nothing was written, and the write will not be applied later.

@@ -229,7 +229,9 @@ func (s *stage) join(id string, a discovery.Announcer) *candidate {
 	}
 	s.t.Cleanup(func() {
 		cancel()
-		<-c.ended
+		if err := <-c.ended; err != nil {
+			s.t.Error(err)
+		}
 	})
 	s.all[id] = c
 	synctest.Wait()
@@ -308,7 +310,8 @@ func TestATermThatEndsWithoutASuccessorIsWithdrawnAtOnce(t *testing.T) {
 			t.Fatal(err)
 		}
 		synctest.Wait()
-		if demand(t, s, ""); time.Since(begun) != 0 {
+		demand(t, s, "")
+		if time.Since(begun) != 0 {
 			t.Errorf("it took %v", time.Since(begun))
 		}
 	})
@@ -375,7 +378,12 @@ func TestOthersRemoveWhatADeadLeaderLeftIfNobodyLeads(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
 		kept := make(chan error, 1)
 		go func() { kept <- discovery.Keep(ctx, b, s, discovery.Options{}) }()
-		defer func() { cancel(); <-kept; _ = b.Stop() }()
+		defer func() {
+			cancel()
+			if err := errors.Join(<-kept, b.Stop()); err != nil {
+				t.Error(err)
+			}
+		}()
 		pass(10 * time.Second) // it is found unfit
 		demand(t, s, "a")
 		dead.fail(func(string) error { return errors.New("no route to host") })

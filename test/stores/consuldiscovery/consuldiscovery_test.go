@@ -44,7 +44,7 @@ func (p posted) RoundTrip(r *http.Request) (_ *http.Response, err error) {
 	}
 	answered := make(chan *http.Response, 1)
 	err = p.post.Send(r.Context(), func(ctx context.Context) error {
-		answer, err := p.by.RoundTrip(r.Clone(ctx)) //nolint:bodyclose // the caller does
+		answer, err := p.by.RoundTrip(r.Clone(ctx))
 		switch {
 		case err != nil:
 			return err

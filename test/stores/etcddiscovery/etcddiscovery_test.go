@@ -4,7 +4,6 @@ package etcddiscovery_test
 import (
 	"context"
 	"encoding/json"
-	"fmt"
 	"net"
 	"strings"
 	"testing"
@@ -163,6 +162,6 @@ func resolves(t *testing.T, cluster *etcdlab.Cluster) {
 	}
 	answer, err := healthpb.NewHealthClient(conn).Check(natslab.Within(t), &healthpb.HealthCheckRequest{}, grpc.WaitForReady(true))
 	if err != nil || answer.GetStatus() != healthpb.HealthCheckResponse_SERVING {
-		t.Error(err, fmt.Sprint(answer))
+		t.Error(err, answer)
 	}
 }

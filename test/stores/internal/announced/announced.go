@@ -151,7 +151,7 @@ func (l *lab) join(id string) *candidate {
 	}
 	c := &candidate{Election: e}
 	a := l.Open(l.t, l.group, id, nil)
-	ctx, cancel := context.WithCancel(context.Background()) //nolint:usetesting // it is ended by a cleanup
+	ctx, cancel := context.WithCancel(context.Background())
 	var kept sync.WaitGroup
 	kept.Go(func() {
 		err := discovery.Keep(ctx, e, a, discovery.Options{Report: func(ev discovery.Event) {
@@ -178,7 +178,7 @@ func (l *lab) join(id string) *candidate {
 func (l *lab) child(id string) *harness.Child {
 	l.t.Helper()
 	args := append([]string{"candidate", l.nats.URL(), l.group, id, address(id)}, l.Child(l.t, l.group, id)...)
-	c, err := harness.StartChild(context.Background(), args...) //nolint:usetesting // a cleanup kills it
+	c, err := harness.StartChild(context.Background(), args...)
 	if err != nil {
 		l.t.Fatal(err)
 	}

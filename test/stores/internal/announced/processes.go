@@ -29,7 +29,7 @@ func Main(m *testing.M, run func(*testing.M), open func(group, id string, args [
 	}
 	if err := serve(os.Args[2:6], os.Stdin, os.Stdout, open, os.Args[6:]); err != nil {
 		fmt.Fprintln(os.Stderr, err)
-		os.Exit(1)
+		os.Exit(1) //nolint:forbidigo // it is main's part, and m.Run was not called
 	}
 }
 
@@ -123,7 +123,8 @@ func (l *lab) allDead() {
 	}
 	// Nobody removes it but the next candidate.
 	shown, err := l.Shown(natslab.Within(l.t), l.group)
-	if l.must(err); !slices.Equal(shown, []string{address("a")}) {
+	l.must(err)
+	if !slices.Equal(shown, []string{address("a")}) {
 		l.t.Errorf("clients are led to %v", shown)
 	}
 	l.join("b")
