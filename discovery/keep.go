@@ -19,9 +19,9 @@ const (
 	// settle is how long it leaves that to the next leader, which replaces the
 	// entry.
 	settle = time.Second
-	// doubtful is how often one that led looks again after a write that may yet
-	// be applied.
-	doubtful = 4
+	// doubtful is for how many times Options.Timeout one that led looks again
+	// and again after a write that may yet be applied.
+	doubtful = 2
 	// patience is for how many trust windows a leader leaves alone an entry of a
 	// term that is later than its own.
 	patience = 3
@@ -78,7 +78,7 @@ type keeper struct {
 	of       uint64        // the term that it is of
 	mine     Entry         // what was announced, or may have been, and was not yet withdrawn
 	stood    bool          // it was seen to stand
-	doubt    int           // how often to look for it yet once it is gone
+	doubt    time.Time     // until when it may yet be applied
 	fresh    time.Time     // when it was announced or refreshed
 	rival    Standing      // what was announced for a later term
 	since    time.Time     // when it was first seen
@@ -267,7 +267,7 @@ func (k *keeper) announce(ctx context.Context, want Entry, s Standing, displaced
 	err := k.call(ctx, func(ctx context.Context) error { return k.system.Announce(ctx, want, s) })
 	if err != nil {
 		if !errors.Is(err, ErrChanged) {
-			k.doubt = doubtful
+			k.doubt = time.Now().Add(doubtful * k.opts.Timeout)
 		}
 		return k.failed("announce", want, err)
 	}
@@ -290,7 +290,7 @@ func (k *keeper) announce(ctx context.Context, want Entry, s Standing, displaced
 
 // stands notes that the entry was seen to stand, as it should.
 func (k *keeper) stands(want Entry) {
-	k.mine, k.stood, k.doubt, k.failures = want, true, 0, 0
+	k.mine, k.stood, k.doubt, k.failures = want, true, time.Time{}, 0
 }
 
 // refresh prolongs an entry that expires.
@@ -333,9 +333,8 @@ func (k *keeper) follow(ctx context.Context) time.Duration {
 	switch {
 	case !k.mine.IsZero() && s.Entry.sameTerm(k.mine):
 		return k.withdraw(ctx, s, Withdrawn)
-	case !k.mine.IsZero() && k.doubt > 0:
-		k.doubt--
-		return k.policy().After(doubtful - k.doubt)
+	case k.doubtful():
+		return k.opts.Timeout / 10
 	case !k.mine.IsZero():
 		k.mine = Entry{}
 	}
@@ -375,7 +374,7 @@ func (k *keeper) withdraw(ctx context.Context, s Standing, kind Kind) time.Durat
 	if err := k.call(ctx, func(ctx context.Context) error { return k.system.Withdraw(ctx, s) }); err != nil {
 		return k.failed("withdraw", s.Entry, err)
 	}
-	if kind == Withdrawn && k.doubt == 0 {
+	if kind == Withdrawn && !k.doubtful() {
 		k.mine = Entry{}
 	}
 	if kind == Removed {
@@ -383,11 +382,14 @@ func (k *keeper) withdraw(ctx context.Context, s Standing, kind Kind) time.Durat
 	}
 	k.stood = false
 	k.tell(Event{Kind: kind, Entry: s.Entry})
-	if !k.mine.IsZero() {
-		return k.policy().After(1)
+	if k.doubtful() {
+		return k.opts.Timeout / 10
 	}
 	return k.patrol()
 }
+
+// doubtful reports whether what was announced may yet be applied.
+func (k *keeper) doubtful() bool { return !k.mine.IsZero() && time.Now().Before(k.doubt) }
 
 // leave withdraws what was announced, at the end.
 func (k *keeper) leave(ctx context.Context) {
@@ -402,19 +404,12 @@ func (k *keeper) leave(ctx context.Context) {
 			k.failed("look", k.mine, err)
 			return false
 		}
-		if !s.Entry.sameTerm(k.mine) {
-			return k.doubt == 0 || k.settledDoubt()
+		if s.Entry.sameTerm(k.mine) {
+			k.withdraw(ctx, s, Withdrawn)
+			return k.mine.IsZero()
 		}
-		k.withdraw(ctx, s, Withdrawn)
-		return k.mine.IsZero()
+		return !k.doubtful()
 	})
-}
-
-// settledDoubt counts a look for what may yet be applied, and reports whether it
-// was the last.
-func (k *keeper) settledDoubt() bool {
-	k.doubt--
-	return k.doubt == 0
 }
 
 // policy paces what is repeated.

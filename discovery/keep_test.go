@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strconv"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -516,16 +517,89 @@ func TestALateWriteIsRemovedByThatLeader(t *testing.T) {
 		s.hold(late)
 		a := g.join("a", s)
 		s.hold(nil)
+		before, _ := s.counts()
 		if err := a.Pause(t.Context(), "maintenance"); err != nil {
 			t.Fatal(err)
 		}
 		synctest.Wait()
+		if after, _ := s.counts(); after == before {
+			t.Error("the call went on when its term was over")
+		}
+		pass(discovery.DefaultTimeout)
 		close(late)
-		synctest.Wait()
-		pass(2 * time.Second)
+		pass(time.Second)
 		demand(t, s, "")
 		if log := s.hear(); !slices.Equal(log, []string{"announce a", "withdraw a "}) {
 			t.Errorf("%v", log)
+		}
+		if a.count(discovery.Withdrawn) != 1 {
+			t.Error("not reported")
+		}
+	})
+}
+
+// An election whose goroutine is stuck, in a hook, tells nobody of the end of its
+// term.
+func TestACallEndsWithTheWindowOfAnElectionThatIsStuck(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s, g := &system{}, newStage(t)
+		var stuck atomic.Bool
+		free := make(chan struct{})
+		cfg := g.group.Config("a")
+		cfg.Hooks.Call = func(leader.Call) {
+			if stuck.Load() {
+				<-free
+			}
+		}
+		e, err := leader.NewElectionWithStore(g.group.Store("a"), cfg)
+		if err != nil {
+			t.Fatal(err)
+		}
+		ctx, cancel := context.WithCancel(t.Context())
+		kept := make(chan error, 1)
+		go func() { kept <- discovery.Keep(ctx, e, s, discovery.Options{}) }()
+		if err := e.Start(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		synctest.Wait()
+		demand(t, s, "a")
+		stuck.Store(true)
+		pass(time.Second) // it has renewed, and tells the hook
+		e2 := s.stands()
+		e2.Address = "203.0.113.9:666"
+		late := make(chan struct{})
+		s.hold(late)
+		s.tamper(e2)
+		pass(time.Second) // the repair is on its way
+		s.hold(nil)
+		pass(time.Until(e.TrustUntil()) + time.Millisecond)
+		if e.IsLeader() {
+			t.Fatal("it leads")
+		}
+		demand(t, s, "")
+		close(free)
+		close(late)
+		cancel()
+		if err := errors.Join(<-kept, e.Stop()); err != nil {
+			t.Error(err)
+		}
+	})
+}
+
+func TestFollowersLeaveADeadLeadersEntryToTheNextLeader(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s, g := &system{}, newStage(t)
+		dead := &system{}
+		a := g.join("a", either{s, dead})
+		b, c := g.join("b", s), g.join("c", s)
+		dead.fail(func(string) error { return errors.New("no route to host") })
+		a.CutOff()
+		pass(2 * ttl)
+		if e := s.stands().Instance; e != "b" && e != "c" {
+			t.Errorf("the entry is of %q", e)
+		}
+		if n := b.count(discovery.Removed) + c.count(discovery.Removed); n != 0 {
+			t.Errorf("it was removed %d times", n)
 		}
 	})
 }
@@ -564,6 +638,56 @@ func TestALeaderThatCannotReachItsStoreDisplacesNothing(t *testing.T) {
 		demand(t, s, "z")
 		if n := a.count(discovery.Displaced); n != 0 {
 			t.Error("displaced")
+		}
+	})
+}
+
+func TestALeaderWhoseStoreDoesNotAnswerDisplacesNothing(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s, g := &system{}, newStage(t)
+		s.tamper(discovery.Entry{Group: "reports", Instance: "z", Term: 1 << 40, Correlation: "z"})
+		a := g.join("a", s)
+		pass(8050 * time.Millisecond) // it renewed at 8 s, and at 8.1 s three windows have passed
+		a.CutOff()
+		pass(time.Second)
+		if !a.IsLeader() {
+			t.Fatal("it leads no more")
+		}
+		demand(t, s, "z")
+		a.Reconnect()
+		pass(ttl)
+		demand(t, s, "a")
+	})
+}
+
+// One that is unfit never writes, so that nothing tells it that it is cut off.
+func TestAFollowerThatNeitherLeadsNorHearsDisturbsALivingLeaderOnce(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s, g := &system{}, newStage(t)
+		a := g.join("a", s)
+		cfg := g.group.Config("b")
+		cfg.HealthChecker, cfg.HealthCheckInterval = unfit{}, time.Second
+		b, err := leader.NewElectionWithStore(g.group.Store("b"), cfg)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := b.Start(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		ctx, cancel := context.WithCancel(t.Context())
+		kept := make(chan error, 1)
+		go func() { kept <- discovery.Keep(ctx, b, s, discovery.Options{}) }()
+		pass(10 * time.Second)
+		g.group.Store("b").CutOff()
+		pass(5 * time.Minute)
+		demand(t, s, "a")
+		if n := a.count(discovery.Repaired); n > 1 {
+			t.Errorf("%d repairs", n)
+		}
+		g.group.Store("b").Reconnect()
+		cancel()
+		if err := errors.Join(<-kept, b.Stop()); err != nil {
+			t.Error(err)
 		}
 	})
 }
