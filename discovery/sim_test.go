@@ -15,7 +15,7 @@ import (
 )
 
 var (
-	seeds = flag.Int("discovery.seeds", 100, "how many schedules of faults TestSimulation runs")
+	seeds = flag.Int("discovery.seeds", 30, "how many schedules of faults TestSimulation runs")
 	base  = flag.Uint64("discovery.base", 1, "the first seed")
 )
 
@@ -124,9 +124,9 @@ func simulate(t *testing.T, rng *rand.Rand) {
 		}
 		g.join(id, a)
 	}
-	for range 40 {
+	for range 60 {
 		id := names[rng.IntN(len(names))]
-		switch rng.IntN(8) {
+		switch rng.IntN(12) {
 		case 0, 1:
 			links[id].spoil(true)
 		case 2:
@@ -137,13 +137,15 @@ func simulate(t *testing.T, rng *rand.Rand) {
 			g.all[id].Reconnect()
 		case 5:
 			s.tamper(discovery.Entry{})
-		case 6:
+		case 6, 7, 8, 9, 10:
 			ctx, cancel := context.WithTimeout(t.Context(), time.Second)
-			_ = g.all[id].Resign(ctx)
+			for _, c := range g.all {
+				_ = c.Resign(ctx) // who does not lead has nothing to resign
+			}
 			cancel()
 		default:
 		}
-		time.Sleep(time.Duration(rng.IntN(3000)) * time.Millisecond)
+		time.Sleep(time.Duration(rng.IntN(2000)) * time.Millisecond)
 	}
 	for _, id := range names {
 		links[id].spoil(false)
