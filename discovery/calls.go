@@ -42,6 +42,9 @@ func (k *keeper) look(ctx context.Context, group string) (s Standing, err error)
 	return s, err
 }
 
+// swift is how often in a row one looks again at once when somebody was faster.
+const swift = 2
+
 // failed takes in a failure, and returns when to try again.
 func (k *keeper) failed(what string, e Entry, err error) time.Duration {
 	over := errors.Is(err, errOver)
@@ -49,10 +52,12 @@ func (k *keeper) failed(what string, e Entry, err error) time.Duration {
 		return 0 // something else is to be done now
 	}
 	k.failures++
+	if errors.Is(err, ErrChanged) && k.failures <= swift {
+		return 0 // somebody was faster, as the last leader is that withdraws
+	}
 	rest := k.policy().After(k.failures)
 	k.calm = time.Now().Add(rest)
-	// That somebody was faster is no trouble by itself.
-	if !errors.Is(err, ErrChanged) || k.failures > 3 {
+	if !errors.Is(err, ErrChanged) || k.failures > 2*swift {
 		k.tell(Event{Kind: Failed, Entry: e, Err: fmt.Errorf("%s: %w", what, err)})
 	}
 	return rest

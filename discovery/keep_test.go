@@ -723,6 +723,30 @@ func TestAFollowerThatKnowsThatItIsCutOffDisturbsNobody(t *testing.T) {
 	})
 }
 
+// Whom others are always ahead of does not race with them without a pause.
+func TestLostRacesArePaced(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s, g := &system{}, newStage(t)
+		s.fail(func(call string) error {
+			if call == "announce" {
+				return discovery.ErrChanged
+			}
+			return nil
+		})
+		a := g.join("a", s)
+		if calls, _ := s.counts(); calls < 6 || calls > 12 {
+			t.Errorf("%d calls at once, want three times two and the first looks", calls)
+		}
+		pass(time.Minute)
+		if calls, _ := s.counts(); calls > 200 || a.count(discovery.Failed) < 40 {
+			t.Errorf("%d calls in a minute, %d reports", calls, a.count(discovery.Failed))
+		}
+		s.fail(nil)
+		pass(2 * time.Second)
+		demand(t, s, "a")
+	})
+}
+
 func TestFailuresArePacedAndReported(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s, g := &system{}, newStage(t)
