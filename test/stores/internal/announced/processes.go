@@ -64,15 +64,12 @@ func serve(as []string, stdin io.Reader, stdout io.Writer, open func(group, id s
 	return errors.Join(err, failed, e.Stop())
 }
 
-// limit is how long after the last renewal of a dead leader its successor may be shown at the latest, were the machine idle.
-const limit = TTL*11/10 + time.Second
-
 func (l *lab) killed() {
 	a := l.child("a")
 	l.awaitShown("a")
 	l.join("b")
 	a.Kill()
-	l.t.Logf("a client is led to the successor %v after the kill, with a TTL of %v (%v on an idle machine)", l.awaitShown("b"), TTL, limit)
+	l.t.Logf("a client is led to the successor %v after the kill, with a TTL of %v", l.awaitShown("b"), TTL)
 }
 
 func (l *lab) frozen() {
