@@ -51,6 +51,7 @@
 // in one place, therefore take the entry from each other again and again; each
 // time that is reported ([Displaced]).
 //
-// The token of a term proves leadership to whoever is shown it. It is not
+// Whoever may read the system sees what the entry says: ElectionConfig.Address
+// and Meta. The token of a term proves leadership to whoever is shown it. It is not
 // announced; a short hash of it is, which tells terms of one number apart.
 package discovery

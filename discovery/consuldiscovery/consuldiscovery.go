@@ -21,7 +21,7 @@ import (
 // What the zero Options mean.
 const (
 	DefaultTag        = "leader"
-	DefaultPrefix     = "leader/"
+	DefaultPrefix     = "leader-discovery/"
 	DefaultNodePrefix = "leader-"
 
 	DefaultMinSessionTTL = 10 * time.Second
@@ -35,7 +35,7 @@ type Options struct {
 	Tag string
 	// Prefix is what the keys of all groups begin with: one key for each, at
 	// Prefix + group. It must not be that of a store with the group's records
-	// (store/consulstore). Default: DefaultPrefix.
+	// (store/consulstore), whose keys are the same. Default: DefaultPrefix.
 	Prefix string
 	// NodePrefix is what the names of the candidates' nodes in the catalog begin
 	// with. Default: DefaultNodePrefix.

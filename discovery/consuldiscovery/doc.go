@@ -37,12 +37,12 @@
 // The key remains when an entry is withdrawn, and remembers its term, so that an
 // earlier term's late write is refused then, too. To forget a group, delete it:
 //
-//	consul kv delete leader/reports
+//	consul kv delete leader-discovery/reports
 //
 // # Permissions
 //
-//	key_prefix "leader/"      { policy = "write" }
-//	node_prefix "leader-"     { policy = "write" }
-//	service "reports"         { policy = "write" }
-//	session_prefix "leader-"  { policy = "write" }
+//	key_prefix "leader-discovery/" { policy = "write" }
+//	node_prefix "leader-"          { policy = "write" }
+//	session_prefix "leader-"       { policy = "write" }
+//	service "reports"              { policy = "write" }
 package consuldiscovery

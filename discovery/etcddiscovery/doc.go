@@ -7,12 +7,12 @@
 //	...
 //	go discovery.Keep(ctx, election, a, discovery.Options{})
 //
-// The entry of the group "reports" is the key leader/reports/leader:
+// The entry of the group "reports" is the key leader-discovery/reports/leader:
 //
 //	{"Op":0,"Addr":"10.0.0.7:8080","Metadata":{"group":"reports","instance":"a","term":42,...}}
 //
-// A gRPC client dials etcd:///leader/reports; for it, ElectionConfig.Address is
-// host:port.
+// A gRPC client dials etcd:///leader-discovery/reports; for it,
+// ElectionConfig.Address is host:port.
 //
 // # What etcd adds to the guarantees
 //
@@ -29,6 +29,6 @@
 //
 // # Permissions
 //
-// Where etcd's authentication is on, the user needs readwrite on the prefix.
-// Leases need no permission of their own.
+// Where etcd's authentication is on, the user needs readwrite on the key of its
+// group, or on the prefix, and no more.
 package etcddiscovery

@@ -18,7 +18,7 @@ import (
 )
 
 // DefaultPrefix is where entries are if the options say nothing.
-const DefaultPrefix = "leader/"
+const DefaultPrefix = "leader-discovery/"
 
 // Options are the settings of an [Announcer]. The zero value is a good one.
 type Options struct {

@@ -86,7 +86,7 @@ func open(tb testing.TB, address, token, service string, post *announced.Post) *
 // token makes a token with the rights that the package's documentation names.
 func token(t *testing.T, node *consullab.Node, services ...string) string {
 	t.Helper()
-	rules := `key_prefix "leader/" { policy = "write" } node_prefix "leader-" { policy = "write" } session_prefix "leader-" { policy = "write" }`
+	rules := `key_prefix "leader-discovery/" { policy = "write" } node_prefix "leader-" { policy = "write" } session_prefix "leader-" { policy = "write" }`
 	for _, s := range services {
 		rules += fmt.Sprintf(" service %q { policy = \"write\" }", s)
 	}
@@ -129,7 +129,7 @@ func TestTheLeaderIsFoundInConsul(t *testing.T) {
 			return err
 		},
 		Spoil: func(ctx context.Context, group string) error {
-			_, err := admin.KV().Put(&api.KVPair{Key: "leader/" + group, Value: []byte("?")}, (&api.WriteOptions{}).WithContext(ctx))
+			_, err := admin.KV().Put(&api.KVPair{Key: "leader-discovery/" + group, Value: []byte("?")}, (&api.WriteOptions{}).WithContext(ctx))
 			return err
 		},
 		Expires: true,

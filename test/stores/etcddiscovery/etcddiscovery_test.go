@@ -4,6 +4,8 @@ package etcddiscovery_test
 import (
 	"context"
 	"encoding/json"
+	"errors"
+	"fmt"
 	"net"
 	"strings"
 	"testing"
@@ -39,7 +41,7 @@ func TestMain(m *testing.M) {
 // open returns an announcer whose transactions go through post, if there is one.
 func open(tb testing.TB, cluster *etcdlab.Cluster, post *announced.Post) *etcddiscovery.Announcer {
 	tb.Helper()
-	a, err := etcddiscovery.New(cluster.Client(tb, func(c *clientv3.Config) {
+	return openAs(tb, cluster, func(c *clientv3.Config) {
 		if post == nil {
 			return
 		}
@@ -50,14 +52,19 @@ func open(tb testing.TB, cluster *etcdlab.Cluster, post *announced.Post) *etcddi
 				}
 				return post.Send(ctx, func(ctx context.Context) error { return invoke(ctx, method, req, reply, cc, opts...) })
 			}))
-	}), etcddiscovery.Options{})
+	})
+}
+
+func openAs(tb testing.TB, cluster *etcdlab.Cluster, configure func(*clientv3.Config)) *etcddiscovery.Announcer {
+	tb.Helper()
+	a, err := etcddiscovery.New(cluster.Client(tb, configure), etcddiscovery.Options{})
 	if err != nil {
 		tb.Fatal(err)
 	}
 	return a
 }
 
-func key(group string) string { return "leader/" + group + "/leader" }
+func key(group string) string { return "leader-discovery/" + group + "/leader" }
 
 func TestTheLeaderIsFoundInEtcd(t *testing.T) {
 	t.Parallel()
@@ -71,7 +78,7 @@ func TestTheLeaderIsFoundInEtcd(t *testing.T) {
 		},
 		Child: func(testing.TB, string, string) []string { return cluster.URLs() },
 		Shown: func(ctx context.Context, group string) (all []string, err error) {
-			found, err := admin.Get(ctx, "leader/"+group+"/", clientv3.WithPrefix())
+			found, err := admin.Get(ctx, "leader-discovery/"+group+"/", clientv3.WithPrefix())
 			if err != nil {
 				return nil, err
 			}
@@ -151,7 +158,7 @@ func resolves(t *testing.T, cluster *etcdlab.Cluster) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	conn, err := grpc.NewClient("etcd:///leader/resolved", grpc.WithResolvers(builder), grpc.WithTransportCredentials(insecure.NewCredentials()))
+	conn, err := grpc.NewClient("etcd:///leader-discovery/resolved", grpc.WithResolvers(builder), grpc.WithTransportCredentials(insecure.NewCredentials()))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -164,4 +171,64 @@ func resolves(t *testing.T, cluster *etcdlab.Cluster) {
 	if err != nil || answer.GetStatus() != healthpb.HealthCheckResponse_SERVING {
 		t.Error(err, answer)
 	}
+}
+
+// The right to the group's key is enough, to the leases too.
+func TestOnlyTheKeysPermissionIsNeeded(t *testing.T) {
+	t.Parallel()
+	cluster := etcdlab.Start(t, 1, "--bcrypt-cost", "4") // the cheapest of hashes
+	admin, ctx := cluster.Client(t), natslab.Within(t)
+	must := func(_ any, err error) {
+		t.Helper()
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	must(admin.RoleAdd(ctx, "one"))
+	must(admin.RoleGrantPermission(ctx, "one", key("g"), "", clientv3.PermissionType(clientv3.PermReadWrite)))
+	for user, role := range map[string]string{"root": "root", "one": "one"} {
+		must(admin.UserAdd(ctx, user, user))
+		must(admin.UserGrantRole(ctx, user, role))
+	}
+	must(admin.AuthEnable(ctx))
+	a := openAs(t, cluster, func(c *clientv3.Config) { c.Username, c.Password = "one", "one" })
+	changes := make(chan struct{}, 100)
+	watching, done := context.WithCancel(ctx)
+	ended := make(chan error, 1)
+	go func() { ended <- a.Watch(watching, "g", func() { changes <- struct{}{} }) }()
+	<-changes // it has begun
+	e := discovery.Entry{Group: "g", Instance: "a", Term: 3, Correlation: "c", Address: "192.0.2.1:80", TTL: time.Minute}
+	look := func() discovery.Standing {
+		t.Helper()
+		stands, err := a.Look(ctx, "g")
+		must(nil, err)
+		return stands
+	}
+	must(nil, a.Announce(ctx, e, look()))
+	<-changes
+	must(nil, a.Refresh(ctx, e, look()))
+	e.Term = 4
+	must(nil, a.Announce(ctx, e, look()))
+	must(nil, a.Withdraw(ctx, look()))
+	if stands := look(); !stands.Entry.IsZero() {
+		t.Errorf("%+v", stands)
+	}
+	done()
+	if err := <-ended; !errors.Is(err, context.Canceled) {
+		t.Error(err)
+	}
+	// Neither are leases left behind.
+	root := openClient(t, cluster)
+	natslab.Eventually(t, "the leases are gone", func(ctx context.Context) error {
+		leases, err := root.Leases(ctx)
+		if err == nil && len(leases.Leases) != 0 {
+			err = fmt.Errorf("%d leases", len(leases.Leases))
+		}
+		return err
+	})
+}
+
+func openClient(t *testing.T, cluster *etcdlab.Cluster) *clientv3.Client {
+	t.Helper()
+	return cluster.Client(t, func(c *clientv3.Config) { c.Username, c.Password = "root", "root" })
 }
