@@ -24,9 +24,10 @@
 //     adapter watches, else at the next look ([Options].Interval).
 //   - The entry of a term that has ended goes. The leader withdraws it as soon
 //     as it knows. If it is frozen, cut off or dead, the next leader replaces
-//     it, and if nobody can lead, any other candidate removes it within a
-//     second after the lease has run out. If none is left alive, the entry runs
-//     out by itself, as long as the system can do that: each adapter says when.
+//     it. If nobody can lead, any other candidate removes it within a second
+//     after the lease has run out, or 15 s after trouble with its own store. If
+//     none is left alive, the entry runs out by itself, as far as the system
+//     can do that: each adapter says when.
 //   - A call takes no longer than [Options].Timeout, and what fails is tried
 //     again with growing pauses. A panic of an adapter or of
 //     [Options].Report is reported, and ends nothing.

@@ -19,6 +19,9 @@ const (
 	// settle is how long it leaves that to the next leader, which replaces the
 	// entry.
 	settle = time.Second
+	// trouble is how long after an error of its store it does not take a
+	// leader's silence for its end.
+	trouble = 10 * time.Second
 	// doubtful is for how many times Options.Timeout one that led looks again
 	// and again after a write that may yet be applied.
 	doubtful = 2
@@ -338,10 +341,15 @@ func (k *keeper) follow(ctx context.Context) time.Duration {
 	case !k.mine.IsZero():
 		k.mine = Entry{}
 	}
-	if s.Entry.IsZero() || !k.over(s.Entry, info) {
+	switch {
+	case s.Entry.IsZero():
 		return k.patrol()
+	case k.over(s.Entry, info):
+		return k.withdraw(ctx, s, Removed)
+	case info.ID == "" && info.Term == s.Entry.Term && !s.Entry.sameTerm(k.removed):
+		return trouble / 2 // it has fallen silent, or our store has
 	}
-	return k.withdraw(ctx, s, Removed)
+	return k.patrol()
 }
 
 // patrol is the time to the next look of one that does not lead. What others
@@ -367,7 +375,7 @@ func (k *keeper) over(e Entry, info leader.LeaderInfo) bool {
 	// It has fallen silent, or we are cut off and it is not. So this is done once
 	// at the most: a leader that lives announces itself again.
 	s := k.election.Status()
-	return s.ConnectionStatus == "CONNECTED" && s.LastError == nil
+	return s.ConnectionStatus == "CONNECTED" && (s.LastError == nil || time.Since(s.LastErrorAt) > trouble)
 }
 
 func (k *keeper) withdraw(ctx context.Context, s Standing, kind Kind) time.Duration {

@@ -395,6 +395,54 @@ func TestOthersRemoveWhatADeadLeaderLeftIfNobodyLeads(t *testing.T) {
 	})
 }
 
+// Its own store was in trouble when the leader died, and since then it is not
+// fit to lead.
+func TestOthersRemoveItWhenTheirStoreIsBack(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s, g := &system{}, newStage(t)
+		dead := &system{}
+		a := g.join("a", either{s, dead})
+		demand(t, s, "a")
+		fit := new(fitness)
+		fit.Store(true)
+		cfg := g.group.Config("b")
+		cfg.HealthChecker, cfg.HealthCheckInterval = fit, time.Second
+		b, err := leader.NewElectionWithStore(g.group.Store("b"), cfg)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := b.Start(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		ctx, cancel := context.WithCancel(t.Context())
+		kept := make(chan error, 1)
+		go func() { kept <- discovery.Keep(ctx, b, s, discovery.Options{}) }()
+		defer func() {
+			cancel()
+			if err := errors.Join(<-kept, b.Stop()); err != nil {
+				t.Error(err)
+			}
+		}()
+		dead.fail(func(string) error { return errors.New("no route to host") })
+		a.CutOff()
+		g.group.Store("b").CutOff()
+		pass(2 * ttl)
+		demand(t, s, "a")
+		if b.Status().LastError == nil {
+			t.Fatal("its store is well")
+		}
+		fit.Store(false)
+		pass(4 * time.Second)
+		g.group.Store("b").Reconnect()
+		pass(16 * time.Second)
+		demand(t, s, "")
+	})
+}
+
+type fitness struct{ atomic.Bool }
+
+func (f *fitness) Check(context.Context) bool { return f.Load() }
+
 type unfit struct{}
 
 func (unfit) Check(context.Context) bool { return false }

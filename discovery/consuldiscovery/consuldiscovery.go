@@ -97,7 +97,7 @@ func (a *Announcer) Look(ctx context.Context, group string) (discovery.Standing,
 		return s, nil
 	}
 	s.Entry = *r.Entry
-	stands, _, err := a.client.Health().ServiceMultipleTags(a.opts.Service, nil, false, consistent(ctx))
+	stands, _, err := a.client.Health().Service(a.opts.Service, a.opts.Tag, false, consistent(ctx))
 	if err != nil {
 		return discovery.Standing{}, fmt.Errorf("consul: %w", err)
 	}
@@ -302,7 +302,7 @@ func (a *Announcer) Watch(ctx context.Context, _ string, changed func()) error {
 func (a *Announcer) block(ctx context.Context, index uint64) (at uint64, err error) {
 	ctx, cancel := context.WithTimeout(ctx, wait+wait/8)
 	defer cancel()
-	_, meta, err := a.client.Health().Service(a.opts.Service, "", false, (&api.QueryOptions{WaitIndex: index, WaitTime: wait}).WithContext(ctx))
+	_, meta, err := a.client.Health().Service(a.opts.Service, a.opts.Tag, false, (&api.QueryOptions{WaitIndex: index, WaitTime: wait}).WithContext(ctx))
 	switch {
 	case err != nil:
 		return 0, fmt.Errorf("consul: %w", err)
