@@ -38,8 +38,9 @@
 //
 // An entry is a hint. Clients hold on to what they have read, caches answer for
 // the system, and between the end of a term and the withdrawal there is at
-// least one message. Neither does it delay a handover: the entry of the old
-// leader stands until the new one replaces it. A server that must not serve
+// least one message. Neither does it delay a handover: the old leader's entry
+// goes when that one hears of its end, and the new one's comes right after its
+// promotion; for moments there may be none. A server that must not serve
 // while it does not lead asks its election (leadergrpc.UnaryServer,
 // probe.Redirect), and a resource that a stale leader must not touch refuses
 // its term (package fence).

@@ -3,6 +3,7 @@ package consuldiscovery_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"net"
 	"net/http"
@@ -17,6 +18,7 @@ import (
 	"github.com/seed-ff2cb582/leader/discovery"
 	"github.com/seed-ff2cb582/leader/discovery/consuldiscovery"
 	"github.com/seed-ff2cb582/leader/test/internal/leaks"
+	"github.com/seed-ff2cb582/leader/test/internal/ports"
 	"github.com/seed-ff2cb582/leader/test/natslab"
 	"github.com/seed-ff2cb582/leader/test/stores/consullab"
 	"github.com/seed-ff2cb582/leader/test/stores/internal/announced"
@@ -104,10 +106,13 @@ func token(t *testing.T, node *consullab.Node, services ...string) string {
 // With no more rights than those that are documented.
 func TestTheLeaderIsFoundInConsul(t *testing.T) {
 	t.Parallel()
-	node := consullab.Start(t, 1, consullab.ACL, `session_ttl_min = "1s"`).Nodes[0]
+	dns := ports.Free(t, 1)[0]
+	node := consullab.Start(t, 1, consullab.ACL, `session_ttl_min = "1s"`,
+		fmt.Sprintf(`ports { dns = %d } acl { tokens { dns = %q } }`, dns, consullab.Root)).Nodes[0]
 	secret := token(t, node, announced.Groups()...)
 	admin := node.Client(t)
 	t.Run("other instances of the service are left alone", func(t *testing.T) { t.Parallel(); leavesOthersAlone(t, node) })
+	t.Run("DNS leads to the leader", func(t *testing.T) { t.Parallel(); resolves(t, node, dns) })
 	announced.Run(t, announced.System{
 		Open: func(tb testing.TB, group, _ string, post *announced.Post) discovery.Announcer {
 			return open(tb, node.Addr, secret, group, post)
@@ -186,4 +191,47 @@ func leavesOthersAlone(t *testing.T, node *consullab.Node) {
 			t.Errorf("the node %s is left over", n.Node)
 		}
 	}
+}
+
+// Consul's DNS names the leader, and nobody when its session has ended although nobody withdrew its entry.
+func resolves(t *testing.T, node *consullab.Node, port int) {
+	t.Helper()
+	resolver := &net.Resolver{PreferGo: true, Dial: func(ctx context.Context, network, _ string) (net.Conn, error) {
+		return (&net.Dialer{}).DialContext(ctx, network, net.JoinHostPort("127.0.0.1", strconv.Itoa(port)))
+	}}
+	await := func(want ...uint16) {
+		t.Helper()
+		natslab.Eventually(t, fmt.Sprintf("DNS answers %v", want), func(ctx context.Context) error {
+			_, found, err := resolver.LookupSRV(ctx, "", "", "leader.named.service.consul.")
+			if none := new(net.DNSError); errors.As(err, &none) && none.IsNotFound {
+				err = nil
+			}
+			var got []uint16
+			for _, f := range found {
+				got = append(got, f.Port)
+			}
+			if err == nil && !slices.Equal(got, want) {
+				err = fmt.Errorf("it answers %v", got)
+			}
+			return err
+		})
+	}
+	await()
+	ctx, a := natslab.Within(t), open(t, node.Addr, consullab.Root, "named", nil)
+	e := discovery.Entry{Group: "named", Instance: "a", Term: 1, Correlation: "c", Address: "192.0.2.1:8080"}
+	announce := func(term uint64, ttl time.Duration) {
+		t.Helper()
+		stands, err := a.Look(ctx, "named")
+		if err != nil {
+			t.Fatal(err)
+		}
+		e.Term, e.TTL = term, ttl
+		if err := a.Announce(ctx, e, stands); err != nil {
+			t.Fatal(err)
+		}
+	}
+	announce(1, time.Minute)
+	await(8080)
+	announce(2, time.Second)
+	await() // nobody renews the session
 }
