@@ -34,37 +34,6 @@ func TestMain(m *testing.M) {
 	})
 }
 
-// posted sends transactions through a post.
-type posted struct {
-	post *announced.Post
-	by   http.RoundTripper
-}
-
-func (p posted) RoundTrip(r *http.Request) (_ *http.Response, err error) {
-	if !strings.HasSuffix(r.URL.Path, "/txn") {
-		return p.by.RoundTrip(r)
-	}
-	answered := make(chan *http.Response, 1)
-	err = p.post.Send(r.Context(), func(ctx context.Context) error {
-		answer, err := p.by.RoundTrip(r.Clone(ctx))
-		switch {
-		case err != nil:
-			return err
-		case ctx.Done() == nil: // it was kept back, and the caller is gone
-			if err = answer.Body.Close(); answer.StatusCode != http.StatusOK {
-				err = fmt.Errorf("%s", answer.Status)
-			}
-			return err
-		}
-		answered <- answer
-		return nil
-	})
-	if err != nil {
-		return nil, err
-	}
-	return <-answered, nil
-}
-
 // open returns an announcer for the service of the group's name.
 func open(tb testing.TB, address, token, service string, post *announced.Post) *consuldiscovery.Announcer {
 	tb.Helper()
@@ -72,7 +41,7 @@ func open(tb testing.TB, address, token, service string, post *announced.Post) *
 	tb.Cleanup(transport.CloseIdleConnections)
 	var by http.RoundTripper = transport
 	if post != nil {
-		by = posted{post, transport}
+		by = post.Through(transport, func(r *http.Request) bool { return strings.HasSuffix(r.URL.Path, "/txn") })
 	}
 	client, err := api.NewClient(&api.Config{Address: address, Token: token, HttpClient: &http.Client{Transport: by}})
 	if err != nil {

@@ -5,7 +5,6 @@ package k8sdiscovery_test
 import (
 	"context"
 	"encoding/json"
-	"fmt"
 	"net"
 	"net/http"
 	"slices"
@@ -104,7 +103,11 @@ func (c *cluster) open(tb testing.TB, group, id string, post *announced.Post) *k
 	tb.Helper()
 	config := rest.CopyConfig(c.rights[group])
 	if post != nil {
-		config.Wrap(func(by http.RoundTripper) http.RoundTripper { return posted{post, by} })
+		config.Wrap(func(by http.RoundTripper) http.RoundTripper {
+			return post.Through(by, func(r *http.Request) bool {
+				return r.Method != http.MethodGet && strings.Contains(r.URL.Path, "/endpointslices")
+			})
+		})
 	}
 	a, err := k8sdiscovery.New(config, options(group, id, c.uids[group+"/"+id]))
 	if err != nil {
@@ -112,37 +115,6 @@ func (c *cluster) open(tb testing.TB, group, id string, post *announced.Post) *k
 	}
 	tb.Cleanup(func() { _ = a.Close() })
 	return a
-}
-
-// posted sends writes of slices through a post.
-type posted struct {
-	post *announced.Post
-	by   http.RoundTripper
-}
-
-func (p posted) RoundTrip(r *http.Request) (*http.Response, error) {
-	if r.Method == http.MethodGet || !strings.Contains(r.URL.Path, "/endpointslices") {
-		return p.by.RoundTrip(r)
-	}
-	answered := make(chan *http.Response, 1)
-	err := p.post.Send(r.Context(), func(ctx context.Context) error {
-		answer, err := p.by.RoundTrip(r.Clone(ctx))
-		switch {
-		case err != nil:
-			return err
-		case ctx.Done() == nil: // it was kept back, and the caller is gone
-			if err = answer.Body.Close(); answer.StatusCode >= http.StatusBadRequest {
-				err = fmt.Errorf("%s", answer.Status)
-			}
-			return err
-		}
-		answered <- answer
-		return nil
-	})
-	if err != nil {
-		return nil, err
-	}
-	return <-answered, nil
 }
 
 func slicesOf(group string) string {

@@ -34,39 +34,6 @@ type System struct {
 	Expires bool
 }
 
-// A Post keeps writes back, as a network may.
-type Post struct {
-	mu      sync.Mutex
-	armed   bool
-	release chan struct{}
-	Landed  chan error // how the write ended that was kept back
-}
-
-// NewPost returns one that keeps the next write back.
-func NewPost() *Post {
-	return &Post{armed: true, release: make(chan struct{}), Landed: make(chan error, 1)}
-}
-
-// Release lets pass what was kept back.
-func (p *Post) Release() { close(p.release) }
-
-// Send makes a write by send. One that is kept back is made when it is released, whatever became of its caller.
-func (p *Post) Send(ctx context.Context, send func(context.Context) error) error {
-	p.mu.Lock()
-	armed := p.armed
-	p.armed = false
-	p.mu.Unlock()
-	if !armed {
-		return send(ctx)
-	}
-	go func() {
-		<-p.release
-		p.Landed <- send(context.WithoutCancel(ctx))
-	}()
-	<-ctx.Done()
-	return ctx.Err()
-}
-
 // A lab is one system and the elections beside it.
 type lab struct {
 	System
