@@ -1,0 +1,286 @@
+package tasks
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"regexp"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
+
+	"github.com/seed-ff2cb582/leader/tasks/wire"
+)
+
+// BucketConfig names the tasks of a group in JetStream, and says how the bucket
+// is made if there is none.
+type BucketConfig struct {
+	// Bucket is the name of the key-value bucket: letters, digits, - and _.
+	// Several groups may share one. Required. It must not be that of elections.
+	Bucket string
+	// Group is that of the tasks. Required.
+	Group string
+	// Create makes the bucket if there is none, or changes it where it differs.
+	Create bool
+	// Replicas is how many servers keep it. Default: 1.
+	Replicas int
+	// Memory keeps it in memory, where a restart of its server loses every
+	// task.
+	Memory bool
+	// Keep is how long the record of a finished task is kept, for Look and for
+	// Submit to be idempotent; whole seconds. It counts for tasks that this
+	// program finishes. Default: an hour. Negative: for ever.
+	Keep time.Duration
+}
+
+// DefaultKeep is how long records of finished tasks are kept if the BucketConfig
+// says nothing.
+const DefaultKeep = time.Hour
+
+// Bucket is a [Store] in a key-value bucket of NATS JetStream. Each task is a
+// key (t.<group>.<id>) whose value is JSON, each change a compare-and-swap on
+// its revision. The server removes finished tasks by itself.
+type Bucket struct {
+	js     jetstream.JetStream
+	nc     *nats.Conn
+	cfg    BucketConfig
+	prefix string // of the subjects of tasks
+	mark   string // the subject of the checkpoint
+	acks   *acks
+}
+
+var _ Store = (*Bucket)(nil)
+
+var bucketName = regexp.MustCompile(`^[a-zA-Z0-9_-]+$`) //nolint:gochecknoglobals // a constant that Go cannot declare as one
+
+// OpenBucket returns the tasks of a group. Close releases what it takes of the
+// connection of js, which stays the caller's.
+func OpenBucket(ctx context.Context, js jetstream.JetStream, cfg BucketConfig) (*Bucket, error) {
+	switch {
+	case !bucketName.MatchString(cfg.Bucket):
+		return nil, fmt.Errorf("%w: Bucket %.200q: must be letters, digits, - and _", ErrInvalid, cfg.Bucket)
+	case !validGroup(cfg.Group):
+		return nil, fmt.Errorf("%w: Group %.200q: must be names with dots between", ErrInvalid, cfg.Group)
+	case cfg.Replicas < 0:
+		return nil, fmt.Errorf("%w: Replicas %d: must not be negative", ErrInvalid, cfg.Replicas)
+	}
+	if cfg.Keep == 0 {
+		cfg.Keep = DefaultKeep
+	}
+	b := &Bucket{
+		js: js, nc: js.Conn(), cfg: cfg,
+		prefix: "$KV." + cfg.Bucket + ".t." + cfg.Group + ".", mark: "$KV." + cfg.Bucket + ".m." + cfg.Group,
+	}
+	if cfg.Create {
+		if err := b.create(ctx); err != nil {
+			return nil, err
+		}
+	}
+	if err := b.check(ctx); err != nil {
+		return nil, err
+	}
+	var err error
+	b.acks, err = newAcks(b.nc)
+	return b, err
+}
+
+func (b *Bucket) stream() string { return "KV_" + b.cfg.Bucket }
+
+// create makes the stream. Its first revision is the time in microseconds: the
+// revisions of a bucket that is made anew stay above those of the one before.
+func (b *Bucket) create(ctx context.Context) error {
+	c := jetstream.StreamConfig{
+		Name: b.stream(), Subjects: []string{"$KV." + b.cfg.Bucket + ".>"}, MaxMsgsPerSubject: 1, Discard: jetstream.DiscardNew,
+		Replicas: max(b.cfg.Replicas, 1), AllowMsgTTL: true, DenyDelete: true, FirstSeq: uint64(time.Now().UnixMicro()),
+		Description: "tasks of leader/tasks",
+	}
+	if b.cfg.Memory {
+		c.Storage = jetstream.MemoryStorage
+	}
+	_, err := b.js.CreateStream(ctx, c)
+	if errors.Is(err, jetstream.ErrStreamNameAlreadyInUse) {
+		var s jetstream.Stream
+		if s, err = b.js.Stream(ctx, b.stream()); err == nil {
+			c.FirstSeq = s.CachedInfo().Config.FirstSeq
+			_, err = b.js.UpdateStream(ctx, c)
+		}
+	}
+	if err != nil {
+		return fmt.Errorf("tasks: making bucket %q: %w", b.cfg.Bucket, err)
+	}
+	return nil
+}
+
+// check refuses a bucket in which tasks would get lost.
+func (b *Bucket) check(ctx context.Context) error {
+	s, err := b.js.Stream(ctx, b.stream())
+	if err != nil {
+		return fmt.Errorf("tasks: bucket %q: %w", b.cfg.Bucket, err)
+	}
+	c := s.CachedInfo().Config
+	switch {
+	case c.MaxAge != 0 || c.Discard == jetstream.DiscardOld && (c.MaxBytes > 0 || c.MaxMsgs > 0):
+		return fmt.Errorf("%w: bucket %q drops records by age or for room: open tasks would be lost", ErrInvalid, b.cfg.Bucket)
+	case !c.AllowMsgTTL && b.cfg.Keep > 0:
+		return fmt.Errorf("%w: bucket %q does not allow TTLs of messages, by which finished tasks go: set allow_msg_ttl, or Keep to a negative value", ErrInvalid, b.cfg.Bucket)
+	}
+	return nil
+}
+
+// Close ends the writes that are on their way: their outcome is unknown. The
+// store is not used afterwards.
+func (b *Bucket) Close() { b.acks.close() }
+
+// The headers of a record.
+const (
+	headerTerm = "Leader-Tasks-Term" // the number of the term that wrote it
+	headerTTL  = "Nats-TTL"
+	headerLast = "Nats-Expected-Last-Subject-Sequence"
+)
+
+// Write implements [Store].
+func (b *Bucket) Write(w Write, done func(uint64, error)) {
+	data, err := json.Marshal(w.Record)
+	if err != nil {
+		done(0, fmt.Errorf("%w: %w", ErrInvalid, err))
+		return
+	}
+	m := &nats.Msg{Subject: b.prefix + w.ID, Data: data, Header: nats.Header{headerLast: {strconv.FormatUint(w.Expected, 10)}}}
+	if w.Record.Term != 0 {
+		m.Header[headerTerm] = []string{strconv.FormatUint(w.Record.Term, 10)}
+	}
+	if w.Record.State.Finished() && b.cfg.Keep > 0 {
+		m.Header[headerTTL] = []string{strconv.Itoa(int(max(b.cfg.Keep, time.Second)/time.Second)) + "s"}
+	}
+	b.acks.publish(m, done)
+}
+
+// Read implements [Store]. It asks the stream's leader, and no replica.
+func (b *Bucket) Read(ctx context.Context, id string) (Entry, error) {
+	s, err := b.js.Stream(ctx, b.stream())
+	if err != nil {
+		return Entry{}, fmt.Errorf("tasks: bucket %q: %w", b.cfg.Bucket, err)
+	}
+	m, err := s.GetLastMsgForSubject(ctx, b.prefix+id)
+	if errors.Is(err, jetstream.ErrMsgNotFound) {
+		return Entry{}, fmt.Errorf("%w: %q", ErrNotFound, id)
+	}
+	if err != nil {
+		return Entry{}, fmt.Errorf("tasks: reading %q: %w", id, err)
+	}
+	e, err := entry(id, m.Sequence, m.Header, m.Data)
+	if err == nil && e.Deleted {
+		err = fmt.Errorf("%w: %q", ErrNotFound, id)
+	}
+	return e, err
+}
+
+func entry(id string, rev uint64, h nats.Header, data []byte) (e Entry, err error) {
+	e = Entry{ID: id, Revision: rev}
+	if h.Get("KV-Operation") != "" || h.Get("Nats-Marker-Reason") != "" {
+		e.Deleted = true
+		return e, nil
+	}
+	if err = json.Unmarshal(data, &e.Record); err != nil {
+		err = fmt.Errorf("tasks: the record of %q is none: %w", id, err)
+	}
+	return e, err
+}
+
+// Checkpoint implements [Store]. It expects no revision: each mark that was ever
+// true stays true, since the records of open tasks only rise.
+func (b *Bucket) Checkpoint(ctx context.Context, revision uint64) error {
+	_, err := b.js.Publish(ctx, b.mark, strconv.AppendUint(nil, revision, 10))
+	return err
+}
+
+// from returns where a watch begins.
+func (b *Bucket) from(ctx context.Context) (uint64, error) {
+	s, err := b.js.Stream(ctx, b.stream())
+	if err != nil {
+		return 0, err
+	}
+	m, err := s.GetLastMsgForSubject(ctx, b.mark)
+	if errors.Is(err, jetstream.ErrMsgNotFound) {
+		return 0, nil
+	}
+	if err != nil {
+		return 0, err
+	}
+	// What is no number was written by somebody else: all is read.
+	mark, err := strconv.ParseUint(string(m.Data), 10, 64)
+	if err != nil || mark > m.Sequence {
+		return 0, nil //nolint:nilerr // see above
+	}
+	return mark, nil
+}
+
+// Watch implements [Store].
+func (b *Bucket) Watch(ctx context.Context, w Watch) error {
+	from, err := b.from(ctx)
+	if err != nil {
+		return fmt.Errorf("tasks: reading the checkpoint: %w", err)
+	}
+	c := jetstream.OrderedConsumerConfig{FilterSubjects: []string{b.prefix + "*"}}
+	if from > 0 {
+		c.DeliverPolicy, c.OptStartSeq = jetstream.DeliverByStartSequencePolicy, from
+	}
+	consumer, err := b.js.OrderedConsumer(ctx, b.stream(), c)
+	if err != nil {
+		return fmt.Errorf("tasks: watching: %w", err)
+	}
+	info := consumer.CachedInfo()
+	present := info.NumPending == 0
+	if present {
+		w.Present()
+	}
+	own := strconv.FormatUint(w.Term, 10)
+	failed := make(chan error, 1)
+	consuming, err := consumer.Consume(func(m jetstream.Msg) {
+		meta, err := m.Metadata()
+		if err != nil {
+			return
+		}
+		w.Deliver(b.told(m, meta.Sequence.Stream, own))
+		if !present && meta.NumPending == 0 {
+			present = true
+			w.Present()
+		}
+	}, jetstream.PullExpiry(5*time.Second), jetstream.PullHeartbeat(time.Second), jetstream.PullMaxMessages(2000),
+		jetstream.ConsumeErrHandler(func(_ jetstream.ConsumeContext, err error) {
+			if errors.Is(err, jetstream.ErrNoHeartbeat) {
+				return // it begins anew by itself
+			}
+			select {
+			case failed <- err:
+			default: // one is enough
+			}
+		}))
+	if err != nil {
+		return fmt.Errorf("tasks: watching: %w", err)
+	}
+	defer func() { consuming.Stop(); <-consuming.Closed() }()
+	select {
+	case <-ctx.Done():
+		return nil
+	case err := <-failed:
+		return fmt.Errorf("tasks: watching: %w", err)
+	}
+}
+
+// told is what a message tells the watch.
+func (b *Bucket) told(m jetstream.Msg, rev uint64, own string) Entry {
+	h := m.Headers()
+	if t := h[headerTerm]; len(t) == 1 && t[0] == own {
+		return Entry{Revision: rev}
+	}
+	e, err := entry(strings.TrimPrefix(m.Subject(), b.prefix), rev, h, m.Data())
+	if err != nil || e.Record.State != wire.Queued && e.Record.State != wire.Assigned && !e.Record.State.Finished() && !e.Deleted {
+		return Entry{Revision: rev} // somebody else's
+	}
+	return e
+}

@@ -1,0 +1,350 @@
+package tasks
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/seed-ff2cb582/leader"
+	"github.com/seed-ff2cb582/leader/internal/backoff"
+	"github.com/seed-ff2cb582/leader/tasks/internal/core"
+	"github.com/seed-ff2cb582/leader/tasks/wire"
+)
+
+// The defaults of the options.
+const (
+	DefaultLease = 3 * time.Second
+	DefaultGrace = time.Second
+)
+
+// checkpointEach is how often a leader says from where its successor has to
+// read.
+const checkpointEach = 2 * time.Second
+
+// DispatcherOptions are the settings of a Dispatcher.
+type DispatcherOptions struct {
+	// Group names those that the tasks are for. Required; one that an election
+	// may have.
+	Group string
+	// Lease is how long a worker that has a task from an earlier leader may be
+	// silent before the task is given to another. Then the lease that each
+	// worker states counts. Default: DefaultLease.
+	Lease time.Duration
+	// Grace is how much longer than its timeout an attempt may take as seen by
+	// the leader, whose order and report are on the way meanwhile. Default:
+	// DefaultGrace.
+	Grace time.Duration
+	// Logger is told of what goes wrong. Nil: silent.
+	Logger *slog.Logger
+}
+
+// A Dispatcher hands out the tasks of a store while it leads. Its methods may be
+// called concurrently.
+type Dispatcher struct {
+	st    Store
+	hubs  []Hub
+	opts  DispatcherOptions
+	fault error
+	stats atomic.Pointer[Stats]
+}
+
+// Stats is what a dispatcher sees.
+type Stats struct {
+	// Term is that in which it leads, 0 if it does not.
+	Term uint64
+	// Queued and Assigned are the tasks that are open.
+	Queued, Assigned int
+	// Workers were heard of within their lease.
+	Workers int
+}
+
+// NewDispatcher returns a dispatcher, which does nothing before Lead. Workers
+// are reached by all of the hubs.
+func NewDispatcher(st Store, opts DispatcherOptions, hubs ...Hub) *Dispatcher {
+	d := &Dispatcher{st: st, hubs: hubs, opts: opts}
+	if !validGroup(opts.Group) {
+		d.fault = errors.Join(d.fault, fmt.Errorf("%w: Group %.200q: must be names with dots between", ErrInvalid, opts.Group))
+	}
+	if st == nil || len(hubs) == 0 {
+		d.fault = errors.Join(d.fault, fmt.Errorf("%w: a dispatcher needs a store and a hub", ErrInvalid))
+	}
+	if opts.Lease < 0 || opts.Grace < 0 {
+		d.fault = errors.Join(d.fault, fmt.Errorf("%w: Lease %v, Grace %v: must not be negative", ErrInvalid, opts.Lease, opts.Grace))
+	}
+	if opts.Lease == 0 {
+		d.opts.Lease = DefaultLease
+	}
+	if opts.Grace == 0 {
+		d.opts.Grace = DefaultGrace
+	}
+	d.opts.Logger = orSilent(opts.Logger).With("group", opts.Group)
+	d.stats.Store(&Stats{})
+	return d
+}
+
+// Stats returns what the dispatcher saw lately: the figures are at most a
+// second old.
+func (d *Dispatcher) Stats() Stats { return *d.stats.Load() }
+
+// Lead hands out tasks in a term, until ctx ends, and then returns nil. It is a
+// function for leader.Run; with an Election, call it in OnTerm:
+//
+//	e.OnTerm(func(ctx context.Context, term leader.Term) { _ = d.Lead(ctx, term) })
+//
+// ctx must be that of the term, and end with it. What the store and the workers
+// do not answer is repeated. An error says that the settings are wrong
+// (ErrInvalid), that a hub could not be opened, or that one of the caller's
+// implementations panicked (ErrPanicked).
+//
+// A dispatcher that sees a newer term in a record, or hears of one from a
+// worker, does nothing more, and waits for the end of ctx.
+func (d *Dispatcher) Lead(ctx context.Context, term leader.Term) error {
+	if d.fault != nil {
+		return d.fault
+	}
+	if term.IsZero() {
+		return fmt.Errorf("%w: the zero term leads nothing", ErrInvalid)
+	}
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	r := &reign{
+		d: d, ctx: ctx, fail: cancel, begun: time.Now(), term: term, log: d.opts.Logger.With("term", term.Number),
+		inbox: newInbox[event](), conns: make([]Conn, len(d.hubs)), by: map[string]int{},
+	}
+	r.core = core.NewLeader(core.Config{
+		Term:  wire.Term{Number: term.Number, Token: term.Token},
+		Lease: d.opts.Lease, Grace: d.opts.Grace, Reread: 20 * time.Millisecond,
+	})
+	defer d.stats.Store(&Stats{})
+	defer r.close()
+	for i, hub := range d.hubs {
+		conn, err := hub.Open(ctx, d.opts.Group, func(m wire.FromWorker) { r.inbox.put(event{heard: &m, hub: i}) })
+		if err != nil {
+			return err
+		}
+		r.conns[i] = conn
+	}
+	r.watch()
+	if err := guarded(r.log, "the dispatcher", r.loop); err != nil {
+		return err
+	}
+	if err := context.Cause(ctx); errors.Is(err, ErrPanicked) {
+		return err
+	}
+	return nil
+}
+
+// A reign is one term of a dispatcher. Its goroutine owns the core.
+type reign struct {
+	d     *Dispatcher
+	ctx   context.Context //nolint:containedctx // of the term
+	fail  context.CancelCauseFunc
+	begun time.Time
+	term  leader.Term
+	log   *slog.Logger
+	core  *core.Leader
+	inbox *inbox[event]
+	conns []Conn
+	by    map[string]int // the hub of each worker
+	work  sync.WaitGroup
+	low   uint64 // the latest checkpoint
+	ended bool   // a newer term was seen
+}
+
+// An event is one of these.
+type event struct {
+	heard   *wire.FromWorker
+	hub     int
+	wrote   *core.Write
+	rev     uint64
+	err     error
+	stored  *Entry
+	watched bool // it comes from the watch
+	read    string
+	present bool
+}
+
+// loop ends with ctx.
+func (r *reign) loop() error {
+	timer := time.NewTimer(0)
+	defer timer.Stop()
+	tidy := time.NewTicker(checkpointEach / 2)
+	defer tidy.Stop()
+	var events []event
+	for {
+		select {
+		case <-r.ctx.Done():
+			return nil
+		case <-r.inbox.wake:
+		case <-timer.C:
+		case <-tidy.C:
+			r.checkpoint()
+		}
+		// Looked at again: a process that was stopped meanwhile finds both.
+		if r.ctx.Err() != nil {
+			return nil
+		}
+		now := time.Since(r.begun)
+		events = r.inbox.take(events)
+		for i := range events {
+			r.take(now, &events[i])
+		}
+		r.core.Tick(now)
+		r.perform(r.core.Take(now))
+		if at, ok := r.core.Next(); ok {
+			timer.Reset(max(0, at-time.Since(r.begun)))
+		}
+	}
+}
+
+// take hands an event to the core.
+func (r *reign) take(now time.Duration, e *event) {
+	switch {
+	case e.heard != nil:
+		r.by[e.heard.Worker] = e.hub
+		r.core.Heard(now, *e.heard)
+	case e.wrote != nil:
+		if e.err != nil && !errors.Is(e.err, ErrConflict) {
+			r.log.Warn("a write may have failed", "task", e.wrote.ID, "error", e.err)
+		}
+		r.core.Wrote(now, e.wrote.ID, e.wrote.Expected, e.rev, e.err == nil)
+	case e.stored != nil:
+		r.stored(now, e.stored, e.watched)
+	case e.read != "":
+		if errors.Is(e.err, ErrNotFound) {
+			r.core.Missing(now, e.read)
+		} else {
+			r.core.Unread(now, e.read)
+		}
+	case e.present:
+		r.core.Present(now)
+	}
+}
+
+func (r *reign) stored(now time.Duration, e *Entry, watched bool) {
+	switch {
+	case e.ID == "":
+	case e.Deleted:
+		r.core.Deleted(now, e.ID, e.Revision)
+	default:
+		r.core.Stored(now, e.ID, e.Revision, e.Record)
+	}
+	if watched {
+		r.core.Watched(e.Revision)
+	}
+}
+
+// perform does what the core wants, while the term lasts.
+func (r *reign) perform(out core.Output) {
+	if out.Stale != 0 && !r.ended {
+		r.ended = true
+		r.log.Error("a newer term is at work: this one hands out nothing more", "newer", out.Stale)
+	}
+	for i := range out.Writes {
+		w := &out.Writes[i]
+		if r.ctx.Err() != nil {
+			return
+		}
+		r.d.st.Write(Write{ID: w.ID, Expected: w.Expected, Record: w.Record}, func(rev uint64, err error) {
+			r.inbox.put(event{wrote: w, rev: rev, err: err})
+		})
+	}
+	for _, id := range out.Reads {
+		r.read(id)
+	}
+	for _, m := range out.Messages {
+		hub, known := r.by[m.Worker]
+		for i, conn := range r.conns {
+			if known && i != hub {
+				continue
+			}
+			for _, part := range Split(m.ToWorker) {
+				conn.Send(m.Worker, part)
+			}
+		}
+	}
+}
+
+// readFor is how long a store has to answer.
+const readFor = 5 * time.Second
+
+func (r *reign) read(id string) {
+	r.spawn("a read of the store", func() error {
+		ctx, cancel := context.WithTimeout(r.ctx, readFor)
+		defer cancel()
+		e, err := r.d.st.Read(ctx, id)
+		if err != nil {
+			r.inbox.put(event{read: id, err: err})
+			return nil
+		}
+		r.inbox.put(event{stored: &e})
+		return nil
+	})
+}
+
+// watch follows the store, again after interruptions.
+func (r *reign) watch() {
+	w := Watch{
+		Term:    r.term.Number,
+		Deliver: func(e Entry) { r.inbox.put(event{stored: &e, watched: true}) },
+		Present: func() { r.inbox.put(event{present: true}) },
+	}
+	r.spawn("the watch of the store", func() error {
+		pause := backoff.Policy{Initial: 20 * time.Millisecond, Max: time.Second, Jitter: 0.2}
+		pause.Repeat(r.ctx, func() bool {
+			err := r.d.st.Watch(r.ctx, w)
+			if err != nil && r.ctx.Err() == nil {
+				r.log.Warn("the tasks cannot be watched", "error", err)
+			}
+			return r.ctx.Err() != nil
+		})
+		return nil
+	})
+}
+
+// checkpoint tells the store where a successor has to begin, and readers how
+// things stand.
+func (r *reign) checkpoint() {
+	if r.ended {
+		return
+	}
+	c := r.core.Count()
+	r.d.stats.Store(&Stats{Term: r.term.Number, Queued: c.Queued, Assigned: c.Assigned, Workers: c.Workers})
+	low := r.core.Low()
+	if low <= r.low {
+		return
+	}
+	r.low = low
+	r.spawn("a checkpoint", func() error {
+		ctx, cancel := context.WithTimeout(r.ctx, readFor)
+		defer cancel()
+		if err := r.d.st.Checkpoint(ctx, low); err != nil && r.ctx.Err() == nil {
+			r.log.Warn("no checkpoint was stored", "error", err)
+		}
+		return nil
+	})
+}
+
+// spawn runs f beside the loop. A panic ends the term's work.
+func (r *reign) spawn(what string, f func() error) {
+	r.work.Go(func() {
+		if err := guarded(r.log, what, f); err != nil {
+			r.fail(err)
+		}
+	})
+}
+
+// close ends what the reign has begun.
+func (r *reign) close() {
+	r.fail(nil)
+	for _, conn := range r.conns {
+		if conn != nil {
+			conn.Close()
+		}
+	}
+	r.work.Wait()
+}

@@ -1,0 +1,79 @@
+// Package tasks lets the leader of a group hand out work. Anybody submits
+// tasks, workers run them, and the leader decides who runs what; each task is
+// stored, so that the next leader goes on where one has left.
+//
+//	bucket, _ := tasks.OpenBucket(ctx, js, tasks.BucketConfig{Bucket: "jobs", Group: "crawl"})
+//	link := tasks.NewNATS(nc)
+//
+//	d := tasks.NewDispatcher(bucket, tasks.DispatcherOptions{Group: "crawl"}, link)  // on each candidate
+//	leader.Run(ctx, nc, cfg, d.Lead)
+//
+//	w := tasks.NewWorker(link, handle, tasks.WorkerOptions{Group: "crawl", Name: "w1"}) // on each worker
+//	w.Run(ctx)
+//
+//	tasks.Submit(ctx, bucket, tasks.Spec{ID: "page-1", Payload: []byte("https://…")})  // anywhere
+//
+// # What is guaranteed
+//
+//   - Nothing is lost. A task whose Submit returned nil is open until it is
+//     recorded as done, or as failed after MaxAttempts, whatever becomes of
+//     leaders and workers, as long as the store keeps its acknowledgements.
+//   - At least once. An attempt whose worker is silent is given to another,
+//     though it may have been run. Make handlers idempotent by [Task].ID, or
+//     fence what they change.
+//   - Never accepted from two terms at once. A worker that has seen a term
+//     obeys nothing of an older one: neither its orders, nor what it revokes or
+//     settles. Each attempt of a task is made by one compare-and-swap, and so
+//     by one term for one worker.
+//   - Recorded once. The outcome of a task is recorded by a compare-and-swap on
+//     the attempt that is the present one, by the term that assigned it or a
+//     newer one, and never changes afterwards.
+//   - Submitted once. Submit is idempotent by the task's ID, for as long as its
+//     record is kept (BucketConfig.Keep after its end).
+//
+// # What is left to the caller
+//
+// A worker that is cut off goes on with what it runs, while another begins it
+// anew: no message can stop the one that does not hear. A worker knows the
+// newest term for as long as it runs; one that has just begun accepts the first
+// term that it hears of. So where two runs of a task must not both take effect,
+// give [Task].Term to the resource, and let it refuse what is stale (package
+// fence), or make the effect conditional on the task's ID and Attempt.
+//
+// # A task's way
+//
+//	queued ──▶ assigned (attempt n, to a worker) ──▶ done
+//	   ▲            │
+//	   └──backoff───┴── failure, deadline, worker gone or begun anew ──▶ failed, after MaxAttempts
+//
+// The order goes to the worker when the assignment is stored. The worker holds
+// its report until the leader says that it is recorded, over any number of
+// leaders. A new leader calls the workers, reads what is open, leaves with each
+// worker what it has, and assigns what nobody has.
+//
+// Deadlines are durations: the worker counts from the beginning of the attempt,
+// the leader, with a grace, from the order. No wall clocks are compared. A new
+// leader counts anew.
+//
+// # Who gets a task
+//
+// A [Target] names a worker, a label or a key; without one any worker is good,
+// and the one with most of its room free is taken. Keys are spread by
+// rendezvous hashing over the workers that are there and do not drain. No
+// worker is given more than its capacity; what finds no room waits, in the
+// order of arrival.
+//
+// # Parts
+//
+// A [Store] keeps the tasks: [Bucket] in JetStream, [Memory] for tests and for
+// what may be lost. A transport carries the messages, with a [Hub] at the
+// leader's end and a [Link] at the worker's: [NATS], [Local] within a program,
+// and module tasks/grpctasks. The package is part of the root module, since it
+// needs nothing that this does not need anyway; the transport over gRPC, which
+// does, is a module of its own.
+//
+// What decides is a pure core (internal/core), which a simulation runs with
+// crashes, lost and doubled messages, lost acknowledgements and stale leaders.
+// docs/tasks.md has what was shown, what it costs, and the rights that each
+// part needs.
+package tasks

@@ -1,0 +1,57 @@
+package tasks
+
+import (
+	"fmt"
+	"log/slog"
+	"sync"
+
+	"github.com/seed-ff2cb582/leader/internal/shield"
+)
+
+// An inbox is what waits for the goroutine that owns a state: it may be added
+// to by anybody, without waiting.
+type inbox[E any] struct {
+	wake chan struct{}
+
+	mu      sync.Mutex
+	waiting []E
+}
+
+func newInbox[E any]() *inbox[E] { return &inbox[E]{wake: make(chan struct{}, 1)} }
+
+func (b *inbox[E]) put(e E) {
+	b.mu.Lock()
+	b.waiting = append(b.waiting, e)
+	b.mu.Unlock()
+	select {
+	case b.wake <- struct{}{}:
+	default: // the owner has not yet seen the last signal
+	}
+}
+
+// take returns all that waits. The slice that it returned before, if given
+// back, is used again.
+func (b *inbox[E]) take(spare []E) []E {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	all := b.waiting
+	clear(spare)
+	b.waiting = spare[:0]
+	return all
+}
+
+// guarded calls f, and returns a panic as an error that matches ErrPanicked.
+func guarded(logger *slog.Logger, what string, f func() error) (err error) {
+	shield.Call(func() { err = f() }, func(value any, stack []byte) {
+		logger.Error("panicked", "what", what, "value", fmt.Sprint(shield.Value(value)), "stack", string(stack))
+		err = fmt.Errorf("%w: %s: %v", ErrPanicked, what, shield.Value(value))
+	})
+	return err
+}
+
+func orSilent(l *slog.Logger) *slog.Logger {
+	if l == nil {
+		return slog.New(slog.DiscardHandler)
+	}
+	return l
+}

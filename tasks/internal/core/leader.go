@@ -1,0 +1,605 @@
+package core
+
+import (
+	"cmp"
+	"maps"
+	"slices"
+	"time"
+
+	"github.com/seed-ff2cb582/leader/tasks/wire"
+)
+
+// A Config is what the dispatcher of a term knows from the beginning.
+type Config struct {
+	Term wire.Term
+	// Lease is how long a worker of which an earlier leader wrote has to show
+	// itself.
+	Lease time.Duration
+	// Grace is added to the time of an attempt before the leader gives it up,
+	// since the worker counts from a later instant.
+	Grace time.Duration
+	// Reread is the pause before a record is read whose write has failed.
+	Reread time.Duration
+}
+
+// A Write is to be made if the task's record stands at Expected.
+type Write struct {
+	ID       string
+	Expected uint64
+	Record   wire.Record
+}
+
+// A Message is one for a worker; all are meant if there is no name.
+type Message struct {
+	Worker string
+	wire.ToWorker
+}
+
+// An Output is what is to be done.
+type Output struct {
+	Writes   []Write
+	Reads    []string
+	Messages []Message
+	// Stale is the number of a newer term that was seen. The dispatcher has
+	// ended, and does nothing more.
+	Stale uint64
+}
+
+// A Leader is the dispatcher of one term.
+type Leader struct {
+	cfg     Config
+	present bool   // the open tasks are known
+	early   []said // what came before that
+	stale   uint64
+
+	tasks   map[string]*task
+	workers map[string]*worker
+	orphans map[string]map[string]*task // by the name of a worker that was not heard of
+	lines   lines
+	timers  timers
+	dirty   bool // a task may find a worker now
+
+	// The watch lags behind what we write and read: what it tells later of
+	// tasks that have ended says nothing.
+	watched uint64
+	ended   map[string]uint64
+	endings []ending // by the revision, nearly
+
+	out    Output
+	outbox map[string]*wire.ToWorker
+}
+
+type ending struct {
+	id  string
+	rev uint64
+}
+
+type said struct {
+	worker, run string
+	reports     []wire.Report
+}
+
+// A task is one that is open.
+type task struct {
+	id  string
+	rev uint64
+	rec wire.Record
+
+	// next is being written, on expected. unsure: a write has failed, and what
+	// stands in the store has to be read.
+	writing  bool
+	expected uint64
+	next     wire.Record
+	unsure   bool
+	missing  int // how often the read found nothing
+
+	holder *worker // whose room it takes
+	sent   bool    // the order was sent, or the worker has shown that it has it
+	sentAt time.Duration
+	report *wire.Report // how the attempt ended, to be recorded
+	lost   string       // why the attempt is given up
+	spared bool         // that is no failure
+
+	ticket uint64 // of its place in a line, 0 outside
+	timer  *timer
+	reread *timer
+}
+
+// A worker is one that was heard of in its lease.
+type worker struct {
+	name, run string
+	known     bool // it has said what it can take
+	presence  wire.Presence
+	heard     time.Duration
+	tasks     map[string]*task
+	timer     *timer
+}
+
+func (w *worker) takes() bool { return w.known && !w.presence.Draining }
+
+func (w *worker) room() int { return w.presence.Capacity - len(w.tasks) }
+
+// NewLeader returns a dispatcher that knows of nothing. It begins with a call
+// to all workers.
+func NewLeader(cfg Config) *Leader {
+	l := &Leader{
+		cfg: cfg, tasks: map[string]*task{}, workers: map[string]*worker{},
+		orphans: map[string]map[string]*task{}, outbox: map[string]*wire.ToWorker{},
+		ended: map[string]uint64{},
+	}
+	l.to("", "").Call = true
+	return l
+}
+
+// Take returns what is to be done since the last call.
+func (l *Leader) Take(now time.Duration) Output {
+	if l.present && l.dirty && l.stale == 0 {
+		l.dirty = false
+		l.dispatch(now)
+	}
+	out := l.out
+	l.out = Output{}
+	if l.stale != 0 {
+		clear(l.outbox)
+		return Output{Stale: l.stale}
+	}
+	for _, name := range slices.Sorted(maps.Keys(l.outbox)) {
+		out.Messages = append(out.Messages, Message{Worker: name, ToWorker: *l.outbox[name]})
+	}
+	clear(l.outbox)
+	return out
+}
+
+// Next returns when something is due, and whether anything is.
+func (l *Leader) Next() (at time.Duration, ok bool) {
+	if l.stale != 0 {
+		return 0, false
+	}
+	return l.timers.next()
+}
+
+// Tick does what is due.
+func (l *Leader) Tick(now time.Duration) {
+	for l.stale == 0 {
+		t := l.timers.due(now)
+		if t == nil {
+			return
+		}
+		t.do(now)
+	}
+}
+
+// Present is called when all open tasks have been told of.
+func (l *Leader) Present(now time.Duration) {
+	if l.present {
+		return
+	}
+	l.present, l.dirty = true, true
+	for _, s := range l.early {
+		l.reports(now, l.workers[s.worker], s)
+	}
+	l.early = nil
+}
+
+// Heard takes in what a worker says.
+func (l *Leader) Heard(now time.Duration, m wire.FromWorker) {
+	if m.Seen > l.cfg.Term.Number {
+		l.stale = max(l.stale, m.Seen)
+		return
+	}
+	w := l.admit(now, m)
+	switch {
+	case w == nil:
+		return
+	case m.Leaving:
+		l.gone(now, w, "the worker has left")
+		return
+	}
+	for _, r := range m.Refused {
+		l.refused(now, w, r)
+	}
+	if s := (said{m.Worker, m.Run, m.Reports}); len(m.Reports) > 0 {
+		if l.present {
+			l.reports(now, w, s)
+		} else {
+			l.early = append(l.early, s)
+		}
+	}
+	if m.Presence != nil {
+		l.presence(now, w, *m.Presence)
+	}
+}
+
+// admit returns the worker that a message is of, nil if it is of a run that
+// another has replaced.
+func (l *Leader) admit(now time.Duration, m wire.FromWorker) *worker {
+	w := l.workers[m.Worker]
+	if w != nil && w.run != m.Run {
+		if m.Run < w.run && now < w.heard+w.lease(l.cfg) {
+			return nil
+		}
+		l.gone(now, w, "the worker has begun anew")
+		w = nil
+	}
+	if w == nil {
+		if m.Leaving {
+			return nil
+		}
+		w = &worker{name: m.Worker, run: m.Run, tasks: map[string]*task{}}
+		l.workers[w.name] = w
+		l.adopt(now, w)
+		if m.Presence == nil {
+			l.to(w.name, w.run).Call = true
+		}
+	}
+	w.heard = now
+	if w.timer == nil {
+		l.watch(w)
+	}
+	return w
+}
+
+func (w *worker) lease(cfg Config) time.Duration {
+	if w.presence.Lease > 0 {
+		return w.presence.Lease
+	}
+	return cfg.Lease
+}
+
+// watch notices the end of a worker's lease. It is prolonged when it is due,
+// and not with each message.
+func (l *Leader) watch(w *worker) {
+	l.timers.arm(&w.timer, w.heard+w.lease(l.cfg), func(now time.Duration) {
+		if now < w.heard+w.lease(l.cfg) {
+			l.watch(w)
+			return
+		}
+		l.gone(now, w, "the worker is silent")
+	})
+}
+
+// adopt gives a worker what the store says that it has.
+func (l *Leader) adopt(now time.Duration, w *worker) {
+	orphans := l.orphans[w.name]
+	delete(l.orphans, w.name)
+	for _, id := range slices.Sorted(maps.Keys(orphans)) {
+		l.bind(now, orphans[id])
+	}
+}
+
+// gone forgets a worker, whose attempts are lost.
+func (l *Leader) gone(now time.Duration, w *worker, why string) {
+	l.timers.stop(w.timer)
+	delete(l.workers, w.name)
+	l.rehash()
+	for _, id := range slices.Sorted(maps.Keys(w.tasks)) {
+		t := w.tasks[id]
+		t.holder = nil
+		if t.rec.State == wire.Assigned {
+			l.giveUp(now, t, why)
+		}
+	}
+	w.tasks = nil
+}
+
+// presence takes in what a worker can take, and compares what it has with what
+// the store says.
+func (l *Leader) presence(now time.Duration, w *worker, p wire.Presence) {
+	moved := !w.known || w.presence.Draining != p.Draining || !slices.Equal(w.presence.Labels, p.Labels)
+	w.known, w.presence = true, p
+	l.dirty = true
+	if moved {
+		l.rehash()
+		l.watch(w)
+	}
+	held := make(map[wire.Ref]bool, len(p.Held))
+	for _, ref := range p.Held {
+		held[ref] = true
+		if l.present && !l.owns(w, ref) {
+			l.to(w.name, w.run).Revoked = append(l.to(w.name, w.run).Revoked, ref)
+		}
+	}
+	for _, id := range slices.Sorted(maps.Keys(w.tasks)) {
+		t := w.tasks[id]
+		switch {
+		case t.rec.State != wire.Assigned || t.report != nil || t.lost != "":
+		case held[t.ref()]:
+			t.sent = true
+		case !t.sent || now >= t.sentAt+w.lease(l.cfg)/4:
+			l.order(now, t)
+		}
+	}
+}
+
+// owns reports whether a worker may have an attempt, as far as is known.
+func (l *Leader) owns(w *worker, ref wire.Ref) bool {
+	t := l.tasks[ref.ID]
+	switch {
+	case t == nil:
+		return false
+	case t.writing || t.unsure || t.rec.Attempt < ref.Attempt:
+		return true // it will show
+	default:
+		return t.has(w, ref)
+	}
+}
+
+func (t *task) ref() wire.Ref { return wire.Ref{ID: t.id, Attempt: t.rec.Attempt} }
+
+// has reports whether an attempt is the present one, and the worker's.
+func (t *task) has(w *worker, ref wire.Ref) bool {
+	return t.rec.State == wire.Assigned && t.rec.Attempt == ref.Attempt && t.rec.Worker == w.name && t.rec.Run == w.run
+}
+
+// refused takes in that a worker does not take an attempt.
+func (l *Leader) refused(now time.Duration, w *worker, r wire.Refusal) {
+	t := l.tasks[r.ID]
+	if t == nil || !t.has(w, r.Ref) || t.report != nil {
+		return
+	}
+	if r.Why == wire.Stale {
+		return // the order was an earlier leader's; its presence brings it ours
+	}
+	switch r.Why {
+	case wire.Draining:
+		if !w.presence.Draining {
+			w.presence.Draining = true
+			l.rehash()
+		}
+	case wire.Full:
+		w.presence.Capacity = min(w.presence.Capacity, len(w.tasks)-1) // until its presence tells
+	case wire.Older, wire.Stale:
+	}
+	t.spared = true
+	l.giveUp(now, t, "the worker refused it: "+string(r.Why))
+}
+
+// reports takes in how attempts have ended.
+func (l *Leader) reports(now time.Duration, w *worker, s said) {
+	for _, r := range s.reports {
+		t := l.tasks[r.ID]
+		switch {
+		case t != nil && (t.rec.Attempt < r.Attempt || t.unsure && t.next.Attempt == r.Attempt):
+			// What we know of the task is old. The worker reports again.
+		case t == nil || w == nil || w.run != s.run || !t.has(w, r.Ref):
+			m := l.to(s.worker, s.run)
+			m.Settled = append(m.Settled, r.Ref)
+		case t.report == nil:
+			t.report, t.lost = &r, ""
+			l.decide(now, t)
+		}
+	}
+}
+
+// Stored takes in a record that stands in the store, as a watch or a read shows
+// it. What is older than what is known says nothing.
+func (l *Leader) Stored(now time.Duration, id string, rev uint64, rec wire.Record) {
+	t := l.tasks[id]
+	switch {
+	case rec.Term > l.cfg.Term.Number:
+		l.stale = max(l.stale, rec.Term)
+	case t == nil:
+		if !rec.State.Finished() && rev > l.ended[id] {
+			t = &task{id: id, rev: rev, rec: rec}
+			l.tasks[id] = t
+			l.begin(now, t)
+		}
+	case rev > t.rev && t.pending() && t.isNext(l.cfg.Term.Number, rec):
+		l.wrote(now, t, rev) // the answer of our own write is late, or lost
+	case rev > t.rev:
+		l.replaced(now, t, rev, rec)
+	case rev == t.rev && t.unsure && !t.writing:
+		t.unsure, t.missing = false, 0 // the write has not been applied
+		l.decide(now, t)
+	}
+}
+
+// Watched takes in that the watch has told of all up to a revision, our own
+// writes left out.
+func (l *Leader) Watched(rev uint64) {
+	l.watched = max(l.watched, rev)
+	for len(l.endings) > 0 && l.endings[0].rev <= l.watched {
+		if e := l.endings[0]; l.ended[e.id] == e.rev {
+			delete(l.ended, e.id)
+		}
+		l.endings = l.endings[1:]
+	}
+}
+
+// end forgets a task that is finished.
+func (l *Leader) end(t *task) {
+	delete(l.tasks, t.id)
+	if t.rev > l.watched {
+		l.ended[t.id] = t.rev
+		l.endings = append(l.endings, ending{t.id, t.rev})
+	}
+}
+
+// pending reports whether a write of ours may be on its way.
+func (t *task) pending() bool { return t.writing || t.unsure }
+
+// isNext reports whether a record is the one that is being written. Nobody
+// else writes with our term.
+func (t *task) isNext(term uint64, rec wire.Record) bool {
+	n := &t.next
+	return rec.Term == term && rec.State == n.State && rec.Attempt == n.Attempt && rec.Failures == n.Failures &&
+		rec.Worker == n.Worker && rec.Run == n.Run
+}
+
+// Missing takes in that a read found no record. A replica that lags may say so,
+// too: the third time counts.
+func (l *Leader) Missing(now time.Duration, id string) {
+	t := l.tasks[id]
+	if t == nil || !t.unsure || t.writing {
+		return
+	}
+	if t.missing++; t.missing < 3 {
+		l.readLater(now, t)
+		return
+	}
+	l.Deleted(now, id, t.rev+1)
+}
+
+// Unread takes in that a record could not be read.
+func (l *Leader) Unread(now time.Duration, id string) {
+	if t := l.tasks[id]; t != nil && t.unsure {
+		l.readLater(now, t)
+	}
+}
+
+// Deleted takes in that a record was removed by hand.
+func (l *Leader) Deleted(now time.Duration, id string, rev uint64) {
+	if t := l.tasks[id]; t != nil && rev > t.rev {
+		l.replaced(now, t, rev, wire.Record{State: wire.Failed, Attempt: t.rec.Attempt})
+	}
+}
+
+// Wrote takes in the outcome of a write. With known it was applied, at rev, or
+// it was not; otherwise nobody knows.
+func (l *Leader) Wrote(now time.Duration, id string, expected, rev uint64, ok bool) {
+	t := l.tasks[id]
+	if t == nil || !t.writing || t.expected != expected {
+		return // what became of it was seen already
+	}
+	if ok && rev > t.rev {
+		l.wrote(now, t, rev)
+		return
+	}
+	t.writing = false
+	if t.rev != expected {
+		l.decide(now, t) // what stands there is known
+		return
+	}
+	t.unsure = true
+	l.readLater(now, t)
+}
+
+// readLater reads a record after a pause.
+func (l *Leader) readLater(now time.Duration, t *task) {
+	l.timers.arm(&t.reread, now+l.cfg.Reread, func(time.Duration) {
+		if t.unsure {
+			l.out.Reads = append(l.out.Reads, t.id)
+		}
+	})
+}
+
+// Low returns a revision that no open task stands below, now or later: records
+// change by growing revisions, so a leader that begins to read there misses
+// none. It is 0 while the open tasks are not known, and for a leader that has
+// ended, which takes nothing in any more.
+func (l *Leader) Low() uint64 {
+	if !l.present || l.stale != 0 {
+		return 0
+	}
+	low := l.watched + 1 // what came later may not be known yet
+	for _, t := range l.tasks {
+		low = min(low, t.rev)
+	}
+	return low
+}
+
+// A Count is how many tasks and workers there are.
+type Count struct{ Queued, Assigned, Workers int }
+
+// Count returns how many there are.
+func (l *Leader) Count() (c Count) {
+	for _, t := range l.tasks {
+		if t.rec.State == wire.Assigned {
+			c.Assigned++
+		}
+	}
+	c.Queued, c.Workers = len(l.tasks)-c.Assigned, len(l.workers)
+	return c
+}
+
+// to returns the message that goes to a run of a worker.
+func (l *Leader) to(name, run string) *wire.ToWorker {
+	m := l.outbox[name]
+	if m == nil || m.Run != run {
+		m = &wire.ToWorker{Term: l.cfg.Term, Run: run}
+		l.outbox[name] = m
+	}
+	return m
+}
+
+// dispatch gives tasks to those who have room, the oldest first.
+func (l *Leader) dispatch(now time.Duration) {
+	l.lines.tidy()
+	for {
+		var t *task
+		var to *worker
+		for _, line := range l.lines.all {
+			head := line.head()
+			if head == nil || t != nil && t.ticket < head.ticket {
+				continue
+			}
+			if w := l.pick(line.class); w != nil {
+				t, to = head, w
+			}
+		}
+		if t == nil {
+			return
+		}
+		l.assign(t, to)
+	}
+}
+
+// pick returns who gets a task of a class, nil if nobody has room.
+func (l *Leader) pick(c class) (best *worker) {
+	if c.kind == 'w' || c.kind == 'k' {
+		if w := l.workers[c.name]; w != nil && w.takes() && w.room() > 0 {
+			return w
+		}
+		return nil
+	}
+	for _, w := range l.workers {
+		if w.takes() && w.room() > 0 && (c.kind == 'a' || slices.Contains(w.presence.Labels, c.name)) && w.before(best) {
+			best = w
+		}
+	}
+	return best
+}
+
+// before reports whether w is to be preferred: the one with more of its room
+// free, and of equals the first by name.
+func (w *worker) before(o *worker) bool {
+	if o == nil {
+		return true
+	}
+	a, b := w.room()*o.presence.Capacity, o.room()*w.presence.Capacity
+	return cmp.Or(cmp.Compare(b, a), cmp.Compare(w.name, o.name)) < 0
+}
+
+// wait puts a task into its line.
+func (l *Leader) wait(t *task) {
+	to, c := t.rec.To, class{'a', ""}
+	switch {
+	case to.Key != "":
+		c = class{'k', l.keeper(to)}
+	case to.Worker != "":
+		c = class{'w', to.Worker}
+	case to.Label != "":
+		c = class{'l', to.Label}
+	}
+	l.lines.join(t, c)
+	l.dirty = true
+}
+
+// keeper returns which worker has a key.
+func (l *Leader) keeper(to wire.Target) string {
+	names := make([]string, 0, len(l.workers))
+	for name, w := range l.workers {
+		if w.takes() && (to.Label == "" || slices.Contains(w.presence.Labels, to.Label)) && (to.Worker == "" || to.Worker == name) {
+			names = append(names, name)
+		}
+	}
+	return Rendezvous(to.Key, names)
+}
+
+// rehash places anew what waits by a key, since the workers have changed.
+func (l *Leader) rehash() {
+	for _, t := range l.lines.rehash() {
+		l.wait(t)
+	}
+	l.dirty = true
+}

@@ -1,0 +1,251 @@
+package core
+
+import (
+	"time"
+
+	"github.com/seed-ff2cb582/leader/tasks/wire"
+)
+
+// begin takes in a task that was not known, or stands otherwise than we wrote.
+func (l *Leader) begin(now time.Duration, t *task) {
+	switch {
+	case t.rec.State == wire.Assigned:
+		l.bind(now, t)
+	case t.rec.Failures > 0:
+		l.rest(now, t)
+	default:
+		l.wait(t)
+	}
+}
+
+// bind takes in an assignment that we did not make. Its worker goes on with it,
+// if it has it.
+func (l *Leader) bind(now time.Duration, t *task) {
+	w := l.workers[t.rec.Worker]
+	switch {
+	case w == nil:
+		l.orphan(now, t)
+	case w.run != t.rec.Run:
+		l.giveUp(now, t, "the worker has begun anew")
+	default:
+		l.hold(t, w)
+		l.expire(now, t)
+		// Its presence tells whether it needs the order.
+		if w.known {
+			l.order(now, t)
+		}
+	}
+}
+
+// orphan waits for the worker that has an attempt to show itself.
+func (l *Leader) orphan(now time.Duration, t *task) {
+	name := t.rec.Worker
+	if l.orphans[name] == nil {
+		l.orphans[name] = map[string]*task{}
+	}
+	l.orphans[name][t.id] = t
+	attempt := t.rec.Attempt
+	l.timers.arm(&t.timer, now+l.cfg.Lease, func(now time.Duration) {
+		if l.orphans[name][t.id] == t && t.rec.Attempt == attempt {
+			delete(l.orphans[name], t.id)
+			l.giveUp(now, t, "the worker is silent")
+		}
+	})
+}
+
+// hold counts a task among those of a worker.
+func (l *Leader) hold(t *task, w *worker) {
+	l.release(t)
+	t.holder = w
+	w.tasks[t.id] = t
+}
+
+// release takes a task from the worker that had it, if any.
+func (l *Leader) release(t *task) {
+	delete(l.orphans[t.rec.Worker], t.id)
+	if t.holder != nil {
+		delete(t.holder.tasks, t.id)
+		t.holder, l.dirty = nil, true
+	}
+}
+
+// expire ends an attempt when it has had its time.
+func (l *Leader) expire(now time.Duration, t *task) {
+	attempt := t.rec.Attempt
+	l.timers.arm(&t.timer, now+t.rec.Timeout+l.cfg.Grace, func(now time.Duration) {
+		if t.rec.State == wire.Assigned && t.rec.Attempt == attempt && t.report == nil {
+			l.giveUp(now, t, "the deadline has passed")
+		}
+	})
+}
+
+// rest keeps a task waiting after a failure.
+func (l *Leader) rest(now time.Duration, t *task) {
+	l.timers.arm(&t.timer, now+pause(t.rec), func(time.Duration) {
+		if t.rec.State == wire.Queued && t.ticket == 0 && !t.pending() {
+			l.wait(t)
+		}
+	})
+}
+
+// MaxBackoff bounds the pause after a failure, unless the first is longer.
+const MaxBackoff = time.Minute
+
+// pause returns how long a task rests after its latest failure.
+func pause(r wire.Record) time.Duration {
+	d, limit := r.Backoff, max(r.Backoff, MaxBackoff)
+	for i := 1; i < r.Failures && d < limit; i++ {
+		d *= 2
+	}
+	return min(d, limit)
+}
+
+// giveUp has an attempt count no more.
+func (l *Leader) giveUp(now time.Duration, t *task, why string) {
+	if t.report == nil {
+		t.lost = why
+		l.decide(now, t)
+	}
+}
+
+// decide does what a task needs, unless it is not known how it stands.
+func (l *Leader) decide(now time.Duration, t *task) {
+	switch {
+	case t.pending():
+	case t.rec.State == wire.Queued:
+		l.release(t) // the room that was meant for it
+		if t.ticket == 0 {
+			l.wait(t)
+		}
+	case t.report != nil:
+		l.write(t, ended(t.rec, *t.report))
+	case t.lost != "":
+		l.write(t, givenUp(t.rec, t.lost, t.spared))
+	case t.holder != nil && !t.sent:
+		l.order(now, t)
+	}
+}
+
+// ended is the record after an attempt whose worker has reported.
+func ended(r wire.Record, report wire.Report) wire.Record {
+	if !report.OK {
+		return failed(r, report.Error, report.Permanent)
+	}
+	r.State, r.Payload, r.Result, r.Error = wire.Done, nil, report.Result, ""
+	return r
+}
+
+// givenUp is the record after an attempt of which nobody has reported.
+func givenUp(r wire.Record, why string, spared bool) wire.Record {
+	if spared {
+		r.State, r.Worker, r.Run = wire.Queued, "", ""
+		return r
+	}
+	return failed(r, why, false)
+}
+
+func failed(r wire.Record, why string, permanent bool) wire.Record {
+	r.Failures++
+	r.Error = why
+	if permanent || r.Failures >= r.MaxAttempts {
+		r.State = wire.Failed
+		return r
+	}
+	r.State, r.Worker, r.Run = wire.Queued, "", ""
+	return r
+}
+
+// assign gives a waiting task to a worker. The order goes out when that is
+// stored.
+func (l *Leader) assign(t *task, w *worker) {
+	t.leave()
+	l.hold(t, w)
+	next := t.rec
+	next.State, next.Worker, next.Run, next.Error = wire.Assigned, w.name, w.run, ""
+	next.Attempt++
+	l.write(t, next)
+}
+
+// write stores a record in place of the one that is known.
+func (l *Leader) write(t *task, next wire.Record) {
+	next.Term = l.cfg.Term.Number
+	t.writing, t.expected, t.next = true, t.rev, next
+	l.out.Writes = append(l.out.Writes, Write{ID: t.id, Expected: t.rev, Record: next})
+}
+
+// order sends the present attempt to its worker.
+func (l *Leader) order(now time.Duration, t *task) {
+	m := l.to(t.rec.Worker, t.rec.Run)
+	m.Orders = append(m.Orders, wire.Order{Ref: t.ref(), Payload: t.rec.Payload, Timeout: t.rec.Timeout})
+	t.sent, t.sentAt = true, now
+}
+
+// wrote takes in that our write was applied.
+func (l *Leader) wrote(now time.Duration, t *task, rev uint64) {
+	before, report, counted := t.rec, t.report, !t.spared
+	t.rev, t.rec = rev, t.next
+	t.writing, t.unsure, t.missing = false, false, 0
+	if t.rec.State == wire.Assigned {
+		l.assigned(now, t)
+		return
+	}
+	if before.State == wire.Assigned {
+		m := l.to(before.Worker, before.Run)
+		ref := wire.Ref{ID: t.id, Attempt: before.Attempt}
+		if report != nil {
+			m.Settled = append(m.Settled, ref)
+		} else {
+			m.Revoked = append(m.Revoked, ref)
+		}
+	}
+	l.freed(t, before.Worker)
+	switch {
+	case t.rec.State.Finished():
+		l.end(t)
+	case counted:
+		l.rest(now, t)
+	default:
+		l.wait(t)
+	}
+}
+
+// assigned takes in that an assignment of ours was stored.
+func (l *Leader) assigned(now time.Duration, t *task) {
+	t.report, t.lost, t.spared, t.sent = nil, "", false, false
+	w := l.workers[t.rec.Worker]
+	if w == nil || w.run != t.rec.Run {
+		l.giveUp(now, t, "the worker is gone") // meanwhile
+		return
+	}
+	l.hold(t, w)
+	l.expire(now, t)
+	l.order(now, t)
+}
+
+// freed has nobody hold a task.
+func (l *Leader) freed(t *task, worker string) {
+	delete(l.orphans[worker], t.id)
+	l.release(t)
+	l.timers.stop(t.timer)
+	l.timers.stop(t.reread)
+	t.report, t.lost, t.spared, t.sent = nil, "", false, false
+	t.leave()
+}
+
+// replaced takes in a record that somebody else wrote: a leader before us, or
+// a person that cancels a task. A write of ours that is on its way will be
+// refused.
+func (l *Leader) replaced(now time.Duration, t *task, rev uint64, rec wire.Record) {
+	before := t.rec
+	if before.State == wire.Assigned && (before.Attempt != rec.Attempt || rec.State != wire.Assigned) {
+		m := l.to(before.Worker, before.Run)
+		m.Revoked = append(m.Revoked, wire.Ref{ID: t.id, Attempt: before.Attempt})
+	}
+	l.freed(t, before.Worker)
+	t.rev, t.rec, t.writing, t.unsure, t.missing = rev, rec, false, false, 0
+	if rec.State.Finished() {
+		l.end(t)
+		return
+	}
+	l.begin(now, t)
+}

@@ -1,0 +1,76 @@
+package tasks
+
+import (
+	"context"
+
+	"github.com/seed-ff2cb582/leader/tasks/wire"
+)
+
+// An Entry is a record as it stands in a store.
+type Entry struct {
+	ID string
+	// Revision grows with each write of any task of the store, also across
+	// tasks.
+	Revision uint64
+	Record   wire.Record
+	// Deleted: the record was removed by hand.
+	Deleted bool
+}
+
+// A Write is applied if the task's record stands at Expected, 0 for one of
+// which the store knows nothing.
+type Write struct {
+	ID       string
+	Expected uint64
+	Record   wire.Record
+}
+
+// A Watch is what a dispatcher wants to hear of a store.
+type Watch struct {
+	// Term is the number of its own term. Records of that term need not be
+	// told.
+	Term uint64
+	// Deliver is told the present state of each open task, and then each
+	// change, in the order of their revisions. States that were replaced
+	// meanwhile, and tasks that are finished, may be left out. An entry without
+	// ID tells of nothing but that the watch has come to its revision. Deliver
+	// returns quickly, and calls never overlap.
+	Deliver func(Entry)
+	// Present is called when the present state has been told.
+	Present func()
+}
+
+// A Store keeps the tasks of one group. Its methods may be called concurrently.
+type Store interface {
+	// Write applies a write, and calls done once, from any goroutine, with the
+	// new revision or an error, soon after the store has answered or when it
+	// takes too long. ErrConflict says that the write was not applied; after
+	// any other error it may have been, or may yet be. done returns quickly. A
+	// record that is finished may be removed by the store after a time that its
+	// configuration states.
+	Write(w Write, done func(revision uint64, err error))
+	// Read returns the record of a task, or ErrNotFound.
+	Read(ctx context.Context, id string) (Entry, error)
+	// Watch tells of the tasks until ctx is done, and then returns nil. An
+	// error means that it has ended before, and may be called again.
+	Watch(ctx context.Context, w Watch) error
+	// Checkpoint says that no task that is open, now or later, stands below a
+	// revision: a later Watch may begin there.
+	Checkpoint(ctx context.Context, revision uint64) error
+}
+
+// write is Write that waits.
+func write(ctx context.Context, st Store, w Write) (uint64, error) {
+	type outcome struct {
+		rev uint64
+		err error
+	}
+	answer := make(chan outcome, 1)
+	st.Write(w, func(rev uint64, err error) { answer <- outcome{rev, err} })
+	select {
+	case o := <-answer:
+		return o.rev, o.err
+	case <-ctx.Done():
+		return 0, context.Cause(ctx)
+	}
+}

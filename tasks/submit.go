@@ -1,0 +1,109 @@
+package tasks
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/seed-ff2cb582/leader/internal/backoff"
+	"github.com/seed-ff2cb582/leader/tasks/wire"
+)
+
+// pace is that of repetitions.
+func pace() backoff.Policy {
+	return backoff.Policy{Initial: 10 * time.Millisecond, Max: time.Second, Jitter: 0.2}
+}
+
+// Submit stores a task, for the leader to hand out. It is idempotent: a task
+// that is stored already, with the same payload and target, is left as it is,
+// however far it has come, and its status returned. Submit needs no leader.
+//
+// With nil the task is stored. ErrInvalid and ErrExists (another task has the
+// ID) are final. After any other error, that of ctx among them, nobody knows
+// whether it is stored: submit it again. A store that does not answer is asked
+// again until ctx is done.
+func Submit(ctx context.Context, st Store, s Spec) (Status, error) {
+	rec, err := s.record(time.Now())
+	if err != nil {
+		return Status{}, err
+	}
+	var stored Status
+	done := pace().Repeat(ctx, func() bool {
+		stored, err = submit(ctx, st, s, rec)
+		return err == nil || errors.Is(err, ErrExists)
+	})
+	if !done {
+		err = fmt.Errorf("tasks: %q may not be stored: %w", s.ID, errors.Join(context.Cause(ctx), err))
+	}
+	return stored, err
+}
+
+func submit(ctx context.Context, st Store, s Spec, rec wire.Record) (Status, error) {
+	rev, err := write(ctx, st, Write{ID: s.ID, Record: rec})
+	if err == nil {
+		return Status{ID: s.ID, State: Queued, Revision: rev}, nil
+	}
+	e, readErr := st.Read(ctx, s.ID)
+	switch {
+	case readErr != nil:
+		return Status{}, errors.Join(err, readErr)
+	case e.Record.To != rec.To || !e.Record.State.Finished() && !bytes.Equal(e.Record.Payload, rec.Payload):
+		// The payload of one that is done is gone.
+		return statusOf(e), fmt.Errorf("%w: %q", ErrExists, s.ID)
+	default:
+		return statusOf(e), nil
+	}
+}
+
+// Look returns how a task stands, or ErrNotFound.
+func Look(ctx context.Context, st Store, id string) (Status, error) {
+	e, err := st.Read(ctx, id)
+	if err != nil {
+		return Status{}, err
+	}
+	return statusOf(e), nil
+}
+
+// Wait returns the status of a task when it is finished. It asks the store, at
+// first often and then each second.
+func Wait(ctx context.Context, st Store, id string) (s Status, err error) {
+	done := pace().Repeat(ctx, func() bool {
+		s, err = Look(ctx, st, id)
+		return errors.Is(err, ErrNotFound) || err == nil && s.State.Finished()
+	})
+	if !done {
+		err = errors.Join(context.Cause(ctx), err)
+	}
+	return s, err
+}
+
+// Cancel has a task fail, with a reason for people, wherever it stands; the
+// leader revokes it from the worker that has it. Errors are ErrNotFound,
+// ErrFinished, and that of ctx.
+func Cancel(ctx context.Context, st Store, id, why string) (s Status, err error) {
+	done := pace().Repeat(ctx, func() bool {
+		var e Entry
+		if e, err = st.Read(ctx, id); err != nil {
+			return errors.Is(err, ErrNotFound)
+		}
+		if e.Record.State.Finished() {
+			s = statusOf(e)
+			if e.Record.State == Failed && e.Record.Error == why {
+				return true // ours: its answer was lost
+			}
+			err = fmt.Errorf("%w: %q", ErrFinished, id)
+			return true
+		}
+		e.Record.State, e.Record.Error = Failed, why
+		if e.Revision, err = write(ctx, st, Write{ID: id, Expected: e.Revision, Record: e.Record}); err == nil {
+			s = statusOf(e)
+		}
+		return err == nil
+	})
+	if !done {
+		err = errors.Join(context.Cause(ctx), err)
+	}
+	return s, err
+}

@@ -1,0 +1,268 @@
+package tasks
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"log/slog"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/seed-ff2cb582/leader"
+	"github.com/seed-ff2cb582/leader/tasks/internal/core"
+	"github.com/seed-ff2cb582/leader/tasks/wire"
+)
+
+// DefaultDrainTimeout is how long a worker that ends waits for its handlers if
+// its options say nothing.
+const DefaultDrainTimeout = 10 * time.Second
+
+// WorkerOptions are the settings of a Worker.
+type WorkerOptions struct {
+	// Group is that of the dispatcher. Required.
+	Group string
+	// Name tells the workers of a group apart. Required. Of two that run under
+	// one name the one that began later counts.
+	Name string
+	// Labels are what tasks may ask for (Target.Label).
+	Labels []string
+	// Capacity is how many handlers may run at once. Default: 1.
+	Capacity int
+	// Lease is for how long the leader counts on the worker after a message of
+	// it; a third of it is how often it sends one. A worker that is silent for
+	// longer has its tasks given to others. Default: DefaultLease.
+	Lease time.Duration
+	// DrainTimeout is how long Run waits, when its context has ended, for
+	// handlers to return and for their reports to be recorded. Default:
+	// DefaultDrainTimeout. Negative: not at all.
+	DrainTimeout time.Duration
+	// Accepted, optional, is told of each attempt that is accepted, before its
+	// handler begins; it must return quickly.
+	Accepted func(Task)
+	// Logger is told of what goes wrong. Nil: silent.
+	Logger *slog.Logger
+}
+
+// A Worker runs the tasks that leaders give it.
+type Worker struct {
+	link   Link
+	handle Handler
+	opts   WorkerOptions
+	fault  error
+}
+
+// NewWorker returns a worker, which does nothing before Run.
+func NewWorker(link Link, handle Handler, opts WorkerOptions) *Worker {
+	w := &Worker{link: link, handle: handle, opts: opts}
+	bad := func(broken bool, format string, args ...any) {
+		if broken {
+			w.fault = errors.Join(w.fault, fmt.Errorf("%w: %s", ErrInvalid, fmt.Sprintf(format, args...)))
+		}
+	}
+	bad(link == nil || handle == nil, "a worker needs a link and a handler")
+	bad(!validGroup(opts.Group), "Group %.200q: must be names with dots between", opts.Group)
+	bad(!ValidName(opts.Name), "Name %.200q: %s", opts.Name, nameRule)
+	for _, label := range opts.Labels {
+		bad(!ValidName(label), "label %.200q: %s", label, nameRule)
+	}
+	bad(opts.Capacity < 0, "Capacity %d: must not be negative", opts.Capacity)
+	bad(opts.Lease < 0, "Lease %v: must not be negative", opts.Lease)
+	if opts.Capacity == 0 {
+		w.opts.Capacity = 1
+	}
+	if opts.Lease == 0 {
+		w.opts.Lease = DefaultLease
+	}
+	if opts.DrainTimeout == 0 {
+		w.opts.DrainTimeout = DefaultDrainTimeout
+	}
+	w.opts.Logger = orSilent(opts.Logger).With("group", opts.Group, "worker", opts.Name)
+	return w
+}
+
+// validGroup reports whether all transports can carry a group's name.
+func validGroup(group string) bool {
+	for part := range strings.SplitSeq(group, ".") {
+		if !ValidName(part) {
+			return false
+		}
+	}
+	return true
+}
+
+// Run works until ctx is done. Then it drains: it takes no more, lets handlers
+// go on for DrainTimeout and has their reports recorded, ends the context of
+// those that are left, and returns when all handlers have. What was not
+// recorded by then is given to others at once.
+//
+// The error is nil, ErrInvalid for wrong settings, that of the link, or
+// ErrPanicked for a panic of what the caller gave, the handler aside. A worker
+// may be run again after Run has returned, and not before.
+func (w *Worker) Run(ctx context.Context) error {
+	if w.fault != nil {
+		return w.fault
+	}
+	base, cancel := context.WithCancelCause(context.WithoutCancel(ctx))
+	defer cancel(nil)
+	s := &shift{
+		w: w, ctx: ctx, base: base, end: cancel, inbox: newInbox[told](), running: map[wire.Ref]context.CancelCauseFunc{},
+		core: core.NewWorker(core.WorkerConfig{
+			Name: w.opts.Name, Run: newRun(time.Now()), Labels: w.opts.Labels, Capacity: w.opts.Capacity, Lease: w.opts.Lease,
+		}),
+	}
+	defer s.work.Wait()
+	defer cancel(ErrLeaving)
+	seat, err := w.link.Join(ctx, w.opts.Group, w.opts.Name, func(m wire.ToWorker) { s.inbox.put(told{heard: &m}) })
+	if err != nil {
+		return err
+	}
+	defer seat.Close()
+	s.seat = seat
+	return guarded(w.opts.Logger, "the worker", s.loop)
+}
+
+// newRun names a run so that later ones have larger names: the number keeps its
+// twelve digits until the next century.
+func newRun(now time.Time) string {
+	return strconv.FormatInt(now.UnixNano(), 36) + "-" + rand.Text()[:8]
+}
+
+// A shift is one run of a worker. Its goroutine owns the core.
+type shift struct {
+	w       *Worker
+	ctx     context.Context //nolint:containedctx // of Run
+	base    context.Context //nolint:containedctx // of all handlers
+	end     context.CancelCauseFunc
+	core    *core.Worker
+	inbox   *inbox[told]
+	seat    Seat
+	running map[wire.Ref]context.CancelCauseFunc
+	work    sync.WaitGroup
+}
+
+// told is one of these.
+type told struct {
+	heard    *wire.ToWorker
+	returned *wire.Report
+}
+
+func (s *shift) loop() error {
+	beat := time.NewTicker(max(s.w.opts.Lease/3, time.Millisecond))
+	defer beat.Stop()
+	leave, patience := s.ctx.Done(), (<-chan time.Time)(nil)
+	var events []told
+	for {
+		select {
+		case <-s.inbox.wake:
+		case <-beat.C:
+			s.core.Show()
+		case <-leave:
+			leave = nil
+			s.core.Drain()
+			timer := time.NewTimer(max(s.w.opts.DrainTimeout, 0))
+			defer timer.Stop()
+			patience = timer.C
+		case <-patience:
+			s.leave()
+			return nil
+		}
+		events = s.inbox.take(events)
+		for _, e := range events {
+			s.take(e)
+		}
+		s.perform()
+		if leave == nil && s.core.Idle() {
+			s.leave()
+			return nil
+		}
+	}
+}
+
+func (s *shift) take(e told) {
+	if e.heard != nil {
+		s.core.Heard(*e.heard)
+		return
+	}
+	delete(s.running, e.returned.Ref)
+	s.core.Returned(*e.returned)
+}
+
+// perform does what the core wants.
+func (s *shift) perform() {
+	starts, stops, say := s.core.Take()
+	for _, ref := range stops {
+		if stop := s.running[ref]; stop != nil {
+			stop(ErrRevoked)
+		}
+	}
+	for _, start := range starts {
+		s.start(start)
+	}
+	if say == nil {
+		return
+	}
+	for _, r := range say.Refused {
+		s.w.opts.Logger.Warn("refused an order", "task", r.ID, "attempt", r.Attempt, "why", string(r.Why), "newest_term", say.Seen)
+	}
+	for _, part := range SplitReports(*say) {
+		s.seat.Say(part)
+	}
+}
+
+// leave ends the handlers that are left, and says that the worker is gone when
+// they have returned: only then may others begin what they had.
+func (s *shift) leave() {
+	s.end(ErrLeaving)
+	s.work.Wait()
+	for _, e := range s.inbox.take(nil) {
+		s.take(e)
+	}
+	s.core.Leave()
+	s.perform()
+}
+
+// start begins a handler.
+func (s *shift) start(a core.Start) {
+	ctx, cancel := context.WithCancelCause(s.base)
+	s.running[a.Ref] = cancel
+	t := Task{ID: a.ID, Payload: a.Payload, Attempt: a.Attempt, Term: leader.Term{Number: a.Term.Number, Token: a.Term.Token}}
+	if s.w.opts.Accepted != nil {
+		s.w.opts.Accepted(t)
+	}
+	s.work.Go(func() {
+		defer cancel(nil)
+		// A handler that ends its goroutine is reported all the same.
+		report := wire.Report{Ref: a.Ref, Error: "the handler did not return"}
+		defer func() { s.inbox.put(told{returned: &report}) }()
+		ctx, stop := context.WithTimeoutCause(ctx, a.Timeout, ErrDeadline)
+		defer stop()
+		result, err := s.call(ctx, t)
+		report = reportOf(a.Ref, result, err)
+	})
+}
+
+// call runs the handler.
+func (s *shift) call(ctx context.Context, t Task) (result []byte, err error) {
+	panicked := guarded(s.w.opts.Logger, "the handler of task "+t.ID, func() error {
+		result, err = s.w.handle(ctx, t)
+		return nil
+	})
+	return result, errors.Join(err, panicked)
+}
+
+// maxError bounds what is stored of an error.
+const maxError = 1 << 10
+
+func reportOf(ref wire.Ref, result []byte, err error) wire.Report {
+	if err == nil && len(result) > MaxPayload {
+		err = Permanent(fmt.Errorf("%w: a result of %d bytes: must have at most %d", ErrInvalid, len(result), MaxPayload))
+	}
+	if err == nil {
+		return wire.Report{Ref: ref, OK: true, Result: result}
+	}
+	text := err.Error()
+	return wire.Report{Ref: ref, Error: text[:min(len(text), maxError)], Permanent: errors.Is(err, ErrPermanent)}
+}
