@@ -1,0 +1,116 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"io"
+	"os"
+	"sync"
+	"time"
+
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
+
+	"github.com/seed-ff2cb582/leader"
+	"github.com/seed-ff2cb582/leader/tasks"
+)
+
+// A promotion is what a candidate tells its parent; Term 0 says that it is
+// ready.
+type promotion struct {
+	ID   string    `json:"id"`
+	Term uint64    `json:"term"`
+	At   time.Time `json:"at"`
+}
+
+// beCandidate is the process of a candidate, until standard input ends.
+func beCandidate(ctx context.Context, id, url string, o options, stdin io.Reader, stdout io.Writer) error {
+	nc, bucket, err := open(ctx, url, o)
+	if err != nil {
+		return err
+	}
+	defer nc.Close()
+	defer bucket.Close()
+	out := lines{enc: json.NewEncoder(stdout)}
+	d := tasks.NewDispatcher(bucket, tasks.DispatcherOptions{Group: group, Lease: workerLease, Logger: logger(o)}, tasks.NewNATS(nc))
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	go func() { _, _ = io.Copy(io.Discard, stdin); cancel() }()
+	out.say(promotion{ID: id, At: time.Now()})
+	return leader.Run(ctx, nc, leader.ElectionConfig{
+		Bucket: elections, Group: group, InstanceID: id, TTL: o.TTL, HeartbeatInterval: o.TTL / 5, AcquireGrace: leader.GraceOff,
+	}, func(ctx context.Context, term leader.Term) error {
+		out.say(promotion{ID: id, Term: term.Number, At: time.Now()})
+		return d.Lead(ctx, term)
+	})
+}
+
+// open connects, and opens the store of the tasks.
+func open(ctx context.Context, url string, o options) (*nats.Conn, *tasks.Bucket, error) {
+	nc, err := nats.Connect(url, nats.MaxReconnects(-1), nats.ReconnectWait(50*time.Millisecond))
+	if err != nil {
+		return nil, nil, err
+	}
+	js, err := jetstream.New(nc)
+	if err != nil {
+		nc.Close()
+		return nil, nil, err
+	}
+	b, err := tasks.OpenBucket(ctx, js, tasks.BucketConfig{Bucket: work, Group: group, Create: o.Create, Replicas: o.Servers})
+	if err != nil {
+		nc.Close()
+		return nil, nil, err
+	}
+	return nc, b, nil
+}
+
+// lines is where a process tells its parent.
+type lines struct {
+	mu  sync.Mutex
+	enc *json.Encoder
+}
+
+func (l *lines) say(v any) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.enc.Encode(v) != nil {
+		os.Exit(3) //nolint:forbidigo // the parent is gone
+	}
+}
+
+// A happening is a line of a worker's own log.
+type happening struct {
+	Worker  string    `json:"w"`
+	Run     int       `json:"r"` // of its process
+	What    string    `json:"e"` // ready, accepted, stale, returned
+	ID      string    `json:"id,omitempty"`
+	Attempt int       `json:"a,omitempty"`
+	Term    uint64    `json:"t,omitempty"`
+	At      time.Time `json:"at"`
+}
+
+// beWorkers is a process of workers, until standard input ends.
+func beWorkers(ctx context.Context, names []string, url string, o options, stdin io.Reader, stdout io.Writer) error {
+	nc, err := nats.Connect(url, nats.MaxReconnects(-1), nats.ReconnectWait(50*time.Millisecond))
+	if err != nil {
+		return err
+	}
+	defer nc.Close()
+	out := &lines{enc: json.NewEncoder(stdout)}
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	go func() { _, _ = io.Copy(io.Discard, stdin); cancel() }()
+	var all sync.WaitGroup
+	errs := make([]error, len(names))
+	for i, name := range names {
+		j := &journal{name: name, out: out, quiet: o.Quiet, good: map[accepted]bool{}}
+		w := tasks.NewWorker(j.between(tasks.NewNATS(nc)), j.handle(o.Takes), tasks.WorkerOptions{
+			Group: group, Name: name, Capacity: o.Capacity, Lease: workerLease, Labels: []string{"l" + name}, Accepted: j.accepted, Logger: logger(o),
+		})
+		all.Go(func() { errs[i] = w.Run(ctx) })
+	}
+	out.say(happening{What: "ready", At: time.Now()})
+	all.Wait()
+	return errors.Join(errs...)
+}

@@ -1,0 +1,105 @@
+// Tasks sets the tasks of a leader on fire, and measures them.
+//
+//	go run ./test/reach/tasks           throughput, and redelivery after crashes: half a minute
+//	go run ./test/reach/tasks -fire     10,000 tasks while leaders and workers are killed and frozen
+//
+// The server of NATS, each of three candidates and each of three teams of
+// workers run in a process of their own, over loopback. What is judged is the
+// workers' own journals, in which the messages are read beside the workers; a
+// deposed leader's orders are kept, and sent once more.
+//
+// A figure that misses its target is marked MISS; that is no error, since the
+// machine may be busy. Under fire, a task that is lost, or accepted from a
+// stale term, is one.
+package main
+
+import (
+	"context"
+	"flag"
+	"fmt"
+	"io"
+	"log/slog"
+	"os"
+	"os/signal"
+	"strings"
+	"time"
+
+	"github.com/seed-ff2cb582/leader/test/internal/harness"
+)
+
+const (
+	group       = "lab"
+	elections   = "leaders"
+	work        = "work"
+	workerLease = time.Second
+)
+
+func main() {
+	os.Exit(run(context.Background(), os.Args[1:], os.Stdin, os.Stdout, os.Stderr))
+}
+
+// options are those of a run and of its processes.
+type options struct {
+	TTL      time.Duration
+	Servers  int
+	Capacity int
+	Takes    time.Duration
+	Quiet    bool
+	Create   bool
+	Verbose  bool
+}
+
+func (o options) args() []string {
+	return []string{
+		"-ttl", o.TTL.String(), "-servers", fmt.Sprint(o.Servers), "-capacity", fmt.Sprint(o.Capacity), "-takes", o.Takes.String(),
+		fmt.Sprintf("-quiet=%v", o.Quiet), fmt.Sprintf("-v=%v", o.Verbose),
+	}
+}
+
+func logger(o options) *slog.Logger {
+	if !o.Verbose {
+		return nil
+	}
+	return slog.New(slog.NewTextHandler(os.Stderr, nil))
+}
+
+func run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.Writer) int {
+	flags := flag.NewFlagSet("tasks", flag.ContinueOnError)
+	flags.SetOutput(stderr)
+	var o options
+	serve := flags.Bool("serve", false, "run servers of NATS until standard input ends (used by tasks itself)")
+	candidate := flags.String("candidate", "", "be the candidate of this `name` (used by tasks itself)")
+	workers := flags.String("workers", "", "be the workers of these `names` (used by tasks itself)")
+	url := flags.String("url", "", "where NATS is, for a candidate and for workers")
+	flags.BoolVar(&o.Quiet, "quiet", false, "workers keep no journal (used by tasks itself)")
+	flags.DurationVar(&o.TTL, "ttl", time.Second, "the lease of leaders")
+	flags.IntVar(&o.Servers, "servers", 1, "how many servers of NATS there are")
+	flags.IntVar(&o.Capacity, "capacity", 64, "how many tasks a worker runs at once")
+	flags.DurationVar(&o.Takes, "takes", 0, "how long a task takes")
+	flags.BoolVar(&o.Verbose, "v", false, "log")
+	fire := flags.Bool("fire", false, "kill and freeze")
+	n := flags.Int("n", 10_000, "how many tasks")
+	if err := flags.Parse(args); err != nil {
+		return 2
+	}
+	ctx, stop := signal.NotifyContext(ctx, os.Interrupt)
+	defer stop()
+	var err error
+	switch {
+	case *serve:
+		err = harness.ServeNATS(harness.NATSOptions{Servers: o.Servers}, stdin, stdout)
+	case *candidate != "":
+		err = beCandidate(ctx, *candidate, *url, o, stdin, stdout)
+	case *workers != "":
+		err = beWorkers(ctx, strings.Split(*workers, ","), *url, o, stdin, stdout)
+	case *fire:
+		_, err = burn(ctx, o, *n, stdout)
+	default:
+		err = bench(ctx, o, *n, stdout)
+	}
+	if err != nil {
+		fmt.Fprintln(stderr, "tasks:", err)
+		return 1
+	}
+	return 0
+}
