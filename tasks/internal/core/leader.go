@@ -296,7 +296,7 @@ func (l *Leader) presence(now time.Duration, w *worker, p wire.Presence) {
 	for _, ref := range p.Held {
 		held[ref] = true
 		if l.present && !l.owns(w, ref) {
-			l.to(w.name, w.run).Revoked = append(l.to(w.name, w.run).Revoked, ref)
+			l.revoke(w.name, w.run, ref)
 		}
 	}
 	for _, id := range slices.Sorted(maps.Keys(w.tasks)) {
@@ -520,6 +520,17 @@ func (l *Leader) to(name, run string) *wire.ToWorker {
 		l.outbox[name] = m
 	}
 	return m
+}
+
+// revoke ends an attempt at a worker. Its handler may go on for a while: the
+// room is not given away before the worker shows itself again, which it does at
+// once.
+func (l *Leader) revoke(name, run string, ref wire.Ref) {
+	m := l.to(name, run)
+	m.Revoked = append(m.Revoked, ref)
+	if w := l.workers[name]; w != nil && w.run == run {
+		w.presence.Capacity--
+	}
 }
 
 // dispatch gives tasks to those who have room, the oldest first.

@@ -190,12 +190,12 @@ func (l *Leader) wrote(now time.Duration, t *task, rev uint64) {
 		return
 	}
 	if before.State == wire.Assigned {
-		m := l.to(before.Worker, before.Run)
 		ref := wire.Ref{ID: t.id, Attempt: before.Attempt}
 		if report != nil {
+			m := l.to(before.Worker, before.Run)
 			m.Settled = append(m.Settled, ref)
 		} else {
-			m.Revoked = append(m.Revoked, ref)
+			l.revoke(before.Worker, before.Run, ref)
 		}
 	}
 	l.freed(t, before.Worker)
@@ -238,8 +238,7 @@ func (l *Leader) freed(t *task, worker string) {
 func (l *Leader) replaced(now time.Duration, t *task, rev uint64, rec wire.Record) {
 	before := t.rec
 	if before.State == wire.Assigned && (before.Attempt != rec.Attempt || rec.State != wire.Assigned) {
-		m := l.to(before.Worker, before.Run)
-		m.Revoked = append(m.Revoked, wire.Ref{ID: t.id, Attempt: before.Attempt})
+		l.revoke(before.Worker, before.Run, wire.Ref{ID: t.id, Attempt: before.Attempt})
 	}
 	l.freed(t, before.Worker)
 	t.rev, t.rec, t.writing, t.unsure, t.missing = rev, rec, false, false, 0

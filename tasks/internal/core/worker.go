@@ -170,6 +170,7 @@ func (w *Worker) refuse(ref wire.Ref, why wire.Why) {
 
 // revoke forgets an attempt, and stops it if it runs.
 func (w *Worker) revoke(ref wire.Ref) {
+	w.Show() // the leader waits for what it can take now
 	a := w.held[ref.ID]
 	if a == nil || a.ref != ref {
 		return
@@ -178,7 +179,6 @@ func (w *Worker) revoke(ref wire.Ref) {
 	if a.report == nil {
 		w.stops = append(w.stops, ref)
 		w.stuck++
-		w.Show() // what it can take has changed
 	}
 }
 
