@@ -96,7 +96,9 @@ func Cancel(ctx context.Context, st Store, id, why string) (s Status, err error)
 			err = fmt.Errorf("%w: %q", ErrFinished, id)
 			return true
 		}
-		e.Record.State, e.Record.Error = Failed, why
+		// It is no leader's write, or the one that leads would take it for its
+		// own.
+		e.Record.State, e.Record.Error, e.Record.Term = Failed, why, 0
 		if e.Revision, err = write(ctx, st, Write{ID: id, Expected: e.Revision, Record: e.Record}); err == nil {
 			s = statusOf(e)
 		}

@@ -153,6 +153,7 @@ func (s *shift) loop() error {
 	beat := time.NewTicker(max(s.w.opts.Lease/3, time.Millisecond))
 	defer beat.Stop()
 	leave, patience := s.ctx.Done(), (<-chan time.Time)(nil)
+	s.perform() // it shows itself
 	var events []told
 	for {
 		select {
