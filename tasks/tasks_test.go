@@ -88,6 +88,18 @@ func (c *crew) finished(id string, want tasks.State) tasks.Status {
 	return s
 }
 
+// cause waits for why a handler's context has ended.
+func (c *crew) cause(causes <-chan error) error {
+	c.t.Helper()
+	select {
+	case err := <-causes:
+		return err
+	case <-time.After(time.Hour):
+		c.t.Fatal("no handler's context has ended")
+		return nil
+	}
+}
+
 // wires is a transport that can be cut.
 type wires struct {
 	tasks.Local
@@ -271,7 +283,7 @@ func TestAnAttemptThatHasHadItsTimeIsGivenToAnother(t *testing.T) {
 		if took := time.Since(begun); took < 11*time.Second || took > 13*time.Second {
 			t.Errorf("after %v", took)
 		}
-		if err := <-causes; !errors.Is(err, tasks.ErrDeadline) {
+		if err := c.cause(causes); !errors.Is(err, tasks.ErrDeadline) {
 			t.Errorf("the handler's context ended for %v", err)
 		}
 		endB()
@@ -304,7 +316,7 @@ func TestTheTasksOfASilentWorkerAreGivenToOthersAndItsReportCountsNoMore(t *test
 			t.Errorf("after %v", took)
 		}
 		c.link.cutOff("a", false)
-		if err := <-causes; !errors.Is(err, tasks.ErrRevoked) {
+		if err := c.cause(causes); !errors.Is(err, tasks.ErrRevoked) {
 			t.Errorf("the handler's context ended for %v", err)
 		}
 		time.Sleep(10 * time.Second)
@@ -355,7 +367,7 @@ func TestAWorkerThatIsNotPatientGivesItsTasksBackAtOnce(t *testing.T) {
 		if took := time.Since(begun); took > 2*time.Second { // Wait looks once a second
 			t.Errorf("after %v", took)
 		}
-		if err := <-causes; !errors.Is(err, tasks.ErrLeaving) {
+		if err := c.cause(causes); !errors.Is(err, tasks.ErrLeaving) {
 			t.Errorf("the handler's context ended for %v", err)
 		}
 	})
@@ -590,7 +602,7 @@ func TestACancelledTaskIsRevoked(t *testing.T) {
 		if err != nil || s.State != tasks.Failed || s.Error != "not wanted" {
 			t.Errorf("%+v, %v", s, err)
 		}
-		if err := <-causes; !errors.Is(err, tasks.ErrRevoked) {
+		if err := c.cause(causes); !errors.Is(err, tasks.ErrRevoked) {
 			t.Errorf("the handler's context ended for %v", err)
 		}
 		synctest.Wait()

@@ -1,0 +1,305 @@
+// Package tasks_test shows the tasks of a leader over real servers of NATS.
+package tasks_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
+
+	"github.com/seed-ff2cb582/leader"
+	"github.com/seed-ff2cb582/leader/tasks"
+	"github.com/seed-ff2cb582/leader/tasks/wire"
+	"github.com/seed-ff2cb582/leader/test/natslab"
+)
+
+func bucket(t *testing.T, nc *nats.Conn, cfg tasks.BucketConfig) *tasks.Bucket {
+	t.Helper()
+	if cfg.Bucket == "" {
+		cfg.Bucket = "work"
+	}
+	if cfg.Group == "" {
+		cfg.Group = "g"
+	}
+	cfg.Create = true
+	var b *tasks.Bucket
+	natslab.Eventually(t, "the bucket", func(ctx context.Context) (err error) {
+		b, err = tasks.OpenBucket(ctx, natslab.JetStream(t, nc), cfg)
+		return err
+	})
+	t.Cleanup(b.Close)
+	return b
+}
+
+// lead has a dispatcher work in a term, until end is called.
+func lead(t *testing.T, b *tasks.Bucket, nc *nats.Conn, term uint64) (end func()) {
+	t.Helper()
+	ctx, cancel := context.WithCancel(t.Context())
+	d := tasks.NewDispatcher(b, tasks.DispatcherOptions{Group: "g"}, tasks.NewNATS(nc))
+	var all sync.WaitGroup
+	all.Go(func() {
+		if err := d.Lead(ctx, leader.Term{Number: term, Token: fmt.Sprint("token", term)}); err != nil {
+			t.Errorf("term %d: %v", term, err)
+		}
+	})
+	end = sync.OnceFunc(func() { cancel(); all.Wait() })
+	t.Cleanup(end)
+	return end
+}
+
+func work(t *testing.T, nc *nats.Conn, name string, h tasks.Handler) (end func()) {
+	t.Helper()
+	ctx, cancel := context.WithCancel(t.Context())
+	w := tasks.NewWorker(tasks.NewNATS(nc), h, tasks.WorkerOptions{Group: "g", Name: name, Capacity: 4})
+	var all sync.WaitGroup
+	all.Go(func() {
+		if err := w.Run(ctx); err != nil {
+			t.Errorf("worker %s: %v", name, err)
+		}
+	})
+	end = sync.OnceFunc(func() { cancel(); all.Wait() })
+	t.Cleanup(end)
+	return end
+}
+
+func echo(_ context.Context, t tasks.Task) ([]byte, error) { return t.Payload, nil }
+
+func submit(t *testing.T, b *tasks.Bucket, s tasks.Spec) {
+	t.Helper()
+	if _, err := tasks.Submit(natslab.Within(t), b, s); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func finished(t *testing.T, b *tasks.Bucket, id string) tasks.Status {
+	t.Helper()
+	s, err := tasks.Wait(natslab.Within(t), b, id)
+	if err != nil || s.State != tasks.Done {
+		t.Fatalf("task %s: %+v, %v", id, s, err)
+	}
+	return s
+}
+
+func TestTasksGoThroughAServerAndAClusterWithElections(t *testing.T) {
+	for name, start := range map[string]func() (*nats.Conn, int){
+		"server":  func() (*nats.Conn, int) { return natslab.Start(t).Connect(t), 1 },
+		"cluster": func() (*nats.Conn, int) { return natslab.StartCluster(t, 3).Connect(t), 3 },
+	} {
+		t.Run(name, func(t *testing.T) {
+			nc, replicas := start()
+			b := bucket(t, nc, tasks.BucketConfig{Replicas: replicas})
+			ctx, cancel := context.WithCancel(t.Context())
+			var all sync.WaitGroup
+			defer all.Wait()
+			defer cancel()
+			d := tasks.NewDispatcher(b, tasks.DispatcherOptions{Group: "g"}, tasks.NewNATS(nc))
+			all.Go(func() {
+				cfg := leader.ElectionConfig{
+					Bucket: "leaders", BucketAutoCreate: true, Replicas: replicas, Group: "g", InstanceID: "one",
+					TTL: 15 * time.Second, HeartbeatInterval: time.Second, AcquireGrace: leader.GraceOff,
+				}
+				if err := leader.Run(ctx, nc, cfg, d.Lead); err != nil {
+					t.Error(err)
+				}
+			})
+			work(t, nc, "w", echo)
+			for i := range 50 {
+				submit(t, b, tasks.Spec{ID: fmt.Sprint(i), Payload: []byte(fmt.Sprint("p", i))})
+			}
+			for i := range 50 {
+				if s := finished(t, b, fmt.Sprint(i)); string(s.Result) != fmt.Sprint("p", i) || s.Term == 0 {
+					t.Errorf("%+v", s)
+				}
+			}
+		})
+	}
+}
+
+func TestWritesExpectTheRevisionAndTellAConflictFromTheRest(t *testing.T) {
+	srv := natslab.Start(t)
+	b := bucket(t, srv.Connect(t), tasks.BucketConfig{})
+	put := func(w tasks.Write) (uint64, error) {
+		revs, errs := make(chan uint64, 1), make(chan error, 1)
+		b.Write(w, func(rev uint64, err error) { revs <- rev; errs <- err })
+		return <-revs, <-errs
+	}
+	rec := wire.Record{State: wire.Queued}
+	first, err := put(tasks.Write{ID: "a", Record: rec})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, expected := range []uint64{0, first - 1, first + 1} {
+		if _, err := put(tasks.Write{ID: "a", Expected: expected, Record: rec}); !errors.Is(err, tasks.ErrConflict) {
+			t.Errorf("a write on revision %d: %v", expected, err)
+		}
+	}
+	second, err := put(tasks.Write{ID: "a", Expected: first, Record: rec})
+	if err != nil || second <= first {
+		t.Errorf("revision %d, %v", second, err)
+	}
+	if _, err := b.Read(natslab.Within(t), "none"); !errors.Is(err, tasks.ErrNotFound) {
+		t.Errorf("no task was read: %v", err)
+	}
+}
+
+func TestFinishedTasksGoByThemselvesAndOpenOnesStay(t *testing.T) {
+	srv := natslab.Start(t)
+	nc := srv.Connect(t)
+	b := bucket(t, nc, tasks.BucketConfig{Keep: time.Second})
+	lead(t, b, nc, 1)
+	work(t, nc, "w", echo)
+	submit(t, b, tasks.Spec{ID: "open", To: tasks.Target{Worker: "nobody"}})
+	submit(t, b, tasks.Spec{ID: "done"})
+	natslab.Eventually(t, "the finished task is gone", func(ctx context.Context) error {
+		s, err := tasks.Look(ctx, b, "done")
+		if errors.Is(err, tasks.ErrNotFound) {
+			return nil
+		}
+		return fmt.Errorf("%+v, %w", s, err)
+	})
+	if s, err := tasks.Look(natslab.Within(t), b, "open"); err != nil || s.State != tasks.Queued {
+		t.Errorf("%+v, %v", s, err)
+	}
+}
+
+// A leader reads from the checkpoint on, and finds what is open all the same.
+func TestTheNextLeaderReadsFromTheCheckpointAndMissesNothing(t *testing.T) {
+	srv := natslab.Start(t)
+	nc := srv.Connect(t)
+	b := bucket(t, nc, tasks.BucketConfig{})
+	end := lead(t, b, nc, 1)
+	endWorker := work(t, nc, "w", echo)
+	for i := range 100 {
+		submit(t, b, tasks.Spec{ID: fmt.Sprint(i)})
+	}
+	for i := range 100 {
+		finished(t, b, fmt.Sprint(i))
+	}
+	kv, err := natslab.JetStream(t, nc).KeyValue(natslab.Within(t), "work")
+	if err != nil {
+		t.Fatal(err)
+	}
+	done, err := kv.Get(natslab.Within(t), "t.g.99")
+	if err != nil {
+		t.Fatal(err)
+	}
+	natslab.Eventually(t, "a checkpoint behind the finished tasks", func(ctx context.Context) error {
+		mark, err := kv.Get(ctx, "m.g")
+		if err != nil {
+			return err
+		}
+		var at uint64
+		if _, err := fmt.Sscan(string(mark.Value()), &at); err != nil || at < done.Revision() {
+			return fmt.Errorf("%d, and the last task is done at %d: %w", at, done.Revision(), err)
+		}
+		return nil
+	})
+	endWorker()
+	submit(t, b, tasks.Spec{ID: "open"})
+	end()
+	told, known := 0, make(chan struct{})
+	ctx, cancel := context.WithCancel(t.Context())
+	watched := make(chan error, 1)
+	go func() {
+		watched <- b.Watch(ctx, tasks.Watch{Deliver: func(tasks.Entry) { told++ }, Present: func() { close(known) }})
+	}()
+	<-known
+	cancel()
+	if err := <-watched; err != nil || told > 10 {
+		t.Errorf("a watch tells of %d records, %v", told, err)
+	}
+	lead(t, b, nc, 2)
+	work(t, nc, "w", echo)
+	finished(t, b, "open")
+}
+
+func TestTasksGoOnAfterTheServerWasAway(t *testing.T) {
+	srv := natslab.Start(t)
+	nc := srv.Connect(t)
+	b := bucket(t, nc, tasks.BucketConfig{})
+	lead(t, b, nc, 1)
+	work(t, nc, "w", echo)
+	submit(t, b, tasks.Spec{ID: "before"})
+	finished(t, b, "before")
+	srv.Restart()
+	submit(t, b, tasks.Spec{ID: "after"})
+	finished(t, b, "after")
+}
+
+func TestGroupsInOneBucketDoNotMeet(t *testing.T) {
+	srv := natslab.Start(t)
+	nc := srv.Connect(t)
+	b := bucket(t, nc, tasks.BucketConfig{})
+	other := bucket(t, nc, tasks.BucketConfig{Group: "g.h"})
+	submit(t, b, tasks.Spec{ID: "x", Payload: []byte("g")})
+	submit(t, other, tasks.Spec{ID: "x", Payload: []byte("g.h")})
+	lead(t, b, nc, 1)
+	work(t, nc, "w", echo)
+	if s := finished(t, b, "x"); string(s.Result) != "g" {
+		t.Errorf("%+v", s)
+	}
+	if s, err := tasks.Look(natslab.Within(t), other, "x"); err != nil || s.State != tasks.Queued {
+		t.Errorf("%+v, %v", s, err)
+	}
+}
+
+// People look at tasks with the tools for key-value buckets, and may delete
+// one.
+func TestATaskThatIsDeletedByHandIsRevoked(t *testing.T) {
+	srv := natslab.Start(t)
+	nc := srv.Connect(t)
+	b := bucket(t, nc, tasks.BucketConfig{})
+	lead(t, b, nc, 1)
+	begun, ended := make(chan struct{}), make(chan error, 1)
+	work(t, nc, "w", func(ctx context.Context, _ tasks.Task) ([]byte, error) {
+		close(begun)
+		<-ctx.Done()
+		ended <- context.Cause(ctx)
+		return nil, nil
+	})
+	submit(t, b, tasks.Spec{ID: "x"})
+	<-begun
+	kv, err := natslab.JetStream(t, nc).KeyValue(natslab.Within(t), "work")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if e, err := kv.Get(natslab.Within(t), "t.g.x"); err != nil || len(e.Value()) == 0 {
+		t.Fatalf("%v", err)
+	}
+	if err := kv.Delete(natslab.Within(t), "t.g.x"); err != nil {
+		t.Fatal(err)
+	}
+	if err := <-ended; !errors.Is(err, tasks.ErrRevoked) {
+		t.Errorf("the handler's context ended for %v", err)
+	}
+}
+
+func TestABucketInWhichTasksWouldGetLostIsRefused(t *testing.T) {
+	srv := natslab.Start(t)
+	nc := srv.Connect(t)
+	for name, cfg := range map[string]jetstream.KeyValueConfig{
+		"ages":   {Bucket: "ages", TTL: time.Hour},
+		"no_ttl": {Bucket: "no_ttl"},
+	} {
+		natslab.KV(t, nc, cfg)
+		_, err := tasks.OpenBucket(natslab.Within(t), natslab.JetStream(t, nc), tasks.BucketConfig{Bucket: cfg.Bucket, Group: "g"})
+		if !errors.Is(err, tasks.ErrInvalid) {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+	for name, cfg := range map[string]tasks.BucketConfig{
+		"bucket": {Bucket: "a.b", Group: "g"}, "group": {Bucket: "b", Group: "*"}, "replicas": {Bucket: "b", Group: "g", Replicas: -1},
+	} {
+		if _, err := tasks.OpenBucket(natslab.Within(t), natslab.JetStream(t, nc), cfg); !errors.Is(err, tasks.ErrInvalid) {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+	if _, err := tasks.OpenBucket(natslab.Within(t), natslab.JetStream(t, nc), tasks.BucketConfig{Bucket: "none", Group: "g"}); !errors.Is(err, jetstream.ErrStreamNotFound) {
+		t.Errorf("no bucket: %v", err)
+	}
+}
