@@ -14,6 +14,7 @@ import (
 
 	"github.com/seed-ff2cb582/leader"
 	"github.com/seed-ff2cb582/leader/tasks"
+	"github.com/seed-ff2cb582/leader/tasks/grpctasks"
 )
 
 // A promotion is what a candidate tells its parent; Term 0 says that it is
@@ -33,13 +34,23 @@ func beCandidate(ctx context.Context, id, url string, o options, stdin io.Reader
 	defer nc.Close()
 	defer bucket.Close()
 	out := lines{enc: json.NewEncoder(stdout)}
-	d := tasks.NewDispatcher(bucket, tasks.DispatcherOptions{Group: group, Lease: workerLease, Logger: logger(o)}, tasks.NewNATS(nc))
+	var hub tasks.Hub = tasks.NewNATS(nc)
+	address := ""
+	if o.GRPC {
+		srv, at, stop, err := serveGRPC(ctx)
+		if err != nil {
+			return err
+		}
+		defer stop()
+		hub, address = srv, at
+	}
+	d := tasks.NewDispatcher(bucket, tasks.DispatcherOptions{Group: group, Lease: workerLease, Logger: logger(o)}, hub)
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	go func() { _, _ = io.Copy(io.Discard, stdin); cancel() }()
 	out.say(promotion{ID: id, At: time.Now()})
 	return leader.Run(ctx, nc, leader.ElectionConfig{
-		Bucket: elections, Group: group, InstanceID: id, TTL: o.TTL, HeartbeatInterval: o.TTL / 5, AcquireGrace: leader.GraceOff,
+		Bucket: elections, Group: group, InstanceID: id, TTL: o.TTL, HeartbeatInterval: o.TTL / 5, Address: address, AcquireGrace: leader.GraceOff,
 	}, func(ctx context.Context, term leader.Term) error {
 		out.say(promotion{ID: id, Term: term.Number, At: time.Now()})
 		return d.Lead(ctx, term)
@@ -98,6 +109,15 @@ func beWorkers(ctx context.Context, names []string, url string, o options, stdin
 	}
 	defer nc.Close()
 	out := &lines{enc: json.NewEncoder(stdout)}
+	var link tasks.Link = tasks.NewNATS(nc)
+	if o.GRPC {
+		conn, err := reachLeader(nc, o.Address)
+		if err != nil {
+			return err
+		}
+		defer func() { _ = conn.Close() }()
+		link = grpctasks.NewLink(conn, grpctasks.LinkOptions{Silence: workerLease, Logger: logger(o)})
+	}
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	go func() { _, _ = io.Copy(io.Discard, stdin); cancel() }()
@@ -105,7 +125,7 @@ func beWorkers(ctx context.Context, names []string, url string, o options, stdin
 	errs := make([]error, len(names))
 	for i, name := range names {
 		j := &journal{name: name, out: out, quiet: o.Quiet, good: map[accepted]bool{}}
-		w := tasks.NewWorker(j.between(tasks.NewNATS(nc)), j.handle(o.Takes), tasks.WorkerOptions{
+		w := tasks.NewWorker(j.between(link), j.handle(o.Takes), tasks.WorkerOptions{
 			Group: group, Name: name, Capacity: o.Capacity, Lease: workerLease, Labels: []string{"l" + name}, Accepted: j.accepted, Logger: logger(o),
 		})
 		all.Go(func() { errs[i] = w.Run(ctx) })

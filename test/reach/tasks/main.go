@@ -1,6 +1,7 @@
 // Tasks sets the tasks of a leader on fire, and measures them.
 //
 //	go run ./test/reach/tasks           throughput, and redelivery after crashes: half a minute
+//	go run ./test/reach/tasks -grpc     the same with workers that are reached over gRPC
 //	go run ./test/reach/tasks -fire     10,000 tasks while leaders and workers are killed and frozen
 //
 // The server of NATS, each of three candidates and each of three teams of
@@ -47,12 +48,15 @@ type options struct {
 	Quiet    bool
 	Create   bool
 	Verbose  bool
+	GRPC     bool
+	Address  string // of a gRPC server, for workers that are to look for none
 }
 
 func (o options) args() []string {
 	return []string{
 		"-ttl", o.TTL.String(), "-servers", fmt.Sprint(o.Servers), "-capacity", fmt.Sprint(o.Capacity), "-takes", o.Takes.String(),
 		fmt.Sprintf("-quiet=%v", o.Quiet), fmt.Sprintf("-v=%v", o.Verbose),
+		fmt.Sprintf("-grpc=%v", o.GRPC), "-address", o.Address,
 	}
 }
 
@@ -77,6 +81,8 @@ func run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.
 	flags.IntVar(&o.Capacity, "capacity", 64, "how many tasks a worker runs at once")
 	flags.DurationVar(&o.Takes, "takes", 0, "how long a task takes")
 	flags.BoolVar(&o.Verbose, "v", false, "log")
+	flags.BoolVar(&o.GRPC, "grpc", false, "workers are reached over gRPC")
+	flags.StringVar(&o.Address, "address", "", "where a gRPC server is, for workers (used by tasks itself)")
 	fire := flags.Bool("fire", false, "kill and freeze")
 	n := flags.Int("n", 10_000, "how many tasks")
 	if err := flags.Parse(args); err != nil {

@@ -1,0 +1,236 @@
+package grpctasks
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"sync"
+	"time"
+
+	"google.golang.org/grpc"
+
+	"github.com/seed-ff2cb582/leader/tasks"
+	"github.com/seed-ff2cb582/leader/tasks/grpctasks/internal/pb"
+	"github.com/seed-ff2cb582/leader/tasks/wire"
+)
+
+// DefaultSilence is for how long a leader may be silent on a stream if
+// LinkOptions say nothing.
+const DefaultSilence = 3 * time.Second
+
+// LinkOptions are the settings of a Link. The zero value is a good one.
+type LinkOptions struct {
+	// Silence is for how long nothing may come from a leader. It is asked for a
+	// sign of life three times in that time; then the stream is given up, and
+	// another opened. Default: DefaultSilence.
+	Silence time.Duration
+	// Logger is told why streams end. Nil: silent.
+	Logger *slog.Logger
+}
+
+// A Link is the worker's end. Its methods may be called concurrently.
+type Link struct {
+	conn grpc.ClientConnInterface
+	opts LinkOptions
+}
+
+var _ tasks.Link = (*Link)(nil)
+
+// NewLink returns a link over a channel, which stays the caller's and is best
+// one that follows the leader (leadergrpc.Builder). Workers may share it.
+func NewLink(conn grpc.ClientConnInterface, opts LinkOptions) *Link {
+	if opts.Silence <= 0 {
+		opts.Silence = DefaultSilence
+	}
+	if opts.Logger == nil {
+		opts.Logger = slog.New(slog.DiscardHandler)
+	}
+	return &Link{conn: conn, opts: opts}
+}
+
+// Join implements tasks.Link. It returns at once; the stream is opened beside,
+// again and again until the seat is closed.
+func (l *Link) Join(_ context.Context, group, worker string, hear func(wire.ToWorker)) (tasks.Seat, error) {
+	s := &seat{l: l, group: group, worker: worker, hear: hear, log: l.opts.Logger.With("group", group, "worker", worker)}
+	ctx, cancel := context.WithCancel(context.Background())
+	s.end = cancel
+	s.ended.Go(func() { s.run(ctx) })
+	return s, nil
+}
+
+// A seat is that of one worker.
+type seat struct {
+	l             *Link
+	group, worker string
+	hear          func(wire.ToWorker)
+	log           *slog.Logger
+	end           context.CancelFunc
+	ended         sync.WaitGroup
+
+	mu     sync.Mutex
+	out    *outbox[*pb.FromWorker] // nil while no stream is open
+	closed bool
+}
+
+// Say implements tasks.Seat. While there is no stream, what is said is dropped:
+// the leader that the next one leads to asks for all that matters.
+func (s *seat) Say(m wire.FromWorker) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.out != nil {
+		s.out.put(fromWorker(s.group, m))
+	}
+}
+
+// closeFor is how long what was said last may take to be sent.
+const closeFor = time.Second
+
+// Close implements tasks.Seat. What was said before is sent, if a stream is
+// open and takes it.
+func (s *seat) Close() {
+	s.mu.Lock()
+	out := s.out
+	s.out, s.closed = nil, true
+	s.mu.Unlock()
+	if out == nil {
+		s.end()
+	} else {
+		out.put(nil) // the end
+		defer time.AfterFunc(closeFor, s.end).Stop()
+	}
+	s.ended.Wait()
+	s.end()
+}
+
+// The pauses between streams.
+const (
+	firstPause = 10 * time.Millisecond
+	mostPause  = 500 * time.Millisecond
+)
+
+func (s *seat) run(ctx context.Context) {
+	for pause := firstPause; ctx.Err() == nil; {
+		begun := time.Now()
+		err := s.stream(ctx)
+		if s.isClosed() {
+			return
+		}
+		s.log.Info("the stream to the leader has ended", "error", err)
+		if time.Since(begun) > mostPause {
+			pause = firstPause
+		}
+		timer := time.NewTimer(pause)
+		select {
+		case <-timer.C:
+		case <-ctx.Done():
+		}
+		timer.Stop()
+		pause = min(2*pause, mostPause)
+	}
+}
+
+func (s *seat) isClosed() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.closed
+}
+
+// stream is open until it breaks, or the leader is silent.
+func (s *seat) stream(ctx context.Context) error {
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	desc := &grpc.StreamDesc{StreamName: "Work", ServerStreams: true, ClientStreams: true}
+	cs, err := s.l.conn.NewStream(ctx, desc, method, grpc.WaitForReady(true))
+	if err != nil {
+		return err
+	}
+	hello := &pb.FromWorker{Group: s.group, Worker: s.worker}
+	if err := cs.SendMsg(hello); err != nil {
+		return fmt.Errorf("no worker is let in: %w", cs.RecvMsg(new(pb.ToWorker)))
+	}
+	out := newOutbox[*pb.FromWorker]()
+	if !s.opened(out) {
+		return cs.CloseSend()
+	}
+	defer func() {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		if s.out == out {
+			s.out = nil
+		}
+	}()
+	alive := make(chan struct{}, 1)
+	var all sync.WaitGroup
+	defer all.Wait()
+	defer cancel(nil)
+	all.Go(func() { cancel(s.receive(cs, alive)) })
+	all.Go(func() {
+		if err := s.send(ctx, cs, out, hello); err != nil {
+			cancel(err)
+		}
+	})
+	silence := time.NewTimer(s.l.opts.Silence)
+	defer silence.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		case <-alive:
+			silence.Reset(s.l.opts.Silence)
+		case <-silence.C:
+			return fmt.Errorf("the leader is silent for %v", s.l.opts.Silence) //nolint:err113 // for the log alone
+		}
+	}
+}
+
+// opened has what is said go to a stream, unless the seat was closed.
+func (s *seat) opened(out *outbox[*pb.FromWorker]) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if !s.closed {
+		s.out = out
+	}
+	return !s.closed
+}
+
+func (s *seat) receive(cs grpc.ClientStream, alive chan<- struct{}) error {
+	for {
+		m := new(pb.ToWorker)
+		if err := cs.RecvMsg(m); err != nil {
+			return err
+		}
+		select {
+		case alive <- struct{}{}:
+		default:
+		}
+		if m.GetTerm() != 0 {
+			s.hear(toWorkerOf(m))
+		}
+	}
+}
+
+// send sends what is said, and asks for signs of life. It returns nil when the
+// seat is closed and all was sent.
+func (s *seat) send(ctx context.Context, cs grpc.ClientStream, out *outbox[*pb.FromWorker], hello *pb.FromWorker) error {
+	ask := time.NewTicker(s.l.opts.Silence / 3)
+	defer ask.Stop()
+	for {
+		var all []*pb.FromWorker
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-out.wake:
+			all = out.take()
+		case <-ask.C:
+			all = []*pb.FromWorker{hello}
+		}
+		for _, m := range all {
+			if m == nil {
+				return cs.CloseSend() // the server ends the stream then
+			}
+			if err := cs.SendMsg(m); err != nil {
+				return err
+			}
+		}
+	}
+}

@@ -1,0 +1,191 @@
+package grpctasks
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"sync"
+
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+
+	"github.com/seed-ff2cb582/leader/tasks"
+	"github.com/seed-ff2cb582/leader/tasks/grpctasks/internal/pb"
+	"github.com/seed-ff2cb582/leader/tasks/wire"
+)
+
+const (
+	service = "leader.tasks.v1.Tasks"
+	method  = "/" + service + "/Work"
+)
+
+// ErrOpen says that a dispatcher of the group is open already at this server.
+var ErrOpen = errors.New("grpctasks: a dispatcher of the group is open")
+
+// A Server is the leader's end: a gRPC service, and a tasks.Hub. Its methods may
+// be called concurrently.
+type Server struct {
+	mu   sync.Mutex
+	open map[string]*hub // by group
+}
+
+var _ tasks.Hub = (*Server)(nil)
+
+// NewServer returns a server without dispatchers, which refuses every worker.
+func NewServer() *Server { return &Server{open: map[string]*hub{}} }
+
+// Register adds the service to a gRPC server, before that serves.
+func (s *Server) Register(r grpc.ServiceRegistrar) {
+	r.RegisterService(&grpc.ServiceDesc{
+		ServiceName: service, HandlerType: (*any)(nil), Metadata: "tasks.proto",
+		Streams: []grpc.StreamDesc{{
+			StreamName: "Work", ServerStreams: true, ClientStreams: true,
+			Handler: func(_ any, stream grpc.ServerStream) error { return s.work(stream) },
+		}},
+	}, nil)
+}
+
+// Open implements tasks.Hub. The error is ErrOpen.
+func (s *Server) Open(_ context.Context, group string, hear func(wire.FromWorker)) (tasks.Conn, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.open[group] != nil {
+		return nil, fmt.Errorf("%w: %q", ErrOpen, group)
+	}
+	h := &hub{s: s, group: group, hear: hear, end: make(chan struct{}), streams: map[*stream]struct{}{}}
+	s.open[group] = h
+	return h, nil
+}
+
+// A hub is a group's, while its dispatcher leads.
+type hub struct {
+	s     *Server
+	group string
+	hear  func(wire.FromWorker)
+	end   chan struct{} // closed when it is closed
+	busy  sync.WaitGroup
+
+	mu      sync.Mutex
+	call    *pb.ToWorker // the latest to all, for those who come later
+	streams map[*stream]struct{}
+}
+
+// A stream is that of one worker.
+type stream struct {
+	worker string
+	out    *outbox[*pb.ToWorker]
+}
+
+// Send implements tasks.Conn.
+func (h *hub) Send(worker string, m wire.ToWorker) {
+	out := toWorker(m)
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if worker == "" && m.Call {
+		h.call = out
+	}
+	for s := range h.streams {
+		if worker == "" || s.worker == worker {
+			s.out.put(out)
+		}
+	}
+}
+
+// Close implements tasks.Conn.
+func (h *hub) Close() {
+	h.s.mu.Lock()
+	if h.s.open[h.group] == h {
+		delete(h.s.open, h.group)
+		close(h.end)
+	}
+	h.s.mu.Unlock()
+	h.busy.Wait()
+}
+
+func (h *hub) join(s *stream) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.streams[s] = struct{}{}
+	if h.call != nil {
+		s.out.put(h.call)
+	}
+}
+
+func (h *hub) part(s *stream) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	delete(h.streams, s)
+}
+
+// enter returns the hub of a group, which leave has to be called of, or nil.
+func (s *Server) enter(group string) *hub {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	h := s.open[group]
+	if h != nil {
+		h.busy.Add(1)
+	}
+	return h
+}
+
+// work serves a worker until it leaves, or the term ends.
+func (s *Server) work(ss grpc.ServerStream) error {
+	first := new(pb.FromWorker)
+	if err := ss.RecvMsg(first); err != nil {
+		return err
+	}
+	if !tasks.ValidName(first.GetWorker()) {
+		return status.Error(codes.InvalidArgument, "the first message names no worker")
+	}
+	h := s.enter(first.GetGroup())
+	if h == nil {
+		return status.Errorf(codes.FailedPrecondition, "no dispatcher of group %q leads here", first.GetGroup())
+	}
+	st := &stream{worker: first.GetWorker(), out: newOutbox[*pb.ToWorker]()}
+	heard := make(chan error, 1)
+	h.join(st)
+	defer h.part(st)
+	go func() { heard <- h.receive(ss, st, first) }() // ends with the stream's context
+	for {
+		select {
+		case <-st.out.wake:
+			for _, m := range st.out.take() {
+				if err := ss.SendMsg(m); err != nil {
+					return err
+				}
+			}
+		case err := <-heard:
+			if errors.Is(err, io.EOF) {
+				return nil // the worker has ended
+			}
+			return err
+		case <-h.end:
+			return status.Error(codes.Unavailable, "the term has ended")
+		}
+	}
+}
+
+// receive hears a worker until the stream or the hub ends.
+func (h *hub) receive(ss grpc.ServerStream, st *stream, m *pb.FromWorker) error {
+	defer h.busy.Done()
+	for {
+		select {
+		case <-h.end:
+			return nil
+		default:
+		}
+		if m.GetRun() == "" {
+			st.out.put(&pb.ToWorker{}) // a sign of life, for one
+		} else {
+			heard := fromWorkerOf(m)
+			heard.Worker = st.worker
+			h.hear(heard)
+		}
+		m = new(pb.FromWorker)
+		if err := ss.RecvMsg(m); err != nil {
+			return err
+		}
+	}
+}
