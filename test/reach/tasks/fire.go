@@ -15,6 +15,7 @@ import (
 
 	"github.com/seed-ff2cb582/leader/tasks"
 	"github.com/seed-ff2cb582/leader/tasks/wire"
+	"github.com/seed-ff2cb582/leader/test/internal/harness"
 )
 
 // A verdict is what a fire has shown.
@@ -22,10 +23,21 @@ type verdict struct {
 	Tasks, Lost, Stale         int // Stale: accepted from a stale term
 	Twice                      int // attempts that two workers accepted
 	Accepted, Repeated         int // Repeated: tasks that were run more than once
-	Kills, Freezes, WorkerKill int
+	Kills, Freezes             int // of leaders
+	WorkerKills, WorkerFreezes int // of teams
 	Terms                      int
-	Replayed, Refused          int // late orders of deposed leaders, and how many of them came as stale
+	Replayed                   int // messages of deposed leaders that came once more
+	Refused                    int // orders that came after a newer term, by the journals
 	Took                       time.Duration
+}
+
+// String says it for people.
+func (v verdict) String() string {
+	return fmt.Sprintf("%d tasks in %v, %d terms; leaders: %d killed, %d frozen; teams of workers: %d killed, %d frozen\n"+
+		"lost: %d; accepted from a stale term: %d; attempts run by two workers: %d\n"+
+		"attempts accepted: %d; tasks run more than once: %d; late messages of deposed leaders: %d; orders that came stale, and were refused: %d",
+		v.Tasks, v.Took.Round(time.Millisecond), v.Terms, v.Kills, v.Freezes, v.WorkerKills, v.WorkerFreezes,
+		v.Lost, v.Stale, v.Twice, v.Accepted, v.Repeated, v.Replayed, v.Refused)
 }
 
 // burn hands out n tasks under fire, and judges by the workers' journals.
@@ -48,7 +60,10 @@ func burn(ctx context.Context, o options, n int, out io.Writer) (v verdict, err 
 	}
 	v.Tasks = n
 	begun := time.Now()
-	late := l.record()
+	late, err := l.record()
+	if err != nil {
+		return v, err
+	}
 	ctx, cancel := context.WithCancel(l.Ctx)
 	defer cancel()
 	var all sync.WaitGroup
@@ -77,7 +92,7 @@ func burn(ctx context.Context, o options, n int, out io.Writer) (v verdict, err 
 	err = l.Await("the last task", l.moved, func() bool { mu.Lock(); defer mu.Unlock(); return len(finished) >= n })
 	v.Took = time.Since(begun)
 	l.judge(&v, n)
-	fmt.Fprintf(out, "%+v\n", v)
+	fmt.Fprintln(out, v)
 	mu.Lock()
 	defer mu.Unlock()
 	for id, s := range finished {
@@ -124,77 +139,75 @@ func (l *lab) feed(ctx context.Context, n int) error {
 	return nil
 }
 
-// A delayed message is one of a leader that is deposed now.
+// delayed are messages of leaders, by their terms: those of one that is deposed
+// come once more.
 type delayed struct {
-	mu   sync.Mutex
-	msgs []*nats.Msg
+	mu     sync.Mutex
+	orders map[uint64][]*nats.Msg
 }
 
-// record keeps the latest orders that go over the wire.
-func (l *lab) record() *delayed {
-	d := &delayed{}
+// record keeps some of the orders that go over the wire in each term.
+func (l *lab) record() (*delayed, error) {
+	d := &delayed{orders: map[uint64][]*nats.Msg{}}
 	_, err := l.nc.Subscribe("leader-tasks.to.>", func(m *nats.Msg) {
+		var w wire.ToWorker
+		if json.Unmarshal(m.Data, &w) != nil || len(w.Orders) == 0 {
+			return
+		}
 		d.mu.Lock()
 		defer d.mu.Unlock()
-		if d.msgs = append(d.msgs, m); len(d.msgs) > 200 {
-			d.msgs = d.msgs[100:]
+		if term := w.Term.Number; len(d.orders[term]) < 50 {
+			d.orders[term] = append(d.orders[term], m)
 		}
 	})
-	if err != nil {
-		fmt.Fprintln(l.Progress, err)
-	}
-	return d
+	return d, err
 }
 
 // replay sends once more what leaders of before a term have sent.
 func (d *delayed) replay(nc *nats.Conn, before uint64) (n int) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	for _, m := range d.msgs {
-		var w wire.ToWorker
-		if json.Unmarshal(m.Data, &w) == nil && w.Term.Number < before && len(w.Orders) > 0 {
+	for term, msgs := range d.orders {
+		if term >= before {
+			continue
+		}
+		for _, m := range msgs {
 			if nc.Publish(m.Subject, m.Data) == nil {
-				n += len(w.Orders)
+				n++
 			}
 		}
+		delete(d.orders, term)
 	}
-	d.msgs = nil
 	return n
 }
 
-// fault is one of the fire's, and the wait for who succeeds.
+// fault is the next of the fire's, and the wait for who succeeds.
 func (l *lab) fault(v *verdict, late *delayed) error {
 	if err := l.succeed(0); err != nil {
 		return err
 	}
-	p := l.leader()
-	switch rand.IntN(4) {
-	case 0, 1:
+	p, n := l.leader(), v.Kills+v.Freezes+v.WorkerKills+v.WorkerFreezes
+	switch n % 4 {
+	case 0:
 		v.Kills++
 		l.candidates[p.ID].Kill()
 		delete(l.candidates, p.ID)
 		if err := l.candidate(); err != nil {
 			return err
 		}
+	case 1:
+		v.WorkerKills++
+		names := l.names(rand.IntN(3))
+		l.workers[names[0]].Kill()
+		return errors.Join(l.team(names...), l.Pause(200*time.Millisecond))
 	case 2:
 		v.Freezes++
-		c := l.candidates[p.ID]
-		if err := c.Signal(syscall.SIGSTOP); err != nil {
-			return err
-		}
-		err := l.succeed(p.Term)
-		if err := errors.Join(err, c.Signal(syscall.SIGCONT)); err != nil {
+		if err := freeze(l.candidates[p.ID], func() error { return l.succeed(p.Term) }); err != nil {
 			return err
 		}
 	case 3:
-		v.WorkerKill++
-		i := rand.IntN(3)
-		names := l.names(i)
-		l.workers[names[0]].Kill()
-		if err := l.team(names...); err != nil {
-			return err
-		}
-		return l.Pause(300 * time.Millisecond)
+		v.WorkerFreezes++ // for longer than its lease
+		return freeze(l.workers[l.names(rand.IntN(3))[0]], func() error { return l.Pause(workerLease * 3 / 2) })
 	}
 	if err := l.succeed(p.Term); err != nil {
 		return err
@@ -204,6 +217,14 @@ func (l *lab) fault(v *verdict, late *delayed) error {
 	}
 	v.Replayed += late.replay(l.nc, l.leader().Term)
 	return nil
+}
+
+// freeze stops a process until f returns.
+func freeze(c *harness.Child, f func() error) error {
+	if err := c.Signal(syscall.SIGSTOP); err != nil {
+		return err
+	}
+	return errors.Join(f(), c.Signal(syscall.SIGCONT))
 }
 
 // judge reads the journals.
