@@ -6,6 +6,7 @@
 //   - web: an HTTP service that redirects to its leader, with probes for Kubernetes.
 //   - grpc: a gRPC service of which the leader answers, and a client that is always answered.
 //   - scheduler: runs a job at fixed times, each slot once, whatever stalls: the database is fenced.
+//   - crawler: the leader hands out the pages of a site as tasks, and all copies work.
 //   - sidecar: campaigns for a program that is not written in Go, and tells it over HTTP whether it leads.
 //   - agent: clients of leader agent in Python and Node, whose programs campaign and act themselves.
 //

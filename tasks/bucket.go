@@ -55,7 +55,7 @@ type Bucket struct {
 
 var _ Store = (*Bucket)(nil)
 
-var bucketName = regexp.MustCompile(`^[a-zA-Z0-9_-]+$`) //nolint:gochecknoglobals // a constant that Go cannot declare as one
+var bucketName = regexp.MustCompile(`^[a-zA-Z0-9_-]+$`)
 
 // OpenBucket returns the tasks of a group. Close releases what it takes of the
 // connection of js, which stays the caller's.

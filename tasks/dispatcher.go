@@ -194,7 +194,7 @@ func (r *reign) loop() error {
 			r.take(now, &events[i])
 		}
 		r.core.Tick(now)
-		r.perform(r.core.Take(now))
+		r.perform(r.core.Take())
 		if at, ok := r.core.Next(); ok {
 			timer.Reset(max(0, at-time.Since(r.begun)))
 		}

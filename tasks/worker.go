@@ -152,7 +152,10 @@ type told struct {
 func (s *shift) loop() error {
 	beat := time.NewTicker(max(s.w.opts.Lease/3, time.Millisecond))
 	defer beat.Stop()
-	leave, patience := s.ctx.Done(), (<-chan time.Time)(nil)
+	patience := time.NewTimer(0)
+	defer patience.Stop()
+	patience.Stop() // until the worker drains
+	leave := s.ctx.Done()
 	s.perform() // it shows itself
 	var events []told
 	for {
@@ -163,10 +166,8 @@ func (s *shift) loop() error {
 		case <-leave:
 			leave = nil
 			s.core.Drain()
-			timer := time.NewTimer(max(s.w.opts.DrainTimeout, 0))
-			defer timer.Stop()
-			patience = timer.C
-		case <-patience:
+			patience.Reset(max(s.w.opts.DrainTimeout, 0))
+		case <-patience.C:
 			s.leave()
 			return nil
 		}

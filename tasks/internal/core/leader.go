@@ -132,10 +132,10 @@ func NewLeader(cfg Config) *Leader {
 }
 
 // Take returns what is to be done since the last call.
-func (l *Leader) Take(now time.Duration) Output {
+func (l *Leader) Take() Output {
 	if l.present && l.dirty && l.stale == 0 {
 		l.dirty = false
-		l.dispatch(now)
+		l.dispatch()
 	}
 	out := l.out
 	l.out = Output{}
@@ -433,7 +433,8 @@ func (l *Leader) Missing(now time.Duration, id string) {
 	if t == nil || !t.unsure || t.writing {
 		return
 	}
-	if t.missing++; t.missing < 3 {
+	t.missing++
+	if t.missing < 3 {
 		l.readLater(now, t)
 		return
 	}
@@ -534,7 +535,7 @@ func (l *Leader) revoke(name, run string, ref wire.Ref) {
 }
 
 // dispatch gives tasks to those who have room, the oldest first.
-func (l *Leader) dispatch(now time.Duration) {
+func (l *Leader) dispatch() {
 	l.lines.tidy()
 	for {
 		var t *task

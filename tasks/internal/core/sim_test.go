@@ -88,17 +88,30 @@ type event struct {
 
 type events []event
 
-func (q events) Len() int { return len(q) }
-func (q events) Less(i, j int) bool {
-	return q[i].at < q[j].at || q[i].at == q[j].at && q[i].seq < q[j].seq
+// Len implements heap.Interface, as the following do.
+func (q *events) Len() int { return len(*q) }
+
+// Less reports whether one is before another.
+func (q *events) Less(i, j int) bool {
+	a, b := (*q)[i], (*q)[j]
+	return a.at < b.at || a.at == b.at && a.seq < b.seq
 }
-func (q events) Swap(i, j int) { q[i], q[j] = q[j], q[i] }
-func (q *events) Push(x any)   { *q = append(*q, x.(event)) } //nolint:forcetypeassert // the heap's own
+
+// Swap swaps two events.
+func (q *events) Swap(i, j int) { (*q)[i], (*q)[j] = (*q)[j], (*q)[i] }
+
+// Push adds one.
+func (q *events) Push(x any) {
+	if e, ok := x.(event); ok {
+		*q = append(*q, e)
+	}
+}
+
+// Pop takes the last one.
 func (q *events) Pop() any {
-	old := *q
-	e := old[len(old)-1]
-	*q = old[:len(old)-1]
-	return e
+	last := (*q)[len(*q)-1]
+	*q = (*q)[:len(*q)-1]
+	return last
 }
 
 type simLeader struct {
@@ -276,7 +289,7 @@ func (w *world) at(l *simLeader, do func()) {
 	}
 	do()
 	l.core.Tick(w.now)
-	out := l.core.Take(w.now)
+	out := l.core.Take()
 	if out.Stale != 0 && !l.stale {
 		l.stale = true
 		w.count["stale ended"]++
@@ -355,7 +368,7 @@ func (w *world) copies() int {
 	switch {
 	case w.chance(0.05):
 		return 0
-	case w.chance(0.05):
+	case w.chance(0.06):
 		return 2
 	}
 	return 1

@@ -1,0 +1,23 @@
+//go:build unix
+
+package main
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/seed-ff2cb582/leader/examples/internal/lab"
+)
+
+// The copy that leads is killed in the midst, and all pages are crawled.
+func TestASiteIsCrawledThoughTheLeaderIsKilled(t *testing.T) {
+	crew := lab.NewCrew(t, lab.Build(t), "-server", lab.Server(t), "-ttl", "1s")
+	first := crew.Start("b")
+	crew.Await("b leads", func(l lab.Line) bool { return l.ID == "b" && l.Text == "hands out" })
+	crew.Start("c")
+	crew.Start("a", "-crawl", "400")
+	crew.Await("a page", func(l lab.Line) bool { return strings.HasPrefix(l.Text, "fetched") })
+	first.Kill()
+	crew.Await("all pages", func(l lab.Line) bool { return strings.HasPrefix(l.Text, "crawled pages=400") })
+	crew.Await("another leads", func(l lab.Line) bool { return l.ID != "b" && l.Text == "hands out" })
+}
