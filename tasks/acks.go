@@ -12,8 +12,9 @@ import (
 	"github.com/nats-io/nats.go"
 )
 
-// ackFor is how long a server has to acknowledge a write.
-const ackFor = 5 * time.Second
+// ackFor is how long a server has to acknowledge a write. It may be short: a
+// write whose outcome is not known is followed by a read.
+const ackFor = 2 * time.Second
 
 // acks are the writes that were sent and not answered. They take no goroutine
 // each, and one subscription together.

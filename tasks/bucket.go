@@ -50,6 +50,7 @@ type Bucket struct {
 	cfg    BucketConfig
 	prefix string // of the subjects of tasks
 	mark   string // the subject of the checkpoint
+	s      jetstream.Stream
 	acks   *acks
 }
 
@@ -121,6 +122,7 @@ func (b *Bucket) check(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("tasks: bucket %q: %w", b.cfg.Bucket, err)
 	}
+	b.s = s
 	c := s.CachedInfo().Config
 	switch {
 	case c.MaxAge != 0 || c.Discard == jetstream.DiscardOld && (c.MaxBytes > 0 || c.MaxMsgs > 0):
@@ -161,11 +163,7 @@ func (b *Bucket) Write(w Write, done func(uint64, error)) {
 
 // Read implements [Store]. It asks the stream's leader, and no replica.
 func (b *Bucket) Read(ctx context.Context, id string) (Entry, error) {
-	s, err := b.js.Stream(ctx, b.stream())
-	if err != nil {
-		return Entry{}, fmt.Errorf("tasks: bucket %q: %w", b.cfg.Bucket, err)
-	}
-	m, err := s.GetLastMsgForSubject(ctx, b.prefix+id)
+	m, err := b.s.GetLastMsgForSubject(ctx, b.prefix+id)
 	if errors.Is(err, jetstream.ErrMsgNotFound) {
 		return Entry{}, fmt.Errorf("%w: %q", ErrNotFound, id)
 	}
@@ -200,11 +198,7 @@ func (b *Bucket) Checkpoint(ctx context.Context, revision uint64) error {
 
 // from returns where a watch begins.
 func (b *Bucket) from(ctx context.Context) (uint64, error) {
-	s, err := b.js.Stream(ctx, b.stream())
-	if err != nil {
-		return 0, err
-	}
-	m, err := s.GetLastMsgForSubject(ctx, b.mark)
+	m, err := b.s.GetLastMsgForSubject(ctx, b.mark)
 	if errors.Is(err, jetstream.ErrMsgNotFound) {
 		return 0, nil
 	}
@@ -219,9 +213,21 @@ func (b *Bucket) from(ctx context.Context) (uint64, error) {
 	return mark, nil
 }
 
+// beginFor is how long the beginning of a watch may take. A question may have
+// been lost with the connection; it is asked again.
+const beginFor = 2 * time.Second
+
+// errReconnected ends a watch, which is to be begun anew.
+var errReconnected = errors.New("tasks: the connection was lost")
+
 // Watch implements [Store].
 func (b *Bucket) Watch(ctx context.Context, w Watch) error {
-	from, err := b.from(ctx)
+	// A consumer may take many seconds to notice that its server was away.
+	again := b.nc.StatusChanged(nats.CONNECTED)
+	defer b.nc.RemoveStatusListener(again)
+	begin, cancel := context.WithTimeout(ctx, beginFor)
+	defer cancel()
+	from, err := b.from(begin)
 	if err != nil {
 		return fmt.Errorf("tasks: reading the checkpoint: %w", err)
 	}
@@ -229,7 +235,7 @@ func (b *Bucket) Watch(ctx context.Context, w Watch) error {
 	if from > 0 {
 		c.DeliverPolicy, c.OptStartSeq = jetstream.DeliverByStartSequencePolicy, from
 	}
-	consumer, err := b.js.OrderedConsumer(ctx, b.stream(), c)
+	consumer, err := b.js.OrderedConsumer(begin, b.stream(), c)
 	if err != nil {
 		return fmt.Errorf("tasks: watching: %w", err)
 	}
@@ -250,7 +256,7 @@ func (b *Bucket) Watch(ctx context.Context, w Watch) error {
 			present = true
 			w.Present()
 		}
-	}, jetstream.PullExpiry(5*time.Second), jetstream.PullHeartbeat(time.Second), jetstream.PullMaxMessages(2000),
+	}, jetstream.PullExpiry(5*time.Second), jetstream.PullHeartbeat(500*time.Millisecond), jetstream.PullMaxMessages(2000),
 		jetstream.ConsumeErrHandler(func(_ jetstream.ConsumeContext, err error) {
 			if errors.Is(err, jetstream.ErrNoHeartbeat) {
 				return // it begins anew by itself
@@ -267,6 +273,8 @@ func (b *Bucket) Watch(ctx context.Context, w Watch) error {
 	select {
 	case <-ctx.Done():
 		return nil
+	case <-again:
+		return errReconnected
 	case err := <-failed:
 		return fmt.Errorf("tasks: watching: %w", err)
 	}

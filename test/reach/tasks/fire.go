@@ -260,7 +260,8 @@ func (l *lab) judge(v *verdict, n int) {
 			}
 			by[a] = r
 		case "returned":
-			if returned[h.ID]++; returned[h.ID] == 2 {
+			returned[h.ID]++
+			if returned[h.ID] == 2 {
 				v.Repeated++
 			}
 		}

@@ -48,7 +48,7 @@ func newLab(ctx context.Context, o options, progress io.Writer) (l *lab, err err
 	if l.server, err = harness.StartChild(ctx, "-serve", "-servers", fmt.Sprint(o.Servers)); err != nil {
 		return nil, err
 	}
-	if err = l.server.Hear(&l.servers); err != nil {
+	if err := l.server.Hear(&l.servers); err != nil {
 		return nil, err
 	}
 	first := o
