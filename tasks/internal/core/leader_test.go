@@ -1,0 +1,126 @@
+package core_test
+
+import (
+	"testing"
+	"time"
+
+	"github.com/seed-ff2cb582/leader/tasks/internal/core"
+	"github.com/seed-ff2cb582/leader/tasks/wire"
+)
+
+// A desk is a leader with one worker, whose writes are answered by the test.
+type desk struct {
+	t   *testing.T
+	l   *core.Leader
+	now time.Duration
+	rev uint64
+}
+
+func newDesk(t *testing.T) *desk {
+	t.Helper()
+	d := &desk{t: t, rev: 10}
+	d.l = core.NewLeader(core.Config{Term: wire.Term{Number: 5, Token: "t"}, Lease: time.Minute, Grace: time.Second, Reread: 20 * ms})
+	d.l.Present(0)
+	d.l.Heard(0, wire.FromWorker{Worker: "w", Run: "1", Presence: &wire.Presence{Capacity: 1, Lease: time.Hour}})
+	return d
+}
+
+// submit tells of a task, and returns the write that assigns it.
+func (d *desk) submit(id string) core.Write {
+	d.t.Helper()
+	d.rev++
+	d.l.Stored(d.now, id, d.rev, wire.Record{State: wire.Queued, Timeout: time.Second, MaxAttempts: 9})
+	return d.written()
+}
+
+// written returns the one write that is wanted.
+func (d *desk) written() core.Write {
+	d.t.Helper()
+	d.l.Tick(d.now)
+	out := d.l.Take()
+	if len(out.Writes) != 1 {
+		d.t.Fatalf("at %v: %+v, want one write", d.now, out)
+	}
+	return out.Writes[0]
+}
+
+// stored answers a write, and returns what follows.
+func (d *desk) stored(w core.Write) core.Output {
+	d.rev++
+	d.l.Wrote(d.now, w.ID, w.Expected, d.rev, true)
+	return d.l.Take()
+}
+
+func (d *desk) report(attempt int, ok bool) {
+	d.l.Heard(d.now, wire.FromWorker{Worker: "w", Run: "1", Reports: []wire.Report{{Ref: wire.Ref{ID: "x", Attempt: attempt}, OK: ok}}})
+}
+
+func TestTheOrderFollowsTheWriteAndTheSettlementTheRecord(t *testing.T) {
+	d := newDesk(t)
+	w := d.submit("x")
+	if w.Record.State != wire.Assigned || w.Record.Attempt != 1 || w.Record.Term != 5 || w.Expected != d.rev {
+		t.Errorf("%+v", w)
+	}
+	if out := d.stored(w); len(out.Messages) != 1 || len(out.Messages[0].Orders) != 1 || out.Messages[0].Term.Number != 5 {
+		t.Errorf("%+v, want the order", out)
+	}
+	d.report(1, true)
+	w = d.written()
+	if out := d.stored(w); w.Record.State != wire.Done || len(out.Messages) != 1 || len(out.Messages[0].Settled) != 1 {
+		t.Errorf("%+v, %+v, want it settled", w, out)
+	}
+}
+
+func TestAReportOfAnEarlierAttemptIsSettledAndNotRecorded(t *testing.T) {
+	d := newDesk(t)
+	d.stored(d.submit("x"))
+	d.now = 3 * time.Second // the first attempt has had its time
+	d.stored(d.written())
+	d.l.Heard(d.now, wire.FromWorker{Worker: "w", Run: "1", Presence: &wire.Presence{Capacity: 1, Lease: time.Hour}})
+	w := d.written()
+	if w.Record.Attempt != 2 {
+		t.Fatalf("%+v", w)
+	}
+	d.stored(w)
+	d.report(1, true)
+	if out := d.l.Take(); len(out.Writes) != 0 || len(out.Messages) != 1 || len(out.Messages[0].Settled) != 1 {
+		t.Errorf("%+v", out)
+	}
+}
+
+func TestAWriteOfUnknownOutcomeIsFollowedByARead(t *testing.T) {
+	d := newDesk(t)
+	w := d.submit("x")
+	d.l.Wrote(d.now, w.ID, w.Expected, 0, false)
+	if out := d.l.Take(); len(out.Writes)+len(out.Reads) != 0 {
+		t.Errorf("at once: %+v", out)
+	}
+	d.now += 20 * ms
+	d.l.Tick(d.now)
+	if out := d.l.Take(); len(out.Reads) != 1 || len(out.Writes) != 0 {
+		t.Errorf("after the pause: %+v", out)
+	}
+	// It was applied after all, and is taken for what it is.
+	d.rev++
+	d.l.Stored(d.now, w.ID, d.rev, w.Record)
+	if out := d.l.Take(); len(out.Messages) != 1 || len(out.Messages[0].Orders) != 1 {
+		t.Errorf("%+v, want the order", out)
+	}
+}
+
+func TestWhatTheWatchTellsLateOfAFinishedTaskSaysNothing(t *testing.T) {
+	d := newDesk(t)
+	before := d.rev + 1
+	d.stored(d.submit("x"))
+	d.report(1, true)
+	d.stored(d.written())
+	d.l.Stored(d.now, "x", before, wire.Record{State: wire.Queued, Timeout: time.Second, MaxAttempts: 9})
+	if out := d.l.Take(); len(out.Writes) != 0 {
+		t.Errorf("%+v", out)
+	}
+	// Another task of that ID, once the record is gone, is one.
+	d.l.Watched(d.rev)
+	if w := d.submit("x"); w.Record.Attempt != 1 {
+		t.Errorf("%+v", w)
+	}
+}
