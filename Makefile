@@ -92,6 +92,8 @@ labs: ## run the guards on real databases, the page in a real browser, slices of
 	go run ./test/chaos --seed 30 --rounds 6 --episodes 4
 	go run ./test/chaos --mutant from-the-answer
 	go run ./test/chaos --mutant trust-without-margin
+	@# 10,000 tasks of a leader, while leaders and workers are killed and frozen.
+	go run ./test/reach/tasks -fire
 	$(call took,labs)
 
 .PHONY: servers

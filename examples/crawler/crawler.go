@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"io"
 	"net"
@@ -23,11 +22,13 @@ type crawler struct {
 	out io.Writer
 }
 
-// page is the task of fetching a page: /SECTION/NAME at a site.
+// page is the task of fetching a page: /SECTION/NAME at a site. Its ID begins
+// with the site's port, which is another with each crawl.
 func page(site, path string) tasks.Spec {
+	port := site[strings.LastIndex(site, ":")+1:]
 	section, _, _ := strings.Cut(strings.TrimPrefix(path, "/"), "/")
 	return tasks.Spec{
-		ID: strings.TrimPrefix(path, "/"), Payload: []byte(site + path), To: tasks.Target{Key: section},
+		ID: port + path, Payload: []byte(site + path), To: tasks.Target{Key: section},
 		Timeout: 10 * time.Second, MaxAttempts: 20, Backoff: 100 * time.Millisecond,
 	}
 }
@@ -54,13 +55,15 @@ func (c *crawler) fetch(ctx context.Context, t tasks.Task) ([]byte, error) {
 	if resp.StatusCode != http.StatusOK {
 		return nil, fmt.Errorf("%s: %s", url, resp.Status)
 	}
-	site := strings.TrimSuffix(url, "/"+t.ID)
+	_, path, _ := strings.Cut(t.ID, "/")
+	site := strings.TrimSuffix(url, "/"+path)
 	var found []string
 	for _, m := range link.FindAllStringSubmatch(string(body), -1) {
-		if _, err := tasks.Submit(ctx, c.st, page(site, m[1])); err != nil {
+		next := page(site, m[1])
+		if _, err := tasks.Submit(ctx, c.st, next); err != nil {
 			return nil, err
 		}
-		found = append(found, strings.TrimPrefix(m[1], "/"))
+		found = append(found, next.ID)
 	}
 	app.Say(c.out, c.id, t.Term, "fetched page=%s", t.ID)
 	return []byte(strings.Join(found, " ")), nil
@@ -77,16 +80,13 @@ func (c *crawler) crawl(ctx context.Context, pages int) error {
 		return err
 	}
 	srv := &http.Server{Handler: site(pages), ReadHeaderTimeout: 10 * time.Second}
-	served := make(chan error, 1)
-	go func() { served <- srv.Serve(l) }()
+	served := make(chan struct{})
+	go func() { defer close(served); _ = srv.Serve(l) }()
 	defer func() { _ = srv.Close(); <-served }()
 	begun := time.Now()
 	first := page("http://"+l.Addr().String(), "/s0/p0")
-	// The site's port is another with each run, and so are its tasks.
-	if s, err := tasks.Submit(ctx, c.st, first); err != nil {
+	if _, err := tasks.Submit(ctx, c.st, first); err != nil {
 		return err
-	} else if s.State.Finished() {
-		return errors.New("this bucket has been crawled: its tasks are kept for an hour")
 	}
 	seen, waiting := map[string]bool{first.ID: true}, []string{first.ID}
 	for ; len(waiting) > 0; waiting = waiting[1:] {

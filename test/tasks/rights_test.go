@@ -48,7 +48,7 @@ func TestEachPartHasTheRightsThatItNeedsAndNoMore(t *testing.T) {
 	}
 	heard := 0
 	admin := srv.Connect(t, nats.UserInfo("admin", "admin"))
-	sub, err := admin.Subscribe("leader-tasks.to.w.g", func(m *nats.Msg) { heard++ })
+	sub, err := admin.Subscribe("leader-tasks.to.w.g", func(*nats.Msg) { heard++ })
 	if err != nil {
 		t.Fatal(err)
 	}
