@@ -42,7 +42,7 @@ demo: ## watch a live election on an embedded NATS server (ARGS="--workers 3"; u
 # What make quick and make test leave to others: the labs' own packages (make labs), and the parts without a
 # goroutine, under the race detector, which finds nothing there and takes ten times as long.
 LABS   := /test/(fence/sqlfence|fence/stalewriter|databases|dash|stores)(/|$$)
-UNRACED := /internal/(machine|specification)$$
+UNRACED := /internal/(machine|specification|core)$$
 # How long a command took, printed at its end: $(call begin,NAME) first, $(call took,NAME) last.
 begin = @mkdir -p .out && date +%s > .out/$(1).begun
 took  = @echo "$(1): passed in $$(( $$(date +%s) - $$(cat .out/$(1).begun) )) s"
@@ -62,7 +62,7 @@ picture: ## play the demo and draw docs/demo.svg, what its terminal shows
 test: ## run the tests of all modules, shuffled, with the race detector where there are goroutines (some 12 minutes)
 	$(call begin,test)
 	@# Every world within the explorers' bounds. They are functions of their source, so the build cache may answer.
-	go test -timeout $(TIMEOUT) ./internal/machine ./internal/specification
+	go test -timeout $(TIMEOUT) ./internal/machine ./internal/specification ./tasks/internal/core
 	go test -race -shuffle=on -count=1 -timeout $(TIMEOUT) $$(go list work | grep -Ev '$(LABS)|$(UNRACED)')
 	@# Once more, with panics at random in each goroutine of ours.
 	go test -race -count=1 -timeout $(TIMEOUT) -tags faults -run "TestFaults|TestAPanic" . ./advisory

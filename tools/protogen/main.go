@@ -14,7 +14,6 @@ import (
 	"github.com/bufbuild/protocompile"
 	gengo "google.golang.org/protobuf/cmd/protoc-gen-go/internal_gengo"
 	"google.golang.org/protobuf/compiler/protogen"
-	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/reflect/protodesc"
 	"google.golang.org/protobuf/types/pluginpb"
 )
@@ -38,7 +37,7 @@ func generate(ctx context.Context, dir, file string) error {
 	if err != nil {
 		return err
 	}
-	request := &pluginpb.CodeGeneratorRequest{FileToGenerate: []string{file}, Parameter: proto.String("paths=source_relative")}
+	request := &pluginpb.CodeGeneratorRequest{FileToGenerate: []string{file}, Parameter: new("paths=source_relative")}
 	for _, f := range files {
 		request.ProtoFile = append(request.ProtoFile, protodesc.ToFileDescriptorProto(f))
 	}

@@ -19,7 +19,6 @@ import (
 	"flag"
 	"fmt"
 	"io"
-	"log/slog"
 	"os"
 	"os/signal"
 	"strings"
@@ -28,43 +27,8 @@ import (
 	"github.com/seed-ff2cb582/leader/test/internal/harness"
 )
 
-const (
-	group       = "lab"
-	elections   = "leaders"
-	work        = "work"
-	workerLease = time.Second
-)
-
 func main() {
 	os.Exit(run(context.Background(), os.Args[1:], os.Stdin, os.Stdout, os.Stderr))
-}
-
-// options are those of a run and of its processes.
-type options struct {
-	TTL      time.Duration
-	Servers  int
-	Capacity int
-	Takes    time.Duration
-	Quiet    bool
-	Create   bool
-	Verbose  bool
-	GRPC     bool
-	Address  string // of a gRPC server, for workers that are to look for none
-}
-
-func (o options) args() []string {
-	return []string{
-		"-ttl", o.TTL.String(), "-servers", fmt.Sprint(o.Servers), "-capacity", fmt.Sprint(o.Capacity), "-takes", o.Takes.String(),
-		fmt.Sprintf("-quiet=%v", o.Quiet), fmt.Sprintf("-v=%v", o.Verbose),
-		fmt.Sprintf("-grpc=%v", o.GRPC), "-address", o.Address,
-	}
-}
-
-func logger(o options) *slog.Logger {
-	if !o.Verbose {
-		return nil
-	}
-	return slog.New(slog.NewTextHandler(os.Stderr, nil))
 }
 
 func run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.Writer) int {
