@@ -40,6 +40,11 @@
 // give [Task].Term to the resource, and let it refuse what is stale (package
 // fence), or make the effect conditional on the task's ID and Attempt.
 //
+// The numbers of a group's terms must only grow, as those of one store of
+// elections do. Where a group moves to a store that numbers lower, dispatchers
+// find newer terms in the records, and stop, with an error in the log: give the
+// tasks a bucket of their own then, too.
+//
 // # A task's way
 //
 //	queued ──▶ assigned (attempt n, to a worker) ──▶ done

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/seed-ff2cb582/leader"
+	"github.com/seed-ff2cb582/leader/tasks/internal/core"
 	"github.com/seed-ff2cb582/leader/tasks/wire"
 )
 
@@ -15,6 +16,8 @@ const (
 	// MaxPayload is the length of the longest payload, and of the longest
 	// result, in bytes.
 	MaxPayload = 64 << 10
+	// MaxTimeout bounds the time of an attempt, and the pause after one.
+	MaxTimeout = core.MaxTimeout
 	// MaxName is the length of the longest ID of a task, name of a worker,
 	// label and key, in bytes.
 	MaxName = 128
@@ -90,7 +93,8 @@ type Spec struct {
 	Payload []byte
 	// To says which workers may be given the task.
 	To Target
-	// Timeout is how long one attempt may take. Default: DefaultTimeout.
+	// Timeout is how long one attempt may take, MaxTimeout at most. Default:
+	// DefaultTimeout.
 	Timeout time.Duration
 	// MaxAttempts is how many attempts may fail or get lost before the task has
 	// failed. Default: DefaultMaxAttempts.
@@ -113,7 +117,8 @@ func (s Spec) record(now time.Time) (wire.Record, error) {
 	bad(s.To.Label != "" && !ValidName(s.To.Label), "To.Label %.200q: %s", s.To.Label, nameRule)
 	bad(len(s.To.Key) > MaxName, "To.Key: must have at most %d bytes", MaxName)
 	bad(len(s.Payload) > MaxPayload, "Payload of %d bytes: must have at most %d", len(s.Payload), MaxPayload)
-	bad(s.Timeout < 0, "Timeout %v: must not be negative", s.Timeout)
+	bad(s.Timeout < 0 || s.Timeout > MaxTimeout, "Timeout %v: must be 0 to %v", s.Timeout, MaxTimeout)
+	bad(s.Backoff > MaxTimeout, "Backoff %v: must be at most %v", s.Backoff, MaxTimeout)
 	bad(s.MaxAttempts < 0, "MaxAttempts %d: must not be negative", s.MaxAttempts)
 	r := wire.Record{
 		State: Queued, Payload: s.Payload, To: s.To, Timeout: s.Timeout, MaxAttempts: s.MaxAttempts, Backoff: max(s.Backoff, 0), Submitted: now,

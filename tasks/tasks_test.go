@@ -619,9 +619,9 @@ func TestACancelledTaskIsRevoked(t *testing.T) {
 func TestEveryWrongSettingIsNamed(t *testing.T) {
 	name := strings.Repeat("x", tasks.MaxName+1)
 	_, err := tasks.Submit(t.Context(), tasks.NewMemory(), tasks.Spec{
-		ID: "a.b", Payload: make([]byte, tasks.MaxPayload+1), Timeout: -1, MaxAttempts: -1, To: tasks.Target{Worker: "?", Label: name, Key: name},
+		ID: "a.b", Payload: make([]byte, tasks.MaxPayload+1), Timeout: -1, MaxAttempts: -1, Backoff: tasks.MaxTimeout + 1, To: tasks.Target{Worker: "?", Label: name, Key: name},
 	})
-	demand(t, err, "ID", "Payload", "Timeout", "MaxAttempts", "To.Worker", "To.Label", "To.Key")
+	demand(t, err, "ID", "Payload", "Timeout", "Backoff", "MaxAttempts", "To.Worker", "To.Label", "To.Key")
 	w := tasks.NewWorker(nil, nil, tasks.WorkerOptions{Group: ".", Name: name, Labels: []string{""}, Capacity: -1, Lease: -1})
 	demand(t, w.Run(t.Context()), "link", "Group", "Name", "label", "Capacity", "Lease")
 	d := tasks.NewDispatcher(nil, tasks.DispatcherOptions{Lease: -1})

@@ -20,6 +20,10 @@ import (
 // its options say nothing.
 const DefaultDrainTimeout = 10 * time.Second
 
+// MaxCapacity bounds the capacity of a worker: what it has is named in one
+// message.
+const MaxCapacity = 4096
+
 // WorkerOptions are the settings of a Worker.
 type WorkerOptions struct {
 	// Group is that of the dispatcher. Required.
@@ -29,7 +33,8 @@ type WorkerOptions struct {
 	Name string
 	// Labels are what tasks may ask for (Target.Label).
 	Labels []string
-	// Capacity is how many handlers may run at once. Default: 1.
+	// Capacity is how many handlers may run at once, MaxCapacity at most.
+	// Default: 1.
 	Capacity int
 	// Lease is for how long the leader counts on the worker after a message of
 	// it; a third of it is how often it sends one. A worker that is silent for
@@ -68,7 +73,7 @@ func NewWorker(link Link, handle Handler, opts WorkerOptions) *Worker {
 	for _, label := range opts.Labels {
 		bad(!ValidName(label), "label %.200q: %s", label, nameRule)
 	}
-	bad(opts.Capacity < 0, "Capacity %d: must not be negative", opts.Capacity)
+	bad(opts.Capacity < 0 || opts.Capacity > MaxCapacity, "Capacity %d: must be 0 to %d", opts.Capacity, MaxCapacity)
 	bad(opts.Lease < 0, "Lease %v: must not be negative", opts.Lease)
 	if opts.Capacity == 0 {
 		w.opts.Capacity = 1

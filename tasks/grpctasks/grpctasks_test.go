@@ -162,7 +162,7 @@ func TestAWorkerThatEndsSaysSo(t *testing.T) {
 	srv, conn := serve(t)
 	left := make(chan wire.FromWorker, 100)
 	c, err := srv.Open(t.Context(), "g", func(m wire.FromWorker) {
-		if m.Presence != nil && !m.Presence.Draining || m.Leaving {
+		if m.Presence != nil && !m.Presence.Draining && m.Seen == 1 || m.Leaving {
 			left <- m
 		}
 	})
@@ -172,8 +172,13 @@ func TestAWorkerThatEndsSaysSo(t *testing.T) {
 	defer c.Close()
 	c.Send("", wire.ToWorker{Term: wire.Term{Number: 1, Token: "t"}, Call: true})
 	end := work(t, conn, "w", func(context.Context, tasks.Task) ([]byte, error) { return nil, nil }, grpctasks.LinkOptions{})
-	if m := <-left; m.Worker != "w" || m.Presence.Capacity != 4 || m.Seen != 1 {
-		t.Errorf("%+v", m)
+	select {
+	case m := <-left:
+		if m.Worker != "w" || m.Presence == nil || m.Presence.Capacity != 4 {
+			t.Errorf("%+v", m)
+		}
+	case <-time.After(patience):
+		t.Fatal("the worker does not show itself")
 	}
 	end()
 	for {

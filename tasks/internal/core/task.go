@@ -72,7 +72,7 @@ func (l *Leader) release(t *task) {
 // expire ends an attempt when it has had its time.
 func (l *Leader) expire(now time.Duration, t *task) {
 	attempt := t.rec.Attempt
-	l.timers.arm(&t.timer, now+t.rec.Timeout+l.cfg.Grace, func(now time.Duration) {
+	l.timers.arm(&t.timer, now+min(t.rec.Timeout, MaxTimeout)+l.cfg.Grace, func(now time.Duration) {
 		if t.rec.State == wire.Assigned && t.rec.Attempt == attempt && t.report == nil {
 			l.giveUp(now, t, "the deadline has passed")
 		}
@@ -91,13 +91,17 @@ func (l *Leader) rest(now time.Duration, t *task) {
 // MaxBackoff bounds the pause after a failure, unless the first is longer.
 const MaxBackoff = time.Minute
 
+// MaxTimeout bounds the time of an attempt and the pause after one, whatever a
+// record says.
+const MaxTimeout = 365 * 24 * time.Hour
+
 // pause returns how long a task rests after its latest failure.
 func pause(r wire.Record) time.Duration {
 	d, limit := r.Backoff, max(r.Backoff, MaxBackoff)
 	for i := 1; i < r.Failures && d < limit; i++ {
 		d *= 2
 	}
-	return min(d, limit)
+	return min(d, limit, MaxTimeout)
 }
 
 // giveUp has an attempt count no more.

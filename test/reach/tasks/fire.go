@@ -42,7 +42,7 @@ func (v verdict) String() string {
 
 // burn hands out n tasks under fire, and judges by the workers' journals.
 func burn(ctx context.Context, o options, n int, out io.Writer) (v verdict, err error) {
-	o.TTL, o.Capacity, o.Takes = 300*time.Millisecond, 8, 2*time.Millisecond
+	o.TTL, o.Capacity, o.Takes = 500*time.Millisecond, 8, 2*time.Millisecond
 	l, err := newLab(ctx, o, io.Discard)
 	if err != nil {
 		return v, err
