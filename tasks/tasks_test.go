@@ -642,3 +642,50 @@ func demand(t *testing.T, err error, parts ...string) {
 		}
 	}
 }
+
+// A panicking store panics where it is asked to.
+type panickingStore struct {
+	*tasks.Memory
+
+	where string
+}
+
+func (p panickingStore) Write(w tasks.Write, done func(uint64, error)) {
+	if p.where == "write" && w.Record.Term > 0 {
+		panic("ouch")
+	}
+	p.Memory.Write(w, done)
+}
+
+func (p panickingStore) Watch(ctx context.Context, w tasks.Watch) error {
+	if p.where == "watch" {
+		panic("ouch")
+	}
+	return p.Memory.Watch(ctx, w)
+}
+
+func TestAPanicOfTheCallersEndsTheTermOrTheWorkerAndNotTheProgram(t *testing.T) {
+	for _, where := range []string{"write", "watch"} {
+		inVirtualTime(t, func(t *testing.T, c *crew) {
+			st := panickingStore{c.st, where}
+			d := tasks.NewDispatcher(st, tasks.DispatcherOptions{Group: "g"}, c.link)
+			led := make(chan error, 1)
+			go func() { led <- d.Lead(t.Context(), leader.Term{Number: 1, Token: "t"}) }()
+			c.work("w", echo, tasks.WorkerOptions{})
+			c.submit(tasks.Spec{ID: "x"})
+			if err := <-led; !errors.Is(err, tasks.ErrPanicked) {
+				t.Errorf("%s: %v", where, err)
+			}
+		})
+	}
+	inVirtualTime(t, func(t *testing.T, c *crew) {
+		c.lead(tasks.DispatcherOptions{})
+		ran := make(chan error, 1)
+		w := tasks.NewWorker(c.link, echo, tasks.WorkerOptions{Group: "g", Name: "w", Accepted: func(tasks.Task) { panic("ouch") }})
+		go func() { ran <- w.Run(t.Context()) }()
+		c.submit(tasks.Spec{ID: "x"})
+		if err := <-ran; !errors.Is(err, tasks.ErrPanicked) {
+			t.Errorf("%v", err)
+		}
+	})
+}
