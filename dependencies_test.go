@@ -71,9 +71,11 @@ func importsNATSAlone(t *testing.T, packages []listedPackage) {
 // only.
 func needStdAlone(t *testing.T) {
 	for pattern, reason := range map[string]string{
-		"./store":            "another system's store must pull in nothing of ours but these few types",
-		"./internal/machine": "the core decides and does nothing, so that every world can be explored",
-		"./internal/record":  "every candidate decodes what strangers wrote: as little code as possible",
+		"./store":               "another system's store must pull in nothing of ours but these few types",
+		"./internal/machine":    "the core decides and does nothing, so that every world can be explored",
+		"./internal/record":     "every candidate decodes what strangers wrote: as little code as possible",
+		"./tasks/internal/core": "the dispatcher and the worker decide and do nothing, so that a simulation shows what they do",
+		"./tasks/wire":          "another transport or store of tasks must pull in nothing of ours but these types",
 	} {
 		if !hasGoFiles(t, pattern) {
 			continue
@@ -89,13 +91,13 @@ func needStdAlone(t *testing.T) {
 func coreIsPure(t *testing.T, packages []listedPackage) {
 	impure := []string{"context", "crypto/rand", "io", "log", "log/slog", "math/rand", "math/rand/v2", "net", "os", "runtime", "sync", "sync/atomic"}
 	for _, p := range packages {
-		if p.ImportPath != ownModule+"/internal/machine" {
+		if p.ImportPath != ownModule+"/internal/machine" && p.ImportPath != ownModule+"/tasks/internal/core" {
 			continue
 		}
 		for _, path := range p.Imports {
 			if slices.Contains(impure, path) {
-				t.Errorf("internal/machine imports %s: time, randomness and outcomes come in with events, "+
-					"and everything that acts goes out as an action", path)
+				t.Errorf("%s imports %s: time, randomness and outcomes come in with events, "+
+					"and everything that acts goes out as an action", p.ImportPath, path)
 			}
 		}
 	}
