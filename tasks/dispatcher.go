@@ -22,8 +22,8 @@ const (
 )
 
 // checkpointEach is how often a leader says from where its successor has to
-// read.
-const checkpointEach = 2 * time.Second
+// read, if that has changed, and how things stand.
+const checkpointEach = time.Second
 
 // DispatcherOptions are the settings of a Dispatcher.
 type DispatcherOptions struct {
@@ -172,7 +172,7 @@ type event struct {
 func (r *reign) loop() error {
 	timer := time.NewTimer(0)
 	defer timer.Stop()
-	tidy := time.NewTicker(checkpointEach / 2)
+	tidy := time.NewTicker(checkpointEach)
 	defer tidy.Stop()
 	var events []event
 	for {

@@ -21,6 +21,7 @@ import (
 // see module leadergrpc.
 func Example() {
 	ctx, cancel := context.WithCancel(context.Background())
+	defer cancel()
 	var all sync.WaitGroup
 	l, err := (&net.ListenConfig{}).Listen(ctx, "tcp", "127.0.0.1:0")
 	if err != nil {
