@@ -7,6 +7,8 @@
 //   - grpc: a gRPC service of which the leader answers, and a client that is always answered.
 //   - scheduler: runs a job at fixed times, each slot once, whatever stalls: the database is fenced.
 //   - crawler: the leader hands out the pages of a site as tasks, and all copies work.
+//   - postgres: two hosts of a database whose primary leader run starts, and psql, which reaches it through leader proxy.
+//     Scripts, and no Go.
 //   - sidecar: campaigns for a program that is not written in Go, and tells it over HTTP whether it leads.
 //   - agent: clients of leader agent in Python and Node, whose programs campaign and act themselves.
 //

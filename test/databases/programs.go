@@ -1,0 +1,48 @@
+package databases
+
+import (
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+)
+
+// Programs are those of PostgreSQL, psql included, for a test that runs them
+// itself.
+type Programs struct{ s *server }
+
+// PostgreSQLPrograms finds PostgreSQL's programs. Without them the test is
+// skipped, or fails where they must be there.
+func PostgreSQLPrograms(tb testing.TB) *Programs {
+	tb.Helper()
+	bin, err := find("postgres", "postgresql")
+	if err != nil {
+		absent(tb, err)
+	}
+	s, err := directory(bin)
+	if err != nil {
+		tb.Fatalf("databases: %v", err)
+	}
+	tb.Cleanup(func() { _ = os.RemoveAll(s.dir) }) // it is temporary
+	return &Programs{s}
+}
+
+// Dir is a directory of the test's that the programs' user may write to, and
+// that is removed with the test.
+func (p *Programs) Dir() string { return p.s.dir }
+
+// Command returns a command, one of the programs if it is just a name. It runs
+// as a user who is not root, as PostgreSQL demands, and finds the programs by
+// its PATH, behind the directories that are given.
+func (p *Programs) Command(before []string, name string, args ...string) *exec.Cmd {
+	programs := filepath.Dir(p.s.bin)
+	if !strings.ContainsRune(name, filepath.Separator) {
+		name = filepath.Join(programs, name)
+	}
+	cmd := p.s.command(name, args...)
+	path := slices.Concat(before, []string{programs, os.Getenv("PATH")})
+	cmd.Env = append(cmd.Env, "PATH="+strings.Join(path, string(filepath.ListSeparator)))
+	return cmd
+}
