@@ -54,7 +54,7 @@ func onNATS(run string) check {
 
 func mutants() []mutant {
 	var all []mutant
-	for _, part := range [][]mutant{twoLeaders(), stranded(), untrue(), costly(), reviewed(), reviewedOutside()} {
+	for _, part := range [][]mutant{twoLeaders(), stranded(), untrue(), costly(), reviewed(), reviewedOutside(), carried()} {
 		all = append(all, part...)
 	}
 	return all
@@ -323,6 +323,19 @@ func reviewedOutside() []mutant {
 	}
 }
 
+// carried are mistakes of the proxy.
+func carried() []mutant {
+	siege := check{pkg: "test/proxy", run: "^TestNobodyIsSentToWhoLeadsNoMore$", args: "-seed=1"}
+	return []mutant{
+		{38, "a former leader's connections are never cut", []edit{
+			{"proxy/route.go", "\t\tl.cut()\n", "\t\t_ = l\n"},
+		}, siege},
+		{38, "they are cut when the next leader may have some already", []edit{
+			{"proxy/route.go", "\t}\n\tr.cut(old, &r.count.cut)\n", "\t}\n\tr.deposed[old] = time.AfterFunc(300*time.Millisecond, func() { r.end(old) })\n"},
+		}, siege},
+	}
+}
+
 // covers are the bugs of other libraries' interfaces that ours has no place for.
 func covers() []cover {
 	return []cover{
@@ -374,4 +387,5 @@ var bugs = [...]string{
 	35: "A herd at each vacancy",
 	36: "A consumer and goroutines for each election",
 	37: "What an outside review put in, and our labs had passed",
+	38: "Connections go on to a leader of before",
 }

@@ -1,0 +1,219 @@
+//go:build unix
+
+package proxy_test
+
+import (
+	"bufio"
+	"context"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"os"
+	"os/exec"
+	"os/signal"
+	"path/filepath"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/nats-io/nats.go"
+	"golang.org/x/sys/unix"
+
+	"github.com/seed-ff2cb582/leader"
+	"github.com/seed-ff2cb582/leader/test/natslab"
+)
+
+const (
+	bucket = "leaders"
+	group  = "service"
+	ttl    = 600 * time.Millisecond
+	// beInstance has this program be an instance instead of a test.
+	beInstance = "LEADER_TEST_INSTANCE"
+)
+
+func TestMain(m *testing.M) {
+	if id := os.Getenv(beInstance); id != "" {
+		if err := instance(id, os.Args[1], os.Args[2]); err != nil {
+			fmt.Fprintln(os.Stderr, id, err)
+			os.Exit(1)
+		}
+		return
+	}
+	os.Exit(m.Run())
+}
+
+// now reads the clock that all processes of the machine share.
+func now() int64 {
+	var ts unix.Timespec
+	if err := unix.ClockGettime(unix.CLOCK_MONOTONIC, &ts); err != nil {
+		panic(err) // there is no test without it
+	}
+	return ts.Nano()
+}
+
+// An outlet takes what an instance reads, and notes it.
+type outlet struct {
+	mu   sync.Mutex
+	file *os.File
+	made uint64 // connections
+}
+
+// frameSize is that of a frame in the file: three numbers.
+const frameSize = 24
+
+func (o *outlet) note(f frame) error {
+	b := make([]byte, 0, frameSize)
+	for _, n := range []uint64{f.conn, uint64(f.read), uint64(f.sent)} {
+		b = binary.BigEndian.AppendUint64(b, n)
+	}
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	_, err := o.file.Write(b) // at once: the process may be killed
+	return err
+}
+
+// serve notes each frame of a connection, and sends it back.
+func (o *outlet) serve(c net.Conn) {
+	defer c.Close() //nolint:errcheck // a fixture
+	o.mu.Lock()
+	o.made++
+	conn := o.made
+	o.mu.Unlock()
+	stamp := make([]byte, 8)
+	for {
+		if _, err := io.ReadFull(c, stamp); err != nil {
+			return // cut, or at its end
+		}
+		f := frame{conn, now(), int64(binary.BigEndian.Uint64(stamp))}
+		if err := o.note(f); err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			os.Exit(1)
+		}
+		if _, err := c.Write(stamp); err != nil {
+			return
+		}
+	}
+}
+
+// instance is the process of an instance, which lasts as long as its standard
+// input. SIGUSR1 has it resign.
+func instance(id, url, file string) error {
+	nc, err := nats.Connect(url, nats.MaxReconnects(-1), nats.RetryOnFailedConnect(true), nats.ReconnectWait(20*time.Millisecond))
+	if err != nil {
+		return err
+	}
+	defer nc.Close()
+	ln, err := (&net.ListenConfig{}).Listen(context.Background(), "tcp", "127.0.0.1:0")
+	if err != nil {
+		return err
+	}
+	o := &outlet{}
+	if o.file, err = os.Create(file); err != nil {
+		return err
+	}
+	go func() {
+		for {
+			c, err := ln.Accept()
+			if err != nil {
+				return
+			}
+			go o.serve(c)
+		}
+	}()
+	e, err := leader.NewElection(nc, leader.ElectionConfig{
+		Bucket: bucket, BucketAutoCreate: true, Group: group, InstanceID: id, TTL: ttl, HeartbeatInterval: ttl / 5,
+		Address: ln.Addr().String(), AcquireGrace: leader.GraceOff, // the bucket is the test's own
+	})
+	if err != nil {
+		return err
+	}
+	if err := e.Start(context.Background()); err != nil {
+		return err
+	}
+	resign := make(chan os.Signal, 1)
+	signal.Notify(resign, syscall.SIGUSR1)
+	go func() {
+		for range resign {
+			_ = e.Resign(context.Background()) // it may lead no more
+		}
+	}()
+	fmt.Println("ready")
+	_, err = io.Copy(io.Discard, os.Stdin)
+	return errors.Join(err, e.Stop())
+}
+
+// A seat is an instance, in one process after the other, behind a proxy of its
+// own that leads to the server.
+type seat struct {
+	t     *testing.T
+	id    string
+	way   *natslab.Proxy
+	dir   string
+	runs  int
+	cmd   *exec.Cmd
+	stdin io.Closer
+}
+
+// start starts the process, and waits until it stands for election.
+func (s *seat) start() {
+	s.t.Helper()
+	s.runs++
+	s.cmd = exec.Command(os.Args[0], s.way.URL(), filepath.Join(s.dir, fmt.Sprintf("%s-%d", s.id, s.runs)))
+	s.cmd.Env = append(os.Environ(), beInstance+"="+s.id)
+	s.cmd.Stderr = os.Stderr
+	stdin, err := s.cmd.StdinPipe()
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	s.stdin = stdin
+	stdout, err := s.cmd.StdoutPipe()
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	if err := s.cmd.Start(); err != nil {
+		s.t.Fatal(err)
+	}
+	if line, err := bufio.NewReader(stdout).ReadString('\n'); line != "ready\n" {
+		s.t.Fatalf("instance %s: %q, %v", s.id, line, err)
+	}
+}
+
+func (s *seat) signal(sig syscall.Signal) {
+	s.t.Helper()
+	if err := s.cmd.Process.Signal(sig); err != nil {
+		s.t.Fatal(err)
+	}
+}
+
+// end ends the process at once.
+func (s *seat) end() {
+	_ = s.cmd.Process.Kill()
+	_ = s.stdin.Close()
+	_ = s.cmd.Wait()
+}
+
+// read returns what the processes of all instances noted until now.
+func read(t *testing.T, dir string) []record {
+	t.Helper()
+	files, err := filepath.Glob(filepath.Join(dir, "*-*"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var all []record
+	for _, file := range files {
+		b, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		r := record{name: filepath.Base(file)}
+		for ; len(b) >= frameSize; b = b[frameSize:] {
+			n := func(i int) uint64 { return binary.BigEndian.Uint64(b[8*i:]) }
+			r.frames = append(r.frames, frame{n(0), int64(n(1)), int64(n(2))})
+		}
+		all = append(all, r)
+	}
+	return all
+}

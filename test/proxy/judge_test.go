@@ -1,0 +1,103 @@
+//go:build unix
+
+package proxy_test
+
+import (
+	"fmt"
+	"testing"
+)
+
+// A frame is what a client sent at once, as an instance noted it.
+type frame struct {
+	conn       uint64 // of the instance, from 1 on
+	read, sent int64  // in nanoseconds, by the clock that all share
+}
+
+// A record is what one process of an instance read.
+type record struct {
+	name   string
+	frames []frame
+}
+
+// A span is a time in which the proxy, cut off from the store for longer than a
+// lease, can know of no leader.
+type span struct{ from, to int64 }
+
+// A use is one connection to an instance: it was certainly carried from the
+// first time that something was read to the last time that something was sent
+// that arrived.
+type use struct {
+	name       string
+	conn       uint64
+	begin, end int64
+}
+
+// uses returns the connections of a process.
+func (r record) uses() []use {
+	var all []use
+	at := map[uint64]int{}
+	for _, f := range r.frames {
+		i, ok := at[f.conn]
+		if !ok {
+			i = len(all)
+			at[f.conn] = i
+			all = append(all, use{r.name, f.conn, f.read, f.sent})
+		}
+		all[i].begin, all[i].end = min(all[i].begin, f.read), max(all[i].end, f.sent)
+	}
+	return all
+}
+
+// judge returns what must not be. A frozen process reads late, and a busy one
+// too, which only shortens what it is held to: no machine is too slow for it.
+//
+//   - A proxy without a grace cuts the connections to one leader before it
+//     connects to the next: no two processes are in use at the same time.
+//   - A proxy that knows of no leader carries nothing: what was sent while it
+//     was blind is not read before it sees again.
+func judge(records []record, blind []span) []error {
+	var found []error
+	var all []use
+	for _, r := range records {
+		all = append(all, r.uses()...)
+		for _, f := range r.frames {
+			for _, s := range blind {
+				if f.sent > s.from && f.read < s.to {
+					found = append(found, fmt.Errorf("%s read at %d what was sent at %d, while the proxy could know of no leader (%d to %d)", r.name, f.read, f.sent, s.from, s.to))
+				}
+			}
+		}
+	}
+	for i, a := range all {
+		for _, b := range all[:i] {
+			if a.name != b.name && a.begin <= b.end && b.begin <= a.end {
+				found = append(found, fmt.Errorf("%s (connection %d: %d to %d) and %s (%d: %d to %d) were sent to at the same time",
+					b.name, b.conn, b.begin, b.end, a.name, a.conn, a.begin, a.end))
+			}
+		}
+	}
+	return found
+}
+
+func TestTheJudgeCondemnsWhatMustNotBe(t *testing.T) {
+	x := func(frames ...frame) record { return record{"x", frames} }
+	y := func(frames ...frame) record { return record{"y", frames} }
+	for name, c := range map[string]struct {
+		records []record
+		blind   []span
+		faults  int
+	}{
+		"one after the other":                       {[]record{x(frame{1, 11, 10}, frame{1, 21, 20}), y(frame{1, 31, 30})}, nil, 0},
+		"read late":                                 {[]record{x(frame{1, 11, 10}, frame{1, 99, 20}), y(frame{1, 31, 30}, frame{1, 41, 40})}, nil, 0},
+		"sent early":                                {[]record{x(frame{1, 11, 10}, frame{1, 21, 20}), y(frame{1, 31, 5})}, nil, 0},
+		"two of one instance":                       {[]record{x(frame{1, 11, 10}, frame{2, 12, 11}, frame{1, 21, 20}, frame{2, 22, 21})}, nil, 0},
+		"sent to the former after the next":         {[]record{x(frame{1, 11, 10}, frame{1, 36, 35}), y(frame{1, 31, 30}, frame{1, 41, 40})}, nil, 1},
+		"the same by another connection":            {[]record{x(frame{1, 11, 10}, frame{2, 32, 31}, frame{2, 36, 35}), y(frame{1, 31, 30}, frame{1, 41, 40})}, nil, 1},
+		"sent and read while nobody may":            {[]record{x(frame{1, 16, 15})}, []span{{10, 20}}, 1},
+		"sent before, and sent meanwhile for later": {[]record{x(frame{1, 16, 9}, frame{1, 21, 15})}, []span{{10, 20}}, 0},
+	} {
+		if found := judge(c.records, c.blind); len(found) != c.faults {
+			t.Errorf("%s: %v, want %d", name, found, c.faults)
+		}
+	}
+}
