@@ -88,9 +88,10 @@
 // that the servers give afterwards are larger than all before where it is
 // restored into the servers that gave these, which is tested. Where it is
 // restored into others, indexes and so the terms of elections may be given
-// again. Candidates that saw a later state notice and promote nobody for a lease;
-// one that starts afterwards has nothing to notice by. Let a lease pass between
-// the last write of the old servers and the first of the new.
+// again. Candidates that saw a later state notice and promote nobody for a lease,
+// which is tested as well; one that starts afterwards has nothing to notice by:
+// Consul does not tell when its servers began (store.Report.Age is 0). Let a
+// lease pass between the last write of the old servers and the first of the new.
 //
 // A record that an operator deletes. Nothing is left of it, so that a candidate
 // that starts within the old leader's lease would not know of it: use `leader

@@ -93,6 +93,11 @@
 // let a lease pass between the last write of the old servers and the first of
 // the new.
 //
+// An etcd that is made anew, empty, at the address of another. etcd does not tell
+// when its cluster began (store.Report.Age is 0), and the cluster's ID is the same
+// again where its members and its token are. So let a lease pass here, too, or
+// start the first candidates with leader.GraceOn.
+//
 // A record that an operator deletes. Nothing is left of it, so that a candidate
 // that starts within the old leader's lease would not know of it: use `leader
 // vacate`, or stop the candidates.

@@ -116,6 +116,10 @@
 // client-go makes it again: use `leader vacate`, or stop the candidates. The same
 // goes for a namespace.
 //
+// Its age is not among what the store tells (store.Report.Age). A namespace has a
+// time of creation, and a candidate no right to read it. But a Lease is deleted
+// more easily than a namespace, and of that nothing tells.
+//
 // A backup of etcd that is restored. It takes back what was written since, and
 // gives resource versions again, unless it is restored with raised revisions
 // (etcdutl snapshot restore --bump-revision 1000000000 --mark-compacted), which

@@ -89,8 +89,7 @@ func (o *outlet) serve(c net.Conn) {
 		}
 		f := frame{conn, now(), int64(binary.BigEndian.Uint64(stamp))}
 		if err := o.note(f); err != nil {
-			fmt.Fprintln(os.Stderr, err)
-			os.Exit(1)
+			panic(err) // what follows would be unjudged
 		}
 		if _, err := c.Write(stamp); err != nil {
 			return

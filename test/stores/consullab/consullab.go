@@ -12,6 +12,7 @@ import (
 	"net"
 	"net/http"
 	"os"
+	"slices"
 	"strconv"
 	"testing"
 
@@ -225,6 +226,15 @@ func (n *Node) Kill() {
 	}
 	n.process.Kill()
 	n.process = nil
+}
+
+// Renew puts another node in the place of this one, at its address and without its data, and waits until it serves.
+func (n *Node) Renew() {
+	n.tb.Helper()
+	n.Kill()
+	n.args[slices.Index(n.args, "-data-dir")+1] = n.tb.TempDir()
+	n.Run()
+	n.Await()
 }
 
 // Freeze stops the node (SIGSTOP): its connections stay open, and nothing answers.

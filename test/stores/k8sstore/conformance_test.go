@@ -69,6 +69,7 @@ func TestOnOneServer(t *testing.T) {
 		"Prefixes":      prefixes,
 		"Clientset":     clientset,
 		"ComeAndGo":     comeAndGo,
+		"Abandoned":     abandoned,
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
