@@ -240,6 +240,52 @@ func (d desk) fetch(ctx context.Context, url string) string {
 	return string(body)
 }
 
+// Each fault of the demo that needs no server of its own strikes on a store that brings news, and on one that is looked at.
+func TestTheDemoPlaysOnOtherStores(t *testing.T) {
+	for _, kind := range []string{"redis", "mysql"} {
+		t.Run(kind, func(t *testing.T) {
+			t.Parallel()
+			d := desk{t, kinds[kind](t)}
+			out, _ := d.try(0, "demo", "--json", "--workers", "3", "--ttl", "1s", "--no-splay", "--script", "default")
+			struck, followed := map[string]bool{}, 0
+			for line := range strings.Lines(out) {
+				var e struct{ Event, Fault string }
+				if err := json.Unmarshal([]byte(line), &e); err != nil {
+					t.Fatalf("%v in %s", err, line)
+				}
+				switch e.Event {
+				case "fault":
+					struck[e.Fault] = true
+				case "failover":
+					followed++
+				}
+			}
+			// A busy machine may change its leader before a fault does.
+			if len(struck) != 5 || followed == 0 {
+				t.Errorf("%d times another led after %v\n%s", followed, struck, out)
+			}
+		})
+	}
+}
+
+func TestTheDemosStoreIsNamedOnce(t *testing.T) {
+	for _, c := range []struct {
+		args []string
+		code int
+		says string
+	}{
+		{[]string{"--port", "4222"}, 2, "--store name another"},
+		{[]string{"--server", "nats://127.0.0.1:1"}, 2, "--store: names the store"},
+		{[]string{"--script", "1s restart"}, 2, "not the demo's own"},
+		{nil, 1, "127.0.0.1:1"},
+	} {
+		d := desk{t, "redis://127.0.0.1:1"}
+		if _, stderr := d.try(c.code, append([]string{"demo", "--plain"}, c.args...)...); !strings.Contains(stderr, c.says) {
+			t.Errorf("%v: %s", c.args, stderr)
+		}
+	}
+}
+
 // What only NATS can do is refused with a word about why.
 func TestWhatNeedsNATSSaysSo(t *testing.T) {
 	url := "redis://" + databases.StartRedis(t).Addr()

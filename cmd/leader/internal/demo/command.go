@@ -29,6 +29,7 @@ type Command struct {
 
 	Workers   int           `default:"10" env:"WORKERS" help:"How many workers take part (1 to 200)."`
 	Key       string        `default:"demo" env:"KEY" help:"The group, which is the key in the bucket."`
+	Store     string        `placeholder:"URL" help:"A store to play on, in place of --server: redis://, postgres://, etcd:// and others (leader doctor --help shows the forms). LEADER_STORE is not used."`
 	Bucket    string        `default:"demo-elections" help:"The key-value bucket; made if there is none."`
 	TTL       time.Duration `default:"2s" name:"ttl" help:"The length of the lease."`
 	Heartbeat time.Duration `placeholder:"TTL/4" help:"The time from one renewal to the next."`
@@ -46,7 +47,8 @@ type Command struct {
 // Help is shown by leader demo --help, below the flags.
 func (*Command) Help() string {
 	return `Some workers, each a process of its own, elect a leader on a NATS server that the
-demo brings along (or on yours: --server, --context or $CONTEXT; NATS_URL and NATS_CONTEXT are not used). Break it with the keys shown, or with a script.
+demo brings along (or on yours: --server, --context or $CONTEXT; NATS_URL and NATS_CONTEXT are not used), or on another
+store: --store. Break it with the keys shown, or with a script.
 
 Faults: crash (kill -9), freeze (SIGSTOP for 2 × TTL), cut (its network, for 2 × TTL), resign,
 delete (the key, as nats kv del), restart (the demo's own server). They hit the leader;
@@ -66,6 +68,7 @@ Examples:
   leader demo --plain --for 20s --script "2s crash; 8s cut; 14s delete"
   leader demo --json --script default | jq 'select(.event == "failover")'
   leader demo --server nats://localhost:4222
+  leader demo --store redis://localhost
   leader demo --context staging --key my-group
 
 Exit status: 0 if there never were two leaders, 3 if there were, 2 for wrong usage, and
@@ -84,6 +87,9 @@ func (c *Command) BeforeApply() error {
 func (c *Command) Validate() error {
 	c.Heartbeat = cmp.Or(c.Heartbeat, c.TTL/4)
 	c.Context = cmp.Or(c.Context, os.Getenv("CONTEXT")) // a name that is too common for the other commands
+	if err := c.locate(); err != nil {
+		return err
+	}
 	var errs []error
 	check := func(ok bool, format string, args ...any) {
 		if !ok {
@@ -93,7 +99,8 @@ func (c *Command) Validate() error {
 	check(c.Workers >= 1 && c.Workers <= 200, "--workers %d: must be from 1 to 200", c.Workers)
 	check(c.For >= 0, "--for %v: must not be negative", c.For)
 	check(c.Port >= 0 && c.Port <= 65535, "--port %d: must be from 1 to 65535", c.Port)
-	check(c.Port == 0 || !c.Given(), "--port %d: is for the demo's own server, and --server or --context name another", c.Port)
+	check(c.Port == 0 || !c.visits(), "--port %d: is for the demo's own server, and --server, --context or --store name another", c.Port)
+	check(c.Store == "" || !c.Given(), "--store: names the store, and --server or --context name another")
 	if err := c.config().Validate(); err != nil {
 		errs = append(errs, err)
 	}
@@ -103,9 +110,24 @@ func (c *Command) Validate() error {
 	return errors.Join(errs...)
 }
 
+// visits reports whether the server is not the demo's own.
+func (c *Command) visits() bool { return c.Given() || c.Store != "" }
+
+// locate has a bucket of NATS that --store names take the place of --server and
+// --bucket.
+func (c *Command) locate() error {
+	if c.Store == "" || c.Given() {
+		return nil
+	}
+	t := app.Target{Flags: c.Flags, Store: c.Store, Bucket: c.Bucket}
+	err := t.AfterApply()
+	c.Flags, c.Store, c.Bucket = t.Flags, t.Store, t.Bucket
+	return err
+}
+
 func (c *Command) validateScript() (err error) {
 	if c.Script == "default" {
-		c.script = defaultScript(c.TTL, !c.Given())
+		c.script = defaultScript(c.TTL, !c.visits())
 	} else if c.script, err = ParseScript(c.Script); err != nil {
 		return err
 	}
@@ -114,7 +136,7 @@ func (c *Command) validateScript() (err error) {
 		if c.For > 0 && s.At >= c.For {
 			errs = append(errs, fmt.Errorf("--script: %q: comes when --for %v is over", s, c.For))
 		}
-		if s.Fault == Restart && c.Given() {
+		if s.Fault == Restart && c.visits() {
 			errs = append(errs, fmt.Errorf("--script: %q: %w", s, errNotOurs))
 		}
 	}
@@ -167,6 +189,12 @@ func (c *Command) stage() (_ *stage, err error) {
 			err = errors.Join(err, st.close())
 		}
 	}()
+	if st.worker, err = c.workerCommand(); err != nil {
+		return nil, err
+	}
+	if c.Store != "" {
+		return st, c.visit(st)
+	}
 	conn := c.Flags
 	if !conn.Given() {
 		if st.server, err = devserver.Start(c.Port); err != nil {
@@ -187,10 +215,21 @@ func (c *Command) stage() (_ *stage, err error) {
 		return nil, err // the bucket's name, which only this checks
 	}
 	st.conn, st.url, st.domain = conn, settings.Shown(), settings.Domain
-	if st.worker, err = c.workerCommand(); err != nil {
-		return nil, err
-	}
+	st.erase = st.eraseOnNATS
 	return st, st.nc.FlushTimeout(nats.DefaultTimeout)
+}
+
+// visit sets the stage on a store elsewhere than on NATS.
+func (c *Command) visit(st *stage) error {
+	session, err := app.Target{Store: c.Store, Bucket: c.Bucket, Timeout: nats.DefaultTimeout}.Open("demo")
+	if err != nil {
+		return err
+	}
+	st.closers = append(st.closers, session.Close)
+	st.url, st.suffix = session.URL, suffix()
+	st.plan.Store, st.plan.Bucket = c.Store, ""
+	st.erase = func(ctx context.Context) error { return erase(ctx, session.Elsewhere(), c.Key) }
+	return nil
 }
 
 func (c *Command) workerCommand() ([]string, error) {

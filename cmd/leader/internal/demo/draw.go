@@ -90,7 +90,7 @@ func (m *model) title(l look) string {
 	title := l.strong.Render("leader demo") + "  " + l.info.Render(m.st.url) +
 		l.quiet.Render(fmt.Sprintf("  group %s · TTL %v", c.Key, c.TTL))
 	bucket := l.quiet.Render(" · bucket " + c.Bucket)
-	if lipgloss.Width(title+bucket) > m.width-2 {
+	if c.Store != "" || lipgloss.Width(title+bucket) > m.width-2 {
 		return title
 	}
 	return title + bucket

@@ -86,7 +86,11 @@ type Outcome struct {
 func (e Event) String() string {
 	switch e.Kind {
 	case EventBegin:
-		return fmt.Sprintf("%s, group %s, bucket %s on %s, %s", plural(e.Workers, "worker"), e.Group, e.Bucket, e.URL, e.Text)
+		where := e.URL
+		if e.Bucket != "" {
+			where = "bucket " + e.Bucket + " on " + e.URL
+		}
+		return fmt.Sprintf("%s, group %s, %s, %s", plural(e.Workers, "worker"), e.Group, where, e.Text)
 	case EventJoin:
 		return fmt.Sprintf("%s joins (process %d)", e.Worker, e.PID)
 	case EventExit:

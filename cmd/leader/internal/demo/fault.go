@@ -7,6 +7,8 @@ import (
 	"time"
 
 	"github.com/nats-io/nats.go/jetstream"
+
+	"github.com/seed-ff2cb582/leader/store"
 )
 
 // A trial is a fault and what followed.
@@ -134,12 +136,12 @@ func (st *stage) repair(p *process) {
 func (st *stage) deleteKey(t *trial) {
 	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
 	defer cancel()
-	if err := st.deleteBare(ctx); err != nil {
+	if err := st.erase(ctx); err != nil {
 		st.post(func() { st.spoil(t, err.Error()) })
 	}
 }
 
-func (st *stage) deleteBare(ctx context.Context) error {
+func (st *stage) eraseOnNATS(ctx context.Context) error {
 	js, err := jetstream.New(st.nc)
 	if st.domain != "" {
 		js, err = jetstream.NewWithDomain(st.nc, st.domain)
@@ -152,6 +154,21 @@ func (st *stage) deleteBare(ctx context.Context) error {
 		return err
 	}
 	return kv.Delete(ctx, st.plan.Key)
+}
+
+// erase leaves of a register what a foreign deletion does: a tombstone without
+// a value. Only a leader that renews at the same instant gets in between.
+func erase(ctx context.Context, st store.Store, key string) error {
+	for {
+		e, err := st.Get(ctx, key)
+		if err != nil {
+			return err
+		}
+		_, err = st.CompareAndSwap(ctx, store.Write{Key: key, Expected: e.Revision, Tombstone: true})
+		if !errors.Is(err, store.ErrConflict) {
+			return err
+		}
+	}
 }
 
 func (st *stage) restart(t *trial) {

@@ -21,10 +21,11 @@ type network struct {
 	mu     sync.Mutex
 	healed chan struct{} // closed while the network is whole
 	conns  map[*link]struct{}
+	waits  map[*delivery]struct{} // of what comes from a store
 }
 
 func newNetwork(timeout time.Duration) *network {
-	n := &network{timeout: timeout, healed: make(chan struct{}), conns: map[*link]struct{}{}}
+	n := &network{timeout: timeout, healed: make(chan struct{}), conns: map[*link]struct{}{}, waits: map[*delivery]struct{}{}}
 	close(n.healed)
 	return n
 }
@@ -81,6 +82,9 @@ func (n *network) heal() {
 		l.flush()
 	}
 	close(n.healed)
+	for d := range n.waits {
+		go d.flush()
+	}
 }
 
 func isClosed(c <-chan struct{}) bool {

@@ -7,6 +7,7 @@ import (
 
 // A plan is what a demo is to do.
 type plan struct {
+	Store       string // its URL, elsewhere than on NATS
 	Bucket, Key string
 	Workers     int
 	TTL         time.Duration

@@ -30,8 +30,11 @@ type stage struct {
 	domain string
 	suffix string // of the workers' names, where other demos may take part
 	worker []string
-	server *devserver.Server // nil if it is not ours
-	nc     *nats.Conn
+	server *devserver.Server           // nil if it is not ours
+	nc     *nats.Conn                  // nil elsewhere than on NATS
+	erase  func(context.Context) error // deletes the key, as other tools do
+
+	closers []func() // of what close ends besides
 
 	now    func() int64 // reads the machine's clock, as all times here
 	begun  int64
@@ -82,6 +85,9 @@ func (st *stage) close() error {
 	if st.nc != nil {
 		st.nc.Close()
 	}
+	for _, f := range st.closers {
+		f()
+	}
 	if st.server != nil {
 		return st.server.Close()
 	}
@@ -114,7 +120,11 @@ func (st *stage) play(ctx context.Context, tell func(Event)) error {
 // verdict tells the summary, and what of it is an error.
 func (st *stage) verdict() error {
 	if st.server == nil {
-		st.emit(Event{Kind: EventNote, Text: fmt.Sprintf("the bucket %s stays on %s", st.plan.Bucket, st.url)})
+		what := "bucket " + st.plan.Bucket
+		if st.plan.Store != "" {
+			what = "record of " + st.plan.Key
+		}
+		st.emit(Event{Kind: EventNote, Text: fmt.Sprintf("the %s stays on %s", what, st.url)})
 	}
 	st.tellOutcomes(true)
 	sum := st.summary()
@@ -191,7 +201,7 @@ func (st *stage) join(row int, delay time.Duration) {
 	st.named++
 	c := st.plan
 	s := spec{
-		ID: st.name(st.named), Conn: st.conn, Bucket: c.Bucket, Group: c.Key,
+		ID: st.name(st.named), Conn: st.conn, Store: c.Store, Bucket: c.Bucket, Group: c.Key,
 		TTL: c.TTL, Heartbeat: c.Heartbeat, Delay: delay, Fresh: st.server != nil,
 	}
 	p, err := launch(st.worker, s, func(m message) { st.post(func() { st.hear(m) }) })

@@ -25,6 +25,7 @@ const (
 type spec struct {
 	ID        string         `json:"id"`
 	Conn      natsconn.Flags `json:"conn"`
+	Store     string         `json:"store,omitempty"` // in place of Conn and Bucket
 	Bucket    string         `json:"bucket"`
 	Group     string         `json:"group"`
 	TTL       time.Duration  `json:"ttl"`

@@ -47,17 +47,13 @@ type worker struct {
 }
 
 func (w *worker) run(ctx context.Context, in *json.Decoder) error {
-	settings, err := w.spec.Conn.Settings()
+	end, err := w.open()
 	if err != nil {
 		return err
 	}
-	if err := w.connect(settings); err != nil {
-		return err
-	}
-	defer w.nc.Close()
-	if err := w.prepare(settings); err != nil {
-		return err
-	}
+	defer end()
+	// Kept for the status: what a follower has seen of the leader's term.
+	w.e.OnLeaderChange(func(info leader.LeaderInfo) { w.seen.Store(&info) })
 	ctx, stop := context.WithCancelCause(ctx)
 	defer stop(nil)
 	go w.obey(ctx, stop, in)
@@ -90,17 +86,43 @@ func (w *worker) connect(s natsconn.Settings) (err error) {
 	return err
 }
 
-func (w *worker) prepare(s natsconn.Settings) (err error) {
-	w.e, err = leader.NewElection(w.nc, w.config(s.Domain))
-	if err != nil {
-		return err
+// open makes the election, and what it needs until end is called.
+func (w *worker) open() (end func(), err error) {
+	if w.spec.Store != "" {
+		return w.openElsewhere()
 	}
-	// Kept for the status: what a follower has seen of the leader's term.
-	w.e.OnLeaderChange(func(info leader.LeaderInfo) { w.seen.Store(&info) })
-	return nil
+	settings, err := w.spec.Conn.Settings()
+	if err != nil {
+		return nil, err
+	}
+	if err := w.connect(settings); err != nil {
+		return nil, err
+	}
+	cfg := w.config()
+	cfg.JetStreamDomain = settings.Domain
+	cfg.Hooks = leader.JoinHooks(cfg.Hooks, rollcall.Hooks(w.nc))
+	if w.e, err = leader.NewElection(w.nc, cfg); err != nil {
+		w.nc.Close()
+		return nil, err
+	}
+	return w.nc.Close, nil
 }
 
-func (w *worker) config(domain string) leader.ElectionConfig {
+// openElsewhere opens a store elsewhere than on NATS. Its client has connections
+// of its own making, so that the network is cut between the election and it.
+func (w *worker) openElsewhere() (end func(), err error) {
+	session, err := app.Target{Store: w.spec.Store, Timeout: nats.DefaultTimeout}.Open("demo " + w.spec.ID)
+	if err != nil {
+		return nil, err
+	}
+	if w.e, err = leader.NewElectionWithStore(&remote{session.Elsewhere(), w.net}, w.config()); err != nil {
+		session.Close()
+		return nil, err
+	}
+	return session.Close, nil
+}
+
+func (w *worker) config() leader.ElectionConfig {
 	grace := leader.GraceAuto
 	if w.spec.Fresh {
 		grace = leader.GraceOff // no leader can be left of a bucket before this one
@@ -108,8 +130,8 @@ func (w *worker) config(domain string) leader.ElectionConfig {
 	return leader.ElectionConfig{
 		Bucket: w.spec.Bucket, Group: w.spec.Group, InstanceID: w.spec.ID,
 		TTL: w.spec.TTL, HeartbeatInterval: w.spec.Heartbeat,
-		BucketAutoCreate: true, DeleteOnStop: true, JetStreamDomain: domain, AcquireGrace: grace,
-		Hooks: leader.JoinHooks(leader.Hooks{Transition: w.onTransition, Note: w.onNote}, rollcall.Hooks(w.nc)),
+		BucketAutoCreate: true, DeleteOnStop: true, AcquireGrace: grace,
+		Hooks: leader.Hooks{Transition: w.onTransition, Note: w.onNote},
 	}
 }
 
