@@ -136,7 +136,7 @@ ferretdb: ## build the FerretDB that the store for MongoDB has to refuse, once (
 	go run ./test/stores/ferretlab/install
 
 .PHONY: stores
-stores: ## measure elections over each kind of store, and write the table of docs/stores.md (2 minutes; make kube first)
+stores: ## measure elections over each kind of store, and write the table of docs/stores.md (4 minutes; make servers first)
 	go run ./test/databases/install
 	go run ./test/stores/etcdlab/install
 	go run ./test/stores/objectlab/install
