@@ -11,6 +11,9 @@
 //	verifier, err := proof.NewVerifier("reports", keys, proof.VerifierOptions{Audience: "billing"})
 //	statement, err := verifier.Accept(ctx, text)      // the resource
 //
+// A server proves to its clients that it leads by answering the challenge of
+// each ([Signer.Answer], [Verifier.AcceptAnswer]).
+//
 // Package httpproof, in this module, carries proofs over HTTP; module grpcproof
 // over gRPC, apart so that no program without gRPC fetches or compiles it.
 //

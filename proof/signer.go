@@ -97,7 +97,15 @@ func (s *Signer) sign(ctx context.Context, audience string) (string, Statement, 
 	switch {
 	case !ok || term.IsZero():
 		return "", Statement{}, ErrNoTerm
-	case ctx.Err() != nil:
+	case reserved(audience):
+		return "", Statement{}, fmt.Errorf("%w: such an audience is for answers", ErrInvalid)
+	}
+	return s.signFor(ctx, term, audience)
+}
+
+// signFor signs for a term, if that is the present one.
+func (s *Signer) signFor(ctx context.Context, term leader.Term, audience string) (string, Statement, error) {
+	if ctx.Err() != nil {
 		return "", Statement{}, context.Cause(ctx)
 	}
 	// The time first: IsLeader goes by both clocks, so that a machine that is

@@ -89,6 +89,8 @@ func NewVerifier(group string, keys KeySet, opts VerifierOptions) (*Verifier, er
 		return nil, fmt.Errorf("%w: %.100q is no group", ErrInvalid, group)
 	case opts.Audience != "" && !validName(opts.Audience):
 		return nil, fmt.Errorf("%w: an audience has 1 to %d bytes of UTF-8", ErrInvalid, maxName)
+	case reserved(opts.Audience):
+		return nil, fmt.Errorf("%w: an audience must not begin with %q", ErrInvalid, answerTo)
 	case opts.MaxLifetime < 0:
 		return nil, fmt.Errorf("%w: MaxLifetime %v: must not be negative", ErrInvalid, opts.MaxLifetime)
 	}
@@ -124,9 +126,13 @@ func (v *Verifier) Last() fence.Mark { return v.opts.Gate.Last() }
 // Errors match ErrNoProof, ErrInvalid, ErrExpired or ErrNotYet, and come with
 // no statement.
 func (v *Verifier) Verify(proof string) (Statement, error) {
+	return v.verify(proof, v.opts.Audience)
+}
+
+func (v *Verifier) verify(proof, audience string) (Statement, error) {
 	s, err := v.open(proof)
 	if err == nil {
-		err = v.judge(s, time.Now())
+		err = v.judge(s, audience, time.Now())
 	}
 	if err != nil {
 		return Statement{}, err
@@ -163,7 +169,7 @@ func (v *Verifier) Enter(ctx context.Context, proof string) (work context.Contex
 	if err != nil {
 		return ctx, func() {}, err
 	}
-	if err := v.judge(s, time.Now()); err != nil {
+	if err := v.judge(s, v.opts.Audience, time.Now()); err != nil {
 		leave()
 		return ctx, func() {}, err
 	}
@@ -233,12 +239,12 @@ func readHeader(proof string) (kid string, err error) {
 
 // judge holds what was signed against what is wanted here and now. A payload of
 // null leaves the statement empty, which is of no group.
-func (v *Verifier) judge(s Statement, now time.Time) error {
+func (v *Verifier) judge(s Statement, audience string, now time.Time) error {
 	now = now.Round(0) // the wall clock: the other end has no part in our monotonic one
 	switch {
 	case s.Group != v.group:
 		return fmt.Errorf("%w: it is of another group", ErrInvalid)
-	case s.Audience != v.opts.Audience:
+	case s.Audience != audience:
 		return fmt.Errorf("%w: it is for another audience", ErrInvalid)
 	case s.Until.Sub(s.Issued) > v.opts.MaxLifetime:
 		return fmt.Errorf("%w: it lasts for more than %v", ErrInvalid, v.opts.MaxLifetime)

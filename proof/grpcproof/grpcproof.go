@@ -21,6 +21,10 @@
 // a newer term arrives, which waits until the handler has returned. A stream is
 // one act: it goes on beyond the end of its proof until a newer term arrives.
 //
+// The other way round, [ProveUnary] and [ProveStream] have the leader's answers
+// carry a proof, for clients that ask by a challenge in the metadata
+// leader-challenge; with [UnaryAsker] and [StreamAsker] a client takes no others.
+//
 // This is a module of its own, so that no program without gRPC fetches it.
 package grpcproof
 

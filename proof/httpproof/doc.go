@@ -13,5 +13,9 @@
 // The bodies are problem details (RFC 9457), and show no proof. The answers to
 // stale terms and to an undecided gate are those of package httpfence.
 //
+// The other way round, [Prove] has the leader's answers carry a proof, for
+// clients that ask by a challenge in the header Leader-Challenge; an [Asker]
+// takes no other answers.
+//
 // A proof is a bearer token: use TLS, and keep the header out of access logs.
 package httpproof

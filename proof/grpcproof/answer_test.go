@@ -1,0 +1,193 @@
+package grpcproof_test
+
+import (
+	"context"
+	"errors"
+	"net"
+	"testing"
+	"time"
+
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/credentials/insecure"
+	"google.golang.org/grpc/health/grpc_health_v1"
+	"google.golang.org/grpc/metadata"
+	"google.golang.org/grpc/status"
+
+	"github.com/seed-ff2cb582/leader"
+	"github.com/seed-ff2cb582/leader/fence"
+	"github.com/seed-ff2cb582/leader/proof"
+	"github.com/seed-ff2cb582/leader/proof/grpcproof"
+)
+
+// leads is an election that leads in a term, or in none.
+type leads struct{ term uint64 }
+
+func (l *leads) Status() leader.ElectionStatus {
+	if l.term == 0 {
+		return leader.ElectionStatus{}
+	}
+	return leader.ElectionStatus{IsLeader: true, Term: l.term, Token: "token", TrustUntil: time.Now().Add(10 * time.Second)}
+}
+
+// An answerer answers with its error; the stream sends one message before it.
+type answerer struct {
+	grpc_health_v1.UnimplementedHealthServer
+
+	err    error
+	header func(challenge string) []string // of its own, in place of an interceptor's
+}
+
+func (a *answerer) show(ctx context.Context, set func(metadata.MD) error) error {
+	if a.header == nil {
+		return nil
+	}
+	md, _ := metadata.FromIncomingContext(ctx)
+	return set(metadata.MD{grpcproof.Key: a.header(md.Get(grpcproof.ChallengeKey)[0])})
+}
+
+func (a *answerer) Check(ctx context.Context, _ *grpc_health_v1.HealthCheckRequest) (*grpc_health_v1.HealthCheckResponse, error) {
+	if err := a.show(ctx, func(md metadata.MD) error { return grpc.SetHeader(ctx, md) }); err != nil {
+		return nil, err
+	}
+	return new(grpc_health_v1.HealthCheckResponse), a.err
+}
+
+func (a *answerer) Watch(_ *grpc_health_v1.HealthCheckRequest, stream grpc.ServerStreamingServer[grpc_health_v1.HealthCheckResponse]) error {
+	if err := a.show(stream.Context(), stream.SetHeader); err != nil {
+		return err
+	}
+	if a.err != nil {
+		return a.err
+	}
+	return stream.Send(new(grpc_health_v1.HealthCheckResponse))
+}
+
+// A scene is a group's key, and who asks.
+type scene struct {
+	*testing.T
+
+	key proof.Key
+	v   *proof.Verifier
+}
+
+func newScene(t *testing.T) *scene {
+	t.Helper()
+	key, err := proof.GenerateKey()
+	if err != nil {
+		t.Fatal(err)
+	}
+	keys, err := proof.NewKeySet(key.Public())
+	if err != nil {
+		t.Fatal(err)
+	}
+	v, err := proof.NewVerifier("reports", keys, proof.VerifierOptions{Audience: "archive"}) // which does not matter here
+	if err != nil {
+		t.Fatal(err)
+	}
+	return &scene{t, key, v}
+}
+
+func (s *scene) signer(e proof.Election) *proof.Signer {
+	s.Helper()
+	signer, err := proof.NewSigner(e, "reports", "host-1", s.key, proof.SignerOptions{})
+	if err != nil {
+		s.Fatal(err)
+	}
+	return signer
+}
+
+// ask makes a call of each kind of a server, and returns their errors.
+func (s *scene) ask(a *answerer, opts ...grpc.ServerOption) (unary, stream error) {
+	s.Helper()
+	srv := grpc.NewServer(opts...)
+	grpc_health_v1.RegisterHealthServer(srv, a)
+	listener, err := new(net.ListenConfig).Listen(s.Context(), "tcp", "127.0.0.1:0")
+	if err != nil {
+		s.Fatal(err)
+	}
+	served := make(chan struct{})
+	go func() {
+		defer close(served)
+		_ = srv.Serve(listener)
+	}()
+	defer func() { srv.Stop(); <-served }()
+	conn, err := grpc.NewClient("passthrough:///"+listener.Addr().String(), grpc.WithTransportCredentials(insecure.NewCredentials()),
+		grpc.WithUnaryInterceptor(grpcproof.UnaryAsker(s.v)), grpc.WithStreamInterceptor(grpcproof.StreamAsker(s.v)))
+	if err != nil {
+		s.Fatal(err)
+	}
+	defer func() { _ = conn.Close() }()
+	return calls(metadata.AppendToOutgoingContext(s.Context(), grpcproof.ChallengeKey, "of the caller's own"), grpc_health_v1.NewHealthClient(conn))
+}
+
+func proves(s *proof.Signer) []grpc.ServerOption {
+	return []grpc.ServerOption{grpc.UnaryInterceptor(grpcproof.ProveUnary(s)), grpc.StreamInterceptor(grpcproof.ProveStream(s))}
+}
+
+func TestAnswersOfTheLeaderAreProved(t *testing.T) {
+	s := newScene(t)
+	e := &leads{7}
+	if unary, stream := s.ask(new(answerer), proves(s.signer(e))...); unary != nil || stream != nil {
+		t.Errorf("%v, %v", unary, stream)
+	}
+	notFound := &answerer{err: status.Error(codes.NotFound, "no such report")}
+	if unary, stream := s.ask(notFound, proves(s.signer(e))...); status.Code(unary) != codes.NotFound || status.Code(stream) != codes.NotFound {
+		t.Errorf("an error: %v, %v", unary, stream)
+	}
+	e.term = 0
+	if unary, stream := s.ask(new(answerer), proves(s.signer(e))...); !errors.Is(unary, proof.ErrNoProof) || !errors.Is(stream, proof.ErrNoProof) {
+		t.Errorf("of one who does not lead: %v, %v", unary, stream)
+	}
+	e.term = 6
+	if unary, stream := s.ask(new(answerer), proves(s.signer(e))...); !errors.Is(unary, fence.ErrStale) || !errors.Is(stream, fence.ErrStale) {
+		t.Errorf("of a former leader: %v, %v", unary, stream)
+	}
+}
+
+func TestAnswersOfImpostorsAreRefused(t *testing.T) {
+	s, stranger := newScene(t), newScene(t)
+	e := &leads{7}
+	earlier, err := s.signer(e).Answer(t.Context(), proof.NewChallenge())
+	if err != nil {
+		t.Fatal(err)
+	}
+	now := time.Now()
+	request, err := s.key.Sign(proof.Statement{
+		Group: "reports", Leader: "host-1", Term: 7, Digest: fence.Digest("token"), Audience: "archive", Issued: now, Until: now.Add(time.Minute),
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	show := func(texts ...string) *answerer { return &answerer{header: func(string) []string { return texts }} }
+	for name, c := range map[string]struct {
+		a    *answerer
+		want error
+	}{
+		"no proof":             {new(answerer), proof.ErrNoProof},
+		"no proof, an error":   {&answerer{err: status.Error(codes.NotFound, "")}, proof.ErrNoProof},
+		"an answer to another": {show(earlier), proof.ErrInvalid},
+		"a request's proof":    {show(request), proof.ErrInvalid},
+		"two":                  {show(earlier, earlier), proof.ErrInvalid},
+		"another key": {&answerer{header: func(challenge string) []string {
+			text, err := stranger.signer(e).Answer(t.Context(), challenge)
+			if err != nil {
+				t.Error(err)
+			}
+			return []string{text}
+		}}, proof.ErrInvalid},
+	} {
+		unary, stream := s.ask(c.a)
+		for kind, err := range map[string]error{"unary": unary, "stream": stream} {
+			if !errors.Is(err, grpcproof.ErrUnproved) || !errors.Is(err, c.want) || status.Code(err) != codes.Unauthenticated {
+				t.Errorf("%s, %s: %v", name, kind, err)
+			}
+		}
+	}
+	// What claims nothing is passed on: by it, clients go elsewhere.
+	for _, code := range []codes.Code{codes.Unavailable, codes.FailedPrecondition} {
+		if unary, stream := s.ask(&answerer{err: status.Error(code, "")}); status.Code(unary) != code || status.Code(stream) != code {
+			t.Errorf("%v: %v, %v", code, unary, stream)
+		}
+	}
+}
