@@ -118,7 +118,7 @@ func TestWhoDoesNotLeadAnswersNoChallenge(t *testing.T) {
 			t.Errorf("%q: %v", challenge, err)
 		}
 	}
-	if proof.NewChallenge() == proof.NewChallenge() {
+	if one, two := proof.NewChallenge(), proof.NewChallenge(); one == two {
 		t.Error("two challenges are equal")
 	}
 }

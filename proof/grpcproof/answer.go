@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"io"
+	"slices"
 	"sync"
 
 	"google.golang.org/grpc"
@@ -52,7 +53,7 @@ func UnaryAsker(v *proof.Verifier) grpc.UnaryClientInterceptor {
 	return func(ctx context.Context, method string, req, reply any, cc *grpc.ClientConn, invoke grpc.UnaryInvoker, opts ...grpc.CallOption) error {
 		challenge := proof.NewChallenge()
 		var header metadata.MD
-		err := invoke(challenged(ctx, challenge), method, req, reply, cc, append(opts[:len(opts):len(opts)], grpc.Header(&header))...)
+		err := invoke(challenged(ctx, challenge), method, req, reply, cc, append(slices.Clip(opts), grpc.Header(&header))...)
 		if unclaimed(err) {
 			return err
 		}

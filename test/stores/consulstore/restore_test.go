@@ -40,7 +40,7 @@ func TestASnapshotRestoredElsewhereIsARegress(t *testing.T) {
 			t.Fatal(err)
 		}
 		t.Cleanup(func() {
-			ctx, cancel := context.WithTimeout(context.Background(), natslab.Patience)
+			ctx, cancel := context.WithTimeout(context.WithoutCancel(t.Context()), natslab.Patience)
 			defer cancel()
 			_ = e.StopWithContext(ctx, leader.StopOptions{WaitForDemote: true}) // its server may be gone
 		})
