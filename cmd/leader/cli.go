@@ -141,7 +141,7 @@ func unused(stderr io.Writer, command *kong.Context) {
 	switch {
 	case given["dev"]:
 		fmt.Fprintf(stderr, "leader: --dev: sample elections on a server of its own; %s is not used\n", exported)
-	case command.Command() == "demo" && !given["server"] && !given["context"]:
+	case command.Command() == "demo" && !given["server"] && !given["context"] && !given["store"]:
 		fmt.Fprintf(stderr, "leader: demo: on a server of its own; %s is not used (--server, --context)\n", exported)
 	}
 }

@@ -59,6 +59,22 @@ func StartSentinel(tb testing.TB, name string, master *Redis) *Redis {
 	return r
 }
 
+// RedisProgram returns the path of Redis' program, and the environment that it
+// needs besides. Without it the test is skipped, or fails where it must be there.
+func RedisProgram(tb testing.TB) (path string, env []string) {
+	tb.Helper()
+	bin, err := find("redis-server", "redis")
+	if err != nil {
+		absent(tb, err)
+	}
+	if root, _, ok := cached(bin); ok {
+		if libs := libraries(root); libs != "" {
+			env = []string{"LD_LIBRARY_PATH=" + libs}
+		}
+	}
+	return bin, env
+}
+
 func newRedis(tb testing.TB) *Redis {
 	tb.Helper()
 	bin, err := find("redis-server", "redis")

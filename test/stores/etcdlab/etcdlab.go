@@ -123,6 +123,16 @@ func absent(tb testing.TB, err error) {
 	tb.Fatalf("etcdlab: %v", err)
 }
 
+// Program returns the path of etcd's program. Without it the test is skipped, or fails where it must be there.
+func Program(tb testing.TB) string {
+	tb.Helper()
+	path, err := find("etcd")
+	if err != nil {
+		absent(tb, err)
+	}
+	return path
+}
+
 func (c *Cluster) arguments(i int) []string {
 	n := c.Nodes[i]
 	return []string{

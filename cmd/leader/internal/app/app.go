@@ -36,7 +36,7 @@ type Target struct { //nolint:recvcheck // the parser's hook changes it, and all
 	Store   string        `env:"LEADER_STORE" placeholder:"URL" help:"The store of the elections, in place of --server and --bucket: nats://HOST/BUCKET, redis://, postgres://, mysql://, etcd://, consul://, s3://, gs://, mongodb:// or k8s:// (leader doctor --help shows the forms)."`
 	Bucket  string        `short:"b" default:"leaders" env:"LEADER_BUCKET" placeholder:"BUCKET" help:"The key-value bucket of the elections."`
 	Timeout time.Duration `default:"5s" env:"NATS_TIMEOUT" placeholder:"TIME" help:"How long to wait for the server, and for the effect of a request."`
-	Dev     bool          `help:"Try it out on a server of its own, with sample elections that end with the command; NATS_URL and NATS_CONTEXT are not used."`
+	Dev     bool          `help:"Try it out on a server of its own, with sample elections that end with the command; NATS_URL and NATS_CONTEXT are not used. It is one of NATS, or of the kind that --store names without a host (redis://, etcd://, consul://), where the machine has its program."`
 }
 
 // Validate checks what the parser cannot.
@@ -48,6 +48,9 @@ func (t Target) Validate() error {
 	errs = append(errs, ValidBucket("--bucket", t.Bucket))
 	if t.Dev && t.Typed() {
 		errs = append(errs, errors.New("--dev: brings its own server, and --server or --context name another"))
+	}
+	if _, err := t.devKind(); err != nil {
+		errs = append(errs, err)
 	}
 	if t.Store != "" && t.Typed() {
 		errs = append(errs, errors.New("--store: names the store, and --server or --context name another"))
@@ -84,10 +87,16 @@ func (t Target) OpenLive(command string, opts ...nats.Option) (*Session, error) 
 }
 
 func (t Target) open(command string, live bool, opts []nats.Option) (_ *Session, err error) {
+	kind, err := t.devKind()
+	if err != nil {
+		return nil, fmt.Errorf("%w: %w", ErrUsage, err)
+	}
 	t, onNATS, err := t.onNATS()
 	switch {
 	case err != nil:
 		return nil, err
+	case kind != "":
+		return t.openDev(kind, command, live)
 	case t.Dev: // as for NATS_URL, LEADER_STORE is not used
 	case !onNATS:
 		return t.openElsewhere(command)
@@ -112,7 +121,7 @@ func (t Target) open(command string, live bool, opts []nats.Option) (_ *Session,
 		}
 		s.closers = append(s.closers, elections.stop)
 		if live {
-			elections.keepChanging(t.Bucket)
+			elections.keepChanging()
 		}
 	}
 	settings, err := flags.Settings()

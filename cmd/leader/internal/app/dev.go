@@ -75,7 +75,9 @@ func (unfit) Check(context.Context) bool { return false }
 
 // samples are elections under way.
 type samples struct {
-	nc *nats.Conn
+	nc     *nats.Conn // nil elsewhere than on NATS
+	bucket string
+	st     Registers // nil on NATS
 
 	mu      sync.Mutex
 	started []leader.Election
@@ -91,7 +93,7 @@ func startSamples(url, bucket string) (_ *samples, err error) {
 	if err != nil {
 		return nil, err
 	}
-	s := &samples{nc: nc, end: func() {}}
+	s := &samples{nc: nc, bucket: bucket, end: func() {}}
 	defer func() {
 		if err != nil {
 			s.stop()
@@ -106,15 +108,41 @@ func startSamples(url, bucket string) (_ *samples, err error) {
 	if err := prepare(ctx, js, bucket); err != nil {
 		return nil, err
 	}
-	control, err := leader.NewControl(nc, bucket, "ann")
-	if err != nil {
-		return nil, err
-	}
-	defer control.Close()
-	if err := s.startAll(ctx, js, bucket, control); err != nil {
+	if err := s.startAll(ctx, func(g sample) error { return g.recorded(ctx, js, bucket) }); err != nil {
 		return nil, err
 	}
 	return s, nil
+}
+
+// startSamplesElsewhere starts the elections on a store elsewhere than on NATS,
+// where there is no history.
+func startSamplesElsewhere(st Registers) (_ *samples, err error) {
+	s := &samples{st: st, end: func() {}}
+	ctx, cancel := context.WithTimeout(context.Background(), devPatience)
+	defer cancel()
+	if err := s.startAll(ctx, func(sample) error { return nil }); err != nil {
+		s.stop()
+		return nil, err
+	}
+	return s, nil
+}
+
+// control returns what steers them, in the name of somebody.
+func (s *samples) control() (*leader.Control, error) {
+	if s.st != nil {
+		return leader.NewControlWithStore(s.st, "ann")
+	}
+	return leader.NewControl(s.nc, s.bucket, "ann")
+}
+
+// elect returns a candidate. It has not been started.
+func (s *samples) elect(cfg leader.ElectionConfig) (leader.Election, error) {
+	if s.st != nil {
+		return leader.NewElectionWithStore(s.st, cfg)
+	}
+	cfg.Bucket = s.bucket
+	cfg.Hooks = leader.JoinHooks(advisory.Hooks(s.nc, advisory.Options{}), rollcall.Hooks(s.nc))
+	return leader.NewElection(s.nc, cfg)
 }
 
 func prepare(ctx context.Context, js jetstream.JetStream, bucket string) error {
@@ -125,16 +153,22 @@ func prepare(ctx context.Context, js jetstream.JetStream, bucket string) error {
 	return err
 }
 
-// startAll starts all groups at once.
-func (s *samples) startAll(ctx context.Context, js jetstream.JetStream, bucket string, control *leader.Control) error {
+// startAll starts all groups at once. Each is as it is to be shown when ready
+// has returned.
+func (s *samples) startAll(ctx context.Context, ready func(sample) error) error {
+	control, err := s.control()
+	if err != nil {
+		return err
+	}
+	defer control.Close()
 	groups := sampleGroups()
 	errs := make([]error, len(groups))
 	var all sync.WaitGroup
 	for i, g := range groups {
 		all.Go(func() {
-			err := s.startOne(ctx, bucket, g, control)
+			err := s.startOne(ctx, g, control)
 			if err == nil {
-				err = g.recorded(ctx, js, bucket)
+				err = ready(g)
 			}
 			if err != nil {
 				errs[i] = fmt.Errorf("sample election %s: %w", g.group, err)
@@ -145,13 +179,12 @@ func (s *samples) startAll(ctx context.Context, js jetstream.JetStream, bucket s
 	return errors.Join(errs...)
 }
 
-func (s *samples) startOne(ctx context.Context, bucket string, g sample, control *leader.Control) error {
+func (s *samples) startOne(ctx context.Context, g sample, control *leader.Control) error {
 	for _, cfg := range g.candidates {
-		cfg.Bucket, cfg.Group = bucket, g.group
+		cfg.Group = g.group
 		cfg.TTL, cfg.HeartbeatInterval, cfg.DeleteOnStop = 5*time.Second, 500*time.Millisecond, true
 		cfg.AcquireGrace = leader.GraceOff // the server began with an empty directory: there was no bucket before this one
-		cfg.Hooks = leader.JoinHooks(advisory.Hooks(s.nc, advisory.Options{}), rollcall.Hooks(s.nc))
-		e, err := leader.NewElection(s.nc, cfg)
+		e, err := s.elect(cfg)
 		if err != nil {
 			return err
 		}
@@ -234,11 +267,11 @@ const changeEvery = 5 * time.Second
 
 // keepChanging lets the candidates of the first group lead in turns, until
 // stop.
-func (s *samples) keepChanging(bucket string) {
+func (s *samples) keepChanging() {
 	ctx, cancel := context.WithCancel(context.Background())
 	s.end = cancel
 	s.changing.Go(func() {
-		control, err := leader.NewControl(s.nc, bucket, "ann")
+		control, err := s.control()
 		if err != nil {
 			return // it worked when the elections were prepared
 		}
@@ -275,5 +308,7 @@ func (s *samples) stop() {
 		})
 	}
 	all.Wait()
-	s.nc.Close()
+	if s.nc != nil {
+		s.nc.Close()
+	}
 }

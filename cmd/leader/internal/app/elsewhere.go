@@ -53,7 +53,8 @@ func (t *Target) AfterApply() (err error) {
 // OnNATS reports whether the target is a bucket of NATS.
 func (t Target) OnNATS() bool {
 	_, nats, _ := t.onNATS() // whichever bucket
-	return nats || t.Dev
+	kind, _ := t.devKind()   // a wrong one is told of elsewhere
+	return nats || t.Dev && kind == ""
 }
 
 // openElsewhere opens a store that is no bucket of NATS.
