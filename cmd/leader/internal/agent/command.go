@@ -61,7 +61,8 @@ Examples:
 
   leader agent --dev                                        to try it out
   leader agent --listen unix:///run/leader/agent.sock --socket-mode 0660
-  curl -d '{"instance_id":"a"}' -H 'Content-Type: application/json' localhost:9467/v1/groups/jobs/candidates`
+  curl -d '{"instance_id":"a"}' -H 'Content-Type: application/json' \
+    localhost:9467/v1/groups/jobs/candidates`
 }
 
 // Validate checks what the parser cannot.
