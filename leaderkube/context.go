@@ -1,0 +1,94 @@
+package leaderkube
+
+import (
+	"context"
+)
+
+// A binding is a context that ends with a term.
+type binding struct{ cancel context.CancelCauseFunc }
+
+// bind returns a copy of parent that ends when client-go loses the lock.
+func (l *core) bind(parent context.Context) context.Context {
+	ctx, cancel := context.WithCancelCause(parent)
+	b := &binding{cancel}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.closed {
+		cancel(ErrClosed)
+		return ctx
+	}
+	l.bound[b] = struct{}{}
+	context.AfterFunc(ctx, func() {
+		l.mu.Lock()
+		defer l.mu.Unlock()
+		delete(l.bound, b)
+	})
+	return ctx
+}
+
+// lose ends the contexts of the loop.
+func (l *core) lose(cause error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for b := range l.bound {
+		b.cancel(cause)
+	}
+	clear(l.bound)
+}
+
+// work calls a function of Leading.
+func (l *core) work(ctx context.Context, work func(context.Context)) {
+	c := l.current()
+	if c == nil {
+		return
+	}
+	term, ok := c.enter()
+	if !ok {
+		return
+	}
+	defer c.leave()
+	both, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	defer context.AfterFunc(term, func() { cancel(context.Cause(term)) })()
+	work(working{both, term})
+}
+
+// enter notes that a function works in the present term, if client-go holds the
+// lock in it.
+func (c *campaign) enter() (term context.Context, ok bool) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.term == nil || !c.granted || c.lost || c.term.Err() != nil {
+		return nil, false
+	}
+	c.working++
+	return c.term, true
+}
+
+func (c *campaign) leave() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.working--
+	c.moved.Broadcast()
+}
+
+// A working context is client-go's, ended by the term. Err is right as soon as
+// the term's is, also where the timers of the process stood still.
+type working struct {
+	context.Context
+	term context.Context
+}
+
+func (w working) Err() error {
+	if err := w.term.Err(); err != nil {
+		return err
+	}
+	return w.Context.Err()
+}
+
+func (w working) Value(key any) any {
+	if v := w.Context.Value(key); v != nil {
+		return v
+	}
+	return w.term.Value(key)
+}
