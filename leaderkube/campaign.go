@@ -28,7 +28,8 @@ type campaign struct {
 
 	granted, lost bool
 	gone          bool // the loop has ended, or is about to release
-	working       int  // functions of Leading that have not returned
+	mistimed      error
+	working       int // functions of Leading that have not returned
 
 	silence *time.Timer // since the loop's last question, while it holds the lock
 
@@ -157,13 +158,15 @@ func (c *campaign) grant(ctx context.Context) error {
 }
 
 // checkDeadline compares the RenewDeadline of the loop, which bounds each of its
-// renewals, with what we were told.
+// renewals, with what we were told. One look too long is enough, since what is
+// left shrinks while the loop repeats its question.
 func (c *campaign) checkDeadline(ctx context.Context) error {
 	deadline, ok := ctx.Deadline()
-	if left := time.Until(deadline); ok && c.granted && left > c.lock.timing.RenewDeadline {
-		return fmt.Errorf("%w: its RenewDeadline is %v or more, and Timing.RenewDeadline %v: give both the same", ErrTiming, left, c.lock.timing.RenewDeadline)
+	if left := time.Until(deadline); ok && c.granted && left > c.lock.timing.RenewDeadline && c.mistimed == nil {
+		c.mistimed = fmt.Errorf("%w: its RenewDeadline is %v or more, and Timing.RenewDeadline %v: give both the same",
+			ErrTiming, left, c.lock.timing.RenewDeadline)
 	}
-	return nil
+	return c.mistimed
 }
 
 // silent ends a term whose loop asks no more: it hangs, or was ended in a way

@@ -53,6 +53,7 @@ type commands struct {
 type runCommand struct {
 	Quick bool   `help:"Measure a little of everything, judge safety alone, write nothing."`
 	Only  string `help:"Measure only what has this in its name (handover, crash, faults, traffic, answer, herd, crowd); write nothing."`
+	Kube  bool   `help:"Measure client-go's loop over this project (leaderkube) beside client-go and this project; write nothing."`
 	Root  string `help:"The directory of the repository." default:"../.." type:"existingdir"`
 }
 
@@ -104,10 +105,14 @@ const saved = ".out/compare.json"
 
 func (c runCommand) run(ctx context.Context, stdout, stderr io.Writer) error {
 	r := &figure.Report{Command: "make compare", At: time.Now().UTC(), Quick: c.Quick, Machine: figure.ThisMachine()}
+	libraries := peer.Libraries()
+	if c.Kube {
+		libraries = append(peer.Bridges(), libraries[:2]...)
+	}
 	var err error
 	if r.Results, err = lab.Run(harness.Run{
 		Ctx: ctx, Quick: c.Quick, Only: c.Only, Progress: stderr, Look: time.Millisecond,
-	}); err != nil {
+	}, libraries); err != nil {
 		return err
 	}
 	r.Took = time.Since(r.At)
@@ -116,7 +121,7 @@ func (c runCommand) run(ctx context.Context, stdout, stderr io.Writer) error {
 	if _, err := io.WriteString(stdout, page.Text(r, verdicts)); err != nil {
 		return err
 	}
-	if !c.Quick && c.Only == "" {
+	if !c.Quick && !c.Kube && c.Only == "" {
 		if err := c.save(r); err != nil {
 			return err
 		}

@@ -3,11 +3,17 @@ package main
 import (
 	"bytes"
 	"context"
+	"io"
 	"os"
 	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
+	"time"
+
+	"github.com/seed-ff2cb582/leader/test/compare/internal/lab"
+	"github.com/seed-ff2cb582/leader/test/compare/internal/peer"
+	"github.com/seed-ff2cb582/leader/test/internal/harness"
 )
 
 func TestMain(m *testing.M) {
@@ -21,6 +27,7 @@ func TestMain(m *testing.M) {
 // No figure of speed is judged here: a test must not depend on the machine
 // being fast.
 func TestEveryLibraryDoesTheWork(t *testing.T) {
+	t.Parallel()
 	for _, section := range []string{"handover", "faults"} {
 		var out, log bytes.Buffer
 		if code := run(t.Context(), []string{"--quick", "--only", section}, nil, &out, &log); code != 0 {
@@ -30,6 +37,23 @@ func TestEveryLibraryDoesTheWork(t *testing.T) {
 			if !strings.Contains(out.String(), want) {
 				t.Errorf("%s: %q is missing in\n%s", section, want, &out)
 			}
+		}
+	}
+}
+
+// Beside the other, since both wait for leases most of the time.
+func TestTheLoopOfClientGoKeepsOneLeaderOverElections(t *testing.T) {
+	t.Parallel()
+	results, err := lab.Run(harness.Run{Ctx: t.Context(), Quick: true, Only: "faults", Progress: io.Discard, Look: time.Millisecond}, peer.Bridges()[:1])
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(results[0].Faults) != 4 {
+		t.Errorf("%d kinds of faults", len(results[0].Faults))
+	}
+	for _, f := range results[0].Faults {
+		if worst := f.Worst(); worst.Both() != 0 || worst.Open {
+			t.Errorf("%s: two led for %v", f.Name, worst.Both())
 		}
 	}
 }

@@ -28,16 +28,16 @@ var sections = []section{
 	{"crowd", measureCrowd, false},
 }
 
-// Run measures all libraries, each section side by side, so that they meet the
+// Run measures the libraries, each section side by side, so that they meet the
 // same machine.
-func Run(plan harness.Run) (results []*figure.Result, err error) {
+func Run(plan harness.Run, libraries []peer.Library) (results []*figure.Result, err error) {
 	var benches []*bench
 	defer func() {
 		for _, b := range benches {
 			err = errors.Join(err, b.site.Stop())
 		}
 	}()
-	for _, lib := range peer.Libraries() {
+	for _, lib := range libraries {
 		s, err := site.Start(plan.Ctx, lib.Store())
 		if err != nil {
 			return nil, err

@@ -28,10 +28,10 @@ type Plainer interface {
 	Plain() Library
 }
 
-// Find returns the library of that name, which may be the one of a [Plainer],
-// or nil.
+// Find returns the library of that name, which may be the one of a [Plainer] or
+// one of [Bridges], or nil.
 func Find(name string) Library {
-	for _, l := range Libraries() {
+	for _, l := range append(Libraries(), Bridges()...) {
 		if l.Name() == name {
 			return l
 		}
