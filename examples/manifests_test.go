@@ -231,12 +231,14 @@ func TestWhatManifestsSelectExists(t *testing.T) {
 	}
 }
 
-// copies is how many there are to be: three of which one may act, or is lost, and
-// one of what only looks on.
+// copies is how many there are to be: three of which one may act, or is lost, two
+// of what serves without an election, and one of what only looks on.
 func copies(p pods) int32 {
 	switch p.owner {
 	case "deployment leader-exporter", "deployment leader-dash":
 		return 1
+	case "deployment web-leader":
+		return 2
 	default:
 		return 3
 	}

@@ -1,0 +1,212 @@
+package manifests
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/runtime/serializer"
+	"k8s.io/client-go/rest"
+	"sigs.k8s.io/yaml"
+
+	"github.com/seed-ff2cb582/leader/test/natslab"
+	"github.com/seed-ff2cb582/leader/test/stores/kubelab"
+)
+
+// An object is one of Kubernetes, in plain JSON.
+type object = map[string]any
+
+// at returns the value at a path of fields, or nil.
+func at(o any, path ...string) any {
+	for _, field := range path {
+		m, _ := o.(object) //nolint:errcheck // nil has no fields
+		o = m[field]
+	}
+	return o
+}
+
+func text(o any, path ...string) string {
+	s, _ := at(o, path...).(string) //nolint:errcheck // absent is empty
+	return s
+}
+
+// A cluster is what kubectl knows of one.
+type cluster struct {
+	*testing.T
+	client *rest.RESTClient
+	kinds  map[string]resource // by apiVersion and kind
+}
+
+type resource struct {
+	path       string // of its API version
+	name       string // plural
+	namespaced bool
+}
+
+func newCluster(t *testing.T, config *rest.Config) *cluster {
+	t.Helper()
+	config = rest.CopyConfig(config)
+	config.GroupVersion, config.NegotiatedSerializer = &schema.GroupVersion{}, serializer.NewCodecFactory(runtime.NewScheme())
+	client, err := rest.UnversionedRESTClientFor(config)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(client.Client.CloseIdleConnections)
+	return &cluster{t, client, map[string]resource{}}
+}
+
+// resource asks the server what a kind is called.
+func (c *cluster) resource(version, kind string) (resource, error) {
+	if r, ok := c.kinds[version+" "+kind]; ok {
+		return r, nil
+	}
+	path := "/apis/" + version
+	if !strings.Contains(version, "/") {
+		path = "/api/" + version
+	}
+	raw, err := c.client.Get().AbsPath(path).Do(natslab.Within(c)).Raw()
+	if err != nil {
+		return resource{}, err
+	}
+	var list struct {
+		Resources []struct {
+			Name, Kind string
+			Namespaced bool
+		}
+	}
+	if err := json.Unmarshal(raw, &list); err != nil {
+		return resource{}, err
+	}
+	for _, r := range list.Resources {
+		if r.Kind == kind && !strings.Contains(r.Name, "/") {
+			found := resource{path, r.Name, r.Namespaced}
+			c.kinds[version+" "+kind] = found
+			return found, nil
+		}
+	}
+	return resource{}, fmt.Errorf("the server knows no %s in %s", kind, version)
+}
+
+// apply is kubectl apply --server-side --validate=strict.
+func (c *cluster) apply(o object, namespace string) error {
+	r, err := c.resource(text(o, "apiVersion"), text(o, "kind"))
+	if err != nil {
+		return err
+	}
+	body, err := json.Marshal(o)
+	if err != nil {
+		return err
+	}
+	request := c.client.Patch("application/apply-patch+yaml").AbsPath(r.url(namespace, text(o, "metadata", "name"))).
+		Param("fieldManager", "manifests").Param("fieldValidation", "Strict").Body(body)
+	return request.Do(natslab.Within(c)).Error()
+}
+
+func (r resource) url(namespace, name string) string {
+	path := r.path
+	if r.namespaced {
+		path += "/namespaces/" + namespace
+	}
+	return path + "/" + r.name + "/" + name
+}
+
+// do is a request in plain JSON.
+func (c *cluster) do(verb, path string, body any, params ...string) error {
+	request := c.client.Verb(verb).AbsPath(path).MaxRetries(0)
+	for i := 0; i+1 < len(params); i += 2 {
+		request = request.Param(params[i], params[i+1])
+	}
+	if body != nil {
+		raw, err := json.Marshal(body)
+		if err != nil {
+			return err
+		}
+		request = request.SetHeader("Content-Type", "application/json").Body(raw)
+	}
+	return request.Do(natslab.Within(c)).Error()
+}
+
+// documents are the objects of a file.
+func documents(t *testing.T, file string) (all []object) {
+	t.Helper()
+	data, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	data = bytes.ReplaceAll(data, []byte("\r\n"), []byte("\n")) // as git may write it
+	for doc := range bytes.SplitSeq(data, []byte("\n---\n")) {
+		var o object
+		if err := yaml.UnmarshalStrict(doc, &o); err != nil {
+			t.Fatalf("%s: %v", file, err)
+		}
+		all = append(all, o)
+	}
+	return all
+}
+
+// kustomized are the objects of a kustomization, as far as those here go: they
+// name files and other kustomizations, and put all of it into a namespace.
+func kustomized(t *testing.T, dir string) (all []object, namespace string) {
+	t.Helper()
+	var k struct {
+		APIVersion, Kind, Namespace string
+		Resources                   []string
+	}
+	data, err := os.ReadFile(filepath.Join(dir, "kustomization.yaml"))
+	if err == nil {
+		err = yaml.UnmarshalStrict(data, &k)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, r := range k.Resources {
+		path := filepath.Join(dir, r)
+		if info, err := os.Stat(path); err == nil && info.IsDir() {
+			below, _ := kustomized(t, path)
+			all = append(all, below...)
+			continue
+		}
+		all = append(all, documents(t, path)...)
+	}
+	return all, k.Namespace
+}
+
+// start starts a server on which the objects of the controllers are there that
+// every namespace has.
+func start(t *testing.T) (*kubelab.Server, *cluster) {
+	t.Helper()
+	srv := kubelab.Start(t)
+	c := newCluster(t, srv.Admin())
+	return srv, c
+}
+
+// define makes a kind, and waits until it is served.
+func (c *cluster) define(crd, sample object) {
+	c.Helper()
+	if err := c.apply(crd, ""); err != nil {
+		c.Fatal(err)
+	}
+	natslab.Eventually(c, "the kind "+text(crd, "spec", "names", "kind")+" is served", func(context.Context) error {
+		_, err := c.resource(text(sample, "apiVersion"), text(sample, "kind"))
+		return err
+	})
+}
+
+// refused demands that a request was refused for want of a right.
+func refused(t *testing.T, what string, err error) {
+	t.Helper()
+	if !apierrors.IsForbidden(err) {
+		t.Errorf("%s: %v", what, err)
+	}
+}
+
+const post = http.MethodPost
