@@ -27,9 +27,10 @@ BIN    := $(CURDIR)/.bin/$(shell go env GOVERSION)
 LINTER := $(BIN)/golangci-lint
 # The tools' module is not part of the workspace (see tools/go.mod).
 TOOLS  := cd tools && GOWORK=off
-# Nor is that of the comparison (see test/compare/go.mod).
+# Nor are those of the comparison and of the example operator (see their go.mod).
 COMPARE := cd test/compare && GOWORK=off
-BESIDE  := tools test/compare
+OPERATOR := cd examples/operator && GOWORK=off
+BESIDE  := tools test/compare examples/operator
 
 .PHONY: help
 help: ## show this list; the times are those of two cores, with everything built
@@ -80,7 +81,7 @@ labs: ## run the guards on real databases, the page in a real browser, slices of
 	@# What takes minutes to build is tested where make servers was, and left out elsewhere, also by CI.
 	@out='^$$'; look() { go run ./test/stores/$$1/install -look || out="$$out|/test/stores/($$2)$$"; }; \
 		look objectlab 's3store|gcsstore'; look consullab 'consulstore|consuldiscovery'; \
-		tags=$$(go run ./test/stores/kubelab/install -look) || out="$$out|/test/stores/(k8sstore|k8sdiscovery)$$"; \
+		tags=$$(go run ./test/stores/kubelab/install -look) || out="$$out|/test/stores/(k8sstore|k8sdiscovery|manifests)$$"; \
 		go run ./test/stores/ferretlab/install -look || [ -n "$$LEADER_MONGODB_URI" ] || out="$$out|/test/stores/mongostore$$"; \
 		[ -n "$$LEADER_MONGODB_URI" ] || echo "labs: SKIPPED, NOT TESTED: the store for MongoDB, unless LEADER_MONGODB_URI names a replica set"; \
 		($(COMPARE) go test -count=1 -timeout $(TIMEOUT) ./...) & compare=$$!; \
@@ -126,6 +127,11 @@ bench: ## measure, and print the table (3 minutes; ARGS=... goes to the benchmar
 compare: ## measure beside client-go and etcd, judge, write docs/comparison.md (8 minutes; ARGS=--quick: a slice)
 	@$(COMPARE) go build -o $(BIN)/compare .
 	@$(COMPARE) $(BIN)/compare $(ARGS)
+
+.PHONY: operator
+operator: $(LINTER) ## lint the example operator, and test it on a real API server (make kube first; 20 s, the first time some minutes)
+	@$(OPERATOR) $(LINTER) run ./...
+	@$(OPERATOR) LEADER_KUBE=required go test -count=1 -timeout $(TIMEOUT) ./...
 
 .PHONY: consul
 consul: ## build the Consul server that its store's tests need, once (7 minutes of a processor); without it they are skipped

@@ -1,14 +1,129 @@
+// Operator is a small operator of Kubernetes whose leader is elected over NATS:
+// two copies run, one works. For each LeaderGroup, a custom resource that names a
+// group of elections, it keeps a ConfigMap that says who leads that group, and
+// the resource's status.
+//
+//	make operator                                    # tests it on a real API server
+//	kubectl apply -k examples/operator/deploy        # after deploy/kubernetes, which brings NATS
+//
+// What it shows: a manager of controller-runtime with a lock of package
+// leaderkube, and writes that the API server itself refuses when they come from a
+// leader of before (deploy/fence.yaml).
+//
+// It reads KUBECONFIG (or the pod's account), NATS_URL, POD_NAME and
+// LEADER_BUCKET, the bucket of its own election and of groups that name none.
 package main
 
 import (
-	_ "k8s.io/client-go/tools/leaderelection/resourcelock"
-	_ "sigs.k8s.io/controller-runtime"
-	_ "sigs.k8s.io/controller-runtime/pkg/client"
-	_ "github.com/nats-io/nats.go"
-	_ "github.com/seed-ff2cb582/leader"
-	_ "github.com/seed-ff2cb582/leader/leaderkube"
-	_ "k8s.io/api/core/v1"
-	_ "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"os"
+	"os/signal"
+	"syscall"
+	"time"
+
+	"github.com/go-logr/logr"
+	"github.com/nats-io/nats.go"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/client-go/tools/leaderelection/resourcelock"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/metrics/server"
+
+	"github.com/seed-ff2cb582/leader"
+	"github.com/seed-ff2cb582/leader/leaderkube"
 )
 
-func main() {}
+func main() { os.Exit(run(context.Background(), slog.New(slog.NewJSONHandler(os.Stderr, nil)))) }
+
+func run(ctx context.Context, logger *slog.Logger) int {
+	ctx, stop := signal.NotifyContext(ctx, os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	ctrl.SetLogger(logr.FromSlogHandler(logger.Handler()))
+	if err := operate(ctx, logger); err != nil {
+		logger.Error("the operator ends", "error", err)
+		return 1
+	}
+	return 0
+}
+
+// lock is the election as client-go sees it.
+type lock = leaderkube.Lock[resourcelock.LeaderElectionRecord]
+
+func operate(ctx context.Context, logger *slog.Logger) error {
+	nc, err := nats.Connect(cmp.Or(os.Getenv("NATS_URL"), nats.DefaultURL), nats.MaxReconnects(-1), nats.RetryOnFailedConnect(true))
+	if err != nil {
+		return err
+	}
+	defer nc.Close()
+	bucket := cmp.Or(os.Getenv("LEADER_BUCKET"), "leaders")
+	lock, err := newLock(nc, bucket, logger)
+	if err != nil {
+		return err
+	}
+	config, err := ctrl.GetConfig()
+	if err != nil {
+		return err
+	}
+	mgr, err := newManager(config, lock)
+	if err != nil {
+		return err
+	}
+	o := newObservers(nc)
+	if err := mgr.Add(o); err != nil {
+		return err
+	}
+	if err := newReconciler(mgr.GetClient(), o, lock, bucket).register(mgr); err != nil {
+		return err
+	}
+	// Without Context the manager would notice the loss of its lock up to 12 s
+	// later, and after a suspension only then.
+	err = mgr.Start(lock.Context(ctx))
+	closing, cancel := context.WithTimeout(context.WithoutCancel(ctx), 5*time.Second)
+	defer cancel()
+	err = errors.Join(err, lock.Close(closing))
+	if ctx.Err() == nil && err == nil {
+		return errors.New("the lead was lost")
+	}
+	return err
+}
+
+func newLock(nc *nats.Conn, bucket string, logger *slog.Logger) (*lock, error) {
+	host, err := os.Hostname()
+	if err != nil {
+		return nil, err
+	}
+	// 20 s for a lease, so that client-go's defaults have room, and 4 s between
+	// two renewals.
+	cfg := leader.ElectionConfig{
+		Bucket: bucket, BucketAutoCreate: true, Group: "leadergroup-operator", InstanceID: cmp.Or(os.Getenv("POD_NAME"), host), Logger: logger,
+	}.WithProfile(leader.ProfileStable)
+	if ttl, err := time.ParseDuration(os.Getenv("LEADER_TTL")); err == nil {
+		cfg.TTL, cfg.HeartbeatInterval = ttl, ttl/5
+	}
+	return leaderkube.New[resourcelock.LeaderElectionRecord](nc, cfg, leaderkube.Options{Timing: leaderkube.TimingFor(cfg)})
+}
+
+func newManager(config *ctrlConfig, l *lock) (ctrl.Manager, error) {
+	scheme := runtime.NewScheme()
+	if err := errors.Join(corev1.AddToScheme(scheme), addToScheme(scheme)); err != nil {
+		return nil, err
+	}
+	timing := l.Timing()
+	mgr, err := ctrl.NewManager(config, ctrl.Options{
+		Scheme: scheme, Metrics: server.Options{BindAddress: "0"},
+		LeaderElection: true, LeaderElectionResourceLockInterface: l, LeaderElectionReleaseOnCancel: true,
+		LeaseDuration: &timing.LeaseDuration, RenewDeadline: &timing.RenewDeadline, RetryPeriod: &timing.RetryPeriod,
+		// What is read before a write is read from the server: nothing here is
+		// large, and a cache may be older than the last leader's writes.
+		Client: client.Options{Cache: &client.CacheOptions{DisableFor: []client.Object{&corev1.ConfigMap{}}}},
+	})
+	if err != nil {
+		return nil, fmt.Errorf("the manager: %w", err)
+	}
+	return mgr, nil
+}

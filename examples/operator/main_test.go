@@ -1,6 +1,273 @@
 package main
 
 import (
-	_ "github.com/seed-ff2cb582/leader/test/natslab"
-	_ "github.com/seed-ff2cb582/leader/test/stores/kubelab"
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"log/slog"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/client-go/rest"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/yaml"
+
+	"github.com/seed-ff2cb582/leader"
+	"github.com/seed-ff2cb582/leader/test/natslab"
+	"github.com/seed-ff2cb582/leader/test/stores/kubelab"
 )
+
+// serving has a process of this executable be the operator.
+const serving = "OPERATOR_OF_THE_TEST"
+
+func TestMain(m *testing.M) {
+	if os.Getenv(serving) != "" {
+		os.Exit(run(context.Background(), slog.New(slog.NewJSONHandler(os.Stderr, nil))))
+	}
+	os.Exit(m.Run())
+}
+
+const (
+	namespace = "leader"
+	account   = "leadergroup-operator"
+)
+
+// A stage is a cluster with what deploy/ has, and NATS.
+type stage struct {
+	*testing.T
+	srv    *kubelab.Server
+	nats   *natslab.Server
+	admin  client.Client
+	config *rest.Config // of the operator's account
+}
+
+func newStage(t *testing.T) *stage {
+	t.Helper()
+	s := &stage{T: t, srv: kubelab.Start(t), nats: natslab.Start(t)}
+	s.admin = s.client(s.srv.Admin())
+	s.srv.Namespace(namespace)
+	s.deploy()
+	var answer struct{ Status struct{ Token string } }
+	raw := s.srv.Post("/api/v1/namespaces/"+namespace+"/serviceaccounts/"+account+"/token", map[string]any{"spec": map[string]any{"expirationSeconds": 3600}})
+	if err := json.Unmarshal(raw, &answer); err != nil {
+		t.Fatal(err)
+	}
+	s.config = s.srv.Anonymous()
+	s.config.BearerToken = answer.Status.Token
+	return s
+}
+
+func (s *stage) client(config *rest.Config) client.Client {
+	s.Helper()
+	scheme := runtime.NewScheme()
+	if err := errors.Join(corev1.AddToScheme(scheme), addToScheme(scheme)); err != nil {
+		s.Fatal(err)
+	}
+	var c client.Client
+	// Which kinds there are is asked when the client is made.
+	natslab.Eventually(s, "a client", func(context.Context) (err error) {
+		c, err = client.New(config, client.Options{Scheme: scheme})
+		return err
+	})
+	return c
+}
+
+// deploy applies the kustomization of deploy/. test/stores/manifests does so strictly.
+func (s *stage) deploy() {
+	s.Helper()
+	var k struct{ Resources []string }
+	if err := yaml.Unmarshal(read(s.T, "kustomization.yaml"), &k); err != nil {
+		s.Fatal(err)
+	}
+	for _, file := range k.Resources {
+		for doc := range bytes.SplitSeq(read(s.T, file), []byte("\n---\n")) {
+			var u unstructured.Unstructured
+			if err := yaml.UnmarshalStrict(doc, &u.Object); err != nil {
+				s.Fatalf("%s: %v", file, err)
+			}
+			natslab.Eventually(s, "the object "+u.GetName(), func(ctx context.Context) error {
+				namespaced, err := s.admin.IsObjectNamespaced(&u)
+				if err != nil {
+					return err
+				}
+				if namespaced {
+					u.SetNamespace(namespace)
+				}
+				return s.admin.Apply(ctx, client.ApplyConfigurationFromUnstructured(&u), client.FieldOwner("test"))
+			})
+		}
+	}
+}
+
+func read(t *testing.T, file string) []byte {
+	t.Helper()
+	data, err := os.ReadFile(filepath.Join("deploy", file))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return bytes.ReplaceAll(data, []byte("\r\n"), []byte("\n"))
+}
+
+// A copied operator is one of two, in a process of its own.
+type copied struct {
+	cmd  *exec.Cmd
+	name string
+	log  bytes.Buffer
+}
+
+// operator starts a copy, which has the rights of its account and no others.
+func (s *stage) operator(name string) *copied {
+	s.Helper()
+	self, err := os.Executable()
+	if err != nil {
+		s.Fatal(err)
+	}
+	c := &copied{cmd: exec.CommandContext(context.WithoutCancel(s.Context()), self), name: name}
+	c.cmd.Env = append(os.Environ(), serving+"=1", "KUBECONFIG="+s.srv.Kubeconfig(s, s.config, namespace),
+		"NATS_URL="+s.nats.URL(), "POD_NAME="+name, "LEADER_TTL=5s")
+	c.cmd.Stderr = &c.log
+	if err := c.cmd.Start(); err != nil {
+		s.Fatal(err)
+	}
+	s.Cleanup(func() {
+		c.kill()
+		if s.Failed() {
+			s.Logf("%s:\n%s", name, c.log.String())
+		}
+	})
+	return c
+}
+
+func (c *copied) kill() {
+	_ = c.cmd.Process.Kill()
+	_ = c.cmd.Wait() // by the signal
+}
+
+// lead has a candidate of a sample election lead.
+func (s *stage) lead(id string) leader.Election {
+	s.Helper()
+	e, err := leader.NewElection(s.nats.Connect(s), leader.ElectionConfig{
+		Bucket: "leaders", BucketAutoCreate: true, Group: "orders", InstanceID: id, TTL: 3 * time.Second, HeartbeatInterval: time.Second,
+		AcquireGrace: leader.GraceOff, Address: id + ".example:80", DeleteOnStop: true,
+	})
+	if err == nil {
+		err = e.Start(context.WithoutCancel(s.Context()))
+	}
+	if err != nil {
+		s.Fatal(err)
+	}
+	s.Cleanup(func() { _ = e.Stop() })
+	natslab.Eventually(s, id+" leads", func(context.Context) error {
+		if !e.IsLeader() {
+			return fmt.Errorf("%+v", e.Status())
+		}
+		return nil
+	})
+	return e
+}
+
+// shows waits until the ConfigMap and the status say that this one leads, and
+// returns the operator's term by which they do.
+func (s *stage) shows(id string, other func(term uint64) bool) (g LeaderGroup, term uint64) {
+	s.Helper()
+	key := client.ObjectKey{Namespace: namespace, Name: "orders"}
+	natslab.Eventually(s, "the ConfigMap says that "+id+" leads", func(ctx context.Context) error {
+		var m corev1.ConfigMap
+		if err := errors.Join(s.admin.Get(ctx, key, &m), s.admin.Get(ctx, key, &g)); err != nil {
+			return err
+		}
+		term, _ = strconv.ParseUint(m.Annotations[termAnnotation], 10, 64)
+		condition := meta.FindStatusCondition(g.Status.Conditions, led)
+		if m.Data["leader"] != id || m.Data["address"] != id+".example:80" || g.Status.Leader != id || !other(term) ||
+			condition == nil || condition.Status != metav1.ConditionTrue || g.Status.Since == nil || g.Status.LastChange == nil ||
+			uint64(g.Status.OperatorTerm) != term || m.Data["term"] != strconv.FormatInt(g.Status.Term, 10) {
+			return fmt.Errorf("%v, %v, %+v", m.Annotations, m.Data, g.Status)
+		}
+		return nil
+	})
+	return g, term
+}
+
+func TestTwoOperatorsAndOneThatIsKilled(t *testing.T) {
+	s := newStage(t)
+	ctx := natslab.Within(t)
+	orders := s.lead("one")
+	group := &LeaderGroup{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "orders"}, Spec: LeaderGroupSpec{Group: "orders"}}
+	if err := s.admin.Create(ctx, group); err != nil {
+		t.Fatal(err)
+	}
+	copies := map[string]*copied{"operator-1": s.operator("operator-1"), "operator-2": s.operator("operator-2")}
+	any := func(uint64) bool { return true }
+	_, first := s.shows("one", any)
+
+	var operators leader.LeaderInfo
+	for info := range leader.Observe(ctx, s.nats.Connect(t), "leaders", "leadergroup-operator") {
+		if operators = info; info.ID != "" {
+			break
+		}
+	}
+	killed := copies[operators.ID]
+	if killed == nil || operators.Term != first {
+		t.Fatalf("%+v leads, and the ConfigMap was written in term %d", operators, first)
+	}
+	killed.kill()
+	begun := time.Now()
+	if err := orders.Stop(); err != nil {
+		t.Fatal(err)
+	}
+	s.lead("two")
+	g, second := s.shows("two", func(term uint64) bool { return term > first })
+	t.Logf("killed in term %d; the other wrote in term %d, %v later, with a lease of 5 s", first, second, time.Since(begun).Round(100*time.Millisecond))
+
+	t.Run("LateWrites", func(t *testing.T) { lateWrites(t, s, &g, leader.Term{Number: first}, leader.Term{Number: second}) })
+}
+
+// lateWrites are those that the killed operator had not sent yet, by its account
+// and its code.
+func lateWrites(t *testing.T, s *stage, g *LeaderGroup, first, second leader.Term) {
+	own := s.client(s.config)
+	ctx := natslab.Within(t)
+	stale := sighting{LeaderInfo: leader.LeaderInfo{ID: "nobody", Term: 1}, since: time.Now()}
+	for what, err := range map[string]error{
+		"the ConfigMap": applyConfigMap(ctx, own, g, stale, first),
+		"the status":    applyStatus(ctx, own, g, stale, first, time.Now()),
+	} {
+		if !apierrors.IsInvalid(err) && !apierrors.IsForbidden(err) || !strings.Contains(fmt.Sprint(err), fmt.Sprintf("written in term %d", first.Number)) {
+			t.Errorf("%s by a leader of before: %v", what, err)
+		}
+	}
+	// Without a term, and with the label dropped besides.
+	m := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "orders"}}
+	for _, labels := range []string{`{}`, `{"` + fencedLabel + `": null}`} {
+		patch := fmt.Sprintf(`{"metadata": {"labels": %s, "annotations": {"%s": null}}, "data": {"leader": "nobody"}}`, labels, termAnnotation)
+		err := s.admin.Patch(ctx, m.DeepCopy(), client.RawPatch("application/merge-patch+json", []byte(patch)))
+		if err == nil || !strings.Contains(err.Error(), "has to state the term") {
+			t.Errorf("labels %s: %v", labels, err)
+		}
+	}
+	s.shows("two", func(term uint64) bool { return term == second.Number })
+	// The one that leads may write on; here the test does, in its term.
+	if err := applyConfigMap(ctx, own, g, sighting{LeaderInfo: leader.LeaderInfo{ID: "two", Term: uint64(g.Status.Term), Address: "two.example:80"}}, second); err != nil {
+		t.Errorf("the present leader: %v", err)
+	}
+	// The account has no more rights than it needs.
+	if err := own.Delete(ctx, m.DeepCopy()); !apierrors.IsForbidden(err) {
+		t.Errorf("delete a ConfigMap: %v", err)
+	}
+	if err := own.List(ctx, &corev1.SecretList{}); !apierrors.IsForbidden(err) {
+		t.Errorf("list secrets: %v", err)
+	}
+}

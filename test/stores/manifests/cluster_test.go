@@ -19,7 +19,6 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"github.com/seed-ff2cb582/leader/test/natslab"
-	"github.com/seed-ff2cb582/leader/test/stores/kubelab"
 )
 
 // An object is one of Kubernetes, in plain JSON.
@@ -108,7 +107,17 @@ func (c *cluster) apply(o object, namespace string) error {
 	}
 	request := c.client.Patch("application/apply-patch+yaml").AbsPath(r.url(namespace, text(o, "metadata", "name"))).
 		Param("fieldManager", "manifests").Param("fieldValidation", "Strict").Body(body)
-	return request.Do(natslab.Within(c)).Error()
+	return answered(request.Do(natslab.Within(c)))
+}
+
+// answered adds what the server said to an error, which the client does not
+// read.
+func answered(result rest.Result) error {
+	body, err := result.Raw()
+	if err != nil {
+		return fmt.Errorf("%w: %s", err, body)
+	}
+	return nil
 }
 
 func (r resource) url(namespace, name string) string {
@@ -132,7 +141,7 @@ func (c *cluster) do(verb, path string, body any, params ...string) error {
 		}
 		request = request.SetHeader("Content-Type", "application/json").Body(raw)
 	}
-	return request.Do(natslab.Within(c)).Error()
+	return answered(request.Do(natslab.Within(c)))
 }
 
 // documents are the objects of a file.
@@ -178,15 +187,6 @@ func kustomized(t *testing.T, dir string) (all []object, namespace string) {
 		all = append(all, documents(t, path)...)
 	}
 	return all, k.Namespace
-}
-
-// start starts a server on which the objects of the controllers are there that
-// every namespace has.
-func start(t *testing.T) (*kubelab.Server, *cluster) {
-	t.Helper()
-	srv := kubelab.Start(t)
-	c := newCluster(t, srv.Admin())
-	return srv, c
 }
 
 // define makes a kind, and waits until it is served.

@@ -72,9 +72,10 @@ func parsed(t *testing.T, doc string) (o object) {
 
 // A server takes half a minute to start, so that all tests share one.
 func TestOnARealServer(t *testing.T) {
-	srv, c := start(t)
+	srv := kubelab.Start(t)
+	c := newCluster(t, srv.Admin())
 	c.define(parsed(t, serviceMonitors), object{"apiVersion": "monitoring.coreos.com/v1", "kind": "ServiceMonitor"})
-	for _, dir := range []string{"kubernetes/monitoring", "leases"} {
+	for _, dir := range []string{"kubernetes/monitoring", "leases", "../examples/operator/deploy"} {
 		t.Run(dir, func(t *testing.T) { (&cluster{t, c.client, c.kinds}).deploys(dir) })
 	}
 	t.Run("run.yaml", func(t *testing.T) { (&cluster{t, c.client, c.kinds}).all(documents(t, deploy+"run.yaml"), "leader") })

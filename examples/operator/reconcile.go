@@ -1,0 +1,178 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"strconv"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/util/workqueue"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/builder"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/event"
+	"sigs.k8s.io/controller-runtime/pkg/handler"
+	"sigs.k8s.io/controller-runtime/pkg/predicate"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+	"sigs.k8s.io/controller-runtime/pkg/source"
+
+	"github.com/seed-ff2cb582/leader"
+	"github.com/seed-ff2cb582/leader/leaderkube"
+)
+
+type ctrlConfig = rest.Config
+
+// The marks of what is fenced. deploy/fence.yaml has the same names.
+const (
+	fencedLabel    = "leader.example/fenced"
+	termAnnotation = "leader.example/term"
+	fieldOwner     = client.FieldOwner("leadergroup-operator")
+	// led is the type of the condition that says whether somebody leads.
+	led = "Led"
+)
+
+// A reconciler brings ConfigMaps and statuses in line with who leads.
+type reconciler struct {
+	client.Client
+
+	observers *observers
+	term      func() leader.Term // the operator's own
+	bucket    string
+}
+
+func newReconciler(c client.Client, o *observers, l *lock, bucket string) *reconciler {
+	return &reconciler{c, o, l.Term, bucket}
+}
+
+func (r *reconciler) register(mgr ctrl.Manager) error {
+	news := handler.TypedFuncs[place, reconcile.Request]{
+		GenericFunc: func(ctx context.Context, e event.TypedGenericEvent[place], q workqueue.TypedRateLimitingInterface[reconcile.Request]) {
+			for _, name := range r.askers(ctx, e.Object) {
+				q.Add(reconcile.Request{NamespacedName: name})
+			}
+		},
+	}
+	return ctrl.NewControllerManagedBy(mgr).
+		For(&LeaderGroup{}, builder.WithPredicates(predicate.GenerationChangedPredicate{})).
+		Owns(&corev1.ConfigMap{}).
+		WatchesRawSource(source.TypedChannel[place, reconcile.Request](r.observers.events, news)).
+		Complete(r)
+}
+
+// askers are the LeaderGroups that ask for a group.
+func (r *reconciler) askers(ctx context.Context, p place) (names []types.NamespacedName) {
+	var all LeaderGroupList
+	if err := r.List(ctx, &all); err != nil {
+		return nil // each is looked at again by the clock
+	}
+	for i := range all.Items {
+		if r.place(&all.Items[i]) == p {
+			names = append(names, client.ObjectKeyFromObject(&all.Items[i]))
+		}
+	}
+	return names
+}
+
+func (r *reconciler) place(g *LeaderGroup) place {
+	if g.Spec.Bucket != "" {
+		return place{g.Spec.Bucket, g.Spec.Group}
+	}
+	return place{r.bucket, g.Spec.Group}
+}
+
+// Reconcile writes what is seen, under the term that the operator has now. A
+// write that is late is refused by the server, so that it does not matter how
+// long anything takes here.
+func (r *reconciler) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.Result, error) {
+	term := r.term()
+	if term.IsZero() {
+		return ctrl.Result{}, leaderkube.ErrNotHeld
+	}
+	var g LeaderGroup
+	if err := r.Get(ctx, request.NamespacedName, &g); err != nil {
+		return ctrl.Result{}, client.IgnoreNotFound(err)
+	}
+	if g.DeletionTimestamp != nil {
+		return ctrl.Result{}, nil // its ConfigMap goes with it, by its owner
+	}
+	seen, ok := r.observers.leader(r.place(&g))
+	if !ok && len(g.Status.Conditions) > 0 {
+		// What another operator has seen is better than nothing.
+		return ctrl.Result{RequeueAfter: 5 * time.Second}, nil
+	}
+	err := errors.Join(
+		applyConfigMap(ctx, r.Client, &g, seen, term),
+		applyStatus(ctx, r.Client, &g, seen, term, time.Now()),
+	)
+	return ctrl.Result{RequeueAfter: time.Minute}, err
+}
+
+// applyConfigMap writes the ConfigMap of a LeaderGroup.
+func applyConfigMap(ctx context.Context, c client.Client, g *LeaderGroup, seen sighting, term leader.Term) error {
+	u := &unstructured.Unstructured{Object: map[string]any{
+		"apiVersion": "v1", "kind": "ConfigMap",
+		"metadata": map[string]any{
+			"name": g.Name, "namespace": g.Namespace,
+			"labels":      map[string]any{fencedLabel: "true"},
+			"annotations": map[string]any{termAnnotation: strconv.FormatUint(term.Number, 10)},
+		},
+		"data": map[string]any{
+			"group": g.Spec.Group, "leader": seen.ID, "term": strconv.FormatUint(seen.Term, 10), "address": seen.Address,
+		},
+	}}
+	u.SetOwnerReferences([]metav1.OwnerReference{*metav1.NewControllerRef(g, groupVersion().WithKind("LeaderGroup"))})
+	if err := c.Apply(ctx, client.ApplyConfigurationFromUnstructured(u), fieldOwner, client.ForceOwnership); err != nil {
+		return fmt.Errorf("the ConfigMap %s/%s: %w", g.Namespace, g.Name, err)
+	}
+	return nil
+}
+
+// applyStatus writes the status of a LeaderGroup, if it changed.
+func applyStatus(ctx context.Context, c client.Client, g *LeaderGroup, seen sighting, term leader.Term, now time.Time) error {
+	s, changed := statusOf(g, seen, term, now)
+	if !changed {
+		return nil
+	}
+	fields, err := runtime.DefaultUnstructuredConverter.ToUnstructured(&s)
+	if err != nil {
+		return err
+	}
+	u := &unstructured.Unstructured{Object: map[string]any{
+		"apiVersion": groupVersion().String(), "kind": "LeaderGroup",
+		"metadata": map[string]any{"name": g.Name, "namespace": g.Namespace}, "status": maps.Clone(fields),
+	}}
+	if err := c.Status().Apply(ctx, client.ApplyConfigurationFromUnstructured(u), fieldOwner, client.ForceOwnership); err != nil {
+		return fmt.Errorf("the status of %s/%s: %w", g.Namespace, g.Name, err)
+	}
+	return nil
+}
+
+// statusOf is the status that a LeaderGroup is to have, and whether that is news.
+func statusOf(g *LeaderGroup, seen sighting, term leader.Term, now time.Time) (s LeaderGroupStatus, changed bool) {
+	s = g.Status
+	s.Conditions = append([]metav1.Condition(nil), s.Conditions...)
+	condition := metav1.Condition{Type: led, Status: metav1.ConditionTrue, Reason: "Leads", Message: seen.ID + " leads", ObservedGeneration: g.Generation}
+	if seen.ID == "" {
+		condition.Status, condition.Reason, condition.Message = metav1.ConditionFalse, "Vacant", "nobody leads, as far as can be seen"
+	}
+	changed = meta.SetStatusCondition(&s.Conditions, condition)
+	if s.Leader != seen.ID || s.Term != int64(seen.Term) {
+		changed = true
+		s.Leader, s.Term, s.Since, s.LastChange = seen.ID, int64(seen.Term), nil, &metav1.Time{Time: now}
+		if seen.ID != "" {
+			s.Since = &metav1.Time{Time: seen.since}
+		}
+	}
+	changed = changed || s.OperatorTerm != int64(term.Number)
+	s.OperatorTerm = int64(term.Number)
+	return s, changed
+}
