@@ -16,7 +16,7 @@ import (
 type core struct {
 	cfg    leader.ElectionConfig
 	timing Timing
-	make   func() (leader.Election, error)
+	stand  func() (leader.Election, error)
 	asked  atomic.Uint64
 
 	begins sync.Mutex // held while a campaign begins
@@ -88,7 +88,7 @@ func (l *core) campaign(ctx context.Context) (*campaign, error) {
 	}
 	if e == nil {
 		var err error
-		if e, err = l.make(); err != nil {
+		if e, err = l.stand(); err != nil {
 			return nil, err
 		}
 	}

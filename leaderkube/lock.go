@@ -16,7 +16,7 @@ import (
 var (
 	// ErrNotHeld: the election does not lead, or its trust window is too short
 	// for what client-go does with it. It matches leader.ErrNotLeader.
-	ErrNotHeld error = notHeld("the lock is not held")
+	ErrNotHeld error = notHeldError("the lock is not held")
 	// ErrTiming: client-go's loop has another Timing than the Lock was made
 	// for.
 	ErrTiming = errors.New("the loop has another timing than its lock")
@@ -24,10 +24,10 @@ var (
 	ErrClosed = errors.New("the lock is closed")
 )
 
-type notHeld string
+type notHeldError string
 
-func (e notHeld) Error() string      { return "leaderkube: " + string(e) }
-func (notHeld) Is(target error) bool { return target == leader.ErrNotLeader }
+func (e notHeldError) Error() string      { return "leaderkube: " + string(e) }
+func (notHeldError) Is(target error) bool { return target == leader.ErrNotLeader }
 
 // Options are what a Lock has to know besides the election. The zero Options
 // suit a loop that has client-go's defaults.
@@ -54,18 +54,18 @@ func NewWithStore[Record any](st store.Store, cfg leader.ElectionConfig, opts Op
 	return build[Record](func() (leader.Election, error) { return leader.NewElectionWithStore(st, cfg) }, cfg, opts)
 }
 
-func build[Record any](make func() (leader.Election, error), cfg leader.ElectionConfig, opts Options) (*Lock[Record], error) {
+func build[Record any](stand func() (leader.Election, error), cfg leader.ElectionConfig, opts Options) (*Lock[Record], error) {
 	if opts.Timing == (Timing{}) {
 		opts.Timing = DefaultTiming()
 	}
-	first, err := make()
+	first, err := stand()
 	if err == nil {
 		err = opts.Timing.check(cfg)
 	}
 	if err := errors.Join(err, checkRecord[Record]()); err != nil {
 		return nil, fmt.Errorf("leaderkube: %w", err)
 	}
-	return &Lock[Record]{&core{cfg: cfg, timing: opts.Timing, make: make, first: first, bound: map[*binding]struct{}{}}}, nil
+	return &Lock[Record]{&core{cfg: cfg, timing: opts.Timing, stand: stand, first: first, bound: map[*binding]struct{}{}}}, nil
 }
 
 // Get shows client-go who holds the lock, and begins to campaign if nobody does

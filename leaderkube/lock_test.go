@@ -1,6 +1,7 @@
 package leaderkube_test
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"log/slog"
@@ -60,7 +61,7 @@ func newSide(t *testing.T, g *leadertest.Group, id string) *side {
 	}
 	s := &side{lock: l, t: t, store: g.Store(id)}
 	t.Cleanup(func() {
-		if err := l.Close(context.Background()); errors.Is(err, leader.ErrDemoteTimeout) != s.hangs {
+		if err := l.Close(context.WithoutCancel(t.Context())); errors.Is(err, leader.ErrDemoteTimeout) != s.hangs {
 			t.Error(err)
 		}
 	})
@@ -164,7 +165,7 @@ func TestAFollowerIsGivenTheLockAtOnce(t *testing.T) {
 		given := make(chan time.Time)
 		go func() {
 			r, again, err := b.Get(t.Context()) // waits, since it said already that a leads
-			if err != nil || r.HolderIdentity != "b" || string(again) == string(raw) {
+			if err != nil || r.HolderIdentity != "b" || bytes.Equal(again, raw) {
 				t.Errorf("%+v (%s), %v", r, again, err)
 			}
 			given <- time.Now()
@@ -219,17 +220,17 @@ func TestARecordIsReleasedOnlyWhenTheLoopHasEnded(t *testing.T) {
 		g := newGroup(t)
 		a := newSide(t, g, "a")
 		a.lead(t.Context())
-		var working context.Context
+		given := make(chan context.Context, 1)
 		finish, finished := make(chan struct{}), make(chan struct{})
 		go func() {
 			defer close(finished)
 			a.Leading(func(ctx context.Context) {
-				working = ctx
+				given <- ctx
 				<-ctx.Done()
 				<-finish
 			})(t.Context())
 		}()
-		synctest.Wait()
+		working := <-given
 		if term, ok := leader.TermFromContext(working); !ok || term != a.Term() {
 			t.Errorf("term %v, %v", term, ok)
 		}

@@ -46,7 +46,8 @@ func from[Record any](in Record) (r record, err error) {
 	if err != nil {
 		return record{}, err
 	}
-	return r, json.Unmarshal(raw, &r)
+	err = json.Unmarshal(raw, &r)
+	return r, err
 }
 
 // checkRecord refuses a type that is no record of client-go.
