@@ -11,6 +11,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -303,5 +304,31 @@ func TestProxyTellsEveryMistakeOfItsFile(t *testing.T) {
 				}
 			}
 		})
+	}
+}
+
+func TestManifestOfTheProxyRunsAsDeployed(t *testing.T) {
+	t.Parallel()
+	l := newReadLab(t)
+	web := newService(t, "web")
+	l.campaign("web", "a", web.ln.Addr().String())
+	c := deployed(t, "kubernetes/proxy.yaml", "proxy")
+	args := slices.Clone(c.Args[1:])
+	for i, arg := range args {
+		if name, _, ok := strings.Cut(arg, "=:"); ok {
+			args[i] = name + "=127.0.0.1:0"
+		}
+	}
+	running := l.carry([]string{"web", "metrics"}, args...)
+	running.connect("web", "web")
+	for _, p := range []probe{c.ReadinessProbe, c.LivenessProbe} {
+		address := running.addresses["metrics"]
+		if !strings.HasPrefix(address, "http://") {
+			address = "http://" + address
+		}
+		checkAnswer(t, strings.TrimSuffix(address, "/metrics")+p.HTTPGet.Path)
+	}
+	if code := running.end(); code != 0 {
+		t.Errorf("exit status %d", code)
 	}
 }

@@ -10,19 +10,18 @@ func groupVersion() schema.GroupVersion {
 	return schema.GroupVersion{Group: "leader.example", Version: "v1"}
 }
 
-func addToScheme(s *runtime.Scheme) error {
+func addToScheme(s *runtime.Scheme) {
 	s.AddKnownTypes(groupVersion(), &LeaderGroup{}, &LeaderGroupList{})
 	metav1.AddToGroupVersion(s, groupVersion())
-	return nil
 }
 
 // A LeaderGroup asks that a ConfigMap of its name shows who leads a group.
 type LeaderGroup struct {
 	metav1.TypeMeta   `json:",inline"`
-	metav1.ObjectMeta `json:"metadata,omitempty"`
+	metav1.ObjectMeta `json:"metadata"`
 
 	Spec   LeaderGroupSpec   `json:"spec"`
-	Status LeaderGroupStatus `json:"status,omitempty"`
+	Status LeaderGroupStatus `json:"status"`
 }
 
 // A LeaderGroupSpec names a group of elections.
@@ -50,7 +49,7 @@ type LeaderGroupStatus struct {
 // A LeaderGroupList is a list of them.
 type LeaderGroupList struct {
 	metav1.TypeMeta `json:",inline"`
-	metav1.ListMeta `json:"metadata,omitempty"`
+	metav1.ListMeta `json:"metadata"`
 
 	Items []LeaderGroup `json:"items"`
 }
@@ -70,10 +69,10 @@ func (g *LeaderGroup) DeepCopyObject() runtime.Object {
 // DeepCopyObject implements runtime.Object.
 func (l *LeaderGroupList) DeepCopyObject() runtime.Object {
 	c := *l
-	l.ListMeta.DeepCopyInto(&c.ListMeta)
+	l.DeepCopyInto(&c.ListMeta)
 	c.Items = make([]LeaderGroup, len(l.Items))
 	for i := range l.Items {
-		copied, _ := l.Items[i].DeepCopyObject().(*LeaderGroup) //nolint:errcheck // it is what that returns
+		copied, _ := l.Items[i].DeepCopyObject().(*LeaderGroup) // it is what that returns
 		c.Items[i] = *copied
 	}
 	return &c

@@ -110,9 +110,10 @@ func newLock(nc *nats.Conn, bucket string, logger *slog.Logger) (*lock, error) {
 
 func newManager(config *ctrlConfig, l *lock) (ctrl.Manager, error) {
 	scheme := runtime.NewScheme()
-	if err := errors.Join(corev1.AddToScheme(scheme), addToScheme(scheme)); err != nil {
+	if err := corev1.AddToScheme(scheme); err != nil {
 		return nil, err
 	}
+	addToScheme(scheme)
 	timing := l.Timing()
 	mgr, err := ctrl.NewManager(config, ctrl.Options{
 		Scheme: scheme, Metrics: server.Options{BindAddress: "0"},

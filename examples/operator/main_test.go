@@ -12,6 +12,7 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -73,9 +74,10 @@ func newStage(t *testing.T) *stage {
 func (s *stage) client(config *rest.Config) client.Client {
 	s.Helper()
 	scheme := runtime.NewScheme()
-	if err := errors.Join(corev1.AddToScheme(scheme), addToScheme(scheme)); err != nil {
+	if err := corev1.AddToScheme(scheme); err != nil {
 		s.Fatal(err)
 	}
+	addToScheme(scheme)
 	var c client.Client
 	// Which kinds there are is asked when the client is made.
 	natslab.Eventually(s, "a client", func(context.Context) (err error) {
@@ -210,11 +212,13 @@ func TestTwoOperatorsAndOneThatIsKilled(t *testing.T) {
 		t.Fatal(err)
 	}
 	copies := map[string]*copied{"operator-1": s.operator("operator-1"), "operator-2": s.operator("operator-2")}
-	any := func(uint64) bool { return true }
-	_, first := s.shows("one", any)
+	_, first := s.shows("one", func(uint64) bool { return true })
 
 	var operators leader.LeaderInfo
-	for info := range leader.Observe(ctx, s.nats.Connect(t), "leaders", "leadergroup-operator") {
+	for info, err := range leader.Observe(ctx, s.nats.Connect(t), "leaders", "leadergroup-operator") {
+		if err != nil {
+			t.Fatal(err)
+		}
 		if operators = info; info.ID != "" {
 			break
 		}
@@ -233,6 +237,21 @@ func TestTwoOperatorsAndOneThatIsKilled(t *testing.T) {
 	t.Logf("killed in term %d; the other wrote in term %d, %v later, with a lease of 5 s", first, second, time.Since(begun).Round(100*time.Millisecond))
 
 	t.Run("LateWrites", func(t *testing.T) { lateWrites(t, s, &g, leader.Term{Number: first}, leader.Term{Number: second}) })
+
+	// As Kubernetes ends a pod.
+	delete(copies, killed.name)
+	for _, last := range copies {
+		s.operator("operator-3")
+		begun := time.Now()
+		if err := last.cmd.Process.Signal(syscall.SIGTERM); err != nil {
+			t.Fatal(err)
+		}
+		if err := last.cmd.Wait(); err != nil {
+			t.Errorf("%s ended by SIGTERM: %v", last.name, err)
+		}
+		_, third := s.shows("two", func(term uint64) bool { return term > second })
+		t.Logf("ended in term %d; the next wrote in term %d, %v later, its start included", second, third, time.Since(begun).Round(100*time.Millisecond))
+	}
 }
 
 // lateWrites are those that the killed operator had not sent yet, by its account
@@ -252,7 +271,7 @@ func lateWrites(t *testing.T, s *stage, g *LeaderGroup, first, second leader.Ter
 	// Without a term, and with the label dropped besides.
 	m := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "orders"}}
 	for _, labels := range []string{`{}`, `{"` + fencedLabel + `": null}`} {
-		patch := fmt.Sprintf(`{"metadata": {"labels": %s, "annotations": {"%s": null}}, "data": {"leader": "nobody"}}`, labels, termAnnotation)
+		patch := fmt.Sprintf(`{"metadata": {"labels": %s, "annotations": {%q: null}}, "data": {"leader": "nobody"}}`, labels, termAnnotation)
 		err := s.admin.Patch(ctx, m.DeepCopy(), client.RawPatch("application/merge-patch+json", []byte(patch)))
 		if err == nil || !strings.Contains(err.Error(), "has to state the term") {
 			t.Errorf("labels %s: %v", labels, err)

@@ -27,14 +27,14 @@ type object = map[string]any
 // at returns the value at a path of fields, or nil.
 func at(o any, path ...string) any {
 	for _, field := range path {
-		m, _ := o.(object) //nolint:errcheck // nil has no fields
+		m, _ := o.(object) // nil has no fields
 		o = m[field]
 	}
 	return o
 }
 
 func text(o any, path ...string) string {
-	s, _ := at(o, path...).(string) //nolint:errcheck // absent is empty
+	s, _ := at(o, path...).(string) // absent is empty
 	return s
 }
 

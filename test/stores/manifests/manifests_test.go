@@ -128,7 +128,7 @@ func (c *cluster) account(namespace string) {
 func (c *cluster) admits(owner, template object, namespace string) {
 	c.Helper()
 	pod := copied(c.T, object{"metadata": object{"generateName": "x-", "labels": at(template, "metadata", "labels")}, "spec": template["spec"]})
-	spec, _ := pod["spec"].(object) //nolint:errcheck // it was applied
+	spec, _ := pod["spec"].(object) // it was applied
 	volumes, _ := spec["volumes"].([]any)
 	claims, _ := at(owner, "spec", "volumeClaimTemplates").([]any)
 	for _, claim := range claims {
