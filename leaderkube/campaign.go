@@ -12,7 +12,8 @@ import (
 // A campaign is one election, for one run of client-go's loop. It goes from
 // waiting to held, when client-go was given the lock, and from there to lost,
 // when that term has ended: a later term of the same election is not for a loop
-// that works by an earlier one. It is over when it is being stopped.
+// that works by an earlier one, and ends with its silence. It is over when it is
+// being stopped.
 type campaign struct {
 	lock     *core
 	election leader.Election
@@ -56,17 +57,11 @@ func (c *campaign) tell() {
 
 func (c *campaign) promoted(ctx context.Context, _ leader.Term) {
 	c.mu.Lock()
-	late := c.granted
+	defer c.mu.Unlock()
 	c.term, c.since = ctx, time.Now()
-	c.tell()
-	c.mu.Unlock()
-	if late {
-		// The loop lost an earlier term, and hangs: nobody would work in this one.
-		c.stop(true)
-		return
-	}
 	// By the end of the term, and not by OnDemote, which comes later.
 	context.AfterFunc(ctx, func() { c.expired(ctx) })
+	c.tell()
 }
 
 // expired is called when the term of ctx has ended.

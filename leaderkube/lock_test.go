@@ -120,6 +120,12 @@ func TestTheLockIsHeldOnlyWhileTheTrustWindowIsLongEnough(t *testing.T) {
 			t.Errorf("leads %v, in term %v after %v", a.IsLeader(), a.Term(), term)
 		}
 		a.store.CutOff()
+		given := make(chan context.Context, 1)
+		go a.Leading(func(ctx context.Context) {
+			given <- ctx
+			<-ctx.Done()
+		})(t.Context())
+		working := <-given
 		until := a.Status().TrustUntil
 		// What is left has to be enough for a loop that is refused from now on.
 		time.Sleep(time.Until(until) - timing.RetryPeriod - timing.RenewDeadline)
@@ -130,10 +136,24 @@ func TestTheLockIsHeldOnlyWhileTheTrustWindowIsLongEnough(t *testing.T) {
 			t.Error("the term is over before its window")
 		}
 		time.Sleep(time.Until(until))
-		if a.IsLeader() || !a.Term().IsZero() {
+		if working.Err() == nil || a.IsLeader() || !a.Term().IsZero() {
 			t.Error("the window is closed, and the lock says that it is held")
 		}
 		a.store.Reconnect()
+		a.RecordEvent("stopped leading")
+	})
+}
+
+// client-go takes a record for expired that has stayed the same for too long.
+func TestARecordIsNewsEachTime(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		a := newSide(t, newGroup(t), "a")
+		a.lead(t.Context())
+		_, first, _ := a.Get(t.Context())
+		_, second, err := a.Get(t.Context())
+		if err != nil || bytes.Equal(first, second) {
+			t.Errorf("%s, and again %s, %v", first, second, err)
+		}
 		a.RecordEvent("stopped leading")
 	})
 }

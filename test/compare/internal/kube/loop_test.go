@@ -343,7 +343,8 @@ func TestALockServesOneLoopAfterAnother(t *testing.T) {
 		}
 		j.demandOrder(t)
 		b := newProgram(t, g, j, "b").run()
-		if j.await(t, 4); !slices.Equal(j.ids(), []string{"a", "a", "a", "b"}) {
+		j.await(t, 4)
+		if !slices.Equal(j.ids(), []string{"a", "a", "a", "b"}) {
 			t.Error(j.ids())
 		}
 		// A loop that ends before it led leaves nobody behind that campaigns.

@@ -45,7 +45,7 @@ func (k kube) Connect(address string, opts Options) (Client, error) {
 	if err != nil {
 		return nil, err
 	}
-	under, _ := c.(*ourClient) //nolint:errcheck // it is what ours makes
+	under, _ := c.(*ourClient) // it is what ours makes
 	return &kubeClient{under, k.bound}, nil
 }
 
