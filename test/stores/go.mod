@@ -17,6 +17,7 @@ require (
 	github.com/seed-ff2cb582/leader/discovery/consuldiscovery v0.0.0
 	github.com/seed-ff2cb582/leader/discovery/etcddiscovery v0.0.0
 	github.com/seed-ff2cb582/leader/discovery/k8sdiscovery v0.0.0
+	github.com/seed-ff2cb582/leader/leaderkube v0.0.0
 	github.com/seed-ff2cb582/leader/store/consulstore v0.0.0
 	github.com/seed-ff2cb582/leader/store/etcdstore v0.0.0
 	github.com/seed-ff2cb582/leader/store/gcsstore v0.0.0

@@ -179,6 +179,7 @@ func TestBesideClientGo(t *testing.T) {
 	srv := kubelab.Start(t)
 	t.Run("Swings", func(t *testing.T) { t.Parallel(); coexistence(t, srv) })
 	t.Run("LateAnswers", func(t *testing.T) { t.Parallel(); lateAnswers(t, srv) })
+	t.Run("Loop", func(t *testing.T) { t.Parallel(); loopOverLeases(t, srv) })
 }
 
 // coexistence has the lead of some Leases go from ours to client-go and back, 100 times in all.
