@@ -61,7 +61,9 @@
 //
 // What every election leaves: see package leader. To give the loop the Timing of
 // its lock; a LeaseDuration or a RenewDeadline that differs is refused
-// ([ErrTiming]), a longer RetryPeriod cannot be seen. To end the process when
+// ([ErrTiming]), a longer RetryPeriod cannot be seen. To keep
+// leader.ElectionConfig.DemoteTimeout as long as the work may take to end: a
+// manager gives it its GracefulShutdownTimeout, 30 s. To end the process when
 // the manager has ended, as client-go's programs do, or to run a new loop with
 // the same Lock.
 //

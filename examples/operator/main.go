@@ -10,8 +10,9 @@
 // leaderkube, and writes that the API server itself refuses when they come from a
 // leader of before (deploy/fence.yaml).
 //
-// It reads KUBECONFIG (or the pod's account), NATS_URL, POD_NAME and
-// LEADER_BUCKET, the bucket of its own election and of groups that name none.
+// It reads KUBECONFIG (or the pod's account), NATS_URL, POD_NAME, LEADER_BUCKET,
+// the bucket of its own election and of groups that name none, and LEADER_TTL,
+// the length of its lease (20s).
 package main
 
 import (
@@ -97,8 +98,6 @@ func newLock(nc *nats.Conn, bucket string, logger *slog.Logger) (*lock, error) {
 	if err != nil {
 		return nil, err
 	}
-	// 20 s for a lease, so that client-go's defaults have room, and 4 s between
-	// two renewals.
 	cfg := leader.ElectionConfig{
 		Bucket: bucket, BucketAutoCreate: true, Group: "leadergroup-operator", InstanceID: cmp.Or(os.Getenv("POD_NAME"), host), Logger: logger,
 	}.WithProfile(leader.ProfileStable)
