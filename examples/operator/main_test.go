@@ -241,7 +241,7 @@ func TestTwoOperatorsAndOneThatIsKilled(t *testing.T) {
 	// As Kubernetes ends a pod.
 	delete(copies, killed.name)
 	for _, last := range copies {
-		s.operator("operator-3")
+		next := s.operator("operator-3")
 		begun := time.Now()
 		if err := last.cmd.Process.Signal(syscall.SIGTERM); err != nil {
 			t.Fatal(err)
@@ -251,7 +251,27 @@ func TestTwoOperatorsAndOneThatIsKilled(t *testing.T) {
 		}
 		_, third := s.shows("two", func(term uint64) bool { return term > second })
 		t.Logf("ended in term %d; the next wrote in term %d, %v later, its start included", second, third, time.Since(begun).Round(100*time.Millisecond))
+		t.Run("StepDown", func(t *testing.T) { stepDown(t, s, next, third) })
 	}
+}
+
+// stepDown takes the lead from an operator: its manager ends, and its process
+// fails, so that Kubernetes starts it anew.
+func stepDown(t *testing.T, s *stage, leads *copied, term uint64) {
+	control, err := leader.NewControl(s.nats.Connect(t), "leaders", "test")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer control.Close()
+	s.operator("operator-4")
+	if _, err := control.StepDown(natslab.Within(t), "leadergroup-operator", "to see its manager end"); err != nil {
+		t.Fatal(err)
+	}
+	var failed *exec.ExitError
+	if err := leads.cmd.Wait(); !errors.As(err, &failed) || failed.ExitCode() != 1 {
+		t.Errorf("it ended with %v", err)
+	}
+	s.shows("two", func(now uint64) bool { return now > term })
 }
 
 // lateWrites are those that the killed operator had not sent yet, by its account
