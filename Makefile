@@ -42,7 +42,7 @@ demo: ## watch a live election on an embedded NATS server (ARGS="--workers 3"; u
 
 # What make quick and make test leave to others: the labs' own packages (make labs), and the parts without a
 # goroutine, under the race detector, which finds nothing there and takes ten times as long.
-LABS   := /test/(fence/sqlfence|fence/stalewriter|databases|dash|proxy|stores)(/|$$)
+LABS   := /test/(fence/sqlfence|fence/stalewriter|databases|dash|migrate|proxy|stores)(/|$$)
 UNRACED := /internal/(machine|specification|core)$$
 # How long a command took, printed at its end: $(call begin,NAME) first, $(call took,NAME) last.
 begin = @mkdir -p .out && date +%s > .out/$(1).begun
