@@ -25,6 +25,9 @@ const patience = 60 * time.Second
 // screenshots is where to put pictures of the page, for people to look at.
 var screenshots = flag.String("screenshots", "", "put pictures of the page into this `directory`")
 
+// picture is where to put the one of the README.
+var picture = flag.String("picture", "", "draw the page into this `file`")
+
 // program is the path of the built command.
 var program string
 

@@ -1,14 +1,22 @@
 package dash_test
 
 import (
+	"bytes"
 	"context"
+	"image"
+	"image/color"
+	"image/draw"
+	"image/png"
+	"maps"
 	"os"
 	"path/filepath"
+	"slices"
 	"testing"
 
 	"github.com/chromedp/cdproto/cdp"
 	"github.com/chromedp/cdproto/emulation"
 	"github.com/chromedp/chromedp"
+	"github.com/nats-io/nats.go"
 
 	"github.com/seed-ff2cb582/leader"
 	"github.com/seed-ff2cb582/leader/advisory"
@@ -25,34 +33,13 @@ func TestPictures(t *testing.T) {
 	browser := chromium.Start(t)
 	server, nc := bucket(t)
 	keep(t, server)
-	var first leader.Election
-	telling := func(cfg *leader.ElectionConfig) {
-		cfg.Hooks = leader.JoinHooks(cfg.Hooks, advisory.Hooks(nc, advisory.Options{}))
-	}
-	for _, group := range []string{"billing", "cache-warmer", "jobs.eu", "jobs.us", "jobs.us.nightly", "mail", "reports", "scheduler"} {
-		e := stand(t, nc, group, group+"-1", telling)
-		stand(t, nc, group, group+"-2", telling, func(cfg *leader.ElectionConfig) { cfg.Version = "1.4.2" })
-		if group == "reports" {
-			first = e
-		}
-		if group == "mail" {
-			if err := e.Pause(t.Context(), "database migration"); err != nil {
-				t.Fatal(err)
-			}
-		}
-	}
+	first := populate(t, nc)
 	put(t, nc, "nonsense", "{")
 	put(t, nc, "a-group.with-a-long-name.in-eu-central-1", `{"id":"reports-worker-17.rack-9.example","token":"t","term":7,"ttl":3600000}`)
 	if err := first.Transfer(t.Context(), "reports-2"); err != nil {
 		t.Fatal(err)
 	}
-	site := serve(t, server, "--allow-control")
-	p := visit(browser, t, site.url)
-	p.until(cell("reports", 2) + " === 'reports-2'")
-	p.until("performance.now() > 20000") // for the timelines
-	p.until("document.querySelectorAll('.line rect').length >= 10")
-	p.open("reports")
-	p.until("document.querySelectorAll('.roll tbody tr').length === 2")
+	p, site := look(browser, t, server)
 	for _, scheme := range []string{"light", "dark"} {
 		p.scheme(scheme)
 		for name, size := range map[string][2]int64{"wide": {1280, 720}, "narrow": {390, 844}, "narrow-tall": {390, 1400}} {
@@ -79,6 +66,88 @@ func TestPictures(t *testing.T) {
 	p.do(chromedp.SendKeys(chromedp.CSS("#token"), "wrong-horse-battery\r"))
 	p.until("document.querySelector('.notice') !== null")
 	p.save("dark-login-wrong")
+}
+
+// TestPictureForTheReadme draws docs/dash.png, which make picture writes.
+func TestPictureForTheReadme(t *testing.T) {
+	if *picture == "" {
+		t.Skip("-picture names no file")
+	}
+	browser := chromium.Start(t)
+	server, nc := bucket(t)
+	keep(t, server)
+	if err := populate(t, nc).Transfer(t.Context(), "reports-2"); err != nil {
+		t.Fatal(err)
+	}
+	p, _ := look(browser, t, server)
+	p.scheme("light")
+	p.do(chromedp.EmulateViewport(1100, 640))
+	shot, err := chromedp.Run(p.ctx, chromedp.CaptureScreenshot())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(*picture, smaller(t, shot), 0o644); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// smaller is the picture with the 256 colours that most of it has: a page has
+// few, but for the edges of its letters.
+func smaller(t *testing.T, shot []byte) []byte {
+	t.Helper()
+	full, err := png.Decode(bytes.NewReader(shot))
+	if err != nil {
+		t.Fatal(err)
+	}
+	count := map[color.Color]int{}
+	for y := range full.Bounds().Dy() {
+		for x := range full.Bounds().Dx() {
+			count[full.At(x, y)]++
+		}
+	}
+	colours := slices.SortedFunc(maps.Keys(count), func(a, b color.Color) int { return count[b] - count[a] })
+	few := image.NewPaletted(full.Bounds(), colours[:min(len(colours), 256)])
+	draw.Draw(few, few.Bounds(), full, image.Point{}, draw.Src)
+	var out bytes.Buffer
+	if err := (&png.Encoder{CompressionLevel: png.BestCompression}).Encode(&out, few); err != nil {
+		t.Fatal(err)
+	}
+	return out.Bytes()
+}
+
+// populate has two candidates stand in each of some groups, and returns the
+// leader of the one that is looked at.
+func populate(t *testing.T, nc *nats.Conn) (first leader.Election) {
+	t.Helper()
+	telling := func(cfg *leader.ElectionConfig) {
+		cfg.Hooks = leader.JoinHooks(cfg.Hooks, advisory.Hooks(nc, advisory.Options{}))
+	}
+	for _, group := range []string{"billing", "cache-warmer", "jobs.eu", "jobs.us", "jobs.us.nightly", "mail", "reports", "scheduler"} {
+		e := stand(t, nc, group, group+"-1", telling)
+		stand(t, nc, group, group+"-2", telling, func(cfg *leader.ElectionConfig) { cfg.Version = "1.4.2" })
+		if group == "reports" {
+			first = e
+		}
+		if group == "mail" {
+			if err := e.Pause(t.Context(), "database migration"); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	return first
+}
+
+// look visits the page when there is something to see, and opens a group.
+func look(browser context.Context, t *testing.T, server string) (*tab, *site) {
+	t.Helper()
+	site := serve(t, server, "--allow-control")
+	p := visit(browser, t, site.url)
+	p.until(cell("reports", 2) + " === 'reports-2'")
+	p.until("performance.now() > 20000") // for the timelines
+	p.until("document.querySelectorAll('.line rect').length >= 8")
+	p.open("reports")
+	p.until("document.querySelectorAll('.roll tbody tr').length === 2")
+	return p, site
 }
 
 // takeStale takes pictures of a page whose command is gone.
