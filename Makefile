@@ -56,8 +56,14 @@ quick: ## what one runs after each edit: the root module in short, and natsstore
 	$(call took,quick)
 
 .PHONY: picture
-picture: ## play the demo and draw docs/demo.svg, what its terminal shows
+picture: ## play the demo and draw docs/demo.svg, what its terminal shows; and docs/dash.png, the page of leader dash
 	cd cmd/leader && go test -count=1 -run TestPicture ./internal/demo -args -picture $(CURDIR)/docs/demo.svg
+	go run ./test/dash/install
+	cd test/dash && go test -count=1 -run TestPictureForTheReadme . -args -picture $(CURDIR)/docs/dash.png
+
+.PHONY: release-snapshot
+release-snapshot: ## build what a release consists of into .out/release: archives for six platforms, images, lists of modules, sums
+	go run ./test/release $(if $(VERSION),-version $(VERSION)) snapshot
 
 .PHONY: test
 test: ## run the tests of all modules, shuffled, with the race detector where there are goroutines (some 12 minutes)

@@ -14,6 +14,8 @@ require (
 	github.com/seed-ff2cb582/leader/proof v0.0.0
 	github.com/seed-ff2cb582/leader/store/storetest/judge v0.0.0
 	go.uber.org/goleak v1.3.0
+	golang.org/x/crypto/x509roots/fallback v0.0.0-20261030153154-30a33513ff6d
+	golang.org/x/mod v0.42.0
 	golang.org/x/sys v0.49.0
 	modernc.org/sqlite v1.60.1
 )

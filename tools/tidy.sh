@@ -47,13 +47,15 @@ tidy() {
 for dir in $dirs; do tidy "$dir" $siblings; done
 for dir; do tidy "$dir"; done # they say themselves where the others are
 
-# To use a module is not enough where another requires it at v0.0.0, which nobody
-# published: once the go command loads the whole graph it asks for that go.mod.
+# To use a module is not enough where another requires it at a version that
+# nobody has published yet: once the go command loads the whole graph it asks for
+# that go.mod.
 for s in $siblings; do
 	path=${s%%=*}
 	for dir in $dirs; do
-		if grep -q "[[:space:]]$path v0\.0\.0\$" "$dir/go.mod" && ! grep -q "[[:space:]]$path v0\.0\.0 => " "$root/go.work"; then
-			echo "tidy: go.work lacks the line: replace $path v0.0.0 => .${s#*="$root"}" >&2
+		version=$(sed -n "s|^\(require\)\{0,1\}[[:space:]]*$path \(v[^ ]*\).*|\2|p" "$dir/go.mod")
+		if [ -n "$version" ] && ! grep -qF "$path $version => " "$root/go.work"; then
+			echo "tidy: go.work lacks the line: replace $path $version => .${s#*="$root"}" >&2
 			code=1
 			break
 		fi

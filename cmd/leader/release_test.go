@@ -2,23 +2,9 @@ package main
 
 import (
 	"os"
-	"os/exec"
 	"strings"
 	"testing"
 )
-
-func TestReleaseConfiguration(t *testing.T) {
-	t.Parallel()
-	goreleaser, err := exec.LookPath("goreleaser")
-	if err != nil {
-		t.Skip("goreleaser is not installed")
-	}
-	cmd := exec.CommandContext(t.Context(), goreleaser, "check")
-	cmd.Dir = "../.."
-	if out, err := cmd.CombinedOutput(); err != nil {
-		t.Errorf("%v\n%s", err, out)
-	}
-}
 
 func TestImageIsBuiltByTheGoThatTheModuleAsksFor(t *testing.T) {
 	t.Parallel()

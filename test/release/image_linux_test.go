@@ -1,0 +1,100 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+)
+
+// loaded reads an image as a runtime does: from the index to the manifest, the
+// configuration and the layer, each by its digest; and runs it in a root of its
+// own, as the user that it names.
+func loaded(t *testing.T, name string) {
+	dir := t.TempDir()
+	unpack(t, name, dir)
+	var index struct{ Manifests []descriptor }
+	read(t, filepath.Join(dir, "index.json"), &index)
+	var manifest struct {
+		Config descriptor
+		Layers []descriptor
+	}
+	read(t, blob(dir, index.Manifests[0]), &manifest)
+	var config struct {
+		Config struct {
+			User            string
+			Entrypoint, Env []string
+		}
+		RootFS struct {
+			DiffIDs []string `json:"diff_ids"`
+		}
+	}
+	read(t, blob(dir, manifest.Config), &config)
+	if len(manifest.Layers) != 1 || len(config.RootFS.DiffIDs) != 1 || config.Config.User != "65532:65532" {
+		t.Fatalf("%+v, %+v", manifest, config)
+	}
+	var forDocker []struct {
+		Config string
+		Layers []string
+	}
+	read(t, filepath.Join(dir, "manifest.json"), &forDocker)
+	if filepath.Join(dir, forDocker[0].Config) != blob(dir, manifest.Config) || filepath.Join(dir, forDocker[0].Layers[0]) != blob(dir, manifest.Layers[0]) {
+		t.Errorf("docker load would see %+v", forDocker)
+	}
+	root := t.TempDir()
+	unpack(t, blob(dir, manifest.Layers[0]), root)
+	start(t, root, config.Config.Entrypoint[0], config.Config.Env)
+}
+
+func read(t *testing.T, name string, v any) {
+	t.Helper()
+	data, err := os.ReadFile(name)
+	if err == nil {
+		err = json.Unmarshal(data, v)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+func blob(dir string, d descriptor) string {
+	return filepath.Join(dir, filepath.FromSlash(blobFile(d)))
+}
+
+// start runs the program with nothing but the image around it: as root by
+// chroot, else in a user namespace, where the kernel allows one.
+func start(t *testing.T, root, program string, env []string) {
+	if err := os.Chmod(root, 0o755); err != nil { //nolint:gosec // another user has to enter it
+		t.Fatal(err)
+	}
+	attr := &syscall.SysProcAttr{Chroot: root, Credential: &syscall.Credential{Uid: nonroot, Gid: nonroot}}
+	if os.Geteuid() != 0 {
+		attr = &syscall.SysProcAttr{
+			Chroot: root, Cloneflags: syscall.CLONE_NEWUSER,
+			UidMappings: []syscall.SysProcIDMap{{ContainerID: nonroot, HostID: os.Getuid(), Size: 1}},
+			GidMappings: []syscall.SysProcIDMap{{ContainerID: nonroot, HostID: os.Getgid(), Size: 1}},
+		}
+	}
+	run := func(args ...string) (string, error) {
+		cmd := exec.CommandContext(context.WithoutCancel(t.Context()), program, args...)
+		cmd.Dir, cmd.Env, cmd.SysProcAttr = "/", env, attr
+		out, err := cmd.CombinedOutput()
+		return string(out), err
+	}
+	out, err := run("version", "-o", "name")
+	if errors.Is(err, syscall.EPERM) {
+		t.Skipf("neither root nor user namespaces here: %v", err)
+	}
+	if err != nil || strings.TrimSpace(out) != version {
+		t.Fatalf("%v\n%s", err, out)
+	}
+	// It needs a directory to write to, sockets and random numbers.
+	if out, err := run("ls", "--dev"); err != nil || !strings.Contains(out, "reports") {
+		t.Errorf("leader ls --dev: %v\n%s", err, out)
+	}
+}

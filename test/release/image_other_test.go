@@ -1,0 +1,7 @@
+//go:build !linux
+
+package main
+
+import "testing"
+
+func loaded(t *testing.T, _ string) { t.Skip("images are of linux") }
