@@ -3,6 +3,7 @@ package dash_test
 import (
 	"bytes"
 	"context"
+	"fmt"
 	"image"
 	"image/color"
 	"image/draw"
@@ -33,13 +34,19 @@ func TestPictures(t *testing.T) {
 	browser := chromium.Start(t)
 	server, nc := bucket(t)
 	keep(t, server)
-	first := populate(t, nc)
+	leaders := populate(t, nc)
 	put(t, nc, "nonsense", "{")
 	put(t, nc, "a-group.with-a-long-name.in-eu-central-1", `{"id":"reports-worker-17.rack-9.example","token":"t","term":7,"ttl":3600000}`)
-	if err := first.Transfer(t.Context(), "reports-2"); err != nil {
+	if err := leaders["reports"].Transfer(t.Context(), "reports-2"); err != nil {
 		t.Fatal(err)
 	}
-	p, site := look(browser, t, server)
+	site := serve(t, server, "--allow-control")
+	p := visit(browser, t, site.url)
+	p.until(cell("reports", 2) + " === 'reports-2'")
+	p.until("performance.now() > 20000") // for the timelines
+	p.until("document.querySelectorAll('.line rect').length >= 10")
+	p.open("reports")
+	p.until("document.querySelectorAll('.roll tbody tr').length === 2")
 	for _, scheme := range []string{"light", "dark"} {
 		p.scheme(scheme)
 		for name, size := range map[string][2]int64{"wide": {1280, 720}, "narrow": {390, 844}, "narrow-tall": {390, 1400}} {
@@ -76,12 +83,19 @@ func TestPictureForTheReadme(t *testing.T) {
 	browser := chromium.Start(t)
 	server, nc := bucket(t)
 	keep(t, server)
-	if err := populate(t, nc).Transfer(t.Context(), "reports-2"); err != nil {
-		t.Fatal(err)
+	leaders := populate(t, nc)
+	p := visit(browser, t, serve(t, server, "--allow-control").url)
+	for i, group := range []string{"reports", "jobs.eu", "billing", "scheduler"} { // terms of several lengths
+		p.until(fmt.Sprintf("performance.now() > %d", 5000*(i+1)))
+		if err := leaders[group].Transfer(t.Context(), group+"-2"); err != nil {
+			t.Fatal(err)
+		}
 	}
-	p, _ := look(browser, t, server)
+	p.until("performance.now() > 25000")
+	p.open("reports")
+	p.until("document.querySelectorAll('.roll tbody tr').length === 2")
 	p.scheme("light")
-	p.do(chromedp.EmulateViewport(1100, 640))
+	p.do(chromedp.EmulateViewport(1240, 800))
 	shot, err := chromedp.Run(p.ctx, chromedp.CaptureScreenshot())
 	if err != nil {
 		t.Fatal(err)
@@ -116,38 +130,24 @@ func smaller(t *testing.T, shot []byte) []byte {
 }
 
 // populate has two candidates stand in each of some groups, and returns the
-// leader of the one that is looked at.
-func populate(t *testing.T, nc *nats.Conn) (first leader.Election) {
+// leaders.
+func populate(t *testing.T, nc *nats.Conn) map[string]leader.Election {
 	t.Helper()
+	leaders := map[string]leader.Election{}
 	telling := func(cfg *leader.ElectionConfig) {
 		cfg.Hooks = leader.JoinHooks(cfg.Hooks, advisory.Hooks(nc, advisory.Options{}))
 	}
 	for _, group := range []string{"billing", "cache-warmer", "jobs.eu", "jobs.us", "jobs.us.nightly", "mail", "reports", "scheduler"} {
 		e := stand(t, nc, group, group+"-1", telling)
 		stand(t, nc, group, group+"-2", telling, func(cfg *leader.ElectionConfig) { cfg.Version = "1.4.2" })
-		if group == "reports" {
-			first = e
-		}
+		leaders[group] = e
 		if group == "mail" {
 			if err := e.Pause(t.Context(), "database migration"); err != nil {
 				t.Fatal(err)
 			}
 		}
 	}
-	return first
-}
-
-// look visits the page when there is something to see, and opens a group.
-func look(browser context.Context, t *testing.T, server string) (*tab, *site) {
-	t.Helper()
-	site := serve(t, server, "--allow-control")
-	p := visit(browser, t, site.url)
-	p.until(cell("reports", 2) + " === 'reports-2'")
-	p.until("performance.now() > 20000") // for the timelines
-	p.until("document.querySelectorAll('.line rect').length >= 8")
-	p.open("reports")
-	p.until("document.querySelectorAll('.roll tbody tr').length === 2")
-	return p, site
+	return leaders
 }
 
 // takeStale takes pictures of a page whose command is gone.

@@ -115,7 +115,8 @@ func newImage(program, arch, ref, version string) (*image, error) {
 	}
 	manifest.Platform = &at
 	manifest.Annotations = map[string]string{"io.containerd.image.name": "docker.io/library/" + ref, "org.opencontainers.image.ref.name": version}
-	return i, i.finish(ref, config, stored, manifest)
+	err = i.finish(ref, config, stored, manifest)
+	return i, err
 }
 
 // finish adds what names the blobs.

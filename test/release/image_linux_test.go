@@ -69,7 +69,7 @@ func blob(dir string, d descriptor) string {
 // start runs the program with nothing but the image around it: as root by
 // chroot, else in a user namespace, where the kernel allows one.
 func start(t *testing.T, root, program string, env []string) {
-	if err := os.Chmod(root, 0o755); err != nil { //nolint:gosec // another user has to enter it
+	if err := os.Chmod(root, 0o755); err != nil { // another user has to enter it
 		t.Fatal(err)
 	}
 	attr := &syscall.SysProcAttr{Chroot: root, Credential: &syscall.Credential{Uid: nonroot, Gid: nonroot}}

@@ -65,7 +65,8 @@ func readTree(root string) (*tree, error) {
 			}
 		}
 	}
-	return t, t.sort(byPath)
+	err = t.sort(byPath)
+	return t, err
 }
 
 func (t *tree) read(dir string) (*mod, error) {
@@ -163,9 +164,9 @@ func (t *tree) setVersions(files []string, version string) error {
 	return t.setReplacements(version)
 }
 
-// isReleased reports whether the path is that of a module that is released.
-func (t *tree) isReleased(path string) bool {
-	return slices.ContainsFunc(t.modules, func(m *mod) bool { return m.released && m.path == path })
+// isReleased reports whether a module of that path is released.
+func (t *tree) isReleased(name string) bool {
+	return slices.ContainsFunc(t.modules, func(m *mod) bool { return m.released && m.path == name })
 }
 
 func (t *tree) setVersion(name, version string) error {

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -60,7 +61,8 @@ func open(ctx context.Context, t *tree, version, dir string) (*market, error) {
 			return nil, fmt.Errorf("%s: %w", mod.path, err)
 		}
 	}
-	return m, m.prepare(ctx)
+	err = m.prepare(ctx)
+	return m, err
 }
 
 func (m *market) released() (all []*mod) {
@@ -239,7 +241,7 @@ func (m *market) resolve(ctx context.Context, mod *mod) (packages int, err error
 	if err != nil {
 		return 0, err
 	}
-	if string(before) != string(after) {
+	if !bytes.Equal(before, after) {
 		return 0, errors.New("go.mod lacks requirements: run make tidy")
 	}
 	if lines := m.added(dir, string(sums)); lines != "" {

@@ -83,7 +83,8 @@ func everywhere(t *testing.T, m *market) {
 				if i+1 == len(fields) || !m.tree.isReleased(path) || fields[0] == "module" || fields[i+1] == "=>" {
 					continue
 				}
-				if found++; fields[i+1] != version {
+				found++
+				if fields[i+1] != version {
 					t.Errorf("%s: %s", name, line)
 				}
 			}
@@ -134,7 +135,8 @@ func archive(t *testing.T, name string) {
 		"LICENSE", "cli.md", "leader", "share/completions/leader.bash", "share/completions/leader.fish",
 		"share/completions/leader.zsh", "share/man/man1/leader.1",
 	}
-	if slices.Sort(got); !slices.Equal(got, want) {
+	slices.Sort(got)
+	if !slices.Equal(got, want) {
 		t.Errorf("%q, want %q", got, want)
 	}
 	out, err := exec.CommandContext(t.Context(), filepath.Join(to, "leader"), "version", "-o", "json").Output()
@@ -160,7 +162,7 @@ func unpack(t *testing.T, name, to string) (names []string) {
 	}
 	for in := tar.NewReader(r); ; {
 		h, err := in.Next()
-		if err == io.EOF {
+		if errors.Is(err, io.EOF) {
 			return names
 		}
 		if err != nil {

@@ -146,7 +146,7 @@ func (s *snapshot) start(ctx context.Context, program, platform string) error {
 		return nil
 	}
 	if len(runner) > 0 {
-		if _, err := exec.LookPath(runner[0]); err != nil {
+		if at, _ := exec.LookPath(runner[0]); at == "" { // not there, or not to be run
 			s.say("%s: built, NOT STARTED: no %s here", platform, runner[0])
 			return nil
 		}

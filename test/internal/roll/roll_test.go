@@ -27,7 +27,8 @@ func TestOneWhoEndsMeanwhileIsNotBesideTheOther(t *testing.T) {
 	j := &Judge{tb: t, moved: make(chan struct{}, 1)}
 	j.Add(&Instance{Name: "a", Stint: func() uint64 { return a }})
 	j.Add(&Instance{Name: "b", Ours: true, Stint: func() uint64 { a = 0; return 1 }})
-	if j.Look(); j.fault != "" {
+	j.Look()
+	if j.fault != "" {
 		t.Error(j.fault)
 	}
 }
@@ -37,11 +38,13 @@ func TestTwoOfTheOtherProgramAreItsOwnAffair(t *testing.T) {
 	for _, name := range []string{"a", "b"} {
 		j.Add(&Instance{Name: name, Stint: func() uint64 { return 1 }})
 	}
-	if j.Look(); j.fault != "" {
+	j.Look()
+	if j.fault != "" {
 		t.Error(j.fault)
 	}
 	j.Add(&Instance{Name: "c", Ours: true, Stint: func() uint64 { return 1 }})
-	if j.Look(); j.fault != "two work at one instant: b and c" {
+	j.Look()
+	if j.fault != "two work at one instant: b and c" {
 		t.Errorf("%q", j.fault)
 	}
 }
