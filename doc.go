@@ -17,22 +17,17 @@
 //   - The number of a [Term] is larger than that of every earlier term of the
 //     group, across release, expiry, deletion and restart.
 //   - OnPromote and OnDemote alternate, never overlap, and are never called for
-//     a term that is already over. Nothing that another callback does delays
-//     them. The context given to OnPromote, and every context derived from it,
-//     is cancelled at the latest when the trust window closes, even if the
-//     election's own goroutine is stuck; if the machine is suspended then, as
-//     soon as it runs again (see Suspension).
+//     a term that is already over. The context given to OnPromote, and every
+//     context derived from it, is cancelled at the latest when the trust window
+//     closes, even if the election's own goroutine is stuck.
 //   - Work stops before the release: the context is cancelled, OnDemote has
 //     returned (or DemoteTimeout has passed), and only then another candidate
 //     is let in.
 //   - After any fault that ends, a live candidate stands again within 2 × TTL,
-//     without a restart. An election that cannot, since its connection was
-//     closed for good or this library panicked, ends and says so
+//     without a restart. An election that cannot ends and says so
 //     ([Election].Done).
-//   - A write whose acknowledgement was lost is neither success nor failure: it
-//     is resolved.
-//   - No record, however malformed, crashes a candidate; a bad configuration is
-//     refused with every fault named.
+//   - A write whose acknowledgement was lost is resolved. No record, however
+//     malformed, crashes a candidate.
 //
 // The argument for this, the tests behind each part of it, and the cases in
 // which it does not hold are in docs/protocol.md.
@@ -46,6 +41,9 @@
 // all it has seen ([Term.Supersedes]). OnPromote must return soon after its
 // context ended: work that does not stop is not stopped.
 //
+// What another program wrote over a record does not say how long a lease runs:
+// see [ElectionConfig].ForeignTTL.
+//
 // # The trust window
 //
 // A leader trusts its lease until sent + TTL × (1 − ClockDrift), where sent is
@@ -58,51 +56,32 @@
 //
 // # Suspension
 //
-// A machine that is suspended does nothing, and its monotonic clock may stand
-// still meanwhile, while the lease runs out. When the machine runs again:
-//
-//   - IsLeader, Token, Term, and Err of the term's own context are right at the
-//     first call, unless the wall clock was set back meanwhile.
-//   - The term's context is cancelled, and what is derived from it, by a timer
-//     that goes on through a suspension, whatever became of the wall clock. On
-//     Linux that is a timerfd on CLOCK_BOOTTIME, one for all elections of the
-//     process, which fires as soon as the machine runs again. On other systems,
-//     and where the kernel refuses it, the wall clock is compared each 250 ms
-//     while a term lasts, since the timers that Go has there may stand still,
-//     too.
-//
-// A hypervisor that pauses a guest is no suspension: it stops all of the
-// guest's clocks.
-//
-// What another program wrote over a record does not say how long a lease runs.
-// ElectionConfig.ForeignTTL has to be as long as the longest of the group and
-// of that program, where that is more than TTL.
+// While a machine is suspended, the lease runs out. When it runs again,
+// IsLeader, Token, Term, and Err of the term's own context are right at the
+// first call, unless the wall clock was set back meanwhile. The term's context
+// is cancelled, and what is derived from it: on Linux as soon as the machine
+// runs again, elsewhere within 250 ms. A hypervisor that pauses a guest is no
+// suspension: it stops all of the guest's clocks.
 //
 // # Handing over
 //
 // A leader that leaves by itself (Stop, Resign, a panic, bad health) offers its
-// record to one of the followers, which takes it over by one write, however
-// many there are. If nobody takes it at once, and for every other reason to
-// leave, it writes a vacancy, of which all hear. Observers are told the same in
-// either case.
+// record to one of the followers, or else writes a vacancy, of which all hear.
 //
 // # Preference
 //
 // Candidates are alike unless they differ by Priority or, with a VersionPolicy,
 // by Version. The preferred candidate goes first at a vacancy and when a lease
-// has run out; each of the others waits TTL/20, at most 50 ms, for every
-// candidate that is preferred to it. With AllowPriorityTakeover one that is
-// preferred asks the leader to hand over when that has led for MinTenure; it is
-// asked, and never forced. Of two that are equally preferred neither asks. The
-// right to write the group's control record (key _ctl.<group>) is needed to be
-// heard.
+// has run out; each of the others waits up to 50 ms for every candidate that is
+// preferred to it. With AllowPriorityTakeover one that is preferred asks the
+// leader, which it never forces, to hand over after MinTenure. It needs the
+// right to write the group's control record (key _ctl.<group>).
 //
 // # Control
 //
 // An operator's program steps a leader down, hands leadership over and pauses a
 // group by a [Control], an election's own program by Resign, Transfer and
-// Pause. Who asked, and why, stands in the vacancy that follows, in logs, hooks
-// and in [LeaderInfo].
+// Pause. [LeaderInfo] tells who asked, and why.
 //
 // # States
 //
@@ -120,25 +99,23 @@
 //
 // # Failures
 //
-// A store that cannot be reached is awaited; writes are repeated with the same
-// condition, as [RetryConfig] says. A leader that cannot renew is demoted when
-// its window closes, or earlier by DisconnectGracePeriod. What a person has to
-// mend (a missing bucket, a permission) is returned by Start with the remedy,
-// and logged and retried with patience if it shows up later.
+// A store that cannot be reached is awaited, as [RetryConfig] says. A leader
+// that cannot renew is demoted when its window closes, or earlier by
+// DisconnectGracePeriod. What a person has to mend (a missing bucket, a
+// permission) is returned by Start with the remedy, and logged and retried if
+// it shows up later.
 //
-// A connection that is closed for good ends what runs on it: Run returns
-// [ErrConnectionClosed], and so say Err of an [Election] and of a
-// [RoleManager], and observations. nats.go closes a connection by itself after
-// 60 attempts to reconnect, 2 s apart, and when its credentials are refused
-// twice: connect with nats.MaxReconnects(-1) and nats.IgnoreAuthErrorAbort.
+// A connection that is closed for good ends what runs on it
+// ([ErrConnectionClosed]). nats.go closes one by itself after two minutes
+// without a server, and when its credentials are refused twice: connect with
+// nats.MaxReconnects(-1) and nats.IgnoreAuthErrorAbort.
 //
-// No panic ends the program. One in a callback, a health check or a hook is
-// reported; in OnPromote it ends the term. One in a method of the store is
-// reported, and the call counts as one whose outcome is unknown. One in this
-// library ends the election: its window closes at once, its work stops, its
-// record is left to expire, and [Election].Done and Err tell ([ErrPanicked]).
-// What Go calls a fatal error (concurrent writes to a map, no memory left)
-// nobody can catch.
+// No panic ends the program. One in a callback, a health check, a hook or a
+// store is reported; in OnPromote it ends the term, and a store's call counts
+// as one of unknown outcome. One in this library ends the election: its window
+// closes at once, its work stops, its record is left to expire, and
+// [Election].Done and Err tell ([ErrPanicked]). What Go calls a fatal error
+// (concurrent writes to a map, no memory left) nobody can catch.
 //
 // # Testing
 //

@@ -95,7 +95,7 @@ func TestPictureForTheReadme(t *testing.T) {
 	p.open("reports")
 	p.until("document.querySelectorAll('.roll tbody tr').length === 2")
 	p.scheme("light")
-	p.do(chromedp.EmulateViewport(1240, 800))
+	p.do(chromedp.EmulateViewport(1240, 690))
 	shot, err := chromedp.Run(p.ctx, chromedp.CaptureScreenshot())
 	if err != nil {
 		t.Fatal(err)

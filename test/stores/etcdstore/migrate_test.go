@@ -135,7 +135,7 @@ func (m *migration) old(name string) *roll.Instance {
 		if err != nil {
 			return err
 		}
-		defer session.Close()
+		defer func() { _ = session.Close() }()
 		live, cancel := context.WithCancel(ctx)
 		defer cancel()
 		defer context.AfterFunc(session.Ctx(), cancel)()
