@@ -43,7 +43,7 @@ demo: ## watch a live election on an embedded NATS server (ARGS="--workers 3"; u
 # What make quick and make test leave to others: the labs' own packages (make labs), and the parts without a
 # goroutine, under the race detector, which finds nothing there and takes ten times as long.
 LABS   := /test/(fence/sqlfence|fence/stalewriter|databases|dash|migrate|proxy|stores)(/|$$)
-UNRACED := /internal/(machine|specification|core)$$
+UNRACED := (/internal/(machine|specification|core)|/test/release)$$
 # How long a command took, printed at its end: $(call begin,NAME) first, $(call took,NAME) last.
 begin = @mkdir -p .out && date +%s > .out/$(1).begun
 took  = @echo "$(1): passed in $$(( $$(date +%s) - $$(cat .out/$(1).begun) )) s"
@@ -70,6 +70,8 @@ test: ## run the tests of all modules, shuffled, with the race detector where th
 	$(call begin,test)
 	@# Every world within the explorers' bounds. They are functions of their source, so the build cache may answer.
 	go test -timeout $(TIMEOUT) ./internal/machine ./internal/specification ./tasks/internal/core
+	@# The modules as a proxy will serve them. It runs the go command, and compresses.
+	cd test && go test -count=1 -timeout $(TIMEOUT) ./release
 	go test -race -shuffle=on -count=1 -timeout $(TIMEOUT) $$(go list work | grep -Ev '$(LABS)|$(UNRACED)')
 	@# Once more, with panics at random in each goroutine of ours.
 	go test -race -count=1 -timeout $(TIMEOUT) -tags faults -run "TestFaults|TestAPanic" . ./advisory

@@ -40,6 +40,7 @@ func TestTheModulesAreWhatAProxyWouldServe(t *testing.T) {
 		t.Fatal(err)
 	}
 	t.Run("Versions", func(t *testing.T) { everywhere(t, m) })
+	t.Run("Workspace", func(t *testing.T) { development(t, m) })
 	t.Run("Resolve", func(t *testing.T) {
 		for _, mod := range m.released() {
 			if _, err := m.resolve(t.Context(), mod); err != nil {
@@ -63,6 +64,17 @@ func TestTheModulesAreWhatAProxyWouldServe(t *testing.T) {
 	t.Run("Archive", func(t *testing.T) { archive(t, filepath.Join(dir, base+".tar.gz")) })
 	t.Run("List", func(t *testing.T) { list(t, m, filepath.Join(dir, base+".cdx.json")) })
 	t.Run("Image", func(t *testing.T) { loaded(t, filepath.Join(dir, base+"_image.tar")) })
+}
+
+// development has the go command find everything in the tree itself, as those do
+// who work on it after the versions were set.
+func development(t *testing.T, m *market) {
+	for dir, work := range map[string]string{"cmd/leader": m.tree.in("go.work"), "test/compare": "off"} {
+		env := append(os.Environ(), "GOWORK="+work, "GOFLAGS=-mod=readonly", "GOPROXY=off")
+		if _, err := output(t.Context(), m.tree.in(dir), env, "go", "list", "-deps", "./..."); err != nil {
+			t.Errorf("%s: %v", dir, err)
+		}
+	}
 }
 
 // everywhere holds the versions that were set against the files.
