@@ -135,23 +135,16 @@ func (s *snapshot) write(name string, data []byte) error {
 
 // start runs the program where this machine can, and says where not.
 func (s *snapshot) start(ctx context.Context, program, platform string) error {
-	with := map[string][]string{
-		runtime.GOOS + "/" + runtime.GOARCH: {},
-		"linux/arm64":                       {"qemu-aarch64"},
-		"windows/amd64":                     {"wine"},
-	}
-	runner, known := with[platform]
-	if !known {
-		s.say("%s: built, NOT STARTED: nothing here runs it", platform)
-		return nil
-	}
-	if len(runner) > 0 {
-		if at, _ := exec.LookPath(runner[0]); at == "" { // not there, or not to be run
-			s.say("%s: built, NOT STARTED: no %s here", platform, runner[0])
+	var command []string
+	if platform != runtime.GOOS+"/"+runtime.GOARCH {
+		runner := runnerOf(platform)
+		if runner == "" {
+			s.say("%s: built, NOT STARTED: nothing here runs it", platform)
 			return nil
 		}
+		command = []string{runner}
 	}
-	command := append(slices.Clone(runner), program, "version", "-o", "name")
+	command = append(command, program, "version", "-o", "name")
 	out, err := output(ctx, s.market.scratch, nil, command[0], command[1:]...)
 	if err != nil {
 		return err
@@ -161,6 +154,19 @@ func (s *snapshot) start(ctx context.Context, program, platform string) error {
 	}
 	s.say("%s: built, and started: it says %s", platform, out)
 	return nil
+}
+
+// runnerOf is the program by which this machine runs those of another platform;
+// empty if it has none.
+func runnerOf(platform string) string {
+	for _, name := range map[string][]string{
+		"linux/arm64": {"qemu-aarch64", "qemu-aarch64-static"}, "windows/amd64": {"wine"},
+	}[platform] {
+		if at, err := exec.LookPath(name); err == nil {
+			return at
+		}
+	}
+	return ""
 }
 
 // finish writes the sums of all files.
