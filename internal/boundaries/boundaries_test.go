@@ -43,7 +43,7 @@ func TestATaggedModuleUsesNoOthersInternals(t *testing.T) {
 }
 
 // untagged reports whether the module in a directory is never tagged, as
-// CONTRIBUTING.md says: it is built from this tree alone.
+// docs/releasing.md says: it is built from this tree alone.
 func untagged(dir string) bool {
 	first, _, _ := strings.Cut(filepath.ToSlash(dir), "/")
 	return first == "test" || first == "tools" || first == "examples"
