@@ -31,6 +31,8 @@ type bridge struct {
 // Run takes part once, until ctx is done or the old election is lost. The
 // caller calls it again.
 func (b *bridge) Run(ctx context.Context) error {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
 	session, err := concurrency.NewSession(b.client, concurrency.WithTTL(int(b.ttl/time.Second)))
 	if err != nil {
 		return err
