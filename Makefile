@@ -62,7 +62,7 @@ picture: ## play the demo and draw docs/demo.svg, what its terminal shows; and d
 	cd test/dash && go test -count=1 -run TestPictureForTheReadme . -args -picture $(CURDIR)/docs/dash.png
 
 .PHONY: release-snapshot
-release-snapshot: ## build what a release consists of into .out/release: archives for six platforms, images, lists of modules, sums
+release-snapshot: ## build what a release consists of into .out/release: archives for six platforms, images, sums (the first time ten minutes of a processor)
 	go run ./test/release $(if $(VERSION),-version $(VERSION)) snapshot
 
 .PHONY: test
