@@ -70,7 +70,7 @@ func TestTheModulesAreWhatAProxyWouldServe(t *testing.T) {
 // who work on it after the versions were set.
 func development(t *testing.T, m *market) {
 	for dir, work := range map[string]string{"cmd/leader": m.tree.in("go.work"), "test/compare": "off"} {
-		env := append(os.Environ(), "GOWORK="+work, "GOFLAGS=-mod=readonly", "GOPROXY=off")
+		env := append(os.Environ(), "GOWORK="+work, "GOFLAGS=-mod=readonly")
 		if _, err := output(t.Context(), m.tree.in(dir), env, "go", "list", "-deps", "./..."); err != nil {
 			t.Errorf("%s: %v", dir, err)
 		}
