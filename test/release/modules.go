@@ -211,7 +211,7 @@ func (t *tree) setReplacements(version string) error {
 
 // files are those of the tree that git knows and that are there, with slashes.
 func (t *tree) files(ctx context.Context) (names []string, err error) {
-	cmd := exec.CommandContext(ctx, "git", "ls-files", "-z", "--cached", "--others", "--exclude-standard")
+	cmd := exec.CommandContext(ctx, "git", "ls-files", "-z", "--cached", "--others", "--exclude-standard", "--deduplicate")
 	cmd.Dir = t.root
 	out, err := cmd.Output()
 	if err != nil {
