@@ -381,6 +381,7 @@ func (x *explorer) heal(w *world) {
 			p.mode = up
 		}
 	}
+	x.forget(w)
 }
 
 // anybody reports whether a candidate is left that takes part.

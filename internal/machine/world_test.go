@@ -49,6 +49,9 @@ import (
 //   - An observation that cannot change anything now (what the candidate knows
 //     already) is taken at once. Holding it back to do harm later is still
 //     explored: by holding it back before.
+//   - Once no more faults can happen, which ones did is forgotten, and so is at
+//     any time what only a fault that cannot happen any more would ask for
+//     (TestWhatIsForgottenChangesNothing).
 //   - Something held back, a pause and a crash last into the next tick at
 //     least. Shorter ones are one of the interleavings within the tick.
 
@@ -348,6 +351,7 @@ type config struct {
 	sample   int  // continue every sampleth world without faults
 	patience int  // how many ticks may pass then without a leader
 	shortest bool // breadth first: for short counterexamples
+	keeps    bool // nothing is forgotten: see sim.forget
 	most     int  // how many worlds may be visited, 0 without a bound: a mistake may make them endless
 }
 
@@ -795,12 +799,15 @@ func (x *sim) prune(w *world) {
 	if w.late == ([2]straggler{}) {
 		return
 	}
-	rev := uint8(x.seens.all[w.reg].Rev)
+	rev, ahead := uint8(x.seens.all[w.reg].Rev), x.ahead(w)
+	if x.keeps && !w.late[1].there {
+		ahead = x.kinds // as long as there is room
+	}
 	for k := range w.late {
 		s := &w.late[k]
-		again := s.expected == 0 && x.kinds&(vanishing|setOf(kRemade)) != 0 ||
-			w.gone != 0 && uint64(s.expected) == x.seens.all[w.gone].Rev
-		if s.there && s.expected != rev && !x.mutant.blind(s.write) && !x.storeMay && !again {
+		again := s.expected == 0 && ahead&(vanishing|setOf(kRemade)) != 0 || ahead&storeLoss != 0 || uint16(s.expected) > w.rev ||
+			w.gone != 0 && ahead&kReturn.bit() != 0 && uint64(s.expected) == x.seens.all[w.gone].Rev
+		if s.there && s.expected != rev && !x.mutant.blind(s.write) && !again {
 			*s = straggler{}
 		}
 	}
@@ -1067,8 +1074,44 @@ func (x *sim) emit(w *world, k kind, who int) {
 	}
 	x.settle(w)
 	x.check(w)
+	if !x.keeps {
+		x.forget(w)
+	}
 	x.next = append(x.next, next{*w, k, uint8(who), x.bad})
 	x.bad = ""
+}
+
+// forget drops what only a fault that can no longer happen would ask for, so
+// that worlds with one future are one world. Most faults leave few traces, and
+// without this the longest-lived is which fault it was.
+func (x *sim) forget(w *world) {
+	ahead := x.ahead(w)
+	if ahead == 0 {
+		w.used, w.faults = 0, uint16(x.faults)
+		if w.askLeft == 0 {
+			w.askTerm, w.askExit = 0, 0 // a demotion by it from here on would be a violation
+		}
+	}
+	if ahead&setOf(kStaleRead, kRollback) == 0 {
+		w.prev = w.reg
+	}
+	if ahead&kReturn.bit() == 0 {
+		w.gone = 0
+	}
+	if w.remadeAt != 0 && x.grown(w) {
+		w.remadeAt = 0
+	}
+	x.prune(w)
+}
+
+// grown reports whether no candidate that starts in w would doubt the store.
+func (x *sim) grown(w *world) bool {
+	for i := range x.machines {
+		if x.doubt(w, i) > 0 {
+			return false
+		}
+	}
+	return true
 }
 
 // settle takes the deliveries that cannot change anything.
@@ -1093,12 +1136,20 @@ func (x *sim) settle(w *world) {
 // listed.
 func (x *sim) may(k kind) bool { return x.open&k.bit() != 0 }
 
-// opened returns the faults that may happen in w.
-func (x *sim) opened(w *world) kindSet {
-	if int(w.faults) >= x.faults || int(w.tick) < x.quiet {
+// ahead returns the faults that may happen in w or after it.
+func (x *sim) ahead(w *world) kindSet {
+	if int(w.faults) >= x.faults {
 		return 0
 	}
 	return x.kinds &^ w.used
+}
+
+// opened returns the faults that may happen in w.
+func (x *sim) opened(w *world) kindSet {
+	if int(w.tick) < x.quiet {
+		return 0
+	}
+	return x.ahead(w)
 }
 
 // successors lists every transition of w in x.next.
