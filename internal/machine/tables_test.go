@@ -96,6 +96,7 @@ func (m *marks) room() {
 	}
 	old := m.slots
 	m.slots = make([]fingerprint, max(1<<10, 2*len(old)))
+	inHugePages(m.slots)
 	for _, s := range old {
 		if s[0] != 0 {
 			m.slots[m.place(fingerprint{s[0], s[1] &^ (1<<noteBits - 1)})] = s
