@@ -66,6 +66,7 @@ func (b bed) harness(tb testing.TB) storetest.Harness {
 
 func makeOurs(cfg natsstore.BucketConfig) func(testing.TB, *nats.Conn, string) {
 	return func(tb testing.TB, nc *nats.Conn, bucket string) {
+		cfg := cfg // parallel tests make buckets by one function
 		cfg.Bucket = bucket
 		ensure(tb, nc, cfg)
 	}
@@ -73,6 +74,7 @@ func makeOurs(cfg natsstore.BucketConfig) func(testing.TB, *nats.Conn, string) {
 
 func makeForeign(cfg jetstream.KeyValueConfig) func(testing.TB, *nats.Conn, string) {
 	return func(tb testing.TB, nc *nats.Conn, bucket string) {
+		cfg := cfg
 		cfg.Bucket = bucket
 		natslab.KV(tb, nc, cfg)
 	}
