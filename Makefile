@@ -41,9 +41,10 @@ demo: ## watch a live election on an embedded NATS server (ARGS="--workers 3"; u
 	go run ./cmd/leader demo $(ARGS)
 
 # What make quick and make test leave to others: the labs' own packages (make labs), and the parts without a
-# goroutine, under the race detector, which finds nothing there and takes ten times as long.
+# goroutine, under the race detector, which finds nothing there and takes ten times as long; and the store over SQLite,
+# whose goroutines are those of store/feed.
 LABS   := /test/(fence/sqlfence|fence/stalewriter|databases|dash|migrate|proxy|stores)(/|$$)
-UNRACED := (/internal/(machine|specification|core)|/test/release)$$
+UNRACED := (/internal/(machine|specification|core|record|preference)|/test/release|/examples/sqlitestore)$$
 # How long a command took, printed at its end: $(call begin,NAME) first, $(call took,NAME) last.
 begin = @mkdir -p .out && date +%s > .out/$(1).begun
 took  = @echo "$(1): passed in $$(( $$(date +%s) - $$(cat .out/$(1).begun) )) s"
@@ -69,7 +70,13 @@ release-snapshot: ## build what a release consists of into .out/release: archive
 test: ## run the tests of all modules, shuffled, with the race detector where there are goroutines (some 12 minutes)
 	$(call begin,test)
 	@# Every world within the explorers' bounds. They are functions of their source, so the build cache may answer.
-	go test -timeout $(TIMEOUT) ./internal/machine ./internal/specification ./tasks/internal/core
+	go test -timeout $(TIMEOUT) ./internal/machine ./internal/specification ./internal/record ./internal/preference \
+		./tasks/internal/core
+	@# What takes several times as long with the race detector, and is the same code as below: all random schedules, of which
+	@# there are a few below, servers in a cluster, and SQLite, which is translated from C.
+	go test -shuffle=on -count=1 -timeout $(TIMEOUT) \
+		-run '^(TestSimulation|TestRolesSettleEvenlyWhateverHappened|TestConformance(InACluster|ThroughALeafNode)|TestStore)$$' \
+		. ./test/natsstore ./examples/sqlitestore
 	@# The modules as a proxy will serve them. It runs the go command, and compresses.
 	cd test && go test -count=1 -timeout $(TIMEOUT) ./release
 	go test -race -shuffle=on -count=1 -timeout $(TIMEOUT) $$(go list work | grep -Ev '$(LABS)|$(UNRACED)')

@@ -15,7 +15,7 @@ import (
 	"github.com/seed-ff2cb582/leader/internal/faultstore"
 )
 
-var rolesSeeds = flag.Int("roles.seeds", 6, "how many random lives of a fleet TestRolesSettleEvenlyWhateverHappened tries")
+var rolesSeeds = flag.Int("roles.seeds", unlessRaced(6, 2), "how many random lives of a fleet TestRolesSettleEvenlyWhateverHappened tries")
 
 // A life is one random history of instances that join, leave, crash and are cut
 // off, over a network that fails.

@@ -21,9 +21,17 @@ import (
 )
 
 var (
-	simSeeds = flag.Int("seeds", 300, "schedules that TestSimulation runs")
+	simSeeds = flag.Int("seeds", unlessRaced(300, 60), "schedules that TestSimulation runs")
 	simSeed  = flag.Uint64("seed", 0, "the only schedule that TestSimulation runs, as a failure printed it")
 )
+
+// unlessRaced takes a smaller number under the race detector.
+func unlessRaced(full, raced int) int {
+	if raceEnabled {
+		return raced
+	}
+	return full
+}
 
 // TestSimulation runs whole elections, as the program runs them, against
 // registers and a network that fail in random ways, in virtual time, and judges

@@ -110,7 +110,18 @@ func TestConformance(t *testing.T) {
 	}
 }
 
+// elsewhere skips a test under the race detector. The servers that a test
+// embeds are slowed down with it, five times for a cluster, and the client that
+// the detector is for is that of TestConformance.
+func elsewhere(tb testing.TB) {
+	tb.Helper()
+	if raceEnabled {
+		tb.Skip("make test runs it without the race detector")
+	}
+}
+
 func TestConformanceInACluster(t *testing.T) {
+	elsewhere(t)
 	t.Parallel()
 	for _, c := range []struct {
 		name string

@@ -121,6 +121,7 @@ func TestElectionAndObserverAcrossALeafNode(t *testing.T) {
 }
 
 func TestConformanceThroughALeafNode(t *testing.T) {
+	elsewhere(t)
 	t.Parallel()
 	hub := natslab.Start(t, natslab.Domain("hub"), natslab.AcceptLeaves())
 	link := natslab.NewProxy(t, hub.LeafAddr())

@@ -1,0 +1,5 @@
+//go:build race
+
+package natsstore_test
+
+const raceEnabled = true
