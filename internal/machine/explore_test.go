@@ -105,8 +105,9 @@ func (x *explorer) visit(p *pending, todo []pending, f *finding) []pending {
 	f.transitions += len(next)
 	x.ids = x.ids[:0]
 	for k := range next {
-		id := x.of(&next[k].w)
-		x.ids = append(x.ids, id)
+		x.ids = append(x.ids, x.of(&next[k].w))
+	}
+	for _, id := range x.ids { // by itself, so that the reads wait together
 		x.fetched += x.seen.ahead(id)
 	}
 	first := len(todo)
