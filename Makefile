@@ -100,7 +100,7 @@ labs: ## run the guards on real databases, the page in a real browser, slices of
 		go run ./test/stores/ferretlab/install -look || [ -n "$$LEADER_MONGODB_URI" ] || out="$$out|/test/stores/mongostore$$"; \
 		[ -n "$$LEADER_MONGODB_URI" ] || echo "labs: SKIPPED, NOT TESTED: the store for MongoDB, unless LEADER_MONGODB_URI names a replica set"; \
 		($(COMPARE) go test -count=1 -timeout $(TIMEOUT) ./...) & compare=$$!; \
-		go test -race -shuffle=on -count=1 -timeout $(TIMEOUT) $$tags $$(go list work | grep -E '$(LABS)' | grep -Ev "$$out"); \
+		go test -p 3 -race -shuffle=on -count=1 -timeout $(TIMEOUT) $$tags $$(go list work | grep -E '$(LABS)' | grep -Ev "$$out"); \
 		status=$$?; wait $$compare || status=1; exit $$status
 	@# By themselves and without the race detector: what they demand is traffic, not speed.
 	@# The fire lab also has to condemn a library with a bug, since a lab that cannot fail shows nothing,

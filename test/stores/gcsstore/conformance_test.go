@@ -8,6 +8,7 @@ import (
 	"github.com/seed-ff2cb582/leader/store/gcsstore"
 	"github.com/seed-ff2cb582/leader/store/storetest"
 	"github.com/seed-ff2cb582/leader/store/storetest/judge/elections"
+	"github.com/seed-ff2cb582/leader/test/internal/trial"
 	"github.com/seed-ff2cb582/leader/test/natslab"
 )
 
@@ -22,9 +23,12 @@ func TestConformance(t *testing.T) {
 		at := at(tb, srv.Addr, prefix)
 		o := operator{tb, c}
 		way := natslab.NewProxy(tb, srv.Addr)
+		var stores []store.Store
 		return storetest.Harness{
 			Open: func(tb testing.TB) store.Store {
-				return over(tb, service(tb, way.Addr()), gcsstore.Options{Prefix: prefix, Every: 20 * time.Millisecond})
+				s := over(tb, service(tb, way.Addr()), gcsstore.Options{Prefix: prefix, Every: 20 * time.Millisecond})
+				stores = append(stores, s)
+				return s
 			},
 			Delete: func(key string) error { return o.remove(at.Name(key)) },
 			Put:    func(key string, value []byte) error { return o.put(at.Name(key), value) },
@@ -32,7 +36,7 @@ func TestConformance(t *testing.T) {
 			// The emulator forgets everything when it is killed.
 			Interrupt: func() error {
 				way.Cut()
-				<-time.After(100 * time.Millisecond) // so that a look meets it
+				trial.Noticed(stores)
 				way.Resume()
 				return nil
 			},

@@ -8,6 +8,7 @@ import (
 	"github.com/seed-ff2cb582/leader/store/s3store"
 	"github.com/seed-ff2cb582/leader/store/storetest"
 	"github.com/seed-ff2cb582/leader/store/storetest/judge/elections"
+	"github.com/seed-ff2cb582/leader/test/internal/trial"
 )
 
 // visible says why the suite does not ask for it.
@@ -21,14 +22,22 @@ func TestConformance(t *testing.T) {
 		prefix := unique("conformance") + "/"
 		at := at(tb, srv.Addr, prefix)
 		o := operator{tb, c}
+		var stores []store.Store
 		return storetest.Harness{
 			Open: func(tb testing.TB) store.Store {
-				return over(tb, client(tb, srv.Addr, root()), s3store.Options{Prefix: prefix, Every: 20 * time.Millisecond})
+				s := over(tb, client(tb, srv.Addr, root()), s3store.Options{Prefix: prefix, Every: 20 * time.Millisecond})
+				stores = append(stores, s)
+				return s
 			},
-			Delete:    func(key string) error { return o.remove(at.Name(key)) },
-			Put:       func(key string, value []byte) error { return o.put(at.Name(key), value) },
-			Purge:     func(key string) error { return o.remove(at.Name(key)) },
-			Interrupt: func() error { srv.Kill(); srv.Run(); return nil },
+			Delete: func(key string) error { return o.remove(at.Name(key)) },
+			Put:    func(key string, value []byte) error { return o.put(at.Name(key), value) },
+			Purge:  func(key string) error { return o.remove(at.Name(key)) },
+			Interrupt: func() error {
+				srv.Kill()
+				trial.Noticed(stores)
+				srv.Run()
+				return nil
+			},
 		}
 	}, storetest.Caps{MaxValue: s3store.MaxValue, NoVisible: visible})
 }
