@@ -79,7 +79,8 @@ test: ## run the tests of all modules, shuffled, with the race detector where th
 		. ./test/natsstore ./examples/sqlitestore
 	@# The modules as a proxy will serve them. It runs the go command, and compresses.
 	cd test && go test -count=1 -timeout $(TIMEOUT) ./release
-	go test -race -shuffle=on -count=1 -timeout $(TIMEOUT) $$(go list work | grep -Ev '$(LABS)|$(UNRACED)')
+	@# Three packages at a time, since many wait for leases more than they compute.
+	go test -p 3 -race -shuffle=on -count=1 -timeout $(TIMEOUT) $$(go list work | grep -Ev '$(LABS)|$(UNRACED)')
 	@# Once more, with panics at random in each goroutine of ours.
 	go test -race -count=1 -timeout $(TIMEOUT) -tags faults -run "TestFaults|TestAPanic" . ./advisory
 	cd test && go test -race -count=1 -timeout $(TIMEOUT) -tags faults -run TestAPanicOf ./natsstore
