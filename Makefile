@@ -67,7 +67,7 @@ release-snapshot: ## build what a release consists of into .out/release: archive
 	go run ./test/release $(if $(VERSION),-version $(VERSION)) snapshot
 
 .PHONY: test
-test: ## run the tests of all modules, shuffled, with the race detector where there are goroutines (some 12 minutes)
+test: ## run the tests of all modules, shuffled, with the race detector where there are goroutines (some 11 minutes)
 	$(call begin,test)
 	@# Every world within the explorers' bounds. They are functions of their source, so the build cache may answer.
 	go test -timeout $(TIMEOUT) ./internal/machine ./internal/specification ./internal/record ./internal/preference \
@@ -87,7 +87,7 @@ test: ## run the tests of all modules, shuffled, with the race detector where th
 	$(call took,test)
 
 .PHONY: labs
-labs: ## run the guards on real databases, the page in a real browser, slices of fire lab and comparison (6 minutes)
+labs: ## run the guards on real databases, the page in a real browser, slices of fire lab and comparison (9 minutes)
 	$(call begin,labs)
 	@echo "labs: PostgreSQL, PgBouncer, MariaDB, Redis and Chromium are looked for; what is absent is fetched from Debian into your cache, once"
 	go run ./test/databases/install
