@@ -54,6 +54,6 @@
 // time that is reported ([Displaced]).
 //
 // Whoever may read the system sees what the entry says: ElectionConfig.Address
-// and Meta. The token of a term proves leadership to whoever is shown it. It is not
+// and Meta. The token of a term proves leadership to anybody who is shown it. It is not
 // announced; a short hash of it is, which tells terms of one number apart.
 package discovery
