@@ -83,8 +83,10 @@ func (l *core) campaign(ctx context.Context) (*campaign, error) {
 		select {
 		case <-c.stopped:
 		case <-ctx.Done():
-			return nil, ctx.Err()
 		}
+	}
+	if err := ctx.Err(); err != nil { // nobody waits for what would begin
+		return nil, err
 	}
 	if e == nil {
 		var err error
