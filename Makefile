@@ -67,7 +67,7 @@ release-snapshot: ## build what a release consists of into .out/release: archive
 	go run ./test/release $(if $(VERSION),-version $(VERSION)) snapshot
 
 .PHONY: test
-test: ## run the tests of all modules, shuffled, with the race detector where there are goroutines (some 11 minutes)
+test: ## run the tests of all modules, shuffled, with the race detector where there are goroutines (some 8 minutes)
 	$(call begin,test)
 	@# Every world within the explorers' bounds. They are functions of their source, so the build cache may answer.
 	go test -timeout $(TIMEOUT) ./internal/machine ./internal/specification ./internal/record ./internal/preference \
