@@ -11,7 +11,7 @@ import (
 )
 
 // answerTo begins the audience of each proof that answers a challenge. No other
-// proof has such an audience, and no service: what a leader signs for whoever
+// proof has such an audience, and no service: what a leader signs for anybody who
 // asks it is worth nothing anywhere else.
 const answerTo = "answer to "
 
@@ -47,7 +47,7 @@ func reserved(audience string) bool { return strings.HasPrefix(audience, answerT
 // [Signer.Sign]; otherwise it is that of the present term, since a server also
 // answers requests whose context is not of its making.
 //
-// Errors are those of Sign but for ErrNoTerm. A challenge that is none matches
+// Errors are those of Sign but for ErrNoTerm. A malformed challenge matches
 // ErrInvalid.
 func (s *Signer) Answer(ctx context.Context, challenge string) (string, error) {
 	audience, err := answerAudience(challenge)

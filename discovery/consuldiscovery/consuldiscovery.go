@@ -174,7 +174,7 @@ func gone(nodes []string) (ops api.TxnOps) {
 	return ops
 }
 
-// checkID is that of the check which tells whether the session is in force.
+// checkID names the check that reports whether the session is in force.
 const checkID = "leader"
 
 // begin makes the candidate's node, with a check that only a session makes pass.

@@ -2,7 +2,9 @@
 // of a Service without a selector, so that the Service leads to the leader, and,
 // if that is wanted, a label on the leader's pod.
 //
-//	a, err := k8sdiscovery.New(config, k8sdiscovery.Options{Namespace: "apps", Service: "reports-leader", Pod: podName, PodUID: podUID})
+//	a, err := k8sdiscovery.New(config, k8sdiscovery.Options{
+//		Namespace: "apps", Service: "reports-leader", Pod: podName, PodUID: podUID,
+//	})
 //	...
 //	go discovery.Keep(ctx, election, a, discovery.Options{})
 //
