@@ -360,3 +360,22 @@ func TestPollingOfManyKeysIsBounded(t *testing.T) {
 		t.Errorf("%v reads in a second", got)
 	}
 }
+
+// The end of a store stops all watches at once, in the midst of a delivery too,
+// and removes none.
+func TestAStoppedWatchHearsNothing(t *testing.T) {
+	for _, watches := range []int{1, 2} {
+		b := newBench()
+		all := []*watch.Watch{b.watch(1)}
+		for range watches - 1 {
+			all = append(all, b.watch(1))
+		}
+		for _, w := range all {
+			w.Stop()
+		}
+		b.Registry.Heard(entry(2))
+		if len(b.heard) > 0 {
+			t.Errorf("%d stopped watches heard %v", watches, b.heard)
+		}
+	}
+}
