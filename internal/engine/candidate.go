@@ -51,7 +51,7 @@ func New(st store.Store, cfg Config) *Candidate {
 	if log == nil {
 		log = slog.New(slog.DiscardHandler)
 	}
-	c := &Candidate{env: env{cfg: cfg, clock: clock{origin: time.Now()}, inbox: newInbox()}, done: make(chan struct{})}
+	c := &Candidate{env: env{cfg: cfg, clock: newClock(cfg.HeartbeatInterval), inbox: newInbox()}, done: make(chan struct{})}
 	c.report = reporter{log: log.With("group", cfg.Group, "instance", cfg.InstanceID), hooks: cfg.Hooks, inbox: c.inbox}
 	if cfg.Hooks.Callback != nil || cfg.PerElection != nil {
 		c.report.told = make(chan struct{}, 1)
@@ -61,7 +61,7 @@ func New(st store.Store, cfg Config) *Candidate {
 	c.callbacks.env, c.io.env = e, e
 	c.loop.Candidate = c
 	c.loop.nomination.env, c.loop.repair.env, c.loop.peers.env = e, e, e
-	c.snap.Store(&snapshot{at: c.clock.origin, state: machine.Init, leader: leadership.Info{Group: cfg.Group}})
+	c.snap.Store(&snapshot{at: time.Now(), state: machine.Init, leader: leadership.Info{Group: cfg.Group}})
 	return c
 }
 

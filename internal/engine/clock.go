@@ -15,6 +15,30 @@ type clock struct {
 	machine Machine
 }
 
+// newClock returns a clock that showed 0 when, on the clock of boot, a multiple
+// of the heartbeat was shown: so all candidates of a machine with that heartbeat
+// renew on one grid.
+func newClock(heartbeat time.Duration) clock {
+	return clock{origin: time.Now().Add(-boottime.Phase(heartbeat))}
+}
+
+// maxGrid is the longest grid of renewals: nothing is gained by a longer one.
+const maxGrid = 64 * time.Millisecond
+
+// grid returns the grid of renewals that are so far apart. It divides the
+// heartbeat by 32 at least, so that renewals of long leases do not meet in too
+// few instants.
+//
+// A process that leads a thousand groups would else wake for each of them, and
+// to wake costs as much as all the rest of a renewal (decision 12).
+func grid(heartbeat time.Duration) time.Duration {
+	g := heartbeat / 32
+	for g > maxGrid {
+		g /= 2
+	}
+	return g
+}
+
 // A Machine is a machine of a simulation. Its clocks run at a rate of their
 // own, leap, and stand still while it is suspended, and its timers with them.
 type Machine interface {

@@ -124,6 +124,7 @@ func (c *Config) Protocol(coolDown bool) machine.Machine {
 		ID:              c.InstanceID,
 		TTL:             c.TTL,
 		Heartbeat:       c.HeartbeatInterval,
+		Grid:            grid(c.HeartbeatInterval),
 		MaxTTL:          leadership.MaxTTL,
 		ForeignTTL:      c.ForeignTTL,
 		Drift:           c.ClockDrift,

@@ -615,6 +615,10 @@ func narrow() []config {
 			horizon: smaller(10, 2), faults: 1, sample: 10, patience: finePatience,
 		},
 		{
+			name: "fine: renewals on a grid", clocks: fine(2), machines: fineMachines(2, func(m *Machine) { m.Heartbeat, m.Grid = 3, 2 }),
+			kinds: network | setOf(kCrash, kSuspend, kSlowWork), horizon: smaller(24, 4), faults: 1, sample: 10, patience: finePatience,
+		},
+		{
 			name: "fine: what no candidate wrote", clocks: fine(2), machines: fineMachines(2, func(m *Machine) { m.ForeignTTL = 7 }),
 			kinds: setOf(kGarbage, kForeign, kDelete, kCutOff), horizon: smaller(13, 4), deep: 16, faults: 2, sample: 20, patience: finePatience,
 		},

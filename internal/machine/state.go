@@ -290,6 +290,11 @@ func (s *Seen) same(o *Seen) bool {
 	return s.Rev == o.Rev && s.Kind == o.Kind && s.Rec.Token == o.Rec.Token
 }
 
+// Echoes reports whether seen tells a holder nothing: most often it is what the
+// watch says of a renewal that was answered. To observe it is to look at the
+// clock, no more.
+func (s *State) Echoes(seen *Seen) bool { return s.Phase == Holding && seen.same(&s.View) }
+
 // ours reports whether seen is a record of our latest claim, and one that we
 // wrote. A record without a token, which somebody may write by hand, is
 // nobody's, also for a candidate that never claimed. One with our token that we
@@ -426,4 +431,10 @@ func (s *State) barExit() (x Exit) {
 	return x
 }
 
-func (m *Machine) renewAt(s *State) int64 { return s.Grant.Sent.Mono + int64(m.Heartbeat) }
+func (m *Machine) renewAt(s *State) int64 {
+	at := s.Grant.Sent.Mono + int64(m.Heartbeat)
+	if m.Grid > 0 {
+		at -= at % int64(m.Grid)
+	}
+	return at
+}

@@ -156,6 +156,9 @@ func (w *storm) newNode(i int) *node {
 		CoolDown: w.regime == forgets || w.regime == vanishes, Expires: w.regime == vanishes, Ages: w.regime == remade, Offers: w.offers, DrainBudget: w.drain, HeadStart: min(ttl/2, 2*time.Second),
 		Retry: Retry{Initial: w.between(ttl/100, ttl/20), Max: w.between(ttl/20, ttl/2), Multiplier: 2, Jitter: 0.2},
 	}
+	if w.chance(0.5) {
+		m.Grid = w.between(1, m.Heartbeat/8)
+	}
 	if w.chance(0.3) {
 		m.Retry.MaxAttempts = int(1 + w.draw(4))
 	}

@@ -147,6 +147,7 @@ func randomMachine(r *rand.Rand) Machine {
 	m.CoolDown = r.IntN(2) == 0
 	m.DisconnectGrace = time.Duration(r.IntN(2) * 7)
 	m.Retry.MaxAttempts = r.IntN(4)
+	m.Grid = time.Duration(r.IntN(3))
 	return m
 }
 

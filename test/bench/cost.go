@@ -222,6 +222,57 @@ func (l *lab) crowd(bucket string, n int, shared bool) error {
 	return nil
 }
 
+// measureRhythm: what a thousand leaders of one process cost that have begun
+// one after the other within a heartbeat, as roles come and go. Each renews in
+// a rhythm of its own.
+func measureRhythm(l *lab) error {
+	const ttl = 3 * time.Second
+	n := l.N(1000, 100)
+	bucket, err := l.bucket(l.one)
+	if err != nil {
+		return err
+	}
+	nc, err := l.one.Connect()
+	if err != nil {
+		return err
+	}
+	defer nc.Close()
+	st, err := natsstore.New(nc, bucket, natsstore.Options{WatchWholeBucket: true})
+	if err != nil {
+		return err
+	}
+	defer st.Close()
+	var all []leader.Election
+	defer func() { _ = stopAll(all) }()
+	next := time.NewTicker(ttl / 3 / time.Duration(n))
+	defer next.Stop()
+	for i := range n {
+		<-next.C
+		e, err := leader.NewElectionWithStore(st, plain(bucket, fmt.Sprintf("g%d", i), "leader", ttl))
+		if err != nil {
+			return err
+		}
+		if err := e.Start(l.Ctx); err != nil {
+			return err
+		}
+		all = append(all, e)
+	}
+	if err := l.Await("all lead", nil, func() bool { return !slices.ContainsFunc(all, func(e leader.Election) bool { return !e.IsLeader() }) }); err != nil {
+		return err
+	}
+	window := 20 * time.Second
+	if l.Quick {
+		window = time.Second
+	}
+	used, from := harness.Processor(), time.Now()
+	if err := l.Pause(window); err != nil {
+		return err
+	}
+	share := float64(harness.Processor()-used) / float64(time.Since(from))
+	l.report.add(figure{Name: fmt.Sprintf("%d leaders that began one after the other, a renewal a second each: of one processor", n), Unit: "%", Value: 100 * share}, nil)
+	return nil
+}
+
 // measureHerd: claims at a release among two hundred candidates.
 func measureHerd(l *lab) error {
 	n, releases := l.N(200, 20), l.N(15, 3)

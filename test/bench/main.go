@@ -46,6 +46,7 @@ var sections = []section{
 	{"renewal", measureRenewal},
 	{"steady", measureSteady},
 	{"thousand", measureThousand},
+	{"rhythm", measureRhythm},
 	{"herd", measureHerd},
 	{"expiry", measureExpiry},
 }

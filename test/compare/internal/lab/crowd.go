@@ -8,8 +8,6 @@ import (
 	"strconv"
 	"time"
 
-	"golang.org/x/sys/unix"
-
 	"github.com/seed-ff2cb582/leader/test/compare/internal/figure"
 	"github.com/seed-ff2cb582/leader/test/compare/internal/peer"
 	"github.com/seed-ff2cb582/leader/test/internal/harness"
@@ -144,9 +142,9 @@ func (c Crowded) Join(stdin io.Reader, stdout io.Writer) error {
 	if err := json.NewDecoder(stdin).Decode(&asked); err != nil {
 		return err
 	}
-	from, since := cpuTime(), time.Now()
+	from, since := harness.Processor(), time.Now()
 	<-time.After(c.Window)
-	spent := (cpuTime() - from).Seconds() / time.Since(since).Seconds()
+	spent := (harness.Processor() - from).Seconds() / time.Since(since).Seconds()
 	heap, goroutines := harness.Measure().Each(before, c.Elections)
 	return harness.Serve(stdin, stdout, figure.Cost{
 		Joined: joined, CPU: spent, Settled: c.settled(all), Heap: heap, Goroutines: goroutines,
@@ -191,11 +189,4 @@ func (c Crowded) settled(all []peer.Candidate) (n int) {
 		}
 	}
 	return n
-}
-
-// cpuTime is what this process has used, of its own and in the kernel.
-func cpuTime() time.Duration {
-	var u unix.Rusage
-	_ = unix.Getrusage(unix.RUSAGE_SELF, &u) // it fails for unknown processes only
-	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
 }
