@@ -6,7 +6,8 @@
 //
 // The servers are those of the machine, or those that `go run ./test/databases/install` has put into the user's
 // cache (see [Install]). A test whose server is found nowhere is skipped, and fails if CI=true.
-// LEADER_TEST_POSTGRESQL and LEADER_TEST_MYSQL, data source names, stand for servers that run already.
+// LEADER_TEST_POSTGRESQL and LEADER_TEST_MYSQL, data source names, stand for servers that run already, and
+// LEADER_POSTGRESQL=18 for the PostgreSQL that `make postgresql18` has fetched.
 package databases
 
 import (
@@ -114,7 +115,7 @@ func pool(tb testing.TB, driver, dsn string) *sql.DB {
 }
 
 func startPostgreSQL() (*server, error) {
-	bin, err := find("postgres", "postgresql")
+	bin, err := findPostgreSQL()
 	if err != nil {
 		return nil, err
 	}

@@ -30,7 +30,7 @@ type Server struct {
 // is "lab", and everybody is trusted.
 func (l *Lab) OwnPostgreSQL(tb testing.TB, settings ...string) *Server {
 	tb.Helper()
-	bin, err := find("postgres", "postgresql")
+	bin, err := findPostgreSQL()
 	if err != nil {
 		absent(tb, err)
 	}
@@ -373,15 +373,13 @@ func (o *Server) PgBouncer(mode string) string {
 	return b.Addr()
 }
 
-// Standby starts a standby of a PostgreSQL server by its name, from a backup, and waits until it follows.
+// Standby starts a standby of a PostgreSQL server by its name, from a backup, and waits until it follows. The server may be
+// killed and run again for it.
 func (o *Server) Standby(name string, settings ...string) *Server {
 	o.tb.Helper()
 	st := newOwn(o.tb, o.driver, o.s.bin)
 	from := fmt.Sprintf("host=127.0.0.1 port=%d user=lab application_name=%s", o.port, name)
-	backup := st.s.command(filepath.Join(filepath.Dir(st.s.bin), "pg_basebackup"), "-D", st.data(), "-d", from, "-R", "-X", "stream", "-c", "fast", "--no-sync")
-	if out, err := backup.CombinedOutput(); err != nil {
-		o.tb.Fatalf("databases: pg_basebackup: %v\n%s", err, out)
-	}
+	o.backup(st, from)
 	st.postgres(append([]string{"primary_conninfo=" + from}, settings...))
 	st.Run()
 	o.eventually("the standby follows", func(ctx context.Context, db *sql.DB) (ok bool, err error) {
@@ -389,6 +387,31 @@ func (o *Server) Standby(name string, settings ...string) *Server {
 		return ok, err
 	})
 	return st
+}
+
+// backup copies the data to a standby that follows from there. Where there is no pg_basebackup, as in the archive of
+// PostgreSQL 18, the server is killed, its files are copied, and it runs again.
+func (o *Server) backup(st *Server, from string) {
+	o.tb.Helper()
+	program := filepath.Join(filepath.Dir(st.s.bin), "pg_basebackup")
+	if _, err := os.Stat(program); err == nil {
+		backup := st.s.command(program, "-D", st.data(), "-d", from, "-R", "-X", "stream", "-c", "fast", "--no-sync")
+		if out, err := backup.CombinedOutput(); err != nil {
+			o.tb.Fatalf("databases: pg_basebackup: %v\n%s", err, out)
+		}
+		return
+	}
+	o.Kill()
+	for _, args := range [][]string{
+		{"/bin/cp", "-a", o.data(), st.data()},
+		{"/bin/rm", "-f", filepath.Join(st.data(), "postmaster.pid")},
+		{"/usr/bin/touch", filepath.Join(st.data(), "standby.signal")},
+	} {
+		if out, err := st.s.command(args[0], args[1:]...).CombinedOutput(); err != nil {
+			o.tb.Fatalf("databases: %v: %v\n%s", args, err, out)
+		}
+	}
+	o.Run()
 }
 
 // Promote makes a standby the primary, and waits until it is.

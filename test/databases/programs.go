@@ -9,15 +9,26 @@ import (
 	"testing"
 )
 
-// Programs are those of PostgreSQL, psql included, for a test that runs them
+// Programs are those of a server and its companions, for a test that runs them
 // itself.
 type Programs struct{ s *server }
 
-// PostgreSQLPrograms finds PostgreSQL's programs. Without them the test is
-// skipped, or fails where they must be there.
+// PostgreSQLPrograms finds PostgreSQL's programs, psql included. Without them
+// the test is skipped, or fails where they must be there.
 func PostgreSQLPrograms(tb testing.TB) *Programs {
 	tb.Helper()
-	bin, err := find("postgres", "postgresql")
+	return programsOf(tb, findPostgreSQL)
+}
+
+// MariaDBPrograms finds MariaDB's server, as PostgreSQLPrograms does.
+func MariaDBPrograms(tb testing.TB) *Programs {
+	tb.Helper()
+	return programsOf(tb, func() (string, error) { return find("mariadbd", "mariadb") })
+}
+
+func programsOf(tb testing.TB, find func() (string, error)) *Programs {
+	tb.Helper()
+	bin, err := find()
 	if err != nil {
 		absent(tb, err)
 	}
@@ -33,11 +44,23 @@ func PostgreSQLPrograms(tb testing.TB) *Programs {
 // that is removed with the test.
 func (p *Programs) Dir() string { return p.s.dir }
 
+// Bin is the directory of the server's program, which any user may execute.
+func (p *Programs) Bin() string { return filepath.Dir(p.s.bin) }
+
+// Env is what the programs need in their environment besides the usual.
+func (p *Programs) Env() []string {
+	libs := libraries(p.s.root)
+	if p.s.root == "/" || libs == "" {
+		return nil
+	}
+	return []string{"LD_LIBRARY_PATH=" + libs}
+}
+
 // Command returns a command, one of the programs if it is just a name. It runs
 // as a user who is not root, as PostgreSQL demands, and finds the programs by
 // its PATH, behind the directories that are given.
 func (p *Programs) Command(before []string, name string, args ...string) *exec.Cmd {
-	programs := filepath.Dir(p.s.bin)
+	programs := p.Bin()
 	if !strings.ContainsRune(name, filepath.Separator) {
 		name = filepath.Join(programs, name)
 	}

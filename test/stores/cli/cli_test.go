@@ -11,8 +11,6 @@ import (
 	"net/http"
 	"os"
 	"os/exec"
-	"path/filepath"
-	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -285,39 +283,6 @@ func TestTheDemosStoreIsNamedOnce(t *testing.T) {
 		if _, stderr := d.try(c.code, append([]string{"demo", "--plain"}, c.args...)...); !strings.Contains(stderr, c.says) {
 			t.Errorf("%v: %s", c.args, stderr)
 		}
-	}
-}
-
-// With --dev, a server of the kind that --store names is started, and ended with the command.
-func TestDevStartsAServerOfTheKind(t *testing.T) {
-	redis, libraries := databases.RedisProgram(t)
-	path := strings.Join([]string{filepath.Dir(redis), filepath.Dir(etcdlab.Program(t)), os.Getenv("PATH")}, string(filepath.ListSeparator))
-	tmp := t.TempDir()
-	run := func(ctx context.Context, args ...string) *exec.Cmd {
-		cmd := exec.CommandContext(ctx, program, args...)
-		cmd.Env = append([]string{"PATH=" + path, "HOME=" + t.TempDir(), "TMPDIR=" + tmp, "LEADER_STORE=redis://elsewhere"}, libraries...)
-		return cmd
-	}
-	d := desk{TB: t}
-	for _, kind := range []string{"redis://", "etcd://"} {
-		out, err := run(d.within(), "ls", "--dev", "--store", kind, "-o", "name").Output()
-		if groups := strings.Fields(string(out)); err != nil || !slices.Equal(groups, []string{"billing", "jobs.eu", "jobs.us", "reports"}) {
-			t.Errorf("%s: %s, %v", kind, out, err)
-		}
-	}
-	if left, err := filepath.Glob(filepath.Join(tmp, "*")); err != nil || len(left) > 0 {
-		t.Errorf("files of servers are left: %v, %v", left, err)
-	}
-	for args, says := range map[string]string{"mysql://": "those of consul, etcd, redis are", "redis://host": "name its kind alone"} {
-		out, err := run(d.within(), "ls", "--dev", "--store", args).CombinedOutput()
-		if err == nil || !strings.Contains(string(out), says) {
-			t.Errorf("%s: %v\n%s", args, err, out)
-		}
-	}
-	bare := run(d.within(), "ls", "--dev", "--store", "etcd://")
-	bare.Env = append(bare.Env, "PATH=/nowhere")
-	if out, err := bare.CombinedOutput(); err == nil || !strings.Contains(string(out), "etcd has to be installed") {
-		t.Errorf("without the program: %v\n%s", err, out)
 	}
 }
 

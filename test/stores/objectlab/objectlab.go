@@ -164,6 +164,23 @@ func (s *Server) signal(send func() error) {
 	}
 }
 
+// Programs returns a directory in which the servers have their own names. Without them the test is skipped, or fails where
+// they must be there.
+func Programs(tb testing.TB) string {
+	tb.Helper()
+	dir := tb.TempDir()
+	for _, p := range programs() {
+		bin, err := find(p.name)
+		if err != nil {
+			absent(tb, err)
+		}
+		if err := os.Symlink(bin, filepath.Join(dir, p.name)); err != nil {
+			tb.Fatal(err)
+		}
+	}
+	return dir
+}
+
 // Program returns the path of versitygw, which is the tool of its administrators, too.
 func (s *Server) Program() string {
 	s.tb.Helper()

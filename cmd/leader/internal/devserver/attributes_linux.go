@@ -2,8 +2,8 @@ package devserver
 
 import "syscall"
 
-// attributes keep a server no longer than this process, and from the signals of
-// the terminal: the command that uses it ends first.
-func attributes() *syscall.SysProcAttr {
-	return &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL}
+// attributes have a server get the signal when this process ends, and keep it
+// from the signals of the terminal: the command that uses it ends first.
+func attributes(end syscall.Signal, as *user) *syscall.SysProcAttr {
+	return &syscall.SysProcAttr{Setpgid: true, Pdeathsig: end, Credential: as.credential()}
 }

@@ -1,8 +1,8 @@
-//go:build !linux
+//go:build !unix
 
 package devserver
 
 import "syscall"
 
 // attributes are the usual ones.
-func attributes() *syscall.SysProcAttr { return nil }
+func attributes(syscall.Signal, *user) *syscall.SysProcAttr { return nil }

@@ -1,149 +1,171 @@
 package devserver
 
 import (
-	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"maps"
-	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
-	"sync"
+	"syscall"
 )
 
 // A kind is one of server that the machine may have.
 type kind struct {
 	program string
-	args    func(dir string, ports []int) []string
-	url     string // of the store there, with the first port
+	// prepare makes what the server needs in its directory, before it starts.
+	prepare func(ctx context.Context, p *Process) error // nil: nothing
+	args    func(p *Process) []string
+	url     string         // of the store there, with the first port
+	end     syscall.Signal // ends it at once; 0: SIGKILL
+	// unprivileged: the server refuses to run as root.
+	unprivileged bool
 }
 
 // kinds are those that [StartKind] starts, by the scheme of their stores' URLs.
 func kinds() map[string]kind {
-	web := func(port int) string { return "http://127.0.0.1:" + strconv.Itoa(port) }
+	postgres := kind{
+		program: "postgres", prepare: initPostgreSQL, args: postgresqlArgs, unprivileged: true,
+		url: "postgres://leader@127.0.0.1:%d/postgres?sslmode=disable&create=true",
+		end: syscall.SIGQUIT, // by which it gives its shared memory back
+	}
+	mariadb := kind{
+		program: "mariadbd", prepare: initMariaDB, args: mariadbArgs, unprivileged: true,
+		url: "mysql://root@127.0.0.1:%d/leader?create=true",
+	}
 	return map[string]kind{
-		"redis": {"redis-server", func(dir string, ports []int) []string {
-			return []string{"--bind", "127.0.0.1", "--port", strconv.Itoa(ports[0]), "--dir", dir, "--save", "", "--appendonly", "yes", "--appendfsync", "always"}
-		}, "redis://127.0.0.1:%d"},
-		"etcd": {"etcd", func(dir string, ports []int) []string {
-			return []string{
-				"--name", "dev", "--data-dir", filepath.Join(dir, "data"), "--listen-client-urls", web(ports[0]), "--advertise-client-urls", web(ports[0]),
-				"--listen-peer-urls", web(ports[1]), "--initial-advertise-peer-urls", web(ports[1]), "--initial-cluster", "dev=" + web(ports[1]),
-			}
-		}, "etcd://127.0.0.1:%d"},
-		"consul": {"consul", func(dir string, ports []int) []string {
-			return []string{
-				"agent", "-server", "-bootstrap-expect", "1", "-node", "dev", "-data-dir", dir, "-bind", "127.0.0.1", "-http-port", strconv.Itoa(ports[0]),
-				"-server-port", strconv.Itoa(ports[1]), "-serf-lan-port", strconv.Itoa(ports[2]), "-log-level", "ERROR",
-				"-hcl", "ports { dns = -1, grpc = -1, grpc_tls = -1, serf_wan = -1 } connect { enabled = false } disable_update_check = true",
-			}
-		}, "consul://127.0.0.1:%d"},
+		"redis":    {program: "redis-server", args: redisArgs, url: "redis://127.0.0.1:%d"},
+		"etcd":     {program: "etcd", args: etcdArgs, url: "etcd://127.0.0.1:%d"},
+		"consul":   {program: "consul", args: consulArgs, url: "consul://127.0.0.1:%d"},
+		"postgres": postgres, "postgresql": postgres, "mysql": mariadb, "mariadb": mariadb,
+		"s3": {
+			program: "versitygw", prepare: makeData, args: versitygwArgs,
+			url: "s3://leader:leader-dev@leader?region=us-east-1&create=true&endpoint=http://127.0.0.1:%d",
+		},
+		"gs": {
+			program: "fake-gcs-server", args: fakeGCSArgs,
+			url: "gs://leader?project=dev&create=true&auth=none&endpoint=http://127.0.0.1:%d",
+		},
 	}
 }
 
 // Kinds returns the schemes of the stores for which [StartKind] starts a server.
 func Kinds() []string { return slices.Sorted(maps.Keys(kinds())) }
 
-// A Process is a server in a process of its own, which ends with this one.
-type Process struct {
-	// URL is that of the store there.
-	URL string
-	// Exited is closed when the process has ended.
-	Exited <-chan struct{}
-
-	cmd *exec.Cmd
-	dir string
-	log *tail
-}
-
-// StartKind starts a server of a kind of store, by the program that the machine
-// has for it, on the loopback interface. Its files are in a temporary directory
-// until Close; the end of ctx kills it, too. It may not serve yet.
-func StartKind(ctx context.Context, scheme string) (*Process, error) {
-	k, ok := kinds()[scheme]
-	if !ok {
-		return nil, fmt.Errorf("no server of the kind %q is started: %s are", scheme, strings.Join(Kinds(), ", "))
+// find returns the path of a program: on the PATH, or where systems keep servers
+// that nobody starts by hand.
+func find(program string) (string, error) {
+	path, err := exec.LookPath(program)
+	if err == nil {
+		return path, nil
 	}
-	program, err := exec.LookPath(k.program)
-	if err != nil {
-		return nil, fmt.Errorf("for a store of the kind %q the program %s has to be installed: %w", scheme, k.program, err)
-	}
-	ports, err := freePorts(ctx, 3)
-	if err != nil {
-		return nil, err
-	}
-	dir, err := os.MkdirTemp("", "leader-dev-")
-	if err != nil {
-		return nil, err
-	}
-	p := &Process{URL: fmt.Sprintf(k.url, ports[0]), dir: dir, log: new(tail), cmd: exec.CommandContext(ctx, program, k.args(dir, ports)...)}
-	p.cmd.Dir, p.cmd.SysProcAttr = dir, attributes()
-	p.cmd.Stdout, p.cmd.Stderr = p.log, p.log
-	if err := p.cmd.Start(); err != nil {
-		return nil, errors.Join(err, os.RemoveAll(dir))
-	}
-	exited := make(chan struct{})
-	p.Exited = exited
-	go func() {
-		defer close(exited)
-		_ = p.cmd.Wait() // what it has written tells why
-	}()
-	return p, nil
-}
-
-// Said returns the end of what the server has written.
-func (p *Process) Said() string { return p.log.String() }
-
-// Close kills the server and removes its files.
-func (p *Process) Close() error {
-	_ = p.cmd.Process.Kill() // it may have ended
-	<-p.Exited
-	return os.RemoveAll(p.dir)
-}
-
-// freePorts returns ports of the loopback interface that nobody listens on.
-func freePorts(ctx context.Context, n int) (ports []int, err error) {
-	var all []net.Listener // until they differ
-	defer func() {
-		for _, l := range all {
-			_ = l.Close() // nothing was accepted
-		}
-	}()
-	for range n {
-		l, err := (&net.ListenConfig{}).Listen(ctx, "tcp", "127.0.0.1:0")
-		if err != nil {
-			return nil, err
-		}
-		all = append(all, l)
-		if at, ok := l.Addr().(*net.TCPAddr); ok {
-			ports = append(ports, at.Port)
+	for _, places := range []string{
+		"/usr/lib/postgresql/*/bin", "/usr/pgsql-*/bin", "/usr/sbin", "/usr/libexec", "/usr/local/sbin", "/usr/local/bin",
+		"/usr/local/pgsql/bin", "/opt/homebrew/opt/postgresql@*/bin", "/opt/homebrew/bin",
+	} {
+		found, _ := filepath.Glob(filepath.Join(places, program)) // the patterns are constant
+		if len(found) > 0 {
+			return slices.MaxFunc(found, newer), nil
 		}
 	}
-	return ports, nil
+	return "", err
 }
 
-// A tail keeps the end of what is written.
-type tail struct {
-	mu sync.Mutex
-	b  []byte
+// newer compares /usr/lib/postgresql/9/bin/postgres and
+// /usr/lib/postgresql/15/bin/postgres by their number.
+func newer(a, b string) int {
+	number := func(path string) int {
+		name := filepath.Base(filepath.Dir(filepath.Dir(path)))
+		n, _ := strconv.Atoi(strings.TrimLeftFunc(name, func(r rune) bool { return r < '0' || r > '9' })) // 0 for others
+		return n
+	}
+	return cmp.Compare(number(a), number(b))
 }
 
-func (t *tail) Write(p []byte) (int, error) {
-	const most = 2 << 10
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	t.b = append(t.b, p...)
-	t.b = t.b[max(0, len(t.b)-most):]
-	return len(p), nil
+// home is the directory of the program's file, beside which is what belongs to
+// it, and not beside a link. It is not what is started: Redis' program goes by
+// the name that it is called by.
+func (p *Process) home() string {
+	file, err := filepath.EvalSymlinks(p.program)
+	if err != nil {
+		file = p.program
+	}
+	return filepath.Dir(file)
 }
 
-func (t *tail) String() string {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	return string(bytes.TrimSpace(t.b))
+func (p *Process) data() string { return filepath.Join(p.work, "data") }
+
+// port returns one of the server's ports as text.
+func (p *Process) port(i int) string { return strconv.Itoa(p.ports[i]) }
+
+// web is the URL of one of the server's ports.
+func (p *Process) web(i int) string { return "http://127.0.0.1:" + p.port(i) }
+
+// makeData makes the directory of the server's data.
+func makeData(_ context.Context, p *Process) error { return p.mkdir(p.data()) }
+
+func redisArgs(p *Process) []string {
+	return []string{"--bind", "127.0.0.1", "--port", p.port(0), "--dir", p.work, "--save", "", "--appendonly", "yes", "--appendfsync", "always"}
+}
+
+func etcdArgs(p *Process) []string {
+	return []string{
+		"--name", "dev", "--data-dir", p.data(), "--listen-client-urls", p.web(0), "--advertise-client-urls", p.web(0),
+		"--listen-peer-urls", p.web(1), "--initial-advertise-peer-urls", p.web(1), "--initial-cluster", "dev=" + p.web(1),
+	}
+}
+
+func consulArgs(p *Process) []string {
+	return []string{
+		"agent", "-server", "-bootstrap-expect", "1", "-node", "dev", "-data-dir", p.work, "-bind", "127.0.0.1", "-http-port", p.port(0),
+		"-server-port", p.port(1), "-serf-lan-port", p.port(2), "-log-level", "ERROR",
+		"-hcl", "ports { dns = -1, grpc = -1, grpc_tls = -1, serf_wan = -1 } connect { enabled = false } disable_update_check = true",
+	}
+}
+
+// initPostgreSQL makes a database whose superuser is trusted, on this machine.
+func initPostgreSQL(ctx context.Context, p *Process) error {
+	initdb := filepath.Join(p.home(), "initdb")
+	if _, err := os.Stat(initdb); err != nil {
+		return fmt.Errorf("the program initdb has to be installed beside postgres: %w", err)
+	}
+	cmd := p.command(ctx, initdb, "-D", p.data(), "-U", "leader", "-A", "trust", "-E", "UTF8", "--no-locale", "--no-sync")
+	if out, err := cmd.CombinedOutput(); err != nil {
+		return fmt.Errorf("initdb: %w\n%s", err, out)
+	}
+	return nil
+}
+
+func postgresqlArgs(p *Process) []string {
+	return []string{"-D", p.data(), "-c", "listen_addresses=127.0.0.1", "-c", "port=" + p.port(0), "-c", "unix_socket_directories=", "-c", "max_connections=200"}
+}
+
+// initMariaDB makes a database. There are no system tables, and so no users:
+// everybody on this machine may do everything.
+func initMariaDB(_ context.Context, p *Process) error {
+	return errors.Join(p.mkdir(p.data()), p.mkdir(filepath.Join(p.data(), "leader")))
+}
+
+func mariadbArgs(p *Process) []string {
+	return []string{
+		"--no-defaults", "--basedir=" + filepath.Dir(p.home()), "--datadir=" + p.data(), "--tmpdir=" + p.work,
+		"--bind-address=127.0.0.1", "--port=" + p.port(0), "--socket=sock", "--skip-grant-tables", "--skip-name-resolve",
+		"--log-bin=binlog", "--server-id=1", "--sync-binlog=1", "--innodb-log-file-size=8M", "--innodb-buffer-pool-size=32M", "--max-connections=200",
+	}
+}
+
+func versitygwArgs(p *Process) []string {
+	return []string{"--port", "127.0.0.1:" + p.port(0), "--access", "leader", "--secret", "leader-dev", "--region", "us-east-1", "--keep-alive", "--quiet", "posix", p.data()}
+}
+
+func fakeGCSArgs(p *Process) []string {
+	return []string{
+		"-backend", "memory", "-scheme", "http", "-host", "127.0.0.1", "-port", p.port(0), "-public-host", "127.0.0.1:" + p.port(0),
+		"-external-url", p.web(0), "-log-level", "error",
+	}
 }

@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"net"
-	"os"
 	"time"
 
 	"github.com/nats-io/nats-server/v2/server"
@@ -20,24 +19,25 @@ const patience = 20 * time.Second
 type Server struct {
 	opts *server.Options
 	srv  *server.Server
+	dir  *directory
 }
 
 // Start starts a server with JetStream on a port of the loopback interface, 0
 // for any that is free. Its files are in a temporary directory until Close.
 func Start(port int) (*Server, error) {
-	dir, err := os.MkdirTemp("", "leader-dev-")
+	dir, err := newDirectory()
 	if err != nil {
 		return nil, err
 	}
 	if port == 0 {
 		port = server.RANDOM_PORT
 	}
-	s := &Server{opts: &server.Options{
+	s := &Server{dir: dir, opts: &server.Options{
 		ServerName: "leader-dev", Host: "127.0.0.1", Port: port,
-		JetStream: true, StoreDir: dir, NoLog: true, NoSigs: true,
+		JetStream: true, StoreDir: dir.path, NoLog: true, NoSigs: true,
 	}}
 	if err := s.start(); err != nil {
-		return nil, errors.Join(err, os.RemoveAll(dir))
+		return nil, errors.Join(err, dir.remove())
 	}
 	return s, nil
 }
@@ -83,5 +83,5 @@ func (s *Server) Restart(down time.Duration) error {
 // Close stops the server and removes its files.
 func (s *Server) Close() error {
 	s.stop()
-	return os.RemoveAll(s.opts.StoreDir)
+	return s.dir.remove()
 }

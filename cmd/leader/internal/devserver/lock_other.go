@@ -1,0 +1,13 @@
+//go:build !(darwin || dragonfly || freebsd || linux || netbsd || openbsd)
+
+package devserver
+
+import (
+	"errors"
+	"os"
+)
+
+// tryLock locks nothing: directories that are left behind stay here.
+func tryLock(*os.File) error { return errors.ErrUnsupported }
+
+func mine(os.FileInfo) bool { return false }

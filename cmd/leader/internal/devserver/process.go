@@ -1,0 +1,185 @@
+package devserver
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"sync"
+	"syscall"
+	"time"
+)
+
+// A Process is a server in a process of its own, which ends with this one.
+type Process struct {
+	// URL is that of the store there.
+	URL string
+	// Exited is closed when the process has ended.
+	Exited <-chan struct{}
+
+	program string
+	ports   []int
+	dir     *directory
+	work    string // below dir, of the server's user
+	as      *user  // nil: the user of this process
+	end     syscall.Signal
+	cmd     *exec.Cmd
+	log     *tail
+}
+
+// StartKind starts a server of a kind of store, by the program that the machine
+// has for it, on the loopback interface. Its files are in a temporary directory
+// until Close; the end of ctx kills it, too. It may not serve yet.
+//
+// A server that refuses to run as root runs as the user nobody then.
+func StartKind(ctx context.Context, scheme string) (*Process, error) {
+	k, ok := kinds()[scheme]
+	if !ok {
+		return nil, fmt.Errorf("no server of the kind %q is started: %s are", scheme, strings.Join(Kinds(), ", "))
+	}
+	program, err := find(k.program)
+	if err != nil {
+		return nil, fmt.Errorf("for a store of the kind %q the program %s has to be installed: %w", scheme, k.program, err)
+	}
+	ports, err := freePorts(ctx, 3)
+	if err != nil {
+		return nil, err
+	}
+	dir, err := newDirectory()
+	if err != nil {
+		return nil, err
+	}
+	p := &Process{
+		URL: fmt.Sprintf(k.url, ports[0]), program: program, ports: ports, dir: dir, work: filepath.Join(dir.path, "server"),
+		end: cmp.Or(k.end, syscall.SIGKILL), log: new(tail),
+	}
+	if err := p.start(ctx, k); err != nil {
+		return nil, errors.Join(err, dir.remove())
+	}
+	return p, nil
+}
+
+func (p *Process) start(ctx context.Context, k kind) (err error) {
+	if k.unprivileged {
+		if p.as, err = unprivileged(); err != nil {
+			return err
+		}
+	}
+	if err := p.mkdir(p.work); err != nil {
+		return err
+	}
+	if p.as != nil {
+		if err := os.Chmod(p.dir.path, 0o711); err != nil { //nolint:gosec // the server's user has to get to its own
+			return err
+		}
+	}
+	if k.prepare != nil {
+		if err := k.prepare(ctx, p); err != nil {
+			return err
+		}
+	}
+	p.cmd = p.command(ctx, p.program, k.args(p)...)
+	p.cmd.Stdout, p.cmd.Stderr = p.log, p.log
+	p.cmd.Cancel = p.kill
+	if p.dir.lock != nil { // so that its files outlive it
+		p.cmd.ExtraFiles = []*os.File{p.dir.lock}
+	}
+	exited := make(chan struct{})
+	p.Exited = exited
+	if err := p.cmd.Start(); err != nil {
+		return err
+	}
+	go func() {
+		defer close(exited)
+		_ = p.cmd.Wait() // what it has written tells why
+	}()
+	return nil
+}
+
+// mkdir makes a directory of the server's user.
+func (p *Process) mkdir(path string) error {
+	if err := os.Mkdir(path, 0o700); err != nil || p.as == nil {
+		return err
+	}
+	return os.Lchown(path, p.as.uid, p.as.gid)
+}
+
+// command returns a command that runs as the server's user, in its directory.
+func (p *Process) command(ctx context.Context, name string, args ...string) *exec.Cmd {
+	cmd := exec.CommandContext(ctx, name, args...)
+	cmd.Dir, cmd.SysProcAttr = p.work, attributes(p.end, p.as)
+	return cmd
+}
+
+// grace is how long a server may take to end at once.
+const grace = 5 * time.Second
+
+// kill ends the server.
+func (p *Process) kill() error {
+	if p.end != syscall.SIGKILL && p.cmd.Process.Signal(p.end) == nil {
+		select {
+		case <-p.Exited:
+			return os.ErrProcessDone
+		case <-time.After(grace):
+		}
+	}
+	return p.cmd.Process.Kill()
+}
+
+// Said returns the end of what the server has written.
+func (p *Process) Said() string { return p.log.String() }
+
+// Close kills the server and removes its files.
+func (p *Process) Close() error {
+	_ = p.kill() // it may have ended
+	<-p.Exited
+	return p.dir.remove()
+}
+
+// freePorts returns ports of the loopback interface that nobody listens on.
+func freePorts(ctx context.Context, n int) (ports []int, err error) {
+	var all []net.Listener // until they differ
+	defer func() {
+		for _, l := range all {
+			_ = l.Close() // nothing was accepted
+		}
+	}()
+	for range n {
+		l, err := (&net.ListenConfig{}).Listen(ctx, "tcp", "127.0.0.1:0")
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, l)
+		if at, ok := l.Addr().(*net.TCPAddr); ok {
+			ports = append(ports, at.Port)
+		}
+	}
+	return ports, nil
+}
+
+// A tail keeps the end of what is written.
+type tail struct {
+	mu sync.Mutex
+	b  []byte
+}
+
+func (t *tail) Write(p []byte) (int, error) {
+	const most = 2 << 10
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.b = append(t.b, p...)
+	t.b = t.b[max(0, len(t.b)-most):]
+	return len(p), nil
+}
+
+func (t *tail) String() string {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return string(bytes.TrimSpace(t.b))
+}
