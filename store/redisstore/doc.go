@@ -100,7 +100,8 @@
 // A candidate for one group alone gets, in place of the patterns, the keys
 // ~leader:reports %R~leader:_ctl.reports and the channels &leader: (on which
 // nothing is published) &leader:reports &leader:_ctl.reports. Redis encrypts
-// nothing by default: use rediss://.
+// nothing by default: use rediss://, with parameters for an authority of your
+// own and a client's certificate ([Driver]).
 //
 // # What is left to the caller
 //

@@ -2,8 +2,12 @@ package redisstore
 
 import (
 	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"errors"
 	"fmt"
 	"net/url"
+	"os"
 	"strconv"
 	"time"
 
@@ -18,10 +22,14 @@ import (
 // are the fields of [Options]. With master, the name of a master, the host, port,
 // user and password are those of a Sentinel, and the user and password of the
 // servers are the parameters username and password ([redis.ParseFailoverURL]).
+//
+// With the scheme rediss the connection is by TLS: the parameter ca is a file
+// with the certificates that vouch for the servers' (default: the system's),
+// cert and key are files with a certificate of the client's own.
 func Driver() store.Driver {
 	return store.Driver{
 		Schemes: []string{"redis", "rediss"},
-		Form:    "redis://[user:password@]host[:6379][/0][?prefix=leader:&wait=1&master=name]",
+		Form:    "redis[s]://[user:password@]host[:6379][/0][?prefix=leader:&wait=1&master=name&ca=FILE&cert=FILE&key=FILE]",
 		Open: func(ctx context.Context, u *url.URL) (store.Opened, error) {
 			s, err := Open(ctx, u)
 			if err != nil {
@@ -37,11 +45,11 @@ func Driver() store.Driver {
 // Errors are store.ErrInvalid (the URL), store.ErrPermanent (the user) and
 // store.ErrTransient (no server answers).
 func Open(ctx context.Context, u *url.URL) (*Store, error) {
-	opts, rest, err := split(u)
+	opts, files, rest, err := split(u)
 	if err != nil {
 		return nil, err
 	}
-	rdb, err := dial(rest)
+	rdb, err := dial(rest, files)
 	if err != nil {
 		return nil, fmt.Errorf("%w: the store's URL: %w", store.ErrInvalid, err)
 	}
@@ -58,12 +66,15 @@ func Open(ctx context.Context, u *url.URL) (*Store, error) {
 	return s, nil
 }
 
+// files are those of TLS that a URL names.
+type files struct{ ca, cert, key string }
+
 // split takes our own parameters out of a URL.
-func split(u *url.URL) (Options, *url.URL, error) {
+func split(u *url.URL) (Options, files, *url.URL, error) {
 	var opts Options
 	rest, query := *u, u.Query()
-	invalid := func(name string, err error) (Options, *url.URL, error) {
-		return Options{}, nil, fmt.Errorf("%w: the store's URL: %s=%s: %w", store.ErrInvalid, name, query.Get(name), err)
+	invalid := func(name string, err error) (Options, files, *url.URL, error) {
+		return Options{}, files{}, nil, fmt.Errorf("%w: the store's URL: %s=%s: %w", store.ErrInvalid, name, query.Get(name), err)
 	}
 	var err error
 	opts.Prefix = query.Get("prefix")
@@ -77,15 +88,16 @@ func split(u *url.URL) (Options, *url.URL, error) {
 			return invalid("timeout", err)
 		}
 	}
-	for _, name := range []string{"prefix", "wait", "timeout"} {
+	secrets := files{query.Get("ca"), query.Get("cert"), query.Get("key")}
+	for _, name := range []string{"prefix", "wait", "timeout", "ca", "cert", "key"} {
 		query.Del(name)
 	}
 	rest.RawQuery = query.Encode()
-	return opts, &rest, nil
+	return opts, secrets, &rest, nil
 }
 
 // dial makes the client of a URL. It tries nothing twice: an election does.
-func dial(u *url.URL) (*redis.Client, error) {
+func dial(u *url.URL, f files) (*redis.Client, error) {
 	query := u.Query()
 	if name := query.Get("master"); name != "" {
 		sentinel := *u
@@ -96,6 +108,9 @@ func dial(u *url.URL) (*redis.Client, error) {
 		if err != nil {
 			return nil, err
 		}
+		if err := f.apply(o.TLSConfig); err != nil {
+			return nil, err
+		}
 		o.MaxRetries, o.DialerRetries, o.ContextTimeoutEnabled = -1, 1, true
 		return redis.NewFailoverClient(o), nil
 	}
@@ -103,9 +118,42 @@ func dial(u *url.URL) (*redis.Client, error) {
 	if err != nil {
 		return nil, err
 	}
+	if err := f.apply(o.TLSConfig); err != nil {
+		return nil, err
+	}
 	o.MaxRetries, o.DialerRetries, o.ContextTimeoutEnabled = -1, 1, true
 	o.MaintNotificationsConfig = quiet()
 	return redis.NewClient(o), nil
+}
+
+// apply puts what the files hold into a configuration, which is nil without TLS.
+func (f files) apply(config *tls.Config) error {
+	switch {
+	case f == files{}:
+		return nil
+	case config == nil:
+		return errors.New("the parameters ca, cert and key belong to TLS: rediss://")
+	case (f.cert == "") != (f.key == ""):
+		return errors.New("of the parameters cert and key one is missing")
+	}
+	if f.ca != "" {
+		pem, err := os.ReadFile(f.ca)
+		if err != nil {
+			return fmt.Errorf("the parameter ca: %w", err)
+		}
+		config.RootCAs = x509.NewCertPool()
+		if !config.RootCAs.AppendCertsFromPEM(pem) {
+			return fmt.Errorf("the parameter ca: %s holds no certificate", f.ca)
+		}
+	}
+	if f.cert != "" {
+		pair, err := tls.LoadX509KeyPair(f.cert, f.key)
+		if err != nil {
+			return fmt.Errorf("the parameters cert and key: %w", err)
+		}
+		config.Certificates = []tls.Certificate{pair}
+	}
+	return nil
 }
 
 // quiet switches notifications of maintenance off, which are a data race in

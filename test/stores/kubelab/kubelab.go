@@ -8,16 +8,10 @@ package kubelab
 
 import (
 	"context"
-	"crypto/ecdsa"
-	"crypto/elliptic"
-	"crypto/rand"
 	"crypto/x509"
 	"crypto/x509/pkix"
 	"encoding/json"
-	"encoding/pem"
 	"errors"
-	"fmt"
-	"math/big"
 	"net"
 	"net/http"
 	"net/url"
@@ -26,7 +20,6 @@ import (
 	"strconv"
 	"strings"
 	"testing"
-	"time"
 
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -35,6 +28,7 @@ import (
 	"k8s.io/client-go/tools/clientcmd"
 	"k8s.io/client-go/tools/clientcmd/api"
 
+	"github.com/seed-ff2cb582/leader/test/internal/certificates"
 	"github.com/seed-ff2cb582/leader/test/internal/ports"
 	"github.com/seed-ff2cb582/leader/test/natslab"
 	"github.com/seed-ff2cb582/leader/test/stores/etcdlab"
@@ -255,59 +249,25 @@ func (s *Server) URL(tb testing.TB, namespace string) string {
 
 // certify writes a certificate authority, the server's and the admin's certificates, and the key of service accounts.
 func certify(dir string) error {
-	ca, caKey, err := issue(dir, "ca", &x509.Certificate{
+	ca, caKey, err := certificates.Issue(dir, "ca", &x509.Certificate{
 		Subject: pkix.Name{CommonName: "lab"}, IsCA: true, BasicConstraintsValid: true, KeyUsage: x509.KeyUsageCertSign,
 	}, nil, nil)
 	if err != nil {
 		return err
 	}
-	_, _, err = issue(dir, "server", &x509.Certificate{
+	_, _, err = certificates.Issue(dir, "server", &x509.Certificate{
 		Subject: pkix.Name{CommonName: "kube-apiserver"}, IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)}, DNSNames: []string{"localhost"},
 		ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth},
 	}, ca, caKey)
 	if err != nil {
 		return err
 	}
-	_, _, err = issue(dir, "admin", &x509.Certificate{
+	_, _, err = certificates.Issue(dir, "admin", &x509.Certificate{
 		Subject: pkix.Name{CommonName: "admin", Organization: []string{"system:masters"}}, ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth},
 	}, ca, caKey)
 	if err != nil {
 		return err
 	}
-	_, _, err = issue(dir, "accounts", &x509.Certificate{Subject: pkix.Name{CommonName: "accounts"}}, ca, caKey)
+	_, _, err = certificates.Issue(dir, "accounts", &x509.Certificate{Subject: pkix.Name{CommonName: "accounts"}}, ca, caKey)
 	return err
-}
-
-// issue writes a certificate and its key; without an authority it vouches for itself.
-func issue(dir, name string, c, by *x509.Certificate, byKey *ecdsa.PrivateKey) (*x509.Certificate, *ecdsa.PrivateKey, error) {
-	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-	if err != nil {
-		return nil, nil, err
-	}
-	if by == nil {
-		by, byKey = c, key
-	}
-	c.SerialNumber, err = rand.Int(rand.Reader, big.NewInt(1<<62))
-	if err != nil {
-		return nil, nil, err
-	}
-	c.NotBefore, c.NotAfter = time.Now().Add(-time.Hour), time.Now().Add(48*time.Hour)
-	raw, err := x509.CreateCertificate(rand.Reader, c, by, &key.PublicKey, byKey)
-	if err != nil {
-		return nil, nil, err
-	}
-	rawKey, err := x509.MarshalECPrivateKey(key)
-	if err != nil {
-		return nil, nil, err
-	}
-	for file, block := range map[string]*pem.Block{
-		name + ".pem": {Type: "CERTIFICATE", Bytes: raw},
-		name + ".key": {Type: "EC PRIVATE KEY", Bytes: rawKey},
-	} {
-		if err := os.WriteFile(filepath.Join(dir, file), pem.EncodeToMemory(block), 0o600); err != nil {
-			return nil, nil, fmt.Errorf("%s: %w", file, err)
-		}
-	}
-	parsed, err := x509.ParseCertificate(raw)
-	return parsed, key, err
 }
