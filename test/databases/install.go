@@ -60,7 +60,7 @@ func find(program, packaged string) (string, error) {
 		roots = append(roots, filepath.Join(cache, program))
 	}
 	for _, root := range roots {
-		for _, pattern := range []string{"usr/lib/postgresql/*/bin", "usr/sbin", "usr/bin", "sbin", "bin"} {
+		for _, pattern := range []string{"usr/lib/postgresql/*/bin", "usr/lib/galera", "usr/sbin", "usr/bin", "sbin", "bin"} {
 			found, _ := filepath.Glob(filepath.Join(root, pattern, program)) // the patterns are constant
 			if len(found) > 0 {
 				return slices.MaxFunc(found, newer), nil

@@ -14,21 +14,27 @@ import (
 )
 
 func main() {
-	newer := flag.Bool("postgresql18", false, "fetch PostgreSQL 18, and nothing else")
-	look := flag.Bool("look", false, "with -postgresql18: tell whether it is there, and fetch nothing")
+	only := flag.String("only", "", "postgresql18 or galera: fetch that, and nothing else")
+	look := flag.Bool("look", false, "with -only postgresql18: tell whether it is there, and fetch nothing")
 	flag.Parse()
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
-	var code int
-	switch {
-	case *newer && *look:
-		code = demand(os.Stderr, databases.LookNewer(os.Stderr))
-	case *newer:
-		code = demand(os.Stderr, databases.InstallNewer(ctx, os.Stderr))
-	default:
-		code = run(ctx, os.Stderr)
-	}
+	code := do(ctx, os.Stderr, *only, *look)
 	stop()
 	os.Exit(code)
+}
+
+func do(ctx context.Context, w io.Writer, only string, look bool) int {
+	switch {
+	case only == "postgresql18" && look:
+		return demand(w, databases.LookNewer(w))
+	case only == "postgresql18":
+		return demand(w, databases.InstallNewer(ctx, w))
+	case only == "galera" && !look:
+		return demand(w, databases.InstallGalera(ctx, w))
+	case only != "" || look:
+		return demand(w, fmt.Errorf("-only %s -look=%v: there is no such thing", only, look))
+	}
+	return run(ctx, w)
 }
 
 // demand returns 1 for an error.

@@ -2,6 +2,7 @@ package mysqlstore_test
 
 import (
 	"database/sql"
+	"errors"
 	"strings"
 	"testing"
 
@@ -285,5 +286,16 @@ func TestLeastPrivilege(t *testing.T) {
 	trial.Outcome(t, err, store.Permanent, "missing")
 	if _, err := poolOf(t, srv.DSN("candidate")).Exec("DELETE FROM leader_records"); err == nil {
 		t.Error("a candidate may delete")
+	}
+}
+
+// A Galera cluster certifies a write when it commits, on each server by itself:
+// what reads show there was not examined, so no election runs on it.
+func TestAGaleraClusterIsRefused(t *testing.T) {
+	t.Parallel()
+	srv := lab.OwnGalera(t)
+	_, err := open(t, srv.URL("lab", srv.Addr()), newTable()).Check(trial.Within(t), store.CheckRequest{})
+	if !errors.Is(err, store.ErrPermanent) || !strings.Contains(err.Error(), "Galera") {
+		t.Errorf("Check: %v", err)
 	}
 }
