@@ -16,7 +16,7 @@ import (
 const galera = "libgalera_smm.so"
 
 // errGaleraAbsent: neither the machine nor the cache has Galera. It is no errAbsent: CI does without.
-var errGaleraAbsent = errors.New("Galera is not installed: run `make galera`, which fetches 1 MB, once")
+var errGaleraAbsent = errors.New("the library of Galera is not installed: run `make galera`, which fetches 1 MB, once")
 
 // InstallGalera puts Galera into the user's cache, out of Debian's package, if the machine lacks it, and tells w what it does.
 func InstallGalera(ctx context.Context, w io.Writer) error {

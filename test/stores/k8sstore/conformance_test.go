@@ -1,6 +1,7 @@
 package k8sstore_test
 
 import (
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -13,14 +14,18 @@ import (
 	"github.com/seed-ff2cb582/leader/test/stores/kubelab"
 )
 
-// bed gives each claim of the contract a namespace of its own.
-func bed(srv *kubelab.Server, config *rest.Config, interrupt func() error) storetest.Factory {
+// bed gives each claim of the contract a namespace of its own. Its clients have
+// the configurations in turn.
+func bed(srv *kubelab.Server, interrupt func() error, configs ...*rest.Config) storetest.Factory {
 	return func(tb testing.TB) storetest.Harness {
+		tb.Helper()
+		var opened atomic.Int64
 		namespace := newNamespace(srv)
 		admin := newKubectl(tb, srv, namespace)
-		name := open(tb, config, k8sstore.Options{Namespace: namespace}).LeaseName
+		name := open(tb, configs[0], k8sstore.Options{Namespace: namespace}).LeaseName
 		return storetest.Harness{
 			Open: func(tb testing.TB) store.Store {
+				config := configs[int(opened.Add(1))%len(configs)]
 				return open(tb, config, k8sstore.Options{Namespace: namespace})
 			},
 			Delete:    func(key string) error { return admin.delete(name(key)) },
@@ -39,11 +44,15 @@ func caps() storetest.Caps {
 }
 
 // cut breaks all connections, and lets nobody connect for a while.
-func cut(p *natslab.Proxy) func() error {
+func cut(proxies ...*natslab.Proxy) func() error {
 	return func() error {
-		p.Cut()
+		for _, p := range proxies {
+			p.Cut()
+		}
 		<-time.After(200 * time.Millisecond) // this is the fault, not a wait for something
-		p.Resume()
+		for _, p := range proxies {
+			p.Resume()
+		}
 		return nil
 	}
 }
@@ -53,32 +62,27 @@ func TestOnOneServer(t *testing.T) {
 	t.Parallel()
 	srv := kubelab.Start(t)
 	for name, test := range map[string]func(*testing.T, *kubelab.Server){
-		"Conformance":   conformance,
-		"Elections":     everyElection,
-		"Histories":     shortHistories,
-		"Deletion":      deletion,
-		"Retries":       retries,
-		"Repetition":    repetition,
-		"Unreachable":   unreachable,
-		"Explained":     explained,
-		"Forgotten":     forgotten,
-		"Rights":        rights,
-		"WellFormed":    wellFormed,
-		"ForeignClocks": foreignClocks,
-		"Cleared":       cleared,
-		"Prefixes":      prefixes,
-		"Clientset":     clientset,
-		"ComeAndGo":     comeAndGo,
-		"Abandoned":     abandoned,
+		"Elections":      everyElection,
+		"Histories":      shortHistories,
+		"Deletion":       deletion,
+		"Retries":        retries,
+		"Repetition":     repetition,
+		"Unreachable":    unreachable,
+		"Explained":      explained,
+		"Forgotten":      forgotten,
+		"Rights":         rights,
+		"WellFormed":     wellFormed,
+		"ForeignClocks":  foreignClocks,
+		"Cleared":        cleared,
+		"Prefixes":       prefixes,
+		"Clientset":      clientset,
+		"ComeAndGo":      comeAndGo,
+		"Abandoned":      abandoned,
+		"SeveralServers": severalServers,
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			test(t, srv)
 		})
 	}
-}
-
-func conformance(t *testing.T, srv *kubelab.Server) {
-	proxy := natslab.NewProxy(t, srv.Addr)
-	storetest.Run(t, bed(srv, kubelab.Through(srv.Admin(), proxy.Addr()), cut(proxy)), caps())
 }

@@ -35,7 +35,7 @@ import (
 	"github.com/seed-ff2cb582/leader/test/stores/internal/tethered"
 )
 
-// A Server is one kube-apiserver on an etcd of its own.
+// A Server is one kube-apiserver, on an etcd of its own unless it is [Server.Another].
 type Server struct {
 	Etcd *etcdlab.Cluster
 	// Addr is where the server listens, host:port. It speaks TLS.
@@ -43,6 +43,7 @@ type Server struct {
 
 	tb      testing.TB
 	dir     string
+	flags   []string // beyond those that every server has
 	args    []string
 	process *tethered.Process // nil while it does not run
 	admin   *rest.RESTClient
@@ -55,10 +56,27 @@ func Start(tb testing.TB, flags ...string) *Server {
 	if _, err := Find(); err != nil {
 		absent(tb, err)
 	}
-	s := &Server{tb: tb, dir: tb.TempDir(), Etcd: etcdlab.Start(tb, 1), Addr: "127.0.0.1:" + strconv.Itoa(ports.Free(tb, 1)[0])}
+	s := &Server{tb: tb, dir: tb.TempDir(), Etcd: etcdlab.Start(tb, 1), flags: flags}
 	if err := certify(s.dir); err != nil {
 		tb.Fatalf("kubelab: %v", err)
 	}
+	s.begin()
+	return s
+}
+
+// Another starts one more server on the same etcd, with the same flags, keys and users, as a control plane of several
+// nodes has them. It is killed when the test ends.
+func (s *Server) Another(tb testing.TB) *Server {
+	tb.Helper()
+	o := &Server{tb: tb, dir: s.dir, Etcd: s.Etcd, flags: s.flags}
+	o.begin()
+	return o
+}
+
+// begin gives the server a port, starts it, and ends it with the test.
+func (s *Server) begin() {
+	s.tb.Helper()
+	s.Addr = "127.0.0.1:" + strconv.Itoa(ports.Free(s.tb, 1)[0])
 	_, port, _ := strings.Cut(s.Addr, ":")
 	s.args = append([]string{
 		"--etcd-servers", s.Etcd.Nodes[0].URL(), "--bind-address", "127.0.0.1", "--secure-port", port,
@@ -67,18 +85,17 @@ func Start(tb testing.TB, flags ...string) *Server {
 		"--service-account-issuer", "https://kubernetes.default.svc",
 		"--authorization-mode", "RBAC", "--service-cluster-ip-range", "10.0.0.0/24", "--endpoint-reconciler-type", "none",
 		"--cert-dir", s.dir, "--profiling=false",
-	}, flags...)
+	}, s.flags...)
 	admin, err := rest.UnversionedRESTClientFor(s.raw(s.Admin()))
 	if err != nil {
-		tb.Fatalf("kubelab: %v", err)
+		s.tb.Fatalf("kubelab: %v", err)
 	}
 	s.admin = admin
-	tb.Cleanup(func() {
+	s.tb.Cleanup(func() {
 		s.Kill()
 		s.admin.Client.CloseIdleConnections()
 	})
 	s.Run()
-	return s
 }
 
 // absent skips the test if there is no kube-apiserver, and fails it where one must be.
