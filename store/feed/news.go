@@ -51,6 +51,29 @@ func (n *News) Changed(keys ...string) {
 	f.wake()
 }
 
+// Reread is Changed for a Follower that reads sooner than the Feed would, such
+// as on the connection that brought the news. read is called once, with those of
+// the keys that are watched, unless none is; it begins after the call, and
+// returns what [Source.Read] does. Where it fails, the Feed reads, and Reread
+// returns the error.
+func (n *News) Reread(keys []string, read func(keys []string) ([]store.Entry, error)) error {
+	f := n.f
+	f.mu.Lock()
+	began := f.clock
+	keys = slices.DeleteFunc(slices.Clone(keys), func(key string) bool { return !f.watched(key) })
+	f.mu.Unlock()
+	if len(keys) == 0 {
+		return nil
+	}
+	entries, err := read(keys)
+	if err != nil {
+		n.Changed(keys...)
+		return err
+	}
+	f.read(keys, entries, began, nil)
+	return nil
+}
+
 // Wanted returns the keys and the patterns that are watched, and a channel that
 // is closed when they are others. A Follower that asks its system for single
 // keys asks for the new ones then, and tells of these by [News.Changed] once

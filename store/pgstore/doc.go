@@ -6,7 +6,7 @@
 //	e, err := leader.NewElectionWithStore(st, cfg)
 //
 // [NewSQL] does so over a pool of database/sql, of pgx's driver. It is tested on
-// PostgreSQL 15.
+// PostgreSQL 15 and 18.
 //
 // # Writes
 //
@@ -31,17 +31,17 @@
 // the answer, freeze and kill the server, and break the connection between the
 // row and the commit.
 //
-// Every statement is sent without a prepared name (pgx.QueryExecModeExec),
-// whatever the pool's default is.
+// Every statement on the pool's connections is sent without a prepared name
+// (pgx.QueryExecModeExec), whatever the pool's default is.
 //
 // # Watching
 //
 // While something is watched, one more connection listens to the channel that
-// has the table's name. A notification names a key, which is then read; it says
-// nothing else, since every user of the database may listen, and notify. The
-// connection is taken out of the pool and not counted by it. After 2 s of
-// silence it is asked whether it still answers. Besides, everything watched is
-// read now and then.
+// has the table's name. A notification names a key, which is then read on that
+// connection; it says nothing else, since every user of the database may listen,
+// and notify. The connection is taken out of the pool and not counted by it.
+// After 2 s of silence it is asked whether it still answers. Besides, everything
+// watched is read now and then.
 //
 // A pooler in transaction mode accepts LISTEN and delivers nothing. That is
 // found out by a notification that does not arrive, Check warns of it, and the

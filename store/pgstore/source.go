@@ -5,6 +5,7 @@ import (
 	"crypto/rand"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -68,27 +69,82 @@ func (s source) Follow(ctx context.Context, news *feed.News) error {
 	if err := s.hears(ctx, conn, news); err != nil {
 		return err
 	}
+	read, err := s.prepare(ctx, conn)
+	if err != nil {
+		return err
+	}
 	news.Begun()
 	for {
 		n, err := next(ctx, conn)
-		switch {
-		case err != nil:
+		if err != nil {
 			return err
-		case n != nil:
-			told(news, n.Payload)
+		}
+		if n == nil {
+			continue
+		}
+		if err := s.tell(ctx, conn, read, news, n); err != nil {
+			return err
 		}
 	}
 }
 
-// told passes a notification on. An empty one is that of all records.
-func told(news *feed.News, payload string) {
+// listens begins the statement by which pg_stat_activity shows the sessions that
+// listen.
+const listens = "/* listens */ "
+
+// prepare has the listening session keep the statement that reads, and returns
+// its name there. Elsewhere nothing is prepared, for poolers: behind one that
+// exchanges sessions no notification would have arrived here.
+func (s source) prepare(ctx context.Context, conn *pgx.Conn) (name string, err error) {
+	ctx, cancel := context.WithTimeout(ctx, s.timeout)
+	defer cancel()
+	name = "leader_read_" + rand.Text() // a session may be one that somebody has used before
+	if _, err := conn.Prepare(ctx, name, listens+s.read); err != nil {
+		return "", fmt.Errorf("%w: table %s: %w", classifyRead(err), s.names.table, err)
+	}
+	return name, nil
+}
+
+// tell passes on what was notified, and whatever else has arrived by now. It
+// reads the records on the connection that brought the news: its session is
+// awake, and has the statement's plan.
+func (s source) tell(ctx context.Context, conn *pgx.Conn, read string, news *feed.News, n *pgconn.Notification) error {
+	over, cancel := context.WithCancel(ctx)
+	cancel()
+	var changed []string
+	for err := error(nil); err == nil; n, err = conn.WaitForNotification(over) { // which returns what is there
+		if key, is := told(news, n.Payload); is && !slices.Contains(changed, key) {
+			changed = append(changed, key)
+		}
+	}
+	return news.Reread(changed, func(keys []string) ([]store.Entry, error) { return s.readOn(ctx, conn, read, keys) })
+}
+
+// readOn reads records on the connection that listens.
+func (s source) readOn(ctx context.Context, conn *pgx.Conn, read string, keys []string) ([]store.Entry, error) {
+	ctx, cancel := context.WithTimeout(ctx, s.timeout)
+	defer cancel()
+	rows, err := conn.Query(ctx, read, keys)
+	if err == nil {
+		var entries []store.Entry
+		if entries, err = collect(rows); err == nil {
+			return entries, nil
+		}
+	}
+	return nil, fmt.Errorf("%w: table %s: %w", classifyRead(err), s.names.table, err)
+}
+
+// told passes a notification on, unless it names a key, which is returned. An
+// empty one is that of all records.
+func told(news *feed.News, payload string) (key string, is bool) {
 	switch {
 	case payload == "":
 		news.Begun() // all is read
 	case strings.HasPrefix(payload, probe):
 	default:
-		news.Changed(payload)
+		return payload, true
 	}
+	return "", false
 }
 
 // listen returns a connection, taken out of the pool, on which the table's
@@ -145,7 +201,9 @@ func (s source) hears(ctx context.Context, conn *pgx.Conn, news *feed.News) erro
 		case n.Payload == mark:
 			return nil
 		case news != nil:
-			told(news, n.Payload)
+			if key, is := told(news, n.Payload); is {
+				news.Changed(key)
+			}
 		}
 	}
 }

@@ -23,9 +23,10 @@ const deafClock = time.Hour
 // listening waits until a connection of the store listens.
 func listening(tb testing.TB, srv *databases.Server, s *pgstore.Store) {
 	tb.Helper()
+	db := srv.DB()
 	natslab.Eventually(tb, "the store listens", func(context.Context) error {
 		var n int
-		err := srv.DB().QueryRow("SELECT count(*) FROM pg_stat_activity WHERE query LIKE 'LISTEN%'").Scan(&n)
+		err := db.QueryRow("SELECT count(*) FROM pg_stat_activity WHERE query LIKE '/* listens */%'").Scan(&n)
 		if err == nil && (n == 0 || s.ConnState() != store.Connected) {
 			err = errors.New("not yet")
 		}
