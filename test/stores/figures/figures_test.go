@@ -63,10 +63,10 @@ func TestMain(m *testing.M) {
 
 func kinds() []kind {
 	return []kind{
-		{"NATS", func(tb testing.TB) string {
-			srv := natslab.StartProcesses(tb, 1, "")
-			srv.AwaitReady()
-			return srv.URL() + "/votes?create=true"
+		{"NATS", func(tb testing.TB) string { return nats(tb, "") }},
+		// As durable as the others are, which sync their files before they answer.
+		{"NATS, each write synced", func(tb testing.TB) string {
+			return nats(tb, fmt.Sprintf("jetstream { store_dir: %q, sync_interval: always }", tb.TempDir()))
 		}},
 		{"Redis", func(tb testing.TB) string {
 			return "redis://" + databases.StartRedis(tb, "--appendonly", "yes", "--appendfsync", "always").Addr()
@@ -86,6 +86,13 @@ func kinds() []kind {
 			return kubelab.Start(tb).URL(tb, "default")
 		}},
 	}
+}
+
+func nats(tb testing.TB, settings string) string {
+	tb.Helper()
+	srv := natslab.StartProcesses(tb, 1, settings)
+	srv.AwaitReady()
+	return srv.URL() + "/votes?create=true"
 }
 
 // open returns a client of its own.
