@@ -53,6 +53,20 @@ type Standing struct {
 	Damaged bool
 }
 
+// later reports whether what stands, or stood last, is of a later term than
+// that of e, or of another history.
+func (s Standing) later(e Entry) bool {
+	return s.LastTerm > e.Term || s.LastTerm == e.Term && !s.Entry.IsZero() && !s.Entry.sameTerm(e)
+}
+
+// last is what stands, or the term of what stood last.
+func (s Standing) last() Entry {
+	if s.Entry.IsZero() {
+		return Entry{Term: s.LastTerm}
+	}
+	return s.Entry
+}
+
 // An Announcer writes entries into one system. Its methods are called by one
 // goroutine for each group, and by several for several groups. Each returns soon
 // after ctx is done: a call that does not holds up its keeper.

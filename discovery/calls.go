@@ -1,22 +1,127 @@
 package discovery
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"log/slog"
+	"sync"
 	"time"
 
 	"github.com/seed-ff2cb582/leader/internal/backoff"
 	"github.com/seed-ff2cb582/leader/internal/shield"
 )
 
+// A caller makes the calls of one keeper to a system, and tells what comes of
+// them. One goroutine owns all but what mu guards.
+type caller struct {
+	system  Announcer
+	opts    Options
+	news    chan struct{} // who leads has changed
+	touched chan struct{} // the system's watch says that something has
+
+	mu     sync.Mutex
+	flight flight
+
+	failures int
+	calm     time.Time // before which the watch's news wait
+	stop     func()    // ends the watch
+}
+
+func newCaller(system Announcer, opts Options) caller {
+	return caller{system: system, opts: opts.withDefaults(), news: make(chan struct{}, 1), touched: make(chan struct{}, 1)}
+}
+
+// A flight is a call on behalf of a term.
+type flight struct {
+	term   uint64
+	cancel context.CancelCauseFunc
+}
+
+// errOver ends calls for a term that has ended.
+var errOver = errors.New("discovery: the term is over")
+
+// land ends a call on behalf of another term than the one in which somebody
+// leads, if somebody does. The caller holds mu.
+func (k *caller) land(term uint64, led bool) {
+	if f := k.flight; f.cancel != nil && (!led || term != f.term) {
+		f.cancel(errOver)
+	}
+}
+
+// during returns a context that ends with the trust window or the term. stands
+// reports whether the term goes on; it is called with mu held.
+func (k *caller) during(ctx context.Context, term uint64, until time.Time, stands func() bool) (_ context.Context, done func()) {
+	ctx, stop := context.WithDeadlineCause(ctx, until, errOver)
+	ctx, cancel := context.WithCancelCause(ctx)
+	k.mu.Lock()
+	k.flight = flight{term, cancel}
+	if !stands() {
+		cancel(errOver)
+	}
+	k.mu.Unlock()
+	return ctx, func() {
+		k.mu.Lock()
+		k.flight = flight{}
+		k.mu.Unlock()
+		cancel(nil)
+		stop()
+	}
+}
+
+// poke leaves a signal, unless there is one.
+func poke(c chan struct{}) {
+	select {
+	case c <- struct{}{}:
+	default:
+	}
+}
+
+// await waits for something to do, and reports false at the end. Of what the
+// watch tells it hears only when it is calm again.
+func (k *caller) await(ctx context.Context, ended <-chan struct{}, rest time.Duration) bool {
+	timer := time.NewTimer(rest)
+	defer timer.Stop()
+	until := time.Now().Add(rest)
+	for {
+		select {
+		case <-ctx.Done():
+			return false
+		case <-ended:
+			return false
+		case <-k.news:
+			return true
+		case <-timer.C:
+			return true
+		case <-k.touched:
+			now := time.Now()
+			if !now.Before(k.calm) {
+				return true
+			}
+			if k.calm.Before(until) {
+				timer.Reset(k.calm.Sub(now))
+			}
+		}
+	}
+}
+
+// between is the time from one look to the next while somebody leads whose
+// trust window is of that length.
+func (k *caller) between(window time.Duration) time.Duration {
+	own := min(max(window/3, minInterval), maxInterval)
+	if _, expires := k.system.(Refresher); expires && window > 0 {
+		return min(cmp.Or(k.opts.Interval, own), own)
+	}
+	return cmp.Or(k.opts.Interval, own)
+}
+
 // errTimeout ends calls that take too long.
 var errTimeout = errors.New("discovery: the system did not answer in time")
 
 // call makes one call to the system. It has a goroutine of its own, which an
 // adapter may end.
-func (k *keeper) call(ctx context.Context, f func(context.Context) error) (err error) {
+func (k *caller) call(ctx context.Context, f func(context.Context) error) (err error) {
 	ctx, cancel := context.WithTimeoutCause(ctx, k.opts.Timeout, errTimeout)
 	defer cancel()
 	done := make(chan struct{})
@@ -34,7 +139,7 @@ func (k *keeper) call(ctx context.Context, f func(context.Context) error) (err e
 	return err
 }
 
-func (k *keeper) look(ctx context.Context, group string) (s Standing, err error) {
+func (k *caller) look(ctx context.Context, group string) (s Standing, err error) {
 	err = k.call(ctx, func(ctx context.Context) (err error) {
 		s, err = k.system.Look(ctx, group)
 		return err
@@ -45,17 +150,22 @@ func (k *keeper) look(ctx context.Context, group string) (s Standing, err error)
 // swift is how often in a row one looks again at once when somebody was faster.
 const swift = 2
 
-// failed takes in a failure, and returns when to try again.
-func (k *keeper) failed(what string, e Entry, err error) time.Duration {
-	over := errors.Is(err, errOver)
-	if over && k.election.Term().Number != e.Term || !over && !errors.Is(err, errTimeout) && errors.Is(err, context.Canceled) {
-		return 0 // something else is to be done now
+// cancelled reports whether a call was given up since something else is to be
+// done now. over reports whether the term has ended on whose behalf it was.
+func cancelled(err error, over func() bool) bool {
+	if errors.Is(err, errOver) {
+		return over()
 	}
+	return !errors.Is(err, errTimeout) && errors.Is(err, context.Canceled)
+}
+
+// failed takes in a failure, and returns when to try again.
+func (k *caller) failed(what string, e Entry, err error, policy backoff.Policy) time.Duration {
 	k.failures++
 	if errors.Is(err, ErrChanged) && k.failures <= swift {
 		return 0 // somebody was faster, as the last leader is that withdraws
 	}
-	rest := k.policy().After(k.failures)
+	rest := policy.After(k.failures)
 	k.calm = time.Now().Add(rest)
 	if !errors.Is(err, ErrChanged) || k.failures > 2*swift {
 		k.tell(Event{Kind: Failed, Entry: e, Err: fmt.Errorf("%s: %w", what, err)})
@@ -64,7 +174,7 @@ func (k *keeper) failed(what string, e Entry, err error) time.Duration {
 }
 
 // watch has the system tell of changes, if it can, until unwatch is called.
-func (k *keeper) watch(group string) {
+func (k *caller) watch(group string) {
 	w, ok := k.system.(Watcher)
 	if !ok || k.stop != nil {
 		return
@@ -91,7 +201,7 @@ func (k *keeper) watch(group string) {
 }
 
 // watchOnce runs one watch to its end, in a goroutine that an adapter may end.
-func (k *keeper) watchOnce(ctx context.Context, w Watcher, group string) {
+func (k *caller) watchOnce(ctx context.Context, w Watcher, group string) {
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
@@ -106,12 +216,12 @@ func (k *keeper) watchOnce(ctx context.Context, w Watcher, group string) {
 	<-done
 }
 
-func (k *keeper) panicked(what string, value any, stack []byte) {
+func (k *caller) panicked(what string, value any, stack []byte) {
 	k.opts.Logger.Error("a panic was caught", "in", what, "value", fmt.Sprint(shield.Value(value)), "stack", string(stack))
 }
 
 // unwatch ends the watch.
-func (k *keeper) unwatch() {
+func (k *caller) unwatch() {
 	if k.stop != nil {
 		k.stop()
 		k.stop = nil
@@ -119,7 +229,7 @@ func (k *keeper) unwatch() {
 }
 
 // tell reports an event.
-func (k *keeper) tell(ev Event) {
+func (k *caller) tell(ev Event) {
 	level := slog.LevelInfo
 	switch ev.Kind {
 	case Failed, Superseded, Displaced:

@@ -11,10 +11,15 @@
 // discovery/consuldiscovery and discovery/k8sdiscovery. One for another system
 // needs this package alone.
 //
+// [Follow] keeps the same entry without taking part in the election, for
+// candidates that do not call Keep, and for the entry of a leader that died with
+// all of them. leader announce, of cmd/leader, is Follow as a program.
+//
 // # What is guaranteed
 //
-//   - An entry is announced by a candidate that leads, after its promotion.
-//     Nothing is announced or prolonged in the second half of a trust window
+//   - An entry is announced by a candidate that leads, after its promotion, or
+//     by a follower that has heard of it since. Nothing is announced or
+//     prolonged in the second half of a trust window (of a lease, by a follower)
 //     that is not renewed.
 //   - The entry of an earlier term never replaces that of a later one, however
 //     late its bytes arrive. The keeper compares the terms, and the system
@@ -25,14 +30,15 @@
 //   - The entry of a term that has ended goes. The leader withdraws it as soon
 //     as it knows. If it is frozen, cut off or dead, the next leader replaces
 //     it. If nobody can lead, any other candidate removes it within a second
-//     after the lease has run out, or 15 s after trouble with its own store. If
-//     none is left alive, the entry runs out by itself, as far as the system
-//     can do that: each adapter says when.
+//     after the lease has run out, or 15 s after trouble with its own store. A
+//     follower does so when the lease has run out. If none of them is left
+//     alive, the entry runs out by itself, as far as the system can do that:
+//     each adapter says when.
 //   - A call takes no longer than [Options].Timeout, and what fails is tried
 //     again with growing pauses. A panic of an adapter or of
 //     [Options].Report is reported, and ends nothing.
-//   - When Keep returns, it has tried to withdraw what it had announced, and
-//     none of its goroutines is left.
+//   - When Keep returns, it has tried to withdraw what it had announced; when
+//     Follow returns, the entry stays as it is. No goroutine of theirs is left.
 //
 // # What is not
 //

@@ -85,3 +85,33 @@ func ExampleKeep() {
 	// withdrawn: 10.0.0.7:8080
 	// <nil>
 }
+
+// The candidates announce nothing, as those of other programs. Somebody follows
+// them.
+func ExampleFollowWithStore() {
+	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+	defer cancel()
+	st, b := memstore.New(), &board{entries: map[string]discovery.Entry{}}
+	done := make(chan discovery.Kind, 2)
+	var following sync.WaitGroup
+	following.Go(func() {
+		err := discovery.FollowWithStore(ctx, st, "reports", b, discovery.Options{Report: func(ev discovery.Event) { done <- ev.Kind }})
+		if err != nil {
+			fmt.Println(err)
+		}
+	})
+	err := leader.RunWithStore(ctx, st, leader.ElectionConfig{
+		Group: "reports", InstanceID: "host-1", TTL: 3 * time.Second, HeartbeatInterval: time.Second, Address: "10.0.0.7:8080",
+	}, func(context.Context, leader.Term) error {
+		fmt.Println(<-done)
+		return nil // it leaves
+	})
+	fmt.Println(<-done, err)
+	cancel()
+	following.Wait()
+	// Output:
+	// announced: 10.0.0.7:8080
+	// announced
+	// withdrawn: 10.0.0.7:8080
+	// removed <nil>
+}

@@ -1,7 +1,6 @@
 package discovery
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"math/rand/v2"
@@ -46,14 +45,11 @@ func Keep(ctx context.Context, e leader.Election, a Announcer, opts Options) err
 	if err := opts.validate(e, a); err != nil {
 		return err
 	}
-	k := &keeper{
-		election: e, system: a, opts: opts.withDefaults(),
-		news: make(chan struct{}, 1), touched: make(chan struct{}, 1), ended: make(chan struct{}),
-	}
+	k := &keeper{caller: newCaller(a, opts), election: e, ended: make(chan struct{})}
 	running, cancel := context.WithCancel(ctx)
 	var observing sync.WaitGroup
 	observing.Go(func() { k.observe(running) })
-	for rest := k.step(running); k.await(running, rest); {
+	for rest := k.step(running); k.await(running, k.ended, rest); {
 		rest = k.step(running)
 	}
 	k.unwatch()
@@ -65,98 +61,50 @@ func Keep(ctx context.Context, e leader.Election, a Announcer, opts Options) err
 
 // A keeper is one call of Keep. Its goroutine owns all but what mu guards.
 type keeper struct {
+	caller
+
 	election leader.Election
-	system   Announcer
-	opts     Options
+	ended    chan struct{}     // the election has ended
+	info     leader.LeaderInfo // who leads, as the election knows; mu guards it
 
-	news    chan struct{} // who leads has changed
-	touched chan struct{} // the system's watch says that something has
-	ended   chan struct{} // the election has ended
-
-	mu     sync.Mutex
-	info   leader.LeaderInfo // who leads, as the election knows
-	flight flight
-
-	window   time.Duration // the shortest length that was seen of the trust window, in the present term
-	of       uint64        // the term that it is of
-	mine     Entry         // what was announced, or may have been, and was not yet withdrawn
-	stood    bool          // it was seen to stand
-	doubt    time.Time     // until when it may yet be applied
-	fresh    time.Time     // when it was announced or refreshed
-	rival    Standing      // what was announced for a later term
-	since    time.Time     // when it was first seen
-	seen     leader.LeaderInfo
-	settled  time.Time // when to look for what another has left behind
-	removed  Entry     // what was removed last, of one that had fallen silent
-	repairs  int       // how many in a row
-	failures int
-	calm     time.Time // before which the watch's news wait
-	stop     func()    // ends the watch
+	window  time.Duration // the shortest length that was seen of the trust window, in the present term
+	of      uint64        // the term that it is of
+	mine    Entry         // what was announced, or may have been, and was not yet withdrawn
+	stood   bool          // it was seen to stand
+	doubt   time.Time     // until when it may yet be applied
+	fresh   time.Time     // when it was announced or refreshed
+	rival   Standing      // what was announced for a later term
+	since   time.Time     // when it was first seen
+	seen    leader.LeaderInfo
+	settled time.Time // when to look for what another has left behind
+	removed Entry     // what was removed last, of one that had fallen silent
+	repairs int       // how many in a row
 }
 
-// A flight is a call on behalf of a term.
-type flight struct {
-	term   uint64
-	cancel context.CancelCauseFunc
+// failed takes in a failure, and returns when to try again.
+func (k *keeper) failed(what string, e Entry, err error) time.Duration {
+	if cancelled(err, func() bool { return k.election.Term().Number != e.Term }) {
+		return 0
+	}
+	return k.caller.failed(what, e, err, k.policy())
 }
-
-// errOver ends calls for a term that has ended.
-var errOver = errors.New("discovery: the term is over")
 
 // observe notes who leads, until the election ends.
 func (k *keeper) observe(ctx context.Context) {
 	for info := range k.election.Observe(ctx) {
 		k.mu.Lock()
 		k.info = info
-		if f := k.flight; f.cancel != nil && (info.ID == "" || info.Term != f.term) {
-			f.cancel(errOver)
-		}
+		k.land(info.Term, info.ID != "")
 		k.mu.Unlock()
 		poke(k.news)
 	}
 	close(k.ended)
 }
 
-// poke leaves a signal, unless there is one.
-func poke(c chan struct{}) {
-	select {
-	case c <- struct{}{}:
-	default:
-	}
-}
-
 func (k *keeper) known() leader.LeaderInfo {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	return k.info
-}
-
-// await waits for something to do, and reports false at the end. Of what the
-// watch tells it hears only when it is calm again.
-func (k *keeper) await(ctx context.Context, rest time.Duration) bool {
-	timer := time.NewTimer(rest)
-	defer timer.Stop()
-	until := time.Now().Add(rest)
-	for {
-		select {
-		case <-ctx.Done():
-			return false
-		case <-k.ended:
-			return false
-		case <-k.news:
-			return true
-		case <-timer.C:
-			return true
-		case <-k.touched:
-			now := time.Now()
-			if !now.Before(k.calm) {
-				return true
-			}
-			if k.calm.Before(until) {
-				timer.Reset(k.calm.Sub(now))
-			}
-		}
-	}
 }
 
 // step brings the system in line with the election, as far as one step can, and
@@ -188,24 +136,18 @@ func (k *keeper) wanted() (e Entry, until time.Time, leads bool) {
 }
 
 // interval is the time from one look of a leader to the next.
-func (k *keeper) interval() time.Duration {
-	own := min(max(k.window/3, minInterval), maxInterval)
-	if _, expires := k.system.(Refresher); expires && k.window > 0 {
-		return min(cmp.Or(k.opts.Interval, own), own)
-	}
-	return cmp.Or(k.opts.Interval, own)
-}
+func (k *keeper) interval() time.Duration { return k.between(k.window) }
 
 // lead has the entry stand.
 func (k *keeper) lead(ctx context.Context, want Entry, until time.Time) time.Duration {
-	ctx, done := k.during(ctx, want.Term, until)
+	ctx, done := k.during(ctx, want.Term, until, func() bool { return k.info.ID != "" && k.info.Term == want.Term })
 	defer done()
 	k.watch(want.Group)
 	s, err := k.look(ctx, want.Group)
 	if err != nil {
 		return k.failed("look", want, err)
 	}
-	later := s.LastTerm > want.Term || s.LastTerm == want.Term && !s.Entry.IsZero() && !s.Entry.sameTerm(want)
+	later := s.later(want)
 	switch {
 	case later && !k.mayDisplace(ctx, s):
 		return k.interval()
@@ -219,25 +161,6 @@ func (k *keeper) lead(ctx context.Context, want Entry, until time.Time) time.Dur
 	}
 }
 
-// during returns a context that ends with the trust window or the term.
-func (k *keeper) during(ctx context.Context, term uint64, until time.Time) (_ context.Context, done func()) {
-	ctx, stop := context.WithDeadlineCause(ctx, until, errOver)
-	ctx, cancel := context.WithCancelCause(ctx)
-	k.mu.Lock()
-	k.flight = flight{term, cancel}
-	if k.info.ID == "" || k.info.Term != term {
-		cancel(errOver)
-	}
-	k.mu.Unlock()
-	return ctx, func() {
-		k.mu.Lock()
-		k.flight = flight{}
-		k.mu.Unlock()
-		cancel(nil)
-		stop()
-	}
-}
-
 // mayDisplace reports whether an entry of a later term is of another history
 // than the group's, so that this leader may replace it. That the store
 // acknowledges our term after the entry was seen shows that no later term had
@@ -246,11 +169,7 @@ func (k *keeper) mayDisplace(ctx context.Context, s Standing) bool {
 	now := time.Now()
 	if k.since.IsZero() || s.Version != k.rival.Version {
 		k.rival, k.since = s, now
-		there := s.Entry
-		if there.IsZero() {
-			there.Term = s.LastTerm // of one that was withdrawn
-		}
-		k.tell(Event{Kind: Superseded, Entry: there, Err: ErrSuperseded})
+		k.tell(Event{Kind: Superseded, Entry: s.last(), Err: ErrSuperseded})
 	}
 	if now.Sub(k.since) < patience*k.window {
 		return false

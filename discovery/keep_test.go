@@ -198,11 +198,22 @@ type stage struct {
 
 type candidate struct {
 	*leadertest.Election
+	events
 
-	end    context.CancelFunc
-	ended  chan error
-	mu     sync.Mutex
-	events []discovery.Event
+	end   context.CancelFunc
+	ended chan error
+}
+
+// events are what a keeper reported.
+type events struct {
+	mu  sync.Mutex
+	all []discovery.Event
+}
+
+func (c *events) note(ev discovery.Event) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.all = append(c.all, ev)
 }
 
 func newStage(t *testing.T) *stage {
@@ -220,11 +231,7 @@ func (s *stage) join(id string, a discovery.Announcer) *candidate {
 	ctx, cancel := context.WithCancel(context.Background())
 	c.end = cancel
 	go func() {
-		c.ended <- discovery.Keep(ctx, c, a, discovery.Options{Report: func(ev discovery.Event) {
-			c.mu.Lock()
-			defer c.mu.Unlock()
-			c.events = append(c.events, ev)
-		}})
+		c.ended <- discovery.Keep(ctx, c, a, discovery.Options{Report: c.note})
 	}()
 	if err := c.Start(s.t.Context()); err != nil {
 		s.t.Fatal(err)
@@ -240,11 +247,23 @@ func (s *stage) join(id string, a discovery.Announcer) *candidate {
 	return c
 }
 
+// stand adds a candidate without a keeper.
+func (s *stage) stand(id string) *candidate {
+	s.t.Helper()
+	c := &candidate{Election: s.group.Join(id)}
+	if err := c.Start(s.t.Context()); err != nil {
+		s.t.Fatal(err)
+	}
+	s.all[id] = c
+	synctest.Wait()
+	return c
+}
+
 // count returns how many events of a kind were reported.
-func (c *candidate) count(kind discovery.Kind) (n int) {
+func (c *events) count(kind discovery.Kind) (n int) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	for _, ev := range c.events {
+	for _, ev := range c.all {
 		if ev.Kind == kind {
 			n++
 		}
@@ -434,7 +453,10 @@ func TestOthersRemoveItWhenTheirStoreIsBack(t *testing.T) {
 		fit.Store(false)
 		pass(4 * time.Second)
 		g.group.Store("b").Reconnect()
-		pass(16 * time.Second)
+		failed := b.Status().LastErrorAt
+		pass(time.Until(failed.Add(10 * time.Second)))
+		demand(t, s, "a") // it may not have heard yet
+		pass(10 * time.Second)
 		demand(t, s, "")
 	})
 }
@@ -606,20 +628,29 @@ func TestACallEndsWithTheWindowOfAnElectionThatIsStuck(t *testing.T) {
 		}
 		ctx, cancel := context.WithCancel(t.Context())
 		kept := make(chan error, 1)
-		go func() { kept <- discovery.Keep(ctx, e, s, discovery.Options{}) }()
+		go func() { kept <- discovery.Keep(ctx, e, watched{s}, discovery.Options{}) }()
 		if err := e.Start(t.Context()); err != nil {
 			t.Fatal(err)
 		}
 		synctest.Wait()
 		demand(t, s, "a")
-		stuck.Store(true)
-		pass(time.Second) // it has renewed, and tells the hook
+		stuck.Store(true) // the next renewal tells the hook
 		e2 := s.stands()
 		e2.Address = "203.0.113.9:666"
 		late := make(chan struct{})
 		s.hold(late)
+		var repairs atomic.Int32
+		s.fail(func(call string) error {
+			if call == "announce" {
+				repairs.Add(1)
+			}
+			return nil
+		})
 		s.tamper(e2)
-		pass(time.Second) // the repair is on its way
+		synctest.Wait()
+		if repairs.Load() != 1 {
+			t.Fatal("no repair is on its way")
+		}
 		s.hold(nil)
 		pass(time.Until(e.TrustUntil()) + time.Millisecond)
 		if e.IsLeader() {
@@ -859,8 +890,8 @@ func TestPanicsAreShielded(t *testing.T) {
 				demand(t, s, "a")
 				a.mu.Lock()
 				defer a.mu.Unlock()
-				if len(a.events) == 0 || !errors.Is(a.events[0].Err, discovery.ErrPanicked) {
-					t.Errorf("%+v", a.events)
+				if len(a.all) == 0 || !errors.Is(a.all[0].Err, discovery.ErrPanicked) {
+					t.Errorf("%+v", a.all)
 				}
 			})
 		})

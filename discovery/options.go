@@ -7,6 +7,8 @@ import (
 	"time"
 
 	"github.com/seed-ff2cb582/leader"
+	"github.com/seed-ff2cb582/leader/internal/observation"
+	"github.com/seed-ff2cb582/leader/store"
 )
 
 // DefaultTimeout bounds each call to the system if the options say nothing.
@@ -19,7 +21,7 @@ const (
 	maxInterval = 10 * time.Second
 )
 
-// Options are the settings of [Keep]. The zero value is a good one.
+// Options are the settings of [Keep] and [Follow]. The zero value is a good one.
 type Options struct {
 	// Interval is how often a leader looks whether its entry stands, and
 	// refreshes it where entries expire. Default: a third of the trust window,
@@ -43,19 +45,38 @@ func (o Options) withDefaults() Options {
 	return o
 }
 
-// validate returns every broken rule.
+// validate returns every broken rule of Keep.
 func (o Options) validate(e leader.Election, a Announcer) error {
-	var errs []error
-	check := func(ok bool, field string, value any, rule string) {
-		if !ok {
-			errs = append(errs, &leader.ConfigError{Field: field, Value: value, Rule: rule})
+	return errors.Join(broken(e != nil, "election", nil, "must not be nil"), o.validateRest(a))
+}
+
+// validateFollow returns every broken rule of Follow.
+func (o Options) validateFollow(st store.Store, group string, a Announcer) error {
+	errs := []error{broken(st != nil, "store", nil, "must not be nil"), o.validateRest(a)}
+	if obs := observation.New(group); obs.Named() == "" {
+		errs = append(errs, broken(false, "group", group, "must be a group's name, without wildcards"))
+	} else if st != nil {
+		if err := obs.Check(st); err != nil {
+			errs = append(errs, broken(false, "group", group, "must be a group's name"))
 		}
 	}
-	check(e != nil, "election", nil, "must not be nil")
-	check(a != nil, "announcer", nil, "must not be nil")
-	check(o.Interval >= 0, "Interval", o.Interval, "must be positive, or 0 for the default")
-	check(o.Timeout >= 0, "Timeout", o.Timeout, "must be positive, or 0 for the default")
 	return errors.Join(errs...)
+}
+
+func (o Options) validateRest(a Announcer) error {
+	return errors.Join(
+		broken(a != nil, "announcer", nil, "must not be nil"),
+		broken(o.Interval >= 0, "Interval", o.Interval, "must be positive, or 0 for the default"),
+		broken(o.Timeout >= 0, "Timeout", o.Timeout, "must be positive, or 0 for the default"),
+	)
+}
+
+// broken is the error of a rule that was not kept.
+func broken(kept bool, field string, value any, rule string) error {
+	if kept {
+		return nil
+	}
+	return &leader.ConfigError{Field: field, Value: value, Rule: rule}
 }
 
 // An Event is something that a keeper did, or failed to do.

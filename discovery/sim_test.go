@@ -99,7 +99,8 @@ func (l *link) send(write func() error) error {
 
 // TestSimulation puts real elections and their keepers under faults, in virtual
 // time: candidates are cut off from the store, from the system or from both,
-// hand over, and operators delete the entry. No entry ever replaces that of a
+// hand over, and operators delete the entry. Two more processes follow the
+// group, and have such faults too. No entry ever replaces that of a
 // later term, and when the faults are over the leader's entry stands.
 func TestSimulation(t *testing.T) {
 	for seed := *base; seed < *base+uint64(*seeds); seed++ {
@@ -122,10 +123,33 @@ func simulate(t *testing.T, rng *rand.Rand) {
 		if s.mortal {
 			a = perishable{l}
 		}
-		g.join(id, a)
+		if rng.IntN(3) == 0 {
+			g.stand(id) // followers alone announce it
+		} else {
+			g.join(id, a)
+		}
+	}
+	outside := []string{"x", "y"}
+	for _, id := range outside {
+		l := &link{system: s, rng: rand.New(rand.NewPCG(rng.Uint64(), 0)), late: &late, wrong: func(what string) { t.Error(what) }}
+		links[id] = l
+		if s.mortal {
+			g.follow(id, perishable{l})
+		} else {
+			g.follow(id, l)
+		}
 	}
 	for range 60 {
 		id := names[rng.IntN(len(names))]
+		switch x := outside[rng.IntN(len(outside))]; rng.IntN(8) {
+		case 0:
+			links[x].spoil(rng.IntN(2) == 0)
+		case 1:
+			g.group.Store(x).CutOff()
+		case 2:
+			g.group.Store(x).Reconnect()
+		default:
+		}
 		switch rng.IntN(12) {
 		case 0, 1:
 			links[id].spoil(true)
@@ -150,6 +174,10 @@ func simulate(t *testing.T, rng *rand.Rand) {
 	for _, id := range names {
 		links[id].spoil(false)
 		g.all[id].Reconnect()
+	}
+	for _, id := range outside {
+		links[id].spoil(false)
+		g.group.Store(id).Reconnect()
 	}
 	pass(time.Minute) // of which the patrol of a candidate takes half, and late writes 6 s
 	late.Wait()

@@ -85,13 +85,15 @@ type Info struct {
 	By          string
 	Why         string
 	Successor   string
+	// Rev is the revision of the entry that says so, where one was read.
+	Rev uint64
 }
 
 // Of returns who leads by an entry that arrived at now, and what the core sees
 // in it.
 func Of(group string, e store.Entry, now time.Time) (Info, machine.Seen) {
 	seen, r := record.Read(e)
-	info := Info{Group: group, Term: seen.Term(), Transitions: uint64(r.Transitions), Correlation: Correlation(seen.Rec.Token)}
+	info := Info{Group: group, Term: seen.Term(), Transitions: uint64(r.Transitions), Correlation: Correlation(seen.Rec.Token), Rev: e.Revision}
 	switch seen.Kind {
 	case machine.Held:
 		info.ID, info.Priority, info.Version = r.ID, r.Priority, r.Version
@@ -133,7 +135,7 @@ func (i Info) AsOf(now time.Time) Info {
 	if i.ID == "" || now.Before(i.Until) {
 		return i
 	}
-	return Info{Group: i.Group, Term: i.Term, Transitions: i.Transitions, Correlation: i.Correlation, Reason: machine.ReasonExpired}
+	return Info{Group: i.Group, Term: i.Term, Transitions: i.Transitions, Correlation: i.Correlation, Reason: machine.ReasonExpired, Rev: i.Rev}
 }
 
 // Same reports whether o says the same of who leads, or of why nobody does.
