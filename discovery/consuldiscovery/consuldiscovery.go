@@ -3,12 +3,14 @@ package consuldiscovery
 import (
 	"cmp"
 	"context"
+	"crypto/rand"
 	"errors"
 	"fmt"
 	"maps"
 	"net"
 	"slices"
 	"strconv"
+	"strings"
 	"sync"
 	"time"
 
@@ -51,6 +53,7 @@ type Options struct {
 type Announcer struct {
 	client *api.Client
 	opts   Options
+	name   string // tells its sessions from those of other announcers
 
 	mu       sync.Mutex
 	sessions map[string]string // the ids of ours, by the names of the nodes
@@ -73,7 +76,7 @@ func New(client *api.Client, opts Options) (*Announcer, error) {
 	opts.Prefix = cmp.Or(opts.Prefix, DefaultPrefix)
 	opts.NodePrefix = cmp.Or(opts.NodePrefix, DefaultNodePrefix)
 	opts.MinSessionTTL = cmp.Or(opts.MinSessionTTL, DefaultMinSessionTTL)
-	return &Announcer{client: client, opts: opts, sessions: map[string]string{}}, nil
+	return &Announcer{client: client, opts: opts, name: rand.Text(), sessions: map[string]string{}}, nil
 }
 
 // Look implements [discovery.Announcer] by consistent reads of the key and of
@@ -114,7 +117,9 @@ func (a *Announcer) whole(all []*api.ServiceEntry, e discovery.Entry) bool {
 			continue
 		}
 		want, err := a.service(e)
-		inForce := func(c *api.HealthCheck) bool { return c.CheckID == checkID && c.Definition.SessionName == a.session(e) }
+		inForce := func(c *api.HealthCheck) bool {
+			return c.CheckID == checkID && strings.HasPrefix(c.Definition.SessionName, a.sessionsOf(e))
+		}
 		if err != nil || s.Node.Node != a.node(e) || !sameService(s.Service, &want) ||
 			!slices.ContainsFunc(s.Checks, inForce) || s.Checks.AggregatedStatus() != api.HealthPassing {
 			return false
@@ -129,9 +134,11 @@ func sameService(s, want *api.AgentService) bool {
 		slices.Equal(s.Tags, want.Tags) && maps.Equal(s.Meta, want.Meta)
 }
 
-// Announce implements [discovery.Announcer]. The node, its check and the session
-// come first: without the service they lead nobody anywhere, however late they
-// arrive.
+// Announce implements [discovery.Announcer]. The key comes first, for of several
+// that announce the same leader one alone may make the leader's node: another's
+// check would hang on a session that nobody renews. Then come the node, its
+// check and the session: without the service they lead nobody anywhere, however
+// late they arrive.
 func (a *Announcer) Announce(ctx context.Context, e discovery.Entry, stands discovery.Standing) error {
 	service, err := a.service(e)
 	if err != nil {
@@ -141,15 +148,19 @@ func (a *Announcer) Announce(ctx context.Context, e discovery.Entry, stands disc
 	if err != nil {
 		return err
 	}
-	if err := a.begin(ctx, e, service.Address); err != nil {
-		return err
-	}
 	value, err := record{Entry: &e, LastTerm: e.Term}.bytes()
 	if err != nil {
 		return err
 	}
+	if stands.Version, err = a.swap(ctx, e.Group, stands, value, nil); err != nil {
+		return err
+	}
+	if err := a.begin(ctx, e, service.Address); err != nil {
+		return err
+	}
 	ops := api.TxnOps{{Service: &api.ServiceTxnOp{Verb: api.ServiceSet, Node: a.node(e), Service: service}}}
-	return a.swap(ctx, e.Group, stands, value, append(ops, gone(others)...))
+	_, err = a.swap(ctx, e.Group, stands, value, append(ops, gone(others)...))
+	return err
 }
 
 // others are the nodes of other candidates that have the service of the group.
@@ -219,18 +230,21 @@ func (a *Announcer) end(ctx context.Context, node string) {
 }
 
 // swap writes the key, if it stands as it was seen, and does the rest with it.
-func (a *Announcer) swap(ctx context.Context, group string, stands discovery.Standing, value []byte, ops api.TxnOps) error {
+// It returns the key's version.
+func (a *Announcer) swap(ctx context.Context, group string, stands discovery.Standing, value []byte, ops api.TxnOps) (version string, err error) {
 	index, err := strconv.ParseUint(stands.Version, 10, 64)
 	if err != nil {
-		return fmt.Errorf("consuldiscovery: version %q: %w", stands.Version, err)
+		return "", fmt.Errorf("consuldiscovery: version %q: %w", stands.Version, err)
 	}
 	cas := &api.TxnOp{KV: &api.KVTxnOp{Verb: api.KVCAS, Key: a.key(group), Value: value, Index: index}}
 	ok, answer, _, err := a.client.Txn().Txn(append(api.TxnOps{cas}, ops...), (&api.QueryOptions{}).WithContext(ctx))
 	switch {
 	case err != nil:
-		return fmt.Errorf("consul: %w", err)
+		return "", fmt.Errorf("consul: %w", err)
+	case ok && len(answer.Results) > 0 && answer.Results[0].KV != nil:
+		return strconv.FormatUint(answer.Results[0].KV.ModifyIndex, 10), nil
 	case ok:
-		return nil
+		return "", errors.New("consul: the answer to a transaction does not name the key's index")
 	}
 	refused := make([]error, 0, len(answer.Errors))
 	for _, e := range answer.Errors {
@@ -239,9 +253,9 @@ func (a *Announcer) swap(ctx context.Context, group string, stands discovery.Sta
 	// Consul says why in words alone.
 	pair, _, err := a.client.KV().Get(a.key(group), consistent(ctx))
 	if err == nil && (pair == nil && index != 0 || pair != nil && pair.ModifyIndex != index) {
-		return discovery.ErrChanged
+		return "", discovery.ErrChanged
 	}
-	return fmt.Errorf("consul: refused: %w", errors.Join(refused...))
+	return "", fmt.Errorf("consul: refused: %w", errors.Join(refused...))
 }
 
 // Refresh implements [discovery.Refresher]: it renews the session.
@@ -263,14 +277,19 @@ func (a *Announcer) Refresh(ctx context.Context, e discovery.Entry, stands disco
 }
 
 // Withdraw implements [discovery.Announcer]. The node goes with its service, its
-// check and its session; the key remains, and remembers the term.
+// check and its session, and so does that of a predecessor which an announcement
+// that was cut short has left there; the key remains, and remembers the term.
 func (a *Announcer) Withdraw(ctx context.Context, stands discovery.Standing) error {
 	value, err := record{LastTerm: stands.LastTerm}.bytes()
 	if err != nil {
 		return err
 	}
+	others, err := a.others(ctx, stands.Entry)
+	if err != nil {
+		return err
+	}
 	node := a.node(stands.Entry)
-	if err := a.swap(ctx, stands.Entry.Group, stands, value, gone([]string{node})); err != nil {
+	if _, err := a.swap(ctx, stands.Entry.Group, stands, value, gone(append(others, node))); err != nil {
 		return err
 	}
 	a.mu.Lock()

@@ -32,7 +32,9 @@ type Options struct {
 	PortName string
 	// Pod, optional, is the name of the pod in which this candidate runs, and
 	// PodUID its uid (metadata.name and metadata.uid of the downward API). With
-	// both, the slice is deleted with the pod.
+	// both, the slice is deleted with the pod. One that announces others, by
+	// discovery.Follow, has none, and leaves alone what a leader wrote of its
+	// own pod.
 	Pod, PodUID string
 	// Label, optional, is the key of a label that the leader's pod gets, with
 	// the value "true", and that is removed from all other pods of the
@@ -171,7 +173,7 @@ func (a *Announcer) Look(ctx context.Context, group string) (discovery.Standing,
 	}
 	s.Entry = e
 	want, err := a.sliceOf(e)
-	s.Damaged = err != nil || !reflect.DeepEqual(want.content(), found.content())
+	s.Damaged = err != nil || !reflect.DeepEqual(want.content(), a.known(found).content())
 	if a.opts.Label != "" && !s.Damaged {
 		pods, err := a.labelled(ctx)
 		if err != nil {

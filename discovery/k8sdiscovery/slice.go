@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"net/netip"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -125,6 +126,19 @@ func (a *Announcer) sliceOf(e discovery.Entry) (slice, error) {
 	s.Endpoints = []endpoint{to}
 	s.Ports = []port{{Name: a.opts.PortName, Port: at.Port(), Protocol: "TCP"}}
 	return s, nil
+}
+
+// known is the slice without what an announcer that is in no leader's pod cannot
+// know: which pod it is.
+func (a *Announcer) known(s slice) slice {
+	if a.opts.Pod != "" {
+		return s
+	}
+	s.Metadata.OwnerReferences, s.Endpoints = nil, slices.Clone(s.Endpoints)
+	for i := range s.Endpoints {
+		s.Endpoints[i].TargetRef = nil
+	}
+	return s
 }
 
 // content is what of a slice is compared: all but its identity, and the labels

@@ -81,6 +81,9 @@ func TestTheLeaderIsFoundInConsul(t *testing.T) {
 	secret := token(t, node, announced.Groups()...)
 	admin := node.Client(t)
 	t.Run("other instances of the service are left alone", func(t *testing.T) { t.Parallel(); leavesOthersAlone(t, node) })
+	t.Run("who comes late leaves no trace", func(t *testing.T) { t.Parallel(); losesWithoutATrace(t, node) })
+	t.Run("an announcement that is cut short leaves no predecessor", func(t *testing.T) { t.Parallel(); leavesNoPredecessor(t, node) })
+	t.Run("a check without a session is critical", func(t *testing.T) { t.Parallel(); isCriticalWithoutASession(t, node) })
 	t.Run("DNS leads to the leader", func(t *testing.T) { t.Parallel(); resolves(t, node, dns) })
 	announced.Run(t, announced.System{
 		Open: func(tb testing.TB, group, _ string, post *announced.Post) discovery.Announcer {
@@ -160,6 +163,138 @@ func leavesOthersAlone(t *testing.T, node *consullab.Node) {
 			t.Errorf("the node %s is left over", n.Node)
 		}
 	}
+}
+
+// check is the leader's check in the catalog.
+func check(t *testing.T, node *consullab.Node, service string) *api.HealthCheck {
+	t.Helper()
+	found, _, err := node.Client(t).Health().Service(service, "leader", false, &api.QueryOptions{RequireConsistent: true})
+	if err != nil || len(found) != 1 || len(found[0].Checks) != 1 {
+		t.Fatalf("%v: %+v", err, found)
+	}
+	return found[0].Checks[0]
+}
+
+// Of two that announce the same leader, the one that comes late leaves the check alone, which hangs on the other's session.
+func losesWithoutATrace(t *testing.T, node *consullab.Node) {
+	t.Helper()
+	ctx := natslab.Within(t)
+	first, second := open(t, node.Addr, consullab.Root, "raced", nil), open(t, node.Addr, consullab.Root, "raced", nil)
+	e := discovery.Entry{Group: "raced", Instance: "a", Term: 1, Correlation: "c", Address: "192.0.2.1:80", TTL: time.Minute}
+	nothing, err := second.Look(ctx, "raced")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := first.Announce(ctx, e, nothing); err != nil {
+		t.Fatal(err)
+	}
+	before := check(t, node, "raced")
+	if err := second.Announce(ctx, e, nothing); !errors.Is(err, discovery.ErrChanged) {
+		t.Fatalf("%v, want ErrChanged", err)
+	}
+	if after := check(t, node, "raced"); after.Definition.SessionName != before.Definition.SessionName || after.Status != api.HealthPassing {
+		t.Errorf("%+v, and before %+v", after, before)
+	}
+	// Each knows what the other wrote as whole.
+	stands, err := second.Look(ctx, "raced")
+	if err != nil || stands.Damaged || !stands.Entry.Same(e) {
+		t.Fatalf("%v: %+v", err, stands)
+	}
+	// When the second takes the entry over, the first one's session may end.
+	sessions, _, err := node.Client(t).Session().Node(before.Node, &api.QueryOptions{RequireConsistent: true})
+	if err != nil || len(sessions) != 1 {
+		t.Fatalf("%v: %d sessions", err, len(sessions))
+	}
+	if err := second.Announce(ctx, e, stands); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := node.Client(t).Session().Destroy(sessions[0].ID, nil); err != nil {
+		t.Fatal(err)
+	}
+	if after := check(t, node, "raced"); after.Status != api.HealthPassing {
+		t.Errorf("%+v", after)
+	}
+}
+
+// dying returns an announcer that dies before it has made a session.
+func dying(t *testing.T, node *consullab.Node, service string) *consuldiscovery.Announcer {
+	t.Helper()
+	transport := &http.Transport{}
+	t.Cleanup(transport.CloseIdleConnections)
+	client, err := api.NewClient(&api.Config{Address: node.Addr, Token: consullab.Root, HttpClient: &http.Client{Transport: sessionless{transport}}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	a, err := consuldiscovery.New(client, consuldiscovery.Options{Service: service})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return a
+}
+
+// The next leader dies while it announces itself: what its predecessor left goes with what it left.
+func leavesNoPredecessor(t *testing.T, node *consullab.Node) {
+	t.Helper()
+	ctx := natslab.Within(t)
+	e := discovery.Entry{Group: "cut", Instance: "a", Term: 1, Correlation: "c", Address: "192.0.2.1:80", TTL: time.Minute}
+	a := open(t, node.Addr, consullab.Root, "cut", nil)
+	if err := a.Announce(ctx, e, discovery.Standing{Version: "0"}); err != nil {
+		t.Fatal(err)
+	}
+	stands, err := a.Look(ctx, "cut")
+	if err != nil {
+		t.Fatal(err)
+	}
+	next := discovery.Entry{Group: "cut", Instance: "b", Term: 2, Correlation: "d", Address: "192.0.2.2:80", TTL: time.Minute}
+	if err := dying(t, node, "cut").Announce(ctx, next, stands); !errors.Is(err, errDied) {
+		t.Fatal(err)
+	}
+	if stands, err = a.Look(ctx, "cut"); err != nil || !stands.Damaged || !stands.Entry.Same(next) {
+		t.Fatalf("%v: %+v", err, stands)
+	}
+	if err := a.Withdraw(ctx, stands); err != nil {
+		t.Fatal(err)
+	}
+	if found, _, err := node.Client(t).Catalog().Service("cut", "", &api.QueryOptions{RequireConsistent: true}); err != nil || len(found) != 0 {
+		t.Errorf("%v: %+v", err, found)
+	}
+}
+
+// A leader that announces itself again and dies before it has a session leaves a check that nothing makes pass.
+func isCriticalWithoutASession(t *testing.T, node *consullab.Node) {
+	t.Helper()
+	ctx := natslab.Within(t)
+	e := discovery.Entry{Group: "dying", Instance: "a", Term: 1, Correlation: "c", Address: "192.0.2.1:80", TTL: time.Minute}
+	if err := open(t, node.Addr, consullab.Root, "dying", nil).Announce(ctx, e, discovery.Standing{Version: "0"}); err != nil {
+		t.Fatal(err)
+	}
+	again := dying(t, node, "dying")
+	stands, err := again.Look(ctx, "dying")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := again.Announce(ctx, e, stands); !errors.Is(err, errDied) {
+		t.Fatal(err)
+	}
+	if c := check(t, node, "dying"); c.Status != api.HealthCritical {
+		t.Errorf("the check is %s: %+v", c.Status, c)
+	}
+	if stands, err := again.Look(ctx, "dying"); err != nil || !stands.Damaged {
+		t.Errorf("%v: %+v", err, stands)
+	}
+}
+
+var errDied = errors.New("it died")
+
+// A sessionless way to Consul makes no session.
+type sessionless struct{ http.RoundTripper }
+
+// RoundTrip implements http.RoundTripper.
+func (s sessionless) RoundTrip(r *http.Request) (*http.Response, error) {
+	if strings.HasSuffix(r.URL.Path, "/session/create") {
+		return nil, errDied
+	}
+	return s.RoundTripper.RoundTrip(r)
 }
 
 // Consul's DNS names the leader, and nobody when its session has ended although nobody withdrew its entry.

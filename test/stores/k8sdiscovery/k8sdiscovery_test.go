@@ -38,8 +38,12 @@ func TestMain(m *testing.M) {
 
 const label = "example.com/leader"
 
-// options are those of the candidate in the pod of its name, in the namespace and for the Service of the group's name.
+// options are those of the candidate in the pod of its name, in the namespace and for the Service of the group's name, or of
+// a follower, which is in none of its pods.
 func options(group, id, uid string) k8sdiscovery.Options {
+	if id == "" {
+		return k8sdiscovery.Options{Namespace: group, Service: group, PortName: "web"}
+	}
 	return k8sdiscovery.Options{Namespace: group, Service: group, PortName: "web", Pod: id, PodUID: uid, Label: label}
 }
 
@@ -283,5 +287,15 @@ func (c *cluster) owns(t *testing.T, g string) {
 	pod := reference{"Pod", "a", c.uids[g+"/a"]}
 	if len(s.Metadata.OwnerReferences) != 1 || s.Metadata.OwnerReferences[0] != pod || len(s.Endpoints) != 1 || s.Endpoints[0].TargetRef != pod {
 		t.Errorf("%s", found)
+	}
+	// A follower, which cannot know the pod, leaves it alone. The leader's own announcer does not leave alone a slice without it.
+	if stands, err := c.open(t, g, "", nil).Look(ctx, g); err != nil || stands.Damaged || !stands.Entry.Same(e) {
+		t.Errorf("%v: %+v", err, stands)
+	}
+	if err := c.patch(ctx, slicesOf(g)+"/"+g+"-leader", object{"metadata": object{"ownerReferences": []object{}}}); err != nil {
+		t.Fatal(err)
+	}
+	if stands, err := a.Look(ctx, g); err != nil || !stands.Damaged {
+		t.Errorf("%v: %+v", err, stands)
 	}
 }

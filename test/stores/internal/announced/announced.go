@@ -22,7 +22,8 @@ const TTL = 3 * time.Second
 
 // A System is where leaders are announced.
 type System struct {
-	// Open returns an announcer with connections of its own. Each of its writes goes through post, if that is not nil.
+	// Open returns an announcer with connections of its own. Each of its writes goes through post, if that is not nil. Without an
+	// id it is that of a follower.
 	Open func(tb testing.TB, group, id string, post *Post) discovery.Announcer
 	// Child are the arguments by which a process of its own opens one: see Serve.
 	Child func(tb testing.TB, group, id string) []string
@@ -58,6 +59,8 @@ func cases() []testCase {
 		{"killed", "a killed leader's entry goes with its lease", (*lab).killed},
 		{"frozen", "a frozen leader's entry goes, and stays away", (*lab).frozen},
 		{"dead", "the last candidate's entry does what it should", (*lab).allDead},
+		{"outside", "followers announce candidates that do not announce themselves", (*lab).outside},
+		{"beside", "followers beside candidates that announce themselves", (*lab).beside},
 	}
 }
 
@@ -86,6 +89,12 @@ type candidate struct {
 
 	mu     sync.Mutex
 	events []discovery.Event
+}
+
+func (c *candidate) note(ev discovery.Event) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.events = append(c.events, ev)
 }
 
 func (c *candidate) count(kind discovery.Kind) (n int) {
@@ -118,21 +127,9 @@ func (l *lab) join(id string) *candidate {
 	}
 	c := &candidate{Election: e}
 	a := l.Open(l.t, l.group, id, nil)
-	ctx, cancel := context.WithCancel(context.Background())
-	var kept sync.WaitGroup
-	kept.Go(func() {
-		err := discovery.Keep(ctx, e, a, discovery.Options{Report: func(ev discovery.Event) {
-			c.mu.Lock()
-			defer c.mu.Unlock()
-			c.events = append(c.events, ev)
-		}})
-		if err != nil {
-			l.t.Error(err)
-		}
-	})
+	end := l.keep(func(ctx context.Context) error { return discovery.Keep(ctx, e, a, discovery.Options{Report: c.note}) })
 	l.t.Cleanup(func() {
-		cancel()
-		kept.Wait()
+		end()
 		_ = e.Stop()
 	})
 	if err := e.Start(l.t.Context()); err != nil {
@@ -141,10 +138,47 @@ func (l *lab) join(id string) *candidate {
 	return c
 }
 
+// keep runs a keeper, until end is called.
+func (l *lab) keep(run func(context.Context) error) (end func()) {
+	ctx, cancel := context.WithCancel(context.Background())
+	var kept sync.WaitGroup
+	kept.Go(func() {
+		if err := run(ctx); err != nil {
+			l.t.Error(err)
+		}
+	})
+	return func() {
+		cancel()
+		kept.Wait()
+	}
+}
+
+// follow follows the group, until the test ends or end is called.
+func (l *lab) follow() (end func()) {
+	l.t.Helper()
+	nc, a := l.nats.Connect(l.t), l.Open(l.t, l.group, "", nil)
+	end = l.keep(func(ctx context.Context) error {
+		return discovery.Follow(ctx, nc, "leaders", l.group, a, discovery.Options{})
+	})
+	l.t.Cleanup(end)
+	return end
+}
+
 // child starts a candidate and its keeper in a process of its own.
 func (l *lab) child(id string) *harness.Child {
 	l.t.Helper()
-	args := append([]string{"candidate", l.nats.URL(), l.group, id, address(id)}, l.Child(l.t, l.group, id)...)
+	return l.process("candidate", id)
+}
+
+// bare starts a candidate without a keeper in a process of its own.
+func (l *lab) bare(id string) *harness.Child {
+	l.t.Helper()
+	return l.process("bare", id)
+}
+
+func (l *lab) process(part, id string) *harness.Child {
+	l.t.Helper()
+	args := append([]string{part, l.nats.URL(), l.group, id, address(id)}, l.Child(l.t, l.group, id)...)
 	c, err := harness.StartChild(context.Background(), args...)
 	if err != nil {
 		l.t.Fatal(err)

@@ -23,9 +23,12 @@ import (
 // Main runs the tests of a package, or plays the part of a child if the program was started as one. open opens an announcer
 // by the arguments of System.Child.
 func Main(m *testing.M, run func(*testing.M), open func(group, id string, args []string) (discovery.Announcer, error)) {
-	if len(os.Args) < 6 || os.Args[1] != "candidate" {
+	if len(os.Args) < 6 || os.Args[1] != "candidate" && os.Args[1] != "bare" {
 		run(m)
 		return
+	}
+	if os.Args[1] == "bare" {
+		open = nil
 	}
 	if err := serve(os.Args[2:6], os.Stdin, os.Stdout, open, os.Args[6:]); err != nil {
 		fmt.Fprintln(os.Stderr, err)
@@ -33,13 +36,9 @@ func Main(m *testing.M, run func(*testing.M), open func(group, id string, args [
 	}
 }
 
-// serve is a candidate with its keeper, until its parent ends it.
+// serve is a candidate until its parent ends it, with its keeper if there is a way to open an announcer.
 func serve(as []string, stdin io.Reader, stdout io.Writer, open func(group, id string, args []string) (discovery.Announcer, error), args []string) error {
 	url, group, id, at := as[0], as[1], as[2], as[3]
-	a, err := open(group, id, args)
-	if err != nil {
-		return err
-	}
 	nc, err := nats.Connect(url, nats.MaxReconnects(-1))
 	if err != nil {
 		return err
@@ -52,7 +51,14 @@ func serve(as []string, stdin io.Reader, stdout io.Writer, open func(group, id s
 	ctx, cancel := context.WithCancel(context.Background())
 	var kept sync.WaitGroup
 	var failed error
-	kept.Go(func() { failed = discovery.Keep(ctx, e, a, discovery.Options{}) })
+	if open != nil {
+		a, err := open(group, id, args)
+		if err != nil {
+			cancel()
+			return err
+		}
+		kept.Go(func() { failed = discovery.Keep(ctx, e, a, discovery.Options{}) })
+	}
 	defer kept.Wait()
 	defer cancel()
 	if err := e.Start(ctx); err != nil {
@@ -126,4 +132,34 @@ func (l *lab) allDead() {
 	}
 	l.join("b")
 	l.awaitShown("b")
+}
+
+// outside are candidates that announce nothing, as those of other programs, and two who follow them.
+func (l *lab) outside() {
+	end := l.follow()
+	l.follow()
+	a := l.bare("a")
+	l.awaitShown("a")
+	b := l.bare("b")
+	a.Kill()
+	l.t.Logf("a client is led to the successor %v after the kill, with a TTL of %v", l.awaitShown("b"), TTL)
+	end() // the other is enough
+	b.Kill()
+	l.t.Logf("without a candidate the entry is gone %v after the kill, with a TTL of %v", l.awaitShown(), TTL)
+}
+
+// beside are candidates that announce themselves, and two who follow them.
+func (l *lab) beside() {
+	l.follow()
+	l.follow()
+	a := l.join("a")
+	l.awaitShown("a")
+	b := l.join("b")
+	l.must(transfer(l.t, a, "b"))
+	l.awaitShown("b")
+	l.must(l.Destroy(natslab.Within(l.t), l.group))
+	l.awaitShown("b")
+	l.must(a.Stop())
+	l.must(b.Stop())
+	l.awaitShown()
 }
