@@ -55,13 +55,10 @@ func Open(ctx context.Context, rawURL string) (*Store, error) {
 }
 
 func openURL(ctx context.Context, u *url.URL) (*Store, error) {
-	config, err := configOf(u)
+	config, err := ClientConfig(u)
 	if err != nil {
 		return nil, fmt.Errorf("%w: the store's URL: %w", store.ErrInvalid, err)
 	}
-	// The client's own transport keeps fewer idle connections than there are
-	// blocking queries.
-	config.Transport.MaxIdleConnsPerHost = most
 	client, err := api.NewClient(config)
 	if err != nil {
 		return nil, fmt.Errorf("%w: the store's URL: %w", store.ErrInvalid, err)
@@ -77,6 +74,20 @@ func openURL(ctx context.Context, u *url.URL) (*Store, error) {
 		return nil, errors.Join(err, s.Close())
 	}
 	return s, nil
+}
+
+// ClientConfig is a client's configuration by a URL of [Driver], whose path it
+// leaves aside, for programs that use the same agent for more than a store.
+// Nothing is sent. The error says what is wrong with the URL.
+func ClientConfig(u *url.URL) (*api.Config, error) {
+	config, err := configOf(u)
+	if err != nil {
+		return nil, err
+	}
+	// The client's own transport keeps fewer idle connections than there are
+	// blocking queries.
+	config.Transport.MaxIdleConnsPerHost = most
+	return config, nil
 }
 
 // configOf is the client's configuration by a URL.

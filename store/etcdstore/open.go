@@ -65,12 +65,10 @@ const (
 )
 
 func openURL(ctx context.Context, u *url.URL) (*Store, error) {
-	config, err := configOf(u)
+	config, err := ClientConfig(u)
 	if err != nil {
 		return nil, fmt.Errorf("%w: the store's URL: %w", store.ErrInvalid, err)
 	}
-	config.Logger = zap.NewNop()
-	config.DialKeepAliveTime, config.DialKeepAliveTimeout = keepAliveTime, keepAliveTimeout
 	client, err := connect(ctx, config)
 	if err != nil {
 		return nil, err
@@ -103,6 +101,16 @@ func connect(ctx context.Context, config clientv3.Config) (*clientv3.Client, err
 		c = store.ErrTransient
 	}
 	return nil, fmt.Errorf("%w: connecting: %w", c, err)
+}
+
+// ClientConfig is a client's configuration by a URL of [Driver], whose path it
+// leaves aside, for programs that use the same servers for more than a store.
+// Nothing is sent. The error says what is wrong with the URL.
+func ClientConfig(u *url.URL) (clientv3.Config, error) {
+	config, err := configOf(u)
+	config.Logger = zap.NewNop()
+	config.DialKeepAliveTime, config.DialKeepAliveTimeout = keepAliveTime, keepAliveTimeout
+	return config, err
 }
 
 // configOf is the client's configuration by a URL.

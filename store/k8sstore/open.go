@@ -73,6 +73,15 @@ func openURL(ctx context.Context, u *url.URL) (*Store, error) {
 	return s, nil
 }
 
+// ClientConfig is a client's configuration and the namespace by a URL of
+// [Driver], whose path it leaves aside, for programs that use the same API
+// server for more than a store. Nothing is sent. The error says what is wrong
+// with the URL.
+func ClientConfig(u *url.URL) (config *rest.Config, namespace string, err error) {
+	config, opts, err := configOf(u)
+	return config, opts.Namespace, err
+}
+
 // configOf is the client's configuration and the store's options by a URL.
 func configOf(u *url.URL) (*rest.Config, Options, error) {
 	var opts Options
