@@ -13,6 +13,7 @@ import (
 	"github.com/alecthomas/kong"
 
 	"github.com/seed-ff2cb582/leader/cmd/leader/internal/agent"
+	"github.com/seed-ff2cb582/leader/cmd/leader/internal/announce"
 	"github.com/seed-ff2cb582/leader/cmd/leader/internal/app"
 	"github.com/seed-ff2cb582/leader/cmd/leader/internal/bucket"
 	"github.com/seed-ff2cb582/leader/cmd/leader/internal/campaign"
@@ -51,6 +52,7 @@ type cli struct {
 	Dash     dash.Command        `cmd:"" group:"look" help:"Serve a page that shows every group, live."`
 	Exporter exporter.Command    `cmd:"" group:"look" help:"Serve Prometheus metrics of every group."`
 	Proxy    proxy.Command       `cmd:"" group:"look" help:"Carry TCP connections to the leader."`
+	Announce announce.Command    `cmd:"" group:"look" help:"Keep the leader's entry in Consul, etcd or Kubernetes."`
 
 	StepDown steer.StepDownCommand `cmd:"" group:"steer" help:"Have the leader of a group leave."`
 	Transfer steer.TransferCommand `cmd:"" group:"steer" help:"Have the leader of a group hand over to another candidate."`

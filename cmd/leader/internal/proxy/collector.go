@@ -1,11 +1,7 @@
 package proxy
 
 import (
-	"net/http"
-
 	"github.com/prometheus/client_golang/prometheus"
-	"github.com/prometheus/client_golang/prometheus/collectors"
-	"github.com/prometheus/client_golang/prometheus/promhttp"
 
 	"github.com/seed-ff2cb582/leader/proxy"
 )
@@ -95,18 +91,4 @@ func (c *collector) Collect(out chan<- prometheus.Metric) {
 			}
 		}
 	}
-}
-
-func newHandler(c *collector) (http.Handler, error) {
-	registry := prometheus.NewRegistry()
-	for _, one := range []prometheus.Collector{
-		c, collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}), collectors.NewBuildInfoCollector(),
-	} {
-		if err := registry.Register(one); err != nil {
-			return nil, err
-		}
-	}
-	mux := http.NewServeMux()
-	mux.Handle("GET /metrics", promhttp.HandlerFor(registry, promhttp.HandlerOpts{EnableOpenMetrics: true}))
-	return mux, nil
 }

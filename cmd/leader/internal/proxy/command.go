@@ -189,7 +189,7 @@ func (c Command) metrics(ctx context.Context, from *collector) (*web.Server, err
 	if c.Metrics == "" {
 		return nil, nil //nolint:nilnil // there is none
 	}
-	handler, err := newHandler(from)
+	handler, err := web.Metrics(from)
 	if err != nil {
 		return nil, err
 	}
