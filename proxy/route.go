@@ -16,6 +16,7 @@ type route struct {
 	mu      sync.Mutex
 	now     *target // nil if nobody is seen to lead
 	told    bool    // the present state, which came first
+	trouble string  // the last failure to observe that was told, until something is heard
 	closed  bool
 	changed chan struct{}           // closed with each change of now
 	deposed map[*target]*time.Timer // those whose connections go on for a while
@@ -43,7 +44,18 @@ func (r *route) observer() leader.Observer {
 	return leader.Observer{
 		Leader:  r.lead,
 		Renewed: r.renewed,
-		Failed:  func(err error) { r.opts.Logger.Warn("cannot observe the group", "error", err) },
+		Failed:  r.deaf,
+	}
+}
+
+// deaf takes in why nothing is heard. It is tried again each second, and told
+// when it changes.
+func (r *route) deaf(err error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if err.Error() != r.trouble {
+		r.trouble = err.Error()
+		r.opts.Logger.Warn("cannot observe the group, and tries again", "error", err)
 	}
 }
 
@@ -53,7 +65,7 @@ func (r *route) lead(info leader.LeaderInfo) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	found := !r.told
-	r.told = true
+	r.told, r.trouble = true, ""
 	old := r.now
 	if old != nil && old.ID == info.ID && old.Term == info.Term {
 		old.LeaderInfo = info // it may have moved
@@ -82,6 +94,7 @@ func (r *route) lead(info leader.LeaderInfo) {
 func (r *route) renewed(info leader.LeaderInfo) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
+	r.trouble = ""
 	if t := r.now; t != nil && t.ID == info.ID && t.Term == info.Term {
 		wait := !t.confirmed || time.Now().After(t.Until)
 		t.LeaderInfo, t.confirmed = info, true

@@ -1,9 +1,12 @@
 package proxy
 
 import (
+	"bytes"
 	"errors"
 	"io"
+	"log/slog"
 	"net"
+	"strings"
 	"testing"
 	"time"
 
@@ -164,5 +167,22 @@ func TestACutClosesBothSides(t *testing.T) {
 		if err := c.SetDeadline(time.Time{}); !errors.Is(err, io.ErrClosedPipe) {
 			t.Errorf("the connection to the %s is open", side)
 		}
+	}
+}
+
+func TestThatNothingIsHeardIsLoggedWhenItChanges(t *testing.T) {
+	var log bytes.Buffer
+	r := newRoute(&Proxy{opts: Options{Logger: slog.New(slog.NewTextHandler(&log, nil))}})
+	r.deaf(errors.New("no bucket"))
+	r.deaf(errors.New("no bucket"))
+	r.deaf(errors.New("no permission"))
+	r.lead(leader.LeaderInfo{Group: "g"})
+	r.deaf(errors.New("no permission"))
+	r.lead(leader.LeaderInfo{Group: "g", ID: "a", Term: 1})
+	r.deaf(errors.New("no permission"))
+	r.renewed(leader.LeaderInfo{Group: "g", ID: "a", Term: 1})
+	r.deaf(errors.New("no permission"))
+	if n := strings.Count(log.String(), "cannot observe"); n != 5 {
+		t.Errorf("logged %d times, want 5:\n%s", n, log.String())
 	}
 }
