@@ -38,6 +38,8 @@ type DispatcherOptions struct {
 	// the leader, whose order and report are on the way meanwhile. Default:
 	// DefaultGrace.
 	Grace time.Duration
+	// Hooks are told what the dispatcher does.
+	Hooks Hooks
 	// Logger is told of what goes wrong. Nil: silent.
 	Logger *slog.Logger
 }
@@ -129,11 +131,15 @@ func (d *Dispatcher) Lead(ctx context.Context, term leader.Term) error {
 		r.conns[i] = conn
 	}
 	r.watch()
-	if err := guarded(r.log, "the dispatcher", r.loop); err != nil {
+	err := guarded(r.log, "the dispatcher", r.loop)
+	if over := guarded(r.log, "a hook", func() error { d.opts.Hooks.stats(Stats{}); return nil }); err == nil {
+		err = over
+	}
+	if err != nil {
 		return err
 	}
-	if err := context.Cause(ctx); errors.Is(err, ErrPanicked) {
-		return err
+	if cause := context.Cause(ctx); errors.Is(cause, ErrPanicked) {
+		return cause
 	}
 	return nil
 }
@@ -160,6 +166,7 @@ type event struct {
 	heard   *wire.FromWorker
 	hub     int
 	wrote   *core.Write
+	sent    time.Duration // when, since the beginning of the term
 	rev     uint64
 	err     error
 	stored  *Entry
@@ -206,10 +213,14 @@ func (r *reign) take(now time.Duration, e *event) {
 	switch {
 	case e.heard != nil:
 		r.by[e.heard.Worker] = e.hub
+		r.d.opts.Hooks.refused(e.heard)
 		r.core.Heard(now, *e.heard)
 	case e.wrote != nil:
 		if e.err != nil && !errors.Is(e.err, ErrConflict) {
 			r.log.Warn("a write may have failed", "task", e.wrote.ID, "error", e.err)
+		}
+		if e.err == nil {
+			r.d.opts.Hooks.recorded(e.wrote.ID, &e.wrote.Record, now-e.sent)
 		}
 		r.core.Wrote(now, e.wrote.ID, e.wrote.Expected, e.rev, e.err == nil)
 	case e.stored != nil:
@@ -249,8 +260,9 @@ func (r *reign) perform(out core.Output) {
 		if r.ctx.Err() != nil {
 			return
 		}
+		sent := time.Since(r.begun)
 		r.d.st.Write(Write{ID: w.ID, Expected: w.Expected, Record: w.Record}, func(rev uint64, err error) {
-			r.inbox.put(event{wrote: w, rev: rev, err: err})
+			r.inbox.put(event{wrote: w, sent: sent, rev: rev, err: err})
 		})
 	}
 	for _, id := range out.Reads {
@@ -313,7 +325,9 @@ func (r *reign) checkpoint() {
 		return
 	}
 	c := r.core.Count()
-	r.d.stats.Store(&Stats{Term: r.term.Number, Queued: c.Queued, Assigned: c.Assigned, Workers: c.Workers})
+	stats := Stats{Term: r.term.Number, Queued: c.Queued, Assigned: c.Assigned, Workers: c.Workers}
+	r.d.stats.Store(&stats)
+	r.d.opts.Hooks.stats(stats)
 	low := r.core.Low()
 	if low <= r.low {
 		return

@@ -1,0 +1,62 @@
+package tasks
+
+import (
+	"time"
+
+	"github.com/seed-ff2cb582/leader/tasks/wire"
+)
+
+// Hooks are told what a dispatcher does, for metrics (leaderprom.NewTasks). They
+// are called one at a time, by the goroutine that hands out the tasks: so they
+// return quickly and do not block. A panic of theirs ends Lead with ErrPanicked.
+// Any may be nil.
+type Hooks struct {
+	// Recorded is told of each record that this dispatcher has written and that
+	// the store has acknowledged. A write whose acknowledgement was lost is not
+	// told, also if it was applied.
+	Recorded func(Recorded)
+	// Refused is told of each order of this dispatcher that a worker has
+	// refused since it had seen a newer term. The dispatcher is then deposed.
+	Refused func(id, worker string)
+	// Stats is told each second how things stand, and at the end of a term
+	// that nothing does.
+	Stats func(Stats)
+}
+
+// Recorded is a record of a task.
+type Recorded struct {
+	ID string
+	// State is Assigned to a Worker, Queued for another attempt, Done or
+	// Failed.
+	State  State
+	Worker string
+	// Attempt is the number of the latest assignment, Failures how many
+	// attempts failed or got lost.
+	Attempt, Failures int
+	// Took is the time from the decision to the acknowledgement. The order of
+	// an assignment leaves right after it.
+	Took time.Duration
+}
+
+func (h Hooks) recorded(id string, r *wire.Record, took time.Duration) {
+	if h.Recorded != nil {
+		h.Recorded(Recorded{id, r.State, r.Worker, r.Attempt, r.Failures, took})
+	}
+}
+
+func (h Hooks) refused(m *wire.FromWorker) {
+	if h.Refused == nil {
+		return
+	}
+	for _, r := range m.Refused {
+		if r.Why == wire.Stale {
+			h.Refused(r.ID, m.Worker)
+		}
+	}
+}
+
+func (h Hooks) stats(s Stats) {
+	if h.Stats != nil {
+		h.Stats(s)
+	}
+}
