@@ -22,6 +22,9 @@ func bench(ctx context.Context, o options, n int, out io.Writer) error {
 	if err := throughput(ctx, fast, n, out); err != nil {
 		return err
 	}
+	if err := plain(ctx, fast, n, out); err != nil {
+		return err
+	}
 	if o.GRPC {
 		if err := transport(ctx, fast, n, out); err != nil {
 			return err
