@@ -172,6 +172,18 @@ func (h *hub) remove(w *subscription) {
 	h.endIfIdle()
 }
 
+// learned grows as watches that begin are told of the present state. It is of
+// all of them, since each may have to wait for the others.
+func (h *hub) learned() int {
+	h.loop.Lock()
+	defer h.loop.Unlock()
+	n := h.registry.Begun()
+	for v := range h.views {
+		n += v.Known()
+	}
+	return n
+}
+
 // stop is what Watch returns.
 func (h *hub) stop(w *subscription) {
 	h.loop.Lock()

@@ -32,8 +32,9 @@ type Options struct {
 	// [Store.Check] or later. Its Bucket field is ignored in favour of the
 	// store's bucket.
 	Create *BucketConfig
-	// Timeout bounds a call whose context has no deadline, and the time that
-	// Watch takes to begin. Zero means [DefaultTimeout].
+	// Timeout bounds a call whose context has no deadline, and how long Watch
+	// and WatchPattern wait, as they begin, for the next key's present state.
+	// Zero means [DefaultTimeout].
 	Timeout time.Duration
 	// WatchWholeBucket watches all keys of the bucket with one subscription and
 	// picks the wanted ones here, instead of one subscription per key and

@@ -37,7 +37,12 @@ func (h *hub) NewInbox() string { return h.nc.NewInbox() }
 func (h *hub) Publish(m *nats.Msg) error { return h.nc.PublishMsg(m) }
 
 func (h *hub) Ask(deadline time.Time, subject string, body []byte, done func(*nats.Msg)) {
-	if err := h.requests.Ask(deadline, subject, body, done); err != nil {
+	h.sent(h.requests.Ask(deadline, subject, body, done))
+}
+
+// sent notes why a request was not sent, if it was not.
+func (h *hub) sent(err error) {
+	if err != nil {
 		h.lastErr = err
 	}
 }
@@ -56,7 +61,7 @@ func (h *hub) AskLeader(keys string, done func(state wire.State, ok bool)) {
 
 func (h *hub) Read(key string, now time.Time, done func(e store.Entry, ok bool)) {
 	r := h.readRequest(key)
-	h.Ask(now.Add(readTimeout), r.subject, r.body, func(m *nats.Msg) {
+	h.sent(h.requests.AskLate(now.Add(readTimeout), r.subject, r.body, func(m *nats.Msg) {
 		if m == nil {
 			done(store.Entry{}, false)
 			return
@@ -67,7 +72,7 @@ func (h *hub) Read(key string, now time.Time, done func(e store.Entry, ok bool))
 			h.Unanswered(err)
 		}
 		done(e, err == nil)
-	})
+	}))
 }
 
 // When nobody answers, the stream may be gone, or refuse direct gets.

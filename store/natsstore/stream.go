@@ -14,15 +14,26 @@ import (
 )
 
 func (c *client) info(ctx context.Context) (*jetstream.StreamInfo, error) {
+	_, info, err := c.askInfo(ctx)
+	return info, err
+}
+
+// sharedInfo is info that many may ask for at once. Its answer is theirs, and
+// may have left the server just before the call.
+func (c *client) sharedInfo(ctx context.Context) (*jetstream.StreamInfo, error) {
+	return c.describing.Ask(ctx, func() (bool, *jetstream.StreamInfo, error) { return c.askInfo(ctx) })
+}
+
+func (c *client) askInfo(ctx context.Context) (answered bool, info *jetstream.StreamInfo, err error) {
 	m, _, err := c.request(ctx, c.names.Info(), nil)
 	if err != nil {
-		return nil, err
+		return false, nil, err
 	}
-	info := new(jetstream.StreamInfo)
+	info = new(jetstream.StreamInfo)
 	if err := wire.Answer(m, info); err != nil {
-		return nil, err
+		return true, nil, err
 	}
-	return info, nil
+	return true, info, nil
 }
 
 // diagnose finds out why no stream answered: the bucket is missing, or of the
@@ -84,7 +95,7 @@ func (c *client) checkSubjects(config *jetstream.StreamConfig) error {
 // infoOrCreate is info after the bucket was made, where it is missing and the
 // options say so.
 func (c *client) infoOrCreate(ctx context.Context) (*jetstream.StreamInfo, error) {
-	info, err := c.info(ctx)
+	info, err := c.sharedInfo(ctx)
 	if c.opts.Create == nil || !errors.Is(err, jetstream.ErrStreamNotFound) {
 		return info, err
 	}

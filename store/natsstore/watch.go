@@ -16,8 +16,8 @@ import (
 )
 
 // Watch implements [store.Watcher]. It returns when the present state of each
-// key was delivered, or with an error when that took longer than
-// [Options.Timeout].
+// key was delivered, or with an error when nothing came for [Options.Timeout],
+// neither of it nor for other watches that the store begins.
 func (s *Store) Watch(ctx context.Context, keys []string, deliver func(store.Entry)) (stop func(), err error) {
 	for _, key := range keys {
 		if !store.ValidKey(key) {
@@ -31,8 +31,9 @@ func (s *Store) Watch(ctx context.Context, keys []string, deliver func(store.Ent
 }
 
 // WatchPattern implements [store.PatternWatcher]. It returns when the present
-// state was delivered, or with an error when that took longer than
-// [Options.Timeout]. Where the bucket republishes and the user may not read the
+// state was delivered, or with an error when no further key came for
+// [Options.Timeout], neither of it nor for other watches that the store begins.
+// Where the bucket republishes and the user may not read the
 // present state, it returns too, after a call of present with that error.
 func (s *Store) WatchPattern(ctx context.Context, pat string, deliver func(store.Entry), present func(error)) (stop func(), err error) {
 	if !store.ValidPattern(pat) {
@@ -47,7 +48,8 @@ func (s *Store) begin(ctx context.Context, w *subscription, prepare func(*hub)) 
 	if err := s.sendable(ctx); err != nil {
 		return nil, err
 	}
-	beginning, cancel := context.WithTimeout(ctx, s.opts.Timeout)
+	end := time.Now().Add(s.opts.Timeout)
+	beginning, cancel := context.WithDeadline(ctx, end)
 	defer cancel()
 	before := s.connReport()
 	p, err := s.plan(beginning)
@@ -66,11 +68,32 @@ func (s *Store) begin(ctx context.Context, w *subscription, prepare func(*hub)) 
 	if err != nil {
 		return nil, err
 	}
-	if err := s.awaitBeginning(beginning, before, h, w); err != nil {
+	if err := s.awaitStates(ctx, end, before, h, w); err != nil {
 		s.stop(h, w)
 		return nil, err
 	}
 	return func() { s.stop(h, w) }, nil
+}
+
+// awaitStates waits until the watch has its first states, for as long as those
+// of any watch come before the end, and before each further timeout. How long
+// all take depends on how many they are: to begin anew would never end where
+// that is longer than the timeout.
+func (s *Store) awaitStates(ctx context.Context, end time.Time, before attend.Report, h *hub, w *subscription) error {
+	for known := h.learned(); ; end = time.Now().Add(s.opts.Timeout) {
+		beginning, cancel := context.WithDeadline(ctx, end)
+		err := s.awaitBeginning(beginning, before, h, w)
+		inTime := beginning.Err() == nil
+		cancel()
+		if err == nil || inTime || ctx.Err() != nil {
+			return err
+		}
+		more := h.learned()
+		if more <= known {
+			return err
+		}
+		known = more
+	}
 }
 
 // stop ends a watch, and waits for a delivery that is under way.

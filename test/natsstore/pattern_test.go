@@ -8,6 +8,7 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
+	"time"
 
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
@@ -341,6 +342,45 @@ func TestPatternWatchUnderLoadKeepsTheOrderOfRevisions(t *testing.T) {
 			highest[e.Key] = e.Revision
 			return reached == len(last)
 		})
+	}
+}
+
+// Each key takes more than half of the timeout to deliver, so that the present
+// state takes longer than the timeout whatever the machine, and more of it comes
+// before each timeout. A machine that does not manage that may try again.
+func TestWatchBeginsHoweverLongItsPresentStateIs(t *testing.T) {
+	t.Parallel()
+	const timeout = 2 * time.Second
+	srv := natslab.Start(t)
+	for _, mode := range modes[:2] {
+		for name, begin := range map[string]func(s *natsstore.Store, deliver func(store.Entry)) (stop func(), err error){
+			"Keys": func(s *natsstore.Store, deliver func(store.Entry)) (stop func(), err error) {
+				return s.Watch(t.Context(), []string{"team.a", "team.b"}, deliver)
+			},
+			"Pattern": func(s *natsstore.Store, deliver func(store.Entry)) (stop func(), err error) {
+				return s.WatchPattern(t.Context(), "team.*", deliver, func(error) {})
+			},
+		} {
+			t.Run(mode.name+name, func(t *testing.T) {
+				t.Parallel()
+				nc, bucket := srv.Connect(t), newBucket()
+				mode.make(t, nc, bucket)
+				s := open(t, nc, bucket, natsstore.Options{Timeout: timeout})
+				eventually(t, s, "team.a", 0, "v")
+				eventually(t, s, "team.b", 0, "v")
+				for tries := natslab.Within(t); ; {
+					stop, err := begin(s, func(store.Entry) { <-time.After(timeout * 6 / 10) })
+					if err == nil {
+						stop()
+						return
+					}
+					outcome(t, err, store.Transient)
+					if tries.Err() != nil {
+						t.Fatal(err)
+					}
+				}
+			})
+		}
 	}
 }
 

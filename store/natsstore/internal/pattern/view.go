@@ -161,6 +161,9 @@ func (v *View) Hold() { v.held, v.moved = true, true }
 // that has to be found out once more.
 func (v *View) Release() { v.held, v.moved = v.moved, false }
 
+// Known returns of how many keys the view knows something.
+func (v *View) Known() int { return len(v.ledger.keys) }
+
 // Pattern implements [feed.Viewer].
 func (v *View) Pattern() string { return v.pattern }
 

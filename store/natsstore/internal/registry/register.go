@@ -69,10 +69,18 @@ func (g *Registry) refresh(r *register, now time.Time, due func(time.Time)) {
 func (g *Registry) read(r *register, now time.Time) {
 	r.stale, r.reading = false, true
 	g.reads++
+	late, stream := false, g.stream
 	g.owner.Read(r.key, now, func(e store.Entry, ok bool) {
 		if g.keys[r.key] != r {
 			return
 		}
+		if late {
+			if ok && stream == g.stream {
+				g.foundLate(r, e)
+			}
+			return
+		}
+		late = true
 		r.reading = false
 		g.reads--
 		if !ok {
@@ -113,6 +121,14 @@ func (g *Registry) found(r *register, e store.Entry) {
 	g.observe(r, e)
 }
 
+// foundLate handles the state that a read brought which counted as lost. The one
+// that stands for it decides; meanwhile nobody waits for what is known.
+func (g *Registry) foundLate(r *register, e store.Entry) {
+	if !r.known || e.Revision >= r.entry.Revision {
+		g.observe(r, e)
+	}
+}
+
 // observe records a state and delivers it to those who do not know it.
 func (g *Registry) observe(r *register, e store.Entry) {
 	changed := !r.known || e.Revision != r.entry.Revision
@@ -137,6 +153,9 @@ func (g *Registry) observe(r *register, e store.Entry) {
 func (g *Registry) deliver(w *watch.Watch, key string, e store.Entry) {
 	if w.Stopped() {
 		return
+	}
+	if w.Awaits(key) {
+		g.begun++
 	}
 	w.Received(key)
 	g.owner.Call(w, func() { w.Deliver(e) })

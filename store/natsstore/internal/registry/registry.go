@@ -45,7 +45,7 @@ type Sources interface {
 // An Owner does for a registry what takes a connection.
 type Owner interface {
 	// Read asks for the key's present state. The answer goes to done; not ok
-	// means that there is none.
+	// means that there is none. One that comes late after all goes there, too.
 	Read(key string, now time.Time, done func(e store.Entry, ok bool))
 	// AskLeader asks the stream's leader for the state of the keys that match a
 	// pattern, and calls Forget where that is another stream than the one before.
@@ -66,6 +66,8 @@ type Registry struct {
 	unsettled map[*register]struct{} // to be read or to be confirmed
 	reads     int                    // under way
 	readsMost int                    // at once
+	begun     int                    // first states that watches were told so far
+	stream    int                    // how often it turned out to be another one
 }
 
 // New returns a registry that has no more than so many reads under way.
@@ -106,6 +108,9 @@ func (g *Registry) Remove(w *watch.Watch, key string) (unwatched bool) {
 	}
 	return true
 }
+
+// Begun returns how many first states watches were told so far.
+func (g *Registry) Begun() int { return g.begun }
 
 // Keys returns the keys that are watched.
 func (g *Registry) Keys() iter.Seq[string] { return maps.Keys(g.keys) }
@@ -168,6 +173,7 @@ func (g *Registry) Reconnected() {
 // begin anew. What is known must not be taken for what a lagging replica of this
 // stream does not show yet.
 func (g *Registry) Forget() {
+	g.stream++
 	for _, r := range g.keys {
 		r.known = false
 	}

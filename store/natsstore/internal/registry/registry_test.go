@@ -98,6 +98,40 @@ func TestStragglersOfABusyFeedAreNoLostWrites(t *testing.T) {
 	}
 }
 
+// A server that answers later than a read waits is believed what it says, and
+// the read that stands for the lost one decides.
+func TestALateAnswerIsAStateUntilTheNextReadDecides(t *testing.T) {
+	for _, c := range []struct {
+		name     string
+		between  func(b *bench)
+		answer   uint64
+		want     []uint64
+		revision uint64
+	}{
+		{"nothing was known", func(*bench) {}, 5, []uint64{5}, 5},
+		{"a later write was heard", func(b *bench) { b.Registry.Heard(entry(7)) }, 5, []uint64{7}, 7},
+		{"an earlier write was heard", func(b *bench) { b.Registry.Heard(entry(4)) }, 5, []uint64{4, 5}, 5},
+		{"it is another stream", func(b *bench) { b.Forget() }, 5, nil, 0},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			b := newBench()
+			b.Add(watch.New(b.deliver), "k")
+			b.work(time.Now())
+			lost := b.reading["k"]
+			lost(store.Entry{}, false)
+			c.between(b)
+			lost(entry(c.answer), true)
+			r := b.register()
+			if !slices.Equal(b.heard, c.want) || r.entry.Revision != c.revision || r.doubts != 0 || !r.stale {
+				t.Errorf("heard %v, revision %d, %d doubts, to be read %v", b.heard, r.entry.Revision, r.doubts, r.stale)
+			}
+			if want := min(len(c.want), 1); b.Begun() != want {
+				t.Errorf("%d first states were told", b.Begun())
+			}
+		})
+	}
+}
+
 // What the store does after each message must not grow with the number of keys:
 // only those that are to be read or to be confirmed are looked at.
 func TestRegistersAtRestAreNotLookedAt(t *testing.T) {

@@ -22,7 +22,12 @@ type Requests struct {
 type request struct {
 	deadline time.Time
 	done     func(*nats.Msg)
+	late     bool // an answer counts after the deadline, too,
+	overdue  bool // which has passed; the deadline is that of a late answer
 }
+
+// lateFor is for how long after its deadline an answer may come late.
+const lateFor = 10 * time.Second
 
 // New returns requests that are sent by publish, and answered below the inbox,
 // a subject without a dot at its end.
@@ -38,14 +43,26 @@ func (r *Requests) Subject() string { return r.inbox + ".*" }
 // An error says that the request was not sent. It waits for its deadline all the
 // same: its repetition must wait like that of any other.
 func (r *Requests) Ask(deadline time.Time, subject string, body []byte, done func(*nats.Msg)) error {
+	return r.ask(subject, body, request{deadline: deadline, done: done})
+}
+
+// AskLate is Ask of what is worth an answer that comes too late: done is called
+// once more with it. Where a server is slower than the deadline, and what it did
+// not answer in time is asked again, nobody would ever have an answer otherwise.
+func (r *Requests) AskLate(deadline time.Time, subject string, body []byte, done func(*nats.Msg)) error {
+	return r.ask(subject, body, request{deadline: deadline, done: done, late: true})
+}
+
+func (r *Requests) ask(subject string, body []byte, q request) error {
 	token := rand.Text()
 	err := r.publish(&nats.Msg{Subject: subject, Reply: r.inbox + "." + token, Data: body})
-	r.pending[token] = request{deadline: deadline, done: done}
+	q.late = q.late && err == nil
+	r.pending[token] = q
 	return err
 }
 
 // Answer passes a message on to the request that it answers. It drops one that
-// answers none: a second answer, or one that comes too late.
+// answers none: a second answer, or one that comes too late to be of use.
 func (r *Requests) Answer(m *nats.Msg) {
 	token := strings.TrimPrefix(m.Subject, r.inbox+".")
 	if q, waits := r.pending[token]; waits {
@@ -57,8 +74,15 @@ func (r *Requests) Answer(m *nats.Msg) {
 // Expire ends the requests whose answer is overdue.
 func (r *Requests) Expire(now time.Time) {
 	for token, q := range r.pending {
-		if now.After(q.deadline) {
+		if !now.After(q.deadline) {
+			continue
+		}
+		if q.late && !q.overdue {
+			r.pending[token] = request{deadline: now.Add(lateFor), done: q.done, late: true, overdue: true}
+		} else {
 			delete(r.pending, token)
+		}
+		if !q.overdue {
 			q.done(nil)
 		}
 	}

@@ -2,6 +2,7 @@ package request_test
 
 import (
 	"errors"
+	"slices"
 	"testing"
 	"time"
 
@@ -49,6 +50,43 @@ func TestAnAnswerGoesToItsRequestOnce(t *testing.T) {
 	if len(answers["a"]) != 1 || answers["a"][0] != "none" {
 		t.Errorf("a request without an answer in time heard %v", answers["a"])
 	}
+}
+
+func TestALateAnswerGoesToARequestThatTakesOne(t *testing.T) {
+	var sent []*nats.Msg
+	r := request.New("_INBOX.x", func(m *nats.Msg) error {
+		sent = append(sent, m)
+		return nil
+	})
+	now := time.Now()
+	var heard []bool
+	ask := func() {
+		if err := r.AskLate(now.Add(time.Second), "subject", nil, func(m *nats.Msg) { heard = append(heard, m != nil) }); err != nil {
+			t.Fatal(err)
+		}
+	}
+	ask()
+	now = now.Add(2 * time.Second)
+	r.Expire(now)
+	r.Expire(now.Add(time.Second))
+	if !slices.Equal(heard, []bool{false}) {
+		t.Fatalf("after its deadline it heard %v", heard)
+	}
+	for range 2 {
+		r.Answer(&nats.Msg{Subject: sent[0].Reply})
+	}
+	if !slices.Equal(heard, []bool{false, true}) {
+		t.Errorf("after a late answer it heard %v", heard)
+	}
+	ask()
+	now = now.Add(2 * time.Second)
+	r.Expire(now)
+	r.Expire(now.Add(time.Minute))
+	r.Answer(&nats.Msg{Subject: sent[1].Reply})
+	if len(heard) != 3 {
+		t.Errorf("after an answer that is of no use any more it heard %v", heard)
+	}
+	r.Deadlines(func(time.Time) { t.Error("something is still awaited") })
 }
 
 func TestARequestThatWasNotSentWaitsLikeAnother(t *testing.T) {

@@ -1,0 +1,91 @@
+package joint_test
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/seed-ff2cb582/leader/store/natsstore/internal/joint"
+)
+
+var errMissing = errors.New("missing")
+
+func TestThoseWhoAskAtOnceShareAnAnswer(t *testing.T) {
+	for name, want := range map[string]error{"an answer": nil, "a refusal": errMissing} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				var q joint.Question[int]
+				asked := 0
+				ask := func() (bool, int, error) {
+					asked++
+					time.Sleep(time.Second)
+					return true, asked, want
+				}
+				var all sync.WaitGroup
+				for range 100 {
+					all.Go(func() {
+						if n, err := q.Ask(t.Context(), ask); n != 1 || !errors.Is(err, want) {
+							t.Errorf("%d, %v", n, err)
+						}
+					})
+				}
+				all.Wait()
+				if n, _ := q.Ask(t.Context(), ask); n != 2 {
+					t.Errorf("a caller who came after the answer got the %dth", n)
+				}
+			})
+		})
+	}
+}
+
+func TestACallersOwnEndIsNoAnswerToOthers(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var q joint.Question[string]
+		ask := func(ctx context.Context, takes time.Duration) (string, error) {
+			return q.Ask(ctx, func() (bool, string, error) {
+				select {
+				case <-ctx.Done():
+					return false, "", ctx.Err()
+				case <-time.After(takes):
+					return true, "answer", nil
+				}
+			})
+		}
+		var all sync.WaitGroup
+		all.Go(func() {
+			ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+			defer cancel()
+			if _, err := ask(ctx, time.Hour); !errors.Is(err, context.DeadlineExceeded) {
+				t.Errorf("the first: %v", err)
+			}
+		})
+		synctest.Wait()
+		all.Go(func() { // waits for the first, and then asks
+			if answer, err := ask(t.Context(), time.Minute); answer != "answer" || err != nil {
+				t.Errorf("the second: %q, %v", answer, err)
+			}
+		})
+		all.Go(func() { // gives up before anybody has an answer
+			ctx, cancel := context.WithTimeout(t.Context(), time.Millisecond)
+			defer cancel()
+			if _, err := ask(ctx, time.Hour); !errors.Is(err, context.DeadlineExceeded) {
+				t.Errorf("the third: %v", err)
+			}
+		})
+		all.Wait()
+	})
+}
+
+func TestAPanicOfOneLetsOthersAsk(t *testing.T) {
+	var q joint.Question[int]
+	func() {
+		defer func() { _ = recover() }()
+		_, _ = q.Ask(t.Context(), func() (bool, int, error) { panic("ours") })
+	}()
+	if n, err := q.Ask(t.Context(), func() (bool, int, error) { return true, 1, nil }); n != 1 || err != nil {
+		t.Error(n, err)
+	}
+}
