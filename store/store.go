@@ -231,7 +231,8 @@ type Watcher interface {
 
 	// Watch delivers the present state of each key (revision 0 for one of which
 	// the store knows nothing) and then its changes, until ctx is done or the
-	// returned stop function is called. An error means that nothing is watched.
+	// returned stop function is called. An error means that nothing is watched;
+	// after ErrTransient the caller may try again.
 	//
 	// Calls of deliver never overlap for one watch, must not be made before
 	// Watch has all it needs to succeed, and end before stop returns, unless

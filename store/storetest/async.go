@@ -52,15 +52,9 @@ func newUnwaited(tb testing.TB, st store.Store, caps Caps) store.Store {
 	tb.Helper()
 	if w, ok := st.(store.Watcher); ok && caps.NoWatch == "" {
 		x := &exam{TB: tb, caps: caps}
-		x.poll("a watch to begin", func() bool {
-			stop, err := w.Watch(tb.Context(), []string{"held"}, func(store.Entry) {})
-			if err == nil {
-				tb.Cleanup(stop)
-			} else if store.Classify(err) != store.Transient {
-				tb.Fatalf("Watch: %v", err)
-			}
-			return err == nil
-		})
+		tb.Cleanup(x.begun("Watch", func() (func(), error) {
+			return w.Watch(tb.Context(), []string{"held"}, func(store.Entry) {})
+		}))
 	}
 	again := new(atomic.Bool)
 	tb.Cleanup(func() {

@@ -74,6 +74,22 @@ func (x *exam) cas(s store.Store, w store.Write) (uint64, error) {
 	}
 }
 
+// begun begins a watch, again for as long as the store says that it cannot just
+// now, and returns what stops it. Nothing is watched after a failure.
+func (x *exam) begun(what string, begin func() (stop func(), err error)) (stop func()) {
+	x.Helper()
+	for start := time.Now(); ; {
+		stop, err := begin()
+		switch {
+		case err == nil:
+			return stop
+		case store.Classify(err) != store.Transient || time.Since(start) > x.caps.Patience:
+			x.Fatalf("%s: %v", what, err)
+		}
+		<-time.After(5 * time.Millisecond)
+	}
+}
+
 // sane turns a result that no store may give into an error without a class.
 func (x *exam) sane(w store.Write, rev uint64, err error) error {
 	switch {

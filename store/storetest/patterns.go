@@ -263,11 +263,11 @@ func (x *exam) watchPattern(w store.PatternWatcher, pattern string) *recorder {
 
 func (x *exam) watchPatternUnder(ctx context.Context, w store.PatternWatcher, pattern string) *recorder {
 	x.Helper()
-	r := &recorder{x: x, pattern: pattern, news: make(chan struct{})}
-	stop, err := w.WatchPattern(ctx, pattern, r.deliver, r.present)
-	if err != nil {
-		x.Fatalf("WatchPattern(%q): %v", pattern, err)
-	}
+	var r *recorder
+	stop := x.begun(fmt.Sprintf("WatchPattern(%q)", pattern), func() (func(), error) {
+		r = &recorder{x: x, pattern: pattern, news: make(chan struct{})}
+		return w.WatchPattern(ctx, pattern, r.deliver, r.present)
+	})
 	r.stop = stop
 	x.Cleanup(r.end)
 	return r
@@ -346,16 +346,15 @@ func (x *exam) stopWithinPattern(w store.PatternWatcher) {
 	var stop atomic.Pointer[func()]
 	done := make(chan struct{})
 	once := sync.OnceFunc(func() { close(done) })
-	f, err := w.WatchPattern(context.Background(), ">", func(store.Entry) {
-		if f := stop.Load(); f != nil { // else WatchPattern has not returned
-			(*f)()
-			(*f)()
-			once()
-		}
-	}, func(error) {})
-	if err != nil {
-		x.Fatalf("WatchPattern: %v", err)
-	}
+	f := x.begun("WatchPattern", func() (func(), error) {
+		return w.WatchPattern(context.Background(), ">", func(store.Entry) {
+			if f := stop.Load(); f != nil { // else WatchPattern has not returned
+				(*f)()
+				(*f)()
+				once()
+			}
+		}, func(error) {})
+	})
 	stop.Store(&f)
 	rev := x.put(w, key, 0, "0")
 	x.returns("stop within deliver", func() { <-done })

@@ -253,10 +253,12 @@ func (x *exam) glance(s store.Store, k string, n int) {
 			continue
 		}
 		stop, err := w.Watch(ctx, []string{k}, func(store.Entry) {})
-		if err != nil {
+		switch {
+		case err == nil:
+			stop()
+		case store.Classify(err) != store.Transient:
 			x.Errorf("Watch(%q): %v", k, err)
 			return
 		}
-		stop()
 	}
 }

@@ -57,11 +57,11 @@ func (x *exam) watch(w store.Watcher, keys ...string) *recorder {
 
 func (x *exam) watchUnder(ctx context.Context, w store.Watcher, keys ...string) *recorder {
 	x.Helper()
-	r := &recorder{x: x, keys: slices.Clone(keys), news: make(chan struct{})}
-	stop, err := w.Watch(ctx, keys, r.deliver)
-	if err != nil {
-		x.Fatalf("Watch(%q): %v", keys, err)
-	}
+	var r *recorder
+	stop := x.begun(fmt.Sprintf("Watch(%q)", keys), func() (func(), error) {
+		r = &recorder{x: x, keys: slices.Clone(keys), news: make(chan struct{})}
+		return w.Watch(ctx, keys, r.deliver)
+	})
 	if !slices.Equal(keys, r.keys) {
 		x.Errorf("Watch changed its caller's keys to %q", keys)
 	}

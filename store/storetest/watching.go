@@ -285,6 +285,14 @@ func (x *exam) stillSilent(s store.Store, r *recorder, rev uint64) {
 	}
 }
 
+// watchKey watches the one key, and calls f at each delivery.
+func (x *exam) watchKey(w store.Watcher, f func()) (stop func()) {
+	x.Helper()
+	return x.begun("Watch", func() (func(), error) {
+		return w.Watch(context.Background(), []string{key}, func(store.Entry) { f() })
+	})
+}
+
 // stopWithin calls stop from within deliver, twice, and demands that the watch
 // ends there.
 func (x *exam) stopWithin(w store.Watcher) {
@@ -293,7 +301,7 @@ func (x *exam) stopWithin(w store.Watcher) {
 	var once sync.Once
 	var after atomic.Int32
 	done := make(chan struct{})
-	f, err := w.Watch(context.Background(), []string{key}, func(store.Entry) {
+	f := x.watchKey(w, func() {
 		stop := stop.Load()
 		if stop == nil {
 			return // Watch has not returned
@@ -305,9 +313,6 @@ func (x *exam) stopWithin(w store.Watcher) {
 			close(done)
 		})
 	})
-	if err != nil {
-		x.Fatalf("Watch: %v", err)
-	}
 	stop.Store(&f)
 	rev := x.put(w, key, 0, "0")
 	x.returns("stop within deliver", func() { <-done })
@@ -328,7 +333,7 @@ func (x *exam) stopDuring(w store.Watcher) {
 	entered, release := make(chan struct{}), make(chan struct{})
 	var armed, running atomic.Bool
 	once := sync.OnceFunc(func() { close(entered) })
-	stop, err := w.Watch(context.Background(), []string{key}, func(store.Entry) {
+	stop := x.watchKey(w, func() {
 		if !armed.Load() {
 			return // Watch has not returned
 		}
@@ -337,9 +342,6 @@ func (x *exam) stopDuring(w store.Watcher) {
 		<-release
 		running.Store(false)
 	})
-	if err != nil {
-		x.Fatalf("Watch: %v", err)
-	}
 	armed.Store(true)
 	var wg sync.WaitGroup
 	wg.Go(func() { _, _ = x.cas(w, store.Write{Key: key, Value: []byte("v")}) })
@@ -378,10 +380,7 @@ func (x *exam) watchOnce(w store.Watcher) {
 	x.Helper()
 	first := make(chan struct{})
 	once := sync.OnceFunc(func() { close(first) })
-	stop, err := w.Watch(context.Background(), []string{key}, func(store.Entry) { once() })
-	if err != nil {
-		x.Fatalf("Watch: %v", err)
-	}
+	stop := x.watchKey(w, once)
 	x.returns("the first delivery", func() { <-first })
 	stop()
 }
