@@ -5,6 +5,7 @@ package run_test
 import (
 	"bufio"
 	"bytes"
+	"cmp"
 	"errors"
 	"fmt"
 	"io"
@@ -212,6 +213,7 @@ type host struct {
 	program string              // that is leader run
 	command []string            // for leader run to run
 	flags   []string            // of leader run
+	lease   time.Duration       // of leader run
 	as      *syscall.Credential // of leader run
 	cgroup  *os.File            // for leader run to start in
 
@@ -229,8 +231,9 @@ func (h *host) start() {
 	if h.program == "" {
 		h.program, h.command = program, []string{exe}
 	}
+	lease := cmp.Or(h.lease, ttl)
 	args := append([]string{"run", "trials", "--server", h.url, "--id", h.id, "--on-exit", "campaign",
-		"--ttl", ttl.String(), "--heartbeat", heartbeat.String(), "--stop-timeout", stopTimeout.String()}, h.flags...)
+		"--ttl", lease.String(), "--heartbeat", heartbeat.String(), "--stop-timeout", stopTimeout.String()}, h.flags...)
 	cmd := exec.Command(h.program, append(append(args, "--"), h.command...)...)
 	cmd.Env = append(os.Environ(), kindVariable+"="+string(h.kind), logVariable+"="+h.a.log)
 	cmd.Stdout, cmd.Stderr = &h.said, &h.said

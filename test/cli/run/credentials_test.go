@@ -26,6 +26,15 @@ import (
 // nobody is a user without rights.
 const nobody = 65534
 
+const (
+	// unending is the lease of a leader that is to keep it however busy the
+	// machine is.
+	unending = time.Minute
+	// ending is that of a leader whose lease is to run out, and not before it is
+	// cut off.
+	ending = 3 * time.Second
+)
+
 // A stage is a directory that nobody can read, with the command, and with this
 // test as a file that is root's and setuid.
 type stage struct{ command, setuid string }
@@ -89,17 +98,19 @@ func (s stage) host(t *testing.T, srv *natslab.Server) *host {
 	}
 }
 
-// newForeign returns an arena in which nobody's leader run leads, in a cgroup or
-// in none, and a host that waits.
-func newForeign(t *testing.T, cgroup *os.File) (a *arena, leads, waits *host, r *leadership) {
+// newForeign returns an arena in which nobody's leader run leads, by leases of
+// that length and in a cgroup or in none, and a host that waits.
+func newForeign(t *testing.T, cgroup *os.File, lease time.Duration) (a *arena, leads, waits *host, r *leadership) {
 	t.Helper()
 	s := newStage(t)
 	a = newEmptyArena(t)
 	a.server = natslab.Start(t)
 	leads = s.host(t, a.server)
-	leads.cgroup = cgroup
+	leads.cgroup, leads.lease = cgroup, lease
+	// The bucket is the test's own: nobody led in one of its name before.
+	leads.flags = []string{"--grace", "off"}
 	if cgroup == nil {
-		leads.flags = []string{"--cgroup", "off"}
+		leads.flags = append(leads.flags, "--cgroup", "off")
 	}
 	a.add(leads)
 	t.Cleanup(func() {
@@ -108,7 +119,7 @@ func newForeign(t *testing.T, cgroup *os.File) (a *arena, leads, waits *host, r 
 		}
 	})
 	_, r = a.awaitTerm(0)
-	waits = &host{id: "waits", kind: plain, url: a.server.URL()}
+	waits = &host{id: "waits", kind: plain, url: a.server.URL(), lease: lease}
 	a.add(waits)
 	waits.awaitSaid(`"foreign" leads`)
 	return a, leads, waits, r
@@ -157,7 +168,7 @@ func (a *arena) revision() uint64 {
 }
 
 func TestAProcessOfAnotherUserIsNamedWhileTheTermLasts(t *testing.T) {
-	a, leads, _, r := newForeign(t, nil)
+	a, leads, _, r := newForeign(t, nil, unending)
 	leads.awaitSaid(fmt.Sprintf(`process %d ("setuid-helper", uid 0) could not be ended when the term is over`, r.helper()))
 	// Who tells it to end is told, too, why it does not.
 	leads.signal(syscall.SIGTERM)
@@ -168,12 +179,12 @@ func TestAProcessOfAnotherUserIsNamedWhileTheTermLasts(t *testing.T) {
 }
 
 func TestNothingIsReleasedWhileAProcessOfAnotherUserLives(t *testing.T) {
-	a, leads, _, r := newForeign(t, nil)
+	a, leads, _, r := newForeign(t, nil, 2*ending)
 	a.stepDown()
 	leads.awaitSaid(fmt.Sprintf(`process %d ("setuid-helper", uid 0) cannot be ended: uid 65534`, r.helper()))
-	// Renewals for three leases: whoever may not lead beside it sees them.
+	// A release would be seen by the other host at once, and lead to its program.
 	first := a.revision()
-	a.await("renewals for three leases", func() bool { return a.revision() >= first+uint64(3*ttl/heartbeat) })
+	a.await("twenty renewals", func() bool { return a.revision() >= first+20 })
 	if _, now := a.latest(); now != r {
 		t.Fatalf("%s runs its program beside one that lives\n%s", now.id, a.story())
 	}
@@ -188,7 +199,8 @@ func TestAHookOfAnotherUserIsWaitedForAndNamed(t *testing.T) {
 	a := newEmptyArena(t)
 	a.server = natslab.Start(t)
 	h := s.host(t, a.server)
-	h.flags, h.command = []string{"--on-promote", "exec " + s.setuid, "--timeout", "2s"}, []string{"/bin/sleep", "600"}
+	h.lease = unending
+	h.flags, h.command = []string{"--grace", "off", "--on-promote", "exec " + s.setuid, "--timeout", "2s"}, []string{"/bin/sleep", "600"}
 	a.add(h)
 	_, r := a.awaitTerm(0)
 	t.Cleanup(r.kill)
@@ -202,15 +214,15 @@ func TestAHookOfAnotherUserIsWaitedForAndNamed(t *testing.T) {
 // Of a host that is cut off the lease runs out, whatever it does. What is left to
 // do is to say so, and not to begin anew beside what is left of the last term.
 func TestAHostWhoseProgramLivesOnDoesNotLeadAgain(t *testing.T) {
-	a, leads, waits, r := newForeign(t, nil)
+	a, leads, waits, r := newForeign(t, nil, ending)
 	term, _ := a.latest()
 	leads.proxy.Hold(natslab.ToServer, natslab.ToClient)
 	leads.awaitSaid("THE LEASE HAS RUN OUT while process " + strconv.Itoa(r.helper()))
 	term, _ = a.awaitTerm(term)
 	leads.proxy.Resume()
 	waits.kill()
-	// Nobody else is there, and its lease runs out; more than thrice that is the trial's own length.
-	a.rest(4 * ttl)
+	// Nobody else is there, and its lease runs out; twice that is the trial's own length.
+	a.rest(2 * ending)
 	a.look()
 	if now, by := a.latest(); now != term {
 		t.Fatalf("%s leads in term %d while its last program lives\n%s", by.id, now, a.story())
@@ -330,7 +342,7 @@ func TestACgroupEndsWhatMayNotBeSignalled(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			dir, open := newCgroup(t)
-			a, leads, _, r := newForeign(t, open)
+			a, leads, _, r := newForeign(t, open, ttl)
 			term, _ := a.latest()
 			if runs := runsIn(t, dir); len(runs) != 1 {
 				t.Fatalf("cgroups of runs: %q\n%s", runs, a.story())
