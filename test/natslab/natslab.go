@@ -239,17 +239,21 @@ func Await(ctx context.Context, tb testing.TB, what string, moved <-chan struct{
 }
 
 // Eventually tries f, with pauses, until it returns nil, and fails the test
-// naming what it waited for if that never happens.
+// naming what it waited for if that never happens. A try that takes long is
+// followed by a longer pause: it may hold up what it waits for. Each has 2 s, and
+// twice as long as the one before if that was not enough.
 func Eventually(tb testing.TB, what string, f func(context.Context) error) {
 	tb.Helper()
 	//nolint:usetesting // it serves in cleanups, too, where the test's context has ended
 	ctx, cancel := context.WithTimeout(context.Background(), Patience)
 	defer cancel()
-	pause := time.NewTicker(10 * time.Millisecond)
-	defer pause.Stop()
-	for {
-		attempt, done := context.WithTimeout(ctx, 2*time.Second)
+	for span := 2 * time.Second; ; {
+		begun := time.Now()
+		attempt, done := context.WithTimeout(ctx, span)
 		err := f(attempt)
+		if attempt.Err() != nil {
+			span *= 2
+		}
 		done()
 		if err == nil {
 			return
@@ -257,7 +261,7 @@ func Eventually(tb testing.TB, what string, f func(context.Context) error) {
 		select {
 		case <-ctx.Done():
 			tb.Fatalf("natslab: never: %s: %v", what, err)
-		case <-pause.C:
+		case <-time.After(max(10*time.Millisecond, min(4*time.Since(begun), time.Second))):
 		}
 	}
 }
