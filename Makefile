@@ -128,7 +128,7 @@ kube: ## build the kube-apiserver that the tests of Kubernetes need into your ca
 	go run ./test/stores/kubelab/install
 
 .PHONY: check
-check: format lint vuln tidy-check ## format, lint (with go vet), vulnerabilities, go.mod files, a platform of each other system
+check: subjects format lint vuln tidy-check ## format, lint (with go vet), vulnerabilities, go.mod files, a platform of each other system
 	@$(MAKE) --no-print-directory cross PLATFORMS="$(VETTED)"
 	@echo "check: all passed"
 
@@ -244,6 +244,14 @@ tidy: ## tidy go.mod and go.sum of every module
 	@tools/tidy.sh $(BESIDE)
 
 # The parts of check.
+
+# Commits that are not pushed yet, for what is pushed stays as it is. A clone without origin/main has none.
+.PHONY: subjects
+subjects:
+	@echo "check: subjects of commits"
+	@if git rev-parse --quiet --verify origin/main >/dev/null 2>&1; then \
+		git log --no-merges --format=%s origin/main.. | awk 'length > 72 { print "check: longer than 72 columns: " $$0; bad = 1 } END { exit bad }' >&2; \
+	fi
 
 .PHONY: format
 format: $(LINTER)
