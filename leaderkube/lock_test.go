@@ -126,6 +126,7 @@ func TestTheLockIsHeldOnlyWhileTheTrustWindowIsLongEnough(t *testing.T) {
 			<-ctx.Done()
 		})(t.Context())
 		working := <-given
+		synctest.Wait() // for a renewal that was sent at this very moment
 		until := a.Status().TrustUntil
 		// What is left has to be enough for a loop that is refused from now on.
 		time.Sleep(time.Until(until) - timing.RetryPeriod - timing.RenewDeadline)
