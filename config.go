@@ -71,13 +71,15 @@ type ElectionConfig struct {
 	// elections of a process renew together, which costs it less.
 	HeartbeatInterval time.Duration
 
-	// Priority: higher is preferred. It orders who goes first at a vacancy: see
-	// Preference in the package documentation.
+	// Priority: higher is preferred. The preferred candidate goes first at a
+	// vacancy and when a lease has run out: each of the others waits up to 50
+	// ms for every candidate that is preferred to it.
 	Priority int
 	// AllowPriorityTakeover lets this candidate ask a leader of lower standing
 	// to hand over to it, and, as the leader, do so when it is asked: its work
-	// stops first, as with Transfer. Nobody asks, nor hands over, before the
-	// leader has served MinTenure.
+	// stops first, as with Transfer. No leader is forced. Nobody asks, nor
+	// hands over, before the leader has served MinTenure. It needs the right to
+	// write the group's control record (key _ctl.<group>).
 	AllowPriorityTakeover bool
 	// MinTenure is how long a leader leads at least before it is taken over, so
 	// that candidates that come and go do not make leadership flap. Default: 10

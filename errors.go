@@ -35,14 +35,17 @@ var (
 	// DemoteTimeout after the term had ended.
 	ErrDemoteTimeout = engine.ErrDemoteTimeout
 	// ErrPanicked: code of this library panicked, which ended the election. Its
-	// work was stopped, and the record left to expire. The error names the
-	// panic; the Logger and Hooks.Note were given the stack.
+	// trust window was closed at once, its work stopped, and the record left to
+	// expire. The error names the panic; the Logger and Hooks.Note were given
+	// the stack.
 	ErrPanicked = engine.ErrPanicked
 	// ErrConnectionClosed: the connection to the store is closed for good, by
 	// the program or because it has given up reconnecting. An election, a
 	// RoleManager and an observation end with it. It is store.ErrClosed under a
 	// name of this package, so that errors of all calls to the store match it,
-	// too.
+	// too. nats.go closes a connection by itself after two minutes without a
+	// server, unless it was given nats.MaxReconnects(-1), and when its
+	// credentials are refused twice, unless nats.IgnoreAuthErrorAbort.
 	ErrConnectionClosed = store.ErrClosed
 )
 
