@@ -105,6 +105,7 @@ const (
 
 // A Request is what an operator asks of a group.
 type Request struct {
+	// Op is what is asked for, and Group of whom.
 	Op    Operation
 	Group string
 	// Term is the number of the term that OpStepDown and OpTransfer are meant
@@ -213,6 +214,7 @@ func leadsAlready(r Request) error {
 
 // A ControlState is what is asked of a group at present, and who leads it.
 type ControlState struct {
+	// Group is the group's name.
 	Group string
 	// Leader is who holds the record, or why nobody does. A record does not
 	// tell its age: that of a leader which has just died reads like any other,

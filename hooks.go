@@ -133,10 +133,10 @@ func joined(f, g func(Election, ElectionConfig) Hooks) func(Election, ElectionCo
 
 // A Transition is a change of state.
 type Transition struct {
-	At       time.Time
-	Event    Event  // its name, as logs and advisories show it
-	From, To string // State constants
-	Reason   Reason
+	At       time.Time // when it happened
+	Event    Event     // its name, as logs and advisories show it
+	From, To string    // State constants
+	Reason   Reason    // why it happened
 	// By and Why tell who asked for it and why, in that one's words, if
 	// somebody did.
 	By, Why string
@@ -181,6 +181,7 @@ type Call struct {
 
 // A Note is something noteworthy that changes no state by itself.
 type Note struct {
+	// At is when it happened.
 	At time.Time
 	// Kind is one of the Note constants.
 	Kind string
@@ -214,5 +215,6 @@ const (
 type Callback struct {
 	Kind string // "promote", "demote", "campaign" or "leader-change"
 	Term Term   // with "promote" and "demote"
+	// Took is how long the callback ran.
 	Took time.Duration
 }

@@ -12,9 +12,14 @@ import (
 // A Term is what advisories tell of a term: who led, from when until when, and
 // why it ended.
 type Term struct {
+	// Bucket and Group name the election, Leader is the InstanceID of the one
+	// that led.
 	Bucket, Group, Leader string
-	Number                uint64
-	Correlation           string
+	// Number is the term's number.
+	Number uint64
+	// Correlation is the same in whatever is said of one term: a short hash of
+	// its token.
+	Correlation string
 	// Began is when the leader was promoted, by its own clock. It is zero if
 	// only others told of the term.
 	Began time.Time

@@ -81,6 +81,7 @@ func broken(kept bool, field string, value any, rule string) error {
 
 // An Event is something that a keeper did, or failed to do.
 type Event struct {
+	// Kind is what was done, or failed.
 	Kind Kind
 	// Entry is what was announced or withdrawn, or stands in the way.
 	Entry Entry

@@ -47,12 +47,14 @@ func ReadRecord(e store.Entry) Record {
 
 // A Control is what a control entry says. Nil fields are what it does not say.
 type Control struct {
-	Paused *Pause
-	Ran    *Run
+	Paused *Pause // the pause that stands
+	Ran    *Run   // the last run
 }
 
 // A Pause says who paused a group, and why, in words for people.
-type Pause struct{ By, Reason string }
+type Pause struct {
+	By, Reason string // as the program that paused it gave them
+}
 
 // A Run is one of a program that a single instance of all begins in a period,
 // as leader run --once does.

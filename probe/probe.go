@@ -159,6 +159,7 @@ func text(w http.ResponseWriter, faults []string) {
 
 // Leader is the JSON body of /leader.
 type Leader struct {
+	// Group is the group's name.
 	Group string `json:"group"`
 	// Leading tells that the answer is the leader's own: it is true where the
 	// status is 200.

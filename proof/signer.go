@@ -33,6 +33,7 @@ type SignerOptions struct {
 
 // An Election is what a signer asks: a leader.Election.
 type Election interface {
+	// Status returns what the candidate knows: that of leader.Election.
 	Status() leader.ElectionStatus
 }
 

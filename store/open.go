@@ -27,6 +27,7 @@ type Driver struct {
 // later calls fail with [ErrClosed]. Close may be called more than once.
 type Opened interface {
 	Store
+	// Close ends the connection.
 	Close() error
 }
 

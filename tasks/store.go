@@ -8,11 +8,13 @@ import (
 
 // An Entry is a record as it stands in a store.
 type Entry struct {
+	// ID is the task's.
 	ID string
 	// Revision grows with each write of any task of the store, also across
 	// tasks.
 	Revision uint64
-	Record   wire.Record
+	// Record is what was written; zero if Deleted.
+	Record wire.Record
 	// Deleted: the record was removed by hand.
 	Deleted bool
 }
@@ -20,9 +22,9 @@ type Entry struct {
 // A Write is applied if the task's record stands at Expected, 0 for one of
 // which the store knows nothing.
 type Write struct {
-	ID       string
-	Expected uint64
-	Record   wire.Record
+	ID       string      // the task's
+	Expected uint64      // a revision
+	Record   wire.Record // what shall stand there
 }
 
 // A Watch is what a dispatcher wants to hear of a store.

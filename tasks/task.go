@@ -153,6 +153,7 @@ func ValidName(name string) bool {
 
 // A Task is what a handler is given.
 type Task struct {
+	// ID and Payload are what the task was submitted with.
 	ID      string
 	Payload []byte
 	// Attempt counts the assignments of the task, from 1 on.
@@ -173,6 +174,7 @@ type Handler func(ctx context.Context, t Task) (result []byte, err error)
 
 // A Status is how a task stands.
 type Status struct {
+	// ID is the task's, and State where it stands.
 	ID    string
 	State State
 	// Attempt is the number of the latest assignment, Failures how many

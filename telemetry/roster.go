@@ -12,6 +12,7 @@ import (
 // An Identity tells the measurements of one election from those of another. Its
 // fields are the values of the [Labels].
 type Identity struct {
+	// Group and InstanceID are the candidate's.
 	Group, InstanceID string
 	// Bucket is empty with stores that have none.
 	Bucket string

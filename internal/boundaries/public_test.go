@@ -8,8 +8,7 @@ import (
 )
 
 // TestEveryPublicPackageHasAnExample: what others import shows how it is used,
-// in the place where they look. That each exported name has a comment is the
-// linter's to see (revive's rule exported).
+// in the place where they look.
 func TestEveryPublicPackageHasAnExample(t *testing.T) {
 	shown := make(map[string]bool) // by the public directory
 	walk(t, root, func(path string) {

@@ -35,6 +35,7 @@ type Bucket interface {
 
 // An Object is what a read has shown.
 type Object struct {
+	// Content is what the object contains; nil if there is none.
 	Content []byte
 	// Tag differs whenever the content does. It is empty if there is no object.
 	Tag string
@@ -45,7 +46,7 @@ type Object struct {
 
 // A Listed is an object of a list.
 type Listed struct {
-	Name string
+	Name string // the prefix included
 	Tag  string // empty means that it is not known
 }
 

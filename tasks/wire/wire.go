@@ -11,8 +11,8 @@ import "time"
 // A Term is the term of a leader as messages state it. The token is a secret
 // among the leader and its workers.
 type Term struct {
-	Number uint64 `json:"n"`
-	Token  string `json:"t"`
+	Number uint64 `json:"n"` // that of leader.Term
+	Token  string `json:"t"` // that of leader.Term
 }
 
 // Supersedes reports whether a worker whose newest term is last may accept an
@@ -50,9 +50,12 @@ type Target struct {
 
 // A Record is a task as it is stored. Each change of it is a compare-and-swap.
 type Record struct {
-	State   State  `json:"state"`
+	// State is where the task stands.
+	State State `json:"state"`
+	// Payload is what the handler is given.
 	Payload []byte `json:"payload,omitempty"`
-	To      Target `json:"to,omitzero"`
+	// To says which workers may be given the task.
+	To Target `json:"to,omitzero"`
 	// Timeout is how long one attempt may take.
 	Timeout time.Duration `json:"timeout"`
 	// MaxAttempts is how many attempts may fail or get lost.
@@ -82,20 +85,21 @@ type Record struct {
 
 // A Ref names an attempt of a task.
 type Ref struct {
-	ID      string `json:"id"`
-	Attempt int    `json:"a"`
+	ID      string `json:"id"` // the task's
+	Attempt int    `json:"a"`  // that of the task's record
 }
 
 // An Order gives an attempt to a worker.
 type Order struct {
 	Ref
-	Payload []byte        `json:"p,omitempty"`
-	Timeout time.Duration `json:"d"`
+	Payload []byte        `json:"p,omitempty"` // that of the task's record
+	Timeout time.Duration `json:"d"`           // that of the task's record
 }
 
 // ToWorker is a message of a leader. A worker that has seen a newer term obeys
 // no part of it.
 type ToWorker struct {
+	// Term is the leader's.
 	Term Term `json:"term"`
 	// Run is the run of the worker that is meant, or empty for any.
 	Run string `json:"run,omitempty"`
@@ -114,21 +118,26 @@ type ToWorker struct {
 
 // FromWorker is a message of a worker. Each shows that it lives.
 type FromWorker struct {
+	// Worker is the worker's name.
 	Worker string `json:"worker"`
 	// Run tells the runs of a worker apart. Runs grow as strings, so that one
 	// replaces another as soon as it is heard.
 	Run string `json:"run"`
 	// Seen is the number of the newest term that the worker has seen.
-	Seen     uint64    `json:"seen,omitempty"`
+	Seen uint64 `json:"seen,omitempty"`
+	// Presence is what the worker can take, if the message tells.
 	Presence *Presence `json:"presence,omitempty"`
-	Refused  []Refusal `json:"refused,omitempty"`
-	Reports  []Report  `json:"reports,omitempty"`
+	// Refused are orders that it does not carry out.
+	Refused []Refusal `json:"refused,omitempty"`
+	// Reports tell of attempts that have ended.
+	Reports []Report `json:"reports,omitempty"`
 	// Leaving: the worker has ended, and holds nothing.
 	Leaving bool `json:"leaving,omitempty"`
 }
 
 // Presence says what a worker can take and what it has.
 type Presence struct {
+	// Labels are those by which a Target may choose the worker.
 	Labels []string `json:"labels,omitempty"`
 	// Capacity is how many attempts it can run at once, those counted that it
 	// runs.
@@ -144,7 +153,7 @@ type Presence struct {
 // A Refusal turns down an order.
 type Refusal struct {
 	Ref
-	Why Why `json:"why"`
+	Why Why `json:"why"` // it was turned down
 }
 
 // Why is the reason of a refusal.

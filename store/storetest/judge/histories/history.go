@@ -34,16 +34,17 @@ import (
 
 // An Op is one call and how it ended. Times count from the history's beginning.
 type Op struct {
-	Client       int
-	Key          string
-	Read         bool
-	Call, Return time.Duration
+	Client       int           // who called, from 0 on
+	Key          string        // of the register
+	Read         bool          // else it is a write
+	Call, Return time.Duration // when the call began and ended
 	Expected     uint64        // of a write
 	Value        string        // what was written or read; no two writes have the same
 	Outcome      store.Outcome // of a write
 	Revision     uint64        // of a write that was acknowledged, or of what was read; 0: the key is unknown
 }
 
+// String shows an operation on one line.
 func (o Op) String() string {
 	if o.Read {
 		return fmt.Sprintf("client %d reads %s: %q at %d (%v to %v)", o.Client, o.Key, o.Value, o.Revision, o.Call, o.Return)

@@ -170,7 +170,9 @@ func (t Trial) verdict(h *History) error {
 // A Fault is something that goes wrong for a while, and is over when Happen
 // returns. What is left to chance, it draws from r.
 type Fault struct {
-	Name   string
+	// Name is for the report.
+	Name string
+	// Happen does it, and mends it.
 	Happen func(r *rand.Rand) error
 }
 
