@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -96,5 +97,55 @@ func start(t *testing.T, root, program string, env []string) {
 	// It needs a directory to write to, sockets and random numbers.
 	if out, err := run("ls", "--dev"); err != nil || !strings.Contains(out, "reports") {
 		t.Errorf("leader ls --dev: %v\n%s", err, out)
+	}
+}
+
+// contained has a container runtime run the image, where the machine has one:
+// umoci and runc know nothing of how it was made.
+func contained(t *testing.T, name string) {
+	for _, program := range []string{"umoci", "runc"} {
+		if _, err := exec.LookPath(program); err != nil {
+			t.Skipf("SKIPPED, NOT RUN IN A CONTAINER: %v", err)
+		}
+	}
+	if os.Geteuid() != 0 {
+		t.Skip("SKIPPED, NOT RUN IN A CONTAINER: not root")
+	}
+	layout, bundle := t.TempDir(), filepath.Join(t.TempDir(), "bundle")
+	unpack(t, name, layout)
+	if out, err := exec.CommandContext(t.Context(), "umoci", "unpack", "--image", layout+":"+version, bundle).CombinedOutput(); err != nil {
+		t.Fatalf("umoci: %v\n%s", err, out)
+	}
+	var config map[string]any
+	read(t, filepath.Join(bundle, "config.json"), &config)
+	process, isObject := config["process"].(map[string]any)
+	if !isObject {
+		t.Fatalf("umoci made %v", config)
+	}
+	entry, isList := process["args"].([]any)
+	if !isList || len(entry) != 2 {
+		t.Fatalf("umoci made %v", process)
+	}
+	// As the manifests in deploy have it.
+	process["terminal"], process["noNewPrivileges"], process["capabilities"] = false, true, map[string]any{}
+	config["root"] = map[string]any{"path": "rootfs", "readonly": true}
+	mounts, _ := config["mounts"].([]any)
+	config["mounts"] = append(mounts, map[string]any{"destination": "/tmp", "type": "tmpfs", "source": "tmpfs", "options": []string{"mode=1777"}})
+	for want, args := range map[string][]any{version: {"version", "-o", "name"}, "reports": {"ls", "--dev"}} {
+		process["args"] = append(entry[:1:1], args...)
+		data, err := json.Marshal(config)
+		if err == nil {
+			err = os.WriteFile(filepath.Join(bundle, "config.json"), data, 0o600)
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		out, err := exec.CommandContext(t.Context(), "runc", "--root", t.TempDir(), "run", "--bundle", bundle, fmt.Sprintf("leader-%d", os.Getpid())).CombinedOutput()
+		if err != nil && strings.Contains(string(out), "runc run failed") && strings.Contains(string(out), "operation not permitted") {
+			t.Skipf("SKIPPED, NOT RUN IN A CONTAINER: %s", out) // within another container
+		}
+		if err != nil || !strings.Contains(string(out), want) {
+			t.Errorf("leader %v: %v\n%s", args, err, out)
+		}
 	}
 }

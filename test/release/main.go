@@ -6,6 +6,7 @@
 //	go run ./test/release -version v0.1.0 prove      serve all modules from a directory, without go.work and replace, and
 //	                                                 have the go command resolve each and install the command
 //	go run ./test/release -version v0.1.0 snapshot   archives, images, lists of what is in them, and sums, in .out/release
+//	go run ./test/release list PROGRAM FILE          the modules that are linked into a program, for .goreleaser.yaml
 //
 // docs/releasing.md says what a release takes.
 package main
@@ -39,11 +40,18 @@ func run(ctx context.Context, args []string, _ io.Reader, stdout, stderr io.Writ
 		}
 		return 2
 	}
+	if flags.Arg(0) == "list" && flags.NArg() == 3 {
+		if err := writeList(flags.Arg(1), flags.Arg(2)); err != nil {
+			fmt.Fprintln(stderr, "release:", err)
+			return 1
+		}
+		return 0
+	}
 	do, known := map[string]func(context.Context, *tree, string, func(string, ...any)) error{
 		"plan": plan, "set": set, "prove": prove, "snapshot": shoot,
 	}[flags.Arg(0)]
 	if !known || flags.NArg() != 1 {
-		fmt.Fprintln(stderr, "release: want plan, set, prove or snapshot")
+		fmt.Fprintln(stderr, "release: want plan, set, prove, snapshot, or list and two files")
 		return 2
 	}
 	if err := checkVersion(*version); err != nil {

@@ -63,7 +63,9 @@ func TestTheModulesAreWhatAProxyWouldServe(t *testing.T) {
 	t.Run("Sums", func(t *testing.T) { sums(t, dir, base) })
 	t.Run("Archive", func(t *testing.T) { archive(t, filepath.Join(dir, base+".tar.gz")) })
 	t.Run("List", func(t *testing.T) { list(t, m, filepath.Join(dir, base+".cdx.json")) })
+	t.Run("ListByHand", func(t *testing.T) { sameList(t, m, filepath.Join(dir, base+".cdx.json")) })
 	t.Run("Image", func(t *testing.T) { loaded(t, filepath.Join(dir, base+"_image.tar")) })
+	t.Run("Container", func(t *testing.T) { contained(t, filepath.Join(dir, base+"_image.tar")) })
 }
 
 // development has the go command find everything in the tree itself, as those do
@@ -236,6 +238,27 @@ func list(t *testing.T, m *market, name string) {
 	}
 }
 
+// sameList has the list made by itself, as goreleaser has it made.
+func sameList(t *testing.T, m *market, name string) {
+	program, err := m.install(t.Context(), "linux/"+runtime.GOARCH, "-ldflags=-s -w")
+	if err != nil {
+		t.Fatal(err)
+	}
+	file := filepath.Join(t.TempDir(), "list.json")
+	var out, stderr bytes.Buffer
+	if code := run(t.Context(), []string{"list", program, file}, nil, &out, &stderr); code != 0 {
+		t.Fatalf("exit status %d: %s", code, &stderr)
+	}
+	want, err := os.ReadFile(name)
+	got, err2 := os.ReadFile(file)
+	if err := errors.Join(err, err2); err != nil || !bytes.Equal(got, want) {
+		t.Errorf("%v: the list differs: %s", err, got)
+	}
+	if code := run(t.Context(), []string{"list", name, file}, nil, &out, &stderr); code != 1 || stderr.Len() == 0 {
+		t.Errorf("of a file that is no program: exit status %d", code)
+	}
+}
+
 func TestPlan(t *testing.T) {
 	var out, stderr bytes.Buffer
 	if code := run(t.Context(), []string{"-root", here, "-version", "v0.1.0", "plan"}, nil, &out, &stderr); code != 0 {
@@ -254,7 +277,7 @@ func TestPlan(t *testing.T) {
 
 func TestWrongCommandLinesAreRefused(t *testing.T) {
 	for _, args := range [][]string{
-		{}, {"publish"}, {"plan", "twice"}, {"-version", "0.1.0", "plan"}, {"-version", "v0.1", "plan"}, {"-version", "v2.0.0", "plan"},
+		{}, {"publish"}, {"plan", "twice"}, {"list"}, {"list", "program"}, {"-version", "0.1.0", "plan"}, {"-version", "v0.1", "plan"}, {"-version", "v2.0.0", "plan"},
 		{"-version", "v0.0.0-20260102030405-abcdefabcdef", "plan"}, {"-fast", "plan"},
 	} {
 		var out, stderr bytes.Buffer

@@ -6,6 +6,7 @@ import (
 	"encoding/hex"
 	"encoding/json"
 	"net/url"
+	"os"
 	"strings"
 )
 
@@ -51,6 +52,14 @@ func sbom(program string) ([]byte, error) {
 		"metadata":   map[string]any{"component": moduleComponent("application", build.Main.Path, build.Main.Version)},
 		"components": parts,
 	}, "", "  ")
+}
+
+func writeList(program, file string) error {
+	list, err := sbom(program)
+	if err != nil {
+		return err
+	}
+	return os.WriteFile(file, list, 0o644)
 }
 
 func moduleComponent(kind, path, version string) component {
