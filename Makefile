@@ -25,6 +25,7 @@ MODULES = $(shell go list -m -f '{{.Dir}}')
 # Tools are built once per version of Go: a linter built with an older one refuses newer code.
 BIN    := $(CURDIR)/.bin/$(shell go env GOVERSION)
 LINTER := $(BIN)/golangci-lint
+GORELEASER := $(BIN)/goreleaser-v2.15.1
 # The tools' module is not part of the workspace (see tools/go.mod).
 TOOLS  := cd tools && GOWORK=off
 # Nor are those of the comparison and of the example operator (see their go.mod).
@@ -66,6 +67,11 @@ picture: ## play the demo and draw docs/demo.svg, what its terminal shows; and d
 release-snapshot: ## build what a release consists of into .out/release: archives for six platforms, images, sums (the first time ten minutes of a processor)
 	go run ./test/release $(if $(VERSION),-version $(VERSION)) snapshot
 
+.PHONY: goreleaser
+goreleaser: $(GORELEASER) ## check .goreleaser.yaml, and build a snapshot by it into .out/goreleaser (the first time four minutes of a processor for goreleaser)
+	$(GORELEASER) check
+	$(GORELEASER) release --snapshot --clean
+
 .PHONY: test
 test: ## run the tests of all modules, shuffled, with the race detector where there are goroutines (some 8 minutes)
 	$(call begin,test)
@@ -93,16 +99,19 @@ labs: ## run the guards on real databases, the page in a real browser, slices of
 	go run ./test/databases/install
 	go run ./test/stores/etcdlab/install
 	go run ./test/dash/install
-	@# Beside the others runs a slice of the comparison, which waits for leases: of its 109 s it computes for 21.
+	@# Beside the others runs a slice of the comparison, which waits for leases: of its 109 s it computes for 21. Then, also
+	@# beside them, the example operator.
 	@# What takes minutes to build is tested where make servers was, and left out elsewhere, also by CI.
 	@out='^$$'; look() { go run ./test/stores/$$1/install -look || out="$$out|/test/stores/($$2)$$"; }; \
 		look objectlab 's3store|gcsstore'; look consullab 'consulstore|consuldiscovery'; \
 		tags=$$(go run ./test/stores/kubelab/install -look) || out="$$out|/test/stores/(k8sstore|k8sdiscovery|manifests)$$"; \
 		go run ./test/stores/ferretlab/install -look || [ -n "$$LEADER_MONGODB_URI" ] || out="$$out|/test/stores/mongostore$$"; \
 		[ -n "$$LEADER_MONGODB_URI" ] || echo "labs: SKIPPED, NOT TESTED: the store for MongoDB, unless LEADER_MONGODB_URI names a replica set"; \
-		($(COMPARE) go test -count=1 -timeout $(TIMEOUT) ./...) & compare=$$!; \
+		{ beside=0; ($(COMPARE) go test -count=1 -timeout $(TIMEOUT) ./...) || beside=1; \
+			[ -z "$$tags" ] || ($(OPERATOR) LEADER_KUBE=required go test -count=1 -timeout $(TIMEOUT) ./...) || beside=1; \
+			exit $$beside; } & beside=$$!; \
 		go test -p 3 -race -shuffle=on -count=1 -timeout $(TIMEOUT) $$tags $$(go list work | grep -E '$(LABS)' | grep -Ev "$$out"); \
-		status=$$?; wait $$compare || status=1; exit $$status
+		status=$$?; wait $$beside || status=1; exit $$status
 	@# On PostgreSQL 18 where make postgresql18 was: what may depend on the version, in some ten seconds.
 	@if go run ./test/databases/install -only postgresql18 -look; then cd test/stores && LEADER_POSTGRESQL=18 go test -race -count=1 \
 		-timeout $(TIMEOUT) -run '^(TestElections|TestShortHistoriesAreLinearizable)$$' ./pgstore -args -histories 50; fi
@@ -128,8 +137,9 @@ kube: ## build the kube-apiserver that the tests of Kubernetes need into your ca
 	go run ./test/stores/kubelab/install
 
 .PHONY: check
-check: subjects format lint vuln tidy-check ## format, lint (with go vet), vulnerabilities, go.mod files, a platform of each other system
+check: subjects format lint vuln tidy-check ## format, lint (with go vet), vulnerabilities, go.mod files, builds for other systems, the archives of a release
 	@$(MAKE) --no-print-directory cross PLATFORMS="$(VETTED)"
+	@$(MAKE) --no-print-directory release-snapshot
 	@echo "check: all passed"
 
 .PHONY: precommit
@@ -148,7 +158,7 @@ compare: ## measure beside client-go and etcd, judge, write docs/comparison.md (
 	@$(COMPARE) $(BIN)/compare $(ARGS)
 
 .PHONY: operator
-operator: $(LINTER) ## lint the example operator, and test it on a real API server (make kube first; 20 s, the first time some minutes)
+operator: $(LINTER) ## lint the example operator, and test it on a real API server (make kube first; 20 s, the first time some minutes; make labs does so, too)
 	@$(OPERATOR) $(LINTER) run ./...
 	@$(OPERATOR) LEADER_KUBE=required go test -count=1 -timeout $(TIMEOUT) ./...
 
@@ -268,6 +278,10 @@ lint: $(LINTER)
 	@$(TOOLS) $(LINTER) run ./...
 	@echo "check: lint test/compare"
 	@$(COMPARE) $(LINTER) run ./...
+	@# Where make labs has compiled what it needs.
+	@if go run ./test/stores/kubelab/install -look >/dev/null 2>&1; then \
+		echo "check: lint examples/operator"; $(OPERATOR) $(LINTER) run ./...; \
+	fi
 
 .PHONY: vuln
 vuln: $(LINTER)
@@ -281,7 +295,8 @@ tidy-check:
 
 # What people import is compiled for each platform, and the command is linked. vet type-checks their tests besides, on one
 # platform of each system but the one that runs them: no file of ours is for one architecture alone, and all of them have
-# the same sizes. The labs and examples, with the servers that they embed, would take most of the time.
+# the same sizes. The labs and examples, with the servers that they embed, would take most of the time. -trimpath, since
+# release-snapshot has it: what one compiles the other need not.
 BENCHES := /(test|examples)(/|$$)
 
 .PHONY: cross
@@ -293,8 +308,8 @@ cross: ## build for six platforms (make check: for one of each other system, wit
 		echo "check: build for $$platform"; \
 		export GOOS=$${platform%/*} GOARCH=$${platform#*/} CGO_ENABLED=0; \
 		packages=$$(go list -f '{{if .GoFiles}}{{.ImportPath}}{{end}}' work | grep -Ev '$(BENCHES)') && \
-			go build $$packages && go build -o /dev/null ./cmd/leader || exit 1; \
-		case " $(VETTED) " in *" $$platform "*) go vet $$packages || exit 1;; esac; \
+			go build -trimpath $$packages && go build -trimpath -o /dev/null ./cmd/leader || exit 1; \
+		case " $(VETTED) " in *" $$platform "*) go vet -trimpath $$packages || exit 1;; esac; \
 	done
 
 # All tools are built by one command; the linter's file stands for them.
@@ -302,3 +317,10 @@ $(LINTER): tools/go.mod tools/go.sum
 	@echo "building the tools that tools/go.mod pins (once, some minutes)"
 	@$(TOOLS) GOBIN=$(BIN) go install tool
 	@touch $@
+
+# Not in tools/go.mod, which would require hundreds of modules for it.
+$(GORELEASER):
+	@echo "building goreleaser (once, two minutes)"
+	@mkdir -p $(BIN)/tmp
+	@GOWORK=off CGO_ENABLED=0 GOBIN=$(BIN)/tmp go install -ldflags="-s -w" github.com/goreleaser/goreleaser/v2@$(subst goreleaser-,,$(notdir $@))
+	@mv $(BIN)/tmp/goreleaser $@ && rmdir $(BIN)/tmp
