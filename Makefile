@@ -36,6 +36,7 @@ BESIDE  := tools test/compare examples/operator
 .PHONY: help
 help: ## show this list; the times are those of two cores, with everything built
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' Makefile
+	@echo "  check, fmt and operator build the linter into .bin first: three minutes of a processor, once, then seconds in each clone"
 
 .PHONY: demo
 demo: ## watch a live election on an embedded NATS server (ARGS="--workers 3"; until you end it)
@@ -314,7 +315,7 @@ cross: ## build for six platforms (make check: for one of each other system, wit
 
 # All tools are built by one command; the linter's file stands for them.
 $(LINTER): tools/go.mod tools/go.sum
-	@echo "building the tools that tools/go.mod pins (once, some minutes)"
+	@echo "building the tools that tools/go.mod pins (once, three minutes of a processor)"
 	@$(TOOLS) GOBIN=$(BIN) go install tool
 	@touch $@
 
