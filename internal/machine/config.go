@@ -32,6 +32,9 @@ type Machine struct { //nolint:recvcheck // Template is also asked of a machine 
 	// Ages: the store tells its age, which shows whether it was made again
 	// while a claim that expects nothing was under way: see Grant.Void.
 	Ages bool
+	// Offers: the store brings offers of a record to one of those who wait for
+	// it.
+	Offers bool
 	// DisconnectGrace is how long a leader keeps its term without a connection;
 	// 0 leaves that to the trust window alone.
 	DisconnectGrace time.Duration
@@ -48,9 +51,6 @@ type Machine struct { //nolint:recvcheck // Template is also asked of a machine 
 	Yield time.Duration
 	// Splay bounds a random delay before the first claim.
 	Splay time.Duration
-	// Offers: the store brings offers of a record to one of those who wait for
-	// it.
-	Offers bool
 	// Backoff slows down the campaigns of those who did not lead last: a delay
 	// of Backoff, doubled with each term of others up to MaxBackoff.
 	Backoff, MaxBackoff time.Duration
