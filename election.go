@@ -72,7 +72,9 @@ type Election interface {
 	Term() Term
 
 	// TrustUntil returns the end of the trust window, or the zero time if this
-	// candidate does not lead.
+	// candidate does not lead. Compare it on the monotonic clock, as time.Until
+	// does. What a suspension, or a wall clock that was set forward, has taken
+	// from the window is taken from it.
 	TrustUntil() time.Time
 
 	// Status returns what this candidate knows.

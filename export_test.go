@@ -93,6 +93,9 @@ func (m *Machine) Wake() {
 	}
 }
 
+// Present is the time that TrustUntil is to be compared with.
+func (m *Machine) Present() time.Time { return m.origin.Add(m.Mono()) }
+
 // Runs reports whether the machine runs, and has come to itself: at the very
 // instant of its awakening what is due by then may still be on its way.
 func (m *Machine) Runs() bool {

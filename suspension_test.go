@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/seed-ff2cb582/leader"
+	"github.com/seed-ff2cb582/leader/internal/faultstore"
 	"github.com/seed-ff2cb582/leader/store/memstore"
 )
 
@@ -38,6 +39,33 @@ func TestASuspensionPastTheWindowEndsWhatDescendsFromTheTermsContext(t *testing.
 		synctest.Wait() // and nobody looks at IsLeader
 		if ctx.Err() == nil {
 			t.Error("the work goes on after its window")
+		}
+	})
+}
+
+// A machine that wakes within its window, and does not reach its store, leads
+// for what is left: it slept for the rest. Others measure by TrustUntil what
+// they grant on the strength of the term.
+func TestASuspensionWithinTheWindowTakesFromTrustUntil(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		net := faultstore.New(faultstore.Options{})
+		t.Cleanup(net.Close)
+		m, a := leader.NewMachine(1e6), candidate(t, net.Client("a"), config("a"))
+		leader.SetMachine(a, m)
+		started(t, a)
+		mustLead(t, a)
+		net.Partition("a")
+		m.Suspend()
+		time.Sleep(trust / 2)
+		m.Wake()
+		synctest.Wait()
+		left := a.TrustUntil().Sub(m.Present())
+		if status := a.Status().TrustUntil.Sub(m.Present()); !a.IsLeader() || left <= 0 || status != left {
+			t.Fatalf("leads %v, for %v (status: %v)", a.IsLeader(), left, status)
+		}
+		time.Sleep(left)
+		if over := a.TrustUntil(); a.IsLeader() || !over.IsZero() {
+			t.Errorf("leads on, until %v", over)
 		}
 	})
 }

@@ -94,10 +94,18 @@ func (c *Candidate) Term() leadership.Term {
 
 // TrustUntil returns the end of the trust window, or the zero time.
 func (c *Candidate) TrustUntil() time.Time {
-	if w := c.current.Load(); w != nil && w.open() {
-		return c.clock.time(w.mono.Load())
+	_, until := c.window()
+	return until
+}
+
+// window returns the window of the present term, and its end, or nil.
+func (c *Candidate) window() (*window, time.Time) {
+	if w := c.current.Load(); w != nil {
+		if until, open := w.until(); open {
+			return w, c.clock.time(until)
+		}
 	}
-	return time.Time{}
+	return nil, time.Time{}
 }
 
 // Leader returns who leads now, as far as this candidate knows.
@@ -110,14 +118,14 @@ func (c *Candidate) Leader() (info leadership.Info) {
 
 // self sets info to this candidate, if it leads, and reports whether it does.
 func (c *Candidate) self(info *leadership.Info) bool {
-	w := c.current.Load()
-	if w == nil || !w.open() {
+	w, until := c.window()
+	if w == nil {
 		return false
 	}
 	*info = leadership.Info{
 		Group: c.cfg.Group, ID: c.cfg.InstanceID, Term: w.term.Number, Transitions: w.transitions, Correlation: w.correlation,
 		Priority: c.cfg.Standing.Priority, Version: c.cfg.Standing.Version,
-		Address: c.cfg.Address, Params: c.cfg.Params, Meta: c.cfg.Meta, Until: c.clock.time(w.mono.Load()),
+		Address: c.cfg.Address, Params: c.cfg.Params, Meta: c.cfg.Meta, Until: until,
 	}
 	return true
 }
@@ -152,10 +160,9 @@ func (c *Candidate) Status() Status {
 	if f := c.report.lastErr.Load(); f != nil {
 		st.LastError, st.LastErrorAt = f.err, f.at
 	}
-	w := c.current.Load()
-	if w != nil && w.open() {
+	if w, until := c.window(); w != nil {
 		st.IsLeader, st.State, st.LeaderID, st.LeaderTerm = true, StateLeader, c.cfg.InstanceID, w.term.Number
-		st.Term, st.Transitions, st.TrustUntil = w.term, w.transitions, c.clock.time(w.mono.Load())
+		st.Term, st.Transitions, st.TrustUntil = w.term, w.transitions, until
 		st.LastHeartbeat, st.Revision = s.heartbeat, s.revision
 		return st
 	}

@@ -64,14 +64,23 @@ func newWindow(
 // open reports whether the term may still be acted on. The first caller who
 // finds the window passed closes the term for everyone.
 func (w *window) open() bool {
+	_, open := w.until()
+	return open
+}
+
+// until returns the end of the window by the monotonic clock, if it is open. It
+// is the earlier of what both clocks have left: in a suspension only the wall
+// clock goes on, and callers grant no more than what is left.
+func (w *window) until() (mono int64, open bool) {
 	if w.closed.Load() {
-		return false
+		return 0, false
 	}
-	if now := w.clock.now(); now.Mono < w.mono.Load() && now.Wall < w.wall.Load() {
-		return true
+	now := w.clock.now()
+	if left := min(w.mono.Load()-now.Mono, w.wall.Load()-now.Wall); left > 0 {
+		return now.Mono + left, true
 	}
 	w.expire()
-	return false
+	return 0, false
 }
 
 // expire ends a term whose window has passed. The alarm calls it, too: it fires

@@ -71,6 +71,26 @@ func TestOpenWindowOnBothClocksIsATerm(t *testing.T) {
 	})
 }
 
+// What others are granted on the strength of a term (a client's trust, the time
+// of a proof) is measured by its end: one that only the monotonic clock shows
+// would last longer than the term, by what the machine was suspended.
+func TestTheEndOfAWindowIsTheEarlierOfBothClocks(t *testing.T) {
+	for name, c := range map[string]struct{ mono, wall time.Duration }{
+		"the machine was suspended": {9 * time.Second, 4 * time.Second}, "the wall clock was set back": {4 * time.Second, 9 * time.Second},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				e, _ := granted(t, c.mono, c.wall)
+				for who, until := range map[string]time.Time{"TrustUntil": e.TrustUntil(), "Status": e.Status().TrustUntil, "Leader": e.Leader().Until} {
+					if left := time.Until(until); left != 4*time.Second {
+						t.Errorf("%s: %v are left", who, left)
+					}
+				}
+			})
+		})
+	}
+}
+
 // Nobody looks: the context ends by a timer of its own, and tells the election.
 func TestTermContextEndsWithoutAnybodyLooking(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
