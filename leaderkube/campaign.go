@@ -34,6 +34,7 @@ type campaign struct {
 
 	silence *time.Timer // since the loop's last question, while it holds the lock
 
+	detach   func() bool // has it no longer wait for the end of the loop
 	stopping bool
 	stopped  chan struct{} // closed when the election has ended
 	failure  error         // of the stop; read it after stopped
@@ -46,6 +47,35 @@ func newCampaign(l *core, e leader.Election) *campaign {
 	e.OnDemote(c.demoted)
 	e.OnLeaderChange(c.heard)
 	return c
+}
+
+// begin starts the election, which ends with ctx unless client-go holds the lock
+// then.
+func (c *campaign) begin(ctx context.Context) error {
+	// Not ctx itself, whose end comes with client-go's success, too. While the
+	// store is looked at, nobody else ends the wait.
+	running, giveUp := context.WithCancel(context.WithoutCancel(ctx))
+	waiting := context.AfterFunc(ctx, giveUp)
+	err := c.election.Start(running)
+	waiting()
+	if ctx.Err() != nil {
+		err = ctx.Err()
+	}
+	if err != nil {
+		giveUp()
+		c.stop(true)
+		return err
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	// The ctx of an acquisition is that of the loop's whole first phase, in which
+	// many campaigns may begin and end.
+	if detach := context.AfterFunc(ctx, c.abandon); c.stopping {
+		detach()
+	} else {
+		c.detach = detach
+	}
+	return nil
 }
 
 // tell wakes those who wait for news. The caller holds mu.
@@ -220,6 +250,9 @@ func (c *campaign) stop(release bool) {
 		return
 	}
 	c.stopping = true
+	if c.detach != nil {
+		c.detach()
+	}
 	if c.silence != nil {
 		c.silence.Stop()
 	}

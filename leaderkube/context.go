@@ -2,6 +2,8 @@ package leaderkube
 
 import (
 	"context"
+
+	"github.com/seed-ff2cb582/leader"
 )
 
 // A binding is a context that ends with a term.
@@ -50,7 +52,7 @@ func (l *core) work(ctx context.Context, work func(context.Context)) {
 	both, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	defer context.AfterFunc(term, func() { cancel(context.Cause(term)) })()
-	work(working{both, term})
+	work(working{both, term, termKey()})
 }
 
 // enter notes that a function works in the present term, if client-go holds the
@@ -77,6 +79,7 @@ func (c *campaign) leave() {
 type working struct {
 	context.Context
 	term context.Context
+	key  any // of the term's number and token
 }
 
 func (w working) Err() error {
@@ -86,9 +89,32 @@ func (w working) Err() error {
 	return w.Context.Err()
 }
 
+// Value prefers client-go's values but for the term: the program may run in that
+// of another election, which is no token for what this one protects.
 func (w working) Value(key any) any {
-	if v := w.Context.Value(key); v != nil {
-		return v
+	if key != w.key {
+		if v := w.Context.Value(key); v != nil {
+			return v
+		}
 	}
 	return w.term.Value(key)
+}
+
+// termKey returns the key of terms in contexts, which package leader keeps to
+// itself.
+func termKey() any {
+	asked := &question{Context: context.Background()}
+	leader.TermFromContext(asked)
+	return asked.key
+}
+
+// A question is a context that notes what it is asked for.
+type question struct {
+	context.Context
+	key any
+}
+
+func (q *question) Value(key any) any {
+	q.key = key
+	return nil
 }

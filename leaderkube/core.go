@@ -38,6 +38,9 @@ func (l *core) logger() *slog.Logger {
 
 // get returns who holds the lock, when there is news of it.
 func (l *core) get(ctx context.Context) (record, error) {
+	if err := ctx.Err(); err != nil { // the loop has ended
+		return record{}, err
+	}
 	c, err := l.campaign(ctx)
 	if err != nil {
 		return record{}, err
@@ -103,14 +106,7 @@ func (l *core) campaign(ctx context.Context) (*campaign, error) {
 		c.stop(false)
 		return nil, ErrClosed
 	}
-	// The ctx of an acquisition is that of the loop's whole first phase.
-	context.AfterFunc(ctx, c.abandon)
-	// Not ctx itself, whose end comes with client-go's success, too.
-	if err := e.Start(context.WithoutCancel(ctx)); err != nil {
-		c.stop(false)
-		return nil, err
-	}
-	return c, nil
+	return c, c.begin(ctx)
 }
 
 // current returns the present campaign, or nil.
@@ -135,6 +131,8 @@ func (l *core) update(ctx context.Context, in record) error {
 	case in.LeaseDurationSeconds != l.timing.seconds():
 		return fmt.Errorf("%w: its LeaseDuration is %d s, and Timing.LeaseDuration %v: give both the same",
 			ErrTiming, in.LeaseDurationSeconds, l.timing.LeaseDuration)
+	case ctx.Err() != nil:
+		return ctx.Err() // a loop that has ended is given nothing
 	default:
 		return c.grant(ctx)
 	}
