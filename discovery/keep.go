@@ -67,14 +67,16 @@ type keeper struct {
 	ended    chan struct{}     // the election has ended
 	info     leader.LeaderInfo // who leads, as the election knows; mu guards it
 
-	window  time.Duration // the shortest length that was seen of the trust window, in the present term
-	of      uint64        // the term that it is of
-	mine    Entry         // what was announced, or may have been, and was not yet withdrawn
-	stood   bool          // it was seen to stand
-	doubt   time.Time     // until when it may yet be applied
-	fresh   time.Time     // when it was announced or refreshed
-	rival   Standing      // what was announced for a later term
-	since   time.Time     // when it was first seen
+	window  time.Duration // the length of the trust window: see measure
+	spans   [2]time.Duration
+	renewed time.Time // the renewal that spans[1] is of
+	of      uint64    // its term
+	mine    Entry     // what was announced, or may have been, and was not yet withdrawn
+	stood   bool      // it was seen to stand
+	doubt   time.Time // until when it may yet be applied
+	fresh   time.Time // when it was announced or refreshed
+	rival   Standing  // what was announced for a later term
+	since   time.Time // when it was first seen
 	seen    leader.LeaderInfo
 	settled time.Time // when to look for what another has left behind
 	removed Entry     // what was removed last, of one that had fallen silent
@@ -124,15 +126,28 @@ func (k *keeper) wanted() (e Entry, until time.Time, leads bool) {
 	if !s.IsLeader || info.ID == "" || info.Term != s.Term {
 		return Entry{}, time.Time{}, false
 	}
-	// The two may be of different renewals, and then too far apart.
-	window := s.TrustUntil.Sub(s.LastHeartbeat)
-	if k.of != s.Term || window < k.window {
-		k.of, k.window = s.Term, window
-	}
+	k.measure(s)
 	return Entry{
 		Group: info.Group, Instance: info.ID, Term: info.Term, Correlation: info.Correlation,
 		Address: info.Address, Meta: info.Meta, TTL: k.window / 2,
 	}, s.TrustUntil, true
+}
+
+// measure takes in the length of the trust window. It is the shortest that was
+// seen of this renewal and of the one before: the two ends may be of different
+// renewals, and then too far apart. What a suspension takes from one window is
+// not taken from later ones.
+func (k *keeper) measure(s leader.ElectionStatus) {
+	window := s.TrustUntil.Sub(s.LastHeartbeat)
+	switch {
+	case k.of != s.Term:
+		k.of, k.renewed, k.spans = s.Term, s.LastHeartbeat, [2]time.Duration{window, window}
+	case !k.renewed.Equal(s.LastHeartbeat):
+		k.renewed, k.spans = s.LastHeartbeat, [2]time.Duration{k.spans[1], window}
+	default:
+		k.spans[1] = min(k.spans[1], window)
+	}
+	k.window = min(k.spans[0], k.spans[1])
 }
 
 // interval is the time from one look of a leader to the next.

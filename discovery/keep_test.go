@@ -351,6 +351,50 @@ func TestACutOffLeaderWithdrawsWhenItsWindowCloses(t *testing.T) {
 	})
 }
 
+// A slept election is that of a machine that was suspended within its window.
+type slept struct {
+	*leadertest.Election
+
+	taken atomic.Int64 // what that took from the window
+}
+
+func (s *slept) Status() leader.ElectionStatus {
+	st := s.Election.Status()
+	st.TrustUntil = st.TrustUntil.Add(-time.Duration(s.taken.Load()))
+	return st
+}
+
+func TestASuspensionShortensNoWindowButItsOwn(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s, g := &system{mortal: true}, newStage(t)
+		a := &slept{Election: g.group.Join("a")}
+		ended := make(chan error, 1)
+		ctx, cancel := context.WithCancel(t.Context())
+		go func() { ended <- discovery.Keep(ctx, a, mortal{s}, discovery.Options{}) }()
+		if err := a.Start(ctx); err != nil {
+			t.Fatal(err)
+		}
+		work := func() int {
+			before, _ := s.counts()
+			pass(10 * ttl)
+			after, _ := s.counts()
+			return after - before
+		}
+		usual := work()
+		a.taken.Store(int64(2 * time.Second))
+		pass(2 * time.Second)
+		a.taken.Store(0)
+		pass(ttl)
+		if n := work(); n > usual+1 {
+			t.Errorf("%d calls after it, %d before", n, usual)
+		}
+		cancel()
+		if err := <-ended; err != nil {
+			t.Error(err)
+		}
+	})
+}
+
 // A leader that is dead, or frozen, writes nothing more: here, for its keeper's
 // calls fail.
 func TestTheNextLeaderReplacesWhatADeadOneLeft(t *testing.T) {
