@@ -85,7 +85,7 @@ func (s *server) answering(serve func(http.ResponseWriter, *http.Request) error)
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		defer func() {
 			if value := recover(); value != nil {
-				s.log.Error("a request panicked", "path", r.URL.Path, "panic", value, "stack", string(debug.Stack()))
+				s.log.Error("a request panicked", "route", r.Pattern, "group", r.PathValue("group"), "panic", value, "stack", string(debug.Stack()))
 				(&failure{status: http.StatusInternalServerError, code: "internal", detail: "a defect of the agent, which its log describes"}).write(w)
 			}
 		}()

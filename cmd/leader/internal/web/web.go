@@ -13,6 +13,9 @@ import (
 const (
 	headerTimeout = 5 * time.Second
 	idleTimeout   = 2 * time.Minute
+	// bodyTimeout is how long the rest of a body may take that no handler has
+	// read.
+	bodyTimeout = 5 * time.Second
 	// farewell is how long requests under way have at the end. Streams end with
 	// their context.
 	farewell = 2 * time.Second
@@ -38,10 +41,23 @@ func Listen(ctx context.Context, flag, address string, h http.Handler) (*Server,
 // contexts of requests descend from ctx.
 func On(ctx context.Context, ln net.Listener, h http.Handler) *Server {
 	return &Server{ln: ln, srv: &http.Server{
-		Handler: h, ReadHeaderTimeout: headerTimeout, IdleTimeout: idleTimeout,
+		Handler: leaving(h), ReadHeaderTimeout: headerTimeout, IdleTimeout: idleTimeout,
 		MaxHeaderBytes: 16 << 10,
 		BaseContext:    func(net.Listener) context.Context { return ctx },
 	}}
+}
+
+// leaving bounds what net/http does after a handler: it reads what is left of
+// the body, however slowly that comes. A client that is refused could so hold a
+// connection for good. Before the handler a deadline would end streams.
+func leaving(h http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		defer func() {
+			// It fails only on a connection that was taken over.
+			_ = http.NewResponseController(w).SetReadDeadline(time.Now().Add(bodyTimeout))
+		}()
+		h.ServeHTTP(w, r)
+	})
 }
 
 // URL is where the server is reached from this machine.

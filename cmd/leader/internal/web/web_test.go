@@ -1,0 +1,71 @@
+package web_test
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"net"
+	"net/http"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/seed-ff2cb582/leader/cmd/leader/internal/web"
+)
+
+// A pipe is a listener whose connections are in memory, in virtual time.
+type pipe struct {
+	conns chan net.Conn
+	done  chan struct{}
+}
+
+func (p *pipe) Accept() (net.Conn, error) {
+	select {
+	case c := <-p.conns:
+		return c, nil
+	case <-p.done:
+		return nil, net.ErrClosed
+	}
+}
+
+func (p *pipe) Close() error {
+	select {
+	case <-p.done:
+	default:
+		close(p.done)
+	}
+	return nil
+}
+
+func (*pipe) Addr() net.Addr { return &net.UnixAddr{Name: "pipe", Net: "unix"} }
+
+// Whoever is refused has told all that is wanted of it: it must not hold a
+// connection by a body that never comes.
+func TestABodyThatNobodyReadsHoldsNoConnection(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		ctx, cancel := context.WithCancel(t.Context())
+		ln := &pipe{make(chan net.Conn), make(chan struct{})}
+		refuse := http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusUnauthorized) })
+		served := make(chan error, 1)
+		go func() { served <- web.On(ctx, ln, refuse).Serve(ctx) }()
+		ours, theirs := net.Pipe()
+		ln.conns <- theirs
+		go func() { _, _ = ours.Write([]byte("POST / HTTP/1.1\r\nHost: localhost\r\nContent-Length: 9\r\n\r\n")) }()
+		_ = ours.SetReadDeadline(time.Now().Add(time.Hour))
+		begun := time.Now()
+		in := bufio.NewReader(ours)
+		for {
+			if _, err := in.ReadByte(); err != nil {
+				if nerr := net.Error(nil); errors.As(err, &nerr) && nerr.Timeout() {
+					t.Errorf("the connection is held for %v", time.Since(begun))
+				}
+				break
+			}
+		}
+		_ = ours.Close()
+		cancel()
+		if err := <-served; err != nil {
+			t.Error(err)
+		}
+	})
+}
