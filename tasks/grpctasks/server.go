@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"sync"
+	"time"
 
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
@@ -27,6 +28,8 @@ var ErrOpen = errors.New("grpctasks: a dispatcher of the group is open")
 // A Server is the leader's end: a gRPC service, and a tasks.Hub. Its methods may
 // be called concurrently.
 type Server struct {
+	stall time.Duration // after which the stream of a worker that takes nothing ends
+
 	mu   sync.Mutex
 	open map[string]*hub // by group
 }
@@ -34,7 +37,11 @@ type Server struct {
 var _ tasks.Hub = (*Server)(nil)
 
 // NewServer returns a server without dispatchers, which refuses every worker.
-func NewServer() *Server { return &Server{open: map[string]*hub{}} }
+func NewServer() *Server { return &Server{stall: stall, open: map[string]*hub{}} }
+
+// stall bounds what waits in memory for a worker that says that it lives and
+// reads nothing. Such a worker opens another stream.
+const stall = 10 * time.Second
 
 // Register adds the service to a gRPC server, before that serves.
 func (s *Server) Register(r grpc.ServiceRegistrar) {
@@ -144,25 +151,47 @@ func (s *Server) work(ss grpc.ServerStream) error {
 		return status.Errorf(codes.FailedPrecondition, "no dispatcher of group %q leads here", first.GetGroup())
 	}
 	st := &stream{worker: first.GetWorker(), out: newOutbox[*pb.ToWorker]()}
-	heard := make(chan error, 1)
+	heard, sent, slow := make(chan error, 1), make(chan error, 1), time.NewTimer(s.stall)
+	slow.Stop()
 	h.join(st)
 	defer h.part(st)
-	go func() { heard <- h.receive(ss, st, first) }() // ends with the stream's context
+	h.busy.Add(1)
+	// Both end with the stream's context, and so with this function, which a
+	// worker that takes nothing must not hold up.
+	go func() { heard <- h.receive(ss, st, first) }()
+	go func() { sent <- h.send(ss, st, slow) }()
+	select {
+	case err := <-sent:
+		return err
+	case err := <-heard:
+		if errors.Is(err, io.EOF) {
+			return nil // the worker has ended
+		}
+		return err
+	case <-slow.C:
+		return status.Errorf(codes.Unavailable, "the worker has taken nothing for %v", s.stall)
+	case <-h.end:
+		return status.Error(codes.Unavailable, "the term has ended")
+	}
+}
+
+// send sends a worker what is for it, until the stream ends. slow runs while it
+// waits for the worker to take a message.
+func (h *hub) send(ss grpc.ServerStream, st *stream, slow *time.Timer) error {
+	defer h.busy.Done()
+	defer slow.Stop()
 	for {
 		select {
 		case <-st.out.wake:
-			for _, m := range st.out.take() {
-				if err := ss.SendMsg(m); err != nil {
-					return err
-				}
+		case <-ss.Context().Done():
+			return ss.Context().Err()
+		}
+		for _, m := range st.out.take() {
+			slow.Reset(h.s.stall)
+			if err := ss.SendMsg(m); err != nil {
+				return err
 			}
-		case err := <-heard:
-			if errors.Is(err, io.EOF) {
-				return nil // the worker has ended
-			}
-			return err
-		case <-h.end:
-			return status.Error(codes.Unavailable, "the term has ended")
+			slow.Stop()
 		}
 	}
 }

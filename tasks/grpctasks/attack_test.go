@@ -1,0 +1,112 @@
+package grpctasks_test
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+
+	"github.com/seed-ff2cb582/leader/tasks/grpctasks/internal/pb"
+	"github.com/seed-ff2cb582/leader/tasks/wire"
+)
+
+// deaf opens the stream of a worker that reads nothing, as one that is frozen
+// does not. It returns when the server has heard of it.
+func deaf(t *testing.T, conn *grpc.ClientConn, heard <-chan struct{}) grpc.ClientStream {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	t.Cleanup(cancel)
+	desc := &grpc.StreamDesc{StreamName: "Work", ServerStreams: true, ClientStreams: true}
+	s, err := conn.NewStream(ctx, desc, "/leader.tasks.v1.Tasks/Work")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := s.SendMsg(&pb.FromWorker{Group: "g", Worker: "w", Run: "r"}); err != nil {
+		t.Fatal(err)
+	}
+	select {
+	case <-heard:
+	case <-time.After(patience):
+		t.Fatal("the server does not hear")
+	}
+	return s
+}
+
+// much is more than a stream that nobody reads takes.
+func much() wire.ToWorker {
+	m := wire.ToWorker{Term: wire.Term{Number: 1, Token: "t"}, Run: "r"}
+	for range 4 {
+		m.Orders = append(m.Orders, wire.Order{Payload: make([]byte, 64<<10)})
+	}
+	return m
+}
+
+// A leader that cannot end its term keeps the others waiting, and never stands
+// again.
+func TestAWorkerThatReadsNothingHoldsUpNoEndOfATerm(t *testing.T) {
+	srv, conn := serve(t)
+	heard := make(chan struct{}, 1)
+	hub, err := srv.Open(t.Context(), "g", func(wire.FromWorker) { heard <- struct{}{} })
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := deaf(t, conn, heard)
+	for range 8 {
+		hub.Send("w", much())
+	}
+	closed := make(chan struct{})
+	go func() {
+		defer close(closed)
+		hub.Close()
+	}()
+	select {
+	case <-closed:
+	case <-time.After(patience / 4):
+		t.Error("the dispatcher's term does not end")
+	}
+	ended(t, s)
+	<-closed
+}
+
+// ended demands that the server ends a stream, of which it says that another
+// may be opened.
+func ended(t *testing.T, s grpc.ClientStream) {
+	t.Helper()
+	for {
+		if err := s.RecvMsg(new(pb.ToWorker)); err != nil {
+			if status.Code(err) != codes.Unavailable {
+				t.Error(err)
+			}
+			return
+		}
+	}
+}
+
+// What waits for it would grow for as long as it says that it lives.
+func TestAWorkerThatReadsNothingLosesItsStream(t *testing.T) {
+	served := make(chan struct{})
+	srv, conn := serve(t, grpc.StreamInterceptor(func(srv any, ss grpc.ServerStream, _ *grpc.StreamServerInfo, next grpc.StreamHandler) error {
+		defer close(served)
+		return next(srv, ss)
+	}))
+	srv.SetStall(10 * time.Millisecond)
+	heard := make(chan struct{}, 1)
+	hub, err := srv.Open(t.Context(), "g", func(wire.FromWorker) { heard <- struct{}{} })
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer hub.Close()
+	s := deaf(t, conn, heard)
+	for range 8 {
+		hub.Send("w", much())
+	}
+	select {
+	case <-served:
+	case <-time.After(patience):
+		t.Fatal("the stream goes on")
+	}
+	ended(t, s)
+}
