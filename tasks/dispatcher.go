@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -124,7 +125,7 @@ func (d *Dispatcher) Lead(ctx context.Context, term leader.Term) error {
 	defer d.stats.Store(&Stats{})
 	defer r.close()
 	for i, hub := range d.hubs {
-		conn, err := hub.Open(ctx, d.opts.Group, func(m wire.FromWorker) { r.inbox.put(event{heard: &m, hub: i}) })
+		conn, err := hub.Open(ctx, d.opts.Group, func(m wire.FromWorker) { r.hear(m, i) })
 		if err != nil {
 			return err
 		}
@@ -142,6 +143,21 @@ func (d *Dispatcher) Lead(ctx context.Context, term leader.Term) error {
 		return cause
 	}
 	return nil
+}
+
+// hear takes in a message by a hub, unless it is of a worker that cannot be: its
+// name becomes a part of subjects. What no store may take is a failure.
+func (r *reign) hear(m wire.FromWorker, hub int) {
+	if !ValidName(m.Worker) {
+		return
+	}
+	if slices.ContainsFunc(m.Reports, tooLong) {
+		m.Reports = slices.Clone(m.Reports) // it may be shared
+		for i, report := range m.Reports {
+			m.Reports[i] = storable(report)
+		}
+	}
+	r.inbox.put(event{heard: &m, hub: hub})
 }
 
 // A reign is one term of a dispatcher. Its goroutine owns the core.

@@ -264,12 +264,21 @@ func (s *shift) call(ctx context.Context, t Task) (result []byte, err error) {
 const maxError = 1 << 10
 
 func reportOf(ref wire.Ref, result []byte, err error) wire.Report {
-	if err == nil && len(result) > MaxPayload {
-		err = Permanent(fmt.Errorf("%w: a result of %d bytes: must have at most %d", ErrInvalid, len(result), MaxPayload))
-	}
 	if err == nil {
-		return wire.Report{Ref: ref, OK: true, Result: result}
+		return storable(wire.Report{Ref: ref, OK: true, Result: result})
 	}
-	text := err.Error()
-	return wire.Report{Ref: ref, Error: text[:min(len(text), maxError)], Permanent: errors.Is(err, ErrPermanent)}
+	return storable(wire.Report{Ref: ref, Error: err.Error(), Permanent: errors.Is(err, ErrPermanent)})
+}
+
+func tooLong(r wire.Report) bool { return len(r.Result) > MaxPayload || len(r.Error) > maxError }
+
+// storable returns a report within the bounds of what is stored: a failure for
+// one that is not. The leader does not rely on workers for it.
+func storable(r wire.Report) wire.Report {
+	if len(r.Result) > MaxPayload {
+		err := Permanent(fmt.Errorf("%w: a result of %d bytes: must have at most %d", ErrInvalid, len(r.Result), MaxPayload))
+		r = wire.Report{Ref: r.Ref, Error: err.Error(), Permanent: true}
+	}
+	r.Error = r.Error[:min(len(r.Error), maxError)]
+	return r
 }

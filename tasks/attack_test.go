@@ -1,0 +1,99 @@
+package tasks_test
+
+import (
+	"context"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+
+	"github.com/seed-ff2cb582/leader"
+	"github.com/seed-ff2cb582/leader/tasks"
+	"github.com/seed-ff2cb582/leader/tasks/wire"
+)
+
+// An open hub hands its dispatcher whatever the test says, as a transport does
+// whose messages come from anybody.
+type openHub struct {
+	mu   sync.Mutex
+	hear func(wire.FromWorker)
+	sent []string // to whom
+}
+
+func (h *openHub) Open(_ context.Context, _ string, hear func(wire.FromWorker)) (tasks.Conn, error) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.hear = hear
+	return h, nil
+}
+
+func (h *openHub) Send(worker string, _ wire.ToWorker) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.sent = append(h.sent, worker)
+}
+
+func (*openHub) Close() {}
+
+// lead has a dispatcher lead with the hub, and lets all of it settle.
+func (h *openHub) lead(t *testing.T, st tasks.Store) (end func()) {
+	t.Helper()
+	ctx, cancel := context.WithCancel(t.Context())
+	ended := make(chan error, 1)
+	d := tasks.NewDispatcher(st, tasks.DispatcherOptions{Group: "g"}, h)
+	go func() { ended <- d.Lead(ctx, leader.Term{Number: 1, Token: "t"}) }()
+	synctest.Wait()
+	return func() {
+		cancel()
+		if err := <-ended; err != nil {
+			t.Error(err)
+		}
+	}
+}
+
+// A result that no store takes would be written, refused and written again for
+// ever. Workers of this package send none.
+func TestAReportThatNoStoreTakesIsAFailure(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		hub, st := &openHub{}, tasks.NewMemory()
+		defer hub.lead(t, st)()
+		if _, err := tasks.Submit(t.Context(), st, tasks.Spec{ID: "x"}); err != nil {
+			t.Fatal(err)
+		}
+		hub.hear(wire.FromWorker{Worker: "w", Run: "r", Presence: &wire.Presence{Capacity: 1}})
+		synctest.Wait()
+		hub.hear(wire.FromWorker{Worker: "w", Run: "r", Reports: []wire.Report{{
+			Ref: wire.Ref{ID: "x", Attempt: 1}, OK: true, Result: make([]byte, tasks.MaxPayload+1), Error: strings.Repeat("e", 1<<20),
+		}}})
+		synctest.Wait()
+		s, err := tasks.Look(t.Context(), st, "x")
+		if err != nil || s.State != tasks.Failed || len(s.Result) > 0 || len(s.Error) > 1<<10 || !strings.Contains(s.Error, "65537 bytes") {
+			t.Errorf("%v, %.200q with %d bytes, %v", s.State, s.Error, len(s.Result), err)
+		}
+	})
+}
+
+// A name is a part of a subject: with a dot in it, or a line break where the
+// client does not look, the leader would publish elsewhere, by its own rights.
+func TestAWorkerWhoseNameIsNoneIsNotAnswered(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		hub := &openHub{}
+		defer hub.lead(t, tasks.NewMemory())()
+		names := []string{"", "w.h", "w 0\r\n\r\nPUB x 0\r\n\r\n", "*", ">", strings.Repeat("w", tasks.MaxName+1)}
+		for _, name := range append(names, "w") {
+			hub.hear(wire.FromWorker{Worker: name, Run: "r", Reports: []wire.Report{{Ref: wire.Ref{ID: "x", Attempt: 1}}}})
+		}
+		synctest.Wait()
+		hub.mu.Lock()
+		defer hub.mu.Unlock()
+		for _, name := range hub.sent {
+			if name != "" && name != "w" {
+				t.Errorf("answered %q", name)
+			}
+		}
+		if !slices.Contains(hub.sent, "w") {
+			t.Error("a worker was not answered")
+		}
+	})
+}
