@@ -122,6 +122,9 @@ var errTimeout = errors.New("discovery: the system did not answer in time")
 // call makes one call to the system. It has a goroutine of its own, which an
 // adapter may end.
 func (k *caller) call(ctx context.Context, f func(context.Context) error) (err error) {
+	if ctx.Err() != nil {
+		return context.Cause(ctx) // no adapter is relied on to look first
+	}
 	ctx, cancel := context.WithTimeoutCause(ctx, k.opts.Timeout, errTimeout)
 	defer cancel()
 	done := make(chan struct{})

@@ -395,6 +395,53 @@ func TestASuspensionShortensNoWindowButItsOwn(t *testing.T) {
 	})
 }
 
+// A late election's status is of before something that happens meanwhile.
+type late struct {
+	*leadertest.Election
+
+	meanwhile atomic.Pointer[func()]
+}
+
+func (l *late) Status() leader.ElectionStatus {
+	st := l.Election.Status()
+	if f := l.meanwhile.Swap(nil); f != nil && st.IsLeader {
+		(*f)()
+	}
+	return st
+}
+
+func TestATermThatEndsWhileItIsAskedForIsNotAnnounced(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s, g := &system{}, newStage(t)
+		a := &late{Election: g.group.Join("a")}
+		ended := make(chan error, 1)
+		ctx, cancel := context.WithCancel(t.Context())
+		go func() { ended <- discovery.Keep(ctx, a, s, discovery.Options{}) }()
+		if err := a.Start(ctx); err != nil {
+			t.Fatal(err)
+		}
+		synctest.Wait()
+		demand(t, s, "a")
+		s.tamper(discovery.Entry{})
+		s.hear()
+		end := func() {
+			if err := a.Pause(ctx, "meanwhile"); err != nil {
+				t.Error(err)
+			}
+			time.Sleep(time.Millisecond) // the keeper hears of it
+		}
+		a.meanwhile.Store(&end)
+		pass(ttl)
+		if log := s.hear(); len(log) > 0 {
+			t.Errorf("%v", log)
+		}
+		cancel()
+		if err := <-ended; err != nil {
+			t.Error(err)
+		}
+	})
+}
+
 // A leader that is dead, or frozen, writes nothing more: here, for its keeper's
 // calls fail.
 func TestTheNextLeaderReplacesWhatADeadOneLeft(t *testing.T) {

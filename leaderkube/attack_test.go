@@ -143,3 +143,64 @@ func TestALoopThatHasEndedIsGivenNothing(t *testing.T) {
 		}
 	})
 }
+
+// What a loop says that does not hold the lock ends no campaign.
+func TestAReleaseOfWhatIsNotHeldIsRefused(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		g := newGroup(t)
+		a, b := newSide(t, g, "a"), newSide(t, g, "b")
+		a.lead(t.Context())
+		if _, _, err := b.Get(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		if err := b.Update(t.Context(), electionRecord{LeaseDurationSeconds: 1}); !errors.Is(err, leaderkube.ErrNotHeld) {
+			t.Error(err)
+		}
+		time.Sleep(timing.RetryPeriod)
+		if s := b.Status(); s.State != leader.StateFollower {
+			t.Errorf("%+v", s)
+		}
+		a.RecordEvent("stopped leading")
+	})
+}
+
+func TestWorkBeginsOnlyWithTheLock(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		a := newSide(t, newGroup(t), "a")
+		work := a.Leading(func(context.Context) { t.Error("work without the lock") })
+		work(t.Context())
+		if r, _, err := a.Get(t.Context()); err != nil || r.HolderIdentity != "a" {
+			t.Fatalf("%+v, %v", r, err)
+		}
+		work(t.Context()) // the election leads, and the loop has not taken the lock
+		a.renew()
+		if err := a.Update(t.Context(), electionRecord{}); err != nil {
+			t.Fatal(err)
+		}
+		work(t.Context())
+	})
+}
+
+// Two candidates of one name would take each other's record for their own.
+func TestASecondLoopWaitsForTheWorkOfTheFirst(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		a := newSide(t, newGroup(t), "a")
+		a.lead(t.Context())
+		finish, working := make(chan struct{}), make(chan struct{})
+		go a.Leading(func(context.Context) { close(working); <-finish })(t.Context())
+		<-working
+		first := a.Term()
+		a.RecordEvent("stopped leading")
+		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+		defer cancel()
+		if r, _, err := a.Get(ctx); !errors.Is(err, context.DeadlineExceeded) {
+			t.Errorf("%+v, %v", r, err)
+		}
+		close(finish)
+		a.lead(t.Context())
+		if second := a.Term(); !second.Supersedes(first) || second == first {
+			t.Errorf("%v after %v", second, first)
+		}
+		a.RecordEvent("stopped leading")
+	})
+}
