@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 
@@ -96,4 +97,56 @@ func TestAWorkerWhoseNameIsNoneIsNotAnswered(t *testing.T) {
 			t.Error("a worker was not answered")
 		}
 	})
+}
+
+// A curtain is a store at whose first write of a leader the term ends, and
+// something is said.
+type curtain struct {
+	*tasks.Memory
+
+	fall   func()
+	writes atomic.Int64
+}
+
+func (c *curtain) Write(w tasks.Write, done func(uint64, error)) {
+	if w.Record.Term != 0 && c.writes.Add(1) == 1 {
+		c.fall()
+	}
+	c.Memory.Write(w, done)
+}
+
+// A dispatcher that finds work and the end of its term at once does nothing
+// more, also in the middle of what it does.
+func TestNothingIsDoneAfterTheEndOfATerm(t *testing.T) {
+	for range 20 { // a select chooses by chance
+		synctest.Test(t, func(t *testing.T) {
+			hub := &openHub{}
+			st := &curtain{Memory: tasks.NewMemory()}
+			ctx, cancel := context.WithCancel(t.Context())
+			said := 0
+			st.fall = func() {
+				cancel()
+				hub.mu.Lock()
+				said = len(hub.sent)
+				hub.mu.Unlock()
+				hub.hear(wire.FromWorker{Worker: "other", Run: "r", Reports: []wire.Report{{Ref: wire.Ref{ID: "z", Attempt: 1}}}})
+			}
+			for _, id := range []string{"x", "y"} {
+				if _, err := tasks.Submit(ctx, st, tasks.Spec{ID: id}); err != nil {
+					t.Fatal(err)
+				}
+			}
+			ended := make(chan error, 1)
+			d := tasks.NewDispatcher(st, tasks.DispatcherOptions{Group: "g"}, hub)
+			go func() { ended <- d.Lead(ctx, leader.Term{Number: 1, Token: "t"}) }()
+			synctest.Wait()
+			hub.hear(wire.FromWorker{Worker: "w", Run: "r", Presence: &wire.Presence{Capacity: 2}})
+			if err := <-ended; err != nil {
+				t.Error(err)
+			}
+			if n := st.writes.Load(); n != 1 || len(hub.sent) != said {
+				t.Errorf("%d writes, %d messages after the end", n, len(hub.sent)-said)
+			}
+		})
+	}
 }

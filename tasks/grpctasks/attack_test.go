@@ -48,6 +48,7 @@ func much() wire.ToWorker {
 // again.
 func TestAWorkerThatReadsNothingHoldsUpNoEndOfATerm(t *testing.T) {
 	srv, conn := serve(t)
+	srv.SetStall(time.Hour)
 	heard := make(chan struct{}, 1)
 	hub, err := srv.Open(t.Context(), "g", func(wire.FromWorker) { heard <- struct{}{} })
 	if err != nil {
@@ -109,4 +110,44 @@ func TestAWorkerThatReadsNothingLosesItsStream(t *testing.T) {
 		t.Fatal("the stream goes on")
 	}
 	ended(t, s)
+}
+
+// A stream is that of the worker that its first message names.
+func TestAStreamSpeaksForOneWorker(t *testing.T) {
+	srv, conn := serve(t)
+	heard := make(chan wire.FromWorker, 2)
+	hub, err := srv.Open(t.Context(), "g", func(m wire.FromWorker) { heard <- m })
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer hub.Close()
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	defer cancel()
+	open := func(first, second string) grpc.ClientStream {
+		desc := &grpc.StreamDesc{StreamName: "Work", ServerStreams: true, ClientStreams: true}
+		s, err := conn.NewStream(ctx, desc, "/leader.tasks.v1.Tasks/Work")
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, name := range []string{first, second} {
+			if err := s.SendMsg(&pb.FromWorker{Group: "g", Worker: name, Run: "r"}); err != nil {
+				return s // refused already
+			}
+		}
+		return s
+	}
+	open("w", "other")
+	for range 2 {
+		select {
+		case m := <-heard:
+			if m.Worker != "w" {
+				t.Errorf("heard as %q", m.Worker)
+			}
+		case <-time.After(patience):
+			t.Fatal("nothing is heard")
+		}
+	}
+	if err := open("w.h", "w").RecvMsg(new(pb.ToWorker)); status.Code(err) != codes.InvalidArgument {
+		t.Error(err)
+	}
 }

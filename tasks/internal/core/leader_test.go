@@ -124,3 +124,55 @@ func TestWhatTheWatchTellsLateOfAFinishedTaskSaysNothing(t *testing.T) {
 		t.Errorf("%+v", w)
 	}
 }
+
+func TestALeaderOfWhichAWorkerKnowsANewerOneEnds(t *testing.T) {
+	d := newDesk(t)
+	d.l.Heard(d.now, wire.FromWorker{Worker: "w", Run: "1", Seen: 5})
+	if out := d.l.Take(); out.Stale != 0 {
+		t.Errorf("its own term: %+v", out)
+	}
+	d.l.Heard(d.now, wire.FromWorker{Worker: "w", Run: "1", Seen: 6})
+	d.l.Stored(d.now, "x", 11, wire.Record{State: wire.Queued, Timeout: time.Second, MaxAttempts: 9})
+	if out := d.l.Take(); out.Stale != 6 || len(out.Writes)+len(out.Messages) > 0 {
+		t.Errorf("%+v", out)
+	}
+}
+
+// What a run said before it was replaced may come late.
+func TestAWorkersEarlierRunTakesNothingFromItsLaterOne(t *testing.T) {
+	d := newDesk(t)
+	d.stored(d.submit("x"))
+	d.l.Heard(d.now, wire.FromWorker{Worker: "w", Run: "0", Presence: &wire.Presence{Capacity: 1, Lease: time.Hour}})
+	if out := d.l.Take(); len(out.Writes)+len(out.Messages) > 0 {
+		t.Errorf("%+v", out)
+	}
+	d.l.Heard(d.now, wire.FromWorker{Worker: "w", Run: "2", Presence: &wire.Presence{Capacity: 1, Lease: time.Hour}})
+	if w := d.written(); w.Record.State != wire.Queued || w.Record.Failures != 1 {
+		t.Errorf("%+v, and what the run before had is lost", w)
+	}
+}
+
+func TestAWorkerLetsGoOfNothingButWhatIsMeant(t *testing.T) {
+	w := core.NewWorker(core.WorkerConfig{Name: "w", Run: "2", Capacity: 1, Lease: time.Minute})
+	term := wire.Term{Number: 5, Token: "t"}
+	order := wire.Order{Ref: wire.Ref{ID: "x", Attempt: 2}}
+	w.Heard(wire.ToWorker{Term: term, Run: "1", Orders: []wire.Order{order}})
+	if starts, _, _ := w.Take(); len(starts) > 0 || w.Newest().Number != 0 {
+		t.Errorf("an order for the run before was taken: %+v", starts)
+	}
+	w.Heard(wire.ToWorker{Term: term, Run: "2", Orders: []wire.Order{order}})
+	if starts, _, _ := w.Take(); len(starts) != 1 {
+		t.Fatalf("%+v", starts)
+	}
+	w.Heard(wire.ToWorker{Term: term, Settled: []wire.Ref{order.Ref}})
+	w.Returned(wire.Report{Ref: order.Ref, OK: true})
+	w.Heard(wire.ToWorker{Term: term, Settled: []wire.Ref{{ID: "x", Attempt: 1}}})
+	w.Heard(wire.ToWorker{Term: term, Run: "1", Settled: []wire.Ref{order.Ref}})
+	if w.Idle() {
+		t.Fatal("a report is gone that nobody has recorded")
+	}
+	w.Heard(wire.ToWorker{Term: term, Settled: []wire.Ref{order.Ref}})
+	if !w.Idle() {
+		t.Error("a report that was recorded is held")
+	}
+}
