@@ -196,6 +196,9 @@ func TestASecondLoopWaitsForTheWorkOfTheFirst(t *testing.T) {
 		if r, _, err := a.Get(ctx); !errors.Is(err, context.DeadlineExceeded) {
 			t.Errorf("%+v, %v", r, err)
 		}
+		if s := a.Status(); s.State != leader.StateDemoted {
+			t.Errorf("another candidate stands: %+v", s)
+		}
 		close(finish)
 		a.lead(t.Context())
 		if second := a.Term(); !second.Supersedes(first) || second == first {

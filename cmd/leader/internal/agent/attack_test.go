@@ -2,12 +2,18 @@ package agent
 
 import (
 	"bytes"
+	"context"
+	"io"
 	"log/slog"
+	"net"
 	"net/http"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/seed-ff2cb582/leader"
+	"github.com/seed-ff2cb582/leader/cmd/leader/internal/app"
+	"github.com/seed-ff2cb582/leader/cmd/leader/internal/web"
 )
 
 func TestPatternThatIsNoneIsTheClientsFault(t *testing.T) {
@@ -43,3 +49,69 @@ func TestALogDoesNotShowThePathsOfCandidates(t *testing.T) {
 type broken struct{ leader.Election }
 
 func (broken) IsLeader() bool { panic("a defect") }
+
+// Whoever listens is reached by its name or not, and its clients measure by
+// other clocks or not.
+func TestWhereAnAgentListensDecidesWhatItTrusts(t *testing.T) {
+	t.Parallel()
+	for listen, want := range map[string]struct{ named, shares bool }{
+		"unix:///run/s": {false, false}, "127.0.0.1:0": {true, false}, "[::1]:0": {true, false}, "localhost:0": {true, false},
+		"0.0.0.0:0": {true, true}, ":0": {true, true}, "agent.example:1": {true, true},
+	} {
+		count, err := newCounters()
+		if err != nil {
+			t.Fatal(err)
+		}
+		s, err := Command{Listen: listen, Profile: "stable", MaxCandidates: 1, MaxStreams: 1}.server(count, app.Streams{Err: io.Discard})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if shares := s.share < 0.82 && s.share > 0.81; s.gate.named != want.named || shares != want.shares || !shares && s.share != 1 {
+			t.Errorf("%s: named %v, share %v", listen, s.gate.named, s.share)
+		}
+	}
+}
+
+// A line is a listener with one connection, in memory and so in virtual time.
+type line struct {
+	conn chan net.Conn
+	done chan struct{}
+}
+
+func (l line) Accept() (net.Conn, error) {
+	select {
+	case c := <-l.conn:
+		return c, nil
+	case <-l.done:
+		return nil, net.ErrClosed
+	}
+}
+
+func (l line) Close() error { close(l.done); return nil }
+
+func (line) Addr() net.Addr { return &net.UnixAddr{Name: "line", Net: "unix"} }
+
+func TestABodyThatDoesNotArriveIsAnsweredAllTheSame(t *testing.T) {
+	t.Parallel()
+	in(t, func(t *testing.T, l *lab) {
+		ctx, cancel := context.WithCancel(t.Context())
+		ln, served := line{make(chan net.Conn), make(chan struct{})}, make(chan error, 1)
+		go func() { served <- web.On(ctx, ln, l.h).Serve(ctx) }()
+		ours, theirs := net.Pipe()
+		ln.conn <- theirs
+		go func() {
+			_, _ = io.WriteString(ours, "POST /v1/groups/g/candidates HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nContent-Length: 20\r\n\r\n{")
+		}()
+		begun := time.Now()
+		_ = ours.SetReadDeadline(begun.Add(time.Hour))
+		answer := make([]byte, 64)
+		if n, err := ours.Read(answer); err != nil || !bytes.Contains(answer[:n], []byte(" 400 ")) || time.Since(begun) > 2*slowBody {
+			t.Errorf("%q, %v after %v", answer[:n], err, time.Since(begun))
+		}
+		_ = ours.Close()
+		cancel()
+		if err := <-served; err != nil {
+			t.Error(err)
+		}
+	})
+}

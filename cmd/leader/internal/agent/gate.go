@@ -107,7 +107,9 @@ func read(w http.ResponseWriter, r *http.Request, v any) error {
 	rc := http.NewResponseController(w)
 	_ = rc.SetReadDeadline(time.Now().Add(slowBody)) // an error shows when reading
 	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, maxBody))
-	_ = rc.SetReadDeadline(time.Time{}) // the end of the connection is noticed by a read that waits
+	if err == nil {
+		_ = rc.SetReadDeadline(time.Time{}) // the end of the connection is noticed by a read that waits
+	}
 	if _, tooLong := errors.AsType[*http.MaxBytesError](err); tooLong {
 		return &failure{status: http.StatusRequestEntityTooLarge, code: "too_large", detail: fmt.Sprintf("a body has %d bytes at the most", maxBody)}
 	}

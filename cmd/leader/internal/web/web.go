@@ -13,7 +13,7 @@ import (
 const (
 	headerTimeout = 5 * time.Second
 	idleTimeout   = 2 * time.Minute
-	// bodyTimeout is how long the rest of a body may take that no handler has
+	// bodyTimeout is how long a body may take, and what of it no handler has
 	// read.
 	bodyTimeout = 5 * time.Second
 	// farewell is how long requests under way have at the end. Streams end with
@@ -41,21 +41,27 @@ func Listen(ctx context.Context, flag, address string, h http.Handler) (*Server,
 // contexts of requests descend from ctx.
 func On(ctx context.Context, ln net.Listener, h http.Handler) *Server {
 	return &Server{ln: ln, srv: &http.Server{
-		Handler: leaving(h), ReadHeaderTimeout: headerTimeout, IdleTimeout: idleTimeout,
+		Handler: prompt(h), ReadHeaderTimeout: headerTimeout, IdleTimeout: idleTimeout,
 		MaxHeaderBytes: 16 << 10,
 		BaseContext:    func(net.Listener) context.Context { return ctx },
 	}}
 }
 
-// leaving bounds what net/http does after a handler: it reads what is left of
-// the body, however slowly that comes. A client that is refused could so hold a
-// connection for good. Before the handler a deadline would end streams.
-func leaving(h http.Handler) http.Handler {
+// prompt bounds how long a body takes. Before it sends an answer, and after the
+// handler, net/http reads what is left of the body, however slowly that comes: a
+// client that is refused could so hold a connection for good. A handler that
+// works on after it has read a body takes the deadline back, for it would end
+// the request's context.
+func prompt(h http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		defer func() {
-			// It fails only on a connection that was taken over.
-			_ = http.NewResponseController(w).SetReadDeadline(time.Now().Add(bodyTimeout))
-		}()
+		if r.ContentLength != 0 {
+			within := func() {
+				// It fails only on a connection that was taken over.
+				_ = http.NewResponseController(w).SetReadDeadline(time.Now().Add(bodyTimeout))
+			}
+			within()
+			defer within()
+		}
 		h.ServeHTTP(w, r)
 	})
 }

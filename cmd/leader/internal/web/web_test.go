@@ -39,13 +39,23 @@ func (p *pipe) Close() error {
 
 func (*pipe) Addr() net.Addr { return &net.UnixAddr{Name: "pipe", Net: "unix"} }
 
-// Whoever is refused has told all that is wanted of it: it must not hold a
-// connection by a body that never comes.
+// A client must not hold a connection, and what answers it, by a body that never
+// comes.
 func TestABodyThatNobodyReadsHoldsNoConnection(t *testing.T) {
+	for name, refuse := range map[string]http.HandlerFunc{
+		"at the end":       func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusUnauthorized) },
+		"before a stream":  func(w http.ResponseWriter, _ *http.Request) { _ = http.NewResponseController(w).Flush() },
+		"in a long answer": func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write(make([]byte, 64<<10)) },
+	} {
+		t.Run(name, func(t *testing.T) { holdsNone(t, refuse) })
+	}
+}
+
+func holdsNone(t *testing.T, refuse http.Handler) {
+	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
 		ln := &pipe{make(chan net.Conn), make(chan struct{})}
-		refuse := http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusUnauthorized) })
 		served := make(chan error, 1)
 		go func() { served <- web.On(ctx, ln, refuse).Serve(ctx) }()
 		ours, theirs := net.Pipe()
