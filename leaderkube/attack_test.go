@@ -207,3 +207,18 @@ func TestASecondLoopWaitsForTheWorkOfTheFirst(t *testing.T) {
 		a.RecordEvent("stopped leading")
 	})
 }
+
+// client-go ends the context of its acquisition when that has succeeded.
+func TestAnAcquisitionThatHasSucceededOutlivesItsContext(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		a := newSide(t, newGroup(t), "a")
+		ctx, cancel := context.WithCancel(t.Context())
+		a.lead(ctx)
+		cancel()
+		for range 20 {
+			time.Sleep(timing.RetryPeriod)
+			a.renew()
+		}
+		a.RecordEvent("stopped leading")
+	})
+}

@@ -3,6 +3,7 @@ package agent
 import (
 	"bytes"
 	"context"
+	"encoding/json"
 	"io"
 	"log/slog"
 	"net"
@@ -14,6 +15,7 @@ import (
 	"github.com/seed-ff2cb582/leader"
 	"github.com/seed-ff2cb582/leader/cmd/leader/internal/app"
 	"github.com/seed-ff2cb582/leader/cmd/leader/internal/web"
+	"github.com/seed-ff2cb582/leader/proof"
 )
 
 func TestPatternThatIsNoneIsTheClientsFault(t *testing.T) {
@@ -49,6 +51,36 @@ func TestALogDoesNotShowThePathsOfCandidates(t *testing.T) {
 type broken struct{ leader.Election }
 
 func (broken) IsLeader() bool { panic("a defect") }
+
+// What a client shows to others must not outlast what it was granted itself: it
+// is withdrawn from at the end of its lease, and another leads.
+func TestAProofEndsWithTheClientsLease(t *testing.T) {
+	t.Parallel()
+	in(t, func(t *testing.T, l *lab) {
+		key, err := proof.GenerateKey()
+		if err != nil {
+			t.Fatal(err)
+		}
+		l.s.key = &key
+		keys, err := proof.NewKeySet(key.Public())
+		if err != nil {
+			t.Fatal(err)
+		}
+		v, err := proof.NewVerifier("g", keys, proof.VerifierOptions{Skew: -1})
+		if err != nil {
+			t.Fatal(err)
+		}
+		c := l.campaign("a", `,"lease_ms":500`)
+		c.lead()
+		var made proofAnswer
+		if err := json.Unmarshal([]byte(l.ask(http.StatusOK, http.MethodPost, c.path+"/proof", `{"lifetime_ms":60000}`)), &made); err != nil {
+			t.Fatal(err)
+		}
+		if s, err := v.Verify(made.Proof); err != nil || s.Until.After(c.until) || time.Until(s.Until) < time.Millisecond {
+			t.Errorf("good until %v, and the client until %v: %v", s.Until, c.until, err)
+		}
+	})
+}
 
 // Whoever listens is reached by its name or not, and its clients measure by
 // other clocks or not.
