@@ -106,7 +106,10 @@ func (l *core) campaign(ctx context.Context) (*campaign, error) {
 		c.stop(false)
 		return nil, ErrClosed
 	}
-	return c, c.begin(ctx)
+	if err := c.begin(ctx); err != nil {
+		return nil, err
+	}
+	return c, nil
 }
 
 // current returns the present campaign, or nil.
