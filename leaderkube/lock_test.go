@@ -119,6 +119,7 @@ func TestTheLockIsHeldOnlyWhileTheTrustWindowIsLongEnough(t *testing.T) {
 		if !a.IsLeader() || a.Term() != term || term.Number == 0 {
 			t.Errorf("leads %v, in term %v after %v", a.IsLeader(), a.Term(), term)
 		}
+		time.Sleep(beat / 2) // between two renewals
 		a.store.CutOff()
 		given := make(chan context.Context, 1)
 		go a.Leading(func(ctx context.Context) {
