@@ -145,21 +145,6 @@ func (d *Dispatcher) Lead(ctx context.Context, term leader.Term) error {
 	return nil
 }
 
-// hear takes in a message by a hub, unless it is of a worker that cannot be: its
-// name becomes a part of subjects. What no store may take is a failure.
-func (r *reign) hear(m wire.FromWorker, hub int) {
-	if !ValidName(m.Worker) {
-		return
-	}
-	if slices.ContainsFunc(m.Reports, tooLong) {
-		m.Reports = slices.Clone(m.Reports) // it may be shared
-		for i, report := range m.Reports {
-			m.Reports[i] = storable(report)
-		}
-	}
-	r.inbox.put(event{heard: &m, hub: hub})
-}
-
 // A reign is one term of a dispatcher. Its goroutine owns the core.
 type reign struct {
 	d     *Dispatcher
@@ -175,6 +160,21 @@ type reign struct {
 	work  sync.WaitGroup
 	low   uint64 // the latest checkpoint
 	ended bool   // a newer term was seen
+}
+
+// hear takes in a message by a hub, unless it is of a worker that cannot be: its
+// name becomes a part of subjects. What no store may take is a failure.
+func (r *reign) hear(m wire.FromWorker, hub int) {
+	if !ValidName(m.Worker) {
+		return
+	}
+	if slices.ContainsFunc(m.Reports, tooLong) {
+		m.Reports = slices.Clone(m.Reports) // it may be shared
+		for i, report := range m.Reports {
+			m.Reports[i] = storable(report)
+		}
+	}
+	r.inbox.put(event{heard: &m, hub: hub})
 }
 
 // An event is one of these.
