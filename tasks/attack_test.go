@@ -14,31 +14,31 @@ import (
 	"github.com/seed-ff2cb582/leader/tasks/wire"
 )
 
-// An open hub hands its dispatcher whatever the test says, as a transport does
+// A hub of anyone hands its dispatcher whatever the test says, as a transport does
 // whose messages come from anybody.
-type openHub struct {
+type anyonesHub struct {
 	mu   sync.Mutex
 	hear func(wire.FromWorker)
 	sent []string // to whom
 }
 
-func (h *openHub) Open(_ context.Context, _ string, hear func(wire.FromWorker)) (tasks.Conn, error) {
+func (h *anyonesHub) Open(_ context.Context, _ string, hear func(wire.FromWorker)) (tasks.Conn, error) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.hear = hear
 	return h, nil
 }
 
-func (h *openHub) Send(worker string, _ wire.ToWorker) {
+func (h *anyonesHub) Send(worker string, _ wire.ToWorker) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.sent = append(h.sent, worker)
 }
 
-func (*openHub) Close() {}
+func (*anyonesHub) Close() {}
 
 // lead has a dispatcher lead with the hub, and lets all of it settle.
-func (h *openHub) lead(t *testing.T, st tasks.Store) (end func()) {
+func (h *anyonesHub) lead(t *testing.T, st tasks.Store) (end func()) {
 	t.Helper()
 	ctx, cancel := context.WithCancel(t.Context())
 	ended := make(chan error, 1)
@@ -57,7 +57,7 @@ func (h *openHub) lead(t *testing.T, st tasks.Store) (end func()) {
 // ever. Workers of this package send none.
 func TestAReportThatNoStoreTakesIsAFailure(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		hub, st := &openHub{}, tasks.NewMemory()
+		hub, st := &anyonesHub{}, tasks.NewMemory()
 		defer hub.lead(t, st)()
 		if _, err := tasks.Submit(t.Context(), st, tasks.Spec{ID: "x"}); err != nil {
 			t.Fatal(err)
@@ -79,7 +79,7 @@ func TestAReportThatNoStoreTakesIsAFailure(t *testing.T) {
 // client does not look, the leader would publish elsewhere, by its own rights.
 func TestAWorkerWhoseNameIsNoneIsNotAnswered(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		hub := &openHub{}
+		hub := &anyonesHub{}
 		defer hub.lead(t, tasks.NewMemory())()
 		names := []string{"", "w.h", "w 0\r\n\r\nPUB x 0\r\n\r\n", "*", ">", strings.Repeat("w", tasks.MaxName+1)}
 		for _, name := range append(names, "w") {
@@ -120,7 +120,7 @@ func (c *curtain) Write(w tasks.Write, done func(uint64, error)) {
 func TestNothingIsDoneAfterTheEndOfATerm(t *testing.T) {
 	for range 20 { // a select chooses by chance
 		synctest.Test(t, func(t *testing.T) {
-			hub := &openHub{}
+			hub := &anyonesHub{}
 			st := &curtain{Memory: tasks.NewMemory()}
 			ctx, cancel := context.WithCancel(t.Context())
 			said := 0
