@@ -86,6 +86,7 @@ type siege struct {
 	clients []*client
 	blind   []span
 	longest time.Duration // without an answer after a fault
+	stop    func()        // ends the proxy and the clients
 }
 
 func newSiege(t *testing.T) *siege {
@@ -113,7 +114,8 @@ func newSiege(t *testing.T) *siege {
 	}
 	ctx, stop := context.WithCancel(context.WithoutCancel(t.Context()))
 	var all sync.WaitGroup
-	t.Cleanup(func() { stop(); all.Wait() })
+	s.stop = func() { stop(); all.Wait() }
+	t.Cleanup(s.stop)
 	all.Go(func() {
 		if err := p.Serve(ctx, ln); err != nil {
 			t.Errorf("the proxy ended: %v", err)
@@ -234,11 +236,19 @@ func TestNobodyIsSentToWhoLeadsNoMore(t *testing.T) {
 		over := now()
 		s.await("answers after: "+name, func(c *client) bool { return c.answered.Load() > over })
 		s.longest = max(s.longest, time.Duration(now()-over))
-		if found := judge(read(t, s.dir), s.blind); len(found) > 0 {
-			t.Fatalf("after %q: %v", name, found)
-		}
+		s.judge(name)
 	}
+	s.stop() // what was sent after the last fault counts, too
+	s.judge("the end")
 	s.sum(len(order))
+}
+
+// judge demands that nothing has happened that must not be.
+func (s *siege) judge(after string) {
+	s.Helper()
+	if found := judge(read(s.T, s.dir), s.blind); len(found) > 0 {
+		s.Fatalf("after %q: %v", after, found)
+	}
 }
 
 // sum demands that enough happened, and tells of it.
