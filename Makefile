@@ -196,7 +196,7 @@ sim: ## run SEEDS=10000 simulated fault schedules of the core and of the runtime
 		grep -Ev '^ *(=== |--- PASS: TestSimulation/)' .out/sim.log; exit $$status
 
 .PHONY: explore
-explore: ## visit every world of larger bounds than make test has time for, and judge G5 in each (two hours, 17 GB)
+explore: ## visit every world of larger bounds than make test has time for, and judge G5 in each (an hour, up to 17 GB)
 	go test -count=1 -timeout 4h -v -run '^TestExplore$$' ./internal/machine -args -explore.deep
 	go test -count=1 -timeout 4h -v ./internal/specification -args -spec.large
 
