@@ -3,6 +3,7 @@ package figure
 import (
 	"errors"
 	"fmt"
+	"math"
 	"time"
 
 	"github.com/seed-ff2cb582/leader"
