@@ -25,6 +25,7 @@ type Hooks struct {
 
 // Recorded is a record of a task.
 type Recorded struct {
+	// ID is the task's.
 	ID string
 	// State is Assigned to a Worker, Queued for another attempt, Done or
 	// Failed.

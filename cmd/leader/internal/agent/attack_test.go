@@ -10,6 +10,7 @@ import (
 	"net/http"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/seed-ff2cb582/leader"
@@ -37,6 +38,7 @@ func TestALogDoesNotShowThePathsOfCandidates(t *testing.T) {
 		l.s.log = slog.New(slog.NewTextHandler(log, &slog.HandlerOptions{Level: slog.LevelDebug}))
 		c := l.campaign("a", "")
 		c.lead()
+		synctest.Wait() // until nobody looks at the election
 		l.s.byHandle[c.Candidate].e = broken{l.s.byHandle[c.Candidate].e}
 		if status, _ := l.refused(http.MethodPost, c.path+"/resign", `{}`, nil); status != http.StatusInternalServerError {
 			t.Fatal(status)

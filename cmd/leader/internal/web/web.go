@@ -78,17 +78,23 @@ func (s *Server) URL() string {
 	return "http://" + net.JoinHostPort(host, port)
 }
 
-// Serve serves until ctx is done.
+// Serve serves until ctx is done, and then as long as the requests that are
+// under way take, up to a while.
 func (s *Server) Serve(ctx context.Context) error {
+	gone := make(chan struct{})
 	stop := context.AfterFunc(ctx, func() {
+		defer close(gone)
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), farewell)
 		defer cancel()
 		if s.srv.Shutdown(ctx) != nil {
 			_ = s.srv.Close() // whoever does not let go is cut off
 		}
 	})
-	defer stop()
-	if err := s.srv.Serve(s.ln); !errors.Is(err, http.ErrServerClosed) {
+	err := s.srv.Serve(s.ln)
+	if !stop() {
+		<-gone // http.Server.Serve returns as soon as Shutdown begins
+	}
+	if !errors.Is(err, http.ErrServerClosed) {
 		return err
 	}
 	return nil

@@ -79,3 +79,38 @@ func holdsNone(t *testing.T, refuse http.Handler) {
 		}
 	})
 }
+
+// A program ends when Serve returns, and with it what is still being answered.
+func TestServeWaitsForTheRequestsThatAreUnderWay(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		ctx, cancel := context.WithCancel(t.Context())
+		ln := &pipe{make(chan net.Conn), make(chan struct{})}
+		served, answer := make(chan error, 1), make(chan struct{})
+		h := http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+			cancel()
+			<-answer
+			w.WriteHeader(http.StatusTeapot)
+		})
+		go func() { served <- web.On(ctx, ln, h).Serve(ctx) }()
+		ours, theirs := net.Pipe()
+		ln.conns <- theirs
+		go func() { _, _ = ours.Write([]byte("GET / HTTP/1.1\r\nHost: localhost\r\n\r\n")) }()
+		synctest.Wait()
+		select {
+		case err := <-served:
+			t.Fatalf("Serve has returned %v while a request is under way", err)
+		default:
+		}
+		close(answer)
+		resp, err := http.ReadResponse(bufio.NewReader(ours), nil)
+		if err != nil || resp.StatusCode != http.StatusTeapot {
+			t.Errorf("%v, %v", resp, err)
+		} else {
+			_ = resp.Body.Close()
+		}
+		_ = ours.Close()
+		if err := <-served; err != nil {
+			t.Error(err)
+		}
+	})
+}
