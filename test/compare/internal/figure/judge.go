@@ -3,7 +3,6 @@ package figure
 import (
 	"errors"
 	"fmt"
-	"math"
 	"time"
 
 	"github.com/seed-ff2cb582/leader"
@@ -105,12 +104,9 @@ func (r *Report) judgeTraffic() []Verdict {
 	if t.Followers == 0 {
 		return nil
 	}
-	// A renewal a second is 13 messages, and the window may hold one more than it
-	// is long: they are judged as they are shown.
-	shown := math.Round(10*t.Messages()) / 10
 	return []Verdict{{
 		Figure: fmt.Sprintf("messages in a second, 1 leader and %d followers", t.Followers), Target: fmt.Sprintf("≤ %d", messagesPerSecond),
-		Got: fmt.Sprintf("%.1f", shown), Met: shown <= messagesPerSecond,
+		Got: fmt.Sprintf("%.3f", t.Messages()), Met: t.Messages() <= messagesPerSecond,
 	}, r.judgePlainTraffic()}
 }
 
