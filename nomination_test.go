@@ -174,6 +174,83 @@ func TestANomineeThatDiesIsSucceededByAnother(t *testing.T) {
 	})
 }
 
+// Where another is nominated, the others are not woken when the lease runs out:
+// hundreds would keep the nominee from the processor just then. They tell that
+// nobody led when they hear of the nominee's claim, and if none comes, when
+// they claim themselves.
+func TestWhoLeavesItToANomineeDoesNothingAtTheEndOfTheLease(t *testing.T) {
+	for _, dies := range []bool{false, true} {
+		t.Run(fmt.Sprintf("the nominee dies %v", dies), func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				const slow = 7 * time.Millisecond
+				net := network(t, func(c faultstore.Call) (f faultstore.Fate) {
+					if c.Op == faultstore.CompareAndSwap {
+						f.Delay = slow
+					}
+					return f
+				})
+				crier, heard := listening(t, net), map[string]*rumours{"b": {}, "c": {}}
+				start(t, net.Client("a"), config("a"))
+				time.Sleep(heartbeat) // a leads
+				for id, r := range heard {
+					e := candidate(t, net.Client(id), config(id))
+					e.OnLeaderChange(r.hear)
+					if err := e.Start(t.Context()); err != nil {
+						t.Fatal(err)
+					}
+				}
+				time.Sleep(2*heartbeat + heartbeat/2)
+				net.BlackHole("a")
+				last, nominee := net.Entry("g").Revision, ""
+				for deadline := time.Now().Add(wait); nominee == "" && time.Now().Before(deadline); time.Sleep(ttl / 100) {
+					nominee = crier.nominee(last)
+				}
+				other := map[string]string{"b": "c", "c": "b"}[nominee]
+				if other == "" {
+					t.Fatalf("the nominee is %q", nominee)
+				}
+				if dies {
+					net.BlackHole(nominee)
+				}
+				time.Sleep(wait + 2*ttl/10)
+				if dies {
+					heard[other].demand(t, other, slow)
+				} else {
+					heard[other].demand(t, nominee, 0)
+				}
+			})
+		})
+	}
+}
+
+// Rumours are what a candidate is told of who leads, and when.
+type rumours struct {
+	mu   sync.Mutex
+	said []leader.LeaderInfo
+	at   []time.Time
+}
+
+func (r *rumours) hear(info leader.LeaderInfo) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.said, r.at = append(r.said, info), append(r.at, time.Now())
+}
+
+// demand wants a to have been succeeded by next, and word of the vacancy in
+// between, no more than lag before word of the successor.
+func (r *rumours) demand(t *testing.T, next string, lag time.Duration) {
+	t.Helper()
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	n := len(r.said)
+	if n < 3 || r.said[n-3].ID != "a" || r.said[n-2].ID != "" || r.said[n-2].Reason != leader.ReasonExpired || r.said[n-1].ID != next {
+		t.Fatalf("was told %v", r.said)
+	}
+	if was := r.at[n-1].Sub(r.at[n-2]); was > lag {
+		t.Errorf("was told of the vacancy %v before it was told of the successor, want at most %v", was, lag)
+	}
+}
+
 // A nomination is for one renewal: a leader that is heard of again is not
 // succeeded, and when it dies later the nominee is who stood up for that.
 func TestARenewalCallsANominationOff(t *testing.T) {
