@@ -197,6 +197,7 @@ func TestARestoredSnapshotIsARegress(t *testing.T) {
 				}
 				return nil
 			})
+			cluster.Kill() // by now, or b may have renewed in between
 			at := time.Now()
 			cluster.Restore(snapshot, bump...)
 			_, term := p.renewed(at)
