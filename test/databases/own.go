@@ -6,13 +6,14 @@ import (
 	"database/sql"
 	"errors"
 	"fmt"
-	"net"
 	"os"
 	"path/filepath"
 	"strconv"
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/seed-ff2cb582/leader/test/internal/ports"
 )
 
 // A Server is one test's own: it syncs its files, listens on the loopback interface, and may be killed, frozen and
@@ -185,7 +186,7 @@ func newOwn(tb testing.TB, driver, bin string) *Server {
 	if err != nil {
 		tb.Fatalf("databases: %v", err)
 	}
-	o := &Server{tb: tb, s: s, driver: driver, port: freePort(tb)}
+	o := &Server{tb: tb, s: s, driver: driver, port: ports.Free(tb, 1)[0]}
 	tb.Cleanup(func() {
 		o.Kill()
 		_ = os.RemoveAll(s.dir) // it is temporary
@@ -200,17 +201,6 @@ func newOwn(tb testing.TB, driver, bin string) *Server {
 func lastLines(text string, n int) string {
 	lines := strings.Split(text, "\n")
 	return strings.Join(lines[max(0, len(lines)-n):], "\n")
-}
-
-// freePort returns a port that nobody listens on, and that the system will not give out soon: it gave it out just now.
-func freePort(tb testing.TB) int {
-	tb.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		tb.Fatalf("databases: %v", err)
-	}
-	defer l.Close()                     //nolint:errcheck // nothing was accepted
-	return l.Addr().(*net.TCPAddr).Port //nolint:errcheck,forcetypeassert // of a TCP listener
 }
 
 func (o *Server) data() string { return filepath.Join(o.s.dir, "data") }
