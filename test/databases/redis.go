@@ -44,14 +44,14 @@ func StartRedis(tb testing.TB, args ...string) *Redis {
 }
 
 // StartSentinel starts a Sentinel that puts a replica in the place of the master
-// of that name when it has been silent for half a second, and ends it with the
-// test.
+// of that name when it has been silent for two seconds, and ends it with the
+// test. In less a busy machine makes a sound master silent.
 func StartSentinel(tb testing.TB, name string, master *Redis) *Redis {
 	tb.Helper()
 	r := newRedis(tb)
 	config := filepath.Join(r.data, "sentinel.conf") // which it rewrites
 	text := fmt.Sprintf("port %[1]d\nbind 127.0.0.1\ndir %[2]s\nsentinel monitor %[3]s 127.0.0.1 %[4]d 1\n"+
-		"sentinel down-after-milliseconds %[3]s 500\nsentinel failover-timeout %[3]s 5000\n", r.port, r.data, name, master.port)
+		"sentinel down-after-milliseconds %[3]s 2000\nsentinel failover-timeout %[3]s 5000\n", r.port, r.data, name, master.port)
 	if err := os.WriteFile(config, []byte(text), 0o600); err != nil {
 		tb.Fatalf("databases: %v", err)
 	}
