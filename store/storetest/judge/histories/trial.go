@@ -120,10 +120,12 @@ func (t Trial) WithoutFaults(ctx context.Context, n int, sides ...[]store.Store)
 	return total, errors.Join(faults...)
 }
 
-// contend records a history of at least so many writes over two keys.
+// contend records a history of at least so many writes over two keys. A call has
+// all the time that the trial has: where nothing is broken, what ends calls
+// early is a machine that stands still, and shows nothing of the store.
 func (t Trial) contend(ctx context.Context, stores []store.Store, seed uint64) (*History, error) {
 	keys := []string{fmt.Sprintf("a%d", seed), fmt.Sprintf("b%d", seed)}
-	h, clients, end := traffic(ctx, stores, keys, seed)
+	h, clients, end := traffic(ctx, stores, keys, seed, t.Patience)
 	for limit := time.Now().Add(t.Patience); h.Count() < t.Writes && time.Now().Before(limit) && ctx.Err() == nil; {
 		<-time.After(2 * time.Millisecond)
 	}
@@ -131,15 +133,16 @@ func (t Trial) contend(ctx context.Context, stores []store.Store, seed uint64) (
 	return h, t.settle(ctx, clients[0], keys)
 }
 
-// traffic has a client on each store write the keys until end is called.
-func traffic(ctx context.Context, stores []store.Store, keys []string, seed uint64) (h *History, clients []*Client, end func()) {
+// traffic has a client on each store write the keys, with so much time for each
+// call, until end is called.
+func traffic(ctx context.Context, stores []store.Store, keys []string, seed uint64, each time.Duration) (h *History, clients []*Client, end func()) {
 	h = New()
 	for i, st := range stores {
 		clients = append(clients, h.Client(i, st))
 	}
 	ctx, stop := context.WithCancel(ctx)
 	var all sync.WaitGroup
-	all.Go(func() { Contend(ctx, clients, keys, seed) })
+	all.Go(func() { contend(ctx, clients, keys, seed, each) })
 	return h, clients, func() { stop(); all.Wait() }
 }
 
@@ -209,7 +212,7 @@ func (t Trial) WithFaults(ctx context.Context, f Faulted) (Tally, error) {
 	for i := range keys {
 		keys[i] = fmt.Sprintf("k%d.%d", i, t.Seed)
 	}
-	h, clients, end := traffic(ctx, f.Stores, keys, t.Seed)
+	h, clients, end := traffic(ctx, f.Stores, keys, t.Seed, callTime)
 	lacks := t.inflict(ctx, f, h, tally)
 	end()
 	if err := ctx.Err(); err != nil {

@@ -10,29 +10,34 @@ import (
 	"github.com/seed-ff2cb582/leader/store"
 )
 
-// callTime bounds one call of the workload: what takes longer is of unknown
-// outcome, which is what the faults are for.
+// callTime bounds one call of the workload while faults happen: what takes
+// longer is of unknown outcome, which is what the faults are for.
 const callTime = 500 * time.Millisecond
 
 // Contend has every client write the keys over and over, until ctx is done. A
 // client expects what it knows: by its own acknowledgement, or by a read, which
 // may be stale; and now and then something older.
 func Contend(ctx context.Context, clients []*Client, keys []string, seed uint64) {
+	contend(ctx, clients, keys, seed, callTime)
+}
+
+// contend is Contend with so much time for one call.
+func contend(ctx context.Context, clients []*Client, keys []string, seed uint64, each time.Duration) {
 	var all sync.WaitGroup
 	for i, c := range clients {
 		all.Go(func() {
 			r := rand.New(rand.NewPCG(seed, uint64(i)))
 			known := map[string]uint64{}
 			for ctx.Err() == nil {
-				c.turn(ctx, keys[r.IntN(len(keys))], known, r)
+				c.turn(ctx, keys[r.IntN(len(keys))], known, r, each)
 			}
 		})
 	}
 	all.Wait()
 }
 
-func (c *Client) turn(ctx context.Context, key string, known map[string]uint64, r *rand.Rand) {
-	call, cancel := context.WithTimeout(context.WithoutCancel(ctx), callTime)
+func (c *Client) turn(ctx context.Context, key string, known map[string]uint64, r *rand.Rand, each time.Duration) {
+	call, cancel := context.WithTimeout(context.WithoutCancel(ctx), each)
 	defer cancel()
 	if r.IntN(3) > 0 {
 		if e, err := c.Get(call, key); err == nil && r.IntN(10) > 0 {
