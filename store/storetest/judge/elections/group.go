@@ -193,9 +193,27 @@ func (m *member) leads() {
 // follows waits until the member knows that the leader leads.
 func (m *member) follows(l *member) {
 	m.g.Helper()
-	m.g.await(m.id+" follows "+l.id, func() bool {
-		s := m.Status()
-		return s.State == leader.StateFollower && s.LeaderID == l.id
+	m.g.await(m.id+" follows "+l.id, func() bool { return m.knows(l) })
+}
+
+// knows reports whether the member follows the leader.
+func (m *member) knows(l *member) bool {
+	s := m.Status()
+	return s.State == leader.StateFollower && s.LeaderID == l.id
+}
+
+// leadsBefore reports whether the member leads, and the other knows it.
+func (m *member) leadsBefore(other *member) bool { return m.IsLeader() && other.knows(m) }
+
+// begins waits until a leads and b follows. Their leases are short: where the
+// machine stands still for one, b takes over, rightly, and gives it back.
+func (g *group) begins(a, b *member) {
+	g.Helper()
+	g.await(a.id+" leads, and "+b.id+" follows", func() bool {
+		if b.IsLeader() {
+			_ = b.Resign(g.within()) // unless it has lost it
+		}
+		return a.leadsBefore(b)
 	})
 }
 

@@ -66,7 +66,7 @@ func silent(g *group) {
 	a := g.join("a", ttl(g.h.short()))
 	a.leads()
 	b := g.join("b", ttl(g.h.short()))
-	b.follows(a)
+	g.begins(a, b)
 	before := a.Term()
 	a.link.sever()
 	b.leads()
@@ -77,7 +77,7 @@ func silent(g *group) {
 		g.Errorf("term %v after %v", b.Term(), before)
 	}
 	a.link.mend()
-	a.follows(b)
+	g.await("one leads and the other follows", func() bool { return a.leadsBefore(b) || b.leadsBefore(a) })
 }
 
 func priority(g *group) {
@@ -127,7 +127,7 @@ func fenced(g *group) {
 		g.Fatalf("the leader's term: %v", err)
 	}
 	b := g.join("b", ttl(g.h.short()))
-	b.follows(a)
+	g.begins(a, b)
 	a.link.sever()
 	b.leads()
 	if err := resource.Accept(g.within(), b.Term()); err != nil {
@@ -173,7 +173,7 @@ func deleted(g *group) {
 	a := g.join("a", ttl(g.h.short()))
 	a.leads()
 	b := g.join("b", ttl(g.h.short()))
-	b.follows(a)
+	g.begins(a, b)
 	before := a.Term()
 	if err := g.h.Delete(g.name); err != nil {
 		g.Fatal(err)
