@@ -35,14 +35,15 @@ func told(t *testing.T, tally histories.Tally, err error) {
 // Histories records and judges as many histories as the flag -histories says, so
 // many at a time, each of 40 writes over two keys of its own. open returns the
 // stores of one side, which contend with each other; the sides may share
-// registers.
+// registers. Each wait is bounded, and all of them together are not: how long
+// that many take is a matter of the machine.
 func Histories(t *testing.T, judge histories.Judge, sides int, open func(side int) []store.Store) {
 	t.Helper()
 	var stores [][]store.Store
 	for side := range sides {
 		stores = append(stores, open(side))
 	}
-	tally, err := trialOf(judge).WithoutFaults(Within(t), *short, stores...)
+	tally, err := trialOf(judge).WithoutFaults(t.Context(), *short, stores...)
 	told(t, tally, err)
 }
 
