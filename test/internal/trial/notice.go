@@ -2,6 +2,8 @@ package trial
 
 import (
 	"slices"
+	"sync/atomic"
+	"testing"
 	"time"
 
 	"github.com/seed-ff2cb582/leader/store"
@@ -23,4 +25,27 @@ func Noticed(stores []store.Store) {
 			return
 		}
 	}
+}
+
+// StaysConnected demands that a store whose server is sound stays connected for
+// so long, though nothing happens. A machine that stands still meanwhile makes a
+// server silent, and the store gives it up, rightly: so it has five tries.
+func StaysConnected(tb testing.TB, s store.ConnReporter, long time.Duration) {
+	tb.Helper()
+	for range 5 {
+		Await(tb, "the store is connected", func() bool { return s.ConnState() == store.Connected })
+		var lost atomic.Bool
+		stop := s.OnConnState(func(c store.ConnState) {
+			if c != store.Connected {
+				lost.Store(true)
+			}
+		})
+		<-time.After(long) // this is what is judged
+		stop()
+		if !lost.Load() {
+			return
+		}
+		tb.Log("the connection was given up")
+	}
+	tb.Errorf("of five times the connection was given up each time within %v", long)
 }

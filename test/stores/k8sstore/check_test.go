@@ -119,15 +119,7 @@ func ends(t *testing.T, srv *kubelab.Server) {
 	rev := trial.Must(t, writing, store.Write{Key: "g", Value: []byte("1")})
 	h := trial.Listen(t, s, "g")
 	h.Value("1")
-	trial.Await(t, "connected", func() bool { return s.ConnState() == store.Connected })
-	states := make(chan store.ConnState, 100)
-	t.Cleanup(s.OnConnState(func(c store.ConnState) { states <- c }))
-	<-time.After(9 * time.Second) // longer than a watch stands there
-	for len(states) > 0 {
-		if c := <-states; c != store.Connected {
-			t.Errorf("%v", c)
-		}
-	}
+	trial.StaysConnected(t, s, 9*time.Second) // longer than a watch stands there
 	trial.Must(t, writing, store.Write{Key: "g", Expected: rev, Value: []byte("2")})
 	h.Value("2")
 }
