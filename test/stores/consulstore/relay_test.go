@@ -26,8 +26,8 @@ type relay struct {
 	mu      sync.Mutex
 	instead *answer
 	counts  map[string]int
-	waiting int // blocking queries
-	peak    int // of waiting
+	present map[string]int // requests of the kind that are not answered yet
+	peaks   map[string]int // of present
 }
 
 // An answer is what a request for a transaction is answered with.
@@ -56,8 +56,12 @@ func newRelayTLS(tb testing.TB, agent string) *relay {
 
 func startRelay(tb testing.TB, agent string, start func(*httptest.Server)) (*relay, *httptest.Server) {
 	tb.Helper()
-	transport := &http.Transport{}
-	r := &relay{agent: agent, client: &http.Client{Transport: transport}, counts: make(map[string]int)}
+	// An agent cuts off who opens more than 200 connections.
+	transport := &http.Transport{MaxConnsPerHost: 150, MaxIdleConnsPerHost: 150}
+	r := &relay{
+		agent: agent, client: &http.Client{Transport: transport},
+		counts: make(map[string]int), present: make(map[string]int), peaks: make(map[string]int),
+	}
 	srv := httptest.NewUnstartedServer(r)
 	srv.Config.ErrorLog = slog.NewLogLogger(slog.DiscardHandler, slog.LevelError) // of clients that do not trust it, or give up
 	start(srv)
@@ -84,18 +88,18 @@ func (r *relay) served(kind string) int {
 	return r.counts[kind]
 }
 
-// answered notes that a blocking query waits no more.
-func (r *relay) answered() {
+// answered notes that a request of the kind is answered.
+func (r *relay) answered(kind string) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.waiting--
+	r.present[kind]--
 }
 
-// most is how many blocking queries have waited at a time.
-func (r *relay) most() int {
+// most is how many requests of the kind were under way at a time.
+func (r *relay) most(kind string) int {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	return r.peak
+	return r.peaks[kind]
 }
 
 func kindOf(request *http.Request, body []byte) string {
@@ -117,14 +121,12 @@ func (r *relay) ServeHTTP(w http.ResponseWriter, request *http.Request) {
 	kind := kindOf(request, body)
 	r.mu.Lock()
 	r.counts[kind]++
+	r.present[kind]++
+	r.peaks[kind] = max(r.peaks[kind], r.present[kind])
+	defer r.answered(kind)
 	var other *answer
-	switch kind {
-	case "write":
+	if kind == "write" {
 		other, r.instead = r.instead, nil
-	case "blocking":
-		r.waiting++
-		r.peak = max(r.peak, r.waiting)
-		defer r.answered()
 	}
 	r.mu.Unlock()
 	if other == nil || !other.refused {
