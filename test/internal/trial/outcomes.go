@@ -112,6 +112,35 @@ type Freezer interface {
 	Thaw()
 }
 
+// Unanswered makes a write to a server that answers nothing now, and returns how
+// it ended. One that did not leave before its time was over, as on a machine
+// that stands still for a while, shows nothing, so it is made again with more.
+func Unanswered(tb testing.TB, s store.Store, w store.Write) error {
+	for span := time.Second; ; span *= 2 {
+		ctx, cancel := context.WithTimeout(tb.Context(), span)
+		_, err := s.CompareAndSwap(ctx, w)
+		cancel()
+		if store.Classify(err) != store.Transient || span > natslab.Patience {
+			return err
+		}
+	}
+}
+
+// NotSent makes a write to a server that is gone, until it is known never to have
+// left. The end of a connection of before is noticed a moment later.
+func NotSent(tb testing.TB, s store.Store, w store.Write) {
+	tb.Helper()
+	natslab.Eventually(tb, "a write is not sent", func(ctx context.Context) error {
+		_, err := s.CompareAndSwap(ctx, w)
+		if o := store.Classify(err); o != store.Transient && o != store.Unknown {
+			tb.Fatalf("a write to a server that is gone: %v (%v)", o, err)
+		} else if o == store.Unknown {
+			return err
+		}
+		return nil
+	})
+}
+
 // Frozen judges a write to a server that does not answer for a while: it is of
 // unknown outcome, and may land later, or does, where lands tells that what the
 // server was sent is executed whenever it goes on. A read changes nothing, and
@@ -120,9 +149,7 @@ func Frozen(t *testing.T, s store.Store, server Freezer, lands bool) {
 	t.Helper()
 	rev := Must(t, s, store.Write{Key: "frozen", Value: []byte("first")})
 	server.Freeze()
-	ctx, cancel := context.WithTimeout(t.Context(), time.Second) // long enough for the write to leave
-	_, err := s.CompareAndSwap(ctx, store.Write{Key: "frozen", Expected: rev, Value: []byte("late")})
-	cancel()
+	err := Unanswered(t, s, store.Write{Key: "frozen", Expected: rev, Value: []byte("late")})
 	_, unread := s.Get(Brief(t), "frozen")
 	server.Thaw()
 	Outcome(t, err, store.Unknown)

@@ -58,9 +58,12 @@ func Brief(tb testing.TB) context.Context {
 }
 
 // Must writes, and returns the write's revision.
-func Must(tb testing.TB, s store.Store, w store.Write) uint64 {
+func Must(tb testing.TB, s store.Store, w store.Write) (rev uint64) {
 	tb.Helper()
-	rev, err := s.CompareAndSwap(Within(tb), w)
+	err := insist(tb, func(ctx context.Context) (err error) {
+		rev, err = s.CompareAndSwap(ctx, w)
+		return err
+	})
 	if err != nil {
 		tb.Fatalf("writing %s over %d: %v", w.Key, w.Expected, err)
 	}
@@ -68,13 +71,35 @@ func Must(tb testing.TB, s store.Store, w store.Write) uint64 {
 }
 
 // Get reads the key.
-func Get(tb testing.TB, s store.Store, key string) store.Entry {
+func Get(tb testing.TB, s store.Store, key string) (e store.Entry) {
 	tb.Helper()
-	e, err := s.Get(Within(tb), key)
+	err := insist(tb, func(ctx context.Context) (err error) {
+		e, err = s.Get(ctx, key)
+		return err
+	})
 	if err != nil {
 		tb.Fatalf("reading %s: %v", key, err)
 	}
 	return e
+}
+
+// insist makes a call that has to succeed, again for as long as it had no
+// effect: a server that is back may refuse for a moment, and the connection may
+// be one of before. It logs each failure.
+func insist(tb testing.TB, call func(context.Context) error) error {
+	tb.Helper()
+	ctx := Within(tb)
+	for {
+		err := call(ctx)
+		if store.Classify(err) != store.Transient || ctx.Err() != nil {
+			return err
+		}
+		tb.Logf("once more: %v", err)
+		select {
+		case <-time.After(20 * time.Millisecond):
+		case <-ctx.Done():
+		}
+	}
 }
 
 // Outcome fails the test unless err is of the class, and contains what a person
