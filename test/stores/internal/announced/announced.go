@@ -289,8 +289,15 @@ func (l *lab) stale(meanwhile func()) error {
 	a := l.Open(l.t, l.group, "a", post)
 	stands, err := a.Look(natslab.Within(l.t), l.group)
 	l.must(err)
-	sending, giveUp := context.WithTimeout(l.t.Context(), time.Second)
+	sending, giveUp := context.WithCancel(natslab.Within(l.t))
 	defer giveUp()
+	go func() {
+		select {
+		case <-post.Kept:
+			giveUp()
+		case <-sending.Done():
+		}
+	}()
 	if err := a.Announce(sending, l.entry("a", 5), stands); err == nil {
 		l.t.Fatal("the write was not kept back")
 	}

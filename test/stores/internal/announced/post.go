@@ -12,12 +12,13 @@ type Post struct {
 	mu      sync.Mutex
 	armed   bool
 	release chan struct{}
-	Landed  chan error // how the write ended that was kept back
+	Kept    chan struct{} // closed when a write is kept back
+	Landed  chan error    // how it ended
 }
 
 // NewPost returns one that keeps the next write back.
 func NewPost() *Post {
-	return &Post{armed: true, release: make(chan struct{}), Landed: make(chan error, 1)}
+	return &Post{armed: true, release: make(chan struct{}), Kept: make(chan struct{}), Landed: make(chan error, 1)}
 }
 
 // Release lets pass what was kept back.
@@ -32,6 +33,7 @@ func (p *Post) Send(ctx context.Context, send func(context.Context) error) error
 	if !armed {
 		return send(ctx)
 	}
+	close(p.Kept)
 	go func() {
 		<-p.release
 		p.Landed <- send(context.WithoutCancel(ctx))
