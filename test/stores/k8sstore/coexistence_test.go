@@ -141,7 +141,11 @@ func (s *swing) elect(release bool) (end func()) {
 		s.Fatal(err)
 	}
 	var running sync.WaitGroup
-	running.Go(func() { candidate.Run(ctx) })
+	running.Go(func() {
+		for ctx.Err() == nil { // where the machine stands still it loses its lease, and takes part again
+			candidate.Run(ctx)
+		}
+	})
 	return func() {
 		cancel()
 		running.Wait()

@@ -84,7 +84,9 @@ func (r *relay) led() string {
 func loopOverLeases(t *testing.T, srv *kubelab.Server) {
 	namespace := newNamespace(srv)
 	const rounds = 10
-	timing := leaderkube.Timing{LeaseDuration: 5 * time.Second, RenewDeadline: 2 * time.Second, RetryPeriod: 500 * time.Millisecond}
+	// Each leader hands over, so nothing waits for these leases, and a machine that
+	// stands still for seconds ends none.
+	timing := leaderkube.Timing{LeaseDuration: 30 * time.Second, RenewDeadline: 20 * time.Second, RetryPeriod: 500 * time.Millisecond}
 	client, err := coordinationclient.NewForConfig(srv.Admin())
 	if err != nil {
 		t.Fatal(err)
@@ -92,7 +94,7 @@ func loopOverLeases(t *testing.T, srv *kubelab.Server) {
 	ours := func(r *relay, id string) func() {
 		st := open(r, srv.Admin(), k8sstore.Options{Namespace: namespace})
 		lock, err := leaderkube.NewWithStore[resourcelock.LeaderElectionRecord](st, leader.ElectionConfig{
-			Group: "ours", InstanceID: id, TTL: 5 * time.Second, HeartbeatInterval: time.Second, AcquireGrace: leader.GraceOff,
+			Group: "ours", InstanceID: id, TTL: 30 * time.Second, HeartbeatInterval: time.Second, AcquireGrace: leader.GraceOff,
 		}, leaderkube.Options{Timing: timing})
 		if err != nil {
 			r.Fatal(err)
