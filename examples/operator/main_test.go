@@ -44,6 +44,10 @@ func TestMain(m *testing.M) {
 const (
 	namespace = "leader"
 	account   = "leadergroup-operator"
+
+	// lease is that of the operators: an operator that loses it ends, as in a
+	// machine that stands still for so long, and here nobody starts it anew.
+	lease = 10 * time.Second
 )
 
 // A stage is a cluster with what deploy/ has, and NATS.
@@ -139,7 +143,7 @@ func (s *stage) operator(name string) *copied {
 	}
 	c := &copied{cmd: exec.CommandContext(context.WithoutCancel(s.Context()), self), name: name}
 	c.cmd.Env = append(os.Environ(), serving+"=1", "KUBECONFIG="+s.srv.Kubeconfig(s, s.config, namespace),
-		"NATS_URL="+s.nats.URL(), "POD_NAME="+name, "LEADER_TTL=5s")
+		"NATS_URL="+s.nats.URL(), "POD_NAME="+name, "LEADER_TTL="+lease.String())
 	c.cmd.Stderr = &c.log
 	if err := c.cmd.Start(); err != nil {
 		s.Fatal(err)
@@ -205,17 +209,16 @@ func (s *stage) shows(id string, other func(term uint64) bool) (g LeaderGroup, t
 
 func TestTwoOperatorsAndOneThatIsKilled(t *testing.T) {
 	s := newStage(t)
-	ctx := natslab.Within(t)
 	orders := s.lead("one")
 	group := &LeaderGroup{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "orders"}, Spec: LeaderGroupSpec{Group: "orders"}}
-	if err := s.admin.Create(ctx, group); err != nil {
+	if err := s.admin.Create(natslab.Within(t), group); err != nil {
 		t.Fatal(err)
 	}
 	copies := map[string]*copied{"operator-1": s.operator("operator-1"), "operator-2": s.operator("operator-2")}
 	_, first := s.shows("one", func(uint64) bool { return true })
 
 	var operators leader.LeaderInfo
-	for info, err := range leader.Observe(ctx, s.nats.Connect(t), "leaders", "leadergroup-operator") {
+	for info, err := range leader.Observe(natslab.Within(t), s.nats.Connect(t), "leaders", "leadergroup-operator") {
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -234,7 +237,7 @@ func TestTwoOperatorsAndOneThatIsKilled(t *testing.T) {
 	}
 	s.lead("two")
 	g, second := s.shows("two", func(term uint64) bool { return term > first })
-	t.Logf("killed in term %d; the other wrote in term %d, %v later, with a lease of 5 s", first, second, time.Since(begun).Round(100*time.Millisecond))
+	t.Logf("killed in term %d; the other wrote in term %d, %v later, with a lease of %v", first, second, time.Since(begun).Round(100*time.Millisecond), lease)
 
 	t.Run("LateWrites", func(t *testing.T) { lateWrites(t, s, &g, leader.Term{Number: first}, leader.Term{Number: second}) })
 
