@@ -283,20 +283,23 @@ func TestTheGraceLetsConnectionsGoOnAndNewOnesGoToTheNewLeader(t *testing.T) {
 		t.Fatal(err)
 	}
 	l.dial().says("b")
-	if _, err := old.Write([]byte("x\n")); time.Since(began) < grace && err != nil {
+	_, err := old.Write([]byte("x\n"))
+	written := time.Since(began)
+	if written < grace && err != nil {
 		t.Errorf("within the grace: %v", err)
 	}
 	old.isReset()
 	if took := time.Since(began); took < grace {
 		t.Errorf("cut %v after the change, want %v or more", took, grace)
 	}
-	if got := a.got.Load(); got != 2 && time.Since(began) < 2*grace {
+	// What was written at the last moment may be on its way yet.
+	if got := a.got.Load(); got != 2 && written < grace/3 {
 		t.Errorf("%d bytes reached the former leader within its grace, want 2", got)
 	}
 }
 
 func TestALeaderThatFallsSilentIsCutWhenItsLeaseHasRunOut(t *testing.T) {
-	const ttl = time.Second
+	const ttl = 3 * time.Second
 	l := newLab(t, ttl)
 	a := newBackend(t, "a")
 	l.serve(proxy.Options{Wait: -1})
@@ -306,7 +309,7 @@ func TestALeaderThatFallsSilentIsCutWhenItsLeaseHasRunOut(t *testing.T) {
 	l.g.Store("a").CutOff() // to others the same as its death
 	began := time.Now()
 	old.isReset()
-	if took := time.Since(began); took < ttl/2 {
+	if took := time.Since(began); took < ttl/4 { // the last renewal may have been late
 		t.Errorf("cut after %v: the lease was not over", took)
 	}
 	_ = a.end(t) // by a reset, or at its end
