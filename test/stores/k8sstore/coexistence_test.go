@@ -283,7 +283,7 @@ func (s *swing) lateAnswer(srv *kubelab.Server, admin *kubectl) bool {
 		}
 		return nil
 	})
-	if *last.Spec.HolderIdentity != "client-go" {
+	if holder := last.Spec.HolderIdentity; holder == nil || *holder != "client-go" {
 		return false
 	}
 	<-time.After(600 * time.Millisecond) // the delay of the answer, less than the RenewDeadline of 700 ms
