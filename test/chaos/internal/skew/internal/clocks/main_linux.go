@@ -26,12 +26,23 @@ type reading struct {
 	boot, day, true int64
 }
 
-func read() reading {
-	var day syscall.Timeval
-	if err := syscall.Gettimeofday(&day); err != nil {
-		panic(err)
+// together is what a reading may take. A program that is stopped in the middle of
+// one compares clocks of different instants, so it reads again.
+const together = time.Millisecond
+
+func read() (r reading) {
+	for range 1000 {
+		begun := clock(unix.CLOCK_MONOTONIC)
+		var day syscall.Timeval
+		if err := syscall.Gettimeofday(&day); err != nil {
+			panic(err)
+		}
+		r = reading{time.Now(), clock(unix.CLOCK_BOOTTIME), day.Nano(), clock(unix.CLOCK_MONOTONIC)}
+		if r.true-begun < int64(together) {
+			break
+		}
 	}
-	return reading{time.Now(), clock(unix.CLOCK_BOOTTIME), day.Nano(), clock(unix.CLOCK_MONOTONIC)}
+	return r
 }
 
 // since returns how long it is since an earlier reading, by each clock.
