@@ -456,7 +456,7 @@ func TestWriteWithoutAnAnswerIsUnknownAndStillGuarded(t *testing.T) {
 	k := openKV(t, natslab.JetStream(t, natslab.Connect(t, proxy.URL())), 1, "a")
 
 	put := func(key string) error {
-		ctx, cancel := context.WithTimeout(t.Context(), 200*time.Millisecond)
+		ctx, cancel := context.WithTimeout(t.Context(), time.Second) // long enough for it to leave
 		defer cancel()
 		_, err := k.Put(ctx, key, nil)
 		return err
