@@ -3,6 +3,7 @@ package storetest
 import (
 	"fmt"
 	"sync"
+	"time"
 
 	"github.com/seed-ff2cb582/leader/store"
 )
@@ -69,8 +70,7 @@ var interruptClaims = []claim{
 		r.reaches("a", rev, "held", false)
 		r.begins("b")
 		na, nb := len(r.entries("a")), len(r.entries("b"))
-		x.interrupt()
-		x.poll("each key's state to be heard once more", func() bool {
+		x.interruptUntil("each key's state to be heard once more", func() bool {
 			return len(r.entries("a")) > na && len(r.entries("b")) > nb
 		})
 	}},
@@ -109,8 +109,7 @@ var interruptClaims = []claim{
 		var states []store.ConnState
 		stop := s.OnConnState(func(c store.ConnState) { mu.Lock(); states = append(states, c); mu.Unlock() })
 		x.Cleanup(stop)
-		x.interrupt()
-		x.poll("the connection to be reported as lost and made again", func() bool {
+		x.interruptUntil("the connection to be reported as lost and made again", func() bool {
 			mu.Lock()
 			defer mu.Unlock()
 			return len(states) >= 2 && states[len(states)-1] == store.Connected && s.ConnState() == store.Connected
@@ -124,6 +123,24 @@ func (x *exam) interrupt() {
 	x.Helper()
 	if err := x.h.Interrupt(); err != nil {
 		x.Fatalf("Harness.Interrupt: %v", err)
+	}
+}
+
+// interruptUntil interrupts until the condition holds. A store that looks for
+// changes by a clock, or connects when it is first used, notices nothing of an
+// interruption between two acts of its own, and then has another.
+func (x *exam) interruptUntil(what string, holds func() bool) {
+	x.Helper()
+	for start, pause := time.Now(), time.Second; ; pause *= 2 {
+		x.interrupt()
+		for again := time.Now().Add(pause); time.Now().Before(again); <-time.After(2 * time.Millisecond) {
+			if holds() {
+				return
+			}
+		}
+		if time.Since(start) > x.caps.Patience {
+			x.Fatalf("%s: not within %v", what, x.caps.Patience)
+		}
 	}
 }
 
