@@ -30,7 +30,7 @@ func TestProofsAreSignedAndVerifiedWithoutAServer(t *testing.T) {
 	id := ok(t, "token", "keygen", "--key", key, "--keys", keys)
 	ok(t, "token", "keygen", "--key", filepath.Join(dir, "c.pem"), "--keys", foreign)
 	sign := func(key string, more ...string) string {
-		return ok(t, append([]string{"token", "sign", "reports", "--key", key, "--id", "host-1", "--term", "7", "--term-token", "t"}, more...)...)
+		return ok(t, append([]string{"token", "sign", "reports", "--key", key, "--id", "host-1", "--term", "7", "--term-token", "t", "--for", "10m"}, more...)...)
 	}
 	good := sign(key)
 	for _, c := range []struct {
@@ -46,8 +46,8 @@ func TestProofsAreSignedAndVerifiedWithoutAServer(t *testing.T) {
 		{"for nobody in particular", "reports", "invalid", 1, []string{"--proof", good, "--audience", "archive"}},
 		{"for the audience", "reports", "valid", 0, []string{"--proof", sign(key, "--audience", "archive"), "--audience", "archive"}},
 		{"forged", "reports", "invalid", 1, []string{"--proof", good[:len(good)-4] + "AAAA"}},
-		{"too short for the skew", "reports", "expired", 1, []string{"--proof", sign(key, "--for", "10m"), "--skew", "1h"}},
-		{"without skew", "reports", "valid", 0, []string{"--proof", sign(key, "--for", "10m"), "--skew", "0s"}},
+		{"too short for the skew", "reports", "expired", 1, []string{"--proof", good, "--skew", "1h"}},
+		{"without skew", "reports", "valid", 0, []string{"--proof", good, "--skew", "0s"}},
 	} {
 		args := append([]string{"token", "verify", c.group, "--offline", "--keys", keys}, c.args...)
 		code, out, stderr := runProgram(t, nil, args...)
@@ -129,7 +129,7 @@ func TestSignedProofHasTheDigestAndNotTheToken(t *testing.T) {
 	dir := t.TempDir()
 	key, keys := filepath.Join(dir, "a.pem"), filepath.Join(dir, "set")
 	ok(t, "token", "keygen", "--key", key, "--keys", keys)
-	code, out, stderr := runProgram(t, []string{"LEADER_TERM=7", "LEADER_TOKEN=the-token", "LEADER_ID=host-1"}, "token", "sign", "reports", "--key", key)
+	code, out, stderr := runProgram(t, []string{"LEADER_TERM=7", "LEADER_TOKEN=the-token", "LEADER_ID=host-1"}, "token", "sign", "reports", "--key", key, "--for", "10m")
 	set, err := proof.ReadKeySet(keys)
 	if err != nil || code != 0 {
 		t.Fatalf("%v; exit status %d, %s", err, code, stderr)
