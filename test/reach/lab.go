@@ -91,7 +91,10 @@ func (l *lab) prepare(nc *nats.Conn) error {
 func reach(nc *nats.Conn) (*grpc.ClientConn, error) {
 	b := leadergrpc.NewBuilder(func(ctx context.Context, group string) iter.Seq2[leader.LeaderInfo, error] {
 		return leader.Observe(ctx, nc, bucket, group)
-	}, leadergrpc.BuilderOptions{Repeatable: func(string) bool { return true }})
+	}, leadergrpc.BuilderOptions{
+		Repeatable: func(string) bool { return true },
+		RetryFor:   harness.Patience, // no call fails but by a fault of ours, however slow the machine is
+	})
 	return grpc.NewClient("leader:///"+group, append(b.DialOptions(), grpc.WithTransportCredentials(insecure.NewCredentials()))...)
 }
 
