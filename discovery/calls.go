@@ -24,7 +24,8 @@ type caller struct {
 	mu     sync.Mutex
 	flight flight
 
-	failures int
+	failures int       // in a row
+	repairs  int       // in a row
 	calm     time.Time // before which the watch's news wait
 	stop     func()    // ends the watch
 }
@@ -39,8 +40,16 @@ type flight struct {
 	cancel context.CancelCauseFunc
 }
 
-// errOver ends calls for a term that has ended.
-var errOver = errors.New("discovery: the term is over")
+// Why calls end early.
+var (
+	// errOver: the term has ended on whose behalf the call was.
+	errOver = errors.New("discovery: the term is over")
+	// errClosed: the trust window has closed that the call began in. It may have
+	// been renewed since.
+	errClosed = errors.New("discovery: the system did not answer within the trust window")
+	// errStopped: the caller of Keep or Follow wants no more.
+	errStopped = errors.New("discovery: the call was given up")
+)
 
 // land ends a call on behalf of another term than the one in which somebody
 // leads, if somebody does. The caller holds mu.
@@ -53,7 +62,7 @@ func (k *caller) land(term uint64, led bool) {
 // during returns a context that ends with the trust window or the term. stands
 // reports whether the term goes on; it is called with mu held.
 func (k *caller) during(ctx context.Context, term uint64, until time.Time, stands func() bool) (_ context.Context, done func()) {
-	ctx, stop := context.WithDeadlineCause(ctx, until, errOver)
+	ctx, stop := context.WithDeadlineCause(ctx, until, errClosed)
 	ctx, cancel := context.WithCancelCause(ctx)
 	k.mu.Lock()
 	k.flight = flight{term, cancel}
@@ -123,7 +132,7 @@ var errTimeout = errors.New("discovery: the system did not answer in time")
 // adapter may end.
 func (k *caller) call(ctx context.Context, f func(context.Context) error) (err error) {
 	if ctx.Err() != nil {
-		return context.Cause(ctx) // no adapter is relied on to look first
+		return ended(ctx, nil) // no adapter is relied on to look first
 	}
 	ctx, cancel := context.WithTimeoutCause(ctx, k.opts.Timeout, errTimeout)
 	defer cancel()
@@ -136,10 +145,26 @@ func (k *caller) call(ctx context.Context, f func(context.Context) error) (err e
 		})
 	}()
 	<-done
-	if err != nil && ctx.Err() != nil && !errors.Is(err, context.Cause(ctx)) {
-		err = fmt.Errorf("%w: %w", context.Cause(ctx), err)
+	if err != nil && ctx.Err() != nil {
+		return ended(ctx, err)
 	}
 	return err
+}
+
+// ended says why a call did not last until its answer came. An adapter's own
+// context.Canceled says nothing: its client may have been closed.
+func ended(ctx context.Context, err error) error {
+	cause := context.Cause(ctx)
+	switch {
+	case errors.Is(cause, context.Canceled):
+		cause = errStopped
+	case err != nil && errors.Is(err, cause):
+		return err
+	}
+	if err == nil {
+		return cause
+	}
+	return fmt.Errorf("%w: %w", cause, err)
 }
 
 func (k *caller) look(ctx context.Context, group string) (s Standing, err error) {
@@ -156,10 +181,10 @@ const swift = 2
 // cancelled reports whether a call was given up since something else is to be
 // done now. over reports whether the term has ended on whose behalf it was.
 func cancelled(err error, over func() bool) bool {
-	if errors.Is(err, errOver) {
+	if errors.Is(err, errOver) || errors.Is(err, errClosed) {
 		return over()
 	}
-	return !errors.Is(err, errTimeout) && errors.Is(err, context.Canceled)
+	return errors.Is(err, errStopped)
 }
 
 // failed takes in a failure, and returns when to try again.
@@ -174,6 +199,14 @@ func (k *caller) failed(what string, e Entry, err error, policy backoff.Policy) 
 		k.tell(Event{Kind: Failed, Entry: e, Err: fmt.Errorf("%s: %w", what, err)})
 	}
 	return rest
+}
+
+// repaired notes that an entry was announced again, and has the watch's news
+// wait the longer the more often that was so in a row: others may undo it again
+// and again.
+func (k *caller) repaired(policy backoff.Policy) {
+	k.repairs++
+	k.calm = time.Now().Add(policy.After(k.repairs))
 }
 
 // watch has the system tell of changes, if it can, until unwatch is called.

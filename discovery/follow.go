@@ -24,17 +24,17 @@ import (
 // the group's key.
 //
 // It announces a leader that it has heard of since it began: a record that was
-// there at the start does not tell its age, and counts from its next renewal.
-// It announces again what others change or delete; an entry that is gone comes
-// back with the leader's next renewal, for the leader itself may have withdrawn
-// it. It removes the entry of a leader that has left, and that of one that has
-// fallen silent when the lease has run out as seen from here (TTL and
-// leader.DefaultClockDrift after the latest renewal arrived) and a read of the
-// store confirms that the record has not changed since. If the store cannot be
-// read, it removes nothing: then it is the one that is cut off. Where the store
-// answers reads from a replica that lags behind, it may remove the entry of a
-// leader that lives, once in a term; the leader's next renewal that it hears of
-// has it announced again.
+// there at the start, or when the connection to the store was back, does not
+// tell its age, and counts from its next renewal. It announces again what
+// others change or delete; an entry that is gone comes back with the leader's
+// next renewal, for the leader itself may have withdrawn it. It removes the
+// entry of a leader that has left, and that of one that has fallen silent when
+// the lease has run out as seen from here (TTL and leader.DefaultClockDrift
+// after the latest renewal arrived) and a read of the store confirms that the
+// record has not changed since. If the store cannot be read, it removes nothing:
+// then it is the one that is cut off. Where the store answers reads from a
+// replica that lags behind, it may remove the entry of a leader that lives, once
+// in a term; the leader's next renewal that it hears of has it announced again.
 //
 // An entry of a later term than the group's it leaves alone ([Superseded]): a
 // store that was made anew needs that entry to be deleted, or a leader that
@@ -64,10 +64,14 @@ func FollowWithStore(ctx context.Context, st store.Store, group string, a Announ
 	if err := opts.validateFollow(st, group, a); err != nil {
 		return err
 	}
-	f := &follower{caller: newCaller(a, opts), store: st, group: group}
+	f := &follower{caller: newCaller(a, opts), store: st, group: group, blind: true}
 	o.Told = f.told
 	o.Renewed = f.renewed
 	o.Failed = f.deaf
+	o.Present = f.present
+	if c, ok := st.(store.ConnReporter); ok {
+		defer c.OnConnState(f.interrupted)()
+	}
 	running, cancel := context.WithCancel(ctx)
 	ended := make(chan struct{})
 	var failure error
@@ -94,9 +98,10 @@ type follower struct {
 
 	// What is known of who leads, which mu guards.
 	now     known
-	begun   bool   // the present state has arrived
+	blind   bool   // what stands has not been heard since the beginning, or since an interruption
 	waiting bool   // for the next renewal
-	trouble string // the last failure to observe that was told
+	trouble string // the last failure to observe that was noted
+	untold  error  // that failure, until it is told
 
 	own     string    // the version of what it wrote itself
 	fresh   time.Time // when it was announced or refreshed
@@ -133,21 +138,39 @@ func (n known) entry() Entry {
 	}
 }
 
-// told takes in who leads now. What is told first was there already.
+// told takes in who leads now.
 func (f *follower) told(info leadership.Info) bool {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	n := known{Info: info}
-	if info.ID != "" {
-		n.window = time.Until(info.Until)
-		if f.begun {
-			n.heard = time.Now()
-		}
+	switch {
+	case info.ID != "":
+		n.window, n.heard = time.Until(info.Until), f.hear()
+	case leader.Reason(info.Reason) != leader.ReasonExpired: // of which no store tells
+		f.blind = false
 	}
-	f.now, f.begun, f.trouble = n, true, ""
+	f.now, f.trouble = n, ""
 	f.land(info.Term, info.ID != "")
 	poke(f.news)
 	return true
+}
+
+// hear returns when the record was written that has just arrived, which is now,
+// or the zero time: what is heard first may have stood there for long. The
+// caller holds mu.
+func (f *follower) hear() time.Time {
+	if f.blind {
+		f.blind = false
+		return time.Time{}
+	}
+	return time.Now()
+}
+
+// interrupted takes in that the connection to the store is lost, or back.
+func (f *follower) interrupted(state store.ConnState) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.blind = f.blind || state != store.Connected
 }
 
 // renewed takes in a renewal.
@@ -156,7 +179,7 @@ func (f *follower) renewed(info leadership.Info) bool {
 	defer f.mu.Unlock()
 	first := f.now.heard.IsZero()
 	window := max(f.now.window, time.Until(info.Until)) // this goroutine may be late
-	f.now, f.trouble = known{info, time.Now(), window}, ""
+	f.now, f.trouble = known{info, f.hear(), window}, ""
 	if first || f.waiting {
 		f.waiting = false
 		poke(f.news)
@@ -164,16 +187,29 @@ func (f *follower) renewed(info leadership.Info) bool {
 	return true
 }
 
-// deaf takes in why nothing is heard, and tells it once.
+// deaf takes in why nothing is heard, which is told once.
 func (f *follower) deaf(err error) bool {
 	f.mu.Lock()
-	again := err.Error() == f.trouble
-	f.trouble = err.Error()
-	f.mu.Unlock()
-	if !again {
-		f.opts.Logger.Warn("cannot observe the group, and tries again", "group", f.group, "error", err)
+	defer f.mu.Unlock()
+	if err.Error() != f.trouble {
+		f.trouble, f.untold = err.Error(), err
+		poke(f.news)
 	}
 	return true
+}
+
+// present takes in that the present state has arrived, or why it cannot be read.
+func (f *follower) present(err error) bool { return err == nil || f.deaf(err) }
+
+// complain tells why nothing is heard.
+func (f *follower) complain() {
+	f.mu.Lock()
+	err := f.untold
+	f.untold = nil
+	f.mu.Unlock()
+	if err != nil {
+		f.tell(Event{Kind: Failed, Entry: Entry{Group: f.group}, Err: fmt.Errorf("observe the group: %w", err)})
+	}
 }
 
 func (f *follower) known() known {
@@ -185,6 +221,7 @@ func (f *follower) known() known {
 // step brings the system in line with what is known, as far as one step can,
 // and returns when to look again.
 func (f *follower) step(ctx context.Context) time.Duration {
+	f.complain()
 	n := f.known()
 	switch {
 	case n.Group == "":
@@ -220,7 +257,6 @@ func (f *follower) lead(ctx context.Context, n known) time.Duration {
 	if err != nil {
 		return f.failed("look", n, err)
 	}
-	f.failures = 0
 	switch {
 	case s.later(want):
 		f.superseded(s)
@@ -257,6 +293,7 @@ func (f *follower) renewedSince(s Standing, want Entry, n known) bool {
 
 // superseded tells once of an entry that is not this one's to replace.
 func (f *follower) superseded(s Standing) {
+	f.failures = 0
 	if s.Version != f.rival {
 		f.rival = s.Version
 		f.tell(Event{Kind: Superseded, Entry: s.last(), Err: ErrSuperseded})
@@ -275,12 +312,15 @@ func (f *follower) announce(ctx context.Context, n known, s Standing) time.Durat
 	if err := f.call(ctx, func(ctx context.Context) error { return f.system.Announce(ctx, want, s) }); err != nil {
 		return f.failed("announce", n, err)
 	}
+	f.failures = 0
 	f.fresh, f.gone, f.own, f.stood = begun, time.Time{}, "", want
 	if after, err := f.look(ctx, f.group); err == nil && after.Entry.Same(want) {
 		f.own = after.Version
 	}
 	if kind == Repaired {
-		f.calm = time.Now().Add(f.between(n.window) / 10) // if others undo it again and again
+		f.repaired(f.policy(n))
+	} else {
+		f.repairs = 0
 	}
 	f.tell(Event{Kind: kind, Entry: want})
 	return f.between(n.window)
@@ -293,6 +333,7 @@ func (f *follower) refresh(ctx context.Context, n known, s Standing) time.Durati
 	f.stood = s.Entry
 	r, expires := f.system.(Refresher)
 	if !expires || s.Version != f.own {
+		f.failures, f.repairs = 0, 0
 		return interval
 	}
 	if left := interval - time.Since(f.fresh); left > 0 {
@@ -302,7 +343,7 @@ func (f *follower) refresh(ctx context.Context, n known, s Standing) time.Durati
 	if err := f.call(ctx, func(ctx context.Context) error { return r.Refresh(ctx, n.entry(), s) }); err != nil {
 		return f.failed("refresh", n, err)
 	}
-	f.fresh = begun
+	f.fresh, f.failures, f.repairs = begun, 0, 0
 	return interval
 }
 

@@ -80,7 +80,6 @@ type keeper struct {
 	seen    leader.LeaderInfo
 	settled time.Time // when to look for what another has left behind
 	removed Entry     // what was removed last, of one that had fallen silent
-	repairs int       // how many in a row
 }
 
 // failed takes in a failure, and returns when to try again.
@@ -214,8 +213,7 @@ func (k *keeper) announce(ctx context.Context, want Entry, s Standing, displaced
 	case displaced:
 		k.tell(Event{Kind: Displaced, Entry: s.Entry})
 	case again:
-		k.repairs++
-		k.calm = time.Now().Add(k.policy().After(k.repairs))
+		k.repaired(k.policy())
 		k.tell(Event{Kind: Repaired, Entry: want})
 		return k.interval()
 	default:
@@ -266,11 +264,11 @@ func (k *keeper) follow(ctx context.Context) time.Duration {
 	if err != nil {
 		return k.failed("look", Entry{Group: info.Group}, err)
 	}
-	k.failures = 0
 	switch {
 	case !k.mine.IsZero() && s.Entry.sameTerm(k.mine):
 		return k.withdraw(ctx, s, Withdrawn)
 	case k.doubtful():
+		k.failures = 0
 		return k.opts.Timeout / 10
 	case !k.mine.IsZero():
 		k.mine = Entry{}
@@ -281,6 +279,7 @@ func (k *keeper) follow(ctx context.Context) time.Duration {
 	case k.over(s.Entry, info):
 		return k.withdraw(ctx, s, Removed)
 	case info.ID == "" && info.Term == s.Entry.Term && !s.Entry.sameTerm(k.removed):
+		k.failures = 0
 		return trouble / 2 // it has fallen silent, or our store has
 	}
 	return k.patrol()
@@ -289,6 +288,7 @@ func (k *keeper) follow(ctx context.Context) time.Duration {
 // patrol is the time to the next look of one that does not lead. What others
 // left behind is looked for once the news have settled.
 func (k *keeper) patrol() time.Duration {
+	k.failures = 0
 	if wait := time.Until(k.settled); wait > 0 {
 		return wait
 	}
@@ -322,7 +322,7 @@ func (k *keeper) withdraw(ctx context.Context, s Standing, kind Kind) time.Durat
 	if kind == Removed {
 		k.removed = s.Entry
 	}
-	k.stood = false
+	k.stood, k.failures = false, 0
 	k.tell(Event{Kind: kind, Entry: s.Entry})
 	if k.doubtful() {
 		return k.opts.Timeout / 10
