@@ -50,7 +50,8 @@ stopped, or when the trust that it was given has run out.
 
 Without --token-file every program that may connect may campaign: on a loopback address those of every user of the machine,
 on a Unix socket those that its mode lets in. What comes from a browser is refused. There is no TLS: off the machine put a
-proxy with TLS in front.
+proxy with TLS in front. It keeps one connection for each stream, two for each candidate and 64 more; a further one takes
+the place of that which has been idle for the longest.
 
 At SIGINT or SIGTERM it takes no more candidates, ends every term, waits until the clients have stopped or are trusted no
 more, and releases.
@@ -101,6 +102,13 @@ func (c Command) Validate() error {
 func (c Command) remote() bool {
 	_, unix := socketPath(c.Listen)
 	return !unix && !web.Loopback(c.Listen)
+}
+
+// connections is how many there are at a time: one for each stream, two for each
+// candidate's client, and some for those who look.
+func (c Command) connections() int {
+	const many = 1 << 24 // more than any process may open
+	return min(c.MaxStreams, many) + 2*min(c.MaxCandidates, many) + 64
 }
 
 func (c Command) socketMode() (fs.FileMode, error) {
@@ -199,6 +207,7 @@ func (c Command) serve(ctx context.Context, s *server, ln net.Listener, std app.
 	life, end := context.WithCancel(context.WithoutCancel(ctx))
 	defer end()
 	srv := web.On(life, ln, s.handler())
+	srv.Limit(c.connections(), func() { s.count.refuse("full") })
 	served := make(chan error, 2)
 	running := 1
 	if c.Metrics != "" {

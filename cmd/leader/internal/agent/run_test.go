@@ -4,7 +4,9 @@ import (
 	"bufio"
 	"context"
 	"encoding/json"
+	"errors"
 	"io"
+	"net"
 	"net/http"
 	"os"
 	"path/filepath"
@@ -251,4 +253,47 @@ func (l *listener) next() (g struct {
 	}
 	l.t.Fatalf("the stream has ended: %v", l.lines.Err())
 	return g
+}
+
+// A program that may connect must not take the file descriptors by which the
+// agent reaches its store.
+func TestTheAgentBoundsItsConnections(t *testing.T) {
+	c := Command{Listen: "127.0.0.1:0"}
+	c.Server = devtest.Serve(t)
+	r := start(t, c, 1)
+	defer func() {
+		if err := r.ends(); err != nil {
+			t.Error(err)
+		}
+	}()
+	dial := func() net.Conn {
+		conn, err := (&net.Dialer{}).DialContext(t.Context(), "tcp", strings.TrimPrefix(r.where["agent"], "http://"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { _ = conn.Close() })
+		return conn
+	}
+	idle := dial()
+	in := bufio.NewReader(idle)
+	if _, err := io.WriteString(idle, "GET /healthz HTTP/1.1\r\nHost: localhost\r\n\r\n"); err != nil {
+		t.Fatal(err)
+	}
+	answer, err := http.ReadResponse(in, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, _ = io.Copy(io.Discard, answer.Body)
+	_ = answer.Body.Close()
+	for range 200 {
+		dial()
+	}
+	// It would be closed after two minutes, having asked nothing.
+	_ = idle.SetReadDeadline(time.Now().Add(patience))
+	if _, err := in.ReadByte(); err == nil || errors.Is(err, os.ErrDeadlineExceeded) {
+		t.Errorf("an idle connection keeps its place beside 200 others: %v", err)
+	}
+	if status := r.do(http.MethodGet, r.where["agent"]+"/healthz", "", nil); status != http.StatusOK {
+		t.Errorf("%d", status)
+	}
 }

@@ -23,7 +23,7 @@ const (
 
 // A Server serves one handler on one address.
 type Server struct {
-	ln  net.Listener
+	ln  *crowd
 	srv *http.Server
 }
 
@@ -40,12 +40,18 @@ func Listen(ctx context.Context, flag, address string, h http.Handler) (*Server,
 // On returns a server on a listener, which is then the server's to close. The
 // contexts of requests descend from ctx.
 func On(ctx context.Context, ln net.Listener, h http.Handler) *Server {
-	return &Server{ln: ln, srv: &http.Server{
+	places := newCrowd(ln)
+	return &Server{ln: places, srv: &http.Server{
 		Handler: prompt(h), ReadHeaderTimeout: headerTimeout, IdleTimeout: idleTimeout,
-		MaxHeaderBytes: 16 << 10,
-		BaseContext:    func(net.Listener) context.Context { return ctx },
+		MaxHeaderBytes: 16 << 10, ConnState: places.changed,
+		BaseContext: func(net.Listener) context.Context { return ctx },
 	}}
 }
+
+// Limit sets how many connections there are at a time, 1024 without it. One more
+// takes the place of one that waits, for its first request or for another; where
+// none waits it is closed, and full is called. Limit comes before Serve.
+func (s *Server) Limit(most int, full func()) { s.ln.most, s.ln.full = most, full }
 
 // prompt bounds how long a body takes. Before it sends an answer, and after the
 // handler, net/http reads what is left of the body, however slowly that comes: a
