@@ -266,13 +266,20 @@ func TestDefaultsThatNoCandidateCouldHaveAreRefusedAtTheStart(t *testing.T) {
 	}
 }
 
-func TestSocketIsItsOwnersAndTakesThePlaceOfADeadOne(t *testing.T) {
-	t.Parallel()
+// short returns a directory whose name leaves room for that of a socket.
+func short(t *testing.T) string {
+	t.Helper()
 	dir, err := os.MkdirTemp("", "s") //nolint:usetesting // that of the test is too long for a socket
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = os.RemoveAll(dir) })
+	return dir
+}
+
+func TestSocketIsItsOwnersAndTakesThePlaceOfADeadOne(t *testing.T) {
+	t.Parallel()
+	dir := short(t)
 	path := filepath.Join(dir, "agent.sock")
 	ln, clean, err := listenUnix(t.Context(), path, 0o600)
 	if err != nil {

@@ -9,6 +9,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"time"
 
 	"github.com/seed-ff2cb582/leader/cmd/leader/internal/web"
 )
@@ -55,6 +56,11 @@ func wrongListen(where string, err error) error {
 // mode: it is made in a directory of its own, and moved from there. That also
 // takes the place of a socket that an agent left when it was killed.
 func listenUnix(ctx context.Context, path string, mode fs.FileMode) (_ net.Listener, clean func(), err error) {
+	unlock, err := lock(ctx, filepath.Dir(path))
+	if err != nil {
+		return nil, nil, err
+	}
+	defer unlock()
 	if err := vacant(ctx, path); err != nil {
 		return nil, nil, err
 	}
@@ -80,11 +86,52 @@ func listenUnix(ctx context.Context, path string, mode fs.FileMode) (_ net.Liste
 		return nil, nil, errors.Join(err, ln.Close())
 	}
 	return ln, func() {
+		unlock, err := lock(context.WithoutCancel(ctx), filepath.Dir(path))
+		if err != nil {
+			return // the next agent takes its place
+		}
+		defer unlock()
 		// Another agent may have taken the place since.
 		if now, err := os.Lstat(path); err == nil && os.SameFile(made, now) {
 			_ = os.Remove(path)
 		}
 	}, nil
+}
+
+const (
+	// lockPatience is how long an agent waits for others that begin or end in
+	// the same directory. Each takes a moment; any program that may read the
+	// directory could keep the lock.
+	lockPatience = 5 * time.Second
+	lockPace     = 5 * time.Millisecond
+)
+
+// lock keeps other agents from looking for a place in a directory, or from
+// leaving one, until unlock is called: of two that look at the same instant,
+// each would find nobody there.
+func lock(ctx context.Context, dir string) (unlock func(), err error) {
+	f, err := os.Open(dir)
+	if err != nil {
+		return nil, err
+	}
+	ctx, cancel := context.WithTimeout(ctx, lockPatience)
+	defer cancel()
+	again := time.NewTicker(lockPace)
+	defer again.Stop()
+	for {
+		ok, err := tryLock(f)
+		switch {
+		case ok:
+			return func() { _ = f.Close() }, nil // which unlocks it
+		case err != nil:
+			return nil, errors.Join(fmt.Errorf("lock the directory: %w", err), f.Close())
+		}
+		select {
+		case <-again.C:
+		case <-ctx.Done():
+			return nil, errors.Join(fmt.Errorf("another program keeps the directory locked: %w", ctx.Err()), f.Close())
+		}
+	}
 }
 
 // vacant returns an error if something else than a socket that nobody listens
@@ -100,8 +147,12 @@ func vacant(ctx context.Context, path string) error {
 		return errors.New("there is a file that is no socket")
 	}
 	c, err := (&net.Dialer{}).DialContext(ctx, "unix", path)
-	if err != nil {
-		return nil //nolint:nilerr // nobody listens
+	switch {
+	case err == nil:
+		return errors.Join(errors.New("somebody listens there"), c.Close())
+	case deserted(err):
+		return nil
+	default:
+		return fmt.Errorf("somebody may listen there: %w", err)
 	}
-	return errors.Join(errors.New("somebody listens there"), c.Close())
 }

@@ -1,0 +1,87 @@
+package agent
+
+import (
+	"net"
+	"path/filepath"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+)
+
+// Of agents that begin at one instant, one listens, and the others say that it
+// does.
+func TestOneAgentAloneListensOnASocket(t *testing.T) {
+	t.Parallel()
+	const agents = 8
+	for _, left := range []bool{false, true} {
+		for range 20 {
+			path := filepath.Join(short(t), "s")
+			if left {
+				abandon(t, path)
+			}
+			var all sync.WaitGroup
+			lns, cleans, errs := make([]net.Listener, agents), make([]func(), agents), make([]error, agents)
+			for i := range agents {
+				all.Go(func() { lns[i], cleans[i], errs[i] = listenUnix(t.Context(), path, 0o600) })
+			}
+			all.Wait()
+			n := 0
+			for i, ln := range lns {
+				if ln == nil {
+					if !strings.Contains(errs[i].Error(), "somebody listens there") {
+						t.Error(errs[i])
+					}
+					continue
+				}
+				n++
+				t.Cleanup(func() { _ = ln.Close(); cleans[i]() })
+			}
+			if n != 1 {
+				t.Fatalf("%d of them listen", n)
+			}
+		}
+	}
+}
+
+// abandon leaves a socket on which nobody listens.
+func abandon(t *testing.T, path string) {
+	t.Helper()
+	ln, err := net.ListenUnix("unix", &net.UnixAddr{Name: path, Net: "unix"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	ln.SetUnlinkOnClose(false)
+	if err := ln.Close(); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// An agent that many connect to at once does not answer each at once.
+func TestASocketWhoseAgentIsBusyIsNotTaken(t *testing.T) {
+	t.Parallel()
+	path := filepath.Join(short(t), "s")
+	fd, err := syscall.Socket(syscall.AF_UNIX, syscall.SOCK_STREAM, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer syscall.Close(fd) //nolint:errcheck // the test is over
+	if err := syscall.Bind(fd, &syscall.SockaddrUnix{Name: path}); err != nil {
+		t.Fatal(err)
+	}
+	if err := syscall.Listen(fd, 0); err != nil {
+		t.Fatal(err)
+	}
+	for range 100 { // nobody accepts them
+		c, err := net.Dial("unix", path)
+		if err != nil {
+			break
+		}
+		t.Cleanup(func() { _ = c.Close() })
+	}
+	if ln, clean, err := listenUnix(t.Context(), path, 0o600); err == nil {
+		t.Error("taken")
+		clean()
+		_ = ln.Close()
+	}
+}
