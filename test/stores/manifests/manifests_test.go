@@ -75,11 +75,12 @@ func TestOnARealServer(t *testing.T) {
 	srv := kubelab.Start(t)
 	c := newCluster(t, srv.Admin())
 	c.define(parsed(t, serviceMonitors), object{"apiVersion": "monitoring.coreos.com/v1", "kind": "ServiceMonitor"})
-	for _, dir := range []string{"kubernetes/monitoring", "leases", "../examples/operator/deploy"} {
+	for _, dir := range []string{"kubernetes/monitoring", "leases", "announce", "../examples/operator/deploy"} {
 		t.Run(dir, func(t *testing.T) { (&cluster{t, c.client, c.kinds}).deploys(dir) })
 	}
 	t.Run("run.yaml", func(t *testing.T) { (&cluster{t, c.client, c.kinds}).all(documents(t, deploy+"run.yaml"), "leader") })
 	t.Run("Rights", func(t *testing.T) { rightsOfTheLeases(t, srv, c) })
+	t.Run("Announce", func(t *testing.T) { announces(t, srv, c) })
 }
 
 // deploys applies a kustomization.
@@ -163,13 +164,7 @@ func copied(t *testing.T, o object) (c object) {
 // and nothing else.
 func rightsOfTheLeases(t *testing.T, srv *kubelab.Server, c *cluster) {
 	const namespace, account = "leader", "reports"
-	var answer struct{ Status struct{ Token string } }
-	raw := srv.Post("/api/v1/namespaces/"+namespace+"/serviceaccounts/"+account+"/token", object{"spec": object{"expirationSeconds": 3600}})
-	if err := json.Unmarshal(raw, &answer); err != nil {
-		t.Fatal(err)
-	}
-	config := srv.Anonymous()
-	config.BearerToken = answer.Status.Token
+	config := accountOf(t, srv, namespace, account)
 	group := groupOf(t)
 	a, b := elect(t, config, namespace, group, "pod-1"), elect(t, config, namespace, group, "pod-2")
 	natslab.Eventually(t, "one leads", func(context.Context) error { return leads(a, b) })
