@@ -371,7 +371,8 @@ type ConnReporter interface {
 	// ConnState returns the present state. It does not block.
 	ConnState() ConnState
 	// OnConnState registers f to be called after each change of the state, one
-	// call at a time, until stop is called. f must not block.
+	// call at a time, until stop is called. f must not block. While nothing is
+	// watched, an interruption that no call meets may go unreported.
 	OnConnState(f func(ConnState)) (stop func())
 }
 

@@ -100,7 +100,9 @@
 // to 45 s that a server is gone without a word, unless
 // HTTP2_READ_IDLE_TIMEOUT_SECONDS and HTTP2_PING_TIMEOUT_SECONDS say less; a store
 // of [Open] and [NewForConfig] after 8 s. Theirs in turn reads the cluster's
-// certificate authority once, when it is made.
+// certificate authority once, when it is made. While no Lease is watched, a short
+// interruption is reported only if a request meets it: there is no stream then,
+// since a candidate's rights are to its own Leases alone.
 //
 // The load. A renewal is one write to etcd, which the API server serves in its
 // priority and fairness: the rules for leader elections that a cluster begins

@@ -101,9 +101,13 @@ var interruptClaims = []claim{
 		x.stillSilent(w, r, rev)
 	}},
 	{"ConnectionIsReportedAgainAfterAnInterruption", interrupting, func(x *exam) {
-		s, ok := x.open().(store.ConnReporter)
+		opened := x.open()
+		s, ok := opened.(store.ConnReporter)
 		if !ok {
 			x.Skip("the store is no store.ConnReporter, and counts as connected")
+		}
+		if w, ok := opened.(store.Watcher); ok { // the contract does not ask more of a store that nobody watches
+			x.watch(w, key).begins(key)
 		}
 		var mu sync.Mutex
 		var states []store.ConnState
