@@ -37,7 +37,7 @@ var printed = map[string]any{
 	"resume":        steer.Result{},
 	"vacate":        steer.Result{},
 	"forget":        steer.Result{},
-	"bucket create": nil, "bucket check": nil, "campaign": nil, "doctor": nil,
+	"bucket create": nil, "bucket check": nil, "announce": nil, "campaign": nil, "doctor": nil,
 	"demo":    demo.Event{},
 	"version": version.Info{},
 }

@@ -22,6 +22,7 @@ type Command struct {
 	Groups  []string `arg:"" name:"group" help:"The groups."`
 	To      string   `required:"" env:"LEADER_ANNOUNCE_TO" placeholder:"URL" help:"Where to: etcd://HOST[/PREFIX], consul://HOST[/SERVICE] or k8s://NAMESPACE[/SERVICE]."`
 	Metrics string   `placeholder:"ADDRESS" help:"Where to serve Prometheus metrics, at /metrics (default: nowhere)."`
+	JSON    bool     `name:"json" help:"Print one JSON object per change."`
 	Verbose bool     `short:"v" help:"Log what is written, besides what fails."`
 }
 
@@ -55,10 +56,11 @@ URLs:
       kubeconfig=, context=: the way to the API server
 
 It prints a line for each change that it made: the group, what it did (announced, repaired or removed), the leader, its
-term and its address; and one for the metrics. These are named election_announcer_… and carry the labels bucket and
+term and its address; and one for the metrics. With --json there is one object a line: time, group, event, leader, term,
+address; and where the metrics are goes to stderr. These are named election_announcer_… and carry the labels bucket and
 role (the group).
 
-Exit status: 0 when interrupted, 1 no server or no address to listen on, 2 wrong usage.
+Exit status: 0 when interrupted, 1 no server or no address to listen on, 2 wrong usage, 6 no answer in time.
 
 Examples:
 
@@ -108,13 +110,17 @@ func (c Command) Run(ctx context.Context, std app.Streams) error {
 	if err != nil {
 		return err
 	}
-	counts := newCounts(session.Bucket, c.Groups, std.Out)
-	metrics, err := c.metrics(ctx, counts)
+	counts := newCounts(session.Bucket, c.Groups, std.Out, c.JSON)
+	metrics, err := web.ListenMetrics(ctx, c.Metrics, counts)
 	if err != nil {
 		return err
 	}
 	if metrics != nil {
-		fmt.Fprintln(std.Out, "metrics", metrics.URL()+"/metrics")
+		said := std.Out
+		if c.JSON {
+			said = std.Err
+		}
+		fmt.Fprintln(said, "metrics", metrics.URL()+"/metrics")
 	}
 	log := app.NewLogger(std.Err, c.Verbose)
 	work := make([]func(context.Context) error, 0, len(c.Groups)+1)
@@ -128,18 +134,6 @@ func (c Command) Run(ctx context.Context, std app.Streams) error {
 		work = append(work, metrics.Serve)
 	}
 	return together(ctx, work)
-}
-
-// metrics begins to listen for those who want metrics, if it is asked to.
-func (c Command) metrics(ctx context.Context, from *counts) (*web.Server, error) {
-	if c.Metrics == "" {
-		return nil, nil //nolint:nilnil // there is none
-	}
-	handler, err := web.Metrics(from)
-	if err != nil {
-		return nil, err
-	}
-	return web.Listen(context.WithoutCancel(ctx), "--metrics", c.Metrics, handler)
 }
 
 // together does all of the work at the same time, until ctx is done or one of

@@ -1,12 +1,15 @@
 package announce
 
 import (
+	"encoding/json"
 	"fmt"
 	"io"
 	"sync"
+	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 
+	"github.com/seed-ff2cb582/leader/cmd/leader/internal/output"
 	"github.com/seed-ff2cb582/leader/discovery"
 )
 
@@ -14,6 +17,7 @@ import (
 type counts struct {
 	bucket string
 	out    io.Writer
+	json   bool // one object a line
 
 	mu     sync.Mutex
 	groups []*count
@@ -25,8 +29,8 @@ type count struct {
 	term   uint64 // of what was announced last, 0 since it was removed
 }
 
-func newCounts(bucket string, groups []string, out io.Writer) *counts {
-	c := &counts{bucket: bucket, out: out}
+func newCounts(bucket string, groups []string, out io.Writer, asJSON bool) *counts {
+	c := &counts{bucket: bucket, out: out, json: asJSON}
 	for _, g := range groups {
 		c.groups = append(c.groups, &count{group: g, events: map[discovery.Kind]uint64{}})
 	}
@@ -56,10 +60,29 @@ func (c *counts) of(group string) func(discovery.Event) {
 			if ev.Kind == discovery.Removed {
 				own.term = 0
 			}
-			fmt.Fprintln(c.out, group, ev.Kind, e.Instance, e.Term, e.Address)
+			c.print(line{time.Now().UTC(), group, ev.Kind, e.Instance, e.Term, e.Address})
 		default: // the log tells of it
 		}
 	}
+}
+
+// A line is a change as --json prints it. Fields are only ever added.
+type line struct {
+	Time    time.Time      `json:"time"`
+	Group   string         `json:"group"`
+	Event   discovery.Kind `json:"event"`
+	Leader  string         `json:"leader"`
+	Term    uint64         `json:"term"`
+	Address string         `json:"address,omitempty"`
+}
+
+// print prints a line. What it says of the leader others wrote.
+func (c *counts) print(l line) {
+	if c.json {
+		_ = json.NewEncoder(c.out).Encode(l) //nolint:errchkjson // a time of now can be written; who has left needs no line
+		return
+	}
+	fmt.Fprintln(c.out, output.Printable(fmt.Sprint(l.Group, " ", l.Event, " ", l.Leader, " ", l.Term, " ", l.Address)))
 }
 
 func eventsDesc() *prometheus.Desc {

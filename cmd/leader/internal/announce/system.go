@@ -53,9 +53,16 @@ func parse(to string, groups []string) (open func() (system, error), _ error) {
 		if s.close != nil {
 			s.close()
 		}
+		if errors.Is(err, errNotLetIn) {
+			return s, fmt.Errorf("--to %s://: %w", u.Scheme, err)
+		}
 		return s, fmt.Errorf("%w: --to %s://: %w", app.ErrUsage, u.Scheme, err)
 	}, nil
 }
+
+// errNotLetIn is no fault of the command line: a system that asks for a password
+// is spoken to at the start.
+var errNotLetIn = errors.New("no server has let us in")
 
 // each makes an announcer for each group.
 func (s *system) each(groups []string, of func(group string) (discovery.Announcer, error)) error {
@@ -77,7 +84,7 @@ func openEtcd(u *url.URL, groups []string) (s system, err error) {
 	config.DialTimeout = discovery.DefaultTimeout
 	client, err := clientv3.New(config)
 	if err != nil {
-		return s, err
+		return s, fmt.Errorf("%w at %s: %w", errNotLetIn, strings.Join(config.Endpoints, ", "), err)
 	}
 	s.close = func() { _ = client.Close() }
 	err = s.each(groups, func(string) (discovery.Announcer, error) {

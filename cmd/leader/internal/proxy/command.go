@@ -147,7 +147,7 @@ func (c Command) Run(ctx context.Context, std app.Streams) error {
 	if err != nil {
 		return err
 	}
-	metrics, err := c.metrics(ctx, &collector{bucket: session.Bucket, serves: serves})
+	metrics, err := web.ListenMetrics(ctx, c.Metrics, &collector{bucket: session.Bucket, serves: serves})
 	if err != nil {
 		return err
 	}
@@ -183,18 +183,6 @@ func (c Command) listen(ctx context.Context, st store.Store, routes []route, log
 
 // orNone is a time as the library takes it, to which zero means its default.
 func orNone(d time.Duration) time.Duration { return cmp.Or(d, -1) }
-
-// metrics begins to listen for those who want metrics, if it is asked to.
-func (c Command) metrics(ctx context.Context, from *collector) (*web.Server, error) {
-	if c.Metrics == "" {
-		return nil, nil //nolint:nilnil // there is none
-	}
-	handler, err := web.Metrics(from)
-	if err != nil {
-		return nil, err
-	}
-	return web.Listen(context.WithoutCancel(ctx), "--metrics", c.Metrics, handler)
-}
 
 // serveAll serves until ctx is done or one of them fails. The metrics are
 // served until the last connection has ended.

@@ -1,12 +1,27 @@
 package web
 
 import (
+	"context"
 	"net/http"
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/collectors"
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 )
+
+// ListenMetrics begins to listen at the address of --metrics, for those who want
+// the metrics of a command. Without an address it returns nil. The server
+// outlives ctx, until it is told to end.
+func ListenMetrics(ctx context.Context, address string, c prometheus.Collector) (*Server, error) {
+	if address == "" {
+		return nil, nil //nolint:nilnil // there is none
+	}
+	handler, err := Metrics(c)
+	if err != nil {
+		return nil, err
+	}
+	return Listen(context.WithoutCancel(ctx), "--metrics", address, handler)
+}
 
 // Metrics returns a handler that serves a command's metrics, and those of its
 // process, at /metrics.
