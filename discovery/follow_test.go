@@ -45,10 +45,16 @@ func (s *stage) follow(id string, a discovery.Announcer) *follower {
 
 func (s *stage) followBy(st store.Store, a discovery.Announcer) *follower {
 	s.t.Helper()
+	return s.followEvery(0, st, a)
+}
+
+// followEvery has a follower look that often.
+func (s *stage) followEvery(interval time.Duration, st store.Store, a discovery.Announcer) *follower {
+	s.t.Helper()
 	ctx, cancel := context.WithCancel(context.Background())
 	f := &follower{t: s.t, end: cancel, ended: make(chan error, 1)}
 	go func() {
-		f.ended <- discovery.FollowWithStore(ctx, st, "reports", a, discovery.Options{Report: f.note})
+		f.ended <- discovery.FollowWithStore(ctx, st, "reports", a, discovery.Options{Interval: interval, Report: f.note})
 	}()
 	s.t.Cleanup(f.stop)
 	synctest.Wait()
@@ -301,15 +307,7 @@ func TestAFollowerProlongsNothingBeyondTheLease(t *testing.T) {
 }
 
 func TestAFollowerRepairsWithTheNextRenewal(t *testing.T) {
-	for name, tamper := range map[string]func(*system){
-		"deleted": func(s *system) { s.tamper(discovery.Entry{}) },
-		"changed": func(s *system) {
-			e := s.stands()
-			e.Address = "203.0.113.9:666"
-			s.tamper(e)
-		},
-		"in part": func(s *system) { s.mu.Lock(); s.version++; s.damaged = true; s.mu.Unlock() },
-	} {
+	for name, tamper := range tampering() {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				s, g := &system{}, newStage(t)

@@ -597,19 +597,30 @@ func TestNothingIsProlongedInTheSecondHalfOfAWindow(t *testing.T) {
 	})
 }
 
-func TestWhatOthersChangeIsRepaired(t *testing.T) {
-	for name, tamper := range map[string]func(*system){
-		"deleted": func(s *system) { s.tamper(discovery.Entry{}) },
-		"changed": func(s *system) {
+// tampering is what others do to an entry.
+func tampering() map[string]func(*system) {
+	changed := func(change func(*discovery.Entry)) func(*system) {
+		return func(s *system) {
 			e := s.stands()
-			e.Address = "203.0.113.9:666"
+			change(&e)
 			s.tamper(e)
-		},
-		"in part": func(s *system) { s.mu.Lock(); s.version++; s.damaged = true; s.mu.Unlock() },
+		}
+	}
+	return map[string]func(*system){
+		"deleted":          func(s *system) { s.tamper(discovery.Entry{}) },
+		"with an address":  changed(func(e *discovery.Entry) { e.Address = "203.0.113.9:666" }),
+		"with another":     changed(func(e *discovery.Entry) { e.Instance = "z" }),
+		"with metadata":    changed(func(e *discovery.Entry) { e.Meta = map[string]string{"zone": "z"} }),
+		"of another group": changed(func(e *discovery.Entry) { e.Group = "z" }),
+		"in part":          func(s *system) { s.mu.Lock(); s.version++; s.damaged = true; s.mu.Unlock() },
 		"by an old entry": func(s *system) {
 			s.tamper(discovery.Entry{Group: "reports", Instance: "z", Term: 0, Correlation: "old"})
 		},
-	} {
+	}
+}
+
+func TestWhatOthersChangeIsRepaired(t *testing.T) {
+	for name, tamper := range tampering() {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				s, g := &system{}, newStage(t)
