@@ -64,7 +64,9 @@ func announces(t *testing.T, srv *kubelab.Server, c *cluster) {
 	}
 
 	own := newCluster(t, config)
-	slice := func(name string) string { return "/apis/discovery.k8s.io/v1/namespaces/" + namespace + "/endpointslices" + name }
+	slice := func(name string) string {
+		return "/apis/discovery.k8s.io/v1/namespaces/" + namespace + "/endpointslices" + name
+	}
 	for what, err := range map[string]error{
 		"list all slices":     own.do(http.MethodGet, slice(""), nil),
 		"delete another":      own.do(http.MethodDelete, slice("/other"), nil),
