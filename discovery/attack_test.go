@@ -116,6 +116,7 @@ func TestARecordThatIsFoundAfterAnInterruptionIsNotAnnounced(t *testing.T) {
 		pass(10 * time.Second)
 		demand(t, s, "a")
 		g.group.Store("x").CutOff()
+		s.tamper(discovery.Entry{}) // another follower removes it
 		pass(time.Second)
 		if err := a.Stop(); err != nil {
 			t.Fatal(err)
@@ -127,7 +128,6 @@ func TestARecordThatIsFoundAfterAnInterruptionIsNotAnnounced(t *testing.T) {
 		}
 		b.CutOff()
 		pass(time.Hour)
-		s.tamper(discovery.Entry{}) // another follower has removed it
 		s.hear()
 		g.group.Store("x").Reconnect()
 		pass(time.Minute)

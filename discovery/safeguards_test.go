@@ -9,8 +9,10 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/seed-ff2cb582/leader"
 	"github.com/seed-ff2cb582/leader/discovery"
 	"github.com/seed-ff2cb582/leader/store"
+	"github.com/seed-ff2cb582/leader/store/memstore"
 )
 
 // The leader itself may have withdrawn what the system remembers.
@@ -299,6 +301,45 @@ func TestATroubleThatComesAgainIsReportedAgain(t *testing.T) {
 			}
 			(*st.deliver)(e)
 			synctest.Wait()
+		}
+	})
+}
+
+// A closable store is one whose connection the test closes.
+type closable struct {
+	store.Store
+
+	closed *atomic.Bool
+	tell   chan func(store.ConnState)
+}
+
+func (c closable) ConnState() store.ConnState {
+	if c.closed.Load() {
+		return store.Closed
+	}
+	return store.Connected
+}
+
+func (c closable) OnConnState(f func(store.ConnState)) (stop func()) {
+	c.tell <- f
+	return func() {}
+}
+
+func TestFollowEndsWithItsConnection(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		st := closable{memstore.New(), new(atomic.Bool), make(chan func(store.ConnState), 8)}
+		ended := make(chan error, 1)
+		go func() {
+			ended <- discovery.FollowWithStore(t.Context(), st, "reports", &system{}, discovery.Options{})
+		}()
+		synctest.Wait()
+		st.closed.Store(true)
+		close(st.tell)
+		for f := range st.tell {
+			f(store.Closed)
+		}
+		if err := <-ended; !errors.Is(err, leader.ErrConnectionClosed) {
+			t.Error(err)
 		}
 	})
 }

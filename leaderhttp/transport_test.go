@@ -1,6 +1,7 @@
 package leaderhttp_test
 
 import (
+	"bufio"
 	"context"
 	"errors"
 	"fmt"
@@ -10,6 +11,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"net/url"
+	"runtime"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -376,5 +378,108 @@ func TestNoRefusalLeadsOutOfTLS(t *testing.T) {
 	client := reach(t, told(nil, at("a", secure.URL, 1)), leaderhttp.Options{Transport: secure.Client().Transport, Tries: 2})
 	if code, _, err := post(client, "https://reports/", strings.NewReader("x")); !errors.Is(err, leaderhttp.ErrNoLeader) || asked.Load() != 0 {
 		t.Errorf("%d, %v; %d requests in the clear", code, err, asked.Load())
+	}
+}
+
+// The handler may have run: what became of the request is for the caller to find
+// out.
+func TestARequestWhoseConnectionBreaksIsNotSentAgain(t *testing.T) {
+	ln, err := (&net.ListenConfig{}).Listen(t.Context(), "tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer ln.Close() //nolint:errcheck // the test is over
+	var arrived atomic.Int32
+	go func() {
+		for {
+			c, err := ln.Accept()
+			if err != nil {
+				return
+			}
+			_, _ = http.ReadRequest(bufio.NewReader(c))
+			arrived.Add(1)
+			_ = c.(*net.TCPConn).SetLinger(0) //nolint:errcheck,forcetypeassert // it is one
+			_ = c.Close()                     // by a reset
+		}
+	}()
+	client := reach(t, told(nil, at("a", "http://"+ln.Addr().String(), 5)), leaderhttp.Options{RetryFor: 200 * time.Millisecond})
+	if _, _, err := post(client, "http://reports/", strings.NewReader("hello")); err == nil || errors.Is(err, leaderhttp.ErrNoLeader) {
+		t.Errorf("%v", err)
+	}
+	if n := arrived.Load(); n != 1 {
+		t.Errorf("it was sent %d times", n)
+	}
+}
+
+// The name in the URL stands for the group, and a server knows its own.
+func TestTheLeaderIsAskedByItsOwnName(t *testing.T) {
+	hosts := make(chan string, 1)
+	server := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) { hosts <- r.Host }))
+	defer server.Close()
+	client := reach(t, told(nil, at("a", server.URL, 5)), leaderhttp.Options{})
+	if _, _, err := post(client, "http://reports/", nil); err != nil {
+		t.Fatal(err)
+	}
+	if host := <-hosts; "http://"+host != server.URL {
+		t.Errorf("asked for %q", host)
+	}
+}
+
+// A bodies transport counts the bodies of answers that are open.
+type bodies struct{ open atomic.Int32 }
+
+func (b *bodies) RoundTrip(r *http.Request) (*http.Response, error) {
+	resp, err := http.DefaultTransport.RoundTrip(r)
+	if err == nil {
+		b.open.Add(1)
+		resp.Body = &body{resp.Body, &b.open}
+	}
+	return resp, err
+}
+
+type body struct {
+	io.ReadCloser
+
+	open *atomic.Int32
+}
+
+func (b *body) Close() error {
+	b.open.Add(-1)
+	return b.ReadCloser.Close()
+}
+
+func TestRefusalsLeaveNoConnectionBehind(t *testing.T) {
+	var refused atomic.Int32
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		if refused.Add(1) <= 3 {
+			w.Header().Set(probe.RefusalHeader, "vacant")
+			w.WriteHeader(http.StatusServiceUnavailable)
+		}
+	}))
+	defer server.Close()
+	b := new(bodies)
+	client := reach(t, told(nil, at("a", server.URL, 5)), leaderhttp.Options{Transport: b})
+	if status, _, err := post(client, "http://reports/", nil); err != nil || status != http.StatusOK || refused.Load() != 4 {
+		t.Errorf("%d, %v after %d requests", status, err, refused.Load())
+	}
+	if n := b.open.Load(); n != 0 {
+		t.Errorf("%d answers are open", n)
+	}
+}
+
+func TestCloseWaitsForTheObserver(t *testing.T) {
+	began, ended := make(chan struct{}), false
+	tr := leaderhttp.New(func(ctx context.Context) iter.Seq2[leader.LeaderInfo, error] {
+		return func(func(leader.LeaderInfo, error) bool) {
+			close(began)
+			<-ctx.Done()
+			runtime.Gosched()
+			ended = true
+		}
+	}, leaderhttp.Options{})
+	<-began
+	tr.Close()
+	if !ended { // which would be a race besides
+		t.Error("it still observes")
 	}
 }

@@ -116,6 +116,17 @@ func TestOldWorkGetsNoProofOfTheTermAfterIt(t *testing.T) {
 
 // The claim of the package, on clocks that agree: no proof of the leader that
 // was cut off is accepted when another leads.
+// A client names the audience, and must not have a challenge of somebody else's
+// answered by that.
+func TestSignAnswersNoChallenge(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l := newLed(t, leader.ElectionConfig{TTL: 3 * time.Second}, proof.SignerOptions{})
+		if _, err := l.signer.Sign(l.promoted(), "answer to "+proof.NewChallenge()); !errors.Is(err, proof.ErrInvalid) {
+			t.Error(err)
+		}
+	})
+}
+
 func TestProofOfALeaderThatIsCutOffEndsBeforeAnotherLeads(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := newLed(t, leader.ElectionConfig{TTL: 3 * time.Second}, proof.SignerOptions{Lifetime: time.Minute})

@@ -159,6 +159,15 @@ func TestProofThatExpiresAtTheGateIsRefused(t *testing.T) {
 		}
 		// It was seen nevertheless.
 		l.refused(t, l.sign(statement(7)), fence.ErrStale)
+		// And holds up nobody.
+		begun := time.Now()
+		later := statement(9)
+		later.Issued, later.Until = begun, begun.Add(10*time.Second)
+		_, leaveLater, err := l.Enter(t.Context(), l.sign(later))
+		leaveLater()
+		if err != nil || time.Since(begun) != 0 {
+			t.Errorf("%v after %v", err, time.Since(begun))
+		}
 	})
 }
 
