@@ -1,0 +1,115 @@
+package leadergrpc_test
+
+import (
+	"context"
+	"errors"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"google.golang.org/genproto/googleapis/rpc/errdetails"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/metadata"
+	"google.golang.org/grpc/status"
+
+	"github.com/seed-ff2cb582/leader/fence"
+	"github.com/seed-ff2cb582/leader/leadergrpc"
+)
+
+// refuses is a handler that names another leader, as any server can.
+func refuses(t *testing.T, group, id, address string, term uint64) handler {
+	t.Helper()
+	s, err := status.New(codes.FailedPrecondition, "ask another").WithDetails(&errdetails.ErrorInfo{
+		Reason: leadergrpc.ReasonNotLeader, Domain: leadergrpc.Domain,
+		Metadata: map[string]string{"group": group, "leader": id, "address": address, "term": strconv.FormatUint(term, 10)},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return func(context.Context) (string, error) { return "", s.Err() }
+}
+
+func TestAServersWordMovesCallsForALaterTermOfTheGroupAlone(t *testing.T) {
+	for name, c := range map[string]struct {
+		group, id string
+		term      uint64
+		moves     bool
+	}{
+		"a later term":          {"reports", "z", 6, true},
+		"the same term":         {"reports", "z", 5, false},
+		"an earlier term":       {"reports", "z", 4, false},
+		"that of another":       {"other", "z", 6, false},
+		"one that names nobody": {"reports", "", 6, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			z := &instance{id: "z", serve: says("z")}
+			at := listenTCP(t)
+			serveOn(t, at, z, unguarded())
+			a := &instance{id: "a", serve: refuses(t, c.group, c.id, at.Addr().String(), c.term)}
+			l := listenTCP(t)
+			a.address = l.Addr().String()
+			serveOn(t, l, a, unguarded())
+			opts := leadergrpc.BuilderOptions{RetryFor: 300 * time.Millisecond}
+			if c.moves {
+				opts.RetryFor = patience
+			}
+			seen := make(told)
+			conn := reach(t, seen.observe, opts)
+			conn.Connect()
+			seen <- a.is(5)
+			answer, err := ask(t, conn, who)
+			if moved := answer == "z"; moved != c.moves {
+				t.Errorf("%q, %v", answer, err)
+			}
+		})
+	}
+}
+
+func TestStatedTermsAreChecked(t *testing.T) {
+	ctx := metadata.NewIncomingContext(t.Context(), metadata.Pairs(leadergrpc.KeyGroup, "a", leadergrpc.KeyTerm, "0", leadergrpc.KeyToken, ""))
+	if _, _, err := leadergrpc.Stated(ctx); !errors.Is(err, fence.ErrInvalid) {
+		t.Error(err)
+	}
+}
+
+func TestAResourcesOwnTroubleIsNotTold(t *testing.T) {
+	if err := leadergrpc.RefuseTerm(errors.New("dial db-7.internal")); status.Code(err) != codes.Unavailable || strings.Contains(err.Error(), "db-7") {
+		t.Error(err)
+	}
+}
+
+// Channels of one builder share an observer, which ends with the last of them.
+func TestAChannelThatClosesLeavesTheOthersTheirNews(t *testing.T) {
+	a, b := &instance{id: "a"}, &instance{id: "b"}
+	for _, x := range []*instance{a, b} {
+		l := listenTCP(t)
+		x.address = l.Addr().String()
+		serveOn(t, l, x, unguarded())
+	}
+	seen := make(told)
+	builder := leadergrpc.NewBuilder(seen.observe, leadergrpc.BuilderOptions{})
+	first, second := dial(t, "leader:///reports", builder.DialOptions()...), dial(t, "leader:///reports", builder.DialOptions()...)
+	first.Connect()
+	second.Connect()
+	seen <- a.is(5)
+	answeredBy(t, first, a)
+	answeredBy(t, second, a)
+	if err := first.Close(); err != nil {
+		t.Fatal(err)
+	}
+	select {
+	case seen <- b.is(6):
+	case <-time.After(patience):
+		t.Fatal("nobody observes any more")
+	}
+	for end := time.Now().Add(patience); ; {
+		answer, err := ask(t, second, who)
+		if err == nil && answer == "b" {
+			break
+		}
+		if time.Now().After(end) {
+			t.Fatalf("%q, %v", answer, err)
+		}
+	}
+}
