@@ -105,7 +105,7 @@ func TestAnnounceSaysWhatItCannotDo(t *testing.T) {
 		{[]string{"jobs", "jobs", "--to", "etcd://host"}, 2, "named twice"},
 		{[]string{"j obs", "--to", "etcd://host"}, 2, "must be letters"},
 		{[]string{"jobs", "--to", "etcd://127.0.0.1:1"}, 1, "127.0.0.1:1"},
-		{[]string{"jobs", "--to", "etcd://user:secret@127.0.0.1:1"}, 6, "no server has let us in at 127.0.0.1:1"},
+		{[]string{"jobs", "--to", "etcd://user:secret@127.0.0.1:1"}, 6, "no server has let us in at http://127.0.0.1:1"},
 	} {
 		if _, stderr := d.try(c.code, append([]string{"announce"}, c.args...)...); !strings.Contains(stderr, c.says) || strings.Contains(stderr, "secret") {
 			t.Errorf("%v: %s", c.args, stderr)
