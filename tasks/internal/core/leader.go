@@ -48,8 +48,8 @@ type Output struct {
 // A Leader is the dispatcher of one term.
 type Leader struct {
 	cfg     Config
-	present bool   // the open tasks are known
-	early   []said // what came before that
+	present bool // the open tasks are known
+	early   early
 	stale   uint64
 
 	tasks   map[string]*task
@@ -74,9 +74,40 @@ type ending struct {
 	rev uint64
 }
 
+// The bounds of what a leader keeps of reports that come before the open tasks
+// are known: workers repeat them, and a store may be away for hours.
+const (
+	MaxEarly      = 4096     // reports
+	MaxEarlyBytes = 16 << 20 // of their results and errors
+)
+
+// early is what was reported before the open tasks were known.
+type early struct {
+	said           []said
+	reports, bytes int
+	missed         bool // more was reported than is kept
+}
+
 type said struct {
 	worker, run string
 	reports     []wire.Report
+}
+
+// keep takes in reports, up to the bounds.
+func (e *early) keep(s said) {
+	for i, r := range s.reports {
+		size := len(r.Result) + len(r.Error)
+		if e.reports == MaxEarly || e.bytes+size > MaxEarlyBytes {
+			e.missed = true
+			s.reports = s.reports[:i]
+			break
+		}
+		e.reports++
+		e.bytes += size
+	}
+	if len(s.reports) > 0 {
+		e.said = append(e.said, s)
+	}
 }
 
 // A task is one that is open.
@@ -175,10 +206,13 @@ func (l *Leader) Present(now time.Duration) {
 		return
 	}
 	l.present, l.dirty = true, true
-	for _, s := range l.early {
+	for _, s := range l.early.said {
 		l.reports(now, l.workers[s.worker], s)
 	}
-	l.early = nil
+	if l.early.missed {
+		l.to("", "").Call = true // workers repeat what they have reported
+	}
+	l.early = early{}
 }
 
 // Heard takes in what a worker says.
@@ -202,7 +236,7 @@ func (l *Leader) Heard(now time.Duration, m wire.FromWorker) {
 		if l.present {
 			l.reports(now, w, s)
 		} else {
-			l.early = append(l.early, s)
+			l.early.keep(s)
 		}
 	}
 	if m.Presence != nil {

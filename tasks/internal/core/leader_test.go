@@ -176,3 +176,31 @@ func TestAWorkerLetsGoOfNothingButWhatIsMeant(t *testing.T) {
 		t.Error("a report that was recorded is held")
 	}
 }
+
+// A store may be away for hours, and a worker repeats its reports three times in
+// its lease.
+func TestWhatIsReportedBeforeTheTasksAreKnownIsBoundedAndAskedForAgain(t *testing.T) {
+	for name, result := range map[string]int{"many": 0, "long": 1 << 16} {
+		t.Run(name, func(t *testing.T) {
+			l := core.NewLeader(core.Config{Term: wire.Term{Number: 5, Token: "t"}, Lease: time.Hour, Grace: time.Second, Reread: 20 * ms})
+			l.Take() // the first call
+			x := wire.Report{Ref: wire.Ref{ID: "x", Attempt: 1}, OK: true, Result: make([]byte, result)}
+			for range 20_000 {
+				l.Heard(0, wire.FromWorker{Worker: "w", Run: "1", Presence: &wire.Presence{Capacity: 1, Lease: time.Hour}, Reports: []wire.Report{x}})
+			}
+			if n, bytes := l.Early(); n == 0 || n > core.MaxEarly || bytes > core.MaxEarlyBytes {
+				t.Errorf("%d reports with %d bytes wait", n, bytes)
+			}
+			l.Take()
+			l.Stored(0, "x", 11, wire.Record{State: wire.Assigned, Attempt: 1, Worker: "w", Run: "1", Timeout: time.Hour, MaxAttempts: 1})
+			l.Present(0)
+			out := l.Take()
+			if len(out.Writes) != 1 || out.Writes[0].Record.State != wire.Done {
+				t.Errorf("%+v, want x recorded", out.Writes)
+			}
+			if len(out.Messages) == 0 || out.Messages[0].Worker != "" || !out.Messages[0].Call {
+				t.Errorf("%+v, want a call for what was left out", out.Messages)
+			}
+		})
+	}
+}
