@@ -1,6 +1,7 @@
 package tasks
 
 import (
+	"bytes"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -48,7 +49,7 @@ func newAcks(nc *nats.Conn) (*acks, error) {
 
 var errNoAck = errors.New("tasks: no acknowledgement in time")
 
-// publish sends a message to a stream.
+// publish sends a message to a stream, and keeps nothing of it.
 func (a *acks) publish(m *nats.Msg, done func(uint64, error)) {
 	a.mu.Lock()
 	if a.closed {
@@ -101,6 +102,9 @@ func outcome(m *nats.Msg) (uint64, error) {
 	if len(m.Data) == 0 {
 		return 0, fmt.Errorf("tasks: no stream answers: %s", m.Header.Get("Status"))
 	}
+	if seq, ok := applied(m.Data); ok {
+		return seq, nil
+	}
 	var r struct {
 		Error *struct {
 			Code int    `json:"err_code"`
@@ -118,6 +122,24 @@ func outcome(m *nats.Msg) (uint64, error) {
 	default:
 		return r.Seq, nil
 	}
+}
+
+// applied returns the revision that an acknowledgement states which says
+// nothing else. encoding/json takes ten times as long, three times a task.
+func applied(data []byte) (rev uint64, ok bool) {
+	rest, ok := bytes.CutPrefix(data, []byte(`{"stream":"`))
+	if !ok {
+		return 0, false
+	}
+	_, rest, _ = bytes.Cut(rest, []byte{'"'})
+	if rest, ok = bytes.CutPrefix(rest, []byte(`,"seq":`)); !ok {
+		return 0, false
+	}
+	if rest, ok = bytes.CutSuffix(rest, []byte{'}'}); !ok {
+		return 0, false
+	}
+	rev, err := strconv.ParseUint(string(rest), 10, 64)
+	return rev, err == nil && rev > 0
 }
 
 // expire gives up those that wait for too long.

@@ -2,12 +2,12 @@ package tasks
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"regexp"
 	"strconv"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/nats-io/nats.go"
@@ -52,6 +52,7 @@ type Bucket struct {
 	mark   string // the subject of the checkpoint
 	s      jetstream.Stream
 	acks   *acks
+	drafts sync.Pool // of *draft
 }
 
 var _ Store = (*Bucket)(nil)
@@ -144,21 +145,48 @@ const (
 	headerLast = "Nats-Expected-Last-Subject-Sequence"
 )
 
+// A draft is a message that is being written. It is used again, since the
+// connection keeps nothing of one that was published.
+type draft struct {
+	m               nats.Msg
+	last, term, ttl [1]string // of its headers
+}
+
+// set gives a header its one value, or removes it.
+func (d *draft) set(name string, room *[1]string, value string) {
+	if value == "" {
+		delete(d.m.Header, name)
+		return
+	}
+	room[0] = value
+	d.m.Header[name] = room[:]
+}
+
 // Write implements [Store].
 func (b *Bucket) Write(w Write, done func(uint64, error)) {
-	data, err := json.Marshal(w.Record)
+	data, err := formatRecord(&w.Record)
 	if err != nil {
 		done(0, fmt.Errorf("%w: %w", ErrInvalid, err))
 		return
 	}
-	m := &nats.Msg{Subject: b.prefix + w.ID, Data: data, Header: nats.Header{headerLast: {strconv.FormatUint(w.Expected, 10)}}}
+	d, _ := b.drafts.Get().(*draft)
+	if d == nil {
+		d = &draft{m: nats.Msg{Header: nats.Header{}}}
+	}
+	d.m.Subject, d.m.Data = b.prefix+w.ID, data
+	term, ttl := "", ""
 	if w.Record.Term != 0 {
-		m.Header[headerTerm] = []string{strconv.FormatUint(w.Record.Term, 10)}
+		term = strconv.FormatUint(w.Record.Term, 10)
 	}
 	if w.Record.State.Finished() && b.cfg.Keep > 0 {
-		m.Header[headerTTL] = []string{strconv.Itoa(int(max(b.cfg.Keep, time.Second)/time.Second)) + "s"}
+		ttl = strconv.Itoa(int(max(b.cfg.Keep, time.Second)/time.Second)) + "s"
 	}
-	b.acks.publish(m, done)
+	d.set(headerLast, &d.last, strconv.FormatUint(w.Expected, 10))
+	d.set(headerTerm, &d.term, term)
+	d.set(headerTTL, &d.ttl, ttl)
+	b.acks.publish(&d.m, done)
+	d.m.Data = nil
+	b.drafts.Put(d)
 }
 
 // Read implements [Store]. It asks the stream's leader, and no replica.
@@ -183,7 +211,7 @@ func entry(id string, rev uint64, h nats.Header, data []byte) (e Entry, err erro
 		e.Deleted = true
 		return e, nil
 	}
-	if err = json.Unmarshal(data, &e.Record); err != nil {
+	if e.Record, err = parseRecord(data); err != nil {
 		err = fmt.Errorf("tasks: the record of %q is none: %w", id, err)
 	}
 	return e, err

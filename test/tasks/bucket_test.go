@@ -147,6 +147,42 @@ func TestWritesExpectTheRevisionAndTellAConflictFromTheRest(t *testing.T) {
 	}
 }
 
+// A message is used again for the next write: an open task that was given the
+// TTL of the finished one before it would be lost.
+func TestAnOpenTaskHasNothingOfTheFinishedOneThatWasWrittenBefore(t *testing.T) {
+	srv := natslab.Start(t)
+	nc := srv.Connect(t)
+	b := bucket(t, nc, tasks.BucketConfig{})
+	for i := range 50 {
+		for _, w := range []tasks.Write{
+			{ID: fmt.Sprint("finished", i), Record: wire.Record{State: wire.Done, Term: 7}},
+			{ID: fmt.Sprint("open", i), Record: wire.Record{State: wire.Queued}},
+		} {
+			answer := make(chan error, 1)
+			b.Write(w, func(_ uint64, err error) { answer <- err })
+			if err := <-answer; err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	s, err := natslab.JetStream(t, nc).Stream(natslab.Within(t), "KV_work")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i := range 50 {
+		for id, want := range map[string][3]string{"finished": {"0", "7", "3600s"}, "open": {"0"}} {
+			m, err := s.GetLastMsgForSubject(natslab.Within(t), fmt.Sprint("$KV.work.t.g.", id, i))
+			if err != nil {
+				t.Fatal(err)
+			}
+			h := m.Header
+			if got := [3]string{h.Get("Nats-Expected-Last-Subject-Sequence"), h.Get("Leader-Tasks-Term"), h.Get("Nats-TTL")}; got != want {
+				t.Errorf("%s%d: %q, want %q", id, i, got, want)
+			}
+		}
+	}
+}
+
 func TestFinishedTasksGoByThemselvesAndOpenOnesStay(t *testing.T) {
 	srv := natslab.Start(t)
 	nc := srv.Connect(t)
