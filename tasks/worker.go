@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"runtime"
 	"strconv"
 	"strings"
 	"sync"
@@ -176,6 +177,7 @@ func (s *shift) loop() error {
 			s.leave()
 			return nil
 		}
+		runtime.Gosched() // more handlers return, and one message tells of all
 		events = s.inbox.take(events)
 		for _, e := range events {
 			s.take(e)

@@ -120,7 +120,7 @@ type task struct {
 	// stands in the store has to be read.
 	writing  bool
 	expected uint64
-	next     wire.Record
+	next     *wire.Record // nil unless one is written, or was of unknown outcome
 	unsure   bool
 	missing  int // how often the read found nothing
 
@@ -455,7 +455,7 @@ func (t *task) pending() bool { return t.writing || t.unsure }
 // isNext reports whether a record is the one that is being written. Nobody
 // else writes with our term.
 func (t *task) isNext(term uint64, rec wire.Record) bool {
-	n := &t.next
+	n := t.next
 	return rec.Term == term && rec.State == n.State && rec.Attempt == n.Attempt && rec.Failures == n.Failures &&
 		rec.Worker == n.Worker && rec.Run == n.Run
 }

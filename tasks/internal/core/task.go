@@ -173,7 +173,7 @@ func (l *Leader) assign(t *task, w *worker) {
 // write stores a record in place of the one that is known.
 func (l *Leader) write(t *task, next wire.Record) {
 	next.Term = l.cfg.Term.Number
-	t.writing, t.expected, t.next = true, t.rev, next
+	t.writing, t.expected, t.next = true, t.rev, &next
 	l.out.Writes = append(l.out.Writes, Write{ID: t.id, Expected: t.rev, Record: next})
 }
 
@@ -187,7 +187,7 @@ func (l *Leader) order(now time.Duration, t *task) {
 // wrote takes in that our write was applied.
 func (l *Leader) wrote(now time.Duration, t *task, rev uint64) {
 	before, report, counted := t.rec, t.report, !t.spared
-	t.rev, t.rec = rev, t.next
+	t.rev, t.rec, t.next = rev, *t.next, nil
 	t.writing, t.unsure, t.missing = false, false, 0
 	if t.rec.State == wire.Assigned {
 		l.assigned(now, t)
@@ -245,7 +245,7 @@ func (l *Leader) replaced(now time.Duration, t *task, rev uint64, rec wire.Recor
 		l.revoke(before.Worker, before.Run, wire.Ref{ID: t.id, Attempt: before.Attempt})
 	}
 	l.freed(t, before.Worker)
-	t.rev, t.rec, t.writing, t.unsure, t.missing = rev, rec, false, false, 0
+	t.rev, t.rec, t.next, t.writing, t.unsure, t.missing = rev, rec, nil, false, false, 0
 	if rec.State.Finished() {
 		l.end(t)
 		return
