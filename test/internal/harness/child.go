@@ -53,6 +53,9 @@ func (c *Child) Hear(v any) error {
 // Signal sends the child a signal.
 func (c *Child) Signal(sig os.Signal) error { return c.cmd.Process.Signal(sig) }
 
+// PID returns the number of the child's process.
+func (c *Child) PID() int { return c.cmd.Process.Pid }
+
 // Kill ends the child without a warning.
 func (c *Child) Kill() {
 	_ = c.cmd.Process.Kill() // it may have ended by itself

@@ -22,6 +22,9 @@ type promotion struct {
 	ID   string    `json:"id"`
 	Term uint64    `json:"term"`
 	At   time.Time `json:"at"`
+	// Finished: as many tasks as the options say have ended, and the store has
+	// acknowledged their records.
+	Finished bool `json:"finished,omitempty"`
 }
 
 // beCandidate is the process of a candidate, until standard input ends.
@@ -43,7 +46,16 @@ func beCandidate(ctx context.Context, id, url string, o options, stdin io.Reader
 		defer stop()
 		hub, address = srv, at
 	}
-	d := tasks.NewDispatcher(bucket, tasks.DispatcherOptions{Group: group, Lease: workerLease, Logger: logger(o)}, hub)
+	finished := 0
+	hooks := tasks.Hooks{Recorded: func(r tasks.Recorded) {
+		if r.State != tasks.Done && r.State != tasks.Failed {
+			return
+		}
+		if finished++; finished == o.Finish {
+			out.say(promotion{ID: id, Finished: true, At: time.Now()})
+		}
+	}}
+	d := tasks.NewDispatcher(bucket, tasks.DispatcherOptions{Group: group, Lease: workerLease, Logger: logger(o), Hooks: hooks}, hub)
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	go func() { _, _ = io.Copy(io.Discard, stdin); cancel() }()

@@ -30,13 +30,14 @@ type lab struct {
 
 	candidates map[string]*harness.Child
 	workers    map[string]*harness.Child // by the first of its names
-	ended      sync.WaitGroup            // those who read what processes say
+	readers    sync.WaitGroup            // those who read what processes say
 
 	mu     sync.Mutex
 	moved  chan struct{} // has room for one signal
 	leads  promotion
 	terms  int
 	ready  map[string]bool
+	ended  time.Time // when a leader said that all was finished
 	events []happening
 }
 
@@ -71,7 +72,7 @@ func (l *lab) close() error {
 	for _, c := range l.workers {
 		c.Kill()
 	}
-	l.ended.Wait()
+	l.readers.Wait()
 	if l.bucket != nil {
 		l.bucket.Close()
 	}
@@ -90,7 +91,7 @@ func (l *lab) candidate() error {
 		return err
 	}
 	l.candidates[id] = c
-	l.ended.Go(func() {
+	l.readers.Go(func() {
 		for {
 			var p promotion
 			if c.Hear(&p) != nil {
@@ -101,6 +102,9 @@ func (l *lab) candidate() error {
 			if p.Term > l.leads.Term {
 				l.leads = p
 				l.terms++
+			}
+			if p.Finished {
+				l.ended = p.At
 			}
 			l.mu.Unlock()
 			l.signal()
@@ -129,6 +133,13 @@ func (l *lab) leader() promotion {
 	return l.leads
 }
 
+// allEnded returns when a leader said that all was finished, and whether it has.
+func (l *lab) allEnded() (time.Time, bool) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.ended, !l.ended.IsZero()
+}
+
 // succeed waits for a leader of a later term.
 func (l *lab) succeed(after uint64) error {
 	return l.Await("a leader", l.moved, func() bool { return l.leader().Term > after })
@@ -145,7 +156,7 @@ func (l *lab) team(names ...string) error {
 	l.mu.Lock()
 	l.ready[key] = false
 	l.mu.Unlock()
-	l.ended.Go(func() {
+	l.readers.Go(func() {
 		for {
 			var h happening
 			if c.Hear(&h) != nil {
@@ -175,7 +186,7 @@ func (l *lab) submit(from, to int, spec func(i int) tasks.Spec) error {
 }
 
 // submitters is how many tasks are submitted at once.
-const submitters = 64
+const submitters = 512
 
 // follow counts what the store says is finished, until ctx ends.
 func (l *lab) follow(ctx context.Context, finished func(id string, s tasks.State)) error {

@@ -25,13 +25,16 @@ type options struct {
 	Verbose  bool
 	GRPC     bool
 	Address  string // of a gRPC server, for workers that are to look for none
+	Finish   int    // of how many finished tasks a leader tells
+
+	Throughput bool // is all that is measured
 }
 
 func (o options) args() []string {
 	return []string{
 		"-ttl", o.TTL.String(), "-servers", fmt.Sprint(o.Servers), "-capacity", fmt.Sprint(o.Capacity), "-takes", o.Takes.String(),
 		fmt.Sprintf("-quiet=%v", o.Quiet), fmt.Sprintf("-v=%v", o.Verbose),
-		fmt.Sprintf("-grpc=%v", o.GRPC), "-address", o.Address,
+		fmt.Sprintf("-grpc=%v", o.GRPC), "-address", o.Address, "-finish", fmt.Sprint(o.Finish),
 	}
 }
 
