@@ -1,6 +1,7 @@
 package tasks
 
 import (
+	"bytes"
 	"encoding/json"
 	"reflect"
 	"testing"
@@ -41,7 +42,7 @@ func TestRecordsAreWrittenAndReadAsEncodingJSONDoes(t *testing.T) {
 			t.Fatal(err)
 		}
 		got, err := formatRecord(&r)
-		if err != nil || string(got) != string(want) {
+		if err != nil || !bytes.Equal(got, want) {
 			t.Errorf("%s:\n%s, %v; want\n%s", name, got, err, want)
 		}
 		same(t, want)

@@ -28,6 +28,9 @@ func bench(ctx context.Context, o options, n int, out io.Writer) error {
 	if err := plain(ctx, fast, n, out); err != nil {
 		return err
 	}
+	if err := batched(ctx, fast, out); err != nil {
+		return err
+	}
 	if o.GRPC {
 		if err := transport(ctx, fast, n, out); err != nil {
 			return err

@@ -51,7 +51,8 @@ func beCandidate(ctx context.Context, id, url string, o options, stdin io.Reader
 		if r.State != tasks.Done && r.State != tasks.Failed {
 			return
 		}
-		if finished++; finished == o.Finish {
+		finished++
+		if finished == o.Finish {
 			out.say(promotion{ID: id, Finished: true, At: time.Now()})
 		}
 	}}
