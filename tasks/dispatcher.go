@@ -212,8 +212,8 @@ func (r *reign) loop() error {
 		if r.ctx.Err() != nil {
 			return nil
 		}
-		// Those who have something to add may do so first: a store, messages and
-		// the server take many at a time more cheaply than one by one.
+		// Other goroutines may add to the inbox first: many writes and messages
+		// together cost less than one after the other.
 		runtime.Gosched()
 		now := time.Since(r.begun)
 		events = r.inbox.take(events)

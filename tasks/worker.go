@@ -177,7 +177,7 @@ func (s *shift) loop() error {
 			s.leave()
 			return nil
 		}
-		runtime.Gosched() // more handlers return, and one message tells of all
+		runtime.Gosched() // more handlers may return, and one message tells of all
 		events = s.inbox.take(events)
 		for _, e := range events {
 			s.take(e)

@@ -78,7 +78,7 @@ type ending struct {
 // are known: workers repeat them, and a store may be away for hours.
 const (
 	MaxEarly      = 4096     // reports
-	MaxEarlyBytes = 16 << 20 // of their results and errors
+	MaxEarlyBytes = 16 << 20 // of what is of any length in them
 )
 
 // early is what was reported before the open tasks were known.
@@ -96,10 +96,10 @@ type said struct {
 // keep takes in reports, up to the bounds.
 func (e *early) keep(s said) {
 	for i, r := range s.reports {
-		size := len(r.Result) + len(r.Error)
+		size := len(s.run) + len(r.ID) + len(r.Result) + len(r.Error)
 		if e.reports == MaxEarly || e.bytes+size > MaxEarlyBytes {
 			e.missed = true
-			s.reports = s.reports[:i]
+			s.reports = slices.Clone(s.reports[:i]) // without the rest
 			break
 		}
 		e.reports++

@@ -180,13 +180,16 @@ func TestAWorkerLetsGoOfNothingButWhatIsMeant(t *testing.T) {
 // A store may be away for hours, and a worker repeats its reports three times in
 // its lease.
 func TestWhatIsReportedBeforeTheTasksAreKnownIsBoundedAndAskedForAgain(t *testing.T) {
-	for name, result := range map[string]int{"many": 0, "long": 1 << 16} {
+	for name, c := range map[string]struct{ result, more int }{
+		"many": {}, "long": {result: 1 << 16}, "one that has room beside one that has none": {more: 1 << 16},
+	} {
 		t.Run(name, func(t *testing.T) {
 			l := core.NewLeader(core.Config{Term: wire.Term{Number: 5, Token: "t"}, Lease: time.Hour, Grace: time.Second, Reread: 20 * ms})
 			l.Take() // the first call
-			x := wire.Report{Ref: wire.Ref{ID: "x", Attempt: 1}, OK: true, Result: make([]byte, result)}
+			x := wire.Report{Ref: wire.Ref{ID: "x", Attempt: 1}, OK: true, Result: make([]byte, c.result)}
+			y := wire.Report{Ref: wire.Ref{ID: "y", Attempt: 1}, OK: true, Result: make([]byte, c.more)}
 			for range 20_000 {
-				l.Heard(0, wire.FromWorker{Worker: "w", Run: "1", Presence: &wire.Presence{Capacity: 1, Lease: time.Hour}, Reports: []wire.Report{x}})
+				l.Heard(0, wire.FromWorker{Worker: "w", Run: "1", Presence: &wire.Presence{Capacity: 1, Lease: time.Hour}, Reports: []wire.Report{x, y}})
 			}
 			if n, bytes := l.Early(); n == 0 || n > core.MaxEarly || bytes > core.MaxEarlyBytes {
 				t.Errorf("%d reports with %d bytes wait", n, bytes)

@@ -40,7 +40,11 @@ func batched(ctx context.Context, o options, out io.Writer) error {
 		if err != nil {
 			return fmt.Errorf("%w: batches of %d: %w", errLab, size, err)
 		}
-		fmt.Fprintf(out, " of %d %.0f a second (server: %.0f µs each);", size, rate, float64(each)/float64(time.Microsecond))
+		fmt.Fprintf(out, " of %d %.0f a second", size, rate)
+		if each > 0 { // this system tells
+			fmt.Fprintf(out, " (server: %.0f µs each)", float64(each)/float64(time.Microsecond))
+		}
+		fmt.Fprint(out, ";")
 	}
 	fmt.Fprintln(out)
 	return nil
@@ -50,7 +54,7 @@ func batched(ctx context.Context, o options, out io.Writer) error {
 const batchFor = time.Second
 
 // batches writes batches of a size for a while, as many at once as give the
-// server about 512 messages, and returns how many messages go through in a
+// server some 512 messages, and returns how many messages go through in a
 // second, and what the server has used for each.
 func batches(l *lab, size int) (rate float64, each time.Duration, err error) {
 	before, _ := processor(l.server.PID())

@@ -52,6 +52,6 @@ func (u usage) since(before usage, n int) string {
 	each := func(d time.Duration) float64 { return float64(d.Microseconds()) / float64(n) }
 	server, leader := each(u.server-before.server), each(u.leader-before.leader)
 	workers, here := each(u.workers-before.workers), each(u.here-before.here)
-	return fmt.Sprintf("processor time of a task: server %.0f µs, leader %.0f µs, workers %.0f µs, submitter and observer %.0f µs: %.0f µs",
+	return fmt.Sprintf("processor time of a task: server %.0f µs, leader %.0f µs, workers %.0f µs, submitter %.0f µs: %.0f µs",
 		server, leader, workers, here, server+leader+workers+here)
 }
