@@ -171,6 +171,7 @@ func (s *Store) mayUse(ctx context.Context, req store.CheckRequest) error {
 	if _, err := s.CompareAndSwap(ctx, store.Write{Key: req.Key, Expected: impossible}); errors.Is(err, store.ErrPermanent) {
 		return err
 	}
+	s.writes.Store(true)
 	return nil // the rest shows, or passes, by itself
 }
 

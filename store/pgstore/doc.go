@@ -34,6 +34,12 @@
 // Every statement on the pool's connections is sent without a prepared name
 // (pgx.QueryExecModeExec), whatever the pool's default is.
 //
+// Where a candidate reads by the clock, its session does once what a write does,
+// and takes it back: a session's first write takes several times as long as the
+// next, and that of a follower is the claim for which its group waits. Nobody
+// sees or hears of it. It takes two numbers of the sequence, and leaves dead
+// rows for the vacuum, once for each connection.
+//
 // # Watching
 //
 // While something is watched, one more connection listens to the channel that

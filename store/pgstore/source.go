@@ -24,12 +24,13 @@ type source struct{ reader }
 
 var _ feed.Follower = source{}
 
-// Read implements [feed.Source].
+// Read implements [feed.Source]. It is a look by the clock, for which nobody
+// waits but a watch that begins, and so the time to see to the session.
 func (s reader) Read(ctx context.Context, keys []string) ([]store.Entry, error) {
 	if keys == nil {
 		keys = []string{}
 	}
-	return s.entries(ctx, s.read, keys)
+	return s.entries(ctx, s.warm, s.read, keys)
 }
 
 // List implements [feed.Source]. It reads all keys that begin as the pattern
@@ -40,7 +41,7 @@ func (s reader) List(ctx context.Context, pattern string) ([]store.Entry, error)
 	if i := strings.IndexAny(pattern, "*>"); i >= 0 {
 		from = pattern[:i]
 	}
-	return s.entries(ctx, s.list, from, from+"~")
+	return s.entries(ctx, nil, s.list, from, from+"~")
 }
 
 // A connection that brings no notification for so long is asked whether it is

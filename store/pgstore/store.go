@@ -43,9 +43,10 @@ type client struct {
 	create  bool
 	timeout time.Duration
 	closed  atomic.Bool
-	listens bool // to notifications
+	listens bool        // to notifications
+	writes  atomic.Bool // the user may, as Check found, and is a candidate
 
-	swap, read, list string
+	swap, read, list, warmText string
 }
 
 // New returns a Store over the user's own pool, which it does not close. It does
@@ -84,7 +85,7 @@ func newClient(none bool, p pool, opts Options) (*client, error) {
 	}
 	return &client{
 		pool: p, names: n, create: opts.Create, timeout: cmp.Or(opts.Timeout, DefaultTimeout),
-		swap: n.fill(swapSQL), read: n.fill(readSQL), list: n.fill(listSQL),
+		swap: n.fill(swapSQL), read: n.fill(readSQL), list: n.fill(listSQL), warmText: n.fill(warmSQL),
 	}, nil
 }
 
@@ -110,7 +111,7 @@ func (c *client) Get(ctx context.Context, key string) (store.Entry, error) {
 	if !store.ValidKey(key) {
 		return store.Entry{}, fmt.Errorf("%w: key %q", store.ErrInvalid, key)
 	}
-	entries, err := c.entries(ctx, c.read, []string{key})
+	entries, err := c.entries(ctx, nil, c.read, []string{key})
 	if err != nil {
 		return store.Entry{}, err
 	}
@@ -177,8 +178,9 @@ func (c *client) acquire(ctx context.Context) (*lent, error) {
 	return conn, nil
 }
 
-// entries returns the records that a statement reads.
-func (c *client) entries(ctx context.Context, text string, args ...any) ([]store.Entry, error) {
+// entries returns the records that a statement reads. after, if there is one, is
+// called with the connection when they are read.
+func (c *client) entries(ctx context.Context, after func(context.Context, *lent), text string, args ...any) ([]store.Entry, error) {
 	ctx, cancel := c.bounded(ctx)
 	defer cancel()
 	conn, err := c.acquire(ctx)
@@ -191,6 +193,9 @@ func (c *client) entries(ctx context.Context, text string, args ...any) ([]store
 		var entries []store.Entry
 		entries, err = collect(rows)
 		if err == nil {
+			if after != nil {
+				after(ctx, conn)
+			}
 			return entries, nil
 		}
 	}
