@@ -46,6 +46,8 @@ var (
 type kind struct {
 	name  string
 	start func(testing.TB) string // returns the store's URL
+	// plain opens the store there without this library; nil: it brings no news.
+	plain func(t *testing.T, url string) *plain
 }
 
 var lab databases.Lab
@@ -63,32 +65,32 @@ func TestMain(m *testing.M) {
 
 func kinds() []kind {
 	return []kind{
-		{"NATS", func(tb testing.TB) string { return nats(tb, "") }},
+		{"NATS", func(tb testing.TB) string { return startNATS(tb, "") }, plainNATS},
 		// As durable as the others are, which sync their files before they answer.
 		{"NATS, each write synced", func(tb testing.TB) string {
-			return nats(tb, fmt.Sprintf("jetstream { store_dir: %q, sync_interval: always }", tb.TempDir()))
-		}},
+			return startNATS(tb, fmt.Sprintf("jetstream { store_dir: %q, sync_interval: always }", tb.TempDir()))
+		}, plainNATS},
 		{"Redis", func(tb testing.TB) string {
 			return "redis://" + databases.StartRedis(tb, "--appendonly", "yes", "--appendfsync", "always").Addr()
-		}},
-		{"PostgreSQL", func(tb testing.TB) string { return lab.OwnPostgreSQL(tb).DSN("lab") + "&create=true" }},
+		}, plainRedis},
+		{"PostgreSQL", func(tb testing.TB) string { return lab.OwnPostgreSQL(tb).DSN("lab") + "&create=true" }, plainPostgres},
 		{"MariaDB", func(tb testing.TB) string {
 			srv := lab.OwnMariaDB(tb)
 			return srv.URL("lab", srv.Addr()) + "&create=true"
-		}},
+		}, nil},
 		{"etcd", func(tb testing.TB) string {
 			return "etcd://" + strings.TrimPrefix(etcdlab.Start(tb, 1).URLs()[0], "http://") + "/votes/"
-		}},
-		{"Consul", func(tb testing.TB) string { return "consul://" + consullab.Start(tb, 1).Nodes[0].Addr + "/votes/" }},
-		{"S3 (versitygw)", func(tb testing.TB) string { return objectlab.StartS3(tb).S3URL("votes") }},
-		{"GCS (an emulator)", func(tb testing.TB) string { return objectlab.StartGCS(tb).GCSURL("votes") }},
+		}, plainEtcd},
+		{"Consul", func(tb testing.TB) string { return "consul://" + consullab.Start(tb, 1).Nodes[0].Addr + "/votes/" }, plainConsul},
+		{"S3 (versitygw)", func(tb testing.TB) string { return objectlab.StartS3(tb).S3URL("votes") }, nil},
+		{"GCS (an emulator)", func(tb testing.TB) string { return objectlab.StartGCS(tb).GCSURL("votes") }, nil},
 		{"Kubernetes", func(tb testing.TB) string {
 			return kubelab.Start(tb).URL(tb, "default")
-		}},
+		}, plainKubernetes},
 	}
 }
 
-func nats(tb testing.TB, settings string) string {
+func startNATS(tb testing.TB, settings string) string {
 	tb.Helper()
 	srv := natslab.StartProcesses(tb, 1, settings)
 	srv.AwaitReady()
@@ -118,15 +120,15 @@ func within(t *testing.T) context.Context {
 // depend on the machine's speed: that no successor leads before a lease is over.
 func TestFigures(t *testing.T) {
 	var b strings.Builder
-	fmt.Fprintf(&b, "| store | compare-and-swap, p50 (p99) | its CPU time | handover, p50 (p99) | handover / compare-and-swap | crash / TTL | CPU of 1 leader and 10 followers |\n"+
-		"| --- | --- | --- | --- | --- | --- | --- |\n")
+	fmt.Fprintf(&b, "| store | compare-and-swap, p50 (p99) | its CPU time | two and the news between, without the library, p50 | handover, p50 (p99)"+
+		" | handover / compare-and-swap | crash / TTL | CPU of 1 leader and 10 followers |\n| --- | --- | --- | --- | --- | --- | --- | --- |\n")
 	for _, k := range kinds() {
 		t.Run(k.name, func(t *testing.T) {
 			url := k.start(t)
-			swap, cost := swaps(t, url)
-			over := handovers(t, url)
+			cost := price(t, url)
+			swap, least, over := inTurn(t, url, k.plain)
 			crash := crashes(t, url)
-			fmt.Fprintf(&b, "| %s | %s | %.2f ms | %s | %.1f | %.2f | %.1f %% |\n", k.name, swap, float64(cost.Microseconds())/1000,
+			fmt.Fprintf(&b, "| %s | %s | %.2f ms | %s | %s | %.1f | %.2f | %.1f %% |\n", k.name, swap, ms(cost), least.middle(),
 				over, float64(over.median())/float64(swap.median()), crash, 100*rest(t, url))
 		})
 	}
@@ -145,68 +147,88 @@ type times []time.Duration
 
 func (s times) median() time.Duration { return s[len(s)/2] }
 
+// middle is the median for people, a dash where nothing was measured.
+func (s times) middle() string {
+	if len(s) == 0 {
+		return "–"
+	}
+	return fmt.Sprintf("%.2f ms", ms(s.median()))
+}
+
 func (s times) String() string {
-	ms := func(d time.Duration) float64 { return float64(d.Microseconds()) / 1000 }
 	return fmt.Sprintf("%.2f ms (%.2f)", ms(s.median()), ms(s[len(s)*99/100]))
 }
 
-// timed has f called again and again. f returns when what it measures began.
-func timed(n int, f func() time.Time) (all times) {
-	for range n {
-		begun := f()
-		all = append(all, time.Since(begun))
-	}
-	slices.Sort(all)
-	return all
+func ms(d time.Duration) float64 { return float64(d.Microseconds()) / 1000 }
+
+// A writer renews one record.
+type writer struct {
+	st  store.Opened
+	key string
+	rev uint64
 }
 
-// swaps measures renewals of one record, and the processor time of each.
-func swaps(t *testing.T, url string) (all times, cost time.Duration) {
+// newWriter returns one whose client has made what the store lacks, as an
+// election's start does.
+func newWriter(t *testing.T, url, key string) *writer {
 	t.Helper()
-	st := checked(t, open(t, url))
-	value, rev := make([]byte, 300), uint64(0) // as long as a record
-	for i := range value {
-		value[i] = 'x'
+	st := open(t, url)
+	if c, ok := st.(store.Checker); ok {
+		if _, err := c.Check(within(t), store.CheckRequest{TTL: time.Second, Key: key}); err != nil {
+			t.Fatal(err)
+		}
 	}
-	before := spent()
-	all = timed(*rounds, func() time.Time {
-		begun := time.Now()
-		next, err := st.CompareAndSwap(within(t), store.Write{Key: "swaps", Expected: rev, Value: value})
+	return &writer{st: st, key: key}
+}
+
+// watch has the client watch the record, as a candidate's does.
+func (w *writer) watch(t *testing.T) {
+	t.Helper()
+	if st, ok := w.st.(store.Watcher); ok {
+		stop, err := st.Watch(context.WithoutCancel(t.Context()), []string{w.key}, func(store.Entry) {})
 		if err != nil {
 			t.Fatal(err)
 		}
-		rev = next
-		return begun
-	})
-	return all, (spent() - before) / time.Duration(*rounds)
+		t.Cleanup(stop)
+	}
 }
 
-// checked has a store make what it lacks, as an election's start does.
-func checked(t *testing.T, st store.Opened) store.Opened {
+func (w *writer) swap(t *testing.T) {
 	t.Helper()
-	if c, ok := st.(store.Checker); ok {
-		if _, err := c.Check(within(t), store.CheckRequest{TTL: time.Second}); err != nil {
-			t.Fatal(err)
-		}
+	next, err := w.st.CompareAndSwap(within(t), store.Write{Key: w.key, Expected: w.rev, Value: value})
+	if err != nil {
+		t.Fatal(err)
 	}
-	return st
+	w.rev = next
+}
+
+// price measures the processor time of a renewal, of many in a row.
+func price(t *testing.T, url string) time.Duration {
+	t.Helper()
+	w := newWriter(t, url, "price")
+	before := spent()
+	for range *rounds {
+		w.swap(t)
+	}
+	return (spent() - before) / time.Duration(*rounds)
 }
 
 // A candidate tells when it leads.
 type candidate struct {
 	leader.Election
+	id  string
 	st  store.Opened
-	led chan struct{}
+	led chan time.Time
 }
 
 func stand(t *testing.T, url, group, id string, ttl time.Duration) *candidate {
 	t.Helper()
-	c := &candidate{st: open(t, url), led: make(chan struct{}, 1)}
+	c := &candidate{id: id, st: open(t, url), led: make(chan time.Time, 1)}
 	e, err := leader.NewElectionWithStore(c.st, leader.ElectionConfig{
 		Group: group, InstanceID: id, TTL: ttl, HeartbeatInterval: ttl / 5, AcquireGrace: leader.GraceOff, DeleteOnStop: true,
 		Hooks: leader.Hooks{Transition: func(tr leader.Transition) {
 			if tr.To == leader.StateLeader {
-				c.led <- struct{}{}
+				c.led <- time.Now()
 			}
 		}},
 	})
@@ -221,14 +243,15 @@ func stand(t *testing.T, url, group, id string, ttl time.Duration) *candidate {
 	return c
 }
 
-// leads waits until the candidate leads.
-func (c *candidate) leads(t *testing.T) {
+// leads waits until the candidate leads, and returns since when.
+func (c *candidate) leads(t *testing.T) (since time.Time) {
 	t.Helper()
 	select {
-	case <-c.led:
+	case since = <-c.led:
 	case <-time.After(databases.Patience):
 		t.Fatalf("it does not lead: %+v", c.Status())
 	}
+	return since
 }
 
 // follows waits until the candidate knows who leads.
@@ -246,24 +269,69 @@ func (c *candidate) follows(t *testing.T, id string) {
 	}
 }
 
-// handovers measures from a leader's Resign to its successor's promotion.
-func handovers(t *testing.T, url string) times {
+// idle is how long nothing is asked of the store before each thing that is
+// measured. Renewals and handovers come to a machine that rests, and to wake it
+// is a good part of both. Without the rest, a write would be measured on a
+// machine that is awake from the write before, and a handover on one that is not.
+const idle = 10 * time.Millisecond
+
+// inTurn measures renewals, the least that handovers take, and handovers, in
+// turn and each after the same rest.
+func inTurn(t *testing.T, url string, openPlain func(*testing.T, string) *plain) (swap, least, over times) {
+	t.Helper()
+	w := newWriter(t, url, "swaps")
+	w.watch(t)
+	defer func() { _ = w.st.Close() }() // what is measured afterwards is without it
+	w.swap(t)
+	var p *plain
+	var at uint64
+	if openPlain != nil {
+		p = openPlain(t, url)
+		at = must(p.from(0))(t)
+	}
+	two := newPair(t, url)
+	two.handOver(t) // the first after a start waits for rivals who started with it
+	for range *rounds {
+		<-time.After(idle)
+		begun := time.Now()
+		w.swap(t)
+		swap = append(swap, time.Since(begun))
+		if p != nil {
+			<-time.After(idle)
+			var ended time.Time
+			begun, ended, at = p.handover(t, at)
+			least = append(least, ended.Sub(begun))
+		}
+		over = append(over, two.handOver(t))
+	}
+	for _, s := range []times{swap, least, over} {
+		slices.Sort(s)
+	}
+	return swap, least, over
+}
+
+// A pair of candidates hands over from one to the other, and back.
+type pair struct{ from, to *candidate }
+
+func newPair(t *testing.T, url string) *pair {
 	t.Helper()
 	a := stand(t, url, "handovers", "a", 10*time.Second)
 	a.leads(t)
-	b := stand(t, url, "handovers", "b", 10*time.Second)
-	from, to, fromID := a, b, "a"
-	return timed(*rounds, func() time.Time {
-		to.follows(t, fromID)
-		begun := time.Now()
-		if err := from.Resign(within(t)); err != nil {
-			t.Fatal(err)
-		}
-		to.leads(t)
-		from, to = to, from
-		fromID = map[string]string{"a": "b", "b": "a"}[fromID]
-		return begun
-	})
+	return &pair{a, stand(t, url, "handovers", "b", 10*time.Second)}
+}
+
+// handOver measures from the leader's Resign to its successor's promotion.
+func (p *pair) handOver(t *testing.T) time.Duration {
+	t.Helper()
+	p.to.follows(t, p.from.id)
+	<-time.After(idle)
+	begun := time.Now()
+	if err := p.from.Resign(within(t)); err != nil {
+		t.Fatal(err)
+	}
+	took := p.to.leads(t).Sub(begun)
+	p.from, p.to = p.to, p.from
+	return took
 }
 
 // crashes measures from the end of a leader's connection to its successor's

@@ -1,0 +1,298 @@
+//go:build unix
+
+package figures_test
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"net/url"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	consul "github.com/hashicorp/consul/api"
+	"github.com/jackc/pgx/v5"
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
+	"github.com/redis/go-redis/v9"
+	clientv3 "go.etcd.io/etcd/client/v3"
+	coordination "k8s.io/api/coordination/v1"
+	meta "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/tools/clientcmd"
+
+	"github.com/seed-ff2cb582/leader/test/databases"
+)
+
+// A plain is what is behind a handover, by the store's own client as its
+// documentation uses it, without this library: two connections, each of which
+// can replace one record, and the news of that which the second hears.
+type plain struct {
+	from, to swap
+	news     <-chan uint64 // revisions
+}
+
+// A swap replaces the record if it stands at the revision, which is 0 where
+// there is none, and returns the next one.
+type swap func(expected uint64) (uint64, error)
+
+// handover is the least that one takes: a write, the news of it, and a write by
+// the one that hears them. It begins at a revision, and returns that at its end.
+func (p *plain) handover(t *testing.T, at uint64) (began, ended time.Time, next uint64) {
+	t.Helper()
+	began = time.Now()
+	left := make(chan error, 1) // the answer to the first write may come after the news
+	go func() {
+		_, err := p.from(at)
+		left <- err
+	}()
+	next, err := p.to(p.after(t, at))
+	ended = time.Now()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := <-left; err != nil {
+		t.Fatal(err)
+	}
+	p.after(t, next-1) // or the next handover would begin beside these news
+	return began, ended, next
+}
+
+// after waits for news of a later revision than this one.
+func (p *plain) after(t *testing.T, revision uint64) uint64 {
+	t.Helper()
+	limit := time.After(databases.Patience)
+	for {
+		select {
+		case heard := <-p.news:
+			if heard > revision {
+				return heard
+			}
+		case <-limit:
+			t.Fatalf("no news of what follows revision %d", revision)
+		}
+	}
+}
+
+// value is as long as a record.
+var value = bytes.Repeat([]byte("x"), 300)
+
+func must[T any](v T, err error) func(*testing.T) T {
+	return func(t *testing.T) T {
+		t.Helper()
+		if err != nil {
+			t.Fatal(err)
+		}
+		return v
+	}
+}
+
+func host(t *testing.T, address string) string {
+	t.Helper()
+	return must(url.Parse(address))(t).Host
+}
+
+func plainNATS(t *testing.T, address string) *plain {
+	t.Helper()
+	open := func() jetstream.KeyValue {
+		nc := must(nats.Connect("nats://" + host(t, address)))(t)
+		t.Cleanup(nc.Close)
+		return must(must(jetstream.New(nc))(t).KeyValue(within(t), "votes"))(t)
+	}
+	by := func(kv jetstream.KeyValue) swap {
+		return func(expected uint64) (uint64, error) { return kv.Update(within(t), "plain", value, expected) }
+	}
+	from, to := open(), open()
+	watch := must(to.Watch(t.Context(), "plain", jetstream.UpdatesOnly()))(t)
+	news := make(chan uint64, 8)
+	go func() {
+		for e := range watch.Updates() {
+			news <- e.Revision()
+		}
+	}()
+	t.Cleanup(func() { _ = watch.Stop() })
+	return &plain{by(from), by(to), news}
+}
+
+func plainRedis(t *testing.T, address string) *plain {
+	t.Helper()
+	open := func() *redis.Client {
+		c := redis.NewClient(&redis.Options{Addr: host(t, address)})
+		t.Cleanup(func() { _ = c.Close() })
+		return c
+	}
+	script := redis.NewScript(`
+		local revision = tonumber(redis.call('HGET', KEYS[1], 'revision') or '0')
+		if revision ~= tonumber(ARGV[1]) then return redis.error_reply('another revision') end
+		redis.call('HSET', KEYS[1], 'revision', revision + 1, 'value', ARGV[2])
+		redis.call('PUBLISH', KEYS[1], revision + 1)
+		return revision + 1`)
+	by := func(c *redis.Client) swap {
+		return func(expected uint64) (uint64, error) {
+			return script.Run(within(t), c, []string{"plain"}, expected, value).Uint64()
+		}
+	}
+	from, to := open(), open()
+	sub := to.Subscribe(t.Context(), "plain")
+	_ = must(sub.Receive(within(t)))(t) // that it is subscribed
+	news := make(chan uint64, 8)
+	go func() {
+		for m := range sub.Channel() {
+			n, _ := strconv.ParseUint(m.Payload, 10, 64) // 0 is no news
+			news <- n
+		}
+	}()
+	t.Cleanup(func() { _ = sub.Close() })
+	return &plain{by(from), by(to), news}
+}
+
+func plainPostgres(t *testing.T, address string) *plain {
+	t.Helper()
+	open := func() *pgx.Conn {
+		c := must(pgx.Connect(within(t), strings.TrimSuffix(address, "&create=true")))(t)
+		t.Cleanup(func() { _ = c.Close(context.WithoutCancel(t.Context())) })
+		return c
+	}
+	by := func(c *pgx.Conn) swap {
+		return func(expected uint64) (revision uint64, err error) {
+			err = c.QueryRow(within(t), `WITH r AS (UPDATE plain SET revision = revision + 1, value = $2 WHERE revision = $1 RETURNING revision)
+				SELECT revision, pg_notify('plain', revision::text) FROM r`, expected, value).Scan(&revision, nil)
+			return revision, err
+		}
+	}
+	from, to, listens := open(), open(), open()
+	for _, statement := range []string{
+		"CREATE TABLE plain (key text PRIMARY KEY, revision bigint NOT NULL, value bytea)",
+		"INSERT INTO plain VALUES ('plain', 0, NULL)",
+	} {
+		_ = must(from.Exec(within(t), statement))(t)
+	}
+	_ = must(listens.Exec(within(t), "LISTEN plain"))(t)
+	ctx, cancel := context.WithCancel(t.Context())
+	news, ended := make(chan uint64, 8), make(chan struct{})
+	go func() {
+		defer close(ended)
+		for {
+			m, err := listens.WaitForNotification(ctx)
+			if err != nil {
+				return
+			}
+			n, _ := strconv.ParseUint(m.Payload, 10, 64) // 0 is no news
+			news <- n
+		}
+	}()
+	t.Cleanup(func() {
+		cancel()
+		<-ended
+	})
+	return &plain{by(from), by(to), news}
+}
+
+func plainEtcd(t *testing.T, address string) *plain {
+	t.Helper()
+	open := func() *clientv3.Client {
+		c := must(clientv3.New(clientv3.Config{Endpoints: []string{host(t, address)}}))(t)
+		t.Cleanup(func() { _ = c.Close() })
+		return c
+	}
+	by := func(c *clientv3.Client) swap {
+		return func(expected uint64) (uint64, error) {
+			r, err := c.Txn(within(t)).If(clientv3.Compare(clientv3.ModRevision("plain"), "=", int64(expected))).
+				Then(clientv3.OpPut("plain", string(value))).Commit()
+			switch {
+			case err != nil:
+				return 0, err
+			case !r.Succeeded:
+				return 0, errors.New("another revision")
+			}
+			return uint64(r.Header.Revision), nil
+		}
+	}
+	from, to := open(), open()
+	news := make(chan uint64, 8)
+	changes := to.Watch(t.Context(), "plain", clientv3.WithCreatedNotify())
+	<-changes // it was created
+	go func() {
+		for r := range changes {
+			for _, e := range r.Events {
+				news <- uint64(e.Kv.ModRevision)
+			}
+		}
+	}()
+	return &plain{by(from), by(to), news}
+}
+
+func plainConsul(t *testing.T, address string) *plain {
+	t.Helper()
+	open := func() *consul.Client { return must(consul.NewClient(&consul.Config{Address: host(t, address)}))(t) }
+	by := func(c *consul.Client) swap {
+		return func(expected uint64) (uint64, error) {
+			// Flags, since what changes nothing has no new revision.
+			op := &consul.KVTxnOp{Verb: consul.KVCAS, Key: "plain", Value: value, Flags: expected, Index: expected}
+			_, r, _, err := c.Txn().Txn(consul.TxnOps{{KV: op}}, nil)
+			if err != nil {
+				return 0, err
+			}
+			if len(r.Results) != 1 {
+				return 0, fmt.Errorf("another revision: %v", r.Errors)
+			}
+			return r.Results[0].KV.ModifyIndex, nil
+		}
+	}
+	from, to := open(), open()
+	news := make(chan uint64, 8)
+	go func() {
+		for last := uint64(1); ; {
+			pair, info, err := to.KV().Get("plain", (&consul.QueryOptions{WaitIndex: last}).WithContext(t.Context()))
+			if err != nil {
+				return
+			}
+			if last = info.LastIndex; pair != nil {
+				news <- pair.ModifyIndex
+			}
+		}
+	}()
+	return &plain{by(from), by(to), news}
+}
+
+func plainKubernetes(t *testing.T, address string) *plain {
+	t.Helper()
+	config := must(clientcmd.BuildConfigFromFlags("", must(url.Parse(address))(t).Query().Get("kubeconfig")))(t)
+	config.QPS = -1 // it does not hold its own requests back
+	by := func(c *kubernetes.Clientset) swap {
+		return func(expected uint64) (uint64, error) {
+			lease := &coordination.Lease{ObjectMeta: meta.ObjectMeta{
+				Name: "plain", Annotations: map[string]string{"value": string(value)},
+			}}
+			leases := c.CoordinationV1().Leases("default")
+			var err error
+			if expected == 0 {
+				lease, err = leases.Create(within(t), lease, meta.CreateOptions{})
+			} else {
+				lease.ResourceVersion = strconv.FormatUint(expected, 10)
+				lease.Annotations["after"] = lease.ResourceVersion // or nothing would change
+				lease, err = leases.Update(within(t), lease, meta.UpdateOptions{})
+			}
+			if err != nil {
+				return 0, err
+			}
+			return strconv.ParseUint(lease.ResourceVersion, 10, 64)
+		}
+	}
+	from, to := must(kubernetes.NewForConfig(config))(t), must(kubernetes.NewForConfig(config))(t)
+	watch := must(to.CoordinationV1().Leases("default").Watch(t.Context(), meta.ListOptions{FieldSelector: "metadata.name=plain"}))(t)
+	news := make(chan uint64, 8)
+	go func() {
+		for e := range watch.ResultChan() {
+			if l, ok := e.Object.(*coordination.Lease); ok {
+				n, _ := strconv.ParseUint(l.ResourceVersion, 10, 64) // 0 is no news
+				news <- n
+			}
+		}
+	}()
+	t.Cleanup(watch.Stop)
+	return &plain{by(from), by(to), news}
+}
