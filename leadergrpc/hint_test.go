@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"google.golang.org/genproto/googleapis/rpc/errdetails"
+	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/metadata"
 	"google.golang.org/grpc/status"
@@ -58,7 +59,7 @@ func TestAServersWordMovesCallsForALaterTermOfTheGroupAlone(t *testing.T) {
 			conn := reach(t, seen.observe, opts)
 			conn.Connect()
 			seen <- a.is(5)
-			answer, err := ask(t, conn, who)
+			answer, err := ask(t, conn, who, grpc.WaitForReady(true))
 			if moved := answer == "z"; moved != c.moves {
 				t.Errorf("%q, %v", answer, err)
 			}

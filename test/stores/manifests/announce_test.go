@@ -52,7 +52,7 @@ func announces(t *testing.T, srv *kubelab.Server, c *cluster) {
 	}
 	shows("192.0.2.1:8080")
 	p.start("metrics http", args...)
-	b := p.start("following", "campaign", group, "--id", "b", "--ttl", "3s", "--grace", "off", "--address", "[2001:db8::2]:8080", "--json")
+	b := p.start(`"event"`, "campaign", group, "--id", "b", "--ttl", "3s", "--grace", "off", "--address", "[2001:db8::2]:8080", "--json")
 	for _, killed := range []struct {
 		*exec.Cmd
 		then []string

@@ -29,8 +29,8 @@ func TestOneAgentAloneListensOnASocket(t *testing.T) {
 			n := 0
 			for i, ln := range lns {
 				if ln == nil {
-					if !strings.Contains(errs[i].Error(), "somebody listens there") {
-						t.Error(errs[i])
+					if text := errs[i].Error(); !strings.Contains(text, "somebody listens there") && !strings.Contains(text, "locked") {
+						t.Error(text) // on a busy machine each takes its time
 					}
 					continue
 				}
