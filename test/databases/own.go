@@ -327,9 +327,11 @@ func (o *Server) end() {
 
 // Freeze stops all processes of the server (SIGSTOP), which then hold their connections and answer nothing, until Thaw.
 func (o *Server) Freeze() {
-	for _, pid := range family(o.pid) {
+	pids := family(o.pid)
+	for _, pid := range pids {
 		stopProcess(pid)
 	}
+	awaitStopped(pids...)
 }
 
 // Thaw has the processes of a frozen server go on.
@@ -438,7 +440,10 @@ func (o *Server) eventually(what string, ask func(context.Context, *sql.DB) (boo
 }
 
 // Halt stops one process of the server (SIGSTOP) until Resume, such as that of a session.
-func (o *Server) Halt(pid int) { stopProcess(pid) }
+func (o *Server) Halt(pid int) {
+	stopProcess(pid)
+	awaitStopped(pid)
+}
 
 // Resume has a process go on that Halt stopped.
 func (o *Server) Resume(pid int) { thawProcess(pid) }

@@ -233,6 +233,7 @@ func (r *Redis) end() {
 func (r *Redis) Freeze() {
 	r.tb.Helper()
 	r.must("freeze", freeze)
+	awaitStopped(r.pid)
 }
 
 // Thaw ends Freeze.

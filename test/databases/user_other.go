@@ -21,8 +21,9 @@ func family(pid int) []int {
 	return []int{pid}
 }
 
-func stopProcess(int) {}
-func thawProcess(int) {}
+func stopProcess(int)     {}
+func awaitStopped(...int) {}
+func thawProcess(int)     {}
 
 func killProcess(pid int) {
 	if p, err := os.FindProcess(pid); err == nil {

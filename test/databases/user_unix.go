@@ -3,11 +3,14 @@
 package databases
 
 import (
+	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"syscall"
+	"time"
 )
 
 // nobody is the user whom root's tests become. Any but root would do.
@@ -51,6 +54,24 @@ func family(pid int) []int {
 		}
 	}
 	return pids
+}
+
+// awaitStopped waits, where that can be seen (on Linux), until each thread of the
+// processes stands still, which one that runs does a moment after the signal.
+func awaitStopped(pids ...int) {
+	for limit := time.Now().Add(Patience); slices.ContainsFunc(pids, runs) && time.Now().Before(limit); {
+		<-time.After(time.Millisecond)
+	}
+}
+
+// runs reports whether a thread of the process is seen not to stand still.
+func runs(pid int) bool {
+	threads, _ := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/stat", pid)) // the pattern is well-formed
+	return slices.ContainsFunc(threads, func(thread string) bool {
+		text, err := os.ReadFile(thread)
+		_, state, found := strings.Cut(string(text), ") ") // behind its name
+		return err == nil && found && len(state) > 0 && !strings.ContainsRune("TtZX", rune(state[0]))
+	})
 }
 
 // Errors mean that the process has ended.
