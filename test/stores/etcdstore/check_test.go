@@ -117,7 +117,8 @@ func TestCheckWarnsOfADatabaseThatIsAlmostFull(t *testing.T) {
 		cluster.Kill()
 		node.Flags("--quota-backend-bytes", strconv.FormatInt(status.DbSize*100/full.percent, 10))
 		cluster.Run()
-		r, err := examine(t, client, time.Minute)
+		// By a client of its own: one of before may wait before it connects again.
+		r, err := examine(t, cluster.Client(t), time.Minute)
 		warned(t, r, err, full.words...)
 	}
 }
