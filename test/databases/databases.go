@@ -133,6 +133,7 @@ func postgres(s *server) ([]string, error) {
 	return []string{
 		"-D", data, "-k", s.dir, "-c", "listen_addresses=", "-c", "fsync=off", "-c", "full_page_writes=off",
 		"-c", "timezone=GMT", "-c", "log_timezone=GMT", "-c", "max_connections=100",
+		"-c", "dynamic_shared_memory_type=mmap", // else a server that is killed leaves it behind in /dev/shm
 	}, nil
 }
 

@@ -142,6 +142,7 @@ func (o *Server) postgres(settings []string) {
 	o.args = []string{
 		"-D", o.data(), "-k", o.s.dir, "-c", "listen_addresses=127.0.0.1", "-c", "port=" + strconv.Itoa(o.port),
 		"-c", "timezone=GMT", "-c", "log_timezone=GMT", "-c", "max_connections=100",
+		"-c", "dynamic_shared_memory_type=mmap", // else a server that is killed leaves it behind in /dev/shm
 	}
 	for _, setting := range settings {
 		o.args = append(o.args, "-c", setting)

@@ -142,7 +142,10 @@ func initPostgreSQL(ctx context.Context, p *Process) error {
 }
 
 func postgresqlArgs(p *Process) []string {
-	return []string{"-D", p.data(), "-c", "listen_addresses=127.0.0.1", "-c", "port=" + p.port(0), "-c", "unix_socket_directories=", "-c", "max_connections=200"}
+	return []string{
+		"-D", p.data(), "-c", "listen_addresses=127.0.0.1", "-c", "port=" + p.port(0), "-c", "unix_socket_directories=", "-c", "max_connections=200",
+		"-c", "dynamic_shared_memory_type=mmap", // else it stays in /dev/shm where the server is killed
+	}
 }
 
 // initMariaDB makes a database. There are no system tables, and so no users:
