@@ -242,9 +242,10 @@ func TestASignalOfABrokenConnectionIsNotPassedOn(t *testing.T) {
 
 func TestAProgramThatIsToldToEndHasTheTimeItNeeds(t *testing.T) {
 	t.Parallel()
-	// 3 s, which is longer than the lease and five times the stop-timeout.
-	r := startRun(t, devtest.Serve(t), []string{"--ttl", "1s", "--heartbeat", "150ms"},
-		`trap 'sleep 3; echo done; exit 0' TERM; echo up; while :; do sleep 0.05; done`)
+	// 5 s, which is longer than the lease and twenty times the stop-timeout. The
+	// lease is that long, since a stalled machine renews none.
+	r := startRun(t, devtest.Serve(t), []string{"--ttl", "4s", "--heartbeat", "400ms", "--stop-timeout", "250ms"},
+		`trap 'sleep 5; echo done; exit 0' TERM; echo up; while :; do sleep 0.05; done`)
 	r.line()
 	r.signal(syscall.SIGTERM)
 	if l := r.line(); l != "done" {

@@ -35,10 +35,10 @@ func TestTheLeaderIsAnnounced(t *testing.T) {
 				})
 			}
 			d := desk{t, natslab.Start(t).URL() + "/votes"}
-			a := d.start("promoted", "campaign", "jobs", "--id", "a", "--ttl", "3s", "--address", "192.0.2.1:80", "--json")
+			a := d.start("promoted", "campaign", "jobs", "--id", "a", "--ttl", "6s", "--address", "192.0.2.1:80", "--json")
 			first := d.start("announced a", "announce", "jobs", "--to", to)
 			shows("192.0.2.1:80")
-			b := d.start("following", "campaign", "jobs", "--id", "b", "--ttl", "3s", "--address", "192.0.2.2:80", "--json")
+			b := d.start("following", "campaign", "jobs", "--id", "b", "--ttl", "6s", "--address", "192.0.2.2:80", "--json")
 			d.try(0, "transfer", "jobs", "--to", "b", "-y", "--force")
 			shows("192.0.2.2:80")
 			// It ends, and the entry stays, which another takes over.

@@ -147,7 +147,7 @@ func TestCommandsWorkOnEveryStore(t *testing.T) {
 		t.Run(kind, func(t *testing.T) {
 			t.Parallel()
 			d := desk{t, start(t)}
-			a := d.start("working", "run", "jobs", "--id", "a", "--ttl", "3s", "--", "sh", "-c", "echo working; exec sleep 1000")
+			a := d.start("working", "run", "jobs", "--id", "a", "--ttl", "6s", "--", "sh", "-c", "echo working; exec sleep 1000")
 			if l := d.leader("jobs"); l != "a" {
 				t.Fatalf("%q leads", l)
 			}
@@ -155,7 +155,7 @@ func TestCommandsWorkOnEveryStore(t *testing.T) {
 				t.Errorf("ls: %s", out)
 			}
 			d.try(0, "doctor", "--ttl", "10s")
-			d.start("following", "campaign", "jobs", "--id", "b", "--ttl", "3s", "--json")
+			d.start("following", "campaign", "jobs", "--id", "b", "--ttl", "6s", "--json")
 
 			d.try(0, "step-down", "jobs", "-y", "--why", "test")
 			d.try(0, "wait", "jobs", "--by", "b", "--timeout", "1m")
