@@ -18,6 +18,7 @@ type register struct {
 	// reports whether there is one, which older states must not replace.
 	entry  store.Entry
 	doubts watch.Doubts
+	since  time.Time // the first of them
 	known  bool
 
 	stale      bool      // the present state is to be read
@@ -162,14 +163,24 @@ func (g *Registry) deliver(w *watch.Watch, key string, e store.Entry) {
 	w.Begin()
 }
 
+// leaderless is how long a stream is taken to have no leader that could answer:
+// the servers of a cluster elect one within 4 to 9 s of the last (nats-server's
+// raft.go), and need a moment more where several are restarted. From then on the
+// user counts as one who may not ask.
+const leaderless = 15 * time.Second
+
 // doubt handles a read that shows an older state than the known one: either the
 // answering replica lags behind, or the stream lost its state, or it is another
 // stream.
 //
 // The stream's leader is asked which. A stream made at another time is another
 // one. Else a state is believed to be lost when several reads in a row show it
-// so and the leader never contradicts.
+// so and the leader never contradicts. Reads by which no leader answered count
+// from some time on alone.
 func (g *Registry) doubt(r *register, e store.Entry) {
+	if r.doubts == 0 {
+		r.since = time.Now()
+	}
 	if r.doubts.Grow() {
 		r.known = false
 		g.missed(r)
@@ -181,6 +192,9 @@ func (g *Registry) doubt(r *register, e store.Entry) {
 		case g.keys[r.key] != r:
 			return
 		case !ok:
+			if time.Since(r.since) < leaderless {
+				r.doubts = min(r.doubts, 1)
+			}
 			g.retry(r)
 			return
 		case !r.known: // it is another stream

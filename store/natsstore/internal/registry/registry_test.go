@@ -4,6 +4,7 @@ import (
 	"slices"
 	"strconv"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/nats-io/nats.go/jetstream"
@@ -244,7 +245,7 @@ func TestALaggingReplicaIsNotBelieved(t *testing.T) {
 		{"the leader has the record", leader(9, true), false, 0},
 		{"the leader lost it", leader(3, true), false, 5},
 		{"the leader knows nothing of it", leader(9, false), false, 0},
-		{"the leader does not answer", wire.State{}, true, 5},
+		{"the leader does not answer", wire.State{}, true, 0},
 	} {
 		b := newBench()
 		b.watch(5)
@@ -264,6 +265,45 @@ func TestALaggingReplicaIsNotBelieved(t *testing.T) {
 			t.Errorf("%s: believed after %d reads, want %d", c.name, believed, c.reads)
 		}
 	}
+}
+
+// While the servers of a cluster are restarted one by one, a stream has no leader
+// now and then, and a replica that lags answers all the same. A user who may not
+// ask the leader is never told anything.
+func TestALeaderThatDoesNotAnswerIsWaitedFor(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := newBench()
+		b.watch(5)
+		begun := time.Now()
+		for b.register().entry.Revision == 5 {
+			b.Registry.Read("k")
+			b.answer(3)
+			for _, done := range b.asking {
+				done(wire.State{}, false)
+			}
+			b.asking = nil
+			time.Sleep(time.Second)
+			if time.Since(begun) > time.Hour {
+				t.Fatal("the reads are never believed")
+			}
+		}
+		if after := time.Since(begun); after < leaderless || after > 2*leaderless {
+			t.Errorf("the reads were believed after %v, want %v and a few reads", after, leaderless)
+		}
+		// What is known again counts anew.
+		b.Registry.Heard(entry(7))
+		for range 10 {
+			b.Registry.Read("k")
+			b.answer(6)
+			for _, done := range b.asking {
+				done(wire.State{}, false)
+			}
+			b.asking = nil
+		}
+		if b.register().entry.Revision != 7 {
+			t.Error("the next time was counted from the first")
+		}
+	})
 }
 
 func TestAnErasedKeyIsBelievedOnTheLeadersWord(t *testing.T) {
