@@ -30,7 +30,7 @@ type observed struct {
 // whether that is to be believed.
 func (k *observed) doubt(survey uint64) bool {
 	if k.doubted+1 != survey {
-		k.doubts = 0
+		k.doubts = watch.Doubts{}
 	}
 	k.doubted = survey
 	return k.doubts.Grow()
@@ -133,11 +133,18 @@ func (l *ledger) forget() {
 func (l *ledger) judge(state wire.State) {
 	for key, k := range l.keys {
 		switch {
-		case k.doubts == 0 || state.LastSequence < k.revision:
+		case !k.doubts.Any() || state.LastSequence < k.revision:
 		case state.Has(key):
-			k.doubts = 0 // the replica lags
+			k.doubts = watch.Doubts{} // the replica lags
 		default:
 			k.doubts.Confirm() // erased: the next survey is believed
 		}
+	}
+}
+
+// unjudged takes in that the stream's leader does not say.
+func (l *ledger) unjudged() {
+	for _, k := range l.keys {
+		k.doubts.Unanswered()
 	}
 }

@@ -3,10 +3,13 @@ package pattern
 import (
 	"slices"
 	"testing"
+	"testing/synctest"
+	"time"
 
 	"github.com/nats-io/nats.go/jetstream"
 
 	"github.com/seed-ff2cb582/leader/store"
+	"github.com/seed-ff2cb582/leader/store/natsstore/internal/watch"
 	"github.com/seed-ff2cb582/leader/store/natsstore/internal/wire"
 )
 
@@ -62,7 +65,7 @@ func TestASurveyThatWasOvertakenRaisesNoDoubt(t *testing.T) {
 // surveys shows the same in one survey after the other, and returns after how
 // many it was believed; 0: never.
 func surveys(l *ledger, judge func(), entries ...store.Entry) int {
-	for n := 1; n < 20; n++ {
+	for n := 1; n < 40; n++ {
 		l.begin()
 		for _, e := range entries {
 			if l.shown(e, false) {
@@ -93,8 +96,8 @@ func TestASurveyIsBelievedAgainstWhatIsKnownIfOthersAgree(t *testing.T) {
 		state *wire.State
 		want  int
 	}{
-		{"an older state, and nobody contradicts", []store.Entry{at("a", 3)}, nil, 5},
-		{"nothing, and nobody contradicts", nil, nil, 5},
+		{"an older state, and the leader does not say", []store.Entry{at("a", 3)}, nil, 0},
+		{"nothing, and the leader does not say", nil, nil, 0},
 		{"nothing, and the leader has it", nil, new(leader(9, map[string]uint64{"$KV.b.a": 1})), 0},
 		{"nothing, and the leader has erased it", nil, new(leader(9, nil)), 2},
 		{"nothing, and the leader lags itself", nil, new(leader(3, nil)), 5},
@@ -105,12 +108,29 @@ func TestASurveyIsBelievedAgainstWhatIsKnownIfOthersAgree(t *testing.T) {
 		got := surveys(l, func() {
 			if c.state != nil {
 				l.judge(*c.state)
+			} else {
+				l.unjudged()
 			}
 		}, c.shown...)
 		if got != c.want {
 			t.Errorf("%s: believed after %d surveys, want %d", c.name, got, c.want)
 		}
 	}
+}
+
+func TestSurveysThatTheLeaderDoesNotJudgeAreBelievedInTheEnd(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l := newLedger()
+		l.begin()
+		l.shown(at("a", 5), true)
+		begun := time.Now()
+		if surveys(l, func() { l.unjudged(); time.Sleep(time.Second) }) == 0 {
+			t.Error("they are never believed")
+		}
+		if after := time.Since(begun); after < watch.Leaderless || after > 2*watch.Leaderless {
+			t.Errorf("they were believed after %v, want %v and a few surveys", after, watch.Leaderless)
+		}
+	})
 }
 
 // Doubts that are not in a row are no doubts.

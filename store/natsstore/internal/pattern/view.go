@@ -241,12 +241,16 @@ func (v *View) Complete() {
 }
 
 // judge asks the stream's leader about the keys of which a survey showed less
-// than is known. Where it does not say, the surveys decide.
+// than is known. Where it does not say for a while, the surveys decide.
 func (v *View) judge() {
 	before := v.forgotten
 	v.owner.AskLeader(v.pattern, func(state wire.State, ok bool) {
-		if ok && !v.ended && v.forgotten == before { // else what is known was another stream's
+		switch {
+		case v.ended || v.forgotten != before: // what is known was another stream's
+		case ok:
 			v.ledger.judge(state)
+		default:
+			v.ledger.unjudged()
 		}
 	})
 }

@@ -279,6 +279,27 @@ func TestThePresentStateIsWhatTheReplicaShowsWhereTheLeaderDoesNotSay(t *testing
 	b.hears(t, "no answer", "x.1 5", "present")
 }
 
+// A replica that lags may show nothing of a key for as long as the stream has no
+// leader that would contradict.
+func TestAKeyIsNotGoneWhileTheStreamHasNoLeader(t *testing.T) {
+	b := newBench(t, "x.*", "leader.b.")
+	b.Release()
+	b.work()
+	b.read(stored("x.1", 5))
+	b.read(end)
+	b.StartOver()
+	for n := range 10 {
+		b.work()
+		b.read(end)
+		if len(b.leader) == 0 {
+			t.Fatalf("the stream's leader was not asked after %d surveys", n)
+		}
+		b.leader[0](wire.State{}, false)
+		b.leader = b.leader[1:]
+	}
+	b.hears(t, "without a leader", "x.1 5", "present", "present")
+}
+
 // A key that is erased while it is waited for never comes.
 func TestAKeyThatTheLeaderHasNoMoreIsNotWaitedFor(t *testing.T) {
 	b := lagging(t)

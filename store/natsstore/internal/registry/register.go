@@ -18,7 +18,6 @@ type register struct {
 	// reports whether there is one, which older states must not replace.
 	entry  store.Entry
 	doubts watch.Doubts
-	since  time.Time // the first of them
 	known  bool
 
 	stale      bool      // the present state is to be read
@@ -133,7 +132,7 @@ func (g *Registry) foundLate(r *register, e store.Entry) {
 // observe records a state and delivers it to those who do not know it.
 func (g *Registry) observe(r *register, e store.Entry) {
 	changed := !r.known || e.Revision != r.entry.Revision
-	r.known, r.entry, r.doubts = true, e, 0
+	r.known, r.entry, r.doubts = true, e, watch.Doubts{}
 	if changed && len(r.watches) == 1 {
 		g.deliver(r.watches[0], r.key, e) // whatever becomes of it, nobody comes after it
 		return
@@ -163,12 +162,6 @@ func (g *Registry) deliver(w *watch.Watch, key string, e store.Entry) {
 	w.Begin()
 }
 
-// leaderless is how long a stream is taken to have no leader that could answer:
-// the servers of a cluster elect one within 4 to 9 s of the last (nats-server's
-// raft.go), and need a moment more where several are restarted. From then on the
-// user counts as one who may not ask.
-const leaderless = 15 * time.Second
-
 // doubt handles a read that shows an older state than the known one: either the
 // answering replica lags behind, or the stream lost its state, or it is another
 // stream.
@@ -178,9 +171,6 @@ const leaderless = 15 * time.Second
 // so and the leader never contradicts. Reads by which no leader answered count
 // from some time on alone.
 func (g *Registry) doubt(r *register, e store.Entry) {
-	if r.doubts == 0 {
-		r.since = time.Now()
-	}
 	if r.doubts.Grow() {
 		r.known = false
 		g.missed(r)
@@ -192,9 +182,7 @@ func (g *Registry) doubt(r *register, e store.Entry) {
 		case g.keys[r.key] != r:
 			return
 		case !ok:
-			if time.Since(r.since) < leaderless {
-				r.doubts = min(r.doubts, 1)
-			}
+			r.doubts.Unanswered()
 			g.retry(r)
 			return
 		case !r.known: // it is another stream
@@ -223,7 +211,7 @@ func (g *Registry) heard(r *register, e store.Entry) {
 		g.owner.Heard()
 		g.observe(r, e)
 	case e.Revision == r.entry.Revision:
-		r.doubts = 0
+		r.doubts = watch.Doubts{}
 	default:
 		g.overtaken(r, e)
 	}

@@ -123,8 +123,8 @@ func TestALateAnswerIsAStateUntilTheNextReadDecides(t *testing.T) {
 			c.between(b)
 			lost(entry(c.answer), true)
 			r := b.register()
-			if !slices.Equal(b.heard, c.want) || r.entry.Revision != c.revision || r.doubts != 0 || !r.stale {
-				t.Errorf("heard %v, revision %d, %d doubts, to be read %v", b.heard, r.entry.Revision, r.doubts, r.stale)
+			if !slices.Equal(b.heard, c.want) || r.entry.Revision != c.revision || r.doubts.Any() || !r.stale {
+				t.Errorf("heard %v, revision %d, doubts %v, to be read %v", b.heard, r.entry.Revision, r.doubts.Any(), r.stale)
 			}
 			if want := min(len(c.want), 1); b.Begun() != want {
 				t.Errorf("%d first states were told", b.Begun())
@@ -287,8 +287,8 @@ func TestALeaderThatDoesNotAnswerIsWaitedFor(t *testing.T) {
 				t.Fatal("the reads are never believed")
 			}
 		}
-		if after := time.Since(begun); after < leaderless || after > 2*leaderless {
-			t.Errorf("the reads were believed after %v, want %v and a few reads", after, leaderless)
+		if after := time.Since(begun); after < watch.Leaderless || after > 2*watch.Leaderless {
+			t.Errorf("the reads were believed after %v, want %v and a few reads", after, watch.Leaderless)
 		}
 		// What is known again counts anew.
 		b.Registry.Heard(entry(7))

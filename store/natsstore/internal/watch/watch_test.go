@@ -51,7 +51,7 @@ func TestAnOlderStateIsBelievedAfterManyDoubtsOrTheLeadersWord(t *testing.T) {
 	if n < 3 {
 		t.Errorf("believed after %d", n)
 	}
-	d = 0
+	d = watch.Doubts{}
 	d.Confirm()
 	if !d.Grow() {
 		t.Error("the leader's word is not believed")
