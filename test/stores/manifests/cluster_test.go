@@ -105,9 +105,15 @@ func (c *cluster) apply(o object, namespace string) error {
 	if err != nil {
 		return err
 	}
-	request := c.client.Patch("application/apply-patch+yaml").AbsPath(r.url(namespace, text(o, "metadata", "name"))).
-		Param("fieldManager", "manifests").Param("fieldValidation", "Strict").Body(body)
-	return answered(request.Do(natslab.Within(c)))
+	for tries := 1; ; tries++ {
+		request := c.client.Patch("application/apply-patch+yaml").AbsPath(r.url(namespace, text(o, "metadata", "name"))).
+			Param("fieldManager", "manifests").Param("fieldValidation", "Strict").Body(body)
+		err := answered(request.Do(natslab.Within(c)))
+		if tries == 3 || !apierrors.IsTimeout(err) {
+			return err
+		}
+		c.Logf("once more, for the server is not ready for the kind yet: %v", err)
+	}
 }
 
 // answered adds what the server said to an error, which the client does not
