@@ -103,12 +103,10 @@ type Election interface {
 	OnDemote(func())
 
 	// OnLeaderChange registers a callback for every change of who leads, as
-	// this candidate sees it. That a lease has run out is told at once, or, if
-	// another candidate is to go first, with its term; Leader says it at once
-	// in either case. News (this and OnCampaign) are delivered one at a time
-	// and in order, by a goroutine of their own: they run beside OnPromote and
-	// OnDemote, and neither waits for the other. A callback that lags by more
-	// than 16 changes skips to the latest. Register before Start.
+	// this candidate sees it. News (this and OnCampaign) are delivered one at a
+	// time and in order, by a goroutine of their own: they run beside OnPromote
+	// and OnDemote, and neither waits for the other. A callback that lags by
+	// more than 16 changes skips to the latest. Register before Start.
 	OnLeaderChange(func(LeaderInfo))
 
 	// OnCampaign registers a callback for each time that this candidate begins

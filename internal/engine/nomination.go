@@ -150,9 +150,3 @@ func (n *nomination) turn(s *machine.State) (turn machine.Turn, news bool) {
 	seen := &s.View
 	return turn, n.heard.Revision == seen.Rev && seen.Rev != 0 && seen.Turn != turn && s.Phase == machine.Watching
 }
-
-// followed reports whether another candidate was nominated against the record
-// that was seen before the present one.
-func (n *nomination) followed() bool {
-	return n.revision != 0 && n.heard.Revision == n.revision && n.heard.Nominee != n.env.cfg.InstanceID
-}

@@ -47,7 +47,7 @@ func (l *loop) publish(before past) {
 		stored := next
 		l.snap.Store(&stored)
 	}
-	news := l.tell(old) && l.told.ID != "" && l.told.ID != l.cfg.InstanceID
+	news := l.tell() && l.told.ID != "" && l.told.ID != l.cfg.InstanceID
 	if changed || news && next.state == machine.Follower {
 		l.announce(before, old, &next, news)
 	}
@@ -194,32 +194,20 @@ func barred(b machine.Bars) machine.Reason {
 
 // expiry is when the leader that observers were told of is seen to have fallen
 // silent. The core does not ask to be woken for that if it may not campaign.
-//
-// Where another candidate is nominated and the core will ask, that is soon
-// enough: hundreds would else want the processors when the nominee needs them.
 func (l *loop) expiry() int64 {
-	until := l.snap.Load().leader.Until
-	if challenge := l.rules.Wake(&l.state); l.state.View.Turn == machine.TheirTurn && challenge != machine.Never {
-		later := challenge - int64(until.Sub(l.clock.origin))
-		until = until.Add(min(max(0, time.Duration(later)), patience))
-	}
-	if l.clock.present().Before(until) {
+	if until := l.snap.Load().leader.Until; l.clock.present().Before(until) {
 		return int64(until.Sub(l.clock.origin))
 	}
 	return machine.Never
 }
 
-// patience bounds for how long observers are not told that the leader fell
-// silent. It is more than a nominee's head start and the delay behind it.
-const patience = time.Second
-
 // tell tells observers and callbacks who leads, if that changed, and reports
-// whether it did. old is what readers saw before.
-func (l *loop) tell(old *snapshot) bool {
+// whether it did.
+func (l *loop) tell() bool {
 	if w := l.current.Load(); w != nil && l.toldOfUs(w.term.Number) && w.open() {
 		return false // as with each renewal
 	}
-	return l.tellNews(old)
+	return l.tellNews()
 }
 
 // toldOfUs reports whether observers were told last that we lead in this term.
@@ -233,7 +221,7 @@ func (l *loop) toldOfUs(term uint64) bool {
 // shrink with each collection of garbage.
 //
 //go:noinline
-func (l *loop) tellNews(old *snapshot) bool {
+func (l *loop) tellNews() bool {
 	var info leadership.Info
 	if !l.self(&info) {
 		info = l.Leader()
@@ -241,26 +229,15 @@ func (l *loop) tellNews(old *snapshot) bool {
 	if info.Same(l.told) {
 		return false
 	}
-	l.tellOf(&info, old)
+	l.tellOf(&info)
 	return true
 }
 
 // tellOf is the rest of tell, of a change.
-func (l *loop) tellOf(info *leadership.Info, old *snapshot) {
-	before, ok := leadership.VacancyAfter(l.told, l.state.View)
-	if !ok {
-		before, ok = l.lapsed(old)
-	}
-	if ok && info.ID != "" {
+func (l *loop) tellOf(info *leadership.Info) {
+	if before, ok := leadership.VacancyAfter(l.told, l.state.View); ok && info.ID != "" {
 		l.callbacks.tellLeader(before)
 	}
 	l.told = *info
 	l.callbacks.tellLeader(*info)
-}
-
-// lapsed returns the vacancy that began when the lease of the leader in old ran
-// out, if observers were not told of it, since a nominee was to go first.
-func (l *loop) lapsed(old *snapshot) (vacancy leadership.Info, ok bool) {
-	vacancy = old.leader.AsOf(l.clock.present())
-	return vacancy, l.told.ID != "" && l.told.ID == old.leader.ID && vacancy.ID == "" && l.nomination.followed()
 }
