@@ -44,6 +44,15 @@ func TestOneAgentAloneListensOnASocket(t *testing.T) {
 	}
 }
 
+// Another program may remove a socket while it is looked at.
+func TestNobodyListensOnASocketThatIsGone(t *testing.T) {
+	t.Parallel()
+	_, err := (&net.Dialer{}).DialContext(t.Context(), "unix", filepath.Join(short(t), "s"))
+	if err == nil || !deserted(err) {
+		t.Error(err)
+	}
+}
+
 // abandon leaves a socket on which nobody listens.
 func abandon(t *testing.T, path string) {
 	t.Helper()

@@ -4,6 +4,7 @@ package agent
 
 import (
 	"errors"
+	"io/fs"
 	"os"
 	"syscall"
 )
@@ -19,4 +20,6 @@ func tryLock(dir *os.File) (ok bool, err error) {
 
 // deserted reports whether the error of a connection says that nobody listens.
 // That of one that listens and is busy is another.
-func deserted(err error) bool { return errors.Is(err, syscall.ECONNREFUSED) || os.IsNotExist(err) }
+func deserted(err error) bool {
+	return errors.Is(err, syscall.ECONNREFUSED) || errors.Is(err, fs.ErrNotExist)
+}
