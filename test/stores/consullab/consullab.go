@@ -42,8 +42,9 @@ type Node struct {
 }
 
 // config is for all servers: Raft's clock is the one that is recommended for production, not the five times slower default.
-// Nothing is asked of the web, and no other port is served. All clients of a test have one address, of which an agent by
-// default serves 200 connections: four stores may have more.
+// Nothing is asked of the web, and no other port is served. All clients of a
+// test have one address, of which an agent serves 200 connections by default:
+// four stores may have more.
 const config = `performance { raft_multiplier = 1 }
 disable_update_check = true
 ports { dns = -1, grpc = -1, grpc_tls = -1, serf_wan = -1 }

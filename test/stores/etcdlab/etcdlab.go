@@ -250,7 +250,8 @@ func (n *Node) Run() {
 	}
 }
 
-// Flags adds flags of etcd's, for the next time that the node starts. Of one flag that is given twice, the last counts.
+// Flags adds flags of etcd's, for the next time that the node starts. Of a flag
+// that is given twice the last counts.
 func (n *Node) Flags(flags ...string) { n.args = append(n.args, flags...) }
 
 // Await waits until the node serves.

@@ -20,8 +20,8 @@ const (
 
 // A crowd is a listener that bounds how many connections there are: each takes a
 // file descriptor, and a process that has none left reaches no server any more.
-// One that is new gets the place of the one that has been waiting for the
-// longest, before or between requests. Where none waits, it is closed.
+// A new connection takes the place of the one that has waited longest, before or
+// between requests. Where none waits, the new one is closed.
 type crowd struct {
 	net.Listener
 
