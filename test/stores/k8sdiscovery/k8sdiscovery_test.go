@@ -5,10 +5,8 @@ package k8sdiscovery_test
 import (
 	"context"
 	"encoding/json"
-	"net"
 	"net/http"
 	"slices"
-	"strconv"
 	"strings"
 	"testing"
 
@@ -125,36 +123,8 @@ func slicesOf(group string) string {
 	return "/apis/discovery.k8s.io/v1/namespaces/" + group + "/endpointslices"
 }
 
-// shown returns where kube-proxy would send a client of the Service.
-func (c *cluster) shown(ctx context.Context, group string) (all []string, err error) {
-	found, err := c.admin.Get().AbsPath(slicesOf(group)).Param("labelSelector", "kubernetes.io/service-name="+group).Do(ctx).Raw()
-	if err != nil {
-		return nil, err
-	}
-	var list struct {
-		Items []struct {
-			Endpoints []struct {
-				Addresses  []string
-				Conditions struct{ Ready bool }
-			}
-			Ports []struct {
-				Name string
-				Port int
-			}
-		}
-	}
-	if err := json.Unmarshal(found, &list); err != nil {
-		return nil, err
-	}
-	for _, s := range list.Items {
-		for _, e := range s.Endpoints {
-			if e.Conditions.Ready && len(s.Ports) == 1 && s.Ports[0].Name == "web" {
-				all = append(all, net.JoinHostPort(e.Addresses[0], strconv.Itoa(s.Ports[0].Port)))
-			}
-		}
-	}
-	slices.Sort(all)
-	return all, nil
+func (c *cluster) shown(ctx context.Context, group string) ([]string, error) {
+	return kubelab.Endpoints(ctx, c.admin, group, group, "web")
 }
 
 // labelled are the pods with the label.

@@ -231,10 +231,17 @@ func (s *Server) ServiceAccount(namespace, name string, rules ...Rule) *rest.Con
 		"roleRef":  object{"apiGroup": "rbac.authorization.k8s.io", "kind": "Role", "name": name},
 		"subjects": []object{{"kind": "ServiceAccount", "name": name, "namespace": namespace}},
 	})
+	return s.Account(namespace, name)
+}
+
+// Account returns a configuration with a token of a service account.
+func (s *Server) Account(namespace, name string) *rest.Config {
+	s.tb.Helper()
 	var answer struct {
 		Status struct{ Token string }
 	}
-	s.must(json.Unmarshal(s.Post(accounts+"/"+name+"/token", object{"spec": object{"expirationSeconds": 3600}}), &answer))
+	path := "/api/v1/namespaces/" + namespace + "/serviceaccounts/" + name + "/token"
+	s.must(json.Unmarshal(s.Post(path, object{"spec": object{"expirationSeconds": 3600}}), &answer))
 	c := s.Anonymous()
 	c.BearerToken = answer.Status.Token
 	return c

@@ -3,10 +3,8 @@ package manifests
 import (
 	"bufio"
 	"context"
-	"encoding/json"
 	"fmt"
 	"io"
-	"net"
 	"net/http"
 	"net/url"
 	"os"
@@ -17,8 +15,6 @@ import (
 	"syscall"
 	"testing"
 
-	"k8s.io/client-go/rest"
-
 	"github.com/seed-ff2cb582/leader/test/natslab"
 	"github.com/seed-ff2cb582/leader/test/stores/kubelab"
 )
@@ -27,7 +23,7 @@ import (
 // deploy/announce, beside candidates that announce nothing.
 func announces(t *testing.T, srv *kubelab.Server, c *cluster) {
 	const namespace, account = "leader", "announce"
-	config := accountOf(t, srv, namespace, account)
+	config := srv.Account(namespace, account)
 	p := programs{t, build(t), natslab.Start(t).URL()}
 	args, group, service := announcement(t, srv.Kubeconfig(t, config, namespace))
 	a := p.start("promoted", "campaign", group, "--id", "a", "--ttl", "3s", "--grace", "off", "--address", "192.0.2.1:8080", "--json")
@@ -35,7 +31,7 @@ func announces(t *testing.T, srv *kubelab.Server, c *cluster) {
 	shows := func(want ...string) {
 		t.Helper()
 		natslab.Eventually(t, fmt.Sprintf("the Service leads to %v", want), func(ctx context.Context) error {
-			got, err := c.endpoints(ctx, namespace, service)
+			got, err := kubelab.Endpoints(ctx, c.client, namespace, service, "http")
 			if err == nil && !slices.Equal(got, want) {
 				err = fmt.Errorf("it leads to %v", got)
 			}
@@ -106,51 +102,6 @@ func announcement(t *testing.T, kubeconfig string) (args []string, group, servic
 		}
 	}
 	return args, args[1], service
-}
-
-// accountOf is the way to the API server of a service account.
-func accountOf(t *testing.T, srv *kubelab.Server, namespace, account string) *rest.Config {
-	t.Helper()
-	var answer struct{ Status struct{ Token string } }
-	raw := srv.Post("/api/v1/namespaces/"+namespace+"/serviceaccounts/"+account+"/token", object{"spec": object{"expirationSeconds": 3600}})
-	if err := json.Unmarshal(raw, &answer); err != nil {
-		t.Fatal(err)
-	}
-	config := srv.Anonymous()
-	config.BearerToken = answer.Status.Token
-	return config
-}
-
-// endpoints are where kube-proxy would send the clients of a Service.
-func (c *cluster) endpoints(ctx context.Context, namespace, service string) (all []string, err error) {
-	found, err := c.client.Get().AbsPath("/apis/discovery.k8s.io/v1/namespaces/"+namespace+"/endpointslices").
-		Param("labelSelector", "kubernetes.io/service-name="+service).Do(ctx).Raw()
-	if err != nil {
-		return nil, err
-	}
-	var list struct {
-		Items []struct {
-			Endpoints []struct {
-				Addresses  []string
-				Conditions struct{ Ready bool }
-			}
-			Ports []struct {
-				Name string
-				Port int
-			}
-		}
-	}
-	if err := json.Unmarshal(found, &list); err != nil {
-		return nil, err
-	}
-	for _, s := range list.Items {
-		for _, e := range s.Endpoints {
-			if e.Conditions.Ready && len(s.Ports) == 1 && s.Ports[0].Name == "http" { // as the Service has it
-				all = append(all, net.JoinHostPort(e.Addresses[0], fmt.Sprint(s.Ports[0].Port)))
-			}
-		}
-	}
-	return all, nil
 }
 
 // programs are runs of the leader command on one NATS server.

@@ -164,7 +164,7 @@ func copied(t *testing.T, o object) (c object) {
 // and nothing else.
 func rightsOfTheLeases(t *testing.T, srv *kubelab.Server, c *cluster) {
 	const namespace, account = "leader", "reports"
-	config := accountOf(t, srv, namespace, account)
+	config := srv.Account(namespace, account)
 	group := groupOf(t)
 	a, b := elect(t, config, namespace, group, "pod-1"), elect(t, config, namespace, group, "pod-2")
 	natslab.Eventually(t, "one leads", func(context.Context) error { return leads(a, b) })
