@@ -36,7 +36,7 @@ type Harness struct {
 	Visible func(key string) (bool, error)
 	// Interrupt breaks the connections of all clients, or restarts the server,
 	// and returns when the server can be reached again. What was acknowledged
-	// stays. It is called again where a store had no occasion to notice it.
+	// stays.
 	Interrupt func() error
 }
 

@@ -3,7 +3,6 @@ package storetest
 import (
 	"fmt"
 	"sync"
-	"time"
 
 	"github.com/seed-ff2cb582/leader/store"
 )
@@ -70,7 +69,8 @@ var interruptClaims = []claim{
 		r.reaches("a", rev, "held", false)
 		r.begins("b")
 		na, nb := len(r.entries("a")), len(r.entries("b"))
-		x.interruptUntil("each key's state to be heard once more", func() bool {
+		x.interrupt()
+		x.poll("each key's state to be heard once more", func() bool {
 			return len(r.entries("a")) > na && len(r.entries("b")) > nb
 		})
 	}},
@@ -113,7 +113,8 @@ var interruptClaims = []claim{
 		var states []store.ConnState
 		stop := s.OnConnState(func(c store.ConnState) { mu.Lock(); states = append(states, c); mu.Unlock() })
 		x.Cleanup(stop)
-		x.interruptUntil("the connection to be reported as lost and made again", func() bool {
+		x.interrupt()
+		x.poll("the connection to be reported as lost and made again", func() bool {
 			mu.Lock()
 			defer mu.Unlock()
 			return len(states) >= 2 && states[len(states)-1] == store.Connected && s.ConnState() == store.Connected
@@ -127,24 +128,6 @@ func (x *exam) interrupt() {
 	x.Helper()
 	if err := x.h.Interrupt(); err != nil {
 		x.Fatalf("Harness.Interrupt: %v", err)
-	}
-}
-
-// interruptUntil interrupts until the condition holds. A store that looks for
-// changes by a clock, or connects when it is first used, notices nothing of an
-// interruption between two acts of its own, and then has another.
-func (x *exam) interruptUntil(what string, holds func() bool) {
-	x.Helper()
-	for start, pause := time.Now(), time.Second; ; pause *= 2 {
-		x.interrupt()
-		for again := time.Now().Add(pause); time.Now().Before(again); <-time.After(2 * time.Millisecond) {
-			if holds() {
-				return
-			}
-		}
-		if time.Since(start) > x.caps.Patience {
-			x.Fatalf("%s: not within %v", what, x.caps.Patience)
-		}
 	}
 }
 

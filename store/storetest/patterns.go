@@ -224,7 +224,8 @@ var patternClaims = []claim{
 		// What a cluster's store does by itself some time after the beginning
 		// must not pass for it.
 		n := len(r.entries(""))
-		x.interruptUntil("the present state to be heard and marked once more", func() bool {
+		x.interrupt()
+		x.poll("the present state to be heard and marked once more", func() bool {
 			return r.markedSince(n, revs)
 		})
 	}},
