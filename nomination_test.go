@@ -333,3 +333,75 @@ func TestAManagerThatChoosesItsRolesNominatesNobody(t *testing.T) {
 		})
 	}
 }
+
+// An earshot is a store that notes when its candidate begins and ends to listen
+// for nominations.
+type earshot struct {
+	*faultstore.Client
+	mu           sync.Mutex
+	began, ended []time.Time
+}
+
+func (e *earshot) Listen(key string, most int, deliver func([]byte)) (func(), error) {
+	stop, err := e.Client.Listen(key, most, deliver)
+	e.note(&e.began)
+	return func() {
+		e.note(&e.ended)
+		stop()
+	}, err
+}
+
+func (e *earshot) note(at *[]time.Time) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	*at = append(*at, time.Now())
+}
+
+// A follower does not end to listen in the instant in which a thousand others
+// hear of the successor, too, and the server is to acknowledge its claim. It
+// ends to listen before that one can be silent, once, and the next time begins
+// anew.
+func TestListeningEndsWhenTheSuccessionIsOver(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		net := network(t, nil)
+		ear := &earshot{Client: net.Client("c")}
+		a := start(t, net.Client("a"), config("a"))
+		var succeeded time.Time // of the latest that was promoted
+		watching := func(id string) leader.ElectionConfig {
+			cfg := config(id)
+			cfg.Hooks.Transition = func(tr leader.Transition) {
+				if tr.To == leader.StateLeader {
+					succeeded = tr.At
+				}
+			}
+			return cfg
+		}
+		b, c := start(t, net.Client("b"), watching("b")), start(t, ear, watching("c"))
+		time.Sleep(2*heartbeat + heartbeat/4)
+		for round, leads := range []leader.Election{b, c} {
+			old := []leader.Election{a, b}[round]
+			mustLead(t, old, leads)
+			renewed := net.Entry("g")
+			net.BlackHole([]string{"a", "b"}[round])
+			time.Sleep(ttl/2 + heartbeat/2)
+			say(t, net, record.Nomination{Nominee: []string{"b", "c"}[round], Revision: renewed.Revision})
+			time.Sleep(wait - ttl/2)
+			mustLead(t, leads, old)
+			time.Sleep(ttl)
+			mustLead(t, leads, old)
+			began, ended := ear.times()
+			if len(began) != round+1 || len(ended) != round+1 {
+				t.Fatalf("began to listen at %v, and ended at %v", began, ended)
+			}
+			if after := ended[round].Sub(succeeded); after < ttl/8 || after > ttl*3/8 {
+				t.Errorf("ended to listen %v after the succession", after)
+			}
+		}
+	})
+}
+
+func (e *earshot) times() (began, ended []time.Time) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	return slices.Clone(e.began), slices.Clone(e.ended)
+}

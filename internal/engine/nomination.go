@@ -17,9 +17,15 @@ type nomination struct {
 	revision uint64 // of the leader's record that it is about
 	at       int64  // when this candidate nominates itself (monotonic)
 	heard    record.Nomination
-	stop     func() // listening; nil while nobody does
-	done     bool   // for this revision
-	deaf     bool   // the store lets us hear nothing
+	ear      *ear // nil while nobody listens
+	done     bool // for this revision
+	deaf     bool // the store lets us hear nothing
+}
+
+// An ear listens for nominations.
+type ear struct {
+	stop  func()
+	endAt int64 // when it is to end (monotonic): Never while the leader is silent
 }
 
 // mostHeard is how many nominations a candidate hears at the most, for one
@@ -36,9 +42,11 @@ func silence(s *machine.State) int64 { return s.ViewAt + int64(s.HeldTTL/2) }
 // due is when the loop is to look again.
 func (n *nomination) due(s *machine.State) int64 {
 	switch {
+	case n.ear != nil && n.ear.endAt != machine.Never:
+		return n.ear.endAt
 	case n.revision == 0 || n.done || n.deaf || n.at == machine.Never:
 		return machine.Never
-	case n.stop == nil:
+	case n.ear == nil:
 		return silence(s)
 	default:
 		return n.at
@@ -49,6 +57,9 @@ func (n *nomination) due(s *machine.State) int64 {
 // carries out what is due of it.
 func (n *nomination) consider(rules *machine.Machine, s *machine.State, now int64) {
 	n.plan(rules, s, now)
+	if n.ear != nil && now >= n.ear.endAt {
+		n.unlisten()
+	}
 	if now >= n.due(s) {
 		n.listen()
 	}
@@ -64,7 +75,7 @@ func (n *nomination) consider(rules *machine.Machine, s *machine.State, now int6
 func (n *nomination) plan(rules *machine.Machine, s *machine.State, now int64) {
 	if rev := s.View.Rev; rev != n.revision {
 		n.revision, n.at, n.done = rev, machine.Never, false
-		n.unlisten()
+		n.tire(s, now)
 	}
 	if n.done || n.at != machine.Never || n.env.chooses() {
 		return
@@ -80,16 +91,26 @@ func (e *env) chooses() bool { return e.cfg.Supervisor != nil && e.cfg.Superviso
 // listen begins to hear who is nominated. Only who does so nominates itself: it
 // would else be followed, and not know it.
 func (n *nomination) listen() {
-	if n.stop != nil || n.deaf {
+	if n.ear != nil || n.deaf {
 		return
 	}
 	if st, ok := n.env.store.st.(store.Broadcaster); ok {
-		var err error
-		if n.stop, err = n.env.store.listen(st, n.env.cfg.Group, mostHeard, n.deliver); err != nil {
-			n.stop = nil
+		if stop, err := n.env.store.listen(st, n.env.cfg.Group, mostHeard, n.deliver); err == nil {
+			n.ear = &ear{stop, machine.Never}
 		}
 	}
-	n.deaf = n.stop == nil
+	n.deaf = n.ear == nil
+}
+
+// tire plans the end of listening, since another record was seen. That is soon
+// enough before the next leader can be silent, and not at once: of a thousand
+// followers that hear of a claim, all would be busy with that while the claim
+// is on its way to the others, and to its sender as acknowledged.
+func (n *nomination) tire(s *machine.State, now int64) {
+	if n.ear != nil && n.ear.endAt == machine.Never {
+		part := int64(s.HeldTTL / 8)
+		n.ear.endAt = now + part + mrand.Int64N(2*part+1)
+	}
 }
 
 // deliver takes in a nomination, on a goroutine of the store's, which a panic
@@ -101,16 +122,16 @@ func (n *nomination) deliver(b []byte) {
 // unlisten ends that. It does not wait for the store, which may be busy, since
 // a term may be about to begin.
 func (n *nomination) unlisten() {
-	if stop := n.stop; stop != nil {
-		n.stop = nil
-		n.env.spawn("the end of listening", stop)
+	if ear := n.ear; ear != nil {
+		n.ear = nil
+		n.env.spawn("the end of listening", ear.stop)
 	}
 }
 
 func (n *nomination) end() {
-	if stop := n.stop; stop != nil {
-		n.stop = nil
-		stop()
+	if ear := n.ear; ear != nil {
+		n.ear = nil
+		ear.stop()
 	}
 }
 
