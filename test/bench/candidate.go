@@ -24,6 +24,7 @@ type candidate struct {
 	leftAt time.Time // when it ceased to lead, latest
 	why    leader.Reason
 	acked  time.Time // when its latest acknowledged write of the lease left
+	sent   time.Time // when its latest claim that was applied left
 	onCall func(leader.Call)
 	moved  chan struct{} // shared: something happened; holds one
 }
@@ -73,6 +74,9 @@ func (c *candidate) call(call leader.Call) {
 	if call.Outcome == store.OK && (call.Kind == "acquire" || call.Kind == "renew") {
 		c.acked = call.Sent
 	}
+	if call.Outcome == store.OK && call.Kind == "acquire" {
+		c.sent = call.Sent
+	}
 	f := c.onCall
 	c.mu.Unlock()
 	if f != nil {
@@ -98,6 +102,12 @@ func (c *candidate) led() time.Time {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.ledAt
+}
+
+func (c *candidate) claimed() time.Time {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.sent
 }
 
 func (c *candidate) left() time.Time {

@@ -27,24 +27,28 @@ type audience struct {
 
 // floor measures how long it takes from a write of a record until one of n
 // plain subscribers has heard of it, has written, and has been acknowledged.
-func (l *lab) floor(n, rounds int) (took harness.Samples, err error) {
+func (l *lab) floor(n, rounds int) (s succession, err error) {
 	a := &audience{l: l, conns: make([]*nats.Conn, n), streams: make([]jetstream.JetStream, n), heard: make([]chan time.Time, n)}
 	defer a.close()
 	if a.bucket, err = l.bucket(l.one); err != nil {
-		return nil, err
+		return s, err
 	}
 	if err := harness.Each(n, 20, a.seat); err != nil {
-		return nil, err
+		return s, err
 	}
 	for range rounds {
-		d, err := a.round()
+		heard, took, err := a.round()
 		if err != nil {
-			return nil, err
+			return s, err
 		}
-		took = append(took, d)
+		s.heard, s.took = append(s.heard, heard), append(s.took, took)
 	}
-	return took, nil
+	return s, nil
 }
+
+// A succession among plain subscribers: how long it took until the one that
+// writes had heard, and until its write was acknowledged.
+type succession struct{ heard, took harness.Samples }
 
 func (a *audience) close() {
 	for _, nc := range a.conns {
@@ -73,38 +77,38 @@ func (a *audience) seat(i int) (err error) {
 
 // round writes a record as large as a candidate's, has one of the audience
 // answer it with a write of the same size, and returns how long the two took.
-func (a *audience) round() (time.Duration, error) {
+func (a *audience) round() (heard, took time.Duration, err error) {
 	ctx, cancel := context.WithTimeout(a.l.Ctx, harness.Patience)
 	defer cancel()
 	record := bytes.Repeat([]byte("x"), 200)
 	nominee := rand.IntN(len(a.conns))
 	kv, err := a.streams[nominee].KeyValue(ctx, a.bucket)
 	if err != nil {
-		return 0, err
+		return 0, 0, err
 	}
 	writer, err := a.streams[(nominee+1)%len(a.streams)].KeyValue(ctx, a.bucket)
 	if err != nil {
-		return 0, err
+		return 0, 0, err
 	}
 	sent := time.Now()
 	revision, err := writer.Put(ctx, "g", record)
 	if err != nil {
-		return 0, err
+		return 0, 0, err
 	}
-	heard, err := a.hear(ctx)
+	all, err := a.hear(ctx)
 	if err != nil {
-		return 0, err
+		return 0, 0, err
 	}
-	took := heard[nominee].Sub(sent)
+	heard = all[nominee].Sub(sent)
 	// All have heard of the first write before the second is sent, since a lease
 	// lies between them.
 	sent = time.Now()
 	if _, err := kv.Update(ctx, "g", record, revision); err != nil {
-		return 0, err
+		return 0, 0, err
 	}
-	took += time.Since(sent)
+	took = heard + time.Since(sent)
 	_, err = a.hear(ctx)
-	return took, err
+	return heard, took, err
 }
 
 // hear waits until all have heard of a write, and returns when each did.
