@@ -84,7 +84,7 @@ Exit status: 0 success, 1 failure, 2 wrong usage, 3 two leaders seen by the demo
 // newParser returns what the commands are found by. exit takes the place of
 // os.Exit.
 func newParser(std app.Streams, exit func(int), opts ...kong.Option) (*kong.Kong, error) {
-	return kong.New(&cli{}, append([]kong.Option{
+	return kong.New(&cli{Doctor: doctor.Command{Forms: stores.Forms()}}, append([]kong.Option{
 		kong.Name("leader"), kong.Description(description),
 		kong.Writers(std.Out, std.Err), kong.Exit(exit),
 		kong.ConfigureHelp(kong.HelpOptions{Compact: true, WrapUpperBound: 120}),
@@ -94,7 +94,7 @@ func newParser(std app.Streams, exit func(int), opts ...kong.Option) (*kong.Kong
 			{Key: "steer", Title: "Steer:"},
 			{Key: "setup", Title: "Set up:"},
 		}),
-		kong.Bind(std),
+		kong.Bind(std, app.Drivers(stores.Drivers())),
 	}, opts...)...)
 }
 

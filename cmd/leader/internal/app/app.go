@@ -33,6 +33,8 @@ type Streams struct {
 type Target struct { //nolint:recvcheck // the parser's hook changes it, and all else does not
 	natsconn.Flags
 
+	Drivers Drivers `kong:"-"`
+
 	Store   string        `env:"LEADER_STORE" placeholder:"URL" help:"The store of the elections, in place of --server and --bucket: nats://HOST/BUCKET, redis://, postgres://, mysql://, etcd://, consul://, s3://, gs://, mongodb:// or k8s:// (leader doctor --help shows the forms)."`
 	Bucket  string        `short:"b" default:"leaders" env:"LEADER_BUCKET" placeholder:"BUCKET" help:"The key-value bucket of the elections."`
 	Timeout time.Duration `default:"5s" env:"NATS_TIMEOUT" placeholder:"TIME" help:"How long to wait for the server, and for the effect of a request."`

@@ -8,10 +8,13 @@ import (
 	"strings"
 
 	"github.com/seed-ff2cb582/leader/cmd/leader/internal/natsconn"
-	"github.com/seed-ff2cb582/leader/cmd/leader/internal/stores"
 	"github.com/seed-ff2cb582/leader/rollcall"
 	"github.com/seed-ff2cb582/leader/store"
 )
+
+// Drivers open the stores that --store names elsewhere than on NATS. main binds
+// them to the parser, so that no other package links the clients of them all.
+type Drivers []store.Driver
 
 // Registers are a store that the commands can follow.
 type Registers interface {
@@ -44,9 +47,11 @@ func (t Target) onNATS() (_ Target, nats bool, err error) {
 }
 
 // AfterApply has a bucket that --store names take the place of --server and
-// --bucket, for all that a command does with them. The parser calls it.
-func (t *Target) AfterApply() (err error) {
+// --bucket, for all that a command does with them. The parser calls it, with
+// what it is bound to.
+func (t *Target) AfterApply(drivers Drivers) (err error) {
 	*t, _, err = t.onNATS()
+	t.Drivers = drivers
 	return err
 }
 
@@ -61,7 +66,7 @@ func (t Target) OnNATS() bool {
 func (t Target) openElsewhere(command string) (*Session, error) {
 	ctx, cancel := context.WithTimeout(context.Background(), t.Timeout)
 	defer cancel()
-	st, err := store.Open(ctx, t.Store, stores.Drivers()...)
+	st, err := store.Open(ctx, t.Store, t.Drivers...)
 	if err != nil {
 		return nil, fmt.Errorf("--store: %w", err)
 	}

@@ -73,7 +73,8 @@ type WordsCommand struct {
 
 // Run prints a line for each word that fits, and at last what else the shell is
 // to do. It never fails, since nobody would see why.
-func (c WordsCommand) Run(parser *kong.Kong, std app.Streams) error {
+func (c WordsCommand) Run(parser *kong.Kong, std app.Streams, drivers app.Drivers) error {
+	groups := func(flags map[string]string) []cobra.Completion { return groups(flags, drivers) }
 	_ = complete(parser.Model.Node, c.Words, std.Out, lookups{groups: groups, contexts: contexts})
 	return nil
 }

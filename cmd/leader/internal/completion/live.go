@@ -18,13 +18,13 @@ import (
 func contexts() []cobra.Completion { return natscontext.KnownContexts() }
 
 // groups asks the bucket that the flags name for its groups.
-func groups(flags map[string]string) []cobra.Completion {
+func groups(flags map[string]string, drivers app.Drivers) []cobra.Completion {
 	ctx, cancel := context.WithTimeout(context.Background(), Budget)
 	defer cancel()
 	found := make(chan []cobra.Completion, 1)
 	// Resolving names and connecting ignore the context; the program ends
 	// whether they have returned or not.
-	go func() { found <- ask(ctx, flags) }()
+	go func() { found <- ask(ctx, flags, drivers) }()
 	select {
 	case names := <-found:
 		return names
@@ -35,8 +35,8 @@ func groups(flags map[string]string) []cobra.Completion {
 
 // ask returns the groups, none if anything goes wrong: the command itself will
 // say what.
-func ask(ctx context.Context, flags map[string]string) (names []cobra.Completion) {
-	target, ok := targetOf(flags)
+func ask(ctx context.Context, flags map[string]string, drivers app.Drivers) (names []cobra.Completion) {
+	target, ok := targetOf(flags, drivers)
 	if !ok {
 		return nil
 	}
@@ -72,9 +72,9 @@ func described(info leader.LeaderInfo) string {
 
 // targetOf reads the flags that say where the bucket is, and the variables that
 // stand for them.
-func targetOf(flags map[string]string) (app.Target, bool) {
+func targetOf(flags map[string]string, drivers app.Drivers) (app.Target, bool) {
 	var cli struct{ app.Target }
-	parser, err := kong.New(&cli, kong.Exit(func(int) {}))
+	parser, err := kong.New(&cli, kong.Exit(func(int) {}), kong.Bind(drivers))
 	if err != nil {
 		return app.Target{}, false
 	}

@@ -120,7 +120,7 @@ func (c *Command) locate() error {
 		return nil
 	}
 	t := app.Target{Flags: c.Flags, Store: c.Store, Bucket: c.Bucket}
-	err := t.AfterApply()
+	err := t.AfterApply(nil) // which are not asked for that
 	c.Flags, c.Store, c.Bucket = t.Flags, t.Store, t.Bucket
 	return err
 }
@@ -157,7 +157,7 @@ func (c *Command) plan() plan {
 }
 
 // Run plays the demo.
-func (c *Command) Run(ctx context.Context, std app.Streams) (err error) {
+func (c *Command) Run(ctx context.Context, std app.Streams, drivers app.Drivers) (err error) {
 	live := !c.JSON && !c.Plain && terminal(std)
 	// Nothing can be drawn before there is a server, which a busy machine takes
 	// seconds to start.
@@ -166,7 +166,7 @@ func (c *Command) Run(ctx context.Context, std app.Streams) (err error) {
 			fmt.Fprintln(std.Err, "leader: connecting …")
 		}
 	})
-	st, err := c.stage()
+	st, err := c.stage(drivers)
 	slow.Stop()
 	if err != nil {
 		return err
@@ -182,7 +182,7 @@ func (c *Command) Run(ctx context.Context, std app.Streams) (err error) {
 	}
 }
 
-func (c *Command) stage() (_ *stage, err error) {
+func (c *Command) stage(drivers app.Drivers) (_ *stage, err error) {
 	st := newStage(c.plan())
 	defer func() {
 		if err != nil {
@@ -193,7 +193,7 @@ func (c *Command) stage() (_ *stage, err error) {
 		return nil, err
 	}
 	if c.Store != "" {
-		return st, c.visit(st)
+		return st, c.visit(st, drivers)
 	}
 	conn := c.Flags
 	if !conn.Given() {
@@ -220,8 +220,8 @@ func (c *Command) stage() (_ *stage, err error) {
 }
 
 // visit sets the stage on a store elsewhere than on NATS.
-func (c *Command) visit(st *stage) error {
-	session, err := app.Target{Store: c.Store, Bucket: c.Bucket, Timeout: nats.DefaultTimeout}.Open("demo")
+func (c *Command) visit(st *stage, drivers app.Drivers) error {
+	session, err := app.Target{Store: c.Store, Drivers: drivers, Bucket: c.Bucket, Timeout: nats.DefaultTimeout}.Open("demo")
 	if err != nil {
 		return err
 	}

@@ -29,7 +29,7 @@ func TestTwoLeadersAreReportedAndAreAnError(t *testing.T) {
 	c := demoOf(t, "lie")
 	c.For = 2 * time.Second
 	var out bytes.Buffer
-	err := c.Run(t.Context(), app.Streams{In: strings.NewReader(""), Out: &out, Err: &out})
+	err := c.Run(t.Context(), app.Streams{In: strings.NewReader(""), Out: &out, Err: &out}, nil)
 	if !errors.Is(err, app.ErrTwoLeaders) {
 		t.Errorf("error %v, want app.ErrTwoLeaders", err)
 	}
@@ -51,7 +51,7 @@ func TestTwoLeadersAreReportedAndAreAnError(t *testing.T) {
 func TestWorkersThatCanNotBeginEndTheDemo(t *testing.T) {
 	c := demoOf(t, "fail")
 	var out bytes.Buffer
-	err := c.Run(t.Context(), app.Streams{In: strings.NewReader(""), Out: &out, Err: &out})
+	err := c.Run(t.Context(), app.Streams{In: strings.NewReader(""), Out: &out, Err: &out}, nil)
 	if err == nil || !strings.Contains(err.Error(), "no such luck") {
 		t.Errorf("error %v, want what the worker said", err)
 	}

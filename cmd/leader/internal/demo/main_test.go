@@ -22,7 +22,7 @@ func TestMain(m *testing.M) {
 			lie()
 			return
 		case "work":
-			if err := (WorkerCommand{}).Run(context.Background(), app.Streams{In: os.Stdin, Out: os.Stdout, Err: os.Stderr}); err != nil {
+			if err := (WorkerCommand{}).Run(context.Background(), app.Streams{In: os.Stdin, Out: os.Stdout, Err: os.Stderr}, nil); err != nil {
 				fmt.Fprintln(os.Stderr, err)
 				os.Exit(1)
 			}

@@ -22,13 +22,13 @@ import (
 type WorkerCommand struct{}
 
 // Run takes part in the election until it is told to stop, or its input ends.
-func (WorkerCommand) Run(ctx context.Context, std app.Streams) error {
+func (WorkerCommand) Run(ctx context.Context, std app.Streams, drivers app.Drivers) error {
 	in := json.NewDecoder(std.In)
 	var s spec
 	if err := in.Decode(&s); err != nil {
 		return fmt.Errorf("demo-worker is for leader demo to start, and wants a line of JSON: %w", err)
 	}
-	w := &worker{spec: s, out: newOutbox(), net: newNetwork(s.TTL)}
+	w := &worker{spec: s, drivers: drivers, out: newOutbox(), net: newNetwork(s.TTL)}
 	written := make(chan error, 1)
 	go func() { written <- w.out.write(std.Out) }()
 	err := w.run(ctx, in)
@@ -38,12 +38,13 @@ func (WorkerCommand) Run(ctx context.Context, std app.Streams) error {
 
 // A worker is a candidate that reports what it does.
 type worker struct {
-	spec spec
-	out  *outbox
-	net  *network
-	nc   *nats.Conn
-	e    leader.Election
-	seen atomic.Pointer[leader.LeaderInfo]
+	spec    spec
+	drivers app.Drivers
+	out     *outbox
+	net     *network
+	nc      *nats.Conn
+	e       leader.Election
+	seen    atomic.Pointer[leader.LeaderInfo]
 }
 
 func (w *worker) run(ctx context.Context, in *json.Decoder) error {
@@ -111,7 +112,7 @@ func (w *worker) open() (end func(), err error) {
 // openElsewhere opens a store elsewhere than on NATS. Its client has connections
 // of its own making, so that the network is cut between the election and it.
 func (w *worker) openElsewhere() (end func(), err error) {
-	session, err := app.Target{Store: w.spec.Store, Timeout: nats.DefaultTimeout}.Open("demo " + w.spec.ID)
+	session, err := app.Target{Store: w.spec.Store, Drivers: w.drivers, Timeout: nats.DefaultTimeout}.Open("demo " + w.spec.ID)
 	if err != nil {
 		return nil, err
 	}

@@ -11,7 +11,6 @@ import (
 	"github.com/seed-ff2cb582/leader/cmd/leader/internal/app"
 	"github.com/seed-ff2cb582/leader/cmd/leader/internal/finding"
 	"github.com/seed-ff2cb582/leader/cmd/leader/internal/output"
-	"github.com/seed-ff2cb582/leader/cmd/leader/internal/stores"
 	"github.com/seed-ff2cb582/leader/store"
 )
 
@@ -19,6 +18,9 @@ import (
 type Command struct {
 	app.Target
 	output.Format
+
+	// Forms shows the URLs of stores, for the help.
+	Forms string `kong:"-"`
 
 	TTL       time.Duration `name:"ttl" default:"3s" help:"The length of the leases."`
 	Heartbeat time.Duration `placeholder:"TTL/3" help:"The time from one renewal to the next."`
@@ -30,7 +32,7 @@ type Command struct {
 }
 
 // Help says what the command does.
-func (Command) Help() string {
+func (c Command) Help() string {
 	return `Examines the server (version, known faults, JetStream), the bucket (as leader bucket check), how often the
 server syncs, the clocks, the round trip against the TTL, what the user may do in each role, and which groups are paused.
 Each finding is one line: ok, info (not to be judged), warn, fail, with what to change below.
@@ -45,7 +47,7 @@ connection, version, jetstream, bucket, replicas, sync, clock, round-trip, candi
 Of a store elsewhere than on NATS (--store) it tells what the store says of itself, the round trip, and which groups are
 paused. The forms of its URL:
 
-` + stores.Forms() + `
+` + c.Forms + `
 Exit status: 0; 1 if a finding is fail, or with --strict warn; 2 wrong usage; 6 if no server answered in time.
 
 Examples:
