@@ -43,10 +43,11 @@ demo: ## watch a live election on an embedded NATS server (ARGS="--workers 3"; u
 	go run ./cmd/leader demo $(ARGS)
 
 # What make quick and make test leave to others: the labs' own packages (make labs), and the parts without a
-# goroutine, under the race detector, which finds nothing there and takes ten times as long; and the store over SQLite,
-# whose goroutines are those of store/feed.
+# goroutine, under the race detector, which finds nothing there and takes ten times as long; and the two examples over
+# SQLite, which takes the compiler minutes with the race detector: the goroutines of one are those of store/feed, and
+# the other has none but the library's.
 LABS   := /test/(fence/sqlfence|fence/stalewriter|databases|dash|migrate|proxy|stores)(/|$$)
-UNRACED := (/internal/(machine|specification|core|record|preference)|/test/release|/examples/sqlitestore)$$
+UNRACED := (/internal/(machine|specification|core|record|preference)|/test/release|/examples/(sqlitestore|scheduler))$$
 # How long a command took, printed at its end: $(call begin,NAME) first, $(call took,NAME) last.
 begin = @mkdir -p .out && date +%s > .out/$(1).begun
 took  = @echo "$(1): passed in $$(( $$(date +%s) - $$(cat .out/$(1).begun) )) s"
@@ -84,6 +85,7 @@ test: ## run the tests of all modules, shuffled, with the race detector where th
 	go test -shuffle=on -count=1 -timeout $(TIMEOUT) \
 		-run '^(TestSimulation|TestRolesSettleEvenlyWhateverHappened|TestConformance(InACluster|ThroughALeafNode)|TestStore)$$' \
 		. ./test/natsstore ./examples/sqlitestore
+	go test -shuffle=on -count=1 -timeout $(TIMEOUT) ./examples/scheduler
 	@# The modules as a proxy will serve them. It runs the go command, and compresses.
 	cd test && go test -count=1 -timeout $(TIMEOUT) ./release
 	@# Three packages at a time, since many wait for leases more than they compute.

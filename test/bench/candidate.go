@@ -10,6 +10,7 @@ import (
 
 	"github.com/seed-ff2cb582/leader"
 	"github.com/seed-ff2cb582/leader/store"
+	"github.com/seed-ff2cb582/leader/store/natsstore"
 	"github.com/seed-ff2cb582/leader/test/internal/harness"
 )
 
@@ -42,10 +43,32 @@ func plain(bucket, group, id string, ttl time.Duration) leader.ElectionConfig {
 // join makes a candidate on NATS and starts it. moved may be shared by
 // candidates that are awaited together.
 func (l *lab) join(nc *nats.Conn, cfg leader.ElectionConfig, moved chan struct{}) (*candidate, error) {
+	return l.enter(cfg, moved, func(cfg leader.ElectionConfig) (leader.Election, error) { return leader.NewElection(nc, cfg) })
+}
+
+// joinUnannounced is join for a candidate that neither nominates itself nor
+// hears of nominations.
+func (l *lab) joinUnannounced(nc *nats.Conn, cfg leader.ElectionConfig, moved chan struct{}) (*candidate, error) {
+	st, err := natsstore.New(nc, cfg.Bucket, natsstore.Options{})
+	if err != nil {
+		return nil, err
+	}
+	return l.enter(cfg, moved, func(cfg leader.ElectionConfig) (leader.Election, error) {
+		return leader.NewElectionWithStore(unannounced{st}, cfg)
+	})
+}
+
+// An unannounced store is no [store.Broadcaster].
+type unannounced struct{ *natsstore.Store }
+
+// Broadcast takes the place of the store's, and is none.
+func (unannounced) Broadcast() {}
+
+func (l *lab) enter(cfg leader.ElectionConfig, moved chan struct{}, elect func(leader.ElectionConfig) (leader.Election, error)) (*candidate, error) {
 	c := &candidate{id: cfg.InstanceID, calls: map[string]int{}, moved: moved}
 	cfg.Hooks = leader.Hooks{Transition: c.transition, Call: c.call}
 	var err error
-	if c.Election, err = leader.NewElection(nc, cfg); err != nil {
+	if c.Election, err = elect(cfg); err != nil {
 		return nil, err
 	}
 	// As a program has them.

@@ -8,6 +8,7 @@ import (
 
 	"github.com/nats-io/nats.go"
 
+	"github.com/seed-ff2cb582/leader"
 	"github.com/seed-ff2cb582/leader/test/internal/harness"
 )
 
@@ -75,7 +76,8 @@ type relay struct {
 	moved  chan struct{}
 	runs   []*candidate
 	made   int
-	mu     sync.Mutex // while candidates are added
+	enter  func(*nats.Conn, leader.ElectionConfig, chan struct{}) (*candidate, error) // nil is the lab's join
+	mu     sync.Mutex                                                                 // while candidates are added
 	conns  []*nats.Conn
 }
 
@@ -92,7 +94,11 @@ func (r *relay) add(id string, ttl time.Duration) error {
 	if err != nil {
 		return err
 	}
-	c, err := r.l.join(nc, plain(r.bucket, "g", id, ttl), r.moved)
+	enter := r.enter
+	if enter == nil {
+		enter = r.l.join
+	}
+	c, err := enter(nc, plain(r.bucket, "g", id, ttl), r.moved)
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.conns = append(r.conns, nc)
