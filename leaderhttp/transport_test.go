@@ -247,6 +247,54 @@ func TestRequestsWaitForALeader(t *testing.T) {
 	}
 }
 
+// Trouble of the observer is told where nobody is known, and is no reason to
+// give up a leader that is.
+func TestTroubleOfTheObserverMovesNoRequest(t *testing.T) {
+	away := errors.New("the store is away")
+	troubled := func(heard chan<- struct{}, first ...leader.LeaderInfo) observe {
+		return func(ctx context.Context) iter.Seq2[leader.LeaderInfo, error] {
+			return func(yield func(leader.LeaderInfo, error) bool) {
+				for _, info := range first {
+					yield(info, nil)
+				}
+				yield(leader.LeaderInfo{Group: "reports"}, away)
+				close(heard)
+				<-ctx.Done()
+			}
+		}
+	}
+	a, heard := stand(t, memstore.New(), "a"), make(chan struct{})
+	client := reach(t, troubled(heard, a.is(9)), leaderhttp.Options{})
+	<-heard
+	demand(t, client, "a POST /x%2Fy?q=1;2&z hello")
+
+	heard = make(chan struct{})
+	client = reach(t, troubled(heard), leaderhttp.Options{RetryFor: time.Millisecond})
+	<-heard
+	if _, _, err := post(client, "http://reports/", http.NoBody); !errors.Is(err, leaderhttp.ErrNoLeader) || !errors.Is(err, away) {
+		t.Errorf("%v", err)
+	}
+}
+
+// A negative RetryFor: sent once, and not at all where nobody is known.
+func TestWithoutARetryARequestIsSentOnce(t *testing.T) {
+	address, asked := answers(t, status(503, probe.RefusalHeader, probe.RefusalNoLeader))
+	for _, first := range []leader.LeaderInfo{at("a", address, 1), {Group: "reports", Term: 3, Reason: leader.ReasonStopped}} {
+		heard := make(chan struct{})
+		client := reach(t, func(ctx context.Context) iter.Seq2[leader.LeaderInfo, error] {
+			return func(yield func(leader.LeaderInfo, error) bool) {
+				yield(first, nil)
+				close(heard)
+				<-ctx.Done()
+			}
+		}, leaderhttp.Options{RetryFor: -1})
+		<-heard
+		if _, _, err := post(client, "http://reports/", http.NoBody); !errors.Is(err, leaderhttp.ErrNoLeader) || asked.Load() != 1 {
+			t.Errorf("%v after %d requests", err, asked.Load())
+		}
+	}
+}
+
 func TestOptionsSayWhereALeaderIs(t *testing.T) {
 	a := stand(t, memstore.New(), "a")
 	client := reach(t, told(nil, at("a", "grpc://elsewhere", 1)), leaderhttp.Options{
