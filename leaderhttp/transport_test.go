@@ -278,7 +278,8 @@ func TestTroubleOfTheObserverMovesNoRequest(t *testing.T) {
 
 // A negative RetryFor: sent once, and not at all where nobody is known.
 func TestWithoutARetryARequestIsSentOnce(t *testing.T) {
-	address, asked := answers(t, status(503, probe.RefusalHeader, probe.RefusalNoLeader))
+	// The refusal leads to itself.
+	address, asked := answers(t, status(307, probe.RefusalHeader, probe.RefusalElsewhere, "Location", "/"))
 	for _, first := range []leader.LeaderInfo{at("a", address, 1), {Group: "reports", Term: 3, Reason: leader.ReasonStopped}} {
 		heard := make(chan struct{})
 		client := reach(t, func(ctx context.Context) iter.Seq2[leader.LeaderInfo, error] {
@@ -311,8 +312,14 @@ func TestOptionsSayWhereALeaderIs(t *testing.T) {
 
 func TestOtherSchemesAreRefused(t *testing.T) {
 	client := reach(t, told(nil, at("a", "127.0.0.1:1", 1)), leaderhttp.Options{})
-	if _, _, err := post(client, "gopher://reports/", strings.NewReader("x")); err == nil || !strings.Contains(err.Error(), `scheme "gopher"`) {
-		t.Errorf("%v", err)
+	body := &closing{Reader: strings.NewReader("x")}
+	for _, b := range []io.Reader{body, nil} {
+		if _, _, err := post(client, "gopher://reports/", b); err == nil || !strings.Contains(err.Error(), `scheme "gopher"`) {
+			t.Errorf("%v", err)
+		}
+	}
+	if !body.closed.Load() {
+		t.Error("the body was left open")
 	}
 }
 
@@ -388,6 +395,8 @@ func TestOnlyWhatNoHandlerHasSeenIsSentAgain(t *testing.T) {
 		"a marked 503":                    {status(503, probe.RefusalHeader, probe.RefusalNoLeader), strings.NewReader("x"), tries, 0},
 		"a 421":                           {status(421), strings.NewReader("x"), tries, 0},
 		"a marked 307 without a place":    {status(307, probe.RefusalHeader, probe.RefusalElsewhere), strings.NewReader("x"), tries, 0},
+		"a marked 307 to no web server":   {status(307, probe.RefusalHeader, probe.RefusalElsewhere, "Location", "ftp://x/"), strings.NewReader("x"), tries, 0},
+		"a marked 503 with a place":       {status(503, probe.RefusalHeader, probe.RefusalNoLeader, "Location", "http://127.0.0.1:1/"), strings.NewReader("x"), tries, 0},
 		"a marked 503, a body of no copy": {status(503, probe.RefusalHeader, probe.RefusalNoLeader), io.MultiReader(strings.NewReader("x")), 1, 503},
 		"a 421, a body of no copy":        {status(421), io.MultiReader(strings.NewReader("x")), 1, 421},
 		"a marked 503, no body":           {status(503, probe.RefusalHeader, probe.RefusalNoLeader), nil, tries, 0},
@@ -426,6 +435,49 @@ func TestNoRefusalLeadsOutOfTLS(t *testing.T) {
 	client := reach(t, told(nil, at("a", secure.URL, 1)), leaderhttp.Options{Transport: secure.Client().Transport, Tries: 2})
 	if code, _, err := post(client, "https://reports/", strings.NewReader("x")); !errors.Is(err, leaderhttp.ErrNoLeader) || asked.Load() != 0 {
 		t.Errorf("%d, %v; %d requests in the clear", code, err, asked.Load())
+	}
+}
+
+func TestARefusalLeadsToAnotherServerOfTLS(t *testing.T) {
+	to := httptest.NewTLSServer(status(200))
+	defer to.Close()
+	from := httptest.NewTLSServer(status(307, probe.RefusalHeader, probe.RefusalElsewhere, "Location", to.URL))
+	defer from.Close()
+	// One transport for both: their certificates are of one authority.
+	client := reach(t, told(nil, at("a", from.URL, 1)), leaderhttp.Options{Transport: from.Client().Transport})
+	if code, _, err := post(client, "https://reports/", strings.NewReader("x")); err != nil || code != 200 {
+		t.Errorf("%d, %v", code, err)
+	}
+}
+
+// A failing transport fails as it is told to.
+type failing struct {
+	asked int
+	err   error
+}
+
+func (f *failing) RoundTrip(r *http.Request) (*http.Response, error) {
+	f.asked++
+	_ = r.Body.Close() // as a RoundTripper has to
+	return nil, f.err
+}
+
+// Of an error that says nothing of the connection nobody knows what became of
+// the request. Its body is the one that the caller gave, which is closed.
+func TestAnErrorOfTheTransportIsTheCallers(t *testing.T) {
+	f := &failing{err: errors.New("out of order")}
+	client := reach(t, told(nil, at("a", "127.0.0.1:1", 1)), leaderhttp.Options{Transport: f})
+	body := &closing{Reader: strings.NewReader("x")}
+	req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, "http://reports/", body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	req.GetBody = func() (io.ReadCloser, error) { return io.NopCloser(strings.NewReader("x")), nil }
+	if resp, err := client.Do(req); !errors.Is(err, f.err) || errors.Is(err, leaderhttp.ErrNoLeader) || f.asked != 1 { //nolint:bodyclose // there is none
+		t.Errorf("%v, %v after %d requests", resp, err, f.asked)
+	}
+	if !body.closed.Load() {
+		t.Error("the body was left open")
 	}
 }
 
@@ -469,6 +521,20 @@ func TestTheLeaderIsAskedByItsOwnName(t *testing.T) {
 		t.Fatal(err)
 	}
 	if host := <-hosts; "http://"+host != server.URL {
+		t.Errorf("asked for %q", host)
+	}
+	// But a host that the request names besides is meant.
+	req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, "http://reports/", nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	req.Host = "reports.example"
+	resp, err := client.Do(req)
+	if err != nil {
+		t.Fatal(err)
+	}
+	_ = resp.Body.Close()
+	if host := <-hosts; host != req.Host {
 		t.Errorf("asked for %q", host)
 	}
 }
