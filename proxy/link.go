@@ -8,9 +8,15 @@ import (
 )
 
 const (
-	// chunk is how many bytes are carried before they are counted. The kernel
-	// moves them, and does not say how many before they are all.
-	chunk = 1 << 20
+	// The kernel moves bytes, and does not say how many before they are all: so
+	// these are how many are carried before they are counted, of a slow
+	// connection and of a fast one. Each end of a chunk cuts short what the
+	// kernel moves at a time.
+	minChunk = 1 << 20
+	maxChunk = 64 << 20
+	// brisk is in what time a chunk is carried at the most if the next one is to
+	// be larger.
+	brisk = 250 * time.Millisecond
 	// lull is how long one direction may go on when the other has failed: a
 	// server that reads no more may have said why.
 	lull = 250 * time.Millisecond
@@ -56,7 +62,8 @@ func (l *link) soon(err error) {
 // carry copies what src sends to dst, and passes its end on. Between TCP
 // connections, io.Copy has the kernel do it, where it can: keep their types.
 func carry(dst, src net.Conn, count *atomic.Uint64) error {
-	for {
+	for chunk := int64(minChunk); ; {
+		begun := time.Now()
 		n, err := io.Copy(dst, &io.LimitedReader{R: src, N: chunk})
 		count.Add(uint64(n))
 		switch {
@@ -65,7 +72,17 @@ func carry(dst, src net.Conn, count *atomic.Uint64) error {
 		case n < chunk:
 			return closeWrite(dst)
 		}
+		chunk = next(chunk, time.Since(begun))
 	}
+}
+
+// next is how many bytes are carried after a chunk that took so long. At a
+// steady pace they are counted each half a second or earlier.
+func next(chunk int64, took time.Duration) int64 {
+	if took > brisk {
+		return minChunk
+	}
+	return min(2*chunk, maxChunk)
 }
 
 // closeWrite ends one direction, or both of a connection that cannot do that.

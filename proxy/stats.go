@@ -33,7 +33,8 @@ type Stats struct {
 	// leader or being refused, all together.
 	Waited time.Duration
 	// Sent and Received count the bytes to leaders and from them. Those of a
-	// connection under way are counted with each mebibyte.
+	// connection under way are counted with each mebibyte, of a fast one with
+	// each 64 at the latest.
 	Sent, Received uint64
 }
 

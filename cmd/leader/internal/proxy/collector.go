@@ -48,7 +48,7 @@ func definitions() []definition {
 		}},
 		{"election_proxy_dial_failures_total", "Failed tries to connect to a leader.", counter, "", one(func(s proxy.Stats) float64 { return float64(s.DialFailures) })},
 		{"election_proxy_wait_seconds_total", "How long clients waited for a leader and the connection to it, all together.", counter, "", one(func(s proxy.Stats) float64 { return s.Waited.Seconds() })},
-		{"election_proxy_bytes_total", "Bytes carried; those of connections under way with each mebibyte.", counter, "direction", []value{
+		{"election_proxy_bytes_total", "Bytes carried; those of connections under way with each mebibyte, of fast ones with each 64.", counter, "direction", []value{
 			{"to_leader", func(s proxy.Stats) float64 { return float64(s.Sent) }},
 			{"from_leader", func(s proxy.Stats) float64 { return float64(s.Received) }},
 		}},
