@@ -131,6 +131,9 @@ func TestARefusalIsReturnedWhenTheTimeIsUp(t *testing.T) {
 		}
 		cancel()
 		_, refused := leadergrpc.RefusalOf(err)
+		if n := a.refusals.Swap(0); c.retry < 0 && n != 1 {
+			t.Errorf("%+v: sent %d times", c, n)
+		}
 		if !refused && (c.limit == patience || status.Code(err) != codes.DeadlineExceeded) {
 			t.Errorf("%+v: %v", c, err)
 		}

@@ -39,7 +39,8 @@ type instance struct {
 	id, address string
 	runs        atomic.Int32 // of handlers
 	serve       handler      // in place of the usual one, which says who it is
-	refused     chan string  // the methods of calls that were refused, as far as there is room
+	refusals    atomic.Int32
+	refused     chan string // the methods of calls that were refused, as far as there is room
 }
 
 // stand starts an instance. Its server refuses calls if it does not lead,
@@ -72,6 +73,7 @@ func stand(t *testing.T, st store.Store, cfg leader.ElectionConfig, serve handle
 func (x *instance) note(ctx context.Context, req any, info *grpc.UnaryServerInfo, handler grpc.UnaryHandler) (any, error) {
 	resp, err := handler(ctx, req)
 	if _, refused := leadergrpc.RefusalOf(err); refused {
+		x.refusals.Add(1)
 		select {
 		case x.refused <- info.FullMethod:
 		default:

@@ -235,7 +235,7 @@ func TestChannelsShareAnObserverAndEndIt(t *testing.T) {
 	st := newStore()
 	a := leads(t, stand(t, st, config("a"), nil))
 	var begun int
-	ended := make(chan struct{})
+	ended := make(chan struct{}, 2)
 	b := leadergrpc.NewBuilder(func(ctx context.Context, group string) iter.Seq2[leader.LeaderInfo, error] {
 		begun++
 		return func(yield func(leader.LeaderInfo, error) bool) {
@@ -244,7 +244,7 @@ func TestChannelsShareAnObserverAndEndIt(t *testing.T) {
 					break
 				}
 			}
-			close(ended)
+			ended <- struct{}{}
 		}
 	}, leadergrpc.BuilderOptions{})
 	first, second := dial(t, "leader:///reports", b.DialOptions()...), dial(t, "leader:///reports", b.DialOptions()...)
@@ -264,5 +264,10 @@ func TestChannelsShareAnObserverAndEndIt(t *testing.T) {
 	case <-ended:
 	default:
 		t.Error("the observer outlives the last channel")
+	}
+	// One that is opened afterwards begins another.
+	answeredBy(t, dial(t, "leader:///reports", b.DialOptions()...), a)
+	if begun != 2 {
+		t.Errorf("%d observers", begun)
 	}
 }
