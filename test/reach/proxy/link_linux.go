@@ -1,0 +1,60 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"os/exec"
+	"runtime"
+	"slices"
+	"strconv"
+	"strings"
+	"syscall"
+)
+
+// goAlone begins anew in a network namespace of its own. Other threads of this
+// process would stay in the old one.
+func goAlone(args []string) error {
+	runtime.LockOSThread()
+	if err := syscall.Unshare(syscall.CLONE_NEWNET); err != nil {
+		return fmt.Errorf("a network namespace takes the right of root: %w", err)
+	}
+	self, err := os.Executable()
+	if err != nil {
+		return err
+	}
+	rest := slices.DeleteFunc(slices.Clone(args), func(a string) bool { return a == "-alone" })
+	return syscall.Exec(self, append([]string{os.Args[0]}, rest...), os.Environ()) //nolint:gosec // ourselves
+}
+
+// join joins the namespaces of two processes by a pair of interfaces, each of
+// which sends at a rate. They vanish with the namespaces.
+func join(ctx context.Context, link, near, far int, rate string) error {
+	name := func(end int) string { return fmt.Sprintf("link%d-%d", link, end) }
+	pids := map[int]string{1: strconv.Itoa(near), 2: strconv.Itoa(far)}
+	if err := command(ctx, "ip", "link", "add", "name", name(1), "netns", pids[1], "type", "veth", "peer", "name", name(2), "netns", pids[2]); err != nil {
+		return err
+	}
+	for end, pid := range pids {
+		for _, line := range []string{
+			fmt.Sprintf("ip addr add 10.91.%d.%d/24 dev %s", link, end, name(end)),
+			"ip link set up dev " + name(end),
+			// As much as one segment that the card would cut, and as long a queue
+			// as TCP fills.
+			fmt.Sprintf("tc qdisc add dev %s root tbf rate %s burst 256kb latency 20ms", name(end), rate),
+		} {
+			if err := command(ctx, "nsenter", append([]string{"-n", "-t", pid}, strings.Fields(line)...)...); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+func command(ctx context.Context, name string, args ...string) error {
+	out, err := exec.CommandContext(ctx, name, args...).CombinedOutput()
+	if err != nil {
+		return fmt.Errorf("%s %s: %w: %s", name, strings.Join(args, " "), err, out)
+	}
+	return nil
+}

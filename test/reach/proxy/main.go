@@ -1,0 +1,140 @@
+// Proxy measures what the leader's proxy costs: latency and throughput of one
+// connection, direct, through a plain copy by reads and writes, and through the
+// proxy, in turn.
+//
+//	go run ./test/reach/proxy                over loopback
+//	go run ./test/reach/proxy -links 10gbit,1gbit
+//
+// Client, server, plain copy and proxy run in a process of their own. With
+// -links each is a host of its own besides, in a network namespace, and the
+// hosts are joined by links of these rates, one after the other: then the link
+// is what binds, and not the processors, which all hosts share here. That takes
+// Linux, the right to make namespaces (root), and the commands ip, tc and
+// nsenter. Nothing of it outlasts the run.
+//
+// A figure that misses its target is marked MISS; that is no error.
+package main
+
+import (
+	"context"
+	"flag"
+	"fmt"
+	"io"
+	"os"
+	"os/signal"
+	"strings"
+	"text/tabwriter"
+	"time"
+
+	"github.com/seed-ff2cb582/leader/test/internal/harness"
+)
+
+// The ways from the client to the server.
+const (
+	direct = iota
+	copied
+	proxied
+	ways
+)
+
+// options are those of a run.
+type options struct {
+	links  []string // rates as tc reads them; the empty one is loopback
+	size   int64    // bytes of a round
+	rounds int
+	trips  int // of a byte there and back
+}
+
+func main() {
+	os.Exit(run(context.Background(), os.Args[1:], os.Stdin, os.Stdout, os.Stderr))
+}
+
+func run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.Writer) int {
+	flags := flag.NewFlagSet("proxy", flag.ContinueOnError)
+	flags.SetOutput(stderr)
+	part := flags.String("part", "", "be this `part` until standard input ends (used by proxy itself)")
+	alone := flags.Bool("alone", false, "in a network namespace of its own (used by proxy itself)")
+	listen := flags.String("listen", "127.0.0.1:0", "the `address` of a part (used by proxy itself)")
+	to := flags.String("to", "", "the `address` of the server (used by proxy itself)")
+	links := flags.String("links", "", "measure over links of these `rates` as well")
+	o := options{links: []string{""}}
+	flags.Int64Var(&o.size, "size", 64<<20, "how many `bytes` make a round")
+	flags.IntVar(&o.rounds, "rounds", 21, "how many rounds there are by each way")
+	flags.IntVar(&o.trips, "trips", 5000, "how often a byte goes there and back by each way")
+	if err := flags.Parse(args); err != nil {
+		return 2
+	}
+	ctx, stop := signal.NotifyContext(ctx, os.Interrupt)
+	defer stop()
+	if *links != "" {
+		o.links = append(o.links, strings.Split(*links, ",")...)
+	}
+	var err error
+	switch {
+	case *alone:
+		err = goAlone(args)
+	case *part != "":
+		err = play(ctx, *part, *listen, *to, stdin, stdout)
+	default:
+		err = measureAll(ctx, o, stdout)
+	}
+	if err != nil {
+		fmt.Fprintln(stderr, "proxy:", err)
+		return 1
+	}
+	return 0
+}
+
+func measureAll(ctx context.Context, o options, stdout io.Writer) error {
+	m := harness.ThisMachine()
+	fmt.Fprintf(stdout, "%s, %d cores, %s · %s · load before %s\n%d rounds of %d MiB, and %d bytes there and back, by each way in turn\n\n",
+		m.CPU, m.Cores, m.OS, m.Go, m.Load, o.rounds, o.size>>20, o.trips)
+	t := tabwriter.NewWriter(stdout, 0, 0, 2, ' ', 0)
+	fmt.Fprintln(t, "link\tfigure\tdirect\tplain copy\tproxy\ttarget\t")
+	for _, link := range o.links {
+		f, err := measure(ctx, o, link)
+		if err != nil {
+			return err
+		}
+		f.print(t)
+	}
+	return t.Flush()
+}
+
+// figures are what one link has shown.
+type figures struct {
+	link    string
+	rate    [ways]float64 // medians, in bytes a second
+	latency [ways]harness.Samples
+	used    [ways]time.Duration // of processors, for a gigabyte: none of direct
+}
+
+func (f *figures) print(w io.Writer) {
+	name := f.link
+	if name == "" {
+		name = "loopback"
+	}
+	share := func(way int) float64 { return 100 * f.rate[way] / f.rate[direct] }
+	fmt.Fprintf(w, "%s\tthroughput\t%.0f MB/s\t%.0f %%\t%.0f %%\t≥ 80 %%\t%s\n",
+		name, f.rate[direct]/1e6, share(copied), share(proxied), word(share(proxied) >= 80))
+	fmt.Fprintf(w, "%s\tprocessors for a gigabyte\t\t%v\t%v\t\t\n", name, f.used[copied].Round(time.Millisecond), f.used[proxied].Round(time.Millisecond))
+	row := func(what string, p, target float64) {
+		at := func(way int) time.Duration { return f.latency[way].Percentile(p).Round(100 * time.Nanosecond) }
+		added := at(proxied) - at(direct)
+		fmt.Fprintf(w, "%s\ta byte there and back, %s\t%v\t%+.1f µs\t%+.1f µs\t", name, what, at(direct),
+			float64((at(copied)-at(direct)).Nanoseconds())/1e3, float64(added.Nanoseconds())/1e3)
+		if target > 0 {
+			fmt.Fprintf(w, "≤ +%.0f µs\t%s", target, word(added <= 100*time.Microsecond))
+		}
+		fmt.Fprintln(w)
+	}
+	row("p50", 50, 100)
+	row("p99", 99, 0)
+}
+
+func word(ok bool) string {
+	if ok {
+		return "ok"
+	}
+	return "MISS"
+}
