@@ -3,6 +3,7 @@ package leadergrpc_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"strconv"
 	"strings"
 	"testing"
@@ -14,6 +15,7 @@ import (
 	"google.golang.org/grpc/metadata"
 	"google.golang.org/grpc/status"
 
+	"github.com/seed-ff2cb582/leader"
 	"github.com/seed-ff2cb582/leader/fence"
 	"github.com/seed-ff2cb582/leader/leadergrpc"
 )
@@ -77,6 +79,43 @@ func TestStatedTermsAreChecked(t *testing.T) {
 func TestAResourcesOwnTroubleIsNotTold(t *testing.T) {
 	if err := leadergrpc.RefuseTerm(errors.New("dial db-7.internal")); status.Code(err) != codes.Unavailable || strings.Contains(err.Error(), "db-7") {
 		t.Error(err)
+	}
+}
+
+// A leader of before learns by which term it was succeeded, where that is known.
+func TestARefusalOfATermNamesTheLatest(t *testing.T) {
+	for _, c := range []struct {
+		err  error
+		term string
+	}{{&fence.StaleError{Refused: fence.Mark{Term: 6}, Last: fence.Mark{Term: 7}}, "7"}, {fmt.Errorf("seen: %w", fence.ErrStale), ""}} {
+		s := status.Convert(leadergrpc.RefuseTerm(c.err))
+		var info *errdetails.ErrorInfo
+		for _, d := range s.Details() {
+			info, _ = d.(*errdetails.ErrorInfo)
+		}
+		if s.Code() != codes.FailedPrecondition || info.GetReason() != leadergrpc.ReasonStaleTerm || info.GetMetadata()["term"] != c.term {
+			t.Errorf("%v: %v, %v", c.err, s, info)
+		}
+	}
+}
+
+func TestAStatedTermLeavesOtherMetadataAlone(t *testing.T) {
+	ctx := metadata.AppendToOutgoingContext(t.Context(), "trace", "x", leadergrpc.KeyTerm, "1")
+	md, _ := metadata.FromOutgoingContext(leadergrpc.Outgoing(ctx, "a", leader.Term{Number: 7, Token: "t"}))
+	if got := md.Get("trace"); len(got) != 1 || got[0] != "x" {
+		t.Errorf("%v", md)
+	}
+	if got := md.Get(leadergrpc.KeyTerm); len(got) != 1 || got[0] != "7" {
+		t.Errorf("%v", md)
+	}
+}
+
+func TestAStreamThatNeedsNoTermIsServedWithoutOne(t *testing.T) {
+	_, stream := leadergrpc.RequireTerm(nil, leadergrpc.ServerOptions{Local: func(method string) bool { return method == listen }})
+	ran := false
+	err := stream(nil, nil, &grpc.StreamServerInfo{FullMethod: listen}, func(any, grpc.ServerStream) error { ran = true; return nil })
+	if err != nil || !ran {
+		t.Errorf("%v; ran: %v", err, ran)
 	}
 }
 
