@@ -1,10 +1,12 @@
 package mysqlstore
 
 import (
+	"cmp"
 	"context"
 	"database/sql"
 	"errors"
 	"fmt"
+	"strconv"
 	"strings"
 	"time"
 
@@ -16,11 +18,12 @@ import (
 // variablesSQL reads the settings that matter, of those that the server has:
 // MySQL and MariaDB differ.
 const variablesSQL = `SHOW VARIABLES WHERE Variable_name IN ('autocommit', 'read_only', 'innodb_flush_log_at_trx_commit', 'innodb_doublewrite',
-	'log_bin', 'sync_binlog', 'wsrep_on', 'tx_isolation', 'transaction_isolation', 'rpl_semi_sync_master_enabled', 'rpl_semi_sync_source_enabled')`
+	'log_bin', 'sync_binlog', 'wsrep_on', 'tx_isolation', 'transaction_isolation', 'gtid_slave_pos')
+	OR Variable_name LIKE 'rpl_semi_sync_%'`
 
-// replicasSQL reads how many replicas are connected, where the server tells
-// (MariaDB does).
-const replicasSQL = `SHOW STATUS LIKE 'Slaves_connected'`
+// statusSQL reads how many replicas are connected, where the server tells
+// (MariaDB does), and whether writes wait for them now.
+const statusSQL = `SHOW STATUS WHERE Variable_name IN ('Slaves_connected', 'Rpl_semi_sync_master_status', 'Rpl_semi_sync_source_status')`
 
 // tableSQL reads what the server tells of the table and its triggers. Those are
 // shown to a user who has the right TRIGGER.
@@ -35,7 +38,7 @@ const completeSQL = `SELECT count(*) FROM FLOOR_NAME`
 // findings are what Check looks at.
 type findings struct {
 	settings map[string]string
-	replicas string
+	status   map[string]string
 	engine   string // empty: there is no table
 	kind     string
 	age      int64 // in microseconds
@@ -52,7 +55,8 @@ type findings struct {
 // It warns, and says that the store may forget, where acknowledged writes may be
 // lost, or such as a read has shown: unless there is a binlog, and
 // innodb_flush_log_at_trx_commit and sync_binlog are 1, and where a replica is
-// connected without semi-synchronous replication.
+// connected, or the server was one itself, without semi-synchronous replication
+// that waits, for as long as it takes, before a write is shown.
 func (s *Store) Check(ctx context.Context, req store.CheckRequest) (store.Report, error) {
 	s.Pace(req.HeartbeatInterval)
 	ctx, cancel := s.bounded(ctx)
@@ -107,11 +111,9 @@ func (c *client) look(ctx context.Context, conn *sql.Conn) (f findings, err erro
 	if f.settings, err = pairs(ctx, conn, variablesSQL); err != nil {
 		return f, err
 	}
-	status, err := pairs(ctx, conn, replicasSQL)
-	if err != nil {
+	if f.status, err = pairs(ctx, conn, statusSQL); err != nil {
 		return f, err
 	}
-	f.replicas = status["Slaves_connected"]
 	database := "DATABASE()"
 	if c.names.database != "" {
 		database = "'" + c.names.database + "'"
@@ -193,19 +195,57 @@ func (c *client) judge(f findings) (r store.Report) {
 	}
 	flush, sync := f.settings["innodb_flush_log_at_trx_commit"], f.settings["sync_binlog"]
 	binlog := on(f.settings["log_bin"]) != ""
-	semi := on(f.settings["rpl_semi_sync_master_enabled"]) != "" || on(f.settings["rpl_semi_sync_source_enabled"]) != ""
 	warn(flush != "1", "The server runs with innodb_flush_log_at_trx_commit=%s: what it acknowledged may be lost when it fails. Set it to 1.", flush)
 	warn(!binlog, "The server keeps no binlog (log_bin): InnoDB then shows a write before it is on the disk, and takes back what was read when it fails."+
 		" Set log_bin, and sync_binlog=1.")
 	warn(binlog && sync != "1", "The server runs with sync_binlog=%s: when it fails, its binlog, and with it a replica, may lack what was acknowledged. Set it to 1.", sync)
 	warn(on(f.settings["innodb_doublewrite"]) == "" && f.settings["innodb_doublewrite"] != "",
 		"The server runs without innodb_doublewrite: a machine that fails can leave a torn page in place of a record. Set it on.")
-	warn(on(f.replicas) != "" && !semi, "The server has replicas (%s connected), and replication is asynchronous:"+
-		" one that is promoted may lack what was acknowledged. Use semi-synchronous replication.", f.replicas)
+	f.judgeReplication(warn)
 	// A clock that was set back makes the table look younger than it is, or as
 	// if it came from the future: that costs a wait, and no leader.
 	r.Age = max(time.Duration(f.age)*time.Microsecond, 1)
 	return r
+}
+
+// forever is the least rpl_semi_sync_master_timeout, in milliseconds, that is
+// taken for a promise to wait: a replica that is gone for a day is missed.
+const forever = 24 * 60 * 60 * 1000
+
+// judgeReplication examines what a failover keeps, and whether there was one: a
+// server that was promoted may have lost the record of who leads.
+//
+// A semi-synchronous primary has each write wait until a replica has it. By
+// default it goes on alone after ten seconds, and MariaDB's shows what it writes
+// before it waits.
+func (f *findings) judgeReplication(warn func(bool, string, ...any)) {
+	const use = " Use semi-synchronous replication, with rpl_semi_sync_master_wait_point=AFTER_SYNC and a long rpl_semi_sync_master_timeout."
+	if on(f.semi("enabled")) == "" {
+		former := f.settings["gtid_slave_pos"]
+		connected := on(f.status["Slaves_connected"]) != ""
+		warn(connected, "The server has replicas (%s connected), and replication is asynchronous:"+
+			" one that is promoted may lack what was acknowledged."+use, f.status["Slaves_connected"])
+		warn(!connected && former != "", "The server was a replica (gtid_slave_pos=%s), and may have taken another's place without all that was acknowledged there."+use+
+			" Or set gtid_slave_pos to '' when a lease has passed since, if it is to be no replica again.", former)
+		return
+	}
+	status := f.status["Rpl_semi_sync_master_status"] + f.status["Rpl_semi_sync_source_status"]
+	warn(status == "OFF", "The server waits for no replica now (Rpl_semi_sync_master_status is OFF): one that is promoted may lack what was acknowledged.")
+	timeout := f.semi("timeout")
+	ms, err := strconv.ParseUint(timeout, 10, 64)
+	warn(err != nil || ms < forever, "The server runs with rpl_semi_sync_master_timeout=%s: after so many milliseconds without a replica it acknowledges by itself,"+
+		" and one that is promoted lacks that. Set it to a day (%d) or more.", timeout, forever)
+	point := f.semi("wait_point")
+	warn(point != "AFTER_SYNC", "The server runs with rpl_semi_sync_master_wait_point=%s: it shows writes before a replica has them,"+
+		" and a failover takes back what was read. Set it to AFTER_SYNC.", point)
+	warn(on(f.semi("wait_no_slave")+f.semi("wait_no_replica")) == "",
+		"The server runs with rpl_semi_sync_master_wait_no_slave=OFF: where no replica is connected it acknowledges by itself. Set it on.")
+}
+
+// semi returns a setting of semi-synchronous replication, by either of the names
+// that a server may have for it.
+func (f *findings) semi(name string) string {
+	return cmp.Or(f.settings["rpl_semi_sync_master_"+name], f.settings["rpl_semi_sync_source_"+name])
 }
 
 // impossible is a revision that no register ever has.

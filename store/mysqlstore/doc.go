@@ -47,8 +47,18 @@
 // Galera cluster, on which this store was not examined. It warns, and elections
 // cool down before they promote, where acknowledged writes may be lost: unless
 // innodb_flush_log_at_trx_commit and sync_binlog are 1, without
-// innodb_doublewrite, and where the server tells of a connected replica (MariaDB
-// does) and not of semi-synchronous replication.
+// innodb_doublewrite, and where the server tells of a connected replica, or that
+// it was one itself (MariaDB does), and not of semi-synchronous replication.
+//
+// That has each write wait until a replica has received it. By its defaults it
+// does not do so always, and Check warns of them, too: of a
+// rpl_semi_sync_master_timeout below a day, after which the primary acknowledges
+// alone (the default is ten seconds); of a rpl_semi_sync_master_wait_point other
+// than AFTER_SYNC, by which the primary shows what no replica has; and of
+// rpl_semi_sync_master_wait_no_slave off. Where a replica is missing, a primary
+// without these weaknesses acknowledges nothing: nobody leads until there is one.
+// Tests kill a primary and promote its replica, which applies first all that it
+// has received.
 //
 // It does so too where log_bin is off, as it is on MariaDB by default. InnoDB
 // then shows a transaction to others when it is complete in memory, and only
@@ -75,8 +85,9 @@
 // That one server alone is primary, and that its replicas are read-only: an
 // asynchronous replica that is promoted lacks what it had not received, and one
 // that is not connected is not noticed. MySQL does not tell of its replicas to a
-// user of these rights. Nor did any test fail over from one server to another. A
-// backup that is restored brings back its state: stop the candidates for a
-// lease. A program must not leave a transaction open on a connection that it
+// user of these rights, nor that a server was one. A URL names one server:
+// that candidates reach the new primary by it is the matter of a proxy or of
+// DNS. A backup that is restored brings back its state: stop the candidates for
+// a lease. A program must not leave a transaction open on a connection that it
 // gives back to the pool by statements of its own.
 package mysqlstore

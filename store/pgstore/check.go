@@ -21,6 +21,11 @@ const checkSQL = `SELECT pg_is_in_recovery(), current_setting('transaction_read_
 	coalesce(t.relkind::text, ''), coalesce(t.relpersistence::text, ''), coalesce(s.relpersistence::text, ''),
 	coalesce(q.seqcache, 0), coalesce(q.seqincrement > 0 AND NOT q.seqcycle, false),
 	coalesce((extract(epoch FROM clock_timestamp()) * 1000000)::bigint - q.seqstart, 0),
+	coalesce((SELECT CASE WHEN pg_is_in_recovery() OR history.current = 1 THEN -1
+		WHEN history.current <> c.timeline_id THEN 0
+		ELSE (extract(epoch FROM clock_timestamp() - c.checkpoint_time) * 1000000)::bigint END
+		FROM pg_control_checkpoint() AS c, (SELECT CASE WHEN NOT pg_is_in_recovery()
+			THEN ('x' || left(pg_walfile_name(pg_current_wal_lsn()), 8))::bit(32)::int END AS current) AS history), -1),
 	(SELECT count(*) FROM pg_trigger WHERE tgrelid = t.oid AND tgenabled IN ('O', 'A')
 		AND tgname IN ('leader_draw', 'leader_tell', 'leader_tell_all'))
 FROM (VALUES (0)) AS one
@@ -39,6 +44,7 @@ type findings struct {
 	cache                       int64
 	grows                       bool
 	age                         int64 // in microseconds
+	promoted                    int64 // so many microseconds ago or more; negative: the server was never promoted
 	triggers                    int64
 }
 
@@ -50,6 +56,10 @@ type findings struct {
 // It warns, and says that the store may forget, where acknowledged writes may be
 // lost: without fsync or full_page_writes, and where standbys exist of which
 // none is synchronous. And it warns where notifications do not arrive.
+//
+// The report's Age is that of the table. Of a server that was promoted, and so
+// may lack what another acknowledged, it is the time since its last checkpoint,
+// which is no longer ago than that.
 func (s *Store) Check(ctx context.Context, req store.CheckRequest) (store.Report, error) {
 	s.Pace(req.HeartbeatInterval)
 	ctx, cancel := s.bounded(ctx)
@@ -102,7 +112,7 @@ func (c *client) look(ctx context.Context, conn *lent) (f findings, err error) {
 	var pid uint32
 	err = conn.QueryRow(ctx, checkSQL, pgx.QueryExecModeExec, c.names.table, c.names.sequence).Scan(
 		&f.standby, &f.readOnly, &f.fsync, &f.fullPages, &f.syncNames, &f.senders, &f.slots, &pid,
-		&f.kind, &f.persistence, &f.sequence, &f.cache, &f.grows, &f.age, &f.triggers)
+		&f.kind, &f.persistence, &f.sequence, &f.cache, &f.grows, &f.age, &f.promoted, &f.triggers)
 	f.pooler = pid != conn.PgConn().PID()
 	return f, err
 }
@@ -149,6 +159,11 @@ func (c *client) judge(f findings) (r store.Report) {
 		" one that is promoted may lack what was acknowledged. Elections cool down before they promote; a synchronous standby needs no such wait.", f.senders, f.slots)
 	// A clock that was set back makes the table look younger than it is, or as
 	// if it came from the future: that costs a wait, and no leader.
+	if f.promoted >= 0 {
+		// It may lack what another acknowledged before, and nobody who starts now
+		// can tell: as if the table had been made when the server was promoted.
+		f.age = min(f.age, f.promoted)
+	}
 	r.Age = max(time.Duration(f.age)*time.Microsecond, 1)
 	return r
 }

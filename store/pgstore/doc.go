@@ -66,7 +66,9 @@
 // down before they promote, where acknowledged writes may be lost: without
 // fsync or full_page_writes, and where a standby or a replication slot exists
 // while synchronous_standby_names is empty. A failover to an asynchronous
-// standby loses what that had not received.
+// standby loses what that had not received. Who starts afterwards is shown no
+// standby: until a lease has passed since a server was promoted, as far as its
+// last checkpoint tells, nobody is promoted who starts on it.
 //
 // # Permissions
 //

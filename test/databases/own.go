@@ -407,9 +407,13 @@ func (o *Server) backup(st *Server, from string) {
 	o.Run()
 }
 
-// Promote makes a standby the primary, and waits until it is.
+// Promote makes a standby, or a [Lab.Replica] of MariaDB, the primary, and waits until it is.
 func (o *Server) Promote() {
 	o.tb.Helper()
+	if o.driver == "mysql" {
+		o.takeOver()
+		return
+	}
 	o.Exec("SELECT pg_promote()")
 	o.eventually("the standby is promoted", func(ctx context.Context, db *sql.DB) (ok bool, err error) {
 		err = db.QueryRowContext(ctx, "SELECT NOT pg_is_in_recovery()").Scan(&ok)

@@ -132,6 +132,35 @@ func TestFailoverToAnAsynchronousStandbyForgetsAndIsWarnedOf(t *testing.T) {
 	}
 }
 
+// The standby that is promoted has never heard of the leader, and nor has the
+// candidate that starts there, to whom no standby is shown any more.
+func TestAFailoverThatLosesTheLeaderIsSurvived(t *testing.T) {
+	t.Parallel()
+	primary := lab.OwnPostgreSQL(t)
+	way := natslab.NewProxy(t, primary.Addr())
+	host, port, _ := strings.Cut(way.Addr(), ":")
+	standby := primary.Standby("s1", fmt.Sprintf("primary_conninfo=host=%s port=%s user=lab application_name=s1", host, port))
+	table := newTable()
+	made(t, primary.DSN("lab"), table)
+	natslab.Eventually(t, "the standby has the table", func(context.Context) error {
+		_, err := standby.DB().Exec("TABLE " + table)
+		return err
+	})
+	before := time.Now()
+	trial.FailoverThatForgets(t, trial.Failover{
+		Before: func(tb testing.TB) store.Store { return open(tb, primary.DSN("lab"), table) },
+		After:  func(tb testing.TB) store.Store { return open(tb, standby.DSN("lab"), table) },
+		Part:   func() { way.Hold(natslab.ToClient) },
+		Happen: func() { primary.Kill(); standby.Promote() },
+		// As many numbers of the sequence are lost as the standby had not received.
+		Repeats: true,
+	})
+	r, err := trial.Check(t, open(t, standby.DSN("lab"), table))
+	if since := time.Since(before); err != nil || r.Age > since || r.Forgetful || len(r.Warnings) > 0 {
+		t.Errorf("the table is told to be older than the failover, which was less than %v ago: %+v, %v", since, r, err)
+	}
+}
+
 func TestWhatAReadShowedStays(t *testing.T) {
 	t.Parallel()
 	srv := lab.OwnPostgreSQL(t)
