@@ -47,6 +47,16 @@ func TestConformanceOverDatabaseSQL(t *testing.T) {
 	}, storetest.Caps{MaxValue: 1 << 20})
 }
 
+func TestHistoriesOverDatabaseSQLAreLinearizable(t *testing.T) {
+	t.Parallel()
+	srv := lab.OwnPostgreSQL(t)
+	table := newTable()
+	made(t, srv.DSN("lab"), table)
+	trial.Histories(t, judge, 8, func(int) []store.Store {
+		return []store.Store{openSQL(t, srv.DSN("lab"), table), openSQL(t, srv.DSN("lab"), table), openSQL(t, srv.DSN("lab"), table)}
+	})
+}
+
 func TestOutcomesOverDatabaseSQL(t *testing.T) {
 	t.Parallel()
 	srv := lab.OwnPostgreSQL(t)
