@@ -12,7 +12,6 @@ import (
 	"path/filepath"
 	"regexp"
 	"runtime"
-	"slices"
 	"strings"
 	"syscall"
 	"testing"
@@ -30,6 +29,9 @@ import (
 	"github.com/seed-ff2cb582/leader/store/redisstore"
 	"github.com/seed-ff2cb582/leader/store/s3store"
 	"github.com/seed-ff2cb582/leader/test/databases"
+	"github.com/seed-ff2cb582/leader/test/internal/harness"
+	"github.com/seed-ff2cb582/leader/test/internal/reporting"
+	"github.com/seed-ff2cb582/leader/test/internal/storefigures"
 	"github.com/seed-ff2cb582/leader/test/natslab"
 	"github.com/seed-ff2cb582/leader/test/stores/consullab"
 	"github.com/seed-ff2cb582/leader/test/stores/etcdlab"
@@ -40,14 +42,32 @@ import (
 var (
 	rounds = flag.Int("rounds", 4, "how many writes and handovers to measure in each store")
 	page   = flag.String("page", "", "the page whose table is to be written; none: it is printed")
+	file   = flag.String("json", "", "a file for what was measured, for make compare; none: it is not written")
 )
 
 // A kind is a store on a server of its own.
 type kind struct {
-	name  string
-	start func(testing.TB) string // returns the store's URL
+	name string
+	// start starts a server, or skips the test where the machine has none.
+	start func(testing.TB) place
 	// plain opens the store there without this library; nil: it brings no news.
 	plain func(t *testing.T, url string) *plain
+	// get is the command that brings the server to a machine that has none.
+	get string
+}
+
+// A place is where a server is.
+type place struct {
+	addr string // host:port
+	// at returns the store's URL by an address: the server's own, or a proxy's.
+	at func(addr string) string
+}
+
+func (p place) url() string { return p.at(p.addr) }
+
+// around is a place whose URL has the address between two texts.
+func around(addr, before, after string) place {
+	return place{addr, func(addr string) string { return before + addr + after }}
 }
 
 var lab databases.Lab
@@ -64,37 +84,44 @@ func TestMain(m *testing.M) {
 }
 
 func kinds() []kind {
+	const debian = "go run ./test/databases/install"
 	return []kind{
-		{"NATS", func(tb testing.TB) string { return startNATS(tb, "") }, plainNATS},
+		{"NATS", func(tb testing.TB) place { return startNATS(tb, "") }, plainNATS, ""},
 		// As durable as the others are, which sync their files before they answer.
-		{"NATS, each write synced", func(tb testing.TB) string {
+		{"NATS, each write synced", func(tb testing.TB) place {
 			return startNATS(tb, fmt.Sprintf("jetstream { store_dir: %q, sync_interval: always }", tb.TempDir()))
-		}, plainNATS},
-		{"Redis", func(tb testing.TB) string {
-			return "redis://" + databases.StartRedis(tb, "--appendonly", "yes", "--appendfsync", "always").Addr()
-		}, plainRedis},
-		{"PostgreSQL", func(tb testing.TB) string { return lab.OwnPostgreSQL(tb).DSN("lab") + "&create=true" }, plainPostgres},
-		{"MariaDB", func(tb testing.TB) string {
-			srv := lab.OwnMariaDB(tb)
-			return srv.URL("lab", srv.Addr()) + "&create=true"
-		}, nil},
-		{"etcd", func(tb testing.TB) string {
-			return "etcd://" + strings.TrimPrefix(etcdlab.Start(tb, 1).URLs()[0], "http://") + "/votes/"
-		}, plainEtcd},
-		{"Consul", func(tb testing.TB) string { return "consul://" + consullab.Start(tb, 1).Nodes[0].Addr + "/votes/" }, plainConsul},
-		{"S3 (versitygw)", func(tb testing.TB) string { return objectlab.StartS3(tb).S3URL("votes") }, nil},
-		{"GCS (an emulator)", func(tb testing.TB) string { return objectlab.StartGCS(tb).GCSURL("votes") }, nil},
-		{"Kubernetes", func(tb testing.TB) string {
-			return kubelab.Start(tb).URL(tb, "default")
-		}, plainKubernetes},
+		}, plainNATS, ""},
+		{"Redis", func(tb testing.TB) place {
+			return around(databases.StartRedis(tb, "--appendonly", "yes", "--appendfsync", "always").Addr(), "redis://", "")
+		}, plainRedis, debian},
+		{"PostgreSQL", func(tb testing.TB) place { return ofDatabase(lab.OwnPostgreSQL(tb)) }, plainPostgres, debian},
+		{"MariaDB", func(tb testing.TB) place { return ofDatabase(lab.OwnMariaDB(tb)) }, nil, debian},
+		{"etcd", func(tb testing.TB) place {
+			return around(strings.TrimPrefix(etcdlab.Start(tb, 1).URLs()[0], "http://"), "etcd://", "/votes/")
+		}, plainEtcd, "go run ./test/stores/etcdlab/install"},
+		{"Consul", func(tb testing.TB) place { return around(consullab.Start(tb, 1).Nodes[0].Addr, "consul://", "/votes/") }, plainConsul, "make consul"},
+		{"S3 (versitygw)", func(tb testing.TB) place { return ofObjects(objectlab.StartS3(tb), (*objectlab.Server).S3URL) }, nil, "make objects"},
+		{"GCS (an emulator)", func(tb testing.TB) place { return ofObjects(objectlab.StartGCS(tb), (*objectlab.Server).GCSURL) }, nil, "make objects"},
+		{"Kubernetes", func(tb testing.TB) place {
+			srv := kubelab.Start(tb)
+			return place{srv.Addr, func(addr string) string { return kubernetesURL(tb, srv, addr) }}
+		}, plainKubernetes, "make kube"},
 	}
 }
 
-func startNATS(tb testing.TB, settings string) string {
+func startNATS(tb testing.TB, settings string) place {
 	tb.Helper()
 	srv := natslab.StartProcesses(tb, 1, settings)
 	srv.AwaitReady()
-	return srv.URL() + "/votes?create=true"
+	return around(strings.TrimPrefix(srv.URL(), "nats://"), "nats://", "/votes?create=true")
+}
+
+func ofDatabase(srv *databases.Server) place {
+	return place{srv.Addr(), func(addr string) string { return srv.URL("lab", addr) + "&create=true" }}
+}
+
+func ofObjects(srv *objectlab.Server, url func(*objectlab.Server, string) string) place {
+	return place{srv.Addr, func(addr string) string { return strings.ReplaceAll(url(srv, "votes"), srv.Addr, addr) }}
 }
 
 // open returns a client of its own.
@@ -117,49 +144,47 @@ func within(t *testing.T) context.Context {
 }
 
 // TestFigures measures each store, one after the other. It judges what does not
-// depend on the machine's speed: that no successor leads before a lease is over.
+// depend on the machine's speed: that no successor leads before a lease is over,
+// and that a renewal is one round trip.
 func TestFigures(t *testing.T) {
-	var b strings.Builder
-	fmt.Fprintf(&b, "| store | compare-and-swap, p50 (p99) | its CPU time | two and the news between, without the library, p50 | handover, p50 (p99)"+
-		" | handover / compare-and-swap | crash / TTL | CPU of 1 leader and 10 followers |\n| --- | --- | --- | --- | --- | --- | --- | --- |\n")
+	r := &storefigures.Report{At: time.Now().UTC(), Rounds: *rounds, Load: reporting.Load()}
 	for _, k := range kinds() {
-		t.Run(k.name, func(t *testing.T) {
-			url := k.start(t)
-			cost := price(t, url)
-			swap, least, over := inTurn(t, url, k.plain)
-			crash := crashes(t, url)
-			fmt.Fprintf(&b, "| %s | %s | %.2f ms | %s | %s | %.1f | %.2f | %.1f %% |\n", k.name, swap, ms(cost), least.middle(),
-				over, float64(over.median())/float64(swap.median()), crash, 100*rest(t, url))
-		})
+		s := storefigures.Store{Name: k.name, Absent: "not measured: this machine has no server (`" + k.get + "`)"}
+		if !t.Run(k.name, func(t *testing.T) { measure(t, k, &s) }) {
+			s.Absent = "not measured: it failed"
+		}
+		r.Stores = append(r.Stores, s)
 	}
-	fmt.Fprintln(&b, "| MongoDB | not verified on a server | | | | | |")
-	fmt.Fprintf(&b, "\n`make stores`, %d rounds each, each store on one server of its own, %s/%s, %d processors, %s, %s.\n",
-		*rounds, runtime.GOOS, runtime.GOARCH, runtime.NumCPU(), runtime.Version(), time.Now().UTC().Format(time.DateOnly))
+	r.Stores = append(r.Stores, storefigures.Store{Name: "MongoDB", Absent: "not verified on a server"})
+	r.Took = time.Since(r.At)
+	if *file != "" {
+		if err := r.Write(*file); err != nil {
+			t.Fatal(err)
+		}
+	}
+	text := fmt.Sprintf("%s\n`make stores`, %d rounds each, each store on one server of its own, %s/%s, %d processors, %s, %s.\n",
+		r.Markdown(), *rounds, runtime.GOOS, runtime.GOARCH, runtime.NumCPU(), runtime.Version(), r.At.Format(time.DateOnly))
 	if *page == "" {
-		t.Log("\n" + b.String())
+		t.Log("\n" + text)
 		return
 	}
-	write(t, *page, b.String())
+	write(t, *page, text)
 }
 
-// times are what rounds took, sorted.
-type times []time.Duration
-
-func (s times) median() time.Duration { return s[len(s)/2] }
-
-// middle is the median for people, a dash where nothing was measured.
-func (s times) middle() string {
-	if len(s) == 0 {
-		return "–"
+// measure measures a kind of store, or skips the test where there is no server.
+func measure(t *testing.T, k kind, s *storefigures.Store) {
+	t.Helper()
+	p := k.start(t)
+	s.Trips, s.Bytes = trips(t, p)
+	if s.Trips != 1 {
+		t.Errorf("a renewal takes %d round trips", s.Trips)
 	}
-	return fmt.Sprintf("%.2f ms", ms(s.median()))
+	s.CPU = price(t, p.url())
+	s.Swap, s.Least, s.Handover = inTurn(t, p.url(), k.plain)
+	s.Crash = crashes(t, p.url())
+	s.Rest = rest(t, p.url())
+	s.Heartbeat, s.TTL, s.Absent = heartbeat(handoverTTL), crashTTL, ""
 }
-
-func (s times) String() string {
-	return fmt.Sprintf("%.2f ms (%.2f)", ms(s.median()), ms(s[len(s)*99/100]))
-}
-
-func ms(d time.Duration) float64 { return float64(d.Microseconds()) / 1000 }
 
 // A writer renews one record.
 type writer struct {
@@ -221,11 +246,20 @@ type candidate struct {
 	led chan time.Time
 }
 
+// The leases of the elections that hand over, and of those whose leader crashes.
+const (
+	handoverTTL = 10 * time.Second
+	crashTTL    = time.Second
+)
+
+// heartbeat is how often a leader with such a lease renews it.
+func heartbeat(ttl time.Duration) time.Duration { return ttl / 5 }
+
 func stand(t *testing.T, url, group, id string, ttl time.Duration) *candidate {
 	t.Helper()
 	c := &candidate{id: id, st: open(t, url), led: make(chan time.Time, 1)}
 	e, err := leader.NewElectionWithStore(c.st, leader.ElectionConfig{
-		Group: group, InstanceID: id, TTL: ttl, HeartbeatInterval: ttl / 5, AcquireGrace: leader.GraceOff, DeleteOnStop: true,
+		Group: group, InstanceID: id, TTL: ttl, HeartbeatInterval: heartbeat(ttl), AcquireGrace: leader.GraceOff, DeleteOnStop: true,
 		Hooks: leader.Hooks{Transition: func(tr leader.Transition) {
 			if tr.To == leader.StateLeader {
 				c.led <- time.Now()
@@ -277,7 +311,7 @@ const idle = 10 * time.Millisecond
 
 // inTurn measures renewals, the least that handovers take, and handovers, in
 // turn and each after the same rest.
-func inTurn(t *testing.T, url string, openPlain func(*testing.T, string) *plain) (swap, least, over times) {
+func inTurn(t *testing.T, url string, openPlain func(*testing.T, string) *plain) (swap, least, over harness.Samples) {
 	t.Helper()
 	w := newWriter(t, url, "swaps")
 	w.watch(t)
@@ -304,9 +338,6 @@ func inTurn(t *testing.T, url string, openPlain func(*testing.T, string) *plain)
 		}
 		over = append(over, two.handOver(t))
 	}
-	for _, s := range []times{swap, least, over} {
-		slices.Sort(s)
-	}
 	return swap, least, over
 }
 
@@ -315,9 +346,9 @@ type pair struct{ from, to *candidate }
 
 func newPair(t *testing.T, url string) *pair {
 	t.Helper()
-	a := stand(t, url, "handovers", "a", 10*time.Second)
+	a := stand(t, url, "handovers", "a", handoverTTL)
 	a.leads(t)
-	return &pair{a, stand(t, url, "handovers", "b", 10*time.Second)}
+	return &pair{a, stand(t, url, "handovers", "b", handoverTTL)}
 }
 
 // handOver measures from the leader's Resign to its successor's promotion.
@@ -335,28 +366,25 @@ func (p *pair) handOver(t *testing.T) time.Duration {
 }
 
 // crashes measures from the end of a leader's connection to its successor's
-// promotion, in leases. The leader renewed just before: its lease runs whole.
-func crashes(t *testing.T, url string) float64 {
+// promotion. The leader renewed just before: its lease runs whole.
+func crashes(t *testing.T, url string) (all harness.Samples) {
 	t.Helper()
-	const ttl = time.Second
-	var all times
 	for i := range 3 {
 		group := fmt.Sprint("crashes", i)
-		a := stand(t, url, group, "a", ttl)
+		a := stand(t, url, group, "a", crashTTL)
 		a.leads(t)
-		b := stand(t, url, group, "b", ttl)
+		b := stand(t, url, group, "b", crashTTL)
 		b.follows(t, "a")
 		at := renewed(t, a)
 		_ = a.st.Close() // which is the crash
 		b.leads(t)
 		took := time.Since(at)
-		if took < ttl {
-			t.Errorf("the successor leads %v after the renewal, in a lease of %v", took, ttl)
+		if took < crashTTL {
+			t.Errorf("the successor leads %v after the renewal, in a lease of %v", took, crashTTL)
 		}
 		all = append(all, took)
 	}
-	slices.Sort(all)
-	return float64(all.median()) / float64(ttl)
+	return all
 }
 
 // rest measures what elections cost while nothing changes: the part of a

@@ -25,6 +25,7 @@ import (
 	"k8s.io/client-go/tools/clientcmd"
 
 	"github.com/seed-ff2cb582/leader/test/databases"
+	"github.com/seed-ff2cb582/leader/test/stores/kubelab"
 )
 
 // A plain is what is behind a handover, by the store's own client as its
@@ -256,6 +257,11 @@ func plainConsul(t *testing.T, address string) *plain {
 		}
 	}()
 	return &plain{by(from), by(to), news}
+}
+
+func kubernetesURL(tb testing.TB, srv *kubelab.Server, addr string) string {
+	tb.Helper()
+	return "k8s://default?kubeconfig=" + url.QueryEscape(srv.Kubeconfig(tb, kubelab.Through(srv.Admin(), addr), ""))
 }
 
 func plainKubernetes(t *testing.T, address string) *plain {
