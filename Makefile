@@ -156,7 +156,7 @@ bench: ## measure, and print the table (3 minutes; ARGS=... goes to the benchmar
 	go run $(BENCH) $(ARGS)
 
 .PHONY: compare
-compare: ## measure beside client-go and etcd, judge, write docs/comparison.md (8 minutes; ARGS=--quick: a slice)
+compare: ## measure beside client-go and etcd, and over each store whose server is here, judge, write docs/comparison.md (12 minutes; ARGS=--quick: a slice)
 	@$(COMPARE) go build -o $(BIN)/compare .
 	@$(COMPARE) $(BIN)/compare $(ARGS)
 

@@ -2,7 +2,7 @@
 // one run and by the same work, and judges it by the targets in
 // internal/figure. It needs Linux.
 //
-//	go run .           everything, about ten minutes; prints the results and writes the pages that hold them
+//	go run .           everything, about twelve minutes; prints the results and writes the pages that hold them
 //	go run . --quick   a little of everything, which judges safety alone; writes nothing
 //
 // Exit codes: 0, or 1 if a guarantee of this project failed or something could
@@ -32,6 +32,7 @@ import (
 	"github.com/seed-ff2cb582/leader/test/compare/internal/page"
 	"github.com/seed-ff2cb582/leader/test/compare/internal/peer"
 	"github.com/seed-ff2cb582/leader/test/compare/internal/site"
+	"github.com/seed-ff2cb582/leader/test/compare/internal/stores"
 	"github.com/seed-ff2cb582/leader/test/internal/harness"
 	"github.com/seed-ff2cb582/leader/test/internal/reporting"
 )
@@ -52,7 +53,7 @@ type commands struct {
 
 type runCommand struct {
 	Quick bool   `help:"Measure a little of everything, judge safety alone, write nothing."`
-	Only  string `help:"Measure only what has this in its name (handover, crash, faults, traffic, answer, herd, crowd); write nothing."`
+	Only  string `help:"Measure only what has this in its name (handover, crash, faults, traffic, answer, herd, crowd, stores); write nothing."`
 	Kube  bool   `help:"Measure client-go's loop over this project (leaderkube) beside client-go and this project; write nothing."`
 	Root  string `help:"The directory of the repository." default:"../.." type:"existingdir"`
 }
@@ -110,10 +111,17 @@ func (c runCommand) run(ctx context.Context, stdout, stderr io.Writer) error {
 		libraries = append(peer.Bridges(), libraries[:2]...)
 	}
 	var err error
-	if r.Results, err = lab.Run(harness.Run{
-		Ctx: ctx, Quick: c.Quick, Only: c.Only, Progress: stderr, Look: time.Millisecond,
-	}, libraries); err != nil {
+	plan := harness.Run{Ctx: ctx, Quick: c.Quick, Only: c.Only, Progress: stderr, Look: time.Millisecond}
+	if r.Results, err = lab.Run(plan, libraries); err != nil {
 		return err
+	}
+	// What was measured before is shown also if this fails.
+	var failed error
+	if plan.Measures("stores") && !c.Kube {
+		failed = plan.Measure("stores", func() (err error) {
+			r.Stores, err = stores.Measure(plan, c.Root, "")
+			return err
+		})
 	}
 	r.Took = time.Since(r.At)
 	r.Machine.LoadEnd = reporting.Load()
@@ -121,7 +129,7 @@ func (c runCommand) run(ctx context.Context, stdout, stderr io.Writer) error {
 	if _, err := io.WriteString(stdout, page.Text(r, verdicts)); err != nil {
 		return err
 	}
-	if !c.Quick && !c.Kube && c.Only == "" {
+	if !c.Quick && !c.Kube && c.Only == "" && failed == nil {
 		if err := c.save(r); err != nil {
 			return err
 		}
@@ -133,7 +141,7 @@ func (c runCommand) run(ctx context.Context, stdout, stderr io.Writer) error {
 	if c.Only == "" {
 		broken = errors.Join(broken, r.Missing())
 	}
-	return broken
+	return errors.Join(failed, broken)
 }
 
 func (c runCommand) save(r *figure.Report) error {

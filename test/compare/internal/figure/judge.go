@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/seed-ff2cb582/leader"
+	"github.com/seed-ff2cb582/leader/test/internal/storefigures"
 )
 
 // A Verdict is a target and whether it was met.
@@ -41,6 +42,11 @@ const (
 	timesCPU          = 1.2
 	claimsAtVacancy   = 40
 	large             = 10_000
+
+	// Over other stores.
+	swapsToHear   = 3.5                   // in a handover, where changes are told
+	swapsToLook   = 3                     // in one where they are found by looking, besides half of a heartbeat
+	crashLateness = 20 * time.Millisecond // beyond the lease and the drift
 )
 
 // Judge compares what was measured with the targets. After a quick run it
@@ -50,7 +56,7 @@ func (r *Report) Judge() []Verdict {
 	if r.Quick {
 		return verdicts
 	}
-	for _, judge := range []func() []Verdict{r.judgeHandover, r.judgeCrash, r.judgeTraffic, r.judgeCrowds, r.judgePlainCrowd, r.judgeHerd} {
+	for _, judge := range []func() []Verdict{r.judgeHandover, r.judgeCrash, r.judgeTraffic, r.judgeCrowds, r.judgePlainCrowd, r.judgeHerd, r.judgeStores} {
 		verdicts = append(verdicts, judge()...)
 	}
 	return verdicts
@@ -187,6 +193,62 @@ func (r *Report) judgeHerd() (verdicts []Verdict) {
 	return verdicts
 }
 
+// judgeStores judges what was measured over other stores: of each target it
+// returns the verdict on the store that is farthest beyond it, or next to it.
+func (r *Report) judgeStores() (verdicts []Verdict) {
+	if r.Stores == nil {
+		return nil
+	}
+	worst := make(map[string]float64) // by figure: what was measured, in parts of what is allowed
+	at := make(map[string]int)
+	for i := range r.Stores.Stores {
+		s := &r.Stores.Stores[i]
+		if s.Absent != "" {
+			continue
+		}
+		for _, v := range judgeStore(s) {
+			n, known := at[v.Figure]
+			if !known {
+				n = len(verdicts)
+				at[v.Figure] = n
+				verdicts = append(verdicts, v.Verdict)
+			}
+			if v.part >= worst[v.Figure] {
+				worst[v.Figure], verdicts[n] = v.part, v.Verdict
+			}
+		}
+	}
+	return verdicts
+}
+
+// A measuredVerdict says which part of what its target allows was taken.
+type measuredVerdict struct {
+	Verdict
+	part float64
+}
+
+func judgeStore(s *storefigures.Store) []measuredVerdict {
+	swap, over, crash := s.Swap.Median(), s.Handover.Median(), s.Crash.Median()
+	verdict := func(figure, target, got string, part float64) measuredVerdict {
+		return measuredVerdict{Verdict{Figure: figure, Target: target, Got: got + " (" + s.Name + ")", Met: part <= 1}, part}
+	}
+	handover := verdict("graceful handover over each store that tells of changes", fmt.Sprintf("≤ %.1f × its compare-and-swap", swapsToHear),
+		fmt.Sprintf("%.1f ×", s.PerSwap()), s.PerSwap()/swapsToHear)
+	found := time.Duration(0) // how late a vacancy is found
+	if s.Polled() {
+		handover = verdict("graceful handover over each store that is looked at", fmt.Sprintf("≤ half of the heartbeat, %v, and %d × its compare-and-swap",
+			s.Heartbeat/2, swapsToLook), Duration(over), float64(over)/float64(s.Heartbeat/2+swapsToLook*swap))
+		found = s.TTL / 10
+	}
+	latest := s.TTL + time.Duration(float64(s.TTL)*leader.DefaultClockDrift) + crashLateness
+	return []measuredVerdict{
+		handover,
+		verdict("crash failover over each store, TTL "+s.TTL.String(), fmt.Sprintf("≤ %s, and half of the heartbeat where it is looked at", Duration(latest)),
+			Duration(crash), float64(crash)/float64(latest+found)),
+		verdict("a renewal over each store", "1 round trip", fmt.Sprint(s.Trips), float64(s.Trips)),
+	}
+}
+
 // Broken returns an error if a guarantee was.
 func Broken(verdicts []Verdict) error {
 	var errs []error
@@ -211,6 +273,9 @@ func (r *Report) Missing() error {
 				errs = append(errs, fmt.Errorf("%s: %s was not measured", res.Library, what))
 			}
 		}
+	}
+	if r.Stores == nil {
+		errs = append(errs, errors.New("the stores were not measured"))
 	}
 	return errors.Join(errs...)
 }

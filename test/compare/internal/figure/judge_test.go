@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/seed-ff2cb582/leader/test/internal/harness"
+	"github.com/seed-ff2cb582/leader/test/internal/storefigures"
 )
 
 func result(name string) *Result {
@@ -28,7 +29,43 @@ func report() *Report {
 	for _, p := range r.Peers() {
 		p.Handover[0], p.Herd.Took[0], p.Crowds[0].Leading.CPU = 4e5, 2e6, 1
 	}
+	told := storefigures.Store{
+		Name: "told", Swap: harness.Samples{2e5}, Trips: 1, Least: harness.Samples{5e5}, Handover: harness.Samples{7e5},
+		Heartbeat: 2 * time.Second, Crash: harness.Samples{112e7}, TTL: time.Second,
+	}
+	looked := told
+	looked.Name, looked.Least, looked.Handover, looked.Crash = "looked at", nil, harness.Samples{1e9 + 6e5}, harness.Samples{122e7}
+	r.Stores = &storefigures.Report{Stores: []storefigures.Store{told, {Name: "absent", Absent: "no server"}, looked}}
 	return r
+}
+
+// One store beyond a target is enough, whichever it is.
+func TestEachTargetOfTheStoresIsMissedBeyondItsBound(t *testing.T) {
+	for _, c := range []struct {
+		store  int
+		worsen func(*storefigures.Store)
+		figure string
+	}{
+		{0, func(s *storefigures.Store) { s.Handover = harness.Samples{7e5 + 1e4} }, "that tells of changes"},
+		{0, func(s *storefigures.Store) { s.Crash = harness.Samples{112e7 + 1e6} }, "crash failover over each store"},
+		{0, func(s *storefigures.Store) { s.Trips = 2 }, "a renewal"},
+		{2, func(s *storefigures.Store) { s.Handover = harness.Samples{1e9 + 7e5} }, "that is looked at"},
+		{2, func(s *storefigures.Store) { s.Crash = harness.Samples{122e7 + 1e6} }, "crash failover over each store"},
+		{2, func(s *storefigures.Store) { s.Trips = 2 }, "a renewal"},
+	} {
+		r := report()
+		s := &r.Stores.Stores[c.store]
+		c.worsen(s)
+		var missed []Verdict
+		for _, v := range r.Judge() {
+			if !v.Met {
+				missed = append(missed, v)
+			}
+		}
+		if len(missed) != 1 || !strings.Contains(missed[0].Figure, c.figure) || !strings.Contains(missed[0].Got, s.Name) {
+			t.Errorf("%s, %s: %+v", s.Name, c.figure, missed)
+		}
+	}
 }
 
 func TestEachTargetIsMetAtItsBound(t *testing.T) {
@@ -100,6 +137,11 @@ func TestWhatWasNotMeasuredIsNamed(t *testing.T) {
 	}
 	r.Results[2].Herd.Took = nil
 	if err := r.Missing(); err == nil || !strings.Contains(err.Error(), "etcd: herd") {
+		t.Errorf("%v", err)
+	}
+	r = report()
+	r.Stores = nil
+	if err := r.Missing(); err == nil || !strings.Contains(err.Error(), "stores") {
 		t.Errorf("%v", err)
 	}
 }

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/seed-ff2cb582/leader/test/internal/harness"
+	"github.com/seed-ff2cb582/leader/test/internal/storefigures"
 )
 
 // A Report is all that one run measured.
@@ -15,6 +16,9 @@ type Report struct {
 	Quick   bool          `json:"quick"` // too few samples to judge speed by
 	Machine Machine       `json:"machine"`
 	Results []*Result     `json:"results"` // ours first
+	// Stores is how this project does over other stores than the one above. Nil:
+	// it was not measured.
+	Stores *storefigures.Report `json:"stores,omitempty"`
 }
 
 // Ours is the result of this project.

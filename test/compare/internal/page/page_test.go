@@ -11,6 +11,7 @@ import (
 
 	"github.com/seed-ff2cb582/leader/test/compare/internal/figure"
 	"github.com/seed-ff2cb582/leader/test/internal/harness"
+	"github.com/seed-ff2cb582/leader/test/internal/storefigures"
 )
 
 // sample is a report with something in every place.
@@ -32,7 +33,14 @@ func sample() *figure.Report {
 	}
 	ours := of("leader", 0)
 	ours.Plain = figure.Plain{Traffic: figure.Traffic{Followers: 10, In: 3, Out: 123.4}, Crowd: ours.Crowds[0]}
-	return &figure.Report{Command: "make compare", Results: []*figure.Result{ours, of("client-go", 675e6), of("etcd", 1e6)}}
+	over := &storefigures.Report{Rounds: 20, Stores: []storefigures.Store{
+		{
+			Name: "Redis", Swap: harness.Samples{4e5}, Trips: 1, Bytes: 612, Least: harness.Samples{6e5}, Handover: harness.Samples{9e5},
+			Crash: harness.Samples{11e8}, TTL: time.Second,
+		},
+		{Name: "Consul", Absent: "not measured: no server"},
+	}}
+	return &figure.Report{Command: "make compare", Stores: over, Results: []*figure.Result{ours, of("client-go", 675e6), of("etcd", 1e6)}}
 }
 
 func TestPageHoldsEveryFigure(t *testing.T) {
@@ -43,7 +51,9 @@ func TestPageHoldsEveryFigure(t *testing.T) {
 	}
 	for _, want := range []string{"675 ms", "| frozen, 1 trials | 0 |", "0.20 ms (0.30 ms)", "0.70 ms (0.90 ms)", "make compare", "| met |",
 		"| in a bucket that does not republish: messages from the server | 123.4 | – | – |",
-		"| in a bucket that does not republish, 1000 led, TTL 3s: CPU, % of a core | 10.0 | – | – |"} {
+		"| in a bucket that does not republish, 1000 led, TTL 3s: CPU, % of a core | 10.0 | – | – |",
+		"| Redis | 0.40 ms (0.40) | 1 (612) |", "| Consul | not measured: no server |", "20 rounds in each",
+		"| graceful handover over each store that tells of changes | ≤ 3.5 × its compare-and-swap | 2.2 × (Redis) | met |"} {
 		if !strings.Contains(string(text), want) {
 			t.Errorf("the page lacks %q", want)
 		}

@@ -195,6 +195,15 @@ func answer(r *figure.Report) *table {
 	return t
 }
 
+// stores is the table of what this project does over other stores.
+func stores(r *figure.Report) *table {
+	t := &table{title: "This project over each kind of store"}
+	if r.Stores != nil {
+		t.head, t.rows = r.Stores.Table()
+	}
+	return t
+}
+
 // measured are the tables of what this run measured.
 func measured(r *figure.Report) (tables []*table) {
 	ours := r.Ours()
@@ -210,6 +219,7 @@ func measured(r *figure.Report) (tables []*table) {
 		{len(ours.Crowds) > 0, crowds},
 		{ours.Herd.Candidates > 0, herd},
 		{ours.Answer > 0, answer},
+		{r.Stores != nil, stores},
 	} {
 		if t.there {
 			tables = append(tables, t.of(r))
@@ -234,6 +244,15 @@ func machine(r *figure.Report) string {
 	return fmt.Sprintf("%s, %d cores, %s, Go %s; %s, %s; %s. Load average %s before, %s after%s; %s, in %v",
 		m.CPU, m.Cores, m.OS, m.Go, r.Ours().Store, r.Results[len(r.Results)-1].Store, strings.Join(with, ", "),
 		m.Load, m.LoadEnd, priority, r.At.Format("2006-01-02"), r.Took.Round(time.Second))
+}
+
+// ofStores says how the stores were measured.
+func ofStores(r *figure.Report) string {
+	if r.Stores == nil {
+		return "Not measured in this run."
+	}
+	return fmt.Sprintf("%d rounds in each, one store after the other; load average %s before, in %v.",
+		r.Stores.Rounds, r.Stores.Load, r.Stores.Took.Round(time.Second))
 }
 
 // Text is the report for a terminal.
