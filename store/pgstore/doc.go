@@ -68,7 +68,10 @@
 // while synchronous_standby_names is empty. A failover to an asynchronous
 // standby loses what that had not received. Who starts afterwards is shown no
 // standby: until a lease has passed since a server was promoted, as far as its
-// last checkpoint tells, nobody is promoted who starts on it.
+// last checkpoint tells, nobody is promoted who starts on it. Nor had the
+// standby received how far the sequence was: revisions, and so the numbers of
+// terms, may be given a second time. A resource elsewhere that is guarded by
+// them then takes the lost leader's work for its successor's.
 //
 // # Permissions
 //
