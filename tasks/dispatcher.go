@@ -115,7 +115,7 @@ func (d *Dispatcher) Lead(ctx context.Context, term leader.Term) error {
 	}
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
-	r := &reign{
+	r := &run{
 		d: d, ctx: ctx, fail: cancel, begun: time.Now(), term: term, log: d.opts.Logger.With("term", term.Number),
 		inbox: newInbox[event](), conns: make([]Conn, len(d.hubs)), by: map[string]int{},
 	}
@@ -146,8 +146,8 @@ func (d *Dispatcher) Lead(ctx context.Context, term leader.Term) error {
 	return nil
 }
 
-// A reign is one term of a dispatcher. Its goroutine owns the core.
-type reign struct {
+// A run is one term of a dispatcher. Its goroutine owns the core.
+type run struct {
 	d     *Dispatcher
 	ctx   context.Context //nolint:containedctx // of the term
 	fail  context.CancelCauseFunc
@@ -165,7 +165,7 @@ type reign struct {
 
 // hear takes in a message by a hub, unless it is of a worker that cannot be: its
 // name becomes a part of subjects. What no store may take is a failure.
-func (r *reign) hear(m wire.FromWorker, hub int) {
+func (r *run) hear(m wire.FromWorker, hub int) {
 	if !ValidName(m.Worker) {
 		return
 	}
@@ -193,7 +193,7 @@ type event struct {
 }
 
 // loop ends with ctx.
-func (r *reign) loop() error {
+func (r *run) loop() error {
 	timer := time.NewTimer(0)
 	defer timer.Stop()
 	tidy := time.NewTicker(checkpointEach)
@@ -229,7 +229,7 @@ func (r *reign) loop() error {
 }
 
 // take hands an event to the core.
-func (r *reign) take(now time.Duration, e *event) {
+func (r *run) take(now time.Duration, e *event) {
 	switch {
 	case e.heard != nil:
 		r.by[e.heard.Worker] = e.hub
@@ -256,7 +256,7 @@ func (r *reign) take(now time.Duration, e *event) {
 	}
 }
 
-func (r *reign) stored(now time.Duration, e *Entry, watched bool) {
+func (r *run) stored(now time.Duration, e *Entry, watched bool) {
 	switch {
 	case e.ID == "":
 	case e.Deleted:
@@ -270,7 +270,7 @@ func (r *reign) stored(now time.Duration, e *Entry, watched bool) {
 }
 
 // perform does what the core wants, while the term lasts.
-func (r *reign) perform(out core.Output) {
+func (r *run) perform(out core.Output) {
 	if out.Stale != 0 && !r.ended {
 		r.ended = true
 		r.log.Error("a newer term is at work: this one hands out nothing more", "newer", out.Stale)
@@ -304,7 +304,7 @@ func (r *reign) perform(out core.Output) {
 // readFor is how long a store has to answer.
 const readFor = 5 * time.Second
 
-func (r *reign) read(id string) {
+func (r *run) read(id string) {
 	r.spawn("a read of the store", func() error {
 		ctx, cancel := context.WithTimeout(r.ctx, readFor)
 		defer cancel()
@@ -319,7 +319,7 @@ func (r *reign) read(id string) {
 }
 
 // watch follows the store, again after interruptions.
-func (r *reign) watch() {
+func (r *run) watch() {
 	w := Watch{
 		Term:    r.term.Number,
 		Deliver: func(e Entry) { r.inbox.put(event{stored: &e, watched: true}) },
@@ -340,7 +340,7 @@ func (r *reign) watch() {
 
 // checkpoint tells the store where a successor has to begin, and readers how
 // things stand.
-func (r *reign) checkpoint() {
+func (r *run) checkpoint() {
 	if r.ended {
 		return
 	}
@@ -364,7 +364,7 @@ func (r *reign) checkpoint() {
 }
 
 // spawn runs f beside the loop. A panic ends the term's work.
-func (r *reign) spawn(what string, f func() error) {
+func (r *run) spawn(what string, f func() error) {
 	r.work.Go(func() {
 		if err := guarded(r.log, what, f); err != nil {
 			r.fail(err)
@@ -372,8 +372,8 @@ func (r *reign) spawn(what string, f func() error) {
 	})
 }
 
-// close ends what the reign has begun.
-func (r *reign) close() {
+// close ends what the run has begun.
+func (r *run) close() {
 	r.fail(nil)
 	for _, conn := range r.conns {
 		if conn != nil {

@@ -12,7 +12,7 @@ func (l *Leader) begin(now time.Duration, t *task) {
 	case t.rec.State == wire.Assigned:
 		l.bind(now, t)
 	case t.rec.Failures > 0:
-		l.rest(now, t)
+		l.backOff(now, t)
 	default:
 		l.wait(t)
 	}
@@ -30,7 +30,7 @@ func (l *Leader) bind(now time.Duration, t *task) {
 	default:
 		l.hold(t, w)
 		l.expire(now, t)
-		// Its presence tells whether it needs the order.
+		// Its presence shows whether it needs the order.
 		if w.known {
 			l.order(now, t)
 		}
@@ -79,9 +79,9 @@ func (l *Leader) expire(now time.Duration, t *task) {
 	})
 }
 
-// rest keeps a task waiting after a failure.
-func (l *Leader) rest(now time.Duration, t *task) {
-	l.timers.arm(&t.timer, now+pause(t.rec), func(time.Duration) {
+// backOff keeps a task waiting after a failure.
+func (l *Leader) backOff(now time.Duration, t *task) {
+	l.timers.arm(&t.timer, now+backoff(t.rec), func(time.Duration) {
 		if t.rec.State == wire.Queued && t.ticket == 0 && !t.pending() {
 			l.wait(t)
 		}
@@ -95,8 +95,8 @@ const MaxBackoff = time.Minute
 // record says.
 const MaxTimeout = 365 * 24 * time.Hour
 
-// pause returns how long a task rests after its latest failure.
-func pause(r wire.Record) time.Duration {
+// backoff returns how long a task waits after its latest failure.
+func backoff(r wire.Record) time.Duration {
 	d, limit := r.Backoff, max(r.Backoff, MaxBackoff)
 	for i := 1; i < r.Failures && d < limit; i++ {
 		d *= 2
@@ -207,7 +207,7 @@ func (l *Leader) wrote(now time.Duration, t *task, rev uint64) {
 	case t.rec.State.Finished():
 		l.end(t)
 	case counted:
-		l.rest(now, t)
+		l.backOff(now, t)
 	default:
 		l.wait(t)
 	}
