@@ -1,0 +1,127 @@
+package boundaries
+
+import (
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+)
+
+// TestEveryCommandOfThePagesFindsItsTest: a row of docs/track-record.md says how
+// to see a bug again. A test that was renamed or moved meanwhile leaves a
+// command that passes, for it runs nothing.
+func TestEveryCommandOfThePagesFindsItsTest(t *testing.T) {
+	pages, err := filepath.Glob(filepath.Join(root, "docs", "*.md"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	pages = append(pages, filepath.Join(root, "README.md"), filepath.Join(root, "CONTRIBUTING.md"))
+	tests, commands := declaredTests(t), 0
+	for _, page := range pages {
+		text, err := os.ReadFile(page)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, c := range testCommands(string(text)) {
+			commands++
+			for _, name := range c.names {
+				if !declared(tests, c.dirs, name) {
+					t.Errorf("%s: no test %s for `%s`", filepath.Base(page), name, c.text)
+				}
+			}
+		}
+	}
+	if commands < 100 {
+		t.Fatalf("%d commands: are these not the pages?", commands)
+	}
+}
+
+// A testCommand is a go test with a choice of tests.
+type testCommand struct {
+	text  string
+	dirs  []string // where the tests are, with /... for all below
+	names []string // each must find a test
+}
+
+var (
+	quoted = regexp.MustCompile("`([^`\n]*go test [^`\n]*)`")
+	enters = regexp.MustCompile(`\bcd (\S+)`)
+	// Choices with groups are left alone.
+	chosen = regexp.MustCompile(`-run[ =](?:'([^'(]*)'|"([^"(]*)"|([^\s'"(]+))`)
+	local  = regexp.MustCompile(`\s(\.(?:/\S*)?)(?:\s|$)`)
+)
+
+func testCommands(page string) (all []testCommand) {
+	for _, found := range quoted.FindAllStringSubmatch(page, -1) {
+		text := strings.ReplaceAll(found[1], `\|`, "|") // as a cell of a table has it
+		choice := chosen.FindStringSubmatch(text)
+		if choice == nil || strings.Contains(text, "TestName") {
+			continue
+		}
+		base := "."
+		if in := enters.FindStringSubmatch(text); in != nil {
+			base = in[1]
+		}
+		c := testCommand{text: text}
+		// Twice, since a match takes the space before the next.
+		for _, dir := range local.FindAllStringSubmatch(strings.ReplaceAll(text, " ", "  "), -1) {
+			c.dirs = append(c.dirs, filepath.ToSlash(filepath.Join(base, dir[1])))
+		}
+		if c.dirs == nil {
+			c.dirs = []string{base}
+		}
+		for name := range strings.SplitSeq(choice[1]+choice[2]+choice[3], "|") {
+			name, _, _ = strings.Cut(name, "/") // a subtest
+			if name = strings.Trim(name, "^$"); name != "" {
+				c.names = append(c.names, name)
+			}
+		}
+		all = append(all, c)
+	}
+	return all
+}
+
+// declaredTests returns the names of the tests in each directory.
+func declaredTests(t *testing.T) map[string][]string {
+	t.Helper()
+	all := map[string][]string{}
+	function := regexp.MustCompile(`(?m)^func ((?:Test|Fuzz|Benchmark|Example)\w*)\(`)
+	walk(t, root, func(path string) {
+		if !strings.HasSuffix(path, "_test.go") {
+			return
+		}
+		text, err := os.ReadFile(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		dir, err := filepath.Rel(root, filepath.Dir(path))
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, found := range function.FindAllSubmatch(text, -1) {
+			all[filepath.ToSlash(dir)] = append(all[filepath.ToSlash(dir)], string(found[1]))
+		}
+	})
+	return all
+}
+
+// declared reports whether one of the directories has a test whose name has
+// this part.
+func declared(tests map[string][]string, dirs []string, part string) bool {
+	for _, dir := range dirs {
+		below, all := strings.CutSuffix(dir, "...")
+		below = strings.TrimSuffix(below, "/")
+		for at, names := range tests {
+			if at != dir && (!all || !within(at, below) && below != "") {
+				continue
+			}
+			for _, name := range names {
+				if strings.Contains(name, part) {
+					return true
+				}
+			}
+		}
+	}
+	return false
+}
