@@ -125,7 +125,7 @@ type Election interface {
 	// answer. A read could not prove it, since reads may come from a replica
 	// that lags. The error matches ErrNotLeader if the term is over, ctx.Err()
 	// if no answer came in time, and store.ErrPermanent, with the remedy in its
-	// text, if the store cannot be written until somebody mends it (a bucket
+	// text, if the store cannot be written until somebody repairs it (a bucket
 	// that was deleted, a permission).
 	ValidateToken(ctx context.Context) error
 
@@ -142,7 +142,7 @@ type Election interface {
 	// then); called from a callback, at once. The error is ErrNotLeader if
 	// there is nothing to resign, and matches that of Err if the election ends
 	// by itself meanwhile, and store.ErrPermanent if the release cannot be
-	// written until somebody mends the store: the record is then left to
+	// written until somebody repairs the store: the record is then left to
 	// expire.
 	Resign(ctx context.Context) error
 

@@ -57,7 +57,7 @@ func ExampleNewElection() {
 	e.OnPromote(func(ctx context.Context, _ string) { <-ctx.Done() })
 	e.OnDemote(func() {})
 	if err := e.Start(context.Background()); err != nil {
-		fmt.Println(err) // what has to be mended in NATS, and how: a missing bucket, a permission
+		fmt.Println(err) // what has to be repaired in NATS, and how: a missing bucket, a permission
 		return
 	}
 	defer func() { _ = e.Stop() }()

@@ -59,7 +59,7 @@ func (p Profile) values() ElectionConfig {
 	return [...]ElectionConfig{
 		ProfileLowLatency: {TTL: 3 * time.Second, HeartbeatInterval: time.Second, DeleteOnStop: true},
 		// With the default timeout and back-off, each 5 s at this TTL, the
-		// attempt that finds the store mended would come late.
+		// attempt that finds the store repaired would come late.
 		ProfileStable: {
 			TTL: 20 * time.Second, HeartbeatInterval: 4 * time.Second,
 			ConnectionTimeout: 2 * time.Second, RetryConfig: RetryConfig{MaxBackoff: time.Second},

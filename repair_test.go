@@ -29,7 +29,7 @@ func TestAPauseThatIsWrittenOverStandsForAllCandidates(t *testing.T) {
 				if _, err := operator.Pause(lasting(t, time.Minute), "g", "migration"); err != nil {
 					t.Fatal(err)
 				}
-				for i := range 3 { // also again, after it was mended
+				for i := range 3 { // also again, after it was repaired
 					put(t, f.Client("somebody"), record.ControlKey("g"), []string{"what is", "this", fmt.Sprint(i)})
 					id := fmt.Sprint("late", i)
 					all = append(all, start(t, f.Client(id), config(id)))

@@ -192,7 +192,7 @@ func (m *RoleManager) Err() error { return m.m.Err() }
 
 // Start begins to take part in the elections of all roles that were added, in
 // the background. The store is checked first, as [Election.Start] does it; what
-// has to be mended there, for any role, is returned, nothing is started then,
+// has to be repaired there, for any role, is returned, nothing is started then,
 // and Start may be called again. When ctx is done, also later, the manager
 // stops as by Stop. When the store's connection is closed for good, it ends by
 // itself: see Err.

@@ -125,8 +125,8 @@ func (d *denying) CompareAndSwap(ctx context.Context, w store.Write) (uint64, er
 	return d.Store.CompareAndSwap(ctx, w)
 }
 
-// What a person has to mend may be mended at any time: a running election goes
-// on asking, slowly, and says in its status and its log what it waits for.
+// What a person has to repair may be repaired at any time: a running election
+// goes on asking, slowly, and says in its status and its log what it waits for.
 func TestPermanentFaultOfARunningElectionIsToldAndRetriedWithPatience(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var book logbook

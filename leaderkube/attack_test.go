@@ -63,7 +63,7 @@ func (r *registrar) AfterFunc(func()) (stop func() bool) {
 	}
 }
 
-// A closedDoor is a store of which a person has to mend something first.
+// A closedDoor is a store of which a person has to repair something first.
 type closedDoor struct{ *memstore.Store }
 
 func (closedDoor) Check(context.Context, store.CheckRequest) (store.Report, error) {

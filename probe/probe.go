@@ -83,8 +83,8 @@ func (h *handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 }
 
 // livez fails for an election whose goroutine does not answer, and for one that
-// has ended by itself: it stands no more. A restart mends both. One that was
-// not started, or was stopped on purpose, is not mended by it.
+// has ended by itself: it stands no more. A restart repairs both. One that was
+// not started, or was stopped on purpose, is not repaired by it.
 func (h *handler) livez(w http.ResponseWriter, r *http.Request) {
 	h.judge(w, r, func(err error) error {
 		asked := errors.Is(err, leader.ErrNotStarted) || errors.Is(err, leader.ErrStopped)

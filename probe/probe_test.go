@@ -89,7 +89,7 @@ func TestReadinessFollowsStartAndStopAndNotLeadership(t *testing.T) {
 			t.Fatal(err)
 		}
 		mustAnswer(t, h, "/readyz", 503, "stopped")
-		mustAnswer(t, h, "/livez", 200, "ok") // a restart would not mend it
+		mustAnswer(t, h, "/livez", 200, "ok") // a restart would not repair it
 	})
 }
 
@@ -290,7 +290,7 @@ type over struct {
 
 func (o over) Alive(context.Context) error { return fmt.Errorf("%w: %w", leader.ErrStopped, o.why) }
 
-// A restart mends what has ended by itself, and not what was stopped on
+// A restart repairs what has ended by itself, and not what was stopped on
 // purpose.
 func TestLivenessFailsWhenAnElectionHasEndedByItself(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

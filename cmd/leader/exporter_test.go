@@ -84,7 +84,7 @@ func awaitPage(t *testing.T, url, what string, fits func(page string) bool) stri
 	return ""
 }
 
-// has tells whether a page has a line that begins so.
+// has returns a function that reports whether a page has a line that begins so.
 func has(starts ...string) func(string) bool {
 	return func(page string) bool {
 		for _, start := range starts {

@@ -21,7 +21,7 @@
 //
 // 412, and not 409: RFC 9110 has it for "conditions given in the request header
 // fields" that are false, nothing was done, and a client must not resubmit, as
-// 409 would invite it to; a stale leader cannot mend its request. The bodies
+// 409 would invite it to; a stale leader cannot repair its request. The bodies
 // are problem details (RFC 9457). They state the numbers of terms, and never a
 // token.
 //

@@ -257,7 +257,8 @@ func (m *Manager) close() {
 // checks is how many roles are checked at a time.
 const checks = 64
 
-// check has the store checked for each role, and returns what has to be mended.
+// check has the store checked for each role, and returns what has to be
+// repaired.
 func (m *Manager) check(ctx context.Context, seats []*seat) error {
 	var all sync.WaitGroup
 	room := make(chan struct{}, checks)

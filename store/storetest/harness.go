@@ -31,7 +31,7 @@ type Harness struct {
 	Put func(key string, value []byte) error
 	// Purge destroys every trace of a key, as far as an operator can.
 	Purge func(key string) error
-	// Visible tells whether the store's ordinary tools show the key as
+	// Visible reports whether the store's ordinary tools show the key as
 	// existing.
 	Visible func(key string) (bool, error)
 	// Interrupt breaks the connections of all clients, or restarts the server,

@@ -36,7 +36,8 @@ func cacheDir() (string, error) {
 	return filepath.Join(base, "leader-databases", runtime.GOOS+"-"+runtime.GOARCH), nil
 }
 
-// cached tells whether a program is of the cache: below which root, and where there.
+// cached reports whether a program is of the cache: below which root, and where
+// there.
 func cached(bin string) (root, inside string, ok bool) {
 	cache, err := cacheDir()
 	if err != nil {

@@ -43,7 +43,7 @@ func (l *laggard) hold() {
 	l.held = true
 }
 
-// one delivers the first entry that waits, and tells whether there was one.
+// one delivers the first entry that waits, and reports whether there was one.
 func (l *laggard) one() bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -15,7 +15,7 @@ import (
 
 func main() {
 	only := flag.String("only", "", "postgresql18 or galera: fetch that, and nothing else")
-	look := flag.Bool("look", false, "with -only postgresql18: tell whether it is there, and fetch nothing")
+	look := flag.Bool("look", false, "with -only postgresql18: report whether it is there, and fetch nothing")
 	flag.Parse()
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
 	code := do(ctx, os.Stderr, *only, *look)

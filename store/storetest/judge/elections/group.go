@@ -242,8 +242,8 @@ func (l *link) sever() {
 	close(l.cut)
 }
 
-// mend lets calls and news through again.
-func (l *link) mend() {
+// restore lets calls and news through again.
+func (l *link) restore() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.cut = nil

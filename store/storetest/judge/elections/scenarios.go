@@ -76,7 +76,7 @@ func silent(g *group) {
 	if !b.Term().Supersedes(before) {
 		g.Errorf("term %v after %v", b.Term(), before)
 	}
-	a.link.mend()
+	a.link.restore()
 	g.await("one leads and the other follows", func() bool { return a.leadsBefore(b) || b.leadsBefore(a) })
 }
 

@@ -175,7 +175,7 @@ func (t Trial) verdict(h *History) error {
 type Fault struct {
 	// Name is for the report.
 	Name string
-	// Happen does it, and mends it.
+	// Happen does it, and undoes it.
 	Happen func(r *rand.Rand) error
 }
 

@@ -193,7 +193,7 @@ func (t *table) String() string {
 	return b.String()
 }
 
-// machine describes what the run was on, at its end: the load tells whether the
+// machine describes what the run was on, at its end: the load shows whether the
 // lab had the machine for itself.
 func machine() string {
 	return fmt.Sprintf("%s, %d cores, %s/%s, %s, nats-server %s, nats.go %s; load average %s", reporting.CPU(), runtime.NumCPU(),

@@ -20,7 +20,7 @@ func main() {
 }
 
 func run() error {
-	look := flag.Bool("look", false, "tell whether they are there, and build nothing")
+	look := flag.Bool("look", false, "report whether they are there, and build nothing")
 	flag.Parse()
 	if *look {
 		return objectlab.Look(os.Stderr)
