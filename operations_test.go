@@ -170,8 +170,8 @@ func constants(file *ast.File, prefix string) (values map[string]string) {
 	return values
 }
 
-// endsOfTerms returns the reasons why a term ends, by their names in internal/machine and
-// internal/leadership.
+// endsOfTerms returns the reasons why a term ends, by their names in
+// internal/machine and internal/leadership.
 func endsOfTerms(t *testing.T) (names []string) {
 	t.Helper()
 	file, err := parser.ParseFile(token.NewFileSet(), "reason.go", nil, parser.ParseComments)

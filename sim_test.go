@@ -301,8 +301,8 @@ func (p *simProc) stop() {
 	time.Sleep(2 * p.w.drain) // work that outlived its time ends, too
 }
 
-// transition judges G1 and G2. Two leaders overlap if and only if one of them is
-// under way when the other begins, or a machine wakes from a suspension, so
+// transition judges G1 and G2. Two leaders overlap if and only if one of them
+// is under way when the other begins, or a machine wakes from a suspension, so
 // looking at every beginning and every awakening misses nothing; virtual time
 // stands still meanwhile.
 func (p *simProc) transition(tr leader.Transition) {

@@ -32,8 +32,8 @@ type Term struct {
 	By, Why string
 }
 
-// Covers reports whether the leader led at that time, as far as the instances' clocks
-// agree.
+// Covers reports whether the leader led at that time, as far as the instances'
+// clocks agree.
 func (t Term) Covers(at time.Time) bool {
 	return !t.Began.IsZero() && !at.Before(t.Began) && (t.Ended.IsZero() || at.Before(t.Ended))
 }

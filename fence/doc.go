@@ -14,21 +14,28 @@
 //
 // # What a guard owes
 //
-//   - Persist before acting. The new mark is stored durably before the first effect of its term, or the
-//     resource forgets at a restart whom it has to refuse.
+//   - Persist before acting. The new mark is stored durably before the first
+//     effect of its term, or the resource forgets at a restart whom it has to
+//     refuse.
 //   - Check and act in one. Between a check and the act that follows, a newer
-//     term may be let in. Either both are one transaction or one conditional write, or acts of a
-//     term are kept apart from those of the next, as [Gate.Enter] does.
-//   - One mark for a group and a resource. Terms of different groups say nothing about each other.
-//   - Marks move by compare-and-swap, or by one writer. Two writers that each store what
-//     they read plus one term undo one another.
+//     term may be let in. Either both are one transaction or one conditional
+//     write, or acts of a term are kept apart from those of the next, as
+//     [Gate.Enter] does.
+//   - One mark for a group and a resource. Terms of different groups say
+//     nothing about each other.
+//   - Marks move by compare-and-swap, or by one writer. Two writers that each
+//     store what they read plus one term undo one another.
 //
 // # Ready guards
 //
-//   - [Gate], for a resource inside one process: a device, a file, a child process.
-//   - Package natsfence: a key-value bucket or stream of NATS, where the server refuses.
-//   - Package sqlfence: PostgreSQL, MySQL, MariaDB, SQLite, inside the caller's transaction.
-//   - Package httpfence: a transport that states the term of each request, a handler that refuses.
+//   - [Gate], for a resource inside one process: a device, a file, a child
+//     process.
+//   - Package natsfence: a key-value bucket or stream of NATS, where the server
+//     refuses.
+//   - Package sqlfence: PostgreSQL, MySQL, MariaDB, SQLite, inside the caller's
+//     transaction.
+//   - Package httpfence: a transport that states the term of each request, a
+//     handler that refuses.
 //
 // # What no guard can do
 //

@@ -91,10 +91,12 @@ func (g *Gate) accept(ctx context.Context, m Mark) error {
 // or more. Acts of one term run side by side; those of different terms never
 // do:
 //
-//   - The work context descends from ctx, and is cancelled when a newer term comes to the gate, with
-//     a *StaleError as its cause. From then on nobody enters with t.
-//   - The newer term enters when all who work with older ones have left, or gives up when its own ctx is done.
-//     It has been accepted nevertheless, and older ones stay out.
+//   - The work context descends from ctx, and is cancelled when a newer term
+//     comes to the gate, with a *StaleError as its cause. From then on nobody
+//     enters with t.
+//   - The newer term enters when all who work with older ones have left, or
+//     gives up when its own ctx is done. It has been accepted nevertheless, and
+//     older ones stay out.
 //
 // So an act that ignores its context delays its successor, and does not overlap
 // it. Errors match ErrStale or ErrInvalid, or are those of Persist, or the
@@ -164,8 +166,8 @@ func newTermWork(before *termWork) *termWork {
 	return r
 }
 
-// settle notes that nobody works in a term that has ended, nor ever will. The gate's
-// mutex is held.
+// settle notes that nobody works in a term that has ended, nor ever will. The
+// gate's mutex is held.
 func (r *termWork) settle() {
 	if r.working == 0 && r.ctx.Err() != nil {
 		close(r.empty)

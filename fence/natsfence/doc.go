@@ -25,13 +25,17 @@
 //
 // Errors match one of:
 //
-//   - fence.ErrStale: a newer term raised the guard. Nothing was written, and nothing will be.
-//   - fence.ErrInvalid: a term, key, subject or header that is not allowed. Nothing was sent.
+//   - fence.ErrStale: a newer term raised the guard. Nothing was written, and
+//     nothing will be.
+//   - fence.ErrInvalid: a term, key, subject or header that is not allowed.
+//     Nothing was sent.
 //   - ErrLost: the guard was deleted. Nothing was written.
 //   - ErrUnfit: the stream cannot hold a guard. Nothing was written.
-//   - store.ErrTransient, store.ErrPermanent: the write was refused, or not sent, for another reason.
-//   - store.ErrUnknown: no answer came. The write may have been applied, or may be applied later, also after
-//     later writes of the same term, but not once a newer term has raised the guard.
+//   - store.ErrTransient, store.ErrPermanent: the write was refused, or not
+//     sent, for another reason.
+//   - store.ErrUnknown: no answer came. The write may have been applied, or may
+//     be applied later, also after later writes of the same term, but not once
+//     a newer term has raised the guard.
 //
 // # How fast
 //

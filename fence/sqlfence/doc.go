@@ -21,13 +21,17 @@
 // that was admitted delays the first one of a newer term until it is committed
 // or rolled back; after that, its own term is refused.
 //
-//   - PostgreSQL, READ COMMITTED (the default): the upsert waits for the row and looks at its newest
-//     version. From REPEATABLE READ on, a transaction that began before a takeover fails with
-//     SQLSTATE 40001 instead, and its repetition is refused.
-//   - MySQL and MariaDB, REPEATABLE READ (the default): the statements of Admit are locking ones, which look at the newest version, and open no
-//     snapshot. The snapshot of the transaction's plain reads is taken by the first of them.
-//   - SQLite: the first statement takes the one write lock of the database. Set busy_timeout, or
-//     a transaction that finds it taken fails at once with SQLITE_BUSY.
+//   - PostgreSQL, READ COMMITTED (the default): the upsert waits for the row
+//     and looks at its newest version. From REPEATABLE READ on, a transaction
+//     that began before a takeover fails with SQLSTATE 40001 instead, and its
+//     repetition is refused.
+//   - MySQL and MariaDB, REPEATABLE READ (the default): the statements of Admit
+//     are locking ones, which look at the newest version, and open no snapshot.
+//     The snapshot of the transaction's plain reads is taken by the first of
+//     them.
+//   - SQLite: the first statement takes the one write lock of the database. Set
+//     busy_timeout, or a transaction that finds it taken fails at once with
+//     SQLITE_BUSY.
 //
 // Call Admit before anything else in the transaction. On MySQL a plain read
 // before it fixes a snapshot that may be older than the predecessor's last

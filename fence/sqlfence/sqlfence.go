@@ -46,10 +46,12 @@ func (f *Fence) Statements() Statements { return f.sql }
 // Admit applies the rule within tx, and locks the group's row until tx ends.
 // Call it before anything else in tx, and roll back on every error:
 //
-//   - fence.ErrStale, as a *fence.StaleError: a newer term was admitted. It stays so.
-//   - fence.ErrInvalid: no term, or no group's name, or a number that does not fit the column (2^63 and more).
-//   - all others are the driver's: deadlocks, serialization failures and busy databases among
-//     them, for which the transaction is repeated as usual.
+//   - fence.ErrStale, as a *fence.StaleError: a newer term was admitted. It
+//     stays so.
+//   - fence.ErrInvalid: no term, or no group's name, or a number that does not
+//     fit the column (2^63 and more).
+//   - all others are the driver's: deadlocks, serialization failures and busy
+//     databases among them, for which the transaction is repeated as usual.
 //
 // It waits for transactions of the group that are under way, for as long as ctx
 // and the database's own timeouts allow.

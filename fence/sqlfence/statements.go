@@ -77,9 +77,9 @@ func statements(d Dialect, table string) (Statements, error) {
 	return s, nil
 }
 
-// The lock is there because IF NOT EXISTS looks before it makes: of two who make
-// the table at once, one would be refused by the catalogue's own unique indexes.
-// Its number means nothing, and is the same for all fences.
+// The lock is there because IF NOT EXISTS looks before it makes: of two who
+// make the table at once, one would be refused by the catalogue's own unique
+// indexes. Its number means nothing, and is the same for all fences.
 func postgres() Statements {
 	return Statements{
 		Schema: `DO $$ BEGIN
@@ -99,10 +99,12 @@ WHERE f.term < EXCLUDED.term OR f.term = EXCLUDED.term AND f.digest = EXCLUDED.d
 	}
 }
 
-// The names of groups differ by case, and MySQL's usual collations do not; hence ascii_bin.
+// The names of groups differ by case, and MySQL's usual collations do not;
+// hence ascii_bin.
 //
-// Assignments take effect from left to right, so the digest goes first, while term is still the old one. The
-// arguments are repeated, since MySQL deprecated VALUES(), and MariaDB has nothing else in its place.
+// Assignments take effect from left to right, so the digest goes first, while
+// term is still the old one. The arguments are repeated, since MySQL deprecated
+// VALUES(), and MariaDB has nothing else in its place.
 func mysql() Statements {
 	return Statements{
 		Schema: `CREATE TABLE IF NOT EXISTS TABLE_NAME (

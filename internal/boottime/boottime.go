@@ -15,9 +15,9 @@ const Tick = 250 * time.Millisecond
 // an origin of its own. Only differences mean anything.
 func Now() int64 { return now() }
 
-// Phase returns how long ago the clock of [Now] showed a multiple of period: the
-// same for all who ask at one instant. Where time is virtual, the wall clock is
-// looked at instead.
+// Phase returns how long ago the clock of [Now] showed a multiple of period:
+// the same for all who ask at one instant. Where time is virtual, the wall
+// clock is looked at instead.
 func Phase(period time.Duration) time.Duration {
 	at := wallNow()
 	if !virtual() {

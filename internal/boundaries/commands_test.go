@@ -8,8 +8,8 @@ import (
 	"testing"
 )
 
-// TestEveryCommandOfThePagesFindsItsTest: a row of docs/track-record.md says how
-// to see a bug again. A test that was renamed or moved meanwhile leaves a
+// TestEveryCommandOfThePagesFindsItsTest: a row of docs/track-record.md says
+// how to see a bug again. A test that was renamed or moved meanwhile leaves a
 // command that passes, for it runs nothing.
 func TestEveryCommandOfThePagesFindsItsTest(t *testing.T) {
 	pages, err := filepath.Glob(filepath.Join(root, "docs", "*.md"))

@@ -16,8 +16,9 @@ type Draft struct {
 	exact  bool // Read would make record of the value
 }
 
-// NewDraft returns the write that puts what [Of] returns in place of a revision.
-// Its Key and Tombstone are left to the caller. The error is that of Encode.
+// NewDraft returns the write that puts what [Of] returns in place of a
+// revision. Its Key and Tombstone are left to the caller. The error is that of
+// Encode.
 //
 // It makes the record where it stays, since thousands of goroutines draft that
 // have little stack, and growing it costs more than drafting.
@@ -57,6 +58,6 @@ func (d *Draft) Read(e *store.Entry, seen *machine.Seen, r *Record) {
 }
 
 // Decided reports whether a revision of the register is later than the one that
-// the draft replaces. It is then the draft's, or what came in its place or after
-// it, so that the draft is not needed again.
+// the draft replaces. It is then the draft's, or what came in its place or
+// after it, so that the draft is not needed again.
 func (d *Draft) Decided(revision uint64) bool { return d != nil && revision > d.Expected }

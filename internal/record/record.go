@@ -112,8 +112,8 @@ func (f *Fraction) UnmarshalJSON(b []byte) error {
 // A Count is a number that only people are shown.
 type Count uint64
 
-// UnmarshalJSON takes whatever is no number of a record for zero, which must not
-// cost the group a wait: other programs may have a field of the name.
+// UnmarshalJSON takes whatever is no number of a record for zero, which must
+// not cost the group a wait: other programs may have a field of the name.
 func (c *Count) UnmarshalJSON(b []byte) error {
 	v, err := strconv.ParseUint(string(b), 10, 64)
 	if err != nil || v > maxNumber {
@@ -233,8 +233,8 @@ func (c Control) Encode() ([]byte, error) {
 	return encode(c)
 }
 
-// encodeRecord is Encode, and reports whether decode makes the very record of what it
-// returns.
+// encodeRecord is Encode, and reports whether decode makes the very record of
+// what it returns.
 func encodeRecord(r *Record) (b []byte, exact bool, err error) {
 	if b, exact = appendExact(make([]byte, 0, usual), r); exact {
 		b, err = bounded(b)

@@ -32,9 +32,9 @@ func (m *model) crash(w *world, i int8) {
 	w.Candidates[i], w.Ghosts[i] = candidate{}, ghost{}
 }
 
-// observations are watches and reads, which cannot be told apart: any revision that
-// still can be read may arrive at any time, or never. What is not newer than
-// what was seen explains nothing and changes nothing.
+// observations are watches and reads, which cannot be told apart: any revision
+// that still can be read may arrive at any time, or never. What is not newer
+// than what was seen explains nothing and changes nothing.
 func (m *model) observations(w *world, i int8, yield func(label, func(*world))) {
 	c := &w.Candidates[i]
 	if c.Stage == watching && c.HasSeen && c.Seen.Rev > 0 && w.Gone {
@@ -141,8 +141,9 @@ func (m *model) regress(w *world, i int8) {
 	}
 }
 
-// adopted returns how long ago the write left that an observation of it explains: the
-// first attempt, which is the earliest that may have been applied.
+// adopted returns how long ago the write left that an observation of it
+// explains: the first attempt, which is the earliest that may have been
+// applied.
 func (m *model) adopted(w *world, i, rev int8) (age int8) {
 	age = w.Candidates[i].First
 	for _, msg := range w.Writes {

@@ -167,7 +167,8 @@ func (c *Checker) regressed(now Instant) {
 	c.doubt = now.Mono + int64(c.wait(ttl))
 }
 
-// own finds out what an observation says of the own grant and of a write that waits.
+// own finds out what an observation says of the own grant and of a write that
+// waits.
 func (c *Checker) own(s observed, now Instant) {
 	if s.What == Record && s.Token != "" && !c.dead[s.Token] {
 		if a := c.earliest(s); a != nil {

@@ -50,7 +50,8 @@ func awaitLeader(t *testing.T, e leader.Election) {
 	t.Fatal("nobody leads")
 }
 
-// handOver lets the group have a life: a leads, an operator asks for b, and both stop. It returns a's and b's terms.
+// handOver lets the group have a life: a leads, an operator asks for b, and
+// both stop. It returns a's and b's terms.
 func handOver(t *testing.T, connect func() *nats.Conn, hooks func() leader.Hooks) (terms [2]leader.Term) {
 	t.Helper()
 	a := start(t, connect(), "a", hooks())
@@ -276,7 +277,8 @@ func TestSchemaRefusesWhatIsNoAdvisory(t *testing.T) {
 	}
 }
 
-// history reads the advisories that a stream has kept, as an operator's program does.
+// history reads the advisories that a stream has kept, as an operator's program
+// does.
 func history(ctx context.Context, js jetstream.JetStream, stream string, subjects ...string) iter.Seq2[advisory.Advisory, error] {
 	return func(yield func(advisory.Advisory, error) bool) {
 		c, err := js.OrderedConsumer(ctx, stream, jetstream.OrderedConsumerConfig{FilterSubjects: subjects})
@@ -322,8 +324,8 @@ func TestStreamAnswersWhoLedAtAnyTime(t *testing.T) {
 }
 
 // reaches waits until what the connection publishes is stored. A stream of a
-// cluster may have no leader for a moment after it was made, and the servers hear
-// of its interest one after the other; what is published before is lost.
+// cluster may have no leader for a moment after it was made, and the servers
+// hear of its interest one after the other; what is published before is lost.
 func reaches(t *testing.T, nc *nats.Conn, subject string) {
 	t.Helper()
 	js := natslab.JetStream(t, nc)
@@ -440,7 +442,8 @@ func TestSubscriptionEndsWithItsContextAndWithItsConnection(t *testing.T) {
 	}
 }
 
-// A bucket republishes its records below leader.<bucket>, whatever its name; advisories are not among them.
+// A bucket republishes its records below leader.<bucket>, whatever its name;
+// advisories are not among them.
 func TestAdvisoriesAndRepublishedRecordsAreKeptApart(t *testing.T) {
 	t.Parallel()
 	srv := natslab.Start(t)
@@ -490,8 +493,9 @@ func TestFilteredEventsAreNotPublished(t *testing.T) {
 	}
 }
 
-// The election has a connection of its own and goes on; its advisories wait for the other, which keeps
-// nothing by itself, and what is too old for the queue is dropped and counted.
+// The election has a connection of its own and goes on; its advisories wait for
+// the other, which keeps nothing by itself, and what is too old for the queue
+// is dropped and counted.
 func TestAdvisoriesWaitForTheConnectionAndHoldNobodyUp(t *testing.T) {
 	t.Parallel()
 	srv := natslab.Start(t)

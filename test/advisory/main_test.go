@@ -1,4 +1,5 @@
-// Package advisory_test publishes and keeps the advisories of elections on real NATS servers.
+// Package advisory_test publishes and keeps the advisories of elections on real
+// NATS servers.
 package advisory_test
 
 import (

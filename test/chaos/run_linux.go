@@ -46,8 +46,8 @@ type fireCommand struct {
 }
 
 // mutantTime is how long a mutant may go uncondemned. Most are in the first
-// round, of some ten seconds; by bad luck it took five, of a minute that was the
-// limit then.
+// round, of some ten seconds; by bad luck it took five, of a minute that was
+// the limit then.
 const mutantTime = 5 * time.Minute
 
 type soakCommand struct {

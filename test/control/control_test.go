@@ -28,8 +28,8 @@ func onEach(t *testing.T, test func(t *testing.T, connect func() *nats.Conn)) {
 	})
 }
 
-// start starts a candidate of group "jobs/eu.west", whose TTL no test waits for.
-// An answer that a server took with it is given up long before.
+// start starts a candidate of group "jobs/eu.west", whose TTL no test waits
+// for. An answer that a server took with it is given up long before.
 func start(t *testing.T, nc *nats.Conn, id string) leader.Election {
 	t.Helper()
 	e, err := leader.NewElection(nc, leader.ElectionConfig{

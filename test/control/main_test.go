@@ -1,4 +1,5 @@
-// Package control_test asks leaders on real NATS servers to leave, as operators do.
+// Package control_test asks leaders on real NATS servers to leave, as operators
+// do.
 package control_test
 
 import (

@@ -6,8 +6,9 @@ import (
 	"github.com/seed-ff2cb582/leader/test/natslab"
 )
 
-// Each leader is asked as soon as it is seen, often before the one before it has heard that its own release was
-// written. Who then sees the vacancy of the next, and never its record, has been succeeded all the same.
+// Each leader is asked as soon as it is seen, often before the one before it
+// has heard that its own release was written. Who then sees the vacancy of the
+// next, and never its record, has been succeeded all the same.
 func TestStepDownsInARowCostNoLease(t *testing.T) {
 	t.Parallel()
 	srv := natslab.Start(t)

@@ -1,4 +1,5 @@
-// Package dash_test drives the page of leader dash as a person would, in a real Chromium.
+// Package dash_test drives the page of leader dash as a person would, in a real
+// Chromium.
 package dash_test
 
 import (
@@ -54,7 +55,8 @@ func (p *tab) do(actions ...chromedp.Action[chromedp.Void]) {
 	}
 }
 
-// until waits until an expression is true in the page, or in the one that follows it.
+// until waits until an expression is true in the page, or in the one that
+// follows it.
 func (p *tab) until(expression string) {
 	p.Helper()
 	ctx, cancel := context.WithTimeout(p.ctx, patience)
@@ -328,7 +330,8 @@ func awaitAdvisories(t *testing.T, nc *nats.Conn, n uint64, event leader.Event) 
 	}
 }
 
-// order is a script that asks for what no button asks for. Its value is the status of the answer.
+// order is a script that asks for what no button asks for. Its value is the
+// status of the answer.
 const order = `fetch("/api/control", {method: "POST", headers: {"Content-Type": "application/json", "Leader-Dash": "1"},
 	body: JSON.stringify({op: "step-down", group: "reports", term: "%d"})}).then(r => r.status)`
 
@@ -372,7 +375,8 @@ func TestOtherSitesCannotSteer(t *testing.T) {
 			t.Logf("%s from %s: %s", name, from, eval[string](p, fmt.Sprintf(script, s.url, body)))
 		}
 	}
-	// What was let in would have been obeyed before this, for requests are answered in order.
+	// What was let in would have been obeyed before this, for requests are
+	// answered in order.
 	p := visit(browser, t, s.url)
 	p.until(cell("reports", 2) + " === 'worker-1'")
 	if !e.IsLeader() {
@@ -455,7 +459,8 @@ func TestThePageWorksByKeyboardAndHasNames(t *testing.T) {
 	stand(t, nc, "reports", "worker-1")
 	p := visit(browser, t, serve(t, server, "--allow-control").url)
 	p.until(cell("reports", 2) + " === 'worker-1'")
-	// From the filter by Tab: four chips, the order, the span, the group; Enter opens it.
+	// From the filter by Tab: four chips, the order, the span, the group; Enter
+	// opens it.
 	p.do(chromedp.KeyEvent("/"))
 	p.until("document.activeElement.id === 'filter'")
 	p.do(chromedp.KeyEvent("\x1b")) // the protocol types the key all the same

@@ -24,7 +24,8 @@ import (
 	"github.com/seed-ff2cb582/leader/test/dash/chromium"
 )
 
-// TestPictures takes pictures of the page, light and dark, wide and narrow, for people to look at:
+// TestPictures takes pictures of the page, light and dark, wide and narrow, for
+// people to look at:
 //
 //	go test -run TestPictures ./test/dash -args -screenshots /tmp
 func TestPictures(t *testing.T) {

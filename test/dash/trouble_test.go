@@ -12,7 +12,8 @@ import (
 	"github.com/seed-ff2cb582/leader/test/natslab"
 )
 
-// A term that begins while its row is open gets no message before it ends, and lasts all the same.
+// A term that begins while its row is open gets no message before it ends, and
+// lasts all the same.
 func TestATermThatBeganUnderAnOpenRowLasts(t *testing.T) {
 	browser := chromium.Start(t)
 	server, nc := bucket(t)
@@ -93,7 +94,8 @@ func TestAPageSaysThatNobodyAnswersIt(t *testing.T) {
 	p.until("document.querySelectorAll('[data-op]:disabled').length === 0 && " + cell("reports", 5) + " !== '?'")
 }
 
-// What the command does not hear of, the page cannot know: that leases run out meanwhile means nothing.
+// What the command does not hear of, the page cannot know: that leases run out
+// meanwhile means nothing.
 func TestAPageWhoseServerIsGoneKnowsNothing(t *testing.T) {
 	browser := chromium.Start(t)
 	srv := natslab.Start(t)

@@ -1,13 +1,17 @@
-// Package databases starts real SQL servers for the project's tests, without containers and without root: PostgreSQL
-// and MariaDB, each on a socket in a temporary directory, with its data there, and without syncing files.
+// Package databases starts real SQL servers for the project's tests, without
+// containers and without root: PostgreSQL and MariaDB, each on a socket in a
+// temporary directory, with its data there, and without syncing files.
 //
-// A test that kills its server, or needs what it acknowledges on the disk, starts one of its own
-// ([Lab.OwnPostgreSQL], [Lab.OwnMariaDB]), which listens on the loopback interface and syncs.
+// A test that kills its server, or needs what it acknowledges on the disk,
+// starts one of its own ([Lab.OwnPostgreSQL], [Lab.OwnMariaDB]), which listens
+// on the loopback interface and syncs.
 //
-// The servers are those of the machine, or those that `go run ./test/databases/install` has put into the user's
-// cache (see [Install]). A test whose server is found nowhere is skipped, and fails if CI=true.
-// LEADER_TEST_POSTGRESQL and LEADER_TEST_MYSQL, data source names, stand for servers that run already, and
-// LEADER_POSTGRESQL=18 for the PostgreSQL that `make postgresql18` has fetched.
+// The servers are those of the machine, or those that `go run
+// ./test/databases/install` has put into the user's cache (see [Install]). A
+// test whose server is found nowhere is skipped, and fails if CI=true.
+// LEADER_TEST_POSTGRESQL and LEADER_TEST_MYSQL, data source names, stand for
+// servers that run already, and LEADER_POSTGRESQL=18 for the PostgreSQL that
+// `make postgresql18` has fetched.
 package databases
 
 import (
@@ -27,10 +31,12 @@ import (
 	_ "modernc.org/sqlite"             // for sql.Open
 )
 
-// Patience bounds every wait. It is generous, since a passing test never waits that long.
+// Patience bounds every wait. It is generous, since a passing test never waits
+// that long.
 const Patience = 60 * time.Second
 
-// A Lab starts a server when it is first asked for, and keeps it for the tests of a package. The zero Lab is ready.
+// A Lab starts a server when it is first asked for, and keeps it for the tests
+// of a package. The zero Lab is ready.
 type Lab struct {
 	mu      sync.Mutex
 	servers map[string]*server
@@ -53,19 +59,22 @@ func (l *Lab) Close() error {
 	return errors.Join(failures...)
 }
 
-// PostgreSQL returns a connection pool to a PostgreSQL server, closed when the test ends.
+// PostgreSQL returns a connection pool to a PostgreSQL server, closed when the
+// test ends.
 func (l *Lab) PostgreSQL(tb testing.TB) *sql.DB {
 	tb.Helper()
 	return l.open(tb, "pgx", "LEADER_TEST_POSTGRESQL", startPostgreSQL)
 }
 
-// MySQL returns a connection pool to a MariaDB server (or to a MySQL one, by LEADER_TEST_MYSQL), closed when the test ends.
+// MySQL returns a connection pool to a MariaDB server (or to a MySQL one, by
+// LEADER_TEST_MYSQL), closed when the test ends.
 func (l *Lab) MySQL(tb testing.TB) *sql.DB {
 	tb.Helper()
 	return l.open(tb, "mysql", "LEADER_TEST_MYSQL", startMariaDB)
 }
 
-// SQLite returns a connection pool to a new database file, closed when the test ends.
+// SQLite returns a connection pool to a new database file, closed when the test
+// ends.
 func SQLite(tb testing.TB) *sql.DB {
 	tb.Helper()
 	file := filepath.Join(tb.TempDir(), "lab.db")
@@ -94,7 +103,8 @@ func (l *Lab) open(tb testing.TB, driver, env string, start func() (*server, err
 	return pool(tb, driver, s.dsn)
 }
 
-// absent skips the test if there is no server to be had, and fails it where one must be.
+// absent skips the test if there is no server to be had, and fails it where one
+// must be.
 func absent(tb testing.TB, err error) {
 	tb.Helper()
 	ci, _ := strconv.ParseBool(os.Getenv("CI")) // what is no boolean is not true
@@ -147,7 +157,8 @@ func startMariaDB() (*server, error) {
 
 func mariadb(s *server) ([]string, error) {
 	socket, data := filepath.Join(s.dir, "sock"), filepath.Join(s.dir, "data")
-	// Without grant tables there is no system database to make, and everyone may do everything.
+	// Without grant tables there is no system database to make, and everyone may
+	// do everything.
 	s.signal = "KILL"
 	s.dsn = fmt.Sprintf("root@unix(%s)/lab", socket)
 	if err := s.mkdir(filepath.Join(data, "lab")); err != nil {

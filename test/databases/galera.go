@@ -12,7 +12,8 @@ import (
 	"github.com/seed-ff2cb582/leader/test/internal/ports"
 )
 
-// galera is the library that makes MariaDB's servers a cluster, in which each of them takes writes.
+// galera is the library that makes MariaDB's servers a cluster, in which each
+// of them takes writes.
 const galera = "libgalera_smm.so"
 
 // errGaleraAbsent: neither the machine nor the cache has Galera. It is no

@@ -51,7 +51,8 @@ func cached(bin string) (root, inside string, ok bool) {
 	return filepath.Join(cache, name), inside, true
 }
 
-// find returns a server's program: on the path, where systems keep it, or in the cache.
+// find returns a server's program: on the path, where systems keep it, or in
+// the cache.
 func find(program, packaged string) (string, error) {
 	if path, err := exec.LookPath(program); err == nil {
 		return filepath.EvalSymlinks(path) // its companions are beside the file and not beside the link
@@ -71,7 +72,8 @@ func find(program, packaged string) (string, error) {
 	return "", fmt.Errorf("%s: %w", program, errAbsent)
 }
 
-// newer compares /usr/lib/postgresql/9/bin and /usr/lib/postgresql/15/bin by their number.
+// newer compares /usr/lib/postgresql/9/bin and /usr/lib/postgresql/15/bin by
+// their number.
 func newer(a, b string) int {
 	number := func(path string) int {
 		n, _ := strconv.Atoi(filepath.Base(filepath.Dir(filepath.Dir(path)))) // 0 for others
@@ -80,9 +82,11 @@ func newer(a, b string) int {
 	return cmp.Compare(number(a), number(b))
 }
 
-// Install puts the servers that the machine lacks into the user's cache, from the packages of a Debian (or a system that
-// descends from it), and tells w what it does. It changes nothing else: packages are downloaded and unpacked, which
-// needs no root, and not installed. Where that is not possible it says what to do, and returns no error.
+// Install puts the servers that the machine lacks into the user's cache, from
+// the packages of a Debian (or a system that descends from it), and tells w
+// what it does. It changes nothing else: packages are downloaded and unpacked,
+// which needs no root, and not installed. Where that is not possible it says
+// what to do, and returns no error.
 func Install(ctx context.Context, w io.Writer) error {
 	var failures []error
 	for program, debian := range programs() {
@@ -109,7 +113,8 @@ func installDebian(ctx context.Context, w io.Writer, program, debian string) err
 	if err := os.MkdirAll(cache, 0o755); err != nil {
 		return err
 	}
-	// What is unfinished has another name: runs may be interrupted, and two may race.
+	// What is unfinished has another name: runs may be interrupted, and two may
+	// race.
 	tmp, err := os.MkdirTemp(cache, "unfinished")
 	if err != nil {
 		return err
@@ -143,7 +148,8 @@ func installDebian(ctx context.Context, w io.Writer, program, debian string) err
 	return err
 }
 
-// How often a download is tried, and how long a mirror is left alone between: mirrors fail, and lists grow old.
+// How often a download is tried, and how long a mirror is left alone between:
+// mirrors fail, and lists grow old.
 const (
 	attempts = 4
 	pause    = 5 * time.Second
@@ -156,8 +162,8 @@ type apt struct {
 	options []string
 }
 
-// fetch downloads what the machine lacks for a package and unpacks it below root, by the machine's own lists of packages
-// unless fresh ones are asked for.
+// fetch downloads what the machine lacks for a package and unpacks it below
+// root, by the machine's own lists of packages unless fresh ones are asked for.
 func (a *apt) fetch(w io.Writer, debian, root string, fresh bool) error {
 	packages, err := a.missing(debian, fresh)
 	if err != nil {
@@ -185,7 +191,8 @@ func (a *apt) missing(debian string, fresh bool) ([]string, error) {
 	if packages, err := a.simulate(debian); err == nil && !fresh {
 		return packages, nil
 	}
-	// Fresh images have no lists of packages. They are fetched into a directory of ours, for the machine's are root's.
+	// Fresh images have no lists of packages. They are fetched into a directory of
+	// ours, for the machine's are root's.
 	lists := filepath.Join(a.dir, "lists")
 	if err := os.MkdirAll(filepath.Join(lists, "partial"), 0o755); err != nil {
 		return nil, err

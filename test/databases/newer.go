@@ -28,11 +28,12 @@ const (
 	newerSum     = "jVw/MdDtIX/vICH/DKIe6/mHpiCggdx6QVyza4vt/NbcZFsL0KhwglF6F1Koqx3gRBZ9XtN+vi63EsqSyqOSxA==" // SHA-512 of the archive
 )
 
-// errNewerAbsent: the cache does not have PostgreSQL 18. It is no errAbsent: who asks for it by name wants no other.
+// errNewerAbsent: the cache does not have PostgreSQL 18. It is no errAbsent:
+// who asks for it by name wants no other.
 var errNewerAbsent = errors.New("PostgreSQL 18 is not installed: run `make postgresql18`, which fetches 24 MB, once")
 
-// findPostgreSQL returns the path of PostgreSQL's server: of the version that LEADER_POSTGRESQL names, 18, or otherwise of
-// the one that the machine has.
+// findPostgreSQL returns the path of PostgreSQL's server: of the version that
+// LEADER_POSTGRESQL names, 18, or otherwise of the one that the machine has.
 func findPostgreSQL() (string, error) {
 	switch version := os.Getenv("LEADER_POSTGRESQL"); version {
 	case "":
@@ -65,7 +66,8 @@ func findNewer() (string, error) {
 	return bin, nil
 }
 
-// LookNewer tells w whether PostgreSQL 18 is there. The error says that it is not.
+// LookNewer tells w whether PostgreSQL 18 is there. The error says that it is
+// not.
 func LookNewer(w io.Writer) error {
 	bin, err := findNewer()
 	if err != nil {
@@ -75,8 +77,9 @@ func LookNewer(w io.Writer) error {
 	return nil
 }
 
-// InstallNewer fetches PostgreSQL 18 into the user's cache, with npm's client, if it is not there, and tells w what it does.
-// The archive has to be the one whose sum is in the source; no script of it runs.
+// InstallNewer fetches PostgreSQL 18 into the user's cache, with npm's client,
+// if it is not there, and tells w what it does. The archive has to be the one
+// whose sum is in the source; no script of it runs.
 func InstallNewer(ctx context.Context, w io.Writer) error {
 	if bin, err := findNewer(); err == nil {
 		fmt.Fprintf(w, "databases: PostgreSQL 18 is there: %s\n", bin)
@@ -93,7 +96,8 @@ func InstallNewer(ctx context.Context, w io.Writer) error {
 	if err := os.MkdirAll(filepath.Dir(dir), 0o755); err != nil {
 		return err
 	}
-	// What is unfinished has another name: runs may be interrupted, and two may race.
+	// What is unfinished has another name: runs may be interrupted, and two may
+	// race.
 	tmp, err := os.MkdirTemp(filepath.Dir(dir), "unfinished")
 	if err != nil {
 		return err
@@ -139,7 +143,8 @@ func fetchNewer(ctx context.Context, tmp string) ([]byte, error) {
 	return archive, nil
 }
 
-// unpackNewer writes what the archive has below package/native to root, but for what only linkers need.
+// unpackNewer writes what the archive has below package/native to root, but for
+// what only linkers need.
 func unpackNewer(archive []byte, root string) error {
 	packed, err := gzip.NewReader(bytes.NewReader(archive))
 	if err != nil {
@@ -179,7 +184,8 @@ func unpackFile(file string, from io.Reader, executable bool) error {
 	return cmp.Or(err, f.Close())
 }
 
-// linkNewer makes the symbolic links of shared libraries, which npm's archives cannot have and which this one lists.
+// linkNewer makes the symbolic links of shared libraries, which npm's archives
+// cannot have and which this one lists.
 func linkNewer(root string) error {
 	list := filepath.Join(root, "pg-symlinks.json")
 	text, err := os.ReadFile(list)

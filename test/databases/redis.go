@@ -43,9 +43,9 @@ func StartRedis(tb testing.TB, args ...string) *Redis {
 	return r
 }
 
-// StartSentinel starts a Sentinel that puts a replica in the place of the master
-// of that name when it has been silent for two seconds, and ends it with the
-// test. In less a busy machine makes a sound master silent.
+// StartSentinel starts a Sentinel that puts a replica in the place of the
+// master of that name when it has been silent for two seconds, and ends it with
+// the test. In less a busy machine makes a sound master silent.
 func StartSentinel(tb testing.TB, name string, master *Redis) *Redis {
 	tb.Helper()
 	r := newRedis(tb)
@@ -60,7 +60,8 @@ func StartSentinel(tb testing.TB, name string, master *Redis) *Redis {
 }
 
 // RedisProgram returns the path of Redis' program, and the environment that it
-// needs besides. Without it the test is skipped, or fails where it must be there.
+// needs besides. Without it the test is skipped, or fails where it must be
+// there.
 func RedisProgram(tb testing.TB) (path string, env []string) {
 	tb.Helper()
 	bin, err := find("redis-server", "redis")
@@ -161,8 +162,8 @@ func (r *Redis) await() {
 	}
 }
 
-// Say sends a command on a connection of its own, as redis-cli does, and returns
-// the answer: a string, a number, or nothing for what is not there.
+// Say sends a command on a connection of its own, as redis-cli does, and
+// returns the answer: a string, a number, or nothing for what is not there.
 func (r *Redis) Say(words ...string) (string, error) {
 	conn, err := net.DialTimeout("tcp", r.Addr(), Patience)
 	if err != nil {

@@ -25,9 +25,11 @@ type server struct {
 	log    buffer
 }
 
-// tether keeps a server no longer than the process that started it: a shell reads its standard input, which ends with that
-// process however it ends, and then ends the server and removes its files. The arguments are the directory, the
-// signal and the server's command. A signal to the whole group of processes is for the server, and not for the shell.
+// tether keeps a server no longer than the process that started it: a shell
+// reads its standard input, which ends with that process however it ends, and
+// then ends the server and removes its files. The arguments are the directory,
+// the signal and the server's command. A signal to the whole group of processes
+// is for the server, and not for the shell.
 const tether = `exec 3<&0; dir=$1 signal=$2; shift 2; trap '' HUP INT TERM
 (trap - HUP INT TERM; exec "$@") </dev/null & server=$!
 (cat; kill -"$signal" $server) >/dev/null 2>&1 <&3 & watch=$!
@@ -35,7 +37,8 @@ wait $server
 kill -KILL $watch 2>/dev/null
 rm -rf "$dir"`
 
-// start starts a program in a new directory. prepare fills the directory and returns the arguments.
+// start starts a program in a new directory. prepare fills the directory and
+// returns the arguments.
 func start(driver, bin string, prepare func(*server) ([]string, error)) (*server, error) {
 	// A socket's path has about 100 bytes, so not a test's directory.
 	dir, err := os.MkdirTemp("", "lab")
@@ -77,7 +80,8 @@ func (s *server) run(driver, bin string, prepare func(*server) ([]string, error)
 	return s.await(driver)
 }
 
-// reach makes the program one that the servers' user may execute: a cache below root's home is closed to others.
+// reach makes the program one that the servers' user may execute: a cache below
+// root's home is closed to others.
 func (s *server) reach(bin string) error {
 	s.bin, s.root = bin, "/"
 	root, inside, ok := cached(bin)
@@ -101,7 +105,8 @@ func (s *server) mkdir(dir string) error {
 	return s.command("/bin/mkdir", "-p", dir).Run()
 }
 
-// command returns a command that runs as a user who is not root: PostgreSQL refuses to.
+// command returns a command that runs as a user who is not root: PostgreSQL
+// refuses to.
 func (s *server) command(name string, args ...string) *exec.Cmd {
 	cmd := exec.Command(name, args...)
 	cmd.Dir = s.dir
@@ -113,7 +118,8 @@ func (s *server) command(name string, args ...string) *exec.Cmd {
 	return cmd
 }
 
-// libraries returns the directories of shared libraries below an installation's root.
+// libraries returns the directories of shared libraries below an installation's
+// root.
 func libraries(root string) string {
 	var dirs []string
 	for _, pattern := range []string{"usr/lib/*-linux-gnu*", "lib/*-linux-gnu*", "usr/lib/*-linux-gnu*/*"} {

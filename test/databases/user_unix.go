@@ -33,7 +33,8 @@ func own(path string) error {
 	return os.Lchown(path, nobody, nobody)
 }
 
-// family returns a process and its children, as far as the system tells of these (Linux's /proc).
+// family returns a process and its children, as far as the system tells of
+// these (Linux's /proc).
 func family(pid int) []int {
 	if pid == 0 {
 		return nil
@@ -56,8 +57,9 @@ func family(pid int) []int {
 	return pids
 }
 
-// awaitStopped waits, where that can be seen (on Linux), until each thread of the
-// processes stands still, which one that runs does a moment after the signal.
+// awaitStopped waits, where that can be seen (on Linux), until each thread of
+// the processes stands still, which one that runs does a moment after the
+// signal.
 func awaitStopped(pids ...int) {
 	for limit := time.Now().Add(Patience); slices.ContainsFunc(pids, runs) && time.Now().Before(limit); {
 		<-time.After(time.Millisecond)

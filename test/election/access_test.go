@@ -15,8 +15,8 @@ import (
 	"github.com/seed-ff2cb582/leader/test/natslab"
 )
 
-// refused starts a candidate that cannot, and checks that the error is a permanent one that
-// tells what to do. The candidate may then be started again.
+// refused starts a candidate that cannot, and checks that the error is a
+// permanent one that tells what to do. The candidate may then be started again.
 func refused(t *testing.T, m *member, words ...string) {
 	t.Helper()
 	err := m.Start(natslab.Within(t))
@@ -71,8 +71,8 @@ func TestStartWithoutAServerWaitsForIt(t *testing.T) {
 	g.await("a leads", a.IsLeader)
 }
 
-// candidateRights are what the documentation of natsstore says a candidate of group g needs
-// in a bucket of ours named b.
+// candidateRights are what the documentation of natsstore says a candidate of
+// group g needs in a bucket of ours named b.
 func candidateRights() (publish, subscribe []string) {
 	return []string{"$KV.b.g", "$JS.API.DIRECT.GET.KV_b.$KV.b.g", "$JS.API.DIRECT.GET.KV_b.$KV.b._ctl.g", "$JS.API.STREAM.INFO.KV_b"},
 		[]string{"leader.b.g", "leader.b._ctl.g", "_INBOX.>"}
@@ -93,8 +93,8 @@ func TestCandidateNeedsNoMoreThanTheDocumentedRights(t *testing.T) {
 	g.handover(b, a)
 }
 
-// Without the right to write its record a candidate is told so at once, with the right that it lacks,
-// and may be started again when it was granted.
+// Without the right to write its record a candidate is told so at once, with
+// the right that it lacks, and may be started again when it was granted.
 func TestStartWithoutTheRightToWriteNamesTheRight(t *testing.T) {
 	t.Parallel()
 	pub, sub := candidateRights()
@@ -137,8 +137,8 @@ func TestLeaderThatMayNoLongerWriteIsSucceeded(t *testing.T) {
 	g.await("a leads again", a.IsLeader)
 }
 
-// grant restarts the server with other rights. (A reload would do, but in nats-server 2.15.2 it races
-// with direct gets: stream.go, getDirectRequest.)
+// grant restarts the server with other rights. (A reload would do, but in
+// nats-server 2.15.2 it races with direct gets: stream.go, getDirectRequest.)
 func grant(srv *natslab.Server, options *server.Options, opt natslab.Option) {
 	opt(options)
 	srv.Restart()

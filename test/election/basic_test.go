@@ -106,8 +106,9 @@ func TestReleaseHandsOverAtOnce(t *testing.T) {
 	}
 }
 
-// Handing over is fast enough for a successor's record to overtake the answer to the release,
-// and so on: whatever arrives first, somebody leads long before a lease is over.
+// Handing over is fast enough for a successor's record to overtake the answer
+// to the release, and so on: whatever arrives first, somebody leads long before
+// a lease is over.
 func TestLeadershipIsHandedToAndFro(t *testing.T) {
 	t.Parallel()
 	srv := natslab.Start(t)
@@ -168,8 +169,8 @@ func TestCrashedCandidateThatRestartsUnderItsNameWaitsForItsOldLease(t *testing.
 	g := newGroup(t, "b")
 	old := g.join(cut, "a", ttl(short))
 	g.leader()
-	// The old incarnation cannot be told from a process that hangs, and goes on leading
-	// for as long as it may: the new one must not count as the same.
+	// The old incarnation cannot be told from a process that hangs, and goes on
+	// leading for as long as it may: the new one must not count as the same.
 	proxy.Hold(natslab.ToServer, natslab.ToClient)
 	first := old.Term()
 	again := g.join(sound, "a", ttl(short))

@@ -17,8 +17,8 @@ import (
 	"github.com/seed-ff2cb582/leader/test/natslab"
 )
 
-// impatient gives up reconnecting after two attempts, as nats.go does by default
-// after sixty.
+// impatient gives up reconnecting after two attempts, as nats.go does by
+// default after sixty.
 func impatient() []nats.Option {
 	return []nats.Option{nats.MaxReconnects(2), nats.ReconnectWait(time.Millisecond)}
 }

@@ -70,8 +70,9 @@ func TestAnotherProgramAsksTheLeaderToHandOver(t *testing.T) {
 	}
 }
 
-// Requests that are not meant for the present term, or that nobody can read, change nothing. The proof
-// that they were heard is a request after them that is obeyed.
+// Requests that are not meant for the present term, or that nobody can read,
+// change nothing. The proof that they were heard is a request after them that
+// is obeyed.
 func TestOtherRequestsAreIgnored(t *testing.T) {
 	t.Parallel()
 	p := newPair(t)

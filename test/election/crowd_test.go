@@ -19,8 +19,8 @@ import (
 // A thousand elections by NewElection, in a bucket that does not republish.
 // Each had a store, and each store two consumers; when heartbeats were late,
 // because the processor was, the consumers were given up and the load of making
-// them again cost terms by the hundred. The test runs alone, since it keeps every
-// processor busy.
+// them again cost terms by the hundred. The test runs alone, since it keeps
+// every processor busy.
 func TestThousandElectionsInABucketThatDoesNotRepublish(t *testing.T) {
 	const n, renewals = 1000, 3
 	srv := natslab.Start(t)

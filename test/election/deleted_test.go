@@ -15,8 +15,8 @@ import (
 	"github.com/seed-ff2cb582/leader/test/natslab"
 )
 
-// Nobody makes the bucket again: what waits for it is told what is missing, long
-// before a lease or a context ends.
+// Nobody makes the bucket again: what waits for it is told what is missing,
+// long before a lease or a context ends.
 func TestWhoWaitsOnADeletedBucketIsTold(t *testing.T) {
 	t.Parallel()
 	srv := natslab.Start(t)

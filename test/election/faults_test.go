@@ -10,8 +10,8 @@ import (
 	"github.com/seed-ff2cb582/leader/test/natslab"
 )
 
-// handover has the leader resign and waits for the other: whoever has gone deaf in an
-// interruption does not pass.
+// handover has the leader resign and waits for the other: whoever has gone deaf
+// in an interruption does not pass.
 func (g *group) handover(from, to *member) {
 	g.tb.Helper()
 	to.follows(from)
@@ -95,8 +95,8 @@ func TestDisconnectGraceEndsTheTermBeforeTheLease(t *testing.T) {
 	g.await("a leads again", a.IsLeader)
 }
 
-// The caller's connection may keep what is published while it is down, and send it after
-// reconnecting. Nothing of that may make or depose a leader.
+// The caller's connection may keep what is published while it is down, and send
+// it after reconnecting. Nothing of that may make or depose a leader.
 func TestReconnectBufferMakesNoLeader(t *testing.T) {
 	t.Parallel()
 	srv := natslab.Start(t)

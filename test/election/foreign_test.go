@@ -15,8 +15,9 @@ import (
 	"github.com/seed-ff2cb582/leader/test/natslab"
 )
 
-// Writes that replace the record of a leader whose trust window is open. It stops its work, and what
-// it then writes lets the others go at once: leases are long here, and nobody waits one out.
+// Writes that replace the record of a leader whose trust window is open. It
+// stops its work, and what it then writes lets the others go at once: leases
+// are long here, and nobody waits one out.
 func TestForeignWriteOverALeadersRecordCostsTheTermOnly(t *testing.T) {
 	t.Parallel()
 	srv := natslab.Start(t)
@@ -80,8 +81,9 @@ func TestForeignWriteOverALeadersRecordCostsTheTermOnly(t *testing.T) {
 	}
 }
 
-// What stands in the key when nobody leads is no permission, unless it is a vacancy. A deletion by an
-// operator gets the key going, after the wait that a lease seen before it takes.
+// What stands in the key when nobody leads is no permission, unless it is a
+// vacancy. A deletion by an operator gets the key going, after the wait that a
+// lease seen before it takes.
 func TestRecordsThatNobodyCanReadKeepEverybodyWaiting(t *testing.T) {
 	t.Parallel()
 	srv := natslab.Start(t)
@@ -117,8 +119,8 @@ func TestRecordsThatNobodyCanReadKeepEverybodyWaiting(t *testing.T) {
 			if n := a.count("acquire"); n != 0 {
 				t.Fatalf("%d claims", n)
 			}
-			// The way out for an operator that needs no waiting: a vacancy, which is a delete marker
-			// that says why.
+			// The way out for an operator that needs no waiting: a vacancy, which is a
+			// delete marker that says why.
 			vacancy := nats.NewMsg("$KV.b." + name)
 			vacancy.Header.Set("KV-Operation", "DEL")
 			vacancy.Data = []byte(`{"reason":"cleared","by":"operator"}`)
@@ -155,7 +157,8 @@ func TestDeletionIsWaitedOutAndThenTaken(t *testing.T) {
 	}
 }
 
-// Buckets as `nats kv add` makes them. Each is written to by KV tools under a running election.
+// Buckets as `nats kv add` makes them. Each is written to by KV tools under a
+// running election.
 func TestBucketsMadeByOthers(t *testing.T) {
 	t.Parallel()
 	srv := natslab.Start(t)
@@ -207,7 +210,8 @@ func TestBucketsMadeByOthers(t *testing.T) {
 	}
 }
 
-// A bucket of ours refuses the purge of a key, which would bring its revisions back to nothing.
+// A bucket of ours refuses the purge of a key, which would bring its revisions
+// back to nothing.
 func TestOurBucketRefusesPurges(t *testing.T) {
 	t.Parallel()
 	srv := natslab.Start(t)

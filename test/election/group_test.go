@@ -18,16 +18,18 @@ import (
 	"github.com/seed-ff2cb582/leader/test/natslab"
 )
 
-// The lengths of leases. No test depends on either: with the long one nothing expires while a
-// test waits, so that whatever happens was not an expiry, and a call that is lost is given up in half of that time; with the short
-// one everything expires soon.
+// The lengths of leases. No test depends on either: with the long one nothing
+// expires while a test waits, so that whatever happens was not an expiry, and a
+// call that is lost is given up in half of that time; with the short one
+// everything expires soon.
 const (
 	long  = 2 * time.Minute
 	short = 600 * time.Millisecond
 )
 
-// A group is the candidates of one election. For as long as the test runs it looks for
-// two leaders at one instant, and at its end for terms that did not grow.
+// A group is the candidates of one election. For as long as the test runs it
+// looks for two leaders at one instant, and at its end for terms that did not
+// grow.
 type group struct {
 	tb           testing.TB
 	bucket, name string
@@ -81,8 +83,8 @@ func newGroup(tb testing.TB, bucket string) *group {
 	return g
 }
 
-// config is that of a candidate who releases when stopped. It does not cool down:
-// the bucket is the test's own, and there was none before.
+// config is that of a candidate who releases when stopped. It does not cool
+// down: the bucket is the test's own, and there was none before.
 func (g *group) config(id string, tweaks []tweak) leader.ElectionConfig {
 	cfg := leader.ElectionConfig{
 		Bucket: g.bucket, Group: g.name, InstanceID: id,

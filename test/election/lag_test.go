@@ -12,7 +12,8 @@ import (
 	"github.com/seed-ff2cb582/leader/test/natslab"
 )
 
-// A laggard is a store whose watch can be held up, while its writes are answered.
+// A laggard is a store whose watch can be held up, while its writes are
+// answered.
 type laggard struct {
 	*natsstore.Store
 
@@ -64,8 +65,9 @@ func (l *laggard) release() {
 	l.queue, l.held = nil, false
 }
 
-// A watch may tell of our own writes long after their answers. That is no sign of a store that
-// has lost writes, and costs nobody the wait that such a store calls for.
+// A watch may tell of our own writes long after their answers. That is no sign
+// of a store that has lost writes, and costs nobody the wait that such a store
+// calls for.
 func TestWatchThatLagsBehindOwnWritesIsNoLostWrite(t *testing.T) {
 	t.Parallel()
 	srv := natslab.Start(t)
@@ -91,8 +93,8 @@ func TestWatchThatLagsBehindOwnWritesIsNoLostWrite(t *testing.T) {
 		a.resign()
 		g.await("b leads", b.IsLeader)
 		g.await("the watch tells of a's write", lag.one)
-		// Nothing tells that a has taken it in. Where this moment is too short for it, the test
-		// sees less, and never fails for nothing.
+		// Nothing tells that a has taken it in. Where this moment is too short for
+		// it, the test sees less, and never fails for nothing.
 		<-time.After(20 * time.Millisecond)
 		lag.release()
 		g.handover(b, a)

@@ -15,7 +15,8 @@ import (
 	"github.com/seed-ff2cb582/leader/test/natslab"
 )
 
-// onEach runs a test on one server, and on a cluster of three with a bucket of three replicas.
+// onEach runs a test on one server, and on a cluster of three with a bucket of
+// three replicas.
 func onEach(t *testing.T, test func(t *testing.T, connect func() *nats.Conn)) {
 	t.Run("one server", func(t *testing.T) {
 		t.Parallel()
@@ -30,7 +31,8 @@ func onEach(t *testing.T, test func(t *testing.T, connect func() *nats.Conn)) {
 	})
 }
 
-// prefers gives a candidate a priority, and lets it take over and be taken over soon.
+// prefers gives a candidate a priority, and lets it take over and be taken over
+// soon.
 func prefers(priority int, tenure time.Duration) tweak {
 	return func(c *leader.ElectionConfig) {
 		c.Priority, c.AllowPriorityTakeover, c.MinTenure = priority, true, tenure
@@ -93,7 +95,8 @@ func TestWhoIsPreferredGoesFirstAtAVacancyOfTheServer(t *testing.T) {
 		rank := func(p int) tweak {
 			return func(c *leader.ElectionConfig) { c.Priority, c.HeartbeatInterval = p, 100*time.Millisecond }
 		}
-		// A step of 50 ms for each rank: far more than a handover takes, unless the machine is busy.
+		// A step of 50 ms for each rank: far more than a handover takes, unless the
+		// machine is busy.
 		leads := g.join(connect(), "p0", rank(0))
 		g.leader()
 		byRank := map[int]*member{}
@@ -121,7 +124,8 @@ func TestWhoIsPreferredGoesFirstAtAVacancyOfTheServer(t *testing.T) {
 	})
 }
 
-// waited is for how long the member let others go first at the vacancy that it took last.
+// waited is for how long the member let others go first at the vacancy that it
+// took last.
 func (m *member) waited() time.Duration {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -141,7 +145,8 @@ func (m *member) priority(t *testing.T) (p int) {
 	return p
 }
 
-// heard waits until the record tells of so many standings of priority 1 and more.
+// heard waits until the record tells of so many standings of priority 1 and
+// more.
 func heard(t *testing.T, nc *nats.Conn, g *group, n int) {
 	t.Helper()
 	kv, err := natslab.JetStream(t, nc).KeyValue(natslab.Within(t), g.bucket)
@@ -191,7 +196,8 @@ func TestAnUnhealthyLeaderDrainsAndReleasesAndStandsAgainWhenHealthy(t *testing.
 		g := newGroup(t, "b")
 		var health flag
 		a := g.join(connect(), "a", func(c *leader.ElectionConfig) {
-			// A check may take no longer than the time to the next, and a busy machine takes its time.
+			// A check may take no longer than the time to the next, and a busy machine
+			// takes its time.
 			c.HealthChecker, c.HealthCheckInterval = &health, 500*time.Millisecond
 		})
 		g.leader()

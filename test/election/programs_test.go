@@ -21,8 +21,8 @@ import (
 	"github.com/seed-ff2cb582/leader/test/natslab"
 )
 
-// specification is the usage example of the project's specification, unchanged. It is on the
-// legacy JetStream API, and on a bucket that it makes itself.
+// specification is the usage example of the project's specification, unchanged.
+// It is on the legacy JetStream API, and on a bucket that it makes itself.
 const specification = `nc, _ := nats.Connect(nats.DefaultURL)
 js, _ := nc.JetStream()
 kv, _ := js.CreateKeyValue(&nats.KeyValueConfig{Bucket: "leaders"})
@@ -57,8 +57,8 @@ if err := e.Start(ctx); err != nil { log.Fatal(err) }
 _ = e.Stop()
 `
 
-// aroundSpecification is what the example leaves to its reader. It never uses kv, which Go
-// does not accept: hence the one line after it.
+// aroundSpecification is what the example leaves to its reader. It never uses
+// kv, which Go does not accept: hence the one line after it.
 const aroundSpecification = `package main
 
 import (
@@ -110,7 +110,8 @@ func main() {
 }
 `
 
-// Two processes of the specification's program: one leads, and when it is killed, the other.
+// Two processes of the specification's program: one leads, and when it is
+// killed, the other.
 func TestSpecificationsUsageExampleRunsUnchanged(t *testing.T) {
 	t.Parallel()
 	url := natsServer(t)
@@ -124,8 +125,8 @@ func TestSpecificationsUsageExampleRunsUnchanged(t *testing.T) {
 	b.awaitLine("promoted — starting leader tasks")
 }
 
-// The README's program against nats-server as users install it. On a signal it hands over at
-// once and ends well.
+// The README's program against nats-server as users install it. On a signal it
+// hands over at once and ends well.
 func TestREADMEsProgramRunsAgainstAnInstalledServer(t *testing.T) {
 	t.Parallel()
 	url := natsServer(t)
@@ -170,7 +171,8 @@ func TestREADMENamesTheImportsOfItsProgram(t *testing.T) {
 }
 
 // reasonBefore reads what was written, of which the servers tell all, up to the
-// successor's claim. It returns why its predecessor released, or "" if it did not.
+// successor's claim. It returns why its predecessor released, or "" if it did
+// not.
 func reasonBefore(t *testing.T, writes *nats.Subscription, successor string) (reason string) {
 	t.Helper()
 	for {
@@ -208,8 +210,9 @@ func readme(t *testing.T) string {
 	return string(block[1])
 }
 
-// build compiles a program within this module, without a trace in it. Programs connect to
-// nats.DefaultURL, a constant; where its port is taken they get the url in its place.
+// build compiles a program within this module, without a trace in it. Programs
+// connect to nats.DefaultURL, a constant; where its port is taken they get the
+// url in its place.
 func build(t *testing.T, url, source string) string {
 	t.Helper()
 	if url != nats.DefaultURL {
@@ -246,8 +249,8 @@ func goBuild(t *testing.T, args ...string) {
 // defaultPort is held by the test whose server has the port 4222.
 var defaultPort sync.Mutex
 
-// natsServer runs nats-server, as `go install` makes it, in a process of its own: on
-// the default port if that is free.
+// natsServer runs nats-server, as `go install` makes it, in a process of its
+// own: on the default port if that is free.
 func natsServer(t *testing.T) (url string) {
 	t.Helper()
 	program := filepath.Join(t.TempDir(), "nats-server")
@@ -279,7 +282,8 @@ type process struct {
 	err   error
 }
 
-// run starts a program; arguments of the form NAME=value go into its environment.
+// run starts a program; arguments of the form NAME=value go into its
+// environment.
 func run(t *testing.T, program string, args ...string) *process {
 	t.Helper()
 	p := &process{t: t, cmd: exec.Command(program), lines: make(chan string, 1000), ended: make(chan struct{})}

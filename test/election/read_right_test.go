@@ -9,8 +9,8 @@ import (
 	"github.com/seed-ff2cb582/leader/test/natslab"
 )
 
-// A candidate that may not read its record would wait for somebody else's write, and
-// in a group of such candidates for ever.
+// A candidate that may not read its record would wait for somebody else's
+// write, and in a group of such candidates for ever.
 func TestStartWithoutTheRightToReadNamesTheRight(t *testing.T) {
 	t.Parallel()
 	pub, sub := candidateRights()

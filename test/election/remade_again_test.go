@@ -13,8 +13,8 @@ import (
 	"github.com/seed-ff2cb582/leader/test/natslab"
 )
 
-// A slow network holds back the claims of a candidate that found nothing, and if
-// it is deaf what it would hear, until it is let go.
+// A slow network holds back the claims of a candidate that found nothing, and
+// if it is deaf what it would hear, until it is let go.
 type slowNetwork struct {
 	*natsstore.Store
 	deaf bool
@@ -61,9 +61,9 @@ func (s *slowNetwork) Watch(ctx context.Context, keys []string, deliver func(sto
 }
 
 // A claim that found nothing is under way while another candidate is elected.
-// That one is cut off, and its bucket deleted and made again. The claim is applied
-// in the new bucket, whether the claimant still waits for that or has heard of the
-// other and given it up.
+// That one is cut off, and its bucket deleted and made again. The claim is
+// applied in the new bucket, whether the claimant still waits for that or has
+// heard of the other and given it up.
 func TestAClaimThatFoundNothingLeadsBesideNoLeaderOfADeletedBucket(t *testing.T) {
 	for name, deaf := range map[string]bool{"it waits for the answer": true, "it was given up": false} {
 		t.Run(name, func(t *testing.T) {

@@ -16,8 +16,9 @@ import (
 // graceful leaves it to the candidate when to cool down, as programs do.
 func graceful(c *leader.ElectionConfig) { c.AcquireGrace = leader.GraceAuto }
 
-// A leader that cannot hear leads until its lease runs out. Meanwhile its bucket is
-// deleted, and made again by a candidate that has never heard of either.
+// A leader that cannot hear leads until its lease runs out. Meanwhile its
+// bucket is deleted, and made again by a candidate that has never heard of
+// either.
 func TestNobodyLeadsBesideTheLeaderOfADeletedBucket(t *testing.T) {
 	t.Parallel()
 	const lease = 3 * time.Second

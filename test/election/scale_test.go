@@ -72,17 +72,17 @@ func TestReleaseAmong200CandidatesCausesNoHerd(t *testing.T) {
 		claims = append(claims, g.acquisitions()-before)
 	}
 	t.Logf("claims at each release: %v", claims)
-	// Where the machine stalls for longer than candidates wait, a release may cost more; make bench has the figures of
-	// a machine at rest.
+	// Where the machine stalls for longer than candidates wait, a release may cost
+	// more; make bench has the figures of a machine at rest.
 	slices.Sort(claims)
 	if median := claims[len(claims)/2]; median > herd {
 		t.Errorf("half of the releases cost %d claims or more, above %d: %v", median, herd, claims)
 	}
 }
 
-// A process may take part in a thousand elections over one connection: little memory, few
-// goroutines, and nothing that the server keeps. The test runs alone, since it
-// measures the process.
+// A process may take part in a thousand elections over one connection: little
+// memory, few goroutines, and nothing that the server keeps. The test runs
+// alone, since it measures the process.
 func TestThousandElectionsOnOneConnection(t *testing.T) {
 	const n = 1000
 	const goroutinesEach, heapEach = 1, 16 << 10
@@ -138,7 +138,8 @@ func TestThousandElectionsOnOneConnection(t *testing.T) {
 				awaitAll(t, es, settled)
 				t.Logf("%s: settled after %v", id, time.Since(begun))
 				t.Cleanup(func() { stopThem(t, es) })
-				// What the connection itself needs, in the client and in the server of this process.
+				// What the connection itself needs, in the client and in the server of this
+				// process.
 				const besides = 50
 				var used consumption
 				natslab.Eventually(t, id+": few goroutines once all that was under way has ended", func(context.Context) error {
@@ -162,8 +163,8 @@ func TestThousandElectionsOnOneConnection(t *testing.T) {
 	}
 }
 
-// awaitAll waits until all elections have settled, for as long as one after the other does: how long that takes in all is
-// the machine's affair.
+// awaitAll waits until all elections have settled, for as long as one after the
+// other does: how long that takes in all is the machine's affair.
 func awaitAll(t *testing.T, es []leader.Election, settled func(leader.Election) bool) {
 	t.Helper()
 	for done := 0; done < len(es); {

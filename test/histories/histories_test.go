@@ -20,7 +20,8 @@ import (
 // bucket is where the histories happen; each has keys of its own.
 const bucket = "histories"
 
-// open makes the bucket, and a store over each connection and one that no fault meets.
+// open makes the bucket, and a store over each connection and one that no fault
+// meets.
 func open(t *testing.T, replicas int, sound *nats.Conn, conns []*nats.Conn) []store.Store {
 	t.Helper()
 	natslab.Eventually(t, "bucket made", func(ctx context.Context) error {
@@ -59,8 +60,9 @@ func spoiled(proxies []*natslab.Proxy) []trial.Fault {
 	}})
 }
 
-// behind returns proxies to the servers, in turns, with a connection by each. What a client publishes while it is not
-// connected waits in its buffer, as by default, and is sent when it is back.
+// behind returns proxies to the servers, in turns, with a connection by each.
+// What a client publishes while it is not connected waits in its buffer, as by
+// default, and is sent when it is back.
 func behind(t *testing.T, n int, servers ...string) (proxies []*natslab.Proxy, conns []*nats.Conn) {
 	t.Helper()
 	for i := range n {
@@ -85,7 +87,8 @@ func TestBucketOnOneServerIsLinearizable(t *testing.T) {
 	})
 }
 
-// The servers are processes, and die as such. Conflicts are left out of the order: see the package's documentation.
+// The servers are processes, and die as such. Conflicts are left out of the
+// order: see the package's documentation.
 func TestBucketInAClusterIsLinearizable(t *testing.T) {
 	t.Parallel()
 	cluster := natslab.StartProcesses(t, 3, "")
@@ -119,7 +122,8 @@ func TestBucketInAClusterIsLinearizable(t *testing.T) {
 	trial.HistoryWithFaults(t, histories.Judge{}, trial.Faulted{Stores: stores, Faults: faults, Enough: enough})
 }
 
-// blind is a store whose writes forget what they expect, and are honest otherwise.
+// blind is a store whose writes forget what they expect, and are honest
+// otherwise.
 type blind struct {
 	store.Store
 	put func(ctx context.Context, key string, value []byte) (uint64, error)

@@ -42,7 +42,8 @@ type scene struct {
 	end    time.Duration
 }
 
-// newScene takes series in the notation of promtool: election_term{role="x"} 1 1 2x3 _ 4.
+// newScene takes series in the notation of promtool: election_term{role="x"} 1
+// 1 2x3 _ 4.
 func newScene(t *testing.T, descriptions []string) *scene {
 	t.Helper()
 	s := &scene{LabelQuerier: storage.NoopQuerier()}
@@ -91,7 +92,8 @@ func newEngine(t *testing.T) *promql.Engine {
 	return e
 }
 
-// fires returns the alerts that fire at any time of the scene, evaluated as Prometheus does.
+// fires returns the alerts that fire at any time of the scene, evaluated as
+// Prometheus does.
 func (s *scene) fires(t *testing.T, all []rulefmt.Rule) []string {
 	t.Helper()
 	engine := newEngine(t)
@@ -134,7 +136,8 @@ func (s *scene) evaluate(t *testing.T, engine *promql.Engine, expr string, now t
 	return active
 }
 
-// Two instances of one role. Series of other metrics are given where a case needs them.
+// Two instances of one role. Series of other metrics are given where a case
+// needs them.
 const (
 	isLeaderA = `election_is_leader{role="reports",instance_id="a",bucket="leaders"} `
 	isLeaderB = `election_is_leader{role="reports",instance_id="b",bucket="leaders"} `
@@ -205,8 +208,8 @@ type happening struct {
 	want   []string
 }
 
-// judge demands that rules fire in these scenes and in no other, and each of them
-// in one at least.
+// judge demands that rules fire in these scenes and in no other, and each of
+// them in one at least.
 func judge(t *testing.T, all []rulefmt.Rule, scenes []happening) {
 	t.Helper()
 	seen := make(map[string]bool)
@@ -270,7 +273,8 @@ func TestAlertsOfTheExporterFireWhenTheyShouldAndNotOtherwise(t *testing.T) {
 	})
 }
 
-// A failure that happened long ago is no alert for ever, and one that comes after it is an alert again.
+// A failure that happened long ago is no alert for ever, and one that comes
+// after it is an alert again.
 func TestAlertsOfFailuresEndAndComeAgain(t *testing.T) {
 	for end, want := range map[string]int{"1x200": 0, "1x200 2x20": 2} {
 		s := newScene(t, []string{lostA + "_x10 " + end, overranA + "_x10 " + end})

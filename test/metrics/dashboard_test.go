@@ -56,7 +56,8 @@ func readDashboard(t *testing.T) (d dashboard) {
 	return d
 }
 
-// expressions returns those of all panels, with Grafana's variables replaced as Grafana does.
+// expressions returns those of all panels, with Grafana's variables replaced as
+// Grafana does.
 func (d dashboard) expressions() map[string]string {
 	known := strings.NewReplacer("$__rate_interval", "5m", "$bucket", "leaders", "$role", ".*", "$instance", "a|b")
 	all := make(map[string]string)
@@ -115,7 +116,8 @@ func TestTheDashboardShowsEveryMetricAndWhateverAnAlertIsAbout(t *testing.T) {
 	}
 }
 
-// A dashboard is imported into an installation whose data source has a name of its own.
+// A dashboard is imported into an installation whose data source has a name of
+// its own.
 func TestTheDashboardCanBeImported(t *testing.T) {
 	d := readDashboard(t)
 	if d.UID == "" || d.Title == "" || d.SchemaVersion == 0 {
@@ -151,7 +153,8 @@ func TestTheDashboardCanBeImported(t *testing.T) {
 	}
 }
 
-// labelsOf returns the labels that the result of an expression has: those that it aggregates by, or all of its metrics'.
+// labelsOf returns the labels that the result of an expression has: those that
+// it aggregates by, or all of its metrics'.
 func labelsOf(t *testing.T, where, expr string) (all []string) {
 	t.Helper()
 	if by := regexp.MustCompile(`by \(([^)]*)\)`).FindStringSubmatch(expr); by != nil {

@@ -1,5 +1,6 @@
-// Package metrics_test checks what the adapters for metrics ship: the alerting rules and the dashboard by Prometheus's own
-// parser and engine, and the series of both adapters on real servers.
+// Package metrics_test checks what the adapters for metrics ship: the alerting
+// rules and the dashboard by Prometheus's own parser and engine, and the series
+// of both adapters on real servers.
 package metrics_test
 
 import (
@@ -60,7 +61,8 @@ type metric struct {
 	buckets []string
 }
 
-// metrics returns everything that an election can show, by its name at Prometheus.
+// metrics returns everything that an election can show, by its name at
+// Prometheus.
 func metrics() map[string]metric {
 	all := make(map[string]metric)
 	for _, m := range telemetry.All() {
@@ -106,7 +108,8 @@ func outcomes() (all []string) {
 	return all
 }
 
-// check parses an expression and reports whatever it names that does not exist. It returns the names of the metrics.
+// check parses an expression and reports whatever it names that does not exist.
+// It returns the names of the metrics.
 func check(t *testing.T, where, expr string) (names []string) {
 	t.Helper()
 	parsed, err := newParser().ParseExpr(expr)

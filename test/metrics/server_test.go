@@ -23,8 +23,9 @@ import (
 	"github.com/seed-ff2cb582/leader/test/natslab"
 )
 
-// instrument returns hooks for one process, and the two registries in which they show it: that of leaderprom, and that
-// of leaderotel by way of OpenTelemetry's exporter.
+// instrument returns hooks for one process, and the two registries in which
+// they show it: that of leaderprom, and that of leaderotel by way of
+// OpenTelemetry's exporter.
 func instrument(t *testing.T) (direct, exported *prometheus.Registry, hooks leader.Hooks) {
 	t.Helper()
 	direct, exported = prometheus.NewPedanticRegistry(), prometheus.NewPedanticRegistry()
@@ -43,7 +44,8 @@ func instrument(t *testing.T) (direct, exported *prometheus.Registry, hooks lead
 	return direct, exported, leader.JoinHooks(metrics.Hooks(), otel.Hooks())
 }
 
-// begin starts a candidate, with a client of its own, in a bucket that it makes.
+// begin starts a candidate, with a client of its own, in a bucket that it
+// makes.
 func begin(t *testing.T, nc *nats.Conn, id string, hooks leader.Hooks) leader.Election {
 	t.Helper()
 	e, err := leader.NewElection(nc, leader.ElectionConfig{
@@ -66,8 +68,9 @@ func begin(t *testing.T, nc *nats.Conn, id string, hooks leader.Hooks) leader.El
 	return e
 }
 
-// gather scrapes. The keys are names with labels, as in election_is_leader{bucket=leaders,…}; the series that a
-// histogram or a summary consists of are not told apart.
+// gather scrapes. The keys are names with labels, as in
+// election_is_leader{bucket=leaders,…}; the series that a histogram or a
+// summary consists of are not told apart.
 func gather(reg prometheus.Gatherer) (map[string]*dto.Metric, error) {
 	families, err := reg.Gather()
 	all := make(map[string]*dto.Metric)
@@ -98,7 +101,8 @@ func awaitGauge(t *testing.T, reg prometheus.Gatherer, name, instance string, wa
 	})
 }
 
-// handOver has a lead until its renewals show, then hands over to b and stops a.
+// handOver has a lead until its renewals show, then hands over to b and stops
+// a.
 func handOver(t *testing.T, a leader.Election, regA *prometheus.Registry) {
 	t.Helper()
 	natslab.Eventually(t, "a renewal", func(context.Context) error {
@@ -148,7 +152,8 @@ func TestAHandOverOnAServerShowsInBothAdapters(t *testing.T) {
 	srv.Run()
 }
 
-// TestBothAdaptersShowTheSameSeries is what lets one dashboard and one set of alerts serve both.
+// TestBothAdaptersShowTheSameSeries is what lets one dashboard and one set of
+// alerts serve both.
 func TestBothAdaptersShowTheSameSeries(t *testing.T) {
 	srv := natslab.Start(t)
 	reg, otel, hooks := instrument(t)
@@ -162,7 +167,8 @@ func TestBothAdaptersShowTheSameSeries(t *testing.T) {
 		if err := errors.Join(err, err2); err != nil {
 			return err
 		}
-		// A counter without labels of its own is shown from the beginning by one, from its first increment by the other.
+		// A counter without labels of its own is shown from the beginning by one,
+		// from its first increment by the other.
 		maps.DeleteFunc(direct, func(_ string, m *dto.Metric) bool { return m.Counter != nil && m.GetCounter().GetValue() == 0 })
 		want, got := slices.Sorted(maps.Keys(direct)), slices.Sorted(maps.Keys(exported))
 		if !slices.Equal(want, got) {

@@ -11,8 +11,9 @@ import (
 	"strings"
 )
 
-// The conditions of case clauses are no statements, so gremlins, which goes by coverage, takes them for untested
-// and leaves them out. They are mutated here, by the operators that gremlins has.
+// The conditions of case clauses are no statements, so gremlins, which goes by
+// coverage, takes them for untested and leaves them out. They are mutated here,
+// by the operators that gremlins has.
 
 // others are the operators that take an operator's place.
 var others = map[token.Token][]token.Token{
@@ -90,8 +91,8 @@ func coreFiles(root string) ([]string, error) {
 	return files, err
 }
 
-// huntCases mutates the conditions of the core's case clauses, and tells of those that survive and are
-// not listed as harmless.
+// huntCases mutates the conditions of the core's case clauses, and tells of
+// those that survive and are not listed as harmless.
 func huntCases(ctx context.Context, l lab, progress io.Writer) (alive []string, err error) {
 	files, err := coreFiles(l.root)
 	if err != nil {
@@ -128,7 +129,8 @@ func huntCases(ctx context.Context, l lab, progress io.Writer) (alive []string, 
 	return alive, nil
 }
 
-// harmless are the mutants of conditions that change nothing that anybody could observe, with the reason.
+// harmless are the mutants of conditions that change nothing that anybody could
+// observe, with the reason.
 var harmless = map[string]string{
 	"write.go: c.ev.Outcome == OK && c.ev.Rev > c.s.View.Rev: > at 31 becomes >=": "an acknowledgement has the revision of what was seen" +
 		" only if our own renewal was seen; then it is no longer awaited",

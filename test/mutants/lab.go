@@ -46,7 +46,8 @@ func read(root, file string) (string, error) {
 	return string(b), err
 }
 
-// overlay writes the edits where the go command finds them in the place of the files.
+// overlay writes the edits where the go command finds them in the place of the
+// files.
 func (l lab) overlay(edits []edit) (string, error) {
 	files, err := mutate(l.root, edits)
 	if err != nil {

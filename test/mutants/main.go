@@ -1,15 +1,17 @@
-// Mutants puts each bug that the field has had back into this library, one by one, and demands that a test catches
-// it within a minute.
+// Mutants puts each bug that the field has had back into this library, one by
+// one, and demands that a test catches it within a minute.
 //
 //	go run ./test/mutants                          all of them
 //	go run ./test/mutants -bug 4                   those of one bug
 //	go run ./test/mutants -write docs/mutants.md   and the table into the page; with -bug, the rows of that bug
 //	go run ./test/mutants -cases                   the conditions of the core's case clauses instead, which gremlins leaves out
 //
-// A mutant is a replacement of text in the library's own source, built by the go command's -overlay, so no file of
-// the repository changes. First the same tests have to pass without it. A mutant that survives, or lives for
-// longer than a minute (not counting the build), makes the exit status 1, and so does one whose text is
-// not found: then the code has changed, and the mutant has to follow.
+// A mutant is a replacement of text in the library's own source, built by the
+// go command's -overlay, so no file of the repository changes. First the same
+// tests have to pass without it. A mutant that survives, or lives for longer
+// than a minute (not counting the build), makes the exit status 1, and so does
+// one whose text is not found: then the code has changed, and the mutant has to
+// follow.
 package main
 
 import (
@@ -149,7 +151,8 @@ func hunt(ctx context.Context, l lab, bug int, progress io.Writer) ([]row, error
 	return rows, nil
 }
 
-// baseline demands that the tests pass without a mutant: else they would catch anything.
+// baseline demands that the tests pass without a mutant: else they would catch
+// anything.
 func (l lab) baseline(ctx context.Context, wanted func(int) bool, progress io.Writer) error {
 	var checks []check
 	for _, m := range mutants() {

@@ -18,8 +18,8 @@ type mutant struct {
 	check check
 }
 
-// A cover says why a bug, or a part of it, has no place in our code where it could be put back, and which test
-// shows so.
+// A cover says why a bug, or a part of it, has no place in our code where it
+// could be put back, and which test shows so.
 type cover struct {
 	bug   int
 	why   string
@@ -32,7 +32,8 @@ const (
 	nats    = "store/natsstore/"
 )
 
-// simulated is the simulation of the core, with so many schedules, always the same.
+// simulated is the simulation of the core, with so many schedules, always the
+// same.
 func simulated(schedules string) check {
 	return check{pkg: "internal/machine", run: "^TestSimulation$", args: "-sim.base=1 -sim.seeds=" + schedules}
 }
@@ -46,8 +47,8 @@ func traces(run string) check { return check{pkg: "internal/machine", run: "^Tes
 
 func root(run string) check { return check{pkg: ".", run: "^(" + run + ")$"} }
 
-// onNATS is a test on a real server. What a mutant loses is waited for until patience ends, so that has to be shorter
-// than a mutant may take.
+// onNATS is a test on a real server. What a mutant loses is waited for until
+// patience ends, so that has to be shorter than a mutant may take.
 func onNATS(run string) check {
 	return check{pkg: "test/natsstore", run: run, args: "-patience=20s"}
 }
@@ -177,7 +178,8 @@ func stranded() []mutant {
 	}
 }
 
-// untrue are the bugs by which callbacks, metrics and numbers say what is not so.
+// untrue are the bugs by which callbacks, metrics and numbers say what is not
+// so.
 func untrue() []mutant {
 	return []mutant{
 		{27, "a loss is told without a gain", []edit{
@@ -336,7 +338,8 @@ func carried() []mutant {
 	}
 }
 
-// covers are the bugs of other libraries' interfaces that ours has no place for.
+// covers are the bugs of other libraries' interfaces that ours has no place
+// for.
 func covers() []cover {
 	return []cover{
 		{20, "Nothing of ours writes with a TTL of the server, so there is none to be dropped; a bucket that would expire leases is refused.",
@@ -348,7 +351,8 @@ func covers() []cover {
 	}
 }
 
-// bugs are what the field has had, in a few words. The numbers are those of the mutations in internal/machine too.
+// bugs are what the field has had, in a few words. The numbers are those of the
+// mutations in internal/machine too.
 var bugs = [...]string{
 	1:  "Validity counted from the acknowledgement (client-go)",
 	2:  "IsLeader goes by a flag or an identity and ignores expiry (client-go and others)",

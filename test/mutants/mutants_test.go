@@ -20,8 +20,8 @@ func repository(t *testing.T) string {
 	return root
 }
 
-// The text of each mutant stands in the code once, and what takes its place is Go. That the mutants are caught
-// shows make mutants, which takes some minutes.
+// The text of each mutant stands in the code once, and what takes its place is
+// Go. That the mutants are caught shows make mutants, which takes some minutes.
 func TestEveryMutantFindsItsPlace(t *testing.T) {
 	root := repository(t)
 	for _, m := range mutants() {

@@ -35,7 +35,8 @@ const (
 	endMark   = "<!-- mutants:end -->\n"
 )
 
-// write puts the rows into the page's table. Those of one bug take the place of its rows before.
+// write puts the rows into the page's table. Those of one bug take the place of
+// its rows before.
 func write(page string, rows []row, bug int) error {
 	b, err := os.ReadFile(page)
 	if err != nil {

@@ -20,9 +20,9 @@ type Cluster struct {
 	Nodes []*Server
 }
 
-// StartCluster starts a cluster of n servers, waits until it can make streams of
-// n replicas, and stops it when the test ends. Where tests run in parallel it
-// waits until few other clusters stand.
+// StartCluster starts a cluster of n servers, waits until it can make streams
+// of n replicas, and stops it when the test ends. Where tests run in parallel
+// it waits until few other clusters stand.
 func StartCluster(tb testing.TB, n int, opts ...Option) *Cluster {
 	tb.Helper()
 	takeSlot(tb, n)
@@ -48,8 +48,8 @@ func StartCluster(tb testing.TB, n int, opts ...Option) *Cluster {
 	return c
 }
 
-// AwaitReady waits until the servers that run have found each other and have a JetStream leader that
-// counts all of them as current.
+// AwaitReady waits until the servers that run have found each other and have a
+// JetStream leader that counts all of them as current.
 func (c *Cluster) AwaitReady() {
 	c.tb.Helper()
 	Eventually(c.tb, "cluster ready", func(context.Context) error {
@@ -123,7 +123,8 @@ func (c *Cluster) NotStreamLeader(stream string) *Server {
 	return nil
 }
 
-// StepDownStreamLeader has the stream's leader hand over, and waits until another node leads.
+// StepDownStreamLeader has the stream's leader hand over, and waits until
+// another node leads.
 func (c *Cluster) StepDownStreamLeader(nc *nats.Conn, stream string) {
 	c.tb.Helper()
 	before := c.StreamLeader(stream)

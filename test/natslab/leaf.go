@@ -15,12 +15,14 @@ import (
 // AcceptLeaves lets leaf nodes connect to the server.
 func AcceptLeaves() Option {
 	return func(o *server.Options) {
-		// They are not told the server's own address, by which they would go round a proxy.
+		// They are not told the server's own address, by which they would go round a
+		// proxy.
 		o.LeafNode = server.LeafNodeOpts{Host: "127.0.0.1", Port: server.RANDOM_PORT, NoAdvertise: true}
 	}
 }
 
-// LeafAddr returns host:port at which the running server accepts leaf nodes (see [AcceptLeaves]). A [Proxy] can stand before it.
+// LeafAddr returns host:port at which the running server accepts leaf nodes
+// (see [AcceptLeaves]). A [Proxy] can stand before it.
 func (s *Server) LeafAddr() string {
 	s.tb.Helper()
 	port := 0
@@ -37,8 +39,9 @@ func (s *Server) LeafAddr() string {
 	return net.JoinHostPort("127.0.0.1", strconv.Itoa(port))
 }
 
-// StartLeaf starts a server that is a leaf node of the one at host:port, waits for their connection, and stops
-// it when the test ends. Give it a JetStream [Domain] other than the hub's.
+// StartLeaf starts a server that is a leaf node of the one at host:port, waits
+// for their connection, and stops it when the test ends. Give it a JetStream
+// [Domain] other than the hub's.
 func StartLeaf(tb testing.TB, hub string, opts ...Option) *Server {
 	tb.Helper()
 	leaf := Start(tb, append([]Option{func(o *server.Options) {

@@ -2,7 +2,8 @@
 // the test's own process, on random ports of the loopback interface, with their
 // files in the test's temporary directory.
 //
-// Every wait of this package is bounded by [Patience] and ends the test when it runs out.
+// Every wait of this package is bounded by [Patience] and ends the test when it
+// runs out.
 package natslab
 
 import (
@@ -20,7 +21,8 @@ import (
 	"github.com/seed-ff2cb582/leader/test/internal/ports"
 )
 
-// Patience bounds every wait. It is generous, since a passing test never waits that long.
+// Patience bounds every wait. It is generous, since a passing test never waits
+// that long.
 const Patience = time.Minute
 
 // An Option changes the configuration of a server before it starts.
@@ -47,7 +49,8 @@ func User(name string, publish, subscribe []string) *server.User {
 // Admin is a user named admin who may do everything.
 func Admin() *server.User { return &server.User{Username: "admin", Password: "admin"} }
 
-// InProcess keeps the server from listening; only [InProcess] connections of [Server.Connect] reach it.
+// InProcess keeps the server from listening; only [InProcess] connections of
+// [Server.Connect] reach it.
 func InProcess() Option {
 	return func(o *server.Options) { o.DontListen = true }
 }
@@ -105,7 +108,8 @@ func (s *Server) Run() {
 	}
 }
 
-// Stop shuts the server down as a signal would, and waits for the end. Its files stay.
+// Stop shuts the server down as a signal would, and waits for the end. Its
+// files stay.
 func (s *Server) Stop() {
 	if s.srv == nil {
 		return
@@ -164,7 +168,8 @@ func (s *Server) Consumers(stream string) int {
 	return 0
 }
 
-// Connect returns a connection that reconnects quickly and for ever, and is closed when the test ends.
+// Connect returns a connection that reconnects quickly and for ever, and is
+// closed when the test ends.
 func (s *Server) Connect(tb testing.TB, opts ...nats.Option) *nats.Conn {
 	tb.Helper()
 	if s.opts.DontListen {
@@ -222,8 +227,10 @@ func Within(tb testing.TB) context.Context {
 	return ctx
 }
 
-// Await waits until cond holds, and fails the test, naming what it waited for and with the report of what is known, if ctx ends
-// before. It looks whenever something moved and also every 20 ms, since nothing tells that a lease has run out.
+// Await waits until cond holds, and fails the test, naming what it waited for
+// and with the report of what is known, if ctx ends before. It looks whenever
+// something moved and also every 20 ms, since nothing tells that a lease has
+// run out.
 func Await(ctx context.Context, tb testing.TB, what string, moved <-chan struct{}, cond func() bool, report func() string) {
 	tb.Helper()
 	look := time.NewTicker(20 * time.Millisecond)
@@ -240,8 +247,8 @@ func Await(ctx context.Context, tb testing.TB, what string, moved <-chan struct{
 
 // Eventually tries f, with pauses, until it returns nil, and fails the test
 // naming what it waited for if that never happens. A try that takes long is
-// followed by a longer pause: it may hold up what it waits for. Each has 2 s, and
-// twice as long as the one before if that was not enough.
+// followed by a longer pause: it may hold up what it waits for. Each has 2 s,
+// and twice as long as the one before if that was not enough.
 func Eventually(tb testing.TB, what string, f func(context.Context) error) {
 	tb.Helper()
 	//nolint:usetesting // it serves in cleanups, too, where the test's context has ended

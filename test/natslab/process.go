@@ -21,11 +21,13 @@ import (
 	"github.com/seed-ff2cb582/leader/test/internal/ports"
 )
 
-// configVariable names the configuration file in the environment of a process that is to be a server.
+// configVariable names the configuration file in the environment of a process
+// that is to be a server.
 const configVariable = "NATSLAB_SERVER_CONFIG"
 
-// Serving runs a server and returns true, when that has ended, in a process that [StartProcesses] started. A package
-// that uses it calls this first in its TestMain:
+// Serving runs a server and returns true, when that has ended, in a process
+// that [StartProcesses] started. A package that uses it calls this first in its
+// TestMain:
 //
 //	func TestMain(m *testing.M) {
 //		if natslab.Serving() {
@@ -34,7 +36,8 @@ const configVariable = "NATSLAB_SERVER_CONFIG"
 //		…
 //	}
 //
-// The server ends with its standard input, so that none outlives the tests. A line there has it read its configuration again.
+// The server ends with its standard input, so that none outlives the tests. A
+// line there has it read its configuration again.
 func Serving() bool {
 	path, ok := os.LookupEnv(configVariable)
 	if !ok {
@@ -65,7 +68,8 @@ func serve(path string) error {
 	return err
 }
 
-// A Process is one nats-server with JetStream in a process of its own, which can be killed.
+// A Process is one nats-server with JetStream in a process of its own, which
+// can be killed.
 type Process struct {
 	Name string
 	// StoreDir is where the server keeps its files.
@@ -86,8 +90,10 @@ type Processes struct {
 	Nodes []*Process
 }
 
-// StartProcesses starts n servers, each in a process of its own: the test's executable, whose TestMain must call
-// [Serving]. More than one form a cluster. extra is added to each configuration file. They are killed when the test ends.
+// StartProcesses starts n servers, each in a process of its own: the test's
+// executable, whose TestMain must call [Serving]. More than one form a cluster.
+// extra is added to each configuration file. They are killed when the test
+// ends.
 func StartProcesses(tb testing.TB, n int, extra string) *Processes {
 	tb.Helper()
 	listen := ports.Free(tb, 2*n) // for clients, and for routes
@@ -150,8 +156,9 @@ func startProcesses(tb testing.TB, listen []int, extra string, routes func(p *Pr
 	return c
 }
 
-// Configure replaces what was added to the server's configuration file. A server that runs reads it again, soon after; one that
-// does not, when it is started.
+// Configure replaces what was added to the server's configuration file. A
+// server that runs reads it again, soon after; one that does not, when it is
+// started.
 func (p *Process) Configure(extra string) {
 	p.tb.Helper()
 	err := os.WriteFile(p.config, []byte(p.fixed+extra+"\n"), 0o600)
@@ -163,7 +170,8 @@ func (p *Process) Configure(extra string) {
 	}
 }
 
-// Run starts the process if it does not run, on the port and the files that it had before. It does not wait until the server serves.
+// Run starts the process if it does not run, on the port and the files that it
+// had before. It does not wait until the server serves.
 func (p *Process) Run() {
 	p.tb.Helper()
 	if p.cmd != nil {
@@ -186,7 +194,8 @@ func (p *Process) Run() {
 	p.cmd, p.stdin = cmd, stdin
 }
 
-// Kill ends the process without a warning (SIGKILL), and returns when it is gone. Its files stay as they are.
+// Kill ends the process without a warning (SIGKILL), and returns when it is
+// gone. Its files stay as they are.
 func (p *Process) Kill() {
 	if p.cmd == nil {
 		return
@@ -197,7 +206,8 @@ func (p *Process) Kill() {
 	p.cmd = nil
 }
 
-// Signal sends the process a signal, such as SIGSTOP and SIGCONT where there are such.
+// Signal sends the process a signal, such as SIGSTOP and SIGCONT where there
+// are such.
 func (p *Process) Signal(sig os.Signal) {
 	p.tb.Helper()
 	if p.cmd == nil {
@@ -209,8 +219,8 @@ func (p *Process) Signal(sig os.Signal) {
 }
 
 // Routes returns the proxies on all connections between the server and the
-// others, if [StartPartitionable] started it: with all of them held or cut it is
-// alone, and its clients still reach it.
+// others, if [StartPartitionable] started it: with all of them held or cut it
+// is alone, and its clients still reach it.
 func (p *Process) Routes() []*Proxy { return p.routes }
 
 // Running reports whether the process was started and not killed.
@@ -257,7 +267,8 @@ func (p *Process) serves(ctx context.Context) error {
 	return err
 }
 
-// StreamLeader waits until the stream has a leader among the nodes that run, and returns it.
+// StreamLeader waits until the stream has a leader among the nodes that run,
+// and returns it.
 func (c *Processes) StreamLeader(nc *nats.Conn, stream string) *Process {
 	c.tb.Helper()
 	var leader *Process

@@ -8,8 +8,10 @@ import (
 	"testing"
 )
 
-// A Program stands for the test in programs that are none: benchmarks and labs with a main of their own. It has what this package
-// needs of a testing.TB; other methods of that must not be called. A failure is a panic, see [Program.Run].
+// A Program stands for the test in programs that are none: benchmarks and labs
+// with a main of their own. It has what this package needs of a testing.TB;
+// other methods of that must not be called. A failure is a panic, see
+// [Program.Run].
 type Program struct {
 	testing.TB
 
@@ -17,7 +19,8 @@ type Program struct {
 	cleanups []func()
 }
 
-// Run calls f, and returns as an error what this package found to fail in it, on the same goroutine.
+// Run calls f, and returns as an error what this package found to fail in it,
+// on the same goroutine.
 func (p *Program) Run(f func() error) (err error) {
 	defer func() {
 		if fault := recover(); fault != nil {

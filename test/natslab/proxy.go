@@ -62,7 +62,8 @@ func (p *Proxy) Addr() string { return p.listener.Addr().String() }
 // wait and connections stay open.
 func (p *Proxy) Hold(ds ...Direction) { p.set(func(g *gate) { g.held = true }, ds) }
 
-// Resume ends Hold and Delay in both directions, and Cut. What was held passes now.
+// Resume ends Hold and Delay in both directions, and Cut. What was held passes
+// now.
 func (p *Proxy) Resume() {
 	p.set(func(g *gate) { *g = gate{} }, []Direction{ToServer, ToClient})
 	p.mu.Lock()
@@ -96,7 +97,8 @@ func (p *Proxy) dropLocked() {
 	p.moved.Broadcast()
 }
 
-// Reset ends all connections as a peer does that has lost them (RST), in the middle of whatever is under way. New ones are welcome.
+// Reset ends all connections as a peer does that has lost them (RST), in the
+// middle of whatever is under way. New ones are welcome.
 func (p *Proxy) Reset() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -195,7 +197,8 @@ func write(w io.Writer, b []byte) error {
 	return err
 }
 
-// pass waits until bytes may pass; false means that their connection was dropped meanwhile.
+// pass waits until bytes may pass; false means that their connection was
+// dropped meanwhile.
 func (p *Proxy) pass(src net.Conn, d Direction) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()

@@ -107,7 +107,8 @@ func TestKeyValueToolsReadOurBucket(t *testing.T) {
 	if _, err := kv.Keys(natslab.Within(t)); !errors.Is(err, jetstream.ErrNoKeysFound) {
 		t.Errorf("keys of a vacancy: %v", err)
 	}
-	// The operator's bare deletion works, and is told from a vacancy by its empty value.
+	// The operator's bare deletion works, and is told from a vacancy by its empty
+	// value.
 	must(t, s, store.Write{Key: "g", Expected: rev, Value: []byte("held")})
 	if err := kv.Delete(natslab.Within(t), "g"); err != nil {
 		t.Fatal(err)
@@ -159,8 +160,9 @@ func TestOurBucketRefusesToForget(t *testing.T) {
 	}
 }
 
-// The server puts its own headers after those of the writer, who may have forged them. No candidate writes a sequence: what has
-// one of its own is nobody's record.
+// The server puts its own headers after those of the writer, who may have
+// forged them. No candidate writes a sequence: what has one of its own is
+// nobody's record.
 func TestForgedSequenceIsNotBelieved(t *testing.T) {
 	t.Parallel()
 	nc := natslab.Start(t).Connect(t)
@@ -327,8 +329,8 @@ func TestCheckWithoutPermissionWarns(t *testing.T) {
 	}
 }
 
-// A bucket's age is that of its latest making, by the servers' clock: one that was
-// deleted and made again is new, whoever makes it and however old its name.
+// A bucket's age is that of its latest making, by the servers' clock: one that
+// was deleted and made again is new, whoever makes it and however old its name.
 func TestBucketMadeAgainIsNew(t *testing.T) {
 	t.Parallel()
 	nc := natslab.Start(t).Connect(t)
@@ -357,7 +359,8 @@ func TestBucketMadeAgainIsNew(t *testing.T) {
 		t.Fatal(err)
 	}
 	ensure(t, nc, natsstore.BucketConfig{Bucket: "b"})
-	// The servers' clock is ours here, so that it can have aged by what has passed since, and by no more.
+	// The servers' clock is ours here, so that it can have aged by what has passed
+	// since, and by no more.
 	if again, most := age(), time.Since(begun); again > most {
 		t.Errorf("age %v, was %v; made %v ago", again, old, most)
 	}

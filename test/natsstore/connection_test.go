@@ -16,8 +16,9 @@ import (
 
 func withoutJetStream(o *server.Options) { o.JetStream = false }
 
-// A server that stands alone has JetStream or has not. One of a cluster may hear
-// of another that has it, and one behind a leaf node or an import of its domain.
+// A server that stands alone has JetStream or has not. One of a cluster may
+// hear of another that has it, and one behind a leaf node or an import of its
+// domain.
 func TestAServerAloneWithoutJetStreamIsRefused(t *testing.T) {
 	t.Parallel()
 	alone := natslab.Start(t, withoutJetStream).Connect(t)

@@ -17,8 +17,9 @@ import (
 	"github.com/seed-ff2cb582/leader/test/natslab"
 )
 
-// An impostor answers in the place of a bucket's stream: as the replica that serves reads, and as the leader that
-// tells the stream's state. So the one can lag behind the other for as long as a test wants.
+// An impostor answers in the place of a bucket's stream: as the replica that
+// serves reads, and as the leader that tells the stream's state. So the one can
+// lag behind the other for as long as a test wants.
 type impostor struct {
 	nc      *nats.Conn
 	created time.Time
@@ -112,7 +113,8 @@ func (i *impostor) reads(t *testing.T, n int) {
 	}
 }
 
-// doubted is a watch of a pattern that knows of revision 9, and whose reads show what the impostor says.
+// doubted is a watch of a pattern that knows of revision 9, and whose reads
+// show what the impostor says.
 func doubted(t *testing.T) (*impostor, *wideHeard, *natsstore.Store) {
 	t.Helper()
 	nc := natslab.Start(t, func(o *server.Options) { o.JetStream = false }).Connect(t)

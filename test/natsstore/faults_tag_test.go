@@ -65,8 +65,8 @@ func TestAPanicOfTheHubLeavesNoWatchDeaf(t *testing.T) {
 	}
 }
 
-// The goroutine that sends the writes panics before each. They end, and say that
-// they never left.
+// The goroutine that sends the writes panics before each. They end, and say
+// that they never left.
 func TestAPanicOfTheWritesEndsThem(t *testing.T) {
 	nc := natslab.Start(t).Connect(t)
 	bucket := newBucket()

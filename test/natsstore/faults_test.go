@@ -24,7 +24,8 @@ var modes = []struct {
 	{"Consumer", makeForeign(jetstream.KeyValueConfig{})},
 }
 
-// The measured times are logged, not judged: a test must not depend on being fast.
+// The measured times are logged, not judged: a test must not depend on being
+// fast.
 func TestWatchHearsOfWritesAfterAServerRestart(t *testing.T) {
 	t.Parallel()
 	for _, mode := range modes {
@@ -86,8 +87,9 @@ func TestWatchHearsOfABucketMadeAnew(t *testing.T) {
 	}
 }
 
-// The key of the new bucket stands at a lower revision than the old one's did, and the new stream has come beyond that: which, of
-// one and the same stream, would be a replica that lags.
+// The key of the new bucket stands at a lower revision than the old one's did,
+// and the new stream has come beyond that: which, of one and the same stream,
+// would be a replica that lags.
 func TestWatchBelievesALowerRevisionOfAnotherStream(t *testing.T) {
 	t.Parallel()
 	srv := natslab.Start(t)
@@ -115,7 +117,8 @@ func TestWatchBelievesALowerRevisionOfAnotherStream(t *testing.T) {
 	}
 }
 
-// A bucket that changes from republishing to not must not leave its watches deaf.
+// A bucket that changes from republishing to not must not leave its watches
+// deaf.
 func TestWatchSurvivesABucketMadeAnewWithoutRepublishing(t *testing.T) {
 	t.Parallel()
 	srv := natslab.Start(t)

@@ -11,8 +11,9 @@ import (
 	"github.com/seed-ff2cb582/leader/test/natslab"
 )
 
-// A leader that is shut down answers a write that its peers store as a full bucket answers one that nobody
-// does, and such a write may be what filled the bucket. So with replicas nothing is certain.
+// A leader that is shut down answers a write that its peers store as a full
+// bucket answers one that nobody does, and such a write may be what filled the
+// bucket. So with replicas nothing is certain.
 func TestRefusalOfAFullReplicatedBucketIsUnknown(t *testing.T) {
 	t.Parallel()
 	if testing.Short() {

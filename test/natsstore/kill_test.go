@@ -13,7 +13,8 @@ import (
 	"github.com/seed-ff2cb582/leader/test/natslab"
 )
 
-// The servers are processes, and die as processes do: no file is closed, no peer is told.
+// The servers are processes, and die as processes do: no file is closed, no
+// peer is told.
 func TestElectionRecoversFromTheKillOfAClustersNodes(t *testing.T) {
 	t.Parallel()
 	if testing.Short() {
@@ -71,7 +72,8 @@ func watchful(t *testing.T, candidates []leader.Election) {
 		defer tick.Stop()
 		for ctx.Err() == nil {
 			<-tick.C
-			// The first is asked once more, for the same term: leadership may have gone over between two questions.
+			// The first is asked once more, for the same term: leadership may have gone
+			// over between two questions.
 			for i, a := range candidates {
 				for _, b := range candidates[i+1:] {
 					if term := a.Term(); !term.IsZero() && b.IsLeader() && a.Term() == term {
@@ -89,7 +91,8 @@ func oneLeads(t *testing.T, candidates []leader.Election) (term uint64) {
 	return renewed(t, candidates, time.Time{})
 }
 
-// renewed waits until a candidate leads by a renewal that left after the instant, and returns its term.
+// renewed waits until a candidate leads by a renewal that left after the
+// instant, and returns its term.
 func renewed(t *testing.T, candidates []leader.Election, since time.Time) (term uint64) {
 	t.Helper()
 	natslab.Eventually(t, "a candidate leads and has renewed", func(context.Context) error {

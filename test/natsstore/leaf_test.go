@@ -59,7 +59,8 @@ func sees(tb testing.TB, infos <-chan leader.LeaderInfo, id string) {
 	}
 }
 
-// A bucket that lives behind a leaf node is named by its domain; the leaf has JetStream and a domain of its own.
+// A bucket that lives behind a leaf node is named by its domain; the leaf has
+// JetStream and a domain of its own.
 func TestElectionAndObserverAcrossALeafNode(t *testing.T) {
 	t.Parallel()
 	for _, kind := range []struct {

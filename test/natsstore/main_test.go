@@ -64,7 +64,8 @@ func must(tb testing.TB, s store.Store, w store.Write) uint64 {
 	return rev
 }
 
-// eventually writes until the write is acknowledged or found, as a store's user does across faults.
+// eventually writes until the write is acknowledged or found, as a store's user
+// does across faults.
 func eventually(tb testing.TB, s store.Store, key string, expected uint64, value string) (rev uint64) {
 	tb.Helper()
 	natslab.Eventually(tb, "write of "+key, func(ctx context.Context) (err error) {
@@ -82,7 +83,8 @@ func eventually(tb testing.TB, s store.Store, key string, expected uint64, value
 	return rev
 }
 
-// outcome fails the test unless err is of the class, and contains what a person needs.
+// outcome fails the test unless err is of the class, and contains what a person
+// needs.
 func outcome(tb testing.TB, err error, want store.Outcome, words ...string) {
 	tb.Helper()
 	if got := store.Classify(err); got != want {

@@ -72,7 +72,8 @@ func (h *takers) hear(s store.Offerer, offer string) (by string) {
 	return by
 }
 
-// silentUntil makes an offer and demands that the takers hear that, and nothing before.
+// silentUntil makes an offer and demands that the takers hear that, and nothing
+// before.
 func (h *takers) silentUntil(s store.Offerer, offer string) {
 	h.tb.Helper()
 	ctx, cancel := context.WithCancel(natslab.Within(h.tb))
@@ -158,7 +159,8 @@ func TestTakersHearAfterAServerRestart(t *testing.T) {
 	}
 }
 
-// The connection has a reconnect buffer, out of which an offer would come when it is long out of date.
+// The connection has a reconnect buffer, out of which an offer would come when
+// it is long out of date.
 func TestOfferOfWhoIsDisconnectedIsNotSentLater(t *testing.T) {
 	t.Parallel()
 	srv := natslab.Start(t)

@@ -244,7 +244,8 @@ func TestLostAcknowledgementIsUnknown(t *testing.T) {
 	})
 }
 
-// On a replicated stream, concurrent writes to a key are answered 10164 while one is in flight.
+// On a replicated stream, concurrent writes to a key are answered 10164 while
+// one is in flight.
 func TestWriteInFlightIsNoConflictByItself(t *testing.T) {
 	t.Parallel()
 	eachWay(t, func(t *testing.T, write writer) {
@@ -288,7 +289,8 @@ func TestInFlightRefusalsEndAsTransient(t *testing.T) {
 	eachWay(t, func(t *testing.T, write writer) {
 		srv := natslab.Start(t)
 		nc := srv.Connect(t)
-		// A responder in the stream's place answers as a stream leader does that is cut off from its peers.
+		// A responder in the stream's place answers as a stream leader does that is
+		// cut off from its peers.
 		sub, err := nc.Subscribe("$KV.b.g", func(m *nats.Msg) {
 			_ = m.Respond([]byte(`{"stream":"KV_b","error":{"code":400,"err_code":10164,"description":"wrong last sequence"}}`))
 		})
@@ -399,8 +401,8 @@ func TestPermissions(t *testing.T) {
 	})
 }
 
-// After the bucket was deleted, another stream may take its subjects in. It would store the record, acknowledge it, and
-// never give it back.
+// After the bucket was deleted, another stream may take its subjects in. It
+// would store the record, acknowledge it, and never give it back.
 func TestWriteThatAnotherStreamWouldTakeIsRefused(t *testing.T) {
 	t.Parallel()
 	eachWay(t, func(t *testing.T, write writer) {

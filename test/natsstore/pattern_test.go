@@ -80,9 +80,9 @@ func fill(tb testing.TB, nc *nats.Conn, bucket string, n int) {
 	}
 }
 
-// Ten thousand keys are more than a direct get answers (1,024), and than the queue
-// of a small store holds. The test runs alone, since it counts the goroutines of
-// the process.
+// Ten thousand keys are more than a direct get answers (1,024), and than the
+// queue of a small store holds. The test runs alone, since it counts the
+// goroutines of the process.
 func TestPatternWatchOfTenThousandKeysTakesOneGoroutineAndOneConsumerAtMost(t *testing.T) {
 	const keys = 10_000
 	srv := natslab.Start(t)
@@ -130,7 +130,8 @@ func TestPatternWatchOfTenThousandKeysTakesOneGoroutineAndOneConsumerAtMost(t *t
 	}
 }
 
-// A store that watches the whole bucket must get through the present state of the bucket.
+// A store that watches the whole bucket must get through the present state of
+// the bucket.
 func TestWatchOfOneKeyInALargeBucketWatchedWhole(t *testing.T) {
 	t.Parallel()
 	srv := natslab.Start(t)
@@ -293,7 +294,8 @@ func TestPatternWatchSurvivesTheLossOfTheStreamsLeader(t *testing.T) {
 	}
 }
 
-// While many write, no view may take what a survey overtook for a change of mind of the store.
+// While many write, no view may take what a survey overtook for a change of
+// mind of the store.
 func TestPatternWatchUnderLoadKeepsTheOrderOfRevisions(t *testing.T) {
 	t.Parallel()
 	cluster := natslab.StartCluster(t, 3)
@@ -346,8 +348,8 @@ func TestPatternWatchUnderLoadKeepsTheOrderOfRevisions(t *testing.T) {
 }
 
 // Each key takes more than half of the timeout to deliver, so that the present
-// state takes longer than the timeout whatever the machine, and more of it comes
-// before each timeout. A machine that does not manage that may try again.
+// state takes longer than the timeout whatever the machine, and more of it
+// comes before each timeout. A machine that does not manage that may try again.
 func TestWatchBeginsHoweverLongItsPresentStateIs(t *testing.T) {
 	t.Parallel()
 	const timeout = 2 * time.Second

@@ -88,7 +88,8 @@ func TestObserverOfManyHearsOfWhatHappenedWhileTheServerWasAway(t *testing.T) {
 	})
 }
 
-// One subscription or one consumer, one heap of expiries. What it takes is logged; the bounds are loose.
+// One subscription or one consumer, one heap of expiries. What it takes is
+// logged; the bounds are loose.
 func TestTenThousandGroupsAreObservedByFewGoroutines(t *testing.T) {
 	const groups = 10_000
 	byKind(t, func(t *testing.T, srv *natslab.Server) {

@@ -121,7 +121,8 @@ func (o *told) all() []event {
 	return slices.Clone(o.events)
 }
 
-// until waits for the first event that satisfies ok, and returns those up to it.
+// until waits for the first event that satisfies ok, and returns those up to
+// it.
 func (o *told) until(what string, ok func(event) bool) []event {
 	o.tb.Helper()
 	deadline := natslab.Within(o.tb)

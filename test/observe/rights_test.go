@@ -64,7 +64,8 @@ func TestObserverOfManyNeedsEachOfItsRights(t *testing.T) {
 	}
 }
 
-// observerWith is a user who may publish and subscribe to nothing but the subjects given.
+// observerWith is a user who may publish and subscribe to nothing but the
+// subjects given.
 func observerWith(rights []string) *server.User {
 	u := natslab.User("o", nil, nil)
 	for _, r := range rights {
@@ -88,7 +89,8 @@ func judge(t *testing.T, nc *nats.Conn, o *told, want string) {
 	t.Helper()
 	switch want {
 	case at:
-		// All that is told up to there: a group of which the user may not hear must not be among it.
+		// All that is told up to there: a group of which the user may not hear must
+		// not be among it.
 		events := o.until("the end of the present state", func(e event) bool { return e.present || e.failed != nil })
 		if !presents(events, "team.a", "a") {
 			t.Errorf("told %v", events)
@@ -120,7 +122,8 @@ func judge(t *testing.T, nc *nats.Conn, o *told, want string) {
 	}
 }
 
-// presents reports whether the events tell of one group's leader, and then that this is all. Renewals come when they come.
+// presents reports whether the events tell of one group's leader, and then that
+// this is all. Renewals come when they come.
 func presents(events []event, group, id string) bool {
 	n := len(events) - 1
 	for _, e := range events[:n] {

@@ -11,8 +11,10 @@ import (
 	"github.com/seed-ff2cb582/leader/test/natslab"
 )
 
-// A server goes on answering when its candidate is cut off and deposed. A client takes its answers for as long as it leads, and
-// never after one of its successor: not the one who has seen that, and not the one who comes afterwards.
+// A server goes on answering when its candidate is cut off and deposed. A
+// client takes its answers for as long as it leads, and never after one of its
+// successor: not the one who has seen that, and not the one who comes
+// afterwards.
 func TestClientsTakeAnswersOfTheLeaderAlone(t *testing.T) {
 	t.Parallel()
 	srv := natslab.Start(t)

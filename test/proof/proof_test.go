@@ -1,5 +1,5 @@
-// Package proof_test shows on a real NATS server that a resource without a connection to it turns a deposed
-// leader away by its proof.
+// Package proof_test shows on a real NATS server that a resource without a
+// connection to it turns a deposed leader away by its proof.
 package proof_test
 
 import (

@@ -15,8 +15,8 @@ import (
 	"github.com/seed-ff2cb582/leader/test/natslab"
 )
 
-// A role costs a process one goroutine and a few kilobytes. The test runs alone,
-// since it measures the process.
+// A role costs a process one goroutine and a few kilobytes. The test runs
+// alone, since it measures the process.
 func TestThousandRolesCostOneGoroutineEach(t *testing.T) {
 	const n, heapEach = many, 8 << 10
 	srv := natslab.Start(t)
@@ -58,7 +58,8 @@ func TestThousandRolesCostOneGoroutineEach(t *testing.T) {
 		}
 		t.Logf("%s: %.2f goroutines and %d bytes for each role; started in %v, settled in %v",
 			id, float64(each)/n, heapBytes/n, started, settled)
-		// Loosely: the server of this process keeps 4 MB of what the leader wrote, and the race detector may be in it.
+		// Loosely: the server of this process keeps 4 MB of what the leader wrote,
+		// and the race detector may be in it.
 		if heapBytes > 2*heapEach*n {
 			t.Errorf("%s: %d bytes", id, heapBytes)
 		}
@@ -66,8 +67,8 @@ func TestThousandRolesCostOneGoroutineEach(t *testing.T) {
 	}
 }
 
-// usage counts the goroutines, but for those that an election has for the first TTL only, in case that its watch
-// tells nothing of pauses, and the heap.
+// usage counts the goroutines, but for those that an election has for the first
+// TTL only, in case that its watch tells nothing of pauses, and the heap.
 func usage() (goroutines int, heap int64) {
 	runtime.GC()
 	runtime.GC() // what finalizers and pools released

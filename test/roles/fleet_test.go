@@ -17,8 +17,9 @@ import (
 
 const bucket = "roles"
 
-// A fleet is some instances that take part in the same roles. For as long as the test runs it looks for a role
-// with two leaders at one instant: by the contexts of the terms, and by what the instances say of themselves.
+// A fleet is some instances that take part in the same roles. For as long as
+// the test runs it looks for a role with two leaders at one instant: by the
+// contexts of the terms, and by what the instances say of themselves.
 type fleet struct {
 	tb    testing.TB
 	names []string
@@ -66,8 +67,10 @@ func (f *fleet) instances() []*instance {
 	return slices.Clone(f.all)
 }
 
-// patrol compares what the instances say of themselves. Of two that were asked one after the other, the first is asked again: only
-// if it has led all the time were there two. Most of the time it rests: it shares a processor with those that it looks at.
+// patrol compares what the instances say of themselves. Of two that were asked
+// one after the other, the first is asked again: only if it has led all the
+// time were there two. Most of the time it rests: it shares a processor with
+// those that it looks at.
 func (f *fleet) patrol(quit chan struct{}) {
 	begun := time.Now()
 	for n := 0; ; n++ {
@@ -135,7 +138,8 @@ func (f *fleet) add(i *instance, name string) {
 	}
 }
 
-// promoted judges the beginning of a term by the contexts: that of the one before has ended.
+// promoted judges the beginning of a term by the contexts: that of the one
+// before has ended.
 func (f *fleet) promoted(ctx context.Context, id, name string) {
 	term, _ := leader.TermFromContext(ctx)
 	f.mu.Lock()
@@ -158,7 +162,8 @@ func (f *fleet) transition(t leader.Transition) {
 	}
 }
 
-// moved returns how many roles were handed over since the last call, but for those that an instance lost or released.
+// moved returns how many roles were handed over since the last call, but for
+// those that an instance lost or released.
 func (f *fleet) moved() int {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -181,12 +186,12 @@ func led(is ...*instance) []int {
 }
 
 // firstLead is for how long nobody may lead. With a twentieth of a processor,
-// which is what a load of 30 left to each of 6 processes, 400 elections took more
-// than a minute to begin.
+// which is what a load of 30 left to each of 6 processes, 400 elections took
+// more than a minute to begin.
 const firstLead = 5 * natslab.Patience
 
-// settled waits until the instances lead so many roles, in ascending order, for as
-// long as roles still move: how fast they do is the machine's affair.
+// settled waits until the instances lead so many roles, in ascending order, for
+// as long as roles still move: how fast they do is the machine's affair.
 func (f *fleet) settled(want []int, is ...*instance) {
 	f.tb.Helper()
 	var last []int

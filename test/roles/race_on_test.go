@@ -2,5 +2,6 @@
 
 package roles_test
 
-// many roles are fewer here: the race detector makes everything about ten times slower.
+// many roles are fewer here: the race detector makes everything about ten times
+// slower.
 const many = 200

@@ -16,7 +16,8 @@ import (
 	"github.com/seed-ff2cb582/leader/test/natslab"
 )
 
-// Leases that are long enough for a busy machine, so that roles move when they are asked for and not because a renewal was late.
+// Leases that are long enough for a busy machine, so that roles move when they
+// are asked for and not because a renewal was late.
 const lease = 20 * time.Second
 
 func TestHundredRolesSettleEvenlyAndMoveBackGently(t *testing.T) {
@@ -125,7 +126,8 @@ func TestInstanceThatIsCutOffIsReplacedAndComesBack(t *testing.T) {
 	f.settled([]int{10, 10, 10}, a, b, c)
 }
 
-// One subscription serves all roles, and in buckets that do not republish one consumer.
+// One subscription serves all roles, and in buckets that do not republish one
+// consumer.
 func TestThousandRolesNeedOneWatch(t *testing.T) {
 	t.Parallel()
 	const n = many
@@ -148,10 +150,12 @@ func TestThousandRolesNeedOneWatch(t *testing.T) {
 			if foreign {
 				want = 1
 			}
-			// On a busy machine a consumer may have been given up, and another made; the server removes the first after a while.
+			// On a busy machine a consumer may have been given up, and another made; the
+			// server removes the first after a while.
 			natslab.Eventually(t, "no more than the watch needs", func(context.Context) error {
 				consumers, subs := srv.Consumers("KV_"+bucket), subscriptions(t, srv)-before
-				// The watch, its replies, those of its writes, and those of the connection's requests and publishes.
+				// The watch, its replies, those of its writes, and those of the
+				// connection's requests and publishes.
 				if consumers != want || subs > 7 {
 					return fmt.Errorf("%d roles: %d consumers, want %d, and %d subscriptions on the server", n, consumers, want, subs)
 				}
@@ -199,7 +203,8 @@ func TestThousandRenewalsArePipelined(t *testing.T) {
 	took := calls.times()
 	t.Logf("%d renewals of %d roles, %v on the way: median %v, p99 %v, longest %v",
 		len(took), n, 2*delay, took[len(took)/2], took[len(took)*99/100], took[len(took)-1])
-	// One after the other, half of them would wait for n times the delay and longer.
+	// One after the other, half of them would wait for n times the delay and
+	// longer.
 	if median := took[len(took)/2]; median > n*delay/4 {
 		t.Errorf("half of the renewals took longer than %v", median)
 	}

@@ -14,7 +14,8 @@ type fickle struct{ leader.Election }
 func (fickle) Status() leader.ElectionStatus { panic("boom") }
 
 // An election is asked in a goroutine of the connection's, where a panic would
-// take the program. It asks the store in turn, which may be of another's making.
+// take the program. It asks the store in turn, which may be of another's
+// making.
 func TestAnElectionThatPanicsWhenAskedIsSilent(t *testing.T) {
 	t.Parallel()
 	nc := natslab.Start(t).Connect(t)

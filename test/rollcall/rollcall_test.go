@@ -148,7 +148,8 @@ func TestMissingRightToAskIsTold(t *testing.T) {
 	}
 }
 
-// A candidate needs the rights that the package documentation names, and no other.
+// A candidate needs the rights that the package documentation names, and no
+// other.
 func TestResponseRightSuffices(t *testing.T) {
 	t.Parallel()
 	srv := natslab.Start(t, natslab.Users(natslab.Admin(),

@@ -76,7 +76,8 @@ func TestRollupFromACandidateErasesNothingInABucketOfOurs(t *testing.T) {
 	untouched(t, kv)
 }
 
-// In a bucket that allows rollups it erases everything, which is what the warning at Start is about.
+// In a bucket that allows rollups it erases everything, which is what the
+// warning at Start is about.
 func TestHoleRollupErasesABucketThatAllowsIt(t *testing.T) {
 	t.Parallel()
 	l, kv := underAttack(t, other)
@@ -90,7 +91,8 @@ func TestHoleRollupErasesABucketThatAllowsIt(t *testing.T) {
 	}
 }
 
-// consumerTo asks for a consumer of the group's record that delivers to a subject of the user's choice.
+// consumerTo asks for a consumer of the group's record that delivers to a
+// subject of the user's choice.
 func consumerTo(nc *nats.Conn, name, subject string) error {
 	return nc.PublishRequest("$JS.API.CONSUMER.CREATE.KV_leaders."+name+".$KV.leaders.reports", nc.NewInbox(), fmt.Appendf(nil,
 		`{"stream_name":"KV_leaders","config":{"name":%q,"deliver_policy":"last_per_subject","ack_policy":"none",`+
@@ -115,7 +117,8 @@ func TestObserverCannotHaveRecordsDeliveredWhereItMayNotPublish(t *testing.T) {
 	untouched(t, kv)
 }
 
-// Where observers need consumers the server does not ask whether they may publish where those deliver.
+// Where observers need consumers the server does not ask whether they may
+// publish where those deliver.
 func TestHoleConsumersDeliverWhereTheirMakerMayNotPublish(t *testing.T) {
 	t.Parallel()
 	l, _ := underAttack(t, other)
@@ -195,12 +198,14 @@ func TestCandidateCannotPublishToAnotherGroupsKey(t *testing.T) {
 	untouched(t, kv)
 }
 
-// vacancy is what a release looks like to other candidates, which may claim it at once.
+// vacancy is what a release looks like to other candidates, which may claim it
+// at once.
 const vacancy = `{"token":"00000000-0000-4000-8000-000000000000","term":1,"reason":"resigned"}`
 
-// The server publishes an answer wherever the request says, and does not ask whether the user may
-// publish there: who may send one request can write every key of the account. Users keep mistakes apart;
-// to keep attackers apart takes accounts, see TestAccountsKeepGroupsApart.
+// The server publishes an answer wherever the request says, and does not ask
+// whether the user may publish there: who may send one request can write every
+// key of the account. Users keep mistakes apart; to keep attackers apart takes
+// accounts, see TestAccountsKeepGroupsApart.
 func TestHoleAnswersAreStoredOverAnyKeyOfTheAccount(t *testing.T) {
 	t.Parallel()
 	for _, who := range []string{candidate, observer} {
@@ -223,8 +228,8 @@ func TestHoleAnswersAreStoredOverAnyKeyOfTheAccount(t *testing.T) {
 	}
 }
 
-// An answer that is stored over another group's record is no release, whatever it says: nobody leads before the
-// leader's window has closed.
+// An answer that is stored over another group's record is no release, whatever
+// it says: nobody leads before the leader's window has closed.
 func TestAnswerOverAnotherGroupsRecordIsNoRelease(t *testing.T) {
 	t.Parallel()
 	for _, kind := range []string{republishing, other} {
@@ -261,7 +266,8 @@ func TestAnswerOnARepublishedSubjectIsNoRecord(t *testing.T) {
 	}
 }
 
-// forgeRelease writes a release into the own group's record and has it read to a subject.
+// forgeRelease writes a release into the own group's record and has it read to
+// a subject.
 func forgeRelease(t *testing.T, nc *nats.Conn, subject string) {
 	t.Helper()
 	m := nats.NewMsg("$KV.leaders.reports")
@@ -270,7 +276,8 @@ func forgeRelease(t *testing.T, nc *nats.Conn, subject string) {
 	answerWith(t, nc, m, subject)
 }
 
-// answerWith writes a message to the own group's record and has it read to a subject.
+// answerWith writes a message to the own group's record and has it read to a
+// subject.
 func answerWith(t *testing.T, nc *nats.Conn, m *nats.Msg, subject string) {
 	t.Helper()
 	if _, err := natslab.JetStream(t, nc).PublishMsg(natslab.Within(t), m); err != nil {
@@ -287,8 +294,9 @@ func answerWith(t *testing.T, nc *nats.Conn, m *nats.Msg, subject string) {
 // offers is where a group's record is offered to one of those who wait for it.
 func offers(group string) string { return "leader-offer." + bucket + "." + group }
 
-// What is sent to another group as an offer, by way of an answer or by who may publish it, is none: the word of the
-// claim is known to its holder alone until it leaves, and the token that all can read is not it.
+// What is sent to another group as an offer, by way of an answer or by who may
+// publish it, is none: the word of the claim is known to its holder alone until
+// it leaves, and the token that all can read is not it.
 func TestForgedOfferMovesNobody(t *testing.T) {
 	t.Parallel()
 	l, kv := underAttack(t, republishing)
@@ -333,7 +341,8 @@ func TestForgedOfferMovesNobody(t *testing.T) {
 	}
 }
 
-// Who may subscribe to a group's offers can take them and keep them. That costs the group an offer's time, and no more.
+// Who may subscribe to a group's offers can take them and keep them. That costs
+// the group an offer's time, and no more.
 func TestStolenOfferIsFollowedByAVacancy(t *testing.T) {
 	t.Parallel()
 	l, _ := underAttack(t, republishing)
@@ -362,8 +371,8 @@ func TestStolenOfferIsFollowedByAVacancy(t *testing.T) {
 	}
 }
 
-// Who may publish on a republished subject can show a record that is not there: observers believe it, and a
-// leader takes it for its successor's and stops.
+// Who may publish on a republished subject can show a record that is not there:
+// observers believe it, and a leader takes it for its successor's and stops.
 func TestHoleForgedRecordOnARepublishedSubjectEndsATerm(t *testing.T) {
 	t.Parallel()
 	l, _ := underAttack(t, republishing)
@@ -383,7 +392,8 @@ func TestHoleForgedRecordOnARepublishedSubjectEndsATerm(t *testing.T) {
 	a.await("loses its term", func() bool { return !a.IsLeader() })
 }
 
-// An oversize record costs the term over which it was written, and the group a lease's time.
+// An oversize record costs the term over which it was written, and the group a
+// lease's time.
 func TestOversizeRecordCostsOneTerm(t *testing.T) {
 	t.Parallel()
 	l, _ := underAttack(t, republishing)
@@ -401,8 +411,8 @@ func TestOversizeRecordCostsOneTerm(t *testing.T) {
 	a.await("a or b leads again", func() bool { return a.Term().Number > term || b.Term().Number > term })
 }
 
-// Subscribers to the record's own subject are shown writes that the stream then refuses. Whoever
-// watches by republished records or by consumers is not.
+// Subscribers to the record's own subject are shown writes that the stream then
+// refuses. Whoever watches by republished records or by consumers is not.
 func TestRefusedWriteIsTakenForNoRecord(t *testing.T) {
 	t.Parallel()
 	for _, kind := range []string{republishing, other} {
@@ -435,8 +445,9 @@ func TestRefusedWriteIsTakenForNoRecord(t *testing.T) {
 	}
 }
 
-// A record with a TTL far in the future is left alone for an hour and the drift, whatever it says. A number that no
-// candidate writes makes it garbage, which says nothing of a lease.
+// A record with a TTL far in the future is left alone for an hour and the
+// drift, whatever it says. A number that no candidate writes makes it garbage,
+// which says nothing of a lease.
 func TestForgedTTLIsBelievedForAnHourAtMost(t *testing.T) {
 	for forged, believed := range map[string]time.Duration{
 		"3600001": leader.MaxTTL, "31536000000": leader.MaxTTL, "9007199254740992": leader.MaxTTL,

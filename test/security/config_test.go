@@ -21,7 +21,8 @@ import (
 	"github.com/seed-ff2cb582/leader/test/natslab"
 )
 
-// parsed reads a server configuration of the document, with the files in a directory of the test's.
+// parsed reads a server configuration of the document, with the files in a
+// directory of the test's.
 func parsed(t *testing.T, text, dir string) *server.Options {
 	t.Helper()
 	for _, name := range []string{candidate, observer, operator, admin, "billing"} {
@@ -39,7 +40,8 @@ func parsed(t *testing.T, text, dir string) *server.Options {
 	return opts
 }
 
-// configured starts a server of a configuration, but on the loopback interface and in the test's directory.
+// configured starts a server of a configuration, but on the loopback interface
+// and in the test's directory.
 func configured(t *testing.T, opts *server.Options) *lab {
 	t.Helper()
 	srv := natslab.Start(t, func(o *server.Options) {
@@ -116,8 +118,8 @@ func TestCommandsGrantWhatTheTablesSay(t *testing.T) {
 	}
 }
 
-// A whole election runs across the accounts' border, and what destroys another group's record within an
-// account does nothing across it.
+// A whole election runs across the accounts' border, and what destroys another
+// group's record within an account does nothing across it.
 func TestAccountsKeepGroupsApart(t *testing.T) {
 	l := configured(t, parsed(t, block(t, "### An account for each group", "conf"), t.TempDir()))
 	l.domain = bucket
@@ -214,7 +216,8 @@ func TestBucketOfTheDocumentIsTheLibrarys(t *testing.T) {
 	}
 }
 
-// The document's way to connect is connect in this package, word for word, and works.
+// The document's way to connect is connect in this package, word for word, and
+// works.
 func TestDocumentedConnectionWorks(t *testing.T) {
 	t.Parallel()
 	source, err := os.ReadFile("connect_test.go")

@@ -29,7 +29,8 @@ import (
 	"github.com/seed-ff2cb582/leader/test/natslab"
 )
 
-// shortElection elects, hands over and observes on connections that connect makes for a role.
+// shortElection elects, hands over and observes on connections that connect
+// makes for a role.
 func shortElection(t *testing.T, connect func(role string) *nats.Conn, tweaks ...func(*leader.ElectionConfig)) {
 	t.Helper()
 	a := join(t, connect(candidate), "a", tweaks...)
@@ -106,7 +107,8 @@ func writePEM(t *testing.T, file, kind string, der []byte) string {
 	return file
 }
 
-// serve makes a server demand TLS, and of clients a certificate of the authority.
+// serve makes a server demand TLS, and of clients a certificate of the
+// authority.
 func (ca *authority) serve(t *testing.T) natslab.Option {
 	t.Helper()
 	own := ca.issue(t, "server")
@@ -199,7 +201,8 @@ func newPair(t *testing.T, create func() (nkeys.KeyPair, error)) (pair nkeys.Key
 	return pair, seed, public
 }
 
-// An issuer is an account of a server in operator mode, which admits whom the account signed.
+// An issuer is an account of a server in operator mode, which admits whom the
+// account signed.
 type issuer struct {
 	t        *testing.T
 	srv      *natslab.Server
@@ -244,7 +247,8 @@ func (i *issuer) publish(claims *jwt.AccountClaims) {
 
 func (i *issuer) file(name string) string { return filepath.Join(i.dir, name+".creds") }
 
-// credentials makes a user with a role's rights, and writes its file over an earlier one.
+// credentials makes a user with a role's rights, and writes its file over an
+// earlier one.
 func (i *issuer) credentials(name, role string) {
 	i.t.Helper()
 	_, seed, public := newUser(i.t)
@@ -298,8 +302,8 @@ func TestElectionWithCredentials(t *testing.T) {
 	shortElection(t, func(role string) *nats.Conn { return i.connect(role, role) })
 }
 
-// A leader whose credentials are revoked stops in time and is succeeded; with new ones in the same file
-// it stands again, on the same connection.
+// A leader whose credentials are revoked stops in time and is succeeded; with
+// new ones in the same file it stands again, on the same connection.
 func TestCandidateStandsAgainWhenItsCredentialsAreRenewed(t *testing.T) {
 	t.Parallel()
 	i := newIssuer(t)
@@ -322,7 +326,8 @@ func TestCandidateStandsAgainWhenItsCredentialsAreRenewed(t *testing.T) {
 	a.leads()
 }
 
-// refusedAgain waits until the server refused the connection more often than nats.go bears by default.
+// refusedAgain waits until the server refused the connection more often than
+// nats.go bears by default.
 func refusedAgain(t *testing.T, nc *nats.Conn) {
 	t.Helper()
 	refusals := make(chan struct{}, 100)
@@ -341,7 +346,8 @@ func refusedAgain(t *testing.T, nc *nats.Conn) {
 	}
 }
 
-// Without IgnoreAuthErrorAbort nats.go closes the connection for good at the second refusal.
+// Without IgnoreAuthErrorAbort nats.go closes the connection for good at the
+// second refusal.
 func TestHoleConnectionThatIsRefusedTwiceIsClosedByDefault(t *testing.T) {
 	t.Parallel()
 	i := newIssuer(t)
@@ -354,7 +360,8 @@ func TestHoleConnectionThatIsRefusedTwiceIsClosedByDefault(t *testing.T) {
 	a.await("a's connection is closed", func() bool { return a.Status().ConnectionStatus == "CLOSED" && !a.IsLeader() })
 }
 
-// inDomain maps a right to what a user needs who reaches the bucket through a leaf node.
+// inDomain maps a right to what a user needs who reaches the bucket through a
+// leaf node.
 func inDomain(all []right, domain string) []right {
 	var mapped []right
 	for _, r := range all {

@@ -46,7 +46,8 @@ func document(tb testing.TB) string {
 	return string(b)
 }
 
-// section returns what stands under a heading, up to the next one of its rank or above.
+// section returns what stands under a heading, up to the next one of its rank
+// or above.
 func section(tb testing.TB, heading string) string {
 	tb.Helper()
 	_, text, ok := strings.Cut(document(tb), "\n"+heading+"\n")

@@ -20,13 +20,15 @@ import (
 	"github.com/seed-ff2cb582/leader/test/natslab"
 )
 
-// The lengths of leases: nothing ends by expiry with the long one, everything does soon with the short one.
+// The lengths of leases: nothing ends by expiry with the long one, everything
+// does soon with the short one.
 const (
 	long  = 2 * time.Minute
 	short = 600 * time.Millisecond
 )
 
-// The roles of docs/operations.md: names of users, and the headings of their tables.
+// The roles of docs/operations.md: names of users, and the headings of their
+// tables.
 const (
 	candidate = "candidate"
 	observer  = "observer"
@@ -36,7 +38,8 @@ const (
 
 func heading(role string) string { return "### " + strings.ToUpper(role[:1]) + role[1:] }
 
-// A lab is one server or several, and what the users' connections complained of.
+// A lab is one server or several, and what the users' connections complained
+// of.
 type lab struct {
 	tb    testing.TB
 	url   string
@@ -48,7 +51,8 @@ type lab struct {
 	violations []error
 }
 
-// startLab starts servers whose users have the rights of the tables, but for what lacks leaves to a role.
+// startLab starts servers whose users have the rights of the tables, but for
+// what lacks leaves to a role.
 func startLab(tb testing.TB, nodes int, kind string, lacks map[string][]right) *lab {
 	tb.Helper()
 	users := []*server.User{natslab.Admin()}
@@ -90,7 +94,8 @@ func (l *lab) complain(err error) {
 	l.violations = append(l.violations, err)
 }
 
-// complaints returns what the server denied so far, or what was wrong otherwise.
+// complaints returns what the server denied so far, or what was wrong
+// otherwise.
 func (l *lab) complaints() []error {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -1,5 +1,6 @@
-// Package security_test holds docs/operations.md to what a real server does: which rights each kind of user
-// needs, what the lack of each of them breaks, which attacks fail, and how to connect safely.
+// Package security_test holds docs/operations.md to what a real server does:
+// which rights each kind of user needs, what the lack of each of them breaks,
+// which attacks fail, and how to connect safely.
 package security_test
 
 import (

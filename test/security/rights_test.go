@@ -17,7 +17,8 @@ import (
 	"github.com/seed-ff2cb582/leader/test/natslab"
 )
 
-// With the rights of the tables everything works, and the server has nothing to deny.
+// With the rights of the tables everything works, and the server has nothing to
+// deny.
 func TestElectionNeedsNoMoreThanTheDocumentedRights(t *testing.T) {
 	t.Parallel()
 	for _, kind := range []string{republishing, other} {
@@ -29,8 +30,8 @@ func TestElectionNeedsNoMoreThanTheDocumentedRights(t *testing.T) {
 	}
 }
 
-// wholeElection elects, renews, fails over, resigns, and steps down when the operator asks, under an
-// observer's eyes, in a bucket that the admin makes.
+// wholeElection elects, renews, fails over, resigns, and steps down when the
+// operator asks, under an observer's eyes, in a bucket that the admin makes.
 func wholeElection(t *testing.T, l *lab, kind string) {
 	t.Helper()
 	makeBucket(t, l.connect(admin), kind)
@@ -64,7 +65,8 @@ func wholeElection(t *testing.T, l *lab, kind string) {
 	}
 }
 
-// lacking is a lab in which one role lacks one right, in a bucket that was made.
+// lacking is a lab in which one role lacks one right, in a bucket that was
+// made.
 func lacking(t *testing.T, role, kind string, r right) *lab {
 	t.Helper()
 	l := startLab(t, 1, kind, map[string][]right{role: without(rights(t, heading(role), kind), r)})
@@ -72,8 +74,9 @@ func lacking(t *testing.T, role, kind string, r right) *lab {
 	return l
 }
 
-// eachRight runs a check for each right of a role, in both kinds of buckets, on a server where the role
-// lacks just that one. The check is the one that the table names.
+// eachRight runs a check for each right of a role, in both kinds of buckets, on
+// a server where the role lacks just that one. The check is the one that the
+// table names.
 func eachRight(t *testing.T, role string, checks map[string]func(*testing.T, *lab, right)) {
 	t.Helper()
 	for _, kind := range []string{republishing, other} {
@@ -100,7 +103,8 @@ func TestCandidateNeedsEachOfItsRights(t *testing.T) {
 	})
 }
 
-// names is what an error must say of a missing right: the subject, up to what the program chooses.
+// names is what an error must say of a missing right: the subject, up to what
+// the program chooses.
 func (r right) names() string { return strings.TrimRight(strings.Split(r.subject, "*")[0], ">") }
 
 func startFails(t *testing.T, l *lab, r right) {
@@ -111,7 +115,8 @@ func startFails(t *testing.T, l *lab, r right) {
 	}
 }
 
-// hearsLate: the candidate reads the record now and then instead of watching it.
+// hearsLate: the candidate reads the record now and then instead of watching
+// it.
 func hearsLate(t *testing.T, l *lab, r right) {
 	t.Helper()
 	a := join(t, l.connect(candidate), "a")
@@ -119,7 +124,8 @@ func hearsLate(t *testing.T, l *lab, r right) {
 	a.leads()
 }
 
-// leavesAllTheSame: whether it may not make offers or not take them, it is followed.
+// leavesAllTheSame: whether it may not make offers or not take them, it is
+// followed.
 func leavesAllTheSame(t *testing.T, l *lab, r right) {
 	t.Helper()
 	a := join(t, l.connect(candidate), "a", ttl(long))
@@ -176,7 +182,8 @@ func TestOperatorNeedsEachOfItsRights(t *testing.T) {
 	eachRight(t, operator, map[string]func(*testing.T, *lab, right){"cannot ask": cannotAsk, "asks all the same": asksAllTheSame})
 }
 
-// asks has the operator ask whoever leads to step down, and waits until another leads.
+// asks has the operator ask whoever leads to step down, and waits until another
+// leads.
 func asks(t *testing.T, l *lab) {
 	t.Helper()
 	c, err := leader.NewControl(l.connect(operator), bucket, "ann")
@@ -249,7 +256,8 @@ func TestAdminNeedsEachOfItsRights(t *testing.T) {
 	}
 }
 
-// denied has a role try what it may not do, until the server complained, which is all that the client is told.
+// denied has a role try what it may not do, until the server complained, which
+// is all that the client is told.
 func denied(t *testing.T, l *lab, role string, able func(context.Context, jetstream.JetStream, string) error, kind string) {
 	t.Helper()
 	js := natslab.JetStream(t, l.connect(role))
@@ -359,8 +367,8 @@ func TestCandidateThatMakesRequestsNeedsTheRightTo(t *testing.T) {
 	}
 }
 
-// Requests can be made without this library. `nats kv put` binds to the bucket first, for which it reads the
-// configuration.
+// Requests can be made without this library. `nats kv put` binds to the bucket
+// first, for which it reads the configuration.
 func TestOperatorMayMakeRequestsWithTheCommandLine(t *testing.T) {
 	t.Parallel()
 	put := func(ctx context.Context, js jetstream.JetStream, _ string) error {
@@ -379,8 +387,9 @@ func TestOperatorMayMakeRequestsWithTheCommandLine(t *testing.T) {
 	denied(t, lacking(t, operator, republishing, info), operator, put, republishing)
 }
 
-// A user for all one-word groups of a bucket writes the subjects with * in place of the group's name. The
-// control keys are two words, so that * does not let candidates write them.
+// A user for all one-word groups of a bucket writes the subjects with * in
+// place of the group's name. The control keys are two words, so that * does not
+// let candidates write them.
 func TestWildcardRightsServeManyGroupsAndNoControlKeys(t *testing.T) {
 	t.Parallel()
 	for _, kind := range []string{republishing, other} {
@@ -407,7 +416,8 @@ func TestWildcardRightsServeManyGroupsAndNoControlKeys(t *testing.T) {
 	}
 }
 
-// In a bucket that republishes, an observer that is told the subjects needs no right to publish.
+// In a bucket that republishes, an observer that is told the subjects needs no
+// right to publish.
 func TestObserverThatMayPublishNothingSeesEachChange(t *testing.T) {
 	t.Parallel()
 	r := right{"any", false, "leader.leaders.reports", ""}
@@ -421,7 +431,8 @@ func TestObserverThatMayPublishNothingSeesEachChange(t *testing.T) {
 	b.follows(a)
 	a.resign()
 	w.seesLeader("b")
-	// With a gone too: it may take the vacancy before the watcher has judged the lease for itself.
+	// With a gone too: it may take the vacancy before the watcher has judged the
+	// lease for itself.
 	a.crash()
 	b.crash()
 	w.sees("nobody", func(s observation) bool {

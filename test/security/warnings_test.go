@@ -10,7 +10,8 @@ import (
 	"testing"
 )
 
-// messages returns the texts with which natsstore.Check warns and refuses, read from its source.
+// messages returns the texts with which natsstore.Check warns and refuses, read
+// from its source.
 func messages(t *testing.T) (warnings, refusals []string) {
 	t.Helper()
 	for _, name := range []string{"check.go", "stream.go"} {
@@ -38,7 +39,8 @@ func messages(t *testing.T) (warnings, refusals []string) {
 
 type format struct{ by, text string }
 
-// formats returns the constant texts that a function hands to others, each with the other's name.
+// formats returns the constant texts that a function hands to others, each with
+// the other's name.
 func formats(f *ast.FuncDecl) []format {
 	var all []format
 	ast.Inspect(f, func(n ast.Node) bool {

@@ -16,7 +16,8 @@ import (
 	"github.com/seed-ff2cb582/leader/test/natslab"
 )
 
-// expiring are buckets whose records expire, as `nats kv add --ttl` and older programs make them.
+// expiring are buckets whose records expire, as `nats kv add --ttl` and older
+// programs make them.
 var expiring = map[string]func(tb testing.TB, nc *nats.Conn, bucket string, ttl time.Duration){
 	"legacy": func(tb testing.TB, nc *nats.Conn, bucket string, ttl time.Duration) {
 		tb.Helper()
@@ -39,8 +40,8 @@ var expiring = map[string]func(tb testing.TB, nc *nats.Conn, bucket string, ttl 
 	},
 }
 
-// `nats kv del` forces a stand-down: the leader trusts its lease for no longer than a lease's length, another takes over,
-// and there are never two.
+// `nats kv del` forces a stand-down: the leader trusts its lease for no longer
+// than a lease's length, another takes over, and there are never two.
 func TestDeletedKeyForcesAStandDownWithinOneLease(t *testing.T) {
 	t.Parallel()
 	srv := natslab.Start(t)
@@ -66,8 +67,8 @@ func TestDeletedKeyForcesAStandDownWithinOneLease(t *testing.T) {
 				if err := kv.Delete(within(t), "g"); err != nil {
 					t.Fatal(err)
 				}
-				// Not "it has stood down by now", which a slow machine could not keep: no renewal that left after
-				// the deletion can have succeeded.
+				// Not "it has stood down by now", which a slow machine could not keep: no
+				// renewal that left after the deletion can have succeeded.
 				deleted := time.Now()
 				if until := old.TrustUntil(); until.Sub(deleted) > lease {
 					t.Errorf("%s trusts its lease for %v after the deletion", old.id, until.Sub(deleted))
@@ -89,7 +90,8 @@ func TestDeletedKeyForcesAStandDownWithinOneLease(t *testing.T) {
 	}
 }
 
-// A leader that falls silent loses its key to the server's expiry, and another leads.
+// A leader that falls silent loses its key to the server's expiry, and another
+// leads.
 func TestSilentLeaderOfAnExpiringBucketIsSucceeded(t *testing.T) {
 	t.Parallel()
 	srv := natslab.Start(t)
@@ -138,7 +140,8 @@ func TestLeaderKeepsItsKeyFromExpiring(t *testing.T) {
 	}
 }
 
-// The buckets of the libraries before this one are taken as they are, and what they cost is said.
+// The buckets of the libraries before this one are taken as they are, and what
+// they cost is said.
 func TestBucketMadeForAnEarlierLibraryServesWithAWarning(t *testing.T) {
 	t.Parallel()
 	srv := natslab.Start(t)
@@ -173,7 +176,8 @@ func TestLeaseLongerThanTheBucketsTTLIsRefused(t *testing.T) {
 	}
 }
 
-// In a bucket that forgets, who wins is told so only when any former leader has had time to stand down.
+// In a bucket that forgets, who wins is told so only when any former leader has
+// had time to stand down.
 func TestWinnerInAnExpiringBucketIsToldAfterACoolOff(t *testing.T) {
 	t.Parallel()
 	srv := natslab.Start(t)
@@ -229,7 +233,8 @@ func TestHandoverInAnExpiringBucketNeedsNoCoolOff(t *testing.T) {
 }
 
 // handedOver has leaders leave until one does so for that reason, which it does
-// not if its lease runs out on a machine that stalls. It returns the next leader.
+// not if its lease runs out on a machine that stalls. It returns the next
+// leader.
 func (g *group) handedOver(reason leader.Reason, leave func(*member) error) *member {
 	g.tb.Helper()
 	for {

@@ -18,14 +18,15 @@ import (
 	"github.com/seed-ff2cb582/leader/test/natslab"
 )
 
-// The lengths of leases: nothing ends by expiry with the long one, everything does soon with the short one.
+// The lengths of leases: nothing ends by expiry with the long one, everything
+// does soon with the short one.
 const (
 	long  = 2 * time.Minute
 	short = 600 * time.Millisecond
 )
 
-// A group is the candidates of one election, in a bucket that was made before. While the test runs it
-// looks for two leaders at one instant.
+// A group is the candidates of one election, in a bucket that was made before.
+// While the test runs it looks for two leaders at one instant.
 type group struct {
 	tb     testing.TB
 	bucket string
@@ -72,7 +73,8 @@ func (g *group) stopAll() {
 	all.Wait()
 }
 
-// leave stops without a release, which would be tried for a lease's length where the connection is closed already.
+// leave stops without a release, which would be tried for a lease's length
+// where the connection is closed already.
 func (m *member) leave() {
 	_ = m.StopWithContext(context.Background(), leader.StopOptions{WaitForDemote: true})
 }
@@ -259,8 +261,8 @@ func (g *group) report() string {
 	return b.String()
 }
 
-// within bounds a wait. It is longer than any wait for an event: some tests wait for leases that run out
-// one after the other.
+// within bounds a wait. It is longer than any wait for an event: some tests
+// wait for leases that run out one after the other.
 func within(tb testing.TB) context.Context {
 	tb.Helper()
 	ctx, cancel := context.WithTimeout(tb.Context(), 2*natslab.Patience)

@@ -16,7 +16,8 @@ import (
 	"github.com/seed-ff2cb582/leader/test/natslab"
 )
 
-// What `nats kv get` shows: who leads, in which term, and that it was alive at the entry's time.
+// What `nats kv get` shows: who leads, in which term, and that it was alive at
+// the entry's time.
 func TestKVGetShowsTheLeaderItsTermAndItsLastRenewal(t *testing.T) {
 	t.Parallel()
 	srv := natslab.Start(t)
@@ -62,7 +63,8 @@ func TestKVGetShowsTheLeaderItsTermAndItsLastRenewal(t *testing.T) {
 	}
 }
 
-// Listing the keys shows every election that has a leader, and none that has not.
+// Listing the keys shows every election that has a leader, and none that has
+// not.
 func TestListingKeysShowsTheElections(t *testing.T) {
 	t.Parallel()
 	srv := natslab.Start(t)
@@ -92,8 +94,8 @@ func TestListingKeysShowsTheElections(t *testing.T) {
 	demand("my_app", "roles/network", "scheduler")
 }
 
-// alone starts the one candidate of an election of the given name. It is not counted among the group's members, of
-// which only one may lead.
+// alone starts the one candidate of an election of the given name. It is not
+// counted among the group's members, of which only one may lead.
 func (g *group) alone(srv *natslab.Server, name string) *member {
 	g.tb.Helper()
 	nc := srv.Connect(g.tb)
@@ -102,7 +104,8 @@ func (g *group) alone(srv *natslab.Server, name string) *member {
 	return m
 }
 
-// Every write to a record or a control record expects a revision: nobody writes blind, whatever happens.
+// Every write to a record or a control record expects a revision: nobody writes
+// blind, whatever happens.
 func TestEveryWriteExpectsARevision(t *testing.T) {
 	t.Parallel()
 	srv := natslab.Start(t)
@@ -170,7 +173,8 @@ func TestEveryWriteExpectsARevision(t *testing.T) {
 	}
 }
 
-// A follower costs nothing while the leader renews, but a look at the bucket's configuration now and then.
+// A follower costs nothing while the leader renews, but a look at the bucket's
+// configuration now and then.
 func TestFollowersSendNothingWhileTheLeaderRenews(t *testing.T) {
 	t.Parallel()
 	srv := natslab.Start(t)

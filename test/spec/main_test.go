@@ -1,5 +1,6 @@
-// Package spec_test shows on real NATS servers what the project's specification, and the libraries that were
-// before it, promise to users: docs/spec-coverage.md lists it.
+// Package spec_test shows on real NATS servers what the project's
+// specification, and the libraries that were before it, promise to users:
+// docs/spec-coverage.md lists it.
 package spec_test
 
 import (

@@ -12,8 +12,8 @@ import (
 	"github.com/seed-ff2cb582/leader/test/natslab"
 )
 
-// With a back-off, an outage of the server that outlasts the lease does not change the leader, even if the leader is the
-// last to be connected again.
+// With a back-off, an outage of the server that outlasts the lease does not
+// change the leader, even if the leader is the last to be connected again.
 func TestLastLeaderComesBackAfterARestartOfTheServer(t *testing.T) {
 	t.Parallel()
 	srv := natslab.Start(t)
@@ -43,7 +43,8 @@ func TestLastLeaderComesBackAfterARestartOfTheServer(t *testing.T) {
 	}
 }
 
-// A bucket that is deleted under its elections is noticed and told of; the elections wait for it.
+// A bucket that is deleted under its elections is noticed and told of; the
+// elections wait for it.
 func TestDeletedBucketIsToldOfAndAwaited(t *testing.T) {
 	t.Parallel()
 	srv := natslab.Start(t)
@@ -72,7 +73,8 @@ func TestDeletedBucketIsToldOfAndAwaited(t *testing.T) {
 	g.leaderAfter(term)
 }
 
-// A leader that has lost its connection stops after the grace, and before its lease is over for the others.
+// A leader that has lost its connection stops after the grace, and before its
+// lease is over for the others.
 func TestLeaderWithoutAConnectionIsDemotedAfterTheGrace(t *testing.T) {
 	t.Parallel()
 	srv := natslab.Start(t)

@@ -13,8 +13,9 @@ import (
 	"github.com/seed-ff2cb582/leader/test/natslab"
 )
 
-// A leader hands out tasks, and states its term with each. Whoever takes them turns away those of a leader that has been
-// succeeded, and those that know a term's number alone.
+// A leader hands out tasks, and states its term with each. Whoever takes them
+// turns away those of a leader that has been succeeded, and those that know a
+// term's number alone.
 func TestTasksOfASucceededLeaderAreTurnedAway(t *testing.T) {
 	t.Parallel()
 	srv := natslab.Start(t)

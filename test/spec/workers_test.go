@@ -14,8 +14,8 @@ import (
 	"github.com/seed-ff2cb582/leader/test/natslab"
 )
 
-// Ten workers of one program, each a candidate: exactly one works at a time, each gets its turn when the one
-// before ends, and an interrupt ends them all.
+// Ten workers of one program, each a candidate: exactly one works at a time,
+// each gets its turn when the one before ends, and an interrupt ends them all.
 func TestTenWorkersInOneProgramWorkOneAtATime(t *testing.T) {
 	t.Parallel()
 	srv := natslab.Start(t)

@@ -1,7 +1,8 @@
-// Command vulncheck runs govulncheck in each of the modules named on the command
-// line. Where the database of known vulnerabilities cannot be reached it says so and
-// succeeds, unless -require is given: a check that could not be made must neither look
-// like one that passed nor stop the work of somebody without a network.
+// Command vulncheck runs govulncheck in each of the modules named on the
+// command line. Where the database of known vulnerabilities cannot be reached
+// it says so and succeeds, unless -require is given: a check that could not be
+// made must neither look like one that passed nor stop the work of somebody
+// without a network.
 package main
 
 import (
@@ -19,8 +20,8 @@ import (
 
 func main() { os.Exit(run(context.Background(), os.Args[1:], os.Stdout, os.Stderr)) }
 
-// run exits with 0 if nothing was found or nothing could be looked up, 1 on a finding or
-// a failure of govulncheck, 2 on wrong usage.
+// run exits with 0 if nothing was found or nothing could be looked up, 1 on a
+// finding or a failure of govulncheck, 2 on wrong usage.
 func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	flags := flag.NewFlagSet("vulncheck", flag.ContinueOnError)
 	flags.SetOutput(stderr)
@@ -51,9 +52,9 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	return code
 }
 
-// reach asks the database for its index, three times within half a minute. It asks
-// itself, since govulncheck reports a failed look-up by the same exit code as every
-// other failure, and its text is not a thing to decide by.
+// reach asks the database for its index, three times within half a minute. It
+// asks itself, since govulncheck reports a failed look-up by the same exit code
+// as every other failure, and its text is not a thing to decide by.
 func reach(ctx context.Context, db string) (err error) {
 	if strings.HasPrefix(db, "file:") {
 		return nil
@@ -66,7 +67,8 @@ func reach(ctx context.Context, db string) (err error) {
 	return err
 }
 
-// index fetches index/db.json, which every such database has: https://go.dev/doc/security/vuln/database.
+// index fetches index/db.json, which every such database has:
+// https://go.dev/doc/security/vuln/database.
 func index(ctx context.Context, db string) error {
 	ctx, cancel := context.WithTimeout(ctx, 10*time.Second)
 	defer cancel()

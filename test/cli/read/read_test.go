@@ -38,7 +38,8 @@ func within(t *testing.T) context.Context {
 	return ctx
 }
 
-// start starts a candidate whose TTL no test waits for, and returns when it leads or follows.
+// start starts a candidate whose TTL no test waits for, and returns when it
+// leads or follows.
 func start(t *testing.T, nc *nats.Conn, id string) leader.Election {
 	t.Helper()
 	e, err := leader.NewElection(nc, leader.ElectionConfig{
@@ -121,7 +122,8 @@ func checkTwo(t *testing.T, on func(want int, args ...string) string, first lead
 		Leader     string
 		Candidates []struct{ Instance, State string }
 	}
-	// The subscription of a candidate may be on its way to the server that is asked.
+	// The subscription of a candidate may be on its way to the server that is
+	// asked.
 	natslab.Eventually(t, "the roll call", func(context.Context) error {
 		if err := json.Unmarshal([]byte(on(0, "get", group, "-o", "json")), &detail); err != nil || len(detail.Candidates) != 2 {
 			return fmt.Errorf("%+v %w", detail, err)
@@ -136,7 +138,8 @@ func checkTwo(t *testing.T, on func(want int, args ...string) string, first lead
 	}
 }
 
-// Who may only observe still sees who leads; what asks more is left out, and said to be.
+// Who may only observe still sees who leads; what asks more is left out, and
+// said to be.
 func TestAnObserversRightsSuffice(t *testing.T) {
 	t.Parallel()
 	srv := natslab.Start(t, natslab.Users(natslab.Admin(),

@@ -26,8 +26,8 @@ import (
 // patience bounds each wait. None that succeeds takes so long.
 const patience = 60 * time.Second
 
-// The lease of the trials: the others may lead 1.1 × TTL after the last renewal, the program is to be dead at
-// 0.9 × TTL − 50 ms.
+// The lease of the trials: the others may lead 1.1 × TTL after the last
+// renewal, the program is to be dead at 0.9 × TTL − 50 ms.
 const (
 	ttl         = time.Second
 	heartbeat   = 150 * time.Millisecond
@@ -142,7 +142,8 @@ func (a *arena) latest() (uint64, *leadership) {
 	return latest, a.terms[latest]
 }
 
-// overlaps returns each pair of terms whose programs ran at the same time, and the shortest time between two terms.
+// overlaps returns each pair of terms whose programs ran at the same time, and
+// the shortest time between two terms.
 func (a *arena) overlaps() (found []string, shortest time.Duration) {
 	shortest = time.Hour
 	terms := slices.Sorted(maps.Keys(a.terms))
@@ -177,7 +178,8 @@ func (a *arena) await(what string, holds func() bool) {
 	}
 }
 
-// enough is how many signs of life a program must have given before it counts as one that ran.
+// enough is how many signs of life a program must have given before it counts
+// as one that ran.
 const enough = 20
 
 // awaitTerm waits until a term after the given one runs its program.
@@ -190,7 +192,8 @@ func (a *arena) awaitTerm(after uint64) (term uint64, r *leadership) {
 	return term, r
 }
 
-// whole reports whether all the processes that a program consists of have been seen.
+// whole reports whether all the processes that a program consists of have been
+// seen.
 func (a *arena) whole(r *leadership) bool { return r.kind != forking || len(r.pids) == 3 }
 
 // story is what the hosts said last.
@@ -237,7 +240,8 @@ func (h *host) start() {
 	cmd := exec.Command(h.program, append(append(args, "--"), h.command...)...)
 	cmd.Env = append(os.Environ(), kindVariable+"="+string(h.kind), logVariable+"="+h.a.log)
 	cmd.Stdout, cmd.Stderr = &h.said, &h.said
-	// A stopped process in the test's own group would have the system hang that up if the test's parent ends.
+	// A stopped process in the test's own group would have the system hang that up
+	// if the test's parent ends.
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Credential: h.as}
 	if h.cgroup != nil {
 		cmd.SysProcAttr.UseCgroupFD, cmd.SysProcAttr.CgroupFD = true, int(h.cgroup.Fd())
@@ -298,7 +302,8 @@ func (h *host) guard() int {
 	return 0
 }
 
-// signalGuard signals the guard, if there is one: without it the term has ended by itself, and another follows all the same.
+// signalGuard signals the guard, if there is one: without it the term has ended
+// by itself, and another follows all the same.
 func (h *host) signalGuard(sig syscall.Signal) {
 	if pid := h.guard(); pid != 0 {
 		_ = syscall.Kill(pid, sig) // as above

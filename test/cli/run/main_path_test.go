@@ -27,7 +27,8 @@ func TestProgramsOnAClusterOfThreeMoveWithTheirHosts(t *testing.T) {
 	a.hosts[r.id].awaitEnd()
 	_, r = a.awaitTerm(term)
 
-	// Without the server that leads the stream, nothing can be renewed for a while.
+	// Without the server that leads the stream, nothing can be renewed for a
+	// while.
 	node := cluster.StreamLeader("KV_leaders")
 	node.Stop()
 	before := r.signs

@@ -15,7 +15,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// The program under leader run is this test's executable, told so by its environment.
+// The program under leader run is this test's executable, told so by its
+// environment.
 const (
 	kindVariable = "TRIAL_PROGRAM" // one of the kinds
 	logVariable  = "TRIAL_LOG"     // the file that all programs append to
@@ -90,7 +91,8 @@ func live(k kind, part string) {
 		return
 	}
 	sign := func() {
-		// One write for each line, which O_APPEND keeps whole. What counts is when the clock was read: then the process ran.
+		// One write for each line, which O_APPEND keeps whole. What counts is when
+		// the clock was read: then the process ran.
 		fmt.Fprintf(log, "%d %s %s %d %s %s\n", sharedNow(), os.Getenv("LEADER_TERM"), os.Getenv("LEADER_ID"), os.Getpid(), k, part)
 	}
 	ticks := time.NewTicker(beat)

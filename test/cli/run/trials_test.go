@@ -36,7 +36,8 @@ func TestMain(m *testing.M) {
 	os.Exit(built.Run(m, &program))
 }
 
-// A fault strikes the host that leads. It returns what undoes it once another leads, or nil if no other need follow.
+// A fault strikes the host that leads. It returns what undoes it once another
+// leads, or nil if no other need follow.
 type fault struct {
 	name   string
 	strike func(h *host, r *leadership, rng *rand.Rand) (undo func())

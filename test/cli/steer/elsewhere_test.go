@@ -9,7 +9,8 @@ import (
 	"github.com/seed-ff2cb582/leader/test/natslab"
 )
 
-// Behind a leaf node the bucket is that of the hub's domain, and so are the subjects of the rights.
+// Behind a leaf node the bucket is that of the hub's domain, and so are the
+// subjects of the rights.
 func TestBucketOfAnotherDomainIsSteeredAndExamined(t *testing.T) {
 	t.Parallel()
 	hub := natslab.Start(t, natslab.Domain("hub"), natslab.AcceptLeaves())

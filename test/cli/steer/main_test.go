@@ -60,7 +60,8 @@ func (c caller) run(want int, args ...string) (stdout, stderr string) {
 	return out, errs
 }
 
-// json runs the program and decodes what it prints, of which no field may be unknown.
+// json runs the program and decodes what it prints, of which no field may be
+// unknown.
 func (c caller) json(want int, v any, args ...string) {
 	c.t.Helper()
 	out, _ := c.run(want, append(args, "-o", "json")...)
@@ -71,7 +72,8 @@ func (c caller) json(want int, v any, args ...string) {
 	}
 }
 
-// stand lets a candidate stand, whose TTL no test waits for, and returns when it leads or follows.
+// stand lets a candidate stand, whose TTL no test waits for, and returns when
+// it leads or follows.
 func stand(t *testing.T, nc *nats.Conn, id string) leader.Election {
 	t.Helper()
 	e, err := leader.NewElection(nc, leader.ElectionConfig{

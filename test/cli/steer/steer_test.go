@@ -128,8 +128,9 @@ func TestEverythingWorksOnAClusterOfThree(t *testing.T) {
 	}
 }
 
-// becomesFine waits until the bucket has no weakness: its replicas are not current for a while after it is made, and when they become
-// more they have no leader for a moment.
+// becomesFine waits until the bucket has no weakness: its replicas are not
+// current for a while after it is made, and when they become more they have no
+// leader for a moment.
 func becomesFine(t *testing.T, c caller) {
 	t.Helper()
 	ctx, out := within(t), ""
@@ -168,7 +169,8 @@ func TestBucketOfOneReplicaInAClusterIsWeak(t *testing.T) {
 	becomesFine(t, c)
 }
 
-// restricted is a server whose users have the rights of one role each, in docs/operations.md.
+// restricted is a server whose users have the rights of one role each, in
+// docs/operations.md.
 func restricted(t *testing.T) *natslab.Server {
 	t.Helper()
 	user := func(name string, publish, subscribe []string) *server.User {
@@ -276,7 +278,8 @@ func TestDoctorTellsWhichRolesAUserCanPlay(t *testing.T) {
 	}
 }
 
-// keys counts the keys of the bucket: renewals go on, but nobody writes another key.
+// keys counts the keys of the bucket: renewals go on, but nobody writes another
+// key.
 func keys(t *testing.T, srv *natslab.Server) uint64 {
 	t.Helper()
 	js := natslab.JetStream(t, srv.Connect(t, nats.UserInfo("admin", "admin")))

@@ -1,5 +1,6 @@
-// Package chromium starts a real Chromium for the project's tests, without root: the machine's own, or one that
-// `go run ./install` (in the directory test/dash) has unpacked into the user's cache from the packages of a Debian.
+// Package chromium starts a real Chromium for the project's tests, without
+// root: the machine's own, or one that `go run ./install` (in the directory
+// test/dash) has unpacked into the user's cache from the packages of a Debian.
 package chromium
 
 import (
@@ -37,7 +38,8 @@ func root() (string, error) {
 	return filepath.Join(base, "leader-chromium", runtime.GOOS+"-"+runtime.GOARCH, "chromium"), nil
 }
 
-// find returns the program, and where its libraries are if that is not where the system looks.
+// find returns the program, and where its libraries are if that is not where
+// the system looks.
 func find() (bin string, libraries []string, err error) {
 	for _, name := range names() {
 		if path, err := exec.LookPath(name); err == nil {
@@ -59,8 +61,10 @@ func find() (bin string, libraries []string, err error) {
 	return bin, libraries, nil
 }
 
-// Start starts a Chromium of its own for a test, with nothing in its profile, and ends it with the test. The context is
-// chromedp's. Where there is none the test is skipped; with CI=true it is fetched, and the test fails if that is not possible.
+// Start starts a Chromium of its own for a test, with nothing in its profile,
+// and ends it with the test. The context is chromedp's. Where there is none the
+// test is skipped; with CI=true it is fetched, and the test fails if that is
+// not possible.
 func Start(tb testing.TB) context.Context {
 	tb.Helper()
 	bin, libraries, err := find()
@@ -76,7 +80,8 @@ func Start(tb testing.TB) context.Context {
 	case err != nil:
 		tb.Fatal(err)
 	}
-	// The environment is set by the browser's own allocator; the test's is left alone.
+	// The environment is set by the browser's own allocator; the test's is left
+	// alone.
 	env := []string{"HOME=" + tb.TempDir(), "DBUS_SESSION_BUS_ADDRESS=disabled:"}
 	if len(libraries) > 0 {
 		env = append(env, "LD_LIBRARY_PATH="+strings.Join(libraries, string(filepath.ListSeparator)))
@@ -99,8 +104,9 @@ func Start(tb testing.TB) context.Context {
 	return browser
 }
 
-// Install unpacks Chromium into the user's cache, if the machine has none and is a Debian or descends from one, and tells w
-// what it does. Packages are downloaded and unpacked, which needs no root, and not installed.
+// Install unpacks Chromium into the user's cache, if the machine has none and
+// is a Debian or descends from one, and tells w what it does. Packages are
+// downloaded and unpacked, which needs no root, and not installed.
 func Install(ctx context.Context, w io.Writer) error {
 	if bin, _, err := find(); err == nil {
 		fmt.Fprintf(w, "chromium: it is there: %s\n", bin)
@@ -114,7 +120,8 @@ func Install(ctx context.Context, w io.Writer) error {
 	if err := os.MkdirAll(filepath.Dir(target), 0o755); err != nil {
 		return err
 	}
-	// What is unfinished has another name: runs may be interrupted, and two may race.
+	// What is unfinished has another name: runs may be interrupted, and two may
+	// race.
 	tmp, err := os.MkdirTemp(filepath.Dir(target), "unfinished")
 	if err != nil {
 		return err
@@ -147,7 +154,8 @@ func Install(ctx context.Context, w io.Writer) error {
 	return err
 }
 
-// How often a download is tried, and how long a mirror is left alone between: mirrors fail, and lists grow old.
+// How often a download is tried, and how long a mirror is left alone between:
+// mirrors fail, and lists grow old.
 const (
 	attempts = 4
 	pause    = 5 * time.Second
@@ -159,8 +167,8 @@ type apt struct {
 	options []string
 }
 
-// fetch downloads what the machine lacks and unpacks it below root, by the machine's own lists of packages unless fresh ones are
-// asked for.
+// fetch downloads what the machine lacks and unpacks it below root, by the
+// machine's own lists of packages unless fresh ones are asked for.
 func (a *apt) fetch(ctx context.Context, w io.Writer, root string, fresh bool) error {
 	packages, err := a.missing(ctx, fresh)
 	if err != nil {
@@ -185,7 +193,8 @@ func (a *apt) missing(ctx context.Context, fresh bool) ([]string, error) {
 	if packages, err := a.simulate(ctx); err == nil && len(packages) > 0 && !fresh {
 		return packages, nil
 	}
-	// Fresh images have no lists of packages. They are fetched into a directory of ours, for the machine's are root's.
+	// Fresh images have no lists of packages. They are fetched into a directory of
+	// ours, for the machine's are root's.
 	lists := filepath.Join(a.dir, "lists")
 	if err := os.MkdirAll(filepath.Join(lists, "partial"), 0o755); err != nil {
 		return nil, err

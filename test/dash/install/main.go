@@ -1,4 +1,5 @@
-// Command install puts the Chromium that the tests of leader dash need, and the machine lacks, into the user's cache.
+// Command install puts the Chromium that the tests of leader dash need, and the
+// machine lacks, into the user's cache.
 package main
 
 import (
@@ -13,7 +14,8 @@ import (
 
 func main() { os.Exit(run()) }
 
-// run returns 0 also where it cannot be had, unless CI=true: the tests say that they were skipped.
+// run returns 0 also where it cannot be had, unless CI=true: the tests say that
+// they were skipped.
 func run() int {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
 	defer stop()

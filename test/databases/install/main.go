@@ -1,4 +1,5 @@
-// Command install puts the database servers that the tests need, and the machine lacks, into the user's cache.
+// Command install puts the database servers that the tests need, and the
+// machine lacks, into the user's cache.
 package main
 
 import (
@@ -46,7 +47,8 @@ func demand(w io.Writer, err error) int {
 	return 1
 }
 
-// run returns 0 also where the servers cannot be had, unless CI=true: their tests say that they were skipped.
+// run returns 0 also where the servers cannot be had, unless CI=true: their
+// tests say that they were skipped.
 func run(ctx context.Context, w io.Writer) int {
 	err := databases.Install(ctx, w)
 	if err == nil {

@@ -1,4 +1,5 @@
-// Package httpfence_test shows that an HTTP service refuses a stale leader's requests.
+// Package httpfence_test shows that an HTTP service refuses a stale leader's
+// requests.
 package httpfence_test
 
 import (
@@ -80,7 +81,8 @@ func post(ctx context.Context, client *http.Client, url string, term leader.Term
 	}
 }
 
-// The courtesy of the transport: the term's own context, and the request that is not sent.
+// The courtesy of the transport: the term's own context, and the request that
+// is not sent.
 func TestTransportOfAStalledLeaderSendsNothing(t *testing.T) {
 	s := new(service)
 	srv := httptest.NewServer(s)

@@ -55,7 +55,8 @@ func TestGuardOpensForTermsThatSupersede(t *testing.T) {
 	}
 }
 
-// The condition that the package sends is enough: a client that does nothing but send it is refused.
+// The condition that the package sends is enough: a client that does nothing
+// but send it is refused.
 func TestServerRefusesWhatIsSentUnderALoweredGuard(t *testing.T) {
 	t.Parallel()
 	srv := natslab.Start(t)
@@ -129,7 +130,8 @@ func TestValuesAreReadAsOrdinaryOnes(t *testing.T) {
 	}
 }
 
-// Of many who open at once with terms of their own, at the end the newest alone writes.
+// Of many who open at once with terms of their own, at the end the newest alone
+// writes.
 func TestNewestOfManyConcurrentTermsHoldsTheGuard(t *testing.T) {
 	t.Parallel()
 	lab := natslab.StartCluster(t, 3)
@@ -169,7 +171,8 @@ func TestConcurrentWritesOfOneTermAreAllAccepted(t *testing.T) {
 	t.Parallel()
 	lab := natslab.StartCluster(t, 3)
 	js := bucket(t, lab.Connect(t), natsstore.BucketConfig{Bucket: "orders", Replicas: 3})
-	// Two writers of the term do not know of each other: the server has one of them wait.
+	// Two writers of the term do not know of each other: the server has one of
+	// them wait.
 	writers := []*natsfence.KV{openKV(t, js, 1, "a"), openKV(t, js, 1, "a")}
 	var all sync.WaitGroup
 	for i := range 8 {
@@ -206,7 +209,8 @@ func TestStepDownOfTheStreamsLeaderLetsNoStaleWriteIn(t *testing.T) {
 	}
 }
 
-// A deleted guard lets nobody in who was there before, and nobody new: who led cannot be told any more.
+// A deleted guard lets nobody in who was there before, and nobody new: who led
+// cannot be told any more.
 func TestDeletedGuardStopsEveryoneUntilAPersonPutsAMark(t *testing.T) {
 	t.Parallel()
 	for name, remove := range map[string]func(context.Context, jetstream.KeyValue) error{
@@ -447,7 +451,8 @@ func TestHeadersOfMessagesAreKeptAndNotChanged(t *testing.T) {
 	}
 }
 
-// The answer gets lost, not the write: it is neither a success nor a failure, and the guard bounds it.
+// The answer gets lost, not the write: it is neither a success nor a failure,
+// and the guard bounds it.
 func TestWriteWithoutAnAnswerIsUnknownAndStillGuarded(t *testing.T) {
 	t.Parallel()
 	srv := natslab.Start(t)

@@ -1,4 +1,5 @@
-// Package natsfence_test shows that a stale leader's writes are refused by real NATS servers.
+// Package natsfence_test shows that a stale leader's writes are refused by real
+// NATS servers.
 package natsfence_test
 
 import (
@@ -43,7 +44,8 @@ func stream(t *testing.T, nc *nats.Conn, cfg jetstream.StreamConfig) jetstream.J
 	return js
 }
 
-// kv is a bucket for stale writers. Each write goes to a key of its own, so that all are kept.
+// kv is a bucket for stale writers. Each write goes to a key of its own, so
+// that all are kept.
 func kv(js jetstream.JetStream) stalewriter.Resource {
 	var n atomic.Int64
 	return stalewriter.Resource{
@@ -77,7 +79,8 @@ func events(js jetstream.JetStream) stalewriter.Resource {
 	}
 }
 
-// stored returns what the messages on a subject say, in the order of their sequences.
+// stored returns what the messages on a subject say, in the order of their
+// sequences.
 func stored(t *testing.T, js jetstream.JetStream, name, subject string) (terms []uint64) {
 	t.Helper()
 	ctx := natslab.Within(t)

@@ -13,7 +13,8 @@ import (
 	"github.com/seed-ff2cb582/leader/fence/sqlfence"
 )
 
-// Two leaders of a group write to a database, and the first one comes back late.
+// Two leaders of a group write to a database, and the first one comes back
+// late.
 func Example() {
 	ctx := context.Background()
 	db, err := sql.Open("sqlite", "file:example?mode=memory&cache=shared")

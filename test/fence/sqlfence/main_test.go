@@ -1,4 +1,5 @@
-// Package sqlfence_test shows that a stale leader's transactions are refused by real databases.
+// Package sqlfence_test shows that a stale leader's transactions are refused by
+// real databases.
 package sqlfence_test
 
 import (
@@ -37,8 +38,9 @@ func TestMain(m *testing.M) {
 
 func term(n uint64, token string) leader.Term { return leader.Term{Number: n, Token: token} }
 
-// An engine is a database with tables of its own for one test: the fence, and entry (id, term), in which ids grow in the order
-// of the transactions that hold the fence.
+// An engine is a database with tables of its own for one test: the fence, and
+// entry (id, term), in which ids grow in the order of the transactions that
+// hold the fence.
 type engine struct {
 	t       *testing.T
 	db      *sql.DB

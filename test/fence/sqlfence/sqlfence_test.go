@@ -117,7 +117,8 @@ func TestWhatIsNoTermOrNoGroupIsRefused(t *testing.T) {
 	})
 }
 
-// The stalled leader's transaction was admitted in time, and is neither committed nor rolled back.
+// The stalled leader's transaction was admitted in time, and is neither
+// committed nor rolled back.
 func TestNewerTermWaitsForAnAdmittedTransaction(t *testing.T) {
 	for name, commit := range map[string]bool{"committed": true, "rolled back": false} {
 		t.Run(name, func(t *testing.T) {
@@ -163,12 +164,14 @@ func TestNewerTermWaitsForAnAdmittedTransaction(t *testing.T) {
 	}
 }
 
-// awaitBlocked waits until some transaction waits for another, where the database can tell.
+// awaitBlocked waits until some transaction waits for another, where the
+// database can tell.
 func (e *engine) awaitBlocked() {
 	e.t.Helper()
 	query := map[sqlfence.Dialect]string{
 		sqlfence.PostgreSQL: "SELECT 'waits', count(*) FROM pg_locks WHERE NOT granted",
-		// information_schema.innodb_trx is a copy, which is not renewed while somebody looks at it again and again.
+		// information_schema.innodb_trx is a copy, which is not renewed while
+		// somebody looks at it again and again.
 		sqlfence.MySQL: "SHOW GLOBAL STATUS LIKE 'Innodb_row_lock_current_waits'",
 	}[e.dialect]
 	if query == "" {
@@ -184,7 +187,8 @@ func (e *engine) awaitBlocked() {
 	})
 }
 
-// A takeover that is not committed has not happened, and yet nobody passes it by.
+// A takeover that is not committed has not happened, and yet nobody passes it
+// by.
 func TestOlderTermWaitsForATakeoverThatIsNotCommitted(t *testing.T) {
 	each(t, func(t *testing.T, e *engine) {
 		e.mustWrite("g", term(1, "a"))
@@ -213,8 +217,9 @@ func TestOlderTermWaitsForATakeoverThatIsNotCommitted(t *testing.T) {
 	})
 }
 
-// What is read after Admit is what the predecessor committed last. On MySQL a snapshot taken before the
-// lock was granted would show an older state, and its increments would be lost.
+// What is read after Admit is what the predecessor committed last. On MySQL a
+// snapshot taken before the lock was granted would show an older state, and its
+// increments would be lost.
 func TestReadAfterAdmitSeesTheLatestCommit(t *testing.T) {
 	each(t, func(t *testing.T, e *engine) {
 		counter := e.entry + "_n"
@@ -256,7 +261,8 @@ func (e *engine) exec2(statement string) {
 	}
 }
 
-// Several claim the same number, which never happens in one election, and none is known yet: one token wins.
+// Several claim the same number, which never happens in one election, and none
+// is known yet: one token wins.
 func TestOneOfManyFirstTransactionsWins(t *testing.T) {
 	each(t, func(t *testing.T, e *engine) {
 		const goroutines = 8
@@ -282,7 +288,8 @@ func TestOneOfManyFirstTransactionsWins(t *testing.T) {
 	})
 }
 
-// Terms come in a wild order from many connections: in the order of the table they never go back.
+// Terms come in a wild order from many connections: in the order of the table
+// they never go back.
 func TestTermsNeverGoBackInTheOrderOfCommits(t *testing.T) {
 	each(t, func(t *testing.T, e *engine) {
 		var all sync.WaitGroup
@@ -394,7 +401,8 @@ func TestForeignMarkAdmitsLargerTermsOnly(t *testing.T) {
 	})
 }
 
-// From REPEATABLE READ on, PostgreSQL tells a transaction that began before a takeover to repeat itself.
+// From REPEATABLE READ on, PostgreSQL tells a transaction that began before a
+// takeover to repeat itself.
 func TestStricterIsolationLetsNoStaleTransactionIn(t *testing.T) {
 	for _, level := range []sql.IsolationLevel{sql.LevelRepeatableRead, sql.LevelSerializable} {
 		t.Run(level.String(), func(t *testing.T) {
@@ -408,7 +416,8 @@ func TestStricterIsolationLetsNoStaleTransactionIn(t *testing.T) {
 						t.Fatal(err)
 					}
 					defer old.Rollback() //nolint:errcheck // it is refused
-					// Something is read first, so that the snapshot is older than the takeover.
+					// Something is read first, so that the snapshot is older than the
+					// takeover.
 					var n int
 					if err := old.QueryRowContext(natslab.Within(t), "SELECT count(*) FROM "+e.entry).Scan(&n); err != nil {
 						t.Fatal(err)
@@ -429,7 +438,8 @@ func TestStricterIsolationLetsNoStaleTransactionIn(t *testing.T) {
 	}
 }
 
-// MariaDB 11 has it on by default: a locking read that finds a newer version than the snapshot fails.
+// MariaDB 11 has it on by default: a locking read that finds a newer version
+// than the snapshot fails.
 func TestSnapshotIsolationOfMariaDBIsNoHindrance(t *testing.T) {
 	db := lab.MySQL(t)
 	db.SetMaxOpenConns(1)

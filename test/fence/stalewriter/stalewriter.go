@@ -20,7 +20,8 @@ type Resource struct {
 	// Open returns the guarded write of a term. Each call of write leaves one
 	// more entry in the log.
 	Open func(ctx context.Context, t leader.Term) (write func(ctx context.Context) error, err error)
-	// Log returns the number of the term of each entry, in the resource's own order.
+	// Log returns the number of the term of each entry, in the resource's own
+	// order.
 	Log func(t *testing.T) []uint64
 }
 

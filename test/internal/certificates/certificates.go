@@ -17,7 +17,8 @@ import (
 	"time"
 )
 
-// Issue writes a certificate and its key to NAME.pem and NAME.key, for two days; without an authority it vouches for itself.
+// Issue writes a certificate and its key to NAME.pem and NAME.key, for two
+// days; without an authority it vouches for itself.
 func Issue(dir, name string, c, by *x509.Certificate, byKey *ecdsa.PrivateKey) (*x509.Certificate, *ecdsa.PrivateKey, error) {
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {
@@ -51,8 +52,9 @@ func Issue(dir, name string, c, by *x509.Certificate, byKey *ecdsa.PrivateKey) (
 	return parsed, key, err
 }
 
-// Set writes those of an authority (ca), of a server on the loopback interface (server) and of a client (client) to a
-// directory of the test's, which it returns.
+// Set writes those of an authority (ca), of a server on the loopback interface
+// (server) and of a client (client) to a directory of the test's, which it
+// returns.
 func Set(tb testing.TB) (dir string) {
 	tb.Helper()
 	dir = tb.TempDir()

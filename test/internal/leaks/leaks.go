@@ -1,4 +1,5 @@
-// Package leaks fails tests on clusters of servers that leave goroutines behind.
+// Package leaks fails tests on clusters of servers that leave goroutines
+// behind.
 package leaks
 
 import (
@@ -9,12 +10,12 @@ import (
 )
 
 // Main runs the tests of a package that starts clusters, and exits, as
-// [goleak.VerifyTestMain]: with a failure if they left goroutines behind. Packages
-// without clusters have no need of it. It calls [Crowd].
+// [goleak.VerifyTestMain]: with a failure if they left goroutines behind.
+// Packages without clusters have no need of it. It calls [Crowd].
 //
-// What a cluster leaves behind does not count: a server that is shut down while it
-// makes a stream (which was acknowledged already, by the others) never closes the
-// stream's files (nats-server 2.15.2, see docs/track-record.md).
+// What a cluster leaves behind does not count: a server that is shut down while
+// it makes a stream (which was acknowledged already, by the others) never
+// closes the stream's files (nats-server 2.15.2, see docs/track-record.md).
 func Main(m *testing.M) {
 	Crowd()
 	goleak.VerifyTestMain(m,
@@ -23,9 +24,10 @@ func Main(m *testing.M) {
 	)
 }
 
-// Crowd has 6 tests of the package run at once, unless -parallel says otherwise.
-// Tests of elections wait for leases and servers most of the time, so that there
-// may be more of them than processors. Call it in TestMain before the tests run.
+// Crowd has 6 tests of the package run at once, unless -parallel says
+// otherwise. Tests of elections wait for leases and servers most of the time,
+// so that there may be more of them than processors. Call it in TestMain before
+// the tests run.
 func Crowd() {
 	_ = flag.Set("test.parallel", "6") // which the command line, parsed later, overrides
 }

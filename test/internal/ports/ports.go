@@ -9,9 +9,10 @@ import (
 	"testing"
 )
 
-// Servers that come back to their port, and those that must know it beforehand, have one below those that systems give to
-// whoever asks for any: from 32768 on Linux, and from 49152 elsewhere. Of the latter, another test's server could get it
-// while nobody listens.
+// Servers that come back to their port, and those that must know it beforehand,
+// have one below those that systems give to whoever asks for any: from 32768 on
+// Linux, and from 49152 elsewhere. Of the latter, another test's server could
+// get it while nobody listens.
 const (
 	lowest  = 10_000
 	highest = 32_000
@@ -21,8 +22,9 @@ const (
 // claims them.
 const block = 50
 
-// claimed are the ports of this process that nobody has got yet. Nobody gets one
-// again: the server of a test that runs in parallel may be stopped just now.
+// claimed are the ports of this process that nobody has got yet. Nobody gets
+// one again: the server of a test that runs in parallel may be stopped just
+// now.
 //
 // The tests of several packages run at once, each in a process of its own, and
 // nobody listens where a server starts or is restarted. So a process claims a

@@ -9,8 +9,9 @@ import (
 	"github.com/seed-ff2cb582/leader/store"
 )
 
-// noticing is how long Noticed waits for a store that does not look, and so never
-// notices anything. One that looks each 20 ms looks twenty times meanwhile.
+// noticing is how long Noticed waits for a store that does not look, and so
+// never notices anything. One that looks each 20 ms looks twenty times
+// meanwhile.
 const noticing = 400 * time.Millisecond
 
 // Noticed waits until each of the stores has noticed that it is cut off. An
@@ -28,8 +29,8 @@ func Noticed(stores []store.Store) {
 }
 
 // StaysConnected demands that a store whose server is sound stays connected for
-// so long, though nothing happens. A machine that stands still meanwhile makes a
-// server silent, and the store gives it up, rightly: so it has five tries.
+// so long, though nothing happens. A machine that stands still meanwhile makes
+// a server silent, and the store gives it up, rightly: so it has five tries.
 func StaysConnected(tb testing.TB, s store.ConnReporter, long time.Duration) {
 	tb.Helper()
 	for range 5 {

@@ -112,9 +112,10 @@ type Freezer interface {
 	Thaw()
 }
 
-// Unanswered makes a write to a server that answers nothing now, and returns how
-// it ended. One that did not leave before its time was over, as on a machine
-// that stands still for a while, shows nothing, so it is made again with more.
+// Unanswered makes a write to a server that answers nothing now, and returns
+// how it ended. One that did not leave before its time was over, as on a
+// machine that stands still for a while, shows nothing, so it is made again
+// with more.
 func Unanswered(tb testing.TB, s store.Store, w store.Write) error {
 	for span := time.Second; ; span *= 2 {
 		ctx, cancel := context.WithTimeout(tb.Context(), span)
@@ -126,8 +127,8 @@ func Unanswered(tb testing.TB, s store.Store, w store.Write) error {
 	}
 }
 
-// NotSent makes a write to a server that is gone, until it is known never to have
-// left. The end of a connection of before is noticed a moment later.
+// NotSent makes a write to a server that is gone, until it is known never to
+// have left. The end of a connection of before is noticed a moment later.
 func NotSent(tb testing.TB, s store.Store, w store.Write) {
 	tb.Helper()
 	natslab.Eventually(tb, "a write is not sent", func(ctx context.Context) error {

@@ -14,8 +14,9 @@ import (
 // ReadsAreKept kills a server while clients write and others read, and demands
 // that no register stands at an earlier revision afterwards than a read showed
 // before. A candidate whose write is of unknown outcome believes a read that
-// shows it, so what is shown must not be taken back, though nobody was told that
-// it was applied. restart kills the server, and returns when it serves again.
+// shows it, so what is shown must not be taken back, though nobody was told
+// that it was applied. restart kills the server, and returns when it serves
+// again.
 //
 // Many write at once, so that some wait for others' files to be synced: what
 // they wrote must not be seen yet.
@@ -68,7 +69,8 @@ func writeOn(ctx context.Context, s store.Store, key string) {
 }
 
 // readOn reads the key until a read fails, and returns the last revision. It
-// begins once the server can be reached, and tells when a read showed something.
+// begins once the server can be reached, and tells when a read showed
+// something.
 func readOn(ctx context.Context, s store.Store, key string, showed chan<- struct{}) (last uint64) {
 	e, err := begin(ctx, s, key)
 	for err == nil && ctx.Err() == nil {
@@ -83,8 +85,8 @@ func readOn(ctx context.Context, s store.Store, key string, showed chan<- struct
 	return last
 }
 
-// begin reads the key until that succeeds: a connection of before the server was
-// killed may still be there.
+// begin reads the key until that succeeds: a connection of before the server
+// was killed may still be there.
 func begin(ctx context.Context, s store.Store, key string) (e store.Entry, err error) {
 	for e, err = s.Get(ctx, key); err != nil && ctx.Err() == nil; e, err = s.Get(ctx, key) {
 		select {

@@ -26,8 +26,8 @@ type reading struct {
 	boot, day, true int64
 }
 
-// together is what a reading may take. A program that is stopped in the middle of
-// one compares clocks of different instants, so it reads again.
+// together is what a reading may take. A program that is stopped in the middle
+// of one compares clocks of different instants, so it reads again.
 const together = time.Millisecond
 
 func read() (r reading) {
