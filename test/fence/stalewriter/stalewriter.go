@@ -81,8 +81,10 @@ func Try(t *testing.T, srv *natslab.Server, r Resource) {
 	}
 	w.stop.Store(true)
 	done.Wait()
-	if write, err := r.Open(t.Context(), first); err == nil {
-		err = write(t.Context())
+	ctx, cancel := context.WithTimeout(t.Context(), natslab.Patience)
+	defer cancel()
+	if write, err := r.Open(ctx, first); err == nil {
+		err = write(ctx)
 		if !errors.Is(err, fence.ErrStale) {
 			t.Errorf("the stale writer came in by opening anew: %v", err)
 		}
@@ -109,13 +111,21 @@ func (r Resource) check(t *testing.T, first, second uint64, acknowledged int) {
 	}
 }
 
+// open gives each call a deadline: a guard that is given none ends a call after
+// seconds, which a replicated write takes on a machine that is busy enough.
 func (r Resource) open(t *testing.T, term leader.Term) func(context.Context) error {
 	t.Helper()
-	write, err := r.Open(t.Context(), term)
+	ctx, cancel := context.WithTimeout(t.Context(), natslab.Patience)
+	defer cancel()
+	write, err := r.Open(ctx, term)
 	if err != nil {
 		t.Fatalf("opening in term %v: %v", term, err)
 	}
-	return write
+	return func(ctx context.Context) error {
+		ctx, cancel := context.WithTimeout(ctx, natslab.Patience)
+		defer cancel()
+		return write(ctx)
+	}
 }
 
 // A writer writes without a look at its lease.
