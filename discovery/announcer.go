@@ -68,8 +68,8 @@ func (s Standing) last() Entry {
 }
 
 // An Announcer writes entries into one system. Its methods are called by one
-// goroutine for each group, and by several for several groups. Each returns soon
-// after ctx is done: a call that does not holds up its keeper.
+// goroutine for each group, and by several for several groups. Each returns
+// soon after ctx is done: a call that does not holds up its keeper.
 type Announcer interface {
 	// Look returns what stands for the group. Nothing is no error. What others
 	// wrote there and cannot be read as an entry is a Standing that is Damaged,

@@ -12,15 +12,15 @@
 // needs this package alone.
 //
 // [Follow] keeps the same entry without taking part in the election, for
-// candidates that do not call Keep, and for the entry of a leader that died with
-// all of them. leader announce, of cmd/leader, is Follow as a program.
+// candidates that do not call Keep, and for the entry of a leader that died
+// with all of them. leader announce, of cmd/leader, is Follow as a program.
 //
 // # What is guaranteed
 //
 //   - An entry is announced by a candidate that leads, after its promotion, or
 //     by a follower that has heard of it since. Nothing is announced or
-//     prolonged in the second half of a trust window (of a lease, by a follower)
-//     that is not renewed.
+//     prolonged in the second half of a trust window (of a lease, by a
+//     follower) that is not renewed.
 //   - The entry of an earlier term never replaces that of a later one, however
 //     late its bytes arrive. The keeper compares the terms, and the system
 //     writes only if it still stands at the version that was compared (its own
@@ -60,6 +60,7 @@
 // time that is reported ([Displaced]).
 //
 // Whoever may read the system sees what the entry says: ElectionConfig.Address
-// and Meta. The token of a term proves leadership to anybody who is shown it. It is not
-// announced; a short hash of it is, which tells terms of one number apart.
+// and Meta. The token of a term proves leadership to anybody who is shown it.
+// It is not announced; a short hash of it is, which tells terms of one number
+// apart.
 package discovery

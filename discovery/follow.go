@@ -31,10 +31,11 @@ import (
 // entry of a leader that has left, and that of one that has fallen silent when
 // the lease has run out as seen from here (TTL and leader.DefaultClockDrift
 // after the latest renewal arrived) and a read of the store confirms that the
-// record has not changed since. If the store cannot be read, it removes nothing:
-// then it is the one that is cut off. Where the store answers reads from a
-// replica that lags behind, it may remove the entry of a leader that lives, once
-// in a term; the leader's next renewal that it hears of has it announced again.
+// record has not changed since. If the store cannot be read, it removes
+// nothing: then it is the one that is cut off. Where the store answers reads
+// from a replica that lags behind, it may remove the entry of a leader that
+// lives, once in a term; the leader's next renewal that it hears of has it
+// announced again.
 //
 // An entry of a later term than the group's it leaves alone ([Superseded]): a
 // store that was made anew needs that entry to be deleted, or a leader that
@@ -198,7 +199,8 @@ func (f *follower) deaf(err error) bool {
 	return true
 }
 
-// present takes in that the present state has arrived, or why it cannot be read.
+// present takes in that the present state has arrived, or why it cannot be
+// read.
 func (f *follower) present(err error) bool { return err == nil || f.deaf(err) }
 
 // complain tells why nothing is heard.

@@ -29,9 +29,10 @@ const (
 	patience = 3
 )
 
-// Keep keeps the leader's entry in one system: see the package documentation for
-// what it guarantees. Run it for each candidate of the group, on an election
-// that has been started or is about to be, each with a call of its own.
+// Keep keeps the leader's entry in one system: see the package documentation
+// for what it guarantees. Run it for each candidate of the group, on an
+// election that has been started or is about to be, each with a call of its
+// own.
 //
 // It returns when ctx is done or the election has ended, after it has withdrawn
 // what it announced, which takes Options.Timeout at the most. The error is that

@@ -685,8 +685,8 @@ func TestALateWriteReplacesNoLaterEntry(t *testing.T) {
 	})
 }
 
-// The bytes of a leader that was frozen arrive when nothing stands in their way:
-// nobody leads.
+// The bytes of a leader that was frozen arrive when nothing stands in their
+// way: nobody leads.
 func TestALateWriteIsRemovedByThatLeader(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s, g := &system{}, newStage(t)
@@ -715,8 +715,8 @@ func TestALateWriteIsRemovedByThatLeader(t *testing.T) {
 	})
 }
 
-// An election whose goroutine is stuck, in a hook, tells nobody of the end of its
-// term.
+// An election whose goroutine is stuck, in a hook, tells nobody of the end of
+// its term.
 func TestACallEndsWithTheWindowOfAnElectionThatIsStuck(t *testing.T) {
 	for range 5 {
 		shown := false

@@ -21,7 +21,8 @@ const (
 	maxInterval = 10 * time.Second
 )
 
-// Options are the settings of [Keep] and [Follow]. The zero value is a good one.
+// Options are the settings of [Keep] and [Follow]. The zero value is a good
+// one.
 type Options struct {
 	// Interval is how often a leader looks whether its entry stands, and
 	// refreshes it where entries expire. Default: a third of the trust window,

@@ -58,7 +58,8 @@ func TestManifestsSetTheVariablesThatTheProgramsRead(t *testing.T) {
 	}
 }
 
-// variables returns the environment variables that the code in a directory reads.
+// variables returns the environment variables that the code in a directory
+// reads.
 func variables(t *testing.T, dir string) (names []string) {
 	t.Helper()
 	files, err := filepath.Glob(filepath.Join(dir, "*.go"))
@@ -94,8 +95,8 @@ func readsVariable(fun ast.Expr) bool {
 	}
 }
 
-// TestTheProgramsRunAsTheManifestsRunThem starts each program with the environment of its container, and asks
-// it what Kubernetes asks it.
+// TestTheProgramsRunAsTheManifestsRunThem starts each program with the
+// environment of its container, and asks it what Kubernetes asks it.
 func TestTheProgramsRunAsTheManifestsRunThem(t *testing.T) {
 	url := lab.Server(t)
 	for program, c := range ours(t) {
@@ -172,7 +173,8 @@ func TestListenIsThePortOfTheContainer(t *testing.T) {
 }
 
 func TestPodsHaveTimeToLeaveInOrder(t *testing.T) {
-	// DemoteTimeout and the end of the last requests in web; the release of the sidecar, after its program.
+	// DemoteTimeout and the end of the last requests in web; the release of the
+	// sidecar, after its program.
 	const leaving = 10 * time.Second
 	for name, o := range load(t).deployments {
 		spec := o.Spec.Template.Spec
@@ -214,8 +216,8 @@ var (
 	fromLine  = regexp.MustCompile(`(?m)^FROM golang:(\S+) AS build$`)
 )
 
-// TestTheImageHasTheProgramsThatTheManifestsRun reads the Dockerfile. That the programs build without cgo is
-// part of make check.
+// TestTheImageHasTheProgramsThatTheManifestsRun reads the Dockerfile. That the
+// programs build without cgo is part of make check.
 func TestTheImageHasTheProgramsThatTheManifestsRun(t *testing.T) {
 	file := read(t, "Dockerfile")
 	build, from := buildLine.FindSubmatch(file), fromLine.FindSubmatch(file)

@@ -32,8 +32,8 @@ type deployment struct {
 	statefulSets map[string]*appsv1.StatefulSet
 }
 
-// load reads the files that kustomization.yaml names, each document strictly: a field that Kubernetes does not know is
-// a fault.
+// load reads the files that kustomization.yaml names, each document strictly: a
+// field that Kubernetes does not know is a fault.
 func load(t *testing.T) *deployment {
 	t.Helper()
 	d := &deployment{
@@ -90,7 +90,8 @@ func decode[T any, P interface {
 	return err
 }
 
-// strictly decodes as the API server does: names of fields are told apart by case, and unknown ones are faults.
+// strictly decodes as the API server does: names of fields are told apart by
+// case, and unknown ones are faults.
 func strictly(doc []byte, into any) error {
 	data, err := yaml.YAMLToJSONStrict(doc)
 	if err != nil {
@@ -100,7 +101,8 @@ func strictly(doc []byte, into any) error {
 	return errors.Join(append(faults, err)...)
 }
 
-// kustomization returns the files of the kustomization, which are all there are.
+// kustomization returns the files of the kustomization, which are all there
+// are.
 func kustomization(t *testing.T) (files []string) {
 	t.Helper()
 	var k struct {
@@ -231,8 +233,8 @@ func TestWhatManifestsSelectExists(t *testing.T) {
 	}
 }
 
-// copies is how many there are to be: three of which one may act, or is lost, two
-// of what serves without an election, and one of what only looks on.
+// copies is how many there are to be: three of which one may act, or is lost,
+// two of what serves without an election, and one of what only looks on.
 func copies(p pods) int32 {
 	switch p.owner {
 	case "deployment leader-exporter", "deployment leader-dash":
@@ -288,7 +290,8 @@ func TestContainersNameWhatTheyHave(t *testing.T) {
 	}
 }
 
-// checkHardened holds the pods to the standard "restricted", which the namespace enforces.
+// checkHardened holds the pods to the standard "restricted", which the
+// namespace enforces.
 func checkHardened(t *testing.T, p pods, c corev1.Container) {
 	t.Helper()
 	s, pod := c.SecurityContext, p.Spec.SecurityContext

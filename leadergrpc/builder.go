@@ -80,9 +80,10 @@ type Builder struct {
 
 var _ resolver.Builder = (*Builder)(nil)
 
-// NewBuilder returns a Builder for grpc.WithResolvers. It observes a group while
-// a channel to it is open and not idle. What an observer said last stands when
-// it ends by itself, as those of a store do whose connection is closed for good.
+// NewBuilder returns a Builder for grpc.WithResolvers. It observes a group
+// while a channel to it is open and not idle. What an observer said last stands
+// when it ends by itself, as those of a store do whose connection is closed for
+// good.
 func NewBuilder(observe Observe, opts BuilderOptions) *Builder {
 	if opts.Address == nil {
 		opts.Address = func(l leader.LeaderInfo) string { return l.Address }

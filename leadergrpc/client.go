@@ -18,10 +18,10 @@ const (
 )
 
 // UnaryClient sends unary calls again that were refused for want of leadership
-// ([RefusalOf]) or are repeatable (BuilderOptions), to the leader that the observer knows of, or that the refusal
-// names if its term is later. From its first failure on such a call waits for a
-// leader, whether it says WaitForReady or not. It is part of
-// [Builder.DialOptions].
+// ([RefusalOf]) or are repeatable (BuilderOptions), to the leader that the
+// observer knows of, or that the refusal names if its term is later. From its
+// first failure on such a call waits for a leader, whether it says WaitForReady
+// or not. It is part of [Builder.DialOptions].
 //
 // A refusal proves that no handler ran, so this is safe for every method; other
 // errors are returned as they are. The first attempt after a refusal is

@@ -16,11 +16,11 @@
 // A request is sent again where it is certain that no handler has seen it, and
 // nowhere else: where the server that got it does not lead (the answers of
 // [probe.Redirect], which are marked), where it says 421 Misdirected Request
-// (RFC 9110, section 15.5.20: such a request may be repeated "whether or not the
-// request method is idempotent"), and where no connection could be opened. That
-// needs a body that can be sent again: none, or one with Request.GetBody, as
-// http.NewRequest makes it of buffers and strings. Otherwise the caller gets the
-// answer as it came.
+// (RFC 9110, section 15.5.20: such a request may be repeated "whether or not
+// the request method is idempotent"), and where no connection could be opened.
+// That needs a body that can be sent again: none, or one with Request.GetBody,
+// as http.NewRequest makes it of buffers and strings. Otherwise the caller gets
+// the answer as it came.
 //
 // A leader that has merely fallen silent, as seen by the observer, keeps its
 // requests until another is seen: we may be cut off from the store, and not the

@@ -12,8 +12,8 @@ import (
 // A campaign is one election, for one run of client-go's loop. It goes from
 // waiting to held, when client-go was given the lock, and from there to lost,
 // when that term has ended: a later term of the same election is not for a loop
-// that works by an earlier one, and ends with its silence. It is over when it is
-// being stopped.
+// that works by an earlier one, and ends with its silence. It is over when it
+// is being stopped.
 type campaign struct {
 	lock     *core
 	election leader.Election
@@ -49,8 +49,8 @@ func newCampaign(l *core, e leader.Election) *campaign {
 	return c
 }
 
-// begin starts the election, which ends with ctx unless client-go holds the lock
-// then.
+// begin starts the election, which ends with ctx unless client-go holds the
+// lock then.
 func (c *campaign) begin(ctx context.Context) error {
 	// Not ctx itself, whose end comes with client-go's success, too. While the
 	// store is looked at, nobody else ends the wait.
@@ -109,8 +109,8 @@ func (c *campaign) expired(ctx context.Context) {
 	}
 }
 
-// demoted lets the record go only when nobody works any more, as far as that can
-// be known: the loop has ended, and so have the functions of Leading.
+// demoted lets the record go only when nobody works any more, as far as that
+// can be known: the loop has ended, and so have the functions of Leading.
 func (c *campaign) demoted() {
 	c.mu.Lock()
 	term := c.term
@@ -139,8 +139,8 @@ func (c *campaign) trusted() bool {
 		time.Until(c.election.TrustUntil()) >= c.lock.timing.tail()
 }
 
-// news returns what Get has to say, or false if there is nothing to say yet, and
-// a channel that is closed when that may have changed.
+// news returns what Get has to say, or false if there is nothing to say yet,
+// and a channel that is closed when that may have changed.
 func (c *campaign) news() (r record, ok bool, changed <-chan struct{}) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -182,9 +182,9 @@ func (c *campaign) grant(ctx context.Context) error {
 	return nil
 }
 
-// checkDeadline compares the RenewDeadline of the loop, which bounds each of its
-// renewals, with what we were told. One look too long is enough, since what is
-// left shrinks while the loop repeats its question.
+// checkDeadline compares the RenewDeadline of the loop, which bounds each of
+// its renewals, with what we were told. One look too long is enough, since what
+// is left shrinks while the loop repeats its question.
 func (c *campaign) checkDeadline(ctx context.Context) error {
 	deadline, ok := ctx.Deadline()
 	if left := time.Until(deadline); ok && c.granted && left > c.lock.timing.RenewDeadline && c.mistimed == nil {

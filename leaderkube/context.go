@@ -89,8 +89,8 @@ func (w working) Err() error {
 	return w.Context.Err()
 }
 
-// Value prefers client-go's values but for the term: the program may run in that
-// of another election, which is no token for what this one protects.
+// Value prefers client-go's values but for the term: the program may run in
+// that of another election, which is no token for what this one protects.
 func (w working) Value(key any) any {
 	if key != w.key {
 		if v := w.Context.Value(key); v != nil {

@@ -40,8 +40,8 @@
 // asks in vain for a RenewDeadline before it ends its work. Where the election
 // is told to hand over, that only delays the handover. Where a process was
 // frozen or suspended for longer than its lease, nothing holds up the others:
-// its work goes on beside theirs, for up to RetryPeriod + RenewDeadline after it
-// runs again. client-go's timers do not count a suspension of the machine at
+// its work goes on beside theirs, for up to RetryPeriod + RenewDeadline after
+// it runs again. client-go's timers do not count a suspension of the machine at
 // all. Always use Context.
 //
 // OnStartedLeading's own context ends with the loop. [Lock.Leading] makes it
@@ -49,18 +49,18 @@
 // the number for a fenced resource.
 //
 // LeaderElector.IsLeader compares names; ask [Lock.IsLeader]. Its record says
-// nothing of leases: LeaseDuration is how long a loop may be silent, and TTL how
-// long a lease is. Its LeaderTransitions is no term.
+// nothing of leases: LeaseDuration is how long a loop may be silent, and TTL
+// how long a lease is. Its LeaderTransitions is no term.
 //
 // A loop that is told to end releases if it has ReleaseOnCancel, and leaves the
-// record to expire if not, since its work may go on. controller-runtime ends its
-// work before that. A plain loop releases while OnStartedLeading may yet be on
-// its way out, unless that is a function of Leading.
+// record to expire if not, since its work may go on. controller-runtime ends
+// its work before that. A plain loop releases while OnStartedLeading may yet be
+// on its way out, unless that is a function of Leading.
 //
 // # What is left to the caller
 //
-// What every election leaves: see package leader. To give the loop the Timing of
-// its lock; a LeaseDuration or a RenewDeadline that differs is refused
+// What every election leaves: see package leader. To give the loop the Timing
+// of its lock; a LeaseDuration or a RenewDeadline that differs is refused
 // ([ErrTiming]), a longer RetryPeriod cannot be seen. To keep
 // leader.ElectionConfig.DemoteTimeout as long as the work may take to end: a
 // manager gives it its GracefulShutdownTimeout, 30 s. To end the process when

@@ -38,8 +38,8 @@ type Options struct {
 }
 
 // A Lock is an election as client-go sees one: a resourcelock.Interface, if
-// Record is client-go's resourcelock.LeaderElectionRecord. It is for one loop at
-// a time; another one may follow. All methods may be called concurrently.
+// Record is client-go's resourcelock.LeaderElectionRecord. It is for one loop
+// at a time; another one may follow. All methods may be called concurrently.
 type Lock[Record any] struct{ core *core }
 
 // New returns a lock whose record lives in a NATS bucket, as that of

@@ -9,9 +9,9 @@ import (
 )
 
 // A Timing is what a loop of client-go is given besides its lock: the fields of
-// these names of leaderelection.LeaderElectionConfig and of controller-runtime's
-// manager.Options. None of them is the length of a lease: that is
-// leader.ElectionConfig.TTL.
+// these names of leaderelection.LeaderElectionConfig and of
+// controller-runtime's manager.Options. None of them is the length of a lease:
+// that is leader.ElectionConfig.TTL.
 type Timing struct {
 	// LeaseDuration is how long the loop may be silent before the lock takes it
 	// for dead, stops renewing, and leaves the record to expire. At least a
@@ -63,8 +63,8 @@ func demotion(cfg leader.ElectionConfig) time.Duration {
 	return cfg.DemoteTimeout
 }
 
-// tail is how long a loop works on after the last answer that it holds the lock:
-// it sleeps, and then asks in vain.
+// tail is how long a loop works on after the last answer that it holds the
+// lock: it sleeps, and then asks in vain.
 func (t Timing) tail() time.Duration { return t.RetryPeriod + t.RenewDeadline }
 
 // seconds is the lease as client-go writes it.

@@ -11,8 +11,8 @@ import (
 )
 
 // answerTo begins the audience of each proof that answers a challenge. No other
-// proof has such an audience, and no service: what a leader signs for anybody who
-// asks it is worth nothing anywhere else.
+// proof has such an audience, and no service: what a leader signs for anybody
+// who asks it is worth nothing anywhere else.
 const answerTo = "answer to "
 
 // The lengths of a challenge, in bytes.
@@ -41,11 +41,11 @@ func answerAudience(challenge string) (string, error) {
 // reserved reports whether an audience is not for callers to name.
 func reserved(audience string) bool { return strings.HasPrefix(audience, answerTo) }
 
-// Answer returns a proof that this candidate leads now, for the one who sent the
-// challenge: a client that wants to know whether the server that it talks to
-// leads. Where ctx is of a term, or descends from one, it is that term's, as in
-// [Signer.Sign]; otherwise it is that of the present term, since a server also
-// answers requests whose context is not of its making.
+// Answer returns a proof that this candidate leads now, for the one who sent
+// the challenge: a client that wants to know whether the server that it talks
+// to leads. Where ctx is of a term, or descends from one, it is that term's, as
+// in [Signer.Sign]; otherwise it is that of the present term, since a server
+// also answers requests whose context is not of its making.
 //
 // Errors are those of Sign but for ErrNoTerm. A malformed challenge matches
 // ErrInvalid.
@@ -63,10 +63,10 @@ func (s *Signer) Answer(ctx context.Context, challenge string) (string, error) {
 	return proof, err
 }
 
-// AcceptAnswer judges a proof as [Verifier.Accept] does, but that it must answer
-// the challenge, whatever the verifier's Audience is. So it was signed after the
-// challenge was made, and the term is no older than any that this verifier has
-// accepted.
+// AcceptAnswer judges a proof as [Verifier.Accept] does, but that it must
+// answer the challenge, whatever the verifier's Audience is. So it was signed
+// after the challenge was made, and the term is no older than any that this
+// verifier has accepted.
 func (v *Verifier) AcceptAnswer(ctx context.Context, challenge, proof string) (Statement, error) {
 	audience, err := answerAudience(challenge)
 	if err != nil {

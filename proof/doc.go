@@ -25,8 +25,9 @@
 //   - If the clocks of signer and verifier differ by no more than Skew, and all
 //     rates stay within the drift, then nobody has taken the lead from X by
 //     waiting for its lease to run out when a verifier accepts X's proof.
-//   - A verifier that has accepted a term accepts no earlier one, and none of the
-//     same number by another candidate ([Verifier.Accept]): that needs no clock.
+//   - A verifier that has accepted a term accepts no earlier one, and none of
+//     the same number by another candidate ([Verifier.Accept]): that needs no
+//     clock.
 //
 // The third rests on Skew being taken from the time of a proof. Say that the
 // proof was signed at s, on the true clock, with r left of the trust window,
@@ -41,17 +42,19 @@
 //
 // # What is left to the caller
 //
-//   - A leader that hands over (it resigns, is asked to, its work ends) lets another lead at once,
-//     and its last proofs last until they end. Only the memory of a verifier refuses
-//     them, from the successor's first proof on. So a new leader shows its proof
-//     before it reads what it builds on, as package fence says.
-//   - A proof is a bearer token: anyone that gets it can show it. Send it over TLS, and give
-//     it an audience, so that one resource cannot show it to the next.
-//   - A verifier's memory is that of its gate. To keep it across a restart, give
-//     one that persists its mark (fence.Gate). Without, a restarted verifier accepts
-//     an old term's proof until that ends.
-//   - A key speaks for its group: its thief passes for the leader until it is out of the
-//     verifiers' key sets, and a term's number that is too large, signed with it, keeps
-//     honest leaders out until the gate is reset.
+//   - A leader that hands over (it resigns, is asked to, its work ends) lets
+//     another lead at once, and its last proofs last until they end. Only the
+//     memory of a verifier refuses them, from the successor's first proof on.
+//     So a new leader shows its proof before it reads what it builds on, as
+//     package fence says.
+//   - A proof is a bearer token: anyone that gets it can show it. Send it over
+//     TLS, and give it an audience, so that one resource cannot show it to the
+//     next.
+//   - A verifier's memory is that of its gate. To keep it across a restart,
+//     give one that persists its mark (fence.Gate). Without, a restarted
+//     verifier accepts an old term's proof until that ends.
+//   - A key speaks for its group: its thief passes for the leader until it is
+//     out of the verifiers' key sets, and a term's number that is too large,
+//     signed with it, keeps honest leaders out until the gate is reset.
 //   - A key set is as trustworthy as the way by which it came.
 package proof

@@ -18,13 +18,13 @@
 //     leads. A record that was there at the start counts from its next renewal
 //     on, since a record does not tell its age.
 //   - Each connection belongs to one term. When that term is seen to have
-//     ended, the connection is cut on both sides, [Options].Grace later, also if
-//     the same candidate leads again in a later term. What was not yet sent to
-//     the former leader is discarded then.
+//     ended, the connection is cut on both sides, [Options].Grace later, also
+//     if the same candidate leads again in a later term. What was not yet sent
+//     to the former leader is discarded then.
 //   - A connection that finds no leader waits for one, up to [Options].Wait.
 //   - The end of what one side sends is passed on alone, so that the other can
-//     still answer. Bytes are neither read nor changed, and on Linux they do not
-//     pass through this process (splice).
+//     still answer. Bytes are neither read nor changed, and on Linux they do
+//     not pass through this process (splice).
 //   - When ctx ends, Serve accepts no more, lets connections end by themselves
 //     for [Options].Drain, and cuts the rest. No goroutine is left when it
 //     returns.

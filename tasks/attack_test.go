@@ -14,8 +14,8 @@ import (
 	"github.com/seed-ff2cb582/leader/tasks/wire"
 )
 
-// A hub of anyone hands its dispatcher whatever the test says, as a transport does
-// whose messages come from anybody.
+// A hub of anyone hands its dispatcher whatever the test says, as a transport
+// does whose messages come from anybody.
 type anyonesHub struct {
 	mu   sync.Mutex
 	hear func(wire.FromWorker)

@@ -37,8 +37,8 @@ type BucketConfig struct {
 	Keep time.Duration
 }
 
-// DefaultKeep is how long records of finished tasks are kept if the BucketConfig
-// says nothing.
+// DefaultKeep is how long records of finished tasks are kept if the
+// BucketConfig says nothing.
 const DefaultKeep = time.Hour
 
 // Bucket is a [Store] in a key-value bucket of NATS JetStream. Each task is a
@@ -217,8 +217,8 @@ func entry(id string, rev uint64, h nats.Header, data []byte) (e Entry, err erro
 	return e, err
 }
 
-// Checkpoint implements [Store]. It expects no revision: each mark that was ever
-// true stays true, since the records of open tasks only rise.
+// Checkpoint implements [Store]. It expects no revision: each mark that was
+// ever true stays true, since the records of open tasks only rise.
 func (b *Bucket) Checkpoint(ctx context.Context, revision uint64) error {
 	_, err := b.js.Publish(ctx, b.mark, strconv.AppendUint(nil, revision, 10))
 	return err

@@ -46,8 +46,8 @@ type DispatcherOptions struct {
 	Logger *slog.Logger
 }
 
-// A Dispatcher hands out the tasks of a store while it leads. Its methods may be
-// called concurrently.
+// A Dispatcher hands out the tasks of a store while it leads. Its methods may
+// be called concurrently.
 type Dispatcher struct {
 	st    Store
 	hubs  []Hub
@@ -163,8 +163,8 @@ type run struct {
 	ended bool   // a newer term was seen
 }
 
-// hear takes in a message by a hub, unless it is of a worker that cannot be: its
-// name becomes a part of subjects. What no store may take is a failure.
+// hear takes in a message by a hub, unless it is of a worker that cannot be:
+// its name becomes a part of subjects. What no store may take is a failure.
 func (r *run) hear(m wire.FromWorker, hub int) {
 	if !ValidName(m.Worker) {
 		return

@@ -11,8 +11,8 @@ import (
 	"github.com/seed-ff2cb582/leader/tasks"
 )
 
-// A candidate that hands out tasks when it leads, a worker, and a client, all in
-// one program. Over NATS the store is a Bucket, and the transport NewNATS.
+// A candidate that hands out tasks when it leads, a worker, and a client, all
+// in one program. Over NATS the store is a Bucket, and the transport NewNATS.
 func Example() {
 	ctx, cancel := context.WithCancel(context.Background())
 	var all sync.WaitGroup

@@ -6,10 +6,10 @@ import (
 	"github.com/seed-ff2cb582/leader/tasks/wire"
 )
 
-// Hooks are told what a dispatcher does, for metrics (leaderprom.NewTasks). They
-// are called one at a time, by the goroutine that hands out the tasks: so they
-// return quickly and do not block. A panic of theirs ends Lead with ErrPanicked.
-// Any may be nil.
+// Hooks are told what a dispatcher does, for metrics (leaderprom.NewTasks).
+// They are called one at a time, by the goroutine that hands out the tasks: so
+// they return quickly and do not block. A panic of theirs ends Lead with
+// ErrPanicked. Any may be nil.
 type Hooks struct {
 	// Recorded is told of each record that this dispatcher has written and that
 	// the store has acknowledged. A write whose acknowledgement was lost is not

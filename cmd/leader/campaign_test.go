@@ -118,8 +118,8 @@ func TestCandidatesPublishAdvisoriesIfTheyAreToldTo(t *testing.T) {
 	}
 }
 
-// What another program wrote says nothing of its lease: a candidate waits for as
-// long as it is told to.
+// What another program wrote says nothing of its lease: a candidate waits for
+// as long as it is told to.
 func TestForeignTTLIsHowLongARecordOfAnotherProgramIsBelieved(t *testing.T) {
 	l := newReadLab(t)
 	l.put("jobs", "host-7")

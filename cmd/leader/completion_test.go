@@ -19,8 +19,9 @@ import (
 	"github.com/seed-ff2cb582/leader"
 )
 
-// bashComplete asks a bash with the script loaded for what it would offer at the
-// end of the line. _init_completion is what the package bash-completion has.
+// bashComplete asks a bash with the script loaded for what it would offer at
+// the end of the line. _init_completion is what the package bash-completion
+// has.
 const bashComplete = `
 _init_completion() {
 	read -ra words <<<"$LINE"
@@ -112,7 +113,8 @@ func offered(out string) (words []string) {
 	return words
 }
 
-// named returns a directory with the program under the name that the scripts complete.
+// named returns a directory with the program under the name that the scripts
+// complete.
 func named(t *testing.T) string {
 	t.Helper()
 	dir := t.TempDir()
@@ -122,7 +124,8 @@ func named(t *testing.T) string {
 	return dir
 }
 
-// electionsToComplete returns the URL of a server with three groups in the default bucket.
+// electionsToComplete returns the URL of a server with three groups in the
+// default bucket.
 func electionsToComplete(t *testing.T) string {
 	t.Helper()
 	srv, err := server.NewServer(&server.Options{

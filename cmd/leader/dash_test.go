@@ -23,7 +23,8 @@ type visit struct {
 	header             map[string]string
 }
 
-// ask makes the request and returns the answer's status, header and body. Redirections are not followed.
+// ask makes the request and returns the answer's status, header and body.
+// Redirections are not followed.
 func (v visit) ask(t *testing.T, base string) (code int, header http.Header, body string) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), patience)
@@ -51,7 +52,8 @@ func (v visit) ask(t *testing.T, base string) (code int, header http.Header, bod
 	return resp.StatusCode, resp.Header, string(content)
 }
 
-// stepDown is the request that the page's button makes, with further headers or others.
+// stepDown is the request that the page's button makes, with further headers or
+// others.
 func stepDown(term uint64, header map[string]string) visit {
 	all := map[string]string{"Content-Type": "application/json", "Leader-Dash": "1"}
 	maps.Copy(all, header)
@@ -112,7 +114,8 @@ func TestDashIsSteeredFromItsOwnPageOnly(t *testing.T) {
 	if code != http.StatusOK || got.Leader != "worker-2" {
 		t.Errorf("status %d: %s", code, body)
 	}
-	// The term that was on the page is over: who presses twice deposes nobody else.
+	// The term that was on the page is over: who presses twice deposes nobody
+	// else.
 	if code, _, body := stepDown(term, nil).ask(t, base); code != http.StatusConflict {
 		t.Errorf("status %d, want 409: %s", code, body)
 	}
@@ -226,7 +229,8 @@ func TestDashDemandsItsTokenOffLoopback(t *testing.T) {
 			t.Errorf("login with %s: to %q, cookie %q", name, header.Get("Location"), header.Get("Set-Cookie"))
 		}
 	}
-	// A link to a group outlives the question for the token; nothing else does, least of all to another site.
+	// A link to a group outlives the question for the token; nothing else does,
+	// least of all to another site.
 	for path, want := range map[string]string{
 		"/?group=reports":                "/login?group=reports",
 		"/?group=//evil.example":         "/login?group=%2F%2Fevil.example",
@@ -384,7 +388,8 @@ func TestDashWithoutAHistorySaysSinceWhenItKnows(t *testing.T) {
 	}
 }
 
-// listen opens the stream. The function that it returns reads on until a message fits.
+// listen opens the stream. The function that it returns reads on until a
+// message fits.
 func listen(t *testing.T, base string) func(fits func(news) bool) news {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), patience)

@@ -23,7 +23,8 @@ import (
 
 var update = flag.Bool("update", false, "write docs/cli.md and the golden files anew")
 
-// printed is what the commands print as JSON, each by a value of its type; of nil, the help tells.
+// printed is what the commands print as JSON, each by a value of its type; of
+// nil, the help tells.
 var printed = map[string]any{
 	"ls":            []read.Group{},
 	"get":           read.Detail{},
@@ -233,7 +234,8 @@ func TestHelpFitsATerminalOf80Columns(t *testing.T) {
 	}
 }
 
-// BenchmarkHelp measures how long the program takes to start: each op is one process.
+// BenchmarkHelp measures how long the program takes to start: each op is one
+// process.
 func BenchmarkHelp(b *testing.B) {
 	for b.Loop() {
 		if err := exec.CommandContext(b.Context(), program, "--help").Run(); err != nil {

@@ -19,7 +19,8 @@ import (
 	"github.com/seed-ff2cb582/leader/store/natsstore"
 )
 
-// startServing starts a command that serves HTTP and returns the address that it prints.
+// startServing starts a command that serves HTTP and returns the address that
+// it prints.
 func startServing(t *testing.T, env []string, args ...string) (address string, stop func() (code int)) {
 	t.Helper()
 	cmd := command(t, env, args...)
@@ -192,7 +193,8 @@ func TestExporterBoundsWhatRecordsMayPutIntoLabels(t *testing.T) {
 	}
 }
 
-// until tries again what a server may refuse for a moment: it is still clearing away what it has said is gone.
+// until tries again what a server may refuse for a moment: it is still clearing
+// away what it has said is gone.
 func (l *readLab) until(what string, try func() error) {
 	l.t.Helper()
 	pause := time.NewTicker(20 * time.Millisecond)
@@ -237,7 +239,8 @@ func TestExporterForgetsGroupsThatAreGone(t *testing.T) {
 	}
 }
 
-// serveUsers starts a server with JetStream for the users, and for admin, who may do all. It returns its address.
+// serveUsers starts a server with JetStream for the users, and for admin, who
+// may do all. It returns its address.
 func serveUsers(t *testing.T, users ...*server.User) (url string) {
 	t.Helper()
 	srv, err := server.NewServer(&server.Options{

@@ -31,7 +31,8 @@ func awaitGone(t *testing.T, pid int) {
 	t.Errorf("process %d lives on", pid)
 }
 
-// zombie reports whether a process is dead and only its parent, who is not us, has not noticed.
+// zombie reports whether a process is dead and only its parent, who is not us,
+// has not noticed.
 func zombie(pid int) bool {
 	stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
 	return err == nil && strings.Contains(string(stat), ") Z ")
@@ -162,7 +163,8 @@ func TestAWorkerKilledFromOutsideIsReplaced(t *testing.T) {
 	l.await("a replacement", func(e demo.Event) bool { return e.Kind == demo.EventJoin && e.Worker == "w3" })
 }
 
-// A write to a connection that the server has closed raises SIGPIPE, as one to a closed output does. It ends nobody.
+// A write to a connection that the server has closed raises SIGPIPE, as one to
+// a closed output does. It ends nobody.
 func TestASignalOfABrokenConnectionEndsNobody(t *testing.T) {
 	t.Parallel()
 	l := start(t, nil, "--workers", "3", "--no-splay", "--ttl", "1s", "--script", "1s crash")
@@ -179,7 +181,8 @@ func TestASignalOfABrokenConnectionEndsNobody(t *testing.T) {
 	}
 }
 
-// Who ends a worker, so that it leaves in order, ends that one, and the script goes on without it.
+// Who ends a worker, so that it leaves in order, ends that one, and the script
+// goes on without it.
 func TestAScriptEndsWithoutAWorkerThatHasLeft(t *testing.T) {
 	t.Parallel()
 	for _, fault := range []string{"crash", "cut"} {
@@ -200,7 +203,8 @@ func TestAScriptEndsWithoutAWorkerThatHasLeft(t *testing.T) {
 	}
 }
 
-// endsItsScript reads the rest, and checks that the demo has come to its end after the one fault.
+// endsItsScript reads the rest, and checks that the demo has come to its end
+// after the one fault.
 func (l *live) endsItsScript() {
 	l.t.Helper()
 	if code := l.end(); code != 0 {

@@ -24,8 +24,8 @@ const patience = 2 * time.Minute
 // program is the path of the built command.
 var program string
 
-// atOnce is how many tests run in parallel. They wait for leases and programs most
-// of the time, so that there may be more of them than processors.
+// atOnce is how many tests run in parallel. They wait for leases and programs
+// most of the time, so that there may be more of them than processors.
 const atOnce = "6"
 
 func TestMain(m *testing.M) { os.Exit(buildAndRun(m)) }
@@ -46,7 +46,8 @@ func buildAndRun(m *testing.M) int {
 	return m.Run()
 }
 
-// command returns the program with arguments, in an environment that names no server.
+// command returns the program with arguments, in an environment that names no
+// server.
 func command(t *testing.T, env []string, args ...string) *exec.Cmd {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), patience)
@@ -59,7 +60,8 @@ func command(t *testing.T, env []string, args ...string) *exec.Cmd {
 			cmd.Env = append(cmd.Env, e)
 		}
 	}
-	// What a killed demo leaves behind goes away with the test, and the buckets are the tests' own: there was none before.
+	// What a killed demo leaves behind goes away with the test, and the buckets
+	// are the tests' own: there was none before.
 	cmd.Env = append(append(cmd.Env, "TMPDIR="+t.TempDir(), "LEADER_GRACE=off"), env...)
 	return cmd
 }
@@ -101,8 +103,8 @@ func pick(events []demo.Event, kind demo.EventKind) (found []demo.Event) {
 	return found
 }
 
-// It runs alone: its leases are short, and each is to end for the reason that the
-// fault gives.
+// It runs alone: its leases are short, and each is to end for the reason that
+// the fault gives.
 func TestEachFaultEndsWithOneLeader(t *testing.T) {
 	const script = "1s crash; 1s freeze; 1s cut; 1s resign; 1s delete; 1s restart"
 	code, out, stderr := runProgram(t, nil, "demo", "--json", "--workers", "4", "--no-splay", "--script", script)
@@ -147,7 +149,8 @@ func checkOutcome(t *testing.T, o demo.Outcome, want demo.Fault) {
 			t.Errorf("%s: %s leads for the reason %s, want another than %s after an expiry", want, o.Leader, reason, o.Worker)
 		}
 	case demo.Resign:
-		// On a machine so slow that the lease ran out meanwhile, it may be another reason.
+		// On a machine so slow that the lease ran out meanwhile, it may be another
+		// reason.
 		if reason != "offered" && reason != "vacant" && o.Took < 2000 {
 			t.Errorf("%s: a new leader for the reason %s, want offered, or vacant if an offer took too long: %+v", want, reason, o)
 		}

@@ -64,7 +64,8 @@ func (l *readLab) within() context.Context {
 	return ctx
 }
 
-// stand lets a candidate stand, whose TTL no test waits for, and returns when it leads or follows.
+// stand lets a candidate stand, whose TTL no test waits for, and returns when
+// it leads or follows.
 func (l *readLab) stand(group, id string, hooks ...leader.Hooks) leader.Election {
 	l.t.Helper()
 	e, err := leader.NewElection(l.nc, leader.ElectionConfig{
@@ -89,7 +90,8 @@ func (l *readLab) stand(group, id string, hooks ...leader.Hooks) leader.Election
 	return nil
 }
 
-// answering are the hooks of a candidate that answers the roll call and publishes advisories.
+// answering are the hooks of a candidate that answers the roll call and
+// publishes advisories.
 func (l *readLab) answering() leader.Hooks {
 	return leader.JoinHooks(rollcall.Hooks(l.nc), advisory.Hooks(l.nc, advisory.Options{}))
 }
@@ -203,7 +205,8 @@ func TestListOfNothingIsEmpty(t *testing.T) {
 	}
 }
 
-// A record does not say when its term began. Where there is no history, its leader knows.
+// A record does not say when its term began. Where there is no history, its
+// leader knows.
 func TestListLearnsSinceWhenFromTheLeader(t *testing.T) {
 	t.Parallel()
 	l := newReadLab(t)
@@ -585,7 +588,8 @@ func (l *readLab) awaitHistory(group string, done func(read.Past) bool) read.Pas
 	return read.Past{}
 }
 
-// checkWhoLed asks about times in, between and before the terms of a, which ended, and b, which leads.
+// checkWhoLed asks about times in, between and before the terms of a, which
+// ended, and b, which leads.
 func (l *readLab) checkWhoLed(past read.Past) {
 	l.t.Helper()
 	a, b := past.Terms[0], past.Terms[1]
@@ -613,8 +617,9 @@ func (l *readLab) checkWhoLed(past read.Past) {
 	}
 }
 
-// An advisory that was dropped leaves a gap in the counting of its candidate, and the history says so.
-// The server does not answer a request that it denies: that must not look like a server that is slow.
+// An advisory that was dropped leaves a gap in the counting of its candidate,
+// and the history says so. The server does not answer a request that it denies:
+// that must not look like a server that is slow.
 func TestHistoryNamesTheMissingPermission(t *testing.T) {
 	t.Parallel()
 	url := serveUsers(t, &server.User{Username: "observer", Password: "observer", Permissions: &server.Permissions{
@@ -665,7 +670,8 @@ func TestHistoryIsHonestAboutGaps(t *testing.T) {
 	}
 }
 
-// A history begins when its stream was made, or where the oldest advisories were dropped.
+// A history begins when its stream was made, or where the oldest advisories
+// were dropped.
 func TestHistoryKnowsWhereItBegins(t *testing.T) {
 	t.Parallel()
 	l := newReadLab(t)

@@ -179,7 +179,8 @@ func TestAGuardThatWaitsLeavesTheProcessorAlone(t *testing.T) {
 	if runtime.GOOS != "linux" {
 		t.Skip("what a process has used is listed in /proc")
 	}
-	// The program's parent is its guard. Fields 14 and 15 are what it has used, in hundredths of a second.
+	// The program's parent is its guard. Fields 14 and 15 are what it has used, in
+	// hundredths of a second.
 	const used = `sed 's/.*) //' /proc/$PPID/stat | cut -d ' ' -f 12,13`
 	r := startRun(t, devtest.Serve(t), nil, used+"; sleep 3; "+used)
 	var ticks [2]int
@@ -314,7 +315,8 @@ func TestTheSuccessorWaitsForTheLastProgramToEnd(t *testing.T) {
 	t.Parallel()
 	url := devtest.Serve(t)
 	log := filepath.Join(t.TempDir(), "log")
-	// One that takes its time after SIGTERM, and a helper of its own that has to be killed.
+	// One that takes its time after SIGTERM, and a helper of its own that has to
+	// be killed.
 	first := startRun(t, url, []string{"--id", "a", "--stop-timeout", "1s"},
 		`(trap "" TERM; while :; do echo helper >> `+log+`; sleep 0.01; done) & trap 'sleep 0.5; echo over >> `+log+`; exit 0' TERM; echo up; while :; do sleep 0.05; done`)
 	first.line()
@@ -474,7 +476,8 @@ func TestAHookThatHangsHoldsNothingUpForLong(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	// What it has started ends with it, and not with the program, whose leftovers are cleared away.
+	// What it has started ends with it, and not with the program, whose leftovers
+	// are cleared away.
 	awaitGone(t, pid)
 	r.signal(syscall.SIGTERM)
 	if _, code := r.end(); code != 128+15 {

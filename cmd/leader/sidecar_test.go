@@ -15,7 +15,8 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// A container is what of it concerns the command. examples/manifests_test.go has the types of Kubernetes.
+// A container is what of it concerns the command. examples/manifests_test.go
+// has the types of Kubernetes.
 type container struct {
 	Name    string   `json:"name"`
 	Command []string `json:"command"`
@@ -35,7 +36,8 @@ type probe struct {
 	} `json:"httpGet"`
 }
 
-// deployed returns the container of a manifest that runs a command of the program.
+// deployed returns the container of a manifest that runs a command of the
+// program.
 func deployed(t *testing.T, file, verb string) container {
 	t.Helper()
 	data, err := os.ReadFile("../../deploy/" + file)

@@ -110,7 +110,8 @@ func quoted(word string) string {
 	return "'" + strings.ReplaceAll(word, "'", `'\''`) + "'"
 }
 
-// helpful is the command whose help a command line that could not be parsed asks for.
+// helpful is the command whose help a command line that could not be parsed
+// asks for.
 func helpful(err error) string {
 	if wrong, ok := errors.AsType[*kong.ParseError](err); ok {
 		for node := wrong.Context.Selected(); node != nil; node = node.Parent {

@@ -134,11 +134,11 @@ func sameService(s, want *api.AgentService) bool {
 		slices.Equal(s.Tags, want.Tags) && maps.Equal(s.Meta, want.Meta)
 }
 
-// Announce implements [discovery.Announcer]. The key comes first, for of several
-// that announce the same leader one alone may make the leader's node: another's
-// check would hang on a session that nobody renews. Then come the node, its
-// check and the session: without the service they lead nobody anywhere, however
-// late they arrive.
+// Announce implements [discovery.Announcer]. The key comes first, for of
+// several that announce the same leader one alone may make the leader's node:
+// another's check would hang on a session that nobody renews. Then come the
+// node, its check and the session: without the service they lead nobody
+// anywhere, however late they arrive.
 func (a *Announcer) Announce(ctx context.Context, e discovery.Entry, stands discovery.Standing) error {
 	service, err := a.service(e)
 	if err != nil {
@@ -188,7 +188,8 @@ func gone(nodes []string) (ops api.TxnOps) {
 // checkID names the check that reports whether the session is in force.
 const checkID = "leader"
 
-// begin makes the candidate's node, with a check that only a session makes pass.
+// begin makes the candidate's node, with a check that only a session makes
+// pass.
 func (a *Announcer) begin(ctx context.Context, e discovery.Entry, host string) error {
 	node, name := a.node(e), a.session(e)
 	_, err := a.client.Catalog().Register(&api.CatalogRegistration{
@@ -276,9 +277,10 @@ func (a *Announcer) Refresh(ctx context.Context, e discovery.Entry, stands disco
 	return nil
 }
 
-// Withdraw implements [discovery.Announcer]. The node goes with its service, its
-// check and its session, and so does that of a predecessor which an announcement
-// that was cut short has left there; the key remains, and remembers the term.
+// Withdraw implements [discovery.Announcer]. The node goes with its service,
+// its check and its session, and so does that of a predecessor which an
+// announcement that was cut short has left there; the key remains, and
+// remembers the term.
 func (a *Announcer) Withdraw(ctx context.Context, stands discovery.Standing) error {
 	value, err := record{LastTerm: stands.LastTerm}.bytes()
 	if err != nil {

@@ -1,6 +1,6 @@
-// Package consuldiscovery keeps the leader's entry in Consul: a service with the
-// tag leader and a health check, so that Consul's DNS and its health queries
-// lead to the leader.
+// Package consuldiscovery keeps the leader's entry in Consul: a service with
+// the tag leader and a health check, so that Consul's DNS and its health
+// queries lead to the leader.
 //
 //	a, err := consuldiscovery.New(client, consuldiscovery.Options{Service: "reports"})
 //	...
@@ -14,13 +14,14 @@
 //
 // # Why the catalog and not the agent
 //
-// A service is usually registered with the agent of its machine. An agent has no
-// compare-and-swap, and it restores what it believes: a leader that was frozen
-// adds its registration again beside that of its successor, on another agent,
-// and neither of them knows. So this package writes into the catalog, by
+// A service is usually registered with the agent of its machine. An agent has
+// no compare-and-swap, and it restores what it believes: a leader that was
+// frozen adds its registration again beside that of its successor, on another
+// agent, and neither of them knows. So this package writes into the catalog, by
 // transactions (/v1/txn) on the index of one key, which hold the key, the
 // leader's service, and the removal of the predecessor's. There is one leader's
-// service at any time, and what a stale leader sends late is refused as a whole.
+// service at any time, and what a stale leader sends late is refused as a
+// whole.
 //
 // No agent checks a service in the catalog. The check here is that of a session
 // (type "session"): passing while the leader renews the session, critical when
@@ -34,8 +35,9 @@
 // takes up to twice the session's time for that, and allows none shorter than
 // 10 s, unless its servers' session_ttl_min is less ([Options].MinSessionTTL).
 //
-// The key remains when an entry is withdrawn, and remembers its term, so that an
-// earlier term's late write is refused then, too. To forget a group, delete it:
+// The key remains when an entry is withdrawn, and remembers its term, so that
+// an earlier term's late write is refused then, too. To forget a group, delete
+// it:
 //
 //	consul kv delete leader-discovery/reports
 //

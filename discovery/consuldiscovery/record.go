@@ -61,8 +61,8 @@ func (a *Announcer) node(e discovery.Entry) string {
 }
 
 // session is the name by which the check knows the session. It is that of the
-// term and of this announcer, so that a session of an earlier one, or of another
-// announcer, which ends later, changes nothing.
+// term and of this announcer, so that a session of an earlier one, or of
+// another announcer, which ends later, changes nothing.
 func (a *Announcer) session(e discovery.Entry) string { return a.sessionsOf(e) + a.name }
 
 // sessionsOf is what the names of all sessions of a term begin with.

@@ -1,7 +1,8 @@
 // Package etcddiscovery keeps the leader's entry in etcd: a key under a lease,
 // in the form in which etcd's own naming package writes endpoints. So gRPC
-// clients find the leader by etcd's resolver (go.etcd.io/etcd/client/v3/naming),
-// and others by a read or a watch of one key.
+// clients find the leader by etcd's resolver
+// (go.etcd.io/etcd/client/v3/naming), and others by a read or a watch of one
+// key.
 //
 //	a, err := etcddiscovery.New(client, etcddiscovery.Options{})
 //	...
@@ -22,10 +23,10 @@
 //
 // If no candidate is left that could remove a dead leader's entry, it goes with
 // its lease in etcd: half a trust window after its last refresh, rounded up to
-// whole seconds, and no less than etcd's own minimum, which is one and a half of
-// its election timeouts (2 s by default). That is within the leader's lease if
-// that is of 5 s or more, and may be up to 2 s beyond a shorter one. A change of
-// etcd's leader prolongs its leases by up to their whole length.
+// whole seconds, and no less than etcd's own minimum, which is one and a half
+// of its election timeouts (2 s by default). That is within the leader's lease
+// if that is of 5 s or more, and may be up to 2 s beyond a shorter one. A
+// change of etcd's leader prolongs its leases by up to their whole length.
 //
 // # Permissions
 //

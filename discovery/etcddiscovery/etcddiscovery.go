@@ -57,8 +57,8 @@ func New(client *clientv3.Client, opts Options) (*Announcer, error) {
 
 func (a *Announcer) key(group string) string { return a.prefix + group + "/leader" }
 
-// An endpoint is a value as etcd's package naming/endpoints writes it. Op 0 adds
-// one.
+// An endpoint is a value as etcd's package naming/endpoints writes it. Op 0
+// adds one.
 type endpoint struct {
 	Op       uint8
 	Addr     string
@@ -174,8 +174,8 @@ func (a *Announcer) revoke(ctx context.Context, id clientv3.LeaseID) {
 	_, _ = a.client.Revoke(ctx, id)
 }
 
-// Refresh implements [discovery.Refresher]: it prolongs the lease. An entry that
-// hangs on a lease of somebody else is announced anew.
+// Refresh implements [discovery.Refresher]: it prolongs the lease. An entry
+// that hangs on a lease of somebody else is announced anew.
 func (a *Announcer) Refresh(ctx context.Context, e discovery.Entry, stands discovery.Standing) error {
 	v, err := versionOf(stands)
 	if err != nil {

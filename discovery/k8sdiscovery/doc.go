@@ -1,6 +1,6 @@
 // Package k8sdiscovery keeps the leader's entry in Kubernetes: an EndpointSlice
-// of a Service without a selector, so that the Service leads to the leader, and,
-// if that is wanted, a label on the leader's pod.
+// of a Service without a selector, so that the Service leads to the leader,
+// and, if that is wanted, a label on the leader's pod.
 //
 //	a, err := k8sdiscovery.New(config, k8sdiscovery.Options{
 //		Namespace: "apps", Service: "reports-leader", Pod: podName, PodUID: podUID,
@@ -23,11 +23,11 @@
 // # The slice, or the label
 //
 // A pod that carries [Options].Label is for a Service with a selector, for
-// people (kubectl get pods -l leader=true) and for policies. It is the looser of
-// the two: the API server compares the version of the pod with it and nothing
-// else, so that a leader that was frozen may label its pod late, until the
-// present leader's next look. And it needs the right to patch pods, which is the
-// right to replace their images: RBAC knows no smaller one.
+// people (kubectl get pods -l leader=true) and for policies. It is the looser
+// of the two: the API server compares the version of the pod with it and
+// nothing else, so that a leader that was frozen may label its pod late, until
+// the present leader's next look. And it needs the right to patch pods, which
+// is the right to replace their images: RBAC knows no smaller one.
 //
 // # What Kubernetes adds to the guarantees
 //

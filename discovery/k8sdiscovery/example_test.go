@@ -15,7 +15,8 @@ import (
 
 // A candidate announces its pod while it leads. A program in a cluster has its
 // configuration from rest.InClusterConfig. Nobody listens on the port of this
-// example, so that its entry waits for an API server, and the election does not.
+// example, so that its entry waits for an API server, and the election does
+// not.
 func Example() {
 	a, err := k8sdiscovery.New(&rest.Config{Host: "http://127.0.0.1:1"}, k8sdiscovery.Options{
 		Namespace: "apps", Service: "reports-leader", Pod: "reports-0",

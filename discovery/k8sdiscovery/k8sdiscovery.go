@@ -198,7 +198,8 @@ func (a *Announcer) Announce(ctx context.Context, e discovery.Entry, stands disc
 }
 
 // put writes the slice in the place of the version. What is not there is made,
-// and a slice for another family of addresses, which is immutable, is made anew.
+// and a slice for another family of addresses, which is immutable, is made
+// anew.
 func (a *Announcer) put(ctx context.Context, want slice, v version) error {
 	if v.uid != "" && v.family != want.AddressType {
 		err := do(ctx, a.slices(http.MethodDelete, a.name()), deletion{Preconditions: preconditions{v.uid, v.resource}}, new(struct{}))

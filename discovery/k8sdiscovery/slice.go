@@ -30,8 +30,8 @@ const (
 	familyIPv6 = "IPv6"
 )
 
-// A slice is what we write of an EndpointSlice, discovery.k8s.io/v1. The package
-// k8s.io/api would bring in all of Kubernetes' core types with it.
+// A slice is what we write of an EndpointSlice, discovery.k8s.io/v1. The
+// package k8s.io/api would bring in all of Kubernetes' core types with it.
 type slice struct {
 	APIVersion  string     `json:"apiVersion"`
 	Kind        string     `json:"kind"`
@@ -128,8 +128,8 @@ func (a *Announcer) sliceOf(e discovery.Entry) (slice, error) {
 	return s, nil
 }
 
-// known is the slice without what an announcer that is in no leader's pod cannot
-// know: which pod it is.
+// known is the slice without what an announcer that is in no leader's pod
+// cannot know: which pod it is.
 func (a *Announcer) known(s slice) slice {
 	if a.opts.Pod != "" {
 		return s
@@ -180,7 +180,8 @@ func (s slice) read(group string) (e discovery.Entry, lastTerm uint64, ok bool) 
 }
 
 // A version is what a write of the slice demands of what is there: the object,
-// its version, and the family of its addresses, which decides how it is written.
+// its version, and the family of its addresses, which decides how it is
+// written.
 type version struct{ uid, resource, family string }
 
 func (s slice) version() version {

@@ -9,10 +9,10 @@
 //	go run ./crawler -id b
 //	go run ./crawler -id c
 //
-// A page is a task, whose ID is the page's name: that many pages link to it does
-// no harm. The handler fetches it and submits the pages that it links to. The
-// pages of one section go to one worker (a key), so that no part of a site is
-// fetched by many at once.
+// A page is a task, whose ID is the page's name: that many pages link to it
+// does no harm. The handler fetches it and submits the pages that it links to.
+// The pages of one section go to one worker (a key), so that no part of a site
+// is fetched by many at once.
 package main
 
 import (

@@ -1,18 +1,18 @@
 // Operator is a small operator of Kubernetes whose leader is elected over NATS:
-// two copies run, one works. For each LeaderGroup, a custom resource that names a
-// group of elections, it keeps a ConfigMap that says who leads that group, and
-// the resource's status.
+// two copies run, one works. For each LeaderGroup, a custom resource that names
+// a group of elections, it keeps a ConfigMap that says who leads that group,
+// and the resource's status.
 //
 //	make operator                                    # tests it on a real API server
 //	kubectl apply -k examples/operator/deploy        # after deploy/kubernetes, which brings NATS
 //
 // What it shows: a manager of controller-runtime with a lock of package
-// leaderkube, and writes that the API server itself refuses when they come from a
-// leader of before (deploy/fence.yaml).
+// leaderkube, and writes that the API server itself refuses when they come from
+// a leader of before (deploy/fence.yaml).
 //
-// It reads KUBECONFIG (or the pod's account), NATS_URL, POD_NAME, LEADER_BUCKET,
-// the bucket of its own election and of groups that name none, and LEADER_TTL,
-// the length of its lease (20s).
+// It reads KUBECONFIG (or the pod's account), NATS_URL, POD_NAME,
+// LEADER_BUCKET, the bucket of its own election and of groups that name none,
+// and LEADER_TTL, the length of its lease (20s).
 package main
 
 import (

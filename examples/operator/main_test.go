@@ -91,7 +91,8 @@ func (s *stage) client(config *rest.Config) client.Client {
 	return c
 }
 
-// deploy applies the kustomization of deploy/. test/stores/manifests does so strictly.
+// deploy applies the kustomization of deploy/. test/stores/manifests does so
+// strictly.
 func (s *stage) deploy() {
 	s.Helper()
 	var k struct{ Resources []string }
@@ -277,8 +278,8 @@ func stepDown(t *testing.T, s *stage, leads *copied, term uint64) {
 	s.shows("two", func(now uint64) bool { return now > term })
 }
 
-// lateWrites are those that the killed operator had not sent yet, by its account
-// and its code.
+// lateWrites are those that the killed operator had not sent yet, by its
+// account and its code.
 func lateWrites(t *testing.T, s *stage, g *LeaderGroup, first, second leader.Term) {
 	own := s.client(s.config)
 	ctx := natslab.Within(t)

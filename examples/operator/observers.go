@@ -36,8 +36,8 @@ func newObservers(nc *nats.Conn) *observers {
 	return &observers{nc: nc, events: make(chan event.TypedGenericEvent[place], 128), buckets: map[string]bool{}, seen: map[place]sighting{}}
 }
 
-// Start implements manager.Runnable: it lets observations run until ctx is done.
-// As a Runnable without a word of its own it runs where this copy leads.
+// Start implements manager.Runnable: it lets observations run until ctx is
+// done. As a Runnable without a word of its own it runs where this copy leads.
 func (o *observers) Start(ctx context.Context) error {
 	o.mu.Lock()
 	o.ctx = ctx

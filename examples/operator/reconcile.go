@@ -156,7 +156,8 @@ func applyStatus(ctx context.Context, c client.Client, g *LeaderGroup, seen sigh
 	return nil
 }
 
-// statusOf is the status that a LeaderGroup is to have, and whether that is news.
+// statusOf is the status that a LeaderGroup is to have, and whether that is
+// news.
 func statusOf(g *LeaderGroup, seen sighting, term leader.Term, now time.Time) (s LeaderGroupStatus, changed bool) {
 	s = g.Status
 	s.Conditions = append([]metav1.Condition(nil), s.Conditions...)

@@ -47,8 +47,9 @@ func (u unproved) GRPCStatus() *status.Status { return status.New(codes.Unauthen
 // Canceled, DeadlineExceeded) are returned as they are, and others have to be
 // proved as well. The verifier's Audience does not matter here.
 //
-// The call has been sent by then. What must not reach an impostor, or be changed
-// on the way, has to go over TLS: a proof tells who answered, and not what.
+// The call has been sent by then. What must not reach an impostor, or be
+// changed on the way, has to go over TLS: a proof tells who answered, and not
+// what.
 func UnaryAsker(v *proof.Verifier) grpc.UnaryClientInterceptor {
 	return func(ctx context.Context, method string, req, reply any, cc *grpc.ClientConn, invoke grpc.UnaryInvoker, opts ...grpc.CallOption) error {
 		challenge := proof.NewChallenge()
@@ -134,10 +135,10 @@ func (s *askedStream) RecvMsg(m any) error {
 }
 
 // ProveUnary returns an interceptor for servers that shows a proof with each
-// answer to a client that asks for it, as [UnaryAsker] does. The proof is signed
-// when the handler has returned. Where the context of the call is of a term, as
-// behind leadergrpc.UnaryServer, the proof is that term's. An answer of one who
-// does not lead, or no longer, is sent without a proof.
+// answer to a client that asks for it, as [UnaryAsker] does. The proof is
+// signed when the handler has returned. Where the context of the call is of a
+// term, as behind leadergrpc.UnaryServer, the proof is that term's. An answer
+// of one who does not lead, or no longer, is sent without a proof.
 //
 // It signs for everyone who asks, and nothing that is worth anything to others:
 // the proof answers that challenge alone.

@@ -23,7 +23,8 @@
 //
 // The other way round, [ProveUnary] and [ProveStream] have the leader's answers
 // carry a proof, for clients that ask by a challenge in the metadata
-// leader-challenge; with [UnaryAsker] and [StreamAsker] a client takes no others.
+// leader-challenge; with [UnaryAsker] and [StreamAsker] a client takes no
+// others.
 //
 // This is a module of its own, so that no program without gRPC fetches it.
 package grpcproof

@@ -12,8 +12,8 @@ import (
 )
 
 // Check implements [store.Checker]. It demands that the servers have a leader,
-// and that the token may read and write the key; nothing is written. It warns of
-// an agent in development mode, which forgets, of one that does not tell its
+// and that the token may read and write the key; nothing is written. It warns
+// of an agent in development mode, which forgets, of one that does not tell its
 // configuration, of an even number of servers, and of a lease that a change of
 // Consul's own leader outlasts.
 func (s *Store) Check(ctx context.Context, req store.CheckRequest) (store.Report, error) {

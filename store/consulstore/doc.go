@@ -6,20 +6,20 @@
 //	e, err := leader.NewElectionWithStore(st, cfg)
 //
 // Nothing has to be made in Consul first, and no session is used: the lease is
-// this library's own, with its terms. The package is tested on Consul 1.22.7, on
-// one server and on three, and by an agent that is a client of these. Namespaces
-// and partitions of Consul Enterprise were not tried.
+// this library's own, with its terms. The package is tested on Consul 1.22.7,
+// on one server and on three, and by an agent that is a client of these.
+// Namespaces and partitions of Consul Enterprise were not tried.
 //
 // # Writes
 //
 // A compare-and-swap is one transaction with the verb cas, and so one round
-// trip; a revision is Consul's own index, the ModifyIndex, which all keys share,
-// so that it grows also across a deletion. The record of the key "orders" is
-// the value of leader/orders as it stands, and `consul kv get leader/orders`
-// shows it. A segment that is empty or a dot is ~ or ~. there, since agents would
-// clean it away. A tombstone is a value whose flags are odd: Consul's tools show
-// the key. What other tools write or delete is seen; of a key that was deleted
-// nothing is left.
+// trip; a revision is Consul's own index, the ModifyIndex, which all keys
+// share, so that it grows also across a deletion. The record of the key
+// "orders" is the value of leader/orders as it stands, and `consul kv get
+// leader/orders` shows it. A segment that is empty or a dot is ~ or ~. there,
+// since agents would clean it away. A tombstone is a value whose flags are odd:
+// Consul's tools show the key. What other tools write or delete is seen; of a
+// key that was deleted nothing is left.
 //
 // Consul takes a write that changes nothing for done: it does not give it an
 // index of its own, and of two equal writes over the same index both succeed.
@@ -27,12 +27,12 @@
 // that one alone does.
 //
 // A write leaves once. net/http repeats no PUT of which anything was written;
-// with a transport of the caller's that does, what is refused after a repetition
-// is store.ErrUnknown, since it may have been refused for what the first attempt
-// wrote. The package knows whether a write left: what no connection took is
-// store.ErrTransient and never arrives. What left and was not refused in so many
-// words is store.ErrUnknown and may land later, "leadership lost while
-// committing log" too.
+// with a transport of the caller's that does, what is refused after a
+// repetition is store.ErrUnknown, since it may have been refused for what the
+// first attempt wrote. The package knows whether a write left: what no
+// connection took is store.ErrTransient and never arrives. What left and was
+// not refused in so many words is store.ErrUnknown and may land later,
+// "leadership lost while committing log" too.
 //
 // # Watching
 //
@@ -49,10 +49,10 @@
 // Check refuses servers without a leader, and a token without the right to read
 // or write the key. It warns of an agent in development mode, which keeps its
 // data in memory and forgets at a restart, and of one whose configuration the
-// token may not read, so that it might be: elections then wait for a lease before
-// each promotion. It warns of an even number of servers, and of a lease that is
-// shorter than three heartbeats of Raft on a cluster, which takes no writes
-// while its own leader changes. Consul's default is 5 s for one;
+// token may not read, so that it might be: elections then wait for a lease
+// before each promotion. It warns of an even number of servers, and of a lease
+// that is shorter than three heartbeats of Raft on a cluster, which takes no
+// writes while its own leader changes. Consul's default is 5 s for one;
 // performance.raft_multiplier = 1, which HashiCorp recommends for production,
 // makes it 1 s. Where the agent is a client, its configuration tells nothing of
 // the servers: these are taken to have a data directory.
@@ -76,9 +76,9 @@
 //
 // The agent's limit on connections. It serves an address 200 at a time by
 // default (limits.http_max_conns_per_client). A Store opens up to 64 for its
-// calls and 48 for its queries, each of which stays open; processes that share an
-// address share the limit. What it cuts off fails with store.ErrTransient, and
-// is looked for by the clock.
+// calls and 48 for its queries, each of which stays open; processes that share
+// an address share the limit. What it cuts off fails with store.ErrTransient,
+// and is looked for by the clock.
 //
 // The client's transport. That of api.DefaultConfig keeps two or three idle
 // connections to an agent, and connects anew for what goes beyond: set
@@ -88,10 +88,11 @@
 // that the servers give afterwards are larger than all before where it is
 // restored into the servers that gave these, which is tested. Where it is
 // restored into others, indexes and so the terms of elections may be given
-// again. Candidates that saw a later state notice and promote nobody for a lease,
-// which is tested as well; one that starts afterwards has nothing to notice by:
-// Consul does not tell when its servers began (store.Report.Age is 0). Let a
-// lease pass between the last write of the old servers and the first of the new.
+// again. Candidates that saw a later state notice and promote nobody for a
+// lease, which is tested as well; one that starts afterwards has nothing to
+// notice by: Consul does not tell when its servers began (store.Report.Age is
+// 0). Let a lease pass between the last write of the old servers and the first
+// of the new.
 //
 // A record that an operator deletes. Nothing is left of it, so that a candidate
 // that starts within the old leader's lease would not know of it: use `leader

@@ -14,11 +14,12 @@ import (
 	"github.com/seed-ff2cb582/leader/store"
 )
 
-// refusal reports whether servers and agents refuse a request in these words for
-// certain, before anything of it is in the log of Raft (agent/structs/errors.go,
-// agent/consul/rate/handler.go, hashicorp/raft api.go, hashicorp/go-connlimit).
-// Raft's "leadership lost while committing log" and "raft is already shutdown"
-// are not among these: such a write may be applied by the next leader.
+// refusal reports whether servers and agents refuse a request in these words
+// for certain, before anything of it is in the log of Raft
+// (agent/structs/errors.go, agent/consul/rate/handler.go, hashicorp/raft
+// api.go, hashicorp/go-connlimit). Raft's "leadership lost while committing
+// log" and "raft is already shutdown" are not among these: such a write may be
+// applied by the next leader.
 func refusal(text string) bool {
 	return says(text,
 		"No cluster leader",

@@ -72,9 +72,9 @@ func (n names) wide(pattern string) string {
 
 // Of the flags, a number that Consul keeps beside each value, the lowest bit is
 // a tombstone's. The others say which revision the write replaced: Consul takes
-// a write that changes nothing for done without a new index (agent/consul/state,
-// kvsSetTxn), so that of two equal writes with the same expectation both would
-// succeed.
+// a write that changes nothing for done without a new index
+// (agent/consul/state, kvsSetTxn), so that of two equal writes with the same
+// expectation both would succeed.
 func flags(w store.Write) uint64 {
 	f := w.Expected << 1
 	if w.Tombstone {

@@ -27,10 +27,10 @@ const (
 // The password is the ACL token; the path without its first slash is the prefix
 // ([Options.Prefix]). With the scheme consuls, or with any of ca, cert and key,
 // the connection is by TLS: ca is a file with the certificates that vouch for
-// the agent's (default: the system's), cert and key are files with a certificate
-// of the client's own. dc names another datacenter than the agent's. What the
-// URL does not say is taken from Consul's own environment variables
-// (CONSUL_HTTP_TOKEN, CONSUL_CACERT, …).
+// the agent's (default: the system's), cert and key are files with a
+// certificate of the client's own. dc names another datacenter than the
+// agent's. What the URL does not say is taken from Consul's own environment
+// variables (CONSUL_HTTP_TOKEN, CONSUL_CACERT, …).
 func Driver() store.Driver {
 	return store.Driver{
 		Schemes: []string{"consul", "consuls"},

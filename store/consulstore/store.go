@@ -109,9 +109,9 @@ func validPrefix(prefix string) error {
 func (s *Store) Prefix() string { return s.opts.Prefix }
 
 // Close ends all watches and waits until the store's goroutines are gone. Later
-// calls fail with [store.ErrClosed]. The client of a store that [New] made stays
-// as it is. Close may be called more than once, and not by a function that a
-// watch was given.
+// calls fail with [store.ErrClosed]. The client of a store that [New] made
+// stays as it is. Close may be called more than once, and not by a function
+// that a watch was given.
 func (s *Store) Close() error {
 	s.closed.Store(true)
 	s.Feed.Close()

@@ -150,8 +150,8 @@ func (f finding) warnings() (all []string) {
 const impossible = 1 << 62
 
 // mayUse finds out whether the user may read the keys and write theirs, by a
-// write that etcd must refuse for its expected revision if it does not refuse it
-// for the user.
+// write that etcd must refuse for its expected revision if it does not refuse
+// it for the user.
 func (s *Store) mayUse(ctx context.Context, req store.CheckRequest) error {
 	if req.Key == "" {
 		return nil

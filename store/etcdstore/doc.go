@@ -10,9 +10,9 @@
 // # Writes
 //
 // A compare-and-swap is one transaction, and so one round trip; a revision is
-// etcd's own, which all keys share, so that it grows also across a deletion. The
-// record of the key "orders" is the value of leader/orders as it stands, and
-// `etcdctl get leader/orders` shows it. A tombstone is kept in the sibling
+// etcd's own, which all keys share, so that it grows also across a deletion.
+// The record of the key "orders" is the value of leader/orders as it stands,
+// and `etcdctl get leader/orders` shows it. A tombstone is kept in the sibling
 // leader/orders+deleted, and takes leader/orders away, so that etcdctl finds no
 // such key where Get and Watch still deliver what was written. What other tools
 // write to leader/orders or delete there is seen. A deletion leaves nothing
@@ -21,41 +21,41 @@
 // that tombstone once more.
 //
 // A write leaves once. The client's own interceptor would repeat one whose
-// answer says that its context has ended while the caller's has not, as a server
-// says that is being shut down or sees the deadline pass first; the repetition
-// would then be refused for what the first attempt wrote, as a false
-// conflict. This package holds it back, and gRPC's retries with it. It also knows
-// whether a write left: what no connection took is store.ErrTransient and never
-// arrives. What left and was not refused in so many words is store.ErrUnknown,
-// and may land later. Each write asks for a server that knows its cluster's
-// leader, so that one that was cut off refuses at once.
+// answer says that its context has ended while the caller's has not, as a
+// server says that is being shut down or sees the deadline pass first; the
+// repetition would then be refused for what the first attempt wrote, as a false
+// conflict. This package holds it back, and gRPC's retries with it. It also
+// knows whether a write left: what no connection took is store.ErrTransient and
+// never arrives. What left and was not refused in so many words is
+// store.ErrUnknown, and may land later. Each write asks for a server that knows
+// its cluster's leader, so that one that was cut off refuses at once.
 //
-// A full etcd answers "database space exceeded" also to transactions that it has
-// applied. The register is read once more then: where it stands as the write
-// expected the write was refused (store.ErrPermanent, since people have to make
-// room and to disarm the alarm), else its outcome is unknown.
+// A full etcd answers "database space exceeded" also to transactions that it
+// has applied. The register is read once more then: where it stands as the
+// write expected the write was refused (store.ErrPermanent, since people have
+// to make room and to disarm the alarm), else its outcome is unknown.
 //
 // # Watching
 //
 // All watches share one stream, with a watcher for each key and each pattern,
 // from now on: what came before is read, and everything is read again when the
 // stream was interrupted. So compaction harms no watch, at no revision. The
-// stream asks for a leader, too, and ends when the cluster has lost it. One that
-// brought nothing for 2 s is asked for its progress, and counts as lost when it
-// stays silent for as long again. Where watching fails, the keys are read by the
-// clock: at least twice in a heartbeat.
+// stream asks for a leader, too, and ends when the cluster has lost it. One
+// that brought nothing for 2 s is asked for its progress, and counts as lost
+// when it stays silent for as long again. Where watching fails, the keys are
+// read by the clock: at least twice in a heartbeat.
 //
 // Reads are linearizable, and none is older than its call.
 //
 // # What etcd must be
 //
-// Check refuses endpoints of different clusters, the alarms NOSPACE and CORRUPT,
-// and a user without the right to read or write the key. It warns of endpoints
-// that do not answer or are cut off, of learners, of an even number of voting
-// members, of a database that has nine tenths of its quota, and of a lease of
-// less than 3 s on a cluster, which takes no writes for up to two of its election
-// timeouts (1 s by default) when its own leader is lost. Defragmentation and
-// automatic compaction do no harm.
+// Check refuses endpoints of different clusters, the alarms NOSPACE and
+// CORRUPT, and a user without the right to read or write the key. It warns of
+// endpoints that do not answer or are cut off, of learners, of an even number
+// of voting members, of a database that has nine tenths of its quota, and of a
+// lease of less than 3 s on a cluster, which takes no writes for up to two of
+// its election timeouts (1 s by default) when its own leader is lost.
+// Defragmentation and automatic compaction do no harm.
 //
 // # Permissions
 //
@@ -68,8 +68,8 @@
 //	etcdctl role grant-permission orders readwrite leader/orders leader/orders,
 //	etcdctl role grant-permission orders readwrite leader/_ctl.orders leader/_ctl.orders,
 //
-// Check asks for the list of members and for each endpoint's status, for which a
-// user needs no right.
+// Check asks for the list of members and for each endpoint's status, for which
+// a user needs no right.
 //
 // # What is left to the caller
 //
@@ -77,8 +77,8 @@
 // without a word, a client without keepalive goes on waiting for minutes: set
 // clientv3.Config.DialKeepAliveTime (10 s; gRPC pings no more often) and
 // DialKeepAliveTimeout, as [Open] does. When its etcd is away for long, gRPC
-// attempts to connect at intervals that grow to two minutes; this package has it
-// try with each call that finds no connection, and about once a second while
+// attempts to connect at intervals that grow to two minutes; this package has
+// it try with each call that finds no connection, and about once a second while
 // something is watched.
 //
 // The disk. A server with --unsafe-no-fsync loses what it has acknowledged when
@@ -86,17 +86,17 @@
 // leader.GraceOn on one.
 //
 // A snapshot that is restored. It takes back what was written since, and with
-// `etcdutl snapshot restore` alone revisions, and so the terms of elections, are
-// given again. Candidates that saw a later state notice and promote nobody for a
-// lease; one that starts afterwards has nothing to notice by. Restore with
-// --bump-revision 1000000000 --mark-compacted, which keeps terms growing, and
-// let a lease pass between the last write of the old servers and the first of
-// the new.
+// `etcdutl snapshot restore` alone revisions, and so the terms of elections,
+// are given again. Candidates that saw a later state notice and promote nobody
+// for a lease; one that starts afterwards has nothing to notice by. Restore
+// with --bump-revision 1000000000 --mark-compacted, which keeps terms growing,
+// and let a lease pass between the last write of the old servers and the first
+// of the new.
 //
-// An etcd that is made anew, empty, at the address of another. etcd does not tell
-// when its cluster began (store.Report.Age is 0), and the cluster's ID is the same
-// again where its members and its token are. So let a lease pass here, too, or
-// start the first candidates with leader.GraceOn.
+// An etcd that is made anew, empty, at the address of another. etcd does not
+// tell when its cluster began (store.Report.Age is 0), and the cluster's ID is
+// the same again where its members and its token are. So let a lease pass here,
+// too, or start the first candidates with leader.GraceOn.
 //
 // A record that an operator deletes. Nothing is left of it, so that a candidate
 // that starts within the old leader's lease would not know of it: use `leader

@@ -14,18 +14,18 @@ import (
 	"github.com/seed-ff2cb582/leader/store/feed"
 )
 
-// A stream that brings nothing for so long is asked whether it lives, and counts
-// as lost if it brings nothing for as long again.
+// A stream that brings nothing for so long is asked whether it lives, and
+// counts as lost if it brings nothing for as long again.
 const silence = 2 * time.Second
 
 // errSilent ends a stream that answers no more.
 var errSilent = errors.New("the stream of changes is silent")
 
 // Follow implements [feed.Follower] by one stream of changes, which asks for
-// those of each register from now on: what came before is read. The client's own
-// Watcher would hide interruptions and resume from the last revision; after one
-// the [feed.Feed] reads everything, so that no revision has to be kept, and none
-// can have been compacted.
+// those of each register from now on: what came before is read. The client's
+// own Watcher would hide interruptions and resume from the last revision; after
+// one the [feed.Feed] reads everything, so that no revision has to be kept, and
+// none can have been compacted.
 func (src source) Follow(ctx context.Context, news *feed.News) error {
 	s := src.s
 	if err := s.open(); err != nil {

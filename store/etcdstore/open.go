@@ -31,8 +31,8 @@ const (
 //	etcds://app:secret@etcd1:2379,etcd2:2379,etcd3:2379/leader/?ca=/etc/etcd/ca.pem
 //
 // The path without its first slash is the prefix ([Options.Prefix]). With the
-// scheme etcds, or with any of these parameters, the connection is by TLS: ca is
-// a file with the certificates that vouch for the servers' (default: the
+// scheme etcds, or with any of these parameters, the connection is by TLS: ca
+// is a file with the certificates that vouch for the servers' (default: the
 // system's), cert and key are files with a certificate of the client's own.
 func Driver() store.Driver {
 	return store.Driver{

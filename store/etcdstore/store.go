@@ -100,9 +100,9 @@ func New(client *clientv3.Client, opts Options) (*Store, error) {
 func (s *Store) Prefix() string { return s.opts.Prefix }
 
 // Close ends all watches and waits until the store's goroutines are gone. Later
-// calls fail with [store.ErrClosed]. The client of a store that [New] made stays
-// open. Close may be called more than once, and not by a function that a watch
-// was given.
+// calls fail with [store.ErrClosed]. The client of a store that [New] made
+// stays open. Close may be called more than once, and not by a function that a
+// watch was given.
 func (s *Store) Close() error {
 	s.forget()
 	s.shut()

@@ -22,8 +22,8 @@ type News struct {
 
 // Begun tells that nothing new is missed from now on. The Feed then reads all
 // that is watched, for what was missed before, and delivers it once more: an
-// interruption may have passed that nobody saw, since a client may connect again
-// by itself.
+// interruption may have passed that nobody saw, since a client may connect
+// again by itself.
 func (n *News) Begun() {
 	f := n.f
 	f.mu.Lock()
@@ -52,8 +52,8 @@ func (n *News) Changed(keys ...string) {
 }
 
 // Reread is Changed for a Follower that reads sooner than the Feed would, such
-// as on the connection that brought the news. read is called once, with those of
-// the keys that are watched, unless none is; it begins after the call, and
+// as on the connection that brought the news. read is called once, with those
+// of the keys that are watched, unless none is; it begins after the call, and
 // returns what [Source.Read] does. Where it fails, the Feed reads, and Reread
 // returns the error.
 func (n *News) Reread(keys []string, read func(keys []string) ([]store.Entry, error)) error {

@@ -10,27 +10,28 @@
 //
 // The package cloud.google.com/go/storage is the more usual client. A program
 // that calls it and does nothing else is 48 MB (v1.65.0), and one with this
-// client 22 MB (v0.293.0; go build, linux/amd64, Go 1.26.8). This one also sends
-// once what it is not told to repeat.
+// client 22 MB (v0.293.0; go build, linux/amd64, Go 1.26.8). This one also
+// sends once what it is not told to repeat.
 //
 // # Writes
 //
 // A record is one object, whose first line has its revision; package objects
 // tells how it looks and how revisions grow. Generations are no revisions: they
 // are compared for equality alone here. A compare-and-swap is one upload with
-// ifGenerationMatch, which is 0 where no record is, and leaves once. A renewal is
-// one request. A write over a record that this Store has not seen costs two, and
-// so does one that makes a record, unless it was seen to be missing in the last
-// ten seconds.
+// ifGenerationMatch, which is 0 where no record is, and leaves once. A renewal
+// is one request. A write over a record that this Store has not seen costs two,
+// and so does one that makes a record, unless it was seen to be missing in the
+// last ten seconds.
 //
-// What was refused in so many words is a conflict (412), to be tried again (409,
-// 429), or in vain (all other 4xx). What never left is store.ErrTransient: the
-// HTTP client tells (package httptrace) that it asked for a connection and got
-// none. All else is store.ErrUnknown, and may land later.
+// What was refused in so many words is a conflict (412), to be tried again
+// (409, 429), or in vain (all other 4xx). What never left is
+// store.ErrTransient: the HTTP client tells (package httptrace) that it asked
+// for a connection and got none. All else is store.ErrUnknown, and may land
+// later.
 //
 // Cloud Storage takes about one write a second to one object, and puts others
-// off. So Check warns of a heartbeat of less than 2 s. Choose one of 3 s or more
-// where elections are also steered.
+// off. So Check warns of a heartbeat of less than 2 s. Choose one of 3 s or
+// more where elections are also steered.
 //
 // # Watching
 //
@@ -40,14 +41,16 @@
 // write is: with a heartbeat of 3 s a candidate sends some 4.3 million reads in
 // a month, of a record and a control record, and the leader 0.9 million writes
 // besides. A Store that watches more than a dozen keys lists what begins as all
-// of them do, in place of reading each: keep other objects under other prefixes.
+// of them do, in place of reading each: keep other objects under other
+// prefixes.
 //
 // # What the bucket must be
 //
-// Check refuses a bucket that is missing and a user without the rights. Where the
-// user may look at the bucket (storage.buckets.get) it warns of one that keeps
-// versions, or deleted objects, of which each renewal leaves one, and tells its
-// age: in one that was just made nobody leads before a lease has passed.
+// Check refuses a bucket that is missing and a user without the rights. Where
+// the user may look at the bucket (storage.buckets.get) it warns of one that
+// keeps versions, or deleted objects, of which each renewal leaves one, and
+// tells its age: in one that was just made nobody leads before a lease has
+// passed.
 //
 // A bucket with a retention policy does not suit elections: it refuses to
 // replace an object. Nor does one with objects that everybody may read, unless
@@ -59,8 +62,8 @@
 // for which roles/storage.objectUser will do (without delete an object cannot
 // be replaced), an observer get and list (roles/storage.objectViewer). The
 // emulator knows no rights, so that this was not tried. Who may write may do so
-// without a condition: give applications that do not trust each other buckets of
-// their own.
+// without a condition: give applications that do not trust each other buckets
+// of their own.
 //
 // # What is left to the caller
 //
@@ -69,9 +72,9 @@
 // that deletes objects must not reach the prefix. A record that is made,
 // deleted, and made by another machine within five seconds has a smaller
 // revision if their clocks differ by as much, and so may have one whose making
-// was held up on its way while others made and deleted it. An older version that
-// is restored brings back an old state: stop the candidates for a lease.
+// was held up on its way while others made and deleted it. An older version
+// that is restored brings back an old state: stop the candidates for a lease.
 //
-// The client. Its timeouts end what is left of a call that was given up, and its
-// HTTP client must not repeat a POST by itself; Go's does not.
+// The client. Its timeouts end what is left of a call that was given up, and
+// its HTTP client must not repeat a POST by itself; Go's does not.
 package gcsstore

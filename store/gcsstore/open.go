@@ -42,9 +42,9 @@ func Driver() store.Driver {
 	}
 }
 
-// Open returns a store with a client of its own, whose connections Close closes,
-// once the server has answered. See [Driver] for the URL. Errors are classified
-// as those of package store.
+// Open returns a store with a client of its own, whose connections Close
+// closes, once the server has answered. See [Driver] for the URL. Errors are
+// classified as those of package store.
 func Open(ctx context.Context, rawURL string) (*Store, error) {
 	opened, err := store.Open(ctx, rawURL, Driver())
 	if err != nil {
@@ -132,8 +132,8 @@ func (s *Store) reach(ctx context.Context) error {
 	return s.exists(ctx)
 }
 
-// connect makes a service, and the transport that it has for itself. The context
-// is that of the credentials, which outlive the call.
+// connect makes a service, and the transport that it has for itself. The
+// context is that of the credentials, which outlive the call.
 func connect(ctx context.Context, set settings) (service *storage.Service, release func(), err error) {
 	ctx = context.WithoutCancel(ctx)
 	base, ok := http.DefaultTransport.(*http.Transport)

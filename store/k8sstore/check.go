@@ -14,8 +14,8 @@ import (
 // Check implements [store.Checker]. It demands that the namespace takes Leases
 // of coordination.k8s.io/v1, and that the user may get, create and update that
 // of the key, which it asks the API server; nothing is written. It warns of a
-// user who may not watch, and of a Lease that Kubernetes' own coordinated leader
-// election manages.
+// user who may not watch, and of a Lease that Kubernetes' own coordinated
+// leader election manages.
 func (s *Store) Check(ctx context.Context, req store.CheckRequest) (store.Report, error) {
 	s.Pace(req.HeartbeatInterval)
 	if err := s.open(); err != nil {
@@ -61,8 +61,8 @@ func coordinated(l *lease) []string {
 // A right is to do something with a Lease.
 type right struct{ verb, name string }
 
-// refuse reports the rights without which there is no election. One to create is
-// not needed for a Lease that exists.
+// refuse reports the rights without which there is no election. One to create
+// is not needed for a Lease that exists.
 func (s *Store) refuse(denied []right, exists bool) error {
 	var missing []string
 	for _, d := range denied {

@@ -60,7 +60,8 @@ func TestSpecSaysWhatTheRecordSays(t *testing.T) {
 	}
 }
 
-// A clock that stands still must not make two renewals look alike to client-go, which compares the spec.
+// A clock that stands still must not make two renewals look alike to client-go,
+// which compares the spec.
 func TestEachRenewalHasATimeOfItsOwn(t *testing.T) {
 	t.Parallel()
 	first := write(t, `{"id":"a","token":"1","ttl":1000}`, false, 5, nil, noon)

@@ -20,8 +20,8 @@ const (
 	longest = 253
 )
 
-// A name that would be longer is cut off, and ends with the key's hash, which is
-// no two hexadecimal digits after "x--". The key itself is kept in an
+// A name that would be longer is cut off, and ends with the key's hash, which
+// is no two hexadecimal digits after "x--". The key itself is kept in an
 // annotation.
 const (
 	hashed   = escape + "h"

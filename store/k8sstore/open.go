@@ -28,8 +28,8 @@ const form = "k8s://[NAMESPACE][/PREFIX][?context=NAME&kubeconfig=FILE]"
 //	k8s://apps/team-a-?context=production
 //	k8s://
 //
-// The host is the namespace; without one it is that of the kubeconfig's context,
-// or the pod's own. The path without its first slash is the prefix
+// The host is the namespace; without one it is that of the kubeconfig's
+// context, or the pod's own. The path without its first slash is the prefix
 // ([Options.Prefix]). The API server is that of the file kubeconfig, else of
 // $KUBECONFIG or ~/.kube/config, else that of the cluster in whose pod the
 // program runs.
@@ -41,9 +41,9 @@ func Driver() store.Driver {
 	}
 }
 
-// Open returns a store with connections of its own, which Close closes, once the
-// API server has answered. See [Driver] for the URL. Errors are classified as
-// those of package store.
+// Open returns a store with connections of its own, which Close closes, once
+// the API server has answered. See [Driver] for the URL. Errors are classified
+// as those of package store.
 func Open(ctx context.Context, rawURL string) (*Store, error) {
 	opened, err := store.Open(ctx, rawURL, Driver())
 	if err != nil {

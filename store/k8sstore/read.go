@@ -39,8 +39,8 @@ func entryOf(key string, l *lease) store.Entry {
 	return l.entry()
 }
 
-// get reads a Lease, which is nil if there is none, and returns the client's own
-// errors.
+// get reads a Lease, which is nil if there is none, and returns the client's
+// own errors.
 func (s *Store) get(ctx context.Context, key string) (*lease, error) {
 	sent := new(coordinationv1.Lease)
 	err := s.request(http.MethodGet).Name(s.names.lease(key)).Do(quiet(ctx)).Into(sent)

@@ -7,8 +7,8 @@ import (
 )
 
 // An attempt watches one request on its way out. What the HTTP client had no
-// connection for has never left: it says that it looks for one, and then that it
-// has one, before anything is written (net/http/httptrace). Of a client that
+// connection for has never left: it says that it looks for one, and then that
+// it has one, before anything is written (net/http/httptrace). Of a client that
 // says nothing, nothing is known.
 type attempt struct {
 	mu          sync.Mutex

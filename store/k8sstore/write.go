@@ -95,8 +95,8 @@ func (s *Store) send(ctx context.Context, body *coordinationv1.Lease, create boo
 }
 
 // refused looks whether a conflict is one with ourselves. Something on the way
-// that sends a request again, such as a gateway or a service mesh, gets a second
-// answer that is a conflict with the first.
+// that sends a request again, such as a gateway or a service mesh, gets a
+// second answer that is a conflict with the first.
 func (s *Store) refused(ctx context.Context, w store.Write, body *coordinationv1.Lease, refusal error) (uint64, error) {
 	l, err := s.get(ctx, w.Key)
 	switch {

@@ -2,10 +2,10 @@
 // v2.
 //
 // NOT VERIFIED ON A SERVER: no MongoDB could be had where this package was
-// written. Its guarantees are those of MongoDB's manual, as its authors read it,
-// and each election over it says so in its log. `LEADER_MONGODB_URI=… go test
-// ./mongostore` in the directory test/stores of the repository judges it on
-// yours; prefer another store until you have done so.
+// written. Its guarantees are those of MongoDB's manual, as its authors read
+// it, and each election over it says so in its log. `LEADER_MONGODB_URI=… go
+// test ./mongostore` in the directory test/stores of the repository judges it
+// on yours; prefer another store until you have done so.
 //
 //	client, err := mongo.Connect(options.Client().ApplyURI(uri))
 //	st, err := mongostore.New(client.Database("app"), mongostore.Options{})
@@ -13,33 +13,34 @@
 //
 // # Writes
 //
-// A register is a document {_id: key, rev, val, dead}, and a compare-and-swap one
-// findAndModify with the expected revision in its query, or an upsert for a
+// A register is a document {_id: key, rev, val, dead}, and a compare-and-swap
+// one findAndModify with the expected revision in its query, or an upsert for a
 // register that is to be unknown, with the write concern {w: "majority", j:
-// true}. A revision is one more than the last and at least the cluster's logical
-// time, so that it grows also across a deletion. The driver sends such a command
-// once. Where no server was found it is store.ErrTransient and never arrives; a
-// matching refusal is store.ErrConflict, a lack of rights store.ErrPermanent,
-// and whatever else store.ErrUnknown.
+// true}. A revision is one more than the last and at least the cluster's
+// logical time, so that it grows also across a deletion. The driver sends such
+// a command once. Where no server was found it is store.ErrTransient and never
+// arrives; a matching refusal is store.ErrConflict, a lack of rights
+// store.ErrPermanent, and whatever else store.ErrUnknown.
 //
 // Other tools may delete registers. What they write is noticed only if they
 // change rev to a larger number.
 //
 // # Watching
 //
-// A change stream on the collection names the keys that changed; these are read.
-// Where it fails, or the user may not open it, the keys are read by the clock,
-// at least twice in a heartbeat. Reads are at the primary with read concern
-// linearizable.
+// A change stream on the collection names the keys that changed; these are
+// read. Where it fails, or the user may not open it, the keys are read by the
+// clock, at least twice in a heartbeat. Reads are at the primary with read
+// concern linearizable.
 //
 // # What MongoDB must be
 //
 // A replica set, or a sharded cluster, of version 6 or later; a collection that
-// is sharded is so by _id. Check refuses a standalone server, a user without the
-// rights, and servers that only speak the protocol: FerretDB 1 compares, and then writes, so that of two rivals both
-// may win (this refusal is tested on FerretDB 1.24). It warns of a lease that is
-// shorter than 12 s, which a failover may take. The storage engine inMemory
-// forgets at a restart, and Check cannot see it: use leader.GraceOn there.
+// is sharded is so by _id. Check refuses a standalone server, a user without
+// the rights, and servers that only speak the protocol: FerretDB 1 compares,
+// and then writes, so that of two rivals both may win (this refusal is tested
+// on FerretDB 1.24). It warns of a lease that is shorter than 12 s, which a
+// failover may take. The storage engine inMemory forgets at a restart, and
+// Check cannot see it: use leader.GraceOn there.
 //
 // # Permissions
 //

@@ -29,9 +29,9 @@ func Driver() store.Driver {
 	}
 }
 
-// Open returns a store with a client of its own, which Close disconnects, once a
-// primary has answered. See [Driver] for the URL. Errors are classified as those
-// of package store.
+// Open returns a store with a client of its own, which Close disconnects, once
+// a primary has answered. See [Driver] for the URL. Errors are classified as
+// those of package store.
 func Open(ctx context.Context, rawURL string) (*Store, error) {
 	opened, err := store.Open(ctx, rawURL, Driver())
 	if err != nil {

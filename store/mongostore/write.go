@@ -24,11 +24,11 @@ func (d document) entry() store.Entry {
 }
 
 // revision is what a write makes of the register's revision: one more, and at
-// least the cluster's logical time, seconds in the upper half and a count in the
-// lower. That time advances with every write, so that it never lags behind a
-// revision, and a register that was deleted and is made again gets a larger one.
-// It goes with the data at a failover, and takes no harm from clocks that go
-// back.
+// least the cluster's logical time, seconds in the upper half and a count in
+// the lower. That time advances with every write, so that it never lags behind
+// a revision, and a register that was deleted and is made again gets a larger
+// one. It goes with the data at a failover, and takes no harm from clocks that
+// go back.
 func revision() bson.D {
 	op := func(name string, operands ...any) bson.D { return bson.D{{Key: name, Value: bson.A(operands)}} }
 	next := op("$add", op("$ifNull", "$rev", int64(0)), int64(1))
@@ -38,8 +38,8 @@ func revision() bson.D {
 
 // swap is the command of a compare-and-swap: a conditional update or, for a
 // register that is to be unknown, an upsert that a document in its place turns
-// into a duplicate key. The driver repeats no command that it is given whole, and
-// adds no concern to it.
+// into a duplicate key. The driver repeats no command that it is given whole,
+// and adds no concern to it.
 func (s *Store) swap(w store.Write) bson.D {
 	var query, value any = int64(w.Expected), w.Value
 	if w.Expected == 0 {
@@ -62,8 +62,8 @@ func (s *Store) swap(w store.Write) bson.D {
 	}
 }
 
-// CompareAndSwap implements [store.Store] by one findAndModify, which is sent at
-// most once.
+// CompareAndSwap implements [store.Store] by one findAndModify, which is sent
+// at most once.
 func (s *Store) CompareAndSwap(ctx context.Context, w store.Write) (uint64, error) {
 	switch {
 	case !store.ValidKey(w.Key):

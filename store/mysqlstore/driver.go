@@ -46,8 +46,8 @@ func Open(ctx context.Context, rawURL string) (*Store, error) {
 	return s, nil
 }
 
-// maxIdle is how many idle connections a pool of [Open] keeps: one for renewals,
-// one for reads, and some for bursts.
+// maxIdle is how many idle connections a pool of [Open] keeps: one for
+// renewals, one for reads, and some for bursts.
 const maxIdle = 4
 
 func open(ctx context.Context, u *url.URL) (*Store, error) {

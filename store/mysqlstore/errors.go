@@ -47,8 +47,8 @@ const (
 )
 
 // classifyCode gives the class of a server's error to a single statement that
-// it is known to have undone. The others are unknown: those of a commit and of a
-// session that is ended are among them.
+// it is known to have undone. The others are unknown: those of a commit and of
+// a session that is ended are among them.
 func classifyCode(code uint16) error {
 	switch code {
 	case erDupEntry:

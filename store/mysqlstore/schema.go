@@ -54,10 +54,10 @@ const microseconds = "TIMESTAMPDIFF(MICROSECOND, '1970-01-01', UTC_TIMESTAMP(6))
 // in their order: two tables and three triggers. An empty table is
 // [DefaultTable].
 //
-// They belong to the program's migrations, or are run with [Options.Create]. Any
-// number of programs may run them at the same instant, and what is there already
-// stays. Where the server keeps a binlog, a trigger needs the SUPER right, or
-// log_bin_trust_function_creators=1.
+// They belong to the program's migrations, or are run with [Options.Create].
+// Any number of programs may run them at the same instant, and what is there
+// already stays. Where the server keeps a binlog, a trigger needs the SUPER
+// right, or log_bin_trust_function_creators=1.
 func Schema(table string) ([]string, error) {
 	n, err := parseTable(table)
 	if err != nil {

@@ -88,9 +88,9 @@ func (c *client) Get(ctx context.Context, key string) (store.Entry, error) {
 	return entries[0], nil
 }
 
-// CompareAndSwap implements [store.Store]. It sends one statement, once. If that
-// changes nothing, the session is asked why, and if it made a record, which
-// revision that has.
+// CompareAndSwap implements [store.Store]. It sends one statement, once. If
+// that changes nothing, the session is asked why, and if it made a record,
+// which revision that has.
 func (c *client) CompareAndSwap(ctx context.Context, w store.Write) (uint64, error) {
 	switch {
 	case !store.ValidKey(w.Key):
@@ -116,9 +116,9 @@ func (c *client) CompareAndSwap(ctx context.Context, w store.Write) (uint64, err
 // update sends a write over a record. What stands in its text is a valid key,
 // numbers and hexadecimal digits.
 //
-// It goes by a sql.Conn, which sends once. A sql.DB would repeat what the driver
-// says that it never sent. A row that is written has another revision than
-// before, so that it counts as changed whatever the driver's flags are.
+// It goes by a sql.Conn, which sends once. A sql.DB would repeat what the
+// driver says that it never sent. A row that is written has another revision
+// than before, so that it counts as changed whatever the driver's flags are.
 func (c *client) update(ctx context.Context, conn *sql.Conn, w store.Write) (uint64, error) {
 	result, err := conn.ExecContext(ctx, fmt.Sprintf(c.names.fill.Replace(updateSQL), w.Tombstone, w.Value, w.Key, w.Expected))
 	if err != nil {

@@ -50,8 +50,8 @@ type Listed struct {
 	Tag  string // empty means that it is not known
 }
 
-// ReadContent reads what an object contains, and refuses one that is larger than
-// any record.
+// ReadContent reads what an object contains, and refuses one that is larger
+// than any record.
 func ReadContent(r io.Reader) ([]byte, error) {
 	const most = MaxValue + maxHeader
 	content, err := io.ReadAll(io.LimitReader(r, most+1))

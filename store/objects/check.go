@@ -11,18 +11,18 @@ import (
 	"github.com/seed-ff2cb582/leader/store"
 )
 
-// scratch is the folder of the objects on which conditions are tried. No key has
-// it.
+// scratch is the folder of the objects on which conditions are tried. No key
+// has it.
 const scratch = "'check/"
 
 // errIgnored: what the store rests on is not there.
 var errIgnored = errors.New("two candidates would both win: elections need a system that obeys the conditions of writes")
 
-// Prove finds out whether the bucket obeys conditions, by writes to an object of
-// its own: of some that race only one may win, and those with a tag that was
-// replaced, or of an object that is gone, must be refused. The object is removed
-// at the end. A bucket that does not obey is store.ErrPermanent. left tells why
-// the object could not be removed.
+// Prove finds out whether the bucket obeys conditions, by writes to an object
+// of its own: of some that race only one may win, and those with a tag that was
+// replaced, or of an object that is gone, must be refused. The object is
+// removed at the end. A bucket that does not obey is store.ErrPermanent. left
+// tells why the object could not be removed.
 func (s *Store) Prove(ctx context.Context, remove func(ctx context.Context, name string) error) (left, err error) {
 	ctx, cancel, err := s.begin(ctx)
 	if err != nil {
@@ -129,9 +129,10 @@ func (p *proof) refused(ctx context.Context, tag, what string) error {
 	}
 }
 
-// Rights finds out whether the user may read the keys, without which a candidate
-// would wait for somebody else's write, and whether they may write theirs, by a
-// write that must be refused: impossible is a tag that no object has.
+// Rights finds out whether the user may read the keys, without which a
+// candidate would wait for somebody else's write, and whether they may write
+// theirs, by a write that must be refused: impossible is a tag that no object
+// has.
 func (s *Store) Rights(ctx context.Context, req store.CheckRequest, impossible string) error {
 	if req.Key == "" {
 		return nil

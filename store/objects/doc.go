@@ -24,21 +24,22 @@
 // clock in microseconds: that of the machine, if it is within two seconds of
 // what the system says, and else the nearest instant that is. Since a record is
 // written less than once in a microsecond, its key has a larger revision when
-// it is made again after a deletion by other tools. The exceptions: it was made,
-// deleted and made again within five seconds by two machines whose clocks differ
-// by as much, or the system's own clock was set back.
+// it is made again after a deletion by other tools. The exceptions: it was
+// made, deleted and made again within five seconds by two machines whose clocks
+// differ by as much, or the system's own clock was set back.
 //
-// What a foreign tool wrote becomes a record when it is first read by a user who
-// may write; who may not reads it as revision 1.
+// What a foreign tool wrote becomes a record when it is first read by a user
+// who may write; who may not reads it as revision 1.
 //
 // # Requests
 //
 // A renewal is one request, since the tag of each object that was read or
-// written is remembered. A record that is not known is read first, and so is one
-// that is to be made, unless it was seen to be missing in the last ten seconds.
+// written is remembered. A record that is not known is read first, and so is
+// one that is to be made, unless it was seen to be missing in the last ten
+// seconds.
 //
 // A look at up to twelve keys is as many requests, at once. One at more is a
-// list of all objects whose names begin as those of the keys do, and one request
-// for each that changed; so is a look at a pattern. A user who may not list reads
-// each key.
+// list of all objects whose names begin as those of the keys do, and one
+// request for each that changed; so is a look at a pattern. A user who may not
+// list reads each key.
 package objects

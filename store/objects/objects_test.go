@@ -248,8 +248,8 @@ func TestNoTwoWritesHaveTheSameContent(t *testing.T) {
 	}
 }
 
-// The clocks of two machines may differ; what the bucket says of the time bounds
-// by how much that counts.
+// The clocks of two machines may differ; what the bucket says of the time
+// bounds by how much that counts.
 func TestARecordThatIsMadeAgainHasALargerRevision(t *testing.T) {
 	system := time.Now().Truncate(time.Second)
 	m := &memory{clock: func() time.Time { return system }}

@@ -6,8 +6,8 @@ import (
 	"sync/atomic"
 )
 
-// A Passage watches one request of an HTTP client on its way out. Its zero value
-// is ready.
+// A Passage watches one request of an HTTP client on its way out. Its zero
+// value is ready.
 type Passage struct {
 	asked atomic.Bool // for a connection
 	given atomic.Bool

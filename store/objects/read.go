@@ -12,8 +12,8 @@ import (
 	"github.com/seed-ff2cb582/leader/store"
 )
 
-// adoptions is how often content that is no record is tried to be made one while
-// others write over it.
+// adoptions is how often content that is no record is tried to be made one
+// while others write over it.
 const adoptions = 8
 
 // read returns a register's state, and the object that shows it.
@@ -121,8 +121,8 @@ func (r *registers) readAll(ctx context.Context, keys []string) (all []store.Ent
 	return all, err
 }
 
-// readSafely is read in a goroutine of its own, which a panic of the client must
-// not take down.
+// readSafely is read in a goroutine of its own, which a panic of the client
+// must not take down.
 func (r *registers) readSafely(ctx context.Context, key string) (e store.Entry, err error) {
 	shield.Call(func() { e, _, err = r.read(ctx, key) }, func(value any, stack []byte) {
 		err = fmt.Errorf("%w: %s", store.ErrTransient, shield.Text("reading key "+key, value, stack))

@@ -22,8 +22,8 @@ const (
 // maxHeader is more than the first line of a record may have.
 const maxHeader = 64
 
-// limit is above all revisions that are believed: what a stranger wrote must not
-// leave a key without revisions to come.
+// limit is above all revisions that are believed: what a stranger wrote must
+// not leave a key without revisions to come.
 const limit = 1 << 62
 
 // encode returns the content of a record.

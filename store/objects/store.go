@@ -246,8 +246,8 @@ func (r *registers) first(key string, now time.Time) uint64 {
 	return max(instant(time.Now(), now), r.recall(key).most+1)
 }
 
-// begin gives a call without a deadline that of the options. Nothing was sent if
-// it fails.
+// begin gives a call without a deadline that of the options. Nothing was sent
+// if it fails.
 func (r *registers) begin(ctx context.Context) (context.Context, context.CancelFunc, error) {
 	if r.closed.Load() {
 		return nil, nil, fmt.Errorf("%w: objects %s", store.ErrClosed, r.prefix)

@@ -33,10 +33,10 @@ func Driver() store.Driver {
 // several hosts, sslmode and pool_max_conns, the URL's query may have table,
 // which is [Options.Table], and create=true, which is [Options.Create].
 //
-// The pool connects to servers that take writes (target_session_attrs=read-write
-// unless the URL says otherwise), and does not ask a connection whether it is
-// still there before it uses it, unless that was idle for half a minute: a
-// renewal then is one round trip.
+// The pool connects to servers that take writes
+// (target_session_attrs=read-write unless the URL says otherwise), and does not
+// ask a connection whether it is still there before it uses it, unless that was
+// idle for half a minute: a renewal then is one round trip.
 func Open(ctx context.Context, rawURL string) (*Store, error) {
 	opened, err := store.Open(ctx, rawURL, Driver())
 	if err != nil {
@@ -84,7 +84,8 @@ func open(ctx context.Context, u *url.URL) (*Store, error) {
 	return s, nil
 }
 
-// parse reads a URL. What is ours is taken out of the query before pgx reads it.
+// parse reads a URL. What is ours is taken out of the query before pgx reads
+// it.
 func parse(u *url.URL) (opts Options, cfg *pgxpool.Config, err error) {
 	query, err := url.ParseQuery(u.RawQuery)
 	if err != nil {

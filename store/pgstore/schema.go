@@ -70,9 +70,9 @@ func Schema(table string) (string, error) {
 
 // schema makes everything, in one statement and so in one transaction.
 //
-// The lock is there because IF NOT EXISTS looks before it makes: of two who make
-// a table at once, one would be refused by the catalogue's own unique indexes.
-// Its number means nothing, and is the same for all tables.
+// The lock is there because IF NOT EXISTS looks before it makes: of two who
+// make a table at once, one would be refused by the catalogue's own unique
+// indexes. Its number means nothing, and is the same for all tables.
 //
 // The sequence starts at the clock in microseconds. A table that is dropped and
 // made again then goes on with larger revisions, and the start says when the

@@ -89,8 +89,8 @@ func (s source) Follow(ctx context.Context, news *feed.News) error {
 	}
 }
 
-// listens begins the statement by which pg_stat_activity shows the sessions that
-// listen.
+// listens begins the statement by which pg_stat_activity shows the sessions
+// that listen.
 const listens = "/* listens */ "
 
 // prepare has the listening session keep the statement that reads, and returns

@@ -49,8 +49,8 @@ type client struct {
 	swap, read, list, warmText string
 }
 
-// New returns a Store over the user's own pool, which it does not close. It does
-// not contact the server; [Store.Check] does.
+// New returns a Store over the user's own pool, which it does not close. It
+// does not contact the server; [Store.Check] does.
 //
 // While something is watched, one connection that the pool made is taken out of
 // it to listen, and does not count among the pool's.
@@ -68,8 +68,8 @@ func New(pool *pgxpool.Pool, opts Options) (*Store, error) {
 //
 // Such a pool lends no connection for good, so none listens: what is watched is
 // read by the clock, at least twice in a heartbeat. Nor is a renewal always one
-// round trip: the driver asks a connection that was idle for a second whether it
-// is still there. All else is as with New.
+// round trip: the driver asks a connection that was idle for a second whether
+// it is still there. All else is as with New.
 func NewSQL(db *sql.DB, opts Options) (*Store, error) {
 	c, err := newClient(db == nil, sqlPool{db}, opts)
 	if err != nil {
@@ -178,8 +178,8 @@ func (c *client) acquire(ctx context.Context) (*lent, error) {
 	return conn, nil
 }
 
-// entries returns the records that a statement reads. after, if there is one, is
-// called with the connection when they are read.
+// entries returns the records that a statement reads. after, if there is one,
+// is called with the connection when they are read.
 func (c *client) entries(ctx context.Context, after func(context.Context, *lent), text string, args ...any) ([]store.Entry, error) {
 	ctx, cancel := c.bounded(ctx)
 	defer cancel()

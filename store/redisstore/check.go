@@ -14,13 +14,13 @@ import (
 	"github.com/seed-ff2cb582/leader/store"
 )
 
-// Check implements [store.Checker]. It refuses a replica, and a user who may not
-// read and write the request's key. It warns of each setting by which the server
-// may lose a write that it acknowledged, and then reports the store as forgetful:
-// no append-only file, one that is not synced before each answer, replicas that
-// may take the master's place without that write, and settings that the user may
-// not read. A server that evicts records for room is reported as one that
-// expires them.
+// Check implements [store.Checker]. It refuses a replica, and a user who may
+// not read and write the request's key. It warns of each setting by which the
+// server may lose a write that it acknowledged, and then reports the store as
+// forgetful: no append-only file, one that is not synced before each answer,
+// replicas that may take the master's place without that write, and settings
+// that the user may not read. A server that evicts records for room is reported
+// as one that expires them.
 //
 // Of a cluster all masters are examined.
 func (s *Store) Check(ctx context.Context, req store.CheckRequest) (store.Report, error) {
@@ -208,8 +208,8 @@ func (c *client) judgeReplicas(n *redis.Client, info map[string]string, warn fun
 	}
 }
 
-// judgeMemory examines what is evicted, and reports whether records may be. They
-// have no expiry of Redis's, so only the policies for all keys meet them.
+// judgeMemory examines what is evicted, and reports whether records may be.
+// They have no expiry of Redis's, so only the policies for all keys meet them.
 func judgeMemory(info map[string]string, warn func(bool, string, ...any)) (expires bool) {
 	policy := info["maxmemory_policy"]
 	switch limit := info["maxmemory"]; {

@@ -11,34 +11,34 @@
 // # Records
 //
 // A register is a string under its own name after a prefix: `redis-cli get
-// leader:reports` shows the revision, whether the record is live or a tombstone,
-// and the value. A revision is the server's clock in microseconds, or one more
-// than the revision before it if that is larger. It grows across deletion, since
-// the clock does: who sets the server's clock back, and deletes a record before
-// the clock has caught up, has revisions and terms come again.
+// leader:reports` shows the revision, whether the record is live or a
+// tombstone, and the value. A revision is the server's clock in microseconds,
+// or one more than the revision before it if that is larger. It grows across
+// deletion, since the clock does: who sets the server's clock back, and deletes
+// a record before the clock has caught up, has revisions and terms come again.
 //
 // A foreign SET becomes a record when it is first read by a user who may write,
-// and keeps its text and its expiry; who may not reads it as revision 1. A list,
-// hash, set or stream under the prefix is left alone: calls for its key fail with
-// store.ErrPermanent.
+// and keeps its text and its expiry; who may not reads it as revision 1. A
+// list, hash, set or stream under the prefix is left alone: calls for its key
+// fail with store.ErrPermanent.
 //
 // # Writes
 //
 // A compare-and-swap is one script and one round trip, and in it one SET, which
-// happens or does not. The client's MaxRetries does not apply to it: a repetition
-// of a write whose answer was lost would conflict with that write. Such a write
-// ends with store.ErrUnknown. It ends with store.ErrTransient only if it was
-// never written to a connection, and never will be, or if the server's answer
-// has a code by which it refuses what it did not look at.
+// happens or does not. The client's MaxRetries does not apply to it: a
+// repetition of a write whose answer was lost would conflict with that write.
+// Such a write ends with store.ErrUnknown. It ends with store.ErrTransient only
+// if it was never written to a connection, and never will be, or if the
+// server's answer has a code by which it refuses what it did not look at.
 //
 // A call returns when its context is done. What is left of it ends with the
 // client's own timeouts, which therefore should not be switched off.
 //
 // # What is demanded of the server, and what is warned of
 //
-// [Store.Check] refuses a replica, and a user without the rights below. It warns
-// of the following, and elections then cool down before they promote (the store
-// is reported as forgetful):
+// [Store.Check] refuses a replica, and a user without the rights below. It
+// warns of the following, and elections then cool down before they promote (the
+// store is reported as forgetful):
 //
 //   - no append-only file, or another setting than appendfsync always, or
 //     no-appendfsync-on-rewrite: a crash loses what was acknowledged last;
@@ -51,19 +51,20 @@
 // later should be restarted with its candidates, or be told of by
 // AcquireGrace.
 //
-// Where the server evicts any key for room (maxmemory with a policy of allkeys-)
-// records may vanish, but nothing older takes their place: the store is reported
-// as one that expires records, and a handover needs no cool-down. Policies of
-// volatile- do not meet records, which have no expiry.
+// Where the server evicts any key for room (maxmemory with a policy of
+// allkeys-) records may vanish, but nothing older takes their place: the store
+// is reported as one that expires records, and a handover needs no cool-down.
+// Policies of volatile- do not meet records, which have no expiry.
 //
 // With [Options.Wait] a write counts only when so many replicas have it, and a
-// read, too: otherwise a candidate would look whether a write of unknown outcome
-// was applied, find it on the master, and lose it with the master all the same.
-// With as many as there are replicas, a failover to one of them loses nothing
-// that was acknowledged, and no cool-down is needed. Without one of them nobody
-// can be elected, or stay leader for longer than a lease. What remains is a
-// replica that was away, is back with old data, and is promoted before it has
-// caught up: give it replica-priority 0, or leave Wait at zero and cool down.
+// read, too: otherwise a candidate would look whether a write of unknown
+// outcome was applied, find it on the master, and lose it with the master all
+// the same. With as many as there are replicas, a failover to one of them loses
+// nothing that was acknowledged, and no cool-down is needed. Without one of
+// them nobody can be elected, or stay leader for longer than a lease. What
+// remains is a replica that was away, is back with old data, and is promoted
+// before it has caught up: give it replica-priority 0, or leave Wait at zero
+// and cool down.
 //
 // # Watching
 //
@@ -71,21 +72,21 @@
 // the number of the database after it, if that is not 0). A watch is a
 // subscription; all watches of one Store share a connection. What the channels
 // do not tell, such as a DEL by hand, is found by looking, each second at most
-// and each ten times the usual two in a heartbeat at least. Without the right to
-// subscribe all changes are found by looking. A watch of a pattern hears all
+// and each ten times the usual two in a heartbeat at least. Without the right
+// to subscribe all changes are found by looking. A watch of a pattern hears all
 // channels of the prefix, and looks by SCAN, which goes through all keys of the
 // database: use one of its own for records if there are millions.
 //
-// A user that may publish on a channel can show a false record to those who watch,
-// for as long as it takes to look, though not change the real one.
+// A user that may publish on a channel can show a false record to those who
+// watch, for as long as it takes to look, though not change the real one.
 //
 // # Clusters
 //
-// Each script has one key, so any slot will do, and a prefix in braces keeps all
-// of them on one master. Channels reach all nodes of a cluster, if now and then
-// late. A *redis.Ring is refused: it takes a key to another server while its own
-// is down, where nothing is known of a leader. So is a client that reads from
-// replicas.
+// Each script has one key, so any slot will do, and a prefix in braces keeps
+// all of them on one master. Channels reach all nodes of a cluster, if now and
+// then late. A *redis.Ring is refused: it takes a key to another server while
+// its own is down, where nothing is known of a leader. So is a client that
+// reads from replicas.
 //
 // # Permissions
 //

@@ -12,14 +12,15 @@ import (
 	"github.com/seed-ff2cb582/leader/store/feed"
 )
 
-// silence is how long a subscription may hear nothing before the server is asked
-// whether it is there, and again before it counts as lost.
+// silence is how long a subscription may hear nothing before the server is
+// asked whether it is there, and again before it counts as lost.
 const silence = 3 * time.Second
 
-// Follow implements [feed.Follower] by subscriptions to the channels of the keys
-// that are watched, and for patterns to those of all keys: that is one pattern,
-// since Redis compares patterns with a user's rights to the letter. The channel
-// that is the prefix alone, on which nothing is published, is always among them.
+// Follow implements [feed.Follower] by subscriptions to the channels of the
+// keys that are watched, and for patterns to those of all keys: that is one
+// pattern, since Redis compares patterns with a user's rights to the letter.
+// The channel that is the prefix alone, on which nothing is published, is
+// always among them.
 func (s source) Follow(ctx context.Context, news *feed.News) error {
 	sub := s.rdb.Subscribe(ctx)
 	end := context.AfterFunc(ctx, func() { _ = sub.Close() })
@@ -61,8 +62,8 @@ type follower struct {
 	awaited int // confirmations until the news begin; of who listens
 }
 
-// adjust subscribes to what is watched now, and to nothing else. It returns what
-// tells that it is other keys.
+// adjust subscribes to what is watched now, and to nothing else. It returns
+// what tells that it is other keys.
 func (f *follower) adjust(ctx context.Context) (others <-chan struct{}, err error) {
 	keys, patterns, others := f.news.Wanted()
 	wanted := map[string]struct{}{f.channel(""): {}}

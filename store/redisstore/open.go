@@ -18,10 +18,11 @@ import (
 )
 
 // Driver opens stores by their URL, with a connection of their own. Beside the
-// parameters of [redis.ParseURL] the URL may have prefix, timeout and wait, which
-// are the fields of [Options]. With master, the name of a master, the host, port,
-// user and password are those of a Sentinel, and the user and password of the
-// servers are the parameters username and password ([redis.ParseFailoverURL]).
+// parameters of [redis.ParseURL] the URL may have prefix, timeout and wait,
+// which are the fields of [Options]. With master, the name of a master, the
+// host, port, user and password are those of a Sentinel, and the user and
+// password of the servers are the parameters username and password
+// ([redis.ParseFailoverURL]).
 //
 // With the scheme rediss the connection is by TLS: the parameter ca is a file
 // with the certificates that vouch for the servers' (default: the system's),
@@ -126,7 +127,8 @@ func dial(u *url.URL, f files) (*redis.Client, error) {
 	return redis.NewClient(o), nil
 }
 
-// apply puts what the files hold into a configuration, which is nil without TLS.
+// apply puts what the files hold into a configuration, which is nil without
+// TLS.
 func (f files) apply(config *tls.Config) error {
 	switch {
 	case f == files{}:

@@ -49,9 +49,10 @@ end
 `
 
 // swap is a compare-and-swap: KEYS[1] is the register, ARGV the expected
-// revision, the kind, the value and the channel. The write is one command, which
-// either replaces the record or does nothing, and nothing that follows it may
-// fail the script: who is told of an error may take it that nothing was written.
+// revision, the kind, the value and the channel. The write is one command,
+// which either replaces the record or does nothing, and nothing that follows it
+// may fail the script: who is told of an error may take it that nothing was
+// written.
 const swap = prelude + `
 if at ~= ARGV[1] then return {'conflict', at or 'unknown'} end
 local revision, failed = later(tonumber(at))
@@ -84,8 +85,8 @@ redis.pcall('PUBLISH', ARGV[1], record)
 return {'shown', record}
 `
 
-// examine names the commands that the user may not run on the register, which is
-// KEYS[1], and its channel, ARGV[1]. A server before 7.0 cannot tell.
+// examine names the commands that the user may not run on the register, which
+// is KEYS[1], and its channel, ARGV[1]. A server before 7.0 cannot tell.
 const examine = `
 if not redis.acl_check_cmd then return {} end
 local denied = {}

@@ -33,8 +33,8 @@ var (
 )
 
 // New returns a store over the keys that begin with [Options.Prefix]. It sends
-// nothing; use [Store.Check] to learn whether the server suits. The client stays
-// the caller's: the store neither closes it nor changes it. It is a
+// nothing; use [Store.Check] to learn whether the server suits. The client
+// stays the caller's: the store neither closes it nor changes it. It is a
 // *redis.Client, also one of Sentinel (redis.NewFailoverClient), or a
 // *redis.ClusterClient; its MaxRetries does not apply to writes.
 func New(rdb redis.UniversalClient, opts Options) (*Store, error) {
@@ -48,9 +48,9 @@ func New(rdb redis.UniversalClient, opts Options) (*Store, error) {
 }
 
 // Close ends all watches and waits until no goroutine of the store is left:
-// those of calls that were given up end when the client's own timeouts do. Later
-// calls fail with store.ErrClosed. The client is closed only if [Open] made it.
-// Close may be called more than once.
+// those of calls that were given up end when the client's own timeouts do.
+// Later calls fail with store.ErrClosed. The client is closed only if [Open]
+// made it. Close may be called more than once.
 func (s *Store) Close() error {
 	s.Feed.Close()
 	s.mu.Lock()
@@ -65,9 +65,9 @@ func (s *Store) Close() error {
 	return err
 }
 
-// Get implements [store.Store] by a read of the key's master. Content that is no
-// record of this library gets a revision then, if the user may write; without
-// that right it reads as an entry of revision 1.
+// Get implements [store.Store] by a read of the key's master. Content that is
+// no record of this library gets a revision then, if the user may write;
+// without that right it reads as an entry of revision 1.
 func (s *Store) Get(ctx context.Context, key string) (store.Entry, error) {
 	if err := valid(key); err != nil {
 		return store.Entry{}, err
@@ -110,8 +110,8 @@ func brief(key string) string {
 // name is the key of a register in Redis.
 func (c *client) name(key string) string { return c.opts.Prefix + key }
 
-// channel is where writes to a register are published. All databases of a server
-// share the channels, so those of others than the first have its number.
+// channel is where writes to a register are published. All databases of a
+// server share the channels, so those of others than the first have its number.
 func (c *client) channel(key string) string { return c.opts.Prefix + key + c.database }
 
 // keyOf returns the register of a channel, or "" if there is none.
@@ -199,8 +199,8 @@ var errReplicas = errors.New("too few replicas have it")
 
 // send sends commands on one connection in one flight. Their answers and errors
 // are in them. With [Options.Wait] the error says that too few replicas have
-// what they wrote and saw: after any command, WAIT waits for all that the server
-// had written by then (server.c, processCommand, c->woff).
+// what they wrote and saw: after any command, WAIT waits for all that the
+// server had written by then (server.c, processCommand, c->woff).
 func (c *client) send(ctx context.Context, n node, cmds ...redis.Cmder) error {
 	if c.opts.Wait == 0 && len(cmds) == 1 {
 		_ = n.Process(ctx, cmds[0])

@@ -1,5 +1,5 @@
-// Package s3store keeps the records of elections in a bucket of Amazon S3, or of
-// a system that speaks its protocol, over the AWS SDK for Go v2.
+// Package s3store keeps the records of elections in a bucket of Amazon S3, or
+// of a system that speaks its protocol, over the AWS SDK for Go v2.
 //
 //	cfg, err := config.LoadDefaultConfig(ctx)
 //	st, err := s3store.New(s3.NewFromConfig(cfg), s3store.Options{Bucket: "my-bucket"})
@@ -11,19 +11,20 @@
 // # Writes
 //
 // A record is one object, whose first line has its revision; package objects
-// tells how it looks and how revisions grow. A compare-and-swap is one PutObject
-// with If-Match, or If-None-Match where no record is, and leaves once, whatever
-// retries the client has: a repetition of a write whose answer was lost would be
-// refused for what the first one wrote. A renewal is one request. A write over a
-// record that this Store has not seen costs two, and so does one that makes a
-// record, unless it was seen to be missing in the last ten seconds.
+// tells how it looks and how revisions grow. A compare-and-swap is one
+// PutObject with If-Match, or If-None-Match where no record is, and leaves
+// once, whatever retries the client has: a repetition of a write whose answer
+// was lost would be refused for what the first one wrote. A renewal is one
+// request. A write over a record that this Store has not seen costs two, and so
+// does one that makes a record, unless it was seen to be missing in the last
+// ten seconds.
 //
-// What was refused in so many words is a conflict (412, and 404 where the record
-// was deleted), to be tried again (409, 429, SlowDown, a clock that is off), or
-// in vain (all other 4xx). What never left is store.ErrTransient: the SDK failed
-// before it called its HTTP client, or that client tells (package httptrace) that
-// it asked for a connection and got none. All else is store.ErrUnknown, and may
-// land later.
+// What was refused in so many words is a conflict (412, and 404 where the
+// record was deleted), to be tried again (409, 429, SlowDown, a clock that is
+// off), or in vain (all other 4xx). What never left is store.ErrTransient: the
+// SDK failed before it called its HTTP client, or that client tells (package
+// httptrace) that it asked for a connection and got none. All else is
+// store.ErrUnknown, and may land later.
 //
 // # Watching
 //
@@ -32,13 +33,14 @@
 // heartbeat. S3 has shown each read and list the latest write since December
 // 2020. What a provider shows later costs time, and makes no second leader.
 //
-// Each request is billed. An election looks at two objects each time, its record
-// and its control record: with a heartbeat of 3 s a candidate sends some 4.3
-// million GetObject in a month, and the leader 0.9 million PutObject besides.
-// Half the heartbeat costs twice as much. Take as long a one as you can wait for.
-// A Store that watches more than a dozen keys lists what begins as all of them
-// do, in place of reading each, and an observer of a pattern lists what begins
-// as the pattern does: keep other objects under other prefixes.
+// Each request is billed. An election looks at two objects each time, its
+// record and its control record: with a heartbeat of 3 s a candidate sends some
+// 4.3 million GetObject in a month, and the leader 0.9 million PutObject
+// besides. Half the heartbeat costs twice as much. Take as long a one as you
+// can wait for. A Store that watches more than a dozen keys lists what begins
+// as all of them do, in place of reading each, and an observer of a pattern
+// lists what begins as the pattern does: keep other objects under other
+// prefixes.
 //
 // # What the bucket must be
 //
@@ -51,8 +53,8 @@
 //
 // With versions, versitygw 1.8.0 writes over objects that are gone, and is
 // refused for it. Its metadata belongs in extended attributes, as in the tests,
-// and not in files beside the objects (--sidecar). Directory buckets (S3 Express
-// One Zone) were not tried.
+// and not in files beside the objects (--sidecar). Directory buckets (S3
+// Express One Zone) were not tried.
 //
 // # Permissions
 //
@@ -79,9 +81,9 @@
 // was held up on its way while others made and deleted it.
 //
 // Copies. An older version that is restored, and a bucket that takes over from
-// one that is replicated to it, bring back an old state: stop the candidates for
-// a lease.
+// one that is replicated to it, bring back an old state: stop the candidates
+// for a lease.
 //
-// The client. Its timeouts end what is left of a call that was given up, and its
-// HTTP client must not repeat a PUT by itself; Go's does not.
+// The client. Its timeouts end what is left of a call that was given up, and
+// its HTTP client must not repeat a PUT by itself; Go's does not.
 package s3store

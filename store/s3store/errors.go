@@ -17,8 +17,8 @@ import (
 	"github.com/seed-ff2cb582/leader/store/objects"
 )
 
-// A passage watches one request on its way out. What the SDK never handed to its
-// HTTP client has never left either.
+// A passage watches one request on its way out. What the SDK never handed to
+// its HTTP client has never left either.
 type passage struct {
 	objects.Passage
 	handed atomic.Bool

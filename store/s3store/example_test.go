@@ -14,8 +14,8 @@ import (
 	"github.com/seed-ff2cb582/leader/store/s3store"
 )
 
-// A program that has a client elects over it. Nobody listens on the port of this
-// example, so that its campaign ends with its context.
+// A program that has a client elects over it. Nobody listens on the port of
+// this example, so that its campaign ends with its context.
 func Example() {
 	ctx, cancel := context.WithTimeout(context.Background(), 100*time.Millisecond)
 	defer cancel()

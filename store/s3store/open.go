@@ -31,8 +31,8 @@ const form = "s3://[KEY:SECRET@]BUCKET[/PREFIX][?region=…&endpoint=URL&path_st
 // The path is the prefix ([Options.Prefix]). Credentials, and the region where
 // none is stated, are found as by other tools for AWS: in the environment, in
 // the files of ~/.aws, or from the machine's role. A key and its secret may
-// stand in the URL in their place. With an endpoint the bucket's name is part of
-// the path (path_style), and the region us-east-1, unless stated otherwise.
+// stand in the URL in their place. With an endpoint the bucket's name is part
+// of the path (path_style), and the region us-east-1, unless stated otherwise.
 func Driver() store.Driver {
 	return store.Driver{
 		Schemes: []string{"s3"},
@@ -47,9 +47,9 @@ func Driver() store.Driver {
 	}
 }
 
-// Open returns a store with a client of its own, whose connections Close closes,
-// once the server has answered. See [Driver] for the URL. Errors are classified
-// as those of package store.
+// Open returns a store with a client of its own, whose connections Close
+// closes, once the server has answered. See [Driver] for the URL. Errors are
+// classified as those of package store.
 func Open(ctx context.Context, rawURL string) (*Store, error) {
 	opened, err := store.Open(ctx, rawURL, Driver())
 	if err != nil {

@@ -168,8 +168,8 @@ func (s *Store) make(ctx context.Context) error {
 	return err
 }
 
-// versioned reports whether the bucket is known to keep versions: to ask needs a
-// right of its own, and not every provider knows the question.
+// versioned reports whether the bucket is known to keep versions: to ask needs
+// a right of its own, and not every provider knows the question.
 func (s *Store) versioned(ctx context.Context) bool {
 	ctx, cancel := context.WithTimeout(ctx, s.Timeout())
 	defer cancel()

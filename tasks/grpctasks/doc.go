@@ -1,6 +1,6 @@
-// Package grpctasks carries the messages of package tasks over gRPC: each worker
-// keeps one bidirectional stream to the leader, which it finds by the resolver
-// of module leadergrpc.
+// Package grpctasks carries the messages of package tasks over gRPC: each
+// worker keeps one bidirectional stream to the leader, which it finds by the
+// resolver of module leadergrpc.
 //
 //	srv := grpctasks.NewServer()              // on each candidate
 //	srv.Register(grpcServer)

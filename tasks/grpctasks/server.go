@@ -25,8 +25,8 @@ const (
 // ErrOpen says that a dispatcher of the group is open already at this server.
 var ErrOpen = errors.New("grpctasks: a dispatcher of the group is open")
 
-// A Server is the leader's end: a gRPC service, and a tasks.Hub. Its methods may
-// be called concurrently.
+// A Server is the leader's end: a gRPC service, and a tasks.Hub. Its methods
+// may be called concurrently.
 type Server struct {
 	stall time.Duration // after which the stream of a worker that takes nothing ends
 

@@ -25,11 +25,13 @@ type program struct {
 
 // The programs that are left, written after the documentation of the libraries
 // and not with their code, which could not be had as modules. Each creates a
-// key in a bucket whose records expire, and replaces its own value from then on.
+// key in a bucket whose records expire, and replaces its own value from then
+// on.
 var programs = map[string]program{
 	// github.com/ripienaar/nats-kv-leader-elect: "A leader will then regularly,
 	// around 75% of TTL time, do a Update()"; it is told that it won after an
-	// interval, "this ensures that any previous leader had a chance to stand down".
+	// interval, "this ensures that any previous leader had a chance to stand
+	// down".
 	"nats-kv-leader-elect": {start: func(l *lab, name string) *roll.Instance {
 		return l.begin(name, func(c *candidate) { c.campaign(0) })
 	}},
@@ -42,8 +44,8 @@ var programs = map[string]program{
 	"json-record": {start: func(l *lab, name string) *roll.Instance {
 		return l.begin(name, func(c *candidate) { c.watch(jetstream.KeyValueEntry.Operation, true) })
 	}},
-	// The same, but for followers that take a value for a leader, though it be that
-	// of a deletion, and that do not look by themselves.
+	// The same, but for followers that take a value for a leader, though it be
+	// that of a deletion, and that do not look by themselves.
 	"json-record, by value": {deaf: true, start: func(l *lab, name string) *roll.Instance {
 		return l.begin(name, func(c *candidate) { c.watch(byValue, false) })
 	}},
@@ -103,8 +105,8 @@ func (c *candidate) pause(d time.Duration) bool {
 }
 
 // campaign tries each three quarters of the bucket's TTL. A candidate works
-// once it has replaced its value so often, and at the earliest an interval after
-// it created it.
+// once it has replaced its value so often, and at the earliest an interval
+// after it created it.
 func (c *candidate) campaign(updates int) {
 	const interval = bucketTTL * 3 / 4
 	for ok := true; ok; ok = c.pause(interval / 4) { // a campaign that is not the leader's, with a short back-off

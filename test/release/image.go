@@ -22,8 +22,8 @@ const nonroot = 65532
 func rootfs(program string) []file {
 	var roots bytes.Buffer
 	for root := range bundle.Roots() {
-		// A root with constraints is trusted for some names alone, which a file cannot
-		// say.
+		// A root with constraints is trusted for some names alone, which a file
+		// cannot say.
 		if root.Constraint == nil {
 			_ = pem.Encode(&roots, &pem.Block{Type: "CERTIFICATE", Bytes: root.Certificate}) // a buffer takes all
 		}

@@ -41,7 +41,8 @@ func sbom(program string) ([]byte, error) {
 			m = m.Replace
 		}
 		c := moduleComponent("library", m.Path, m.Version)
-		// h1 is a SHA-256 over the sums of the module's files (golang.org/x/mod/sumdb/dirhash).
+		// h1 is a SHA-256 over the sums of the module's files
+		// (golang.org/x/mod/sumdb/dirhash).
 		if sum, err := base64.StdEncoding.DecodeString(strings.TrimPrefix(m.Sum, "h1:")); err == nil && len(sum) > 0 {
 			c.Hashes = []hash{{"SHA-256", hex.EncodeToString(sum)}}
 		}

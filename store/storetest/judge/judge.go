@@ -30,8 +30,8 @@
 // [histories.Trial.WithFaults] takes faults of the test's own.
 //
 // The package is a module of its own, for porcupine's sake. A store that is to
-// need nothing but package store has its tests in a module of their own, too, or
-// calls storetest alone.
+// need nothing but package store has its tests in a module of their own, too,
+// or calls storetest alone.
 package judge
 
 import (
@@ -45,8 +45,8 @@ import (
 	"github.com/seed-ff2cb582/leader/store/storetest/judge/histories"
 )
 
-// Options say what a store cannot do, and how it may be asked. The zero value is
-// a store that can do everything.
+// Options say what a store cannot do, and how it may be asked. The zero value
+// is a store that can do everything.
 type Options struct {
 	// Caps are those of the contract. Where there are no interruptions, none
 	// meet the histories either.

@@ -64,8 +64,8 @@ func (s *server) write(w store.Write, create bool) (rev uint64, stands bool) {
 }
 
 // blind is a store as several of the field are (rbroggi's for Redis and MongoDB
-// among them): it creates with a condition, and updates by a read that it judges
-// and a write that has none.
+// among them): it creates with a condition, and updates by a read that it
+// judges and a write that has none.
 type blind struct{ *server }
 
 func (b blind) Get(_ context.Context, key string) (store.Entry, error) {

@@ -177,8 +177,8 @@ func TestAWorkerLetsGoOfNothingButWhatIsMeant(t *testing.T) {
 	}
 }
 
-// A store may be away for hours, and a worker repeats its reports three times in
-// its lease.
+// A store may be away for hours, and a worker repeats its reports three times
+// in its lease.
 func TestWhatIsReportedBeforeTheTasksAreKnownIsBoundedAndAskedForAgain(t *testing.T) {
 	for name, c := range map[string]struct{ result, more int }{
 		"many": {}, "long": {result: 1 << 16}, "one that has room beside one that has none": {more: 1 << 16},

@@ -133,7 +133,8 @@ func (l *lab) leader() promotion {
 	return l.leads
 }
 
-// allEnded returns when a leader said that all was finished, and whether it has.
+// allEnded returns when a leader said that all was finished, and whether it
+// has.
 func (l *lab) allEnded() (time.Time, bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()

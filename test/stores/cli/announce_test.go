@@ -15,8 +15,9 @@ import (
 	"github.com/seed-ff2cb582/leader/test/stores/etcdlab"
 )
 
-// TestTheLeaderIsAnnounced: leader announce beside candidates of leader campaign, which announce nothing. The last of them is
-// killed, and its entry goes.
+// TestTheLeaderIsAnnounced: leader announce beside candidates of leader
+// campaign, which announce nothing. The last of them is killed, and its entry
+// goes.
 func TestTheLeaderIsAnnounced(t *testing.T) {
 	for kind, start := range map[string]func(testing.TB) (to string, shown func(context.Context) (string, error)){
 		"etcd": etcdShows, "consul": consulShows,

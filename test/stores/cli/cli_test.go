@@ -240,7 +240,8 @@ func (d desk) fetch(ctx context.Context, url string) string {
 	return string(body)
 }
 
-// Each fault of the demo that needs no server of its own strikes on a store that brings news, and on one that is looked at.
+// Each fault of the demo that needs no server of its own strikes on a store
+// that brings news, and on one that is looked at.
 func TestTheDemoPlaysOnOtherStores(t *testing.T) {
 	for _, kind := range []string{"redis", "mysql"} {
 		t.Run(kind, func(t *testing.T) {

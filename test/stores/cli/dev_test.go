@@ -88,8 +88,8 @@ func (b bench) watches(kind string) *exec.Cmd {
 	return cmd
 }
 
-// With --dev, a server of the kind that --store names is started, and ended with
-// the command.
+// With --dev, a server of the kind that --store names is started, and ended
+// with the command.
 func TestDevStartsAServerOfTheKind(t *testing.T) {
 	kinds := map[string]func(t *testing.T) (dir string, env []string){
 		"redis://": func(t *testing.T) (string, []string) {

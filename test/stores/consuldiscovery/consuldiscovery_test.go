@@ -1,4 +1,5 @@
-// Package consuldiscovery_test judges the leader's entry in Consul on real servers.
+// Package consuldiscovery_test judges the leader's entry in Consul on real
+// servers.
 package consuldiscovery_test
 
 import (
@@ -113,7 +114,8 @@ func TestTheLeaderIsFoundInConsul(t *testing.T) {
 	})
 }
 
-// An instance that an agent has registered under the same name, and its health, are none of our business.
+// An instance that an agent has registered under the same name, and its health,
+// are none of our business.
 func leavesOthersAlone(t *testing.T, node *consullab.Node) {
 	t.Helper()
 	client := node.Client(t)
@@ -175,7 +177,8 @@ func check(t *testing.T, node *consullab.Node, service string) *api.HealthCheck 
 	return found[0].Checks[0]
 }
 
-// Of two that announce the same leader, the one that comes late leaves the check alone, which hangs on the other's session.
+// Of two that announce the same leader, the one that comes late leaves the
+// check alone, which hangs on the other's session.
 func losesWithoutATrace(t *testing.T, node *consullab.Node) {
 	t.Helper()
 	ctx := natslab.Within(t)
@@ -232,7 +235,8 @@ func dying(t *testing.T, node *consullab.Node, service string) *consuldiscovery.
 	return a
 }
 
-// The next leader dies while it announces itself: what its predecessor left goes with what it left.
+// The next leader dies while it announces itself: what its predecessor left
+// goes with what it left.
 func leavesNoPredecessor(t *testing.T, node *consullab.Node) {
 	t.Helper()
 	ctx := natslab.Within(t)
@@ -260,7 +264,8 @@ func leavesNoPredecessor(t *testing.T, node *consullab.Node) {
 	}
 }
 
-// A leader that announces itself again and dies before it has a session leaves a check that nothing makes pass.
+// A leader that announces itself again and dies before it has a session leaves
+// a check that nothing makes pass.
 func isCriticalWithoutASession(t *testing.T, node *consullab.Node) {
 	t.Helper()
 	ctx := natslab.Within(t)
@@ -297,7 +302,8 @@ func (s sessionless) RoundTrip(r *http.Request) (*http.Response, error) {
 	return s.RoundTripper.RoundTrip(r)
 }
 
-// Consul's DNS names the leader, and nobody when its session has ended although nobody withdrew its entry.
+// Consul's DNS names the leader, and nobody when its session has ended although
+// nobody withdrew its entry.
 func resolves(t *testing.T, node *consullab.Node, port int) {
 	t.Helper()
 	resolver := &net.Resolver{PreferGo: true, Dial: func(ctx context.Context, network, _ string) (net.Conn, error) {

@@ -1,8 +1,11 @@
-// Package consullab starts real Consul servers for the project's tests, each in a process of its own, without containers: one
-// that stands alone, or a cluster. They can be killed, frozen and started again.
+// Package consullab starts real Consul servers for the project's tests, each in
+// a process of its own, without containers: one that stands alone, or a
+// cluster. They can be killed, frozen and started again.
 //
-// The program is the one that `make consul` has put into the user's cache (see [Install]). To build it takes too long for
-// every run, so that a test that does not find it is skipped, also if CI=true, and fails if LEADER_CONSUL=required.
+// The program is the one that `make consul` has put into the user's cache (see
+// [Install]). To build it takes too long for every run, so that a test that
+// does not find it is skipped, also if CI=true, and fails if
+// LEADER_CONSUL=required.
 package consullab
 
 import (
@@ -41,10 +44,10 @@ type Node struct {
 	process *tethered.Process // nil while it does not run
 }
 
-// config is for all servers: Raft's clock is the one that is recommended for production, not the five times slower default.
-// Nothing is asked of the web, and no other port is served. All clients of a
-// test have one address, of which an agent serves 200 connections by default:
-// four stores may have more.
+// config is for all servers: Raft's clock is the one that is recommended for
+// production, not the five times slower default. Nothing is asked of the web,
+// and no other port is served. All clients of a test have one address, of which
+// an agent serves 200 connections by default: four stores may have more.
 const config = `performance { raft_multiplier = 1 }
 disable_update_check = true
 ports { dns = -1, grpc = -1, grpc_tls = -1, serf_wan = -1 }
@@ -59,7 +62,8 @@ const Root = "11111111-2222-3333-4444-555555555555"
 // ACL is configuration by which nothing is allowed without a token.
 const ACL = `acl { enabled = true, default_policy = "deny", tokens { initial_management = "` + Root + `" } }`
 
-// Start starts n servers, with further configuration in HCL. They are killed when the test ends.
+// Start starts n servers, with further configuration in HCL. They are killed
+// when the test ends.
 func Start(tb testing.TB, n int, more ...string) *Cluster {
 	tb.Helper()
 	require(tb)
@@ -84,8 +88,9 @@ func Start(tb testing.TB, n int, more ...string) *Cluster {
 	return c
 }
 
-// Agent starts an agent that is no server, as there is one on each machine of a larger installation: it passes requests on to
-// one of the servers. It is no node of the Cluster.
+// Agent starts an agent that is no server, as there is one on each machine of a
+// larger installation: it passes requests on to one of the servers. It is no
+// node of the Cluster.
 func (c *Cluster) Agent() *Node {
 	c.tb.Helper()
 	free := ports.Free(c.tb, 2)
@@ -121,7 +126,8 @@ func (c *Cluster) add(n *Node) {
 
 func at(port int) string { return net.JoinHostPort("127.0.0.1", strconv.Itoa(port)) }
 
-// require skips the test if there is no Consul, and fails it where there must be one.
+// require skips the test if there is no Consul, and fails it where there must
+// be one.
 func require(tb testing.TB) {
 	tb.Helper()
 	_, err := find()
@@ -175,7 +181,8 @@ func (c *Cluster) Leader() *Node {
 	return leader
 }
 
-// Client returns a client of the node with the management token, closed when the test ends.
+// Client returns a client of the node with the management token, closed when
+// the test ends.
 func (n *Node) Client(tb testing.TB) *api.Client {
 	tb.Helper()
 	return Client(tb, n.Addr, Root)
@@ -193,7 +200,8 @@ func Client(tb testing.TB, addr, token string) *api.Client {
 	return client
 }
 
-// Run starts the node if it does not run, on the ports and the files that it had before. It does not wait until it serves.
+// Run starts the node if it does not run, on the ports and the files that it
+// had before. It does not wait until it serves.
 func (n *Node) Run() {
 	n.tb.Helper()
 	if n.process != nil {
@@ -222,7 +230,8 @@ func (n *Node) Await() {
 	})
 }
 
-// Kill ends the node without a warning (SIGKILL), and returns when it is gone. Its files stay as they are.
+// Kill ends the node without a warning (SIGKILL), and returns when it is gone.
+// Its files stay as they are.
 func (n *Node) Kill() {
 	if n.process == nil {
 		return
@@ -231,7 +240,8 @@ func (n *Node) Kill() {
 	n.process = nil
 }
 
-// Renew puts another node in the place of this one, at its address and without its data, and waits until it serves.
+// Renew puts another node in the place of this one, at its address and without
+// its data, and waits until it serves.
 func (n *Node) Renew() {
 	n.tb.Helper()
 	n.Kill()
@@ -240,7 +250,8 @@ func (n *Node) Renew() {
 	n.Await()
 }
 
-// Freeze stops the node (SIGSTOP): its connections stay open, and nothing answers.
+// Freeze stops the node (SIGSTOP): its connections stay open, and nothing
+// answers.
 func (n *Node) Freeze() { n.must(n.process.Pause()) }
 
 // Thaw ends Freeze.

@@ -11,7 +11,8 @@ import (
 	"runtime"
 )
 
-// Version is Consul's version in the tests, and client that of its API, without which its module does not compile.
+// Version is Consul's version in the tests, and client that of its API, without
+// which its module does not compile.
 const (
 	Version = "v1.22.7"
 	client  = "v1.34.4"
@@ -53,8 +54,9 @@ func Look(w io.Writer) error {
 	return nil
 }
 
-// Install builds Consul from its module into the user's cache, if it is not there, and tells w what it does. The go command
-// fetches the modules and checks their sums; nothing of them gets into a go.mod of this repository.
+// Install builds Consul from its module into the user's cache, if it is not
+// there, and tells w what it does. The go command fetches the modules and
+// checks their sums; nothing of them gets into a go.mod of this repository.
 func Install(ctx context.Context, w io.Writer) error {
 	path, err := program()
 	if err != nil {
@@ -69,7 +71,8 @@ func Install(ctx context.Context, w io.Writer) error {
 	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
 		return err
 	}
-	// What is unfinished has another name: runs may be interrupted, and two may race.
+	// What is unfinished has another name: runs may be interrupted, and two may
+	// race.
 	tmp, err := os.MkdirTemp(home, "unfinished")
 	if err != nil {
 		return err
@@ -85,7 +88,8 @@ func Install(ctx context.Context, w io.Writer) error {
 	return nil
 }
 
-// build builds dir/consul, in a module of its own: go install refuses a module that replaces others.
+// build builds dir/consul, in a module of its own: go install refuses a module
+// that replaces others.
 func build(ctx context.Context, dir string) error {
 	for _, args := range [][]string{
 		{"mod", "init", "servers"},

@@ -104,7 +104,8 @@ func token(t *testing.T, node *consullab.Node, name, rules string) string {
 	return made.SecretID
 }
 
-// The rights that the package's documentation names suffice, and without them it is said what is missing.
+// The rights that the package's documentation names suffice, and without them
+// it is said what is missing.
 func TestRights(t *testing.T) {
 	t.Parallel()
 	node := consullab.Start(t, 1, consullab.ACL).Nodes[0]

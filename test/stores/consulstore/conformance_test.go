@@ -23,7 +23,8 @@ func TestConformance(t *testing.T) {
 	})
 }
 
-// bed gives each claim of the contract registers of its own on the server, reached by the proxy.
+// bed gives each claim of the contract registers of its own on the server,
+// reached by the proxy.
 func bed(node *consullab.Node, proxy *natslab.Proxy) storetest.Factory {
 	return func(tb testing.TB) storetest.Harness {
 		prefix := newPrefix()

@@ -58,7 +58,8 @@ func becomes(t *testing.T, s *consulstore.Store, want store.ConnState) {
 	})
 }
 
-// An agent that is frozen keeps its connections: only the silence tells. Reads are no help here, for they wait as well.
+// An agent that is frozen keeps its connections: only the silence tells. Reads
+// are no help here, for they wait as well.
 func TestASilentAgentIsGivenUp(t *testing.T) {
 	t.Parallel()
 	node := consullab.Start(t, 1).Nodes[0]

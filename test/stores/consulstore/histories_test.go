@@ -12,7 +12,8 @@ import (
 	"github.com/seed-ff2cb582/leader/test/stores/consullab"
 )
 
-// judge takes conflicts into the order: Consul decides them in the order of its writes.
+// judge takes conflicts into the order: Consul decides them in the order of its
+// writes.
 var judge = histories.Judge{CurrentConflicts: true}
 
 func TestShortHistoriesAreLinearizable(t *testing.T) {

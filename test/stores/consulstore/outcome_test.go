@@ -111,8 +111,8 @@ func endedContext(t *testing.T, node *consullab.Node) {
 	}
 }
 
-// Consul takes a write that changes nothing for done, and gives it the index that is there: of two equal writes that expect
-// the same index both succeed.
+// Consul takes a write that changes nothing for done, and gives it the index
+// that is there: of two equal writes that expect the same index both succeed.
 func equalWrites(t *testing.T, node *consullab.Node) {
 	s := by(t, node.Addr, newPrefix())
 	rev := trial.Must(t, s, store.Write{Key: "g", Value: []byte("same")})
@@ -123,7 +123,8 @@ func equalWrites(t *testing.T, node *consullab.Node) {
 	}
 	_, err := s.CompareAndSwap(trial.Within(t), w)
 	trial.Outcome(t, err, store.Conflict)
-	// This is what the safeguard is for. If it fails, Consul has learned, and the safeguard is for nothing.
+	// This is what the safeguard is for. If it fails, Consul has learned, and the
+	// safeguard is for nothing.
 	kv := node.Client(t).KV()
 	plain := s.Prefix() + "plain"
 	if _, err := kv.Put(&api.KVPair{Key: plain, Value: []byte("same")}, nil); err != nil {
@@ -145,7 +146,8 @@ func nothingNew(t *testing.T, node *consullab.Node) {
 	s := by(t, node.Addr, newPrefix())
 	kv := node.Client(t).KV()
 	rev := trial.Must(t, s, store.Write{Key: "g", Value: []byte("1")})
-	// The flags that the next write would have are those of the register's next index, which nothing but luck hits.
+	// The flags that the next write would have are those of the register's next
+	// index, which nothing but luck hits.
 	for range 1000 {
 		if _, err := kv.Put(&api.KVPair{Key: s.Prefix() + "g", Value: []byte("2"), Flags: (rev + 1) << 1}, nil); err != nil {
 			t.Fatal(err)
@@ -161,7 +163,8 @@ func nothingNew(t *testing.T, node *consullab.Node) {
 	t.Fatal("the index was never hit")
 }
 
-// twice is a transport that sends each write again, as those do that repeat what failed, and returns the last answer.
+// twice is a transport that sends each write again, as those do that repeat
+// what failed, and returns the last answer.
 type twice struct{ http.RoundTripper }
 
 func (t twice) RoundTrip(request *http.Request) (*http.Response, error) {
@@ -289,7 +292,8 @@ func oneTransaction(t *testing.T, node *consullab.Node) {
 	}
 }
 
-// An agent cleans the path of a request, so that of such a name another key would be meant.
+// An agent cleans the path of a request, so that of such a name another key
+// would be meant.
 func oddNames(t *testing.T, node *consullab.Node) {
 	s := by(t, node.Addr, newPrefix())
 	names := []string{"a/b", "a//b", "/a/b", "a/b/", "a/./b", "a/././b", "//", "/", "-/./a", "a.b/.c", "=/_"}
@@ -355,7 +359,8 @@ func killed(t *testing.T, cluster *consullab.Cluster) {
 	eventually(t, s, "g", rev, "settled")
 }
 
-// What an index is worth: it grows across deletion, restart and restore, and what a snapshot takes back is seen.
+// What an index is worth: it grows across deletion, restart and restore, and
+// what a snapshot takes back is seen.
 func TestIndexesGrow(t *testing.T) {
 	t.Parallel()
 	cluster := consullab.Start(t, 1)

@@ -15,8 +15,9 @@ import (
 	"testing"
 )
 
-// A relay stands between clients and an agent, request by request, and may give another answer than the agent's after the
-// request has had its effect there, as a gateway does, or before.
+// A relay stands between clients and an agent, request by request, and may give
+// another answer than the agent's after the request has had its effect there,
+// as a gateway does, or before.
 type relay struct {
 	agent  string
 	addr   string
@@ -147,7 +148,8 @@ func (r *relay) ServeHTTP(w http.ResponseWriter, request *http.Request) {
 	_, _ = io.WriteString(w, other.body) // the client may be gone
 }
 
-// forward asks the agent, and passes on its answer unless another takes its place.
+// forward asks the agent, and passes on its answer unless another takes its
+// place.
 func (r *relay) forward(ctx context.Context, w http.ResponseWriter, request *http.Request, body []byte, silently bool) {
 	url := *request.URL
 	url.Scheme, url.Host = "http", r.agent

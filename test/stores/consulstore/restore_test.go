@@ -15,8 +15,9 @@ import (
 	"github.com/seed-ff2cb582/leader/test/stores/consullab"
 )
 
-// A snapshot that is restored into other servers than those it is of takes back what was written since, and they
-// give indexes again. Candidates that saw what was lost notice, and cool down.
+// A snapshot that is restored into other servers than those it is of takes back
+// what was written since, and they give indexes again. Candidates that saw what
+// was lost notice, and cool down.
 //
 // They are cut off until the snapshot is restored: who has waited for long
 // enough would lead by the empty server, in a term of before.

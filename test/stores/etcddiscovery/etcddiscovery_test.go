@@ -38,7 +38,8 @@ func TestMain(m *testing.M) {
 	})
 }
 
-// open returns an announcer whose transactions go through post, if there is one.
+// open returns an announcer whose transactions go through post, if there is
+// one.
 func open(tb testing.TB, cluster *etcdlab.Cluster, post *announced.Post) *etcddiscovery.Announcer {
 	tb.Helper()
 	return openAs(tb, cluster, func(c *clientv3.Config) {

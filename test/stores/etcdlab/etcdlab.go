@@ -1,8 +1,10 @@
-// Package etcdlab starts real etcd servers for the project's tests, each in a process of its own, without containers:
-// one that stands alone, or a cluster. They can be killed, frozen, started again, and restored from a snapshot.
+// Package etcdlab starts real etcd servers for the project's tests, each in a
+// process of its own, without containers: one that stands alone, or a cluster.
+// They can be killed, frozen, started again, and restored from a snapshot.
 //
-// The program is the one that `go run ./test/stores/etcdlab/install` has put into the user's cache (see [Install]). A test
-// that does not find it is skipped, and fails if CI=true.
+// The program is the one that `go run ./test/stores/etcdlab/install` has put
+// into the user's cache (see [Install]). A test that does not find it is
+// skipped, and fails if CI=true.
 package etcdlab
 
 import (
@@ -57,7 +59,8 @@ const (
 	election  = 500 * time.Millisecond
 )
 
-// Start starts n servers, with further flags of etcd's. They are killed when the test ends.
+// Start starts n servers, with further flags of etcd's. They are killed when
+// the test ends.
 func Start(tb testing.TB, n int, flags ...string) *Cluster {
 	tb.Helper()
 	if _, err := find("etcd"); err != nil {
@@ -84,7 +87,8 @@ func Start(tb testing.TB, n int, flags ...string) *Cluster {
 	return c
 }
 
-// Learner adds a member that does not vote to a cluster of one, and waits until it listens. It is no node of the Cluster.
+// Learner adds a member that does not vote to a cluster of one, and waits until
+// it listens. It is no node of the Cluster.
 func (c *Cluster) Learner() *Node {
 	c.tb.Helper()
 	at := addresses(c.tb, 2)
@@ -113,7 +117,8 @@ func addresses(tb testing.TB, n int) (all []string) {
 	return all
 }
 
-// absent skips the test if there is no etcd to be had, and fails it where one must be.
+// absent skips the test if there is no etcd to be had, and fails it where one
+// must be.
 func absent(tb testing.TB, err error) {
 	tb.Helper()
 	ci, _ := strconv.ParseBool(os.Getenv("CI")) // what is no boolean is not true
@@ -123,7 +128,8 @@ func absent(tb testing.TB, err error) {
 	tb.Fatalf("etcdlab: %v", err)
 }
 
-// Program returns the path of etcd's program. Without it the test is skipped, or fails where it must be there.
+// Program returns the path of etcd's program. Without it the test is skipped,
+// or fails where it must be there.
 func Program(tb testing.TB) string {
 	tb.Helper()
 	path, err := find("etcd")
@@ -208,7 +214,8 @@ func (c *Cluster) Leader() *Node {
 	return leader
 }
 
-// Client returns a client of all nodes, closed when the test ends. configure, if any, changes its configuration.
+// Client returns a client of all nodes, closed when the test ends. configure,
+// if any, changes its configuration.
 func (c *Cluster) Client(tb testing.TB, configure ...func(*clientv3.Config)) *clientv3.Client {
 	tb.Helper()
 	return Client(tb, c.URLs(), configure...)
@@ -232,10 +239,12 @@ func Client(tb testing.TB, urls []string, configure ...func(*clientv3.Config)) *
 // URL is where clients reach the node.
 func (n *Node) URL() string { return n.scheme + "://" + n.Addr }
 
-// CA is the file with the certificate by which a node that was started with --auto-tls is known.
+// CA is the file with the certificate by which a node that was started with
+// --auto-tls is known.
 func (n *Node) CA() string { return filepath.Join(n.data, "fixtures", "client", "cert.pem") }
 
-// Run starts the node if it does not run, on the ports and the files that it had before. It does not wait until it serves.
+// Run starts the node if it does not run, on the ports and the files that it
+// had before. It does not wait until it serves.
 func (n *Node) Run() {
 	n.tb.Helper()
 	if n.process != nil {
@@ -284,7 +293,8 @@ func (n *Node) Await() {
 // admin returns a client of this node alone, closed when the test ends.
 func (n *Node) admin() *clientv3.Client { return Client(n.tb, []string{n.URL()}) }
 
-// Kill ends the node without a warning (SIGKILL), and returns when it is gone. Its files stay as they are.
+// Kill ends the node without a warning (SIGKILL), and returns when it is gone.
+// Its files stay as they are.
 func (n *Node) Kill() {
 	if n.process == nil {
 		return
@@ -293,7 +303,8 @@ func (n *Node) Kill() {
 	n.process = nil
 }
 
-// Freeze stops the node (SIGSTOP): its connections stay open, and nothing answers.
+// Freeze stops the node (SIGSTOP): its connections stay open, and nothing
+// answers.
 func (n *Node) Freeze() { n.must(n.process.Pause()) }
 
 // Thaw ends Freeze.
@@ -325,8 +336,9 @@ func (n *Node) Snapshot() string {
 	return path
 }
 
-// Restore kills all nodes and starts them again with what the snapshot holds and nothing else, as an operator does
-// with `etcdutl snapshot restore`, to which further flags are passed.
+// Restore kills all nodes and starts them again with what the snapshot holds
+// and nothing else, as an operator does with `etcdutl snapshot restore`, to
+// which further flags are passed.
 func (c *Cluster) Restore(snapshot string, flags ...string) {
 	c.tb.Helper()
 	bin, err := find("etcdutl")

@@ -44,8 +44,9 @@ func find(program string) (string, error) {
 	return path, nil
 }
 
-// Install builds etcd from its modules into the user's cache, if it is not there, and tells w what it does. The go command
-// fetches the modules and checks their sums; nothing of them gets into a go.mod of this repository.
+// Install builds etcd from its modules into the user's cache, if it is not
+// there, and tells w what it does. The go command fetches the modules and
+// checks their sums; nothing of them gets into a go.mod of this repository.
 func Install(ctx context.Context, w io.Writer) error {
 	cache, err := cacheDir()
 	if err != nil {
@@ -59,7 +60,8 @@ func Install(ctx context.Context, w io.Writer) error {
 	if err := os.MkdirAll(filepath.Dir(cache), 0o755); err != nil {
 		return err
 	}
-	// What is unfinished has another name: runs may be interrupted, and two may race.
+	// What is unfinished has another name: runs may be interrupted, and two may
+	// race.
 	tmp, err := os.MkdirTemp(filepath.Dir(cache), "unfinished")
 	if err != nil {
 		return err
@@ -78,7 +80,8 @@ func Install(ctx context.Context, w io.Writer) error {
 	return nil
 }
 
-// build builds the programs into dir/bin, in a module of their own: go install refuses a module that replaces others.
+// build builds the programs into dir/bin, in a module of their own: go install
+// refuses a module that replaces others.
 func build(ctx context.Context, dir string) error {
 	commands := [][]string{{"mod", "init", "servers"}, {"get"}}
 	for program, pkg := range programs() {

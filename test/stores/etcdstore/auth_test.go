@@ -146,7 +146,8 @@ func TestLeastPrivilege(t *testing.T) {
 	t.Run("AWriteGoesOnAcrossANewLogin", func(t *testing.T) {
 		s := open(t, cluster.Client(t, as("all")), etcdstore.Options{})
 		rev := trial.Must(t, s, store.Write{Key: "login", Value: []byte("1")})
-		// What the administrator changes makes all logins old: etcd refuses the write, and the client logs in anew.
+		// What the administrator changes makes all logins old: etcd refuses the
+		// write, and the client logs in anew.
 		grant(t, cluster.Client(t, as("root")), "late", clientv3.PermissionType(clientv3.PermRead), "x", "y")
 		rev = trial.Must(t, s, store.Write{Key: "login", Expected: rev, Value: []byte("2")})
 		// A server that starts anew knows no logins.

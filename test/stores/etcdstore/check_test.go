@@ -24,7 +24,8 @@ func examine(t *testing.T, client *clientv3.Client, ttl time.Duration) (store.Re
 	return s.Check(trial.Within(t), store.CheckRequest{TTL: ttl, HeartbeatInterval: ttl / 4, Key: "g", Reads: []string{"_ctl.g"}})
 }
 
-// warned fails the test unless each of the words stands in a warning, and there are no more warnings than words.
+// warned fails the test unless each of the words stands in a warning, and there
+// are no more warnings than words.
 func warned(t *testing.T, r store.Report, err error, words ...string) {
 	t.Helper()
 	if err != nil {
@@ -91,8 +92,8 @@ func TestCheckOfAServerThatStandsAlone(t *testing.T) {
 	}
 }
 
-// How much room the same keys take differs from run to run, so the limit follows
-// the database and not the other way round.
+// How much room the same keys take differs from run to run, so the limit
+// follows the database and not the other way round.
 func TestCheckWarnsOfADatabaseThatIsAlmostFull(t *testing.T) {
 	t.Parallel()
 	cluster := etcdlab.Start(t, 1)
@@ -134,7 +135,8 @@ func TestCheckOfAPair(t *testing.T) {
 	s := open(t, etcdlab.Client(t, cluster.URLs()[:1]), etcdstore.Options{})
 	_, err = s.Check(trial.Brief(t), store.CheckRequest{TTL: time.Minute, Key: "g"})
 	trial.Outcome(t, err, store.Transient)
-	// A server that knows of no leader refuses a write at once, and does not keep it for one that may come.
+	// A server that knows of no leader refuses a write at once, and does not keep
+	// it for one that may come.
 	natslab.Eventually(t, "a write is refused for want of a leader", func(ctx context.Context) error {
 		_, err := s.CompareAndSwap(ctx, store.Write{Key: "g"})
 		if store.Classify(err) != store.Transient || !strings.Contains(err.Error(), "no leader") {

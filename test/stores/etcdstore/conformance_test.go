@@ -14,7 +14,8 @@ import (
 	"github.com/seed-ff2cb582/leader/test/stores/etcdlab"
 )
 
-// bed gives each claim of the contract registers of its own on the servers, reached by these URLs, which interrupt cuts.
+// bed gives each claim of the contract registers of its own on the servers,
+// reached by these URLs, which interrupt cuts.
 func bed(cluster *etcdlab.Cluster, urls []string, interrupt func() error) storetest.Factory {
 	return func(tb testing.TB) storetest.Harness {
 		prefix := newPrefix()
@@ -44,8 +45,9 @@ func bed(cluster *etcdlab.Cluster, urls []string, interrupt func() error) storet
 	}
 }
 
-// cut breaks all connections, and lets nobody connect for a while: a client connects when it is first used, and one that
-// has not begun to would notice nothing of a shorter interruption.
+// cut breaks all connections, and lets nobody connect for a while: a client
+// connects when it is first used, and one that has not begun to would notice
+// nothing of a shorter interruption.
 func cut(proxies ...*natslab.Proxy) func() error {
 	return func() error {
 		for _, p := range proxies {

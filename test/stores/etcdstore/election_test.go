@@ -32,7 +32,8 @@ func TestElections(t *testing.T) {
 	})
 }
 
-// A party is the candidates of one group, under watch for two leaders at one instant.
+// A party is the candidates of one group, under watch for two leaders at one
+// instant.
 type party struct {
 	t       *testing.T
 	lookout *lookout.Lookout
@@ -87,7 +88,8 @@ func (p *party) noted(kind string) (n int) {
 	return n
 }
 
-// renewed waits until a candidate leads by a renewal that left after the instant, and returns it and its term.
+// renewed waits until a candidate leads by a renewal that left after the
+// instant, and returns it and its term.
 func (p *party) renewed(since time.Time) (by leader.Election, term uint64) {
 	p.t.Helper()
 	natslab.Eventually(p.t, "a candidate leads and has renewed", func(context.Context) error {
@@ -169,7 +171,8 @@ func TestAnElectionOutlivesItsOnlyServer(t *testing.T) {
 	}
 }
 
-// A snapshot that is restored takes back what was written since. Candidates that saw it notice, and cool down.
+// A snapshot that is restored takes back what was written since. Candidates
+// that saw it notice, and cool down.
 func TestARestoredSnapshotIsARegress(t *testing.T) {
 	t.Parallel()
 	for name, bump := range map[string][]string{

@@ -20,7 +20,8 @@ import (
 	"github.com/seed-ff2cb582/leader/test/stores/etcdlab"
 )
 
-// transactions is how many the server was asked for, by its own count. Reads for watches are transactions, too.
+// transactions is how many the server was asked for, by its own count. Reads
+// for watches are transactions, too.
 func transactions(t *testing.T, node *etcdlab.Node) int {
 	t.Helper()
 	request, err := http.NewRequestWithContext(trial.Within(t), http.MethodGet, node.URL()+"/metrics", http.NoBody)
@@ -69,7 +70,8 @@ func TestChangesAreHeardOfWithoutReads(t *testing.T) {
 	}
 }
 
-// A server that is frozen keeps its connections: only the silence tells. Reads are no help here, for they wait as well.
+// A server that is frozen keeps its connections: only the silence tells. Reads
+// are no help here, for they wait as well.
 func TestASilentStreamIsGivenUp(t *testing.T) {
 	t.Parallel()
 	cluster := etcdlab.Start(t, 1)
@@ -190,7 +192,8 @@ func TestWatchesComeAndGo(t *testing.T) {
 	}
 }
 
-// By itself a client waits for up to two minutes between two attempts to connect: to ten it comes in two minutes.
+// By itself a client waits for up to two minutes between two attempts to
+// connect: to ten it comes in two minutes.
 func TestAServerThatIsAwayIsAskedForOftenEnough(t *testing.T) {
 	t.Parallel()
 	l, err := net.Listen("tcp", "127.0.0.1:0")

@@ -12,7 +12,8 @@ import (
 	"github.com/seed-ff2cb582/leader/test/stores/etcdlab"
 )
 
-// judge takes conflicts into the order: etcd decides them in the order of its writes.
+// judge takes conflicts into the order: etcd decides them in the order of its
+// writes.
 var judge = histories.Judge{CurrentConflicts: true}
 
 func TestShortHistoriesAreLinearizable(t *testing.T) {
@@ -49,7 +50,8 @@ func TestAHistoryWithFaultsOfAClusterIsLinearizable(t *testing.T) {
 	cluster := etcdlab.Start(t, 3)
 	var stores []store.Store
 	for i := range 4 {
-		// Each by one member, so that the faults of one do not meet all, and one by all of them.
+		// Each by one member, so that the faults of one do not meet all, and one by
+		// all of them.
 		urls := cluster.URLs()
 		if i < 3 {
 			urls = urls[i : i+1]

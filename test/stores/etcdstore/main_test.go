@@ -43,7 +43,8 @@ func open(tb testing.TB, client *clientv3.Client, opts etcdstore.Options) *etcds
 	return s
 }
 
-// eventually writes until the write is acknowledged or found, as a store's user does across faults.
+// eventually writes until the write is acknowledged or found, as a store's user
+// does across faults.
 func eventually(tb testing.TB, s store.Store, key string, expected uint64, value string) (rev uint64) {
 	tb.Helper()
 	natslab.Eventually(tb, "write of "+key, func(ctx context.Context) (err error) {

@@ -77,7 +77,8 @@ func TestOpenByTLS(t *testing.T) {
 	s := opened(t, "etcds://"+node.Addr+"?ca="+node.CA())
 	trial.Must(t, s, store.Write{Key: "g", Value: []byte("1")})
 	trial.Listen(t, s, "g").Value("1")
-	// The system's authorities do not vouch for it, and without TLS it does not answer.
+	// The system's authorities do not vouch for it, and without TLS it does not
+	// answer.
 	for _, url := range []string{"etcds://" + node.Addr, "etcd://" + node.Addr} {
 		_, err := etcdstore.Open(trial.Brief(t), url)
 		trial.Outcome(t, err, store.Transient)

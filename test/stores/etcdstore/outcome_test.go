@@ -90,8 +90,9 @@ func endedContext(t *testing.T, node *etcdlab.Node) {
 	}
 }
 
-// The client repeats a transaction by itself if the server answers that its context has ended, while the caller's has not.
-// The repetition is refused for what the first has done.
+// The client repeats a transaction by itself if the server answers that its
+// context has ended, while the caller's has not. The repetition is refused for
+// what the first has done.
 func heldBack(t *testing.T, node *etcdlab.Node) {
 	for _, code := range []codes.Code{codes.Canceled, codes.DeadlineExceeded} {
 		t.Run(code.String(), func(t *testing.T) {
@@ -107,7 +108,8 @@ func heldBack(t *testing.T, node *etcdlab.Node) {
 			if e := trial.Get(t, s, "g"); string(e.Value) != "mine" {
 				t.Errorf("the register holds %q", e.Value)
 			}
-			// This is what the safeguard is for. If it fails, the client has learned, and the safeguard is for nothing.
+			// This is what the safeguard is for. If it fails, the client has learned,
+			// and the safeguard is for nothing.
 			r.instead("Txn", status.Error(code, "context ended"))
 			key := s.Prefix() + "plain"
 			answer, err := client.Txn(trial.Within(t)).If(clientv3.Compare(clientv3.ModRevision(key), "=", 0)).Then(clientv3.OpPut(key, "mine")).Commit()
@@ -139,7 +141,8 @@ func besideTheTombstone(t *testing.T, node *etcdlab.Node) {
 	if e := trial.Get(t, s, "g"); e.Revision != rev || e.Tombstone || string(e.Value) != "ours" {
 		t.Errorf("%+v", e)
 	}
-	// Nor does what another tool puts between the two keys of a register stand in its way.
+	// Nor does what another tool puts between the two keys of a register stand in
+	// its way.
 	put("g+other", "junk")
 	rev = trial.Must(t, s, store.Write{Key: "g", Expected: rev, Value: []byte("vacant"), Tombstone: true})
 	rev = trial.Must(t, s, store.Write{Key: "g", Expected: rev, Value: []byte("vacant again"), Tombstone: true})
@@ -317,7 +320,8 @@ func TestWhatAReadShowedStays(t *testing.T) {
 	}, func() { cluster.Nodes[0].Kill(); cluster.Run() })
 }
 
-// A server that is full says so of writes that it refused, and also of some that it applied.
+// A server that is full says so of writes that it refused, and also of some
+// that it applied.
 func TestAFullServerIsHonest(t *testing.T) {
 	t.Parallel()
 	cluster := etcdlab.Start(t, 1, "--quota-backend-bytes", "16000000")

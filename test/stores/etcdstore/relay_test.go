@@ -13,9 +13,10 @@ import (
 	"google.golang.org/grpc/metadata"
 )
 
-// A relay stands between clients and a server, call by call, and may give another answer than the server's after the call
-// has had its effect there, as a server does that is being shut down, or a gateway. It serves calls of one question and one
-// answer.
+// A relay stands between clients and a server, call by call, and may give
+// another answer than the server's after the call has had its effect there, as
+// a server does that is being shut down, or a gateway. It serves calls of one
+// question and one answer.
 type relay struct {
 	server *grpc.ClientConn
 	addr   string
@@ -71,7 +72,8 @@ func newRelay(tb testing.TB, target string) *relay {
 	return r
 }
 
-// instead has the next call of the method answered so, once the server has served it.
+// instead has the next call of the method answered so, once the server has
+// served it.
 func (r *relay) instead(method string, answer error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()

@@ -1,6 +1,8 @@
-// Package ferretlab starts FerretDB 1.24 for the project's tests, in a process of its own: a server that speaks MongoDB's
-// protocol, and is none that elections can rely on. The program is the one that `make ferretdb` has put into the user's cache
-// (see [Install]); a test that does not find it is skipped, and fails if LEADER_FERRETDB=required.
+// Package ferretlab starts FerretDB 1.24 for the project's tests, in a process
+// of its own: a server that speaks MongoDB's protocol, and is none that
+// elections can rely on. The program is the one that `make ferretdb` has put
+// into the user's cache (see [Install]); a test that does not find it is
+// skipped, and fails if LEADER_FERRETDB=required.
 package ferretlab
 
 import (
@@ -21,7 +23,8 @@ import (
 	"github.com/seed-ff2cb582/leader/test/stores/internal/tethered"
 )
 
-// Version is FerretDB's version in the tests, the last that keeps its data without PostgreSQL's DocumentDB extension.
+// Version is FerretDB's version in the tests, the last that keeps its data
+// without PostgreSQL's DocumentDB extension.
 const Version = "v1.24.0"
 
 // source is the server, over SQLite.
@@ -81,8 +84,9 @@ func find() (string, error) {
 	return path, nil
 }
 
-// Install builds FerretDB from its module into the user's cache, if it is not there, and tells w what it does. The go command
-// fetches the modules and checks their sums; nothing of them gets into a go.mod of this repository.
+// Install builds FerretDB from its module into the user's cache, if it is not
+// there, and tells w what it does. The go command fetches the modules and
+// checks their sums; nothing of them gets into a go.mod of this repository.
 func Install(ctx context.Context, w io.Writer) error {
 	path, err := program()
 	if err != nil {
@@ -96,7 +100,8 @@ func Install(ctx context.Context, w io.Writer) error {
 	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
 		return err
 	}
-	// What is unfinished has another name: runs may be interrupted, and two may race.
+	// What is unfinished has another name: runs may be interrupted, and two may
+	// race.
 	tmp, err := os.MkdirTemp(filepath.Dir(filepath.Dir(path)), "unfinished")
 	if err != nil {
 		return err
@@ -115,7 +120,8 @@ func Install(ctx context.Context, w io.Writer) error {
 	return os.Rename(filepath.Join(tmp, "ferretdb"), path)
 }
 
-// Start starts a server, which is killed when the test ends, and returns its URI.
+// Start starts a server, which is killed when the test ends, and returns its
+// URI.
 func Start(tb testing.TB) string {
 	tb.Helper()
 	path, err := find()

@@ -89,7 +89,8 @@ func TestVersionsAreWarnedOfAndServe(t *testing.T) {
 	}
 }
 
-// A heartbeat has what is watched looked at twice in it; nothing else tells of a change here for an hour.
+// A heartbeat has what is watched looked at twice in it; nothing else tells of
+// a change here for an hour.
 func TestAHeartbeatPacesTheLooks(t *testing.T) {
 	t.Parallel()
 	srv, _ := made(t)

@@ -1,5 +1,5 @@
-// Package gcsstore_test judges the store on fake-gcs-server, an emulator in memory: what the service itself does beyond that
-// is not judged here.
+// Package gcsstore_test judges the store on fake-gcs-server, an emulator in
+// memory: what the service itself does beyond that is not judged here.
 package gcsstore_test
 
 import (
@@ -29,7 +29,8 @@ func unique(word string) string { return fmt.Sprintf("%s%d", word, names.Add(1))
 // bucket is the one of these tests.
 const bucket = "lab"
 
-// service returns a client with connections of its own, closed when the test ends. around, if any, wraps them.
+// service returns a client with connections of its own, closed when the test
+// ends. around, if any, wraps them.
 func service(tb testing.TB, addr string, around ...func(http.RoundTripper) http.RoundTripper) *storage.Service {
 	tb.Helper()
 	transport := &http.Transport{MaxIdleConnsPerHost: 64}

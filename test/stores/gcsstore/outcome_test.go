@@ -60,7 +60,8 @@ func TestWhatNeverLeftIsTransient(t *testing.T) {
 	_, err := s.CompareAndSwap(done, write)
 	trial.Outcome(t, err, store.Transient)
 
-	// All connections of the client are in use: the only one is a read's whose answer is held.
+	// All connections of the client are in use: the only one is a read's whose
+	// answer is held.
 	p := natslab.NewProxy(t, srv.Addr)
 	busy := over(t, service(t, p.Addr(), func(rt http.RoundTripper) http.RoundTripper {
 		rt.(*http.Transport).MaxConnsPerHost = 1 //nolint:errcheck,forcetypeassert // service made it
@@ -91,7 +92,8 @@ func TestWhatNeverLeftIsTransient(t *testing.T) {
 	trial.Outcome(t, err, store.Transient)
 }
 
-// A client that does not tell of its connections is not believed to have sent nothing.
+// A client that does not tell of its connections is not believed to have sent
+// nothing.
 func TestWithoutAnyWordOfTheClientTheOutcomeIsUnknown(t *testing.T) {
 	t.Parallel()
 	srv, _ := made(t)

@@ -1,5 +1,6 @@
-// Package k8sdiscovery_test judges the leader's entry in Kubernetes on real API servers. There is no kube-proxy: a client is
-// led to the ready endpoints of the Service's slices, as kube-proxy reads them.
+// Package k8sdiscovery_test judges the leader's entry in Kubernetes on real API
+// servers. There is no kube-proxy: a client is led to the ready endpoints of
+// the Service's slices, as kube-proxy reads them.
 package k8sdiscovery_test
 
 import (
@@ -36,8 +37,9 @@ func TestMain(m *testing.M) {
 
 const label = "example.com/leader"
 
-// options are those of the candidate in the pod of its name, in the namespace and for the Service of the group's name, or of
-// a follower, which is in none of its pods.
+// options are those of the candidate in the pod of its name, in the namespace
+// and for the Service of the group's name, or of a follower, which is in none
+// of its pods.
 func options(group, id, uid string) k8sdiscovery.Options {
 	if id == "" {
 		return k8sdiscovery.Options{Namespace: group, Service: group, PortName: "web"}
@@ -45,7 +47,8 @@ func options(group, id, uid string) k8sdiscovery.Options {
 	return k8sdiscovery.Options{Namespace: group, Service: group, PortName: "web", Pod: id, PodUID: uid, Label: label}
 }
 
-// A cluster is an API server with a namespace for each group, and in each the pods a and b.
+// A cluster is an API server with a namespace for each group, and in each the
+// pods a and b.
 type cluster struct {
 	*kubelab.Server
 
@@ -233,8 +236,8 @@ func (c *cluster) labels(t *testing.T, g string) {
 	}
 }
 
-// What happens when the last leader's pod is deleted is for Kubernetes' garbage collector, of which the lab has none: this
-// is what it goes by.
+// What happens when the last leader's pod is deleted is for Kubernetes' garbage
+// collector, of which the lab has none: this is what it goes by.
 func (c *cluster) owns(t *testing.T, g string) {
 	t.Helper()
 	ctx, a := natslab.Within(t), c.open(t, g, "a", nil)
@@ -258,7 +261,8 @@ func (c *cluster) owns(t *testing.T, g string) {
 	if len(s.Metadata.OwnerReferences) != 1 || s.Metadata.OwnerReferences[0] != pod || len(s.Endpoints) != 1 || s.Endpoints[0].TargetRef != pod {
 		t.Errorf("%s", found)
 	}
-	// A follower, which cannot know the pod, leaves it alone. The leader's own announcer does not leave alone a slice without it.
+	// A follower, which cannot know the pod, leaves it alone. The leader's own
+	// announcer does not leave alone a slice without it.
 	if stands, err := c.open(t, g, "", nil).Look(ctx, g); err != nil || stands.Damaged || !stands.Entry.Same(e) {
 		t.Errorf("%v: %+v", err, stands)
 	}

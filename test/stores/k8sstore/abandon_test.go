@@ -10,7 +10,8 @@ import (
 	"github.com/seed-ff2cb582/leader/test/stores/kubelab"
 )
 
-// A stall never answers the requests that watch one Lease, and passes on all others.
+// A stall never answers the requests that watch one Lease, and passes on all
+// others.
 type stall struct {
 	next http.RoundTripper
 	name string
@@ -25,8 +26,9 @@ func (s stall) RoundTrip(r *http.Request) (*http.Response, error) {
 	return s.next.RoundTrip(r)
 }
 
-// The news count as begun when all first watches stand. One that is given up before it does must not be waited for: what
-// may have been missed before is read, and delivered once more, when the news begin.
+// The news count as begun when all first watches stand. One that is given up
+// before it does must not be waited for: what may have been missed before is
+// read, and delivered once more, when the news begin.
 func abandoned(t *testing.T, srv *kubelab.Server) {
 	config := srv.Admin()
 	config.Wrap(func(rt http.RoundTripper) http.RoundTripper { return stall{rt, "stalled"} })

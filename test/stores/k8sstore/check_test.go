@@ -29,7 +29,8 @@ func checked(t *testing.T, s *k8sstore.Store) (store.Report, error) {
 	return s.Check(trial.Within(t), store.CheckRequest{TTL: 10 * time.Second, HeartbeatInterval: time.Second, Key: "g", Reads: []string{"_ctl.g"}})
 }
 
-// The rights that the package's documentation names are enough for an election, and no more than that.
+// The rights that the package's documentation names are enough for an election,
+// and no more than that.
 func rights(t *testing.T, srv *kubelab.Server) {
 	namespace := newNamespace(srv)
 	opts := k8sstore.Options{Namespace: namespace}
@@ -104,7 +105,8 @@ func leads(all ...leader.Election) func(context.Context) error {
 	}
 }
 
-// A server of other settings: it ends each watch after 4 to 8 s, and has coordinated leader election.
+// A server of other settings: it ends each watch after 4 to 8 s, and has
+// coordinated leader election.
 func TestOnAnotherServer(t *testing.T) {
 	t.Parallel()
 	srv := kubelab.Start(t, "--min-request-timeout", "4",

@@ -26,7 +26,8 @@ import (
 	"github.com/seed-ff2cb582/leader/test/stores/kubelab"
 )
 
-// A swing is one Lease between a candidate of ours and one of an unmodified client-go.
+// A swing is one Lease between a candidate of ours and one of an unmodified
+// client-go.
 type swing struct {
 	*testing.T
 	name    string
@@ -73,8 +74,8 @@ func (s *swing) theyLead() bool {
 	return s.theirs
 }
 
-// join starts a candidate of ours. end stops it: as a program that is shut down, which hands over, or as one that is cut
-// off for good.
+// join starts a candidate of ours. end stops it: as a program that is shut
+// down, which hands over, or as one that is cut off for good.
 func (s *swing) join() (end func(release bool)) {
 	s.Helper()
 	proxy := natslab.NewProxy(s, s.config.Host[len("https://"):])
@@ -118,7 +119,8 @@ func (s *swing) transition(t leader.Transition) {
 	s.stir()
 }
 
-// elect starts an unmodified client-go candidate. end stops it: with a release, or without one as if it had died.
+// elect starts an unmodified client-go candidate. end stops it: with a release,
+// or without one as if it had died.
 func (s *swing) elect(release bool) (end func()) {
 	s.Helper()
 	client, err := coordinationclient.NewForConfig(s.config)
@@ -163,7 +165,8 @@ func (s *swing) took() {
 	s.stir()
 }
 
-// left measures how long client-go led beside ours, which had waited for what the Lease says.
+// left measures how long client-go led beside ours, which had waited for what
+// the Lease says.
 func (s *swing) left() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -176,8 +179,9 @@ func (s *swing) left() {
 
 var swings = flag.Int("swings", 100, "how often the lead goes to client-go and back")
 
-// client-go's leader election takes a minute and a half to compile, all APIs of Kubernetes with it. So these tests have a tag,
-// which make labs gives where the server is there.
+// client-go's leader election takes a minute and a half to compile, all APIs of
+// Kubernetes with it. So these tests have a tag, which make labs gives where
+// the server is there.
 func TestBesideClientGo(t *testing.T) {
 	t.Parallel()
 	srv := kubelab.Start(t)
@@ -186,7 +190,8 @@ func TestBesideClientGo(t *testing.T) {
 	t.Run("Loop", func(t *testing.T) { t.Parallel(); loopOverLeases(t, srv) })
 }
 
-// coexistence has the lead of some Leases go from ours to client-go and back, 100 times in all.
+// coexistence has the lead of some Leases go from ours to client-go and back,
+// 100 times in all.
 func coexistence(t *testing.T, srv *kubelab.Server) {
 	const groups = 5
 	opts := k8sstore.Options{Namespace: newNamespace(srv)}
@@ -211,7 +216,8 @@ func coexistence(t *testing.T, srv *kubelab.Server) {
 	t.Logf("%d times to client-go and back: ours overlapped 0 times; client-go told of its end after ours had begun %d times, by %v at most", *swings, len(overlaps), longest)
 }
 
-// swing goes to and fro. Each fifth time the leader dies without a word, on either side.
+// swing goes to and fro. Each fifth time the leader dies without a word, on
+// either side.
 func (s *swing) swing(rounds int) {
 	end := s.join()
 	s.await("ours leads first", s.weLead)

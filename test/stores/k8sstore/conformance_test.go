@@ -57,7 +57,8 @@ func cut(proxies ...*natslab.Proxy) func() error {
 	}
 }
 
-// What harms nobody else runs on one server, at the same time: it takes longer to start than most of the tests.
+// What harms nobody else runs on one server, at the same time: it takes longer
+// to start than most of the tests.
 func TestOnOneServer(t *testing.T) {
 	t.Parallel()
 	srv := kubelab.Start(t)

@@ -25,7 +25,8 @@ func everyElection(t *testing.T, srv *kubelab.Server) {
 	})
 }
 
-// outliving has a group elect while its API server and its etcd are killed and frozen.
+// outliving has a group elect while its API server and its etcd are killed and
+// frozen.
 func outliving(t *testing.T, srv *kubelab.Server) {
 	opts := k8sstore.Options{Namespace: newNamespace(srv)}
 	watch := lookout.Keep(t)

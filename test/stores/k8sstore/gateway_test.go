@@ -14,8 +14,9 @@ import (
 	"github.com/seed-ff2cb582/leader/test/stores/kubelab"
 )
 
-// A gateway stands between clients and the API server, request by request, as a load balancer or a service mesh does that
-// ends TLS. It knows the administrator's certificate, and whoever reaches it is the administrator.
+// A gateway stands between clients and the API server, request by request, as a
+// load balancer or a service mesh does that ends TLS. It knows the
+// administrator's certificate, and whoever reaches it is the administrator.
 type gateway struct {
 	server *httptest.Server
 	target string
@@ -49,7 +50,8 @@ func (g *gateway) config() *rest.Config {
 	return &rest.Config{Host: g.server.URL, TLSClientConfig: rest.TLSClientConfig{CAData: ca}}
 }
 
-// instead has the next request that writes answered so. forward sends it on, once for each call.
+// instead has the next request that writes answered so. forward sends it on,
+// once for each call.
 func (g *gateway) instead(f func(w http.ResponseWriter, forward func() answer)) {
 	g.mu.Lock()
 	defer g.mu.Unlock()

@@ -12,7 +12,8 @@ import (
 	"github.com/seed-ff2cb582/leader/test/stores/kubelab"
 )
 
-// judge takes conflicts into the order: etcd decides them in the order of its writes.
+// judge takes conflicts into the order: etcd decides them in the order of its
+// writes.
 var judge = histories.Judge{CurrentConflicts: true}
 
 func shortHistories(t *testing.T, srv *kubelab.Server) {

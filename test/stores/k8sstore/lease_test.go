@@ -55,7 +55,8 @@ func wellFormed(t *testing.T, srv *kubelab.Server) {
 	if spec := admin.get("g").Spec; *spec.HolderIdentity != "host-b" || *spec.LeaseTransitions != 1 {
 		t.Errorf("%v", spec.String())
 	}
-	// Labels and annotations of others stay, though to add them costs the leader its term.
+	// Labels and annotations of others stay, though to add them costs the leader
+	// its term.
 	if err := admin.patch("g", map[string]any{"metadata": map[string]any{"labels": map[string]any{"team": "x"}, "annotations": map[string]any{"note": "y"}}}); err != nil {
 		t.Fatal(err)
 	}
@@ -67,7 +68,8 @@ func wellFormed(t *testing.T, srv *kubelab.Server) {
 	})
 }
 
-// The clocks of a holder's machine and of ours may differ by years: what counts is when its renewal was seen.
+// The clocks of a holder's machine and of ours may differ by years: what counts
+// is when its renewal was seen.
 func foreignClocks(t *testing.T, srv *kubelab.Server) {
 	opts := k8sstore.Options{Namespace: newNamespace(srv)}
 	admin := newKubectl(t, srv, opts.Namespace)
@@ -100,7 +102,8 @@ func foreignClocks(t *testing.T, srv *kubelab.Server) {
 	}
 }
 
-// An operator who clears the holder of a Lease gives no permission to lead beside it.
+// An operator who clears the holder of a Lease gives no permission to lead
+// beside it.
 func cleared(t *testing.T, srv *kubelab.Server) {
 	opts := k8sstore.Options{Namespace: newNamespace(srv)}
 	admin := newKubectl(t, srv, opts.Namespace)
@@ -135,7 +138,8 @@ func prefixes(t *testing.T, srv *kubelab.Server) {
 	}
 }
 
-// A program's own client speaks JSON and may be slowed down by its limiter, which is not for renewals.
+// A program's own client speaks JSON and may be slowed down by its limiter,
+// which is not for renewals.
 func clientset(t *testing.T, srv *kubelab.Server) {
 	config := srv.Admin()
 	config.QPS, config.Burst = 0.001, 1
@@ -174,7 +178,8 @@ func clientset(t *testing.T, srv *kubelab.Server) {
 	}
 }
 
-// A name that is no longer watched before its watch stands keeps nobody waiting, and those that stay are followed.
+// A name that is no longer watched before its watch stands keeps nobody
+// waiting, and those that stay are followed.
 func comeAndGo(t *testing.T, srv *kubelab.Server) {
 	opts := k8sstore.Options{Namespace: newNamespace(srv)}
 	proxy := natslab.NewProxy(t, srv.Addr)

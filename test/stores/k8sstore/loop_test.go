@@ -84,8 +84,8 @@ func (r *relay) led() string {
 func loopOverLeases(t *testing.T, srv *kubelab.Server) {
 	namespace := newNamespace(srv)
 	const rounds = 10
-	// Each leader hands over, so nothing waits for these leases, and a machine that
-	// stands still for seconds ends none.
+	// Each leader hands over, so nothing waits for these leases, and a machine
+	// that stands still for seconds ends none.
 	timing := leaderkube.Timing{LeaseDuration: 30 * time.Second, RenewDeadline: 20 * time.Second, RetryPeriod: 500 * time.Millisecond}
 	client, err := coordinationclient.NewForConfig(srv.Admin())
 	if err != nil {

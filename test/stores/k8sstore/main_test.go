@@ -45,7 +45,8 @@ func newNamespace(srv *kubelab.Server) string {
 	return srv.Namespace(fmt.Sprintf("n%d", numbers.Add(1)))
 }
 
-// open returns a store with connections of its own that is closed when the test ends.
+// open returns a store with connections of its own that is closed when the test
+// ends.
 func open(tb testing.TB, config *rest.Config, opts k8sstore.Options) *k8sstore.Store {
 	tb.Helper()
 	if opts.Logger == nil {
@@ -70,7 +71,8 @@ type kubectl struct {
 	namespace string
 }
 
-// coordination makes a configuration one of the API group coordination.k8s.io/v1.
+// coordination makes a configuration one of the API group
+// coordination.k8s.io/v1.
 func coordination(tb testing.TB, c *rest.Config) *rest.Config {
 	tb.Helper()
 	scheme := runtime.NewScheme()
@@ -140,7 +142,8 @@ func (k *kubectl) put(name string, value []byte) error {
 	return err
 }
 
-// eventually writes until the write is acknowledged or found, as a store's user does across faults.
+// eventually writes until the write is acknowledged or found, as a store's user
+// does across faults.
 func eventually(tb testing.TB, s store.Store, key string, expected uint64, value string) (rev uint64) {
 	tb.Helper()
 	natslab.Eventually(tb, "write of "+key, func(ctx context.Context) (err error) {

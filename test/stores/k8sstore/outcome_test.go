@@ -16,7 +16,8 @@ import (
 	"github.com/seed-ff2cb582/leader/test/stores/kubelab"
 )
 
-// An update with a resourceVersion alone makes a Lease anew that was deleted. With the uid it does not.
+// An update with a resourceVersion alone makes a Lease anew that was deleted.
+// With the uid it does not.
 func deletion(t *testing.T, srv *kubelab.Server) {
 	opts := k8sstore.Options{Namespace: newNamespace(srv)}
 	admin := newKubectl(t, srv, opts.Namespace)
@@ -41,7 +42,8 @@ func deletion(t *testing.T, srv *kubelab.Server) {
 	}
 }
 
-// The API server, and whatever stands before it, asks for a repetition by Retry-After, and client-go obeys ten times.
+// The API server, and whatever stands before it, asks for a repetition by
+// Retry-After, and client-go obeys ten times.
 func retries(t *testing.T, srv *kubelab.Server) {
 	opts := k8sstore.Options{Namespace: newNamespace(srv)}
 	g := newGateway(t, srv)
@@ -66,7 +68,8 @@ func retries(t *testing.T, srv *kubelab.Server) {
 		{http.StatusInternalServerError, true, store.Unknown},
 		{http.StatusGatewayTimeout, true, store.Unknown},
 		{http.StatusBadGateway, false, store.Unknown},
-		// Pages that are not the API server's say nothing of what became of the write.
+		// Pages that are not the API server's say nothing of what became of the
+		// write.
 		{http.StatusNotFound, true, store.Unknown},
 		{http.StatusForbidden, true, store.Unknown},
 		{http.StatusConflict, true, store.Unknown},
@@ -90,8 +93,8 @@ func retries(t *testing.T, srv *kubelab.Server) {
 	}
 }
 
-// What stands between may repeat a write whose answer it lost, and hand on the answer to the repetition, which is a conflict
-// with the first.
+// What stands between may repeat a write whose answer it lost, and hand on the
+// answer to the repetition, which is a conflict with the first.
 func repetition(t *testing.T, srv *kubelab.Server) {
 	opts := k8sstore.Options{Namespace: newNamespace(srv)}
 	g := newGateway(t, srv)
@@ -119,7 +122,8 @@ func repetition(t *testing.T, srv *kubelab.Server) {
 	}
 }
 
-// unreachable shows what is said of writes that cannot have left, and of those that may have.
+// unreachable shows what is said of writes that cannot have left, and of those
+// that may have.
 func unreachable(t *testing.T, srv *kubelab.Server) {
 	opts := k8sstore.Options{Namespace: newNamespace(srv)}
 	proxy := natslab.NewProxy(t, srv.Addr)
@@ -143,7 +147,8 @@ func unreachable(t *testing.T, srv *kubelab.Server) {
 	})
 	rev := trial.Must(t, s, store.Write{Key: "g", Value: []byte("3")})
 
-	// Its connection is gone, and nobody listens: what is said never to have left must not land.
+	// Its connection is gone, and nobody listens: what is said never to have left
+	// must not land.
 	proxy.Cut()
 	for i := range 20 {
 		value := fmt.Sprintf("lost %d", i)
@@ -193,7 +198,8 @@ func TestServersThatFail(t *testing.T) {
 	t.Run("Elections", func(t *testing.T) { outliving(t, srv) })
 }
 
-// A server that is frozen may apply a write when it goes on, long after its writer gave up.
+// A server that is frozen may apply a write when it goes on, long after its
+// writer gave up.
 func failing(t *testing.T, srv *kubelab.Server) {
 	opts := k8sstore.Options{Namespace: newNamespace(srv)}
 	s := open(t, srv.Admin(), opts)

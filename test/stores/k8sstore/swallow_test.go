@@ -15,7 +15,8 @@ import (
 	"github.com/seed-ff2cb582/leader/test/stores/kubelab"
 )
 
-// A sink relays connections, and may let those that it has vanish without a word, as a load balancer does that forgets them.
+// A sink relays connections, and may let those that it has vanish without a
+// word, as a load balancer does that forgets them.
 type sink struct {
 	listener net.Listener
 	target   string
@@ -100,7 +101,8 @@ func (s *sink) forget() {
 	s.lost = make(chan struct{})
 }
 
-// Connections of the store's own are given up when nothing comes in: client-go's own wait for 45 s.
+// Connections of the store's own are given up when nothing comes in:
+// client-go's own wait for 45 s.
 func forgotten(t *testing.T, srv *kubelab.Server) {
 	opts := k8sstore.Options{Namespace: newNamespace(srv)}
 	between := newSink(t, srv.Addr)

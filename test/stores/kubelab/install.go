@@ -12,7 +12,8 @@ import (
 	"strings"
 )
 
-// Version is the version of Kubernetes in the tests, which apiserver/go.mod pins.
+// Version is the version of Kubernetes in the tests, which apiserver/go.mod
+// pins.
 const Version = "v1.36.3"
 
 // errAbsent: the cache does not have kube-apiserver.
@@ -39,8 +40,9 @@ func Find() (string, error) {
 	return path, nil
 }
 
-// Install builds kube-apiserver from its module into the user's cache, if it is not there, and tells w what it does. The go
-// command fetches the modules, and checks them against apiserver/go.sum.
+// Install builds kube-apiserver from its module into the user's cache, if it is
+// not there, and tells w what it does. The go command fetches the modules, and
+// checks them against apiserver/go.sum.
 func Install(ctx context.Context, w io.Writer) error {
 	path, err := cached()
 	if err != nil {
@@ -66,7 +68,8 @@ func Install(ctx context.Context, w io.Writer) error {
 	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
 		return err
 	}
-	// What is unfinished has another name: runs may be interrupted, and two may race.
+	// What is unfinished has another name: runs may be interrupted, and two may
+	// race.
 	unfinished := fmt.Sprintf("%s.%d", path, os.Getpid())
 	defer os.Remove(unfinished) //nolint:errcheck // it has been renamed
 	_, err = output(ctx, module, "build", "-trimpath", "-ldflags", "-s -w -X k8s.io/component-base/version.gitVersion="+Version,
@@ -81,7 +84,8 @@ func Install(ctx context.Context, w io.Writer) error {
 	return nil
 }
 
-// output runs the go command, in a module that is not part of the workspace unless dir is ".".
+// output runs the go command, in a module that is not part of the workspace
+// unless dir is ".".
 func output(ctx context.Context, dir string, args ...string) (string, error) {
 	cmd := exec.CommandContext(ctx, "go", args...)
 	cmd.Dir, cmd.Env = dir, append(os.Environ(), "CGO_ENABLED=0")

@@ -1,9 +1,11 @@
-// Package kubelab starts real Kubernetes API servers for the project's tests: a kube-apiserver, with RBAC, and the etcd of
-// package etcdlab, each in a process of its own, without containers. There are no nodes and no controllers: what is in the
-// API is what the test has put there.
+// Package kubelab starts real Kubernetes API servers for the project's tests: a
+// kube-apiserver, with RBAC, and the etcd of package etcdlab, each in a process
+// of its own, without containers. There are no nodes and no controllers: what
+// is in the API is what the test has put there.
 //
-// The program is the one that `make kube` has built into the user's cache. A test that does not find it is skipped, also if
-// CI=true, since it takes longer to build than all else that CI does; it fails if LEADER_KUBE=required.
+// The program is the one that `make kube` has built into the user's cache. A
+// test that does not find it is skipped, also if CI=true, since it takes longer
+// to build than all else that CI does; it fails if LEADER_KUBE=required.
 package kubelab
 
 import (
@@ -35,7 +37,8 @@ import (
 	"github.com/seed-ff2cb582/leader/test/stores/internal/tethered"
 )
 
-// A Server is one kube-apiserver, on an etcd of its own unless it is [Server.Another].
+// A Server is one kube-apiserver, on an etcd of its own unless it is
+// [Server.Another].
 type Server struct {
 	Etcd *etcdlab.Cluster
 	// Addr is where the server listens, host:port. It speaks TLS.
@@ -49,8 +52,8 @@ type Server struct {
 	admin   *rest.RESTClient
 }
 
-// Start starts a server, and waits until it serves. It is killed when the test ends. Further flags are those of
-// kube-apiserver.
+// Start starts a server, and waits until it serves. It is killed when the test
+// ends. Further flags are those of kube-apiserver.
 func Start(tb testing.TB, flags ...string) *Server {
 	tb.Helper()
 	if _, err := Find(); err != nil {
@@ -64,8 +67,9 @@ func Start(tb testing.TB, flags ...string) *Server {
 	return s
 }
 
-// Another starts one more server on the same etcd, with the same flags, keys and users, as a control plane of several
-// nodes has them. It is killed when the test ends.
+// Another starts one more server on the same etcd, with the same flags, keys
+// and users, as a control plane of several nodes has them. It is killed when
+// the test ends.
 func (s *Server) Another(tb testing.TB) *Server {
 	tb.Helper()
 	o := &Server{tb: tb, dir: s.dir, Etcd: s.Etcd, flags: s.flags}
@@ -98,7 +102,8 @@ func (s *Server) begin() {
 	s.Run()
 }
 
-// absent skips the test if there is no kube-apiserver, and fails it where one must be.
+// absent skips the test if there is no kube-apiserver, and fails it where one
+// must be.
 func absent(tb testing.TB, err error) {
 	tb.Helper()
 	if errors.Is(err, errAbsent) && os.Getenv("LEADER_KUBE") != "required" {
@@ -115,10 +120,12 @@ func (*Server) raw(c *rest.Config) *rest.Config {
 	return c
 }
 
-// Admin returns a configuration with all rights. Each call's has connections of its own.
+// Admin returns a configuration with all rights. Each call's has connections of
+// its own.
 func (s *Server) Admin() *rest.Config {
 	c := s.Anonymous()
-	// Not by the names of their files, since client-go has goroutines that look after those.
+	// Not by the names of their files, since client-go has goroutines that look
+	// after those.
 	c.CertData, c.KeyData = s.read("admin.pem"), s.read("admin.key")
 	return c
 }
@@ -138,14 +145,16 @@ func (s *Server) Anonymous() *rest.Config {
 	}
 }
 
-// Through returns the configuration for a server that is reached by another host:port, such as that of a proxy.
+// Through returns the configuration for a server that is reached by another
+// host:port, such as that of a proxy.
 func Through(c *rest.Config, addr string) *rest.Config {
 	c = rest.CopyConfig(c)
 	c.Host = "https://" + addr
 	return c
 }
 
-// Run starts the server if it does not run, on the port and the etcd that it had before, and waits until it serves.
+// Run starts the server if it does not run, on the port and the etcd that it
+// had before, and waits until it serves.
 func (s *Server) Run() {
 	s.tb.Helper()
 	if s.process != nil {
@@ -168,7 +177,8 @@ func (s *Server) Run() {
 	})
 }
 
-// Kill ends the server without a warning (SIGKILL), and returns when it is gone. Its etcd lives on.
+// Kill ends the server without a warning (SIGKILL), and returns when it is
+// gone. Its etcd lives on.
 func (s *Server) Kill() {
 	if s.process == nil {
 		return
@@ -177,7 +187,8 @@ func (s *Server) Kill() {
 	s.process = nil
 }
 
-// Freeze stops the server (SIGSTOP): its connections stay open, and nothing answers.
+// Freeze stops the server (SIGSTOP): its connections stay open, and nothing
+// answers.
 func (s *Server) Freeze() { s.must(s.process.Pause()) }
 
 // Thaw ends Freeze.
@@ -219,7 +230,8 @@ type Rule struct {
 	Verbs         []string `json:"verbs"`
 }
 
-// ServiceAccount makes a service account with a Role of these rules, and returns a configuration with a token of it.
+// ServiceAccount makes a service account with a Role of these rules, and
+// returns a configuration with a token of it.
 func (s *Server) ServiceAccount(namespace, name string, rules ...Rule) *rest.Config {
 	s.tb.Helper()
 	rbac := "/apis/rbac.authorization.k8s.io/v1/namespaces/" + namespace
@@ -247,7 +259,8 @@ func (s *Server) Account(namespace, name string) *rest.Config {
 	return c
 }
 
-// Kubeconfig writes a kubeconfig file for the configuration's user, and returns its path.
+// Kubeconfig writes a kubeconfig file for the configuration's user, and returns
+// its path.
 func (s *Server) Kubeconfig(tb testing.TB, c *rest.Config, namespace string) string {
 	tb.Helper()
 	path := filepath.Join(tb.TempDir(), "kubeconfig")
@@ -271,7 +284,8 @@ func (s *Server) URL(tb testing.TB, namespace string) string {
 	return "k8s://" + namespace + "?kubeconfig=" + url.QueryEscape(s.Kubeconfig(tb, s.Admin(), ""))
 }
 
-// certify writes a certificate authority, the server's and the admin's certificates, and the key of service accounts.
+// certify writes a certificate authority, the server's and the admin's
+// certificates, and the key of service accounts.
 func certify(dir string) error {
 	ca, caKey, err := certificates.Issue(dir, "ca", &x509.Certificate{
 		Subject: pkix.Name{CommonName: "lab"}, IsCA: true, BasicConstraintsValid: true, KeyUsage: x509.KeyUsageCertSign,

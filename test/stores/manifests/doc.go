@@ -1,2 +1,3 @@
-// Package manifests applies what the repository has for Kubernetes to a real API server.
+// Package manifests applies what the repository has for Kubernetes to a real
+// API server.
 package manifests

@@ -89,8 +89,8 @@ func (c *cluster) deploys(dir string) {
 	c.all(objects, namespace)
 }
 
-// all applies objects, twice, since what was applied once has to stay appliable,
-// and asks whether the pods of them would be let in.
+// all applies objects, twice, since what was applied once has to stay
+// appliable, and asks whether the pods of them would be let in.
 func (c *cluster) all(objects []object, namespace string) {
 	c.Helper()
 	for range 2 {

@@ -14,8 +14,9 @@ import (
 // errAbsent: the cache does not have the program.
 var errAbsent = errors.New("it is not installed: run `make objects`, which takes some minutes, once")
 
-// A program is a server and where it comes from. Each is built in a module of its own, since their requirements are many
-// and have nothing to do with each other.
+// A program is a server and where it comes from. Each is built in a module of
+// its own, since their requirements are many and have nothing to do with each
+// other.
 type program struct{ name, pkg, version string }
 
 func programs() []program {
@@ -64,8 +65,10 @@ func Look(w io.Writer) error {
 	return nil
 }
 
-// Install builds the servers from their modules into the user's cache, where they are not there, and tells w what it does.
-// The go command fetches the modules and checks their sums; nothing of them gets into a go.mod of this repository.
+// Install builds the servers from their modules into the user's cache, where
+// they are not there, and tells w what it does. The go command fetches the
+// modules and checks their sums; nothing of them gets into a go.mod of this
+// repository.
 func Install(ctx context.Context, w io.Writer) error {
 	for _, p := range programs() {
 		if err := p.install(ctx, w); err != nil {
@@ -88,7 +91,8 @@ func (p program) install(ctx context.Context, w io.Writer) error {
 	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
 		return err
 	}
-	// What is unfinished has another name: runs may be interrupted, and two may race.
+	// What is unfinished has another name: runs may be interrupted, and two may
+	// race.
 	tmp, err := os.MkdirTemp(filepath.Dir(path), "unfinished")
 	if err != nil {
 		return err

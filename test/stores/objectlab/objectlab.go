@@ -1,9 +1,12 @@
-// Package objectlab starts servers of objects for the project's tests, each in a process of its own, without containers:
-// versitygw, which speaks the protocol of Amazon S3, on a directory with extended attributes, and fake-gcs-server, an
-// emulator of Google Cloud Storage, in memory. They can be killed, frozen and started again.
+// Package objectlab starts servers of objects for the project's tests, each in
+// a process of its own, without containers: versitygw, which speaks the
+// protocol of Amazon S3, on a directory with extended attributes, and
+// fake-gcs-server, an emulator of Google Cloud Storage, in memory. They can be
+// killed, frozen and started again.
 //
-// The programs are those that `make objects` has put into the user's cache (see [Install]). A test that does not find
-// them is skipped, also if CI=true, since they take minutes to build; it fails if LEADER_OBJECTS=required.
+// The programs are those that `make objects` has put into the user's cache (see
+// [Install]). A test that does not find them is skipped, also if CI=true, since
+// they take minutes to build; it fails if LEADER_OBJECTS=required.
 package objectlab
 
 import (
@@ -41,8 +44,9 @@ type Server struct {
 	process *tethered.Process // nil while it does not run
 }
 
-// StartS3 starts versitygw with an empty directory of its own, in which buckets are directories, and with further flags of
-// its command posix. It is killed when the test ends.
+// StartS3 starts versitygw with an empty directory of its own, in which buckets
+// are directories, and with further flags of its command posix. It is killed
+// when the test ends.
 func StartS3(tb testing.TB, flags ...string) *Server {
 	tb.Helper()
 	dir := tb.TempDir()
@@ -61,7 +65,8 @@ func StartS3(tb testing.TB, flags ...string) *Server {
 	return s
 }
 
-// StartGCS starts fake-gcs-server, which forgets everything when it ends. It is killed when the test ends.
+// StartGCS starts fake-gcs-server, which forgets everything when it ends. It is
+// killed when the test ends.
 func StartGCS(tb testing.TB) *Server {
 	tb.Helper()
 	s := newServer(tb, "fake-gcs-server", "/storage/v1/b?project=lab")
@@ -84,7 +89,8 @@ func newServer(tb testing.TB, program, path string) *Server {
 	return s
 }
 
-// absent skips the test if there is no server to be had, and fails it where one must be.
+// absent skips the test if there is no server to be had, and fails it where one
+// must be.
 func absent(tb testing.TB, err error) {
 	tb.Helper()
 	if errors.Is(err, errAbsent) && os.Getenv("LEADER_OBJECTS") != "required" {
@@ -96,7 +102,8 @@ func absent(tb testing.TB, err error) {
 // URL is where clients reach the server.
 func (s *Server) URL() string { return "http://" + s.Addr }
 
-// Run starts the server if it does not run, on the port and the files that it had before, and waits until it serves.
+// Run starts the server if it does not run, on the port and the files that it
+// had before, and waits until it serves.
 func (s *Server) Run() {
 	s.tb.Helper()
 	if s.process != nil {
@@ -133,7 +140,8 @@ func (s *Server) answers(ctx context.Context) error {
 	return res.Body.Close()
 }
 
-// Kill ends the server without a warning (SIGKILL), and returns when it is gone. Its files stay as they are.
+// Kill ends the server without a warning (SIGKILL), and returns when it is
+// gone. Its files stay as they are.
 func (s *Server) Kill() {
 	if s.process == nil {
 		return
@@ -142,8 +150,8 @@ func (s *Server) Kill() {
 	s.process = nil
 }
 
-// Freeze stops the server (SIGSTOP): its connections stay open, and nothing answers. It returns when that is so, which is
-// a moment after the signal.
+// Freeze stops the server (SIGSTOP): its connections stay open, and nothing
+// answers. It returns when that is so, which is a moment after the signal.
 func (s *Server) Freeze() {
 	s.tb.Helper()
 	s.signal(s.process.Pause)
@@ -164,8 +172,8 @@ func (s *Server) signal(send func() error) {
 	}
 }
 
-// Programs returns a directory in which the servers have their own names. Without them the test is skipped, or fails where
-// they must be there.
+// Programs returns a directory in which the servers have their own names.
+// Without them the test is skipped, or fails where they must be there.
 func Programs(tb testing.TB) string {
 	tb.Helper()
 	dir := tb.TempDir()
@@ -181,7 +189,8 @@ func Programs(tb testing.TB) string {
 	return dir
 }
 
-// Program returns the path of versitygw, which is the tool of its administrators, too.
+// Program returns the path of versitygw, which is the tool of its
+// administrators, too.
 func (s *Server) Program() string {
 	s.tb.Helper()
 	bin, err := find(s.program)
@@ -191,12 +200,14 @@ func (s *Server) Program() string {
 	return bin
 }
 
-// S3URL is the URL of a store in a bucket of the server, which is made on request.
+// S3URL is the URL of a store in a bucket of the server, which is made on
+// request.
 func (s *Server) S3URL(bucket string) string {
 	return fmt.Sprintf("s3://%s:%s@%s?region=%s&create=true&endpoint=%s", Key, Secret, bucket, Region, s.URL())
 }
 
-// GCSURL is the URL of a store in a bucket of the emulator, which is made on request.
+// GCSURL is the URL of a store in a bucket of the emulator, which is made on
+// request.
 func (s *Server) GCSURL(bucket string) string {
 	return fmt.Sprintf("gs://%s?project=lab&create=true&auth=none&endpoint=%s", bucket, s.URL())
 }

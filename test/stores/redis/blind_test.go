@@ -61,8 +61,8 @@ func (b blind) CompareAndSwap(ctx context.Context, w store.Write) (uint64, error
 }
 
 // A store that passes each test of single calls, and loses an update where two
-// write at once. Most turns of its clients meet nobody, so it takes some hundred
-// writes.
+// write at once. Most turns of its clients meet nobody, so it takes some
+// hundred writes.
 func TestBlindUpdatesAreCondemned(t *testing.T) {
 	t.Parallel()
 	srv := databases.StartRedis(t)

@@ -24,7 +24,8 @@ import (
 // slots is how many parts the keys of a cluster have.
 const slots = 16384
 
-// startCluster starts a cluster of masters that have an equal share of the keys.
+// startCluster starts a cluster of masters that have an equal share of the
+// keys.
 func startCluster(t *testing.T, n int) []*databases.Redis {
 	t.Helper()
 	nodes, buses := make([]*databases.Redis, n), ports.Free(t, n)

@@ -75,7 +75,8 @@ func timed(n int, f func()) []time.Duration {
 	return all
 }
 
-// elect starts a candidate that has a client of its own, and tells when it leads.
+// elect starts a candidate that has a client of its own, and tells when it
+// leads.
 func elect(t *testing.T, srv *databases.Redis, id string, led chan<- struct{}) leader.Election {
 	t.Helper()
 	e, err := leader.NewElectionWithStore(over(t, dial(t, srv.Addr()), redisstore.Options{}), leader.ElectionConfig{

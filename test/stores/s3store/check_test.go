@@ -22,7 +22,8 @@ import (
 	"github.com/seed-ff2cb582/leader/test/stores/objectlab"
 )
 
-// altered has a client change its requests before they are signed, as if the server read them differently.
+// altered has a client change its requests before they are signed, as if the
+// server read them differently.
 func altered(change func(http.Header)) func(*s3.Options) {
 	step := middleware.BuildMiddlewareFunc("Altered",
 		func(ctx context.Context, in middleware.BuildInput, next middleware.BuildHandler) (middleware.BuildOutput, middleware.Metadata, error) {
@@ -36,7 +37,8 @@ func altered(change func(http.Header)) func(*s3.Options) {
 	}
 }
 
-// A server to which the condition is never told is like a provider that ignores it.
+// A server to which the condition is never told is like a provider that ignores
+// it.
 func TestAProviderThatIgnoresConditionsIsFoundOut(t *testing.T) {
 	t.Parallel()
 	srv, c := made(t)
@@ -92,8 +94,8 @@ func TestABucketThatIsMissingIsExplainedOrMade(t *testing.T) {
 	trial.Must(t, s, store.Write{Key: "a"})
 }
 
-// With versions, versitygw 1.8.0 takes an object that was deleted for one that is there: a candidate's renewal would bring
-// back what an operator deleted.
+// With versions, versitygw 1.8.0 takes an object that was deleted for one that
+// is there: a candidate's renewal would bring back what an operator deleted.
 func TestVersionsAreWarnedOfAndTriedAsWell(t *testing.T) {
 	t.Parallel()
 	srv, c := made(t, "--versioning-dir", t.TempDir())
@@ -193,7 +195,8 @@ func TestOrdinaryToolsShowTheRecord(t *testing.T) {
 	}
 }
 
-// A heartbeat has what is watched looked at twice in it; nothing else tells of a change here for an hour.
+// A heartbeat has what is watched looked at twice in it; nothing else tells of
+// a change here for an hour.
 func TestAHeartbeatPacesTheLooks(t *testing.T) {
 	t.Parallel()
 	srv, c := made(t)
@@ -214,7 +217,8 @@ func TestAHeartbeatPacesTheLooks(t *testing.T) {
 	heard.Until("a foreign deletion", func(e store.Entry) bool { return e.Revision == 0 })
 }
 
-// An object that is encrypted by KMS has an ETag that resembles a digest of the content, and is none.
+// An object that is encrypted by KMS has an ETag that resembles a digest of the
+// content, and is none.
 func TestTagsThatAreNoDigestsServeAsWell(t *testing.T) {
 	t.Parallel()
 	srv, _ := made(t)

@@ -10,7 +10,8 @@ import (
 	"github.com/seed-ff2cb582/leader/test/natslab"
 )
 
-// judge takes conflicts into the order: what was refused was compared with what is there.
+// judge takes conflicts into the order: what was refused was compared with what
+// is there.
 var judge = histories.Judge{CurrentConflicts: true}
 
 func TestHistoriesAreLinearizable(t *testing.T) {

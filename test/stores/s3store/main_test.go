@@ -1,4 +1,5 @@
-// Package s3store_test judges the store on versitygw, which keeps objects as files.
+// Package s3store_test judges the store on versitygw, which keeps objects as
+// files.
 package s3store_test
 
 import (
@@ -34,7 +35,8 @@ type user struct{ key, secret string }
 
 func root() user { return user{objectlab.Key, objectlab.Secret} }
 
-// client returns a client with connections of its own, closed when the test ends. Its retries are the usual ones.
+// client returns a client with connections of its own, closed when the test
+// ends. Its retries are the usual ones.
 func client(tb testing.TB, addr string, who user, configure ...func(*s3.Options)) *s3.Client {
 	tb.Helper()
 	transport := &http.Transport{MaxIdleConnsPerHost: 64}

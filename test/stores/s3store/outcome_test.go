@@ -19,7 +19,8 @@ import (
 	"github.com/seed-ff2cb582/leader/test/natslab"
 )
 
-// The clients of these tests have the SDK's usual retries, which would tell a conflict of what the first attempt wrote.
+// The clients of these tests have the SDK's usual retries, which would tell a
+// conflict of what the first attempt wrote.
 func TestAWriteWhoseAnswerIsLostIsUnknownAndSentOnce(t *testing.T) {
 	t.Parallel()
 	srv, _ := made(t)
@@ -65,7 +66,8 @@ func TestWhatNeverLeftIsTransient(t *testing.T) {
 	_, err := s.CompareAndSwap(done, write)
 	trial.Outcome(t, err, store.Transient)
 
-	// All connections of the client are in use: the only one is a read's whose answer is held.
+	// All connections of the client are in use: the only one is a read's whose
+	// answer is held.
 	p := natslab.NewProxy(t, srv.Addr)
 	transport := &http.Transport{MaxConnsPerHost: 1}
 	t.Cleanup(transport.CloseIdleConnections)
@@ -108,7 +110,8 @@ func (none) Retrieve(context.Context) (aws.Credentials, error) {
 	return aws.Credentials{}, errors.New("no credentials")
 }
 
-// A client that does not tell of its connections is not believed to have sent nothing.
+// A client that does not tell of its connections is not believed to have sent
+// nothing.
 func TestWithoutAnyWordOfTheClientTheOutcomeIsUnknown(t *testing.T) {
 	t.Parallel()
 	srv, _ := made(t)
@@ -187,7 +190,8 @@ func TestInvalidKeysAndValuesAreRefusedWithoutTheServer(t *testing.T) {
 	trial.Outcome(t, err, store.Conflict)
 }
 
-// versitygw 1.8.0 answers a read beside a write with the ETag of before and the content of after, now and then.
+// versitygw 1.8.0 answers a read beside a write with the ETag of before and the
+// content of after, now and then.
 func TestAReadThatIsTornIsReadAgain(t *testing.T) {
 	t.Parallel()
 	srv, _ := made(t)
@@ -204,7 +208,8 @@ func TestAReadThatIsTornIsReadAgain(t *testing.T) {
 	trial.Must(t, s, store.Write{Key: "a", Expected: second, Value: []byte("third")})
 }
 
-// tearing is a client whose next answer to a read has the ETag of the one before.
+// tearing is a client whose next answer to a read has the ETag of the one
+// before.
 type tearing struct {
 	s3.HTTPClient
 	before string

@@ -104,8 +104,8 @@ func (c Command) remote() bool {
 	return !unix && !web.Loopback(c.Listen)
 }
 
-// connections is how many there are at a time: one for each stream, two for each
-// candidate's client, and some for those who look.
+// connections is how many there are at a time: one for each stream, two for
+// each candidate's client, and some for those who look.
 func (c Command) connections() int {
 	const many = 1 << 24 // more than any process may open
 	return min(c.MaxStreams, many) + 2*min(c.MaxCandidates, many) + 64

@@ -60,8 +60,8 @@ func parse(to string, groups []string) (open func() (system, error), _ error) {
 	}, nil
 }
 
-// errNotLetIn is no fault of the command line: a system that asks for a password
-// is spoken to at the start.
+// errNotLetIn is no fault of the command line: a system that asks for a
+// password is spoken to at the start.
 var errNotLetIn = errors.New("no server has let us in")
 
 // each makes an announcer for each group.

@@ -47,7 +47,8 @@ func newShelf(t *testing.T) *shelf {
 	return &shelf{t, ctx, js, made, made}
 }
 
-// tell puts an advisory of a term on the shelf, and returns when the server stored it.
+// tell puts an advisory of a term on the shelf, and returns when the server
+// stored it.
 func (s *shelf) tell(group string, event leader.Event, term uint64) (stored time.Time) {
 	s.t.Helper()
 	s.told = s.told.Add(time.Second)
@@ -125,7 +126,8 @@ func TestRecentReadsTheEndOfALongStream(t *testing.T) {
 		s.tell("jobs", leader.EventPromoted, term)
 	}
 	since := s.made.Add(1)
-	// The latest promotion comes twice: once as what was told of late, once as the group's latest.
+	// The latest promotion comes twice: once as what was told of late, once as the
+	// group's latest.
 	_, all := s.recent(since, 6)
 	if want := []string{"jobs promoted 0", "jobs promoted 1", "jobs promoted 2", "jobs promoted 3", "jobs promoted 4", "jobs promoted 5", "jobs promoted 5"}; !slices.Equal(all, want) {
 		t.Errorf("a stream that is not too long: %q", all)

@@ -137,7 +137,8 @@ func TestKeysThatAreNoGroupsAreNoGroups(t *testing.T) {
 	})
 }
 
-// forged is a store in which somebody has written keys that no candidate can have, past the client's checks.
+// forged is a store in which somebody has written keys that no candidate can
+// have, past the client's checks.
 type forged struct{ *memstore.Store }
 
 func (f forged) WatchPattern(_ context.Context, pattern string, deliver func(store.Entry), present func(error)) (func(), error) {

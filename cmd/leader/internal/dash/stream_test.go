@@ -20,7 +20,8 @@ type patient struct{ *httptest.ResponseRecorder }
 
 func (patient) SetWriteDeadline(time.Time) error { return nil }
 
-// The page takes the command for gone when it has heard nothing for twelve seconds. Comments of a stream are not heard.
+// The page takes the command for gone when it has heard nothing for twelve
+// seconds. Comments of a stream are not heard.
 func TestAStreamWithoutNewsHasAPulse(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newServer(&board.Board{}, &app.Session{NC: new(nats.Conn)}, func(string) {})

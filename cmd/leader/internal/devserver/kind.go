@@ -54,11 +54,12 @@ func kinds() map[string]kind {
 	}
 }
 
-// Kinds returns the schemes of the stores for which [StartKind] starts a server.
+// Kinds returns the schemes of the stores for which [StartKind] starts a
+// server.
 func Kinds() []string { return slices.Sorted(maps.Keys(kinds())) }
 
-// find returns the path of a program: on the PATH, or where systems keep servers
-// that nobody starts by hand.
+// find returns the path of a program: on the PATH, or where systems keep
+// servers that nobody starts by hand.
 func find(program string) (string, error) {
 	path, err := exec.LookPath(program)
 	if err == nil {

@@ -28,7 +28,8 @@ import (
 // patience bounds what should take no time.
 const patience = time.Minute
 
-// parse reads flags and variables as the commands do, in an environment without those of the machine.
+// parse reads flags and variables as the commands do, in an environment without
+// those of the machine.
 func parse(t *testing.T, env map[string]string, args ...string) (Flags, error) {
 	t.Helper()
 	for _, e := range os.Environ() {
@@ -87,7 +88,8 @@ func start(t *testing.T, opts *server.Options) string {
 	return srv.ClientURL()
 }
 
-// each tries the flags, the variables and a context, with the same meaning. settings go by the name of the flag.
+// each tries the flags, the variables and a context, with the same meaning.
+// settings go by the name of the flag.
 func each(t *testing.T, url string, settings map[string]string) {
 	t.Helper()
 	variables := map[string]string{
@@ -142,7 +144,8 @@ func contextHome(t *testing.T, name string, settings map[string]any) string {
 	return home
 }
 
-// selecting returns a copy of the directory in which nats context select was called.
+// selecting returns a copy of the directory in which nats context select was
+// called.
 func selecting(t *testing.T, home, name string) string {
 	t.Helper()
 	selected := t.TempDir()
@@ -231,7 +234,8 @@ func TestTLSWithCertificatesOfBothSides(t *testing.T) {
 	}
 }
 
-// certificates returns the files of a client, and the configuration of a server; both are signed by one authority.
+// certificates returns the files of a client, and the configuration of a
+// server; both are signed by one authority.
 func certificates(t *testing.T) (cert, key, ca string, config *tls.Config) {
 	t.Helper()
 	private, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)

@@ -43,11 +43,12 @@
 // change. What is done about it:
 //
 //   - A program whose file shows it is refused (process.BecomesAnother), and a
-//     guard that lacks the right looks for such descendants while the term lasts
-//     (look).
+//     guard that lacks the right looks for such descendants while the term
+//     lasts (look).
 //   - A cgroup of its own (version 2) takes in each run where one can be made.
 //     Writing to its cgroup.kill needs no right over its processes. Whoever has
-//     become root can leave it, so that descendants are looked for all the same.
+//     become root can leave it, so that descendants are looked for all the
+//     same.
 //   - Whom neither reaches is named to the user. SIGKILL is tried again with a
 //     backoff that doubles up to a second (process.Retry). OnPromote does not
 //     return before it has ended, and DemoteTimeout has no end: nothing is

@@ -18,10 +18,10 @@ const (
 	pieceSize     = 32 << 10
 )
 
-// A crowd is a listener that bounds how many connections there are: each takes a
-// file descriptor, and a process that has none left reaches no server any more.
-// A new connection takes the place of the one that has waited longest, before or
-// between requests. Where none waits, the new one is closed.
+// A crowd is a listener that bounds how many connections there are: each takes
+// a file descriptor, and a process that has none left reaches no server any
+// more. A new connection takes the place of the one that has waited longest,
+// before or between requests. Where none waits, the new one is closed.
 type crowd struct {
 	net.Listener
 

@@ -9,8 +9,8 @@ import (
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 )
 
-// ListenMetrics begins to listen at the address of --metrics, for those who want
-// the metrics of a command. Without an address it returns nil. The server
+// ListenMetrics begins to listen at the address of --metrics, for those who
+// want the metrics of a command. Without an address it returns nil. The server
 // outlives ctx, until it is told to end.
 func ListenMetrics(ctx context.Context, address string, c prometheus.Collector) (*Server, error) {
 	if address == "" {

@@ -39,8 +39,8 @@ func (p *pipe) Close() error {
 
 func (*pipe) Addr() net.Addr { return &net.UnixAddr{Name: "pipe", Net: "unix"} }
 
-// A client must not hold a connection, and what answers it, by a body that never
-// comes.
+// A client must not hold a connection, and what answers it, by a body that
+// never comes.
 func TestABodyThatNobodyReadsHoldsNoConnection(t *testing.T) {
 	for name, refuse := range map[string]http.HandlerFunc{
 		"at the end":       func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusUnauthorized) },

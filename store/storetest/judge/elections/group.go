@@ -217,8 +217,8 @@ func (g *group) begins(a, b *member) {
 	})
 }
 
-// A link is a candidate's way to its store, which a test may cut: the store then
-// does not answer, and tells nothing.
+// A link is a candidate's way to its store, which a test may cut: the store
+// then does not answer, and tells nothing.
 type link struct {
 	mu  sync.Mutex
 	cut chan struct{} // closed when the link is cut; nil while it is not

@@ -1,25 +1,25 @@
 // Package histories records what many clients of a store were told, and judges
 // whether a store that keeps the promises of package store could have told it.
 //
-// [Trial] does both: clients contend for a few keys, with or without faults, and
-// each history is judged. The parts are there for tests that record by
+// [Trial] does both: clients contend for a few keys, with or without faults,
+// and each history is judged. The parts are there for tests that record by
 // themselves.
 //
 // What is judged, per key:
 //
 //   - Compare-and-swap is linearizable. porcupine looks for one order of the
-//     writes that explains every acknowledgement; a write of unknown outcome may
-//     have taken effect at any time after its call, or never.
+//     writes that explains every acknowledgement; a write of unknown outcome
+//     may have taken effect at any time after its call, or never.
 //   - A write that was refused, or said to have had no effect, is never seen.
-//   - A write has one revision, larger than the one that it replaced, and is not
-//     seen before it was sent.
+//   - A write has one revision, larger than the one that it replaced, and is
+//     not seen before it was sent.
 //
-// What is not: that a read shows the present, since Get may be stale. Reads only
-// tell which writes were applied, and at which revision. Nor that a conflict
-// shows the present, unless the store's documentation says so
-// ([Judge.CurrentConflicts]): in a cluster of NATS a leader that was cut off from
-// its peers refuses by what it knew, and all that a conflict promises is that the
-// write is never applied.
+// What is not: that a read shows the present, since Get may be stale. Reads
+// only tell which writes were applied, and at which revision. Nor that a
+// conflict shows the present, unless the store's documentation says so
+// ([Judge.CurrentConflicts]): in a cluster of NATS a leader that was cut off
+// from its peers refuses by what it knew, and all that a conflict promises is
+// that the write is never applied.
 package histories
 
 import (

@@ -17,7 +17,8 @@ type Judge struct {
 	// CurrentConflicts tells that a conflict shows that the register stood
 	// elsewhere at some time during the call.
 	CurrentConflicts bool
-	// Limit bounds the search for an order of each key's writes. Zero means a minute.
+	// Limit bounds the search for an order of each key's writes. Zero means a
+	// minute.
 	Limit time.Duration
 }
 

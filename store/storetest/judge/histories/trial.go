@@ -14,8 +14,8 @@ import (
 	"github.com/seed-ff2cb582/leader/store"
 )
 
-// A Trial is how histories of a store are recorded and judged. The zero Trial is
-// ready.
+// A Trial is how histories of a store are recorded and judged. The zero Trial
+// is ready.
 type Trial struct {
 	// Judge decides.
 	Judge
@@ -83,9 +83,9 @@ func (c Tally) plus(other Tally) Tally {
 	return c
 }
 
-// WithoutFaults records and judges n histories, one at a time for each side, and
-// each over two keys of its own. The stores of a side, two at least, contend with
-// each other; they share registers, and so may the sides.
+// WithoutFaults records and judges n histories, one at a time for each side,
+// and each over two keys of its own. The stores of a side, two at least,
+// contend with each other; they share registers, and so may the sides.
 //
 // An error tells of every history that the store could not have told, and of a
 // trial that shows too little: without faults less than one write in a hundred
@@ -120,8 +120,8 @@ func (t Trial) WithoutFaults(ctx context.Context, n int, sides ...[]store.Store)
 	return total, errors.Join(faults...)
 }
 
-// contend records a history of at least so many writes over two keys. A call has
-// all the time that the trial has: where nothing is broken, what ends calls
+// contend records a history of at least so many writes over two keys. A call
+// has all the time that the trial has: where nothing is broken, what ends calls
 // early is a machine that stands still, and shows nothing of the store.
 func (t Trial) contend(ctx context.Context, stores []store.Store, seed uint64) (*History, error) {
 	keys := []string{fmt.Sprintf("a%d", seed), fmt.Sprintf("b%d", seed)}

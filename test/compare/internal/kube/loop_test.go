@@ -197,8 +197,8 @@ func (p *program) saw() string {
 	return p.leader
 }
 
-// await lets time pass until so many terms have begun, and returns how long that
-// took.
+// await lets time pass until so many terms have begun, and returns how long
+// that took.
 func (j *journal) await(t *testing.T, n int) time.Duration {
 	t.Helper()
 	begun := time.Now()

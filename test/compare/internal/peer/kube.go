@@ -16,9 +16,9 @@ import (
 )
 
 // Bridges returns client-go's loop over elections of this project: with the
-// contexts of the lock, as its documentation has it, and with the lock alone, as
-// a program has that was not changed otherwise. They are measured on demand, and
-// are in no table of the comparison.
+// contexts of the lock, as its documentation has it, and with the lock alone,
+// as a program has that was not changed otherwise. They are measured on demand,
+// and are in no table of the comparison.
 func Bridges() []Library { return []Library{kube{bound: true}, kube{}} }
 
 // kube is client-go's unmodified leader election with a lock of package

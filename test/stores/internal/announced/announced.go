@@ -1,5 +1,6 @@
-// Package announced judges the adapters of package discovery on real servers: elections over an embedded NATS server, and
-// clients that look for the leader in another system.
+// Package announced judges the adapters of package discovery on real servers:
+// elections over an embedded NATS server, and clients that look for the leader
+// in another system.
 package announced
 
 import (
@@ -17,19 +18,22 @@ import (
 	"github.com/seed-ff2cb582/leader/test/natslab"
 )
 
-// TTL is that of the elections: long enough that a busy machine costs no term by itself.
+// TTL is that of the elections: long enough that a busy machine costs no term
+// by itself.
 const TTL = 3 * time.Second
 
 // A System is where leaders are announced.
 type System struct {
-	// Open returns an announcer with connections of its own. Each of its writes goes through post, if that is not nil. Without an
-	// id it is that of a follower.
+	// Open returns an announcer with connections of its own. Each of its writes
+	// goes through post, if that is not nil. Without an id it is that of a
+	// follower.
 	Open func(tb testing.TB, group, id string, post *Post) discovery.Announcer
 	// Child are the arguments by which a process of its own opens one: see Serve.
 	Child func(tb testing.TB, group, id string) []string
 	// Shown returns the addresses to which a client is led.
 	Shown func(ctx context.Context, group string) ([]string, error)
-	// Destroy deletes the entry, as an operator does, and Spoil changes a part of it.
+	// Destroy deletes the entry, as an operator does, and Spoil changes a part of
+	// it.
 	Destroy, Spoil func(ctx context.Context, group string) error
 	// Expires reports whether entries run out by themselves.
 	Expires bool
@@ -108,7 +112,8 @@ func (c *candidate) count(kind discovery.Kind) (n int) {
 	return n
 }
 
-// address is that of a candidate's clients. Nobody listens there. 192.0.2.0/24 is for documentation (RFC 5737).
+// address is that of a candidate's clients. Nobody listens there. 192.0.2.0/24
+// is for documentation (RFC 5737).
 func address(id string) string { return fmt.Sprintf("192.0.2.%d:8080", id[0]) }
 
 func config(group, id, address string) leader.ElectionConfig {
@@ -191,7 +196,8 @@ func (l *lab) process(part, id string) *harness.Child {
 	return c
 }
 
-// awaitShown waits until clients are led to these candidates, and returns how long that took.
+// awaitShown waits until clients are led to these candidates, and returns how
+// long that took.
 func (l *lab) awaitShown(ids ...string) time.Duration {
 	l.t.Helper()
 	begun := time.Now()
@@ -282,7 +288,8 @@ func (l *lab) entry(id string, term uint64) discovery.Entry {
 	}
 }
 
-// stale announces for a leader that froze just before its write left, and lets others do something meanwhile.
+// stale announces for a leader that froze just before its write left, and lets
+// others do something meanwhile.
 func (l *lab) stale(meanwhile func()) error {
 	l.t.Helper()
 	post := NewPost()

@@ -24,7 +24,8 @@ func NewPost() *Post {
 // Release lets pass what was kept back.
 func (p *Post) Release() { close(p.release) }
 
-// Send makes a write by send. One that is kept back is made when it is released, whatever became of its caller.
+// Send makes a write by send. One that is kept back is made when it is
+// released, whatever became of its caller.
 func (p *Post) Send(ctx context.Context, send func(context.Context) error) error {
 	p.mu.Lock()
 	armed := p.armed
@@ -42,7 +43,8 @@ func (p *Post) Send(ctx context.Context, send func(context.Context) error) error
 	return ctx.Err()
 }
 
-// Through returns a way to a server by which the requests that are writes go through the post.
+// Through returns a way to a server by which the requests that are writes go
+// through the post.
 func (p *Post) Through(by http.RoundTripper, writes func(*http.Request) bool) http.RoundTripper {
 	return posted{p, by, writes}
 }

@@ -20,8 +20,8 @@ import (
 	"github.com/seed-ff2cb582/leader/test/natslab"
 )
 
-// Main runs the tests of a package, or plays the part of a child if the program was started as one. open opens an announcer
-// by the arguments of System.Child.
+// Main runs the tests of a package, or plays the part of a child if the program
+// was started as one. open opens an announcer by the arguments of System.Child.
 func Main(m *testing.M, run func(*testing.M), open func(group, id string, args []string) (discovery.Announcer, error)) {
 	if len(os.Args) < 6 || os.Args[1] != "candidate" && os.Args[1] != "bare" {
 		run(m)
@@ -36,7 +36,8 @@ func Main(m *testing.M, run func(*testing.M), open func(group, id string, args [
 	}
 }
 
-// serve is a candidate until its parent ends it, with its keeper if there is a way to open an announcer.
+// serve is a candidate until its parent ends it, with its keeper if there is a
+// way to open an announcer.
 func serve(as []string, stdin io.Reader, stdout io.Writer, open func(group, id string, args []string) (discovery.Announcer, error), args []string) error {
 	url, group, id, at := as[0], as[1], as[2], as[3]
 	nc, err := nats.Connect(url, nats.MaxReconnects(-1))
@@ -134,7 +135,8 @@ func (l *lab) allDead() {
 	l.awaitShown("b")
 }
 
-// outside are candidates that announce nothing, as those of other programs, and two who follow them.
+// outside are candidates that announce nothing, as those of other programs, and
+// two who follow them.
 func (l *lab) outside() {
 	end := l.follow()
 	l.follow()

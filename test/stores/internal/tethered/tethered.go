@@ -1,4 +1,5 @@
-// Package tethered starts servers in processes of their own that live no longer than the process that started them.
+// Package tethered starts servers in processes of their own that live no longer
+// than the process that started them.
 package tethered
 
 import (
@@ -23,9 +24,10 @@ type Process struct {
 	log    buffer
 }
 
-// tether keeps a server no longer than the process that started it: a shell tells its pid, reads its standard input, which
-// ends with that process however it ends, and then kills the server. A signal to the whole group of processes, as a
-// terminal sends it, is for the server and not for the shell.
+// tether keeps a server no longer than the process that started it: a shell
+// tells its pid, reads its standard input, which ends with that process however
+// it ends, and then kills the server. A signal to the whole group of processes,
+// as a terminal sends it, is for the server and not for the shell.
 const tether = `exec 3<&0; trap '' HUP INT TERM
 (trap - HUP INT TERM; exec "$@") </dev/null >&2 & server=$!
 echo $server
@@ -63,15 +65,18 @@ func Start(program string, args ...string) (*Process, error) {
 	return p, err
 }
 
-// Kill ends the server without a warning (SIGKILL), and returns when it is gone.
+// Kill ends the server without a warning (SIGKILL), and returns when it is
+// gone.
 func (p *Process) Kill() {
 	_ = p.server.Kill() // it may have ended by itself
 	_ = p.stdin.Close()
 	<-p.Exited
 }
 
-// Pause freezes the server (SIGSTOP): its connections stay open, and nothing answers. Where that can be seen (on Linux) it
-// returns when each of the server's threads stands still, which one that runs does a moment after the signal.
+// Pause freezes the server (SIGSTOP): its connections stay open, and nothing
+// answers. Where that can be seen (on Linux) it returns when each of the
+// server's threads stands still, which one that runs does a moment after the
+// signal.
 func (p *Process) Pause() error {
 	if err := p.server.Signal(freeze); err != nil {
 		return err

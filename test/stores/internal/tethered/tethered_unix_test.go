@@ -11,7 +11,8 @@ import (
 	"time"
 )
 
-// A signal to all of the process group, as timeout and a terminal send it, must not end the tether before the server.
+// A signal to all of the process group, as timeout and a terminal send it, must
+// not end the tether before the server.
 func TestServerDiesWithItsKeeperAfterASignalToAll(t *testing.T) {
 	cmd := exec.Command("/bin/sh", "-c", tether, "tether", "/bin/sh", "-c", `trap "" HUP INT TERM; echo ready; while :; do sleep 1; done`)
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}

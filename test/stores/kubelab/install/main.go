@@ -1,5 +1,7 @@
-// Command install builds the kube-apiserver that the tests need into the user's cache. With the flag -look it builds
-// nothing, says whether it is there (and fails if not), and then prints the flags with which go test runs all that needs it.
+// Command install builds the kube-apiserver that the tests need into the user's
+// cache. With the flag -look it builds nothing, says whether it is there (and
+// fails if not), and then prints the flags with which go test runs all that
+// needs it.
 package main
 
 import (

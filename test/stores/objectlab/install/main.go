@@ -1,5 +1,6 @@
-// Command install builds the servers of objects that the tests need into the user's cache. With the flag -look it builds
-// nothing, and fails if one is not there.
+// Command install builds the servers of objects that the tests need into the
+// user's cache. With the flag -look it builds nothing, and fails if one is not
+// there.
 package main
 
 import (
