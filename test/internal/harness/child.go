@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -33,12 +34,17 @@ func StartChild(ctx context.Context, args ...string) (*Child, error) {
 	if c.In, err = c.cmd.StdinPipe(); err != nil {
 		return nil, err
 	}
-	out, err := c.cmd.StdoutPipe()
+	// A pipe of our own: Wait closes that of StdoutPipe, and what a child that
+	// was killed had said before was lost with it, unless it was read already.
+	out, in, err := os.Pipe()
 	if err != nil {
 		return nil, err
 	}
-	c.Out = bufio.NewReader(out)
-	return c, c.cmd.Start()
+	c.Out, c.cmd.Stdout = bufio.NewReader(out), in
+	if err := errors.Join(c.cmd.Start(), in.Close()); err != nil {
+		return nil, errors.Join(err, out.Close())
+	}
+	return c, nil
 }
 
 // Hear waits for a line of JSON from the child, and decodes it into v.
@@ -64,7 +70,7 @@ func (c *Child) Kill() {
 }
 
 // End asks the child to end, and returns when it has. What it prints until then
-// must have been read.
+// must be read meanwhile, if a pipe does not hold it.
 func (c *Child) End() error {
 	_ = c.In.Close()
 	return c.cmd.Wait()
