@@ -18,6 +18,8 @@ ARGS     ?=
 # The database of known vulnerabilities; make vuln VULNFLAGS=-require fails where it cannot be reached.
 VULNDB    ?= https://vuln.go.dev
 VULNFLAGS ?=
+# Of release-snapshot. test/release has the same one, so that one compiles for the other.
+VERSION   ?= v0.1.0-next
 PLATFORMS ?= linux/amd64 linux/arm64 darwin/amd64 darwin/arm64 windows/amd64 windows/arm64
 VETTED    ?= darwin/arm64 windows/amd64
 
@@ -36,7 +38,7 @@ BESIDE  := tools test/compare examples/operator
 .PHONY: help
 help: ## show this list; the times are those of two cores, with everything built
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' Makefile
-	@echo "  check, fmt and operator build the linter into .bin first: three minutes of a processor, once, then seconds in each clone"
+	@echo "  check, fmt and operator build tools into .bin first: seven minutes of a processor, once, then seconds in each clone"
 
 .PHONY: demo
 demo: ## watch a live election on an embedded NATS server (ARGS="--workers 3"; until you end it)
@@ -65,14 +67,11 @@ picture: ## play the demo and draw docs/demo.svg, what its terminal shows; and d
 	go run ./test/dash/install
 	cd test/dash && go test -count=1 -run TestPictureForTheReadme . -args -picture $(CURDIR)/docs/dash.png
 
+# The modules are served and the variables of .goreleaser.yaml set by test/release, whose test then starts what was built.
 .PHONY: release-snapshot
-release-snapshot: ## build what a release consists of into .out/release: archives for six platforms, images, sums (the first time ten minutes of a processor)
-	go run ./test/release $(if $(VERSION),-version $(VERSION)) snapshot
-
-.PHONY: goreleaser
-goreleaser: $(GORELEASER) ## check .goreleaser.yaml, and build a snapshot by it into .out/goreleaser (the first time four minutes of a processor for goreleaser)
-	$(GORELEASER) check
-	$(GORELEASER) release --snapshot --clean
+release-snapshot: $(GORELEASER) ## have goreleaser build what a release consists of into .out/release, and start it (the first time ten minutes of a processor)
+	go run ./test/release -version $(VERSION) -goreleaser $(GORELEASER) snapshot
+	cd test && go test -count=1 -v -run '^TestTheSnapshot$$' ./release -args -snapshot $(CURDIR)/.out/release -snapshot-version $(VERSION)
 
 .PHONY: test
 test: ## run the tests of all modules, shuffled, with the race detector where there are goroutines (some 8 minutes)
@@ -140,7 +139,7 @@ kube: ## build the kube-apiserver that the tests of Kubernetes need into your ca
 	go run ./test/stores/kubelab/install
 
 .PHONY: check
-check: subjects format lint vuln tidy-check ## format, lint (with go vet), vulnerabilities, go.mod files, builds for other systems, the archives of a release
+check: subjects format lint vuln tidy-check ## format, lint (with go vet), vulnerabilities, go.mod files, builds for other systems, goreleaser's snapshot of a release
 	@$(MAKE) --no-print-directory cross PLATFORMS="$(VETTED)"
 	@$(MAKE) --no-print-directory release-snapshot
 	@echo "check: all passed"
@@ -296,10 +295,10 @@ tidy-check:
 	@echo "check: go.mod and go.sum of every module"
 	@tools/tidy.sh -check $(BESIDE)
 
-# What people import is compiled for each platform, and the command is linked. vet type-checks their tests besides, on one
+# What people import is compiled for each platform; the command is linked by release-snapshot. vet type-checks their tests besides, on one
 # platform of each system but the one that runs them: no file of ours is for one architecture alone, and all of them have
 # the same sizes. The labs and examples, with the servers that they embed, would take most of the time. -trimpath, since
-# release-snapshot has it: what one compiles the other need not.
+# release-snapshot has it: what one compiles of other people's modules the other need not.
 BENCHES := /(test|examples)(/|$$)
 
 .PHONY: cross
@@ -311,9 +310,12 @@ cross: ## build for six platforms (make check: for one of each other system, wit
 		echo "check: build for $$platform"; \
 		export GOOS=$${platform%/*} GOARCH=$${platform#*/} CGO_ENABLED=0; \
 		packages=$$(go list -f '{{if .GoFiles}}{{.ImportPath}}{{end}}' work | grep -Ev '$(BENCHES)') && \
-			go build -trimpath $$packages && go build -trimpath -o /dev/null ./cmd/leader || exit 1; \
+			go build -trimpath $$packages || exit 1; \
 		case " $(VETTED) " in *" $$platform "*) go vet -trimpath $$packages || exit 1;; esac; \
 	done
+
+.PHONY: tools
+tools: $(LINTER) $(GORELEASER)
 
 # All tools are built by one command; the linter's file stands for them.
 $(LINTER): tools/go.mod tools/go.sum
@@ -323,7 +325,7 @@ $(LINTER): tools/go.mod tools/go.sum
 
 # Not in tools/go.mod, which would require hundreds of modules for it.
 $(GORELEASER):
-	@echo "building goreleaser (once, two minutes)"
+	@echo "building goreleaser (once, four minutes of a processor)"
 	@mkdir -p $(BIN)/tmp
 	@GOWORK=off CGO_ENABLED=0 GOBIN=$(BIN)/tmp go install -ldflags="-s -w" github.com/goreleaser/goreleaser/v2@$(subst goreleaser-,,$(notdir $@))
 	@mv $(BIN)/tmp/goreleaser $@ && rmdir $(BIN)/tmp

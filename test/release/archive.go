@@ -2,8 +2,6 @@ package main
 
 import (
 	"archive/tar"
-	"archive/zip"
-	"bytes"
 	"compress/gzip"
 	"errors"
 	"io"
@@ -65,25 +63,4 @@ func tarball(w io.Writer, files []file) error {
 func gzipped(w io.Writer, files []file) error {
 	z := gzip.NewWriter(w)
 	return errors.Join(tarball(z, files), z.Close())
-}
-
-// zipped writes a zip archive.
-func zipped(w io.Writer, files []file) error {
-	z := zip.NewWriter(w)
-	for _, f := range files {
-		data, err := f.bytes()
-		if err != nil {
-			return err
-		}
-		header := &zip.FileHeader{Name: f.name, Method: zip.Deflate, Modified: epoch()}
-		header.SetMode(f.mode)
-		out, err := z.CreateHeader(header)
-		if err != nil {
-			return err
-		}
-		if _, err := io.Copy(out, bytes.NewReader(data)); err != nil {
-			return err
-		}
-	}
-	return z.Close()
 }

@@ -16,7 +16,7 @@ import (
 // loaded reads an image as a runtime does: from the index to the manifest, the
 // configuration and the layer, each by its digest; and runs it in a root of its
 // own, as the user that it names.
-func loaded(t *testing.T, name string) {
+func loaded(t *testing.T, name, of string) {
 	dir := t.TempDir()
 	unpack(t, name, dir)
 	var index struct{ Manifests []descriptor }
@@ -49,7 +49,7 @@ func loaded(t *testing.T, name string) {
 	}
 	root := t.TempDir()
 	unpack(t, blob(dir, manifest.Layers[0]), root)
-	start(t, root, config.Config.Entrypoint[0], config.Config.Env)
+	start(t, of, root, config.Config.Entrypoint[0], config.Config.Env)
 }
 
 func read(t *testing.T, name string, v any) {
@@ -69,7 +69,7 @@ func blob(dir string, d descriptor) string {
 
 // start runs the program with nothing but the image around it: as root by
 // chroot, else in a user namespace, where the kernel allows one.
-func start(t *testing.T, root, program string, env []string) {
+func start(t *testing.T, of, root, program string, env []string) {
 	if err := os.Chmod(root, 0o755); err != nil { // another user has to enter it
 		t.Fatal(err)
 	}
@@ -91,7 +91,7 @@ func start(t *testing.T, root, program string, env []string) {
 	if errors.Is(err, syscall.EPERM) {
 		t.Skipf("neither root nor user namespaces here: %v", err)
 	}
-	if err != nil || strings.TrimSpace(out) != version {
+	if err != nil || strings.TrimSpace(out) != of {
 		t.Fatalf("%v\n%s", err, out)
 	}
 	// It needs a directory to write to, sockets and random numbers.
@@ -102,7 +102,7 @@ func start(t *testing.T, root, program string, env []string) {
 
 // contained has a container runtime run the image, where the machine has one:
 // umoci and runc know nothing of how it was made.
-func contained(t *testing.T, name string) {
+func contained(t *testing.T, name, of string) {
 	for _, program := range []string{"umoci", "runc"} {
 		if _, err := exec.LookPath(program); err != nil {
 			t.Skipf("SKIPPED, NOT RUN IN A CONTAINER: %v", err)
@@ -113,7 +113,7 @@ func contained(t *testing.T, name string) {
 	}
 	layout, bundle := t.TempDir(), filepath.Join(t.TempDir(), "bundle")
 	unpack(t, name, layout)
-	if out, err := exec.CommandContext(t.Context(), "umoci", "unpack", "--image", layout+":"+version, bundle).CombinedOutput(); err != nil {
+	if out, err := exec.CommandContext(t.Context(), "umoci", "unpack", "--image", layout+":"+of, bundle).CombinedOutput(); err != nil {
 		t.Fatalf("umoci: %v\n%s", err, out)
 	}
 	var config map[string]any
@@ -131,7 +131,7 @@ func contained(t *testing.T, name string) {
 	config["root"] = map[string]any{"path": "rootfs", "readonly": true}
 	mounts, _ := config["mounts"].([]any)
 	config["mounts"] = append(mounts, map[string]any{"destination": "/tmp", "type": "tmpfs", "source": "tmpfs", "options": []string{"mode=1777"}})
-	for want, args := range map[string][]any{version: {"version", "-o", "name"}, "reports": {"ls", "--dev"}} {
+	for want, args := range map[string][]any{of: {"version", "-o", "name"}, "reports": {"ls", "--dev"}} {
 		process["args"] = append(entry[:1:1], args...)
 		data, err := json.Marshal(config)
 		if err == nil {

@@ -4,6 +4,6 @@ package main
 
 import "testing"
 
-func loaded(t *testing.T, _ string) { t.Skip("images are of linux") }
+func loaded(t *testing.T, _, _ string) { t.Skip("images are of linux") }
 
-func contained(t *testing.T, _ string) { t.Skip("images are of linux") }
+func contained(t *testing.T, _, _ string) { t.Skip("images are of linux") }

@@ -5,8 +5,14 @@
 //	go run ./test/release -version v0.1.0 set        have the modules require each other at the version, in the working tree
 //	go run ./test/release -version v0.1.0 prove      serve all modules from a directory, without go.work and replace, and
 //	                                                 have the go command resolve each and install the command
-//	go run ./test/release -version v0.1.0 snapshot   archives, images, lists of what is in them, and sums, in .out/release
-//	go run ./test/release list PROGRAM FILE          the modules that are linked into a program, for .goreleaser.yaml
+//	go run ./test/release -version v0.1.0 snapshot   have goreleaser build archives, packages, images, lists of modules, and
+//	                                                 sums of them, in .out/release (make release-snapshot)
+//
+// By .goreleaser.yaml goreleaser calls it for each platform:
+//
+//	release build FLAGS -o PROGRAM PACKAGE             the program, of the module that a proxy will serve
+//	release image PROGRAM OS ARCH FILE                 an image, where the system is linux
+//	release list PROGRAM FILE                          the modules that are linked into a program
 //
 // docs/releasing.md says what a release takes.
 package main
@@ -19,7 +25,6 @@ import (
 	"io"
 	"os"
 	"os/signal"
-	"path/filepath"
 	"runtime"
 )
 
@@ -34,25 +39,28 @@ func run(ctx context.Context, args []string, _ io.Reader, stdout, stderr io.Writ
 	flags.SetOutput(stderr)
 	version := flags.String("version", "v0.1.0-next", "the `version` of all modules")
 	root := flags.String("root", ".", "the repository's `directory`")
+	goreleaser := flags.String("goreleaser", "goreleaser", "the `program` that snapshot runs")
 	if err := flags.Parse(args); err != nil {
 		if errors.Is(err, flag.ErrHelp) {
 			return 0
 		}
 		return 2
 	}
-	if flags.Arg(0) == "list" && flags.NArg() == 3 {
-		if err := writeList(flags.Arg(1), flags.Arg(2)); err != nil {
-			fmt.Fprintln(stderr, "release:", err)
-			return 1
-		}
-		return 0
+	var act func(*tree) error
+	switch say := sayTo(stdout); flags.Arg(0) {
+	case "plan":
+		act = func(t *tree) error { return plan(t, *version, say) }
+	case "set":
+		act = func(t *tree) error { return set(ctx, t, *version) }
+	case "prove":
+		act = func(t *tree) error { return prove(ctx, t, *version, say) }
+	case "snapshot":
+		act = func(t *tree) error { return shoot(ctx, t, *version, *goreleaser, stdout, stderr) }
+	default:
+		return forGoreleaser(ctx, flags.Args(), *version, stdout, stderr)
 	}
-	do, known := map[string]func(context.Context, *tree, string, func(string, ...any)) error{
-		"plan": plan, "set": set, "prove": prove, "snapshot": shoot,
-	}[flags.Arg(0)]
-	if !known || flags.NArg() != 1 {
-		fmt.Fprintln(stderr, "release: want plan, set, prove, snapshot, or list and two files")
-		return 2
+	if flags.NArg() != 1 {
+		return wrongUsage(stderr)
 	}
 	if err := checkVersion(*version); err != nil {
 		fmt.Fprintln(stderr, "release:", err)
@@ -60,8 +68,25 @@ func run(ctx context.Context, args []string, _ io.Reader, stdout, stderr io.Writ
 	}
 	t, err := readTree(*root)
 	if err == nil {
-		err = do(ctx, t, *version, func(format string, args ...any) { fmt.Fprintf(stdout, format+"\n", args...) })
+		err = act(t)
 	}
+	return exitCode(err, stderr)
+}
+
+// forGoreleaser does what goreleaser calls for.
+func forGoreleaser(ctx context.Context, args []string, version string, stdout, stderr io.Writer) int {
+	switch {
+	case len(args) > 0 && args[0] == "build":
+		return exitCode(build(ctx, args[1:]), stderr)
+	case len(args) == 5 && args[0] == "image":
+		return exitCode(writeImage(args[1], args[2], args[3], version, args[4], stdout), stderr)
+	case len(args) == 3 && args[0] == "list":
+		return exitCode(writeList(args[1], args[2]), stderr)
+	}
+	return wrongUsage(stderr)
+}
+
+func exitCode(err error, stderr io.Writer) int {
 	if err != nil {
 		fmt.Fprintln(stderr, "release:", err)
 		return 1
@@ -69,7 +94,16 @@ func run(ctx context.Context, args []string, _ io.Reader, stdout, stderr io.Writ
 	return 0
 }
 
-func plan(_ context.Context, t *tree, version string, say func(string, ...any)) error {
+func wrongUsage(stderr io.Writer) int {
+	fmt.Fprintln(stderr, "release: want plan, set, prove or snapshot")
+	return 2
+}
+
+func sayTo(w io.Writer) func(string, ...any) {
+	return func(format string, args ...any) { fmt.Fprintf(w, format+"\n", args...) }
+}
+
+func plan(t *tree, version string, say func(string, ...any)) error {
 	for _, m := range t.modules {
 		if m.released {
 			say("%s", m.tag(version))
@@ -78,7 +112,7 @@ func plan(_ context.Context, t *tree, version string, say func(string, ...any)) 
 	return nil
 }
 
-func set(ctx context.Context, t *tree, version string, _ func(string, ...any)) error {
+func set(ctx context.Context, t *tree, version string) error {
 	files, err := t.files(ctx)
 	if err != nil {
 		return err
@@ -105,21 +139,6 @@ func prove(ctx context.Context, t *tree, version string, say func(string, ...any
 		}
 		say("go install: %s", out)
 		return nil
-	})
-}
-
-func shoot(ctx context.Context, t *tree, version string, say func(string, ...any)) error {
-	return inMarket(ctx, t, version, func(m *market) error {
-		s, err := newSnapshot(ctx, m, filepath.Join(t.root, ".out", "release"), say)
-		if err != nil {
-			return err
-		}
-		for _, p := range platforms {
-			if err := s.add(ctx, p); err != nil {
-				return fmt.Errorf("%s: %w", p, err)
-			}
-		}
-		return s.finish()
 	})
 }
 

@@ -268,10 +268,18 @@ func (m *market) added(dir, before string) (lines string) {
 // install builds the command of the version, as go install does at a user's,
 // for a platform such as linux/amd64, and returns the program's file.
 func (m *market) install(ctx context.Context, platform string, flags ...string) (string, error) {
+	return install(ctx, m.env, m.scratch, m.command(), platform, flags...)
+}
+
+// command is the package of the command, as go install takes it.
+func (m *market) command() string { return m.tree.path + "/cmd/leader@" + m.version }
+
+// install has the go command install a package into gopath, and returns the
+// program's file.
+func install(ctx context.Context, env []string, gopath, pkg, platform string, flags ...string) (string, error) {
 	goos, goarch, _ := strings.Cut(platform, "/")
-	env := append(slices.Clone(m.env), "GOOS="+goos, "GOARCH="+goarch)
-	args := append(append([]string{"install"}, flags...), m.tree.path+"/cmd/leader@"+m.version)
-	if _, err := output(ctx, m.scratch, env, "go", args...); err != nil {
+	env = append(slices.Clone(env), "GOOS="+goos, "GOARCH="+goarch)
+	if _, err := output(ctx, gopath, env, "go", append(append([]string{"install"}, flags...), pkg)...); err != nil {
 		return "", err
 	}
 	name := "leader"
@@ -279,7 +287,7 @@ func (m *market) install(ctx context.Context, platform string, flags ...string) 
 		name += ".exe"
 	}
 	for _, dir := range []string{filepath.Join("bin", goos+"_"+goarch), "bin"} {
-		file := filepath.Join(m.scratch, dir, name)
+		file := filepath.Join(gopath, dir, name)
 		if _, err := os.Stat(file); err == nil {
 			return file, nil
 		}

@@ -3,101 +3,117 @@ package main
 import (
 	"bytes"
 	"context"
-	"crypto/sha256"
 	"debug/elf"
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"runtime"
 	"slices"
-	"strings"
 )
 
-// platforms are those of which there are archives; the images are of linux.
-var platforms = [...]string{"linux/amd64", "linux/arm64", "darwin/amd64", "darwin/arm64", "windows/amd64", "windows/arm64"}
+// What goreleaser hands on to build, which it calls.
+const (
+	envTool    = "RELEASE_TOOL"    // a copy of this program
+	envCommand = "RELEASE_COMMAND" // the package that go install takes
+	envDist    = "RELEASE_DIST"    // the directory that goreleaser fills
+	envVersion = "RELEASE_VERSION"
+)
 
 // maxImage is what an image may weigh in a registry.
-const maxImage = 25 << 20
+const maxImage = 25_000_000
 
-// A snapshot is a directory of what a release consists of.
-type snapshot struct {
-	market *market
-	dir    string
-	shared []file // of every archive
-	names  []string
-	say    func(format string, args ...any)
+// shoot has goreleaser build what a release consists of. It knows the modules
+// by the proxy in the directory alone, so that it builds what a user will
+// install, and not the working tree.
+func shoot(ctx context.Context, t *tree, version, goreleaser string, stdout, stderr io.Writer) error {
+	root, err := filepath.Abs(t.root)
+	if err != nil {
+		return err
+	}
+	self, err := os.Executable()
+	if err != nil {
+		return err
+	}
+	return inMarket(ctx, t, version, func(m *market) error {
+		share := filepath.Join(root, ".out", "share")
+		if err := m.share(ctx, share); err != nil {
+			return err
+		}
+		tool := filepath.Join(share, "release")
+		if err := copyFile(self, tool); err != nil {
+			return err
+		}
+		for _, args := range [][]string{{"check"}, {"release", "--snapshot", "--clean"}} {
+			cmd := exec.CommandContext(ctx, goreleaser, args...)
+			cmd.Dir, cmd.Stdout, cmd.Stderr = root, stdout, stderr
+			cmd.Env = append(slices.Clone(m.env), envTool+"="+tool, envCommand+"="+m.command(), envDist+"="+filepath.Join(root, ".out", "release"), envVersion+"="+version)
+			if err := cmd.Run(); err != nil {
+				return fmt.Errorf("%s %s: %w", goreleaser, args[0], err)
+			}
+		}
+		return nil
+	})
 }
 
-// newSnapshot prepares what all archives share: the licence, the page, the
-// manual and the completions, which a program of this machine prints.
-func newSnapshot(ctx context.Context, m *market, dir string, say func(string, ...any)) (*snapshot, error) {
+// share writes what all archives and packages hold besides the program: the
+// manual and the completions, which the program prints.
+func (m *market) share(ctx context.Context, dir string) error {
 	if err := errors.Join(os.RemoveAll(dir), os.MkdirAll(dir, 0o755)); err != nil {
-		return nil, err
+		return err
 	}
-	s := &snapshot{market: m, dir: dir, say: say}
-	program, err := m.install(ctx, runtime.GOOS+"/"+runtime.GOARCH, "-ldflags=-s -w")
+	program, err := m.install(ctx, runtime.GOOS+"/"+runtime.GOARCH, stripped)
 	if err != nil {
-		return nil, err
-	}
-	s.shared = []file{
-		{name: "LICENSE", mode: 0o644, from: m.tree.in("LICENSE")}, {name: "cli.md", mode: 0o644, from: m.tree.in("docs", "cli.md")},
+		return err
 	}
 	for name, args := range map[string][]string{
-		"share/man/man1/leader.1":       {"man"},
-		"share/completions/leader.bash": {"completion", "bash"},
-		"share/completions/leader.zsh":  {"completion", "zsh"},
-		"share/completions/leader.fish": {"completion", "fish"},
+		"leader.1": {"man"}, "leader.bash": {"completion", "bash"}, "leader.zsh": {"completion", "zsh"}, "leader.fish": {"completion", "fish"},
 	} {
 		out, err := output(ctx, m.scratch, nil, program, args...)
-		if err != nil {
-			return nil, err
+		if err == nil {
+			err = os.WriteFile(filepath.Join(dir, name), []byte(out+"\n"), 0o644)
 		}
-		s.shared = append(s.shared, file{name: name, mode: 0o644, content: []byte(out + "\n")})
-	}
-	slices.SortFunc(s.shared, func(a, b file) int { return strings.Compare(a.name, b.name) })
-	return s, nil
-}
-
-// add builds what there is of a platform: an archive, a list of what is in it,
-// and an image if it is linux.
-func (s *snapshot) add(ctx context.Context, platform string) error {
-	program, err := s.market.install(ctx, platform, "-ldflags=-s -w")
-	if err != nil {
-		return err
-	}
-	goos, arch, _ := strings.Cut(platform, "/")
-	base := fmt.Sprintf("leader_%s_%s_%s", s.market.version, goos, arch)
-	files := append([]file{{name: filepath.Base(program), mode: 0o755, from: program}}, s.shared...)
-	name, write := base+".tar.gz", gzipped
-	if goos == "windows" {
-		name, write = base+".zip", zipped
-	}
-	var archive bytes.Buffer
-	if err := write(&archive, files); err != nil {
-		return err
-	}
-	list, err := sbom(program)
-	if err != nil {
-		return err
-	}
-	if err := errors.Join(s.write(name, archive.Bytes()), s.write(base+".cdx.json", list)); err != nil {
-		return err
-	}
-	if goos == "linux" {
-		if err := s.image(program, arch); err != nil {
+		if err != nil {
 			return err
 		}
 	}
-	return s.start(ctx, program, platform)
+	return nil
 }
 
-func (s *snapshot) image(program, arch string) error {
+// stripped leaves out what only a debugger needs. .goreleaser.yaml has the same
+// flag, so that the program of this machine is linked once.
+const stripped = "-ldflags=-s -w"
+
+// build stands in for the Go command that goreleaser calls: build FLAGS -o FILE
+// PACKAGE. It installs the module of the version in place of the package, which
+// is that of the working tree.
+func build(ctx context.Context, args []string) error {
+	at := slices.Index(args, "-o")
+	command := os.Getenv(envCommand)
+	if at < 0 || at+1 >= len(args) || command == "" {
+		return fmt.Errorf("build %q: want it called by goreleaser, which snapshot starts", args)
+	}
+	platform := os.Getenv("GOOS") + "/" + os.Getenv("GOARCH")
+	program, err := install(ctx, os.Environ(), os.Getenv("GOPATH"), command, platform, args[:at]...)
+	if err != nil {
+		return err
+	}
+	// A copy, since the Go command does not link anew what it finds in place.
+	return copyFile(program, args[at+1])
+}
+
+// writeImage writes the image of a program for linux. There is none for other
+// systems.
+func writeImage(program, goos, arch, version, file string, stdout io.Writer) error {
+	if goos != "linux" {
+		return nil
+	}
 	if err := static(program); err != nil {
 		return err
 	}
-	i, err := newImage(program, arch, "leader:"+s.market.version, s.market.version)
+	i, err := newImage(program, arch, "leader:"+version, version)
 	if err != nil {
 		return err
 	}
@@ -108,8 +124,8 @@ func (s *snapshot) image(program, arch string) error {
 	if err := tarball(&out, i.files); err != nil {
 		return err
 	}
-	s.say("image for linux/%s: %.1f MB in a registry", arch, float64(i.size)/1e6)
-	return s.write(fmt.Sprintf("leader_%s_linux_%s_image.tar", s.market.version, arch), out.Bytes())
+	fmt.Fprintf(stdout, "image for linux/%s: %.1f MB in a registry\n", arch, float64(i.size)/1e6)
+	return os.WriteFile(file, out.Bytes(), 0o644)
 }
 
 // static fails if a program needs a loader or libraries, which an image does
@@ -126,67 +142,4 @@ func static(program string) error {
 		}
 	}
 	return nil
-}
-
-func (s *snapshot) write(name string, data []byte) error {
-	s.names = append(s.names, name)
-	return os.WriteFile(filepath.Join(s.dir, name), data, 0o644)
-}
-
-// noRandomness is what Go's runtime says under wine 8, which has nothing that it
-// could draw random numbers from.
-const noRandomness = "bcryptprimitives.dll not found"
-
-// start runs the program where this machine can, and says where not.
-func (s *snapshot) start(ctx context.Context, program, platform string) error {
-	var command []string
-	if platform != runtime.GOOS+"/"+runtime.GOARCH {
-		runner := runnerOf(platform)
-		if runner == "" {
-			s.say("%s: built, NOT STARTED: nothing here runs it", platform)
-			return nil
-		}
-		command = []string{runner}
-	}
-	command = append(command, program, "version", "-o", "name")
-	out, err := output(ctx, s.market.scratch, nil, command[0], command[1:]...)
-	if err != nil && strings.Contains(err.Error(), noRandomness) {
-		s.say("%s: built, NOT STARTED: %s starts no program of Go: %s", platform, command[0], noRandomness)
-		return nil
-	}
-	if err != nil {
-		return err
-	}
-	if strings.TrimSpace(out) != s.market.version {
-		return fmt.Errorf("%s: the program says that it is %q", platform, out)
-	}
-	s.say("%s: built, and started: it says %s", platform, out)
-	return nil
-}
-
-// runnerOf is the program by which this machine runs those of another platform;
-// empty if it has none.
-func runnerOf(platform string) string {
-	for _, name := range map[string][]string{
-		"linux/arm64": {"qemu-aarch64", "qemu-aarch64-static"}, "windows/amd64": {"wine"},
-	}[platform] {
-		if at, err := exec.LookPath(name); err == nil {
-			return at
-		}
-	}
-	return ""
-}
-
-// finish writes the sums of all files.
-func (s *snapshot) finish() error {
-	slices.Sort(s.names)
-	var sums strings.Builder
-	for _, name := range s.names {
-		data, err := os.ReadFile(filepath.Join(s.dir, name))
-		if err != nil {
-			return err
-		}
-		fmt.Fprintf(&sums, "%x  %s\n", sha256.Sum256(data), name)
-	}
-	return os.WriteFile(filepath.Join(s.dir, "checksums.txt"), []byte(sums.String()), 0o644)
 }
