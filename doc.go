@@ -81,10 +81,11 @@
 //
 // A store that cannot be reached is awaited. A leader that cannot renew is
 // demoted when its window closes, or earlier by DisconnectGracePeriod. What a
-// person has to mend (a missing bucket, a permission) is returned by Start, or
-// logged with the remedy and retried if it shows up later. A connection that is
-// closed for good ends what runs on it ([ErrConnectionClosed]): connect with
-// nats.MaxReconnects(-1) and nats.IgnoreAuthErrorAbort.
+// person has to put right (a missing bucket, a permission) is returned by
+// Start, or logged with the remedy and retried if it shows up later. A
+// connection that is closed for good ends what runs on it
+// ([ErrConnectionClosed]): connect with nats.MaxReconnects(-1) and
+// nats.IgnoreAuthErrorAbort.
 //
 // No panic ends the program, but Go's fatal errors do. One in a callback, a
 // health check, a hook or a store is reported; in OnPromote it ends the term,

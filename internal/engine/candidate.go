@@ -456,7 +456,7 @@ func (c *Candidate) stoppedError() error {
 
 // await waits until the state satisfies done, the election has ended, or ctx is
 // done. If that takes a call of a kind to the store, await fails with the call
-// where the call would fail again until somebody mends something.
+// where the call would fail again until somebody repairs something.
 func (c *Candidate) await(ctx context.Context, kind string, done func(*machine.State) (bool, error)) error {
 	if c.Over() { // nobody would read the message
 		return nil

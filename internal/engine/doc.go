@@ -12,7 +12,8 @@
 //   - clock.go, trust.go: both clocks, the trust window, the term's context
 //   - queue.go, callbacks.go: the program's callbacks, one after the other
 //   - report.go, guard.go: logs, hooks, and where panics end
-//   - env.go: what all parts share
+//   - env.go, config.go: what all parts share
+//   - changes.go: how often a group got another leader
 //   - storeio.go: calls to the store, the watch, the connection
 //   - health.go, offers.go, nomination.go, takeover.go, repair.go, peers.go:
 //     one concern each; none of them knows the loop

@@ -32,7 +32,7 @@ type Owner interface {
 	Clustered() bool
 	// LastError is what the connection reported last.
 	LastError() error
-	// Report notes a failure that a later attempt may mend.
+	// Report notes a failure that a later attempt may clear.
 	Report(err error)
 	// Nudge has Work called soon.
 	Nudge()

@@ -50,7 +50,7 @@ type Owner interface {
 	LastError() error
 	// InboxPrefix is the beginning of the subjects of answers.
 	InboxPrefix() string
-	// Report notes a failure that a later attempt may mend.
+	// Report notes a failure that a later attempt may clear.
 	Report(err error)
 	// Nudge has Work called soon.
 	Nudge()
