@@ -69,7 +69,7 @@ picture: ## play the demo and draw docs/demo.svg, what its terminal shows; and d
 
 # The modules are served and the variables of .goreleaser.yaml set by test/release, whose test then starts what was built.
 .PHONY: release-snapshot
-release-snapshot: $(GORELEASER) ## have goreleaser build what a release consists of into .out/release, and start it (the first time ten minutes of a processor)
+release-snapshot: $(GORELEASER) ## have goreleaser build what a release consists of into .out/release, and start it (the first time half an hour of a processor)
 	go run ./test/release -version $(VERSION) -goreleaser $(GORELEASER) snapshot
 	cd test && go test -count=1 -v -run '^TestTheSnapshot$$' ./release -args -snapshot $(CURDIR)/.out/release -snapshot-version $(VERSION)
 
