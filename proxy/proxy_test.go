@@ -282,6 +282,7 @@ func TestTheGraceLetsConnectionsGoOnAndNewOnesGoToTheNewLeader(t *testing.T) {
 	if err := first.Transfer(t.Context(), "b"); err != nil {
 		t.Fatal(err)
 	}
+	l.until("the proxy knows of the new leader", func(s proxy.Stats) bool { return s.Leader.ID == "b" })
 	l.dial().says("b")
 	_, err := old.Write([]byte("x\n"))
 	written := time.Since(began)
