@@ -524,7 +524,7 @@ func TestTheLeaderIsAskedByItsOwnName(t *testing.T) {
 		t.Errorf("asked for %q", host)
 	}
 	// But a host that the request names besides is meant.
-	req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, "http://reports/", nil)
+	req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, "http://reports/", http.NoBody)
 	if err != nil {
 		t.Fatal(err)
 	}
