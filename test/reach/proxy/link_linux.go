@@ -24,7 +24,7 @@ func goAlone(args []string) error {
 		return err
 	}
 	rest := slices.DeleteFunc(slices.Clone(args), func(a string) bool { return a == "-alone" })
-	return syscall.Exec(self, append([]string{os.Args[0]}, rest...), os.Environ()) //nolint:gosec // ourselves
+	return syscall.Exec(self, append([]string{os.Args[0]}, rest...), os.Environ())
 }
 
 // join joins the namespaces of two processes by a pair of interfaces, each of
