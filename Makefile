@@ -155,7 +155,7 @@ bench: ## measure, and print the table (3 minutes; ARGS=... goes to the benchmar
 	go run $(BENCH) $(ARGS)
 
 .PHONY: compare
-compare: ## measure beside client-go and etcd, and over each store whose server is here, judge, write docs/comparison.md (12 minutes; ARGS=--quick: a slice)
+compare: ## measure beside client-go and etcd, and over each store whose server is here, judge, write docs/comparison.md (13 minutes; ARGS=--quick: a slice)
 	@$(COMPARE) go build -o $(BIN)/compare .
 	@$(COMPARE) $(BIN)/compare $(ARGS)
 
@@ -181,7 +181,7 @@ galera: ## fetch Galera, with which a MariaDB server is one that its store has t
 	go run ./test/databases/install -only galera
 
 .PHONY: stores
-stores: ## measure elections over each kind of store, and write the table of docs/stores.md (4 minutes; make servers first)
+stores: ## measure elections over each kind of store, and write the table of docs/stores.md (6 minutes; make servers first)
 	go run ./test/databases/install
 	go run ./test/stores/etcdlab/install
 	go run ./test/stores/objectlab/install

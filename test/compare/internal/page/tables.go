@@ -2,6 +2,7 @@ package page
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -231,8 +232,11 @@ func measured(r *figure.Report) (tables []*table) {
 // machine says where and when, with what.
 func machine(r *figure.Report) string {
 	m := r.Machine
-	var with []string
+	var servers, with []string
 	for _, res := range r.Results {
+		if !slices.Contains(servers, res.Store) {
+			servers = append(servers, res.Store)
+		}
 		if res.Version != "" {
 			with = append(with, res.Library+" "+res.Version)
 		}
@@ -241,8 +245,8 @@ func machine(r *figure.Report) string {
 	if m.Nice != 0 {
 		priority = fmt.Sprintf(" (this run had the priority of nice %d)", m.Nice)
 	}
-	return fmt.Sprintf("%s, %d cores, %s, Go %s; %s, %s; %s. Load average %s before, %s after%s; %s, in %v",
-		m.CPU, m.Cores, m.OS, m.Go, r.Ours().Store, r.Results[len(r.Results)-1].Store, strings.Join(with, ", "),
+	return fmt.Sprintf("%s, %d cores, %s, Go %s; %s; %s. Load average %s before, %s after%s; %s, in %v",
+		m.CPU, m.Cores, m.OS, m.Go, strings.Join(servers, ", "), strings.Join(with, ", "),
 		m.Load, m.LoadEnd, priority, r.At.Format("2006-01-02"), r.Took.Round(time.Second))
 }
 
