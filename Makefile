@@ -71,7 +71,7 @@ picture: ## play the demo and draw docs/demo.svg, what its terminal shows; and d
 .PHONY: release-snapshot
 release-snapshot: $(GORELEASER) ## have goreleaser build what a release consists of into .out/release, and start it (the first time half an hour of a processor)
 	go run ./test/release -version $(VERSION) -goreleaser $(GORELEASER) snapshot
-	cd test && go test -count=1 -v -run '^TestTheSnapshot$$' ./release -args -snapshot $(CURDIR)/.out/release -snapshot-version $(VERSION)
+	cd test && go test -count=1 -v -run '^(TestTheSnapshot|TestTheProgramThatAUserInstalls)$$' ./release -args -snapshot $(CURDIR)/.out/release -snapshot-version $(VERSION)
 
 .PHONY: test
 test: ## run the tests of all modules, shuffled, with the race detector where there are goroutines (some 8 minutes)

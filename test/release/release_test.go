@@ -22,16 +22,9 @@ const (
 // uses them as those do who have neither go.work nor replace directives.
 func TestTheModulesAreWhatAProxyWouldServe(t *testing.T) {
 	if testing.Short() {
-		t.Skip("compiles all that the command needs")
+		t.Skip("asks the go command about every module")
 	}
-	tree, err := readTree(here)
-	if err != nil {
-		t.Fatal(err)
-	}
-	m, err := open(t.Context(), tree, version, t.TempDir())
-	if err != nil {
-		t.Fatal(err)
-	}
+	m := served(t)
 	t.Run("Versions", func(t *testing.T) { everywhere(t, m) })
 	t.Run("Workspace", func(t *testing.T) { development(t, m) })
 	t.Run("Resolve", func(t *testing.T) {
@@ -41,12 +34,31 @@ func TestTheModulesAreWhatAProxyWouldServe(t *testing.T) {
 			}
 		}
 	})
-	t.Run("Program", func(t *testing.T) { programOf(t, m) })
 }
 
-// programOf installs the command as a user does, and makes the list of its
-// modules and the image, as goreleaser has them made.
-func programOf(t *testing.T, m *market) {
+// served returns a copy of all modules at a version, as a proxy serves them.
+func served(t *testing.T) *market {
+	t.Helper()
+	tree, err := readTree(here)
+	if err != nil {
+		t.Fatal(err)
+	}
+	m, err := open(t.Context(), tree, version, t.TempDir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	return m
+}
+
+// TestTheProgramThatAUserInstalls installs the command as a user does, and
+// makes the list of its modules and the image, as goreleaser has them made. It
+// runs beside [TestTheSnapshot], since go install compiles what goreleaser
+// compiles, and make test nothing of that: its tests have no -trimpath.
+func TestTheProgramThatAUserInstalls(t *testing.T) {
+	if *snapshotDir == "" {
+		t.Skip("SKIPPED: make release-snapshot runs it")
+	}
+	m := served(t)
 	program, err := m.install(t.Context(), runtime.GOOS+"/"+runtime.GOARCH, stripped)
 	if err != nil {
 		t.Fatal(err)
