@@ -66,8 +66,8 @@ type ElectionConfig struct {
 	// fell silent. MinTTL to MaxTTL, in whole milliseconds, and at least 3 ×
 	// HeartbeatInterval. Required.
 	TTL time.Duration
-	// HeartbeatInterval is the time from one renewal to the next. Required.
-	// The first renewal of a term leaves up to a 32nd of it earlier, so that the
+	// HeartbeatInterval is the time from one renewal to the next. Required. The
+	// first renewal of a term leaves up to a 32nd of it earlier, so that the
 	// elections of a process renew together, which costs it less.
 	HeartbeatInterval time.Duration
 

@@ -96,8 +96,8 @@ type Refresher interface {
 type Watcher interface {
 	Announcer
 	// Watch calls changed whenever what stands for the group may have changed,
-	// its own writes included, until ctx is done. Any other end is an error, and
-	// Watch is called again after a pause. changed does not block.
+	// its own writes included, until ctx is done. Any other end is an error,
+	// and Watch is called again after a pause. changed does not block.
 	Watch(ctx context.Context, group string, changed func()) error
 }
 
@@ -106,7 +106,8 @@ var (
 	// ErrChanged: the system does not stand at the version that was looked at.
 	// Nothing was written, and the write will not be applied later.
 	ErrChanged = errors.New("discovery: another entry stands by now")
-	// ErrSuperseded: an entry of a later term stands where this leader's should.
+	// ErrSuperseded: an entry of a later term stands where this leader's
+	// should.
 	ErrSuperseded = errors.New("discovery: the entry of a later term stands")
 	// ErrPanicked: the adapter panicked, or called runtime.Goexit. Whether its
 	// write was made is unknown.

@@ -44,8 +44,8 @@ type flight struct {
 var (
 	// errOver: the term has ended on whose behalf the call was.
 	errOver = errors.New("discovery: the term is over")
-	// errClosed: the trust window has closed that the call began in. It may have
-	// been renewed since.
+	// errClosed: the trust window has closed that the call began in. It may
+	// have been renewed since.
 	errClosed = errors.New("discovery: the system did not answer within the trust window")
 	// errStopped: the caller of Keep or Follow wants no more.
 	errStopped = errors.New("discovery: the call was given up")

@@ -12,8 +12,8 @@ import (
 )
 
 const (
-	// patrol is how often a candidate that does not lead looks for an entry that
-	// should not stand. News of who leads have it look besides.
+	// patrol is how often a candidate that does not lead looks for an entry
+	// that should not stand. News of who leads have it look besides.
 	patrol = 30 * time.Second
 	// settle is how long it leaves that to the next leader, which replaces the
 	// entry.
@@ -24,8 +24,8 @@ const (
 	// doubtful is for how many times Options.Timeout one that led looks again
 	// and again after a write that may yet be applied.
 	doubtful = 2
-	// patience is for how many trust windows a leader leaves alone an entry of a
-	// term that is later than its own.
+	// patience is for how many trust windows a leader leaves alone an entry of
+	// a term that is later than its own.
 	patience = 3
 )
 
@@ -307,8 +307,8 @@ func (k *keeper) over(e Entry, info leader.LeaderInfo) bool {
 	case info.Reason.Asked():
 		return true // the leader told of its end
 	}
-	// It has fallen silent, or we are cut off and it is not. So this is done once
-	// at the most: a leader that lives announces itself again.
+	// It has fallen silent, or we are cut off and it is not. So this is done
+	// once at the most: a leader that lives announces itself again.
 	s := k.election.Status()
 	return s.ConnectionStatus == "CONNECTED" && (s.LastError == nil || time.Since(s.LastErrorAt) > trouble)
 }

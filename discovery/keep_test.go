@@ -546,8 +546,8 @@ func TestOthersRemoveItWhenTheirStoreIsBack(t *testing.T) {
 		g.group.Store("b").Reconnect()
 		failed := b.Status().LastErrorAt
 		pass(time.Until(failed.Add(10 * time.Second)))
-		// It may not have heard yet, unless it had made a claim when it was cut off,
-		// of which its store has told it since.
+		// It may not have heard yet, unless it had made a claim when it was cut
+		// off, of which its store has told it since.
 		if b.Status().LastError != nil {
 			demand(t, s, "a")
 		}

@@ -82,7 +82,8 @@ func TestAResourcesOwnTroubleIsNotTold(t *testing.T) {
 	}
 }
 
-// A leader of before learns by which term it was succeeded, where that is known.
+// A leader of before learns by which term it was succeeded, where that is
+// known.
 func TestARefusalOfATermNamesTheLatest(t *testing.T) {
 	for _, c := range []struct {
 		err  error

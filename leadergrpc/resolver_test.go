@@ -120,9 +120,9 @@ func TestTheServiceConfigIsThatOfTheRecord(t *testing.T) {
 	if c := conn.GetMethodConfig(who); c.WaitForReady == nil || !*c.WaitForReady {
 		t.Errorf("%+v", c)
 	}
-	// The next leader's parameters are another program's affair. Calls go there,
-	// by the service config that the channel has, which also tells them to
-	// wait.
+	// The next leader's parameters are another program's affair. Calls go
+	// there, by the service config that the channel has, which also tells them
+	// to wait.
 	cfg = config("b")
 	cfg.ConnectionParams = []byte("\x00\xff")
 	b := stand(t, st, cfg, nil)

@@ -158,8 +158,8 @@ func (t *Transport) RoundTrip(r *http.Request) (*http.Response, error) {
 			what = fmt.Errorf("%s answered %s", a.sent.Host, resp.Status)
 		}
 		if a.tries >= t.opts.Tries || time.Now().After(a.until) {
-			// Not the answer: a client would follow a redirect that is meant for
-			// us.
+			// Not the answer: a client would follow a redirect that is meant
+			// for us.
 			return nil, fmt.Errorf("%w that serves, after %d tries: %w", ErrNoLeader, a.tries, what)
 		}
 		if err := a.next(resp); err != nil {

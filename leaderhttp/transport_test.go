@@ -481,8 +481,8 @@ func TestAnErrorOfTheTransportIsTheCallers(t *testing.T) {
 	}
 }
 
-// The handler may have run: what became of the request is for the caller to find
-// out.
+// The handler may have run: what became of the request is for the caller to
+// find out.
 func TestARequestWhoseConnectionBreaksIsNotSentAgain(t *testing.T) {
 	ln, err := (&net.ListenConfig{}).Listen(t.Context(), "tcp", "127.0.0.1:0")
 	if err != nil {

@@ -68,8 +68,8 @@ func (c *campaign) begin(ctx context.Context) error {
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	// The ctx of an acquisition is that of the loop's whole first phase, in which
-	// many campaigns may begin and end.
+	// The ctx of an acquisition is that of the loop's whole first phase, in
+	// which many campaigns may begin and end.
 	if detach := context.AfterFunc(ctx, c.abandon); c.stopping {
 		detach()
 	} else {

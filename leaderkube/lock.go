@@ -85,8 +85,8 @@ func (l *Lock[Record]) Get(ctx context.Context) (*Record, []byte, error) {
 	if err != nil {
 		return nil, nil, err
 	}
-	// client-go judges a lease by when these bytes last changed. What it is told
-	// here is judged already, and is news each time.
+	// client-go judges a lease by when these bytes last changed. What it is
+	// told here is judged already, and is news each time.
 	return out, strconv.AppendUint(append(raw, ' '), l.core.asked.Add(1), 10), nil
 }
 

@@ -44,8 +44,8 @@ func (l *lab) to(challenge string, change func(*proof.Statement)) string {
 // Each of these is what an impostor may have, and shows to a client that asks
 // it to prove that it leads.
 func TestAnAnswerIsOfTheLeaderAndOfNow(t *testing.T) {
-	// Services and askers of one group, whose proofs are for everyone and for one
-	// audience.
+	// Services and askers of one group, whose proofs are for everyone and for
+	// one audience.
 	for name, opts := range map[string]proof.VerifierOptions{"everyone": {}, "archive": {Audience: "archive"}} {
 		t.Run(name, func(t *testing.T) {
 			l, stranger := newLab(t, opts), newLab(t, opts)

@@ -111,8 +111,9 @@ func (s *Signer) signFor(ctx context.Context, term leader.Term, audience string)
 	}
 	// The time first: IsLeader goes by both clocks, so that a machine that is
 	// suspended after this line signs nothing, or what has ended. What is left
-	// is measured on the monotonic clock, since the wall clock may be set between
-	// the two; TrustUntil has taken off what a suspension took from the window.
+	// is measured on the monotonic clock, since the wall clock may be set
+	// between the two; TrustUntil has taken off what a suspension took from the
+	// window.
 	now := time.Now()
 	// One look at all: a term of one look and a window of another may not
 	// belong together.

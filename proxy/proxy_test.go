@@ -264,7 +264,8 @@ func TestConnectionsFollowTheLeader(t *testing.T) {
 		t.Errorf("the former leader's connection ended with %v, want a reset", err)
 	}
 	l.dial().says("b").send("y").says("y")
-	// The proxy counts a connection as closed after its client has seen the end.
+	// The proxy counts a connection as closed after its client has seen the
+	// end.
 	l.until("one connection to b, and one that was cut", func(s proxy.Stats) bool {
 		return s.Cut == 1 && s.Carried == 2 && s.Accepted == 2 && s.Open == 1 && s.Leader.ID == "b" && s.Sent == 2 && s.Received == 4
 	})

@@ -14,12 +14,12 @@ import (
 type Driver struct {
 	// Schemes are the URL schemes of this kind, in lower case.
 	Schemes []string
-	// Form shows what a URL looks like, for people: an example, with what may be
-	// left out in brackets.
+	// Form shows what a URL looks like, for people: an example, with what may
+	// be left out in brackets.
 	Form string
-	// Open connects. u has one of Schemes. ctx bounds the attempt to connect and
-	// nothing beyond it. Errors are classified as those of a Store, and name the
-	// part of the URL that is wrong; they do not show its password.
+	// Open connects. u has one of Schemes. ctx bounds the attempt to connect
+	// and nothing beyond it. Errors are classified as those of a Store, and
+	// name the part of the URL that is wrong; they do not show its password.
 	Open func(ctx context.Context, u *url.URL) (Opened, error)
 }
 

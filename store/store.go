@@ -181,12 +181,13 @@ const MaxKey = 256
 // return when ctx is done: CompareAndSwap then with ErrUnknown unless it can
 // prove that the write never left.
 type Store interface {
-	// Get returns the register's state as some replica of the store knows it. It
-	// may be stale. What it shows stays as if it had been acknowledged: an
-	// election whose write is of unknown outcome believes a read that shows it, so
-	// a write that a crash of a server may yet take back is not shown (or the
-	// store is [Report.Forgetful]). A key of which the store knows nothing is not
-	// an error: its entry has revision 0. Errors are ErrTransient or ErrPermanent.
+	// Get returns the register's state as some replica of the store knows it.
+	// It may be stale. What it shows stays as if it had been acknowledged: an
+	// election whose write is of unknown outcome believes a read that shows it,
+	// so a write that a crash of a server may yet take back is not shown (or
+	// the store is [Report.Forgetful]). A key of which the store knows nothing
+	// is not an error: its entry has revision 0. Errors are ErrTransient or
+	// ErrPermanent.
 	Get(ctx context.Context, key string) (Entry, error)
 
 	// CompareAndSwap applies w if the register stands at w.Expected, and
@@ -423,12 +424,12 @@ type Report struct {
 	// bound. It bounds what is believed of a record that states no lease's
 	// length, since whoever leads by one has to write again before it goes.
 	MaxAge time.Duration
-	// Age is how long the store has existed under its name, by its own clock. One
-	// that was deleted and made again knows nothing of a leader of before, who may
-	// not have heard of it: elections promote nobody before Age exceeds a lease.
-	// It must be that of the store in which the latest acknowledged write was
-	// applied, or less. Zero means that the age is unknown, or that nobody can
-	// make the store again.
+	// Age is how long the store has existed under its name, by its own clock.
+	// One that was deleted and made again knows nothing of a leader of before,
+	// who may not have heard of it: elections promote nobody before Age exceeds
+	// a lease. It must be that of the store in which the latest acknowledged
+	// write was applied, or less. Zero means that the age is unknown, or that
+	// nobody can make the store again.
 	Age time.Duration
 }
 

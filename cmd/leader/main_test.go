@@ -149,8 +149,8 @@ func checkOutcome(t *testing.T, o demo.Outcome, want demo.Fault) {
 			t.Errorf("%s: %s leads for the reason %s, want another than %s after an expiry", want, o.Leader, reason, o.Worker)
 		}
 	case demo.Resign:
-		// On a machine so slow that the lease ran out meanwhile, it may be another
-		// reason.
+		// On a machine so slow that the lease ran out meanwhile, it may be
+		// another reason.
 		if reason != "offered" && reason != "vacant" && o.Took < 2000 {
 			t.Errorf("%s: a new leader for the reason %s, want offered, or vacant if an offer took too long: %+v", want, reason, o)
 		}

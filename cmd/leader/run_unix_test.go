@@ -179,8 +179,8 @@ func TestAGuardThatWaitsLeavesTheProcessorAlone(t *testing.T) {
 	if runtime.GOOS != "linux" {
 		t.Skip("what a process has used is listed in /proc")
 	}
-	// The program's parent is its guard. Fields 14 and 15 are what it has used, in
-	// hundredths of a second.
+	// The program's parent is its guard. Fields 14 and 15 are what it has used,
+	// in hundredths of a second.
 	const used = `sed 's/.*) //' /proc/$PPID/stat | cut -d ' ' -f 12,13`
 	r := startRun(t, devtest.Serve(t), nil, used+"; sleep 3; "+used)
 	var ticks [2]int
@@ -205,8 +205,9 @@ func TestTheNextHostRunsTheProgramOnlyWhenAllOfItHasEnded(t *testing.T) {
 		t.Skip("what leaves the process group is found on Linux alone")
 	}
 	url := devtest.Serve(t)
-	// The orphan holds the standard output, so that end waits for it; its parent
-	// has gone long before, though not before the orphan ignores SIGTERM.
+	// The orphan holds the standard output, so that end waits for it; its
+	// parent has gone long before, though not before the orphan ignores
+	// SIGTERM.
 	deaf := filepath.Join(t.TempDir(), "deaf")
 	r := startRun(t, url, nil, fmt.Sprintf(
 		`setsid sh -c 'trap "" TERM; echo $$; : > %[1]s; while :; do sleep 1; done' & echo $!; until [ -e %[1]s ]; do sleep 0.02; done; exit 3`, deaf))
@@ -263,8 +264,8 @@ func TestASignalOfABrokenConnectionIsNotPassedOn(t *testing.T) {
 
 func TestAProgramThatIsToldToEndHasTheTimeItNeeds(t *testing.T) {
 	t.Parallel()
-	// 5 s, which is longer than the lease and twenty times the stop-timeout. The
-	// lease is that long, since a stalled machine renews none.
+	// 5 s, which is longer than the lease and twenty times the stop-timeout.
+	// The lease is that long, since a stalled machine renews none.
 	r := startRun(t, devtest.Serve(t), []string{"--ttl", "4s", "--heartbeat", "400ms", "--stop-timeout", "250ms"},
 		`trap 'sleep 5; echo done; exit 0' TERM; echo up; while :; do sleep 0.05; done`)
 	r.line()
@@ -315,8 +316,8 @@ func TestTheSuccessorWaitsForTheLastProgramToEnd(t *testing.T) {
 	t.Parallel()
 	url := devtest.Serve(t)
 	log := filepath.Join(t.TempDir(), "log")
-	// One that takes its time after SIGTERM, and a helper of its own that has to
-	// be killed.
+	// One that takes its time after SIGTERM, and a helper of its own that has
+	// to be killed.
 	first := startRun(t, url, []string{"--id", "a", "--stop-timeout", "1s"},
 		`(trap "" TERM; while :; do echo helper >> `+log+`; sleep 0.01; done) & trap 'sleep 0.5; echo over >> `+log+`; exit 0' TERM; echo up; while :; do sleep 0.05; done`)
 	first.line()
@@ -476,8 +477,8 @@ func TestAHookThatHangsHoldsNothingUpForLong(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	// What it has started ends with it, and not with the program, whose leftovers
-	// are cleared away.
+	// What it has started ends with it, and not with the program, whose
+	// leftovers are cleared away.
 	awaitGone(t, pid)
 	r.signal(syscall.SIGTERM)
 	if _, code := r.end(); code != 128+15 {

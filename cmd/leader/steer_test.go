@@ -101,8 +101,8 @@ func TestTransferToWhoDoesNotStandIsRefused(t *testing.T) {
 	for _, id := range []string{"a", "b"} {
 		l.stand(steered, id, l.answering())
 	}
-	// The roll call waits for a second at the most, which a busy machine may take
-	// to answer: hence again.
+	// The roll call waits for a second at the most, which a busy machine may
+	// take to answer: hence again.
 	l.until("the one that is missing is said to be", func() error {
 		code, out, stderr := runProgram(t, []string{"NATS_URL=" + l.url}, "transfer", steered, "--to", "bb", "-y", "--timeout", "60s")
 		if code != 4 || out != "" || !strings.Contains(stderr, `no candidate "bb" answers the roll call; "a" and "b" do`) || !strings.Contains(stderr, "--force") {

@@ -46,8 +46,8 @@ func TestVacateEndsTheRecordOfAnotherProgram(t *testing.T) {
 		if s := l.asked(); !s.Vacant || s.Leader.Reason != leader.ReasonVacated || s.Leader.By != "ann" {
 			t.Errorf("%s: %+v", name, s)
 		}
-		// Its TTL is 20 s, and one that had to wait for a lease would not be there in
-		// time.
+		// Its TTL is 20 s, and one that had to wait for a lease would not be
+		// there in time.
 		if a := l.stand(steered, "a"); !a.IsLeader() {
 			t.Errorf("%s: %+v", name, a.Status())
 		}

@@ -39,8 +39,8 @@ type Options struct {
 	// Prefix + group. It must not be that of a store with the group's records
 	// (store/consulstore), whose keys are the same. Default: DefaultPrefix.
 	Prefix string
-	// NodePrefix is what the names of the candidates' nodes in the catalog begin
-	// with. Default: DefaultNodePrefix.
+	// NodePrefix is what the names of the candidates' nodes in the catalog
+	// begin with. Default: DefaultNodePrefix.
 	NodePrefix string
 	// MinSessionTTL is the servers' session_ttl_min, below which they refuse
 	// sessions. A session is otherwise of half a trust window. Default:

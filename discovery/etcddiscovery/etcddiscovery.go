@@ -24,8 +24,8 @@ const DefaultPrefix = "leader-discovery/"
 type Options struct {
 	// Prefix is what the keys of all groups begin with. The entry of a group is
 	// at Prefix + group + "/leader". It must not be that of a store with the
-	// group's records (store/etcdstore), whose keys are Prefix + group. Default:
-	// DefaultPrefix.
+	// group's records (store/etcdstore), whose keys are Prefix + group.
+	// Default: DefaultPrefix.
 	Prefix string
 }
 

@@ -116,8 +116,8 @@ type counter struct {
 func (c *counter) count(ctx context.Context) (string, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	// Once more, right before the act: the call may have waited since it was let
-	// in.
+	// Once more, right before the act: the call may have waited since it was
+	// let in.
 	if err := ctx.Err(); err != nil {
 		return "", err
 	}

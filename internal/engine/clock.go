@@ -16,8 +16,8 @@ type clock struct {
 }
 
 // newClock returns a clock that showed 0 when, on the clock of boot, a multiple
-// of the heartbeat was shown: so all candidates of a machine with that heartbeat
-// renew on one grid.
+// of the heartbeat was shown: so all candidates of a machine with that
+// heartbeat renew on one grid.
 func newClock(heartbeat time.Duration) clock {
 	return clock{origin: time.Now().Add(-boottime.Phase(heartbeat))}
 }

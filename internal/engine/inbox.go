@@ -118,8 +118,8 @@ func (in *inbox) take() (messages []*message, group, control *store.Entry) {
 // kept is how many messages an inbox has room for while it is empty.
 const kept = 2
 
-// done takes back what take returned, which the loop is done with. Only the loop
-// calls the two.
+// done takes back what take returned, which the loop is done with. Only the
+// loop calls the two.
 func (in *inbox) done(messages []*message) {
 	if cap(messages) <= kept { // and not after a burst
 		clear(messages)

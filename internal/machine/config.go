@@ -12,8 +12,9 @@ type Machine struct { //nolint:recvcheck // Template is also asked of a machine 
 	// Heartbeat is the time from one renewal to the next, send to send.
 	Heartbeat time.Duration
 	// Grid, which is short against Heartbeat, has a renewal be due when the
-	// monotonic clock shows a multiple of it, before Heartbeat has passed. Of many
-	// candidates with the same grid, several then renew at once. 0 is no grid.
+	// monotonic clock shows a multiple of it, before Heartbeat has passed. Of
+	// many candidates with the same grid, several then renew at once. 0 is no
+	// grid.
 	Grid time.Duration
 	// MaxTTL bounds the lease length that is believed of anybody's record.
 	MaxTTL time.Duration

@@ -3,8 +3,8 @@ package machine
 import "testing"
 
 // What the explorer forgets of a world changes nothing of what may follow: the
-// worlds that it reaches are those that it would reach if it forgot nothing, but
-// for what is forgotten of each.
+// worlds that it reaches are those that it would reach if it forgot nothing,
+// but for what is forgotten of each.
 func TestWhatIsForgottenChangesNothing(t *testing.T) {
 	if testing.Short() {
 		t.Skip("it judges the explorer, and not the protocol")

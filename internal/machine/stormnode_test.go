@@ -397,8 +397,8 @@ func (n *node) judgeState(before *State) {
 	}
 }
 
-// judgeLead judges G1. Two leaders overlap only if one of them is under way when
-// the other begins, so looking at each step of a leader misses nothing. A
+// judgeLead judges G1. Two leaders overlap only if one of them is under way
+// when the other begins, so looking at each step of a leader misses nothing. A
 // process that is stopped is judged as if it could answer.
 func (n *node) judgeLead() {
 	w := n.w

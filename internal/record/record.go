@@ -44,8 +44,8 @@ type Record struct {
 	// Start marks the acquiring write of a candidate that had seen no holder
 	// before. Others that start and see it may have missed a race of many.
 	Start bool `json:"start,omitempty"`
-	// Settled, of a vacancy: nobody who led before its writer can still lead. It
-	// stands here since a candidate has no room for another word.
+	// Settled, of a vacancy: nobody who led before its writer can still lead.
+	// It stands here since a candidate has no room for another word.
 	Settled bool `json:"settled,omitempty"`
 	// Address is where the leader's clients reach it.
 	Address string `json:"address,omitempty"`

@@ -175,7 +175,8 @@ func TestEveryKindOfAnswerIsProved(t *testing.T) {
 			t.Errorf("%q: %q by %v, %v", name, said, by, err)
 		}
 	}
-	// In the context of a term, as within Election.Do, the proof is that term's.
+	// In the context of a term, as within Election.Do, the proof is that
+	// term's.
 	within := func(e proof.Election, ctx context.Context) string {
 		signer, err := proof.NewSigner(e, "reports", "host-1", key, proof.SignerOptions{})
 		if err != nil {

@@ -20,8 +20,8 @@ const (
 	late = 2 * time.Second
 	// most is how many blocking queries wait at a time. Each takes a connection
 	// of the agent, which allows a client 200 by default
-	// (limits.http_max_conns_per_client). Where more names are watched, one query
-	// asks for all registers.
+	// (limits.http_max_conns_per_client). Where more names are watched, one
+	// query asks for all registers.
 	most = 48
 	// each is how much longer a list of registers is not asked for again, for
 	// each register that it has: any change brings all of it.

@@ -30,15 +30,15 @@ const MaxValue = 256 << 10
 type Options struct {
 	// Prefix is what the registers' names begin with in Consul's key-value
 	// store, usually with a slash at its end, never with one at its beginning.
-	// Empty means [DefaultPrefix]. Stores of different prefixes share nothing if
-	// neither is the beginning of the other.
+	// Empty means [DefaultPrefix]. Stores of different prefixes share nothing
+	// if neither is the beginning of the other.
 	Prefix string
 	// Timeout bounds a call whose context has no deadline, and a read for the
 	// watches. Zero means [DefaultTimeout].
 	Timeout time.Duration
 	// Logger hears, at level error, of a panic in a function that a watch was
-	// given and, at level warning, of blocking queries that broke off. Nil means
-	// slog.Default().
+	// given and, at level warning, of blocking queries that broke off. Nil
+	// means slog.Default().
 	Logger *slog.Logger
 }
 

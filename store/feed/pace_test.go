@@ -200,7 +200,8 @@ func TestAReadDoesNotUndoNewerNews(t *testing.T) {
 		h := watch(t, f, "a")
 		news := <-src.news
 		synctest.Wait()
-		// The answer of a read that began before the write comes after its news.
+		// The answer of a read that began before the write comes after its
+		// news.
 		answered, hold := make(chan struct{}), make(chan struct{})
 		src.answer(func([]string) ([]store.Entry, error) {
 			close(answered)

@@ -175,8 +175,8 @@ func (f *follower) established(name string, b beginning) {
 		delete(f.pending, name)
 		f.begin()
 	case b == again, name == whole:
-		// The client takes some ends of a connection for that of a watch, too: so
-		// everything is read, and delivered once more.
+		// The client takes some ends of a connection for that of a watch, too:
+		// so everything is read, and delivered once more.
 		f.news.Begun()
 	default:
 		f.news.Changed(name)

@@ -28,12 +28,12 @@ const (
 	binaryAnnotation = "leader/record-base64"
 	// tombstoneAnnotation is "true" for a tombstone.
 	tombstoneAnnotation = "leader/tombstone"
-	// writtenAnnotation holds the spec's renewTime and a number of the write. By
-	// the first one knows whether the spec was written with the annotations;
+	// writtenAnnotation holds the spec's renewTime and a number of the write.
+	// By the first one knows whether the spec was written with the annotations;
 	// client-go keeps them when it takes a Lease over.
 	writtenAnnotation = "leader/written"
-	// keyAnnotation holds the register's key where the Lease's name is too short
-	// for it.
+	// keyAnnotation holds the register's key where the Lease's name is too
+	// short for it.
 	keyAnnotation = "leader/key"
 )
 

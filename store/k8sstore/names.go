@@ -39,8 +39,8 @@ func (n names) lease(key string) string {
 	}
 	sum := sha256.Sum256([]byte(key))
 	tail := hashed + hex.EncodeToString(sum[:hashSize])
-	// What comes before the hash may end in the middle of an escape, since it is
-	// not read back, but not with a dot or a hyphen.
+	// What comes before the hash may end in the middle of an escape, since it
+	// is not read back, but not with a dot or a hyphen.
 	return strings.TrimRight(name[:longest-len(tail)], "-.") + tail
 }
 

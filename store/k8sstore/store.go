@@ -30,9 +30,9 @@ type Options struct {
 	// Namespace is where the Leases are. It has to exist.
 	Namespace string
 	// Prefix is what the Leases' names begin with: lower-case letters, digits,
-	// dots, and hyphens, though no two in a row. Empty means that a group's name
-	// is its Lease's, as with client-go. Stores of different prefixes share
-	// nothing if neither is the beginning of the other.
+	// dots, and hyphens, though no two in a row. Empty means that a group's
+	// name is its Lease's, as with client-go. Stores of different prefixes
+	// share nothing if neither is the beginning of the other.
 	Prefix string
 	// Timeout bounds a call whose context has no deadline, and a read for the
 	// watches. Zero means [DefaultTimeout].

@@ -52,8 +52,8 @@ type findings struct {
 // and write; Options.Create makes a missing table first. A server that is
 // read-only is refused for the moment (store.ErrTransient).
 //
-// It warns, and says that the store may forget, where acknowledged writes may be
-// lost, or such as a read has shown: unless there is a binlog, and
+// It warns, and says that the store may forget, where acknowledged writes may
+// be lost, or such as a read has shown: unless there is a binlog, and
 // innodb_flush_log_at_trx_commit and sync_binlog are 1, and where a replica is
 // connected, or the server was one itself, without semi-synchronous replication
 // that waits, for as long as it takes, before a write is shown.
@@ -216,8 +216,8 @@ const forever = 24 * 60 * 60 * 1000
 // server that was promoted may have lost the record of who leads.
 //
 // A semi-synchronous primary has each write wait until a replica has it. By
-// default it goes on alone after ten seconds, and MariaDB's shows what it writes
-// before it waits.
+// default it goes on alone after ten seconds, and MariaDB's shows what it
+// writes before it waits.
 func (f *findings) judgeReplication(warn func(bool, string, ...any)) {
 	const use = " Use semi-synchronous replication, with rpl_semi_sync_master_wait_point=AFTER_SYNC and a long rpl_semi_sync_master_timeout."
 	if on(f.semi("enabled")) == "" {
@@ -242,8 +242,8 @@ func (f *findings) judgeReplication(warn func(bool, string, ...any)) {
 		"The server runs with rpl_semi_sync_master_wait_no_slave=OFF: where no replica is connected it acknowledges by itself. Set it on.")
 }
 
-// semi returns a setting of semi-synchronous replication, by either of the names
-// that a server may have for it.
+// semi returns a setting of semi-synchronous replication, by either of the
+// names that a server may have for it.
 func (f *findings) semi(name string) string {
 	return cmp.Or(f.settings["rpl_semi_sync_master_"+name], f.settings["rpl_semi_sync_source_"+name])
 }
@@ -251,9 +251,9 @@ func (f *findings) semi(name string) string {
 // impossible is a revision that no register ever has.
 const impossible = 1 << 62
 
-// mayUse finds out whether the user may read the keys, without which a candidate
-// would wait for somebody else's write, and whether they may write theirs, by a
-// write that must be refused.
+// mayUse finds out whether the user may read the keys, without which a
+// candidate would wait for somebody else's write, and whether they may write
+// theirs, by a write that must be refused.
 func (s *Store) mayUse(ctx context.Context, req store.CheckRequest) error {
 	if req.Key == "" {
 		return nil

@@ -13,32 +13,32 @@
 // A compare-and-swap over a record is one UPDATE of the row that has the
 // expected revision: one round trip, and the revision grows by one. A record
 // that is made costs two round trips. Its revision is the server's clock in
-// microseconds, or more: it exceeds that of every record that was deleted, which
-// a trigger keeps in a second table. What other tools do to the table is seen:
-// an UPDATE by hand has a new revision, and after a DELETE the key goes on with
-// a larger one. A record cannot be renamed. TRUNCATE and DROP run no triggers:
-// after them only the clock has revisions grow.
+// microseconds, or more: it exceeds that of every record that was deleted,
+// which a trigger keeps in a second table. What other tools do to the table is
+// seen: an UPDATE by hand has a new revision, and after a DELETE the key goes
+// on with a larger one. A record cannot be renamed. TRUNCATE and DROP run no
+// triggers: after them only the clock has revisions grow.
 //
 // A write is sent once, by a sql.Conn, since a sql.DB repeats some. Errors of
-// the server that are known to undo the statement are refusals; all others, of a
-// commit and of a session that is killed among them, and a connection that
+// the server that are known to undo the statement are refusals; all others, of
+// a commit and of a session that is killed among them, and a connection that
 // breaks or answers too late, leave the outcome unknown (store.ErrUnknown): the
-// write may land later. What never left is store.ErrTransient: no connection was
-// to be had, or the context was done, or the driver says so. So is what a
+// write may land later. What never left is store.ErrTransient: no connection
+// was to be had, or the context was done, or the driver says so. So is what a
 // read-only server refuses, or would refuse to a user of fewer rights, since a
 // failover may end that; the connection is closed then, and the pool makes
 // another. Tests lose the answer, and freeze and kill the server.
 //
 // Statements are text without arguments, which the driver would prepare by a
-// round trip of its own. No flag of the driver changes an outcome, and a session
-// with autocommit=0 writes nothing.
+// round trip of its own. No flag of the driver changes an outcome, and a
+// session with autocommit=0 writes nothing.
 //
 // # Watching
 //
 // What is watched is read by the clock, all of it in one statement: at least
 // twice in a heartbeat, and each second where no heartbeat is known. A vacancy
-// is found within half a heartbeat. Each look takes a connection of the pool for
-// a moment. Reads come from the primary alone, as far as read_only tells.
+// is found within half a heartbeat. Each look takes a connection of the pool
+// for a moment. Reads come from the primary alone, as far as read_only tells.
 //
 // # What the server must be
 //
@@ -47,23 +47,24 @@
 // Galera cluster, on which this store was not examined. It warns, and elections
 // cool down before they promote, where acknowledged writes may be lost: unless
 // innodb_flush_log_at_trx_commit and sync_binlog are 1, without
-// innodb_doublewrite, and where the server tells of a connected replica, or that
-// it was one itself (MariaDB does), and not of semi-synchronous replication.
+// innodb_doublewrite, and where the server tells of a connected replica, or
+// that it was one itself (MariaDB does), and not of semi-synchronous
+// replication.
 //
 // That has each write wait until a replica has received it. By its defaults it
 // does not do so always, and Check warns of them, too: of a
-// rpl_semi_sync_master_timeout below a day, after which the primary acknowledges
-// alone (the default is ten seconds); of a rpl_semi_sync_master_wait_point other
-// than AFTER_SYNC, by which the primary shows what no replica has; and of
-// rpl_semi_sync_master_wait_no_slave off. Where a replica is missing, a primary
-// without these weaknesses acknowledges nothing: nobody leads until there is one.
-// Tests kill a primary and promote its replica, which applies first all that it
-// has received.
+// rpl_semi_sync_master_timeout below a day, after which the primary
+// acknowledges alone (the default is ten seconds); of a
+// rpl_semi_sync_master_wait_point other than AFTER_SYNC, by which the primary
+// shows what no replica has; and of rpl_semi_sync_master_wait_no_slave off.
+// Where a replica is missing, a primary without these weaknesses acknowledges
+// nothing: nobody leads until there is one. Tests kill a primary and promote
+// its replica, which applies first all that it has received.
 //
 // It does so too where log_bin is off, as it is on MariaDB by default. InnoDB
 // then shows a transaction to others when it is complete in memory, and only
-// then writes its log: a server that is killed at that moment takes back what was
-// read, and gives its revision again. A candidate whose write got no answer
+// then writes its log: a server that is killed at that moment takes back what
+// was read, and gives its revision again. A candidate whose write got no answer
 // believes such a read. With a binlog a transaction is shown after that was
 // synced. A test kills servers while others read.
 //
@@ -84,8 +85,8 @@
 //
 // That one server alone is primary, and that its replicas are read-only: an
 // asynchronous replica that is promoted lacks what it had not received, and one
-// that is not connected is not noticed. MySQL does not tell of its replicas to a
-// user of these rights, nor that a server was one. A URL names one server:
+// that is not connected is not noticed. MySQL does not tell of its replicas to
+// a user of these rights, nor that a server was one. A URL names one server:
 // that candidates reach the new primary by it is the matter of a proxy or of
 // DNS. A backup that is restored brings back its state: stop the candidates for
 // a lease. A program must not leave a transaction open on a connection that it

@@ -13,12 +13,12 @@ const DefaultTimeout = 5 * time.Second
 
 // Options are the settings of a Store. The zero value is a good one.
 type Options struct {
-	// Table is where the records are: a name, or database.name. A name without a
-	// database is one of the connection's. Empty means [DefaultTable].
+	// Table is where the records are: a name, or database.name. A name without
+	// a database is one of the connection's. Empty means [DefaultTable].
 	Table string
 	// Create has [Store.Check] make the table, and what belongs to it, if it is
-	// missing. The user then needs the rights to create tables and triggers. See
-	// [Schema] for doing it by migrations.
+	// missing. The user then needs the rights to create tables and triggers.
+	// See [Schema] for doing it by migrations.
 	Create bool
 	// Timeout bounds a call whose context has no deadline. Zero means
 	// [DefaultTimeout].

@@ -118,10 +118,10 @@ const (
 	updateSQL = `UPDATE TABLE_NAME SET revision = revision + 1, tombstone = %t, value = x'%x'
 WHERE name = '%s' AND revision = %d AND @@autocommit = 1 AND @@global.read_only = 0`
 
-	// insertSQL draws the revision while it holds the floor's lock, which InnoDB
-	// takes for the reads of every statement that writes (not for those of its
-	// triggers). There is none for a session that must not write, and a record
-	// needs one.
+	// insertSQL draws the revision while it holds the floor's lock, which
+	// InnoDB takes for the reads of every statement that writes (not for those
+	// of its triggers). There is none for a session that must not write, and a
+	// record needs one.
 	insertSQL = `INSERT INTO TABLE_NAME (name, revision, tombstone, value) VALUES ('%s', LAST_INSERT_ID((
 	SELECT GREATEST(revision + 1, MICROSECONDS) FROM FLOOR_NAME
 	WHERE id = 1 AND @@autocommit = 1 AND @@global.read_only = 0)), %t, x'%x')`

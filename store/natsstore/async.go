@@ -23,7 +23,8 @@ func (s *Store) CompareAndSwapAsync(deadline time.Time, w store.Write, done func
 }
 
 // swapBeside makes the call on a goroutine of its own. It is not inlined, since
-// thousands of goroutines with little stack come by here to [writes.Writes.Begin].
+// thousands of goroutines with little stack come by here to
+// [writes.Writes.Begin].
 //
 //go:noinline
 func (s *Store) swapBeside(deadline time.Time, w store.Write, done func(revision uint64, err error)) store.Pending {

@@ -75,9 +75,10 @@ func EnsureBucket(ctx context.Context, js jetstream.JetStream, cfg BucketConfig)
 	return fmt.Errorf("%w: making bucket %q: %w", createClass(err), cfg.Bucket, err)
 }
 
-// createClass gives the class of a failure to make a bucket. An explicit refusal
-// stays one until the configuration, the account or the cluster changes.
-// Anything else is worth another try, since making a bucket is idempotent.
+// createClass gives the class of a failure to make a bucket. An explicit
+// refusal stays one until the configuration, the account or the cluster
+// changes. Anything else is worth another try, since making a bucket is
+// idempotent.
 func createClass(err error) error {
 	var api *jetstream.APIError
 	if errors.As(err, &api) && api.Code < 500 || tooManyReplicas(err) {

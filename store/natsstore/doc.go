@@ -24,17 +24,17 @@
 //
 // In other buckets the server keeps consumers. The first four keys of a Store
 // have one each: the server checks a candidate's permission on the subject of
-// the request that makes it, and that names a key only if there is just one. All
-// further keys share consumers, of up to 512 keys. As keys come and go, the
+// the request that makes it, and that names a key only if there is just one.
+// All further keys share consumers, of up to 512 keys. As keys come and go, the
 // server is told of it within a tenth of a second, and a key is read once more
 // when its consumer names it. A user who may not make such a consumer gets one
 // for each key. With [Options.WatchWholeBucket] there is one for all.
 //
-// A consumer that delivers nothing for 2 s sends a heartbeat. One that is silent
-// for 5 s, and for one more answer of the server, counts as lost and is made
-// anew; so does one that owes a write for a second, when a read or a refused
-// write has shown that write. Until it stands the keys are read, 500 a second at
-// most.
+// A consumer that delivers nothing for 2 s sends a heartbeat. One that is
+// silent for 5 s, and for one more answer of the server, counts as lost and is
+// made anew; so does one that owes a write for a second, when a read or a
+// refused write has shown that write. Until it stands the keys are read, 500 a
+// second at most.
 //
 // All watches of one Store share one goroutine, which ends with the last of
 // them.
@@ -43,17 +43,17 @@
 // there are, and costs a second goroutine. In a bucket that republishes, it
 // reads the present state by one direct get of all keys. Where there are more
 // than 1,024 of them, the most that the server answers with, it reads by a
-// consumer made for it. In a cluster the replica that answers may lag behind: so
-// the stream's leader is asked which keys there are, where the user may ask, and
-// the present state counts as complete when these have come.
+// consumer made for it. In a cluster the replica that answers may lag behind:
+// so the stream's leader is asked which keys there are, where the user may ask,
+// and the present state counts as complete when these have come.
 //
 // # Offers
 //
-// An offer is a core message on leader-offer.<bucket>.<key>, of which NATS gives
-// each to one member of the queue group "leader"; nobody replies. The server
-// itself answers at once that nobody takes offers for the key. Across gateways
-// it may not know that, and then the offer ends with its context. Taking offers
-// for a key costs a subscription and no goroutine.
+// An offer is a core message on leader-offer.<bucket>.<key>, of which NATS
+// gives each to one member of the queue group "leader"; nobody replies. The
+// server itself answers at once that nobody takes offers for the key. Across
+// gateways it may not know that, and then the offer ends with its context.
+// Taking offers for a key costs a subscription and no goroutine.
 //
 // Buckets of the same name in two JetStream domains share the subject where
 // their servers pass it on. That is harmless: a candidate that takes an offer
@@ -62,9 +62,9 @@
 //
 // # Permissions
 //
-// A candidate writes one key, reads two, listens to two subjects, and offers and
-// takes offers on a third; an observer of a bucket that republishes needs to
-// publish nothing. docs/operations.md lists the subjects for each role, with
+// A candidate writes one key, reads two, listens to two subjects, and offers
+// and takes offers on a third; an observer of a bucket that republishes needs
+// to publish nothing. docs/operations.md lists the subjects for each role, with
 // what happens without each of them, and a test takes each away in turn. There,
 // too, is what permissions cannot do: the users of one NATS account must trust
 // each other.
@@ -80,8 +80,8 @@
 //
 // A call that asks once is sent and explained by a client (client.go, read.go,
 // write.go, check.go). Whatever goes on by itself belongs to a hub (hub.go),
-// which joins parts that know nothing of each other. Each stands in a package of
-// its own below internal/:
+// which joins parts that know nothing of each other. Each stands in a package
+// of its own below internal/:
 //
 //	wire      the subjects of a bucket, and how a record reads in each message
 //	loop      the one goroutine, its queue and the lock that guards the others

@@ -27,8 +27,8 @@ const (
 // and the views, which know what is to be delivered to whom; the requests that
 // wait for answers.
 //
-// All of them work by reconciliation: whatever happens only notes what is wanted
-// (a key is to be read, a consumer is lost), and Work does what is due.
+// All of them work by reconciliation: whatever happens only notes what is
+// wanted (a key is to be read, a consumer is lost), and Work does what is due.
 //
 // The loop's lock guards all fields and all parts. Functions of callers run on
 // the loop's goroutine without it.
@@ -271,8 +271,8 @@ func (h *hub) Work(now time.Time) time.Duration {
 // that cannot begin.
 func (h *hub) Panicked(err error) { h.lastErr = err }
 
-// Restart implements [loop.Handler]. It also follows a lost connection: whatever
-// was sent meanwhile is lost, and consumers may be gone.
+// Restart implements [loop.Handler]. It also follows a lost connection:
+// whatever was sent meanwhile is lost, and consumers may be gone.
 func (h *hub) Restart() {
 	if h.requests != nil {
 		h.requests.Forget()

@@ -57,9 +57,9 @@ func (s *Store) unoffered(before attend.Report, key string, err error) error {
 	return nil
 }
 
-// TakeOffers implements [store.Offerer]. The caller's connection subscribes anew
-// by itself when it returns. A user who may not subscribe hears no offers, and
-// is told so by the connection's error handler only.
+// TakeOffers implements [store.Offerer]. The caller's connection subscribes
+// anew by itself when it returns. A user who may not subscribe hears no offers,
+// and is told so by the connection's error handler only.
 func (s *Store) TakeOffers(key string, deliver func(offer []byte)) (stop func(), err error) {
 	return s.take(key, offerQueue, 0, deliver)
 }
@@ -84,15 +84,15 @@ func (s *Store) Broadcast(ctx context.Context, key string, message []byte) error
 	return nil
 }
 
-// Listen implements [store.Broadcaster]. The caller's connection subscribes anew
-// by itself when it returns. A user who may not subscribe hears nothing, and is
-// told so by the connection's error handler only.
+// Listen implements [store.Broadcaster]. The caller's connection subscribes
+// anew by itself when it returns. A user who may not subscribe hears nothing,
+// and is told so by the connection's error handler only.
 func (s *Store) Listen(key string, most int, deliver func(message []byte)) (stop func(), err error) {
 	return s.take(key, "", most, deliver)
 }
 
-// take subscribes to the subject of offers, in a queue group or without one, and
-// for so many messages; 0 is no bound.
+// take subscribes to the subject of offers, in a queue group or without one,
+// and for so many messages; 0 is no bound.
 func (s *Store) take(key, queue string, most int, deliver func([]byte)) (stop func(), err error) {
 	if !store.ValidKey(key) {
 		return nil, fmt.Errorf("%w: key %q", store.ErrInvalid, key)

@@ -25,8 +25,8 @@ type Options struct {
 	// domains is two buckets, and so two leaders: behind leaf nodes always name
 	// the domain.
 	Domain string
-	// APIPrefix replaces $JS.API, for a bucket imported from another account. At
-	// most one of Domain and APIPrefix may be set.
+	// APIPrefix replaces $JS.API, for a bucket imported from another account.
+	// At most one of Domain and APIPrefix may be set.
 	APIPrefix string
 	// Create, if not nil, makes the bucket when it is found missing, at
 	// [Store.Check] or later. Its Bucket field is ignored in favour of the
@@ -48,9 +48,9 @@ type Options struct {
 	// and with it the permission to make it.
 	Republished string
 	// QueueSize is how many messages of its watches may wait for the store's
-	// goroutine, in all. Zero means [DefaultQueueSize], which serves thousands of
-	// keys and costs 16 KiB; a store for a single election does with a fraction.
-	// When the queue overflows, the keys are read anew.
+	// goroutine, in all. Zero means [DefaultQueueSize], which serves thousands
+	// of keys and costs 16 KiB; a store for a single election does with a
+	// fraction. When the queue overflows, the keys are read anew.
 	QueueSize int
 	// Logger hears, at level error, of a panic in the store's own goroutines,
 	// which resume after it, or in a function that a watch was given. Nil means

@@ -35,8 +35,8 @@ func (p plan) becomes(next plan) (anew, moved bool) {
 }
 
 // auditEvery is for how long nothing new is heard before the bucket's
-// configuration is read, and how often from then on, to notice a bucket that was
-// made anew, perhaps without republishing, while the connection stood.
+// configuration is read, and how often from then on, to notice a bucket that
+// was made anew, perhaps without republishing, while the connection stood.
 const auditEvery = 30 * time.Second
 
 // An audit says when the bucket's configuration is read.
@@ -45,8 +45,8 @@ type audit struct {
 	asking bool
 }
 
-// due reports whether the configuration is to be read now, which then has begun.
-// Otherwise it returns when, or zero while an answer is awaited.
+// due reports whether the configuration is to be read now, which then has
+// begun. Otherwise it returns when, or zero while an answer is awaited.
 func (a *audit) due(now time.Time) (begin bool, at time.Time) {
 	switch {
 	case a.asking:

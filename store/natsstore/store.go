@@ -12,9 +12,9 @@ import (
 )
 
 // A Store is a [store.Store] over one key-value bucket. It is also a
-// [store.Watcher], [store.PatternWatcher], [store.Offerer], [store.Broadcaster],
-// [store.ConnReporter] and [store.Checker]. Its methods may be called
-// concurrently.
+// [store.Watcher], [store.PatternWatcher], [store.Offerer],
+// [store.Broadcaster], [store.ConnReporter] and [store.Checker]. Its methods
+// may be called concurrently.
 type Store struct {
 	*client
 

@@ -122,8 +122,9 @@ func (c *client) checkError(ctx context.Context, before attend.Report, err error
 }
 
 // withoutJetStream reports whether a server that stands alone said, when we
-// connected, that it has no JetStream. Elsewhere silence may pass: another server
-// of a cluster, or the one behind a leaf node or an import, may answer yet.
+// connected, that it has no JetStream. Elsewhere silence may pass: another
+// server of a cluster, or the one behind a leaf node or an import, may answer
+// yet.
 func (c *client) withoutJetStream() bool {
 	has, _ := c.nc.ConnectedServerJetStream()
 	return c.nc.IsConnected() && !has && c.nc.ConnectedClusterName() == "" && c.names.API == jetstream.DefaultAPIPrefix

@@ -165,8 +165,8 @@ func (s *Store) awaitBeginning(ctx context.Context, before attend.Report, h *hub
 }
 
 // release lets a view read once its feed is known not to be denied: of several
-// denials at once, the connection shows the last. A flush that fails is repeated
-// with the next look.
+// denials at once, the connection shows the last. A flush that fails is
+// repeated with the next look.
 func (s *Store) release(ctx context.Context, before attend.Report, h *hub, w *subscription) error {
 	for h.held(w) && s.nc.FlushWithContext(ctx) == nil {
 		if err := h.checkDenied(before, w); err != nil {

@@ -75,8 +75,8 @@ func (c *client) valid(w store.Write) error {
 	return nil
 }
 
-// writeError classifies and explains a failed write, looking a second time where
-// the answer alone does not tell.
+// writeError classifies and explains a failed write, looking a second time
+// where the answer alone does not tell.
 func (s *Store) writeError(ctx context.Context, before attend.Report, w store.Write, err error) error {
 	class := classifyWrite(err)
 	switch {

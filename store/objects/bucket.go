@@ -16,20 +16,20 @@ const MaxValue = 1 << 20
 // time, and return when ctx is done. Their errors are classified as those of
 // [store.Store].
 type Bucket interface {
-	// Read returns the object as it is at some time during the call. One that is
-	// not there is no error, and has no tag. Errors are store.ErrTransient and
-	// store.ErrPermanent.
+	// Read returns the object as it is at some time during the call. One that
+	// is not there is no error, and has no tag. Errors are store.ErrTransient
+	// and store.ErrPermanent.
 	Read(ctx context.Context, name string) (Object, error)
 
 	// Write stores an object if its tag is the one that is stated, or if there
 	// is none and the tag is empty, and returns the new one. It sends the
 	// request at most once, but for repetitions of what was provably refused.
-	// Its outcome is honest as that of [store.Store.CompareAndSwap]. The new tag
-	// may be empty if the system does not tell.
+	// Its outcome is honest as that of [store.Store.CompareAndSwap]. The new
+	// tag may be empty if the system does not tell.
 	Write(ctx context.Context, name string, content []byte, tag string) (string, error)
 
-	// List returns all objects whose names begin with the prefix, as they are at
-	// some time during the call.
+	// List returns all objects whose names begin with the prefix, as they are
+	// at some time during the call.
 	List(ctx context.Context, prefix string) ([]Listed, error)
 }
 
@@ -39,8 +39,8 @@ type Object struct {
 	Content []byte
 	// Tag differs whenever the content does. It is empty if there is no object.
 	Tag string
-	// Now is the system's clock when it answered, by the second. Zero means that
-	// it does not tell.
+	// Now is the system's clock when it answered, by the second. Zero means
+	// that it does not tell.
 	Now time.Time
 }
 

@@ -50,11 +50,11 @@ type findings struct {
 
 // Check implements [store.Checker]. It refuses a table that is missing, not
 // logged or not as [Schema] makes it, and a user who may not read and write it;
-// Options.Create makes a missing one first. A server that is a standby, or takes
-// no writes, is refused for the moment (store.ErrTransient).
+// Options.Create makes a missing one first. A server that is a standby, or
+// takes no writes, is refused for the moment (store.ErrTransient).
 //
-// It warns, and says that the store may forget, where acknowledged writes may be
-// lost: without fsync or full_page_writes, and where standbys exist of which
+// It warns, and says that the store may forget, where acknowledged writes may
+// be lost: without fsync or full_page_writes, and where standbys exist of which
 // none is synchronous. And it warns where notifications do not arrive.
 //
 // The report's Age is that of the table. Of a server that was promoted, and so
@@ -160,8 +160,9 @@ func (c *client) judge(f findings) (r store.Report) {
 	// A clock that was set back makes the table look younger than it is, or as
 	// if it came from the future: that costs a wait, and no leader.
 	if f.promoted >= 0 {
-		// It may lack what another acknowledged before, and nobody who starts now
-		// can tell: as if the table had been made when the server was promoted.
+		// It may lack what another acknowledged before, and nobody who starts
+		// now can tell: as if the table had been made when the server was
+		// promoted.
 		f.age = min(f.age, f.promoted)
 	}
 	r.Age = max(time.Duration(f.age)*time.Microsecond, 1)
@@ -171,9 +172,9 @@ func (c *client) judge(f findings) (r store.Report) {
 // impossible is a revision that no register ever has.
 const impossible = 1 << 62
 
-// mayUse finds out whether the user may read the keys, without which a candidate
-// would wait for somebody else's write, and whether they may write theirs, by a
-// write that must be refused.
+// mayUse finds out whether the user may read the keys, without which a
+// candidate would wait for somebody else's write, and whether they may write
+// theirs, by a write that must be refused.
 func (s *Store) mayUse(ctx context.Context, req store.CheckRequest) error {
 	if req.Key == "" {
 		return nil

@@ -5,21 +5,22 @@
 //	st, err := pgstore.New(pool, pgstore.Options{Create: true})
 //	e, err := leader.NewElectionWithStore(st, cfg)
 //
-// [NewSQL] does so over a pool of database/sql, of pgx's driver. It is tested on
-// PostgreSQL 15 and 18.
+// [NewSQL] does so over a pool of database/sql, of pgx's driver. It is tested
+// on PostgreSQL 15 and 18.
 //
 // # Writes
 //
-// A compare-and-swap is one call of a function of the database, in a transaction
-// of its own: one round trip. The function updates the row that has the expected
-// revision, or inserts one that nobody has. Revisions come from a sequence, by a
-// trigger that holds the row's lock, so they grow with every writer. What other
-// tools do to the table is seen: an UPDATE by hand has a new revision, and after
-// a DELETE the key goes on with a larger one. A record cannot be renamed.
+// A compare-and-swap is one call of a function of the database, in a
+// transaction of its own: one round trip. The function updates the row that has
+// the expected revision, or inserts one that nobody has. Revisions come from a
+// sequence, by a trigger that holds the row's lock, so they grow with every
+// writer. What other tools do to the table is seen: an UPDATE by hand has a new
+// revision, and after a DELETE the key goes on with a larger one. A record
+// cannot be renamed.
 //
 // The function has each commit flushed before it is acknowledged, here and at
-// the synchronous standbys, whatever synchronous_commit says in the session, the
-// role or the server. A stronger remote_apply stays.
+// the synchronous standbys, whatever synchronous_commit says in the session,
+// the role or the server. A stronger remote_apply stays.
 //
 // A write is sent once; neither pgx nor this package repeats one. An error that
 // the server reports for the statement has rolled it back. One that ends the
@@ -34,20 +35,20 @@
 // Every statement on the pool's connections is sent without a prepared name
 // (pgx.QueryExecModeExec), whatever the pool's default is.
 //
-// Where a candidate reads by the clock, its session does once what a write does,
-// and takes it back: a session's first write takes several times as long as the
-// next, and that of a follower is the claim for which its group waits. Nobody
-// sees or hears of it. It takes two numbers of the sequence, and leaves dead
-// rows for the vacuum, once for each connection.
+// Where a candidate reads by the clock, its session does once what a write
+// does, and takes it back: a session's first write takes several times as long
+// as the next, and that of a follower is the claim for which its group waits.
+// Nobody sees or hears of it. It takes two numbers of the sequence, and leaves
+// dead rows for the vacuum, once for each connection.
 //
 // # Watching
 //
 // While something is watched, one more connection listens to the channel that
 // has the table's name. A notification names a key, which is then read on that
-// connection; it says nothing else, since every user of the database may listen,
-// and notify. The connection is taken out of the pool and not counted by it.
-// After 2 s of silence it is asked whether it still answers. Besides, everything
-// watched is read now and then.
+// connection; it says nothing else, since every user of the database may
+// listen, and notify. The connection is taken out of the pool and not counted
+// by it. After 2 s of silence it is asked whether it still answers. Besides,
+// everything watched is read now and then.
 //
 // A pooler in transaction mode accepts LISTEN and delivers nothing. That is
 // found out by a notification that does not arrive, Check warns of it, and the
@@ -98,8 +99,8 @@
 // clock that was set back before both are made again lets revisions fall.
 //
 // A pool of pgxpool asks a connection that was idle for a second whether it is
-// still there, which is a second round trip for a renewal. [Open] raises that to
-// half a minute; for a pool of your own set pgxpool.Config.ShouldPing. Let the
-// pool connect with target_session_attrs=read-write, as [Open] does, if it has
-// several hosts.
+// still there, which is a second round trip for a renewal. [Open] raises that
+// to half a minute; for a pool of your own set pgxpool.Config.ShouldPing. Let
+// the pool connect with target_session_attrs=read-write, as [Open] does, if it
+// has several hosts.
 package pgstore

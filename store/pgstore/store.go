@@ -143,8 +143,8 @@ func (c *client) CompareAndSwap(ctx context.Context, w store.Write) (uint64, err
 		value = []byte{} // nil is NULL
 	}
 	var revision *int64
-	// Scan returns when the server is ready for the next statement, and so after
-	// the commit: the row itself may come before.
+	// Scan returns when the server is ready for the next statement, and so
+	// after the commit: the row itself may come before.
 	err = conn.QueryRow(ctx, c.swap, pgx.QueryExecModeExec, w.Key, int64(w.Expected), value, w.Tombstone).Scan(&revision)
 	switch {
 	case err != nil:

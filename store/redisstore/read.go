@@ -150,8 +150,8 @@ func (s source) scan(ctx context.Context, pattern string) ([]string, error) {
 	found := make(map[string]struct{}) // SCAN may show a key twice
 	one := func(ctx context.Context, n *redis.Client) error {
 		// On one connection, which ends with the server: to one that was
-		// restarted, or took the place of the other, a cursor means nothing, and
-		// what is not shown would count as vanished.
+		// restarted, or took the place of the other, a cursor means nothing,
+		// and what is not shown would count as vanished.
 		conn := n.Conn()
 		defer conn.Close() //nolint:errcheck // it goes back to the pool
 		all := conn.Scan(ctx, 0, s.opts.Prefix+"*", 512).Iterator()

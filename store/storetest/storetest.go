@@ -23,10 +23,10 @@
 // store.AsyncWriter).
 // There is no other way to leave one out.
 //
-// What a store fails with store.ErrTransient is tried again, as an election does.
-// The suite waits for events, each up to [Caps.Patience], and never for a time
-// to pass, but for the few claims that something does not happen. Run it with
-// the race detector: it calls the store from many goroutines.
+// What a store fails with store.ErrTransient is tried again, as an election
+// does. The suite waits for events, each up to [Caps.Patience], and never for a
+// time to pass, but for the few claims that something does not happen. Run it
+// with the race detector: it calls the store from many goroutines.
 package storetest
 
 import "testing"

@@ -100,8 +100,8 @@ func (a *audience) round() (heard, took time.Duration, err error) {
 		return 0, 0, err
 	}
 	heard = all[nominee].Sub(sent)
-	// All have heard of the first write before the second is sent, since a lease
-	// lies between them.
+	// All have heard of the first write before the second is sent, since a
+	// lease lies between them.
 	sent = time.Now()
 	if _, err := kv.Update(ctx, "g", record, revision); err != nil {
 		return 0, 0, err

@@ -124,7 +124,8 @@ func TestALeaderChangeAppearsWithoutReload(t *testing.T) {
 	p.open("reports")
 	p.until("document.querySelectorAll('.terms tbody tr').length === 2")
 	if text := eval[string](p, "document.querySelector('.terms').innerText"); !strings.Contains(text, "transferred") && !strings.Contains(text, "unseen") {
-		// An observer may not see a vacancy that lasted for less than a millisecond.
+		// An observer may not see a vacancy that lasted for less than a
+		// millisecond.
 		t.Errorf("the terms do not tell why the first ended: %s", text)
 	}
 	// A group that appears later does, and its bar moves.

@@ -157,8 +157,8 @@ func startMariaDB() (*server, error) {
 
 func mariadb(s *server) ([]string, error) {
 	socket, data := filepath.Join(s.dir, "sock"), filepath.Join(s.dir, "data")
-	// Without grant tables there is no system database to make, and everyone may
-	// do everything.
+	// Without grant tables there is no system database to make, and everyone
+	// may do everything.
 	s.signal = "KILL"
 	s.dsn = fmt.Sprintf("root@unix(%s)/lab", socket)
 	if err := s.mkdir(filepath.Join(data, "lab")); err != nil {

@@ -191,8 +191,8 @@ func (a *apt) missing(debian string, fresh bool) ([]string, error) {
 	if packages, err := a.simulate(debian); err == nil && !fresh {
 		return packages, nil
 	}
-	// Fresh images have no lists of packages. They are fetched into a directory of
-	// ours, for the machine's are root's.
+	// Fresh images have no lists of packages. They are fetched into a directory
+	// of ours, for the machine's are root's.
 	lists := filepath.Join(a.dir, "lists")
 	if err := os.MkdirAll(filepath.Join(lists, "partial"), 0o755); err != nil {
 		return nil, err

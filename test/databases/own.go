@@ -16,8 +16,9 @@ import (
 	"github.com/seed-ff2cb582/leader/test/internal/ports"
 )
 
-// A Server is one test's own: it syncs its files, listens on the loopback interface, and may be killed, frozen and
-// started again. Its methods fail the test.
+// A Server is one test's own: it syncs its files, listens on the loopback
+// interface, and may be killed, frozen and started again. Its methods fail the
+// test.
 type Server struct {
 	tb     testing.TB
 	s      *server
@@ -27,8 +28,9 @@ type Server struct {
 	pid    int // of the process, 0 if it does not run
 }
 
-// OwnPostgreSQL starts a PostgreSQL server with the settings (name=value) for one test, which may kill it. The superuser
-// is "lab", and everybody is trusted.
+// OwnPostgreSQL starts a PostgreSQL server with the settings (name=value) for
+// one test, which may kill it. The superuser is "lab", and everybody is
+// trusted.
 func (l *Lab) OwnPostgreSQL(tb testing.TB, settings ...string) *Server {
 	tb.Helper()
 	bin, err := findPostgreSQL()
@@ -48,8 +50,10 @@ func (l *Lab) OwnPostgreSQL(tb testing.TB, settings ...string) *Server {
 	return o
 }
 
-// OwnMariaDB starts a MariaDB server with the settings (--name=value) for one test, which may kill it. The user with all
-// rights is "lab", without a password, and so is the database. It keeps a binlog, unless a setting is --skip-log-bin.
+// OwnMariaDB starts a MariaDB server with the settings (--name=value) for one
+// test, which may kill it. The user with all rights is "lab", without a
+// password, and so is the database. It keeps a binlog, unless a setting is
+// --skip-log-bin.
 func (l *Lab) OwnMariaDB(tb testing.TB, settings ...string) *Server {
 	tb.Helper()
 	bin, err := find("mariadbd", "mariadb")
@@ -87,7 +91,8 @@ func (s *server) mariadbArgs() []string {
 	}
 }
 
-// mariadbTemplate returns the data of a MariaDB server that never ran, with its grant tables, made once.
+// mariadbTemplate returns the data of a MariaDB server that never ran, with its
+// grant tables, made once.
 func (l *Lab) mariadbTemplate(bin string) (string, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -209,7 +214,8 @@ func (o *Server) data() string { return filepath.Join(o.s.dir, "data") }
 // Addr returns the server's host:port.
 func (o *Server) Addr() string { return "127.0.0.1:" + strconv.Itoa(o.port) }
 
-// URL returns the URL of the user's database at an address: the server's own, or a proxy's.
+// URL returns the URL of the user's database at an address: the server's own,
+// or a proxy's.
 func (o *Server) URL(user, addr string) string {
 	if o.driver == "mysql" {
 		return fmt.Sprintf("mysql://%s@%s/lab?timeout=5s", user, addr)
@@ -217,7 +223,8 @@ func (o *Server) URL(user, addr string) string {
 	return fmt.Sprintf("postgres://%s@%s/postgres?sslmode=disable", user, addr)
 }
 
-// DSN returns the user's data source name for database/sql. That of PostgreSQL is a URL as well.
+// DSN returns the user's data source name for database/sql. That of PostgreSQL
+// is a URL as well.
 func (o *Server) DSN(user string) string {
 	if o.driver == "mysql" {
 		return fmt.Sprintf("%s@tcp(%s)/lab", user, o.Addr())
@@ -248,7 +255,8 @@ func (o *Server) Exec(statements ...string) {
 	}
 }
 
-// leash is the tether of a server that may be killed and started again: its files go only with the process that started it.
+// leash is the tether of a server that may be killed and started again: its
+// files go only with the process that started it.
 const leash = `exec 3<&0; dir=$1 signal=$2; shift 2; trap '' HUP INT TERM
 (trap - HUP INT TERM; exec "$@") </dev/null & server=$!
 echo $server >"$dir/running"
@@ -294,8 +302,9 @@ func (o *Server) start() error {
 	return err
 }
 
-// Kill ends all processes of the server at once (SIGKILL), as a failure of its machine would, but for what the system has
-// of its files. It does nothing if the server does not run.
+// Kill ends all processes of the server at once (SIGKILL), as a failure of its
+// machine would, but for what the system has of its files. It does nothing if
+// the server does not run.
 func (o *Server) Kill() {
 	o.tb.Helper()
 	if o.pid == 0 {
@@ -326,7 +335,8 @@ func (o *Server) end() {
 	o.s.stdin = nil
 }
 
-// Freeze stops all processes of the server (SIGSTOP), which then hold their connections and answer nothing, until Thaw.
+// Freeze stops all processes of the server (SIGSTOP), which then hold their
+// connections and answer nothing, until Thaw.
 func (o *Server) Freeze() {
 	pids := family(o.pid)
 	for _, pid := range pids {
@@ -342,7 +352,8 @@ func (o *Server) Thaw() {
 	}
 }
 
-// PgBouncer starts a pooler before a PostgreSQL server, in a mode ("session", "transaction"), and returns its host:port.
+// PgBouncer starts a pooler before a PostgreSQL server, in a mode ("session",
+// "transaction"), and returns its host:port.
 func (o *Server) PgBouncer(mode string) string {
 	o.tb.Helper()
 	bin, err := find("pgbouncer", "")
@@ -366,8 +377,8 @@ func (o *Server) PgBouncer(mode string) string {
 	return b.Addr()
 }
 
-// Standby starts a standby of a PostgreSQL server by its name, from a backup, and waits until it follows. The server may be
-// killed and run again for it.
+// Standby starts a standby of a PostgreSQL server by its name, from a backup,
+// and waits until it follows. The server may be killed and run again for it.
 func (o *Server) Standby(name string, settings ...string) *Server {
 	o.tb.Helper()
 	st := newOwn(o.tb, o.driver, o.s.bin)
@@ -382,8 +393,9 @@ func (o *Server) Standby(name string, settings ...string) *Server {
 	return st
 }
 
-// backup copies the data to a standby that follows from there. Where there is no pg_basebackup, as in the archive of
-// PostgreSQL 18, the server is killed, its files are copied, and it runs again.
+// backup copies the data to a standby that follows from there. Where there is
+// no pg_basebackup, as in the archive of PostgreSQL 18, the server is killed,
+// its files are copied, and it runs again.
 func (o *Server) backup(st *Server, from string) {
 	o.tb.Helper()
 	program := filepath.Join(filepath.Dir(st.s.bin), "pg_basebackup")
@@ -407,7 +419,8 @@ func (o *Server) backup(st *Server, from string) {
 	o.Run()
 }
 
-// Promote makes a standby, or a [Lab.Replica] of MariaDB, the primary, and waits until it is.
+// Promote makes a standby, or a [Lab.Replica] of MariaDB, the primary, and
+// waits until it is.
 func (o *Server) Promote() {
 	o.tb.Helper()
 	if o.driver == "mysql" {
@@ -444,7 +457,8 @@ func (o *Server) eventually(what string, ask func(context.Context, *sql.DB) (boo
 	}
 }
 
-// Halt stops one process of the server (SIGSTOP) until Resume, such as that of a session.
+// Halt stops one process of the server (SIGSTOP) until Resume, such as that of
+// a session.
 func (o *Server) Halt(pid int) {
 	stopProcess(pid)
 	awaitStopped(pid)

@@ -9,8 +9,9 @@ import (
 	"testing"
 )
 
-// Replica starts a replica of a MariaDB server for one test. It is read-only, and reaches its primary at an address: the
-// primary's own, or a proxy's. It has what the primary has, from its first write on, when this returns.
+// Replica starts a replica of a MariaDB server for one test. It is read-only,
+// and reaches its primary at an address: the primary's own, or a proxy's. It
+// has what the primary has, from its first write on, when this returns.
 func (l *Lab) Replica(tb testing.TB, primary *Server, addr string, settings ...string) *Server {
 	tb.Helper()
 	host, port, err := net.SplitHostPort(addr)
@@ -33,7 +34,8 @@ func (o *Server) Position() (gtid string) {
 	return gtid
 }
 
-// Applied waits until a replica has applied all up to a position of its primary.
+// Applied waits until a replica has applied all up to a position of its
+// primary.
 func (o *Server) Applied(gtid string) {
 	o.tb.Helper()
 	o.eventually("the replica has applied "+gtid, func(ctx context.Context, db *sql.DB) (bool, error) {
@@ -43,8 +45,8 @@ func (o *Server) Applied(gtid string) {
 	})
 }
 
-// takeOver makes a replica of MariaDB the primary, as tools for failovers do: it applies all that it has received, and
-// takes writes then.
+// takeOver makes a replica of MariaDB the primary, as tools for failovers do:
+// it applies all that it has received, and takes writes then.
 func (o *Server) takeOver() {
 	o.tb.Helper()
 	o.Exec("STOP SLAVE IO_THREAD")

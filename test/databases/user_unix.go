@@ -46,7 +46,8 @@ func family(pid int) []int {
 		if err != nil {
 			continue // it has ended
 		}
-		// The name, in parentheses, may have blanks in it; state and parent follow.
+		// The name, in parentheses, may have blanks in it; state and parent
+		// follow.
 		_, rest, _ := strings.Cut(string(text), ") ")
 		fields := strings.Fields(rest)
 		child, err := strconv.Atoi(filepath.Base(filepath.Dir(file)))

@@ -131,8 +131,8 @@ func TestElectionsInACluster(t *testing.T) {
 	ensure(t, cluster.Connect(t), natsstore.BucketConfig{Bucket: "b"})
 	admin := cluster.Connect(t)
 	g := newGroup(t, "b")
-	// An answer that a node took with it is not waited for until half of the lease
-	// has passed.
+	// An answer that a node took with it is not waited for until half of the
+	// lease has passed.
 	impatient := func(c *leader.ElectionConfig) { c.ConnectionTimeout = long / 24 }
 	a := g.join(cluster.Connect(t), "a", impatient)
 	g.leader()

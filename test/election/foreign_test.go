@@ -119,8 +119,8 @@ func TestRecordsThatNobodyCanReadKeepEverybodyWaiting(t *testing.T) {
 			if n := a.count("acquire"); n != 0 {
 				t.Fatalf("%d claims", n)
 			}
-			// The way out for an operator that needs no waiting: a vacancy, which is a
-			// delete marker that says why.
+			// The way out for an operator that needs no waiting: a vacancy,
+			// which is a delete marker that says why.
 			vacancy := nats.NewMsg("$KV.b." + name)
 			vacancy.Header.Set("KV-Operation", "DEL")
 			vacancy.Data = []byte(`{"reason":"cleared","by":"operator"}`)

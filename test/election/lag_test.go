@@ -93,8 +93,8 @@ func TestWatchThatLagsBehindOwnWritesIsNoLostWrite(t *testing.T) {
 		a.resign()
 		g.await("b leads", b.IsLeader)
 		g.await("the watch tells of a's write", lag.one)
-		// Nothing tells that a has taken it in. Where this moment is too short for
-		// it, the test sees less, and never fails for nothing.
+		// Nothing tells that a has taken it in. Where this moment is too short
+		// for it, the test sees less, and never fails for nothing.
 		<-time.After(20 * time.Millisecond)
 		lag.release()
 		g.handover(b, a)

@@ -95,8 +95,8 @@ func TestWhoIsPreferredGoesFirstAtAVacancyOfTheServer(t *testing.T) {
 		rank := func(p int) tweak {
 			return func(c *leader.ElectionConfig) { c.Priority, c.HeartbeatInterval = p, 100*time.Millisecond }
 		}
-		// A step of 50 ms for each rank: far more than a handover takes, unless the
-		// machine is busy.
+		// A step of 50 ms for each rank: far more than a handover takes, unless
+		// the machine is busy.
 		leads := g.join(connect(), "p0", rank(0))
 		g.leader()
 		byRank := map[int]*member{}
@@ -196,8 +196,8 @@ func TestAnUnhealthyLeaderDrainsAndReleasesAndStandsAgainWhenHealthy(t *testing.
 		g := newGroup(t, "b")
 		var health flag
 		a := g.join(connect(), "a", func(c *leader.ElectionConfig) {
-			// A check may take no longer than the time to the next, and a busy machine
-			// takes its time.
+			// A check may take no longer than the time to the next, and a busy
+			// machine takes its time.
 			c.HealthChecker, c.HealthCheckInterval = &health, 500*time.Millisecond
 		})
 		g.leader()

@@ -72,8 +72,8 @@ func TestReleaseAmong200CandidatesCausesNoHerd(t *testing.T) {
 		claims = append(claims, g.acquisitions()-before)
 	}
 	t.Logf("claims at each release: %v", claims)
-	// Where the machine stalls for longer than candidates wait, a release may cost
-	// more; make bench has the figures of a machine at rest.
+	// Where the machine stalls for longer than candidates wait, a release may
+	// cost more; make bench has the figures of a machine at rest.
 	slices.Sort(claims)
 	if median := claims[len(claims)/2]; median > herd {
 		t.Errorf("half of the releases cost %d claims or more, above %d: %v", median, herd, claims)
@@ -138,8 +138,8 @@ func TestThousandElectionsOnOneConnection(t *testing.T) {
 				awaitAll(t, es, settled)
 				t.Logf("%s: settled after %v", id, time.Since(begun))
 				t.Cleanup(func() { stopThem(t, es) })
-				// What the connection itself needs, in the client and in the server of this
-				// process.
+				// What the connection itself needs, in the client and in the
+				// server of this process.
 				const besides = 50
 				var used consumption
 				natslab.Eventually(t, id+": few goroutines once all that was under way has ended", func(context.Context) error {

@@ -39,8 +39,8 @@ var programs = map[string]program{
 	"choria": {start: func(l *lab, name string) *roll.Instance {
 		return l.begin(name, func(c *candidate) { c.campaign(1) })
 	}},
-	// A record with id and token, watched: followers create theirs when they hear
-	// of a deletion, or find nothing.
+	// A record with id and token, watched: followers create theirs when they
+	// hear of a deletion, or find nothing.
 	"json-record": {start: func(l *lab, name string) *roll.Instance {
 		return l.begin(name, func(c *candidate) { c.watch(jetstream.KeyValueEntry.Operation, true) })
 	}},

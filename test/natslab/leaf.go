@@ -15,8 +15,8 @@ import (
 // AcceptLeaves lets leaf nodes connect to the server.
 func AcceptLeaves() Option {
 	return func(o *server.Options) {
-		// They are not told the server's own address, by which they would go round a
-		// proxy.
+		// They are not told the server's own address, by which they would go
+		// round a proxy.
 		o.LeafNode = server.LeafNodeOpts{Host: "127.0.0.1", Port: server.RANDOM_PORT, NoAdvertise: true}
 	}
 }

@@ -124,8 +124,8 @@ func StartPartitionable(tb testing.TB, n int, extra string) *Processes {
 	}
 	return startProcesses(tb, listen, extra, func(p *Process, i int) string {
 		p.routes = ends[i]
-		// Servers tell each other where the third is. They must not learn of a way
-		// round the proxies, and on this port nobody listens.
+		// Servers tell each other where the third is. They must not learn of a
+		// way round the proxies, and on this port nobody listens.
 		return "advertise: \"127.0.0.1:1\", routes: [" + strings.Join(urls[i], ", ") + "]"
 	})
 }

@@ -107,8 +107,8 @@ func TestKeyValueToolsReadOurBucket(t *testing.T) {
 	if _, err := kv.Keys(natslab.Within(t)); !errors.Is(err, jetstream.ErrNoKeysFound) {
 		t.Errorf("keys of a vacancy: %v", err)
 	}
-	// The operator's bare deletion works, and is told from a vacancy by its empty
-	// value.
+	// The operator's bare deletion works, and is told from a vacancy by its
+	// empty value.
 	must(t, s, store.Write{Key: "g", Expected: rev, Value: []byte("held")})
 	if err := kv.Delete(natslab.Within(t), "g"); err != nil {
 		t.Fatal(err)
@@ -359,8 +359,8 @@ func TestBucketMadeAgainIsNew(t *testing.T) {
 		t.Fatal(err)
 	}
 	ensure(t, nc, natsstore.BucketConfig{Bucket: "b"})
-	// The servers' clock is ours here, so that it can have aged by what has passed
-	// since, and by no more.
+	// The servers' clock is ours here, so that it can have aged by what has
+	// passed since, and by no more.
 	if again, most := age(), time.Since(begun); again > most {
 		t.Errorf("age %v, was %v; made %v ago", again, old, most)
 	}

@@ -28,7 +28,8 @@ func TestAServerAloneWithoutJetStreamIsRefused(t *testing.T) {
 	req := store.CheckRequest{TTL: time.Second, Key: "g"}
 	_, err := open(t, alone, "b", natsstore.Options{}).Check(natslab.Within(t), req)
 	outcome(t, err, store.Permanent, "no JetStream", "nats-server -js")
-	// An election that runs goes on: the server may have it after its next start.
+	// An election that runs goes on: the server may have it after its next
+	// start.
 	_, err = open(t, alone, "b", natsstore.Options{}).CompareAndSwap(natslab.Within(t), store.Write{Key: "g"})
 	outcome(t, err, store.Transient, "JetStream")
 	_, err = open(t, alone, "b", natsstore.Options{Domain: "hub"}).Check(natslab.Within(t), req)

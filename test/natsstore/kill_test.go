@@ -72,8 +72,8 @@ func watchful(t *testing.T, candidates []leader.Election) {
 		defer tick.Stop()
 		for ctx.Err() == nil {
 			<-tick.C
-			// The first is asked once more, for the same term: leadership may have gone
-			// over between two questions.
+			// The first is asked once more, for the same term: leadership may
+			// have gone over between two questions.
 			for i, a := range candidates {
 				for _, b := range candidates[i+1:] {
 					if term := a.Term(); !term.IsZero() && b.IsLeader() && a.Term() == term {

@@ -226,7 +226,8 @@ func TestLostAcknowledgementIsUnknown(t *testing.T) {
 			proxy.Hold(natslab.ToClient)
 			done := make(chan error)
 			go func() {
-				// Far from its deadline: that the connection broke ends the call.
+				// Far from its deadline: that the connection broke ends the
+				// call.
 				_, err := write(t, s).CompareAndSwap(natslab.Within(t), store.Write{Key: "broken", Value: []byte("v")})
 				done <- err
 			}()
@@ -289,8 +290,8 @@ func TestInFlightRefusalsEndAsTransient(t *testing.T) {
 	eachWay(t, func(t *testing.T, write writer) {
 		srv := natslab.Start(t)
 		nc := srv.Connect(t)
-		// A responder in the stream's place answers as a stream leader does that is
-		// cut off from its peers.
+		// A responder in the stream's place answers as a stream leader does
+		// that is cut off from its peers.
 		sub, err := nc.Subscribe("$KV.b.g", func(m *nats.Msg) {
 			_ = m.Respond([]byte(`{"stream":"KV_b","error":{"code":400,"err_code":10164,"description":"wrong last sequence"}}`))
 		})
@@ -348,7 +349,8 @@ func TestPermissions(t *testing.T) {
 				result{store.OK, store.OK, store.Permanent}},
 			{"no republished subject", false, base, []string{replies}, natsstore.Options{},
 				result{store.OK, store.OK, store.Permanent}},
-			// The write itself is allowed, and lands: nobody may say that it did not.
+			// The write itself is allowed, and lands: nobody may say that it
+			// did not.
 			{"no replies", false, base, []string{"leader.b.g"}, natsstore.Options{},
 				result{store.Permanent, store.Unknown, store.Permanent}},
 			{"observer", false, []string{"nothing"}, []string{"leader.b.g", replies}, natsstore.Options{Republished: "leader.b."},

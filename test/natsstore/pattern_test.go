@@ -92,7 +92,8 @@ func TestPatternWatchOfTenThousandKeysTakesOneGoroutineAndOneConsumerAtMost(t *t
 		opts      natsstore.Options
 		consumers int
 	}{
-		// In the first, one that read the present state; the server removes it soon.
+		// In the first, one that read the present state; the server removes it
+		// soon.
 		{"Republished", makeOurs(natsstore.BucketConfig{}), natsstore.Options{}, 1},
 		{"Consumer", makeForeign(jetstream.KeyValueConfig{}), natsstore.Options{}, 1},
 		{"WholeBucketByConsumer", makeForeign(jetstream.KeyValueConfig{}), natsstore.Options{WatchWholeBucket: true}, 1},
@@ -218,7 +219,8 @@ func TestPatternWatchHearsOfABucketMadeAnew(t *testing.T) {
 				t.Fatal(err)
 			}
 			mode.second(t, nc, bucket)
-			// The holder's renewal is refused, which is what makes a store look.
+			// The holder's renewal is refused, which is what makes a store
+			// look.
 			_, err := s.CompareAndSwap(natslab.Within(t), store.Write{Key: "team.a", Expected: rev, Value: []byte("renewal")})
 			outcome(t, err, store.Conflict)
 			first := eventually(t, writer, "team.a", 0, "anew")

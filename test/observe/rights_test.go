@@ -89,8 +89,8 @@ func judge(t *testing.T, nc *nats.Conn, o *told, want string) {
 	t.Helper()
 	switch want {
 	case at:
-		// All that is told up to there: a group of which the user may not hear must
-		// not be among it.
+		// All that is told up to there: a group of which the user may not hear
+		// must not be among it.
 		events := o.until("the end of the present state", func(e event) bool { return e.present || e.failed != nil })
 		if !presents(events, "team.a", "a") {
 			t.Errorf("told %v", events)

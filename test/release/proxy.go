@@ -172,8 +172,8 @@ func (m *market) prepare(ctx context.Context) error {
 	}
 	m.env = append(os.Environ(), "GOWORK=off", "GOMODCACHE="+m.cache, "GOPATH="+m.scratch, "GOBIN=", "CGO_ENABLED=0",
 		"GOPROXY="+fileURL(m.proxy)+","+fileURL(filepath.Join(shared, "cache", "download"))+","+proxies,
-		// Ours are in no checksum database before they are published. The others are
-		// held against go.sum, but for go install, which has none.
+		// Ours are in no checksum database before they are published. The
+		// others are held against go.sum, but for go install, which has none.
 		"GOSUMDB=off", "GOPRIVATE=", "GONOPROXY=", "GOFLAGS=-trimpath -modcacherw", "GOTOOLCHAIN=local")
 	return nil
 }

@@ -91,8 +91,8 @@ func runRelease(t *testing.T, args ...string) (code int, said string) {
 	return code, stderr.String()
 }
 
-// development has the go command find everything in the tree itself, as those do
-// who work on it after the versions were set.
+// development has the go command find everything in the tree itself, as those
+// do who work on it after the versions were set.
 func development(t *testing.T, m *market) {
 	for dir, work := range map[string]string{"cmd/leader": m.tree.in("go.work"), "test/compare": "off"} {
 		env := append(os.Environ(), "GOWORK="+work, "GOFLAGS=-mod=readonly")

@@ -128,8 +128,8 @@ func packaged(t *testing.T, name, platform, of string) {
 	startOn(t, platform, of, filepath.Join(to, "usr", "bin", "leader"))
 }
 
-// noRandomness is what Go's runtime says under wine 8, which has nothing that it
-// could draw random numbers from.
+// noRandomness is what Go's runtime says under wine 8, which has nothing that
+// it could draw random numbers from.
 const noRandomness = "bcryptprimitives.dll not found"
 
 // startOn starts a program of a platform where this machine can, and says where

@@ -58,8 +58,8 @@ func TestThousandRolesCostOneGoroutineEach(t *testing.T) {
 		}
 		t.Logf("%s: %.2f goroutines and %d bytes for each role; started in %v, settled in %v",
 			id, float64(each)/n, heapBytes/n, started, settled)
-		// Loosely: the server of this process keeps 4 MB of what the leader wrote,
-		// and the race detector may be in it.
+		// Loosely: the server of this process keeps 4 MB of what the leader
+		// wrote, and the race detector may be in it.
 		if heapBytes > 2*heapEach*n {
 			t.Errorf("%s: %d bytes", id, heapBytes)
 		}

@@ -150,8 +150,8 @@ func TestThousandRolesNeedOneWatch(t *testing.T) {
 			if foreign {
 				want = 1
 			}
-			// On a busy machine a consumer may have been given up, and another made; the
-			// server removes the first after a while.
+			// On a busy machine a consumer may have been given up, and another
+			// made; the server removes the first after a while.
 			natslab.Eventually(t, "no more than the watch needs", func(context.Context) error {
 				consumers, subs := srv.Consumers("KV_"+bucket), subscriptions(t, srv)-before
 				// The watch, its replies, those of its writes, and those of the

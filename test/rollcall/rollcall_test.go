@@ -92,7 +92,8 @@ func TestCandidatesAnswerTheRollCall(t *testing.T) {
 			b := start(t, connect(), "b", 2)
 			awaitLeader(t, b)
 			asker := connect()
-			// The subscription of b may be on its way to the server that is asked.
+			// The subscription of b may be on its way to the server that is
+			// asked.
 			natslab.Eventually(t, "two answers", func(ctx context.Context) error {
 				if all, err := rollcall.All(ctx, asker, bucket, group); len(all) != 2 {
 					return errors.Join(errors.New("not yet"), err)

@@ -67,8 +67,9 @@ func TestDeletedKeyForcesAStandDownWithinOneLease(t *testing.T) {
 				if err := kv.Delete(within(t), "g"); err != nil {
 					t.Fatal(err)
 				}
-				// Not "it has stood down by now", which a slow machine could not keep: no
-				// renewal that left after the deletion can have succeeded.
+				// Not "it has stood down by now", which a slow machine could
+				// not keep: no renewal that left after the deletion can have
+				// succeeded.
 				deleted := time.Now()
 				if until := old.TrustUntil(); until.Sub(deleted) > lease {
 					t.Errorf("%s trusts its lease for %v after the deletion", old.id, until.Sub(deleted))

@@ -30,7 +30,8 @@ func TestLastLeaderComesBackAfterARestartOfTheServer(t *testing.T) {
 		term := a.Term()
 		proxy.Cut()
 		srv.Restart()
-		// From now on the others would claim the key, were it not for their back-off.
+		// From now on the others would claim the key, were it not for their
+		// back-off.
 		for info, err := range leader.Observe(within(t), watcher, "b", "g") {
 			if err == nil && info.ID != "a" && info.Term != 0 {
 				break

@@ -291,8 +291,8 @@ func TestATaskThatIsDeletedByHandIsRevoked(t *testing.T) {
 	nc := srv.Connect(t)
 	b := bucket(t, nc, tasks.BucketConfig{})
 	lead(t, b, nc, 1)
-	// A worker that is not heard of for a while, on a busy machine, is given the
-	// task again.
+	// A worker that is not heard of for a while, on a busy machine, is given
+	// the task again.
 	begun, ended := make(chan struct{}, 100), make(chan error, 100)
 	work(t, nc, "w", func(ctx context.Context, _ tasks.Task) ([]byte, error) {
 		begun <- struct{}{}

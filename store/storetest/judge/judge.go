@@ -58,9 +58,9 @@ type Options struct {
 	// Seed decides the order of the histories' calls. Zero draws one; what was
 	// drawn is logged.
 	Seed uint64
-	// StaleConflicts tells that a conflict may be decided by what the store knew
-	// before the call, as by a server that does not know yet that others have
-	// replaced it. Conflicts are then left out of the order of writes.
+	// StaleConflicts tells that a conflict may be decided by what the store
+	// knew before the call, as by a server that does not know yet that others
+	// have replaced it. Conflicts are then left out of the order of writes.
 	StaleConflicts bool
 
 	// Lease is the shortest lease of the elections. The default is 600 ms; a

@@ -240,13 +240,14 @@ func (h *host) start() {
 	cmd := exec.Command(h.program, append(append(args, "--"), h.command...)...)
 	cmd.Env = append(os.Environ(), kindVariable+"="+string(h.kind), logVariable+"="+h.a.log)
 	cmd.Stdout, cmd.Stderr = &h.said, &h.said
-	// A stopped process in the test's own group would have the system hang that up
-	// if the test's parent ends.
+	// A stopped process in the test's own group would have the system hang that
+	// up if the test's parent ends.
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Credential: h.as}
 	if h.cgroup != nil {
 		cmd.SysProcAttr.UseCgroupFD, cmd.SysProcAttr.CgroupFD = true, int(h.cgroup.Fd())
 	}
-	// Programs that outlived it would hold the pipe open; the checks find those.
+	// Programs that outlived it would hold the pipe open; the checks find
+	// those.
 	cmd.WaitDelay = time.Second
 	if err := cmd.Start(); err != nil {
 		h.a.t.Fatal(err)

@@ -33,8 +33,8 @@ const (
 	// unending is the lease of a leader that is to keep it however busy the
 	// machine is.
 	unending = time.Minute
-	// ending is that of a leader whose lease is to run out, and not before it is
-	// cut off.
+	// ending is that of a leader whose lease is to run out, and not before it
+	// is cut off.
 	ending = 3 * time.Second
 )
 
@@ -110,8 +110,9 @@ func newForeign(t *testing.T, cgroup *os.File, lease time.Duration) (a *arena, l
 	a.server = natslab.Start(t)
 	leads = s.host(t, a.server)
 	leads.cgroup, leads.lease = cgroup, lease
-	// The bucket is the test's own: nobody led in one of its name before. A host
-	// that waits for a lease because of that would hide who waits for one in vain.
+	// The bucket is the test's own: nobody led in one of its name before. A
+	// host that waits for a lease because of that would hide who waits for one
+	// in vain.
 	leads.flags = []string{"--grace", "off"}
 	if cgroup == nil {
 		leads.flags = append(leads.flags, "--cgroup", "off")
@@ -212,7 +213,8 @@ func TestNothingIsReleasedWhileAProcessOfAnotherUserLives(t *testing.T) {
 	a, leads, _, r := newForeign(t, nil, unending)
 	a.stepDown()
 	leads.awaitSaid(fmt.Sprintf(`process %d ("setuid-helper", uid 0) cannot be ended: uid 65534`, r.helper()))
-	// A release would be seen by the other host at once, and lead to its program.
+	// A release would be seen by the other host at once, and lead to its
+	// program.
 	first := a.revision()
 	a.await("twenty renewals", func() bool { return a.revision() >= first+20 })
 	if _, now := a.latest(); now != r {
@@ -250,8 +252,9 @@ func TestAHookOfAnotherUserIsWaitedForAndNamed(t *testing.T) {
 	h.awaitEnd()
 }
 
-// Of a host that is cut off the lease runs out, whatever it does. What is left to
-// do is to say so, and not to begin anew beside what is left of the last term.
+// Of a host that is cut off the lease runs out, whatever it does. What is left
+// to do is to say so, and not to begin anew beside what is left of the last
+// term.
 func TestAHostWhoseProgramLivesOnDoesNotLeadAgain(t *testing.T) {
 	a, leads, waits, r := newForeign(t, nil, ending)
 	term, _ := a.latest()
@@ -260,7 +263,8 @@ func TestAHostWhoseProgramLivesOnDoesNotLeadAgain(t *testing.T) {
 	term, _ = a.awaitTerm(term)
 	leads.proxy.Resume()
 	waits.kill()
-	// Nobody else is there, and its lease runs out; twice that is the trial's own length.
+	// Nobody else is there, and its lease runs out; twice that is the trial's
+	// own length.
 	a.rest(2 * ending)
 	a.look()
 	if now, by := a.latest(); now != term {
@@ -294,7 +298,8 @@ func TestAProgramThatCouldNotBeEndedIsRefused(t *testing.T) {
 		"nor in no cgroup":     {nobody, []string{"--cgroup", "/no/such/place"}, "/bin/true", 1, "/no/such/place"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			// The bucket is the test's own: nobody led in one of its name before.
+			// The bucket is the test's own: nobody led in one of its name
+			// before.
 			args := append([]string{"run", "refused", "--server", srv.URL(), "--grace", "off"}, c.flags...)
 			ctx, cancel := context.WithTimeout(t.Context(), patience)
 			defer cancel()

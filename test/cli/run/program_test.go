@@ -91,8 +91,8 @@ func live(k kind, part string) {
 		return
 	}
 	sign := func() {
-		// One write for each line, which O_APPEND keeps whole. What counts is when
-		// the clock was read: then the process ran.
+		// One write for each line, which O_APPEND keeps whole. What counts is
+		// when the clock was read: then the process ran.
 		fmt.Fprintf(log, "%d %s %s %d %s %s\n", sharedNow(), os.Getenv("LEADER_TERM"), os.Getenv("LEADER_ID"), os.Getpid(), k, part)
 	}
 	ticks := time.NewTicker(beat)

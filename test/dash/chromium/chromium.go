@@ -193,8 +193,8 @@ func (a *apt) missing(ctx context.Context, fresh bool) ([]string, error) {
 	if packages, err := a.simulate(ctx); err == nil && len(packages) > 0 && !fresh {
 		return packages, nil
 	}
-	// Fresh images have no lists of packages. They are fetched into a directory of
-	// ours, for the machine's are root's.
+	// Fresh images have no lists of packages. They are fetched into a directory
+	// of ours, for the machine's are root's.
 	lists := filepath.Join(a.dir, "lists")
 	if err := os.MkdirAll(filepath.Join(lists, "partial"), 0o755); err != nil {
 		return nil, err

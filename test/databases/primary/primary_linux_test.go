@@ -46,7 +46,8 @@ func newSite(t *testing.T) *site {
 		if err != nil {
 			t.Fatal(err)
 		}
-		// For the servers' user, too, to whom the test's own directories are closed.
+		// For the servers' user, too, to whom the test's own directories are
+		// closed.
 		if err := os.WriteFile(s.path(to), text, 0o755); err != nil {
 			t.Fatal(err)
 		}

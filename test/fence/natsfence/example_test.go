@@ -37,8 +37,8 @@ func Example() {
 		return
 	}
 
-	// In OnPromote, or in the function given to leader.Run: open first, with the
-	// term.
+	// In OnPromote, or in the function given to leader.Run: open first, with
+	// the term.
 	first, err := natsfence.OpenKV(ctx, js, "orders", "clerks", leader.Term{Number: 41, Token: "a"})
 	if err != nil {
 		fmt.Println(err)

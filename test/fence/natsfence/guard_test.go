@@ -527,8 +527,8 @@ func TestRaiseWithoutAnAnswerIsResolved(t *testing.T) {
 	if k == nil {
 		return
 	}
-	// On a busy machine the answer was there before, and a write may be lost with
-	// the connection.
+	// On a busy machine the answer was there before, and a write may be lost
+	// with the connection.
 	natslab.Eventually(t, "a write", func(ctx context.Context) error {
 		_, err := k.Put(ctx, "x", nil)
 		return err

@@ -416,8 +416,8 @@ func TestStricterIsolationLetsNoStaleTransactionIn(t *testing.T) {
 						t.Fatal(err)
 					}
 					defer old.Rollback() //nolint:errcheck // it is refused
-					// Something is read first, so that the snapshot is older than the
-					// takeover.
+					// Something is read first, so that the snapshot is older
+					// than the takeover.
 					var n int
 					if err := old.QueryRowContext(natslab.Within(t), "SELECT count(*) FROM "+e.entry).Scan(&n); err != nil {
 						t.Fatal(err)

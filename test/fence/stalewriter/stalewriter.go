@@ -137,8 +137,8 @@ type writer struct {
 	tries     atomic.Int64
 	enough    chan struct{} // closed when it has tried often enough, or gave up
 
-	// Writes accepted before and after that, in the writer's eyes. They are read
-	// when it has stopped.
+	// Writes accepted before and after that, in the writer's eyes. They are
+	// read when it has stopped.
 	unseen, accepted int
 }
 

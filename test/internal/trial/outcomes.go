@@ -19,8 +19,8 @@ type Way struct {
 	// Open returns a store that reaches the server by host:port, which may be
 	// that of a proxy. It is closed with tb.Cleanup.
 	Open func(tb testing.TB, addr string) store.Store
-	// Sound is a store by a way that nothing spoils. Nil stands for one that Open
-	// returns for Addr.
+	// Sound is a store by a way that nothing spoils. Nil stands for one that
+	// Open returns for Addr.
 	Sound store.Store
 	// Writes is how many writes have reached the server, for whatever key. Nil
 	// leaves it to the registers to show that a write was sent once.

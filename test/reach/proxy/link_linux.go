@@ -39,8 +39,8 @@ func join(ctx context.Context, link, near, far int, rate string) error {
 		for _, line := range []string{
 			fmt.Sprintf("ip addr add 10.91.%d.%d/24 dev %s", link, end, name(end)),
 			"ip link set up dev " + name(end),
-			// As much as one segment that the card would cut, and as long a queue
-			// as TCP fills.
+			// As much as one segment that the card would cut, and as long a
+			// queue as TCP fills.
 			fmt.Sprintf("tc qdisc add dev %s root tbf rate %s burst 256kb latency 20ms", name(end), rate),
 		} {
 			if err := command(ctx, "nsenter", append([]string{"-n", "-t", pid}, strings.Fields(line)...)...); err != nil {

@@ -92,8 +92,8 @@ func burn(ctx context.Context, o options, n int, out io.Writer) (v verdict, err 
 	err = l.Await("the last task", l.moved, func() bool { mu.Lock(); defer mu.Unlock(); return len(finished) >= n })
 	v.Took = time.Since(begun)
 	// The bucket may tell the end of a task before its worker's line is read.
-	// Of a task that is lost there is none: the judge says so when this is given
-	// up.
+	// Of a task that is lost there is none: the judge says so when this is
+	// given up.
 	_ = l.Await("the last lines of the journals", l.moved, func() bool { return l.returned() >= n })
 	l.judge(&v, n)
 	fmt.Fprintln(out, v)
@@ -231,8 +231,8 @@ func freeze(c *harness.Child, f func() error) error {
 	return errors.Join(f(), c.Signal(syscall.SIGCONT))
 }
 
-// returned returns how many tasks some handler has come to the end of, as far as
-// the journals are read.
+// returned returns how many tasks some handler has come to the end of, as far
+// as the journals are read.
 func (l *lab) returned() int {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -123,8 +123,8 @@ func equalWrites(t *testing.T, node *consullab.Node) {
 	}
 	_, err := s.CompareAndSwap(trial.Within(t), w)
 	trial.Outcome(t, err, store.Conflict)
-	// This is what the safeguard is for. If it fails, Consul has learned, and the
-	// safeguard is for nothing.
+	// This is what the safeguard is for. If it fails, Consul has learned, and
+	// the safeguard is for nothing.
 	kv := node.Client(t).KV()
 	plain := s.Prefix() + "plain"
 	if _, err := kv.Put(&api.KVPair{Key: plain, Value: []byte("same")}, nil); err != nil {

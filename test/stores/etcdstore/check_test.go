@@ -118,7 +118,8 @@ func TestCheckWarnsOfADatabaseThatIsAlmostFull(t *testing.T) {
 		cluster.Kill()
 		node.Flags("--quota-backend-bytes", strconv.FormatInt(status.DbSize*100/full.percent, 10))
 		cluster.Run()
-		// By a client of its own: one of before may wait before it connects again.
+		// By a client of its own: one of before may wait before it connects
+		// again.
 		r, err := examine(t, cluster.Client(t), time.Minute)
 		warned(t, r, err, full.words...)
 	}
@@ -135,8 +136,8 @@ func TestCheckOfAPair(t *testing.T) {
 	s := open(t, etcdlab.Client(t, cluster.URLs()[:1]), etcdstore.Options{})
 	_, err = s.Check(trial.Brief(t), store.CheckRequest{TTL: time.Minute, Key: "g"})
 	trial.Outcome(t, err, store.Transient)
-	// A server that knows of no leader refuses a write at once, and does not keep
-	// it for one that may come.
+	// A server that knows of no leader refuses a write at once, and does not
+	// keep it for one that may come.
 	natslab.Eventually(t, "a write is refused for want of a leader", func(ctx context.Context) error {
 		_, err := s.CompareAndSwap(ctx, store.Write{Key: "g"})
 		if store.Classify(err) != store.Transient || !strings.Contains(err.Error(), "no leader") {

@@ -187,7 +187,8 @@ func TestARestoredSnapshotIsARegress(t *testing.T) {
 			_, first := p.renewed(time.Time{})
 			p.join("b", cluster.Client(t), time.Second)
 			snapshot := cluster.Nodes[0].Snapshot()
-			// A handover, so that somebody else leads by what is about to be lost.
+			// A handover, so that somebody else leads by what is about to be
+			// lost.
 			if err := a.Resign(trial.Within(t)); err != nil {
 				t.Fatal(err)
 			}

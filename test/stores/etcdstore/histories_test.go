@@ -50,8 +50,8 @@ func TestAHistoryWithFaultsOfAClusterIsLinearizable(t *testing.T) {
 	cluster := etcdlab.Start(t, 3)
 	var stores []store.Store
 	for i := range 4 {
-		// Each by one member, so that the faults of one do not meet all, and one by
-		// all of them.
+		// Each by one member, so that the faults of one do not meet all, and
+		// one by all of them.
 		urls := cluster.URLs()
 		if i < 3 {
 			urls = urls[i : i+1]

@@ -108,8 +108,8 @@ func heldBack(t *testing.T, node *etcdlab.Node) {
 			if e := trial.Get(t, s, "g"); string(e.Value) != "mine" {
 				t.Errorf("the register holds %q", e.Value)
 			}
-			// This is what the safeguard is for. If it fails, the client has learned,
-			// and the safeguard is for nothing.
+			// This is what the safeguard is for. If it fails, the client has
+			// learned, and the safeguard is for nothing.
 			r.instead("Txn", status.Error(code, "context ended"))
 			key := s.Prefix() + "plain"
 			answer, err := client.Txn(trial.Within(t)).If(clientv3.Compare(clientv3.ModRevision(key), "=", 0)).Then(clientv3.OpPut(key, "mine")).Commit()
@@ -141,8 +141,8 @@ func besideTheTombstone(t *testing.T, node *etcdlab.Node) {
 	if e := trial.Get(t, s, "g"); e.Revision != rev || e.Tombstone || string(e.Value) != "ours" {
 		t.Errorf("%+v", e)
 	}
-	// Nor does what another tool puts between the two keys of a register stand in
-	// its way.
+	// Nor does what another tool puts between the two keys of a register stand
+	// in its way.
 	put("g+other", "junk")
 	rev = trial.Must(t, s, store.Write{Key: "g", Expected: rev, Value: []byte("vacant"), Tombstone: true})
 	rev = trial.Must(t, s, store.Write{Key: "g", Expected: rev, Value: []byte("vacant again"), Tombstone: true})

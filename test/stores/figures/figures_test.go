@@ -87,7 +87,8 @@ func kinds() []kind {
 	const debian = "go run ./test/databases/install"
 	return []kind{
 		{"NATS", func(tb testing.TB) place { return startNATS(tb, "") }, plainNATS, ""},
-		// As durable as the others are, which sync their files before they answer.
+		// As durable as the others are, which sync their files before they
+		// answer.
 		{"NATS, each write synced", func(tb testing.TB) place {
 			return startNATS(tb, fmt.Sprintf("jetstream { store_dir: %q, sync_interval: always }", tb.TempDir()))
 		}, plainNATS, ""},
@@ -144,8 +145,8 @@ func within(t *testing.T) context.Context {
 }
 
 // TestFigures measures each store, one after the other. It judges what does not
-// depend on the machine's speed: that no successor leads before a lease is over,
-// and that a renewal is one round trip.
+// depend on the machine's speed: that no successor leads before a lease is
+// over, and that a renewal is one round trip.
 func TestFigures(t *testing.T) {
 	r := &storefigures.Report{At: time.Now().UTC(), Rounds: *rounds, Load: reporting.Load()}
 	for _, k := range kinds() {
@@ -246,7 +247,8 @@ type candidate struct {
 	led chan time.Time
 }
 
-// The leases of the elections that hand over, and of those whose leader crashes.
+// The leases of the elections that hand over, and of those whose leader
+// crashes.
 const (
 	handoverTTL = 10 * time.Second
 	crashTTL    = time.Second
@@ -306,7 +308,8 @@ func (c *candidate) follows(t *testing.T, id string) {
 // idle is how long nothing is asked of the store before each thing that is
 // measured. Renewals and handovers come to a machine that rests, and to wake it
 // is a good part of both. Without the rest, a write would be measured on a
-// machine that is awake from the write before, and a handover on one that is not.
+// machine that is awake from the write before, and a handover on one that is
+// not.
 const idle = 10 * time.Millisecond
 
 // inTurn measures renewals, the least that handovers take, and handovers, in
@@ -388,8 +391,8 @@ func crashes(t *testing.T, url string) (all harness.Samples) {
 }
 
 // rest measures what elections cost while nothing changes: the part of a
-// processor that a leader and ten followers take, each with a client of its own.
-// The leader renews each second. What the server takes is not in it.
+// processor that a leader and ten followers take, each with a client of its
+// own. The leader renews each second. What the server takes is not in it.
 func rest(t *testing.T, url string) float64 {
 	t.Helper()
 	const ttl = 5 * time.Second

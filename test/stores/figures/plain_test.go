@@ -41,7 +41,8 @@ type plain struct {
 type swap func(expected uint64) (uint64, error)
 
 // handover is the least that one takes: a write, the news of it, and a write by
-// the one that hears them. It begins at a revision, and returns that at its end.
+// the one that hears them. It begins at a revision, and returns that at its
+// end.
 func (p *plain) handover(t *testing.T, at uint64) (began, ended time.Time, next uint64) {
 	t.Helper()
 	began = time.Now()

@@ -93,9 +93,9 @@ func (l *line) read(from io.Reader, pass func([]byte) error) {
 	}
 }
 
-// lag is how much later answers come while round trips are counted: a renewal of
-// two takes twice as long at least, and one of one does not, unless the machine
-// stands still each time.
+// lag is how much later answers come while round trips are counted: a renewal
+// of two takes twice as long at least, and one of one does not, unless the
+// machine stands still each time.
 const lag = 200 * time.Millisecond
 
 // trips counts the round trips of a renewal, and its bytes both ways.

@@ -55,8 +55,8 @@ func wellFormed(t *testing.T, srv *kubelab.Server) {
 	if spec := admin.get("g").Spec; *spec.HolderIdentity != "host-b" || *spec.LeaseTransitions != 1 {
 		t.Errorf("%v", spec.String())
 	}
-	// Labels and annotations of others stay, though to add them costs the leader
-	// its term.
+	// Labels and annotations of others stay, though to add them costs the
+	// leader its term.
 	if err := admin.patch("g", map[string]any{"metadata": map[string]any{"labels": map[string]any{"team": "x"}, "annotations": map[string]any{"note": "y"}}}); err != nil {
 		t.Fatal(err)
 	}

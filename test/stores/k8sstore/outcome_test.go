@@ -147,8 +147,8 @@ func unreachable(t *testing.T, srv *kubelab.Server) {
 	})
 	rev := trial.Must(t, s, store.Write{Key: "g", Value: []byte("3")})
 
-	// Its connection is gone, and nobody listens: what is said never to have left
-	// must not land.
+	// Its connection is gone, and nobody listens: what is said never to have
+	// left must not land.
 	proxy.Cut()
 	for i := range 20 {
 		value := fmt.Sprintf("lost %d", i)

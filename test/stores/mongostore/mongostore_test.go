@@ -137,7 +137,8 @@ func TestAServerThatOnlySpeaksTheProtocolIsRefused(t *testing.T) {
 	if _, err := s.CompareAndSwap(trial.Within(t), store.Write{Key: "g"}); store.Classify(err) == store.OK {
 		t.Error("a write is taken")
 	}
-	// This is why. It is no failure where luck has it that none of them win twice.
+	// This is why. It is no failure where luck has it that none of them win
+	// twice.
 	client, err := mongo.Connect(options.Client().ApplyURI(uri))
 	if err != nil {
 		t.Fatal(err)

@@ -26,8 +26,8 @@ func newPair(t *testing.T, settings ...string) *pair {
 	return &pair{t: t, primary: primary, link: link, replica: lab.Replica(t, primary, link.Addr(), "--rpl-semi-sync-slave-enabled=1")}
 }
 
-// newWaitingPair returns a pair whose primary waits so many milliseconds for its
-// replica.
+// newWaitingPair returns a pair whose primary waits so many milliseconds for
+// its replica.
 func newWaitingPair(t *testing.T, point string, timeout uint) *pair {
 	t.Helper()
 	// What the server does when it starts must not wait for a replica.

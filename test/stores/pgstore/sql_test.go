@@ -35,8 +35,8 @@ func TestConformanceOverDatabaseSQL(t *testing.T) {
 	storetest.Run(t, func(tb testing.TB) storetest.Harness {
 		way := natslab.NewProxy(tb, srv.Addr())
 		h := harness(tb, srv, func(tb testing.TB, table string) store.Store { return openSQL(tb, srv.URL("lab", way.Addr()), table) })
-		// A connection that is merely lost is made anew by its pool, and no look
-		// meets that.
+		// A connection that is merely lost is made anew by its pool, and no
+		// look meets that.
 		h.Interrupt = func() error {
 			way.Cut()
 			<-time.After(200 * time.Millisecond) // for some looks

@@ -141,8 +141,8 @@ func TestWriteThatNeverLeftIsTransient(t *testing.T) {
 func TestWriteAbandonedBeforeItLeavesNeverLeaves(t *testing.T) {
 	t.Parallel()
 	srv := databases.StartRedis(t)
-	// A hook of the caller's holds the command back until the call has been given
-	// up, and ignores the context.
+	// A hook of the caller's holds the command back until the call has been
+	// given up, and ignores the context.
 	held, free := make(chan struct{}), make(chan struct{})
 	put(t, over(t, dial(t, srv.Addr()), redisstore.Options{}), "other", 0, "so that the server knows the script")
 	rdb := dial(t, srv.Addr())

@@ -104,8 +104,8 @@ func TestTLSProvesBothSides(t *testing.T) {
 		"files without TLS":  {strings.Replace(srv.url(srv.files, "ca"), "rediss:", "redis:", 1), store.ErrInvalid, "rediss://"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			// The server's word comes when the client's handshake is done (TLS 1.3), and
-			// the end of the connection may overtake it.
+			// The server's word comes when the client's handshake is done (TLS
+			// 1.3), and the end of the connection may overtake it.
 			trial.Await(t, "the error says "+c.says, func() bool {
 				st, err := store.Open(trial.Within(t), c.url, redisstore.Driver())
 				if err == nil {

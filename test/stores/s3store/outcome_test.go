@@ -94,8 +94,8 @@ func TestWhatNeverLeftIsTransient(t *testing.T) {
 	_, err = nobody.CompareAndSwap(trial.Within(t), write)
 	trial.Outcome(t, err, store.Transient)
 
-	// The server is gone, and refuses connections. A write on one of before is of
-	// unknown outcome, until its end is noticed a moment later.
+	// The server is gone, and refuses connections. A write on one of before is
+	// of unknown outcome, until its end is noticed a moment later.
 	srv.Kill()
 	trial.NotSent(t, s, write)
 	_, err = s.Get(trial.Within(t), "a")

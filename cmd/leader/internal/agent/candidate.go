@@ -154,8 +154,8 @@ func (c *candidate) grant() (st leader.ElectionStatus, w *work, trust time.Durat
 
 // granting is grant for callers that hold the lock.
 func (c *candidate) granting() (st leader.ElectionStatus, w *work, trust time.Duration) {
-	// The time first: IsLeader goes by the wall clock, too, so that a suspension
-	// after this line grants nothing, or is counted by the client.
+	// The time first: IsLeader goes by the wall clock, too, so that a
+	// suspension after this line grants nothing, or is counted by the client.
 	now := time.Now()
 	st = c.e.Status()
 	w = c.work

@@ -285,8 +285,8 @@ func TestTheAgentBoundsItsConnections(t *testing.T) {
 	}
 	_, _ = io.Copy(io.Discard, answer.Body)
 	_ = answer.Body.Close()
-	// It would be closed after two minutes, having asked nothing. Each look takes
-	// no time: one that comes too early is followed by the next.
+	// It would be closed after two minutes, having asked nothing. Each look
+	// takes no time: one that comes too early is followed by the next.
 	err = nil
 	for range 2000 {
 		dial()

@@ -80,8 +80,8 @@ func (t Target) openElsewhere(command string) (*Session, error) {
 	return s, nil
 }
 
-// shownURL is a store's URL without what is nobody's business: who connects, and
-// parameters, among which there may be passwords.
+// shownURL is a store's URL without what is nobody's business: who connects,
+// and parameters, among which there may be passwords.
 func shownURL(rawURL string) string {
 	base, _, _ := strings.Cut(rawURL, "?")
 	return natsconn.Redacted(base)

@@ -101,7 +101,8 @@ func TestRecentReadsWhatWasToldSinceAndTheLatestTermOfEachGroup(t *testing.T) {
 	h, read := s.recent(since, 100)
 	want := []string{
 		"busy demoted 3", "busy campaigning 0", "busy promoted 4", "busy following 0",
-		// The latest of each group: what began before and lasts is on the page, too.
+		// The latest of each group: what began before and lasts is on the page,
+		// too.
 		"quiet demoted 1", "quiet promoted 2", "busy demoted 3", "busy promoted 4",
 	}
 	if !slices.Equal(read, want) {
@@ -126,8 +127,8 @@ func TestRecentReadsTheEndOfALongStream(t *testing.T) {
 		s.tell("jobs", leader.EventPromoted, term)
 	}
 	since := s.made.Add(1)
-	// The latest promotion comes twice: once as what was told of late, once as the
-	// group's latest.
+	// The latest promotion comes twice: once as what was told of late, once as
+	// the group's latest.
 	_, all := s.recent(since, 6)
 	if want := []string{"jobs promoted 0", "jobs promoted 1", "jobs promoted 2", "jobs promoted 3", "jobs promoted 4", "jobs promoted 5", "jobs promoted 5"}; !slices.Equal(all, want) {
 		t.Errorf("a stream that is not too long: %q", all)

@@ -109,8 +109,9 @@ func (w *worker) open() (end func(), err error) {
 	return w.nc.Close, nil
 }
 
-// openElsewhere opens a store elsewhere than on NATS. Its client has connections
-// of its own making, so that the network is cut between the election and it.
+// openElsewhere opens a store elsewhere than on NATS. Its client has
+// connections of its own making, so that the network is cut between the
+// election and it.
 func (w *worker) openElsewhere() (end func(), err error) {
 	session, err := app.Target{Store: w.spec.Store, Drivers: w.drivers, Timeout: nats.DefaultTimeout}.Open("demo " + w.spec.ID)
 	if err != nil {

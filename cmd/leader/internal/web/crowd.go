@@ -13,7 +13,8 @@ const (
 	// room is how many connections a server has at a time, unless Limit says
 	// otherwise.
 	room = 1024
-	// answerTimeout is how long a client may take to accept a piece of an answer.
+	// answerTimeout is how long a client may take to accept a piece of an
+	// answer.
 	answerTimeout = 10 * time.Second
 	pieceSize     = 32 << 10
 )

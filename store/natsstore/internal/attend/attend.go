@@ -39,8 +39,8 @@ func ReportOf(nc *nats.Conn) Report {
 	return Report{Err: nc.LastError(), Reconnects: nc.Stats().Reconnects, Connected: nc.IsConnected()}
 }
 
-// Since returns what was reported last, if that was after the report before, and
-// on the same connection.
+// Since returns what was reported last, if that was after the report before,
+// and on the same connection.
 func (r Report) Since(before Report) error {
 	//nolint:errorlint // the same value again is the same report, an equal text in another value is a new one
 	if r.Err == before.Err || r.Reconnects != before.Reconnects {

@@ -62,8 +62,8 @@ func TestACallThatWaitsInVainIsEnded(t *testing.T) {
 	}
 }
 
-// What is denied to another call, or was reported before, ends no call: it waits
-// for its deadline, and its connection is looked at ever more rarely.
+// What is denied to another call, or was reported before, ends no call: it
+// waits for its deadline, and its connection is looked at ever more rarely.
 func TestACallThatMayYetBeAnsweredWaits(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := newBystander()

@@ -23,8 +23,8 @@ const (
 	// abandonAfter is when the server removes a consumer to which nobody
 	// listens.
 	abandonAfter = 5 * time.Second
-	// lookEvery is how often the refusal of a consumer is looked for while it is
-	// being made.
+	// lookEvery is how often the refusal of a consumer is looked for while it
+	// is being made.
 	lookEvery = 20 * time.Millisecond
 )
 
@@ -155,7 +155,8 @@ func (s *Set) caughtUp(f *Feed) {
 	}
 }
 
-// createOrPostpone makes a consumer, or puts that off if it cannot be asked for.
+// createOrPostpone makes a consumer, or puts that off if it cannot be asked
+// for.
 func (s *Set) createOrPostpone(f *Feed, now time.Time) {
 	if err := s.create(f, now); err != nil {
 		s.owner.Report(err)

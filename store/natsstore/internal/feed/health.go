@@ -51,9 +51,9 @@ const (
 	giveUp      // it is lost
 )
 
-// next returns what is to be done about the consumer now. If that is to wait, it
-// returns until when, or zero if something else ends the wait. Changed says that
-// the server does not know yet which keys are wanted.
+// next returns what is to be done about the consumer now. If that is to wait,
+// it returns until when, or zero if something else ends the wait. Changed says
+// that the server does not know yet which keys are wanted.
 func (c *consumption) next(now time.Time, changed bool) (what step, until time.Time) {
 	switch {
 	case c.making:
@@ -92,15 +92,15 @@ func (c *consumption) health(now time.Time) (what step, until time.Time) {
 	}
 }
 
-// begin notes that another consumer is being made, which delivers from its first
-// message on.
+// begin notes that another consumer is being made, which delivers from its
+// first message on.
 func (c *consumption) begin(name string, round uint64) {
 	c.name, c.round = name, round
 	c.making, c.delivery, c.caughtUp = true, 0, false
 }
 
-// stand notes that the consumer was made, and how many messages it has delivered
-// when the present state is complete.
+// stand notes that the consumer was made, and how many messages it has
+// delivered when the present state is complete.
 func (c *consumption) stand(present uint64, now time.Time) {
 	c.making, c.standing, c.failures = false, true, 0
 	c.heardAt, c.nextTry, c.present = now, now.Add(renameEvery), present
@@ -117,14 +117,14 @@ func (c *consumption) deliver(number uint64) bool {
 	return true
 }
 
-// shown reports whether the present state is complete, when so many messages are
-// still pending.
+// shown reports whether the present state is complete, when so many messages
+// are still pending.
 func (c *consumption) shown(pending uint64) bool {
 	return pending == 0 || c.standing && c.delivery >= c.present
 }
 
-// owes notes that a read has shown a write of which the consumer has not told. A
-// message of the consumer may be on its way; if none comes, the consumer is
+// owes notes that a read has shown a write of which the consumer has not told.
+// A message of the consumer may be on its way; if none comes, the consumer is
 // lost.
 func (c *consumption) owes(now time.Time) {
 	if c.standing && c.owesFrom.IsZero() {

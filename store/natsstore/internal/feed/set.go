@@ -1,9 +1,9 @@
 // Package feed brings the writes to keys: by subscriptions to republished
 // records, or by consumers where the bucket does not republish.
 //
-// A [Set] decides which feed serves which key, and keeps the consumers alive. It
-// hands what they bring to the [Keys] and the [Viewer] that it was given, and
-// knows nothing of what those make of it.
+// A [Set] decides which feed serves which key, and keeps the consumers alive.
+// It hands what they bring to the [Keys] and the [Viewer] that it was given,
+// and knows nothing of what those make of it.
 package feed
 
 import (
@@ -19,8 +19,8 @@ import (
 
 // An Owner does for a set of feeds what takes a connection.
 type Owner interface {
-	// Subscribe has messages come to Receive. Wide is for subjects that may bring
-	// any number of messages at once, and costs a goroutine.
+	// Subscribe has messages come to Receive. Wide is for subjects that may
+	// bring any number of messages at once, and costs a goroutine.
 	Subscribe(subject string, wide bool) (*nats.Subscription, error)
 	// NewInbox returns a subject that nobody else uses.
 	NewInbox() string
@@ -228,8 +228,8 @@ func (s *Set) Show(v Viewer, now time.Time) (*Feed, error) {
 	return f, nil
 }
 
-// Inbox returns a feed whose messages go to answers. The viewer hears of its end
-// only.
+// Inbox returns a feed whose messages go to answers. The viewer hears of its
+// end only.
 func (s *Set) Inbox(v Viewer, answers func(*nats.Msg)) (*Feed, error) {
 	f := &Feed{wide: true, viewers: []Viewer{v}, answers: answers}
 	if err := s.listen(f, s.owner.NewInbox()); err != nil {
@@ -238,7 +238,8 @@ func (s *Set) Inbox(v Viewer, answers func(*nats.Msg)) (*Feed, error) {
 	return f, nil
 }
 
-// Close ends the viewer's part in a feed, and the feed if it serves nobody else.
+// Close ends the viewer's part in a feed, and the feed if it serves nobody
+// else.
 func (s *Set) Close(f *Feed, v Viewer) {
 	f.viewers = slices.DeleteFunc(slices.Clone(f.viewers), func(x Viewer) bool { return x == v })
 	if f != s.whole {
@@ -274,7 +275,8 @@ func (s *Set) open(f *Feed) (*Feed, error) {
 	f.prefix = s.republished
 	subject := f.prefix + f.filter
 	if f.prefix == "" {
-		// Its messages have the subjects of the records, whatever it listens to.
+		// Its messages have the subjects of the records, whatever it listens
+		// to.
 		f.consumer, f.prefix, subject = true, s.Names.Stored, s.owner.NewInbox()
 	}
 	if err := s.listen(f, subject); err != nil {

@@ -170,8 +170,8 @@ func TestOneFeedBringsTheWholeBucket(t *testing.T) {
 	}
 }
 
-// The present state comes first, and what a consumer has shown is told from what
-// it hears.
+// The present state comes first, and what a consumer has shown is told from
+// what it hears.
 func TestAConsumerShowsThePresentStateFirst(t *testing.T) {
 	b := newBench("", false)
 	if err := b.Add("k"); err != nil {

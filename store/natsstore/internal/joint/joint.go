@@ -7,9 +7,9 @@ import (
 )
 
 // A Question is one that many callers may ask at once, such as the thousand
-// elections that a process begins: their requests would hold each other up until
-// none is answered in time. The zero value is ready for use, by any number of
-// goroutines.
+// elections that a process begins: their requests would hold each other up
+// until none is answered in time. The zero value is ready for use, by any
+// number of goroutines.
 type Question[T any] struct {
 	mu    sync.Mutex
 	asked *asking[T] // by another caller; nil: by none

@@ -1,9 +1,9 @@
 // Package loop runs everything that a store does by itself on one goroutine,
 // and keeps that goroutine alive.
 //
-// Three things can end a goroutine or leave its work half done: a panic of ours,
-// a panic of a function that a caller gave us, and runtime.Goexit in such a
-// function. After each of them the loop goes on.
+// Three things can end a goroutine or leave its work half done: a panic of
+// ours, a panic of a function that a caller gave us, and runtime.Goexit in such
+// a function. After each of them the loop goes on.
 package loop
 
 import (
@@ -21,25 +21,25 @@ import (
 )
 
 const (
-	// restartMost bounds the wait after a panic, and calmAfter is when panics are
-	// no longer in a row.
+	// restartMost bounds the wait after a panic, and calmAfter is when panics
+	// are no longer in a row.
 	restartMost = 5 * time.Second
 	calmAfter   = 30 * time.Second
-	// bulkSize is how many messages of subjects that bring many at once may wait.
-	// The sender waits for room, so that a few do.
+	// bulkSize is how many messages of subjects that bring many at once may
+	// wait. The sender waits for room, so that a few do.
 	bulkSize = 16
 )
 
 // A Handler does the work of a loop. The loop calls its methods one at a time,
 // and holds its lock meanwhile.
 type Handler interface {
-	// Receive handles one message. Full says that messages may have been dropped
-	// before it, for the queue had no room for them.
+	// Receive handles one message. Full says that messages may have been
+	// dropped before it, for the queue had no room for them.
 	Receive(m *nats.Msg, full bool)
 	// ConnStatus handles a change of the connection's status.
 	ConnStatus(st nats.Status)
-	// Work does what is due, and returns the time until more is. It follows each
-	// message and each change, and each Nudge.
+	// Work does what is due, and returns the time until more is. It follows
+	// each message and each change, and each Nudge.
 	Work(now time.Time) time.Duration
 	// Panicked notes that the loop's goroutine panicked. Restart follows.
 	Panicked(err error)

@@ -10,8 +10,8 @@ import (
 // to bring what this one owes.
 const askMost = 10
 
-// rereadAfter is when a direct get is repeated that showed less than there is: a
-// replica lags by some milliseconds.
+// rereadAfter is when a direct get is repeated that showed less than there is:
+// a replica lags by some milliseconds.
 const rereadAfter = 50 * time.Millisecond
 
 // A beginning is what a view awaits before its present state is complete. The
@@ -53,9 +53,9 @@ func (v *View) askKeys() {
 	})
 }
 
-// keysAre takes in which keys there are. Where the leader does not say, what was
-// shown counts as complete. A key that was shown and is gone is looked for once
-// more: the replica may not have heard of its end.
+// keysAre takes in which keys there are. Where the leader does not say, what
+// was shown counts as complete. A key that was shown and is gone is looked for
+// once more: the replica may not have heard of its end.
 func (v *View) keysAre(state wire.State, ok bool) {
 	b, owed := &v.beginning, make(map[string]struct{})
 	for key := range state.Keys() {

@@ -8,8 +8,8 @@ import (
 
 // A ledger holds what was delivered of each key.
 //
-// A survey is one delivery of the present state. Each has a number, by which the
-// keys that it does not show are found. What it shows of a key is believed
+// A survey is one delivery of the present state. Each has a number, by which
+// the keys that it does not show are found. What it shows of a key is believed
 // against what is known only if the next ones say the same and the stream's
 // leader does not contradict: the replica that answers may lag behind.
 type ledger struct {
@@ -128,8 +128,8 @@ func (l *ledger) forget() {
 	}
 }
 
-// judge takes what the stream's leader says of the keys of which a survey showed
-// less than is known.
+// judge takes what the stream's leader says of the keys of which a survey
+// showed less than is known.
 func (l *ledger) judge(state wire.State) {
 	for key, k := range l.keys {
 		switch {

@@ -36,8 +36,8 @@ type Owner interface {
 	// NoDirect reports whether the bucket refuses direct gets.
 	NoDirect() bool
 	// AskLeader asks the stream's leader for the state of the keys that match a
-	// pattern, and calls Forget where that is another stream than the one before.
-	// The answer goes to done; not ok means that there is none.
+	// pattern, and calls Forget where that is another stream than the one
+	// before. The answer goes to done; not ok means that there is none.
 	AskLeader(pattern string, done func(state wire.State, ok bool))
 	// Unanswered notes that nobody answered a request.
 	Unanswered(err error)
@@ -88,8 +88,8 @@ type View struct {
 	forgotten  int // how often the stream turned out to be another one
 }
 
-// New returns a view that delivers to the watch, and tells present of the end of
-// each survey that repeats what is known. Start begins its service.
+// New returns a view that delivers to the watch, and tells present of the end
+// of each survey that repeats what is known. Start begins its service.
 func New(owner Owner, feeds *feed.Set, w *watch.Watch, pattern string, present func(error)) *View {
 	return &View{
 		owner: owner, feeds: feeds, names: feeds.Names, watch: w, pattern: pattern, present: present,
@@ -134,8 +134,8 @@ func (v *View) StartOver() {
 	v.nextRead, v.failures = time.Time{}, 0
 }
 
-// Survey has the present state read, if the key is one of the view's. It reports
-// whether it is.
+// Survey has the present state read, if the key is one of the view's. It
+// reports whether it is.
 func (v *View) Survey(key string) bool {
 	if !store.MatchPattern(v.pattern, key) {
 		return false
@@ -212,8 +212,8 @@ func (v *View) Failed() {}
 // Closed implements [feed.Viewer].
 func (v *View) Closed() { v.feed = nil }
 
-// Complete implements [feed.Viewer]: a survey has ended. That of a consumer which
-// the view joined midway, since it brings the whole bucket, is none.
+// Complete implements [feed.Viewer]: a survey has ended. That of a consumer
+// which the view joined midway, since it brings the whole bucket, is none.
 func (v *View) Complete() {
 	if !v.begun {
 		return
@@ -265,8 +265,8 @@ func (v *View) presented(err error) {
 	v.watch.Begin()
 }
 
-// Work begins a survey if one is due. It reports to due when it has to be called
-// again.
+// Work begins a survey if one is due. It reports to due when it has to be
+// called again.
 func (v *View) Work(now time.Time, due func(time.Time)) {
 	v.askAgain(now, due)
 	switch {
@@ -291,9 +291,10 @@ func (v *View) Work(now time.Time, due func(time.Time)) {
 	}
 }
 
-// Denied handles a permission whose lack the connection reported. It returns the
-// error if that keeps the view from hearing of writes. One that keeps it from
-// reading the present state makes it try the other way, and then do without.
+// Denied handles a permission whose lack the connection reported. It returns
+// the error if that keeps the view from hearing of writes. One that keeps it
+// from reading the present state makes it try the other way, and then do
+// without.
 func (v *View) Denied(reported error) error {
 	var fatal []string
 	switch {

@@ -184,8 +184,8 @@ func TestTheOtherWayOfReadingIsTried(t *testing.T) {
 	}
 }
 
-// A reading without an answer is given up, and the consumer that follows it when
-// it can not be made.
+// A reading without an answer is given up, and the consumer that follows it
+// when it can not be made.
 func TestAReadingWithoutAnAnswerIsRepeated(t *testing.T) {
 	b := newBench(t, "x.*", "leader.b.")
 	b.Release()
@@ -241,7 +241,8 @@ func (b *bench) consumed(key string, revision, number, pending int) {
 	})
 }
 
-// lagging is a view whose consumer stands on a replica that has one of two keys.
+// lagging is a view whose consumer stands on a replica that has one of two
+// keys.
 func lagging(t *testing.T) *bench {
 	t.Helper()
 	b := newBench(t, "x.*", "")
@@ -279,8 +280,8 @@ func TestThePresentStateIsWhatTheReplicaShowsWhereTheLeaderDoesNotSay(t *testing
 	b.hears(t, "no answer", "x.1 5", "present")
 }
 
-// A replica that lags may show nothing of a key for as long as the stream has no
-// leader that would contradict.
+// A replica that lags may show nothing of a key for as long as the stream has
+// no leader that would contradict.
 func TestAKeyIsNotGoneWhileTheStreamHasNoLeader(t *testing.T) {
 	b := newBench(t, "x.*", "leader.b.")
 	b.Release()
@@ -315,7 +316,8 @@ func TestAKeyThatTheLeaderHasNoMoreIsNotWaitedFor(t *testing.T) {
 	b.hears(t, "the key is gone", "present")
 }
 
-// An answer about the time before an interruption says nothing of that after it.
+// An answer about the time before an interruption says nothing of that after
+// it.
 func TestAnAnswerFromBeforeAnInterruptionCompletesNothing(t *testing.T) {
 	b := lagging(t)
 	b.StartOver()

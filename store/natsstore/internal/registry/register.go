@@ -121,8 +121,8 @@ func (g *Registry) found(r *register, e store.Entry) {
 	g.observe(r, e)
 }
 
-// foundLate handles the state that a read brought which counted as lost. The one
-// that stands for it decides; meanwhile nobody waits for what is known.
+// foundLate handles the state that a read brought which counted as lost. The
+// one that stands for it decides; meanwhile nobody waits for what is known.
 func (g *Registry) foundLate(r *register, e store.Entry) {
 	if !r.known || e.Revision >= r.entry.Revision {
 		g.observe(r, e)
@@ -249,9 +249,9 @@ func (g *Registry) Shown(e store.Entry, consumer uint64) {
 	g.heard(r, e)
 }
 
-// Complete handles the end of the present state that a new consumer shows. A key
-// that it did not show, and that was not known to be absent, may be gone: it is
-// read.
+// Complete handles the end of the present state that a new consumer shows. A
+// key that it did not show, and that was not known to be absent, may be gone:
+// it is read.
 func (g *Registry) Complete(key string, consumer uint64) {
 	r := g.keys[key]
 	if r == nil {
@@ -270,9 +270,9 @@ func (g *Registry) Complete(key string, consumer uint64) {
 	}
 }
 
-// Lost notes that the key's consumer is lost. The key is read, though not before
-// the next consumer has had time to show the key if many keys share it: it is
-// there sooner than the answers to so many reads.
+// Lost notes that the key's consumer is lost. The key is read, though not
+// before the next consumer has had time to show the key if many keys share it:
+// it is there sooner than the answers to so many reads.
 func (g *Registry) Lost(key string, shared bool) {
 	r := g.keys[key]
 	if r == nil {

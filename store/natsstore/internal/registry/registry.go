@@ -22,8 +22,8 @@ import (
 
 const (
 	// confirmAfter is when, in a cluster, a key is read a second time: a
-	// subscription travels to the other servers by itself, and what the stream's
-	// leader published before its arrival is lost.
+	// subscription travels to the other servers by itself, and what the
+	// stream's leader published before its arrival is lost.
 	confirmAfter = 500 * time.Millisecond
 	// pollMost is how many keys without a source are read in a second.
 	pollMost = 500
@@ -48,8 +48,8 @@ type Owner interface {
 	// means that there is none. One that comes late after all goes there, too.
 	Read(key string, now time.Time, done func(e store.Entry, ok bool))
 	// AskLeader asks the stream's leader for the state of the keys that match a
-	// pattern, and calls Forget where that is another stream than the one before.
-	// The answer goes to done; not ok means that there is none.
+	// pattern, and calls Forget where that is another stream than the one
+	// before. The answer goes to done; not ok means that there is none.
 	AskLeader(pattern string, done func(state wire.State, ok bool))
 	// Heard notes that a write was heard.
 	Heard()
@@ -115,19 +115,19 @@ func (g *Registry) Begun() int { return g.begun }
 // Keys returns the keys that are watched.
 func (g *Registry) Keys() iter.Seq[string] { return maps.Keys(g.keys) }
 
-// Work reads what is to be read now, and reports to due when it has to be called
-// again.
+// Work reads what is to be read now, and reports to due when it has to be
+// called again.
 //
-// It looks at the unsettled keys alone: there may be thousands of others, and it
-// follows each message.
+// It looks at the unsettled keys alone: there may be thousands of others, and
+// it follows each message.
 func (g *Registry) Work(now time.Time, due func(time.Time)) {
 	for r := range g.unsettled {
 		g.refresh(r, now, due)
 	}
 }
 
-// Read has a key read, for somebody has found it in a state that nobody told of.
-// It reports whether the key is watched.
+// Read has a key read, for somebody has found it in a state that nobody told
+// of. It reports whether the key is watched.
 func (g *Registry) Read(key string) (watched bool) {
 	r := g.keys[key]
 	if r != nil {
@@ -170,8 +170,8 @@ func (g *Registry) Reconnected() {
 }
 
 // Forget drops what is known: the stream is another one, whose revisions may
-// begin anew. What is known must not be taken for what a lagging replica of this
-// stream does not show yet.
+// begin anew. What is known must not be taken for what a lagging replica of
+// this stream does not show yet.
 func (g *Registry) Forget() {
 	g.stream++
 	for _, r := range g.keys {

@@ -267,9 +267,9 @@ func TestALaggingReplicaIsNotBelieved(t *testing.T) {
 	}
 }
 
-// While the servers of a cluster are restarted one by one, a stream has no leader
-// now and then, and a replica that lags answers all the same. A user who may not
-// ask the leader is never told anything.
+// While the servers of a cluster are restarted one by one, a stream has no
+// leader now and then, and a replica that lags answers all the same. A user who
+// may not ask the leader is never told anything.
 func TestALeaderThatDoesNotAnswerIsWaitedFor(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := newBench()
@@ -377,7 +377,8 @@ func TestReadsAtOnceAreBounded(t *testing.T) {
 	}
 }
 
-// A failed read is repeated after a backoff, and a lost connection ends the wait.
+// A failed read is repeated after a backoff, and a lost connection ends the
+// wait.
 func TestAFailedReadIsRepeated(t *testing.T) {
 	b := newBench()
 	b.Add(watch.New(b.deliver), "k")
@@ -420,8 +421,8 @@ func TestEachWatchHearsAStateOnce(t *testing.T) {
 	}
 }
 
-// The store polls what no source brings, and must not become the load that keeps
-// sources from standing.
+// The store polls what no source brings, and must not become the load that
+// keeps sources from standing.
 func TestPollingOfManyKeysIsBounded(t *testing.T) {
 	b := newBench()
 	if got := b.pollEvery(); got != retry.Most {

@@ -40,15 +40,16 @@ func (r *Requests) Subject() string { return r.inbox + ".*" }
 
 // Ask sends a request. Its answer goes to done, or nil after the deadline.
 //
-// An error says that the request was not sent. It waits for its deadline all the
-// same: its repetition must wait like that of any other.
+// An error says that the request was not sent. It waits for its deadline all
+// the same: its repetition must wait like that of any other.
 func (r *Requests) Ask(deadline time.Time, subject string, body []byte, done func(*nats.Msg)) error {
 	return r.ask(subject, body, request{deadline: deadline, done: done})
 }
 
 // AskLate is Ask of what is worth an answer that comes too late: done is called
-// once more with it. Where a server is slower than the deadline, and what it did
-// not answer in time is asked again, nobody would ever have an answer otherwise.
+// once more with it. Where a server is slower than the deadline, and what it
+// did not answer in time is asked again, nobody would ever have an answer
+// otherwise.
 func (r *Requests) AskLate(deadline time.Time, subject string, body []byte, done func(*nats.Msg)) error {
 	return r.ask(subject, body, request{deadline: deadline, done: done, late: true})
 }

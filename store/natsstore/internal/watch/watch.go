@@ -40,8 +40,8 @@ func (w *Watch) Awaits(name string) bool {
 	return pending && !w.stopped
 }
 
-// Received notes that the name's state is on its way to the watch, or will never
-// be known.
+// Received notes that the name's state is on its way to the watch, or will
+// never be known.
 func (w *Watch) Received(name string) { delete(w.pending, name) }
 
 // Ready is closed when the watch has begun.

@@ -47,8 +47,8 @@ const NoResults = "No Results"
 // and is not.
 var ErrMalformed = errors.New("malformed message from the server")
 
-// tombstone reports whether the headers are those of a deletion: a marker that a
-// client wrote (delete, purge), or one that the server left at an expiry or a
+// tombstone reports whether the headers are those of a deletion: a marker that
+// a client wrote (delete, purge), or one that the server left at an expiry or a
 // purge (ADR-43 of nats-architecture-and-design).
 func tombstone(h nats.Header) bool {
 	op := h.Get(HeaderOperation)
@@ -56,7 +56,8 @@ func tombstone(h nats.Header) bool {
 }
 
 // Record reads an entry out of the answer to a direct get or out of a
-// republished message: the stored headers, to which the server appended its own.
+// republished message: the stored headers, to which the server appended its
+// own.
 func Record(key string, m *nats.Msg) (store.Entry, error) {
 	seq, err := strconv.ParseUint(Appended(m.Header, jetstream.SequenceHeader), 10, 64)
 	if err != nil || seq == 0 {
@@ -69,7 +70,8 @@ func Record(key string, m *nats.Msg) (store.Entry, error) {
 // records are republished under prefix, and reports whether it is one.
 //
 // A message that is not of the stream's making is nobody's record, and one that
-// was stored under another key is the answer to a request that asked for it here.
+// was stored under another key is the answer to a request that asked for it
+// here.
 func (n Names) Republication(prefix string, m *nats.Msg) (store.Entry, bool) {
 	key := strings.TrimPrefix(m.Subject, prefix)
 	e, err := Record(key, m)
@@ -98,9 +100,9 @@ func stored(key string, seq uint64, value []byte, h nats.Header, own int) store.
 	return store.Entry{Key: key, Revision: seq, Value: bytes.Clone(value), Tombstone: tombstone(h)}
 }
 
-// Appended returns the last value of a header. The server adds its headers after
-// those that were stored with the message, so an earlier value of the same name
-// comes from the writer and may be a lie.
+// Appended returns the last value of a header. The server adds its headers
+// after those that were stored with the message, so an earlier value of the
+// same name comes from the writer and may be a lie.
 func Appended(h nats.Header, name string) string {
 	v := h.Values(name)
 	if len(v) == 0 {
@@ -207,8 +209,8 @@ func Ack(m *nats.Msg) (sequence uint64, err error) {
 }
 
 // plainAck reads what servers answer to a write that they stored, such as
-// {"stream":"KV_b","seq":7}, without a decoder: it is the answer to each renewal
-// of each leader. It reports false of anything else.
+// {"stream":"KV_b","seq":7}, without a decoder: it is the answer to each
+// renewal of each leader. It reports false of anything else.
 func plainAck(data []byte) (sequence uint64, ok bool) {
 	rest, named := bytes.CutPrefix(data, []byte(`{"stream":"`))
 	rest, closed := bytes.CutSuffix(rest, []byte(`}`))
@@ -229,8 +231,8 @@ func plainAck(data []byte) (sequence uint64, ok bool) {
 	return sequence, true
 }
 
-// Write is the message that stores a value under a key, if the key stands at the
-// expected revision.
+// Write is the message that stores a value under a key, if the key stands at
+// the expected revision.
 func (n Names) Write(w store.Write) *nats.Msg { return n.NewForm().Fill(w) }
 
 // A Form is such a message, filled in anew for each write. A leader writes with

@@ -68,7 +68,8 @@ func TestMarkersAreTombstones(t *testing.T) {
 }
 
 // What the writer of a record put into its headers must not pass for the
-// server's word, and an answer that was written over a record is nobody's record.
+// server's word, and an answer that was written over a record is nobody's
+// record.
 func TestTheServersHeadersAreTheLast(t *testing.T) {
 	names := NewNames("b", jetstream.DefaultAPIPrefix)
 	msg := func(subject string, sequences ...string) *nats.Msg {

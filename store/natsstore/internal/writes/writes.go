@@ -47,8 +47,8 @@ func (f *Flight) Cancel() { f.writes.giveUp(f, context.Canceled) }
 func (f *Flight) GiveUp(cause error) { f.writes.giveUp(f, cause) }
 
 // Writes sends flights and takes in their answers. One goroutine sends: its
-// stack has grown once, where a goroutine for each write would grow its own each
-// time, which is a tenth of what a renewal costs. It is not the one of the
+// stack has grown once, where a goroutine for each write would grow its own
+// each time, which is a tenth of what a renewal costs. It is not the one of the
 // watches, so that a caller's function that takes its time there delays no
 // write. The answers come to the goroutine of one subscription.
 //

@@ -13,8 +13,8 @@ type Harness struct {
 	// Open returns another client of the registers, with a connection of its
 	// own where there are connections. It closes the client with t.Cleanup.
 	Open func(t testing.TB) store.Store
-	// Delete deletes a key as the store's ordinary tools do. Nil leaves out what
-	// needs it.
+	// Delete deletes a key as the store's ordinary tools do. Nil leaves out
+	// what needs it.
 	Delete func(key string) error
 	// TTL is the short lease. The default is 600 ms; a store whose calls take
 	// long needs more.

@@ -207,7 +207,8 @@ const resumed = 10
 func (t Trial) WithFaults(ctx context.Context, f Faulted) (Tally, error) {
 	t = t.withDefaults()
 	tally := Tally{Seed: t.Seed, Histories: 1, Faults: map[string]int{}}
-	// Each history has keys of its own, so that registers may serve for several.
+	// Each history has keys of its own, so that registers may serve for
+	// several.
 	keys := make([]string, cmp.Or(max(f.Keys, 0), 3))
 	for i := range keys {
 		keys[i] = fmt.Sprintf("k%d.%d", i, t.Seed)

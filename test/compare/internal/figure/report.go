@@ -16,8 +16,8 @@ type Report struct {
 	Quick   bool          `json:"quick"` // too few samples to judge speed by
 	Machine Machine       `json:"machine"`
 	Results []*Result     `json:"results"` // ours first
-	// Stores is how this project does over other stores than the one above. Nil:
-	// it was not measured.
+	// Stores is how this project does over other stores than the one above.
+	// Nil: it was not measured.
 	Stores *storefigures.Report `json:"stores,omitempty"`
 }
 

@@ -14,8 +14,8 @@ import (
 	"github.com/seed-ff2cb582/leader/test/internal/storefigures"
 )
 
-// Measure measures the stores below the root of the repository whose servers the
-// machine has, and says of the others that it has not. kinds is a regular
+// Measure measures the stores below the root of the repository whose servers
+// the machine has, and says of the others that it has not. kinds is a regular
 // expression for the names of those that are meant; an empty one means all.
 //
 // The test is in another module, whose clients of databases the comparison does
