@@ -92,6 +92,8 @@ func (c *callbacks) promote(w *window) {
 			Kind: machine.Asked, Term: w.term.Number, Exit: machine.Exit{Reason: machine.ReasonPanicked},
 		})
 	}
+	// A copy: with the lock held, a callback that registers another would wait
+	// for itself.
 	for i, f := range c.promoteCallbacks() {
 		// The callback before this one may have lasted for the whole term. The
 		// first is called in any case: what is promoted will be demoted.

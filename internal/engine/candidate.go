@@ -160,6 +160,8 @@ func (c *Candidate) Status() Status {
 	if f := c.report.lastErr.Load(); f != nil {
 		st.LastError, st.LastErrorAt = f.err, f.at
 	}
+	// The window decides, and not the snapshot, which the loop may be late to
+	// store.
 	if w, until := c.window(); w != nil {
 		st.IsLeader, st.State, st.LeaderID, st.LeaderTerm = true, StateLeader, c.cfg.InstanceID, w.term.Number
 		st.Term, st.Transitions, st.TrustUntil = w.term, w.transitions, until
@@ -223,6 +225,8 @@ func (c *Candidate) Proceed(ctx context.Context, conditions Conditions, err erro
 		c.neverRan()
 		return ErrStopped
 	case store.Classify(err) == store.Permanent:
+		// The caller has the error, and may start again when a person has put
+		// it right.
 		c.started = false
 		return err
 	}
@@ -344,6 +348,8 @@ func (c *Candidate) AskStop(release bool) bool {
 		return false
 	}
 	if first {
+		// The first stop decides what becomes of the record. Its release may
+		// have left by the time of the second.
 		kind := machine.StopLeave
 		if release {
 			kind = machine.StopRelease
@@ -430,6 +436,7 @@ func (c *Candidate) Alive(ctx context.Context) error {
 	case !started:
 		return ErrNotStarted
 	}
+	// Asked, since a loop that is stuck still shows its last state.
 	err := c.await(ctx, "", func(*machine.State) (bool, error) { return true, nil })
 	if err == nil && c.Over() {
 		return c.stoppedError()

@@ -32,6 +32,7 @@ const (
 )
 
 func stateName(p machine.Public) string {
+	// By name and not by position, so that a new state of the core shifts none.
 	return [...]string{
 		machine.Init: StateInit, machine.Candidate: StateCandidate, machine.Leader: StateLeader,
 		machine.Follower: StateFollower, machine.Demoted: StateDemoted, machine.Ended: StateStopped,

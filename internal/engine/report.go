@@ -27,6 +27,8 @@ type reporter struct {
 
 func (r *reporter) failed(err error) {
 	r.lastErr.Store(&failure{err, time.Now()})
+	// Not every store tells of its connection. Whichever call finds it closed
+	// first ends the election.
 	if errors.Is(err, store.ErrClosed) {
 		r.inbox.put(&message{closed: err})
 	}
@@ -92,6 +94,7 @@ func (r *reporter) call(c Call) {
 		if c.Kind != callOffer { // which proves nothing of the store
 			r.lastErr.Store(nil)
 		}
+	// An answer, and no trouble: another's write came first.
 	case store.Conflict:
 	default:
 		r.failed(c.Err)
@@ -101,6 +104,8 @@ func (r *reporter) call(c Call) {
 		level = slog.LevelWarn
 	}
 	r.logged(func() {
+		// Asked first: each renewal would pay for attributes that hardly anybody
+		// logs.
 		if r.log.Enabled(context.Background(), level) {
 			r.log.LogAttrs(context.Background(), level, "call", slog.String("kind", c.Kind),
 				slog.String("outcome", c.Outcome.String()), slog.Duration("took", c.Took), slog.Any("error", c.Err),

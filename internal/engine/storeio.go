@@ -50,6 +50,7 @@ func (s *storeIO) send(kind machine.WriteKind, op uint64, d *record.Draft, err e
 	e := s.env
 	ctx, cancel := e.bounded()
 	defer cancel()
+	// For the report alone: the core counts trust from when it asked.
 	sent := time.Now()
 	var rev uint64
 	faults.Point("send")
@@ -72,6 +73,8 @@ func (s *storeIO) begin(st store.AsyncWriter, kind machine.WriteKind, op uint64,
 	e, sent := s.env, time.Now()
 	f := &flight{next: s.flights}
 	s.flights = f
+	// The end waits for the answer as it does for goroutines: a late one must
+	// find an inbox and a log.
 	e.work.Add(1)
 	f.pending = e.store.compareAndSwapAsync(st, sent.Add(e.cfg.ConnectionTimeout), d.Write, func(rev uint64, err error) {
 		if f.ended.Swap(true) {
@@ -87,6 +90,7 @@ func (s *storeIO) begin(st store.AsyncWriter, kind machine.WriteKind, op uint64,
 
 // written tells of the end of a write.
 func written(kind machine.WriteKind, op uint64, sent time.Time, rev uint64, err error) *message {
+	// One allocation for the two, since each renewal ends here.
 	m := &struct {
 		message
 
@@ -284,6 +288,7 @@ func (s *storeIO) poll() {
 			watched = true
 			e.inbox.put(&message{watched: true})
 		}
+		// Closed for good: whoever goes on asking hears the same for ever.
 		if errors.Is(err, store.ErrClosed) {
 			e.report.failed(err)
 			return

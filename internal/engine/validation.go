@@ -46,6 +46,8 @@ func (c *Candidate) validate(ctx context.Context) error {
 			return s.Grant.Sent.Mono >= asked, nil
 		}
 	})
+	// The answer proves an instant of the past, and may be read after the
+	// window has closed.
 	if err == nil && !c.IsLeader() {
 		err = ErrNotLeader
 	}
@@ -67,9 +69,12 @@ func (c *Candidate) Do(ctx context.Context, op func(ctx context.Context) error) 
 			return err
 		}
 	}
+	// The caller's context, which has its deadline and values, and not the
+	// term's; that only ends it.
 	opCtx, cancel := context.WithCancelCause(context.WithValue(ctx, termKey{}, w.term))
 	defer cancel(nil)
 	defer context.AfterFunc(w.ctx, func() { cancel(context.Cause(w.ctx)) })()
+	// The validation may have outlasted the term.
 	if !w.open() {
 		return ErrNotLeader
 	}

@@ -47,6 +47,8 @@ func (l *loop) publish(before past) {
 		stored := next
 		l.snap.Store(&stored)
 	}
+	// After the snapshot is stored: a callback that asks for the status sees
+	// what it was told.
 	news := l.tell() && l.told.ID != "" && l.told.ID != l.cfg.InstanceID
 	if changed || news && next.state == machine.Follower {
 		l.announce(before, old, &next, news)
@@ -91,6 +93,8 @@ func (l *loop) publishCrash(w *window) {
 	}
 	l.snap.Store(next)
 	if led {
+		// A leader is demoted before it stops: who counts promotions and
+		// demotions in a hook must find as many of each.
 		d := t
 		d.Event, d.To, d.Term, d.LeaderTerm, d.Correlation = EventDemoted, StateDemoted, w.term, w.term.Number, w.correlation
 		l.report.transition(d, false)

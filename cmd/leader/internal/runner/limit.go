@@ -56,6 +56,8 @@ func (r *runner) first(ctx context.Context, term leader.Term) bool {
 			r.say("%s", r.period.describe(*before))
 			r.finish(app.ExitOK)
 			return false
+		// Without the note another host might begin the same run. So the
+		// program is not started, and what may pass is tried again.
 		case store.Classify(err) == store.Permanent:
 			r.say("--once: the run cannot be noted: %v", err)
 			r.finish(app.ExitCode(err))

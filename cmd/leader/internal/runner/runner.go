@@ -92,6 +92,7 @@ func (c Command) run(ctx context.Context, path string, std app.Streams) error {
 	if !session.Connected() {
 		r.say("waiting for %s", session.URL)
 	}
+	// What the program leaves behind then becomes our child, and is found.
 	if err := process.Adopt(); err != nil {
 		return err
 	}
@@ -145,6 +146,7 @@ func (r *runner) checkEnd() error {
 
 // elect takes part in the election until the program, or a signal, ends it.
 func (r *runner) elect(ctx context.Context, all contest) error {
+	// With room, since Notify drops what nobody takes at once.
 	signals := make(chan os.Signal, 16)
 	signal.Notify(signals, guard.Signals()...)
 	defer signal.Stop(signals)
@@ -231,6 +233,7 @@ func (r *runner) mayLead() bool {
 func (r *runner) giveUp(code int, why string) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
+	// What --try saw may be older than the claim that was granted meanwhile.
 	if r.leads || r.over {
 		return
 	}
@@ -252,6 +255,8 @@ func (r *runner) finish(code int) {
 func (r *runner) begin() bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
+	// By the lock of receive: a signal finds the program, or keeps it from
+	// being started, and never neither.
 	r.active = r.ending == 0
 	return r.active
 }
@@ -343,6 +348,8 @@ func (r *runner) once(ctx context.Context, term leader.Term) bool {
 		v.Code = guard.ExitSignal + int(told) // there is no status of the program's
 	}
 	if r.c.Once && !v.Late && (v.Broken || ctx.Err() != nil) {
+		// The run is noted, and the others stay away: a second start would be a
+		// second run.
 		r.say("%s is not begun again in this period", r.argv[0])
 		r.finish(ownStatus(v))
 	}
@@ -350,6 +357,7 @@ func (r *runner) once(ctx context.Context, term leader.Term) bool {
 	case v.Err != "" && ctx.Err() == nil && v.Code != 0:
 		r.say("%s: %s", r.argv[0], v.Err)
 		r.finish(v.Code)
+	// Before the end of the term: who sent the signal waits for us to end.
 	case told != 0:
 		r.finish(v.Code)
 	case ctx.Err() != nil:
@@ -401,6 +409,8 @@ func (r *runner) runProgram(ctx context.Context, term leader.Term) guard.Verdict
 	if r.c.ProofKey != "" {
 		file, remove, err := r.prove(ctx)
 		if err != nil {
+			// No proof was to be had since the term is over: the next one may
+			// have it.
 			if errors.Is(err, leader.ErrNotLeader) {
 				return guard.Verdict{Err: err.Error(), Late: true}
 			}
@@ -439,11 +449,13 @@ func (r *runner) environment(term leader.Term) []string {
 // left follows the end of a term and of its program.
 func (r *runner) left(s *seat) {
 	r.say("leading no more: %s", s.e.Status().Reason)
+	// Last, so that giveUp does not end leader run amid the hooks.
 	defer func() {
 		r.mu.Lock()
 		defer r.mu.Unlock()
 		r.leads = false
 	}()
+	// The term's context is done, and would end the hook at once.
 	r.hook(context.Background(), r.c.OnDemote, roleFollower, leader.Term{})
 	r.hook(context.Background(), r.c.Label, roleFollower, leader.Term{})
 }
