@@ -24,7 +24,7 @@ import (
 )
 
 // MaxTTL is the longest lease, for everyone: one hour. It is one constant and
-// no setting, since it is also how long a candidate at the most believes a
+// no setting, since it is also how long a candidate at most believes a
 // record that states a longer one: believing less than an honest leader's TTL
 // would be unsafe.
 const MaxTTL = leadership.MaxTTL

@@ -97,7 +97,7 @@ const (
 	// give a head start.
 	OpTransfer Operation = record.OpTransfer
 	// OpPause keeps every candidate of the group from leading until OpResume,
-	// also those that start later and after a restart of everything.
+	// including those that start later and after a restart of everything.
 	OpPause Operation = "pause"
 	// OpResume ends a pause.
 	OpResume Operation = "resume"

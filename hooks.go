@@ -103,7 +103,7 @@ func both[T any](f, g func(T)) func(T) {
 		return f
 	default:
 		return func(v T) {
-			defer g(v) // also if f panics
+			defer g(v) // even if f panics
 			f(v)
 		}
 	}

@@ -18,7 +18,7 @@ import (
 type unwatched struct{ store.Store }
 
 // Each poll of the control record says again what another candidate said once.
-// Taken for news, it kept those that are its like silent for good, also when it
+// Taken for news, it kept those that are its like silent for good, even when it
 // had gone.
 func TestAPolledControlRecordIsHeardOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

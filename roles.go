@@ -34,7 +34,7 @@ type RoleManagerConfig struct {
 	// time; Hooks.PerElection tells which. Its HealthChecker is asked once for
 	// all roles.
 	Election ElectionConfig
-	// MaxRoles is how many roles this instance leads at the most, counting
+	// MaxRoles is how many roles this instance leads at most, counting
 	// those whose work is still being stopped and those that it is about to
 	// lead. At its bound it campaigns for no other: their Status says
 	// ReasonFull. Roles that nobody has room for stay without a leader, and the

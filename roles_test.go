@@ -712,7 +712,7 @@ func TestAddGivesUpWithItsContextAndLeavesNoRoleBehind(t *testing.T) {
 	})
 }
 
-// Who is asked to take over by name takes over at once, also if it has more
+// Who is asked to take over by name takes over at once, even if it has more
 // than its fair share.
 func TestNamedSuccessorDoesNotLeaveTheRoleToOthers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

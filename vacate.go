@@ -175,7 +175,7 @@ func (c *Control) outlast(ctx context.Context, group string, entry store.Entry) 
 
 // writeVacancy writes a vacancy in the place of the record of that revision.
 // What is tried again has the same expectation and content, so that it is
-// applied once at the most.
+// applied once at most.
 func (c *Control) writeVacancy(ctx context.Context, group string, expected uint64, left record.Record) error {
 	value, err := left.Encode()
 	if err != nil {

@@ -35,7 +35,7 @@ const (
 // own.
 //
 // It returns when ctx is done or the election has ended, after it has withdrawn
-// what it announced, which takes Options.Timeout at the most. The error is that
+// what it announced, which takes Options.Timeout at most. The error is that
 // of an election which ended by itself ([leader.Election].Err), or matches
 // leader.ErrInvalidConfig at once. Programs that use leader.Run get hold of the
 // election by Hooks.PerElection.
@@ -199,7 +199,7 @@ func (k *keeper) announce(ctx context.Context, want Entry, s Standing, displaced
 	if !k.mine.sameTerm(want) {
 		k.stood = false
 	}
-	k.mine = want // also if it fails: it may have been announced, or may yet be
+	k.mine = want // even if it fails: it may have been announced, or may yet be
 	begun := time.Now()
 	err := k.call(ctx, func(ctx context.Context) error { return k.system.Announce(ctx, want, s) })
 	if err != nil {
@@ -308,7 +308,7 @@ func (k *keeper) over(e Entry, info leader.LeaderInfo) bool {
 		return true // the leader told of its end
 	}
 	// It has fallen silent, or we are cut off and it is not. So this is done
-	// once at the most: a leader that lives announces itself again.
+	// once at most: a leader that lives announces itself again.
 	s := k.election.Status()
 	return s.ConnectionStatus == "CONNECTED" && (s.LastError == nil || time.Since(s.LastErrorAt) > trouble)
 }

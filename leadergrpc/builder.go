@@ -54,7 +54,7 @@ type BuilderOptions struct {
 	// what this function makes of it.
 	ServerName func(leader.LeaderInfo) string
 	// Repeatable, optional, reports which methods ("/package.Service/Method")
-	// may run twice. A unary call of one is sent again also where it fails with
+	// may run twice. A unary call of one is also sent again where it fails with
 	// Unavailable, as one does whose connection breaks when the leader crashes.
 	// That goes beyond a retryPolicy of the service config, by which gRPC does
 	// not repeat a call once a part of the answer has come.

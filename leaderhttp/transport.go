@@ -40,7 +40,7 @@ type Options struct {
 	// context allows. 0 means DefaultRetryFor, and a negative one that a
 	// request is sent once, and not at all where no leader is known.
 	RetryFor time.Duration
-	// Tries is how often a request is sent at the most. Default: DefaultTries.
+	// Tries is how often a request is sent at most. Default: DefaultTries.
 	Tries int
 	// Logger is told of troubles of the observer. Nil: silent.
 	Logger *slog.Logger

@@ -14,7 +14,7 @@ import (
 	"github.com/seed-ff2cb582/leader/store/memstore"
 )
 
-// A fenced resource of the work is given the term of the lock, also where the
+// A fenced resource of the work is given the term of the lock, even where the
 // whole program runs in the term of another election.
 func TestWorkInTheTermOfAnotherElectionCarriesTheTermOfTheLock(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

@@ -75,7 +75,7 @@ func (c *campaign) leave() {
 }
 
 // A working context is client-go's, ended by the term. Err is right as soon as
-// the term's is, also where the timers of the process stood still.
+// the term's is, even where the timers of the process stood still.
 type working struct {
 	context.Context
 	term context.Context

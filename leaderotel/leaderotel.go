@@ -47,7 +47,7 @@
 // Prometheus they have the same names, and the same dashboard and alerts serve.
 // The gauges are asked of the elections when the metrics are read, and end with
 // them. What an SDK has counted of an election it keeps for as long as it
-// lives, also when that has stopped; and it shows at most 2000 sets of
+// lives, even when that has stopped; and it shows at most 2000 sets of
 // attributes of each metric unless told otherwise
 // (sdkmetric.WithCardinalityLimit).
 package leaderotel

@@ -14,7 +14,7 @@
 //
 //	election_is_leader                               1 while this instance leads
 //	election_connection_status                       1 while the store's connection is up
-//	election_trust_remaining_seconds                 how long it leads at the most without a further renewal
+//	election_trust_remaining_seconds                 how long it leads at most without a further renewal
 //	election_trust_window_seconds                    TTL × (1 − ClockDrift)
 //	election_term                                    the latest term that it knows of, also of another's
 //	election_barred                                  reason: why it does not campaign

@@ -141,7 +141,7 @@ func (h *handler) faults(ctx context.Context, passes func(error) error) []string
 // the program's: a panic is a fault.
 func ask(ctx context.Context, e leader.Election, passes func(error) error, verdict chan<- error) {
 	var err error
-	defer func() { verdict <- err }() // also if runtime.Goexit ends this goroutine
+	defer func() { verdict <- err }() // even if runtime.Goexit ends this goroutine
 	shield.Call(func() { err = passes(e.Alive(ctx)) }, func(value any, _ []byte) {
 		err = fmt.Errorf("it panicked when it was asked: %v", shield.Value(value))
 	})

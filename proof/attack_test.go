@@ -359,7 +359,7 @@ func TestReplayAfterItsTimeIsRefused(t *testing.T) {
 	}
 }
 
-// Whichever clock is ahead, by Skew at the most, no proof is accepted when its
+// Whichever clock is ahead, by Skew at most, no proof is accepted when its
 // window has closed.
 func TestSkewTakesFromAProofAndNeverAddsToIt(t *testing.T) {
 	const skew = time.Second

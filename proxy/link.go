@@ -14,7 +14,7 @@ const (
 	// kernel moves at a time.
 	minChunk = 1 << 20
 	maxChunk = 64 << 20
-	// brisk is in what time a chunk is carried at the most if the next one is
+	// brisk is in what time a chunk is carried at most if the next one is
 	// to be larger.
 	brisk = 250 * time.Millisecond
 	// lull is how long one direction may go on when the other has failed: a

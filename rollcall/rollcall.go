@@ -65,7 +65,7 @@ type Candidate struct {
 // ErrMalformed says that an answer is none of this format.
 var ErrMalformed = errors.New("rollcall: malformed answer")
 
-// The longest answer, of which maxText at the most is an error's.
+// The longest answer, of which maxText at most is an error's.
 const (
 	maxAnswer = 16 << 10
 	maxText   = 512

@@ -13,7 +13,7 @@ import (
 type Hooks struct {
 	// Recorded is told of each record that this dispatcher has written and that
 	// the store has acknowledged. A write whose acknowledgement was lost is not
-	// told, also if it was applied.
+	// told, even if it was applied.
 	Recorded func(Recorded)
 	// Refused is told of each order of this dispatcher that a worker has
 	// refused since it had seen a newer term. The dispatcher is then deposed.

@@ -31,7 +31,7 @@ func TestTheDemoBringsItsOwnServerWhateverTheEnvironmentNames(t *testing.T) {
 		if code != 0 || strings.Contains(out, value) || !strings.Contains(stderr, variable+" is not used") {
 			t.Errorf("%s: exit status %d, stderr %q\n%s", name, code, stderr, out)
 		}
-		// The command line is obeyed, also if it says the same.
+		// The command line is obeyed, even if it says the same.
 		flag := map[string]string{"NATS_URL": "--server", "NATS_CONTEXT": "--context"}[variable]
 		if code, _, stderr := runProgram(t, []string{name}, append(args, flag, value)...); code == 0 || strings.Contains(stderr, "is not used") {
 			t.Errorf("%s with %s: exit status %d, stderr %q", name, flag, code, stderr)

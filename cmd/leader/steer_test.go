@@ -101,7 +101,7 @@ func TestTransferToWhoDoesNotStandIsRefused(t *testing.T) {
 	for _, id := range []string{"a", "b"} {
 		l.stand(steered, id, l.answering())
 	}
-	// The roll call waits for a second at the most, which a busy machine may
+	// The roll call waits for a second at most, which a busy machine may
 	// take to answer: hence again.
 	l.until("the one that is missing is said to be", func() error {
 		code, out, stderr := runProgram(t, []string{"NATS_URL=" + l.url}, "transfer", steered, "--to", "bb", "-y", "--timeout", "60s")

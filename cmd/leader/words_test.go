@@ -69,7 +69,7 @@ func TestMistakesHaveTheirStatusAndTheWordsOfTheCommandLine(t *testing.T) {
 	}
 }
 
-// A bucket that expires its records is judged for a lease, also where none is
+// A bucket that expires its records is judged for a lease, even where none is
 // named: without one it would pass, and elections refuse it.
 func TestBucketCheckJudgesALeaseThatIsNotNamed(t *testing.T) {
 	t.Parallel()

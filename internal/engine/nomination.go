@@ -28,7 +28,7 @@ type ear struct {
 	endAt int64 // when it is to end (monotonic): Never while the leader is silent
 }
 
-// mostHeard is how many nominations a candidate hears at the most, for one
+// mostHeard is how many nominations a candidate hears at most, for one
 // record. Where hundreds nominate themselves because none of them hears in
 // time, on a machine that is overloaded, hearing them all would overload it
 // further.

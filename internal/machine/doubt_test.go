@@ -11,7 +11,7 @@ func doubting() *play {
 	return p
 }
 
-// A vacancy lets others lead at once, also those that came after the loss and
+// A vacancy lets others lead at once, even those that came after the loss and
 // know nothing of the leader whose record is gone. Who knows does not write
 // one.
 func TestNoVacancyIsWrittenInDoubt(t *testing.T) {

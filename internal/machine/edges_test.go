@@ -103,7 +103,7 @@ func TestAnotherRecordAtTheSameRevisionIsALoss(t *testing.T) {
 	}
 }
 
-// What was seen while the window was open may be vacated later, also if it is
+// What was seen while the window was open may be vacated later, even if it is
 // seen once more then.
 func TestADeletionSeenInTimeMayBeVacatedLater(t *testing.T) {
 	p := elected(unitMachine("a"))

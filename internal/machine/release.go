@@ -87,7 +87,7 @@ func (c *step) releaseAt(rev uint64) {
 	c.send()
 }
 
-// depart ends a release, also one that had nothing to write.
+// depart ends a release, even one that had nothing to write.
 func (c *step) depart() {
 	c.s.Write = Write{}
 	if c.s.Stopping {

@@ -63,7 +63,7 @@ func (n *node) call(kind EventKind, op uint64, do func(c *storeCall)) {
 			do(c)
 		}
 	}
-	// Not n.later: what is under way arrives also when its sender is gone.
+	// Not n.later: what is under way arrives even when its sender is gone.
 	w.after(d, arrive)
 	if w.hit(tDupRequest) {
 		w.after(d+w.late(), arrive)

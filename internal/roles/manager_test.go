@@ -28,7 +28,7 @@ func manager(t *testing.T, ttl time.Duration, names ...string) *Manager {
 	return m
 }
 
-// An instance that has its fair share leaves a role to others, also one that it
+// An instance that has its fair share leaves a role to others, even one that it
 // has led before. Only what it was named for it takes.
 func TestAnInstanceWithItsShareLeavesAVacancyToOthers(t *testing.T) {
 	m := manager(t, 3*time.Second, "one", "two")

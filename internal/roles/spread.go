@@ -144,7 +144,7 @@ func (m *Manager) yield(s *seat, now time.Time) time.Duration {
 	return min(s.yielding.Add(ttl).Sub(now), patience-idle, patience/8)
 }
 
-// share is how many roles we lead at the most when they are spread evenly over
+// share is how many roles we lead at most when they are spread evenly over
 // us and so many others.
 func (m *Manager) share(others int) int { return (len(m.seats) + others) / (others + 1) }
 

@@ -300,7 +300,7 @@ func (c *Checker) Sends(op uint64, why Purpose, expected uint64, content Content
 		return fmt.Errorf("%v expecting %d: %w", why, expected, err)
 	}
 	if why == Claim {
-		// It gave up every earlier one, also one that may yet be applied.
+		// It gave up every earlier one, even one that may yet be applied.
 		for token := range c.used {
 			c.dead[token] = c.dead[token] || token != content.Token
 		}

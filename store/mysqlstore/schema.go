@@ -74,7 +74,7 @@ func Schema(table string) ([]string, error) {
 // collations do not; hence ascii_bin.
 //
 // The floor's first row is the largest revision that was ever deleted: a key
-// that is made again goes on above it, also if the clock was set back. The row
+// that is made again goes on above it, even if the clock was set back. The row
 // is locked by who creates and by who deletes, so that no rival creates and
 // deletes between the drawing of a revision and its use. The second row is made
 // last, and says that all is there.
@@ -133,7 +133,7 @@ WHERE name = '%s' AND revision = %d AND @@autocommit = 1 AND @@global.read_only 
 	// fitSQL tells why a write changed nothing.
 	fitSQL = `SELECT @@autocommit, @@global.read_only`
 
-	// readSQL has a row also if there is none of the keys: it says whether the
+	// readSQL has a row even if there is none of the keys: it says whether the
 	// server is one that may be read.
 	readSQL = `SELECT @@global.read_only, r.name, r.revision, r.tombstone, r.value
 FROM (SELECT 1) AS one LEFT JOIN TABLE_NAME AS r ON %s`

@@ -165,7 +165,7 @@ END $schema$`
 const (
 	swapSQL = `SELECT SWAP_NAME($1, $2, $3, $4)`
 
-	// readSQL has a row also if there is none of the keys: it says whether the
+	// readSQL has a row even if there is none of the keys: it says whether the
 	// server is one that may be read.
 	readSQL = `SELECT pg_catalog.pg_is_in_recovery(), r.key, r.revision, r.tombstone, r.value
 FROM (VALUES (0)) AS one LEFT JOIN TABLE_NAME AS r ON r.key = ANY ($1)`

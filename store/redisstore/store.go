@@ -35,7 +35,7 @@ var (
 // New returns a store over the keys that begin with [Options.Prefix]. It sends
 // nothing; use [Store.Check] to learn whether the server suits. The client
 // stays the caller's: the store neither closes it nor changes it. It is a
-// *redis.Client, also one of Sentinel (redis.NewFailoverClient), or a
+// *redis.Client, one of Sentinel included (redis.NewFailoverClient), or a
 // *redis.ClusterClient; its MaxRetries does not apply to writes.
 func New(rdb redis.UniversalClient, opts Options) (*Store, error) {
 	opts = opts.withDefaults()

@@ -11,7 +11,7 @@
 //
 // A candidate that does not lead refuses streams with FailedPrecondition; the
 // end of a term ends those that are open. A link connects again, for as long as
-// its worker runs, also when a leader has fallen silent on a connection that
+// its worker runs, even when a leader has fallen silent on a connection that
 // stands, as one that is frozen does.
 //
 // What tasks promises does not depend on the transport: workers judge terms by

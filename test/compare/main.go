@@ -115,7 +115,7 @@ func (c runCommand) run(ctx context.Context, stdout, stderr io.Writer) error {
 	if r.Results, err = lab.Run(plan, libraries); err != nil {
 		return err
 	}
-	// What was measured before is shown also if this fails.
+	// What was measured before is shown even if this fails.
 	var failed error
 	if plan.Measures("stores") && !c.Kube {
 		failed = plan.Measure("stores", func() (err error) {

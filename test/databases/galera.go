@@ -31,7 +31,7 @@ func InstallGalera(ctx context.Context, w io.Writer) error {
 }
 
 // OwnGalera starts a MariaDB server for one test that is a Galera cluster by
-// itself. Without Galera the test is skipped, also if CI=true, and fails if
+// itself. Without Galera the test is skipped, even if CI=true, and fails if
 // LEADER_GALERA=required.
 func (l *Lab) OwnGalera(tb testing.TB) *Server {
 	tb.Helper()

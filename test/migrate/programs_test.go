@@ -160,7 +160,7 @@ func (c *candidate) watch(operation func(jetstream.KeyValueEntry) jetstream.KeyV
 // expired reports whether nothing is left of the record.
 func (c *candidate) expired() bool {
 	_, err := c.kv.Get(c, group)
-	return errors.Is(err, jetstream.ErrKeyNotFound) // also if it was deleted
+	return errors.Is(err, jetstream.ErrKeyNotFound) // even if it was deleted
 }
 
 // lead creates the record and renews it for as long as it can. What it works

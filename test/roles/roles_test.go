@@ -56,7 +56,7 @@ func TestHundredRolesSettleEvenlyAndMoveBackGently(t *testing.T) {
 				}
 				return nil
 			})
-			t.Logf("taken over as %v", led(is[:3]...)) // 34 at the most, where nobody is held up
+			t.Logf("taken over as %v", led(is[:3]...)) // 34 at most, where nobody is held up
 			f.settled([]int{33, 33, 34}, is[:3]...)
 			t.Logf("taken over with %d handovers", f.moved())
 

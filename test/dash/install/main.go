@@ -14,7 +14,7 @@ import (
 
 func main() { os.Exit(run()) }
 
-// run returns 0 also where it cannot be had, unless CI=true: the tests say that
+// run returns 0 even where it cannot be had, unless CI=true: the tests say that
 // they were skipped.
 func run() int {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)

@@ -47,7 +47,7 @@ func demand(w io.Writer, err error) int {
 	return 1
 }
 
-// run returns 0 also where the servers cannot be had, unless CI=true: their
+// run returns 0 even where the servers cannot be had, unless CI=true: their
 // tests say that they were skipped.
 func run(ctx context.Context, w io.Writer) int {
 	err := databases.Install(ctx, w)

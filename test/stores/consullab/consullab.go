@@ -4,7 +4,7 @@
 //
 // The program is the one that `make consul` has put into the user's cache (see
 // [Install]). To build it takes too long for every run, so that a test that
-// does not find it is skipped, also if CI=true, and fails if
+// does not find it is skipped, even if CI=true, and fails if
 // LEADER_CONSUL=required.
 package consullab
 

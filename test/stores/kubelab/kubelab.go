@@ -4,7 +4,7 @@
 // is in the API is what the test has put there.
 //
 // The program is the one that `make kube` has built into the user's cache. A
-// test that does not find it is skipped, also if CI=true, since it takes longer
+// test that does not find it is skipped, even if CI=true, since it takes longer
 // to build than all else that CI does; it fails if LEADER_KUBE=required.
 package kubelab
 

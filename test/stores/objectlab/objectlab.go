@@ -5,7 +5,7 @@
 // killed, frozen and started again.
 //
 // The programs are those that `make objects` has put into the user's cache (see
-// [Install]). A test that does not find them is skipped, also if CI=true, since
+// [Install]). A test that does not find them is skipped, even if CI=true, since
 // they take minutes to build; it fails if LEADER_OBJECTS=required.
 package objectlab
 

@@ -137,7 +137,7 @@ func (c *candidate) keep() {
 	if c.why != "" {
 		return
 	}
-	// One whose alarm has not rung yet is kept, also if its time has passed: it
+	// One whose alarm has not rung yet is kept, even if its time has passed: it
 	// was the agent that was late.
 	c.leaseEnd = time.Now().Add(c.lease)
 }

@@ -22,7 +22,7 @@ const (
 	maxBody = 64 << 10
 	// slowBody is how long a request may take to arrive.
 	slowBody = 5 * time.Second
-	// minToken is how many bytes a token has at the least.
+	// minToken is how many bytes a token has at least.
 	minToken  = 16
 	maxToken  = 4 << 10
 	bearer    = "Bearer "

@@ -15,7 +15,7 @@ import (
 )
 
 const (
-	// pulse is how long a stream says nothing at the most, so that either side
+	// pulse is how long a stream says nothing at most, so that either side
 	// notices when the other is gone.
 	pulse = 5 * time.Second
 	// slowReader is how long a client may take to accept an event.

@@ -176,7 +176,7 @@ func (f Flags) Election(s *app.Session, cfg leader.ElectionConfig) (leader.Elect
 }
 
 // RoleManager returns the candidate for several groups, of which it leads one
-// at the most. It has not been started.
+// at most. It has not been started.
 func (f Flags) RoleManager(s *app.Session, cfg leader.ElectionConfig, groups []string) (*leader.RoleManager, error) {
 	cfg = f.complete(s, cfg)
 	cfg.Group = "" // the groups are the roles

@@ -18,7 +18,7 @@ import (
 // consent. It stands beside the check of the request's origin.
 const controlHeader = "Leader-Dash"
 
-// maxRequest is how long a request is at the most. Names have 256 bytes,
+// maxRequest is how long a request is at most. Names have 256 bytes,
 // reasons 512.
 const maxRequest = 8 << 10
 

@@ -15,7 +15,7 @@ import (
 const (
 	// memory is how far back the page's timelines go.
 	memory = 24 * time.Hour
-	// maxAdvisories is how many messages of a history are read at the most.
+	// maxAdvisories is how many messages of a history are read at most.
 	maxAdvisories = 20_000
 )
 

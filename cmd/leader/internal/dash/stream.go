@@ -16,7 +16,7 @@ const (
 	pace = 200 * time.Millisecond
 	// pulse is how often the connection is looked at.
 	pulse = time.Second
-	// quiet is how long a stream says nothing at the most, so that proxies and
+	// quiet is how long a stream says nothing at most, so that proxies and
 	// pages know that it lives. The page takes the command for gone after twice
 	// as long.
 	quiet = 5 * time.Second

@@ -64,7 +64,7 @@ func (s *span) overlaps(other *span) bool {
 	return max(s.first.After, other.first.After) <= min(s.last.Before, other.last.Before)
 }
 
-// shared is for how long, at the least, both led.
+// shared is for how long, at least, both led.
 func (s *span) shared(other *span) time.Duration {
 	return time.Duration(max(0, min(s.last.Before, other.last.Before)-max(s.first.After, other.first.After)))
 }

@@ -14,7 +14,7 @@ import (
 // output. A worker whose input ends is left alone by its demo, and exits at
 // once.
 
-// The rhythm of the reports, and how long a worker takes at the most to stop.
+// The rhythm of the reports, and how long a worker takes at most to stop.
 const (
 	tellEvery    = 20 * time.Millisecond // the samples of a leader
 	statusEvery  = 100 * time.Millisecond

@@ -94,7 +94,7 @@ func (f Format) table(w io.Writer, r Result, screen Screen) error {
 }
 
 // Printable keeps what others wrote into records from steering the terminal or
-// the table: control characters, also those that turn the direction of writing,
+// the table: control characters, those included that turn the direction of writing,
 // are replaced.
 func Printable(s string) string {
 	return strings.Map(func(r rune) rune {

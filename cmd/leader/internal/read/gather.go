@@ -100,7 +100,7 @@ func newDetails(s *app.Session) *details {
 }
 
 // complete fills in what can be known of the groups, in 1.25 s if nobody
-// answers, and in 2 s at the most.
+// answers, and in 2 s at most.
 func (d *details) complete(ctx context.Context, pattern string, groups []Group) {
 	ctx, cancel := context.WithTimeout(ctx, 2*enough)
 	defer cancel()

@@ -229,7 +229,7 @@ func age(t, now time.Time) string {
 	return length(now.Sub(t))
 }
 
-// length says how long d is in two units at the most. Clocks of two hosts may
+// length says how long d is in two units at most. Clocks of two hosts may
 // make it negative.
 func length(d time.Duration) string {
 	const day = 24 * time.Hour

@@ -223,7 +223,7 @@ func (c Command) groups() []string {
 }
 
 // stand takes the seats, without starting an election. Of several, a
-// RoleManager sees to it that one is led at the most.
+// RoleManager sees to it that one is led at most.
 func (c Command) stand(s *app.Session, cfg leader.ElectionConfig) (contest, []*seat, error) {
 	if c.Slots <= 1 {
 		e, err := c.Election(s, cfg)

@@ -30,7 +30,7 @@ func New(deliver func(store.Entry), names ...string) *Watch {
 // overlap.
 func (w *Watch) Deliver(e store.Entry) { w.deliver(e) }
 
-// Await notes that the name's state is to be delivered, also if it is the one
+// Await notes that the name's state is to be delivered, even if it is the one
 // that was delivered last.
 func (w *Watch) Await(name string) { w.pending[name] = struct{}{} }
 

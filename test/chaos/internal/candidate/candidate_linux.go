@@ -22,7 +22,7 @@ import (
 const (
 	// perConnection is how many candidates share a connection.
 	perConnection = 50
-	// stopPatience is how long a process takes at the most to stop.
+	// stopPatience is how long a process takes at most to stop.
 	stopPatience = 30 * time.Second
 )
 

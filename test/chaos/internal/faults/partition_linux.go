@@ -14,7 +14,7 @@ import (
 	"github.com/seed-ff2cb582/leader/test/natslab"
 )
 
-// partitioned is how long a server is cut off at the most. After four to nine
+// partitioned is how long a server is cut off at most. After four to nine
 // seconds the two others have a leader of the stream without it.
 const partitioned = 12 * time.Second
 

@@ -92,7 +92,7 @@ func (r *Result) Verdict() error {
 	return errors.Join(append(errs, r.enough()...)...)
 }
 
-// samplesPerSecond is what a round must have at the least: a fiftieth of what
+// samplesPerSecond is what a round must have at least: a fiftieth of what
 // three candidates are asked.
 const samplesPerSecond = 60
 

@@ -15,7 +15,7 @@ type Series struct {
 // warmUp is the part of a soak before its slopes count.
 const warmUp = 0.2
 
-// fewest is how many values a slope needs at the least.
+// fewest is how many values a slope needs at least.
 const fewest = 10
 
 // Add adds the value at a time, in hours from any beginning.

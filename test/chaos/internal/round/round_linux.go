@@ -276,7 +276,7 @@ func (r *Round) Stop(p *process.Process) {
 	}
 }
 
-// Poll waits until a condition holds, for so long at the most.
+// Poll waits until a condition holds, for so long at most.
 func (r *Round) Poll(patience time.Duration, holds func() bool) bool {
 	deadline := time.NewTimer(patience)
 	defer deadline.Stop()
@@ -292,7 +292,7 @@ func (r *Round) Poll(patience time.Duration, holds func() bool) bool {
 	return true
 }
 
-// Eventually tries until there is no error, for so long at the most.
+// Eventually tries until there is no error, for so long at most.
 func (r *Round) Eventually(what string, patience time.Duration, try func(context.Context) error) {
 	var err error
 	if !r.Poll(patience, func() bool { err = try(context.Background()); return err == nil }) {

@@ -14,7 +14,7 @@ import (
 
 func main() { os.Exit(run(os.Stderr)) }
 
-// run returns 0 also where etcd cannot be had, unless CI=true: its tests say
+// run returns 0 even where etcd cannot be had, unless CI=true: its tests say
 // that they were skipped.
 func run(w io.Writer) int {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)

@@ -87,7 +87,7 @@ func readStat(path string) (p process, ok bool) {
 
 // SignalBelow signals all processes below this one. Those of the group are only
 // asked whether they could be, if it was signalled as a whole: that succeeds
-// also if a single one of its members may be signalled.
+// even if a single one of its members may be signalled.
 func SignalBelow(sig syscall.Signal, group int, whole bool) Round {
 	r := Round{Found: descendants(os.Getpid(), nil)}
 	for _, p := range r.Found {
