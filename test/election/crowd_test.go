@@ -69,8 +69,10 @@ func TestThousandElectionsInABucketThatDoesNotRepublish(t *testing.T) {
 		})
 	}
 	// Besides the renewals themselves nothing is to be asked: it was four times
-	// as much, by consumers made anew for ever.
-	if asked, renewed := requests(t, srv)-asked, renewed.Load()-before; asked > 2*renewed {
+	// as much, by consumers made anew for ever. Without that it is somewhat more
+	// on a busy machine: 2.1 times as much was seen at a load of 32, with no
+	// term lost.
+	if asked, renewed := requests(t, srv)-asked, renewed.Load()-before; asked > 3*renewed {
 		t.Errorf("%d messages to the server for %d renewals", asked, renewed)
 	}
 	if lost := demoted.Load(); lost != 0 {

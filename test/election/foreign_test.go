@@ -189,10 +189,9 @@ func TestBucketsMadeByOthers(t *testing.T) {
 				return strings.Contains(strings.Join(a.noted(leader.NoteWarning), "\n"), c.warning)
 			})
 			b := g.join(srv.Connect(t), "b", ttl(short), found)
-			b.follows(a)
+			g.await("b hears who leads", func() bool { return b.LeaderID() != "" })
 
-			a.resign()
-			g.await("b leads", b.IsLeader)
+			b.succeed()
 			for i, spoil := range []func(context.Context) error{
 				func(ctx context.Context) error { return kv.Delete(ctx, "g") },
 				func(ctx context.Context) error { return kv.Purge(ctx, "g") },

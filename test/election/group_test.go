@@ -2,6 +2,7 @@ package election_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -200,6 +201,24 @@ func (m *member) resign() {
 	if err := m.Resign(natslab.Within(m.g.tb)); err != nil {
 		m.g.tb.Fatalf("%s resigns: %v", m.id, err)
 	}
+}
+
+// succeed has the member lead: whoever else does resigns, as often as it takes.
+// On a busy machine a short lease may run out before its leader is told to
+// resign, and who has resigned may win again.
+func (m *member) succeed() {
+	m.g.tb.Helper()
+	ctx := natslab.Within(m.g.tb)
+	for ctx.Err() == nil {
+		l := m.g.leader()
+		if l == m {
+			return
+		}
+		if err := l.Resign(ctx); err != nil && !errors.Is(err, leader.ErrNotLeader) {
+			m.g.tb.Fatalf("%s resigns: %v", l.id, err)
+		}
+	}
+	m.g.tb.Fatalf("%s never leads\n%s", m.id, m.g.report())
 }
 
 func (m *member) stop(opts leader.StopOptions) {
