@@ -466,7 +466,7 @@ func TestAHookThatHangsHoldsNothingUpForLong(t *testing.T) {
 	if l := r.line(); l != "up" {
 		t.Error(l)
 	}
-	if said := r.said(); !strings.Contains(said, "sleep 600") || !strings.Contains(said, "context deadline exceeded") {
+	if said := r.said(); !strings.Contains(said, "sleep 600") || !strings.Contains(said, "timeout") {
 		t.Errorf("stderr %q", said)
 	}
 	b, err := os.ReadFile(log)

@@ -11,7 +11,7 @@ import (
 
 // internals are words of the library's own, which say nothing to who has never
 // seen its source.
-var internals = regexp.MustCompile(`BucketAutoCreate|InstanceID|HeartbeatInterval|permanent failure|transient failure|invalid configuration|usage:`)
+var internals = regexp.MustCompile(`BucketAutoCreate|InstanceID|HeartbeatInterval|permanent failure|transient failure|deadline exceeded|invalid configuration|usage:`)
 
 // Each line is a mistake of its own kind. The status is of the documented ones,
 // and the words are those of the command line.

@@ -2,6 +2,7 @@ package read_test
 
 import (
 	"context"
+	"regexp"
 	"strings"
 	"testing"
 	"time"
@@ -81,6 +82,9 @@ func lead(t *testing.T, nc *nats.Conn, bucket string) {
 	t.Fatal("nobody leads")
 }
 
+// internals are words by which programs tell errors apart.
+var internals = regexp.MustCompile(`permanent failure|transient failure|deadline exceeded`)
+
 // What doctor finds sufficient is sufficient, to look at one group and at all,
 // and what it finds insufficient is.
 func TestTheDocumentedRightsOfAnObserverSuffice(t *testing.T) {
@@ -99,13 +103,17 @@ func TestTheDocumentedRightsOfAnObserverSuffice(t *testing.T) {
 			t.Parallel() // what they may not ask, they wait for
 			for _, line := range c.lines {
 				code, out, stderr := as(c.user, c.bucket, strings.Fields(line)...)
-				if code != 0 || !strings.Contains(out, group) || strings.Contains(stderr, "\ufffd") {
+				if code != 0 || !strings.Contains(out, group) || strings.Contains(stderr, "\ufffd") || internals.MatchString(stderr) {
 					t.Errorf("leader %s: exit status %d\n%s%s", line, code, out, stderr)
 				}
 			}
 			examine := []string{"doctor", "--group", group, "--ttl", "10m", "-o", "name", "--role"}
 			if code, out, stderr := as(c.user, c.bucket, append(examine, c.role)...); code != 0 || strings.Contains(out, c.role) {
 				t.Errorf("doctor: exit status %d\n%s%s", code, out, stderr)
+			}
+			_, out, stderr := as(c.user, c.bucket, examine[:5]...)
+			if word := internals.FindString(out + stderr); word != "" {
+				t.Errorf("doctor says %q:\n%s%s", word, out, stderr)
 			}
 			if c.role == "viewer" {
 				return

@@ -1,10 +1,12 @@
 package app
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io"
 	"regexp"
+	"slices"
 	"strings"
 
 	"github.com/seed-ff2cb582/leader"
@@ -14,7 +16,8 @@ import (
 
 // Words returns what an error says to somebody at a command line: in flags
 // where the library speaks of fields, and without the classes by which programs
-// tell errors apart, since the exit status carries those.
+// tell errors apart, since the exit status carries those. Time that is up is a
+// timeout, as in the list of exit statuses.
 func Words(err error) string {
 	text := err.Error()
 	for _, c := range configErrors(err) {
@@ -24,7 +27,19 @@ func Words(err error) string {
 		leader.ErrInvalidConfig.Error()+":\n", "", leader.ErrInvalidConfig.Error()+": ", "",
 		store.ErrPermanent.Error()+": ", "", store.ErrTransient.Error()+": ", "", store.ErrInvalid.Error()+": ", "",
 		ErrUsage.Error()+": ", "", "BucketAutoCreate, ", "",
+		context.DeadlineExceeded.Error(), "timeout",
 	).Replace(text)
+}
+
+// Worded returns the arguments of a format with each error in its Words.
+func Worded(args []any) []any {
+	worded := slices.Clone(args)
+	for i, arg := range worded {
+		if err, ok := arg.(error); ok {
+			worded[i] = Words(err)
+		}
+	}
+	return worded
 }
 
 // Say prints an error, each line of it under the name of the program. What

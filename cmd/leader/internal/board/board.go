@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"github.com/seed-ff2cb582/leader"
+	"github.com/seed-ff2cb582/leader/cmd/leader/internal/app"
 	"github.com/seed-ff2cb582/leader/inspect"
 	"github.com/seed-ff2cb582/leader/store"
 )
@@ -137,7 +138,7 @@ func (b *Board) Follow(ctx context.Context, st store.PatternWatcher, failed func
 		Present: func() { b.update(func() { b.state.Complete, b.state.Failure = true, "" }) },
 		Failed: func(err error) {
 			news := false
-			b.update(func() { news = b.failure(err.Error()) })
+			b.update(func() { news = b.failure(app.Words(err)) })
 			if news && failed != nil {
 				failed(err)
 			}

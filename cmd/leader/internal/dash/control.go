@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/seed-ff2cb582/leader"
+	"github.com/seed-ff2cb582/leader/cmd/leader/internal/app"
 	"github.com/seed-ff2cb582/leader/store"
 )
 
@@ -50,8 +51,8 @@ func (s *server) steer(w http.ResponseWriter, r *http.Request) {
 	defer cancel()
 	h, err := s.control.Ask(ctx, leader.Request{Op: o.Op, Group: o.Group, Term: o.Term, Successor: o.Successor, Why: o.Why})
 	if err != nil {
-		s.say(fmt.Sprintf("%s of %q: %v", o.Op, o.Group, err))
-		answer(w, statusOf(err), outcome{Leader: h.To.ID, Error: err.Error()})
+		s.say(fmt.Sprintf("%s of %q: %s", o.Op, o.Group, app.Words(err)))
+		answer(w, statusOf(err), outcome{Leader: h.To.ID, Error: app.Words(err)})
 		return
 	}
 	answer(w, http.StatusOK, outcome{Leader: h.To.ID, Gap: float64(h.Gap.Microseconds()) / 1e3})
@@ -162,7 +163,7 @@ func (s *server) candidates(w http.ResponseWriter, r *http.Request) {
 		})
 	}
 	if err != nil {
-		found.Error = err.Error()
+		found.Error = app.Words(err)
 	}
 	answer(w, http.StatusOK, found)
 }

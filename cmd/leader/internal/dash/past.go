@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/seed-ff2cb582/leader"
+	"github.com/seed-ff2cb582/leader/cmd/leader/internal/app"
 	"github.com/seed-ff2cb582/leader/cmd/leader/internal/archive"
 	"github.com/seed-ff2cb582/leader/cmd/leader/internal/board"
 	"github.com/seed-ff2cb582/leader/cmd/leader/internal/read"
@@ -63,7 +64,7 @@ func (s *server) recallTerms(ctx context.Context) {
 		if errors.Is(err, archive.ErrNone) {
 			err = fmt.Errorf("%w (leader history enable makes one)", err)
 		}
-		s.past.Store(&past{Began: start.UnixMilli(), Since: start.UnixMilli(), Why: err.Error()})
+		s.past.Store(&past{Began: start.UnixMilli(), Since: start.UnixMilli(), Why: app.Words(err)})
 		return
 	}
 	since := h.Complete

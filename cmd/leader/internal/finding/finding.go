@@ -6,6 +6,7 @@ import (
 	"io"
 	"strings"
 
+	"github.com/seed-ff2cb582/leader/cmd/leader/internal/app"
 	"github.com/seed-ff2cb582/leader/cmd/leader/internal/output"
 )
 
@@ -32,9 +33,9 @@ type Finding struct {
 // A List is what all checks found, in the order of the checks.
 type List []Finding
 
-// Add adds a finding.
+// Add adds a finding. Errors among args are put in words for people.
 func (l *List) Add(check string, status Status, fix, format string, args ...any) {
-	*l = append(*l, Finding{Check: check, Status: status, Text: fmt.Sprintf(format, args...), Fix: fix})
+	*l = append(*l, Finding{Check: check, Status: status, Text: fmt.Sprintf(format, app.Worded(args)...), Fix: fix})
 }
 
 // Count returns how many findings have the status.

@@ -121,7 +121,11 @@ func askControl(ctx context.Context, st store.Store, d *Detail) error {
 	ctx, cancel := context.WithTimeout(ctx, 2*enough)
 	defer cancel()
 	state, err := c.State(ctx, d.Group.Group)
-	if err != nil {
+	switch {
+	case errors.Is(err, context.DeadlineExceeded):
+		return fmt.Errorf("whether the group is paused is not known: %w: the right to read its control record may be missing"+
+			" (leader doctor --group %s --role operator tells)", err, d.Group.Group)
+	case err != nil:
 		return fmt.Errorf("whether the group is paused is not known: %w", err)
 	}
 	d.Paused, d.PausedBy, d.PausedWhy = state.Paused, state.PausedBy, state.PausedWhy

@@ -461,7 +461,7 @@ func (r *runner) left(s *seat) {
 }
 
 func (r *runner) say(format string, args ...any) {
-	fmt.Fprintf(r.err, "leader: "+format+"\n", args...)
+	fmt.Fprintf(r.err, "leader: "+format+"\n", app.Worded(args)...)
 }
 
 // sleep waits, and reports false if ctx ended first.
