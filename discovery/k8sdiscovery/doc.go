@@ -35,12 +35,18 @@
 // withdrawn remains, without endpoints, and remembers its term, so that an
 // earlier term's late write is refused then, too.
 //
-// Nobody deletes an EndpointSlice because its leader is dead. Any other
-// candidate does, and the next leader. If all candidates are dead at once, the
-// slice goes on naming the last leader's address, until a candidate starts
-// again, or until the last leader's pod is deleted, if PodUID is given: it owns
-// the slice, and Kubernetes' garbage collector deletes what has lost its owner.
-// A pod that is only restarted keeps its address, and then refuses connections.
+// An EndpointSlice does not expire, and Kubernetes deletes none because its
+// leader is dead. So somebody who lives has to: another candidate, the next
+// leader, or a follower (discovery.Follow, leader announce). Run one beside the
+// candidates, in pods of its own, and a dead leader's entry goes with its lease,
+// also where no candidate is left: deploy/announce does so.
+//
+// Without a follower, where all candidates are dead at once, the slice goes on
+// naming the last leader's address, until a candidate starts again, or until the
+// last leader's pod is deleted: it owns the slice, and Kubernetes' garbage
+// collector deletes what has lost its owner. A pod that is only restarted keeps
+// its address, and then refuses connections. A Service with the label for a
+// selector is the other way: Kubernetes takes from it a pod that is not ready.
 //
 // # Permissions
 //

@@ -19,7 +19,7 @@ import (
 // not.
 func Example() {
 	a, err := k8sdiscovery.New(&rest.Config{Host: "http://127.0.0.1:1"}, k8sdiscovery.Options{
-		Namespace: "apps", Service: "reports-leader", Pod: "reports-0",
+		Namespace: "apps", Service: "reports-leader", Pod: "reports-0", PodUID: "4f1e5d1c-8a52-4a0e-9d5c-1b8e1d6f2a3b",
 	})
 	if err != nil {
 		fmt.Println(err)

@@ -30,9 +30,11 @@ type Options struct {
 	Namespace, Service string
 	// PortName is the name of the Service's port. Default: it has none.
 	PortName string
-	// Pod, optional, is the name of the pod in which this candidate runs, and
-	// PodUID its uid (metadata.name and metadata.uid of the downward API). With
-	// both, the slice is deleted with the pod. One that announces others, by
+	// Pod is the name of the pod in which this candidate runs, and PodUID its
+	// uid (metadata.name and metadata.uid of the downward API): both or none. The
+	// pod owns the slice, which Kubernetes therefore deletes with it. Without
+	// them a slice of which no candidate is left outlasts its pod, unless
+	// somebody follows the group. One that announces others, by
 	// discovery.Follow, has none, and leaves alone what a leader wrote of its
 	// own pod.
 	Pod, PodUID string
@@ -54,6 +56,7 @@ func (o Options) validate(config *rest.Config) error {
 	check(o.Service != "", "Service", "", "is required")
 	check(o.Label == "" || o.Pod != "", "Pod", "", "is required with a Label")
 	check(o.PodUID == "" || o.Pod != "", "Pod", "", "is required with a PodUID")
+	check(o.Pod == "" || o.PodUID != "", "PodUID", "", "is required with a Pod: the slice is to go with it")
 	return errors.Join(errs...)
 }
 

@@ -63,6 +63,7 @@ func cases() []testCase {
 		{"killed", "a killed leader's entry goes with its lease", (*lab).killed},
 		{"frozen", "a frozen leader's entry goes, and stays away", (*lab).frozen},
 		{"dead", "the last candidate's entry does what it should", (*lab).allDead},
+		{"survived", "a follower that lives removes the last candidate's entry", (*lab).survived},
 		{"outside", "followers announce candidates that do not announce themselves", (*lab).outside},
 		{"beside", "followers beside candidates that announce themselves", (*lab).beside},
 	}

@@ -125,14 +125,27 @@ func (l *lab) allDead() {
 		l.t.Logf("without a candidate the entry is gone %v after the kill, with a TTL of %v", l.awaitShown(), TTL)
 		return
 	}
-	// Nobody removes it but the next candidate.
+	// Nobody who lives knows of it.
 	shown, err := l.Shown(natslab.Within(l.t), l.group)
 	l.must(err)
 	if !slices.Equal(shown, []string{address("a")}) {
 		l.t.Errorf("clients are led to %v", shown)
 	}
+	end := l.follow()
+	l.t.Logf("the entry is gone %v after a follower began, with a TTL of %v", l.awaitShown(), TTL)
+	end()
 	l.join("b")
 	l.awaitShown("b")
+}
+
+// survived is the only candidate, which announces itself and dies, and one who
+// follows it.
+func (l *lab) survived() {
+	l.follow()
+	a := l.child("a")
+	l.awaitShown("a")
+	a.Kill()
+	l.t.Logf("without a candidate the entry is gone %v after the kill, with a TTL of %v, beside a follower", l.awaitShown(), TTL)
 }
 
 // outside are candidates that announce nothing, as those of other programs, and
