@@ -365,6 +365,7 @@ func TestConnectionsWaitForALeader(t *testing.T) {
 		}
 	}()
 	c.says("a").says("early")
+	l.until("it waits no more", func(s proxy.Stats) bool { return s.Waiting == 0 && s.Waited > 0 && s.Carried == 1 })
 	_ = c.CloseWrite()
 	c.says("bye")
 	_ = b.end(t)
@@ -549,6 +550,19 @@ func TestWhatOutlastsTheDrainIsCut(t *testing.T) {
 	c.isReset()
 	l.end()
 	if s := l.p.Stats(); s.Drained != 1 || s.Cut != 0 || s.Open != 0 {
+		t.Errorf("%+v", s)
+	}
+}
+
+func TestAConnectionThatWaitsIsResetAtTheEnd(t *testing.T) {
+	l := newLab(t, 20*time.Second)
+	l.serve(proxy.Options{Wait: time.Hour, Drain: time.Hour})
+	c := l.dial()
+	l.until("a connection waits", func(s proxy.Stats) bool { return s.Waiting == 1 })
+	l.stop()
+	c.isReset()
+	l.end()
+	if s := l.p.Stats(); s.NoLeader != 1 || s.Waiting != 0 || s.Open != 0 {
 		t.Errorf("%+v", s)
 	}
 }

@@ -6,7 +6,9 @@ import (
 	"io"
 	"log/slog"
 	"net"
+	"net/netip"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -119,6 +121,110 @@ func TestAConnectionThatWasMadeMeanwhileIsNotUsed(t *testing.T) {
 	s := &server{Proxy: r.Proxy, route: r, ln: deposing{own, func() { r.now = nil }}}
 	if l, _, err := s.try(t.Context(), nil); l != nil || !errors.Is(err, errNoLeader) {
 		t.Errorf("%v, %v: it was deposed while it was connected to", l, err)
+	}
+	c, err := ln.Accept()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close() //nolint:errcheck // a fixture
+	_ = c.SetDeadline(time.Now().Add(time.Minute))
+	if _, err := c.Read(make([]byte, 1)); !errors.Is(err, syscall.ECONNRESET) {
+		t.Errorf("the former leader sees %v, want a reset", err)
+	}
+}
+
+func TestATryToConnectEndsWithTheTerm(t *testing.T) {
+	ln, err := (&net.ListenConfig{}).Listen(t.Context(), "tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer ln.Close() //nolint:errcheck // a fixture
+	r := newTestRoute(t, 0)
+	a := led("a", 1, time.Hour)
+	a.Address = ln.Addr().String()
+	r.lead(a)
+	r.now.depose() // before the connection is made
+	s := &server{Proxy: r.Proxy, route: r, ln: at{&net.UnixAddr{}}}
+	if l, _, err := s.try(t.Context(), nil); l != nil || err == nil {
+		t.Errorf("%v, %v: its term is over", l, err)
+	}
+	if n := r.count.failures.Load(); n != 0 {
+		t.Errorf("%d failures are counted, of which the leader had none", n)
+	}
+}
+
+// The address says what is wrong, and nobody is connected to.
+func TestALeaderThatCannotBeConnectedToIsLoggedOnce(t *testing.T) {
+	var log bytes.Buffer
+	r := newTestRoute(t, 0)
+	r.opts.Logger = slog.New(slog.NewTextHandler(&log, nil))
+	s := &server{Proxy: r.Proxy, route: r, ln: at{&net.UnixAddr{}}}
+	for term := range uint64(2) {
+		a := led("a", term+1, time.Hour)
+		a.Address = "db-1"
+		r.lead(a)
+		for range 3 {
+			if l, _, err := s.try(t.Context(), nil); l != nil || err == nil {
+				t.Fatalf("%v, %v", l, err)
+			}
+		}
+	}
+	warnings := strings.Count(log.String(), "cannot connect to the leader")
+	if n := r.count.failures.Load(); n != 6 || warnings != 2 || !strings.Contains(log.String(), "has no port") {
+		t.Errorf("%d failures, want 6, and %d warnings, want one in a term:\n%s", n, warnings, &log)
+	}
+}
+
+// An at is a listener at an address.
+type at struct{ addr net.Addr }
+
+func (a at) Addr() net.Addr          { return a.addr }
+func (at) Accept() (net.Conn, error) { return nil, net.ErrClosed }
+func (at) Close() error              { return nil }
+
+func TestAProxyKnowsItsOwnAddresses(t *testing.T) {
+	tcp := func(s string) net.Addr { return net.TCPAddrFromAddrPort(netip.MustParseAddrPort(s)) }
+	cases := []struct {
+		own net.Addr
+		to  string
+		is  bool
+	}{
+		{tcp("127.0.0.1:80"), "127.0.0.1:80", true},
+		{tcp("127.0.0.1:80"), "[::ffff:127.0.0.1]:80", true},
+		{tcp("127.0.0.1:80"), "127.0.0.1:81", false},
+		{tcp("127.0.0.1:80"), "127.0.0.2:80", false},
+		{tcp("127.0.0.1:80"), "[::1]:80", false},
+		{tcp("127.0.0.1:80"), "0.0.0.0:80", true},
+		{tcp("192.0.2.1:80"), "127.0.0.1:80", false},
+		{tcp("192.0.2.1:80"), "192.0.2.1:80", true},
+		{tcp("[fe80::1%lo]:80"), "[fe80::1%lo]:80", true},
+		{tcp("0.0.0.0:80"), "127.0.0.2:80", true},
+		{tcp("[::]:80"), "127.0.0.1:80", true},
+		{tcp("[::]:80"), "[::]:80", true},
+		{tcp("[::]:80"), "[::]:81", false},
+		{tcp("0.0.0.0:80"), "192.0.2.1:80", false}, // another host: RFC 5737
+		{tcp("0.0.0.0:80"), "db-1:80", false},      // no address: it is for the dialer to say so
+		{&net.UnixAddr{Name: "/s", Net: "unix"}, "127.0.0.1:80", false},
+	}
+	addresses, err := net.InterfaceAddrs()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, a := range addresses {
+		if n, ok := a.(*net.IPNet); ok {
+			ip, _ := netip.AddrFromSlice(n.IP)
+			cases = append(cases, struct {
+				own net.Addr
+				to  string
+				is  bool
+			}{tcp("[::]:80"), netip.AddrPortFrom(ip.Unmap(), 80).String(), true})
+		}
+	}
+	for _, c := range cases {
+		err := (&server{ln: at{c.own}}).refuseItself(t.Context(), "tcp", c.to, nil)
+		if errors.Is(err, errLoop) != c.is || err != nil && !c.is {
+			t.Errorf("a proxy at %v that is sent to %s: %v", c.own, c.to, err)
+		}
 	}
 }
 
