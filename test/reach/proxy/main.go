@@ -22,6 +22,7 @@ import (
 	"io"
 	"os"
 	"os/signal"
+	"runtime"
 	"strings"
 	"text/tabwriter"
 	"time"
@@ -106,7 +107,9 @@ type figures struct {
 	link    string
 	rate    [ways]float64 // medians, in bytes a second
 	latency [ways]harness.Samples
-	used    [ways]time.Duration // of processors, for a gigabyte: none of direct
+	// used is what a gigabyte takes of processors: of direct that of the two
+	// ends, of the others that of the process between.
+	used [ways]time.Duration
 }
 
 func (f *figures) print(w io.Writer) {
@@ -117,7 +120,10 @@ func (f *figures) print(w io.Writer) {
 	share := func(way int) float64 { return 100 * f.rate[way] / f.rate[direct] }
 	fmt.Fprintf(w, "%s\tthroughput\t%.0f MB/s\t%.0f %%\t%.0f %%\t≥ 80 %%\t%s\n",
 		name, f.rate[direct]/1e6, share(copied), share(proxied), word(share(proxied) >= 80))
-	fmt.Fprintf(w, "%s\tprocessors for a gigabyte\t\t%v\t%v\t\t\n", name, f.used[copied].Round(time.Millisecond), f.used[proxied].Round(time.Millisecond))
+	fmt.Fprintf(w, "%s\tprocessors for a gigabyte, of the ends and of each between\t%v\t%v\t%v\t\t\n", name,
+		f.used[direct].Round(time.Millisecond), f.used[copied].Round(time.Millisecond), f.used[proxied].Round(time.Millisecond))
+	fmt.Fprintf(w, "%s\tthroughput at which all processors are busy\t%.0f MB/s\t%.0f %%\t%.0f %%\t\t\n", name,
+		f.bound(direct)/1e6, 100*f.bound(copied)/f.rate[direct], 100*f.bound(proxied)/f.rate[direct])
 	row := func(what string, p, target float64) {
 		at := func(way int) time.Duration { return f.latency[way].Percentile(p).Round(100 * time.Nanosecond) }
 		added := at(proxied) - at(direct)
@@ -130,6 +136,16 @@ func (f *figures) print(w io.Writer) {
 	}
 	row("p50", 50, 100)
 	row("p99", 99, 0)
+}
+
+// bound is how many bytes a second a way could carry if no processor ever
+// waited and the ends took no more than they do without anybody between.
+func (f *figures) bound(way int) float64 {
+	total := f.used[direct]
+	if way != direct {
+		total += f.used[way]
+	}
+	return float64(runtime.NumCPU()) / total.Seconds() * 1e9
 }
 
 func word(ok bool) string {

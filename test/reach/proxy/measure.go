@@ -15,6 +15,7 @@ type stage struct {
 	ctx                         context.Context
 	client, server, copy, proxy *harness.Child
 	addresses                   [ways]string // as the client reaches the server
+	clientUsed                  time.Duration
 }
 
 // measure lays the ways over one link, and measures them.
@@ -43,11 +44,22 @@ func measure(ctx context.Context, o options, link string) (f *figures, err error
 	if err != nil {
 		return nil, err
 	}
+	between, err := s.used()
+	if err != nil {
+		return nil, err
+	}
+	// What the ends take shows when they alone are at work.
+	if _, err = s.give(job{[ways]string{direct: s.addresses[direct]}, o.size, o.rounds}); err != nil {
+		return nil, err
+	}
 	after, err := s.used()
 	for way := range ways {
 		f.rate[way] = float64(o.size) / took[way].Median().Seconds()
-		carried := float64(o.size) * float64(o.rounds+1)
-		f.used[way] = time.Duration(float64(after[way]-before[way]) / carried * 1e9)
+		used := between[way] - before[way]
+		if way == direct {
+			used = after[way] - between[way]
+		}
+		f.used[way] = time.Duration(float64(used) / (float64(o.size) * float64(o.rounds+1)) * 1e9)
 	}
 	return f, err
 }
@@ -116,12 +128,15 @@ func (s *stage) give(j job) ([ways]harness.Samples, error) {
 	if err == nil {
 		err = s.client.Hear(&n)
 	}
+	s.clientUsed = n.Used
 	return n.Took, err
 }
 
-// used asks what those between have used of processors.
+// used asks what the processes of each way have used of processors so far: the
+// two ends of the direct one, and one between of the others.
 func (s *stage) used() (all [ways]time.Duration, err error) {
-	for way, c := range map[int]*harness.Child{copied: s.copy, proxied: s.proxy} {
+	all[direct] = s.clientUsed
+	for way, c := range map[int]*harness.Child{direct: s.server, copied: s.copy, proxied: s.proxy} {
 		var n note
 		if _, err := fmt.Fprintln(c.In); err != nil {
 			return all, err
@@ -129,7 +144,7 @@ func (s *stage) used() (all [ways]time.Duration, err error) {
 		if err := c.Hear(&n); err != nil {
 			return all, err
 		}
-		all[way] = n.Used
+		all[way] += n.Used
 	}
 	return all, nil
 }

@@ -24,7 +24,8 @@ const group = "server"
 type note struct {
 	// Address is where it listens, when it begins.
 	Address string `json:"address,omitempty"`
-	// Used is what it has used of processors so far, when it is asked.
+	// Used is what it has used of processors so far, when it is asked or has
+	// done a job.
 	Used time.Duration `json:"used,omitempty"`
 	// Took are the times by each way, of a client that was given a job.
 	Took [ways]harness.Samples `json:"took,omitempty"`
@@ -143,7 +144,7 @@ func lead(ctx context.Context, ln net.Listener, server string) (stop func(), err
 	}, nil
 }
 
-// A job is what the client is to measure.
+// A job is what the client is to measure. Ways without an address are left out.
 type job struct {
 	Addresses [ways]string `json:"addresses"`
 	Size      int64        `json:"size"`
@@ -164,7 +165,7 @@ func beClient(ctx context.Context, stdin io.Reader, stdout io.Writer) error {
 		if err != nil {
 			return err
 		}
-		if err := out.Encode(note{Took: took}); err != nil {
+		if err := out.Encode(note{Took: took, Used: harness.Processor()}); err != nil {
 			return err
 		}
 	}
@@ -176,7 +177,9 @@ func (j job) do(ctx context.Context) (took [ways]harness.Samples, err error) {
 	conns, err := j.dial(ctx)
 	defer func() {
 		for _, c := range conns {
-			_ = c.Close() // all was answered
+			if c != nil {
+				_ = c.Close() // all was answered
+			}
 		}
 	}()
 	if err != nil {
@@ -185,6 +188,9 @@ func (j job) do(ctx context.Context) (took [ways]harness.Samples, err error) {
 	data := make([]byte, min(j.Size, 256<<10))
 	for round := range j.Rounds + 1 {
 		for way, c := range conns {
+			if c == nil {
+				continue
+			}
 			begun := time.Now()
 			if err := send(c, data, j.Size); err != nil {
 				return took, err
@@ -201,6 +207,10 @@ func (j job) do(ctx context.Context) (took [ways]harness.Samples, err error) {
 func (j job) dial(ctx context.Context) (conns []net.Conn, err error) {
 	d := net.Dialer{Timeout: harness.Patience}
 	for _, address := range j.Addresses {
+		if address == "" {
+			conns = append(conns, nil)
+			continue
+		}
 		c, err := d.DialContext(ctx, "tcp", address)
 		if err != nil {
 			return conns, err

@@ -1,0 +1,204 @@
+package proxy
+
+import (
+	"context"
+	"errors"
+	"io"
+	"net"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/seed-ff2cb582/leader"
+)
+
+// told reports whether those who wait for a change are told of it.
+func told(changed <-chan struct{}) bool {
+	select {
+	case <-changed:
+		return true
+	default:
+		return false
+	}
+}
+
+func TestALeaderThatMovesIsConnectedToWhereItIs(t *testing.T) {
+	r := newTestRoute(t, 0)
+	a := led("a", 1, time.Hour)
+	a.Address = "db-1:1"
+	r.lead(a)
+	_, _, changed := r.current()
+	a.Address = "db-2:1"
+	r.lead(a)
+	if target, info, _ := r.current(); target == nil || info.Address != "db-2:1" || !told(changed) || r.Stats().Leader.Address != "db-2:1" {
+		t.Errorf("it is at %q, told %v, and %+v", info.Address, told(changed), r.Stats())
+	}
+}
+
+func TestARenewalCountsForItsOwnTermAlone(t *testing.T) {
+	r := newTestRoute(t, 0)
+	r.renewed(led("a", 1, time.Hour)) // before anything is told
+	if target, _, _ := r.current(); target != nil {
+		t.Errorf("%+v leads", target)
+	}
+	r.lead(led("a", 1, time.Hour))
+	r.renewed(led("b", 1, 2*time.Hour))
+	r.renewed(led("a", 2, 2*time.Hour))
+	_, info, changed := r.current()
+	if time.Until(info.Until) > time.Hour || info.ID != "a" || info.Term != 1 {
+		t.Errorf("%+v leads", info)
+	}
+	r.renewed(led("a", 1, 2*time.Hour))
+	if _, info, _ := r.current(); time.Until(info.Until) < time.Hour {
+		t.Errorf("it leads for %v", time.Until(info.Until))
+	}
+	if told(changed) {
+		t.Error("nothing has changed for those who wait")
+	}
+	r.lead(leader.LeaderInfo{Group: "g", Term: 1})
+	if s := r.Stats(); s.Leader.ID != "" {
+		t.Errorf("nobody leads, and the numbers say %+v", s.Leader)
+	}
+}
+
+func TestThoseWhoWaitHearOfTheFirstRenewalOfARecordThatWasFound(t *testing.T) {
+	p, err := newProxy("g", Options{}, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	r := newRoute(p)
+	r.lead(led("a", 1, time.Hour))
+	target, _, changed := r.current()
+	if target != nil {
+		t.Fatal("a record that was found may be old")
+	}
+	r.renewed(led("a", 1, time.Hour))
+	if target, _, _ = r.current(); target == nil || !told(changed) || r.Stats().Leader.ID != "a" {
+		t.Errorf("%+v leads, told %v", target, told(changed))
+	}
+}
+
+// join joins a connection to whoever leads, and returns its two far ends.
+func join(t *testing.T, r *route) (target *target, client, leader net.Conn) {
+	t.Helper()
+	c1, client := net.Pipe()
+	c2, leader := net.Pipe()
+	target, _, _ = r.current()
+	if !r.join(&link{target: target, client: c1, leader: c2}) {
+		t.Fatal("it leads")
+	}
+	return target, client, leader
+}
+
+// open reports whether nobody has closed a connection.
+func open(c net.Conn) bool {
+	_ = c.SetReadDeadline(time.Now().Add(time.Nanosecond))
+	_, err := c.Read(make([]byte, 1))
+	return !errors.Is(err, io.EOF)
+}
+
+func TestTheGraceEndsAndIsForgotten(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newTestRoute(t, time.Second)
+		r.lead(led("a", 1, time.Hour))
+		_, client, leader := join(t, r)
+		r.lead(led("b", 2, time.Hour))
+		time.Sleep(time.Second - time.Millisecond)
+		if !open(client) || !open(leader) {
+			t.Error("cut within the grace")
+		}
+		time.Sleep(2 * time.Millisecond)
+		if open(client) || open(leader) || r.count.cut.Load() != 1 || len(r.deposed) != 0 {
+			t.Errorf("client open %v, leader open %v, %d cut, %d left", open(client), open(leader), r.count.cut.Load(), len(r.deposed))
+		}
+	})
+}
+
+func TestTheEndWaitsForNoGrace(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newTestRoute(t, time.Hour)
+		r.lead(led("a", 1, time.Hour))
+		_, oldClient, oldLeader := join(t, r)
+		r.lead(led("b", 2, time.Hour))
+		target, client, leader := join(t, r)
+		r.close()
+		if open(oldClient) || open(oldLeader) || open(client) || open(leader) || target.over.Err() == nil {
+			t.Error("a connection is open, or one is being made")
+		}
+		if cut, drained := r.count.cut.Load(), r.count.drained.Load(); cut != 1 || drained != 1 {
+			t.Errorf("%d of a former leader and %d of the present one, want one each", cut, drained)
+		}
+		if now, _, _ := r.current(); now != nil || r.join(&link{target: target}) {
+			t.Error("a connection may begin after the end")
+		}
+		time.Sleep(2 * time.Hour)
+		if cut := r.count.cut.Load(); cut != 1 {
+			t.Errorf("%d cut", cut)
+		}
+	})
+}
+
+func TestALeaseThatRunsOutWhileOneConnectsLetsNobodyJoin(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newTestRoute(t, 0)
+		r.lead(led("a", 1, time.Second))
+		target, _, _ := r.current()
+		time.Sleep(time.Second)
+		if r.join(&link{target: target}) {
+			t.Error("its lease is over, although nobody told")
+		}
+	})
+}
+
+// passing is an error that passes.
+type passing struct{ error }
+
+func (passing) Temporary() bool { return true }
+
+// A troubled listener fails now and then, and at last for good.
+type troubled struct {
+	at
+
+	accept func() (net.Conn, error)
+}
+
+func (l troubled) Accept() (net.Conn, error) { return l.accept() }
+
+func TestServeOutlivesWhatPassesAndTellsWhatDoesNot(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		broken, calls := errors.New("broken"), 0
+		ln := troubled{at{&net.UnixAddr{}}, func() (net.Conn, error) {
+			if calls++; calls < 20 {
+				return nil, passing{errors.New("too many open files")}
+			}
+			return nil, broken
+		}}
+		p, err := newProxy("g", Options{}, func(ctx context.Context, _ leader.Observer) error { <-ctx.Done(); return nil })
+		if err != nil {
+			t.Fatal(err)
+		}
+		begun := time.Now()
+		err = p.Serve(t.Context(), ln)
+		// It rests longer and longer, up to half a second.
+		if took := time.Since(begun); !errors.Is(err, broken) || calls != 20 || took < 6*time.Second || took > 10*time.Second {
+			t.Errorf("%v after %d tries in %v", err, calls, took)
+		}
+	})
+}
+
+func TestServeEndsWhenNoLeaderCanBeKnown(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		closed := make(chan struct{})
+		ln := troubled{at{&net.UnixAddr{}}, func() (net.Conn, error) { <-closed; return nil, net.ErrClosed }}
+		p, err := newProxy("g", Options{}, func(context.Context, leader.Observer) error {
+			time.AfterFunc(time.Second, func() { close(closed) }) // as the listener's end does
+			return leader.ErrConnectionClosed
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := p.Serve(t.Context(), ln); !errors.Is(err, leader.ErrConnectionClosed) || errors.Is(err, net.ErrClosed) {
+			t.Error(err)
+		}
+	})
+}
