@@ -27,7 +27,8 @@ const checkSQL = `SELECT pg_is_in_recovery(), current_setting('transaction_read_
 		FROM pg_control_checkpoint() AS c, (SELECT CASE WHEN NOT pg_is_in_recovery()
 			THEN ('x' || left(pg_walfile_name(pg_current_wal_lsn()), 8))::bit(32)::int END AS current) AS history), -1),
 	(SELECT count(*) FROM pg_trigger WHERE tgrelid = t.oid AND tgenabled IN ('O', 'A')
-		AND tgname IN ('leader_draw', 'leader_tell', 'leader_tell_all'))
+		AND tgname IN ('leader_draw', 'leader_tell', 'leader_tell_all')),
+	EXISTS (SELECT FROM pg_trigger WHERE tgrelid = t.oid AND tgenabled IN ('O', 'A') AND tgname = 'leader_keep')
 FROM (VALUES (0)) AS one
 LEFT JOIN pg_class AS t ON t.oid = to_regclass($1)
 LEFT JOIN pg_class AS s ON s.oid = to_regclass($2)
@@ -46,6 +47,7 @@ type findings struct {
 	age                         int64 // in microseconds
 	promoted                    int64 // so many microseconds ago or more; negative: the server was never promoted
 	triggers                    int64
+	keeps                       bool // the trigger is there that a table of an earlier version lacks
 }
 
 // Check implements [store.Checker]. It refuses a table that is missing, not
@@ -53,9 +55,11 @@ type findings struct {
 // Options.Create makes a missing one first. A server that is a standby, or
 // takes no writes, is refused for the moment (store.ErrTransient).
 //
-// It warns, and says that the store may forget, where acknowledged writes may
-// be lost: without fsync or full_page_writes, and where standbys exist of which
-// none is synchronous. And it warns where notifications do not arrive.
+// It warns, and says that the store may forget, where acknowledged writes may be
+// lost: without fsync or full_page_writes, and where standbys exist of which
+// none is synchronous. And it warns where notifications do not arrive, and of a
+// table that an earlier version made, which Options.Create brings up to date
+// where the user owns it.
 //
 // The report's Age is that of the table. Of a server that was promoted, and so
 // may lack what another acknowledged, it is the time since its last checkpoint,
@@ -87,12 +91,21 @@ func (s *Store) Check(ctx context.Context, req store.CheckRequest) (store.Report
 	return report, nil
 }
 
-// find looks at the server, and makes the table if it is missing and that was
-// asked for.
+// outdated reports whether an earlier version of this package made the table.
+func (f findings) outdated() bool { return f.kind == "r" && f.triggers == 3 && !f.keeps }
+
+// find looks at the server, and makes the table if it is missing or of an
+// earlier version and that was asked for.
 func (c *client) find(ctx context.Context, conn *lent) (findings, error) {
 	f, err := c.look(ctx, conn)
 	if err == nil && f.kind == "" && c.create && !f.standby && !f.readOnly {
 		if _, err = conn.Exec(ctx, c.names.fill(schema), pgx.QueryExecModeExec); err == nil {
+			f, err = c.look(ctx, conn)
+		}
+	}
+	if err == nil && f.outdated() && c.create && !f.standby && !f.readOnly {
+		// Who does not own the table cannot, and goes on with it as it is.
+		if _, failed := conn.Exec(ctx, c.names.fill(schema), pgx.QueryExecModeExec); failed == nil {
 			f, err = c.look(ctx, conn)
 		}
 	}
@@ -112,7 +125,7 @@ func (c *client) look(ctx context.Context, conn *lent) (f findings, err error) {
 	var pid uint32
 	err = conn.QueryRow(ctx, checkSQL, pgx.QueryExecModeExec, c.names.table, c.names.sequence).Scan(
 		&f.standby, &f.readOnly, &f.fsync, &f.fullPages, &f.syncNames, &f.senders, &f.slots, &pid,
-		&f.kind, &f.persistence, &f.sequence, &f.cache, &f.grows, &f.age, &f.promoted, &f.triggers)
+		&f.kind, &f.persistence, &f.sequence, &f.cache, &f.grows, &f.age, &f.promoted, &f.triggers, &f.keeps)
 	f.pooler = pid != conn.PgConn().PID()
 	return f, err
 }
@@ -157,6 +170,10 @@ func (c *client) judge(f findings) (r store.Report) {
 		" Elections cool down before they promote; full_page_writes=on needs no such wait.")
 	warn(f.senders+f.slots > 0 && !f.syncNames, "The server has standbys (%d connected, %d replication slots), and synchronous_standby_names is empty:"+
 		" one that is promoted may lack what was acknowledged. Elections cool down before they promote; a synchronous standby needs no such wait.", f.senders, f.slots)
+	if f.outdated() {
+		r.Warnings = append(r.Warnings, "An earlier version made the table, or its trigger leader_keep is disabled: a failover that loses writes may give"+
+			" a revision, and so the number of a term, a second time. Let its owner run the statement that pgstore.Schema returns.")
+	}
 	// A clock that was set back makes the table look younger than it is, or as
 	// if it came from the future: that costs a wait, and no leader.
 	if f.promoted >= 0 {

@@ -57,9 +57,11 @@ func (n names) fill(text string) string {
 // [DefaultTable]; a name without a schema is one of the schema public.
 //
 // It belongs to the program's migrations, or is run with [Options.Create]. Any
-// number of programs may run it at the same instant, and what is there already
-// stays. The role that runs it owns what it makes, and nobody else may use that
-// until it is granted (see the package documentation).
+// number of programs may run it at the same instant. What is there already
+// stays, records and rights among it, but for functions and triggers of an
+// earlier version, which it replaces; its owner alone may do that. The role that
+// runs it owns what it makes, and nobody else may use that until it is granted
+// (see the package documentation).
 func Schema(table string) (string, error) {
 	n, err := parseTable(table)
 	if err != nil {
@@ -74,9 +76,14 @@ func Schema(table string) (string, error) {
 // make a table at once, one would be refused by the catalogue's own unique
 // indexes. Its number means nothing, and is the same for all tables.
 //
-// The sequence starts at the clock in microseconds. A table that is dropped and
-// made again then goes on with larger revisions, and the start says when the
-// table was made.
+// A revision is the clock in microseconds, unless the record's or the sequence
+// is further. A standby that is promoted may lack the latest revisions, and how
+// far the sequence was; what it draws then exceeds them all the same, as far as
+// the clocks of the two servers agree. The sequence has revisions grow while a
+// clock is set back: it starts at the clock, which also says when the table was
+// made, and whoever deletes a record has it go on from there. Of those who set
+// it one waits for the other, since it could fall otherwise; who draws does not
+// wait.
 //
 // A revision is drawn by the trigger of an update, which holds the row's lock.
 // One that an insertion drew before its row is in the index could be older than
@@ -97,13 +104,26 @@ BEGIN
 	IF NEW.key <> OLD.key THEN
 		RAISE EXCEPTION 'a record cannot be renamed: its key is the name of an election';
 	END IF;
-	NEW.revision := greatest(nextval('SEQUENCE_NAME'), OLD.revision + 1);
+	NEW.revision := greatest(nextval('SEQUENCE_NAME'), OLD.revision + 1, (extract(epoch FROM clock_timestamp()) * 1000000)::bigint);
 	RETURN NEW;
 END $body$;
 
 CREATE OR REPLACE FUNCTION TELL_NAME() RETURNS trigger
 LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $body$
+DECLARE
+	gone bigint; -- the largest revision of what is deleted
 BEGIN
+	IF TG_OP = 'DELETE' THEN
+		gone := OLD.revision;
+	ELSIF TG_WHEN = 'BEFORE' THEN -- TRUNCATE
+		gone := (SELECT max(revision) FROM TABLE_NAME);
+	END IF;
+	IF gone IS NOT NULL THEN
+		PERFORM pg_advisory_xact_lock(7306086864870403447);
+		IF gone > (SELECT last_value FROM SEQUENCE_NAME) THEN
+			PERFORM setval('SEQUENCE_NAME', gone);
+		END IF;
+	END IF;
 	CASE TG_OP
 	WHEN 'INSERT' THEN -- which is told of by the update
 		UPDATE TABLE_NAME SET revision = 0 WHERE key = NEW.key;
@@ -111,7 +131,7 @@ BEGIN
 		PERFORM pg_notify('CHANNEL_NAME', NEW.key);
 	WHEN 'DELETE' THEN
 		PERFORM pg_notify('CHANNEL_NAME', OLD.key);
-	ELSE
+	ELSE -- TRUNCATE, after which all is read
 		PERFORM pg_notify('CHANNEL_NAME', '');
 	END CASE;
 	RETURN NULL;
@@ -158,6 +178,12 @@ IF pg_catalog.to_regclass('TABLE_NAME') IS NULL THEN
 	CREATE TRIGGER leader_draw BEFORE INSERT OR UPDATE ON TABLE_NAME FOR EACH ROW EXECUTE FUNCTION DRAW_NAME();
 	CREATE TRIGGER leader_tell AFTER INSERT OR UPDATE OR DELETE ON TABLE_NAME FOR EACH ROW EXECUTE FUNCTION TELL_NAME();
 	CREATE TRIGGER leader_tell_all AFTER TRUNCATE ON TABLE_NAME FOR EACH STATEMENT EXECUTE FUNCTION TELL_NAME();
+END IF;
+
+-- A table that an earlier version made lacks this one.
+IF EXISTS (SELECT FROM pg_catalog.pg_class WHERE oid = pg_catalog.to_regclass('TABLE_NAME') AND relkind = 'r')
+	AND NOT EXISTS (SELECT FROM pg_catalog.pg_trigger WHERE tgrelid = pg_catalog.to_regclass('TABLE_NAME') AND tgname = 'leader_keep') THEN
+	CREATE TRIGGER leader_keep BEFORE TRUNCATE ON TABLE_NAME FOR EACH STATEMENT EXECUTE FUNCTION TELL_NAME();
 END IF;
 END $schema$`
 
