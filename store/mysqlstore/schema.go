@@ -115,7 +115,7 @@ END`,
 // literals. A session that does not commit by itself, and a server that is
 // read-only, change nothing.
 const (
-	updateSQL = `UPDATE TABLE_NAME SET revision = revision + 1, tombstone = %t, value = x'%x'
+	updateSQL = `UPDATE TABLE_NAME SET revision = %d, tombstone = %t, value = x'%x'
 WHERE name = '%s' AND revision = %d AND @@autocommit = 1 AND @@global.read_only = 0`
 
 	// insertSQL draws the revision while it holds the floor's lock, which

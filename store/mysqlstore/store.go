@@ -120,7 +120,8 @@ func (c *client) CompareAndSwap(ctx context.Context, w store.Write) (uint64, err
 // driver says that it never sent. A row that is written has another revision
 // than before, so that it counts as changed whatever the driver's flags are.
 func (c *client) update(ctx context.Context, conn *sql.Conn, w store.Write) (uint64, error) {
-	result, err := conn.ExecContext(ctx, fmt.Sprintf(c.names.fill.Replace(updateSQL), w.Tombstone, w.Value, w.Key, w.Expected))
+	revision := following(w.Expected, time.Now())
+	result, err := conn.ExecContext(ctx, fmt.Sprintf(c.names.fill.Replace(updateSQL), revision, w.Tombstone, w.Value, w.Key, w.Expected))
 	if err != nil {
 		return 0, c.explain(classifyWrite(err), fmt.Errorf("key %q: %w", w.Key, err))
 	}
@@ -130,7 +131,23 @@ func (c *client) update(ctx context.Context, conn *sql.Conn, w store.Write) (uin
 	case n == 0:
 		return 0, c.refused(ctx, conn, w)
 	}
-	return w.Expected + 1, nil
+	return revision, nil
+}
+
+// exact is the largest number up to which programs that read numbers as
+// floating point read each one exactly.
+const exact = 1 << 53
+
+// following is the revision of a write over another: this machine's clock in
+// microseconds, if that is further. A replica that is promoted may lack the
+// latest revisions, which numbers that grow by one would repeat. It is not the
+// server's clock, since the answer to an UPDATE does not hold what that drew on
+// a table with triggers, and to ask would be a round trip more.
+func following(expected uint64, now time.Time) uint64 {
+	if clock := now.UnixMicro(); clock > 0 && clock < exact {
+		return max(expected+1, uint64(clock))
+	}
+	return expected + 1
 }
 
 // insert sends a write where no record is, and asks which revision it drew.
