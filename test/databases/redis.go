@@ -145,7 +145,7 @@ func (r *Redis) await() {
 	defer pause.Stop()
 	for {
 		info, err := r.Say("INFO", "all")
-		if err == nil && (strings.Contains(info, "loading:0") || strings.Contains(info, "redis_mode:sentinel")) {
+		if err == nil && (strings.Contains(info, "\nloading:0") || strings.Contains(info, "redis_mode:sentinel")) {
 			_, rest, _ := strings.Cut(info, "process_id:")
 			number, _, _ := strings.Cut(rest, "\r\n")
 			if r.pid, err = strconv.Atoi(number); err == nil {

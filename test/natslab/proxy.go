@@ -12,10 +12,10 @@ import (
 // It changes nothing but the time and the fate of the bytes.
 type Proxy struct {
 	tb       testing.TB
-	target   string
 	listener net.Listener
 
 	mu     sync.Mutex
+	target string     // host:port of the server
 	moved  *sync.Cond // the fields below changed
 	flow   [2]gate    // by direction
 	refuse bool       // new connections are closed at once
@@ -118,6 +118,15 @@ func (p *Proxy) Cut() {
 	p.dropLocked()
 }
 
+// Redirect has new connections go to another server, and ends those to the one
+// of before, as what stands before a pair of servers does after a failover.
+func (p *Proxy) Redirect(target string) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.target = target
+	p.dropLocked()
+}
+
 func (p *Proxy) close() {
 	_ = p.listener.Close()
 	p.mu.Lock()
@@ -145,12 +154,15 @@ func (p *Proxy) accept() {
 }
 
 func (p *Proxy) join(client net.Conn) {
-	server, err := net.Dial("tcp", p.target)
+	p.mu.Lock()
+	target := p.target
+	p.mu.Unlock()
+	server, err := net.Dial("tcp", target)
 	if err != nil {
 		_ = client.Close()
 		return
 	}
-	if !p.track(client, server) {
+	if !p.track(target, client, server) {
 		return
 	}
 	var both sync.WaitGroup
@@ -163,17 +175,20 @@ func (p *Proxy) join(client net.Conn) {
 	p.mu.Unlock()
 }
 
-func (p *Proxy) track(conns ...net.Conn) bool {
+// track keeps the connections of a client and of the server that it reached,
+// unless they are not to be any more.
+func (p *Proxy) track(target string, conns ...net.Conn) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
+	welcome := !p.refuse && !p.closed && target == p.target
 	for _, c := range conns {
-		if p.refuse || p.closed {
+		if !welcome {
 			_ = c.Close()
 			continue
 		}
 		p.conns[c] = struct{}{}
 	}
-	return !p.refuse && !p.closed
+	return welcome
 }
 
 // copy moves bytes until either side is closed, and then closes both.

@@ -32,13 +32,21 @@ func newWaitingPair(t *testing.T, point string, timeout uint) *pair {
 	t.Helper()
 	// What the server does when it starts must not wait for a replica.
 	p := newPair(t, "--rpl-semi-sync-master-enabled=1", "--rpl-semi-sync-master-wait-point="+point, "--rpl-semi-sync-master-timeout=1")
-	trial.Await(t, "the primary waits for its replica", func() bool {
+	p.awaitWaiting(timeout)
+	return p
+}
+
+// awaitWaiting waits until the replica is waited for, and has the primary wait
+// so many milliseconds.
+func (p *pair) awaitWaiting(timeout uint) {
+	p.t.Helper()
+	db := p.primary.DB()
+	trial.Await(p.t, "the primary waits for its replica", func() bool {
 		var name, value string
-		err := p.primary.DB().QueryRowContext(trial.Within(t), "SHOW STATUS LIKE 'Rpl_semi_sync_master_status'").Scan(&name, &value)
+		err := db.QueryRowContext(trial.Within(p.t), "SHOW STATUS LIKE 'Rpl_semi_sync_master_status'").Scan(&name, &value)
 		return err == nil && value == "ON"
 	})
 	p.primary.Exec(fmt.Sprintf("SET GLOBAL rpl_semi_sync_master_timeout = %d", timeout))
-	return p
 }
 
 // endless is a timeout that no test reaches.
