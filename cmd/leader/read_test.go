@@ -121,7 +121,7 @@ func cells(out string) (rows [][]string) {
 		line = regexp.MustCompile(`\b\d{16}\b`).ReplaceAllString(strings.TrimRight(line, "\n"), "TERM")
 		line = regexp.MustCompile(`\b[0-9a-f]{8}\b`).ReplaceAllString(line, "HASH")
 		line = regexp.MustCompile(`\d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\d(\.\d+)?(Z|[-+]\d\d:\d\d)?`).ReplaceAllString(line, "TIME")
-		line = regexp.MustCompile(`\b\d+(\.\d+)?m?s\b`).ReplaceAllString(line, "LENGTH")
+		line = regexp.MustCompile(`\b(\d+h)?(\d+m)?\d+(\.\d+)?m?s\b`).ReplaceAllString(line, "LENGTH")
 		rows = append(rows, regexp.MustCompile(` {2,}`).Split(line, -1))
 	}
 	return rows
