@@ -37,7 +37,7 @@ BESIDE  := tools test/compare examples/operator
 
 .PHONY: help
 help: ## show this list; the times are those of two cores, with everything built
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' Makefile
+	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' Makefile
 	@echo "  check, fmt and operator build tools into .bin first: seven minutes of a processor, once, then seconds in each clone"
 
 .PHONY: demo
@@ -139,7 +139,7 @@ kube: ## build the kube-apiserver that the tests of Kubernetes need into your ca
 	go run ./test/stores/kubelab/install
 
 .PHONY: check
-check: subjects format lint vuln tidy-check ## format, lint (with go vet), vulnerabilities, go.mod files, builds for other systems, goreleaser's snapshot of a release
+check: subjects format lint vuln tidy-check ## format, lint (with go vet), vulnerabilities, go.mod files, builds for other systems, goreleaser's snapshot of a release (six minutes, and three for the snapshot)
 	@$(MAKE) --no-print-directory cross PLATFORMS="$(VETTED)"
 	@$(MAKE) --no-print-directory release-snapshot
 	@echo "check: all passed"
@@ -230,7 +230,7 @@ soak: ## one fault a minute for FOR=24h, watching what grows, and write docs/soa
 	go run ./test/chaos soak --for $(or $(FOR),24h) --page docs/soak.md $(ARGS)
 
 .PHONY: fuzz
-fuzz: ## run every fuzz target for FUZZTIME=30s (4 of them)
+fuzz: ## run every fuzz target for FUZZTIME=30s (ten of them, five minutes)
 	@go list work | while read -r pkg; do \
 		targets=$$(go test -list '^Fuzz' "$$pkg") || { echo "$$targets"; exit 1; }; \
 		for target in $$(echo "$$targets" | grep '^Fuzz'); do \
@@ -248,11 +248,11 @@ cover: ## measure the root module's coverage by the tests of all modules
 	@go tool cover -html=.out/cover.out -o .out/cover.html && echo "cover: .out/cover.html"
 
 .PHONY: fmt
-fmt: $(LINTER) ## format the code
+fmt: $(LINTER) ## format the code (15 s of a processor)
 	$(LINTER) fmt
 
 .PHONY: tidy
-tidy: ## tidy go.mod and go.sum of every module
+tidy: ## tidy go.mod and go.sum of every module (25 s of a processor)
 	@tools/tidy.sh $(BESIDE)
 
 # The parts of check.
@@ -315,7 +315,7 @@ cross: ## build for six platforms (make check: for one of each other system, wit
 	done
 
 .PHONY: tools
-tools: $(LINTER) $(GORELEASER)
+tools: $(LINTER) $(GORELEASER) ## build the linters and goreleaser into .bin (once, six minutes of a processor)
 
 # All tools are built by one command; the linter's file stands for them.
 $(LINTER): tools/go.mod tools/go.sum
