@@ -38,12 +38,12 @@
 // An EndpointSlice does not expire, and Kubernetes deletes none because its
 // leader is dead. So somebody who lives has to: another candidate, the next
 // leader, or a follower (discovery.Follow, leader announce). Run one beside the
-// candidates, in pods of its own, and a dead leader's entry goes with its lease,
-// also where no candidate is left: deploy/announce does so.
+// candidates, in pods of its own, and a dead leader's entry goes with its
+// lease, also where no candidate is left: deploy/announce does so.
 //
 // Without a follower, where all candidates are dead at once, the slice goes on
-// naming the last leader's address, until a candidate starts again, or until the
-// last leader's pod is deleted: it owns the slice, and Kubernetes' garbage
+// naming the last leader's address, until a candidate starts again, or until
+// the last leader's pod is deleted: it owns the slice, and Kubernetes' garbage
 // collector deletes what has lost its owner. A pod that is only restarted keeps
 // its address, and then refuses connections. A Service with the label for a
 // selector is the other way: Kubernetes takes from it a pod that is not ready.

@@ -31,10 +31,10 @@ type Options struct {
 	// PortName is the name of the Service's port. Default: it has none.
 	PortName string
 	// Pod is the name of the pod in which this candidate runs, and PodUID its
-	// uid (metadata.name and metadata.uid of the downward API): both or none. The
-	// pod owns the slice, which Kubernetes therefore deletes with it. Without
-	// them a slice of which no candidate is left outlasts its pod, unless
-	// somebody follows the group. One that announces others, by
+	// uid (metadata.name and metadata.uid of the downward API): both or none.
+	// The pod owns the slice, which Kubernetes therefore deletes with it.
+	// Without them a slice of which no candidate is left outlasts its pod,
+	// unless somebody follows the group. One that announces others, by
 	// discovery.Follow, has none, and leaves alone what a leader wrote of its
 	// own pod.
 	Pod, PodUID string

@@ -104,8 +104,8 @@ func (r *reporter) call(c Call) {
 		level = slog.LevelWarn
 	}
 	r.logged(func() {
-		// Asked first: each renewal would pay for attributes that hardly anybody
-		// logs.
+		// Asked first: each renewal would pay for attributes that hardly
+		// anybody logs.
 		if r.log.Enabled(context.Background(), level) {
 			r.log.LogAttrs(context.Background(), level, "call", slog.String("kind", c.Kind),
 				slog.String("outcome", c.Outcome.String()), slog.Duration("took", c.Took), slog.Any("error", c.Err),

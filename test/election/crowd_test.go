@@ -69,9 +69,9 @@ func TestThousandElectionsInABucketThatDoesNotRepublish(t *testing.T) {
 		})
 	}
 	// Besides the renewals themselves nothing is to be asked: it was four times
-	// as much, by consumers made anew for ever. Without that it is somewhat more
-	// on a busy machine: 2.1 and 2.5 times as much were seen at loads of 32 and
-	// 45, with no term lost.
+	// as much, by consumers made anew for ever. Without that it is somewhat
+	// more on a busy machine: 2.1 and 2.5 times as much were seen at loads of
+	// 32 and 45, with no term lost.
 	if asked, renewed := requests(t, srv)-asked, renewed.Load()-before; asked > 3*renewed {
 		t.Errorf("%d messages to the server for %d renewals", asked, renewed)
 	}

@@ -94,8 +94,8 @@ func (f Format) table(w io.Writer, r Result, screen Screen) error {
 }
 
 // Printable keeps what others wrote into records from steering the terminal or
-// the table: control characters, those included that turn the direction of writing,
-// are replaced.
+// the table: control characters, those included that turn the direction of
+// writing, are replaced.
 func Printable(s string) string {
 	return strings.Map(func(r rune) rune {
 		if unicode.IsControl(r) || unicode.Is(unicode.Bidi_Control, r) || r == '\u2028' || r == '\u2029' {

@@ -28,12 +28,13 @@ type System struct {
 	// goes through post, if that is not nil. Without an id it is that of a
 	// follower.
 	Open func(tb testing.TB, group, id string, post *Post) discovery.Announcer
-	// Child are the arguments by which a process of its own opens one: see Serve.
+	// Child are the arguments by which a process of its own opens one: see
+	// Serve.
 	Child func(tb testing.TB, group, id string) []string
 	// Shown returns the addresses to which a client is led.
 	Shown func(ctx context.Context, group string) ([]string, error)
-	// Destroy deletes the entry, as an operator does, and Spoil changes a part of
-	// it.
+	// Destroy deletes the entry, as an operator does, and Spoil changes a part
+	// of it.
 	Destroy, Spoil func(ctx context.Context, group string) error
 	// Expires reports whether entries run out by themselves.
 	Expires bool
