@@ -5,6 +5,7 @@ import (
 	"errors"
 	"io"
 	"net"
+	"syscall"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -201,4 +202,69 @@ func TestServeEndsWhenNoLeaderCanBeKnown(t *testing.T) {
 			t.Error(err)
 		}
 	})
+}
+
+// Nobody could tell any more when the leader's term ends.
+func TestConnectionsAreCutWhenNoLeaderCanBeKnown(t *testing.T) {
+	listen := func() net.Listener {
+		ln, err := (&net.ListenConfig{}).Listen(t.Context(), "tcp", "127.0.0.1:0")
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { _ = ln.Close() })
+		return ln
+	}
+	backend, own, lost := listen(), listen(), make(chan struct{})
+	p, err := newProxy("g", Options{Drain: time.Hour}, func(_ context.Context, o leader.Observer) error {
+		a := led("a", 1, time.Hour)
+		a.Address = backend.Addr().String()
+		o.Leader(leader.LeaderInfo{Group: "g"})
+		o.Leader(a)
+		<-lost
+		return leader.ErrConnectionClosed
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	served := make(chan error, 1)
+	go func() { served <- p.Serve(t.Context(), own) }()
+	client, err := (&net.Dialer{}).DialContext(t.Context(), "tcp", own.Addr().String())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer client.Close() //nolint:errcheck // a fixture
+	_ = client.SetDeadline(time.Now().Add(time.Minute))
+	behind, err := backend.Accept()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer behind.Close() //nolint:errcheck // a fixture
+	if _, err := behind.Write([]byte("x")); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := io.ReadFull(client, make([]byte, 1)); err != nil { // so it is carried
+		t.Fatal(err)
+	}
+	close(lost)
+	if _, err := client.Read(make([]byte, 1)); !errors.Is(err, syscall.ECONNRESET) {
+		t.Errorf("%v, want a reset", err)
+	}
+	select {
+	case err := <-served:
+		if !errors.Is(err, leader.ErrConnectionClosed) {
+			t.Error(err)
+		}
+	case <-time.After(time.Minute):
+		t.Error("Serve waits for its drain")
+	}
+}
+
+func TestTheZeroOptionsAreTheDefaults(t *testing.T) {
+	o := Options{}.withDefaults()
+	if o.Wait != DefaultWait || o.Drain != DefaultDrain || o.DialTimeout != DefaultDialTimeout || o.MaxConns != DefaultMaxConns || o.Logger == nil {
+		t.Errorf("%+v", o)
+	}
+	if err := (Options{Port: -1}).validate("g"); !errors.Is(err, leader.ErrInvalidConfig) {
+		t.Error(err)
+	}
 }
