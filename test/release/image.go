@@ -121,18 +121,22 @@ func newImage(program, arch, ref, version string) (*image, error) {
 
 // finish adds what names the blobs.
 func (i *image) finish(ref string, config, layer, manifest descriptor) error {
-	for name, v := range map[string]any{
-		"oci-layout": map[string]string{"imageLayoutVersion": "1.0.0"},
-		"index.json": map[string]any{
+	// In one order, so that equal programs make equal files.
+	for _, named := range []struct {
+		name  string
+		value any
+	}{
+		{"oci-layout", map[string]string{"imageLayoutVersion": "1.0.0"}},
+		{"index.json", map[string]any{
 			"schemaVersion": 2, "mediaType": "application/vnd.oci.image.index.v1+json", "manifests": []descriptor{manifest},
-		},
-		"manifest.json": []any{map[string]any{"Config": blobFile(config), "RepoTags": []string{ref}, "Layers": []string{blobFile(layer)}}},
+		}},
+		{"manifest.json", []any{map[string]any{"Config": blobFile(config), "RepoTags": []string{ref}, "Layers": []string{blobFile(layer)}}}},
 	} {
-		data, err := json.Marshal(v)
+		data, err := json.Marshal(named.value)
 		if err != nil {
 			return err
 		}
-		i.files = append(i.files, file{name: name, mode: 0o644, content: data})
+		i.files = append(i.files, file{name: named.name, mode: 0o644, content: data})
 	}
 	return nil
 }

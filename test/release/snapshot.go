@@ -12,6 +12,9 @@ import (
 	"path/filepath"
 	"runtime"
 	"slices"
+	"strconv"
+	"strings"
+	"time"
 )
 
 // What goreleaser hands on to build, which it calls.
@@ -20,6 +23,11 @@ const (
 	envCommand = "RELEASE_COMMAND" // the package that go install takes
 	envDist    = "RELEASE_DIST"    // the directory that goreleaser fills
 	envVersion = "RELEASE_VERSION"
+	// The commit's, in seconds and by RFC 3339. Goreleaser knows neither in a
+	// clone without a remote, and would take the times at which files were
+	// written.
+	envSeconds = "RELEASE_SECONDS"
+	envDate    = "RELEASE_DATE"
 )
 
 // maxImage is what an image may weigh in a registry.
@@ -37,6 +45,15 @@ func shoot(ctx context.Context, t *tree, version, goreleaser string, stdout, std
 	if err != nil {
 		return err
 	}
+	seconds, err := output(ctx, root, nil, "git", "log", "-1", "--format=%ct")
+	if err != nil {
+		return err
+	}
+	unix, err := strconv.ParseInt(strings.TrimSpace(seconds), 10, 64)
+	if err != nil {
+		return fmt.Errorf("the time of the commit: %w", err)
+	}
+	times := []string{envSeconds + "=" + strconv.FormatInt(unix, 10), envDate + "=" + time.Unix(unix, 0).UTC().Format(time.RFC3339)}
 	return inMarket(ctx, t, version, func(m *market) error {
 		share := filepath.Join(root, ".out", "share")
 		if err := m.share(ctx, share); err != nil {
@@ -50,6 +67,7 @@ func shoot(ctx context.Context, t *tree, version, goreleaser string, stdout, std
 			cmd := exec.CommandContext(ctx, goreleaser, args...)
 			cmd.Dir, cmd.Stdout, cmd.Stderr = root, stdout, stderr
 			cmd.Env = append(slices.Clone(m.env), envTool+"="+tool, envCommand+"="+m.command(), envDist+"="+filepath.Join(root, ".out", "release"), envVersion+"="+version)
+			cmd.Env = append(cmd.Env, times...)
 			if err := cmd.Run(); err != nil {
 				return fmt.Errorf("%s %s: %w", goreleaser, args[0], err)
 			}

@@ -19,6 +19,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 )
 
 // make release-snapshot sets them.
@@ -39,6 +40,7 @@ func TestTheSnapshot(t *testing.T) {
 		t.Skip("SKIPPED: make release-snapshot builds it")
 	}
 	t.Run("Sums", func(t *testing.T) { sums(t, dir, of) })
+	t.Run("Times", func(t *testing.T) { times(t, dir) })
 	for _, p := range platforms {
 		goos, arch, _ := strings.Cut(p, "/")
 		base := filepath.Join(dir, fmt.Sprintf("leader_%s_%s_%s", of, goos, arch))
@@ -126,6 +128,78 @@ func packaged(t *testing.T, name, platform, of string) {
 		}
 	}
 	startOn(t, platform, of, filepath.Join(to, "usr", "bin", "leader"))
+}
+
+// times demands one time of all files in all archives, that of the commit: equal
+// sources give equal archives, whenever they are built.
+func times(t *testing.T, dir string) {
+	all := map[int64]string{}
+	note := func(at time.Time, archive, file string) { all[at.Unix()] = archive + ": " + file }
+	for _, pattern := range []string{"*.tar.gz", "*.zip"} {
+		names, err := filepath.Glob(filepath.Join(dir, pattern))
+		if err != nil || len(names) == 0 {
+			t.Fatal("no archives", err)
+		}
+		for _, name := range names {
+			if err := each(name, note); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	if len(all) != 1 {
+		t.Errorf("files are of %d times: %v", len(all), all)
+	}
+}
+
+// each calls f with each file of an archive.
+func each(name string, f func(at time.Time, archive, file string)) error {
+	base := filepath.Base(name)
+	if strings.HasSuffix(name, ".zip") {
+		z, err := zip.OpenReader(name)
+		if err != nil {
+			return err
+		}
+		defer z.Close() //nolint:errcheck // it was read
+		for _, file := range z.File {
+			f(file.Modified, base, file.Name)
+		}
+		return nil
+	}
+	data, err := os.Open(name)
+	if err != nil {
+		return err
+	}
+	defer data.Close() //nolint:errcheck // it was read
+	plain, err := gzip.NewReader(data)
+	if err != nil {
+		return err
+	}
+	for in := tar.NewReader(plain); ; {
+		h, err := in.Next()
+		if errors.Is(err, io.EOF) {
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+		f(h.ModTime, base, h.Name)
+	}
+}
+
+func TestAnImagesFilesHaveOneOrder(t *testing.T) {
+	for range 20 {
+		var names []string
+		i := &image{}
+		if err := i.finish("leader:v1", descriptor{}, descriptor{}, descriptor{}); err != nil {
+			t.Fatal(err)
+		}
+		for _, f := range i.files {
+			names = append(names, f.name)
+		}
+		if want := []string{"oci-layout", "index.json", "manifest.json"}; !slices.Equal(names, want) {
+			t.Fatalf("%q, want %q", names, want)
+		}
+	}
 }
 
 // noRandomness is what Go's runtime says under wine 8, which has nothing that
