@@ -19,7 +19,7 @@ func Example() {
 	defer cancel()
 	config := api.DefaultConfig()
 	config.Address = "127.0.0.1:1"
-	config.Transport.MaxIdleConnsPerHost = 48
+	config.Transport.MaxIdleConnsPerHost, config.Transport.MaxConnsPerHost = 48, 112
 	client, err := api.NewClient(config)
 	if err != nil {
 		fmt.Println(err)

@@ -59,6 +59,9 @@ func openURL(ctx context.Context, u *url.URL) (*Store, error) {
 	if err != nil {
 		return nil, fmt.Errorf("%w: the store's URL: %w", store.ErrInvalid, err)
 	}
+	// A call that is given up leaves the connection that was being made for it,
+	// which the next does not wait for.
+	config.Transport.MaxConnsPerHost = calls + most
 	client, err := api.NewClient(config)
 	if err != nil {
 		return nil, fmt.Errorf("%w: the store's URL: %w", store.ErrInvalid, err)
