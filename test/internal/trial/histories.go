@@ -14,8 +14,9 @@ import (
 )
 
 var (
-	short = flag.Int("histories", 300, "how many histories without faults to record and judge")
-	seed  = flag.Uint64("seed", 0, "seed of the first history; 0: any")
+	short  = flag.Int("histories", 300, "how many histories without faults to record and judge")
+	writes = flag.Int("writes", 40, "how many writes each of them has at least")
+	seed   = flag.Uint64("seed", 0, "seed of the first history; 0: any")
 )
 
 // trialOf records by the seed of the command line, if it has one.
@@ -33,17 +34,19 @@ func told(t *testing.T, tally histories.Tally, err error) {
 }
 
 // Histories records and judges as many histories as the flag -histories says,
-// so many at a time, each of 40 writes over two keys of its own. open returns
-// the stores of one side, which contend with each other; the sides may share
-// registers. Each wait is bounded, and all of them together are not: how long
-// that many take is a matter of the machine.
+// so many at a time, each of as many writes as -writes says over two keys of its
+// own. open returns the stores of one side, which contend with each other; the
+// sides may share registers. Each wait is bounded, and all of them together are
+// not: how long that many take is a matter of the machine.
 func Histories(t *testing.T, judge histories.Judge, sides int, open func(side int) []store.Store) {
 	t.Helper()
 	var stores [][]store.Store
 	for side := range sides {
 		stores = append(stores, open(side))
 	}
-	tally, err := trialOf(judge).WithoutFaults(t.Context(), *short, stores...)
+	many := trialOf(judge)
+	many.Writes = *writes
+	tally, err := many.WithoutFaults(t.Context(), *short, stores...)
 	told(t, tally, err)
 }
 

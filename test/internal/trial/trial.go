@@ -11,7 +11,7 @@
 //	trial.LostAnswers(t, trial.Way{Addr: srv.Addr(), Open: …})
 //	trial.Frozen(t, s, srv)
 //
-// The flags -histories and -seed belong to this package.
+// The flags -histories, -writes and -seed belong to this package.
 package trial
 
 import (

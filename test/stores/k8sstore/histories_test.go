@@ -18,7 +18,7 @@ var judge = histories.Judge{CurrentConflicts: true}
 
 func shortHistories(t *testing.T, srv *kubelab.Server) {
 	opts := k8sstore.Options{Namespace: newNamespace(srv)}
-	trial.Histories(t, judge, 2, func(int) (stores []store.Store) {
+	trial.Histories(t, judge, 4, func(int) (stores []store.Store) {
 		for range 3 {
 			stores = append(stores, open(t, srv.Admin(), opts))
 		}

@@ -32,8 +32,8 @@ import (
 )
 
 func TestMain(m *testing.M) {
-	klog.SetLogger(logr.Discard())   // of client-go's own candidates
-	_ = flag.Set("histories", "100") // unless the command line says otherwise; a write takes longer here than elsewhere
+	klog.SetLogger(logr.Discard()) // of client-go's own candidates
+	_ = flag.Set("writes", "20")   // unless the command line says otherwise; a write takes longer here than elsewhere
 	leaks.Crowd()
 	trial.Main(m)
 }
