@@ -80,15 +80,15 @@ func TestThoseWhoWaitHearOfTheFirstRenewalOfARecordThatWasFound(t *testing.T) {
 }
 
 // join joins a connection to whoever leads, and returns its two far ends.
-func join(t *testing.T, r *route) (target *target, client, leader net.Conn) {
+func join(t *testing.T, r *route) (target *target, client, server net.Conn) {
 	t.Helper()
 	c1, client := net.Pipe()
-	c2, leader := net.Pipe()
+	c2, server := net.Pipe()
 	target, _, _ = r.current()
 	if !r.join(&link{target: target, client: c1, leader: c2}) {
 		t.Fatal("it leads")
 	}
-	return target, client, leader
+	return target, client, server
 }
 
 // open reports whether nobody has closed a connection.
@@ -102,15 +102,15 @@ func TestTheGraceEndsAndIsForgotten(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newTestRoute(t, time.Second)
 		r.lead(led("a", 1, time.Hour))
-		_, client, leader := join(t, r)
+		_, client, server := join(t, r)
 		r.lead(led("b", 2, time.Hour))
 		time.Sleep(time.Second - time.Millisecond)
-		if !open(client) || !open(leader) {
+		if !open(client) || !open(server) {
 			t.Error("cut within the grace")
 		}
 		time.Sleep(2 * time.Millisecond)
-		if open(client) || open(leader) || r.count.cut.Load() != 1 || len(r.deposed) != 0 {
-			t.Errorf("client open %v, leader open %v, %d cut, %d left", open(client), open(leader), r.count.cut.Load(), len(r.deposed))
+		if open(client) || open(server) || r.count.cut.Load() != 1 || len(r.deposed) != 0 {
+			t.Errorf("client open %v, leader open %v, %d cut, %d left", open(client), open(server), r.count.cut.Load(), len(r.deposed))
 		}
 	})
 }
@@ -121,9 +121,9 @@ func TestTheEndWaitsForNoGrace(t *testing.T) {
 		r.lead(led("a", 1, time.Hour))
 		_, oldClient, oldLeader := join(t, r)
 		r.lead(led("b", 2, time.Hour))
-		target, client, leader := join(t, r)
+		target, client, server := join(t, r)
 		r.close()
-		if open(oldClient) || open(oldLeader) || open(client) || open(leader) || target.over.Err() == nil {
+		if open(oldClient) || open(oldLeader) || open(client) || open(server) || target.over.Err() == nil {
 			t.Error("a connection is open, or one is being made")
 		}
 		if cut, drained := r.count.cut.Load(), r.count.drained.Load(); cut != 1 || drained != 1 {
@@ -169,7 +169,8 @@ func TestServeOutlivesWhatPassesAndTellsWhatDoesNot(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		broken, calls := errors.New("broken"), 0
 		ln := troubled{at{&net.UnixAddr{}}, func() (net.Conn, error) {
-			if calls++; calls < 20 {
+			calls++
+			if calls < 20 {
 				return nil, passing{errors.New("too many open files")}
 			}
 			return nil, broken
