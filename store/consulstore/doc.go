@@ -76,10 +76,10 @@
 //
 // The agent's limit on connections. It serves an address 200 at a time by
 // default (limits.http_max_conns_per_client). A Store opens up to 64 for its
-// calls and 48 for its queries, each of which stays open, and one of [Open] never
-// has more than these 112 together; processes that share an address share the
-// limit. What it cuts off fails with store.ErrTransient,
-// and is looked for by the clock.
+// calls and 48 for its queries, each of which stays open, and one of [Open]
+// never has more than these 112 together; processes that share an address share
+// the limit. What it cuts off fails with store.ErrTransient, and is looked for
+// by the clock.
 //
 // The client's transport. That of api.DefaultConfig keeps two or three idle
 // connections to an agent, and connects anew for what goes beyond: set

@@ -15,9 +15,10 @@
 // in microseconds, or one more than it was. A record that is made costs two
 // round trips. Its revision is the server's clock, or more: it exceeds that of
 // every record that was deleted, which a trigger keeps in a second table. What
-// other tools do to the table is seen: an UPDATE by hand has a new revision, and
-// after a DELETE the key goes on with a larger one. A record cannot be renamed. TRUNCATE and DROP run no triggers:
-// after them only the clock has revisions grow.
+// other tools do to the table is seen: an UPDATE by hand has a new revision,
+// and after a DELETE the key goes on with a larger one. A record cannot be
+// renamed. TRUNCATE and DROP run no triggers: after them only the clock has
+// revisions grow.
 //
 // A write is sent once, by a sql.Conn, since a sql.DB repeats some. Errors of
 // the server that are known to undo the statement are refusals; all others, of
@@ -87,8 +88,8 @@
 // asynchronous replica that is promoted lacks what it had not received, and one
 // that is not connected is not noticed. Revisions, and so the numbers of terms,
 // still exceed those that were lost, unless a candidate's clock is behind
-// another's by more than the failover took. MySQL does not tell of its replicas to a
-// user of these rights, nor that a server was one. A URL names one server:
+// another's by more than the failover took. MySQL does not tell of its replicas
+// to a user of these rights, nor that a server was one. A URL names one server:
 // that candidates reach the new primary by it is the matter of a proxy or of
 // DNS. A backup that is restored brings back its state: stop the candidates for
 // a lease. A program must not leave a transaction open on a connection that it

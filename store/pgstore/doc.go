@@ -10,14 +10,15 @@
 //
 // # Writes
 //
-// A compare-and-swap is one call of a function of the database, in a transaction
-// of its own: one round trip. The function updates the row that has the expected
-// revision, or inserts one that nobody has. A revision is the server's clock in
-// microseconds, or more: it exceeds the record's and a sequence, which goes on
-// where a record was deleted. A trigger draws it while it holds the row's lock,
-// so revisions grow with every writer. What other tools do to the table is seen:
-// an UPDATE by hand has a new revision, and after a DELETE or a TRUNCATE the key
-// goes on with a larger one. A record cannot be renamed.
+// A compare-and-swap is one call of a function of the database, in a
+// transaction of its own: one round trip. The function updates the row that has
+// the expected revision, or inserts one that nobody has. A revision is the
+// server's clock in microseconds, or more: it exceeds the record's and a
+// sequence, which goes on where a record was deleted. A trigger draws it while
+// it holds the row's lock, so revisions grow with every writer. What other
+// tools do to the table is seen: an UPDATE by hand has a new revision, and
+// after a DELETE or a TRUNCATE the key goes on with a larger one. A record
+// cannot be renamed.
 //
 // The function has each commit flushed before it is acknowledged, here and at
 // the synchronous standbys, whatever synchronous_commit says in the session,
@@ -71,9 +72,10 @@
 // standby loses what that had not received. Who starts afterwards is shown no
 // standby: until a lease has passed since a server was promoted, as far as its
 // last checkpoint tells, nobody is promoted who starts on it. Nor has the
-// standby received how far revisions were. They go on from its own clock, and so
-// exceed those that were lost unless that is behind the lost server's by more
-// than the failover took; else the number of a term may be given a second time.
+// standby received how far revisions were. They go on from its own clock, and
+// so exceed those that were lost unless that is behind the lost server's by
+// more than the failover took; else the number of a term may be given a second
+// time.
 //
 // # Permissions
 //
@@ -96,8 +98,8 @@
 // anything: that is what synchronous_standby_names is for. A backup that is
 // restored brings back its state: stop the candidates for a lease. An operator
 // who cancels a session that waits for a standby (pg_cancel_backend) has its
-// write acknowledged without that standby. A DROP of the table with a clock that
-// was set back before it is made again lets revisions fall.
+// write acknowledged without that standby. A DROP of the table with a clock
+// that was set back before it is made again lets revisions fall.
 //
 // A pool of pgxpool asks a connection that was idle for a second whether it is
 // still there, which is a second round trip for a renewal. [Open] raises that

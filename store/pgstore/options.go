@@ -17,8 +17,8 @@ type Options struct {
 	// [DefaultTable].
 	Table string
 	// Create has [Store.Check] make the table, and what belongs to it, if it is
-	// missing or of an earlier version. The user then needs the right to create in its schema. See
-	// [Schema] for doing it by migrations.
+	// missing or of an earlier version. The user then needs the right to create
+	// in its schema. See [Schema] for doing it by migrations.
 	Create bool
 	// Timeout bounds a call whose context has no deadline. Zero means
 	// [DefaultTimeout].

@@ -59,9 +59,9 @@ func (n names) fill(text string) string {
 // It belongs to the program's migrations, or is run with [Options.Create]. Any
 // number of programs may run it at the same instant. What is there already
 // stays, records and rights among it, but for functions and triggers of an
-// earlier version, which it replaces; its owner alone may do that. The role that
-// runs it owns what it makes, and nobody else may use that until it is granted
-// (see the package documentation).
+// earlier version, which it replaces; its owner alone may do that. The role
+// that runs it owns what it makes, and nobody else may use that until it is
+// granted (see the package documentation).
 func Schema(table string) (string, error) {
 	n, err := parseTable(table)
 	if err != nil {

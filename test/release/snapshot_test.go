@@ -130,8 +130,8 @@ func packaged(t *testing.T, name, platform, of string) {
 	startOn(t, platform, of, filepath.Join(to, "usr", "bin", "leader"))
 }
 
-// times demands one time of all files in all archives, that of the commit: equal
-// sources give equal archives, whenever they are built.
+// times demands one time of all files in all archives, that of the commit:
+// equal sources give equal archives, whenever they are built.
 func times(t *testing.T, dir string) {
 	all := map[int64]string{}
 	note := func(at time.Time, archive, file string) { all[at.Unix()] = archive + ": " + file }

@@ -34,10 +34,10 @@ func told(t *testing.T, tally histories.Tally, err error) {
 }
 
 // Histories records and judges as many histories as the flag -histories says,
-// so many at a time, each of as many writes as -writes says over two keys of its
-// own. open returns the stores of one side, which contend with each other; the
-// sides may share registers. Each wait is bounded, and all of them together are
-// not: how long that many take is a matter of the machine.
+// so many at a time, each of as many writes as -writes says over two keys of
+// its own. open returns the stores of one side, which contend with each other;
+// the sides may share registers. Each wait is bounded, and all of them together
+// are not: how long that many take is a matter of the machine.
 func Histories(t *testing.T, judge histories.Judge, sides int, open func(side int) []store.Store) {
 	t.Helper()
 	var stores [][]store.Store
