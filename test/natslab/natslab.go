@@ -10,6 +10,8 @@ import (
 	"context"
 	"net"
 	"net/url"
+	"os"
+	"path/filepath"
 	"strconv"
 	"testing"
 	"time"
@@ -77,13 +79,26 @@ func Start(tb testing.TB, opts ...Option) *Server {
 
 func options(tb testing.TB) *server.Options {
 	tb.Helper()
+	dir := tb.TempDir()
+	keepStreams(tb, dir)
 	return &server.Options{
 		Host:      "127.0.0.1",
 		Port:      ports.Free(tb, 1)[0], // one that is still free when the server comes back
 		JetStream: true,
-		StoreDir:  tb.TempDir(),
+		StoreDir:  dir,
 		NoLog:     true,
 		NoSigs:    true,
+	}
+}
+
+// keepStreams puts something beside the streams of the account that tests use.
+// A server removes an empty directory of streams a moment after the last of
+// them has gone, and a stream that is made just then fails with "error creating
+// store for stream" (nats-server 2.15.2, stream.go).
+func keepStreams(tb testing.TB, dir string) {
+	tb.Helper()
+	if err := os.MkdirAll(filepath.Join(dir, server.JetStreamStoreDir, server.DEFAULT_GLOBAL_ACCOUNT, "streams", "kept"), 0o700); err != nil {
+		tb.Fatal(err)
 	}
 }
 

@@ -143,6 +143,7 @@ func startProcesses(tb testing.TB, listen []int, extra string, routes func(p *Pr
 			Name: fmt.Sprintf("node%d", i), StoreDir: filepath.Join(dir, "js"),
 			tb: tb, port: listen[i], config: filepath.Join(dir, "server.conf"),
 		}
+		keepStreams(tb, p.StoreDir)
 		p.fixed = fmt.Sprintf("server_name: %s\nlisten: 127.0.0.1:%d\njetstream { store_dir: %q }\n", p.Name, p.port, p.StoreDir)
 		if n > 1 {
 			p.fixed += fmt.Sprintf("cluster { name: lab, listen: 127.0.0.1:%d, %s }\n", listen[n+i], routes(p, i))

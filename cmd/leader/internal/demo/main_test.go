@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"os"
+	"runtime"
 	"testing"
 	"time"
 
@@ -14,7 +15,8 @@ import (
 )
 
 // TestMain makes the test's own binary serve as a worker, too: one that claims
-// to lead whatever the others do, one that cannot begin, or an honest one.
+// to lead whatever the others do, one that cannot begin, one that only keeps a
+// processor busy, or an honest one.
 func TestMain(m *testing.M) {
 	if len(os.Args) == 2 {
 		switch os.Args[1] {
@@ -27,6 +29,11 @@ func TestMain(m *testing.M) {
 				os.Exit(1)
 			}
 			return
+		case "spin":
+			_, _ = os.Stdout.WriteString("!") // it is killed soon
+			for {
+				runtime.Gosched()
+			}
 		case "fail":
 			fmt.Fprintln(os.Stderr, "no such luck")
 			os.Exit(1)

@@ -18,6 +18,14 @@ const canFreeze = true
 // finds its standard input closed.
 func detach(cmd *exec.Cmd) { cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true} }
 
-func freeze(p *os.Process) error { return p.Signal(syscall.SIGSTOP) }
+// freeze stops a worker, and returns when it stands still: one that is still to
+// stop when the demo dies would get neither signal, and stop for ever.
+func freeze(p *os.Process) error {
+	err := p.Signal(syscall.SIGSTOP)
+	if err == nil {
+		awaitStopped(p.Pid)
+	}
+	return err
+}
 
 func thaw(p *os.Process) error { return p.Signal(syscall.SIGCONT) }

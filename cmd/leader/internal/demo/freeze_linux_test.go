@@ -1,0 +1,57 @@
+package demo
+
+import (
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"strings"
+	"testing"
+)
+
+// A demo that dies just then leaves no worker behind only if the worker stands
+// still: the system wakes, and ends, none that is still to stop.
+func TestAFrozenWorkerStandsStillAtOnce(t *testing.T) {
+	t.Parallel()
+	cmd := exec.CommandContext(t.Context(), os.Args[0], "spin")
+	out, err := cmd.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	detach(cmd)
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		_ = cmd.Process.Kill()
+		_ = cmd.Wait() // it was killed
+	})
+	if _, err := io.ReadFull(out, make([]byte, 1)); err != nil { // it runs
+		t.Fatal(err)
+	}
+	for i := range 100 {
+		if err := freeze(cmd.Process); err != nil {
+			t.Fatal(err)
+		}
+		stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", cmd.Process.Pid))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if !strings.Contains(string(stat), ") T ") {
+			t.Fatalf("frozen for the %d. time it still runs: %s", i+1, stat)
+		}
+		if err := thaw(cmd.Process); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+func TestAWorkerThatEndsIsNotWaitedFor(t *testing.T) {
+	t.Parallel()
+	cmd := exec.CommandContext(t.Context(), os.Args[0], "fail")
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	_ = cmd.Wait() // it fails
+	awaitStopped(cmd.Process.Pid)
+}

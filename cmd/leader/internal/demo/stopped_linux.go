@@ -1,0 +1,30 @@
+package demo
+
+import (
+	"errors"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// stopPause and stopLooks bound how long a worker is awaited that somebody else
+// continues just now.
+const (
+	stopPause = time.Millisecond
+	stopLooks = 1000
+)
+
+// awaitStopped waits until all threads of a child that was told to stop have
+// stopped, or it is gone. A stop is the only news of the child that it takes.
+func awaitStopped(pid int) {
+	pause := time.NewTicker(stopPause)
+	defer pause.Stop()
+	for range stopLooks {
+		var info unix.Siginfo
+		err := unix.Waitid(unix.P_PID, pid, &info, unix.WSTOPPED|unix.WNOHANG, nil)
+		if stopped := err == nil && info.Signo != 0; stopped || err != nil && !errors.Is(err, unix.EINTR) {
+			return
+		}
+		<-pause.C
+	}
+}
