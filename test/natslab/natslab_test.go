@@ -1,20 +1,28 @@
 package natslab_test
 
 import (
+	"os"
+	"path/filepath"
 	"testing"
 
+	"github.com/nats-io/nats-server/v2/server"
 	"github.com/nats-io/nats.go/jetstream"
 
 	"github.com/seed-ff2cb582/leader/test/natslab"
 )
 
 // The server removes the directory of an account's streams a moment after the
-// last one has gone (stream.go, internalDelete). A stream that is made just
-// then failed with "error creating store for stream".
-func TestAStreamIsMadeAfterTheLastOneHasGone(t *testing.T) {
+// last of them has gone, if it is empty (stream.go, stop). That must fail here
+// as well as there: a stream that is made just then would find no directory.
+func TestTheDirectoryOfStreamsCannotBeRemoved(t *testing.T) {
 	t.Parallel()
-	js := natslab.JetStream(t, natslab.Start(t).Connect(t))
-	for range 500 {
+	srv := natslab.Start(t)
+	js := natslab.JetStream(t, srv.Connect(t))
+	streams := filepath.Join(srv.Inner().JetStreamConfig().StoreDir, server.DEFAULT_GLOBAL_ACCOUNT, "streams")
+	for _, when := range []string{"before the first stream", "after the last one"} {
+		if err := os.Remove(streams); err == nil || os.IsNotExist(err) {
+			t.Fatalf("%s the directory was removed (%v)", when, err)
+		}
 		if _, err := js.CreateStream(natslab.Within(t), jetstream.StreamConfig{Name: "S", Subjects: []string{"s"}}); err != nil {
 			t.Fatal(err)
 		}
