@@ -46,12 +46,30 @@ func TestAFrozenWorkerStandsStillAtOnce(t *testing.T) {
 	}
 }
 
-func TestAWorkerThatEndsIsNotWaitedFor(t *testing.T) {
+func TestAWorkerThatIsGoneIsNotAwaited(t *testing.T) {
 	t.Parallel()
 	cmd := exec.CommandContext(t.Context(), os.Args[0], "fail")
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)
 	}
 	_ = cmd.Wait() // it fails
-	awaitStopped(cmd.Process.Pid)
+	if !awaitStopped(cmd.Process.Pid) {
+		t.Error("who is gone was waited for")
+	}
+}
+
+// Somebody else continued it, say.
+func TestAWorkerThatRunsOnIsNotCalledFrozen(t *testing.T) {
+	t.Parallel()
+	cmd := exec.CommandContext(t.Context(), os.Args[0], "spin")
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		_ = cmd.Process.Kill()
+		_ = cmd.Wait() // it was killed
+	})
+	if awaitStopped(cmd.Process.Pid) {
+		t.Error("it runs, and was taken to stand still")
+	}
 }

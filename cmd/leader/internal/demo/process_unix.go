@@ -3,6 +3,7 @@
 package demo
 
 import (
+	"errors"
 	"os"
 	"os/exec"
 	"syscall"
@@ -21,11 +22,16 @@ func detach(cmd *exec.Cmd) { cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: tru
 // freeze stops a worker, and returns when it stands still: one that is still to
 // stop when the demo dies would get neither signal, and stop for ever.
 func freeze(p *os.Process) error {
-	err := p.Signal(syscall.SIGSTOP)
-	if err == nil {
-		awaitStopped(p.Pid)
+	if err := p.Signal(syscall.SIGSTOP); err != nil {
+		return err
 	}
-	return err
+	if !awaitStopped(p.Pid) {
+		return errRuns
+	}
+	return nil
 }
+
+// errRuns: the worker was told to stop, and was not seen to.
+var errRuns = errors.New("the process was not seen to stop")
 
 func thaw(p *os.Process) error { return p.Signal(syscall.SIGCONT) }

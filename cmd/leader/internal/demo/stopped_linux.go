@@ -15,16 +15,18 @@ const (
 )
 
 // awaitStopped waits until all threads of a child that was told to stop have
-// stopped, or it is gone. A stop is the only news of the child that it takes.
-func awaitStopped(pid int) {
+// stopped, or it is gone, and reports whether that was seen. A stop is the only
+// news of the child that it takes.
+func awaitStopped(pid int) bool {
 	pause := time.NewTicker(stopPause)
 	defer pause.Stop()
 	for range stopLooks {
 		var info unix.Siginfo
 		err := unix.Waitid(unix.P_PID, pid, &info, unix.WSTOPPED|unix.WNOHANG, nil)
-		if stopped := err == nil && info.Signo != 0; stopped || err != nil && !errors.Is(err, unix.EINTR) {
-			return
+		if stopped := err == nil && info.Signo != 0; stopped || errors.Is(err, unix.ECHILD) {
+			return true
 		}
 		<-pause.C
 	}
+	return false
 }
