@@ -98,11 +98,13 @@
 // anything: that is what synchronous_standby_names is for. A backup that is
 // restored brings back its state: stop the candidates for a lease. An operator
 // who cancels a session that waits for a standby (pg_cancel_backend) has its
-// write acknowledged without that standby. So may pgx: when a call's deadline
-// passes it asks the server to cancel, and a write that waits for a standby can
-// then be read on the primary alone until a failover loses it. The write itself
-// is reported as unknown. A DROP of the table with a clock that was set back
-// before it is made again lets revisions fall.
+// write acknowledged without that standby, and shown to others. pgx does the
+// same when a call's deadline passes, except on connections made with
+// [NoCancel], as those of [Open] are: use it for a pool of your own if there is
+// a synchronous standby. A commit that waits while the server crashes counts as
+// done once it runs again (PostgreSQL's manual, "Planning for High
+// Availability"). A DROP of the table with a clock that was set back before it
+// is made again lets revisions fall.
 //
 // A pool of pgxpool asks a connection that was idle for a second whether it is
 // still there, which is a second round trip for a renewal. [Open] raises that

@@ -7,6 +7,7 @@ import (
 	"strconv"
 	"time"
 
+	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/seed-ff2cb582/leader/store"
@@ -57,6 +58,10 @@ func open(ctx context.Context, u *url.URL) (*Store, error) {
 	opts, cfg, err := parse(u)
 	if err != nil {
 		return nil, err
+	}
+	cfg.BeforeConnect = func(_ context.Context, own *pgx.ConnConfig) error {
+		NoCancel(own)
+		return nil
 	}
 	cfg.ShouldPing = func(_ context.Context, p pgxpool.ShouldPingParams) bool { return p.IdleDuration > idle }
 	if cfg.ConnConfig.ConnectTimeout == 0 {

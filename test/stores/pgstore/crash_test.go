@@ -5,10 +5,16 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
+	"github.com/jackc/pgx/v5/stdlib"
+
 	"github.com/seed-ff2cb582/leader/store"
+	"github.com/seed-ff2cb582/leader/store/pgstore"
 	"github.com/seed-ff2cb582/leader/test/databases"
 	"github.com/seed-ff2cb582/leader/test/internal/trial"
 	"github.com/seed-ff2cb582/leader/test/natslab"
@@ -95,6 +101,86 @@ func TestFailoverToASynchronousStandbyLosesNothing(t *testing.T) {
 	if next := trial.Must(t, s, store.Write{Key: "a", Expected: rev, Value: []byte("fourth")}); next <= rev {
 		t.Errorf("revision %d follows %d", next, rev)
 	}
+}
+
+// A write whose caller gave up waits for the standby all the same. If it was
+// cancelled there (SyncRepWaitForLSN: "canceling wait for synchronous
+// replication"), it would be read, and lost with the primary.
+func TestAWriteGivenUpIsNotReadBeforeTheStandbyHasIt(t *testing.T) {
+	t.Parallel()
+	primary, standby, url := pair(t, "synchronous_standby_names=s1")
+	table := newTable()
+	s := made(t, url, table)
+	ways := map[string]*pgstore.Store{"Open": s, "New": overPool(t, url, table), "NewSQL": overSQL(t, url, table)}
+	rev := map[string]uint64{}
+	for way, s := range ways {
+		rev[way] = trial.Must(t, s, store.Write{Key: way, Value: []byte("first")})
+	}
+	standby.Freeze()
+	thaw := sync.OnceFunc(standby.Thaw)
+	t.Cleanup(thaw)
+	for way, s := range ways {
+		for range 2 { // the second waits for the first one's lock
+			trial.Outcome(t, trial.Unanswered(t, s, store.Write{Key: way, Expected: rev[way], Value: []byte("second")}), store.Unknown)
+			if e, err := s.Get(trial.Within(t), way); err != nil || e.Revision != rev[way] {
+				t.Errorf("%s: read was %+v (%v), which the standby does not have", way, e, err)
+			}
+		}
+	}
+	primary.Kill()
+	thaw()
+	standby.Promote()
+	natslab.Eventually(t, "reads from the new primary", func(ctx context.Context) error {
+		for way := range ways {
+			e, err := s.Get(ctx, way)
+			if err != nil {
+				return err
+			}
+			if e.Revision < rev[way] {
+				t.Errorf("%s: the new primary has %+v, where revision %d was read", way, e, rev[way])
+			}
+		}
+		return nil
+	})
+}
+
+// overPool and overSQL return stores over pools of the user's own, as NoCancel
+// says that they are made.
+func overPool(t *testing.T, url, table string) *pgstore.Store {
+	t.Helper()
+	cfg, err := pgxpool.ParseConfig(url + "&target_session_attrs=read-write")
+	if err != nil {
+		t.Fatal(err)
+	}
+	cfg.BeforeConnect = func(_ context.Context, own *pgx.ConnConfig) error {
+		pgstore.NoCancel(own)
+		return nil
+	}
+	pool, err := pgxpool.NewWithConfig(trial.Within(t), cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(pool.Close)
+	return over(t, pool, pgstore.Options{Table: table})
+}
+
+func overSQL(t *testing.T, url, table string) *pgstore.Store {
+	t.Helper()
+	cfg, err := pgx.ParseConfig(url + "&target_session_attrs=read-write")
+	if err != nil {
+		t.Fatal(err)
+	}
+	db := stdlib.OpenDB(*cfg, stdlib.OptionBeforeConnect(func(_ context.Context, own *pgx.ConnConfig) error {
+		pgstore.NoCancel(own)
+		return nil
+	}))
+	t.Cleanup(func() { _ = db.Close() })
+	s, err := pgstore.NewSQL(db, pgstore.Options{Table: table})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = s.Close() })
+	return s
 }
 
 // What an asynchronous standby costs: this is why Check says that the store may
