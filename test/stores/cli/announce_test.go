@@ -36,10 +36,14 @@ func TestTheLeaderIsAnnounced(t *testing.T) {
 				})
 			}
 			d := desk{t, natslab.Start(t).URL() + "/votes"}
-			a := d.start("promoted", "campaign", "jobs", "--id", "a", "--ttl", "6s", "--address", "192.0.2.1:80", "--json")
+			// An entry that nobody keeps goes with the lease of the leader. So
+			// the lease outlasts what is between the end of one announce and
+			// the look behind it, on a machine that stands still for a while.
+			const ttl = "12s"
+			a := d.start("promoted", "campaign", "jobs", "--id", "a", "--ttl", ttl, "--address", "192.0.2.1:80", "--json")
 			first := d.start("announced a", "announce", "jobs", "--to", to)
 			shows("192.0.2.1:80")
-			b := d.start("following", "campaign", "jobs", "--id", "b", "--ttl", "6s", "--address", "192.0.2.2:80", "--json")
+			b := d.start("following", "campaign", "jobs", "--id", "b", "--ttl", ttl, "--address", "192.0.2.2:80", "--json")
 			d.try(0, "transfer", "jobs", "--to", "b", "-y", "--force")
 			shows("192.0.2.2:80")
 			// It ends, and the entry stays, which another takes over.
