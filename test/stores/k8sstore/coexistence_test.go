@@ -40,7 +40,7 @@ type swing struct {
 	mu       sync.Mutex
 	theirs   bool      // client-go leads: from OnStartedLeading to OnStoppedLeading
 	since    time.Time // when ours was promoted beside it; else zero
-	renewed  time.Time // when client-go began the latest renewal that was applied; zero: it has released
+	renewed  time.Time // when client-go began the latest renewal that it knows to be applied; zero: it released, or tried to
 	early    int       // promotions of ours within the lease that this gave
 	overlaps []time.Duration
 	terms    []uint64
@@ -147,8 +147,8 @@ func (s *swing) join() (end func(release bool)) {
 	}
 }
 
-// transition holds a promotion of ours against the lease that client-go has, and
-// notes when it leads on beside ours all the same.
+// transition holds a promotion of ours against the lease that client-go has,
+// and notes when client-go leads on beside ours all the same.
 func (s *swing) transition(t leader.Transition) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -346,7 +346,7 @@ func (s *swing) lateAnswer(srv *kubelab.Server, admin *kubectl) bool {
 	proxy.Hold(natslab.ToServer, natslab.ToClient)
 	s.await("ours leads", s.weLead)
 	if d := admin.get(s.name).Spec.AcquireTime.Sub(last.Spec.RenewTime.Time); d < theirLease {
-		s.Errorf("ours claimed %v after client-go renewed a lease of 1 s", d)
+		s.Errorf("ours claimed %v after client-go renewed a lease of %v", d, theirLease)
 	}
 	s.await("client-go has stopped", func() bool { return !s.theyLead() })
 	s.mu.Lock()
