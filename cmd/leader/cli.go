@@ -132,19 +132,24 @@ func run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.
 // environment names: who has exported NATS_URL for good wants to try things out
 // all the same, and must not take the samples for the elections of that server.
 func unused(stderr io.Writer, command *kong.Context) {
-	exported := strings.Join(natsconn.Exported(), " and ")
-	if exported == "" {
+	names := natsconn.Exported()
+	verb := "is"
+	switch len(names) {
+	case 0:
 		return
+	case 2:
+		verb = "are"
 	}
+	exported := strings.Join(names, " and ")
 	given := map[string]bool{}
 	for _, flag := range command.Flags() {
 		given[flag.Name] = !flag.Target.IsZero()
 	}
 	switch {
 	case given["dev"]:
-		fmt.Fprintf(stderr, "leader: --dev: sample elections on a server of its own; %s is not used\n", exported)
+		fmt.Fprintf(stderr, "leader: --dev: sample elections on a server of its own; %s %s not used\n", exported, verb)
 	case command.Command() == "demo" && !given["server"] && !given["context"] && !given["store"]:
-		fmt.Fprintf(stderr, "leader: demo: on a server of its own; %s is not used (--server, --context)\n", exported)
+		fmt.Fprintf(stderr, "leader: demo: on a server of its own; %s %s not used (--server, --context)\n", exported, verb)
 	}
 }
 

@@ -15,6 +15,11 @@ func TestDevBringsItsOwnServerWhateverTheEnvironmentNames(t *testing.T) {
 			t.Errorf("leader %s: exit status %d, stdout %q, stderr %q", line, code, out, stderr)
 		}
 	}
+	// Nor is a context looked for.
+	env = append(env, "NATS_CONTEXT=nowhere")
+	if code, out, stderr := runProgram(t, env, "ls", "--dev"); code != 0 || out == "" || !strings.Contains(stderr, "NATS_URL and NATS_CONTEXT are not used\n") {
+		t.Errorf("leader ls --dev with a context: exit status %d, stdout %q, stderr %q", code, out, stderr)
+	}
 	if code, _, stderr := runProgram(t, env, "ls", "--dev", "-s", "nats://127.0.0.1:2"); code != 2 || !strings.Contains(stderr, "--server") {
 		t.Errorf("with --server: exit status %d, stderr %q", code, stderr)
 	}
