@@ -132,18 +132,27 @@ func (x *exam) conflicts(s store.Store, key string, expected uint64) {
 // get reads the register, again for as long as the failure is transient.
 func (x *exam) get(s store.Store, key string) store.Entry {
 	x.Helper()
+	e, err := x.read(s, key)
+	if err != nil {
+		x.Fatalf("Get(%q): %v", key, err)
+	}
+	x.consistent(key, e)
+	return e
+}
+
+// read is get for a goroutine of its own, which may not end the claim.
+func (x *exam) read(s store.Store, key string) (store.Entry, error) {
 	ctx, cancel := x.within()
 	defer cancel()
 	for {
 		e, err := s.Get(ctx, key)
-		switch {
-		case err == nil:
-			x.consistent(key, e)
-			return e
-		case store.Classify(err) != store.Transient || ctx.Err() != nil:
-			x.Fatalf("Get(%q): %v", key, err)
+		if store.Classify(err) != store.Transient || ctx.Err() != nil {
+			return e, err
 		}
-		<-time.After(5 * time.Millisecond)
+		select {
+		case <-ctx.Done():
+		case <-time.After(5 * time.Millisecond):
+		}
 	}
 }
 

@@ -223,10 +223,8 @@ func (x *exam) chain(s store.Store, k string, n int) {
 
 // churn writes the key n times in competition with others.
 func (x *exam) churn(s store.Store, k string, n int) {
-	ctx, cancel := x.within()
-	defer cancel()
 	for range n {
-		e, err := s.Get(ctx, k)
+		e, err := x.read(s, k)
 		if err != nil {
 			x.Errorf("Get(%q): %v", k, err)
 			return
@@ -245,7 +243,7 @@ func (x *exam) glance(s store.Store, k string, n int) {
 	defer cancel()
 	w, _ := s.(store.Watcher)
 	for range n {
-		if _, err := s.Get(ctx, k); err != nil {
+		if _, err := x.read(s, k); err != nil {
 			x.Errorf("Get(%q): %v", k, err)
 			return
 		}

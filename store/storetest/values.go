@@ -75,9 +75,7 @@ func (x *exam) invalidKey(s store.Store, k string) {
 	if !errors.Is(err, store.ErrInvalid) {
 		x.Errorf("CompareAndSwap(%s): %v; want store.ErrInvalid", brief([]byte(k)), err)
 	}
-	ctx, cancel := x.within()
-	defer cancel()
-	if e, err := s.Get(ctx, k); err == nil && e.Revision != 0 || err != nil && !errors.Is(err, store.ErrInvalid) {
+	if e, err := x.read(s, k); err == nil && e.Revision != 0 || err != nil && !errors.Is(err, store.ErrInvalid) {
 		x.Errorf("Get(%s) = revision %d, %v; want store.ErrInvalid or an unknown key", brief([]byte(k)), e.Revision, err)
 	}
 }
