@@ -1,10 +1,12 @@
 package machine
 
 import (
+	"embed"
 	"flag"
 	"fmt"
+	"io/fs"
 	"os"
-	"path/filepath"
+	"path"
 	"slices"
 	"strings"
 	"testing"
@@ -12,6 +14,13 @@ import (
 )
 
 var update = flag.Bool("update", false, "rewrite the golden traces in testdata")
+
+// testdata is part of the test's binary, and no file that a test opens: the
+// build cache then answers for the explorers in each clone, since the go command
+// remembers an opened file by its absolute path and time.
+//
+//go:embed testdata
+var testdata embed.FS
 
 // TestTraces replays the stories in testdata. A story is a text file: lines
 // that begin with # explain, lines that begin with > are commands, and what
@@ -46,13 +55,13 @@ var update = flag.Bool("update", false, "rewrite the golden traces in testdata")
 //	stop a            leave a               stop and release; stop and let the record expire
 //	unfit a           fit a                 a's health check
 func TestTraces(t *testing.T) {
-	files, err := filepath.Glob("testdata/[0-9][0-9]-*.txt")
+	files, err := fs.Glob(testdata, "testdata/[0-9][0-9]-*.txt")
 	if err != nil || len(files) == 0 {
 		t.Fatalf("no stories: %v", err)
 	}
 	for _, name := range files {
-		t.Run(strings.TrimSuffix(filepath.Base(name), ".txt"), func(t *testing.T) {
-			want, err := os.ReadFile(name)
+		t.Run(strings.TrimSuffix(path.Base(name), ".txt"), func(t *testing.T) {
+			want, err := testdata.ReadFile(name)
 			if err != nil {
 				t.Fatal(err)
 			}
