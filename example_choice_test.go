@@ -137,3 +137,27 @@ func ExampleHealthChecker() {
 	// promoted
 	// demoted: unhealthy - does not campaign: unhealthy
 }
+
+// A store that may forget what it acknowledged, such as one that keeps its data
+// in memory, could show two leaders. With a cool-down a new leader holds the
+// record for a whole lease before it is promoted, and the old one's lease has
+// run out by then. GraceAuto does so where the store says that it may forget.
+func ExampleAcquireGrace() {
+	cfg := leader.ElectionConfig{
+		Group: "scheduler", InstanceID: "worker-1", TTL: 200 * time.Millisecond, HeartbeatInterval: 50 * time.Millisecond,
+		AcquireGrace: leader.GraceOn,
+	}
+	e, err := leader.NewElectionWithStore(memstore.New(), cfg)
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	promoted := make(chan struct{})
+	e.OnPromote(func(context.Context, string) { close(promoted) })
+	start := time.Now()
+	_ = e.Start(context.Background())
+	<-promoted
+	fmt.Println("after a whole lease:", time.Since(start) >= cfg.TTL)
+	_ = e.Stop()
+	// Output: after a whole lease: true
+}

@@ -48,6 +48,35 @@ func ExampleElection_Transfer() {
 	// worker-3 leads
 }
 
+// A leader that is to be drained resigns: its work stops, the record is
+// released, and it stands back until another has led.
+func ExampleElection_Resign() {
+	ctx := context.Background()
+	st := memstore.New()
+	leads := make(chan string)
+	candidate := func(id string) leader.Election {
+		e, err := leader.NewElectionWithStore(st, leader.ElectionConfig{
+			Group: "scheduler", InstanceID: id, TTL: 10 * time.Second, HeartbeatInterval: 2 * time.Second,
+		})
+		if err != nil {
+			panic(err)
+		}
+		e.OnPromote(func(context.Context, string) { leads <- id })
+		_ = e.Start(ctx)
+		return e
+	}
+	first := candidate("worker-1")
+	fmt.Println(<-leads, "leads")
+	second := candidate("worker-2")
+	go func() { _ = first.Resign(ctx) }()
+	fmt.Println(<-leads, "leads")
+	_ = first.Stop()
+	_ = second.Stop()
+	// Output:
+	// worker-1 leads
+	// worker-2 leads
+}
+
 // During maintenance nobody is to lead, not even candidates that start
 // meanwhile.
 func ExampleElection_Pause() {

@@ -4,10 +4,35 @@ import (
 	"context"
 	"fmt"
 
+	"github.com/nats-io/nats.go"
+
 	"github.com/seed-ff2cb582/leader"
 	"github.com/seed-ff2cb582/leader/store"
 	"github.com/seed-ff2cb582/leader/store/memstore"
 )
+
+// A program that does not take part follows who leads all groups of a bucket.
+// It needs the right to read alone.
+//
+//nolint:testableexamples // it needs a server
+func ExampleObserve() {
+	nc, err := nats.Connect(nats.DefaultURL)
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	defer nc.Close()
+	for info, err := range leader.Observe(context.Background(), nc, "leaders", ">") {
+		switch {
+		case err != nil:
+			fmt.Println(err) // the last one: what has to be repaired in NATS
+		case info.ID == "":
+			fmt.Println(info.Group, "is vacant:", info.Reason)
+		default:
+			fmt.Println(info.Group, "is led by", info.ID, "at", info.Address)
+		}
+	}
+}
 
 // Who leads each of many groups, as a list.
 func ExampleSnapshotWithStore() {

@@ -28,6 +28,53 @@ func TestEveryPublicPackageHasAnExample(t *testing.T) {
 	}
 }
 
+// abilities are what package leader offers, in the words of the README's table,
+// and the Examples that show each.
+var abilities = map[string][]string{
+	"elections":          {"Run", "NewElection", "RunWithStore", "NewElectionWithStore"},
+	"handover":           {"Election_Transfer"},
+	"release":            {"Election_StopWithContext"},
+	"resignation":        {"Election_Resign"},
+	"cool-down":          {"AcquireGrace"},
+	"validation":         {"Election_Do"},
+	"fencing":            {"Term_Supersedes"},
+	"health checks":      {"HealthChecker"},
+	"priorities":         {"ElectionConfig_priority"},
+	"versions":           {"VersionPolicy"},
+	"profiles":           {"ElectionConfig_WithProfile"},
+	"a bad setting":      {"ElectionConfig_Validate"},
+	"step-down":          {"Control_StepDown"},
+	"pause":              {"Control_Pause", "Election_Pause"},
+	"a holder is gone":   {"Control_Vacate"},
+	"many roles":         {"RoleManager"},
+	"observers":          {"Observe", "ObserveWithStore", "ObserveFuncWithStore", "SnapshotWithStore"},
+	"metrics and traces": {"Hooks", "Hooks_termContext", "Hooks_reportMetric"},
+}
+
+// TestEveryAbilityOfTheLibraryHasAnExample: one Example a package would leave
+// most of the root's abilities without.
+func TestEveryAbilityOfTheLibraryHasAnExample(t *testing.T) {
+	have := ""
+	files, err := filepath.Glob(filepath.Join(root, "*_test.go"))
+	if err != nil || len(files) == 0 {
+		t.Fatalf("no tests in the root: %v", err)
+	}
+	for _, file := range files {
+		text, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		have += string(text)
+	}
+	for ability, examples := range abilities {
+		for _, example := range examples {
+			if !strings.Contains(have, "\nfunc Example"+example+"()") {
+				t.Errorf("%s: no Example%s", ability, example)
+			}
+		}
+	}
+}
+
 // public reports whether others import the packages of a directory.
 func public(dir string) bool {
 	switch {
