@@ -35,9 +35,9 @@ func page(site, path string) tasks.Spec {
 
 var link = regexp.MustCompile(`href="(/[a-z0-9]+/[a-z0-9]+)"`)
 
-// fetch is the handler: it fetches a page and submits those that it links to.
-// It may be called twice for a page, and does no harm then.
-func (c *crawler) fetch(ctx context.Context, t tasks.Task) ([]byte, error) {
+// fetch is a worker's handler: it fetches a page and submits those that it links
+// to. It may be called twice for a page, and does no harm then.
+func (c *crawler) fetch(ctx context.Context, worker string, t tasks.Task) ([]byte, error) {
 	url := string(t.Payload)
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, url, http.NoBody)
 	if err != nil {
@@ -65,7 +65,7 @@ func (c *crawler) fetch(ctx context.Context, t tasks.Task) ([]byte, error) {
 		}
 		found = append(found, next.ID)
 	}
-	app.Say(c.out, c.id, t.Term, "fetched page=%s", t.ID)
+	app.Say(c.out, c.id, t.Term, "fetched page=%s worker=%s", t.ID, worker)
 	return []byte(strings.Join(found, " ")), nil
 }
 
@@ -108,8 +108,8 @@ func (c *crawler) crawl(ctx context.Context, pages int) error {
 	return errDone
 }
 
-// sections is how many the site has.
-const sections = 20
+// sections is how many the site has: so many that few workers are without one.
+const sections = 60
 
 // site is pages that link to each other: each to two more, and to the first.
 func site(pages int) http.Handler {

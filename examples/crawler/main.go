@@ -78,8 +78,10 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) error {
 		})
 	})
 	for i := range workers {
-		begin(tasks.NewWorker(wire, c.fetch, tasks.WorkerOptions{
-			Group: group, Name: fmt.Sprintf("%s-%d", f.ID, i), Capacity: 2, Lease: time.Second, Logger: f.Logger(),
+		name := fmt.Sprintf("%s-%d", f.ID, i)
+		fetch := func(ctx context.Context, t tasks.Task) ([]byte, error) { return c.fetch(ctx, name, t) }
+		begin(tasks.NewWorker(wire, fetch, tasks.WorkerOptions{
+			Group: group, Name: name, Capacity: 2, Lease: time.Second, Logger: f.Logger(),
 		}).Run)
 	}
 	if pages > 0 {
