@@ -104,7 +104,7 @@ func (l *lines) say(v any) {
 type happening struct {
 	Worker  string    `json:"w"`
 	Run     int       `json:"r"` // of its process
-	What    string    `json:"e"` // ready, accepted, stale, returned
+	What    string    `json:"e"` // ready, accepted, returned, kept, stale, again, refused, violation
 	ID      string    `json:"id,omitempty"`
 	Attempt int       `json:"a,omitempty"`
 	Term    uint64    `json:"t,omitempty"`
@@ -134,7 +134,7 @@ func beWorkers(ctx context.Context, names []string, url string, o options, stdin
 	var all sync.WaitGroup
 	errs := make([]error, len(names))
 	for i, name := range names {
-		j := &journal{name: name, out: out, quiet: o.Quiet, good: map[accepted]bool{}}
+		j := newJournal(name, out, o.Quiet)
 		w := tasks.NewWorker(j.between(link), j.handle(o.Takes), tasks.WorkerOptions{
 			Group: group, Name: name, Capacity: o.Capacity, Lease: workerLease, Labels: []string{"l" + name}, Accepted: j.accepted, Logger: logger(o),
 		})

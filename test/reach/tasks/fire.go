@@ -2,19 +2,16 @@ package main
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
 	"math/rand/v2"
 	"sync"
+	"sync/atomic"
 	"syscall"
 	"time"
 
-	"github.com/nats-io/nats.go"
-
 	"github.com/seed-ff2cb582/leader/tasks"
-	"github.com/seed-ff2cb582/leader/tasks/wire"
 	"github.com/seed-ff2cb582/leader/test/internal/harness"
 )
 
@@ -26,21 +23,50 @@ type verdict struct {
 	Kills, Freezes             int // of leaders
 	WorkerKills, WorkerFreezes int // of teams
 	Terms                      int
-	Replayed                   int // messages of deposed leaders that came once more
-	Refused                    int // orders that came after a newer term, by the journals
-	Took                       time.Duration
+	// Orders that came after a newer term: Late by themselves, Again since the
+	// journal gave them once more. The worker Refused them as stale.
+	Late, Again, Refused int
+	Took                 time.Duration
 }
 
 // String says it for people.
 func (v verdict) String() string {
 	return fmt.Sprintf("%d tasks in %v, %d terms; leaders: %d killed, %d frozen; teams of workers: %d killed, %d frozen\n"+
 		"lost: %d; accepted from a stale term: %d; attempts run by two workers: %d\n"+
-		"attempts accepted: %d; tasks run more than once: %d; late messages of deposed leaders: %d; orders that came stale, and were refused: %d",
+		"attempts accepted: %d; tasks run more than once: %d; orders that came after a newer term: %d late, %d given once more; refused as stale: %d",
 		v.Tasks, v.Took.Round(time.Millisecond), v.Terms, v.Kills, v.Freezes, v.WorkerKills, v.WorkerFreezes,
-		v.Lost, v.Stale, v.Twice, v.Accepted, v.Repeated, v.Replayed, v.Refused)
+		v.Lost, v.Stale, v.Twice, v.Accepted, v.Repeated, v.Late, v.Again, v.Refused)
 }
 
-// burn hands out n tasks under fire, and judges by the workers' journals.
+// struck reports whether there was a fault of each kind.
+func (v verdict) struck() bool { return min(v.Kills, v.Freezes, v.WorkerKills, v.WorkerFreezes) > 0 }
+
+// err says what is condemned: what must not be, and that there was nothing to be
+// condemned.
+func (v verdict) err() (err error) {
+	if v.Lost+v.Stale+v.Twice > 0 {
+		err = fmt.Errorf("%w condemns: %d tasks lost, %d accepted from a stale term, %d attempts run by two", errLab, v.Lost, v.Stale, v.Twice)
+	}
+	for _, shown := range []struct {
+		n    int
+		what string
+	}{
+		{v.Kills, "leader was killed"},
+		{v.Freezes, "leader was frozen"},
+		{v.WorkerKills, "team of workers was killed"},
+		{v.WorkerFreezes, "team of workers was frozen"},
+		{v.Again, "order of a deposed leader was given once more"},
+		{v.Refused, "order was refused as stale"},
+	} {
+		if shown.n == 0 {
+			err = errors.Join(err, fmt.Errorf("%w has shown nothing: no %s", errLab, shown.what))
+		}
+	}
+	return err
+}
+
+// burn hands out n tasks under fire, and more until each kind of fault has
+// struck. It judges by the workers' journals.
 func burn(ctx context.Context, o options, n int, out io.Writer) (v verdict, err error) {
 	o.TTL, o.Capacity, o.Takes = 500*time.Millisecond, 8, 2*time.Millisecond
 	l, err := newLab(ctx, o, io.Discard)
@@ -58,12 +84,7 @@ func burn(ctx context.Context, o options, n int, out io.Writer) (v verdict, err 
 			return v, err
 		}
 	}
-	v.Tasks = n
 	begun := time.Now()
-	late, err := l.record()
-	if err != nil {
-		return v, err
-	}
 	ctx, cancel := context.WithCancel(l.Ctx)
 	defer cancel()
 	var all sync.WaitGroup
@@ -74,28 +95,36 @@ func burn(ctx context.Context, o options, n int, out io.Writer) (v verdict, err 
 	all.Go(func() {
 		_ = l.follow(ctx, func(id string, s tasks.State) { mu.Lock(); finished[id] = s; mu.Unlock(); l.signal() })
 	})
+	var enough atomic.Bool
+	var fed int
 	submitted := make(chan error, 1)
-	go func() { submitted <- l.feed(ctx, n) }()
+	go func() {
+		var err error
+		fed, err = l.feed(ctx, n, &enough)
+		l.fed.Store(true)
+		submitted <- err
+	}()
 	for done := false; !done; {
 		select {
 		case err := <-submitted:
 			if err != nil {
 				return v, err
 			}
-			done = true
+			v.Tasks, done = fed, true
 		default:
-			if err := l.fault(&v, late); err != nil {
+			if err := l.fault(&v); err != nil {
 				return v, err
 			}
+			enough.Store(v.struck())
 		}
 	}
-	err = l.Await("the last task", l.moved, func() bool { mu.Lock(); defer mu.Unlock(); return len(finished) >= n })
+	err = l.Await("the last task", l.moved, func() bool { mu.Lock(); defer mu.Unlock(); return len(finished) >= v.Tasks })
 	v.Took = time.Since(begun)
 	// The bucket may tell the end of a task before its worker's line is read.
 	// Of a task that is lost there is none: the judge says so when this is
 	// given up.
-	_ = l.Await("the last lines of the journals", l.moved, func() bool { return l.returned() >= n })
-	l.judge(&v, n)
+	_ = l.Await("the last lines of the journals", l.moved, func() bool { return l.returned() >= v.Tasks })
+	l.judge(&v)
 	fmt.Fprintln(out, v)
 	mu.Lock()
 	defer mu.Unlock()
@@ -104,22 +133,24 @@ func burn(ctx context.Context, o options, n int, out io.Writer) (v verdict, err 
 			err = errors.Join(err, fmt.Errorf("%w: %s has %s", errLab, id, s))
 		}
 	}
-	if v.Lost+v.Stale+v.Twice > 0 {
-		err = errors.Join(err, fmt.Errorf("%w condemns: %d tasks lost, %d accepted from a stale term, %d attempts run by two", errLab, v.Lost, v.Stale, v.Twice))
-	}
-	return v, err
+	return v, errors.Join(err, v.err())
 }
 
 // names are those of a team.
 func (l *lab) names(i int) []string { return []string{fmt.Sprintf("w%da", i), fmt.Sprintf("w%db", i)} }
 
-// feed submits tasks over the whole time, of all kinds of target.
-func (l *lab) feed(ctx context.Context, n int) error {
+// feed submits tasks over the whole time, of all kinds of target: n, and more
+// until there is enough. It returns how many it has submitted.
+func (l *lab) feed(ctx context.Context, n int, enough *atomic.Bool) (fed int, err error) {
 	const step = 100
 	tick := time.NewTicker(100 * time.Millisecond)
 	defer tick.Stop()
-	for from := 0; from < n; from += step {
-		err := l.submit(from, min(from+step, n), func(i int) tasks.Spec {
+	for fed < n || !enough.Load() {
+		to := fed + step
+		if fed < n {
+			to = min(to, n)
+		}
+		err := l.submit(fed, to, func(i int) tasks.Spec {
 			s := tasks.Spec{ID: fmt.Sprintf("f%06d", i), Payload: make([]byte, 64), MaxAttempts: 1000, Backoff: 5 * time.Millisecond, Timeout: 5 * time.Second}
 			switch i % 4 {
 			case 1:
@@ -132,95 +163,75 @@ func (l *lab) feed(ctx context.Context, n int) error {
 			return s
 		})
 		if err != nil {
-			return err
+			return fed, err
 		}
+		fed = to
 		select {
 		case <-tick.C:
 		case <-ctx.Done():
-			return ctx.Err()
+			return fed, ctx.Err()
 		}
 	}
-	return nil
-}
-
-// delayed are messages of leaders, by their terms: those of one that is deposed
-// come once more.
-type delayed struct {
-	mu     sync.Mutex
-	orders map[uint64][]*nats.Msg
-}
-
-// record keeps some of the orders that go over the wire in each term.
-func (l *lab) record() (*delayed, error) {
-	d := &delayed{orders: map[uint64][]*nats.Msg{}}
-	_, err := l.nc.Subscribe("leader-tasks.to.>", func(m *nats.Msg) {
-		var w wire.ToWorker
-		if json.Unmarshal(m.Data, &w) != nil || len(w.Orders) == 0 {
-			return
-		}
-		d.mu.Lock()
-		defer d.mu.Unlock()
-		if term := w.Term.Number; len(d.orders[term]) < 50 {
-			d.orders[term] = append(d.orders[term], m)
-		}
-	})
-	return d, err
-}
-
-// replay sends once more what leaders of before a term have sent.
-func (d *delayed) replay(nc *nats.Conn, before uint64) (n int) {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	for term, msgs := range d.orders {
-		if term >= before {
-			continue
-		}
-		for _, m := range msgs {
-			if nc.Publish(m.Subject, m.Data) == nil {
-				n++
-			}
-		}
-		delete(d.orders, term)
-	}
-	return n
+	return fed, nil
 }
 
 // fault is the next of the fire's, and the wait for who succeeds.
-func (l *lab) fault(v *verdict, late *delayed) error {
+func (l *lab) fault(v *verdict) error {
 	if err := l.succeed(0); err != nil {
 		return err
 	}
-	p, n := l.leader(), v.Kills+v.Freezes+v.WorkerKills+v.WorkerFreezes
-	switch n % 4 {
+	switch n := v.Kills + v.Freezes + v.WorkerKills + v.WorkerFreezes; n % 4 {
 	case 0:
-		v.Kills++
-		l.candidates[p.ID].Kill()
-		delete(l.candidates, p.ID)
-		if err := l.candidate(); err != nil {
-			return err
-		}
+		return l.depose(func(p promotion) error {
+			v.Kills++
+			l.candidates[p.ID].Kill()
+			delete(l.candidates, p.ID)
+			return errors.Join(l.candidate(), l.succeed(p.Term))
+		})
 	case 1:
 		v.WorkerKills++
 		names := l.names(rand.IntN(3))
 		l.workers[names[0]].Kill()
-		return errors.Join(l.team(names...), l.Pause(200*time.Millisecond))
+		return errors.Join(l.team(names...), l.Pause(between))
 	case 2:
-		v.Freezes++
-		if err := freeze(l.candidates[p.ID], func() error { return l.succeed(p.Term) }); err != nil {
-			return err
-		}
-	case 3:
+		return l.depose(func(p promotion) error {
+			v.Freezes++
+			return freeze(l.candidates[p.ID], func() error { return l.succeed(p.Term) })
+		})
+	default:
 		v.WorkerFreezes++ // for longer than its lease
 		return freeze(l.workers[l.names(rand.IntN(3))[0]], func() error { return l.Pause(workerLease * 3 / 2) })
 	}
-	if err := l.succeed(p.Term); err != nil {
+}
+
+// between is for how long a new leader or team works before the next fault.
+const between = 200 * time.Millisecond
+
+// depose has a leader succeeded by means of a fault. A worker has carried out an
+// order of its before, and is given it once more afterwards: only then the fault
+// shows something. When nothing more is submitted such an order may never come,
+// and there is no fault.
+func (l *lab) depose(fault func(promotion) error) error {
+	var p promotion
+	err := l.Await("an order of the leader's that is carried out and settled", l.moved, func() bool {
+		p = l.leader()
+		return l.fed.Load() || l.candidates[p.ID] != nil && l.noted("kept", p.Term)
+	})
+	if err != nil || l.fed.Load() {
 		return err
 	}
-	if err := l.Pause(200 * time.Millisecond); err != nil {
+	if err := fault(p); err != nil {
 		return err
 	}
-	v.Replayed += late.replay(l.nc, l.leader().Term)
-	return nil
+	what := fmt.Sprintf("a worker that is given an order of term %d once more, in a later one", p.Term)
+	if err := l.Await(what, l.moved, func() bool { return l.noted("again", p.Term) }); err != nil {
+		return err
+	}
+	what = fmt.Sprintf("the worker's answer to an order of term %d, in a later one", p.Term)
+	if err := l.Await(what, l.moved, func() bool { return l.noted("refused", p.Term) || l.noted("violation", p.Term) }); err != nil {
+		return err
+	}
+	return l.Pause(between)
 }
 
 // freeze stops a process until f returns.
@@ -246,7 +257,7 @@ func (l *lab) returned() int {
 }
 
 // judge reads the journals.
-func (l *lab) judge(v *verdict, n int) {
+func (l *lab) judge(v *verdict) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	v.Terms = l.terms
@@ -264,6 +275,10 @@ func (l *lab) judge(v *verdict, n int) {
 		r, a := run{h.Worker, h.Run}, attempt{h.ID, h.Attempt}
 		switch h.What {
 		case "stale":
+			v.Late++
+		case "again":
+			v.Again++
+		case "refused":
 			v.Refused++
 		case "violation":
 			v.Stale++
@@ -284,5 +299,5 @@ func (l *lab) judge(v *verdict, n int) {
 			}
 		}
 	}
-	v.Lost = n - len(returned)
+	v.Lost = v.Tasks - len(returned)
 }

@@ -7,6 +7,7 @@ import (
 	"io"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/nats-io/nats.go"
@@ -31,6 +32,7 @@ type lab struct {
 	candidates map[string]*harness.Child
 	workers    map[string]*harness.Child // by the first of its names
 	readers    sync.WaitGroup            // those who read what processes say
+	fed        atomic.Bool               // nothing more is submitted
 
 	mu     sync.Mutex
 	moved  chan struct{} // has room for one signal
@@ -39,12 +41,21 @@ type lab struct {
 	ready  map[string]bool
 	ended  time.Time // when a leader said that all was finished
 	events []happening
+	known  map[note]bool // of what there are events
+}
+
+// A note is what a line of a journal says of a term.
+type note struct {
+	run  int
+	what string
+	term uint64
 }
 
 func newLab(ctx context.Context, o options, progress io.Writer) (l *lab, err error) {
 	l = &lab{
 		Run: harness.Run{Ctx: ctx, Progress: progress, Look: 5 * time.Millisecond}, o: o, moved: make(chan struct{}, 1),
 		candidates: map[string]*harness.Child{}, workers: map[string]*harness.Child{}, ready: map[string]bool{},
+		known: map[note]bool{},
 	}
 	if l.server, err = harness.StartChild(ctx, "-serve", "-servers", fmt.Sprint(o.Servers)); err != nil {
 		return nil, err
@@ -126,6 +137,18 @@ func (l *lab) is(name string) bool {
 	return l.ready[name]
 }
 
+// noted reports whether the journal of a worker that lives says that of a term.
+func (l *lab) noted(what string, term uint64) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for _, c := range l.workers {
+		if l.known[note{c.PID(), what, term}] {
+			return true
+		}
+	}
+	return false
+}
+
 // leader returns who leads, and since when.
 func (l *lab) leader() promotion {
 	l.mu.Lock()
@@ -167,6 +190,7 @@ func (l *lab) team(names ...string) error {
 			l.ready[key] = l.ready[key] || h.What == "ready"
 			if h.What != "ready" {
 				l.events = append(l.events, h)
+				l.known[note{h.Run, h.What, h.Term}] = true
 			}
 			l.mu.Unlock()
 			l.signal()
