@@ -145,6 +145,7 @@ labs: ## run the guards and stores on real servers, the page in a real browser, 
 	go run ./test/chaos --mutant trust-without-margin
 	@# 10,000 tasks of a leader, while leaders and workers are killed and frozen.
 	go run ./test/reach/tasks -fire
+	go run ./test/reach/tasks -fire -grpc
 	$(call took,labs)
 
 .PHONY: servers
