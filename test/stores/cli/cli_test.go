@@ -276,7 +276,12 @@ func TestTheDemoPlaysOnOtherStores(t *testing.T) {
 			out, _ := d.try(0, "demo", "--json", "--workers", "3", "--ttl", "1s", "--no-splay", "--script", "default")
 			struck, followed := map[string]bool{}, 0
 			for line := range strings.Lines(out) {
-				var e struct{ Event, Fault string }
+				var e struct {
+					Event, Fault string
+					Summary      struct {
+						Faults []struct{ Fault, Failed string }
+					}
+				}
 				if err := json.Unmarshal([]byte(line), &e); err != nil {
 					t.Fatalf("%v in %s", err, line)
 				}
@@ -285,6 +290,12 @@ func TestTheDemoPlaysOnOtherStores(t *testing.T) {
 					struck[e.Fault] = true
 				case "failover":
 					followed++
+				case "end":
+					for _, f := range e.Summary.Faults {
+						if f.Failed != "" {
+							t.Errorf("%s could not be done: %s", f.Fault, f.Failed)
+						}
+					}
 				}
 			}
 			// A busy machine may change its leader before a fault does.
