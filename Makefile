@@ -133,7 +133,10 @@ labs: ## run the guards and stores on real servers, the page in a real browser, 
 			[ -z "$$tags" ] || ($(OPERATOR) LEADER_KUBE=required go test -count=1 -timeout $(TIMEOUT) ./...) || beside=1; \
 			exit $$beside; } & beside=$$!; \
 		go test -p 3 -race -shuffle=on -count=1 -timeout $(TIMEOUT) $$tags $$(go list work | grep -E '$(LABS)' | grep -Ev "$$out"); \
-		status=$$?; wait $$beside || status=1; exit $$status
+		status=$$?; wait $$beside || status=1; \
+		[ -n "$$LEADER_MONGODB_URI" ] || out="$$out|/test/stores/mongostore$$"; \
+		stores() { go list work | grep -E '/test/stores/([a-z0-9]+store|redis)$$' | grep "$$1" "$$out" | sed 's|.*/||' | paste -s -d ' ' -; }; \
+		echo "labs: stores whose tests ran, where their servers could be had: $$(stores -Ev); left out: $$(stores -E | grep . || echo none)"; exit $$status
 	@# On PostgreSQL 18 where make postgresql18 was: what may depend on the version, in some ten seconds.
 	@if go run ./test/databases/install -only postgresql18 -look; then cd test/stores && LEADER_POSTGRESQL=18 go test -race -count=1 \
 		-timeout $(TIMEOUT) -run '^(TestElections|TestShortHistoriesAreLinearizable)$$' ./pgstore -args -histories 50; fi

@@ -37,13 +37,18 @@
 //
 // # Watching
 //
-// All watches share one stream, with a watcher for each key and each pattern,
-// from now on: what came before is read, and everything is read again when the
-// stream was interrupted. So compaction harms no watch, at no revision. The
-// stream asks for a leader, too, and ends when the cluster has lost it. One
-// that brought nothing for 2 s is asked for its progress, and counts as lost
-// when it stays silent for as long again. Where watching fails, the keys are
-// read by the clock: at least twice in a heartbeat.
+// All watches share one stream, with a watcher for each key and each pattern.
+// None asks for a revision to begin at (StartRevision), nor resumes at one: it
+// begins with whatever is written next, and the present state is read once the
+// server has confirmed the watcher, so that nothing falls between the two. When
+// the stream was interrupted all of this is done again. So no revision has to
+// be kept, and compaction harms no watch.
+//
+// The stream asks for a leader, too, and ends when the cluster has lost it. One
+// that brought nothing for 2 s is asked for its progress (a progress request):
+// that is a probe whether it lives, and no revision of the answer is used. It
+// counts as lost when it stays silent for as long again. Where watching fails,
+// the keys are read by the clock: at least twice in a heartbeat.
 //
 // Reads are linearizable, and none is older than its call.
 //

@@ -21,6 +21,7 @@ import (
 	"github.com/seed-ff2cb582/leader/test/stores/consullab"
 	"github.com/seed-ff2cb582/leader/test/stores/etcdlab"
 	"github.com/seed-ff2cb582/leader/test/stores/kubelab"
+	"github.com/seed-ff2cb582/leader/test/stores/mongolab"
 	"github.com/seed-ff2cb582/leader/test/stores/objectlab"
 )
 
@@ -55,6 +56,7 @@ var kinds = map[string]func(testing.TB) string{
 	"kubernetes": func(tb testing.TB) string {
 		return kubelab.Start(tb).URL(tb, "default")
 	},
+	"mongodb": func(tb testing.TB) string { return mongolab.Start(tb).StoreURL(tb) },
 }
 
 // A desk runs commands on one store.
@@ -135,6 +137,12 @@ func (d desk) start(line string, args ...string) *exec.Cmd {
 func (d desk) leader(group string) string {
 	d.Helper()
 	out, _ := d.try(0, "get", group, "-o", "json")
+	return d.led(out)
+}
+
+// led is who leads by what leader get has printed.
+func (d desk) led(out string) string {
+	d.Helper()
 	var shown struct{ Leader string }
 	if err := json.Unmarshal([]byte(out), &shown); err != nil {
 		d.Fatalf("%v in %s", err, out)
@@ -240,17 +248,40 @@ func (d desk) fetch(ctx context.Context, url string) string {
 	return string(body)
 }
 
-// Each fault of the demo that needs no server of its own strikes on a store
-// that brings news, and on one that is looked at.
+// LEADER_STORE names the store of those who give no --store.
+func TestTheEnvironmentNamesTheStore(t *testing.T) {
+	d := desk{t, "redis://" + databases.StartRedis(t).Addr()}
+	d.start("promoted", "campaign", "jobs", "--id", "a", "--json")
+	for store, more := range map[string][]string{d.url: nil, "redis://127.0.0.1:1": {"--store", d.url}} {
+		cmd := exec.CommandContext(d.within(), program, append([]string{"get", "jobs", "-o", "json"}, more...)...)
+		cmd.Env = []string{"PATH=" + os.Getenv("PATH"), "HOME=" + t.TempDir(), "LEADER_STORE=" + store}
+		out, err := cmd.CombinedOutput()
+		if err != nil {
+			t.Errorf("LEADER_STORE=%s leader get %v: %v\n%s", store, more, err, out)
+			continue
+		}
+		if l := d.led(string(out)); l != "a" {
+			t.Errorf("LEADER_STORE=%s leader get %v: %q leads", store, more, l)
+		}
+	}
+}
+
+// Each fault of the demo that needs no server of its own strikes on a store of
+// each kind.
 func TestTheDemoPlaysOnOtherStores(t *testing.T) {
-	for _, kind := range []string{"redis", "mysql"} {
+	for kind, start := range kinds {
 		t.Run(kind, func(t *testing.T) {
 			t.Parallel()
-			d := desk{t, kinds[kind](t)}
+			d := desk{t, start(t)}
 			out, _ := d.try(0, "demo", "--json", "--workers", "3", "--ttl", "1s", "--no-splay", "--script", "default")
 			struck, followed := map[string]bool{}, 0
 			for line := range strings.Lines(out) {
-				var e struct{ Event, Fault string }
+				var e struct {
+					Event, Fault string
+					Summary      struct {
+						Faults []struct{ Fault, Failed string }
+					}
+				}
 				if err := json.Unmarshal([]byte(line), &e); err != nil {
 					t.Fatalf("%v in %s", err, line)
 				}
@@ -259,6 +290,12 @@ func TestTheDemoPlaysOnOtherStores(t *testing.T) {
 					struck[e.Fault] = true
 				case "failover":
 					followed++
+				case "end":
+					for _, f := range e.Summary.Faults {
+						if f.Failed != "" {
+							t.Errorf("%s could not be done: %s", f.Fault, f.Failed)
+						}
+					}
 				}
 			}
 			// A busy machine may change its leader before a fault does.

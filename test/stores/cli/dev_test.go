@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/seed-ff2cb582/leader/test/databases"
+	"github.com/seed-ff2cb582/leader/test/stores/consullab"
 	"github.com/seed-ff2cb582/leader/test/stores/etcdlab"
 	"github.com/seed-ff2cb582/leader/test/stores/objectlab"
 )
@@ -91,20 +92,23 @@ func (b bench) watches(kind string) *exec.Cmd {
 // With --dev, a server of the kind that --store names is started, and ended
 // with the command.
 func TestDevStartsAServerOfTheKind(t *testing.T) {
+	postgresql := func(t *testing.T) (string, []string) {
+		p := databases.PostgreSQLPrograms(t)
+		return p.Bin(), p.Env()
+	}
+	mariadb := func(t *testing.T) (string, []string) {
+		p := databases.MariaDBPrograms(t)
+		return p.Bin(), p.Env()
+	}
 	kinds := map[string]func(t *testing.T) (dir string, env []string){
 		"redis://": func(t *testing.T) (string, []string) {
 			redis, env := databases.RedisProgram(t)
 			return filepath.Dir(redis), env
 		},
-		"etcd://": func(t *testing.T) (string, []string) { return filepath.Dir(etcdlab.Program(t)), nil },
-		"postgres://": func(t *testing.T) (string, []string) {
-			p := databases.PostgreSQLPrograms(t)
-			return p.Bin(), p.Env()
-		},
-		"mariadb://": func(t *testing.T) (string, []string) {
-			p := databases.MariaDBPrograms(t)
-			return p.Bin(), p.Env()
-		},
+		"etcd://":     func(t *testing.T) (string, []string) { return filepath.Dir(etcdlab.Program(t)), nil },
+		"consul://":   func(t *testing.T) (string, []string) { return filepath.Dir(consullab.Program(t)), nil },
+		"postgres://": postgresql, "postgresql://": postgresql,
+		"mysql://": mariadb, "mariadb://": mariadb,
 		"s3://": func(t *testing.T) (string, []string) { return objectlab.Programs(t), nil },
 		"gs://": func(t *testing.T) (string, []string) { return objectlab.Programs(t), nil },
 	}

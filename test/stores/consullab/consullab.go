@@ -139,6 +139,18 @@ func require(tb testing.TB) {
 	}
 }
 
+// Program returns the path of the server's program. Without it the test is
+// skipped, or fails where it must be there.
+func Program(tb testing.TB) string {
+	tb.Helper()
+	require(tb)
+	path, err := find()
+	if err != nil {
+		tb.Fatalf("consullab: %v", err)
+	}
+	return path
+}
+
 // Run starts all nodes that do not run, and waits until they serve.
 func (c *Cluster) Run() {
 	c.tb.Helper()

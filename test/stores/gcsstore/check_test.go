@@ -1,6 +1,8 @@
 package gcsstore_test
 
 import (
+	"net/http"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -87,6 +89,41 @@ func TestVersionsAreWarnedOfAndServe(t *testing.T) {
 	if again := trial.Must(t, at(t, srv.Addr, ""), store.Write{Key: "a"}); again <= rev {
 		t.Errorf("revision %d follows %d", again, rev)
 	}
+}
+
+// The emulator knows no rights. What a denial looks like is of the manual: this
+// one is made on the way there.
+func TestADenialIsExplained(t *testing.T) {
+	t.Parallel()
+	srv, _ := made(t)
+	for _, status := range []int{http.StatusUnauthorized, http.StatusForbidden} {
+		for denied, right := range map[string]string{http.MethodGet: "storage.objects.list", http.MethodPost: "storage.objects.create"} {
+			s := over(t, service(t, srv.Addr, func(rt http.RoundTripper) http.RoundTripper { return denying{rt, denied, status} }), gcsstore.Options{})
+			_, err := s.Check(trial.Within(t), candidate(0))
+			trial.Outcome(t, err, store.Permanent, right, bucket, strconv.Itoa(status))
+			// An observer needs no right to write.
+			_, err = s.Check(trial.Within(t), store.CheckRequest{})
+			if (err == nil) != (denied == http.MethodPost) {
+				t.Errorf("%s is denied by %d: an observer is told %v", denied, status, err)
+			}
+		}
+	}
+}
+
+// denying denies the requests of a method.
+type denying struct {
+	http.RoundTripper
+	method string
+	status int
+}
+
+func (d denying) RoundTrip(r *http.Request) (*http.Response, error) {
+	if r.Method != d.method {
+		return d.RoundTripper.RoundTrip(r)
+	}
+	g := &trial.Gateway{Method: d.method, Body: worded}
+	g.Instead(trial.Answer{Status: d.status, Code: "forbidden"})
+	return g.RoundTrip(r)
 }
 
 // A heartbeat has what is watched looked at twice in it; nothing else tells of

@@ -3,6 +3,7 @@ package gcsstore_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"net/http"
 	"net/http/httptrace"
 	"sync"
@@ -40,6 +41,38 @@ func (c counting) RoundTrip(r *http.Request) (*http.Response, error) {
 		c.writes.Add(1)
 	}
 	return c.RoundTripper.RoundTrip(r)
+}
+
+// What Cloud Storage says when one object is written more often than once a
+// second, and what a gateway says before it: the emulator says none of it.
+func TestWhatIsSaidOfAWriteIsTakenForNoMore(t *testing.T) {
+	t.Parallel()
+	srv, _ := made(t)
+	g := &trial.Gateway{Method: http.MethodPost, Body: worded}
+	c := service(t, srv.Addr, func(rt http.RoundTripper) http.RoundTripper {
+		g.Server = rt
+		return g
+	})
+	g.Answers(t, over(t, c, gcsstore.Options{}),
+		trial.Answer{Status: http.StatusConflict, Code: "conflict", Want: store.Transient},
+		trial.Answer{Status: http.StatusTooManyRequests, Code: "rateLimitExceeded", Want: store.Transient},
+		trial.Answer{Status: http.StatusTooManyRequests, Want: store.Transient},
+		trial.Answer{Status: http.StatusBadRequest, Code: "invalid", Want: store.Permanent},
+		trial.Answer{Status: http.StatusUnauthorized, Code: "authError", Want: store.Permanent},
+		trial.Answer{Status: http.StatusForbidden, Code: "forbidden", Want: store.Permanent},
+		trial.Answer{Status: http.StatusRequestTimeout, Code: "uploadBrokenConnection", Applied: true, Want: store.Unknown},
+		trial.Answer{Status: 499, Applied: true, Want: store.Unknown},
+		trial.Answer{Status: http.StatusInternalServerError, Code: "backendError", Applied: true, Want: store.Unknown},
+		trial.Answer{Status: http.StatusBadGateway, Applied: true, Want: store.Unknown},
+		trial.Answer{Status: http.StatusServiceUnavailable, Code: "backendError", Applied: true, Want: store.Unknown},
+		trial.Answer{Status: http.StatusServiceUnavailable, Want: store.Unknown},
+		trial.Answer{Status: http.StatusGatewayTimeout, Applied: true, Want: store.Unknown},
+	)
+}
+
+// worded is an answer in the words of the JSON API.
+func worded(a trial.Answer) (contentType, text string) {
+	return "application/json; charset=UTF-8", fmt.Sprintf(`{"error":{"code":%d,"message":%[2]q,"errors":[{"domain":"global","reason":%[2]q,"message":%[2]q}]}}`, a.Status, a.Code)
 }
 
 func TestAWriteToAFrozenServerIsUnknownAndMayLandLater(t *testing.T) {

@@ -3,10 +3,9 @@
 package mongostore_test
 
 import (
+	"context"
 	"fmt"
 	"log/slog"
-	"math/rand/v2"
-	"os"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -14,6 +13,7 @@ import (
 	"time"
 
 	"go.mongodb.org/mongo-driver/v2/bson"
+	"go.mongodb.org/mongo-driver/v2/event"
 	"go.mongodb.org/mongo-driver/v2/mongo"
 	"go.mongodb.org/mongo-driver/v2/mongo/options"
 
@@ -24,48 +24,36 @@ import (
 	"github.com/seed-ff2cb582/leader/store/storetest/judge/histories"
 	"github.com/seed-ff2cb582/leader/test/internal/leaks"
 	"github.com/seed-ff2cb582/leader/test/internal/trial"
+	"github.com/seed-ff2cb582/leader/test/natslab"
 	"github.com/seed-ff2cb582/leader/test/stores/ferretlab"
+	"github.com/seed-ff2cb582/leader/test/stores/mongolab"
 )
 
 func TestMain(m *testing.M) { leaks.Main(m) }
 
-// A lab is a server, and a database that each run has for itself.
+// A lab is a server, and collections of the test's own.
 type lab struct {
-	uri, database string
-	number        atomic.Int64
+	*mongolab.Lab
+	number atomic.Int64
 }
 
 // ours is the lab of the server that the environment names.
 func ours(tb testing.TB) *lab {
 	tb.Helper()
-	uri := os.Getenv("LEADER_MONGODB_URI")
-	if uri == "" {
-		tb.Skip("SKIPPED, NOT TESTED: no MongoDB is known: name a replica set by LEADER_MONGODB_URI, whose user may make and drop databases")
-	}
-	l := &lab{uri: uri, database: fmt.Sprintf("leader_test_%x", rand.Uint64())}
-	tb.Cleanup(func() {
-		if err := l.client(tb).Database(l.database).Drop(trial.Within(tb)); err != nil {
-			tb.Error(err)
-		}
-	})
-	return l
+	return &lab{Lab: mongolab.Start(tb)}
 }
 
-func (l *lab) client(tb testing.TB) *mongo.Client {
-	tb.Helper()
-	client, err := mongo.Connect(options.Client().ApplyURI(l.uri))
-	if err != nil {
-		tb.Fatal(err)
-	}
-	tb.Cleanup(func() { _ = client.Disconnect(trial.Within(tb)) })
-	return client
-}
+// judge takes conflicts into the order: what was refused was compared with what
+// is there.
+var judge = histories.Judge{CurrentConflicts: true}
 
 func (l *lab) collection() string { return fmt.Sprintf("c%d", l.number.Add(1)) }
 
-func (l *lab) open(tb testing.TB, collection string) *mongostore.Store {
+// open opens a store by the lab's URI, with the changes to it.
+func (l *lab) open(tb testing.TB, collection string, changes ...*options.ClientOptions) *mongostore.Store {
 	tb.Helper()
-	s, err := mongostore.New(l.client(tb).Database(l.database), mongostore.Options{Collection: collection, Logger: slog.New(slog.DiscardHandler)})
+	opts := mongostore.Options{Collection: collection, Logger: slog.New(slog.DiscardHandler)}
+	s, err := mongostore.New(l.Client(tb, changes...).Database(l.Database), opts)
 	if err != nil {
 		tb.Fatal(err)
 	}
@@ -78,7 +66,7 @@ func (l *lab) open(tb testing.TB, collection string) *mongostore.Store {
 }
 
 func (l *lab) remove(tb testing.TB, collection string) func(key string) error {
-	registers := l.client(tb).Database(l.database).Collection(collection)
+	registers := l.Client(tb).Database(l.Database).Collection(collection)
 	return func(key string) error {
 		_, err := registers.DeleteOne(trial.Within(tb), bson.D{{Key: "_id", Value: key}})
 		return err
@@ -115,10 +103,58 @@ func TestShortHistoriesAreLinearizable(t *testing.T) {
 	t.Parallel()
 	l := ours(t)
 	name := l.collection()
-	trial.Histories(t, histories.Judge{CurrentConflicts: true}, 3, func(int) []store.Store {
+	trial.Histories(t, judge, 3, func(int) []store.Store {
 		return []store.Store{l.open(t, name), l.open(t, name), l.open(t, name)}
 	})
 }
+
+func TestAHistoryWithFaultsIsLinearizable(t *testing.T) {
+	t.Parallel()
+	l := ours(t)
+	name, primary := l.collection(), l.Primary(t)
+	var proxies []*natslab.Proxy
+	var stores []store.Store
+	for range 4 {
+		p := natslab.NewProxy(t, primary)
+		proxies = append(proxies, p)
+		stores = append(stores, l.open(t, name, l.Through(primary, p.Addr())))
+	}
+	trial.HistoryWithFaults(t, judge, trial.Faulted{Stores: append(stores, l.open(t, name)), Faults: trial.Spoil(proxies...), Rounds: 2})
+}
+
+func TestAWriteWhoseAnswerIsLostIsUnknownAndSentOnce(t *testing.T) {
+	t.Parallel()
+	l := ours(t)
+	name, primary := l.collection(), l.Primary(t)
+	var writes atomic.Int64
+	counted := options.Client().SetMonitor(&event.CommandMonitor{Started: func(_ context.Context, e *event.CommandStartedEvent) {
+		if e.CommandName == "findAndModify" {
+			writes.Add(1)
+		}
+	}})
+	trial.LostAnswers(t, trial.Way{
+		Addr: primary,
+		Open: func(tb testing.TB, addr string) store.Store {
+			return l.open(tb, name, l.Through(primary, addr), counted)
+		},
+		Sound:  l.open(t, name),
+		Writes: writes.Load,
+	})
+}
+
+func TestAWriteToAServerThatDoesNotAnswerIsUnknownAndMayLandLater(t *testing.T) {
+	t.Parallel()
+	l := ours(t)
+	primary := l.Primary(t)
+	p := natslab.NewProxy(t, primary)
+	trial.Frozen(t, l.open(t, l.collection(), l.Through(primary, p.Addr())), held{p}, false)
+}
+
+// held is a server that is somebody else's, and seems frozen on one way alone.
+type held struct{ *natslab.Proxy }
+
+func (h held) Freeze() { h.Hold(natslab.ToServer, natslab.ToClient) }
+func (h held) Thaw()   { h.Resume() }
 
 // FerretDB takes the commands of MongoDB, and is refused.
 func TestAServerThatOnlySpeaksTheProtocolIsRefused(t *testing.T) {

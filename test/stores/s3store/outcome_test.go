@@ -48,6 +48,42 @@ func (c counting) Do(r *http.Request) (*http.Response, error) {
 	return c.HTTPClient.Do(r)
 }
 
+// What S3 says when requests for one object meet, or are too many, and what a
+// gateway says before it: versitygw says none of it. S3's manual has a 409
+// repeated, so that it is no conflict: nothing was compared.
+func TestWhatIsSaidOfAWriteIsTakenForNoMore(t *testing.T) {
+	t.Parallel()
+	srv, _ := made(t)
+	g := &trial.Gateway{Method: http.MethodPut, Body: func(a trial.Answer) (contentType, text string) {
+		return "application/xml", "<Error><Code>" + a.Code + "</Code><Message>" + http.StatusText(a.Status) + "</Message></Error>"
+	}}
+	c := client(t, srv.Addr, root(), func(o *s3.Options) {
+		of := o.HTTPClient.(*http.Client) //nolint:errcheck,forcetypeassert // client made it
+		g.Server, of.Transport = of.Transport, g
+	})
+	g.Answers(t, over(t, c, s3store.Options{}),
+		trial.Answer{Status: http.StatusConflict, Code: "ConditionalRequestConflict", Want: store.Transient},
+		trial.Answer{Status: http.StatusConflict, Code: "OperationAborted", Want: store.Transient},
+		trial.Answer{Status: http.StatusTooManyRequests, Code: "TooManyRequests", Want: store.Transient},
+		trial.Answer{Status: http.StatusTooManyRequests, Want: store.Transient},
+		trial.Answer{Status: http.StatusServiceUnavailable, Code: "SlowDown", Want: store.Transient},
+		trial.Answer{Status: http.StatusTemporaryRedirect, Code: "TemporaryRedirect", Want: store.Transient},
+		trial.Answer{Status: http.StatusForbidden, Code: "RequestTimeTooSkewed", Want: store.Transient},
+		trial.Answer{Status: http.StatusBadRequest, Code: "ExpiredToken", Want: store.Transient},
+		trial.Answer{Status: http.StatusBadRequest, Code: "TokenRefreshRequired", Want: store.Transient},
+		trial.Answer{Status: http.StatusMovedPermanently, Code: "PermanentRedirect", Want: store.Permanent},
+		trial.Answer{Status: http.StatusForbidden, Code: "AccessDenied", Want: store.Permanent},
+		trial.Answer{Status: http.StatusNotImplemented, Code: "NotImplemented", Want: store.Permanent},
+		trial.Answer{Status: http.StatusRequestTimeout, Applied: true, Want: store.Unknown},
+		trial.Answer{Status: 499, Applied: true, Want: store.Unknown},
+		trial.Answer{Status: http.StatusInternalServerError, Code: "InternalError", Applied: true, Want: store.Unknown},
+		trial.Answer{Status: http.StatusBadGateway, Applied: true, Want: store.Unknown},
+		trial.Answer{Status: http.StatusServiceUnavailable, Code: "ServiceUnavailable", Applied: true, Want: store.Unknown},
+		trial.Answer{Status: http.StatusServiceUnavailable, Want: store.Unknown},
+		trial.Answer{Status: http.StatusGatewayTimeout, Applied: true, Want: store.Unknown},
+	)
+}
+
 func TestAWriteToAFrozenServerIsUnknownAndMayLandLater(t *testing.T) {
 	t.Parallel()
 	srv, _ := made(t)
