@@ -173,24 +173,35 @@ func TestListenIsThePortOfTheContainer(t *testing.T) {
 }
 
 func TestPodsHaveTimeToLeaveInOrder(t *testing.T) {
+	for base, d := range deployed(t) {
+		for name, o := range d.deployments {
+			checkLeave(t, base+", deployment "+name, o.Spec.Template.Spec)
+		}
+	}
+}
+
+func checkLeave(t *testing.T, what string, spec corev1.PodSpec) {
+	t.Helper()
 	// DemoteTimeout and the end of the last requests in web; the release of the
-	// sidecar, after its program.
+	// sidecar, after its program; --stop-timeout and the release of run.yaml.
+	// The operator, which takes longer, has a test of its own.
 	const leaving = 10 * time.Second
-	for name, o := range load(t).deployments {
-		spec := o.Spec.Template.Spec
-		grace := time.Duration(*spec.TerminationGracePeriodSeconds) * time.Second
-		for _, c := range spec.Containers {
-			if c.Lifecycle != nil {
-				grace -= time.Duration(c.Lifecycle.PreStop.Sleep.Seconds) * time.Second
-			}
+	if spec.TerminationGracePeriodSeconds == nil {
+		t.Errorf("%s does not say how long its pods may take to leave", what)
+		return
+	}
+	grace := time.Duration(*spec.TerminationGracePeriodSeconds) * time.Second
+	for _, c := range spec.Containers {
+		if c.Lifecycle != nil {
+			grace -= time.Duration(c.Lifecycle.PreStop.Sleep.Seconds) * time.Second
 		}
-		if grace <= leaving {
-			t.Errorf("deployment %s: %v are left to leave, and it may take %v", name, grace, leaving)
-		}
-		for _, c := range spec.InitContainers {
-			if c.RestartPolicy == nil || *c.RestartPolicy != corev1.ContainerRestartPolicyAlways {
-				t.Errorf("deployment %s: %s is no sidecar, and would release before the program has ended", name, c.Name)
-			}
+	}
+	if grace <= leaving {
+		t.Errorf("%s: %v are left to leave, and it may take %v", what, grace, leaving)
+	}
+	for _, c := range spec.InitContainers {
+		if c.RestartPolicy == nil || *c.RestartPolicy != corev1.ContainerRestartPolicyAlways {
+			t.Errorf("%s: %s is no sidecar, and would release before the program has ended", what, c.Name)
 		}
 	}
 }
@@ -200,14 +211,17 @@ func TestTheProgramBesideTheSidecarIsAScript(t *testing.T) {
 	if err != nil {
 		t.Skip("there is no shell")
 	}
-	c := load(t).deployments["reports"].Spec.Template.Spec.Containers[0]
-	out, err := exec.CommandContext(t.Context(), sh, "-n", "-c", c.Args[0]).CombinedOutput()
-	if err != nil {
-		t.Errorf("%v: %s", err, out)
-	}
-	listens := load(t).deployments["reports"].Spec.Template.Spec.InitContainers[0].Ports[0].ContainerPort
-	if want := fmt.Sprintf("http://localhost:%d/leader", listens); !strings.Contains(c.Args[0], want) {
-		t.Errorf("the script does not ask %s", want)
+	for _, base := range []string{manifests, "../deploy/leases"} {
+		pod := deployed(t)[base].deployments["reports"].Spec.Template.Spec
+		script := pod.Containers[0].Args[0]
+		out, err := exec.CommandContext(t.Context(), sh, "-n", "-c", script).CombinedOutput()
+		if err != nil {
+			t.Errorf("%s: %v: %s", base, err, out)
+		}
+		listens := pod.InitContainers[0].Ports[0].ContainerPort
+		if want := fmt.Sprintf("http://localhost:%d/leader", listens); !strings.Contains(script, want) {
+			t.Errorf("%s: the script does not ask %s", base, want)
+		}
 	}
 }
 

@@ -3,6 +3,8 @@ package examples
 import (
 	"bytes"
 	"errors"
+	"fmt"
+	"io/fs"
 	"maps"
 	"os"
 	"path/filepath"
@@ -14,6 +16,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	networkingv1 "k8s.io/api/networking/v1"
 	policyv1 "k8s.io/api/policy/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
 	"sigs.k8s.io/json"
@@ -22,31 +25,146 @@ import (
 
 const manifests = "../deploy/kubernetes"
 
-// A deployment is all that the manifests deploy, by kind and name.
+// A deployment is all that manifests deploy beside each other, by kind and name.
 type deployment struct {
 	configs      map[string]*corev1.ConfigMap
+	accounts     map[string]*corev1.ServiceAccount
 	services     map[string]*corev1.Service
 	budgets      map[string]*policyv1.PodDisruptionBudget
 	policies     map[string]*networkingv1.NetworkPolicy
 	deployments  map[string]*appsv1.Deployment
 	statefulSets map[string]*appsv1.StatefulSet
+	roles        map[string]*rbacv1.Role
+	bindings     map[string]*rbacv1.RoleBinding
+	monitors     map[string]*serviceMonitor
 }
 
-// load reads the files that kustomization.yaml names, each document strictly: a
-// field that Kubernetes does not know is a fault.
-func load(t *testing.T) *deployment {
-	t.Helper()
-	d := &deployment{
-		configs: map[string]*corev1.ConfigMap{}, services: map[string]*corev1.Service{},
+// A serviceMonitor is one of the Prometheus operator, as far as the manifests
+// use it.
+type serviceMonitor struct {
+	metav1.TypeMeta   `json:",inline"`
+	metav1.ObjectMeta `json:"metadata"`
+
+	Spec struct {
+		Selector  metav1.LabelSelector `json:"selector"`
+		Endpoints []struct {
+			Port          string `json:"port"`
+			Path          string `json:"path"`
+			Interval      string `json:"interval"`
+			ScrapeTimeout string `json:"scrapeTimeout"`
+		} `json:"endpoints"`
+	} `json:"spec"`
+}
+
+func newDeployment() *deployment {
+	return &deployment{
+		configs: map[string]*corev1.ConfigMap{}, accounts: map[string]*corev1.ServiceAccount{}, services: map[string]*corev1.Service{},
 		budgets: map[string]*policyv1.PodDisruptionBudget{}, policies: map[string]*networkingv1.NetworkPolicy{},
 		deployments: map[string]*appsv1.Deployment{}, statefulSets: map[string]*appsv1.StatefulSet{},
+		roles: map[string]*rbacv1.Role{}, bindings: map[string]*rbacv1.RoleBinding{}, monitors: map[string]*serviceMonitor{},
 	}
-	for _, file := range kustomization(t) {
-		for doc := range bytes.SplitSeq(read(t, filepath.Join(manifests, file)), []byte("\n---\n")) {
-			d.add(t, file, doc)
+}
+
+// load reads what deploy/kubernetes deploys.
+func load(t *testing.T) *deployment {
+	t.Helper()
+	d := newDeployment()
+	d.kustomization(t, manifests)
+	return d
+}
+
+// deployed are all installations that the repository has manifests for, by the
+// directory or the file that is applied. deploy/kubernetes stands beside those
+// that do not bring it and need NATS.
+func deployed(t *testing.T) map[string]*deployment {
+	t.Helper()
+	all := map[string]*deployment{}
+	for _, path := range bases(t) {
+		d := newDeployment()
+		if !slices.Contains([]string{manifests, "../deploy/monitoring", "../deploy/namespace", "../deploy/leases"}, path) {
+			d.kustomization(t, manifests)
+		}
+		if filepath.Ext(path) == ".yaml" {
+			d.file(t, path)
+		} else {
+			d.kustomization(t, path)
+		}
+		all[path] = d
+	}
+	return all
+}
+
+// bases finds each directory that is applied as a whole, and each file that is
+// not part of one. A file without a kind is none of Kubernetes.
+func bases(t *testing.T) (found []string) {
+	t.Helper()
+	for _, root := range []string{"../deploy", "operator/deploy"} {
+		err := filepath.WalkDir(root, func(path string, _ fs.DirEntry, err error) error {
+			if err != nil || filepath.Ext(path) != ".yaml" {
+				return err
+			}
+			path = filepath.ToSlash(path)
+			dir := filepath.ToSlash(filepath.Dir(path))
+			_, whole := os.Stat(filepath.Join(dir, "kustomization.yaml"))
+			switch {
+			case whole == nil && !slices.Contains(found, dir):
+				found = append(found, dir)
+			case whole != nil && bytes.Contains(read(t, path), []byte("\nkind: ")):
+				found = append(found, path)
+			}
+			return nil
+		})
+		if err != nil {
+			t.Fatal(err)
 		}
 	}
-	return d
+	if len(found) < 7 { // what there was when this was written
+		t.Fatalf("there are manifests in %q alone", found)
+	}
+	return found
+}
+
+// kustomization adds what a kustomization names, which has to be all there is in
+// its directory.
+func (d *deployment) kustomization(t *testing.T, dir string) {
+	t.Helper()
+	var k struct {
+		APIVersion, Kind, Namespace string
+		Resources                   []string
+	}
+	const name = "kustomization.yaml"
+	if err := yaml.UnmarshalStrict(read(t, filepath.Join(dir, name)), &k); err != nil {
+		t.Fatal(err)
+	}
+	paths, err := filepath.Glob(filepath.Join(dir, "*.yaml"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, path := range paths {
+		if base := filepath.Base(path); base != name && !slices.Contains(k.Resources, base) {
+			t.Errorf("%s in %s does not name %s", name, dir, base)
+		}
+	}
+	for _, resource := range k.Resources {
+		path := filepath.Join(dir, resource)
+		switch {
+		case filepath.Ext(path) != ".yaml":
+			d.kustomization(t, path)
+		case filepath.Base(path) != resource:
+			t.Errorf("%s takes %s from outside, which kustomize refuses", dir, resource)
+		default:
+			d.file(t, path)
+		}
+	}
+}
+
+// file adds the documents of a file, each strictly: a field that Kubernetes does
+// not know is a fault.
+func (d *deployment) file(t *testing.T, path string) {
+	t.Helper()
+	for doc := range bytes.SplitSeq(read(t, path), []byte("\n---\n")) {
+		d.add(t, path, doc)
+	}
 }
 
 func (d *deployment) add(t *testing.T, file string, doc []byte) {
@@ -61,6 +179,8 @@ func (d *deployment) add(t *testing.T, file string, doc []byte) {
 		err = strictly(doc, &corev1.Namespace{})
 	case "v1 ConfigMap":
 		err = decode(doc, d.configs)
+	case "v1 ServiceAccount":
+		err = decode(doc, d.accounts)
 	case "v1 Service":
 		err = decode(doc, d.services)
 	case "policy/v1 PodDisruptionBudget":
@@ -71,6 +191,15 @@ func (d *deployment) add(t *testing.T, file string, doc []byte) {
 		err = decode(doc, d.deployments)
 	case "apps/v1 StatefulSet":
 		err = decode(doc, d.statefulSets)
+	case "rbac.authorization.k8s.io/v1 Role":
+		err = decode(doc, d.roles)
+	case "rbac.authorization.k8s.io/v1 RoleBinding":
+		err = decode(doc, d.bindings)
+	case "monitoring.coreos.com/v1 ServiceMonitor":
+		err = decode(doc, d.monitors)
+	case "apiextensions.k8s.io/v1 CustomResourceDefinition", "admissionregistration.k8s.io/v1 ValidatingAdmissionPolicy",
+		"admissionregistration.k8s.io/v1 ValidatingAdmissionPolicyBinding":
+		// An API server has looked at them: test/stores/manifests.
 	default:
 		t.Errorf("%s: a document of kind %s %s, which this test does not know", file, meta.APIVersion, meta.Kind)
 	}
@@ -86,6 +215,9 @@ func decode[T any, P interface {
 ) error {
 	object := P(new(T))
 	err := strictly(doc, object)
+	if into[object.GetName()] != nil {
+		err = errors.Join(err, fmt.Errorf("another %T of the name %s stands beside it", object, object.GetName()))
+	}
 	into[object.GetName()] = object
 	return err
 }
@@ -99,30 +231,6 @@ func strictly(doc []byte, into any) error {
 	}
 	faults, err := json.UnmarshalStrict(data, into)
 	return errors.Join(append(faults, err)...)
-}
-
-// kustomization returns the files of the kustomization, which are all there
-// are.
-func kustomization(t *testing.T) (files []string) {
-	t.Helper()
-	var k struct {
-		APIVersion, Kind, Namespace string
-		Resources                   []string
-	}
-	const name = "kustomization.yaml"
-	if err := yaml.UnmarshalStrict(read(t, filepath.Join(manifests, name)), &k); err != nil {
-		t.Fatal(err)
-	}
-	paths, err := filepath.Glob(filepath.Join(manifests, "*.yaml"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, path := range paths {
-		if base := filepath.Base(path); base != name && !slices.Contains(k.Resources, base) {
-			t.Errorf("%s does not name %s", name, base)
-		}
-	}
-	return k.Resources
 }
 
 func read(t *testing.T, path string) []byte {
@@ -191,7 +299,28 @@ func probes(c corev1.Container) map[string]*corev1.Probe {
 }
 
 func TestWhatManifestsSelectExists(t *testing.T) {
-	d := load(t)
+	for base, d := range deployed(t) {
+		t.Run(base, func(t *testing.T) {
+			d.checkPods(t)
+			d.checkServices(t)
+			d.checkPolicies(t)
+			d.checkRights(t)
+		})
+	}
+}
+
+func (d *deployment) checkPods(t *testing.T) {
+	t.Helper()
+	guarded := map[string]int{}
+	for name, b := range d.budgets {
+		found := d.selected(t, b.Spec.Selector)
+		if len(found) != 1 {
+			t.Errorf("the budget %s selects the pods of %d owners", name, len(found))
+		}
+		for _, p := range found {
+			guarded[p.owner]++
+		}
+	}
 	for _, p := range d.pods() {
 		if found := d.selected(t, p.selector); len(found) != 1 || found[0].owner != p.owner {
 			t.Errorf("%s selects the pods of %d owners", p.owner, len(found))
@@ -199,17 +328,8 @@ func TestWhatManifestsSelectExists(t *testing.T) {
 		if want := copies(p); p.replicas != want {
 			t.Errorf("%s has %d replicas, want %d", p.owner, p.replicas, want)
 		}
-	}
-	for name, s := range d.services {
-		d.checkPorts(t, "service "+name, &metav1.LabelSelector{MatchLabels: s.Spec.Selector}, func(yield func(string) bool) {
-			for _, port := range s.Spec.Ports {
-				yield(port.TargetPort.String())
-			}
-		})
-	}
-	for name, b := range d.budgets {
-		if len(d.selected(t, b.Spec.Selector)) != 1 {
-			t.Errorf("the budget %s selects no pods, or those of several", name)
+		if p.replicas > 1 && guarded[p.owner] != 1 {
+			t.Errorf("%s: %d budgets see to it that one of its pods goes at a time", p.owner, guarded[p.owner])
 		}
 	}
 	for name, s := range d.statefulSets {
@@ -217,6 +337,41 @@ func TestWhatManifestsSelectExists(t *testing.T) {
 			t.Errorf("statefulset %s: there is no service %q", name, s.Spec.ServiceName)
 		}
 	}
+}
+
+func (d *deployment) checkServices(t *testing.T) {
+	t.Helper()
+	for name, s := range d.services {
+		if s.Spec.Selector == nil {
+			continue // somebody keeps its EndpointSlice
+		}
+		d.checkPorts(t, "service "+name, &metav1.LabelSelector{MatchLabels: s.Spec.Selector}, func(yield func(string) bool) {
+			for _, port := range s.Spec.Ports {
+				yield(port.TargetPort.String())
+			}
+		})
+	}
+	for name, m := range d.monitors {
+		by, err := metav1.LabelSelectorAsSelector(&m.Spec.Selector)
+		if err != nil {
+			t.Fatal(err)
+		}
+		ports := map[string]bool{}
+		for _, s := range d.services {
+			for _, port := range s.Spec.Ports {
+				ports[port.Name] = ports[port.Name] || by.Matches(labels.Set(s.Labels))
+			}
+		}
+		for _, e := range m.Spec.Endpoints {
+			if !ports[e.Port] {
+				t.Errorf("the monitor %s selects no service with a port %q", name, e.Port)
+			}
+		}
+	}
+}
+
+func (d *deployment) checkPolicies(t *testing.T) {
+	t.Helper()
 	for name, p := range d.policies {
 		for _, rule := range p.Spec.Ingress {
 			d.checkPorts(t, "policy "+name, &p.Spec.PodSelector, func(yield func(string) bool) {
@@ -231,15 +386,56 @@ func TestWhatManifestsSelectExists(t *testing.T) {
 			}
 		}
 	}
+	for _, p := range d.pods() {
+		asks := slices.ContainsFunc(p.containers(), func(c corev1.Container) bool {
+			return slices.ContainsFunc(c.Env, func(e corev1.EnvVar) bool { return e.Name == "NATS_URL" })
+		})
+		if asks && (d.services["nats"] == nil || p.Labels["nats-client"] != "true") {
+			t.Errorf("%s asks a NATS that is not there, or does not let it in", p.owner)
+		}
+	}
+}
+
+// checkRights demands that only pods with rights of their own have a token, and
+// that each binding binds what there is.
+func (d *deployment) checkRights(t *testing.T) {
+	t.Helper()
+	bound := map[string]bool{}
+	for name, b := range d.bindings {
+		if b.RoleRef.Kind != "Role" || d.roles[b.RoleRef.Name] == nil {
+			t.Errorf("binding %s: there is no %s %s", name, b.RoleRef.Kind, b.RoleRef.Name)
+		}
+		for _, s := range b.Subjects {
+			if s.Kind != "ServiceAccount" || d.accounts[s.Name] == nil || s.Namespace != "leader" {
+				t.Errorf("binding %s: there is no %s %s/%s", name, s.Kind, s.Namespace, s.Name)
+			}
+			bound[s.Name] = true
+		}
+	}
+	for name, a := range d.accounts {
+		if !bound[name] || a.AutomountServiceAccountToken == nil || *a.AutomountServiceAccountToken {
+			t.Errorf("account %s has no rights, or gives its token to pods that do not ask for it", name)
+		}
+	}
+	for _, p := range d.pods() {
+		needs, has := p.Spec.ServiceAccountName != "", p.Spec.AutomountServiceAccountToken
+		if needs && d.accounts[p.Spec.ServiceAccountName] == nil {
+			t.Errorf("%s: there is no account %q", p.owner, p.Spec.ServiceAccountName)
+		}
+		if has == nil || *has != needs {
+			t.Errorf("%s: automountServiceAccountToken has to be %v", p.owner, needs)
+		}
+	}
 }
 
 // copies is how many there are to be: three of which one may act, or is lost,
-// two of what serves without an election, and one of what only looks on.
+// two of what serves without an election or can wait for a restart, and one of
+// what only looks on.
 func copies(p pods) int32 {
 	switch p.owner {
 	case "deployment leader-exporter", "deployment leader-dash":
 		return 1
-	case "deployment web-leader":
+	case "deployment web-leader", "deployment announce", "deployment leadergroup-operator":
 		return 2
 	default:
 		return 3
@@ -260,32 +456,57 @@ func (d *deployment) checkPorts(t *testing.T, what string, by *metav1.LabelSelec
 }
 
 func TestContainersNameWhatTheyHave(t *testing.T) {
-	d := load(t)
-	for _, p := range d.pods() {
-		volumes := map[string]bool{}
-		for _, v := range p.Spec.Volumes {
-			volumes[v.Name] = true
-			if v.ConfigMap != nil && d.configs[v.ConfigMap.Name] == nil {
-				t.Errorf("%s: there is no config map %q", p.owner, v.ConfigMap.Name)
+	for base, d := range deployed(t) {
+		t.Run(base, func(t *testing.T) {
+			for _, p := range d.pods() {
+				volumes := d.volumes(t, p)
+				for _, c := range p.containers() {
+					for _, m := range c.VolumeMounts {
+						if !volumes[m.Name] {
+							t.Errorf("%s, container %s: there is no volume %q", p.owner, c.Name, m.Name)
+						}
+					}
+					checkProbes(t, p, c)
+					checkHardened(t, p, c)
+				}
 			}
+		})
+	}
+}
+
+// volumes are the names of those of a pod.
+func (d *deployment) volumes(t *testing.T, p pods) map[string]bool {
+	t.Helper()
+	volumes := map[string]bool{}
+	for _, v := range p.Spec.Volumes {
+		volumes[v.Name] = true
+		if v.ConfigMap != nil && d.configs[v.ConfigMap.Name] == nil {
+			t.Errorf("%s: there is no config map %q", p.owner, v.ConfigMap.Name)
 		}
-		for _, s := range d.statefulSets {
-			for _, claim := range s.Spec.VolumeClaimTemplates {
+	}
+	for name, s := range d.statefulSets {
+		for _, claim := range s.Spec.VolumeClaimTemplates {
+			if p.owner == "statefulset "+name {
 				volumes[claim.Name] = true
 			}
 		}
-		for _, c := range p.containers() {
-			for _, m := range c.VolumeMounts {
-				if !volumes[m.Name] {
-					t.Errorf("%s, container %s: there is no volume %q", p.owner, c.Name, m.Name)
-				}
-			}
-			for kind, probe := range probes(c) {
-				if _, ok := p.port(probe.HTTPGet.Port.String()); !ok {
-					t.Errorf("%s, container %s: the %s probe asks port %v", p.owner, c.Name, kind, probe.HTTPGet.Port)
-				}
-			}
-			checkHardened(t, p, c)
+	}
+	return volumes
+}
+
+// checkProbes demands that a container which serves says whether it is ready,
+// and whether a restart would help.
+func checkProbes(t *testing.T, p pods, c corev1.Container) {
+	t.Helper()
+	all := probes(c)
+	for kind, probe := range all {
+		if _, ok := p.port(probe.HTTPGet.Port.String()); !ok {
+			t.Errorf("%s, container %s: the %s probe asks port %v", p.owner, c.Name, kind, probe.HTTPGet.Port)
+		}
+	}
+	for _, kind := range []string{"readiness", "liveness"} {
+		if len(c.Ports) > 0 && all[kind] == nil {
+			t.Errorf("%s, container %s serves, and has no %s probe", p.owner, c.Name, kind)
 		}
 	}
 }
@@ -298,9 +519,10 @@ func checkHardened(t *testing.T, p pods, c corev1.Container) {
 	switch {
 	case s == nil || s.AllowPrivilegeEscalation == nil || *s.AllowPrivilegeEscalation,
 		s.Capabilities == nil || !slices.Contains(s.Capabilities.Drop, "ALL"),
+		s.ReadOnlyRootFilesystem == nil || !*s.ReadOnlyRootFilesystem,
 		pod == nil || pod.RunAsNonRoot == nil || !*pod.RunAsNonRoot,
 		pod.SeccompProfile == nil || pod.SeccompProfile.Type != corev1.SeccompProfileTypeRuntimeDefault:
-		t.Errorf("%s, container %s does not meet the pod security standard restricted", p.owner, c.Name)
+		t.Errorf("%s, container %s does not meet the pod security standard restricted, or may write where it runs", p.owner, c.Name)
 	}
 	if strings.HasSuffix(c.Image, ":latest") || !strings.Contains(c.Image, ":") {
 		t.Errorf("%s, container %s: the image %q may be another one tomorrow", p.owner, c.Name, c.Image)

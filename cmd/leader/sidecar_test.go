@@ -6,6 +6,7 @@ import (
 	"bufio"
 	"net/http"
 	"os"
+	"os/exec"
 	"regexp"
 	"slices"
 	"strings"
@@ -91,7 +92,12 @@ func TestManifestsOfTheExporterAndThePageRunAsDeployed(t *testing.T) {
 			}
 			address, stop := startServing(t, env, args...)
 			port := regexp.MustCompile(`:\d+/`).FindString(address)
-			checkAnswer(t, "http://127.0.0.1"+strings.TrimSuffix(port, "/")+c.LivenessProbe.HTTPGet.Path)
+			for _, p := range []probe{c.LivenessProbe, c.ReadinessProbe} {
+				if p.HTTPGet.Path == "" {
+					t.Error("it lacks a probe")
+				}
+				checkAnswer(t, "http://127.0.0.1"+strings.TrimSuffix(port, "/")+p.HTTPGet.Path)
+			}
 			if code := stop(); code != 0 {
 				t.Errorf("exit status %d after an interrupt", code)
 			}
@@ -116,40 +122,93 @@ func TestManifestsOfTheSidecarRunAsDeployed(t *testing.T) {
 					args[i] = program // prints its help, and ends
 				}
 			}
-			cmd := command(t, []string{"NATS_URL=" + url, "LEADER_ID=pod-1"}, args...)
-			stderr, err := cmd.StderrPipe()
-			if err != nil {
-				t.Fatal(err)
-			}
-			if err := cmd.Start(); err != nil {
-				t.Fatal(err)
-			}
-			lines := bufio.NewScanner(stderr)
-			base := ""
-			for base == "" || !strings.Contains(lines.Text(), "leading ") {
-				if !lines.Scan() {
-					t.Fatal("it ended before it led")
-				}
-				if at, ok := strings.CutPrefix(lines.Text(), "leader: http://"); ok {
-					base = "http://" + strings.TrimSuffix(at, "/leader")
-				}
-			}
+			// So long that nobody leads within this test unless the lease was
+			// released.
+			args = slices.Insert(args, 2, "--ttl=10m")
+			first := sidecar(t, url, "pod-1", args)
+			base := first.leads()
 			paths := []string{"/leader"}
 			for _, p := range []probe{c.StartupProbe, c.LivenessProbe, c.ReadinessProbe} {
 				if p.HTTPGet.Path != "" {
 					paths = append(paths, p.HTTPGet.Path)
 				}
 			}
+			if c.ReadinessProbe.HTTPGet.Path == "" {
+				t.Error("it has no readiness probe")
+			}
 			for _, path := range paths {
 				checkAnswer(t, base+path)
 			}
-			if err := cmd.Process.Signal(syscall.SIGTERM); err != nil {
+			second := sidecar(t, url, "pod-2", args)
+			if err := first.cmd.Process.Signal(syscall.SIGTERM); err != nil {
 				t.Fatal(err)
 			}
-			for lines.Scan() {
+			first.ends()
+			second.leads()
+			if err := second.cmd.Process.Signal(syscall.SIGTERM); err != nil {
+				t.Fatal(err)
 			}
-			_ = cmd.Wait() // by the signal, in whichever way
+			second.ends()
 		})
+	}
+}
+
+// A pod is one copy of a sidecar.
+type pod struct {
+	*testing.T
+
+	cmd   *exec.Cmd
+	lines *bufio.Scanner
+	said  []string
+}
+
+func sidecar(t *testing.T, url, id string, args []string) *pod {
+	t.Helper()
+	cmd := command(t, []string{"NATS_URL=" + url, "LEADER_ID=" + id}, args...)
+	stderr, err := cmd.StderrPipe()
+	if err == nil {
+		err = cmd.Start()
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	return &pod{T: t, cmd: cmd, lines: bufio.NewScanner(stderr)}
+}
+
+// next reads another line of what it says.
+func (p *pod) next() bool {
+	if !p.lines.Scan() {
+		return false
+	}
+	p.said = append(p.said, p.lines.Text())
+	return true
+}
+
+// leads waits until it does, and returns where it serves.
+func (p *pod) leads() (base string) {
+	p.Helper()
+	for leads := false; base == "" || !leads; {
+		if !p.next() {
+			p.Fatalf("it ended before it led:\n%s", strings.Join(p.said, "\n"))
+		}
+		if at, ok := strings.CutPrefix(p.lines.Text(), "leader: http://"); ok {
+			base = "http://" + strings.TrimSuffix(at, "/leader")
+		}
+		leads = leads || strings.Contains(p.lines.Text(), "leading ")
+	}
+	return base
+}
+
+// ends waits until it has, in peace.
+func (p *pod) ends() {
+	p.Helper()
+	for p.next() {
+	}
+	_ = p.cmd.Wait() // its state tells
+	// The program's, which may have ended by itself just then. A process that
+	// the signal itself has ended has none.
+	if status := p.cmd.ProcessState.ExitCode(); status != 128+int(syscall.SIGTERM) && status != 0 {
+		p.Errorf("after SIGTERM: %v\n%s", p.cmd.ProcessState, strings.Join(p.said, "\n"))
 	}
 }
 

@@ -12,7 +12,9 @@
 //
 // It reads KUBECONFIG (or the pod's account), NATS_URL, POD_NAME,
 // LEADER_BUCKET, the bucket of its own election and of groups that name none,
-// and LEADER_TTL, the length of its lease (20s).
+// LEADER_TTL, the length of its lease (20s), NAMESPACE, the one whose
+// LeaderGroups it serves (all of them), and PROBES, where it answers /healthz
+// and /readyz (:8081).
 package main
 
 import (
@@ -32,7 +34,8 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/tools/leaderelection/resourcelock"
 	ctrl "sigs.k8s.io/controller-runtime"
-	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/cache"
+	"sigs.k8s.io/controller-runtime/pkg/healthz"
 	"sigs.k8s.io/controller-runtime/pkg/metrics/server"
 
 	"github.com/seed-ff2cb582/leader"
@@ -84,7 +87,7 @@ func operate(ctx context.Context, logger *slog.Logger) error {
 	// Without Context the manager would notice the loss of its lock up to 12 s
 	// later, and after a suspension only then.
 	err = mgr.Start(lock.Context(ctx))
-	closing, cancel := context.WithTimeout(context.WithoutCancel(ctx), 5*time.Second)
+	closing, cancel := context.WithTimeout(context.WithoutCancel(ctx), closes)
 	defer cancel()
 	err = errors.Join(err, lock.Close(closing))
 	if ctx.Err() == nil && err == nil {
@@ -93,37 +96,71 @@ func operate(ctx context.Context, logger *slog.Logger) error {
 	return err
 }
 
+// What the end of a term, and of a pod, may take.
+const (
+	// drains is how long the manager waits for reconciliations to end. Its
+	// default is 30 s.
+	drains = 15 * time.Second
+	// demotes is how long the record waits for the manager. If the manager took
+	// longer, another copy would lead beside its reconciliations.
+	demotes = drains + 5*time.Second
+	// closes is how long the process waits for the release.
+	closes = 5 * time.Second
+)
+
 func newLock(nc *nats.Conn, bucket string, logger *slog.Logger) (*lock, error) {
 	host, err := os.Hostname()
 	if err != nil {
 		return nil, err
 	}
+	cfg := electionConfig(bucket, cmp.Or(os.Getenv("POD_NAME"), host), logger)
+	return leaderkube.New[resourcelock.LeaderElectionRecord](nc, cfg, leaderkube.Options{Timing: leaderkube.TimingFor(cfg)})
+}
+
+func electionConfig(bucket, id string, logger *slog.Logger) leader.ElectionConfig {
 	cfg := leader.ElectionConfig{
-		Bucket: bucket, BucketAutoCreate: true, Group: "leadergroup-operator", InstanceID: cmp.Or(os.Getenv("POD_NAME"), host), Logger: logger,
+		Bucket: bucket, BucketAutoCreate: true, Group: "leadergroup-operator", InstanceID: id, DemoteTimeout: demotes, Logger: logger,
 	}.WithProfile(leader.ProfileStable)
 	if ttl, err := time.ParseDuration(os.Getenv("LEADER_TTL")); err == nil {
 		cfg.TTL, cfg.HeartbeatInterval = ttl, ttl/5
 	}
-	return leaderkube.New[resourcelock.LeaderElectionRecord](nc, cfg, leaderkube.Options{Timing: leaderkube.TimingFor(cfg)})
+	return cfg
 }
 
 func newManager(config *ctrlConfig, l *lock) (ctrl.Manager, error) {
-	scheme := runtime.NewScheme()
-	if err := corev1.AddToScheme(scheme); err != nil {
+	opts, err := managerOptions(l, l.Timing())
+	if err != nil {
 		return nil, err
 	}
-	addToScheme(scheme)
-	timing := l.Timing()
-	mgr, err := ctrl.NewManager(config, ctrl.Options{
-		Scheme: scheme, Metrics: server.Options{BindAddress: "0"},
-		LeaderElection: true, LeaderElectionResourceLockInterface: l, LeaderElectionReleaseOnCancel: true,
-		LeaseDuration: &timing.LeaseDuration, RenewDeadline: &timing.RenewDeadline, RetryPeriod: &timing.RetryPeriod,
-		// What is read before a write is read from the server: nothing here is
-		// large, and a cache may be older than the last leader's writes.
-		Client: client.Options{Cache: &client.CacheOptions{DisableFor: []client.Object{&corev1.ConfigMap{}}}},
-	})
+	mgr, err := ctrl.NewManager(config, opts)
+	if err == nil {
+		// Readiness is not leadership: a rollout that waited for a new copy to
+		// lead would never end. Nor does either say anything of NATS, since no
+		// restart brings it back.
+		err = errors.Join(mgr.AddHealthzCheck("ping", healthz.Ping), mgr.AddReadyzCheck("ping", healthz.Ping))
+	}
 	if err != nil {
 		return nil, fmt.Errorf("the manager: %w", err)
 	}
 	return mgr, nil
+}
+
+func managerOptions(l resourcelock.Interface, timing leaderkube.Timing) (ctrl.Options, error) {
+	scheme := runtime.NewScheme()
+	if err := corev1.AddToScheme(scheme); err != nil {
+		return ctrl.Options{}, err
+	}
+	addToScheme(scheme)
+	patience := drains
+	var within map[string]cache.Config
+	if ns := os.Getenv("NAMESPACE"); ns != "" {
+		within = map[string]cache.Config{ns: {}}
+	}
+	return ctrl.Options{
+		Scheme: scheme, Cache: cache.Options{DefaultNamespaces: within},
+		Metrics: server.Options{BindAddress: "0"}, HealthProbeBindAddress: cmp.Or(os.Getenv("PROBES"), ":8081"),
+		LeaderElection: true, LeaderElectionResourceLockInterface: l, LeaderElectionReleaseOnCancel: true,
+		LeaseDuration: &timing.LeaseDuration, RenewDeadline: &timing.RenewDeadline, RetryPeriod: &timing.RetryPeriod,
+		GracefulShutdownTimeout: &patience,
+	}, nil
 }

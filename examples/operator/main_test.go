@@ -7,11 +7,14 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"net/http"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"strconv"
 	"strings"
+	"sync"
 	"syscall"
 	"testing"
 	"time"
@@ -128,11 +131,17 @@ func read(t *testing.T, file string) []byte {
 	return bytes.ReplaceAll(data, []byte("\r\n"), []byte("\n"))
 }
 
-// A copied operator is one of two, in a process of its own.
+// A copied operator is one of two, in a process of its own, with a way of its
+// own to NATS and to the API server.
 type copied struct {
-	cmd  *exec.Cmd
 	name string
-	log  bytes.Buffer
+	cmd  *exec.Cmd
+	nats *natslab.Proxy
+	api  *gate
+	log  logged
+
+	ended chan struct{} // closed when the process has
+	at    time.Time     // when that was
 }
 
 // operator starts a copy, which has the rights of its account and no others.
@@ -142,13 +151,21 @@ func (s *stage) operator(name string) *copied {
 	if err != nil {
 		s.Fatal(err)
 	}
-	c := &copied{cmd: exec.CommandContext(context.WithoutCancel(s.Context()), self), name: name}
-	c.cmd.Env = append(os.Environ(), serving+"=1", "KUBECONFIG="+s.srv.Kubeconfig(s, s.config, namespace),
-		"NATS_URL="+s.nats.URL(), "POD_NAME="+name, "LEADER_TTL="+lease.String())
+	c := &copied{
+		name: name, cmd: exec.CommandContext(context.WithoutCancel(s.Context()), self),
+		nats: natslab.NewProxy(s, s.nats.Addr()), api: s.gate(), ended: make(chan struct{}),
+	}
+	c.cmd.Env = append(os.Environ(), serving+"=1", "KUBECONFIG="+s.srv.Kubeconfig(s, c.api.config(s.T, s.config), namespace),
+		"NATS_URL="+c.nats.URL(), "POD_NAME="+name, "NAMESPACE="+namespace, "LEADER_TTL="+lease.String(), "PROBES=127.0.0.1:0")
 	c.cmd.Stderr = &c.log
 	if err := c.cmd.Start(); err != nil {
 		s.Fatal(err)
 	}
+	go func() {
+		_ = c.cmd.Wait() // its state tells
+		c.at = time.Now()
+		close(c.ended)
+	}()
 	s.Cleanup(func() {
 		c.kill()
 		if s.Failed() {
@@ -159,8 +176,46 @@ func (s *stage) operator(name string) *copied {
 }
 
 func (c *copied) kill() {
-	_ = c.cmd.Process.Kill()
-	_ = c.cmd.Wait() // by the signal
+	_ = c.cmd.Process.Kill() // it may have ended
+	<-c.ended
+}
+
+func (c *copied) signal(t *testing.T, sig os.Signal) {
+	t.Helper()
+	if err := c.cmd.Process.Signal(sig); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// ends demands that the process ends by itself, with this status.
+func (c *copied) ends(t *testing.T, status int) {
+	t.Helper()
+	select {
+	case <-c.ended:
+	case <-natslab.Within(t).Done():
+		t.Fatalf("%s goes on:\n%s", c.name, c.log.String())
+	}
+	if c.cmd.ProcessState.ExitCode() != status {
+		t.Errorf("%s has ended with %v, want the status %d", c.name, c.cmd.ProcessState, status)
+	}
+}
+
+// logged is what a process has written so far.
+type logged struct {
+	mu  sync.Mutex
+	all bytes.Buffer
+}
+
+func (l *logged) Write(p []byte) (int, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.all.Write(p)
+}
+
+func (l *logged) String() string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.all.String()
 }
 
 // lead has a candidate of a sample election lead.
@@ -208,29 +263,74 @@ func (s *stage) shows(id string, other func(term uint64) bool) (g LeaderGroup, t
 	return g, term
 }
 
+// two starts two operators, of which the one that leads has written that one
+// leads.
+func (s *stage) two() (orders leader.Election, copies map[string]*copied, first uint64) {
+	s.Helper()
+	orders = s.lead("one")
+	group := &LeaderGroup{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "orders"}, Spec: LeaderGroupSpec{Group: "orders"}}
+	if err := s.admin.Create(natslab.Within(s), group); err != nil {
+		s.Fatal(err)
+	}
+	copies = map[string]*copied{"operator-1": s.operator("operator-1"), "operator-2": s.operator("operator-2")}
+	_, first = s.shows("one", func(uint64) bool { return true })
+	return orders, copies, first
+}
+
+// leads returns the operator that leads, in that term.
+func (s *stage) leads(copies map[string]*copied, term uint64) *copied {
+	s.Helper()
+	for info, err := range leader.Observe(natslab.Within(s), s.nats.Connect(s), "leaders", "leadergroup-operator") {
+		if err != nil {
+			s.Fatal(err)
+		}
+		if info.ID == "" {
+			continue
+		}
+		if copies[info.ID] == nil || info.Term != term {
+			s.Fatalf("%+v leads, and the ConfigMap was written in term %d", info, term)
+		}
+		return copies[info.ID]
+	}
+	s.Fatal("nobody leads")
+	return nil
+}
+
+// checkProbes asks what the manifest's probes ask. One of two copies leads, and
+// both are ready.
+func checkProbes(t *testing.T, c *copied) {
+	t.Helper()
+	found := regexp.MustCompile(`"health probe","addr":"([^"]+)"`).FindStringSubmatch(c.log.String())
+	if found == nil {
+		t.Fatalf("%s answers no probes:\n%s", c.name, c.log.String())
+	}
+	for _, path := range probed(t) {
+		natslab.Eventually(t, c.name+" answers "+path, func(ctx context.Context) error {
+			req, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+found[1]+path, http.NoBody)
+			if err != nil {
+				return err
+			}
+			res, err := http.DefaultClient.Do(req)
+			if err != nil {
+				return err
+			}
+			defer func() { _ = res.Body.Close() }() // nothing of it is read
+			if res.StatusCode != http.StatusOK {
+				return errors.New(res.Status)
+			}
+			return nil
+		})
+	}
+}
+
 func TestTwoOperatorsAndOneThatIsKilled(t *testing.T) {
 	s := newStage(t)
-	orders := s.lead("one")
-	group := &LeaderGroup{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "orders"}, Spec: LeaderGroupSpec{Group: "orders"}}
-	if err := s.admin.Create(natslab.Within(t), group); err != nil {
-		t.Fatal(err)
-	}
-	copies := map[string]*copied{"operator-1": s.operator("operator-1"), "operator-2": s.operator("operator-2")}
-	_, first := s.shows("one", func(uint64) bool { return true })
+	orders, copies, first := s.two()
 
-	var operators leader.LeaderInfo
-	for info, err := range leader.Observe(natslab.Within(t), s.nats.Connect(t), "leaders", "leadergroup-operator") {
-		if err != nil {
-			t.Fatal(err)
-		}
-		if operators = info; info.ID != "" {
-			break
-		}
+	for _, c := range copies {
+		checkProbes(t, c)
 	}
-	killed := copies[operators.ID]
-	if killed == nil || operators.Term != first {
-		t.Fatalf("%+v leads, and the ConfigMap was written in term %d", operators, first)
-	}
+	killed := s.leads(copies, first)
 	killed.kill()
 	begun := time.Now()
 	if err := orders.Stop(); err != nil {
@@ -247,12 +347,8 @@ func TestTwoOperatorsAndOneThatIsKilled(t *testing.T) {
 	for _, last := range copies {
 		next := s.operator("operator-3")
 		begun := time.Now()
-		if err := last.cmd.Process.Signal(syscall.SIGTERM); err != nil {
-			t.Fatal(err)
-		}
-		if err := last.cmd.Wait(); err != nil {
-			t.Errorf("%s ended by SIGTERM: %v", last.name, err)
-		}
+		last.signal(t, syscall.SIGTERM)
+		last.ends(t, 0)
 		_, third := s.shows("two", func(term uint64) bool { return term > second })
 		t.Logf("ended in term %d; the next wrote in term %d, %v later, its start included", second, third, time.Since(begun).Round(100*time.Millisecond))
 		t.Run("StepDown", func(t *testing.T) { stepDown(t, s, next, third) })
@@ -271,10 +367,7 @@ func stepDown(t *testing.T, s *stage, leads *copied, term uint64) {
 	if _, err := control.StepDown(natslab.Within(t), "leadergroup-operator", "to see its manager end"); err != nil {
 		t.Fatal(err)
 	}
-	var failed *exec.ExitError
-	if err := leads.cmd.Wait(); !errors.As(err, &failed) || failed.ExitCode() != 1 {
-		t.Errorf("it ended with %v", err)
-	}
+	leads.ends(t, 1)
 	s.shows("two", func(now uint64) bool { return now > term })
 }
 

@@ -88,6 +88,9 @@ func (s *Server) begin() {
 		"--service-account-key-file", s.file("accounts.key"), "--service-account-signing-key-file", s.file("accounts.key"),
 		"--service-account-issuer", "https://kubernetes.default.svc",
 		"--authorization-mode", "RBAC", "--service-cluster-ip-range", "10.0.0.0/24", "--endpoint-reconciler-type", "none",
+		// Off by default, and on in OpenShift: who writes an owner that blocks
+		// its deletion needs the right to the owner's finalizers.
+		"--enable-admission-plugins", "OwnerReferencesPermissionEnforcement",
 		"--cert-dir", s.dir, "--profiling=false",
 	}, s.flags...)
 	admin, err := rest.UnversionedRESTClientFor(s.raw(s.Admin()))

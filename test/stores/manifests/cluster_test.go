@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"net/http"
 	"os"
-	"path/filepath"
 	"strings"
 	"testing"
 
@@ -16,6 +15,8 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/runtime/serializer"
 	"k8s.io/client-go/rest"
+	"sigs.k8s.io/kustomize/api/krusty"
+	"sigs.k8s.io/kustomize/kyaml/filesys"
 	"sigs.k8s.io/yaml"
 
 	"github.com/seed-ff2cb582/leader/test/natslab"
@@ -41,8 +42,22 @@ func text(o any, path ...string) string {
 // A cluster is what kubectl knows of one.
 type cluster struct {
 	*testing.T
-	client *rest.RESTClient
-	kinds  map[string]resource // by apiVersion and kind
+	client  *rest.RESTClient
+	kinds   map[string]resource // by apiVersion and kind
+	applied map[string]bool     // by identity
+}
+
+// identity tells an object from all others of the manifests.
+func identity(o object) string {
+	return text(o, "apiVersion") + " " + text(o, "kind") + " " + text(o, "metadata", "name")
+}
+
+// in is the cluster for a subtest.
+func (c *cluster) in(t *testing.T) *cluster {
+	t.Helper()
+	of := *c
+	of.T = t
+	return &of
 }
 
 type resource struct {
@@ -60,7 +75,7 @@ func newCluster(t *testing.T, config *rest.Config) *cluster {
 		t.Fatal(err)
 	}
 	t.Cleanup(client.Client.CloseIdleConnections)
-	return &cluster{t, client, map[string]resource{}}
+	return &cluster{t, client, map[string]resource{}, map[string]bool{}}
 }
 
 // resource asks the server what a kind is called.
@@ -110,6 +125,7 @@ func (c *cluster) apply(o object, namespace string) error {
 			Param("fieldManager", "manifests").Param("fieldValidation", "Strict").Body(body)
 		err := answered(request.Do(natslab.Within(c)))
 		if tries == 3 || !apierrors.IsTimeout(err) {
+			c.applied[identity(o)] = err == nil
 			return err
 		}
 		c.Logf("once more, for the server is not ready for the kind yet: %v", err)
@@ -168,31 +184,22 @@ func documents(t *testing.T, file string) (all []object) {
 	return all
 }
 
-// kustomized are the objects of a kustomization, as far as those here go: they
-// name files and other kustomizations, and put all of it into a namespace.
-func kustomized(t *testing.T, dir string) (all []object, namespace string) {
+// kustomized are the objects of a kustomization, as `kubectl apply -k` has
+// them: by kustomize itself, which refuses what is outside of the directory.
+func kustomized(t *testing.T, dir string) (all []object) {
 	t.Helper()
-	var k struct {
-		APIVersion, Kind, Namespace string
-		Resources                   []string
-	}
-	data, err := os.ReadFile(filepath.Join(dir, "kustomization.yaml"))
-	if err == nil {
-		err = yaml.UnmarshalStrict(data, &k)
-	}
+	rendered, err := krusty.MakeKustomizer(krusty.MakeDefaultOptions()).Run(filesys.MakeFsOnDisk(), dir)
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("kustomize: %v", err)
 	}
-	for _, r := range k.Resources {
-		path := filepath.Join(dir, r)
-		if info, err := os.Stat(path); err == nil && info.IsDir() {
-			below, _ := kustomized(t, path)
-			all = append(all, below...)
-			continue
+	for _, r := range rendered.Resources() {
+		o, err := r.Map()
+		if err != nil {
+			t.Fatal(err)
 		}
-		all = append(all, documents(t, path)...)
+		all = append(all, o)
 	}
-	return all, k.Namespace
+	return all
 }
 
 // define makes a kind, and waits until it is served.

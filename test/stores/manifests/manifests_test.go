@@ -4,8 +4,10 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"io/fs"
 	"log/slog"
 	"net/http"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -16,6 +18,7 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"github.com/seed-ff2cb582/leader"
+	"github.com/seed-ff2cb582/leader/store"
 	"github.com/seed-ff2cb582/leader/store/k8sstore"
 	"github.com/seed-ff2cb582/leader/test/internal/trial"
 	"github.com/seed-ff2cb582/leader/test/natslab"
@@ -75,18 +78,37 @@ func TestOnARealServer(t *testing.T) {
 	srv := kubelab.Start(t)
 	c := newCluster(t, srv.Admin())
 	c.define(parsed(t, serviceMonitors), object{"apiVersion": "monitoring.coreos.com/v1", "kind": "ServiceMonitor"})
-	for _, dir := range []string{"kubernetes/monitoring", "leases", "announce", "../examples/operator/deploy"} {
-		t.Run(dir, func(t *testing.T) { (&cluster{t, c.client, c.kinds}).deploys(dir) })
+	for _, dir := range []string{"monitoring", "leases", "announce", "../examples/operator/deploy"} {
+		t.Run(dir, func(t *testing.T) { c.in(t).all(kustomized(t, deploy+dir), "leader") })
 	}
-	t.Run("run.yaml", func(t *testing.T) { (&cluster{t, c.client, c.kinds}).all(documents(t, deploy+"run.yaml"), "leader") })
-	t.Run("Rights", func(t *testing.T) { rightsOfTheLeases(t, srv, c) })
+	t.Run("run.yaml", func(t *testing.T) { c.in(t).all(documents(t, deploy+"run.yaml"), "leader") })
+	t.Run("NothingElse", func(t *testing.T) { c.in(t).appliedAll(deploy, deploy+"../examples/operator/deploy") })
+	t.Run("Rights", func(t *testing.T) { rights(t, srv, c) })
+	t.Run("Leases", func(t *testing.T) { rightsOfTheLeases(t, srv, c) })
 	t.Run("Announce", func(t *testing.T) { announces(t, srv, c) })
 }
 
-// deploys applies a kustomization.
-func (c *cluster) deploys(dir string) {
-	objects, namespace := kustomized(c.T, deploy+dir)
-	c.all(objects, namespace)
+// appliedAll demands that each object of the files below the directories was
+// applied. A file without a kind is none of Kubernetes, and a kustomization is
+// no object.
+func (c *cluster) appliedAll(dirs ...string) {
+	c.Helper()
+	for _, dir := range dirs {
+		err := filepath.WalkDir(dir, func(path string, _ fs.DirEntry, err error) error {
+			if err != nil || filepath.Ext(path) != ".yaml" {
+				return err
+			}
+			for _, o := range documents(c.T, path) {
+				if kind := text(o, "kind"); kind != "" && kind != "Kustomization" && !c.applied[identity(o)] {
+					c.Errorf("%s: %s was not applied", path, identity(o))
+				}
+			}
+			return nil
+		})
+		if err != nil {
+			c.Fatal(err)
+		}
+	}
 }
 
 // all applies objects, twice, since what was applied once has to stay
@@ -182,6 +204,16 @@ func rightsOfTheLeases(t *testing.T, srv *kubelab.Server, c *cluster) {
 		t.Error(err)
 	}
 	natslab.Eventually(t, "the other leads", func(context.Context) error { return leads(second) })
+
+	st, err := k8sstore.NewForConfig(config, k8sstore.Options{Namespace: namespace})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer st.Close() //nolint:errcheck // it only reads
+	report, err := st.Check(trial.Within(t), store.CheckRequest{Key: group, HeartbeatInterval: 2 * time.Second})
+	if err != nil || len(report.Warnings) > 0 {
+		t.Errorf("%v, and it warns of %q: without a watch it looks by the clock", err, report.Warnings)
+	}
 
 	own := newCluster(t, config)
 	leases := "/apis/coordination.k8s.io/v1/namespaces/" + namespace + "/leases"
