@@ -12,6 +12,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -20,6 +21,8 @@ import (
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus/testutil/promlint"
+
+	"github.com/seed-ff2cb582/leader/proxy"
 )
 
 // A service is what runs beside a candidate: it says its name to each client,
@@ -145,9 +148,9 @@ func wasReset(t *testing.T, conn net.Conn) {
 
 // campaign starts a candidate in a process of its own, and returns when it
 // leads or follows.
-func (l *readLab) campaign(group, id, address string) *os.Process {
+func (l *readLab) campaign(group, id, address string, more ...string) *os.Process {
 	l.t.Helper()
-	f := l.follow("campaign", group, "--id", id, "--ttl", "1s", "--address", address, "--json")
+	f := l.follow(append([]string{"campaign", group, "--id", id, "--ttl", "1s", "--address", address, "--json"}, more...)...)
 	l.t.Cleanup(func() { _ = f.cmd.Process.Signal(syscall.SIGCONT) })
 	var tr transition
 	f.next(&tr)
@@ -255,6 +258,88 @@ func TestProxyLetsConnectionsEndAndCutsTheRest(t *testing.T) {
 		t.Errorf("exit status %d after SIGTERM", code)
 	}
 	wasReset(t, conn)
+}
+
+// What a flag says has to reach the proxy, which tests the rest by itself.
+func TestProxyKeepsAndRefusesConnectionsAsItsFlagsSay(t *testing.T) {
+	t.Parallel()
+	t.Run("grace", func(t *testing.T) {
+		t.Parallel()
+		l := newReadLab(t)
+		a, b := newService(t, "a"), newService(t, "b")
+		c := l.carry([]string{"jobs"}, "jobs", "--listen", "127.0.0.1:0", "--wait", "2m", "--grace", "10m")
+		l.campaign("jobs", "a", a.ln.Addr().String(), "--ttl", "20s")
+		old := c.connect("jobs", "a")
+		l.campaign("jobs", "b", b.ln.Addr().String(), "--ttl", "20s")
+		l.run(0, "step-down", "jobs", "--yes")
+		// Who is led to the next leader comes after what the proxy did to
+		// the connections of the former one.
+		c.connect("jobs", "b")
+		got := a.got.Load()
+		if _, err := old.Write([]byte("x")); err != nil {
+			t.Fatalf("the former leader's connection: %v", err)
+		}
+		l.until("the former leader still gets what is sent", func() error {
+			switch {
+			case a.got.Load() > got:
+				return nil
+			case a.open.Load() == 0:
+				t.Fatal("the former leader's connection was cut")
+			}
+			return errors.New("it gets nothing")
+		})
+	})
+	t.Run("max-conns", func(t *testing.T) {
+		t.Parallel()
+		l := newReadLab(t)
+		a := newService(t, "a")
+		c := l.carry([]string{"jobs"}, "jobs", "--listen", "127.0.0.1:0", "--wait", "2m", "--max-conns", "1")
+		l.campaign("jobs", "a", a.ln.Addr().String(), "--ttl", "20s")
+		first := c.connect("jobs", "a")
+		c.refused("jobs")
+		_ = first.Close()
+		l.until("the place of the first is free", func() error {
+			name, err := c.ask("jobs")
+			if err == nil && name != "a\n" {
+				err = fmt.Errorf("%q", name)
+			}
+			return err
+		})
+	})
+	t.Run("wait", func(t *testing.T) {
+		t.Parallel()
+		l := newReadLab(t)
+		c := l.carry([]string{"jobs", "metrics"}, "jobs", "--listen", "127.0.0.1:0", "--wait", "0s", "--metrics", "127.0.0.1:0")
+		c.refused("jobs")
+		labels := fmt.Sprintf(`{bucket="leaders",listen=%q,`, c.addresses["jobs"])
+		page := awaitPage(t, c.addresses["metrics"], "the refusal", has(
+			`election_proxy_refused_connections_total`+labels+`reason="no_leader",role="jobs"} 1`))
+		_, rest, _ := strings.Cut(page, "\nelection_proxy_wait_seconds_total"+labels+`role="jobs"} `)
+		number, _, _ := strings.Cut(rest, "\n")
+		// The proxy's own clock tells: nothing lies between its two looks at it.
+		if waited, err := strconv.ParseFloat(number, 64); err != nil || waited >= proxy.DefaultWait.Seconds() {
+			t.Errorf("it waited %q s for a leader (%v), and by default waits %v", number, err, proxy.DefaultWait)
+		}
+	})
+}
+
+// ask connects, and returns what the service says first.
+func (c *carrier) ask(group string) (string, error) {
+	conn, err := (&net.Dialer{}).DialContext(c.t.Context(), "tcp", c.addresses[group])
+	if err != nil {
+		return "", err
+	}
+	defer conn.Close() //nolint:errcheck // a fixture
+	_ = conn.SetDeadline(time.Now().Add(patience))
+	return bufio.NewReader(conn).ReadString('\n')
+}
+
+// refused connects, and demands a reset, of which the dialer may hear already.
+func (c *carrier) refused(group string) {
+	c.t.Helper()
+	if said, err := c.ask(group); said != "" || !errors.Is(err, syscall.ECONNRESET) {
+		c.t.Errorf("%q, %v, want a reset", said, err)
+	}
 }
 
 func TestProxyTellsEveryMistakeOfItsFile(t *testing.T) {

@@ -1,8 +1,11 @@
 package cli_test
 
 import (
+	"bufio"
 	"context"
 	"fmt"
+	"os"
+	"os/exec"
 	"strings"
 	"syscall"
 	"testing"
@@ -10,6 +13,7 @@ import (
 	"github.com/hashicorp/consul/api"
 	clientv3 "go.etcd.io/etcd/client/v3"
 
+	"github.com/seed-ff2cb582/leader/test/internal/ports"
 	"github.com/seed-ff2cb582/leader/test/natslab"
 	"github.com/seed-ff2cb582/leader/test/stores/consullab"
 	"github.com/seed-ff2cb582/leader/test/stores/etcdlab"
@@ -84,8 +88,12 @@ func etcdShows(tb testing.TB) (to string, shown func(context.Context) (string, e
 func consulShows(tb testing.TB) (to string, shown func(context.Context) (string, error)) {
 	tb.Helper()
 	node := consullab.Start(tb, 1).Nodes[0]
-	client := node.Client(tb)
-	return "consul://" + node.Addr + "/jobs-leader", func(ctx context.Context) (string, error) {
+	return "consul://" + node.Addr + "/jobs-leader", showsIn(node.Client(tb))
+}
+
+// showsIn returns to whom clients are led that ask an agent of Consul.
+func showsIn(client *api.Client) func(context.Context) (string, error) {
+	return func(ctx context.Context) (string, error) {
 		found, _, err := client.Health().Service("jobs-leader", "leader", true, (&api.QueryOptions{RequireConsistent: true}).WithContext(ctx))
 		if err != nil || len(found) == 0 {
 			return "", err
@@ -115,5 +123,66 @@ func TestAnnounceSaysWhatItCannotDo(t *testing.T) {
 		if _, stderr := d.try(c.code, append([]string{"announce"}, c.args...)...); !strings.Contains(stderr, c.says) || strings.Contains(stderr, "secret") {
 			t.Errorf("%v: %s", c.args, stderr)
 		}
+	}
+	t.Run("a datacenter that Consul does not know", announcesNowhere)
+}
+
+// A datacenter may be joined later: so the command goes on, and says why nobody
+// is announced.
+func announcesNowhere(t *testing.T) {
+	node := consullab.Start(t, 1).Nodes[0]
+	d := desk{t, natslab.Start(t).URL() + "/votes"}
+	d.start("promoted", "campaign", "jobs", "--id", "a", "--ttl", "12s", "--address", "192.0.2.1:80", "--json")
+	cmd := exec.CommandContext(d.within(), program, "announce", "jobs", "--to", "consul://"+node.Addr+"/?dc=elsewhere", "--store", d.url)
+	cmd.Env = []string{"PATH=" + os.Getenv("PATH"), "HOME=" + t.TempDir()}
+	said, err := cmd.StderrPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		_ = cmd.Process.Kill() // it may have ended
+		_ = cmd.Wait()
+	})
+	var all strings.Builder
+	for lines := bufio.NewScanner(said); lines.Scan(); {
+		if strings.Contains(lines.Text(), "No path to datacenter") {
+			return
+		}
+		fmt.Fprintln(&all, lines.Text())
+	}
+	t.Errorf("it does not say that there is no such datacenter:\n%s", all.String())
+}
+
+// TestTheLeaderIsAnnouncedInEachDatacenter: clients in another datacenter of
+// Consul find the leader in their own, by what is announced there through the
+// agent of this one.
+func TestTheLeaderIsAnnouncedInEachDatacenter(t *testing.T) {
+	t.Parallel()
+	wan := ports.Free(t, 2)
+	var nodes []*consullab.Node
+	for i, port := range wan {
+		nodes = append(nodes, consullab.Start(t, 1, fmt.Sprintf(
+			`datacenter = "dc%d" ports { serf_wan = %d } retry_join_wan = ["127.0.0.1:%d"] retry_interval_wan = "200ms"`, i+1, port, wan[0],
+		)).Nodes[0])
+	}
+	d := desk{t, natslab.Start(t).URL() + "/votes"}
+	d.start("promoted", "campaign", "jobs", "--id", "a", "--ttl", "12s", "--address", "192.0.2.1:80", "--json")
+	for i, node := range nodes {
+		client := node.Client(t)
+		found, err := showsIn(client)(t.Context())
+		if err != nil || found != "" {
+			t.Fatalf("dc%d leads to %q before anybody is announced there: %v", i+1, found, err)
+		}
+		d.start("announced a", "announce", "jobs", "--to", fmt.Sprintf("consul://%s/jobs-leader?dc=dc%d", nodes[0].Addr, i+1))
+		natslab.Eventually(t, fmt.Sprintf("clients in dc%d are led to the leader", i+1), func(ctx context.Context) error {
+			got, err := showsIn(client)(ctx)
+			if err == nil && got != "192.0.2.1:80" {
+				err = fmt.Errorf("they are led to %q", got)
+			}
+			return err
+		})
 	}
 }

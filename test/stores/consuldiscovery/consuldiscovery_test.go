@@ -31,12 +31,24 @@ func TestMain(m *testing.M) {
 		if err != nil {
 			return nil, err
 		}
-		return consuldiscovery.New(client, consuldiscovery.Options{Service: group, MinSessionTTL: time.Second})
+		shortest, err := time.ParseDuration(args[2])
+		if err != nil {
+			return nil, err
+		}
+		return consuldiscovery.New(client, consuldiscovery.Options{Service: group, MinSessionTTL: shortest})
 	})
 }
 
+// short is session_ttl_min of the servers that do not have Consul's own.
+const short = time.Second
+
 // open returns an announcer for the service of the group's name.
 func open(tb testing.TB, address, token, service string, post *announced.Post) *consuldiscovery.Announcer {
+	tb.Helper()
+	return openWith(tb, address, token, post, consuldiscovery.Options{Service: service, MinSessionTTL: short})
+}
+
+func openWith(tb testing.TB, address, token string, post *announced.Post, opts consuldiscovery.Options) *consuldiscovery.Announcer {
 	tb.Helper()
 	transport := &http.Transport{}
 	tb.Cleanup(transport.CloseIdleConnections)
@@ -48,11 +60,24 @@ func open(tb testing.TB, address, token, service string, post *announced.Post) *
 	if err != nil {
 		tb.Fatal(err)
 	}
-	a, err := consuldiscovery.New(client, consuldiscovery.Options{Service: service, MinSessionTTL: time.Second})
+	a, err := consuldiscovery.New(client, opts)
 	if err != nil {
 		tb.Fatal(err)
 	}
 	return a
+}
+
+// shown returns to whom a client is led that asks for the instances which are
+// well.
+func shown(client *api.Client) func(ctx context.Context, group string) ([]string, error) {
+	return func(ctx context.Context, group string) (all []string, err error) {
+		found, _, err := client.Health().Service(group, "leader", true, (&api.QueryOptions{RequireConsistent: true}).WithContext(ctx))
+		for _, s := range found {
+			all = append(all, net.JoinHostPort(s.Service.Address, strconv.Itoa(s.Service.Port)))
+		}
+		slices.Sort(all)
+		return all, err
+	}
 }
 
 // token makes a token with the rights that the package's documentation names.
@@ -90,15 +115,8 @@ func TestTheLeaderIsFoundInConsul(t *testing.T) {
 		Open: func(tb testing.TB, group, _ string, post *announced.Post) discovery.Announcer {
 			return open(tb, node.Addr, secret, group, post)
 		},
-		Child: func(testing.TB, string, string) []string { return []string{node.Addr, secret} },
-		Shown: func(ctx context.Context, group string) (all []string, err error) {
-			found, _, err := admin.Health().Service(group, "leader", true, (&api.QueryOptions{RequireConsistent: true}).WithContext(ctx))
-			for _, s := range found {
-				all = append(all, net.JoinHostPort(s.Service.Address, strconv.Itoa(s.Service.Port)))
-			}
-			slices.Sort(all)
-			return all, err
-		},
+		Child: func(testing.TB, string, string) []string { return []string{node.Addr, secret, short.String()} },
+		Shown: shown(admin),
 		Destroy: func(ctx context.Context, group string) error {
 			found, _, err := admin.Catalog().Service(group, "", (&api.QueryOptions{}).WithContext(ctx))
 			for _, s := range found {
@@ -111,6 +129,30 @@ func TestTheLeaderIsFoundInConsul(t *testing.T) {
 			return err
 		},
 		Expires: true,
+	})
+}
+
+// Consul's own shortest session outlasts the lease by far. A dead leader's
+// entry goes with the lease all the same, if anybody lives who looks after it.
+func TestADeadLeadersEntryDoesNotWaitForConsulsSession(t *testing.T) {
+	t.Parallel()
+	const (
+		lease = announced.TTL * 11 / 10
+		// Consul ends a session of its shortest time, 10 s, twice that after it
+		// was renewed last, which was within the second before the leader died.
+		// So that is 19 s after the death at the earliest.
+		slack = 13 * time.Second
+	)
+	node := consullab.Start(t, 1).Nodes[0]
+	announced.RunSurvivals(t, announced.System{
+		Open: func(tb testing.TB, group, _ string, post *announced.Post) discovery.Announcer {
+			return openWith(tb, node.Addr, consullab.Root, post, consuldiscovery.Options{Service: group})
+		},
+		Child: func(testing.TB, string, string) []string {
+			return []string{node.Addr, consullab.Root, time.Duration(0).String()}
+		},
+		Shown:  shown(node.Client(t)),
+		Within: lease + slack,
 	})
 }
 

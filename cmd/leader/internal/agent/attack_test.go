@@ -84,6 +84,60 @@ func TestAProofEndsWithTheClientsLease(t *testing.T) {
 	})
 }
 
+// What is granted beside a proof counts as that of any other answer, however
+// short the proof is: it moves no lease, and the release waits for it.
+func TestAProofSaysForHowLongTheClientIsTrusted(t *testing.T) {
+	t.Parallel()
+	in(t, func(t *testing.T, l *lab) {
+		key, err := proof.GenerateKey()
+		if err != nil {
+			t.Fatal(err)
+		}
+		l.s.key = &key
+		c := l.campaign("a", `,"lease_ms":2000`)
+		c.lead()
+		r := l.rival()
+		after(100 * time.Millisecond) // it follows
+		c.keep()
+		until := c.until
+		prove := func() time.Time {
+			sent := time.Now()
+			var made proofAnswer
+			if err := json.Unmarshal([]byte(l.ask(http.StatusOK, http.MethodPost, c.path+"/proof", `{"lifetime_ms":1}`)), &made); err != nil {
+				t.Fatal(err)
+			}
+			if made.Term != c.Term || made.Proof == "" {
+				t.Fatalf("%+v", made)
+			}
+			return sent.Add(time.Duration(made.Trust) * time.Millisecond)
+		}
+		after(300 * time.Millisecond)
+		if told := prove(); !told.Equal(until) {
+			t.Errorf("trusted until %v later than the keepalive said, want the same: it is no keepalive", told.Sub(until))
+		}
+		// Of the next lease no answer but this one tells.
+		one, err := l.s.find("g", c.Candidate)
+		if err != nil {
+			t.Fatal(err)
+		}
+		one.keep()
+		told := prove()
+		if !told.After(until) {
+			t.Fatalf("trusted until %v after the end of the former lease", told.Sub(until))
+		}
+		control, err := leader.NewControlWithStore(l.st, "operator")
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := control.File(t.Context(), leader.Request{Group: "g", Op: leader.OpStepDown}); err != nil {
+			t.Fatal(err)
+		}
+		if at := r.leads(t); at.Before(told) {
+			t.Errorf("the next leads %v before the trust ended that came with the proof", told.Sub(at))
+		}
+	})
+}
+
 // Whoever listens is reached by its name or not, and its clients measure by
 // other clocks or not.
 func TestWhereAnAgentListensDecidesWhatItTrusts(t *testing.T) {

@@ -175,22 +175,23 @@ func (w *work) grant(until time.Time) {
 }
 
 // sign returns a proof of the present term, which ends with the client's lease
-// besides, and counts as trust that was granted.
-func (c *candidate) sign(key proof.Key, audience string, lifetime time.Duration) (string, leader.Term, error) {
+// besides, and counts as trust that was granted. The client itself is trusted
+// as the answer to any other request grants.
+func (c *candidate) sign(key proof.Key, audience string, lifetime time.Duration) (a proofAnswer, err error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	_, w, trust := c.granting()
 	lifetime = min(lifetime, trust)
 	if w == nil || lifetime < time.Millisecond {
-		return "", leader.Term{}, leader.ErrNotLeader
+		return a, leader.ErrNotLeader
 	}
 	signer, err := proof.NewSigner(c.e, c.group, c.id, key, proof.SignerOptions{Lifetime: lifetime})
 	if err != nil {
-		return "", leader.Term{}, err
+		return a, err
 	}
 	text, err := signer.Sign(w.ctx, audience)
 	w.grant(time.Now().Add(lifetime)) // it counts from a later instant than the grant above
-	return text, w.term, err
+	return proofAnswer{Term: w.term.Number, Trust: trust.Milliseconds(), Proof: text}, err
 }
 
 // acknowledge takes in that the client's work of a term has stopped. From then

@@ -43,8 +43,8 @@ func (Command) Help() string {
 keep alive, resign, watch. docs/agent.md has the safety argument, examples/agent short clients in Python and Node, and
 /openapi.yaml the description for tools.
 
-Each answer says for how long its client may act: trust_for_ms, which counts from the instant before the request was sent, by
-the client's own clock. A client that is frozen or cut off stops by that clock, and no later than anybody else leads. A client
+Each answer about a candidate says for how long its client may act: trust_for_ms, which counts from the instant before the
+request was sent, by the client's own clock. A client that is frozen or cut off stops by that clock, and no later than anybody else leads. A client
 that is silent for its lease (lease_ms) is withdrawn from. A term is released when its client says that the work has
 stopped, or when the trust that it was given has run out.
 

@@ -173,8 +173,8 @@ func (r *running) checkProof(mine string, key proof.Key, term uint64) {
 		r.t.Fatal(err)
 	}
 	st, err := v.Accept(r.t.Context(), made.Proof)
-	if err != nil || st.Term != term || made.Term != term || st.Leader != "a" {
-		r.t.Errorf("%+v, %v, want term %d of a", st, err, term)
+	if err != nil || st.Term != term || made.Term != term || st.Leader != "a" || made.Trust <= 0 {
+		r.t.Errorf("%+v, %v, want term %d of a, and trust beside it: %+v", st, err, term, made)
 	}
 }
 

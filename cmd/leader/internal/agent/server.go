@@ -237,9 +237,10 @@ type proofWish struct {
 	LifetimeMS int64  `json:"lifetime_ms"`
 }
 
-// A proofAnswer holds a proof.
+// A proofAnswer holds a proof. Trust is as in times.
 type proofAnswer struct {
 	Term  uint64 `json:"term"`
+	Trust int64  `json:"trust_for_ms"`
 	Proof string `json:"proof"`
 }
 
@@ -258,11 +259,11 @@ func (s *server) prove(w http.ResponseWriter, r *http.Request, c *candidate) err
 	if lifetime <= 0 {
 		return invalid("the lifetime is none", fault{"lifetime_ms", strconv.FormatInt(want.LifetimeMS, 10), "must be positive"})
 	}
-	text, term, err := c.sign(*s.key, want.Audience, lifetime)
+	made, err := c.sign(*s.key, want.Audience, lifetime)
 	if err != nil {
 		return err
 	}
-	return answer(w, http.StatusOK, proofAnswer{term.Number, text})
+	return answer(w, http.StatusOK, made)
 }
 
 // list answers with who leads each group that the pattern matches.

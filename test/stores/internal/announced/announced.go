@@ -38,6 +38,9 @@ type System struct {
 	Destroy, Spoil func(ctx context.Context, group string) error
 	// Expires reports whether entries run out by themselves.
 	Expires bool
+	// Within, if it is not zero, is how long after its death a leader may be
+	// shown while somebody lives who looks after its entry.
+	Within time.Duration
 }
 
 // A lab is one system and the elections beside it.
@@ -56,17 +59,24 @@ type testCase struct {
 }
 
 func cases() []testCase {
-	return []testCase{
+	return append([]testCase{
 		{"follows", "a client is led to whoever leads", (*lab).follows},
 		{"repairs", "what others delete or change is repaired", (*lab).repairs},
 		{"late", "a late write replaces no later entry", (*lab).refusesLateWrites},
 		{"undo", "a late write does not undo a withdrawal", (*lab).refusesAfterWithdrawal},
-		{"killed", "a killed leader's entry goes with its lease", (*lab).killed},
 		{"frozen", "a frozen leader's entry goes, and stays away", (*lab).frozen},
 		{"dead", "the last candidate's entry does what it should", (*lab).allDead},
+		{"beside", "followers beside candidates that announce themselves", (*lab).beside},
+	}, survivals()...)
+}
+
+// survivals are those in which a leader is killed, and somebody lives who looks
+// after its entry.
+func survivals() []testCase {
+	return []testCase{
+		{"killed", "a killed leader's entry goes with its lease", (*lab).killed},
 		{"survived", "a follower that lives removes the last candidate's entry", (*lab).survived},
 		{"outside", "followers announce candidates that do not announce themselves", (*lab).outside},
-		{"beside", "followers beside candidates that announce themselves", (*lab).beside},
 	}
 }
 
@@ -80,8 +90,21 @@ func Groups() (all []string) {
 
 // Run judges a system.
 func Run(t *testing.T, s System) {
+	t.Helper()
+	run(t, s, cases())
+}
+
+// RunSurvivals judges a system by the cases in which a leader is killed and
+// somebody lives who looks after its entry.
+func RunSurvivals(t *testing.T, s System) {
+	t.Helper()
+	run(t, s, survivals())
+}
+
+func run(t *testing.T, s System, cases []testCase) {
+	t.Helper()
 	server := natslab.Start(t)
-	for _, c := range cases() {
+	for _, c := range cases {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
 			c.judge(&lab{s, t, server, c.group})
@@ -215,6 +238,16 @@ func (l *lab) awaitShown(ids ...string) time.Duration {
 		return err
 	})
 	return time.Since(begun)
+}
+
+// awaitSuccession is awaitShown after a leader's death, which others see to.
+func (l *lab) awaitSuccession(ids ...string) time.Duration {
+	l.t.Helper()
+	took := l.awaitShown(ids...)
+	if l.Within > 0 && took > l.Within {
+		l.t.Errorf("clients are led to %v %v after the death of the leader, want %v at the most", ids, took, l.Within)
+	}
+	return took
 }
 
 func (l *lab) must(err error) {

@@ -76,7 +76,7 @@ func (l *lab) killed() {
 	l.awaitShown("a")
 	l.join("b")
 	a.Kill()
-	l.t.Logf("a client is led to the successor %v after the kill, with a TTL of %v", l.awaitShown("b"), TTL)
+	l.t.Logf("a client is led to the successor %v after the kill, with a TTL of %v", l.awaitSuccession("b"), TTL)
 }
 
 func (l *lab) frozen() {
@@ -145,7 +145,7 @@ func (l *lab) survived() {
 	a := l.child("a")
 	l.awaitShown("a")
 	a.Kill()
-	l.t.Logf("without a candidate the entry is gone %v after the kill, with a TTL of %v, beside a follower", l.awaitShown(), TTL)
+	l.t.Logf("without a candidate the entry is gone %v after the kill, with a TTL of %v, beside a follower", l.awaitSuccession(), TTL)
 }
 
 // outside are candidates that announce nothing, as those of other programs, and
@@ -157,10 +157,10 @@ func (l *lab) outside() {
 	l.awaitShown("a")
 	b := l.bare("b")
 	a.Kill()
-	l.t.Logf("a client is led to the successor %v after the kill, with a TTL of %v", l.awaitShown("b"), TTL)
+	l.t.Logf("a client is led to the successor %v after the kill, with a TTL of %v", l.awaitSuccession("b"), TTL)
 	end() // the other is enough
 	b.Kill()
-	l.t.Logf("without a candidate the entry is gone %v after the kill, with a TTL of %v", l.awaitShown(), TTL)
+	l.t.Logf("without a candidate the entry is gone %v after the kill, with a TTL of %v", l.awaitSuccession(), TTL)
 }
 
 // beside are candidates that announce themselves, and two who follow them.
