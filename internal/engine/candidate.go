@@ -60,7 +60,7 @@ func New(st store.Store, cfg Config) *Candidate {
 	e := &c.env
 	c.callbacks.env, c.io.env = e, e
 	c.loop.Candidate = c
-	c.loop.nomination.env, c.loop.repair.env, c.loop.peers.env = e, e, e
+	c.loop.nomination.env, c.loop.peers.env = e, e
 	c.snap.Store(&snapshot{at: time.Now(), state: machine.Init, leader: leadership.Info{Group: cfg.Group}})
 	return c
 }

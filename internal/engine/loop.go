@@ -53,7 +53,7 @@ type loop struct {
 	offers     *offers // nil before the first
 	nomination nomination
 	takeover   *takeover // nil before the first
-	repair     repair
+	repair     *repair   // nil before the first
 	peers      peers
 
 	waiters []*waiter
