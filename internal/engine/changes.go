@@ -46,7 +46,8 @@ func (c *changes) with(a *machine.Action, granted uint64, r *record.Record) (tra
 	case c == nil || a.Rec.Token != c.token:
 		return uint64(r.Transitions), r.Acquired
 	case a.Write == machine.Release && (granted == 0 || a.Rec.Term != granted):
-		return c.claimed, r.Acquired // in the place of a claim that was given up: it ends the term before
+		// In the place of a claim that was given up: it ends the term before.
+		return max(c.claimed, 1) - 1, r.Acquired
 	default:
 		return c.claimed, c.acquired
 	}

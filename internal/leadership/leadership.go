@@ -188,7 +188,7 @@ func VacancyAfter(known Info, seen machine.Seen) (vacancy Info, ok bool) {
 		return Info{}, false
 	}
 	return Info{
-		Group: known.Group, Term: known.Term, Correlation: known.Correlation, Acquired: known.Acquired, Renewed: known.Renewed,
-		Reason: prior.Reason, By: known.ID,
+		Group: known.Group, Term: known.Term, Transitions: known.Transitions, Correlation: known.Correlation,
+		Acquired: known.Acquired, Renewed: known.Renewed, Reason: prior.Reason, By: known.ID,
 	}, true
 }
