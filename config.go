@@ -397,6 +397,7 @@ func (c ElectionConfig) validateRecord(v *validator) {
 	r := record.Of(settings.Protocol(false).Template(), record.About{
 		Meta: c.Meta, Address: c.Address, Params: paramsOf(c.ConnectionParams), Version: c.Version, Drift: 1.0 / 3,
 		Standings: slices.Repeat([]record.Standing{widest}, record.MaxStandings), Transitions: 1 << 53,
+		Acquired: record.MaxMoment, Renewed: record.MaxMoment,
 	})
 	_, err := r.Encode()
 	if err == nil {

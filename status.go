@@ -9,6 +9,7 @@ import (
 	"github.com/seed-ff2cb582/leader/internal/engine"
 	"github.com/seed-ff2cb582/leader/internal/leadership"
 	"github.com/seed-ff2cb582/leader/internal/machine"
+	"github.com/seed-ff2cb582/leader/internal/record"
 )
 
 // The states of an election, as ElectionStatus.State and Transition show them.
@@ -79,6 +80,8 @@ type ElectionStatus struct {
 	Token            string    // of the present term, if this candidate leads
 	Term             uint64    // number of the present term, if this candidate leads
 	Transitions      uint64    // how often the group got another leader before the term that is known: see LeaderInfo
+	Acquired         time.Time // when that term began, by its holder's wall clock: see LeaderInfo
+	Renewed          time.Time // when its record was written last, by that clock: see LeaderInfo
 	TrustUntil       time.Time // end of the trust window, if this candidate leads
 	LastHeartbeat    time.Time // when the last acknowledged renewal (or the acquisition) left, if this candidate leads
 	LastTransition   time.Time // when State last changed
@@ -123,6 +126,14 @@ type LeaderInfo struct {
 	// Until is when the lease as seen from here runs out, unless it is renewed:
 	// nobody else leads before, if nobody releases. Zero if nobody leads.
 	Until time.Time
+	// Acquired is when the term began, and Renewed when its record was written
+	// last: by the claim, by a renewal or, if nobody leads, by whoever ended
+	// it. Both are of the wall clock of the writer, in whole milliseconds, and
+	// for people: that clock may be wrong, and nobody compares it with another.
+	// Until says how long a leader is good for. Zero if the record does not
+	// say: one of another program or of an older version, or none.
+	Acquired time.Time
+	Renewed  time.Time
 	// Reason, By, Why and Successor say why nobody leads: why the last leader
 	// left, who asked for it, for what reason in that one's words, and whom it
 	// asked to take over.
@@ -144,7 +155,8 @@ func infoOf(i leadership.Info) LeaderInfo {
 	}
 	return LeaderInfo{
 		Group: i.Group, ID: i.ID, Term: i.Term, Transitions: i.Transitions, Correlation: i.Correlation, Priority: i.Priority, Version: i.Version,
-		Address: i.Address, ConnectionParams: params, Meta: i.Meta, Until: i.Until, Reason: Reason(i.Reason), By: i.By, Why: i.Why, Successor: i.Successor,
+		Address: i.Address, ConnectionParams: params, Meta: i.Meta, Until: i.Until,
+		Acquired: i.Acquired.Time(), Renewed: i.Renewed.Time(), Reason: Reason(i.Reason), By: i.By, Why: i.Why, Successor: i.Successor,
 	}
 }
 
@@ -152,7 +164,8 @@ func infoOf(i leadership.Info) LeaderInfo {
 func (l LeaderInfo) info() leadership.Info {
 	return leadership.Info{
 		Group: l.Group, ID: l.ID, Term: l.Term, Transitions: l.Transitions, Correlation: l.Correlation, Priority: l.Priority, Version: l.Version,
-		Address: l.Address, Params: paramsOf(l.ConnectionParams), Meta: l.Meta, Until: l.Until, Reason: machine.Reason(l.Reason), By: l.By, Why: l.Why, Successor: l.Successor,
+		Address: l.Address, Params: paramsOf(l.ConnectionParams), Meta: l.Meta, Until: l.Until,
+		Acquired: record.MomentOf(l.Acquired), Renewed: record.MomentOf(l.Renewed), Reason: machine.Reason(l.Reason), By: l.By, Why: l.Why, Successor: l.Successor,
 	}
 }
 
@@ -160,7 +173,7 @@ func (l LeaderInfo) info() leadership.Info {
 func statusOf(s engine.Status) ElectionStatus {
 	return ElectionStatus{
 		State: s.State, IsLeader: s.IsLeader, LeaderID: s.LeaderID, LeaderTerm: s.LeaderTerm, Token: s.Term.Token, Term: s.Term.Number,
-		Transitions: s.Transitions, TrustUntil: s.TrustUntil, LastHeartbeat: s.LastHeartbeat, LastTransition: s.LastTransition, Reason: Reason(s.Reason),
+		Transitions: s.Transitions, Acquired: s.Acquired.Time(), Renewed: s.Renewed.Time(), TrustUntil: s.TrustUntil, LastHeartbeat: s.LastHeartbeat, LastTransition: s.LastTransition, Reason: Reason(s.Reason),
 		Revision: s.Revision, ConnectionStatus: s.ConnectionStatus, Barred: Reason(s.Barred),
 		LastError: s.LastError, LastErrorAt: s.LastErrorAt,
 	}

@@ -55,16 +55,24 @@ func TestStatusTellsWhatIsKnownInEveryState(t *testing.T) {
 		demand(a, leader.ElectionStatus{
 			State: leader.StateLeader, IsLeader: true, LeaderID: "a", LeaderTerm: 1, Token: r.Token, Term: 1, TrustUntil: begun.Add(heartbeat + trust),
 			LastHeartbeat: begun.Add(heartbeat), LastTransition: begun, Reason: leader.ReasonAbsent, Revision: 2,
+			Acquired: begun.UTC(), Renewed: begun.Add(heartbeat).UTC(),
 		})
 		b := start(t, st, config("b"))
-		follows := leader.ElectionStatus{State: leader.StateFollower, LeaderID: "a", LeaderTerm: 1, LastTransition: time.Now(), Reason: leader.ReasonFollow}
+		follows := leader.ElectionStatus{
+			State: leader.StateFollower, LeaderID: "a", LeaderTerm: 1, LastTransition: time.Now(), Reason: leader.ReasonFollow,
+			Acquired: begun.UTC(), Renewed: begun.Add(heartbeat).UTC(),
+		}
 		demand(b, follows)
 		go func() { _ = a.Stop() }()
-		demand(a, leader.ElectionStatus{State: leader.StateDemoted, LastTransition: time.Now(), Reason: leader.ReasonStopped})
+		demand(a, leader.ElectionStatus{
+			State: leader.StateDemoted, LastTransition: time.Now(), Reason: leader.ReasonStopped, Acquired: follows.Acquired, Renewed: follows.Renewed,
+		})
 		demand(b, follows)
 		time.Sleep(time.Second)
+		claimed := time.Now().UTC().Truncate(time.Millisecond)
 		demand(a, leader.ElectionStatus{
 			State: leader.StateStopped, LeaderID: "b", LeaderTerm: 4, Transitions: 1, LastTransition: time.Now(), Reason: leader.ReasonStopped,
+			Acquired: claimed, Renewed: claimed,
 		})
 		mustLead(t, b, a)
 		if s := b.Status(); s.Term <= 1 || s.Reason != leader.ReasonOffered || s.Token == r.Token {

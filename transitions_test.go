@@ -1,6 +1,7 @@
 package leader_test
 
 import (
+	"context"
 	"fmt"
 	"testing"
 	"testing/synctest"
@@ -90,6 +91,40 @@ func TestAVacancyKeepsTheCount(t *testing.T) {
 		}
 		if infos, err := leader.SnapshotWithStore(t.Context(), st, "g"); err != nil || infos[0].ID != "" || infos[0].Transitions != 42 {
 			t.Errorf("%+v, %v", infos, err)
+		}
+	})
+}
+
+// A leader that offers its record writes no vacancy, and its successor's record
+// tells of it. It is told like one that was written.
+func TestAVacancyThatNobodyWroteKeepsTheCount(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		st := memstore.New()
+		a, b := start(t, st, config("a")), start(t, st, config("b"))
+		if err := a.Resign(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		mustLead(t, b, a)
+		ctx, cancel := context.WithCancel(t.Context())
+		told := make(chan leader.LeaderInfo, 100)
+		done := make(chan struct{})
+		go func() {
+			defer close(done)
+			for info := range leader.ObserveWithStore(ctx, st, "g") {
+				told <- info
+			}
+		}()
+		time.Sleep(10 * heartbeat) // until a stands again
+		if err := b.Resign(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		mustLead(t, a, b)
+		cancel()
+		<-done
+		for _, want := range []leader.LeaderInfo{{ID: "b", Transitions: 1}, {Reason: leader.ReasonResigned, Transitions: 1}, {ID: "a", Transitions: 2}} {
+			if got := <-told; got.ID != want.ID || got.Reason != want.Reason || got.Transitions != want.Transitions {
+				t.Errorf("%+v with %d transitions, want %+v", got, got.Transitions, want.Transitions)
+			}
 		}
 	})
 }

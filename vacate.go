@@ -127,6 +127,7 @@ func (c *Control) end(ctx context.Context, r VacateRequest, reason Reason) (Lead
 	}
 	return LeaderInfo{
 		Group: r.Group, Term: left.Term, Transitions: uint64(left.Transitions), Correlation: leadership.Correlation(left.Token),
+		Acquired: left.Acquired.Time(), Renewed: left.Renewed.Time(),
 		Reason: reason, By: r.By, Why: r.Why,
 	}, nil
 }
@@ -141,6 +142,7 @@ func vacancyOf(entry store.Entry, r VacateRequest, reason Reason) record.Record 
 	seen, old := record.Read(entry)
 	return record.Record{
 		Token: old.Token, Term: seen.Term(), Standings: old.Standings, Transitions: old.Transitions,
+		Acquired: old.Acquired, Renewed: record.MomentOf(time.Now()),
 		Reason: string(reason), By: r.By, Why: r.Why,
 	}
 }

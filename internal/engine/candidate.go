@@ -13,6 +13,7 @@ import (
 	"github.com/seed-ff2cb582/leader/internal/controlrecord"
 	"github.com/seed-ff2cb582/leader/internal/leadership"
 	"github.com/seed-ff2cb582/leader/internal/machine"
+	"github.com/seed-ff2cb582/leader/internal/record"
 	"github.com/seed-ff2cb582/leader/store"
 )
 
@@ -60,7 +61,7 @@ func New(st store.Store, cfg Config) *Candidate {
 	e := &c.env
 	c.callbacks.env, c.io.env = e, e
 	c.loop.Candidate = c
-	c.loop.nomination.env, c.loop.repair.env, c.loop.peers.env = e, e, e
+	c.loop.nomination.env, c.loop.peers.env = e, e
 	c.snap.Store(&snapshot{at: time.Now(), state: machine.Init, leader: leadership.Info{Group: cfg.Group}})
 	return c
 }
@@ -125,7 +126,7 @@ func (c *Candidate) self(info *leadership.Info) bool {
 	*info = leadership.Info{
 		Group: c.cfg.Group, ID: c.cfg.InstanceID, Term: w.term.Number, Transitions: w.transitions, Correlation: w.correlation,
 		Priority: c.cfg.Standing.Priority, Version: c.cfg.Standing.Version,
-		Address: c.cfg.Address, Params: c.cfg.Params, Meta: c.cfg.Meta, Until: until,
+		Address: c.cfg.Address, Params: c.cfg.Params, Meta: c.cfg.Meta, Until: until, Acquired: w.acquired, Renewed: w.written(),
 	}
 	return true
 }
@@ -139,6 +140,8 @@ type Status struct {
 	LeaderTerm       uint64
 	Term             leadership.Term
 	Transitions      uint64
+	Acquired         record.Moment
+	Renewed          record.Moment
 	TrustUntil       time.Time
 	LastHeartbeat    time.Time
 	LastTransition   time.Time
@@ -166,6 +169,7 @@ func (c *Candidate) Status() Status {
 		st.IsLeader, st.State, st.LeaderID, st.LeaderTerm = true, StateLeader, c.cfg.InstanceID, w.term.Number
 		st.Term, st.Transitions, st.TrustUntil = w.term, w.transitions, until
 		st.LastHeartbeat, st.Revision = s.heartbeat, s.revision
+		st.Acquired, st.Renewed = w.acquired, w.written()
 		return st
 	}
 	if s.state == machine.Leader {
@@ -173,7 +177,7 @@ func (c *Candidate) Status() Status {
 		st.State, st.Reason = StateDemoted, machine.ReasonTrust
 	}
 	l := s.leader.AsOf(c.clock.present())
-	st.Transitions = l.Transitions
+	st.Transitions, st.Acquired, st.Renewed = l.Transitions, l.Acquired, l.Renewed
 	if l.ID != "" {
 		st.LeaderID, st.LeaderTerm = l.ID, l.Term
 	}

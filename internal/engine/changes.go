@@ -1,19 +1,24 @@
 package engine
 
-import "github.com/seed-ff2cb582/leader/internal/machine"
+import (
+	"github.com/seed-ff2cb582/leader/internal/machine"
+	"github.com/seed-ff2cb582/leader/internal/record"
+)
 
-// changes counts how often a group got another leader. A claim replaces a
-// record that its writer has read, so each says one more than that; nothing but
-// what people are shown depends on it.
+// changes counts how often a group got another leader, and remembers since when
+// the latest claim stands. A claim replaces a record that its writer has read,
+// so each says one more than that; nothing but what people are shown depends on
+// it.
 type changes struct {
 	kept uint64 // what the latest record said before a deletion or garbage
 
-	// Of the latest claim: its count holds for all that is written in its term,
-	// and for each attempt.
+	// Of the latest claim: its count and its time hold for all that is written
+	// in its term, and for each attempt.
 	token    string
 	word     string // of the token
 	expected uint64
 	claimed  uint64
+	acquired record.Moment
 }
 
 // tells reports whether what is seen is a record or a vacancy, which say how
@@ -34,11 +39,16 @@ func (c *changes) claim(a *machine.Action, seen machine.Kind, said uint64) {
 	}
 }
 
-// with returns the count that goes with a write over a record that says the
-// other one.
-func (c *changes) with(a *machine.Action, record uint64) uint64 {
-	if c != nil && a.Rec.Token == c.token {
-		return c.claimed
+// with returns the count and the time of acquisition that go with a write over
+// the record r. granted is the number of the present term, 0 for a claim.
+func (c *changes) with(a *machine.Action, granted uint64, r *record.Record) (transitions uint64, acquired record.Moment) {
+	switch {
+	case c == nil || a.Rec.Token != c.token:
+		return uint64(r.Transitions), r.Acquired
+	case a.Write == machine.Release && (granted == 0 || a.Rec.Term != granted):
+		// In the place of a claim that was given up: it ends the term before.
+		return max(c.claimed, 1) - 1, r.Acquired
+	default:
+		return c.claimed, c.acquired
 	}
-	return record
 }

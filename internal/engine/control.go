@@ -62,6 +62,9 @@ func (l *loop) malformed(again bool) {
 		return
 	}
 	l.note(Note{At: time.Now(), Kind: NoteMalformed, Text: "the control record cannot be read: the group stays paused, and that is written there again"})
+	if l.repair == nil {
+		l.repair = &repair{env: &l.env}
+	}
 	l.repair.begin(l.control.revision, l.control.last)
 }
 

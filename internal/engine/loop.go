@@ -53,7 +53,7 @@ type loop struct {
 	offers     *offers // nil before the first
 	nomination nomination
 	takeover   *takeover // nil before the first
-	repair     repair
+	repair     *repair   // nil before the first
 	peers      peers
 
 	waiters []*waiter
@@ -466,6 +466,7 @@ func (l *loop) syncWindow() {
 		return
 	}
 	if until := l.state.Grant.Trust; until.Mono != w.mono.Load() {
+		w.renewed.Store(l.state.Grant.Sent.Wall)
 		w.extend(until) // if it fails, onClose has told us
 	}
 }
@@ -484,7 +485,8 @@ func (l *loop) beginTerm() {
 	w := newWindow(l.termContext(term), l.clock, term, s.Trust, l.cfg.Loss, guard, func() {
 		guard(func() { l.inbox.event(machine.Event{Kind: machine.Closed, Term: term.Number}) })
 	})
-	w.transitions = l.counted().claimed
+	w.transitions, w.acquired = l.counted().claimed, l.counted().acquired
+	w.renewed.Store(s.Sent.Wall)
 	l.current.Store(w)
 	if l.crashed() { // and crash may have looked before there was a window to close
 		w.close(leadership.ReasonCrashed)
@@ -570,11 +572,13 @@ func (l *loop) claims(a *machine.Action) {
 		l.known = l.known.Aged()
 	}
 	l.counted().claim(a, l.state.View.Kind, uint64(l.record.Transitions))
+	l.counted().acquired = l.leaves()
 	l.known = l.known.Heard(l.cfg.VersionPolicy, l.cfg.Standing)
 }
 
 func (l *loop) write(a *machine.Action) {
-	d, err := l.io.draft(a, l.known, l.changes.with(a, uint64(l.record.Transitions)))
+	transitions, acquired := l.changes.with(a, l.state.Grant.Term, &l.record)
+	d, err := l.io.draft(a, l.known, transitions, acquired, l.leaves())
 	l.draft = d
 	if st, ok := l.store.st.(store.AsyncWriter); ok && d != nil {
 		l.io.begin(st, a.Write, a.Op, d)
@@ -582,6 +586,11 @@ func (l *loop) write(a *machine.Action) {
 	}
 	l.spawnWrite(a.Write, a.Op, d, err)
 }
+
+// leaves is when the write that is under way leaves, by the wall clock. It is
+// that of the first attempt which may have been applied, so that each of them
+// has the same content.
+func (l *loop) leaves() record.Moment { return record.MomentAt(l.state.Write.First.Wall) }
 
 //go:noinline
 func (l *loop) spawnWrite(kind machine.WriteKind, op uint64, d *record.Draft, err error) {

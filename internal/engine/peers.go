@@ -14,10 +14,10 @@ import (
 // unlike itself, or has its name. Nothing but warnings depends on it.
 type peers struct {
 	env      *env
-	own      []string // tokens of this candidate's latest claims
-	wrote    uint64   // the last revision that this candidate is known to have written
-	namesake namesake
-	said     []said // what was warned of, the latest last
+	own      []string  // tokens of this candidate's latest claims
+	wrote    uint64    // the last revision that this candidate is known to have written
+	namesake *namesake // nil before the first
+	said     []said    // what was warned of, the latest last
 }
 
 // A namesake is the holder of a record under our InstanceID that is not of our
@@ -110,7 +110,10 @@ func (p *peers) meet(seen *machine.Seen, now int64, lease time.Duration) bool {
 	if p.wrote > 0 && seen.Rev > p.wrote {
 		return true
 	}
-	n := &p.namesake
+	if p.namesake == nil {
+		p.namesake = &namesake{}
+	}
+	n := p.namesake
 	switch {
 	case seen.Rec.Token != n.token:
 		*n = namesake{token: seen.Rec.Token, until: now + int64(lease), base: seen.Rec.Renewal}

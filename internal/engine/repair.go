@@ -12,7 +12,8 @@ import (
 
 // A repair is how a candidate that knows its group to be paused puts that back
 // when something that nobody can read was written over it. Otherwise those that
-// start later would lead the group beside others that go on as paused.
+// start later would lead the group beside others that go on as paused. It is
+// made when it is needed first: hardly any candidate ever needs one.
 type repair struct {
 	env *env
 	// revision is what is to be replaced, 0 for nothing.
@@ -34,7 +35,11 @@ func (r *repair) begin(revision uint64, known *record.Control) {
 }
 
 // end takes in that the control record can be read.
-func (r *repair) end() { r.revision = 0 }
+func (r *repair) end() {
+	if r != nil {
+		r.revision = 0
+	}
+}
 
 // send writes the pause again, over that very revision. It waits a little
 // before, since all others that know of the pause do the same, and no longer

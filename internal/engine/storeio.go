@@ -29,12 +29,15 @@ type storeIO struct {
 	flights *flight
 }
 
-// draft encodes the write that a Send of the core asks for.
-func (s *storeIO) draft(a *machine.Action, known preference.Standings, transitions uint64) (*record.Draft, error) {
+// draft encodes the write that a Send of the core asks for. transitions and
+// acquired are of the term that it is about, renewed is when it leaves.
+func (s *storeIO) draft(
+	a *machine.Action, known preference.Standings, transitions uint64, acquired, renewed record.Moment,
+) (*record.Draft, error) {
 	cfg := &s.env.cfg
 	about := record.About{
 		Meta: cfg.Meta, Address: cfg.Address, Params: cfg.Params, Version: cfg.Standing.Version, Drift: cfg.ClockDrift, Standings: known,
-		Transitions: transitions,
+		Transitions: transitions, Acquired: acquired, Renewed: renewed,
 	}
 	d, err := record.NewDraft(&a.Rec, &about, a.Expected)
 	if err != nil {

@@ -8,6 +8,7 @@ import (
 
 	"github.com/seed-ff2cb582/leader/internal/leadership"
 	"github.com/seed-ff2cb582/leader/internal/machine"
+	"github.com/seed-ff2cb582/leader/internal/record"
 )
 
 // A window is one term of ours as readers and the program see it: the trust
@@ -16,7 +17,12 @@ import (
 type window struct {
 	term        leadership.Term
 	correlation string // the term's
-	transitions uint64 // as its record tells; set before anybody reads it
+
+	// As its record tells; set before anybody reads them.
+	transitions uint64
+	acquired    record.Moment
+	// renewed is when the latest acknowledged write left, by the wall clock.
+	renewed atomic.Int64
 
 	clock  clock
 	ctx    *termContext
@@ -60,6 +66,9 @@ func newWindow(
 	w.arm()
 	return w
 }
+
+// written returns when its record was written last.
+func (w *window) written() record.Moment { return record.MomentAt(w.renewed.Load()) }
 
 // open reports whether the term may still be acted on. The first caller who
 // finds the window passed closes the term for everyone.

@@ -7,6 +7,7 @@ import (
 
 	"github.com/seed-ff2cb582/leader/internal/leadership"
 	"github.com/seed-ff2cb582/leader/internal/machine"
+	"github.com/seed-ff2cb582/leader/internal/record"
 )
 
 // A snapshot is what readers see, besides the trust window. It is immutable.
@@ -27,7 +28,7 @@ func (s *snapshot) same(o *snapshot) bool {
 	return s.state == o.state && s.at.Equal(o.at) && s.reason == o.reason && s.bars == o.bars &&
 		s.heartbeat.Equal(o.heartbeat) && s.revision == o.revision &&
 		l.Same(*m) && l.Group == m.Group && l.Correlation == m.Correlation && l.Priority == m.Priority &&
-		l.Version == m.Version && l.Address == m.Address && (l.Params == nil) == (m.Params == nil) && len(l.Meta) == len(m.Meta) && l.Until.Equal(m.Until)
+		l.Acquired == m.Acquired && l.Renewed == m.Renewed && l.Version == m.Version && l.Address == m.Address && (l.Params == nil) == (m.Params == nil) && len(l.Meta) == len(m.Meta) && l.Until.Equal(m.Until)
 }
 
 // publish makes the new state visible to readers, and reports a transition.
@@ -89,7 +90,10 @@ func (l *loop) publishCrash(w *window) {
 	t := Transition{At: next.at, Event: EventStopped, From: stateName(old.state), To: StateStopped, Reason: leadership.ReasonCrashed}
 	led := old.state == machine.Leader && w != nil
 	if led {
-		next.leader = leadership.Info{Group: l.cfg.Group, Term: w.term.Number, Transitions: w.transitions, Correlation: w.correlation, Reason: leadership.ReasonCrashed}
+		next.leader = leadership.Info{
+			Group: l.cfg.Group, Term: w.term.Number, Transitions: w.transitions, Correlation: w.correlation,
+			Acquired: w.acquired, Renewed: w.written(), Reason: leadership.ReasonCrashed,
+		}
 	}
 	l.snap.Store(next)
 	if led {
@@ -146,6 +150,7 @@ func (l *loop) describe(info *leadership.Info) {
 	v, r := &l.state.View, &l.record
 	info.Group, info.Term, info.Correlation = l.cfg.Group, v.Term(), l.correlation(v.Rec.Token)
 	info.Transitions = uint64(r.Transitions)
+	info.Acquired, info.Renewed = l.times()
 	switch {
 	case v.Kind == machine.Held && v.Rec.Token == l.state.Grant.Token:
 		info.Reason = l.state.Reason
@@ -171,6 +176,21 @@ func (l *loop) describe(info *leadership.Info) {
 		info.Reason, info.By, info.Why, info.Successor = v.Rec.Reason, v.Rec.By, v.Rec.Why, v.Rec.Successor
 	default:
 		info.Reason = l.state.Reason
+	}
+}
+
+// times returns when the term began of the record that was seen last, and when
+// that was written, as it says.
+func (l *loop) times() (acquired, renewed record.Moment) {
+	v, r, g := &l.state.View, &l.record, &l.state.Grant
+	switch {
+	case v.Kind == machine.Held && v.Rec.Token == g.Token && v.Rev == g.Rev && g.Term != 0:
+		// What was acknowledged is known before the watch tells of it.
+		return l.counted().acquired, record.MomentAt(g.Sent.Wall)
+	case r.Token == v.Rec.Token:
+		return r.Acquired, r.Renewed
+	default:
+		return 0, 0
 	}
 }
 

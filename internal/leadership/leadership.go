@@ -81,6 +81,8 @@ type Info struct {
 	Params      *record.Params
 	Meta        map[string]string
 	Until       time.Time
+	Acquired    record.Moment
+	Renewed     record.Moment
 	Reason      machine.Reason
 	By          string
 	Why         string
@@ -93,7 +95,10 @@ type Info struct {
 // in it.
 func Of(group string, e store.Entry, now time.Time) (Info, machine.Seen) {
 	seen, r := record.Read(e)
-	info := Info{Group: group, Term: seen.Term(), Transitions: uint64(r.Transitions), Correlation: Correlation(seen.Rec.Token), Rev: e.Revision}
+	info := Info{
+		Group: group, Term: seen.Term(), Transitions: uint64(r.Transitions), Correlation: Correlation(seen.Rec.Token),
+		Acquired: r.Acquired, Renewed: r.Renewed, Rev: e.Revision,
+	}
 	switch seen.Kind {
 	case machine.Held:
 		info.ID, info.Priority, info.Version = r.ID, r.Priority, r.Version
@@ -135,7 +140,10 @@ func (i Info) AsOf(now time.Time) Info {
 	if i.ID == "" || now.Before(i.Until) {
 		return i
 	}
-	return Info{Group: i.Group, Term: i.Term, Transitions: i.Transitions, Correlation: i.Correlation, Reason: machine.ReasonExpired, Rev: i.Rev}
+	return Info{
+		Group: i.Group, Term: i.Term, Transitions: i.Transitions, Correlation: i.Correlation, Acquired: i.Acquired, Renewed: i.Renewed,
+		Reason: machine.ReasonExpired, Rev: i.Rev,
+	}
 }
 
 // Same reports whether o says the same of who leads, or of why nobody does.
@@ -180,6 +188,7 @@ func VacancyAfter(known Info, seen machine.Seen) (vacancy Info, ok bool) {
 		return Info{}, false
 	}
 	return Info{
-		Group: known.Group, Term: known.Term, Correlation: known.Correlation, Reason: prior.Reason, By: known.ID,
+		Group: known.Group, Term: known.Term, Transitions: known.Transitions, Correlation: known.Correlation,
+		Acquired: known.Acquired, Renewed: known.Renewed, Reason: prior.Reason, By: known.ID,
 	}, true
 }

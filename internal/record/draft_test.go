@@ -8,6 +8,7 @@ import (
 	"reflect"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/seed-ff2cb582/leader/internal/machine"
 	"github.com/seed-ff2cb582/leader/internal/record"
@@ -21,6 +22,7 @@ func ordinary() record.Record {
 		Meta: map[string]string{"zone": "eu-west", "rack": "7"}, TTL: 5000, Term: 1 << 53, Renewal: 17, Nonce: 5, Start: true,
 		Address: "[::1]:4222", Drift: 0.1, Version: "1.2.3",
 		Params: params("\x00\xff?"), Standings: []record.Standing{{Priority: 3, Version: "1.2.3"}, {Age: 1}}, Prior: &record.Prior{Term: 4, Reason: "resigned"},
+		Acquired: 1795201843456, Renewed: 1795201999999,
 	}
 }
 
@@ -63,6 +65,7 @@ func FuzzDraft(f *testing.F) {
 		r := record.Record{
 			ID: id, Token: token, Priority: priority, TTL: ttl, Term: term, Renewal: term / 2, Nonce: nonce, Start: flags&1 != 0, Address: address,
 			Drift: record.Fraction(drift), Version: version, Reason: reason, By: by, Why: why, Successor: by, Settled: flags&2 != 0,
+			Acquired: record.Moment(term), Renewed: record.Moment(nonce),
 		}
 		if connection != nil {
 			r.Params = params(string(connection))
@@ -118,7 +121,7 @@ func anyValue(rng *rand.Rand, of reflect.Type) reflect.Value {
 		numbers := []int64{0, 1, -1, 1 << 53, 1<<53 + 1, math.MaxInt64, math.MinInt64}
 		v.SetInt(numbers[rng.IntN(len(numbers))])
 	case reflect.Uint64:
-		numbers := []uint64{0, 1, 1 << 53, 1<<53 + 1, math.MaxUint64}
+		numbers := []uint64{0, 1, 1 << 47, 1<<47 + 1, 1 << 53, 1<<53 + 1, math.MaxUint64}
 		v.SetUint(numbers[rng.IntN(len(numbers))])
 	case reflect.Float64:
 		numbers := []float64{0, math.Copysign(0, -1), 1e-6, 9.9e-7, 1e-300, 0.1, 1. / 3, math.Nextafter(1, 0), 1, -0.1, 1e21, math.NaN(), math.Inf(1)}
@@ -174,6 +177,26 @@ func TestOrdinaryDraftIsReadBackWithoutParsing(t *testing.T) {
 		}
 	}); n > 0 {
 		t.Errorf("%v allocations", n)
+	}
+}
+
+// A leader drafts each renewal. The draft and its bytes take memory, and what a
+// term that an offer began says of the one before.
+func TestADraftOfARenewalHasItsBytesInOnePiece(t *testing.T) {
+	c := machine.Record{
+		ID: "reports-7d9c6b5f4-x2x9k", Token: "3f9a6f8d-1a2b-4cde-9f1a-c0b123456789", TTL: 15 * time.Second, Term: 1795201843456290, Renewal: 86_400,
+		Nonce: 1 << 52,
+	}
+	about := record.About{Drift: 0.1, Transitions: 41, Acquired: 1795201843456, Renewed: 1795288243456}
+	for want, prior := range map[float64]machine.Prior{2: {}, 3: {Term: 1795201843000000, Reason: machine.ReasonResigned}} {
+		c.Prior = prior
+		if n := testing.AllocsPerRun(100, func() {
+			if _, err := record.NewDraft(&c, &about, 7); err != nil {
+				t.Error(err)
+			}
+		}); n > want {
+			t.Errorf("%v allocations, want %v: %+v", n, want, prior)
+		}
 	}
 }
 

@@ -35,6 +35,9 @@ func appendExact(b []byte, r *Record) (_ []byte, exact bool) {
 	w.standings(r.Standings)
 	w.exact = w.exact && r.Transitions <= maxNumber
 	w.number("transitions", uint64(r.Transitions))
+	w.exact = w.exact && r.Acquired <= MaxMoment && r.Renewed <= MaxMoment
+	w.number("acquired", uint64(r.Acquired))
+	w.number("renewed", uint64(r.Renewed))
 	w.prior(r.Prior)
 	w.text("reason", r.Reason)
 	w.text("by", r.By)

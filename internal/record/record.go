@@ -68,6 +68,12 @@ type Record struct {
 	// than in the record that it replaced. A vacancy keeps it.
 	Transitions Count `json:"transitions,omitempty"`
 
+	// Acquired is when the term began, in a vacancy the one that ended, and
+	// Renewed when this was written. Both are of the writer's wall clock, and
+	// for people alone: nobody compares that clock with another.
+	Acquired Moment `json:"acquired,omitempty"`
+	Renewed  Moment `json:"renewed,omitempty"`
+
 	// Prior is the term before, if its holder offered the record to this one
 	// and wrote no vacancy.
 	Prior *Prior `json:"prior,omitempty"`
@@ -120,6 +126,46 @@ func (c *Count) UnmarshalJSON(b []byte) error {
 		v = 0
 	}
 	*c = Count(v)
+	return nil
+}
+
+// A Moment is a time of somebody's wall clock in milliseconds since 1970 (UTC),
+// 0 if it is not known.
+type Moment uint64
+
+// MaxMoment is the last moment that counts as known. It is in the year 6429:
+// text for times, such as JSON, has no room beyond the year 9999.
+const MaxMoment Moment = 1 << 47
+
+// MomentOf returns the moment of a time, in whole milliseconds.
+func MomentOf(t time.Time) Moment { return momentOf(t.UnixMilli()) }
+
+// MomentAt returns the moment so many nanoseconds after 1970.
+func MomentAt(ns int64) Moment { return momentOf(ns / int64(time.Millisecond)) }
+
+func momentOf(ms int64) Moment {
+	if ms < 0 || ms > int64(MaxMoment) {
+		return 0
+	}
+	return Moment(ms)
+}
+
+// Time returns the time, which is zero if it is not known.
+func (m Moment) Time() time.Time {
+	if m == 0 {
+		return time.Time{}
+	}
+	return time.UnixMilli(int64(m)).UTC()
+}
+
+// UnmarshalJSON takes whatever is no moment for one that is not known. Nothing
+// depends on it, so it must not cost the group a wait.
+func (m *Moment) UnmarshalJSON(b []byte) error {
+	v, err := strconv.ParseUint(string(b), 10, 64)
+	if err != nil || v > uint64(MaxMoment) {
+		v = 0
+	}
+	*m = Moment(v)
 	return nil
 }
 
@@ -245,7 +291,7 @@ func encodeRecord(r *Record) (b []byte, exact bool, err error) {
 }
 
 // usual is the room for a record without much to say of its holder.
-const usual = 256
+const usual = 320
 
 func encode(v any) ([]byte, error) {
 	b, err := json.Marshal(v)
@@ -389,6 +435,8 @@ type About struct {
 	Drift       float64
 	Standings   []Standing
 	Transitions uint64
+	Acquired    Moment
+	Renewed     Moment
 }
 
 // Of returns the record that the core wants written.
@@ -401,7 +449,7 @@ func set(r *Record, c *machine.Record, about *About) {
 	*r = Record{
 		ID: c.ID, Token: c.Token, Priority: c.Priority, TTL: c.TTL.Milliseconds(), Term: c.Term, Renewal: c.Renewal, Nonce: c.Nonce, Start: c.Start,
 		Reason: string(c.Reason), By: c.By, Why: c.Why, Successor: c.Successor, Standings: about.Standings,
-		Transitions: Count(about.Transitions), Settled: c.Settled,
+		Transitions: Count(about.Transitions), Acquired: about.Acquired, Renewed: about.Renewed, Settled: c.Settled,
 	}
 	if c.ID != "" {
 		r.Meta, r.Address, r.Params = about.Meta, about.Address, about.Params

@@ -18,7 +18,7 @@ func full() record.Record {
 	return record.Record{
 		ID: "worker-1", Token: "3f9a6f8d-1a2b-4cde-9f1a-c0b123456789", Priority: -7,
 		Meta: map[string]string{"zone": "eu\"west", "☃": ""}, TTL: 5000, Term: 1 << 53, Renewal: 17, Address: "[::1]:4222", Drift: 0.1,
-		Params: params("{}\x00\xff"),
+		Params: params("{}\x00\xff"), Acquired: 1795201843456, Renewed: record.MaxMoment,
 	}
 }
 
@@ -28,7 +28,7 @@ func params(s string) *record.Params {
 }
 
 func vacancy() record.Record {
-	return record.Record{Token: "t", Term: 9, Reason: "resigned", By: "worker-1", Successor: "worker-2"}
+	return record.Record{Token: "t", Term: 9, Reason: "resigned", By: "worker-1", Successor: "worker-2", Acquired: 1795201843456, Renewed: 1795201843457}
 }
 
 func entry(value string) store.Entry {
@@ -62,7 +62,7 @@ func TestWhatIsWrittenIsReadBack(t *testing.T) {
 			if seen.Kind != kind || seen.Rev != 12 || !reflect.DeepEqual(got, want) {
 				t.Errorf("tombstone %v: read %v, rev %d\n%+v, want\n%+v", tombstone, seen.Kind, seen.Rev, got, want)
 			}
-			if back := record.Of(seen.Rec, record.About{Meta: got.Meta, Address: got.Address, Params: got.Params, Version: got.Version, Drift: float64(got.Drift), Standings: got.Standings}); !reflect.DeepEqual(back, want) {
+			if back := record.Of(seen.Rec, record.About{Meta: got.Meta, Address: got.Address, Params: got.Params, Version: got.Version, Drift: float64(got.Drift), Standings: got.Standings, Acquired: got.Acquired, Renewed: got.Renewed}); !reflect.DeepEqual(back, want) {
 				t.Errorf("through the core: %+v, want %+v", back, want)
 			}
 		}
@@ -124,6 +124,57 @@ func TestParamsThatAreNoneSayNothing(t *testing.T) {
 	}
 	if b := string(mustEncode(t, record.Record{ID: "a", Token: "t"})); strings.Contains(b, "params") {
 		t.Errorf("params of which nothing is known are written: %s", b)
+	}
+}
+
+// The times came later than the record, and nothing is decided by them. A
+// program that does not know them, or means something else by the words, is a
+// holder like any other.
+func TestTimesThatAreNoneSayNothing(t *testing.T) {
+	plain, _ := record.Read(entry(`{"id":"a","token":"t","ttl":3000}`))
+	for _, field := range []string{"acquired", "renewed"} {
+		of := func(value string) (machine.Seen, record.Moment, record.Moment) {
+			seen, r := record.Read(entry(`{"id":"a","token":"t","ttl":3000,"` + field + `":` + value + `}`))
+			if field == "renewed" {
+				return seen, r.Renewed, r.Acquired
+			}
+			return seen, r.Acquired, r.Renewed
+		}
+		for _, value := range []string{
+			"0", "-1", "1.5", "1e3", "1e400", "140737488355329", "99999999999999999999999", "null", "true", `"1795201843456"`, `"2026-11-25"`, `{"of":1}`, "[1]",
+		} {
+			if seen, m, other := of(value); seen != plain || m != 0 || other != 0 || !m.Time().IsZero() {
+				t.Errorf("%s %s reads as %v, %v %v", field, value, seen, m, other)
+			}
+		}
+		seen, m, other := of("1795201843456")
+		if want := time.Date(2026, 11, 20, 19, 10, 43, 456e6, time.UTC); seen != plain || !m.Time().Equal(want) || other != 0 {
+			t.Errorf("%s: %v, want %v", field, m.Time(), want)
+		}
+	}
+	if b := string(mustEncode(t, record.Record{ID: "a", Token: "t"})); strings.Contains(b, "acquired") || strings.Contains(b, "renewed") {
+		t.Errorf("times of which nothing is known are written: %s", b)
+	}
+}
+
+func TestAMomentIsATimeThatCanBeWrittenAsText(t *testing.T) {
+	for _, m := range []record.Moment{0, 1, record.MaxMoment} {
+		if _, err := m.Time().In(time.FixedZone("east", 14*60*60)).MarshalJSON(); err != nil {
+			t.Error(err)
+		}
+		if back := record.MomentOf(m.Time()); back != m {
+			t.Errorf("%d, want %d", back, m)
+		}
+	}
+	for _, at := range []time.Time{{}, time.UnixMilli(-1), record.MaxMoment.Time().Add(time.Millisecond), time.Date(10_000, 1, 1, 0, 0, 0, 0, time.UTC)} {
+		if m := record.MomentOf(at); m != 0 {
+			t.Errorf("%v is %d", at, m)
+		}
+	}
+	for ns, want := range map[int64]record.Moment{math.MinInt64: 0, -1e6: 0, 999_999: 0, 1e6: 1, math.MaxInt64: math.MaxInt64 / 1_000_000} {
+		if m := record.MomentAt(ns); m != want {
+			t.Errorf("%d ns is %d, want %d", ns, m, want)
+		}
 	}
 }
 

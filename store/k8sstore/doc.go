@@ -15,6 +15,11 @@
 // itself is the annotation leader/record, and `kubectl get lease orders -o
 // yaml` shows it. A group without a leader keeps its Lease, without a holder.
 //
+// acquireTime and renewTime are what acquired and renewed of the record are: of
+// the wall clock of who wrote them, and for people. Of a group without a leader
+// both say when it was released, as with client-go, and acquired when the term
+// began. A holder that is client-go's is seen with the times of the spec.
+//
 // A key with other bytes than those of RFC 1123 is encoded, each of them as
 // "x--" and two hexadecimal digits: the control record of the group is the
 // Lease x--5fctl.orders, and [Store.LeaseName] tells all names. Control records

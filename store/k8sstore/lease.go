@@ -85,7 +85,7 @@ func (l *lease) entry() store.Entry {
 	case holder != "":
 		e.Value = l.foreign(holder)
 	case l.released():
-		e.Value, e.Tombstone = []byte(`{"reason":"released"}`), true
+		e.Value, e.Tombstone = fmt.Appendf(nil, `{"renewed":%d,"reason":"released"}`, millis(l.Spec.RenewTime)), true
 	default:
 		e.Tombstone = true // somebody has cleared it: no permission to lead at once
 	}
@@ -133,9 +133,14 @@ func (l *lease) released() bool {
 
 // foreign is a record that says what the spec says of a holder that is none of
 // ours. Candidates leave it alone for leaseDurationSeconds and their margin,
-// counted from when they saw its latest renewal.
+// counted from when they saw its latest renewal. The times are for people.
 func (l *lease) foreign(holder string) []byte {
-	r := record{ID: holder, Token: "lease/" + l.claim()}
+	r := struct {
+		record
+
+		Acquired uint64 `json:"acquired,omitempty"`
+		Renewed  uint64 `json:"renewed,omitempty"`
+	}{record{ID: holder, Token: "lease/" + l.claim()}, millis(l.Spec.AcquireTime), millis(l.Spec.RenewTime)}
 	if d := value(l.Spec.LeaseDurationSeconds); d > 0 {
 		r.TTL = int64(d) * 1000
 	}
@@ -147,6 +152,15 @@ func (l *lease) foreign(holder string) []byte {
 		return []byte(holder) // a string and numbers: it cannot be
 	}
 	return v
+}
+
+// millis is a time in milliseconds since 1970, as records hold them: 0 says
+// nothing.
+func millis(t *metav1.MicroTime) uint64 {
+	if t == nil {
+		return 0
+	}
+	return uint64(max(t.UnixMilli(), 0))
 }
 
 // A record is what a Lease's spec needs of the JSON that an election writes.

@@ -1,6 +1,7 @@
 package k8sstore
 
 import (
+	"fmt"
 	"strconv"
 	"strings"
 	"testing"
@@ -95,6 +96,9 @@ func TestSpecDecidesWhoseLeaseItIs(t *testing.T) {
 	if want := `"id":"pod-1"`; !strings.Contains(string(e.Value), want) || !strings.Contains(string(e.Value), `"ttl":15000`) || e.Tombstone {
 		t.Errorf("%s", e.Value)
 	}
+	if times := fmt.Sprintf(`"acquired":%d,"renewed":%d`, noon.UnixMilli(), noon.Add(time.Minute).UnixMilli()); !strings.Contains(string(e.Value), times) {
+		t.Errorf("the times are those of the spec: %s", e.Value)
+	}
 	if strings.Contains(string(e.Value), `"term"`) {
 		t.Errorf("the first revision seen of a claim is its term: %s", e.Value)
 	}
@@ -137,6 +141,9 @@ func TestOnlyAReleaseIsPermission(t *testing.T) {
 		e := edited(t, ours, 6, c.edit).entry()
 		if !e.Tombstone || (len(e.Value) > 0) != c.vacant {
 			t.Errorf("%s: %q, tombstone %v", name, e.Value, e.Tombstone)
+		}
+		if want := fmt.Sprintf(`"renewed":%d,`, at.UnixMilli()); c.vacant && !strings.Contains(string(e.Value), want) {
+			t.Errorf("%s: %s, want %s", name, e.Value, want)
 		}
 	}
 }

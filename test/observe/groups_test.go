@@ -30,21 +30,29 @@ func byKind(t *testing.T, f func(t *testing.T, srv *natslab.Server)) {
 
 func TestObserverOfManyFollowsElections(t *testing.T) {
 	byKind(t, func(t *testing.T, srv *natslab.Server) {
+		begun := time.Now().Truncate(time.Millisecond)
 		a := lead(t, srv.Connect(t), "team.one", "a")
 		o := observe(t, srv.Connect(t), "team.>")
 		events := o.until("the end of the present state", func(e event) bool { return e.present })
 		if !presents(events, "team.one", "a") || events[0].info.Term != a.Status().Term || events[0].info.Correlation == "" {
 			t.Errorf("told %v, term %d", events, a.Status().Term)
 		}
+		// All clocks are this machine's.
+		acquired := a.Status().Acquired
+		if i := events[0].info; !i.Acquired.Equal(acquired) || acquired.Before(begun) || i.Renewed.Before(acquired) || i.Renewed.After(time.Now()) {
+			t.Errorf("acquired at %v and renewed at %v, want %v and later", i.Acquired, i.Renewed, acquired)
+		}
 		lead(t, srv.Connect(t), "team.two.deep", "b")
 		o.leads("team.two.deep", "b")
 		lead(t, srv.Connect(t), "elsewhere", "x")
-		o.until("a renewal", func(e event) bool { return e.renewed && e.info.Group == "team.one" && time.Until(e.info.Until) > ttl/2 })
+		o.until("a renewal", func(e event) bool {
+			return e.renewed && e.info.Group == "team.one" && time.Until(e.info.Until) > ttl/2 && e.info.Acquired.Equal(acquired) && e.info.Renewed.After(acquired)
+		})
 		if err := a.Resign(natslab.Within(t)); err != nil {
 			t.Fatal(err)
 		}
 		o.until("the vacancy", func(e event) bool {
-			return e.info.Group == "team.one" && e.info.ID == "" && e.info.Reason == leader.ReasonResigned
+			return e.info.Group == "team.one" && e.info.ID == "" && e.info.Reason == leader.ReasonResigned && e.info.Acquired.Equal(acquired)
 		})
 		for _, e := range o.all() {
 			if g := e.info.Group; g != "" && !strings.HasPrefix(g, "team.") {

@@ -133,21 +133,39 @@ func (d desk) start(line string, args ...string) *exec.Cmd {
 	return cmd
 }
 
-// leader is who leads the group, as leader get shows it.
-func (d desk) leader(group string) string {
-	d.Helper()
-	out, _ := d.try(0, "get", group, "-o", "json")
-	return d.led(out)
+// A shown is a group as leader get shows it.
+type shown struct {
+	Leader         string
+	Since, Renewed time.Time
 }
 
-// led is who leads by what leader get has printed.
-func (d desk) led(out string) string {
+func (d desk) get(group string) (g shown) {
 	d.Helper()
-	var shown struct{ Leader string }
-	if err := json.Unmarshal([]byte(out), &shown); err != nil {
+	out, _ := d.try(0, "get", group, "-o", "json")
+	return d.read(out)
+}
+
+// read is a group by what leader get has printed.
+func (d desk) read(out string) (g shown) {
+	d.Helper()
+	if err := json.Unmarshal([]byte(out), &g); err != nil {
 		d.Fatalf("%v in %s", err, out)
 	}
-	return shown.Leader
+	return g
+}
+
+// dated demands that the group is said to stand as it does since begun at the
+// earliest, and a leader to have renewed since then. All clocks are those of
+// this machine, and records count in milliseconds.
+func (d desk) dated(g shown, begun time.Time) {
+	d.Helper()
+	begun, now := begun.Truncate(time.Millisecond), time.Now()
+	if g.Since.Before(begun) || g.Since.After(now) {
+		d.Errorf("%+v: since %v, want %v to %v", g, g.Since, begun, now)
+	}
+	if g.Leader != "" && (g.Renewed.Before(begun) || g.Renewed.After(now)) || g.Leader == "" && !g.Renewed.IsZero() {
+		d.Errorf("%+v: renewed at %v, want %v to %v", g, g.Renewed, begun, now)
+	}
 }
 
 func TestCommandsWorkOnEveryStore(t *testing.T) {
@@ -155,10 +173,13 @@ func TestCommandsWorkOnEveryStore(t *testing.T) {
 		t.Run(kind, func(t *testing.T) {
 			t.Parallel()
 			d := desk{t, start(t)}
+			begun := time.Now()
 			a := d.start("working", "run", "jobs", "--id", "a", "--ttl", "6s", "--", "sh", "-c", "echo working; exec sleep 1000")
-			if l := d.leader("jobs"); l != "a" {
-				t.Fatalf("%q leads", l)
+			first := d.get("jobs")
+			if first.Leader != "a" {
+				t.Fatalf("%q leads", first.Leader)
 			}
+			d.dated(first, begun)
 			if out, _ := d.try(0, "ls", "-o", "name"); strings.TrimSpace(out) != "jobs" {
 				t.Errorf("ls: %s", out)
 			}
@@ -167,6 +188,7 @@ func TestCommandsWorkOnEveryStore(t *testing.T) {
 
 			d.try(0, "step-down", "jobs", "-y", "--why", "test")
 			d.try(0, "wait", "jobs", "--by", "b", "--timeout", "1m")
+			d.dated(d.get("jobs"), first.Since.Add(time.Millisecond)) // a term has times of its own
 			d.try(0, "transfer", "jobs", "--to", "a", "-y", "--force")
 			d.try(0, "wait", "jobs", "--by", "a", "--timeout", "1m")
 
@@ -174,8 +196,12 @@ func TestCommandsWorkOnEveryStore(t *testing.T) {
 				t.Fatal(err)
 			}
 			d.try(0, "wait", "jobs", "--by", "b", "--timeout", "1m")
+			paused := time.Now()
 			d.try(0, "pause", "jobs", "-y")
 			d.try(0, "wait", "jobs", "--vacant", "--timeout", "1m")
+			if g := d.get("jobs"); g.Leader == "" { // a record that b was too late to release names it still
+				d.dated(g, paused)
+			}
 			d.try(0, "resume", "jobs", "-y")
 			d.try(0, "wait", "jobs", "--by", "b", "--timeout", "1m")
 		})
@@ -260,7 +286,7 @@ func TestTheEnvironmentNamesTheStore(t *testing.T) {
 			t.Errorf("LEADER_STORE=%s leader get %v: %v\n%s", store, more, err, out)
 			continue
 		}
-		if l := d.led(string(out)); l != "a" {
+		if l := d.read(string(out)).Leader; l != "a" {
 			t.Errorf("LEADER_STORE=%s leader get %v: %q leads", store, more, l)
 		}
 	}

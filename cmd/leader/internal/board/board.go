@@ -56,9 +56,11 @@ type Group struct {
 	Confirmed bool
 	// Renewed is when the store took the latest renewal of a leader that is not
 	// confirmed, by the store's clock, and zero if that is not known. Silent
-	// reports whether the lease has run out since by that clock.
+	// reports whether the lease has run out since by that clock. Own: Renewed
+	// is by the leader's clock, since the store does not say it.
 	Renewed time.Time
 	Silent  bool
+	Own     bool
 
 	vacantSince      time.Time // of a group that was found vacant
 	changed, renewed uint64    // values of Board.seq
@@ -231,7 +233,7 @@ func (b *Board) renewal(info leader.LeaderInfo, now time.Time) {
 }
 
 // confirm notes that the leader was seen to act.
-func (g *Group) confirm() { g.Confirmed, g.Renewed, g.Silent = true, time.Time{}, false }
+func (g *Group) confirm() { g.Confirmed, g.Renewed, g.Silent, g.Own = true, time.Time{}, false, false }
 
 // leader takes in who leads now.
 func (b *Board) leader(info leader.LeaderInfo, now time.Time) {
@@ -300,9 +302,10 @@ func (g *Group) vacate(now time.Time) {
 }
 
 // fell returns when the leader was gone that is seen to be gone now. One that
-// was found dead has been so for longer.
+// was found dead has been so for longer. The clock of a leader may have been
+// wrong.
 func (g *Group) fell(now time.Time) time.Time {
-	if g.Confirmed || g.Renewed.IsZero() || g.Reason != leader.ReasonExpired {
+	if g.Confirmed || g.Own || g.Renewed.IsZero() || g.Reason != leader.ReasonExpired {
 		return now
 	}
 	return earlier(g.Renewed.Add(g.Window), now)

@@ -66,6 +66,7 @@ func TestALeaderThatWasFoundDeadWasSoBefore(t *testing.T) {
 		st := memstore.New()
 		write(t, st, "reports", "w", 1, 0)
 		write(t, st, "billing", "w", 1, 0)
+		write(t, st, "orders", "w", 1, 0)
 		died := time.Now()
 		time.Sleep(5 * time.Minute)
 		b := follow(t, st)
@@ -76,6 +77,11 @@ func TestALeaderThatWasFoundDeadWasSoBefore(t *testing.T) {
 		if g := groupOf(t, b, "billing"); g.Silent {
 			t.Errorf("a finding of another term was taken in: %+v", g)
 		}
+		// The clock of a leader may be wrong: when it was gone is not told by it.
+		b.Learn([]board.Finding{{Group: "orders", Term: 1, Renewed: died, Own: true}})
+		if g := groupOf(t, b, "orders"); g.Silent || !g.Own || !g.Renewed.Equal(died) {
+			t.Errorf("found, by its own clock: %+v", g)
+		}
 		found := time.Now()
 		time.Sleep(4 * time.Second)
 		if g := groupOf(t, b, "reports"); g.ID != "" || !g.Since().Equal(died.Add(3300*time.Millisecond)) || g.Terms[0].Began.After(g.Terms[0].Ended) {
@@ -83,6 +89,9 @@ func TestALeaderThatWasFoundDeadWasSoBefore(t *testing.T) {
 		}
 		if g := groupOf(t, b, "billing"); g.ID != "" || !g.Since().Equal(found.Add(3300*time.Millisecond)) {
 			t.Errorf("of which nothing more is known: %+v, vacant since %v", g, g.Since())
+		}
+		if g := groupOf(t, b, "orders"); g.ID != "" || g.Own || !g.Since().Equal(found.Add(3300*time.Millisecond)) {
+			t.Errorf("by its own clock: %+v, vacant since %v", g, g.Since())
 		}
 	})
 }

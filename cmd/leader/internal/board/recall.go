@@ -61,7 +61,8 @@ func (g *Group) recall(past []Term, since, now time.Time) {
 }
 
 // A Finding is what the store, a history or the leader itself says of a group
-// that was found, where its record says nothing.
+// that was found. Its record, where nobody else does, says it by the clock of
+// its writer.
 type Finding struct {
 	Group string
 	Term  uint64
@@ -69,9 +70,11 @@ type Finding struct {
 	// knows.
 	Since time.Time
 	// Renewed is when the store took the latest renewal, by its clock, and
-	// Silent reports whether the lease has run out since.
+	// Silent reports whether the lease has run out since. Own: Renewed is by
+	// the leader's clock.
 	Renewed time.Time
 	Silent  bool
+	Own     bool
 }
 
 // Learn takes in findings. One of a term that is over by now is passed over.
@@ -99,7 +102,7 @@ func (g *Group) learn(f Finding) (news bool) {
 		g.vacantSince, news = f.Since, true
 	}
 	if g.ID != "" && !g.Confirmed && !f.Renewed.IsZero() {
-		g.Renewed, g.Silent, news = f.Renewed, f.Silent, true
+		g.Renewed, g.Silent, g.Own, news = f.Renewed, f.Silent, f.Own, true
 	}
 	return news
 }

@@ -49,7 +49,7 @@ func (s *server) recallTimes(ctx context.Context) {
 	known := read.Known(ctx, s.session, infos)
 	findings := make([]board.Finding, len(known))
 	for i, g := range known {
-		findings[i] = board.Finding{Group: g.Group, Term: g.Term, Since: g.Since, Renewed: g.Renewed, Silent: g.Silent}
+		findings[i] = board.Finding{Group: g.Group, Term: g.Term, Since: g.Since, Renewed: g.Renewed, Silent: g.Silent, Own: !g.Stored}
 	}
 	s.board.Learn(findings)
 }

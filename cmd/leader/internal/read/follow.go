@@ -95,7 +95,7 @@ func (b *board) renew(info leader.LeaderInfo) {
 	if !ok {
 		return
 	}
-	g.until, g.Renewed, g.Silent = info.Until, time.Time{}, false
+	g.until, g.Renewed, g.Stored, g.Silent = info.Until, info.Renewed, false, false
 	b.groups[info.Group] = g
 }
 

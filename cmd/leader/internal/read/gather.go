@@ -43,9 +43,10 @@ func gather(ctx context.Context, s *app.Session, st store.Store, pattern string)
 	return groups, nil
 }
 
-// details are what records do not say: since when, and why. The history knows
-// best, then the time at which the server stored the record, then the leader
-// itself. A source is given up with its first failure.
+// details are what records do not say, or by the leader's clock alone: since
+// when, and why. The history knows best, then the time at which the server
+// stored the record, then the leader itself, then the record. A source is given
+// up with its first failure.
 type details struct {
 	history func(ctx context.Context, pattern string) []advisory.Advisory
 	record  source[stored]
@@ -163,7 +164,7 @@ func (d *details) of(ctx context.Context, g Group, p *past) Group {
 		g = g.since(itself.Since)
 		g.Reason = itself.Reason
 	}
-	return g
+	return g.since(g.began)
 }
 
 // within reports whether all channels are closed within a time.

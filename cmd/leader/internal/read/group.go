@@ -25,7 +25,9 @@ type Group struct {
 	// began, as far as its records tell.
 	Transitions uint64 `json:"transitions,omitempty"`
 	// Since is when the term began or, in a vacant group, when the last one
-	// ended.
+	// ended. It is known from whoever is named first of these: the history, the
+	// store, if it says when it stored a record, the leader, the record. The
+	// last two go by the leader's wall clock.
 	Since time.Time `json:"since,omitzero"`
 	// LeaseLeft is for how many milliseconds nobody else leads if the leader
 	// falls silent now, as seen from here. That is the lease as others honour
@@ -33,7 +35,9 @@ type Group struct {
 	LeaseLeft int64 `json:"lease_left_ms"`
 	// Renewed is when the server stored the latest renewal. Silent reports
 	// whether this is longer ago than the lease is good for, by the clocks of
-	// the server and of this host.
+	// the server and of this host. Where the store does not say when, Renewed
+	// is what the record says, by the leader's wall clock, and nobody is called
+	// silent: that clock may be wrong.
 	Renewed time.Time `json:"renewed,omitzero"`
 	Silent  bool      `json:"silent,omitempty"`
 	// What the leader says of itself.
@@ -55,7 +59,12 @@ type Group struct {
 	// the term.
 	Correlation string `json:"correlation,omitempty"`
 
+	// Stored reports whether Renewed is by the store's clock.
+	Stored bool `json:"-"`
+
 	until time.Time
+	// began is since when the group stands as it does, by the record.
+	began time.Time
 }
 
 func groupOf(info leader.LeaderInfo, now time.Time) Group {
@@ -63,9 +72,31 @@ func groupOf(info leader.LeaderInfo, now time.Time) Group {
 		Group: info.Group, Leader: info.ID, Term: info.Term, Transitions: info.Transitions,
 		Priority: info.Priority, Version: info.Version, Address: info.Address, ConnectionParams: info.ConnectionParams, Meta: info.Meta,
 		Reason: info.Reason, By: info.By, Why: info.Why, Successor: info.Successor, Correlation: info.Correlation,
-		until: info.Until,
+		Renewed: renewedBy(info), until: info.Until, began: began(info),
 	}
 	return g.asOf(now)
+}
+
+// renewedBy is when the leader has renewed last, as the record says, also one
+// that fell silent.
+func renewedBy(info leader.LeaderInfo) time.Time {
+	if info.ID == "" && info.Reason != leader.ReasonExpired {
+		return time.Time{}
+	}
+	return info.Renewed
+}
+
+// began is when a term began or ended, as the record says. That of a leader
+// which fell silent does not say when it was gone.
+func began(info leader.LeaderInfo) time.Time {
+	switch {
+	case info.ID != "":
+		return info.Acquired
+	case info.Reason == leader.ReasonExpired:
+		return time.Time{}
+	default:
+		return info.Renewed
+	}
 }
 
 // asOf counts anew what is left of the lease.
@@ -84,7 +115,7 @@ func (g Group) withRecord(at time.Time, revision uint64, now time.Time) Group {
 	if g.Leader == "" {
 		return g.since(at)
 	}
-	g.Renewed = at
+	g.Renewed, g.Stored = at, true
 	g.Silent = now.Sub(at) > g.until.Sub(now)+slack
 	if revision == g.Term {
 		return g.since(at) // the latest write is the acquisition itself
@@ -94,7 +125,7 @@ func (g Group) withRecord(at time.Time, revision uint64, now time.Time) Group {
 
 // since adds when the term began or ended. The first to know it is right.
 func (g Group) since(at time.Time) Group {
-	if g.Since.IsZero() {
+	if g.Since.IsZero() && !at.IsZero() {
 		g.Since = at.UTC()
 	}
 	return g

@@ -9,8 +9,8 @@ import (
 )
 
 // Known returns groups that an observer was told of, with what their records do
-// not say: since when, and how old the latest renewal is. It asks for two
-// seconds at most, and leaves out what nobody answers.
+// not say, or by the leader's clock alone: since when, and how old the latest
+// renewal is. It asks for two seconds at most.
 func Known(ctx context.Context, s *app.Session, infos []leader.LeaderInfo) []Group {
 	now := time.Now()
 	groups := make([]Group, len(infos))

@@ -30,13 +30,14 @@ type ListCommand struct {
 func (ListCommand) Help() string {
 	return `Lists the groups of a bucket with their leaders. Nothing is written, and no candidate is disturbed.
 
-SINCE is when the term began or, of a vacant group, when the last one ended. A record does not say that: it is known
-from the history (leader history enable), from the leader if it answers (leader get says who does), from the record if nobody
-has written it since, and else not at all. LEASE is how long nobody else would lead if the leader fell silent now, as seen from here; who
+SINCE is when the term began or, of a vacant group, when the last one ended. It is known from the history (leader history
+enable), from the store if that says when it stored a record (NATS does) and nobody has written it since, from the leader if it answers
+(leader get says who does), and else from the record. What these last two say is by the leader's clock. LEASE is how long nobody else would lead if the leader fell silent now, as seen from here; who
 has been silent for longer than its lease is good for is said to be, by the clocks of the server and of this host. CHANGE is why the last
 leader left, if the history knows that, or else how the present one came to lead.
 
-Columns of -o wide: why (in the words of who asked for the change), the latest renewal, how often the group had got another leader
+Columns of -o wide: why (in the words of who asked for the change), the latest renewal (by the clock of the store if it says when,
+and else by the leader's), how often the group had got another leader
 when the term began (as far as its records tell), the correlation id of logs and traces, meta.
 
 With --watch and -o json there is one object a line, and SINCE of a change that is seen to happen is when it was seen.

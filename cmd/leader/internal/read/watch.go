@@ -38,8 +38,9 @@ listened is in leader history alone.
 
 With --dev a leader changes every five seconds, so that there is something to see.
 
-With -o json there is one object a line: time, group, event, leader, term, address, reason, by, why, successor; with
---advisories the message as it was sent.
+With -o json there is one object a line: time, group, event, leader, term, address, since, renewed, reason, by, why, successor,
+correlation; with --advisories the message as it was sent. since and renewed are when the term began (or, of a vacancy, ended) and when
+its leader renewed last, as the record says by the clock of who wrote it; time is by the clock of this host.
 
 Exit status: 0 when it is interrupted or has printed --count lines; 5 if the bucket is missing or may not be read.
 
@@ -151,6 +152,11 @@ type Change struct {
 	Leader  string `json:"leader,omitempty"`
 	Term    uint64 `json:"term,omitempty"`
 	Address string `json:"address,omitempty"`
+	// Since is when the term began or, of a vacancy, when that was written.
+	// Renewed is when the leader has written its record last. Both are what the
+	// record says, by its writer's wall clock; left out if it does not.
+	Since   time.Time `json:"since,omitzero"`
+	Renewed time.Time `json:"renewed,omitzero"`
 	// Reason, By, Why and Successor say why nobody leads.
 	Reason      leader.Reason `json:"reason,omitempty"`
 	By          string        `json:"by,omitempty"`
@@ -162,6 +168,7 @@ type Change struct {
 func changeOf(x observed, afterwards bool) Change {
 	c := Change{
 		Time: x.at.UTC(), Group: x.info.Group, Leader: x.info.ID, Term: x.info.Term, Address: x.info.Address,
+		Since: began(x.info), Renewed: renewedBy(x.info),
 		Reason: x.info.Reason, By: x.info.By, Why: x.info.Why, Successor: x.info.Successor, Correlation: x.info.Correlation,
 	}
 	switch {

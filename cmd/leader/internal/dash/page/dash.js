@@ -269,7 +269,7 @@ class Row {
     for (const [k, v] of Object.entries(g.meta || {})) say(k, v);
     say("Term", g.term === "0" ? "" : g.term);
     if (g.leader) say("Lease", lasting(g.window) + " from each renewal, as seen from here");
-    if (g.unconfirmed) say("Renewed", g.renewed ? `${clock(g.renewed)}, by the server's clock; nothing was seen since` : "nothing was seen of it yet but its record");
+    if (g.unconfirmed) say("Renewed", g.renewed ? `${clock(g.renewed)}, by ${g.own ? "its own" : "the server's"} clock; nothing was seen since` : "nothing was seen of it yet but its record");
     if (g.paused) say("Paused", whyOf({ reason: "yes,", by: g.paused.by, why: g.paused.why }).replace(",", ""));
     this.parts ||= this.furnish();
     this.parts.facts.replaceChildren(...list.children);
