@@ -1,5 +1,5 @@
 // Mutants puts each bug that the field has had back into this library, one by
-// one, and demands that a test catches it within a minute.
+// one, and demands that a test catches it within three minutes.
 //
 //	go run ./test/mutants                          all of them
 //	go run ./test/mutants -bug 4                   those of one bug
@@ -9,9 +9,9 @@
 // A mutant is a replacement of text in the library's own source, built by the
 // go command's -overlay, so no file of the repository changes. First the same
 // tests have to pass without it. A mutant that survives, or lives for longer
-// than a minute (not counting the build), makes the exit status 1, and so does
-// one whose text is not found: then the code has changed, and the mutant has to
-// follow.
+// than three minutes (not counting the build), makes the exit status 1, and so
+// does one whose text is not found: then the code has changed, and the mutant
+// has to follow.
 package main
 
 import (
