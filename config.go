@@ -430,15 +430,10 @@ func validID(s string) bool {
 // engine returns the candidate with these settings, whose defaults are filled
 // in.
 func (c ElectionConfig) engine() engine.Config {
-	r := c.RetryConfig
 	e := engine.Config{
 		Group: c.Group, InstanceID: c.InstanceID, TTL: c.TTL, HeartbeatInterval: c.HeartbeatInterval,
-		ConnectionTimeout: c.ConnectionTimeout, DisconnectGrace: c.DisconnectGracePeriod, DemoteTimeout: c.DemoteTimeout,
-		ClockDrift: c.ClockDrift, ForeignTTL: c.ForeignTTL, Grace: engine.Grace(c.AcquireGrace), DeleteOnStop: c.DeleteOnStop,
-		Retry: machine.Retry{
-			MaxAttempts: r.MaxAttempts, Initial: r.InitialBackoff, Max: r.MaxBackoff, Multiplier: r.BackoffMultiplier, Jitter: r.Jitter,
-		},
-		Splay: c.Campaign.Splay, Backoff: c.Campaign.Backoff, MaxBackoff: c.Campaign.MaxBackoff,
+		ConnectionTimeout: c.ConnectionTimeout, DemoteTimeout: c.DemoteTimeout,
+		ClockDrift: c.ClockDrift, Settings: c.core(), Grace: engine.Grace(c.AcquireGrace), DeleteOnStop: c.DeleteOnStop,
 		Standing:      preference.Standing{Priority: c.Priority, Version: c.Version},
 		VersionPolicy: preference.Policy(c.VersionPolicy), AllowTakeover: c.AllowPriorityTakeover, MinTenure: c.MinTenure,
 		ValidateEvery: c.Fencing.ValidationInterval, ValidateAlways: c.Fencing.ValidateOnCriticalOps,
@@ -450,6 +445,20 @@ func (c ElectionConfig) engine() engine.Config {
 		e.Check = c.HealthChecker.Check
 	}
 	return e
+}
+
+// core returns the settings that the core alone obeys.
+func (c ElectionConfig) core() machine.Settings {
+	bounded := func(d time.Duration) time.Duration { return min(d, engine.Forever) }
+	r := c.RetryConfig
+	return machine.Settings{
+		ForeignTTL: c.ForeignTTL, DisconnectGrace: bounded(c.DisconnectGracePeriod),
+		Retry: machine.Retry{
+			MaxAttempts: r.MaxAttempts, Initial: bounded(r.InitialBackoff), Max: bounded(r.MaxBackoff),
+			Multiplier: r.BackoffMultiplier, Jitter: r.Jitter,
+		},
+		Splay: bounded(c.Campaign.Splay), Backoff: bounded(c.Campaign.Backoff), MaxBackoff: bounded(c.Campaign.MaxBackoff),
+	}
 }
 
 // paramsOf returns parameters as records hold them, without a copy.
