@@ -15,7 +15,7 @@ import (
 	"github.com/seed-ff2cb582/leader/internal/shield"
 	"github.com/seed-ff2cb582/leader/store"
 	"github.com/seed-ff2cb582/leader/store/natsstore/internal/attend"
-	"github.com/seed-ff2cb582/leader/store/natsstore/internal/joint"
+	"github.com/seed-ff2cb582/leader/store/natsstore/internal/singleflight"
 	"github.com/seed-ff2cb582/leader/store/natsstore/internal/wire"
 )
 
@@ -30,7 +30,7 @@ type client struct {
 	attendant *attend.Attendant
 	noDirect  atomic.Bool // the bucket was found to refuse direct gets
 	// describing is the question for the bucket's configuration.
-	describing joint.Question[*jetstream.StreamInfo]
+	describing singleflight.Group[*jetstream.StreamInfo]
 }
 
 func newClient(nc *nats.Conn, bucket string, opts Options) (*client, error) {

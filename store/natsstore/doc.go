@@ -83,11 +83,15 @@
 // which joins parts that know nothing of each other. Each stands in a package
 // of its own below internal/:
 //
-//	wire      the subjects of a bucket, and how a record reads in each message
-//	loop      the one goroutine, its queue and the lock that guards the others
-//	request   requests that wait for their answers
-//	feed      who brings the writes to a key, and whether it still does
-//	registry  the keys that are watched: what is known, and who hears it
-//	pattern   the same for all keys that match a pattern
-//	watch     what each watch still waits for
+//	wire          the subjects of a bucket, and how a record reads in each message
+//	loop          the one goroutine, its queue and the lock that guards the others
+//	request       requests of that goroutine, until they are answered
+//	feed          who brings the writes to a key, and whether it still does
+//	registry      the keys that are watched: what is known, and who hears it
+//	pattern       the same for all keys that match a pattern
+//	watch         what each watch still waits for
+//	writes        writes of which nobody waits for the answer
+//	attend        whether the answer to a call can still come
+//	singleflight  one answer for all who ask the same at once
+//	retry         how long to wait before something is repeated
 package natsstore
