@@ -438,7 +438,8 @@ func (c ElectionConfig) engine() engine.Config {
 		VersionPolicy: preference.Policy(c.VersionPolicy), AllowTakeover: c.AllowPriorityTakeover, MinTenure: c.MinTenure,
 		ValidateEvery: c.Fencing.ValidationInterval, ValidateAlways: c.Fencing.ValidateOnCriticalOps,
 		CheckInterval: c.HealthCheckInterval, CheckTimeout: c.HealthCheckTimeout, MaxFailures: c.MaxConsecutiveFailures,
-		Address: c.Address, Params: paramsOf(bytes.Clone(c.ConnectionParams)), Meta: maps.Clone(c.Meta), // the caller may change theirs while we write
+		// The caller may change theirs while we write.
+		Address: c.Address, Params: paramsOf(bytes.Clone(c.ConnectionParams)), Meta: maps.Clone(c.Meta),
 		Logger: c.Logger, Hooks: c.Hooks.engine(), Loss: lossOf,
 	}
 	if c.HealthChecker != nil {

@@ -438,7 +438,9 @@ func (l *loop) apply(before past, actions []machine.Action) {
 	l.syncWindow()
 	l.publish(before)
 	l.tellSupervisor()
-	l.tendOffers() // before the program is told anything, which is to be what happens next on a busy processor
+	// The offers come first: on a busy processor, what the program is told is
+	// to be what happens next.
+	l.tendOffers()
 	for i := range actions {
 		if l.crashed() {
 			return // nothing is written for a broken core

@@ -21,7 +21,9 @@ type takeover struct {
 	env   *env
 	token string // the term's
 	term  uint64
-	since int64 // when the term was seen first (monotonic), and a little later: not all at once, when many follow
+	// When the term was seen first (monotonic), and a little later: not all at
+	// once, when many follow.
+	since int64
 
 	at      int64 // when the request is due (monotonic), 0 for none
 	sending bool

@@ -144,7 +144,8 @@ func hunt(ctx context.Context, l lab, bug int, progress io.Writer) ([]row, error
 	}
 	for _, c := range covers() {
 		if wanted(c.bug) {
-			rows = append(rows, row{bug: c.bug, what: c.why, by: c.check.run, ok: true}) // as the baseline has shown
+			// The baseline has shown that it is.
+			rows = append(rows, row{bug: c.bug, what: c.why, by: c.check.run, ok: true})
 		}
 	}
 	slices.SortStableFunc(rows, func(a, b row) int { return a.bug - b.bug })

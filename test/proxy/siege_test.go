@@ -165,7 +165,8 @@ func (s *siege) leading() *seat {
 
 // last lets a fault last for half a lease to three.
 func (s *siege) last() {
-	<-time.After(ttl/2 + time.Duration(s.rng.Int64N(int64(5*ttl/2)))) // this is the fault, and waits for nothing
+	// This is the fault, and waits for nothing.
+	<-time.After(ttl/2 + time.Duration(s.rng.Int64N(int64(5*ttl/2))))
 }
 
 // faults are what happens to them.
