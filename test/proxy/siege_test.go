@@ -220,6 +220,7 @@ func (s *siege) cutOff() {
 	s.way.Resume()
 }
 
+// It is the one long test here, and has all processors: its leases are short.
 func TestNobodyIsSentToWhoLeadsNoMore(t *testing.T) {
 	s := newSiege(t)
 	s.await("the first answers", func(c *client) bool { return c.answered.Load() > 0 })
