@@ -197,19 +197,19 @@ type FencingConfig struct {
 // RetryConfig paces the repetition of writes. Zero fields take the defaults.
 type RetryConfig struct {
 	// MaxAttempts bounds the attempts of one write in a row. A renewal that
-	// fails so often ends the term; an acquisition then rests for MaxBackoff
+	// fails so often ends the term; an acquisition then waits for MaxBackoff
 	// and goes on. 0: no bound; a leader tries for as long as its trust window
 	// is open.
 	MaxAttempts int
-	// InitialBackoff is the rest after the first failure. Default: TTL/50, at
+	// InitialBackoff is the delay after the first failure. Default: TTL/50, at
 	// most 50 ms.
 	InitialBackoff time.Duration
-	// MaxBackoff is the longest rest. Default: TTL/4, at most 5 s. A leader
-	// rests no longer than half of what is left of its trust window.
+	// MaxBackoff is the longest delay. Default: TTL/4, at most 5 s. A leader
+	// waits no longer than half of what is left of its trust window.
 	MaxBackoff time.Duration
-	// BackoffMultiplier is the growth of the rest. Default 2.
+	// BackoffMultiplier is the growth from one delay to the next. Default 2.
 	BackoffMultiplier float64
-	// Jitter varies each rest by ± this fraction. Default 0.1.
+	// Jitter varies each delay by ± this fraction. Default 0.1.
 	Jitter float64
 }
 

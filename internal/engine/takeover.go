@@ -4,6 +4,7 @@ import (
 	mrand "math/rand/v2"
 	"time"
 
+	"github.com/seed-ff2cb582/leader/internal/backoff"
 	"github.com/seed-ff2cb582/leader/internal/controlrecord"
 	"github.com/seed-ff2cb582/leader/internal/machine"
 	"github.com/seed-ff2cb582/leader/internal/preference"
@@ -30,7 +31,7 @@ type takeover struct {
 	asks    bool // the one that is being sent asks to take over
 
 	tell, ask int64 // not before: to make the standing known, and to ask to take over
-	backoff   time.Duration
+	requests  int   // to the leader of this term, that have ended
 	// refused is until when no request is made, since one was refused for good.
 	refused int64
 }
@@ -68,7 +69,7 @@ func (t *takeover) plan(s *machine.State, held *record.Record, now int64) {
 		since := now + mrand.Int64N(int64(t.env.cfg.HeartbeatInterval))
 		*t = takeover{
 			env: t.env, token: v.Rec.Token, term: v.Term(), since: since, tell: since,
-			sending: t.sending, refused: t.refused, backoff: t.env.cfg.TTL,
+			sending: t.sending, refused: t.refused,
 		}
 	}
 	switch {
@@ -102,7 +103,7 @@ func (t *takeover) overhear(s *record.Stand, now int64) {
 	if s == nil || s.Term != t.term || s.ID == cfg.InstanceID || !cfg.VersionPolicy.Same(standingOf(s), cfg.Standing) {
 		return
 	}
-	again := now + int64(t.backoff)
+	again := now + int64(t.delay())
 	t.tell = max(t.tell, again)
 	if s.Takeover {
 		t.ask = max(t.ask, again)
@@ -151,12 +152,18 @@ func (t *takeover) sent(err error, now int64) (text string) {
 	if err != nil {
 		text = "the candidate's standing could not be told to the leader: " + err.Error()
 	}
-	t.tell = now + int64(t.backoff)
+	t.tell = now + int64(t.delay())
 	if t.asks {
 		t.ask = t.tell
 	}
-	t.backoff = min(2*t.backoff, max(t.env.cfg.MinTenure, t.env.cfg.TTL))
+	t.requests++
 	return text
+}
+
+// delay is the time from one request to the next.
+func (t *takeover) delay() time.Duration {
+	cfg := &t.env.cfg
+	return backoff.Policy{Initial: cfg.TTL, Max: max(cfg.MinTenure, cfg.TTL)}.Steady(t.requests + 1)
 }
 
 // grants reports whether the leader of a term that began at since hands it
