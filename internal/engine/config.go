@@ -69,8 +69,9 @@ type Config struct {
 // a role manager do. The loop of a candidate calls it; it must not block.
 type Supervisor interface {
 	// Admit takes in how the candidate is about to stand. It reports whether
-	// there is room for a claim, and how long the claim is to wait; then
-	// nothing is taken in, and Settle follows with the state that came of that.
+	// there is room for a claim, and how long the claim must wait. If it must
+	// wait, or there is no room, the supervisor notes nothing; Settle follows
+	// with the state that came of that.
 	Admit(next *machine.State) (wait time.Duration, room bool)
 	// Settle takes in how the candidate stands.
 	Settle(next *machine.State)

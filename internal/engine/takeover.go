@@ -12,12 +12,11 @@ import (
 	"github.com/seed-ff2cb582/leader/store"
 )
 
-// A takeover is what a follower has to say to the leader of a term: its
-// standing, so that the record tells the others whom to let go first, and
-// perhaps that it would like to take over. It says so through the control
-// record, which the leader alone reads for it; nothing depends on its being
-// heard. It is made when the first leader is followed: thousands of leaders in
-// one process may never follow one.
+// A takeover is what a follower tells the leader of a term: its standing, and
+// whether it asks to take over. The record then shows the others whom to let go
+// first. It says so through the control record, which the leader alone reads
+// for it; nothing depends on its being heard. It is made when the first leader
+// is followed: thousands of leaders in one process may never follow one.
 type takeover struct {
 	env   *env
 	token string // the term's
@@ -140,10 +139,9 @@ func (t *takeover) send(s *machine.State, held *record.Record, now int64) {
 	})
 }
 
-// sent takes in how a request ended, and returns what to report of that. It is
-// made again for as long as the leader's record does not show that it was
-// heard, at growing intervals: a leader that does not want to be taken over
-// from says nothing.
+// sent takes in how a request ended, and returns what to report of that. The
+// request is repeated, at growing intervals, until the leader's record shows
+// it. A leader that refuses a takeover answers nothing.
 func (t *takeover) sent(err error, now int64) (text string) {
 	t.sending = false
 	if store.Classify(err) == store.Permanent {

@@ -113,8 +113,8 @@ func (c *client) connReport() attend.Report { return attend.ReportOf(c.nc) }
 func (c *client) reportedSince(before attend.Report) error { return c.connReport().Since(before) }
 
 // deniedSince returns the permission violation that the connection reported
-// since before, if it names one of the subjects (or, for one that ends in a
-// dot, a subject that begins so).
+// since before, if it names one of the subjects. A subject that ends in a dot
+// stands for all that begin with it.
 //
 // The server reports a denied publish or subscription as an error of the
 // connection, without a link to the request. The violation is taken as this
