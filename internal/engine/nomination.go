@@ -102,9 +102,9 @@ func (n *nomination) listen() {
 	n.cannotListen = n.listener == nil
 }
 
-// scheduleEnd plans the end of listening, after another record was seen. It does
-// not end at once: a thousand followers would be busy with that just as the
-// claim's news and its acknowledgement are on their way. The delay is short
+// scheduleEnd plans the end of listening, after another record was seen. It
+// does not end at once: a thousand followers would be busy with that just as
+// the claim's news and its acknowledgement are on their way. The delay is short
 // enough to end before the next leader can fall silent.
 func (n *nomination) scheduleEnd(s *machine.State, now int64) {
 	if n.listener != nil && n.listener.endAt == machine.Never {
