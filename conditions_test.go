@@ -126,7 +126,8 @@ func TestAHandoverNeedsNoCoolDownWhereRecordsOnlyExpire(t *testing.T) {
 				mu.Lock()
 				defer mu.Unlock()
 				first, again := promoted["a"].Sub(begun), promoted["b"].Sub(left)
-				if first != c.first || again < c.again || again > c.again+ttl/2 { // both have just met in a race
+				// Both have just met in a race, and back off.
+				if first != c.first || again < c.again || again > c.again+ttl/2 {
 					t.Errorf("promoted after %v and %v, want %v and %v", first, again, c.first, c.again)
 				}
 			})

@@ -197,19 +197,19 @@ type FencingConfig struct {
 // RetryConfig paces the repetition of writes. Zero fields take the defaults.
 type RetryConfig struct {
 	// MaxAttempts bounds the attempts of one write in a row. A renewal that
-	// fails so often ends the term; an acquisition then rests for MaxBackoff
+	// fails so often ends the term; an acquisition then waits for MaxBackoff
 	// and goes on. 0: no bound; a leader tries for as long as its trust window
 	// is open.
 	MaxAttempts int
-	// InitialBackoff is the rest after the first failure. Default: TTL/50, at
+	// InitialBackoff is the delay after the first failure. Default: TTL/50, at
 	// most 50 ms.
 	InitialBackoff time.Duration
-	// MaxBackoff is the longest rest. Default: TTL/4, at most 5 s. A leader
-	// rests no longer than half of what is left of its trust window.
+	// MaxBackoff is the longest delay. Default: TTL/4, at most 5 s. A leader
+	// waits no longer than half of what is left of its trust window.
 	MaxBackoff time.Duration
-	// BackoffMultiplier is the growth of the rest. Default 2.
+	// BackoffMultiplier is the growth from one delay to the next. Default 2.
 	BackoffMultiplier float64
-	// Jitter varies each rest by ± this fraction. Default 0.1.
+	// Jitter varies each delay by ± this fraction. Default 0.1.
 	Jitter float64
 }
 
@@ -431,26 +431,36 @@ func validID(s string) bool {
 // engine returns the candidate with these settings, whose defaults are filled
 // in.
 func (c ElectionConfig) engine() engine.Config {
-	r := c.RetryConfig
 	e := engine.Config{
 		Group: c.Group, InstanceID: c.InstanceID, TTL: c.TTL, HeartbeatInterval: c.HeartbeatInterval,
-		ConnectionTimeout: c.ConnectionTimeout, DisconnectGrace: c.DisconnectGracePeriod, DemoteTimeout: c.DemoteTimeout,
-		ClockDrift: c.ClockDrift, ForeignTTL: c.ForeignTTL, Grace: engine.Grace(c.AcquireGrace), DeleteOnStop: c.DeleteOnStop,
-		Retry: machine.Retry{
-			MaxAttempts: r.MaxAttempts, Initial: r.InitialBackoff, Max: r.MaxBackoff, Multiplier: r.BackoffMultiplier, Jitter: r.Jitter,
-		},
-		Splay: c.Campaign.Splay, Backoff: c.Campaign.Backoff, MaxBackoff: c.Campaign.MaxBackoff,
+		ConnectionTimeout: c.ConnectionTimeout, DemoteTimeout: c.DemoteTimeout,
+		ClockDrift: c.ClockDrift, Settings: c.core(), Grace: engine.Grace(c.AcquireGrace), DeleteOnStop: c.DeleteOnStop,
 		Standing:      preference.Standing{Priority: c.Priority, Version: c.Version},
 		VersionPolicy: preference.Policy(c.VersionPolicy), AllowTakeover: c.AllowPriorityTakeover, MinTenure: c.MinTenure,
 		ValidateEvery: c.Fencing.ValidationInterval, ValidateAlways: c.Fencing.ValidateOnCriticalOps,
 		CheckInterval: c.HealthCheckInterval, CheckTimeout: c.HealthCheckTimeout, MaxFailures: c.MaxConsecutiveFailures,
-		Address: c.Address, Params: paramsOf(bytes.Clone(c.ConnectionParams)), Meta: maps.Clone(c.Meta), // the caller may change theirs while we write
+		// The caller may change theirs while we write.
+		Address: c.Address, Params: paramsOf(bytes.Clone(c.ConnectionParams)), Meta: maps.Clone(c.Meta),
 		Logger: c.Logger, Hooks: c.Hooks.engine(), Loss: lossOf,
 	}
 	if c.HealthChecker != nil {
 		e.Check = c.HealthChecker.Check
 	}
 	return e
+}
+
+// core returns the settings that the core alone obeys.
+func (c ElectionConfig) core() machine.Settings {
+	bounded := func(d time.Duration) time.Duration { return min(d, engine.Forever) }
+	r := c.RetryConfig
+	return machine.Settings{
+		ForeignTTL: c.ForeignTTL, DisconnectGrace: bounded(c.DisconnectGracePeriod),
+		Retry: machine.Retry{
+			MaxAttempts: r.MaxAttempts, Initial: bounded(r.InitialBackoff), Max: bounded(r.MaxBackoff),
+			Multiplier: r.BackoffMultiplier, Jitter: r.Jitter,
+		},
+		Splay: bounded(c.Campaign.Splay), Backoff: bounded(c.Campaign.Backoff), MaxBackoff: bounded(c.Campaign.MaxBackoff),
+	}
 }
 
 // paramsOf returns parameters as records hold them, without a copy.

@@ -91,20 +91,20 @@ func TestEveryRuleOfTheConfigurationIsEnforced(t *testing.T) {
 		"a foreign lease shorter than TTL":     {func(c *cfg) { c.ForeignTTL = c.TTL - 1 }, []string{"ForeignTTL"}},
 		"a foreign lease of an hour and a bit": {func(c *cfg) { c.ForeignTTL = leader.MaxTTL + 1 }, []string{"ForeignTTL"}},
 		"a foreign lease below zero":           {func(c *cfg) { c.ForeignTTL = -1 }, []string{"ForeignTTL"}},
-		"a grace that is none":                 {func(c *cfg) { c.AcquireGrace = leader.GraceOff + 1 }, []string{"AcquireGrace"}},
+		"an unknown grace":                     {func(c *cfg) { c.AcquireGrace = leader.GraceOff + 1 }, []string{"AcquireGrace"}},
 
 		"negative attempts":   {func(c *cfg) { c.RetryConfig.MaxAttempts = -1 }, []string{"RetryConfig.MaxAttempts"}},
-		"a negative rest":     {func(c *cfg) { c.RetryConfig.InitialBackoff = -1 }, []string{"RetryConfig.InitialBackoff"}},
+		"a negative delay":    {func(c *cfg) { c.RetryConfig.InitialBackoff = -1 }, []string{"RetryConfig.InitialBackoff"}},
 		"a negative bound":    {func(c *cfg) { c.RetryConfig.MaxBackoff = -1 }, []string{"RetryConfig.MaxBackoff"}},
-		"rests that shrink":   {func(c *cfg) { c.RetryConfig.BackoffMultiplier = 0.9 }, []string{"RetryConfig.BackoffMultiplier"}},
-		"rests of no number":  {func(c *cfg) { c.RetryConfig.BackoffMultiplier = math.NaN() }, []string{"RetryConfig.BackoffMultiplier"}},
-		"rests that explode":  {func(c *cfg) { c.RetryConfig.BackoffMultiplier = math.Inf(1) }, []string{"RetryConfig.BackoffMultiplier"}},
+		"delays that shrink":  {func(c *cfg) { c.RetryConfig.BackoffMultiplier = 0.9 }, []string{"RetryConfig.BackoffMultiplier"}},
+		"delays of no number": {func(c *cfg) { c.RetryConfig.BackoffMultiplier = math.NaN() }, []string{"RetryConfig.BackoffMultiplier"}},
+		"delays that explode": {func(c *cfg) { c.RetryConfig.BackoffMultiplier = math.Inf(1) }, []string{"RetryConfig.BackoffMultiplier"}},
 		"a negative jitter":   {func(c *cfg) { c.RetryConfig.Jitter = -0.1 }, []string{"RetryConfig.Jitter"}},
 		"a jitter beyond 1":   {func(c *cfg) { c.RetryConfig.Jitter = 1.1 }, []string{"RetryConfig.Jitter"}},
 		"a jitter no number":  {func(c *cfg) { c.RetryConfig.Jitter = math.NaN() }, []string{"RetryConfig.Jitter"}},
 		"a jitter without en": {func(c *cfg) { c.RetryConfig.Jitter = math.Inf(-1) }, []string{"RetryConfig.Jitter"}},
 
-		"a bound below the first rest": {
+		"a bound below the first delay": {
 			func(c *cfg) { c.RetryConfig.InitialBackoff, c.RetryConfig.MaxBackoff = time.Second, time.Millisecond },
 			[]string{"RetryConfig.MaxBackoff"},
 		},
@@ -115,7 +115,7 @@ func TestEveryRuleOfTheConfigurationIsEnforced(t *testing.T) {
 		"a negative tenure":                {func(c *cfg) { c.MinTenure = -1 }, []string{"MinTenure"}},
 		"a version in quotes":              {func(c *cfg) { c.Version = `"1"` }, []string{"Version"}},
 		"a version of 65 bytes":            {func(c *cfg) { c.Version = strings.Repeat("1", 65) }, []string{"Version"}},
-		"a policy that is none":            {func(c *cfg) { c.VersionPolicy, c.Version = 3, "1.0" }, []string{"VersionPolicy"}},
+		"an unknown policy":                {func(c *cfg) { c.VersionPolicy, c.Version = 3, "1.0" }, []string{"VersionPolicy"}},
 		"a policy without a version":       {func(c *cfg) { c.VersionPolicy = leader.PreferOlder }, []string{"Version"}},
 		"a policy with a name":             {func(c *cfg) { c.VersionPolicy, c.Version = leader.PreferNewer, "jellyfish" }, []string{"Version"}},
 		"a negative splay":                 {func(c *cfg) { c.Campaign.Splay = -1 }, []string{"Campaign.Splay"}},
@@ -187,8 +187,8 @@ func TestConfigurationsAtTheEdgesOfTheRulesAreTaken(t *testing.T) {
 		"the smallest drift":    func(c *cfg) { c.ClockDrift = math.SmallestNonzeroFloat64 },
 		"the full jitter":       func(c *cfg) { c.RetryConfig.Jitter = 1 },
 		"the most parameters":   func(c *cfg) { c.ConnectionParams = make([]byte, leader.MaxConnectionParams) },
-		"constant rests":        func(c *cfg) { c.RetryConfig.BackoffMultiplier = 1 },
-		"a long first rest":     func(c *cfg) { c.RetryConfig.InitialBackoff = time.Hour },
+		"constant delays":       func(c *cfg) { c.RetryConfig.BackoffMultiplier = 1 },
+		"a long first delay":    func(c *cfg) { c.RetryConfig.InitialBackoff = time.Hour },
 		"times without end": func(c *cfg) {
 			c.DisconnectGracePeriod, c.DemoteTimeout, c.Fencing.ValidationInterval = forever, forever, forever
 			c.RetryConfig.MaxBackoff = forever

@@ -94,3 +94,21 @@
 //
 // Package leadertest is for tests of programs that use this one.
 package leader
+
+// The files, in the order in which to read them:
+//
+//	run.go       a function that leads, in one call
+//	election.go  the interface Election, and how one is made
+//	config.go    the settings, their defaults and rules
+//	profile.go   settings that go together
+//	nats.go      all that takes a connection to NATS
+//	status.go    terms, who leads, and how a candidate stands
+//	reason.go    the words for why
+//	errors.go    the errors, and the validator of settings
+//	hooks.go     what is told to metrics and traces
+//	roles.go     many elections in one program
+//	observe.go   who leads, for a program that takes no part
+//	control.go   what such a program may ask of a leader
+//	handover.go  how it follows what comes of that
+//	vacate.go    how it ends a record that nobody can release
+//	format.go    how values are printed, without tokens

@@ -300,7 +300,9 @@ func (w *faultWorld) calmDown() {
 		p.cutOff.Store(false)
 	}
 	synctest.Wait()
-	time.Sleep(2*ttl + wait + 2*time.Second) // what is under way, the supervisor's pause, and the lease of who was struck last
+	// The sum of what is under way, the supervisor's delay, and the lease of
+	// who was struck last.
+	time.Sleep(2*ttl + wait + 2*time.Second)
 	led := false
 	for begun := time.Now(); !led && time.Since(begun) < 2*ttl; time.Sleep(ttl / 20) {
 		w.judge()

@@ -423,7 +423,9 @@ func (l *lookout) next(ctx context.Context, deadline time.Time) (observed, error
 			case store.OK:
 				return l.observe(entry), nil
 			case store.Permanent:
-				return observed{}, err // it could be read before: the bucket was deleted, or a permission taken away
+				// It could be read before: the bucket was deleted, or a
+				// permission taken away.
+				return observed{}, err
 			default:
 			}
 		case <-due:

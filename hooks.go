@@ -195,20 +195,40 @@ type Note struct {
 
 // The kinds of notes.
 const (
-	NoteResolved  = engine.NoteResolved  // a write without an answer was found to have been applied
-	NoteStale     = engine.NoteStale     // a read showed an older state than known
-	NoteRegressed = engine.NoteRegressed // the register went back: the store has lost writes
-	NoteLostRace  = engine.NoteLostRace  // another candidate's claim came first
-	NoteFailed    = engine.NoteFailed    // an attempt failed and is repeated
-	NoteOverrun   = engine.NoteOverrun   // the work, or at a stop a callback, did not end within DemoteTimeout
-	NoteGaveUp    = engine.NoteGaveUp    // a release could not be written; the record will expire
-	NoteWarning   = engine.NoteWarning   // the store, or another candidate, weakens a guarantee
-	NoteNotReady  = engine.NoteNotReady  // the store could not be checked or watched yet, and is tried again
-	NotePanic     = engine.NotePanic     // something panicked: a callback, a hook, the store, or this library itself
-	NoteBadToken  = engine.NoteBadToken  // ValidateToken found that the term is over, or that there was none
-	NoteTakeover  = engine.NoteTakeover  // this candidate could not make its standing known to the leader
-	NoteMalformed = engine.NoteMalformed // nobody can read what stands in the control record
-	NoteClosed    = engine.NoteClosed    // the connection to the store is closed for good, which ends the election
+	// NoteResolved: a write without an answer was found to have been applied.
+	NoteResolved = engine.NoteResolved
+	// NoteStale: a read showed an older state than known.
+	NoteStale = engine.NoteStale
+	// NoteRegressed: the register went back: the store has lost writes.
+	NoteRegressed = engine.NoteRegressed
+	// NoteLostRace: another candidate's claim came first.
+	NoteLostRace = engine.NoteLostRace
+	// NoteFailed: an attempt failed and is repeated.
+	NoteFailed = engine.NoteFailed
+	// NoteOverrun: the work, or at a stop a callback, did not end within
+	// DemoteTimeout.
+	NoteOverrun = engine.NoteOverrun
+	// NoteGaveUp: a release could not be written; the record will expire.
+	NoteGaveUp = engine.NoteGaveUp
+	// NoteWarning: the store, or another candidate, weakens a guarantee.
+	NoteWarning = engine.NoteWarning
+	// NoteNotReady: the store could not be checked or watched yet, and is tried
+	// again.
+	NoteNotReady = engine.NoteNotReady
+	// NotePanic: something panicked: a callback, a hook, the store, or this
+	// library itself.
+	NotePanic = engine.NotePanic
+	// NoteBadToken: ValidateToken found that the term is over, or that there
+	// was none.
+	NoteBadToken = engine.NoteBadToken
+	// NoteTakeover: this candidate could not make its standing known to the
+	// leader.
+	NoteTakeover = engine.NoteTakeover
+	// NoteMalformed: nobody can read what stands in the control record.
+	NoteMalformed = engine.NoteMalformed
+	// NoteClosed: the connection to the store is closed for good, which ends
+	// the election.
+	NoteClosed = engine.NoteClosed
 )
 
 // A Callback is a callback that returned.

@@ -214,7 +214,8 @@ func TestOfTwoNomineesTheLeastGoesFirst(t *testing.T) {
 			c := start(t, net.Client("c"), config("c"))
 			time.Sleep(2*heartbeat + heartbeat/2)
 			net.BlackHole("a")
-			time.Sleep(heartbeat + heartbeat/2 - 1) // half of the lease has passed, and nobody is nominated yet
+			// Half of the lease has passed, and nobody is nominated yet.
+			time.Sleep(heartbeat + heartbeat/2 - 1)
 			for _, id := range order {
 				say(t, net, record.Nomination{Nominee: id, Revision: net.Entry("g").Revision})
 			}

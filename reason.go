@@ -12,45 +12,89 @@ type Reason string
 
 // The reasons why a candidate begins to lead, or follows.
 const (
-	ReasonStarted   = Reason(machine.ReasonStarted)   // the candidate began to take part
-	ReasonAbsent    = Reason(machine.ReasonAbsent)    // the store knows nothing of the record
-	ReasonVacant    = Reason(machine.ReasonVacant)    // the holder released the record
-	ReasonOffered   = Reason(machine.ReasonOffered)   // the holder was done with the record, and offered it to this candidate
-	ReasonExpired   = Reason(machine.ReasonExpired)   // the holder's lease ran out
-	ReasonUnowned   = Reason(machine.ReasonUnowned)   // the record was deleted or unreadable for a whole lease
-	ReasonRemnant   = Reason(machine.ReasonRemnant)   // the record is this candidate's own, of an earlier claim
-	ReasonLostRace  = Reason(machine.ReasonLostRace)  // another candidate was faster
-	ReasonFollow    = Reason(machine.ReasonFollow)    // another candidate holds the record
-	ReasonStandBack = Reason(machine.ReasonStandBack) // the candidate left on purpose, and lets the others go first
-	ReasonFull      = Reason(leadership.ReasonFull)   // the instance leads as many roles as its RoleManager lets it
+	// ReasonStarted: the candidate began to take part.
+	ReasonStarted = Reason(machine.ReasonStarted)
+	// ReasonAbsent: the store knows nothing of the record.
+	ReasonAbsent = Reason(machine.ReasonAbsent)
+	// ReasonVacant: the holder released the record.
+	ReasonVacant = Reason(machine.ReasonVacant)
+	// ReasonOffered: the holder was done with the record, and offered it to
+	// this candidate.
+	ReasonOffered = Reason(machine.ReasonOffered)
+	// ReasonExpired: the holder's lease ran out.
+	ReasonExpired = Reason(machine.ReasonExpired)
+	// ReasonUnowned: the record was deleted or unreadable for a whole lease.
+	ReasonUnowned = Reason(machine.ReasonUnowned)
+	// ReasonRemnant: the record is this candidate's own, of an earlier claim.
+	ReasonRemnant = Reason(machine.ReasonRemnant)
+	// ReasonLostRace: another candidate was faster.
+	ReasonLostRace = Reason(machine.ReasonLostRace)
+	// ReasonFollow: another candidate holds the record.
+	ReasonFollow = Reason(machine.ReasonFollow)
+	// ReasonStandBack: the candidate left on purpose, and lets the others go
+	// first.
+	ReasonStandBack = Reason(machine.ReasonStandBack)
+	// ReasonFull: the instance leads as many roles as its RoleManager lets it.
+	ReasonFull = Reason(leadership.ReasonFull)
 )
 
 // The reasons why a term ends.
 const (
-	ReasonTrustExpired = Reason(machine.ReasonTrust)        // no renewal was acknowledged before the trust window closed
-	ReasonSuperseded   = Reason(machine.ReasonSuperseded)   // another candidate's record took the place of this one's
-	ReasonDeleted      = Reason(machine.ReasonDeleted)      // somebody deleted the record, or the server expired it
-	ReasonOverwritten  = Reason(machine.ReasonOverwritten)  // somebody wrote something over the record
-	ReasonDisconnected = Reason(machine.ReasonDisconnected) // the connection was down for longer than DisconnectGracePeriod
-	ReasonRetriesSpent = Reason(machine.ReasonRetries)      // a renewal failed RetryConfig.MaxAttempts times in a row
-	ReasonLateGrant    = Reason(machine.ReasonLate)         // the claim was acknowledged after its trust window had closed; nobody was promoted
-	ReasonResigned     = Reason(machine.ReasonResigned)     // the program called Resign
-	ReasonTransferred  = Reason(machine.ReasonTransferred)  // handed to a named successor, by Transfer or by request
-	ReasonSteppedDown  = Reason(machine.ReasonSteppedDown)  // an operator asked for it through the control key
-	ReasonStopped      = Reason(machine.ReasonStopped)      // the election was stopped
-	ReasonPanicked     = Reason(machine.ReasonPanicked)     // OnPromote panicked
-	ReasonUnhealthy    = Reason(machine.ReasonUnhealthy)    // MaxConsecutiveFailures health checks failed in a row
-	ReasonPaused       = Reason(machine.ReasonPaused)       // an operator paused the group
-	ReasonOutranked    = Reason(machine.ReasonOutranked)    // a candidate that is preferred asked to take over: see AllowPriorityTakeover
-	ReasonCrashed      = Reason(leadership.ReasonCrashed)   // this library panicked, and the election is over: see ErrPanicked
-	ReasonClosed       = Reason(leadership.ReasonClosed)    // the connection is closed for good, and the election is over: see ErrConnectionClosed
-	ReasonBalanced     = Reason(machine.ReasonBalanced)     // a RoleManager handed the role to an instance that leads fewer
+	// ReasonTrustExpired: no renewal was acknowledged before the trust window
+	// closed.
+	ReasonTrustExpired = Reason(machine.ReasonTrust)
+	// ReasonSuperseded: another candidate's record took the place of this
+	// one's.
+	ReasonSuperseded = Reason(machine.ReasonSuperseded)
+	// ReasonDeleted: somebody deleted the record, or the server expired it.
+	ReasonDeleted = Reason(machine.ReasonDeleted)
+	// ReasonOverwritten: somebody wrote something over the record.
+	ReasonOverwritten = Reason(machine.ReasonOverwritten)
+	// ReasonDisconnected: the connection was down for longer than
+	// DisconnectGracePeriod.
+	ReasonDisconnected = Reason(machine.ReasonDisconnected)
+	// ReasonRetriesSpent: a renewal failed RetryConfig.MaxAttempts times in a
+	// row.
+	ReasonRetriesSpent = Reason(machine.ReasonRetries)
+	// ReasonLateGrant: the claim was acknowledged after its trust window had
+	// closed; nobody was promoted.
+	ReasonLateGrant = Reason(machine.ReasonLate)
+	// ReasonResigned: the program called Resign.
+	ReasonResigned = Reason(machine.ReasonResigned)
+	// ReasonTransferred: handed to a named successor, by Transfer or by
+	// request.
+	ReasonTransferred = Reason(machine.ReasonTransferred)
+	// ReasonSteppedDown: an operator asked for it through the control key.
+	ReasonSteppedDown = Reason(machine.ReasonSteppedDown)
+	// ReasonStopped: the election was stopped.
+	ReasonStopped = Reason(machine.ReasonStopped)
+	// ReasonPanicked: OnPromote panicked.
+	ReasonPanicked = Reason(machine.ReasonPanicked)
+	// ReasonUnhealthy: MaxConsecutiveFailures health checks failed in a row.
+	ReasonUnhealthy = Reason(machine.ReasonUnhealthy)
+	// ReasonPaused: an operator paused the group.
+	ReasonPaused = Reason(machine.ReasonPaused)
+	// ReasonOutranked: a candidate that is preferred asked to take over: see
+	// AllowPriorityTakeover.
+	ReasonOutranked = Reason(machine.ReasonOutranked)
+	// ReasonCrashed: this library panicked, and the election is over: see
+	// ErrPanicked.
+	ReasonCrashed = Reason(leadership.ReasonCrashed)
+	// ReasonClosed: the connection is closed for good, and the election is
+	// over: see ErrConnectionClosed.
+	ReasonClosed = Reason(leadership.ReasonClosed)
+	// ReasonBalanced: a RoleManager handed the role to an instance that leads
+	// fewer.
+	ReasonBalanced = Reason(machine.ReasonBalanced)
 )
 
 // The reasons of a vacancy that an operator wrote in the place of a record.
 const (
-	ReasonVacated   = Reason(leadership.ReasonVacated)   // the holder was gone: see Control.Vacate
-	ReasonForgotten = Reason(leadership.ReasonForgotten) // the group is gone, and lists leave it out: see Control.Forget
+	// ReasonVacated: the holder was gone: see Control.Vacate.
+	ReasonVacated = Reason(leadership.ReasonVacated)
+	// ReasonForgotten: the group is gone, and lists leave it out: see
+	// Control.Forget.
+	ReasonForgotten = Reason(leadership.ReasonForgotten)
 )
 
 // Asked reports whether r is the end of a term for which somebody asked: the

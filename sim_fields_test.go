@@ -53,7 +53,7 @@ func someTTL(w *simWorld, c *simConfig) {
 func demoteInTime(w *simWorld, c *simConfig) { c.DemoteTimeout = w.drain }
 
 // simFields are all fields that change what an election does. Heartbeats, time
-// limits and rests of a nanosecond, and rests without end, are valid and left
+// limits and delays of a nanosecond, and delays without end, are valid and left
 // out: with the former a schedule never ends, and with the latter nobody need
 // ever lead again.
 var simFields = []simField{

@@ -40,7 +40,7 @@ func claimTimes(t *testing.T, retry leader.RetryConfig) (sent []time.Duration) {
 	return sent
 }
 
-func TestRestsGrowFromTheInitialToTheMaximalBackoffWithinTheJitter(t *testing.T) {
+func TestDelaysGrowFromTheInitialToTheMaximalBackoffWithinTheJitter(t *testing.T) {
 	retry := leader.RetryConfig{
 		InitialBackoff: 100 * time.Millisecond, BackoffMultiplier: 3, MaxBackoff: 5 * time.Second, Jitter: 0.2,
 	}
@@ -50,15 +50,15 @@ func TestRestsGrowFromTheInitialToTheMaximalBackoffWithinTheJitter(t *testing.T)
 	}
 	varied := false
 	for i := 1; i < len(sent); i++ {
-		rest := (sent[i] - sent[i-1]).Seconds()
+		delay := (sent[i] - sent[i-1]).Seconds()
 		want := min(0.1*math.Pow(3, float64(i-1)), 5)
-		if rest < want*0.8-1e-6 || rest > want*1.2+1e-6 {
-			t.Fatalf("rest %d lasted %.3f s, want %.3f s ± 20 %%", i, rest, want)
+		if delay < want*0.8-1e-6 || delay > want*1.2+1e-6 {
+			t.Fatalf("delay %d lasted %.3f s, want %.3f s ± 20 %%", i, delay, want)
 		}
-		varied = varied || math.Abs(rest-want) > want/100
+		varied = varied || math.Abs(delay-want) > want/100
 	}
 	if !varied {
-		t.Error("no rest varied")
+		t.Error("no delay varied")
 	}
 }
 

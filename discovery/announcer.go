@@ -97,7 +97,7 @@ type Watcher interface {
 	Announcer
 	// Watch calls changed whenever what stands for the group may have changed,
 	// its own writes included, until ctx is done. Any other end is an error,
-	// and Watch is called again after a pause. changed does not block.
+	// and Watch is called again after a delay. changed does not block.
 	Watch(ctx context.Context, group string, changed func()) error
 }
 

@@ -89,10 +89,10 @@ func poke(c chan struct{}) {
 
 // await waits for something to do, and reports false at the end. Of what the
 // watch tells it hears only when it is calm again.
-func (k *caller) await(ctx context.Context, ended <-chan struct{}, rest time.Duration) bool {
-	timer := time.NewTimer(rest)
+func (k *caller) await(ctx context.Context, ended <-chan struct{}, delay time.Duration) bool {
+	timer := time.NewTimer(delay)
 	defer timer.Stop()
-	until := time.Now().Add(rest)
+	until := time.Now().Add(delay)
 	for {
 		select {
 		case <-ctx.Done():
@@ -193,12 +193,12 @@ func (k *caller) failed(what string, e Entry, err error, policy backoff.Policy) 
 	if errors.Is(err, ErrChanged) && k.failures <= swift {
 		return 0 // somebody was faster, as the last leader is that withdraws
 	}
-	rest := policy.After(k.failures)
-	k.calm = time.Now().Add(rest)
+	delay := policy.After(k.failures)
+	k.calm = time.Now().Add(delay)
 	if !errors.Is(err, ErrChanged) || k.failures > 2*swift {
 		k.tell(Event{Kind: Failed, Entry: e, Err: fmt.Errorf("%s: %w", what, err)})
 	}
-	return rest
+	return delay
 }
 
 // repaired notes that an entry was announced again, and has the watch's news

@@ -35,7 +35,7 @@
 //     alive, the entry runs out by itself, as far as the system can do that:
 //     each adapter says when.
 //   - A call takes no longer than [Options].Timeout, and what fails is tried
-//     again with growing pauses. A panic of an adapter or of
+//     again, backing off. A panic of an adapter or of
 //     [Options].Report is reported, and ends nothing.
 //   - When Keep returns, it has tried to withdraw what it had announced; when
 //     Follow returns, the entry stays as it is. No goroutine of theirs is left.

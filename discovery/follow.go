@@ -81,8 +81,8 @@ func FollowWithStore(ctx context.Context, st store.Store, group string, a Announ
 		defer close(ended)
 		failure = o.Follow(running, st)
 	})
-	for rest := f.step(running); f.await(running, ended, rest); {
-		rest = f.step(running)
+	for delay := f.step(running); f.await(running, ended, delay); {
+		delay = f.step(running)
 	}
 	f.unwatch()
 	cancel()
@@ -245,8 +245,8 @@ func (f *follower) failed(what string, n known, err error) time.Duration {
 
 // policy paces what is repeated.
 func (f *follower) policy(n known) backoff.Policy {
-	rest := f.between(n.window)
-	return backoff.Policy{Initial: min(max(rest/10, 10*time.Millisecond), time.Second), Max: max(rest, time.Second), Jitter: 0.25}
+	interval := f.between(n.window)
+	return backoff.Policy{Initial: min(max(interval/10, 10*time.Millisecond), time.Second), Max: max(interval, time.Second), Jitter: 0.25}
 }
 
 // lead has the leader's entry stand.

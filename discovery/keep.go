@@ -50,8 +50,8 @@ func Keep(ctx context.Context, e leader.Election, a Announcer, opts Options) err
 	running, cancel := context.WithCancel(ctx)
 	var observing sync.WaitGroup
 	observing.Go(func() { k.observe(running) })
-	for rest := k.step(running); k.await(running, k.ended, rest); {
-		rest = k.step(running)
+	for delay := k.step(running); k.await(running, k.ended, delay); {
+		delay = k.step(running)
 	}
 	k.unwatch()
 	cancel()

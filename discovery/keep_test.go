@@ -921,7 +921,7 @@ func TestAFollowerThatKnowsThatItIsCutOffDisturbsNobody(t *testing.T) {
 	})
 }
 
-// Whom others are always ahead of does not race with them without a pause.
+// Whom others are always ahead of does not race with them without a delay.
 func TestLostRacesArePaced(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s, g := &system{}, newStage(t)

@@ -13,8 +13,8 @@ import (
 
 // The time from a refusal to the next attempt, if nothing is heard meanwhile.
 const (
-	firstPause  = 2 * time.Millisecond
-	longestRest = 100 * time.Millisecond
+	firstDelay   = 2 * time.Millisecond
+	longestDelay = 100 * time.Millisecond
 )
 
 // UnaryClient sends unary calls again that were refused for want of leadership
@@ -27,7 +27,7 @@ const (
 // errors are returned as they are. The first attempt after a refusal is
 // sent when another leader is known, at once if that is so already. A server
 // that has not yet heard of its own success, or a client that has not yet heard
-// of the new leader, costs pauses of 2 ms, then twice as long each time up to
+// of the new leader, costs a delay of 2 ms, then twice as long each time up to
 // 100 ms.
 func (b *Builder) UnaryClient() grpc.UnaryClientInterceptor {
 	return func(ctx context.Context, method string, req, reply any, cc *grpc.ClientConn, invoke grpc.UnaryInvoker, opts ...grpc.CallOption) error {
@@ -35,15 +35,15 @@ func (b *Builder) UnaryClient() grpc.UnaryClientInterceptor {
 		if !ok || b.opts.RetryFor < 0 {
 			return invoke(ctx, method, req, reply, cc, opts...)
 		}
-		began, pause := time.Now(), firstPause
+		began, delay := time.Now(), firstDelay
 		for {
 			before, _ := b.follower(group).present()
 			err := invoke(ctx, method, req, reply, cc, opts...)
 			r, refused := RefusalOf(err)
-			if !refused && !b.repeats(method, err) || !b.await(ctx, group, before, r, pause, began.Add(b.opts.RetryFor)) {
+			if !refused && !b.repeats(method, err) || !b.await(ctx, group, before, r, delay, began.Add(b.opts.RetryFor)) {
 				return err
 			}
-			pause = min(2*pause, longestRest)
+			delay = min(2*delay, longestDelay)
 			opts = append(slices.Clip(opts), grpc.WaitForReady(true)) // it may be gone again
 		}
 	}
@@ -58,7 +58,7 @@ func (b *Builder) repeats(method string, err error) bool {
 // await waits for a reason to send a call again that failed when the place was
 // known that it was sent to. It reports whether there is one before ctx or
 // the time is up.
-func (b *Builder) await(ctx context.Context, group string, sent place, r Refusal, pause time.Duration, until time.Time) bool {
+func (b *Builder) await(ctx context.Context, group string, sent place, r Refusal, delay time.Duration, until time.Time) bool {
 	f := b.follower(group)
 	if f == nil {
 		return false
@@ -66,18 +66,18 @@ func (b *Builder) await(ctx context.Context, group string, sent place, r Refusal
 	f.hint(r)
 	end := time.NewTimer(time.Until(until))
 	defer end.Stop()
-	rest := time.NewTimer(pause)
-	defer rest.Stop()
-	rested := false
+	again := time.NewTimer(delay)
+	defer again.Stop()
+	waited := false
 	for {
 		now, changed := f.present()
-		if now.address != "" && (rested || now.term > sent.term) {
+		if now.address != "" && (waited || now.term > sent.term) {
 			return true
 		}
 		select {
 		case <-changed:
-		case <-rest.C:
-			rested = true
+		case <-again.C:
+			waited = true
 		case <-end.C:
 			return false
 		case <-ctx.Done():

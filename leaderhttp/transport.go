@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/seed-ff2cb582/leader"
+	"github.com/seed-ff2cb582/leader/internal/backoff"
 	"github.com/seed-ff2cb582/leader/internal/webbase"
 	"github.com/seed-ff2cb582/leader/probe"
 )
@@ -142,7 +143,7 @@ func (t *Transport) RoundTrip(r *http.Request) (*http.Response, error) {
 		closeBody(r)
 		return nil, fmt.Errorf("leaderhttp: unsupported protocol scheme %q", r.URL.Scheme)
 	}
-	a := &attempt{t: t, r: r, until: time.Now().Add(t.opts.RetryFor), pause: firstPause}
+	a := &attempt{t: t, r: r, until: time.Now().Add(t.opts.RetryFor)}
 	if err := a.await(); err != nil {
 		closeBody(r)
 		return nil, err
@@ -179,7 +180,7 @@ func discard(resp *http.Response) {
 // short at first, since a server may refuse that has not heard yet of its own
 // success.
 const (
-	firstPause = 2 * time.Millisecond
+	firstDelay = 2 * time.Millisecond
 	longest    = time.Second // what Redirect asks for by Retry-After
 )
 
@@ -188,7 +189,7 @@ type attempt struct {
 	t     *Transport
 	r     *http.Request
 	until time.Time
-	pause time.Duration
+	waits int // so far, for another leader or another try
 	tries int
 	sent  *url.URL // where it went last, nil if nowhere so far
 	to    seen     // by what it was sent
@@ -258,9 +259,8 @@ func (a *attempt) next(resp *http.Response) error {
 	if a.at = a.forwarded(resp); a.at != nil {
 		return nil
 	}
-	rest := a.pause
-	a.pause = min(2*a.pause, longest)
-	return a.wait(rest)
+	a.waits++
+	return a.wait(backoff.Policy{Initial: firstDelay, Max: longest}.Steady(a.waits))
 }
 
 // forwarded is where the server that answered sends the request, nil for
@@ -280,23 +280,23 @@ func (a *attempt) forwarded(resp *http.Response) *url.URL {
 func (a *attempt) await() error { return a.wait(0) }
 
 // wait waits until a leader is known that is another than the one that the
-// request was sent to, or for rest, if that is known still.
-func (a *attempt) wait(rest time.Duration) error {
+// request was sent to, or for delay, if that is known still.
+func (a *attempt) wait(delay time.Duration) error {
 	before := a.to.info
-	end, over := time.NewTimer(time.Until(a.until)), time.NewTimer(rest)
+	end, over := time.NewTimer(time.Until(a.until)), time.NewTimer(delay)
 	defer end.Stop()
 	defer over.Stop()
-	rested := false
+	waited := false
 	for {
 		var changed <-chan struct{}
 		a.to, changed = a.t.present()
-		if a.base() != nil && (rested || a.to.info.Term > before.Term || a.to.info.ID != before.ID) {
+		if a.base() != nil && (waited || a.to.info.Term > before.Term || a.to.info.ID != before.ID) {
 			return nil
 		}
 		select {
 		case <-changed:
 		case <-over.C:
-			rested = true
+			waited = true
 		case <-end.C:
 			return a.none()
 		case <-a.r.Context().Done():

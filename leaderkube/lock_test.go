@@ -431,7 +431,7 @@ func TestFaultsOfALockAreNamed(t *testing.T) {
 		}
 	}
 	if _, err := leaderkube.NewWithStore[string](st, cfg, leaderkube.Options{Timing: timing}); !errors.Is(err, leader.ErrInvalidConfig) {
-		t.Errorf("a record that is none: %v", err)
+		t.Errorf("a malformed record: %v", err)
 	}
 	if _, err := leaderkube.New[electionRecord](nil, cfg, leaderkube.Options{}); !errors.Is(err, leader.ErrInvalidConfig) {
 		t.Errorf("no connection: %v", err)

@@ -19,7 +19,8 @@ func Example() {
 	recorder := tracetest.NewSpanRecorder() // a program has an exporter here
 	traces := sdktrace.NewTracerProvider(sdktrace.WithSpanProcessor(recorder))
 
-	telemetry, err := leaderotel.New(leaderotel.Options{TracerProvider: traces}) // no options: the global providers
+	// Without options it takes the global providers.
+	telemetry, err := leaderotel.New(leaderotel.Options{TracerProvider: traces})
 	if err != nil {
 		fmt.Println(err)
 		return

@@ -42,7 +42,8 @@ func newSeries(id telemetry.Identity) *series {
 func (s *series) counter(m telemetry.Metric, labels []string) prometheus.Counter {
 	c, err := s.counters[m].GetMetricWithLabelValues(s.id.Values(labels)...)
 	if err != nil {
-		return prometheus.NewCounter(prometheus.CounterOpts{}) // shown to nobody: a metric is no reason to end a program
+		// It is shown to nobody: a metric is no reason to end a program.
+		return prometheus.NewCounter(prometheus.CounterOpts{})
 	}
 	return c
 }

@@ -95,7 +95,8 @@ func NewVerifier(group string, keys KeySet, opts VerifierOptions) (*Verifier, er
 		return nil, fmt.Errorf("%w: MaxLifetime %v: must not be negative", ErrInvalid, opts.MaxLifetime)
 	}
 	v := &Verifier{group: group, opts: opts, parser: jwt.NewParser(
-		jwt.WithValidMethods([]string{algorithm}), jwt.WithStrictDecoding(), jwt.WithoutClaimsValidation(), // judge does
+		// judge validates the claims.
+		jwt.WithValidMethods([]string{algorithm}), jwt.WithStrictDecoding(), jwt.WithoutClaimsValidation(),
 	)}
 	if err := v.SetKeys(keys); err != nil {
 		return nil, err

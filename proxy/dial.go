@@ -34,7 +34,7 @@ func (s *server) connect(ctx context.Context, client net.Conn) (*link, error) {
 		waiting, cancel = context.WithTimeout(ctx, s.opts.Wait)
 		defer cancel()
 	}
-	for rest := minRest; ; rest = min(2*rest, maxRest) {
+	for failures := 1; ; failures++ {
 		l, changed, err := s.try(waiting, client)
 		switch {
 		case ctx.Err() != nil && l == nil:
@@ -45,10 +45,10 @@ func (s *server) connect(ctx context.Context, client net.Conn) (*link, error) {
 			return nil, errNoLeader
 		}
 		// A leader that nobody can reach yet may have just begun.
-		again := time.NewTimer(rest)
+		again := time.NewTimer(delay(failures))
 		select {
 		case <-changed:
-			rest = minRest
+			failures = 0
 		case <-again.C:
 		case <-waiting.Done():
 		}

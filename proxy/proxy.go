@@ -100,30 +100,30 @@ type server struct {
 	conns sync.WaitGroup
 }
 
-// The rests after a failed Accept, and between tries to connect to a leader.
-const (
-	minRest = 5 * time.Millisecond
-	maxRest = 500 * time.Millisecond
-)
+// delay returns the wait after the nth failure in a row to accept a connection,
+// or to connect to a leader.
+func delay(n int) time.Duration {
+	return backoff.Policy{Initial: 5 * time.Millisecond, Max: 500 * time.Millisecond}.Steady(n)
+}
 
 // accept accepts connections until ctx is done. Like net/http, it outlives
 // errors that pass, such as a want of file descriptors.
 func (s *server) accept(ctx context.Context) error {
-	for rest := minRest; ; {
+	for failures := 0; ; {
 		conn, err := s.ln.Accept()
 		var passing interface{ Temporary() bool }
 		switch {
 		case err == nil:
-			rest = minRest
+			failures = 0
 			s.admit(ctx, conn)
 		case ctx.Err() != nil:
 			return nil //nolint:nilerr // the listener was closed, as it is to be
 		case errors.As(err, &passing) && passing.Temporary():
 			s.opts.Logger.Warn("cannot accept a connection", "error", err)
-			if !backoff.Sleep(ctx, rest) {
+			failures++
+			if !backoff.Sleep(ctx, delay(failures)) {
 				return nil
 			}
-			rest = min(2*rest, maxRest)
 		default:
 			return fmt.Errorf("proxy: accept: %w", err)
 		}

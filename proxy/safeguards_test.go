@@ -181,7 +181,7 @@ func TestServeOutlivesWhatPassesAndTellsWhatDoesNot(t *testing.T) {
 		}
 		begun := time.Now()
 		err = p.Serve(t.Context(), ln)
-		// It rests longer and longer, up to half a second.
+		// It waits longer and longer, up to half a second.
 		if took := time.Since(begun); !errors.Is(err, broken) || calls != 20 || took < 6*time.Second || took > 10*time.Second {
 			t.Errorf("%v after %d tries in %v", err, calls, took)
 		}

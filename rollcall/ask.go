@@ -33,10 +33,10 @@ var ErrNoAnswer = errors.New("rollcall: no answer")
 // candidate, if the servers know of none that listens. An instance that answers
 // twice is two processes with the same name.
 //
-// An answer that is none is yielded as an error that matches ErrMalformed;
-// others may follow it. The other errors are the last: ErrNoAnswer after a
-// second without any answer, store.ErrInvalid for a group that can be none, and
-// those of the connection.
+// A malformed answer is yielded as an error that matches ErrMalformed; others
+// may follow it. The other errors are the last: ErrNoAnswer after a second
+// without any answer, store.ErrInvalid for a group that can be none, and those
+// of the connection.
 func Ask(ctx context.Context, nc *nats.Conn, bucket, group string) iter.Seq2[Candidate, error] {
 	return func(yield func(Candidate, error) bool) {
 		sub, err := ask(nc, bucket, group)

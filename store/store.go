@@ -112,9 +112,9 @@ func (o Outcome) String() string {
 	}
 }
 
-// Classify tells the class of an error that a Store returned. An error that
+// Classify returns the class of an error that a Store returned. An error that
 // claims no class is Unknown, the only safe reading of it; an error that claims
-// to be Unknown besides something else is Unknown too.
+// to be Unknown besides something else is Unknown, too.
 func Classify(err error) Outcome {
 	switch {
 	case err == nil:
@@ -257,9 +257,8 @@ type PatternWatcher interface {
 
 	// WatchPattern is Watch of every key that matches the pattern
 	// ([MatchPattern]) and of which the store knows something, now or later,
-	// until ctx is done or stop is called. A pattern that is none
-	// ([ValidPattern]) is refused with ErrInvalid. An error means that nothing
-	// is watched.
+	// until ctx is done or stop is called. A malformed pattern ([ValidPattern])
+	// is refused with ErrInvalid. An error means that nothing is watched.
 	//
 	// What Watch promises of deliver and stop holds here too, and for each key
 	// what it promises of delivery. A key of which the store no longer knows

@@ -114,7 +114,7 @@ func outcome(m *nats.Msg) (uint64, error) {
 	}
 	switch err := json.Unmarshal(m.Data, &r); {
 	case err != nil:
-		return 0, fmt.Errorf("tasks: an answer that is none: %w", err)
+		return 0, fmt.Errorf("tasks: the answer to a write is no acknowledgement: %w", err)
 	case r.Error != nil && (r.Error.Code == codeWrongSequence || r.Error.Code == codeInFlight):
 		return 0, fmt.Errorf("%w: %s", ErrConflict, r.Error.Text)
 	case r.Error != nil:

@@ -326,8 +326,8 @@ func (r *run) watch() {
 		Present: func() { r.inbox.put(event{present: true}) },
 	}
 	r.spawn("the watch of the store", func() error {
-		pause := backoff.Policy{Initial: 20 * time.Millisecond, Max: time.Second, Jitter: 0.2}
-		pause.Repeat(r.ctx, func() bool {
+		pace := backoff.Policy{Initial: 20 * time.Millisecond, Max: time.Second, Jitter: 0.2}
+		pace.Repeat(r.ctx, func() bool {
 			err := r.d.st.Watch(r.ctx, w)
 			if err != nil && r.ctx.Err() == nil {
 				r.log.Warn("the tasks cannot be watched", "error", err)

@@ -16,7 +16,7 @@ const (
 	// MaxPayload is the length of the longest payload, and of the longest
 	// result, in bytes.
 	MaxPayload = 64 << 10
-	// MaxTimeout bounds the time of an attempt, and the pause after one.
+	// MaxTimeout bounds the time of an attempt, and the delay after one.
 	MaxTimeout = core.MaxTimeout
 	// MaxName is the length of the longest ID of a task, name of a worker,
 	// label and key, in bytes.
@@ -99,7 +99,7 @@ type Spec struct {
 	// MaxAttempts is how many attempts may fail or get lost before the task has
 	// failed. Default: DefaultMaxAttempts.
 	MaxAttempts int
-	// Backoff is the pause after the first attempt that failed; it doubles with
+	// Backoff is the delay after the first attempt that failed; it doubles with
 	// each, up to a minute. Default: DefaultBackoff. Negative: none.
 	Backoff time.Duration
 }

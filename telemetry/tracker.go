@@ -125,10 +125,10 @@ func (t *Tracker) call(c leader.Call) {
 		if c.Outcome == store.OK {
 			t.sink.Observe(RenewalMargin, t.margin(c.Sent.Add(c.Took)))
 		}
-		t.heed(c)
+		t.recordWrite(c)
 	case "acquire":
 		t.sink.Add(AcquireAttempts, status)
-		t.heed(c)
+		t.recordWrite(c)
 	}
 	if failed(c) {
 		t.sink.Add(Failures, status)
@@ -149,8 +149,8 @@ func failed(c leader.Call) bool {
 	}
 }
 
-// heed takes in what a write means for the trust window.
-func (t *Tracker) heed(c leader.Call) {
+// recordWrite takes in what a write means for the trust window.
+func (t *Tracker) recordWrite(c leader.Call) {
 	if c.Correlation != t.claim {
 		t.claim, t.sent, t.unanswered = c.Correlation, time.Time{}, time.Time{}
 	}

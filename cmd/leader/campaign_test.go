@@ -90,7 +90,8 @@ func TestCampaignsTakeTurns(t *testing.T) {
 
 func TestCandidatesPublishAdvisoriesIfTheyAreToldTo(t *testing.T) {
 	t.Parallel()
-	for name, args := range map[string][]string{"campaign": nil, "run": {"--", program, "run-guard"}} { // a program that ends at once
+	// The program of run ends at once.
+	for name, args := range map[string][]string{"campaign": nil, "run": {"--", program, "run-guard"}} {
 		if name == "run" && !runsOnUnix() {
 			continue
 		}

@@ -128,9 +128,9 @@ func run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.
 	return complain(stderr, command.Run())
 }
 
-// unused says so where --dev or the demo takes the place of the server that the
-// environment names: who has exported NATS_URL for good wants to try things out
-// all the same, and must not take the samples for the elections of that server.
+// unused warns that --dev or the demo replaces the server that the environment
+// names. A user who always exports NATS_URL may still try things out, and must
+// not take the samples for that server's elections.
 func unused(stderr io.Writer, command *kong.Context) {
 	names := natsconn.Exported()
 	verb := "is"

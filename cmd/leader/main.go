@@ -1,7 +1,7 @@
-// Command leader shows, steers and uses elections, without a program of one's
-// own: leader demo shows a live one on a NATS server that it brings along,
-// leader run keeps a program running on one of several machines, and leader ls,
-// leader step-down and others are for those who operate elections. docs/cli.md
+// Command leader shows, steers and uses elections, with no code to write:
+// leader demo shows a live one on a NATS server that it brings along, leader
+// run keeps a program running on one of several machines, and leader ls, leader
+// step-down and others are for those who operate elections. docs/cli.md
 // describes them all.
 //
 // What is data goes to the standard output, what is prose to the standard

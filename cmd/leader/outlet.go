@@ -11,9 +11,9 @@ import (
 )
 
 // An outlet is an output whose reader may leave. A reader that leaves has seen
-// enough, as head has after its lines: that is no failure, and what a command
-// found out keeps its exit status. It ends the program as a signal does, since
-// the demo has workers and files to clear away.
+// enough, as head has after its lines. That is no failure: what a command found
+// out keeps its exit status. The reader's leaving ends the program as a signal
+// does, since the demo has workers and files to clear away.
 type outlet struct {
 	io.Writer
 	left func()

@@ -46,8 +46,8 @@ func asHelp(args []string) []string {
 }
 
 // errMisplaced returns an error if a flag stands after the program of leader
-// run, without -- before that: one that both know would be taken from the
-// program without a word.
+// run, without -- before it. A flag that both know would silently be taken from
+// the program.
 func errMisplaced(model *kong.Application, args []string) error {
 	if len(args) == 0 || args[0] != "run" || slices.Contains(args, "--") {
 		return nil

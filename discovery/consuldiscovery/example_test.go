@@ -41,6 +41,7 @@ func Example() {
 		fmt.Println(err)
 		return
 	}
-	fmt.Println(discovery.Keep(ctx, e, a, discovery.Options{Timeout: 50 * time.Millisecond})) // until ctx ends
+	// Until ctx ends.
+	fmt.Println(discovery.Keep(ctx, e, a, discovery.Options{Timeout: 50 * time.Millisecond}))
 	// Output: <nil>
 }

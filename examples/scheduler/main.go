@@ -74,7 +74,7 @@ type scheduler struct {
 	say         func(term leader.Term, format string, args ...any)
 }
 
-// retry is the pause after the database failed.
+// retry is the delay after the database failed.
 const retry = 200 * time.Millisecond
 
 // lead runs the slots that come due during a term.

@@ -15,9 +15,9 @@ type clock struct {
 	machine Machine
 }
 
-// newClock returns a clock that showed 0 when, on the clock of boot, a multiple
-// of the heartbeat was shown: so all candidates of a machine with that
-// heartbeat renew on one grid.
+// newClock returns a clock whose zero is a multiple of the heartbeat on the
+// machine's boot clock. So all candidates of a machine with that heartbeat
+// renew on one grid.
 func newClock(heartbeat time.Duration) clock {
 	return clock{origin: time.Now().Add(-boottime.Phase(heartbeat))}
 }

@@ -21,14 +21,11 @@ type Config struct {
 	TTL               time.Duration
 	HeartbeatInterval time.Duration
 	ConnectionTimeout time.Duration
-	DisconnectGrace   time.Duration
 	DemoteTimeout     time.Duration
 	ClockDrift        float64
-	ForeignTTL        time.Duration
-	Retry             machine.Retry
-	Splay             time.Duration
-	Backoff           time.Duration
-	MaxBackoff        time.Duration
+
+	// Settings are the core's. The store's report may shorten ForeignTTL.
+	machine.Settings
 
 	Standing  preference.Standing
 	MinTenure time.Duration
@@ -72,8 +69,9 @@ type Config struct {
 // a role manager do. The loop of a candidate calls it; it must not block.
 type Supervisor interface {
 	// Admit takes in how the candidate is about to stand. It reports whether
-	// there is room for a claim, and how long the claim is to wait; then
-	// nothing is taken in, and Settle follows with the state that came of that.
+	// there is room for a claim, and how long the claim must wait. If it must
+	// wait, or there is no room, the supervisor notes nothing; Settle follows
+	// with the state that came of that.
 	Admit(next *machine.State) (wait time.Duration, room bool)
 	// Settle takes in how the candidate stands.
 	Settle(next *machine.State)
@@ -121,16 +119,14 @@ const RefusedFor = 10 * time.Minute
 // Protocol returns the protocol with these settings.
 func (c *Config) Protocol(coolDown bool) machine.Machine {
 	return machine.Machine{
-		ID:              c.InstanceID,
-		TTL:             c.TTL,
-		Heartbeat:       c.HeartbeatInterval,
-		Grid:            grid(c.HeartbeatInterval),
-		MaxTTL:          leadership.MaxTTL,
-		ForeignTTL:      c.ForeignTTL,
-		Drift:           c.ClockDrift,
-		CoolDown:        coolDown,
-		DisconnectGrace: min(c.DisconnectGrace, Forever),
-		DrainBudget:     min(c.DemoteTimeout, Forever),
+		ID:          c.InstanceID,
+		TTL:         c.TTL,
+		Heartbeat:   c.HeartbeatInterval,
+		Grid:        grid(c.HeartbeatInterval),
+		MaxTTL:      leadership.MaxTTL,
+		Drift:       c.ClockDrift,
+		CoolDown:    coolDown,
+		DrainBudget: min(c.DemoteTimeout, Forever),
 		// Long enough for a delivery and a write, and short against a lease: a
 		// successor that is gone must not cost the group more than an expiry
 		// would.
@@ -138,17 +134,8 @@ func (c *Config) Protocol(coolDown bool) machine.Machine {
 		Priority:  c.Standing.Priority,
 		// Longer than a handover takes on most networks, and short against the
 		// lease even for the last of record.MaxStandings.
-		Yield:      min(c.TTL/20, 50*time.Millisecond),
-		Splay:      min(c.Splay, Forever),
-		Backoff:    min(c.Backoff, Forever),
-		MaxBackoff: min(c.MaxBackoff, Forever),
-		Retry: machine.Retry{
-			MaxAttempts: c.Retry.MaxAttempts,
-			Initial:     min(c.Retry.Initial, Forever),
-			Max:         min(c.Retry.Max, Forever),
-			Multiplier:  c.Retry.Multiplier,
-			Jitter:      c.Retry.Jitter,
-		},
+		Yield:    min(c.TTL/20, 50*time.Millisecond),
+		Settings: c.Settings,
 	}
 }
 

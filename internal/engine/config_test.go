@@ -14,8 +14,8 @@ func testConfig(change ...func(*Config)) Config {
 		Group: "g", InstanceID: "a", TTL: 3 * time.Second, HeartbeatInterval: time.Second,
 		ConnectionTimeout: 750 * time.Millisecond, DemoteTimeout: 5 * time.Second, ClockDrift: leadership.DefaultDrift,
 		MinTenure: 30 * time.Second, CheckInterval: time.Second, CheckTimeout: time.Second, MaxFailures: 3,
-		Retry: machine.Retry{Initial: 50 * time.Millisecond, Max: 750 * time.Millisecond, Multiplier: 2, Jitter: .1},
-		Loss:  testLoss,
+		Settings: machine.Settings{Retry: machine.Retry{Initial: 50 * time.Millisecond, Max: 750 * time.Millisecond, Multiplier: 2, Jitter: .1}},
+		Loss:     testLoss,
 	}
 	for _, f := range change {
 		f(&cfg)

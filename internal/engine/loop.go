@@ -88,6 +88,8 @@ func (l *loop) followHealth() {
 // prepare sets up what the goroutine works with.
 func (l *loop) prepare(parent context.Context, rules machine.Machine) {
 	l.rules = rules
+	// The end of Start's context asks for a stop, and must not cut off the
+	// release that comes of it.
 	l.ctx, l.cancel = context.WithCancel(context.WithoutCancel(parent)) //nolint:gosec // the end of the loop cancels it
 	l.timer = l.clock.ticker()
 }
@@ -102,6 +104,9 @@ func (l *loop) live(parent context.Context, stopConn func()) {
 // end ends what the candidate began, whatever becomes of the parts.
 func (l *loop) end(stopConn func()) {
 	defer close(l.done)
+	// The order matters: the calls end with their context, the watch when no
+	// call is left that would tell of it, and the store is disposed of after
+	// both. What the callbacks were handed is awaited last.
 	callEach([]func(){
 		l.finish, l.cancel, l.io.abandon, stopConn, func() { l.offers.end() }, l.nomination.end, l.work.Wait, l.io.unwatch, l.dispose,
 		l.awaitCallbacks, l.reportRest, l.leaveSupervisor,
@@ -151,6 +156,7 @@ func (l *loop) run(parent context.Context) {
 		case <-l.timer.C:
 			l.tick()
 		case <-stop:
+			// Once: a closed channel is ready for ever.
 			stop = nil
 			l.AskStop(l.cfg.DeleteOnStop)
 		}
@@ -438,7 +444,9 @@ func (l *loop) apply(before past, actions []machine.Action) {
 	l.syncWindow()
 	l.publish(before)
 	l.tellSupervisor()
-	l.tendOffers() // before the program is told anything, which is to be what happens next on a busy processor
+	// The offers come first: on a busy processor, what the program is told is
+	// to be what happens next.
+	l.tendOffers()
 	for i := range actions {
 		if l.crashed() {
 			return // nothing is written for a broken core

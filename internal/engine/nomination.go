@@ -17,21 +17,21 @@ type nomination struct {
 	revision uint64 // of the leader's record that it is about
 	at       int64  // when this candidate nominates itself (monotonic)
 	heard    record.Nomination
-	ear      *ear // nil while nobody listens
-	done     bool // for this revision
-	deaf     bool // the store lets us hear nothing
+	listener *listener // nil while nobody listens
+	done     bool      // for this revision
+	// cannotListen: the store lets us hear nothing.
+	cannotListen bool
 }
 
-// An ear listens for nominations.
-type ear struct {
+// A listener hears nominations.
+type listener struct {
 	stop  func()
 	endAt int64 // when it is to end (monotonic): Never while the leader is silent
 }
 
-// mostHeard is how many nominations a candidate hears at most, for one
-// record. Where hundreds nominate themselves because none of them hears in
-// time, on a machine that is overloaded, hearing them all would overload it
-// further.
+// mostHeard bounds the nominations that a candidate hears for one record. On an
+// overloaded machine hundreds nominate themselves unheard. Hearing them all
+// would overload it further.
 const mostHeard = 8
 
 // silence is when a leader counts as silent, so that it is worth while to
@@ -42,11 +42,11 @@ func silence(s *machine.State) int64 { return s.ViewAt + int64(s.HeldTTL/2) }
 // due is when the loop is to look again.
 func (n *nomination) due(s *machine.State) int64 {
 	switch {
-	case n.ear != nil && n.ear.endAt != machine.Never:
-		return n.ear.endAt
-	case n.revision == 0 || n.done || n.deaf || n.at == machine.Never:
+	case n.listener != nil && n.listener.endAt != machine.Never:
+		return n.listener.endAt
+	case n.revision == 0 || n.done || n.cannotListen || n.at == machine.Never:
 		return machine.Never
-	case n.ear == nil:
+	case n.listener == nil:
 		return silence(s)
 	default:
 		return n.at
@@ -57,7 +57,7 @@ func (n *nomination) due(s *machine.State) int64 {
 // carries out what is due of it.
 func (n *nomination) consider(rules *machine.Machine, s *machine.State, now int64) {
 	n.plan(rules, s, now)
-	if n.ear != nil && now >= n.ear.endAt {
+	if n.listener != nil && now >= n.listener.endAt {
 		n.unlisten()
 	}
 	if now >= n.due(s) {
@@ -75,7 +75,7 @@ func (n *nomination) consider(rules *machine.Machine, s *machine.State, now int6
 func (n *nomination) plan(rules *machine.Machine, s *machine.State, now int64) {
 	if rev := s.View.Rev; rev != n.revision {
 		n.revision, n.at, n.done = rev, machine.Never, false
-		n.tire(s, now)
+		n.scheduleEnd(s, now)
 	}
 	if n.done || n.at != machine.Never || n.env.chooses() {
 		return
@@ -91,25 +91,25 @@ func (e *env) chooses() bool { return e.cfg.Supervisor != nil && e.cfg.Superviso
 // listen begins to hear who is nominated. Only who does so nominates itself: it
 // would else be followed, and not know it.
 func (n *nomination) listen() {
-	if n.ear != nil || n.deaf {
+	if n.listener != nil || n.cannotListen {
 		return
 	}
 	if st, ok := n.env.store.st.(store.Broadcaster); ok {
 		if stop, err := n.env.store.listen(st, n.env.cfg.Group, mostHeard, n.deliver); err == nil {
-			n.ear = &ear{stop, machine.Never}
+			n.listener = &listener{stop, machine.Never}
 		}
 	}
-	n.deaf = n.ear == nil
+	n.cannotListen = n.listener == nil
 }
 
-// tire plans the end of listening, since another record was seen. That is soon
-// enough before the next leader can be silent, and not at once: of a thousand
-// followers that hear of a claim, all would be busy with that while the claim
-// is on its way to the others, and to its sender as acknowledged.
-func (n *nomination) tire(s *machine.State, now int64) {
-	if n.ear != nil && n.ear.endAt == machine.Never {
+// scheduleEnd plans the end of listening, after another record was seen. It
+// does not end at once: a thousand followers would be busy with that just as
+// the claim's news and its acknowledgement are on their way. The delay is short
+// enough to end before the next leader can fall silent.
+func (n *nomination) scheduleEnd(s *machine.State, now int64) {
+	if n.listener != nil && n.listener.endAt == machine.Never {
 		part := int64(s.HeldTTL / 8)
-		n.ear.endAt = now + part + mrand.Int64N(2*part+1)
+		n.listener.endAt = now + part + mrand.Int64N(2*part+1)
 	}
 }
 
@@ -122,16 +122,16 @@ func (n *nomination) deliver(b []byte) {
 // unlisten ends that. It does not wait for the store, which may be busy, since
 // a term may be about to begin.
 func (n *nomination) unlisten() {
-	if ear := n.ear; ear != nil {
-		n.ear = nil
-		n.env.spawn("the end of listening", ear.stop)
+	if l := n.listener; l != nil {
+		n.listener = nil
+		n.env.spawn("the end of listening", l.stop)
 	}
 }
 
 func (n *nomination) end() {
-	if ear := n.ear; ear != nil {
-		n.ear = nil
-		ear.stop()
+	if l := n.listener; l != nil {
+		n.listener = nil
+		l.stop()
 	}
 }
 

@@ -9,10 +9,10 @@ import (
 	"github.com/seed-ff2cb582/leader/store"
 )
 
-// How long an offer has until the vacancy is written: as long as the one that
-// takes it may need to hear of it, to claim, and to be seen to have claimed, by
-// what a write took last. The first bound is that of a busy machine; the last
-// keeps a slow store from making a handover last as long as a lease.
+// How long an offer stands before the vacancy is written. The taker has to hear
+// of it, claim, and be seen to have claimed. The last write tells how long that
+// takes. The first bound is that of a busy machine; the last keeps a slow store
+// from making a handover last as long as a lease.
 const (
 	offerLeast = 25 * time.Millisecond
 	offerTrips = 5

@@ -50,9 +50,9 @@ const (
 	maxOwn  = 16
 )
 
-// observe takes in a state of the record, and warns of what a candidate of the
-// same group must not write. foreignTTL is how long a lease is believed to be
-// of which the record says nothing, 0 if nobody knows.
+// observe takes in a state of the record, and warns of what no candidate of the
+// group should write. foreignTTL is the lease of a record that states none, 0
+// if unknown.
 func (p *peers) observe(seen *machine.Seen, rec *record.Record, foreignTTL time.Duration, now int64) {
 	p.compare(seen, rec, now)
 	p.meetForeign(seen, foreignTTL)
@@ -98,11 +98,10 @@ func (p *peers) compare(seen *machine.Seen, rec *record.Record, now int64) {
 // whether another process must have written it while this one was running.
 //
 // One that was written on top of a write of ours is such a record, since a
-// compare-and-swap of before could not have been applied. Any other may be what
-// our predecessor left behind: its latest renewal, that renewal's successor if
-// it was under way when the predecessor died, and whatever a replica that lags
-// delivers of those before. All that has arrived within a lease. So two
-// renewals past what stood there then are another's.
+// compare-and-swap of before could not have been applied. Any other may be our
+// predecessor's: its latest renewal, one more that was under way when it died,
+// or older ones from a lagging replica. All of those arrive within a lease. So
+// two renewals past what stood there then are another's.
 //
 // Where a store forgets, revisions come again, and with them what a predecessor
 // wrote: the warning may be false there.

@@ -41,6 +41,7 @@ func (r *reporter) hook(name string, f func()) { shield.Call(f, r.panicked(name)
 func (r *reporter) transition(t Transition, news bool) {
 	level := slog.LevelInfo
 	switch {
+	// Nobody asked for this end of a term: somebody should look.
 	case t.From == StateLeader && !Asked(t.Reason):
 		level = slog.LevelWarn
 	case waiting(t.From) && waiting(t.To) && !news:
@@ -68,12 +69,15 @@ func Asked(r machine.Reason) bool {
 // to end.
 func waiting(state string) bool { return state == StateCandidate || state == StateFollower }
 
+// event logs a transition.
 func (r *reporter) event(level slog.Level, t Transition) {
 	attrs := []slog.Attr{
 		slog.String("from", t.From), slog.String("to", t.To), slog.String("reason", string(t.Reason)),
 		slog.String("leader", t.LeaderID),
 	}
 	if t.Correlation != "" {
+		// A follower has no term of its own. It logs the leader's, so that the
+		// lines of all candidates about one term are found together.
 		term := t.Term.Number
 		if term == 0 {
 			term = t.LeaderTerm
@@ -88,6 +92,8 @@ func (r *reporter) event(level slog.Level, t Transition) {
 	})
 }
 
+// call reports a call to the store. A success clears the last error: status
+// shows a trouble only while it lasts.
 func (r *reporter) call(c Call) {
 	switch c.Outcome {
 	case store.OK:
@@ -139,6 +145,7 @@ func (r *reporter) note(n Note) {
 	})
 }
 
+// logged shields us from the program's log handler, which may panic.
 func (r *reporter) logged(f func()) { shield.Call(f, r.panicked("Logger")) }
 
 func (r *reporter) logNote(n Note) {
@@ -169,6 +176,8 @@ func (r *reporter) tell(kind, text string) {
 	r.inbox.put(&message{note: &Note{At: time.Now(), Kind: kind, Text: text}})
 }
 
+// callback tells the hook of a callback that has returned. It may wait for the
+// other goroutine of callbacks, and never for the loop.
 func (r *reporter) callback(c Callback) {
 	h := r.hooks.Callback
 	if h == nil {

@@ -43,6 +43,7 @@ func (s *storeIO) draft(
 	if err != nil {
 		return nil, fmt.Errorf("%w: %w", store.ErrInvalid, err)
 	}
+	// A vacancy is a tombstone: the tools of the store then show no leader.
 	d.Key, d.Tombstone = cfg.Group, a.Write == machine.Release
 	return d, nil
 }
@@ -133,6 +134,8 @@ func (s *storeIO) look(op uint64) {
 	entry, err := e.store.Get(ctx, e.cfg.Group)
 	call.Took, call.Outcome, call.Err = time.Since(call.Sent), store.Classify(err), err
 	m := &message{call: &call, event: machine.Event{Kind: machine.Read, Op: op, Outcome: outcomeOf(call.Outcome)}}
+	// A failed read is no news of the record: the core hears of the outcome
+	// alone.
 	if err == nil {
 		m.entry = &entry
 	}
@@ -142,6 +145,8 @@ func (s *storeIO) look(op uint64) {
 // check has the store checked. It returns the conditions that suit it.
 func (s *storeIO) check(ctx context.Context) (Conditions, error) {
 	e := s.env
+	// A check makes several calls, and the timeout of a short lease is meant
+	// for one.
 	ctx, cancel := context.WithTimeout(ctx, max(e.cfg.ConnectionTimeout, 2*time.Second))
 	defer cancel()
 	var report store.Report
@@ -287,6 +292,8 @@ func (s *storeIO) poll() {
 	for watched, said := false, false; ; {
 		faults.Point("poll")
 		err := s.pollOne(e.cfg.Group, &group)
+		// The control record is not waited for, since the user may lack the
+		// right to read it.
 		if err == nil && !watched {
 			watched = true
 			e.inbox.put(&message{watched: true})
@@ -299,6 +306,8 @@ func (s *storeIO) poll() {
 		err = s.pollOne(record.ControlKey(e.cfg.Group), &control)
 		if store.Classify(err) == store.Permanent && e.ctx.Err() == nil && !said {
 			said = true
+			// Once: a missing right stays missing, and each heartbeat would
+			// tell it again.
 			e.report.tell(NoteNotReady, "the control record cannot be read: "+err.Error())
 		}
 		if !backoff.Sleep(e.ctx, e.cfg.HeartbeatInterval) {

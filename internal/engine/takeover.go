@@ -4,6 +4,7 @@ import (
 	mrand "math/rand/v2"
 	"time"
 
+	"github.com/seed-ff2cb582/leader/internal/backoff"
 	"github.com/seed-ff2cb582/leader/internal/controlrecord"
 	"github.com/seed-ff2cb582/leader/internal/machine"
 	"github.com/seed-ff2cb582/leader/internal/preference"
@@ -11,24 +12,25 @@ import (
 	"github.com/seed-ff2cb582/leader/store"
 )
 
-// A takeover is what a follower has to say to the leader of a term: its
-// standing, so that the record tells the others whom to let go first, and
-// perhaps that it would like to take over. It says so through the control
-// record, which the leader alone reads for it; nothing depends on its being
-// heard. It is made when the first leader is followed: thousands of leaders in
-// one process may never follow one.
+// A takeover is what a follower tells the leader of a term: its standing, and
+// whether it asks to take over. The record then shows the others whom to let go
+// first. It says so through the control record, which the leader alone reads
+// for it; nothing depends on its being heard. It is made when the first leader
+// is followed: thousands of leaders in one process may never follow one.
 type takeover struct {
 	env   *env
 	token string // the term's
 	term  uint64
-	since int64 // when the term was seen first (monotonic), and a little later: not all at once, when many follow
+	// When the term was seen first (monotonic), and a little later: not all at
+	// once, when many follow.
+	since int64
 
 	at      int64 // when the request is due (monotonic), 0 for none
 	sending bool
 	asks    bool // the one that is being sent asks to take over
 
 	tell, ask int64 // not before: to make the standing known, and to ask to take over
-	backoff   time.Duration
+	requests  int   // to the leader of this term, that have ended
 	// refused is until when no request is made, since one was refused for good.
 	refused int64
 }
@@ -66,7 +68,7 @@ func (t *takeover) plan(s *machine.State, held *record.Record, now int64) {
 		since := now + mrand.Int64N(int64(t.env.cfg.HeartbeatInterval))
 		*t = takeover{
 			env: t.env, token: v.Rec.Token, term: v.Term(), since: since, tell: since,
-			sending: t.sending, refused: t.refused, backoff: t.env.cfg.TTL,
+			sending: t.sending, refused: t.refused,
 		}
 	}
 	switch {
@@ -100,7 +102,7 @@ func (t *takeover) overhear(s *record.Stand, now int64) {
 	if s == nil || s.Term != t.term || s.ID == cfg.InstanceID || !cfg.VersionPolicy.Same(standingOf(s), cfg.Standing) {
 		return
 	}
-	again := now + int64(t.backoff)
+	again := now + int64(t.delay())
 	t.tell = max(t.tell, again)
 	if s.Takeover {
 		t.ask = max(t.ask, again)
@@ -137,10 +139,9 @@ func (t *takeover) send(s *machine.State, held *record.Record, now int64) {
 	})
 }
 
-// sent takes in how a request ended, and returns what to report of that. It is
-// made again for as long as the leader's record does not show that it was
-// heard, at growing intervals: a leader that does not want to be taken over
-// from says nothing.
+// sent takes in how a request ended, and returns what to report of that. The
+// request is repeated, at growing intervals, until the leader's record shows
+// it. A leader that refuses a takeover answers nothing.
 func (t *takeover) sent(err error, now int64) (text string) {
 	t.sending = false
 	if store.Classify(err) == store.Permanent {
@@ -149,12 +150,18 @@ func (t *takeover) sent(err error, now int64) (text string) {
 	if err != nil {
 		text = "the candidate's standing could not be told to the leader: " + err.Error()
 	}
-	t.tell = now + int64(t.backoff)
+	t.tell = now + int64(t.delay())
 	if t.asks {
 		t.ask = t.tell
 	}
-	t.backoff = min(2*t.backoff, max(t.env.cfg.MinTenure, t.env.cfg.TTL))
+	t.requests++
 	return text
+}
+
+// delay is the time from one request to the next.
+func (t *takeover) delay() time.Duration {
+	cfg := &t.env.cfg
+	return backoff.Policy{Initial: cfg.TTL, Max: max(cfg.MinTenure, cfg.TTL)}.Steady(t.requests + 1)
 }
 
 // grants reports whether the leader of a term that began at since hands it

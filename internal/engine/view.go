@@ -240,9 +240,9 @@ func (l *loop) toldOfUs(term uint64) bool {
 	return t.ID == l.cfg.InstanceID && t.Term == term && t.Reason == "" && t.By == "" && t.Why == "" && t.Successor == ""
 }
 
-// tellNews is the rest of tell. It is not part of it, nor of its caller, since
-// what it keeps on the stack would have the loop's grow with each renewal, and
-// shrink with each collection of garbage.
+// tellNews is the rest of tell. It is separate, and not inlined, to keep its
+// variables off the loop's stack. Otherwise each renewal would grow that stack,
+// and each garbage collection shrink it.
 //
 //go:noinline
 func (l *loop) tellNews() bool {

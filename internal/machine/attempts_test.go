@@ -93,10 +93,10 @@ func TestAttemptsAreCountedToTheirBound(t *testing.T) {
 	claimant := &play{m: m}
 	claimant.step(Event{Kind: Start})
 	claimant.step(Event{Kind: Observed, Seen: Seen{Kind: Absent}, Token: "a1"})
-	for n, rest := range []time.Duration{1, 5, 1, 5} {
+	for n, delay := range []time.Duration{1, 5, 1, 5} {
 		claimant.answer(Event{Kind: Written, Outcome: Transient})
-		if got := claimant.s.Write.Due - claimant.now.Mono; claimant.s.Phase != Claiming || got != int64(rest) {
-			t.Fatalf("after failure %d a claimant is %v and rests for %d, want %d", n+1, claimant.s.Phase, got, rest)
+		if got := claimant.s.Write.Due - claimant.now.Mono; claimant.s.Phase != Claiming || got != int64(delay) {
+			t.Fatalf("after failure %d a claimant is %v and waits for %d, want %d", n+1, claimant.s.Phase, got, delay)
 		}
 		for claimant.s.Write.Stage == Resting {
 			claimant.step(Event{Kind: Tick})

@@ -18,10 +18,6 @@ type Machine struct { //nolint:recvcheck // Template is also asked of a machine 
 	Grid time.Duration
 	// MaxTTL bounds the lease length that is believed of anybody's record.
 	MaxTTL time.Duration
-	// ForeignTTL is the lease length that is believed of what no candidate
-	// wrote: garbage, and records that state none. A shorter one than TTL
-	// counts as TTL.
-	ForeignTTL time.Duration
 	// Drift is how far the rate of a clock may be off, as a fraction.
 	Drift float64
 	// CoolDown: promote only Wait(TTL) after the acknowledgement of a claim.
@@ -36,20 +32,31 @@ type Machine struct { //nolint:recvcheck // Template is also asked of a machine 
 	// Offers: the store brings offers of a record to one of those who wait for
 	// it.
 	Offers bool
-	// DisconnectGrace is how long a leader keeps its term without a connection;
-	// 0 leaves that to the trust window alone.
-	DisconnectGrace time.Duration
 	// DrainBudget is how long the release waits for the work to stop.
 	DrainBudget time.Duration
 	// HeadStart is how long a named successor is left alone with a vacancy.
 	HeadStart time.Duration
-	// Retry paces the repetition of writes that failed.
-	Retry Retry
 	// Priority is written into the records.
 	Priority int
 	// Yield is how long the candidate waits at a vacancy for each of those that
 	// it lets go first.
 	Yield time.Duration
+	Settings
+}
+
+// Settings are what a program sets and the core alone obeys. The engine passes
+// them on as a whole, so that a new one needs no line there. The caller bounds
+// the times: an instant so much later must not overflow.
+type Settings struct {
+	// ForeignTTL is the lease length that is believed of what no candidate
+	// wrote: garbage, and records that state none. A shorter one than TTL
+	// counts as TTL.
+	ForeignTTL time.Duration
+	// DisconnectGrace is how long a leader keeps its term without a connection;
+	// 0 leaves that to the trust window alone.
+	DisconnectGrace time.Duration
+	// Retry paces the repetition of writes that failed.
+	Retry Retry
 	// Splay bounds a random delay before the first claim.
 	Splay time.Duration
 	// Backoff slows down the campaigns of those who did not lead last: a delay

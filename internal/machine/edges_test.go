@@ -17,13 +17,13 @@ func TestWithoutAGraceALostConnectionEndsNothing(t *testing.T) {
 	}
 }
 
-// Rests vary by the jitter, on both sides, and by no more.
+// Delays vary by the jitter, on both sides, and by no more.
 func TestRestsVaryByTheJitter(t *testing.T) {
 	r := Retry{Initial: time.Second, Max: 4 * time.Second, Multiplier: 2, Jitter: 0.5}
 	for n, want := range map[int]time.Duration{1: time.Second, 2: 2 * time.Second, 3: 4 * time.Second, 4: 4 * time.Second} {
 		least, middle, most := r.after(n, 0), r.after(n, 1<<63), r.after(n, math.MaxUint64)
 		if least != want/2 || middle != want || most < want*3/2-time.Microsecond || most > want*3/2 {
-			t.Errorf("after %d failures rests are from %v over %v to %v, want %v, more or less by half", n, least, middle, most, want)
+			t.Errorf("after %d failures delays are from %v over %v to %v, want %v, more or less by half", n, least, middle, most, want)
 		}
 	}
 }

@@ -76,7 +76,7 @@ func (k EventKind) String() string { return eventNames[k] }
 // An Outcome is how a call to the store ended; see package store.
 type Outcome uint8
 
-// The outcomes, in the order of package store.
+// The outcomes.
 const (
 	OK Outcome = iota
 	Conflict
@@ -115,7 +115,7 @@ type Event struct {
 	Nonce uint64
 }
 
-// An ActionKind tells what is to be done.
+// An ActionKind says what is to be done.
 type ActionKind uint8
 
 // The kinds of actions, with the fields of Action that each uses.
@@ -157,7 +157,7 @@ type Action struct {
 	Reason   Reason
 }
 
-// A NoteKind tells what a Note is about.
+// A NoteKind says what a Note is about.
 type NoteKind uint8
 
 // The kinds of notes.

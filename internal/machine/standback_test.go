@@ -13,7 +13,7 @@ func TestSuccessorSeenBeforeTheReleasesAnswerEndsTheStandBack(t *testing.T) {
 	m := Machine{
 		ID: "a", TTL: time.Minute, Heartbeat: time.Second, MaxTTL: time.Hour, Drift: 0.1,
 		DrainBudget: time.Minute, HeadStart: time.Second,
-		Retry: Retry{Initial: time.Second, Max: time.Second, Multiplier: 1},
+		Settings: Settings{Retry: Retry{Initial: time.Second, Max: time.Second, Multiplier: 1}},
 	}
 	now := Instant{}
 	var s State
@@ -50,7 +50,7 @@ func TestSuccessorThatHasLeftAgainEndsTheStandBack(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			m := Machine{
 				ID: "a", TTL: time.Minute, Heartbeat: time.Second, MaxTTL: time.Hour, Drift: 0.1,
-				DrainBudget: time.Minute, Retry: Retry{Initial: time.Second, Max: time.Second, Multiplier: 1},
+				DrainBudget: time.Minute, Settings: Settings{Retry: Retry{Initial: time.Second, Max: time.Second, Multiplier: 1}},
 			}
 			now := Instant{}
 			var s State
@@ -82,7 +82,7 @@ func TestSuccessorThatHasLeftAgainEndsTheStandBack(t *testing.T) {
 
 // A delay at the start is none of the vacancy's that is found there.
 func TestAVacancyFoundAtTheStartDoesNotEndTheSplay(t *testing.T) {
-	m := Machine{ID: "a", TTL: time.Minute, MaxTTL: time.Hour, Drift: 0.1, Splay: time.Second}
+	m := Machine{ID: "a", TTL: time.Minute, MaxTTL: time.Hour, Drift: 0.1, Settings: Settings{Splay: time.Second}}
 	s, _ := m.Step(State{}, Event{Kind: Start, Rand: math.MaxUint64}, Instant{})
 	s, _ = m.Step(s, Event{Kind: Observed, Token: "a", Seen: Seen{Kind: Vacant, Rev: 4, Rec: Record{Token: "b", Term: 3, Reason: ReasonStopped}}}, Instant{})
 	if s.Phase != Watching || s.StandBackUntil == 0 {

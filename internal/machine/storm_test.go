@@ -154,7 +154,7 @@ func (w *storm) newNode(i int) *node {
 	m := Machine{
 		ID: string(rune('a' + i)), TTL: ttl, Heartbeat: w.between(ttl/8, ttl/3), MaxTTL: w.most, Drift: w.drift,
 		CoolDown: w.regime == forgets || w.regime == vanishes, Expires: w.regime == vanishes, Ages: w.regime == remade, Offers: w.offers, DrainBudget: w.drain, HeadStart: min(ttl/2, 2*time.Second),
-		Retry: Retry{Initial: w.between(ttl/100, ttl/20), Max: w.between(ttl/20, ttl/2), Multiplier: 2, Jitter: 0.2},
+		Settings: Settings{Retry: Retry{Initial: w.between(ttl/100, ttl/20), Max: w.between(ttl/20, ttl/2), Multiplier: 2, Jitter: 0.2}},
 	}
 	if w.chance(0.5) {
 		m.Grid = w.between(1, m.Heartbeat/8)

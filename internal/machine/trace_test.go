@@ -172,7 +172,7 @@ func (st *stage) group(names []string) {
 	m := Machine{
 		TTL: 3 * time.Second, Heartbeat: time.Second, MaxTTL: time.Minute, Drift: 0.1, DrainBudget: 5 * time.Second,
 		HeadStart: time.Second,
-		Retry:     Retry{Initial: 200 * time.Millisecond, Max: time.Second, Multiplier: 2},
+		Settings:  Settings{Retry: Retry{Initial: 200 * time.Millisecond, Max: time.Second, Multiplier: 2}},
 	}
 	st.reg = Seen{Kind: Absent}
 	for _, n := range names {

@@ -335,7 +335,7 @@ func TestSizeOfAState(t *testing.T) {
 func TestRestsShrinkWithWhatIsLeftOfTheWindow(t *testing.T) {
 	m := Machine{
 		ID: "a", TTL: 15 * time.Second, Heartbeat: 5 * time.Second, MaxTTL: time.Hour, Drift: 0.1,
-		Retry: Retry{Initial: 50 * time.Millisecond, Max: 5 * time.Second, Multiplier: 100},
+		Settings: Settings{Retry: Retry{Initial: 50 * time.Millisecond, Max: 5 * time.Second, Multiplier: 100}},
 	}
 	now := Instant{}
 	s, _ := m.Step(State{}, Event{Kind: Start}, now)

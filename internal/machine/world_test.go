@@ -358,7 +358,7 @@ type config struct {
 func unitMachine(id string) Machine {
 	return Machine{
 		ID: id, TTL: 20, Heartbeat: 6, MaxTTL: 20, Drift: 0.25, DrainBudget: 4, HeadStart: 5,
-		Retry: Retry{Initial: 3, Max: 6, Multiplier: 2},
+		Settings: Settings{Retry: Retry{Initial: 3, Max: 6, Multiplier: 2}},
 	}
 }
 

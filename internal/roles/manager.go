@@ -272,6 +272,7 @@ func (m *Manager) check(ctx context.Context, seats []*seat) error {
 	all.Wait()
 	var wrong []error
 	for _, s := range seats {
+		// What passes by itself is left to the candidate, which goes on trying.
 		if store.Classify(s.unready) == store.Permanent {
 			wrong = append(wrong, fmt.Errorf("role %q: %w", s.name, s.unready))
 		}
@@ -325,6 +326,7 @@ func (m *Manager) seat(s *seat) (running bool, err error) {
 		return false, fmt.Errorf("%w: %q", ErrExists, s.name)
 	}
 	m.seats[s.name] = s
+	// An unhealthy instance leads no new role either.
 	if m.sick != nil {
 		s.c.Bar(*m.sick)
 	}

@@ -229,7 +229,8 @@ func (m *Manager) wait(now time.Time, d time.Duration) {
 // interval is the time from one request to the next.
 func (m *Manager) interval() time.Duration {
 	d := float64(m.cfg.TTL) / (m.cfg.Pace * float64(max(len(m.seats), 1)))
-	return jittered(time.Duration(min(d, float64(engine.Forever)))) // a tiny Pace would overflow, and be the fastest of all
+	// A tiny Pace would overflow, and be the fastest of all.
+	return jittered(time.Duration(min(d, float64(engine.Forever))))
 }
 
 // jittered varies d by half of it, so that instances that do the same do not do

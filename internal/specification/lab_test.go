@@ -216,9 +216,11 @@ func (n *node) start() {
 	n.s, n.ended, n.frozen, n.pending = machine.State{}, false, 0, map[uint64]bool{}
 	n.m = machine.Machine{
 		ID: n.id, TTL: labTTL, Heartbeat: labTTL / 4, MaxTTL: 4 * labTTL, Drift: 0.1, CoolDown: n.cool, Expires: n.drops,
-		ForeignTTL:  time.Duration(n.Int64N(3)) * labTTL,
 		DrainBudget: 200 * time.Millisecond, HeadStart: 50 * time.Millisecond, Offers: true,
-		Retry: machine.Retry{MaxAttempts: 3 * n.IntN(2), Initial: 10 * time.Millisecond, Max: 100 * time.Millisecond, Multiplier: 2},
+		Settings: machine.Settings{
+			ForeignTTL: time.Duration(n.Int64N(3)) * labTTL,
+			Retry:      machine.Retry{MaxAttempts: 3 * n.IntN(2), Initial: 10 * time.Millisecond, Max: 100 * time.Millisecond, Multiplier: 2},
+		},
 	}
 	n.check = NewChecker(Settings{
 		ID: n.id, TTL: labTTL, MaxTTL: 4 * labTTL, Drift: labTTL / 10,

@@ -168,8 +168,10 @@ type watch struct {
 	pattern string   // of WatchPattern; else empty
 
 	// Guarded by Feed.mu.
-	pending map[string]struct{} // the keys whose state is to be delivered, whatever was delivered before; the pattern
-	refused error               // why the pattern's present state cannot be read
+	// The keys whose state is to be delivered, whatever was delivered before;
+	// the pattern.
+	pending map[string]struct{}
+	refused error // why the pattern's present state cannot be read
 	begun   bool
 	ready   chan struct{} // closed when the watch has begun, or failed
 	failure error

@@ -140,7 +140,8 @@ func (s *Store) exists(ctx context.Context) error {
 	err := list()
 	if answer := answerOf(err); answer != nil && answer.Code == http.StatusNotFound && s.create {
 		_, err = s.bucket.service.Buckets.Insert(s.project, &storage.Bucket{Name: s.bucket.name}).Context(ctx).Do()
-		if answer := answerOf(err); err == nil || answer != nil && answer.Code == http.StatusConflict { // another candidate was faster
+		// Another candidate was faster.
+		if answer := answerOf(err); err == nil || answer != nil && answer.Code == http.StatusConflict {
 			err = list()
 		}
 	}

@@ -94,10 +94,10 @@ func age(info *jetstream.StreamInfo) time.Duration {
 // impossible is a revision that no register ever has.
 const impossible = 1 << 62
 
-// mayUse finds out whether the user may read the keys, without which a
-// candidate would wait for somebody else's write, and whether they may write
-// theirs, by a write that the server must refuse for its expected revision if
-// it does not refuse it for the user.
+// mayUse finds out whether the user may read the keys and write theirs. Without
+// the right to read, a candidate would wait for another's write. Writing is
+// tried with a revision that no register has: the server refuses it, for the
+// revision or for the user.
 func (s *Store) mayUse(ctx context.Context, req store.CheckRequest) error {
 	if req.Key == "" {
 		return nil

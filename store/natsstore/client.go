@@ -15,7 +15,7 @@ import (
 	"github.com/seed-ff2cb582/leader/internal/shield"
 	"github.com/seed-ff2cb582/leader/store"
 	"github.com/seed-ff2cb582/leader/store/natsstore/internal/attend"
-	"github.com/seed-ff2cb582/leader/store/natsstore/internal/joint"
+	"github.com/seed-ff2cb582/leader/store/natsstore/internal/singleflight"
 	"github.com/seed-ff2cb582/leader/store/natsstore/internal/wire"
 )
 
@@ -30,7 +30,7 @@ type client struct {
 	attendant *attend.Attendant
 	noDirect  atomic.Bool // the bucket was found to refuse direct gets
 	// describing is the question for the bucket's configuration.
-	describing joint.Question[*jetstream.StreamInfo]
+	describing singleflight.Group[*jetstream.StreamInfo]
 }
 
 func newClient(nc *nats.Conn, bucket string, opts Options) (*client, error) {
@@ -113,8 +113,8 @@ func (c *client) connReport() attend.Report { return attend.ReportOf(c.nc) }
 func (c *client) reportedSince(before attend.Report) error { return c.connReport().Since(before) }
 
 // deniedSince returns the permission violation that the connection reported
-// since before, if it names one of the subjects (or, for one that ends in a
-// dot, a subject that begins so).
+// since before, if it names one of the subjects. A subject that ends in a dot
+// stands for all that begin with it.
 //
 // The server reports a denied publish or subscription as an error of the
 // connection, without a link to the request. The violation is taken as this

@@ -8,6 +8,8 @@ import (
 	"github.com/seed-ff2cb582/leader/store"
 )
 
+// connState returns what a status of the client library means for an election.
+// A connection that drains still carries answers; its end is told as CLOSED.
 func connState(st nats.Status) store.ConnState {
 	switch st {
 	case nats.CONNECTED, nats.DRAINING_SUBS, nats.DRAINING_PUBS:
@@ -55,10 +57,13 @@ func (l *listeners) removeAll() {
 }
 
 func (l *listeners) notify(st store.ConnState, call caller) {
+	// Several states of the client library are one here.
 	if st == l.heard {
 		return
 	}
 	l.heard = st
+	// A copy, since a listener may remove itself or another while it is called.
+	// The removed one is called no more.
 	for _, x := range slices.Clone(l.all) {
 		if !x.stopped {
 			call(x, func() { x.f(st) })

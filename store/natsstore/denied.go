@@ -55,10 +55,10 @@ func (h *hub) needed(w *subscription) []string {
 	return subjects
 }
 
-// assumeRepublished reports whether a denial, if that is what was reported,
-// shows that the bucket, of whose configuration nothing is known, cannot be
-// watched by consumers. The hub then assumes that it republishes as ours do:
-// who may neither ask nor read may still listen.
+// assumeRepublished reports whether the bucket must be assumed to republish as
+// ours do: its configuration is unknown, and the denial, if that is what was
+// reported, shows that no consumer can watch it. A user who may neither ask nor
+// read may still listen.
 func (h *hub) assumeRepublished(reported error, w *subscription) bool {
 	if !h.plan.unknown || h.plan.republished != "" {
 		return false

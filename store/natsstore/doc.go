@@ -31,10 +31,10 @@
 // for each key. With [Options.WatchWholeBucket] there is one for all.
 //
 // A consumer that delivers nothing for 2 s sends a heartbeat. One that is
-// silent for 5 s, and for one more answer of the server, counts as lost and is
-// made anew; so does one that owes a write for a second, when a read or a
-// refused write has shown that write. Until it stands the keys are read, 500 a
-// second at most.
+// silent for 5 s is asked for: it counts as lost, and is made anew, if it stays
+// silent until the server has answered once more. So does one that has not
+// delivered, within a second, a write that a read or a refused write showed.
+// Until it stands the keys are read, 500 a second at most.
 //
 // All watches of one Store share one goroutine, which ends with the last of
 // them.
@@ -43,9 +43,9 @@
 // there are, and costs a second goroutine. In a bucket that republishes, it
 // reads the present state by one direct get of all keys. Where there are more
 // than 1,024 of them, the most that the server answers with, it reads by a
-// consumer made for it. In a cluster the replica that answers may lag behind:
-// so the stream's leader is asked which keys there are, where the user may ask,
-// and the present state counts as complete when these have come.
+// consumer made for it. In a cluster the replica that answers may lag behind.
+// So the store asks the stream's leader which keys there are, if the user may
+// ask. The present state is complete when all of them have come.
 //
 // # Offers
 //
@@ -62,12 +62,12 @@
 //
 // # Permissions
 //
-// A candidate writes one key, reads two, listens to two subjects, and offers
-// and takes offers on a third; an observer of a bucket that republishes needs
-// to publish nothing. docs/operations.md lists the subjects for each role, with
-// what happens without each of them, and a test takes each away in turn. There,
-// too, is what permissions cannot do: the users of one NATS account must trust
-// each other.
+// A candidate writes one key and reads two. It listens to two subjects. It
+// offers, and takes offers, on a third. An observer of a bucket that
+// republishes needs to publish nothing. docs/operations.md lists the subjects
+// for each role, with what happens without each of them, and a test takes each
+// away in turn. There, too, is what permissions cannot do: the users of one
+// NATS account must trust each other.
 //
 // The server reports a missing permission only on the connection, not in the
 // reply: a call that waits looks for it at [nats.Conn.LastError]. Where neither
@@ -83,11 +83,15 @@
 // which joins parts that know nothing of each other. Each stands in a package
 // of its own below internal/:
 //
-//	wire      the subjects of a bucket, and how a record reads in each message
-//	loop      the one goroutine, its queue and the lock that guards the others
-//	request   requests that wait for their answers
-//	feed      who brings the writes to a key, and whether it still does
-//	registry  the keys that are watched: what is known, and who hears it
-//	pattern   the same for all keys that match a pattern
-//	watch     what each watch still waits for
+//	wire          the subjects of a bucket, and how a record reads in each message
+//	loop          the one goroutine, its queue and the lock that guards the others
+//	request       requests of that goroutine, until they are answered
+//	feed          who brings the writes to a key, and whether it still does
+//	registry      the keys that are watched: what is known, and who hears it
+//	pattern       the same for all keys that match a pattern
+//	watch         what each watch still waits for
+//	writes        writes of which nobody waits for the answer
+//	attend        whether the answer to a call can still come
+//	singleflight  one answer for all who ask the same at once
+//	retry         how long to wait before something is repeated
 package natsstore

@@ -11,7 +11,10 @@ import (
 	"github.com/seed-ff2cb582/leader/store/natsstore/internal/wire"
 )
 
+// inspect asks for the bucket's configuration when an audit is due.
 func (h *hub) inspect(now time.Time, due func(time.Time)) {
+	// The caller vouches for how the bucket republishes, perhaps since the user
+	// may not ask.
 	if h.opts.Republished != "" {
 		return
 	}
@@ -25,6 +28,7 @@ func (h *hub) inspect(now time.Time, due func(time.Time)) {
 
 func (h *hub) inspected(m *nats.Msg) {
 	h.audit.answered()
+	// Without an answer the next audit asks again.
 	if m == nil {
 		return
 	}
@@ -32,6 +36,8 @@ func (h *hub) inspected(m *nats.Msg) {
 	if err := wire.Answer(m, info); err != nil {
 		h.lastErr = err
 		if errors.Is(err, nats.ErrNoResponders) || errors.Is(err, jetstream.ErrStreamNotFound) {
+			// The bucket is gone, or nobody leads its stream. Who makes it anew
+			// may make it otherwise, so it is looked at soon.
 			h.audit.at = time.Now().Add(retry.Most)
 		}
 		return
@@ -44,6 +50,8 @@ func (h *hub) adopt(info *jetstream.StreamInfo) {
 	next := h.planFor(info)
 	anew, moved := h.plan.becomes(next)
 	h.follow(next)
+	// What is known is another stream's, and its revisions mean nothing in this
+	// one.
 	if anew {
 		h.registry.Forget()
 		for v := range h.views {
@@ -55,6 +63,7 @@ func (h *hub) adopt(info *jetstream.StreamInfo) {
 	}
 }
 
+// follow takes over a plan, for the feeds that are opened from now on.
 func (h *hub) follow(p plan) {
 	h.plan = p
 	h.feeds.Republished(p.republished)
@@ -64,6 +73,8 @@ func (h *hub) follow(p plan) {
 func (h *hub) rewatch() {
 	if err := h.reopen(); err != nil {
 		h.lastErr = err
+		// The next audit finds the bucket moved from nowhere, and so replaces
+		// all feeds once more.
 		h.audit.at = time.Now().Add(retry.Most)
 		h.plan.republished = nowhere
 	}
@@ -73,6 +84,8 @@ func (h *hub) rewatch() {
 	}
 }
 
+// reopen opens each feed, whatever becomes of those before: a key that cannot
+// be watched must not leave the others unheard.
 func (h *hub) reopen() error {
 	h.feeds.Reopen()
 	var failed []error

@@ -22,13 +22,12 @@ const (
 )
 
 // A hub serves all watches, listeners and takers of offers of a Store with one
-// goroutine. It joins parts that know nothing of each other: the loop, which
-// owns that goroutine and the lock; the feeds, which bring writes; the registry
-// and the views, which know what is to be delivered to whom; the requests that
-// wait for answers.
+// goroutine. It joins parts that know nothing of each other. The loop owns that
+// goroutine and the lock. The feeds bring writes. The registry and the views
+// know what is to be delivered to whom. The requests wait for answers.
 //
-// All of them work by reconciliation: whatever happens only notes what is
-// wanted (a key is to be read, a consumer is lost), and Work does what is due.
+// All of them reconcile: an event only notes what is wanted (a key is to be
+// read, a consumer was lost). Work does what is due.
 //
 // The loop's lock guards all fields and all parts. Functions of callers run on
 // the loop's goroutine without it.

@@ -49,7 +49,7 @@ func TestOnlyAnExplicitRefusalIsAProofThatNothingWasStored(t *testing.T) {
 		{"interrupted", attend.ErrInterrupted, store.ErrUnknown},
 		{"deadline", context.DeadlineExceeded, store.ErrUnknown},
 		{"cancelled", context.Canceled, store.ErrUnknown},
-		{"an answer that is none", wire.ErrNotAck, store.ErrUnknown},
+		{"no acknowledgement", wire.ErrNotAck, store.ErrUnknown},
 		{"anything else", errors.New("?"), store.ErrUnknown},
 	} {
 		if got := classifyWrite(c.err); !errors.Is(got, c.want) {

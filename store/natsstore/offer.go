@@ -107,7 +107,9 @@ func (s *Store) take(key, queue string, most int, deliver func([]byte)) (stop fu
 			return fmt.Errorf("%w: subscribing to offers for bucket %q: %w", classifySubscribe(err), s.names.Bucket, err)
 		}
 		if most > 0 {
-			_ = sub.AutoUnsubscribe(most) // fails only if the connection is gone, and the subscription with it
+			// It fails only if the connection is gone, and the subscription
+			// with it.
+			_ = sub.AutoUnsubscribe(most)
 		}
 		t = h.takers.add(sub, most, deliver)
 		return nil

@@ -71,12 +71,16 @@ func connect(ctx context.Context, server, creds string) (*nats.Conn, error) {
 	if err := ctx.Err(); err != nil || wait <= 0 {
 		return nil, fmt.Errorf("%w: not connected: %w", store.ErrTransient, context.Cause(ctx))
 	}
+	// It reconnects for ever, after a refusal of the user as well: an election
+	// outlives a restart of the servers, and a change of their users.
 	all := []nats.Option{nats.MaxReconnects(-1), nats.Timeout(wait), nats.Name("leader"), nats.IgnoreAuthErrorAbort()}
 	if creds != "" {
 		all = append(all, nats.UserCredentials(creds))
 	}
 	nc, err := nats.Connect(server, all...)
 	switch {
+	// A wrong user is a person's to put right; a server that is away comes
+	// back.
 	case errors.Is(err, nats.ErrAuthorization):
 		return nil, fmt.Errorf("%w: connecting: %w", store.ErrPermanent, err)
 	case err != nil:
@@ -106,6 +110,7 @@ func optionsOf(query url.Values) (opts Options, creds string, err error) {
 			return Options{}, "", fmt.Errorf("the URL's query: %s=%q: %w", name, value, err)
 		}
 	}
+	// An option without effect is a mistake of who wrote the URL.
 	if replicas != 0 && !create {
 		return Options{}, "", fmt.Errorf("the URL's query: replicas=%d: says nothing without create=true", replicas)
 	}

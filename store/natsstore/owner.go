@@ -22,9 +22,9 @@ var (
 	_ pattern.Owner  = (*hub)(nil)
 )
 
-// Subscribe goes by a queue of fixed length, which drops what it cannot take,
-// or, wide, by one that the client library lets grow, at the cost of a
-// goroutine.
+// Subscribe uses a queue of fixed length, which drops what it cannot hold. A
+// wide subscription has one of the client library's that grows, at the cost of
+// a goroutine.
 func (h *hub) Subscribe(subject string, wide bool) (*nats.Subscription, error) {
 	if !wide {
 		return h.nc.ChanSubscribe(subject, h.loop.Queue())

@@ -34,9 +34,9 @@ func (p plan) becomes(next plan) (anew, moved bool) {
 	return !p.created.IsZero() && !next.created.Equal(p.created), p.republished != next.republished
 }
 
-// auditEvery is for how long nothing new is heard before the bucket's
-// configuration is read, and how often from then on, to notice a bucket that
-// was made anew, perhaps without republishing, while the connection stood.
+// auditEvery is how long the store may hear nothing new before the bucket's
+// configuration is read, and how often from then on. A bucket may have been
+// replaced, perhaps without republishing, while the connection stood.
 const auditEvery = 30 * time.Second
 
 // An audit says when the bucket's configuration is read.

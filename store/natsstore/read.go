@@ -12,6 +12,8 @@ import (
 	"github.com/seed-ff2cb582/leader/store/natsstore/internal/wire"
 )
 
+// get reads a key by a direct get, which any replica answers. Where the bucket
+// refuses those, it asks the stream's leader.
 func (c *client) get(ctx context.Context, key string) (store.Entry, error) {
 	if !store.ValidKey(key) {
 		return store.Entry{}, fmt.Errorf("%w: key %q", store.ErrInvalid, key)
@@ -26,6 +28,7 @@ func (c *client) get(ctx context.Context, key string) (store.Entry, error) {
 	return e, err
 }
 
+// A readRequest is one way of asking for a key, and of reading the answer.
 type readRequest struct {
 	subject string
 	body    []byte

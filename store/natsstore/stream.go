@@ -21,7 +21,7 @@ func (c *client) info(ctx context.Context) (*jetstream.StreamInfo, error) {
 // sharedInfo is info that many may ask for at once. Its answer is theirs, and
 // may have left the server just before the call.
 func (c *client) sharedInfo(ctx context.Context) (*jetstream.StreamInfo, error) {
-	return c.describing.Ask(ctx, func() (bool, *jetstream.StreamInfo, error) { return c.askInfo(ctx) })
+	return c.describing.Do(ctx, func() (bool, *jetstream.StreamInfo, error) { return c.askInfo(ctx) })
 }
 
 func (c *client) askInfo(ctx context.Context) (answered bool, info *jetstream.StreamInfo, err error) {

@@ -15,9 +15,9 @@ import (
 	"github.com/seed-ff2cb582/leader/store/natsstore/internal/watch"
 )
 
-// Watch implements [store.Watcher]. It returns when the present state of each
-// key was delivered, or with an error when nothing came for [Options.Timeout],
-// neither of it nor for other watches that the store begins.
+// Watch implements [store.Watcher]. It returns when each key's present state
+// was delivered. It fails when nothing has come for [Options.Timeout], for this
+// watch or another that is beginning.
 func (s *Store) Watch(ctx context.Context, keys []string, deliver func(store.Entry)) (stop func(), err error) {
 	for _, key := range keys {
 		if !store.ValidKey(key) {
@@ -31,10 +31,10 @@ func (s *Store) Watch(ctx context.Context, keys []string, deliver func(store.Ent
 }
 
 // WatchPattern implements [store.PatternWatcher]. It returns when the present
-// state was delivered, or with an error when no further key came for
-// [Options.Timeout], neither of it nor for other watches that the store begins.
-// Where the bucket republishes and the user may not read the
-// present state, it returns too, after a call of present with that error.
+// state was delivered. It fails when no further key has come for
+// [Options.Timeout], for this watch or another that is beginning. Where the
+// bucket republishes and the user may not read the present state, it returns,
+// too, after a call of present with that error.
 func (s *Store) WatchPattern(ctx context.Context, pat string, deliver func(store.Entry), present func(error)) (stop func(), err error) {
 	if !store.ValidPattern(pat) {
 		return nil, fmt.Errorf("%w: pattern %q", store.ErrInvalid, pat)

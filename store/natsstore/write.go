@@ -23,7 +23,7 @@ func (s *Store) CompareAndSwap(ctx context.Context, w store.Write) (uint64, erro
 	}
 	ctx, cancel := s.bounded(ctx)
 	defer cancel()
-	for wait := time.Millisecond; ; wait = min(2*wait, maxInFlightWait) {
+	for attempt := 1; ; attempt++ {
 		if err := s.sendable(ctx); err != nil {
 			return 0, err
 		}
@@ -35,7 +35,7 @@ func (s *Store) CompareAndSwap(ctx context.Context, w store.Write) (uint64, erro
 		if !errors.Is(classifyWrite(err), errInFlight) {
 			return 0, s.writeError(ctx, before, w, err)
 		}
-		if !backoff.Sleep(ctx, wait) {
+		if !backoff.Sleep(ctx, inFlightDelay(attempt)) {
 			return 0, errStillInFlight(w, err)
 		}
 	}
@@ -59,10 +59,12 @@ func errStillInFlight(w store.Write, err error) error {
 	return fmt.Errorf("%w: key %q: %w: %w", store.ErrTransient, w.Key, errInFlight, err)
 }
 
-// maxInFlightWait bounds the waits for another write's replication, which takes
-// about a millisecond; a stream leader cut off from its peers refuses for many
-// seconds.
-const maxInFlightWait = 32 * time.Millisecond
+// inFlightDelay returns the wait for another write's replication, which takes
+// about a millisecond. It grows, since a stream leader that is cut off from its
+// peers refuses for many seconds.
+func inFlightDelay(attempt int) time.Duration {
+	return backoff.Policy{Initial: time.Millisecond, Max: 32 * time.Millisecond}.Steady(attempt)
+}
 
 func (c *client) valid(w store.Write) error {
 	if !store.ValidKey(w.Key) {

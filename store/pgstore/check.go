@@ -55,8 +55,8 @@ type findings struct {
 // Options.Create makes a missing one first. A server that is a standby, or
 // takes no writes, is refused for the moment (store.ErrTransient).
 //
-// It warns, and says that the store may forget, where acknowledged writes may be
-// lost: without fsync or full_page_writes, and where standbys exist of which
+// It warns, and says that the store may forget, where acknowledged writes may
+// be lost: without fsync or full_page_writes, and where standbys exist of which
 // none is synchronous. And it warns where notifications do not arrive, and of a
 // table that an earlier version made, which Options.Create brings up to date
 // where the user owns it.

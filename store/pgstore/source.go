@@ -113,7 +113,8 @@ func (s source) tell(ctx context.Context, conn *pgx.Conn, read string, news *fee
 	over, cancel := context.WithCancel(ctx)
 	cancel()
 	var changed []string
-	for err := error(nil); err == nil; n, err = conn.WaitForNotification(over) { // which returns what is there
+	// A wait that is over returns what is there.
+	for err := error(nil); err == nil; n, err = conn.WaitForNotification(over) {
 		if key, is := told(news, n.Payload); is && !slices.Contains(changed, key) {
 			changed = append(changed, key)
 		}

@@ -26,7 +26,8 @@ func (s *Store) CompareAndSwap(ctx context.Context, w store.Write) (uint64, erro
 	ctx, cancel := s.bounded(ctx)
 	defer cancel()
 	t := &ticket{expected: strconv.FormatUint(w.Expected, 10)}
-	args := []any{t, state(w), string(w.Value), s.channel(w.Key)} // a copy: the call may be given up before it is sent
+	// The value is a copy: the call may be given up before it is sent.
+	args := []any{t, state(w), string(w.Value), s.channel(w.Key)}
 	var got verdict
 	err := s.await(ctx, func(ctx context.Context) (err error) {
 		got, err = s.ask(ctx, t, w.Key, args)

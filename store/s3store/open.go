@@ -161,7 +161,8 @@ func connect(ctx context.Context, set settings) (*s3.Client, *http.Transport, er
 		cfg.Region = home
 	}
 	transport := &http.Transport{}
-	if b, ok := cfg.HTTPClient.(*awshttp.BuildableClient); ok { // with the certificates that the environment names
+	// It has the certificates that the environment names.
+	if b, ok := cfg.HTTPClient.(*awshttp.BuildableClient); ok {
 		transport = b.WithDialerOptions(func(d *net.Dialer) { d.Timeout = dialTimeout }).GetTransport()
 	}
 	return s3.NewFromConfig(cfg, func(o *s3.Options) {

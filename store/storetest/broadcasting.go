@@ -8,8 +8,8 @@ import (
 	"github.com/seed-ff2cb582/leader/store"
 )
 
-// The claims about store.Broadcaster. A store that is none is not examined: an
-// election does without.
+// The claims about store.Broadcaster. A store that does not implement it is not
+// examined: an election does without.
 var broadcastClaims = []claim{
 	{"BroadcastReachesAllListeners", 0, func(x *exam) {
 		b, a := x.broadcaster(), x.audience(key)

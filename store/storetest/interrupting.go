@@ -106,7 +106,8 @@ var interruptClaims = []claim{
 		if !ok {
 			x.Skip("the store is no store.ConnReporter, and counts as connected")
 		}
-		if w, ok := opened.(store.Watcher); ok { // the contract does not ask more of a store that nobody watches
+		// The contract does not ask more of a store that nobody watches.
+		if w, ok := opened.(store.Watcher); ok {
 			x.watch(w, key).begins(key)
 		}
 		var mu sync.Mutex

@@ -15,8 +15,8 @@ import (
 	"github.com/seed-ff2cb582/leader/store"
 )
 
-// The claims about store.Offerer. A store that is none is not examined: an
-// election does without.
+// The claims about store.Offerer. A store that does not implement it is not
+// examined: an election does without.
 var offerClaims = []claim{
 	{"OfferReachesATaker", 0, func(x *exam) {
 		o, a := x.offerer(), x.audience(key)

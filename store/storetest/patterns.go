@@ -12,8 +12,9 @@ import (
 	"github.com/seed-ff2cb582/leader/store"
 )
 
-// The claims about store.PatternWatcher. A store that is none is not examined:
-// observers of many groups then say so, and an election does without.
+// The claims about store.PatternWatcher. A store that does not implement it is
+// not examined: observers of many groups then say so, and an election does
+// without.
 var patternClaims = []claim{
 	{"PatternWatchBeginsWithThePresentState", 0, func(x *exam) {
 		w := x.patternWatcher()

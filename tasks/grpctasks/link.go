@@ -102,30 +102,30 @@ func (s *seat) Close() {
 	s.end()
 }
 
-// The pauses between streams.
+// The delays between streams.
 const (
-	firstPause = 10 * time.Millisecond
-	mostPause  = 500 * time.Millisecond
+	firstDelay = 10 * time.Millisecond
+	mostDelay  = 500 * time.Millisecond
 )
 
 func (s *seat) run(ctx context.Context) {
-	for pause := firstPause; ctx.Err() == nil; {
+	for delay := firstDelay; ctx.Err() == nil; {
 		begun := time.Now()
 		err := s.stream(ctx)
 		if s.isClosed() {
 			return
 		}
 		s.log.Info("the stream to the leader has ended", "error", err)
-		if time.Since(begun) > mostPause {
-			pause = firstPause
+		if time.Since(begun) > mostDelay {
+			delay = firstDelay
 		}
-		timer := time.NewTimer(pause)
+		timer := time.NewTimer(delay)
 		select {
 		case <-timer.C:
 		case <-ctx.Done():
 		}
 		timer.Stop()
-		pause = min(2*pause, mostPause)
+		delay = min(2*delay, mostDelay)
 	}
 }
 

@@ -60,7 +60,7 @@ type Record struct {
 	Timeout time.Duration `json:"timeout"`
 	// MaxAttempts is how many attempts may fail or get lost.
 	MaxAttempts int `json:"max_attempts"`
-	// Backoff is the pause after the first attempt that failed. It doubles.
+	// Backoff is the delay after the first attempt that failed. It doubles.
 	Backoff time.Duration `json:"backoff,omitempty"`
 	// Submitted is when the task was submitted, by the submitter's clock. It is
 	// for people.

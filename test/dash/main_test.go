@@ -31,6 +31,7 @@ var picture = flag.String("picture", "", "draw the page into this `file`")
 // program is the path of the built command.
 var program string
 
+// The tests are serial: each starts a Chromium, which takes all processors.
 func TestMain(m *testing.M) {
 	flag.Parse()
 	os.Exit(built.Run(m, &program))

@@ -87,7 +87,8 @@ func TestWatchThatLagsBehindOwnWritesIsNoLostWrite(t *testing.T) {
 	for range 5 {
 		b.follows(a)
 		lag.hold()
-		if err := a.ValidateToken(natslab.Within(t)); err != nil { // a write, of which the watch will tell late
+		// A write, of which the watch will tell late.
+		if err := a.ValidateToken(natslab.Within(t)); err != nil {
 			t.Fatal(err)
 		}
 		a.resign()

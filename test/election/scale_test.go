@@ -105,7 +105,8 @@ func TestThousandElectionsOnOneConnection(t *testing.T) {
 				for i := range es {
 					cfg := leader.ElectionConfig{
 						Bucket: "b", Group: fmt.Sprintf("%s.g%04d", name, i), InstanceID: id, DeleteOnStop: true, AcquireGrace: leader.GraceOff,
-						TTL: 10 * long, HeartbeatInterval: 3 * long, // the renewals would only disturb the count
+						// The renewals would only disturb the count.
+						TTL: 10 * long, HeartbeatInterval: 3 * long,
 					}
 					var err error
 					if st != nil {

@@ -156,6 +156,7 @@ const (
 )
 
 func TestAlertsFireWhenTheyShouldAndNotOtherwise(t *testing.T) {
+	t.Parallel()
 	tests := []happening{
 		{"nothing happens", []string{
 			isLeaderA + "1x60", isLeaderB + "0x60", termA + "5x60", termB + "5x60", marginA + "0x60",
@@ -245,6 +246,7 @@ const (
 )
 
 func TestAlertsOfTheExporterFireWhenTheyShouldAndNotOtherwise(t *testing.T) {
+	t.Parallel()
 	judge(t, rulesOf(t, exporterFile), []happening{
 		{"nothing happens", []string{
 			knownX + "1x60", knownY + "1x60", groupTermX + "5x60", groupTermY + "5x60", pausedX + "0x60", malformedX + "3x60",
@@ -276,6 +278,7 @@ func TestAlertsOfTheExporterFireWhenTheyShouldAndNotOtherwise(t *testing.T) {
 // A failure that happened long ago is no alert for ever, and one that comes
 // after it is an alert again.
 func TestAlertsOfFailuresEndAndComeAgain(t *testing.T) {
+	t.Parallel()
 	for end, want := range map[string]int{"1x200": 0, "1x200 2x20": 2} {
 		s := newScene(t, []string{lostA + "_x10 " + end, overranA + "_x10 " + end})
 		engine := newEngine(t)

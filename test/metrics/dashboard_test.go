@@ -70,6 +70,7 @@ func (d dashboard) expressions() map[string]string {
 }
 
 func TestTheDashboardNamesOnlyWhatExists(t *testing.T) {
+	t.Parallel()
 	d := readDashboard(t)
 	for where, expr := range d.expressions() {
 		if strings.Contains(expr, "$") {
@@ -95,6 +96,7 @@ func TestTheDashboardNamesOnlyWhatExists(t *testing.T) {
 }
 
 func TestTheDashboardShowsEveryMetricAndWhateverAnAlertIsAbout(t *testing.T) {
+	t.Parallel()
 	shown := make(map[string]bool)
 	for where, expr := range readDashboard(t).expressions() {
 		for _, name := range check(t, where, expr) {
@@ -119,6 +121,7 @@ func TestTheDashboardShowsEveryMetricAndWhateverAnAlertIsAbout(t *testing.T) {
 // A dashboard is imported into an installation whose data source has a name of
 // its own.
 func TestTheDashboardCanBeImported(t *testing.T) {
+	t.Parallel()
 	d := readDashboard(t)
 	if d.UID == "" || d.Title == "" || d.SchemaVersion == 0 {
 		t.Errorf("uid %q, title %q, schemaVersion %d", d.UID, d.Title, d.SchemaVersion)

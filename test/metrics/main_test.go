@@ -166,12 +166,14 @@ func checkMatchers(t *testing.T, where string, v *parser.VectorSelector, m metri
 }
 
 func TestAlertsNameOnlyWhatExists(t *testing.T) {
+	t.Parallel()
 	for _, rule := range rules(t) {
 		check(t, rule.Alert, rule.Expr)
 	}
 }
 
 func TestTheIssuesAlertsAreThere(t *testing.T) {
+	t.Parallel()
 	var names []string
 	for _, rule := range rules(t) {
 		names = append(names, rule.Alert)
@@ -185,6 +187,7 @@ func TestTheIssuesAlertsAreThere(t *testing.T) {
 
 // Each alert says what is wrong, how bad it is, and where to read on.
 func TestEachAlertHasARunbook(t *testing.T) {
+	t.Parallel()
 	const page = "https://github.com/seed-ff2cb582/leader/blob/main/docs/operations.md#"
 	text, err := os.ReadFile("../../docs/operations.md")
 	if err != nil {

@@ -122,6 +122,7 @@ func handOver(t *testing.T, a leader.Election, regA *prometheus.Registry) {
 }
 
 func TestAHandOverOnAServerShowsInBothAdapters(t *testing.T) {
+	t.Parallel()
 	srv := natslab.Start(t)
 	regA, otelA, hooksA := instrument(t)
 	regB, otelB, hooksB := instrument(t)
@@ -155,6 +156,7 @@ func TestAHandOverOnAServerShowsInBothAdapters(t *testing.T) {
 // TestBothAdaptersShowTheSameSeries is what lets one dashboard and one set of
 // alerts serve both.
 func TestBothAdaptersShowTheSameSeries(t *testing.T) {
+	t.Parallel()
 	srv := natslab.Start(t)
 	reg, otel, hooks := instrument(t)
 	a := begin(t, srv.Connect(t), "a", hooks)

@@ -49,6 +49,7 @@ func value(s sdktrace.ReadOnlySpan, key attribute.Key) string {
 }
 
 func TestAHandOverOnAServerIsTraced(t *testing.T) {
+	t.Parallel()
 	srv := natslab.Start(t)
 	spansA, hooksA := trace(t)
 	spansB, hooksB := trace(t)

@@ -109,7 +109,8 @@ func (c *candidate) pause(d time.Duration) bool {
 // after it created it.
 func (c *candidate) campaign(updates int) {
 	const interval = bucketTTL * 3 / 4
-	for ok := true; ok; ok = c.pause(interval / 4) { // a campaign that is not the leader's, with a short back-off
+	// A campaign that is not the leader's, with a short back-off.
+	for ok := true; ok; ok = c.pause(interval / 4) {
 		rev, err := c.kv.Create(c, group, []byte(c.name))
 		if err != nil {
 			continue

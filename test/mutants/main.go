@@ -1,5 +1,5 @@
 // Mutants puts each bug that the field has had back into this library, one by
-// one, and demands that a test catches it within a minute.
+// one, and demands that a test catches it within three minutes.
 //
 //	go run ./test/mutants                          all of them
 //	go run ./test/mutants -bug 4                   those of one bug
@@ -9,9 +9,9 @@
 // A mutant is a replacement of text in the library's own source, built by the
 // go command's -overlay, so no file of the repository changes. First the same
 // tests have to pass without it. A mutant that survives, or lives for longer
-// than a minute (not counting the build), makes the exit status 1, and so does
-// one whose text is not found: then the code has changed, and the mutant has to
-// follow.
+// than three minutes (not counting the build), makes the exit status 1, and so
+// does one whose text is not found: then the code has changed, and the mutant
+// has to follow.
 package main
 
 import (
@@ -144,7 +144,8 @@ func hunt(ctx context.Context, l lab, bug int, progress io.Writer) ([]row, error
 	}
 	for _, c := range covers() {
 		if wanted(c.bug) {
-			rows = append(rows, row{bug: c.bug, what: c.why, by: c.check.run, ok: true}) // as the baseline has shown
+			// The baseline has shown that it is.
+			rows = append(rows, row{bug: c.bug, what: c.why, by: c.check.run, ok: true})
 		}
 	}
 	slices.SortStableFunc(rows, func(a, b row) int { return a.bug - b.bug })

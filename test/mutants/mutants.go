@@ -130,7 +130,7 @@ func twoLeaders() []mutant {
 			{machine + "step.go", "c.s.Phase == Holding && c.s.Grant.Trust.Reached(c.now)", "c.s.Phase == Holding && c.s.Grant.Trust.Reached(c.now) && c.ev.Kind != Written"},
 		}, simulated("300")},
 		{17, "a tombstone is read, and then written over", []edit{
-			{nats + "write.go", "ctx, cancel := s.bounded(ctx)\n\tdefer cancel()\n\tfor wait", "ctx, cancel := s.bounded(ctx)\n\tdefer cancel()\n\tif e, err := s.Get(ctx, w.Key); err == nil && e.Tombstone {\n\t\tw.Expected = e.Revision\n\t}\n\tfor wait"},
+			{nats + "write.go", "ctx, cancel := s.bounded(ctx)\n\tdefer cancel()\n\tfor attempt", "ctx, cancel := s.bounded(ctx)\n\tdefer cancel()\n\tif e, err := s.Get(ctx, w.Key); err == nil && e.Tombstone {\n\t\tw.Expected = e.Revision\n\t}\n\tfor attempt"},
 		}, onNATS("^TestConformance$/^Ours$")},
 	}
 }

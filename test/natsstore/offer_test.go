@@ -126,7 +126,9 @@ func TestOfferReachesOneTakerAcrossTheServersOfACluster(t *testing.T) {
 		name := fmt.Sprint("taker ", i)
 		stops[name] = h.take(offerStore(t, node.Connect(t)), name)
 	}
-	for len(stops) > 0 { // the taker leaves, as one that takes the lead does, and another is found from each server
+	// The taker leaves, as one that takes the lead does, and another is found
+	// from each server.
+	for len(stops) > 0 {
 		var by string
 		for i, s := range offerers {
 			by = h.hear(s, fmt.Sprintf("from %d to one of %d", i, len(stops)))

@@ -29,6 +29,7 @@ func byKind(t *testing.T, f func(t *testing.T, srv *natslab.Server)) {
 }
 
 func TestObserverOfManyFollowsElections(t *testing.T) {
+	t.Parallel()
 	byKind(t, func(t *testing.T, srv *natslab.Server) {
 		begun := time.Now().Truncate(time.Millisecond)
 		a := lead(t, srv.Connect(t), "team.one", "a")
@@ -68,6 +69,7 @@ func TestObserverOfManyFollowsElections(t *testing.T) {
 
 // The leader's process is gone; only its lease tells.
 func TestObserverOfManySeesASilentLeaderExpire(t *testing.T) {
+	t.Parallel()
 	byKind(t, func(t *testing.T, srv *natslab.Server) {
 		nc := natslab.Connect(t, srv.URL())
 		lead(t, nc, "team.one", "a")
@@ -79,6 +81,7 @@ func TestObserverOfManySeesASilentLeaderExpire(t *testing.T) {
 }
 
 func TestObserverOfManyHearsOfWhatHappenedWhileTheServerWasAway(t *testing.T) {
+	t.Parallel()
 	byKind(t, func(t *testing.T, srv *natslab.Server) {
 		lead(t, srv.Connect(t), "team.one", "a")
 		o := observe(t, srv.Connect(t), ">")
@@ -98,6 +101,8 @@ func TestObserverOfManyHearsOfWhatHappenedWhileTheServerWasAway(t *testing.T) {
 
 // One subscription or one consumer, one heap of expiries. What it takes is
 // logged; the bounds are loose.
+//
+// It counts goroutines and memory of the process, and so runs alone.
 func TestTenThousandGroupsAreObservedByFewGoroutines(t *testing.T) {
 	const groups = 10_000
 	byKind(t, func(t *testing.T, srv *natslab.Server) {

@@ -165,7 +165,8 @@ func (s *siege) leading() *seat {
 
 // last lets a fault last for half a lease to three.
 func (s *siege) last() {
-	<-time.After(ttl/2 + time.Duration(s.rng.Int64N(int64(5*ttl/2)))) // this is the fault, and waits for nothing
+	// This is the fault, and waits for nothing.
+	<-time.After(ttl/2 + time.Duration(s.rng.Int64N(int64(5*ttl/2))))
 }
 
 // faults are what happens to them.
@@ -219,6 +220,7 @@ func (s *siege) cutOff() {
 	s.way.Resume()
 }
 
+// It is the one long test here, and has all processors: its leases are short.
 func TestNobodyIsSentToWhoLeadsNoMore(t *testing.T) {
 	s := newSiege(t)
 	s.await("the first answers", func(c *client) bool { return c.answered.Load() > 0 })

@@ -431,8 +431,8 @@ func TestObserverThatMayPublishNothingSeesEachChange(t *testing.T) {
 	b.follows(a)
 	a.resign()
 	w.seesLeader("b")
-	// With a gone too: it may take the vacancy before the watcher has judged the
-	// lease for itself.
+	// With a gone, too: it may take the vacancy before the watcher has judged
+	// the lease for itself.
 	a.crash()
 	b.crash()
 	w.sees("nobody", func(s observation) bool {

@@ -86,6 +86,7 @@ func finished(t *testing.T, b *tasks.Bucket, id string) tasks.Status {
 }
 
 func TestTasksGoThroughAServerAndAClusterWithElections(t *testing.T) {
+	t.Parallel()
 	for name, start := range map[string]func() (*nats.Conn, int){
 		"server":  func() (*nats.Conn, int) { return natslab.Start(t).Connect(t), 1 },
 		"cluster": func() (*nats.Conn, int) { return natslab.StartCluster(t, 3).Connect(t), 3 },
@@ -121,6 +122,7 @@ func TestTasksGoThroughAServerAndAClusterWithElections(t *testing.T) {
 }
 
 func TestWritesExpectTheRevisionAndTellAConflictFromTheRest(t *testing.T) {
+	t.Parallel()
 	srv := natslab.Start(t)
 	b := bucket(t, srv.Connect(t), tasks.BucketConfig{})
 	put := func(w tasks.Write) (uint64, error) {
@@ -150,6 +152,7 @@ func TestWritesExpectTheRevisionAndTellAConflictFromTheRest(t *testing.T) {
 // A message is used again for the next write: an open task that was given the
 // TTL of the finished one before it would be lost.
 func TestAnOpenTaskHasNothingOfTheFinishedOneThatWasWrittenBefore(t *testing.T) {
+	t.Parallel()
 	srv := natslab.Start(t)
 	nc := srv.Connect(t)
 	b := bucket(t, nc, tasks.BucketConfig{})
@@ -184,6 +187,7 @@ func TestAnOpenTaskHasNothingOfTheFinishedOneThatWasWrittenBefore(t *testing.T) 
 }
 
 func TestFinishedTasksGoByThemselvesAndOpenOnesStay(t *testing.T) {
+	t.Parallel()
 	srv := natslab.Start(t)
 	nc := srv.Connect(t)
 	b := bucket(t, nc, tasks.BucketConfig{Keep: time.Second})
@@ -205,6 +209,7 @@ func TestFinishedTasksGoByThemselvesAndOpenOnesStay(t *testing.T) {
 
 // A leader reads from the checkpoint on, and finds what is open all the same.
 func TestTheNextLeaderReadsFromTheCheckpointAndMissesNothing(t *testing.T) {
+	t.Parallel()
 	srv := natslab.Start(t)
 	nc := srv.Connect(t)
 	b := bucket(t, nc, tasks.BucketConfig{})
@@ -255,6 +260,7 @@ func TestTheNextLeaderReadsFromTheCheckpointAndMissesNothing(t *testing.T) {
 }
 
 func TestTasksGoOnAfterTheServerWasAway(t *testing.T) {
+	t.Parallel()
 	srv := natslab.Start(t)
 	nc := srv.Connect(t)
 	b := bucket(t, nc, tasks.BucketConfig{})
@@ -268,6 +274,7 @@ func TestTasksGoOnAfterTheServerWasAway(t *testing.T) {
 }
 
 func TestGroupsInOneBucketDoNotMeet(t *testing.T) {
+	t.Parallel()
 	srv := natslab.Start(t)
 	nc := srv.Connect(t)
 	b := bucket(t, nc, tasks.BucketConfig{})
@@ -287,6 +294,7 @@ func TestGroupsInOneBucketDoNotMeet(t *testing.T) {
 // People look at tasks with the tools for key-value buckets, and may delete
 // one.
 func TestATaskThatIsDeletedByHandIsRevoked(t *testing.T) {
+	t.Parallel()
 	srv := natslab.Start(t)
 	nc := srv.Connect(t)
 	b := bucket(t, nc, tasks.BucketConfig{})
@@ -318,6 +326,7 @@ func TestATaskThatIsDeletedByHandIsRevoked(t *testing.T) {
 }
 
 func TestABucketInWhichTasksWouldGetLostIsRefused(t *testing.T) {
+	t.Parallel()
 	srv := natslab.Start(t)
 	nc := srv.Connect(t)
 	for name, cfg := range map[string]jetstream.KeyValueConfig{

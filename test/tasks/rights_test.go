@@ -13,6 +13,7 @@ import (
 // The rights of docs/tasks.md suffice for each part. Who submits tasks cannot
 // give orders, and a worker cannot write records.
 func TestEachPartHasTheRightsThatItNeedsAndNoMore(t *testing.T) {
+	t.Parallel()
 	inbox := func(name string) string { return "_INBOX_" + name + ".>" }
 	store := []string{"$KV.work.t.g.*", "$JS.API.STREAM.INFO.KV_work", "$JS.API.STREAM.MSG.GET.KV_work"}
 	users := []*server.User{

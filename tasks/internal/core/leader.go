@@ -18,7 +18,7 @@ type Config struct {
 	// Grace is added to the time of an attempt before the leader gives it up,
 	// since the worker counts from a later instant.
 	Grace time.Duration
-	// Reread is the pause before a record is read whose write has failed.
+	// Reread is the delay before a record is read whose write has failed.
 	Reread time.Duration
 }
 
@@ -509,7 +509,7 @@ func (l *Leader) Wrote(now time.Duration, id string, expected, rev uint64, ok bo
 	l.readLater(now, t)
 }
 
-// readLater reads a record after a pause.
+// readLater reads a record after a delay.
 func (l *Leader) readLater(now time.Duration, t *task) {
 	l.timers.arm(&t.reread, now+l.cfg.Reread, func(time.Duration) {
 		if t.unsure {

@@ -88,10 +88,10 @@ func (l *Leader) backOff(now time.Duration, t *task) {
 	})
 }
 
-// MaxBackoff bounds the pause after a failure, unless the first is longer.
+// MaxBackoff bounds the delay after a failure, unless the first is longer.
 const MaxBackoff = time.Minute
 
-// MaxTimeout bounds the time of an attempt and the pause after one, whatever a
+// MaxTimeout bounds the time of an attempt and the delay after one, whatever a
 // record says.
 const MaxTimeout = 365 * 24 * time.Hour
 

@@ -145,6 +145,8 @@ func (a *arena) deleteRecord() {
 	}
 }
 
+// The arenas are parallel, and the other tests are not: short leases are what
+// they are about, and a busy machine lets those run out.
 func TestNoTwoProgramsEverRun(t *testing.T) {
 	s := *seed
 	if s == 0 {

@@ -182,7 +182,8 @@ func (j *Judge) Ours(e leader.Election, name string) *Instance {
 		once.Do(func() {
 			ctx, cancel := context.WithTimeout(context.Background(), natslab.Patience)
 			defer cancel()
-			_ = e.StopWithContext(ctx, leader.StopOptions{DeleteKey: true, WaitForDemote: true}) // one that is cut off cannot release
+			// One that is cut off cannot release.
+			_ = e.StopWithContext(ctx, leader.StopOptions{DeleteKey: true, WaitForDemote: true})
 		})
 	}
 	j.tb.Cleanup(i.Stop)

@@ -12,7 +12,8 @@ import (
 
 // A Failover is one to a server that lacks what the former acknowledged last.
 type Failover struct {
-	// Before opens a store on the primary, After on the one that takes its place.
+	// Before opens a store on the primary, After on the one that takes its
+	// place.
 	Before, After func(tb testing.TB) store.Store
 	// Part has nothing more reach the one that takes its place.
 	Part func()

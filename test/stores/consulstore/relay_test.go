@@ -64,7 +64,8 @@ func startRelay(tb testing.TB, agent string, start func(*httptest.Server)) (*rel
 		counts: make(map[string]int), present: make(map[string]int), peaks: make(map[string]int),
 	}
 	srv := httptest.NewUnstartedServer(r)
-	srv.Config.ErrorLog = slog.NewLogLogger(slog.DiscardHandler, slog.LevelError) // of clients that do not trust it, or give up
+	// It would log each client that does not trust it, or gives up.
+	srv.Config.ErrorLog = slog.NewLogLogger(slog.DiscardHandler, slog.LevelError)
 	start(srv)
 	r.addr = srv.Listener.Addr().String()
 	tb.Cleanup(func() {

@@ -290,7 +290,8 @@ func killed(t *testing.T, cluster *etcdlab.Cluster) {
 		_, err := s.CompareAndSwap(trial.Within(t), store.Write{Key: "g", Expected: rev, Value: []byte("2")})
 		errs <- err
 	}()
-	<-time.After(50 * time.Millisecond) // most of the time it is sent by then; else it never is, which is known
+	// Most of the time it is sent by then; else it never is, which is known.
+	<-time.After(50 * time.Millisecond)
 	node.Kill()
 	err := <-errs
 	if o := store.Classify(err); o != store.Unknown && !strings.Contains(err.Error(), "not sent") {

@@ -306,7 +306,7 @@ func (c *candidate) follows(t *testing.T, id string) {
 }
 
 // idle is how long nothing is asked of the store before each thing that is
-// measured. Renewals and handovers come to a machine that rests, and to wake it
+// measured. Renewals and handovers come to an idle machine, and to wake it
 // is a good part of both. Without the rest, a write would be measured on a
 // machine that is awake from the write before, and a handover on one that is
 // not.

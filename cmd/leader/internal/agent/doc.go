@@ -21,14 +21,13 @@
 // A term is released when its work has stopped: when the client says so, by the
 // number of the term, or when the latest trust that any answer granted has run
 // out. Until then OnPromote does not return, and the library releases nothing.
-// A client that is frozen, killed or cut off needs no word to stop.
+// A client that is frozen, killed or cut off stops without being told.
 //
 // # Whom the agent stands for
 //
-// A candidate lives by its client's lease. Each keepalive renews it, and that
-// is the request by which a client gets trust: one that does not ask has none,
-// and one that asks lives. A connection would prove less: the kernel keeps that
-// of a process that is frozen. Trust never outlasts the client's lease, so a
-// candidate whose client fell silent is withdrawn, and released at once, when
-// that runs out.
+// A candidate lives by its client's lease. Each keepalive renews it, and asks
+// for trust: a client that does not ask has none, and one that asks lives. A
+// connection would prove less, since the kernel keeps that of a frozen process.
+// Trust never outlasts the client's lease. So the candidate of a silent client
+// is withdrawn, and released at once, when that lease runs out.
 package agent

@@ -33,7 +33,9 @@ const (
 // token.
 type gate struct {
 	token *[sha256.Size]byte // its hash, so that comparing tells nothing about its length; nil for none
-	named bool               // a client reaches the agent by the name of a host, which a web site may take for its own
+	// A client reaches the agent by the name of a host, which a web site may
+	// take for its own.
+	named bool
 	count *counters
 }
 

@@ -20,7 +20,8 @@ import (
 // refused sends a request, and returns the code of the problem that answers it.
 func (l *lab) refused(method, path, body string, change func(*http.Request)) (status int, code string) {
 	l.t.Helper()
-	ctx, cancel := context.WithTimeout(l.t.Context(), time.Hour) // of virtual time, for a stream that should not be
+	// An hour of virtual time, for a stream that should not be.
+	ctx, cancel := context.WithTimeout(l.t.Context(), time.Hour)
 	defer cancel()
 	r := httptest.NewRequestWithContext(ctx, method, "http://localhost:9467"+path, strings.NewReader(body))
 	if body != "" {

@@ -107,8 +107,8 @@ const (
 )
 
 // lock keeps other agents from looking for a place in a directory, or from
-// leaving one, until unlock is called: of two that look at the same instant,
-// each would find nobody there.
+// leaving one, until unlock is called. Otherwise two that look at the same
+// instant would each find nobody there.
 func lock(ctx context.Context, dir string) (unlock func(), err error) {
 	f, err := os.Open(dir)
 	if err != nil {

@@ -120,7 +120,8 @@ func TestClientHearsOfItsTermProvesItAndTheAgentEndsWithoutATrace(t *testing.T) 
 	if err := os.WriteFile(file, pem, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	c := Command{Listen: "127.0.0.1:0", ProofKey: file, Metrics: "127.0.0.1:0", TTL: 20 * time.Second} // no test waits for it
+	// No test waits for the TTL.
+	c := Command{Listen: "127.0.0.1:0", ProofKey: file, Metrics: "127.0.0.1:0", TTL: 20 * time.Second}
 	c.Server = url
 	r := start(t, c, 2)
 	base := r.where["agent"] + "/v1/groups/g"

@@ -183,7 +183,9 @@ func (s *samples) startOne(ctx context.Context, g sample, control *leader.Contro
 	for _, cfg := range g.candidates {
 		cfg.Group = g.group
 		cfg.TTL, cfg.HeartbeatInterval, cfg.DeleteOnStop = 5*time.Second, 500*time.Millisecond, true
-		cfg.AcquireGrace = leader.GraceOff // the server began with an empty directory: there was no bucket before this one
+		// The server began with an empty directory: there was no bucket before
+		// this one.
+		cfg.AcquireGrace = leader.GraceOff
 		e, err := s.elect(cfg)
 		if err != nil {
 			return err
@@ -304,7 +306,8 @@ func (s *samples) stop() {
 	var all sync.WaitGroup
 	for _, e := range s.started {
 		all.Go(func() {
-			_ = e.StopWithContext(context.Background(), leader.StopOptions{Timeout: time.Second}) // nobody is left to mind
+			// If it fails, nobody is left to mind.
+			_ = e.StopWithContext(context.Background(), leader.StopOptions{Timeout: time.Second})
 		})
 	}
 	all.Wait()

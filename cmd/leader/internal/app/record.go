@@ -31,7 +31,8 @@ func (s *Session) StoredAt(ctx context.Context, group string) (time.Time, uint64
 	if err != nil {
 		return time.Time{}, 0, nil //nolint:nilerr // not an answer with a time in it, which is not known then
 	}
-	revision, _ := strconv.ParseUint(last(m, jetstream.SequenceHeader), 10, 64) // 0 is the revision of nothing
+	// Without the header it is 0, the revision of nothing.
+	revision, _ := strconv.ParseUint(last(m, jetstream.SequenceHeader), 10, 64)
 	return at.UTC(), revision, nil
 }
 

@@ -14,10 +14,10 @@ import (
 	"github.com/seed-ff2cb582/leader/store"
 )
 
-// Words returns what an error says to somebody at a command line: in flags
-// where the library speaks of fields, and without the classes by which programs
-// tell errors apart, since the exit status carries those. Time that is up is a
-// timeout, as in the list of exit statuses.
+// Words returns an error's text for the command line. It names flags where the
+// library names fields. It leaves out the classes by which programs tell errors
+// apart, since the exit status carries those. Time that is up is a timeout, as
+// in the list of exit statuses.
 func Words(err error) string {
 	text := err.Error()
 	for _, c := range configErrors(err) {

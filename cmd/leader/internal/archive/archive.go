@@ -139,10 +139,10 @@ func Recent(ctx context.Context, js jetstream.JetStream, bucket string, since ti
 	if err != nil {
 		return h, err
 	}
-	// One filter for all events, and not one for each that is wanted:
-	// nats-server (2.15.2) begins a consumer with several filters and a start
-	// time at the first message that any of them ever had, if that is later,
-	// and leaves out those of the others before it.
+	// One filter covers all events, not one for each that is wanted.
+	// nats-server (2.15.2) has a fault with several filters and a start time:
+	// it begins such a consumer at the first message that any filter ever had,
+	// if that is later, and leaves out those of the others before it.
 	cfg := jetstream.OrderedConsumerConfig{DeliverPolicy: jetstream.DeliverByStartTimePolicy, OptStartTime: &since}
 	state := s.CachedInfo().State
 	cut := state.Msgs > most

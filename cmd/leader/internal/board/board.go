@@ -26,7 +26,7 @@ const (
 	MaxGroups = 20_000
 	// MaxTerms is how many terms of a group are kept, the latest.
 	MaxTerms = 40
-	// retry is the rest before what cannot be watched is tried again.
+	// retry is the delay before what cannot be watched is tried again.
 	retry = time.Second
 )
 

@@ -28,8 +28,10 @@ func TestWhatAHistoryTellsComesBeforeWhatWasSeen(t *testing.T) {
 		term := first.Term().Number
 		terms := []advisory.Term{
 			{Group: "reports", Leader: "worker-2", Number: term - 3, Ended: begin.Add(-time.Hour), Reason: leader.ReasonResigned, By: "ann"},
-			{Group: "reports", Leader: "worker-3", Number: term - 2, Began: begin.Add(-time.Hour)},         // it crashed
-			{Group: "reports", Leader: "worker-2", Number: term - 1, Began: begin, Ended: begin.Add(9e12)}, // its clock is wrong
+			// It crashed.
+			{Group: "reports", Leader: "worker-3", Number: term - 2, Began: begin.Add(-time.Hour)},
+			// Its clock is wrong.
+			{Group: "reports", Leader: "worker-2", Number: term - 1, Began: begin, Ended: begin.Add(9e12)},
 			{Group: "reports", Leader: "worker-1", Number: term, Began: begin},
 			{Group: "reports", Leader: "worker-2", Number: term + 9, Began: begin}, // seen, or going to be
 			{Group: "nobody", Leader: "worker-1", Number: term},

@@ -101,7 +101,8 @@ func (c Command) Run(ctx context.Context, std app.Streams) error {
 	if err != nil {
 		return err
 	}
-	following.Go(func() { _ = b.Follow(ctx, st, func(err error) { s.say(app.Words(err)) }) }) // shown on the page, too
+	// The page shows the error, too.
+	following.Go(func() { _ = b.Follow(ctx, st, func(err error) { s.say(app.Words(err)) }) })
 	following.Go(func() { s.recall(ctx) })
 	fmt.Fprintln(std.Out, srv.URL()+"/")
 	return srv.Serve(ctx)

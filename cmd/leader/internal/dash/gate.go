@@ -61,7 +61,8 @@ func (g *gate) guard(next http.Handler) http.Handler {
 		case g.open || g.bears(r) || g.knows(r):
 			next.ServeHTTP(w, r)
 		case (r.Method == http.MethodGet || r.Method == http.MethodHead) && r.URL.Path == "/":
-			http.Redirect(w, r, loginFor(r, false), http.StatusSeeOther) //nolint:gosec // a path of ours; the visitor's part is a group in its query
+			// The visitor's part of the path is a group in its query.
+			http.Redirect(w, r, loginFor(r, false), http.StatusSeeOther) //nolint:gosec // a path of ours
 		default:
 			w.Header().Set("WWW-Authenticate", "Bearer")
 			http.Error(w, "a token is needed", http.StatusUnauthorized)

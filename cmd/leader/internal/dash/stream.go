@@ -12,7 +12,7 @@ import (
 
 const (
 	maxStreams = 100
-	// pace is the rest between two messages: renewals of many groups go in one.
+	// pace is the time between two messages: renewals of many groups go in one.
 	pace = 200 * time.Millisecond
 	// pulse is how often the connection is looked at.
 	pulse = time.Second
@@ -61,13 +61,13 @@ type visitor struct {
 func (v *visitor) follow(ctx context.Context) {
 	beat := time.NewTicker(pulse)
 	defer beat.Stop()
-	rest := time.NewTimer(pace)
-	defer rest.Stop()
+	next := time.NewTimer(pace)
+	defer next.Stop()
 	for v.send() == nil {
-		// What happens within the rest goes into one message.
-		rest.Reset(pace)
+		// What happens before the next is due goes into one message.
+		next.Reset(pace)
 		select {
-		case <-rest.C:
+		case <-next.C:
 		case <-ctx.Done():
 			return
 		}

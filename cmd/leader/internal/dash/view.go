@@ -52,9 +52,9 @@ type view struct {
 	Meta     map[string]string `json:"meta,omitempty"`
 	Left     int64             `json:"left"`
 	Window   int64             `json:"window"`
-	// Unconfirmed reports whether nothing was seen of the leader but a record
-	// of unknown age. Renewed, if it is not 0, is when the store took the
-	// latest renewal, and Silent reports whether the lease has run out since.
+	// Unconfirmed reports whether only a record of unknown age was seen of the
+	// leader. Renewed, if it is not 0, is when the store took the latest
+	// renewal. Silent reports whether the lease has run out since.
 	// Own reports whether Renewed is by the leader's clock.
 	Unconfirmed bool  `json:"unconfirmed,omitempty"`
 	Renewed     int64 `json:"renewed,omitempty"`

@@ -281,7 +281,8 @@ func (st *stage) summary() Summary {
 		Seconds: st.offset(st.now()), Samples: st.detector.Asked, TwoLeaders: st.detector.Double, Outcomes: []Outcome{},
 	}
 	for _, r := range st.leaderships {
-		if r.from != 0 || r.seen != 0 || r.hit { // a worker that was killed may not have told of its promotion
+		// A worker that was killed may not have told of its promotion.
+		if r.from != 0 || r.seen != 0 || r.hit {
 			s.Terms++
 		}
 	}

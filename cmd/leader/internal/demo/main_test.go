@@ -17,6 +17,9 @@ import (
 // TestMain makes the test's own binary serve as a worker, too: one that claims
 // to lead whatever the others do, one that cannot begin, one that only keeps a
 // processor busy, or an honest one.
+//
+// Only the tests that freeze real processes are parallel: the others wait for
+// little, and most of them for nothing.
 func TestMain(m *testing.M) {
 	if len(os.Args) == 2 {
 		switch os.Args[1] {

@@ -13,14 +13,14 @@ import (
 const canFreeze = true
 
 // detach keeps the terminal's signals from a worker: an interrupt is the demo's
-// to handle. It also sees to it that no worker outlives a demo that was killed,
-// not even a frozen one: the system sends SIGHUP and SIGCONT to a stopped
-// process group that has lost its parent (POSIX, _exit), and one that runs
-// finds its standard input closed.
+// to handle. It also has no worker outlive a demo that was killed. If the
+// worker is frozen, the system sends SIGHUP and SIGCONT to its stopped process
+// group, which has lost its parent (POSIX, _exit). One that runs finds its
+// standard input closed.
 func detach(cmd *exec.Cmd) { cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true} }
 
-// freeze stops a worker, and returns when it stands still: one that is still to
-// stop when the demo dies would get neither signal, and stop for ever.
+// freeze stops a worker, and returns when it stands still. If the demo died
+// before that, the worker would get neither signal, and stop for ever.
 func freeze(p *os.Process) error {
 	if err := p.Signal(syscall.SIGSTOP); err != nil {
 		return err

@@ -2,6 +2,6 @@
 
 package demo
 
-// awaitStopped takes the stop for done: a wait for a stop alone, that leaves the
-// news of an end to others, is Linux's.
+// awaitStopped takes the stop for done: only Linux can wait for a stop alone,
+// and leave the news of an end to others.
 func awaitStopped(int) bool { return true }

@@ -9,9 +9,9 @@ import (
 // prefix begins the names of the servers' directories.
 const prefix = "leader-dev-"
 
-// lockName is the file in a directory that its process keeps locked, and with
-// it a server that the process has started: the system releases the lock when
-// both have ended, however they did.
+// lockName is the file in a directory that its process keeps locked. A server
+// that the process has started keeps it locked, too. The system releases the
+// lock when both have ended, however they did.
 const lockName = "lock"
 
 // A directory is a temporary one for the files of a server.

@@ -82,7 +82,8 @@ func find(program string) (string, error) {
 func newer(a, b string) int {
 	number := func(path string) int {
 		name := filepath.Base(filepath.Dir(filepath.Dir(path)))
-		n, _ := strconv.Atoi(strings.TrimLeftFunc(name, func(r rune) bool { return r < '0' || r > '9' })) // 0 for others
+		// A name without a number counts as 0.
+		n, _ := strconv.Atoi(strings.TrimLeftFunc(name, func(r rune) bool { return r < '0' || r > '9' }))
 		return n
 	}
 	return cmp.Compare(number(a), number(b))

@@ -38,7 +38,7 @@ server syncs, the clocks, the round trip against the TTL, what the user may do i
 Each finding is one line: ok, info (not to be judged), warn, fail, with what to change below.
 
 It is harmless: no record is touched. A right to write is tried with a write on condition of a revision that no key ever has, as
-candidates do at their start; a right to ask JetStream with a request that is none. The server refuses both, and logs a
+candidates do at their start; a right to ask JetStream with a request whose body is no JSON. The server refuses both, and logs a
 denial for each right that is missing. The round trips are such refused writes, one after the other.
 
 Fields of -o json: server, bucket, group, healthy (nothing is fail), findings (check, status, text, fix). The checks are

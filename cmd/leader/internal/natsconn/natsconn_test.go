@@ -29,7 +29,8 @@ import (
 const patience = time.Minute
 
 // parse reads flags and variables as the commands do, in an environment without
-// those of the machine.
+// those of the machine. The environment is the process's: no test of this
+// package is parallel.
 func parse(t *testing.T, env map[string]string, args ...string) (Flags, error) {
 	t.Helper()
 	for _, e := range os.Environ() {

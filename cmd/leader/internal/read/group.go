@@ -169,8 +169,8 @@ func table(groups []Group, now time.Time) output.Result {
 	return r
 }
 
-// tint has what is wrong catch the eye: a group that nobody leads, unless it is
-// so by somebody's will, and a leader that is silent.
+// tint highlights what is wrong: a group that nobody leads, unless somebody
+// wants it so, and a leader that is silent.
 func tint(head, cell string) output.Tint {
 	switch {
 	case head == "LEADER" && cell == "-", head == "LEASE" && strings.HasPrefix(cell, "silent"):

@@ -36,10 +36,9 @@ func (r Right) String() string { return string(r.Verb) + " to " + r.Subject }
 // means that the server did not answer.
 //
 // The server checks a permission before it looks at a message, and denies on
-// the connection. So what is published is nothing that anybody obeys: a write
-// on condition of a revision that no key ever has, or a request whose body is
-// no JSON. Both are refused before anything is changed, and asked without a
-// place for an answer.
+// the connection. So what is published has no effect: a write on condition of a
+// revision that no key ever has, or a request whose body is no JSON. Both are
+// refused before anything is changed, and name no subject for an answer.
 func Has(ctx context.Context, nc *nats.Conn, r Right) (bool, error) {
 	before := nc.LastError()
 	if r.Verb == Subscribe {

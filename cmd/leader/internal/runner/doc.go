@@ -11,9 +11,9 @@
 // The guard needs no word to act: silence is enough. If the candidate is
 // frozen, cut off or killed, no further deadline comes, and the program ends by
 // the last one. If the guard dies, the system kills the program
-// (PR_SET_PDEATHSIG), and what the program had started falls to the candidate,
-// which kills it; a guard that is stopped past the deadline is killed by the
-// candidate together with all below it.
+// (PR_SET_PDEATHSIG). The candidate becomes the parent of what the program had
+// started, and kills it. It also kills a guard that is stopped past the
+// deadline, with all below it.
 //
 // # Time
 //
@@ -24,9 +24,8 @@
 // last acknowledged renewal left. Its end travels as a reading of the clock
 // that all processes of the host share and that runs on while the host is
 // suspended (CLOCK_BOOTTIME on Linux). Every renewal moves the three instants.
-// A program that is being stopped since its host fell silent is not saved by a
-// renewal that comes late: it has its SIGTERM, and the term is handed back when
-// it has ended.
+// A late renewal does not save a program that is being stopped: it has had its
+// SIGTERM. The term is released when the program has ended.
 //
 // # Descendants
 //

@@ -133,7 +133,8 @@ func (r *runner) checkEnd() error {
 		return nil
 	}
 	if why == nil {
-		r.parent.NeedCgroup = r.parent.NeedCgroup || !r.c.AllowSetuid // since it would have been refused without one
+		// Without a cgroup it would have been refused.
+		r.parent.NeedCgroup = r.parent.NeedCgroup || !r.c.AllowSetuid
 		return nil
 	}
 	if err := process.Refusal(becomes, why); !r.c.AllowSetuid {

@@ -48,14 +48,15 @@ func On(ctx context.Context, ln net.Listener, h http.Handler) *Server {
 	}}
 }
 
-// Limit sets how many connections there are at a time, 1024 without it. One
-// more takes the place of one that waits, for its first request or for another;
-// where none waits it is closed, and full is called. Limit comes before Serve.
+// Limit sets how many connections there are at a time, 1024 without it. At the
+// limit, a new one replaces one that is idle, before its first request or after
+// one. If none is idle, the new one is closed, and full is called. Limit comes
+// before Serve.
 func (s *Server) Limit(most int, full func()) { s.ln.most, s.ln.full = most, full }
 
-// prompt bounds how long a body takes. Before it sends an answer, and after the
-// handler, net/http reads what is left of the body, however slowly that comes:
-// a client that is refused could so hold a connection for good. A handler that
+// prompt bounds how long a body takes. net/http reads what is left of a body
+// before it sends an answer, and after the handler, however slowly that comes.
+// A refused client could hold a connection that way for good. A handler that
 // works on after it has read a body takes the deadline back, for it would end
 // the request's context.
 func prompt(h http.Handler) http.Handler {

@@ -18,10 +18,9 @@ var (
 	ErrDenied      = errors.New("the user lacks a permission")
 )
 
-// FirstLook is when a call that waits has its connection looked at first. Each
-// further look comes after twice as long, up to rarest: a thousand calls that
-// wait, because everything is slow, must not contend for the connection with
-// those that would end their wait.
+// FirstLook is the delay before a waiting call first has its connection looked
+// at. It doubles up to rarest: when everything is slow, a thousand such looks
+// must not compete with the answers for the connection.
 const (
 	FirstLook = 20 * time.Millisecond
 	rarest    = 16 * FirstLook

@@ -12,9 +12,9 @@ const (
 	// says nothing while records are delivered: most leaders renew more often
 	// than that, so that consumers which bring renewals have no heartbeats.
 	heartbeat = 2 * time.Second
-	// maxSilence is when a consumer may be lost. One answer of the server more,
-	// and it counts as lost: messages that wait in front of that answer,
-	// because this process was starved, are heard before it.
+	// maxSilence is when a consumer may be lost. Then the server is asked once
+	// more. Messages that this process was too slow to read arrive before that
+	// answer. A consumer that is silent even then is lost.
 	maxSilence = 5 * heartbeat / 2
 	// maxDebt is for how long a consumer may owe a write that a read has shown.
 	maxDebt = time.Second

@@ -39,10 +39,13 @@ func (r *reading) Closed() {
 	}
 }
 
+// read begins a reading. Each message of the answer moves its deadline on: many
+// keys may take long, and silence is what ends it.
 func (v *View) read(now time.Time) {
 	v.deadline = now.Add(readTimeout)
 	v.Begin()
 	r := &reading{view: v}
+	// A direct get costs the server no consumer, so it is tried first.
 	byConsumer := v.byConsumer || v.owner.NoDirect()
 	var err error
 	if byConsumer {
@@ -68,6 +71,8 @@ func (v *View) read(now time.Time) {
 	}
 }
 
+// readSubject returns where the present state is asked for. A pattern without
+// wildcards is one key, whose direct get needs no list.
 func (v *View) readSubject() string {
 	if store.Wild(v.pattern) {
 		return v.names.DirectMany()
@@ -91,6 +96,7 @@ func (v *View) answered(m *nats.Msg) {
 		if err == nil {
 			v.shown(e)
 		}
+		// One key has one message, and no end of the answer follows it.
 		if !store.Wild(v.pattern) && v.reading != nil {
 			v.Complete()
 		}
@@ -110,6 +116,8 @@ func (v *View) answered(m *nats.Msg) {
 	}
 }
 
+// unread ends a reading that failed, unless it has ended: several messages of
+// one answer may say so.
 func (v *View) unread() {
 	if v.reading == nil {
 		return

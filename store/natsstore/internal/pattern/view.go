@@ -21,9 +21,9 @@ import (
 )
 
 const (
-	// confirmAfter is when the present state is read once more, where a survey
-	// contradicted what is known, or writes may have been lost before the
-	// subscription had travelled to a cluster's other servers.
+	// confirmAfter is the delay before the present state is read again. It is
+	// read again if a survey contradicted what is known, or if writes may have
+	// been lost while the subscription travelled through the cluster.
 	confirmAfter = 500 * time.Millisecond
 	// readTimeout is for how long an answer may pause before it counts as lost.
 	readTimeout = time.Second

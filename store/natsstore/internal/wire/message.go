@@ -219,7 +219,8 @@ func plainAck(data []byte) (sequence uint64, ok bool) {
 		return 0, false
 	}
 	digits, plain := bytes.CutPrefix(rest[end:], []byte(`","seq":`))
-	if !plain || len(digits) == 0 || digits[0] == '0' || len(digits) > 19 { // which no number of 64 bits exceeds
+	// No 19 digits exceed 64 bits.
+	if !plain || len(digits) == 0 || digits[0] == '0' || len(digits) > 19 {
 		return 0, false
 	}
 	for _, d := range digits {

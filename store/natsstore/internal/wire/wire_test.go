@@ -87,7 +87,7 @@ func TestTheServersHeadersAreTheLast(t *testing.T) {
 		{"an answer that was written over a record", msg("$KV.b.k", "3", "7"), store.Entry{Key: "k", Revision: 7}, true},
 		{"an answer that somebody asked for here", msg("$KV.b.other", "7"), store.Entry{}, false},
 		{"a message of nobody's stream", &nats.Msg{Subject: "leader.b.k"}, store.Entry{}, false},
-		{"a sequence that is none", msg("$KV.b.k", "0"), store.Entry{}, false},
+		{"a sequence of 0", msg("$KV.b.k", "0"), store.Entry{}, false},
 	} {
 		got, ok := names.Republication("leader.b.", c.m)
 		if ok != c.ok || ok && (got.Key != c.want.Key || got.Revision != c.want.Revision || !bytes.Equal(got.Value, c.want.Value)) {

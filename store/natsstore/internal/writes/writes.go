@@ -46,11 +46,11 @@ func (f *Flight) Cancel() { f.writes.giveUp(f, context.Canceled) }
 // GiveUp implements [attend.Waiter].
 func (f *Flight) GiveUp(cause error) { f.writes.giveUp(f, cause) }
 
-// Writes sends flights and takes in their answers. One goroutine sends: its
-// stack has grown once, where a goroutine for each write would grow its own
-// each time, which is a tenth of what a renewal costs. It is not the one of the
-// watches, so that a caller's function that takes its time there delays no
-// write. The answers come to the goroutine of one subscription.
+// Writes sends flights and takes in their answers. One goroutine sends. A
+// goroutine for each write would grow its stack each time, a tenth of a
+// renewal's cost. It is not the one of the watches, so that a caller's function
+// that takes its time there delays no write. The answers come to the goroutine
+// of one subscription.
 //
 // Whatever takes a flight out of the pending ones concludes it.
 //

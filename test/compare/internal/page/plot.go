@@ -38,7 +38,8 @@ func Plot(w io.Writer, r *figure.Report) error {
 		return err
 	}
 	left.X.Tick.Marker = decades{}
-	left.X.Min, left.X.Max = math.Floor(left.X.Min), math.Ceil(left.X.Max+0.5) // which leaves room for the legend beside the curves
+	// The margin leaves room for the legend beside the curves.
+	left.X.Min, left.X.Max = math.Floor(left.X.Min), math.Ceil(left.X.Max+0.5)
 	right, err := distribution(r, fmt.Sprintf("Crash failover, TTL %v", plotTTL), "milliseconds since the last renewal", plain, func(res *figure.Result) (s harness.Samples) {
 		for _, c := range res.Crashes {
 			if c.TTL == plotTTL {
@@ -80,7 +81,9 @@ func distribution(r *figure.Report, title, axis string, scale func(float64) floa
 	p.Title.Text, p.X.Label.Text, p.Y.Label.Text = title, axis, "share of the trials"
 	p.Title.Padding = 2 * vg.Millimeter
 	p.Y.Min, p.Y.Max = 0, 1
-	p.Legend.Top, p.Legend.Left = false, true // left: the words begin beside their marks, however wide a reader's font is
+	// Left: the words begin beside their marks, however wide a reader's font
+	// is.
+	p.Legend.Top, p.Legend.Left = false, true
 	p.Legend.Padding, p.Legend.ThumbnailWidth, p.Legend.XOffs, p.Legend.YOffs = 2*vg.Millimeter, 6*vg.Millimeter, -2*vg.Millimeter, 2*vg.Millimeter
 	p.Add(plotter.NewGrid())
 	for i, res := range r.Results {

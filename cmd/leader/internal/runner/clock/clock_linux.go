@@ -51,7 +51,8 @@ func (a *Alarm) listen() {
 
 // Set makes the alarm ring at an instant, instead of when it was set to before.
 func (a *Alarm) Set(at int64) error {
-	spec := unix.ItimerSpec{Value: unix.NsecToTimespec(max(at, int64(time.Nanosecond)))} // 0 would switch it off
+	// An instant of 0 would switch the timer off.
+	spec := unix.ItimerSpec{Value: unix.NsecToTimespec(max(at, int64(time.Nanosecond)))}
 	return unix.TimerfdSettime(a.fd, unix.TFD_TIMER_ABSTIME, &spec, nil)
 }
 

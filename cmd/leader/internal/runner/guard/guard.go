@@ -107,7 +107,8 @@ func (g *guard) run(first Order, orders <-chan Order) (err error) {
 	if err = g.start(first); err != nil {
 		return g.report(report{Event: evEnded, Code: ExitCannotRun, Err: err.Error()})
 	}
-	_ = g.report(report{Event: evStarted, PID: g.pid}) // who does not listen has died, and the orders will say so
+	// A candidate that does not listen has died, and the orders will say so.
+	_ = g.report(report{Event: evStarted, PID: g.pid})
 	g.look(clock.Now())
 	for !g.finished() {
 		if err := g.alarm.Set(g.next()); err != nil {
@@ -178,7 +179,8 @@ func (g *guard) obey(o Order) {
 		sig := syscall.Signal(o.Signal)
 		g.Reaper.Signal(g.pid, sig, true)
 		if Ends(sig) {
-			g.deaf(sig, process.SignalBelow(0, g.pid, true).Denied) // the user waits for an end that may not come
+			// The user must know: the end that they wait for may not come.
+			g.deaf(sig, process.SignalBelow(0, g.pid, true).Denied)
 		}
 	case opStop:
 		g.stop(whyTold)
@@ -296,7 +298,8 @@ func (g *guard) deny(all []process.Survivor) {
 // deaf tells of processes that a signal does not reach.
 func (g *guard) deaf(sig syscall.Signal, all []process.Survivor) {
 	if len(all) > 0 {
-		_ = g.report(report{Event: evDeaf, Signal: int(sig), Denied: all[:min(len(all), process.MaxNamed)]}) // as above
+		// As with evStarted, the orders will say if nobody listens.
+		_ = g.report(report{Event: evDeaf, Signal: int(sig), Denied: all[:min(len(all), process.MaxNamed)]})
 	}
 }
 

@@ -39,9 +39,9 @@ func NewReaper() *Reaper {
 	return r
 }
 
-// lookInterval bounds what a signal that does not come costs: without a look of
-// our own, who waits for a process that has ended would wait for ever, and keep
-// the lease for that long.
+// lookInterval bounds the cost of a signal that never comes. Without looking
+// for itself, a candidate that waits for an ended process would wait for ever,
+// and keep the lease for that long.
 const lookInterval = time.Second
 
 // watch collects whenever a signal says that there may be something, and now

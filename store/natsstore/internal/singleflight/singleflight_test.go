@@ -1,4 +1,4 @@
-package joint_test
+package singleflight_test
 
 import (
 	"context"
@@ -8,7 +8,7 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/seed-ff2cb582/leader/store/natsstore/internal/joint"
+	"github.com/seed-ff2cb582/leader/store/natsstore/internal/singleflight"
 )
 
 var errMissing = errors.New("missing")
@@ -17,7 +17,7 @@ func TestThoseWhoAskAtOnceShareAnAnswer(t *testing.T) {
 	for name, want := range map[string]error{"an answer": nil, "a refusal": errMissing} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				var q joint.Question[int]
+				var g singleflight.Group[int]
 				asked := 0
 				ask := func() (bool, int, error) {
 					asked++
@@ -27,13 +27,13 @@ func TestThoseWhoAskAtOnceShareAnAnswer(t *testing.T) {
 				var all sync.WaitGroup
 				for range 100 {
 					all.Go(func() {
-						if n, err := q.Ask(t.Context(), ask); n != 1 || !errors.Is(err, want) {
+						if n, err := g.Do(t.Context(), ask); n != 1 || !errors.Is(err, want) {
 							t.Errorf("%d, %v", n, err)
 						}
 					})
 				}
 				all.Wait()
-				if n, _ := q.Ask(t.Context(), ask); n != 2 {
+				if n, _ := g.Do(t.Context(), ask); n != 2 {
 					t.Errorf("a caller who came after the answer got the %dth", n)
 				}
 			})
@@ -43,9 +43,9 @@ func TestThoseWhoAskAtOnceShareAnAnswer(t *testing.T) {
 
 func TestACallersOwnEndIsNoAnswerToOthers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		var q joint.Question[string]
+		var g singleflight.Group[string]
 		ask := func(ctx context.Context, takes time.Duration) (string, error) {
-			return q.Ask(ctx, func() (bool, string, error) {
+			return g.Do(ctx, func() (bool, string, error) {
 				select {
 				case <-ctx.Done():
 					return false, "", ctx.Err()
@@ -80,12 +80,12 @@ func TestACallersOwnEndIsNoAnswerToOthers(t *testing.T) {
 }
 
 func TestAPanicOfOneLetsOthersAsk(t *testing.T) {
-	var q joint.Question[int]
+	var g singleflight.Group[int]
 	func() {
 		defer func() { _ = recover() }()
-		_, _ = q.Ask(t.Context(), func() (bool, int, error) { panic("ours") })
+		_, _ = g.Do(t.Context(), func() (bool, int, error) { panic("ours") })
 	}()
-	if n, err := q.Ask(t.Context(), func() (bool, int, error) { return true, 1, nil }); n != 1 || err != nil {
+	if n, err := g.Do(t.Context(), func() (bool, int, error) { return true, 1, nil }); n != 1 || err != nil {
 		t.Error(n, err)
 	}
 }

@@ -12,8 +12,8 @@ import (
 )
 
 // An unreachable store fails every call at once, as a client does that has no
-// connection. It ends a caller that does not rest, which would keep virtual
-// time from going on.
+// connection. It ends a caller that does not back off, which would keep
+// virtual time from going on.
 type unreachable struct{ calls atomic.Int64 }
 
 func (u *unreachable) fail() error {
@@ -31,9 +31,9 @@ func (u *unreachable) CompareAndSwap(context.Context, store.Write) (uint64, erro
 	return 0, u.fail()
 }
 
-// The rests between attempts double, and did so until they overflowed: after
+// The delays between attempts double, and did so until they overflowed: after
 // three quarters of a minute none was left.
-func TestARequestRestsBetweenAttemptsHoweverLongTheOutage(t *testing.T) {
+func TestARequestBacksOffHoweverLongTheOutage(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		asks := map[string]func(context.Context, *unreachable) error{
 			"Pause":  func(ctx context.Context, st *unreachable) error { return candidate(t, st, config("a")).Pause(ctx, "") },
