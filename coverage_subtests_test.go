@@ -109,15 +109,16 @@ func (s source) elements(e ast.Expr) []ast.Expr {
 }
 
 // filesRead returns the names, without what follows a dot, of the files that a
-// function looks for by a literal pattern.
+// function looks for by a literal pattern: the last argument of filepath.Glob,
+// and of fs.Glob for those that are embedded.
 func (s source) filesRead(body *ast.BlockStmt) (names []string) {
 	ast.Inspect(body, func(n ast.Node) bool {
 		call, ok := n.(*ast.CallExpr)
-		if !ok || len(call.Args) != 1 {
+		if !ok || len(call.Args) == 0 {
 			return true
 		}
 		if f, ok := call.Fun.(*ast.SelectorExpr); ok && f.Sel.Name == "Glob" {
-			for _, pattern := range texts(call.Args[0]) {
+			for _, pattern := range texts(call.Args[len(call.Args)-1]) {
 				files, _ := filepath.Glob(filepath.Join(s.dir, pattern))
 				for _, file := range files {
 					base, _, _ := strings.Cut(filepath.Base(file), ".")

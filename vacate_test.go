@@ -3,6 +3,7 @@ package leader_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -94,7 +95,7 @@ func TestVacateOutlastsTheLeaseOfASilentHolder(t *testing.T) {
 				t.Errorf("after %v, want %v", took, ttl)
 			}
 			e, err := st.Get(t.Context(), "g")
-			const want = `{"token":"t","term":7,"standings":[{"priority":3}],"reason":"vacated","by":"ann"}`
+			want := fmt.Sprintf(`{"token":"t","term":7,"standings":[{"priority":3}],"renewed":%d,"reason":"vacated","by":"ann"}`, time.Now().UnixMilli())
 			if err != nil || !e.Tombstone || string(e.Value) != want {
 				t.Errorf("%v: %+v %s", err, e, e.Value)
 			}

@@ -174,6 +174,13 @@ func (w *work) grant(until time.Time) {
 	}
 }
 
+// A proofAnswer holds a proof. Trust is as in times.
+type proofAnswer struct {
+	Term  uint64 `json:"term"`
+	Trust int64  `json:"trust_for_ms"`
+	Proof string `json:"proof"`
+}
+
 // sign returns a proof of the present term, which ends with the client's lease
 // besides, and counts as trust that was granted. The client itself is trusted
 // as the answer to any other request grants.

@@ -237,13 +237,6 @@ type proofWish struct {
 	LifetimeMS int64  `json:"lifetime_ms"`
 }
 
-// A proofAnswer holds a proof. Trust is as in times.
-type proofAnswer struct {
-	Term  uint64 `json:"term"`
-	Trust int64  `json:"trust_for_ms"`
-	Proof string `json:"proof"`
-}
-
 func (s *server) prove(w http.ResponseWriter, r *http.Request, c *candidate) error {
 	var want proofWish
 	if err := read(w, r, &want); err != nil {
