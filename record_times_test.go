@@ -144,7 +144,10 @@ func TestObserversHearWhenALeaderThatIsGoneRenewedLast(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
 		defer cancel()
 		go func() {
-			for info := range leader.ObserveWithStore(ctx, st, "g") {
+			for info, err := range leader.ObserveWithStore(ctx, st, "g") {
+				if err != nil {
+					t.Error(err)
+				}
 				told <- info
 			}
 		}()

@@ -110,7 +110,10 @@ func TestAVacancyThatNobodyWroteKeepsTheCount(t *testing.T) {
 		done := make(chan struct{})
 		go func() {
 			defer close(done)
-			for info := range leader.ObserveWithStore(ctx, st, "g") {
+			for info, err := range leader.ObserveWithStore(ctx, st, "g") {
+				if err != nil {
+					t.Error(err)
+				}
 				told <- info
 			}
 		}()
