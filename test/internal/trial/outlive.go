@@ -261,11 +261,25 @@ func (ws Ways) Harms() []Harm {
 			p.lasts(func() { ws[at].Hold(hold...) }, func() { p.another(at) }, ws[at].Resume)
 		}
 	}
+	// A lease counts from when its renewal left, and not from the answer.
+	late := func(p *Party) {
+		at := p.leading()
+		p.lasts(func() { ws[at].Delay(p.ttl*3/10, natslab.ToClient) }, func() {
+			since := time.Now()
+			Await(p.t, "the leader renews by late answers, or leads no more", func() bool {
+				st := p.members[at].Status()
+				return !st.IsLeader || st.LastHeartbeat.After(since)
+			})
+			ws[at].Hold(natslab.ToServer)
+			p.another(at)
+		}, ws[at].Resume)
+	}
 	return []Harm{
 		{Name: "all connections are reset", Happen: func(*Party) { all((*natslab.Proxy).Reset)() }},
 		Lasting("all are cut off until nobody leads", all((*natslab.Proxy).Cut), all((*natslab.Proxy).Resume)),
 		{Name: "the leader's calls are held until another leads", Happen: leaders(natslab.ToServer)},
 		{Name: "the answers to the leader are held until another leads", Happen: leaders(natslab.ToClient)},
+		{Name: "the answers to the leader come late, and then its calls are held until another leads", Happen: late},
 	}
 }
 
