@@ -50,7 +50,8 @@
 // the user may look at the bucket (storage.buckets.get) it warns of one that
 // keeps versions, or deleted objects, of which each renewal leaves one, and
 // tells its age: in one that was just made nobody leads before a lease has
-// passed.
+// passed. Where the user may not it warns of that: nobody can tell then whether
+// the bucket was deleted and made again.
 //
 // A bucket with a retention policy does not suit elections: it refuses to
 // replace an object. Nor does one with objects that everybody may read, unless
@@ -60,10 +61,11 @@
 //
 // A candidate needs storage.objects.get, list, create and delete in the bucket,
 // for which roles/storage.objectUser will do (without delete an object cannot
-// be replaced), an observer get and list (roles/storage.objectViewer). The
-// emulator knows no rights, so that this was not tried. Who may write may do so
-// without a condition: give applications that do not trust each other buckets
-// of their own.
+// be replaced), an observer get and list (roles/storage.objectViewer). A
+// candidate should have storage.buckets.get besides, which neither role has, so
+// that the bucket's age is known. The emulator knows no rights, so that this
+// was not tried. Who may write may do so without a condition: give applications
+// that do not trust each other buckets of their own.
 //
 // # What is left to the caller
 //

@@ -112,7 +112,9 @@ const floor = 2 * time.Second
 //
 // It warns of a heartbeat of less than 2 s, since one object takes about one
 // write a second, and, where the user may look at the bucket, of one that keeps
-// versions or deleted objects. It then tells the bucket's age, too.
+// versions or deleted objects. It then tells the bucket's age, too; where the
+// user may not, it warns of that. A bucket that does not answer is
+// store.ErrTransient.
 func (s *Store) Check(ctx context.Context, req store.CheckRequest) (r store.Report, err error) {
 	s.Pace(req.HeartbeatInterval)
 	if err := s.exists(ctx); err != nil {
@@ -124,8 +126,7 @@ func (s *Store) Check(ctx context.Context, req store.CheckRequest) (r store.Repo
 	if h := req.HeartbeatInterval; 0 < h && h < floor {
 		r.Warnings = append(r.Warnings, fmt.Sprintf("Cloud Storage takes about one write a second to one object, and the heartbeat is %v: some renewals will be put off. Choose %v or more.", h, floor))
 	}
-	s.look(ctx, &r)
-	return r, nil
+	return r, s.look(ctx, req, &r)
 }
 
 // exists finds out whether the bucket is there and may be listed. It makes a
@@ -152,13 +153,22 @@ func (s *Store) exists(ctx context.Context) error {
 }
 
 // look tells what the bucket's properties mean for elections, if the user may
-// see them: it needs a right of its own.
-func (s *Store) look(ctx context.Context, r *store.Report) {
+// see them: it needs a right of its own. The bucket may have been made again
+// just now, so that it has to answer: an age that is not told counts as one
+// that nobody can know.
+func (s *Store) look(ctx context.Context, req store.CheckRequest, r *store.Report) error {
 	ctx, cancel := context.WithTimeout(ctx, s.Timeout())
 	defer cancel()
 	b, err := s.bucket.service.Buckets.Get(s.bucket.name).Fields("timeCreated", "versioning", "softDeletePolicy").Context(ctx).Do()
+	if answer := answerOf(err); answer != nil && (answer.Code == http.StatusForbidden || answer.Code == http.StatusUnauthorized) {
+		if req.Key != "" { // it is no concern of observers
+			r.Warnings = append(r.Warnings, fmt.Sprintf("The user may not look at bucket %s, and so cannot tell whether it was deleted and made again within a lease:"+
+				" a leader of before may not know yet, and leads beside the next one. Give storage.buckets.get.", s.bucket.name))
+		}
+		return nil
+	}
 	if err != nil {
-		return
+		return s.bucket.explain(classifyRead(err), err)
 	}
 	if b.Versioning != nil && b.Versioning.Enabled {
 		r.Warnings = append(r.Warnings, fmt.Sprintf("Bucket %s keeps versions, and so each renewal: have a lifecycle rule delete noncurrent versions below %s after a day.", s.bucket.name, s.Prefix()))
@@ -170,4 +180,5 @@ func (s *Store) look(ctx context.Context, r *store.Report) {
 	if now := date(b.Header); err == nil && !now.IsZero() {
 		r.Age = max(now.Sub(made), 1)
 	}
+	return nil
 }

@@ -1,7 +1,7 @@
 // Package trial holds what the tests of all stores on real servers have in
-// common: calls that have to succeed, histories of many clients, and the
-// outcomes of writes whose answers are lost. What is particular to a store, its
-// servers and their faults, stays with its tests:
+// common: calls that have to succeed, histories of many clients, the outcomes
+// of writes whose answers are lost, and elections that outlive harm. What is
+// particular to a store, its servers and their faults, stays with its tests:
 //
 //	trial.Histories(t, judge, 8, func(int) []store.Store { return … })
 //	trial.HistoryWithFaults(t, judge, trial.Faulted{
@@ -10,8 +10,9 @@
 //	})
 //	trial.LostAnswers(t, trial.Way{Addr: srv.Addr(), Open: …})
 //	trial.Frozen(t, s, srv)
+//	trial.Outlive(t, time.Second, trial.NewWays(t, 3, srv.Addr()), open, trial.Harms("the server", srv)...)
 //
-// The flags -histories, -writes and -seed belong to this package.
+// The flags -histories, -writes, -seed and -outlive belong to this package.
 package trial
 
 import (

@@ -3,17 +3,13 @@ package etcdstore_test
 import (
 	"context"
 	"errors"
-	"sync"
 	"testing"
 	"time"
-
-	clientv3 "go.etcd.io/etcd/client/v3"
 
 	"github.com/seed-ff2cb582/leader"
 	"github.com/seed-ff2cb582/leader/store"
 	"github.com/seed-ff2cb582/leader/store/etcdstore"
 	"github.com/seed-ff2cb582/leader/store/storetest/judge/elections"
-	"github.com/seed-ff2cb582/leader/store/storetest/judge/lookout"
 	"github.com/seed-ff2cb582/leader/test/internal/trial"
 	"github.com/seed-ff2cb582/leader/test/natslab"
 	"github.com/seed-ff2cb582/leader/test/stores/etcdlab"
@@ -32,143 +28,42 @@ func TestElections(t *testing.T) {
 	})
 }
 
-// A party is the candidates of one group, under watch for two leaders at one
-// instant.
-type party struct {
-	t       *testing.T
-	lookout *lookout.Lookout
-	members []leader.Election
-
-	mu    sync.Mutex
-	notes []string // the kinds
-}
-
-func newParty(t *testing.T) *party {
-	t.Helper()
-	return &party{t: t, lookout: lookout.Keep(t)}
-}
-
-// join starts a candidate.
-func (p *party) join(id string, client *clientv3.Client, ttl time.Duration) leader.Election {
-	p.t.Helper()
-	e, err := leader.NewElectionWithStore(open(p.t, client, etcdstore.Options{}), leader.ElectionConfig{
-		Group: "g", InstanceID: id, TTL: ttl, HeartbeatInterval: ttl / 4, Hooks: leader.Hooks{Note: p.note},
-	})
-	if err != nil {
-		p.t.Fatal(err)
-	}
-	p.lookout.Add(id, e)
-	p.members = append(p.members, e)
-	if err := e.Start(context.WithoutCancel(p.t.Context())); err != nil {
-		p.t.Fatal(err)
-	}
-	p.t.Cleanup(func() {
-		ctx, cancel := context.WithTimeout(context.Background(), natslab.Patience)
-		defer cancel()
-		_ = e.StopWithContext(ctx, leader.StopOptions{WaitForDemote: true}) // its server may be gone
-	})
-	return e
-}
-
-func (p *party) note(n leader.Note) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	p.notes = append(p.notes, n.Kind)
-}
-
-// noted is how many notes of the kind there were.
-func (p *party) noted(kind string) (n int) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	for _, k := range p.notes {
-		if k == kind {
-			n++
-		}
-	}
-	return n
-}
-
-// renewed waits until a candidate leads by a renewal that left after the
-// instant, and returns it and its term.
-func (p *party) renewed(since time.Time) (by leader.Election, term uint64) {
-	p.t.Helper()
-	natslab.Eventually(p.t, "a candidate leads and has renewed", func(context.Context) error {
-		for _, e := range p.members {
-			if st := e.Status(); st.IsLeader && st.LastHeartbeat.After(since) {
-				by, term = e, st.Term
-				return nil
-			}
-		}
-		return errors.New("nobody")
-	})
-	return by, term
-}
-
+// The clients know all servers.
 func TestAnElectionOutlivesEtcdsOwnLeaders(t *testing.T) {
 	t.Parallel()
 	cluster := etcdlab.Start(t, 3)
-	p := newParty(t)
+	p := trial.NewParty(t, 2*time.Second)
 	for _, id := range []string{"a", "b", "c"} {
-		p.join(id, cluster.Client(t), 2*time.Second)
+		p.Join(id, open(t, cluster.Client(t), etcdstore.Options{}))
 	}
-	_, before := p.renewed(time.Time{})
-	for range 3 {
-		victim := cluster.Leader()
-		killed := time.Now()
-		victim.Kill()
-		_, term := p.renewed(killed)
-		t.Logf("etcd's leader %s killed: led and renewed again after %v, term %d before, %d after",
-			victim.Name, time.Since(killed).Round(time.Millisecond), before, term)
-		if term < before {
-			t.Errorf("term %d after %d", term, before)
-		}
-		before = term
+	killed := trial.Harm{Name: "etcd's leader is killed, and restarted when somebody leads", Happen: func(p *trial.Party) {
+		cluster.Leader().Kill()
+		p.Renewed(time.Now())
 		cluster.Run()
-	}
-	frozen := cluster.Leader()
-	at := time.Now()
-	frozen.Freeze()
-	_, term := p.renewed(at)
-	t.Logf("etcd's leader %s frozen: led and renewed again after %v, term %d before, %d after",
-		frozen.Name, time.Since(at).Round(time.Millisecond), before, term)
-	frozen.Thaw()
-	if term < before {
-		t.Errorf("term %d after %d", term, before)
-	}
+	}}
+	frozen := trial.Harm{Name: "etcd's leader is frozen until somebody leads", Happen: func(p *trial.Party) {
+		node := cluster.Leader()
+		node.Freeze()
+		t.Cleanup(node.Thaw) // if nobody does
+		p.Renewed(time.Now())
+		node.Thaw()
+	}}
+	minority := trial.Lasting("two servers are killed until nobody leads", func() { cluster.Nodes[0].Kill(); cluster.Nodes[1].Kill() }, cluster.Run)
+	p.Outlives(killed, killed, killed, frozen, minority)
 }
+
+// alone is a cluster of one server.
+type alone struct{ *etcdlab.Cluster }
+
+func (a alone) Freeze() { a.Nodes[0].Freeze() }
+func (a alone) Thaw()   { a.Nodes[0].Thaw() }
 
 func TestAnElectionOutlivesItsOnlyServer(t *testing.T) {
 	t.Parallel()
 	cluster := etcdlab.Start(t, 1)
-	p := newParty(t)
-	for _, id := range []string{"a", "b", "c"} {
-		p.join(id, cluster.Client(t), time.Second)
-	}
-	_, before := p.renewed(time.Time{})
-	for name, fault := range map[string]func(){
-		"killed": func() { cluster.Kill(); cluster.Run() },
-		"frozen": func() {
-			cluster.Nodes[0].Freeze()
-			natslab.Eventually(t, "nobody leads", func(context.Context) error {
-				for _, e := range p.members {
-					if e.IsLeader() {
-						return errors.New("somebody does")
-					}
-				}
-				return nil
-			})
-			cluster.Nodes[0].Thaw()
-		},
-	} {
-		at := time.Now()
-		fault()
-		_, term := p.renewed(at)
-		t.Logf("%s: led and renewed again after %v, term %d before, %d after", name, time.Since(at).Round(time.Millisecond), before, term)
-		if term < before {
-			t.Errorf("term %d after %d", term, before)
-		}
-		before = term
-	}
+	trial.Outlive(t, time.Second, trial.NewWays(t, 3, cluster.Nodes[0].Addr), func(addr string) store.Store {
+		return open(t, etcdlab.Client(t, []string{"http://" + addr}), etcdstore.Options{})
+	}, trial.Harms("the server", alone{cluster})...)
 }
 
 // A snapshot that is restored takes back what was written since. Candidates
@@ -182,10 +77,10 @@ func TestARestoredSnapshotIsARegress(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			cluster := etcdlab.Start(t, 1)
-			p := newParty(t)
-			a := p.join("a", cluster.Client(t), time.Second)
-			_, first := p.renewed(time.Time{})
-			p.join("b", cluster.Client(t), time.Second)
+			p := trial.NewParty(t, time.Second)
+			a := p.Join("a", open(t, cluster.Client(t), etcdstore.Options{}))
+			_, first := p.Renewed(time.Time{})
+			b := p.Join("b", open(t, cluster.Client(t), etcdstore.Options{}))
 			snapshot := cluster.Nodes[0].Snapshot()
 			// A handover, so that somebody else leads by what is about to be
 			// lost.
@@ -194,7 +89,7 @@ func TestARestoredSnapshotIsARegress(t *testing.T) {
 			}
 			var lost uint64
 			natslab.Eventually(t, "b leads", func(context.Context) error {
-				st := p.members[1].Status()
+				st := b.Status()
 				lost = st.Term
 				if !st.IsLeader {
 					return errors.New(st.State)
@@ -204,11 +99,11 @@ func TestARestoredSnapshotIsARegress(t *testing.T) {
 			cluster.Kill() // by now, or b may have renewed in between
 			at := time.Now()
 			cluster.Restore(snapshot, bump...)
-			_, term := p.renewed(at)
+			_, term := p.Renewed(at)
 			t.Logf("restored: led and renewed again after %v; term %d at the snapshot, %d after it, %d now; %d notes of a regress",
-				time.Since(at).Round(time.Millisecond), first, lost, term, p.noted(leader.NoteRegressed))
+				time.Since(at).Round(time.Millisecond), first, lost, term, p.Noted(leader.NoteRegressed))
 			switch {
-			case bump == nil && p.noted(leader.NoteRegressed) == 0:
+			case bump == nil && p.Noted(leader.NoteRegressed) == 0:
 				t.Error("nobody noticed")
 			case bump != nil && term <= lost:
 				t.Error("the term has gone back, though the revisions were raised")

@@ -48,10 +48,10 @@ func measured(t *testing.T, cluster *etcdlab.Cluster) {
 		h.Until("the write", func(e store.Entry) bool { return e.Revision == rev })
 		heard = append(heard, time.Since(at))
 	}
-	p := newParty(t)
-	a := p.join("a", cluster.Client(t), time.Minute)
-	p.renewed(time.Time{})
-	b := p.join("b", cluster.Client(t), time.Minute)
+	p := trial.NewParty(t, time.Minute)
+	a := p.Join("a", open(t, cluster.Client(t), etcdstore.Options{}))
+	p.Renewed(time.Time{})
+	b := p.Join("b", open(t, cluster.Client(t), etcdstore.Options{}))
 	for range *measure {
 		at := time.Now()
 		if err := a.Resign(trial.Within(t)); err != nil && !errors.Is(err, leader.ErrNotLeader) {

@@ -1,9 +1,11 @@
 package gcsstore_test
 
 import (
+	"io"
 	"net/http"
 	"strconv"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -168,4 +170,39 @@ func TestOpenSaysWhatIsWrong(t *testing.T) {
 	srv.Kill()
 	_, err = gcsstore.Open(trial.Within(t), srv.GCSURL(bucket))
 	trial.Outcome(t, err, store.Transient)
+}
+
+// A bucket whose age nobody tells may have been made again, with a leader of
+// before who does not know yet.
+func TestABucketThatDoesNotTellItsAgeIsWarnedOf(t *testing.T) {
+	t.Parallel()
+	srv, _ := made(t)
+	denied := func(rt http.RoundTripper) http.RoundTripper { return noRight{rt} }
+	r, err := over(t, service(t, srv.Addr, denied), gcsstore.Options{}).Check(trial.Within(t), candidate(0))
+	if err != nil || r.Age != 0 || len(r.Warnings) != 1 || !strings.Contains(r.Warnings[0], "storage.buckets.get") {
+		t.Errorf("by a user without the right: %+v, %v", r, err)
+	}
+	silent := &atomic.Int64{}
+	silent.Store(1)
+	unanswered := func(rt http.RoundTripper) http.RoundTripper { return noLook{rt, silent} }
+	s := over(t, service(t, srv.Addr, unanswered), gcsstore.Options{Timeout: time.Second})
+	_, err = s.Check(trial.Within(t), candidate(0))
+	trial.Outcome(t, err, store.Transient, bucket)
+	if r, err := s.Check(trial.Within(t), candidate(0)); err != nil || r.Age == 0 {
+		t.Errorf("once there is an answer: %+v, %v", r, err)
+	}
+}
+
+// noRight refuses looks at the bucket itself, as the service does to a user who
+// lacks storage.buckets.get. The emulator knows no rights.
+type noRight struct{ http.RoundTripper }
+
+func (n noRight) RoundTrip(r *http.Request) (*http.Response, error) {
+	if !strings.HasSuffix(r.URL.Path, "/b/"+bucket) {
+		return n.RoundTripper.RoundTrip(r)
+	}
+	return &http.Response{
+		StatusCode: http.StatusForbidden, Request: r, Body: io.NopCloser(strings.NewReader("{}")),
+		Header: http.Header{"Content-Type": {"application/json"}},
+	}, nil
 }

@@ -2,6 +2,7 @@ package mysqlstore_test
 
 import (
 	"fmt"
+	"math/rand/v2"
 	"strings"
 	"testing"
 
@@ -17,13 +18,14 @@ type pair struct {
 	t                *testing.T
 	primary, replica *databases.Server
 	link             *natslab.Proxy
+	replicas         int // so many there have been
 }
 
 func newPair(t *testing.T, settings ...string) *pair {
 	t.Helper()
 	primary := lab.OwnMariaDB(t, settings...)
 	link := natslab.NewProxy(t, primary.Addr())
-	return &pair{t: t, primary: primary, link: link, replica: lab.Replica(t, primary, link.Addr(), "--rpl-semi-sync-slave-enabled=1")}
+	return &pair{t: t, primary: primary, link: link, replicas: 1, replica: lab.Replica(t, primary, link.Addr(), "--rpl-semi-sync-slave-enabled=1")}
 }
 
 // newWaitingPair returns a pair whose primary waits so many milliseconds for
@@ -60,6 +62,22 @@ func (p *pair) failOver() {
 	p.t.Helper()
 	p.primary.Kill()
 	p.replica.Promote()
+}
+
+// succeed parts the two for a while, puts the replica in the primary's place,
+// and has another join, which is waited for from then on.
+func (p *pair) succeed(r *rand.Rand, ways trial.Ways) {
+	p.t.Helper()
+	trial.Part(r, p.link)
+	p.failOver()
+	p.primary = p.replica
+	ways.Lead(p.primary.Addr())
+	trial.Rejoin(p.link, p.primary.Addr())
+	p.primary.Exec("SET GLOBAL rpl_semi_sync_master_wait_point = AFTER_SYNC", "SET GLOBAL rpl_semi_sync_master_timeout = 1",
+		"SET GLOBAL rpl_semi_sync_master_enabled = 1")
+	p.replicas++
+	p.replica = lab.Replica(p.t, p.primary, p.link.Addr(), fmt.Sprintf("--server-id=%d", 1+p.replicas), "--rpl-semi-sync-slave-enabled=1")
+	p.awaitWaiting(endless)
 }
 
 // What an asynchronous replica costs: this is why Check says that the store may

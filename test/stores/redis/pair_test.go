@@ -2,6 +2,7 @@ package redis_test
 
 import (
 	"context"
+	"math/rand/v2"
 	"strconv"
 	"strings"
 	"testing"
@@ -53,6 +54,22 @@ func (p *pair) failOver() {
 	p.t.Helper()
 	p.master.Freeze()
 	p.replica.Must("REPLICAOF", "NO", "ONE")
+}
+
+// succeed parts the two for a while, puts the replica in the master's place,
+// and has that join it.
+func (p *pair) succeed(r *rand.Rand, ways trial.Ways) {
+	p.t.Helper()
+	trial.Part(r, p.link)
+	p.failOver()
+	p.master.Kill()
+	p.master, p.replica = p.replica, p.master
+	ways.Lead(p.master.Addr())
+	trial.Rejoin(p.link, p.master.Addr())
+	p.replica.Run()
+	_, port, _ := strings.Cut(p.link.Addr(), ":")
+	p.replica.Must("REPLICAOF", "127.0.0.1", port) // and give up what nobody was told of
+	p.joined()
 }
 
 // TestFailoverLosesAcknowledgedWrites shows why a store with replicas is
