@@ -22,6 +22,11 @@
 // as http.NewRequest makes it of buffers and strings. Otherwise the caller gets
 // the answer as it came.
 //
+// The transport below may repeat more by itself. http.Transport does so with
+// requests that it takes to be idempotent (GET, HEAD, OPTIONS and TRACE, and
+// what has a header Idempotency-Key), where a connection breaks that it has
+// used before: such a request may run on two leaders, one after the other.
+//
 // A leader that has merely fallen silent, as seen by the observer, keeps its
 // requests until another is seen: we may be cut off from the store, and not the
 // leader.

@@ -22,7 +22,7 @@ import (
 // The defaults of Options.
 const (
 	DefaultRetryFor = 10 * time.Second
-	DefaultTries    = 20 // takes longer than DefaultRetryFor
+	DefaultTries    = 40 // takes longer than DefaultRetryFor, be it through three leaders
 )
 
 // ErrNoLeader is the error for a request for which no leader was found in time.
@@ -177,8 +177,8 @@ func discard(resp *http.Response) {
 }
 
 // The time from one attempt to the next, if nothing is heard meanwhile. It is
-// short at first, since a server may refuse that has not heard yet of its own
-// success.
+// short at first with each leader, since a server may refuse that has not heard
+// yet of its own success.
 const (
 	firstDelay = 2 * time.Millisecond
 	longest    = time.Second // what Redirect asks for by Retry-After
@@ -189,7 +189,7 @@ type attempt struct {
 	t     *Transport
 	r     *http.Request
 	until time.Time
-	waits int // so far, for another leader or another try
+	waits int // so far, for another try with this leader
 	tries int
 	sent  *url.URL // where it went last, nil if nowhere so far
 	to    seen     // by what it was sent
@@ -290,7 +290,11 @@ func (a *attempt) wait(delay time.Duration) error {
 	for {
 		var changed <-chan struct{}
 		a.to, changed = a.t.present()
-		if a.base() != nil && (waited || a.to.info.Term > before.Term || a.to.info.ID != before.ID) {
+		another := a.to.info.Term > before.Term || a.to.info.ID != before.ID
+		if a.base() != nil && (waited || another) {
+			if another {
+				a.waits = 0 // however long the last one was tried
+			}
 			return nil
 		}
 		select {

@@ -1,9 +1,12 @@
 // Command web is an HTTP service of which one copy answers, its leader, and the
-// others redirect there.
+// others redirect there; and a client that knows the leader by itself.
 //
-//	go run ./web -dev -id a -listen 127.0.0.1:8081     # with a NATS server of its own; in another terminal:
+//	go run ./web -dev -id a -listen 127.0.0.1:8081     # with a NATS server of its own; in other terminals:
 //	go run ./web -id b -listen 127.0.0.1:8082
 //	curl -L -d '' 127.0.0.1:8081/count                 # and again at 8082: the same counter goes on
+//	go run ./web -id client -call                      # five times a second, without a redirect
+//
+// Then end the copy that counts, and see the client go on with the other.
 //
 // It serves the probes of package probe too: /livez, /readyz and /leader.
 // deploy/kubernetes/web.yaml runs it.
@@ -15,44 +18,60 @@ import (
 	"flag"
 	"fmt"
 	"io"
+	"iter"
 	"net"
 	"net/http"
 	"os"
+	"strings"
 	"sync"
 	"time"
 
+	"github.com/nats-io/nats.go"
+
 	"github.com/seed-ff2cb582/leader"
 	"github.com/seed-ff2cb582/leader/examples/internal/app"
+	"github.com/seed-ff2cb582/leader/leaderhttp"
 	"github.com/seed-ff2cb582/leader/probe"
 )
 
-// drain is how long requests may take to end after a stop.
-const drain = 5 * time.Second
+const group = "web"
+
+const (
+	// linger is how long a copy that leaves sends clients to the next leader:
+	// until they know of it.
+	linger = time.Second
+	// drain is how long requests may take to end then.
+	drain = 5 * time.Second
+)
 
 func main() { os.Exit(app.Main(run)) }
 
 func run(ctx context.Context, args []string, stdout, stderr io.Writer) error {
 	var f app.Flags
 	var listen, address string
+	var call bool
 	err := f.Parse("web", args, stderr, func(fs *flag.FlagSet) {
 		fs.StringVar(&listen, "listen", app.Env("LISTEN", "127.0.0.1:8080"), "the `address` to listen on ($LISTEN)")
 		fs.StringVar(&address, "address", "", "the `address` at which clients reach this copy (default: that of -listen, with $POD_IP)")
+		fs.BoolVar(&call, "call", false, "be a client: have the leader count five times a second")
 	})
-	if err != nil {
-		return err
-	}
-	l, err := (&net.ListenConfig{}).Listen(ctx, "tcp", listen)
 	if err != nil {
 		return err
 	}
 	nc, closeAll, err := f.Connect()
 	if err != nil {
-		return errors.Join(err, l.Close())
+		return err
 	}
 	defer closeAll()
-
+	if call {
+		return client(ctx, nc, f.ID, stdout)
+	}
+	l, err := (&net.ListenConfig{}).Listen(ctx, "tcp", listen)
+	if err != nil {
+		return err
+	}
 	cfg := leader.ElectionConfig{
-		Bucket: app.Bucket, BucketAutoCreate: true, Group: "web", InstanceID: f.ID, TTL: f.TTL, Logger: f.Logger(), AcquireGrace: f.Grace(),
+		Bucket: app.Bucket, BucketAutoCreate: true, Group: group, InstanceID: f.ID, TTL: f.TTL, Logger: f.Logger(), AcquireGrace: f.Grace(),
 		Address:       reachable(address, l.Addr()), // the others send clients here while we lead
 		DeleteOnStop:  true,
 		DemoteTimeout: drain,
@@ -82,7 +101,10 @@ func handler(e leader.Election, service http.Handler) http.Handler {
 }
 
 // serve serves until ctx is done, and then leaves in order: the leadership
-// first, so that the next leader is there when clients are sent away.
+// first, so that the next leader is there when clients are sent away. It sends
+// them there for a while, since Shutdown closes connections at once that are
+// idle: a request that is on its way by one fails, and its client cannot know
+// whether it was served.
 func serve(ctx context.Context, e leader.Election, srv *http.Server, l net.Listener) error {
 	failed := make(chan error, 1)
 	go func() { failed <- srv.Serve(l) }()
@@ -96,6 +118,7 @@ func serve(ctx context.Context, e leader.Election, srv *http.Server, l net.Liste
 		}
 	}
 	stopErr := e.Stop()
+	app.Sleep(context.WithoutCancel(ctx), linger)
 	end, cancel := context.WithTimeout(context.WithoutCancel(ctx), drain)
 	defer cancel()
 	return errors.Join(err, stopErr, srv.Shutdown(end))
@@ -147,12 +170,57 @@ func (s *service) ServeHTTP(w http.ResponseWriter, _ *http.Request) {
 	// Once more, right before the act: the request may have waited since it was
 	// let in.
 	if s.term == nil || s.term.Err() != nil {
+		// Nothing was counted, so whoever asks may ask again: leaderhttp does.
+		w.Header().Set(probe.RefusalHeader, probe.RefusalNoLeader)
 		w.Header().Set("Retry-After", "1")
-		http.Error(w, "this copy does not lead any more", http.StatusServiceUnavailable)
+		http.Error(w, "this copy does not lead", http.StatusServiceUnavailable)
 		return
 	}
 	term, _ := leader.TermFromContext(s.term)
 	s.count++
 	app.Say(s.out, s.id, term, "counts n=%d", s.count)
 	fmt.Fprintf(w, "%s counts %d in term %d\n", s.id, s.count, term.Number)
+}
+
+// client has the leader count.
+func client(ctx context.Context, nc *nats.Conn, id string, stdout io.Writer) error {
+	t := leaderhttp.New(func(ctx context.Context) iter.Seq2[leader.LeaderInfo, error] {
+		return leader.Observe(ctx, nc, app.Bucket, group)
+	}, leaderhttp.Options{})
+	defer t.Close()
+	// A leader that is frozen answers nothing. The next request goes to the next
+	// leader.
+	c := &http.Client{Transport: t, Timeout: 2 * time.Second}
+	for app.Sleep(ctx, 200*time.Millisecond) {
+		answer, err := count(ctx, c)
+		if err != nil {
+			// It may have counted: a POST is not repeated if its connection
+			// breaks.
+			app.Say(stdout, id, leader.Term{}, "failed: %v", err)
+			continue
+		}
+		app.Say(stdout, id, leader.Term{}, "was answered: %s", answer)
+	}
+	return nil
+}
+
+var errStatus = errors.New("the leader does not count")
+
+func count(ctx context.Context, c *http.Client) (answer string, err error) {
+	// The host is a name of ours: the transport goes to the leader's address.
+	req, err := http.NewRequestWithContext(ctx, http.MethodPost, "http://"+group+"/count", http.NoBody)
+	if err != nil {
+		return "", err
+	}
+	resp, err := c.Do(req)
+	if err != nil {
+		return "", err
+	}
+	defer func() { _ = resp.Body.Close() }()
+	body, err := io.ReadAll(resp.Body)
+	answer = strings.TrimSpace(string(body))
+	if err == nil && resp.StatusCode != http.StatusOK {
+		err = fmt.Errorf("%w: %s: %s", errStatus, resp.Status, answer)
+	}
+	return answer, err
 }

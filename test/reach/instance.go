@@ -1,26 +1,24 @@
 package main
 
 import (
+	"bufio"
 	"context"
 	"encoding/json"
 	"errors"
 	"io"
 	"net"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/nats-io/nats.go"
-	"google.golang.org/grpc"
-	"google.golang.org/protobuf/types/known/wrapperspb"
 
 	"github.com/seed-ff2cb582/leader"
-	"github.com/seed-ff2cb582/leader/leadergrpc"
 )
 
 const (
 	bucket = "reach"
 	group  = "reach"
-	method = "/reach.Reach/Who"
 )
 
 // serviceConfig is what the record tells clients: calls wait for a leader.
@@ -29,15 +27,27 @@ const serviceConfig = `{"methodConfig": [{"name": [{"service": "reach.Reach"}], 
 // An event is what an instance tells its parent, a line each.
 type event struct {
 	ID string `json:"id"`
-	// Ready: it knows who leads. Otherwise it has begun to lead.
-	Ready bool      `json:"ready,omitempty"`
+	// Ready: it knows who leads, and serves at an address.
+	Ready   bool   `json:"ready,omitempty"`
+	Address string `json:"address,omitempty"`
+	// Held: its handler keeps the call of this number.
+	Held int `json:"held,omitempty"`
+	// Reign: it has begun to lead.
+	Reign *reign    `json:"reign,omitempty"`
 	At    time.Time `json:"at"`
 }
 
+// A part is what the process of an instance is told to be.
+type part struct {
+	id, url, journals string
+	over              protocol
+}
+
 // beInstance is the process of an instance. It stops as a program does that is
-// asked to.
-func beInstance(ctx context.Context, id, url string, stdin io.Reader, stdout io.Writer) error {
-	nc, err := nats.Connect(url, nats.MaxReconnects(-1))
+// asked to: the leadership first, and the server when its input ends. A line
+// has it give up the leadership before that.
+func beInstance(ctx context.Context, p part, stdin io.Reader, stdout io.Writer) error {
+	nc, err := nats.Connect(p.url, nats.MaxReconnects(-1), nats.ReconnectWait(ttl/10))
 	if err != nil {
 		return err
 	}
@@ -46,27 +56,19 @@ func beInstance(ctx context.Context, id, url string, stdin io.Reader, stdout io.
 	if err != nil {
 		return err
 	}
-	var mu sync.Mutex
-	out := json.NewEncoder(stdout)
-	say := func(e event) {
-		mu.Lock()
-		defer mu.Unlock()
-		_ = out.Encode(e) //nolint:errchkjson // a parent that is gone ends us
+	j, err := openJournal(p.journals, p.id)
+	if err != nil {
+		return err
 	}
+	say := speaker(stdout)
 	e, err := leader.NewElection(nc, leader.ElectionConfig{
-		Bucket: bucket, Group: group, InstanceID: id, TTL: ttl, HeartbeatInterval: ttl / 5, DeleteOnStop: true,
-		Address: l.Addr().String(), ConnectionParams: []byte(serviceConfig), AcquireGrace: leader.GraceOff,
-		Hooks: leader.Hooks{Transition: func(t leader.Transition) {
-			if t.To == leader.StateLeader {
-				say(event{ID: id, At: t.At})
-			}
-		}},
+		Bucket: bucket, Group: group, InstanceID: p.id, TTL: ttl, HeartbeatInterval: ttl / 5, DeleteOnStop: true,
+		Address: l.Addr().String(), ConnectionParams: []byte(serviceConfig), AcquireGrace: leader.GraceOff, Hooks: reigns(p.id, say),
 	})
 	if err != nil {
 		return err
 	}
-	s := grpc.NewServer(grpc.UnaryInterceptor(leadergrpc.UnaryServer(e, leadergrpc.ServerOptions{})))
-	s.RegisterService(service(id), nil)
+	s := p.over.serve(e, j, answers(p.id, j, say))
 	served := make(chan error, 1)
 	go func() { served <- s.Serve(l) }()
 	if err := e.Start(context.WithoutCancel(ctx)); err != nil {
@@ -77,27 +79,58 @@ func beInstance(ctx context.Context, id, url string, stdin io.Reader, stdout io.
 			break
 		}
 	}
-	say(event{ID: id, Ready: true, At: time.Now()})
-	_, err = io.Copy(io.Discard, stdin)
+	say(event{ID: p.id, Ready: true, Address: l.Addr().String(), At: time.Now()})
+	in := bufio.NewReader(stdin)
+	if _, err = in.ReadString('\n'); errors.Is(err, io.EOF) {
+		err = nil
+	}
 	err = errors.Join(err, e.Stop())
-	s.GracefulStop()
-	return errors.Join(err, <-served)
+	_, ended := io.Copy(io.Discard, in)
+	return errors.Join(err, ended, s.Leave(), <-served)
 }
 
-// service tells who serves.
-func service(id string) *grpc.ServiceDesc {
-	who := func(_ any, ctx context.Context, decode func(any) error, between grpc.UnaryServerInterceptor) (any, error) {
-		in := new(wrapperspb.StringValue)
-		if err := decode(in); err != nil {
-			return nil, err
-		}
-		h := func(context.Context, any) (any, error) { return wrapperspb.String(id), nil }
-		if between == nil {
-			return h(ctx, in)
-		}
-		return between(ctx, in, &grpc.UnaryServerInfo{FullMethod: method}, h)
+// speaker returns what tells the parent.
+func speaker(stdout io.Writer) func(event) {
+	var mu sync.Mutex
+	out := json.NewEncoder(stdout)
+	return func(e event) {
+		mu.Lock()
+		defer mu.Unlock()
+		_ = out.Encode(e) //nolint:errchkjson // a parent that is gone ends us
 	}
-	return &grpc.ServiceDesc{
-		ServiceName: "reach.Reach", HandlerType: (*any)(nil), Methods: []grpc.MethodDesc{{MethodName: "Who", Handler: who}},
+}
+
+// reigns tells of the beginnings of terms.
+func reigns(id string, say func(event)) leader.Hooks {
+	var from atomic.Int64
+	return leader.Hooks{
+		// It is asked for when the term is about to begin.
+		TermContext: func(ctx context.Context, _ leader.Term) context.Context {
+			from.Store(now())
+			return ctx
+		},
+		Transition: func(t leader.Transition) {
+			if t.To == leader.StateLeader {
+				say(event{ID: id, At: t.At, Reign: &reign{id, from.Load(), now()}})
+			}
+		},
+	}
+}
+
+// answers says who runs a call. It keeps one that asks for that, as long as its
+// caller wants.
+func answers(id string, j *journal, say func(event)) handler {
+	return func(ctx context.Context, text string) (string, error) {
+		number, hold, err := parseText(text)
+		if err != nil {
+			return "", err
+		}
+		j.run(ctx, number)
+		if hold == id {
+			say(event{ID: id, Held: number, At: time.Now()})
+			<-ctx.Done()
+			return "", context.Cause(ctx)
+		}
+		return id, nil
 	}
 }

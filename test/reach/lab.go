@@ -6,41 +6,81 @@ import (
 	"fmt"
 	"io"
 	"iter"
+	"os"
+	"slices"
+	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
-	"google.golang.org/grpc"
-	"google.golang.org/grpc/credentials/insecure"
-	"google.golang.org/protobuf/types/known/wrapperspb"
 
 	"github.com/seed-ff2cb582/leader"
-	"github.com/seed-ff2cb582/leader/leadergrpc"
 	"github.com/seed-ff2cb582/leader/store/natsstore"
 	"github.com/seed-ff2cb582/leader/test/internal/harness"
+	"github.com/seed-ff2cb582/leader/test/natslab"
 )
 
-// rate is how many calls leave in a second.
-const rate = 500
+// options say what is measured.
+type options struct {
+	http  bool
+	quick bool
+	// only are the sections that are measured. Empty: all.
+	only []string
+}
+
+func (o options) protocol() protocol {
+	if o.http {
+		return overHTTP
+	}
+	return overGRPC
+}
 
 // A lab is three instances and a client that calls the leader all the time.
 type lab struct {
 	harness.Run
 
-	servers harness.NATS
-	made    int
-	events  chan event
-	runs    map[string]*harness.Child
-	leader  string
-	load    load
+	over     protocol
+	servers  harness.NATS
+	program  natslab.Program // of the proxies
+	journals string          // directory
+	made     int
+	events   chan event
+	readers  sync.WaitGroup
+	runs     map[string]*member
+	leader   string
+	through  bool // whether instances that join reach NATS by a proxy
+	load     load
+	seen     atomic.Pointer[string] // who leads as the client has heard it last
+	faults   []fault
+	held     []*pending
+
+	mu     sync.Mutex
+	reigns []reign
 }
 
-func measure(ctx context.Context, quick bool, progress io.Writer) (f *figures, err error) {
+// A member is an instance that runs.
+type member struct {
+	*harness.Child
+
+	id, address string
+	proxy       *natslab.Proxy // between it and NATS, or nil
+}
+
+func measure(ctx context.Context, o options, progress io.Writer) (f *figures, err error) {
 	ctx, cancel := context.WithCancel(ctx) // which kills what still runs
 	defer cancel()
-	l := &lab{Run: harness.Run{Ctx: ctx, Quick: quick, Progress: progress}, events: make(chan event, 64), runs: map[string]*harness.Child{}}
-	f = &figures{machine: harness.ThisMachine()}
+	l := &lab{
+		Run:  harness.Run{Ctx: ctx, Quick: o.quick, Progress: progress, Look: 2 * time.Millisecond},
+		over: o.protocol(), events: make(chan event, 1024), runs: map[string]*member{},
+	}
+	defer l.program.Close()
+	if l.journals, err = os.MkdirTemp("", "leader-reach-"); err != nil {
+		return nil, err
+	}
+	defer func() { err = errors.Join(err, os.RemoveAll(l.journals)) }()
+	f = &figures{machine: harness.ThisMachine(), http: o.http, refused: map[string]int{}}
 	process, err := harness.StartChild(ctx, "-serve")
 	if err != nil {
 		return nil, err
@@ -54,20 +94,24 @@ func measure(ctx context.Context, quick bool, progress io.Writer) (f *figures, e
 		return nil, err
 	}
 	defer nc.Close()
+	defer l.end()
 	if err := l.prepare(nc); err != nil {
 		return nil, err
 	}
-	defer l.end()
-	conn, err := reach(nc)
-	if err != nil {
+	if l.load.client, err = l.over.follow(l.watching(nc)); err != nil {
 		return nil, err
 	}
-	defer func() { _ = conn.Close() }()
-	stop := l.load.start(ctx, conn)
-	err = l.rounds(f)
+	defer l.load.client.Close()
+	l.load.repeatable, l.load.rate = l.over.repeatable, l.N(rate, quickRate)
+	f.rate = l.load.rate
+	stop := l.load.start(ctx)
+	err = l.rounds(f, o.only)
+	if err != nil {
+		l.end() // an instance that is frozen would keep its calls
+	}
 	stop()
-	f.calls, f.failures = l.load.total()
-	return f, err
+	l.end()
+	return f, errors.Join(err, l.judge(f))
 }
 
 // prepare makes the bucket and starts the instances.
@@ -79,7 +123,12 @@ func (l *lab) prepare(nc *nats.Conn) error {
 	if err := natsstore.EnsureBucket(l.Ctx, js, natsstore.BucketConfig{Bucket: bucket, Replicas: 1}); err != nil {
 		return err
 	}
-	for range 3 {
+	return l.fill()
+}
+
+// fill has three instances stand.
+func (l *lab) fill() error {
+	for len(l.runs) < 3 {
 		if err := l.join(); err != nil {
 			return err
 		}
@@ -87,54 +136,31 @@ func (l *lab) prepare(nc *nats.Conn) error {
 	return nil
 }
 
-// reach opens the channel of the client.
-func reach(nc *nats.Conn) (*grpc.ClientConn, error) {
-	b := leadergrpc.NewBuilder(func(ctx context.Context, group string) iter.Seq2[leader.LeaderInfo, error] {
-		return leader.Observe(ctx, nc, bucket, group)
-	}, leadergrpc.BuilderOptions{
-		Repeatable: func(string) bool { return true },
-		RetryFor:   harness.Patience, // no call fails but by a fault of ours, however slow the machine is
-	})
-	return grpc.NewClient("leader:///"+group, append(b.DialOptions(), grpc.WithTransportCredentials(insecure.NewCredentials()))...)
+// watching observes the leader for the client, and notes what the client has
+// taken in.
+func (l *lab) watching(nc *nats.Conn) observe {
+	return func(ctx context.Context) iter.Seq2[leader.LeaderInfo, error] {
+		return func(yield func(leader.LeaderInfo, error) bool) {
+			for info, err := range leader.Observe(ctx, nc, bucket, group) {
+				if !yield(info, err) {
+					return
+				}
+				if err == nil {
+					l.seen.Store(&info.ID)
+				}
+			}
+		}
+	}
 }
 
-func (l *lab) rounds(f *figures) error {
-	err := l.Measure("handovers", func() error {
-		for range l.N(20, 2) {
-			floor, err := l.quiet()
-			if err != nil {
-				return err
-			}
-			begun := time.Now()
-			at, err := l.succeed(func(c *harness.Child) error { return c.End() })
-			if err != nil {
-				return err
-			}
-			took, longest := at.Sub(begun), l.load.longest(begun)
-			f.floor = append(f.floor, floor)
-			f.handover, f.handed, f.beyond = append(f.handover, took), append(f.handed, longest), append(f.beyond, longest-took)
-		}
-		return nil
+// clientLeaves waits until the client has seen another leader than the given
+// one, and returns an instant after that.
+func (l *lab) clientLeaves(id string) (time.Time, error) {
+	err := l.Await("the client to see another leader than "+id, nil, func() bool {
+		seen := l.seen.Load()
+		return seen != nil && *seen != "" && *seen != id
 	})
-	if err != nil {
-		return err
-	}
-	return l.Measure("crashes", func() error {
-		for range l.N(10, 1) {
-			floor, err := l.quiet()
-			if err != nil {
-				return err
-			}
-			f.floor = append(f.floor, floor)
-			begun := time.Now()
-			at, err := l.succeed(func(c *harness.Child) error { c.Kill(); return nil })
-			if err != nil {
-				return err
-			}
-			f.failover, f.crashed = append(f.failover, at.Sub(begun)), append(f.crashed, l.load.longest(begun))
-		}
-		return nil
-	})
+	return time.Now(), err
 }
 
 // settle is how long a change of leader is watched beyond its end, and how long
@@ -144,10 +170,8 @@ const settle = 300 * time.Millisecond
 // quiet has three instances stand, lets time pass, and returns how long the
 // slowest call took in it: what the machine alone costs.
 func (l *lab) quiet() (time.Duration, error) {
-	for len(l.runs) < 3 {
-		if err := l.join(); err != nil {
-			return 0, err
-		}
+	if err := l.fill(); err != nil {
+		return 0, err
 	}
 	if err := l.Pause(settle); err != nil {
 		return 0, err
@@ -157,140 +181,213 @@ func (l *lab) quiet() (time.Duration, error) {
 	return l.load.longest(begun), err
 }
 
-// succeed ends the leader and returns when its successor began to lead, and the
-// calls that had waited have been answered.
-func (l *lab) succeed(end func(*harness.Child) error) (time.Time, error) {
-	old := l.leader
-	ended := make(chan error, 1)
-	go func(c *harness.Child) { ended <- end(c) }(l.runs[old])
-	delete(l.runs, old)
-	at, err := l.hear("a successor", func(e event) bool { return !e.Ready && e.ID != old })
-	if err != nil {
-		return at, err
-	}
-	if err := <-ended; err != nil {
-		return at, err
-	}
-	return at, l.Pause(settle)
-}
-
 // join adds an instance.
 func (l *lab) join() error {
 	l.made++
-	id := fmt.Sprintf("i%d", l.made)
-	c, err := harness.StartChild(l.Ctx, "-instance", id, "-url", l.servers.URL())
-	if err != nil {
+	m := &member{id: fmt.Sprintf("i%d", l.made)}
+	url := l.servers.URL()
+	if l.through {
+		err := l.program.Run(func() error {
+			m.proxy = natslab.NewProxy(&l.program, strings.TrimPrefix(url, "nats://"))
+			return nil
+		})
+		if err != nil {
+			return err
+		}
+		url = m.proxy.URL()
+	}
+	var err error
+	args := append([]string{"-instance", m.id, "-url", url, "-journals", l.journals}, l.over.args...)
+	if m.Child, err = harness.StartChild(l.Ctx, args...); err != nil {
 		return err
 	}
-	l.runs[id] = c
-	go func() {
-		for {
-			var e event
-			if c.Hear(&e) != nil {
-				return // it has ended
-			}
-			l.events <- e
-		}
-	}()
-	_, err = l.hear("instance "+id, func(e event) bool { return e.Ready && e.ID == id })
+	l.runs[m.id] = m
+	l.readers.Go(func() { l.listen(m.Child) })
+	e, err := l.hear("instance "+m.id, func(e event) bool { return e.Ready && e.ID == m.id })
+	m.address = e.Address
 	return err
 }
 
+// listen hears what an instance says, until it has ended.
+func (l *lab) listen(c *harness.Child) {
+	for {
+		var e event
+		if c.Hear(&e) != nil {
+			return
+		}
+		if e.Reign != nil {
+			l.mu.Lock()
+			l.reigns = append(l.reigns, *e.Reign)
+			l.mu.Unlock()
+		}
+		select {
+		case l.events <- e:
+		case <-l.Ctx.Done():
+		}
+	}
+}
+
 // hear waits for an event, and notes who leads.
-func (l *lab) hear(what string, wanted func(event) bool) (time.Time, error) {
+func (l *lab) hear(what string, wanted func(event) bool) (event, error) {
+	e, _, err := l.hearUnless(nil, what, wanted)
+	return e, err
+}
+
+// hearUnless is hear that gives up when a channel is closed, and reports
+// whether there was the event.
+func (l *lab) hearUnless(over <-chan struct{}, what string, wanted func(event) bool) (e event, ok bool, err error) {
 	limit := time.NewTimer(harness.Patience)
 	defer limit.Stop()
 	for {
 		select {
 		case e := <-l.events:
-			if !e.Ready {
+			if e.Reign != nil {
 				l.leader = e.ID
 			}
 			if wanted(e) {
-				return e.At, nil
+				return e, true, nil
 			}
+		case <-over:
+			return event{}, false, nil
 		case <-limit.C:
-			return time.Time{}, fmt.Errorf("waiting for %s: %w", what, harness.ErrPatience)
+			return event{}, false, fmt.Errorf("waiting for %s: %w", what, harness.ErrPatience)
 		case <-l.Ctx.Done():
-			return time.Time{}, l.Ctx.Err()
+			return event{}, false, l.Ctx.Err()
 		}
 	}
 }
 
-// end kills the instances that are left.
-func (l *lab) end() {
-	for _, c := range l.runs {
-		c.Kill()
-	}
-}
-
-// A load calls the leader at a steady rate.
-type load struct {
-	mu       sync.Mutex
-	calls    []call
-	failures []string
-	under    map[int]time.Time // when those began that are under way
-}
-
-type call struct {
-	began time.Time
-	took  time.Duration
-}
-
-// start begins to call. stop returns when all calls have ended.
-func (l *load) start(ctx context.Context, conn *grpc.ClientConn) (stop func()) {
-	ctx, cancel := context.WithCancel(ctx)
-	l.under = map[int]time.Time{}
-	var all sync.WaitGroup
-	all.Go(func() {
-		begun := time.Now()
-		for i := 0; ; i++ {
-			select {
-			case <-time.After(time.Until(begun.Add(time.Duration(i) * time.Second / rate))):
-			case <-ctx.Done():
-				return
+// current returns the instance that leads, by what all have said.
+func (l *lab) current() (*member, error) {
+	for {
+		select {
+		case e := <-l.events:
+			if e.Reign != nil {
+				l.leader = e.ID
 			}
-			all.Go(func() { l.call(context.WithoutCancel(ctx), conn, i) })
+			continue
+		default:
 		}
-	})
-	return func() { cancel(); all.Wait() }
-}
-
-func (l *load) call(ctx context.Context, conn *grpc.ClientConn, i int) {
-	ctx, cancel := context.WithTimeout(ctx, harness.Patience)
-	defer cancel()
-	l.mu.Lock()
-	began := time.Now()
-	l.under[i] = began
-	l.mu.Unlock()
-	err := conn.Invoke(ctx, method, wrapperspb.String(""), new(wrapperspb.StringValue))
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	delete(l.under, i)
-	l.calls = append(l.calls, call{began, time.Since(began)})
-	if err != nil {
-		l.failures = append(l.failures, err.Error())
-	}
-}
-
-// longest is how long the slowest call has taken that ended after an instant,
-// or is under way.
-func (l *load) longest(since time.Time) (d time.Duration) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	for _, c := range l.calls {
-		if c.began.Add(c.took).After(since) {
-			d = max(d, c.took)
+		if m := l.runs[l.leader]; m != nil {
+			return m, nil
+		}
+		if _, err := l.hear("a leader", func(e event) bool { return e.Reign != nil && l.runs[e.ID] != nil }); err != nil {
+			return nil, err
 		}
 	}
-	for _, began := range l.under {
-		d = max(d, time.Since(began))
-	}
-	return d
 }
 
-func (l *load) total() (calls int, failures []string) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return len(l.calls), l.failures
+// end kills the instances that are left, and returns when all that they have
+// said was heard.
+func (l *lab) end() {
+	for id, m := range l.runs {
+		m.Kill()
+		delete(l.runs, id)
+	}
+	l.readers.Wait()
+}
+
+// A pending call is one that the lab makes besides the load.
+type pending struct {
+	*call
+
+	to     string // the instance that it was meant for
+	done   chan struct{}
+	giveUp context.CancelFunc
+}
+
+// pend makes a call.
+func (l *lab) pend(by client, c *call, to string) *pending {
+	ctx, cancel := context.WithTimeout(l.Ctx, harness.Patience)
+	p := &pending{c, to, make(chan struct{}), cancel}
+	c.began = time.Now()
+	go func() {
+		defer close(p.done)
+		defer cancel()
+		by.Call(ctx, c)
+	}()
+	return p
+}
+
+// hold has the leader's handlers keep a call of each kind, and returns the
+// leader: what the client repeats where its connection breaks, and what it does
+// not.
+func (l *lab) hold() (*member, error) {
+	for {
+		m, err := l.current()
+		if err != nil {
+			return nil, err
+		}
+		held, kept, err := l.holdAt(m)
+		if err != nil {
+			return nil, err
+		}
+		if kept && l.leader == m.id {
+			l.held = append(l.held, held...)
+			return m, nil
+		}
+		for _, p := range held {
+			p.giveUp()
+		}
+	}
+}
+
+// holdAt is hold at an instance. It reports whether that has kept all of the
+// calls; otherwise another leads since.
+func (l *lab) holdAt(m *member) (held []*pending, kept bool, err error) {
+	wanted := map[bool]bool{true: true, false: !l.over.repeatable(1)}
+	for wanted[true] || wanted[false] {
+		c := l.load.next()
+		if !wanted[c.repeatable] {
+			continue
+		}
+		c.hold = m.id
+		p := l.pend(l.load.client, c, m.id)
+		held = append(held, p)
+		_, kept, err := l.hearUnless(p.done, "a call that is kept", func(e event) bool { return e.Held == c.number })
+		if err != nil || !kept {
+			return held, false, err
+		}
+		// Nobody repeats a request whose connection is new: the next one may
+		// have one that is not.
+		wanted[c.repeatable] = c.repeatable && c.fresh.Load()
+	}
+	return held, true, nil
+}
+
+// pin returns a client of the leader's address, by which it has answered.
+func (l *lab) pin() (m *member, by client, err error) {
+	for {
+		if m, err = l.current(); err != nil {
+			return nil, nil, err
+		}
+		if by, err = l.over.pin(m.address); err != nil {
+			return nil, nil, err
+		}
+		p := l.pend(by, l.load.next(), m.id)
+		<-p.done
+		if p.err == nil {
+			return m, by, nil
+		}
+		by.Close()
+		if !p.refused {
+			return nil, nil, fmt.Errorf("calling %s: %w", m.id, p.err)
+		}
+	}
+}
+
+// A fault is what a leader has suffered.
+type fault struct {
+	kind        string
+	id, address string
+	succeeded   int64     // when its successor led, for certain
+	seen        time.Time // when the client had seen that
+	dead        time.Time // when it was dead for certain, if it was killed
+}
+
+func (l *lab) suffered(address string) *fault {
+	if i := slices.IndexFunc(l.faults, func(f fault) bool { return f.address == address }); i >= 0 {
+		return &l.faults[i]
+	}
+	return nil
 }

@@ -1,14 +1,26 @@
-// Reach calls the leader by gRPC, 500 times a second, while leaders leave and
-// crash, and prints how many calls failed and how long the slowest waited.
+// Reach calls the leader by gRPC, 500 times a second, while leaders leave,
+// crash, are frozen and fall silent, and prints how many calls failed and how
+// long the slowest waited.
 //
-//	go run ./test/reach          20 handovers and 10 crashes, about a minute
-//	go run ./test/reach -quick   2 and 1
+//	go run ./test/reach          20 handovers, 10 crashes, 5 freezes and 6 silences, about two minutes
+//	go run ./test/reach -http    the same by HTTP
+//	go run ./test/reach -quick   2, 1, 1 and 2, and 100 calls a second
 //
 // The server of NATS and each of the three instances run in a process of their
 // own, over loopback. A handover is the stop of a program that leads, as in a
-// rolling update; a crash is SIGKILL. The lease is 1 s. The calls wait for
-// their leader, as the service config in its record says (waitForReady), and
-// are repeated when a connection breaks, as the client says (Repeatable).
+// rolling update; a crash is SIGKILL; a freeze is SIGSTOP, until the successor
+// has answered and the calls under way are over; a leader falls silent when a
+// proxy between it and NATS lets nothing pass, or breaks its connections. The
+// lease is 1 s.
+//
+// By gRPC the calls wait for their leader, as the service config in its record
+// says (waitForReady), and are repeated when a connection breaks, as the client
+// says (Repeatable). By HTTP every second one is a POST, which nobody repeats
+// that may have been served.
+//
+// Each instance notes in a file which calls arrived and which its handlers ran,
+// on the clock that all processes share. By that it is judged whether one ran a
+// call when another led already, and whether a call ran twice that must not.
 //
 // A figure that misses its target is marked MISS; that is no error, since the
 // machine may be busy: see the floor, what calls wait while nothing changes,
@@ -17,11 +29,14 @@ package main
 
 import (
 	"context"
+	"errors"
 	"flag"
 	"fmt"
 	"io"
 	"os"
 	"os/signal"
+	"slices"
+	"strings"
 	"text/tabwriter"
 	"time"
 
@@ -30,6 +45,8 @@ import (
 
 // ttl is the length of the lease.
 const ttl = time.Second
+
+var errSection = errors.New("there is no such section")
 
 func main() {
 	os.Exit(run(context.Background(), os.Args[1:], os.Stdin, os.Stdout, os.Stderr))
@@ -41,7 +58,17 @@ func run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.
 	serve := flags.Bool("serve", false, "run the server of NATS until standard input ends (used by reach itself)")
 	instance := flags.String("instance", "", "be the instance of this `name` until standard input ends (used by reach itself)")
 	url := flags.String("url", "", "where NATS is, for an instance")
-	quick := flags.Bool("quick", false, "a little of everything")
+	journals := flags.String("journals", "", "the `directory` of the journals, for an instance")
+	var o options
+	flags.BoolVar(&o.http, "http", false, "call by HTTP in place of gRPC")
+	flags.BoolVar(&o.quick, "quick", false, "a little of everything")
+	flags.Func("only", "measure this `section` alone: "+strings.Join(sections(), ", "), func(name string) error {
+		o.only = append(o.only, name)
+		if !slices.Contains(sections(), name) {
+			return errSection
+		}
+		return nil
+	})
 	if err := flags.Parse(args); err != nil {
 		return 2
 	}
@@ -52,10 +79,10 @@ func run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.
 	case *serve:
 		err = harness.ServeNATS(harness.NATSOptions{Servers: 1}, stdin, stdout)
 	case *instance != "":
-		err = beInstance(ctx, *instance, *url, stdin, stdout)
+		err = beInstance(ctx, part{*instance, *url, *journals, o.protocol()}, stdin, stdout)
 	default:
 		var f *figures
-		if f, err = measure(ctx, *quick, stderr); err == nil {
+		if f, err = measure(ctx, o, stderr); err == nil {
 			err = f.print(stdout)
 		}
 	}
@@ -68,9 +95,23 @@ func run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.
 
 // figures are what a run has shown.
 type figures struct {
-	machine  harness.Machine
+	machine harness.Machine
+	http    bool
+
+	rate     int // of calls, in a second
 	calls    int
-	failures []string
+	left     int      // calls that were not made, since too many waited
+	failures []string // of calls that must not fail
+	// violations are of what the journals must not show.
+	violations []string
+	runs       int            // of handlers
+	refused    map[string]int // by what befell their leader, the calls that arrived there when another led
+
+	broken                   int // calls sent to a leader that was killed, which failed and may
+	brokenLate               int // those of them that began when it was dead: the client had not noticed
+	heldAnswered, heldFailed int // calls that a leader kept when it was killed
+	gaveUp                   int // calls that a frozen leader kept until their time was up
+	gaveUpElsewhere          int // the same, not sent to a frozen leader
 
 	floor    harness.Samples // the longest wait of a call while nothing changes, before each of the others
 	handover harness.Samples // from the call that stops a leader to its successor's promotion
@@ -78,19 +119,48 @@ type figures struct {
 	beyond   harness.Samples // the difference
 	failover harness.Samples // from SIGKILL to the successor's promotion
 	crashed  harness.Samples // the longest wait around a crash
+	frozen   harness.Samples // from SIGSTOP to the successor's promotion
+	thawed   harness.Samples // the longest wait of a call that began when the client had seen the successor
+	silent   harness.Samples // from the cut to the successor's promotion
+	unheard  harness.Samples // the longest wait around it
+}
+
+// wrong is what must not be, and of each kind only the first few: where one call
+// waits in vain, thousands do.
+func (f *figures) wrong() (lines []string) {
+	const most = 10
+	for what, all := range map[string][]string{"failed: ": f.failures, "violation: ": f.violations} {
+		for _, line := range all[:min(most, len(all))] {
+			lines = append(lines, what+line)
+		}
+		if more := len(all) - most; more > 0 {
+			lines = append(lines, fmt.Sprintf("%s%d more", what, more))
+		}
+	}
+	return lines
 }
 
 func (f *figures) print(w io.Writer) error {
-	m := f.machine
-	fmt.Fprintf(w, "\n%s, %d cores, %s · %s · load before %s\ngo run ./test/reach: %d calls, %d a second, lease %v\n\n",
-		m.CPU, m.Cores, m.OS, m.Go, m.Load, f.calls, rate, ttl)
-	for _, failure := range f.failures {
-		fmt.Fprintln(w, "failed:", failure)
+	m, command := f.machine, "go run ./test/reach"
+	if f.http {
+		command += " -http"
+	}
+	fmt.Fprintf(w, "\n%s, %d cores, %s · %s · load before %s\n%s: %d calls, %d a second, lease %v\n\n",
+		m.CPU, m.Cores, m.OS, m.Go, m.Load, command, f.calls, f.rate, ttl)
+	for _, wrong := range f.wrong() {
+		fmt.Fprintln(w, wrong)
 	}
 	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
 	fmt.Fprintln(t, "figure\tn\tp50\tmax\ttarget\t")
-	fmt.Fprintf(t, "calls that failed\t%d\t\t%d\t0\t%s\n", f.calls, len(f.failures), word(len(f.failures) == 0))
+	count := func(name string, of, n int) {
+		fmt.Fprintf(t, "%s\t%d\t\t%d\t0\t%s\n", name, of, n, word(n == 0))
+	}
+	count("calls that failed", f.calls, len(f.failures))
+	count("runs after another had begun to lead, or twice", f.runs, len(f.violations))
 	row := func(name string, s harness.Samples, target time.Duration) {
+		if len(s) == 0 {
+			return // it was not measured
+		}
 		fmt.Fprintf(t, "%s\t%d\t%v\t%v\t", name, len(s), s.Median().Round(10*time.Microsecond), s.Max().Round(10*time.Microsecond))
 		if target > 0 {
 			fmt.Fprintf(t, "≤ %v\t%s", target, word(s.Max() <= target))
@@ -103,7 +173,22 @@ func (f *figures) print(w io.Writer) error {
 	row("the same, beyond the handover itself", f.beyond, 20*time.Millisecond)
 	row("failover after a crash", f.failover, 0)
 	row("longest wait around a crash", f.crashed, ttl*11/10+50*time.Millisecond)
-	return t.Flush()
+	row("failover of a frozen leader", f.frozen, 0)
+	row("longest wait once its successor is seen", f.thawed, 0)
+	row("failover of a silent leader", f.silent, 0)
+	row("longest wait around it", f.unheard, ttl*11/10+50*time.Millisecond)
+	if err := t.Flush(); err != nil {
+		return err
+	}
+	fmt.Fprintf(w, "\ncalls sent to a leader that was killed: %d failed, of them %d that began before its end was noticed; of those that it kept for that, %d were answered by another, %d failed\n",
+		f.broken, f.brokenLate, f.heldAnswered, f.heldFailed)
+	if f.left > 0 {
+		fmt.Fprintf(w, "the machine is too busy: %d calls were not made, since too many waited\n", f.left)
+	}
+	fmt.Fprintf(w, "calls that took their timeout of %v: %d on a frozen leader, %d elsewhere\n", impatience, f.gaveUp, f.gaveUpElsewhere)
+	fmt.Fprintf(w, "calls that were refused by who had led, when another did: handovers %d, freezes %d, silences %d\n",
+		f.refused[leaving], f.refused[frozen], f.refused[silent])
+	return nil
 }
 
 func word(ok bool) string {

@@ -1,0 +1,110 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+)
+
+// judge judges the runs by the journals, and then the calls.
+func (l *lab) judge(f *figures) error {
+	visits, err := readJournals(l.journals)
+	if err != nil {
+		return err
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	runs := map[int]int{}
+	for _, v := range visits {
+		if v.began == 0 {
+			l.judgeRefusal(f, v)
+			continue
+		}
+		f.runs++
+		runs[v.number]++
+		if r := usurped(v, l.reigns); r != nil {
+			f.violate("%s ran call %d, which arrived %d ns after %s had begun to lead", v.id, v.number, v.arrived-r.To, r.ID)
+		} else if !ledBefore(v, l.reigns) {
+			f.violate("%s ran call %d, and had never led", v.id, v.number)
+		}
+	}
+	f.left = l.load.left
+	for _, c := range l.load.total() {
+		f.calls++
+		l.judgeCall(f, c, runs[c.number])
+	}
+	for _, p := range l.held {
+		<-p.done
+		f.judgeHeld(p, runs[p.number])
+	}
+	return nil
+}
+
+// judgeRefusal counts a call that an instance refused which had led before, and
+// another did since.
+func (l *lab) judgeRefusal(f *figures, v visit) {
+	v.began = v.arrived
+	if usurped(v, l.reigns) == nil {
+		return
+	}
+	for _, s := range slices.Backward(l.faults) {
+		if s.id == v.id && v.arrived >= s.succeeded {
+			f.refused[s.kind]++
+			return
+		}
+	}
+}
+
+// judgeCall judges a call of the load that handlers ran so many times.
+func (l *lab) judgeCall(f *figures, c *call, runs int) {
+	if runs > 1 && !c.repeatable {
+		f.violate("call %d ran %d times, and may not be repeated", c.number, runs)
+	}
+	if c.err == nil {
+		if runs == 0 {
+			f.violate("%s answered call %d, and nobody noted that it ran", c.by, c.number)
+		}
+		return
+	}
+	late := errors.Is(c.err, context.DeadlineExceeded) || status.Code(c.err) == codes.DeadlineExceeded
+	at := l.suffered(c.where())
+	switch {
+	case c.impatient && late && at != nil && at.kind == frozen:
+		f.gaveUp++
+	case c.impatient && late:
+		f.gaveUpElsewhere++ // the machine is slow
+	case at != nil && at.kind == killed && c.began.Before(at.seen) && !f.repeats(c):
+		f.broken++
+		if c.began.After(at.dead) {
+			f.brokenLate++
+		}
+	default:
+		f.failures = append(f.failures, fmt.Sprintf("call %d, sent to %q last: %v", c.number, c.where(), c.err))
+	}
+}
+
+// repeats reports whether the client repeats a call whose connection breaks.
+// That of HTTP does so by a connection that has carried something.
+func (f *figures) repeats(c *call) bool { return c.repeatable && !(f.http && c.fresh.Load()) }
+
+// judgeHeld judges a call that was under way on a leader that was killed.
+func (f *figures) judgeHeld(p *pending, runs int) {
+	switch {
+	case f.repeats(p.call) && (p.err != nil || p.by == p.to):
+		f.violate("call %d, which may be repeated, was under way on %s when that was killed, and was not answered by another: %q, %v", p.number, p.to, p.by, p.err)
+	case !p.repeatable && (p.err == nil || runs != 1):
+		f.violate("call %d, which may not be repeated, was under way on %s when that was killed, ran %d times, and was answered by %q: %v", p.number, p.to, runs, p.by, p.err)
+	case p.repeatable:
+		f.heldAnswered++
+	default:
+		f.heldFailed++
+	}
+}
+
+func (f *figures) violate(format string, args ...any) {
+	f.violations = append(f.violations, fmt.Sprintf(format, args...))
+}
