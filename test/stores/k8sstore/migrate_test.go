@@ -97,7 +97,7 @@ func (m *rollout) toAndFro() {
 	all = m.cutOff(all, m.theirs)
 	m.Logf("our leader cut off: nobody led for %v", m.Idle())
 	m.cutOff(all, m.ours)
-	m.Logf("client-go's leader cut off: nobody led for %v", m.Idle())
+	m.Logf("client-go's leader cut off: nobody had the Lease for %v", m.Idle())
 
 	natslab.Eventually(m, "client-go's work ends that was cut off", func(context.Context) error {
 		for _, o := range m.old {
