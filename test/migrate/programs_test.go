@@ -23,10 +23,9 @@ type program struct {
 	deaf bool
 }
 
-// The programs that are left, written after the documentation of the libraries
-// and not with their code, which could not be had as modules. Each creates a
-// key in a bucket whose records expire, and replaces its own value from then
-// on.
+// The programs that are left. They do what the sources of the libraries do, and
+// are not those, which the module proxy does not serve. Each creates a key in a
+// bucket whose records expire, and replaces its own value from then on.
 var programs = map[string]program{
 	// github.com/ripienaar/nats-kv-leader-elect: "A leader will then regularly,
 	// around 75% of TTL time, do a Update()"; it is told that it won after an
@@ -35,17 +34,28 @@ var programs = map[string]program{
 	"nats-kv-leader-elect": {start: func(l *lab, name string) *roll.Instance {
 		return l.begin(name, func(c *candidate) { c.campaign(0) })
 	}},
-	// Choria: the same, and told by the next campaign that succeeds.
+	// The same, for who asks IsLeader and waits for no callback: it says so as
+	// soon as the key is created.
+	"nats-kv-leader-elect, IsLeader": {start: func(l *lab, name string) *roll.Instance {
+		return l.begin(name, func(c *candidate) { c.campaign(atOnce) })
+	}},
+	// github.com/choria-io/go-choria: the same, and told by the next campaign
+	// that succeeds, by callback and by IsLeader.
 	"choria": {start: func(l *lab, name string) *roll.Instance {
 		return l.begin(name, func(c *candidate) { c.campaign(1) })
 	}},
 	// A record with id and token, watched: followers create theirs when they
-	// hear of a deletion, or find nothing.
+	// hear of a deletion, or find nothing. So the documentation of
+	// github.com/ali-assar/NATS-Leader-Election has it.
 	"json-record": {start: func(l *lab, name string) *roll.Instance {
 		return l.begin(name, func(c *candidate) { c.watch(jetstream.KeyValueEntry.Operation, true) })
 	}},
-	// The same, but for followers that take a value for a leader, though it be
-	// that of a deletion, and that do not look by themselves.
+	// The same, but for followers that take a value that they hear of for a
+	// leader, though it be that of a deletion: the source of that library.
+	"json-record, by value, looks": {start: func(l *lab, name string) *roll.Instance {
+		return l.begin(name, func(c *candidate) { c.watch(byValue, true) })
+	}},
+	// The same, and they do not look by themselves: its source of before.
 	"json-record, by value": {deaf: true, start: func(l *lab, name string) *roll.Instance {
 		return l.begin(name, func(c *candidate) { c.watch(byValue, false) })
 	}},
@@ -104,9 +114,12 @@ func (c *candidate) pause(d time.Duration) bool {
 	}
 }
 
+// atOnce has a candidate work as soon as it has created its value.
+const atOnce = -1
+
 // campaign tries each three quarters of the bucket's TTL. A candidate works
 // once it has replaced its value so often, and at the earliest an interval
-// after it created it.
+// after it created it, unless that is atOnce.
 func (c *candidate) campaign(updates int) {
 	const interval = bucketTTL * 3 / 4
 	// A campaign that is not the leader's, with a short back-off.
@@ -114,6 +127,9 @@ func (c *candidate) campaign(updates int) {
 		rev, err := c.kv.Create(c, group, []byte(c.name))
 		if err != nil {
 			continue
+		}
+		if updates == atOnce {
+			c.won()
 		}
 		for n := 0; c.pause(interval); n++ {
 			if updates == 0 && n == 0 {

@@ -49,12 +49,14 @@ type swing struct {
 // theirLease is client-go's LeaseDuration.
 const theirLease = time.Second
 
-// A witness is client-go's lock, which tells a swing of its writes. client-go
-// itself tells of the beginning and of the end of its lead, either of which may
-// be late, so that they cannot show whose the Lease was in between.
+// A witness is client-go's lock, which tells of its writes: note hears when a
+// renewal began that is known to be applied, and gets the zero time when a
+// release begins. client-go itself tells of the beginning and of the end of its
+// lead, either of which may be late, so that they cannot show whose the Lease
+// was in between.
 type witness struct {
 	resourcelock.Interface
-	*swing
+	note func(renewed time.Time)
 }
 
 func (w witness) Create(ctx context.Context, r resourcelock.LeaderElectionRecord) error {
@@ -79,10 +81,10 @@ func (w witness) write(r resourcelock.LeaderElectionRecord, send func() error) e
 	return err
 }
 
-func (w witness) note(renewed time.Time) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	w.renewed = renewed
+func (s *swing) note(renewed time.Time) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.renewed = renewed
 }
 
 func newSwing(t *testing.T, srv *kubelab.Server, opts k8sstore.Options, name string) *swing {
@@ -178,7 +180,7 @@ func (s *swing) elect(release bool) (end func()) {
 		Lock: witness{&resourcelock.LeaseLock{
 			LeaseMeta: metav1.ObjectMeta{Namespace: s.opts.Namespace, Name: s.name}, Client: client,
 			LockConfig: resourcelock.ResourceLockConfig{Identity: "client-go"},
-		}, s},
+		}, s.note},
 		LeaseDuration: theirLease, RenewDeadline: 700 * time.Millisecond, RetryPeriod: 50 * time.Millisecond, ReleaseOnCancel: release,
 		Callbacks: leaderelection.LeaderCallbacks{
 			OnStartedLeading: func(context.Context) { s.took() },
