@@ -45,7 +45,8 @@ func TestTheNextLeaderIsAskedAgainSoonHoweverLongTheLastOneWasTried(t *testing.T
 		asked := 0
 		l := &pipes{make(chan net.Conn), make(chan struct{})}
 		server := &http.Server{Handler: http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
-			if asked++; asked == 1 {
+			asked++
+			if asked == 1 {
 				w.Header().Set(probe.RefusalHeader, probe.RefusalNoLeader)
 				w.WriteHeader(http.StatusServiceUnavailable)
 			}

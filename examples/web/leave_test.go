@@ -76,7 +76,7 @@ func TestACopyThatLeavesAnswersByConnectionsThatAreIdle(t *testing.T) {
 		defer leave()
 		l := &line{make(chan net.Conn), make(chan struct{})}
 		served := make(chan error, 1)
-		go func() { served <- serve(ctx, e, &http.Server{Handler: handler(e, s)}, l) }() //nolint:gosec // one client, of ours
+		go func() { served <- serve(ctx, e, &http.Server{Handler: handler(e, s)}, l) }()
 		for info := range e.Observe(ctx) {
 			if info.ID == "a" {
 				break

@@ -126,7 +126,8 @@ func (s *Store) Check(ctx context.Context, req store.CheckRequest) (r store.Repo
 	if h := req.HeartbeatInterval; 0 < h && h < floor {
 		r.Warnings = append(r.Warnings, fmt.Sprintf("Cloud Storage takes about one write a second to one object, and the heartbeat is %v: some renewals will be put off. Choose %v or more.", h, floor))
 	}
-	return r, s.look(ctx, req, &r)
+	err = s.look(ctx, req, &r)
+	return r, err
 }
 
 // exists finds out whether the bucket is there and may be listed. It makes a

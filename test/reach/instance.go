@@ -96,7 +96,7 @@ func speaker(stdout io.Writer) func(event) {
 	return func(e event) {
 		mu.Lock()
 		defer mu.Unlock()
-		_ = out.Encode(e) //nolint:errchkjson // a parent that is gone ends us
+		_ = out.Encode(e) // a parent that is gone ends us
 	}
 }
 

@@ -22,6 +22,9 @@ import (
 	"github.com/seed-ff2cb582/leader/test/natslab"
 )
 
+// ttl is the length of the lease.
+const ttl = time.Second
+
 // options say what is measured.
 type options struct {
 	http  bool

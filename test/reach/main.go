@@ -29,7 +29,6 @@ package main
 
 import (
 	"context"
-	"errors"
 	"flag"
 	"fmt"
 	"io"
@@ -42,11 +41,6 @@ import (
 
 	"github.com/seed-ff2cb582/leader/test/internal/harness"
 )
-
-// ttl is the length of the lease.
-const ttl = time.Second
-
-var errSection = errors.New("there is no such section")
 
 func main() {
 	os.Exit(run(context.Background(), os.Args[1:], os.Stdin, os.Stdout, os.Stderr))
@@ -91,53 +85,6 @@ func run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.
 		return 1
 	}
 	return 0
-}
-
-// figures are what a run has shown.
-type figures struct {
-	machine harness.Machine
-	http    bool
-
-	rate     int // of calls, in a second
-	calls    int
-	left     int      // calls that were not made, since too many waited
-	failures []string // of calls that must not fail
-	// violations are of what the journals must not show.
-	violations []string
-	runs       int            // of handlers
-	refused    map[string]int // by what befell their leader, the calls that arrived there when another led
-
-	broken                   int // calls sent to a leader that was killed, which failed and may
-	brokenLate               int // those of them that began when it was dead: the client had not noticed
-	heldAnswered, heldFailed int // calls that a leader kept when it was killed
-	gaveUp                   int // calls that a frozen leader kept until their time was up
-	gaveUpElsewhere          int // the same, not sent to a frozen leader
-
-	floor    harness.Samples // the longest wait of a call while nothing changes, before each of the others
-	handover harness.Samples // from the call that stops a leader to its successor's promotion
-	handed   harness.Samples // the longest wait of a call meanwhile
-	beyond   harness.Samples // the difference
-	failover harness.Samples // from SIGKILL to the successor's promotion
-	crashed  harness.Samples // the longest wait around a crash
-	frozen   harness.Samples // from SIGSTOP to the successor's promotion
-	thawed   harness.Samples // the longest wait of a call that began when the client had seen the successor
-	silent   harness.Samples // from the cut to the successor's promotion
-	unheard  harness.Samples // the longest wait around it
-}
-
-// wrong is what must not be, and of each kind only the first few: where one call
-// waits in vain, thousands do.
-func (f *figures) wrong() (lines []string) {
-	const most = 10
-	for what, all := range map[string][]string{"failed: ": f.failures, "violation: ": f.violations} {
-		for _, line := range all[:min(most, len(all))] {
-			lines = append(lines, what+line)
-		}
-		if more := len(all) - most; more > 0 {
-			lines = append(lines, fmt.Sprintf("%s%d more", what, more))
-		}
-	}
-	return lines
 }
 
 func (f *figures) print(w io.Writer) error {

@@ -94,7 +94,6 @@ type protocol struct {
 	args []string
 }
 
-//nolint:gochecknoglobals // A table of two.
 var (
 	overGRPC = protocol{serve: serveGRPC, follow: followGRPC, pin: pinGRPC, repeatable: func(int) bool { return true }}
 	overHTTP = protocol{

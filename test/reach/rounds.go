@@ -11,6 +11,8 @@ import (
 	"github.com/seed-ff2cb582/leader/test/natslab"
 )
 
+var errSection = errors.New("there is no such section")
+
 // The sections of a run, and what befalls the leaders there.
 const (
 	leaving = "handovers"

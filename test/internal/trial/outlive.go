@@ -139,7 +139,7 @@ func (p *Party) told() error {
 	var all []error
 	for _, m := range p.members {
 		st := m.Status()
-		all = append(all, fmt.Errorf("%s: %s (%s), leader %q, %s, %v", m.id, st.State, st.Reason, st.LeaderID, st.ConnectionStatus, st.LastError))
+		all = append(all, fmt.Errorf("%s: %s (%s), leader %q, %s, %s", m.id, st.State, st.Reason, st.LeaderID, st.ConnectionStatus, fmt.Sprint(st.LastError)))
 	}
 	return errors.Join(all...)
 }
