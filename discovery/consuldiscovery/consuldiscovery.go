@@ -46,6 +46,10 @@ type Options struct {
 	// sessions. A session is otherwise of half a trust window. Default:
 	// DefaultMinSessionTTL, which is Consul's.
 	MinSessionTTL time.Duration
+	// Datacenter is that of the client, if it names one (api.Config): Consul
+	// takes it for a registration from the registration alone, and would make
+	// the node in the agent's own. Default: the agent's.
+	Datacenter string
 }
 
 // An Announcer writes leaders' entries into Consul's catalog. It may serve
@@ -193,7 +197,7 @@ const checkID = "leader"
 func (a *Announcer) begin(ctx context.Context, e discovery.Entry, host string) error {
 	node, name := a.node(e), a.session(e)
 	_, err := a.client.Catalog().Register(&api.CatalogRegistration{
-		Node: node, Address: host, NodeMeta: map[string]string{metaGroup: e.Group, metaInstance: e.Instance},
+		Datacenter: a.opts.Datacenter, Node: node, Address: host, NodeMeta: map[string]string{metaGroup: e.Group, metaInstance: e.Instance},
 		Checks: api.HealthChecks{{
 			Node: node, CheckID: checkID, Name: "the leader's session", Type: "session", Status: api.HealthCritical,
 			Definition: api.HealthCheckDefinition{SessionName: name},

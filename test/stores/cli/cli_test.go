@@ -128,7 +128,7 @@ func (d desk) start(line string, args ...string) *exec.Cmd {
 			d.Fatalf("leader %s ended without %q", strings.Join(args, " "), line)
 		}
 	case <-d.within().Done():
-		d.Fatalf("leader %s has not said %q", strings.Join(args, " "), line)
+		d.Fatalf("leader %s has not said %q\n%s", strings.Join(args, " "), line, said.String())
 	}
 	return cmd
 }

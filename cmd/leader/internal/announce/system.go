@@ -139,6 +139,7 @@ func openConsul(u *url.URL, groups []string) (s system, err error) {
 	err = s.each(groups, func(group string) (discovery.Announcer, error) {
 		opts := opts
 		opts.Service = cmp.Or(service, group)
+		opts.Datacenter = config.Datacenter
 		return consuldiscovery.New(client, opts)
 	})
 	return s, err
