@@ -41,5 +41,25 @@ func put(t testing.TB, st store.Store, key string, expected uint64, value string
 	return trial.Must(t, st, store.Write{Key: key, Expected: expected, Value: []byte(value)})
 }
 
+// replicated is put by a store that waits for a replica. On a busy machine a
+// replica may take longer than the store waits. The write is unknown then, and
+// shown as soon as the replica has it.
+func replicated(t testing.TB, st store.Store, key string, expected uint64, value string) (rev uint64) {
+	t.Helper()
+	rev, err := st.CompareAndSwap(trial.Within(t), store.Write{Key: key, Expected: expected, Value: []byte(value)})
+	switch store.Classify(err) {
+	case store.OK:
+	case store.Unknown:
+		trial.Await(t, "the replica has the write", func() bool {
+			e, err := st.Get(trial.Within(t), key)
+			rev = e.Revision
+			return err == nil && string(e.Value) == value
+		})
+	default:
+		t.Fatalf("writing %s over %d: %v", key, expected, err)
+	}
+	return rev
+}
+
 // inDatabase has a client use a database of its server.
 func inDatabase(n int) func(*redis.Options) { return func(o *redis.Options) { o.DB = n } }

@@ -96,7 +96,7 @@ func TestWriteThatNoReplicaHasIsUnknown(t *testing.T) {
 	t.Parallel()
 	p := newPair(t)
 	st := over(t, dial(t, p.master.Addr()), redisstore.Options{Wait: 1})
-	rev := put(t, st, "reports", 0, "held")
+	rev := replicated(t, st, "reports", 0, "held")
 	if e := trial.Get(t, st, "reports"); e.Revision != rev {
 		t.Fatalf("a write that waited for its replica reads as %+v", e)
 	}
@@ -128,7 +128,7 @@ func TestFailoverKeepsWhatWaitedForTheReplica(t *testing.T) {
 	old := over(t, dial(t, p.master.Addr()), redisstore.Options{Wait: 1})
 	var known uint64 // the latest that was acknowledged
 	for i := range 20 {
-		known = put(t, old, "reports", known, strconv.Itoa(i))
+		known = replicated(t, old, "reports", known, strconv.Itoa(i))
 	}
 	p.link.Hold(natslab.ToServer, natslab.ToClient)
 	_, err := old.CompareAndSwap(trial.Within(t), store.Write{Key: "reports", Expected: known, Value: []byte("unknown")})
@@ -146,7 +146,7 @@ func TestWatchShowsNothingThatNoReplicaHas(t *testing.T) {
 	t.Parallel()
 	p := newPair(t)
 	st := over(t, dial(t, p.master.Addr()), redisstore.Options{Wait: 1})
-	rev := put(t, st, "reports", 0, "held")
+	rev := replicated(t, st, "reports", 0, "held")
 	heard := make(chan store.Entry, 64)
 	stop, err := st.Watch(trial.Within(t), []string{"reports"}, func(e store.Entry) { heard <- e })
 	if err != nil {
@@ -154,7 +154,7 @@ func TestWatchShowsNothingThatNoReplicaHas(t *testing.T) {
 	}
 	defer stop()
 	trial.Await(t, "the subscription", func() bool { return p.master.Must("PUBLISH", "leader:reports", "hint") == "1" })
-	rev = put(t, st, "reports", rev, "renewed")
+	rev = replicated(t, st, "reports", rev, "renewed")
 	for e := range heard {
 		if e.Revision == rev {
 			break
