@@ -72,15 +72,17 @@ func (s *site) command(name string, args ...string) *exec.Cmd {
 }
 
 // psql has psql say something through the proxy, by a connection of its own,
-// again and again until it is answered: at a failover connections are cut.
+// again and again until it is answered: at a failover connections are cut. What
+// it answers is its output alone: a server that begins to stop may answer and
+// then say on psql's standard error that it ends the connection.
 func (s *site) psql(text string) string {
 	s.Helper()
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(s.Context()), patience)
 	defer cancel()
 	for {
 		cmd := s.command("psql", "-X", "-q", "-A", "-t", "-v", "ON_ERROR_STOP=1", "-c", text)
-		var out bytes.Buffer
-		cmd.Stdout, cmd.Stderr = &out, &out
+		var out, complaint bytes.Buffer
+		cmd.Stdout, cmd.Stderr = &out, &complaint
 		if err := cmd.Start(); err != nil {
 			s.Fatal(err)
 		}
@@ -92,7 +94,7 @@ func (s *site) psql(text string) string {
 		}
 		select {
 		case <-ctx.Done():
-			s.Fatalf("psql: %s: %v\n%s", text, err, out.String())
+			s.Fatalf("psql: %s: %v\n%s", text, err, complaint.String())
 		case <-time.After(100 * time.Millisecond):
 		}
 	}
