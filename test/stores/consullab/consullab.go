@@ -9,9 +9,11 @@
 package consullab
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"net"
 	"net/http"
 	"os"
@@ -240,6 +242,46 @@ func (n *Node) Await() {
 		_, err := n.Client(n.tb).KV().Put(&api.KVPair{Key: "lab"}, (&api.WriteOptions{}).WithContext(ctx))
 		return err
 	})
+}
+
+// Save returns a snapshot of what the node holds, read to its end: the server
+// may be killed before somebody restores it.
+func (n *Node) Save() []byte {
+	n.tb.Helper()
+	archive, _, err := n.Client(n.tb).Snapshot().Save(nil)
+	if err != nil {
+		n.tb.Fatalf("consullab: %v", err)
+	}
+	defer archive.Close() //nolint:errcheck // it was read
+	all, err := io.ReadAll(archive)
+	if err != nil {
+		n.tb.Fatalf("consullab: %v", err)
+	}
+	return all
+}
+
+// Restore puts a snapshot in the place of what the node holds. Consul gives a
+// restore no deadline, and a server that had just been started once did not
+// answer one for seventeen minutes. So a server that does not answer in time is
+// killed, started again, and asked once more.
+func (n *Node) Restore(snapshot []byte) {
+	n.tb.Helper()
+	restore := func() error {
+		ctx, cancel := context.WithTimeout(n.tb.Context(), natslab.Patience)
+		defer cancel()
+		return n.Client(n.tb).Snapshot().Restore((&api.WriteOptions{}).WithContext(ctx), bytes.NewReader(snapshot))
+	}
+	err := restore()
+	if errors.Is(err, context.DeadlineExceeded) {
+		n.tb.Logf("consullab: %s does not answer a restore: %s", n.Name, n.process.Log())
+		n.Kill()
+		n.Run()
+		n.Await()
+		err = restore()
+	}
+	if err != nil {
+		n.tb.Fatalf("consullab: restore: %v", err)
+	}
 }
 
 // Kill ends the node without a warning (SIGKILL), and returns when it is gone.

@@ -369,11 +369,7 @@ func TestIndexesGrow(t *testing.T) {
 	s := by(t, node.Addr, newPrefix())
 	client := node.Client(t)
 	old := trial.Must(t, s, store.Write{Key: "g", Value: []byte("old")})
-	archive, _, err := client.Snapshot().Save(nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer archive.Close() //nolint:errcheck // it was read
+	snapshot := node.Save()
 	rev := trial.Must(t, s, store.Write{Key: "g", Expected: old, Value: []byte("new")})
 	if _, err := client.KV().Delete(s.Prefix()+"g", nil); err != nil {
 		t.Fatal(err)
@@ -391,9 +387,7 @@ func TestIndexesGrow(t *testing.T) {
 	}
 	rev = eventually(t, s, "g", again, "more")
 	h.Value("more")
-	if err := client.Snapshot().Restore(nil, archive); err != nil {
-		t.Fatal(err)
-	}
+	node.Restore(snapshot)
 	h.Value("old") // the watch goes back, too
 	if e := trial.Get(t, s, "g"); e.Revision != old || string(e.Value) != "old" {
 		t.Errorf("after a restore of the state at revision %d: %+v", old, e)

@@ -25,11 +25,7 @@ func TestASnapshotRestoredElsewhereIsARegress(t *testing.T) {
 		party.Join(id, by(t, path.Addr(), ""))
 	}
 	first, kept := party.Renewed(time.Time{})
-	snapshot, _, err := node.Client(t).Snapshot().Save(nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer func() { _ = snapshot.Close() }()
+	snapshot := node.Save()
 	// The one who leads by what is about to be lost is another.
 	at := time.Now()
 	if err := first.Resign(trial.Within(t)); err != nil {
@@ -39,9 +35,7 @@ func TestASnapshotRestoredElsewhereIsARegress(t *testing.T) {
 
 	path.Cut()
 	node.Renew()
-	if err := node.Client(t).Snapshot().Restore(nil, snapshot); err != nil {
-		t.Fatal(err)
-	}
+	node.Restore(snapshot)
 	at = time.Now()
 	path.Resume()
 	_, term := party.Renewed(at)
