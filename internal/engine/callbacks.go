@@ -103,7 +103,8 @@ func (c *callbacks) promote(w *window) {
 	defer func() { c.env.report.callback(Callback{Kind: "promote", Term: w.term, Took: time.Since(begun)}) }()
 	report := c.env.report.panicked("OnPromote")
 	// A panic has the candidate leave as a resignation does, since work that
-	// failed to begin is no reason to hold the record. Exit counts as one.
+	// failed to begin is no reason to hold the record. runtime.Goexit counts as
+	// one.
 	fail := func(value any, stack []byte) {
 		report(value, stack)
 		c.env.inbox.event(machine.Event{

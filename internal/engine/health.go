@@ -73,7 +73,8 @@ func (h *Health) Follow(ctx context.Context) {
 }
 
 // ask makes one check. Its verdict is deferred, since runtime.Goexit in the
-// check ends this goroutine. Without it no check would follow.
+// check ends this goroutine. Without it the check would count as one that
+// hangs, for ever.
 func (h *Health) ask(ctx context.Context, verdict chan<- bool) {
 	ok := false
 	defer func() { verdict <- ok }()

@@ -123,8 +123,8 @@ func (s *storeIO) landed() {
 }
 
 // abandon ends the wait for the answers to flights. That for other writes ends
-// with the context of all I/O. Without that, the end of an election would take
-// as long as a lost answer.
+// with the context of all I/O. Otherwise an answer that is lost would hold up
+// the end of the election for ConnectionTimeout.
 func (s *storeIO) abandon() {
 	for f := s.flights; f != nil; f = f.next {
 		if f.pending != nil {
@@ -336,7 +336,7 @@ func (s *storeIO) poll() {
 }
 
 // polled is what reads of one record have shown so far. A watch is promised not
-// to go back without a reason; what polls has to see to that itself.
+// to go back without a reason; whoever polls has to see to that.
 type polled struct {
 	revision uint64
 	stale    int // reads in a row that showed an older state
