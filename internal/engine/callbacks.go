@@ -17,7 +17,9 @@ import (
 
 // callbacks are the program's, and the goroutines that call them: one for those
 // of a term, another for the news, so that neither waits for the other. A
-// leader does not wait for an OnLeaderChange that it does not act on.
+// leader does not wait for an OnLeaderChange that it does not act on. One that
+// blocks holds up its own queue alone, and never the loop, which renews
+// meanwhile.
 type callbacks struct {
 	env *env
 
@@ -34,24 +36,34 @@ type callbacks struct {
 	watchers map[*watcher]struct{}
 }
 
-// A watcher is a reader of who leads. A slow one skips states.
+// A watcher is a reader of who leads. A slow one skips states. It costs no
+// memory by that, and the latest state it never misses.
 type watcher = latest.Queue[struct{}, leadership.Info]
 
+// add has register append a callback. Whoever reads a list takes the slice as
+// it is, and appending leaves what that holds alone: so a callback may register
+// another.
 func (c *callbacks) add(register func()) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	register()
 }
 
+// inside reports whether the caller is a callback, which must not wait for its
+// own return.
 func (c *callbacks) inside() bool { return c.terms.inside() || c.news.inside() }
 
 // ofTerm has do call the callbacks of a term. A panic of ours in it ends the
 // election, and calls instead, which may be nil, in the place of do. Panics of
-// the callbacks, and their runtime.Goexit, never come this far.
+// the callbacks, and their runtime.Goexit, never come this far. What calls
+// instead ends work that was begun: OnDemote is owed for each OnPromote,
+// whatever we are.
 func (c *callbacks) ofTerm(do, instead func()) {
 	c.terms.put(ofTerm, c.delivery("callbacks", do, instead))
 }
 
+// ofNews has do call the callbacks of news. After a panic of ours nothing is
+// called instead: news begin nothing that would have to be ended.
 func (c *callbacks) ofNews(kind callKind, do func()) {
 	c.news.put(kind, c.delivery("news", do, nil))
 }
@@ -79,20 +91,27 @@ func (c *callbacks) promote(w *window) {
 	if w.promoted || !w.open() {
 		return
 	}
+	// Before the callbacks, since one that panics or exits half-way has begun
+	// work, too, which is to be demoted.
 	w.promoted = true
 	begun := time.Now()
+	// For outlivedText: an OnPromote that waits for OnDemote looks from outside
+	// as if that were slow.
 	c.promoting.Store(true)
 	// Deferred, since runtime.Goexit in a callback ends this goroutine, too.
 	defer c.promoting.Store(false)
 	defer func() { c.env.report.callback(Callback{Kind: "promote", Term: w.term, Took: time.Since(begun)}) }()
 	report := c.env.report.panicked("OnPromote")
+	// A panic has the candidate leave as a resignation does, since work that
+	// failed to begin is no reason to hold the record. runtime.Goexit counts as
+	// one.
 	fail := func(value any, stack []byte) {
 		report(value, stack)
 		c.env.inbox.event(machine.Event{
 			Kind: machine.Asked, Term: w.term.Number, Exit: machine.Exit{Reason: machine.ReasonPanicked},
 		})
 	}
-	// A copy: with the lock held, a callback that registers another would wait
+	// Without the lock: with it, a callback that registers another would wait
 	// for itself.
 	for i, f := range c.promoteCallbacks() {
 		// The callback before this one may have lasted for the whole term. The
@@ -103,11 +122,14 @@ func (c *callbacks) promote(w *window) {
 	}
 }
 
-// demote calls OnDemote for a term that OnPromote was called for.
+// demote calls OnDemote for a term that OnPromote was called for. The queue
+// calls it after promote of the same term, so that it needs no lock.
 func (c *callbacks) demote(w *window) {
 	if w == nil || !w.promoted {
 		return
 	}
+	// Once: where our code panics afterwards, this is called again in its
+	// place.
 	w.promoted = false
 	begun := time.Now()
 	defer func() { c.env.report.callback(Callback{Kind: "demote", Term: w.term, Took: time.Since(begun)}) }()
@@ -115,7 +137,7 @@ func (c *callbacks) demote(w *window) {
 }
 
 // callEach calls all of fs, whatever becomes of those before: runtime.Goexit
-// runs what is deferred.
+// runs what is deferred. A loop would not outlive the first that calls it.
 func callEach(fs []func(), report func(value any, stack []byte)) {
 	if len(fs) == 0 {
 		return
@@ -136,6 +158,9 @@ func (c *callbacks) demoteCallbacks() []func() {
 	return c.demoted
 }
 
+// tellCampaign hands the beginning of a campaign to OnCampaign. The loop calls
+// it, and waits for no callback: the lock is held for as long as it takes to
+// put calls into a queue.
 func (c *callbacks) tellCampaign(r machine.Reason) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -149,6 +174,8 @@ func (c *callbacks) tellCampaign(r machine.Reason) {
 	c.ofNews(ofCampaign, func() { callEach(calls, ignore) })
 }
 
+// tellLeader tells those who observe and OnLeaderChange. Both under one lock,
+// so that a reader who begins to watch meanwhile misses nothing: see watch.
 func (c *callbacks) tellLeader(info leadership.Info) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -188,6 +215,8 @@ func (c *callbacks) observe(ctx context.Context, present func() leadership.Info,
 			case <-done:
 				ended = true
 			}
+			// After the end, too, for what the election told last: done is
+			// closed when all is told, and select chooses by chance.
 			if info, ok := w.Take(); ok && !yield(info) || ended {
 				return
 			}

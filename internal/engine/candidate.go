@@ -54,6 +54,8 @@ func New(st store.Store, cfg Config) *Candidate {
 	}
 	c := &Candidate{env: env{cfg: cfg, clock: newClock(cfg.HeartbeatInterval), inbox: newInbox()}, done: make(chan struct{})}
 	c.report = reporter{log: log.With("group", cfg.Group, "instance", cfg.InstanceID), hooks: cfg.Hooks, inbox: c.inbox}
+	// What PerElection returns is not known before the start, and may have such
+	// a hook.
 	if cfg.Hooks.Callback != nil || cfg.PerElection != nil {
 		c.report.told = make(chan struct{}, 1)
 	}
@@ -62,6 +64,7 @@ func New(st store.Store, cfg Config) *Candidate {
 	c.callbacks.env, c.io.env = e, e
 	c.loop.Candidate = c
 	c.loop.nomination.env, c.loop.peers.env = e, e
+	// Before anybody has the candidate: readers never ask whether there is one.
 	c.snap.Store(&snapshot{at: time.Now(), state: machine.Init, leader: leadership.Info{Group: cfg.Group}})
 	return c
 }
@@ -99,7 +102,8 @@ func (c *Candidate) TrustUntil() time.Time {
 	return until
 }
 
-// window returns the window of the present term, and its end, or nil.
+// window returns the window of the present term, and its end, or nil. The two
+// come of one look. Of two looks, the second might be at the next term.
 func (c *Candidate) window() (*window, time.Time) {
 	if w := c.current.Load(); w != nil {
 		if until, open := w.until(); open {
@@ -109,7 +113,9 @@ func (c *Candidate) window() (*window, time.Time) {
 	return nil, time.Time{}
 }
 
-// Leader returns who leads now, as far as this candidate knows.
+// Leader returns who leads now, as far as this candidate knows. The snapshot
+// stays as it is when a lease has run out and no step follows, so it is told as
+// of now.
 func (c *Candidate) Leader() (info leadership.Info) {
 	if !c.self(&info) {
 		info = c.snap.Load().leader.AsOf(c.clock.present())
@@ -118,6 +124,8 @@ func (c *Candidate) Leader() (info leadership.Info) {
 }
 
 // self sets info to this candidate, if it leads, and reports whether it does.
+// The record is not asked: it may still have our name when the window has
+// closed.
 func (c *Candidate) self(info *leadership.Info) bool {
 	w, until := c.window()
 	if w == nil {
@@ -198,7 +206,9 @@ func (c *Candidate) Start(ctx context.Context) error {
 
 // ClaimStart makes sure that a candidate is started once. It is the first part
 // of Start, before CheckStore and Proceed, for a supervisor that has the store
-// checked for many candidates before it starts any.
+// checked for many candidates before it starts any. It marks the candidate
+// before the check, which takes its time: of two calls of Start one fails at
+// once.
 func (c *Candidate) ClaimStart() error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -220,7 +230,10 @@ func (c *Candidate) CheckStore(ctx context.Context) (conditions Conditions, err 
 	return conditions, err
 }
 
-// Proceed is the rest of Start, when the store has been checked.
+// Proceed is the rest of Start, when the store has been checked. An error that
+// may pass keeps nobody from starting: the election goes on with the check
+// until it succeeds, since a program that starts beside its servers must not
+// depend on who is first.
 func (c *Candidate) Proceed(ctx context.Context, conditions Conditions, err error) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -239,6 +252,8 @@ func (c *Candidate) Proceed(ctx context.Context, conditions Conditions, err erro
 }
 
 // neverRan ends an election that was stopped before its goroutine began.
+// Whoever waits for its end is answered by it as by any other. Nothing is told
+// to hooks, which begin with the loop.
 func (c *Candidate) neverRan() {
 	c.snap.Store(&snapshot{state: machine.Ended, at: time.Now(), reason: machine.ReasonStopped, leader: c.snap.Load().leader})
 	c.loop.dispose()
@@ -258,7 +273,8 @@ func (c *Candidate) Over() bool {
 	}
 }
 
-// Err returns why the election has ended by itself, nil if it has not.
+// Err returns why the election has ended by itself, nil if it has not. Before
+// its end the reason is there already (Ended), and might be taken for the end.
 func (c *Candidate) Err() error {
 	if !c.Over() {
 		return nil
@@ -277,7 +293,8 @@ func (c *Candidate) Ended() error {
 	return nil
 }
 
-// Sever tells the candidate that its store is closed for good.
+// Sever tells the candidate that its store is closed for good. A manager of
+// roles calls it when one of its candidates has found that out.
 func (c *Candidate) Sever(cause error) {
 	if c.BreakOff(cause) {
 		c.inbox.put(&message{closed: cause})
@@ -285,7 +302,9 @@ func (c *Candidate) Sever(cause error) {
 }
 
 // BreakOff marks the election as ended by its store, which is closed for good,
-// unless somebody has asked for a stop. It reports whether it is so marked.
+// unless somebody has asked for a stop. It reports whether it is so marked. A
+// stop that was asked for before stays one, and ends without an error: the
+// program wanted the end.
 func (c *Candidate) BreakOff(cause error) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -309,6 +328,8 @@ func (c *Candidate) Stop(ctx context.Context, opts StopOptions) error {
 		ctx, cancel = context.WithTimeout(ctx, opts.Timeout)
 		defer cancel()
 	}
+	// Without that it is enough that the term is over for readers, and its work
+	// told to stop.
 	if !opts.WaitForDemote {
 		err := c.await(ctx, "", func(s *machine.State) (bool, error) { return s.Phase > machine.Holding, nil })
 		if err != nil {
@@ -321,6 +342,8 @@ func (c *Candidate) Stop(ctx context.Context, opts StopOptions) error {
 	case <-ctx.Done():
 		return c.stopLate(ctx.Err())
 	}
+	// Both errors: one says that work may go on, the other why the election
+	// ended.
 	if c.overran.Load() {
 		if err := c.Err(); err != nil {
 			return errors.Join(err, ErrDemoteTimeout)
@@ -333,13 +356,17 @@ func (c *Candidate) Stop(ctx context.Context, opts StopOptions) error {
 // Inside reports whether the caller is a callback or a hook of this candidate.
 func (c *Candidate) Inside() bool { return c.callbacks.inside() || c.loop.inside() }
 
-// stopLate gives up the release when nobody waits for it any more.
+// stopLate gives up the release when nobody waits for it any more. Otherwise
+// the candidate would go on renewing for up to DemoteTimeout, beside a program
+// that believes it gone. The record is left to expire.
 func (c *Candidate) stopLate(cause error) error {
 	c.inbox.event(machine.Event{Kind: machine.StopLeave})
 	return fmt.Errorf("%w: %w", ErrStopTimeout, cause)
 }
 
-// AskStop tells the loop to stop, and reports whether there is one.
+// AskStop tells the loop to stop, and reports whether there is one. It waits
+// for nothing, so that a manager asks all its candidates before it waits for
+// any, and the loop itself may call it.
 func (c *Candidate) AskStop(release bool) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -364,7 +391,8 @@ func (c *Candidate) AskStop(release bool) bool {
 }
 
 // Bar keeps the candidate from campaigning, or ends that, as the event says. It
-// does not block.
+// does not block. It is a manager's, for what holds for all its roles or for
+// room among them.
 func (c *Candidate) Bar(ev machine.Event) { c.inbox.event(ev) }
 
 // OnTerm registers a callback for the beginning of each term.
@@ -410,6 +438,8 @@ func (c *Candidate) Resign(ctx context.Context, successor string) error {
 		return nil // the release follows when the callback that calls us has returned
 	}
 	err := c.await(ctx, machine.Release.String(), func(s *machine.State) (bool, error) {
+		// Not only until the term is over: whoever hands over wants the record
+		// to be free.
 		over := s.Phase != machine.Draining && s.Phase != machine.Releasing
 		return over && (s.Phase != machine.Holding || s.Grant.Term != term.Number), nil
 	})
@@ -419,7 +449,8 @@ func (c *Candidate) Resign(ctx context.Context, successor string) error {
 	return c.Ended() // an election that has ended by itself has released nothing
 }
 
-// Pause pauses the group, whose control record it writes.
+// Pause pauses the group, whose control record it writes. A candidate that
+// leads hears of that as all others do, by its watch.
 func (c *Candidate) Pause(ctx context.Context, why string) error {
 	return controlrecord.Change(ctx, c.store.st, c.cfg.Group, controlrecord.Pause(c.cfg.InstanceID, why))
 }
@@ -449,7 +480,8 @@ func (c *Candidate) Alive(ctx context.Context) error {
 }
 
 // Inspect calls f with the state of the core, on the loop's goroutine, and
-// returns when f has returned.
+// returns when f has returned. It is for tests, which look at what no reader is
+// shown.
 func (c *Candidate) Inspect(ctx context.Context, f func(machine.State)) error {
 	return c.await(ctx, "", func(s *machine.State) (bool, error) {
 		f(*s)
@@ -480,6 +512,8 @@ func (c *Candidate) await(ctx context.Context, kind string, done func(*machine.S
 	case <-c.done:
 		return nil
 	case <-ctx.Done():
+		// The end of a context says nothing of why. What failed meanwhile most
+		// often does, such as a bucket that was deleted.
 		if f := c.report.lastErr.Load(); kind != "" && f != nil && !f.at.Before(begun) {
 			return fmt.Errorf("%w: %w", ctx.Err(), f.err)
 		}

@@ -18,6 +18,9 @@ type control struct {
 	informBy int64
 }
 
+// uninformedUntil is when a candidate that has just started campaigns although
+// it has not read the control record: one TTL after its watch began, since it
+// may lack the right to read it (docs/protocol.md).
 func (l *loop) uninformedUntil() int64 {
 	if l.control.informBy == 0 || l.state.Barred&machine.Uninformed == 0 {
 		return machine.Never
@@ -38,6 +41,7 @@ func (l *loop) observeControl(entry store.Entry) {
 	}
 	l.repair.end()
 	l.pause(c.Paused)
+	// A request is heard once, or a poll would have it granted with each look.
 	if !again {
 		l.control.last = nil
 		if c != (record.Control{}) {
@@ -68,6 +72,8 @@ func (l *loop) malformed(again bool) {
 	l.repair.begin(l.control.revision, l.control.last)
 }
 
+// pause bars the candidate while a pause stands, which has a holder leave, too.
+// A pause over a pause changes nothing: the one that was obeyed says why.
 func (l *loop) pause(p *record.Pause) {
 	switch {
 	case p == nil:
@@ -100,7 +106,9 @@ func (l *loop) obey() {
 	l.grant(last)
 }
 
-// grant puts a request for the present term to the core.
+// grant puts a request for the present term to the core. The holder alone
+// judges it: a request proves nothing of who wrote it, and at worst has the
+// group change its leader.
 func (l *loop) grant(last *record.Control) {
 	req := &last.Request
 	x := machine.Exit{Reason: machine.ReasonSteppedDown, By: req.By, Why: req.Reason}
@@ -119,7 +127,8 @@ func (l *loop) grant(last *record.Control) {
 }
 
 // hear takes in what a candidate says of its standing, as the leader that it
-// says it to.
+// says it to. Its next renewal shows that to all, so that each knows whom to
+// let go first.
 func (l *loop) hear(s *record.Stand) {
 	if s == nil || l.state.Phase != machine.Holding || s.Term != l.state.Grant.Term || s.ID == l.cfg.InstanceID {
 		return

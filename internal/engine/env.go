@@ -41,7 +41,8 @@ func (e *env) guard(what string, f func()) {
 }
 
 // spawn runs f, which is ours, in a goroutine of the candidate's I/O. The
-// candidate does not end before f has.
+// candidate does not end before f has. So whatever f puts into the inbox, or
+// reports, finds somebody.
 func (e *env) spawn(what string, f func()) {
 	e.work.Go(func() { e.guard(what, f) })
 }
@@ -61,12 +62,19 @@ func (e *env) crash(what string, value any, stack []byte) {
 	e.report.panicked(what)(value, stack)
 }
 
+// crashed reports whether code of ours panicked. The loop asks before it acts
+// for the core, in which the fault may be.
 func (e *env) crashed() bool { return e.broken.Load() != nil }
 
+// bounded returns the context of one call to the store. A call that hangs ends
+// by that, so that the core, which has one write under way at a time, can
+// repeat it.
 func (e *env) bounded() (context.Context, context.CancelFunc) {
 	return context.WithTimeout(e.ctx, e.cfg.ConnectionTimeout)
 }
 
+// warns reports whether a warning about the store or a rival is this
+// candidate's to give: of a hundred roles in one process, one is enough.
 func (e *env) warns(text string) bool {
 	return e.cfg.Supervisor == nil || e.cfg.Supervisor.Warns(text)
 }

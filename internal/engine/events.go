@@ -10,7 +10,9 @@ import (
 	"github.com/seed-ff2cb582/leader/store"
 )
 
-// The errors of a candidate. Package leader documents them.
+// The errors of a candidate. Package leader documents them, and exports these
+// very values: so errors.Is finds them whoever returns them, a candidate or a
+// manager of many.
 var (
 	ErrAlreadyStarted = errors.New("leader: election already started")
 	ErrNotStarted     = errors.New("leader: election not started")
@@ -21,7 +23,8 @@ var (
 	ErrPanicked       = errors.New("leader: the election panicked")
 )
 
-// The names of the states.
+// The names of the states. They are of the API: programs compare them, and
+// hooks, logs and metrics show them.
 const (
 	StateInit      = "INIT"
 	StateCandidate = "CANDIDATE"
@@ -51,6 +54,8 @@ const (
 	EventStopped     Event = "stopped"
 )
 
+// eventOf returns the name of the transition to a state. Init has none, since
+// no candidate comes back to it.
 func eventOf(p machine.Public) Event {
 	return [...]Event{
 		machine.Candidate: EventCampaigning, machine.Leader: EventPromoted, machine.Follower: EventFollowing,
@@ -58,7 +63,9 @@ func eventOf(p machine.Public) Event {
 	}[p]
 }
 
-// The kinds of notes. Those of the core are the names of its NoteKinds.
+// The kinds of notes. Those of the core are the names of its NoteKinds, from
+// which noteOf takes them: the two have to agree, since programs count notes by
+// the names here.
 const (
 	NoteResolved  = "resolved"
 	NoteStale     = "stale-read"
@@ -83,7 +90,9 @@ const (
 )
 
 // Hooks tell the outside what a candidate does. Nil means off. See
-// leader.Hooks.
+// leader.Hooks. All but Callback are called by the loop: one that blocks holds
+// up renewals with all the rest. The term then ends by the window's own timer,
+// and not when the loop gets to it.
 type Hooks struct {
 	Transition  func(Transition)
 	Call        func(Call)
@@ -93,6 +102,8 @@ type Hooks struct {
 }
 
 // A Transition is a change of state. The fields are those of leader.Transition.
+// Term is of ours and set where a term of ours begins or ends; LeaderID and
+// LeaderTerm are of whoever leads.
 type Transition struct {
 	At          time.Time
 	Event       Event
@@ -106,7 +117,8 @@ type Transition struct {
 }
 
 // A Call is a call to the store that ended. The fields are those of
-// leader.Call.
+// leader.Call. The loop sets Correlation when it hears of the call: it alone
+// knows the claim that is under way.
 type Call struct {
 	Kind        string
 	Sent        time.Time
@@ -116,7 +128,8 @@ type Call struct {
 	Correlation string
 }
 
-// A Note is something noteworthy. The fields are those of leader.Note.
+// A Note is something noteworthy. The fields are those of leader.Note. Any
+// goroutine may have made it. The loop reports it, and sets Correlation then.
 type Note struct {
 	At          time.Time
 	Kind        string
@@ -133,14 +146,16 @@ type Callback struct {
 	Took time.Duration
 }
 
-// A failure is an error of a call to the store, and when it came.
+// A failure is an error of a call to the store, and when it came. By the time
+// whoever waits tells one that came meanwhile from an older one.
 type failure struct {
 	err error
 	at  time.Time
 }
 
 // outcomeOf translates an outcome of the store for the core, which knows no
-// store.
+// store. One that it does not know is Unknown, as package store says of all
+// doubt.
 func outcomeOf(o store.Outcome) machine.Outcome {
 	switch o {
 	case store.OK:

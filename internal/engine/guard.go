@@ -20,12 +20,15 @@ import (
 
 // A guardedStore is a store whose panics are calls with an unknown outcome. Of
 // what a store may be able to do besides, it guards each ability by a method.
+// It is not one of store.AsyncWriter, Watcher and so on, since it would then
+// seem able to do what the store cannot.
 type guardedStore struct {
 	st     store.Store
 	report *reporter
 }
 
-// OutcomeOfPanic is the error of a call to the store that panicked.
+// OutcomeOfPanic is the error of a call to the store that panicked. Unknown,
+// since nobody can say how far the call had got: the write may be on its way.
 func OutcomeOfPanic(method string) error {
 	return fmt.Errorf("%w: the store's %s panicked", store.ErrUnknown, method)
 }
@@ -56,6 +59,7 @@ func (s *guardedStore) compareAndSwapAsync(
 }
 
 func (s *guardedStore) check(ctx context.Context, c store.Checker, r store.CheckRequest) (report store.Report, err error) {
+	// Set beforehand: a call that panics assigns nothing.
 	err = OutcomeOfPanic("Check")
 	shield.Call(func() { report, err = c.Check(ctx, r) }, s.report.panicked("the store's Check"))
 	return report, err
@@ -97,7 +101,8 @@ func (s *guardedStore) onConnState(c store.ConnReporter, tell func(store.ConnSta
 }
 
 // connState asks for the connection's state. A panic is taken for a store that
-// does not know it.
+// does not know it. That counts as connected, as a store does that has no
+// connection: a report of a loss ends terms where there is a grace period.
 func (s *guardedStore) connState(c store.ConnReporter) store.ConnState {
 	state := store.Connected
 	shield.Call(func() { state = c.ConnState() }, s.report.panicked("the store's ConnState"))
@@ -105,7 +110,7 @@ func (s *guardedStore) connState(c store.ConnReporter) store.ConnState {
 }
 
 // ending returns a function that calls stop, which is the store's, if there is
-// one.
+// one. A store that panicked has returned none, and its caller need not know.
 func (s *guardedStore) ending(what string, stop func()) func() {
 	return func() {
 		if stop != nil {

@@ -10,14 +10,16 @@ import (
 )
 
 // Health asks a program whether it is fit to lead, and tells of each change of
-// the verdict. The fields are set before Follow.
+// the verdict. The fields are set before Follow. A candidate has one, or a
+// manager one for all its roles.
 type Health struct {
 	Check       func(ctx context.Context) bool
 	Interval    time.Duration
 	Timeout     time.Duration
 	MaxFailures int
 	// Tell takes the event for the core: a Bar after MaxFailures failures in a
-	// row, an Unbar after the next success.
+	// row, an Unbar after the next success. Follow's goroutine calls it, so it
+	// must not block.
 	Tell func(machine.Event)
 	// Panicked returns a function that reports a panic of what.
 	Panicked func(what string) func(value any, stack []byte)
@@ -28,10 +30,13 @@ type Health struct {
 }
 
 // Follow checks at every Interval until ctx is done. A check that hangs fails
-// again at every Interval, but no second one begins beside it.
+// again at every Interval, but no second one begins beside it. After a panic of
+// ours in it a manager of roles calls it again; a candidate's election ends.
 func (h *Health) Follow(ctx context.Context) {
 	tick := time.NewTicker(h.Interval)
 	defer tick.Stop()
+	// With room for one: a check that returns when nobody waits for it any more
+	// leaves no goroutine behind.
 	verdict := make(chan bool, 1)
 	running, failed := false, false // a check is under way, and has failed by its length
 	var begun time.Time             // when the latest check was
@@ -39,6 +44,8 @@ func (h *Health) Follow(ctx context.Context) {
 		faults.Point("health")
 		select {
 		case ok := <-verdict:
+			// Not of one that hung: it was judged by that, and what it says in
+			// the end is of another time.
 			if !failed {
 				h.judge(ok)
 			}
@@ -50,6 +57,8 @@ func (h *Health) Follow(ctx context.Context) {
 				continue
 			}
 			running, begun = true, time.Now()
+			// Beside this goroutine, or a check that hangs would never be found
+			// to hang.
 			go h.ask(ctx, verdict)
 		case <-ctx.Done():
 			if running {
@@ -64,7 +73,8 @@ func (h *Health) Follow(ctx context.Context) {
 }
 
 // ask makes one check. Its verdict is deferred, since runtime.Goexit in the
-// check ends this goroutine.
+// check ends this goroutine. Without it the check would count as one that
+// hangs, for ever.
 func (h *Health) ask(ctx context.Context, verdict chan<- bool) {
 	ok := false
 	defer func() { verdict <- ok }()
@@ -83,6 +93,9 @@ func (h *Health) healthy(ctx context.Context) bool {
 	return ok && ctx.Err() == nil
 }
 
+// judge counts failures in a row up to the bound, and no further: the bar is
+// told of once, when the count reaches it, and one success ends a row of any
+// length.
 func (h *Health) judge(ok bool) {
 	failures := h.failures
 	if ok {
@@ -100,6 +113,8 @@ func (h *Health) judge(ok bool) {
 	}
 }
 
+// awaitVerdict waits for a check that is under way, for as long as is left of
+// its time: nothing, if that has passed.
 func awaitVerdict(verdict <-chan bool, d time.Duration) {
 	t := time.NewTimer(d)
 	defer t.Stop()

@@ -9,7 +9,9 @@ import (
 )
 
 // A message is one thing that happened, on its way to the loop. Exactly one of
-// its parts is set, but for call and entry, which come with an event.
+// its parts is set, but for call and entry, which come with an event. It
+// travels by pointer: an event has half a kilobyte, and as a value it would
+// make the stack of the loop grow with each renewal.
 type message struct {
 	event machine.Event
 	call  *Call        // the call to the store that event answers
@@ -25,7 +27,8 @@ type message struct {
 	closed     error              // the store is closed for good
 }
 
-// A waiter waits for a state of the core.
+// A waiter waits for a state of the core. Its answer has room for one, so that
+// the loop never waits for somebody who has given up.
 type waiter struct {
 	done   func(*machine.State) (bool, error)
 	kind   string // of the call to the store that it takes, if any
@@ -35,6 +38,10 @@ type waiter struct {
 // An inbox takes in what happens, from any goroutine, and blocks nobody. Of
 // each of the two records it keeps the latest state alone: a store may skip
 // states anyway, and so a flood of foreign writes costs no memory.
+//
+// It must not block, for a store demands that of what it calls. And a hook,
+// which runs on the loop's goroutine, may put in a resignation, say, which that
+// goroutine alone takes out.
 type inbox struct {
 	mu       sync.Mutex
 	messages []*message
@@ -64,7 +71,9 @@ func (in *inbox) observed(e store.Entry, control bool) {
 	})
 }
 
-// offered takes in an offer. What is none is ignored.
+// offered takes in an offer. What is none is ignored. It keeps the latest
+// alone: anybody who reaches the store can send offers, and they once piled up
+// without a bound while a hook held the loop up.
 func (in *inbox) offered(b []byte) {
 	if seen, ok := record.ReadOffer(b); ok {
 		in.with(func() { in.offer = &machine.Event{Kind: machine.Offered, Seen: seen} })
@@ -85,6 +94,8 @@ func (in *inbox) nominated(b []byte) {
 	})
 }
 
+// with changes the inbox and wakes the loop. One signal stands for any number
+// of changes, since the loop takes all that there is.
 func (in *inbox) with(f func()) {
 	in.change(f)
 	select {
@@ -99,7 +110,8 @@ func (in *inbox) change(f func()) {
 	f()
 }
 
-// take empties the inbox.
+// take empties the inbox. What is taken apart from the messages has no place in
+// their order; the loop decides which of them comes first.
 func (in *inbox) take() (messages []*message, group, control *store.Entry) {
 	in.mu.Lock()
 	defer in.mu.Unlock()
@@ -119,7 +131,7 @@ func (in *inbox) take() (messages []*message, group, control *store.Entry) {
 const kept = 2
 
 // done takes back what take returned, which the loop is done with. Only the
-// loop calls the two.
+// loop calls the two. The slice is kept, so that a renewal allocates none.
 func (in *inbox) done(messages []*message) {
 	if cap(messages) <= kept { // and not after a burst
 		clear(messages)

@@ -17,7 +17,9 @@ import (
 
 // A loop is the goroutine that owns the state of the core: it turns what
 // happens into events, and performs the actions that the core answers with.
-// Only it touches the fields.
+// Only it touches the fields. So none of them has a lock. What readers need of
+// it they find in a snapshot, the window, or by a message that the loop
+// answers.
 type loop struct {
 	*Candidate
 
@@ -63,7 +65,8 @@ type loop struct {
 	hashed, hash string
 }
 
-// begin starts the goroutine. err is why the conditions are not known yet.
+// begin starts the goroutine. err is why the conditions are not known yet. The
+// caller holds the candidate's lock, so nothing here waits for an answer.
 func (l *loop) begin(parent context.Context, conditions Conditions, err error) {
 	l.prepare(parent, conditions.Machine)
 	stopConn := l.io.followConn()
@@ -78,6 +81,8 @@ func (l *loop) begin(parent context.Context, conditions Conditions, err error) {
 	go l.live(parent, stopConn)
 }
 
+// followHealth has the program asked whether it is fit. The context is made
+// only where there is a check, since it costs memory.
 func (l *loop) followHealth() {
 	ctx, end := context.WithCancel(l.ctx)
 	l.endHealth = end
@@ -129,6 +134,8 @@ func (l *loop) finish() {
 	}
 }
 
+// leaveSupervisor comes last, when nothing goes on of which a supervisor would
+// have to be told.
 func (l *loop) leaveSupervisor() {
 	if s := l.cfg.Supervisor; s != nil {
 		s.Ended(l.crashed(), l.closed.Load() != nil)
@@ -163,6 +170,8 @@ func (l *loop) run(parent context.Context) {
 		if l.state.Stopping {
 			l.endHealth() // a check that is under way ends while the work stops, and not after it
 		}
+		// After each round, since what they plan depends on what has just been
+		// seen. The timer is then set for it.
 		l.considerTakeover()
 		l.nomination.consider(&l.rules, &l.state, l.now())
 		l.schedule()
@@ -173,13 +182,16 @@ func (l *loop) run(parent context.Context) {
 // now reads the monotonic clock.
 func (l *loop) now() int64 { return l.clock.now().Mono }
 
-// askHooks asks for the hooks of this election alone.
+// askHooks asks for the hooks of this election alone. It is the first thing
+// that the goroutine does, so that no hook is told of anything before.
 func (l *loop) askHooks() {
 	if f := l.cfg.PerElection; f != nil {
 		l.report.hook("Hooks.PerElection", func() { l.report.hooks = f() })
 	}
 }
 
+// considerTakeover has the takeover look at the state, and makes it for the
+// first leader that is followed.
 func (l *loop) considerTakeover() {
 	if l.takeover == nil && follows(&l.state, &l.record) {
 		l.takeover = &takeover{env: &l.env}
@@ -199,6 +211,7 @@ func (l *loop) schedule() {
 		l.timer.Stop()
 		return
 	}
+	// It may be past by now: then the timer fires at once.
 	l.timer.Reset(time.Duration(wake - l.now()))
 }
 
@@ -217,6 +230,12 @@ func (l *loop) tick() {
 	l.answerWaiters()
 }
 
+// takeMessages takes in all that has arrived, in an order of ours. The messages
+// come first, among them the answers to our own writes: what the watch says of
+// those is then no news. The control record comes before the record, which may
+// be free to be claimed: a group that is paused is not. Requests and
+// nominations come after both, since they are for a term or a record that may
+// have arrived with them.
 func (l *loop) takeMessages() {
 	messages, group, control := l.inbox.take()
 	for _, m := range messages {
@@ -271,7 +290,9 @@ func (l *loop) dispatch(m *message) {
 	}
 }
 
-// join begins to take part, in a store of which the conditions are known.
+// join begins to take part, in a store of which the conditions are known. The
+// bar comes first: what an operator wants is to be known before the first
+// claim, and a pause stands in the other record.
 func (l *loop) join(c *Conditions) {
 	l.rules = c.Machine
 	l.step(&machine.Event{Kind: machine.Bar, Bars: machine.Uninformed})
@@ -308,7 +329,8 @@ func (l *loop) ended(c *Call) {
 	l.failWaiters(c)
 }
 
-// measure learns how long a write takes.
+// measure learns how long a write takes. The patience with an offer is measured
+// by that: whoever takes it has to write, too.
 func (l *loop) measure(c *Call) {
 	if c.Outcome == store.OK && c.Kind != callRead && c.Kind != callOffer {
 		l.rtt = c.Took
@@ -316,7 +338,8 @@ func (l *loop) measure(c *Call) {
 }
 
 // sever ends the election, since its store is closed for good. The record is
-// left to expire: nothing can be written any more.
+// left to expire: nothing can be written any more. Whatever finds the store
+// closed says so, and each call that follows once more: the first counts.
 func (l *loop) sever(cause error) {
 	if l.severed || !l.BreakOff(cause) {
 		return
@@ -348,7 +371,9 @@ func (l *loop) observe(entry *store.Entry) {
 	}
 }
 
-// read interprets a state of the group's record.
+// read interprets a state of the group's record. It is what all reads pass, of
+// the watch as of a Look: so what the core is not told of (standings, counts,
+// the settings of others) is taken in together with what it is told of.
 func (l *loop) read(entry *store.Entry, seen *machine.Seen) {
 	rec := &l.record
 	before := uint64(rec.Transitions)
@@ -356,6 +381,8 @@ func (l *loop) read(entry *store.Entry, seen *machine.Seen) {
 	if l.draft.Decided(entry.Revision) {
 		l.draft = nil
 	}
+	// A deletion or garbage says nothing of the count, and the next claim goes
+	// on from what was said before it.
 	if before > 0 && !tells(seen.Kind) {
 		l.counted().kept = before
 	}
@@ -367,13 +394,17 @@ func (l *loop) read(entry *store.Entry, seen *machine.Seen) {
 	}
 }
 
-// step puts one event to the core and does what it answers.
+// step puts one event to the core and does what it answers. Chance and identity
+// come in with the event, since the core has none: that it is a function is
+// what lets an explorer try all its futures (ADR 5). A token is drawn when the
+// last one was used, and the other two for each step.
 func (l *loop) step(ev *machine.Event) {
 	l.clock.awake()
 	if l.token == "" {
 		l.token, l.word = record.NewClaim()
 	}
 	ev.Token, ev.Rand, ev.Nonce = l.token, mrand.Uint64(), record.NewNonce()
+	// What is still asked of the state before, which the core changes in place.
 	before := pastOf(&l.state)
 	actions := l.next(ev)
 	faults.Point("step")
@@ -401,7 +432,8 @@ func (l *loop) next(ev *machine.Event) []machine.Action {
 }
 
 // admitted is next where a supervisor is asked for room first, if the answer is
-// a claim.
+// a claim. It cannot be asked beforehand: which event leads to a claim is the
+// core's to say.
 func (l *loop) admitted(s Supervisor, ev *machine.Event, now machine.Instant) []machine.Action {
 	// The core is pure: an answer that nobody acts on has not been given.
 	trial := l.state
@@ -434,6 +466,8 @@ func (l *loop) withheld(ev *machine.Event, now machine.Instant) []machine.Action
 // now, then the actions. It bears every answer, also ones that the core never
 // gives.
 func (l *loop) apply(before past, actions []machine.Action) {
+	// The claim has taken the token, and the next gets another (rule 10). Its
+	// word is kept, for the offer at the term's end.
 	if l.state.Grant.Token == l.token {
 		l.token, l.counted().word = "", l.word
 	}
@@ -495,6 +529,7 @@ func (l *loop) beginTerm() {
 	})
 	w.transitions, w.acquired = l.counted().claimed, l.counted().acquired
 	w.renewed.Store(s.Sent.Wall)
+	// After all that is set above: readers look at it without a lock.
 	l.current.Store(w)
 	if l.crashed() { // and crash may have looked before there was a window to close
 		w.close(leadership.ReasonCrashed)
@@ -514,6 +549,8 @@ func (l *loop) termContext(term leadership.Term) context.Context {
 	return given
 }
 
+// perform does what the core asks for, and waits for nothing: what waits is a
+// goroutine's, and its answer another event (ADR 5).
 func (l *loop) perform(a *machine.Action) {
 	op := a.Op
 	switch a.Kind {
@@ -529,6 +566,7 @@ func (l *loop) perform(a *machine.Action) {
 		l.demote()
 	case machine.Note:
 		l.noted(a)
+	// The state says so, too, and ends the goroutine.
 	case machine.Finish:
 	}
 }
@@ -584,9 +622,14 @@ func (l *loop) claims(a *machine.Action) {
 	l.known = l.known.Heard(l.cfg.VersionPolicy, l.cfg.Standing)
 }
 
+// write makes a Send of a write. A draft that could not be made goes the same
+// way as one that could, since the core awaits an answer to each Send. A store
+// that need not be waited for is not (ADR 11).
 func (l *loop) write(a *machine.Action) {
 	transitions, acquired := l.changes.with(a, l.state.Grant.Term, &l.record)
 	d, err := l.io.draft(a, l.known, transitions, acquired, l.leaves())
+	// Kept until the record shows what became of it: a watch brings each
+	// renewal back, and the loop need not parse its own.
 	l.draft = d
 	if st, ok := l.store.st.(store.AsyncWriter); ok && d != nil {
 		l.io.begin(st, a.Write, a.Op, d)
@@ -621,7 +664,9 @@ func (l *loop) ourOffers() *offers {
 }
 
 // tendOffers takes offers, or does not, as the state asks for: a follower that
-// may claim takes them.
+// may claim takes them. One that is to let others go first takes none, since an
+// offer would put it before them: where candidates differ, where it backs off,
+// while it stands back.
 func (l *loop) tendOffers() {
 	s := &l.state
 	waits := (s.Phase == machine.Watching || s.Phase == machine.Claiming) && !s.Undrained &&
@@ -695,6 +740,7 @@ func (l *loop) failWaiters(c *Call) {
 	if c.Outcome != store.Permanent {
 		return
 	}
+	// The reason takes the place of the condition, and the next look answers.
 	for _, w := range l.waiters {
 		if w.kind == c.Kind {
 			w.done = func(*machine.State) (bool, error) { return true, c.Err }
@@ -702,6 +748,8 @@ func (l *loop) failWaiters(c *Call) {
 	}
 }
 
+// answerWaiters comes after each batch and each tick, by which alone the state
+// changes. No answer waits for its reader: there is room for one.
 func (l *loop) answerWaiters() {
 	rest := l.waiters[:0]
 	for _, w := range l.waiters {
@@ -715,6 +763,8 @@ func (l *loop) answerWaiters() {
 	l.waiters = rest
 }
 
+// dispose gives the store back to whoever shares it. A candidate that never ran
+// owes that, too.
 func (l *loop) dispose() {
 	if f := l.cfg.Dispose; f != nil {
 		f()
@@ -724,6 +774,7 @@ func (l *loop) dispose() {
 // awaitCallbacks waits for the callbacks that are under way or due, for as long
 // as callbacks may take.
 func (l *loop) awaitCallbacks() {
+	// The work of a term has outlived its time, and has been waited for enough.
 	if l.overran.Load() {
 		return
 	}

@@ -82,6 +82,9 @@ func (o *offers) make(st store.Offerer, a *machine.Action, word string, trip tim
 		call := &Call{Kind: callOffer, Sent: time.Now()}
 		call.Err = e.store.offer(ctx, st, e.cfg.Group, text)
 		call.Took = time.Since(call.Sent)
+		// Only an offer that may have been heard, or that failed for good, is
+		// reported. That nobody takes offers is no trouble, and the vacancy
+		// follows at once.
 		switch out := store.Classify(call.Err); out {
 		case store.Unknown:
 			call.Err = nil
@@ -105,6 +108,8 @@ func (e *env) offerEnded(op uint64, out store.Outcome, call *Call) {
 // seen, and is not interrupted by a change of leaders.
 func (o *offers) tend(s *machine.State, waits bool) {
 	if o.cancel != nil && s.Phase != machine.Releasing {
+		// The release is over: most often somebody has claimed, for which the
+		// offer waits.
 		o.cancel()
 		o.cancel = nil
 	}

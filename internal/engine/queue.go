@@ -55,6 +55,7 @@ func (q *callQueue) put(kind callKind, do func()) {
 	}
 }
 
+// waiting counts the calls of a kind. The caller holds the lock.
 func (q *callQueue) waiting(kind callKind) (n int) {
 	for _, c := range q.calls {
 		if c.kind == kind {

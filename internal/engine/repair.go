@@ -52,6 +52,9 @@ func (r *repair) send(known *record.Control) {
 	e, revision := r.env, r.revision
 	var pause record.Control
 	if known != nil {
+		// The pause alone, with what later versions may add. A request that
+		// stood beside it has been heard, and written anew it would be heard
+		// again.
 		pause = record.Control{Paused: known.Paused, Unknown: known.Unknown}
 	}
 	wait := time.Duration(mrand.Int64N(int64(e.cfg.HeartbeatInterval)))
@@ -76,6 +79,7 @@ func (r *repair) sent(m repaired, known *record.Control) {
 		done = true
 	default:
 	}
+	// A newer one may have come while this attempt was under way.
 	if done && r.revision == m.revision {
 		r.revision = 0
 	}

@@ -13,7 +13,9 @@ import (
 )
 
 // A reporter tells the log and the hooks what happens. Its methods are the
-// loop's, but for callback and panicked, which any goroutine may call.
+// loop's, but for failed, callback, panicked and tell, which any goroutine may
+// call: hooks are promised one call at a time, so what other goroutines have to
+// say goes by way of the inbox.
 type reporter struct {
 	log   *slog.Logger
 	hooks Hooks
@@ -25,6 +27,7 @@ type reporter struct {
 	lastErr atomic.Pointer[failure]
 }
 
+// failed keeps the error for Status, and for those who wait for what now fails.
 func (r *reporter) failed(err error) {
 	r.lastErr.Store(&failure{err, time.Now()})
 	// Not every store tells of its connection. Whichever call finds it closed
@@ -34,6 +37,8 @@ func (r *reporter) failed(err error) {
 	}
 }
 
+// hook shields the loop from a hook of the program, whose panic is no reason to
+// end a term.
 func (r *reporter) hook(name string, f func()) { shield.Call(f, r.panicked(name)) }
 
 // transition logs a change of state and tells the hook. news: it shows a new
@@ -105,6 +110,8 @@ func (r *reporter) call(c Call) {
 	default:
 		r.failed(c.Err)
 	}
+	// A call that failed is repeated, and the state shows what comes of that. A
+	// person has to know only what no repetition mends.
 	level := slog.LevelDebug
 	if c.Outcome == store.Permanent {
 		level = slog.LevelWarn
@@ -149,6 +156,9 @@ func (r *reporter) note(n Note) {
 func (r *reporter) logged(f func()) { shield.Call(f, r.panicked("Logger")) }
 
 func (r *reporter) logNote(n Note) {
+	// Most notes tell how the protocol deals with something; Warn is for what a
+	// person can do something about, Error for panics, and for what ends the
+	// election.
 	level := slog.LevelDebug
 	switch n.Kind {
 	case NoteWarning, NoteOverrun, NoteGaveUp, NoteRegressed, NoteNotReady, NoteMalformed:
@@ -196,6 +206,8 @@ func noteOf(a *machine.Action) Note {
 	return n
 }
 
+// noteText returns what a note of the core says. That of an overrun is missing:
+// it names the callback, which the core does not know (outlivedText).
 func noteText(k machine.NoteKind) string {
 	return [...]string{
 		machine.NoteResolved:  "a write without an answer was found to have been applied",
@@ -209,7 +221,8 @@ func noteText(k machine.NoteKind) string {
 
 // NoteReporter returns a function that logs a note and tells the hook, for a
 // supervisor that has something to report itself. It reports panics of the two
-// as well.
+// as well. There is no loop that would take them from the inbox, so the
+// function does that itself.
 func NoteReporter(log *slog.Logger, hooks Hooks) func(Note) {
 	r := &reporter{log: log, hooks: hooks, inbox: newInbox()}
 	return func(n Note) {

@@ -19,18 +19,22 @@ import (
 
 // A storeIO makes the calls to the store that the core asks for, and follows
 // the store's records and its connection. Whatever comes of them goes into the
-// inbox.
+// inbox. It decides nothing, and keeps nothing of the protocol: a call that
+// ends is an event, whatever its outcome.
 type storeIO struct {
 	env *env
 	// stop, set once the watch has begun, ends it. The watch ends with the
-	// context of all I/O too, but only stop waits for its end.
+	// context of all I/O too, but only stop waits for its end. It needs no
+	// lock: the goroutine that sets it has ended when unwatch looks.
 	stop func()
 	// flights is a list of those that may be outstanding, the loop's.
 	flights *flight
 }
 
 // draft encodes the write that a Send of the core asks for. transitions and
-// acquired are of the term that it is about, renewed is when it leaves.
+// acquired are of the term that it is about, renewed is when it leaves. The
+// loop calls it, and keeps the draft: by that it knows its own write again when
+// the watch brings it back, and parses nothing.
 func (s *storeIO) draft(
 	a *machine.Action, known preference.Standings, transitions uint64, acquired, renewed record.Moment,
 ) (*record.Draft, error) {
@@ -100,11 +104,14 @@ func written(kind machine.WriteKind, op uint64, sent time.Time, rev uint64, err 
 
 		of Call
 	}{of: Call{Kind: kind.String(), Sent: sent, Took: time.Since(sent), Outcome: store.Classify(err), Err: err}}
+	// Whatever the outcome is, the core hears of it: rule 4 resolves what is
+	// unknown, and nothing here repeats a write.
 	m.call, m.event = &m.of, machine.Event{Kind: machine.Written, Op: op, Outcome: outcomeOf(m.of.Outcome), Rev: rev}
 	return &m.message
 }
 
-// landed forgets the flights that have ended.
+// landed forgets the flights that have ended. The loop calls it with each
+// answer, so that the list stays as short as what is under way.
 func (s *storeIO) landed() {
 	for at := &s.flights; *at != nil; {
 		if (*at).ended.Load() {
@@ -116,7 +123,8 @@ func (s *storeIO) landed() {
 }
 
 // abandon ends the wait for the answers to flights. That for other writes ends
-// with the context of all I/O.
+// with the context of all I/O. Otherwise an answer that is lost would hold up
+// the end of the election for ConnectionTimeout.
 func (s *storeIO) abandon() {
 	for f := s.flights; f != nil; f = f.next {
 		if f.pending != nil {
@@ -125,7 +133,8 @@ func (s *storeIO) abandon() {
 	}
 }
 
-// look performs a Look of the core: one read.
+// look performs a Look of the core: one read. It is no news by itself, since
+// any replica may have answered: the core judges it by what it knows.
 func (s *storeIO) look(op uint64) {
 	e := s.env
 	ctx, cancel := e.bounded()
@@ -142,7 +151,9 @@ func (s *storeIO) look(op uint64) {
 	e.inbox.put(m)
 }
 
-// check has the store checked. It returns the conditions that suit it.
+// check has the store checked. It returns the conditions that suit it. Whether
+// its error is for good is for the caller to say: Start returns it then, and
+// join goes on trying.
 func (s *storeIO) check(ctx context.Context) (Conditions, error) {
 	e := s.env
 	// A check makes several calls, and the timeout of a short lease is meant
@@ -170,7 +181,9 @@ func (s *storeIO) check(ctx context.Context) (Conditions, error) {
 	return conditions, nil
 }
 
-// examine performs an Examine of the core: it asks the store for its age.
+// examine performs an Examine of the core: it asks the store for its age. The
+// check at the start does not do, since the store may have been made again
+// between that and the claim.
 func (s *storeIO) examine(op uint64) {
 	e := s.env
 	ctx, cancel := e.bounded()
@@ -224,6 +237,8 @@ func (s *storeIO) join(conditions Conditions, err error) {
 	if !ok {
 		return
 	}
+	// Before the watch, so that the loop has its rules when the first state
+	// comes.
 	e.inbox.put(&message{conditions: &conditions})
 	w, ok := e.store.st.(store.Watcher)
 	if !ok {
@@ -261,6 +276,8 @@ func (s *storeIO) unwatch() {
 const sayAgain = time.Minute
 
 // persist repeats try until it succeeds (true) or the election ends (false).
+// What keeps it waiting is said when it changes, and once a minute while it
+// stays: an election that does not begin must not be silent, nor fill the log.
 func (s *storeIO) persist(try func() error) bool {
 	e := s.env
 	said, saidAt := "", time.Time{}
@@ -285,7 +302,9 @@ func (s *storeIO) persist(try func() error) bool {
 	}
 }
 
-// poll stands for the watch with a store that has none.
+// poll stands for the watch with a store that has none. It asks as often as a
+// leader renews. What it finds late costs time and not safety, since rule 5
+// counts from the arrival of what was read.
 func (s *storeIO) poll() {
 	e := s.env
 	var group, control polled
@@ -316,7 +335,8 @@ func (s *storeIO) poll() {
 	}
 }
 
-// polled is what reads of one record have shown so far.
+// polled is what reads of one record have shown so far. A watch is promised not
+// to go back without a reason; whoever polls has to see to that.
 type polled struct {
 	revision uint64
 	stale    int // reads in a row that showed an older state
@@ -336,6 +356,8 @@ func (p *polled) believe(revision uint64) bool {
 	return true
 }
 
+// pollOne reads one record, and passes it on if it is believed. One that was
+// read before is passed on, too: the core knows it by its revision.
 func (s *storeIO) pollOne(key string, p *polled) error {
 	ctx, cancel := s.env.bounded()
 	defer cancel()
@@ -381,6 +403,7 @@ func (s *storeIO) followConn() (stop func()) {
 		})
 	}
 	stop = e.store.onConnState(c, tell)
+	// A state that was there before the registration is told of by nobody.
 	if state := e.store.connState(c); state != store.Connected {
 		tell(state)
 	}

@@ -35,6 +35,8 @@ type takeover struct {
 	refused int64
 }
 
+// due is when the loop is to look again. Nothing is due while a request is
+// under way: its answer says how to go on.
 func (t *takeover) due() int64 {
 	if t == nil || t.at == 0 || t.sending {
 		return machine.Never
@@ -58,6 +60,10 @@ func follows(s *machine.State, held *record.Record) bool {
 	return s.Phase == machine.Watching && v.Kind == machine.Held && v.Rec.Token != s.Grant.Token && v.Rec.Token == held.Token
 }
 
+// plan decides anew with each step when a request is due, since all that it
+// depends on may have changed: the leader, what its record shows, what others
+// said, what bars this candidate. The random part is drawn once for a term, or
+// it would be drawn until it is small.
 func (t *takeover) plan(s *machine.State, held *record.Record, now int64) {
 	v := &s.View
 	t.at = 0
@@ -68,6 +74,7 @@ func (t *takeover) plan(s *machine.State, held *record.Record, now int64) {
 		since := now + mrand.Int64N(int64(t.env.cfg.HeartbeatInterval))
 		*t = takeover{
 			env: t.env, token: v.Rec.Token, term: v.Term(), since: since, tell: since,
+			// What is not about the term goes on.
 			sending: t.sending, refused: t.refused,
 		}
 	}
@@ -127,6 +134,8 @@ func (t *takeover) preferred(held *record.Record) bool {
 	return cfg.AllowTakeover && cfg.VersionPolicy.Outranks(cfg.Standing, preference.Standing{Priority: held.Priority, Version: held.Version})
 }
 
+// send makes a request, on a goroutine of its own: the control record is read,
+// changed and written, perhaps more than once.
 func (t *takeover) send(s *machine.State, held *record.Record, now int64) {
 	e, cfg := t.env, &t.env.cfg
 	t.sending, t.asks = true, t.preferred(held) && now >= t.mayAsk(s, held)
@@ -144,6 +153,8 @@ func (t *takeover) send(s *machine.State, held *record.Record, now int64) {
 // it. A leader that refuses a takeover answers nothing.
 func (t *takeover) sent(err error, now int64) (text string) {
 	t.sending = false
+	// Most often it is a right that the user lacks, which operators may keep
+	// from candidates. To go on asking would do no more than fill logs.
 	if store.Classify(err) == store.Permanent {
 		t.refused = now + int64(RefusedFor)
 	}

@@ -11,7 +11,8 @@ import (
 )
 
 // ValidateToken proves by a renewal that this candidate led at some instant
-// during the call.
+// during the call. IsLeader rests on clocks (A3), and a renewal on the store
+// alone: nobody had replaced the record when that was applied.
 func (c *Candidate) ValidateToken(ctx context.Context) error {
 	err := c.validate(ctx)
 	if errors.Is(err, ErrNotLeader) {
@@ -30,11 +31,16 @@ func (c *Candidate) noteBadToken() {
 	}
 }
 
+// validate is ValidateToken without the note. It may be called within a
+// callback, since the loop renews. Within a hook, which the loop calls, it
+// waits for itself.
 func (c *Candidate) validate(ctx context.Context) error {
 	term := c.Term()
 	if term.IsZero() {
 		return ErrNotLeader
 	}
+	// Before the question is put, or the renewal that answers it might seem to
+	// have left before it.
 	asked := c.clock.now().Mono
 	c.inbox.event(machine.Event{Kind: machine.Validate})
 	err := c.await(ctx, machine.Renew.String(), func(s *machine.State) (bool, error) {
@@ -87,14 +93,21 @@ func (c *Candidate) proved(w *window) bool {
 	if c.cfg.ValidateAlways {
 		return false
 	}
+	// A window tells its end alone, which the core counted from when the
+	// renewal left (rule 1).
 	sent := w.mono.Load() - int64(machine.Trust(c.cfg.TTL, c.cfg.ClockDrift))
 	every := c.cfg.ValidateEvery
 	return every == 0 || c.clock.now().Mono-sent <= int64(every)
 }
 
+// validatePeriodically proves the token of whatever term there is, from the
+// start of the election to its end, on a goroutine of its own, since it waits
+// for the store.
 func (c *Candidate) validatePeriodically(ctx context.Context) {
 	for backoff.Sleep(ctx, c.cfg.ValidateEvery) {
 		faults.Point("validation")
+		// A follower has nothing to prove, and each attempt would be noted as
+		// somebody's bad token.
 		if c.IsLeader() {
 			// The outcome shows by itself: the window is extended or closes.
 			_ = c.ValidateToken(ctx)

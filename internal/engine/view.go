@@ -11,6 +11,8 @@ import (
 )
 
 // A snapshot is what readers see, besides the trust window. It is immutable.
+// Readers load it as a whole, so that what belongs together is of one step, and
+// none of them waits for the loop.
 type snapshot struct {
 	state     machine.Public
 	bars      machine.Bars
@@ -31,7 +33,10 @@ func (s *snapshot) same(o *snapshot) bool {
 		l.Acquired == m.Acquired && l.Renewed == m.Renewed && l.Version == m.Version && l.Address == m.Address && (l.Params == nil) == (m.Params == nil) && len(l.Meta) == len(m.Meta) && l.Until.Equal(m.Until)
 }
 
-// publish makes the new state visible to readers, and reports a transition.
+// publish makes the new state visible to readers, and reports a transition. It
+// comes after syncWindow, by which a term that is over is over for readers, and
+// before the actions: whatever the program is told by those, it finds when it
+// looks.
 func (l *loop) publish(before past) {
 	s := &l.state
 	old := l.snap.Load()
@@ -61,7 +66,8 @@ func (l *loop) publish(before past) {
 
 // announce reports what readers see next, if its state is not the one that they
 // saw in old. Otherwise the next leader was too fast for anything to be seen
-// between it and the last.
+// between it and the last. That is a line of the log alone, since a hook is
+// told of changes of state, of which there was none.
 func (l *loop) announce(before past, old, next *snapshot, news bool) {
 	t := l.transition(before, old.state, next)
 	if next.state != old.state {
@@ -80,10 +86,12 @@ func (l *loop) tellSupervisor() {
 }
 
 // publishCrash makes the end visible to readers. w is the term that it has
-// ended, nil for none.
+// ended, nil for none. It does for that what publish, announce and tell do for
+// a step: those ask the core, which is not to be trusted now.
 func (l *loop) publishCrash(w *window) {
 	old := l.snap.Load()
 	if old.state == machine.Ended {
+		// A panic after the last step has nothing left to end.
 		return
 	}
 	next := &snapshot{state: machine.Ended, at: time.Now(), reason: leadership.ReasonCrashed, leader: old.leader}
@@ -119,12 +127,15 @@ func (l *loop) reason() machine.Reason {
 	return l.state.Reason
 }
 
+// transition describes a change of state. The leader is the one that observers
+// are told of by this very step, as publish has tell come first.
 func (l *loop) transition(before past, from machine.Public, next *snapshot) Transition {
 	s := &l.state
 	t := Transition{
 		At: next.at, Event: eventOf(next.state), From: stateName(from), To: stateName(next.state), Reason: next.reason,
 		Term: transitionTerm(before, pastOf(s)), LeaderID: l.told.ID, LeaderTerm: l.told.Term, Correlation: l.told.Correlation,
 	}
+	// An Exit stays until the next one, and says nothing of other transitions.
 	if t.To == StateDemoted {
 		t.By, t.Why = s.Exit.By, s.Exit.Why
 	}
@@ -134,7 +145,8 @@ func (l *loop) transition(before past, from machine.Public, next *snapshot) Tran
 	return t
 }
 
-// transitionTerm is the term that began or ended by a step, if one did.
+// transitionTerm is the term that began or ended by a step, if one did. A claim
+// that cools down is no term: it ends unseen if it is not promoted.
 func transitionTerm(before, after past) leadership.Term {
 	for _, s := range []past{after, before} {
 		if s.phase == machine.Holding && s.promoted {
@@ -159,6 +171,8 @@ func (l *loop) describe(info *leadership.Info) {
 			x := l.state.Exit
 			info.By, info.Why, info.Successor = cmp.Or(x.By, l.cfg.InstanceID), x.Why, x.Successor
 		}
+	// A candidate claims a holder's record when it was offered it, or when the
+	// lease is over: either way that holder leads no more.
 	case v.Kind == machine.Held && l.state.Phase == machine.Claiming && l.state.Grant.Prior.Reason != "":
 		info.Reason, info.By = l.state.Grant.Prior.Reason, v.Rec.ID
 	case v.Kind == machine.Held && l.state.Phase == machine.Claiming:
@@ -168,6 +182,8 @@ func (l *loop) describe(info *leadership.Info) {
 		// first, or back off.
 		until := l.state.ViewAt + int64(machine.Wait(l.rules.Lease(&l.state), l.cfg.ClockDrift))
 		info.ID, info.Until = v.Rec.ID, l.clock.time(until)
+		// What was read last may be something that the core did not take in, as
+		// older than what it knew.
 		if r.Token == v.Rec.Token {
 			info.Priority, info.Version = r.Priority, r.Version
 			info.Address, info.Params, info.Meta = r.Address, r.Params, r.Meta
@@ -195,7 +211,7 @@ func (l *loop) times() (acquired, renewed record.Moment) {
 }
 
 // correlation is that of the term with this token. It is asked for with every
-// call to the store.
+// call to the store. It is a hash, and most calls are of the same term.
 func (l *loop) correlation(token string) string {
 	if token != l.hashed {
 		l.hashed, l.hash = token, leadership.Correlation(token)
@@ -203,6 +219,9 @@ func (l *loop) correlation(token string) string {
 	return l.hash
 }
 
+// barred returns what readers are told of why the candidate does not campaign:
+// one reason, and first the one that holds for the whole group. That it is
+// uninformed is none of them, since that passes within a lease.
 func barred(b machine.Bars) machine.Reason {
 	switch {
 	case b&machine.Paused != 0:
@@ -226,7 +245,8 @@ func (l *loop) expiry() int64 {
 }
 
 // tell tells observers and callbacks who leads, if that changed, and reports
-// whether it did.
+// whether it did. A window of ours that is open settles that without a look at
+// the record.
 func (l *loop) tell() bool {
 	if w := l.current.Load(); w != nil && l.toldOfUs(w.term.Number) && w.open() {
 		return false // as with each renewal
@@ -257,7 +277,9 @@ func (l *loop) tellNews() bool {
 	return true
 }
 
-// tellOf is the rest of tell, of a change.
+// tellOf is the rest of tell, of a change. A leader that offers its record
+// writes no vacancy. Whoever keeps account of terms is told of one all the
+// same, between the two leaders.
 func (l *loop) tellOf(info *leadership.Info) {
 	if before, ok := leadership.VacancyAfter(l.told, l.state.View); ok && info.ID != "" {
 		l.callbacks.tellLeader(before)

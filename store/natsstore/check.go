@@ -64,6 +64,8 @@ func (s *Store) examine(ctx context.Context, req store.CheckRequest) (store.Repo
 	before := s.connReport()
 	info, err := s.infoOrCreate(ctx)
 	if err != nil {
+		// Forgetful, since it is the worst that the bucket may be: a cool-down
+		// too many costs a wait, one too few may cost a second leader.
 		if denied := s.deniedSince(before, s.names.Info()); denied != nil {
 			return store.Report{Warnings: []string{s.unread(denied)}, Forgetful: true}, s.mayUse(ctx, req)
 		}
@@ -84,6 +86,7 @@ func (s *Store) examine(ctx context.Context, req store.CheckRequest) (store.Repo
 // age is how long the bucket has existed. Both instants are of the servers'
 // clocks, for ours may differ. A bucket from the future (a clock was set back)
 // counts as new, since that costs a wait, and the opposite could cost a leader.
+// Its age is 1 ns and not 0, by which the age would be unknown and nobody wait.
 func age(info *jetstream.StreamInfo) time.Duration {
 	if info.Created.IsZero() || info.TimeStamp.IsZero() { // of a server before 2.10
 		return 0
@@ -91,13 +94,15 @@ func age(info *jetstream.StreamInfo) time.Duration {
 	return max(info.TimeStamp.Sub(info.Created), 1)
 }
 
-// impossible is a revision that no register ever has.
+// impossible is a revision that no register ever has. It is a number that the
+// server reads, and one that no stream will have counted to.
 const impossible = 1 << 62
 
 // mayUse finds out whether the user may read the keys and write theirs. Without
 // the right to read, a candidate would wait for another's write. Writing is
 // tried with a revision that no register has: the server refuses it, for the
-// revision or for the user.
+// revision or for the user. Any other failure is left to the election, which
+// meets it again: a server that is restarting must not end a Start.
 func (s *Store) mayUse(ctx context.Context, req store.CheckRequest) error {
 	if req.Key == "" {
 		return nil
@@ -119,7 +124,9 @@ func (s *Store) unread(denied error) string {
 		" the user needs permission to publish to %s (%v).", s.names.Bucket, s.names.Info(), denied)
 }
 
-// judge says what a stream's configuration means for elections.
+// judge says what a stream's configuration means for elections. Warnings are
+// words for people. What an election acts on by itself stands beside them:
+// whether the bucket forgets, or drops what it holds.
 func (s *Store) judge(c *jetstream.StreamConfig, cluster *jetstream.ClusterInfo, req store.CheckRequest) (store.Report, error) {
 	if err := s.refuse(c, req); err != nil {
 		return store.Report{}, err
@@ -157,7 +164,8 @@ func (s *Store) judge(c *jetstream.StreamConfig, cluster *jetstream.ClusterInfo,
 	return r, nil
 }
 
-// refuse reports every property that makes elections unsafe or impossible.
+// refuse reports every property that makes elections unsafe or impossible. It
+// names all at once, so that a person changes the bucket once.
 func (s *Store) refuse(c *jetstream.StreamConfig, req store.CheckRequest) error {
 	var faults []error
 	fault := func(when bool, format string, args ...any) {

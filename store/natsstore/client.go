@@ -55,6 +55,8 @@ func newClient(nc *nats.Conn, bucket string, opts Options) (*client, error) {
 	return c, nil
 }
 
+// bounded gives a context without a deadline one: a message that the servers
+// lose is never answered, and nothing else would end the call.
 func (c *client) bounded(ctx context.Context) (context.Context, context.CancelFunc) {
 	if _, ok := ctx.Deadline(); ok {
 		return ctx, func() {}
@@ -81,6 +83,8 @@ func (c *client) sendableBy(deadline time.Time) error {
 	return c.connected()
 }
 
+// connected tells a connection that is down from one that is closed for good,
+// by which elections end.
 func (c *client) connected() error {
 	switch {
 	case c.nc.IsClosed():
@@ -96,6 +100,8 @@ func (c *client) connected() error {
 // request sends one request that changes nothing.
 func (c *client) request(ctx context.Context, subject string, body []byte) (*nats.Msg, attend.Report, error) {
 	before := c.connReport()
+	// The client library would keep the request until it has reconnected. One
+	// that is closed it refuses itself.
 	if !before.Connected && !c.nc.IsClosed() {
 		return nil, before, nats.ErrDisconnected
 	}

@@ -10,6 +10,8 @@ import (
 
 // connState returns what a status of the client library means for an election.
 // A connection that drains still carries answers; its end is told as CLOSED.
+// All that may yet come up is disconnected, the first attempt to connect
+// included: elections end at CLOSED, for good.
 func connState(st nats.Status) store.ConnState {
 	switch st {
 	case nats.CONNECTED, nats.DRAINING_SUBS, nats.DRAINING_PUBS:
@@ -22,7 +24,9 @@ func connState(st nats.Status) store.ConnState {
 }
 
 // A caller calls a caller's function on behalf of its owner, without the lock
-// that guards what called it.
+// that guards what called it. With the lock, a function that calls back into
+// the store would wait for itself. The owner is what the end of a registration
+// waits by: see [loop.Loop.Settle].
 type caller func(owner any, f func())
 
 // A listener is one registration of OnConnState.
@@ -32,6 +36,8 @@ type listener struct {
 }
 
 // listeners hear of changes of the connection's state. Their owner guards them.
+// They have one state in common. A listener is told of changes alone, so one
+// that comes later looks for itself ([Store.ConnState]).
 type listeners struct {
 	all   []*listener
 	heard store.ConnState // by all of them, last
@@ -51,11 +57,16 @@ func (l *listeners) remove(x *listener) {
 }
 
 func (l *listeners) removeAll() {
+	// A copy, since remove shifts what is ranged over.
 	for _, x := range slices.Clone(l.all) {
 		l.remove(x)
 	}
 }
 
+// notify tells all listeners of a state that they have not heard. The loop's
+// goroutine alone calls it, with each status that the client library tells of,
+// and with the present one before each round of work: the library drops a
+// status for which its channel has no room.
 func (l *listeners) notify(st store.ConnState, call caller) {
 	// Several states of the client library are one here.
 	if st == l.heard {

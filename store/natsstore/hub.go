@@ -16,8 +16,12 @@ import (
 
 const (
 	// readShare is the part of the queue that the answers to reads may fill.
+	// The writes that are heard meanwhile come by the same queue, and when it
+	// overflows, all keys are read anew.
 	readShare = 4
-	// readTimeout is when a request of the hub counts as lost.
+	// readTimeout is when a request of the hub counts as lost. Of a read a late
+	// answer counts all the same: where a server is slower than that, keys
+	// would else be asked for in vain for ever ([request.Requests.AskLate]).
 	readTimeout = time.Second
 )
 
@@ -51,6 +55,8 @@ type hub struct {
 	planned bool
 	audit   audit
 
+	// The count shows an interruption that was too short for its status to be
+	// seen.
 	reconnects uint64 // the connection's count, as last seen
 	lastErr    error  // of the latest failed request
 	denied     error  // why the bucket is assumed to republish
@@ -73,6 +79,9 @@ var (
 )
 
 func newHub(c *client) *hub {
+	// In this order: a status is listened for before the state is read, or a
+	// change between the two would go unheard. One that is told twice does no
+	// harm.
 	h := &hub{
 		client:     c,
 		status:     c.nc.StatusChanged(),
@@ -83,17 +92,24 @@ func newHub(c *client) *hub {
 		reconnects: c.nc.Stats().Reconnects,
 	}
 	h.loop = loop.New(h, c.opts.QueueSize, h.status, c.panicked)
+	// The registry asks the feeds what is heard, and they hand it what they
+	// hear: so one of the two is told of the other later.
 	h.feeds = feed.NewSet(feed.Config{Names: c.names, Whole: c.opts.WatchWholeBucket}, h)
 	h.registry = registry.New(h, h.feeds, c.opts.QueueSize/readShare)
 	h.feeds.Serve(h.registry)
 	return h
 }
 
+// shutdown ends the hub for good. The caller holds the lock, and may be a
+// function that the loop calls. So nothing here waits: the goroutine follows
+// when it can, and [Store.Close] is what waits for that.
 func (h *hub) shutdown() {
 	if !h.loop.End() {
 		return
 	}
 	h.nc.RemoveStatusListener(h.status)
+	// Without remove, which would end the feed of each key on its own. What is
+	// ended here is never used again.
 	for w := range h.watches {
 		w.Stop()
 		w.unhook()
@@ -102,23 +118,33 @@ func (h *hub) shutdown() {
 	if h.replies != nil {
 		_ = h.replies.Unsubscribe() // fails only if the connection is gone, and the subscription with it
 	}
+	// Writes under way have their answers yet. New ones go beside the hub, or
+	// to the next.
 	h.writes.Retire()
 	h.takers.dismissAll()
 	h.listeners.removeAll()
 }
 
+// endIfIdle ends a hub that nobody needs any more, so that an idle store costs
+// no goroutine. Whoever needs one then starts another: see withHub.
 func (h *hub) endIfIdle() {
 	if len(h.watches) == 0 && h.listeners.empty() && len(h.takers) == 0 {
 		h.shutdown()
 	}
 }
 
+// add begins a watch. After an error the caller calls remove, which bears that
+// only part of this was done.
 func (h *hub) add(w *subscription, p plan) error {
 	if !h.planned {
+		// The plan of the first watch counts: audits have kept it up to date
+		// since, and what a later watch has learned may be older.
 		h.planned = true
 		h.follow(p)
 		h.audit.heard(time.Now())
 	}
+	// Before anything can fail, since remove calls it: on a connection that was
+	// being drained, a nil here once ended the program.
 	w.unhook = func() bool { return true }
 	h.watches[w] = struct{}{}
 	if err := h.listenForReplies(); err != nil {
@@ -136,11 +162,16 @@ func (h *hub) add(w *subscription, p plan) error {
 			return err
 		}
 	}
+	// A watch of no keys at all has begun.
 	w.Begin()
 	h.loop.Nudge()
 	return nil
 }
 
+// listenForReplies subscribes to the answers to the hub's own requests. The
+// loop takes them in, as it does records: the client library's requests would
+// cost a goroutine each that waits. Before the first watch there is nothing to
+// ask.
 func (h *hub) listenForReplies() error {
 	if h.replies != nil {
 		return nil
@@ -153,6 +184,8 @@ func (h *hub) listenForReplies() error {
 	return err
 }
 
+// remove ends a watch, once: its stop function, the end of its context and a
+// beginning that failed may each come first.
 func (h *hub) remove(w *subscription) {
 	if !w.Stop() {
 		return
@@ -183,7 +216,8 @@ func (h *hub) learned() int {
 	return n
 }
 
-// stop is what Watch returns.
+// stop is what Watch returns. It waits for a delivery that is under way, as
+// package store promises, unless the delivery itself is the caller.
 func (h *hub) stop(w *subscription) {
 	h.loop.Lock()
 	defer h.loop.Unlock()
@@ -195,6 +229,7 @@ func (h *hub) stop(w *subscription) {
 func (h *hub) stopListening(l *listener) {
 	h.loop.Lock()
 	defer h.loop.Unlock()
+	// shutdown may have removed it before.
 	if !l.stopped {
 		h.listeners.remove(l)
 		h.endIfIdle()
@@ -212,10 +247,15 @@ func (h *hub) stopTaking(t *taker) {
 	h.loop.Settle(t)
 }
 
+// suspect has a key read that a write has found in another state than its
+// watches were told of. It is called by goroutines of writes. The bucket is
+// looked at, too: it may have been made anew, of which no republished record
+// tells.
 func (h *hub) suspect(key string) {
 	h.loop.Lock()
 	defer h.loop.Unlock()
 	watched := h.registry.Read(key)
+	// Each view is asked, and not only until one watches the key.
 	for v := range h.views {
 		watched = v.Survey(key) || watched
 	}
@@ -225,6 +265,9 @@ func (h *hub) suspect(key string) {
 	}
 }
 
+// Receive implements [loop.Handler]. A full queue may have dropped messages, of
+// which nothing tells: republished records have no numbers of their own. Those
+// of views come by another queue, whose sender waits for room.
 func (h *hub) Receive(m *nats.Msg, full bool) {
 	if full {
 		h.registry.ReadAll()
@@ -233,13 +276,24 @@ func (h *hub) Receive(m *nats.Msg, full bool) {
 	case h.replies != nil && m.Sub == h.replies:
 		h.requests.Answer(m)
 	case h.feeds.Receive(m):
+	// Or it is of a subscription that has ended, whose last messages still wait
+	// in the queue: then nobody takes it.
 	default:
 		h.takers.receive(m, h.Call)
 	}
 }
 
+// ConnStatus implements [loop.Handler].
 func (h *hub) ConnStatus(st nats.Status) { h.listeners.notify(connState(st), h.Call) }
 
+// Work implements [loop.Handler]. It follows each message, so that nothing here
+// may take as long as there are keys: the parts keep what is unsettled apart.
+//
+// The order matters. What an interruption has voided is forgotten first, and
+// what is overdue is given up, so that both are asked for again in this very
+// round. The feeds come before those who read: a consumer that is found lost
+// here leaves its keys to be read, and Work may not be called again soon. The
+// deadlines come last, with those of what was just asked.
 func (h *hub) Work(now time.Time) time.Duration {
 	h.listeners.notify(connState(h.nc.Status()), h.Call)
 	if h.loop.Ended() || len(h.watches) == 0 || !h.nc.IsConnected() {
@@ -263,6 +317,8 @@ func (h *hub) Work(now time.Time) time.Duration {
 		v.Work(now, due)
 	}
 	h.requests.Deadlines(due)
+	// What was due at once has been seen to, or waits for an answer. Without a
+	// least wait the loop would spin over it.
 	return max(time.Until(next), time.Millisecond)
 }
 
@@ -271,7 +327,9 @@ func (h *hub) Work(now time.Time) time.Duration {
 func (h *hub) Panicked(err error) { h.lastErr = err }
 
 // Restart implements [loop.Handler]. It also follows a lost connection:
-// whatever was sent meanwhile is lost, and consumers may be gone.
+// whatever was sent meanwhile is lost, and consumers may be gone. Interrupted
+// comes last, for it puts off the reads of keys that share a consumer, which
+// Reconnected has made due at once.
 func (h *hub) Restart() {
 	if h.requests != nil {
 		h.requests.Forget()

@@ -28,7 +28,8 @@ func Driver() store.Driver {
 	}
 }
 
-// An opened is a Store with its own connection.
+// An opened is a Store with its own connection. [New] leaves a connection to
+// its caller. Here nobody else has it, so it ends with the store.
 type opened struct {
 	*Store
 	close func()
@@ -45,6 +46,8 @@ func openURL(ctx context.Context, u *url.URL) (store.Opened, error) {
 	if err != nil {
 		return nil, fmt.Errorf("%w: %w", store.ErrInvalid, err)
 	}
+	// The path and the query are ours. The client library gets what is left,
+	// which is a server.
 	server, bucket := *u, strings.Trim(u.Path, "/")
 	server.Path, server.RawPath, server.RawQuery, server.Scheme = "", "", "", strings.ToLower(u.Scheme)
 	if !validBucket(bucket) {
@@ -59,10 +62,13 @@ func openURL(ctx context.Context, u *url.URL) (store.Opened, error) {
 		nc.Close()
 		return nil, fmt.Errorf("%w: %w", store.ErrInvalid, err)
 	}
+	// The store first: its listeners would else hear that a connection was
+	// closed for good, and elections end by that.
 	return opened{st, sync.OnceFunc(func() { st.Close(); nc.Close() })}, nil
 }
 
-// connect connects before ctx is done.
+// connect connects before ctx is done. The client library takes a length of
+// time and no context: what is left of that, as the call begins.
 func connect(ctx context.Context, server, creds string) (*nats.Conn, error) {
 	wait := DefaultTimeout
 	if deadline, ok := ctx.Deadline(); ok {
@@ -104,6 +110,8 @@ func optionsOf(query url.Values) (opts Options, creds string, err error) {
 		case "replicas":
 			replicas, err = strconv.Atoi(value)
 		default:
+			// Not ignored: with a misspelt domain, the bucket of that name in
+			// another domain would be opened, and have a leader of its own.
 			err = errors.New("is unknown; known are domain, creds, create, replicas")
 		}
 		if err != nil {

@@ -13,7 +13,9 @@ import (
 )
 
 // get reads a key by a direct get, which any replica answers. Where the bucket
-// refuses those, it asks the stream's leader.
+// refuses those, it asks the stream's leader. That the bucket does is found out
+// by the first read of it that fails. It is no failure of the caller's, so that
+// read is made once more.
 func (c *client) get(ctx context.Context, key string) (store.Entry, error) {
 	if !store.ValidKey(key) {
 		return store.Entry{}, fmt.Errorf("%w: key %q", store.ErrInvalid, key)
@@ -28,7 +30,9 @@ func (c *client) get(ctx context.Context, key string) (store.Entry, error) {
 	return e, err
 }
 
-// A readRequest is one way of asking for a key, and of reading the answer.
+// A readRequest is one way of asking for a key, and of reading the answer. It
+// is a value, since two send it: a call that waits for the answer, and the hub,
+// which does not.
 type readRequest struct {
 	subject string
 	body    []byte
@@ -36,6 +40,7 @@ type readRequest struct {
 }
 
 // readRequest returns the request that the bucket allows, as far as is known.
+// It is asked for with each read: a bucket may be replaced, or be changed.
 func (c *client) readRequest(key string) readRequest {
 	if c.noDirect.Load() {
 		return readRequest{subject: c.names.MessageGet(), body: c.names.MessageRequest(key), decode: wire.MessageAnswer}
@@ -54,7 +59,9 @@ func (c *client) readBy(ctx context.Context, r readRequest, key string) (store.E
 	return store.Entry{}, c.readError(ctx, before, r.subject, err)
 }
 
-// readError classifies and explains a failed request that changes nothing.
+// readError classifies and explains a failed request that changes nothing. Only
+// a call without an answer can have been denied: the server does not answer
+// those.
 func (c *client) readError(ctx context.Context, before attend.Report, subject string, err error) error {
 	class := classifyRead(err)
 	if errors.Is(class, errNoStream) {

@@ -57,6 +57,7 @@ func (s *Store) Bucket() string { return s.names.Bucket }
 // Close may be called more than once.
 func (s *Store) Close() {
 	s.mu.Lock()
+	// First, so that nobody starts another hub from now on.
 	s.closed = true
 	h := s.hub
 	s.mu.Unlock()
@@ -82,7 +83,9 @@ func (s *Store) Get(ctx context.Context, key string) (store.Entry, error) {
 }
 
 // withHub calls f with the lock of the store's hub, which it starts if there is
-// none. It returns that hub, and the error of f.
+// none. It returns that hub, and the error of f. A hub ends by itself when it
+// is idle, from whatever goroutine ends its last watch. So whether it has is
+// asked with its lock, which f then runs with.
 func (s *Store) withHub(f func(h *hub) error) (*hub, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -113,7 +116,7 @@ func (s *Store) present() *hub {
 	return s.hub
 }
 
-// drop forgets a hub that has ended.
+// drop forgets a hub that has ended. Another may have taken its place by now.
 func (s *Store) drop(h *hub) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

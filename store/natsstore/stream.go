@@ -13,17 +13,24 @@ import (
 	"github.com/seed-ff2cb582/leader/store/natsstore/internal/wire"
 )
 
+// info asks for the bucket's configuration and state, for a caller whose answer
+// must be younger than its question.
 func (c *client) info(ctx context.Context) (*jetstream.StreamInfo, error) {
 	_, info, err := c.askInfo(ctx)
 	return info, err
 }
 
 // sharedInfo is info that many may ask for at once. Its answer is theirs, and
-// may have left the server just before the call.
+// may have left the server just before the call. Hundreds of elections that one
+// process began each asked for it, twice, and on a busy machine held each other
+// up for minutes.
 func (c *client) sharedInfo(ctx context.Context) (*jetstream.StreamInfo, error) {
 	return c.describing.Do(ctx, func() (bool, *jetstream.StreamInfo, error) { return c.askInfo(ctx) })
 }
 
+// askInfo reports besides whether the server answered. What ends without an
+// answer, perhaps by the end of its caller's context, says nothing to others
+// who share the question.
 func (c *client) askInfo(ctx context.Context) (answered bool, info *jetstream.StreamInfo, err error) {
 	m, _, err := c.request(ctx, c.names.Info(), nil)
 	if err != nil {
@@ -53,6 +60,9 @@ func (c *client) diagnose(ctx context.Context, cause error) error {
 	}
 }
 
+// explain says why a bucket that is there does not answer. A refusal of direct
+// gets shows here: the server then listens to none, so that a read ends as
+// where there is no stream.
 func (c *client) explain(info *jetstream.StreamInfo, cause error) error {
 	if err := c.checkSubjects(&info.Config); err != nil {
 		return err
@@ -64,7 +74,9 @@ func (c *client) explain(info *jetstream.StreamInfo, cause error) error {
 		store.ErrTransient, c.names.Bucket, cause)
 }
 
-// missing makes the bucket where the options say so.
+// missing makes the bucket where the options say so. It is a failure even then,
+// though one that passes: the call that met it has had no effect, and its
+// caller repeats it.
 func (c *client) missing(ctx context.Context, cause error) error {
 	if c.opts.Create == nil {
 		return fmt.Errorf("%w: bucket %q does not exist (make it with BucketAutoCreate, `leader bucket create --bucket %s` or `nats kv add %s`): %w",
@@ -76,6 +88,8 @@ func (c *client) missing(ctx context.Context, cause error) error {
 	return fmt.Errorf("%w: bucket %q was missing and has been made: %w", store.ErrTransient, c.names.Bucket, cause)
 }
 
+// create makes the bucket of the store's name. It works on a copy, since the
+// options are the caller's.
 func (c *client) create(ctx context.Context) error {
 	cfg := *c.opts.Create
 	cfg.Bucket = c.names.Bucket
@@ -83,7 +97,8 @@ func (c *client) create(ctx context.Context) error {
 }
 
 // checkSubjects refuses a stream in which writes do not arrive under the very
-// subject that reads ask for.
+// subject that reads ask for. A mirror has no subjects; Check refuses it for
+// what it is.
 func (c *client) checkSubjects(config *jetstream.StreamConfig) error {
 	if config.Mirror != nil || slices.Contains(config.Subjects, c.names.Stored+">") {
 		return nil
@@ -102,9 +117,14 @@ func (c *client) infoOrCreate(ctx context.Context) (*jetstream.StreamInfo, error
 	if err := c.create(ctx); err != nil {
 		return nil, err
 	}
+	// Not shared: an answer that is under way may be of the time before.
 	return c.info(ctx)
 }
 
+// checkError explains a failure of infoOrCreate. Whoever starts an election
+// reads it, so it says what to change; and what may pass by itself is
+// transient, since an election that starts beside its servers is to wait for
+// them.
 func (c *client) checkError(ctx context.Context, before attend.Report, err error) error {
 	switch {
 	case store.Classify(err) != store.Unknown:

@@ -16,7 +16,8 @@ type taker struct {
 }
 
 // takers take what is offered and broadcast, each by its subscription. Whoever
-// holds them guards them.
+// holds them guards them. A message tells by which subscription it came and not
+// for which taker, and one key may have several.
 type takers map[*nats.Subscription]*taker
 
 func (t takers) add(sub *nats.Subscription, most int, deliver func([]byte)) *taker {
@@ -25,12 +26,16 @@ func (t takers) add(sub *nats.Subscription, most int, deliver func([]byte)) *tak
 	return x
 }
 
-// receive passes an offer on. One that is longer than any of ours is none.
+// receive passes an offer on. One that is longer than any of ours is none:
+// whoever reaches the server may publish here.
 func (t takers) receive(m *nats.Msg, call caller) {
+	// Messages of a taker that was dismissed may still wait in the queue.
 	x := t[m.Sub]
 	if x == nil {
 		return
 	}
+	// Counted here, too: the servers learn of the bound after the subscription,
+	// and count anew after a reconnection.
 	x.heard++
 	if x.most > 0 && x.heard > x.most {
 		return // after a reconnection the servers count anew
@@ -40,8 +45,9 @@ func (t takers) receive(m *nats.Msg, call caller) {
 	}
 }
 
-// dismiss ends a taker, but for a call that runs. It reports whether the taker
-// was still there.
+// dismiss ends a taker, but for a call that runs: the caller has the lock,
+// which that call needs to end, and waits for it afterwards
+// ([loop.Loop.Settle]). It reports whether the taker was still there.
 func (t takers) dismiss(x *taker) (first bool) {
 	if x.stopped {
 		return false

@@ -24,6 +24,7 @@ func (s *Store) Watch(ctx context.Context, keys []string, deliver func(store.Ent
 			return nil, fmt.Errorf("%w: key %q", store.ErrInvalid, key)
 		}
 	}
+	// A copy, since the slice is the caller's, and is kept here.
 	keys = slices.Clone(keys)
 	slices.Sort(keys)
 	w := &subscription{Watch: watch.New(deliver), keys: slices.Compact(keys)}
@@ -51,6 +52,8 @@ func (s *Store) begin(ctx context.Context, w *subscription, prepare func(*hub)) 
 	end := time.Now().Add(s.opts.Timeout)
 	beginning, cancel := context.WithDeadline(ctx, end)
 	defer cancel()
+	// Before anything is sent: whatever is denied from now on may be this
+	// watch's.
 	before := s.connReport()
 	p, err := s.plan(beginning)
 	if err != nil {
@@ -62,6 +65,8 @@ func (s *Store) begin(ctx context.Context, w *subscription, prepare func(*hub)) 
 			h.remove(w)
 			return fmt.Errorf("%w: watching bucket %q: %w", classifySubscribe(err), s.names.Bucket, err)
 		}
+		// With the lock, so that the watch cannot end before there is something
+		// to unhook.
 		w.unhook = context.AfterFunc(ctx, s.shielded("the end of a watch", func() { s.stop(h, w) }))
 		return nil
 	})

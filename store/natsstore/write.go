@@ -24,6 +24,8 @@ func (s *Store) CompareAndSwap(ctx context.Context, w store.Write) (uint64, erro
 	ctx, cancel := s.bounded(ctx)
 	defer cancel()
 	for attempt := 1; ; attempt++ {
+		// Before each attempt: what is written to a connection that has gone
+		// waits in its buffer, and may be applied long after this call.
 		if err := s.sendable(ctx); err != nil {
 			return 0, err
 		}
@@ -42,7 +44,8 @@ func (s *Store) CompareAndSwap(ctx context.Context, w store.Write) (uint64, erro
 }
 
 // publish sends the write once. A repetition after "no responders" could meet
-// its own first attempt.
+// its own first attempt. The functions of the client library that publish make
+// up to two of them, unless told otherwise.
 func (c *client) publish(ctx context.Context, before attend.Report, w store.Write) (uint64, error) {
 	m := c.names.Write(w)
 	ctx, call := c.attendant.Begin(ctx, before, m.Subject)
@@ -78,7 +81,8 @@ func (c *client) valid(w store.Write) error {
 }
 
 // writeError classifies and explains a failed write, looking a second time
-// where the answer alone does not tell.
+// where the answer alone does not tell. A refusal tells more than that: the
+// register is not as the caller believed, so those who watch it are to read.
 func (s *Store) writeError(ctx context.Context, before attend.Report, w store.Write, err error) error {
 	class := classifyWrite(err)
 	switch {
@@ -94,6 +98,8 @@ func (s *Store) writeError(ctx context.Context, before attend.Report, w store.Wr
 			" remove that subject from it, and make the bucket again", store.ErrPermanent, s.names.Bucket, err, s.names.Stream, s.names.Put+w.Key)
 	}
 	if errors.Is(class, store.ErrUnknown) && ended(err) {
+		// The server drops what a user may not publish before any stream gets
+		// it: nothing was applied, for certain.
 		if denied := s.deniedSince(before, s.names.Put+w.Key); denied != nil {
 			return fmt.Errorf("%w: the user may not publish to %s: %w", store.ErrPermanent, s.names.Put+w.Key, denied)
 		}
