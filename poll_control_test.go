@@ -2,6 +2,7 @@ package leader_test
 
 import (
 	"context"
+	"errors"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -88,5 +89,45 @@ func TestAPollingCandidateThatMayNotReadItsControlRecordGoesOnWithoutIt(t *testi
 		if n := notes.Load(); n != 1 {
 			t.Errorf("it was said %d times that the control record cannot be read", n)
 		}
+	})
+}
+
+// Of the group's record nothing can be read, which only the candidate knows.
+type controlOnly struct {
+	store.Store
+
+	refuses atomic.Bool
+}
+
+func (c *controlOnly) Get(ctx context.Context, key string) (store.Entry, error) {
+	if c.refuses.Load() && !strings.HasPrefix(key, record.ControlKey("")) {
+		return store.Entry{}, store.ErrPermanent
+	}
+	return c.Store.Get(ctx, key)
+}
+
+func TestAPollingCandidateThatMayNotReadItsRecordSaysSo(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var notes atomic.Int64
+		cfg := config("a")
+		cfg.Hooks.Note = func(n leader.Note) {
+			if n.Kind == leader.NoteNotReady && strings.Contains(n.Text, store.ErrPermanent.Error()) {
+				notes.Add(1)
+			}
+		}
+		st := &controlOnly{Store: memstore.New()}
+		st.refuses.Store(true)
+		a := start(t, st, cfg)
+		time.Sleep(2*time.Minute + heartbeat/2)
+		mustNotLead(t, a)
+		if err := a.Status().LastError; !errors.Is(err, store.ErrPermanent) {
+			t.Errorf("the status says %v of reads that fail for good", err)
+		}
+		if n := notes.Load(); n != 3 {
+			t.Errorf("it was said %d times in two minutes that the record cannot be read, want one a minute", n)
+		}
+		st.refuses.Store(false)
+		time.Sleep(2 * wait)
+		mustLead(t, a)
 	})
 }

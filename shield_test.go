@@ -83,11 +83,33 @@ func (b *brittle) TakeOffers(key string, deliver func([]byte)) (func(), error) {
 	return func() { stop(); b.strike("the end of TakeOffers") }, err
 }
 
-func (b *brittle) ConnState() store.ConnState { return store.Connected }
+func (b *brittle) ConnState() store.ConnState {
+	b.strike("ConnState")
+	return store.Connected
+}
 
 func (b *brittle) OnConnState(func(store.ConnState)) func() {
 	b.strike("OnConnState")
 	return func() { b.strike("the end of OnConnState") }
+}
+
+// Whoever asks for the status is none that a store's panic may strike.
+func TestStatusOutlivesAPanicOfTheStoresConnState(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		st := &brittle{Store: memstore.New(), left: map[string]int{}}
+		a := start(t, st, config("a"))
+		time.Sleep(2 * wait)
+		st.mu.Lock()
+		st.left["ConnState"] = 1
+		st.mu.Unlock()
+		if got := a.Status(); !got.IsLeader || got.ConnectionStatus != store.Connected.String() {
+			t.Errorf("%+v", got)
+		}
+		if st.left["ConnState"] != 0 {
+			t.Error("the status did not ask the store")
+		}
+		halt(t, a)
+	})
 }
 
 // A store is written by others. What a call of it did before it panicked is

@@ -42,15 +42,15 @@ func (h *Health) Follow(ctx context.Context) {
 	var begun time.Time             // when the latest check was
 	for {
 		faults.Point("health")
-		select {
-		case ok := <-verdict:
+		switch ok, came := next(ctx, verdict, tick.C); came {
+		case aVerdict:
 			// Not of one that hung: it was judged by that, and what it says in
 			// the end is of another time.
 			if !failed {
 				h.judge(ok)
 			}
 			running, failed = false, false
-		case <-tick.C:
+		case aTick:
 			if running {
 				failed = true
 				h.judge(false)
@@ -60,7 +60,7 @@ func (h *Health) Follow(ctx context.Context) {
 			// Beside this goroutine, or a check that hangs would never be found
 			// to hang.
 			go h.ask(ctx, verdict)
-		case <-ctx.Done():
+		case theEnd:
 			if running {
 				// Nothing outlives Stop, so that the program may then close
 				// what the check looks at. But Stop does not hang with a check
@@ -69,6 +69,35 @@ func (h *Health) Follow(ctx context.Context) {
 			}
 			return
 		}
+	}
+}
+
+// An arrival is what Follow waits for.
+type arrival int
+
+const (
+	aVerdict arrival = iota
+	aTick
+	theEnd // of the context
+)
+
+// next waits for what comes next, and returns the verdict if it is one. A
+// verdict that is there goes before a tick. A stall longer than the interval
+// leaves both behind it, and a check that passed in time must not count as one
+// that hangs.
+func next(ctx context.Context, verdict <-chan bool, tick <-chan time.Time) (ok bool, came arrival) {
+	select {
+	case ok := <-verdict:
+		return ok, aVerdict
+	default:
+	}
+	select {
+	case ok := <-verdict:
+		return ok, aVerdict
+	case <-tick:
+		return false, aTick
+	case <-ctx.Done():
+		return false, theEnd
 	}
 }
 

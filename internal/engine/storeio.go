@@ -275,12 +275,29 @@ func (s *storeIO) unwatch() {
 // sayAgain is how often a trouble that lasts is reported anew.
 const sayAgain = time.Minute
 
+// A trouble is what keeps something from working, for as long as it does.
+type trouble struct {
+	said string
+	at   time.Time
+}
+
+// due reports whether the trouble is to be said now: when it changes, and once
+// in sayAgain while it stays.
+func (t *trouble) due(err error) bool {
+	now := time.Now()
+	if err.Error() == t.said && now.Sub(t.at) < sayAgain {
+		return false
+	}
+	t.said, t.at = err.Error(), now
+	return true
+}
+
 // persist repeats try until it succeeds (true) or the election ends (false).
 // What keeps it waiting is said when it changes, and once a minute while it
 // stays: an election that does not begin must not be silent, nor fill the log.
 func (s *storeIO) persist(try func() error) bool {
 	e := s.env
-	said, saidAt := "", time.Time{}
+	var lasting trouble
 	r := e.cfg.Retry
 	pace := backoff.Policy{Initial: r.Initial, Max: min(r.Max, Forever), Multiplier: r.Multiplier, Jitter: r.Jitter}
 	for attempt := 1; ; attempt++ {
@@ -291,10 +308,9 @@ func (s *storeIO) persist(try func() error) bool {
 		if e.ctx.Err() != nil {
 			return false
 		}
-		if now := time.Now(); err.Error() != said || now.Sub(saidAt) >= sayAgain {
-			said, saidAt = err.Error(), now
+		if lasting.due(err) {
 			e.report.failed(err)
-			e.report.tell(NoteNotReady, said)
+			e.report.tell(NoteNotReady, err.Error())
 		}
 		if !backoff.Sleep(e.ctx, pace.After(attempt)) {
 			return false
@@ -307,7 +323,10 @@ func (s *storeIO) persist(try func() error) bool {
 // counts from the arrival of what was read.
 func (s *storeIO) poll() {
 	e := s.env
-	var group, control polled
+	var (
+		group, control polled
+		lasting        trouble
+	)
 	for watched, said := false, false; ; {
 		faults.Point("poll")
 		err := s.pollOne(e.cfg.Group, &group)
@@ -321,6 +340,14 @@ func (s *storeIO) poll() {
 		if errors.Is(err, store.ErrClosed) {
 			e.report.failed(err)
 			return
+		}
+		if err != nil && e.ctx.Err() == nil {
+			e.report.failed(err)
+			// As persist says it. Somebody who has read the record once takes
+			// part, and hears of what fails now and then by Status alone.
+			if !watched && lasting.due(err) {
+				e.report.tell(NoteNotReady, err.Error())
+			}
 		}
 		err = s.pollOne(record.ControlKey(e.cfg.Group), &control)
 		if store.Classify(err) == store.Permanent && e.ctx.Err() == nil && !said {
@@ -368,10 +395,12 @@ func (s *storeIO) pollOne(key string, p *polled) error {
 	return err
 }
 
-// connState is the connection's state, as far as the store knows it.
+// connState is the connection's state, as far as the store knows it. Any
+// goroutine may ask, so that a panic of the store would strike a caller of
+// Status.
 func (s *storeIO) connState() store.ConnState {
 	if c, ok := s.env.store.st.(store.ConnReporter); ok {
-		return c.ConnState()
+		return s.env.store.connState(c)
 	}
 	return store.Connected
 }

@@ -3,9 +3,11 @@ package natsstore
 import (
 	"context"
 	"errors"
+	"fmt"
 	"time"
 
 	"github.com/seed-ff2cb582/leader/internal/backoff"
+	"github.com/seed-ff2cb582/leader/internal/faults"
 	"github.com/seed-ff2cb582/leader/store"
 	"github.com/seed-ff2cb582/leader/store/natsstore/internal/attend"
 	"github.com/seed-ff2cb582/leader/store/natsstore/internal/writes"
@@ -31,7 +33,12 @@ func (s *Store) swapBeside(deadline time.Time, w store.Write, done func(revision
 	ctx, cancel := context.WithDeadline(context.Background(), deadline)
 	go func() {
 		defer cancel()
-		rev, err := s.CompareAndSwap(ctx, w)
+		// What a panic leaves: nobody can say how far the write had got.
+		rev, err := uint64(0), fmt.Errorf("%w: its sending panicked", store.ErrUnknown)
+		s.shielded("a write", func() {
+			faults.Point("beside")
+			rev, err = s.CompareAndSwap(ctx, w)
+		})()
 		s.shielded("a function that a write calls", func() { done(rev, err) })()
 	}()
 	return pending(cancel)

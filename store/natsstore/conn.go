@@ -32,21 +32,23 @@ type caller func(owner any, f func())
 // A listener is one registration of OnConnState.
 type listener struct {
 	f       func(store.ConnState)
+	heard   store.ConnState // what it was told last
 	stopped bool
 }
 
 // listeners hear of changes of the connection's state. Their owner guards them.
-// They have one state in common. A listener is told of changes alone, so one
-// that comes later looks for itself ([Store.ConnState]).
+// A listener is told of changes alone, so one that comes later looks for itself
+// ([Store.ConnState]).
 type listeners struct {
 	all   []*listener
-	heard store.ConnState // by all of them, last
+	state store.ConnState // the latest that they were to hear of
+	told  bool            // and all of them have heard it
 }
 
 func (l *listeners) empty() bool { return len(l.all) == 0 }
 
 func (l *listeners) add(f func(store.ConnState)) *listener {
-	x := &listener{f: f}
+	x := &listener{f: f, heard: l.state}
 	l.all = append(l.all, x)
 	return x
 }
@@ -68,16 +70,22 @@ func (l *listeners) removeAll() {
 // and with the present one before each round of work: the library drops a
 // status for which its channel has no room.
 func (l *listeners) notify(st store.ConnState, call caller) {
-	// Several states of the client library are one here.
-	if st == l.heard {
+	// Most rounds change nothing, and several states of the client library are
+	// one here.
+	if st == l.state && l.told {
 		return
 	}
-	l.heard = st
+	l.state, l.told = st, false
 	// A copy, since a listener may remove itself or another while it is called.
 	// The removed one is called no more.
 	for _, x := range slices.Clone(l.all) {
-		if !x.stopped {
+		if !x.stopped && x.heard != st {
+			// Of each by itself, and before the call: one that ends the
+			// goroutine leaves the others to the next round, and is not called
+			// again for the same.
+			x.heard = st
 			call(x, func() { x.f(st) })
 		}
 	}
+	l.told = true
 }

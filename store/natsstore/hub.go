@@ -88,7 +88,7 @@ func newHub(c *client) *hub {
 		views:      make(map[*pattern.View]struct{}),
 		watches:    make(map[*subscription]struct{}),
 		takers:     make(takers),
-		listeners:  listeners{heard: connState(c.nc.Status())},
+		listeners:  listeners{state: connState(c.nc.Status())},
 		reconnects: c.nc.Stats().Reconnects,
 	}
 	h.loop = loop.New(h, c.opts.QueueSize, h.status, c.panicked)

@@ -4,7 +4,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"runtime"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -155,7 +157,7 @@ func TestAPlanKnowsAnotherStreamFromOneThatMoved(t *testing.T) {
 // What a listener hears is one state after the other, whoever notices it; and a
 // listener that another one ends hears nothing more.
 func TestListenersHearEachChangeOnce(t *testing.T) {
-	l := listeners{heard: store.Connected}
+	l := listeners{state: store.Connected}
 	call := func(_ any, f func()) { f() }
 	var heard []store.ConnState
 	l.add(func(st store.ConnState) { heard = append(heard, st) })
@@ -171,6 +173,26 @@ func TestListenersHearEachChangeOnce(t *testing.T) {
 	l.removeAll()
 	if !l.empty() {
 		t.Error("somebody is left")
+	}
+}
+
+// runtime.Goexit in a listener ends the goroutine that calls them all. Another
+// takes its place, and the others are to hear of the change from that.
+func TestAListenerThatEndsTheGoroutineKeepsNothingFromTheOthers(t *testing.T) {
+	var l listeners
+	var heard []string
+	l.add(func(st store.ConnState) { heard = append(heard, "first "+st.String()); runtime.Goexit() })
+	l.add(func(st store.ConnState) { heard = append(heard, "second "+st.String()) })
+	for range 3 {
+		done := make(chan struct{})
+		go func() {
+			defer close(done)
+			l.notify(store.Disconnected, func(_ any, f func()) { f() })
+		}()
+		<-done
+	}
+	if got, want := strings.Join(heard, ", "), "first DISCONNECTED, second DISCONNECTED"; got != want {
+		t.Errorf("heard %q, want %q", got, want)
 	}
 }
 

@@ -85,3 +85,21 @@ func TestAPanicOfTheWritesEndsThem(t *testing.T) {
 	}
 	must(t, u, store.Write{Key: "k", Value: []byte("v")})
 }
+
+// While nobody watches, a write that nobody waits for has a goroutine of its
+// own. A panic in that would end the program, and the write would never end.
+func TestAPanicOfAWriteBesideTheHubIsAnUnknownOutcome(t *testing.T) {
+	nc := natslab.Start(t).Connect(t)
+	bucket := newBucket()
+	ensure(t, nc, natsstore.BucketConfig{Bucket: bucket})
+	u := unwaited{open(t, nc, bucket, natsstore.Options{Logger: slog.New(slog.DiscardHandler)}), t}
+	faults.Install(func(point string) {
+		if point == "beside" {
+			panic("boom")
+		}
+	})
+	_, err := u.CompareAndSwap(natslab.Within(t), store.Write{Key: "k", Value: []byte("v")})
+	faults.Install(nil)
+	outcome(t, err, store.Unknown)
+	must(t, u, store.Write{Key: "k", Value: []byte("v")})
+}
