@@ -17,7 +17,9 @@ const (
 	opForget leader.Operation = "forget"
 )
 
-// endFlags are what the commands that end a record have in common.
+// endFlags are what the commands that end a record have in common. They are
+// Flags without --no-wait: these commands write the record themselves, and
+// nobody has to obey.
 type endFlags struct {
 	app.Target
 	output.Format
@@ -113,6 +115,11 @@ func (c ForgetCommand) Run(ctx context.Context, std app.Streams) error {
 }
 
 // vacate ends the record of a holder that is gone.
+//
+// The revision that was looked at goes with the request, so that what the user
+// confirmed is what is ended: a record that was renewed meanwhile, or is
+// another's by now, is left alone. A record without a lease has nothing to be
+// watched for, and is ended as with --force; the question says so.
 func (d *desk) vacate(ctx context.Context, force bool) error {
 	s, err := d.known(ctx)
 	if err != nil {
@@ -132,7 +139,9 @@ func (d *desk) vacate(ctx context.Context, force bool) error {
 	})
 }
 
-// vacateRisk says what is about to be done, and what must be sure before.
+// vacateRisk says what is about to be done, and what must be sure before. The
+// four cases differ in who may act beside the next leader, and for how long:
+// that is what the user alone can rule out.
 func (d *desk) vacateRisk(s leader.ControlState, force bool) string {
 	group := d.flags.Group
 	const sure = "Make sure that it has ended, or that its host is off or cut off from all that it writes to."
@@ -153,6 +162,10 @@ func (d *desk) vacateRisk(s leader.ControlState, force bool) string {
 }
 
 // forget marks the group as gone.
+//
+// A pause would outlive it without being shown, and candidates that return
+// would wait for good. A record without a lease cannot be watched, and to end
+// one on a guess is for vacate, which asks about just that.
 func (d *desk) forget(ctx context.Context) error {
 	s, err := d.known(ctx)
 	if err != nil {
@@ -184,7 +197,8 @@ func (d *desk) forget(ctx context.Context) error {
 }
 
 // standing says so if candidates answer the roll call: the group is not gone
-// then.
+// then. It is no reason to refuse: what is forgotten returns by itself when
+// somebody leads it, so that a mistake costs nothing.
 func (d *desk) standing(ctx context.Context) string {
 	ctx, cancel := context.WithTimeout(ctx, d.flags.Timeout)
 	defer cancel()
@@ -195,7 +209,8 @@ func (d *desk) standing(ctx context.Context) string {
 	return fmt.Sprintf(" It returns at once: candidate %q stands (%d answered the roll call).", all[0].Instance, len(all))
 }
 
-// known is the state of a group of which the bucket knows something.
+// known is the state of a group of which the bucket knows something. It comes
+// before any question: that a name was mistyped is not for the user to confirm.
 func (d *desk) known(ctx context.Context) (leader.ControlState, error) {
 	s, err := d.state(ctx)
 	if err == nil && s.Revision == 0 {
@@ -205,7 +220,8 @@ func (d *desk) known(ctx context.Context) (leader.ControlState, error) {
 }
 
 // end has the record ended, with the time that watching its lease takes, and
-// reports.
+// reports. Of a leader that was seen to renew, the user learns how to ask it
+// instead.
 func (d *desk) end(ctx context.Context, op leader.Operation, before leader.ControlState, do func(context.Context) (leader.LeaderInfo, error)) error {
 	ctx, cancel := context.WithTimeout(ctx, before.Lease+d.flags.Timeout)
 	defer cancel()
