@@ -105,12 +105,14 @@ func (c Command) remote() bool {
 }
 
 // connections is how many there are at a time: one for each stream, two for
-// each candidate's client, and some for those who look.
+// each candidate's client, and some for those who look. Each takes a file
+// descriptor, and an agent without any left would not reach its store again.
 func (c Command) connections() int {
 	const many = 1 << 24 // more than any process may open
 	return min(c.MaxStreams, many) + 2*min(c.MaxCandidates, many) + 64
 }
 
+// socketMode reads --socket-mode, as chmod does.
 func (c Command) socketMode() (fs.FileMode, error) {
 	n, err := strconv.ParseUint(c.SocketMode, 8, 9)
 	return fs.FileMode(n), err
@@ -152,7 +154,9 @@ func (c Command) Run(ctx context.Context, std app.Streams) error {
 	return c.serve(ctx, s, ln, std)
 }
 
-// server returns what answers requests, without a store.
+// server returns what answers requests, without a store. Off this machine the
+// clocks of agent and client may drift apart: the client's may be slow by one
+// drift and the agent's fast by another, which share allows for.
 func (c Command) server(count *counters, std app.Streams) (*server, error) {
 	s := &server{
 		registry: registry{
@@ -203,6 +207,10 @@ func (c Command) base() leader.ElectionConfig {
 
 // serve serves until ctx is done and every candidate has ended. Requests are
 // answered until then, since clients have to say that they stopped.
+//
+// Hence requests have a context of their own, life, which ends last. When a
+// server fails, the clients hear no more, and stop when their trust has run
+// out: the terms are waited for all the same.
 func (c Command) serve(ctx context.Context, s *server, ln net.Listener, std app.Streams) error {
 	life, end := context.WithCancel(context.WithoutCancel(ctx))
 	defer end()

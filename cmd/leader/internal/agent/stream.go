@@ -23,7 +23,7 @@ const (
 )
 
 // A stream sends events (text/event-stream) to one client. Its methods may be
-// called concurrently.
+// called concurrently. The pulse and the events come from different goroutines.
 type stream struct {
 	mu   sync.Mutex
 	w    http.ResponseWriter
@@ -34,7 +34,9 @@ type stream struct {
 	end context.CancelFunc
 }
 
-// stream begins a stream, if there are not too many. done ends it.
+// stream begins a stream, if there are not too many. done ends it. Those that
+// are too many are refused, and do not wait: a client without events asks as
+// often as it has to, and loses only time.
 func (s *server) stream(w http.ResponseWriter, r *http.Request) (st *stream, ctx context.Context, done func(), err error) {
 	select {
 	case s.streams <- struct{}{}:
@@ -74,7 +76,8 @@ func (st *stream) beat(ctx context.Context) {
 	}
 }
 
-// send sends an event, unless it says the same as the one before.
+// send sends an event, unless it says the same as the one before. News are told
+// for many reasons, of which most change nothing that a client is told.
 func (st *stream) send(event string, v any) {
 	data, err := json.Marshal(v)
 	if err != nil {
@@ -89,7 +92,9 @@ func (st *stream) send(event string, v any) {
 	}
 }
 
-// write writes, and ends the stream if the client does not take it.
+// write writes, and ends the stream if the client does not take it. It has no
+// error to return: what feeds the stream ends with its context, and nobody else
+// has anything to do about it.
 func (st *stream) write(b []byte) {
 	st.mu.Lock()
 	defer st.mu.Unlock()
