@@ -24,6 +24,10 @@ import (
 )
 
 // A Command is the command line of the demo.
+//
+// Its defaults are for watching: a lease short enough that a failover is seen
+// to happen, and a bucket of its own, since what it does to a group nobody
+// should have done to theirs.
 type Command struct {
 	natsconn.Flags
 
@@ -114,7 +118,8 @@ func (c *Command) Validate() error {
 func (c *Command) visits() bool { return c.Given() || c.Store != "" }
 
 // locate has a bucket of NATS that --store names take the place of --server and
-// --bucket.
+// --bucket. A bucket of NATS can be played on in full, with the network of each
+// worker; only elsewhere is the store itself what is cut off.
 func (c *Command) locate() error {
 	if c.Store == "" || c.Given() {
 		return nil
@@ -125,6 +130,9 @@ func (c *Command) locate() error {
 	return err
 }
 
+// validateScript reads the script, and refuses what could never be played: a
+// step after the end, which would make the demo fail when it is over, and the
+// restart of a server that others use.
 func (c *Command) validateScript() (err error) {
 	if c.Script == "default" {
 		c.script = defaultScript(c.TTL, !c.visits())
@@ -143,12 +151,14 @@ func (c *Command) validateScript() (err error) {
 	return errors.Join(errs...)
 }
 
+// config is a worker's configuration, as far as this command can judge it.
 func (c *Command) config() leader.ElectionConfig {
 	return leader.ElectionConfig{
 		Bucket: c.Bucket, Group: c.Key, InstanceID: "w1", TTL: c.TTL, HeartbeatInterval: c.Heartbeat,
 	}
 }
 
+// plan is what the stage is to do, without the command line.
 func (c *Command) plan() plan {
 	return plan{
 		Bucket: c.Bucket, Key: c.Key, Workers: c.Workers, TTL: c.TTL, Heartbeat: c.Heartbeat, NoSplay: c.NoSplay,
@@ -156,7 +166,8 @@ func (c *Command) plan() plan {
 	}
 }
 
-// Run plays the demo.
+// Run plays the demo. Without a terminal it prints lines, as with --plain: a
+// log is no place for a picture.
 func (c *Command) Run(ctx context.Context, std app.Streams, drivers app.Drivers) (err error) {
 	live := !c.JSON && !c.Plain && terminal(std)
 	// Nothing can be drawn before there is a server, which a busy machine takes
@@ -182,6 +193,9 @@ func (c *Command) Run(ctx context.Context, std app.Streams, drivers app.Drivers)
 	}
 }
 
+// stage prepares where the demo plays: its own server or the one that was
+// named, and a connection of its own, which deletes the key and checks the
+// names. Names of workers get a suffix where others may play in the same group.
 func (c *Command) stage(drivers app.Drivers) (_ *stage, err error) {
 	st := newStage(c.plan())
 	defer func() {
@@ -219,7 +233,8 @@ func (c *Command) stage(drivers app.Drivers) (_ *stage, err error) {
 	return st, st.nc.FlushTimeout(nats.DefaultTimeout)
 }
 
-// visit sets the stage on a store elsewhere than on NATS.
+// visit sets the stage on a store elsewhere than on NATS. Its URL says where
+// the records are, so that there is no bucket to be named.
 func (c *Command) visit(st *stage, drivers app.Drivers) error {
 	session, err := app.Target{Store: c.Store, Drivers: drivers, Bucket: c.Bucket, Timeout: nats.DefaultTimeout}.Open("demo")
 	if err != nil {
@@ -232,6 +247,8 @@ func (c *Command) visit(st *stage, drivers app.Drivers) error {
 	return nil
 }
 
+// workerCommand is how a worker is started: this program, with a hidden
+// command.
 func (c *Command) workerCommand() ([]string, error) {
 	if c.worker != nil {
 		return c.worker, nil
