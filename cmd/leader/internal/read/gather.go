@@ -53,7 +53,9 @@ type details struct {
 	leader  source[rollcall.Candidate]
 }
 
-// A source answers questions about one group.
+// A source answers questions about one group. failed is shared by all
+// questions, since the right to ask is missing for all groups alike: else a
+// list would wait for each.
 type source[T any] struct {
 	ask    func(context.Context, Group) (T, error)
 	failed *atomic.Bool
