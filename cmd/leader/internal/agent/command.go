@@ -149,6 +149,7 @@ func (c Command) Run(ctx context.Context, std app.Streams) error {
 	if s.st, err = session.Store(); err != nil {
 		return err
 	}
+	// The URL of --store may name another than --bucket.
 	s.base.Bucket = session.Bucket
 	s.open = func(cfg leader.ElectionConfig) (leader.Election, error) { return flags.Election(session, cfg) }
 	return c.serve(ctx, s, ln, std)
@@ -169,6 +170,7 @@ func (c Command) server(count *counters, std app.Streams) (*server, error) {
 	}
 	s.base.Hooks = count.hooks
 	_, unix := socketPath(c.Listen)
+	// Nobody's web site can have its name resolve to a Unix socket.
 	s.gate.named = !unix
 	if c.remote() {
 		s.share = (1 - leader.DefaultClockDrift) / (1 + leader.DefaultClockDrift)
@@ -235,6 +237,7 @@ func (c Command) serve(ctx context.Context, s *server, ln net.Listener, std app.
 	case err = <-served: // nobody can be answered any more, and trust runs out
 		running--
 	}
+	// All candidates are gone after that, and nobody has anything more to ask.
 	s.drain()
 	end()
 	for range running {

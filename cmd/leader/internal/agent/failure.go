@@ -97,6 +97,7 @@ func faultsOf(err error) (all []fault) {
 	switch e := err.(type) { //nolint:errorlint // the tree itself is walked
 	case nil:
 	case *leader.ConfigError:
+		// Requests have milliseconds where the library has durations.
 		value := fmt.Sprint(e.Value)
 		if d, ok := e.Value.(time.Duration); ok {
 			value = strconv.FormatInt(d.Milliseconds(), 10)

@@ -80,7 +80,10 @@ func listenUnix(ctx context.Context, path string, mode fs.FileMode) (_ net.Liste
 	if u, ok := ln.(*net.UnixListener); ok {
 		u.SetUnlinkOnClose(false) // its name changes
 	}
+	// Before it gets its name: what listens under a path has its mode from the
+	// first moment.
 	err = os.Chmod(hidden, mode)
+	// To know the file again at the end, whatever has its name then.
 	made, statErr := os.Lstat(hidden)
 	if err = errors.Join(err, statErr); err == nil {
 		err = os.Rename(hidden, path)

@@ -53,6 +53,7 @@ func (r *registry) add(ctx context.Context, cfg leader.ElectionConfig, lease tim
 		return nil, err
 	}
 	c.attach(e)
+	// An election that was not started needs no end.
 	if err := r.enter(c); err != nil {
 		return nil, err
 	}

@@ -74,6 +74,7 @@ func (s *server) handler() http.Handler {
 	for _, r := range s.routes() {
 		add(r.method+" "+r.path, r)
 	}
+	// The mux would answer in plain text, and without the gate.
 	add("/", route{serve: func(_ http.ResponseWriter, r *http.Request) error {
 		return &failure{status: http.StatusNotFound, code: "no_route", detail: fmt.Sprintf("there is no %s of this path: see /openapi.yaml", r.Method)}
 	}})
@@ -146,6 +147,7 @@ func (s *server) campaign(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
+	// Elections of many clients log to one place.
 	cfg.Logger = s.log.With("of", cfg.Group+" as "+cfg.InstanceID)
 	c, err := s.add(r.Context(), cfg, lease)
 	if err != nil {
@@ -232,6 +234,8 @@ func (s *server) withdraw(w http.ResponseWriter, r *http.Request, c *candidate) 
 			return err
 		}
 	}
+	// After the client's word, so that the release has nothing left to wait
+	// for.
 	c.withdraw(asked)
 	select {
 	case <-c.gone:
@@ -283,6 +287,8 @@ func (s *server) list(w http.ResponseWriter, r *http.Request) error {
 	}
 	all, now := make([]group, 0, len(infos)), time.Now()
 	for _, i := range infos {
+		// As leader ls: what an operator marked as gone is not what a client
+		// looks for.
 		if i.Reason != leader.ReasonForgotten {
 			all = append(all, groupOf(i).asOf(i, now))
 		}
@@ -301,6 +307,7 @@ func (s *server) look(w http.ResponseWriter, r *http.Request) error {
 		return err
 	}
 	for _, i := range infos {
+		// The snapshot of a name has an entry also for a group that never was.
 		if i.ID != "" || i.Reason != leader.ReasonAbsent {
 			return answer(w, http.StatusOK, groupOf(i).asOf(i, time.Now()))
 		}

@@ -55,6 +55,8 @@ func (s *server) stream(w http.ResponseWriter, r *http.Request) (st *stream, ctx
 	st.write([]byte(":\n\n"))                 // the client knows that it is heard
 	var beat sync.WaitGroup
 	beat.Go(func() { st.beat(ctx) })
+	// In this order: what the pulse writes must not come after the handler has
+	// returned.
 	return st, ctx, func() {
 		cancel()
 		beat.Wait()
@@ -101,6 +103,8 @@ func (st *stream) write(b []byte) {
 	if st.gone {
 		return
 	}
+	// Anew for each piece, since a stream as a whole lasts for as long as it
+	// likes.
 	err := st.rc.SetWriteDeadline(time.Now().Add(slowReader))
 	if err == nil || errors.Is(err, http.ErrNotSupported) {
 		_, err = st.w.Write(b)
@@ -123,10 +127,12 @@ func (s *server) events(w http.ResponseWriter, r *http.Request, c *candidate) er
 	}
 	defer done()
 	for {
+		// Before the view, so that a change after that wakes the loop.
 		changed := c.news.next()
 		st.send("candidate", c.view(false))
 		select {
 		case <-changed:
+		// The last word is why it stands no more.
 		case <-c.gone:
 			st.send("candidate", c.view(false))
 			return nil

@@ -93,6 +93,8 @@ func (c *candidate) view(answer bool) status {
 		return c.show(st, w, &times{Trust: trust.Milliseconds(), Lease: c.left().Milliseconds(), Pace: c.pace.Milliseconds()})
 	}
 	c.mu.Lock()
+	// Under the lock, so that the two are of one moment; an event grants
+	// nothing, so that nothing is noted.
 	st, w := c.e.Status(), c.work
 	if w != nil && (w.done || c.why != "" || st.Term != w.term.Number) {
 		w = nil
@@ -182,6 +184,7 @@ const (
 func (w wish) config(group string, base leader.ElectionConfig, profile leader.Profile) (leader.ElectionConfig, time.Duration, error) {
 	cfg := base
 	cfg.Group, cfg.InstanceID = group, w.InstanceID
+	// The agent's heartbeat is not for another TTL.
 	if w.TTLMS != 0 {
 		cfg.TTL, cfg.HeartbeatInterval = millis(w.TTLMS), 0
 	}

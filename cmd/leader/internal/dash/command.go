@@ -96,9 +96,13 @@ func (c Command) Run(ctx context.Context, std app.Streams) error {
 	defer following.Wait()
 	defer cancel()
 	s := newServer(b, session, sayer(std.Err))
+	// Without the flag there is nothing that could steer, whatever a request
+	// says.
 	if c.AllowControl {
 		s.control = control
 	}
+	// Before the board is filled, so that an address that is taken ends the
+	// command without anything having begun.
 	srv, err := web.Listen(ctx, "--http", c.HTTP, s.handler(c.DashToken))
 	if err != nil {
 		return err

@@ -73,6 +73,8 @@ func (s *server) recallTerms(ctx context.Context) {
 		return
 	}
 	since := h.Complete
+	// The history begins later than this command: what was seen here reaches
+	// farther back.
 	if start.Before(since) {
 		since = start
 	}

@@ -100,6 +100,8 @@ func (c *Command) Validate() error {
 			errs = append(errs, fmt.Errorf(format, args...))
 		}
 	}
+	// A process, two pipes and a connection for each: more would show what the
+	// machine can bear, and not what elections do.
 	check(c.Workers >= 1 && c.Workers <= 200, "--workers %d: must be from 1 to 200", c.Workers)
 	check(c.For >= 0, "--for %v: must not be negative", c.For)
 	check(c.Port >= 0 && c.Port <= 65535, "--port %d: must be from 1 to 65535", c.Port)
@@ -182,6 +184,7 @@ func (c *Command) Run(ctx context.Context, std app.Streams, drivers app.Drivers)
 	if err != nil {
 		return err
 	}
+	// The stage outlives the view: workers report to it until they are gone.
 	defer func() { err = errors.Join(err, st.close()) }()
 	switch {
 	case c.JSON:
@@ -211,6 +214,8 @@ func (c *Command) stage(drivers app.Drivers) (_ *stage, err error) {
 	}
 	conn := c.Flags
 	if !conn.Given() {
+		// An empty server of its own: the demo may stop it, and no leader can
+		// be left of an earlier one.
 		if st.server, err = devserver.Start(c.Port); err != nil {
 			return nil, err
 		}
@@ -222,6 +227,8 @@ func (c *Command) stage(drivers app.Drivers) (_ *stage, err error) {
 	if err != nil {
 		return nil, err
 	}
+	// Of the demo alone. Each worker connects by itself, so that the network of
+	// one can be cut.
 	if st.nc, err = settings.Connect("leader demo"); err != nil {
 		return nil, err
 	}

@@ -60,6 +60,7 @@ func (st *stage) strike(f Fault) error {
 	case Resign:
 		p.tell(orderResign)
 	case Delete:
+		// The answer may take seconds where the server is down.
 		go st.deleteKey(t)
 	case Restart:
 		st.restart(t)
@@ -114,6 +115,7 @@ func (st *stage) spoil(t *trial, why string) {
 // that fails is told and goes on: the repair does no harm, and the leader is
 // then seen to have kept its term.
 func (st *stage) hold(p *process, t *trial) {
+	// From now on it is not hit again, and the view shows what it is under.
 	p.fault = t.Fault
 	if t.Fault == Freeze && canFreeze {
 		if err := freeze(p.cmd.Process); err != nil {
@@ -123,6 +125,8 @@ func (st *stage) hold(p *process, t *trial) {
 		p.tell(orderCut)
 	}
 	st.after(st.respite(), func() {
+		// Somebody may have killed it meanwhile: then there is nothing to
+		// repair.
 		if p.gone {
 			return
 		}
@@ -183,6 +187,8 @@ func erase(ctx context.Context, st store.Store, key string) error {
 		if err != nil {
 			return err
 		}
+		// A store has no write without a condition. The revision that stands
+		// there makes it one.
 		_, err = st.CompareAndSwap(ctx, store.Write{Key: key, Expected: e.Revision, Tombstone: true})
 		if !errors.Is(err, store.ErrConflict) {
 			return err
@@ -219,6 +225,8 @@ func (st *stage) restart(t *trial) {
 // meant for a leader that another had followed already: it hit nobody.
 func (st *stage) promoted(p *process, r report) {
 	for _, t := range st.trials {
+		// Of several successors that are heard of, that of the earliest term
+		// followed the fault.
 		ended := t.promoted != 0
 		if t.done && !ended || r.Term <= t.Term || ended && r.Term >= t.NextTerm {
 			continue
@@ -236,6 +244,7 @@ func (st *stage) promoted(p *process, r report) {
 // have some samples that nobody waits for.
 func (st *stage) tellOutcomes(end bool) {
 	for _, t := range st.trials {
+		// At the end nothing more will come, and what is known has to do.
 		if t.promoted == 0 || t.told || !end && !st.sampled(t) {
 			continue
 		}

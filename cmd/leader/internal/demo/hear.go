@@ -22,9 +22,11 @@ func (st *stage) hear(m message) {
 // report takes in a report. Those of one worker come in order, and those of
 // several in any.
 func (st *stage) report(p *process, r report) {
+	// From here on nothing that it saw before is to come: see sampled.
 	p.told = max(p.told, r.At)
 	switch r.Kind {
 	case reportStatus:
+		// Whole: what the status does not say is no longer so.
 		p.last, p.joined = *r.Status, true
 		st.kept(p)
 	case reportSamples:
@@ -112,6 +114,8 @@ func (st *stage) transition(p *process, r report) {
 		p.last.Leading, p.last.Seen, p.last.Until = true, r.Term, r.At+int64(st.window())
 		st.promoted(p, r)
 	}
+	// Its next status comes later, and a fault is not to be struck at it until
+	// then.
 	if r.From == leader.StateLeader {
 		p.last.Leading = false
 	}

@@ -13,6 +13,8 @@ func (st *stage) leave() {
 		return
 	}
 	st.leaving = true
+	// Taken before anybody is told: who leads is stopped when the others are
+	// gone.
 	last := st.leader()
 	for _, p := range st.processes {
 		if p.fault == Freeze || p.fault == Cut {

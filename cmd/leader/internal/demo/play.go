@@ -39,6 +39,9 @@ func (st *stage) playScript() {
 // step that finds nobody is tried again with each tick.
 func (st *stage) playStep(now int64) {
 	step := st.script[0]
+	// The restart of a server needs nobody who leads, but a script waits for a
+	// leader with it, too: what follows could not be told from what was so
+	// before.
 	err := st.vacancy()
 	if st.leader() != nil {
 		err = st.strike(step.Fault)

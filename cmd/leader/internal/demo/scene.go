@@ -80,6 +80,8 @@ func (s *scene) add(p *process, now int64) {
 	if p.joined {
 		s.joined++
 	}
+	// By the clock as well as by its word: a frozen worker leads no more when
+	// its window has closed, and cannot say so.
 	leading := l.Leading && now < l.Until && !p.gone && p.fault != Crash
 	s.rows = append(s.rows, row{
 		id: p.id, state: l.State, reason: l.Reason, conn: l.Conn, seen: l.Seen, leading: leading, fault: p.fault, gone: p.gone,

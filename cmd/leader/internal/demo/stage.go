@@ -112,6 +112,8 @@ func (st *stage) play(ctx context.Context, tell func(Event)) error {
 	tick := time.NewTicker(25 * time.Millisecond)
 	defer tick.Stop()
 	stop := ctx.Done()
+	// stop is taken once, and tells to leave: the loop goes on until the
+	// workers are gone, since they report until then.
 	for !st.finished {
 		select {
 		case f := <-st.posted:
@@ -227,10 +229,14 @@ func (st *stage) join(row int, delay time.Duration) {
 		TTL: c.TTL, Heartbeat: c.Heartbeat, Delay: delay, Fresh: st.server != nil,
 	}
 	p, err := launch(st.worker, s, func(m message) { st.post(func() { st.hear(m) }) })
+	// Only a process that was never there ends the demo. One that took no spec
+	// ends by itself, and is heard of.
 	if p == nil {
 		st.fail(fmt.Errorf("start a worker: %w", err))
 		return
 	}
+	// In the row of the worker before, so that rows stay where the eye has
+	// them.
 	if row < len(st.processes) {
 		st.processes[row] = p
 	} else {

@@ -63,6 +63,7 @@ func (w *worker) run(ctx context.Context, in *json.Decoder) error {
 	w.e.OnLeaderChange(func(info leader.LeaderInfo) { w.seen.Store(&info) })
 	ctx, stop := context.WithCancelCause(ctx)
 	defer stop(nil)
+	// Before the delay: a demo may be left while a worker waits for its turn.
 	go w.obey(ctx, stop, in)
 	go w.watch(ctx)
 	if pause(ctx, w.spec.Delay) {
@@ -84,6 +85,7 @@ func (w *worker) run(ctx context.Context, in *json.Decoder) error {
 // server: it may be the one that the demo is restarting.
 func (w *worker) connect(s natsconn.Settings) (err error) {
 	var base nats.Options
+	// Options are functions, and only applying them shows what they set.
 	for _, opt := range s.Options {
 		if err := opt(&base); err != nil {
 			return err
@@ -220,6 +222,9 @@ func (w *worker) watch(ctx context.Context) {
 			a.tell()
 			return
 		}
+		// Asked first, and the clock read after: after a freeze this is the
+		// first thing that happens, and its answer is what the test of a lease
+		// is about.
 		leading := a.ask()
 		now := monoNow()
 		if gap := time.Duration(now - last); gap > stallAfter {
@@ -248,10 +253,15 @@ type asker struct {
 // the instant that the answer is about. See detector.
 func (a *asker) ask() bool {
 	before := monoNow()
+	// The term is read first: if it ends between the two calls, and another
+	// begins, the earlier one has still lasted until before, which is all that
+	// is claimed of it.
 	term := a.e.Term().Number
 	leading := a.e.IsLeader()
 	after := monoNow()
 	a.next.Asked++
+	// Any other answer ends the run: what is claimed of the time between two
+	// samples holds for one term without a "no".
 	if !leading || term == 0 || term != a.next.Term {
 		a.turn(leading, term)
 	}
@@ -280,6 +290,7 @@ func (a *asker) tell() {
 	}
 	told := a.next
 	a.out.post(report{Kind: reportSamples, At: monoNow(), Samples: &told})
+	// The slice is not used again: the outbox has it.
 	a.next = samples{Run: told.Run, Term: told.Term}
 }
 

@@ -86,6 +86,8 @@ func (c Command) Validate() error {
 	if c.Metrics != "" {
 		errs = append(errs, web.CheckAddress("--metrics", c.Metrics))
 	}
+	// Also what the file says, so that a mistake in it is told like one in a
+	// flag, and before anything is connected.
 	_, err := c.routes()
 	return errors.Join(append(errs, err)...)
 }

@@ -53,6 +53,7 @@ func readRoutes(name string, file io.Reader) (routes []route, _ error) {
 			wrong(fmt.Errorf("listen %q: must differ from that of line %d", r.listen, before))
 		}
 		listens[r.listen] = n
+		// It reads no further: the file may be without end.
 		if routes = append(routes, r); len(routes) > maxRoutes {
 			wrong(fmt.Errorf("group %q: must be one of at most %d", r.group, maxRoutes))
 			break

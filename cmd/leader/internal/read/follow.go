@@ -108,6 +108,7 @@ func (b *board) renew(info leader.LeaderInfo) {
 	if !ok {
 		return
 	}
+	// By the record, and so by the leader's clock: the server was asked once.
 	g.until, g.Renewed, g.Stored, g.Silent = info.Until, info.Renewed, false, false
 	b.groups[info.Group] = g
 }
@@ -120,6 +121,7 @@ func (b *board) complete(ctx context.Context) error {
 	}
 	b.present = true
 	groups := b.sorted(time.Now())
+	// It asks for two seconds at most, in which the observer waits.
 	b.details.complete(ctx, b.cmd.Pattern, groups)
 	for _, g := range groups {
 		b.groups[g.Group] = g
@@ -167,6 +169,7 @@ func (b *board) draw(now time.Time) error {
 		return err
 	}
 	lines := strings.Split(strings.TrimRight(text.String(), "\n"), "\n")
+	// Drawn beyond the end, the terminal would scroll the head away.
 	if len(lines) > height-1 {
 		lines = append(lines[:height-2], fmt.Sprintf("… and %d more", len(lines)-height+2))
 	}

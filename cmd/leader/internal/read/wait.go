@@ -63,11 +63,13 @@ func (c WaitCommand) Run(ctx context.Context, std app.Streams) error {
 	if err != nil {
 		return err
 	}
+	// ctx itself is left alone: that it is done means a signal.
 	limited, cancel := context.WithTimeout(ctx, c.Timeout)
 	defer cancel()
 	w := &waiting{cmd: c, details: newDetails(s)}
 	err = observe(limited, st, c.Group, std.Err, w.run)
 	switch {
+	// First, since time may have been up just after.
 	case w.fits:
 		shown := table([]Group{w.last}, time.Now())
 		shown.Value = w.last

@@ -167,6 +167,8 @@ func (d *desk) ask(ctx context.Context, r leader.Request, before leader.ControlS
 		fmt.Fprintf(d.std.Err, "The request is stored. leader get %s shows what comes of it.\n", d.flags.Group)
 		return d.report(leader.Handover{Request: r, From: before.Leader}, outcomeFiled)
 	}
+	// Ask looks at the group once more before it writes, since the answer of
+	// confirm may have taken long.
 	h, err := d.control.Ask(ctx, r)
 	if notFiled(err) {
 		return err

@@ -125,6 +125,8 @@ func (d *desk) vacate(ctx context.Context, force bool) error {
 	if err != nil {
 		return err
 	}
+	// What is wanted is so already, which is no error for a script that is
+	// repeated.
 	if s.Vacant {
 		fmt.Fprintf(d.std.Err, "Nobody holds the record of group %q: %s.\n", d.flags.Group, d.vacancy(s.Leader))
 		return d.ended(opVacate, s, s.Leader, outcomeNothing)
@@ -176,6 +178,7 @@ func (d *desk) forget(ctx context.Context) error {
 	case s.Paused:
 		return fmt.Errorf("%w: group %q, by %q%s; leader resume %s --no-wait ends that",
 			leader.ErrPaused, group, s.PausedBy, reason(s.PausedWhy), group)
+	// Success, so that a script may be repeated.
 	case s.Vacant && s.Leader.Reason == leader.ReasonForgotten:
 		fmt.Fprintf(d.std.Err, "Group %q is forgotten already.\n", group)
 		return d.ended(opForget, s, s.Leader, outcomeNothing)
@@ -223,6 +226,7 @@ func (d *desk) known(ctx context.Context) (leader.ControlState, error) {
 // reports. Of a leader that was seen to renew, the user learns how to ask it
 // instead.
 func (d *desk) end(ctx context.Context, op leader.Operation, before leader.ControlState, do func(context.Context) (leader.LeaderInfo, error)) error {
+	// --timeout is for the server, and a lease may be longer than that.
 	ctx, cancel := context.WithTimeout(ctx, before.Lease+d.flags.Timeout)
 	defer cancel()
 	info, err := do(ctx)
