@@ -187,8 +187,8 @@ func erase(ctx context.Context, st store.Store, key string) error {
 		if err != nil {
 			return err
 		}
-		// A store has no write without a condition. The revision that stands
-		// there makes it one.
+		// A store has no write without a condition. What stands there is the
+		// condition, and is looked up again after a conflict.
 		_, err = st.CompareAndSwap(ctx, store.Write{Key: key, Expected: e.Revision, Tombstone: true})
 		if !errors.Is(err, store.ErrConflict) {
 			return err

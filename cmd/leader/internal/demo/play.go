@@ -8,10 +8,9 @@ import (
 // playScript plays the step that is due, once a leader is there to be hit and
 // what was done before has had its effect.
 //
-// The clock of the script is the least of three conditions: faults on top of
-// one another would hide what each of them does. The demo ends by itself when
-// nothing is open any more, a leader leads and all workers are well, for a TTL:
-// whatever the last fault sets off comes before that.
+// Faults on top of one another would hide what each of them does. The demo ends
+// by itself when nothing is open any more, a leader leads and all workers are
+// well, for a TTL: whatever the last fault sets off comes before that.
 func (st *stage) playScript() {
 	if st.leaving || st.plan.Script == nil {
 		return

@@ -22,10 +22,9 @@ import (
 
 // A stage is where a demo plays: the server, the workers, what was done to them
 // and what followed. One goroutine, play's, owns all of it; what happens
-// elsewhere is posted to it.
-//
-// So no field but scene needs a lock, and what is decided sees one state of all
-// workers, though they are heard in any order.
+// elsewhere is posted to it. So nothing is locked, and what is decided sees one
+// state of all workers, though they are heard in any order. Only scene is
+// shared.
 //
 // posted has some room, so that workers which report in a burst do not wait for
 // each other. done is closed at the end: nobody takes in what is posted then.

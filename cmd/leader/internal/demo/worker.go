@@ -222,9 +222,8 @@ func (w *worker) watch(ctx context.Context) {
 			a.tell()
 			return
 		}
-		// Asked first, and the clock read after: after a freeze this is the
-		// first thing that happens, and its answer is what the test of a lease
-		// is about.
+		// Before anything else: after a freeze, the first answer is the one
+		// that must not be a yes.
 		leading := a.ask()
 		now := monoNow()
 		if gap := time.Duration(now - last); gap > stallAfter {
