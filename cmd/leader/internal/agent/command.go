@@ -218,6 +218,8 @@ func (c Command) serve(ctx context.Context, s *server, ln net.Listener, std app.
 	defer end()
 	srv := web.On(life, ln, s.handler())
 	srv.Limit(c.connections(), func() { s.count.refuse("full") })
+	// With room for both, since nobody takes an end while the candidates are
+	// waited for.
 	served := make(chan error, 2)
 	running := 1
 	if c.Metrics != "" {

@@ -61,7 +61,7 @@ func printable(r rune) rune {
 //
 // The checks lie around one another from the outside in: the name by which the
 // page was reached, the headers of any answer, the request's origin, the token.
-// /livez needs none of the latter, since orchestrators have no token.
+// /livez needs no token, since orchestrators have none.
 func (s *server) handler(token string) http.Handler {
 	g := newGate(token)
 	g.refused = s.refused

@@ -29,6 +29,8 @@ func view(ctx context.Context, st *stage, std app.Streams) error {
 	var log journal
 	program := tea.NewProgram(&model{st: st, log: &log, width: 80, height: 24},
 		tea.WithInput(std.In), tea.WithOutput(std.Out), tea.WithoutSignalHandler(), tea.WithFPS(30))
+	// With room: the end of the demo has to reach the view, which ends Run,
+	// before anybody takes this.
 	played := make(chan error, 1)
 	ctx, cancel := context.WithCancel(ctx)
 	go func() {

@@ -30,6 +30,7 @@ func (WorkerCommand) Run(ctx context.Context, std app.Streams, drivers app.Drive
 		return fmt.Errorf("demo-worker is for leader demo to start, and wants a line of JSON: %w", err)
 	}
 	w := &worker{spec: s, drivers: drivers, out: newOutbox(), net: newNetwork(s.TTL)}
+	// With room: the demo may be gone long before the worker has noticed.
 	written := make(chan error, 1)
 	go func() { written <- w.out.write(std.Out) }()
 	err := w.run(ctx, in)

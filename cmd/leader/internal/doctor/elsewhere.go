@@ -35,6 +35,7 @@ func (e *examination) fitness(ctx context.Context, st store.Store) {
 	ctx, cancel := e.limited(ctx)
 	defer cancel()
 	l := &e.findings
+	// Not an error: the same command line is for all stores.
 	if len(e.cmd.Role) > 0 {
 		l.Add("store", finding.Info, "", "--role is not judged: what a user may do is known of NATS alone; the next check tries what a candidate needs")
 	}

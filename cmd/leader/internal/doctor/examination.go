@@ -97,6 +97,8 @@ func (e *examination) limited(ctx context.Context) (context.Context, context.Can
 func (e *examination) connection(ctx context.Context) error {
 	ctx, cancel := e.limited(ctx)
 	defer cancel()
+	// A ping and its answer: that there is a connection does not tell that
+	// anybody answers by it.
 	if err := e.s.NC.FlushWithContext(ctx); err != nil {
 		return err
 	}
@@ -147,6 +149,7 @@ func (e *examination) jetStream(ctx context.Context) {
 func (e *examination) account(info *jetstream.AccountInfo) {
 	used, most := info.Store, info.Limits.MaxStore
 	switch {
+	// Divided first: the product of a large limit would not fit.
 	case most > 0 && used > uint64(most)/10*9:
 		e.findings.Add("jetstream", finding.Warn, "raise the limit, or delete what is not needed", "the account has used %d of its %d bytes on files; a full account refuses renewals", used, most)
 	case most > 0:
@@ -184,6 +187,7 @@ func (e *examination) clock(i *bucket.Inspection) {
 		return
 	}
 	between := i.Received.Sub(i.Sent)
+	// As if the server had told the time halfway.
 	off := i.Sent.Add(between / 2).Sub(i.Info.TimeStamp)
 	status, fix := finding.OK, ""
 	if off.Abs()-between/2 > allowed {

@@ -84,6 +84,7 @@ func (c GetCommand) Run(ctx context.Context, std app.Streams) error {
 	ctx, cancel := context.WithTimeout(ctx, c.Timeout)
 	defer cancel()
 	d := Detail{Group: Group{Group: c.Group, Reason: leader.ReasonAbsent}, Candidates: []rollcall.Candidate{}}
+	// With room: if the record cannot be read, nobody takes it.
 	asked := make(chan error, 1)
 	go func() { asked <- ask(ctx, s, st, &d) }()
 	groups, err := gather(ctx, s, st, c.Group)

@@ -210,6 +210,7 @@ func (c HistoryShowCommand) answer(w io.Writer, p Past, terms []advisory.Term) e
 			p.Led, p.AtTerm = true, &found
 		}
 	}
+	// A program gets its object in any case, and the status besides.
 	if p.Led || c.Output == "json" || c.Output == "yaml" {
 		if err := c.printAt(w, p); err != nil || p.Led {
 			return err

@@ -87,6 +87,7 @@ func resultOf(h leader.Handover, outcome string) Result {
 		Operation: h.Request.Op, Group: h.Request.Group, By: h.Request.By, Why: h.Request.Why,
 		Outcome: outcome, From: leaderOf(h.From), To: leaderOf(h.To), Reason: h.Vacancy.Reason,
 	}
+	// Not of a group that was vacant before the request.
 	if h.Vacancy.Reason != "" && h.Drain > 0 {
 		drain := inMilliseconds(h.Drain)
 		r.DrainMS = &drain
