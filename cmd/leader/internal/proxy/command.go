@@ -149,6 +149,7 @@ func (c Command) Run(ctx context.Context, std app.Streams) error {
 		return err
 	}
 	serves, err := c.listen(ctx, st, routes, app.NewLogger(std.Err, c.Verbose))
+	// Also after an error of listen, which returns those before it.
 	defer func() {
 		for _, s := range serves {
 			_ = s.ln.Close() // of those that do not serve

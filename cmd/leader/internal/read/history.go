@@ -245,6 +245,7 @@ func (c HistoryShowCommand) printAt(w io.Writer, p Past) error {
 // Before the history begins nothing is known, which is not the same as nobody.
 func (p Past) nobody() string {
 	at := p.At.Local().Format(time.RFC3339)
+	// First: whatever the terms say of that time may lack what was lost.
 	if p.At.Before(p.CompleteSince) {
 		return fmt.Sprintf("who led %s at %s is not known: the history begins at %s", p.Group, at, stamp(p.CompleteSince))
 	}

@@ -218,6 +218,7 @@ func lineOf(g Group, now time.Time) line {
 // names whom it follows.
 func lineOfAdvisory(a advisory.Advisory) line {
 	who, term, led := a.Instance, a.Term, ""
+	// Only then: of one that leads or led, the term is its own.
 	if term == 0 && a.Leader != "" {
 		led = fmt.Sprintf("leader %s, term %d", a.Leader, a.LeaderTerm)
 	}

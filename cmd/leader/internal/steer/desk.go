@@ -51,6 +51,7 @@ func (d *desk) replace(ctx context.Context, r leader.Request) error {
 	r.Term = s.Leader.Term
 	then := "It stands back until another has led."
 	if r.Op == leader.OpTransfer {
+		// Before the question, so that nobody confirms what is refused then.
 		if err := d.stands(ctx, r.Successor); err != nil {
 			return err
 		}
@@ -170,9 +171,11 @@ func (d *desk) ask(ctx context.Context, r leader.Request, before leader.ControlS
 	// Ask looks at the group once more before it writes, since the answer of
 	// confirm may have taken long.
 	h, err := d.control.Ask(ctx, r)
+	// h says nothing then, and a report would look like an effect.
 	if notFiled(err) {
 		return err
 	}
+	// Ask counts from the request where it saw no vacancy.
 	if h.Request.Op == leader.OpResume && h.To.Term == before.Leader.Term {
 		h.Gap = 0 // it led all along: the group was not paused
 	}
@@ -213,6 +216,7 @@ func (d *desk) explain(h leader.Handover, err error) error {
 	switch {
 	case err == nil:
 		return nil
+	// The group answered, or there is nothing that still stands.
 	case !late && !errors.Is(err, context.Canceled), h.Request.Op == leader.OpResume:
 		return err
 	case h.Request.Op == leader.OpPause:
@@ -237,6 +241,7 @@ func (d *desk) withdraw(ctx context.Context) error {
 		return err
 	}
 	h := leader.Handover{Request: leader.Request{Op: leader.OpStepDown, Group: d.flags.Group}, From: s.Leader}
+	// Success: that nothing is asked is what was wanted.
 	if s.Pending.Op == "" {
 		fmt.Fprintf(d.std.Err, "Nothing is asked of the leader of group %q.\n", d.flags.Group)
 		return d.report(h, outcomeNothing)

@@ -110,6 +110,7 @@ func (d *desk) confirm(ctx context.Context, format string, args ...any) error {
 		case "y", "yes":
 			return nil
 		}
+	// The prompt has left the cursor behind it.
 	case <-ctx.Done():
 		fmt.Fprintln(d.std.Err)
 	}

@@ -186,6 +186,7 @@ func (d *desk) forget(ctx context.Context) error {
 		return fmt.Errorf("%w: no candidate wrote the record of group %q, so that nothing says whether somebody acts by it; "+
 			"leader vacate %s ends it", leader.ErrLed, group, group)
 	}
+	// A vacancy has no lease to be watched for, and is marked at once.
 	first := ""
 	if s.Lease > 0 {
 		first = fmt.Sprintf(", if %s does not renew its record for %s, as long as its lease lasts", who(s.Leader), s.Lease.Round(time.Millisecond))
@@ -231,6 +232,7 @@ func (d *desk) end(ctx context.Context, op leader.Operation, before leader.Contr
 	defer cancel()
 	info, err := do(ctx)
 	switch {
+	// Of a record that nobody is named in, there is nobody to be asked.
 	case errors.Is(err, leader.ErrLed) && before.Leader.ID != "":
 		return fmt.Errorf("%w; leader step-down %s asks the leader to leave", err, d.flags.Group)
 	case err != nil:
