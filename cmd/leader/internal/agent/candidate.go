@@ -20,6 +20,10 @@ const (
 )
 
 // A candidate is one election that the agent stands in for a client.
+//
+// The election's callbacks, the alarm and any number of requests use it at
+// once. mu guards what is below it, and is held for moments only. It also
+// orders a grant and the wait for its end: see grant and await.
 type candidate struct {
 	handle, group, id string
 
@@ -43,7 +47,8 @@ type candidate struct {
 	leader   leader.LeaderInfo
 }
 
-// A work is what the client does in one term.
+// A work is what the client does in one term. The candidate's lock guards it.
+// It outlives the term, until the client has stopped or is trusted no more.
 type work struct {
 	ctx     context.Context // the term's
 	term    leader.Term
@@ -52,7 +57,8 @@ type work struct {
 	done    bool // stopped is closed: the client does nothing more in this term
 }
 
-// attach registers what the candidate needs to hear. It comes before Start.
+// attach registers what the candidate needs to hear. It comes before Start. A
+// callback that came later could miss the first term.
 func (c *candidate) attach(e leader.Election) {
 	c.e = e
 	e.OnTerm(c.lead)
@@ -65,7 +71,8 @@ func (c *candidate) attach(e leader.Election) {
 }
 
 // start has the election begin, and tells started how that went, whatever
-// happens.
+// happens. Hence the error is set beforehand: follow would wait for good for
+// the word of a start that panicked.
 func (c *candidate) start(ctx context.Context, started chan<- error) (err error) {
 	err = leader.ErrPanicked
 	defer func() { started <- err }()
@@ -77,7 +84,9 @@ func (c *candidate) start(ctx context.Context, started chan<- error) (err error)
 
 // lead lasts as long as the client may act: the library releases the record
 // when it has returned. DemoteTimeout does not cut it short, since what is
-// granted is less than a TTL.
+// granted is less than a TTL. It tells the client three times: that it may ask
+// for trust, that it is to stop, and that the term is no longer in the way of
+// anything.
 func (c *candidate) lead(ctx context.Context, term leader.Term) {
 	w := &work{ctx: ctx, term: term, stopped: make(chan struct{})}
 	c.mu.Lock()
@@ -108,7 +117,10 @@ func (c *candidate) await(w *work) {
 	}
 }
 
-// begin starts the lease of the client.
+// begin starts the lease of the client. It comes after the start and not with
+// the request: while a store is waited for, the client cannot send a keepalive,
+// since it has no path yet. A candidate that was withdrawn meanwhile has its
+// alarm stopped here.
 func (c *candidate) begin() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -119,7 +131,9 @@ func (c *candidate) begin() {
 	}
 }
 
-// check is the alarm's: the lease was renewed, or the client is given up.
+// check is the alarm's: the lease was renewed, or the client is given up. A
+// keepalive does not move the alarm, which would be work for each one: the
+// alarm looks, and sets itself anew.
 func (c *candidate) check() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -130,7 +144,9 @@ func (c *candidate) check() {
 	c.withdrawing(silent)
 }
 
-// keep renews the client's lease, while the candidate stands.
+// keep renews the client's lease, while the candidate stands. One that is
+// withdrawn stays so: it may have released already, and its client learns of
+// that from the answer.
 func (c *candidate) keep() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -167,7 +183,9 @@ func (c *candidate) granting() (st leader.ElectionStatus, w *work, trust time.Du
 	return st, w, time.Duration(float64(left) * c.share)
 }
 
-// grant notes that somebody trusts the term until then.
+// grant notes that somebody trusts the term until then. An answer that grants
+// less does not take back what an earlier one granted: the client may not have
+// seen it.
 func (w *work) grant(until time.Time) {
 	if until.After(w.granted) {
 		w.granted = until
@@ -202,7 +220,9 @@ func (c *candidate) sign(key proof.Key, audience string, lifetime time.Duration)
 }
 
 // acknowledge takes in that the client's work of a term has stopped. From then
-// on nothing is granted for it. That of an earlier term is no news.
+// on nothing is granted for it. That of an earlier term is no news. A term that
+// never was given is refused, since such a client is mistaken about what it
+// stopped: to release by its word would be a guess.
 func (c *candidate) acknowledge(term uint64) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -227,7 +247,9 @@ func (c *candidate) present(term uint64) bool {
 }
 
 // withdraw takes the candidate out of the election, for the first reason that
-// is given, in the background: see gone.
+// is given, in the background: see gone. It does not wait, since a release
+// takes as long as the work and the store do, and drain has more of them to
+// tell.
 func (c *candidate) withdraw(why string) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -248,6 +270,10 @@ func (c *candidate) withdrawing(why string) {
 }
 
 // A news is told of changes, by anyone at any time.
+//
+// A channel that is closed reaches any number of streams, none of which it
+// waits for. next is called before the state is looked at, so that no change is
+// missed between the two.
 type news struct {
 	mu      sync.Mutex
 	changed chan struct{}
@@ -263,6 +289,7 @@ func (n *news) next() <-chan struct{} {
 	return n.changed
 }
 
+// tell wakes all who wait. It never blocks.
 func (n *news) tell() {
 	n.mu.Lock()
 	defer n.mu.Unlock()

@@ -105,12 +105,14 @@ func (c Command) remote() bool {
 }
 
 // connections is how many there are at a time: one for each stream, two for
-// each candidate's client, and some for those who look.
+// each candidate's client, and some for those who look. Each takes a file
+// descriptor, and an agent without any left would not reach its store again.
 func (c Command) connections() int {
 	const many = 1 << 24 // more than any process may open
 	return min(c.MaxStreams, many) + 2*min(c.MaxCandidates, many) + 64
 }
 
+// socketMode reads --socket-mode, as chmod does.
 func (c Command) socketMode() (fs.FileMode, error) {
 	n, err := strconv.ParseUint(c.SocketMode, 8, 9)
 	return fs.FileMode(n), err
@@ -147,12 +149,15 @@ func (c Command) Run(ctx context.Context, std app.Streams) error {
 	if s.st, err = session.Store(); err != nil {
 		return err
 	}
+	// The URL of --store may name another than --bucket.
 	s.base.Bucket = session.Bucket
 	s.open = func(cfg leader.ElectionConfig) (leader.Election, error) { return flags.Election(session, cfg) }
 	return c.serve(ctx, s, ln, std)
 }
 
-// server returns what answers requests, without a store.
+// server returns what answers requests, without a store. Off this machine the
+// clocks of agent and client may drift apart: the client's may be slow by one
+// drift and the agent's fast by another, which share allows for.
 func (c Command) server(count *counters, std app.Streams) (*server, error) {
 	s := &server{
 		registry: registry{
@@ -165,6 +170,7 @@ func (c Command) server(count *counters, std app.Streams) (*server, error) {
 	}
 	s.base.Hooks = count.hooks
 	_, unix := socketPath(c.Listen)
+	// Nobody's web site can have its name resolve to a Unix socket.
 	s.gate.named = !unix
 	if c.remote() {
 		s.share = (1 - leader.DefaultClockDrift) / (1 + leader.DefaultClockDrift)
@@ -203,11 +209,17 @@ func (c Command) base() leader.ElectionConfig {
 
 // serve serves until ctx is done and every candidate has ended. Requests are
 // answered until then, since clients have to say that they stopped.
+//
+// Hence requests have a context of their own, life, which ends last. When a
+// server fails, the clients hear no more, and stop when their trust has run
+// out: the terms are waited for all the same.
 func (c Command) serve(ctx context.Context, s *server, ln net.Listener, std app.Streams) error {
 	life, end := context.WithCancel(context.WithoutCancel(ctx))
 	defer end()
 	srv := web.On(life, ln, s.handler())
 	srv.Limit(c.connections(), func() { s.count.refuse("full") })
+	// With room for both, since nobody takes an end while the candidates are
+	// waited for.
 	served := make(chan error, 2)
 	running := 1
 	if c.Metrics != "" {
@@ -227,6 +239,7 @@ func (c Command) serve(ctx context.Context, s *server, ln net.Listener, std app.
 	case err = <-served: // nobody can be answered any more, and trust runs out
 		running--
 	}
+	// All candidates are gone after that, and nobody has anything more to ask.
 	s.drain()
 	end()
 	for range running {

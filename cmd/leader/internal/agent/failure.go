@@ -33,7 +33,10 @@ type fault struct {
 // Error is for people.
 func (f *failure) Error() string { return f.code + ": " + f.detail }
 
-// failureOf returns what an error of the library is to a client.
+// failureOf returns what an error of the library is to a client. Clients act by
+// status and code, in the language of their choice; the text is for people.
+// Retry-After stands where the same request may succeed without anybody's
+// doing.
 func failureOf(err error) *failure {
 	if f, ok := errors.AsType[*failure](err); ok {
 		return f
@@ -82,15 +85,19 @@ func (f *failure) write(w http.ResponseWriter) {
 	}
 }
 
+// problem is the failure in the words of the RFC.
 func (f *failure) problem() problem {
 	return problem{Title: http.StatusText(f.status), Status: f.status, Code: f.code, Detail: f.detail, Errors: f.faults}
 }
 
 // faultsOf returns the broken rules that an error of the library is made of.
+// The names of Go's fields mean nothing to a client: they are translated, in
+// the rules as well.
 func faultsOf(err error) (all []fault) {
 	switch e := err.(type) { //nolint:errorlint // the tree itself is walked
 	case nil:
 	case *leader.ConfigError:
+		// Requests have milliseconds where the library has durations.
 		value := fmt.Sprint(e.Value)
 		if d, ok := e.Value.(time.Duration); ok {
 			value = strconv.FormatInt(d.Milliseconds(), 10)

@@ -42,7 +42,8 @@ type gate struct {
 // guard refuses what comes from a browser, through a name that is not this
 // machine's, or without the token. A web page must not steer elections: it may
 // send requests to a loopback address, or have its own name resolve to one, and
-// the browser says in a header where they come from.
+// the browser says in a header where they come from. open lets in without the
+// token.
 func (g *gate) guard(next http.Handler, open bool) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		h := w.Header()
@@ -57,7 +58,8 @@ func (g *gate) guard(next http.Handler, open bool) http.Handler {
 	})
 }
 
-// refusal returns why a request is not let in, nil if it is.
+// refusal returns why a request is not let in, nil if it is. What comes from a
+// browser is refused also with the token: programs do not send these headers.
 func (g *gate) refusal(r *http.Request, open bool) *failure {
 	switch {
 	case r.Method == http.MethodHead: // the mux takes it for a GET, and a stream would have nothing to say
@@ -72,6 +74,8 @@ func (g *gate) refusal(r *http.Request, open bool) *failure {
 	return nil
 }
 
+// admits reports whether the request bears the token, in a time that tells
+// nothing about it. Without a token all are let in.
 func (g *gate) admits(r *http.Request) bool {
 	if g.token == nil {
 		return true
@@ -81,7 +85,8 @@ func (g *gate) admits(r *http.Request) bool {
 	return subtle.ConstantTimeCompare(sum[:], g.token[:]) == 1 && ok
 }
 
-// readToken reads a token, which stands alone in a file.
+// readToken reads a token, which stands alone in a file. What could not stand
+// in a header is refused here: no client could ever send it.
 func readToken(path string) (*[sha256.Size]byte, error) {
 	f, err := os.Open(path)
 	if err != nil {
@@ -105,6 +110,12 @@ func readToken(path string) (*[sha256.Size]byte, error) {
 
 // read reads the body of a request, a JSON object, into what v points to. No
 // body is an empty object.
+//
+// Unknown fields are refused, since a name that is mistyped would else be a
+// rule that does not hold: a candidate without its priority, or a resignation
+// without its term. The deadline is taken back when the body is there, since
+// the handler may wait for long, and a read that has timed out would end its
+// request.
 func read(w http.ResponseWriter, r *http.Request, v any) error {
 	rc := http.NewResponseController(w)
 	_ = rc.SetReadDeadline(time.Now().Add(slowBody)) // an error shows when reading
@@ -144,6 +155,7 @@ func undecoded(err error) error {
 	return f
 }
 
+// invalid is the failure for a request that is wrong in itself.
 func invalid(detail string, faults ...fault) *failure {
 	return &failure{status: http.StatusBadRequest, code: "invalid", detail: detail, faults: faults}
 }

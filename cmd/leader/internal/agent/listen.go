@@ -19,7 +19,8 @@ const unixScheme = "unix://"
 // socketPath returns the path of a Unix socket that --listen names.
 func socketPath(listen string) (string, bool) { return strings.CutPrefix(listen, unixScheme) }
 
-// checkListen tells what is wrong with --listen.
+// checkListen tells what is wrong with --listen. A relative path would depend
+// on where the agent was started, which its clients do not know.
 func checkListen(listen string) error {
 	path, unix := socketPath(listen)
 	switch {
@@ -45,6 +46,7 @@ func listen(ctx context.Context, where string, mode fs.FileMode) (ln net.Listene
 	return ln, clean, wrongListen(where, err)
 }
 
+// wrongListen adds the flag to an error of listening.
 func wrongListen(where string, err error) error {
 	if err == nil {
 		return nil
@@ -70,6 +72,7 @@ func listenUnix(ctx context.Context, path string, mode fs.FileMode) (_ net.Liste
 	}
 	defer os.RemoveAll(dir) //nolint:errcheck // an empty directory stays behind
 	hidden := filepath.Join(dir, "s")
+	// A short name: the path of a socket has some hundred bytes at the most.
 	ln, err := (&net.ListenConfig{}).Listen(ctx, "unix", hidden)
 	if err != nil {
 		return nil, nil, err
@@ -77,7 +80,10 @@ func listenUnix(ctx context.Context, path string, mode fs.FileMode) (_ net.Liste
 	if u, ok := ln.(*net.UnixListener); ok {
 		u.SetUnlinkOnClose(false) // its name changes
 	}
+	// Before it gets its name: what listens under a path has its mode from the
+	// first moment.
 	err = os.Chmod(hidden, mode)
+	// To know the file again at the end, whatever has its name then.
 	made, statErr := os.Lstat(hidden)
 	if err = errors.Join(err, statErr); err == nil {
 		err = os.Rename(hidden, path)
@@ -135,7 +141,9 @@ func lock(ctx context.Context, dir string) (unlock func(), err error) {
 }
 
 // vacant returns an error if something else than a socket that nobody listens
-// on is there.
+// on is there. Only an attempt to connect tells a socket that was left behind
+// from one that is used. In doubt it is used: to take the place of a busy agent
+// would cut off its clients.
 func vacant(ctx context.Context, path string) error {
 	info, err := os.Lstat(path)
 	switch {

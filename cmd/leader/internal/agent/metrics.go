@@ -20,6 +20,8 @@ type counters struct {
 	hooks              leader.Hooks
 }
 
+// newCounters returns counters in a registry of their own, which nothing else
+// of the process writes into.
 func newCounters() (*counters, error) {
 	c := &counters{
 		withdrawn: prometheus.NewCounterVec(prometheus.CounterOpts{
@@ -32,6 +34,7 @@ func newCounters() (*counters, error) {
 		}, []string{"reason"}),
 		registry: prometheus.NewRegistry(),
 	}
+	// From 0 on, so that the first one of a kind shows as an increase.
 	for _, why := range []string{asked, silent, draining, ended} {
 		c.withdrawn.WithLabelValues(why)
 	}
@@ -47,6 +50,7 @@ func newCounters() (*counters, error) {
 	return c, err
 }
 
+// register adds collectors, and reports all that cannot be.
 func (c *counters) register(all ...prometheus.Collector) error {
 	var errs []error
 	for _, one := range all {

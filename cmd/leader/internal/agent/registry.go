@@ -14,7 +14,8 @@ import (
 	"github.com/seed-ff2cb582/leader"
 )
 
-// A registry holds the candidates.
+// A registry holds the candidates. mu guards the maps and closed. It is not
+// held while a candidate starts or ends, which takes as long as its store.
 type registry struct {
 	most  int     // candidates at a time
 	share float64 // as in candidate
@@ -36,6 +37,10 @@ type name struct{ group, id string }
 
 // add has a candidate stand. The configuration was validated. The lease is that
 // of the client.
+//
+// The candidate is entered before it starts, so that two requests of one name
+// cannot both. It outlives the request that asked for it: a client that is cut
+// off while the election starts may campaign again when its lease has run out.
 func (r *registry) add(ctx context.Context, cfg leader.ElectionConfig, lease time.Duration) (*candidate, error) {
 	window := time.Duration(float64(cfg.TTL) * (1 - cmp.Or(cfg.ClockDrift, leader.DefaultClockDrift)))
 	c := &candidate{
@@ -48,6 +53,7 @@ func (r *registry) add(ctx context.Context, cfg leader.ElectionConfig, lease tim
 		return nil, err
 	}
 	c.attach(e)
+	// An election that was not started needs no end.
 	if err := r.enter(c); err != nil {
 		return nil, err
 	}
@@ -64,7 +70,8 @@ func (r *registry) add(ctx context.Context, cfg leader.ElectionConfig, lease tim
 // two may be lost.
 const pacing = 4
 
-// enter puts a candidate where it is found.
+// enter puts a candidate where it is found. Of two with one name nobody could
+// tell which of them a record names.
 func (r *registry) enter(c *candidate) error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -90,7 +97,9 @@ func (r *registry) enter(c *candidate) error {
 	return nil
 }
 
-// follow lasts as long as a candidate does.
+// follow lasts as long as a candidate does. The deferred calls run in this
+// order: the name is free before gone tells so, and gone before the agent may
+// end.
 func (r *registry) follow(ctx context.Context, c *candidate, ttl time.Duration, started <-chan error) {
 	defer r.all.Done()
 	defer close(c.gone)
@@ -114,7 +123,8 @@ func (r *registry) follow(ctx context.Context, c *candidate, ttl time.Duration, 
 	_ = c.e.StopWithContext(ctx, leader.StopOptions{DeleteKey: true, WaitForDemote: true, Timeout: ttl + r.patience})
 }
 
-// find returns a candidate of the group.
+// find returns a candidate of the group. A handle that is another group's is
+// answered like one that never was, since it is a secret.
 func (r *registry) find(group, handle string) (*candidate, error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -143,7 +153,9 @@ func (r *registry) draining() bool {
 }
 
 // drain withdraws every candidate, and returns when all have ended. Clients may
-// go on saying that their work has stopped.
+// go on saying that their work has stopped. They are all told before any is
+// waited for: the agent ends as soon as the last work does, and not after the
+// sum of them.
 func (r *registry) drain() {
 	r.mu.Lock()
 	r.closed = true
@@ -155,6 +167,7 @@ func (r *registry) drain() {
 	r.all.Wait()
 }
 
+// errDraining is what a campaign is told while the agent ends.
 func errDraining() error {
 	return &failure{status: http.StatusServiceUnavailable, code: "draining", detail: "the agent ends, and stands for nobody new"}
 }

@@ -66,13 +66,15 @@ func (s *server) routes() []route {
 	}
 }
 
-// handler serves the routes, and refuses all else.
+// handler serves the routes, and refuses all else. Each route has its own gate,
+// since two of them need no token.
 func (s *server) handler() http.Handler {
 	mux := http.NewServeMux()
 	add := func(pattern string, r route) { mux.Handle(pattern, s.gate.guard(s.answering(r.serve), r.open)) }
 	for _, r := range s.routes() {
 		add(r.method+" "+r.path, r)
 	}
+	// The mux would answer in plain text, and without the gate.
 	add("/", route{serve: func(_ http.ResponseWriter, r *http.Request) error {
 		return &failure{status: http.StatusNotFound, code: "no_route", detail: fmt.Sprintf("there is no %s of this path: see /openapi.yaml", r.Method)}
 	}})
@@ -80,7 +82,8 @@ func (s *server) handler() http.Handler {
 }
 
 // answering makes a problem of an error. A panic is one, too, and ends nothing
-// else.
+// else. It is logged by its pattern and not by its path, which is a secret of
+// the client that asked.
 func (s *server) answering(serve func(http.ResponseWriter, *http.Request) error) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		defer func() {
@@ -106,6 +109,8 @@ func (s *server) with(serve func(http.ResponseWriter, *http.Request, *candidate)
 	}
 }
 
+// answer sends a value. It is made before anything is sent, so that an error
+// can still be one.
 func answer(w http.ResponseWriter, status int, v any) error {
 	b, err := json.Marshal(v)
 	if err != nil {
@@ -125,6 +130,7 @@ func (s *server) health(w http.ResponseWriter, _ *http.Request) error {
 	return answer(w, http.StatusOK, map[string]string{"status": "ok"})
 }
 
+// describe serves the description of the interface.
 func (s *server) describe(w http.ResponseWriter, _ *http.Request) error {
 	w.Header().Set("Content-Type", "application/yaml")
 	_, _ = w.Write(openapi) // who has left needs no answer
@@ -141,6 +147,7 @@ func (s *server) campaign(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
+	// Elections of many clients log to one place.
 	cfg.Logger = s.log.With("of", cfg.Group+" as "+cfg.InstanceID)
 	c, err := s.add(r.Context(), cfg, lease)
 	if err != nil {
@@ -150,6 +157,8 @@ func (s *server) campaign(w http.ResponseWriter, r *http.Request) error {
 	return answer(w, http.StatusCreated, c.view(true))
 }
 
+// status answers as a keepalive does, without being one: whoever looks must not
+// keep a candidate alive whose client is gone.
 func (s *server) status(w http.ResponseWriter, _ *http.Request, c *candidate) error {
 	return answer(w, http.StatusOK, c.view(true))
 }
@@ -173,6 +182,10 @@ type farewell struct {
 // resign ends the present term, or takes in that the work of one that has ended
 // is done. Without that word the record is released when the client's trust has
 // run out.
+//
+// It counts as a keepalive: a client that resigns lives, and goes on standing.
+// If a stopped term is named, only that one ends: the next may have begun
+// already, and the client has not said anything of it.
 func (s *server) resign(w http.ResponseWriter, r *http.Request, c *candidate) error {
 	var f farewell
 	if err := read(w, r, &f); err != nil {
@@ -210,7 +223,7 @@ func leave(ctx context.Context, e leader.Election, successor string) (err error)
 }
 
 // withdraw takes the candidate out of the election, and returns when it has
-// released.
+// released. A client that leaves ends the wait alone.
 func (s *server) withdraw(w http.ResponseWriter, r *http.Request, c *candidate) error {
 	if text := r.URL.Query().Get("stopped_term"); text != "" {
 		term, err := strconv.ParseUint(text, 10, 64)
@@ -221,6 +234,8 @@ func (s *server) withdraw(w http.ResponseWriter, r *http.Request, c *candidate) 
 			return err
 		}
 	}
+	// After the client's word, so that the release has nothing left to wait
+	// for.
 	c.withdraw(asked)
 	select {
 	case <-c.gone:
@@ -237,6 +252,7 @@ type proofWish struct {
 	LifetimeMS int64  `json:"lifetime_ms"`
 }
 
+// prove makes a proof that the candidate leads.
 func (s *server) prove(w http.ResponseWriter, r *http.Request, c *candidate) error {
 	var want proofWish
 	if err := read(w, r, &want); err != nil {
@@ -271,6 +287,8 @@ func (s *server) list(w http.ResponseWriter, r *http.Request) error {
 	}
 	all, now := make([]group, 0, len(infos)), time.Now()
 	for _, i := range infos {
+		// As leader ls: what an operator marked as gone is not what a client
+		// looks for.
 		if i.Reason != leader.ReasonForgotten {
 			all = append(all, groupOf(i).asOf(i, now))
 		}
@@ -289,6 +307,7 @@ func (s *server) look(w http.ResponseWriter, r *http.Request) error {
 		return err
 	}
 	for _, i := range infos {
+		// The snapshot of a name has an entry also for a group that never was.
 		if i.ID != "" || i.Reason != leader.ReasonAbsent {
 			return answer(w, http.StatusOK, groupOf(i).asOf(i, time.Now()))
 		}
@@ -296,12 +315,14 @@ func (s *server) look(w http.ResponseWriter, r *http.Request) error {
 	return &failure{status: http.StatusNotFound, code: "no_group", detail: fmt.Sprintf("the store knows nothing of the group %q", name)}
 }
 
+// snapshot asks the store, for no longer than --timeout.
 func (s *server) snapshot(ctx context.Context, pattern string) ([]leader.LeaderInfo, error) {
 	ctx, cancel := context.WithTimeout(ctx, s.timeout)
 	defer cancel()
 	return leader.SnapshotWithStore(ctx, s.st, pattern)
 }
 
+// badGroup is the failure for what no group can be called.
 func badGroup(name string) error {
 	return invalid("this is no name of a group", fault{"group", name, "must be 1 to 256 letters, digits or -_=/. without a dot at an end or two in a row"})
 }

@@ -23,7 +23,7 @@ const (
 )
 
 // A stream sends events (text/event-stream) to one client. Its methods may be
-// called concurrently.
+// called concurrently. The pulse and the events come from different goroutines.
 type stream struct {
 	mu   sync.Mutex
 	w    http.ResponseWriter
@@ -34,7 +34,9 @@ type stream struct {
 	end context.CancelFunc
 }
 
-// stream begins a stream, if there are not too many. done ends it.
+// stream begins a stream, if there are not too many. done ends it. Those that
+// are too many are refused, and do not wait: a client without events asks as
+// often as it has to, and loses only time.
 func (s *server) stream(w http.ResponseWriter, r *http.Request) (st *stream, ctx context.Context, done func(), err error) {
 	select {
 	case s.streams <- struct{}{}:
@@ -53,6 +55,8 @@ func (s *server) stream(w http.ResponseWriter, r *http.Request) (st *stream, ctx
 	st.write([]byte(":\n\n"))                 // the client knows that it is heard
 	var beat sync.WaitGroup
 	beat.Go(func() { st.beat(ctx) })
+	// In this order: what the pulse writes must not come after the handler has
+	// returned.
 	return st, ctx, func() {
 		cancel()
 		beat.Wait()
@@ -74,7 +78,8 @@ func (st *stream) beat(ctx context.Context) {
 	}
 }
 
-// send sends an event, unless it says the same as the one before.
+// send sends an event, unless it says the same as the one before. News are told
+// for many reasons, of which most change nothing that a client is told.
 func (st *stream) send(event string, v any) {
 	data, err := json.Marshal(v)
 	if err != nil {
@@ -89,13 +94,17 @@ func (st *stream) send(event string, v any) {
 	}
 }
 
-// write writes, and ends the stream if the client does not take it.
+// write writes, and ends the stream if the client does not take it. It has no
+// error to return: what feeds the stream ends with its context, and nobody else
+// has anything to do about it.
 func (st *stream) write(b []byte) {
 	st.mu.Lock()
 	defer st.mu.Unlock()
 	if st.gone {
 		return
 	}
+	// Anew for each piece, since a stream as a whole lasts for as long as it
+	// likes.
 	err := st.rc.SetWriteDeadline(time.Now().Add(slowReader))
 	if err == nil || errors.Is(err, http.ErrNotSupported) {
 		_, err = st.w.Write(b)
@@ -118,10 +127,12 @@ func (s *server) events(w http.ResponseWriter, r *http.Request, c *candidate) er
 	}
 	defer done()
 	for {
+		// Before the view, so that a change after that wakes the loop.
 		changed := c.news.next()
 		st.send("candidate", c.view(false))
 		select {
 		case <-changed:
+		// The last word is why it stands no more.
 		case <-c.gone:
 			st.send("candidate", c.view(false))
 			return nil

@@ -74,7 +74,8 @@ func groupOf(i leader.LeaderInfo) group {
 	}
 }
 
-// asOf adds what is left of the lease.
+// asOf adds what is left of the lease. Events do not have it, since their
+// reader does not know when they were sent.
 func (g group) asOf(i leader.LeaderInfo, now time.Time) group {
 	left := int64(0)
 	if i.ID != "" {
@@ -92,6 +93,8 @@ func (c *candidate) view(answer bool) status {
 		return c.show(st, w, &times{Trust: trust.Milliseconds(), Lease: c.left().Milliseconds(), Pace: c.pace.Milliseconds()})
 	}
 	c.mu.Lock()
+	// Under the lock, so that the two are of one moment; an event grants
+	// nothing, so that nothing is noted.
 	st, w := c.e.Status(), c.work
 	if w != nil && (w.done || c.why != "" || st.Term != w.term.Number) {
 		w = nil
@@ -100,6 +103,8 @@ func (c *candidate) view(answer bool) status {
 	return c.show(st, w, nil)
 }
 
+// show puts together what the client is told. That a term is stopping is told
+// until the client has said that it stopped.
 func (c *candidate) show(st leader.ElectionStatus, w *work, t *times) status {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -173,10 +178,13 @@ const (
 )
 
 // config returns the configuration that a client wishes for: what it leaves out
-// is the agent's.
+// is the agent's. All faults are returned at once. The agent's heartbeat
+// belongs to the agent's TTL: a client with another one gets a fifth of its
+// own.
 func (w wish) config(group string, base leader.ElectionConfig, profile leader.Profile) (leader.ElectionConfig, time.Duration, error) {
 	cfg := base
 	cfg.Group, cfg.InstanceID = group, w.InstanceID
+	// The agent's heartbeat is not for another TTL.
 	if w.TTLMS != 0 {
 		cfg.TTL, cfg.HeartbeatInterval = millis(w.TTLMS), 0
 	}

@@ -19,10 +19,12 @@ import (
 )
 
 // devPatience is how long the sample elections may take to be ready. They take
-// a fraction of a second.
+// a fraction of a second. The rest is for a machine that is busy.
 const devPatience = 20 * time.Second
 
 // A sample is a group with its candidates, the first of which is to lead first.
+// begun and ended count what the history has to show before the command runs:
+// what candidates publish arrives a little later than it happens.
 type sample struct {
 	group      string
 	candidates []leader.ElectionConfig
@@ -57,11 +59,13 @@ func sampleGroups() []sample {
 	}
 }
 
+// handOverOnce gives a group a second term, with who asked for it and why.
 func handOverOnce(ctx context.Context, c *leader.Control, group string) error {
 	_, err := c.Transfer(ctx, group, "worker-2", "worker-1 gets a new disk")
 	return err
 }
 
+// pauseIt leaves a group that nobody leads, on purpose.
 func pauseIt(ctx context.Context, c *leader.Control, group string) error {
 	_, err := c.Pause(ctx, group, "database migration")
 	return err
@@ -73,7 +77,8 @@ type unfit struct{}
 // Check reports false.
 func (unfit) Check(context.Context) bool { return false }
 
-// samples are elections under way.
+// samples are elections under way. They run in the process of the command, and
+// look to it like those of anybody: they have a connection of their own.
 type samples struct {
 	nc     *nats.Conn // nil elsewhere than on NATS
 	bucket string
@@ -87,7 +92,9 @@ type samples struct {
 }
 
 // startSamples makes the bucket and its history and starts the elections. It
-// returns when each is as it is to be shown.
+// returns when each is as it is to be shown. A command that looked earlier
+// would show a group without a leader, or one without its past, and not the
+// next time.
 func startSamples(url, bucket string) (_ *samples, err error) {
 	nc, err := natsconn.Settings{URL: url}.Connect("leader sample elections")
 	if err != nil {
@@ -115,7 +122,7 @@ func startSamples(url, bucket string) (_ *samples, err error) {
 }
 
 // startSamplesElsewhere starts the elections on a store elsewhere than on NATS,
-// where there is no history.
+// where there is no history. The store is the caller's to close, after stop.
 func startSamplesElsewhere(st Registers) (_ *samples, err error) {
 	s := &samples{st: st, end: func() {}}
 	ctx, cancel := context.WithTimeout(context.Background(), devPatience)
@@ -127,7 +134,8 @@ func startSamplesElsewhere(st Registers) (_ *samples, err error) {
 	return s, nil
 }
 
-// control returns what steers them, in the name of somebody.
+// control returns what steers them, in the name of somebody. Its name is not
+// the user's, so that one sees whose request is shown where.
 func (s *samples) control() (*leader.Control, error) {
 	if s.st != nil {
 		return leader.NewControlWithStore(s.st, "ann")
@@ -135,7 +143,8 @@ func (s *samples) control() (*leader.Control, error) {
 	return leader.NewControl(s.nc, s.bucket, "ann")
 }
 
-// elect returns a candidate. It has not been started.
+// elect returns a candidate. It has not been started. On NATS it tells of
+// itself in all ways that the commands can show.
 func (s *samples) elect(cfg leader.ElectionConfig) (leader.Election, error) {
 	if s.st != nil {
 		return leader.NewElectionWithStore(s.st, cfg)
@@ -145,6 +154,8 @@ func (s *samples) elect(cfg leader.ElectionConfig) (leader.Election, error) {
 	return leader.NewElection(s.nc, cfg)
 }
 
+// prepare makes the bucket and its history, before there is anything to keep in
+// it.
 func prepare(ctx context.Context, js jetstream.JetStream, bucket string) error {
 	if err := natsstore.EnsureBucket(ctx, js, natsstore.BucketConfig{Bucket: bucket}); err != nil {
 		return err
@@ -154,7 +165,8 @@ func prepare(ctx context.Context, js jetstream.JetStream, bucket string) error {
 }
 
 // startAll starts all groups at once. Each is as it is to be shown when ready
-// has returned.
+// has returned. One after the other would have the user wait for the sum of
+// them.
 func (s *samples) startAll(ctx context.Context, ready func(sample) error) error {
 	control, err := s.control()
 	if err != nil {
@@ -179,6 +191,10 @@ func (s *samples) startAll(ctx context.Context, ready func(sample) error) error 
 	return errors.Join(errs...)
 }
 
+// startOne starts the candidates of a group one after the other: the first
+// finds nobody and leads, and the others follow. The group then looks the same
+// each time, as the help and the documentation show it. The lease is long, so
+// that a busy machine does not lose it.
 func (s *samples) startOne(ctx context.Context, g sample, control *leader.Control) error {
 	for _, cfg := range g.candidates {
 		cfg.Group = g.group
@@ -208,7 +224,8 @@ func (s *samples) startOne(ctx context.Context, g sample, control *leader.Contro
 }
 
 // recorded waits until the history has the group's terms: candidates publish
-// beside their work what happens to them.
+// beside their work what happens to them. Nothing tells when a message has come
+// to stand there, so that it looks again and again, for as long as ctx lasts.
 func (g sample) recorded(ctx context.Context, js jetstream.JetStream, bucket string) error {
 	look := time.NewTicker(5 * time.Millisecond)
 	defer look.Stop()
@@ -239,7 +256,7 @@ func (g sample) recorded(ctx context.Context, js jetstream.JetStream, bucket str
 }
 
 // seesLeader waits until the candidate leads or follows: so the first leads,
-// and the history has an order.
+// and the history has an order. It fails only at the end of ctx.
 func seesLeader(ctx context.Context, e leader.Election) error {
 	for info := range e.Observe(ctx) {
 		if info.ID != "" {
@@ -249,7 +266,8 @@ func seesLeader(ctx context.Context, e leader.Election) error {
 	return ctx.Err()
 }
 
-// barred waits until something keeps the candidate from campaigning.
+// barred waits until something keeps the candidate from campaigning. It reports
+// false if ctx ended first.
 func barred(ctx context.Context, e leader.Election) bool {
 	look := time.NewTicker(5 * time.Millisecond)
 	defer look.Stop()
@@ -264,11 +282,13 @@ func barred(ctx context.Context, e leader.Election) bool {
 }
 
 // changeEvery is the time from one change of the leader of the first group to
-// the next, for who follows live.
+// the next, for who follows live. Less would be hard to read, and more would
+// look as if nothing happened.
 const changeEvery = 5 * time.Second
 
 // keepChanging lets the candidates of the first group lead in turns, until
-// stop.
+// stop. A goroutine does that, for which stop waits: its requests need the
+// connection. A turn that fails is left out, since the next will do as well.
 func (s *samples) keepChanging() {
 	ctx, cancel := context.WithCancel(context.Background())
 	s.end = cancel
@@ -293,6 +313,7 @@ func (s *samples) keepChanging() {
 	})
 }
 
+// add has stop stop the election. The groups are started at the same time.
 func (s *samples) add(e leader.Election) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -300,6 +321,7 @@ func (s *samples) add(e leader.Election) {
 }
 
 // stop stops all elections. They release nothing: their server ends with them.
+// The changes end first, so that no request waits for a candidate that is gone.
 func (s *samples) stop() {
 	s.end()
 	s.changing.Wait()

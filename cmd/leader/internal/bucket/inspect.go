@@ -36,7 +36,8 @@ type Inspection struct {
 func (i *Inspection) Missing() bool { return errors.Is(i.Err, jetstream.ErrStreamNotFound) }
 
 // Inspect reads the configuration of the session's bucket and judges it for
-// leases of that length.
+// leases of that length. Without its configuration a bucket is not judged at
+// all: what a store would say of it then is only that it cannot see it.
 func Inspect(ctx context.Context, s *app.Session, tester *rights.Tester, ttl time.Duration) Inspection {
 	var i Inspection
 	if i.Err = i.read(ctx, s, tester); i.Err != nil {
@@ -55,6 +56,10 @@ func Inspect(ctx context.Context, s *app.Session, tester *rights.Tester, ttl tim
 	return i
 }
 
+// read asks for the bucket's configuration. The right to is tried before, since
+// the server does not answer a request that it denies, and the wait would look
+// like one for a server that is down. When the request left and when the answer
+// came is kept for whoever compares clocks by it.
 func (i *Inspection) read(ctx context.Context, s *app.Session, tester *rights.Tester) error {
 	right := rights.Scope{Bucket: s.Bucket, Domain: s.Domain}.InfoRight()
 	switch has, err := tester.Has(ctx, right); {
@@ -84,7 +89,9 @@ func (i *Inspection) read(ctx context.Context, s *app.Session, tester *rights.Te
 
 func streamOf(bucket string) string { return "KV_" + bucket }
 
-// unread is the finding about a bucket that could not be read.
+// unread is the finding about a bucket that could not be read. That it may not
+// be is a warning, since elections do without: a candidate then cools down
+// before it leads. That it is not there is a failure.
 func (i *Inspection) unread(name string) {
 	switch {
 	case i.Missing():
@@ -135,7 +142,9 @@ func clustered(info *jetstream.StreamInfo) bool {
 	return info.Cluster != nil && info.Cluster.Name != ""
 }
 
-// replicas judges how the servers of the bucket are.
+// replicas judges how the servers of the bucket are. Two are worse than one: a
+// majority of two is both, so that either server's end stops all. What is not
+// current is a warning as long as there is a majority.
 func (i *Inspection) replicas() {
 	c, l := i.Info.Config, &i.Findings
 	if !clustered(i.Info) {

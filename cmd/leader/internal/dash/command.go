@@ -15,7 +15,7 @@ import (
 )
 
 // minToken is how long a token is at least: one that short would still take for
-// ever to guess.
+// ever to guess. There is no limit on how many a visitor tries.
 const minToken = 16
 
 // A Command is the command line of leader dash.
@@ -88,15 +88,21 @@ func (c Command) Run(ctx context.Context, std app.Streams) error {
 		return err
 	}
 	defer control.Close()
+	// Ended and awaited in this order before the session is closed, whatever
+	// ends Serve: those who follow use the connection until they return.
 	ctx, cancel := context.WithCancel(ctx)
 	b := &board.Board{}
 	var following sync.WaitGroup
 	defer following.Wait()
 	defer cancel()
 	s := newServer(b, session, sayer(std.Err))
+	// Without the flag there is nothing that could steer, whatever a request
+	// says.
 	if c.AllowControl {
 		s.control = control
 	}
+	// Before the board is filled, so that an address that is taken ends the
+	// command without anything having begun.
 	srv, err := web.Listen(ctx, "--http", c.HTTP, s.handler(c.DashToken))
 	if err != nil {
 		return err

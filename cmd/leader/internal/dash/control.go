@@ -19,11 +19,12 @@ import (
 // consent. It stands beside the check of the request's origin.
 const controlHeader = "Leader-Dash"
 
-// maxRequest is how long a request is at most. Names have 256 bytes,
-// reasons 512.
+// maxRequest is how long a request is at most. Names have 256 bytes, reasons
+// 512. Text may take several bytes of JSON for each of its own.
 const maxRequest = 8 << 10
 
-// An order is what the page asks for.
+// An order is what the page asks for. The term is a string, since a page's
+// numbers are exact only up to 2^53.
 type order struct {
 	Op        leader.Operation `json:"op"`
 	Group     string           `json:"group"`
@@ -40,6 +41,11 @@ type outcome struct {
 }
 
 // steer puts a request to a group, and answers when it has had its effect.
+//
+// What is asked for is said first, with the visitor's address: the request
+// reaches the candidates in the name of --by alone, and whoever started the
+// command must be able to tell who pressed the button. A visitor who leaves
+// ends the wait; a request that is stored by then stands.
 func (s *server) steer(w http.ResponseWriter, r *http.Request) {
 	o, refusal, code := s.order(w, r)
 	if refusal != "" {
@@ -59,6 +65,12 @@ func (s *server) steer(w http.ResponseWriter, r *http.Request) {
 }
 
 // order reads what is asked for, or says why not and with which status.
+//
+// Header and type are looked at before the body, so that a form of another site
+// has nothing read. Fields that are not known are refused: a page of an older
+// version must not have half of its request obeyed. The term is demanded where
+// a leader is to leave, since the visitor saw that one, and another may lead by
+// now.
 func (s *server) order(w http.ResponseWriter, r *http.Request) (o order, refusal string, code int) {
 	kind, _, _ := mime.ParseMediaType(r.Header.Get("Content-Type")) // what is none is not JSON either
 	switch {
@@ -86,6 +98,9 @@ func (s *server) order(w http.ResponseWriter, r *http.Request) (o order, refusal
 	return o, "", 0
 }
 
+// statusOf is the status for a request that was not done. Those of 4xx are for
+// the visitor, who may look and press again; those of 5xx are the command's own
+// trouble: its rights, or no effect in time.
 func statusOf(err error) int {
 	switch {
 	case errors.Is(err, leader.ErrInvalidConfig):
@@ -99,6 +114,7 @@ func statusOf(err error) int {
 	}
 }
 
+// answer sends a value, as the page expects also of an error.
 func answer[T outcome | roll](w http.ResponseWriter, code int, value T) {
 	body, err := json.Marshal(value)
 	if err != nil {
@@ -143,6 +159,10 @@ type candidate struct {
 
 // candidates asks a group who stands. It is no error that nobody answers: not
 // every candidate does.
+//
+// A roll call is a message to all candidates, of which a visitor could ask for
+// any number. So what is too much is refused at once, and not queued: by its
+// turn the page would have asked again.
 func (s *server) candidates(w http.ResponseWriter, r *http.Request) {
 	select {
 	case s.rolls <- struct{}{}:

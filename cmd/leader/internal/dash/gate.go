@@ -55,6 +55,9 @@ func (g *gate) checkHost(next http.Handler) http.Handler {
 	})
 }
 
+// guard lets requests in that bear the token, or a cookie that was given for
+// it. A browser that asks for the page is led to the form; scripts and programs
+// get 401, since the form would be no answer to them.
 func (g *gate) guard(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		switch {
@@ -86,6 +89,8 @@ func (g *gate) admits(r *http.Request, token string) bool {
 	return fits
 }
 
+// fits reports whether it is the token, in a time that does not tell how much
+// of it is right.
 func (g *gate) fits(token string) bool {
 	sum := sha256.Sum256([]byte(token))
 	return subtle.ConstantTimeCompare(sum[:], g.token[:]) == 1
@@ -105,6 +110,9 @@ func (g *gate) knows(r *http.Request) bool {
 	return err == nil && time.Now().Before(time.Unix(unix, 0))
 }
 
+// sign returns the proof that a cookie is of this command's making. The key is
+// not the token: who reads a cookie must not be able to try tokens on it at
+// home.
 func (g *gate) sign(text string) string {
 	mac := hmac.New(sha256.New, g.key)
 	_, _ = mac.Write([]byte(text)) // it never fails
@@ -113,6 +121,10 @@ func (g *gate) sign(text string) string {
 
 // login takes the token from the form of the page /login, which keeps it out of
 // URLs.
+//
+// SameSite has no other site's request bear the cookie, and HttpOnly keeps it
+// from scripts. Its end stands in it, signed, so that nothing has to be
+// remembered of visitors.
 func (g *gate) login(w http.ResponseWriter, r *http.Request) {
 	_ = http.NewResponseController(w).SetReadDeadline(time.Now().Add(slowBody)) // an error shows when reading
 	r.Body = http.MaxBytesReader(w, r.Body, maxForm)
@@ -137,6 +149,7 @@ func (g *gate) form(w http.ResponseWriter, r *http.Request) {
 	})
 }
 
+// loginFor is the address of the form, which says so if the token was wrong.
 func loginFor(r *http.Request, wrong bool) string {
 	if !wrong {
 		return withGroup("/login", r)
@@ -145,7 +158,8 @@ func loginFor(r *http.Request, wrong bool) string {
 }
 
 // withGroup adds the group that a visitor asked for to a path of this site, so
-// that a link to it outlives the login.
+// that a link to it outlives the login. Nothing else of the visitor's query is
+// taken over.
 func withGroup(path string, r *http.Request) string {
 	group := r.URL.Query().Get("group")
 	switch {

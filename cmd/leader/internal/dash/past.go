@@ -30,7 +30,9 @@ type past struct {
 	Why    string `json:"why,omitempty"`
 }
 
-// recall adds what others know of the time before the command's start.
+// recall adds what others know of the time before the command's start. That
+// happens once, and beside everything else: the page is there at once, and what
+// is recalled is put into a board that lives.
 func (s *server) recall(ctx context.Context) {
 	if s.known(ctx) {
 		s.recallTerms(ctx)
@@ -39,7 +41,8 @@ func (s *server) recall(ctx context.Context) {
 }
 
 // recallTimes asks since when the groups stand as they were found, and how old
-// the latest renewals are.
+// the latest renewals are. A record that is found is like any other, even if
+// its leader died an hour ago.
 func (s *server) recallTimes(ctx context.Context) {
 	found := s.board.Since(0).Changed
 	infos := make([]leader.LeaderInfo, len(found))
@@ -55,6 +58,8 @@ func (s *server) recallTimes(ctx context.Context) {
 }
 
 // recallTerms adds what a history knows of the terms before, if there is one.
+// That there is none is shown to visitors, since the page would otherwise seem
+// to say that nothing happened.
 func (s *server) recallTerms(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(ctx, s.session.Timeout)
 	defer cancel()
@@ -68,6 +73,8 @@ func (s *server) recallTerms(ctx context.Context) {
 		return
 	}
 	since := h.Complete
+	// The history begins later than this command: what was seen here reaches
+	// farther back.
 	if start.Before(since) {
 		since = start
 	}
@@ -90,6 +97,7 @@ func (s *server) known(ctx context.Context) bool {
 	return true
 }
 
+// history reads what advisories a stream has kept since then.
 func (s *server) history(ctx context.Context, since time.Time) (archive.History, error) {
 	js, err := s.session.JetStream()
 	if err != nil {

@@ -58,6 +58,10 @@ func printable(r rune) rune {
 
 // handler is the whole site. An empty token demands none, and then only
 // loopback names are answered to.
+//
+// The checks lie around one another from the outside in: the name by which the
+// page was reached, the headers of any answer, the request's origin, the token.
+// /livez needs no token, since orchestrators have none.
 func (s *server) handler(token string) http.Handler {
 	g := newGate(token)
 	g.refused = s.refused
@@ -89,7 +93,8 @@ func (s *server) refused(from string) {
 	}
 }
 
-// A tally lets through one in a while of what may come in floods.
+// A tally lets through one in a while of what may come in floods. A flood of
+// wrong tokens must not fill a log, nor hide in it.
 type tally struct {
 	mu   sync.Mutex
 	last time.Time
@@ -117,6 +122,9 @@ func (t *tally) note(now time.Time) (n int) {
 const policy = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; form-action 'self'; " +
 	"base-uri 'none'; frame-ancestors 'none'; require-trusted-types-for 'script'; trusted-types 'none'"
 
+// secured sets the headers of the site's answers, those of errors and redirects
+// too. A page in a frame of another site could have its buttons pressed without
+// being seen, and one that is kept by a cache would show who led.
 func secured(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		h := w.Header()
@@ -131,6 +139,7 @@ func secured(next http.Handler) http.Handler {
 	})
 }
 
+// file serves a file of the page, which is part of the program.
 func file(name, kind string) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		content, err := page.ReadFile("page/" + name)

@@ -27,6 +27,9 @@ const (
 // stream sends the state of everything, and then what changes, until the
 // visitor leaves. A visitor that comes back gets the state of everything again,
 // so nothing is missed.
+//
+// Each stream holds a connection and a goroutine for good, so that their number
+// is bounded; a browser comes back by itself.
 func (s *server) stream(w http.ResponseWriter, r *http.Request) {
 	if r.Method == http.MethodHead {
 		return // the mux takes it for a GET
@@ -45,7 +48,9 @@ func (s *server) stream(w http.ResponseWriter, r *http.Request) {
 	v.follow(r.Context())
 }
 
-// A visitor is one stream.
+// A visitor is one stream. It belongs to the goroutine of its request. The
+// board wakes it and keeps no queue for it: it asks for what is new since seq,
+// so that a slow visitor skips states, and costs no memory.
 type visitor struct {
 	*server
 
@@ -58,6 +63,9 @@ type visitor struct {
 	sent time.Time
 }
 
+// follow sends until the visitor leaves or takes nothing more. After each
+// message it waits for the pace, and only then for news: of what changed
+// meanwhile After tells at once, and it goes into one message.
 func (v *visitor) follow(ctx context.Context) {
 	beat := time.NewTicker(pulse)
 	defer beat.Stop()
@@ -80,6 +88,9 @@ func (v *visitor) follow(ctx context.Context) {
 	}
 }
 
+// send sends what is new, or a sign of life if there has been nothing for long.
+// That is an event and not a comment, since the page has to notice when the
+// command is gone.
 func (v *visitor) send() error {
 	d := v.board.Since(v.seq)
 	m := message{
@@ -104,6 +115,8 @@ func (v *visitor) send() error {
 	return nil
 }
 
+// write sends one event. The deadline is set anew for each: one for the whole
+// answer would end every stream.
 func (v *visitor) write(format string, args ...any) error {
 	v.sent = time.Now()
 	if err := v.rc.SetWriteDeadline(v.sent.Add(slowReader)); err != nil {
@@ -115,6 +128,8 @@ func (v *visitor) write(format string, args ...any) error {
 	return v.rc.Flush()
 }
 
+// status is how the command itself stands, which the page shows above the
+// groups.
 func (v *visitor) status(d board.Delta) status {
 	return status{
 		Connected: v.session.Connected(), Complete: d.State.Complete, Failure: d.State.Failure, Ignored: d.State.Ignored,
@@ -122,7 +137,9 @@ func (v *visitor) status(d board.Delta) status {
 	}
 }
 
-// gone returns the groups that the page has and the board has not.
+// gone returns the groups that the page has and the board has not. The board
+// does not keep what has gone. As long as it has as many groups as the page,
+// none can have; only then are all names compared.
 func (v *visitor) gone(d board.Delta) (gone []string) {
 	for _, g := range d.Changed {
 		v.told[g.Group] = true

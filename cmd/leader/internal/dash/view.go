@@ -88,6 +88,7 @@ type term struct {
 	Why    string `json:"why,omitempty"`
 }
 
+// views are the groups as the page is sent them.
 func views(groups []board.Group, now time.Time) []view {
 	all := make([]view, len(groups))
 	for i, g := range groups {
@@ -96,6 +97,8 @@ func views(groups []board.Group, now time.Time) []view {
 	return all
 }
 
+// viewOf picks what the page shows of a group, and turns times into what a
+// script computes with.
 func viewOf(g board.Group, now time.Time) view {
 	v := view{
 		Group: g.Group, Leader: g.ID, Term: g.Term, Priority: g.Priority, Version: g.Version, Address: g.Address, Meta: g.Meta,
@@ -134,6 +137,9 @@ func renewals(groups []board.Group, now time.Time) []renewal {
 	return all
 }
 
+// left is how long the lease is still good for, in milliseconds. It is a
+// duration, so that the page can count it down by its own clock, which may be
+// wrong.
 func left(g board.Group, now time.Time) int64 {
 	if g.ID == "" {
 		return 0

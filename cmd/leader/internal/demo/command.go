@@ -24,6 +24,10 @@ import (
 )
 
 // A Command is the command line of the demo.
+//
+// Its defaults are for watching: a lease short enough that a failover is seen
+// to happen, and a bucket of its own, since what it does to a group nobody
+// should have done to theirs.
 type Command struct {
 	natsconn.Flags
 
@@ -96,6 +100,8 @@ func (c *Command) Validate() error {
 			errs = append(errs, fmt.Errorf(format, args...))
 		}
 	}
+	// A process, two pipes and a connection for each: more would show what the
+	// machine can bear, and not what elections do.
 	check(c.Workers >= 1 && c.Workers <= 200, "--workers %d: must be from 1 to 200", c.Workers)
 	check(c.For >= 0, "--for %v: must not be negative", c.For)
 	check(c.Port >= 0 && c.Port <= 65535, "--port %d: must be from 1 to 65535", c.Port)
@@ -114,7 +120,8 @@ func (c *Command) Validate() error {
 func (c *Command) visits() bool { return c.Given() || c.Store != "" }
 
 // locate has a bucket of NATS that --store names take the place of --server and
-// --bucket.
+// --bucket. A bucket of NATS can be played on in full, with the network of each
+// worker; only elsewhere is the store itself what is cut off.
 func (c *Command) locate() error {
 	if c.Store == "" || c.Given() {
 		return nil
@@ -125,6 +132,9 @@ func (c *Command) locate() error {
 	return err
 }
 
+// validateScript reads the script, and refuses what could never be played: a
+// step after the end, which would make the demo fail when it is over, and the
+// restart of a server that others use.
 func (c *Command) validateScript() (err error) {
 	if c.Script == "default" {
 		c.script = defaultScript(c.TTL, !c.visits())
@@ -143,12 +153,14 @@ func (c *Command) validateScript() (err error) {
 	return errors.Join(errs...)
 }
 
+// config is a worker's configuration, as far as this command can judge it.
 func (c *Command) config() leader.ElectionConfig {
 	return leader.ElectionConfig{
 		Bucket: c.Bucket, Group: c.Key, InstanceID: "w1", TTL: c.TTL, HeartbeatInterval: c.Heartbeat,
 	}
 }
 
+// plan is what the stage is to do, without the command line.
 func (c *Command) plan() plan {
 	return plan{
 		Bucket: c.Bucket, Key: c.Key, Workers: c.Workers, TTL: c.TTL, Heartbeat: c.Heartbeat, NoSplay: c.NoSplay,
@@ -156,7 +168,8 @@ func (c *Command) plan() plan {
 	}
 }
 
-// Run plays the demo.
+// Run plays the demo. Without a terminal it prints lines, as with --plain: a
+// log is no place for a picture.
 func (c *Command) Run(ctx context.Context, std app.Streams, drivers app.Drivers) (err error) {
 	live := !c.JSON && !c.Plain && terminal(std)
 	// Nothing can be drawn before there is a server, which a busy machine takes
@@ -171,6 +184,7 @@ func (c *Command) Run(ctx context.Context, std app.Streams, drivers app.Drivers)
 	if err != nil {
 		return err
 	}
+	// The stage outlives the view: workers report to it until they are gone.
 	defer func() { err = errors.Join(err, st.close()) }()
 	switch {
 	case c.JSON:
@@ -182,6 +196,9 @@ func (c *Command) Run(ctx context.Context, std app.Streams, drivers app.Drivers)
 	}
 }
 
+// stage prepares where the demo plays: its own server or the one that was
+// named, and a connection of its own, which deletes the key and checks the
+// names. Names of workers get a suffix where others may play in the same group.
 func (c *Command) stage(drivers app.Drivers) (_ *stage, err error) {
 	st := newStage(c.plan())
 	defer func() {
@@ -197,6 +214,8 @@ func (c *Command) stage(drivers app.Drivers) (_ *stage, err error) {
 	}
 	conn := c.Flags
 	if !conn.Given() {
+		// An empty server of its own: the demo may stop it, and no leader can
+		// be left of an earlier one.
 		if st.server, err = devserver.Start(c.Port); err != nil {
 			return nil, err
 		}
@@ -208,6 +227,8 @@ func (c *Command) stage(drivers app.Drivers) (_ *stage, err error) {
 	if err != nil {
 		return nil, err
 	}
+	// Of the demo alone. Each worker connects by itself, so that the network of
+	// one can be cut.
 	if st.nc, err = settings.Connect("leader demo"); err != nil {
 		return nil, err
 	}
@@ -219,7 +240,8 @@ func (c *Command) stage(drivers app.Drivers) (_ *stage, err error) {
 	return st, st.nc.FlushTimeout(nats.DefaultTimeout)
 }
 
-// visit sets the stage on a store elsewhere than on NATS.
+// visit sets the stage on a store elsewhere than on NATS. Its URL says where
+// the records are, so that there is no bucket to be named.
 func (c *Command) visit(st *stage, drivers app.Drivers) error {
 	session, err := app.Target{Store: c.Store, Drivers: drivers, Bucket: c.Bucket, Timeout: nats.DefaultTimeout}.Open("demo")
 	if err != nil {
@@ -232,6 +254,8 @@ func (c *Command) visit(st *stage, drivers app.Drivers) error {
 	return nil
 }
 
+// workerCommand is how a worker is started: this program, with a hidden
+// command.
 func (c *Command) workerCommand() ([]string, error) {
 	if c.worker != nil {
 		return c.worker, nil

@@ -60,6 +60,7 @@ type span struct {
 // worker certainly led.
 func (s *span) holds(x sample) bool { return s.first.After <= x.Before && x.After <= s.last.Before }
 
+// overlaps reports whether both certainly led at some instant.
 func (s *span) overlaps(other *span) bool {
 	return max(s.first.After, other.first.After) <= min(s.last.Before, other.last.Before)
 }
@@ -74,6 +75,8 @@ func (s *span) near(other *span) bool {
 	return s.first.Before <= other.last.Before && other.first.After <= s.last.After
 }
 
+// A counted sample knows whether it was counted: it is compared again with each
+// report, and counts once.
 type counted struct {
 	sample
 	double bool
@@ -105,7 +108,8 @@ func (d *detector) observe(worker string, run, term uint64, samples []sample) bo
 }
 
 // compare counts what two spans of different workers prove, and reports whether
-// they are a new pair.
+// they are a new pair. Both directions are looked at: reports come in any
+// order, and the samples of either may have come first.
 func (d *detector) compare(s, other *span) (news bool) {
 	found := count(s.recent, other) + count(other.recent, s)
 	if found == 0 && (s.met[other] || !s.overlaps(other)) {
@@ -122,6 +126,7 @@ func (d *detector) compare(s, other *span) (news bool) {
 	return true
 }
 
+// span returns the span of a run, which begins with that sample if it is new.
 func (d *detector) span(worker string, run, term uint64, first sample) *span {
 	i := slices.IndexFunc(d.spans, func(s *span) bool { return s.worker == worker && s.run == run })
 	if i >= 0 {
@@ -145,7 +150,8 @@ func count(samples []counted, other *span) (n uint64) {
 	return n
 }
 
-// forget drops samples from before t, now and then.
+// forget drops samples from before t, now and then. To copy what is left each
+// time would cost more than the memory is worth.
 func (s *span) forget(t int64) {
 	n := 0
 	for n < len(s.recent) && s.recent[n].After < t {

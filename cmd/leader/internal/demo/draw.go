@@ -96,6 +96,8 @@ func (m *model) title(l look) string {
 	return title + bucket
 }
 
+// leaderLines are the two lines about who leads. There are always two, so that
+// the table below does not jump.
 func (m *model) leaderLines(l look) []string {
 	s := m.scene
 	switch {
@@ -122,6 +124,8 @@ func (m *model) leaderLines(l look) []string {
 	}
 }
 
+// starting says what a demo is still waiting for: with two hundred workers it
+// is many seconds.
 func (s *scene) starting(p plan) string {
 	switch {
 	case len(s.rows) < s.workers:
@@ -167,6 +171,7 @@ type column struct {
 	cell  func(r row, l look) (string, lipgloss.Style)
 }
 
+// columns are those for which there is room.
 func columns(width int) []column {
 	cols := []column{
 		{"WORKER", 9, func(r row, l look) (string, lipgloss.Style) { return r.id, l.emphasis(r) }},
@@ -182,6 +187,8 @@ func columns(width int) []column {
 	return cols
 }
 
+// ofLiving leaves a cell empty whose worker is gone: what it said last is no
+// longer so.
 func ofLiving(say func(row) string) func(row, look) (string, lipgloss.Style) {
 	return func(r row, l look) (string, lipgloss.Style) {
 		if r.gone || r.fault == Crash {
@@ -220,6 +227,8 @@ func stateCell(r row, l look) (string, lipgloss.Style) {
 	}
 }
 
+// connCell says CUT OFF before the worker itself knows: its connection looks
+// well until it misses an answer.
 func connCell(r row, l look) (string, lipgloss.Style) {
 	switch {
 	case r.gone || r.fault == Crash || r.conn == "":
@@ -244,6 +253,7 @@ func leaderCell(r row, l look) (string, lipgloss.Style) {
 	}
 }
 
+// table draws the workers in at most height lines.
 func (m *model) table(l look, height int) []string {
 	rows := m.scene.rows
 	cols := columns(m.width)
@@ -317,6 +327,8 @@ func (m *model) journal(l look, height int) []string {
 	return lines
 }
 
+// event is how an event is drawn. Those about leadership are to be found among
+// the others, and two leaders at once.
 func (l look) event(e Event) lipgloss.Style {
 	switch e.Kind {
 	default:
@@ -367,6 +379,8 @@ func (m *model) verdict(l look) string {
 	return line + strings.Repeat(" ", gap) + extra
 }
 
+// keys draws what can be pressed, short where the terminal is narrow. A server
+// that is only visited is not to be restarted.
 func (m *model) keys(l look) string {
 	var long, short []string
 	for _, b := range bindings() {

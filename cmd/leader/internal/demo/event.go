@@ -189,7 +189,8 @@ func gap(known bool, took, gap float64) string {
 }
 
 // sparse is how far the samples of a leader that was killed may end before its
-// end, in milliseconds.
+// end, in milliseconds. They are told each tellEvery (20 ms), and later on a
+// busy machine.
 const sparse = 50
 
 func somebody(worker string) string {

@@ -12,6 +12,10 @@ import (
 )
 
 // A trial is a fault and what followed.
+//
+// It is done when it is known what followed, and told when the last samples
+// have said for how long nobody led. A successor of an earlier term, heard of
+// later, takes the place of the one that was noted.
 type trial struct {
 	Outcome
 	at       int64
@@ -29,6 +33,9 @@ var errNoLeader = errors.New("nobody leads at the moment")
 // and starting take.
 const downTime = 300 * time.Millisecond
 
+// strike does a fault to the leader, or returns why it cannot be. Nothing is
+// noted of a fault that was not done. Faults that take long go on elsewhere,
+// and post what became of them: the stage must hear its workers meanwhile.
 func (st *stage) strike(f Fault) error {
 	p := st.leader()
 	switch {
@@ -53,6 +60,7 @@ func (st *stage) strike(f Fault) error {
 	case Resign:
 		p.tell(orderResign)
 	case Delete:
+		// The answer may take seconds where the server is down.
 		go st.deleteKey(t)
 	case Restart:
 		st.restart(t)
@@ -60,6 +68,8 @@ func (st *stage) strike(f Fault) error {
 	return nil
 }
 
+// vacancy is why nobody can be hit. On a server that is not the demo's another
+// candidate may lead, which it leaves alone.
 func (st *stage) vacancy() error {
 	for _, p := range st.processes {
 		if p.alive() && p.last.Leader != "" && !st.owns(p.last.Leader) {
@@ -92,6 +102,8 @@ func (st *stage) trial(f Fault, p *process) *trial {
 	return t
 }
 
+// spoil ends a trial whose fault could not be done: the script would else wait
+// for its effect for good.
 func (st *stage) spoil(t *trial, why string) {
 	if !t.done {
 		t.done, t.told, t.Failed = true, true, why
@@ -99,7 +111,11 @@ func (st *stage) spoil(t *trial, why string) {
 	st.emit(Event{Kind: EventNote, Worker: t.Worker, Text: string(t.Fault) + ": " + why})
 }
 
+// hold freezes a leader or cuts it off, and has it repaired later. A freeze
+// that fails is told and goes on: the repair does no harm, and the leader is
+// then seen to have kept its term.
 func (st *stage) hold(p *process, t *trial) {
+	// From now on it is not hit again, and the view shows what it is under.
 	p.fault = t.Fault
 	if t.Fault == Freeze && canFreeze {
 		if err := freeze(p.cmd.Process); err != nil {
@@ -109,6 +125,8 @@ func (st *stage) hold(p *process, t *trial) {
 		p.tell(orderCut)
 	}
 	st.after(st.respite(), func() {
+		// Somebody may have killed it meanwhile: then there is nothing to
+		// repair.
 		if p.gone {
 			return
 		}
@@ -117,6 +135,7 @@ func (st *stage) hold(p *process, t *trial) {
 	})
 }
 
+// repair ends what hold began, also when the demo ends before its time.
 func (st *stage) repair(p *process) {
 	text := p.id + " is reached by the network again"
 	if p.fault == Freeze && canFreeze {
@@ -132,7 +151,9 @@ func (st *stage) repair(p *process) {
 }
 
 // deleteKey deletes the group's key as nats kv del does: with no regard to who
-// holds it.
+// holds it. It runs on a goroutine of its own, and waits for a server that may
+// be away. Only a failure is news: what a deletion does shows in the
+// transitions.
 func (st *stage) deleteKey(t *trial) {
 	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
 	defer cancel()
@@ -141,6 +162,8 @@ func (st *stage) deleteKey(t *trial) {
 	}
 }
 
+// eraseOnNATS deletes the key by the ordinary client, without a condition, as
+// an operator's tool does.
 func (st *stage) eraseOnNATS(ctx context.Context) error {
 	js, err := jetstream.New(st.nc)
 	if st.domain != "" {
@@ -164,6 +187,8 @@ func erase(ctx context.Context, st store.Store, key string) error {
 		if err != nil {
 			return err
 		}
+		// A store has no write without a condition. What stands there is the
+		// condition, and is looked up again after a conflict.
 		_, err = st.CompareAndSwap(ctx, store.Write{Key: key, Expected: e.Revision, Tombstone: true})
 		if !errors.Is(err, store.ErrConflict) {
 			return err
@@ -171,6 +196,9 @@ func erase(ctx context.Context, st store.Store, key string) error {
 	}
 }
 
+// restart stops the demo's server and starts it again, on a goroutine of its
+// own. A demo that is being left waits for it: close must not meet a server
+// that is starting.
 func (st *stage) restart(t *trial) {
 	st.restarting = true
 	go func() {
@@ -197,6 +225,8 @@ func (st *stage) restart(t *trial) {
 // meant for a leader that another had followed already: it hit nobody.
 func (st *stage) promoted(p *process, r report) {
 	for _, t := range st.trials {
+		// Of several successors that are heard of, that of the earliest term
+		// followed the fault.
 		ended := t.promoted != 0
 		if t.done && !ended || r.Term <= t.Term || ended && r.Term >= t.NextTerm {
 			continue
@@ -214,6 +244,7 @@ func (st *stage) promoted(p *process, r report) {
 // have some samples that nobody waits for.
 func (st *stage) tellOutcomes(end bool) {
 	for _, t := range st.trials {
+		// At the end nothing more will come, and what is known has to do.
 		if t.promoted == 0 || t.told || !end && !st.sampled(t) {
 			continue
 		}
@@ -225,6 +256,7 @@ func (st *stage) tellOutcomes(end bool) {
 	}
 }
 
+// ended is what is told of a trial that a promotion ended.
 func (t *trial) ended() Event {
 	if t.Late {
 		return Event{Kind: EventNote, Worker: t.Worker, Text: fmt.Sprintf("the %s came too late: %s led already", t.Fault, t.Leader)}
@@ -236,7 +268,9 @@ func (t *trial) ended() Event {
 }
 
 // sampled reports whether no sample of the leader that a fault hit is to come
-// which is older than its successor.
+// which is older than its successor. Samples of one worker come in order, so
+// that its latest report tells. A frozen one reports nothing until it runs, and
+// nobody waits for that.
 func (st *stage) sampled(t *trial) bool {
 	const settled = 10 * tellEvery // of those that the system has taken from a worker and not handed on
 	p := t.hit
@@ -255,7 +289,8 @@ func (st *stage) lastSeen(t *trial) int64 {
 }
 
 // kept closes the trials that the leader has outlived: the fault is over, and
-// it has renewed since.
+// it has renewed since. A renewal from before the end of the fault would prove
+// nothing: a restarted server, for one, has to know the leader again.
 func (st *stage) kept(p *process) {
 	for _, t := range st.trials {
 		if t.done || t.hit != p || t.over == 0 || !p.last.Leading || p.last.Seen != t.Term || p.last.Renewed < t.over {
@@ -276,6 +311,8 @@ func (st *stage) open() bool {
 	return st.restarting
 }
 
+// summary is what the demo saw. Terms are counted by whatever shows them: a
+// report of the promotion, a sample, or a fault.
 func (st *stage) summary() Summary {
 	s := Summary{
 		Seconds: st.offset(st.now()), Samples: st.detector.Asked, TwoLeaders: st.detector.Double, Outcomes: []Outcome{},

@@ -19,10 +19,14 @@ func (st *stage) hear(m message) {
 	}
 }
 
+// report takes in a report. Those of one worker come in order, and those of
+// several in any.
 func (st *stage) report(p *process, r report) {
+	// From here on nothing that it saw before is to come: see sampled.
 	p.told = max(p.told, r.At)
 	switch r.Kind {
 	case reportStatus:
+		// Whole: what the status does not say is no longer so.
 		p.last, p.joined = *r.Status, true
 		st.kept(p)
 	case reportSamples:
@@ -66,6 +70,8 @@ func noteworthy(kind string) bool {
 	}
 }
 
+// samples gives a worker's answers to the detector, and notes how long it was
+// seen to lead, which is where the time without a leader begins.
 func (st *stage) samples(p *process, s *samples) {
 	st.detector.Asked += s.Asked
 	if len(s.Led) == 0 {
@@ -83,6 +89,8 @@ func (st *stage) samples(p *process, s *samples) {
 	}
 }
 
+// leadership returns what is known of a term, which is made at its first
+// mention. The pointer is good until the next call.
 func (st *stage) leadership(worker string, term uint64) *leadership {
 	i := slices.IndexFunc(st.leaderships, func(r leadership) bool { return r.worker == worker && r.term == term })
 	if i < 0 {
@@ -92,6 +100,8 @@ func (st *stage) leadership(worker string, term uint64) *leadership {
 	return &st.leaderships[i]
 }
 
+// transition takes in a change of state. It is ahead of the next status: a
+// fault that is struck right after a promotion must find the new leader.
 func (st *stage) transition(p *process, r report) {
 	st.emit(Event{
 		T: st.offset(r.At), Kind: EventTransition, Worker: p.id, From: r.From, To: r.To, Reason: r.Reason, Term: r.Term,
@@ -104,6 +114,8 @@ func (st *stage) transition(p *process, r report) {
 		p.last.Leading, p.last.Seen, p.last.Until = true, r.Term, r.At+int64(st.window())
 		st.promoted(p, r)
 	}
+	// Its next status comes later, and a fault is not to be struck at it until
+	// then.
 	if r.From == leader.StateLeader {
 		p.last.Leading = false
 	}

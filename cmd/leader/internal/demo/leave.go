@@ -4,12 +4,17 @@ import "time"
 
 // leave ends the demo: first the followers stop and then the leader, so that
 // its release does not begin another term.
+//
+// What is frozen is continued, and what is cut off is healed, since neither
+// could be told to stop. Called again, it only looks whether it can go on.
 func (st *stage) leave() {
 	if st.leaving {
 		st.leaveOn()
 		return
 	}
 	st.leaving = true
+	// Taken before anybody is told: who leads is stopped when the others are
+	// gone.
 	last := st.leader()
 	for _, p := range st.processes {
 		if p.fault == Freeze || p.fault == Cut {
@@ -24,7 +29,8 @@ func (st *stage) leave() {
 }
 
 // leaveOn goes on with leaving once all followers are gone, and ends it once
-// everybody is.
+// everybody is. The last one is told to stop when it is alone; so it releases a
+// record that nobody is left to claim.
 func (st *stage) leaveOn() {
 	here := st.processes[:0:0]
 	for _, p := range st.processes {
@@ -41,6 +47,8 @@ func (st *stage) leaveOn() {
 	}
 }
 
+// killRest kills those that were told to stop and have not, within the time
+// they had: a demo that ends must not leave processes behind.
 func (st *stage) killRest() {
 	for _, p := range st.processes {
 		if !p.gone && p.leaving {
@@ -49,7 +57,7 @@ func (st *stage) killRest() {
 	}
 }
 
-// abort ends the demo at once.
+// abort ends the demo at once. Records are left as they are, and run out.
 func (st *stage) abort() {
 	st.leaving = true
 	for _, p := range st.processes {

@@ -19,7 +19,8 @@ var performance = sync.OnceValues(func() (*windows.LazyProc, int64) {
 })
 
 // monoNow reads the performance counter, which is one for all processes of the
-// machine.
+// machine. The product is computed in 128 bits, since ticks times 1e9 exceed 64
+// within the hour.
 func monoNow() int64 {
 	counter, perSecond := performance()
 	var ticks int64

@@ -30,7 +30,9 @@ func newNetwork(timeout time.Duration) *network {
 	return n
 }
 
-// Dial waits while the network is cut, as a dialer that gets no answer does.
+// Dial waits while the network is cut, as a dialer that gets no answer does. A
+// refusal would be news of the server, which somebody who is cut off does not
+// get.
 func (n *network) Dial(proto, address string) (net.Conn, error) {
 	ctx, cancel := context.WithTimeout(context.Background(), n.timeout)
 	defer cancel()
@@ -50,6 +52,7 @@ func (n *network) Dial(proto, address string) (net.Conn, error) {
 	return l, nil
 }
 
+// dial dials, with no regard to whether the network is cut.
 func (n *network) dial(ctx context.Context, proto, address string) (net.Conn, error) {
 	if n.through != nil {
 		return n.through.Dial(proto, address)
@@ -64,6 +67,7 @@ func (n *network) whole() <-chan struct{} {
 	return n.healed
 }
 
+// cut has nothing pass until heal. It may be called again.
 func (n *network) cut() {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -72,6 +76,10 @@ func (n *network) cut() {
 	}
 }
 
+// heal lets pass what was held back, in order. It is sent under the lock,
+// before the network counts as whole: else a write that comes now would
+// overtake it. Deliveries look at the network themselves, which takes the lock
+// again, and so get goroutines of their own.
 func (n *network) heal() {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -87,6 +95,7 @@ func (n *network) heal() {
 	}
 }
 
+// isClosed reports whether a channel that carries nothing is closed.
 func isClosed(c <-chan struct{}) bool {
 	select {
 	case <-c:
@@ -105,7 +114,9 @@ type link struct {
 	held   []byte // written while cut; guarded by net.mu
 }
 
-// Read holds back what arrives while the network is cut.
+// Read holds back what arrives while the network is cut. It reads first and
+// waits then: bytes that came before the cut, and were not taken, are late as
+// well, which does no harm.
 func (l *link) Read(b []byte) (int, error) {
 	count, err := l.Conn.Read(b)
 	select {

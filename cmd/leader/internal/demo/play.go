@@ -7,6 +7,10 @@ import (
 
 // playScript plays the step that is due, once a leader is there to be hit and
 // what was done before has had its effect.
+//
+// Faults on top of one another would hide what each of them does. The demo ends
+// by itself when nothing is open any more, a leader leads and all workers are
+// well, for a TTL: whatever the last fault sets off comes before that.
 func (st *stage) playScript() {
 	if st.leaving || st.plan.Script == nil {
 		return
@@ -30,9 +34,13 @@ func (st *stage) playScript() {
 	}
 }
 
-// playStep plays the next step, or says once why it has to wait for long.
+// playStep plays the next step, or says once why it has to wait for long. A
+// step that finds nobody is tried again with each tick.
 func (st *stage) playStep(now int64) {
 	step := st.script[0]
+	// The restart of a server needs nobody who leads, but a script waits for a
+	// leader with it, too: what follows could not be told from what was so
+	// before.
 	err := st.vacancy()
 	if st.leader() != nil {
 		err = st.strike(step.Fault)

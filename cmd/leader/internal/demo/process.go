@@ -39,7 +39,9 @@ type message struct {
 }
 
 // launch starts a worker's process. deliver is called for each message, from
-// other goroutines; the last one says that the process ended.
+// other goroutines; the last one says that the process ended. With a process it
+// may return an error as well: the process has not taken its spec, and its end
+// will be delivered.
 func launch(command []string, s spec, deliver func(message)) (*process, error) {
 	cmd := exec.Command(command[0], command[1:]...) //nolint:noctx // it ends with its input, and is awaited
 	detach(cmd)
@@ -59,6 +61,7 @@ func launch(command []string, s spec, deliver func(message)) (*process, error) {
 		return nil, err
 	}
 	go func() {
+		// All output is read before Wait, which closes the pipe.
 		readReports(out, func(r report) { deliver(message{from: p, report: r}) })
 		deliver(message{from: p, ended: true, err: cmd.Wait()})
 	}()
@@ -67,7 +70,8 @@ func launch(command []string, s spec, deliver func(message)) (*process, error) {
 
 // readReports reads until the end of the output. A line that is no report ends
 // it too: then the worker is not ours to understand, and waiting for its end is
-// all that is left.
+// all that is left. The rest is thrown away, since a worker whose pipe is full
+// would not end.
 func readReports(out io.Reader, deliver func(report)) {
 	in := json.NewDecoder(bufio.NewReader(out))
 	for {
@@ -81,7 +85,8 @@ func readReports(out io.Reader, deliver func(report)) {
 }
 
 // tell gives an order. A worker that cannot be told any more is let go: it ends
-// with its input.
+// with its input. It may be called for a frozen one: the order waits in the
+// pipe.
 func (p *process) tell(o order) {
 	if err := p.orders.Encode(o); err != nil {
 		_ = p.in.Close()
@@ -92,7 +97,8 @@ func (p *process) tell(o order) {
 func (p *process) alive() bool { return !p.gone && !p.leaving }
 
 // leads reports whether it led at its last word, and nothing is known against
-// it.
+// it. A window that has closed is such a thing: a frozen leader cannot take its
+// word back.
 func (p *process) leads(now int64) bool { return p.alive() && p.last.Leading && now < p.last.Until }
 
 // impaired reports whether a fault of the process is not over, or its successor
@@ -109,7 +115,8 @@ func (p *process) impaired() bool {
 // signal.
 func (p *process) failed() bool { return p.cmd.ProcessState.Exited() }
 
-// stop tells the worker to release and exit.
+// stop tells the worker to release and exit. It counts as gone from then on,
+// for all but the end of its process.
 func (p *process) stop() {
 	if !p.gone && !p.leaving {
 		p.leaving = true
@@ -120,7 +127,8 @@ func (p *process) stop() {
 // kill ends the process at once, also a frozen one.
 func (p *process) kill() { _ = p.cmd.Process.Kill() }
 
-// lines calls line for each line that is written.
+// lines calls line for each line that is written. exec.Cmd writes in pieces of
+// any length, from a goroutine of its own.
 type lines struct {
 	line func(string)
 	mu   sync.Mutex

@@ -34,4 +34,5 @@ func freeze(p *os.Process) error {
 // errRuns: the worker was told to stop, and was not seen to.
 var errRuns = errors.New("the process was not seen to stop")
 
+// thaw continues a frozen worker.
 func thaw(p *os.Process) error { return p.Signal(syscall.SIGCONT) }

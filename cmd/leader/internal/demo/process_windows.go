@@ -18,6 +18,8 @@ func detach(cmd *exec.Cmd) {
 	cmd.SysProcAttr = &syscall.SysProcAttr{CreationFlags: syscall.CREATE_NEW_PROCESS_GROUP}
 }
 
+// freeze is not called here: see canFreeze.
 func freeze(*os.Process) error { return errors.ErrUnsupported }
 
+// thaw is not called here either.
 func thaw(*os.Process) error { return nil }

@@ -17,7 +17,9 @@ type remote struct {
 	net *network
 }
 
-// pass waits until the network is whole.
+// pass waits until the network is whole. A ctx that ends before is an error of
+// the class, which says what a caller may conclude: nothing, of a write whose
+// answer was lost.
 func (r *remote) pass(ctx context.Context, class error) error {
 	select {
 	case <-r.net.whole():
@@ -27,7 +29,8 @@ func (r *remote) pass(ctx context.Context, class error) error {
 	}
 }
 
-// Get implements store.Store.
+// Get implements store.Store. The network may be cut while the store answers,
+// and then the answer waits, too.
 func (r *remote) Get(ctx context.Context, key string) (store.Entry, error) {
 	if err := r.pass(ctx, store.ErrTransient); err != nil {
 		return store.Entry{}, err
@@ -52,7 +55,8 @@ func (r *remote) CompareAndSwap(ctx context.Context, w store.Write) (uint64, err
 	return rev, err
 }
 
-// Watch implements store.Watcher.
+// Watch implements store.Watcher. The store's own watch goes on while the
+// network is cut: that between this process and the store is whole.
 func (r *remote) Watch(ctx context.Context, keys []string, deliver func(store.Entry)) (stop func(), err error) {
 	if err := r.pass(ctx, store.ErrTransient); err != nil {
 		return nil, err
@@ -79,6 +83,7 @@ func (r *remote) Check(ctx context.Context, req store.CheckRequest) (store.Repor
 }
 
 // A delivery is what a watch has to say, which waits while the network is cut.
+// It keeps everything in order: a watch may skip states, and never go back.
 type delivery struct {
 	net     *network
 	deliver func(store.Entry)
@@ -88,6 +93,7 @@ type delivery struct {
 	ended bool
 }
 
+// delivery returns one that is woken when the network is healed, until its end.
 func (n *network) delivery(deliver func(store.Entry)) *delivery {
 	d := &delivery{net: n, deliver: deliver}
 	n.mu.Lock()
@@ -96,6 +102,7 @@ func (n *network) delivery(deliver func(store.Entry)) *delivery {
 	return d
 }
 
+// entry takes in what the store's watch delivers.
 func (d *delivery) entry(e store.Entry) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -119,7 +126,9 @@ func (d *delivery) say() {
 	}
 }
 
-// end has nothing be delivered any more.
+// end has nothing be delivered any more. It waits for a call of deliver, as the
+// stop of a watch does. The locks are taken one after the other, since say
+// looks at the network under the delivery's own.
 func (d *delivery) end() {
 	d.net.mu.Lock()
 	delete(d.net.waits, d)

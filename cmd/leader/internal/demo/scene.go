@@ -5,7 +5,9 @@ import (
 	"time"
 )
 
-// A scene is what the view shows of one instant. It is immutable.
+// A scene is what the view shows of one instant. It is immutable. The stage
+// makes one with each tick, and the view draws the latest: so neither waits for
+// the other, and no lock is held while the terminal is written.
 type scene struct {
 	now     int64 // on the machine's clock
 	elapsed time.Duration
@@ -36,6 +38,10 @@ type row struct {
 	gone                    bool
 }
 
+// show publishes how things stand.
+//
+// A follower's leader may be a worker of ours which leads no more, by its own
+// word or by the clock: then nobody leads, and the others wait out its lease.
 func (st *stage) show() {
 	now := st.now()
 	s := &scene{
@@ -66,11 +72,16 @@ func (st *stage) show() {
 	st.scene.Store(s)
 }
 
+// add takes in a worker. Who says of itself that it leads goes before what
+// others say, and the latest term before earlier ones: those of frozen workers
+// and of late reports.
 func (s *scene) add(p *process, now int64) {
 	l := p.last
 	if p.joined {
 		s.joined++
 	}
+	// By the clock as well as by its word: a frozen worker leads no more when
+	// its window has closed, and cannot say so.
 	leading := l.Leading && now < l.Until && !p.gone && p.fault != Crash
 	s.rows = append(s.rows, row{
 		id: p.id, state: l.State, reason: l.Reason, conn: l.Conn, seen: l.Seen, leading: leading, fault: p.fault, gone: p.gone,

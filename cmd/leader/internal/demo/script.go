@@ -54,6 +54,9 @@ func (s Script) End() time.Duration {
 
 // defaultScript plays each fault once, with time between them for what follows
 // from it. The restart of the server is left out where the server is not ours.
+// A crash, a freeze and a cut take a lease and more until another leads, and
+// the latter two last for 2 × TTL themselves; nobody waits for long after the
+// others.
 func defaultScript(ttl time.Duration, ownServer bool) Script {
 	s := Script{
 		{At: ttl, Fault: Crash},
@@ -69,7 +72,8 @@ func defaultScript(ttl time.Duration, ownServer bool) Script {
 }
 
 // ParseScript reads steps like "2s crash; 6s freeze", separated by semicolons.
-// The error names every part that cannot be read.
+// The error names every part that cannot be read. Steps must be in order, since
+// one that comes first and is due last would hold up the rest without a word.
 func ParseScript(text string) (Script, error) {
 	var s Script
 	var errs []error
@@ -94,6 +98,7 @@ func ParseScript(text string) (Script, error) {
 	return s, errors.Join(errs...)
 }
 
+// parseStep reads one step. Its errors say what would be right.
 func parseStep(part string) (Step, error) {
 	words := strings.Fields(part)
 	if len(words) != 2 {
@@ -111,6 +116,7 @@ func parseStep(part string) (Step, error) {
 	return Step{}, fmt.Errorf("%q is no fault; there are %s", words[1], faultNames())
 }
 
+// faultNames lists the faults in a sentence.
 func faultNames() string {
 	names := make([]string, 0, len(faults()))
 	for _, f := range faults() {

@@ -22,7 +22,12 @@ import (
 
 // A stage is where a demo plays: the server, the workers, what was done to them
 // and what followed. One goroutine, play's, owns all of it; what happens
-// elsewhere is posted to it.
+// elsewhere is posted to it. So nothing is locked, and what is decided sees one
+// state of all workers, though they are heard in any order. Only scene is
+// shared.
+//
+// posted has some room, so that workers which report in a burst do not wait for
+// each other. done is closed at the end: nobody takes in what is posted then.
 type stage struct {
 	plan   plan
 	conn   natsconn.Flags
@@ -80,7 +85,8 @@ func suffix() string {
 	return "-" + hex.EncodeToString(b[:])
 }
 
-// close ends what stage made. The workers are gone by then.
+// close ends what stage made. The workers are gone by then. The server is last:
+// the connections to it end in peace.
 func (st *stage) close() error {
 	if st.nc != nil {
 		st.nc.Close()
@@ -95,7 +101,9 @@ func (st *stage) close() error {
 }
 
 // play runs the demo to its end: until ctx is done, somebody leaves, or the
-// script or the time is over.
+// script or the time is over. It ticks for what no message announces: a step
+// that is due, and what the view shows of time. A tick is a little shorter than
+// a frame of the view.
 func (st *stage) play(ctx context.Context, tell func(Event)) error {
 	st.tell, st.begun = tell, st.now()
 	defer close(st.done)
@@ -103,6 +111,8 @@ func (st *stage) play(ctx context.Context, tell func(Event)) error {
 	tick := time.NewTicker(25 * time.Millisecond)
 	defer tick.Stop()
 	stop := ctx.Done()
+	// stop is taken once, and tells to leave: the loop goes on until the
+	// workers are gone, since they report until then.
 	for !st.finished {
 		select {
 		case f := <-st.posted:
@@ -117,7 +127,9 @@ func (st *stage) play(ctx context.Context, tell func(Event)) error {
 	return st.verdict()
 }
 
-// verdict tells the summary, and what of it is an error.
+// verdict tells the summary, and what of it is an error. Two leaders are the
+// worst, and decide the exit status whatever else failed; that the script was
+// not played to its end is an error, since what it was to show was not shown.
 func (st *stage) verdict() error {
 	if st.server == nil {
 		what := "bucket " + st.plan.Bucket
@@ -140,6 +152,9 @@ func (st *stage) verdict() error {
 	return err
 }
 
+// post has f called by the stage's goroutine. It waits while that is busy, but
+// not for a demo that is over: so workers and timers never keep a goroutine for
+// good.
 func (st *stage) post(f func()) {
 	select {
 	case st.posted <- f:
@@ -158,6 +173,7 @@ func (st *stage) after(d time.Duration, f func()) {
 	})
 }
 
+// emit tells an event, with the present instant if it has none of its own.
 func (st *stage) emit(e Event) {
 	if e.T == 0 {
 		e.T = st.offset(st.now())
@@ -170,6 +186,7 @@ func (st *stage) offset(t int64) float64 {
 	return float64(time.Duration(t-st.begun).Microseconds()) / 1e6
 }
 
+// begin tells what is played, and has the workers be started by the ticks.
 func (st *stage) begin() {
 	c := st.plan
 	st.emit(Event{
@@ -187,6 +204,9 @@ func (st *stage) begin() {
 // seconds, and keys are to be obeyed meanwhile.
 const birthTime = 20 * time.Millisecond
 
+// bear starts some of the workers that are still to come. Their first campaigns
+// are spread over a TTL, as in life: all at once they would race for a record
+// that nobody had yet, unless just that is to be seen.
 func (st *stage) bear() {
 	for end := st.now() + int64(birthTime); st.unborn > 0 && !st.leaving && st.now() < end; st.unborn-- {
 		var delay time.Duration
@@ -197,6 +217,9 @@ func (st *stage) bear() {
 	}
 }
 
+// join starts a worker in a row of the view. Its name is new, also where it
+// takes a dead one's place: the record of that one is not to be taken for its
+// own. What it says is posted, since other goroutines read it.
 func (st *stage) join(row int, delay time.Duration) {
 	st.named++
 	c := st.plan
@@ -205,10 +228,14 @@ func (st *stage) join(row int, delay time.Duration) {
 		TTL: c.TTL, Heartbeat: c.Heartbeat, Delay: delay, Fresh: st.server != nil,
 	}
 	p, err := launch(st.worker, s, func(m message) { st.post(func() { st.hear(m) }) })
+	// Only a process that was never there ends the demo. One that took no spec
+	// ends by itself, and is heard of.
 	if p == nil {
 		st.fail(fmt.Errorf("start a worker: %w", err))
 		return
 	}
+	// In the row of the worker before, so that rows stay where the eye has
+	// them.
 	if row < len(st.processes) {
 		st.processes[row] = p
 	} else {
@@ -217,8 +244,11 @@ func (st *stage) join(row int, delay time.Duration) {
 	st.emit(Event{Kind: EventJoin, Worker: p.id, PID: p.cmd.Process.Pid})
 }
 
+// name is the name of the n-th worker.
 func (st *stage) name(n int) string { return fmt.Sprintf("w%d%s", n, st.suffix) }
 
+// fail ends the demo with an error, in order: workers must not outlive it. The
+// first error is the cause of those that follow.
 func (st *stage) fail(err error) {
 	if st.failure == nil {
 		st.failure = err
@@ -226,6 +256,10 @@ func (st *stage) fail(err error) {
 	st.leave()
 }
 
+// ended takes in that a worker's process has ended. One that ended by its own
+// decision, such as a wrong configuration, is not replaced: the next would do
+// the same. That is only an error when nobody is left, since a visited server
+// may refuse some.
 func (st *stage) ended(p *process, err error) {
 	expected := p.leaving
 	p.gone, p.leaving = true, true
@@ -257,6 +291,7 @@ func (st *stage) replaceLater(p *process) {
 	})
 }
 
+// window is the whole length of a trust window.
 func (st *stage) window() time.Duration {
 	return time.Duration(float64(st.plan.TTL) * (1 - leader.DefaultClockDrift))
 }
@@ -278,6 +313,7 @@ func (st *stage) leader() *process {
 	return found
 }
 
+// tick does what the time has come for, and publishes a new scene.
 func (st *stage) tick() {
 	st.bear()
 	st.tellOutcomes(false)

@@ -14,6 +14,7 @@ import (
 	"github.com/charmbracelet/x/term"
 )
 
+// terminal reports whether a live view can be drawn, and keys read.
 func terminal(std app.Streams) bool {
 	in, ok := std.In.(*os.File)
 	out, both := std.Out.(*os.File)
@@ -21,11 +22,15 @@ func terminal(std app.Streams) bool {
 }
 
 // view plays the demo under a live view of the whole terminal, and prints the
-// summary after it.
+// summary after it. Signals are left to ctx, since the demo has to take its
+// workers with it. The summary stands on the screen that was there before,
+// where it stays.
 func view(ctx context.Context, st *stage, std app.Streams) error {
 	var log journal
 	program := tea.NewProgram(&model{st: st, log: &log, width: 80, height: 24},
 		tea.WithInput(std.In), tea.WithOutput(std.Out), tea.WithoutSignalHandler(), tea.WithFPS(30))
+	// With room: the end of the demo has to reach the view, which ends Run,
+	// before anybody takes this.
 	played := make(chan error, 1)
 	ctx, cancel := context.WithCancel(ctx)
 	go func() {
@@ -42,7 +47,7 @@ func view(ctx context.Context, st *stage, std app.Streams) error {
 }
 
 // A journal is the events so far. The stage adds to it and must not wait for
-// the view.
+// the view. It is never shortened: events are few, and positions in it stay.
 type journal struct {
 	mu     sync.Mutex
 	events []Event
@@ -115,11 +120,14 @@ func (m *model) Update(msg tea.Msg) (tea.Model, tea.Cmd) {
 	return m, nil
 }
 
+// look takes in what the stage has published since. Only this goroutine, the
+// view's, touches the model.
 func (m *model) look() {
 	m.scene = m.st.scene.Load()
 	m.lines = append(m.lines, m.log.since(len(m.lines))...)
 }
 
+// key obeys a key. While the help is shown, those that scroll are its own.
 func (m *model) key(key string) tea.Cmd {
 	if m.help && m.helpKey(key) {
 		return nil
@@ -181,6 +189,8 @@ func (m *model) quit() tea.Cmd {
 	})
 }
 
+// strike has the stage do a fault. Why it cannot stands among the events, since
+// whoever pressed the key looks there.
 func (m *model) strike(f Fault) tea.Cmd {
 	return m.onStage(func() {
 		if err := m.st.strike(f); err != nil {
@@ -197,6 +207,7 @@ func (m *model) onStage(f func()) tea.Cmd {
 	}
 }
 
+// logged are the events that are shown: all, or those about leadership.
 func (m *model) logged() []Event {
 	if m.all {
 		return m.lines

@@ -21,7 +21,9 @@ const (
 	stopPatience = 2 * time.Second
 )
 
-// A spec tells a worker what to be.
+// A spec tells a worker what to be. It goes through a pipe and not on the
+// command line, since Conn may hold credentials, which every user of the
+// machine could read there.
 type spec struct {
 	ID        string         `json:"id"`
 	Conn      natsconn.Flags `json:"conn"`
@@ -111,6 +113,7 @@ type outbox struct {
 
 func newOutbox() *outbox { return &outbox{wake: make(chan struct{}, 1)} }
 
+// post appends a report. It never waits.
 func (o *outbox) post(r report) {
 	o.mu.Lock()
 	o.queue = append(o.queue, r)
@@ -118,6 +121,7 @@ func (o *outbox) post(r report) {
 	o.signal()
 }
 
+// signal wakes write. One token stands for any number of reports.
 func (o *outbox) signal() {
 	select {
 	case o.wake <- struct{}{}:
@@ -125,6 +129,7 @@ func (o *outbox) signal() {
 	}
 }
 
+// close has write return when all is written. What is posted later is lost.
 func (o *outbox) close() {
 	o.mu.Lock()
 	o.closed = true
@@ -132,7 +137,9 @@ func (o *outbox) close() {
 	o.signal()
 }
 
-// write writes what is posted until close, or until nobody reads any more.
+// write writes what is posted until close, or until nobody reads any more. It
+// takes the whole queue at a time, so that the lock is not held while the pipe
+// is full.
 func (o *outbox) write(w io.Writer) error {
 	enc := json.NewEncoder(w)
 	for range o.wake {

@@ -22,6 +22,7 @@ import (
 type WorkerCommand struct{}
 
 // Run takes part in the election until it is told to stop, or its input ends.
+// Whatever ended it, what it has reported is written before it exits.
 func (WorkerCommand) Run(ctx context.Context, std app.Streams, drivers app.Drivers) error {
 	in := json.NewDecoder(std.In)
 	var s spec
@@ -29,6 +30,7 @@ func (WorkerCommand) Run(ctx context.Context, std app.Streams, drivers app.Drive
 		return fmt.Errorf("demo-worker is for leader demo to start, and wants a line of JSON: %w", err)
 	}
 	w := &worker{spec: s, drivers: drivers, out: newOutbox(), net: newNetwork(s.TTL)}
+	// With room: the demo may be gone long before the worker has noticed.
 	written := make(chan error, 1)
 	go func() { written <- w.out.write(std.Out) }()
 	err := w.run(ctx, in)
@@ -36,7 +38,9 @@ func (WorkerCommand) Run(ctx context.Context, std app.Streams, drivers app.Drive
 	return errors.Join(err, <-written)
 }
 
-// A worker is a candidate that reports what it does.
+// A worker is a candidate that reports what it does. The hooks, the orders and
+// the questions to IsLeader run on goroutines of their own, and share only what
+// may be used concurrently.
 type worker struct {
 	spec    spec
 	drivers app.Drivers
@@ -47,6 +51,9 @@ type worker struct {
 	seen    atomic.Pointer[leader.LeaderInfo]
 }
 
+// run takes part. Orders are obeyed from the beginning, so that a worker that
+// waits for its turn can be told to stop. The election is not tied to ctx,
+// whose end would stop it before it is told to release.
 func (w *worker) run(ctx context.Context, in *json.Decoder) error {
 	end, err := w.open()
 	if err != nil {
@@ -57,6 +64,7 @@ func (w *worker) run(ctx context.Context, in *json.Decoder) error {
 	w.e.OnLeaderChange(func(info leader.LeaderInfo) { w.seen.Store(&info) })
 	ctx, stop := context.WithCancelCause(ctx)
 	defer stop(nil)
+	// Before the delay: a demo may be left while a worker waits for its turn.
 	go w.obey(ctx, stop, in)
 	go w.watch(ctx)
 	if pause(ctx, w.spec.Delay) {
@@ -73,8 +81,12 @@ func (w *worker) run(ctx context.Context, in *json.Decoder) error {
 	})
 }
 
+// connect connects to NATS through the network that can be cut. A dialer that
+// the options name, for a proxy, is used behind it. It does not wait for the
+// server: it may be the one that the demo is restarting.
 func (w *worker) connect(s natsconn.Settings) (err error) {
 	var base nats.Options
+	// Options are functions, and only applying them shows what they set.
 	for _, opt := range s.Options {
 		if err := opt(&base); err != nil {
 			return err
@@ -124,6 +136,8 @@ func (w *worker) openElsewhere() (end func(), err error) {
 	return session.Close, nil
 }
 
+// config is that of the candidate. All hooks end in the outbox, which never
+// waits.
 func (w *worker) config() leader.ElectionConfig {
 	grace := leader.GraceAuto
 	if w.spec.Fresh {
@@ -137,6 +151,7 @@ func (w *worker) config() leader.ElectionConfig {
 	}
 }
 
+// onTransition reports a change of state, at the instant of the library's own.
 func (w *worker) onTransition(t leader.Transition) {
 	w.out.post(report{
 		Kind: reportTransition, At: mono(t.At), From: t.From, To: t.To, Reason: string(t.Reason),
@@ -144,6 +159,7 @@ func (w *worker) onTransition(t leader.Transition) {
 	})
 }
 
+// onNote reports what the library notes for people.
 func (w *worker) onNote(n leader.Note) {
 	w.out.post(report{Kind: reportNote, At: mono(n.At), Note: n.Kind, Text: n.Text})
 }
@@ -152,7 +168,8 @@ func (w *worker) onNote(n leader.Note) {
 // process ends without a release, as if it had been killed.
 var errAbandoned = errors.New("the demo is gone")
 
-// obey carries out orders until the input ends.
+// obey carries out orders until the input ends. The end of the input is the end
+// of the demo, however that came, and no worker outlives it.
 func (w *worker) obey(ctx context.Context, stop context.CancelCauseFunc, in *json.Decoder) {
 	for {
 		var o order
@@ -173,6 +190,7 @@ func (w *worker) obey(ctx context.Context, stop context.CancelCauseFunc, in *jso
 	}
 }
 
+// resign reports a failure alone: its effect is a transition.
 func (w *worker) resign(ctx context.Context) {
 	if err := w.e.Resign(ctx); err != nil {
 		w.out.post(report{Kind: reportFailed, At: monoNow(), Text: err.Error()})
@@ -188,6 +206,10 @@ const (
 )
 
 // watch asks IsLeader all the time and reports the answers, until ctx is done.
+//
+// It reports in batches: a report for each answer would be 500 a second of each
+// worker. An answer is at most tellEvery late, which is what the death of a
+// leader can hide.
 func (w *worker) watch(ctx context.Context) {
 	ask := time.NewTicker(askEvery)
 	defer ask.Stop()
@@ -201,6 +223,8 @@ func (w *worker) watch(ctx context.Context) {
 			a.tell()
 			return
 		}
+		// Before anything else: after a freeze, the first answer is the one
+		// that must not be a yes.
 		leading := a.ask()
 		now := monoNow()
 		if gap := time.Duration(now - last); gap > stallAfter {
@@ -229,10 +253,15 @@ type asker struct {
 // the instant that the answer is about. See detector.
 func (a *asker) ask() bool {
 	before := monoNow()
+	// The term is read first: if it ends between the two calls, and another
+	// begins, the earlier one has still lasted until before, which is all that
+	// is claimed of it.
 	term := a.e.Term().Number
 	leading := a.e.IsLeader()
 	after := monoNow()
 	a.next.Asked++
+	// Any other answer ends the run: what is claimed of the time between two
+	// samples holds for one term without a "no".
 	if !leading || term == 0 || term != a.next.Term {
 		a.turn(leading, term)
 	}
@@ -254,15 +283,19 @@ func (a *asker) turn(leading bool, term uint64) {
 	}
 }
 
+// tell reports the answers since the last report. The run goes on.
 func (a *asker) tell() {
 	if a.next.Asked == 0 {
 		return
 	}
 	told := a.next
 	a.out.post(report{Kind: reportSamples, At: monoNow(), Samples: &told})
+	// The slice is not used again: the outbox has it.
 	a.next = samples{Run: told.Run, Term: told.Term}
 }
 
+// status is what this worker knows now, with its instants on the machine's
+// clock. A follower's term is the one that it has heard of.
 func (w *worker) status() *status {
 	st := w.e.Status()
 	s := &status{
@@ -298,6 +331,7 @@ func mono(t time.Time) int64 {
 	return off
 }
 
+// pause waits, and reports false if ctx ended first.
 func pause(ctx context.Context, d time.Duration) bool {
 	t := time.NewTimer(d)
 	defer t.Stop()

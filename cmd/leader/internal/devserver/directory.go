@@ -21,7 +21,8 @@ type directory struct {
 }
 
 // newDirectory makes a directory, and removes those that processes have left
-// behind that were killed.
+// behind that were killed. Nobody else would: who is killed removes nothing,
+// and a store's files may be many megabytes.
 func newDirectory() (*directory, error) {
 	removeAbandoned(os.TempDir())
 	path, err := os.MkdirTemp("", prefix)
@@ -37,6 +38,8 @@ func newDirectory() (*directory, error) {
 
 // hold locks a directory that was just made. The lock gets its name when it is
 // locked: a directory without one is of a process that is at this point.
+// Without that step, another process could take a directory for abandoned
+// between the making of the file and its lock.
 func hold(dir string) (*os.File, error) {
 	unnamed := filepath.Join(dir, lockName+".new")
 	f, err := os.OpenFile(filepath.Clean(unnamed), os.O_CREATE|os.O_EXCL|os.O_RDWR, 0o600)
@@ -53,7 +56,8 @@ func hold(dir string) (*os.File, error) {
 }
 
 // removeAbandoned removes the directories of this user below parent whose locks
-// nobody holds any more. It is housekeeping: what cannot be removed stays.
+// nobody holds any more. It is housekeeping: what cannot be removed stays. The
+// lock is kept while the files go, so that two that tidy up do not meet.
 func removeAbandoned(parent string) {
 	found, _ := filepath.Glob(filepath.Join(parent, prefix+"*")) // the pattern is sound, or nothing is found
 	for _, dir := range found {
@@ -72,7 +76,8 @@ func removeAbandoned(parent string) {
 	}
 }
 
-// remove removes the directory, while it is still locked.
+// remove removes the directory, while it is still locked: let go before, it
+// could be taken for abandoned.
 func (d *directory) remove() error {
 	err := os.RemoveAll(d.path)
 	if d.lock != nil {

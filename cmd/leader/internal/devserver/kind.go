@@ -15,7 +15,8 @@ import (
 	"syscall"
 )
 
-// A kind is one of server that the machine may have.
+// A kind is one of server that the machine may have. Each is started so that it
+// keeps what it has acknowledged, where it can.
 type kind struct {
 	program string
 	// prepare makes what the server needs in its directory, before it starts.
@@ -100,6 +101,8 @@ func (p *Process) home() string {
 	return filepath.Dir(file)
 }
 
+// data is the directory of the server's data, which some want to make
+// themselves.
 func (p *Process) data() string { return filepath.Join(p.work, "data") }
 
 // port returns one of the server's ports as text.
@@ -151,7 +154,8 @@ func postgresqlArgs(p *Process) []string {
 }
 
 // initMariaDB makes a database. There are no system tables, and so no users:
-// everybody on this machine may do everything.
+// everybody on this machine may do everything. To make them would take another
+// program, and some seconds.
 func initMariaDB(_ context.Context, p *Process) error {
 	return errors.Join(p.mkdir(p.data()), p.mkdir(filepath.Join(p.data(), "leader")))
 }

@@ -8,7 +8,9 @@ import (
 )
 
 // tryLock locks an open file, unless another process has. A process that
-// inherits the file holds the lock with this one.
+// inherits the file holds the lock with this one. Unlike those of fcntl it
+// belongs to the open file, and so outlives a process that has started another
+// with it.
 func tryLock(f *os.File) error {
 	return syscall.Flock(int(f.Fd()), syscall.LOCK_EX|syscall.LOCK_NB)
 }

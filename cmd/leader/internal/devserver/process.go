@@ -38,6 +38,9 @@ type Process struct {
 // until Close; the end of ctx kills it, too. It may not serve yet.
 //
 // A server that refuses to run as root runs as the user nobody then.
+//
+// The ports are free when they are looked for. If another program is faster,
+// the server ends and says so: see Exited and Said.
 func StartKind(ctx context.Context, scheme string) (*Process, error) {
 	k, ok := kinds()[scheme]
 	if !ok {
@@ -65,6 +68,8 @@ func StartKind(ctx context.Context, scheme string) (*Process, error) {
 	return p, nil
 }
 
+// start makes what the server needs and starts it. One goroutine waits for its
+// end, for all who want to know.
 func (p *Process) start(ctx context.Context, k kind) (err error) {
 	if k.unprivileged {
 		if p.as, err = unprivileged(); err != nil {
@@ -88,6 +93,8 @@ func (p *Process) start(ctx context.Context, k kind) (err error) {
 	p.cmd.Stdout, p.cmd.Stderr = p.log, p.log
 	p.cmd.Cancel = p.kill
 	if p.dir.lock != nil { // so that its files outlive it
+		// Who tidies up must not take the files of a server that has outlived
+		// this process.
 		p.cmd.ExtraFiles = []*os.File{p.dir.lock}
 	}
 	exited := make(chan struct{})
@@ -120,7 +127,9 @@ func (p *Process) command(ctx context.Context, name string, args ...string) *exe
 // grace is how long a server may take to end at once.
 const grace = 5 * time.Second
 
-// kill ends the server.
+// kill ends the server. One that has a better way than SIGKILL gets time for
+// it, and SIGKILL after that. exec.Cmd calls it at the end of ctx, on a
+// goroutine of its own, and Close calls it as well.
 func (p *Process) kill() error {
 	if p.end != syscall.SIGKILL && p.cmd.Process.Signal(p.end) == nil {
 		select {
@@ -135,7 +144,8 @@ func (p *Process) kill() error {
 // Said returns the end of what the server has written.
 func (p *Process) Said() string { return p.log.String() }
 
-// Close kills the server and removes its files.
+// Close kills the server and removes its files. In this order: a server that
+// still writes would leave files behind.
 func (p *Process) Close() error {
 	_ = p.kill() // it may have ended
 	<-p.Exited
@@ -143,6 +153,8 @@ func (p *Process) Close() error {
 }
 
 // freePorts returns ports of the loopback interface that nobody listens on.
+// They are held until all are found, since the system may give one again at
+// once.
 func freePorts(ctx context.Context, n int) (ports []int, err error) {
 	var all []net.Listener // until they differ
 	defer func() {
@@ -163,7 +175,8 @@ func freePorts(ctx context.Context, n int) (ports []int, err error) {
 	return ports, nil
 }
 
-// A tail keeps the end of what is written.
+// A tail keeps the end of what is written. It is for the one message about a
+// server that has ended. exec.Cmd writes from its own goroutine.
 type tail struct {
 	mu sync.Mutex
 	b  []byte

@@ -1,5 +1,7 @@
-// Package devserver is a NATS server inside this process, on the loopback
-// interface: for the demo, and for trying the other commands out.
+// Package devserver is servers on the loopback interface, for the demo and for
+// trying the other commands out. A [Server] is one of NATS inside this process.
+// A [Process] is one of another kind in a process of its own, by a program that
+// the machine has.
 package devserver
 
 import (
@@ -11,7 +13,8 @@ import (
 	"github.com/nats-io/nats-server/v2/server"
 )
 
-// patience is how long the server may take to start.
+// patience is how long the server may take to start. It takes a fraction of a
+// second, and longer on a machine that builds something.
 const patience = 20 * time.Second
 
 // A Server is a nats-server with JetStream, which can be restarted. Its methods
@@ -23,7 +26,9 @@ type Server struct {
 }
 
 // Start starts a server with JetStream on a port of the loopback interface, 0
-// for any that is free. Its files are in a temporary directory until Close.
+// for any that is free. Its files are in a temporary directory until Close. It
+// handles no signals: they are the command's, which ends its work first. It
+// logs nothing, since the terminal is the command's, too.
 func Start(port int) (*Server, error) {
 	dir, err := newDirectory()
 	if err != nil {
@@ -42,6 +47,8 @@ func Start(port int) (*Server, error) {
 	return s, nil
 }
 
+// start starts a server with the options. The port that it was given is kept in
+// them, so that clients find it there after a restart.
 func (s *Server) start() error {
 	srv, err := server.NewServer(s.opts.Clone()) // it writes into its options
 	if err != nil {
@@ -62,6 +69,8 @@ func (s *Server) start() error {
 // URL is where clients connect.
 func (s *Server) URL() string { return fmt.Sprintf("nats://%s:%d", s.opts.Host, s.opts.Port) }
 
+// stop stops the server, and returns when its files are closed. It may be
+// called again.
 func (s *Server) stop() {
 	if s.srv != nil {
 		s.srv.Shutdown()

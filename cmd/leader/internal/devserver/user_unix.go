@@ -14,6 +14,8 @@ import (
 type user struct{ uid, gid int }
 
 // unprivileged returns the user nobody if this process is root's, or nil.
+// PostgreSQL and MariaDB refuse root, which is who tries things out in a
+// container.
 func unprivileged() (*user, error) {
 	if os.Geteuid() != 0 {
 		return nil, nil //nolint:nilnil // the user stays

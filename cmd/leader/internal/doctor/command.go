@@ -15,6 +15,9 @@ import (
 )
 
 // Command examines whatever elections depend on.
+//
+// The TTL and the heartbeat are those that the user means to set: no candidate
+// is asked, and there need not be one.
 type Command struct {
 	app.Target
 	output.Format
@@ -85,7 +88,10 @@ type Report struct {
 	Findings finding.List `json:"findings"`
 }
 
-// Run examines.
+// Run examines. What was found is printed before it decides the exit status.
+// That is the one of any failure: 5 and 6 say that nothing was examined.
+// Warnings count only if asked for, since a cluster that does its work would
+// else fail in every script.
 func (c Command) Run(ctx context.Context, std app.Streams) error {
 	s, err := c.Open("doctor")
 	if err != nil {

@@ -15,6 +15,8 @@ import (
 
 // elsewhere examines a store that is no NATS bucket, as far as a store can be
 // asked: what it says of itself, the round trips, and which groups are paused.
+// Versions, clocks, syncing and rights are each system's own affair, which its
+// store knows, if anybody does.
 func (e *examination) elsewhere(ctx context.Context, st app.Registers) {
 	if e.scope.Group == "" {
 		e.scope.Group = e.someGroup(ctx, st)
@@ -26,11 +28,14 @@ func (e *examination) elsewhere(ctx context.Context, st app.Registers) {
 	e.paused(ctx, st)
 }
 
-// fitness says what the store says of itself.
+// fitness says what the store says of itself. It asks what an election asks
+// before it begins, with the same request. What that would refuse is a failure,
+// and what it would log is a warning.
 func (e *examination) fitness(ctx context.Context, st store.Store) {
 	ctx, cancel := e.limited(ctx)
 	defer cancel()
 	l := &e.findings
+	// Not an error: the same command line is for all stores.
 	if len(e.cmd.Role) > 0 {
 		l.Add("store", finding.Info, "", "--role is not judged: what a user may do is known of NATS alone; the next check tries what a candidate needs")
 	}
@@ -58,6 +63,7 @@ func (e *examination) fitness(ctx context.Context, st store.Store) {
 }
 
 // refused makes a write that no store applies, which shows how long one takes.
+// The conflict is the answer that it waits for.
 func refused(ctx context.Context, st store.Store, group string) error {
 	_, err := st.CompareAndSwap(ctx, store.Write{Key: group, Expected: rights.Impossible})
 	if errors.Is(err, store.ErrConflict) {
@@ -66,7 +72,9 @@ func refused(ctx context.Context, st store.Store, group string) error {
 	return err
 }
 
-// measure times round trips and judges them.
+// measure times round trips and judges them. They are made one after the other,
+// as a candidate renews: together they would measure each other. One that gets
+// no answer ends the measurement, since that is worse than any time.
 func (e *examination) measure(ctx context.Context, what string, trip func(context.Context) error) {
 	took := make([]time.Duration, 0, e.cmd.Rounds)
 	for range e.cmd.Rounds {

@@ -21,7 +21,8 @@ import (
 	"github.com/seed-ff2cb582/leader/store/natsstore"
 )
 
-// An examination is one run of the doctor. It belongs to one goroutine.
+// An examination is one run of the doctor. It belongs to one goroutine. The
+// tester goes by the last error of the connection, which must be its own.
 type examination struct {
 	cmd      Command
 	s        *app.Session
@@ -30,6 +31,9 @@ type examination struct {
 	findings finding.List
 }
 
+// newExamination takes in what is known before anything is asked. A store
+// elsewhere than on NATS has no rights that could be tried without being used,
+// and gets no tester.
 func newExamination(c Command, s *app.Session) *examination {
 	c.Heartbeat = cmp.Or(c.Heartbeat, c.TTL/3)
 	if s.Elsewhere() != nil {
@@ -43,6 +47,10 @@ func newExamination(c Command, s *app.Session) *examination {
 }
 
 // run makes all checks. It fails only if there is no server to ask.
+//
+// Without a server each of them would fail in the same words. The order is that
+// of what depends on what: the bucket tells the server's clock, where it
+// republishes, and whether there is a group whose rights can be tried.
 func (e *examination) run(ctx context.Context) error {
 	if st := e.s.Elsewhere(); st != nil {
 		e.elsewhere(ctx, st)
@@ -73,16 +81,24 @@ func (e *examination) run(ctx context.Context) error {
 	return nil
 }
 
-// madeUp is the group whose rights are tried if there is none.
+// madeUp is the group whose rights are tried if there is none. Rights to one
+// group alone do not cover it: their user names the group.
 const madeUp = "leader-doctor"
 
+// limited bounds one examination.
 func (e *examination) limited(ctx context.Context) (context.Context, context.CancelFunc) {
 	return context.WithTimeout(ctx, e.cmd.Timeout)
 }
 
+// connection makes sure that a server answers, and says what it tells of its
+// cluster. A cluster of which one address is known is a warning: elections work
+// until just that server is gone, which is what the others are for. Of the
+// others nothing else is seen, not even the version.
 func (e *examination) connection(ctx context.Context) error {
 	ctx, cancel := e.limited(ctx)
 	defer cancel()
+	// A ping and its answer: that there is a connection does not tell that
+	// anybody answers by it.
 	if err := e.s.NC.FlushWithContext(ctx); err != nil {
 		return err
 	}
@@ -101,6 +117,9 @@ func (e *examination) connection(ctx context.Context) error {
 	return nil
 }
 
+// jetStream asks how the account stands. The right to ask is tried before: the
+// server does not answer a request that it denies, and a candidate without that
+// right would look like one whose JetStream is down.
 func (e *examination) jetStream(ctx context.Context) {
 	ctx, cancel := e.limited(ctx)
 	defer cancel()
@@ -125,9 +144,12 @@ func (e *examination) jetStream(ctx context.Context) {
 	}
 }
 
+// account warns of an account that is full to nine tenths: a full one refuses
+// renewals, those of all its leaders at once.
 func (e *examination) account(info *jetstream.AccountInfo) {
 	used, most := info.Store, info.Limits.MaxStore
 	switch {
+	// Divided first: the product of a large limit would not fit.
 	case most > 0 && used > uint64(most)/10*9:
 		e.findings.Add("jetstream", finding.Warn, "raise the limit, or delete what is not needed", "the account has used %d of its %d bytes on files; a full account refuses renewals", used, most)
 	case most > 0:
@@ -137,6 +159,8 @@ func (e *examination) account(info *jetstream.AccountInfo) {
 	}
 }
 
+// bucket judges the bucket as leader bucket check does, and takes in where it
+// republishes: that decides which subjects an observer subscribes to.
 func (e *examination) bucket(ctx context.Context) *bucket.Inspection {
 	ctx, cancel := e.limited(ctx)
 	defer cancel()
@@ -151,7 +175,10 @@ func (e *examination) bucket(ctx context.Context) *bucket.Inspection {
 	return &i
 }
 
-// clock compares the clocks, which no election does.
+// clock compares the clocks, which no election does. Hence it is a warning at
+// most. The server tells its time with the bucket's configuration, at some
+// instant between the request and the answer. Only what half of that time
+// cannot explain counts.
 func (e *examination) clock(i *bucket.Inspection) {
 	const allowed = time.Second
 	harmless := "Elections compare no wall clocks, only how fast clocks run (ClockDrift, 10 %), so that this costs no safety; times in logs and histories are off by it."
@@ -160,6 +187,7 @@ func (e *examination) clock(i *bucket.Inspection) {
 		return
 	}
 	between := i.Received.Sub(i.Sent)
+	// As if the server had told the time halfway.
 	off := i.Sent.Add(between / 2).Sub(i.Info.TimeStamp)
 	status, fix := finding.OK, ""
 	if off.Abs()-between/2 > allowed {
@@ -181,6 +209,8 @@ func short(d time.Duration) time.Duration {
 	return d.Round(time.Millisecond)
 }
 
+// someGroup returns a group of the bucket, so that rights are tried where they
+// will be used. A user who may not look at all groups gets the made-up one.
 func (e *examination) someGroup(ctx context.Context, st store.Store) string {
 	ctx, cancel := e.limited(ctx)
 	defer cancel()
@@ -191,7 +221,10 @@ func (e *examination) someGroup(ctx context.Context, st store.Store) string {
 }
 
 // roundTrip measures writes that are refused: they take the way of a renewal to
-// the leader of the stream and back.
+// the leader of the stream and back. They leave nothing behind. What they do
+// not show is what an accepted write waits for besides, and the finding says
+// so. Without the right to write there would be no answer to measure; a ping
+// ends at the next server, and may be much faster.
 func (e *examination) roundTrip(ctx context.Context, st store.Store, there bool) {
 	what, trip := "refused writes (an accepted one waits for the other replicas besides, and for the disks where they sync always)", func(ctx context.Context) error {
 		return refused(ctx, st, e.scope.Group)
@@ -202,6 +235,8 @@ func (e *examination) roundTrip(ctx context.Context, st store.Store, there bool)
 	e.measure(ctx, what, trip)
 }
 
+// mayWrite reports whether the user is known to have the right to write the
+// record.
 func (e *examination) mayWrite(ctx context.Context) bool {
 	ctx, cancel := e.limited(ctx)
 	defer cancel()
@@ -209,6 +244,7 @@ func (e *examination) mayWrite(ctx context.Context) bool {
 	return err == nil && has
 }
 
+// timed makes one trip, and returns how long it took.
 func (e *examination) timed(ctx context.Context, trip func(context.Context) error) (time.Duration, error) {
 	ctx, cancel := e.limited(ctx)
 	defer cancel()
@@ -218,7 +254,10 @@ func (e *examination) timed(ctx context.Context, trip func(context.Context) erro
 }
 
 // judgeTrips: a renewal should be done well before the next is due, and must be
-// before the trust window closes.
+// before the trust window closes. It goes by the longest, since one renewal
+// that comes too late ends a term. That is a failure if a renewal that is sent
+// one heartbeat after the last would come back after the window, and a warning
+// if one that fails has little room to be repeated.
 func (e *examination) judgeTrips(what string, median, most time.Duration) {
 	ttl, beat := e.cmd.TTL, e.cmd.Heartbeat
 	window := ttl - time.Duration(float64(ttl)*leader.DefaultClockDrift)
@@ -233,13 +272,20 @@ func (e *examination) judgeTrips(what string, median, most time.Duration) {
 	}
 }
 
-// roles says which roles the user can play in the group.
+// roles says which roles the user can play in the group. All roles are tried,
+// since nobody knows who runs the command: which of them a user should have is
+// known only of those that --role names.
 func (e *examination) roles(ctx context.Context) {
 	for _, role := range e.scope.Roles() {
 		e.role(ctx, role, slices.Contains(e.cmd.Role, role.Name))
 	}
 }
 
+// role says whether the user can play a role. That it cannot is a failure only
+// if it was wanted: an observer that cannot write is as it should be. Rights
+// without which the role is played worse are a warning in any case, since
+// whoever can do nearly all of it is mostly meant to do all. What cannot be
+// tried without harm is said, and not counted.
 func (e *examination) role(ctx context.Context, role rights.Role, wanted bool) {
 	ctx, cancel := e.limited(ctx)
 	defer cancel()
@@ -271,6 +317,7 @@ func (e *examination) role(ctx context.Context, role rights.Role, wanted bool) {
 	}
 }
 
+// list names rights in a sentence.
 func list(all []rights.Right) string {
 	var texts []string
 	for _, r := range all {

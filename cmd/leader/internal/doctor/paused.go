@@ -15,7 +15,10 @@ import (
 // controlKeys begin the keys of the control records.
 const controlKeys = "_ctl."
 
-// paused finds the groups in which nobody may lead.
+// paused finds the groups in which nobody may lead. That is a warning, since
+// somebody wanted it so, and may have forgotten it: a pause has no end of its
+// own. A user who may read one group's control record alone is told of that
+// group.
 func (e *examination) paused(ctx context.Context, st store.PatternWatcher) {
 	ctx, cancel := e.limited(ctx)
 	defer cancel()
@@ -50,7 +53,10 @@ func (e *examination) paused(ctx context.Context, st store.PatternWatcher) {
 	}
 }
 
-// controlled returns the groups that have a control record.
+// controlled returns the groups that have a control record. It watches until
+// the present state is complete, and no longer: a store has no other way to
+// list keys. present may be called again after an interruption, when nobody
+// takes it in.
 func controlled(ctx context.Context, st store.PatternWatcher) ([]string, error) {
 	var mu sync.Mutex
 	var groups []string

@@ -26,6 +26,11 @@ type syncing struct {
 const fsync = "sync_interval: always in the server's jetstream {}, if a loss of power may hit most of the servers at once; and fence what must not see two leaders"
 
 // sync says how soon an acknowledged write is on the disk, if the server tells.
+//
+// Only the monitoring port tells, of one server, and there may be none that the
+// user reaches: that it is not known is no fault. It is a warning where the
+// only replica may lose what it acknowledged; with several the power of most
+// servers has to fail at once, which is for the user to judge.
 func (e *examination) sync(ctx context.Context, info *jetstream.StreamInfo) {
 	l := &e.findings
 	if info != nil && info.Config.Storage == jetstream.MemoryStorage {
@@ -50,9 +55,11 @@ func (e *examination) sync(ctx context.Context, info *jetstream.StreamInfo) {
 	}
 }
 
-// maxMonitor bounds what is read of an answer.
+// maxMonitor bounds what is read of an answer. The address is the user's, and
+// may be anything's.
 const maxMonitor = 1 << 20
 
+// readSyncing asks a server's monitoring port (/jsz) for it.
 func readSyncing(ctx context.Context, monitor string) (s syncing, err error) {
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, strings.TrimSuffix(monitor, "/")+"/jsz", http.NoBody)
 	if err != nil {

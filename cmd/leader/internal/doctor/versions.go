@@ -9,7 +9,8 @@ import (
 )
 
 // A version of nats-server. A candidate for a release counts as the release
-// before it: its number is one too large.
+// before it: its number is one too large. So 2.12.-1 is the first candidate for
+// 2.12.0, and a fault that 2.12.6 repairs counts for its candidates.
 type version [3]int
 
 // parseVersion reads "2.12.6" or "2.12.0-RC.1".
@@ -32,6 +33,7 @@ func parseVersion(s string) (v version, ok bool) {
 	return v, true
 }
 
+// before reports whether v is an earlier version than w.
 func (v version) before(w version) bool {
 	for i := range v {
 		if c := cmp.Compare(v[i], w[i]); c != 0 {
@@ -42,6 +44,9 @@ func (v version) before(w version) bool {
 }
 
 // A fault is a known one of nats-server that concerns elections.
+//
+// A list of what is known says nothing of what is not: hence the words "no
+// known fault" where none of it matches.
 type fault struct {
 	name string
 	in   func(version) bool
@@ -78,7 +83,9 @@ func faults() []fault {
 // minimum is what operators are told to run. See docs/operations.md.
 const minimum = "2.12.6 or 2.11.15, or later"
 
-// judgeVersion adds what is known of a version.
+// judgeVersion adds what is known of a version. It knows the version of the
+// connected server alone. One whose number cannot be read is a build of
+// somebody's own, of which a comparison would claim too much.
 func judgeVersion(l *finding.List, text string) {
 	v, ok := parseVersion(text)
 	if !ok {

@@ -6,7 +6,8 @@ import (
 	"github.com/seed-ff2cb582/leader/proxy"
 )
 
-// A definition is one metric, and where its value stands.
+// A definition is one metric, and where its value stands. A table of them keeps
+// Describe and Collect from telling different things.
 type definition struct {
 	name, help string
 	kind       prometheus.ValueType
@@ -55,12 +56,16 @@ func definitions() []definition {
 	}
 }
 
-// A collector is what the registry sees of the proxies.
+// A collector is what the registry sees of the proxies. It asks the proxies
+// with each scrape, so that nothing has to be counted twice.
 type collector struct {
 	bucket string
 	serves []*serving
 }
 
+// desc describes the metric to the registry. listen is among the labels, since
+// one group may be served at several addresses, and two series must not be
+// equal.
 func (d definition) desc() *prometheus.Desc {
 	labels := []string{"bucket", "role", "listen"}
 	if d.label != "" {

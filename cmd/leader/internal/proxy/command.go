@@ -1,5 +1,7 @@
 // Package proxy is leader proxy: TCP connections, carried to the leader of a
-// group.
+// group. Who leads and which connections are cut is decided by package proxy of
+// the library, one for each group; here are their command line, their listeners
+// and their metrics.
 package proxy
 
 import (
@@ -84,11 +86,15 @@ func (c Command) Validate() error {
 	if c.Metrics != "" {
 		errs = append(errs, web.CheckAddress("--metrics", c.Metrics))
 	}
+	// Also what the file says, so that a mistake in it is told like one in a
+	// flag, and before anything is connected.
 	_, err := c.routes()
 	return errors.Join(append(errs, err)...)
 }
 
-// routes returns what the command line asks for.
+// routes returns what the command line asks for. A line of the file and the
+// flags go through the same checks, and mean the same. Both together are
+// refused: which of them counts would be a guess.
 func (c Command) routes() ([]route, error) {
 	if c.File == "" {
 		if c.Group == "" {
@@ -124,6 +130,10 @@ type serving struct {
 }
 
 // Run serves until it is interrupted.
+//
+// All listen before any serves: an address that is taken ends the command with
+// nobody connected. The addresses are printed then, since the system may have
+// chosen a port.
 func (c Command) Run(ctx context.Context, std app.Streams) error {
 	routes, err := c.routes()
 	if err != nil {
@@ -139,6 +149,7 @@ func (c Command) Run(ctx context.Context, std app.Streams) error {
 		return err
 	}
 	serves, err := c.listen(ctx, st, routes, app.NewLogger(std.Err, c.Verbose))
+	// Also after an error of listen, which returns those before it.
 	defer func() {
 		for _, s := range serves {
 			_ = s.ln.Close() // of those that do not serve
@@ -161,7 +172,8 @@ func (c Command) Run(ctx context.Context, std app.Streams) error {
 }
 
 // listen begins to listen for each route. The listeners are the caller's to
-// close, also with an error.
+// close, also with an error. All share one store, and so one connection to its
+// servers.
 func (c Command) listen(ctx context.Context, st store.Store, routes []route, log *slog.Logger) (serves []*serving, _ error) {
 	for _, r := range routes {
 		opts := proxy.Options{
@@ -181,11 +193,19 @@ func (c Command) listen(ctx context.Context, st store.Store, routes []route, log
 	return serves, nil
 }
 
-// orNone is a time as the library takes it, to which zero means its default.
+// orNone is a time as the library takes it, to which zero means its default. On
+// the command line it means none.
 func orNone(d time.Duration) time.Duration { return cmp.Or(d, -1) }
 
 // serveAll serves until ctx is done or one of them fails. The metrics are
 // served until the last connection has ended.
+//
+// One that fails ends them all. A command that went on without some of its
+// groups would look well to whatever started it, and nobody would begin it
+// again. All errors are returned: which came first is chance.
+//
+// The metrics have a context of their own, since how connections drain is what
+// one wants to see at the end.
 func serveAll(ctx context.Context, serves []*serving, metrics *web.Server) error {
 	ctx, stop := context.WithCancel(ctx)
 	defer stop()

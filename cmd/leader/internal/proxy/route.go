@@ -27,6 +27,9 @@ type route struct {
 
 // readRoutes reads a file of routes, a line each: GROUP LISTEN [PORT]. Empty
 // lines, and what follows a #, say nothing. The error tells of every mistake.
+// Two lines of one address are refused here, since the error of listening would
+// not say which the other is. Those that leave the port to the system may be
+// equal.
 func readRoutes(name string, file io.Reader) (routes []route, _ error) {
 	var errs []error
 	listens := map[string]int{}
@@ -50,6 +53,7 @@ func readRoutes(name string, file io.Reader) (routes []route, _ error) {
 			wrong(fmt.Errorf("listen %q: must differ from that of line %d", r.listen, before))
 		}
 		listens[r.listen] = n
+		// It reads no further: the file may be without end.
 		if routes = append(routes, r); len(routes) > maxRoutes {
 			wrong(fmt.Errorf("group %q: must be one of at most %d", r.group, maxRoutes))
 			break
@@ -64,7 +68,8 @@ func readRoutes(name string, file io.Reader) (routes []route, _ error) {
 	return routes, errors.Join(errs...)
 }
 
-// readRoute reads the fields of a line.
+// readRoute reads the fields of a line. All mistakes of a line are returned,
+// with what could be read, so that one try is enough to see them.
 func readRoute(fields []string) (r route, errs []error) {
 	r.group = fields[0]
 	errs = []error{validGroup(r.group)}
@@ -86,6 +91,7 @@ func readRoute(fields []string) (r route, errs []error) {
 	return r, errs
 }
 
+// validGroup says what is wrong with the name of a group.
 func validGroup(group string) error {
 	if !store.ValidKey(group) {
 		return fmt.Errorf("group %q: must be letters, digits and -_=/. with no dot at an end and no two in a row", group)
@@ -93,6 +99,8 @@ func validGroup(group string) error {
 	return nil
 }
 
+// validListen says what is wrong with an address. A port has to be a number,
+// since whether the name of a service is known depends on the machine.
 func validListen(what, address string) error {
 	_, port, err := net.SplitHostPort(address)
 	if n, number := strconv.ParseUint(port, 10, 16); err != nil || number != nil || n > maxPort {

@@ -22,7 +22,8 @@ import (
 )
 
 // A board is the groups as they are seen at present. It belongs to the
-// goroutine of follow.
+// goroutine of follow. hidden is asked with each change, since a group may be
+// marked as gone, or return, while it is shown.
 type board struct {
 	cmd     ListCommand
 	out     io.Writer
@@ -34,6 +35,9 @@ type board struct {
 }
 
 // follow shows the groups until ctx is done.
+//
+// On a terminal the table is drawn anew; in a file or a pipe that would be
+// without end and of no use, and each change is a line.
 func (c ListCommand) follow(ctx context.Context, std app.Streams, s *app.Session, st store.Store) error {
 	b := &board{cmd: c, out: std.Out, details: newDetails(s), hidden: hides(c.Pattern, c.All), groups: make(map[string]Group)}
 	if f, ok := std.Out.(*os.File); ok && term.IsTerminal(f.Fd()) && c.Output != "json" && os.Getenv("TERM") != "dumb" {
@@ -45,7 +49,9 @@ func (c ListCommand) follow(ctx context.Context, std app.Streams, s *app.Session
 	return observe(ctx, st, c.Pattern, std.Err, b.run)
 }
 
-// run shows what the observer tells.
+// run shows what the observer tells. Four times a second are enough for times
+// that count, and changes are not drawn by themselves: many at once would
+// flicker.
 func (b *board) run(ctx context.Context, seen <-chan observed) error {
 	redraw := time.NewTicker(250 * time.Millisecond)
 	defer redraw.Stop()
@@ -65,6 +71,11 @@ func (b *board) run(ctx context.Context, seen <-chan observed) error {
 	}
 }
 
+// take takes in what the observer tells. Nothing is shown before all that was
+// there at the beginning is known: half a table would look like a whole one.
+// From then on a change is as old as its arrival, which is since when it holds.
+// Why the last leader left is taken over from the vacancy: the record of the
+// next one does not tell.
 func (b *board) take(ctx context.Context, x observed) error {
 	switch {
 	case x.present:
@@ -90,11 +101,14 @@ func (b *board) take(ctx context.Context, x observed) error {
 // gone reports whether the store knows nothing of a group any more.
 func gone(info leader.LeaderInfo) bool { return info.ID == "" && info.Reason == leader.ReasonAbsent }
 
+// renew takes in a renewal. It proves that the leader lives, whatever was found
+// at the beginning. It is no change, and not printed.
 func (b *board) renew(info leader.LeaderInfo) {
 	g, ok := b.groups[info.Group]
 	if !ok {
 		return
 	}
+	// By the record, and so by the leader's clock: the server was asked once.
 	g.until, g.Renewed, g.Stored, g.Silent = info.Until, info.Renewed, false, false
 	b.groups[info.Group] = g
 }
@@ -107,6 +121,7 @@ func (b *board) complete(ctx context.Context) error {
 	}
 	b.present = true
 	groups := b.sorted(time.Now())
+	// It asks for two seconds at most, in which the observer waits.
 	b.details.complete(ctx, b.cmd.Pattern, groups)
 	for _, g := range groups {
 		b.groups[g.Group] = g
@@ -117,6 +132,7 @@ func (b *board) complete(ctx context.Context) error {
 	return b.draw(time.Now())
 }
 
+// sorted returns the groups by name, with what is left of their leases now.
 func (b *board) sorted(now time.Time) []Group {
 	var groups []Group
 	for _, name := range slices.Sorted(maps.Keys(b.groups)) {
@@ -136,7 +152,9 @@ func (b *board) print(g Group) error {
 	return lineOf(g, time.Now()).write(b.out)
 }
 
-// draw draws the table over the one before.
+// draw draws the table over the one before. It clears what is left of each
+// line, and writes a frame at once: to clear the whole screen first would
+// flicker. The last line of the terminal is left free, so that nothing scrolls.
 func (b *board) draw(now time.Time) error {
 	if b.tty == nil || !b.present {
 		return nil
@@ -151,6 +169,7 @@ func (b *board) draw(now time.Time) error {
 		return err
 	}
 	lines := strings.Split(strings.TrimRight(text.String(), "\n"), "\n")
+	// Drawn beyond the end, the terminal would scroll the head away.
 	if len(lines) > height-1 {
 		lines = append(lines[:height-2], fmt.Sprintf("… and %d more", len(lines)-height+2))
 	}

@@ -53,13 +53,16 @@ type details struct {
 	leader  source[rollcall.Candidate]
 }
 
-// A source answers questions about one group.
+// A source answers questions about one group. failed is shared by all
+// questions, since the right to ask is missing for all groups alike: else a
+// list would wait for each.
 type source[T any] struct {
 	ask    func(context.Context, Group) (T, error)
 	failed *atomic.Bool
 }
 
-// try asks the source, unless it has failed before.
+// try asks the source, unless it has failed before. No error is returned: what
+// is not known is left out, and a list without it is better than none.
 func (s source[T]) try(ctx context.Context, g Group) (answer T) {
 	if s.failed.Load() {
 		return answer
@@ -87,6 +90,8 @@ func (g Group) storedAs(s stored) Group {
 	return g.withRecord(s.at, s.revision, time.Now())
 }
 
+// newDetails returns what asks the sources of a session, each of which starts
+// afresh.
 func newDetails(s *app.Session) *details {
 	return &details{
 		history: func(ctx context.Context, pattern string) []advisory.Advisory { return latest(ctx, s, pattern) },
@@ -101,7 +106,8 @@ func newDetails(s *app.Session) *details {
 }
 
 // complete fills in what can be known of the groups, in 1.25 s if nobody
-// answers, and in 2 s at most.
+// answers, and in 2 s at most. Groups are asked for side by side, and no more
+// than 32 at a time: each is a request or two to servers that have other work.
 func (d *details) complete(ctx context.Context, pattern string, groups []Group) {
 	ctx, cancel := context.WithTimeout(ctx, 2*enough)
 	defer cancel()
@@ -124,7 +130,8 @@ type past struct {
 	latest map[string]map[leader.Event]advisory.Advisory
 }
 
-// remember asks for the latest advisories of the groups.
+// remember asks for the latest advisories of the groups. One question is for
+// all groups. latest may be read when known is closed, and not before.
 func (d *details) remember(ctx context.Context, pattern string) *past {
 	p := &past{make(chan struct{}), make(map[string]map[leader.Event]advisory.Advisory)}
 	go func() {
@@ -142,6 +149,10 @@ func (d *details) remember(ctx context.Context, pattern string) *past {
 }
 
 // of returns a group with what can be known of it.
+//
+// The leader itself is asked last, and only if the others are late or do not
+// know: a roll call reaches every candidate of the group, and each of them
+// answers.
 func (d *details) of(ctx context.Context, g Group, p *past) Group {
 	var kept stored
 	asked := make(chan struct{})
@@ -167,7 +178,8 @@ func (d *details) of(ctx context.Context, g Group, p *past) Group {
 	return g.since(g.began)
 }
 
-// within reports whether all channels are closed within a time.
+// within reports whether all channels are closed within a time. It waits for
+// one after the other, which takes no longer.
 func within(ctx context.Context, d time.Duration, all ...<-chan struct{}) bool {
 	ctx, cancel := context.WithTimeout(ctx, d)
 	defer cancel()
@@ -181,7 +193,8 @@ func within(ctx context.Context, d time.Duration, all ...<-chan struct{}) bool {
 	return true
 }
 
-// latest asks the stream that keeps the history, if there is one.
+// latest asks the stream that keeps the history, if there is one. That there is
+// none is not worth a word: most buckets have no history.
 func latest(ctx context.Context, s *app.Session, pattern string) []advisory.Advisory {
 	js, err := s.JetStream()
 	if err != nil {
@@ -192,6 +205,8 @@ func latest(ctx context.Context, s *app.Session, pattern string) []advisory.Advi
 }
 
 // leaderOf asks the leader of a group. One that does not answer is not there.
+// One of another term does not count: it tells of what the record no longer
+// says, or not yet.
 func leaderOf(ctx context.Context, s *app.Session, g Group) (rollcall.Candidate, error) {
 	if s.Elsewhere() != nil {
 		return rollcall.Candidate{}, nil

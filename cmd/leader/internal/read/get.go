@@ -67,7 +67,10 @@ type Pending struct {
 	Why       string           `json:"why,omitempty"`
 }
 
-// Run shows the group.
+// Run shows the group. The record, the control record and the candidates are
+// asked at the same time, since each may be silent for long. Only the record
+// decides whether there is an answer; of the others the user hears what is
+// missing.
 func (c GetCommand) Run(ctx context.Context, std app.Streams) error {
 	s, err := c.Open("get")
 	if err != nil {
@@ -81,6 +84,7 @@ func (c GetCommand) Run(ctx context.Context, std app.Streams) error {
 	ctx, cancel := context.WithTimeout(ctx, c.Timeout)
 	defer cancel()
 	d := Detail{Group: Group{Group: c.Group, Reason: leader.ReasonAbsent}, Candidates: []rollcall.Candidate{}}
+	// With room: if the record cannot be read, nobody takes it.
 	asked := make(chan error, 1)
 	go func() { asked <- ask(ctx, s, st, &d) }()
 	groups, err := gather(ctx, s, st, c.Group)
@@ -112,7 +116,8 @@ func ask(ctx context.Context, s *app.Session, st store.Store, d *Detail) error {
 	return errors.Join(err, <-called)
 }
 
-// askControl reads the control record.
+// askControl reads the control record. It has a time of its own: a server does
+// not answer a read that it denies, and the rest is to be shown soon.
 func askControl(ctx context.Context, st store.Store, d *Detail) error {
 	c, err := leader.NewControlWithStore(st, "leader get")
 	if err != nil {
@@ -135,6 +140,8 @@ func askControl(ctx context.Context, st store.Store, d *Detail) error {
 	return nil
 }
 
+// print prints the group and, for people, its candidates below. That nobody
+// answered is said, since an empty table would look like a group without any.
 func (c GetCommand) print(w io.Writer, d Detail, now time.Time) error {
 	if c.Output != "table" && c.Output != "wide" {
 		return c.Write(w, output.Result{Value: d, Names: []string{d.Group.Group}})
@@ -170,6 +177,7 @@ func (d Detail) table(now time.Time) output.Result {
 	return r
 }
 
+// moment is a time and how long ago that was, nothing if it is not known.
 func moment(t, now time.Time) string {
 	if t.IsZero() {
 		return ""
@@ -177,6 +185,7 @@ func moment(t, now time.Time) string {
 	return fmt.Sprintf("%s (%s)", t.Local().Format(time.RFC3339), ago(t, now))
 }
 
+// paused says who paused the group and why.
 func (d Detail) paused() string {
 	if !d.Paused {
 		return ""
@@ -184,6 +193,7 @@ func (d Detail) paused() string {
 	return strings.TrimSpace("by " + d.PausedBy + " " + bracketed(d.PausedWhy))
 }
 
+// pending says what the leader has been asked for, by whom and why.
 func (d Detail) pending() string {
 	if d.Pending == nil {
 		return ""

@@ -67,6 +67,8 @@ type Group struct {
 	began time.Time
 }
 
+// groupOf is a group as its record alone tells. Since is not set: others may
+// know it better, and the first to say it is believed.
 func groupOf(info leader.LeaderInfo, now time.Time) Group {
 	g := Group{
 		Group: info.Group, Leader: info.ID, Term: info.Term, Transitions: info.Transitions,
@@ -109,7 +111,8 @@ func (g Group) asOf(now time.Time) Group {
 }
 
 // withRecord adds when the record was written, as which revision. slack is how
-// far clocks may be apart before anybody is called silent.
+// far clocks may be apart before anybody is called silent. It is generous,
+// since that says of a leader that it has died.
 func (g Group) withRecord(at time.Time, revision uint64, now time.Time) Group {
 	const slack = 2 * time.Second
 	if g.Leader == "" {
@@ -131,7 +134,10 @@ func (g Group) since(at time.Time) Group {
 	return g
 }
 
-// withHistory adds what the latest advisories of the group tell.
+// withHistory adds what the latest advisories of the group tell. Advisories of
+// another term than the record's are of before, or of one that the record has
+// not shown yet, and tell nothing of this one. Why the last leader left says
+// more than that the record was found vacant.
 func (g Group) withHistory(promoted, demoted advisory.Advisory) Group {
 	switch {
 	case g.Leader == "" && demoted.Term == g.Term && g.Term != 0:
@@ -183,6 +189,7 @@ func tint(head, cell string) output.Tint {
 	return output.Plain
 }
 
+// priority is the leader's; a vacancy has none.
 func priority(g Group) string {
 	if g.Leader == "" {
 		return ""
@@ -190,6 +197,8 @@ func priority(g Group) string {
 	return strconv.Itoa(g.Priority)
 }
 
+// lease is what is left of the lease, or for how long its leader has been
+// silent.
 func (g Group) lease(now time.Time) string {
 	switch {
 	case g.Leader == "":
@@ -220,6 +229,7 @@ func (g Group) change() string {
 	return s
 }
 
+// number leaves a cell empty where there is none: 0 is no term.
 func number(n uint64) string {
 	if n == 0 {
 		return ""
@@ -227,6 +237,7 @@ func number(n uint64) string {
 	return strconv.FormatUint(n, 10)
 }
 
+// pairs are sorted, so that one list compares with the next.
 func pairs(m map[string]string) string {
 	var all []string
 	for k, v := range m {

@@ -103,7 +103,10 @@ func termOf(r advisory.Term) Term {
 	return Term{r.Leader, r.Number, r.Began, r.Ended, r.Reason, r.By, r.Why, r.Correlation}
 }
 
-// Run shows the history.
+// Run shows the history. That no stream keeps a history is told from a history
+// without the group: the one is for an operator to change, and the other mostly
+// a candidate that publishes nothing. They have different statuses for the same
+// reason.
 func (c HistoryShowCommand) Run(ctx context.Context, std app.Streams) error {
 	var h archive.History
 	err := c.Streams(ctx, "history", func(ctx context.Context, js jetstream.JetStream) (err error) {
@@ -127,6 +130,8 @@ func (c HistoryShowCommand) Run(ctx context.Context, std app.Streams) error {
 	return c.Write(std.Out, past.table(time.Now()))
 }
 
+// past is what is printed of a history. A term that ended after --since is
+// shown as a whole, since its leader led then.
 func (c HistoryShowCommand) past(h archive.History, now time.Time) Past {
 	p := Past{
 		Bucket: c.Bucket, Group: c.Group, Stream: h.Stream, CompleteSince: h.Complete.UTC(), Missing: h.Missing(), Terms: []Term{},
@@ -146,7 +151,8 @@ func (c HistoryShowCommand) past(h archive.History, now time.Time) Past {
 	return p
 }
 
-// warn tells of gaps.
+// warn tells of gaps. It goes to standard error, where a program that reads the
+// terms is not disturbed by it: that has the fields.
 func (p Past) warn(w io.Writer) {
 	if p.Missing > 0 {
 		fmt.Fprintf(w, "leader: %d advisories are missing in stream %s: lost on their way, or dropped by a candidate that was cut off\n", p.Missing, p.Stream)
@@ -156,6 +162,7 @@ func (p Past) warn(w io.Writer) {
 	}
 }
 
+// table is the terms as they are printed.
 func (p Past) table(now time.Time) output.Result {
 	r := output.Result{
 		Value: p,
@@ -172,6 +179,7 @@ func (p Past) table(now time.Time) output.Result {
 	return r
 }
 
+// stamp shows a time to the millisecond, which is what separates two terms.
 func stamp(t time.Time) string {
 	if t.IsZero() {
 		return ""
@@ -179,6 +187,7 @@ func stamp(t time.Time) string {
 	return t.Local().Format("2006-01-02 15:04:05.000")
 }
 
+// lasted is how long the term lasted, as far as its beginning is known.
 func (r Term) lasted(now time.Time) string {
 	switch {
 	case r.Began.IsZero():
@@ -190,7 +199,10 @@ func (r Term) lasted(now time.Time) string {
 	}
 }
 
-// answer says who led at a time.
+// answer says who led at a time. It looks at all terms, since --since is for
+// what is shown. Clocks of candidates may have two of them overlap: the later
+// one counts, to which the other had to give way. A program gets its object
+// also if nobody led, beside the status.
 func (c HistoryShowCommand) answer(w io.Writer, p Past, terms []advisory.Term) error {
 	for _, r := range terms {
 		if r.Covers(p.At) {
@@ -198,6 +210,7 @@ func (c HistoryShowCommand) answer(w io.Writer, p Past, terms []advisory.Term) e
 			p.Led, p.AtTerm = true, &found
 		}
 	}
+	// A program gets its object in any case, and the status besides.
 	if p.Led || c.Output == "json" || c.Output == "yaml" {
 		if err := c.printAt(w, p); err != nil || p.Led {
 			return err
@@ -206,6 +219,7 @@ func (c HistoryShowCommand) answer(w io.Writer, p Past, terms []advisory.Term) e
 	return fmt.Errorf("%w: %s", app.ErrNotFound, p.nobody())
 }
 
+// printAt prints the answer, which is known to be somebody but for programs.
 func (c HistoryShowCommand) printAt(w io.Writer, p Past) error {
 	switch c.Output {
 	case "json", "yaml":
@@ -228,8 +242,10 @@ func (c HistoryShowCommand) printAt(w io.Writer, p Past) error {
 }
 
 // nobody says what is known of a time at which nobody is known to have led.
+// Before the history begins nothing is known, which is not the same as nobody.
 func (p Past) nobody() string {
 	at := p.At.Local().Format(time.RFC3339)
+	// First: whatever the terms say of that time may lack what was lost.
 	if p.At.Before(p.CompleteSince) {
 		return fmt.Sprintf("who led %s at %s is not known: the history begins at %s", p.Group, at, stamp(p.CompleteSince))
 	}
@@ -283,7 +299,8 @@ func (c HistoryEnableCommand) Validate() error {
 	return errors.Join(errs...)
 }
 
-// Run makes the stream.
+// Run makes the stream. That there is one already is success, so that it may
+// stand in a script. Its name is all of the standard output.
 func (c HistoryEnableCommand) Run(ctx context.Context, std app.Streams) error {
 	var name string
 	var made bool
@@ -324,7 +341,8 @@ Examples:
 // Validate checks what the parser cannot.
 func (c HistoryDisableCommand) Validate() error { return c.Target.Validate() }
 
-// Run deletes the stream.
+// Run deletes the stream. It asks nobody back, and means the same with a
+// terminal and without one.
 func (c HistoryDisableCommand) Run(ctx context.Context, std app.Streams) error {
 	name := archive.Name(c.Bucket)
 	if !c.Yes {

@@ -63,6 +63,7 @@ func (c ListCommand) Validate() error {
 	return errors.Join(errs...)
 }
 
+// validPattern says what is wrong with a pattern.
 func validPattern(pattern string) error {
 	if !store.ValidPattern(pattern) {
 		return fmt.Errorf("pattern %q: must be a group's name, in which * may stand for a part and > for the last ones", pattern)
@@ -70,6 +71,7 @@ func validPattern(pattern string) error {
 	return nil
 }
 
+// validGroup says what is wrong with the name of a group.
 func validGroup(group string) error {
 	if group == "" {
 		return errors.New("<group>: is required")
@@ -80,7 +82,9 @@ func validGroup(group string) error {
 	return nil
 }
 
-// Run prints the list.
+// Run prints the list. A name that nobody has is an error, and a pattern that
+// matches nothing is an empty list: whoever names a group expects it to be
+// there.
 func (c ListCommand) Run(ctx context.Context, std app.Streams) error {
 	open := c.Open
 	if c.Watch {
@@ -116,7 +120,9 @@ func (c ListCommand) Run(ctx context.Context, std app.Streams) error {
 	return c.Write(std.Out, c.table(groups, time.Now()))
 }
 
-// table returns those groups that are asked for, in the order that is.
+// table returns those groups that are asked for, in the order that is. Equals
+// are in the order of their names, so that lines do not jump when the list is
+// drawn anew.
 func (c ListCommand) table(groups []Group, now time.Time) output.Result {
 	if c.Vacant {
 		groups = slices.DeleteFunc(groups, func(g Group) bool { return g.Leader != "" })
@@ -146,6 +152,7 @@ func (c ListCommand) matching() string {
 	return " that match " + c.Pattern
 }
 
+// noGroup is the error for a name that nobody has.
 func noGroup(group, bucket string) error {
 	return fmt.Errorf("%w: group %q: the bucket %q knows nothing of it", app.ErrNotFound, group, bucket)
 }

@@ -22,6 +22,10 @@ type observed struct {
 // observe hands what is seen of the groups to use, until that ends or ctx is
 // done. Troubles are told on stderr, and end it only if nothing was seen before
 // and they would not pass.
+//
+// seen has no room: the observer waits for use, and so skips what was replaced
+// meanwhile. It has ended when observe returns, since the caller closes the
+// session next.
 func observe(outer context.Context, st store.Store, pattern string, stderr io.Writer, use func(context.Context, <-chan observed) error) error {
 	ctx, cancel := context.WithCancelCause(outer)
 	defer cancel(nil)

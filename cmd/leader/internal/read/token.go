@@ -103,7 +103,9 @@ type Verdict struct {
 	Why string `json:"why,omitempty"`
 }
 
-// Run verifies the token.
+// Run verifies the token. A verdict is printed and decides the status besides,
+// since scripts go by it (verify && act). Only what could not be judged is an
+// error.
 func (c VerifyCommand) Run(ctx context.Context, std app.Streams) error {
 	ask := c.ask
 	if c.Offline.Offline {
@@ -125,7 +127,8 @@ func (c VerifyCommand) Run(ctx context.Context, std app.Streams) error {
 // current is the verdict about the term of the record.
 const current = "current"
 
-// ask compares the term with the record.
+// ask compares the term with the record. The token is read before the
+// connection is made: who is asked for it on a terminal may take any time.
 func (c VerifyCommand) ask(ctx context.Context, in io.Reader) (Verdict, error) {
 	token, err := proofs.TermToken(c.TermToken, in)
 	if err != nil {
@@ -145,7 +148,8 @@ func (c VerifyCommand) ask(ctx context.Context, in io.Reader) (Verdict, error) {
 	return c.judge(ctx, s, st, token)
 }
 
-// judgeProof judges a proof, without a server.
+// judgeProof judges a proof, without a server. Of one that is refused nothing
+// is told but why: what it claims does not hold.
 func (c VerifyCommand) judgeProof(_ context.Context, in io.Reader) (Verdict, error) {
 	verdict, s, why, err := c.Judge(c.Group, in)
 	v := Verdict{Group: c.Group, Verdict: verdict, CurrentTerm: c.MinTerm}
@@ -162,7 +166,9 @@ func (c VerifyCommand) judgeProof(_ context.Context, in io.Reader) (Verdict, err
 	return v, nil
 }
 
-// judge reads the record and compares.
+// judge reads the record and compares. The read may come from a replica that
+// lags, so that a term above the record's is not called wrong. Tokens are
+// compared in constant time, since they are secrets.
 func (c VerifyCommand) judge(ctx context.Context, s *app.Session, st store.Store, token string) (Verdict, error) {
 	entry, err := st.Get(ctx, c.Group)
 	if err != nil {
@@ -186,6 +192,7 @@ func (c VerifyCommand) judge(ctx context.Context, s *app.Session, st store.Store
 	return v, nil
 }
 
+// print prints the verdict: the word first, which is all that a script needs.
 func (c VerifyCommand) print(w io.Writer, v Verdict) error {
 	if c.Output == "json" || c.Output == "yaml" {
 		return c.Write(w, output.Result{Value: v})
@@ -198,6 +205,7 @@ func (c VerifyCommand) print(w io.Writer, v Verdict) error {
 	return err
 }
 
+// describe says for people what the verdict goes by.
 func (v Verdict) describe() string {
 	switch {
 	case v.Why != "":

@@ -49,7 +49,10 @@ func (c WaitCommand) Validate() error {
 	return errors.Join(errs...)
 }
 
-// Run waits.
+// Run waits. It watches and does not ask now and then: what it waits for may
+// last for less than the time between two questions. Time that is up is an
+// error with what was there instead, for whoever reads the log of a script; a
+// signal is not.
 func (c WaitCommand) Run(ctx context.Context, std app.Streams) error {
 	s, err := c.Open("wait")
 	if err != nil {
@@ -60,11 +63,13 @@ func (c WaitCommand) Run(ctx context.Context, std app.Streams) error {
 	if err != nil {
 		return err
 	}
+	// ctx itself is left alone: that it is done means a signal.
 	limited, cancel := context.WithTimeout(ctx, c.Timeout)
 	defer cancel()
 	w := &waiting{cmd: c, details: newDetails(s)}
 	err = observe(limited, st, c.Group, std.Err, w.run)
 	switch {
+	// First, since time may have been up just after.
 	case w.fits:
 		shown := table([]Group{w.last}, time.Now())
 		shown.Value = w.last
@@ -77,7 +82,8 @@ func (c WaitCommand) Run(ctx context.Context, std app.Streams) error {
 	return fmt.Errorf("%w: %s", context.DeadlineExceeded, w.describe())
 }
 
-// A waiting is what one command has seen so far.
+// A waiting is what one command has seen so far. It belongs to the goroutine of
+// Run.
 type waiting struct {
 	cmd     WaitCommand
 	details *details
@@ -85,6 +91,8 @@ type waiting struct {
 	fits    bool // what was waited for has come
 }
 
+// run takes what is seen until it fits. The end of ctx is no error here: Run
+// tells time that is up from a signal.
 func (w *waiting) run(ctx context.Context, seen <-chan observed) error {
 	for {
 		select {
@@ -100,6 +108,12 @@ func (w *waiting) run(ctx context.Context, seen <-chan observed) error {
 }
 
 // take takes in what the observer tells.
+//
+// That somebody holds the record is not enough: a leader that has died holds
+// it, too, until its lease runs out, and whoever waits is about to connect to
+// it. A renewal that arrives is proof. Until one does, the server is asked when
+// it stored the last one. Nobody is missed if it does not say: the next renewal
+// comes within a heartbeat.
 func (w *waiting) take(ctx context.Context, x observed) {
 	if x.present {
 		return
@@ -115,7 +129,9 @@ func (w *waiting) take(ctx context.Context, x observed) {
 	}
 }
 
-// describe says what was there instead.
+// describe says what was there instead. A leader that does not renew is told
+// apart, since waiting for longer may be of no use: the record may be that of
+// another program.
 func (w *waiting) describe() string {
 	switch g := w.last; {
 	case g.Leader != "" && w.cmd.Vacant:

@@ -60,7 +60,8 @@ func (c WatchCommand) Validate() error {
 	return errors.Join(errs...)
 }
 
-// Run prints changes until ctx is done.
+// Run prints changes until ctx is done. The rights of an observer of the
+// pattern suffice: the store watches no more than that.
 func (c WatchCommand) Run(ctx context.Context, std app.Streams) error {
 	s, err := c.OpenLive("watch")
 	if err != nil {
@@ -78,7 +79,8 @@ func (c WatchCommand) Run(ctx context.Context, std app.Streams) error {
 	return observe(ctx, st, c.Pattern, std.Err, p.run)
 }
 
-// listen prints advisories.
+// listen prints advisories. A message that cannot be read is told and does not
+// end it: anybody may publish there.
 func (c WatchCommand) listen(ctx context.Context, s *app.Session, std app.Streams, p *printer) error {
 	var failure error
 	if s.Elsewhere() != nil {
@@ -110,7 +112,9 @@ type printer struct {
 	hidden func(leader.LeaderInfo) bool
 }
 
-// run prints what an observer tells.
+// run prints what an observer tells. A group that is marked as gone is left out
+// of what is there at the beginning alone: that it is marked later, or returns,
+// is a change.
 func (p *printer) run(ctx context.Context, seen <-chan observed) error {
 	for {
 		select {
@@ -132,6 +136,7 @@ func (p *printer) run(ctx context.Context, seen <-chan observed) error {
 	}
 }
 
+// print prints one line, and reports whether it was the last.
 func (p *printer) print(value any, l line) (done bool, err error) {
 	if p.json {
 		err = json.NewEncoder(p.out).Encode(value)
@@ -165,6 +170,8 @@ type Change struct {
 	Correlation string        `json:"correlation,omitempty"`
 }
 
+// changeOf is what is printed of something seen, at the beginning or
+// afterwards.
 func changeOf(x observed, afterwards bool) Change {
 	c := Change{
 		Time: x.at.UTC(), Group: x.info.Group, Leader: x.info.ID, Term: x.info.Term, Address: x.info.Address,
@@ -182,12 +189,15 @@ func changeOf(x observed, afterwards bool) Change {
 	return c
 }
 
+// line is the change for people.
 func (c Change) line() line {
 	return line{c.Time, c.Group, c.Event, c.Leader, c.Term, []string{
 		string(c.Reason), told("by ", c.By), c.Why, told("successor ", c.Successor), c.Address,
 	}}
 }
 
+// lineOf is a group as leader ls --watch prints its changes where it cannot
+// draw.
 func lineOf(g Group, now time.Time) line {
 	event := "leads"
 	if g.Leader == "" {
@@ -204,8 +214,11 @@ func lineOf(g Group, now time.Time) line {
 	return line{now, g.Group, event, g.Leader, g.Term, []string{silence, since, g.change(), g.Why, told("successor ", g.Successor), g.Address}}
 }
 
+// lineOfAdvisory is what a candidate says of itself. One that does not lead
+// names whom it follows.
 func lineOfAdvisory(a advisory.Advisory) line {
 	who, term, led := a.Instance, a.Term, ""
+	// Only then: of one that leads or led, the term is its own.
 	if term == 0 && a.Leader != "" {
 		led = fmt.Sprintf("leader %s, term %d", a.Leader, a.LeaderTerm)
 	}
@@ -214,6 +227,7 @@ func lineOfAdvisory(a advisory.Advisory) line {
 	}}
 }
 
+// told is s with a word before it, if there is any.
 func told(what, s string) string {
 	if s == "" {
 		return ""
@@ -231,6 +245,8 @@ type line struct {
 	rest  []string // what is not empty is separated by semicolons
 }
 
+// write writes the line in columns, so that the eye finds a group. What others
+// wrote must not steer the terminal.
 func (l line) write(w io.Writer) error {
 	who := l.who
 	if who == "" {

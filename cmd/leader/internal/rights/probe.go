@@ -59,9 +59,12 @@ func Has(ctx context.Context, nc *nats.Conn, r Right) (bool, error) {
 	return err == before || !denies(err, r.Subject), nil
 }
 
-// Impossible is a revision that no key ever has.
+// Impossible is a revision that no key ever has. Revisions are sequence numbers
+// of a stream, and stay far below.
 const Impossible = 1 << 62
 
+// harmless is a message to the right's subject that has no effect, whoever
+// takes it in.
 func harmless(r Right) *nats.Msg {
 	msg := nats.NewMsg(r.Subject)
 	if r.stream == "" {

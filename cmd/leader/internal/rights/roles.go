@@ -20,7 +20,9 @@ type Scope struct {
 	Inbox string
 }
 
-// A Role is what somebody is to do in elections.
+// A Role is what somebody is to do in elections. A lack of Needs shows at once,
+// when the role is played. One of Helps may show only in an emergency, and is
+// what an examination is for.
 type Role struct {
 	Name string
 	// Of is what the role is played of; the group, if it is empty.
@@ -54,10 +56,15 @@ func (s Scope) AccountRight() Right { return s.request("INFO") }
 // WriteRight is the right to write the record.
 func (s Scope) WriteRight() Right { return s.write(s.Group) }
 
+// request is the right to a request of JetStream's API. It has no stream: such
+// a request changes nothing while its body is no JSON.
 func (s Scope) request(subject string) Right { return Right{Verb: Publish, Subject: s.API() + subject} }
 
+// control is the key of the group's control record.
 func (s Scope) control() string { return "_ctl." + s.Group }
 
+// write is the right to write a key. In a domain the write goes through the
+// API, whose prefix leads there.
 func (s Scope) write(key string) Right {
 	subject := "$KV." + s.Bucket + "." + key
 	if s.Domain != "" {
@@ -66,10 +73,15 @@ func (s Scope) write(key string) Right {
 	return Right{Verb: Publish, Subject: subject, stream: "KV_" + s.Bucket}
 }
 
+// read is the right to read one key. A read of this kind names the key in its
+// subject, so that a right can be for it alone.
 func (s Scope) read(key string) Right {
 	return s.request("DIRECT.GET.KV_" + s.Bucket + ".$KV." + s.Bucket + "." + key)
 }
 
+// watch is the right to hear of changes of a key: by subscription where the
+// bucket republishes, and else by a consumer, whose making names what it
+// filters.
 func (s Scope) watch(key string) Right {
 	if s.Republish != "" {
 		return Right{Verb: Subscribe, Subject: s.Republish + key}
@@ -82,6 +94,8 @@ func (s Scope) offer(v Verb) Right {
 	return Right{Verb: v, Subject: "leader-offer." + s.Bucket + "." + s.Group}
 }
 
+// inbox is the right to receive answers. Without it every request is in vain,
+// and looks as if nobody answered.
 func (s Scope) inbox() Right { return Right{Verb: Subscribe, Subject: s.Inbox + ".leader-doctor"} }
 
 // Roles are those of docs/operations.md. A test there holds the rights against
@@ -127,7 +141,8 @@ func (s Scope) Roles() []Role {
 	}
 }
 
-// A Tester tries rights, each once.
+// A Tester tries rights, each once. A denial is logged by the server, which one
+// line for each right is enough of.
 type Tester struct {
 	nc    *nats.Conn
 	known map[Right]bool
@@ -149,7 +164,8 @@ func (t *Tester) Has(ctx context.Context, r Right) (bool, error) {
 	return has, err
 }
 
-// Missing returns the rights that the user does not have.
+// Missing returns the rights that the user does not have. It tries all of them,
+// also after one that is missing: whoever grants rights wants the list.
 func (t *Tester) Missing(ctx context.Context, all []Right) ([]Right, error) {
 	var failed error
 	missing := slices.DeleteFunc(slices.Clone(all), func(r Right) bool {

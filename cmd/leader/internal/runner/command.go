@@ -175,6 +175,9 @@ func (c Command) Validate() error {
 
 // Run runs the program whenever this host leads.
 func (c Command) Run(ctx context.Context, std app.Streams) error {
+	// Before anything is connected: that the program is missing would otherwise
+	// show only when this host leads, perhaps weeks later. The statuses are
+	// those by which shells tell such mistakes apart.
 	path, err := exec.LookPath(c.Program[0])
 	if err != nil {
 		fmt.Fprintln(std.Err, "leader:", err)
@@ -183,6 +186,8 @@ func (c Command) Run(ctx context.Context, std app.Streams) error {
 		}
 		return &app.ExitError{Code: exitNotFound}
 	}
+	// Cron starts the next process while the one before may still lead, and the
+	// candidates of a group must have names unlike each other's.
 	if c.ID == "" && (c.Try || c.Once) {
 		if c.ID, err = processName(); err != nil {
 			return err
@@ -197,6 +202,9 @@ const untilDead = 100 * 365 * 24 * time.Hour
 
 // config returns the candidate's configuration and the limits that its lease
 // sets.
+//
+// The name that it is validated with is the longest of all groups: what is too
+// long for one slot is refused before any election begins.
 func (c Command) config(shell candidate.Shell, std app.Streams) (leader.ElectionConfig, guard.Limits, error) {
 	groups := c.groups()
 	cfg, err := c.Config(groups[len(groups)-1], leader.ProfileStable, shell, std.Err)
@@ -211,6 +219,8 @@ func (c Command) config(shell candidate.Shell, std app.Streams) (leader.Election
 	return cfg, lim, nil
 }
 
+// groups returns the names of the groups in which it stands, in the order of
+// the slots.
 func (c Command) groups() []string {
 	if c.Slots <= 1 {
 		return []string{c.Group}

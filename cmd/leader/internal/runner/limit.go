@@ -14,7 +14,10 @@ import (
 )
 
 // limit begins to look, until ctx is done, for what ends leader run before it
-// leads.
+// leads. For --once that is the end of the period, which a timer tells, and
+// another host's note, which a watch tells: most hosts end by it at once,
+// without having led. Neither decides whether the program may start; first
+// does.
 func (r *runner) limit(ctx context.Context) error {
 	if r.c.Try {
 		go r.attempt(ctx)
@@ -40,7 +43,9 @@ func (r *runner) limit(ctx context.Context) error {
 }
 
 // first notes that this host begins the run of the period, and reports whether
-// it is the first to do so. If not, or if it may not, leader run ends.
+// it is the first to do so. If not, or if it may not, leader run ends. It runs
+// in the term, so that one host at a time writes, and writes by
+// compare-and-swap, since the one before may be frozen within its own call.
 func (r *runner) first(ctx context.Context, term leader.Term) bool {
 	if r.isAhead(ctx) {
 		r.say("this host's clock is ahead of the server's by more than %v: what it notes would keep the others away", r.period.every)
@@ -79,7 +84,9 @@ func (r *runner) isAhead(ctx context.Context) bool {
 }
 
 // note writes into the control record that the run of the period has begun,
-// unless that is noted already, and returns what is then.
+// unless that is noted already, and returns what is then. An outcome that is
+// unknown is an error as well: the next call finds the mark of this one, or
+// writes it.
 func (r *runner) note(ctx context.Context, term leader.Term) (before *inspect.Run, err error) {
 	ctx, cancel := context.WithTimeout(ctx, r.c.Timeout)
 	defer cancel()
@@ -103,10 +110,14 @@ func (r *runner) note(ctx context.Context, term leader.Term) (before *inspect.Ru
 	return nil, err
 }
 
-// attemptInterval is the longest time between two looks of --try.
+// attemptInterval is the longest time between two looks of --try. The first
+// ones come sooner, since --try mostly finds a leader that lives: cron starts
+// it each minute on each host.
 const attemptInterval = 200 * time.Millisecond
 
-// A holder is another candidate that holds a record, as --try sees it.
+// A holder is another candidate that holds a record, as --try sees it. What is
+// seen later is compared with the first look at a term, by this host's clock
+// alone.
 type holder struct {
 	term     uint64
 	revision uint64
@@ -114,7 +125,8 @@ type holder struct {
 }
 
 // attempt ends leader run when all that it stands for is taken, and when the
-// server is not reached.
+// server is not reached. It goes on after giveUp, which a term that has just
+// begun refuses: when that term is lost, another may lead.
 func (r *runner) attempt(ctx context.Context) {
 	begun := time.Now()
 	holders := make(map[*seat]holder)
@@ -131,7 +143,7 @@ func (r *runner) attempt(ctx context.Context) {
 }
 
 // taken says why this host is not to lead any of its groups now, and is empty
-// if it may yet.
+// if it may yet. One free seat is enough to stay for.
 func (r *runner) taken(ctx context.Context, holders map[*seat]holder) (why string) {
 	for _, s := range r.seats {
 		if why = r.seatTaken(ctx, s, holders); why == "" {
@@ -141,6 +153,9 @@ func (r *runner) taken(ctx context.Context, holders map[*seat]holder) (why strin
 	return why
 }
 
+// seatTaken is taken for one seat. A follower without a leader campaigns, and
+// one that follows a record without a sign of life waits for its lease: neither
+// is a reason to end, since then nobody would run the program.
 func (r *runner) seatTaken(ctx context.Context, s *seat, holders map[*seat]holder) string {
 	st := s.e.Status()
 	switch {
@@ -171,6 +186,8 @@ func (r *runner) lives(ctx context.Context, s *seat, st leader.ElectionStatus, h
 		h = holder{term: st.LeaderTerm, revision: revision, since: time.Now()}
 		holders[s] = h
 	}
+	// What is left of the lease as the election sees it, and so at most the
+	// lease itself, whose length the record of another program may not tell.
 	lease := info.Until.Sub(h.since)
 	switch {
 	case info.Term != st.LeaderTerm:

@@ -13,6 +13,9 @@ import (
 const defaultEvery = time.Minute
 
 // A period is that in which a program of --once is to be begun.
+//
+// It is a value: the watch of limit has a copy from the start, and the one of
+// runner, with its mark, belongs to the goroutine of the callbacks.
 type period struct {
 	begin time.Time
 	every time.Duration
@@ -20,6 +23,8 @@ type period struct {
 }
 
 // periodAt returns the period of an instant. All hosts count from the same one.
+// They do so in milliseconds since 1970 and not from when each began: crons
+// start within seconds of each other, and must find themselves in one period.
 func periodAt(now time.Time, every time.Duration) period {
 	if every == 0 {
 		every = defaultEvery
@@ -29,12 +34,16 @@ func periodAt(now time.Time, every time.Duration) period {
 }
 
 // had reports whether a run of this period, or of a later one, has been begun
-// by another process.
+// by another process. A run of a later period counts as well: this host is
+// late, or its clock is behind, and a program that began now would be the
+// second one of somebody's period.
 func (p period) had(ran *inspect.Run) bool {
 	own := ran != nil && p.mark != nil && ran.Equal(*p.mark)
 	return ran != nil && !own && !ran.Begin.Before(p.begin)
 }
 
+// describe says for people who has begun the run, and points at the clocks
+// where only they can be the reason.
 func (p period) describe(ran inspect.Run) string {
 	s := fmt.Sprintf("%q has begun the run of %s", ran.ID, ran.Begin.Format(time.DateTime))
 	if ran.Begin.After(p.begin) {
@@ -45,9 +54,12 @@ func (p period) describe(ran inspect.Run) string {
 
 // ahead reports whether this host's clock was so far ahead of the server's,
 // which has stored something since, that what it notes would keep others away.
+// A difference of one period is allowed, since that is what the help promises:
+// hosts whose clocks are apart by less exclude one another.
 func (p period) ahead(server time.Time) bool { return p.begin.After(server.Add(p.every)) }
 
-// checkOnce looks for what does not go together.
+// checkOnce looks for what does not go together. Each pair that is refused
+// would have two answers to when leader run ends, or to how many hosts begin.
 func (c Command) checkOnce() error {
 	var errs []error
 	switch {
@@ -68,7 +80,8 @@ func (c Command) checkOnce() error {
 	return errors.Join(errs...)
 }
 
-// processName names a candidate by its host and its process.
+// processName names a candidate by its host and its process. The process tells
+// two runs of a host apart, and the host tells people where one runs.
 func processName() (string, error) {
 	host, err := os.Hostname()
 	if err != nil {

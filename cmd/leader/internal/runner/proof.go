@@ -14,7 +14,9 @@ import (
 	"github.com/seed-ff2cb582/leader/proof"
 )
 
-// proofKey reads the key of --proof-key, if there is one.
+// proofKey reads the key of --proof-key, if there is one. A key that cannot be
+// read is a wrong command line, and not a reason to start without proofs: the
+// program would lead, and nobody would believe it.
 func (c Command) proofKey() (proof.Key, error) {
 	if c.ProofKey == "" {
 		return proof.Key{}, nil
@@ -27,13 +29,19 @@ func (c Command) proofKey() (proof.Key, error) {
 }
 
 // prove keeps a file with a proof of the term of ctx until remove is called. It
-// returns when the first proof stands there.
+// returns when the first proof stands there. The program finds it from its
+// first step on then.
+//
+// remove waits for the goroutine that writes, since a proof that was written
+// after the directory had gone would stay.
 func (r *runner) prove(ctx context.Context) (file string, remove func(), err error) {
 	at := r.at.Load()
 	signer, err := proof.NewSigner(at.e, at.group, r.cfg.InstanceID, r.proofKey, proof.SignerOptions{})
 	if err != nil {
 		return "", nil, err
 	}
+	// A directory with mode 0700: a proof is worth the leadership to whoever
+	// reads it, and the rename that replaces one needs a directory of ours.
 	dir, err := os.MkdirTemp("", "leader-proof-")
 	if err != nil {
 		return "", nil, err

@@ -35,6 +35,12 @@ const (
 )
 
 // A runner runs the program in the terms of one candidate.
+//
+// Each group calls back on goroutines of its own, signals come from another,
+// and those of limit look beside them. mu orders what they decide: whether a
+// program may start (active and ending), and whether a term may begin (leads
+// and over). It is not held while anything waits, except for a fork. at is
+// atomic, not under mu, since called reads it with each renewal.
 type runner struct {
 	c    *Command
 	err  io.Writer
@@ -62,6 +68,9 @@ type runner struct {
 	known  map[string]leader.LeaderInfo // who leads a group, if it is another
 }
 
+// run connects, takes its seats and takes part until the program, a signal or
+// the election ends it. What can be wrong with the command line, the key or the
+// program is found before it connects, since nobody may watch from then on.
 func (c Command) run(ctx context.Context, path string, std app.Streams) error {
 	r := &runner{
 		c: &c, err: std.Err, path: path, argv: c.Program, result: make(chan int, 1), shells: make(map[int]struct{}),
@@ -81,6 +90,9 @@ func (c Command) run(ctx context.Context, path string, std app.Streams) error {
 	if r.proofKey, err = c.proofKey(); err != nil {
 		return err
 	}
+	// The guard goes by when renewals left, not by the library's trust window:
+	// that says no at once when a term is given up, and the program needs what
+	// is left of the lease for its end.
 	r.cfg.Hooks.PerElection = func(_ leader.Election, cfg leader.ElectionConfig) leader.Hooks {
 		return leader.Hooks{Call: func(call leader.Call) { r.called(cfg.Group, call) }}
 	}
@@ -98,6 +110,8 @@ func (c Command) run(ctx context.Context, path string, std app.Streams) error {
 	}
 	r.parent.Reaper = process.NewReaper()
 	defer r.parent.Reaper.Close()
+	// Before stand, which copies the configuration: the metrics are hooks of
+	// it.
 	web, err := openWeb(c.HTTP, &r.cfg, std.Err)
 	if err != nil {
 		return err
@@ -116,6 +130,8 @@ func (c Command) run(ctx context.Context, path string, std app.Streams) error {
 	if err := r.limit(beside); err != nil {
 		return err
 	}
+	// The probes answer from here on, before the election starts: an
+	// orchestrator would kill a host that waits for its server.
 	web.show(r.seats)
 	return r.elect(ctx, all)
 }
@@ -137,6 +153,7 @@ func (r *runner) checkEnd() error {
 		r.parent.NeedCgroup = r.parent.NeedCgroup || !r.c.AllowSetuid
 		return nil
 	}
+	// As a shell says of what it found and may not execute.
 	if err := process.Refusal(becomes, why); !r.c.AllowSetuid {
 		r.say("%v", err)
 		return &app.ExitError{Code: guard.ExitCannotRun}
@@ -151,11 +168,16 @@ func (r *runner) elect(ctx context.Context, all contest) error {
 	signals := make(chan os.Signal, 16)
 	signal.Notify(signals, guard.Signals()...)
 	defer signal.Stop(signals)
+	// The goroutines below end with this function, not with ctx: that carries
+	// no signal (Run) and is never done.
 	done := make(chan struct{})
 	defer close(done)
 	go r.pass(signals, done)
 
+	// A label that a killed process left behind would say leader until the
+	// first demotion. So it is set before anything can be won.
 	r.hook(ctx, r.c.Label, roleFollower, leader.Term{})
+	// With room for all: nobody takes a second one.
 	ended := make(chan error, len(r.seats))
 	for _, s := range r.seats {
 		s.e.OnPromote(func(ctx context.Context, _ string) { r.lead(ctx, s) })
@@ -190,6 +212,9 @@ func (r *runner) elect(ctx context.Context, all contest) error {
 	return &app.ExitError{Code: code}
 }
 
+// pass takes signals in until done. A goroutine of its own does: elect waits
+// for the program's end and then for the release, and a signal is not to wait
+// for either.
 func (r *runner) pass(signals <-chan os.Signal, done <-chan struct{}) {
 	for {
 		select {
@@ -208,6 +233,8 @@ func (r *runner) pass(signals <-chan os.Signal, done <-chan struct{}) {
 func (r *runner) receive(sig syscall.Signal) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
+	// Noted also while a program runs: it may ignore the signal and end by
+	// itself, and is not to be started again then.
 	if guard.Ends(sig) {
 		r.ending = sig
 	}
@@ -223,6 +250,8 @@ func (r *runner) receive(sig syscall.Signal) {
 }
 
 // mayLead claims the right to lead, which is over once leader run was given up.
+// Under the lock of giveUp: either the term begins or leader run ends, and
+// never a program that nobody waits for.
 func (r *runner) mayLead() bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -230,7 +259,8 @@ func (r *runner) mayLead() bool {
 	return r.leads
 }
 
-// giveUp ends leader run with a status, unless a term has begun.
+// giveUp ends leader run with a status, unless a term has begun. It may be
+// called from any goroutine, and more than once.
 func (r *runner) giveUp(code int, why string) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -243,7 +273,9 @@ func (r *runner) giveUp(code int, why string) {
 	r.finish(code)
 }
 
-// finish ends leader run with a status. The first one stands.
+// finish ends leader run with a status. The first one stands. It does not wait:
+// a callback of the election calls it, and elect may be waiting for just that
+// callback.
 func (r *runner) finish(code int) {
 	select {
 	case r.result <- code:
@@ -275,6 +307,12 @@ func (r *runner) end() (told syscall.Signal) {
 // term is being stopped.
 //
 // What comes late of another slot does not count: one is led at a time.
+//
+// It runs on a goroutine of the election's, and does not wait. Renewals count
+// while the term is being stopped, since the program may need the time: without
+// them the guard would send SIGKILL by an old deadline. The instant that counts
+// is when the request left: the others count from when it arrived, which is
+// later.
 func (r *runner) called(group string, c leader.Call) {
 	if at := r.at.Load(); at != nil && at.group != group && at.e.IsLeader() {
 		return
@@ -284,13 +322,17 @@ func (r *runner) called(group string, c leader.Call) {
 	}
 }
 
-// lead runs the program for one term.
+// lead runs the program for one term. It is OnPromote, and the term is released
+// when it returns. So each path waits for ctx before it does: to return early
+// would leave a leader on whose host nothing runs.
 func (r *runner) lead(ctx context.Context, s *seat) {
 	if !r.mayLead() {
 		<-ctx.Done()
 		return
 	}
 	r.at.Store(s)
+	// A RoleManager keeps to one slot in its own process. Two processes of one
+	// name would run the program twice on a host that may have room for one.
 	if slot := twin(ctx, r.keys, r.cfg.InstanceID, s, r.seats); slot != 0 {
 		r.say("another process named %q runs the program in slot %d of %s: a host has one at the most (--id gives this one another name)",
 			r.cfg.InstanceID, slot, r.c.Group)
@@ -316,6 +358,8 @@ func (r *runner) lead(ctx context.Context, s *seat) {
 		if !r.once(ctx, term) {
 			return
 		}
+		// A program that ran for longer than the backoff is not one that fails
+		// at its start, and is started again soon.
 		if time.Since(begun) > backoff {
 			backoff = minBackoff
 		}
@@ -326,7 +370,9 @@ func (r *runner) lead(ctx context.Context, s *seat) {
 	}
 }
 
-// wait tells those who look at a host on which nothing runs why.
+// wait tells those who look at a host on which nothing runs why. It is
+// OnLeaderChange. While this host leads a slot, who leads the others is no
+// reason for anything, and is not said.
 func (r *runner) wait(info leader.LeaderInfo) {
 	r.mu.Lock()
 	r.known[info.Group] = info
@@ -338,6 +384,11 @@ func (r *runner) wait(info leader.LeaderInfo) {
 }
 
 // once runs the program once, and reports whether it is to be started again.
+//
+// The order of the cases is the order of what binds. What cannot be run ends
+// leader run. A signal that told it to end goes before the end of the term. A
+// term that has ended needs no word to the election. Only then does the
+// program's own end count, and --on-exit.
 func (r *runner) once(ctx context.Context, term leader.Term) bool {
 	if !r.begin() {
 		<-ctx.Done()
@@ -363,9 +414,12 @@ func (r *runner) once(ctx context.Context, term leader.Term) bool {
 		r.finish(v.Code)
 	case ctx.Err() != nil:
 		return false
+	// Nothing has run, so that even --once may try again within the term.
 	case v.Late:
 		r.say("%s was not started: %s", r.argv[0], v.Err)
 		return true // renewals may be faster again
+	// The guard stopped the program since no renewal came, or died. The library
+	// may still think that it leads. To hand back lets a host lead that works.
 	case v.Broken:
 		r.say("the term is handed back")
 		r.resign(ctx)
@@ -405,6 +459,9 @@ func (r *runner) afterExit(ctx context.Context, code int) bool {
 	return false
 }
 
+// runProgram runs the program once, in ctx, the term's. It returns when nothing
+// is left of it, which may be long after ctx is done: whoever calls it may
+// release the term then.
 func (r *runner) runProgram(ctx context.Context, term leader.Term) guard.Verdict {
 	env := append(os.Environ(), r.environment(term)...)
 	if r.c.ProofKey != "" {
@@ -435,6 +492,8 @@ func (r *runner) group() string {
 	return r.c.Group
 }
 
+// environment returns what the program is told of its term, besides the
+// variables of the host.
 func (r *runner) environment(term leader.Term) []string {
 	at := r.at.Load()
 	env := []string{
@@ -447,7 +506,9 @@ func (r *runner) environment(term leader.Term) []string {
 	return env
 }
 
-// left follows the end of a term and of its program.
+// left follows the end of a term and of its program. It is OnDemote: the
+// election calls it when lead has returned, so that the hooks find the program
+// gone, and releases the record after it.
 func (r *runner) left(s *seat) {
 	r.say("leading no more: %s", s.e.Status().Reason)
 	// Last, so that giveUp does not end leader run amid the hooks.
@@ -461,6 +522,8 @@ func (r *runner) left(s *seat) {
 	r.hook(context.Background(), r.c.Label, roleFollower, leader.Term{})
 }
 
+// say tells the user. Standard output is the program's alone, so that a pipe
+// gets nothing else.
 func (r *runner) say(format string, args ...any) {
 	fmt.Fprintf(r.err, "leader: "+format+"\n", app.Worded(args)...)
 }

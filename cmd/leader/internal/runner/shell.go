@@ -19,7 +19,8 @@ const (
 )
 
 // hook runs a shell command of the user's. What goes wrong with it is reported
-// and changes nothing.
+// and changes nothing. A label that cannot be set must not keep a program from
+// running, nor a lease from being released: hence also the timeout.
 func (r *runner) hook(ctx context.Context, command, role string, term leader.Term) {
 	if command == "" {
 		return
@@ -35,13 +36,17 @@ func (r *runner) hook(ctx context.Context, command, role string, term leader.Ter
 	}
 }
 
-// check runs the health check.
+// check runs the health check. It is the candidate.Shell of --check, which the
+// election calls on a goroutine of its own and bounds by ctx.
 func (r *runner) check(ctx context.Context, command string) error {
 	return r.shell(ctx, command, os.Environ())
 }
 
 // shell runs a command by the reaper, since nobody else may wait for a process
-// here. Its output is prose.
+// here. Its output is prose. So it goes to standard error, where it does not
+// mix with the program's data. The command leads a process group, and the whole
+// group is killed at the end of ctx: the shell alone would leave what it waits
+// for.
 func (r *runner) shell(ctx context.Context, command string, env []string) error {
 	null, err := os.Open(os.DevNull)
 	if err != nil {
@@ -73,11 +78,14 @@ func (r *runner) shell(ctx context.Context, command string, env []string) error 
 		if !r.parent.Reaper.Signal(pid, syscall.SIGKILL, true) && r.parent.Reaper.Runs(pid) {
 			r.say("%q cannot be ended: uid %d may not signal process %d. It is waited for", command, os.Geteuid(), pid)
 		}
+		// It holds the term up while it lives, as the program would: what a
+		// hook does belongs to the term, and another host may do the same next.
 		<-ended
 		return ctx.Err()
 	}
 }
 
+// failure is how a shell command failed, nil if it did not.
 func failure(status syscall.WaitStatus) error {
 	switch {
 	case status.Signaled():
@@ -89,7 +97,9 @@ func failure(status syscall.WaitStatus) error {
 	}
 }
 
-// aside reports whether a process is that of a hook or a check.
+// aside reports whether a process is that of a hook or a check. The candidate
+// is a subreaper and kills every process below it that no guard has ended. A
+// health check that happens to run then is not one of those.
 func (r *runner) aside(pid int) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()

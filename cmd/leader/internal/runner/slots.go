@@ -11,7 +11,8 @@ import (
 	"github.com/seed-ff2cb582/leader/store/natsstore"
 )
 
-// maxSlots bounds the elections that one program takes part in.
+// maxSlots bounds the elections that one program takes part in. Each has a
+// record that is watched and, once led, renewed.
 const maxSlots = 1000
 
 // A seat is one election that leader run takes part in.
@@ -21,7 +22,8 @@ type seat struct {
 	slot  int // from 1; 0 without --slots
 }
 
-// A contest is all elections that leader run takes part in.
+// A contest is all elections that leader run takes part in. It is what an
+// Election and a RoleManager have in common.
 type contest interface {
 	Start(ctx context.Context) error
 	StopWithContext(ctx context.Context, opts leader.StopOptions) error
@@ -29,7 +31,8 @@ type contest interface {
 
 // twin returns the slot in which another process leads under the name of this
 // one, and keeps its lease, or 0. A record that an earlier process of this host
-// left behind is waited for until its lease has run out.
+// left behind is waited for until its lease has run out. Only renewals tell the
+// two apart.
 func twin(ctx context.Context, st store.Store, id string, mine *seat, seats []*seat) int {
 	for _, s := range seats {
 		if s != mine && renews(ctx, st, id, s.group) {
@@ -61,5 +64,6 @@ func renews(ctx context.Context, st store.Store, id, group string) bool {
 	return lives.Load()
 }
 
-// keys returns the bucket as a store of the keys of these groups alone.
+// keys returns the bucket as a store of the keys of these groups alone. The
+// user of a candidate need not have the right to watch the whole bucket.
 func keys(s *app.Session) (store.Watcher, error) { return s.StoreOfKeys(natsstore.Options{}) }

@@ -27,6 +27,9 @@ type endpoint struct {
 
 // openWeb listens on an address, and adds the metrics to the configuration.
 // Without an address it does nothing.
+//
+// It listens before the election begins: an address that is taken ends leader
+// run with an error, and not as a line in the log of a leader.
 func openWeb(address string, cfg *leader.ElectionConfig, stderr io.Writer) (*endpoint, error) {
 	if address == "" {
 		return nil, nil //nolint:nilnil // a nil endpoint is none
@@ -45,6 +48,9 @@ func openWeb(address string, cfg *leader.ElectionConfig, stderr io.Writer) (*end
 }
 
 // show serves the elections. With --slots, /leader?group=GROUP.1 asks for one.
+//
+// A server that fails later is reported and no more: probes that do not answer
+// are for the orchestrator to judge, and the program runs.
 func (w *endpoint) show(seats []*seat) {
 	if w == nil {
 		return
@@ -61,6 +67,8 @@ func (w *endpoint) show(seats []*seat) {
 	}()
 }
 
+// probes answers for one election, or for all slots as for the roles of one
+// instance.
 func probes(seats []*seat) http.Handler {
 	if len(seats) == 1 {
 		return probe.Handler(seats[0].e, probe.Options{})
@@ -72,6 +80,7 @@ func probes(seats []*seat) http.Handler {
 	return probe.HandlerOf(func() map[string]leader.Election { return all }, probe.Options{})
 }
 
+// close ends the server, or the listener of one that never began.
 func (w *endpoint) close() {
 	switch {
 	case w == nil:

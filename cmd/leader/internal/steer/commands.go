@@ -131,5 +131,6 @@ func (c ResumeCommand) Run(ctx context.Context, std app.Streams) error {
 	})
 }
 
-// who describes a leader, for people.
+// who describes a leader, for people. The name is quoted, since others wrote
+// it.
 func who(info leader.LeaderInfo) string { return fmt.Sprintf("%q (term %d)", info.ID, info.Term) }

@@ -13,7 +13,7 @@ import (
 	"github.com/seed-ff2cb582/leader/store"
 )
 
-// A desk is where one command is dealt with.
+// A desk is where one command is dealt with. It belongs to one goroutine.
 type desk struct {
 	flags   Flags
 	std     app.Streams
@@ -22,14 +22,17 @@ type desk struct {
 	force   bool // a successor of whom nothing is known is asked for, too
 }
 
-// state is what is asked of the group and who leads it.
+// state is what is asked of the group and who leads it. It has a timeout of its
+// own, since a person may take any time to answer what confirm asks after it.
 func (d *desk) state(ctx context.Context) (leader.ControlState, error) {
 	ctx, cancel := context.WithTimeout(ctx, d.flags.Timeout)
 	defer cancel()
 	return d.control.State(ctx, d.flags.Group)
 }
 
-// replace has the present leader leave: step-down and transfer.
+// replace has the present leader leave: step-down and transfer. Where nobody
+// leads that is an error: a script that empties a host must hear that it has
+// emptied nothing.
 func (d *desk) replace(ctx context.Context, r leader.Request) error {
 	s, err := d.state(ctx)
 	switch {
@@ -48,6 +51,7 @@ func (d *desk) replace(ctx context.Context, r leader.Request) error {
 	r.Term = s.Leader.Term
 	then := "It stands back until another has led."
 	if r.Op == leader.OpTransfer {
+		// Before the question, so that nobody confirms what is refused then.
 		if err := d.stands(ctx, r.Successor); err != nil {
 			return err
 		}
@@ -108,6 +112,9 @@ func listed(names []string) string {
 	return strings.Join(names[:last], ", ") + " and " + names[last]
 }
 
+// pause keeps everybody from leading. It names no term, unlike replace: it is
+// meant for whoever leads, and for all who would. A group that is paused
+// already stays so in the first name, and the user is told in which.
 func (d *desk) pause(ctx context.Context) error {
 	s, err := d.state(ctx)
 	if err != nil {
@@ -127,6 +134,8 @@ func (d *desk) pause(ctx context.Context) error {
 	return d.ask(ctx, leader.Request{Op: leader.OpPause}, s)
 }
 
+// resume ends a pause. That there is none is no error: what is wanted is so
+// already, and a script may be repeated.
 func (d *desk) resume(ctx context.Context) error {
 	s, err := d.state(ctx)
 	if err != nil {
@@ -143,6 +152,10 @@ func (d *desk) resume(ctx context.Context) error {
 }
 
 // ask makes a request, waits for its effect if it is to, and reports.
+//
+// Of a request that is known to be stored there is always a report, also with
+// an error: what became of it is for a program to read, and the error decides
+// the exit status. Of one that is not there is nothing to report but the error.
 func (d *desk) ask(ctx context.Context, r leader.Request, before leader.ControlState) error {
 	r.Group, r.Why = d.flags.Group, d.flags.Why
 	ctx, cancel := context.WithTimeout(ctx, d.flags.Timeout)
@@ -155,10 +168,14 @@ func (d *desk) ask(ctx context.Context, r leader.Request, before leader.ControlS
 		fmt.Fprintf(d.std.Err, "The request is stored. leader get %s shows what comes of it.\n", d.flags.Group)
 		return d.report(leader.Handover{Request: r, From: before.Leader}, outcomeFiled)
 	}
+	// Ask looks at the group once more before it writes, since the answer of
+	// confirm may have taken long.
 	h, err := d.control.Ask(ctx, r)
+	// h says nothing then, and a report would look like an effect.
 	if notFiled(err) {
 		return err
 	}
+	// Ask counts from the request where it saw no vacancy.
 	if h.Request.Op == leader.OpResume && h.To.Term == before.Leader.Term {
 		h.Gap = 0 // it led all along: the group was not paused
 	}
@@ -191,12 +208,15 @@ func (d *desk) tell(h leader.Handover, err error) {
 	}
 }
 
-// explain adds to an error what can be done about it.
+// explain adds to an error what can be done about it. A request does not end
+// with the command that made it: who gives up, by time or by a signal, must
+// know that it may yet be obeyed.
 func (d *desk) explain(h leader.Handover, err error) error {
 	late := errors.Is(err, context.DeadlineExceeded)
 	switch {
 	case err == nil:
 		return nil
+	// The group answered, or there is nothing that still stands.
 	case !late && !errors.Is(err, context.Canceled), h.Request.Op == leader.OpResume:
 		return err
 	case h.Request.Op == leader.OpPause:
@@ -212,13 +232,16 @@ func (d *desk) explain(h leader.Handover, err error) error {
 const noTerm = 1 << 53
 
 // withdraw puts a request that is meant for no term in the place of the one
-// that stands.
+// that stands. There is one place for a request, and no way to delete what
+// stands in it: so another that nobody can obey takes it. The leader may be
+// obeying the first one at that moment, which the last words say.
 func (d *desk) withdraw(ctx context.Context) error {
 	s, err := d.state(ctx)
 	if err != nil {
 		return err
 	}
 	h := leader.Handover{Request: leader.Request{Op: leader.OpStepDown, Group: d.flags.Group}, From: s.Leader}
+	// Success: that nothing is asked is what was wanted.
 	if s.Pending.Op == "" {
 		fmt.Fprintf(d.std.Err, "Nothing is asked of the leader of group %q.\n", d.flags.Group)
 		return d.report(h, outcomeNothing)
@@ -246,7 +269,8 @@ func reason(why string) string {
 	return fmt.Sprintf(" (%q)", why)
 }
 
-// vacancy says why nobody leads.
+// vacancy says why nobody leads. Who asked for it, and why, is what a second
+// operator needs to know.
 func (d *desk) vacancy(info leader.LeaderInfo) string {
 	switch {
 	case info.Reason == leader.ReasonAbsent:

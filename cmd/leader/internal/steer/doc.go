@@ -1,4 +1,5 @@
-// Package steer is the commands by which a person changes who leads: step-down,
-// transfer, pause, resume. Each says what it is about to do, asks back, puts a
-// request to the leader, and reports what came of it.
+// Package steer is the commands by which a person changes who leads. Step-down,
+// transfer, pause and resume put a request to the leader. Vacate and forget end
+// a record whose holder cannot be asked. Each says what it is about to do, asks
+// back, and reports what came of it.
 package steer

@@ -40,6 +40,10 @@ func (f Flags) Validate() error {
 }
 
 // run connects and has a desk do its work.
+//
+// Whether anybody can be asked is settled before it connects. A command in a
+// script that waits for an answer would hang, and one that took silence for a
+// yes would steer by accident.
 func (f Flags) run(ctx context.Context, std app.Streams, name string, work func(context.Context, *desk) error) error {
 	if !f.Yes && !isTerminal(std) {
 		return fmt.Errorf("%w: --yes: is required where nobody can be asked (the standard input is no terminal)", app.ErrUsage)
@@ -75,6 +79,7 @@ func userAtHost() string {
 	return cmp.Or(name, "unknown") + "@" + host
 }
 
+// isTerminal reports whether somebody can answer.
 func isTerminal(std app.Streams) bool {
 	f, ok := std.In.(*os.File)
 	return ok && term.IsTerminal(f.Fd())
@@ -84,6 +89,10 @@ func isTerminal(std app.Streams) bool {
 var errDeclined = errors.New("not confirmed; nothing was asked")
 
 // confirm says what is about to be done and asks whether to do it.
+//
+// It is said also with --yes, for the log of whatever runs the command.
+// Everything goes to standard error, since standard output is the result's. A
+// signal is a no, like any answer but y and yes.
 func (d *desk) confirm(ctx context.Context, format string, args ...any) error {
 	fmt.Fprintf(d.std.Err, format+"\n", args...)
 	if d.flags.Yes {
@@ -101,6 +110,7 @@ func (d *desk) confirm(ctx context.Context, format string, args ...any) error {
 		case "y", "yes":
 			return nil
 		}
+	// The prompt has left the cursor behind it.
 	case <-ctx.Done():
 		fmt.Fprintln(d.std.Err)
 	}

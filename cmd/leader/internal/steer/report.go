@@ -22,6 +22,9 @@ const (
 	outcomeBroken    = "broken-off"
 )
 
+// outcomeOf is how a request ended that was stored. Another successor is told
+// apart from failure, since the leader did leave. What no name fits was broken
+// off, by a signal.
 func outcomeOf(err error) string {
 	switch {
 	case err == nil:
@@ -61,6 +64,7 @@ type Result struct {
 	GapMS     *float64         `json:"gap_ms,omitempty"`
 }
 
+// leaderOf is a leader as it is printed, nil for nobody.
 func leaderOf(info leader.LeaderInfo) *Leader {
 	if info.ID == "" {
 		return nil
@@ -68,6 +72,7 @@ func leaderOf(info leader.LeaderInfo) *Leader {
 	return &Leader{ID: info.ID, Term: info.Term, Address: info.Address}
 }
 
+// cells are a leader's part of a row, empty for nobody.
 func (l *Leader) cells() (id, term string) {
 	if l == nil {
 		return "", ""
@@ -75,11 +80,14 @@ func (l *Leader) cells() (id, term string) {
 	return l.ID, strconv.FormatUint(l.Term, 10)
 }
 
+// resultOf is what is printed of a handover. Times are left out where they were
+// not seen: 0 would be a time, and a good one.
 func resultOf(h leader.Handover, outcome string) Result {
 	r := Result{
 		Operation: h.Request.Op, Group: h.Request.Group, By: h.Request.By, Why: h.Request.Why,
 		Outcome: outcome, From: leaderOf(h.From), To: leaderOf(h.To), Reason: h.Vacancy.Reason,
 	}
+	// Not of a group that was vacant before the request.
 	if h.Vacancy.Reason != "" && h.Drain > 0 {
 		drain := inMilliseconds(h.Drain)
 		r.DrainMS = &drain

@@ -17,7 +17,9 @@ const (
 	opForget leader.Operation = "forget"
 )
 
-// endFlags are what the commands that end a record have in common.
+// endFlags are what the commands that end a record have in common. They are
+// Flags without --no-wait: these commands write the record themselves, and
+// nobody has to obey.
 type endFlags struct {
 	app.Target
 	output.Format
@@ -113,11 +115,18 @@ func (c ForgetCommand) Run(ctx context.Context, std app.Streams) error {
 }
 
 // vacate ends the record of a holder that is gone.
+//
+// The revision that was looked at goes with the request, so that what the user
+// confirmed is what is ended: a record that was renewed meanwhile, or is
+// another's by now, is left alone. A record without a lease has nothing to be
+// watched for, and is ended as with --force; the question says so.
 func (d *desk) vacate(ctx context.Context, force bool) error {
 	s, err := d.known(ctx)
 	if err != nil {
 		return err
 	}
+	// What is wanted is so already, which is no error for a script that is
+	// repeated.
 	if s.Vacant {
 		fmt.Fprintf(d.std.Err, "Nobody holds the record of group %q: %s.\n", d.flags.Group, d.vacancy(s.Leader))
 		return d.ended(opVacate, s, s.Leader, outcomeNothing)
@@ -132,7 +141,9 @@ func (d *desk) vacate(ctx context.Context, force bool) error {
 	})
 }
 
-// vacateRisk says what is about to be done, and what must be sure before.
+// vacateRisk says what is about to be done, and what must be sure before. The
+// four cases differ in who may act beside the next leader, and for how long:
+// that is what the user alone can rule out.
 func (d *desk) vacateRisk(s leader.ControlState, force bool) string {
 	group := d.flags.Group
 	const sure = "Make sure that it has ended, or that its host is off or cut off from all that it writes to."
@@ -153,6 +164,10 @@ func (d *desk) vacateRisk(s leader.ControlState, force bool) string {
 }
 
 // forget marks the group as gone.
+//
+// A pause would outlive it without being shown, and candidates that return
+// would wait for good. A record without a lease cannot be watched, and to end
+// one on a guess is for vacate, which asks about just that.
 func (d *desk) forget(ctx context.Context) error {
 	s, err := d.known(ctx)
 	if err != nil {
@@ -163,6 +178,7 @@ func (d *desk) forget(ctx context.Context) error {
 	case s.Paused:
 		return fmt.Errorf("%w: group %q, by %q%s; leader resume %s --no-wait ends that",
 			leader.ErrPaused, group, s.PausedBy, reason(s.PausedWhy), group)
+	// Success, so that a script may be repeated.
 	case s.Vacant && s.Leader.Reason == leader.ReasonForgotten:
 		fmt.Fprintf(d.std.Err, "Group %q is forgotten already.\n", group)
 		return d.ended(opForget, s, s.Leader, outcomeNothing)
@@ -170,6 +186,7 @@ func (d *desk) forget(ctx context.Context) error {
 		return fmt.Errorf("%w: no candidate wrote the record of group %q, so that nothing says whether somebody acts by it; "+
 			"leader vacate %s ends it", leader.ErrLed, group, group)
 	}
+	// A vacancy has no lease to be watched for, and is marked at once.
 	first := ""
 	if s.Lease > 0 {
 		first = fmt.Sprintf(", if %s does not renew its record for %s, as long as its lease lasts", who(s.Leader), s.Lease.Round(time.Millisecond))
@@ -184,7 +201,8 @@ func (d *desk) forget(ctx context.Context) error {
 }
 
 // standing says so if candidates answer the roll call: the group is not gone
-// then.
+// then. It is no reason to refuse: what is forgotten returns by itself when
+// somebody leads it, so that a mistake costs nothing.
 func (d *desk) standing(ctx context.Context) string {
 	ctx, cancel := context.WithTimeout(ctx, d.flags.Timeout)
 	defer cancel()
@@ -195,7 +213,8 @@ func (d *desk) standing(ctx context.Context) string {
 	return fmt.Sprintf(" It returns at once: candidate %q stands (%d answered the roll call).", all[0].Instance, len(all))
 }
 
-// known is the state of a group of which the bucket knows something.
+// known is the state of a group of which the bucket knows something. It comes
+// before any question: that a name was mistyped is not for the user to confirm.
 func (d *desk) known(ctx context.Context) (leader.ControlState, error) {
 	s, err := d.state(ctx)
 	if err == nil && s.Revision == 0 {
@@ -205,12 +224,15 @@ func (d *desk) known(ctx context.Context) (leader.ControlState, error) {
 }
 
 // end has the record ended, with the time that watching its lease takes, and
-// reports.
+// reports. Of a leader that was seen to renew, the user learns how to ask it
+// instead.
 func (d *desk) end(ctx context.Context, op leader.Operation, before leader.ControlState, do func(context.Context) (leader.LeaderInfo, error)) error {
+	// --timeout is for the server, and a lease may be longer than that.
 	ctx, cancel := context.WithTimeout(ctx, before.Lease+d.flags.Timeout)
 	defer cancel()
 	info, err := do(ctx)
 	switch {
+	// Of a record that nobody is named in, there is nobody to be asked.
 	case errors.Is(err, leader.ErrLed) && before.Leader.ID != "":
 		return fmt.Errorf("%w; leader step-down %s asks the leader to leave", err, d.flags.Group)
 	case err != nil:

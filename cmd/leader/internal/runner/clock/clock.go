@@ -9,7 +9,9 @@ import (
 
 // A Clock translates readings of Go's monotonic clock, which stands still while
 // the host is suspended, to the one that guard and candidate share, which does
-// not. It errs towards earlier.
+// not. It errs towards earlier. Earlier is safe: a renewal that is dated too
+// early is trusted for less time. To date one too late would let the program
+// run on while others may lead.
 type Clock struct {
 	now func() int64 // the shared clock
 
@@ -37,10 +39,14 @@ func New(now func() int64) *Clock {
 }
 
 // aSuspension is more than the two clocks drift apart between two samples for
-// other reasons.
+// other reasons. A smaller bound would fill the spans with noise. A suspension
+// that is shorter than this is lost, which dates what follows too early by as
+// much.
 const aSuspension = int64(time.Millisecond)
 
-// Sample notices a suspension that is over.
+// Sample notices a suspension that is over. The candidate calls it many times a
+// second while a program runs: the more often, the closer the instants that lie
+// around a suspension.
 func (c *Clock) Sample() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -80,7 +86,9 @@ func (c *Clock) At(t time.Time) int64 {
 }
 
 // A Window is how long this host is trusted with the present term, on the
-// shared clock. It only grows while the term lasts.
+// shared clock. It only grows while the term lasts. Moved has room for one
+// token, which stands for any number of changes: who takes it reads the latest
+// end.
 type Window struct {
 	mu    sync.Mutex
 	term  string // its correlation
@@ -92,7 +100,8 @@ type Window struct {
 func NewWindow() *Window { return &Window{Moved: make(chan struct{}, 1)} }
 
 // Extend moves the window's end. That of a new term replaces it, an earlier one
-// of the same term does not.
+// of the same term does not. Answers come in any order, and one that was late
+// must not take back what a later request has won.
 func (w *Window) Extend(term string, until int64) {
 	w.mu.Lock()
 	defer w.mu.Unlock()

@@ -21,7 +21,9 @@ import (
 	"github.com/seed-ff2cb582/leader/cmd/leader/internal/runner/clock"
 )
 
-// A Parent starts the program, each time through a guard of its own.
+// A Parent starts the program, each time through a guard of its own. Its
+// methods run on the goroutine of the callback that leads; Window, Clock and
+// Passing are shared with other goroutines.
 type Parent struct {
 	Reaper  *process.Reaper
 	Clock   *clock.Clock
@@ -76,11 +78,17 @@ type Verdict struct {
 }
 
 // orderPatience bounds the write of an order. A guard that reads none for so
-// long is dealt with by the deadline.
+// long is dealt with by the deadline. A pipe has room for hundreds of
+// deadlines, so that nothing has been read for minutes when one has to wait;
+// the first order is larger, by the program's environment.
 const orderPatience = 50 * time.Millisecond
 
 // Start starts a guard, which starts the program, in a cgroup of its own if
-// there is one to be had.
+// there is one to be had. The candidate makes the cgroup, since it has to
+// remove it when the guard was killed.
+//
+// It returns before the program runs. Whether it could be started is in the
+// Verdict of Follow.
 func (p *Parent) Start(term string, first Order) (c *Child, err error) {
 	own, err := p.Cgroups.Make()
 	if err != nil && p.NeedCgroup {
@@ -97,6 +105,9 @@ func (p *Parent) Start(term string, first Order) (c *Child, err error) {
 	return c, nil
 }
 
+// engage starts the guard's process, with the two pipes as its files 3 and 4.
+// The candidate closes its copies of the guard's ends at once: the end of
+// either process then shows as the end of a pipe.
 func (p *Parent) engage(term string) (*Child, error) {
 	ordersR, ordersW, err := os.Pipe()
 	if err != nil {
@@ -126,6 +137,8 @@ func (p *Parent) engage(term string) (*Child, error) {
 	return c, nil
 }
 
+// listen decodes what the guard reports, until the pipe ends. A goroutine of
+// its own does, so that Follow can wait for other things as well.
 func (c *Child) listen(reports *os.File) {
 	defer close(c.told)
 	defer func() { _ = reports.Close() }()
@@ -139,8 +152,9 @@ func (c *Child) listen(reports *os.File) {
 	}
 }
 
-// Order tells the guard something. One that cannot be told acts by the last
-// deadline that it knows.
+// order tells the guard something. A guard that cannot be told acts by the last
+// deadline that it knows. So no error is returned, and a write that waits is
+// given up: Follow must go on to look at the clock.
 func (c *Child) order(o Order) {
 	b, err := json.Marshal(o)
 	if err == nil && c.orders.SetWriteDeadline(time.Now().Add(orderPatience)) == nil {
@@ -149,7 +163,9 @@ func (c *Child) order(o Order) {
 }
 
 // Follow passes on what the guard must know until the program and all of its
-// own have ended.
+// own have ended. ctx is the term's; its end has the program stopped, and
+// Follow waits on. That the reports have ended is what ends the loop, whether
+// the guard has done its work, was killed, or failed.
 func (c *Child) Follow(ctx context.Context) Verdict {
 	defer func() { _ = c.orders.Close() }()
 	look := time.NewTicker(min(max(c.Limits.Margin/4, 5*time.Millisecond), 200*time.Millisecond))
@@ -180,6 +196,7 @@ func (c *Child) Follow(ctx context.Context) Verdict {
 	return Verdict{Code: c.last.Code, Err: c.last.Err, Ended: c.over && !late, Late: late, Broken: c.silent || !c.over}
 }
 
+// hear takes in a report, and tells the user in words.
 func (c *Child) hear(ctx context.Context, r report) {
 	switch r.Event {
 	case evStarted:
@@ -205,6 +222,8 @@ func (c *Child) hear(ctx context.Context, r report) {
 	}
 }
 
+// stopReasons is why a program is stopped, for people. An orphan's reason is
+// not among them: the candidate that would say it has died.
 func stopReasons(why string) string {
 	switch why {
 	case whySilent:
@@ -225,7 +244,9 @@ func (c *Child) deny(all []process.Survivor) {
 }
 
 // overdue kills the guard and all below it if it did not do its work in the
-// first half of the margin.
+// first half of the margin. The other half is the candidate's, for its own
+// SIGKILL. Since the reaper knows the guard by its number until it is
+// collected, no other process is hit.
 func (c *Child) overdue() {
 	now, end := clock.Now(), c.Window.End(c.term)
 	if now >= end-int64(c.Limits.Margin/2) && c.retry.Ready(now) {
@@ -258,7 +279,8 @@ func (c *Child) kill(now int64) bool {
 }
 
 // clear waits for the guard's end, and ends what a guard that was killed has
-// left to us.
+// left to us. The term is not released before it returns. A guard that has
+// reported the end is left to exit by itself.
 func (c *Child) clear() {
 	retry := time.NewTimer(0)
 	defer retry.Stop()

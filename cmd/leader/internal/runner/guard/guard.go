@@ -18,7 +18,9 @@ import (
 )
 
 // A Command is the command line of the process that starts the program and ends
-// it in time.
+// it in time. The command is hidden: leader run starts its own file again with
+// it. A second process it has to be, since one that is frozen or killed ends
+// nothing.
 type Command struct{}
 
 // The guard's files besides the standard ones, which are the program's.
@@ -38,6 +40,8 @@ func (Command) Run() error {
 	if err := in.Decode(&first); err != nil || first.Op != opStart {
 		return fmt.Errorf("run-guard is for leader run to start, and wants its orders on file %d: %w", ordersFD, err)
 	}
+	// Before the program starts: whatever it orphaned earlier would go to the
+	// candidate, which looks for it only at the end.
 	if err := process.Adopt(); err != nil {
 		return err
 	}
@@ -52,6 +56,11 @@ func (Command) Run() error {
 	return g.run(first, decodeOrders(in))
 }
 
+// decodeOrders decodes on a goroutine of its own, so that run can wait for
+// other things as well. The channel is closed at the end of the orders: the
+// candidate has ended then, since nobody else holds the pipe's other end. What
+// is no order counts as the end, too: it is safer to end the program than to
+// guess.
 func decodeOrders(in *json.Decoder) <-chan Order {
 	orders := make(chan Order)
 	go func() {
@@ -68,6 +77,9 @@ func decodeOrders(in *json.Decoder) <-chan Order {
 }
 
 // A guard is the state of one run of a program.
+//
+// Only the goroutine of run touches it. It has no clock of its own to wait by:
+// each instant is one of the shared clock, and next says which comes first.
 type guard struct {
 	Reaper *process.Reaper
 	alarm  *clock.Alarm
@@ -111,6 +123,8 @@ func (g *guard) run(first Order, orders <-chan Order) (err error) {
 	_ = g.report(report{Event: evStarted, PID: g.pid})
 	g.look(clock.Now())
 	for !g.finished() {
+		// A guard that cannot be woken in time must not go on: it would sleep
+		// beyond the deadline.
 		if err := g.alarm.Set(g.next()); err != nil {
 			g.kill(clock.Now())
 			return err
@@ -132,6 +146,10 @@ func (g *guard) run(first Order, orders <-chan Order) (err error) {
 	return g.report(g.result())
 }
 
+// start starts the program with the standard files of leader run, in the cgroup
+// that the candidate made for it. Without that cgroup it starts it all the
+// same, unless the candidate needs one: a descendant that changes its user
+// would then be out of reach.
 func (g *guard) start(first Order) (err error) {
 	attr := &syscall.ProcAttr{Env: first.Env, Files: []uintptr{0, 1, 2}, Sys: process.ChildAttr()}
 	if g.cgroup == "" {
@@ -171,12 +189,17 @@ func (g *guard) ready(orders <-chan Order) bool {
 
 var errLate = errors.New("the trust window was about to close before the program could be started")
 
+// obey carries out an order. Orders come late where the candidate was held up,
+// and deadlines among them may be older than what is known: they never take
+// time back.
 func (g *guard) obey(o Order) {
 	switch o.Op {
 	case opTrust:
 		g.until = max(g.until, o.Until)
 	case opSignal:
 		sig := syscall.Signal(o.Signal)
+		// The group alone, as a terminal does: a descendant that left it has
+		// asked not to be told.
 		g.Reaper.Signal(g.pid, sig, true)
 		if Ends(sig) {
 			// The user must know: the end that they wait for may not come.
@@ -191,6 +214,8 @@ func (g *guard) obey(o Order) {
 	}
 }
 
+// next returns when act has something to do at the latest, if nothing happens
+// before.
 func (g *guard) next() int64 {
 	due := g.Limits.stopAt(g.until)
 	switch {
@@ -211,6 +236,8 @@ func (g *guard) next() int64 {
 // never past the stop-timeout.
 func (g *guard) deadline() int64 { return min(g.killBy, g.Limits.killAt(g.until)) }
 
+// act does what is due. It runs after each event, whatever that was: so no
+// event has to know what the others make due.
 func (g *guard) act(now int64) {
 	switch {
 	case g.stopping == "" && g.status != nil && !g.lags(now):
@@ -220,6 +247,8 @@ func (g *guard) act(now int64) {
 	case g.stopping == "" && g.lookAt != 0 && now >= g.lookAt:
 		g.look(now)
 	}
+	// Not in the switch: a stop that comes at the deadline itself, after a
+	// suspension for example, is followed by SIGKILL at once.
 	if g.stopping != "" && now >= g.deadline() && g.retry.Ready(now) {
 		g.kill(now)
 	}
@@ -237,7 +266,8 @@ const (
 )
 
 // look finds processes that may not be signalled while there is time to do
-// something about them, and not only when they have to end.
+// something about them, and not only when they have to end. The first call, at
+// the start, only sets the time: nothing has had time to change its user.
 func (g *guard) look(now int64) {
 	if !g.doubt {
 		return
@@ -252,7 +282,13 @@ func (g *guard) look(now int64) {
 	g.lookAt = now + int64(g.looked)
 }
 
-// stop asks all to end. A stopped process is continued, so that it can.
+// stop asks all to end. A stopped process is continued, so that it can. SIGTERM
+// goes first, so that it is the first thing that a process meets when it is
+// continued.
+//
+// Whom SIGTERM does not reach is told apart: the cgroup's SIGKILL will reach
+// the one (deaf), and nothing the other (denied). Of both the user hears now,
+// while there is time to do something.
 func (g *guard) stop(why string) {
 	if g.stopping != "" || g.finished() {
 		return
@@ -268,6 +304,9 @@ func (g *guard) stop(why string) {
 	g.deny(stuck)
 }
 
+// kill sends SIGKILL to all. The cgroup goes first, since nobody in it can fork
+// away meanwhile; who has left it is then found below this process. Whom
+// neither reached is denied, and retry says when to try again.
 func (g *guard) kill(now int64) {
 	killed := g.cgroup.Kill()
 	met := g.signalAll(syscall.SIGKILL)
@@ -278,13 +317,17 @@ func (g *guard) kill(now int64) {
 	g.deny(met.Denied)
 }
 
-// signalAll signals the program's group at once, and then who has left it.
+// signalAll signals the program's group at once, and then who has left it. The
+// group goes first, since one call reaches it as a whole, and nobody in it
+// forks away from it.
 func (g *guard) signalAll(sig syscall.Signal) process.Round {
 	whole := g.Reaper.Signal(g.pid, sig, true)
 	return process.SignalBelow(sig, g.pid, whole)
 }
 
-// deny takes in who cannot be ended, and tells of them, once.
+// deny takes in who cannot be ended, and tells of them, once. Once the
+// candidate has died, nobody takes the report in, and the guard tells the user
+// itself.
 func (g *guard) deny(all []process.Survivor) {
 	g.denied = all
 	if news := g.named.News(all); len(news) > 0 {
@@ -303,18 +346,23 @@ func (g *guard) deaf(sig syscall.Signal, all []process.Survivor) {
 	}
 }
 
-// Say tells the user, where the candidate does not. Nobody may take it in,
-// either, and the guard has work to do.
+// say tells the user, where the candidate does not. It does not wait: nobody
+// may take that in, either, a pipe that is full would hold it up, and the guard
+// has work to do.
 func (g *guard) say(words string) {
 	go func() { fmt.Fprintln(g.Err, "leader:", words) }()
 }
 
+// finished reports whether nothing is left of the program. On Linux a child
+// tells of all that is below it, and the cgroup may hold others still;
+// elsewhere the group is all there is to ask.
 func (g *guard) finished() bool {
 	return g.status != nil && g.Reaper.Childless() && process.GroupGone(g.pid) && !g.cgroup.Populated()
 }
 
 // cgroupPatience is how long a cgroup may lag behind the end of its last
-// process.
+// process. Without it an ordinary end would now and then be told as one that
+// left processes behind.
 const cgroupPatience = 100 * time.Millisecond
 
 // lags reports whether only the cgroup says that something is left, which may
@@ -323,6 +371,8 @@ func (g *guard) lags(now int64) bool {
 	return now < g.linger && g.Reaper.Childless() && process.GroupGone(g.pid)
 }
 
+// report tells the candidate. That it is gone is no error: the orders end at
+// the same time, and the guard goes on to end the program.
 func (g *guard) report(r report) error {
 	err := g.out.Encode(r)
 	if errors.Is(err, syscall.EPIPE) || errors.Is(err, io.ErrClosedPipe) {
@@ -331,6 +381,8 @@ func (g *guard) report(r report) error {
 	return err
 }
 
+// result is the last report: the program's own status, as a shell gives it,
+// also where the guard has ended it.
 func (g *guard) result() report {
 	r := report{Event: evEnded, Code: g.status.ExitStatus()}
 	if g.status.Signaled() {

@@ -42,7 +42,9 @@ func LimitsOf(cfg leader.ElectionConfig, stop time.Duration) (Limits, error) {
 	return Limits{Stop: stop, Margin: margin}, nil
 }
 
-// Trust is how long a renewal is trusted from when it was sent.
+// Trust is how long a renewal is trusted from when it was sent. Others wait for
+// longer than the TTL, by as much: the two together bear clocks that run apart
+// by the drift.
 func Trust(cfg leader.ElectionConfig) time.Duration {
 	return time.Duration(float64(cfg.TTL) * (1 - leader.DefaultClockDrift))
 }

@@ -7,14 +7,18 @@ import (
 	"syscall"
 )
 
-// Signals are the signals that are the program's.
+// Signals are the signals that are the program's. SIGHUP, SIGUSR1 and the like
+// mean to a program what it makes of them. SIGTSTP and SIGCONT are not among
+// them: what stops the candidate must not stop the program with it, but leaves
+// the guard to end it.
 func Signals() []os.Signal {
 	return []os.Signal{
 		syscall.SIGHUP, syscall.SIGINT, syscall.SIGQUIT, syscall.SIGTERM, syscall.SIGUSR1, syscall.SIGUSR2, syscall.SIGWINCH,
 	}
 }
 
-// Ends reports whether a signal tells us to end.
+// Ends reports whether a signal tells us to end. SIGHUP does not: to many
+// programs it says that they are to read their configuration again.
 func Ends(sig syscall.Signal) bool {
 	return sig == syscall.SIGINT || sig == syscall.SIGTERM || sig == syscall.SIGQUIT
 }

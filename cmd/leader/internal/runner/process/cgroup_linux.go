@@ -25,6 +25,8 @@ type Cgroups string
 
 // FindCgroups returns where cgroups can be made, by the value of --cgroup. With
 // auto it returns why there is none, and no error otherwise than by the others.
+// To know it before the program is started is what allows to refuse one that
+// could not be ended.
 func FindCgroups(mode string) (where Cgroups, why, err error) {
 	switch mode {
 	case CgroupOff:
@@ -47,6 +49,8 @@ func FindCgroups(mode string) (where Cgroups, why, err error) {
 	}
 }
 
+// ownCgroup returns the cgroup of this process. Only below that can one hope to
+// have the right to make another.
 func ownCgroup() (Cgroups, error) {
 	own, err := os.ReadFile("/proc/self/cgroup")
 	if err != nil {
@@ -86,7 +90,9 @@ func cgroupDir(own, mounts []byte) (Cgroups, error) {
 	return "", errNoCgroup
 }
 
-// try reports why no cgroup with what we need can be made.
+// try reports why no cgroup with what we need can be made. It makes one and
+// looks, since nothing else tells for sure: rights, the kernel's age and the
+// type that the parent imposes all have a say.
 func (p Cgroups) try() error {
 	c, err := p.Make()
 	if err != nil {
@@ -110,7 +116,8 @@ func (p Cgroups) try() error {
 	return f.Close()
 }
 
-// Make makes a cgroup for one run. Without a parent it makes none.
+// Make makes a cgroup for one run. Without a parent it makes none. The name is
+// unlike any other, so that a run never joins what an earlier one left.
 func (p Cgroups) Make() (Cgroup, error) {
 	if p == "" {
 		return "", nil
@@ -122,7 +129,8 @@ func (p Cgroups) Make() (Cgroup, error) {
 func (c Cgroup) file(name string) string { return filepath.Join(string(c), name) }
 
 // Enter has a process be started in the cgroup. The directory is to be closed
-// after that.
+// after that. The kernel puts it there as it makes it (CLONE_INTO_CGROUP): a
+// process that was moved later could have forked before.
 func (c Cgroup) Enter(attr *syscall.SysProcAttr) (dir *os.File, err error) {
 	fd, err := unix.Open(string(c), unix.O_DIRECTORY|unix.O_PATH|unix.O_CLOEXEC, 0)
 	if err != nil {
@@ -151,6 +159,8 @@ func (c Cgroup) Populated() bool {
 	return !bytes.Contains(events, []byte("populated 0"))
 }
 
+// holds reports whether a process is in the cgroup or below it. When in doubt
+// it says no: then the process is named to the user as one out of reach.
 func (c Cgroup) holds(pid int) bool {
 	if c == "" {
 		return false
@@ -185,6 +195,8 @@ func (c Cgroup) Remove() {
 }
 
 // Excuse returns those of some processes that the cgroup's kill does not reach.
+// They have been killed or will be, by no right over them, and are nothing to
+// worry the user with.
 func (c Cgroup) Excuse(all []Survivor) (rest []Survivor) {
 	for _, s := range all {
 		if !c.holds(s.PID) {

@@ -14,7 +14,9 @@ import (
 
 // A Reaper starts processes and collects those that end: its own, and orphans
 // that the system made ours, since we are process 1 or a subreaper. It is the
-// only one in its process to wait for any.
+// only one in its process to wait for any. A second one, such as os/exec, would
+// take the status of a process that this one started, or lose its own to this
+// one's wait for any child.
 type Reaper struct {
 	// Changed has a token after some process ended, or the last one was found
 	// to be gone.
@@ -45,7 +47,8 @@ func NewReaper() *Reaper {
 const lookInterval = time.Second
 
 // watch collects whenever a signal says that there may be something, and now
-// and then without one.
+// and then without one. Signals of one kind merge while nobody takes them: so
+// one of them stands for any number of ends.
 func (r *Reaper) watch() {
 	look := time.NewTicker(lookInterval)
 	defer look.Stop()
@@ -62,7 +65,8 @@ func (r *Reaper) watch() {
 }
 
 // fork starts the processes, on one thread that never ends: PR_SET_PDEATHSIG
-// goes by the thread that started a process.
+// goes by the thread that started a process. Go moves goroutines between
+// threads, and ends some of these: the program would be killed with one.
 func (r *Reaper) fork() {
 	runtime.LockOSThread()
 	for f := range r.requests {
@@ -70,14 +74,16 @@ func (r *Reaper) fork() {
 	}
 }
 
-// Close ends the reaper's goroutines.
+// Close ends the reaper's goroutines. No Start may follow. What still runs is
+// no longer collected.
 func (r *Reaper) Close() {
 	signal.Stop(r.signals)
 	close(r.signals)
 	close(r.requests)
 }
 
-// Start starts a process. Its status comes on the channel when it ends.
+// Start starts a process. Its status comes on the channel when it ends. The
+// channel has room for it, so that nobody need take it.
 func (r *Reaper) Start(path string, argv []string, attr *syscall.ProcAttr) (pid int, ended <-chan syscall.WaitStatus, err error) {
 	done := make(chan struct{})
 	r.requests <- func() {
@@ -128,7 +134,8 @@ func (r *Reaper) collect() {
 }
 
 // Childless reports whether this process has no child left, of its own or by
-// adoption.
+// adoption. It looks for itself, since the signal for the last one may still be
+// on its way.
 func (r *Reaper) Childless() bool {
 	r.collect()
 	r.mu.Lock()
@@ -138,7 +145,8 @@ func (r *Reaper) Childless() bool {
 
 // Signal signals a process that was started here, and its group if it leads
 // one, unless it has been collected: then its number may be another's. It
-// reports whether it did.
+// reports whether it did. Under the lock of collect the number cannot be given
+// away between the check and the signal.
 func (r *Reaper) Signal(pid int, sig syscall.Signal, group bool) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()

@@ -10,7 +10,8 @@ import (
 )
 
 // A process is one that was found below this one. Its number and its start, in
-// ticks since the boot, tell it from all others.
+// ticks since the boot, tell it from all others. The number alone is given to
+// others again once it is free.
 type process struct {
 	pid, parent, group int
 	start, comm        string
@@ -47,7 +48,9 @@ const (
 // to fill a log.
 const MaxNamed = 16
 
-// A Retry says when to kill again what has not ended.
+// A Retry says when to kill again what has not ended. What cannot be ended may
+// live for days, and a round each 10 ms would cost up to a quarter of a core
+// for as long.
 type Retry struct {
 	Due     int64               // when the next round is, on the shared clock
 	Backoff time.Duration       // from the last round to that
@@ -58,7 +61,8 @@ type Retry struct {
 func (r *Retry) Ready(now int64) bool { return now >= r.Due }
 
 // Took takes in what a round of SIGKILL met, and sets the next one: soon, if
-// somebody appeared whom it can end, and later and later if not.
+// somebody appeared whom it can end, and later and later if not. Somebody new
+// means that something forks, and only quick rounds outrun that.
 func (r *Retry) Took(now int64, met Round) {
 	denied := make(map[string]struct{}, len(met.Denied))
 	for _, s := range met.Denied {
@@ -81,7 +85,8 @@ func (r *Retry) Took(now int64, met Round) {
 // A Named keeps who has been named to the user.
 type Named map[string]struct{}
 
-// News returns those survivors that were not named before.
+// News returns those survivors that were not named before. Rounds meet the same
+// ones for as long as they live, and the user is told once.
 func (n *Named) News(all []Survivor) (news []Survivor) {
 	if *n == nil {
 		*n = make(Named)
@@ -103,6 +108,7 @@ func (s Survivor) String() string {
 	return fmt.Sprintf("process %d (%q, uid %d)", s.PID, s.Comm, s.UID)
 }
 
+// listOf names processes in a sentence.
 func listOf(all []Survivor) string {
 	names := make([]string, len(all))
 	for i, s := range all {

@@ -11,7 +11,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Adopt makes this process the parent of its orphaned descendants.
+// Adopt makes this process the parent of its orphaned descendants. It fails
+// where descendants could not be found afterwards: nothing could be promised
+// about the program's end, and it is better not to start it.
 func Adopt() error {
 	if self, err := os.Readlink("/proc/self"); err != nil || self != strconv.Itoa(os.Getpid()) {
 		return errNoProc
@@ -22,12 +24,14 @@ func Adopt() error {
 var errNoProc = errors.New("/proc does not show this process's own namespace, and the program's descendants could not be found: " +
 	"mount it (unshare --mount-proc, for example)")
 
-// ChildAttr has a process end with the thread that starts it.
+// ChildAttr has a process end with the thread that starts it. It leads a group,
+// so that one signal reaches it together with what it starts.
 func ChildAttr() *syscall.SysProcAttr {
 	return &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL}
 }
 
-// MaySignalAll reports whether this process may signal those of all users.
+// MaySignalAll reports whether this process may signal those of all users. Root
+// without the capability may not, and another user with it may.
 func MaySignalAll() bool {
 	header := unix.CapUserHeader{Version: unix.LINUX_CAPABILITY_VERSION_3}
 	var data [2]unix.CapUserData
@@ -36,11 +40,14 @@ func MaySignalAll() bool {
 }
 
 // Executable is this program, also after its file was replaced by another
-// version.
+// version. Guard and candidate speak a protocol that may differ between
+// versions, and an update must not part them.
 func Executable() (string, error) { return "/proc/self/exe", nil }
 
 // descendants returns all processes below root, apart from those below the
-// excepted ones, and these.
+// excepted ones, and these. The processes come and go while they are read, so
+// that one that forks now may have a child that is missed: whoever calls it to
+// kill calls it again until none is left.
 func descendants(root int, except func(pid int) bool) []process {
 	below := make(map[int][]process)
 	stats, _ := filepath.Glob("/proc/[0-9]*/stat") // the pattern is right
@@ -87,7 +94,7 @@ func readStat(path string) (p process, ok bool) {
 
 // SignalBelow signals all processes below this one. Those of the group are only
 // asked whether they could be, if it was signalled as a whole: that succeeds
-// even if a single one of its members may be signalled.
+// even if a single one of its members may be signalled. Signal 0 asks.
 func SignalBelow(sig syscall.Signal, group int, whole bool) Round {
 	r := Round{Found: descendants(os.Getpid(), nil)}
 	for _, p := range r.Found {
@@ -101,7 +108,7 @@ func SignalBelow(sig syscall.Signal, group int, whole bool) Round {
 }
 
 // KillBelow kills all processes below this one but the excepted ones and those
-// below these.
+// below these. The candidate calls it when a guard is gone, however that ended.
 func KillBelow(_ int, except func(pid int) bool) Round {
 	r := Round{Found: descendants(os.Getpid(), except)}
 	for _, p := range r.Found {
@@ -110,6 +117,8 @@ func KillBelow(_ int, except func(pid int) bool) Round {
 	return r
 }
 
+// signal signals one process, and notes it as denied if it lives and may not be
+// signalled. Any other error means that it has ended.
 func (r *Round) signal(p process, sig syscall.Signal) {
 	if err := signalExactly(p, sig); errors.Is(err, unix.EPERM) && !p.dead {
 		r.Denied = append(r.Denied, Survivor{PID: p.pid, UID: realUser(p.pid), Comm: p.comm, Start: p.start})
@@ -132,7 +141,8 @@ func realUser(pid int) int {
 }
 
 // signalExactly signals the process that p was read from, not another one that
-// has its number by now. A process that has ended is no error.
+// has its number by now. A process that has ended is no error. A number is
+// given again, and the wrong process would be killed, perhaps as root.
 func signalExactly(p process, sig syscall.Signal) error {
 	fd, err := unix.PidfdOpen(p.pid, 0)
 	if err != nil {

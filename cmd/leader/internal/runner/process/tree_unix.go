@@ -18,7 +18,8 @@ func ChildAttr() *syscall.SysProcAttr { return &syscall.SysProcAttr{Setpgid: tru
 // MaySignalAll reports whether this process may signal those of all users.
 func MaySignalAll() bool { return os.Geteuid() == 0 }
 
-// Executable is the file of this program.
+// Executable is the file of this program. Here an update between two runs does
+// start a guard of the new version.
 func Executable() (string, error) { return os.Executable() }
 
 // SignalBelow signals what is left of the group: process groups are all that
@@ -46,5 +47,6 @@ func signalGroup(sig syscall.Signal, group int) (r Round) {
 	return r
 }
 
-// GroupGone reports whether no process of the group is left.
+// GroupGone reports whether no process of the group is left. A member that may
+// not be signalled (EPERM) lives.
 func GroupGone(group int) bool { return errors.Is(syscall.Kill(-group, 0), syscall.ESRCH) }

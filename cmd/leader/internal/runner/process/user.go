@@ -13,7 +13,9 @@ import (
 
 // BecomesAnother reports how a program would become another user, whom this one
 // may not signal, and is empty if it would not. Only what its file shows is
-// looked at: what the program starts in turn is not known yet.
+// looked at: what the program starts in turn is not known yet. The names are
+// looked at besides the mode, since these tools may have the right by a
+// capability of their file instead.
 func BecomesAnother(path string) string {
 	if MaySignalAll() {
 		return ""
