@@ -1,6 +1,6 @@
-// Package storefigures holds what elections over each kind of store take and
-// cost. A test in test/stores measures it; docs/stores.md and the comparison
-// show it, as one table.
+// Package storefigures holds what a user has to know of each kind of store, and
+// what elections over it take and cost. The latter a test in test/stores
+// measures; docs/stores.md shows both, and the comparison the second.
 package storefigures
 
 import (

@@ -1,7 +1,7 @@
 //go:build unix
 
 // Package figures_test measures elections over each kind of store, and writes
-// the table of docs/stores.md.
+// the tables of docs/stores.md.
 package figures_test
 
 import (
@@ -9,8 +9,6 @@ import (
 	"flag"
 	"fmt"
 	"os"
-	"path/filepath"
-	"regexp"
 	"runtime"
 	"strings"
 	"syscall"
@@ -41,7 +39,7 @@ import (
 
 var (
 	rounds = flag.Int("rounds", 4, "how many writes and handovers to measure in each store")
-	page   = flag.String("page", "", "the page whose table is to be written; none: it is printed")
+	page   = flag.String("page", "", "the page whose tables are to be written; none: they are printed")
 	file   = flag.String("json", "", "a file for what was measured, for make compare; none: it is not written")
 )
 
@@ -165,11 +163,16 @@ func TestFigures(t *testing.T) {
 	}
 	text := fmt.Sprintf("%s\n`make stores`, %d rounds each, each store on one server of its own, %s/%s, %d processors, %s, %s.\n",
 		r.Markdown(), *rounds, runtime.GOOS, runtime.GOARCH, runtime.NumCPU(), runtime.Version(), r.At.Format(time.DateOnly))
+	described := storefigures.KindsMarkdown(storefigures.Kinds())
 	if *page == "" {
-		t.Log("\n" + text)
+		t.Log("\n" + described + "\n" + text)
 		return
 	}
-	write(t, *page, text)
+	for block, text := range map[storefigures.Block]string{storefigures.Described: described, storefigures.Measured: text} {
+		if err := block.Fill(*page, text); err != nil {
+			t.Fatal(err)
+		}
+	}
 }
 
 // measure measures a kind of store, or skips the test where there is no server.
@@ -437,23 +440,5 @@ func renewed(t *testing.T, c *candidate) time.Time {
 		case <-limit:
 			t.Fatal("no renewal")
 		}
-	}
-}
-
-// between finds the table of the page.
-var between = regexp.MustCompile(`(?s)(<!-- written by make stores -->\n).*?(<!-- written by make stores: end -->)`)
-
-func write(t *testing.T, page, table string) {
-	t.Helper()
-	text, err := os.ReadFile(filepath.Clean(page))
-	if err != nil {
-		t.Fatal(err)
-	}
-	if !between.Match(text) {
-		t.Fatalf("%s has no place for the table", page)
-	}
-	text = between.ReplaceAll(text, []byte("${1}"+table+"${2}"))
-	if err := os.WriteFile(filepath.Clean(page), text, 0o644); err != nil {
-		t.Fatal(err)
 	}
 }
