@@ -75,11 +75,11 @@ func KindsMarkdown(groups [][]Kind) string {
 }
 
 func writeRow(b *strings.Builder, cells []string) {
-	line := "|"
+	b.WriteString("|")
 	for _, cell := range cells {
-		line += strings.TrimSuffix(" "+cell, " ") + " |"
+		b.WriteString(strings.TrimSuffix(" "+cell, " ") + " |")
 	}
-	b.WriteString(line + "\n")
+	b.WriteString("\n")
 }
 
 // A property is a row.

@@ -156,7 +156,7 @@ func judgements(t *testing.T, source string) (all []string) {
 			switch {
 			case called == nil:
 			case called.Name == "warn" || called.Name == "fault":
-				add(n.Args...)
+				add(n.Args[1:]...) // the first says when
 			case called.Name == "append":
 				if to, is := n.Args[0].(*ast.SelectorExpr); is && to.Sel.Name == "Warnings" {
 					add(n.Args[1:]...)
