@@ -210,7 +210,7 @@ galera: ## fetch Galera, with which a MariaDB server is one that its store has t
 	go run ./test/databases/install -only galera
 
 .PHONY: stores
-stores: ## measure elections over each kind of store, and write the table of docs/stores.md (6 minutes; make servers first)
+stores: ## measure elections over each kind of store, and write the tables of docs/stores.md (6 minutes; make servers first)
 	go run ./test/databases/install
 	go run ./test/stores/etcdlab/install
 	go run ./test/stores/objectlab/install

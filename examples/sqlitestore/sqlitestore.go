@@ -1,6 +1,6 @@
-// Package sqlitestore is a whole store in a hundred lines: elections among the
-// processes of one machine, over a SQLite file. docs/adding-a-store.md explains
-// it step by step.
+// Package sqlitestore is a whole store in 108 lines of code: elections among
+// the processes of one machine, over a SQLite file. docs/adding-a-store.md
+// explains it step by step.
 package sqlitestore
 
 import (

@@ -16,14 +16,15 @@ import (
 	"github.com/seed-ff2cb582/leader/test/natslab"
 )
 
-// What `nats kv get` shows: who leads, in which term, and that it was alive at
-// the entry's time.
+// What `nats kv get` shows: who leads, in which term and since when, and that it
+// was alive at the entry's time.
 func TestKVGetShowsTheLeaderItsTermAndItsLastRenewal(t *testing.T) {
 	t.Parallel()
 	srv := natslab.Start(t)
 	ensure(t, srv.Connect(t), "b")
 	kv := open(t, srv.Connect(t), "b")
 	g := newGroup(t, "b")
+	begun := time.Now()
 	a := g.join(srv.Connect(t), "c1.example.net", func(c *leader.ElectionConfig) {
 		c.HeartbeatInterval = 50 * time.Millisecond
 		c.Meta = map[string]string{"zone": "eu"}
@@ -35,10 +36,11 @@ func TestKVGetShowsTheLeaderItsTermAndItsLastRenewal(t *testing.T) {
 		t.Fatal(err)
 	}
 	var r struct {
-		ID      string
-		Term    uint64
-		Renewal uint64
-		Meta    map[string]string
+		ID                string
+		Term              uint64
+		Renewal           uint64
+		Acquired, Renewed int64 // in milliseconds since 1970
+		Meta              map[string]string
 	}
 	if err := json.Unmarshal(e.Value(), &r); err != nil {
 		t.Fatal(err)
@@ -54,6 +56,11 @@ func TestKVGetShowsTheLeaderItsTermAndItsLastRenewal(t *testing.T) {
 	since := a.Status().LastTransition
 	if e.Created().Before(since) || e.Created().After(time.Now()) {
 		t.Errorf("renewed at %v; leads since %v", e.Created(), since)
+	}
+	// Its own times are of the leader's clock. A term begins with the claim,
+	// and its holder leads when that is acknowledged.
+	if r.Acquired < begun.UnixMilli() || r.Acquired > since.UnixMilli() || r.Renewed < since.UnixMilli() || r.Renewed > time.Now().UnixMilli() {
+		t.Errorf("begun at %v, leads since %v: %s", begun.UnixMilli(), since.UnixMilli(), e.Value())
 	}
 	if err := a.Stop(); err != nil {
 		t.Fatal(err)

@@ -1,6 +1,6 @@
-// Package storefigures holds what elections over each kind of store take and
-// cost. A test in test/stores measures it; docs/stores.md and the comparison
-// show it, as one table.
+// Package storefigures holds what a user has to know of each kind of store, and
+// what elections over it take and cost. The latter a test in test/stores
+// measures; docs/stores.md shows both, and the comparison the second.
 package storefigures
 
 import (
@@ -33,6 +33,7 @@ type Store struct {
 	Trips     int             `json:"trips,omitempty"`     // round trips of a renewal
 	Bytes     int             `json:"bytes,omitempty"`     // that a renewal sends and receives
 	CPU       time.Duration   `json:"cpu,omitempty"`       // of a renewal, of its client
+	Plain     harness.Samples `json:"plain,omitempty"`     // the same write by the store's client, without this library
 	Least     harness.Samples `json:"least,omitempty"`     // two writes and the news between, without this library; none where there are no news
 	Handover  harness.Samples `json:"handover,omitempty"`  // from Resign to the successor's promotion
 	Heartbeat time.Duration   `json:"heartbeat,omitempty"` // of those elections
@@ -49,14 +50,19 @@ func (s *Store) PerSwap() float64 {
 	return float64(s.Handover.Median()) / float64(max(s.Swap.Median(), 1))
 }
 
+// PerPlain is a handover in compare-and-swaps by the store's client alone.
+func (s *Store) PerPlain() float64 {
+	return float64(s.Handover.Median()) / float64(max(s.Plain.Median(), 1))
+}
+
 // PerTTL is a crash failover in leases.
 func (s *Store) PerTTL() float64 { return float64(s.Crash.Median()) / float64(max(s.TTL, 1)) }
 
 // Table is the table of all stores: its head, and a row for each.
 func (r *Report) Table() (head []string, rows [][]string) {
 	head = []string{
-		"store", "compare-and-swap, p50 (p99)", "its round trips (bytes)", "its CPU time", "two and the news between, without the library, p50",
-		"handover, p50 (p99)", "handover / compare-and-swap", "crash / TTL", "CPU of 1 leader and 10 followers",
+		"store", "compare-and-swap, p50 (p99)", "its round trips (bytes)", "its CPU time", "compare-and-swap without the library, p50 (p99)", "two and the news between, without the library, p50",
+		"handover, p50 (p99)", "handover / compare-and-swap (without the library)", "crash / TTL", "CPU of 1 leader and 10 followers",
 	}
 	for i := range r.Stores {
 		rows = append(rows, r.Stores[i].row(len(head)))
@@ -75,8 +81,8 @@ func (s *Store) row(columns int) []string {
 		least = ms(s.Least.Median())
 	}
 	return []string{
-		s.Name, spread(s.Swap), fmt.Sprintf("%d (%d)", s.Trips, s.Bytes), ms(s.CPU), least,
-		spread(s.Handover), fmt.Sprintf("%.1f", s.PerSwap()), fmt.Sprintf("%.2f", s.PerTTL()), fmt.Sprintf("%.1f %%", 100*s.Rest),
+		s.Name, spread(s.Swap), fmt.Sprintf("%d (%d)", s.Trips, s.Bytes), ms(s.CPU), spread(s.Plain), least,
+		spread(s.Handover), fmt.Sprintf("%.1f (%.1f)", s.PerSwap(), s.PerPlain()), fmt.Sprintf("%.2f", s.PerTTL()), fmt.Sprintf("%.1f %%", 100*s.Rest),
 	}
 }
 

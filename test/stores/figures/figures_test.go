@@ -1,7 +1,7 @@
 //go:build unix
 
 // Package figures_test measures elections over each kind of store, and writes
-// the table of docs/stores.md.
+// the tables of docs/stores.md.
 package figures_test
 
 import (
@@ -9,8 +9,6 @@ import (
 	"flag"
 	"fmt"
 	"os"
-	"path/filepath"
-	"regexp"
 	"runtime"
 	"strings"
 	"syscall"
@@ -41,7 +39,7 @@ import (
 
 var (
 	rounds = flag.Int("rounds", 4, "how many writes and handovers to measure in each store")
-	page   = flag.String("page", "", "the page whose table is to be written; none: it is printed")
+	page   = flag.String("page", "", "the page whose tables are to be written; none: they are printed")
 	file   = flag.String("json", "", "a file for what was measured, for make compare; none: it is not written")
 )
 
@@ -50,7 +48,7 @@ type kind struct {
 	name string
 	// start starts a server, or skips the test where the machine has none.
 	start func(testing.TB) place
-	// plain opens the store there without this library; nil: it brings no news.
+	// plain opens the store there without this library.
 	plain func(t *testing.T, url string) *plain
 	// get is the command that brings the server to a machine that has none.
 	get string
@@ -96,13 +94,13 @@ func kinds() []kind {
 			return around(databases.StartRedis(tb, "--appendonly", "yes", "--appendfsync", "always").Addr(), "redis://", "")
 		}, plainRedis, debian},
 		{"PostgreSQL", func(tb testing.TB) place { return ofDatabase(lab.OwnPostgreSQL(tb)) }, plainPostgres, debian},
-		{"MariaDB", func(tb testing.TB) place { return ofDatabase(lab.OwnMariaDB(tb)) }, nil, debian},
+		{"MariaDB", func(tb testing.TB) place { return ofDatabase(lab.OwnMariaDB(tb)) }, plainMariaDB, debian},
 		{"etcd", func(tb testing.TB) place {
 			return around(strings.TrimPrefix(etcdlab.Start(tb, 1).URLs()[0], "http://"), "etcd://", "/votes/")
 		}, plainEtcd, "go run ./test/stores/etcdlab/install"},
 		{"Consul", func(tb testing.TB) place { return around(consullab.Start(tb, 1).Nodes[0].Addr, "consul://", "/votes/") }, plainConsul, "make consul"},
-		{"S3 (versitygw)", func(tb testing.TB) place { return ofObjects(objectlab.StartS3(tb), (*objectlab.Server).S3URL) }, nil, "make objects"},
-		{"GCS (an emulator)", func(tb testing.TB) place { return ofObjects(objectlab.StartGCS(tb), (*objectlab.Server).GCSURL) }, nil, "make objects"},
+		{"S3 (versitygw)", func(tb testing.TB) place { return ofObjects(objectlab.StartS3(tb), (*objectlab.Server).S3URL) }, plainS3, "make objects"},
+		{"GCS (an emulator)", func(tb testing.TB) place { return ofObjects(objectlab.StartGCS(tb), (*objectlab.Server).GCSURL) }, plainGCS, "make objects"},
 		{"Kubernetes", func(tb testing.TB) place {
 			srv := kubelab.Start(tb)
 			return place{srv.Addr, func(addr string) string { return kubernetesURL(tb, srv, addr) }}
@@ -165,11 +163,16 @@ func TestFigures(t *testing.T) {
 	}
 	text := fmt.Sprintf("%s\n`make stores`, %d rounds each, each store on one server of its own, %s/%s, %d processors, %s, %s.\n",
 		r.Markdown(), *rounds, runtime.GOOS, runtime.GOARCH, runtime.NumCPU(), runtime.Version(), r.At.Format(time.DateOnly))
+	described := storefigures.KindsMarkdown(storefigures.Kinds())
 	if *page == "" {
-		t.Log("\n" + text)
+		t.Log("\n" + described + "\n" + text)
 		return
 	}
-	write(t, *page, text)
+	for block, text := range map[storefigures.Block]string{storefigures.Described: described, storefigures.Measured: text} {
+		if err := block.Fill(*page, text); err != nil {
+			t.Fatal(err)
+		}
+	}
 }
 
 // measure measures a kind of store, or skips the test where there is no server.
@@ -181,7 +184,7 @@ func measure(t *testing.T, k kind, s *storefigures.Store) {
 		t.Errorf("a renewal takes %d round trips", s.Trips)
 	}
 	s.CPU = price(t, p.url())
-	s.Swap, s.Least, s.Handover = inTurn(t, p.url(), k.plain)
+	inTurn(t, p.url(), k.plain, s)
 	s.Crash = crashes(t, p.url())
 	s.Rest = rest(t, p.url())
 	s.Heartbeat, s.TTL, s.Absent = heartbeat(handoverTTL), crashTTL, ""
@@ -312,36 +315,49 @@ func (c *candidate) follows(t *testing.T, id string) {
 // not.
 const idle = 10 * time.Millisecond
 
-// inTurn measures renewals, the least that handovers take, and handovers, in
-// turn and each after the same rest.
-func inTurn(t *testing.T, url string, openPlain func(*testing.T, string) *plain) (swap, least, over harness.Samples) {
+// inTurn measures renewals, and the same by the store's client alone, the least
+// that handovers take, and handovers, in turn and each after the same rest, so
+// that all meet the same machine. Of the first two now one begins, now the
+// other, since what comes before may tell on a server.
+func inTurn(t *testing.T, url string, openPlain func(*testing.T, string) *plain, s *storefigures.Store) {
 	t.Helper()
 	w := newWriter(t, url, "swaps")
 	w.watch(t)
 	defer func() { _ = w.st.Close() }() // what is measured afterwards is without it
 	w.swap(t)
-	var p *plain
-	var at uint64
-	if openPlain != nil {
-		p = openPlain(t, url)
-		at = must(p.from(0))(t)
+	p := openPlain(t, url)
+	first := must(p.from(0))(t)
+	at := must(p.from(first))(t)
+	if _, err := p.from(first); err == nil {
+		t.Errorf("without the library a write that expects revision %d is applied at revision %d: that is no compare-and-swap", first, at)
 	}
 	two := newPair(t, url)
 	two.handOver(t) // the first after a start waits for rivals who started with it
-	for range *rounds {
+	ours := func() {
 		<-time.After(idle)
 		begun := time.Now()
 		w.swap(t)
-		swap = append(swap, time.Since(begun))
-		if p != nil {
-			<-time.After(idle)
-			var ended time.Time
-			begun, ended, at = p.handover(t, at)
-			least = append(least, ended.Sub(begun))
-		}
-		over = append(over, two.handOver(t))
+		s.Swap = append(s.Swap, time.Since(begun))
 	}
-	return swap, least, over
+	without := func(write func(*testing.T, uint64) (began, ended time.Time, next uint64)) time.Duration {
+		<-time.After(idle)
+		began, ended, next := write(t, at)
+		at = next
+		return ended.Sub(began)
+	}
+	for round := range *rounds {
+		if round%2 == 0 {
+			ours()
+		}
+		s.Plain = append(s.Plain, without(p.renewal))
+		if round%2 != 0 {
+			ours()
+		}
+		if p.news != nil {
+			s.Least = append(s.Least, without(p.handover))
+		}
+		s.Handover = append(s.Handover, two.handOver(t))
+	}
 }
 
 // A pair of candidates hands over from one to the other, and back.
@@ -437,23 +453,5 @@ func renewed(t *testing.T, c *candidate) time.Time {
 		case <-limit:
 			t.Fatal("no renewal")
 		}
-	}
-}
-
-// between finds the table of the page.
-var between = regexp.MustCompile(`(?s)(<!-- written by make stores -->\n).*?(<!-- written by make stores: end -->)`)
-
-func write(t *testing.T, page, table string) {
-	t.Helper()
-	text, err := os.ReadFile(filepath.Clean(page))
-	if err != nil {
-		t.Fatal(err)
-	}
-	if !between.Match(text) {
-		t.Fatalf("%s has no place for the table", page)
-	}
-	text = between.ReplaceAll(text, []byte("${1}"+table+"${2}"))
-	if err := os.WriteFile(filepath.Clean(page), text, 0o644); err != nil {
-		t.Fatal(err)
 	}
 }

@@ -5,6 +5,7 @@ package figures_test
 import (
 	"bytes"
 	"context"
+	"database/sql"
 	"errors"
 	"fmt"
 	"net/url"
@@ -13,12 +14,19 @@ import (
 	"testing"
 	"time"
 
+	"github.com/aws/aws-sdk-go-v2/aws"
+	"github.com/aws/aws-sdk-go-v2/credentials"
+	"github.com/aws/aws-sdk-go-v2/service/s3"
+	"github.com/go-sql-driver/mysql"
 	consul "github.com/hashicorp/consul/api"
 	"github.com/jackc/pgx/v5"
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 	"github.com/redis/go-redis/v9"
 	clientv3 "go.etcd.io/etcd/client/v3"
+	"google.golang.org/api/googleapi"
+	"google.golang.org/api/option"
+	"google.golang.org/api/storage/v1"
 	coordination "k8s.io/api/coordination/v1"
 	meta "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes"
@@ -28,9 +36,10 @@ import (
 	"github.com/seed-ff2cb582/leader/test/stores/kubelab"
 )
 
-// A plain is what is behind a handover, by the store's own client as its
-// documentation uses it, without this library: two connections, each of which
-// can replace one record, and the news of that which the second hears.
+// A plain is what is behind a renewal and a handover, by the store's own client
+// as its documentation uses it, without this library: two connections, each of
+// which can replace one record, and the news of that which the second hears.
+// Where there are none, there is no second connection either.
 type plain struct {
 	from, to swap
 	news     <-chan uint64 // revisions
@@ -39,6 +48,21 @@ type plain struct {
 // A swap replaces the record if it stands at the revision, which is 0 where
 // there is none, and returns the next one.
 type swap func(expected uint64) (uint64, error)
+
+// renewal is one write. It begins at a revision, and returns that at its end.
+func (p *plain) renewal(t *testing.T, at uint64) (began, ended time.Time, next uint64) {
+	t.Helper()
+	began = time.Now()
+	next, err := p.from(at)
+	ended = time.Now()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if p.news != nil {
+		p.after(t, at) // or the handover would take them for those of its own write
+	}
+	return began, ended, next
+}
 
 // handover is the least that one takes: a write, the news of it, and a write by
 // the one that hears them. It begins at a revision, and returns that at its
@@ -193,6 +217,37 @@ func plainPostgres(t *testing.T, address string) *plain {
 	return &plain{by(from), by(to), news}
 }
 
+func plainMariaDB(t *testing.T, address string) *plain {
+	t.Helper()
+	u := must(url.Parse(address))(t)
+	config := mysql.NewConfig()
+	config.Net, config.Addr, config.DBName, config.User = "tcp", u.Host, strings.TrimPrefix(u.Path, "/"), u.User.Username()
+	config.Passwd, _ = u.User.Password()
+	db := sql.OpenDB(must(mysql.NewConnector(config))(t))
+	t.Cleanup(func() { _ = db.Close() })
+	for _, statement := range []string{
+		"CREATE TABLE plain (name varchar(8) PRIMARY KEY, revision bigint NOT NULL, value blob) ENGINE = InnoDB",
+		"INSERT INTO plain VALUES ('plain', 0, NULL)",
+	} {
+		_ = must(db.ExecContext(within(t), statement))(t)
+	}
+	// Prepared once, it is one round trip.
+	update := must(db.PrepareContext(within(t), "UPDATE plain SET revision = revision + 1, value = ? WHERE name = 'plain' AND revision = ?"))(t)
+	return &plain{from: func(expected uint64) (uint64, error) {
+		result, err := update.ExecContext(within(t), value, expected)
+		if err != nil {
+			return 0, err
+		}
+		switch n, err := result.RowsAffected(); {
+		case err != nil:
+			return 0, err
+		case n != 1:
+			return 0, errors.New("another revision")
+		}
+		return expected + 1, nil
+	}}
+}
+
 func plainEtcd(t *testing.T, address string) *plain {
 	t.Helper()
 	open := func() *clientv3.Client {
@@ -258,6 +313,52 @@ func plainConsul(t *testing.T, address string) *plain {
 		}
 	}()
 	return &plain{by(from), by(to), news}
+}
+
+func plainS3(t *testing.T, address string) *plain {
+	t.Helper()
+	u := must(url.Parse(address))(t)
+	secret, _ := u.User.Password()
+	c := s3.New(s3.Options{
+		BaseEndpoint: aws.String(u.Query().Get("endpoint")), Region: u.Query().Get("region"), UsePathStyle: true,
+		Credentials: credentials.NewStaticCredentialsProvider(u.User.Username(), secret, ""),
+	})
+	tags := map[uint64]*string{} // by revision
+	return &plain{from: func(expected uint64) (uint64, error) {
+		// With the revision, since tags are digests, and what changes nothing
+		// has no new one.
+		in := &s3.PutObjectInput{Bucket: &u.Host, Key: aws.String("plain"), Body: bytes.NewReader(of(expected + 1)), IfMatch: tags[expected]}
+		if expected == 0 {
+			in.IfNoneMatch = aws.String("*")
+		}
+		out, err := c.PutObject(within(t), in)
+		if err != nil {
+			return 0, err
+		}
+		tags[expected+1] = out.ETag
+		return expected + 1, nil
+	}}
+}
+
+func plainGCS(t *testing.T, address string) *plain {
+	t.Helper()
+	u := must(url.Parse(address))(t)
+	service := must(storage.NewService(context.WithoutCancel(t.Context()), option.WithoutAuthentication(),
+		option.WithEndpoint(u.Query().Get("endpoint")+"/storage/v1/")))(t)
+	return &plain{from: func(expected uint64) (uint64, error) {
+		o, err := service.Objects.Insert(u.Host, &storage.Object{Name: "plain"}).Media(bytes.NewReader(value), googleapi.ChunkSize(0)).
+			IfGenerationMatch(int64(expected)).Context(within(t)).Do()
+		if err != nil {
+			return 0, err
+		}
+		return uint64(o.Generation), nil
+	}}
+}
+
+// of is a value that no other revision has, and as long as each.
+func of(revision uint64) []byte {
+	text := append([]byte(strconv.FormatUint(revision, 10)), value...)
+	return text[:len(value)]
 }
 
 func kubernetesURL(tb testing.TB, srv *kubelab.Server, addr string) string {

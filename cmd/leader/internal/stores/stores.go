@@ -4,6 +4,7 @@ package stores
 
 import (
 	"context"
+	"slices"
 	"strings"
 
 	"github.com/go-logr/logr"
@@ -51,6 +52,9 @@ func Forms() string {
 		form := d.Form
 		if base, params, ok := strings.Cut(form, "[?"); ok && len(form) > 70 {
 			form = base + "\n      [?" + params
+		}
+		if slices.Contains(d.Schemes, "mongodb") {
+			form += "\n      (not verified on a server)"
 		}
 		b.WriteString("  " + form + "\n")
 	}

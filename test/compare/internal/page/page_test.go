@@ -35,7 +35,7 @@ func sample() *figure.Report {
 	ours.Plain = figure.Plain{Traffic: figure.Traffic{Followers: 10, In: 3, Out: 123.4}, Crowd: ours.Crowds[0]}
 	over := &storefigures.Report{Rounds: 20, Stores: []storefigures.Store{
 		{
-			Name: "Redis", Swap: harness.Samples{4e5}, Trips: 1, Bytes: 612, Least: harness.Samples{6e5}, Handover: harness.Samples{9e5},
+			Name: "Redis", Swap: harness.Samples{4e5}, Trips: 1, Bytes: 612, Plain: harness.Samples{3e5}, Least: harness.Samples{6e5}, Handover: harness.Samples{9e5},
 			Crash: harness.Samples{11e8}, TTL: time.Second,
 		},
 		{Name: "Consul", Absent: "not measured: no server"},
