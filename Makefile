@@ -87,11 +87,11 @@ release-snapshot: $(GORELEASER) ## have goreleaser build what a release consists
 # make check vets all of it, with the linter. To vet as well while testing takes a new machine 80 s of a processor.
 GOTEST := go test -vet=off -timeout $(TIMEOUT)
 
-.PHONY: test worlds raced
+.PHONY: test worlds raced rest
 test: ## run the tests of all modules, shuffled, with the race detector where there are goroutines (some 8 minutes)
 	$(call begin,test)
 	@# Beside each other, since the tests wait for leases more than they compute, and the explorers compute alone.
-	@$(MAKE) --no-print-directory -j2 worlds raced
+	@$(MAKE) --no-print-directory -j3 worlds raced rest
 	@# The machine's own, which nothing here installs: so it is said, also by CI, and LEADER_CLIENTS=required demands them.
 	@for program in python3 node; do command -v $$program >/dev/null || \
 		echo "test: SKIPPED, NOT TESTED: the client of leader agent for $$program, which is not here"; done
@@ -104,17 +104,21 @@ worlds:
 raced:
 	@# Three packages at a time, since many wait for leases more than they compute.
 	$(GOTEST) -p 3 -race -shuffle=on -count=1 $$(go list work | grep -Ev '$(LABS)|$(UNRACED)')
-	@# Once more, with panics at random in each goroutine of ours.
-	$(GOTEST) -race -count=1 -tags faults -run "TestFaults|TestAPanic" . ./advisory
-	cd test && $(GOTEST) -race -count=1 -tags faults -run TestAPanicOf ./natsstore
+
+# One package at a time, beside those.
+rest:
 	@# What takes several times as long with the race detector, and is the same code as above: all random schedules, of which
 	@# there are a few above, servers in a cluster, and SQLite, which is translated from C.
-	$(GOTEST) -shuffle=on -count=1 \
+	$(GOTEST) -p 1 -shuffle=on -count=1 \
 		-run '^(TestSimulation|TestRolesSettleEvenlyWhateverHappened|TestConformance(InACluster|ThroughALeafNode)|TestStore)$$' \
 		. ./test/natsstore ./examples/sqlitestore
-	$(GOTEST) -shuffle=on -count=1 $(PLAIN)
+	$(GOTEST) -p 1 -shuffle=on -count=1 $(PLAIN)
 	@# The modules as a proxy will serve them. It runs the go command, and compresses.
-	cd test && $(GOTEST) -count=1 ./release
+	cd test && $(GOTEST) -p 1 -count=1 ./release
+	@# Once more, with panics at random in each goroutine of ours. Last, since on a new machine the others compile by then
+	@# what these need, too.
+	$(GOTEST) -p 1 -race -count=1 -tags faults -run "TestFaults|TestAPanic" . ./advisory
+	cd test && $(GOTEST) -p 1 -race -count=1 -tags faults -run TestAPanicOf ./natsstore
 
 .PHONY: labs
 labs: ## run the guards and stores on real servers, the page in a real browser, slices of fire lab and comparison (10 minutes; the first time the servers are built, 20 more; SERVERS=skip leaves out those)
