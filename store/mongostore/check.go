@@ -27,7 +27,7 @@ const failover = 12 * time.Second
 // without the right to read or write the key; nothing is written. It warns that
 // the package was not verified, and of a lease that a failover outlasts.
 func (s *Store) Check(ctx context.Context, req store.CheckRequest) (store.Report, error) {
-	s.Pace(req.HeartbeatInterval)
+	s.Pace(req.HeartbeatInterval, req.Key)
 	ctx, cancel := s.bounded(ctx)
 	defer cancel()
 	if err := s.genuine(ctx); err != nil {
