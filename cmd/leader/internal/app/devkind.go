@@ -32,6 +32,9 @@ func (t Target) devKind() (string, error) {
 	switch {
 	case kind == "nats":
 		return "", nil
+	case kind == "mongodb":
+		return "", errors.New("--dev: no server is started for mongodb://: a replica set has to be initiated there, which could be tried on none." +
+			" Start mongod --replSet rs0, run rs.initiate() in mongosh, and name it: --store mongodb://127.0.0.1/dev")
 	case !slices.Contains(devserver.Kinds(), kind):
 		return "", fmt.Errorf("--dev: no server of the kind %q is started: those of %s are, and that of NATS", t.Store, strings.Join(devserver.Kinds(), ", "))
 	}
