@@ -44,7 +44,7 @@ func (l *lab) user(t *testing.T, name, collection string, actions []string) *opt
 			t.Fatal(err)
 		}
 	}
-	var privileges bson.A
+	privileges := bson.A{} // and not null
 	if len(actions) > 0 {
 		resource := bson.D{{Key: "db", Value: l.Database}, {Key: "collection", Value: collection}}
 		privileges = bson.A{bson.D{{Key: "resource", Value: resource}, {Key: "actions", Value: actions}}}
