@@ -78,9 +78,13 @@ func (t Target) openDev(kind, command string, live bool) (_ *Session, err error)
 	return s, nil
 }
 
+// serverPatience is how long a server may take to serve. An API server takes
+// some seconds, and more on a busy machine.
+const serverPatience = time.Minute
+
 // openServing opens the store of a server that may not serve yet.
 func (t Target) openServing(srv *devserver.Process, command string) (*Session, error) {
-	limit := time.After(devPatience)
+	limit := time.After(serverPatience)
 	for {
 		s, err := t.openElsewhere(command)
 		if err == nil {
