@@ -133,6 +133,6 @@ func (s *Store) query(ctx context.Context, where string, args ...any) (entries [
 
 // Check implements store.Checker. It tells the Feed how often to look.
 func (s *Store) Check(_ context.Context, req store.CheckRequest) (store.Report, error) {
-	s.Pace(req.HeartbeatInterval)
+	s.Pace(req.HeartbeatInterval, req.Key)
 	return store.Report{}, nil
 }

@@ -17,7 +17,7 @@ import (
 // configuration, of an even number of servers, and of a lease that a change of
 // Consul's own leader outlasts.
 func (s *Store) Check(ctx context.Context, req store.CheckRequest) (store.Report, error) {
-	s.Pace(req.HeartbeatInterval)
+	s.Pace(req.HeartbeatInterval, req.Key)
 	if err := s.open(); err != nil {
 		return store.Report{}, err
 	}

@@ -28,7 +28,7 @@ const failover = 3 * time.Second
 // members, of a database that is almost full, and of a lease that a change of
 // etcd's own leader outlasts.
 func (s *Store) Check(ctx context.Context, req store.CheckRequest) (store.Report, error) {
-	s.Pace(req.HeartbeatInterval)
+	s.Pace(req.HeartbeatInterval, req.Key)
 	if err := s.open(); err != nil {
 		return store.Report{}, err
 	}

@@ -17,7 +17,8 @@
 //
 // Without news it looks by a clock, all that is watched in one request for the
 // keys and one for each pattern. A look comes at least twice in a heartbeat
-// once [Feed.Pace] has told it of one, so a vacancy is found within half of it.
+// while a key is watched of which [Feed.Pace] has told one, so a vacancy is
+// found within half of it.
 //
 // # What it demands
 //

@@ -70,7 +70,7 @@ type Feed struct {
 	known     map[string]state               // of keys that are watched, and of those that match a pattern
 	clock     uint64                         // counts changes of known
 	dirty     map[string]struct{}            // keys that changed, as far as the news tell
-	heartbeat time.Duration                  // the shortest that was told, or 0
+	paces     map[string]time.Duration       // the shortest heartbeat that was told of a key; of "": of no key
 	renamed   chan struct{}                  // closed when other names are watched
 	following bool
 	denied    bool // there are no news to be had, until they begin
@@ -113,24 +113,39 @@ func New(src Source, opts Options) *Feed {
 		exact:   make(map[string]map[*watch]struct{}),
 		known:   make(map[string]state),
 		dirty:   make(map[string]struct{}),
+		paces:   make(map[string]time.Duration),
 		renamed: make(chan struct{}),
 	}
 }
 
 // Pace has the Feed look at least twice in a heartbeat, which is the time from
-// one renewal of a record to the next ([store.CheckRequest.HeartbeatInterval]).
-// Of several the shortest holds. A heartbeat of 0 changes nothing.
-func (f *Feed) Pace(heartbeat time.Duration) {
+// one renewal of a record to the next ([store.CheckRequest.HeartbeatInterval]),
+// while one of the keys is watched by its name. Without a key, or for the empty
+// one of a request that names none, it does so for good. Of several heartbeats
+// the shortest holds, and one of 0 changes nothing. A store's Check passes on
+// what it was asked, so that an election has its pace from then on, and leaves
+// none to others when its watch ends.
+func (f *Feed) Pace(heartbeat time.Duration, keys ...string) {
 	if heartbeat <= 0 {
 		return
 	}
+	if len(keys) == 0 {
+		keys = []string{noKey}
+	}
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	if f.heartbeat == 0 || heartbeat < f.heartbeat {
-		f.heartbeat = heartbeat
-		f.wake()
+	for _, key := range keys {
+		if known, is := f.paces[key]; !is || heartbeat < known {
+			// It is kept when the key's last watch ends: who watches the key
+			// next may have told of its heartbeat before.
+			f.paces[key] = heartbeat
+			f.wake()
+		}
 	}
 }
+
+// noKey is the key of a pace that is no key's: none is empty.
+const noKey = ""
 
 // Watch implements [store.Watcher].
 func (f *Feed) Watch(ctx context.Context, keys []string, deliver func(store.Entry)) (stop func(), err error) {

@@ -167,9 +167,15 @@ func (f *Feed) plan(since time.Duration) (plan, time.Duration) {
 // rare, which then find only what no news tells of. f.mu is held.
 func (f *Feed) every() time.Duration {
 	d := f.opts.Every
-	if f.heartbeat > 0 {
-		// Half a heartbeat, less what a read may take.
-		d = min(d, f.heartbeat*2/5)
+	pace := func(key string) {
+		if heartbeat, told := f.paces[key]; told {
+			// Half a heartbeat, less what a read may take.
+			d = min(d, heartbeat*2/5)
+		}
+	}
+	pace(noKey)
+	for key := range f.exact {
+		pace(key)
 	}
 	if f.following {
 		d = max(10*d, time.Second)

@@ -116,6 +116,46 @@ func TestAChangeIsFoundWithinHalfAHeartbeat(t *testing.T) {
 	})
 }
 
+// A pace is that of who watches: a program may observe by the store whose
+// election it has stopped.
+func TestAPaceEndsWithTheWatchOfItsKey(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		src := &counted{polled: polled{&lab{st: memstore.New()}}}
+		f := feed.New(src, feed.Options{Every: time.Second})
+		defer f.Close()
+		reads := func() int {
+			synctest.Wait()
+			before := src.count()
+			time.Sleep(10 * time.Second)
+			synctest.Wait()
+			return src.count() - before
+		}
+		watch(t, f, "b")
+		f.Pace(100*time.Millisecond, "a")
+		if n := reads(); n < 9 || n > 11 {
+			t.Errorf("nobody watches the key of the pace, and there were %d reads in 10 s; a look each second makes 10", n)
+		}
+		for range 2 { // the second watch has the pace of what was told before
+			stop, err := f.Watch(t.Context(), []string{"a", "_ctl.a"}, func(store.Entry) {})
+			if err != nil {
+				t.Fatal(err)
+			}
+			if n := reads(); n < 240 || n > 260 {
+				t.Errorf("by the pace of a key that is watched there were %d reads in 10 s; a look each 40 ms makes 250", n)
+			}
+			stop()
+			if n := reads(); n < 9 || n > 11 {
+				t.Errorf("after the end of its watch there were %d reads in 10 s; a look each second makes 10", n)
+			}
+		}
+		// That of a request without a key is everybody's.
+		f.Pace(500*time.Millisecond, "")
+		if n := reads(); n < 49 || n > 51 {
+			t.Errorf("by a pace of no key there were %d reads in 10 s; a look each 200 ms makes 50", n)
+		}
+	})
+}
+
 func TestManyWatchesCostOneRead(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		src := &counted{polled: polled{&lab{st: memstore.New()}}}

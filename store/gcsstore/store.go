@@ -116,7 +116,7 @@ const floor = 2 * time.Second
 // user may not, it warns of that. A bucket that does not answer is
 // store.ErrTransient.
 func (s *Store) Check(ctx context.Context, req store.CheckRequest) (r store.Report, err error) {
-	s.Pace(req.HeartbeatInterval)
+	s.Pace(req.HeartbeatInterval, req.Key)
 	if err := s.exists(ctx); err != nil {
 		return r, err
 	}

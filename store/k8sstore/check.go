@@ -17,7 +17,7 @@ import (
 // user who may not watch, and of a Lease that Kubernetes' own coordinated
 // leader election manages.
 func (s *Store) Check(ctx context.Context, req store.CheckRequest) (store.Report, error) {
-	s.Pace(req.HeartbeatInterval)
+	s.Pace(req.HeartbeatInterval, req.Key)
 	if err := s.open(); err != nil {
 		return store.Report{}, err
 	}

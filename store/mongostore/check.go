@@ -24,10 +24,11 @@ const failover = 12 * time.Second
 
 // Check implements [store.Checker]. It refuses servers that only speak
 // MongoDB's protocol, one that is no member of a replica set, and a user
-// without the right to read or write the key; nothing is written. It warns that
-// the package was not verified, and of a lease that a failover outlasts.
+// without the right to read or update the key; nothing is written, so that the
+// right to insert is not asked for. It warns that the package was not verified,
+// and of a lease that a failover outlasts.
 func (s *Store) Check(ctx context.Context, req store.CheckRequest) (store.Report, error) {
-	s.Pace(req.HeartbeatInterval)
+	s.Pace(req.HeartbeatInterval, req.Key)
 	ctx, cancel := s.bounded(ctx)
 	defer cancel()
 	if err := s.genuine(ctx); err != nil {

@@ -7,6 +7,13 @@
 // test ./mongostore` in the directory test/stores of the repository judges it
 // on yours; prefer another store until you have done so.
 //
+// A server that the tests could install was looked for on 2026-11-25, from a
+// machine that reaches package registries alone. Debian has had none since
+// MongoDB's licence changed: mongodb-server has no candidate in Debian 12.
+// npm's mongodb-memory-server holds none, and fetches one from
+// fastdl.mongodb.org. FerretDB, which can be built, is refused for the reason
+// below.
+//
 //	client, err := mongo.Connect(options.Client().ApplyURI(uri))
 //	st, err := mongostore.New(client.Database("app"), mongostore.Options{})
 //	e, err := leader.NewElectionWithStore(st, cfg)
@@ -44,6 +51,8 @@
 //
 // # Permissions
 //
-// The actions find, insert, update and changeStream on the collection, as the
-// built-in role readWrite on its database has them.
+// A candidate needs the actions find, insert, update and changeStream on the
+// collection, as the built-in role readWrite on its database has them, and an
+// observer find and changeStream. A user without insert is refused at the first
+// claim and not by Check, which makes no write that could be applied.
 package mongostore

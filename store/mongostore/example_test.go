@@ -9,6 +9,7 @@ import (
 	"go.mongodb.org/mongo-driver/v2/mongo/options"
 
 	"github.com/seed-ff2cb582/leader"
+	"github.com/seed-ff2cb582/leader/store"
 	"github.com/seed-ff2cb582/leader/store/mongostore"
 )
 
@@ -37,4 +38,13 @@ func Example() {
 	})
 	fmt.Println(err)
 	// Output: <nil>
+}
+
+// A store with a connection of its own, for programs that have none.
+func ExampleOpen() {
+	ctx, cancel := context.WithTimeout(context.Background(), 100*time.Millisecond)
+	defer cancel()
+	_, err := mongostore.Open(ctx, "mongodb://127.0.0.1:1/app?collection=leaders")
+	fmt.Println(store.Classify(err))
+	// Output: transient
 }

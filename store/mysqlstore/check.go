@@ -58,7 +58,7 @@ type findings struct {
 // connected, or the server was one itself, without semi-synchronous replication
 // that waits, for as long as it takes, before a write is shown.
 func (s *Store) Check(ctx context.Context, req store.CheckRequest) (store.Report, error) {
-	s.Pace(req.HeartbeatInterval)
+	s.Pace(req.HeartbeatInterval, req.Key)
 	ctx, cancel := s.bounded(ctx)
 	defer cancel()
 	conn, err := s.acquire(ctx)

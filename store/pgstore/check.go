@@ -65,7 +65,7 @@ type findings struct {
 // may lack what another acknowledged, it is the time since its last checkpoint,
 // which is no longer ago than that.
 func (s *Store) Check(ctx context.Context, req store.CheckRequest) (store.Report, error) {
-	s.Pace(req.HeartbeatInterval)
+	s.Pace(req.HeartbeatInterval, req.Key)
 	ctx, cancel := s.bounded(ctx)
 	defer cancel()
 	conn, err := s.acquire(ctx)

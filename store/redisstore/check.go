@@ -24,7 +24,7 @@ import (
 //
 // Of a cluster all masters are examined.
 func (s *Store) Check(ctx context.Context, req store.CheckRequest) (store.Report, error) {
-	s.Pace(req.HeartbeatInterval)
+	s.Pace(req.HeartbeatInterval, req.Key)
 	ctx, cancel := s.bounded(ctx)
 	defer cancel()
 	var report store.Report

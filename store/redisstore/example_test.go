@@ -8,6 +8,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/seed-ff2cb582/leader"
+	"github.com/seed-ff2cb582/leader/store"
 	"github.com/seed-ff2cb582/leader/store/redisstore"
 )
 
@@ -35,4 +36,11 @@ func Example() { //nolint:testableexamples // it needs a server
 	}
 	<-time.After(time.Hour) // the program's work
 	_ = election.Stop()
+}
+
+// A store with a connection of its own, for programs that have none.
+func ExampleOpen() {
+	_, err := redisstore.Open(context.Background(), "redis://127.0.0.1:1?prefix=team:")
+	fmt.Println(store.Classify(err))
+	// Output: transient
 }

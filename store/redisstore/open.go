@@ -32,7 +32,7 @@ func Driver() store.Driver {
 		Schemes: []string{"redis", "rediss"},
 		Form:    "redis[s]://[user:password@]host[:6379][/0][?prefix=leader:&wait=1&master=name&ca=FILE&cert=FILE&key=FILE]",
 		Open: func(ctx context.Context, u *url.URL) (store.Opened, error) {
-			s, err := Open(ctx, u)
+			s, err := openURL(ctx, u)
 			if err != nil {
 				return nil, err // and no *Store of nil
 			}
@@ -45,7 +45,19 @@ func Driver() store.Driver {
 // a store whose Close closes the connection. ctx bounds the attempt to connect.
 // Errors are store.ErrInvalid (the URL), store.ErrPermanent (the user) and
 // store.ErrTransient (no server answers).
-func Open(ctx context.Context, u *url.URL) (*Store, error) {
+func Open(ctx context.Context, rawURL string) (*Store, error) {
+	opened, err := store.Open(ctx, rawURL, Driver())
+	if err != nil {
+		return nil, err
+	}
+	s, ok := opened.(*Store)
+	if !ok {
+		return nil, fmt.Errorf("%w: opened a %T", store.ErrPermanent, opened)
+	}
+	return s, nil
+}
+
+func openURL(ctx context.Context, u *url.URL) (*Store, error) {
 	opts, files, rest, err := split(u)
 	if err != nil {
 		return nil, err

@@ -107,7 +107,7 @@ const impossible = "00000000000000000000000000000000-0"
 //
 // It warns of a bucket that keeps versions.
 func (s *Store) Check(ctx context.Context, req store.CheckRequest) (r store.Report, err error) {
-	s.Pace(req.HeartbeatInterval)
+	s.Pace(req.HeartbeatInterval, req.Key)
 	if err := s.exists(ctx); err != nil {
 		return r, err
 	}

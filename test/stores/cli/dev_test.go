@@ -13,6 +13,7 @@ import (
 	"github.com/seed-ff2cb582/leader/test/databases"
 	"github.com/seed-ff2cb582/leader/test/stores/consullab"
 	"github.com/seed-ff2cb582/leader/test/stores/etcdlab"
+	"github.com/seed-ff2cb582/leader/test/stores/kubelab"
 	"github.com/seed-ff2cb582/leader/test/stores/objectlab"
 )
 
@@ -105,8 +106,11 @@ func TestDevStartsAServerOfTheKind(t *testing.T) {
 			redis, env := databases.RedisProgram(t)
 			return filepath.Dir(redis), env
 		},
-		"etcd://":     func(t *testing.T) (string, []string) { return filepath.Dir(etcdlab.Program(t)), nil },
-		"consul://":   func(t *testing.T) (string, []string) { return filepath.Dir(consullab.Program(t)), nil },
+		"etcd://":   func(t *testing.T) (string, []string) { return filepath.Dir(etcdlab.Program(t)), nil },
+		"consul://": func(t *testing.T) (string, []string) { return filepath.Dir(consullab.Program(t)), nil },
+		"k8s://": func(t *testing.T) (string, []string) {
+			return beside(t, kubelab.Program(t), etcdlab.Program(t)), nil
+		},
 		"postgres://": postgresql, "postgresql://": postgresql,
 		"mysql://": mariadb, "mariadb://": mariadb,
 		"s3://": func(t *testing.T) (string, []string) { return objectlab.Programs(t), nil },
@@ -125,13 +129,26 @@ func TestDevStartsAServerOfTheKind(t *testing.T) {
 	}
 }
 
+// beside returns a directory with links to the programs.
+func beside(t *testing.T, programs ...string) (dir string) {
+	dir = t.TempDir()
+	for _, p := range programs {
+		if err := os.Symlink(p, filepath.Join(dir, filepath.Base(p))); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return dir
+}
+
 func TestDevSaysWhatItNeeds(t *testing.T) {
 	b := newBench(t, t.TempDir())
 	b.env = append(b.env, "PATH=/nowhere")
 	for kind, says := range map[string]string{
-		"mongodb://":   "those of consul, etcd, gs, mariadb, mysql, postgres, postgresql, redis, s3 are",
+		"gopher://":    "those of consul, etcd, gs, k8s, mariadb, mysql, postgres, postgresql, redis, s3 are",
+		"mongodb://":   "no server is started for mongodb://",
 		"redis://host": "name its kind alone",
 		"etcd://":      "the program etcd has to be installed",
+		"k8s://":       "the program kube-apiserver has to be installed",
 		"s3://":        "the program versitygw has to be installed",
 		"gs://":        "the program fake-gcs-server has to be installed",
 	} {
@@ -140,6 +157,17 @@ func TestDevSaysWhatItNeeds(t *testing.T) {
 			t.Errorf("%s: %v\n%s", kind, err, out)
 		}
 	}
+	t.Run("k8s without etcd", func(t *testing.T) {
+		b := newBench(t, t.TempDir())
+		b.env = append(b.env, "PATH="+beside(t, kubelab.Program(t)))
+		out, err := b.command("ls", "--dev", "--store", "k8s://").CombinedOutput()
+		if err == nil || !strings.Contains(string(out), "kube-apiserver keeps its data elsewhere") || !strings.Contains(string(out), "the program etcd has to be installed") {
+			t.Errorf("%v\n%s", err, out)
+		}
+		if left := b.left(); len(left) > 0 {
+			t.Errorf("files of servers are left: %v", left)
+		}
+	})
 	if left := b.left(); len(left) > 0 {
 		t.Errorf("files of servers are left: %v", left)
 	}

@@ -135,7 +135,7 @@ func TestAHeartbeatPacesTheLooks(t *testing.T) {
 	srv, _ := made(t)
 	other := at(t, srv.Addr, "")
 	s := over(t, service(t, srv.Addr), gcsstore.Options{Every: time.Hour})
-	if _, err := s.Check(trial.Within(t), store.CheckRequest{HeartbeatInterval: 100 * time.Millisecond}); err != nil {
+	if _, err := s.Check(trial.Within(t), store.CheckRequest{HeartbeatInterval: 100 * time.Millisecond, Key: "a"}); err != nil {
 		t.Fatal(err)
 	}
 	heard := trial.Listen(t, s, "a")

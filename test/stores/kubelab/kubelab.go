@@ -105,6 +105,16 @@ func (s *Server) begin() {
 	s.Run()
 }
 
+// Program returns the path of kube-apiserver.
+func Program(tb testing.TB) string {
+	tb.Helper()
+	path, err := Find()
+	if err != nil {
+		absent(tb, err)
+	}
+	return path
+}
+
 // absent skips the test if there is no kube-apiserver, and fails it where one
 // must be.
 func absent(tb testing.TB, err error) {

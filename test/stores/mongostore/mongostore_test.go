@@ -150,6 +150,16 @@ func TestAWriteToAServerThatDoesNotAnswerIsUnknownAndMayLandLater(t *testing.T) 
 	trial.Frozen(t, l.open(t, l.collection(), l.Through(primary, p.Addr())), held{p}, false)
 }
 
+// The server is somebody else's, so that only the ways to it come to harm.
+func TestAnElectionOutlivesItsWays(t *testing.T) {
+	t.Parallel()
+	l := ours(t)
+	name, primary := l.collection(), l.Primary(t)
+	trial.Outlive(t, 3*time.Second, trial.NewWays(t, 3, primary), func(addr string) store.Store {
+		return l.open(t, name, l.Through(primary, addr))
+	})
+}
+
 // held is a server that is somebody else's, and seems frozen on one way alone.
 type held struct{ *natslab.Proxy }
 

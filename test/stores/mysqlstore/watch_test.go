@@ -17,7 +17,7 @@ func TestAHeartbeatPacesTheLooks(t *testing.T) {
 	table := newTable()
 	other := made(t, url(srv), table)
 	s := over(t, poolOf(t, srv.DSN("lab")), mysqlstore.Options{Table: table, Every: time.Hour})
-	if _, err := s.Check(trial.Within(t), store.CheckRequest{HeartbeatInterval: 50 * time.Millisecond}); err != nil {
+	if _, err := s.Check(trial.Within(t), store.CheckRequest{HeartbeatInterval: 50 * time.Millisecond, Key: "a"}); err != nil {
 		t.Fatal(err)
 	}
 	h := trial.Listen(t, s, "a")

@@ -258,3 +258,25 @@ func TestWhatAReadShowedStays(t *testing.T) {
 	made(t, srv.DSN("lab"), table)
 	trial.ReadsAreKept(t, 2, func(tb testing.TB) store.Store { return open(tb, srv.DSN("lab"), table) }, func() { srv.Kill(); srv.Run() })
 }
+
+// A crash ends the session that listens, and what was written before another
+// one does is told of by nobody.
+func TestAWatchOutlivesACrashOfTheServer(t *testing.T) {
+	t.Parallel()
+	srv := lab.OwnPostgreSQL(t)
+	table := newTable()
+	made(t, srv.DSN("lab"), table)
+	s := over(t, poolOf(t, srv.DSN("lab")), pgstore.Options{Table: table, Every: deafClock})
+	h := trial.Listen(t, s, "a")
+	listening(t, srv, s)
+	rev := uint64(0)
+	for range 2 {
+		srv.Kill()
+		srv.Run()
+		writer := open(t, srv.DSN("lab"), table) // without connections of before
+		for range 3 {                            // the last of which only a notification can bring
+			rev = trial.Must(t, writer, store.Write{Key: "a", Expected: rev, Value: []byte("heard")})
+			h.Until("a write after the crash", func(e store.Entry) bool { return e.Revision == rev })
+		}
+	}
+}

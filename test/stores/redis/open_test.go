@@ -16,7 +16,7 @@ func TestStoreOpensByItsURL(t *testing.T) {
 	t.Parallel()
 	srv := databases.StartRedis(t)
 	srv.Must("ACL", "SETUSER", "me", "on", ">se/cret", "~*", "&*", "+@all")
-	st, err := store.Open(trial.Within(t), "redis://me:"+url.PathEscape("se/cret")+"@"+srv.Addr()+"/3?prefix=team:&timeout=2s", redisstore.Driver())
+	st, err := redisstore.Open(trial.Within(t), "redis://me:"+url.PathEscape("se/cret")+"@"+srv.Addr()+"/3?prefix=team:&timeout=2s")
 	if err != nil {
 		t.Fatal(err)
 	}

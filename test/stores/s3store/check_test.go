@@ -202,7 +202,7 @@ func TestAHeartbeatPacesTheLooks(t *testing.T) {
 	srv, c := made(t)
 	other := at(t, srv.Addr, "")
 	s := over(t, client(t, srv.Addr, root()), s3store.Options{Every: time.Hour})
-	if _, err := s.Check(trial.Within(t), store.CheckRequest{HeartbeatInterval: 100 * time.Millisecond}); err != nil {
+	if _, err := s.Check(trial.Within(t), store.CheckRequest{HeartbeatInterval: 100 * time.Millisecond, Key: "a"}); err != nil {
 		t.Fatal(err)
 	}
 	heard := trial.Listen(t, s, "a")

@@ -32,6 +32,9 @@ func (t Target) devKind() (string, error) {
 	switch {
 	case kind == "nats":
 		return "", nil
+	case kind == "mongodb":
+		return "", errors.New("--dev: no server is started for mongodb://: a replica set has to be initiated there, which could be tried on none." +
+			" Start mongod --replSet rs0, run rs.initiate() in mongosh, and name it: --store mongodb://127.0.0.1/dev")
 	case !slices.Contains(devserver.Kinds(), kind):
 		return "", fmt.Errorf("--dev: no server of the kind %q is started: those of %s are, and that of NATS", t.Store, strings.Join(devserver.Kinds(), ", "))
 	}
@@ -75,9 +78,13 @@ func (t Target) openDev(kind, command string, live bool) (_ *Session, err error)
 	return s, nil
 }
 
+// serverPatience is how long a server may take to serve. An API server takes
+// some seconds, and more on a busy machine.
+const serverPatience = time.Minute
+
 // openServing opens the store of a server that may not serve yet.
 func (t Target) openServing(srv *devserver.Process, command string) (*Session, error) {
-	limit := time.After(devPatience)
+	limit := time.After(serverPatience)
 	for {
 		s, err := t.openElsewhere(command)
 		if err == nil {

@@ -22,8 +22,13 @@ type kind struct {
 	// prepare makes what the server needs in its directory, before it starts.
 	prepare func(ctx context.Context, p *Process) error // nil: nothing
 	args    func(p *Process) []string
-	url     string         // of the store there, with the first port
-	end     syscall.Signal // ends it at once; 0: SIGKILL
+	// url is that of the store there: PORT stands for the first port, DIR for
+	// the server's directory.
+	url string
+	end syscall.Signal // ends it at once; 0: SIGKILL
+	// on is the kind of the server that keeps the data of this one, and is
+	// started before it. Empty: it keeps them by itself.
+	on string
 	// unprivileged: the server refuses to run as root.
 	unprivileged bool
 }
@@ -32,25 +37,29 @@ type kind struct {
 func kinds() map[string]kind {
 	postgres := kind{
 		program: "postgres", prepare: initPostgreSQL, args: postgresqlArgs, unprivileged: true,
-		url: "postgres://leader@127.0.0.1:%d/postgres?sslmode=disable&create=true",
+		url: "postgres://leader@127.0.0.1:PORT/postgres?sslmode=disable&create=true",
 		end: syscall.SIGQUIT, // by which it gives its shared memory back
 	}
 	mariadb := kind{
 		program: "mariadbd", prepare: initMariaDB, args: mariadbArgs, unprivileged: true,
-		url: "mysql://root@127.0.0.1:%d/leader?create=true",
+		url: "mysql://root@127.0.0.1:PORT/leader?create=true",
 	}
 	return map[string]kind{
-		"redis":    {program: "redis-server", args: redisArgs, url: "redis://127.0.0.1:%d"},
-		"etcd":     {program: "etcd", args: etcdArgs, url: "etcd://127.0.0.1:%d"},
-		"consul":   {program: "consul", args: consulArgs, url: "consul://127.0.0.1:%d"},
+		"redis":    {program: "redis-server", args: redisArgs, url: "redis://127.0.0.1:PORT"},
+		"etcd":     {program: "etcd", args: etcdArgs, url: "etcd://127.0.0.1:PORT"},
+		"consul":   {program: "consul", args: consulArgs, url: "consul://127.0.0.1:PORT"},
 		"postgres": postgres, "postgresql": postgres, "mysql": mariadb, "mariadb": mariadb,
+		"k8s": {
+			program: "kube-apiserver", on: "etcd", prepare: prepareKubernetes, args: kubernetesArgs,
+			url: "k8s://default?kubeconfig=DIR/kubeconfig",
+		},
 		"s3": {
 			program: "versitygw", prepare: makeData, args: versitygwArgs,
-			url: "s3://leader:leader-dev@leader?region=us-east-1&create=true&endpoint=http://127.0.0.1:%d",
+			url: "s3://leader:leader-dev@leader?region=us-east-1&create=true&endpoint=http://127.0.0.1:PORT",
 		},
 		"gs": {
 			program: "fake-gcs-server", args: fakeGCSArgs,
-			url: "gs://leader?project=dev&create=true&auth=none&endpoint=http://127.0.0.1:%d",
+			url: "gs://leader?project=dev&create=true&auth=none&endpoint=http://127.0.0.1:PORT",
 		},
 	}
 }
@@ -68,7 +77,7 @@ func find(program string) (string, error) {
 	}
 	for _, places := range []string{
 		"/usr/lib/postgresql/*/bin", "/usr/pgsql-*/bin", "/usr/sbin", "/usr/libexec", "/usr/local/sbin", "/usr/local/bin",
-		"/usr/local/pgsql/bin", "/opt/homebrew/opt/postgresql@*/bin", "/opt/homebrew/bin",
+		"/usr/local/pgsql/bin", "/usr/local/kubebuilder/bin", "/opt/homebrew/opt/postgresql@*/bin", "/opt/homebrew/bin",
 	} {
 		found, _ := filepath.Glob(filepath.Join(places, program)) // the patterns are constant
 		if len(found) > 0 {

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"net/url"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -16,7 +17,8 @@ import (
 	"time"
 )
 
-// A Process is a server in a process of its own, which ends with this one.
+// A Process is a server in a process of its own, which ends with this one. One
+// that keeps its data in another server has that in a further process.
 type Process struct {
 	// URL is that of the store there.
 	URL string
@@ -26,8 +28,9 @@ type Process struct {
 	program string
 	ports   []int
 	dir     *directory
-	work    string // below dir, of the server's user
-	as      *user  // nil: the user of this process
+	work    string   // below dir, of the server's user
+	as      *user    // nil: the user of this process
+	under   *Process // the server that keeps its data, if that is another
 	end     syscall.Signal
 	cmd     *exec.Cmd
 	log     *tail
@@ -59,11 +62,12 @@ func StartKind(ctx context.Context, scheme string) (*Process, error) {
 		return nil, err
 	}
 	p := &Process{
-		URL: fmt.Sprintf(k.url, ports[0]), program: program, ports: ports, dir: dir, work: filepath.Join(dir.path, "server"),
+		program: program, ports: ports, dir: dir, work: filepath.Join(dir.path, "server"),
 		end: cmp.Or(k.end, syscall.SIGKILL), log: new(tail),
 	}
+	p.URL = strings.NewReplacer("PORT", p.port(0), "DIR", url.QueryEscape(p.work)).Replace(k.url)
 	if err := p.start(ctx, k); err != nil {
-		return nil, errors.Join(err, dir.remove())
+		return nil, errors.Join(err, p.remove())
 	}
 	return p, nil
 }
@@ -71,6 +75,11 @@ func StartKind(ctx context.Context, scheme string) (*Process, error) {
 // start makes what the server needs and starts it. One goroutine waits for its
 // end, for all who want to know.
 func (p *Process) start(ctx context.Context, k kind) (err error) {
+	if k.on != "" {
+		if p.under, err = StartKind(ctx, k.on); err != nil {
+			return fmt.Errorf("%s keeps its data elsewhere: %w", k.program, err)
+		}
+	}
 	if k.unprivileged {
 		if p.as, err = unprivileged(); err != nil {
 			return err
@@ -149,7 +158,15 @@ func (p *Process) Said() string { return p.log.String() }
 func (p *Process) Close() error {
 	_ = p.kill() // it may have ended
 	<-p.Exited
-	return p.dir.remove()
+	return p.remove()
+}
+
+// remove removes the files of a server that does not run, and what it ran on.
+func (p *Process) remove() (err error) {
+	if p.under != nil {
+		err = p.under.Close()
+	}
+	return errors.Join(err, p.dir.remove())
 }
 
 // freePorts returns ports of the loopback interface that nobody listens on.
