@@ -58,10 +58,10 @@
 //   - apiGroups: [discovery.k8s.io]
 //     resources: [endpointslices]
 //     resourceNames: [reports-leader-leader]
-//     verbs: [get, update, delete, watch, list]
+//     verbs: [get, update, delete, watch]
 //
-// delete is used where leaders' addresses are of both IPv4 and IPv6, list and
-// watch for one name alone. With a label:
+// delete is used where leaders' addresses are of both IPv4 and IPv6, watch for
+// the one name alone. With a label:
 //
 //   - apiGroups: [""]
 //     resources: [pods]

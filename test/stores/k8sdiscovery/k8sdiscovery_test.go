@@ -69,7 +69,7 @@ func start(t *testing.T, groups ...string) *cluster {
 			kubelab.Rule{APIGroups: []string{"discovery.k8s.io"}, Resources: []string{"endpointslices"}, Verbs: []string{"create"}},
 			kubelab.Rule{
 				APIGroups: []string{"discovery.k8s.io"}, Resources: []string{"endpointslices"}, ResourceNames: []string{group + "-leader"},
-				Verbs: []string{"get", "update", "delete", "watch", "list"},
+				Verbs: []string{"get", "update", "delete", "watch"},
 			},
 			kubelab.Rule{APIGroups: []string{""}, Resources: []string{"pods"}, Verbs: []string{"list", "patch"}},
 		)

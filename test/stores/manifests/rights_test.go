@@ -32,7 +32,7 @@ func rights(t *testing.T, srv *kubelab.Server, c *cluster) {
 			"leases.coordination.k8s.io: create",
 		},
 		"announce": {
-			"endpointslices.discovery.k8s.io web-direct-leader: delete, get, list, update, watch",
+			"endpointslices.discovery.k8s.io web-direct-leader: delete, get, update, watch",
 			"endpointslices.discovery.k8s.io: create",
 		},
 		"leadergroup-operator": {
