@@ -47,6 +47,8 @@
 // collector deletes what has lost its owner. A pod that is only restarted keeps
 // its address, and then refuses connections. A Service with the label for a
 // selector is the other way: Kubernetes takes from it a pod that is not ready.
+// It has to be another one than [Options].Service, whose slice Kubernetes would
+// unite with what is selected: deploy/label has both.
 //
 // # Permissions
 //

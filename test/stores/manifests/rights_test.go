@@ -35,6 +35,11 @@ func rights(t *testing.T, srv *kubelab.Server, c *cluster) {
 			"endpointslices.discovery.k8s.io web-direct-leader: delete, get, update, watch",
 			"endpointslices.discovery.k8s.io: create",
 		},
+		"web-label": {
+			"endpointslices.discovery.k8s.io web-slice-leader: delete, get, update, watch",
+			"endpointslices.discovery.k8s.io: create",
+			"pods: list, patch",
+		},
 		"leadergroup-operator": {
 			"configmaps: create, list, patch, watch",
 			"leadergroups.leader.example: list, watch",
