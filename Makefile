@@ -82,7 +82,7 @@ picture: ## play the demo and draw docs/demo.svg, what its terminal shows; and d
 .PHONY: release-snapshot
 release-snapshot: $(GORELEASER) ## have goreleaser build what a release consists of into .out/release, and start it (the first time half an hour of a processor)
 	go run ./test/release -version $(VERSION) -goreleaser $(GORELEASER) snapshot
-	cd test && go test -count=1 -v -run '^(TestTheSnapshot|TestTheProgramThatAUserInstalls)$$' ./release -args -snapshot $(CURDIR)/.out/release -snapshot-version $(VERSION)
+	cd test && go test -count=1 -v -run '^(TestTheSnapshot|TestTheProgramThatAUserInstalls|TestAProgramMayRequireEveryModule)$$' ./release -args -snapshot $(CURDIR)/.out/release -snapshot-version $(VERSION)
 
 # make check vets all of it, with the linter. To vet as well while testing takes a new machine 80 s of a processor.
 GOTEST := go test -vet=off -timeout $(TIMEOUT)

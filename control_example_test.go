@@ -50,6 +50,47 @@ func ExampleControl_StepDown() {
 	// Output: worker-1 handed over to worker-2
 }
 
+// An operator says who leads next. The leader is asked, whose work stops first,
+// and the others let the successor go first.
+func ExampleControl_Transfer() {
+	ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
+	defer cancel()
+	st := memstore.New()
+	for _, id := range []string{"worker-1", "worker-2", "worker-3"} {
+		e, err := leader.NewElectionWithStore(st, leader.ElectionConfig{
+			Group: "reports", InstanceID: id, TTL: 10 * time.Second, HeartbeatInterval: 2 * time.Second,
+		})
+		if err != nil {
+			fmt.Println(err)
+			return
+		}
+		defer e.Stop() //nolint:errcheck,gocritic // there are three of them, and the process ends
+		if err := e.Start(ctx); err != nil {
+			fmt.Println(err)
+			return
+		}
+		for info := range e.Observe(ctx) {
+			if info.ID != "" {
+				break // worker-1 leads, and the others know it
+			}
+		}
+	}
+
+	ops, err := leader.NewControlWithStore(st, "ann")
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	defer ops.Close()
+	h, err := ops.Transfer(ctx, "reports", "worker-3", "its disk is the faster one")
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	fmt.Println(h.From.ID, "handed over to", h.To.ID)
+	// Output: worker-1 handed over to worker-3
+}
+
 // Before maintenance nobody is to lead, candidates that start meanwhile
 // included. Pause returns when the work of the leader has ended.
 func ExampleControl_Pause() {

@@ -73,6 +73,44 @@ func ExampleElectionConfig_priority() {
 	// large is demoted: stopped
 }
 
+// Where a program is back soon after it was restarted, its leadership can stay
+// where it is: the others leave what it released alone for the back-off. The
+// failover of a host that does not come back takes that much longer. With a
+// splay, programs that are started together do not all claim at once.
+func ExampleCampaignConfig() {
+	ctx := context.Background()
+	st := memstore.New()
+	promoted := make(chan string)
+	candidate := func(id string) leader.Election {
+		e, err := leader.NewElectionWithStore(st, leader.ElectionConfig{
+			Group: "scheduler", InstanceID: id, TTL: 3 * time.Second, HeartbeatInterval: time.Second, DeleteOnStop: true,
+			Campaign: leader.CampaignConfig{Splay: 20 * time.Millisecond, Backoff: time.Minute},
+		})
+		if err != nil {
+			panic(err)
+		}
+		e.OnPromote(func(context.Context, string) { promoted <- id })
+		_ = e.Start(ctx)
+		return e
+	}
+	first := candidate("worker-1")
+	fmt.Println(<-promoted, "leads")
+	second := candidate("worker-2")
+	for info := range second.Observe(ctx) {
+		if info.ID == "worker-1" {
+			break // worker-2 has seen that another leads
+		}
+	}
+	_ = first.Stop()
+	again := candidate("worker-1")
+	fmt.Println(<-promoted, "leads")
+	_ = again.Stop()
+	_ = second.Stop()
+	// Output:
+	// worker-1 leads
+	// worker-1 leads
+}
+
 // In a rollout the new version takes over as soon as it is there; with
 // PreferOlder the old one would lead until the last of it is gone.
 func ExampleVersionPolicy() {

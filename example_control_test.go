@@ -48,6 +48,38 @@ func ExampleElection_Transfer() {
 	// worker-3 leads
 }
 
+// A leader that dies says nothing. Another leads when the lease has run out, by
+// its own clock and with a margin for clocks that run at different rates: after
+// TTL × 1.1.
+func ExampleElection_failover() {
+	const ttl = 500 * time.Millisecond
+	ctx := context.Background()
+	st := memstore.New()
+	leads := make(chan string)
+	candidate := func(id string) leader.Election {
+		e, err := leader.NewElectionWithStore(st, leader.ElectionConfig{
+			Group: "scheduler", InstanceID: id, TTL: ttl, HeartbeatInterval: ttl / 5,
+		})
+		if err != nil {
+			panic(err)
+		}
+		e.OnPromote(func(context.Context, string) { leads <- id })
+		_ = e.Start(ctx)
+		return e
+	}
+	first := candidate("worker-1")
+	fmt.Println(<-leads, "leads")
+	// It stops and leaves its record as it is, as a crash would.
+	_ = first.StopWithContext(ctx, leader.StopOptions{})
+	begun := time.Now()
+	second := candidate("worker-2")
+	fmt.Println(<-leads, "leads, after a whole lease:", time.Since(begun) > ttl)
+	_ = second.Stop()
+	// Output:
+	// worker-1 leads
+	// worker-2 leads, after a whole lease: true
+}
+
 // A leader that is to be drained resigns: its work stops, the record is
 // released, and it stands back until another has led.
 func ExampleElection_Resign() {

@@ -1,13 +1,16 @@
 package examples
 
 import (
+	"bytes"
 	"context"
 	"fmt"
 	"go/ast"
 	"go/parser"
 	"go/token"
+	"iter"
 	"net"
 	"net/http"
+	"os"
 	"os/exec"
 	"path/filepath"
 	"regexp"
@@ -25,21 +28,30 @@ import (
 
 const image = "leader-examples:dev"
 
-// ours returns the containers that run an example, by the name of the program.
-func ours(t *testing.T) map[string]corev1.Container {
+// ours returns the containers that run an example, by the name of the program:
+// as deploy/kubernetes has them, and as deploy/label has them after it.
+func ours(t *testing.T) iter.Seq2[string, corev1.Container] {
 	t.Helper()
-	found := make(map[string]corev1.Container)
-	for _, p := range load(t).pods() {
-		for _, c := range p.containers() {
-			if c.Image == image {
-				found[strings.TrimPrefix(c.Command[0], "/")] = c
+	return func(yield func(string, corev1.Container) bool) {
+		for _, base := range []string{manifests, labelled} {
+			found := make(map[string]corev1.Container)
+			for _, p := range deployed(t)[base].pods() {
+				for _, c := range p.containers() {
+					if c.Image == image {
+						found[strings.TrimPrefix(c.Command[0], "/")] = c
+					}
+				}
+			}
+			if len(found) != 1 {
+				t.Fatalf("%s runs %d examples, want web", base, len(found))
+			}
+			for program, c := range found {
+				if !yield(program, c) {
+					return
+				}
 			}
 		}
 	}
-	if len(found) != 1 {
-		t.Fatalf("the manifests run %d examples, want web", len(found))
-	}
-	return found
 }
 
 func TestManifestsSetTheVariablesThatTheProgramsRead(t *testing.T) {
@@ -105,9 +117,11 @@ func TestTheProgramsRunAsTheManifestsRunThem(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		p := lab.NewCrew(t, lab.BuildIn(t, program)).StartBare(environment(c, map[string]string{
-			"POD_NAME": program + "-0", "POD_IP": host, "NATS_URL": url, "LISTEN": ":" + port,
-		}))
+		env := environment(c, map[string]string{
+			"POD_NAME": program + "-0", "POD_UID": "4f1e5d1c-8a52-4a0e-9d5c-1b8e1d6f2a3b", "POD_IP": host, "NATS_URL": url, "LISTEN": ":" + port,
+		})
+		// An API server that is not there keeps nobody from leading.
+		p := lab.NewCrew(t, lab.BuildIn(t, program)).StartBare(append(env, "KUBECONFIG="+nowhere(t)))
 		for kind, probe := range probes(c) {
 			get(t, "http://"+address+probe.HTTPGet.Path, http.StatusOK)
 			if time.Duration(probe.TimeoutSeconds)*time.Second <= window && kind == "liveness" {
@@ -120,6 +134,18 @@ func TestTheProgramsRunAsTheManifestsRunThem(t *testing.T) {
 		}
 		p.Kill()
 	}
+}
+
+// nowhere is a kubeconfig by which nobody is reached.
+func nowhere(t *testing.T) (file string) {
+	t.Helper()
+	file = filepath.Join(t.TempDir(), "kubeconfig")
+	err := os.WriteFile(file, []byte(`{clusters: [{name: x, cluster: {server: "http://127.0.0.1:1"}}], current-context: x,
+contexts: [{name: x, context: {cluster: x, namespace: leader}}]}`), 0o600)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return file
 }
 
 const window = probe.DefaultWindow
@@ -225,6 +251,35 @@ func TestTheProgramBesideTheSidecarIsAScript(t *testing.T) {
 	}
 }
 
+// ownImages are those that the repository has a Dockerfile for, and where.
+var ownImages = map[string]string{image: "examples", "leader:dev": "cmd/leader", "leader-operator:dev": "examples/operator"}
+
+// TestTheImagesOfTheManifestsAreBuiltByOurDockerfiles reads them: no registry
+// has these images, and to build one takes a container engine.
+func TestTheImagesOfTheManifestsAreBuiltByOurDockerfiles(t *testing.T) {
+	used := map[string]bool{}
+	for base, d := range deployed(t) {
+		for _, p := range d.pods() {
+			for _, c := range p.containers() {
+				used[c.Image] = true
+				// run.yaml tells how its reader builds that one.
+				if strings.HasSuffix(c.Image, ":dev") && ownImages[c.Image] == "" && c.Image != "backup:dev" {
+					t.Errorf("%s: nobody knows how %s is built", base, c.Image)
+				}
+			}
+		}
+	}
+	for name, dir := range ownImages {
+		file := read(t, filepath.Join("..", dir, "Dockerfile"))
+		command := fmt.Sprintf("docker build -t %s -f %s/Dockerfile .\n", name, dir)
+		if from := fromLine.FindSubmatch(file); !used[name] || from == nil || !bytes.Contains(file, []byte(command)) {
+			t.Errorf("%s: in the manifests %v; the Dockerfile has to say %q, and begin with an image of Go", name, used[name], command)
+		} else if mod := read(t, filepath.Join("..", dir, "go.mod")); !bytes.Contains(mod, append([]byte("\ngo "), from[1]...)) {
+			t.Errorf("%s is built by Go %s, and its go.mod says otherwise: %.100s", name, from[1], mod)
+		}
+	}
+}
+
 var (
 	buildLine = regexp.MustCompile(`CGO_ENABLED=0 go build \S+ \S+ -o /out/ (\./examples/.*)`)
 	fromLine  = regexp.MustCompile(`(?m)^FROM golang:(\S+) AS build$`)
@@ -234,12 +289,9 @@ var (
 // programs build without cgo is part of make check.
 func TestTheImageHasTheProgramsThatTheManifestsRun(t *testing.T) {
 	file := read(t, "Dockerfile")
-	build, from := buildLine.FindSubmatch(file), fromLine.FindSubmatch(file)
-	if build == nil || from == nil {
+	build := buildLine.FindSubmatch(file)
+	if build == nil {
 		t.Fatal("the Dockerfile has no build as this test knows it")
-	}
-	if work := read(t, "../go.work"); !strings.HasPrefix(string(work), "go "+string(from[1])) {
-		t.Errorf("the image is built by Go %s, and go.work says otherwise: %.10s", from[1], work)
 	}
 	packages := strings.Fields(string(build[1]))
 	cmd := exec.CommandContext(t.Context(), "go", slices.Concat([]string{"list", "-f", "{{.Name}}"}, packages)...)

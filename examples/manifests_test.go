@@ -19,11 +19,15 @@ import (
 	rbacv1 "k8s.io/api/rbac/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/util/strategicpatch"
 	"sigs.k8s.io/json"
 	"sigs.k8s.io/yaml"
 )
 
-const manifests = "../deploy/kubernetes"
+const (
+	manifests = "../deploy/kubernetes"
+	labelled  = "../deploy/label"
+)
 
 // A deployment is all that manifests deploy beside each other, by kind and name.
 type deployment struct {
@@ -81,7 +85,7 @@ func deployed(t *testing.T) map[string]*deployment {
 	all := map[string]*deployment{}
 	for _, path := range bases(t) {
 		d := newDeployment()
-		if !slices.Contains([]string{manifests, "../deploy/monitoring", "../deploy/namespace", "../deploy/leases"}, path) {
+		if !slices.Contains([]string{manifests, "../deploy/monitoring", labelled, "../deploy/namespace", "../deploy/leases"}, path) {
 			d.kustomization(t, manifests)
 		}
 		if filepath.Ext(path) == ".yaml" {
@@ -118,19 +122,20 @@ func bases(t *testing.T) (found []string) {
 			t.Fatal(err)
 		}
 	}
-	if len(found) < 7 { // what there was when this was written
+	if len(found) < 8 { // what there was when this was written
 		t.Fatalf("there are manifests in %q alone", found)
 	}
 	return found
 }
 
 // kustomization adds what a kustomization names, which has to be all there is in
-// its directory.
+// its directory, and patches it.
 func (d *deployment) kustomization(t *testing.T, dir string) {
 	t.Helper()
 	var k struct {
 		APIVersion, Kind, Namespace string
 		Resources                   []string
+		Patches                     []struct{ Path string }
 	}
 	const name = "kustomization.yaml"
 	if err := yaml.UnmarshalStrict(read(t, filepath.Join(dir, name)), &k); err != nil {
@@ -141,7 +146,9 @@ func (d *deployment) kustomization(t *testing.T, dir string) {
 		t.Fatal(err)
 	}
 	for _, path := range paths {
-		if base := filepath.Base(path); base != name && !slices.Contains(k.Resources, base) {
+		base := filepath.Base(path)
+		patches := slices.ContainsFunc(k.Patches, func(p struct{ Path string }) bool { return p.Path == base })
+		if base != name && !patches && !slices.Contains(k.Resources, base) {
 			t.Errorf("%s in %s does not name %s", name, dir, base)
 		}
 	}
@@ -155,6 +162,40 @@ func (d *deployment) kustomization(t *testing.T, dir string) {
 		default:
 			d.file(t, path)
 		}
+	}
+	for _, p := range k.Patches {
+		d.patch(t, filepath.Join(dir, p.Path))
+	}
+}
+
+// patch merges a Deployment's patch into the one that stands there, as
+// kustomize and the API server do. It has to be strict by itself, too.
+func (d *deployment) patch(t *testing.T, path string) {
+	t.Helper()
+	doc := read(t, path)
+	var patch appsv1.Deployment
+	if err := strictly(doc, &patch); err != nil {
+		t.Fatalf("%s: %v", path, err)
+	}
+	stands := d.deployments[patch.Name]
+	if patch.Kind != "Deployment" || stands == nil {
+		t.Fatalf("%s: there is no %s %s to be patched", path, patch.Kind, patch.Name)
+	}
+	before, err := yaml.Marshal(stands)
+	if err == nil {
+		before, err = yaml.YAMLToJSON(before)
+	}
+	change, changeErr := yaml.YAMLToJSON(doc)
+	if err := errors.Join(err, changeErr); err != nil {
+		t.Fatalf("%s: %v", path, err)
+	}
+	merged, err := strategicpatch.StrategicMergePatch(before, change, appsv1.Deployment{})
+	if err != nil {
+		t.Fatalf("%s: %v", path, err)
+	}
+	delete(d.deployments, patch.Name)
+	if err := decode(merged, d.deployments); err != nil {
+		t.Fatalf("%s: %v", path, err)
 	}
 }
 
@@ -345,7 +386,9 @@ func (d *deployment) checkServices(t *testing.T) {
 		if s.Spec.Selector == nil {
 			continue // somebody keeps its EndpointSlice
 		}
-		d.checkPorts(t, "service "+name, &metav1.LabelSelector{MatchLabels: s.Spec.Selector}, func(yield func(string) bool) {
+		by := maps.Clone(s.Spec.Selector)
+		maps.DeleteFunc(by, func(key, _ string) bool { return d.given("LEADER_LABEL", key) })
+		d.checkPorts(t, "service "+name, &metav1.LabelSelector{MatchLabels: by}, func(yield func(string) bool) {
 			for _, port := range s.Spec.Ports {
 				yield(port.TargetPort.String())
 			}
@@ -368,6 +411,16 @@ func (d *deployment) checkServices(t *testing.T) {
 			}
 		}
 	}
+}
+
+// given reports whether a container has the value for a variable, such as the
+// label that its pod carries while it leads, which no template has.
+func (d *deployment) given(variable, value string) bool {
+	return slices.ContainsFunc(d.pods(), func(p pods) bool {
+		return slices.ContainsFunc(p.containers(), func(c corev1.Container) bool {
+			return slices.ContainsFunc(c.Env, func(e corev1.EnvVar) bool { return e.Name == variable && e.Value == value })
+		})
+	})
 }
 
 func (d *deployment) checkPolicies(t *testing.T) {

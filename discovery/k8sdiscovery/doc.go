@@ -47,6 +47,8 @@
 // collector deletes what has lost its owner. A pod that is only restarted keeps
 // its address, and then refuses connections. A Service with the label for a
 // selector is the other way: Kubernetes takes from it a pod that is not ready.
+// It has to be another one than [Options].Service, whose slice Kubernetes would
+// unite with what is selected: deploy/label has both.
 //
 // # Permissions
 //
@@ -58,10 +60,10 @@
 //   - apiGroups: [discovery.k8s.io]
 //     resources: [endpointslices]
 //     resourceNames: [reports-leader-leader]
-//     verbs: [get, update, delete, watch, list]
+//     verbs: [get, update, delete, watch]
 //
-// delete is used where leaders' addresses are of both IPv4 and IPv6, list and
-// watch for one name alone. With a label:
+// delete is used where leaders' addresses are of both IPv4 and IPv6, watch for
+// the one name alone. With a label:
 //
 //   - apiGroups: [""]
 //     resources: [pods]

@@ -13,6 +13,7 @@ import (
 
 	"github.com/go-logr/logr"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/runtime/serializer"
@@ -85,7 +86,10 @@ func New(config *rest.Config, opts Options) (*Announcer, error) {
 		return nil, err
 	}
 	own := rest.CopyConfig(config)
-	own.GroupVersion, own.NegotiatedSerializer = &schema.GroupVersion{}, serializer.NewCodecFactory(runtime.NewScheme())
+	// It decodes what the API server says of a refusal, and nothing else.
+	refusals := runtime.NewScheme()
+	metav1.AddToGroupVersion(refusals, schema.GroupVersion{Version: "v1"})
+	own.GroupVersion, own.NegotiatedSerializer = &schema.GroupVersion{}, serializer.NewCodecFactory(refusals).WithoutConversion()
 	own.ContentType, own.AcceptContentTypes = runtime.ContentTypeJSON, runtime.ContentTypeJSON
 	own.QPS, own.RateLimiter = -1, nil
 	own.WarningHandler, own.WarningHandlerWithContext = rest.NoWarnings{}, nil
@@ -141,7 +145,12 @@ func do(ctx context.Context, r *rest.Request, body, answer any) error {
 		}
 		r = r.Body(raw)
 	}
-	raw, err := r.Do(quiet(ctx)).Raw()
+	result := r.Do(quiet(ctx))
+	// Raw's own error leaves out what the API server said.
+	if err := result.Error(); err != nil {
+		return fmt.Errorf("kubernetes: %w", err)
+	}
+	raw, err := result.Raw()
 	if err != nil {
 		return fmt.Errorf("kubernetes: %w", err)
 	}

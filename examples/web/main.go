@@ -9,7 +9,8 @@
 // Then end the copy that counts, and see the client go on with the other.
 //
 // It serves the probes of package probe too: /livez, /readyz and /leader.
-// deploy/kubernetes/web.yaml runs it.
+// deploy/kubernetes/web.yaml runs it. With -label and -service Kubernetes itself
+// sends clients to the copy that leads, as deploy/label has it.
 package main
 
 import (
@@ -50,10 +51,12 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) error {
 	var f app.Flags
 	var listen, address string
 	var call bool
+	var signs signpost
 	err := f.Parse("web", args, stderr, func(fs *flag.FlagSet) {
 		fs.StringVar(&listen, "listen", app.Env("LISTEN", "127.0.0.1:8080"), "the `address` to listen on ($LISTEN)")
 		fs.StringVar(&address, "address", "", "the `address` at which clients reach this copy (default: that of -listen, with $POD_IP)")
 		fs.BoolVar(&call, "call", false, "be a client: have the leader count five times a second")
+		signs.define(fs)
 	})
 	if err != nil {
 		return err
@@ -65,6 +68,10 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) error {
 	defer closeAll()
 	if call {
 		return client(ctx, nc, f.ID, stdout)
+	}
+	keep, err := signs.keeper(f.ID)
+	if err != nil {
+		return err
 	}
 	l, err := (&net.ListenConfig{}).Listen(ctx, "tcp", listen)
 	if err != nil {
@@ -86,7 +93,14 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) error {
 	e.OnPromote(func(ctx context.Context, _ string) { s.begin(ctx) })
 	e.OnDemote(s.end)
 	srv := &http.Server{Handler: handler(e, s), ReadHeaderTimeout: 5 * time.Second}
-	return serve(ctx, e, srv, l)
+	// Not ctx: the signs go when the election has ended, which serve sees to.
+	keeping, cancel := context.WithCancel(context.WithoutCancel(ctx))
+	var signing sync.WaitGroup
+	signing.Go(func() { keep(keeping, e, f.Logger()) })
+	err = serve(ctx, e, srv, l)
+	cancel() // for an election that never began
+	signing.Wait()
+	return err
 }
 
 // handler has the probes beside the service, which is the leader's alone.

@@ -32,6 +32,7 @@ func TestEveryPublicPackageHasAnExample(t *testing.T) {
 // and the Examples that show each.
 var abilities = map[string][]string{
 	"elections":          {"Run", "NewElection", "RunWithStore", "NewElectionWithStore"},
+	"failover":           {"Election_failover"},
 	"handover":           {"Election_Transfer"},
 	"release":            {"Election_StopWithContext"},
 	"resignation":        {"Election_Resign"},
@@ -41,9 +42,11 @@ var abilities = map[string][]string{
 	"health checks":      {"HealthChecker"},
 	"priorities":         {"ElectionConfig_priority"},
 	"versions":           {"VersionPolicy"},
+	"back-off, splay":    {"CampaignConfig"},
 	"profiles":           {"ElectionConfig_WithProfile"},
 	"a bad setting":      {"ElectionConfig_Validate"},
 	"step-down":          {"Control_StepDown"},
+	"transfer by others": {"Control_Transfer"},
 	"pause":              {"Control_Pause", "Election_Pause"},
 	"a holder is gone":   {"Control_Vacate"},
 	"many roles":         {"RoleManager"},

@@ -4,7 +4,8 @@
 //	go run ./test/release -version v0.1.0 plan       the tags, in the order in which they may be pushed
 //	go run ./test/release -version v0.1.0 set        have the modules require each other at the version, in the working tree
 //	go run ./test/release -version v0.1.0 prove      serve all modules from a directory, without go.work and replace, and
-//	                                                 have the go command resolve each and install the command
+//	                                                 have the go command resolve each, resolve one that requires all, and
+//	                                                 install the command
 //	go run ./test/release -version v0.1.0 snapshot   have goreleaser build archives, packages, images, lists of modules, and
 //	                                                 sums of them, in .out/release (make release-snapshot)
 //
@@ -129,6 +130,11 @@ func prove(ctx context.Context, t *tree, version string, say func(string, ...any
 			}
 			say("%s: %d packages found", mod.tag(version), n)
 		}
+		by, err := m.require(ctx)
+		if err != nil {
+			return fmt.Errorf("a module that requires all: %w", err)
+		}
+		say("a module that requires all: %d packages to import", len(by.packages))
 		program, err := m.install(ctx, runtime.GOOS+"/"+runtime.GOARCH)
 		if err != nil {
 			return err

@@ -265,6 +265,58 @@ func (m *market) added(dir, before string) (lines string) {
 	return lines
 }
 
+// A somebody is the module of a user who requires all of ours at the version,
+// and imports every package that others may import. Each of ours resolves by
+// itself; only here do all of them have to agree on what they require.
+type somebody struct {
+	dir      string
+	env      []string
+	packages []string // that are imported
+}
+
+// require makes a somebody, and has the go command find what the imports need,
+// by the proxy alone. Nothing is compiled.
+func (m *market) require(ctx context.Context) (*somebody, error) {
+	by := &somebody{dir: filepath.Join(m.scratch, "somebody"), env: append(slices.Clone(m.env), "GOFLAGS=-trimpath -modcacherw -mod=mod")}
+	file := "module example.org/somebody\n\ngo " + m.tree.modules[0].file.Go.Version + "\n"
+	var requirements strings.Builder
+	for _, mod := range m.released() {
+		fmt.Fprintf(&requirements, "require %s %s\n", mod.path, m.version)
+	}
+	err := errors.Join(
+		os.MkdirAll(by.dir, 0o755),
+		os.WriteFile(filepath.Join(by.dir, "go.mod"), []byte(file+requirements.String()), 0o600),
+	)
+	if err != nil {
+		return nil, err
+	}
+	// By way of the pattern, so that these are the proxy's packages and not the
+	// tree's.
+	found, err := output(ctx, by.dir, by.env, "go", "list", "-f", `{{if ne .Name "main"}}{{.ImportPath}}{{end}}`, m.tree.path+"/...")
+	if err != nil {
+		return nil, err
+	}
+	var imports strings.Builder
+	for path := range strings.FieldsSeq(found) {
+		if !strings.Contains(path+"/", "/internal/") {
+			fmt.Fprintf(&imports, "import _ %q\n", path)
+			by.packages = append(by.packages, path)
+		}
+	}
+	if err := os.WriteFile(filepath.Join(by.dir, "main.go"), []byte("package main\n"+imports.String()+"func main() {}\n"), 0o600); err != nil {
+		return nil, err
+	}
+	// No go mod tidy, which would fetch what the tests of other modules import.
+	_, err = output(ctx, by.dir, by.env, "go", "list", "-deps", ".")
+	return by, err
+}
+
+// build compiles all that is imported.
+func (by *somebody) build(ctx context.Context) error {
+	_, err := output(ctx, by.dir, by.env, "go", "build", "-o", os.DevNull, ".")
+	return err
+}
+
 // install builds the command of the version, as go install does at a user's,
 // for a platform such as linux/amd64, and returns the program's file.
 func (m *market) install(ctx context.Context, platform string, flags ...string) (string, error) {

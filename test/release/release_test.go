@@ -34,6 +34,27 @@ func TestTheModulesAreWhatAProxyWouldServe(t *testing.T) {
 			}
 		}
 	})
+	t.Run("Together", func(t *testing.T) { together(t, m) })
+}
+
+// together requires all modules in one, and demands that each has something to
+// import there, but for the command.
+func together(t *testing.T, m *market) *somebody {
+	t.Helper()
+	by, err := m.require(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	modules, err := output(t.Context(), by.dir, by.env, "go", slices.Concat([]string{"list", "-f", "{{.Module}}"}, by.packages)...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, mod := range m.released() {
+		if has := strings.Contains(modules+"\n", mod.path+" "+m.version+"\n"); has == (mod.dir == "cmd/leader") {
+			t.Errorf("packages to import in %s: %v", mod.path, has)
+		}
+	}
+	return by
 }
 
 // served returns a copy of all modules at a version, as a proxy serves them.
@@ -53,7 +74,7 @@ func served(t *testing.T) *market {
 // TestTheProgramThatAUserInstalls installs the command as a user does, and
 // makes the list of its modules and the image, as goreleaser has them made. It
 // runs beside [TestTheSnapshot], since go install compiles what goreleaser
-// compiles, and make test nothing of that: its tests have no -trimpath.
+// compiles, and make test little of that: its tests use cgo.
 func TestTheProgramThatAUserInstalls(t *testing.T) {
 	if *snapshotDir == "" {
 		t.Skip("SKIPPED: make release-snapshot runs it")
@@ -81,6 +102,18 @@ func TestTheProgramThatAUserInstalls(t *testing.T) {
 	}
 	t.Run("Image", func(t *testing.T) { loaded(t, image, version) })
 	t.Run("Container", func(t *testing.T) { contained(t, image, version) })
+}
+
+// TestAProgramMayRequireEveryModule compiles all public packages in one program,
+// as somebody does who uses several of the modules. It stands beside
+// [TestTheProgramThatAUserInstalls] for the same reason.
+func TestAProgramMayRequireEveryModule(t *testing.T) {
+	if *snapshotDir == "" {
+		t.Skip("SKIPPED: make release-snapshot runs it")
+	}
+	if err := together(t, served(t)).build(t.Context()); err != nil {
+		t.Fatal(err)
+	}
 }
 
 // runRelease returns the exit status, and what was said about errors.

@@ -69,7 +69,7 @@ func start(t *testing.T, groups ...string) *cluster {
 			kubelab.Rule{APIGroups: []string{"discovery.k8s.io"}, Resources: []string{"endpointslices"}, Verbs: []string{"create"}},
 			kubelab.Rule{
 				APIGroups: []string{"discovery.k8s.io"}, Resources: []string{"endpointslices"}, ResourceNames: []string{group + "-leader"},
-				Verbs: []string{"get", "update", "delete", "watch", "list"},
+				Verbs: []string{"get", "update", "delete", "watch"},
 			},
 			kubelab.Rule{APIGroups: []string{""}, Resources: []string{"pods"}, Verbs: []string{"list", "patch"}},
 		)
@@ -160,9 +160,10 @@ func (c *cluster) patch(ctx context.Context, path string, change object) error {
 // With no more rights than those that are documented.
 func TestTheLeaderIsFoundInKubernetes(t *testing.T) {
 	t.Parallel()
-	c := start(t, append(announced.Groups(), "label", "owner")...)
+	c := start(t, append(announced.Groups(), "label", "owner", "told")...)
 	t.Run("the label is on the leader's pod alone", func(t *testing.T) { t.Parallel(); c.labels(t, "label") })
 	t.Run("the slice belongs to the leader's pod", func(t *testing.T) { t.Parallel(); c.owns(t, "owner") })
+	t.Run("an error says what the API server said", func(t *testing.T) { t.Parallel(); c.tells(t, "told", "owner") })
 	announced.Run(t, announced.System{
 		Open: func(tb testing.TB, group, id string, post *announced.Post) discovery.Announcer {
 			return c.open(tb, group, id, post)
@@ -271,5 +272,27 @@ func (c *cluster) owns(t *testing.T, g string) {
 	}
 	if stands, err := a.Look(ctx, g); err != nil || !stands.Damaged {
 		t.Errorf("%v: %+v", err, stands)
+	}
+}
+
+// Whoever forgot a right, or gave an address that Kubernetes refuses, has to
+// read which.
+func (c *cluster) tells(t *testing.T, g, other string) {
+	t.Helper()
+	ctx, own := natslab.Within(t), c.open(t, g, "a", nil)
+	abroad, err := k8sdiscovery.New(c.rights[g], options(other, "a", c.uids[other+"/a"]))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = abroad.Close() })
+	_, look := abroad.Look(ctx, other)
+	for want, err := range map[string]error{
+		`cannot get resource "endpointslices"`:   look,
+		`cannot watch resource "endpointslices"`: abroad.Watch(ctx, other, func() {}),
+		"loopback range":                         own.Announce(ctx, discovery.Entry{Group: g, Instance: "a", Term: 1, Correlation: "c", Address: "127.0.0.1:80"}, discovery.Standing{}),
+	} {
+		if err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%v does not say %q", err, want)
+		}
 	}
 }

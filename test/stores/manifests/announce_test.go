@@ -24,7 +24,7 @@ import (
 func announces(t *testing.T, srv *kubelab.Server, c *cluster) {
 	const namespace, account = "leader", "announce"
 	config := srv.Account(namespace, account)
-	p := programs{t, build(t), natslab.Start(t).URL()}
+	p := programs{t, build(t, "cmd/leader"), natslab.Start(t).URL()}
 	args, group, service := announcement(t, srv.Kubeconfig(t, config, namespace))
 	a := p.start("promoted", "campaign", group, "--id", "a", "--ttl", "3s", "--grace", "off", "--address", "192.0.2.1:8080", "--json")
 	first := p.start("announced a", args...)
@@ -104,40 +104,54 @@ func announcement(t *testing.T, kubeconfig string) (args []string, group, servic
 	return args, args[1], service
 }
 
-// programs are runs of the leader command on one NATS server.
+// programs are runs of one command on one NATS server.
 type programs struct {
 	*testing.T
 
 	program, server string
 }
 
-func build(t *testing.T) (program string) {
+// build builds the command of a directory.
+func build(t *testing.T, dir string) (program string) {
 	t.Helper()
-	program = filepath.Join(t.TempDir(), "leader.exe") // a name that runs everywhere
-	out, err := exec.CommandContext(t.Context(), "go", "build", "-o", program, "github.com/seed-ff2cb582/leader/cmd/leader").CombinedOutput()
+	program = filepath.Join(t.TempDir(), "program.exe") // a name that runs everywhere
+	out, err := exec.CommandContext(t.Context(), "go", "build", "-o", program, "github.com/seed-ff2cb582/leader/"+dir).CombinedOutput()
 	if err != nil {
 		t.Fatalf("%v\n%s", err, out)
 	}
 	return program
 }
 
-// start starts a command that runs until the test ends, and waits for the line.
-func (p programs) start(line string, args ...string) *exec.Cmd {
+// command is one that was not started yet, with these variables besides.
+func (p programs) command(env []string, args ...string) *exec.Cmd {
 	p.Helper()
 	cmd := exec.Command(p.program, args...)
-	cmd.Env = []string{"PATH=" + os.Getenv("PATH"), "HOME=" + p.TempDir(), "NATS_URL=" + p.server}
+	cmd.Env = slices.Concat(env, []string{"PATH=" + os.Getenv("PATH"), "HOME=" + p.TempDir(), "NATS_URL=" + p.server})
 	cmd.Stderr = p.Output()
-	out, err := cmd.StdoutPipe()
-	if err == nil {
-		err = cmd.Start()
-	}
-	if err != nil {
+	return cmd
+}
+
+// begin starts a command that ends with the test at the latest.
+func (p programs) begin(cmd *exec.Cmd) {
+	p.Helper()
+	if err := cmd.Start(); err != nil {
 		p.Fatal(err)
 	}
 	p.Cleanup(func() {
 		_ = cmd.Process.Kill() // it may have ended
 		_ = cmd.Wait()
 	})
+}
+
+// start starts a command that runs until the test ends, and waits for the line.
+func (p programs) start(line string, args ...string) *exec.Cmd {
+	p.Helper()
+	cmd := p.command(nil, args...)
+	out, err := cmd.StdoutPipe()
+	if err != nil {
+		p.Fatal(err)
+	}
+	p.begin(cmd)
 	heard := make(chan bool, 1)
 	go func() {
 		lines, found := bufio.NewScanner(out), false

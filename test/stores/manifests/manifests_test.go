@@ -78,7 +78,7 @@ func TestOnARealServer(t *testing.T) {
 	srv := kubelab.Start(t)
 	c := newCluster(t, srv.Admin())
 	c.define(parsed(t, serviceMonitors), object{"apiVersion": "monitoring.coreos.com/v1", "kind": "ServiceMonitor"})
-	for _, dir := range []string{"monitoring", "leases", "announce", "../examples/operator/deploy"} {
+	for _, dir := range []string{"monitoring", "leases", "announce", "label", "../examples/operator/deploy"} {
 		t.Run(dir, func(t *testing.T) { c.in(t).all(kustomized(t, deploy+dir), "leader") })
 	}
 	t.Run("run.yaml", func(t *testing.T) { c.in(t).all(documents(t, deploy+"run.yaml"), "leader") })
@@ -86,6 +86,7 @@ func TestOnARealServer(t *testing.T) {
 	t.Run("Rights", func(t *testing.T) { rights(t, srv, c) })
 	t.Run("Leases", func(t *testing.T) { rightsOfTheLeases(t, srv, c) })
 	t.Run("Announce", func(t *testing.T) { announces(t, srv, c) })
+	t.Run("Label", func(t *testing.T) { labels(t, srv, c) })
 }
 
 // appliedAll demands that each object of the files below the directories was

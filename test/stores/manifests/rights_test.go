@@ -32,8 +32,13 @@ func rights(t *testing.T, srv *kubelab.Server, c *cluster) {
 			"leases.coordination.k8s.io: create",
 		},
 		"announce": {
-			"endpointslices.discovery.k8s.io web-direct-leader: delete, get, list, update, watch",
+			"endpointslices.discovery.k8s.io web-direct-leader: delete, get, update, watch",
 			"endpointslices.discovery.k8s.io: create",
+		},
+		"web-label": {
+			"endpointslices.discovery.k8s.io web-slice-leader: delete, get, update, watch",
+			"endpointslices.discovery.k8s.io: create",
+			"pods: list, patch",
 		},
 		"leadergroup-operator": {
 			"configmaps: create, list, patch, watch",
