@@ -314,7 +314,7 @@ func (l *lab) texts(good string) map[string]string {
 	for i := range len(good) - 1 {
 		attacks[fmt.Sprintf("cut after %d", i+1)] = good[:i+1]
 	}
-	for i := 0; i < len(good); i += 3 {
+	for i := range len(good) {
 		if good[i] != '.' {
 			attacks[fmt.Sprintf("letter %d changed", i)] = good[:i] + nextLetter(good[i]) + good[i+1:]
 		}

@@ -275,6 +275,9 @@ func (r *run) perform(out core.Output) {
 		r.ended = true
 		r.log.Error("a newer term is at work: this one hands out nothing more", "newer", out.Stale)
 	}
+	for _, worker := range out.Lost {
+		r.log.Warn("a worker obeys another leader whose term has the same number: it is given nothing", "worker", worker)
+	}
 	for i := range out.Writes {
 		w := &out.Writes[i]
 		if r.ctx.Err() != nil {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"reflect"
 	"runtime"
 	"slices"
 	"strings"
@@ -533,7 +534,7 @@ func TestAWorkerObeysNothingOfAnOlderTerm(t *testing.T) {
 			t.Fatal(err)
 		}
 		t.Cleanup(late.Close)
-		c.lead(tasks.DispatcherOptions{})
+		present, _ := c.lead(tasks.DispatcherOptions{})
 		c.submit(tasks.Spec{ID: "x"})
 		for name, m := range map[string]wire.ToWorker{
 			"an older term":     {Term: wire.Term{Number: old.Number, Token: old.Token}},
@@ -547,7 +548,7 @@ func TestAWorkerObeysNothingOfAnOlderTerm(t *testing.T) {
 			}
 			late.Send("w", m)
 			synctest.Wait()
-			if m := <-said; len(m.Refused) != 1 || m.Refused[0].Why != wire.Stale || m.Seen != 2 {
+			if m := <-said; len(m.Refused) != 1 || m.Refused[0].Why != wire.Stale || m.Seen != 2 || m.SeenToken != present.Token {
 				t.Errorf("%s: the worker says %+v", name, m)
 			}
 		}
@@ -564,6 +565,31 @@ func TestAWorkerObeysNothingOfAnOlderTerm(t *testing.T) {
 			t.Errorf("run: %v", got)
 		}
 	})
+}
+
+// Each part arrives by itself.
+func TestEachPartOfALongMessageHasItsTermAndItsSender(t *testing.T) {
+	down := wire.ToWorker{Term: wire.Term{Number: 7, Token: "t"}, Run: "r", Orders: make([]wire.Order, 20)}
+	up := wire.FromWorker{Worker: "w", Run: "r", Seen: 7, SeenToken: "t", Reports: make([]wire.Report, 20)}
+	for i := range down.Orders {
+		down.Orders[i].Payload, up.Reports[i].Result = make([]byte, tasks.MaxPayload), make([]byte, tasks.MaxPayload)
+	}
+	orders, reports := 0, 0
+	for _, m := range tasks.Split(down) {
+		orders += len(m.Orders)
+		if m.Orders = nil; !reflect.DeepEqual(m, wire.ToWorker{Term: down.Term, Run: "r"}) {
+			t.Errorf("a part for a worker: %+v", m)
+		}
+	}
+	for _, m := range tasks.SplitReports(up) {
+		reports += len(m.Reports)
+		if m.Reports = nil; !reflect.DeepEqual(m, wire.FromWorker{Worker: "w", Run: "r", Seen: 7, SeenToken: "t"}) {
+			t.Errorf("a part of a worker's: %+v", m)
+		}
+	}
+	if orders != 20 || reports != 20 || len(tasks.Split(down)) < 2 || len(tasks.SplitReports(up)) < 2 {
+		t.Errorf("%d orders and %d reports in all", orders, reports)
+	}
 }
 
 // A leader that has not heard that another leads hands out nothing more once a

@@ -68,7 +68,7 @@ func SplitReports(m wire.FromWorker) (parts []wire.FromWorker) {
 	for size := 0; len(reports) > 0; reports = reports[1:] {
 		if size > bulk {
 			parts = append(parts, m)
-			m, size = wire.FromWorker{Worker: m.Worker, Run: m.Run, Seen: m.Seen, Leaving: m.Leaving}, 0
+			m, size = wire.FromWorker{Worker: m.Worker, Run: m.Run, Seen: m.Seen, SeenToken: m.SeenToken, Leaving: m.Leaving}, 0
 			parts[len(parts)-1].Leaving = false
 		}
 		size += len(reports[0].Result) + len(reports[0].Error) + 128

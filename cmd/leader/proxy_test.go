@@ -4,6 +4,7 @@ package main
 
 import (
 	"bufio"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -201,17 +202,24 @@ func TestProxyServesManyGroupsFromAFileAndItsMetrics(t *testing.T) {
 	one, two := newService(t, "one"), newService(t, "two")
 	_, port, _ := net.SplitHostPort(two.ln.Addr().String())
 	file := filepath.Join(t.TempDir(), "routes")
-	text := "# groups\n\none 127.0.0.1:0\ntwo 127.0.0.1:0 " + port + " # elsewhere\nthree 127.0.0.1:0\n"
+	text := "# groups\n\none 127.0.0.1:0\ntwo 127.0.0.1:0 " + port + " # elsewhere\nthree 127.0.0.1:0\nfour 127.0.0.1:0\n"
 	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	c := l.carry([]string{"one", "two", "three", "metrics"}, "--file", file, "--metrics", "127.0.0.1:0")
+	c := l.carry([]string{"one", "two", "three", "four", "metrics"}, "--file", file, "--metrics", "127.0.0.1:0")
 	l.campaign("one", "a", one.ln.Addr().String())
-	l.campaign("two", "b", "127.0.0.1:1") // where nobody listens
-	c.connect("one", "one")
+	for _, group := range []string{"two", "four"} {
+		l.campaign(group, "b", "127.0.0.1:1") // where nobody listens
+	}
+	conn := c.connect("one", "one")
 	c.connect("two", "two")
 	labels := func(group string, more ...string) string {
 		return fmt.Sprintf(`bucket="leaders",listen=%q,%srole=%q`, c.addresses[group], strings.Join(more, ""), group)
+	}
+	var info struct{ Term uint64 }
+	record, _ := l.run(0, "get", "one", "-o", "json")
+	if err := json.Unmarshal([]byte(record), &info); err != nil || info.Term == 0 {
+		t.Fatalf("the term of one: %+v, %v", info, err)
 	}
 	page := awaitPage(t, c.addresses["metrics"], "the connections", has(
 		`election_proxy_leader_known{`+labels("one")+`} 1`, `election_proxy_leader_known{`+labels("three")+`} 0`,
@@ -219,10 +227,35 @@ func TestProxyServesManyGroupsFromAFileAndItsMetrics(t *testing.T) {
 		`election_proxy_connections{`+labels("one")+`,state="carried"} 1`,
 		`election_proxy_refused_connections_total{`+labels("one", `reason="no_leader",`)+`} 0`,
 		`election_proxy_cut_connections_total{`+labels("one", `reason="deposed",`)+`} 0`,
+		fmt.Sprintf(`election_proxy_term{%s} %v`+"\n", labels("one"), float64(info.Term)), `election_proxy_term{`+labels("three")+`} 0`,
+		`election_proxy_accepted_connections_total{`+labels("one")+"} 1\n", `election_proxy_accepted_connections_total{`+labels("three")+"} 0\n",
+		`election_proxy_dial_failures_total{`+labels("two")+"} 0\n",
 	))
 	if problems, err := promlint.New(strings.NewReader(page)).Lint(); err != nil || len(problems) > 0 {
 		t.Errorf("promlint: %v %v", problems, err)
 	}
+
+	// What was carried is counted at the end of a connection at the latest.
+	if _, err := io.WriteString(conn, "to the leader"); err != nil {
+		t.Fatal(err)
+	}
+	_ = conn.Close()
+	bytes := func(direction string, n int) string {
+		return fmt.Sprintf("election_proxy_bytes_total{bucket=\"leaders\",direction=%q,listen=%q,role=\"one\"} %d\n", direction, c.addresses["one"], n)
+	}
+	awaitPage(t, c.addresses["metrics"], "the bytes", has(bytes("to_leader", len("to the leader")), bytes("from_leader", len("one\n"))))
+
+	waits, err := (&net.Dialer{}).DialContext(t.Context(), "tcp", c.addresses["four"])
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer waits.Close() //nolint:errcheck // a fixture
+	awaitPage(t, c.addresses["metrics"], "the failures", func(page string) bool {
+		_, rest, _ := strings.Cut(page, "election_proxy_dial_failures_total{"+labels("four")+"} ")
+		number, _, _ := strings.Cut(rest, "\n")
+		n, err := strconv.ParseUint(number, 10, 64)
+		return err == nil && n > 0
+	})
 }
 
 func TestProxyLetsConnectionsEndAndCutsTheRest(t *testing.T) {
@@ -288,6 +321,15 @@ func TestProxyKeepsAndRefusesConnectionsAsItsFlagsSay(t *testing.T) {
 			}
 			return errors.New("it gets nothing")
 		})
+	})
+	t.Run("port", func(t *testing.T) {
+		t.Parallel()
+		l := newReadLab(t)
+		a := newService(t, "a")
+		_, port, _ := net.SplitHostPort(a.ln.Addr().String())
+		c := l.carry([]string{"jobs"}, "jobs", "--listen", "127.0.0.1:0", "--wait", "2m", "--port", port)
+		l.campaign("jobs", "a", "127.0.0.1:1", "--ttl", "20s") // where nobody listens
+		c.connect("jobs", "a")
 	})
 	t.Run("max-conns", func(t *testing.T) {
 		t.Parallel()

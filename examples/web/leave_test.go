@@ -99,6 +99,60 @@ func TestACopyThatLeavesAnswersByConnectionsThatAreIdle(t *testing.T) {
 	})
 }
 
+// Its lease is long, so nobody leads since it has run out.
+func TestACopyThatLeavesHandsOverBeforeItEnds(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		st := memstore.New()
+		election := func(id string) leader.Election {
+			e, err := leader.NewElectionWithStore(st, leader.ElectionConfig{
+				Group: group, InstanceID: id, Address: id + ".example:80", TTL: time.Minute, HeartbeatInterval: time.Second, DeleteOnStop: true,
+			})
+			if err != nil {
+				t.Fatal(err)
+			}
+			return e
+		}
+		e, next := election("a"), election("b")
+		s := &service{id: "a", e: e, out: io.Discard}
+		e.OnPromote(func(ctx context.Context, _ string) { s.begin(ctx) })
+		e.OnDemote(s.end)
+		ctx, leave := context.WithCancel(t.Context())
+		defer leave()
+		l := &line{make(chan net.Conn), make(chan struct{})}
+		served := make(chan error, 1)
+		go func() { served <- serve(ctx, e, &http.Server{Handler: handler(e, s)}, l) }()
+		for info := range e.Observe(ctx) {
+			if info.ID == "a" {
+				break
+			}
+		}
+		if err := next.Start(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		defer next.Stop() //nolint:errcheck // a fixture
+		synctest.Wait()
+		near, far := net.Pipe()
+		l.conns <- far
+		client := asker{t, near, bufio.NewReader(near)}
+		client.count(http.StatusOK)
+		leave()
+		<-e.Done()
+		synctest.Wait() // all is done that is done at once
+		select {
+		case err := <-served:
+			t.Fatalf("it has ended, with %v", err)
+		default:
+		}
+		if !next.IsLeader() {
+			t.Error("nobody else leads before it ends")
+		}
+		client.count(http.StatusTemporaryRedirect)
+		if err := <-served; err != nil {
+			t.Error(err)
+		}
+	})
+}
+
 // A copy may be asked before its term has begun for the service: the election
 // leads a moment earlier.
 func TestWhatIsNotCountedMayBeAskedAgain(t *testing.T) {

@@ -43,7 +43,7 @@ func toWorkerOf(m *pb.ToWorker) wire.ToWorker {
 
 func fromWorker(group string, m wire.FromWorker) *pb.FromWorker {
 	out := &pb.FromWorker{
-		Group: group, Worker: m.Worker, Run: m.Run, Seen: m.Seen, Leaving: m.Leaving,
+		Group: group, Worker: m.Worker, Run: m.Run, Seen: m.Seen, SeenToken: m.SeenToken, Leaving: m.Leaving,
 		Refused: each(m.Refused, func(r wire.Refusal) *pb.Refusal { return &pb.Refusal{Ref: refTo(r.Ref), Why: string(r.Why)} }),
 		Reports: each(m.Reports, func(r wire.Report) *pb.Report {
 			return &pb.Report{Ref: refTo(r.Ref), Ok: r.OK, Result: r.Result, Error: r.Error, Permanent: r.Permanent}
@@ -59,7 +59,7 @@ func fromWorker(group string, m wire.FromWorker) *pb.FromWorker {
 
 func fromWorkerOf(m *pb.FromWorker) wire.FromWorker {
 	out := wire.FromWorker{
-		Worker: m.GetWorker(), Run: m.GetRun(), Seen: m.GetSeen(), Leaving: m.GetLeaving(),
+		Worker: m.GetWorker(), Run: m.GetRun(), Seen: m.GetSeen(), SeenToken: m.GetSeenToken(), Leaving: m.GetLeaving(),
 		Refused: each(m.GetRefused(), func(r *pb.Refusal) wire.Refusal {
 			return wire.Refusal{Ref: refOf(r.GetRef()), Why: wire.Why(r.GetWhy())}
 		}),

@@ -8,12 +8,14 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/credentials/insecure"
 	"google.golang.org/grpc/status"
+	"google.golang.org/grpc/test/bufconn"
 
 	"github.com/seed-ff2cb582/leader"
 	"github.com/seed-ff2cb582/leader/tasks"
@@ -154,6 +156,128 @@ func TestAStreamOnWhichNothingComesIsGivenUp(t *testing.T) {
 		case <-streams:
 		case <-time.After(patience):
 			t.Fatal("the silent stream was kept")
+		}
+	}
+}
+
+// puppet has a test be the leader at the other end of each stream of a worker,
+// for a minute of virtual time.
+func puppet(t *testing.T, lead func(n int32, ss grpc.ServerStream) error) (streams int32) {
+	t.Helper()
+	var n atomic.Int32
+	synctest.Test(t, func(t *testing.T) {
+		l := bufconn.Listen(1 << 20)
+		s := grpc.NewServer(grpc.StreamInterceptor(func(_ any, ss grpc.ServerStream, _ *grpc.StreamServerInfo, _ grpc.StreamHandler) error {
+			return lead(n.Add(1), ss)
+		}))
+		grpctasks.NewServer().Register(s)
+		go func() { _ = s.Serve(l) }()
+		defer s.Stop()
+		conn, err := grpc.NewClient("passthrough:///w", grpc.WithTransportCredentials(insecure.NewCredentials()),
+			grpc.WithContextDialer(func(ctx context.Context, _ string) (net.Conn, error) { return l.DialContext(ctx) }))
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer conn.Close() //nolint:errcheck // a fixture
+		defer work(t, conn, "w", func(context.Context, tasks.Task) ([]byte, error) { return nil, nil }, grpctasks.LinkOptions{Silence: 3 * time.Second})()
+		time.Sleep(time.Minute)
+		streams = n.Load()
+	})
+	return streams
+}
+
+// A deposed leader that does not know it goes on to say that it lives. What it
+// says is of an older term.
+func TestAStreamOnWhichAnOlderTermAloneSpeaksIsGivenUp(t *testing.T) {
+	told := 0
+	streams := puppet(t, func(n int32, ss grpc.ServerStream) error {
+		term := &pb.ToWorker{Term: 1, Token: "old"}
+		if n == 1 {
+			term = &pb.ToWorker{Term: 2, Token: "new"}
+		}
+		for asked := 0; n > 1 || asked < 2; {
+			m := new(pb.FromWorker)
+			if err := ss.RecvMsg(m); err != nil {
+				return err
+			}
+			if m.GetRun() == "" {
+				asked++
+				if err := ss.SendMsg(term); err != nil {
+					return err
+				}
+			} else if n > 1 { // so that the deposed leader learns of it
+				told++
+				if m.GetSeen() != 2 || m.GetSeenToken() != "new" {
+					t.Errorf("the worker says %v", m)
+				}
+			}
+		}
+		return status.Error(codes.Unavailable, "deposed")
+	})
+	if streams < 15 || told < int(streams) {
+		t.Errorf("%d streams, on which the worker spoke %d times of the newer term", streams, told)
+	}
+}
+
+func TestASignOfLifeKeepsAStream(t *testing.T) {
+	asked := 0
+	streams := puppet(t, func(_ int32, ss grpc.ServerStream) error {
+		for n := 0; ; n++ {
+			m := new(pb.FromWorker)
+			if err := ss.RecvMsg(m); err != nil {
+				return err
+			}
+			if n > 2 && (m.GetSeen() != 3 || m.GetSeenToken() != "t") {
+				t.Errorf("the worker says %v", m)
+			}
+			if m.GetRun() != "" {
+				continue
+			}
+			asked++
+			if err := ss.SendMsg(&pb.ToWorker{Term: 3, Token: "t"}); err != nil {
+				return err
+			}
+		}
+	})
+	if streams != 1 || asked < 59 {
+		t.Errorf("%d streams, and %d questions", streams, asked)
+	}
+}
+
+func TestEveryMessageStatesTermAndToken(t *testing.T) {
+	srv, conn := serve(t)
+	heard := make(chan wire.FromWorker, 100)
+	c, err := srv.Open(t.Context(), "g", func(m wire.FromWorker) { heard <- m })
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	defer cancel()
+	desc := &grpc.StreamDesc{StreamName: "Work", ServerStreams: true, ClientStreams: true}
+	s, err := conn.NewStream(ctx, desc, "/leader.tasks.v1.Tasks/Work")
+	if err != nil {
+		t.Fatal(err)
+	}
+	say := func(run string) {
+		if err := s.SendMsg(&pb.FromWorker{Group: "g", Worker: "w", Run: run, Seen: 6, SeenToken: "before"}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	say("")
+	say("r") // when it is heard, the question before it was, too
+	if m := <-heard; m.Seen != 6 || m.SeenToken != "before" {
+		t.Errorf("%+v", m)
+	}
+	c.Send("", wire.ToWorker{Term: wire.Term{Number: 7, Token: "t"}, Call: true})
+	say("")
+	for _, call := range []bool{true, false} {
+		m := new(pb.ToWorker)
+		if err := s.RecvMsg(m); err != nil {
+			t.Fatal(err)
+		}
+		if m.GetTerm() != 7 || m.GetToken() != "t" || m.GetCall() != call {
+			t.Errorf("%v, want a call %v", m, call)
 		}
 	}
 }

@@ -20,9 +20,10 @@ const DefaultSilence = 3 * time.Second
 
 // LinkOptions are the settings of a Link. The zero value is a good one.
 type LinkOptions struct {
-	// Silence is for how long nothing may come from a leader. It is asked for a
-	// sign of life three times in that time; then the stream is given up, and
-	// another opened. Default: DefaultSilence.
+	// Silence is for how long nothing may come from a leader, or nothing but
+	// what is of an older term than the newest that came. It is asked for a sign
+	// of life three times in that time; then the stream is given up, and another
+	// opened. Default: DefaultSilence.
 	Silence time.Duration
 	// Logger is told why streams end. Nil: silent.
 	Logger *slog.Logger
@@ -69,6 +70,7 @@ type seat struct {
 
 	mu     sync.Mutex
 	out    *outbox[*pb.FromWorker] // nil while no stream is open
+	newest wire.Term               // of all that was heard
 	closed bool
 }
 
@@ -144,8 +146,7 @@ func (s *seat) stream(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	hello := &pb.FromWorker{Group: s.group, Worker: s.worker}
-	if err := cs.SendMsg(hello); err != nil {
+	if err := cs.SendMsg(s.ask()); err != nil {
 		return fmt.Errorf("no worker is let in: %w", cs.RecvMsg(new(pb.ToWorker)))
 	}
 	out := newOutbox[*pb.FromWorker]()
@@ -165,7 +166,7 @@ func (s *seat) stream(ctx context.Context) error {
 	defer cancel(nil)
 	all.Go(func() { cancel(s.receive(cs, alive)) })
 	all.Go(func() {
-		if err := s.send(ctx, cs, out, hello); err != nil {
+		if err := s.send(ctx, cs, out); err != nil {
 			cancel(err)
 		}
 	})
@@ -199,19 +200,43 @@ func (s *seat) receive(cs grpc.ClientStream, alive chan<- struct{}) error {
 		if err := cs.RecvMsg(m); err != nil {
 			return err
 		}
-		select {
-		case alive <- struct{}{}:
-		default:
+		heard := toWorkerOf(m)
+		if heard.Term.Number == 0 {
+			continue // no leader's
 		}
-		if m.GetTerm() != 0 {
-			s.hear(toWorkerOf(m))
+		if s.obeyed(heard.Term) {
+			select {
+			case alive <- struct{}{}:
+			default:
+			}
 		}
+		s.hear(heard)
 	}
+}
+
+// obeyed reports whether the worker obeys what a term says now. What an older
+// one says is no sign of life, so that a stream to a deposed leader, which may
+// not know that it is, is given up like one on which nothing comes.
+func (s *seat) obeyed(t wire.Term) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if !t.Supersedes(s.newest) {
+		return false
+	}
+	s.newest = t
+	return true
+}
+
+// ask returns what names the worker, and asks for a sign of life.
+func (s *seat) ask() *pb.FromWorker {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return fromWorker(s.group, wire.FromWorker{Worker: s.worker, Seen: s.newest.Number, SeenToken: s.newest.Token})
 }
 
 // send sends what is said, and asks for signs of life. It returns nil when the
 // seat is closed and all was sent.
-func (s *seat) send(ctx context.Context, cs grpc.ClientStream, out *outbox[*pb.FromWorker], hello *pb.FromWorker) error {
+func (s *seat) send(ctx context.Context, cs grpc.ClientStream, out *outbox[*pb.FromWorker]) error {
 	ask := time.NewTicker(s.l.opts.Silence / 3)
 	defer ask.Stop()
 	for {
@@ -222,7 +247,7 @@ func (s *seat) send(ctx context.Context, cs grpc.ClientStream, out *outbox[*pb.F
 		case <-out.wake:
 			all = out.take()
 		case <-ask.C:
-			all = []*pb.FromWorker{hello}
+			all = []*pb.FromWorker{s.ask()}
 		}
 		for _, m := range all {
 			if m == nil {

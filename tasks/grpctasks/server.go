@@ -76,6 +76,7 @@ type hub struct {
 
 	mu      sync.Mutex
 	call    *pb.ToWorker // the latest to all, for those who come later
+	life    *pb.ToWorker // a sign of life: the term alone; nil before the dispatcher's first message
 	streams map[*stream]struct{}
 }
 
@@ -90,6 +91,9 @@ func (h *hub) Send(worker string, m wire.ToWorker) {
 	out := toWorker(m)
 	h.mu.Lock()
 	defer h.mu.Unlock()
+	if h.life == nil {
+		h.life = toWorker(wire.ToWorker{Term: m.Term}) // a hub is open for one term
+	}
 	if worker == "" && m.Call {
 		h.call = out
 	}
@@ -117,6 +121,16 @@ func (h *hub) join(s *stream) {
 	h.streams[s] = struct{}{}
 	if h.call != nil {
 		s.out.put(h.call)
+	}
+}
+
+// show sends a worker a sign of life. Before the dispatcher has said in which
+// term it leads there is none to state, and its first message calls everybody.
+func (h *hub) show(s *stream) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.life != nil {
+		s.out.put(h.life)
 	}
 }
 
@@ -206,7 +220,7 @@ func (h *hub) receive(ss grpc.ServerStream, st *stream, m *pb.FromWorker) error 
 		default:
 		}
 		if m.GetRun() == "" {
-			st.out.put(&pb.ToWorker{}) // a sign of life, for one
+			h.show(st)
 		} else {
 			heard := fromWorkerOf(m)
 			heard.Worker = st.worker

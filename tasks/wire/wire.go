@@ -97,7 +97,7 @@ type Order struct {
 }
 
 // ToWorker is a message of a leader. A worker that has seen a newer term obeys
-// no part of it.
+// no part of it. One that says nothing but the term is a sign of life.
 type ToWorker struct {
 	// Term is the leader's.
 	Term Term `json:"term"`
@@ -123,8 +123,10 @@ type FromWorker struct {
 	// Run tells the runs of a worker apart. Runs grow as strings, so that one
 	// replaces another as soon as it is heard.
 	Run string `json:"run"`
-	// Seen is the number of the newest term that the worker has seen.
-	Seen uint64 `json:"seen,omitempty"`
+	// Seen is the number of the newest term that the worker has seen, and
+	// SeenToken its token.
+	Seen      uint64 `json:"seen,omitempty"`
+	SeenToken string `json:"seen_token,omitempty"`
 	// Presence is what the worker can take, if the message tells.
 	Presence *Presence `json:"presence,omitempty"`
 	// Refused are orders that it does not carry out.

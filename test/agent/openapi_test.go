@@ -1,4 +1,5 @@
-// Package agent_test judges openapi.yaml, which leader agent serves.
+// Package agent_test judges openapi.yaml, which leader agent serves, and whether
+// its answers are as described there.
 package agent_test
 
 import (

@@ -43,6 +43,9 @@ type Output struct {
 	// Stale is the number of a newer term that was seen. The dispatcher has
 	// ended, and does nothing more.
 	Stale uint64
+	// Lost are the workers that have begun to obey another leader whose term
+	// has this one's number, as after a store has lost its records.
+	Lost []string
 }
 
 // A Leader is the dispatcher of one term.
@@ -55,6 +58,7 @@ type Leader struct {
 	tasks   map[string]*task
 	workers map[string]*worker
 	orphans map[string]map[string]*task // by the name of a worker that was not heard of
+	foreign map[string]string           // the runs of workers that obey another leader of our number
 	lines   lines
 	timers  timers
 	dirty   bool // a task may find a worker now
@@ -156,7 +160,7 @@ func NewLeader(cfg Config) *Leader {
 	l := &Leader{
 		cfg: cfg, tasks: map[string]*task{}, workers: map[string]*worker{},
 		orphans: map[string]map[string]*task{}, outbox: map[string]*wire.ToWorker{},
-		ended: map[string]uint64{},
+		ended: map[string]uint64{}, foreign: map[string]string{},
 	}
 	l.to("", "").Call = true
 	return l
@@ -221,6 +225,10 @@ func (l *Leader) Heard(now time.Duration, m wire.FromWorker) {
 		l.stale = max(l.stale, m.Seen)
 		return
 	}
+	if m.Seen == l.cfg.Term.Number && m.SeenToken != "" && m.SeenToken != l.cfg.Term.Token {
+		l.lose(now, m)
+		return
+	}
 	w := l.admit(now, m)
 	switch {
 	case w == nil:
@@ -241,6 +249,19 @@ func (l *Leader) Heard(now time.Duration, m wire.FromWorker) {
 	}
 	if m.Presence != nil {
 		l.presence(now, w, *m.Presence)
+	}
+}
+
+// lose leaves a worker alone that would refuse whatever we order, since it has
+// seen our number with another token first. Its tasks go to others: ordered
+// here, they would use up their attempts.
+func (l *Leader) lose(now time.Duration, m wire.FromWorker) {
+	if w := l.workers[m.Worker]; w != nil && w.run == m.Run {
+		l.gone(now, w, "the worker obeys another leader of this term's number")
+	}
+	if l.foreign[m.Worker] != m.Run {
+		l.foreign[m.Worker] = m.Run
+		l.out.Lost = append(l.out.Lost, m.Worker)
 	}
 }
 

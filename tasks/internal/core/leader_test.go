@@ -1,6 +1,7 @@
 package core_test
 
 import (
+	"slices"
 	"testing"
 	"time"
 
@@ -135,6 +136,68 @@ func TestALeaderOfWhichAWorkerKnowsANewerOneEnds(t *testing.T) {
 	d.l.Stored(d.now, "x", 11, wire.Record{State: wire.Queued, Timeout: time.Second, MaxAttempts: 9})
 	if out := d.l.Take(); out.Stale != 6 || len(out.Writes)+len(out.Messages) > 0 {
 		t.Errorf("%+v", out)
+	}
+}
+
+// After a store has lost its records two leaders may have one number. A worker
+// obeys the one that it heard first.
+func TestALeaderGivesNothingToAWorkerThatObeysAnotherOfItsNumber(t *testing.T) {
+	d := newDesk(t)
+	d.stored(d.submit("x"))
+	d.l.Heard(d.now, wire.FromWorker{Worker: "w", Run: "1", Seen: 5, SeenToken: "t"})
+	d.l.Heard(d.now, wire.FromWorker{Worker: "w", Run: "0", Seen: 5, SeenToken: "another's"})
+	if out := d.l.Take(); len(out.Writes) > 0 {
+		t.Errorf("%+v, and the worker obeys", out)
+	}
+	p := &wire.Presence{Capacity: 1, Lease: time.Hour}
+	for range 2 {
+		d.l.Heard(d.now, wire.FromWorker{Worker: "w", Run: "1", Seen: 5, SeenToken: "another's", Presence: p})
+	}
+	out := d.l.Take()
+	if len(out.Writes) != 1 || out.Writes[0].Record.State != wire.Queued || !slices.Equal(out.Lost, []string{"w"}) || out.Stale != 0 {
+		t.Fatalf("%+v, want the task back in its queue", out)
+	}
+	d.stored(out.Writes[0])
+	d.now += time.Minute
+	d.l.Tick(d.now)
+	if out := d.l.Take(); len(out.Writes)+len(out.Messages) > 0 {
+		t.Errorf("%+v, for a worker that obeys another", out)
+	}
+	d.l.Heard(d.now, wire.FromWorker{Worker: "v", Run: "1", Seen: 5, SeenToken: "t", Presence: p})
+	if w := d.written(); w.Record.Worker != "v" || w.Record.Attempt != 2 {
+		t.Errorf("%+v", w)
+	}
+}
+
+// A sign of life is a term, and nothing else.
+func TestASignOfLifeIsHeardAsAnOrderIs(t *testing.T) {
+	w := core.NewWorker(core.WorkerConfig{Name: "w", Run: "1", Capacity: 1, Lease: time.Minute})
+	w.Take() // shows itself
+	for _, c := range []struct {
+		name    string
+		term    wire.Term
+		refused bool
+	}{
+		{"the first", wire.Term{Number: 5, Token: "t"}, false},
+		{"the same", wire.Term{Number: 5, Token: "t"}, false},
+		{"an older one", wire.Term{Number: 4, Token: "s"}, true},
+		{"the token of none", wire.Term{Number: 5, Token: "s"}, true},
+		{"none", wire.Term{}, true},
+		{"a newer one", wire.Term{Number: 6, Token: "u"}, false},
+	} {
+		before := w.Newest()
+		w.Heard(wire.ToWorker{Term: c.term})
+		_, _, say := w.Take()
+		want := c.term
+		if c.refused {
+			want = before
+		}
+		if w.Newest() != want || (say != nil) != c.refused {
+			t.Errorf("%s: the newest term is %+v, and the worker says %+v", c.name, w.Newest(), say)
+		}
+		if say != nil && (say.Seen != want.Number || say.SeenToken != want.Token) {
+			t.Errorf("%s: the worker says %+v", c.name, say)
+		}
 	}
 }
 

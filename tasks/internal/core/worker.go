@@ -60,7 +60,7 @@ func (w *Worker) Take() (starts []Start, stops []wire.Ref, say *wire.FromWorker)
 	starts, stops, say = w.starts, w.stops, w.say
 	w.starts, w.stops, w.say = nil, nil, nil
 	if say != nil {
-		say.Worker, say.Run, say.Seen = w.cfg.Name, w.cfg.Run, w.newest.Number
+		say.Worker, say.Run, say.Seen, say.SeenToken = w.cfg.Name, w.cfg.Run, w.newest.Number, w.newest.Token
 	}
 	return starts, stops, say
 }

@@ -333,6 +333,43 @@ func TestWordOfATermThatWasNotGivenIsRefused(t *testing.T) {
 	})
 }
 
+// A refusal is an answer, too: what it says of the trust is waited for.
+func TestARefusalSaysForHowLongTheClientMayGoOn(t *testing.T) {
+	t.Parallel()
+	in(t, func(t *testing.T, l *lab) {
+		refused := func(want int, method, path, body string) (p problem) {
+			t.Helper()
+			if err := json.Unmarshal([]byte(l.ask(want, method, path, body)), &p); err != nil {
+				t.Fatal(err)
+			}
+			return p
+		}
+		c := l.campaign("a", `,"lease_ms":10000`)
+		c.lead()
+		after(ttl / 2) // the trust that was granted by then is less
+		one, err := l.s.find("g", c.Candidate)
+		if err != nil {
+			t.Fatal(err)
+		}
+		p := refused(http.StatusConflict, http.MethodPost, c.path+"/resign", `{"stopped_term":`+number(c.Term+1)+`}`)
+		if p.Trust == nil || *p.Trust <= 0 {
+			t.Fatalf("the leader is told %+v", p)
+		}
+		if until := time.Now().Add(time.Duration(*p.Trust) * time.Millisecond); one.work.granted.Before(until) {
+			t.Errorf("the release waits %v less than the client may go on", until.Sub(one.work.granted))
+		}
+		follower := l.campaign("b", "")
+		for path, status := range map[string]int{follower.path: http.StatusConflict, c.path + "x": http.StatusNotFound} {
+			if p := refused(status, http.MethodPost, path+"/resign", "{}"); p.Trust == nil || *p.Trust != 0 {
+				t.Errorf("%s: %+v", path, p)
+			}
+		}
+		if p := refused(http.StatusNotFound, http.MethodGet, "/v1/groups/other", ""); p.Trust != nil {
+			t.Errorf("what is about no candidate: %+v", p)
+		}
+	})
+}
+
 func TestAgentThatEndsWaitsForItsClients(t *testing.T) {
 	t.Parallel()
 	in(t, func(t *testing.T, l *lab) {

@@ -21,6 +21,7 @@ type failure struct {
 	code, detail string
 	faults       []fault
 	retry        time.Duration // after which another try may succeed, 0 for unknown
+	trust        *int64        // as in times; nil where it is about no candidate
 }
 
 // A fault is a field that breaks a rule.
@@ -67,6 +68,7 @@ type problem struct {
 	Status int     `json:"status"`
 	Code   string  `json:"code"`
 	Detail string  `json:"detail"`
+	Trust  *int64  `json:"trust_for_ms,omitempty"`
 	Errors []fault `json:"errors,omitempty"`
 }
 
@@ -87,7 +89,16 @@ func (f *failure) write(w http.ResponseWriter) {
 
 // problem is the failure in the words of the RFC.
 func (f *failure) problem() problem {
-	return problem{Title: http.StatusText(f.status), Status: f.status, Code: f.code, Detail: f.detail, Errors: f.faults}
+	return problem{Title: http.StatusText(f.status), Status: f.status, Code: f.code, Detail: f.detail, Trust: f.trust, Errors: f.faults}
+}
+
+// about returns the failure with what the candidate's client is trusted for,
+// although its request was refused: the trust that an answer would grant.
+func (f *failure) about(c *candidate) *failure {
+	_, _, trust := c.grant()
+	told := *f
+	told.trust = new(trust.Milliseconds())
+	return &told
 }
 
 // faultsOf returns the broken rules that an error of the library is made of.

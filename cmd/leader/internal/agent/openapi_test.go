@@ -20,11 +20,34 @@ import (
 type document struct {
 	Paths      map[string]map[string]any
 	Components struct {
-		Schemas map[string]struct {
-			Properties           map[string]struct{ Enum []string }
-			AdditionalProperties *bool
-			Required             []string
-		}
+		Schemas map[string]*schema
+	}
+}
+
+type schema struct {
+	Properties map[string]struct{ Enum []string }
+	Required   []string
+	AllOf      []*schema
+	Ref        string `json:"$ref"`
+}
+
+// whole returns a schema with those that it is made of.
+func (d document) whole(name string) (s schema) {
+	s.add(d, d.Components.Schemas[name])
+	return s
+}
+
+func (s *schema) add(d document, part *schema) {
+	if name, ok := strings.CutPrefix(part.Ref, "#/components/schemas/"); ok {
+		part = d.Components.Schemas[name]
+	}
+	if s.Properties == nil {
+		s.Properties = map[string]struct{ Enum []string }{}
+	}
+	maps.Copy(s.Properties, part.Properties)
+	s.Required = append(s.Required, part.Required...)
+	for _, more := range part.AllOf {
+		s.add(d, more)
 	}
 }
 
@@ -58,34 +81,55 @@ func TestDescriptionHasEveryRouteAndNoOther(t *testing.T) {
 
 func TestDescriptionHasEveryFieldAndNoOther(t *testing.T) {
 	t.Parallel()
-	schemas := readDocument(t).Components.Schemas
-	for name, v := range map[string]any{
-		"Campaign": wish{}, "Candidate": status{}, "Group": group{}, "Resignation": farewell{}, "ProofRequest": proofWish{}, "Proof": proofAnswer{},
-		"Problem": problem{},
+	d := readDocument(t)
+	for name, c := range map[string]struct {
+		of, without any
+		asked       bool // for, by a client, who may leave out what is not demanded
+	}{
+		"Campaign": {of: wish{}, asked: true}, "Resignation": {of: farewell{}, asked: true}, "ProofRequest": {of: proofWish{}, asked: true},
+		"Candidate": {of: status{}}, "Group": {of: group{}}, "Proof": {of: proofAnswer{}}, "Problem": {of: problem{}},
+		"CandidateState": {of: status{}, without: times{}},
 	} {
-		want, got := fields(reflect.TypeOf(v)), slices.Sorted(maps.Keys(schemas[name].Properties))
-		slices.Sort(want)
-		if !slices.Equal(want, got) {
+		described := d.whole(name)
+		want, required := fields(reflect.TypeOf(c.of))
+		if c.without != nil {
+			left, _ := fields(reflect.TypeOf(c.without))
+			isLeft := func(name string) bool { return slices.Contains(left, name) }
+			want, required = slices.DeleteFunc(want, isLeft), slices.DeleteFunc(required, isLeft)
+		}
+		if got := slices.Sorted(maps.Keys(described.Properties)); !slices.Equal(want, got) {
 			t.Errorf("%s has the fields %q, and is described with %q", name, want, got)
 		}
-		for _, field := range schemas[name].Required {
-			if !slices.Contains(got, field) {
+		slices.Sort(described.Required)
+		if !c.asked && !slices.Equal(required, described.Required) {
+			t.Errorf("%s always has %q, and is described to have %q", name, required, described.Required)
+		}
+		for _, field := range described.Required {
+			if !slices.Contains(want, field) {
 				t.Errorf("%s demands %s, which it has not", name, field)
 			}
 		}
 	}
 }
 
-func fields(t reflect.Type) (names []string) {
+// fields returns the names of a type's fields in JSON, in order, and of those
+// that are never left out.
+func fields(t reflect.Type) (names, always []string) {
 	for f := range t.Fields() {
 		if f.Anonymous {
-			names = append(names, fields(f.Type.Elem())...)
+			more, of := fields(f.Type.Elem())
+			names, always = append(names, more...), append(always, of...)
 			continue
 		}
-		name, _, _ := strings.Cut(f.Tag.Get("json"), ",")
+		name, options, _ := strings.Cut(f.Tag.Get("json"), ",")
 		names = append(names, name)
+		if options == "" {
+			always = append(always, name)
+		}
 	}
-	return names
+	slices.Sort(names)
+	slices.Sort(always)
+	return names, always
 }
 
 func TestDescriptionHasEveryCodeAndNoOther(t *testing.T) {

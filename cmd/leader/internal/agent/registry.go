@@ -131,7 +131,7 @@ func (r *registry) find(group, handle string) (*candidate, error) {
 	c := r.byHandle[handle]
 	if c == nil || c.group != group {
 		return nil, &failure{
-			status: http.StatusNotFound, code: "no_candidate",
+			status: http.StatusNotFound, code: "no_candidate", trust: new(int64),
 			detail: "there is no such candidate: its client sent no keepalive for its lease, it was withdrawn, or the agent began anew; campaign again",
 		}
 	}

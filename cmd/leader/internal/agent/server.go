@@ -105,7 +105,10 @@ func (s *server) with(serve func(http.ResponseWriter, *http.Request, *candidate)
 		if err != nil {
 			return err
 		}
-		return serve(w, r, c)
+		if err := serve(w, r, c); err != nil {
+			return failureOf(err).about(c)
+		}
+		return nil
 	}
 }
 

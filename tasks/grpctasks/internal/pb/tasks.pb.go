@@ -442,6 +442,7 @@ type FromWorker struct {
 	Refused       []*Refusal             `protobuf:"bytes,6,rep,name=refused,proto3" json:"refused,omitempty"`
 	Reports       []*Report              `protobuf:"bytes,7,rep,name=reports,proto3" json:"reports,omitempty"`
 	Leaving       bool                   `protobuf:"varint,8,opt,name=leaving,proto3" json:"leaving,omitempty"`
+	SeenToken     string                 `protobuf:"bytes,9,opt,name=seen_token,json=seenToken,proto3" json:"seen_token,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -532,6 +533,13 @@ func (x *FromWorker) GetLeaving() bool {
 	return false
 }
 
+func (x *FromWorker) GetSeenToken() string {
+	if x != nil {
+		return x.SeenToken
+	}
+	return ""
+}
+
 var File_tasks_proto protoreflect.FileDescriptor
 
 const file_tasks_proto_rawDesc = "" +
@@ -566,7 +574,7 @@ const file_tasks_proto_rawDesc = "" +
 	"\x02ok\x18\x02 \x01(\bR\x02ok\x12\x16\n" +
 	"\x06result\x18\x03 \x01(\fR\x06result\x12\x14\n" +
 	"\x05error\x18\x04 \x01(\tR\x05error\x12\x1c\n" +
-	"\tpermanent\x18\x05 \x01(\bR\tpermanent\"\x98\x02\n" +
+	"\tpermanent\x18\x05 \x01(\bR\tpermanent\"\xb7\x02\n" +
 	"\n" +
 	"FromWorker\x12\x14\n" +
 	"\x05group\x18\x01 \x01(\tR\x05group\x12\x16\n" +
@@ -576,7 +584,9 @@ const file_tasks_proto_rawDesc = "" +
 	"\bpresence\x18\x05 \x01(\v2\x19.leader.tasks.v1.PresenceR\bpresence\x122\n" +
 	"\arefused\x18\x06 \x03(\v2\x18.leader.tasks.v1.RefusalR\arefused\x121\n" +
 	"\areports\x18\a \x03(\v2\x17.leader.tasks.v1.ReportR\areports\x12\x18\n" +
-	"\aleaving\x18\b \x01(\bR\aleaving2K\n" +
+	"\aleaving\x18\b \x01(\bR\aleaving\x12\x1d\n" +
+	"\n" +
+	"seen_token\x18\t \x01(\tR\tseenToken2K\n" +
 	"\x05Tasks\x12B\n" +
 	"\x04Work\x12\x1b.leader.tasks.v1.FromWorker\x1a\x19.leader.tasks.v1.ToWorker(\x010\x01B=Z;github.com/seed-ff2cb582/leader/tasks/grpctasks/internal/pbb\x06proto3"
 
