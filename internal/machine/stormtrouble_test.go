@@ -17,10 +17,10 @@ const (
 	tFalseConflict
 	tStaleRead
 	tFailRead
-	tLoseSight
-	tDelaySight
-	tDupSight
-	tReorderSight
+	tLoseUpdate
+	tDelayUpdate
+	tDupUpdate
+	tReorderUpdate
 	tStaleStart
 	tLateTimer
 	tFastWork
@@ -76,8 +76,8 @@ const (
 var troubleNames = [troubles]string{
 	tLoseRequest: "request lost", tDelayRequest: "request late", tDupRequest: "request twice", tLoseReply: "reply lost",
 	tDelayReply: "reply late", tTransient: "transient failure", tPermanent: "permanent failure", tFalseConflict: "false conflict",
-	tStaleRead: "stale read", tFailRead: "read failed", tLoseSight: "watch message lost", tDelaySight: "watch message late",
-	tDupSight: "watch message twice", tReorderSight: "watch messages out of order", tStaleStart: "watch begins with an old state",
+	tStaleRead: "stale read", tFailRead: "read failed", tLoseUpdate: "watch message lost", tDelayUpdate: "watch message late",
+	tDupUpdate: "watch message twice", tReorderUpdate: "watch messages out of order", tStaleStart: "watch begins with an old state",
 	tLateTimer: "timer late", tFastWork: "work stops at once", tStuckWork: "work overruns",
 	tDupAsk: "control request twice", tLateAsk: "control request late",
 	tLoseOffer: "offer lost", tDelayOffer: "offer late", tDupOffer: "offer twice",

@@ -554,7 +554,7 @@ func (p *player) situation(now Instant) string {
 		fmt.Fprintf(&b, " (%s)", p.s.Reason)
 	default:
 	}
-	if p.s.Write.Stage == Resting {
+	if p.s.Write.Stage == BackingOff {
 		fmt.Fprintf(&b, ", tries again at %s", at(p.s.Write.Due))
 	}
 	return b.String()
