@@ -67,7 +67,7 @@ func (w *worker) run(ctx context.Context, in *json.Decoder) error {
 	// Before the delay: a demo may be left while a worker waits for its turn.
 	go w.obey(ctx, stop, in)
 	go w.watch(ctx)
-	if pause(ctx, w.spec.Delay) {
+	if sleep(ctx, w.spec.Delay) {
 		if err := w.e.Start(context.WithoutCancel(ctx)); err != nil {
 			return err
 		}
@@ -331,8 +331,8 @@ func mono(t time.Time) int64 {
 	return off
 }
 
-// pause waits, and reports false if ctx ended first.
-func pause(ctx context.Context, d time.Duration) bool {
+// sleep waits, and reports false if ctx ended first.
+func sleep(ctx context.Context, d time.Duration) bool {
 	t := time.NewTimer(d)
 	defer t.Stop()
 	select {
