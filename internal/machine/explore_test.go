@@ -134,7 +134,7 @@ func (x *explorer) visit(p *pending, todo []pending, f *finding) []pending {
 	return todo
 }
 
-// continues judges G5 of p.
+// continues judges G5 of p, and reports whether it holds.
 func (x *explorer) continues(p *pending, f *finding) bool {
 	bad, aftermath := x.stranded(p.w)
 	if bad == "" {

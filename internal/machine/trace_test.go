@@ -345,7 +345,7 @@ func (st *stage) settle() {
 	}
 }
 
-// turn lets one thing happen to p, if there is one.
+// turn lets one thing happen to p, and reports whether there was one.
 func (st *stage) turn(p *player) bool {
 	switch {
 	case p.dead:
@@ -424,7 +424,8 @@ func (st *stage) call(p *player, a Action) {
 	}
 }
 
-// offer delivers an offer to the first of the others that is there.
+// offer delivers an offer to the first of the others that is there, and reports
+// whether one is.
 func (st *stage) offer(p *player, a Action) bool {
 	for _, o := range st.players {
 		if o != p && !o.dead && !o.cut && o.s.Phase != Stopped {

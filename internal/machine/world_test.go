@@ -836,7 +836,8 @@ func (x *sim) dropForgotten(w *world, i int, want uint8) {
 	}
 }
 
-// commit applies a write if the register stands where it expects, and tells so.
+// commit applies a write if the register stands where it expects, and reports
+// whether it does.
 func (x *sim) commit(w *world, wk WriteKind, expected uint8, rec uint16) bool {
 	at := &x.seens.all[w.reg]
 	if at.Rev != uint64(expected) && !x.mutant.accepts(wk, at, uint64(expected)) {
@@ -883,8 +884,8 @@ func (x *sim) hearsOfConn(i int, p *participant, ev EventKind, now Instant) {
 	}
 }
 
-// begun judges that no step begins a term only to end it: the runtime would
-// tell the program of a term that it never had.
+// begun reports whether a step begins a term only to end it, which none may:
+// the runtime would tell the program of a term that it never had.
 func begun(actions []Action) bool {
 	promoted := false
 	for k := range actions {

@@ -45,7 +45,8 @@ func sharedNow() int64 {
 	return ts.Nano()
 }
 
-// actAsProgram runs as the program, if the environment says so.
+// actAsProgram runs as the program if the environment says so, and reports
+// whether it does.
 func actAsProgram() bool {
 	k, part := kind(os.Getenv(kindVariable)), os.Getenv(partVariable)
 	if k == "" {

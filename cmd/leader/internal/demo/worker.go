@@ -249,8 +249,9 @@ type asker struct {
 	next samples
 }
 
-// ask asks once. The clock is read before and after: somewhere between lies
-// the instant that the answer is about. See detector.
+// ask asks once, and reports whether the worker leads. The clock is read before
+// and after: somewhere between lies the instant that the answer is about. See
+// detector.
 func (a *asker) ask() bool {
 	before := monoNow()
 	// The term is read first: if it ends between the two calls, and another
