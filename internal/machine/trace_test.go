@@ -16,8 +16,8 @@ import (
 var update = flag.Bool("update", false, "rewrite the golden traces in testdata")
 
 // testdata is part of the test's binary, and no file that a test opens: the
-// build cache then answers for the explorers in each clone, since the go command
-// remembers an opened file by its absolute path and time.
+// build cache then answers for the explorers in each clone, since the go
+// command remembers an opened file by its absolute path and time.
 //
 //go:embed testdata
 var testdata embed.FS

@@ -105,11 +105,12 @@ type promotion struct {
 }
 
 // deposedBy returns the promotion that had deposed the instance of a run.
-// Another's term had begun when the call arrived, and the instance's own had not
-// begun again when the handler did. It is nil if there is no such promotion.
+// Another's term had begun when the call arrived, and the instance's own had
+// not begun again when the handler did. It is nil if there is no such
+// promotion.
 //
-// A call that was let in before the instance was frozen, and whose handler began
-// after, is not disputed: nobody can keep those two instants together.
+// A call that was let in before the instance was frozen, and whose handler
+// began after, is not disputed: nobody can keep those two instants together.
 func deposedBy(v visit, promotions []promotion) *promotion {
 	var other *promotion // the last one that had begun for certain
 	for i, p := range promotions {

@@ -44,8 +44,8 @@ type figures struct {
 	unheard  harness.Samples // the longest wait around it
 }
 
-// wrong is what must not be, and of each kind only the first few: where one call
-// waits in vain, thousands do.
+// wrong is what must not be, and of each kind only the first few: where one
+// call waits in vain, thousands do.
 func (f *figures) wrong() (lines []string) {
 	const most = 10
 	for what, all := range map[string][]string{"failed: ": f.failures, "violation: ": f.violations} {
