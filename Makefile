@@ -50,14 +50,16 @@ demo: ## watch a live election on an embedded NATS server (ARGS="--workers 3"; u
 
 # What the race detector is not for: parts without a goroutine, where it finds nothing and takes ten times as long; and
 # the two examples over SQLite, which takes the compiler minutes with it: the goroutines of one are those of store/feed,
-# and the other has none but the library's. The unit tests of some stores have none either. They stay, since cmd/leader's
-# tests compile those stores' clients with the race detector, and without it they would be compiled once more. The labs'
-# own packages are left to make labs.
+# and the other has none but the library's. What PLAIN needs is compiled without the race detector anyway, for the
+# programs that the tests build and for the random schedules below. The unit tests of some stores have no goroutine
+# either. They stay, since cmd/leader's tests compile those stores' clients with the race detector, and without it they
+# would be compiled once more. The labs' own packages are left to make labs.
 LABS   := /test/(fence/sqlfence|fence/stalewriter|databases|dash|migrate|proxy|stores)(/|$$)
 PURE    := ./internal/machine ./internal/specification ./internal/record ./internal/preference ./tasks/internal/core
-PLAIN   := ./cmd/leader/internal/output ./examples/scheduler ./fence/sqlfence ./internal/boundaries \
-	./store/natsstore/internal/retry ./store/natsstore/internal/watch ./tasks/wire ./test/agent ./test/chaos/internal/history \
-	./test/chaos/internal/schedule ./test/internal/reporting ./test/internal/storefigures
+PLAIN   := $(addprefix ./cmd/leader/internal/,archive bucket output rights version) ./examples/scheduler ./fence/sqlfence \
+	./inspect ./internal/boundaries ./store $(addprefix ./store/natsstore/internal/,feed pattern registry request retry watch wire) \
+	./tasks/wire ./test/agent $(addprefix ./test/chaos/internal/,history mutant results schedule) ./test/internal/reporting \
+	./test/internal/storefigures
 empty   :=
 space   := $(empty) $(empty)
 UNRACED := /($(subst $(space),|,$(patsubst ./%,%,$(PURE) $(PLAIN)))|test/release|examples/sqlitestore)$$
