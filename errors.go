@@ -68,7 +68,8 @@ func (e *ConfigError) Error() string {
 	return fmt.Sprintf("%s %v %s", e.Field, e.Value, e.Rule)
 }
 
-// Is makes a ConfigError match ErrInvalidConfig.
+// Is reports whether target is ErrInvalidConfig, which each ConfigError
+// matches.
 func (e *ConfigError) Is(target error) bool { return target == ErrInvalidConfig }
 
 // A LossError is the cause (context.Cause) of the end of a term's context.
@@ -84,7 +85,7 @@ func (e *LossError) Error() string {
 	return fmt.Sprintf("leader: term %d ended: %s", e.Term.Number, e.Reason)
 }
 
-// Is makes a LossError match ErrNotLeader.
+// Is reports whether target is ErrNotLeader, which each LossError matches.
 func (e *LossError) Is(target error) bool { return target == ErrNotLeader }
 
 // lossOf is the cause of the end of a term's context.

@@ -168,7 +168,8 @@ func (t *machineTimer) Reset(d time.Duration) bool {
 	return t.set(t.l.at(trueNow()) + int64(d))
 }
 
-// set sets the timer to a reading. m.mu is held.
+// set sets the timer to a reading, and reports whether it was set before. m.mu
+// is held.
 func (t *machineTimer) set(at int64) bool {
 	_, was := t.m.timers[t]
 	t.m.timers[t] = struct{}{}

@@ -339,7 +339,7 @@ func TestMinTenureIsASetting(t *testing.T) {
 
 // The request for a takeover may be lost, and the record it is written to be
 // contended: it is made again.
-func TestALostBidIsMadeAgain(t *testing.T) {
+func TestALostTakeoverRequestIsMadeAgain(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		n := 0
 		f := network(t, func(c faultstore.Call) (fate faultstore.Fate) {
@@ -374,7 +374,7 @@ func (g *guarded) CompareAndSwap(ctx context.Context, w store.Write) (uint64, er
 
 // Without the right to write the control record a candidate has no say, and
 // everything else works.
-func TestACandidateWithoutTheRightToBidIsLeftOutAndSaysSo(t *testing.T) {
+func TestACandidateThatMayNotRequestATakeoverIsLeftOutAndSaysSo(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		st := &guarded{Store: memstore.New()}
 		var notes []string

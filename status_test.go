@@ -274,7 +274,7 @@ func TestObserverSeesASilentLeaderExpireAlsoByPolling(t *testing.T) {
 
 // A watch says again what it said before when it has been interrupted. That is
 // no renewal.
-func TestRepeatedSightDoesNotProlongALeaseForAnObserver(t *testing.T) {
+func TestARepeatedObservationDoesNotProlongALeaseForAnObserver(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f, j := network(t, nil), newJournal()
 		put(t, f.Client("x"), "g", record.Record{ID: "x", Token: "t", TTL: ttl.Milliseconds(), Term: 5})

@@ -200,8 +200,9 @@ func (f *feed) send(a Advisory) {
 	}
 }
 
-// connected waits for the connection, which may come back with no buffer of its
-// own to have kept anything. An election that has stopped does not wait.
+// connected waits for the connection, and reports whether it may be used. It
+// may come back with no buffer of its own to have kept anything. An election
+// that has stopped does not wait.
 func (f *feed) connected() bool {
 	nc := f.p.nc
 	if nc == nil {

@@ -139,7 +139,7 @@ func (n known) entry() Entry {
 	}
 }
 
-// told takes in who leads now.
+// told takes in who leads now, and reports whether to go on: always.
 func (f *follower) told(info leadership.Info) bool {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -174,7 +174,7 @@ func (f *follower) interrupted(state store.ConnState) {
 	f.blind = f.blind || state != store.Connected
 }
 
-// renewed takes in a renewal.
+// renewed takes in a renewal, and reports whether to go on: always.
 func (f *follower) renewed(info leadership.Info) bool {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -188,7 +188,8 @@ func (f *follower) renewed(info leadership.Info) bool {
 	return true
 }
 
-// deaf takes in why nothing is heard, which is told once.
+// deaf takes in why nothing is heard, which is told once, and reports whether
+// to go on: always.
 func (f *follower) deaf(err error) bool {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -200,7 +201,7 @@ func (f *follower) deaf(err error) bool {
 }
 
 // present takes in that the present state has arrived, or why it cannot be
-// read.
+// read, and reports whether to go on: always.
 func (f *follower) present(err error) bool { return err == nil || f.deaf(err) }
 
 // complain tells why nothing is heard.

@@ -29,7 +29,8 @@ const (
 	labelled  = "../deploy/label"
 )
 
-// A deployment is all that manifests deploy beside each other, by kind and name.
+// A deployment is all that manifests deploy beside each other, by kind and
+// name.
 type deployment struct {
 	configs      map[string]*corev1.ConfigMap
 	accounts     map[string]*corev1.ServiceAccount
@@ -128,8 +129,8 @@ func bases(t *testing.T) (found []string) {
 	return found
 }
 
-// kustomization adds what a kustomization names, which has to be all there is in
-// its directory, and patches it.
+// kustomization adds what a kustomization names, which has to be all there is
+// in its directory, and patches it.
 func (d *deployment) kustomization(t *testing.T, dir string) {
 	t.Helper()
 	var k struct {
@@ -199,8 +200,8 @@ func (d *deployment) patch(t *testing.T, path string) {
 	}
 }
 
-// file adds the documents of a file, each strictly: a field that Kubernetes does
-// not know is a fault.
+// file adds the documents of a file, each strictly: a field that Kubernetes
+// does not know is a fault.
 func (d *deployment) file(t *testing.T, path string) {
 	t.Helper()
 	for doc := range bytes.SplitSeq(read(t, path), []byte("\n---\n")) {

@@ -154,5 +154,5 @@ func (e *StaleError) Error() string {
 	return fmt.Sprintf("fence: stale term %v: %v was accepted", e.Refused, e.Last)
 }
 
-// Is makes a StaleError match ErrStale.
+// Is reports whether target is ErrStale, which each StaleError matches.
 func (e *StaleError) Is(target error) bool { return target == ErrStale }

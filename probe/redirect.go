@@ -17,8 +17,8 @@ const TermParam = "leader-term"
 
 // RefusalHeader is set in each answer that [Redirect] gives in place of the
 // handler, so that clients know that no handler has seen the request. Its value
-// is one of the constants. A handler may set it, too, with a 503, if it has done
-// nothing.
+// is one of the constants. A handler may set it, too, with a 503, if it has
+// done nothing.
 const RefusalHeader = "Leader-Refusal"
 
 // The values of RefusalHeader.

@@ -112,7 +112,7 @@ func next(ctx context.Context, sub *nats.Subscription, within time.Duration) (*n
 	return m, err
 }
 
-// silent tells that nothing came in time.
+// silent reports whether an error says that nothing came in time.
 func silent(err error) bool {
 	return errors.Is(err, context.DeadlineExceeded) || errors.Is(err, context.Canceled) || errors.Is(err, nats.ErrTimeout)
 }

@@ -38,8 +38,8 @@
 //	           stood at another revision than the expected one
 //	Transient  the call had no effect and never will have: try again
 //	Permanent  the call had no effect and never will have, and a repetition ends
-//	           the same way until a person changes something (permission, a missing
-//	           bucket, a size limit)
+//	           the same way until a person changes something (permission, a
+//	           missing bucket, a size limit)
 //	Unknown    the write may have been applied, or may yet be, also long after
 //	           the call returned
 //

@@ -156,7 +156,7 @@ type cursor struct {
 	bad  bool
 }
 
-// has reads s if it is next.
+// has reads s if it is next, and reports whether it is.
 func (c *cursor) has(s string) bool {
 	if len(c.rest) < len(s) || string(c.rest[:len(s)]) != s {
 		return false

@@ -79,7 +79,7 @@ func (s *fieldSource) walk(t reflect.Type, path string, fields *[]field) error {
 
 func key(pkg, typ, field string) string { return pkg + "." + typ + "." + field }
 
-// leaf says that a type is printed as one value.
+// leaf reports whether a type is printed as one value.
 func leaf(t reflect.Type) bool {
 	text := reflect.TypeFor[encoding.TextMarshaler]()
 	return t.Implements(text) || reflect.PointerTo(t).Implements(text)

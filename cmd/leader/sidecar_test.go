@@ -175,7 +175,7 @@ func sidecar(t *testing.T, url, id string, args []string) *pod {
 	return &pod{T: t, cmd: cmd, lines: bufio.NewScanner(stderr)}
 }
 
-// next reads another line of what it says.
+// next reads another line of what it says, and reports whether there was one.
 func (p *pod) next() bool {
 	if !p.lines.Scan() {
 		return false

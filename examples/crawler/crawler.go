@@ -35,8 +35,8 @@ func page(site, path string) tasks.Spec {
 
 var link = regexp.MustCompile(`href="(/[a-z0-9]+/[a-z0-9]+)"`)
 
-// fetch is a worker's handler: it fetches a page and submits those that it links
-// to. It may be called twice for a page, and does no harm then.
+// fetch is a worker's handler: it fetches a page and submits those that it
+// links to. It may be called twice for a page, and does no harm then.
 func (c *crawler) fetch(ctx context.Context, worker string, t tasks.Task) ([]byte, error) {
 	url := string(t.Payload)
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, url, http.NoBody)

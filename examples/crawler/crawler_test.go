@@ -10,8 +10,8 @@ import (
 )
 
 // The copy that leads is killed in the midst, and all pages are crawled, by ten
-// workers and more. Which section is whose follows from the names: 10 workers of
-// "a" alone have some, and 19 of "a" and "c".
+// workers and more. Which section is whose follows from the names: 10 workers
+// of "a" alone have some, and 19 of "a" and "c".
 func TestASiteIsCrawledThoughTheLeaderIsKilled(t *testing.T) {
 	crew := lab.NewCrew(t, lab.Build(t), "-server", lab.Server(t), "-ttl", "1s")
 	first := crew.Start("b")

@@ -162,7 +162,8 @@ func (g *gate) all() []write {
 	return append([]write(nil), g.writes...)
 }
 
-// await waits for a write that is as asked for, the first from the given one on.
+// await waits for a write that is as asked for, the first from the given one
+// on.
 func (g *gate) await(t *testing.T, what string, from int, is func(write) bool) (found write) {
 	t.Helper()
 	natslab.Eventually(t, what, func(context.Context) error {

@@ -27,8 +27,8 @@ func TestAnOperatorThatLosesItsLead(t *testing.T) {
 	t.Run("Frozen", func(t *testing.T) { frozen(t, s, orders, leads, next, second) })
 }
 
-// cutOff takes NATS from the operator that leads, and returns its successor. The
-// connections stay open, and nothing comes: it has to end by its own clock.
+// cutOff takes NATS from the operator that leads, and returns its successor.
+// The connections stay open, and nothing comes: it has to end by its own clock.
 func cutOff(t *testing.T, s *stage, copies map[string]*copied, first uint64) *copied {
 	leads := s.leads(copies, first)
 	delete(copies, leads.name)

@@ -376,7 +376,7 @@ func stepDown(t *testing.T, s *stage, leads *copied, term uint64) {
 func lateWrites(t *testing.T, s *stage, g *LeaderGroup, first, second leader.Term) {
 	own := s.client(s.config)
 	ctx := natslab.Within(t)
-	stale := sighting{LeaderInfo: leader.LeaderInfo{ID: "nobody", Term: 1}, since: time.Now()}
+	stale := observation{LeaderInfo: leader.LeaderInfo{ID: "nobody", Term: 1}, since: time.Now()}
 	for what, err := range map[string]error{
 		"the ConfigMap": applyConfigMap(ctx, own, g, stale, first),
 		"the status":    applyStatus(ctx, own, g, stale, first, time.Now()),
@@ -396,7 +396,7 @@ func lateWrites(t *testing.T, s *stage, g *LeaderGroup, first, second leader.Ter
 	}
 	s.shows("two", func(term uint64) bool { return term == second.Number })
 	// The one that leads may write on; here the test does, in its term.
-	if err := applyConfigMap(ctx, own, g, sighting{LeaderInfo: leader.LeaderInfo{ID: "two", Term: uint64(g.Status.Term), Address: "two.example:80"}}, second); err != nil {
+	if err := applyConfigMap(ctx, own, g, observation{LeaderInfo: leader.LeaderInfo{ID: "two", Term: uint64(g.Status.Term), Address: "two.example:80"}}, second); err != nil {
 		t.Errorf("the present leader: %v", err)
 	}
 	// The account has no more rights than it needs.

@@ -20,20 +20,21 @@ type observers struct {
 	ctx     context.Context // of the manager's run; nil before
 	running sync.WaitGroup
 	buckets map[string]bool
-	seen    map[place]sighting
+	seen    map[place]observation
 }
 
 // A place is a group of a bucket.
 type place struct{ bucket, group string }
 
-type sighting struct {
+// An observation is who leads a group, and since when.
+type observation struct {
 	leader.LeaderInfo
 
 	since time.Time // when it was first seen to lead in this term
 }
 
 func newObservers(nc *nats.Conn) *observers {
-	return &observers{nc: nc, events: make(chan event.TypedGenericEvent[place], 128), buckets: map[string]bool{}, seen: map[place]sighting{}}
+	return &observers{nc: nc, events: make(chan event.TypedGenericEvent[place], 128), buckets: map[string]bool{}, seen: map[place]observation{}}
 }
 
 // Start implements manager.Runnable: it lets observations run until ctx is
@@ -52,7 +53,7 @@ func (o *observers) Start(ctx context.Context) error {
 
 // leader returns who leads, as far as it is known, and sees to it that the
 // bucket is watched.
-func (o *observers) leader(p place) (sighting, bool) {
+func (o *observers) leader(p place) (observation, bool) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	if !o.buckets[p.bucket] {
@@ -90,7 +91,7 @@ func (o *observers) see(ctx context.Context, bucket string, info leader.LeaderIn
 	last, known := o.seen[p]
 	changed := !known || last.ID != info.ID || last.Term != info.Term
 	if changed {
-		o.seen[p] = sighting{info, time.Now()}
+		o.seen[p] = observation{info, time.Now()}
 	}
 	o.mu.Unlock()
 	if !changed {

@@ -117,7 +117,7 @@ func (r *reconciler) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.
 }
 
 // applyConfigMap writes the ConfigMap of a LeaderGroup.
-func applyConfigMap(ctx context.Context, c client.Client, g *LeaderGroup, seen sighting, term leader.Term) error {
+func applyConfigMap(ctx context.Context, c client.Client, g *LeaderGroup, seen observation, term leader.Term) error {
 	u := &unstructured.Unstructured{Object: map[string]any{
 		"apiVersion": "v1", "kind": "ConfigMap",
 		"metadata": map[string]any{
@@ -137,7 +137,7 @@ func applyConfigMap(ctx context.Context, c client.Client, g *LeaderGroup, seen s
 }
 
 // applyStatus writes the status of a LeaderGroup, if it changed.
-func applyStatus(ctx context.Context, c client.Client, g *LeaderGroup, seen sighting, term leader.Term, now time.Time) error {
+func applyStatus(ctx context.Context, c client.Client, g *LeaderGroup, seen observation, term leader.Term, now time.Time) error {
 	s, changed := statusOf(g, seen, term, now)
 	if !changed {
 		return nil
@@ -158,7 +158,7 @@ func applyStatus(ctx context.Context, c client.Client, g *LeaderGroup, seen sigh
 
 // statusOf is the status that a LeaderGroup is to have, and whether that is
 // news.
-func statusOf(g *LeaderGroup, seen sighting, term leader.Term, now time.Time) (s LeaderGroupStatus, changed bool) {
+func statusOf(g *LeaderGroup, seen observation, term leader.Term, now time.Time) (s LeaderGroupStatus, changed bool) {
 	s = g.Status
 	s.Conditions = append([]metav1.Condition(nil), s.Conditions...)
 	condition := metav1.Condition{Type: led, Status: metav1.ConditionTrue, Reason: "Leads", Message: seen.ID + " leads", ObservedGeneration: g.Generation}

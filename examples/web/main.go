@@ -9,8 +9,8 @@
 // Then end the copy that counts, and see the client go on with the other.
 //
 // It serves the probes of package probe too: /livez, /readyz and /leader.
-// deploy/kubernetes/web.yaml runs it. With -label and -service Kubernetes itself
-// sends clients to the copy that leads, as deploy/label has it.
+// deploy/kubernetes/web.yaml runs it. With -label and -service Kubernetes
+// itself sends clients to the copy that leads, as deploy/label has it.
 package main
 
 import (

@@ -15,10 +15,11 @@ import (
 	"github.com/seed-ff2cb582/leader/examples/internal/app"
 )
 
-// A signpost has Kubernetes send clients to the copy that leads, in two ways. Its
-// pod carries the label, for a Service that selects it. Its address stands in
-// the EndpointSlice of the service, which has no selector. The slice decides:
-// who may not write it, since a later leader has, does not set the label.
+// A signpost has Kubernetes send clients to the copy that leads, in two ways.
+// Its pod carries the label, for a Service that selects it. Its address stands
+// in the EndpointSlice of the service, which has no selector. The slice
+// decides: who may not write it, since a later leader has, does not set the
+// label.
 type signpost struct {
 	label, service string
 }
@@ -30,8 +31,8 @@ func (s *signpost) define(fs *flag.FlagSet) {
 		"in Kubernetes: the `name` of a Service without a selector, with a port named http, that leads to the leader ($LEADER_SERVICE)")
 }
 
-// keeper returns what keeps the signs of a copy until its election has ended, or
-// ctx; that does nothing if none are wanted. The API server is that of
+// keeper returns what keeps the signs of a copy until its election has ended,
+// or ctx; that does nothing if none are wanted. The API server is that of
 // $KUBECONFIG, or of the cluster in whose pod the program runs.
 func (s *signpost) keeper(pod string) (keep func(ctx context.Context, e leader.Election, logger *slog.Logger), err error) {
 	if *s == (signpost{}) {

@@ -2,6 +2,6 @@
 
 package boottime
 
-// virtual reports that there are no timers: nothing here tells virtual time
-// from that of the system.
+// virtual reports whether time is virtual. Nothing here tells virtual time from
+// that of the system, so it says yes, and there are no timers.
 func virtual() bool { return true }

@@ -113,7 +113,8 @@ func (h *Health) ask(ctx context.Context, verdict chan<- bool) {
 	}, h.Panicked("the health check"))
 }
 
-// healthy makes one check. One that returns after its time has failed.
+// healthy makes one check, and reports whether it passed. One that returns
+// after its time has failed.
 func (h *Health) healthy(ctx context.Context) bool {
 	ctx, cancel := context.WithTimeout(ctx, h.Timeout)
 	defer cancel()

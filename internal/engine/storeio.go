@@ -292,9 +292,10 @@ func (t *trouble) due(err error) bool {
 	return true
 }
 
-// persist repeats try until it succeeds (true) or the election ends (false).
-// What keeps it waiting is said when it changes, and once a minute while it
-// stays: an election that does not begin must not be silent, nor fill the log.
+// persist repeats try until it succeeds or the election ends, and reports
+// whether it succeeded. What keeps it waiting is said when it changes, and once
+// a minute while it stays: an election that does not begin must not be silent,
+// nor fill the log.
 func (s *storeIO) persist(try func() error) bool {
 	e := s.env
 	var lasting trouble

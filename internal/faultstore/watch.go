@@ -73,7 +73,7 @@ func (w *watch) run() {
 		case !ok:
 			return
 		case wait > 0:
-			w.pause(wait)
+			w.sleep(wait)
 		default:
 			w.deliver(e)
 		}
@@ -99,8 +99,8 @@ func (w *watch) next(runner uint64) (e store.Entry, wait time.Duration, ok bool)
 	return first.entry, 0, true
 }
 
-// pause waits until the time has passed or the watch is closed.
-func (w *watch) pause(d time.Duration) {
+// sleep waits until the time has passed or the watch is closed.
+func (w *watch) sleep(d time.Duration) {
 	t := time.NewTimer(d)
 	defer t.Stop()
 	select {

@@ -15,7 +15,7 @@ func TestNoTwoCallsHaveOneNumber(t *testing.T) {
 	for range 4 {
 		p.answer(Event{Kind: Written, Outcome: Conflict})
 		p.answer(Event{Kind: Read, Seen: p.own(5, 0)}) // by which the refusal proves nothing
-		for p.s.Write.Stage == Resting {
+		for p.s.Write.Stage == BackingOff {
 			p.step(Event{Kind: Tick})
 		}
 	}
@@ -81,7 +81,7 @@ func TestAttemptsAreCountedToTheirBound(t *testing.T) {
 	leader := elected(m)
 	leader.step(Event{Kind: Validate})
 	leader.answer(Event{Kind: Written, Outcome: Transient})
-	if leader.s.Phase != Holding || leader.s.Write.Stage != Resting {
+	if leader.s.Phase != Holding || leader.s.Write.Stage != BackingOff {
 		t.Fatalf("after one failure a leader is %v by %v", leader.s.Phase, leader.s.Reason)
 	}
 	leader.step(Event{Kind: Tick})
@@ -98,7 +98,7 @@ func TestAttemptsAreCountedToTheirBound(t *testing.T) {
 		if got := claimant.s.Write.Due - claimant.now.Mono; claimant.s.Phase != Claiming || got != int64(delay) {
 			t.Fatalf("after failure %d a claimant is %v and waits for %d, want %d", n+1, claimant.s.Phase, got, delay)
 		}
-		for claimant.s.Write.Stage == Resting {
+		for claimant.s.Write.Stage == BackingOff {
 			claimant.step(Event{Kind: Tick})
 		}
 	}
@@ -152,12 +152,12 @@ func TestAReadOfWhatIsKnownEndsNoKeeping(t *testing.T) {
 	p.step(Event{Kind: Validate})
 	p.step(Event{Kind: Leave, Exit: Exit{Reason: ReasonResigned}})
 	p.answer(Event{Kind: Written, Outcome: Unknown})
-	for p.s.Write.Stage == Resting {
+	for p.s.Write.Stage == BackingOff {
 		p.step(Event{Kind: Tick})
 	}
 	p.answer(Event{Kind: Written, Outcome: Conflict})
 	p.answer(Event{Kind: Read, Seen: p.own(5, 0)})
-	if p.s.Phase != Draining || !p.s.keeps() || p.s.Write.Kind != Renew || p.s.Write.Stage != Resting {
+	if p.s.Phase != Draining || !p.s.keeps() || p.s.Write.Kind != Renew || p.s.Write.Stage != BackingOff {
 		t.Errorf("it is %v, keeps the record: %v, a %v at stage %v", p.s.Phase, p.s.keeps(), p.s.Write.Kind, p.s.Write.Stage)
 	}
 }

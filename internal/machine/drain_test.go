@@ -18,7 +18,7 @@ func TestARecordIsKeptWhileTheWorkStopsThoughAnAcknowledgementWasLost(t *testing
 	}
 	p.answer(Event{Kind: Written, Outcome: Conflict})
 	p.answer(Event{Kind: Read, Outcome: Transient}) // and the read is not answered either, at first
-	for p.s.Write.Stage == Resting {
+	for p.s.Write.Stage == BackingOff {
 		p.step(Event{Kind: Tick})
 	}
 	p.answer(Event{Kind: Read, Seen: p.own(6, 1)})

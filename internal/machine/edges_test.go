@@ -70,7 +70,7 @@ func TestTheStoppedTellWhenTheirWorkHasEnded(t *testing.T) {
 }
 
 // The news of what a claim expects, once more, is no answer to the claim.
-func TestARepeatedSightDoesNotEndAClaim(t *testing.T) {
+func TestARepeatedObservationDoesNotEndAClaim(t *testing.T) {
 	p := &play{m: unitMachine("a")}
 	vacancy := Seen{Kind: Vacant, Rev: 4, Rec: Record{Token: "b1"}}
 	p.step(Event{Kind: Start})
@@ -371,7 +371,7 @@ func TestRandomDelaysNeverShortenAWait(t *testing.T) {
 
 // The number of a term is the revision of its claim, which the claim's own
 // record can not know yet.
-func TestTheTermOfASight(t *testing.T) {
+func TestTheTermOfAnObservation(t *testing.T) {
 	for name, c := range map[string]struct {
 		seen Seen
 		want uint64

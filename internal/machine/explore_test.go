@@ -134,7 +134,7 @@ func (x *explorer) visit(p *pending, todo []pending, f *finding) []pending {
 	return todo
 }
 
-// continues judges G5 of p.
+// continues judges G5 of p, and reports whether it holds.
 func (x *explorer) continues(p *pending, f *finding) bool {
 	bad, aftermath := x.stranded(p.w)
 	if bad == "" {
@@ -449,11 +449,11 @@ func smaller(full, race int) int {
 
 // Faults that are tried together.
 var (
-	network    = setOf(kDelayWrite, kGiveUpWrite, kLoseReply, kLoseSight, kDupSight, kFalseConflict, kStaleRead, kPause)
-	preference = setOf(kTakeover, kPaused, kUnfit, kPause, kCrash, kLoseSight, kSlowWork)
+	network    = setOf(kDelayWrite, kGiveUpWrite, kLoseReply, kLoseUpdate, kDupUpdate, kFalseConflict, kStaleRead, kPause)
+	preference = setOf(kTakeover, kPaused, kUnfit, kPause, kCrash, kLoseUpdate, kSlowWork)
 	// offering is what may go wrong around an offer: those who leave, the
 	// message, and what is seen and written meanwhile.
-	offering = setOf(kResign, kStopRelease, kLoseOffer, kDelayOffer, kDupOffer, kDelaySight, kLoseSight, kGiveUpWrite, kLoseReply, kDelayReply, kPause, kSlowWork, kCrash)
+	offering = setOf(kResign, kStopRelease, kLoseOffer, kDelayOffer, kDupOffer, kDelayUpdate, kLoseUpdate, kGiveUpWrite, kLoseReply, kDelayReply, kPause, kSlowWork, kCrash)
 	process  = setOf(kCrash, kPause, kSlowWork, kDelete, kTransfer, kStopRelease, kConnDown, kSuspend)
 	// connection is what a connection is reported to be, and what comes in.
 	connection = setOf(kConnDown, kSeemsDown, kDownAgain, kCutOff, kDelayReply, kDelayWrite, kResign, kDelete)
@@ -542,7 +542,7 @@ func coarse() []config {
 			// The longer lease may have been overwritten before the other
 			// candidate saw it.
 			name: "what no candidate wrote, and leases of different lengths", clocks: steady(3, 5), machines: foreign,
-			kinds:   setOf(kGarbage, kForeign, kLoseSight, kPause),
+			kinds:   setOf(kGarbage, kForeign, kLoseUpdate, kPause),
 			horizon: smaller(7, 4), deep: 9, faults: 3, sample: 200,
 		},
 		{
@@ -577,12 +577,12 @@ func coarse() []config {
 		},
 		{
 			name: "offers, two candidates that leave one after the other", clocks: steady(3, 5), machines: machines(2, offer),
-			kinds:   setOf(kResign, kStepDown, kDelayOffer, kDupOffer, kGiveUpWrite, kDelaySight),
+			kinds:   setOf(kResign, kStepDown, kDelayOffer, kDupOffer, kGiveUpWrite, kDelayUpdate),
 			horizon: smaller(7, 2), faults: 3, sample: 100,
 		},
 		{
 			name: "offers, three candidates", clocks: steady(3, 5, 4), machines: machines(3, offer),
-			kinds:   setOf(kResign, kDelayOffer, kDupOffer, kGiveUpWrite, kLoseSight, kPause),
+			kinds:   setOf(kResign, kDelayOffer, kDupOffer, kGiveUpWrite, kLoseUpdate, kPause),
 			horizon: smaller(4, 1), faults: 2, sample: 50,
 		},
 		{
@@ -650,7 +650,7 @@ func narrow() []config {
 		},
 		{
 			name: "fine: a claim of nothing, applied twice, in a store that is made again", clocks: fine(2), machines: fineMachines(2, ageing),
-			kinds:   setOf(kRemade, kCutOff, kGiveUpWrite, kLoseReply, kDelayWrite, kDelaySight, kResign),
+			kinds:   setOf(kRemade, kCutOff, kGiveUpWrite, kLoseReply, kDelayWrite, kDelayUpdate, kResign),
 			horizon: smaller(4, 2), deep: 8, faults: 3, sample: 50, patience: finePatience,
 		},
 		{
@@ -778,7 +778,7 @@ func TestDeletionOfAnUnseenLongerLeaseIsAHole(t *testing.T) {
 	ms := machines(2, nil)
 	shortTTL(ms)
 	x := newExplorer(config{
-		clocks: steady(3, 5), machines: ms, horizon: 4, faults: 3, kinds: setOf(kLoseSight, kDelete, kPause), shortest: true,
+		clocks: steady(3, 5), machines: ms, horizon: 4, faults: 3, kinds: setOf(kLoseUpdate, kDelete, kPause), shortest: true,
 	})
 	f := x.run()
 	if !strings.HasPrefix(f.bad, "G1") {
@@ -794,7 +794,7 @@ func TestGarbageOverAnUnseenLongerLeaseIsAHole(t *testing.T) {
 	for _, k := range []kind{kGarbage, kForeign} {
 		ms := machines(2, nil)
 		shortTTL(ms)
-		cfg := config{clocks: steady(3, 5), machines: ms, horizon: 4, faults: 3, kinds: setOf(kLoseSight, k, kPause), shortest: true}
+		cfg := config{clocks: steady(3, 5), machines: ms, horizon: 4, faults: 3, kinds: setOf(kLoseUpdate, k, kPause), shortest: true}
 		f := newExplorer(cfg).run()
 		if !strings.HasPrefix(f.bad, "G1") {
 			t.Fatalf("%v: no counterexample in %d worlds: the hole is closed, so document that instead", k, f.worlds)

@@ -43,7 +43,8 @@ func (c *step) observeHolding(seen *Seen) {
 	c.lose(x)
 }
 
-// resolveRenewal ends a renewal if seen is what it wrote.
+// resolveRenewal ends a renewal if seen is what it wrote, and reports whether
+// it is.
 func (c *step) resolveRenewal(seen *Seen) bool {
 	if !c.ours(seen) || c.s.Write.Kind != Renew || seen.Rec.Renewal != c.s.Grant.Renewal+1 {
 		return false

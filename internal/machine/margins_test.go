@@ -12,7 +12,7 @@ func TestExploreMargins(t *testing.T) {
 	for _, cfg := range []config{
 		{
 			name: "leases", clocks: fine(2), machines: fineMachines(2, nil), horizon: 14, faults: 1,
-			kinds: setOf(kPause, kCutOff, kDelaySight, kCrash, kDelayReply), sample: 50, patience: finePatience,
+			kinds: setOf(kPause, kCutOff, kDelayUpdate, kCrash, kDelayReply), sample: 50, patience: finePatience,
 		},
 		{
 			name: "a store that is made again", clocks: fine(2), machines: fineMachines(2, nil), horizon: 14, faults: 2,

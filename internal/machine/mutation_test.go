@@ -147,7 +147,7 @@ var mutations = []mutation{
 			}
 		})},
 		// Its own watch would tell it at once.
-		bug: 4, want: []string{"G1"}, kinds: setOf(kLoseReply, kLoseSight, kPause), faults: 3,
+		bug: 4, want: []string{"G1"}, kinds: setOf(kLoseReply, kLoseUpdate, kPause), faults: 3,
 	},
 	{
 		mutant: mutant{name: "an unanswered write is taken for a refused one", step: before(func(_ Machine, s *State, _ *Event, _ *Instant) {
@@ -165,7 +165,7 @@ var mutations = []mutation{
 			s.Grant.Sent, s.Grant.Trust = now, now.Add(m.trust(m.TTL))
 			return s, []Action{{Kind: Promote}}
 		}},
-		bug: 5, want: []string{"G1", "G2"}, kinds: setOf(kGiveUpWrite, kDelaySight, kResign), faults: 3,
+		bug: 5, want: []string{"G1", "G2"}, kinds: setOf(kGiveUpWrite, kDelayUpdate, kResign), faults: 3,
 	},
 	{
 		mutant: mutant{name: "the release is unconditional", accept: func(k WriteKind, _ *Seen, _ uint64) bool { return k == Release }},
@@ -242,7 +242,7 @@ var mutations = []mutation{
 				s.DueAt = min(s.DueAt, b.DueAt)
 			}
 		})},
-		want: []string{"G1"}, kinds: setOf(kLoseSight, kDelete, kPause), faults: 3,
+		want: []string{"G1"}, kinds: setOf(kLoseUpdate, kDelete, kPause), faults: 3,
 	},
 	{
 		mutant: mutant{name: "create by absence, without a revision", accept: func(k WriteKind, at *Seen, _ uint64) bool {

@@ -77,7 +77,7 @@ func TestALostRegisterIsDoubtedByAHolderWhoseWindowHasPassed(t *testing.T) {
 
 // A renewal that is applied late is told of by the watch, and again by the read
 // that explains why the release was refused.
-func TestTheSameSightTwiceIsNoLostWrite(t *testing.T) {
+func TestTheSameObservationTwiceIsNoLostWrite(t *testing.T) {
 	p := elected(unitMachine("a"))
 	p.step(Event{Kind: Validate})
 	p.step(Event{Kind: Asked, Term: 5, Exit: Exit{Reason: ReasonResigned}})

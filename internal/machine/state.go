@@ -152,10 +152,10 @@ type Stage uint8
 
 // The stages of a write.
 const (
-	NoStage Stage = iota
-	Flying        // sent, no answer yet
-	Resting       // answered, to be sent again at Write.Due
-	Reading       // refused: the register is being read to learn by what
+	NoStage    Stage = iota
+	Flying           // sent, no answer yet
+	BackingOff       // answered, to be sent again at Write.Due
+	Reading          // refused: the register is being read to learn by what
 )
 
 // Bars is a set of reasons not to campaign.
@@ -185,7 +185,7 @@ type Write struct {
 	Expected uint64
 	First    Instant // when the first attempt that may have been applied left
 	Sent     Instant // when the latest attempt left
-	Due      int64   // monotonic end of Resting
+	Due      int64   // monotonic end of BackingOff
 }
 
 // An Exit says why a term ends, and what is to follow.
@@ -368,7 +368,7 @@ const Never = math.MaxInt64
 // state alone, which is passed by its address because of its size.
 func (m *Machine) Wake(s *State) int64 {
 	wake := int64(Never)
-	if s.Write.Stage == Resting {
+	if s.Write.Stage == BackingOff {
 		wake = s.Write.Due
 	}
 	switch s.Phase {

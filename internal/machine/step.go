@@ -130,7 +130,7 @@ func (c *step) setBarExits(x Exit) {
 // connUp hurries what was waiting for the connection.
 func (c *step) connUp() {
 	c.s.Down = false
-	if c.s.Write.Stage == Resting {
+	if c.s.Write.Stage == BackingOff {
 		c.s.Write.Due = c.now.Mono
 	}
 }

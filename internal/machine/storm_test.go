@@ -117,7 +117,7 @@ func newStorm(seed uint64, mu mutant) *storm {
 			w.rates[t] = w.rng.Float64() * w.rng.Float64()
 		}
 	}
-	w.rates[tLoseOffer], w.rates[tDelayOffer], w.rates[tDupOffer] = w.rates[tLoseSight], w.rates[tDelaySight], w.rates[tDupSight]
+	w.rates[tLoseOffer], w.rates[tDelayOffer], w.rates[tDupOffer] = w.rates[tLoseUpdate], w.rates[tDelayUpdate], w.rates[tDupUpdate]
 	if w.forgetful() {
 		w.rates[tRollback], w.rates[tWipe] = w.rng.Float64(), w.rng.Float64()
 	}

@@ -160,7 +160,7 @@ func (n *node) look(a Action) {
 // publish puts what the register holds on everybody's watch.
 func (w *storm) publish() {
 	for _, n := range w.nodes {
-		if n.alive() && !w.hit(tLoseSight) {
+		if n.alive() && !w.hit(tLoseUpdate) {
 			n.deliver(w.reg.now)
 		}
 	}
@@ -174,7 +174,7 @@ func (w *storm) publish() {
 func (w *storm) nominate(nominee *node) {
 	seen := w.reg.now
 	for _, n := range w.nodes {
-		if !n.alive() || w.hit(tLoseSight) {
+		if !n.alive() || w.hit(tLoseUpdate) {
 			continue
 		}
 		said := seen
@@ -194,10 +194,10 @@ func (w *storm) nominate(nominee *node) {
 func (n *node) deliver(seen Seen) {
 	w := n.w
 	d := w.trip()
-	if w.hit(tDelaySight) {
+	if w.hit(tDelayUpdate) {
 		d += w.late()
 	}
-	if !w.hit(tReorderSight) {
+	if !w.hit(tReorderUpdate) {
 		d = max(d, time.Duration(n.inOrder-w.now))
 		n.inOrder = w.now + int64(d)
 	}
@@ -207,7 +207,7 @@ func (n *node) deliver(seen Seen) {
 		}
 	}
 	n.later(d, arrive)
-	if w.hit(tDupSight) {
+	if w.hit(tDupUpdate) {
 		n.later(d+w.late(), arrive)
 	}
 }

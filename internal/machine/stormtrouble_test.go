@@ -17,10 +17,10 @@ const (
 	tFalseConflict
 	tStaleRead
 	tFailRead
-	tLoseSight
-	tDelaySight
-	tDupSight
-	tReorderSight
+	tLoseUpdate
+	tDelayUpdate
+	tDupUpdate
+	tReorderUpdate
 	tStaleStart
 	tLateTimer
 	tFastWork
@@ -76,8 +76,8 @@ const (
 var troubleNames = [troubles]string{
 	tLoseRequest: "request lost", tDelayRequest: "request late", tDupRequest: "request twice", tLoseReply: "reply lost",
 	tDelayReply: "reply late", tTransient: "transient failure", tPermanent: "permanent failure", tFalseConflict: "false conflict",
-	tStaleRead: "stale read", tFailRead: "read failed", tLoseSight: "watch message lost", tDelaySight: "watch message late",
-	tDupSight: "watch message twice", tReorderSight: "watch messages out of order", tStaleStart: "watch begins with an old state",
+	tStaleRead: "stale read", tFailRead: "read failed", tLoseUpdate: "watch message lost", tDelayUpdate: "watch message late",
+	tDupUpdate: "watch message twice", tReorderUpdate: "watch messages out of order", tStaleStart: "watch begins with an old state",
 	tLateTimer: "timer late", tFastWork: "work stops at once", tStuckWork: "work overruns",
 	tDupAsk: "control request twice", tLateAsk: "control request late",
 	tLoseOffer: "offer lost", tDelayOffer: "offer late", tDupOffer: "offer twice",
@@ -152,7 +152,8 @@ func (w *storm) trouble() {
 	}
 }
 
-// ofMachine is what befalls a process, its machine and its connection.
+// ofMachine does what befalls a process, its machine and its connection, and
+// reports whether it could.
 func (n *node) ofMachine(t trouble) bool {
 	w := n.w
 	switch t {
@@ -223,8 +224,8 @@ func (n *node) flap(times int) {
 	n.later(at+w.late()/8, func() { n.step(Event{Kind: ConnUp}) })
 }
 
-// leap sets the wall clock. The runtime's readers find out at once if that
-// closed the window.
+// leap sets the wall clock, and reports whether it could. The runtime's readers
+// find out at once if that closed the window.
 func (n *node) leap() bool {
 	if n.suspends || n.frozen {
 		return false
@@ -249,7 +250,8 @@ func (n *node) connected() {
 	n.resync()
 }
 
-// ofProgram is what the candidate's program does.
+// ofProgram does what the candidate's program may, and reports whether it
+// could.
 func (n *node) ofProgram(t trouble) bool {
 	w := n.w
 	holds := n.s.Phase == Holding
@@ -280,7 +282,8 @@ func (n *node) ofProgram(t trouble) bool {
 
 func (w *storm) anybody() string { return w.nodes[w.draw(int64(len(w.nodes)))].m.ID }
 
-// ofGroup is what operators, strangers and the store do.
+// ofGroup does what operators, strangers and the store may, and reports whether
+// it could.
 func (w *storm) ofGroup(t trouble) bool {
 	at := w.reg.now
 	foreign := t == tDelete || t == tGarbage || t == tForeign
@@ -344,8 +347,8 @@ func (w *storm) stranger() Record {
 	return r
 }
 
-// maintain pauses the group for a while. Everybody hears of both, in this
-// order.
+// maintain pauses the group for a while, and reports whether it was not paused
+// before. Everybody hears of both, in this order.
 func (w *storm) maintain() bool {
 	if w.paused {
 		return false
@@ -377,8 +380,9 @@ func (w *storm) maintain() bool {
 	return true
 }
 
-// ask asks the holder that the register shows to leave. Requests go to all
-// candidates, and they may come late and twice.
+// ask asks the holder that the register shows to leave, and reports whether
+// there is one. Requests go to all candidates, and they may come late and
+// twice.
 func (w *storm) ask(t trouble) bool {
 	at := w.reg.now
 	term := at.Rec.Term

@@ -16,8 +16,8 @@ import (
 var update = flag.Bool("update", false, "rewrite the golden traces in testdata")
 
 // testdata is part of the test's binary, and no file that a test opens: the
-// build cache then answers for the explorers in each clone, since the go command
-// remembers an opened file by its absolute path and time.
+// build cache then answers for the explorers in each clone, since the go
+// command remembers an opened file by its absolute path and time.
 //
 //go:embed testdata
 var testdata embed.FS
@@ -345,7 +345,7 @@ func (st *stage) settle() {
 	}
 }
 
-// turn lets one thing happen to p, if there is one.
+// turn lets one thing happen to p, and reports whether there was one.
 func (st *stage) turn(p *player) bool {
 	switch {
 	case p.dead:
@@ -424,7 +424,8 @@ func (st *stage) call(p *player, a Action) {
 	}
 }
 
-// offer delivers an offer to the first of the others that is there.
+// offer delivers an offer to the first of the others that is there, and reports
+// whether one is.
 func (st *stage) offer(p *player, a Action) bool {
 	for _, o := range st.players {
 		if o != p && !o.dead && !o.cut && o.s.Phase != Stopped {
@@ -554,7 +555,7 @@ func (p *player) situation(now Instant) string {
 		fmt.Fprintf(&b, " (%s)", p.s.Reason)
 	default:
 	}
-	if p.s.Write.Stage == Resting {
+	if p.s.Write.Stage == BackingOff {
 		fmt.Fprintf(&b, ", tries again at %s", at(p.s.Write.Due))
 	}
 	return b.String()

@@ -69,8 +69,8 @@ const (
 	kReply
 	kRead
 	kReadReply
-	kSight
-	kSightAgain
+	kUpdate
+	kUpdateAgain
 	kDrained
 	kLateCommit
 	kResume
@@ -100,9 +100,9 @@ const (
 	kFalseConflict
 	kFailRead
 	kStaleRead
-	kDelaySight
-	kLoseSight
-	kDupSight
+	kDelayUpdate
+	kLoseUpdate
+	kDupUpdate
 	kLoseOffer
 	kDelayOffer
 	kDupOffer
@@ -138,15 +138,15 @@ const (
 
 var kindTitles = [kinds]string{
 	kStart: "start", kTick: "timer", kApply: "write applied", kRefuse: "write refused", kReply: "reply",
-	kRead: "read", kReadReply: "read reply", kSight: "watch delivery", kSightAgain: "watch delivery of a copy", kDrained: "work stopped",
+	kRead: "read", kReadReply: "read reply", kUpdate: "watch delivery", kUpdateAgain: "watch delivery of a copy", kDrained: "work stopped",
 	kLateCommit: "late commit of a given-up write", kResume: "resumed", kRestart: "restarted", kConnUp: "connection back", kFit: "fit again", kUnpaused: "operator resumes",
 	kAsked: "control request delivered", kAskedAgain: "control request delivered again", kHeardAgain: "network back",
 	kExamine: "store tells its age", kExamined: "age of the store", kAdvance: "time passes (clocks at different rates)",
 	kDelayWrite: "write delayed", kLoseWrite: "write lost", kGiveUpWrite: "write given up in flight",
 	kLoseReply: "reply lost", kDelayReply: "reply delayed", kTransient: "transient failure",
 	kPermanent: "permanent failure", kFalseConflict: "false conflict", kFailRead: "read failed",
-	kStaleRead: "stale read", kDelaySight: "watch delayed", kLoseSight: "watch message lost",
-	kDupSight: "watch message duplicated", kLoseOffer: "offer lost", kDelayOffer: "offer delayed", kDupOffer: "offer duplicated",
+	kStaleRead: "stale read", kDelayUpdate: "watch delayed", kLoseUpdate: "watch message lost",
+	kDupUpdate: "watch message duplicated", kLoseOffer: "offer lost", kDelayOffer: "offer delayed", kDupOffer: "offer duplicated",
 	kOffer: "offer made", kNobody: "offer made to nobody", kOffered: "offer delivered", kSlowWork: "work slow to stop", kCrash: "crash", kPause: "pause",
 	kSuspend: "suspend", kConnDown: "connection lost", kSeemsDown: "connection reported lost, answers arrive",
 	kDownAgain: "connection reported lost again", kCutOff: "nothing comes in, connection reported well", kUnfit: "unfit", kPaused: "operator pauses", kDelete: "operator deletes", kGarbage: "operator writes garbage", kForeign: "stranger claims, by a record without a lease",
@@ -533,13 +533,13 @@ func canon(s State, now Instant) State {
 	if s.YoungUntil <= now.Mono && !cools(&s) {
 		s.YoungUntil = 0
 	}
-	if s.Write.Stage != Resting {
+	if s.Write.Stage != BackingOff {
 		s.Write.Due = 0
 	}
 	if s.Write.Stage != Flying {
 		s.Write.Sent = Instant{} // only an OK counts from it
 	}
-	if s.Write.Stage == Resting && !s.Write.Maybe {
+	if s.Write.Stage == BackingOff && !s.Write.Maybe {
 		s.Write.First = Instant{} // the next attempt is the first that counts
 	}
 	for _, t := range []*int64{&s.DueAt, &s.DoubtUntil, &s.StandBackUntil} {
@@ -836,7 +836,8 @@ func (x *sim) dropForgotten(w *world, i int, want uint8) {
 	}
 }
 
-// commit applies a write if the register stands where it expects, and tells so.
+// commit applies a write if the register stands where it expects, and reports
+// whether it does.
 func (x *sim) commit(w *world, wk WriteKind, expected uint8, rec uint16) bool {
 	at := &x.seens.all[w.reg]
 	if at.Rev != uint64(expected) && !x.mutant.accepts(wk, at, uint64(expected)) {
@@ -883,8 +884,8 @@ func (x *sim) hearsOfConn(i int, p *participant, ev EventKind, now Instant) {
 	}
 }
 
-// begun judges that no step begins a term only to end it: the runtime would
-// tell the program of a term that it never had.
+// begun reports whether a step begins a term only to end it, which none may:
+// the runtime would tell the program of a term that it never had.
 func begun(actions []Action) bool {
 	promoted := false
 	for k := range actions {
@@ -1450,7 +1451,7 @@ func (x *sim) ofWatch(w *world, i int) {
 		n := *w
 		n.c[i].copied = 0
 		x.step(&n, i, Event{Kind: Observed}, p.copied, 0)
-		x.emit(&n, kSightAgain, i)
+		x.emit(&n, kUpdateAgain, i)
 	}
 	head := p.queue[0]
 	if head == 0 || p.watch == heldNow {
@@ -1460,26 +1461,26 @@ func (x *sim) ofWatch(w *world, i int) {
 	dequeue(&n.c[i].queue)
 	n.c[i].watch = free
 	x.step(&n, i, Event{Kind: Observed}, head, 0)
-	x.emit(&n, kSight, i)
+	x.emit(&n, kUpdate, i)
 	// The first observation is the runtime's own read, which it repeats until
 	// it has an answer: without one a candidate would wait for ever.
-	if x.state(w, i).View.Kind != Unseen && x.may(kLoseSight) {
+	if x.state(w, i).View.Kind != Unseen && x.may(kLoseUpdate) {
 		n := *w
 		dequeue(&n.c[i].queue)
-		x.emit(&n, kLoseSight, i)
+		x.emit(&n, kLoseUpdate, i)
 	}
-	if p.watch == free && x.may(kDelaySight) {
+	if p.watch == free && x.may(kDelayUpdate) {
 		n := *w
 		n.c[i].watch = heldNow
-		x.emit(&n, kDelaySight, i)
+		x.emit(&n, kDelayUpdate, i)
 	}
-	if p.copied == 0 && x.may(kDupSight) {
+	if p.copied == 0 && x.may(kDupUpdate) {
 		n := *w
 		n.c[i].copied = head
 		dequeue(&n.c[i].queue)
 		n.c[i].watch = free
 		x.step(&n, i, Event{Kind: Observed}, head, 0)
-		x.emit(&n, kDupSight, i)
+		x.emit(&n, kDupUpdate, i)
 	}
 }
 

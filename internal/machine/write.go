@@ -81,7 +81,7 @@ func (c *step) resendIfDue() {
 		return
 	}
 	switch {
-	case c.s.Write.Stage != Resting || c.now.Mono < c.s.Write.Due:
+	case c.s.Write.Stage != BackingOff || c.now.Mono < c.s.Write.Due:
 	case c.s.Write.Refused:
 		c.look()
 	default:
@@ -204,7 +204,7 @@ func (c *step) backOff(d time.Duration) {
 		left := time.Duration(c.s.Grant.Trust.Mono - c.now.Mono)
 		d = min(d, c.m.Heartbeat, max(left/2, c.m.Retry.Initial))
 	}
-	c.s.Write.Stage, c.s.Write.Due = Resting, c.now.Mono+int64(d)
+	c.s.Write.Stage, c.s.Write.Due = BackingOff, c.now.Mono+int64(d)
 }
 
 // look reads the register after a refusal, to learn what stands there.

@@ -110,7 +110,7 @@ func (o *Observation) Check(st store.Store) error {
 	return nil
 }
 
-// isControl reports the keys that are no groups.
+// isControl reports whether a key is a control record's, and so no group.
 func isControl(key string) bool { return strings.HasPrefix(key, record.ControlKey("")) }
 
 // watch begins to fill the inbox.
@@ -168,7 +168,7 @@ func (o *Observation) run(ctx context.Context) {
 	}
 }
 
-// takeIn empties the inbox.
+// takeIn empties the inbox, and reports whether the observer wants more.
 func (o *Observation) takeIn(ctx context.Context) bool {
 	for ctx.Err() == nil {
 		a, ok := o.in.Take()
@@ -182,8 +182,9 @@ func (o *Observation) takeIn(ctx context.Context) bool {
 	return false
 }
 
-// presented handles the end of the present state: a group that was asked for by
-// its name and did not appear is absent.
+// presented handles the end of the present state, and reports whether the
+// observer wants more. A group that was asked for by its name and did not
+// appear is absent.
 func (o *Observation) presented(err error) bool {
 	if group := o.Named(); group != "" && err == nil && o.groups[group] == nil && !o.arrived(store.Entry{Key: group}, time.Now()) {
 		return false
@@ -191,7 +192,8 @@ func (o *Observation) presented(err error) bool {
 	return o.Present(err)
 }
 
-// arrived handles an entry that arrived at that time.
+// arrived handles an entry that arrived at that time, and reports whether the
+// observer wants more.
 func (o *Observation) arrived(e store.Entry, at time.Time) bool {
 	s := o.groups[e.Key]
 	switch {
@@ -220,7 +222,8 @@ func (o *Observation) arrived(e store.Entry, at time.Time) bool {
 	return s.last.ID == "" || o.Renewed(s.last)
 }
 
-// expire tells of the leaders whose leases have run out.
+// expire tells of the leaders whose leases have run out, and reports whether
+// the observer wants more.
 func (o *Observation) expire(ctx context.Context, now time.Time) bool {
 	for len(o.expiry) > 0 && !now.Before(o.expiry[0].last.Until) && ctx.Err() == nil {
 		s := o.expiry[0]

@@ -101,7 +101,7 @@ func (m *model) see(w *world, i int8, e entry) {
 
 // arrive starts the wait for what a watcher saw.
 func (m *model) arrive(c *candidate, i int8, e entry) {
-	keep := (m.WaitFromFirstSight && e.What == record && e.Claim == c.Seen.Claim) ||
+	keep := (m.WaitFromFirstEntry && e.What == record && e.Claim == c.Seen.Claim) ||
 		(m.MarkerKeepsWait && e.What == marker && c.Seen.What == record)
 	if !keep {
 		c.SeenAge = 0

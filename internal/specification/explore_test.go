@@ -125,7 +125,7 @@ func TestEverySafeguardIsNeeded(t *testing.T) {
 		"rule 4: read back as the latest attempt":  {longer(repeat), Rules{ReadBackFromLatest: true}, "G1"},
 		"rule 5: one unit less":                    {two(""), Rules{WaitShorter: 1}, "G1"},
 		"rule 5: one unit of four less":            {longer(two("")), Rules{WaitShorter: 1}, "G1"},
-		"rule 5: a renewal does not start it over": {longer(two("")), Rules{WaitFromFirstSight: true}, "G1"},
+		"rule 5: a renewal does not start it over": {longer(two("")), Rules{WaitFromFirstEntry: true}, "G1"},
 		"rule 5: claims expect nothing":            {two(""), Rules{BlindClaims: true}, "G1"},
 		"rule 7: one unit less":                    {operator, Rules{MarkerWaitShorter: 1}, "G1"},
 		"rule 7: the remaining wait at a marker":   {operator, Rules{MarkerKeepsWait: true}, "G1"},

@@ -199,7 +199,7 @@ type Rules struct {
 	TrustFromReply       bool // rule 1
 	LateAnswersCount     bool // rule 3
 	ReadBackFromLatest   bool // rule 4
-	WaitFromFirstSight   bool // rule 5: a renewal does not start the wait again
+	WaitFromFirstEntry   bool // rule 5: a renewal does not start the wait again
 	ReleaseBeforeStopped bool // rule 9
 	OfferBeforeStopped   bool // rules 9 and 13
 	MarkerKeepsWait      bool // rule 7: the remainder of the running wait will do

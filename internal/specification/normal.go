@@ -106,7 +106,7 @@ func (m *model) dropDead(w *world) {
 // saw an old one last can do nothing but see the present. Some mutations would
 // be hidden by that.
 func (m *model) exact() bool {
-	return m.Exact || m.Rollbacks > 0 || m.Expiries > 0 || m.WaitFromFirstSight || m.MarkerKeepsWait || m.BlindClaims ||
+	return m.Exact || m.Rollbacks > 0 || m.Expiries > 0 || m.WaitFromFirstEntry || m.MarkerKeepsWait || m.BlindClaims ||
 		m.WayBack || m.WayBackFromRelease
 }
 

@@ -125,7 +125,8 @@ func (cfg BucketConfig) stream(replicas int, now time.Time) jetstream.StreamConf
 
 func defaultRepublish(bucket string) string { return "leader." + bucket + "." }
 
-// validBucket: nats.go, jetstream/kv.go, validBucketRe.
+// validBucket reports whether a bucket may have the name: nats.go,
+// jetstream/kv.go, validBucketRe.
 func validBucket(name string) bool {
 	for i := range len(name) {
 		c := name[i]

@@ -28,8 +28,8 @@ func (c *client) planFor(info *jetstream.StreamInfo) plan {
 	return p
 }
 
-// becomes compares a plan with the next one: whether the stream is another one,
-// and whether the bucket republishes elsewhere now.
+// becomes reports whether the stream of the next plan is another one, and
+// whether the bucket republishes elsewhere now.
 func (p plan) becomes(next plan) (anew, moved bool) {
 	return !p.created.IsZero() && !next.created.Equal(p.created), p.republished != next.republished
 }

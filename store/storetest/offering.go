@@ -455,8 +455,8 @@ func (a *audience) try(o store.Offerer, offer []byte, first bool) bool {
 // offerFor is how long an offer lasts that is made again if it is lost.
 const offerFor = 200 * time.Millisecond
 
-// judge says what is wrong with how an offer ended, or whether it may have
-// reached somebody.
+// judge fails the test if an offer ended wrongly, and reports whether it may
+// have reached somebody.
 func (a *audience) judge(ctx context.Context, err error, heard bool) bool {
 	a.x.Helper()
 	switch c := store.Classify(err); {

@@ -184,7 +184,8 @@ func (s *seat) stream(ctx context.Context) error {
 	}
 }
 
-// opened has what is said go to a stream, unless the seat was closed.
+// opened has what is said go to a stream, and reports whether it may: not once
+// the seat was closed.
 func (s *seat) opened(out *outbox[*pb.FromWorker]) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -104,8 +104,8 @@ func (c *candidate) won() {
 
 func (c *candidate) lost() { c.stint.Store(0) }
 
-// pause waits, and reports whether the program goes on.
-func (c *candidate) pause(d time.Duration) bool {
+// sleep waits, and reports whether the program goes on.
+func (c *candidate) sleep(d time.Duration) bool {
 	select {
 	case <-time.After(d):
 		return c.Err() == nil
@@ -123,7 +123,7 @@ const atOnce = -1
 func (c *candidate) campaign(updates int) {
 	const interval = bucketTTL * 3 / 4
 	// A campaign that is not the leader's, with a short back-off.
-	for ok := true; ok; ok = c.pause(interval / 4) {
+	for ok := true; ok; ok = c.sleep(interval / 4) {
 		rev, err := c.kv.Create(c, group, []byte(c.name))
 		if err != nil {
 			continue
@@ -131,7 +131,7 @@ func (c *candidate) campaign(updates int) {
 		if updates == atOnce {
 			c.won()
 		}
-		for n := 0; c.pause(interval); n++ {
+		for n := 0; c.sleep(interval); n++ {
 			if updates == 0 && n == 0 {
 				c.won()
 			}
@@ -192,7 +192,7 @@ func (c *candidate) lead() {
 		return
 	}
 	c.won()
-	for c.pause(bucketTTL / 4) {
+	for c.sleep(bucketTTL / 4) {
 		if rev, err = c.kv.Update(c, group, value, rev); err != nil {
 			break
 		}

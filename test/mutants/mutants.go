@@ -139,7 +139,7 @@ func twoLeaders() []mutant {
 func stranded() []mutant {
 	return []mutant{
 		{18, "one failed call ends the way into an election", []edit{
-			{engine + "storeio.go", "if e.ctx.Err() != nil {\n\t\t\treturn false\n\t\t}\n\t\tif now", "if e.ctx.Err() != nil || err != nil {\n\t\t\treturn false\n\t\t}\n\t\tif now"},
+			{engine + "storeio.go", "if e.ctx.Err() != nil {\n\t\t\treturn false\n\t\t}\n\t\tif lasting", "if e.ctx.Err() != nil || err != nil {\n\t\t\treturn false\n\t\t}\n\t\tif lasting"},
 		}, root("TestStoreThatCanNotBeReachedIsAwaited|TestWatchThatCanNotBeSetUpIsTriedAgain")},
 		{18, "one refused claim ends campaigning", []edit{
 			{machine + "write.go", "\tc.note(NoteFailed)\n\tif n := c.m.Retry.MaxAttempts", "\tif w.Kind == Acquire && c.ev.Outcome == Permanent {\n\t\tc.finish()\n\t\treturn\n\t}\n\tc.note(NoteFailed)\n\tif n := c.m.Retry.MaxAttempts"},

@@ -176,7 +176,7 @@ func (p *Proxy) join(client net.Conn) {
 }
 
 // track keeps the connections of a client and of the server that it reached,
-// unless they are not to be any more.
+// and reports whether they may still be.
 func (p *Proxy) track(target string, conns ...net.Conn) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -212,8 +212,7 @@ func write(w io.Writer, b []byte) error {
 	return err
 }
 
-// pass waits until bytes may pass; false means that their connection was
-// dropped meanwhile.
+// pass waits until bytes may pass, and reports whether the proxy is still open.
 func (p *Proxy) pass(src net.Conn, d Direction) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()

@@ -32,9 +32,9 @@ type event struct {
 	Address string `json:"address,omitempty"`
 	// Held: its handler keeps the call of this number.
 	Held int `json:"held,omitempty"`
-	// Reign: it has begun to lead.
-	Reign *reign    `json:"reign,omitempty"`
-	At    time.Time `json:"at"`
+	// Promotion: it has begun to lead.
+	Promotion *promotion `json:"promotion,omitempty"`
+	At        time.Time  `json:"at"`
 }
 
 // A part is what the process of an instance is told to be.
@@ -63,7 +63,7 @@ func beInstance(ctx context.Context, p part, stdin io.Reader, stdout io.Writer) 
 	say := speaker(stdout)
 	e, err := leader.NewElection(nc, leader.ElectionConfig{
 		Bucket: bucket, Group: group, InstanceID: p.id, TTL: ttl, HeartbeatInterval: ttl / 5, DeleteOnStop: true,
-		Address: l.Addr().String(), ConnectionParams: []byte(serviceConfig), AcquireGrace: leader.GraceOff, Hooks: reigns(p.id, say),
+		Address: l.Addr().String(), ConnectionParams: []byte(serviceConfig), AcquireGrace: leader.GraceOff, Hooks: promotionHooks(p.id, say),
 	})
 	if err != nil {
 		return err
@@ -100,8 +100,8 @@ func speaker(stdout io.Writer) func(event) {
 	}
 }
 
-// reigns tells of the beginnings of terms.
-func reigns(id string, say func(event)) leader.Hooks {
+// promotionHooks returns hooks that tell of the beginnings of terms.
+func promotionHooks(id string, say func(event)) leader.Hooks {
 	var from atomic.Int64
 	return leader.Hooks{
 		// It is asked for when the term is about to begin.
@@ -111,7 +111,7 @@ func reigns(id string, say func(event)) leader.Hooks {
 		},
 		Transition: func(t leader.Transition) {
 			if t.To == leader.StateLeader {
-				say(event{ID: id, At: t.At, Reign: &reign{id, from.Load(), now()}})
+				say(event{ID: id, At: t.At, Promotion: &promotion{id, from.Load(), now()}})
 			}
 		},
 	}

@@ -96,33 +96,33 @@ func readJournals(dir string) (all []visit, err error) {
 	return all, nil
 }
 
-// A reign is the beginning of a term, at some instant from From to To: the one
-// is read before the instance may lead, the other when it does.
-type reign struct {
+// A promotion is the beginning of a term, at some instant from From to To: the
+// one is read before the instance may lead, the other when it does.
+type promotion struct {
 	ID   string `json:"id"`
 	From int64  `json:"from"`
 	To   int64  `json:"to"`
 }
 
-// usurped returns the reign of another instance that a run falls into: it had
-// begun when the call arrived, and that of the run's instance had not begun
-// again when the handler did. It is nil if there is none.
+// deposedBy returns the promotion that had deposed the instance of a run.
+// Another's term had begun when the call arrived, and the instance's own had
+// not begun again when the handler did. It is nil if there is no such
+// promotion.
 //
-// So a call is no matter of dispute that was let in before the instance was
-// frozen and whose handler began after: nobody can keep those two instants
-// together.
-func usurped(v visit, reigns []reign) *reign {
-	var other *reign // the last one that had begun for certain
-	for i, r := range reigns {
-		if r.ID != v.id && r.To <= v.arrived && (other == nil || r.To > other.To) {
-			other = &reigns[i]
+// A call that was let in before the instance was frozen, and whose handler
+// began after, is not disputed: nobody can keep those two instants together.
+func deposedBy(v visit, promotions []promotion) *promotion {
+	var other *promotion // the last one that had begun for certain
+	for i, p := range promotions {
+		if p.ID != v.id && p.To <= v.arrived && (other == nil || p.To > other.To) {
+			other = &promotions[i]
 		}
 	}
 	if other == nil {
 		return nil
 	}
-	for _, r := range reigns {
-		if r.ID == v.id && r.To > other.To && r.From <= v.began {
+	for _, p := range promotions {
+		if p.ID == v.id && p.To > other.To && p.From <= v.began {
 			return nil
 		}
 	}
@@ -130,9 +130,9 @@ func usurped(v visit, reigns []reign) *reign {
 }
 
 // ledBefore reports whether the instance of a run had begun to lead at all.
-func ledBefore(v visit, reigns []reign) bool {
-	for _, r := range reigns {
-		if r.ID == v.id && r.From <= v.began {
+func ledBefore(v visit, promotions []promotion) bool {
+	for _, p := range promotions {
+		if p.ID == v.id && p.From <= v.began {
 			return true
 		}
 	}

@@ -59,8 +59,8 @@ type lab struct {
 	faults   []fault
 	held     []*pending
 
-	mu     sync.Mutex
-	reigns []reign
+	mu         sync.Mutex
+	promotions []promotion
 }
 
 // A member is an instance that runs.
@@ -218,9 +218,9 @@ func (l *lab) listen(c *harness.Child) {
 		if c.Hear(&e) != nil {
 			return
 		}
-		if e.Reign != nil {
+		if e.Promotion != nil {
 			l.mu.Lock()
-			l.reigns = append(l.reigns, *e.Reign)
+			l.promotions = append(l.promotions, *e.Promotion)
 			l.mu.Unlock()
 		}
 		select {
@@ -244,7 +244,7 @@ func (l *lab) hearUnless(over <-chan struct{}, what string, wanted func(event) b
 	for {
 		select {
 		case e := <-l.events:
-			if e.Reign != nil {
+			if e.Promotion != nil {
 				l.leader = e.ID
 			}
 			if wanted(e) {
@@ -265,7 +265,7 @@ func (l *lab) current() (*member, error) {
 	for {
 		select {
 		case e := <-l.events:
-			if e.Reign != nil {
+			if e.Promotion != nil {
 				l.leader = e.ID
 			}
 			continue
@@ -274,7 +274,7 @@ func (l *lab) current() (*member, error) {
 		if m := l.runs[l.leader]; m != nil {
 			return m, nil
 		}
-		if _, err := l.hear("a leader", func(e event) bool { return e.Reign != nil && l.runs[e.ID] != nil }); err != nil {
+		if _, err := l.hear("a leader", func(e event) bool { return e.Promotion != nil && l.runs[e.ID] != nil }); err != nil {
 			return nil, err
 		}
 	}

@@ -80,11 +80,11 @@ func TestNoHandlerRunsWhenAnotherLeads(t *testing.T) {
 
 func TestARunIsJudgedByWhoBeganToLead(t *testing.T) {
 	// a leads from 10, b from 20, a again from 30; each begins over 2.
-	reigns := []reign{{"a", 10, 12}, {"b", 20, 22}, {"a", 30, 32}}
+	promotions := []promotion{{"a", 10, 12}, {"b", 20, 22}, {"a", 30, 32}}
 	for _, v := range []struct {
 		id             string
 		arrived, began int64
-		by             string // whose reign it falls into
+		by             string // whose promotion had deposed id
 	}{
 		{"a", 11, 13, ""},
 		{"a", 21, 21, ""}, // b has not begun for certain
@@ -101,14 +101,14 @@ func TestARunIsJudgedByWhoBeganToLead(t *testing.T) {
 		{"c", 40, 41, "a"},
 	} {
 		got := ""
-		if r := usurped(visit{id: v.id, arrived: v.arrived, began: v.began}, reigns); r != nil {
-			got = r.ID
+		if p := deposedBy(visit{id: v.id, arrived: v.arrived, began: v.began}, promotions); p != nil {
+			got = p.ID
 		}
 		if got != v.by {
 			t.Errorf("%+v: %q", v, got)
 		}
 	}
-	if ledBefore(visit{id: "c", arrived: 5, began: 6}, reigns) || ledBefore(visit{id: "a", began: 9}, reigns) || !ledBefore(visit{id: "a", began: 10}, reigns) {
+	if ledBefore(visit{id: "c", arrived: 5, began: 6}, promotions) || ledBefore(visit{id: "a", began: 9}, promotions) || !ledBefore(visit{id: "a", began: 10}, promotions) {
 		t.Error("who has led before")
 	}
 }

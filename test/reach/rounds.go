@@ -54,20 +54,20 @@ func (l *lab) rounds(f *figures, only []string) error {
 
 // A succession is the end of what befell a leader.
 type succession struct {
-	at    time.Time // when the successor began to lead
-	reign reign
+	at        time.Time // when the successor began to lead
+	promotion promotion
 }
 
 // successor waits for who leads after an instance, and until the client has
 // seen that.
 func (l *lab) successor(kind string, old *member) (s succession, err error) {
-	e, err := l.hear("a successor", func(e event) bool { return e.Reign != nil && e.ID != old.id })
+	e, err := l.hear("a successor", func(e event) bool { return e.Promotion != nil && e.ID != old.id })
 	if err != nil {
 		return s, err
 	}
 	seen, err := l.clientLeaves(old.id)
-	l.faults = append(l.faults, fault{kind: kind, id: old.id, address: old.address, succeeded: e.Reign.To, seen: seen})
-	return succession{e.At, *e.Reign}, err
+	l.faults = append(l.faults, fault{kind: kind, id: old.id, address: old.address, succeeded: e.Promotion.To, seen: seen})
+	return succession{e.At, *e.Promotion}, err
 }
 
 func (l *lab) handOver(_ int, f *figures) error {
@@ -147,7 +147,7 @@ func (l *lab) freeze(i int, f *figures) error {
 	if err != nil {
 		return err
 	}
-	if next.reign.From < since { // a busy machine has deposed it before
+	if next.promotion.From < since { // a busy machine has deposed it before
 		return errors.Join(old.Signal(syscall.SIGCONT), l.freeze(i, f))
 	}
 	l.load.haste(false)

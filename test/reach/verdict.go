@@ -44,8 +44,8 @@ type figures struct {
 	unheard  harness.Samples // the longest wait around it
 }
 
-// wrong is what must not be, and of each kind only the first few: where one call
-// waits in vain, thousands do.
+// wrong is what must not be, and of each kind only the first few: where one
+// call waits in vain, thousands do.
 func (f *figures) wrong() (lines []string) {
 	const most = 10
 	for what, all := range map[string][]string{"failed: ": f.failures, "violation: ": f.violations} {
@@ -75,9 +75,9 @@ func (l *lab) judge(f *figures) error {
 		}
 		f.runs++
 		runs[v.number]++
-		if r := usurped(v, l.reigns); r != nil {
-			f.violate("%s ran call %d, which arrived %d ns after %s had begun to lead", v.id, v.number, v.arrived-r.To, r.ID)
-		} else if !ledBefore(v, l.reigns) {
+		if p := deposedBy(v, l.promotions); p != nil {
+			f.violate("%s ran call %d, which arrived %d ns after %s had begun to lead", v.id, v.number, v.arrived-p.To, p.ID)
+		} else if !ledBefore(v, l.promotions) {
 			f.violate("%s ran call %d, and had never led", v.id, v.number)
 		}
 	}
@@ -97,7 +97,7 @@ func (l *lab) judge(f *figures) error {
 // another did since.
 func (l *lab) judgeRefusal(f *figures, v visit) {
 	v.began = v.arrived
-	if usurped(v, l.reigns) == nil {
+	if deposedBy(v, l.promotions) == nil {
 		return
 	}
 	for _, s := range slices.Backward(l.faults) {

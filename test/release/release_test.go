@@ -104,8 +104,8 @@ func TestTheProgramThatAUserInstalls(t *testing.T) {
 	t.Run("Container", func(t *testing.T) { contained(t, image, version) })
 }
 
-// TestAProgramMayRequireEveryModule compiles all public packages in one program,
-// as somebody does who uses several of the modules. It stands beside
+// TestAProgramMayRequireEveryModule compiles all public packages in one
+// program, as somebody does who uses several of the modules. It stands beside
 // [TestTheProgramThatAUserInstalls] for the same reason.
 func TestAProgramMayRequireEveryModule(t *testing.T) {
 	if *snapshotDir == "" {

@@ -16,8 +16,8 @@ import (
 	"github.com/seed-ff2cb582/leader/test/natslab"
 )
 
-// What `nats kv get` shows: who leads, in which term and since when, and that it
-// was alive at the entry's time.
+// What `nats kv get` shows: who leads, in which term and since when, and that
+// it was alive at the entry's time.
 func TestKVGetShowsTheLeaderItsTermAndItsLastRenewal(t *testing.T) {
 	t.Parallel()
 	srv := natslab.Start(t)

@@ -113,7 +113,7 @@ func (a *arena) look() {
 		if err != nil {
 			a.t.Fatal(err)
 		}
-		s, err := parseSighting(string(a.part))
+		s, err := parseObservation(string(a.part))
 		if err != nil {
 			a.t.Fatal(err)
 		}
@@ -122,7 +122,7 @@ func (a *arena) look() {
 	}
 }
 
-func (a *arena) note(s sighting) {
+func (a *arena) note(s observation) {
 	r := a.terms[s.term]
 	if r == nil {
 		r = &leadership{id: s.id, kind: s.kind, first: s.at, pids: make(map[int]string)}

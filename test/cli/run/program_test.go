@@ -45,7 +45,8 @@ func sharedNow() int64 {
 	return ts.Nano()
 }
 
-// actAsProgram runs as the program, if the environment says so.
+// actAsProgram runs as the program if the environment says so, and reports
+// whether it does.
 func actAsProgram() bool {
 	k, part := kind(os.Getenv(kindVariable)), os.Getenv(partVariable)
 	if k == "" {
@@ -112,8 +113,8 @@ func live(k kind, part string) {
 	}
 }
 
-// A sighting is one sign of life.
-type sighting struct {
+// An observation is one sign of life.
+type observation struct {
 	at   int64
 	term uint64
 	id   string
@@ -122,7 +123,7 @@ type sighting struct {
 	part string
 }
 
-func parseSighting(line string) (s sighting, err error) {
+func parseObservation(line string) (s observation, err error) {
 	f := strings.Fields(line)
 	if len(f) != 6 {
 		return s, fmt.Errorf("%d fields in %q", len(f), line)

@@ -55,7 +55,8 @@ func Free(tb testing.TB, n int) []int {
 	return free
 }
 
-// claim claims a block that no other process has.
+// claim claims a block that no other process has, and reports whether it found
+// one.
 func claim() bool {
 	for range 1000 {
 		first := lowest + block*rand.IntN((highest-lowest)/block)

@@ -66,10 +66,10 @@ func FailoverThatForgets(t *testing.T, f Failover) {
 	}
 }
 
-// RestartThatForgets is [FailoverThatForgets] of one server, which keeps nothing
-// and is reached by the address that open is given. restart ends it and has it
-// serve again. The leader of before is cut off from it until a candidate leads
-// that has never heard of it.
+// RestartThatForgets is [FailoverThatForgets] of one server, which keeps
+// nothing and is reached by the address that open is given. restart ends it and
+// has it serve again. The leader of before is cut off from it until a candidate
+// leads that has never heard of it.
 func RestartThatForgets(t *testing.T, addr string, open func(tb testing.TB, addr string) store.Store, restart func(), again bool) {
 	t.Helper()
 	way := natslab.NewProxy(t, addr)

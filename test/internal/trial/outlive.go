@@ -224,8 +224,8 @@ type Harmed interface {
 	Thaw()
 }
 
-// Harms are those of a server, which has a name in them. It is frozen, and gone,
-// for longer than a lease.
+// Harms are those of a server, which has a name in them. It is frozen, and
+// gone, for longer than a lease.
 func Harms(name string, s Harmed) []Harm {
 	return []Harm{ // first those that kill
 		{Name: name + " is killed and restarted", Happen: func(*Party) { s.Kill(); s.Run() }},
@@ -243,10 +243,10 @@ func HarmsThatForget(name string, s Harmed) []Harm {
 	return all
 }
 
-// Harms are those of the ways of a party, whose candidates have one each, in the
-// order in which they joined. A leader whose way is spoiled must have ended its
-// term before another begins one; and what was held of it arrives when that one
-// leads.
+// Harms are those of the ways of a party, whose candidates have one each, in
+// the order in which they joined. A leader whose way is spoiled must have ended
+// its term before another begins one; and what was held of it arrives when that
+// one leads.
 func (ws Ways) Harms() []Harm {
 	all := func(do func(*natslab.Proxy)) func() {
 		return func() {
@@ -284,8 +284,8 @@ func (ws Ways) Harms() []Harm {
 }
 
 // Outlives has the harms happen one after another, as often as the flag
-// -outlive says. After each somebody must lead by a renewal that left when it was over,
-// the others must know that, and the term must not have fallen.
+// -outlive says. After each somebody must lead by a renewal that left when it
+// was over, the others must know that, and the term must not have fallen.
 func (p *Party) Outlives(harms ...Harm) {
 	p.t.Helper()
 	before := p.settles(time.Time{})

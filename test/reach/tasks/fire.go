@@ -41,8 +41,8 @@ func (v verdict) String() string {
 // struck reports whether there was a fault of each kind.
 func (v verdict) struck() bool { return min(v.Kills, v.Freezes, v.WorkerKills, v.WorkerFreezes) > 0 }
 
-// err says what is condemned: what must not be, and that there was nothing to be
-// condemned.
+// err says what is condemned: what must not be, and that there was nothing to
+// be condemned.
 func (v verdict) err() (err error) {
 	if v.Lost+v.Stale+v.Twice > 0 {
 		err = fmt.Errorf("%w condemns: %d tasks lost, %d accepted from a stale term, %d attempts run by two", errLab, v.Lost, v.Stale, v.Twice)
@@ -207,10 +207,10 @@ func (l *lab) fault(v *verdict) error {
 // between is for how long a new leader or team works before the next fault.
 const between = 200 * time.Millisecond
 
-// depose has a leader succeeded by means of a fault. A worker has carried out an
-// order of its before, and is given it once more afterwards: only then the fault
-// shows something. When nothing more is submitted such an order may never come,
-// and there is no fault.
+// depose has a leader succeeded by means of a fault. A worker has carried out
+// an order of its before, and is given it once more afterwards: only then the
+// fault shows something. When nothing more is submitted such an order may never
+// come, and there is no fault.
 func (l *lab) depose(fault func(promotion) error) error {
 	var p promotion
 	err := l.Await("an order of the leader's that is carried out and settled", l.moved, func() bool {

@@ -16,10 +16,10 @@ import (
 //
 // It also keeps some of each term's orders, and gives them to the worker once
 // more when it hears of a newer term, as the network would that had held up a
-// second copy. They are orders that were settled: the worker has forgotten them,
-// and would run them again if it obeyed. This happens behind the transport, so
-// that stale orders come over each: gRPC gives up the streams of a deposed
-// leader, and would bring none.
+// second copy. They are orders that were settled: the worker has forgotten
+// them, and would run them again if it obeyed. This happens behind the
+// transport, so that stale orders come over each: gRPC gives up the streams of
+// a deposed leader, and would bring none.
 type journal struct {
 	name  string
 	out   *lines
@@ -36,9 +36,9 @@ type journal struct {
 // mostKept is how many orders of a term are kept.
 const mostKept = 16
 
-// onceMore is the payload of an order that is given once more. By it the journal
-// knows such an order if the worker takes it; one that came in time may wait in
-// the worker's inbox meanwhile, and is rightly taken later.
+// onceMore is the payload of an order that is given once more. By it the
+// journal knows such an order if the worker takes it; one that came in time may
+// wait in the worker's inbox meanwhile, and is rightly taken later.
 const onceMore = "once more"
 
 func newJournal(name string, out *lines, quiet bool) *journal {

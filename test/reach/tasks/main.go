@@ -7,13 +7,13 @@
 // The server of NATS, each of three candidates and each of three teams of
 // workers run in a process of their own, over loopback. What is judged is the
 // workers' own journals, in which the messages are read beside the workers. A
-// worker is given orders of a deposed leader once more, in its own process, when
-// it has heard of the next one.
+// worker is given orders of a deposed leader once more, in its own process,
+// when it has heard of the next one.
 //
 // A figure that misses its target is marked MISS; that is no error, since the
 // machine may be busy. Under fire, a task that is lost, or accepted from a
-// stale term, is one; and so is a fire in which no such order came, or no leader
-// or team was killed, or none frozen.
+// stale term, is one; and so is a fire in which no such order came, or no
+// leader or team was killed, or none frozen.
 package main
 
 import (

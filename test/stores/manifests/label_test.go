@@ -193,8 +193,8 @@ func (w *copies) leadsTo(ctx context.Context, want ...string) error {
 	return err
 }
 
-// route waits until another than the one of before leads, by the record, and both
-// Services lead to it alone. It returns the name of the leader's pod.
+// route waits until another than the one of before leads, by the record, and
+// both Services lead to it alone. It returns the name of the leader's pod.
 func (w *copies) route(before string) (pod string) {
 	w.Helper()
 	w.eventually("the Services lead to the leader", func(ctx context.Context) error {

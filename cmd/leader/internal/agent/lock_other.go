@@ -8,5 +8,6 @@ import "os"
 // both may believe that they listen.
 func tryLock(*os.File) (ok bool, err error) { return true, nil }
 
-// deserted takes every error for the word that nobody listens.
+// deserted reports whether an error says that nobody listens. Here each is
+// taken for that.
 func deserted(error) bool { return true }

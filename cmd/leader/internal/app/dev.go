@@ -266,8 +266,8 @@ func seesLeader(ctx context.Context, e leader.Election) error {
 	return ctx.Err()
 }
 
-// barred waits until something keeps the candidate from campaigning. It reports
-// false if ctx ended first.
+// barred waits until something keeps the candidate from campaigning, and
+// reports whether that came before ctx ended.
 func barred(ctx context.Context, e leader.Election) bool {
 	look := time.NewTicker(5 * time.Millisecond)
 	defer look.Stop()

@@ -137,7 +137,8 @@ func (i *Inspection) expiry(ttl time.Duration) {
 
 func bucketOf(c *jetstream.StreamConfig) string { return strings.TrimPrefix(c.Name, "KV_") }
 
-// clustered: a cluster's name is empty on a server that stands alone.
+// clustered reports whether the stream's server is one of a cluster. The
+// cluster's name is empty on a server that stands alone.
 func clustered(info *jetstream.StreamInfo) bool {
 	return info.Cluster != nil && info.Cluster.Name != ""
 }

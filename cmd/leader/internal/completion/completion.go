@@ -166,10 +166,12 @@ func given(flags *pflag.FlagSet) map[string]string {
 	return values
 }
 
-// isGroup goes by the name, which is what people read in the help.
+// isGroup reports whether a value names a group. It goes by the name, which is
+// what people read in the help.
 func isGroup(v *kong.Value) bool { return v.Name == "group" || v.Name == "pattern" }
 
-// isFile goes by the type, and takes what leader run starts for a file.
+// isFile reports whether a value is a path. It goes by the type, and takes what
+// leader run starts for a file.
 func isFile(v *kong.Value) bool {
 	switch v.Tag.Type {
 	case "path", "existingfile", "existingdir", "filecontent":

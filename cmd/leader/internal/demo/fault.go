@@ -124,7 +124,7 @@ func (st *stage) hold(p *process, t *trial) {
 	} else {
 		p.tell(orderCut)
 	}
-	st.after(st.respite(), func() {
+	st.after(st.outage(), func() {
 		// Somebody may have killed it meanwhile: then there is nothing to
 		// repair.
 		if p.gone {

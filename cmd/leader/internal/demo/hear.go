@@ -59,8 +59,8 @@ func (st *stage) resignFailed(p *process, why string) {
 	st.emit(Event{Kind: EventNote, Worker: p.id, Text: "resign: " + why})
 }
 
-// noteworthy tells which notes a person wants to see: not that one of ten lost
-// a race or tries again.
+// noteworthy reports whether a person wants to see a note: not that one of ten
+// lost a race or tries again.
 func noteworthy(kind string) bool {
 	switch kind {
 	case leader.NoteLostRace, leader.NoteFailed, leader.NoteStale, leader.NoteNotReady:

@@ -284,7 +284,7 @@ func (st *stage) ended(p *process, err error) {
 
 // replaceLater lets a new worker take the row of one that is gone.
 func (st *stage) replaceLater(p *process) {
-	st.after(st.respite(), func() {
+	st.after(st.outage(), func() {
 		if row := slices.Index(st.processes, p); row >= 0 {
 			st.join(row, 0)
 		}
@@ -296,8 +296,8 @@ func (st *stage) window() time.Duration {
 	return time.Duration(float64(st.plan.TTL) * (1 - leader.DefaultClockDrift))
 }
 
-// respite is how long a fault lasts: long enough for another to lead.
-func (st *stage) respite() time.Duration { return 2 * st.plan.TTL }
+// outage is how long a fault lasts: long enough for another to lead.
+func (st *stage) outage() time.Duration { return 2 * st.plan.TTL }
 
 // leader returns the process that leads, or nil. A worker that was last heard
 // to lead an older term than another leads no more, whatever it says in a

@@ -67,7 +67,7 @@ func (w *worker) run(ctx context.Context, in *json.Decoder) error {
 	// Before the delay: a demo may be left while a worker waits for its turn.
 	go w.obey(ctx, stop, in)
 	go w.watch(ctx)
-	if pause(ctx, w.spec.Delay) {
+	if sleep(ctx, w.spec.Delay) {
 		if err := w.e.Start(context.WithoutCancel(ctx)); err != nil {
 			return err
 		}
@@ -249,8 +249,9 @@ type asker struct {
 	next samples
 }
 
-// ask asks once. The clock is read before and after: somewhere between lies
-// the instant that the answer is about. See detector.
+// ask asks once, and reports whether the worker leads. The clock is read before
+// and after: somewhere between lies the instant that the answer is about. See
+// detector.
 func (a *asker) ask() bool {
 	before := monoNow()
 	// The term is read first: if it ends between the two calls, and another
@@ -331,8 +332,8 @@ func mono(t time.Time) int64 {
 	return off
 }
 
-// pause waits, and reports false if ctx ended first.
-func pause(ctx context.Context, d time.Duration) bool {
+// sleep waits, and reports false if ctx ended first.
+func sleep(ctx context.Context, d time.Duration) bool {
 	t := time.NewTimer(d)
 	defer t.Stop()
 	select {

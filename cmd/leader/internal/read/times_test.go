@@ -63,8 +63,8 @@ func TestWhatNobodyElseKnowsTheRecordSays(t *testing.T) {
 	}
 }
 
-// The clock of a leader may be wrong: by it nobody is called silent, and nothing
-// that is printed fails.
+// The clock of a leader may be wrong: by it nobody is called silent, and
+// nothing that is printed fails.
 func TestAClockThatIsWrongIsShownAndNoMore(t *testing.T) {
 	now := renewed
 	for _, wrong := range []time.Time{time.UnixMilli(1), time.Date(6429, 1, 1, 0, 0, 0, 0, time.UTC)} {

@@ -74,8 +74,9 @@ func (r *runner) first(ctx context.Context, term leader.Term) bool {
 	}
 }
 
-// isAhead compares this host's clock with that by which the server has stored
-// its claim. A server that does not say is not waited for any longer.
+// isAhead reports whether this host's clock is too far ahead of the one by
+// which the server has stored its claim. A server that does not say is not
+// waited for any longer.
 func (r *runner) isAhead(ctx context.Context) bool {
 	ctx, cancel := context.WithTimeout(ctx, r.c.Timeout)
 	defer cancel()

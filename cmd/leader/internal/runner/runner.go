@@ -249,9 +249,9 @@ func (r *runner) receive(sig syscall.Signal) {
 	}
 }
 
-// mayLead claims the right to lead, which is over once leader run was given up.
-// Under the lock of giveUp: either the term begins or leader run ends, and
-// never a program that nobody waits for.
+// mayLead claims the right to lead, and reports whether it was there: it is
+// over once leader run was given up. Under the lock of giveUp: either the term
+// begins or leader run ends, and never a program that nobody waits for.
 func (r *runner) mayLead() bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -283,8 +283,8 @@ func (r *runner) finish(code int) {
 	}
 }
 
-// begin claims the right to start a program. It is over once we were told to
-// end.
+// begin claims the right to start a program, and reports whether it was there.
+// It is over once we were told to end.
 func (r *runner) begin() bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()

@@ -69,7 +69,7 @@ func (g guest) get() bool {
 	return err == nil
 }
 
-// asks is get, after which the connection waits.
+// asks reports what get does, after which the connection waits.
 func (g guest) asks() bool {
 	defer synctest.Wait()
 	return g.get()

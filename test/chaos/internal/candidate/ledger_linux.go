@@ -91,7 +91,7 @@ func goOn(ctx context.Context, d time.Duration, write func() (refused bool)) {
 	}
 }
 
-// post writes by HTTP.
+// post writes by HTTP, and reports whether the write was refused as stale.
 func (l *ledger) post(ctx context.Context, term leader.Term) (refused bool) {
 	req, err := http.NewRequestWithContext(ctx, http.MethodPost, l.spec.Ledger, strings.NewReader("x"))
 	if err != nil {

@@ -154,7 +154,8 @@ func (j *judge) process(name string) Process {
 	return j.round.Processes[i]
 }
 
-// lets tells the calls by which a candidate lets others lead at once.
+// lets reports whether a call is one by which a candidate lets others lead at
+// once.
 func lets(call string) bool { return call == "release" || call == "offer" }
 
 // vacant reports whether a leadership began by a claim that the one before let

@@ -276,7 +276,8 @@ func (r *Round) Stop(p *process.Process) {
 	}
 }
 
-// Poll waits until a condition holds, for so long at most.
+// Poll waits until a condition holds, for so long at most, and reports whether
+// it does.
 func (r *Round) Poll(patience time.Duration, holds func() bool) bool {
 	deadline := time.NewTimer(patience)
 	defer deadline.Stop()

@@ -32,16 +32,16 @@ var soakShape = Shapes[1]
 // CoolsDown reports whether new leaders wait before they lead.
 func (s Shape) CoolsDown() bool { return s.CoolDown || s.Memory }
 
-// Everywhere suits all shapes.
+// Everywhere reports whether a fault suits a shape. This one suits all.
 func Everywhere(Shape) bool { return true }
 
-// Replicated suits shapes of more than one server.
+// Replicated reports whether a shape has more than one server.
 func Replicated(s Shape) bool { return s.Nodes > 1 }
 
-// Forgetful suits shapes whose leaders cool down, by which one leads at a time
-// even where the store loses what it acknowledged.
+// Forgetful reports whether a shape's leaders cool down, by which one leads at
+// a time even where the store loses what it acknowledged.
 func Forgetful(s Shape) bool { return s.CoolDown && !s.Memory }
 
-// OnDisk suits shapes whose servers' files are on a disk of ours, which can be
-// slow or full.
+// OnDisk reports whether a shape's server has its files on a disk of ours,
+// which can be slow or full.
 func OnDisk(s Shape) bool { return s.Nodes == 1 && !s.Memory }

@@ -156,8 +156,8 @@ func (e *etcdCandidate) Works() bool {
 	}
 }
 
-// Follows knows nothing of the leader, only whether this candidate stands in
-// line.
+// Follows reports whether this candidate stands in line. It knows nothing of
+// the leader.
 func (e *etcdCandidate) Follows(string) bool { return e.queued.Load() && !e.Works() }
 
 func (e *etcdCandidate) Claims() int { return int(e.claims.Load()) }
