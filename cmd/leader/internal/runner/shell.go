@@ -27,11 +27,11 @@ func (r *runner) hook(ctx context.Context, command, role string, term leader.Ter
 	}
 	ctx, cancel := context.WithTimeout(ctx, r.c.Timeout)
 	defer cancel()
-	env := append(os.Environ(), "LEADER_ROLE="+role, "LEADER_GROUP="+r.group(), "LEADER_ID="+r.cfg.InstanceID)
+	told := []string{"LEADER_ROLE=" + role, "LEADER_GROUP=" + r.group(), "LEADER_ID=" + r.cfg.InstanceID}
 	if !term.IsZero() {
-		env = append(env, "LEADER_TERM="+strconv.FormatUint(term.Number, 10))
+		told = append(told, "LEADER_TERM="+strconv.FormatUint(term.Number, 10))
 	}
-	if err := r.shell(ctx, command, env); err != nil {
+	if err := r.shell(ctx, command, environ(told)); err != nil {
 		r.say("%q: %v", command, err)
 	}
 }
