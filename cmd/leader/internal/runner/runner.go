@@ -25,6 +25,7 @@ import (
 
 	"github.com/seed-ff2cb582/leader"
 	"github.com/seed-ff2cb582/leader/cmd/leader/internal/app"
+	"github.com/seed-ff2cb582/leader/inspect"
 	"github.com/seed-ff2cb582/leader/proof"
 	"github.com/seed-ff2cb582/leader/store"
 )
@@ -68,6 +69,7 @@ type runner struct {
 	leads  bool                         // a term has begun, and its end has not been seen to
 	over   bool                         // no term is to begin any more
 	known  map[string]leader.LeaderInfo // who leads a group, if it is another
+	noted  []inspect.Run                // what this process has noted of --once, or may have
 }
 
 // run connects, takes its seats and takes part until the program, a signal or
@@ -129,9 +131,7 @@ func (c Command) run(ctx context.Context, path string, std app.Streams) error {
 	r.session, r.seats = session, seats
 	beside, cancel := context.WithCancel(ctx)
 	defer cancel()
-	if err := r.limit(beside); err != nil {
-		return err
-	}
+	r.limit(beside)
 	// The probes answer from here on, before the election starts: an
 	// orchestrator would kill a host that waits for its server.
 	web.show(r.seats)
