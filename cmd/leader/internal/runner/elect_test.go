@@ -7,11 +7,13 @@ import (
 	"errors"
 	"io"
 	"runtime"
+	"syscall"
 	"testing"
 	"testing/synctest"
 	"time"
 
 	"github.com/seed-ff2cb582/leader"
+	"github.com/seed-ff2cb582/leader/cmd/leader/internal/runner/guard"
 	"github.com/seed-ff2cb582/leader/inspect"
 	"github.com/seed-ff2cb582/leader/store"
 	"github.com/seed-ff2cb582/leader/store/memstore"
@@ -88,5 +90,25 @@ func TestARunThatThisHostNotedItselfDoesNotEndIt(t *testing.T) {
 				t.Errorf("noted by itself: %v; in the next term before by %+v, error %v", own, before, err)
 			}
 		})
+	}
+}
+
+// What is sent to a program is not for the one that runs next, which may not
+// have a handler yet.
+func TestASignalOfBeforeDoesNotReachTheNextProgram(t *testing.T) {
+	r := &runner{result: make(chan int, 1), parent: guard.Parent{Passing: make(chan syscall.Signal, 16)}}
+	if !r.begin() {
+		t.Fatal("no program may start")
+	}
+	r.receive(syscall.SIGUSR1) // which its guard was too late to take
+	if told := r.end(); told != 0 || !r.begin() {
+		t.Fatalf("told to end by signal %d", told)
+	}
+	if got := len(r.parent.Passing); got != 0 {
+		t.Errorf("%d signals of before", got)
+	}
+	r.receive(syscall.SIGUSR2)
+	if got := <-r.parent.Passing; got != syscall.SIGUSR2 {
+		t.Errorf("it gets signal %d", got)
 	}
 }

@@ -298,11 +298,20 @@ func (r *runner) begin() bool {
 
 // end gives it back, and returns the signal by which we were told to end
 // meanwhile, if any.
+//
+// A signal that came too late for the program is dropped. The one that runs
+// next was not meant, and may not have a handler yet.
 func (r *runner) end() (told syscall.Signal) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.active = false
-	return r.ending
+	for {
+		select {
+		case <-r.parent.Passing:
+		default:
+			return r.ending
+		}
+	}
 }
 
 // called takes in each renewal that was acknowledged, also while the work of a
