@@ -97,12 +97,13 @@ func failure(status syscall.WaitStatus) error {
 	}
 }
 
-// aside reports whether a process is that of a hook or a check. The candidate
-// is a subreaper and kills every process below it that no guard has ended. A
-// health check that happens to run then is not one of those.
+// aside reports whether a process is that of a hook or a check, or the server
+// of --dev. The candidate is a subreaper and kills every process below it that
+// no guard has ended. A health check that happens to run then is not one of
+// those, nor is the server on which the term is to be released.
 func (r *runner) aside(pid int) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	_, ok := r.shells[pid]
-	return ok
+	return ok || r.session.Began(pid)
 }
