@@ -4,9 +4,11 @@ import (
 	"fmt"
 	"net/http"
 	"net/http/httptest"
+	"strings"
 	"testing"
 	"time"
 
+	"github.com/nats-io/nats-server/v2/server"
 	"github.com/nats-io/nats.go/jetstream"
 
 	"github.com/seed-ff2cb582/leader/cmd/leader/internal/bucket"
@@ -82,7 +84,8 @@ func TestMonitoringPortTellsHowOftenTheServerSyncs(t *testing.T) {
 	for body, want := range map[string]finding.Status{
 		`{"config":{"sync_interval":120000000000,"sync_always":true}}`: finding.OK,
 		`{"config":{"sync_interval":120000000000}}`:                    finding.Warn,
-		`no JSON`: finding.Info,
+		`no JSON`:       finding.Info,
+		`{"config":{}}`: finding.Info, // of a server that does not tell yet
 	} {
 		srv := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 			if r.URL.Path == "/jsz" {
@@ -97,5 +100,26 @@ func TestMonitoringPortTellsHowOftenTheServerSyncs(t *testing.T) {
 			t.Errorf("%s: %+v, want %s", body, e.findings[0], want)
 		}
 		srv.Close()
+	}
+}
+
+// The server that is asked may be another one of the cluster than those that
+// keep the bucket. It answers all the same.
+func TestAServerWithoutJetStreamSaysNothingOfSyncing(t *testing.T) {
+	srv, err := server.NewServer(&server.Options{Host: "127.0.0.1", Port: -1, HTTPHost: "127.0.0.1", HTTPPort: -1, NoLog: true, NoSigs: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	srv.Start()
+	defer srv.Shutdown()
+	if !srv.ReadyForConnections(time.Minute) {
+		t.Fatal("the server does not serve")
+	}
+	c := Command{Monitor: "http://" + srv.MonitorAddr().String()}
+	c.Timeout = time.Minute
+	e := examinationOf(c)
+	e.sync(t.Context(), nil)
+	if f := e.findings[0]; f.Status != finding.Info || !strings.Contains(f.Text, "has no JetStream") {
+		t.Errorf("%+v", f)
 	}
 }
