@@ -4,6 +4,10 @@ import (
 	"fmt"
 	"net/http"
 	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -121,5 +125,39 @@ func TestAServerWithoutJetStreamSaysNothingOfSyncing(t *testing.T) {
 	e.sync(t.Context(), nil)
 	if f := e.findings[0]; f.Status != finding.Info || !strings.Contains(f.Text, "has no JetStream") {
 		t.Errorf("%+v", f)
+	}
+}
+
+// A script picks findings by their check.
+func TestTheHelpNamesEachCheck(t *testing.T) {
+	_, listed, _ := strings.Cut(Command{}.Help(), "The checks are")
+	listed, _, _ = strings.Cut(listed, ".")
+	names := strings.FieldsFunc(listed, func(r rune) bool { return r != '-' && (r < 'a' || r > 'z') })
+	for _, role := range (rights.Scope{}).Roles() {
+		if !slices.Contains(names, role.Name) {
+			t.Errorf("the help has no check %s", role.Name)
+		}
+	}
+	found := 0
+	for _, dir := range []string{".", "../bucket"} {
+		files, err := filepath.Glob(filepath.Join(dir, "*.go"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, file := range files {
+			text, err := os.ReadFile(file)
+			if err != nil {
+				t.Fatal(err)
+			}
+			for _, call := range regexp.MustCompile(`\.Add\("([^"]*)", `).FindAllSubmatch(text, -1) {
+				found++
+				if name := string(call[1]); !slices.Contains(names, name) {
+					t.Errorf("%s: the help has no check %s", file, name)
+				}
+			}
+		}
+	}
+	if found < 20 {
+		t.Errorf("only %d findings are made: the expression does not fit any more", found)
 	}
 }
