@@ -137,6 +137,43 @@ func TestTheProgramKnowsItsTerm(t *testing.T) {
 	}
 }
 
+// A leader run below another one has the variables of the outer term in its own
+// environment. A program that was given both would fence with the outer
+// group's number: C and Go take the first of two values.
+func TestTheProgramOfANestedRunKnowsItsOwnTerm(t *testing.T) {
+	t.Parallel()
+	var outer []string
+	for _, name := range []string{"GROUP", "BUCKET", "ID", "TERM", "TOKEN", "SLOT", "SLOTS", "PROOF_FILE", "ROLE"} {
+		outer = append(outer, "LEADER_"+name+"=outer")
+	}
+	url := devtest.Serve(t)
+	// Not by a shell, which would have taken one of the two already.
+	code, out, stderr := runProgram(t, outer, "run", "jobs", "--server", url, "--id", "b", "--bucket", "mine", "--", "env")
+	if code != 0 {
+		t.Fatalf("exit status %d\n%s", code, stderr)
+	}
+	given := make(map[string]string)
+	for l := range strings.Lines(out) {
+		name, value, _ := strings.Cut(strings.TrimSpace(l), "=")
+		if _, twice := given[name]; twice || value == "outer" {
+			t.Errorf("%s: %q, and before that %q", name, value, given[name])
+		}
+		if strings.HasPrefix(name, "LEADER_") {
+			given[name] = value
+		}
+	}
+	if given["LEADER_GROUP"] != "jobs" || given["LEADER_BUCKET"] != "mine" || given["LEADER_ID"] != "b" || len(given["LEADER_TOKEN"]) != 36 {
+		t.Errorf("environment %q", given)
+	}
+	// A demotion has no term, and so no number either.
+	const hook = `echo "hook $LEADER_ROLE $LEADER_GROUP $LEADER_ID $LEADER_TERM$LEADER_TOKEN$LEADER_SLOT$LEADER_PROOF_FILE."`
+	_, _, stderr = runProgram(t, outer, "run", "jobs", "--server", url, "--id", "b", "--bucket", "mine",
+		"--on-promote", hook, "--on-demote", hook, "--", "true")
+	if !strings.Contains(stderr, "hook follower jobs b .\n") || !strings.Contains(stderr, "hook leader jobs b ") || strings.Contains(stderr, "outer") {
+		t.Errorf("the hooks said:\n%s", stderr)
+	}
+}
+
 func TestTheProgramHasNoFilesOfOurs(t *testing.T) {
 	t.Parallel()
 	if runtime.GOOS != "linux" {

@@ -7,6 +7,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -138,6 +139,37 @@ func beside(t *testing.T, programs ...string) (dir string) {
 		}
 	}
 	return dir
+}
+
+// The server is a child of leader run, as what a program leaves behind is, and
+// has to outlive the program: the term is released on it, and the next program
+// runs by it.
+func TestRunLeavesTheServerOfDevAlone(t *testing.T) {
+	redis, env := databases.RedisProgram(t)
+	b := newBench(t, filepath.Dir(redis), env...)
+	for onExit, again := range map[string]bool{"release": false, "restart": true} {
+		var stderr strings.Builder
+		cmd := b.command("run", "jobs", "--dev", "--store", "redis://", "--on-exit", onExit, "--", "echo", "up")
+		cmd.Stderr = &stderr
+		out, err := cmd.StdoutPipe()
+		if err == nil {
+			err = cmd.Start()
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		lines := 0
+		for said := bufio.NewScanner(out); said.Scan(); lines++ {
+			if again && lines > 0 {
+				_ = cmd.Process.Signal(syscall.SIGTERM) // or its end tells
+			}
+		}
+		_ = cmd.Wait() // what it says tells
+		// A release that fails is said after that.
+		if !strings.HasSuffix(stderr.String(), "leading no more: stopped\n") || lines == 0 {
+			t.Errorf("--on-exit %s: %d lines, exit status %d\n%s", onExit, lines, cmd.ProcessState.ExitCode(), stderr.String())
+		}
+	}
 }
 
 func TestDevSaysWhatItNeeds(t *testing.T) {

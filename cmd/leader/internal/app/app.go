@@ -73,6 +73,8 @@ type Session struct {
 	command   string
 	elsewhere Registers // nil on NATS
 
+	server *devserver.Process // of --dev, nil for none in a process of its own
+
 	closers []func()
 }
 
@@ -141,6 +143,10 @@ func (t Target) open(command string, live bool, opts []nats.Option) (_ *Session,
 	s.closers = append(s.closers, s.NC.Close)
 	return s, nil
 }
+
+// Began reports whether the session has started a process: that of its server,
+// with --dev.
+func (s *Session) Began(pid int) bool { return s.server != nil && s.server.Is(pid) }
 
 // Unreachable reports whether a connection failed since no server was there.
 func Unreachable(err error) bool {

@@ -74,7 +74,7 @@ func (t Target) openDev(kind, command string, live bool) (_ *Session, err error)
 	if err != nil {
 		return nil, err
 	}
-	s.Fresh, s.closers = true, append(closers, s.closers...)
+	s.Fresh, s.server, s.closers = true, srv, append(closers, s.closers...)
 	return s, nil
 }
 

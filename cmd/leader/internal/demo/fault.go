@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/nats-io/nats.go/jetstream"
@@ -15,7 +16,7 @@ import (
 //
 // It is done when it is known what followed, and told when the last samples
 // have said for how long nobody led. A successor of an earlier term, heard of
-// later, takes the place of the one that was noted.
+// before that, takes the place of the one that was noted.
 type trial struct {
 	Outcome
 	at       int64
@@ -227,11 +228,10 @@ func (st *stage) promoted(p *process, r report) {
 	for _, t := range st.trials {
 		// Of several successors that are heard of, that of the earliest term
 		// followed the fault.
-		ended := t.promoted != 0
-		if t.done && !ended || r.Term <= t.Term || ended && r.Term >= t.NextTerm {
+		if t.told || r.Term <= t.Term || t.promoted != 0 && r.Term >= t.NextTerm {
 			continue
 		}
-		t.done, t.told, t.promoted = true, false, r.At
+		t.done, t.promoted = true, r.At
 		t.Leader, t.NextTerm, t.Reason = p.id, r.Term, r.Reason
 		t.Took = millis(time.Duration(max(0, r.At-t.at)))
 		t.Late = r.At < t.at
@@ -239,9 +239,10 @@ func (st *stage) promoted(p *process, r report) {
 }
 
 // tellOutcomes tells what became of the faults, once the last samples of the
-// leader that was hit have come in: they say how long nobody led. What was told
-// stands, so that the events and the summary say the same; a frozen leader may
-// have some samples that nobody waits for.
+// leader that was hit have come in, which say how long nobody led, and no
+// earlier successor is to be heard of. What was told stands, so that the events
+// and the summary say the same; a frozen leader may have some samples that
+// nobody waits for.
 func (st *stage) tellOutcomes(end bool) {
 	for _, t := range st.trials {
 		// At the end nothing more will come, and what is known has to do.
@@ -268,14 +269,22 @@ func (t *trial) ended() Event {
 }
 
 // sampled reports whether no sample of the leader that a fault hit is to come
-// which is older than its successor. Samples of one worker come in order, so
-// that its latest report tells. A frozen one reports nothing until it runs, and
-// nobody waits for that.
+// which is older than its successor, and no promotion. Reports of one worker
+// come in order, so that its latest one tells. A frozen one reports nothing
+// until it runs, and nobody waits for that; nor, for long, for another than the
+// leader that was hit, which the user may have stopped.
 func (st *stage) sampled(t *trial) bool {
 	const settled = 10 * tellEvery // of those that the system has taken from a worker and not handed on
-	p := t.hit
-	return st.now()-t.promoted >= int64(settled) && (p == nil || p.gone || p.fault == Freeze || p.told >= t.promoted)
+	since := time.Duration(st.now() - t.promoted)
+	owes := func(p *process) bool { return !p.gone && p.fault != Freeze && p.told < t.promoted }
+	if since < settled || t.hit != nil && owes(t.hit) {
+		return false
+	}
+	return since >= tellPatience || !slices.ContainsFunc(st.processes, owes)
 }
+
+// tellPatience is how long an outcome waits for workers that say nothing.
+const tellPatience = 5 * time.Second
 
 // lastSeen is when the leader that a fault hit was seen to lead last; 0 if it
 // never was.

@@ -19,7 +19,7 @@ type process struct {
 	orders *json.Encoder
 
 	last    status
-	told    int64 // when its latest report was made
+	told    int64 // when its latest report was made, or it first could make one
 	joined  bool  // a status arrived
 	fault   Fault // Crash, Freeze or Cut while it is under that
 	gone    bool

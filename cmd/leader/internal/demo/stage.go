@@ -234,6 +234,8 @@ func (st *stage) join(row int, delay time.Duration) {
 		st.fail(fmt.Errorf("start a worker: %w", err))
 		return
 	}
+	// It sees nothing before it takes part: see sampled.
+	p.told = st.now() + int64(delay)
 	// In the row of the worker before, so that rows stay where the eye has
 	// them.
 	if row < len(st.processes) {

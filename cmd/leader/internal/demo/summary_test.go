@@ -40,7 +40,7 @@ func rehearse(seed uint64, workers int) *rehearsal {
 	r.begun = r.clock
 	r.tell = func(e Event) { r.events = append(r.events, e) }
 	for w := range workers {
-		r.processes = append(r.processes, &process{id: fmt.Sprint("w", w+1)})
+		r.processes = append(r.processes, &process{id: fmt.Sprint("w", w+1), told: r.clock})
 		r.late = append(r.late, aMilli*r.rng.Int64N(3000))
 	}
 	r.queues = make([][]report, workers)
@@ -115,6 +115,9 @@ func TestASummaryAgreesWithWhatHappenedHoweverLateItIsHeard(t *testing.T) {
 		if sum := r.summary(); sum.Terms != len(r.terms) {
 			t.Errorf("seed %d: %d terms, want %d", seed, sum.Terms, len(r.terms))
 		}
+		if told, want := r.told(); told != want {
+			t.Errorf("seed %d: %d outcomes were told, want %d", seed, told, want)
+		}
 		for _, x := range r.trials {
 			kind, complaint := r.judge(x)
 			kinds[kind]++
@@ -132,6 +135,48 @@ func TestASummaryAgreesWithWhatHappenedHoweverLateItIsHeard(t *testing.T) {
 			t.Errorf("nothing of kind %s was seen", kind)
 		}
 	}
+}
+
+// A worker that says nothing, since somebody has stopped it, is not waited for
+// for ever. It may have led in between.
+func TestWhatWasToldOfAFaultStands(t *testing.T) {
+	r := rehearse(1, 3)
+	promoted := func(w int, term uint64, at int64) {
+		r.report(r.processes[w], report{Kind: reportTransition, At: at, To: leader.StateLeader, Reason: "vacant", Term: term})
+	}
+	promoted(0, 10, r.clock)
+	r.clock += aMilli
+	x := r.trial(Crash, r.processes[0])
+	r.processes[0].gone = true
+	promoted(2, 30, r.clock+2*aMilli)
+	r.clock += int64(time.Second)
+	r.tellOutcomes(false)
+	if x.told {
+		t.Error("it was told before the worker had said that it did not lead")
+	}
+	r.clock += int64(tellPatience)
+	r.tellOutcomes(false)
+	promoted(1, 20, x.at+aMilli)
+	r.tellOutcomes(true)
+	told, want := r.told()
+	if sum := r.summary(); told != 1 || want != 1 || sum.Outcomes[0].NextTerm != 30 {
+		t.Errorf("%d outcomes are told of %d faults: %+v", told, want, sum.Outcomes)
+	}
+}
+
+// told returns how many outcomes the events tell, and how many faults have one.
+func (r *rehearsal) told() (told, want int) {
+	for _, e := range r.events {
+		if e.Kind == EventFailover || e.Kind == EventKept || e.Kind == EventNote { // of one that came too late
+			told++
+		}
+	}
+	for _, x := range r.trials {
+		if x.done {
+			want++
+		}
+	}
+	return told, want
 }
 
 // judge holds an outcome against the truth, and against the event that told it.

@@ -150,6 +150,17 @@ func (p *Process) kill() error {
 	return p.cmd.Process.Kill()
 }
 
+// Is reports whether a process is this one. Once it has ended, none is: its
+// number may be another's.
+func (p *Process) Is(pid int) bool {
+	select {
+	case <-p.Exited:
+		return false
+	default:
+		return p.cmd.Process.Pid == pid
+	}
+}
+
 // Said returns the end of what the server has written.
 func (p *Process) Said() string { return p.log.String() }
 

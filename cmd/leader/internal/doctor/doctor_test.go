@@ -4,9 +4,15 @@ import (
 	"fmt"
 	"net/http"
 	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
 	"testing"
 	"time"
 
+	"github.com/nats-io/nats-server/v2/server"
 	"github.com/nats-io/nats.go/jetstream"
 
 	"github.com/seed-ff2cb582/leader/cmd/leader/internal/bucket"
@@ -82,7 +88,8 @@ func TestMonitoringPortTellsHowOftenTheServerSyncs(t *testing.T) {
 	for body, want := range map[string]finding.Status{
 		`{"config":{"sync_interval":120000000000,"sync_always":true}}`: finding.OK,
 		`{"config":{"sync_interval":120000000000}}`:                    finding.Warn,
-		`no JSON`: finding.Info,
+		`no JSON`:       finding.Info,
+		`{"config":{}}`: finding.Info, // of a server that does not tell yet
 	} {
 		srv := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 			if r.URL.Path == "/jsz" {
@@ -97,5 +104,60 @@ func TestMonitoringPortTellsHowOftenTheServerSyncs(t *testing.T) {
 			t.Errorf("%s: %+v, want %s", body, e.findings[0], want)
 		}
 		srv.Close()
+	}
+}
+
+// The server that is asked may be another one of the cluster than those that
+// keep the bucket. It answers all the same.
+func TestAServerWithoutJetStreamSaysNothingOfSyncing(t *testing.T) {
+	srv, err := server.NewServer(&server.Options{Host: "127.0.0.1", Port: -1, HTTPHost: "127.0.0.1", HTTPPort: -1, NoLog: true, NoSigs: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	srv.Start()
+	defer srv.Shutdown()
+	if !srv.ReadyForConnections(time.Minute) {
+		t.Fatal("the server does not serve")
+	}
+	c := Command{Monitor: "http://" + srv.MonitorAddr().String()}
+	c.Timeout = time.Minute
+	e := examinationOf(c)
+	e.sync(t.Context(), nil)
+	if f := e.findings[0]; f.Status != finding.Info || !strings.Contains(f.Text, "has no JetStream") {
+		t.Errorf("%+v", f)
+	}
+}
+
+// A script picks findings by their check.
+func TestTheHelpNamesEachCheck(t *testing.T) {
+	_, listed, _ := strings.Cut(Command{}.Help(), "The checks are")
+	listed, _, _ = strings.Cut(listed, ".")
+	names := strings.FieldsFunc(listed, func(r rune) bool { return r != '-' && (r < 'a' || r > 'z') })
+	for _, role := range (rights.Scope{}).Roles() {
+		if !slices.Contains(names, role.Name) {
+			t.Errorf("the help has no check %s", role.Name)
+		}
+	}
+	found := 0
+	for _, dir := range []string{".", "../bucket"} {
+		files, err := filepath.Glob(filepath.Join(dir, "*.go"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, file := range files {
+			text, err := os.ReadFile(file)
+			if err != nil {
+				t.Fatal(err)
+			}
+			for _, call := range regexp.MustCompile(`\.Add\("([^"]*)", `).FindAllSubmatch(text, -1) {
+				found++
+				if name := string(call[1]); !slices.Contains(names, name) {
+					t.Errorf("%s: the help has no check %s", file, name)
+				}
+			}
+		}
+	}
+	if found < 20 {
+		t.Errorf("only %d findings are made: the expression does not fit any more", found)
 	}
 }

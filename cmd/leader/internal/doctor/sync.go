@@ -14,10 +14,11 @@ import (
 	"github.com/seed-ff2cb582/leader/cmd/leader/internal/finding"
 )
 
-// syncing is the part of a server's configuration that says when it writes to
-// its disk.
+// syncing is the part of a server's answer that says when it writes to its
+// disk.
 type syncing struct {
-	Config struct {
+	Disabled bool `json:"disabled"` // JetStream is, and nothing else is said
+	Config   struct {
 		Interval time.Duration `json:"sync_interval"`
 		Always   bool          `json:"sync_always"`
 	} `json:"config"`
@@ -46,8 +47,12 @@ func (e *examination) sync(ctx context.Context, info *jetstream.StreamInfo) {
 	switch {
 	case err != nil:
 		l.Add("sync", finding.Info, "", "the monitoring port does not tell: %v", err)
+	case got.Disabled:
+		l.Add("sync", finding.Info, "name a server that keeps the bucket in --monitor", "that server has no JetStream: how often the others sync is not known, and by default every 2m0s")
 	case got.Config.Always:
 		l.Add("sync", finding.OK, "", "that server syncs each write before it acknowledges it")
+	case got.Config.Interval <= 0:
+		l.Add("sync", finding.Info, "", "the monitoring port does not tell how often that server syncs: by default every 2m0s")
 	case info != nil && info.Config.Replicas > 1:
 		l.Add("sync", finding.Info, fsync, "that server syncs every %v: a loss of power in most servers at once loses acknowledged writes; the death of a process loses none", got.Config.Interval)
 	default:

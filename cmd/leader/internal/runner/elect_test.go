@@ -3,13 +3,19 @@
 package runner
 
 import (
+	"context"
 	"errors"
 	"io"
 	"runtime"
+	"syscall"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/seed-ff2cb582/leader"
+	"github.com/seed-ff2cb582/leader/cmd/leader/internal/runner/guard"
+	"github.com/seed-ff2cb582/leader/inspect"
+	"github.com/seed-ff2cb582/leader/store"
 	"github.com/seed-ff2cb582/leader/store/memstore"
 )
 
@@ -37,5 +43,72 @@ func TestRunEndsWithItsElection(t *testing.T) {
 	case <-time.After(time.Minute):
 		t.Error("it waits")
 		_ = e.Stop()
+	}
+}
+
+// A run that was noted has not been begun if its term ended before the program
+// started. The note is seen again then: with each other change of the control
+// record, and when the watch is connected again.
+func TestARunThatThisHostNotedItselfDoesNotEndIt(t *testing.T) {
+	for own, want := range map[bool]int{true: 0, false: 1} {
+		synctest.Test(t, func(t *testing.T) {
+			s, c := memstore.New(), &Command{Once: true, Group: "g"}
+			c.Timeout = time.Second
+			r := &runner{
+				c: c, cfg: leader.ElectionConfig{InstanceID: "a"}, keys: s,
+				err: io.Discard, result: make(chan int, 1),
+			}
+			ctx, cancel := context.WithCancel(t.Context())
+			defer cancel()
+			r.limit(ctx)
+			by := r
+			if !own {
+				by = &runner{c: c, cfg: leader.ElectionConfig{InstanceID: "b"}, keys: s, period: r.period}
+			}
+			if !r.mayLead() {
+				t.Fatal("no term begins")
+			}
+			if before, err := by.note(ctx, leader.Term{Number: 7}); before != nil || err != nil {
+				t.Fatalf("noted before by %+v, error %v", before, err)
+			}
+			synctest.Wait() // for what the watch says of it, which does not count in a term
+			r.leads = false
+			key := inspect.ControlKey("g")
+			e, err := s.Get(ctx, key)
+			if err == nil {
+				_, err = s.CompareAndSwap(ctx, store.Write{Key: key, Expected: e.Revision, Value: e.Value})
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+			synctest.Wait()
+			if got := len(r.result); got != want {
+				t.Errorf("noted by itself: %v; it ends: %d, want %d", own, got, want)
+			}
+			// It may lead again, and does begin the run then.
+			if before, err := r.note(ctx, leader.Term{Number: 8}); (before == nil) != own || err != nil {
+				t.Errorf("noted by itself: %v; in the next term before by %+v, error %v", own, before, err)
+			}
+		})
+	}
+}
+
+// What is sent to a program is not for the one that runs next, which may not
+// have a handler yet.
+func TestASignalOfBeforeDoesNotReachTheNextProgram(t *testing.T) {
+	r := &runner{result: make(chan int, 1), parent: guard.Parent{Passing: make(chan syscall.Signal, 16)}}
+	if !r.begin() {
+		t.Fatal("no program may start")
+	}
+	r.receive(syscall.SIGUSR1) // which its guard was too late to take
+	if told := r.end(); told != 0 || !r.begin() {
+		t.Fatalf("told to end by signal %d", told)
+	}
+	if got := len(r.parent.Passing); got != 0 {
+		t.Errorf("%d signals of before", got)
+	}
+	r.receive(syscall.SIGUSR2)
+	if got := <-r.parent.Passing; got != syscall.SIGUSR2 {
+		t.Errorf("it gets signal %d", got)
 	}
 }

@@ -5,6 +5,7 @@ package runner
 import (
 	"context"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/seed-ff2cb582/leader"
@@ -18,28 +19,38 @@ import (
 // another host's note, which a watch tells: most hosts end by it at once,
 // without having led. Neither decides whether the program may start; first
 // does.
-func (r *runner) limit(ctx context.Context) error {
+func (r *runner) limit(ctx context.Context) {
 	if r.c.Try {
 		go r.attempt(ctx)
 	}
 	if !r.c.Once {
-		return nil
+		return
 	}
 	r.period = periodAt(time.Now(), r.c.Every)
 	late := time.AfterFunc(time.Until(r.period.begin.Add(r.period.every)), func() {
 		r.giveUp(exitTaken, "the period of --every is over, and this host did not get to lead in it")
 	})
 	context.AfterFunc(ctx, func() { late.Stop() })
-	period := r.period // r's own belongs to who leads
 	_, err := r.keys.Watch(ctx, []string{inspect.ControlKey(r.c.Group)}, func(e store.Entry) {
-		if c, ok := inspect.ReadControl(e); ok && period.had(c.Ran) {
-			go r.giveUp(app.ExitOK, period.describe(*c.Ran)) // the watch does not wait
+		if c, ok := inspect.ReadControl(e); ok && r.had(c.Ran) {
+			go r.giveUp(app.ExitOK, r.period.describe(*c.Ran)) // the watch does not wait
 		}
 	})
 	if err != nil {
 		r.say("%v", err) // who leads reads
 	}
-	return nil
+}
+
+// had reports whether another process has begun the run of the period. What
+// this one has noted is none: the term may have ended before its program
+// started, and the note is seen again, after a reconnection for example.
+func (r *runner) had(ran *inspect.Run) bool {
+	if !r.period.had(ran) {
+		return false
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return !slices.ContainsFunc(r.noted, ran.Equal)
 }
 
 // first notes that this host begins the run of the period, and reports whether
@@ -96,18 +107,22 @@ func (r *runner) note(ctx context.Context, term leader.Term) (before *inspect.Ru
 	if err != nil {
 		return nil, err
 	}
-	if c, ok := inspect.ReadControl(entry); ok && r.period.had(c.Ran) {
+	if c, ok := inspect.ReadControl(entry); ok && r.had(c.Ran) {
 		return c.Ran, nil
 	}
-	mark := &inspect.Run{Begin: r.period.begin, ID: r.cfg.InstanceID, Term: term.Number}
-	value, err := inspect.NoteRun(entry, *mark)
+	mark := inspect.Run{Begin: r.period.begin, ID: r.cfg.InstanceID, Term: term.Number}
+	value, err := inspect.NoteRun(entry, mark)
 	if err != nil {
 		return nil, err
 	}
-	_, err = r.keys.CompareAndSwap(ctx, store.Write{Key: key, Expected: entry.Revision, Value: value})
-	if out := store.Classify(err); out == store.OK || out == store.Unknown {
-		r.period.mark = mark // it is known again when it is read
+	// Before it is written: the watch may see it before the answer comes, and
+	// none need come.
+	r.mu.Lock()
+	if !slices.ContainsFunc(r.noted, mark.Equal) {
+		r.noted = append(r.noted, mark)
 	}
+	r.mu.Unlock()
+	_, err = r.keys.CompareAndSwap(ctx, store.Write{Key: key, Expected: entry.Revision, Value: value})
 	return nil, err
 }
 

@@ -13,13 +13,9 @@ import (
 const defaultEvery = time.Minute
 
 // A period is that in which a program of --once is to be begun.
-//
-// It is a value: the watch of limit has a copy from the start, and the one of
-// runner, with its mark, belongs to the goroutine of the callbacks.
 type period struct {
 	begin time.Time
 	every time.Duration
-	mark  *inspect.Run // what this process has noted, or may have
 }
 
 // periodAt returns the period of an instant. All hosts count from the same one.
@@ -33,14 +29,11 @@ func periodAt(now time.Time, every time.Duration) period {
 	return period{begin: time.UnixMilli(ms - ms%every.Milliseconds()), every: every}
 }
 
-// had reports whether a run of this period, or of a later one, has been begun
-// by another process. A run of a later period counts as well: this host is
-// late, or its clock is behind, and a program that began now would be the
-// second one of somebody's period.
-func (p period) had(ran *inspect.Run) bool {
-	own := ran != nil && p.mark != nil && ran.Equal(*p.mark)
-	return ran != nil && !own && !ran.Begin.Before(p.begin)
-}
+// had reports whether a run of this period, or of a later one, has been begun.
+// A run of a later period counts as well: this host is late, or its clock is
+// behind, and a program that began now would be the second one of somebody's
+// period.
+func (p period) had(ran *inspect.Run) bool { return ran != nil && !ran.Begin.Before(p.begin) }
 
 // describe says for people who has begun the run, and points at the clocks
 // where only they can be the reason.

@@ -9,7 +9,9 @@ import (
 	"io"
 	"os"
 	"os/signal"
+	"slices"
 	"strconv"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"syscall"
@@ -23,6 +25,7 @@ import (
 
 	"github.com/seed-ff2cb582/leader"
 	"github.com/seed-ff2cb582/leader/cmd/leader/internal/app"
+	"github.com/seed-ff2cb582/leader/inspect"
 	"github.com/seed-ff2cb582/leader/proof"
 	"github.com/seed-ff2cb582/leader/store"
 )
@@ -66,6 +69,7 @@ type runner struct {
 	leads  bool                         // a term has begun, and its end has not been seen to
 	over   bool                         // no term is to begin any more
 	known  map[string]leader.LeaderInfo // who leads a group, if it is another
+	noted  []inspect.Run                // what this process has noted of --once, or may have
 }
 
 // run connects, takes its seats and takes part until the program, a signal or
@@ -127,9 +131,7 @@ func (c Command) run(ctx context.Context, path string, std app.Streams) error {
 	r.session, r.seats = session, seats
 	beside, cancel := context.WithCancel(ctx)
 	defer cancel()
-	if err := r.limit(beside); err != nil {
-		return err
-	}
+	r.limit(beside)
 	// The probes answer from here on, before the election starts: an
 	// orchestrator would kill a host that waits for its server.
 	web.show(r.seats)
@@ -296,11 +298,20 @@ func (r *runner) begin() bool {
 
 // end gives it back, and returns the signal by which we were told to end
 // meanwhile, if any.
+//
+// A signal that came too late for the program is dropped. The one that runs
+// next was not meant, and may not have a handler yet.
 func (r *runner) end() (told syscall.Signal) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.active = false
-	return r.ending
+	for {
+		select {
+		case <-r.parent.Passing:
+		default:
+			return r.ending
+		}
+	}
 }
 
 // called takes in each renewal that was acknowledged, also while the work of a
@@ -463,7 +474,7 @@ func (r *runner) afterExit(ctx context.Context, code int) bool {
 // is left of it, which may be long after ctx is done: whoever calls it may
 // release the term then.
 func (r *runner) runProgram(ctx context.Context, term leader.Term) guard.Verdict {
-	env := append(os.Environ(), r.environment(term)...)
+	own := r.environment(term)
 	if r.c.ProofKey != "" {
 		file, remove, err := r.prove(ctx)
 		if err != nil {
@@ -475,9 +486,9 @@ func (r *runner) runProgram(ctx context.Context, term leader.Term) guard.Verdict
 			return guard.Verdict{Code: guard.ExitCannotRun, Err: err.Error()}
 		}
 		defer remove()
-		env = append(env, "LEADER_PROOF_FILE="+file)
+		own = append(own, "LEADER_PROOF_FILE="+file)
 	}
-	c, err := r.parent.Start(term.Correlation(), guard.Order{Path: r.path, Argv: r.argv, Env: env})
+	c, err := r.parent.Start(term.Correlation(), guard.Order{Path: r.path, Argv: r.argv, Env: environ(own)})
 	if err != nil {
 		return guard.Verdict{Code: guard.ExitCannotRun, Err: err.Error()}
 	}
@@ -504,6 +515,27 @@ func (r *runner) environment(term leader.Term) []string {
 		env = append(env, "LEADER_SLOT="+strconv.Itoa(at.slot), "LEADER_SLOTS="+strconv.Itoa(r.c.Slots))
 	}
 	return env
+}
+
+// environ returns the environment of this process with what is told of a term
+// in place of what an outer leader run has told of its own. Nothing below it
+// does that: syscall.ForkExec passes on a name that is there twice, and of two
+// values C and Go take the first. A program would fence with the number of the
+// outer group's term. What is not told now goes, too: a term that has no slot
+// is in none of the outer one's.
+func environ(told []string) []string {
+	names := map[string]bool{
+		"LEADER_TERM": true, "LEADER_TOKEN": true, "LEADER_SLOT": true, "LEADER_SLOTS": true, "LEADER_PROOF_FILE": true, "LEADER_ROLE": true,
+	}
+	for _, variable := range told {
+		name, _, _ := strings.Cut(variable, "=")
+		names[name] = true
+	}
+	env := slices.DeleteFunc(os.Environ(), func(variable string) bool {
+		name, _, _ := strings.Cut(variable, "=")
+		return names[name]
+	})
+	return append(env, told...)
 }
 
 // left follows the end of a term and of its program. It is OnDemote: the

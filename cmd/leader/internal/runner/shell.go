@@ -27,11 +27,11 @@ func (r *runner) hook(ctx context.Context, command, role string, term leader.Ter
 	}
 	ctx, cancel := context.WithTimeout(ctx, r.c.Timeout)
 	defer cancel()
-	env := append(os.Environ(), "LEADER_ROLE="+role, "LEADER_GROUP="+r.group(), "LEADER_ID="+r.cfg.InstanceID)
+	told := []string{"LEADER_ROLE=" + role, "LEADER_GROUP=" + r.group(), "LEADER_ID=" + r.cfg.InstanceID}
 	if !term.IsZero() {
-		env = append(env, "LEADER_TERM="+strconv.FormatUint(term.Number, 10))
+		told = append(told, "LEADER_TERM="+strconv.FormatUint(term.Number, 10))
 	}
-	if err := r.shell(ctx, command, env); err != nil {
+	if err := r.shell(ctx, command, environ(told)); err != nil {
 		r.say("%q: %v", command, err)
 	}
 }
@@ -97,12 +97,13 @@ func failure(status syscall.WaitStatus) error {
 	}
 }
 
-// aside reports whether a process is that of a hook or a check. The candidate
-// is a subreaper and kills every process below it that no guard has ended. A
-// health check that happens to run then is not one of those.
+// aside reports whether a process is that of a hook or a check, or the server
+// of --dev. The candidate is a subreaper and kills every process below it that
+// no guard has ended. A health check that happens to run then is not one of
+// those, nor is the server on which the term is to be released.
 func (r *runner) aside(pid int) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	_, ok := r.shells[pid]
-	return ok
+	return ok || r.session.Began(pid)
 }

@@ -51,7 +51,7 @@ type Child struct {
 	guard  int    // its process
 	pid    int    // of the program, and of its group
 	exited <-chan syscall.WaitStatus
-	orders *os.File
+	orders *outbox
 	told   chan report // closed at the end of the reports
 	last   report
 	silent bool // the guard stopped the program by itself
@@ -77,12 +77,6 @@ type Verdict struct {
 	Broken bool
 }
 
-// orderPatience bounds the write of an order. A guard that reads none for so
-// long is dealt with by the deadline. A pipe has room for hundreds of
-// deadlines, so that nothing has been read for minutes when one has to wait;
-// the first order is larger, by the program's environment.
-const orderPatience = 50 * time.Millisecond
-
 // Start starts a guard, which starts the program, in a cgroup of its own if
 // there is one to be had. The candidate makes the cgroup, since it has to
 // remove it when the guard was killed.
@@ -101,7 +95,7 @@ func (p *Parent) Start(term string, first Order) (c *Child, err error) {
 		return nil, err
 	}
 	c.cgroup, c.name = own, first.Argv[0]
-	c.order(first)
+	c.orders.put(first)
 	return c, nil
 }
 
@@ -120,7 +114,7 @@ func (p *Parent) engage(term string) (*Child, error) {
 		return nil, err
 	}
 	defer func() { _ = reportsW.Close() }()
-	c := &Child{Parent: p, term: term, orders: ordersW, told: make(chan report)}
+	c := &Child{Parent: p, term: term, told: make(chan report)}
 	self, err := process.Executable()
 	if err == nil {
 		// A session of its own: what stops or ends the candidate's process
@@ -133,6 +127,7 @@ func (p *Parent) engage(term string) (*Child, error) {
 		_, _ = ordersW.Close(), reportsR.Close()
 		return nil, err
 	}
+	c.orders = newOutbox(ordersW)
 	go c.listen(reportsR)
 	return c, nil
 }
@@ -152,22 +147,12 @@ func (c *Child) listen(reports *os.File) {
 	}
 }
 
-// order tells the guard something. A guard that cannot be told acts by the last
-// deadline that it knows. So no error is returned, and a write that waits is
-// given up: Follow must go on to look at the clock.
-func (c *Child) order(o Order) {
-	b, err := json.Marshal(o)
-	if err == nil && c.orders.SetWriteDeadline(time.Now().Add(orderPatience)) == nil {
-		_, _ = c.orders.Write(append(b, '\n'))
-	}
-}
-
 // Follow passes on what the guard must know until the program and all of its
 // own have ended. ctx is the term's; its end has the program stopped, and
 // Follow waits on. That the reports have ended is what ends the loop, whether
 // the guard has done its work, was killed, or failed.
 func (c *Child) Follow(ctx context.Context) Verdict {
-	defer func() { _ = c.orders.Close() }()
+	defer c.orders.close()
 	look := time.NewTicker(min(max(c.Limits.Margin/4, 5*time.Millisecond), 200*time.Millisecond))
 	defer look.Stop()
 	lost := ctx.Done()
@@ -181,11 +166,11 @@ func (c *Child) Follow(ctx context.Context) Verdict {
 			c.hear(ctx, r)
 		case <-lost:
 			lost = nil
-			c.order(Order{Op: opStop})
+			c.orders.put(Order{Op: opStop})
 		case sig := <-c.Passing:
-			c.order(Order{Op: opSignal, Signal: int(sig)})
+			c.orders.put(Order{Op: opSignal, Signal: int(sig)})
 		case <-c.Window.Moved:
-			c.order(Order{Op: opTrust, Until: c.Window.End(c.term)})
+			c.orders.put(Order{Op: opTrust, Until: c.Window.End(c.term)})
 		case <-look.C:
 			c.Clock.Sample()
 			c.overdue()
