@@ -91,9 +91,9 @@ func (b bench) watches(kind string) *exec.Cmd {
 	return cmd
 }
 
-// With --dev, a server of the kind that --store names is started, and ended
-// with the command.
-func TestDevStartsAServerOfTheKind(t *testing.T) {
+// served are the kinds of which --dev starts a server, and where the programs
+// of each are.
+func served() map[string]func(t *testing.T) (dir string, env []string) {
 	postgresql := func(t *testing.T) (string, []string) {
 		p := databases.PostgreSQLPrograms(t)
 		return p.Bin(), p.Env()
@@ -102,7 +102,7 @@ func TestDevStartsAServerOfTheKind(t *testing.T) {
 		p := databases.MariaDBPrograms(t)
 		return p.Bin(), p.Env()
 	}
-	kinds := map[string]func(t *testing.T) (dir string, env []string){
+	return map[string]func(t *testing.T) (dir string, env []string){
 		"redis://": func(t *testing.T) (string, []string) {
 			redis, env := databases.RedisProgram(t)
 			return filepath.Dir(redis), env
@@ -117,7 +117,12 @@ func TestDevStartsAServerOfTheKind(t *testing.T) {
 		"s3://": func(t *testing.T) (string, []string) { return objectlab.Programs(t), nil },
 		"gs://": func(t *testing.T) (string, []string) { return objectlab.Programs(t), nil },
 	}
-	for kind, programs := range kinds {
+}
+
+// With --dev, a server of the kind that --store names is started, and ended
+// with the command.
+func TestDevStartsAServerOfTheKind(t *testing.T) {
+	for kind, programs := range served() {
 		t.Run(strings.TrimSuffix(kind, "://"), func(t *testing.T) {
 			t.Parallel()
 			dir, env := programs(t)
@@ -143,32 +148,43 @@ func beside(t *testing.T, programs ...string) (dir string) {
 
 // The server is a child of leader run, as what a program leaves behind is, and
 // has to outlive the program: the term is released on it, and the next program
-// runs by it.
+// runs by it. Kubernetes' is two processes.
 func TestRunLeavesTheServerOfDevAlone(t *testing.T) {
-	redis, env := databases.RedisProgram(t)
-	b := newBench(t, filepath.Dir(redis), env...)
-	for onExit, again := range map[string]bool{"release": false, "restart": true} {
-		var stderr strings.Builder
-		cmd := b.command("run", "jobs", "--dev", "--store", "redis://", "--on-exit", onExit, "--", "echo", "up")
-		cmd.Stderr = &stderr
-		out, err := cmd.StdoutPipe()
-		if err == nil {
-			err = cmd.Start()
+	for _, kind := range []string{"redis://", "k8s://"} {
+		t.Run(strings.TrimSuffix(kind, "://"), func(t *testing.T) {
+			t.Parallel()
+			dir, env := served()[kind](t)
+			b := newBench(t, dir, env...)
+			b.leaves(kind, "release", false)
+			b.leaves(kind, "restart", true)
+		})
+	}
+}
+
+// leaves runs a program that ends at once, until it has run once more if it is
+// to run again.
+func (b bench) leaves(kind, onExit string, again bool) {
+	b.Helper()
+	var stderr strings.Builder
+	cmd := b.command("run", "jobs", "--dev", "--store", kind, "--on-exit", onExit, "--", "echo", "up")
+	cmd.Stderr = &stderr
+	out, err := cmd.StdoutPipe()
+	if err == nil {
+		err = cmd.Start()
+	}
+	if err != nil {
+		b.Fatal(err)
+	}
+	lines := 0
+	for said := bufio.NewScanner(out); said.Scan(); lines++ {
+		if again && lines > 0 {
+			_ = cmd.Process.Signal(syscall.SIGTERM) // or its end tells
 		}
-		if err != nil {
-			t.Fatal(err)
-		}
-		lines := 0
-		for said := bufio.NewScanner(out); said.Scan(); lines++ {
-			if again && lines > 0 {
-				_ = cmd.Process.Signal(syscall.SIGTERM) // or its end tells
-			}
-		}
-		_ = cmd.Wait() // what it says tells
-		// A release that fails is said after that.
-		if !strings.HasSuffix(stderr.String(), "leading no more: stopped\n") || lines == 0 {
-			t.Errorf("--on-exit %s: %d lines, exit status %d\n%s", onExit, lines, cmd.ProcessState.ExitCode(), stderr.String())
-		}
+	}
+	_ = cmd.Wait() // what it says tells
+	// A release that fails is said after that.
+	if !strings.HasSuffix(stderr.String(), "leading no more: stopped\n") || lines == 0 {
+		b.Errorf("--on-exit %s: %d lines, exit status %d\n%s", onExit, lines, cmd.ProcessState.ExitCode(), stderr.String())
 	}
 }
 

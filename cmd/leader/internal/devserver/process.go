@@ -150,9 +150,12 @@ func (p *Process) kill() error {
 	return p.cmd.Process.Kill()
 }
 
-// Is reports whether a process is this one. Once it has ended, none is: its
-// number may be another's.
+// Is reports whether a process is this one, or the one that keeps its data.
+// Once it has ended, none is: its number may be another's.
 func (p *Process) Is(pid int) bool {
+	if p.under != nil && p.under.Is(pid) {
+		return true
+	}
 	select {
 	case <-p.Exited:
 		return false
