@@ -245,6 +245,18 @@ func (g *group) leaderAfter(term leader.Term) (l *member) {
 	return l
 }
 
+// leading waits until somebody leads, and returns how many terms that member
+// has lost before this one.
+func (g *group) leading() (l *member, losses int, term leader.Term) {
+	g.tb.Helper()
+	for term.IsZero() { // the machine stalled for a lease
+		l = g.leaderAfter(leader.Term{})
+		losses = len(l.lost()) // first, so that the end of this term is a further one
+		term = l.Term()
+	}
+	return l, losses, term
+}
+
 // await waits until the condition holds, looking whenever something happened.
 func (g *group) await(what string, cond func() bool) {
 	g.tb.Helper()
