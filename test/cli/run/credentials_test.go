@@ -193,12 +193,13 @@ func (a *arena) revision() uint64 {
 	return e.Revision()
 }
 
-// writes yields what is written to the group's record from now on, refused
-// writes included.
+// writes yields what is written to the group's record from now on, in the order
+// of the stream. (Who hears the writes before they are stored may hear what
+// answers one of them first.)
 func (a *arena) writes() iter.Seq[inspect.Record] {
 	a.t.Helper()
 	nc := a.server.Connect(a.t)
-	sub, err := nc.SubscribeSync("$KV.leaders.trials")
+	sub, err := nc.SubscribeSync("leader.leaders.trials")
 	if err == nil {
 		err = nc.Flush()
 	}
