@@ -52,11 +52,16 @@ func untouched(t *testing.T, kv jetstream.KeyValue) {
 func (l *lab) isDenied(subject string) {
 	l.tb.Helper()
 	natslab.Eventually(l.tb, "a denial of "+subject, func(context.Context) error {
-		if !strings.Contains(fmt.Sprint(l.complaints()), subject) {
+		if !l.denied(subject) {
 			return errors.New("none")
 		}
 		return nil
 	})
+}
+
+// denied reports whether the server denied something about a subject.
+func (l *lab) denied(subject string) bool {
+	return strings.Contains(fmt.Sprint(l.complaints()), subject)
 }
 
 func rollup(subject string) *nats.Msg {
@@ -241,7 +246,8 @@ func TestAnswerOverAnotherGroupsRecordIsNoRelease(t *testing.T) {
 			a := join(t, natslab.Connect(t, p.URL(), l.options("root")...), "a", ttl(2*time.Second), elsewhere)
 			a.leads()
 			b := join(t, l.connect("root"), "b", ttl(2*time.Second), elsewhere)
-			b.follows(a)
+			b.hears()
+			a.succeeds(b) // if the machine stalled for a's lease
 			p.Hold(natslab.ToServer, natslab.ToClient)
 			forgeRelease(t, l.connect(candidate), "$KV.leaders."+bystander)
 			b.leads()
@@ -401,8 +407,12 @@ func TestOversizeRecordCostsOneTerm(t *testing.T) {
 	a := join(t, nc, "a")
 	a.leads()
 	b := join(t, l.connect(candidate), "b")
-	b.follows(a)
+	b.hears()
 	term := a.Term().Number
+	for term == 0 { // the machine stalled for a lease
+		a.succeeds(b)
+		term = a.Term().Number
+	}
 	huge := fmt.Appendf(nil, `{"id":"rogue","ttl":3600000,"token":"t","meta":{"x":%q}}`, strings.Repeat("x", 1_000_000))
 	if err := nc.Publish("$KV.leaders.reports", huge); err != nil {
 		t.Fatal(err)

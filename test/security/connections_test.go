@@ -33,6 +33,7 @@ import (
 // makes for a role.
 func shortElection(t *testing.T, connect func(role string) *nats.Conn, tweaks ...func(*leader.ElectionConfig)) {
 	t.Helper()
+	tweaks = append(tweaks, ttl(long))
 	a := join(t, connect(candidate), "a", tweaks...)
 	a.leads()
 	b := join(t, connect(candidate), "b", tweaks...)
@@ -314,8 +315,9 @@ func TestCandidateStandsAgainWhenItsCredentialsAreRenewed(t *testing.T) {
 	nc := i.connect("a", candidate)
 	a := join(t, nc, "a")
 	a.leads()
-	b := join(t, i.connect("b", candidate), "b")
-	b.follows(a)
+	b := join(t, i.connect("b", candidate), "b", ttl(long)) // b's own lease is not to run out
+	b.hears()
+	a.succeeds(b) // if the machine stalled for a's lease
 	i.revoke("a")
 	b.leads()
 	a.await("a is disconnected", func() bool { return a.Status().ConnectionStatus == "DISCONNECTED" })

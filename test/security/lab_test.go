@@ -3,6 +3,7 @@ package security_test
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -251,6 +252,28 @@ func (m *member) lost() leader.Reason {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	return m.reason
+}
+
+// hears waits until the member knows who leads, be it that itself does.
+func (m *member) hears() {
+	m.tb.Helper()
+	m.await("hears who leads", func() bool { return m.LeaderID() != "" })
+}
+
+// succeeds has the member lead: the other resigns, as often as it takes. On a
+// busy machine a short lease may run out before its leader is told to resign,
+// and who has resigned may win again.
+func (m *member) succeeds(other *member) {
+	m.tb.Helper()
+	for !m.IsLeader() {
+		m.await("or "+other.id+" leads", func() bool { return m.IsLeader() || other.IsLeader() })
+		if m.IsLeader() {
+			return
+		}
+		if err := other.Resign(natslab.Within(m.tb)); err != nil && !errors.Is(err, leader.ErrNotLeader) {
+			m.tb.Fatalf("%s resigns: %v", other.id, err)
+		}
+	}
 }
 
 func (m *member) resign() {

@@ -13,6 +13,7 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 
 	"github.com/seed-ff2cb582/leader"
+	"github.com/seed-ff2cb582/leader/store"
 	"github.com/seed-ff2cb582/leader/store/natsstore"
 	"github.com/seed-ff2cb582/leader/store/storetest/judge/lookout"
 	"github.com/seed-ff2cb582/leader/test/natslab"
@@ -36,6 +37,7 @@ type group struct {
 
 	mu      sync.Mutex
 	members []*member
+	counted claims
 }
 
 func newGroup(tb testing.TB, bucket string) *group {
@@ -60,6 +62,15 @@ type member struct {
 	ofClaim  map[string]int  // renewals of each claim, by its correlation
 	latest   string          // correlation of the latest promotion that was told
 	cooled   int             // renewals of its claim before it
+	why      leader.Reason   // for that claim
+
+	proxy *natslab.Proxy // of a member that joined behind one
+}
+
+// claims counts what candidates have called.
+type claims struct {
+	made      int // acquisitions that may have succeeded
+	disturbed int // calls that failed, but for lost races
 }
 
 func (g *group) stopAll() {
@@ -128,6 +139,35 @@ func (g *group) join(nc *nats.Conn, id string, tweaks ...tweak) *member {
 	return m
 }
 
+// joinBehind starts a candidate behind a proxy of its own.
+func (g *group) joinBehind(srv *natslab.Server, id string, tweaks ...tweak) *member {
+	g.tb.Helper()
+	proxy := natslab.NewProxy(g.tb, srv.Addr())
+	m := g.join(natslab.Connect(g.tb, proxy.URL()), id, tweaks...)
+	m.proxy = proxy
+	return m
+}
+
+func (g *group) count(c leader.Call) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if c.Outcome == store.Conflict {
+		return
+	}
+	if c.Kind == "acquire" {
+		g.counted.made++
+	}
+	if c.Outcome != store.OK {
+		g.counted.disturbed++
+	}
+}
+
+func (g *group) claims() claims {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return g.counted
+}
+
 func (m *member) note(f func()) {
 	m.mu.Lock()
 	f()
@@ -145,7 +185,7 @@ func (m *member) transition(t leader.Transition) {
 		switch {
 		case t.To == leader.StateLeader:
 			m.renewals, m.promoted = 0, t.At
-			m.latest, m.cooled = t.Correlation, m.ofClaim[t.Correlation]
+			m.latest, m.cooled, m.why = t.Correlation, m.ofClaim[t.Correlation], t.Reason
 		case t.From == leader.StateLeader:
 			m.losses = append(m.losses, t.Reason)
 		}
@@ -153,6 +193,7 @@ func (m *member) transition(t leader.Transition) {
 }
 
 func (m *member) call(c leader.Call) {
+	m.g.count(c)
 	m.note(func() {
 		if c.Kind == "renew" && c.Err == nil {
 			m.renewals++
@@ -186,6 +227,14 @@ func (m *member) lost() []leader.Reason {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	return slices.Clone(m.losses)
+}
+
+// wasLeftIt reports whether the member's latest term was one that its
+// predecessor offered to it or left to all.
+func (m *member) wasLeftIt() bool {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.why == leader.ReasonOffered || m.why == leader.ReasonVacant
 }
 
 // coolDown returns how many renewals the latest term's claim took before its
@@ -243,6 +292,18 @@ func (g *group) leaderAfter(term leader.Term) (l *member) {
 		return l != nil && l.Term().Number > term.Number
 	})
 	return l
+}
+
+// leading waits until somebody leads, and returns how many terms that member
+// has lost before this one.
+func (g *group) leading() (l *member, losses int, term leader.Term) {
+	g.tb.Helper()
+	for term.IsZero() { // the machine stalled for a lease
+		l = g.leaderAfter(leader.Term{})
+		losses = len(l.lost()) // first, so that the end of this term is a further one
+		term = l.Term()
+	}
+	return l, losses, term
 }
 
 // await waits until the condition holds, looking whenever something happened.

@@ -134,20 +134,19 @@ func TestEveryWriteExpectsARevision(t *testing.T) {
 	if err := tap.FlushWithContext(within(t)); err != nil {
 		t.Fatal(err)
 	}
-	proxy := natslab.NewProxy(t, srv.Addr())
 	g := newGroup(t, "b")
-	a := g.join(natslab.Connect(t, proxy.URL()), "a", ttl(short))
+	a := g.joinBehind(srv, "a", ttl(short))
 	a.leads()
-	b := g.join(srv.Connect(t), "b", ttl(short))
-	b.follows(a)
-	proxy.Hold(natslab.ToClient) // a's renewals arrive, their answers do not
-	b.leads()
-	proxy.Resume()
-	a.follows(b)
-	if err := b.Transfer(within(t), "a"); err != nil {
-		t.Fatal(err)
-	}
-	a.leads()
+	b := g.joinBehind(srv, "b", ttl(short))
+	g.await("b hears who leads", func() bool { return b.LeaderID() != "" })
+	// By now it may be b: the machine may have stalled for a's lease.
+	old, _, first := g.leading()
+	old.proxy.Hold(natslab.ToClient) // its renewals arrive, their answers do not
+	g.leaderAfter(first)
+	old.proxy.Resume()
+	g.handedOver(leader.ReasonTransferred, func(m *member) error {
+		return m.Transfer(within(t), map[string]string{"a": "b", "b": "a"}[m.id])
+	})
 	if err := b.Pause(within(t), "maintenance"); err != nil {
 		t.Fatal(err)
 	}

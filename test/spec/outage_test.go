@@ -55,12 +55,12 @@ func TestDeletedBucketIsToldOfAndAwaited(t *testing.T) {
 	a := g.join(srv.Connect(t), "a", ttl(short))
 	a.leads()
 	b := g.join(srv.Connect(t), "b", ttl(short))
-	b.follows(a)
-	term := a.Term()
+	g.await("b hears who leads", func() bool { return b.LeaderID() != "" })
+	_, _, term := g.leading() // b by now, if the machine stalled for a's lease
 	if err := natslab.JetStream(t, admin).DeleteKeyValue(within(t), "b"); err != nil {
 		t.Fatal(err)
 	}
-	g.await("the term ends", func() bool { return !a.IsLeader() })
+	g.await("the term ends", func() bool { return g.leader() == nil })
 	for _, m := range []*member{a, b} {
 		g.await(m.id+" says what is wrong", func() bool {
 			err := m.Status().LastError

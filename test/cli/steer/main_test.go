@@ -65,10 +65,33 @@ func (c caller) run(want int, args ...string) (stdout, stderr string) {
 func (c caller) json(want int, v any, args ...string) {
 	c.t.Helper()
 	out, _ := c.run(want, append(args, "-o", "json")...)
+	c.decode(v, out, args)
+}
+
+func (c caller) decode(v any, out string, args []string) {
+	c.t.Helper()
 	dec := json.NewDecoder(strings.NewReader(out))
 	dec.DisallowUnknownFields()
 	if err := dec.Decode(v); err != nil {
 		c.t.Fatalf("%v: %v in:\n%s", args, err, out)
+	}
+}
+
+// vacate ends the record of a leader that lives. What that one renews between
+// the program's look and its write is left alone, as it should be, and the
+// program looks once more.
+func (c caller) vacate(v any) {
+	c.t.Helper()
+	args := []string{"vacate", group, "--yes", "--force", "-o", "json"}
+	for limit := within(c.t); ; {
+		code, out, stderr := c.try(args...)
+		if code == 0 {
+			c.decode(v, out, args)
+			return
+		}
+		if code != 1 || !strings.Contains(stderr, "was written meanwhile") || limit.Err() != nil {
+			c.t.Fatalf("%v: exit status %d\n%s%s", args, code, out, stderr)
+		}
 	}
 }
 

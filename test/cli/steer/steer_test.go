@@ -231,7 +231,7 @@ func TestCaretakerNeedsNoMoreThanTheDocumentedRights(t *testing.T) {
 	srv := restricted(t)
 	c := as(t, srv.URL(), "caretaker")
 	var r result
-	c.json(0, &r, "vacate", group, "--yes", "--force")
+	c.vacate(&r)
 	if r.Outcome != "done" || r.From == nil || r.Reason != string(leader.ReasonVacated) {
 		t.Errorf("%+v", r)
 	}
