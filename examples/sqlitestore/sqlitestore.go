@@ -33,7 +33,7 @@ type Store struct {
 func Open(ctx context.Context, file string) (*Store, error) {
 	// A write waits for those of others. synchronous(full) keeps what was
 	// acknowledged if the machine fails.
-	db, err := sql.Open("sqlite", "file:"+file+"?_txlock=immediate&_pragma=busy_timeout(5000)&_pragma=journal_mode(wal)&_pragma=synchronous(full)")
+	db, err := sql.Open("sqlite", "file:"+file+"?_txlock=immediate&_pragma=busy_timeout(5000)&_pragma=synchronous(full)")
 	if err != nil {
 		return nil, err
 	}
