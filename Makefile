@@ -51,13 +51,15 @@ demo: ## watch a live election on an embedded NATS server (ARGS="--workers 3"; u
 # What the race detector is not for: parts without a goroutine, where it finds nothing and takes ten times as long; and
 # the two examples over SQLite, which takes the compiler minutes with it: the goroutines of one are those of store/feed,
 # and the other has none but the library's. What PLAIN needs is compiled without the race detector anyway, for the
-# programs that the tests build and for the random schedules below. The unit tests of some stores have no goroutine
-# either. They stay, since cmd/leader's tests compile those stores' clients with the race detector, and without it they
-# would be compiled once more. The labs' own packages are left to make labs.
+# programs that the tests build and for the random schedules below. Among it are three stores without a goroutine, and
+# the command as a whole, which has none outside of its packages below internal: with the race detector the clients of
+# those three would take 85 s of a processor on a new machine. make labs, which compiles them so, runs the command's
+# tests once more. The labs' own packages are left to make labs.
 LABS   := /test/(fence/sqlfence|fence/stalewriter|databases|dash|migrate|proxy|stores)(/|$$)
 PURE    := ./internal/machine ./internal/specification ./internal/record ./internal/preference ./tasks/internal/core
-PLAIN   := $(addprefix ./cmd/leader/internal/,archive bucket output rights version) ./examples/scheduler ./fence/sqlfence \
-	./inspect ./internal/boundaries ./store $(addprefix ./store/natsstore/internal/,feed pattern registry request retry watch wire) \
+PLAIN   := ./cmd/leader $(addprefix ./cmd/leader/internal/,archive bucket output rights stores version) ./examples \
+	./examples/scheduler ./fence/sqlfence ./inspect ./internal/boundaries ./store ./store/gcsstore ./store/mongostore \
+	./store/s3store $(addprefix ./store/natsstore/internal/,feed pattern registry request retry watch wire) \
 	./tasks/wire ./test/agent $(addprefix ./test/chaos/internal/,history mutant results schedule) ./test/internal/reporting \
 	./test/internal/storefigures
 empty   :=
@@ -144,7 +146,7 @@ labs: ## run the guards and stores on real servers, the page in a real browser, 
 		{ beside=0; ($(COMPARE) go test -count=1 -timeout $(TIMEOUT) ./...) || beside=1; \
 			[ -z "$$tags" ] || ($(OPERATOR) LEADER_KUBE=required go test -count=1 -timeout $(TIMEOUT) ./...) || beside=1; \
 			exit $$beside; } & beside=$$!; \
-		go test -p 3 -race -shuffle=on -count=1 -timeout $(TIMEOUT) $$tags $$(go list work | grep -E '$(LABS)' | grep -Ev "$$out"); \
+		go test -p 3 -race -shuffle=on -count=1 -timeout $(TIMEOUT) $$tags $$(go list work | grep -E '$(LABS)|/cmd/leader$$' | grep -Ev "$$out"); \
 		status=$$?; wait $$beside || status=1; \
 		[ -n "$$LEADER_MONGODB_URI" ] || out="$$out|/test/stores/mongostore$$"; \
 		stores() { go list work | grep -E '/test/stores/([a-z0-9]+store|redis)$$' | grep "$$1" "$$out" | sed 's|.*/||' | paste -s -d ' ' -; }; \
