@@ -94,6 +94,8 @@ GOTEST := go test -vet=off -timeout $(TIMEOUT)
 .PHONY: test
 test: ## run the tests of all modules, shuffled, with the race detector where there are goroutines (some 8 minutes)
 	$(call begin,test)
+	@# First of all, and once: many tests build the command, and those that do so at once each compile what the cache lacks.
+	@go list -export ./cmd/leader >/dev/null
 	@# Beside each other, since the tests wait for leases more than they compute, and the explorers compute alone.
 	@$(MAKE) --no-print-directory -j3 worlds raced rest
 	@# The machine's own, which nothing here installs: so it is said, also by CI, and LEADER_CLIENTS=required demands them.
