@@ -11,6 +11,7 @@ import (
 	"strings"
 	"sync"
 	"time"
+	"unicode/utf8"
 
 	"github.com/seed-ff2cb582/leader"
 	"github.com/seed-ff2cb582/leader/tasks/internal/core"
@@ -281,6 +282,17 @@ func storable(r wire.Report) wire.Report {
 		err := Permanent(fmt.Errorf("%w: a result of %d bytes: must have at most %d", ErrInvalid, len(r.Result), MaxPayload))
 		r = wire.Report{Ref: r.Ref, Error: err.Error(), Permanent: true}
 	}
-	r.Error = r.Error[:min(len(r.Error), maxError)]
+	r.Error = text(r.Error)
 	return r
+}
+
+// text returns what is stored of an error. It is UTF-8, to which protobuf and
+// JSON hold all text: a report that cannot be sent would be repeated for ever.
+func text(s string) string {
+	s = strings.ToValidUTF8(s[:min(len(s), maxError)], "\ufffd")
+	end := min(len(s), maxError)
+	for end < len(s) && !utf8.RuneStart(s[end]) {
+		end--
+	}
+	return s[:end]
 }
