@@ -2,6 +2,7 @@ package tasks_test
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"reflect"
@@ -589,6 +590,33 @@ func TestEachPartOfALongMessageHasItsTermAndItsSender(t *testing.T) {
 	}
 	if orders != 20 || reports != 20 || len(tasks.Split(down)) < 2 || len(tasks.SplitReports(up)) < 2 {
 		t.Errorf("%d orders and %d reports in all", orders, reports)
+	}
+}
+
+// What a NATS server does not take is lost each time that it is repeated.
+func TestEachPartOfALongMessageFitsIntoOneOfNATS(t *testing.T) {
+	var up wire.FromWorker
+	var down wire.ToWorker
+	for i := range tasks.MaxCapacity {
+		ref := wire.Ref{ID: fmt.Sprintf("%0*d", tasks.MaxName, i), Attempt: 9}
+		up.Reports = append(up.Reports, wire.Report{Ref: ref, Error: strings.Repeat("<", 1<<10)})
+		down.Settled = append(down.Settled, ref)
+		down.Orders = append(down.Orders, wire.Order{Ref: ref, Payload: make([]byte, i), Timeout: tasks.MaxTimeout})
+	}
+	up.Presence = &wire.Presence{Held: down.Settled, Capacity: tasks.MaxCapacity, Lease: time.Hour}
+	for i, m := range tasks.SplitReports(up) {
+		fits(t, fmt.Sprint("of a worker's, part ", i), m)
+	}
+	for i, m := range tasks.Split(down) {
+		fits(t, fmt.Sprint("of a leader's, part ", i), m)
+	}
+}
+
+// fits demands that a message is no longer than a server takes by default.
+func fits(t *testing.T, what string, m any) {
+	t.Helper()
+	if data, err := json.Marshal(m); err != nil || len(data) > 1<<20 {
+		t.Errorf("%s: %d bytes, %v", what, len(data), err)
 	}
 }
 
