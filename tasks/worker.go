@@ -147,6 +147,7 @@ type shift struct {
 	inbox   *inbox[told]
 	seat    Seat
 	running map[wire.Ref]context.CancelCauseFunc
+	ending  bool // the context of handlers has ended
 	work    sync.WaitGroup
 }
 
@@ -175,8 +176,10 @@ func (s *shift) loop() error {
 			s.core.Drain()
 			patience.Reset(max(s.w.opts.DrainTimeout, 0))
 		case <-patience.C:
-			s.leave()
-			return nil
+			// It goes on to show itself: others would begin what handlers are
+			// still at.
+			s.end(ErrLeaving)
+			s.ending = true
 		}
 		runtime.Gosched() // more handlers may return, and one message tells of all
 		events = s.inbox.take(events)
@@ -184,7 +187,7 @@ func (s *shift) loop() error {
 			s.take(e)
 		}
 		s.perform()
-		if leave == nil && s.core.Idle() {
+		if leave == nil && s.core.Idle() || s.ending && len(s.running) == 0 {
 			s.leave()
 			return nil
 		}
@@ -197,6 +200,9 @@ func (s *shift) take(e told) {
 		return
 	}
 	delete(s.running, e.returned.Ref)
+	if s.ending && !e.returned.OK {
+		return // the end of the worker says nothing of the task
+	}
 	s.core.Returned(*e.returned)
 }
 
@@ -222,14 +228,10 @@ func (s *shift) perform() {
 	}
 }
 
-// leave ends the handlers that are left, and says that the worker is gone when
-// they have returned: only then may others begin what they had.
+// leave says that the worker is gone when all handlers have returned: only then
+// may others begin what they had.
 func (s *shift) leave() {
-	s.end(ErrLeaving)
 	s.work.Wait()
-	for _, e := range s.inbox.take(nil) {
-		s.take(e)
-	}
 	s.core.Leave()
 	s.perform()
 }
