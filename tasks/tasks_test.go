@@ -569,6 +569,28 @@ func TestAWorkerObeysNothingOfAnOlderTerm(t *testing.T) {
 }
 
 // Each part arrives by itself.
+// A handler takes its time to clean up. Others begin its task when it has
+// returned, and not when the leader has missed the worker for a lease.
+func TestATaskIsGivenToNobodyWhileAWorkerThatEndsIsAtIt(t *testing.T) {
+	inVirtualTime(t, func(t *testing.T, c *crew) {
+		var l log
+		c.lead(tasks.DispatcherOptions{})
+		end := c.work("a", func(ctx context.Context, task tasks.Task) ([]byte, error) {
+			<-ctx.Done()
+			time.Sleep(10 * tasks.DefaultLease)
+			l.add("a:" + task.ID)
+			return nil, ctx.Err()
+		}, tasks.WorkerOptions{DrainTimeout: time.Second})
+		c.submit(tasks.Spec{ID: "x", Backoff: -1, Timeout: time.Hour})
+		c.work("b", l.by("b"), tasks.WorkerOptions{})
+		end()
+		c.finished("x", tasks.Done)
+		if got := l.lines(); !slices.Equal(got, []string{"a:x", "b:x"}) {
+			t.Errorf("%v", got)
+		}
+	})
+}
+
 func TestEachPartOfALongMessageHasItsTermAndItsSender(t *testing.T) {
 	down := wire.ToWorker{Term: wire.Term{Number: 7, Token: "t"}, Run: "r", Orders: make([]wire.Order, 20)}
 	up := wire.FromWorker{Worker: "w", Run: "r", Seen: 7, SeenToken: "t", Reports: make([]wire.Report, 20)}
@@ -682,6 +704,12 @@ func TestEveryWrongSettingIsNamed(t *testing.T) {
 	demand(t, d.Lead(t.Context(), leader.Term{Number: 1, Token: "t"}), "Group", "store", "Lease")
 	d = tasks.NewDispatcher(tasks.NewMemory(), tasks.DispatcherOptions{Group: "g"}, new(tasks.Local))
 	demand(t, d.Lead(t.Context(), leader.Term{}), "term")
+}
+
+// The store would keep another key, and take the same task for another one.
+func TestAKeyIsUTF8(t *testing.T) {
+	_, err := tasks.Submit(t.Context(), tasks.NewMemory(), tasks.Spec{ID: "x", To: tasks.Target{Key: "\xff"}})
+	demand(t, err, "To.Key")
 }
 
 func demand(t *testing.T, err error, parts ...string) {

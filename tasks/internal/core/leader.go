@@ -157,6 +157,7 @@ func (w *worker) room() int { return w.presence.Capacity - len(w.tasks) }
 // NewLeader returns a dispatcher that knows of nothing. It begins with a call
 // to all workers.
 func NewLeader(cfg Config) *Leader {
+	cfg.Lease, cfg.Grace = min(cfg.Lease, MaxTimeout), min(cfg.Grace, MaxTimeout)
 	l := &Leader{
 		cfg: cfg, tasks: map[string]*task{}, workers: map[string]*worker{},
 		orphans: map[string]map[string]*task{}, outbox: map[string]*wire.ToWorker{},
@@ -296,7 +297,7 @@ func (l *Leader) admit(now time.Duration, m wire.FromWorker) *worker {
 
 func (w *worker) lease(cfg Config) time.Duration {
 	if w.presence.Lease > 0 {
-		return w.presence.Lease
+		return min(w.presence.Lease, MaxTimeout)
 	}
 	return cfg.Lease
 }

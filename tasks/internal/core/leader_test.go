@@ -1,6 +1,7 @@
 package core_test
 
 import (
+	"math"
 	"slices"
 	"testing"
 	"time"
@@ -268,5 +269,26 @@ func TestWhatIsReportedBeforeTheTasksAreKnownIsBoundedAndAskedForAgain(t *testin
 				t.Errorf("%+v, want a call for what was left out", out.Messages)
 			}
 		})
+	}
+}
+
+// A lease without an end is one that never runs out, and not one that has.
+func TestAWorkerOfAnEndlessLeaseIsThere(t *testing.T) {
+	for name, cfg := range map[string]core.Config{
+		"worker's": {Lease: time.Minute, Grace: time.Second},
+		"leader's": {Lease: math.MaxInt64, Grace: math.MaxInt64},
+	} {
+		cfg.Term = wire.Term{Number: 5, Token: "t"}
+		l := core.NewLeader(cfg)
+		l.Present(0)
+		l.Stored(1, "x", 1, wire.Record{State: wire.Assigned, Worker: "w", Run: "1", Attempt: 1, Timeout: time.Hour, MaxAttempts: 1})
+		l.Tick(2)
+		l.Heard(3, wire.FromWorker{Worker: "w", Run: "1", Presence: &wire.Presence{
+			Capacity: 1, Lease: math.MaxInt64, Held: []wire.Ref{{ID: "x", Attempt: 1}},
+		}})
+		l.Tick(4)
+		if out := l.Take(); l.Count().Workers != 1 || len(out.Writes) > 0 {
+			t.Errorf("the %s: %+v, %+v", name, l.Count(), out)
+		}
 	}
 }

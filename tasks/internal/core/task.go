@@ -91,8 +91,9 @@ func (l *Leader) backOff(now time.Duration, t *task) {
 // MaxBackoff bounds the delay after a failure, unless the first is longer.
 const MaxBackoff = time.Minute
 
-// MaxTimeout bounds the time of an attempt and the delay after one, whatever a
-// record says.
+// MaxTimeout bounds the time of an attempt, the delay after one, and leases,
+// whatever a record, a worker or a setting says: an instant beyond the largest
+// duration would be one of the past.
 const MaxTimeout = 365 * 24 * time.Hour
 
 // backoff returns how long a task waits after its latest failure.
