@@ -189,7 +189,8 @@ func (b *Bucket) Write(w Write, done func(uint64, error)) {
 	b.drafts.Put(d)
 }
 
-// Read implements [Store]. It asks the stream's leader, and no replica.
+// Read implements [Store]. It asks the stream's leader, and no replica. Of a
+// key that was deleted by hand a marker stays.
 func (b *Bucket) Read(ctx context.Context, id string) (Entry, error) {
 	m, err := b.s.GetLastMsgForSubject(ctx, b.prefix+id)
 	if errors.Is(err, jetstream.ErrMsgNotFound) {

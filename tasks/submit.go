@@ -8,7 +8,6 @@ import (
 	"time"
 
 	"github.com/seed-ff2cb582/leader/internal/backoff"
-	"github.com/seed-ff2cb582/leader/tasks/wire"
 )
 
 // pace is that of repetitions.
@@ -30,8 +29,9 @@ func Submit(ctx context.Context, st Store, s Spec) (Status, error) {
 		return Status{}, err
 	}
 	var stored Status
+	first := Write{ID: s.ID, Record: rec}
 	done := pace().Repeat(ctx, func() bool {
-		stored, err = submit(ctx, st, s, rec)
+		stored, err = submit(ctx, st, s, &first)
 		return err == nil || errors.Is(err, ErrExists)
 	})
 	if !done {
@@ -40,14 +40,18 @@ func Submit(ctx context.Context, st Store, s Spec) (Status, error) {
 	return stored, err
 }
 
-func submit(ctx context.Context, st Store, s Spec, rec wire.Record) (Status, error) {
-	rev, err := write(ctx, st, Write{ID: s.ID, Record: rec})
+func submit(ctx context.Context, st Store, s Spec, first *Write) (Status, error) {
+	rev, err := write(ctx, st, *first)
 	if err == nil {
 		return Status{ID: s.ID, State: Queued, Revision: rev}, nil
 	}
+	rec := first.Record
 	e, readErr := st.Read(ctx, s.ID)
 	switch {
 	case readErr != nil:
+		if errors.Is(readErr, ErrNotFound) {
+			first.Expected = e.Revision // of what a removal by hand has left there
+		}
 		return Status{}, errors.Join(err, readErr)
 	case e.Record.To != rec.To || !e.Record.State.Finished() && !bytes.Equal(e.Record.Payload, rec.Payload):
 		// The payload of one that is done is gone.

@@ -325,6 +325,32 @@ func TestATaskThatIsDeletedByHandIsRevoked(t *testing.T) {
 	}
 }
 
+// What is left of it is a record that there is none, of a revision of its own.
+func TestATaskThatWasDeletedByHandIsSubmittedAgain(t *testing.T) {
+	t.Parallel()
+	srv := natslab.Start(t)
+	nc := srv.Connect(t)
+	b := bucket(t, nc, tasks.BucketConfig{})
+	lead(t, b, nc, 1)
+	work(t, nc, "w", echo)
+	kv, err := natslab.JetStream(t, nc).KeyValue(natslab.Within(t), "work")
+	if err != nil {
+		t.Fatal(err)
+	}
+	submit(t, b, tasks.Spec{ID: "x", Payload: []byte("first")})
+	finished(t, b, "x")
+	if err := kv.Delete(natslab.Within(t), "t.g.x"); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := tasks.Look(natslab.Within(t), b, "x"); !errors.Is(err, tasks.ErrNotFound) {
+		t.Error(err)
+	}
+	submit(t, b, tasks.Spec{ID: "x", Payload: []byte("second")})
+	if s := finished(t, b, "x"); string(s.Result) != "second" {
+		t.Errorf("%+v", s)
+	}
+}
+
 func TestABucketInWhichTasksWouldGetLostIsRefused(t *testing.T) {
 	t.Parallel()
 	srv := natslab.Start(t)
