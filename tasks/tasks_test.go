@@ -664,6 +664,35 @@ func TestALeaderThatSeesANewerTermStops(t *testing.T) {
 	})
 }
 
+// The way out where a group's terms begin anew: another bucket, and workers
+// that have begun after the last of them that knew the larger numbers has gone.
+func TestAfterTermsHaveBegunAnewWorkersThatBeginAnewAreObeyedAgain(t *testing.T) {
+	inVirtualTime(t, func(t *testing.T, c *crew) {
+		var l log
+		c.terms = 1 << 50
+		_, end := c.lead(tasks.DispatcherOptions{})
+		gone := c.work("w", l.by("old"), tasks.WorkerOptions{})
+		c.submit(tasks.Spec{ID: "x"})
+		c.finished("x", tasks.Done)
+		end()
+
+		c.terms, c.st = 0, tasks.NewMemory()
+		_, end = c.lead(tasks.DispatcherOptions{})
+		c.submit(tasks.Spec{ID: "y"})
+		time.Sleep(time.Minute)
+		if s, err := tasks.Look(t.Context(), c.st, "y"); err != nil || s.State != tasks.Queued {
+			t.Errorf("%+v, %v: a worker that has seen larger numbers obeys", s, err)
+		}
+		gone()
+		c.work("w", l.by("new"), tasks.WorkerOptions{})
+		end()
+		c.lead(tasks.DispatcherOptions{})
+		if s := c.finished("y", tasks.Done); s.Term != 2 || !slices.Equal(l.lines(), []string{"old:x", "new:y"}) {
+			t.Errorf("%+v, %v", s, l.lines())
+		}
+	})
+}
+
 func TestACancelledTaskIsRevoked(t *testing.T) {
 	inVirtualTime(t, func(t *testing.T, c *crew) {
 		c.lead(tasks.DispatcherOptions{})
