@@ -313,6 +313,24 @@ func TestNothingIsGrantedAfterTheWordThatTheWorkHasStopped(t *testing.T) {
 	})
 }
 
+// Otherwise the agent would lead on for a client that has stopped, and that is
+// never told to begin again.
+func TestAResignationThatIsRefusedEndsNothing(t *testing.T) {
+	t.Parallel()
+	in(t, func(t *testing.T, l *lab) {
+		c := l.campaign("a", "")
+		c.lead()
+		term := c.Term
+		for _, successor := range []string{"a", `a\n`, strings.Repeat("b", 257)} {
+			c.ask(http.StatusBadRequest, http.MethodPost, c.path+"/resign", `{"stopped_term":`+number(term)+`,"successor":"`+successor+`"}`)
+			c.keep()
+			if c.Term != term || c.Trust == 0 {
+				t.Errorf("after a refused resignation in favour of %.10q: trusted for %d ms in term %d", successor, c.Trust, c.Term)
+			}
+		}
+	})
+}
+
 func TestWordOfATermThatWasNotGivenIsRefused(t *testing.T) {
 	t.Parallel()
 	in(t, func(t *testing.T, l *lab) {

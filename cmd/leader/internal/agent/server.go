@@ -195,6 +195,11 @@ func (s *server) resign(w http.ResponseWriter, r *http.Request, c *candidate) er
 		return err
 	}
 	c.keep()
+	// Before the client's word is taken: the agent would lead on for one that
+	// has stopped.
+	if err := c.mayFollow(f.Successor); err != nil {
+		return err
+	}
 	runs := c.e.IsLeader()
 	if f.StoppedTerm != nil {
 		if err := c.acknowledge(*f.StoppedTerm); err != nil {
@@ -210,6 +215,16 @@ func (s *server) resign(w http.ResponseWriter, r *http.Request, c *candidate) er
 		}
 	}
 	return answer(w, http.StatusOK, c.view(true))
+}
+
+// mayFollow returns why nobody can be handed the leadership by that name, as
+// Election.Transfer does; nil for no name.
+func (c *candidate) mayFollow(successor string) error {
+	other := leader.ElectionConfig{Group: c.group, InstanceID: successor}
+	if successor == "" || successor != c.id && other.Validate() == nil {
+		return nil
+	}
+	return &leader.ConfigError{Field: "instanceID", Value: successor, Rule: "must be the InstanceID of another candidate"}
 }
 
 // leave ends the present term. That it ended by itself meanwhile is no error.
