@@ -292,3 +292,39 @@ func TestAWorkerOfAnEndlessLeaseIsThere(t *testing.T) {
 		}
 	}
 }
+
+// A store that refuses each write at once, or answers no read, would be asked
+// fifty times a second for each task.
+func TestAStoreThatFailsIsAskedLessAndLess(t *testing.T) {
+	for name, read := range map[string]func(d *desk, w core.Write){
+		"writes": func(d *desk, w core.Write) { d.l.Stored(d.now, "x", w.Expected, wire.Record{State: wire.Queued}) },
+		"reads":  func(d *desk, _ core.Write) { d.l.Unread(d.now, "x") },
+	} {
+		d := newDesk(t)
+		w := d.submit("x")
+		d.l.Wrote(d.now, "x", w.Expected, 0, false)
+		calls := 0
+		for d.now = 0; d.now < time.Minute; d.now += 10 * ms {
+			d.l.Tick(d.now)
+			out := d.l.Take()
+			for range out.Reads {
+				calls++
+				read(d, w)
+				out.Writes = append(out.Writes, d.l.Take().Writes...)
+			}
+			for range out.Writes {
+				d.l.Wrote(d.now, "x", w.Expected, 0, false)
+			}
+		}
+		if calls < 50 || calls > 70 {
+			t.Errorf("%s fail: %d reads in a minute", name, calls)
+		}
+		d.l.Stored(d.now, "x", w.Expected+100, wire.Record{State: wire.Queued, Term: 1})
+		w = d.written()
+		d.l.Wrote(d.now, "x", w.Expected, 0, false)
+		d.now += 20 * ms
+		if d.l.Tick(d.now); len(d.l.Take().Reads) != 1 {
+			t.Errorf("%s: the first failure after that is not followed by a read at once", name)
+		}
+	}
+}

@@ -189,7 +189,7 @@ func (l *Leader) order(now time.Duration, t *task) {
 func (l *Leader) wrote(now time.Duration, t *task, rev uint64) {
 	before, report, counted := t.rec, t.report, !t.spared
 	t.rev, t.rec, t.next = rev, *t.next, nil
-	t.writing, t.unsure, t.missing = false, false, 0
+	t.writing, t.unsure, t.missing, t.failed = false, false, 0, 0
 	if t.rec.State == wire.Assigned {
 		l.assigned(now, t)
 		return
@@ -246,7 +246,7 @@ func (l *Leader) replaced(now time.Duration, t *task, rev uint64, rec wire.Recor
 		l.revoke(before.Worker, before.Run, wire.Ref{ID: t.id, Attempt: before.Attempt})
 	}
 	l.freed(t, before.Worker)
-	t.rev, t.rec, t.next, t.writing, t.unsure, t.missing = rev, rec, nil, false, false, 0
+	t.rev, t.rec, t.next, t.writing, t.unsure, t.missing, t.failed = rev, rec, nil, false, false, 0, 0
 	if rec.State.Finished() {
 		l.end(t)
 		return
