@@ -84,9 +84,10 @@ func Wait(ctx context.Context, st Store, id string) (s Status, err error) {
 }
 
 // Cancel has a task fail, with a reason for people, wherever it stands; the
-// leader revokes it from the worker that has it. Errors are ErrNotFound,
-// ErrFinished, and that of ctx.
+// leader revokes it from the worker that has it. Of the reason a kibibyte is
+// stored. Errors are ErrNotFound, ErrFinished, and that of ctx.
 func Cancel(ctx context.Context, st Store, id, why string) (s Status, err error) {
+	why = text(why)
 	done := pace().Repeat(ctx, func() bool {
 		var e Entry
 		if e, err = st.Read(ctx, id); err != nil {

@@ -13,6 +13,7 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+	"unicode/utf8"
 
 	"github.com/seed-ff2cb582/leader"
 	"github.com/seed-ff2cb582/leader/tasks"
@@ -719,6 +720,22 @@ func TestACancelledTaskIsRevoked(t *testing.T) {
 			t.Errorf("no task was cancelled: %v", err)
 		}
 	})
+}
+
+// A longer one would be written, refused for its length and written again.
+func TestTheReasonOfACancellationIsBounded(t *testing.T) {
+	st := tasks.NewMemory()
+	if _, err := tasks.Submit(t.Context(), st, tasks.Spec{ID: "x"}); err != nil {
+		t.Fatal(err)
+	}
+	why := strings.Repeat("\xff", 2<<20)
+	s, err := tasks.Cancel(t.Context(), st, "x", why)
+	if err != nil || s.Error == "" || len(s.Error) > 1<<10 || !utf8.ValidString(s.Error) {
+		t.Errorf("%d bytes, %v", len(s.Error), err)
+	}
+	if again, err := tasks.Cancel(t.Context(), st, "x", why); err != nil || !reflect.DeepEqual(again, s) {
+		t.Errorf("%v: its own cancellation was not known again", err)
+	}
 }
 
 func TestEveryWrongSettingIsNamed(t *testing.T) {
