@@ -124,7 +124,11 @@ func (b *Bucket) check(ctx context.Context) error {
 		return fmt.Errorf("tasks: bucket %q: %w", b.cfg.Bucket, err)
 	}
 	b.s = s
-	c := s.CachedInfo().Config
+	info := s.CachedInfo()
+	// By this, package jetstream decides whom it asks. A replica that lags knows
+	// nothing of a new task, which a leader would then take for a deleted one.
+	info.Config.AllowDirect = false
+	c := info.Config
 	switch {
 	case c.MaxAge != 0 || c.Discard == jetstream.DiscardOld && (c.MaxBytes > 0 || c.MaxMsgs > 0):
 		return fmt.Errorf("%w: bucket %q drops records by age or for room: open tasks would be lost", ErrInvalid, b.cfg.Bucket)

@@ -351,6 +351,41 @@ func TestATaskThatWasDeletedByHandIsSubmittedAgain(t *testing.T) {
 	}
 }
 
+// A bucket that another tool made answers direct reads, also from replicas that
+// lag. A leader would take an open task for one that was deleted, and nobody
+// would run it before the next term.
+func TestATaskIsReadFromTheLeaderOfItsStreamWhoeverMadeTheBucket(t *testing.T) {
+	t.Parallel()
+	srv := natslab.Start(t)
+	nc := srv.Connect(t)
+	js := natslab.JetStream(t, nc)
+	natslab.Eventually(t, "the bucket", func(ctx context.Context) error {
+		_, err := js.CreateKeyValue(ctx, jetstream.KeyValueConfig{Bucket: "work", LimitMarkerTTL: time.Hour})
+		return err
+	})
+	b, err := tasks.OpenBucket(natslab.Within(t), js, tasks.BucketConfig{Bucket: "work", Group: "g"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(b.Close)
+	submit(t, b, tasks.Spec{ID: "x"})
+	watcher := srv.Connect(t)
+	asked, err := watcher.SubscribeSync("$JS.API.>")
+	if err == nil {
+		err = watcher.Flush()
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := tasks.Look(natslab.Within(t), b, "x"); err != nil {
+		t.Fatal(err)
+	}
+	m, err := asked.NextMsgWithContext(natslab.Within(t))
+	if err != nil || m.Subject != "$JS.API.STREAM.MSG.GET.KV_work" {
+		t.Errorf("it was asked for by %+v, %v", m, err)
+	}
+}
+
 func TestABucketInWhichTasksWouldGetLostIsRefused(t *testing.T) {
 	t.Parallel()
 	srv := natslab.Start(t)
