@@ -41,6 +41,10 @@ type BucketConfig struct {
 // BucketConfig says nothing.
 const DefaultKeep = time.Hour
 
+// longestKeep is a century. The server adds the TTL to the time of the record,
+// in nanoseconds, and what exceeds them has expired at once.
+const longestKeep = 100 * 365 * 24 * time.Hour
+
 // Bucket is a [Store] in a key-value bucket of NATS JetStream. Each task is a
 // key (t.<group>.<id>) whose value is JSON, each change a compare-and-swap on
 // its revision. The server removes finished tasks by itself.
@@ -73,6 +77,7 @@ func OpenBucket(ctx context.Context, js jetstream.JetStream, cfg BucketConfig) (
 	if cfg.Keep == 0 {
 		cfg.Keep = DefaultKeep
 	}
+	cfg.Keep = min(cfg.Keep, longestKeep)
 	b := &Bucket{
 		js: js, nc: js.Conn(), cfg: cfg,
 		prefix: "$KV." + cfg.Bucket + ".t." + cfg.Group + ".", mark: "$KV." + cfg.Bucket + ".m." + cfg.Group,

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"sync"
 	"testing"
 	"time"
@@ -208,6 +209,34 @@ func TestFinishedTasksGoByThemselvesAndOpenOnesStay(t *testing.T) {
 }
 
 // A leader reads from the checkpoint on, and finds what is open all the same.
+// The server adds the time to that of the record.
+func TestWhatIsKeptForTheLongestTimeIsKept(t *testing.T) {
+	t.Parallel()
+	srv := natslab.Start(t)
+	nc := srv.Connect(t)
+	b := bucket(t, nc, tasks.BucketConfig{Keep: math.MaxInt64})
+	lead(t, b, nc, 1)
+	work(t, nc, "w", echo)
+	submit(t, b, tasks.Spec{ID: "kept"})
+	finished(t, b, "kept")
+	// By then the server has removed what has expired.
+	brief := bucket(t, nc, tasks.BucketConfig{Keep: time.Second})
+	answer := make(chan error, 1)
+	brief.Write(tasks.Write{ID: "brief", Record: wire.Record{State: wire.Done}}, func(_ uint64, err error) { answer <- err })
+	if err := <-answer; err != nil {
+		t.Fatal(err)
+	}
+	natslab.Eventually(t, "the end of a record", func(ctx context.Context) error {
+		if _, err := tasks.Look(ctx, b, "brief"); !errors.Is(err, tasks.ErrNotFound) {
+			return fmt.Errorf("it stands: %w", err)
+		}
+		return nil
+	})
+	if s, err := tasks.Look(natslab.Within(t), b, "kept"); err != nil || s.State != tasks.Done {
+		t.Errorf("%+v, %v", s, err)
+	}
+}
+
 func TestTheNextLeaderReadsFromTheCheckpointAndMissesNothing(t *testing.T) {
 	t.Parallel()
 	srv := natslab.Start(t)
