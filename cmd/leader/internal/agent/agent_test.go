@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/seed-ff2cb582/leader"
+	"github.com/seed-ff2cb582/leader/proof"
 	"github.com/seed-ff2cb582/leader/store/memstore"
 )
 
@@ -328,6 +329,24 @@ func TestAResignationThatIsRefusedEndsNothing(t *testing.T) {
 				t.Errorf("after a refused resignation in favour of %.10q: trusted for %d ms in term %d", successor, c.Trust, c.Term)
 			}
 		}
+	})
+}
+
+// What is wrong with a request is no defect of the agent, nor of its store.
+func TestAnAudienceThatNoProofMayHaveIsTheClientsMistake(t *testing.T) {
+	t.Parallel()
+	in(t, func(t *testing.T, l *lab) {
+		key, err := proof.GenerateKey()
+		if err != nil {
+			t.Fatal(err)
+		}
+		l.s.key = &key
+		c := l.campaign("a", "")
+		c.lead()
+		for _, audience := range []string{strings.Repeat("x", 257), "answer to " + strings.Repeat("x", 16)} {
+			c.ask(http.StatusBadRequest, http.MethodPost, c.path+"/proof", `{"audience":"`+audience+`"}`)
+		}
+		c.ask(http.StatusOK, http.MethodPost, c.path+"/proof", `{"audience":"billing"}`)
 	})
 }
 

@@ -10,6 +10,7 @@ import (
 	"net/http"
 	"runtime/debug"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/seed-ff2cb582/leader"
@@ -287,6 +288,10 @@ func (s *server) prove(w http.ResponseWriter, r *http.Request, c *candidate) err
 		return invalid("the lifetime is none", fault{"lifetime_ms", strconv.FormatInt(want.LifetimeMS, 10), "must be positive"})
 	}
 	made, err := c.sign(*s.key, want.Audience, lifetime)
+	if errors.Is(err, proof.ErrInvalid) { // all but the audience was validated before
+		rule := strings.TrimPrefix(err.Error(), proof.ErrInvalid.Error()+": ")
+		return invalid("no proof is for such an audience", fault{"audience", fmt.Sprintf("%.256s", want.Audience), rule})
+	}
 	if err != nil {
 		return err
 	}
