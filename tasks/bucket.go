@@ -139,6 +139,8 @@ func (b *Bucket) check(ctx context.Context) error {
 		return fmt.Errorf("%w: bucket %q drops records by age or for room: open tasks would be lost", ErrInvalid, b.cfg.Bucket)
 	case !c.AllowMsgTTL && b.cfg.Keep > 0:
 		return fmt.Errorf("%w: bucket %q does not allow TTLs of messages, by which finished tasks go: set allow_msg_ttl, or Keep to a negative value", ErrInvalid, b.cfg.Bucket)
+	case c.MaxMsgsPerSubject != 1 && b.cfg.Keep > 0:
+		return fmt.Errorf("%w: bucket %q keeps earlier records of a key (history): when that of a finished task goes, the one before would count again: set max_msgs_per_subject to 1, or Keep to a negative value", ErrInvalid, b.cfg.Bucket)
 	}
 	return nil
 }

@@ -422,6 +422,9 @@ func TestABucketInWhichTasksWouldGetLostIsRefused(t *testing.T) {
 	for name, cfg := range map[string]jetstream.KeyValueConfig{
 		"ages":   {Bucket: "ages", TTL: time.Hour},
 		"no_ttl": {Bucket: "no_ttl"},
+		// When the record of a finished task has expired, the one before it would
+		// stand again, of which the task is assigned.
+		"history": {Bucket: "history", LimitMarkerTTL: time.Second, History: 2},
 	} {
 		natslab.KV(t, nc, cfg)
 		_, err := tasks.OpenBucket(natslab.Within(t), natslab.JetStream(t, nc), tasks.BucketConfig{Bucket: cfg.Bucket, Group: "g"})
