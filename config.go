@@ -440,13 +440,28 @@ func (c ElectionConfig) engine() engine.Config {
 		ValidateEvery: c.Fencing.ValidationInterval, ValidateAlways: c.Fencing.ValidateOnCriticalOps,
 		CheckInterval: c.HealthCheckInterval, CheckTimeout: c.HealthCheckTimeout, MaxFailures: c.MaxConsecutiveFailures,
 		// The caller may change theirs while we write.
-		Address: c.Address, Params: paramsOf(bytes.Clone(c.ConnectionParams)), Meta: maps.Clone(c.Meta),
+		Address: text(c.Address), Params: paramsOf(bytes.Clone(c.ConnectionParams)), Meta: texts(c.Meta),
 		Logger: c.Logger, Hooks: c.Hooks.engine(), Loss: lossOf,
 	}
 	if c.HealthChecker != nil {
 		e.Check = c.HealthChecker.Check
 	}
 	return e
+}
+
+// text returns a string as others read it in a record, which is JSON: with
+// U+FFFD for each byte that is not of UTF-8. What a leader says of itself must
+// be what others say of it: who compares the two would find a change each time.
+func text(s string) string { return string([]rune(s)) }
+
+// texts is a copy of a map, likewise.
+func texts(m map[string]string) map[string]string {
+	read := maps.Clone(m)
+	for k, v := range m {
+		delete(read, k)
+		read[text(k)] = text(v)
+	}
+	return read
 }
 
 // core returns the settings that the core alone obeys.

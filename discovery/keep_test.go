@@ -2,6 +2,7 @@ package discovery_test
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"runtime"
@@ -637,6 +638,35 @@ func TestWhatOthersChangeIsRepaired(t *testing.T) {
 			})
 		})
 	}
+}
+
+// A written system keeps entries as all adapters do: as JSON, which is UTF-8.
+type written struct{ *system }
+
+func (w written) Look(ctx context.Context, group string) (s discovery.Standing, err error) {
+	s, err = w.system.Look(ctx, group)
+	if err != nil {
+		return s, err
+	}
+	text, err := json.Marshal(s.Entry)
+	s.Entry = discovery.Entry{}
+	return s, errors.Join(err, json.Unmarshal(text, &s.Entry))
+}
+
+// Otherwise it would be announced again with each look.
+func TestWhatIsNotUTF8IsAnnouncedOnce(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := &system{}
+		g := &stage{t, leadertest.NewGroup(t, leader.ElectionConfig{
+			Group: "reports", TTL: ttl, HeartbeatInterval: time.Second, Address: "\xff\xff:80", Meta: map[string]string{"zone\xfe": "\xff"},
+			AcquireGrace: leader.GraceOff, DeleteOnStop: true,
+		}), map[string]*candidate{}}
+		a := g.join("a", written{s})
+		pass(time.Minute)
+		if _, writes := s.counts(); writes != 1 || a.count(discovery.Repaired) > 0 {
+			t.Errorf("%d writes, %d repairs", writes, a.count(discovery.Repaired))
+		}
+	})
 }
 
 func TestAWatchRepairsAtOnceAndNotInAHotLoop(t *testing.T) {

@@ -193,6 +193,7 @@ type attempt struct {
 	tries int
 	sent  *url.URL // where it went last, nil if nowhere so far
 	to    seen     // by what it was sent
+	base  *url.URL // where that leader is reached
 	at    *url.URL // where it goes next if a server has said so
 }
 
@@ -210,7 +211,7 @@ func (a *attempt) send() (*http.Response, error) {
 	if a.at != nil {
 		out.URL, a.at = a.at, nil
 	} else {
-		below := webbase.Below(a.base(), a.r.URL)
+		below := webbase.Below(a.base, a.r.URL)
 		below.RawQuery = a.r.URL.RawQuery
 		out.URL = &below
 	}
@@ -221,8 +222,8 @@ func (a *attempt) send() (*http.Response, error) {
 	return a.t.opts.Transport.RoundTrip(out)
 }
 
-// base is where the leader is reached, nil if nowhere.
-func (a *attempt) base() *url.URL {
+// reached is where the leader is reached now, nil if nowhere.
+func (a *attempt) reached() *url.URL {
 	if a.to.info.ID == "" {
 		return nil
 	}
@@ -291,7 +292,7 @@ func (a *attempt) wait(delay time.Duration) error {
 		var changed <-chan struct{}
 		a.to, changed = a.t.present()
 		another := a.to.info.Term > before.Term || a.to.info.ID != before.ID
-		if a.base() != nil && (waited || another) {
+		if a.base = a.reached(); a.base != nil && (waited || another) {
 			if another {
 				a.waits = 0 // however long the last one was tried
 			}
@@ -318,7 +319,7 @@ func (a *attempt) none() error {
 		return fmt.Errorf("%w: nothing was heard of the group", ErrNoLeader)
 	case a.to.info.ID == "":
 		return fmt.Errorf("%w: %s", ErrNoLeader, a.to.info)
-	case a.base() == nil:
+	case a.base == nil:
 		return fmt.Errorf("%w: %s, and states no address of a web server", ErrNoLeader, a.to.info)
 	default:
 		return fmt.Errorf("%w: %s, and does not serve", ErrNoLeader, a.to.info)

@@ -310,6 +310,25 @@ func TestOptionsSayWhereALeaderIs(t *testing.T) {
 	demand(t, client, "a POST /x%2Fy?q=1;2&z hello")
 }
 
+// What Base knows may change between two questions.
+func TestALeaderIsWhereBaseSaidWhenARequestWasSent(t *testing.T) {
+	a := stand(t, memstore.New(), "a")
+	var asked atomic.Int32
+	client := reach(t, told(nil, at("a", "", 1)), leaderhttp.Options{
+		Base: func(*http.Request, leader.LeaderInfo) *url.URL {
+			if asked.Add(1) > 1 {
+				return nil
+			}
+			u, err := url.Parse(a.url)
+			if err != nil {
+				t.Error(err)
+			}
+			return u
+		},
+	})
+	demand(t, client, "a POST /x%2Fy?q=1;2&z hello")
+}
+
 func TestOtherSchemesAreRefused(t *testing.T) {
 	client := reach(t, told(nil, at("a", "127.0.0.1:1", 1)), leaderhttp.Options{})
 	body := &closing{Reader: strings.NewReader("x")}

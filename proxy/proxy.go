@@ -23,6 +23,9 @@ type Proxy struct {
 	opts    Options
 	observe func(context.Context, leader.Observer) error
 	count   counters
+
+	mu     sync.Mutex
+	routes map[*route]struct{} // one for each Serve
 }
 
 // New returns a proxy for a group whose record lives in a NATS key-value

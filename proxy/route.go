@@ -36,7 +36,14 @@ type target struct {
 }
 
 func newRoute(p *Proxy) *route {
-	return &route{Proxy: p, changed: make(chan struct{}), deposed: map[*target]*time.Timer{}}
+	r := &route{Proxy: p, changed: make(chan struct{}), deposed: map[*target]*time.Timer{}}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.routes == nil {
+		p.routes = map[*route]struct{}{}
+	}
+	p.routes[r] = struct{}{}
+	return r
 }
 
 // observer is by what the route hears of leaders.
@@ -108,11 +115,6 @@ func (r *route) renewed(info leader.LeaderInfo) {
 func (r *route) wake() {
 	close(r.changed)
 	r.changed = make(chan struct{})
-	r.count.leader.Store(nil)
-	if r.usable() {
-		info := r.now.LeaderInfo
-		r.count.leader.Store(&info)
-	}
 }
 
 // usable reports whether somebody is known to lead. The end of the lease is
@@ -170,6 +172,9 @@ func (r *route) end(t *target) {
 
 // close cuts every connection, and lets none begin.
 func (r *route) close() {
+	r.Proxy.mu.Lock()
+	delete(r.routes, r)
+	r.Proxy.mu.Unlock()
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.closed = true

@@ -62,6 +62,24 @@ func TestARenewalCountsForItsOwnTermAlone(t *testing.T) {
 	}
 }
 
+// Each Serve has a route of its own, whose end is not that of the others.
+func TestWhereOneListenerEndsTheNumbersStillSayWhoLeads(t *testing.T) {
+	first := newTestRoute(t, 0)
+	second := newRoute(first.Proxy)
+	for _, r := range []*route{first, second} {
+		r.lead(leader.LeaderInfo{Group: "g"})
+		r.lead(led("a", 1, time.Hour))
+	}
+	second.close()
+	if s := first.Stats(); s.Leader.ID != "a" {
+		t.Errorf("%+v leads", s.Leader)
+	}
+	first.close()
+	if s := first.Stats(); s.Leader.ID != "" {
+		t.Errorf("nobody serves, and %+v leads", s.Leader)
+	}
+}
+
 func TestThoseWhoWaitHearOfTheFirstRenewalOfARecordThatWasFound(t *testing.T) {
 	p, err := newProxy("g", Options{}, nil)
 	if err != nil {

@@ -40,7 +40,6 @@ type Stats struct {
 
 // counters are the Stats under way.
 type counters struct {
-	leader                                  atomic.Pointer[leader.LeaderInfo]
 	open, waiting, waited                   atomic.Int64
 	accepted, carried, full, noLeader, loop atomic.Uint64
 	cut, drained, failures, sent, received  atomic.Uint64
@@ -68,8 +67,19 @@ func (p *Proxy) Stats() Stats {
 		Cut: c.cut.Load(), Drained: c.drained.Load(), DialFailures: c.failures.Load(),
 		Sent: c.sent.Load(), Received: c.received.Load(),
 	}
-	if info := c.leader.Load(); info != nil {
-		s.Leader = *info
-	}
+	s.Leader = p.leader()
 	return s
+}
+
+// leader is who leads by what any Serve knows: one whose observer is behind may
+// know less.
+func (p *Proxy) leader() (latest leader.LeaderInfo) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for r := range p.routes {
+		if t, info, _ := r.current(); t != nil && (latest.ID == "" || info.Term > latest.Term) {
+			latest = info
+		}
+	}
+	return latest
 }

@@ -41,6 +41,10 @@ type BucketConfig struct {
 // BucketConfig says nothing.
 const DefaultKeep = time.Hour
 
+// longestKeep is a century. The server adds the TTL to the time of the record,
+// in nanoseconds, and what exceeds them has expired at once.
+const longestKeep = 100 * 365 * 24 * time.Hour
+
 // Bucket is a [Store] in a key-value bucket of NATS JetStream. Each task is a
 // key (t.<group>.<id>) whose value is JSON, each change a compare-and-swap on
 // its revision. The server removes finished tasks by itself.
@@ -73,6 +77,7 @@ func OpenBucket(ctx context.Context, js jetstream.JetStream, cfg BucketConfig) (
 	if cfg.Keep == 0 {
 		cfg.Keep = DefaultKeep
 	}
+	cfg.Keep = min(cfg.Keep, longestKeep)
 	b := &Bucket{
 		js: js, nc: js.Conn(), cfg: cfg,
 		prefix: "$KV." + cfg.Bucket + ".t." + cfg.Group + ".", mark: "$KV." + cfg.Bucket + ".m." + cfg.Group,
@@ -124,12 +129,18 @@ func (b *Bucket) check(ctx context.Context) error {
 		return fmt.Errorf("tasks: bucket %q: %w", b.cfg.Bucket, err)
 	}
 	b.s = s
-	c := s.CachedInfo().Config
+	info := s.CachedInfo()
+	// By this, package jetstream decides whom it asks. A replica that lags knows
+	// nothing of a new task, which a leader would then take for a deleted one.
+	info.Config.AllowDirect = false
+	c := info.Config
 	switch {
 	case c.MaxAge != 0 || c.Discard == jetstream.DiscardOld && (c.MaxBytes > 0 || c.MaxMsgs > 0):
 		return fmt.Errorf("%w: bucket %q drops records by age or for room: open tasks would be lost", ErrInvalid, b.cfg.Bucket)
 	case !c.AllowMsgTTL && b.cfg.Keep > 0:
 		return fmt.Errorf("%w: bucket %q does not allow TTLs of messages, by which finished tasks go: set allow_msg_ttl, or Keep to a negative value", ErrInvalid, b.cfg.Bucket)
+	case c.MaxMsgsPerSubject != 1 && b.cfg.Keep > 0:
+		return fmt.Errorf("%w: bucket %q keeps earlier records of a key (history): when that of a finished task goes, the one before would count again: set max_msgs_per_subject to 1, or Keep to a negative value", ErrInvalid, b.cfg.Bucket)
 	}
 	return nil
 }
@@ -189,7 +200,8 @@ func (b *Bucket) Write(w Write, done func(uint64, error)) {
 	b.drafts.Put(d)
 }
 
-// Read implements [Store]. It asks the stream's leader, and no replica.
+// Read implements [Store]. It asks the stream's leader, and no replica. Of a
+// key that was deleted by hand a marker stays.
 func (b *Bucket) Read(ctx context.Context, id string) (Entry, error) {
 	m, err := b.s.GetLastMsgForSubject(ctx, b.prefix+id)
 	if errors.Is(err, jetstream.ErrMsgNotFound) {

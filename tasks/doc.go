@@ -41,9 +41,13 @@
 // fence), or make the effect conditional on the task's ID and Attempt.
 //
 // The numbers of a group's terms must only grow, as those of one store of
-// elections do. Where a group moves to a store that numbers lower, dispatchers
-// find newer terms in the records, and stop, with an error in the log: give the
-// tasks a bucket of their own then, too.
+// elections do. Where a group moves to a store that numbers lower, or its store
+// is made anew and begins to count again, dispatchers find newer terms in the
+// records, or hear of them from workers that still run, and stop for the rest
+// of their term, with an error in the log. Workers that have seen the larger
+// numbers refuse every order until they end. The way out, in this order: give
+// the tasks another bucket, end all workers, begin them again, and have the
+// leader step down, so that a dispatcher begins.
 //
 // # A task's way
 //

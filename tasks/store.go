@@ -51,7 +51,9 @@ type Store interface {
 	// record that is finished may be removed by the store after a time that its
 	// configuration states.
 	Write(w Write, done func(revision uint64, err error))
-	// Read returns the record of a task, or ErrNotFound.
+	// Read returns the record of a task, or ErrNotFound; with that, the entry
+	// has the Revision of what a removal has left there, 0 for nothing, which
+	// the next write has to expect.
 	Read(ctx context.Context, id string) (Entry, error)
 	// Watch tells of the tasks until ctx is done, and then returns nil. An
 	// error means that it has ended before, and may be called again.

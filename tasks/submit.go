@@ -8,7 +8,6 @@ import (
 	"time"
 
 	"github.com/seed-ff2cb582/leader/internal/backoff"
-	"github.com/seed-ff2cb582/leader/tasks/wire"
 )
 
 // pace is that of repetitions.
@@ -30,8 +29,9 @@ func Submit(ctx context.Context, st Store, s Spec) (Status, error) {
 		return Status{}, err
 	}
 	var stored Status
+	first := Write{ID: s.ID, Record: rec}
 	done := pace().Repeat(ctx, func() bool {
-		stored, err = submit(ctx, st, s, rec)
+		stored, err = submit(ctx, st, s, &first)
 		return err == nil || errors.Is(err, ErrExists)
 	})
 	if !done {
@@ -40,14 +40,18 @@ func Submit(ctx context.Context, st Store, s Spec) (Status, error) {
 	return stored, err
 }
 
-func submit(ctx context.Context, st Store, s Spec, rec wire.Record) (Status, error) {
-	rev, err := write(ctx, st, Write{ID: s.ID, Record: rec})
+func submit(ctx context.Context, st Store, s Spec, first *Write) (Status, error) {
+	rev, err := write(ctx, st, *first)
 	if err == nil {
 		return Status{ID: s.ID, State: Queued, Revision: rev}, nil
 	}
+	rec := first.Record
 	e, readErr := st.Read(ctx, s.ID)
 	switch {
 	case readErr != nil:
+		if errors.Is(readErr, ErrNotFound) {
+			first.Expected = e.Revision // of what a removal by hand has left there
+		}
 		return Status{}, errors.Join(err, readErr)
 	case e.Record.To != rec.To || !e.Record.State.Finished() && !bytes.Equal(e.Record.Payload, rec.Payload):
 		// The payload of one that is done is gone.
@@ -80,9 +84,10 @@ func Wait(ctx context.Context, st Store, id string) (s Status, err error) {
 }
 
 // Cancel has a task fail, with a reason for people, wherever it stands; the
-// leader revokes it from the worker that has it. Errors are ErrNotFound,
-// ErrFinished, and that of ctx.
+// leader revokes it from the worker that has it. Of the reason a kibibyte is
+// stored. Errors are ErrNotFound, ErrFinished, and that of ctx.
 func Cancel(ctx context.Context, st Store, id, why string) (s Status, err error) {
+	why = text(why)
 	done := pace().Repeat(ctx, func() bool {
 		var e Entry
 		if e, err = st.Read(ctx, id); err != nil {

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"time"
+	"unicode/utf8"
 
 	"github.com/seed-ff2cb582/leader"
 	"github.com/seed-ff2cb582/leader/tasks/internal/core"
@@ -115,7 +116,7 @@ func (s Spec) record(now time.Time) (wire.Record, error) {
 	bad(!ValidName(s.ID), "ID: %s", nameRule)
 	bad(s.To.Worker != "" && !ValidName(s.To.Worker), "To.Worker %.200q: %s", s.To.Worker, nameRule)
 	bad(s.To.Label != "" && !ValidName(s.To.Label), "To.Label %.200q: %s", s.To.Label, nameRule)
-	bad(len(s.To.Key) > MaxName, "To.Key: must have at most %d bytes", MaxName)
+	bad(len(s.To.Key) > MaxName || !utf8.ValidString(s.To.Key), "To.Key %.200q: must have at most %d bytes of UTF-8", s.To.Key, MaxName)
 	bad(len(s.Payload) > MaxPayload, "Payload of %d bytes: must have at most %d", len(s.Payload), MaxPayload)
 	bad(s.Timeout < 0 || s.Timeout > MaxTimeout, "Timeout %v: must be 0 to %v", s.Timeout, MaxTimeout)
 	bad(s.Backoff > MaxTimeout, "Backoff %v: must be at most %v", s.Backoff, MaxTimeout)

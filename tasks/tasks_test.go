@@ -2,6 +2,7 @@ package tasks_test
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"reflect"
@@ -12,6 +13,7 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+	"unicode/utf8"
 
 	"github.com/seed-ff2cb582/leader"
 	"github.com/seed-ff2cb582/leader/tasks"
@@ -568,6 +570,28 @@ func TestAWorkerObeysNothingOfAnOlderTerm(t *testing.T) {
 }
 
 // Each part arrives by itself.
+// A handler takes its time to clean up. Others begin its task when it has
+// returned, and not when the leader has missed the worker for a lease.
+func TestATaskIsGivenToNobodyWhileAWorkerThatEndsIsAtIt(t *testing.T) {
+	inVirtualTime(t, func(t *testing.T, c *crew) {
+		var l log
+		c.lead(tasks.DispatcherOptions{})
+		end := c.work("a", func(ctx context.Context, task tasks.Task) ([]byte, error) {
+			<-ctx.Done()
+			time.Sleep(10 * tasks.DefaultLease)
+			l.add("a:" + task.ID)
+			return nil, ctx.Err()
+		}, tasks.WorkerOptions{DrainTimeout: time.Second})
+		c.submit(tasks.Spec{ID: "x", Backoff: -1, Timeout: time.Hour})
+		c.work("b", l.by("b"), tasks.WorkerOptions{})
+		end()
+		c.finished("x", tasks.Done)
+		if got := l.lines(); !slices.Equal(got, []string{"a:x", "b:x"}) {
+			t.Errorf("%v", got)
+		}
+	})
+}
+
 func TestEachPartOfALongMessageHasItsTermAndItsSender(t *testing.T) {
 	down := wire.ToWorker{Term: wire.Term{Number: 7, Token: "t"}, Run: "r", Orders: make([]wire.Order, 20)}
 	up := wire.FromWorker{Worker: "w", Run: "r", Seen: 7, SeenToken: "t", Reports: make([]wire.Report, 20)}
@@ -592,6 +616,33 @@ func TestEachPartOfALongMessageHasItsTermAndItsSender(t *testing.T) {
 	}
 }
 
+// What a NATS server does not take is lost each time that it is repeated.
+func TestEachPartOfALongMessageFitsIntoOneOfNATS(t *testing.T) {
+	var up wire.FromWorker
+	var down wire.ToWorker
+	for i := range tasks.MaxCapacity {
+		ref := wire.Ref{ID: fmt.Sprintf("%0*d", tasks.MaxName, i), Attempt: 9}
+		up.Reports = append(up.Reports, wire.Report{Ref: ref, Error: strings.Repeat("<", 1<<10)})
+		down.Settled = append(down.Settled, ref)
+		down.Orders = append(down.Orders, wire.Order{Ref: ref, Payload: make([]byte, i), Timeout: tasks.MaxTimeout})
+	}
+	up.Presence = &wire.Presence{Held: down.Settled, Capacity: tasks.MaxCapacity, Lease: time.Hour}
+	for i, m := range tasks.SplitReports(up) {
+		fits(t, fmt.Sprint("of a worker's, part ", i), m)
+	}
+	for i, m := range tasks.Split(down) {
+		fits(t, fmt.Sprint("of a leader's, part ", i), m)
+	}
+}
+
+// fits demands that a message is no longer than a server takes by default.
+func fits(t *testing.T, what string, m any) {
+	t.Helper()
+	if data, err := json.Marshal(m); err != nil || len(data) > 1<<20 {
+		t.Errorf("%s: %d bytes, %v", what, len(data), err)
+	}
+}
+
 // A leader that has not heard that another leads hands out nothing more once a
 // record or a worker tells it.
 func TestALeaderThatSeesANewerTermStops(t *testing.T) {
@@ -610,6 +661,35 @@ func TestALeaderThatSeesANewerTermStops(t *testing.T) {
 			if s := c.finished(fmt.Sprint(i), tasks.Done); i > 0 && s.Term != second.Number {
 				t.Errorf("%+v", s)
 			}
+		}
+	})
+}
+
+// The way out where a group's terms begin anew: another bucket, and workers
+// that have begun after the last of them that knew the larger numbers has gone.
+func TestAfterTermsHaveBegunAnewWorkersThatBeginAnewAreObeyedAgain(t *testing.T) {
+	inVirtualTime(t, func(t *testing.T, c *crew) {
+		var l log
+		c.terms = 1 << 50
+		_, end := c.lead(tasks.DispatcherOptions{})
+		gone := c.work("w", l.by("old"), tasks.WorkerOptions{})
+		c.submit(tasks.Spec{ID: "x"})
+		c.finished("x", tasks.Done)
+		end()
+
+		c.terms, c.st = 0, tasks.NewMemory()
+		_, end = c.lead(tasks.DispatcherOptions{})
+		c.submit(tasks.Spec{ID: "y"})
+		time.Sleep(time.Minute)
+		if s, err := tasks.Look(t.Context(), c.st, "y"); err != nil || s.State != tasks.Queued {
+			t.Errorf("%+v, %v: a worker that has seen larger numbers obeys", s, err)
+		}
+		gone()
+		c.work("w", l.by("new"), tasks.WorkerOptions{})
+		end()
+		c.lead(tasks.DispatcherOptions{})
+		if s := c.finished("y", tasks.Done); s.Term != 2 || !slices.Equal(l.lines(), []string{"old:x", "new:y"}) {
+			t.Errorf("%+v, %v", s, l.lines())
 		}
 	})
 }
@@ -642,6 +722,22 @@ func TestACancelledTaskIsRevoked(t *testing.T) {
 	})
 }
 
+// A longer one would be written, refused for its length and written again.
+func TestTheReasonOfACancellationIsBounded(t *testing.T) {
+	st := tasks.NewMemory()
+	if _, err := tasks.Submit(t.Context(), st, tasks.Spec{ID: "x"}); err != nil {
+		t.Fatal(err)
+	}
+	why := strings.Repeat("\xff", 2<<20)
+	s, err := tasks.Cancel(t.Context(), st, "x", why)
+	if err != nil || s.Error == "" || len(s.Error) > 1<<10 || !utf8.ValidString(s.Error) {
+		t.Errorf("%d bytes, %v", len(s.Error), err)
+	}
+	if again, err := tasks.Cancel(t.Context(), st, "x", why); err != nil || !reflect.DeepEqual(again, s) {
+		t.Errorf("%v: its own cancellation was not known again", err)
+	}
+}
+
 func TestEveryWrongSettingIsNamed(t *testing.T) {
 	name := strings.Repeat("x", tasks.MaxName+1)
 	_, err := tasks.Submit(t.Context(), tasks.NewMemory(), tasks.Spec{
@@ -654,6 +750,12 @@ func TestEveryWrongSettingIsNamed(t *testing.T) {
 	demand(t, d.Lead(t.Context(), leader.Term{Number: 1, Token: "t"}), "Group", "store", "Lease")
 	d = tasks.NewDispatcher(tasks.NewMemory(), tasks.DispatcherOptions{Group: "g"}, new(tasks.Local))
 	demand(t, d.Lead(t.Context(), leader.Term{}), "term")
+}
+
+// The store would keep another key, and take the same task for another one.
+func TestAKeyIsUTF8(t *testing.T) {
+	_, err := tasks.Submit(t.Context(), tasks.NewMemory(), tasks.Spec{ID: "x", To: tasks.Target{Key: "\xff"}})
+	demand(t, err, "To.Key")
 }
 
 func demand(t *testing.T, err error, parts ...string) {

@@ -45,6 +45,10 @@ type Seat interface {
 // into the 1 MiB that a NATS server allows by default.
 const bulk = 256 << 10
 
+// escaped is how many bytes JSON takes at most for one of a text: as many for
+// each < of an error that is a page of HTML.
+const escaped = len(`\u003c`)
+
 // Split returns the message in parts of which each is small enough for NATS and
 // for gRPC, by their defaults.
 func Split(m wire.ToWorker) (parts []wire.ToWorker) {
@@ -71,7 +75,7 @@ func SplitReports(m wire.FromWorker) (parts []wire.FromWorker) {
 			m, size = wire.FromWorker{Worker: m.Worker, Run: m.Run, Seen: m.Seen, SeenToken: m.SeenToken, Leaving: m.Leaving}, 0
 			parts[len(parts)-1].Leaving = false
 		}
-		size += len(reports[0].Result) + len(reports[0].Error) + 128
+		size += len(reports[0].Result) + escaped*len(reports[0].Error) + 128
 		m.Reports = append(m.Reports, reports[0])
 	}
 	return append(parts, m)

@@ -11,6 +11,7 @@ import (
 	"strings"
 	"sync"
 	"time"
+	"unicode/utf8"
 
 	"github.com/seed-ff2cb582/leader"
 	"github.com/seed-ff2cb582/leader/tasks/internal/core"
@@ -146,6 +147,7 @@ type shift struct {
 	inbox   *inbox[told]
 	seat    Seat
 	running map[wire.Ref]context.CancelCauseFunc
+	ending  bool // the context of handlers has ended
 	work    sync.WaitGroup
 }
 
@@ -174,8 +176,10 @@ func (s *shift) loop() error {
 			s.core.Drain()
 			patience.Reset(max(s.w.opts.DrainTimeout, 0))
 		case <-patience.C:
-			s.leave()
-			return nil
+			// It goes on to show itself: others would begin what handlers are
+			// still at.
+			s.end(ErrLeaving)
+			s.ending = true
 		}
 		runtime.Gosched() // more handlers may return, and one message tells of all
 		events = s.inbox.take(events)
@@ -183,7 +187,7 @@ func (s *shift) loop() error {
 			s.take(e)
 		}
 		s.perform()
-		if leave == nil && s.core.Idle() {
+		if leave == nil && s.core.Idle() || s.ending && len(s.running) == 0 {
 			s.leave()
 			return nil
 		}
@@ -196,6 +200,9 @@ func (s *shift) take(e told) {
 		return
 	}
 	delete(s.running, e.returned.Ref)
+	if s.ending && !e.returned.OK {
+		return // the end of the worker says nothing of the task
+	}
 	s.core.Returned(*e.returned)
 }
 
@@ -221,14 +228,10 @@ func (s *shift) perform() {
 	}
 }
 
-// leave ends the handlers that are left, and says that the worker is gone when
-// they have returned: only then may others begin what they had.
+// leave says that the worker is gone when all handlers have returned: only then
+// may others begin what they had.
 func (s *shift) leave() {
-	s.end(ErrLeaving)
 	s.work.Wait()
-	for _, e := range s.inbox.take(nil) {
-		s.take(e)
-	}
 	s.core.Leave()
 	s.perform()
 }
@@ -281,6 +284,17 @@ func storable(r wire.Report) wire.Report {
 		err := Permanent(fmt.Errorf("%w: a result of %d bytes: must have at most %d", ErrInvalid, len(r.Result), MaxPayload))
 		r = wire.Report{Ref: r.Ref, Error: err.Error(), Permanent: true}
 	}
-	r.Error = r.Error[:min(len(r.Error), maxError)]
+	r.Error = text(r.Error)
 	return r
+}
+
+// text returns what is stored of an error. It is UTF-8, to which protobuf and
+// JSON hold all text: a report that cannot be sent would be repeated for ever.
+func text(s string) string {
+	s = strings.ToValidUTF8(s[:min(len(s), maxError)], "\ufffd")
+	end := min(len(s), maxError)
+	for end < len(s) && !utf8.RuneStart(s[end]) {
+		end--
+	}
+	return s[:end]
 }

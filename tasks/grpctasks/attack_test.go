@@ -2,13 +2,18 @@ package grpctasks_test
 
 import (
 	"context"
+	"errors"
+	"strings"
 	"testing"
 	"time"
+	"unicode/utf8"
 
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 
+	"github.com/seed-ff2cb582/leader/tasks"
+	"github.com/seed-ff2cb582/leader/tasks/grpctasks"
 	"github.com/seed-ff2cb582/leader/tasks/grpctasks/internal/pb"
 	"github.com/seed-ff2cb582/leader/tasks/wire"
 )
@@ -149,5 +154,28 @@ func TestAStreamSpeaksForOneWorker(t *testing.T) {
 	}
 	if err := open("w.h", "w").RecvMsg(new(pb.ToWorker)); status.Code(err) != codes.InvalidArgument {
 		t.Error(err)
+	}
+}
+
+// protobuf sends no text that is not UTF-8. A worker that cannot say how an
+// attempt has ended is lost with all that it runs, and so is the next one that
+// is given the task.
+func TestAnErrorOfAnyBytesIsReported(t *testing.T) {
+	st := tasks.NewMemory()
+	srv, conn := serve(t)
+	lead(t, st, srv, 1)
+	texts := map[string]string{
+		"bytes": "the answer was \xff\x00",
+		"odd":   strings.Repeat("\u00fc", 1<<10),
+		"even":  "x" + strings.Repeat("\u00fc", 1<<10),
+	}
+	work(t, conn, "w", func(_ context.Context, task tasks.Task) ([]byte, error) {
+		return nil, tasks.Permanent(errors.New(texts[task.ID]))
+	}, grpctasks.LinkOptions{})
+	for id := range texts {
+		submit(t, st, tasks.Spec{ID: id})
+		if s := finished(t, st, id, tasks.Failed); s.Attempt != 1 || !utf8.ValidString(s.Error) {
+			t.Errorf("%+v", s)
+		}
 	}
 }

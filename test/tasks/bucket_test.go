@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"sync"
 	"testing"
 	"time"
@@ -208,6 +209,34 @@ func TestFinishedTasksGoByThemselvesAndOpenOnesStay(t *testing.T) {
 }
 
 // A leader reads from the checkpoint on, and finds what is open all the same.
+// The server adds the time to that of the record.
+func TestWhatIsKeptForTheLongestTimeIsKept(t *testing.T) {
+	t.Parallel()
+	srv := natslab.Start(t)
+	nc := srv.Connect(t)
+	b := bucket(t, nc, tasks.BucketConfig{Keep: math.MaxInt64})
+	lead(t, b, nc, 1)
+	work(t, nc, "w", echo)
+	submit(t, b, tasks.Spec{ID: "kept"})
+	finished(t, b, "kept")
+	// By then the server has removed what has expired.
+	brief := bucket(t, nc, tasks.BucketConfig{Keep: time.Second})
+	answer := make(chan error, 1)
+	brief.Write(tasks.Write{ID: "brief", Record: wire.Record{State: wire.Done}}, func(_ uint64, err error) { answer <- err })
+	if err := <-answer; err != nil {
+		t.Fatal(err)
+	}
+	natslab.Eventually(t, "the end of a record", func(ctx context.Context) error {
+		if _, err := tasks.Look(ctx, b, "brief"); !errors.Is(err, tasks.ErrNotFound) {
+			return fmt.Errorf("it stands: %w", err)
+		}
+		return nil
+	})
+	if s, err := tasks.Look(natslab.Within(t), b, "kept"); err != nil || s.State != tasks.Done {
+		t.Errorf("%+v, %v", s, err)
+	}
+}
+
 func TestTheNextLeaderReadsFromTheCheckpointAndMissesNothing(t *testing.T) {
 	t.Parallel()
 	srv := natslab.Start(t)
@@ -325,6 +354,67 @@ func TestATaskThatIsDeletedByHandIsRevoked(t *testing.T) {
 	}
 }
 
+// What is left of it is a record that there is none, of a revision of its own.
+func TestATaskThatWasDeletedByHandIsSubmittedAgain(t *testing.T) {
+	t.Parallel()
+	srv := natslab.Start(t)
+	nc := srv.Connect(t)
+	b := bucket(t, nc, tasks.BucketConfig{})
+	lead(t, b, nc, 1)
+	work(t, nc, "w", echo)
+	kv, err := natslab.JetStream(t, nc).KeyValue(natslab.Within(t), "work")
+	if err != nil {
+		t.Fatal(err)
+	}
+	submit(t, b, tasks.Spec{ID: "x", Payload: []byte("first")})
+	finished(t, b, "x")
+	if err := kv.Delete(natslab.Within(t), "t.g.x"); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := tasks.Look(natslab.Within(t), b, "x"); !errors.Is(err, tasks.ErrNotFound) {
+		t.Error(err)
+	}
+	submit(t, b, tasks.Spec{ID: "x", Payload: []byte("second")})
+	if s := finished(t, b, "x"); string(s.Result) != "second" {
+		t.Errorf("%+v", s)
+	}
+}
+
+// A bucket that another tool made answers direct reads, also from replicas that
+// lag. A leader would take an open task for one that was deleted, and nobody
+// would run it before the next term.
+func TestATaskIsReadFromTheLeaderOfItsStreamWhoeverMadeTheBucket(t *testing.T) {
+	t.Parallel()
+	srv := natslab.Start(t)
+	nc := srv.Connect(t)
+	js := natslab.JetStream(t, nc)
+	natslab.Eventually(t, "the bucket", func(ctx context.Context) error {
+		_, err := js.CreateKeyValue(ctx, jetstream.KeyValueConfig{Bucket: "work", LimitMarkerTTL: time.Hour})
+		return err
+	})
+	b, err := tasks.OpenBucket(natslab.Within(t), js, tasks.BucketConfig{Bucket: "work", Group: "g"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(b.Close)
+	submit(t, b, tasks.Spec{ID: "x"})
+	watcher := srv.Connect(t)
+	asked, err := watcher.SubscribeSync("$JS.API.>")
+	if err == nil {
+		err = watcher.Flush()
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := tasks.Look(natslab.Within(t), b, "x"); err != nil {
+		t.Fatal(err)
+	}
+	m, err := asked.NextMsgWithContext(natslab.Within(t))
+	if err != nil || m.Subject != "$JS.API.STREAM.MSG.GET.KV_work" {
+		t.Errorf("it was asked for by %+v, %v", m, err)
+	}
+}
+
 func TestABucketInWhichTasksWouldGetLostIsRefused(t *testing.T) {
 	t.Parallel()
 	srv := natslab.Start(t)
@@ -332,6 +422,9 @@ func TestABucketInWhichTasksWouldGetLostIsRefused(t *testing.T) {
 	for name, cfg := range map[string]jetstream.KeyValueConfig{
 		"ages":   {Bucket: "ages", TTL: time.Hour},
 		"no_ttl": {Bucket: "no_ttl"},
+		// When the record of a finished task has expired, the one before it would
+		// stand again, of which the task is assigned.
+		"history": {Bucket: "history", LimitMarkerTTL: time.Second, History: 2},
 	} {
 		natslab.KV(t, nc, cfg)
 		_, err := tasks.OpenBucket(natslab.Within(t), natslab.JetStream(t, nc), tasks.BucketConfig{Bucket: cfg.Bucket, Group: "g"})

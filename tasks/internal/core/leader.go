@@ -18,7 +18,8 @@ type Config struct {
 	// Grace is added to the time of an attempt before the leader gives it up,
 	// since the worker counts from a later instant.
 	Grace time.Duration
-	// Reread is the delay before a record is read whose write has failed.
+	// Reread is the delay before a record is read whose write has failed. It
+	// doubles while that goes on, up to a second.
 	Reread time.Duration
 }
 
@@ -127,6 +128,7 @@ type task struct {
 	next     *wire.Record // nil unless one is written, or was of unknown outcome
 	unsure   bool
 	missing  int // how often the read found nothing
+	failed   int // how often in a row a write or a read has failed
 
 	holder *worker // whose room it takes
 	sent   bool    // the order was sent, or the worker has shown that it has it
@@ -157,6 +159,7 @@ func (w *worker) room() int { return w.presence.Capacity - len(w.tasks) }
 // NewLeader returns a dispatcher that knows of nothing. It begins with a call
 // to all workers.
 func NewLeader(cfg Config) *Leader {
+	cfg.Lease, cfg.Grace = min(cfg.Lease, MaxTimeout), min(cfg.Grace, MaxTimeout)
 	l := &Leader{
 		cfg: cfg, tasks: map[string]*task{}, workers: map[string]*worker{},
 		orphans: map[string]map[string]*task{}, outbox: map[string]*wire.ToWorker{},
@@ -296,7 +299,7 @@ func (l *Leader) admit(now time.Duration, m wire.FromWorker) *worker {
 
 func (w *worker) lease(cfg Config) time.Duration {
 	if w.presence.Lease > 0 {
-		return w.presence.Lease
+		return min(w.presence.Lease, MaxTimeout)
 	}
 	return cfg.Lease
 }
@@ -499,6 +502,7 @@ func (l *Leader) Missing(now time.Duration, id string) {
 // Unread takes in that a record could not be read.
 func (l *Leader) Unread(now time.Duration, id string) {
 	if t := l.tasks[id]; t != nil && t.unsure {
+		t.failed++
 		l.readLater(now, t)
 	}
 }
@@ -527,12 +531,18 @@ func (l *Leader) Wrote(now time.Duration, id string, expected, rev uint64, ok bo
 		return
 	}
 	t.unsure = true
+	t.failed++
 	l.readLater(now, t)
 }
 
-// readLater reads a record after a delay.
+// slowest is how often a record is read at least whose writes and reads fail. A
+// store in trouble has as many of them as there are workers.
+const slowest = time.Second
+
+// readLater reads a record after a delay, which doubles with each failure.
 func (l *Leader) readLater(now time.Duration, t *task) {
-	l.timers.arm(&t.reread, now+l.cfg.Reread, func(time.Duration) {
+	delay := min(l.cfg.Reread<<min(max(t.failed-1, 0), 10), max(l.cfg.Reread, slowest))
+	l.timers.arm(&t.reread, now+delay, func(time.Duration) {
 		if t.unsure {
 			l.out.Reads = append(l.out.Reads, t.id)
 		}

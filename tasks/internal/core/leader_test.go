@@ -1,6 +1,7 @@
 package core_test
 
 import (
+	"math"
 	"slices"
 	"testing"
 	"time"
@@ -268,5 +269,62 @@ func TestWhatIsReportedBeforeTheTasksAreKnownIsBoundedAndAskedForAgain(t *testin
 				t.Errorf("%+v, want a call for what was left out", out.Messages)
 			}
 		})
+	}
+}
+
+// A lease without an end is one that never runs out, and not one that has.
+func TestAWorkerOfAnEndlessLeaseIsThere(t *testing.T) {
+	for name, cfg := range map[string]core.Config{
+		"worker's": {Lease: time.Minute, Grace: time.Second},
+		"leader's": {Lease: math.MaxInt64, Grace: math.MaxInt64},
+	} {
+		cfg.Term = wire.Term{Number: 5, Token: "t"}
+		l := core.NewLeader(cfg)
+		l.Present(0)
+		l.Stored(1, "x", 1, wire.Record{State: wire.Assigned, Worker: "w", Run: "1", Attempt: 1, Timeout: time.Hour, MaxAttempts: 1})
+		l.Tick(2)
+		l.Heard(3, wire.FromWorker{Worker: "w", Run: "1", Presence: &wire.Presence{
+			Capacity: 1, Lease: math.MaxInt64, Held: []wire.Ref{{ID: "x", Attempt: 1}},
+		}})
+		l.Tick(4)
+		if out := l.Take(); l.Count().Workers != 1 || len(out.Writes) > 0 {
+			t.Errorf("the %s: %+v, %+v", name, l.Count(), out)
+		}
+	}
+}
+
+// A store that refuses each write at once, or answers no read, would be asked
+// fifty times a second for each task.
+func TestAStoreThatFailsIsAskedLessAndLess(t *testing.T) {
+	for name, read := range map[string]func(d *desk, w core.Write){
+		"writes": func(d *desk, w core.Write) { d.l.Stored(d.now, "x", w.Expected, wire.Record{State: wire.Queued}) },
+		"reads":  func(d *desk, _ core.Write) { d.l.Unread(d.now, "x") },
+	} {
+		d := newDesk(t)
+		w := d.submit("x")
+		d.l.Wrote(d.now, "x", w.Expected, 0, false)
+		calls := 0
+		for d.now = 0; d.now < time.Minute; d.now += 10 * ms {
+			d.l.Tick(d.now)
+			out := d.l.Take()
+			for range out.Reads {
+				calls++
+				read(d, w)
+				out.Writes = append(out.Writes, d.l.Take().Writes...)
+			}
+			for range out.Writes {
+				d.l.Wrote(d.now, "x", w.Expected, 0, false)
+			}
+		}
+		if calls < 50 || calls > 70 {
+			t.Errorf("%s fail: %d reads in a minute", name, calls)
+		}
+		d.l.Stored(d.now, "x", w.Expected+100, wire.Record{State: wire.Queued, Term: 1})
+		w = d.written()
+		d.l.Wrote(d.now, "x", w.Expected, 0, false)
+		d.now += 20 * ms
+		if d.l.Tick(d.now); len(d.l.Take().Reads) != 1 {
+			t.Errorf("%s: the first failure after that is not followed by a read at once", name)
+		}
 	}
 }

@@ -91,8 +91,9 @@ func (l *Leader) backOff(now time.Duration, t *task) {
 // MaxBackoff bounds the delay after a failure, unless the first is longer.
 const MaxBackoff = time.Minute
 
-// MaxTimeout bounds the time of an attempt and the delay after one, whatever a
-// record says.
+// MaxTimeout bounds the time of an attempt, the delay after one, and leases,
+// whatever a record, a worker or a setting says: an instant beyond the largest
+// duration would be one of the past.
 const MaxTimeout = 365 * 24 * time.Hour
 
 // backoff returns how long a task waits after its latest failure.
@@ -188,7 +189,7 @@ func (l *Leader) order(now time.Duration, t *task) {
 func (l *Leader) wrote(now time.Duration, t *task, rev uint64) {
 	before, report, counted := t.rec, t.report, !t.spared
 	t.rev, t.rec, t.next = rev, *t.next, nil
-	t.writing, t.unsure, t.missing = false, false, 0
+	t.writing, t.unsure, t.missing, t.failed = false, false, 0, 0
 	if t.rec.State == wire.Assigned {
 		l.assigned(now, t)
 		return
@@ -245,7 +246,7 @@ func (l *Leader) replaced(now time.Duration, t *task, rev uint64, rec wire.Recor
 		l.revoke(before.Worker, before.Run, wire.Ref{ID: t.id, Attempt: before.Attempt})
 	}
 	l.freed(t, before.Worker)
-	t.rev, t.rec, t.next, t.writing, t.unsure, t.missing = rev, rec, nil, false, false, 0
+	t.rev, t.rec, t.next, t.writing, t.unsure, t.missing, t.failed = rev, rec, nil, false, false, 0, 0
 	if rec.State.Finished() {
 		l.end(t)
 		return

@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/seed-ff2cb582/leader"
+	"github.com/seed-ff2cb582/leader/proof"
 	"github.com/seed-ff2cb582/leader/store/memstore"
 )
 
@@ -310,6 +311,42 @@ func TestNothingIsGrantedAfterTheWordThatTheWorkHasStopped(t *testing.T) {
 		if c.Trust != 0 || c.Term != 0 {
 			t.Errorf("trusted for %d ms in term %d", c.Trust, c.Term)
 		}
+	})
+}
+
+// Otherwise the agent would lead on for a client that has stopped, and that is
+// never told to begin again.
+func TestAResignationThatIsRefusedEndsNothing(t *testing.T) {
+	t.Parallel()
+	in(t, func(t *testing.T, l *lab) {
+		c := l.campaign("a", "")
+		c.lead()
+		term := c.Term
+		for _, successor := range []string{"a", `a\n`, strings.Repeat("b", 257)} {
+			c.ask(http.StatusBadRequest, http.MethodPost, c.path+"/resign", `{"stopped_term":`+number(term)+`,"successor":"`+successor+`"}`)
+			c.keep()
+			if c.Term != term || c.Trust == 0 {
+				t.Errorf("after a refused resignation in favour of %.10q: trusted for %d ms in term %d", successor, c.Trust, c.Term)
+			}
+		}
+	})
+}
+
+// What is wrong with a request is no defect of the agent, nor of its store.
+func TestAnAudienceThatNoProofMayHaveIsTheClientsMistake(t *testing.T) {
+	t.Parallel()
+	in(t, func(t *testing.T, l *lab) {
+		key, err := proof.GenerateKey()
+		if err != nil {
+			t.Fatal(err)
+		}
+		l.s.key = &key
+		c := l.campaign("a", "")
+		c.lead()
+		for _, audience := range []string{strings.Repeat("x", 257), "answer to " + strings.Repeat("x", 16)} {
+			c.ask(http.StatusBadRequest, http.MethodPost, c.path+"/proof", `{"audience":"`+audience+`"}`)
+		}
+		c.ask(http.StatusOK, http.MethodPost, c.path+"/proof", `{"audience":"billing"}`)
 	})
 }
 

@@ -10,6 +10,7 @@ import (
 	"net/http"
 	"runtime/debug"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/seed-ff2cb582/leader"
@@ -195,6 +196,11 @@ func (s *server) resign(w http.ResponseWriter, r *http.Request, c *candidate) er
 		return err
 	}
 	c.keep()
+	// Before the client's word is taken: the agent would lead on for one that
+	// has stopped.
+	if err := c.mayFollow(f.Successor); err != nil {
+		return err
+	}
 	runs := c.e.IsLeader()
 	if f.StoppedTerm != nil {
 		if err := c.acknowledge(*f.StoppedTerm); err != nil {
@@ -210,6 +216,16 @@ func (s *server) resign(w http.ResponseWriter, r *http.Request, c *candidate) er
 		}
 	}
 	return answer(w, http.StatusOK, c.view(true))
+}
+
+// mayFollow returns why nobody can be handed the leadership by that name, as
+// Election.Transfer does; nil for no name.
+func (c *candidate) mayFollow(successor string) error {
+	other := leader.ElectionConfig{Group: c.group, InstanceID: successor}
+	if successor == "" || successor != c.id && other.Validate() == nil {
+		return nil
+	}
+	return &leader.ConfigError{Field: "instanceID", Value: successor, Rule: "must be the InstanceID of another candidate"}
 }
 
 // leave ends the present term. That it ended by itself meanwhile is no error.
@@ -272,6 +288,10 @@ func (s *server) prove(w http.ResponseWriter, r *http.Request, c *candidate) err
 		return invalid("the lifetime is none", fault{"lifetime_ms", strconv.FormatInt(want.LifetimeMS, 10), "must be positive"})
 	}
 	made, err := c.sign(*s.key, want.Audience, lifetime)
+	if errors.Is(err, proof.ErrInvalid) { // all but the audience was validated before
+		rule := strings.TrimPrefix(err.Error(), proof.ErrInvalid.Error()+": ")
+		return invalid("no proof is for such an audience", fault{"audience", fmt.Sprintf("%.256s", want.Audience), rule})
+	}
 	if err != nil {
 		return err
 	}
