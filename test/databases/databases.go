@@ -33,7 +33,7 @@ import (
 
 // Patience bounds every wait. It is generous, since a passing test never waits
 // that long.
-const Patience = 60 * time.Second
+const Patience = 3 * time.Minute
 
 // A Lab starts a server when it is first asked for, and keeps it for the tests
 // of a package. The zero Lab is ready.

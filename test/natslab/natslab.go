@@ -25,7 +25,7 @@ import (
 
 // Patience bounds every wait. It is generous, since a passing test never waits
 // that long.
-const Patience = time.Minute
+const Patience = 3 * time.Minute
 
 // An Option changes the configuration of a server before it starts.
 type Option func(*server.Options)

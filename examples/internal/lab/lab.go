@@ -24,7 +24,7 @@ import (
 
 // Patience bounds every wait. It is generous, since a passing test never waits
 // that long.
-const Patience = 60 * time.Second
+const Patience = 3 * time.Minute
 
 // Build builds the command in the test's directory.
 func Build(t *testing.T) (program string) {

@@ -11,7 +11,7 @@ import (
 )
 
 // Patience bounds every wait for something that has to happen.
-const Patience = 60 * time.Second
+const Patience = 3 * time.Minute
 
 // ErrPatience says that what had to happen has not within [Patience].
 var ErrPatience = errors.New("it took too long")

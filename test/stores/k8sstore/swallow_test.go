@@ -11,7 +11,6 @@ import (
 	"github.com/seed-ff2cb582/leader/store"
 	"github.com/seed-ff2cb582/leader/store/k8sstore"
 	"github.com/seed-ff2cb582/leader/test/internal/trial"
-	"github.com/seed-ff2cb582/leader/test/natslab"
 	"github.com/seed-ff2cb582/leader/test/stores/kubelab"
 )
 
@@ -118,7 +117,7 @@ func forgotten(t *testing.T, srv *kubelab.Server) {
 	written := time.Since(at)
 	h.Value("2")
 	t.Logf("a connection that vanished: written again after %v, heard after %v", written.Round(time.Millisecond), time.Since(at).Round(time.Millisecond))
-	if written > natslab.Patience/2 {
+	if written > 30*time.Second { // less than client-go, by as much as a machine may stall
 		t.Error("it took too long")
 	}
 }
