@@ -147,34 +147,38 @@ func (s *Store) awaitBeginning(ctx context.Context, before attend.Report, h *hub
 		}
 		select {
 		case <-w.Ready():
+			// A consumer may be sooner than the flush of release.
+			if err := s.release(ctx, before, h, w); err != nil {
+				return err
+			}
 			// A denied subscription does not keep a key from being read, nor a
 			// denied read a consumer from bringing the record. The server
 			// reports a violation before it answers what was sent later: so all
 			// are known after one more round trip. Should that fail, the watch
 			// goes on as after any interruption.
 			_ = s.nc.FlushWithContext(ctx)
-			return h.checkDenied(before, w)
+			return s.checkDenied(ctx, before, h, w)
 		case <-h.loop.Quit():
 			return fmt.Errorf("%w: watching bucket %q: the store or the watch was closed", store.ErrPermanent, s.names.Bucket)
 		case <-ctx.Done():
-			if err := h.checkDenied(before, w); err != nil {
+			if err := s.checkDenied(ctx, before, h, w); err != nil {
 				return err
 			}
 			return s.noBeginning(ctx, h)
 		case <-look.C:
-			if err := h.checkDenied(before, w); err != nil {
+			if err := s.checkDenied(ctx, before, h, w); err != nil {
 				return err
 			}
 		}
 	}
 }
 
-// release lets a view read once its feed is known not to be denied: of several
-// denials at once, the connection shows the last. A flush that fails is
+// release lets a watch read once its feeds are known not to be denied: of
+// several denials at once, the connection shows the last. A flush that fails is
 // repeated with the next look.
 func (s *Store) release(ctx context.Context, before attend.Report, h *hub, w *subscription) error {
 	for h.held(w) && s.nc.FlushWithContext(ctx) == nil {
-		if err := h.checkDenied(before, w); err != nil {
+		if err := s.checkDenied(ctx, before, h, w); err != nil {
 			return err
 		}
 		h.release(w)
