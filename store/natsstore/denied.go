@@ -43,6 +43,7 @@ func (h *hub) checkDenied(before attend.Report, w *subscription) (denied error, 
 	// each key, and a bucket of which nothing is known may republish. Either
 	// way the watch begins anew, and another violation shows with a later look.
 	if h.feeds.RefusedShared(reported) || h.assumeRepublished(reported, w) {
+		w.anew = true
 		return nil, nil, nil
 	}
 	// A view has two ways of reading, and tries the other one before it does
@@ -207,19 +208,27 @@ func (h *hub) held(w *subscription) bool {
 	return w.held && !slices.ContainsFunc(w.keys, func(key string) bool { return !h.feeds.Asked(key) })
 }
 
-// release lets the watch read. The loop sleeps meanwhile, and is woken for
-// that. The first reads are made here: a consumer may be there at once, and
-// what is denied is to be known before the watch has begun.
-func (h *hub) release(w *subscription) {
+// release lets the watch read, and reports whether it did: not if the watch has
+// begun anew, with consumers that may be refused in their turn. The loop sleeps
+// meanwhile, and is woken for that. The first reads of keys are made here: a
+// consumer may be there at once, and what is denied is to be known before the
+// watch has begun.
+func (h *hub) release(w *subscription) bool {
 	h.loop.Lock()
 	defer h.loop.Unlock()
-	if w.view != nil {
+	defer h.loop.Nudge()
+	anew := w.anew
+	w.anew = false
+	switch {
+	case w.view != nil:
 		w.view.Release()
-	} else if !w.Stopped() {
+	case anew && h.undecided():
+		return false
+	case !w.Stopped():
 		h.unhold(w)
 		h.registry.Work(time.Now(), func(time.Time) {})
 	}
-	h.loop.Nudge()
+	return true
 }
 
 // latestError returns why a request failed last. It is what a watch that did

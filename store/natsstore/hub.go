@@ -67,7 +67,8 @@ type subscription struct {
 	*watch.Watch
 
 	keys   []string      // without repetitions
-	held   bool          // no key is read until it is known whether consumers serve
+	held   bool          // no key is read until it is known whether consumers serve,
+	anew   bool          // and others were asked for since that was last looked at
 	view   *pattern.View // of a pattern; there are no keys then
 	unhook func() bool   // ends the hold on the caller's context
 }

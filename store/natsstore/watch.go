@@ -112,11 +112,27 @@ func (s *Store) plan(ctx context.Context) (plan, error) {
 	if s.opts.Republished != "" {
 		return plan{republished: s.opts.Republished}, nil
 	}
-	if h := s.present(); h != nil {
-		if p, planned := h.currentPlan(); planned {
-			return p, nil
-		}
+	if p, planned := s.presentPlan(); planned {
+		return p, nil
 	}
+	// Once for all watches that begin together. Where that is denied, of many
+	// who asked most would not know: the connection reports the latest denial
+	// alone, and the first of them to go on is denied other things.
+	return s.planning.Do(ctx, func() (bool, plan, error) {
+		p, err := s.askPlan(ctx)
+		return err == nil, p, err
+	})
+}
+
+// presentPlan is that of the hub, if there is one and it has a plan.
+func (s *Store) presentPlan() (p plan, planned bool) {
+	if h := s.present(); h != nil {
+		return h.currentPlan()
+	}
+	return plan{}, false
+}
+
+func (s *Store) askPlan(ctx context.Context) (plan, error) {
 	before := s.connReport()
 	// Half of the time: a user who may not ask is told so by silence, and then
 	// needs the other half.
@@ -131,6 +147,12 @@ func (s *Store) plan(ctx context.Context) (plan, error) {
 		return s.planFor(info), nil
 	case ctx.Err() == nil && s.deniedSince(before, s.names.Info(), s.inboxPrefix()) != nil:
 		return plan{unknown: true}, nil
+	case ctx.Err() == nil && asking.Err() != nil:
+		// Another watch may have learned it meanwhile, and its denials may hide
+		// that of this question.
+		if p, planned := s.presentPlan(); planned {
+			return p, nil
+		}
 	}
 	return plan{}, s.checkError(ctx, before, err)
 }
@@ -181,7 +203,9 @@ func (s *Store) release(ctx context.Context, before attend.Report, h *hub, w *su
 		if err := s.checkDenied(ctx, before, h, w); err != nil {
 			return err
 		}
-		h.release(w)
+		if !h.release(w) {
+			return nil // the next look tries again
+		}
 	}
 	return nil
 }

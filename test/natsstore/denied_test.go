@@ -2,6 +2,7 @@ package natsstore_test
 
 import (
 	"fmt"
+	"sync"
 	"testing"
 
 	"github.com/nats-io/nats.go"
@@ -94,4 +95,36 @@ func TestAKeyThatIsDeniedLeavesTheOthersTheirConsumers(t *testing.T) {
 			}
 		})
 	}
+}
+
+// Beyond the first four they share a consumer, whose refusal says nothing of
+// others. Most were told nothing at all: the denials of the first to go on hid
+// that of their question for the configuration.
+func TestManyWatchesOfAUserWhoMayOnlyListenBeginAtOnce(t *testing.T) {
+	t.Parallel()
+	s, admin := restricted(t, false, nil, []string{"leader.b.*", mayAnswer})
+	var all sync.WaitGroup
+	for i := range 6 {
+		all.Go(func() {
+			key := fmt.Sprintf("g%d", i)
+			heard := make(chan store.Entry, 100)
+			stop, err := s.Watch(t.Context(), []string{key}, func(e store.Entry) { heard <- e })
+			if err != nil {
+				t.Error(err)
+				return
+			}
+			defer stop()
+			rev, err := admin.CompareAndSwap(t.Context(), store.Write{Key: key, Value: []byte("v")})
+			if err != nil {
+				t.Error(err)
+				return
+			}
+			for e := range heard {
+				if e.Revision == rev {
+					return
+				}
+			}
+		})
+	}
+	all.Wait()
 }
