@@ -1,7 +1,6 @@
 package natsstore
 
 import (
-	"context"
 	"fmt"
 	"slices"
 	"time"
@@ -11,23 +10,8 @@ import (
 	"github.com/seed-ff2cb582/leader/store/natsstore/internal/wire"
 )
 
-// checkDenied returns the error of a permission whose lack keeps the watch from
-// hearing of writes, or from its beginning where that cannot be done without.
-// Keys that cannot be read are renounced where that can be done without.
-//
-// The connection keeps the latest violation alone, so it is looked at again and
-// again while a watch begins, from the goroutine that called Watch.
-func (s *Store) checkDenied(ctx context.Context, before attend.Report, h *hub, w *subscription) error {
-	for {
-		denied, keys, err := h.checkDenied(before, w)
-		if err != nil || len(keys) == 0 || s.nc.FlushWithContext(ctx) != nil || h.renounce(denied, keys) {
-			return err
-		}
-	}
-}
-
-// checkDenied looks once. It returns besides which keys the user may not read
-// as it seems, and the violation that says so.
+// checkDenied is one look of [Store.checkDenied]. It returns besides which keys
+// the user may not read, as it seems, and the violation that says so.
 func (h *hub) checkDenied(before attend.Report, w *subscription) (denied error, unread []string, err error) {
 	h.loop.Lock()
 	defer h.loop.Unlock()

@@ -210,6 +210,21 @@ func (s *Store) release(ctx context.Context, before attend.Report, h *hub, w *su
 	return nil
 }
 
+// checkDenied returns the error of a permission whose lack keeps the watch from
+// hearing of writes, or from its beginning where that cannot be done without.
+// Keys that cannot be read are renounced where that can be done without.
+//
+// The connection keeps the latest violation alone, so it is looked at again and
+// again while a watch begins, from the goroutine that called Watch.
+func (s *Store) checkDenied(ctx context.Context, before attend.Report, h *hub, w *subscription) error {
+	for {
+		denied, keys, err := h.checkDenied(before, w)
+		if err != nil || len(keys) == 0 || s.nc.FlushWithContext(ctx) != nil || h.renounce(denied, keys) {
+			return err
+		}
+	}
+}
+
 // noBeginning explains a watch that did not begin in time.
 func (s *Store) noBeginning(ctx context.Context, h *hub) error {
 	cause := h.latestError()
