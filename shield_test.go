@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"fmt"
 	"log/slog"
 	"runtime"
 	"strings"
@@ -110,6 +111,58 @@ func TestStatusOutlivesAPanicOfTheStoresConnState(t *testing.T) {
 		}
 		halt(t, a)
 	})
+}
+
+// Pause and Resume write on the goroutine of their caller, who is no more to be
+// struck than the election. What is unknown then is tried again.
+func TestPauseAndResumeOutliveAPanicOfTheStore(t *testing.T) {
+	for _, method := range []string{"Get", "CompareAndSwap before", "CompareAndSwap after"} {
+		t.Run(method, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				// The candidate writes by the other way, and reads nothing: what
+				// panics are the calls of Pause and Resume alone.
+				brittle := &brittle{Store: memstore.New(), left: map[string]int{}}
+				j, cfg := newJournal(), config("a")
+				cfg.Hooks.Note = func(n leader.Note) {
+					if n.Kind == leader.NotePanic {
+						j.note("%s", strings.SplitN(n.Text, "\n", 2)[0])
+					}
+				}
+				a := start(t, brittleAsync{brittle}, cfg)
+				time.Sleep(2 * wait)
+				mustLead(t, a)
+				for i, call := range []func() error{
+					func() error { return a.Pause(t.Context(), "maintenance") },
+					func() error { return a.Resume(t.Context()) },
+				} {
+					brittle.mu.Lock()
+					brittle.left[method] = 1
+					brittle.mu.Unlock()
+					if err := unharmed(call); err != nil {
+						t.Errorf("call %d: %v", i, err)
+					}
+					if got := j.count("the store's " + strings.Fields(method)[0] + " panicked: boom in " + method); got != i+1 {
+						t.Errorf("%d panics were reported after call %d: %q", got, i, j.all())
+					}
+					time.Sleep(3 * ttl) // it stands back after a term
+					if paused := i == 0; a.IsLeader() == paused {
+						t.Errorf("after call %d: %s", i, status(a))
+					}
+				}
+				halt(t, a)
+			})
+		})
+	}
+}
+
+// unharmed calls f, and returns its error, or what it panicked with.
+func unharmed(f func() error) (err error) {
+	defer func() {
+		if r := recover(); r != nil {
+			err = fmt.Errorf("panicked: %v", r)
+		}
+	}()
+	return f()
 }
 
 // A store is written by others. What a call of it did before it panicked is

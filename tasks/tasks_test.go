@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"log/slog"
 	"reflect"
 	"runtime"
 	"slices"
@@ -691,6 +692,40 @@ func TestAfterTermsHaveBegunAnewWorkersThatBeginAnewAreObeyedAgain(t *testing.T)
 		if s := c.finished("y", tasks.Done); s.Term != 2 || !slices.Equal(l.lines(), []string{"old:x", "new:y"}) {
 			t.Errorf("%+v, %v", s, l.lines())
 		}
+	})
+}
+
+// After a store has lost its records two leaders may have one number. The one
+// that a worker does not obey says so, once, and gives it nothing.
+func TestALeaderWarnsOfAWorkerThatObeysAnotherOfItsNumber(t *testing.T) {
+	inVirtualTime(t, func(t *testing.T, c *crew) {
+		term, _ := c.lead(tasks.DispatcherOptions{})
+		c.work("w", echo, tasks.WorkerOptions{})
+		c.submit(tasks.Spec{ID: "a"})
+		c.finished("a", tasks.Done)
+		var said strings.Builder
+		lost := tasks.NewMemory()
+		other := tasks.NewDispatcher(lost, tasks.DispatcherOptions{Group: "g", Logger: slog.New(slog.NewTextHandler(&said, nil))}, c.link)
+		ctx, cancel := context.WithCancel(t.Context())
+		defer cancel()
+		c.all.Go(func() {
+			if err := other.Lead(ctx, leader.Term{Number: term.Number, Token: "another"}); err != nil {
+				t.Error(err)
+			}
+		})
+		if _, err := tasks.Submit(ctx, lost, tasks.Spec{ID: "b"}); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(time.Hour)
+		synctest.Wait()
+		if got := said.String(); strings.Count(got, "\n") != 1 || !strings.Contains(got, "level=WARN") || !strings.HasSuffix(got, "group=g term=1 worker=w\n") {
+			t.Errorf("said %q", got)
+		}
+		if s, err := tasks.Look(ctx, lost, "b"); err != nil || s.State != tasks.Queued || s.Attempt != 0 {
+			t.Errorf("%+v, %v", s, err)
+		}
+		c.submit(tasks.Spec{ID: "c"})
+		c.finished("c", tasks.Done)
 	})
 }
 

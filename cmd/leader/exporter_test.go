@@ -245,7 +245,8 @@ func serveUsers(t *testing.T, users ...*server.User) (url string) {
 	t.Helper()
 	srv, err := server.NewServer(&server.Options{
 		Host: "127.0.0.1", Port: server.RANDOM_PORT, JetStream: true, StoreDir: t.TempDir(), NoLog: true, NoSigs: true,
-		Users: append(users, &server.User{Username: "admin", Password: "admin"}),
+		Users:       append(users, &server.User{Username: "admin", Password: "admin"}),
+		AuthTimeout: patience.Seconds(), // by default 2 s, which a machine that stalls exceeds
 	})
 	if err != nil {
 		t.Fatal(err)

@@ -1,9 +1,11 @@
 package boundaries
 
 import (
+	"fmt"
 	"os"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 )
@@ -37,6 +39,19 @@ func TestEveryCommandOfThePagesFindsItsTest(t *testing.T) {
 	}
 }
 
+func TestACommandIsReadOverTheEndsOfLines(t *testing.T) {
+	page := "One `go test\n  -run TestOne ./one`, `-run TestNone`, and an odd `.\n\n" +
+		"    go test -run TestBlock .\n\n```\ngo test -run TestBlock .\n```\n" +
+		"Two `cd a && go test -run 'TestTwo\\|TestThree'\n./two`.\n"
+	var got []string
+	for _, c := range testCommands(page) {
+		got = append(got, fmt.Sprint(c.dirs, c.names))
+	}
+	if want := []string{"[one] [TestOne]", "[a/two] [TestTwo TestThree]"}; !slices.Equal(got, want) {
+		t.Errorf("got %q, want %q", got, want)
+	}
+}
+
 // A testCommand is a go test with a choice of tests.
 type testCommand struct {
 	text  string
@@ -45,18 +60,32 @@ type testCommand struct {
 }
 
 var (
-	quoted = regexp.MustCompile("`([^`\n]*go test [^`\n]*)`")
-	enters = regexp.MustCompile(`\bcd (\S+)`)
+	// A code span may be broken over lines, but ends with its paragraph. A
+	// block of code is none, though its fence is made of the same sign.
+	fence     = regexp.MustCompile("(?m)^ *```.*$")
+	paragraph = regexp.MustCompile(`\n\s*\n`)
+	quoted    = regexp.MustCompile("`([^`]+)`")
+	enters    = regexp.MustCompile(`\bcd (\S+)`)
 	// Choices with groups are left alone.
 	chosen = regexp.MustCompile(`-run[ =](?:'([^'(]*)'|"([^"(]*)"|([^\s'"(]+))`)
 	local  = regexp.MustCompile(`\s(\.(?:/\S*)?)(?:\s|$)`)
 )
 
+// spans returns the text of each code span, on one line.
+func spans(page string) (all []string) {
+	for _, p := range paragraph.Split(fence.ReplaceAllString(page, ""), -1) {
+		for _, found := range quoted.FindAllStringSubmatch(p, -1) {
+			all = append(all, strings.Join(strings.Fields(found[1]), " "))
+		}
+	}
+	return all
+}
+
 func testCommands(page string) (all []testCommand) {
-	for _, found := range quoted.FindAllStringSubmatch(page, -1) {
-		text := strings.ReplaceAll(found[1], `\|`, "|") // as a cell of a table has it
+	for _, text := range spans(page) {
+		text = strings.ReplaceAll(text, `\|`, "|") // as a cell of a table has it
 		choice := chosen.FindStringSubmatch(text)
-		if choice == nil || strings.Contains(text, "TestName") {
+		if choice == nil || !strings.Contains(text, "go test ") || strings.Contains(text, "TestName") {
 			continue
 		}
 		base := "."

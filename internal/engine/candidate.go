@@ -452,12 +452,12 @@ func (c *Candidate) Resign(ctx context.Context, successor string) error {
 // Pause pauses the group, whose control record it writes. A candidate that
 // leads hears of that as all others do, by its watch.
 func (c *Candidate) Pause(ctx context.Context, why string) error {
-	return controlrecord.Change(ctx, c.store.st, c.cfg.Group, controlrecord.Pause(c.cfg.InstanceID, why))
+	return controlrecord.Change(ctx, &c.store, c.cfg.Group, controlrecord.Pause(c.cfg.InstanceID, why))
 }
 
 // Resume ends a pause.
 func (c *Candidate) Resume(ctx context.Context) error {
-	return controlrecord.Change(ctx, c.store.st, c.cfg.Group, controlrecord.Resume)
+	return controlrecord.Change(ctx, &c.store, c.cfg.Group, controlrecord.Resume)
 }
 
 // Alive returns nil if the loop answers before ctx is done.

@@ -31,6 +31,8 @@ type client struct {
 	noDirect  atomic.Bool // the bucket was found to refuse direct gets
 	// describing is the question for the bucket's configuration.
 	describing singleflight.Group[*jetstream.StreamInfo]
+	// planning is the question of watches that begin, how to.
+	planning singleflight.Group[plan]
 }
 
 func newClient(nc *nats.Conn, bucket string, opts Options) (*client, error) {

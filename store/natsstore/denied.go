@@ -2,22 +2,21 @@ package natsstore
 
 import (
 	"fmt"
+	"slices"
+	"time"
 
 	"github.com/seed-ff2cb582/leader/store"
 	"github.com/seed-ff2cb582/leader/store/natsstore/internal/attend"
 	"github.com/seed-ff2cb582/leader/store/natsstore/internal/wire"
 )
 
-// checkDenied returns the error of a permission whose lack keeps the watch from
-// hearing of writes, or from its beginning where that cannot be done without.
-//
-// The connection keeps the latest violation alone, so it is looked at again and
-// again while a watch begins, from the goroutine that called Watch.
-func (h *hub) checkDenied(before attend.Report, w *subscription) error {
+// checkDenied is one look of [Store.checkDenied]. It returns besides which keys
+// the user may not read, as it seems, and the violation that says so.
+func (h *hub) checkDenied(before attend.Report, w *subscription) (denied error, unread []string, err error) {
 	h.loop.Lock()
 	defer h.loop.Unlock()
 	if w.Stopped() {
-		return fmt.Errorf("%w: watching bucket %q: stopped", store.ErrTransient, h.names.Bucket)
+		return nil, nil, fmt.Errorf("%w: watching bucket %q: stopped", store.ErrTransient, h.names.Bucket)
 	}
 	// Once for all questions that follow: of a violation that came between two
 	// of them, the first would know nothing and the second blame the wrong
@@ -28,33 +27,62 @@ func (h *hub) checkDenied(before attend.Report, w *subscription) error {
 	// each key, and a bucket of which nothing is known may republish. Either
 	// way the watch begins anew, and another violation shows with a later look.
 	if h.feeds.RefusedShared(reported) || h.assumeRepublished(reported, w) {
-		return nil
+		w.anew = true
+		return nil, nil, nil
 	}
 	// A view has two ways of reading, and tries the other one before it does
 	// without.
 	if w.view != nil {
-		return h.unwatchable(w.view.Denied(reported))
+		return nil, nil, h.unwatchable(w.view.Denied(reported))
 	}
 	if err := h.unwatchable(wire.Violation(reported, h.needed(w)...)); err != nil {
-		return err
+		return nil, nil, err
 	}
 	for _, key := range w.keys {
 		subject := h.names.Direct(key)
 		denied := wire.Violation(reported, subject)
 		switch {
-		case denied == nil:
-		case h.plan.republished == "":
+		case denied == nil || h.registry.Renounced(key):
+		case h.plan.republished != "":
+			// Who may not read learns the state with the next write.
+			h.listenAgain(key)
+			unread = append(unread, key)
+		case h.undecided():
+			// The refusal of a consumer may be hidden by this one. If so, it
+			// shows when a consumer is asked for again.
+		default:
 			// While a consumer is made, and after each that is lost, reads
 			// alone tell of a key. Without them a watch would be silent just
 			// then, so that is said now, and not found out in the first
 			// trouble.
-			return fmt.Errorf("%w: watching bucket %q: the user may not publish to %s: %w", store.ErrPermanent, h.names.Bucket, subject, denied)
-		default:
-			// Who may not read learns the state with the next write.
-			h.registry.Renounce(key)
+			return nil, nil, fmt.Errorf("%w: watching bucket %q: the user may not publish to %s: %w", store.ErrPermanent, h.names.Bucket, subject, denied)
 		}
 	}
-	return nil
+	return reported, unread, nil
+}
+
+// listenAgain subscribes once more, for a moment, to where the writes to a key
+// are heard. If that is denied, the violation of before was hidden by the one
+// that is known, and a watch that renounced its reads would be silent for ever.
+func (h *hub) listenAgain(key string) {
+	if sub, err := h.nc.SubscribeSync(h.feeds.Subject(key)); err == nil {
+		_ = sub.Unsubscribe() // fails only if the connection is gone, and the flush that follows with it
+	}
+}
+
+// renounce gives up reading keys, and reports whether it did: not if the
+// connection has reported another violation meanwhile.
+func (h *hub) renounce(denied error, keys []string) bool {
+	h.loop.Lock()
+	defer h.loop.Unlock()
+	//nolint:errorlint // the same value again is the same report, an equal text in another value is a new one
+	if h.LastError() != denied {
+		return false
+	}
+	for _, key := range keys {
+		h.registry.Renounce(key)
+	}
+	return true
 }
 
 // needed are the subjects without which a watch of keys hears of no write. The
@@ -73,19 +101,26 @@ func (h *hub) needed(w *subscription) []string {
 	return subjects
 }
 
+// undecided reports whether it is unknown how the bucket is to be watched: the
+// user may not ask for the configuration, and no consumer has shown yet that
+// the user may make some.
+func (h *hub) undecided() bool {
+	return h.plan.unknown && h.plan.republished == "" && !h.feeds.Stood()
+}
+
 // assumeRepublished has the bucket watched as one that republishes as ours do,
 // where nothing else is left, and reports whether it did: the configuration is
 // unknown, and the denial, if that is what was reported, shows that no consumer
-// can watch it. A user who may neither ask nor read may still listen.
+// can watch it. A user who may neither ask nor make consumers may still listen.
+//
+// The denial of a read shows no such thing, nor does that of a consumer where
+// another one stands. In a bucket that does not republish, all watches would
+// then be silent for ever, those by consumers that stand among them.
 func (h *hub) assumeRepublished(reported error, w *subscription) bool {
-	if !h.plan.unknown || h.plan.republished != "" {
+	if !h.undecided() {
 		return false
 	}
-	subjects := []string{h.names.Consumers(), h.inboxPrefix()}
-	for _, key := range w.keys {
-		subjects = append(subjects, h.names.Direct(key))
-	}
-	if h.denied = wire.Violation(reported, subjects...); h.denied == nil {
+	if h.denied = wire.Violation(reported, h.names.Consumers(), h.inboxPrefix()); h.denied == nil {
 		return false
 	}
 	// Feeds by consumer are there already. They are replaced, or they would go
@@ -119,21 +154,65 @@ func (h *hub) unwatchable(denied error) error {
 	return err
 }
 
-// held reports whether the watch is of a pattern, and nothing is read before
-// [hub.release]. The goroutine that called Watch asks.
+// hold puts off the reads of a watch whose consumers may be refused. The
+// refusal of a read would hide theirs.
+func (h *hub) hold(w *subscription) {
+	if !h.undecided() {
+		return
+	}
+	w.held = true
+	for _, key := range w.keys {
+		h.registry.Hold(key)
+	}
+	// Not left to the loop, since the flush of [Store.release] is to follow.
+	if h.nc.IsConnected() {
+		h.feeds.Work(time.Now(), func(time.Time) {})
+	}
+}
+
+// unhold ends what hold began.
+func (h *hub) unhold(w *subscription) {
+	if !w.held {
+		return
+	}
+	w.held = false
+	for _, key := range w.keys {
+		h.registry.Release(key)
+	}
+}
+
+// held reports whether the watch waits for [hub.release], and all that may be
+// refused before was asked for. The goroutine that called Watch asks.
 func (h *hub) held(w *subscription) bool {
 	h.loop.Lock()
 	defer h.loop.Unlock()
-	return w.view != nil && w.view.Held()
+	if w.view != nil {
+		return w.view.Held()
+	}
+	return w.held && !slices.ContainsFunc(w.keys, func(key string) bool { return !h.feeds.Asked(key) })
 }
 
-// release lets the watch's view read. The loop sleeps meanwhile, and is woken
-// for that.
-func (h *hub) release(w *subscription) {
+// release lets the watch read, and reports whether it did: not if the watch has
+// begun anew, with consumers that may be refused in their turn. The loop sleeps
+// meanwhile, and is woken for that. The first reads of keys are made here: a
+// consumer may be there at once, and what is denied is to be known before the
+// watch has begun.
+func (h *hub) release(w *subscription) bool {
 	h.loop.Lock()
 	defer h.loop.Unlock()
-	w.view.Release()
-	h.loop.Nudge()
+	defer h.loop.Nudge()
+	anew := w.anew
+	w.anew = false
+	switch {
+	case w.view != nil:
+		w.view.Release()
+	case anew && h.undecided():
+		return false
+	case !w.Stopped():
+		h.unhold(w)
+		h.registry.Work(time.Now(), func(time.Time) {})
+	}
+	return true
 }
 
 // latestError returns why a request failed last. It is what a watch that did

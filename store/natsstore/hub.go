@@ -67,6 +67,8 @@ type subscription struct {
 	*watch.Watch
 
 	keys   []string      // without repetitions
+	held   bool          // no key is read until it is known whether consumers serve,
+	anew   bool          // and others were asked for since that was last looked at
 	view   *pattern.View // of a pattern; there are no keys then
 	unhook func() bool   // ends the hold on the caller's context
 }
@@ -162,6 +164,7 @@ func (h *hub) add(w *subscription, p plan) error {
 			return err
 		}
 	}
+	h.hold(w)
 	// A watch of no keys at all has begun.
 	w.Begin()
 	h.loop.Nudge()
@@ -196,6 +199,7 @@ func (h *hub) remove(w *subscription) {
 		delete(h.views, w.view)
 		w.view.Stop()
 	}
+	h.unhold(w)
 	for _, key := range w.keys {
 		if h.registry.Remove(w.Watch, key) {
 			h.feeds.Remove(key)

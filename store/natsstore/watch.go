@@ -112,11 +112,27 @@ func (s *Store) plan(ctx context.Context) (plan, error) {
 	if s.opts.Republished != "" {
 		return plan{republished: s.opts.Republished}, nil
 	}
-	if h := s.present(); h != nil {
-		if p, planned := h.currentPlan(); planned {
-			return p, nil
-		}
+	if p, planned := s.presentPlan(); planned {
+		return p, nil
 	}
+	// Once for all watches that begin together. Where that is denied, of many
+	// who asked most would not know: the connection reports the latest denial
+	// alone, and the first of them to go on is denied other things.
+	return s.planning.Do(ctx, func() (bool, plan, error) {
+		p, err := s.askPlan(ctx)
+		return err == nil, p, err
+	})
+}
+
+// presentPlan is that of the hub, if there is one and it has a plan.
+func (s *Store) presentPlan() (p plan, planned bool) {
+	if h := s.present(); h != nil {
+		return h.currentPlan()
+	}
+	return plan{}, false
+}
+
+func (s *Store) askPlan(ctx context.Context) (plan, error) {
 	before := s.connReport()
 	// Half of the time: a user who may not ask is told so by silence, and then
 	// needs the other half.
@@ -131,6 +147,12 @@ func (s *Store) plan(ctx context.Context) (plan, error) {
 		return s.planFor(info), nil
 	case ctx.Err() == nil && s.deniedSince(before, s.names.Info(), s.inboxPrefix()) != nil:
 		return plan{unknown: true}, nil
+	case ctx.Err() == nil && asking.Err() != nil:
+		// Another watch may have learned it meanwhile, and its denials may hide
+		// that of this question.
+		if p, planned := s.presentPlan(); planned {
+			return p, nil
+		}
 	}
 	return plan{}, s.checkError(ctx, before, err)
 }
@@ -147,39 +169,60 @@ func (s *Store) awaitBeginning(ctx context.Context, before attend.Report, h *hub
 		}
 		select {
 		case <-w.Ready():
+			// A consumer may be sooner than the flush of release.
+			if err := s.release(ctx, before, h, w); err != nil {
+				return err
+			}
 			// A denied subscription does not keep a key from being read, nor a
 			// denied read a consumer from bringing the record. The server
 			// reports a violation before it answers what was sent later: so all
 			// are known after one more round trip. Should that fail, the watch
 			// goes on as after any interruption.
 			_ = s.nc.FlushWithContext(ctx)
-			return h.checkDenied(before, w)
+			return s.checkDenied(ctx, before, h, w)
 		case <-h.loop.Quit():
 			return fmt.Errorf("%w: watching bucket %q: the store or the watch was closed", store.ErrPermanent, s.names.Bucket)
 		case <-ctx.Done():
-			if err := h.checkDenied(before, w); err != nil {
+			if err := s.checkDenied(ctx, before, h, w); err != nil {
 				return err
 			}
 			return s.noBeginning(ctx, h)
 		case <-look.C:
-			if err := h.checkDenied(before, w); err != nil {
+			if err := s.checkDenied(ctx, before, h, w); err != nil {
 				return err
 			}
 		}
 	}
 }
 
-// release lets a view read once its feed is known not to be denied: of several
-// denials at once, the connection shows the last. A flush that fails is
+// release lets a watch read once its feeds are known not to be denied: of
+// several denials at once, the connection shows the last. A flush that fails is
 // repeated with the next look.
 func (s *Store) release(ctx context.Context, before attend.Report, h *hub, w *subscription) error {
 	for h.held(w) && s.nc.FlushWithContext(ctx) == nil {
-		if err := h.checkDenied(before, w); err != nil {
+		if err := s.checkDenied(ctx, before, h, w); err != nil {
 			return err
 		}
-		h.release(w)
+		if !h.release(w) {
+			return nil // the next look tries again
+		}
 	}
 	return nil
+}
+
+// checkDenied returns the error of a permission whose lack keeps the watch from
+// hearing of writes, or from its beginning where that cannot be done without.
+// Keys that cannot be read are renounced where that can be done without.
+//
+// The connection keeps the latest violation alone, so it is looked at again and
+// again while a watch begins, from the goroutine that called Watch.
+func (s *Store) checkDenied(ctx context.Context, before attend.Report, h *hub, w *subscription) error {
+	for {
+		denied, keys, err := h.checkDenied(before, w)
+		if err != nil || len(keys) == 0 || s.nc.FlushWithContext(ctx) != nil || h.renounce(denied, keys) {
+			return err
+		}
+	}
 }
 
 // noBeginning explains a watch that did not begin in time.

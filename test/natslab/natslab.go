@@ -88,6 +88,9 @@ func options(tb testing.TB) *server.Options {
 		StoreDir:  dir,
 		NoLog:     true,
 		NoSigs:    true,
+		// Its default, 2 s, is over where the machine stalls while somebody
+		// connects, who then writes to a connection that is closed.
+		AuthTimeout: Patience.Seconds(),
 	}
 }
 

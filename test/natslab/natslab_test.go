@@ -31,3 +31,22 @@ func TestTheDirectoryOfStreamsCannotBeRemoved(t *testing.T) {
 		}
 	}
 }
+
+// A server that knows users closes a connection that does not say in time who
+// it is, by default within 2 s. A machine that stalls for longer made a test
+// fail by "broken pipe".
+func TestWhoConnectsHasTimeToSayWhoItIs(t *testing.T) {
+	t.Parallel()
+	for name, srv := range map[string]*natslab.Server{
+		"alone":      natslab.Start(t, natslab.Users(natslab.Admin())),
+		"in cluster": natslab.StartCluster(t, 3, natslab.Users(natslab.Admin())).Nodes[0],
+	} {
+		v, err := srv.Inner().Varz(nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if want := natslab.Patience.Seconds(); v.AuthTimeout < want {
+			t.Errorf("%s: %v s, want %v", name, v.AuthTimeout, want)
+		}
+	}
+}

@@ -30,9 +30,15 @@ var bucketNumber atomic.Int64
 
 func newBucket() string { return fmt.Sprintf("b%d", bucketNumber.Add(1)) }
 
-// open returns a store over the bucket that is closed when the test ends.
+// open returns a store over the bucket that is closed when the test ends. Its
+// calls have as long as the tests wait, unless the options say otherwise: of a
+// thousand watches that begin one after the other, one may meet a machine that
+// stalls for the default.
 func open(tb testing.TB, nc *nats.Conn, bucket string, opts natsstore.Options) *natsstore.Store {
 	tb.Helper()
+	if opts.Timeout == 0 {
+		opts.Timeout = natslab.Patience
+	}
 	s, err := natsstore.New(nc, bucket, opts)
 	if err != nil {
 		tb.Fatal(err)

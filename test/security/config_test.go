@@ -48,6 +48,7 @@ func configured(t *testing.T, opts *server.Options) *lab {
 		ours := *o
 		*o = *opts
 		o.Host, o.Port, o.StoreDir, o.NoLog, o.NoSigs = ours.Host, ours.Port, ours.StoreDir, true, true
+		o.AuthTimeout, o.TLSTimeout = ours.AuthTimeout, natslab.Patience.Seconds()
 	})
 	return &lab{tb: t, url: srv.URL()}
 }

@@ -77,6 +77,7 @@ func try(t *testing.T, env map[string]string, args ...string) (*nats.Conn, error
 func start(t *testing.T, opts *server.Options) string {
 	t.Helper()
 	opts.Host, opts.Port, opts.NoLog, opts.NoSigs = "127.0.0.1", server.RANDOM_PORT, true, true
+	opts.AuthTimeout = patience.Seconds() // by default 2 s, which a machine that stalls exceeds
 	srv, err := server.NewServer(opts)
 	if err != nil {
 		t.Fatal(err)

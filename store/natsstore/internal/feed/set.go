@@ -94,6 +94,7 @@ type Set struct {
 	bySub     map[*nats.Subscription]*Feed
 	consumers map[*Feed]struct{} // the feeds by consumers
 	rounds    uint64             // consumers made so far
+	stood     bool               // one of them was heard
 	whole     *Feed              // serves all keys, if the configuration says so
 	alone     bool               // the user may not make a consumer of several keys,
 	refused   []string           // which was refused on these subjects
@@ -189,6 +190,17 @@ func (s *Set) Brings(key string) bool {
 	default:
 		return f.standing && (f.names == nil || f.names.named[key])
 	}
+}
+
+// Stood reports whether a consumer was ever heard, so that the user may make
+// some.
+func (s *Set) Stood() bool { return s.stood }
+
+// Asked reports whether the key's consumer was asked for. A key that needs none
+// counts as one whose was.
+func (s *Set) Asked(key string) bool {
+	f := s.byKey[key]
+	return f != nil && (!f.consumer || f.making || f.standing)
 }
 
 // Lossy reports whether writes may be lost although they are brought: a

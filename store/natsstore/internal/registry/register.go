@@ -23,6 +23,7 @@ type register struct {
 	stale      bool      // the present state is to be read
 	reading    bool      // and is being read
 	unreadable bool      // the user may not read; only the source tells the state
+	holds      int       // how many have put off its reads
 	confirm    bool      // the next successful read is to be confirmed
 	spare      bool      // the read is due unless a new consumer comes first
 	failures   int       // of reads, in a row
@@ -55,7 +56,7 @@ func (g *Registry) refresh(r *register, now time.Time, due func(time.Time)) {
 		}
 	}
 	switch {
-	case !r.stale || r.reading || r.unreadable:
+	case !r.stale || r.reading || r.unreadable || r.holds > 0:
 	case now.Before(r.nextRead):
 		due(r.nextRead)
 	case g.reads < g.readsMost: // else an answer brings the loop back here

@@ -193,6 +193,26 @@ func (g *Registry) Renounce(key string) {
 	}
 }
 
+// Renounced reports whether Renounce gave up reading the key.
+func (g *Registry) Renounced(key string) bool {
+	r := g.keys[key]
+	return r != nil && r.unreadable
+}
+
+// Hold puts off the reads of a key, until as many calls of Release.
+func (g *Registry) Hold(key string) {
+	if r := g.keys[key]; r != nil {
+		r.holds++
+	}
+}
+
+// Release ends what a Hold began.
+func (g *Registry) Release(key string) {
+	if r := g.keys[key]; r != nil {
+		r.holds--
+	}
+}
+
 // Resume has what is still to be delivered read again: the goroutine that
 // delivered it has ended in the middle.
 func (g *Registry) Resume() {

@@ -454,3 +454,21 @@ func TestAStoppedWatchHearsNothing(t *testing.T) {
 		}
 	}
 }
+
+func TestAHeldKeyIsReadWhenAllHaveReleasedIt(t *testing.T) {
+	b := newBench()
+	b.Add(watch.New(b.deliver), "k")
+	b.Hold("k")
+	b.Hold("k")
+	for held := range 2 {
+		b.work(time.Now())
+		if len(b.reading) != 0 {
+			t.Fatalf("read while %d hold it", 2-held)
+		}
+		b.Release("k")
+	}
+	b.work(time.Now())
+	if len(b.reading) != 1 {
+		t.Error("not read")
+	}
+}
