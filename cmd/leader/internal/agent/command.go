@@ -232,7 +232,11 @@ func (c Command) serve(ctx context.Context, s *server, ln net.Listener, std app.
 		fmt.Fprintln(std.Out, "metrics", metrics.URL()+"/metrics")
 	}
 	go func() { served <- srv.Serve(life) }()
-	fmt.Fprintln(std.Out, "agent", srv.URL())
+	reached := srv.URL()
+	if _, unix := socketPath(c.Listen); unix {
+		reached = c.Listen // the listener has the name that the socket was made under
+	}
+	fmt.Fprintln(std.Out, "agent", reached)
 	var err error
 	select {
 	case <-ctx.Done():
