@@ -81,7 +81,7 @@ func (c Command) Validate() error {
 	check(err == nil, "--socket-mode %q: must be an octal number up to 0777", c.SocketMode)
 	check(c.MaxCandidates > 0, "--max-candidates %d: must be positive", c.MaxCandidates)
 	check(c.MaxStreams > 0, "--max-streams %d: must be positive", c.MaxStreams)
-	if c.remote() {
+	if checkListen(c.Listen) == nil && c.remote() {
 		check(c.AllowRemote && c.TokenFile != "", "--listen %s: is reached from other machines: that needs --allow-remote and --token-file", c.Listen)
 	}
 	check(!c.Advisories || c.OnNATS(), "--advisories: are messages of NATS, and --store names another kind")
