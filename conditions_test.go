@@ -3,7 +3,9 @@ package leader_test
 import (
 	"context"
 	"fmt"
+	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -49,6 +51,49 @@ func TestNobodyIsPromotedWhileTheStoreIsYoungerThanALease(t *testing.T) {
 			})
 		})
 	}
+}
+
+// Who starts in a new store is told once why nobody leads. That it was made
+// again between the start and the claim is news.
+func TestOfAYoungStoreOneIsToldOnce(t *testing.T) {
+	for _, ages := range [][]time.Duration{{1, 1}, {time.Hour, 1}} {
+		t.Run(fmt.Sprint(ages), func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				st := &aging{Store: memstore.New(), ages: ages}
+				var told atomic.Int32
+				cfg := config("a")
+				cfg.Hooks.Note = func(n leader.Note) {
+					if strings.Contains(n.Text, "made less than a lease ago") {
+						told.Add(1)
+					}
+				}
+				a := start(t, st, cfg)
+				time.Sleep(wait)
+				mustLead(t, a)
+				if n := told.Load(); n != 1 {
+					t.Errorf("told %d times", n)
+				}
+			})
+		})
+	}
+}
+
+// aging is a store that tells an age for each check, and the last one for
+// further ones.
+type aging struct {
+	store.Store
+	mu   sync.Mutex
+	ages []time.Duration
+}
+
+func (s *aging) Check(context.Context, store.CheckRequest) (store.Report, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	age := s.ages[0]
+	if len(s.ages) > 1 {
+		s.ages = s.ages[1:]
+	}
+	return store.Report{Age: age}, nil
 }
 
 // A leader from before the store was made leads beside nobody, whether or not

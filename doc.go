@@ -22,7 +22,7 @@
 //   - Another is let in only when the context is cancelled and OnDemote has
 //     returned (or DemoteTimeout has passed).
 //   - After any fault that ends, a live candidate stands again within 2 × TTL,
-//     without a restart. An election that cannot ends and says so
+//     without a restart. If it never can again, its election ends, and says so
 //     ([Election].Done).
 //   - A write whose acknowledgement was lost is resolved. No malformed record
 //     crashes a candidate.
@@ -87,10 +87,10 @@
 // ([ErrConnectionClosed]): connect with nats.MaxReconnects(-1) and
 // nats.IgnoreAuthErrorAbort.
 //
-// No panic ends the program, but Go's fatal errors do. One in a callback, a
+// No panic ends the program; Go's fatal errors do. A panic in a callback, a
 // health check, a hook or a store is reported; in OnPromote it ends the term,
-// and in a store the outcome is unknown. One in this library ends the election
-// ([ErrPanicked]).
+// and in a store the outcome is unknown. A panic in this library ends the
+// election ([ErrPanicked]).
 //
 // Package leadertest is for tests of programs that use this one.
 package leader

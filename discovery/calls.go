@@ -25,6 +25,7 @@ type caller struct {
 	flight flight
 
 	failures int       // in a row
+	logged   time.Time // when the latest line of one was written
 	repairs  int       // in a row
 	calm     time.Time // before which the watch's news wait
 	stop     func()    // ends the watch
@@ -266,20 +267,7 @@ func (k *caller) unwatch() {
 
 // tell reports an event.
 func (k *caller) tell(ev Event) {
-	level := slog.LevelInfo
-	switch ev.Kind {
-	case Failed, Superseded, Displaced:
-		level = slog.LevelWarn
-	default:
-	}
-	attrs := []slog.Attr{
-		slog.String("event", string(ev.Kind)), slog.String("group", ev.Entry.Group), slog.String("instance", ev.Entry.Instance),
-		slog.Uint64("term", ev.Entry.Term), slog.String("correlation", ev.Entry.Correlation),
-	}
-	if ev.Err != nil {
-		attrs = append(attrs, slog.Any("error", ev.Err))
-	}
-	k.opts.Logger.LogAttrs(context.Background(), level, "the leader's entry", attrs...)
+	k.log(ev)
 	if k.opts.Report == nil {
 		return
 	}
@@ -291,4 +279,32 @@ func (k *caller) tell(ev Event) {
 		})
 	}()
 	<-done
+}
+
+// again is how often the log is told of failures that go on.
+const again = time.Minute
+
+// log tells the logger of an event. Calls fail once a second while a system is
+// down, which may be all night.
+func (k *caller) log(ev Event) {
+	level := slog.LevelInfo
+	switch ev.Kind {
+	case Failed:
+		now := time.Now()
+		if k.failures > 1 && now.Sub(k.logged) < again {
+			return
+		}
+		k.logged, level = now, slog.LevelWarn
+	case Superseded, Displaced:
+		level = slog.LevelWarn
+	default:
+	}
+	attrs := []slog.Attr{
+		slog.String("event", string(ev.Kind)), slog.String("group", ev.Entry.Group), slog.String("instance", ev.Entry.Instance),
+		slog.Uint64("term", ev.Entry.Term), slog.String("correlation", ev.Entry.Correlation),
+	}
+	if ev.Err != nil {
+		attrs = append(attrs, slog.Any("error", ev.Err))
+	}
+	k.opts.Logger.LogAttrs(context.Background(), level, "the leader's entry", attrs...)
 }

@@ -5,9 +5,11 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"log/slog"
 	"runtime"
 	"slices"
 	"strconv"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -192,9 +194,10 @@ func (w watched) Watch(ctx context.Context, _ string, changed func()) error {
 
 // A stage is a group of candidates, each with its keeper.
 type stage struct {
-	t     *testing.T
-	group *leadertest.Group
-	all   map[string]*candidate
+	t      *testing.T
+	group  *leadertest.Group
+	all    map[string]*candidate
+	logger *slog.Logger // of those that join
 }
 
 type candidate struct {
@@ -223,7 +226,7 @@ func newStage(t *testing.T) *stage {
 		Group: "reports", TTL: ttl, HeartbeatInterval: time.Second, Address: "192.0.2.1:80", Meta: map[string]string{"zone": "x"},
 		AcquireGrace: leader.GraceOff, DeleteOnStop: true,
 	})
-	return &stage{t, g, map[string]*candidate{}}
+	return &stage{t: t, group: g, all: map[string]*candidate{}}
 }
 
 func (s *stage) join(id string, a discovery.Announcer) *candidate {
@@ -232,7 +235,7 @@ func (s *stage) join(id string, a discovery.Announcer) *candidate {
 	ctx, cancel := context.WithCancel(context.Background())
 	c.end = cancel
 	go func() {
-		c.ended <- discovery.Keep(ctx, c, a, discovery.Options{Report: c.note})
+		c.ended <- discovery.Keep(ctx, c, a, discovery.Options{Report: c.note, Logger: s.logger})
 	}()
 	if err := c.Start(s.t.Context()); err != nil {
 		s.t.Fatal(err)
@@ -992,6 +995,50 @@ func TestFailuresArePacedAndReported(t *testing.T) {
 		pass(2 * time.Second)
 		demand(t, s, "a")
 	})
+}
+
+// A system that is down for a night fills no disk with it. That it is down again
+// is told at once.
+func TestAFailureThatGoesOnIsLoggedOnceAMinute(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var log lines
+		s, g := &system{}, newStage(t)
+		s.fail(func(string) error { return errors.New("503") })
+		g.logger = slog.New(slog.NewTextHandler(&log, nil))
+		a := g.join("a", s)
+		failed := func() int { return log.count("event=" + string(discovery.Failed)) }
+		pass(time.Hour)
+		if n := failed(); n < 55 || n > 62 {
+			t.Errorf("%d lines in an hour of %d failures", n, a.count(discovery.Failed))
+		}
+		s.fail(nil)
+		pass(time.Minute)
+		demand(t, s, "a")
+		before := failed()
+		s.fail(func(string) error { return errors.New("503") })
+		pass(10 * time.Second)
+		if n := failed() - before; n != 1 {
+			t.Errorf("%d lines when it is down again", n)
+		}
+	})
+}
+
+// lines is a log that the keeper writes and a test reads.
+type lines struct {
+	mu   sync.Mutex
+	text strings.Builder
+}
+
+func (l *lines) Write(p []byte) (int, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.text.Write(p)
+}
+
+func (l *lines) count(what string) int {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return strings.Count(l.text.String(), what)
 }
 
 // deaf answers no call before its context ends.

@@ -31,9 +31,10 @@ type Options struct {
 	// Timeout bounds each call to the system. A leader's call ends with its
 	// trust window, too. Default: DefaultTimeout.
 	Timeout time.Duration
-	// Logger, optional, is told what changes and what fails.
+	// Logger, optional, is told what changes and what fails: of failures in a
+	// row, once a minute.
 	Logger *slog.Logger
-	// Report, optional, is told the same, for counters. Its calls do not
+	// Report, optional, is told of every event, for counters. Its calls do not
 	// overlap, and Keep waits for them.
 	Report func(Event)
 }

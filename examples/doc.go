@@ -18,8 +18,11 @@
 //     over HTTP whether it leads.
 //   - agent: clients of leader agent in Python and Node, whose programs
 //     campaign and act themselves.
+//   - operator: an operator of controller-runtime, whose writes the API server
+//     fences. It is a module outside the workspace.
+//   - sqlitestore: no program, but a store to copy from, over a file of SQLite.
 //
-// Each has a test that starts it in several processes, and kills, stops and
+// Each program has a test that starts it in several processes, and kills, stops and
 // continues them. The manifests in deploy/kubernetes run web; their sidecar is
 // the command, leader run.
 package examples

@@ -7,6 +7,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 
@@ -242,4 +243,96 @@ func BenchmarkHelp(b *testing.B) {
 			b.Fatal(err)
 		}
 	}
+}
+
+// inCode are the parts of a page that are code: blocks first, then what stands
+// between backquotes.
+var inCode = regexp.MustCompile("(?s)```.*?```|`[^`]+`")
+
+// commandLine is a call of the command: at the beginning of a line of code, or
+// behind what comes before a command there. It ends where another one begins.
+var commandLine = regexp.MustCompile(`(?m)(?:^|[$|&(] ?|sudo |=\S+ )leader +([^\n|&;#<>)]+)`)
+
+// anything is an argument that may have anything in it.
+var anything = regexp.MustCompile(`'[^']*'|"[^"]*"`)
+
+// A page that names a command or a flag which is not there, or has a flag in
+// front of the command, fails whoever copies it.
+func TestCommandsInTheDocumentationExist(t *testing.T) {
+	t.Parallel()
+	var files []string
+	for _, pattern := range []string{"*.md", "docs/*.md", "docs/adr/*.md", "examples/*/*.md"} {
+		found, err := filepath.Glob("../../" + pattern)
+		if err != nil || len(found) == 0 {
+			t.Fatalf("%s: %d files, %v", pattern, len(found), err)
+		}
+		files = append(files, found...)
+	}
+	cli, calls := model(t), 0
+	for _, file := range files {
+		if filepath.Base(file) == "track-record.md" {
+			continue // it shows calls that are wrong on purpose
+		}
+		page, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, code := range inCode.FindAllString(string(page), -1) {
+			if !strings.HasPrefix(code, "```") {
+				code = strings.ReplaceAll(code, "\n", " ") // a paragraph was wrapped there
+			}
+			for _, call := range commandLine.FindAllStringSubmatch(strings.ReplaceAll(strings.Trim(code, "`"), "\\\n", " "), -1) {
+				calls++
+				if wrong := wrongCall(cli.Node, strings.Fields(anything.ReplaceAllString(call[1], "TEXT"))); wrong != "" {
+					t.Errorf("%s: leader %s: %s", file, call[1], wrong)
+				}
+			}
+		}
+	}
+	if calls < 100 {
+		t.Errorf("%d calls are found", calls)
+	}
+}
+
+// wrongCall says what of a call is not there: a command or a flag. Arguments
+// may be anything.
+func wrongCall(node *kong.Node, words []string) string {
+	for len(words) > 0 {
+		next := childOf(node, words[0])
+		if next == nil {
+			break
+		}
+		node, words = next, words[1:]
+	}
+	if node.DefaultCmd != nil && node.Type != kong.ApplicationNode {
+		node = node.DefaultCmd // its name need not be said
+	}
+	if len(words) > 0 && node.Type == kong.ApplicationNode && !strings.HasPrefix(words[0], "-") {
+		return "no command " + words[0]
+	}
+	known := map[string]bool{"--help": true}
+	for _, group := range node.AllFlags(false) {
+		for _, flag := range group {
+			known["--"+flag.Name], known["-"+string(flag.Short)] = true, true
+		}
+	}
+	for _, word := range words {
+		name, _, _ := strings.Cut(strings.TrimRight(word, "`'\",:"), "=")
+		if word == "--" {
+			break // what follows is the program's
+		}
+		if len(name) > 1 && name[0] == '-' && !known[name] {
+			return "no flag " + name + " of " + node.FullPath()
+		}
+	}
+	return ""
+}
+
+func childOf(node *kong.Node, name string) *kong.Node {
+	for _, child := range node.Children {
+		if child.Name == name || slices.Contains(child.Aliases, name) {
+			return child
+		}
+	}
+	return nil
 }

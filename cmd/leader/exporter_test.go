@@ -49,6 +49,25 @@ func startServing(t *testing.T, env []string, args ...string) (address string, s
 	}
 }
 
+// What it cannot follow it says as every command does, in the words of flags.
+func TestExporterTellsWhatItCannotFollowInTheWordsOfTheCommandLine(t *testing.T) {
+	t.Parallel()
+	l := newReadLab(t)
+	cmd := command(t, []string{"NATS_URL=" + l.url}, "exporter", "--http", "127.0.0.1:0", "-b", "missing")
+	said, err := cmd.StderrPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = cmd.Process.Kill(); _ = cmd.Wait() })
+	line, err := bufio.NewReader(said).ReadString('\n')
+	if err != nil || !strings.HasPrefix(line, `leader: bucket "missing" does not exist`) || internals.MatchString(line) {
+		t.Errorf("%q, %v", line, err)
+	}
+}
+
 // get returns the body of a page.
 func get(t *testing.T, url string) string {
 	t.Helper()

@@ -56,6 +56,28 @@ func TestWatchLeavesForgottenGroupsOut(t *testing.T) {
 	}
 }
 
+// A bucket whose groups are all forgotten is not one that never had any.
+func TestListSaysThatItLeavesForgottenGroupsOut(t *testing.T) {
+	t.Parallel()
+	l := newReadLab(t)
+	if err := l.stand(steered, "a").Stop(); err != nil {
+		t.Fatal(err)
+	}
+	l.run(0, "forget", steered, "-y")
+	for pattern, want := range map[string]string{
+		">":      "leader: bucket \"leaders\" has no groups but forgotten ones, which --all shows\n",
+		"*":      "leader: bucket \"leaders\" has no groups that match * but forgotten ones, which --all shows\n",
+		"jobs.>": "leader: bucket \"leaders\" has no groups that match jobs.>\n",
+	} {
+		if out, errs := l.run(0, "ls", pattern); out != "" || errs != want {
+			t.Errorf("%s: %q, %q", pattern, out, errs)
+		}
+	}
+	if out, errs := l.run(0, "ls", "--all", "-o", "name"); out != steered+"\n" || errs != "" {
+		t.Errorf("--all: %q, %q", out, errs)
+	}
+}
+
 func TestCompletionLeavesForgottenGroupsOut(t *testing.T) {
 	l := forgetOne(t)
 	for _, c := range []struct {

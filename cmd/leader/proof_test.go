@@ -119,6 +119,8 @@ func TestWrongUsageOfProofsIsRefused(t *testing.T) {
 	} {
 		if code, out, stderr := runProgram(t, nil, append([]string{"token"}, args...)...); code != 2 || out != "" || stderr == "" {
 			t.Errorf("%s: exit status %d, %q, %q", name, code, out, stderr)
+		} else if name == "term 0" && !strings.Contains(stderr, "--term 0: must be positive") {
+			t.Errorf("%s: %q", name, stderr)
 		}
 	}
 }

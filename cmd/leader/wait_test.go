@@ -56,6 +56,26 @@ func TestWaitEndsWhenItHasComeToThat(t *testing.T) {
 	}
 }
 
+// It shows what leader ls does. Once the record has been renewed, only the
+// record itself says since when: neither history nor roll call is asked.
+func TestWaitShowsSinceWhen(t *testing.T) {
+	t.Parallel()
+	l := newReadLab(t)
+	a := l.stand(steered, "a")
+	if err := a.ValidateToken(l.within()); err != nil { // the record has been renewed
+		t.Fatal(err)
+	}
+	if got, want := l.waiting()().Since, l.listed()[0].Since; got.IsZero() || !got.Equal(want) {
+		t.Errorf("led since %v, and by leader ls since %v", got, want)
+	}
+	if err := a.Stop(); err != nil {
+		t.Fatal(err)
+	}
+	if got := l.waiting("--vacant")().Since; got.IsZero() {
+		t.Error("vacant since when?")
+	}
+}
+
 func TestWaitEndsWhenNobodyLeadsAnyMore(t *testing.T) {
 	t.Parallel()
 	l := newReadLab(t)

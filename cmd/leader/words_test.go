@@ -1,6 +1,7 @@
 package main
 
 import (
+	"net"
 	"regexp"
 	"strings"
 	"testing"
@@ -18,6 +19,13 @@ var internals = regexp.MustCompile(`BucketAutoCreate|InstanceID|HeartbeatInterva
 func TestMistakesHaveTheirStatusAndTheWordsOfTheCommandLine(t *testing.T) {
 	t.Parallel()
 	l := newReadLab(t)
+	var lc net.ListenConfig
+	deaf, err := lc.Listen(t.Context(), "tcp", "127.0.0.1:0") // accepts, and says nothing
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = deaf.Close() }()
+	silent := deaf.Addr().String()
 	for _, c := range []struct {
 		line string
 		want int
@@ -48,6 +56,13 @@ func TestMistakesHaveTheirStatusAndTheWordsOfTheCommandLine(t *testing.T) {
 		{"ls -s nats://127.0.0.1:1", 1, []string{"nats://127.0.0.1:1", "--server", "--dev"}},
 		{"doctor -s nats://127.0.0.1:1", 1, []string{"--server", "--dev"}},
 		{"step-down g -y -s nats://127.0.0.1:1", 1, []string{"--server", "--dev"}},
+		{"ls --timeout 1s -s nats://" + silent, 6, []string{silent, "timeout"}},
+		{"ls --store foo://x", 2, []string{`--store: the store's URL has the scheme "foo"`}},
+		{"ls --store redis://127.0.0.1?bogus=1", 2, []string{"--store: the store's URL", "bogus"}},
+		{"announce g", 2, []string{"--to: is required, and must begin with etcd://"}},
+		{"announce g --to gopher://ann:secret@x", 2, []string{`--to gopher://: must begin with etcd://`}},
+		{"dash --allow-control --by= --http 127.0.0.1:0", 2, []string{`--by "": must be 1 to 256 bytes`}},
+		{"agent --listen nowhere", 2, []string{`--listen "nowhere": must be HOST:PORT`}},
 	} {
 		code, _, stderr := runProgram(t, []string{"NATS_URL=" + l.url}, strings.Fields(c.line)...)
 		if code != c.want {
@@ -62,6 +77,9 @@ func TestMistakesHaveTheirStatusAndTheWordsOfTheCommandLine(t *testing.T) {
 			}
 		}
 		for line := range strings.Lines(stderr) {
+			if strings.Contains(line, "remote") || strings.Contains(line, "secret") {
+				t.Errorf("leader %s says too much: %q", c.line, line)
+			}
 			if !strings.HasPrefix(line, "leader: ") {
 				t.Errorf("leader %s: a line that does not say whose it is: %q", c.line, line)
 			}

@@ -100,7 +100,11 @@ func (s *scheduler) leadOnce(ctx context.Context, term leader.Term) error {
 	if err != nil {
 		return err
 	}
-	s.say(term, "begins last=%d", last.Unix())
+	if last.IsZero() {
+		s.say(term, "begins")
+	} else {
+		s.say(term, "begins last=%d", last.Unix())
+	}
 	return s.serve(ctx, term, last)
 }
 

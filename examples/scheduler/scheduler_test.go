@@ -1,8 +1,11 @@
 package main
 
 import (
+	"context"
 	"errors"
+	"fmt"
 	"path/filepath"
+	"slices"
 	"testing"
 	"time"
 
@@ -72,6 +75,19 @@ func TestASlotIsRunOnce(t *testing.T) {
 	}
 	if n := l.check(t); n != 1 {
 		t.Errorf("%d runs", n)
+	}
+}
+
+// The first line that somebody reads who tries it names no slot of the year 1.
+func TestTheFirstTermSaysThatItBegins(t *testing.T) {
+	ctx, cancel := context.WithCancel(t.Context())
+	var said []string
+	s := scheduler{ledger: openLedger(t), every: time.Hour, say: func(_ leader.Term, format string, args ...any) {
+		said = append(said, fmt.Sprintf(format, args...))
+		cancel()
+	}}
+	if err := s.leadOnce(ctx, fresh); err != nil || !slices.Equal(said, []string{"begins"}) {
+		t.Errorf("%q, %v", said, err)
 	}
 }
 

@@ -29,6 +29,10 @@ type storeIO struct {
 	stop func()
 	// flights is a list of those that may be outstanding, the loop's.
 	flights *flight
+	// doubted, if it was said at the start that the store is new, is until when
+	// nobody leads in it. It needs no lock: the check has ended when the core
+	// asks for an age. Few candidates need the room.
+	doubted *time.Time
 }
 
 // draft encodes the write that a Send of the core asks for. transitions and
@@ -172,6 +176,10 @@ func (s *storeIO) check(ctx context.Context) (Conditions, error) {
 		}
 	}
 	conditions := e.cfg.conditions(report)
+	if conditions.doubt > 0 {
+		until := time.Now().Add(conditions.doubt)
+		s.doubted = &until
+	}
 	for _, w := range conditions.warnings(report) {
 		if e.warns(w) {
 			e.report.tell(NoteWarning, w)
@@ -201,7 +209,7 @@ func (s *storeIO) examine(op uint64) {
 			ev.Outcome, ev.Doubt = machine.OK, e.cfg.doubt(report.Age)
 		}
 	}
-	for _, w := range newlyMade(ev) {
+	for _, w := range s.newlyMade(ev) {
 		if e.warns(w) {
 			e.report.tell(NoteWarning, w)
 		}
@@ -209,13 +217,14 @@ func (s *storeIO) examine(op uint64) {
 	e.inbox.event(ev)
 }
 
-// newlyMade says why a claim that was granted is not promoted yet.
-func newlyMade(ev machine.Event) []string {
+// newlyMade says why a claim that was granted is not promoted yet, unless that
+// was said at the start.
+func (s *storeIO) newlyMade(ev machine.Event) []string {
 	switch {
 	case ev.Outcome != machine.OK:
 		return []string{"The store did not tell its age when a record was claimed in it for the first time. If it was made again just before," +
 			" a leader of before may not have heard yet: nobody leads before that lease has run out."}
-	case ev.Doubt > 0:
+	case ev.Doubt > 0 && (s.doubted == nil || time.Now().After(*s.doubted)):
 		return []string{youngStore}
 	default:
 		return nil

@@ -81,7 +81,7 @@ func (c Command) Validate() error {
 	check(err == nil, "--socket-mode %q: must be an octal number up to 0777", c.SocketMode)
 	check(c.MaxCandidates > 0, "--max-candidates %d: must be positive", c.MaxCandidates)
 	check(c.MaxStreams > 0, "--max-streams %d: must be positive", c.MaxStreams)
-	if c.remote() {
+	if checkListen(c.Listen) == nil && c.remote() {
 		check(c.AllowRemote && c.TokenFile != "", "--listen %s: is reached from other machines: that needs --allow-remote and --token-file", c.Listen)
 	}
 	check(!c.Advisories || c.OnNATS(), "--advisories: are messages of NATS, and --store names another kind")
@@ -232,7 +232,11 @@ func (c Command) serve(ctx context.Context, s *server, ln net.Listener, std app.
 		fmt.Fprintln(std.Out, "metrics", metrics.URL()+"/metrics")
 	}
 	go func() { served <- srv.Serve(life) }()
-	fmt.Fprintln(std.Out, "agent", srv.URL())
+	reached := srv.URL()
+	if _, unix := socketPath(c.Listen); unix {
+		reached = c.Listen // the listener has the name that the socket was made under
+	}
+	fmt.Fprintln(std.Out, "agent", reached)
 	var err error
 	select {
 	case <-ctx.Done():

@@ -98,6 +98,21 @@ type flat struct {
 	Trust            int64 `json:"trust_for_ms"`
 }
 
+// What it says is what its clients are given. A socket is made in a hidden
+// directory that is gone by then.
+func TestAgentSaysUnderWhichAddressItsClientsFindIt(t *testing.T) {
+	t.Parallel()
+	c := Command{Listen: "unix://" + filepath.Join(short(t), "agent.sock"), TTL: 20 * time.Second}
+	c.Server = devtest.Serve(t)
+	r := start(t, c, 1)
+	if got := r.where["agent"]; got != c.Listen {
+		t.Errorf("%q, want %q", got, c.Listen)
+	}
+	if err := r.ends(); err != nil {
+		t.Error(err)
+	}
+}
+
 // It runs alone: it counts goroutines.
 func TestClientHearsOfItsTermProvesItAndTheAgentEndsWithoutATrace(t *testing.T) {
 	url := devtest.Serve(t)

@@ -29,7 +29,7 @@ type Command struct {
 // Help is shown below the flags.
 func (Command) Help() string {
 	return `Keeps the entry of each group's leader in another system, so that clients that know nothing of elections find the leader
-there: that of leader run, of leader agent, or of any program. It is no candidate; it needs a viewer's rights and writes
+there: that of leader run, of leader agent, or of any program. It is no candidate; it needs an observer's rights to each group and writes
 nothing to the store of the elections. The leader's record says where it is (leader run --address HOST:PORT).
 
 Any number of these commands may run for one group, on several machines, also beside candidates that announce

@@ -37,8 +37,14 @@ func parse(to string, groups []string) (open func() (system, error), _ error) {
 	opener := map[string]func(*url.URL, []string) (system, error){
 		"etcd": openEtcd, "etcds": openEtcd, "consul": openConsul, "consuls": openConsul, "k8s": openKubernetes,
 	}[strings.ToLower(u.Scheme)]
-	if opener == nil {
-		return nil, errors.New("--to: must begin with etcd://, etcds://, consul://, consuls:// or k8s://")
+	const known = "must begin with etcd://, etcds://, consul://, consuls:// or k8s://"
+	switch {
+	case to == "":
+		return nil, errors.New("--to: is required, and " + known)
+	case opener == nil && u.Scheme == "":
+		return nil, errors.New("--to: " + known)
+	case opener == nil:
+		return nil, fmt.Errorf("--to %s://: %s", u.Scheme, known)
 	}
 	if !strings.HasPrefix(u.Scheme, "etcd") {
 		if _, err := serviceOf(u, groups); err != nil {

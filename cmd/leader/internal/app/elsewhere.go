@@ -67,7 +67,10 @@ func (t Target) openElsewhere(command string) (*Session, error) {
 	ctx, cancel := context.WithTimeout(context.Background(), t.Timeout)
 	defer cancel()
 	st, err := store.Open(ctx, t.Store, t.Drivers...)
-	if err != nil {
+	switch {
+	case errors.Is(err, store.ErrInvalid): // the URL, and no server was asked
+		return nil, fmt.Errorf("%w: --store: %w", ErrUsage, err)
+	case err != nil:
 		return nil, fmt.Errorf("--store: %w", err)
 	}
 	registers, ok := st.(Registers)

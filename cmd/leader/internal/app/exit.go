@@ -3,6 +3,7 @@ package app
 import (
 	"context"
 	"errors"
+	"os"
 
 	"github.com/nats-io/nats.go"
 
@@ -56,7 +57,7 @@ func ExitCode(err error) int {
 		return ExitNotFound
 	case store.Classify(err) == store.Permanent, errors.Is(err, nats.ErrAuthorization):
 		return ExitRefused
-	case errors.Is(err, context.DeadlineExceeded), errors.Is(err, nats.ErrTimeout):
+	case errors.Is(err, context.DeadlineExceeded), errors.Is(err, nats.ErrTimeout), errors.Is(err, os.ErrDeadlineExceeded):
 		return ExitTimeout
 	default:
 		return ExitFailure

@@ -94,6 +94,9 @@ func (l *lines) words(r slog.Record) string {
 		}
 		return true
 	})
+	if rest != "" {
+		message = strings.TrimSuffix(message, ".") // the sentence goes on
+	}
 	return message + rest
 }
 

@@ -16,9 +16,15 @@ func TestLogsAreLinesOfTheCommand(t *testing.T) {
 	quiet.Info("not told")
 	quiet.Warn("no answer", "error", fmt.Errorf("%w: %w", store.ErrPermanent, errors.New("two\nlines")), "term", 7, "leader", "")
 	quiet.Warn("note", "kind", "warning", "text", "A sentence.", "correlation", "")
+	quiet.Warn("note", "kind", "warning", "text", "A sentence.", "correlation", "c0ffee00")
 	quiet.Error("note", "kind", "panic", "text", "OnPromote panicked")
-	want := "leader: warning: no answer, error two; lines, term 7\nleader: warning: A sentence.\nleader: error: OnPromote panicked, kind panic\n"
+	want := "leader: warning: no answer, error two; lines, term 7\nleader: warning: A sentence.\nleader: warning: A sentence, correlation c0ffee00\nleader: error: OnPromote panicked, kind panic\n"
 	if b.String() != want {
+		t.Errorf("%q, want %q", b.String(), want)
+	}
+	b.Reset()
+	Say(&b, errors.New("nobody is there:\n\thost a\n\thost b\x1b"))
+	if want := "leader: nobody is there:\nleader:  host a\nleader:  host b\ufffd\n"; b.String() != want {
 		t.Errorf("%q, want %q", b.String(), want)
 	}
 	b.Reset()

@@ -69,8 +69,8 @@ func configErrors(err error) (all []*leader.ConfigError) {
 // flagOf returns the flag that sets a field of the library's, or "".
 func flagOf(field string) string {
 	switch field {
-	case "Bucket", "TTL", "Address", "Meta", "Priority", "By", "Why":
-		return "--" + strings.ToLower(field)
+	case "Bucket", "TTL", "Address", "Meta", "Priority", "By", "Why", "by":
+		return "--" + strings.ToLower(field) // "by" is an argument of NewControl
 	case "ConnectionParams":
 		return "--connection-params"
 	case "HeartbeatInterval":

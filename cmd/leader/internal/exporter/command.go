@@ -81,7 +81,7 @@ func (c Command) Run(ctx context.Context, std app.Streams) error {
 		return err
 	}
 	following.Go(func() {
-		_ = b.Follow(ctx, st, func(err error) { fmt.Fprintln(std.Err, "leader:", err) }) // told by the metrics, too
+		_ = b.Follow(ctx, st, func(err error) { app.Say(std.Err, err) }) // told by the metrics, too
 	})
 	fmt.Fprintln(std.Out, srv.URL()+"/metrics")
 	return srv.Serve(ctx)

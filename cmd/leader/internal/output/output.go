@@ -95,9 +95,13 @@ func (f Format) table(w io.Writer, r Result, screen Screen) error {
 
 // Printable keeps what others wrote into records from steering the terminal or
 // the table: control characters, those included that turn the direction of
-// writing, are replaced.
+// writing, are replaced. A tab, by which some clients of stores indent their
+// errors, becomes a space.
 func Printable(s string) string {
 	return strings.Map(func(r rune) rune {
+		if r == '\t' {
+			return ' '
+		}
 		if unicode.IsControl(r) || unicode.Is(unicode.Bidi_Control, r) || r == '\u2028' || r == '\u2029' {
 			return '\ufffd'
 		}

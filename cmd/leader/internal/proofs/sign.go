@@ -49,6 +49,9 @@ func (c SignCommand) Validate() error {
 	if c.ID == "" || c.TermToken == "" {
 		errs = append(errs, errors.New("--id and --term-token: are required (LEADER_ID, LEADER_TOKEN)"))
 	}
+	if c.Term == 0 {
+		errs = append(errs, errors.New("--term 0: must be positive"))
+	}
 	if c.For < time.Millisecond {
 		errs = append(errs, fmt.Errorf("--for %v: must be 1ms or more", c.For))
 	}

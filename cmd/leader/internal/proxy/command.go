@@ -41,7 +41,7 @@ type Command struct {
 func (Command) Help() string {
 	return `Carries TCP connections to the leader of a group, so that a client in any language, psql included, has one address for the leader.
 The leader's record says where it is (leader run --address), or says which host, and --port which port. The command is no
-candidate; it needs a viewer's rights and writes nothing.
+candidate; it needs an observer's rights to each group and writes nothing.
 
 A connection belongs to one term. When the leader releases, when its lease has run out as seen from here, or when another
 leads, the connection is reset on both sides, --grace later. A new one waits up to --wait for a leader, and is then reset.

@@ -104,15 +104,15 @@ func (c ListCommand) Run(ctx context.Context, std app.Streams) error {
 	}
 	limited, cancel := context.WithTimeout(ctx, c.Timeout)
 	defer cancel()
-	groups, err := gather(limited, s, st, c.Pattern)
-	groups = c.shown(groups)
+	all, err := gather(limited, s, st, c.Pattern)
+	groups := c.shown(slices.Clone(all))
 	switch {
 	case err != nil:
 		return err
 	case len(groups) == 0 && !store.Wild(c.Pattern):
 		return noGroup(c.Pattern, s.Bucket)
 	case len(groups) == 0: // before --vacant is looked at
-		fmt.Fprintf(std.Err, "leader: bucket %q has no groups%s\n", s.Bucket, c.matching())
+		fmt.Fprintf(std.Err, "leader: bucket %q has no groups%s\n", s.Bucket, c.matching(len(all) > 0))
 		if c.Output == "table" || c.Output == "wide" {
 			return nil
 		}
@@ -144,12 +144,19 @@ func (c ListCommand) table(groups []Group, now time.Time) output.Result {
 	return r
 }
 
-// matching says which groups are meant, unless it is all.
-func (c ListCommand) matching() string {
-	if c.Pattern == ">" {
-		return " yet: the first candidate of a group makes it"
+// matching says which groups are meant, unless it is all, and whether there are
+// some that are hidden.
+func (c ListCommand) matching(hidden bool) (s string) {
+	if c.Pattern != ">" {
+		s = " that match " + c.Pattern
 	}
-	return " that match " + c.Pattern
+	switch {
+	case hidden:
+		s += " but forgotten ones, which --all shows"
+	case c.Pattern == ">":
+		s = " yet: the first candidate of a group makes it"
+	}
+	return s
 }
 
 // noGroup is the error for a name that nobody has.

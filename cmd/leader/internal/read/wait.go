@@ -71,8 +71,9 @@ func (c WaitCommand) Run(ctx context.Context, std app.Streams) error {
 	switch {
 	// First, since time may have been up just after.
 	case w.fits:
-		shown := table([]Group{w.last}, time.Now())
-		shown.Value = w.last
+		g := w.last.since(w.last.began) // nobody else is asked, since that takes time
+		shown := table([]Group{g}, time.Now())
+		shown.Value = g
 		return c.Write(std.Out, shown)
 	case err != nil:
 		return err

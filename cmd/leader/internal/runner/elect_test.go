@@ -7,6 +7,7 @@ import (
 	"errors"
 	"io"
 	"runtime"
+	"strings"
 	"syscall"
 	"testing"
 	"testing/synctest"
@@ -110,5 +111,24 @@ func TestASignalOfBeforeDoesNotReachTheNextProgram(t *testing.T) {
 	r.receive(syscall.SIGUSR2)
 	if got := <-r.parent.Passing; got != syscall.SIGUSR2 {
 		t.Errorf("it gets signal %d", got)
+	}
+}
+
+// Who reads that a host waits takes it for one that may lead again. Its
+// successor is heard of while it ends.
+func TestAHostThatEndsDoesNotSayThatItWaits(t *testing.T) {
+	var said strings.Builder
+	r := &runner{
+		cfg: leader.ElectionConfig{InstanceID: "a"}, err: &said, result: make(chan int, 1), known: make(map[string]leader.LeaderInfo),
+	}
+	r.wait(leader.LeaderInfo{Group: "g", ID: "b", Term: 7})
+	if got, want := said.String(), "leader: waiting: \"b\" leads g in term 7\n"; got != want {
+		t.Fatalf("%q, want %q", got, want)
+	}
+	said.Reset()
+	r.finish(0)
+	r.wait(leader.LeaderInfo{Group: "g", ID: "b", Term: 8})
+	if said.Len() > 0 {
+		t.Errorf("it has ended, and says %q", said.String())
 	}
 }

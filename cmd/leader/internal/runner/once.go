@@ -35,14 +35,19 @@ func periodAt(now time.Time, every time.Duration) period {
 // period.
 func (p period) had(ran *inspect.Run) bool { return ran != nil && !ran.Begin.Before(p.begin) }
 
-// describe says for people who has begun the run, and points at the clocks
-// where only they can be the reason.
+// describe says for people who has begun the run, and what is to blame where it
+// is a later one: another --every, where no period of this host begins then, or
+// else the clocks.
 func (p period) describe(ran inspect.Run) string {
 	s := fmt.Sprintf("%q has begun the run of %s", ran.ID, ran.Begin.Format(time.DateTime))
-	if ran.Begin.After(p.begin) {
-		s += fmt.Sprintf(", later than that of this host, %s: compare the clocks", p.begin.Format(time.DateTime))
+	if !ran.Begin.After(p.begin) {
+		return s
 	}
-	return s
+	why := "compare the clocks"
+	if !periodAt(ran.Begin, p.every).begin.Equal(ran.Begin) {
+		why = fmt.Sprintf("by another --every than %v", p.every)
+	}
+	return s + fmt.Sprintf(", later than that of this host, %s: %s", p.begin.Format(time.DateTime), why)
 }
 
 // ahead reports whether this host's clock was so far ahead of the server's,

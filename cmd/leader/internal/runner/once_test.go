@@ -1,6 +1,7 @@
 package runner
 
 import (
+	"strings"
 	"testing"
 	"time"
 
@@ -30,6 +31,18 @@ func TestARunIsHadByItsPeriodAndEarlierOnes(t *testing.T) {
 	}
 	if p.had(nil) {
 		t.Error("nobody has begun")
+	}
+}
+
+// A run that begins amid a period of this host was begun by another --every. No
+// clock is to blame.
+func TestALaterRunIsBlamedOnTheClockOrOnAnotherEvery(t *testing.T) {
+	p := periodAt(time.UnixMilli(600_000), time.Minute)
+	for begin, want := range map[int64]string{600_000: "", 660_000: ": compare the clocks", 612_000: ": by another --every than 1m0s"} {
+		s := p.describe(inspect.Run{Begin: time.UnixMilli(begin), ID: "b"})
+		if _, blames, _ := strings.Cut(s, ", later than that of this host, "+p.begin.Format(time.DateTime)); blames != want {
+			t.Errorf("%d: %q", begin, s)
+		}
 	}
 }
 

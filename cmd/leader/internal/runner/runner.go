@@ -61,6 +61,9 @@ type runner struct {
 	at      atomic.Pointer[seat] // where it leads, or did last
 
 	result chan int // the exit status, once
+	// finished is set when there is one. It is atomic, not under mu, which some
+	// hold when they call finish.
+	finished atomic.Bool
 
 	mu     sync.Mutex
 	shells map[int]struct{}             // the processes of hooks and checks
@@ -279,6 +282,7 @@ func (r *runner) giveUp(code int, why string) {
 // a callback of the election calls it, and elect may be waiting for just that
 // callback.
 func (r *runner) finish(code int) {
+	r.finished.Store(true)
 	select {
 	case r.result <- code:
 	default:
@@ -383,13 +387,14 @@ func (r *runner) lead(ctx context.Context, s *seat) {
 
 // wait tells those who look at a host on which nothing runs why. It is
 // OnLeaderChange. While this host leads a slot, who leads the others is no
-// reason for anything, and is not said.
+// reason for anything, and is not said. Nor is it while leader run ends: nothing
+// is waited for then, though a successor is heard of.
 func (r *runner) wait(info leader.LeaderInfo) {
 	r.mu.Lock()
 	r.known[info.Group] = info
 	leads := r.leads
 	r.mu.Unlock()
-	if info.ID != "" && info.ID != r.cfg.InstanceID && !leads {
+	if info.ID != "" && info.ID != r.cfg.InstanceID && !leads && !r.finished.Load() {
 		r.say("waiting: %q leads %s in term %d", info.ID, info.Group, info.Term)
 	}
 }

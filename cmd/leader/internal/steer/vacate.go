@@ -84,8 +84,8 @@ type ForgetCommand struct{ endFlags }
 
 // Help says what the command does.
 func (ForgetCommand) Help() string {
-	return `Marks a group that is gone for good, so that leader ls, exporter and dash leave it out; with --all they show it.
-Nothing is deleted: if the group returns, it is shown again, and the numbers of its terms go on growing. Its history stays as long as
+	return `Marks a group that is gone for good, so that leader ls, watch and exporter leave it out, which show it with --all. leader dash
+has it under "forgotten". Nothing is deleted: if the group returns, it is shown again, and the numbers of its terms go on growing. Its history stays as long as
 the history does, and what its control record says of past runs (leader run --once) stays, too.
 
 A record that somebody holds is watched for as long as its lease lasts, and left alone if it is renewed meanwhile. A record of another
