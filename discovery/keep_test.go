@@ -660,10 +660,10 @@ func (w written) Look(ctx context.Context, group string) (s discovery.Standing, 
 func TestWhatIsNotUTF8IsAnnouncedOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := &system{}
-		g := &stage{t, leadertest.NewGroup(t, leader.ElectionConfig{
+		g := &stage{t: t, group: leadertest.NewGroup(t, leader.ElectionConfig{
 			Group: "reports", TTL: ttl, HeartbeatInterval: time.Second, Address: "\xff\xff:80", Meta: map[string]string{"zone\xfe": "\xff"},
 			AcquireGrace: leader.GraceOff, DeleteOnStop: true,
-		}), map[string]*candidate{}}
+		}), all: map[string]*candidate{}}
 		a := g.join("a", written{s})
 		pass(time.Minute)
 		if _, writes := s.counts(); writes != 1 || a.count(discovery.Repaired) > 0 {
