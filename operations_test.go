@@ -26,7 +26,7 @@ type said struct {
 func whatIsSaid(t *testing.T) *said {
 	t.Helper()
 	s := &said{names: make(map[string]bool)}
-	for _, dir := range []string{".", "internal/engine", "internal/leadership", "internal/machine", "internal/roles", "store", "store/natsstore", "fence", "probe"} {
+	for _, dir := range []string{".", "internal/engine", "internal/leadership", "internal/machine", "internal/roles", "store", "store/natsstore", "fence", "probe", "tasks"} {
 		paths, err := filepath.Glob(filepath.Join(dir, "*.go"))
 		if err != nil {
 			t.Fatal(err)

@@ -139,7 +139,7 @@ func electionsToComplete(t *testing.T) string {
 	if !srv.ReadyForConnections(patience) {
 		t.Fatal("the server does not accept connections")
 	}
-	nc, err := nats.Connect(srv.ClientURL())
+	nc, err := nats.Connect(srv.ClientURL(), nats.Timeout(patience))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -192,7 +192,7 @@ func TestNobodyToAskHasItsExitStatus(t *testing.T) {
 // mute lets a candidate lead that hears nothing any more.
 func (l *readLab) mute() {
 	l.t.Helper()
-	nc, err := nats.Connect(l.url)
+	nc, err := nats.Connect(l.url, nats.Timeout(patience))
 	if err != nil {
 		l.t.Fatal(err)
 	}

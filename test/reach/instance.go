@@ -14,6 +14,7 @@ import (
 	"github.com/nats-io/nats.go"
 
 	"github.com/seed-ff2cb582/leader"
+	"github.com/seed-ff2cb582/leader/test/internal/harness"
 )
 
 const (
@@ -47,7 +48,7 @@ type part struct {
 // asked to: the leadership first, and the server when its input ends. A line
 // has it give up the leadership before that.
 func beInstance(ctx context.Context, p part, stdin io.Reader, stdout io.Writer) error {
-	nc, err := nats.Connect(p.url, nats.MaxReconnects(-1), nats.ReconnectWait(ttl/10))
+	nc, err := nats.Connect(p.url, nats.Timeout(harness.Patience), nats.MaxReconnects(-1), nats.ReconnectWait(ttl/10))
 	if err != nil {
 		return err
 	}

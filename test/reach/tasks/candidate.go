@@ -14,6 +14,7 @@ import (
 	"github.com/seed-ff2cb582/leader"
 	"github.com/seed-ff2cb582/leader/tasks"
 	"github.com/seed-ff2cb582/leader/tasks/grpctasks"
+	"github.com/seed-ff2cb582/leader/test/internal/harness"
 )
 
 // A promotion is what a candidate tells its parent; Term 0 says that it is
@@ -71,7 +72,7 @@ func beCandidate(ctx context.Context, id, url string, o options, stdin io.Reader
 
 // open connects, and opens the store of the tasks.
 func open(ctx context.Context, url string, o options) (*nats.Conn, *tasks.Bucket, error) {
-	nc, err := nats.Connect(url, nats.MaxReconnects(-1), nats.ReconnectWait(50*time.Millisecond))
+	nc, err := nats.Connect(url, nats.Timeout(harness.Patience), nats.MaxReconnects(-1), nats.ReconnectWait(50*time.Millisecond))
 	if err != nil {
 		return nil, nil, err
 	}
@@ -113,7 +114,7 @@ type happening struct {
 
 // beWorkers is a process of workers, until standard input ends.
 func beWorkers(ctx context.Context, names []string, url string, o options, stdin io.Reader, stdout io.Writer) error {
-	nc, err := nats.Connect(url, nats.MaxReconnects(-1), nats.ReconnectWait(50*time.Millisecond))
+	nc, err := nats.Connect(url, nats.Timeout(harness.Patience), nats.MaxReconnects(-1), nats.ReconnectWait(50*time.Millisecond))
 	if err != nil {
 		return err
 	}

@@ -4,6 +4,7 @@ package devtest
 
 import (
 	"testing"
+	"time"
 
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
@@ -25,7 +26,8 @@ func Serve(tb testing.TB) (url string) {
 // Connect connects to a server with JetStream.
 func Connect(tb testing.TB, url string, options ...nats.Option) (*nats.Conn, jetstream.JetStream) {
 	tb.Helper()
-	nc, err := nats.Connect(url, options...)
+	// By default 2 s, which a machine that stalls exceeds.
+	nc, err := nats.Connect(url, append([]nats.Option{nats.Timeout(time.Minute)}, options...)...)
 	if err != nil {
 		tb.Fatal(err)
 	}

@@ -40,7 +40,7 @@ func Main(m *testing.M, run func(*testing.M), open func(group, id string, args [
 // way to open an announcer.
 func serve(as []string, stdin io.Reader, stdout io.Writer, open func(group, id string, args []string) (discovery.Announcer, error), args []string) error {
 	url, group, id, at := as[0], as[1], as[2], as[3]
-	nc, err := nats.Connect(url, nats.MaxReconnects(-1))
+	nc, err := nats.Connect(url, nats.Timeout(natslab.Patience), nats.MaxReconnects(-1))
 	if err != nil {
 		return err
 	}
