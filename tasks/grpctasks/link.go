@@ -18,12 +18,16 @@ import (
 // LinkOptions say nothing.
 const DefaultSilence = 3 * time.Second
 
+// leastSilence keeps a duration whose unit was forgotten from asking the leader
+// all the time.
+const leastSilence = 10 * time.Millisecond
+
 // LinkOptions are the settings of a Link. The zero value is a good one.
 type LinkOptions struct {
 	// Silence is for how long nothing may come from a leader, or nothing but
 	// what is of an older term than the newest that came. It is asked for a sign
 	// of life three times in that time; then the stream is given up, and another
-	// opened. Default: DefaultSilence.
+	// opened. Default: DefaultSilence. Less than 10 ms counts as that.
 	Silence time.Duration
 	// Logger is told why streams end. Nil: silent.
 	Logger *slog.Logger
@@ -43,6 +47,7 @@ func NewLink(conn grpc.ClientConnInterface, opts LinkOptions) *Link {
 	if opts.Silence <= 0 {
 		opts.Silence = DefaultSilence
 	}
+	opts.Silence = max(opts.Silence, leastSilence)
 	if opts.Logger == nil {
 		opts.Logger = slog.New(slog.DiscardHandler)
 	}
