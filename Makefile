@@ -24,6 +24,8 @@ VULNDB    ?= https://vuln.go.dev
 VULNFLAGS ?=
 # Of release-snapshot. test/release has the same one, so that one compiles for the other.
 VERSION   ?= v0.1.0-next
+# How many packages make labs tests at once. 1 has nothing run beside them, for a machine on which they miss deadlines.
+AT_ONCE   ?= 3
 PLATFORMS ?= linux/amd64 linux/arm64 darwin/amd64 darwin/arm64 windows/amd64 windows/arm64
 VETTED    ?= darwin/arm64 windows/amd64
 
@@ -145,11 +147,12 @@ labs: ## run the guards and stores on real servers, the page in a real browser, 
 		tags=$$(go run ./test/stores/kubelab/install -look) || out="$$out|/test/stores/(k8sstore|k8sdiscovery|manifests)$$"; \
 		go run ./test/stores/ferretlab/install -look || [ -n "$$LEADER_MONGODB_URI" ] || out="$$out|/test/stores/mongostore$$"; \
 		[ -n "$$LEADER_MONGODB_URI" ] || echo "labs: SKIPPED, NOT TESTED: the store for MongoDB, unless LEADER_MONGODB_URI names a replica set"; \
-		{ beside=0; ($(COMPARE) go test -count=1 -timeout $(TIMEOUT) ./...) || beside=1; \
+		failed=0; { beside=0; ($(COMPARE) go test -count=1 -timeout $(TIMEOUT) ./...) || beside=1; \
 			[ -z "$$tags" ] || ($(OPERATOR) LEADER_KUBE=required go test -count=1 -timeout $(TIMEOUT) ./...) || beside=1; \
 			exit $$beside; } & beside=$$!; \
-		go test -p 3 -race -shuffle=on -count=1 -timeout $(TIMEOUT) $$tags $$(go list work | grep -E '$(LABS)|/cmd/leader$$' | grep -Ev "$$out"); \
-		status=$$?; wait $$beside || status=1; \
+		[ $(AT_ONCE) -gt 1 ] || wait $$beside || failed=1; \
+		go test -p $(AT_ONCE) -race -shuffle=on -count=1 -timeout $(TIMEOUT) $$tags $$(go list work | grep -E '$(LABS)|/cmd/leader$$' | grep -Ev "$$out"); \
+		status=$$?; [ $(AT_ONCE) = 1 ] || wait $$beside || failed=1; [ $$failed = 0 ] || status=1; \
 		[ -n "$$LEADER_MONGODB_URI" ] || out="$$out|/test/stores/mongostore$$"; \
 		stores() { go list work | grep -E '/test/stores/([a-z0-9]+store|redis)$$' | grep "$$1" "$$out" | sed 's|.*/||' | paste -s -d ' ' -; }; \
 		echo "labs: stores whose tests ran, where their servers could be had: $$(stores -Ev); left out: $$(stores -E | grep . || echo none)"; exit $$status

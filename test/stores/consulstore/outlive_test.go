@@ -83,5 +83,6 @@ func TestElectionsThatCoolDown(t *testing.T) {
 			return err
 		},
 		CoolsDown: true,
+		TTL:       2 * time.Second, // several of them run at once, against one server
 	})
 }
