@@ -570,7 +570,6 @@ func TestAWorkerObeysNothingOfAnOlderTerm(t *testing.T) {
 	})
 }
 
-// Each part arrives by itself.
 // A handler takes its time to clean up. Others begin its task when it has
 // returned, and not when the leader has missed the worker for a lease.
 func TestATaskIsGivenToNobodyWhileAWorkerThatEndsIsAtIt(t *testing.T) {
@@ -593,6 +592,7 @@ func TestATaskIsGivenToNobodyWhileAWorkerThatEndsIsAtIt(t *testing.T) {
 	})
 }
 
+// Each part arrives by itself.
 func TestEachPartOfALongMessageHasItsTermAndItsSender(t *testing.T) {
 	down := wire.ToWorker{Term: wire.Term{Number: 7, Token: "t"}, Run: "r", Orders: make([]wire.Order, 20)}
 	up := wire.FromWorker{Worker: "w", Run: "r", Seen: 7, SeenToken: "t", Reports: make([]wire.Report, 20)}

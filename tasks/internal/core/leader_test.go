@@ -323,7 +323,8 @@ func TestAStoreThatFailsIsAskedLessAndLess(t *testing.T) {
 		w = d.written()
 		d.l.Wrote(d.now, "x", w.Expected, 0, false)
 		d.now += 20 * ms
-		if d.l.Tick(d.now); len(d.l.Take().Reads) != 1 {
+		d.l.Tick(d.now)
+		if len(d.l.Take().Reads) != 1 {
 			t.Errorf("%s: the first failure after that is not followed by a read at once", name)
 		}
 	}
