@@ -256,8 +256,8 @@ var commandLine = regexp.MustCompile(`(?m)(?:^|[$|&(] ?|sudo |=\S+ )leader +([^\
 // anything is an argument that may have anything in it.
 var anything = regexp.MustCompile(`'[^']*'|"[^"]*"`)
 
-// A page that names a command or a flag which is not there, or has a flag in
-// front of the command, fails whoever copies it.
+// A command line that a reader copies must name commands and flags that exist,
+// in the order that the parser wants.
 func TestCommandsInTheDocumentationExist(t *testing.T) {
 	t.Parallel()
 	var files []string

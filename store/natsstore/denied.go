@@ -75,7 +75,7 @@ func (h *hub) listenAgain(key string) {
 func (h *hub) renounce(denied error, keys []string) bool {
 	h.loop.Lock()
 	defer h.loop.Unlock()
-	//nolint:errorlint // the same value again is the same report, an equal text in another value is a new one
+	//nolint:errorlint // an equal error in another value is a new report
 	if h.LastError() != denied {
 		return false
 	}

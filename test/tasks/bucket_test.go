@@ -208,7 +208,6 @@ func TestFinishedTasksGoByThemselvesAndOpenOnesStay(t *testing.T) {
 	}
 }
 
-// A leader reads from the checkpoint on, and finds what is open all the same.
 // The server adds the time to that of the record.
 func TestWhatIsKeptForTheLongestTimeIsKept(t *testing.T) {
 	t.Parallel()
@@ -237,6 +236,7 @@ func TestWhatIsKeptForTheLongestTimeIsKept(t *testing.T) {
 	}
 }
 
+// A leader reads from the checkpoint on, and finds what is open all the same.
 func TestTheNextLeaderReadsFromTheCheckpointAndMissesNothing(t *testing.T) {
 	t.Parallel()
 	srv := natslab.Start(t)
