@@ -105,7 +105,7 @@ func (h *hub) needed(w *subscription) []string {
 // user may not ask for the configuration, and no consumer has shown yet that
 // the user may make some.
 func (h *hub) undecided() bool {
-	return h.plan.unknown && h.plan.republished == "" && !h.feeds.Stood()
+	return h.plan.unknown && h.plan.republished == "" && !h.feeds.MayConsume()
 }
 
 // assumeRepublished has the bucket watched as one that republishes as ours do,
@@ -197,7 +197,7 @@ func (h *hub) held(w *subscription) bool {
 // meanwhile, and is woken for that. The first reads of keys are made here: a
 // consumer may be there at once, and what is denied is to be known before the
 // watch has begun.
-func (h *hub) release(w *subscription) bool {
+func (h *hub) release(before attend.Report, w *subscription) bool {
 	h.loop.Lock()
 	defer h.loop.Unlock()
 	defer h.loop.Nudge()
@@ -209,10 +209,22 @@ func (h *hub) release(w *subscription) bool {
 	case anew && h.undecided():
 		return false
 	case !w.Stopped():
+		if w.held && h.undenied(before) {
+			h.feeds.Permitted()
+		}
 		h.unhold(w)
 		h.registry.Work(time.Now(), func(time.Time) {})
 	}
 	return true
+}
+
+// undenied reports whether nothing was denied since a watch began, but for the
+// question for the configuration, which comes first. A server reports a
+// violation before it answers the flush that follows.
+func (h *hub) undenied(before attend.Report) bool {
+	now := h.connReport()
+	err := now.Since(before)
+	return now.Connected && now.Reconnects == before.Reconnects && (err == nil || wire.Violation(err, h.names.Info()) != nil)
 }
 
 // latestError returns why a request failed last. It is what a watch that did

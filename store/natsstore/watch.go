@@ -203,7 +203,7 @@ func (s *Store) release(ctx context.Context, before attend.Report, h *hub, w *su
 		if err := s.checkDenied(ctx, before, h, w); err != nil {
 			return err
 		}
-		if !h.release(w) {
+		if !h.release(before, w) {
 			return nil // the next look tries again
 		}
 	}

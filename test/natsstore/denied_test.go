@@ -88,15 +88,11 @@ func TestAKeyThatIsDeniedLeavesTheOthersTheirConsumers(t *testing.T) {
 			h := listen(t, s, "g")
 			var rev uint64
 			for i := range 3 {
-				// First, so that the consumer is known to stand: until it is, the
-				// denial of another one leaves open how to watch.
-				rev = must(t, admin, store.Write{Key: "g", Expected: rev, Value: fmt.Append(nil, i)})
-				h.revision(rev)
 				_, err := s.Watch(natslab.Within(t), []string{"g2"}, func(store.Entry) {})
 				outcome(t, err, store.Permanent, "$KV.b.g2")
+				rev = must(t, admin, store.Write{Key: "g", Expected: rev, Value: fmt.Append(nil, i)})
+				h.revision(rev)
 			}
-			rev = must(t, admin, store.Write{Key: "g", Expected: rev, Value: []byte("last")})
-			h.revision(rev)
 		})
 	}
 }

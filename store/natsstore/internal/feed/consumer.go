@@ -112,7 +112,7 @@ func (s *Set) probeSubject(f *Feed) string {
 
 // consumed handles a message of a consumer: a heartbeat or a record.
 func (s *Set) consumed(f *Feed, m *nats.Msg) {
-	f.heardAt, s.stood = time.Now(), true
+	f.heardAt, s.permitted = time.Now(), true
 	if m.Reply == "" { // every record has one, though it is not to be acknowledged
 		s.heartbeat(f, m)
 		return
@@ -195,7 +195,7 @@ func (s *Set) created(f *Feed, keys []string, m *nats.Msg) {
 		}
 		return
 	}
-	s.stood = true
+	s.permitted = true
 	f.stand(info.Delivered.Consumer+info.NumPending, now)
 	if f.names != nil {
 		f.names.confirm(keys)

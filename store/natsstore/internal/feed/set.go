@@ -94,7 +94,7 @@ type Set struct {
 	bySub     map[*nats.Subscription]*Feed
 	consumers map[*Feed]struct{} // the feeds by consumers
 	rounds    uint64             // consumers made so far
-	stood     bool               // one of them was heard
+	permitted bool               // one of them was heard, or was asked for and not denied
 	whole     *Feed              // serves all keys, if the configuration says so
 	alone     bool               // the user may not make a consumer of several keys,
 	refused   []string           // which was refused on these subjects
@@ -192,9 +192,12 @@ func (s *Set) Brings(key string) bool {
 	}
 }
 
-// Stood reports whether a consumer was ever heard, so that the user may make
-// some.
-func (s *Set) Stood() bool { return s.stood }
+// MayConsume reports whether the user may make consumers, as one that was heard
+// has shown, or a call of Permitted has said.
+func (s *Set) MayConsume() bool { return s.permitted }
+
+// Permitted says that a consumer was asked for, and that this was not denied.
+func (s *Set) Permitted() { s.permitted = true }
 
 // Asked reports whether the key's consumer was asked for. A key that needs none
 // counts as one whose was.
