@@ -31,6 +31,17 @@ type lab struct {
 	h  http.Handler
 }
 
+// sign has the agent make proofs, with a key that it returns.
+func (l *lab) sign() proof.Key {
+	l.t.Helper()
+	key, err := proof.GenerateKey()
+	if err != nil {
+		l.t.Fatal(err)
+	}
+	l.s.key = &key
+	return key
+}
+
 func newLab(t *testing.T) *lab {
 	t.Helper()
 	count, err := newCounters()
@@ -336,11 +347,7 @@ func TestAResignationThatIsRefusedEndsNothing(t *testing.T) {
 func TestAnAudienceThatNoProofMayHaveIsTheClientsMistake(t *testing.T) {
 	t.Parallel()
 	in(t, func(t *testing.T, l *lab) {
-		key, err := proof.GenerateKey()
-		if err != nil {
-			t.Fatal(err)
-		}
-		l.s.key = &key
+		l.sign()
 		c := l.campaign("a", "")
 		c.lead()
 		for _, audience := range []string{strings.Repeat("x", 257), "answer to " + strings.Repeat("x", 16)} {

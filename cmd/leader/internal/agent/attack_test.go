@@ -59,11 +59,7 @@ func (broken) IsLeader() bool { panic("a defect") }
 func TestAProofEndsWithTheClientsLease(t *testing.T) {
 	t.Parallel()
 	in(t, func(t *testing.T, l *lab) {
-		key, err := proof.GenerateKey()
-		if err != nil {
-			t.Fatal(err)
-		}
-		l.s.key = &key
+		key := l.sign()
 		keys, err := proof.NewKeySet(key.Public())
 		if err != nil {
 			t.Fatal(err)
@@ -89,11 +85,7 @@ func TestAProofEndsWithTheClientsLease(t *testing.T) {
 func TestAProofSaysForHowLongTheClientIsTrusted(t *testing.T) {
 	t.Parallel()
 	in(t, func(t *testing.T, l *lab) {
-		key, err := proof.GenerateKey()
-		if err != nil {
-			t.Fatal(err)
-		}
-		l.s.key = &key
+		l.sign()
 		c := l.campaign("a", `,"lease_ms":2000`)
 		c.lead()
 		r := l.rival()
