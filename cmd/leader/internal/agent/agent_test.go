@@ -346,7 +346,7 @@ func TestAResignationThatIsRefusedEndsNothing(t *testing.T) {
 // What is wrong with a request is no defect of the agent, nor of its store.
 func TestAnAudienceThatNoProofMayHaveIsTheClientsMistake(t *testing.T) {
 	t.Parallel()
-	in(t, func(t *testing.T, l *lab) {
+	in(t, func(_ *testing.T, l *lab) {
 		l.sign()
 		c := l.campaign("a", "")
 		c.lead()
