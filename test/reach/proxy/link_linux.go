@@ -19,6 +19,11 @@ func goAlone(args []string) error {
 	if err := syscall.Unshare(syscall.CLONE_NEWNET); err != nil {
 		return fmt.Errorf("a network namespace takes the right of root: %w", err)
 	}
+	// By this thread, so within the namespace, where a program in the place of
+	// the copy is asked by loopback whether it listens.
+	if err := command(context.Background(), "ip", "link", "set", "up", "dev", "lo"); err != nil {
+		return err
+	}
 	self, err := os.Executable()
 	if err != nil {
 		return err

@@ -4,6 +4,9 @@
 //
 //	go run ./test/reach/proxy                over loopback
 //	go run ./test/reach/proxy -links 10gbit,1gbit
+//	go run ./test/reach/proxy -copy 'socat TCP-LISTEN:$PORT,fork TCP:$TO'
+//
+// With -copy any program stands in for the plain copy.
 //
 // Client, server, plain copy and proxy run in a process of their own. With
 // -links each is a host of its own besides, in a network namespace, and the
@@ -41,6 +44,7 @@ const (
 // options are those of a run.
 type options struct {
 	links  []string // rates as tc reads them; the empty one is loopback
+	copy   string   // the command of a program in the place of the plain copy
 	size   int64    // bytes of a round
 	rounds int
 	trips  int // of a byte there and back
@@ -59,6 +63,7 @@ func run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.
 	to := flags.String("to", "", "the `address` of the server (used by proxy itself)")
 	links := flags.String("links", "", "measure over links of these `rates` as well")
 	o := options{links: []string{""}}
+	flags.StringVar(&o.copy, "copy", "", "a shell's `command` for a program that takes the place of the plain copy: it carries TCP connections to port $PORT on to $TO")
 	flags.Int64Var(&o.size, "size", 64<<20, "how many `bytes` make a round")
 	flags.IntVar(&o.rounds, "rounds", 21, "how many rounds there are by each way")
 	flags.IntVar(&o.trips, "trips", 5000, "how often a byte goes there and back by each way")
@@ -75,7 +80,7 @@ func run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.
 	case *alone:
 		err = goAlone(args)
 	case *part != "":
-		err = play(ctx, *part, *listen, *to, stdin, stdout)
+		err = play(ctx, *part, *listen, *to, o.copy, stdin, stdout)
 	default:
 		err = measureAll(ctx, o, stdout)
 	}
@@ -88,8 +93,12 @@ func run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.
 
 func measureAll(ctx context.Context, o options, stdout io.Writer) error {
 	m := harness.ThisMachine()
-	fmt.Fprintf(stdout, "%s, %d cores, %s · %s · load before %s\n%d rounds of %d MiB, and %d bytes there and back, by each way in turn\n\n",
+	fmt.Fprintf(stdout, "%s, %d cores, %s · %s · load before %s\n%d rounds of %d MiB, and %d bytes there and back, by each way in turn\n",
 		m.CPU, m.Cores, m.OS, m.Go, m.Load, o.rounds, o.size>>20, o.trips)
+	if o.copy != "" {
+		fmt.Fprintf(stdout, "in the place of the plain copy: %s\n", o.copy)
+	}
+	fmt.Fprintln(stdout)
 	t := tabwriter.NewWriter(stdout, 0, 0, 2, ' ', 0)
 	fmt.Fprintln(t, "link\tfigure\tdirect\tplain copy\tproxy\ttarget\t")
 	for _, link := range o.links {

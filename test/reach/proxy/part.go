@@ -32,10 +32,13 @@ type note struct {
 }
 
 // play is the process of a part. It answers each line of its standard input
-// with a note, and ends with it.
-func play(ctx context.Context, part, listen, to string, stdin io.Reader, stdout io.Writer) error {
-	if part == "client" {
+// with a note, and ends with it. A copy may be that of a command.
+func play(ctx context.Context, part, listen, to, copy string, stdin io.Reader, stdout io.Writer) error {
+	switch {
+	case part == "client":
 		return beClient(ctx, stdin, stdout)
+	case part == "copy" && copy != "":
+		return standIn(ctx, copy, listen, to, stdin, stdout)
 	}
 	ln, err := (&net.ListenConfig{}).Listen(ctx, "tcp", listen)
 	if err != nil {
@@ -55,12 +58,17 @@ func play(ctx context.Context, part, listen, to string, stdin io.Reader, stdout 
 	default:
 		return fmt.Errorf("there is no part %q", part)
 	}
+	return tell(ln.Addr().String(), harness.Processor, stdin, stdout)
+}
+
+// tell says where a part listens, and then, for each line, what it has used.
+func tell(address string, used func() time.Duration, stdin io.Reader, stdout io.Writer) error {
 	out := json.NewEncoder(stdout)
-	if err := out.Encode(note{Address: ln.Addr().String()}); err != nil {
+	if err := out.Encode(note{Address: address}); err != nil {
 		return err
 	}
 	for lines := bufio.NewScanner(stdin); lines.Scan(); {
-		if err := out.Encode(note{Used: harness.Processor()}); err != nil {
+		if err := out.Encode(note{Used: used()}); err != nil {
 			return err
 		}
 	}

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"os"
+	"os/exec"
 	"runtime"
 	"strings"
 	"testing"
@@ -42,8 +43,30 @@ func TestEachWayIsMeasuredOverLoopbackAndOverALink(t *testing.T) {
 	t.Logf("%s", &out)
 }
 
+func TestAProgramTakesThePlaceOfThePlainCopy(t *testing.T) {
+	if _, err := exec.LookPath("sh"); err != nil {
+		t.Skip("a command takes sh: ", err)
+	}
+	self, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	// The plain copy, once more, as a program that knows its port.
+	args := []string{"-size", "1048576", "-rounds", "3", "-trips", "10", "-copy", "'" + self + "' -part copy -listen 0.0.0.0:$PORT -to $TO"}
+	if runtime.GOOS == "linux" && os.Getuid() == 0 {
+		args = append(args, "-links", "1gbit")
+	}
+	var out, log bytes.Buffer
+	if code := run(t.Context(), args, strings.NewReader(""), &out, &log); code != 0 {
+		t.Fatalf("exit code %d: %s", code, &log)
+	}
+	if !strings.Contains(out.String(), "in the place of the plain copy: '"+self) || strings.Contains(out.String(), "NaN") {
+		t.Errorf("%s", &out)
+	}
+}
+
 func TestWhatCannotBeMeasuredIsAnError(t *testing.T) {
-	for _, args := range [][]string{{"-fast"}, {"-part", "nobody"}} {
+	for _, args := range [][]string{{"-fast"}, {"-part", "nobody"}, {"-copy", "exit 3"}} {
 		var out, log bytes.Buffer
 		if code := run(t.Context(), args, strings.NewReader(""), &out, &log); code == 0 {
 			t.Errorf("%v: %s", args, &out)

@@ -57,7 +57,7 @@ const batchFor = time.Second
 // server some 512 messages, and returns how many messages go through in a
 // second, and what the server has used for each.
 func batches(l *lab, size int) (rate float64, each time.Duration, err error) {
-	before, _ := processor(l.server.PID())
+	before, _ := harness.ProcessorOf(l.server.PID())
 	begun := time.Now()
 	var sent atomic.Int64
 	var all sync.WaitGroup
@@ -77,7 +77,7 @@ func batches(l *lab, size int) (rate float64, each time.Duration, err error) {
 		})
 	}
 	all.Wait()
-	after, _ := processor(l.server.PID())
+	after, _ := harness.ProcessorOf(l.server.PID())
 	n := max(sent.Load(), 1)
 	select {
 	case err = <-errs:
