@@ -79,8 +79,8 @@ func (c *client) explain(info *jetstream.StreamInfo, cause error) error {
 // caller repeats it.
 func (c *client) missing(ctx context.Context, cause error) error {
 	if c.opts.Create == nil {
-		return fmt.Errorf("%w: bucket %q does not exist (make it with BucketAutoCreate, `leader bucket create --bucket %s` or `nats kv add %s`): %w",
-			store.ErrPermanent, c.names.Bucket, c.names.Bucket, c.names.Bucket, cause)
+		return fmt.Errorf("%w: bucket %q does not exist (make it with BucketAutoCreate or `leader bucket create --bucket %s`): %w",
+			store.ErrPermanent, c.names.Bucket, c.names.Bucket, cause)
 	}
 	if err := c.create(ctx); err != nil {
 		return err

@@ -1,6 +1,7 @@
 package redisstore
 
 import (
+	"cmp"
 	"context"
 	"crypto/tls"
 	"crypto/x509"
@@ -74,7 +75,8 @@ func openURL(ctx context.Context, u *url.URL) (*Store, error) {
 	s.own = true
 	if _, err := (source{s.client}).Read(ctx, nil); err != nil {
 		_ = s.Close()
-		return nil, fmt.Errorf("redisstore: %s: %w", u.Host, err)
+		// A URL without a host means the client's default.
+		return nil, fmt.Errorf("redisstore: %s: %w", cmp.Or(u.Host, "localhost"), err)
 	}
 	return s, nil
 }

@@ -59,13 +59,13 @@ func TestMissingBucketIsPermanentAndSaysWhatToDo(t *testing.T) {
 	eachWay(t, func(t *testing.T, write writer) {
 		s := open(t, natslab.Start(t).Connect(t), "missing", natsstore.Options{})
 		_, err := write(t, s).CompareAndSwap(natslab.Within(t), store.Write{Key: "g"})
-		outcome(t, err, store.Permanent, "nats kv add missing", "leader bucket create --bucket missing", "BucketAutoCreate")
+		outcome(t, err, store.Permanent, "leader bucket create --bucket missing", "BucketAutoCreate")
 		_, err = s.Get(natslab.Within(t), "g")
-		outcome(t, err, store.Permanent, "nats kv add missing")
+		outcome(t, err, store.Permanent, "leader bucket create --bucket missing")
 		_, err = s.Watch(natslab.Within(t), []string{"g"}, func(store.Entry) {})
-		outcome(t, err, store.Permanent, "nats kv add missing")
+		outcome(t, err, store.Permanent, "leader bucket create --bucket missing")
 		_, err = s.Check(natslab.Within(t), store.CheckRequest{TTL: time.Second})
-		outcome(t, err, store.Permanent, "nats kv add missing")
+		outcome(t, err, store.Permanent, "leader bucket create --bucket missing")
 	})
 }
 

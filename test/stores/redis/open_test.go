@@ -2,6 +2,7 @@ package redis_test
 
 import (
 	"errors"
+	"net"
 	"net/url"
 	"strings"
 	"testing"
@@ -61,5 +62,17 @@ func TestStoreThatCannotBeOpenedSaysWhy(t *testing.T) {
 		if !errors.Is(err, c.want) || !strings.Contains(err.Error(), c.says) || strings.Contains(err.Error(), "secret") {
 			t.Errorf("%s: %v; want %v, and a word of %s", c.url, err, c.want, c.says)
 		}
+	}
+}
+
+func TestURLWithoutAHostFailsInTheNameOfTheDefault(t *testing.T) {
+	t.Parallel()
+	if c, err := (&net.Dialer{}).DialContext(t.Context(), "tcp", "localhost:6379"); err == nil {
+		_ = c.Close() // it was only to know
+		t.Skip("somebody listens where Redis does by default")
+	}
+	_, err := redisstore.Open(trial.Within(t), "redis://")
+	if !errors.Is(err, store.ErrTransient) || !strings.Contains(err.Error(), "redisstore: localhost: ") {
+		t.Errorf("%v; want one that names localhost", err)
 	}
 }
