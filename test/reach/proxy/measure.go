@@ -74,12 +74,12 @@ func (s *stage) start(c **harness.Child, args ...string) (address string, err er
 	return n.Address, err
 }
 
-func (s *stage) overLoopback(copy string) (err error) {
+func (s *stage) overLoopback(instead string) (err error) {
 	a := &s.addresses
 	if a[direct], err = s.start(&s.server, "-part", "server"); err != nil {
 		return err
 	}
-	if a[copied], err = s.start(&s.copy, "-part", "copy", "-copy", copy, "-to", a[direct]); err != nil {
+	if a[copied], err = s.start(&s.copy, "-part", "copy", "-copy", instead, "-to", a[direct]); err != nil {
 		return err
 	}
 	if a[proxied], err = s.start(&s.proxy, "-part", "proxy", "-to", a[direct]); err != nil {
@@ -92,13 +92,13 @@ func (s *stage) overLoopback(copy string) (err error) {
 // The hosts, each alone, and how they are joined: the client with all others,
 // and those between with the server. In link i the nearer end is 10.91.i.1, the
 // farther 10.91.i.2.
-func (s *stage) overLinks(rate, copy string) error {
+func (s *stage) overLinks(rate, instead string) error {
 	const listen = "0.0.0.0:7000"
 	at := func(link int) string { return fmt.Sprintf("10.91.%d.2:7000", link) }
 	if _, err := s.start(&s.server, "-alone", "-part", "server", "-listen", listen); err != nil {
 		return err
 	}
-	if _, err := s.start(&s.copy, "-alone", "-part", "copy", "-copy", copy, "-listen", listen, "-to", at(3)); err != nil {
+	if _, err := s.start(&s.copy, "-alone", "-part", "copy", "-copy", instead, "-listen", listen, "-to", at(3)); err != nil {
 		return err
 	}
 	if _, err := s.start(&s.proxy, "-alone", "-part", "proxy", "-listen", listen, "-to", at(4)); err != nil {

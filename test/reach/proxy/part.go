@@ -33,12 +33,12 @@ type note struct {
 
 // play is the process of a part. It answers each line of its standard input
 // with a note, and ends with it. A copy may be that of a command.
-func play(ctx context.Context, part, listen, to, copy string, stdin io.Reader, stdout io.Writer) error {
+func play(ctx context.Context, part, listen, to, instead string, stdin io.Reader, stdout io.Writer) error {
 	switch {
 	case part == "client":
 		return beClient(ctx, stdin, stdout)
-	case part == "copy" && copy != "":
-		return standIn(ctx, copy, listen, to, stdin, stdout)
+	case part == "copy" && instead != "":
+		return standIn(ctx, instead, listen, to, stdin, stdout)
 	}
 	ln, err := (&net.ListenConfig{}).Listen(ctx, "tcp", listen)
 	if err != nil {
