@@ -39,7 +39,7 @@ func TestStartWithoutItsBucketSaysHowToMakeIt(t *testing.T) {
 	nc := srv.Connect(t)
 	g := newGroup(t, "nowhere")
 	a := g.candidate(nc, "a", func(c *leader.ElectionConfig) { c.BucketAutoCreate = false })
-	refused(t, a, "nowhere", "BucketAutoCreate", "nats kv add nowhere")
+	refused(t, a, "nowhere", "BucketAutoCreate", "leader bucket create --bucket nowhere")
 	ensure(t, nc, natsstore.BucketConfig{Bucket: "nowhere"})
 	a.start()
 	g.await("a leads", a.IsLeader)

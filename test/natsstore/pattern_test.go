@@ -392,7 +392,7 @@ func TestPatternWatchOfAMissingBucketSaysWhatToDo(t *testing.T) {
 	t.Parallel()
 	s := open(t, natslab.Start(t).Connect(t), "missing", natsstore.Options{})
 	_, err := s.WatchPattern(natslab.Within(t), ">", func(store.Entry) {}, func(error) {})
-	outcome(t, err, store.Permanent, "nats kv add missing")
+	outcome(t, err, store.Permanent, "leader bucket create --bucket missing")
 	s.Close()
 	if _, err := s.WatchPattern(natslab.Within(t), ">", func(store.Entry) {}, func(error) {}); err == nil || errors.Is(err, store.ErrUnknown) {
 		t.Error(err)

@@ -64,7 +64,7 @@ func TestDeletedBucketIsToldOfAndAwaited(t *testing.T) {
 	for _, m := range []*member{a, b} {
 		g.await(m.id+" says what is wrong", func() bool {
 			err := m.Status().LastError
-			return errors.Is(err, store.ErrPermanent) && strings.Contains(err.Error(), "nats kv add b")
+			return errors.Is(err, store.ErrPermanent) && strings.Contains(err.Error(), "leader bucket create --bucket b")
 		})
 	}
 	if l := g.leader(); l != nil {
