@@ -79,8 +79,8 @@ func (c *Control) Vacate(ctx context.Context, r VacateRequest) (LeaderInfo, erro
 // ended then, as by Vacate without Force, with the same errors. A group that is
 // paused is refused with ErrPaused, also if that is done while its record is
 // watched, since whoever returns would wait for the end of a pause that nobody
-// remembers. A request in the control record is left
-// there: it names a term that is over.
+// remembers. A request in the control record is left there: it names a term
+// that is over.
 func (c *Control) Forget(ctx context.Context, group, why string) (LeaderInfo, error) {
 	r := VacateRequest{Group: group, Why: why}
 	if err := r.validate(); err != nil {
