@@ -77,22 +77,31 @@ func (c *Control) Vacate(ctx context.Context, r VacateRequest) (LeaderInfo, erro
 //
 // A record that somebody holds is watched for as long as its lease lasts, and
 // ended then, as by Vacate without Force, with the same errors. A group that is
-// paused is refused with ErrPaused, since whoever returns would wait for the
-// end of a pause that nobody remembers. A request in the control record is left
-// there: it names a term that is over.
+// paused is refused with ErrPaused, also if that is done while its record is
+// watched, since whoever returns would wait for the end of a pause that nobody
+// remembers. A request in the control record is left there: it names a term
+// that is over.
 func (c *Control) Forget(ctx context.Context, group, why string) (LeaderInfo, error) {
 	r := VacateRequest{Group: group, Why: why}
 	if err := r.validate(); err != nil {
 		return LeaderInfo{Group: group}, err
 	}
-	entry, err := c.get(ctx, record.ControlKey(group))
-	if err != nil {
+	if err := c.unpaused(ctx, group); err != nil {
 		return LeaderInfo{Group: group}, err
 	}
-	if p := controlrecord.Read(entry).Paused; p != nil {
-		return LeaderInfo{Group: group}, fmt.Errorf("%w: group %q, by %q", ErrPaused, group, p.By)
-	}
 	return c.end(ctx, r, ReasonForgotten)
+}
+
+// unpaused returns ErrPaused if the group is paused.
+func (c *Control) unpaused(ctx context.Context, group string) error {
+	entry, err := c.get(ctx, record.ControlKey(group))
+	if err != nil {
+		return err
+	}
+	if p := controlrecord.Read(entry).Paused; p != nil {
+		return fmt.Errorf("%w: group %q, by %q", ErrPaused, group, p.By)
+	}
+	return nil
 }
 
 // end replaces a group's record by a vacancy with that reason.
@@ -118,6 +127,13 @@ func (c *Control) end(ctx context.Context, r VacateRequest, reason Reason) (Lead
 		return info, nil
 	case seen.Kind != machine.Vacant && !r.Force:
 		if err := c.outlast(ctx, r.Group, entry); err != nil {
+			return info, err
+		}
+		if reason != ReasonForgotten {
+			break
+		}
+		// Somebody may have paused the group while its lease was watched.
+		if err := c.unpaused(ctx, r.Group); err != nil {
 			return info, err
 		}
 	}

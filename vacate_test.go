@@ -276,3 +276,28 @@ func TestAPausedGroupIsNotForgotten(t *testing.T) {
 		}
 	})
 }
+
+// A lease may last for minutes, and whoever pauses the group meanwhile cannot
+// know that it is about to be forgotten.
+func TestForgetRefusesAGroupThatIsPausedWhileItsLeaseIsWatched(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		st := memstore.New()
+		rev := st.Put("g", []byte(heldBy))
+		c := control(t, st)
+		ended := make(chan error, 1)
+		go func() {
+			_, err := c.Forget(t.Context(), "g", "")
+			ended <- err
+		}()
+		time.Sleep(5 * time.Second)
+		if _, err := c.File(t.Context(), leader.Request{Op: leader.OpPause, Group: "g"}); err != nil {
+			t.Fatal(err)
+		}
+		if err := <-ended; !errors.Is(err, leader.ErrPaused) {
+			t.Error(err)
+		}
+		if e, _ := st.Get(t.Context(), "g"); e.Revision != rev {
+			t.Errorf("revision %d follows %d", e.Revision, rev)
+		}
+	})
+}

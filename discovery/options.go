@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"errors"
 	"log/slog"
+	"math"
 	"time"
 
 	"github.com/seed-ff2cb582/leader"
@@ -40,7 +41,7 @@ type Options struct {
 }
 
 func (o Options) withDefaults() Options {
-	o.Timeout = cmp.Or(o.Timeout, DefaultTimeout)
+	o.Timeout = min(cmp.Or(o.Timeout, DefaultTimeout), math.MaxInt64/doubtful) // a multiple of it must not overflow
 	if o.Logger == nil {
 		o.Logger = slog.New(slog.DiscardHandler)
 	}

@@ -285,6 +285,7 @@ func (b *Board) add(name string) *Group {
 	if b.groups == nil {
 		b.groups = make(map[string]*Group)
 	}
+	delete(b.ignored, name) // others have left since
 	g := &Group{}
 	g.Group = name
 	b.groups[name] = g

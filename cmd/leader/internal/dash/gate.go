@@ -7,6 +7,7 @@ import (
 	"crypto/subtle"
 	"encoding/hex"
 	"html/template"
+	"net"
 	"net/http"
 	"net/url"
 	"strconv"
@@ -98,7 +99,7 @@ func (g *gate) fits(token string) bool {
 
 // knows reports whether the request has a cookie of ours that is still good.
 func (g *gate) knows(r *http.Request) bool {
-	c, err := r.Cookie(cookieName)
+	c, err := r.Cookie(cookieFor(r))
 	if err != nil {
 		return false
 	}
@@ -108,6 +109,16 @@ func (g *gate) knows(r *http.Request) bool {
 	}
 	unix, err := strconv.ParseInt(until, 10, 64)
 	return err == nil && time.Now().Before(time.Unix(unix, 0))
+}
+
+// cookieFor is the name of the cookie of the page that a request is for.
+// Browsers tell cookies apart by their host and not by its port, so that the
+// pages of two buckets on one machine would replace each other's.
+func cookieFor(r *http.Request) string {
+	if _, port, err := net.SplitHostPort(r.Host); err == nil && port != "" {
+		return cookieName + "_" + port
+	}
+	return cookieName
 }
 
 // sign returns the proof that a cookie is of this command's making. The key is
@@ -134,7 +145,7 @@ func (g *gate) login(w http.ResponseWriter, r *http.Request) {
 	}
 	until := strconv.FormatInt(time.Now().Add(visit).Unix(), 10)
 	http.SetCookie(w, &http.Cookie{ //nolint:gosec // Secure follows the connection: on a plain one browsers would drop it
-		Name: cookieName, Value: until + "." + g.sign(until), Path: "/", MaxAge: int(visit.Seconds()),
+		Name: cookieFor(r), Value: until + "." + g.sign(until), Path: "/", MaxAge: int(visit.Seconds()),
 		HttpOnly: true, SameSite: http.SameSiteStrictMode, Secure: r.TLS != nil,
 	})
 	http.Redirect(w, r, withGroup("/", r), http.StatusSeeOther)

@@ -3,7 +3,9 @@ package dash
 import (
 	"net/http"
 	"net/http/httptest"
+	"net/url"
 	"strconv"
+	"strings"
 	"testing"
 	"time"
 )
@@ -29,9 +31,34 @@ func TestACookieIsGoodForOneVisitOfThisCommand(t *testing.T) {
 		"signature of nothing": {"." + g.sign(""), false},
 	} {
 		r := httptest.NewRequest(http.MethodGet, "/api/events", http.NoBody)
-		r.AddCookie(&http.Cookie{Name: cookieName, Value: c.value})
+		r.AddCookie(&http.Cookie{Name: cookieFor(r), Value: c.value})
 		if got := g.knows(r); got != c.want {
 			t.Errorf("%s: let in: %v, want %v", name, got, c.want)
+		}
+	}
+}
+
+// Browsers tell cookies apart by their host alone and not by its port.
+func TestTheVisitOfOnePageDoesNotEndThatOfAnotherOnItsHost(t *testing.T) {
+	const token = "correct-horse-battery"
+	jar := map[string]string{} // of one host, by the cookies' names
+	hosts := map[string]*gate{"nats.example:9465": newGate(token), "nats.example:9466": newGate(token), "nats.example": newGate(token)}
+	for host, g := range hosts {
+		r := httptest.NewRequest(http.MethodPost, "http://"+host+"/login", strings.NewReader(url.Values{"token": {token}}.Encode()))
+		r.Header.Set("Content-Type", "application/x-www-form-urlencoded")
+		w := httptest.NewRecorder()
+		g.login(w, r)
+		for _, c := range w.Result().Cookies() {
+			jar[c.Name] = c.Value
+		}
+	}
+	for host, g := range hosts {
+		r := httptest.NewRequest(http.MethodGet, "http://"+host+"/", http.NoBody)
+		for name, value := range jar {
+			r.AddCookie(&http.Cookie{Name: name, Value: value})
+		}
+		if !g.knows(r) {
+			t.Errorf("%s asks for the token again", host)
 		}
 	}
 }
