@@ -287,7 +287,9 @@ func (p *simProc) begin() {
 // a store that was made again.
 type simPolled struct{ c *faultstore.Client }
 
-func (s simPolled) Get(ctx context.Context, key string) (store.Entry, error) { return s.c.Get(ctx, key) }
+func (s simPolled) Get(ctx context.Context, key string) (store.Entry, error) {
+	return s.c.Get(ctx, key)
+}
 
 func (s simPolled) CompareAndSwap(ctx context.Context, w store.Write) (uint64, error) {
 	return s.c.CompareAndSwap(ctx, w)
