@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/seed-ff2cb582/leader"
+	"github.com/seed-ff2cb582/leader/internal/record"
 	"github.com/seed-ff2cb582/leader/store"
 	"github.com/seed-ff2cb582/leader/store/memstore"
 )
@@ -19,8 +20,8 @@ type stalling struct {
 	*memstore.Store
 
 	e      leader.Election
-	writes atomic.Int32 // to the group's record
-	gate   chan struct{}
+	writes atomic.Int32  // to the group's record
+	gate   chan struct{} // nil: it does not stand still
 }
 
 func (s *stalling) CompareAndSwap(ctx context.Context, w store.Write) (uint64, error) {
@@ -28,6 +29,17 @@ func (s *stalling) CompareAndSwap(ctx context.Context, w store.Write) (uint64, e
 		s.writes.Add(1)
 	}
 	return s.Store.CompareAndSwap(ctx, w)
+}
+
+// Watch tells those that do not stand still of the control record a little after
+// the record.
+func (s *stalling) Watch(ctx context.Context, keys []string, deliver func(store.Entry)) (func(), error) {
+	return s.Store.Watch(ctx, keys, func(e store.Entry) {
+		if e.Key != "g" && s.gate == nil {
+			time.Sleep(jitter)
+		}
+		deliver(e)
+	})
 }
 
 func stallingFollower(t *testing.T, shared *memstore.Store) *stalling {
@@ -101,6 +113,21 @@ func TestWhoStoodStillHearsOfAPauseBeforeItClaims(t *testing.T) {
 		time.Sleep(heartbeat)
 		if !a.IsLeader() && !b.e.IsLeader() {
 			t.Error("nobody leads after the pause")
+		}
+	})
+}
+
+// The first word of the control record may be that of a pause. Nobody campaigns
+// between hearing of it and obeying it.
+func TestWhoStartsInAPausedGroupWritesNothing(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		shared := memstore.New()
+		put(t, shared, record.ControlKey("g"), record.Control{Paused: &record.Pause{By: "ops"}})
+		b := &stalling{Store: shared}
+		b.e = start(t, b, config("b"))
+		time.Sleep(2 * ttl)
+		if n := b.writes.Load(); n > 0 || b.e.Status().Barred != leader.ReasonPaused {
+			t.Errorf("%d writes: %v", n, status(b.e))
 		}
 	})
 }
