@@ -344,6 +344,9 @@ func reviewedLabs() []mutant {
 		{39, "a panic of the store says that nothing was written", []edit{
 			{engine + "guard.go", "the store's %s panicked\", store.ErrUnknown, method)", "the store's %s panicked\", store.ErrTransient, method)"},
 		}, root("TestALeaseCountsFromTheWriteWhoseCallPanicked")},
+		{39, "a term begins beside a crash that found no window to close", []edit{
+			{engine + "loop.go", "if l.crashed() { // and crash", "if false { // and crash"},
+		}, check{pkg: "internal/engine", run: "^TestATermThatBeginsBesideACrashIsOverAtOnce$"}},
 		{39, "what is due comes before what has arrived", []edit{
 			{engine + "loop.go", "\tl.takeMessages()\n\tl.step(&machine.Event{Kind: machine.Tick})", "\tl.step(&machine.Event{Kind: machine.Tick})"},
 		}, root("TestWhoStoodStillHearsTheRenewalsBeforeItChallenges")},
