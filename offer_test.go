@@ -250,6 +250,31 @@ func TestAnOfferReachesNobody(t *testing.T) {
 	}
 }
 
+// Nor does one whose work goes on after its time, and who may not campaign until
+// it has ended.
+func TestAnOfferDoesNotReachWhoseWorkGoesOn(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		st := memstore.New()
+		cfg := config("b")
+		cfg.DemoteTimeout = heartbeat
+		b, ends := candidate(t, st, cfg), make(chan struct{})
+		defer close(ends)
+		b.OnDemote(func() { <-ends })
+		mustLead(t, started(t, b))
+		a := start(t, st, config("a"))
+		if err := b.Resign(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		mustLead(t, a, b)
+		time.Sleep(2 * heartbeat)
+		begun := time.Now()
+		halt(t, a)
+		if e, _ := stored(t, st); !e.Tombstone || time.Since(begun) != 0 {
+			t.Errorf("after %v: %s", time.Since(begun), e.Value)
+		}
+	})
+}
+
 // The record says it for the whole term, since an observer may hear of its
 // later records only.
 func TestARecordKeepsHowTheTermBeforeEnded(t *testing.T) {

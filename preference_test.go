@@ -210,6 +210,36 @@ func TestTakeoverNeedsTheConsentOfBoth(t *testing.T) {
 	}
 }
 
+// Whoever may write the control record may ask to take over. The leader judges
+// that by its own settings, whatever the other has concluded from its own.
+func TestALeaderJudgesWhoAsksToTakeOver(t *testing.T) {
+	for name, c := range map[string]struct {
+		priority int
+		served   time.Duration
+		leaves   bool
+	}{
+		"preferred":            {3, tenure, true},
+		"preferred, too early": {3, tenure / 2, false},
+		"equal":                {2, tenure, false},
+		"not preferred":        {1, tenure, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				st := memstore.New()
+				a := start(t, st, takeover("a", 2))
+				mustLead(t, a)
+				term := a.Term()
+				time.Sleep(c.served)
+				put(t, st, "_ctl.g", record.Control{Stand: &record.Stand{ID: "b", Term: term.Number, Priority: c.priority, Takeover: true}})
+				synctest.Wait()
+				if left := a.Term() != term; left != c.leaves {
+					t.Errorf("it leaves: %v, and is to: %v", left, c.leaves)
+				}
+			})
+		})
+	}
+}
+
 // Two that are equally preferred take turns only when one of them leaves.
 func TestEqualPrioritiesNeverTakeOverFromEachOther(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

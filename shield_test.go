@@ -219,6 +219,48 @@ func TestAPanicOfTheStoreIsAnUnknownOutcome(t *testing.T) {
 	}
 }
 
+// A timed store notes when writes to the group's record were begun, and panics
+// after one that is due. Its watch can be silent, or it would tell of the write
+// before that is repeated.
+type timed struct {
+	*redelivering
+
+	begun []time.Time
+	due   bool
+}
+
+func (s *timed) CompareAndSwap(ctx context.Context, w store.Write) (uint64, error) {
+	if w.Key == "g" {
+		s.begun = append(s.begun, time.Now()) // an election has one write under way
+	}
+	rev, err := s.redelivering.CompareAndSwap(ctx, w)
+	if s.due {
+		s.due = false
+		panic("boom")
+	}
+	return rev, err
+}
+
+// A renewal whose call panicked may have been applied, and the lease counts
+// from then. From the next attempt on it would last longer than others wait.
+func TestALeaseCountsFromTheWriteWhoseCallPanicked(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		st := &timed{redelivering: &redelivering{Store: memstore.New()}}
+		a := start(t, st, config("a"))
+		mustLead(t, a)
+		st.lag()
+		st.due = true
+		time.Sleep(heartbeat + heartbeat/2)
+		synctest.Wait()
+		if n := len(st.begun); n != 3 || st.begun[1].Equal(st.begun[2]) {
+			t.Fatalf("a claim, a renewal and its repetition are wanted: %v", st.begun)
+		}
+		if want := st.begun[1].Add(trust); !a.Status().TrustUntil.Equal(want) {
+			t.Errorf("trust until %v, want %v", a.Status().TrustUntil, want)
+		}
+	})
+}
+
 // hooksThatFail are hooks of which one kind always ends in that way.
 func hooksThatFail(fail func()) map[string]leader.Hooks {
 	return map[string]leader.Hooks{

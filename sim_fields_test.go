@@ -69,6 +69,11 @@ var simFields = []simField{
 	{"Campaign.Backoff", true, leases(func(c *simConfig) *time.Duration { return &c.Campaign.Backoff }, 0, 0, 0, .05)},
 	{"Campaign.MaxBackoff", true, leases(func(c *simConfig) *time.Duration { return &c.Campaign.MaxBackoff }, .05, .25)},
 
+	{"ForeignTTL", false, simLevels{
+		func(*simWorld, *simConfig) {},
+		func(w *simWorld, c *simConfig) { c.ForeignTTL = w.ttl },
+		func(w *simWorld, c *simConfig) { c.ForeignTTL = min(2*w.ttl, leader.MaxTTL) },
+	}},
 	{"HeartbeatInterval", false, leases(func(c *simConfig) *time.Duration { return &c.HeartbeatInterval }, .1, .25, 1./3)},
 	{"ConnectionTimeout", false, leases(func(c *simConfig) *time.Duration { return &c.ConnectionTimeout }, 0, 0, 0, .005, .1, 1)},
 	{"DisconnectGracePeriod", false, append(

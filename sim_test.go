@@ -76,6 +76,7 @@ type simCount struct {
 	virtual   time.Duration
 	terms     int
 	resolved  int
+	ended     int
 	losses    map[leader.Reason]int
 	deeds     map[string]int
 	faults    map[faultstore.Fault]uint64
@@ -96,6 +97,7 @@ func (c *simCount) add(w *simWorld) {
 	c.virtual += time.Since(w.begun)
 	c.terms += w.terms
 	c.resolved += w.resolved
+	c.ended += w.ended
 	for r, n := range w.losses {
 		c.losses[r] += n
 	}
@@ -108,14 +110,17 @@ func (c *simCount) add(w *simWorld) {
 }
 
 func (c *simCount) report(t *testing.T) {
-	t.Logf("schedules %d, virtual time %v, terms %d, unknown outcomes resolved %d\nlosses %v\ndisturbances %v\nfaults %v",
-		c.schedules, c.virtual.Round(time.Second), c.terms, c.resolved, c.losses, c.deeds, c.faults)
+	t.Logf("schedules %d, virtual time %v, terms %d, unknown outcomes resolved %d, records ended by operators %d\nlosses %v\ndisturbances %v\nfaults %v",
+		c.schedules, c.virtual.Round(time.Second), c.terms, c.resolved, c.ended, c.losses, c.deeds, c.faults)
 }
 
 func (c *simCount) demandAll(t *testing.T) {
 	c.pairs.demandAll(t)
 	if c.resolved == 0 {
 		t.Error("no unknown outcome was ever resolved")
+	}
+	if c.ended == 0 {
+		t.Error("no operator ever ended a record")
 	}
 	for _, d := range simDeeds {
 		if c.deeds[d.name] == 0 {
@@ -148,6 +153,7 @@ type simWorld struct {
 	shared leader.ElectionConfig
 	choice simChoice // of the shared fields
 	alike  bool      // all candidates are of one standing
+	ages   bool      // the store tells its age, and may be made again
 
 	faults *faultstore.Faults
 	calm   atomic.Bool
@@ -155,6 +161,7 @@ type simWorld struct {
 
 	mu       sync.Mutex
 	resolved int
+	ended    int // records, by operators
 	log      []string
 	lastTerm uint64
 	terms    int
@@ -209,9 +216,10 @@ func newSimWorld(t *testing.T, seed uint64) *simWorld {
 	}
 	w.shared = w.chooseShared()
 	w.alike = w.rng.IntN(3) != 0
+	w.ages = w.shared.AcquireGrace == leader.GraceAuto && w.rng.IntN(2) == 0
 	w.drain = time.Duration(1+w.rng.IntN(4)) * w.ttl / 2
 	network := faultstore.Random(seed, w.rates())
-	w.faults = faultstore.New(faultstore.Options{WatchTimeout: 2 * w.ttl, Policy: func(c faultstore.Call) faultstore.Fate {
+	w.faults = faultstore.New(faultstore.Options{WatchTimeout: 2 * w.ttl, Ages: w.ages, Policy: func(c faultstore.Call) faultstore.Fate {
 		w.judgeWrite(c)
 		if w.calm.Load() {
 			return faultstore.Fate{}
@@ -253,7 +261,10 @@ func (p *simProc) begin() {
 	w := p.w
 	cfg := p.config()
 	var st store.Store = w.faults.Client(p.name)
-	if w.rng.IntN(2) == 0 {
+	switch w.draw(8) {
+	case 0:
+		st = simPolled{w.faults.Client(p.name)}
+	case 1, 2, 3, 4:
 		st = faultstore.AsyncClient{Client: w.faults.Client(p.name)}
 	}
 	e, err := leader.NewElectionWithStore(st, cfg)
@@ -269,6 +280,23 @@ func (p *simProc) begin() {
 	if err := e.Start(context.Background()); err != nil {
 		w.t.Errorf("%s: start: %v", p.name, err)
 	}
+}
+
+// A simPolled is a link to a store that has no watch, nor anything else that a
+// store need not have, but for its age: who misses that can be told nothing of
+// a store that was made again.
+type simPolled struct{ c *faultstore.Client }
+
+func (s simPolled) Get(ctx context.Context, key string) (store.Entry, error) {
+	return s.c.Get(ctx, key)
+}
+
+func (s simPolled) CompareAndSwap(ctx context.Context, w store.Write) (uint64, error) {
+	return s.c.CompareAndSwap(ctx, w)
+}
+
+func (s simPolled) Check(ctx context.Context, r store.CheckRequest) (store.Report, error) {
+	return s.c.Check(ctx, r)
 }
 
 // config draws the configuration of one life of the candidate.
@@ -378,7 +406,7 @@ func (p *simProc) wake() {
 // a write that the store applied, and the register holds it, a renewal of it,
 // or what replaced it since.
 func (p *simProc) judgeClaim(term leader.Term) {
-	if p.w.forgets() { // the store may have forgotten it
+	if p.w.forgets() || p.w.ages { // the store may have forgotten it, or be another one
 		return
 	}
 	e := p.w.faults.Entry("g")
@@ -395,8 +423,8 @@ func (p *simProc) noted(n leader.Note) {
 	}
 	// All have the same settings and names of their own, whatever is late, lost
 	// or restarted. A store that forgets may bring back what a predecessor
-	// wrote.
-	if !p.w.forgets() && n.Kind == leader.NoteWarning && (strings.Contains(n.Text, "ClockDrift of") || strings.Contains(n.Text, "InstanceID")) {
+	// wrote, and one that is made again may apply it once more.
+	if !p.w.forgets() && !p.w.ages && n.Kind == leader.NoteWarning && (strings.Contains(n.Text, "ClockDrift of") || strings.Contains(n.Text, "InstanceID")) {
 		p.w.t.Errorf("%s warns of a rival: %s", p.name, n.Text)
 	}
 }
@@ -468,18 +496,18 @@ func (w *simWorld) judgeWrite(c faultstore.Call) {
 
 // A simDeed is something that somebody does to the election.
 type simDeed struct {
-	name    string
-	forgets bool // only where the store may forget
-	do      func(w *simWorld, p *simProc)
+	name string
+	only func(*simWorld) bool // where it may be done; nil: anywhere
+	do   func(w *simWorld, p *simProc)
 }
 
 var simDeeds = []simDeed{
-	{"partition", false, func(w *simWorld, p *simProc) { w.faults.Partition(w.leading(p).name) }},
-	{"black hole", false, func(w *simWorld, p *simProc) { w.faults.BlackHole(w.leading(p).name) }},
-	{"heal", false, func(w *simWorld, p *simProc) { w.faults.Heal(p.name) }},
-	{"false disconnection", false, func(w *simWorld, p *simProc) { w.faults.Report(store.Disconnected, p.name) }},
-	{"false connection", false, func(w *simWorld, p *simProc) { w.faults.Report(store.Connected, p.name) }},
-	{"flapping", false, func(w *simWorld, p *simProc) {
+	{"partition", nil, func(w *simWorld, p *simProc) { w.faults.Partition(w.leading(p).name) }},
+	{"black hole", nil, func(w *simWorld, p *simProc) { w.faults.BlackHole(w.leading(p).name) }},
+	{"heal", nil, func(w *simWorld, p *simProc) { w.faults.Heal(p.name) }},
+	{"false disconnection", nil, func(w *simWorld, p *simProc) { w.faults.Report(store.Disconnected, p.name) }},
+	{"false connection", nil, func(w *simWorld, p *simProc) { w.faults.Report(store.Connected, p.name) }},
+	{"flapping", nil, func(w *simWorld, p *simProc) {
 		rest := time.Duration(w.draw(int64(w.ttl / 4)))
 		go func() {
 			for range 4 {
@@ -490,7 +518,7 @@ var simDeeds = []simDeed{
 			}
 		}()
 	}},
-	{"suspension", false, func(w *simWorld, p *simProc) {
+	{"suspension", nil, func(w *simWorld, p *simProc) {
 		if w.draw(4) != 0 {
 			p = w.leading(p)
 		}
@@ -498,33 +526,50 @@ var simDeeds = []simDeed{
 			p.suspend(time.Duration(w.draw(int64(5 * w.ttl))))
 		}
 	}},
-	{"leap forward", false, func(w *simWorld, p *simProc) { p.machine.Leap(time.Duration(w.draw(int64(10 * w.ttl)))) }},
-	{"leap back", false, func(w *simWorld, p *simProc) {
+	{"leap forward", nil, func(w *simWorld, p *simProc) { p.machine.Leap(time.Duration(w.draw(int64(10 * w.ttl)))) }},
+	{"leap back", nil, func(w *simWorld, p *simProc) {
 		if !p.suspends {
 			p.machine.Leap(-time.Duration(w.draw(int64(10 * w.ttl))))
 		}
 	}},
-	{"stall", false, func(w *simWorld, p *simProc) { p.stall.Store(w.draw(int64(3 * w.ttl))) }},
-	{"delete", false, func(w *simWorld, _ *simProc) { w.faults.Delete("g") }},
-	{"garbage", false, func(w *simWorld, _ *simProc) { w.faults.Put("g", []byte("garbage")) }},
-	{"resign", false, func(w *simWorld, p *simProc) {
+	{"stall", nil, func(w *simWorld, p *simProc) { p.stall.Store(w.draw(int64(3 * w.ttl))) }},
+	{"delete", nil, func(w *simWorld, _ *simProc) { w.faults.Delete("g") }},
+	{"garbage", nil, func(w *simWorld, _ *simProc) {
+		// The last is a record that does not say how long its lease is.
+		texts := []string{"garbage", "{}", `{"reason":"released"}`, `{"id":"x","token":"y","term":1}`}
+		w.faults.Put("g", []byte(texts[w.draw(int64(len(texts)))]))
+	}},
+	{"vacate", nil, func(w *simWorld, _ *simProc) {
+		w.operate(func(ctx context.Context, c *leader.Control) error {
+			_, err := c.Vacate(ctx, leader.VacateRequest{Group: "g", Why: "simulated"})
+			return err
+		})
+	}},
+	{"forget", nil, func(w *simWorld, _ *simProc) {
+		w.operate(func(ctx context.Context, c *leader.Control) error {
+			_, err := c.Forget(ctx, "g", "simulated")
+			return err
+		})
+	}},
+	{"remake", func(w *simWorld) bool { return w.ages }, func(w *simWorld, _ *simProc) { w.faults.Remake() }},
+	{"resign", nil, func(w *simWorld, p *simProc) {
 		go func() { _ = w.leading(p).election().Resign(context.Background()) }()
 	}},
-	{"transfer", false, func(w *simWorld, p *simProc) {
+	{"transfer", nil, func(w *simWorld, p *simProc) {
 		to := w.procs[w.draw(int64(len(w.procs)))].name
 		go func() { _ = p.election().Transfer(context.Background(), to) }()
 	}},
-	{"validate", false, func(_ *simWorld, p *simProc) {
+	{"validate", nil, func(_ *simWorld, p *simProc) {
 		go func() { _ = p.election().ValidateToken(context.Background()) }()
 	}},
-	{"operation", false, func(_ *simWorld, p *simProc) {
+	{"operation", nil, func(_ *simWorld, p *simProc) {
 		go func() { _ = p.election().Do(context.Background(), func(context.Context) error { return nil }) }()
 	}},
-	{"sickness", false, func(w *simWorld, p *simProc) {
+	{"sickness", nil, func(w *simWorld, p *simProc) {
 		p.sick.Store(true)
 		time.AfterFunc(time.Duration(w.draw(int64(4*w.ttl))), func() { p.sick.Store(false) })
 	}},
-	{"maintenance", false, func(w *simWorld, p *simProc) {
+	{"maintenance", nil, func(w *simWorld, p *simProc) {
 		work := time.Duration(w.draw(int64(2 * w.ttl)))
 		w.control(func(ctx context.Context) error {
 			err := p.election().Pause(ctx, "simulated")
@@ -532,15 +577,16 @@ var simDeeds = []simDeed{
 			return errors.Join(err, p.election().Resume(ctx))
 		})
 	}},
-	{"step-down", false, func(w *simWorld, _ *simProc) {
+	{"step-down", nil, func(w *simWorld, _ *simProc) {
 		w.mu.Lock()
 		term := w.lastTerm
 		w.mu.Unlock()
 		w.faults.Put("_ctl.g", fmt.Appendf(nil, `{"op":"step-down","term":%d,"by":"operator"}`, term))
 	}},
-	{"restart", false, func(_ *simWorld, p *simProc) { p.stop(); p.begin() }},
-	{"rollback", true, func(w *simWorld, _ *simProc) { w.faults.Rollback(time.Duration(w.draw(int64(5 * w.ttl)))) }},
-	{"wipe", true, func(w *simWorld, _ *simProc) { w.faults.Wipe() }},
+	{"restart", nil, func(_ *simWorld, p *simProc) { p.stop(); p.begin() }},
+	{"rollback", (*simWorld).forgets, func(w *simWorld, _ *simProc) { w.faults.Rollback(time.Duration(w.draw(int64(5 * w.ttl)))) }},
+	{"wipe", (*simWorld).forgets, func(w *simWorld, _ *simProc) { w.faults.Wipe() }},
+	{"purge", (*simWorld).forgets, func(w *simWorld, _ *simProc) { w.faults.Purge("g") }},
 }
 
 // storm disturbs the election for a while.
@@ -548,7 +594,7 @@ func (w *simWorld) storm() {
 	for range 10 + w.draw(40) {
 		time.Sleep(time.Duration(w.draw(int64(2 * w.ttl))))
 		d := simDeeds[w.draw(int64(len(simDeeds)))]
-		if d.forgets && !w.forgets() {
+		if d.only != nil && !d.only(w) {
 			continue
 		}
 		p := w.procs[w.draw(int64(len(w.procs)))]
@@ -622,6 +668,25 @@ func (w *simWorld) control(change func(context.Context) error) {
 		defer cancel()
 		if err := change(ctx); err != nil && !errors.Is(err, context.DeadlineExceeded) {
 			w.t.Errorf("control record: %v", err)
+		}
+	}()
+}
+
+// operate has an operator, whose network is no better than the candidates', end
+// the record of a holder that is gone. Whether one is, is left to the call.
+func (w *simWorld) operate(end func(context.Context, *leader.Control) error) {
+	c, err := leader.NewControlWithStore(w.faults.Client("operator"), "operator")
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	go func() {
+		defer c.Close()
+		ctx, cancel := context.WithTimeout(context.Background(), 6*w.ttl)
+		defer cancel()
+		if end(ctx, c) == nil {
+			w.mu.Lock()
+			defer w.mu.Unlock()
+			w.ended++
 		}
 	}()
 }

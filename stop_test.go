@@ -157,6 +157,29 @@ func TestEachStopOptionIsHonoured(t *testing.T) {
 	}
 }
 
+// A release may have left by the time of a second stop, which asks for none; and
+// who left the record behind, to lead on elsewhere, say, does not release it.
+func TestTheFirstStopDecidesWhatBecomesOfTheRecord(t *testing.T) {
+	for _, release := range []bool{true, false} {
+		synctest.Test(t, func(t *testing.T) {
+			st := memstore.New()
+			a := candidate(t, st, config("a"))
+			a.OnDemote(func() { time.Sleep(time.Second) })
+			mustLead(t, started(t, a))
+			for _, opts := range []leader.StopOptions{{DeleteKey: release}, {DeleteKey: !release}} {
+				if err := a.StopWithContext(t.Context(), opts); err != nil {
+					t.Fatal(err)
+				}
+				synctest.Wait()
+			}
+			<-a.Done()
+			if e, _ := stored(t, st); e.Tombstone != release {
+				t.Errorf("the first stop asks for a release: %v, and of the record is left: %+v", release, e)
+			}
+		})
+	}
+}
+
 func TestStopGivesUpWhenItsContextIsDone(t *testing.T) {
 	for _, opts := range []leader.StopOptions{{WaitForDemote: true, DeleteKey: true}, {DeleteKey: true}, {}} {
 		synctest.Test(t, func(t *testing.T) {

@@ -241,3 +241,25 @@ func TestATermThatEndsAtItsPromotionIsNotDemotedAlone(t *testing.T) {
 		t.Errorf("promoted: %v, demoted: %v", promoted, demoted)
 	}
 }
+
+// Another goroutine may panic while the loop is about to begin a term. It finds
+// no window to close, so whoever opens one looks whether it may stay open; nor
+// is anything more written for that core.
+func TestATermThatBeginsBesideACrashIsOverAtOnce(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newSeam(t, "beside a crash")
+		s.e.crash("another goroutine", "boom", nil)
+		state := seamStates(s.e.clock.now())["holding"]
+		before := pastOf(&s.l.state)
+		s.l.state = state
+		s.l.apply(before, actionsOf([]string{"send(acquire)", "promote"}))
+		synctest.Wait()
+		if s.e.IsLeader() || s.promoted > 0 {
+			t.Errorf("leads: %v, %d promotions", s.e.IsLeader(), s.promoted)
+		}
+		if e, err := s.e.store.Get(t.Context(), s.e.cfg.Group); err != nil || e.Revision != 0 {
+			t.Errorf("%+v was written, %v", e, err)
+		}
+		s.l.end(func() {})
+	})
+}

@@ -79,10 +79,25 @@ func (c *Client) CompareAndSwap(ctx context.Context, w store.Write) (uint64, err
 	return rev, err
 }
 
-// Check implements [store.Checker]. It finds nothing: what a simulation makes
-// the store forget is the simulation's choice.
-func (c *Client) Check(context.Context, store.CheckRequest) (store.Report, error) {
-	return store.Report{}, nil
+// Check implements [store.Checker]. It finds nothing but, with Options.Ages,
+// the age of the store: what a simulation makes the store forget is the
+// simulation's choice.
+func (c *Client) Check(ctx context.Context, _ store.CheckRequest) (report store.Report, err error) {
+	if !c.f.opts.Ages {
+		return store.Report{}, nil
+	}
+	heard := c.call(ctx, Call{Op: Check}, func(fate Fate, _ bool) func() {
+		if fate.Refuse {
+			c.f.counts[Refusal]++
+			return func() { err = fmt.Errorf("%w: refused", store.ErrTransient) }
+		}
+		age := max(time.Since(c.f.made), 1)
+		return func() { report.Age = age }
+	})
+	if !heard {
+		return store.Report{}, fmt.Errorf("%w: no answer: %w", store.ErrTransient, end(ctx))
+	}
+	return report, err
 }
 
 // admit decides on a call before it leaves.

@@ -10,8 +10,8 @@
 // What happens to a call is its [Fate], which a [Policy] decides when the call
 // is made. What happens to a link or to the registers themselves is done by
 // methods of [Faults]. Whatever the policy, the promises of package store hold,
-// but for those methods that break them by intent: [Faults.Rollback] and
-// [Faults.Wipe].
+// but for those methods that break them by intent: [Faults.Rollback],
+// [Faults.Wipe] and [Faults.Remake].
 //
 // The package is made for the virtual time of testing/synctest. It reads no
 // other clock and no global randomness, so a run repeats as far as the

@@ -62,6 +62,7 @@ const (
 	Event // not a call: a change on its way to a watch
 	Offer
 	Broadcast // of the message, and again on its way to each who listens
+	Check     // of a store that tells its age
 )
 
 // A Call is what a policy knows when it decides.
@@ -159,7 +160,7 @@ func Random(seed uint64, r Rates) Policy {
 			return r.offer(rng)
 		case Broadcast:
 			return Fate{Delay: upTo(rng, r.EventDelay), Lose: rng.Float64() < r.LoseEvent}
-		case Get, CompareAndSwap, Watch:
+		case Get, CompareAndSwap, Watch, Check:
 		}
 		return r.call(rng)
 	}

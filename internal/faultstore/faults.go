@@ -24,6 +24,8 @@ type Options struct {
 	// WatchTimeout is how long a Watch tries before it fails when its call is
 	// lost. The default is 5 s.
 	WatchTimeout time.Duration
+	// Ages has the store tell its age, by calls that fare as others do.
+	Ages bool
 }
 
 // Faults is the registers, the network before them, and what goes wrong with
@@ -39,6 +41,7 @@ type Faults struct {
 	closed  bool
 	clients []*Client
 	past    history
+	made    time.Time // when the registers were made
 	timers  map[*time.Timer]struct{}
 	counts  [kinds]uint64
 	takers  map[string][]*taker // of offers for each key, the one whose turn is next first
@@ -62,6 +65,7 @@ func New(o Options) *Faults {
 		opts:    o,
 		mem:     memstore.NewWithOptions(memstore.Options{FirstRevision: o.FirstRevision}),
 		done:    make(chan struct{}),
+		made:    time.Now(),
 		past:    history{base: make(map[string]store.Entry), baseLast: o.FirstRevision - 1},
 		timers:  make(map[*time.Timer]struct{}),
 		takers:  make(map[string][]*taker),
@@ -167,6 +171,15 @@ func (f *Faults) Wipe() {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.forget(nil, f.opts.FirstRevision-1)
+}
+
+// Remake deletes the registers and makes others, which are empty. Revisions go
+// on above those of before, as they do in a bucket of ours.
+func (f *Faults) Remake() {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.made = time.Now()
+	f.forget(nil, f.past.last())
 }
 
 // forget restores an earlier state and lets every watch hear it. f.mu is held.

@@ -318,6 +318,41 @@ func TestRollbackForgetsAcknowledgedWritesAndTellsTheWatches(t *testing.T) {
 	})
 }
 
+func TestWhatIsMadeAgainIsEmptyAndTellsItsAge(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		lost := false
+		f := faultstore.New(faultstore.Options{Ages: true, Policy: func(c faultstore.Call) faultstore.Fate {
+			return faultstore.Fate{Delay: timeout / 2, Lose: c.Op == faultstore.Check && lost}
+		}})
+		defer f.Close()
+		a := f.Client("a")
+		check := func() (time.Duration, error) {
+			ctx, cancel := context.WithTimeout(t.Context(), timeout)
+			defer cancel()
+			report, err := a.Check(ctx, store.CheckRequest{})
+			return report.Age, err
+		}
+		write(a, 0, "1")
+		if age, err := check(); age != timeout || err != nil {
+			t.Errorf("after a write and a question it is %v old: %v", age, err)
+		}
+		f.Remake()
+		if e := f.Entry(key); e.Revision != 0 {
+			t.Errorf("it begins with %+v", e)
+		}
+		if age, err := check(); age != timeout/2 || err != nil {
+			t.Errorf("made again, it is %v old after a question: %v", age, err)
+		}
+		if rev, o, _ := write(a, 0, "2"); rev != 2 || o != store.OK {
+			t.Errorf("its first write got revision %d, %v", rev, o)
+		}
+		lost = true
+		if age, err := check(); age != 0 || store.Classify(err) != store.Transient {
+			t.Errorf("a question that is lost: %v, %v", age, err)
+		}
+	})
+}
+
 func TestForeignToolsAreHeard(t *testing.T) {
 	inBubble(t, nil, func(t *testing.T, f *faultstore.Faults) {
 		h := listen(t, f.Client("a"), key)

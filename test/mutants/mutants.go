@@ -55,7 +55,7 @@ func onNATS(run string) check {
 
 func mutants() []mutant {
 	var all []mutant
-	for _, part := range [][]mutant{twoLeaders(), stranded(), untrue(), costly(), reviewed(), reviewedOutside(), carried()} {
+	for _, part := range [][]mutant{twoLeaders(), stranded(), untrue(), costly(), reviewed(), reviewedOutside(), carried(), reviewedLabs()} {
 		all = append(all, part...)
 	}
 	return all
@@ -338,6 +338,36 @@ func carried() []mutant {
 	}
 }
 
+// reviewedLabs are mistakes that a review of the labs put in, and that passed.
+func reviewedLabs() []mutant {
+	return []mutant{
+		{39, "a panic of the store says that nothing was written", []edit{
+			{engine + "guard.go", "the store's %s panicked\", store.ErrUnknown, method)", "the store's %s panicked\", store.ErrTransient, method)"},
+		}, root("TestALeaseCountsFromTheWriteWhoseCallPanicked")},
+		{39, "a term begins beside a crash that found no window to close", []edit{
+			{engine + "loop.go", "if l.crashed() { // and crash", "if false { // and crash"},
+		}, check{pkg: "internal/engine", run: "^TestATermThatBeginsBesideACrashIsOverAtOnce$"}},
+		{39, "what is due comes before what has arrived", []edit{
+			{engine + "loop.go", "\tl.takeMessages()\n\tl.step(&machine.Event{Kind: machine.Tick})", "\tl.step(&machine.Event{Kind: machine.Tick})"},
+		}, root("TestWhoStoodStillHearsTheRenewalsBeforeItChallenges")},
+		{39, "a vacancy comes before the pause that led to it", []edit{
+			{engine + "loop.go", "\tif control != nil {\n\t\tl.observeControl(*control)\n\t}\n\tif group != nil {\n\t\tl.observe(group)\n\t}\n", "\tif group != nil {\n\t\tl.observe(group)\n\t}\n\tif control != nil {\n\t\tl.observeControl(*control)\n\t}\n"},
+		}, root("TestWhoStoodStillHearsOfAPauseBeforeItClaims")},
+		{39, "a candidate campaigns before it obeys the pause of which it has just heard", []edit{
+			{engine + "control.go", "\tl.pause(c.Paused)\n", "\tl.unbar(machine.Uninformed)\n\tl.pause(c.Paused)\n"},
+		}, root("TestWhoStartsInAPausedGroupWritesNothing")},
+		{39, "the latest stop decides what becomes of the record", []edit{
+			{engine + "candidate.go", "\tif first {\n\t\t// The first stop", "\tif true {\n\t\t// The first stop"},
+		}, root("TestTheFirstStopDecidesWhatBecomesOfTheRecord")},
+		{39, "a leader hands over to whoever asks to take over", []edit{
+			{engine + "takeover.go", "served && cfg.VersionPolicy.Outranks(standingOf(s), cfg.Standing)", "served"},
+		}, root("TestALeaderJudgesWhoAsksToTakeOver")},
+		{39, "offers go to who may not campaign before its work has ended", []edit{
+			{engine + "loop.go", "s.Phase == machine.Claiming) && !s.Undrained &&", "s.Phase == machine.Claiming) &&"},
+		}, root("TestAnOfferDoesNotReachWhoseWorkGoesOn")},
+	}
+}
+
 // covers are the bugs of other libraries' interfaces that ours has no place
 // for.
 func covers() []cover {
@@ -392,4 +422,5 @@ var bugs = [...]string{
 	36: "A consumer and goroutines for each election",
 	37: "What an outside review put in, and our labs had passed",
 	38: "Connections go on to a leader of before",
+	39: "What a review of the labs put in, and they had passed",
 }

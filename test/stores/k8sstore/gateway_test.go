@@ -25,6 +25,7 @@ type gateway struct {
 	mu       sync.Mutex
 	next     func(w http.ResponseWriter, forward func() answer)
 	requests map[string]int // by method
+	blind    bool           // it answers no GET
 }
 
 func newGateway(tb testing.TB, srv *kubelab.Server) *gateway {
@@ -58,6 +59,13 @@ func (g *gateway) instead(f func(w http.ResponseWriter, forward func() answer)) 
 	g.next = f
 }
 
+// blinded has no GET answered from now on.
+func (g *gateway) blinded() {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.blind = true
+}
+
 // count is how many requests of the method have come.
 func (g *gateway) count(method string) int {
 	g.mu.Lock()
@@ -74,6 +82,7 @@ func (g *gateway) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	forward := func() answer { return g.forward(r, body) }
 	g.mu.Lock()
 	g.requests[r.Method]++
+	blind := g.blind && r.Method == http.MethodGet
 	next := g.next
 	if r.Method == http.MethodPut || r.Method == http.MethodPost {
 		g.next = nil
@@ -83,6 +92,10 @@ func (g *gateway) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	g.mu.Unlock()
 	if next != nil {
 		next(w, forward)
+		return
+	}
+	if blind {
+		w.WriteHeader(http.StatusBadGateway)
 		return
 	}
 	forward().write(w)

@@ -120,6 +120,14 @@ func repetition(t *testing.T, srv *kubelab.Server) {
 	if e := trial.Get(t, s, "g"); e.Revision != later {
 		t.Errorf("%+v", e)
 	}
+	// Where nobody can look what stands there, it may be the write.
+	g.instead(twice)
+	g.blinded()
+	_, err = s.CompareAndSwap(trial.Within(t), store.Write{Key: "g", Expected: later, Value: []byte("mine")})
+	trial.Outcome(t, err, store.Unknown)
+	if e := trial.Get(t, other, "g"); string(e.Value) != "mine" {
+		t.Errorf("%+v", e)
+	}
 }
 
 // unreachable shows what is said of writes that cannot have left, and of those

@@ -242,6 +242,22 @@ func TestForeignContentKeepsWhatItSaysAndItsExpiry(t *testing.T) {
 	}
 }
 
+// The server's clock is set back, or two writes come in a microsecond: a record
+// that is replaced has a later revision all the same.
+func TestRevisionsGrowWhileTheClockIsSetBack(t *testing.T) {
+	t.Parallel()
+	srv := databases.StartRedis(t)
+	st := over(t, dial(t, srv.Addr()), redisstore.Options{})
+	// As if it had been written an hour ahead.
+	ahead := uint64(time.Now().Add(time.Hour).UnixMicro())
+	srv.Must("SET", "leader:reports", fmt.Sprintf("leader/1 %d live\nheld", ahead))
+	for rev := ahead; rev < ahead+3; rev++ {
+		if next := put(t, st, "reports", rev, "renewed"); next != rev+1 {
+			t.Fatalf("revision %d is replaced by %d", rev, next)
+		}
+	}
+}
+
 func TestARenewalIsOneRoundTrip(t *testing.T) {
 	t.Parallel()
 	srv := databases.StartRedis(t)
