@@ -18,7 +18,7 @@ const (
 )
 
 // UnaryClient sends unary calls again that were refused for want of leadership
-// ([RefusalOf]) or are repeatable (BuilderOptions), to the leader that the
+// of the group ([RefusalOf]) or are repeatable (BuilderOptions), to the leader that the
 // observer knows of, or that the refusal names if its term is later. From its
 // first failure on such a call waits for a leader, whether it says WaitForReady
 // or not. It is part of [Builder.DialOptions].
@@ -40,6 +40,7 @@ func (b *Builder) UnaryClient() grpc.UnaryClientInterceptor {
 			before, _ := b.follower(group).present()
 			err := invoke(ctx, method, req, reply, cc, opts...)
 			r, refused := RefusalOf(err)
+			refused = refused && r.Group == group // that of another is one that the handler got
 			if !refused && !b.repeats(method, err) || !b.await(ctx, group, before, r, delay, began.Add(b.opts.RetryFor)) {
 				return err
 			}

@@ -21,7 +21,8 @@ const (
 	// far it came, nobody knows.
 	ReasonTermEnded = "TERM_ENDED"
 	// ReasonStaleTerm: a resource has seen a newer term. Its number is "term"
-	// in the metadata. No handler has run.
+	// in the metadata. No handler has run, unless it answered so itself
+	// ([RefuseTerm]).
 	ReasonStaleTerm = "STALE_TERM"
 	// ReasonNoTerm: a call to a resource states no term. No handler has run.
 	ReasonNoTerm = "NO_TERM"

@@ -32,7 +32,8 @@ func (o ServerOptions) local(method string) bool {
 // [RefusalOf]. The handler runs within Election.Do, and so after the validation
 // that FencingConfig asks for: its context ends with the term and carries it.
 // If the handler then returns the context's error, the client's is Unavailable
-// with [ReasonTermEnded]. That is also the code, without a reason, where the
+// with [ReasonTermEnded]. A refusal that the handler got itself, by a call to a
+// leader, loses its details: a handler has run here. Unavailable is also the code, without a reason, where the
 // store had to be asked and did not answer; no handler has run then.
 func UnaryServer(e leader.Election, opts ServerOptions) grpc.UnaryServerInterceptor {
 	return func(ctx context.Context, req any, info *grpc.UnaryServerInfo, handler grpc.UnaryHandler) (resp any, err error) {
@@ -64,6 +65,9 @@ func lead(ctx context.Context, e leader.Election, handler func(context.Context) 
 	err := e.Do(ctx, func(work context.Context) error {
 		ran = true
 		err := handler(work)
+		if _, passedOn := RefusalOf(err); passedOn {
+			return status.Error(status.Code(err), status.Convert(err).Message())
+		}
 		if err != nil && work.Err() != nil && ctx.Err() == nil && canceled(err) {
 			return errorOf(codes.Unavailable, "the term ended while the call was served", ReasonTermEnded, nil)
 		}

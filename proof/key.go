@@ -45,6 +45,10 @@ func NewKey(signer crypto.Signer) (Key, error) {
 	if signer == nil {
 		return Key{}, fmt.Errorf("%w: there is none", ErrKey)
 	}
+	if private, ok := signer.(ed25519.PrivateKey); ok && len(private) != ed25519.PrivateKeySize {
+		// Its Public would panic. Often it is a seed.
+		return Key{}, fmt.Errorf("%w: an ed25519.PrivateKey of %d bytes, and not %d", ErrKey, len(private), ed25519.PrivateKeySize)
+	}
 	public, ok := signer.Public().(ed25519.PublicKey)
 	if !ok || len(public) != ed25519.PublicKeySize {
 		return Key{}, fmt.Errorf("%w: it is a %T, and must be an ed25519.PublicKey", ErrKey, signer.Public())

@@ -109,7 +109,10 @@ func TestWhatIsNoKeyIsRefused(t *testing.T) {
 			t.Errorf("%s: the error shows the key: %v", name, err)
 		}
 	}
-	for name, signer := range map[string]crypto.Signer{"none": nil, "ECDSA": ec, "of no length": remote{}} {
+	for name, signer := range map[string]crypto.Signer{"none": nil, "ECDSA": ec, "of no length": remote{},
+		"a private key of no length": ed25519.PrivateKey{}, "a seed": make(ed25519.PrivateKey, ed25519.SeedSize),
+		"a private key that is cut": make(ed25519.PrivateKey, ed25519.SeedSize-1), "a private key that is nil": ed25519.PrivateKey(nil),
+	} {
 		if _, err := proof.NewKey(signer); !errors.Is(err, proof.ErrKey) {
 			t.Errorf("a signer that is %s: %v", name, err)
 		}

@@ -106,16 +106,21 @@ func TestWrongUsageOfProofsIsRefused(t *testing.T) {
 	key, keys := filepath.Join(dir, "a.pem"), filepath.Join(dir, "set")
 	ok(t, "token", "keygen", "--key", key, "--keys", keys)
 	for name, args := range map[string][]string{
-		"no keys":         {"verify", "reports", "--offline"},
-		"keys online":     {"verify", "reports", "--term", "7", "--keys", keys},
-		"negative skew":   {"verify", "reports", "--offline", "--keys", keys, "--skew=-1s"},
-		"an empty proof":  {"verify", "reports", "--offline", "--keys", keys},
-		"no group":        {"sign", "a b", "--key", key, "--id", "x", "--term", "7", "--term-token", "t"},
-		"no term":         {"sign", "reports", "--key", key, "--id", "x", "--term-token", "t"},
-		"term 0":          {"sign", "reports", "--key", key, "--id", "x", "--term", "0", "--term-token", "t"},
-		"no key":          {"sign", "reports", "--key", key + "x", "--id", "x", "--term", "7", "--term-token", "t"},
-		"too short":       {"sign", "reports", "--key", key, "--id", "x", "--term", "7", "--term-token", "t", "--for", "1us"},
-		"one file of two": {"keygen", "--key", key},
+		"no keys":          {"verify", "reports", "--offline"},
+		"keys online":      {"verify", "reports", "--term", "7", "--keys", keys},
+		"proof online":     {"verify", "reports", "--term", "7", "--proof", "x"},
+		"audience online":  {"verify", "reports", "--term", "7", "--audience", "x"},
+		"largest online":   {"verify", "reports", "--term", "7", "--min-term", "8"},
+		"negative skew":    {"verify", "reports", "--offline", "--keys", keys, "--skew=-1s"},
+		"an empty proof":   {"verify", "reports", "--offline", "--keys", keys},
+		"no group":         {"sign", "a b", "--key", key, "--id", "x", "--term", "7", "--term-token", "t"},
+		"no term":          {"sign", "reports", "--key", key, "--id", "x", "--term-token", "t"},
+		"term 0":           {"sign", "reports", "--key", key, "--id", "x", "--term", "0", "--term-token", "t"},
+		"no key":           {"sign", "reports", "--key", key + "x", "--id", "x", "--term", "7", "--term-token", "t"},
+		"too short":        {"sign", "reports", "--key", key, "--id", "x", "--term", "7", "--term-token", "t", "--for", "1us"},
+		"one file of two":  {"keygen", "--key", key},
+		"one file twice":   {"keygen", "--key", key + "2", "--keys", key + "2"},
+		"one, in two ways": {"keygen", "--key", key + "2", "--keys", filepath.Dir(key) + "/./" + filepath.Base(key) + "2"},
 	} {
 		if code, out, stderr := runProgram(t, nil, append([]string{"token"}, args...)...); code != 2 || out != "" || stderr == "" {
 			t.Errorf("%s: exit status %d, %q, %q", name, code, out, stderr)

@@ -37,6 +37,14 @@ Examples:
   leader token keygen --key new.pem --keys reports.jwks`
 }
 
+// Validate checks what the parser cannot: the set would replace the key.
+func (c KeygenCommand) Validate() error {
+	if c.Key != "" && filepath.Clean(c.Key) == filepath.Clean(c.Keys) {
+		return fmt.Errorf("--keys %s: must not be the file of --key", c.Keys)
+	}
+	return nil
+}
+
 // Run makes the key.
 func (c KeygenCommand) Run(std app.Streams) error {
 	set, err := proof.ReadKeySet(c.Keys)

@@ -27,6 +27,9 @@ func (o Offline) Validate() error {
 		return errors.New("--offline: needs --keys, the group's public keys")
 	case !o.Offline && o.Keys != "":
 		return errors.New("--keys: is for --offline")
+	case !o.Offline && (o.Proof != "" && o.Proof != "-" || o.Audience != "" || o.MinTerm != 0):
+		// A proof that nobody looked at must not pass for a good one.
+		return errors.New("--proof, --audience and --min-term: are for --offline")
 	case o.Skew < 0:
 		return fmt.Errorf("--skew %v: must not be negative", o.Skew)
 	}
