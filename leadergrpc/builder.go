@@ -60,8 +60,9 @@ type BuilderOptions struct {
 	// not repeat a call once a part of the answer has come.
 	Repeatable func(fullMethod string) bool
 	// RetryFor is how long a unary call is sent again, counted from its
-	// beginning, as far as its context allows. Then its last error is returned.
-	// 0 means DefaultRetryFor, and a negative one that nothing is sent again.
+	// beginning, as far as its context allows. Then its last error is returned,
+	// or Unavailable if no connection to a leader came about meanwhile. A call
+	// that is being served is not cut short. 0 means DefaultRetryFor, and a negative one that nothing is sent again.
 	RetryFor time.Duration
 	// Logger is told of changes and troubles. Nil: silent.
 	Logger *slog.Logger
@@ -100,10 +101,12 @@ func NewBuilder(observe Observe, opts BuilderOptions) *Builder {
 	return &Builder{observe: observe, opts: opts, followers: map[string]*follower{}}
 }
 
-// DialOptions returns what a channel needs to follow leaders: the resolver and
-// the interceptor that sends refused calls again.
+// DialOptions returns what a channel needs to follow leaders: the resolver, the
+// interceptor that sends refused calls again, and what tells it that one is sent.
 func (b *Builder) DialOptions() []grpc.DialOption {
-	return []grpc.DialOption{grpc.WithResolvers(b), grpc.WithChainUnaryInterceptor(b.UnaryClient())}
+	return []grpc.DialOption{
+		grpc.WithResolvers(b), grpc.WithChainUnaryInterceptor(b.UnaryClient()), grpc.WithStatsHandler(watcher{}),
+	}
 }
 
 // Scheme implements resolver.Builder.

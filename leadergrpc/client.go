@@ -20,8 +20,10 @@ const (
 // UnaryClient sends unary calls again that were refused for want of leadership
 // of the group ([RefusalOf]) or are repeatable (BuilderOptions), to the leader that the
 // observer knows of, or that the refusal names if its term is later. From its
-// first failure on such a call waits for a leader, whether it says WaitForReady
-// or not. It is part of [Builder.DialOptions].
+// first failure on such a call waits for a leader and a connection to it, for as
+// long as RetryFor allows, and if it says WaitForReady, for as long as its
+// context does. It is part of [Builder.DialOptions]; by itself, it waits for the
+// connection as long as the context allows, too.
 //
 // A refusal proves that no handler ran, so this is safe for every method; other
 // errors are returned as they are. The first attempt after a refusal is
@@ -35,15 +37,23 @@ func (b *Builder) UnaryClient() grpc.UnaryClientInterceptor {
 		if !ok || b.opts.RetryFor < 0 {
 			return invoke(ctx, method, req, reply, cc, opts...)
 		}
-		began, delay := time.Now(), firstDelay
-		for {
+		until, delay := time.Now().Add(b.opts.RetryFor), firstDelay
+		send := func(ctx context.Context) error { return invoke(ctx, method, req, reply, cc, opts...) }
+		patient := waits(opts)
+		for failed := error(nil); ; {
 			before, _ := b.follower(group).present()
-			err := invoke(ctx, method, req, reply, cc, opts...)
+			var err error
+			if failed == nil || patient {
+				err = send(ctx)
+			} else {
+				err = inTime(ctx, until, failed, send)
+			}
 			r, refused := RefusalOf(err)
 			refused = refused && r.Group == group // that of another is one that the handler got
-			if !refused && !b.repeats(method, err) || !b.await(ctx, group, before, r, delay, began.Add(b.opts.RetryFor)) {
+			if !refused && !b.repeats(method, err) || !b.await(ctx, group, before, r, delay, until) {
 				return err
 			}
+			failed = err
 			delay = min(2*delay, longestDelay)
 			opts = append(slices.Clip(opts), grpc.WaitForReady(true)) // it may be gone again
 		}

@@ -2,6 +2,7 @@ package leadergrpc_test
 
 import (
 	"context"
+	"strings"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -159,6 +160,63 @@ func TestARefusalIsReturnedWhenNobodyComes(t *testing.T) {
 	seen <- leader.LeaderInfo{Group: "reports", Term: 2, Reason: leader.ReasonStopped}
 	if err := <-answer; status.Code(err) != codes.FailedPrecondition {
 		t.Errorf("%v", err)
+	}
+}
+
+// The next leader does not accept connections: it is known, and frozen or
+// behind a firewall.
+func TestACallDoesNotWaitForAConnectionWhenTheTimeIsUp(t *testing.T) {
+	st := newStore()
+	a := stand(t, st, config("a"), nil)
+	if err := a.Stop(); err != nil {
+		t.Fatal(err)
+	}
+	silent := listenTCP(t) // no server accepts, so no HTTP/2 preface is answered
+	defer silent.Close()   //nolint:errcheck // nothing was written
+	seen := make(told)
+	conn := reach(t, seen.observe, leadergrpc.BuilderOptions{RetryFor: 300 * time.Millisecond})
+	conn.Connect()
+	seen <- a.is(1)
+	answer := make(chan error, 1)
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	defer cancel()
+	go func() { answer <- errorOf(askIn(ctx, conn, who)) }()
+	<-a.refused
+	seen <- leader.LeaderInfo{Group: "reports", ID: "b", Term: 2, Address: silent.Addr().String()}
+	err := <-answer
+	if ctx.Err() != nil || status.Code(err) != codes.Unavailable || !strings.Contains(err.Error(), "no connection to a leader in time") {
+		t.Errorf("%v; the context: %v", err, ctx.Err())
+	}
+}
+
+// What is being served takes as long as it takes.
+func TestACallThatIsSentAgainMayOutlastTheTime(t *testing.T) {
+	const retry = 500 * time.Millisecond
+	st := newStore()
+	b := leads(t, stand(t, st, config("b"), func(ctx context.Context) (string, error) {
+		select {
+		case <-time.After(2 * retry): // the time it takes is the point
+			return "b", nil
+		case <-ctx.Done():
+			return "", ctx.Err()
+		}
+	}))
+	a := stand(t, st, config("a"), nil)
+	follows(t, a, b)
+	seen := make(told)
+	conn := reach(t, seen.observe, leadergrpc.BuilderOptions{RetryFor: retry})
+	conn.Connect()
+	seen <- a.is(1)
+	answer := make(chan error, 1)
+	go func() { answer <- errorOf(ask(t, conn, who)) }()
+	<-a.refused
+	seen <- b.is(2)
+	err := <-answer
+	if _, refused := leadergrpc.RefusalOf(err); err != nil && !refused && status.Code(err) != codes.Unavailable {
+		t.Errorf("%v", err)
+	}
+	if b.runs.Load() > 0 && err != nil {
+		t.Errorf("served, and cut short: %v", err)
 	}
 }
 
