@@ -226,7 +226,7 @@ type timed struct {
 	*redelivering
 
 	begun []time.Time
-	due   bool
+	due   atomic.Bool
 }
 
 func (s *timed) CompareAndSwap(ctx context.Context, w store.Write) (uint64, error) {
@@ -234,8 +234,7 @@ func (s *timed) CompareAndSwap(ctx context.Context, w store.Write) (uint64, erro
 		s.begun = append(s.begun, time.Now()) // an election has one write under way
 	}
 	rev, err := s.redelivering.CompareAndSwap(ctx, w)
-	if s.due {
-		s.due = false
+	if s.due.CompareAndSwap(true, false) {
 		panic("boom")
 	}
 	return rev, err
@@ -249,7 +248,7 @@ func TestALeaseCountsFromTheWriteWhoseCallPanicked(t *testing.T) {
 		a := start(t, st, config("a"))
 		mustLead(t, a)
 		st.lag()
-		st.due = true
+		st.due.Store(true)
 		time.Sleep(heartbeat + heartbeat/2)
 		synctest.Wait()
 		if n := len(st.begun); n != 3 || st.begun[1].Equal(st.begun[2]) {

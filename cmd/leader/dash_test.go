@@ -195,11 +195,16 @@ func TestDashDemandsItsTokenOffLoopback(t *testing.T) {
 	const token = "correct-horse-battery"
 	e := l.stand("reports", "worker-1")
 	base, _ := startServing(t, []string{"NATS_URL=" + l.url, "LEADER_DASH_TOKEN=" + token}, "dash", "--http", "0.0.0.0:0", "--allow-control")
+	at, err := url.Parse(base)
+	if err != nil {
+		t.Fatal(err)
+	}
+	forged := map[string]string{"Cookie": "leader_dash_" + at.Port() + "=9999999999.00"}
 	for _, v := range []visit{
 		{http.MethodGet, "/api/events", "", nil},
 		{http.MethodGet, "/api/events?token=" + token, "", nil}, // URLs are logged
 		{http.MethodGet, "/api/candidates?group=reports", "", map[string]string{"Authorization": "Bearer " + token + "x"}},
-		{http.MethodGet, "/api/candidates?group=reports", "", map[string]string{"Cookie": "leader_dash=9999999999.00"}},
+		{http.MethodGet, "/api/candidates?group=reports", "", forged},
 		{http.MethodGet, "/api/candidates?group=reports", "", map[string]string{"Authorization": "Bearer "}},
 		stepDown(e.Term().Number, nil),
 	} {
