@@ -33,8 +33,9 @@ func (o ServerOptions) local(method string) bool {
 // that FencingConfig asks for: its context ends with the term and carries it.
 // If the handler then returns the context's error, the client's is Unavailable
 // with [ReasonTermEnded]. A refusal that the handler got itself, by a call to a
-// leader, loses its details: a handler has run here. Unavailable is also the code, without a reason, where the
-// store had to be asked and did not answer; no handler has run then.
+// leader, loses its details: a handler has run here. Unavailable is also the
+// code, without a reason, where the store had to be asked and did not answer; no
+// handler has run then.
 func UnaryServer(e leader.Election, opts ServerOptions) grpc.UnaryServerInterceptor {
 	return func(ctx context.Context, req any, info *grpc.UnaryServerInfo, handler grpc.UnaryHandler) (resp any, err error) {
 		if opts.local(info.FullMethod) {
