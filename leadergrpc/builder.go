@@ -62,7 +62,8 @@ type BuilderOptions struct {
 	// RetryFor is how long a unary call is sent again, counted from its
 	// beginning, as far as its context allows. Then its last error is returned,
 	// or Unavailable if no connection to a leader came about meanwhile. A call
-	// that is being served is not cut short. 0 means DefaultRetryFor, and a negative one that nothing is sent again.
+	// that is being served is not cut short. 0 means DefaultRetryFor, and a
+	// negative one that nothing is sent again.
 	RetryFor time.Duration
 	// Logger is told of changes and troubles. Nil: silent.
 	Logger *slog.Logger

@@ -18,12 +18,12 @@ const (
 )
 
 // UnaryClient sends unary calls again that were refused for want of leadership
-// of the group ([RefusalOf]) or are repeatable (BuilderOptions), to the leader that the
-// observer knows of, or that the refusal names if its term is later. From its
-// first failure on such a call waits for a leader and a connection to it, for as
-// long as RetryFor allows, and if it says WaitForReady, for as long as its
-// context does. It is part of [Builder.DialOptions]; by itself, it waits for the
-// connection as long as the context allows, too.
+// of the group ([RefusalOf]) or are repeatable (BuilderOptions), to the leader
+// that the observer knows of, or that the refusal names if its term is later.
+// From its first failure on such a call waits for a leader and a connection to
+// it, for as long as RetryFor allows, and if it says WaitForReady, for as long
+// as its context does. It is part of [Builder.DialOptions]; by itself, it waits
+// for the connection as long as the context allows, too.
 //
 // A refusal proves that no handler ran, so this is safe for every method; other
 // errors are returned as they are. The first attempt after a refusal is
