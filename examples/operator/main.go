@@ -113,18 +113,25 @@ func newLock(nc *nats.Conn, bucket string, logger *slog.Logger) (*lock, error) {
 	if err != nil {
 		return nil, err
 	}
-	cfg := electionConfig(bucket, cmp.Or(os.Getenv("POD_NAME"), host), logger)
+	cfg, err := electionConfig(bucket, cmp.Or(os.Getenv("POD_NAME"), host), logger)
+	if err != nil {
+		return nil, err
+	}
 	return leaderkube.New[resourcelock.LeaderElectionRecord](nc, cfg, leaderkube.Options{Timing: leaderkube.TimingFor(cfg)})
 }
 
-func electionConfig(bucket, id string, logger *slog.Logger) leader.ElectionConfig {
+func electionConfig(bucket, id string, logger *slog.Logger) (leader.ElectionConfig, error) {
 	cfg := leader.ElectionConfig{
 		Bucket: bucket, BucketAutoCreate: true, Group: "leadergroup-operator", InstanceID: id, DemoteTimeout: demotes, Logger: logger,
 	}.WithProfile(leader.ProfileStable)
-	if ttl, err := time.ParseDuration(os.Getenv("LEADER_TTL")); err == nil {
+	if text := os.Getenv("LEADER_TTL"); text != "" {
+		ttl, err := time.ParseDuration(text)
+		if err != nil {
+			return cfg, fmt.Errorf("LEADER_TTL=%s: must be a duration, such as 20s: %w", text, err)
+		}
 		cfg.TTL, cfg.HeartbeatInterval = ttl, ttl/5
 	}
-	return cfg
+	return cfg, nil
 }
 
 func newManager(config *ctrlConfig, l *lock) (ctrl.Manager, error) {

@@ -38,12 +38,23 @@ func probed(t *testing.T) []string {
 	return []string{c.LivenessProbe.HTTPGet.Path, c.ReadinessProbe.HTTPGet.Path}
 }
 
+func TestALeaseThatCannotBeReadIsAnError(t *testing.T) {
+	t.Setenv("LEADER_TTL", "30")
+	cfg, err := electionConfig("leaders", "one", slog.New(slog.DiscardHandler))
+	if err == nil || !strings.Contains(err.Error(), "LEADER_TTL=30") {
+		t.Errorf("%v; the lease is %v", err, cfg.TTL)
+	}
+}
+
 // A record that is released while reconciliations go on has another operator
 // lead beside them.
 func TestTheRecordWaitsForTheManagerAndThePodForBoth(t *testing.T) {
 	for _, ttl := range []string{"", "5s", "1m"} {
 		t.Setenv("LEADER_TTL", ttl)
-		cfg := electionConfig("leaders", "one", slog.New(slog.DiscardHandler))
+		cfg, err := electionConfig("leaders", "one", slog.New(slog.DiscardHandler))
+		if err != nil {
+			t.Fatal(err)
+		}
 		timing := leaderkube.TimingFor(cfg)
 		opts, err := managerOptions(nil, timing)
 		if err != nil {
