@@ -240,6 +240,39 @@ func TestALeaderJudgesWhoAsksToTakeOver(t *testing.T) {
 	}
 }
 
+// A holder that cools down has not begun to lead. If it left for one that is
+// preferred and then loses the race, the next holder would cool down anew, and
+// so on, with nobody leading.
+func TestNobodyIsTakenOverWhileItCoolsDown(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		st := memstore.New()
+		cfg := takeover("a", 2)
+		cfg.AcquireGrace, cfg.MinTenure = leader.GraceOn, heartbeat
+		a := start(t, st, cfg)
+		synctest.Wait()
+		claim, _ := stored(t, st)
+		asks := func() {
+			put(t, st, "_ctl.g", record.Control{Stand: &record.Stand{ID: "b", Term: claim.Revision, Priority: 3, Takeover: true}})
+			synctest.Wait()
+		}
+		time.Sleep(wait - heartbeat)
+		if asks(); a.IsLeader() {
+			t.Fatal("it does not cool down")
+		}
+		time.Sleep(heartbeat)
+		mustLead(t, a)
+		if got := a.Term().Number; got != claim.Revision {
+			t.Fatalf("term %d, and the claim was %d", got, claim.Revision)
+		}
+		asks() // it has not served yet, however old the claim is
+		mustLead(t, a)
+		time.Sleep(heartbeat)
+		if asks(); a.IsLeader() {
+			t.Error("it does not leave after its tenure")
+		}
+	})
+}
+
 // Two that are equally preferred take turns only when one of them leaves.
 func TestEqualPrioritiesNeverTakeOverFromEachOther(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

@@ -277,8 +277,8 @@ func TestAPausedGroupIsNotForgotten(t *testing.T) {
 	})
 }
 
-// A lease may last for minutes, and whoever pauses the group meanwhile cannot
-// know that it is about to be forgotten.
+// A lease may last for minutes, and an operator who pauses the group meanwhile
+// cannot know that it is about to be forgotten.
 func TestForgetRefusesAGroupThatIsPausedWhileItsLeaseIsWatched(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		st := memstore.New()

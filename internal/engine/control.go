@@ -134,7 +134,9 @@ func (l *loop) hear(s *record.Stand) {
 		return
 	}
 	l.known = l.known.Heard(l.cfg.VersionPolicy, standingOf(s))
-	if l.grants(s, l.since, l.now()) {
+	// Not while it cools down: it does not lead yet. Its successor would cool
+	// down anew, and might be asked in its turn, with nobody ever leading.
+	if l.state.Grant.Promoted && l.grants(s, l.since, l.now()) {
 		l.step(&machine.Event{Kind: machine.Asked, Term: s.Term, Exit: machine.Exit{
 			Reason: machine.ReasonOutranked, By: s.ID, Successor: s.ID,
 		}})

@@ -243,8 +243,8 @@ func TestATermThatEndsAtItsPromotionIsNotDemotedAlone(t *testing.T) {
 }
 
 // Another goroutine may panic while the loop is about to begin a term. It finds
-// no window to close, so whoever opens one looks whether it may stay open; nor
-// is anything more written for that core.
+// no window to close, so the loop checks whether the one that it opens may stay
+// open. Nor is anything more written for that core.
 func TestATermThatBeginsBesideACrashIsOverAtOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newSeam(t, "beside a crash")

@@ -40,7 +40,7 @@ type loop struct {
 	draft    *record.Draft // our latest write, until the record shows what became of it
 
 	ending *window // the term whose demotion is due
-	since  int64   // when the present term was acquired (monotonic)
+	since  int64   // when the latest promotion was (monotonic)
 	// undrained: a demotion was handed in, and is not answered yet.
 	undrained bool
 	severed   bool // the store is closed for good, and the core told to end
@@ -471,7 +471,7 @@ func (l *loop) apply(before past, actions []machine.Action) {
 	if l.state.Grant.Token == l.token {
 		l.token, l.counted().word = "", l.word
 	}
-	if l.state.Phase == machine.Holding && before.phase != machine.Holding {
+	if l.state.Grant.Promoted && !before.promoted {
 		l.since = l.now()
 	}
 	l.peers.stepped(before, &l.state)

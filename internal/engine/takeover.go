@@ -175,9 +175,9 @@ func (t *takeover) delay() time.Duration {
 	return backoff.Policy{Initial: cfg.TTL, Max: max(cfg.MinTenure, cfg.TTL)}.Steady(t.requests + 1)
 }
 
-// grants reports whether the leader of a term that began at since hands it
-// over to a candidate that says so of its standing. That candidate counts from
-// when it first saw the term, by a clock of its own.
+// grants reports whether a leader that was promoted at since hands over to a
+// candidate that says so of its standing. That candidate counts from when it
+// first saw the term, by a clock of its own.
 func (e *env) grants(s *record.Stand, since, now int64) bool {
 	cfg := &e.cfg
 	served := now-since >= int64(float64(cfg.MinTenure)*(1-2*cfg.ClockDrift))

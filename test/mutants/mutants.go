@@ -359,9 +359,13 @@ func reviewedLabs() []mutant {
 		{39, "the latest stop decides what becomes of the record", []edit{
 			{engine + "candidate.go", "\tif first {\n\t\t// The first stop", "\tif true {\n\t\t// The first stop"},
 		}, root("TestTheFirstStopDecidesWhatBecomesOfTheRecord")},
-		{39, "a leader hands over to whoever asks to take over", []edit{
+		{39, "a leader hands over to any candidate that asks to take over", []edit{
 			{engine + "takeover.go", "served && cfg.VersionPolicy.Outranks(standingOf(s), cfg.Standing)", "served"},
 		}, root("TestALeaderJudgesWhoAsksToTakeOver")},
+		{39, "a holder is taken over before it leads", []edit{
+			{engine + "control.go", "l.state.Grant.Promoted && l.grants(", "l.grants("},
+			{engine + "loop.go", "if l.state.Grant.Promoted && !before.promoted {", "if l.state.Phase == machine.Holding && before.phase != machine.Holding {"},
+		}, root("TestNobodyIsTakenOverWhileItCoolsDown")},
 		{39, "offers go to who may not campaign before its work has ended", []edit{
 			{engine + "loop.go", "s.Phase == machine.Claiming) && !s.Undrained &&", "s.Phase == machine.Claiming) &&"},
 		}, root("TestAnOfferDoesNotReachWhoseWorkGoesOn")},
