@@ -65,12 +65,13 @@ func (s *server) try(ctx context.Context, client net.Conn) (_ *link, changed <-c
 	if t == nil {
 		return nil, changed, errNoLeader
 	}
-	ctx, cancel := context.WithTimeout(ctx, s.opts.DialTimeout)
+	// The end of the term is its parent, so that nothing begins after that.
+	dial, cancel := context.WithTimeout(t.over, s.opts.DialTimeout)
 	defer cancel()
-	defer context.AfterFunc(t.over, cancel)()
-	conn, err := s.dial(ctx, info.Address)
+	defer context.AfterFunc(ctx, cancel)()
+	conn, err := s.dial(dial, info.Address)
 	if err != nil {
-		if !errors.Is(ctx.Err(), context.Canceled) { // neither deposed meanwhile nor at the end of all
+		if !errors.Is(dial.Err(), context.Canceled) { // neither deposed meanwhile nor at the end of all
 			s.count.failures.Add(1)
 			if s.route.failure(t) {
 				s.opts.Logger.Warn("cannot connect to the leader", "id", info.ID, "address", info.Address, "error", err)
