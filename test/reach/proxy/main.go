@@ -4,7 +4,7 @@
 //
 //	go run ./test/reach/proxy                over loopback
 //	go run ./test/reach/proxy -links 10gbit,1gbit
-//	go run ./test/reach/proxy -copy 'socat TCP-LISTEN:$PORT,fork TCP:$TO'
+//	go run ./test/reach/proxy -copy 'socat TCP-LISTEN:$PORT,bind=$HOST,fork TCP:$TO'
 //
 // With -copy any program stands in for the plain copy.
 //
@@ -63,7 +63,7 @@ func run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.
 	to := flags.String("to", "", "the `address` of the server (used by proxy itself)")
 	links := flags.String("links", "", "measure over links of these `rates` as well")
 	o := options{links: []string{""}}
-	flags.StringVar(&o.copy, "copy", "", "a shell's `command` for a program that takes the place of the plain copy: it carries TCP connections to port $PORT on to $TO")
+	flags.StringVar(&o.copy, "copy", "", "a shell's `command` for a program that takes the place of the plain copy: it listens on $HOST:$PORT, and carries TCP connections on to $TO")
 	flags.Int64Var(&o.size, "size", 64<<20, "how many `bytes` make a round")
 	flags.IntVar(&o.rounds, "rounds", 21, "how many rounds there are by each way")
 	flags.IntVar(&o.trips, "trips", 5000, "how often a byte goes there and back by each way")

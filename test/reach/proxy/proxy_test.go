@@ -52,7 +52,7 @@ func TestAProgramTakesThePlaceOfThePlainCopy(t *testing.T) {
 		t.Fatal(err)
 	}
 	// The plain copy, once more, as a program that knows its port.
-	args := []string{"-size", "1048576", "-rounds", "3", "-trips", "10", "-copy", "'" + self + "' -part copy -listen 0.0.0.0:$PORT -to $TO"}
+	args := []string{"-size", "1048576", "-rounds", "3", "-trips", "10", "-copy", "'" + self + "' -part copy -listen $HOST:$PORT -to $TO"}
 	if runtime.GOOS == "linux" && os.Getuid() == 0 {
 		args = append(args, "-links", "1gbit")
 	}

@@ -14,9 +14,13 @@ import (
 )
 
 // standIn has the program of a command be the part that copies: it is told by
-// its environment to which port the connections come and to whom they go.
+// its environment where to listen and to whom the connections go.
 func standIn(ctx context.Context, command, listen, to string, stdin io.Reader, stdout io.Writer) (err error) {
 	address, err := free(ctx, listen)
+	if err != nil {
+		return err
+	}
+	host, _, err := net.SplitHostPort(listen) // as it was given: 0.0.0.0 is [::] in the other
 	if err != nil {
 		return err
 	}
@@ -29,7 +33,7 @@ func standIn(ctx context.Context, command, listen, to string, stdin io.Reader, s
 	// The program takes the shell's place, and with it the process whose use of
 	// processors is told.
 	cmd := exec.CommandContext(ctx, "sh", "-c", "exec "+command)
-	cmd.Env = append(os.Environ(), "PORT="+port, "TO="+to)
+	cmd.Env = append(os.Environ(), "HOST="+host, "PORT="+port, "TO="+to)
 	cmd.Stdout, cmd.Stderr = os.Stderr, os.Stderr
 	in, err := cmd.StdinPipe() // open for as long as it runs: some programs end with it
 	if err != nil {

@@ -61,19 +61,20 @@ static void begin(int from, int to)
 
 int main(void)
 {
-	const char *port = getenv("PORT"), *to = getenv("TO");
+	const char *on = getenv("HOST"), *port = getenv("PORT"), *to = getenv("TO");
 	struct sockaddr_in here = {.sin_family = AF_INET}, there = {.sin_family = AF_INET};
 	char host[64];
-	int on = 1, l = socket(AF_INET, SOCK_STREAM, 0);
+	int yes = 1, l = socket(AF_INET, SOCK_STREAM, 0);
 
-	if (port == NULL || to == NULL || sscanf(to, "%63[^:]", host) != 1 ||
+	if (on == NULL || port == NULL || to == NULL || inet_pton(AF_INET, on, &here.sin_addr) != 1 ||
+	    sscanf(to, "%63[^:]", host) != 1 ||
 	    inet_pton(AF_INET, host, &there.sin_addr) != 1) {
-		fprintf(stderr, "splice: PORT and TO=ADDRESS:PORT are needed\n");
+		fprintf(stderr, "splice: HOST, PORT and TO=ADDRESS:PORT are needed\n");
 		return 2;
 	}
 	there.sin_port = htons((uint16_t)atoi(strchr(to, ':') + 1));
 	here.sin_port = htons((uint16_t)atoi(port));
-	setsockopt(l, SOL_SOCKET, SO_REUSEADDR, &on, sizeof on);
+	setsockopt(l, SOL_SOCKET, SO_REUSEADDR, &yes, sizeof yes);
 	if (bind(l, (struct sockaddr *)&here, sizeof here) != 0 || listen(l, 64) != 0) {
 		perror("splice");
 		return 1;
@@ -86,8 +87,8 @@ int main(void)
 			close(b);
 			continue;
 		}
-		setsockopt(a, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
-		setsockopt(b, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
+		setsockopt(a, IPPROTO_TCP, TCP_NODELAY, &yes, sizeof yes);
+		setsockopt(b, IPPROTO_TCP, TCP_NODELAY, &yes, sizeof yes);
 		begin(a, b);
 		begin(b, a);
 	}
