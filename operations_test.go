@@ -154,6 +154,21 @@ func TestTheHandbookExplainsEveryNoteAndEveryEndOfATerm(t *testing.T) {
 	}
 }
 
+// Whoever reads a reason in a log, a list or a label looks it up there.
+func TestTheHandbookExplainsEveryReason(t *testing.T) {
+	text := chapters(t, "What each warning means")
+	values := constants(parse(t, "internal/machine/event.go"), "Reason")
+	maps.Copy(values, constants(parse(t, "internal/leadership/leadership.go"), "Reason"))
+	if len(values) < 30 {
+		t.Errorf("%d reasons were found: the files are not read as they should be", len(values))
+	}
+	for name, value := range values {
+		if !strings.Contains(text, "\n| `"+value+"` | ") {
+			t.Errorf("no row for %s, %q", name, value)
+		}
+	}
+}
+
 // constants returns the string constants whose names begin so.
 func constants(file *ast.File, prefix string) (values map[string]string) {
 	values = make(map[string]string)
