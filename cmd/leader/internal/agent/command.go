@@ -26,7 +26,7 @@ type Command struct {
 	AllowRemote   bool          `help:"Listen on an address that is not this machine's own alone. Needs --token-file; the token crosses the network in clear."`
 	Profile       string        `enum:"low-latency,stable,high-throughput" default:"low-latency" placeholder:"low-latency" help:"Values for what a campaign leaves out: low-latency, stable, high-throughput."`
 	TTL           time.Duration `name:"ttl" placeholder:"TIME" help:"The length of a lease, for campaigns that leave it out."`
-	Heartbeat     time.Duration `placeholder:"TTL/5" help:"The time from one renewal to the next, likewise."`
+	Heartbeat     time.Duration `placeholder:"TIME" help:"The time from one renewal to the next, likewise (default: a fifth of --ttl, and without that the profile's)."`
 	Grace         string        `env:"LEADER_GRACE" enum:"auto,on,off" default:"auto" placeholder:"auto" help:"Whether to lead only a lease after the claim: auto (where the bucket may forget, or is new), on, off."`
 	ForeignTTL    time.Duration `name:"foreign-ttl" placeholder:"TIME" help:"How long the record of another program is believed, which does not say for how long its lease is good."`
 	MaxCandidates int           `default:"256" placeholder:"N" help:"How many candidates there are at a time; more are refused."`
@@ -44,8 +44,8 @@ keep alive, resign, watch. docs/agent.md has the safety argument, examples/agent
 /openapi.yaml the description for tools.
 
 Each answer about a candidate says for how long its client may act: trust_for_ms, which counts from the instant before the
-request was sent, by the client's own clock. A client that is frozen or cut off stops by that clock, and no later than anybody else leads. A client
-that is silent for its lease (lease_ms) is withdrawn from. A term is released when its client says that the work has
+request was sent, by the client's own clock. A client that is frozen or cut off stops by that clock, and before anybody else leads. The candidate
+of a client that is silent for its lease (lease_ms) is withdrawn. A term is released when its client says that the work has
 stopped, or when the trust that it was given has run out.
 
 Without --token-file every program that may connect may campaign: on a loopback address those of every user of the machine,
@@ -56,7 +56,8 @@ the place of that which has been idle for the longest.
 At SIGINT or SIGTERM it takes no more candidates, ends every term, waits until the clients have stopped or are trusted no
 more, and releases.
 
-Exit status: 0 when interrupted, 1 no server or no address to listen on, 2 wrong usage.
+Exit status: 0 when interrupted, 1 no address to listen on, 2 wrong usage, 5 refused by the server. It waits for a server
+that is not there.
 
 Examples:
 
@@ -142,7 +143,10 @@ func (c Command) Run(ctx context.Context, std app.Streams) error {
 	defer clean()
 	defer ln.Close() //nolint:errcheck // it is closed already where it was served
 	session, err := flags.Connect(ctx, "agent", std.Err)
-	if err != nil {
+	switch {
+	case ctx.Err() != nil && err != nil: // it was waited for until then
+		return nil
+	case err != nil:
 		return err
 	}
 	defer session.Close()

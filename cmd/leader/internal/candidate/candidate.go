@@ -28,7 +28,7 @@ type Flags struct {
 	ID             string            `name:"id" env:"LEADER_ID" placeholder:"NAME" help:"The candidate's name, unlike any other of the group; the host's name if not given."`
 	Profile        string            `enum:",low-latency,stable,high-throughput" default:"" placeholder:"PROFILE" help:"Values for what is not given: low-latency, stable, high-throughput (default: ${profile})."`
 	TTL            time.Duration     `name:"ttl" placeholder:"TIME" help:"The length of the lease: how long nobody leads after a crash."`
-	Heartbeat      time.Duration     `placeholder:"TTL/5" help:"The time from one renewal to the next."`
+	Heartbeat      time.Duration     `placeholder:"TIME" help:"The time from one renewal to the next (default: a fifth of --ttl, and without that the profile's)."`
 	Grace          string            `env:"LEADER_GRACE" enum:"auto,on,off" default:"auto" placeholder:"auto" help:"Whether to lead only a lease after the claim: auto (where the bucket may forget, or is new), on, off."`
 	ForeignTTL     time.Duration     `name:"foreign-ttl" placeholder:"TIME" help:"How long the record of another program is believed, which does not say for how long its lease is good; the longest of that program's leases (default: the bucket's, where it drops records by age, else --ttl with a warning)."`
 	Priority       int               `placeholder:"N" help:"Higher goes first at a vacancy."`
@@ -38,7 +38,7 @@ type Flags struct {
 	Address        string            `placeholder:"ADDRESS" help:"Where clients reach this candidate when it leads."`
 	ConnParams     string            `name:"connection-params" placeholder:"TEXT" help:"What clients need besides the address, such as a gRPC service config."`
 	Meta           map[string]string `placeholder:"KEY=VALUE" help:"What else the record says of the candidate."`
-	Check          string            `placeholder:"CMD" help:"A shell command that succeeds while this host is fit to lead; after three failures it does not."`
+	Check          string            `placeholder:"CMD" help:"A shell command that succeeds while this host is fit to lead; after three failures in a row it does not lead."`
 	CheckInterval  time.Duration     `placeholder:"TIME" help:"The time from one check to the next, and how long one may take (default: the heartbeat)."`
 	Advisories     bool              `help:"Publish transitions on leader-advisory.<bucket>.>, as leader history keeps them."`
 	Verbose        bool              `short:"v" help:"Log what the election does."`

@@ -56,7 +56,7 @@ store: --store. Break it with the keys shown, or with a script.
 
 Faults: crash (kill -9), freeze (SIGSTOP for 2 × TTL), cut (its network, for 2 × TTL), resign,
 delete (the key, as nats kv del), restart (the demo's own server). They hit the leader;
-the key for a restart works while nobody leads, too. The key ? explains what is shown. A step of a script waits until there is one. A script without --for ends when its last
+a step of a script waits until there is one. The key for a restart works while nobody leads, too. The key ? explains what is shown. A script without --for ends when its last
 fault is dealt with.
 
 Each line of --json has t (seconds since the start) and event: begin, join, exit, transition, fault,

@@ -52,7 +52,8 @@ Of a store elsewhere than on NATS (--store) it tells what the store says of itse
 paused. The forms of its URL:
 
 ` + c.Forms + `
-Exit status: 0; 1 if a finding is fail, or with --strict warn; 2 wrong usage; 6 if no server answered in time.
+Exit status: 0; 1 if a finding is fail, with --strict also warn, or if no server is there; 2 wrong usage; 6 if no server
+answered in time.
 
 Examples:
   leader doctor --dev

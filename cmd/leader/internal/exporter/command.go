@@ -30,12 +30,13 @@ func (Command) Help() string {
 	return `Serves Prometheus metrics of every group in the bucket, at /metrics, without being a candidate for any. It
 needs a viewer's rights and writes nothing. /livez answers 200 while the exporter runs.
 
-The metrics are named election_group_… and carry the labels bucket and role (the group), as those of the library do,
-so that they can be joined with those of the candidates. Those that are bounded by what people write into records
-(leader, address, version) have one series per group, cut at 128 bytes:
+The metrics of groups are named election_group_… and carry the labels bucket and role (the group), as those of the
+library do, so that they can be joined with those of the candidates. Those of the exporter itself are named
+election_observer_… and carry bucket alone. Labels that hold what people write into records (leader, address, version)
+are cut at 128 bytes, and have one series per group:
 
 ` + describe() + `
-A group of which the bucket knows nothing any more, or that is marked as gone (leader forget), has no series. Counters start with the exporter.
+A group of which the bucket knows nothing any more, or that is marked as gone (leader forget) unless --all is given, has no series. Counters start with the exporter.
 
 The exporter has no access control of its own: serve other than loopback addresses to those who may see who leads.
 

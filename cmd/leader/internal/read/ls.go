@@ -32,8 +32,8 @@ func (ListCommand) Help() string {
 
 SINCE is when the term began or, of a vacant group, when the last one ended. It is known from the history (leader history
 enable), from the store if that says when it stored a record (NATS does) and nobody has written it since, from the leader if it answers
-(leader get says who does), and else from the record. What these last two say is by the leader's clock. LEASE is how long nobody else would lead if the leader fell silent now, as seen from here; who
-has been silent for longer than its lease is good for is said to be, by the clocks of the server and of this host. CHANGE is why the last
+(leader get says who does), and else from the record. What these last two say is by the leader's clock. LEASE is how long nobody else would lead if the leader fell silent now, as seen from here; a
+leader that has been silent for longer than that is shown as silent, by the clocks of the server and of this host. CHANGE is why the last
 leader left, if the history knows that, or else how the present one came to lead.
 
 Columns of -o wide: why (in the words of who asked for the change), the latest renewal (by the clock of the store if it says when,

@@ -31,7 +31,7 @@ the clocks of the server and of this host, or when the next renewal arrives. Whe
 
 With -o json there is one object, that of leader ls.
 
-Exit status: 0; 2 wrong usage; 5 if the bucket is missing or may not be read; 6 if it did not come to that within --timeout.
+Exit status: 0; 1 if a signal ended it; 2 wrong usage; 5 if the bucket is missing or may not be read; 6 if it did not come to that within --timeout.
 
 Examples:
   leader wait reports --dev

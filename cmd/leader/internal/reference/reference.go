@@ -11,7 +11,6 @@ import (
 	"strings"
 
 	"github.com/alecthomas/kong"
-	"github.com/charmbracelet/x/ansi"
 	"github.com/cpuguy83/go-md2man/v2/md2man"
 	"github.com/spf13/cobra"
 	"github.com/spf13/cobra/doc"
@@ -19,6 +18,7 @@ import (
 
 	"github.com/seed-ff2cb582/leader/cmd/leader/internal/app"
 	"github.com/seed-ff2cb582/leader/cmd/leader/internal/natsconn"
+	"github.com/seed-ff2cb582/leader/cmd/leader/internal/output"
 	"github.com/seed-ff2cb582/leader/cmd/leader/internal/tree"
 	"github.com/seed-ff2cb582/leader/cmd/leader/internal/version"
 )
@@ -97,7 +97,8 @@ func commands(b *bytes.Buffer, model *kong.Application, more func(string) string
 		b.WriteString(more(called(node)))
 	}
 	fmt.Fprintf(b, "## The connection\n\nEvery command that asks a server has these flags, as the nats command does. "+
-		"A flag goes before its variable.\n\n```\n%s```\n", shared.FlagUsages())
+		"A flag takes precedence\nover its variable. Where neither a server nor a context is named, it is the context that nats context select has\n"+
+		"chosen, and without one nats://127.0.0.1:4222.\n\n```\n%s```\n", shared.FlagUsages())
 	return nil
 }
 
@@ -144,8 +145,9 @@ const (
 	column = 80
 )
 
-// folded breaks what is said of a flag into lines, which pflag indents.
-func folded(s string) string { return ansi.Wordwrap(s, column, " ") }
+// folded breaks what is said of a flag into lines, which pflag indents. They end
+// between words, and not at the hyphens of a flag.
+func folded(s string) string { return output.Screen{Width: column}.Wrap(s, "") }
 
 // help is what the command says of itself below its flags.
 func help(node *kong.Node) string {

@@ -76,17 +76,17 @@ the most; LEADER_GROUP is that slot's group, and LEADER_TERM grows in each slot 
 host runs the program already, under the same --id, ends with status 1. With --http, /leader?group=GROUP.1 asks for a slot.
 
 With --try it ends with status 75 as soon as it is known that another leads: one whose latest renewal the server has stored within the
-lease, or that renews. That is at once, but for a leader that has just died, whose lease is waited for, since else nobody would run the
-program until somebody does without --try. It also does if the group is paused, if this host is unhealthy, or if the server is not
-reached within --timeout. With --slots it does when all slots are taken.
+lease, or that renews. That is at once, unless the leader has just died: then it waits for the end of that lease, since otherwise every
+host would give up, and nobody would run the program. It also ends with 75 if the group is paused, if this host is unhealthy, or if the
+server is not reached within --timeout. With --slots it does when all slots are taken.
 
 With --once one host of all begins the program once in a period, and the others end with status 0: at once when it has begun, whatever
 becomes of it. Periods have the length --every and are counted from 1970 (UTC) by the clock of the host that starts leader run, as cron
 counts: clocks may be apart by less than --every. A run is noted in the control record before the program starts, and never begun twice.
 It is not begun again either if the host dies: the next one is that of the next period. A host that does not get to lead in the
-period ends with status 75; nobody waits for a run that takes longer than the period. One whose clock is ahead of the
-server's by more than --every ends with status 1, since what it notes would keep the others away. It takes the right to write the
-group's control record, as operators have it.
+period ends with status 75; nobody waits for a run that takes longer than the period. A host ends with status 1 if its clock is so far
+ahead that its period begins more than --every after the server's present time: what it notes would keep the others away. It takes the
+right to write the group's control record, as operators have it.
 
 With --try and --once the candidate's name is the host's and the process's (host-1.4711) if --id is not given, since two of a host may
 overlap.

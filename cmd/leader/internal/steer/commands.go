@@ -16,8 +16,8 @@ Fields of -o json: operation, group, by, why, outcome, from (id, term, address),
 leader's record says it left), drain_ms (from the request until the leader had left), gap_ms (how long nobody led). The outcome
 is done, filed (--no-wait), withdrawn, nothing-asked, or how it ended otherwise: other-successor, term-over, no-leader, timeout, broken-off (by a signal).
 
-Exit status: 0 done; 1 another than the successor leads, or the term ended otherwise; 2 wrong usage, also without --yes
-where nobody can be asked; 4 nobody leads, or no candidate of that name stands; 5 a permission is missing, or the bucket, and the message names it; 6 no
+Exit status: 0 done; 1 another than the successor leads, the term ended otherwise, or the question was not answered with
+yes; 2 wrong usage, also without --yes where nobody can be asked; 4 nobody leads, or no candidate of that name stands; 5 a permission is missing, or the bucket, and the message names it; 6 no
 effect in time.`
 
 // StepDownCommand asks the leader to leave.
@@ -117,7 +117,8 @@ type ResumeCommand struct{ Flags }
 
 // Help says what the command does.
 func (ResumeCommand) Help() string {
-	return `Ends the pause of a group, and returns when somebody leads it.` + results + `
+	return `Ends the pause of a group, and returns when somebody leads it. Nothing of a pause is kept when it has ended: --by and
+--why stand in what this command prints, and nowhere else.` + results + `
 
 Examples:
   leader resume billing --dev

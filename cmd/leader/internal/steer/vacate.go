@@ -63,7 +63,8 @@ What changes after it was looked at is left alone in any case. It takes the righ
 Fields of -o json: operation, group, by, why, outcome (done, or nothing-asked where nobody holds the record), from (id, term, address:
 who held the record), reason.
 
-Exit status: 0 done; 1 the record is renewed or changed meanwhile, and is left alone; 2 wrong usage, also without --yes where nobody
+Exit status: 0 done; 1 the record is renewed or changed meanwhile, and is left alone, or the question was not answered with
+yes; 2 wrong usage, also without --yes where nobody
 can be asked; 4 the bucket knows nothing of the group; 5 a permission is missing, or the bucket; 6 the server did not answer in time.
 
 Examples:
@@ -98,7 +99,7 @@ write the group's key, as candidates have it.
 Fields of -o json: operation, group, by, why, outcome (done, or nothing-asked where it is forgotten already), from (id, term, address:
 who held the record), reason.
 
-Exit status: 0 done; 1 the group is led or paused; 2 wrong usage, also without --yes where nobody can be asked; 4 the bucket knows
+Exit status: 0 done; 1 the group is led or paused, or the question was not answered with yes; 2 wrong usage, also without --yes where nobody can be asked; 4 the bucket knows
 nothing of the group; 5 a permission is missing, or the bucket; 6 the server did not answer in time.
 
 Examples:
