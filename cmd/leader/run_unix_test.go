@@ -33,8 +33,20 @@ type running struct {
 // startRun starts leader run with a shell script as the program.
 func startRun(t *testing.T, url string, flags []string, script string) *running {
 	t.Helper()
-	args := append([]string{"run", "jobs", "--server", url}, flags...)
-	r := &running{t: t, cmd: command(t, nil, append(args, "--", "sh", "-c", script)...), lines: make(chan string)}
+	return startRunOn(t, append([]string{"--server", url}, flags...), script)
+}
+
+// startRunOn is startRun with flags that say where the elections are.
+func startRunOn(t *testing.T, flags []string, script string) *running {
+	t.Helper()
+	args := append([]string{"run", "jobs"}, flags...)
+	return follow(t, append(args, "--", "sh", "-c", script))
+}
+
+// follow starts the command.
+func follow(t *testing.T, args []string) *running {
+	t.Helper()
+	r := &running{t: t, cmd: command(t, nil, args...), lines: make(chan string)}
 	out, err := r.cmd.StdoutPipe()
 	if err == nil {
 		r.stderr, err = os.Create(filepath.Join(t.TempDir(), "stderr"))

@@ -81,7 +81,10 @@ func (c Command) Run(ctx context.Context, std app.Streams) error {
 	printer := &printer{w: std.Out, json: c.JSON}
 	cfg.Hooks.Transition = printer.print
 	session, err := c.Connect(ctx, "campaign", std.Err)
-	if err != nil {
+	switch {
+	case ctx.Err() != nil && err != nil: // it was waited for until then
+		return nil
+	case err != nil:
 		return err
 	}
 	defer session.Close()

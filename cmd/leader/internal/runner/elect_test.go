@@ -61,6 +61,7 @@ func TestARunThatThisHostNotedItselfDoesNotEndIt(t *testing.T) {
 			}
 			ctx, cancel := context.WithCancel(t.Context())
 			defer cancel()
+			r.beginPeriod(ctx)
 			r.limit(ctx)
 			by := r
 			if !own {

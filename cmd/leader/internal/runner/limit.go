@@ -14,15 +14,13 @@ import (
 	"github.com/seed-ff2cb582/leader/store"
 )
 
-// limit begins to look, until ctx is done, for what ends leader run before it
-// leads. For --once that is the end of the period, which a timer tells, and
-// another host's note, which a watch tells: most hosts end by it at once,
-// without having led. Neither decides whether the program may start; first
-// does.
-func (r *runner) limit(ctx context.Context) {
-	if r.c.Try {
-		go r.attempt(ctx)
-	}
+// unreached is why --try ends where no server answers.
+const unreached = "the server is not reached"
+
+// beginPeriod notes the period of --once, and has leader run end with it, until
+// ctx is done, if it has not led by then. The period is that of the start, and
+// not that in which the store answers: the others are in it, too.
+func (r *runner) beginPeriod(ctx context.Context) {
 	if !r.c.Once {
 		return
 	}
@@ -31,6 +29,19 @@ func (r *runner) limit(ctx context.Context) {
 		r.giveUp(exitTaken, "the period of --every is over, and this host did not get to lead in it")
 	})
 	context.AfterFunc(ctx, func() { late.Stop() })
+}
+
+// limit begins to look, until ctx is done, for what else ends leader run before
+// it leads. For --once that is another host's note, which a watch tells: most
+// hosts end by it at once, without having led. Neither this nor the end of the
+// period decides whether the program may start; first does.
+func (r *runner) limit(ctx context.Context) {
+	if r.c.Try {
+		go r.attempt(ctx)
+	}
+	if !r.c.Once {
+		return
+	}
 	_, err := r.keys.Watch(ctx, []string{inspect.ControlKey(r.c.Group)}, func(e store.Entry) {
 		if c, ok := inspect.ReadControl(e); ok && r.had(c.Ran) {
 			go r.giveUp(app.ExitOK, r.period.describe(*c.Ran)) // the watch does not wait
@@ -148,7 +159,7 @@ func (r *runner) attempt(ctx context.Context) {
 	holders := make(map[*seat]holder)
 	for backoff := attemptInterval / 10; ; backoff = min(2*backoff, attemptInterval) {
 		if !r.session.Connected() && time.Since(begun) > r.c.Timeout {
-			r.giveUp(exitTaken, "the server is not reached")
+			r.giveUp(exitTaken, unreached)
 		} else if why := r.taken(ctx, holders); why != "" {
 			r.giveUp(exitTaken, why)
 		}

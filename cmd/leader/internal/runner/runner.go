@@ -103,7 +103,21 @@ func (c Command) run(ctx context.Context, path string, std app.Streams) error {
 	r.cfg.Hooks.PerElection = func(_ leader.Election, cfg leader.ElectionConfig) leader.Hooks {
 		return leader.Hooks{Call: func(call leader.Call) { r.called(cfg.Group, call) }}
 	}
-	session, err := c.Connect(ctx, "run", std.Err)
+	// Before the store is waited for: whoever sends a signal, or started us by
+	// cron, does not wait for that.
+	// With room, since Notify drops what nobody takes at once.
+	signals := make(chan os.Signal, 16)
+	signal.Notify(signals, guard.Signals()...)
+	defer signal.Stop(signals)
+	// pass ends with this function, not with ctx: that carries no signal (Run)
+	// and is never done.
+	done := make(chan struct{})
+	defer close(done)
+	go r.pass(signals, done)
+	beside, cancel := context.WithCancel(ctx)
+	defer cancel()
+	r.beginPeriod(beside)
+	session, err := r.connect(ctx)
 	if err != nil {
 		return err
 	}
@@ -132,8 +146,6 @@ func (c Command) run(ctx context.Context, path string, std app.Streams) error {
 		return err
 	}
 	r.session, r.seats = session, seats
-	beside, cancel := context.WithCancel(ctx)
-	defer cancel()
 	r.limit(beside)
 	// The probes answer from here on, before the election starts: an
 	// orchestrator would kill a host that waits for its server.
@@ -167,17 +179,39 @@ func (r *runner) checkEnd() error {
 	return nil
 }
 
+// connect connects to the store, unless leader run ends before that. A store
+// elsewhere than on NATS is waited for here, one on NATS by the election. What
+// is under way when leader run ends is left to end with the process.
+func (r *runner) connect(ctx context.Context) (*app.Session, error) {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	if r.c.Try {
+		late := time.AfterFunc(r.c.Timeout, func() { r.giveUp(exitTaken, unreached) })
+		defer late.Stop()
+	}
+	type connected struct {
+		session *app.Session
+		err     error
+	}
+	got := make(chan connected, 1)
+	go func() {
+		s, err := r.c.Connect(ctx, "run", r.err)
+		got <- connected{s, err}
+	}()
+	select {
+	case c := <-got:
+		return c.session, c.err
+	case code := <-r.result:
+		return nil, &app.ExitError{Code: code}
+	}
+}
+
 // elect takes part in the election until the program, or a signal, ends it.
 func (r *runner) elect(ctx context.Context, all contest) error {
-	// With room, since Notify drops what nobody takes at once.
-	signals := make(chan os.Signal, 16)
-	signal.Notify(signals, guard.Signals()...)
-	defer signal.Stop(signals)
-	// The goroutines below end with this function, not with ctx: that carries
-	// no signal (Run) and is never done.
+	// The goroutines below end with this function, not with ctx, which is never
+	// done.
 	done := make(chan struct{})
 	defer close(done)
-	go r.pass(signals, done)
 
 	// A label that a killed process left behind would say leader until the
 	// first demotion. So it is set before anything can be won.
@@ -217,9 +251,9 @@ func (r *runner) elect(ctx context.Context, all contest) error {
 	return &app.ExitError{Code: code}
 }
 
-// pass takes signals in until done. A goroutine of its own does: elect waits
-// for the program's end and then for the release, and a signal is not to wait
-// for either.
+// pass takes signals in until done. A goroutine of its own does: run waits for
+// the store, for the program's end and then for the release, and a signal is
+// not to wait for any of these.
 func (r *runner) pass(signals <-chan os.Signal, done <-chan struct{}) {
 	for {
 		select {
