@@ -24,6 +24,9 @@ type Handover struct {
 	// left, and if it was not seen because the next leader was too fast. A
 	// lease that ran out is ReasonExpired.
 	Vacancy LeaderInfo
+	// Filed reports that the request is stored. An error tells then what became
+	// of it, or why that was not seen.
+	Filed bool
 	// Obeyed reports that the vacancy answers this request.
 	Obeyed bool
 	// To is who took over. It holds the record; where leaders cool down before
@@ -84,6 +87,7 @@ func (c *Control) Ask(ctx context.Context, r Request) (Handover, error) {
 	if err := controlrecord.Change(ctx, c.st, r.Group, r.change); err != nil {
 		return h.h, err
 	}
+	h.h.Filed = true
 	for !h.done(time.Now()) {
 		s, err := look.next(ctx, h.deadline())
 		if err != nil {

@@ -5,12 +5,14 @@ import (
 	"reflect"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
 
 	"github.com/seed-ff2cb582/leader"
 	"github.com/seed-ff2cb582/leader/advisory"
+	"github.com/seed-ff2cb582/leader/internal/faultstore"
 	"github.com/seed-ff2cb582/leader/store/memstore"
 )
 
@@ -126,6 +128,16 @@ func TestTermsSayWhoLedWhen(t *testing.T) {
 			[]advisory.Advisory{promoted(1, "a", 7), campaigning(6, "c", 7), campaigning(5, "b", 7), promoted(7, "b", 9)},
 			[]advisory.Term{term("a", 7, at(1), at(5), leader.ReasonExpired, "", ""), term("b", 9, at(7), never, "", "", "")},
 		},
+		"a candidate that was cut off, and follows again": {
+			[]advisory.Advisory{promoted(1, "a", 7), following(2, "b", "a", 7), campaigning(5, "b", 7), following(8, "b", "a", 7)},
+			[]advisory.Term{term("a", 7, at(1), never, "", "", "")},
+		},
+		"one that was cut off before a crash": {
+			[]advisory.Advisory{
+				promoted(1, "a", 7), campaigning(3, "b", 7), following(4, "b", "a", 7), campaigning(6, "c", 7), campaigning(7, "b", 7), promoted(9, "b", 9),
+			},
+			[]advisory.Term{term("a", 7, at(1), at(6), leader.ReasonExpired, "", ""), term("b", 9, at(9), never, "", "", "")},
+		},
 		"a crash that nobody told of": {
 			[]advisory.Advisory{promoted(1, "a", 7), promoted(7, "b", 9)},
 			[]advisory.Term{term("a", 7, at(1), at(7), "", "", ""), term("b", 9, at(7), never, "", "", "")},
@@ -149,6 +161,61 @@ func TestTermsSayWhoLedWhen(t *testing.T) {
 			}
 		})
 	}
+}
+
+// A follower that hears nothing takes the lease to be over, and says so when it
+// is connected again. The leader leads all the time.
+func TestATermGoesOnBesideAFollowerThatIsCutOff(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := faultstore.New(faultstore.Options{})
+		defer f.Close()
+		var mu sync.Mutex
+		var history []advisory.Advisory
+		stand := func(id string) leader.Election {
+			tell := func(tr leader.Transition) {
+				mu.Lock()
+				defer mu.Unlock()
+				history = append(history, advisory.Advisory{
+					Group: "g", Instance: id, Event: tr.Event, Time: tr.At, Term: tr.Term.Number, Leader: tr.LeaderID, LeaderTerm: tr.LeaderTerm, Reason: tr.Reason,
+				})
+			}
+			e, err := leader.NewElectionWithStore(f.Client(id), leader.ElectionConfig{
+				Group: "g", InstanceID: id, TTL: 3 * time.Second, HeartbeatInterval: time.Second, Hooks: leader.Hooks{Transition: tell},
+			})
+			if err != nil {
+				t.Fatal(err)
+			}
+			if err := e.Start(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+			time.Sleep(10 * time.Second)
+			return e
+		}
+		a := stand("a")
+		b := stand("b")
+		f.BlackHole("b")
+		time.Sleep(time.Minute)
+		f.Heal("b")
+		time.Sleep(10 * time.Second)
+		synctest.Wait()
+		if !a.IsLeader() || b.Status().State != leader.StateFollower {
+			t.Fatalf("a leads: %v, b is a %s", a.IsLeader(), b.Status().State)
+		}
+		mu.Lock()
+		defer mu.Unlock()
+		if !slices.ContainsFunc(history, func(x advisory.Advisory) bool { return x.Instance == "b" && x.Reason == leader.ReasonExpired }) {
+			t.Errorf("b has not taken the lease to be over: %+v", history)
+		}
+		terms := advisory.Terms(slices.Values(history))
+		if len(terms) != 1 || terms[0].Leader != "a" || !terms[0].Ended.IsZero() {
+			t.Errorf("%+v", terms)
+		}
+		for _, e := range []leader.Election{a, b} {
+			if err := e.Stop(); err != nil {
+				t.Error(err)
+			}
+		}
+	})
 }
 
 func TestTermsOfGroupsAreKeptApart(t *testing.T) {

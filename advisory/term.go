@@ -25,7 +25,8 @@ type Term struct {
 	Began time.Time
 	// Ended is when the term ended: by the leader's own clock, or, if it could
 	// not tell any more (it crashed), by the clock of the candidate that
-	// noticed first. It is zero if nobody has told of an end.
+	// noticed first, of those that did not follow it again. It is zero if
+	// nobody has told of an end.
 	Ended time.Time
 	// Reason, By and Why say why it ended.
 	Reason  leader.Reason
@@ -50,14 +51,21 @@ func Terms(history iter.Seq[Advisory]) []Term {
 
 type place struct{ bucket, group string }
 
-// A builder holds the terms of each group by their numbers, and when each was
-// first noticed to be over.
+// A builder holds the terms of each group by their numbers, and what others
+// told of them.
 type builder map[place]map[uint64]*draft
 
 type draft struct {
 	Term
-	noticed time.Time // by others
-	why     leader.Reason
+	notices  []notice
+	followed map[string]time.Time // when each candidate last began to follow it
+}
+
+// A notice is that a candidate took the term to be over.
+type notice struct {
+	by  string
+	at  time.Time
+	why leader.Reason
 }
 
 func (b builder) of(a Advisory, number uint64) *draft {
@@ -67,7 +75,7 @@ func (b builder) of(a Advisory, number uint64) *draft {
 	}
 	r := b[at][number]
 	if r == nil {
-		r = &draft{Term: Term{Bucket: a.Bucket, Group: a.Group, Number: number}}
+		r = &draft{Term: Term{Bucket: a.Bucket, Group: a.Group, Number: number}, followed: make(map[string]time.Time)}
 		b[at][number] = r
 	}
 	return r
@@ -85,16 +93,26 @@ func (b builder) take(a Advisory) {
 	case a.Event == leader.EventFollowing && a.Leader != "" && a.LeaderTerm != 0:
 		r := b.of(a, a.LeaderTerm)
 		r.Leader, r.Correlation = a.Leader, a.Correlation
+		if a.Time.After(r.followed[a.Instance]) {
+			r.followed[a.Instance] = a.Time
+		}
 	case a.Event == leader.EventCampaigning && a.LeaderTerm != 0:
-		b.of(a, a.LeaderTerm).notice(a.Time, a.Reason)
+		r := b.of(a, a.LeaderTerm)
+		r.notices = append(r.notices, notice{a.Instance, a.Time, a.Reason})
 	}
 }
 
-// notice takes in that somebody saw the term to be over.
-func (r *draft) notice(at time.Time, why leader.Reason) {
-	if r.noticed.IsZero() || at.Before(r.noticed) {
-		r.noticed, r.why = at, why
+// noticed is the first notice that holds, if there is one. A candidate that was
+// cut off, or heard late, takes a lease to be over that was renewed meanwhile.
+// It follows the same term again when it hears of that. The times of one
+// candidate are of one clock.
+func (r *draft) noticed() (first notice) {
+	for _, n := range r.notices {
+		if n.at.After(r.followed[n.by]) && (first.at.IsZero() || n.at.Before(first.at)) {
+			first = n
+		}
 	}
+	return first
 }
 
 func (b builder) terms() []Term {
@@ -130,10 +148,11 @@ func latestFirst(terms map[uint64]*draft) []*draft {
 // close gives a term of whose end the leader has not told the end that others
 // saw, or the beginning of the next.
 func (r *draft) close(next time.Time) {
+	n := r.noticed()
 	switch {
 	case !r.Ended.IsZero():
-	case !r.noticed.IsZero() && (next.IsZero() || r.noticed.Before(next)):
-		r.Ended, r.Reason = r.noticed, r.why
+	case !n.at.IsZero() && (next.IsZero() || n.at.Before(next)):
+		r.Ended, r.Reason = n.at, n.why
 	default:
 		r.Ended = next
 	}

@@ -1,7 +1,6 @@
 package telemetry
 
 import (
-	"maps"
 	"slices"
 	"strings"
 	"sync"
@@ -35,21 +34,21 @@ func (id Identity) Values(own []string) []string {
 // A Roster holds what an adapter shows of each election that runs. The zero
 // Roster is empty and ready for use. Its methods may be called concurrently.
 type Roster[T comparable] struct {
-	mu    sync.RWMutex
-	shown map[Identity]T
+	mu   sync.RWMutex
+	runs map[Identity][]T // in the order of their starts; the last is shown
 }
 
 // Show adds what an adapter shows of an election, until it has stopped. The
 // election must be given the returned hooks, which take it out again. Of two
-// elections of one identity the later is shown, since a program may start an
-// election before its predecessor has stopped.
+// elections of one identity the later is shown while both run, since a program
+// may start an election before its predecessor has stopped.
 func (r *Roster[T]) Show(id Identity, what T) leader.Hooks {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if r.shown == nil {
-		r.shown = make(map[Identity]T)
+	if r.runs == nil {
+		r.runs = make(map[Identity][]T)
 	}
-	r.shown[id] = what
+	r.runs[id] = append(r.runs[id], what)
 	return leader.Hooks{Transition: func(t leader.Transition) {
 		if t.To == leader.StateStopped {
 			r.hide(id, what)
@@ -60,8 +59,9 @@ func (r *Roster[T]) Show(id Identity, what T) leader.Hooks {
 func (r *Roster[T]) hide(id Identity, what T) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if r.shown[id] == what {
-		delete(r.shown, id)
+	r.runs[id] = slices.DeleteFunc(r.runs[id], func(other T) bool { return other == what })
+	if len(r.runs[id]) == 0 {
+		delete(r.runs, id)
 	}
 }
 
@@ -69,5 +69,9 @@ func (r *Roster[T]) hide(id Identity, what T) {
 func (r *Roster[T]) All() []T {
 	r.mu.RLock()
 	defer r.mu.RUnlock()
-	return slices.Collect(maps.Values(r.shown))
+	all := make([]T, 0, len(r.runs))
+	for _, of := range r.runs {
+		all = append(all, of[len(of)-1])
+	}
+	return all
 }

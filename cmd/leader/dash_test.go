@@ -14,7 +14,9 @@ import (
 	"time"
 
 	"github.com/seed-ff2cb582/leader"
+	"github.com/seed-ff2cb582/leader/advisory"
 	"github.com/seed-ff2cb582/leader/cmd/leader/internal/read"
+	"github.com/seed-ff2cb582/leader/store/natsstore"
 )
 
 // A visit is one request to a page of leader dash.
@@ -301,7 +303,8 @@ func TestDashForbidsWhatItsPageDoesNotNeed(t *testing.T) {
 type news struct {
 	Whole  bool `json:"whole"`
 	Status struct {
-		Past struct {
+		Failure string `json:"failure"`
+		Past    struct {
 			Since  int64  `json:"since"`
 			Stream string `json:"stream"`
 			Why    string `json:"why"`
@@ -378,6 +381,41 @@ func TestDashShowsTheTermsOfBeforeItsStart(t *testing.T) {
 	}
 	if past := n.Status.Past; past.Stream != "LEADER_HISTORY_leaders" || past.Why != "" || past.Since > begin.UnixMilli() {
 		t.Errorf("%+v", past)
+	}
+}
+
+// A bucket that is not there yet, or a server that is not ready, is tried again.
+func TestDashRecallsAlsoWhatItCouldNotReadAtFirst(t *testing.T) {
+	t.Parallel()
+	l := newReadLab(t)
+	l.run(0, "history", "enable")
+	for i, event := range []leader.Event{leader.EventPromoted, leader.EventDemoted} {
+		data, err := json.Marshal(advisory.Advisory{
+			Version: 1, ID: fmt.Sprint("run-", i+1), Seq: uint64(i + 1), Time: time.Now(), Bucket: labBucket, Group: "reports",
+			Instance: "a", Event: event, Term: 1, Leader: "a", Reason: leader.ReasonResigned, Correlation: "00000000",
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := l.js.Publish(l.within(), advisory.Subject(labBucket, event, "reports"), data); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := l.js.DeleteKeyValue(l.within(), labBucket); err != nil {
+		t.Fatal(err)
+	}
+	base, _ := startServing(t, []string{"NATS_URL=" + l.url}, "dash", "--http", "127.0.0.1:0")
+	next := listen(t, base)
+	next(func(n news) bool { return n.Status.Failure != "" && n.Status.Past.Stream != "" })
+	if err := natsstore.EnsureBucket(l.within(), l.js, natsstore.BucketConfig{Bucket: labBucket}); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := l.js.Publish(l.within(), "$KV."+labBucket+".reports", []byte(`{"id":"b","token":"t","ttl":3600000,"term":9,"renewal":1}`)); err != nil {
+		t.Fatal(err)
+	}
+	n := next(func(n news) bool { return len(n.Groups) == 1 && len(n.Groups[0].Terms) == 2 })
+	if old := n.Groups[0].Terms[0]; old.Leader != "a" || old.Reason != "resigned" || old.Ended == 0 {
+		t.Errorf("%+v", n.Groups[0].Terms)
 	}
 }
 

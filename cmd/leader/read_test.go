@@ -617,6 +617,27 @@ func (l *readLab) checkWhoLed(past read.Past) {
 	}
 }
 
+// --since is for the terms that are shown. Who led, and who had led, is a
+// question about all of them.
+func TestWhoLedIsAskedOfAllTerms(t *testing.T) {
+	t.Parallel()
+	l := newReadLab(t)
+	l.run(0, "history", "enable")
+	a := l.stand("reports", "a", l.answering())
+	if err := a.Stop(); err != nil {
+		t.Fatal(err)
+	}
+	past := l.awaitHistory("reports", func(p read.Past) bool { return len(p.Terms) == 1 && !p.Terms[0].Ended.IsZero() })
+	ended := past.Terms[0].Ended
+	after := ended.Add(time.Microsecond).UTC().Format(time.RFC3339Nano)
+	for _, since := range [][]string{nil, {"--since", after}} {
+		args := append([]string{"history", "reports", "--at", after}, since...)
+		if _, stderr := l.run(4, args...); !strings.Contains(stderr, "of a had ended") {
+			t.Errorf("%v: %q", since, stderr)
+		}
+	}
+}
+
 // An advisory that was dropped leaves a gap in the counting of its candidate,
 // and the history says so. The server does not answer a request that it denies:
 // that must not look like a server that is slow.
@@ -754,6 +775,7 @@ func TestReadersRefuseWrongUsage(t *testing.T) {
 		"pattern":        {[]string{"ls", "jobs.>.x"}, `"jobs.>.x"`},
 		"watch, pattern": {[]string{"watch", "*x"}, `"*x"`},
 		"count":          {[]string{"watch", "--count=-1"}, "--count -1"},
+		"all advisories": {[]string{"watch", "--advisories", "--all"}, "--all: not with --advisories"},
 		"group":          {[]string{"get", "jobs.*"}, `"jobs.*"`},
 		"format":         {[]string{"ls", "-o", "xml"}, "xml"},
 		"watched yaml":   {[]string{"ls", "-w", "-o", "yaml"}, "--output yaml"},

@@ -6,12 +6,13 @@ import (
 	"time"
 
 	"github.com/nats-io/nats.go"
+	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/event"
 
 	"github.com/seed-ff2cb582/leader"
 )
 
-// observers see who leads, in the buckets that somebody asked for.
+// observers see who leads, in the buckets that LeaderGroups name.
 type observers struct {
 	nc     *nats.Conn
 	events chan event.TypedGenericEvent[place] // a group of a bucket has changed
@@ -19,8 +20,15 @@ type observers struct {
 	mu      sync.Mutex
 	ctx     context.Context // of the manager's run; nil before
 	running sync.WaitGroup
-	buckets map[string]bool
-	seen    map[place]observation
+	buckets map[string]*watched
+	named   map[types.NamespacedName]string // the bucket that each LeaderGroup names
+}
+
+// A watched bucket is one that somebody names.
+type watched struct {
+	namers int
+	stop   context.CancelFunc // nil before the manager's run
+	seen   map[string]observation
 }
 
 // A place is a group of a bucket.
@@ -34,7 +42,10 @@ type observation struct {
 }
 
 func newObservers(nc *nats.Conn) *observers {
-	return &observers{nc: nc, events: make(chan event.TypedGenericEvent[place], 128), buckets: map[string]bool{}, seen: map[place]observation{}}
+	return &observers{
+		nc: nc, events: make(chan event.TypedGenericEvent[place], 128),
+		buckets: map[string]*watched{}, named: map[types.NamespacedName]string{},
+	}
 }
 
 // Start implements manager.Runnable: it lets observations run until ctx is
@@ -42,8 +53,8 @@ func newObservers(nc *nats.Conn) *observers {
 func (o *observers) Start(ctx context.Context) error {
 	o.mu.Lock()
 	o.ctx = ctx
-	for bucket := range o.buckets {
-		o.observe(bucket)
+	for bucket, w := range o.buckets {
+		o.observe(bucket, w)
 	}
 	o.mu.Unlock()
 	<-ctx.Done()
@@ -51,54 +62,90 @@ func (o *observers) Start(ctx context.Context) error {
 	return nil
 }
 
-// leader returns who leads, as far as it is known, and sees to it that the
-// bucket is watched.
-func (o *observers) leader(p place) (observation, bool) {
+// leader returns who leads, as far as it is known, for a LeaderGroup that names
+// the place. Its bucket is watched from now on, in place of one that the
+// LeaderGroup has named before.
+func (o *observers) leader(namer types.NamespacedName, p place) (observation, bool) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	if !o.buckets[p.bucket] {
-		o.buckets[p.bucket] = true
-		if o.ctx != nil {
-			o.observe(p.bucket)
+	if o.named[namer] != p.bucket {
+		o.drop(namer)
+		w := o.buckets[p.bucket]
+		if w == nil {
+			w = &watched{seen: map[string]observation{}}
+			o.buckets[p.bucket] = w
+			if o.ctx != nil {
+				o.observe(p.bucket, w)
+			}
 		}
+		o.named[namer] = p.bucket
+		w.namers++
 	}
-	s, ok := o.seen[p]
+	s, ok := o.buckets[p.bucket].seen[p.group]
 	return s, ok
 }
 
-// observe watches a bucket, again after a failure. The caller holds mu.
-func (o *observers) observe(bucket string) {
-	ctx := o.ctx
+// forget takes in that a LeaderGroup is gone.
+func (o *observers) forget(namer types.NamespacedName) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.drop(namer)
+}
+
+// drop ends the watch of the bucket that a LeaderGroup has named, if no other
+// names it. The caller holds mu.
+func (o *observers) drop(namer types.NamespacedName) {
+	bucket, ok := o.named[namer]
+	if !ok {
+		return
+	}
+	delete(o.named, namer)
+	w := o.buckets[bucket]
+	if w.namers--; w.namers > 0 {
+		return
+	}
+	delete(o.buckets, bucket)
+	if w.stop != nil {
+		w.stop()
+	}
+}
+
+// observe watches a bucket, which may not be there yet. The caller holds mu.
+func (o *observers) observe(bucket string, w *watched) {
+	ctx, stop := context.WithCancel(o.ctx)
+	w.stop = stop
+	see := func(info leader.LeaderInfo) { o.see(ctx, bucket, w, info) }
 	o.running.Go(func() {
-		for ctx.Err() == nil {
-			for info, err := range leader.Observe(ctx, o.nc, bucket, ">") {
-				if err != nil {
-					break
-				}
-				o.see(ctx, bucket, info)
-			}
-			select {
-			case <-ctx.Done():
-			case <-time.After(time.Second): // the bucket may not be there yet
-			}
-		}
+		defer stop()
+		// A renewal may come with another address.
+		_ = leader.ObserveFunc(ctx, o.nc, bucket, ">", leader.Observer{
+			Leader: see, Renewed: see, Failed: func(error) {}, // which is tried again
+		})
 	})
 }
 
-func (o *observers) see(ctx context.Context, bucket string, info leader.LeaderInfo) {
-	p := place{bucket, info.Group}
-	o.mu.Lock()
-	last, known := o.seen[p]
-	changed := !known || last.ID != info.ID || last.Term != info.Term
-	if changed {
-		o.seen[p] = observation{info, time.Now()}
-	}
-	o.mu.Unlock()
-	if !changed {
+func (o *observers) see(ctx context.Context, bucket string, w *watched, info leader.LeaderInfo) {
+	if !o.note(w, info) {
 		return
 	}
 	select {
-	case o.events <- event.TypedGenericEvent[place]{Object: p}:
+	case o.events <- event.TypedGenericEvent[place]{Object: place{bucket, info.Group}}:
 	case <-ctx.Done():
 	}
+}
+
+// note reports whether anything that is shown is news.
+func (o *observers) note(w *watched, info leader.LeaderInfo) bool {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	last, known := w.seen[info.Group]
+	since := time.Now()
+	if known && last.ID == info.ID && last.Term == info.Term {
+		if last.Address == info.Address {
+			return false
+		}
+		since = last.since
+	}
+	w.seen[info.Group] = observation{info, since}
+	return true
 }

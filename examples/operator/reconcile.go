@@ -9,6 +9,7 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -98,18 +99,20 @@ func (r *reconciler) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.
 		return ctrl.Result{}, leaderkube.ErrNotHeld
 	}
 	var g LeaderGroup
-	if err := r.Get(ctx, request.NamespacedName, &g); err != nil {
-		return ctrl.Result{}, client.IgnoreNotFound(err)
-	}
-	if g.DeletionTimestamp != nil {
+	err := r.Get(ctx, request.NamespacedName, &g)
+	switch {
+	case apierrors.IsNotFound(err), err == nil && g.DeletionTimestamp != nil:
+		r.observers.forget(request.NamespacedName)
 		return ctrl.Result{}, nil // its ConfigMap goes with it, by its owner
+	case err != nil:
+		return ctrl.Result{}, err
 	}
-	seen, ok := r.observers.leader(r.place(&g))
+	seen, ok := r.observers.leader(request.NamespacedName, r.place(&g))
 	if !ok && len(g.Status.Conditions) > 0 {
 		// What another operator has seen is better than nothing.
 		return ctrl.Result{RequeueAfter: 5 * time.Second}, nil
 	}
-	err := errors.Join(
+	err = errors.Join(
 		applyConfigMap(ctx, r.Client, &g, seen, term),
 		applyStatus(ctx, r.Client, &g, seen, term, time.Now()),
 	)

@@ -142,13 +142,38 @@ func TestTokenStaysWithTheHostThatItWasSentTo(t *testing.T) {
 		}
 	}))
 	defer srv.Close()
-	client := &http.Client{Transport: &httpfence.Transport{Group: "reports"}}
-	if _, err := post(t, ctx, client, srv.URL+"/home"); err != nil || arrived != 1 { //nolint:bodyclose // post does
-		t.Errorf("redirected within the host: %v, arrived %d", err, arrived)
+	for name, c := range map[string]struct {
+		transport http.RoundTripper
+		home      int // how many arrive
+	}{
+		"by itself":            {&httpfence.Transport{Group: "reports"}, 1},
+		"over a forgetful one": {&httpfence.Transport{Group: "reports", Base: forgetful{http.DefaultTransport}}, 1},
+		// Nothing says then where the request was before.
+		"below a forgetful one": {forgetful{&httpfence.Transport{Group: "reports"}}, 0},
+	} {
+		t.Run(name, func(t *testing.T) {
+			client, before := &http.Client{Transport: c.transport}, arrived
+			_, err := post(t, ctx, client, srv.URL+"/home") //nolint:bodyclose // post does
+			if n := arrived - before; n != c.home || errors.Is(err, httpfence.ErrRedirected) != (n == 0) {
+				t.Errorf("redirected within the host: %v, %d arrived", err, n)
+			}
+			if _, err := post(t, ctx, client, srv.URL+"/away"); !errors.Is(err, httpfence.ErrRedirected) || stranger.Load() != 0 { //nolint:bodyclose // post does
+				t.Errorf("redirected away: %v", err)
+			}
+		})
 	}
-	if _, err := post(t, ctx, client, srv.URL+"/away"); !errors.Is(err, httpfence.ErrRedirected) || stranger.Load() != 0 { //nolint:bodyclose // post does
-		t.Errorf("redirected away: %v", err)
+}
+
+// A forgetful transport sends requests, and does not say which one was
+// answered, as http.RoundTripper does not ask it to.
+type forgetful struct{ base http.RoundTripper }
+
+func (f forgetful) RoundTrip(r *http.Request) (*http.Response, error) {
+	resp, err := f.base.RoundTrip(r)
+	if err == nil {
+		resp.Request = nil
 	}
+	return resp, err
 }
 
 // ask sends one request past the middleware's client side.

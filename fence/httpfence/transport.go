@@ -46,7 +46,22 @@ func (t *Transport) RoundTrip(r *http.Request) (*http.Response, error) {
 	if base == nil {
 		base = http.DefaultTransport
 	}
-	return base.RoundTrip(stamped)
+	resp, err := base.RoundTrip(stamped)
+	if err != nil {
+		return nil, err
+	}
+	resp.Request = answered(r, resp)
+	return resp, nil
+}
+
+// answered is the request that was answered, as whoever follows a redirect has
+// to know it, whatever Base has made of it. What Base says of the answer in its
+// context stays.
+func answered(r *http.Request, resp *http.Response) *http.Request {
+	if resp.Request == nil {
+		return r
+	}
+	return r.WithContext(resp.Request.Context())
 }
 
 func termOf(r *http.Request) (leader.Term, error) {
@@ -63,11 +78,14 @@ func termOf(r *http.Request) (leader.Term, error) {
 }
 
 // sameHost reports whether a redirected request stays where the first one of
-// its chain went.
+// its chain went. Where whoever sends requests by way of us has broken the
+// chain, that is not known, and counts as another host.
 func sameHost(r *http.Request) bool {
 	first := r
-	for first.Response != nil && first.Response.Request != nil {
-		first = first.Response.Request
+	for first.Response != nil {
+		if first = first.Response.Request; first == nil {
+			return false
+		}
 	}
 	return first.URL.Host == r.URL.Host && first.URL.Scheme == r.URL.Scheme
 }

@@ -52,13 +52,32 @@ func (t *Transport) RoundTrip(r *http.Request) (*http.Response, error) {
 	if base == nil {
 		base = http.DefaultTransport
 	}
-	return base.RoundTrip(shown)
+	resp, err := base.RoundTrip(shown)
+	if err != nil {
+		return nil, err
+	}
+	resp.Request = answered(r, resp)
+	return resp, nil
+}
+
+// answered is the request that was answered, as whoever follows a redirect has
+// to know it, whatever Base has made of it. What Base says of the answer in its
+// context, such as who gave it, stays.
+func answered(r *http.Request, resp *http.Response) *http.Request {
+	if resp.Request == nil {
+		return r
+	}
+	return r.WithContext(resp.Request.Context())
 }
 
 func (t *Transport) prove(r *http.Request) (string, error) {
 	// Each hop of a chain comes by here, so the one before was at the first
 	// host.
-	if r.Response != nil && r.Response.Request != nil {
+	if r.Response != nil {
+		if r.Response.Request == nil {
+			// Whoever sends requests by way of us has taken it out.
+			return "", fmt.Errorf("%w, as far as is known: nothing says from where to %s", ErrRedirected, r.URL.Host)
+		}
 		before := r.Response.Request.URL
 		if before.Host != r.URL.Host || before.Scheme != r.URL.Scheme {
 			return "", fmt.Errorf("%w: %s", ErrRedirected, r.URL.Host)

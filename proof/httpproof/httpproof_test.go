@@ -8,6 +8,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -259,5 +260,55 @@ func TestTransportShowsAProofToItsHostAlone(t *testing.T) {
 	}
 	if err := send(context.WithoutCancel(ctx), "/"); !errors.Is(err, leader.ErrNotLeader) || len(s.seen) != before {
 		t.Errorf("after the term: %v", err)
+	}
+}
+
+// A forgetful transport sends requests, and does not say which one was
+// answered, as http.RoundTripper does not ask it to.
+type forgetful struct{ base http.RoundTripper }
+
+func (f forgetful) RoundTrip(r *http.Request) (*http.Response, error) {
+	resp, err := f.base.RoundTrip(r)
+	if err == nil {
+		resp.Request = nil
+	}
+	return resp, err
+}
+
+func TestAProofStaysAtItsHostWhateverTheTransportSays(t *testing.T) {
+	e, ctx := leading(t)
+	s := newService(t, proof.VerifierOptions{})
+	var shown atomic.Int32
+	other := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+		shown.Add(int32(len(r.Header.Values(httpproof.Header))))
+	}))
+	t.Cleanup(other.Close)
+	signer, err := proof.NewSigner(e, "reports", "host-1", s.key, proof.SignerOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	send := func(client *http.Client, path string) error {
+		req, err := http.NewRequestWithContext(ctx, http.MethodPost, s.URL+path, strings.NewReader("x"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		resp, err := client.Do(req)
+		if err != nil {
+			return err
+		}
+		return resp.Body.Close()
+	}
+	below := &http.Client{Transport: &httpproof.Transport{Signer: signer, Base: forgetful{http.DefaultTransport}}}
+	above := &http.Client{Transport: forgetful{&httpproof.Transport{Signer: signer}}}
+	for name, client := range map[string]*http.Client{"below": below, "above": above} {
+		if err := send(client, "/?to="+other.URL); !errors.Is(err, httpproof.ErrRedirected) {
+			t.Errorf("%s: to another host: %v", name, err)
+		}
+	}
+	if n := shown.Load(); n != 0 {
+		t.Errorf("another host was shown %d proofs", n)
+	}
+	if err := send(below, "/?to=/again"); err != nil {
+		t.Errorf("to the same host: %v", err)
 	}
 }

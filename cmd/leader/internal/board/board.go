@@ -22,8 +22,11 @@ import (
 )
 
 const (
-	// MaxGroups is how many groups are kept. Others are counted.
+	// MaxGroups is how many groups are shown.
 	MaxGroups = 20_000
+	// MaxIgnored is how many others are counted, and followed out of sight: one
+	// of them takes each place that becomes free.
+	MaxIgnored = 2_000
 	// MaxTerms is how many terms of a group are kept, the latest.
 	MaxTerms = 40
 	// retry is the delay before what cannot be watched is tried again.
@@ -109,8 +112,8 @@ type Board struct {
 	mu      sync.Mutex
 	seq     uint64 // counts whatever happens
 	groups  map[string]*Group
+	ignored map[string]*Group // those for which there is no place
 	pauses  map[string]inspect.Pause
-	ignored map[string]struct{}
 	state   State
 	wake    chan struct{} // closed at the next change
 }
@@ -122,7 +125,8 @@ type State struct {
 	Complete bool
 	Failure  string
 	Failures int // how often that changed for the worse
-	// Ignored is how many groups there are beyond MaxGroups.
+	// Ignored is how many groups there are beyond MaxGroups, at least: no more
+	// than MaxIgnored are counted.
 	Ignored int
 }
 
@@ -194,7 +198,7 @@ func (b *Board) control(e store.Entry) {
 		switch was, there := b.pauses[group]; {
 		case !ok || c.Paused == nil:
 			delete(b.pauses, group)
-		case len(b.pauses) >= MaxGroups && !there, there && was == *c.Paused:
+		case len(b.pauses) >= MaxGroups+MaxIgnored && !there, there && was == *c.Paused:
 			return
 		default:
 			if b.pauses == nil {
@@ -202,7 +206,7 @@ func (b *Board) control(e store.Entry) {
 			}
 			b.pauses[group] = *c.Paused
 		}
-		if g := b.groups[group]; g != nil {
+		if g := b.find(group); g != nil {
 			b.pause(g)
 		}
 	})
@@ -218,11 +222,23 @@ func (b *Board) pause(g *Group) {
 	g.changed = b.seq
 }
 
-// renewal takes in a renewal.
+// find returns what is known of a group, also if there is no place for it.
+func (b *Board) find(name string) *Group {
+	if g := b.groups[name]; g != nil {
+		return g
+	}
+	return b.ignored[name]
+}
+
+// renewal takes in a renewal. Of a group for which there was no room at all it
+// may be the first that is heard since there is some.
 func (b *Board) renewal(info leader.LeaderInfo, now time.Time) {
-	g := b.groups[info.Group]
+	g := b.find(info.Group)
 	if g == nil {
-		return
+		if g = b.add(info.Group); g == nil {
+			return
+		}
+		b.tell(g, info, true, now)
 	}
 	g.LeaderInfo = info
 	g.Heard, g.Window, g.renewed = now, info.Until.Sub(now), b.seq
@@ -240,15 +256,32 @@ func (b *Board) leader(info leader.LeaderInfo, now time.Time) {
 	if info.ID == "" && info.Reason == leader.ReasonAbsent {
 		delete(b.groups, info.Group)
 		delete(b.ignored, info.Group)
+		b.fill()
 		return
 	}
-	g := b.groups[info.Group]
+	g := b.find(info.Group)
 	found := g == nil && !b.state.Complete // it stood there before we looked
 	if g == nil {
 		if g = b.add(info.Group); g == nil {
 			return
 		}
 	}
+	b.tell(g, info, found, now)
+}
+
+// fill gives the places that are free to groups that had none.
+func (b *Board) fill() {
+	for name, g := range b.ignored {
+		if len(b.groups) >= MaxGroups {
+			return
+		}
+		delete(b.ignored, name)
+		b.groups[name], g.changed = g, b.seq
+	}
+}
+
+// tell takes in who leads a group now. found: it did so before we looked.
+func (b *Board) tell(g *Group, info leader.LeaderInfo, found bool, now time.Time) {
 	info.Reason = bounded(info.Reason)
 	before := g.LeaderInfo
 	g.LeaderInfo, g.changed = info, b.seq
@@ -262,7 +295,9 @@ func (b *Board) leader(info leader.LeaderInfo, now time.Time) {
 	default:
 		g.enthrone(before, found, now)
 	}
-	if info.Reason != leader.ReasonExpired { // which is what was not heard
+	// An expiry is what was not heard, unless a record was found whose lease ran
+	// out before it could be looked at.
+	if info.Reason != leader.ReasonExpired || g.Heard.IsZero() {
 		g.Heard = now
 	}
 	if info.ID != "" {
@@ -275,20 +310,19 @@ func (b *Board) add(name string) *Group {
 	if !store.ValidKey(name) {
 		return nil // no candidate can stand for it
 	}
-	if len(b.groups) >= MaxGroups {
-		if b.ignored == nil {
-			b.ignored = make(map[string]struct{})
-		}
-		b.ignored[name] = struct{}{}
-		return nil
-	}
 	if b.groups == nil {
-		b.groups = make(map[string]*Group)
+		b.groups, b.ignored = make(map[string]*Group), make(map[string]*Group)
 	}
-	delete(b.ignored, name) // others have left since
 	g := &Group{}
 	g.Group = name
-	b.groups[name] = g
+	switch {
+	case len(b.groups) < MaxGroups:
+		b.groups[name] = g
+	case len(b.ignored) < MaxIgnored:
+		b.ignored[name] = g
+	default:
+		return nil
+	}
 	b.pause(g)
 	return g
 }
@@ -389,8 +423,7 @@ type Delta struct {
 func (b *Board) Since(seq uint64) Delta {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	d := Delta{Seq: b.seq, State: b.state, Count: len(b.groups)}
-	d.State.Ignored = len(b.ignored)
+	d := Delta{Seq: b.seq, State: b.stands(), Count: len(b.groups)}
 	for _, g := range b.groups {
 		switch {
 		case seq == 0 || g.changed > seq:
@@ -403,6 +436,19 @@ func (b *Board) Since(seq uint64) Delta {
 	slices.SortFunc(d.Changed, byName)
 	slices.SortFunc(d.Renewed, byName)
 	return d
+}
+
+// State returns how the board itself stands.
+func (b *Board) State() State {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.stands()
+}
+
+func (b *Board) stands() State {
+	s := b.state
+	s.Ignored = len(b.ignored)
+	return s
 }
 
 // Names returns the names of all groups, as a set.

@@ -8,11 +8,11 @@ import (
 	"github.com/seed-ff2cb582/leader"
 )
 
-// The number of those that are not followed is for alerts, which would go on
-// for good.
-func TestAGroupThatFoundAPlaceIsNoLongerIgnored(t *testing.T) {
-	b := &Board{}
-	told := func(group string, term uint64, reason leader.Reason) {
+// full is a board without a free place, and what tells it who leads: "a", or
+// nobody for a reason.
+func full() (b *Board, told func(group string, term uint64, reason leader.Reason)) {
+	b = &Board{}
+	told = func(group string, term uint64, reason leader.Reason) {
 		info := leader.LeaderInfo{Group: group, Term: term, Reason: reason}
 		if reason == "" {
 			info.ID = "a"
@@ -22,6 +22,65 @@ func TestAGroupThatFoundAPlaceIsNoLongerIgnored(t *testing.T) {
 	for i := range MaxGroups {
 		told(fmt.Sprint("g", i), 1, "")
 	}
+	return b, told
+}
+
+// A group may keep its leader, or its vacancy, for months.
+func TestAPlaceThatBecomesFreeIsTakenAtOnce(t *testing.T) {
+	for name, reason := range map[string]leader.Reason{"led": "", "vacant": leader.ReasonResigned} {
+		t.Run(name, func(t *testing.T) {
+			b, told := full()
+			told("late", 1, reason)
+			seen := b.Since(0).Seq
+			told("g7", 0, leader.ReasonAbsent)
+			if g, ok := b.Group("late"); !ok || g.Term != 1 || g.Reason != reason {
+				t.Errorf("there is a place: %v, %+v", ok, g)
+			}
+			if d := b.Since(seen); d.State.Ignored != 0 || d.Count != MaxGroups || len(d.Changed) != 1 {
+				t.Errorf("%d groups, %d ignored, %d new", d.Count, d.State.Ignored, len(d.Changed))
+			}
+		})
+	}
+}
+
+func TestWhatIsKnownOfIgnoredGroupsIsBounded(t *testing.T) {
+	b, told := full()
+	for i := range 2 * MaxIgnored {
+		told(fmt.Sprint("more", i), 1, "")
+	}
+	if n := b.Since(0).State.Ignored; n != MaxIgnored {
+		t.Errorf("%d are counted", n)
+	}
+	// Of which nothing is known is heard when there is room again.
+	late := leader.LeaderInfo{Group: fmt.Sprint("more", 2*MaxIgnored-1), ID: "a", Term: 1}
+	renewed := func() { b.update(func() { b.renewal(late, time.Now()) }) }
+	renewed()
+	if n := b.Since(0).State.Ignored; n != MaxIgnored {
+		t.Errorf("%d are counted", n)
+	}
+	for i := range MaxIgnored + 1 {
+		told(fmt.Sprint("g", i), 0, leader.ReasonAbsent)
+	}
+	renewed()
+	if g, ok := b.Group(late.Group); !ok || g.ID != "a" || g.Heard.IsZero() || len(g.Terms) != 1 || !g.Terms[0].Older {
+		t.Errorf("%v, %+v", ok, g)
+	}
+}
+
+// A record may be found whose lease was over before it was looked at.
+func TestWhatWasFoundExpiredWasHeardWhenItWasFound(t *testing.T) {
+	b := &Board{}
+	now := time.Now()
+	b.update(func() { b.leader(leader.LeaderInfo{Group: "g", Term: 7, Reason: leader.ReasonExpired}, now) })
+	if g, ok := b.Group("g"); !ok || !g.Heard.Equal(now) {
+		t.Errorf("%v: heard at %v, found at %v", ok, g.Heard, now)
+	}
+}
+
+// The number of those that are not followed is for alerts, which would go on
+// for good.
+func TestAGroupThatFoundAPlaceIsNoLongerIgnored(t *testing.T) {
+	b, told := full()
 	told("late", 1, "")
 	if d := b.Since(0); d.State.Ignored != 1 || d.Count != MaxGroups {
 		t.Fatalf("%d groups, %d ignored", d.Count, d.State.Ignored)

@@ -22,7 +22,7 @@ func (b *Board) Recall(terms []advisory.Term, since time.Time) {
 	now := time.Now()
 	b.update(func() {
 		for name, terms := range past {
-			if g := b.groups[name]; g != nil {
+			if g := b.find(name); g != nil {
 				g.recall(terms, since, now)
 				g.changed = b.seq
 			}
@@ -81,7 +81,7 @@ type Finding struct {
 func (b *Board) Learn(all []Finding) {
 	b.update(func() {
 		for _, f := range all {
-			if g := b.groups[f.Group]; g != nil && g.Term == f.Term && g.learn(f) {
+			if g := b.find(f.Group); g != nil && g.Term == f.Term && g.learn(f) {
 				g.changed = b.seq
 			}
 		}

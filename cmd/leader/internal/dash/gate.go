@@ -1,6 +1,7 @@
 package dash
 
 import (
+	"context"
 	"crypto/hmac"
 	"crypto/rand"
 	"crypto/sha256"
@@ -59,11 +60,23 @@ func (g *gate) checkHost(next http.Handler) http.Handler {
 // guard lets requests in that bear the token, or a cookie that was given for
 // it. A browser that asks for the page is led to the form; scripts and programs
 // get 401, since the form would be no answer to them.
+//
+// What is read ends with the visit, for a stream would show who leads for as
+// long as its connection lasts. A request that is obeyed by then is answered
+// all the same.
 func (g *gate) guard(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		switch {
-		case g.open || g.bears(r) || g.knows(r):
+		if g.open || g.bears(r) {
 			next.ServeHTTP(w, r)
+			return
+		}
+		switch end := g.visitUntil(r); {
+		case !end.IsZero() && r.Method == http.MethodPost:
+			next.ServeHTTP(w, r)
+		case !end.IsZero():
+			ctx, cancel := context.WithDeadline(r.Context(), end)
+			defer cancel()
+			next.ServeHTTP(w, r.WithContext(ctx))
 		case (r.Method == http.MethodGet || r.Method == http.MethodHead) && r.URL.Path == "/":
 			// The visitor's part of the path is a group in its query.
 			http.Redirect(w, r, loginFor(r, false), http.StatusSeeOther) //nolint:gosec // a path of ours
@@ -97,18 +110,23 @@ func (g *gate) fits(token string) bool {
 	return subtle.ConstantTimeCompare(sum[:], g.token[:]) == 1
 }
 
-// knows reports whether the request has a cookie of ours that is still good.
-func (g *gate) knows(r *http.Request) bool {
+// visitUntil returns when the visit ends of which the request has a cookie of
+// ours. It is zero without one, and when the visit is over.
+func (g *gate) visitUntil(r *http.Request) time.Time {
 	c, err := r.Cookie(cookieFor(r))
 	if err != nil {
-		return false
+		return time.Time{}
 	}
 	until, signature, _ := strings.Cut(c.Value, ".")
 	if !hmac.Equal([]byte(signature), []byte(g.sign(until))) {
-		return false
+		return time.Time{}
 	}
 	unix, err := strconv.ParseInt(until, 10, 64)
-	return err == nil && time.Now().Before(time.Unix(unix, 0))
+	end := time.Unix(unix, 0)
+	if err != nil || !time.Now().Before(end) {
+		return time.Time{}
+	}
+	return end
 }
 
 // cookieFor is the name of the cookie of the page that a request is for.

@@ -1,12 +1,14 @@
 package dash
 
 import (
+	"context"
 	"net/http"
 	"net/http/httptest"
 	"net/url"
 	"strconv"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 )
 
@@ -32,10 +34,30 @@ func TestACookieIsGoodForOneVisitOfThisCommand(t *testing.T) {
 	} {
 		r := httptest.NewRequest(http.MethodGet, "/api/events", http.NoBody)
 		r.AddCookie(&http.Cookie{Name: cookieFor(r), Value: c.value})
-		if got := g.knows(r); got != c.want {
+		if got := !g.visitUntil(r).IsZero(); got != c.want {
 			t.Errorf("%s: let in: %v, want %v", name, got, c.want)
 		}
 	}
+}
+
+// A stream lasts for as long as its connection, which may be days.
+func TestAStreamEndsWithItsVisit(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		g := newGate("correct-horse-battery")
+		ctx, cancel := context.WithTimeout(t.Context(), 10*visit)
+		defer cancel()
+		r := httptest.NewRequestWithContext(ctx, http.MethodGet, "/api/events", http.NoBody)
+		until := strconv.FormatInt(time.Now().Add(visit).Unix(), 10)
+		r.AddCookie(&http.Cookie{Name: cookieFor(r), Value: until + "." + g.sign(until)})
+		begun, served := time.Now(), false
+		g.guard(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+			served = true
+			<-r.Context().Done()
+		})).ServeHTTP(httptest.NewRecorder(), r)
+		if took := time.Since(begun); !served || took > visit {
+			t.Errorf("let in: %v; it lasted for %v, and the visit for %v", served, took, visit)
+		}
+	})
 }
 
 // Browsers tell cookies apart by their host alone and not by its port.
@@ -57,7 +79,7 @@ func TestTheVisitOfOnePageDoesNotEndThatOfAnotherOnItsHost(t *testing.T) {
 		for name, value := range jar {
 			r.AddCookie(&http.Cookie{Name: name, Value: value})
 		}
-		if !g.knows(r) {
+		if g.visitUntil(r).IsZero() {
 			t.Errorf("%s asks for the token again", host)
 		}
 	}

@@ -31,10 +31,18 @@ type past struct {
 }
 
 // recall adds what others know of the time before the command's start. That
-// happens once, and beside everything else: the page is there at once, and what
-// is recalled is put into a board that lives.
+// happens beside everything else: the page is there at once, and what is
+// recalled is put into a board that lives. It happens once, and once more where
+// the groups could not be read in full at first, since what is recalled is of
+// groups that are known.
 func (s *server) recall(ctx context.Context) {
-	if s.known(ctx) {
+	if !s.known(ctx) {
+		return
+	}
+	whole := s.board.State().Complete
+	s.recallTerms(ctx)
+	s.recallTimes(ctx)
+	if !whole && s.completed(ctx) {
 		s.recallTerms(ctx)
 		s.recallTimes(ctx)
 	}
@@ -90,6 +98,22 @@ func (s *server) known(ctx context.Context) bool {
 		select {
 		case <-s.board.After(d.Seq):
 			d = s.board.Since(d.Seq)
+		case <-ctx.Done():
+			return false
+		}
+	}
+	return true
+}
+
+// completed waits until all groups are known, which may never be. It reports
+// false if the command ended before. It looks now and then: each renewal of any
+// group would wake it.
+func (s *server) completed(ctx context.Context) bool {
+	look := time.NewTicker(pulse)
+	defer look.Stop()
+	for !s.board.State().Complete {
+		select {
+		case <-look.C:
 		case <-ctx.Done():
 			return false
 		}

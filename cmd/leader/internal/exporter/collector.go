@@ -58,7 +58,7 @@ func define(m metric) definition {
 		paused:    {name: "election_group_paused", help: "1 while an operator's pause keeps everybody from leading, 0 otherwise."},
 		malformed: {name: "election_group_malformed_records_total", help: "Records that could not be read.", counter: true},
 		groups:    {name: "election_observer_groups", help: "Groups that are followed.", observer: true},
-		ignored:   {name: "election_observer_ignored_groups", help: "Groups that are not followed, since there are too many.", observer: true},
+		ignored:   {name: "election_observer_ignored_groups", help: "Groups that are not shown, since there are too many; no more than 2000 of them are counted.", observer: true},
 		connected: {name: "election_observer_connected", help: "1 while this exporter is connected to NATS; if not, all it says of groups is old.", observer: true},
 		complete:  {name: "election_observer_complete", help: "1 if all that the bucket holds was read; 0 if groups show up with their next renewal only.", observer: true},
 		failures:  {name: "election_observer_failures_total", help: "How often watching the bucket failed.", counter: true, observer: true},

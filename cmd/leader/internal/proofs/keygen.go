@@ -51,8 +51,15 @@ func (c KeygenCommand) Run(std app.Streams) error {
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return err
 	}
-	key, err := c.key()
+	key, made, err := c.key()
 	if err != nil {
+		return err
+	}
+	if c.oneFile() {
+		err = fmt.Errorf("%w: --keys %s: is the file of --key by another name", app.ErrUsage, c.Keys)
+		if made {
+			err = errors.Join(err, os.Remove(c.Key))
+		}
 		return err
 	}
 	if set, err = set.With(key.Public()); err != nil {
@@ -69,25 +76,39 @@ func (c KeygenCommand) Run(std app.Streams) error {
 	return err
 }
 
-func (c KeygenCommand) key() (proof.Key, error) {
-	key, err := proof.ReadKey(c.Key)
+// oneFile reports whether both flags name one file, as links and a file system
+// may have it that does not tell cases apart. Only of a file that is there can
+// that be known.
+func (c KeygenCommand) oneFile() bool {
+	key, err := os.Stat(c.Key)
+	keys, other := os.Stat(c.Keys)
+	return err == nil && other == nil && os.SameFile(key, keys)
+}
+
+// key reads the key, or makes it.
+func (c KeygenCommand) key() (key proof.Key, made bool, err error) {
+	key, err = proof.ReadKey(c.Key)
 	if !errors.Is(err, fs.ErrNotExist) {
-		return key, err
+		return key, false, err
 	}
 	if key, err = proof.GenerateKey(); err != nil {
-		return key, err
+		return key, false, err
 	}
 	text, err := key.MarshalPEM()
 	if err != nil {
-		return key, err
+		return key, false, err
 	}
 	// Never over a key that another made meanwhile.
 	f, err := os.OpenFile(c.Key, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
 	if err != nil {
-		return key, err
+		return key, false, err
 	}
 	_, err = f.Write(text)
-	return key, errors.Join(err, f.Close())
+	if err = errors.Join(err, f.Close()); err != nil {
+		// Else a part of a key would stand in the way of the next try.
+		return key, false, errors.Join(err, os.Remove(c.Key))
+	}
+	return key, true, nil
 }
 
 // WriteFile replaces a file as a whole: what reads it sees the old text or the

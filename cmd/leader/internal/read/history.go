@@ -216,7 +216,7 @@ func (c HistoryShowCommand) answer(w io.Writer, p Past, terms []advisory.Term) e
 			return err
 		}
 	}
-	return fmt.Errorf("%w: %s", app.ErrNotFound, p.nobody())
+	return fmt.Errorf("%w: %s", app.ErrNotFound, p.nobody(terms))
 }
 
 // printAt prints the answer, which is known to be somebody but for programs.
@@ -241,19 +241,20 @@ func (c HistoryShowCommand) printAt(w io.Writer, p Past) error {
 	return err
 }
 
-// nobody says what is known of a time at which nobody is known to have led.
-// Before the history begins nothing is known, which is not the same as nobody.
-func (p Past) nobody() string {
+// nobody says what is known of a time at which nobody is known to have led, by
+// all terms. Before the history begins nothing is known, which is not the same
+// as nobody.
+func (p Past) nobody(terms []advisory.Term) string {
 	at := p.At.Local().Format(time.RFC3339)
 	// First: whatever the terms say of that time may lack what was lost.
 	if p.At.Before(p.CompleteSince) {
 		return fmt.Sprintf("who led %s at %s is not known: the history begins at %s", p.Group, at, stamp(p.CompleteSince))
 	}
 	s := fmt.Sprintf("nobody is known to have led %s at %s", p.Group, at)
-	for _, r := range p.Terms {
+	for _, r := range terms {
 		switch {
 		case !r.Ended.IsZero() && !p.At.Before(r.Ended):
-			s = fmt.Sprintf("nobody is known to have led %s at %s: term %d of %s had ended %s before", p.Group, at, r.Term, r.Leader, length(p.At.Sub(r.Ended)))
+			s = fmt.Sprintf("nobody is known to have led %s at %s: term %d of %s had ended %s before", p.Group, at, r.Number, r.Leader, length(p.At.Sub(r.Ended)))
 			if r.Reason != "" {
 				s += " (" + string(r.Reason) + ")"
 			}

@@ -54,6 +54,9 @@ Examples:
 // Validate checks what the parser cannot.
 func (c WatchCommand) Validate() error {
 	errs := []error{c.Target.Validate(), validPattern(c.Pattern)}
+	if c.Advisories && c.All {
+		errs = append(errs, errors.New("--all: not with --advisories, which prints whatever candidates publish, also of groups that are marked as gone"))
+	}
 	if c.Count < 0 {
 		errs = append(errs, fmt.Errorf("--count %d: must not be negative", c.Count))
 	}

@@ -14,7 +14,7 @@ const results = `
 
 Fields of -o json: operation, group, by, why, outcome, from (id, term, address), to (likewise), reason (why the
 leader's record says it left), drain_ms (from the request until the leader had left), gap_ms (how long nobody led). The outcome
-is done, filed (--no-wait), withdrawn, nothing-asked, or how it ended otherwise: other-successor, term-over, no-leader, timeout, broken-off (by a signal).
+is done, filed (--no-wait), withdrawn, nothing-asked, or how it ended otherwise: other-successor, term-over, no-leader, timeout, broken-off (by a signal, or since the record cannot be read any more).
 
 Exit status: 0 done; 1 another than the successor leads, the term ended otherwise, or the question was not answered with
 yes; 2 wrong usage, also without --yes where nobody can be asked; 4 nobody leads, or no candidate of that name stands; 5 a permission is missing, or the bucket, and the message names it; 6 no

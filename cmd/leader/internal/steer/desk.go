@@ -172,7 +172,7 @@ func (d *desk) ask(ctx context.Context, r leader.Request, before leader.ControlS
 	// confirm may have taken long.
 	h, err := d.control.Ask(ctx, r)
 	// h says nothing then, and a report would look like an effect.
-	if notFiled(err) {
+	if !h.Filed && notFiled(err) {
 		return err
 	}
 	// Ask counts from the request where it saw no vacancy.
@@ -183,8 +183,9 @@ func (d *desk) ask(ctx context.Context, r leader.Request, before leader.ControlS
 	return errors.Join(d.report(h, outcomeOf(err)), d.explain(h, err))
 }
 
-// notFiled reports whether a request failed before there was an effect to wait
-// for: the error is one of the store's, or of the flags.
+// notFiled reports whether a request that is not known to be stored failed for
+// its own sake, and not for what the group was seen to do: the error is one of
+// the store's, or of the flags.
 func notFiled(err error) bool {
 	for _, class := range []error{store.ErrPermanent, store.ErrTransient, store.ErrUnknown, leader.ErrInvalidConfig} {
 		if errors.Is(err, class) {
@@ -209,15 +210,15 @@ func (d *desk) tell(h leader.Handover, err error) {
 }
 
 // explain adds to an error what can be done about it. A request does not end
-// with the command that made it: who gives up, by time or by a signal, must
-// know that it may yet be obeyed.
+// with the command that made it: who gives up, by time, by a signal, or since the
+// record cannot be read any more, must know that it may yet be obeyed.
 func (d *desk) explain(h leader.Handover, err error) error {
-	late := errors.Is(err, context.DeadlineExceeded)
+	unseen := errors.Is(err, context.DeadlineExceeded) || errors.Is(err, context.Canceled) || store.Classify(err) == store.Permanent
 	switch {
 	case err == nil:
 		return nil
 	// The group answered, or there is nothing that still stands.
-	case !late && !errors.Is(err, context.Canceled), h.Request.Op == leader.OpResume:
+	case !unseen, h.Request.Op == leader.OpResume:
 		return err
 	case h.Request.Op == leader.OpPause:
 		return fmt.Errorf("%w (leader resume %s takes the pause back)", err, d.flags.Group)

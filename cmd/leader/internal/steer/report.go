@@ -24,7 +24,7 @@ const (
 
 // outcomeOf is how a request ended that was stored. Another successor is told
 // apart from failure, since the leader did leave. What no name fits was broken
-// off, by a signal.
+// off: by a signal, or since the record cannot be read any more.
 func outcomeOf(err error) string {
 	switch {
 	case err == nil:

@@ -296,7 +296,9 @@ class Row {
   async call() {
     if (this.calling || this.more.hidden || staleAt) return;
     this.calling = true;
-    const r = await fetch("/api/candidates?group=" + encodeURIComponent(this.name)).catch(() => null);
+    // One that is never answered must not be the last.
+    const bound = { signal: AbortSignal.timeout(5 * patience) };
+    const r = await fetch("/api/candidates?group=" + encodeURIComponent(this.name), bound).catch(() => null);
     const roll = r && await r.json().catch(() => null);
     this.calling = false;
     if (!roll || !this.parts) return;
@@ -540,11 +542,11 @@ function take(m) {
 }
 
 function listen() {
-  const source = new EventSource("/api/events");
+  const source = new EventSource("/api/events"), begun = performance.now();
   const alive = () => { heard = performance.now(); brokenAt = 0; };
-  // A path that swallows everything ends no stream. Then another one is opened.
+  // A path that swallows everything ends no stream, and refuses no request for one. Then another one is opened.
   const watch = setInterval(() => {
-    if (performance.now() - heard <= patience || source.readyState !== EventSource.OPEN) return;
+    if (performance.now() - Math.max(heard, begun) <= patience || source.readyState === EventSource.CLOSED) return;
     clearInterval(watch);
     source.close();
     link("lost", "reconnecting");
@@ -559,7 +561,7 @@ function listen() {
     // An answer that is no stream: the token is not good any more, or there are too many visitors.
     clearInterval(watch);
     setTimeout(async () => {
-      const r = await fetch("/", { method: "HEAD", redirect: "manual" }).catch(() => null);
+      const r = await fetch("/", { method: "HEAD", redirect: "manual", signal: AbortSignal.timeout(patience) }).catch(() => null);
       if (r && r.type === "opaqueredirect") location.assign("/login" + location.search); else listen();
     }, 2000);
   });
@@ -600,38 +602,42 @@ function ask(op, g) {
   go.disabled = false;
   go.hidden = false;
   $("ask-cancel").textContent = "Cancel";
-  // A request to leave is meant for the term that is shown; a pause is for whoever leads.
+  // A request to leave is meant for the term that is shown; a pause is for whoever leads. What is answered later is
+  // for the dialog only while its order is this one: it may have been closed, and be about another group by then.
   dialog.order = { op, group: g.group, ...(asks[op].leader ? { term: g.term } : {}) };
   $("ask-candidates").replaceChildren();
-  if (transfer) propose(g);
+  if (transfer) propose(g, dialog.order);
   dialog.showModal();
 }
 
-async function propose(g) {
+async function propose(g, asked) {
   const r = await fetch("/api/candidates?group=" + encodeURIComponent(g.group)).catch(() => null);
   if (!r || !r.ok) return;
   const all = (await r.json()).candidates.filter((c) => c.id !== g.leader);
+  if ($("ask").order !== asked) return;
   $("ask-candidates").replaceChildren(...all.map((c) => el("option", { value: c.id }, c.barred ? `${c.state}, ${c.barred}` : c.state)));
 }
 
 async function send(e) {
   e.preventDefault();
-  const out = $("ask-outcome");
+  const out = $("ask-outcome"), asked = $("ask").order;
   $("ask-go").disabled = true;
   out.className = "outcome";
   out.textContent = "Asked. Waiting for the effect …";
-  const order = { ...$("ask").order, successor: $("ask-successor").value, why: $("ask-why").value };
+  const order = { ...asked, successor: $("ask-successor").value, why: $("ask-why").value };
   try {
     const r = await fetch("/api/control", {
       method: "POST", headers: { "Content-Type": "application/json", "Leader-Dash": "1" }, body: JSON.stringify(order),
     });
     const body = await r.json().catch(() => ({ error: r.statusText }));
+    if ($("ask").order !== asked) return;
     if (body.error) throw new Error(body.error);
     out.textContent = effect(order.op, body);
     $("ask-go").hidden = true;
     $("ask-cancel").textContent = "Close";
     $("ask-cancel").focus();
   } catch (err) {
+    if ($("ask").order !== asked) return;
     out.classList.add("bad");
     out.textContent = err.message;
     $("ask-go").disabled = false;

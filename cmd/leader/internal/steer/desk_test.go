@@ -1,0 +1,100 @@
+package steer
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/seed-ff2cb582/leader"
+	"github.com/seed-ff2cb582/leader/cmd/leader/internal/app"
+	"github.com/seed-ff2cb582/leader/cmd/leader/internal/output"
+	"github.com/seed-ff2cb582/leader/inspect"
+	"github.com/seed-ff2cb582/leader/store"
+	"github.com/seed-ff2cb582/leader/store/memstore"
+)
+
+// A closing store takes a request, and lets nobody read afterwards, as where a
+// permission is taken away. Without a watch it is read all the time.
+type closing struct {
+	store.Store
+
+	closed atomic.Bool
+}
+
+func (c *closing) Get(ctx context.Context, key string) (store.Entry, error) {
+	if c.closed.Load() {
+		return store.Entry{}, fmt.Errorf("%w: the permission is missing", store.ErrPermanent)
+	}
+	return c.Store.Get(ctx, key)
+}
+
+func (c *closing) CompareAndSwap(ctx context.Context, w store.Write) (uint64, error) {
+	revision, err := c.Store.CompareAndSwap(ctx, w)
+	if err == nil && w.Key == inspect.ControlKey("reports") {
+		c.closed.Store(true)
+	}
+	return revision, err
+}
+
+// Of a request that is stored there is a report, whatever comes of it, and the
+// way to take it back.
+func TestARequestWhoseEffectCannotBeSeenIsReported(t *testing.T) {
+	for op, undone := range map[leader.Operation]string{leader.OpStepDown: "--withdraw takes it back", leader.OpPause: "leader resume reports takes the pause back"} {
+		t.Run(string(op), func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				st := memstore.New()
+				st.Put("reports", []byte(`{"id":"a","token":"t","ttl":60000,"term":1,"renewal":1}`))
+				control, err := leader.NewControlWithStore(&closing{Store: st}, "ann")
+				if err != nil {
+					t.Fatal(err)
+				}
+				defer control.Close()
+				state, err := control.State(t.Context(), "reports")
+				if err != nil {
+					t.Fatal(err)
+				}
+				var out, errs bytes.Buffer
+				d := &desk{
+					flags: Flags{Target: app.Target{Timeout: time.Minute}, Format: output.Format{Output: "json"}, Group: "reports"},
+					std:   app.Streams{Out: &out, Err: &errs}, control: control,
+				}
+				r := leader.Request{Op: op}
+				if op == leader.OpStepDown {
+					r.Term = state.Leader.Term
+				}
+				err = d.ask(t.Context(), r, state)
+				if !errors.Is(err, store.ErrPermanent) || !strings.Contains(fmt.Sprint(err), undone) {
+					t.Errorf("%v", err)
+				}
+				var got Result
+				if err := json.Unmarshal(out.Bytes(), &got); err != nil || got.Operation != op || got.Outcome != "broken-off" || got.From == nil || got.From.ID != "a" {
+					t.Errorf("%v: %+v", err, got)
+				}
+			})
+		})
+	}
+}
+
+func TestOfARequestThatIsNotStoredThereIsNoReport(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		st := &closing{Store: memstore.New()}
+		st.closed.Store(true)
+		control, err := leader.NewControlWithStore(st, "ann")
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer control.Close()
+		var out, errs bytes.Buffer
+		d := &desk{flags: Flags{Target: app.Target{Timeout: time.Minute}, Group: "reports"}, std: app.Streams{Out: &out, Err: &errs}, control: control}
+		if err := d.ask(t.Context(), leader.Request{Op: leader.OpPause}, leader.ControlState{}); !errors.Is(err, store.ErrPermanent) || out.Len() > 0 {
+			t.Errorf("%v; reported: %s", err, &out)
+		}
+	})
+}
