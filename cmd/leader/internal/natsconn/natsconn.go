@@ -123,7 +123,7 @@ func (s Settings) Connect(name string, opts ...nats.Option) (*nats.Conn, error) 
 	all = append(append(all, s.Options...), nats.Name(name))
 	nc, err := nats.Connect(s.URL, append(all, opts...)...)
 	if err != nil {
-		return nil, fmt.Errorf("connect to %s: %w", Redacted(s.URL), err)
+		return nil, fmt.Errorf("connect to %s: %w", Redacted(s.URL), withoutURL(err))
 	}
 	return nc, nil
 }

@@ -328,8 +328,14 @@ func TestMissingFilesAndContextsAreNamed(t *testing.T) {
 }
 
 func TestPasswordsAreNotShown(t *testing.T) {
-	_, err := try(t, nil, "--server=nats://u:secret@127.0.0.1:1,nats://u:secret@127.0.0.1:2")
-	if err == nil || strings.Contains(err.Error(), "secret") || !strings.Contains(err.Error(), "127.0.0.1:2") {
-		t.Errorf("%v", err)
+	for _, urls := range []string{
+		"nats://u:secret@127.0.0.1:1,nats://u:secret@127.0.0.1:2",
+		"u:secret@127.0.0.1:2", "secret@127.0.0.1:2", // to which nats adds the scheme
+		"nats://u:%secret@127.0.0.1:2", "nats://u:sec/secret@127.0.0.1:2", "nats://u:s@secret@127.0.0.1:2", // which are no URLs
+	} {
+		_, err := try(t, nil, "--server="+urls)
+		if err == nil || strings.Contains(err.Error(), "sec") || !strings.Contains(err.Error(), "127.0.0.1:2") {
+			t.Errorf("%s: %v", urls, err)
+		}
 	}
 }

@@ -1,6 +1,7 @@
 package natsconn
 
 import (
+	"errors"
 	"net/url"
 	"strings"
 )
@@ -10,15 +11,34 @@ func (s Settings) Shown() string { return Redacted(s.URL) }
 
 // Redacted hides the user part of each of the URLs, which nats allows to be a
 // list.
+//
+// It does not read them as URLs. They may be none, as one with a password in
+// which a sign is not escaped, or one without a scheme, which nats adds: these
+// are shown, too, and in error messages above all. A user part ends with the
+// last @ then, since a password may hold what ends one in a URL.
 func Redacted(urls string) string {
 	list := strings.Split(urls, ",")
 	for i, one := range list {
 		one = strings.TrimSpace(one)
-		if u, err := url.Parse(one); err == nil && u.User != nil {
-			u.User = nil
-			one = strings.Replace(u.String(), "//", "//***@", 1) // which url.User would escape
+		scheme, rest, ok := strings.Cut(one, "://")
+		if scheme += "://"; !ok {
+			scheme, rest = "", one
+		}
+		if at := strings.LastIndexByte(rest, '@'); at >= 0 {
+			one = scheme + "***" + rest[at:]
 		}
 		list[i] = one
 	}
 	return strings.Join(list, ",")
+}
+
+// errURL is in place of what the standard library says, which repeats the URL.
+var errURL = errors.New("this is no URL; in a user name and a password %XX stands for a special character, such as %40 for @")
+
+// withoutURL returns an error that shows no credentials.
+func withoutURL(err error) error {
+	if _, ok := errors.AsType[*url.Error](err); ok {
+		return errURL
+	}
+	return err
 }
