@@ -221,10 +221,12 @@ func (g *guard) next() int64 {
 	switch {
 	case g.stopping != "" && len(g.denied) > 0 && !g.lapsed:
 		return min(max(g.deadline(), g.retry.Due), g.until)
+	case g.stopping != "" && g.ended() && clock.Now() < g.deadline():
+		return min(g.deadline(), clock.Now()+int64(process.KillInterval)) // for the cgroup
 	case g.stopping != "":
 		return max(g.deadline(), g.retry.Due)
 	case g.status != nil:
-		return min(due, clock.Now()+int64(process.KillInterval)) // for the cgroup
+		return min(due, clock.Now()+int64(process.KillInterval)) // as above
 	case g.lookAt != 0:
 		return min(due, g.lookAt)
 	default:
@@ -356,8 +358,11 @@ func (g *guard) say(words string) {
 // finished reports whether nothing is left of the program. On Linux a child
 // tells of all that is below it, and the cgroup may hold others still;
 // elsewhere the group is all there is to ask.
-func (g *guard) finished() bool {
-	return g.status != nil && g.Reaper.Childless() && process.GroupGone(g.pid) && !g.cgroup.Populated()
+func (g *guard) finished() bool { return g.ended() && !g.cgroup.Populated() }
+
+// ended is finished without the cgroup, whose own news no event brings.
+func (g *guard) ended() bool {
+	return g.status != nil && g.Reaper.Childless() && process.GroupGone(g.pid)
 }
 
 // cgroupPatience is how long a cgroup may lag behind the end of its last

@@ -108,3 +108,24 @@ func TestAGuardEndsWithItsProgramWithoutASignal(t *testing.T) {
 		t.Fatal("it waits for what has ended")
 	}
 }
+
+// The system empties a cgroup a moment after its last process has ended, and no
+// event tells of it.
+func TestAGuardDoesNotWaitForItsDeadlineWhenOnlyTheCgroupIsLeft(t *testing.T) {
+	r := process.NewReaper()
+	t.Cleanup(r.Close)
+	now := clock.Now()
+	g := &guard{
+		Reaper: r, Limits: Limits{Stop: time.Hour, Margin: time.Second}, until: now + 3*int64(time.Hour),
+		status: new(syscall.WaitStatus), stopping: whyTold, killBy: now + int64(time.Hour),
+		pid: 1 << 30, // of a group that nobody is in
+	}
+	if wait := time.Duration(g.next() - now); wait > time.Minute {
+		t.Errorf("it looks again after %v", wait)
+	}
+	g.killBy = now // it kills then, and backs off
+	g.retry.Due = now + int64(time.Hour)
+	if wait := time.Duration(g.next() - now); wait < time.Hour {
+		t.Errorf("after its deadline it looks again after %v", wait)
+	}
+}

@@ -2,10 +2,14 @@
 
 package guard
 
-import "github.com/seed-ff2cb582/leader/cmd/leader/internal/runner/process"
+import (
+	"encoding/json"
+
+	"github.com/seed-ff2cb582/leader/cmd/leader/internal/runner/process"
+)
 
 // An Order goes from the candidate to the guard. The first is a start.
-type Order struct {
+type Order struct { //nolint:recvcheck // only what decodes it changes it
 	Op string `json:"op"` // one of the constants
 
 	Path   string   `json:"path,omitempty"` // of the program, with opStart
@@ -20,6 +24,44 @@ type Order struct {
 
 	Until  int64 `json:"until,omitempty"`  // the end of the trust window, with opStart and opTrust
 	Signal int   `json:"signal,omitempty"` // with opSignal
+}
+
+// A written order is one as it goes through the pipe. What the system takes as
+// bytes goes as bytes: JSON has text alone, and what is no UTF-8 would arrive as
+// something else, without an error.
+type written struct {
+	fields
+	Path []byte   `json:"path,omitempty"`
+	Argv [][]byte `json:"argv,omitempty"`
+	Env  [][]byte `json:"env,omitempty"`
+}
+
+// fields are those of an order, without its methods. Those of written go before
+// them.
+type fields Order
+
+// MarshalJSON implements json.Marshaler.
+func (o Order) MarshalJSON() ([]byte, error) {
+	return json.Marshal(written{fields(o), []byte(o.Path), convert[[]byte](o.Argv), convert[[]byte](o.Env)})
+}
+
+// UnmarshalJSON implements json.Unmarshaler.
+func (o *Order) UnmarshalJSON(b []byte) error {
+	var w written
+	if err := json.Unmarshal(b, &w); err != nil {
+		return err
+	}
+	*o = Order(w.fields)
+	o.Path, o.Argv, o.Env = string(w.Path), convert[string](w.Argv), convert[string](w.Env)
+	return nil
+}
+
+// convert turns strings into bytes, or bytes into strings.
+func convert[To, From string | []byte](all []From) (to []To) {
+	for _, one := range all {
+		to = append(to, To(one))
+	}
+	return to
 }
 
 // What the guard is told to do.
